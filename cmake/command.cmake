@@ -1,0 +1,7 @@
+find_package(CLI11 REQUIRED)
+find_package(nlohmann_json REQUIRED)
+file(GLOB SMELT_CLI_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.cc)
+list(FILTER SMELT_CLI_SOURCES EXCLUDE REGEX "_test\\.cc$")
+add_executable(smelt_command ${SMELT_CLI_SOURCES})
+set_target_properties(smelt_command PROPERTIES OUTPUT_NAME smelt)
+target_link_libraries(smelt_command PRIVATE smelt_objects ${SMELT_PTHREADPOOL} ${CMAKE_DL_LIBS} CLI11::CLI11 nlohmann_json::nlohmann_json)

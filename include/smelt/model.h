@@ -1,0 +1,115 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "smelt/result.h"
+#include "smelt/tensor.h"
+
+namespace smelt {
+
+struct Module;         // the graph form, src/graph/graph.h
+class CustomOperator;  // smelt/custom_operator.h
+
+/// A named input or output of a method.
+struct Port {
+  std::string name;
+  DType dtype = DType::kInvalid;
+  bool ranked = true;
+  Shape shape;                         ///< -1: unknown until run
+  std::vector<std::string> dim_names;  ///< symbolic names, empty strings where a dimension has none
+  QuantPtr quant;
+  bool is_tensor = true;  ///< false: sequence, map or optional
+  bool optional = false;  ///< may be left out (Datum::Kind::kNone)
+};
+
+struct LoadOptions {
+  std::vector<std::string> data_files;  ///< ExecuTorch external weights (.ptd)
+  size_t max_nodes = 2'000'000;         ///< limit on nodes after inlining
+  /// Custom operators that the model may use, in addition to the built-in ones.
+  std::vector<std::shared_ptr<CustomOperator>> custom_operators;
+};
+
+/// A loaded model: an immutable graph with constants that view the mapped file. Cheap to copy, thread-safe.
+class Model {
+ public:
+  /// Recognises the format by content and maps the file.
+  static Result<Model> load(const std::string& path, const LoadOptions& options = {});
+  /// The bytes must stay valid while the model lives, unless `owner` keeps them. `name` labels error messages;
+  /// external data is refused unless `folder` names the folder that may hold it.
+  static Result<Model> load_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner = nullptr,
+                                  const std::string& name = "model", const std::string& folder = "",
+                                  const LoadOptions& options = {});
+
+  const std::string& format() const;  ///< "tflite", "onnx", "executorch", "xnnpack", "vulkan"
+  std::vector<std::string> methods() const;
+  std::vector<Port> inputs(const std::string& method = "") const;  ///< "" = the first method
+  std::vector<Port> outputs(const std::string& method = "") const;
+  const Module& module() const { return *module_; }
+  std::shared_ptr<const Module> share_module() const { return module_; }
+  explicit Model(std::shared_ptr<const Module> module) : module_(std::move(module)) {}
+
+ private:
+  std::shared_ptr<const Module> module_;
+};
+
+enum class BackendKind : uint8_t { kReference, kCpu, kVulkan };
+
+struct SessionOptions {
+  BackendKind backend = BackendKind::kCpu;
+  int threads = 1;
+  std::string method;        ///< "" = the first method
+  uint64_t seed = 0;         ///< of random operators that carry no seed of their own
+  size_t limit_memory = 0;   ///< bytes that a run may hold beyond the weights; 0 = the default (8 GiB)
+  double limit_seconds = 0;  ///< 0 = none
+  uint64_t limit_steps = 0;  ///< node executions in one run, loops included; 0 = the default (10^9)
+  bool profile = false;
+  size_t max_plans = 16;  ///< shape plans kept; the least recently used goes first
+};
+
+struct ProfileEntry {
+  std::string node;    ///< name in the model
+  std::string op;      ///< graph operator
+  std::string origin;  ///< operator name in the model's format
+  std::string kernel;  ///< kernel that ran
+  std::string output;  ///< dtype and shape of the first output
+  double micros = 0;   ///< summed over calls
+  uint64_t calls = 0;
+};
+
+/// A compiled model. Keeps state (variables) between runs. One run at a time; sessions of one model run side by side.
+class Session {
+ public:
+  static Result<Session> create(const Model& model, const SessionOptions& options = {});
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();
+
+  /// Runs the method once. Inputs in the model's order; their shapes may differ from run to run where the model allows.
+  /// Output tensors own their storage.
+  Result<std::vector<Datum>> run(std::span<const Datum> inputs);
+  /// The same without copies: the outputs stay valid until the next run of this session.
+  Result<std::span<const Datum>> run_in_place(std::span<const Datum> inputs);
+  /// Variables back to their initial values.
+  void reset_state();
+  /// Stops a run in flight from another thread; it returns kCancelled.
+  void cancel();
+  std::vector<ProfileEntry> profile() const;
+  const char* isa() const;     ///< instruction set level of the CPU kernels: "baseline", "avx2", "avx512", "vnni"
+  size_t arena_bytes() const;  ///< activations of the current plan
+
+ private:
+  struct Impl;
+  explicit Session(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace smelt

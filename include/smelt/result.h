@@ -1,0 +1,91 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+
+namespace smelt {
+
+/// What kind of fault an Error reports.
+enum class ErrorCode : uint8_t {
+  kInvalidModel,  ///< the bytes of a model are not what their format demands
+  kUnsupported,   ///< a valid model asks for something this build does not do; the message names it
+  kInvalidInput,  ///< a caller's input or option does not fit the model
+  kLimit,         ///< a limit (memory, time, steps, size) was reached
+  kCancelled,     ///< the caller cancelled the run
+  kIo,            ///< a file could not be read or written
+  kDevice,        ///< an accelerator failed or is absent
+  kInternal,      ///< a broken invariant of the library itself
+};
+
+/// A located message: what is wrong, where, and what was expected.
+class Error {
+ public:
+  Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}
+  ErrorCode code() const { return code_; }
+  const std::string& message() const { return message_; }
+  /// The same fault seen from one level up: "WHERE: message".
+  Error within(const std::string& where) const { return Error(code_, where + ": " + message_); }
+
+ private:
+  ErrorCode code_;
+  std::string message_;
+};
+
+/// Either a T or an Error. The library neither throws nor aborts across its boundary.
+template <class T>
+class [[nodiscard]] Result {
+ public:
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT(google-explicit-constructor)
+  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  bool ok() const { return state_.index() == 0; }
+  explicit operator bool() const { return ok(); }
+  T& value() & { return std::get<0>(state_); }
+  const T& value() const& { return std::get<0>(state_); }
+  T&& value() && { return std::get<0>(std::move(state_)); }
+  T& operator*() & { return value(); }
+  const T& operator*() const& { return value(); }
+  T* operator->() { return &value(); }
+  const T* operator->() const { return &value(); }
+  const Error& error() const { return std::get<1>(state_); }
+
+ private:
+  std::variant<T, Error> state_;
+};
+
+/// Success or an Error.
+class [[nodiscard]] Status {
+ public:
+  Status() = default;
+  Status(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
+  bool ok() const { return !error_.has_value(); }
+  explicit operator bool() const { return ok(); }
+  const Error& error() const { return *error_; }
+
+ private:
+  std::optional<Error> error_;
+};
+
+inline Status Ok() { return {}; }
+
+}  // namespace smelt
+
+#define SMELT_CONCAT_(a, b) a##b
+#define SMELT_CONCAT(a, b) SMELT_CONCAT_(a, b)
+
+/// Returns the error of a Status or Result expression to the caller, if it has one.
+#define SMELT_TRY(...)                                       \
+  do {                                                       \
+    if (auto smelt_try_ = (__VA_ARGS__); !smelt_try_.ok()) { \
+      return smelt_try_.error();                             \
+    }                                                        \
+  } while (0)
+
+/// SMELT_ASSIGN(auto x, f()): x takes the value of the Result f(), or the error is returned to the caller.
+#define SMELT_ASSIGN(decl, ...) SMELT_ASSIGN_(SMELT_CONCAT(smelt_result_, __LINE__), decl, __VA_ARGS__)
+#define SMELT_ASSIGN_(tmp, decl, ...) \
+  auto tmp = (__VA_ARGS__);           \
+  if (!tmp.ok()) return tmp.error();  \
+  decl = std::move(tmp).value()

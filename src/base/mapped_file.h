@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "smelt/result.h"
+
+namespace smelt {
+
+/// A read-only mapping of a whole regular file.
+class MappedFile {
+ public:
+  static Result<std::shared_ptr<const MappedFile>> open(const std::string& path);
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  ~MappedFile();
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  MappedFile(const std::byte* data, size_t size) : data_(data), size_(size) {}
+  const std::byte* data_;
+  size_t size_;
+};
+
+/// Maps `relative` below `folder`. Refused: absolute paths, "..", embedded NUL, and links that lead out of the folder.
+Result<std::shared_ptr<const MappedFile>> map_below(const std::string& folder, const std::string& relative);
+
+}  // namespace smelt

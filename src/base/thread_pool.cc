@@ -1,0 +1,48 @@
+#include "base/thread_pool.h"
+
+#include <pthreadpool.h>
+
+#include <algorithm>
+#include <type_traits>
+
+namespace smelt {
+namespace {
+thread_local bool inside_parallel = false;
+
+struct Job {
+  void (*call)(void*, int64_t, int64_t);
+  void* body;
+};
+
+void tile(void* context, size_t start, size_t count) {
+  const auto* job = static_cast<const Job*>(context);
+  const bool outer = inside_parallel;
+  inside_parallel = true;
+  job->call(job->body, static_cast<int64_t>(start), static_cast<int64_t>(start + count));
+  inside_parallel = outer;
+}
+}  // namespace
+
+ThreadPool::ThreadPool(int threads) : threads_(std::max(threads, 1)) {
+  if (threads_ > 1) pool_ = pthreadpool_create(static_cast<size_t>(threads_));
+  if (pool_)
+    threads_ = static_cast<int>(pthreadpool_get_threads_count(pool_));
+  else
+    threads_ = 1;
+}
+
+ThreadPool::~ThreadPool() {
+  if (pool_) pthreadpool_destroy(pool_);
+}
+
+void ThreadPool::run(int64_t n, int64_t grain, void (*call)(void*, int64_t, int64_t), void* body) {
+  if (inside_parallel) {
+    call(body, 0, n);
+    return;
+  }
+  Job job{call, body};
+  pthreadpool_parallelize_1d_tile_1d(pool_, tile, &job, static_cast<size_t>(n),
+                                     static_cast<size_t>(std::max<int64_t>(grain, 1)), 0);
+}
+
+}  // namespace smelt

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <type_traits>
+
+struct pthreadpool;
+
+namespace smelt {
+
+/// Splits index ranges among threads. One parallel_for at a time; nested calls run on the calling thread.
+class ThreadPool {
+ public:
+  explicit ThreadPool(int threads);  ///< <= 1: everything runs on the caller
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+  int threads() const { return threads_; }
+
+  /// Calls body(begin, end) over [0, n) in pieces of about `grain`; returns when all are done. Allocates nothing.
+  template <class F>
+  void parallel_for(int64_t n, int64_t grain, F&& body) {
+    if (n <= 0) return;
+    if (threads_ <= 1 || n <= grain) {
+      body(int64_t{0}, n);
+      return;
+    }
+    run(
+        n, grain, [](void* f, int64_t b, int64_t e) { (*static_cast<std::remove_reference_t<F>*>(f))(b, e); },
+        const_cast<void*>(static_cast<const void*>(&body)));
+  }
+
+ private:
+  void run(int64_t n, int64_t grain, void (*call)(void*, int64_t, int64_t), void* body);
+  int threads_;
+  ::pthreadpool* pool_ = nullptr;
+};
+
+}  // namespace smelt

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "graph/graph.h"
+#include "smelt/result.h"
+
+namespace smelt {
+
+/// The bytes that a format reader turns into a module.
+struct Source {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;  ///< constants that view the bytes keep this
+  std::string name;                   ///< for messages
+  std::string folder;                 ///< external data may lie below it; empty: none allowed
+  const LoadOptions* options = nullptr;
+};
+
+/// A format: how to know it by its first bytes, and how to read it.
+struct Format {
+  const char* name;
+  bool (*recognise)(std::span<const std::byte> bytes);
+  Result<Module> (*load)(const Source& source);
+};
+
+/// In the order in which they are tried.
+std::span<const Format* const> all_formats();
+
+}  // namespace smelt

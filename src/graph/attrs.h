@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "smelt/tensor.h"
+
+namespace smelt {
+
+/// Sees every field of an attribute struct: the printer, JSON output and structural equality are visitors.
+class AttrVisitor {
+ public:
+  virtual ~AttrVisitor() = default;
+  virtual void field(const char* name, bool v) = 0;
+  virtual void field(const char* name, int64_t v) = 0;
+  virtual void field(const char* name, double v) = 0;
+  virtual void field(const char* name, const std::string& v) = 0;
+  virtual void field(const char* name, const std::vector<int64_t>& v) = 0;
+  virtual void field(const char* name, const std::vector<double>& v) = 0;
+  virtual void field(const char* name, const std::vector<std::string>& v) = 0;
+
+  template <class T>
+  void any(const char* name, const T& v) {
+    if constexpr (std::is_same_v<T, bool>)
+      field(name, v);
+    else if constexpr (std::is_enum_v<T>)
+      field(name, std::string(to_string(v)));
+    else if constexpr (std::is_integral_v<T>)
+      field(name, static_cast<int64_t>(v));
+    else if constexpr (std::is_floating_point_v<T>)
+      field(name, static_cast<double>(v));
+    else if constexpr (std::is_same_v<T, std::vector<float>>)
+      field(name, std::vector<double>(v.begin(), v.end()));
+    else if constexpr (std::is_same_v<T, std::vector<int>>)
+      field(name, std::vector<int64_t>(v.begin(), v.end()));
+    else
+      field(name, v);
+  }
+};
+
+/// Base of the attribute structs, one struct an operator family.
+struct Attrs {
+  virtual ~Attrs() = default;
+  virtual void visit(AttrVisitor& v) const = 0;
+};
+using AttrsPtr = std::shared_ptr<const Attrs>;
+
+/// For operators without attributes.
+struct NoAttrs : Attrs {
+  void visit(AttrVisitor&) const override {}
+};
+
+template <class T, class... A>
+AttrsPtr make_attrs(A&&... args) {
+  return std::make_shared<const T>(std::forward<A>(args)...);
+}
+
+}  // namespace smelt
+
+#define SMELT_PARENS ()
+#define SMELT_EXPAND(...) SMELT_EXPAND4(SMELT_EXPAND4(SMELT_EXPAND4(SMELT_EXPAND4(__VA_ARGS__))))
+#define SMELT_EXPAND4(...) SMELT_EXPAND3(SMELT_EXPAND3(SMELT_EXPAND3(SMELT_EXPAND3(__VA_ARGS__))))
+#define SMELT_EXPAND3(...) SMELT_EXPAND2(SMELT_EXPAND2(SMELT_EXPAND2(__VA_ARGS__)))
+#define SMELT_EXPAND2(...) __VA_ARGS__
+#define SMELT_VISIT_EACH(...) __VA_OPT__(SMELT_EXPAND(SMELT_VISIT_ONE(__VA_ARGS__)))
+#define SMELT_VISIT_ONE(f, ...) \
+  v.any(#f, f);                 \
+  __VA_OPT__(SMELT_VISIT_AGAIN SMELT_PARENS(__VA_ARGS__))
+#define SMELT_VISIT_AGAIN() SMELT_VISIT_ONE
+
+/// Inside an attribute struct: names its fields once, for every visitor.
+#define SMELT_FIELDS(...) \
+  void visit([[maybe_unused]] ::smelt::AttrVisitor& v) const override { SMELT_VISIT_EACH(__VA_ARGS__) }

@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/attrs.h"
+#include "smelt/model.h"
+#include "smelt/tensor.h"
+
+namespace smelt {
+
+/// Operators of the graph; the list is ops/all_ops.inc.
+enum class Op : uint16_t;
+
+using ValueId = int32_t;
+inline constexpr ValueId kNone = -1;  ///< an absent optional input, or an output that nobody wants
+
+/// Static type of a value.
+struct ValueType {
+  enum class Kind : uint8_t { kTensor, kSequence, kOptional, kMap };
+  Kind kind = Kind::kTensor;
+  DType dtype = DType::kInvalid;             ///< kInvalid: not known before the run
+  bool ranked = false;                       ///< false: not even the rank is known
+  Shape shape;                               ///< -1 = unknown dimension
+  QuantPtr quant;                            ///< null: plain numbers
+  std::shared_ptr<const ValueType> element;  ///< of sequences and optionals
+
+  static ValueType tensor(DType dtype) { return {.dtype = dtype}; }
+  static ValueType tensor(DType dtype, const Shape& shape, QuantPtr quant = nullptr) {
+    return {.dtype = dtype, .ranked = true, .shape = shape, .quant = std::move(quant)};
+  }
+  static ValueType sequence(ValueType of) {
+    return {.kind = Kind::kSequence, .element = std::make_shared<const ValueType>(std::move(of))};
+  }
+  static ValueType optional(ValueType of) {
+    return {.kind = Kind::kOptional, .element = std::make_shared<const ValueType>(std::move(of))};
+  }
+  bool is_static() const { return kind == Kind::kTensor && ranked && shape.is_static() && dtype != DType::kInvalid; }
+  std::string str() const;  ///< "float32[1,?,3]", "int8[4]{scale 0.5, zero point 3}", "sequence(float32)"
+};
+
+struct Value {
+  std::string name;
+  ValueType type;
+  std::shared_ptr<const Tensor>
+      constant;                        ///< contents when known at load: a view into the file, or a small owned tensor
+  std::vector<std::string> dim_names;  ///< symbolic dimensions of graph inputs and outputs
+  std::string doc;
+};
+
+struct Node {
+  Op op{};
+  std::vector<ValueId> inputs;   ///< kNone for an absent optional input
+  std::vector<ValueId> outputs;  ///< kNone for an output that nobody wants
+  AttrsPtr attrs;
+  std::string name;    ///< in the model, for messages and profiles
+  std::string origin;  ///< operator in the model's format: "CONV_2D", "com.microsoft.Gelu", "aten::add.out"
+  std::string where;   ///< location for messages: "subgraph 0, operator 12"
+};
+
+/// A function: nodes in topological order; operators with side effects (state) stay in the order given.
+/// A graph sees only its own values: what an ONNX body captures becomes a further input.
+struct Graph {
+  std::string name;
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+
+  ValueId add_value(Value v) {
+    values.push_back(std::move(v));
+    return static_cast<ValueId>(values.size()) - 1;
+  }
+  const Value& value(ValueId id) const { return values[static_cast<size_t>(id)]; }
+  Value& value(ValueId id) { return values[static_cast<size_t>(id)]; }
+};
+
+/// A variable that lives across runs.
+struct StateVar {
+  std::string name;
+  ValueType type;
+  Datum initial;  ///< kNone: zeros of `type` (which is then static), or unset until assigned
+};
+
+struct Method {
+  std::string name;
+  int graph = 0;
+};
+
+/// A whole loaded model.
+struct Module {
+  std::string format;    ///< "tflite", "onnx", "executorch", "xnnpack", "vulkan"
+  std::string name;      ///< path or label, begins every message
+  std::string producer;  ///< free text of the file: description, producer name and version
+  std::vector<Graph> graphs;
+  std::vector<Method> methods;  ///< at least one; the first is the default
+  std::vector<StateVar> states;
+  std::vector<std::pair<std::string, std::string>> metadata;  ///< shown by inspect
+  std::map<std::string, std::vector<std::string>>
+      text_files;  ///< associated files of TFLite metadata (labels), by name, as lines
+  /// Normalization of TFLite metadata, by input index: real = (pixel - mean) / std.
+  struct Normalization {
+    std::vector<float> mean, std;
+  };
+  std::map<int, Normalization> normalization;
+  std::vector<std::shared_ptr<CustomOperator>> custom_operators;
+  std::shared_ptr<const void> storage;  ///< keeps the mapped file
+  size_t file_bytes = 0;
+
+  const Method* find_method(std::string_view name) const;  ///< "" = the first; null when absent
+};
+
+}  // namespace smelt

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "ops/common/enums.h"
+#include "smelt/tensor.h"
+
+namespace smelt {
+
+/// Scaled dot-product attention. q [B, Hq, S, D], k [B, Hkv, T, D], v [B, Hkv, T, Dv] (heads_first), or [B, S, H*D]
+/// with num_heads / kv_heads given. Hq is a multiple of Hkv (grouped queries).
+struct AttentionAttrs : Attrs {
+  int64_t num_heads = 0, kv_heads = 0;  ///< 0: 4-D operands
+  double scale = 0;                     ///< 0: 1 / sqrt(D)
+  bool causal = false;
+  bool causal_from_end = false;  ///< row i of S sees T - S + i (past keys); else row i sees i
+  double softcap = 0;            ///< 0: none; scores = softcap * tanh(scores / softcap)
+  int64_t window = -1;           ///< local window to the left; -1: all
+  DType softmax_dtype = DType::kInvalid;
+  int64_t qk_output = 0;        ///< meaning of output 3: 0 raw q*k, 1 after softcap, 2 after mask, 3 after softmax
+  bool smooth_softmax = false;  ///< one more logit of 0 in the denominator
+  SMELT_FIELDS(num_heads, kv_heads, scale, causal, causal_from_end, softcap, window, softmax_dtype, qk_output,
+               smooth_softmax)
+};
+
+struct RotaryAttrs : Attrs {
+  bool interleaved = false;
+  int64_t rotary_dim = 0;  ///< 0: the whole head
+  int64_t num_heads = 0;   ///< of 3-D x [B, S, H*D]
+  double scale = 1;
+  bool batch_seq_heads = false;  ///< 4-D x is [B, S, H, D] (else [B, H, S, D])
+  SMELT_FIELDS(interleaved, rotary_dim, num_heads, scale, batch_seq_heads)
+};
+
+struct KvAppendAttrs : Attrs {
+  int64_t axis = 1;  ///< sequence axis of the cache
+  SMELT_FIELDS(axis)
+};
+
+}  // namespace smelt

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+
+#include "graph/attrs.h"
+
+namespace smelt {
+
+/// Order of dimensions of images and sequences.
+enum class Layout : uint8_t {
+  kChannelsFirst,  ///< N, C, spatial...
+  kChannelsLast,   ///< N, spatial..., C
+};
+inline const char* to_string(Layout l) { return l == Layout::kChannelsFirst ? "channels_first" : "channels_last"; }
+
+/// Order of a convolution filter's dimensions. O: output channels; I: input channels of one group; S: spatial.
+enum class FilterLayout : uint8_t {
+  kOIS,  ///< ONNX, PyTorch
+  kOSI,  ///< TFLite CONV_2D, XNNPACK
+  kISO,  ///< TFLite and XNNPACK depthwise: I = 1, O = C * multiplier
+  kSIO,  ///< TFLite CONV_3D
+  kIOS,  ///< transposed convolution of ONNX and PyTorch: all input channels, output channels of one group, spatial
+};
+const char* to_string(FilterLayout l);
+
+enum class AutoPad : uint8_t { kExplicit, kSameUpper, kSameLower, kValid };
+const char* to_string(AutoPad p);
+
+/// Activation fused behind an operator. In a quantized kernel it clamps the stored integers (kTanh, kSignBit: through
+/// float).
+enum class ActKind : uint8_t {
+  kNone,
+  kRelu,
+  kReluN1,
+  kRelu6,
+  kTanh,
+  kSignBit,
+  kClamp,
+  kSigmoid,
+  kLeakyRelu,
+  kHardSigmoid
+};
+const char* to_string(ActKind a);
+struct Activation {
+  ActKind kind = ActKind::kNone;
+  float a = 0;  ///< kClamp: smallest; kLeakyRelu, kHardSigmoid: alpha
+  float b = 0;  ///< kClamp: largest; kHardSigmoid: beta
+};
+/// Real bounds of a clamping activation: kRelu is [0, inf), kNone and non-clamping kinds are (-inf, inf).
+struct Bounds {
+  float lo, hi;
+};
+Bounds activation_bounds(const Activation& act);
+/// Applies the activation to one real value.
+float activate(const Activation& act, float x);
+
+}  // namespace smelt

@@ -1,0 +1,40 @@
+#pragma once
+
+#include "ops/common/enums.h"
+#include "smelt/tensor.h"
+
+namespace smelt {
+
+/// Convolution of any spatial rank >= 1 with groups. Lists are per spatial dimension; pads are begins then ends.
+struct ConvAttrs : Attrs {
+  std::vector<int64_t> strides, dilations, pads;
+  AutoPad auto_pad = AutoPad::kExplicit;
+  int64_t groups = 1;
+  Layout layout = Layout::kChannelsFirst;
+  FilterLayout filter = FilterLayout::kOIS;
+  Activation act;
+  Rounding rounding = Rounding::kFloatHalfEven;  ///< of quantized kernels
+  /// TFLite hybrid: float x is quantized per batch row to the weights' int8 grid at run time (symmetric unless
+  /// asymmetric_inputs).
+  bool hybrid = false, asymmetric_inputs = false;
+  void visit(AttrVisitor& v) const override;
+};
+
+/// Transposed convolution (gradient of Conv with respect to x).
+struct ConvTransposeAttrs : ConvAttrs {
+  std::vector<int64_t> output_padding;
+  std::vector<int64_t> output_shape;  ///< spatial sizes; empty: from pads. With SAME the pads follow from it
+  void visit(AttrVisitor& v) const override;
+};
+
+struct DeformConvAttrs : ConvAttrs {
+  int64_t offset_groups = 1;
+  void visit(AttrVisitor& v) const override;
+};
+
+struct Im2ColAttrs : Attrs {
+  std::vector<int64_t> kernel, strides, dilations, pads;
+  SMELT_FIELDS(kernel, strides, dilations, pads)
+};
+
+}  // namespace smelt

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "ops/common/enums.h"
+#include "smelt/tensor.h"
+
+namespace smelt {
+
+struct NmsAttrs : Attrs {
+  enum class Form : uint8_t {
+    kOnnx,     ///< boxes [B, N, 4], scores [B, C, N], max_per_class?, iou?, score_threshold? -> [selected, 3]
+    kTflite4,  ///< boxes, scores, max, iou, score_threshold -> indices (padded), valid count
+    kTflite5,  ///< ... and sigma (soft NMS) -> indices, scores, valid count
+  } form = Form::kOnnx;
+  bool center = false;  ///< boxes are centre x, centre y, width, height
+  friend const char* to_string(Form f) {
+    static const char* const names[] = {"onnx", "tflite_v4", "tflite_v5"};
+    return names[static_cast<int>(f)];
+  }
+  SMELT_FIELDS(form, center)
+};
+
+/// TFLite_Detection_PostProcess.
+struct DetectionAttrs : Attrs {
+  int64_t max_detections = 10, max_classes_per_detection = 1, detections_per_class = 100, classes = 1;
+  bool regular_nms = false;
+  double score_threshold = 0, iou_threshold = 0.5, y_scale = 10, x_scale = 10, h_scale = 5, w_scale = 5;
+  SMELT_FIELDS(max_detections, max_classes_per_detection, detections_per_class, classes, regular_nms, score_threshold,
+               iou_threshold, y_scale, x_scale, h_scale, w_scale)
+};
+
+struct GridPriorsAttrs : Attrs {
+  int64_t stride = 1;
+  double offset = 0.5;
+  SMELT_FIELDS(stride, offset)
+};
+
+}  // namespace smelt

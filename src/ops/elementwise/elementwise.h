@@ -1,0 +1,185 @@
+#pragma once
+
+#include "ops/common/enums.h"
+#include "smelt/tensor.h"
+
+namespace smelt {
+
+/// Functions of one real variable. a and b are UnaryAttrs::a and ::b.
+enum class Unary : uint8_t {
+  kIdentity,
+  kAbs,
+  kNeg,
+  kSign,
+  kFloor,
+  kCeil,
+  kRound /* half to even */,
+  kRoundHalfAway,
+  kTrunc,
+  kSqrt,
+  kRsqrt,
+  kReciprocal,
+  kSquare,
+  kExp,
+  kExpm1,
+  kExp2,
+  kLog,
+  kLog1p,
+  kLog2,
+  kLog10,
+  kSin,
+  kCos,
+  kTan,
+  kAsin,
+  kAcos,
+  kAtan,
+  kSinh,
+  kCosh,
+  kTanh,
+  kAsinh,
+  kAcosh,
+  kAtanh,
+  kErf,
+  kErfc,
+  kGamma,
+  kLgamma,
+  kDigamma,
+  kSigmoid,
+  kLogSigmoid,
+  kRelu,
+  kRelu6,
+  kReluN1 /* clamp -1..1 */,
+  kClamp /* a..b, NaN stays */,
+  kLeakyRelu /* a */,
+  kElu /* alpha a, scale b, input scale c */,
+  kCelu /* a */,
+  kSelu /* a alpha, b gamma */,
+  kGelu /* erf */,
+  kGeluTanh,
+  kQuickGelu /* x * sigmoid(a x) */,
+  kSilu /* x * sigmoid(a x) */,
+  kMish,
+  kHardSigmoid /* max(0, min(1, a x + b)) */,
+  kHardSwish /* x * relu6(x + 3) / 6 */,
+  kSoftplus /* a beta, b threshold (0: none) */,
+  kSoftsign,
+  kThresholdedRelu /* a threshold, b value otherwise */,
+  kShrink /* a lambda, b bias */,
+  kHardShrink /* a */,
+  kSoftShrink /* a */,
+  kTanhShrink,
+  kLogit /* eps a; a < 0: none */,
+  kNot /* logical */,
+  kBitNot,
+  kIsNan,
+  kIsInf /* a != 0: positive counts, b != 0: negative counts */,
+  kIsFinite,
+  kReal,
+  kImag,
+  kConj,
+  kAngle,
+  kFastTanh,
+  kCount
+};
+const char* to_string(Unary u);
+
+struct UnaryAttrs : Attrs {
+  Unary fn = Unary::kIdentity;
+  double a = 0, b = 0, c = 0;
+  UnaryAttrs() = default;
+  explicit UnaryAttrs(Unary f, double a_ = 0, double b_ = 0, double c_ = 0) : fn(f), a(a_), b(b_), c(c_) {}
+  SMELT_FIELDS(fn, a, b, c)
+};
+
+/// Functions of two variables, with NumPy broadcasting. Integer Add, Sub, Mul wrap.
+enum class Binary : uint8_t {
+  kAdd,
+  kSub,
+  kMul,
+  kDiv /* integers truncate */,
+  kFloorDiv,
+  kTruncDiv,
+  kPow,
+  kMod /* sign of the divisor */,
+  kFmod /* sign of the dividend */,
+  kMin /* NaN wins */,
+  kMax /* NaN wins */,
+  kFmin,
+  kFmax,
+  kAtan2,
+  kHypot,
+  kCopySign,
+  kSquaredDifference,
+  kPRelu /* b is the slope */,
+  kLogicalAnd,
+  kLogicalOr,
+  kLogicalXor,
+  kBitAnd,
+  kBitOr,
+  kBitXor,
+  kShiftLeft,
+  kShiftRight,
+  kShiftRightLogical,
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kCount
+};
+const char* to_string(Binary b);
+/// Comparisons and logical functions give kBool.
+bool gives_bool(Binary b);
+
+/// Broadcasts a and b. Both have one dtype (readers cast first), except PRelu slopes and kPow exponents.
+struct BinaryAttrs : Attrs {
+  Binary fn = Binary::kAdd;
+  Activation act;
+  double alpha = 1;                              ///< Add, Sub: a + alpha * b (PyTorch); 1 elsewhere
+  Rounding rounding = Rounding::kFloatHalfEven;  ///< of quantized kernels; kFixedDouble = TFLite's fixed-point kernels
+  BinaryAttrs() = default;
+  explicit BinaryAttrs(Binary f, Activation a = {}, double alpha_ = 1) : fn(f), act(a), alpha(alpha_) {}
+  void visit(AttrVisitor& v) const override;
+};
+
+struct CastAttrs : Attrs {
+  DType to = DType::kF32;
+  bool saturate = true;    ///< to the 8-bit floats: out of range becomes the largest finite value
+  int64_t round_mode = 0;  ///< float to e8m0: 0 up, 1 down, 2 nearest
+  CastAttrs() = default;
+  explicit CastAttrs(DType t, bool s = true) : to(t), saturate(s) {}
+  SMELT_FIELDS(to, saturate, round_mode)
+};
+
+/// Quantization with run-time parameters: y = saturate(round_half_even(x / scale) + zero_point).
+struct QuantizeLinearAttrs : Attrs {
+  int64_t axis = 1;
+  int64_t block = 0;      ///< 0: per tensor (scalar scale) or per axis (1-D scale)
+  DType to = DType::kU8;  ///< Quantize: stored type; Dequantize: real type of the result
+  bool saturate = true;
+  int64_t quant_min = 0, quant_max = 0;  ///< equal: the range of `to`
+  SMELT_FIELDS(axis, block, to, saturate, quant_min, quant_max)
+};
+
+/// y = quantize then dequantize with the range [min, max] of 2^bits steps, nudged so that 0 is exact (TFLite
+/// FAKE_QUANT).
+struct FakeQuantAttrs : Attrs {
+  float min = 0, max = 0;
+  int64_t bits = 8;
+  bool narrow_range = false;
+  SMELT_FIELDS(min, max, bits, narrow_range)
+};
+
+/// Chooses quantization parameters at run time and quantizes.
+struct DynamicQuantizeAttrs : Attrs {
+  DType to = DType::kU8;
+  bool symmetric = false;
+  bool per_row = false;       ///< one pair of parameters a row of the last dimension; else one for the whole tensor
+  bool xnnpack_rule = false;  ///< zero point by XNNPACK's error rule (qdint8)
+  int64_t quant_min = 0, quant_max = 0;  ///< equal: the range of `to`
+  double eps = 0;                        ///< smallest scale
+  SMELT_FIELDS(to, symmetric, per_row, xnnpack_rule, quant_min, quant_max, eps)
+};
+
+}  // namespace smelt

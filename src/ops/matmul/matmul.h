@@ -1,0 +1,30 @@
+#pragma once
+
+#include "ops/common/enums.h"
+#include "smelt/tensor.h"
+
+namespace smelt {
+
+/// y = act(alpha * op(a) @ op(b) + beta * c), batched with broadcasting over leading dimensions (NumPy matmul; 1-D
+/// operands are vectors). Fully connected layers are MatMul with transpose_b (weights [out, in]).
+struct MatMulAttrs : Attrs {
+  bool transpose_a = false, transpose_b = false;
+  bool conjugate_a = false, conjugate_b = false;
+  double alpha = 1, beta = 1;
+  Activation act;
+  Rounding rounding = Rounding::kFloatHalfEven;
+  bool hybrid = false, asymmetric_inputs = false;  ///< as in ConvAttrs
+  /// TFLite FULLY_CONNECTED: a is flattened to [-1, in] unless keep_dims, then all but the last dimension stay.
+  bool flatten_a = false;
+  /// The leading dimensions before the last (1) are one batch in transposition of com.microsoft.FusedMatMul
+  /// (transBatch).
+  bool trans_batch_a = false, trans_batch_b = false;
+  void visit(AttrVisitor& v) const override;
+};
+
+struct EinsumAttrs : Attrs {
+  std::string equation;
+  SMELT_FIELDS(equation)
+};
+
+}  // namespace smelt

@@ -1,0 +1,62 @@
+#pragma once
+
+#include "ops/common/enums.h"
+#include "smelt/tensor.h"
+
+namespace smelt {
+
+enum class PoolKind : uint8_t { kMax, kAverage, kLp };
+const char* to_string(PoolKind k);
+
+/// Sliding-window pooling, spatial rank >= 1.
+struct PoolAttrs : Attrs {
+  PoolKind kind = PoolKind::kMax;
+  std::vector<int64_t> kernel, strides, dilations, pads;
+  AutoPad auto_pad = AutoPad::kExplicit;
+  bool ceil_mode = false;
+  bool torch_ceil = false;         ///< PyTorch's rule; ONNX drops windows that start in the end padding as well
+  bool count_include_pad = false;  ///< kAverage
+  int64_t divisor_override = 0;    ///< kAverage; 0: none
+  double p = 2;                    ///< kLp
+  bool mean_square = false;        ///< kLp as TFLite's L2_POOL_2D: sqrt(mean(x^2))
+  bool global = false;             ///< the window is the whole image
+  Layout layout = Layout::kChannelsFirst;
+  Activation act;
+  Rounding rounding = Rounding::kFloatHalfEven;
+  /// Meaning of output 1 of kMax: index into the flattened tensor (ONNX row- or column-major), into the image plane
+  /// (PyTorch), or into the window (XNNPACK ArgMaxPooling2d: kx * height + ky).
+  enum class Index : uint8_t { kTensorRow, kTensorColumn, kPlane, kWindowColumn } index = Index::kTensorRow;
+  friend const char* to_string(Index i) {
+    static const char* const names[] = {"tensor_row_major", "tensor_column_major", "plane", "window_column_major"};
+    return names[static_cast<int>(i)];
+  }
+  DType index_dtype = DType::kI64;
+  void visit(AttrVisitor& v) const override;
+};
+
+struct AdaptivePoolAttrs : Attrs {
+  PoolKind kind = PoolKind::kAverage;
+  std::vector<int64_t> output;  ///< spatial sizes
+  Layout layout = Layout::kChannelsFirst;
+  SMELT_FIELDS(kind, output, layout)
+};
+
+struct MaxUnpoolAttrs : Attrs {
+  std::vector<int64_t> kernel, strides, pads;
+  SMELT_FIELDS(kernel, strides, pads)
+};
+
+struct RoiAttrs : Attrs {
+  bool max = false;        ///< else average
+  bool legacy = false;     ///< MaxRoiPool: integer bins; else RoiAlign
+  bool half_pixel = true;  ///< RoiAlign coordinate_transformation_mode
+  int64_t height = 1, width = 1, sampling_ratio = 0;
+  double scale = 1;
+  bool crop_and_resize =
+      false;  ///< com.microsoft.CropAndResize: boxes [n, 4] normalised y1 x1 y2 x2, bilinear or nearest
+  bool nearest = false;
+  double extrapolation = 0;
+  SMELT_FIELDS(max, legacy, half_pixel, height, width, sampling_ratio, scale, crop_and_resize, nearest, extrapolation)
+};
+
+}  // namespace smelt

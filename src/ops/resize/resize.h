@@ -1,0 +1,72 @@
+#pragma once
+
+#include "ops/common/enums.h"
+#include "smelt/tensor.h"
+
+namespace smelt {
+
+struct ResizeAttrs : Attrs {
+  enum class Mode : uint8_t { kNearest, kLinear, kCubic } mode = Mode::kNearest;
+  enum class Coord : uint8_t {
+    kHalfPixel,
+    kHalfPixelSymmetric,
+    kPytorchHalfPixel,
+    kAlignCorners,
+    kAsymmetric,
+    kTfCropAndResize,
+    kTfHalfPixelNn
+  } coord = Coord::kHalfPixel;
+  enum class Nearest : uint8_t {
+    kRoundPreferFloor,
+    kRoundPreferCeil,
+    kFloor,
+    kCeil
+  } nearest = Nearest::kRoundPreferFloor;
+  enum class Keep : uint8_t { kStretch, kNotLarger, kNotSmaller } keep = Keep::kStretch;
+  double cubic_a = -0.75, extrapolation = 0;
+  bool antialias = false, exclude_outside = false;
+  std::vector<int64_t> axes;  ///< that scales, sizes and roi refer to; empty: all
+  /// Sizes give the coordinates' scale as in/out computed in float32, as TFLite and PyTorch do (ONNX: given scales).
+  bool tflite = false;
+  Rounding rounding = Rounding::kFloatHalfEven;
+  friend const char* to_string(Mode m) {
+    static const char* const names[] = {"nearest", "linear", "cubic"};
+    return names[static_cast<int>(m)];
+  }
+  friend const char* to_string(Coord c) {
+    static const char* const names[] = {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",  "align_corners",
+                                        "asymmetric", "tf_crop_and_resize",   "tf_half_pixel_for_nn"};
+    return names[static_cast<int>(c)];
+  }
+  friend const char* to_string(Nearest n) {
+    static const char* const names[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
+    return names[static_cast<int>(n)];
+  }
+  friend const char* to_string(Keep k) {
+    static const char* const names[] = {"stretch", "not_larger", "not_smaller"};
+    return names[static_cast<int>(k)];
+  }
+  SMELT_FIELDS(mode, coord, nearest, keep, cubic_a, extrapolation, antialias, exclude_outside, axes, tflite)
+};
+
+struct GridSampleAttrs : Attrs {
+  enum class Mode : uint8_t { kLinear, kNearest, kCubic } mode = Mode::kLinear;
+  enum class Padding : uint8_t { kZeros, kBorder, kReflection } padding = Padding::kZeros;
+  bool align_corners = false;
+  friend const char* to_string(Mode m) {
+    static const char* const names[] = {"linear", "nearest", "cubic"};
+    return names[static_cast<int>(m)];
+  }
+  friend const char* to_string(Padding p) {
+    static const char* const names[] = {"zeros", "border", "reflection"};
+    return names[static_cast<int>(p)];
+  }
+  SMELT_FIELDS(mode, padding, align_corners)
+};
+
+struct AffineGridAttrs : Attrs {
+  bool align_corners = false;
+  SMELT_FIELDS(align_corners)
+};
+
+}  // namespace smelt

@@ -1,0 +1,76 @@
+#include "smelt/model.h"
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "formats/format.h"
+#include "graph/graph.h"
+#include "graph/verify.h"
+
+namespace smelt {
+
+Result<Model> Model::load_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                                const std::string& name, const std::string& folder, const LoadOptions& options) {
+  const Source source{bytes, owner, name, folder, &options};
+  for (const Format* format : all_formats()) {
+    if (!format->recognise(bytes)) continue;
+    auto module = format->load(source);
+    if (!module.ok()) return module.error().within(name);
+    auto shared = std::make_shared<Module>(std::move(module).value());
+    if (shared->format.empty()) shared->format = format->name;
+    shared->name = name;
+    shared->storage = owner;
+    shared->file_bytes = bytes.size();
+    if (auto s = verify(*shared); !s.ok()) return s.error().within(name);
+    return Model(std::shared_ptr<const Module>(std::move(shared)));
+  }
+  return InvalidModel(
+      name,
+      ": not a model of a known format (TFLite, ONNX, ExecuTorch program, bundled program, XNNPACK or Vulkan graph)");
+}
+
+Result<Model> Model::load(const std::string& path, const LoadOptions& options) {
+  SMELT_ASSIGN(auto file, MappedFile::open(path));
+  std::string folder = std::filesystem::path(path).parent_path().string();
+  if (folder.empty()) folder = ".";
+  const auto bytes = file->bytes();
+  return load_bytes(bytes, std::move(file), path, folder, options);
+}
+
+const std::string& Model::format() const { return module_->format; }
+
+std::vector<std::string> Model::methods() const {
+  std::vector<std::string> out;
+  for (const Method& m : module_->methods) out.push_back(m.name);
+  return out;
+}
+
+namespace {
+std::vector<Port> ports(const Module& module, const std::string& method, bool inputs) {
+  std::vector<Port> out;
+  const Method* m = module.find_method(method);
+  if (!m) return out;
+  const Graph& g = module.graphs[static_cast<size_t>(m->graph)];
+  for (ValueId id : inputs ? g.inputs : g.outputs) {
+    const Value& v = g.value(id);
+    Port p;
+    p.name = v.name;
+    const ValueType& t = v.type;
+    p.is_tensor = t.kind == ValueType::Kind::kTensor;
+    p.optional = t.kind == ValueType::Kind::kOptional;
+    p.dtype = t.dtype;
+    p.ranked = t.ranked;
+    p.shape = t.shape;
+    p.dim_names = v.dim_names;
+    p.quant = t.quant;
+    out.push_back(std::move(p));
+  }
+  return out;
+}
+}  // namespace
+
+std::vector<Port> Model::inputs(const std::string& method) const { return ports(*module_, method, true); }
+std::vector<Port> Model::outputs(const std::string& method) const { return ports(*module_, method, false); }
+
+}  // namespace smelt

@@ -1,0 +1,419 @@
+#include "tensor/numeric.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+namespace smelt {
+
+float f16_to_f32(uint16_t h) {
+  const uint32_t sign = static_cast<uint32_t>(h & 0x8000) << 16;
+  const uint32_t exponent = (h >> 10) & 0x1f, mantissa = h & 0x3ff;
+  if (exponent == 0) {
+    const float f = std::ldexp(static_cast<float>(mantissa), -24);
+    return sign ? -f : f;
+  }
+  if (exponent == 31) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
+  return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+}
+
+namespace {
+
+/// Rounds |value| to a binary format of `mantissa` bits and smallest normal exponent `min_exp`, half to even, in
+/// double.
+double round_to_format(double magnitude, int mantissa, int min_exp) {
+  int e;
+  std::frexp(magnitude, &e);
+  const int exponent = std::max(e - 1, min_exp);
+  const double ulp = std::ldexp(1.0, exponent - mantissa);
+  return std::nearbyint(magnitude / ulp) * ulp;
+}
+
+struct Format {
+  int exponent_bits, mantissa_bits, bias;
+  bool infinities;  // the last exponent holds infinities and NaN as in IEEE
+  bool uz;          // no negative zero; 0x80 is the only NaN
+};
+
+constexpr Format format_of(DType dtype) {
+  switch (dtype) {
+    case DType::kF8E4M3FN:
+      return {4, 3, 7, false, false};
+    case DType::kF8E4M3FNUZ:
+      return {4, 3, 8, false, true};
+    case DType::kF8E5M2:
+      return {5, 2, 15, true, false};
+    case DType::kF8E5M2FNUZ:
+      return {5, 2, 16, false, true};
+    default:
+      return {2, 1, 1, false, false};  // kF4E2M1
+  }
+}
+
+}  // namespace
+
+uint16_t f64_to_f16(double d) {
+  const uint16_t sign = std::signbit(d) ? 0x8000 : 0;
+  if (std::isnan(d)) return sign | 0x7e00;
+  const double m = std::fabs(d);
+  if (std::isinf(d)) return sign | 0x7c00;
+  if (m == 0) return sign;
+  const double r = round_to_format(m, 10, -14);
+  if (r >= 65520.0) return sign | 0x7c00;
+  if (r < 6.103515625e-05) return sign | static_cast<uint16_t>(std::ldexp(r, 24));
+  int e;
+  const double f = std::frexp(r, &e);
+  return static_cast<uint16_t>(sign | ((e + 14) << 10) | (static_cast<int>(std::ldexp(f, 11)) & 0x3ff));
+}
+
+uint16_t f32_to_f16(float f) {
+  const uint32_t x = std::bit_cast<uint32_t>(f);
+  const uint16_t sign = static_cast<uint16_t>((x >> 16) & 0x8000);
+  const uint32_t a = x & 0x7fffffff;
+  if (a > 0x7f800000) return sign | 0x7e00;
+  if (a >= 0x477ff000) return sign | 0x7c00;
+  if (a < 0x38800000)
+    return static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(std::ldexp(std::bit_cast<float>(a), 24))));
+  const uint32_t rounded = a + 0xfff + ((a >> 13) & 1);
+  return static_cast<uint16_t>(sign | ((rounded - 0x38000000) >> 13));
+}
+
+uint16_t f32_to_bf16(float f) {
+  const uint32_t x = std::bit_cast<uint32_t>(f);
+  if ((x & 0x7fffffff) > 0x7f800000) return static_cast<uint16_t>((x >> 16) | 0x40);
+  return static_cast<uint16_t>((x + 0x7fff + ((x >> 16) & 1)) >> 16);
+}
+
+float narrow_to_f32(DType dtype, uint8_t bits) {
+  if (dtype == DType::kF8E8M0) {
+    if (bits == 0xff) return std::numeric_limits<float>::quiet_NaN();
+    return std::ldexp(1.0f, static_cast<int>(bits) - 127);
+  }
+  const Format f = format_of(dtype);
+  const int width = 1 + f.exponent_bits + f.mantissa_bits;
+  const bool negative = (bits >> (width - 1)) & 1;
+  const int exponent = (bits >> f.mantissa_bits) & ((1 << f.exponent_bits) - 1);
+  const int mantissa = bits & ((1 << f.mantissa_bits) - 1);
+  if (f.uz && bits == 0x80) return std::numeric_limits<float>::quiet_NaN();
+  if (f.infinities && exponent == (1 << f.exponent_bits) - 1) {
+    if (mantissa) return std::numeric_limits<float>::quiet_NaN();
+    return negative ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::infinity();
+  }
+  if (dtype == DType::kF8E4M3FN && exponent == 15 && mantissa == 7) return std::numeric_limits<float>::quiet_NaN();
+  const float v = exponent == 0 ? std::ldexp(static_cast<float>(mantissa), 1 - f.bias - f.mantissa_bits)
+                                : std::ldexp(static_cast<float>(mantissa + (1 << f.mantissa_bits)),
+                                             exponent - f.bias - f.mantissa_bits);
+  return negative ? -v : v;
+}
+
+uint8_t f32_to_narrow(DType dtype, float value, bool saturate) {
+  if (dtype == DType::kF8E8M0) {
+    if (std::isnan(value) || value < 0) return 0xff;
+    if (std::isinf(value)) return saturate ? 0xfe : 0xff;
+    if (value == 0) return 0;
+    int e;
+    const float f = std::frexp(value, &e);
+    const int exponent = e - 1 + (f > 0.75f ? 1 : 0);
+    return static_cast<uint8_t>(std::clamp(exponent + 127, 0, 254));
+  }
+  const Format f = format_of(dtype);
+  const int width = 1 + f.exponent_bits + f.mantissa_bits;
+  const uint8_t sign = std::signbit(value) ? static_cast<uint8_t>(1 << (width - 1)) : 0;
+  const bool four_bit = dtype == DType::kF4E2M1;
+  const auto nan = [&]() -> uint8_t {
+    if (f.uz) return 0x80;
+    if (dtype == DType::kF8E4M3FN) return sign | 0x7f;
+    if (dtype == DType::kF8E5M2) return sign | 0x7f;
+    return 0;
+  };
+  if (std::isnan(value)) return four_bit ? static_cast<uint8_t>(0x7) : nan();
+  const int max_exp = (1 << f.exponent_bits) - 1 - (f.infinities ? 1 : 0);
+  // Largest finite code, without sign.
+  uint8_t largest = static_cast<uint8_t>((max_exp << f.mantissa_bits) | ((1 << f.mantissa_bits) - 1));
+  if (dtype == DType::kF8E4M3FN) largest -= 1;
+  const double largest_value = narrow_to_f32(dtype, largest);
+  const double m = std::fabs(static_cast<double>(value));
+  const auto overflow = [&]() -> uint8_t {
+    if (saturate || four_bit) return sign | largest;
+    if (f.infinities) return static_cast<uint8_t>(sign | (max_exp + 1) << f.mantissa_bits);
+    return nan();
+  };
+  if (std::isinf(value)) return overflow();
+  if (m == 0) return f.uz ? 0 : sign;
+  const double r = round_to_format(m, f.mantissa_bits, 1 - f.bias);
+  if (r > largest_value) return overflow();
+  if (r == 0) return f.uz ? 0 : sign;
+  int e;
+  std::frexp(r, &e);
+  int exponent = e - 1 + f.bias;
+  int mantissa;
+  if (exponent < 1) {
+    exponent = 0;
+    mantissa = static_cast<int>(std::ldexp(r, f.bias - 1 + f.mantissa_bits));
+  } else {
+    mantissa = static_cast<int>(std::ldexp(r, f.mantissa_bits - (e - 1))) - (1 << f.mantissa_bits);
+  }
+  return static_cast<uint8_t>(sign | (exponent << f.mantissa_bits) | mantissa);
+}
+
+namespace {
+
+int64_t sub_byte(const Tensor& t, int64_t i, int width, bool is_signed) {
+  const int per = 8 / width;
+  const uint8_t byte = t.data<uint8_t>()[i / per];
+  const int v = (byte >> (static_cast<int>(i % per) * width)) & ((1 << width) - 1);
+  return is_signed && v >= (1 << (width - 1)) ? v - (1 << width) : v;
+}
+
+void set_sub_byte(Tensor& t, int64_t i, int width, int64_t v) {
+  const int per = 8 / width;
+  uint8_t& byte = t.data<uint8_t>()[i / per];
+  const int shift = static_cast<int>(i % per) * width;
+  const int mask = (1 << width) - 1;
+  byte = static_cast<uint8_t>((byte & ~(mask << shift)) | ((static_cast<int>(v) & mask) << shift));
+}
+
+/// Truncates towards zero; out of range saturates to int64, NaN gives 0.
+int64_t truncate(double v) {
+  if (!(v == v)) return 0;
+  if (v >= 9223372036854775807.0) return INT64_MAX;
+  if (v <= -9223372036854775808.0) return INT64_MIN;
+  return static_cast<int64_t>(v);
+}
+
+}  // namespace
+
+double get_double(const Tensor& t, int64_t i) {
+  switch (t.dtype()) {
+    case DType::kF32:
+      return t.data<float>()[i];
+    case DType::kF64:
+      return t.data<double>()[i];
+    case DType::kF16:
+      return f16_to_f32(t.data<uint16_t>()[i]);
+    case DType::kBF16:
+      return bf16_to_f32(t.data<uint16_t>()[i]);
+    case DType::kF8E4M3FN:
+    case DType::kF8E4M3FNUZ:
+    case DType::kF8E5M2:
+    case DType::kF8E5M2FNUZ:
+    case DType::kF8E8M0:
+      return narrow_to_f32(t.dtype(), t.data<uint8_t>()[i]);
+    case DType::kF4E2M1:
+      return narrow_to_f32(t.dtype(), static_cast<uint8_t>(sub_byte(t, i, 4, false)));
+    case DType::kU64:
+      return static_cast<double>(t.data<uint64_t>()[i]);
+    case DType::kC64:
+      return t.data<float>()[2 * i];
+    case DType::kC128:
+      return t.data<double>()[2 * i];
+    default:
+      return static_cast<double>(get_int(t, i));
+  }
+}
+
+int64_t get_int(const Tensor& t, int64_t i) {
+  switch (t.dtype()) {
+    case DType::kI2:
+      return sub_byte(t, i, 2, true);
+    case DType::kU2:
+      return sub_byte(t, i, 2, false);
+    case DType::kI4:
+      return sub_byte(t, i, 4, true);
+    case DType::kU4:
+      return sub_byte(t, i, 4, false);
+    case DType::kI8:
+      return t.data<int8_t>()[i];
+    case DType::kBool:
+    case DType::kU8:
+      return t.data<uint8_t>()[i];
+    case DType::kI16:
+      return t.data<int16_t>()[i];
+    case DType::kU16:
+      return t.data<uint16_t>()[i];
+    case DType::kI32:
+      return t.data<int32_t>()[i];
+    case DType::kU32:
+      return t.data<uint32_t>()[i];
+    case DType::kI64:
+      return t.data<int64_t>()[i];
+    case DType::kU64:
+      return static_cast<int64_t>(t.data<uint64_t>()[i]);
+    case DType::kInvalid:
+    case DType::kString:
+      return 0;
+    default:
+      return truncate(get_double(t, i));
+  }
+}
+
+void set_double(Tensor& t, int64_t i, double v) {
+  switch (t.dtype()) {
+    case DType::kF32:
+      t.data<float>()[i] = static_cast<float>(v);
+      return;
+    case DType::kF64:
+      t.data<double>()[i] = v;
+      return;
+    case DType::kF16:
+      t.data<uint16_t>()[i] = f64_to_f16(v);
+      return;
+    case DType::kBF16:
+      t.data<uint16_t>()[i] = f32_to_bf16(static_cast<float>(v));
+      return;
+    case DType::kF8E4M3FN:
+    case DType::kF8E4M3FNUZ:
+    case DType::kF8E5M2:
+    case DType::kF8E5M2FNUZ:
+    case DType::kF8E8M0:
+      t.data<uint8_t>()[i] = f32_to_narrow(t.dtype(), static_cast<float>(v));
+      return;
+    case DType::kF4E2M1:
+      set_sub_byte(t, i, 4, f32_to_narrow(t.dtype(), static_cast<float>(v)));
+      return;
+    case DType::kBool:
+      t.data<uint8_t>()[i] = v != 0;
+      return;
+    case DType::kU64:
+      t.data<uint64_t>()[i] = v >= 9223372036854775808.0
+                                  ? (v >= 18446744073709551615.0 ? UINT64_MAX : static_cast<uint64_t>(v))
+                                  : static_cast<uint64_t>(truncate(v));
+      return;
+    case DType::kC64:
+      t.data<float>()[2 * i] = static_cast<float>(v);
+      t.data<float>()[2 * i + 1] = 0;
+      return;
+    case DType::kC128:
+      t.data<double>()[2 * i] = v;
+      t.data<double>()[2 * i + 1] = 0;
+      return;
+    default:
+      set_int(t, i, truncate(v));
+  }
+}
+
+void set_int(Tensor& t, int64_t i, int64_t v) {
+  switch (t.dtype()) {
+    case DType::kI2:
+    case DType::kU2:
+      set_sub_byte(t, i, 2, v);
+      return;
+    case DType::kI4:
+    case DType::kU4:
+      set_sub_byte(t, i, 4, v);
+      return;
+    case DType::kI8:
+    case DType::kU8:
+      t.data<uint8_t>()[i] = static_cast<uint8_t>(v);
+      return;
+    case DType::kBool:
+      t.data<uint8_t>()[i] = v != 0;
+      return;
+    case DType::kI16:
+    case DType::kU16:
+      t.data<uint16_t>()[i] = static_cast<uint16_t>(v);
+      return;
+    case DType::kI32:
+    case DType::kU32:
+      t.data<uint32_t>()[i] = static_cast<uint32_t>(v);
+      return;
+    case DType::kI64:
+    case DType::kU64:
+      t.data<int64_t>()[i] = v;
+      return;
+    case DType::kInvalid:
+    case DType::kString:
+      return;
+    default:
+      set_double(t, i, static_cast<double>(v));
+  }
+}
+
+void to_doubles(const Tensor& t, double* out) {
+  for (int64_t i = 0; i < t.elements(); ++i) out[i] = get_double(t, i);
+}
+void to_floats(const Tensor& t, float* out) {
+  if (t.dtype() == DType::kF32) {
+    if (t.elements()) std::memcpy(out, t.raw(), static_cast<size_t>(t.elements()) * 4);
+    return;
+  }
+  for (int64_t i = 0; i < t.elements(); ++i) out[i] = static_cast<float>(get_double(t, i));
+}
+void to_ints(const Tensor& t, int64_t* out) {
+  for (int64_t i = 0; i < t.elements(); ++i) out[i] = get_int(t, i);
+}
+void from_doubles(const double* in, Tensor& t) {
+  for (int64_t i = 0; i < t.elements(); ++i) set_double(t, i, in[i]);
+}
+void from_floats(const float* in, Tensor& t) {
+  if (t.dtype() == DType::kF32) {
+    if (t.elements()) std::memcpy(t.raw(), in, static_cast<size_t>(t.elements()) * 4);
+    return;
+  }
+  for (int64_t i = 0; i < t.elements(); ++i) set_double(t, i, in[i]);
+}
+void from_ints(const int64_t* in, Tensor& t) {
+  for (int64_t i = 0; i < t.elements(); ++i) set_int(t, i, in[i]);
+}
+
+namespace {
+
+/// Calls f(element index, parameter index) over t in order.
+template <class F>
+void each_parameter(const Tensor& t, const Quantization& q, F&& f) {
+  const int64_t n = t.elements();
+  const int rank = t.rank();
+  if (q.kind == Quantization::Kind::kPerTensor || q.scales.size() <= 1 || rank == 0) {
+    for (int64_t i = 0; i < n; ++i) f(i, int64_t{0});
+    return;
+  }
+  const int axis = std::clamp(q.axis < 0 ? q.axis + rank : q.axis, 0, rank - 1);
+  int64_t inner = 1;
+  for (int d = axis + 1; d < rank; ++d) inner *= t.dim(d);
+  const int64_t extent = t.dim(axis);
+  const bool blocked = q.kind == Quantization::Kind::kPerBlock && q.block > 0;
+  const int64_t blocks = blocked ? (extent + q.block - 1) / q.block : extent;
+  const int64_t last = static_cast<int64_t>(q.scales.size()) - 1;
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t a = (i / inner) % extent;
+    const int64_t p = blocked ? ((i / (inner * extent)) * blocks + a / q.block) * inner + i % inner : a;
+    f(i, std::min(p, last));
+  }
+}
+
+}  // namespace
+
+void dequantize(const Tensor& t, float* out) {
+  const Quantization& q = *t.quant();
+  each_parameter(t, q, [&](int64_t i, int64_t p) {
+    out[i] =
+        q.scale(p) * static_cast<float>(get_int(t, i) - q.zero_point(q.zero_points.size() == q.scales.size() ? p : 0));
+  });
+}
+
+void quantize(const float* in, Tensor& t, bool half_away) {
+  const Quantization& q = *t.quant();
+  const auto lo = static_cast<double>(int_min(t.dtype())), hi = static_cast<double>(int_max(t.dtype()));
+  each_parameter(t, q, [&](int64_t i, int64_t p) {
+    const float scaled = in[i] / q.scale(p);
+    const double r = (half_away ? std::round(scaled) : std::nearbyint(scaled)) +
+                     q.zero_point(q.zero_points.size() == q.scales.size() ? p : 0);
+    set_int(t, i, r != r ? 0 : static_cast<int64_t>(std::clamp(r, lo, hi)));
+  });
+}
+
+int64_t int_min(DType dtype) {
+  if (!is_signed_integer(dtype)) return 0;
+  return dtype == DType::kI64 ? INT64_MIN : -(int64_t{1} << (bit_width(dtype) - 1));
+}
+
+int64_t int_max(DType dtype) {
+  if (dtype == DType::kBool) return 1;
+  const int width = bit_width(dtype);
+  if (width >= 64) return INT64_MAX;
+  return is_signed_integer(dtype) ? (int64_t{1} << (width - 1)) - 1 : (int64_t{1} << width) - 1;
+}
+
+}  // namespace smelt

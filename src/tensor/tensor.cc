@@ -1,0 +1,246 @@
+#include "smelt/tensor.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "base/error.h"
+
+namespace smelt {
+
+const char* to_string(DType dtype) {
+  switch (dtype) {
+    case DType::kInvalid:
+      return "invalid";
+    case DType::kF32:
+      return "float32";
+    case DType::kF16:
+      return "float16";
+    case DType::kBF16:
+      return "bfloat16";
+    case DType::kF64:
+      return "float64";
+    case DType::kF8E4M3FN:
+      return "float8e4m3fn";
+    case DType::kF8E4M3FNUZ:
+      return "float8e4m3fnuz";
+    case DType::kF8E5M2:
+      return "float8e5m2";
+    case DType::kF8E5M2FNUZ:
+      return "float8e5m2fnuz";
+    case DType::kF8E8M0:
+      return "float8e8m0";
+    case DType::kF4E2M1:
+      return "float4e2m1";
+    case DType::kI2:
+      return "int2";
+    case DType::kU2:
+      return "uint2";
+    case DType::kI4:
+      return "int4";
+    case DType::kU4:
+      return "uint4";
+    case DType::kI8:
+      return "int8";
+    case DType::kU8:
+      return "uint8";
+    case DType::kI16:
+      return "int16";
+    case DType::kU16:
+      return "uint16";
+    case DType::kI32:
+      return "int32";
+    case DType::kU32:
+      return "uint32";
+    case DType::kI64:
+      return "int64";
+    case DType::kU64:
+      return "uint64";
+    case DType::kBool:
+      return "bool";
+    case DType::kString:
+      return "string";
+    case DType::kC64:
+      return "complex64";
+    case DType::kC128:
+      return "complex128";
+  }
+  return "invalid";
+}
+
+int bit_width(DType dtype) {
+  switch (dtype) {
+    case DType::kInvalid:
+    case DType::kString:
+      return 0;
+    case DType::kI2:
+    case DType::kU2:
+      return 2;
+    case DType::kI4:
+    case DType::kU4:
+    case DType::kF4E2M1:
+      return 4;
+    case DType::kF8E4M3FN:
+    case DType::kF8E4M3FNUZ:
+    case DType::kF8E5M2:
+    case DType::kF8E5M2FNUZ:
+    case DType::kF8E8M0:
+    case DType::kI8:
+    case DType::kU8:
+    case DType::kBool:
+      return 8;
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kI16:
+    case DType::kU16:
+      return 16;
+    case DType::kF32:
+    case DType::kI32:
+    case DType::kU32:
+      return 32;
+    case DType::kF64:
+    case DType::kI64:
+    case DType::kU64:
+    case DType::kC64:
+      return 64;
+    case DType::kC128:
+      return 128;
+  }
+  return 0;
+}
+
+bool is_float(DType dtype) { return dtype >= DType::kF32 && dtype <= DType::kF4E2M1; }
+bool is_integer(DType dtype) { return dtype >= DType::kI2 && dtype <= DType::kU64; }
+bool is_signed_integer(DType d) {
+  return d == DType::kI2 || d == DType::kI4 || d == DType::kI8 || d == DType::kI16 || d == DType::kI32 ||
+         d == DType::kI64;
+}
+bool is_complex(DType dtype) { return dtype == DType::kC64 || dtype == DType::kC128; }
+
+Shape::Shape(std::span<const int64_t> dims) : rank_(static_cast<uint8_t>(dims.size())) {
+  if (dims.size() > kMaxRank) std::abort();
+  for (size_t i = 0; i < dims.size(); ++i) dims_[i] = dims[i];
+}
+
+void Shape::insert(int at, int64_t d) {
+  for (int i = rank_; i > at; --i) dims_[i] = dims_[i - 1];
+  dims_[at] = d;
+  ++rank_;
+}
+
+void Shape::erase(int at) {
+  for (int i = at; i + 1 < rank_; ++i) dims_[i] = dims_[i + 1];
+  --rank_;
+}
+
+int64_t Shape::elements() const {
+  int64_t n = 1;
+  for (int i = 0; i < rank_; ++i) n *= dims_[i];
+  return n;
+}
+
+Result<int64_t> Shape::checked_elements() const {
+  int64_t n = 1;
+  bool empty = false;
+  for (int i = 0; i < rank_; ++i) {
+    if (dims_[i] < 0) return InvalidInput("shape ", str(), " has an unknown or negative dimension");
+    if (dims_[i] == 0)
+      empty = true;
+    else if (__builtin_mul_overflow(n, dims_[i], &n) || n > (int64_t{1} << 62))
+      return InvalidInput("shape ", str(), " has too many elements");
+  }
+  return empty ? 0 : n;
+}
+
+bool Shape::is_static() const {
+  for (int i = 0; i < rank_; ++i)
+    if (dims_[i] < 0) return false;
+  return true;
+}
+
+Shape Shape::strides() const {
+  Shape s = of_rank(rank_, 1);
+  for (int i = rank_ - 2; i >= 0; --i) s[i] = s[i + 1] * dims_[i + 1];
+  return s;
+}
+
+std::string Shape::str() const {
+  std::string out = "[";
+  for (int i = 0; i < rank_; ++i) {
+    if (i) out += ',';
+    if (dims_[i] < 0)
+      out += '?';
+    else
+      out += Cat(dims_[i]);
+  }
+  return out + "]";
+}
+
+size_t Tensor::byte_size(DType dtype, int64_t elements) {
+  if (dtype == DType::kString) return static_cast<size_t>(elements) * sizeof(std::string);
+  return (static_cast<size_t>(elements) * static_cast<size_t>(bit_width(dtype)) + 7) / 8;
+}
+
+Result<Tensor> Tensor::allocate(DType dtype, const Shape& shape, bool zero) {
+  SMELT_ASSIGN(const int64_t elements, shape.checked_elements());
+  if (elements > (int64_t{1} << 40)) return LimitReached("a tensor of shape ", shape.str(), " is too large");
+  Tensor t;
+  t.dtype_ = dtype;
+  t.shape_ = shape;
+  t.elements_ = elements;
+  if (dtype == DType::kString) {
+    auto* strings = new (std::nothrow) std::string[static_cast<size_t>(elements)];
+    if (!strings) return LimitReached("no memory for ", elements, " strings");
+    t.data_ = strings;
+    t.owner_ = std::shared_ptr<const void>(strings, [](const void* p) { delete[] static_cast<const std::string*>(p); });
+    return t;
+  }
+  const size_t bytes = byte_size(dtype, elements);
+  // 64 bytes of slack let vector kernels read past the end.
+  const size_t padded = (bytes + 63) / 64 * 64 + 64;
+  void* p = std::aligned_alloc(64, padded);
+  if (!p) return LimitReached("no memory for a tensor of ", bytes, " bytes");
+  if (zero)
+    std::memset(p, 0, padded);
+  else
+    std::memset(static_cast<char*>(p) + bytes, 0, padded - bytes);
+  t.data_ = p;
+  t.owner_ = std::shared_ptr<const void>(p, [](const void* q) { std::free(const_cast<void*>(q)); });
+  return t;
+}
+
+Tensor::Tensor(DType dtype, const Shape& shape) {
+  auto t = allocate(dtype, shape);
+  if (!t.ok()) std::abort();
+  *this = std::move(t).value();
+}
+
+Tensor Tensor::view(DType dtype, const Shape& shape, const void* data, std::shared_ptr<const void> owner) {
+  Tensor t;
+  t.dtype_ = dtype;
+  t.shape_ = shape;
+  t.elements_ = shape.elements();
+  t.data_ = const_cast<void*>(data);
+  t.owner_ = std::move(owner);
+  return t;
+}
+
+Tensor Tensor::reshaped(const Shape& shape) const {
+  Tensor t = *this;
+  t.shape_ = shape;
+  return t;
+}
+
+Tensor Tensor::clone() const {
+  if (!defined()) return {};
+  Tensor t(dtype_, shape_);
+  t.quant_ = quant_;
+  if (dtype_ == DType::kString) {
+    for (int64_t i = 0; i < elements_; ++i) t.data<std::string>()[i] = data<std::string>()[i];
+  } else if (bytes() > 0) {
+    std::memcpy(t.data_, data_, bytes());
+  }
+  return t;
+}
+
+}  // namespace smelt
