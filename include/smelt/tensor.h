@@ -102,6 +102,8 @@ enum class Rounding : uint8_t {
   kFixedSingle,    ///< fixed-point multiplier, one rounding (TFLite FULLY_CONNECTED)
 };
 
+const char* to_string(Rounding rounding);
+
 /// Affine quantization of a value: real = scale * (stored - zero_point).
 struct Quantization {
   enum class Kind : uint8_t {

@@ -36,6 +36,8 @@ class AttrVisitor {
       field(name, std::vector<double>(v.begin(), v.end()));
     else if constexpr (std::is_same_v<T, std::vector<int>>)
       field(name, std::vector<int64_t>(v.begin(), v.end()));
+    else if constexpr (requires { field(name, std::string(to_string(v))); })
+      field(name, std::string(to_string(v)));
     else
       field(name, v);
   }

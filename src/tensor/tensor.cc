@@ -68,6 +68,11 @@ const char* to_string(DType dtype) {
   return "invalid";
 }
 
+const char* to_string(Rounding rounding) {
+  static const char* const names[] = {"float_half_even", "fixed_double", "fixed_single"};
+  return names[static_cast<int>(rounding)];
+}
+
 int bit_width(DType dtype) {
   switch (dtype) {
     case DType::kInvalid:

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/cat.h"
+
 namespace smelt {
 
 const char* to_string(FilterLayout l) {
@@ -20,6 +22,13 @@ const char* to_string(ActKind a) {
   static const char* const names[] = {"none",     "relu",  "relu_n1_to_1", "relu6",      "tanh",
                                       "sign_bit", "clamp", "sigmoid",      "leaky_relu", "hard_sigmoid"};
   return names[static_cast<int>(a)];
+}
+
+std::string to_string(const Activation& act) {
+  const char* name = to_string(act.kind);
+  if (act.kind == ActKind::kClamp || act.kind == ActKind::kHardSigmoid) return Cat(name, "(", act.a, ", ", act.b, ")");
+  if (act.kind == ActKind::kLeakyRelu) return Cat(name, "(", act.a, ")");
+  return name;
 }
 
 Bounds activation_bounds(const Activation& act) {

@@ -17,19 +17,19 @@ struct ConvAttrs : Attrs {
   /// TFLite hybrid: float x is quantized per batch row to the weights' int8 grid at run time (symmetric unless
   /// asymmetric_inputs).
   bool hybrid = false, asymmetric_inputs = false;
-  void visit(AttrVisitor& v) const override;
+  SMELT_FIELDS(strides, dilations, pads, auto_pad, groups, layout, filter, act, rounding, hybrid, asymmetric_inputs)
 };
 
 /// Transposed convolution (gradient of Conv with respect to x).
 struct ConvTransposeAttrs : ConvAttrs {
   std::vector<int64_t> output_padding;
   std::vector<int64_t> output_shape;  ///< spatial sizes; empty: from pads. With SAME the pads follow from it
-  void visit(AttrVisitor& v) const override;
+  SMELT_FIELDS(strides, dilations, pads, auto_pad, groups, layout, filter, act, rounding, output_padding, output_shape)
 };
 
 struct DeformConvAttrs : ConvAttrs {
   int64_t offset_groups = 1;
-  void visit(AttrVisitor& v) const override;
+  SMELT_FIELDS(strides, dilations, pads, groups, offset_groups)
 };
 
 struct Im2ColAttrs : Attrs {

@@ -140,7 +140,7 @@ struct BinaryAttrs : Attrs {
   Rounding rounding = Rounding::kFloatHalfEven;  ///< of quantized kernels; kFixedDouble = TFLite's fixed-point kernels
   BinaryAttrs() = default;
   explicit BinaryAttrs(Binary f, Activation a = {}, double alpha_ = 1) : fn(f), act(a), alpha(alpha_) {}
-  void visit(AttrVisitor& v) const override;
+  SMELT_FIELDS(fn, act, alpha, rounding)
 };
 
 struct CastAttrs : Attrs {

@@ -19,7 +19,8 @@ struct MatMulAttrs : Attrs {
   /// The leading dimensions before the last (1) are one batch in transposition of com.microsoft.FusedMatMul
   /// (transBatch).
   bool trans_batch_a = false, trans_batch_b = false;
-  void visit(AttrVisitor& v) const override;
+  SMELT_FIELDS(transpose_a, transpose_b, conjugate_a, conjugate_b, alpha, beta, act, rounding, hybrid,
+               asymmetric_inputs, flatten_a, trans_batch_a, trans_batch_b)
 };
 
 struct EinsumAttrs : Attrs {

@@ -29,7 +29,7 @@ struct GroupNormAttrs : Attrs {
   Layout layout = Layout::kChannelsFirst;
   bool per_group_affine = false;  ///< ONNX opset 18: scale and bias have one entry a group
   Activation act;                 ///< com.microsoft.GroupNorm's SiLU is a node of its own
-  void visit(AttrVisitor& v) const override;
+  SMELT_FIELDS(groups, epsilon, layout, per_group_affine, act)
 };
 
 struct LrnAttrs : Attrs {
@@ -47,7 +47,7 @@ struct LpNormAttrs : Attrs {
   bool epsilon_max = false;
   Activation act;
   Rounding rounding = Rounding::kFloatHalfEven;
-  void visit(AttrVisitor& v) const override;
+  SMELT_FIELDS(axis, p, epsilon, epsilon_max, act, rounding)
 };
 
 struct MeanVarianceNormAttrs : Attrs {

@@ -31,7 +31,8 @@ struct PoolAttrs : Attrs {
     return names[static_cast<int>(i)];
   }
   DType index_dtype = DType::kI64;
-  void visit(AttrVisitor& v) const override;
+  SMELT_FIELDS(kind, kernel, strides, dilations, pads, auto_pad, ceil_mode, torch_ceil, count_include_pad,
+               divisor_override, p, mean_square, global, layout, act, rounding, index, index_dtype)
 };
 
 struct AdaptivePoolAttrs : Attrs {

@@ -36,14 +36,14 @@ struct TfLstmAttrs : Attrs {
   double cell_clip = 0, proj_clip = 0;
   Activation act;                        ///< of the cell
   std::vector<ValueType> intermediates;  ///< quantization of the integer kernel's inner tensors
-  void visit(AttrVisitor& v) const override;
+  SMELT_FIELDS(basic, sequence, time_major, bidirectional, merge_outputs, asymmetric_inputs, cell_clip, proj_clip, act)
 };
 
 /// TFLite RNN, UNIDIRECTIONAL_SEQUENCE_RNN, BIDIRECTIONAL_SEQUENCE_RNN.
 struct TfRnnAttrs : Attrs {
   bool sequence = false, time_major = false, bidirectional = false, merge_outputs = false, asymmetric_inputs = false;
   Activation act;
-  void visit(AttrVisitor& v) const override;
+  SMELT_FIELDS(sequence, time_major, bidirectional, merge_outputs, asymmetric_inputs, act)
 };
 
 struct TfSvdfAttrs : Attrs {
@@ -51,7 +51,7 @@ struct TfSvdfAttrs : Attrs {
   bool asymmetric_inputs = false;
   Activation act;
   std::vector<ValueType> intermediates;
-  void visit(AttrVisitor& v) const override;
+  SMELT_FIELDS(rank, asymmetric_inputs, act)
 };
 
 }  // namespace smelt

@@ -31,7 +31,7 @@ struct ReduceAttrs : Attrs {
   double correction = 0;               ///< kVar, kStd: divisor n - correction
   DType accumulate = DType::kInvalid;  ///< dtype of the result where it differs from x (PyTorch dtype=)
   Rounding rounding = Rounding::kFloatHalfEven;
-  SMELT_FIELDS(fn, keep_dims, noop_with_empty_axes, correction, accumulate)
+  SMELT_FIELDS(fn, keep_dims, noop_with_empty_axes, correction, accumulate, rounding)
 };
 
 struct ArgReduceAttrs : Attrs {
