@@ -54,7 +54,7 @@ Result<std::span<const Datum>> Session::run_in_place(std::span<const Datum> inpu
   Executor& ex = impl_->executor;
   ex.control.begin(ex.options);
   SMELT_TRY(check_inputs(ex.module->graphs[static_cast<size_t>(impl_->graph)], inputs));
-  auto out = ex.run(impl_->graph, inputs);
+  auto out = ex.call(impl_->graph, inputs, 0);
   if (!out.ok()) return out.error().within(ex.module->name);
   impl_->outputs = std::move(out).value();
   return std::span<const Datum>(impl_->outputs);

@@ -1,0 +1,247 @@
+#include "runtime/environment.h"
+
+#include <cstdlib>
+
+#include "base/error.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+void RunControl::begin(const SessionOptions& o) {
+  cancelled_.store(false, std::memory_order_relaxed);
+  steps_ = 0;
+  held_ = 0;
+  max_steps_ = o.limit_steps ? o.limit_steps : 1'000'000'000;
+  max_held_ = o.limit_memory ? o.limit_memory : size_t{8} << 30;
+  timed_ = o.limit_seconds > 0;
+  if (timed_)
+    deadline_ = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                                                       std::chrono::duration<double>(o.limit_seconds));
+}
+
+Status RunControl::tick() {
+  if (cancelled_.load(std::memory_order_relaxed)) return Error(ErrorCode::kCancelled, "the run was cancelled");
+  if (++steps_ > max_steps_) return LimitReached("the run took more than ", max_steps_, " steps");
+  if (timed_ && std::chrono::steady_clock::now() > deadline_)
+    return LimitReached("the run took longer than its time limit");
+  return Ok();
+}
+
+Status RunControl::charge(size_t bytes) {
+  held_ += bytes;
+  if (held_ > max_held_) return LimitReached("the run needs more than ", max_held_, " bytes of memory");
+  return Ok();
+}
+
+Environment::Environment(std::shared_ptr<const Module> m, const SessionOptions& o)
+    : module(std::move(m)), options(o), threads(o.threads) {
+  reset_state();
+  random_state_ = options.seed * 0x9e3779b97f4a7c15ull + 0x853c49e6748fea9bull;
+}
+
+void Environment::reset_state() {
+  states.clear();
+  for (const StateVar& s : module->states) {
+    if (!s.initial.none()) {
+      states.push_back(s.initial);
+    } else if (s.type.is_static()) {
+      Tensor zeros(s.type.dtype, s.type.shape);
+      zeros.set_quant(s.type.quant);
+      states.push_back(std::move(zeros));
+    } else {
+      states.emplace_back();
+    }
+  }
+}
+
+uint64_t Environment::next_random() {
+  uint64_t z = (random_state_ += 0x9e3779b97f4a7c15ull);
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+  return z ^ (z >> 31);
+}
+
+ValueType type_of(const Datum& d) {
+  if (d.is_tensor()) return ValueType::tensor(d.tensor.dtype(), d.tensor.shape(), d.tensor.quant());
+  ValueType t;
+  if (d.kind == Datum::Kind::kSequence) {
+    t.kind = ValueType::Kind::kSequence;
+    t.element =
+        std::make_shared<const ValueType>(d.items && !d.items->empty() ? type_of(d.items->front()) : ValueType{});
+  } else if (d.kind == Datum::Kind::kMap) {
+    t.kind = ValueType::Kind::kMap;
+  } else {
+    t.kind = ValueType::Kind::kOptional;
+  }
+  return t;
+}
+
+namespace {
+
+/// Shape rule at run time: everything is known.
+class RunInfer final : public InferContext {
+ public:
+  RunInfer(const Module& module, const Graph& graph, const Node& node, const std::vector<Datum>& in,
+           std::vector<ValueType>& out)
+      : module_(module), graph_(graph), in_(in), out_(out) {
+    node_ = &node;
+    for (const Datum& d : in) types_.push_back(type_of(d));
+  }
+  const ValueType& input(int i) const override { return types_[static_cast<size_t>(i)]; }
+  const Tensor* constant(int i) const override {
+    return i < inputs() && in_[static_cast<size_t>(i)].is_tensor() ? &in_[static_cast<size_t>(i)].tensor : nullptr;
+  }
+  const Module& module() const override { return module_; }
+  void set(int i, ValueType type) override {
+    if (i < outputs()) out_[static_cast<size_t>(i)] = std::move(type);
+  }
+  const ValueType& declared(int i) const override {
+    static const ValueType none;
+    return wants(i) ? graph_.value(node_->outputs[static_cast<size_t>(i)]).type : none;
+  }
+
+ private:
+  const Module& module_;
+  const Graph& graph_;
+  const std::vector<Datum>& in_;
+  std::vector<ValueType> types_;
+  std::vector<ValueType>& out_;
+};
+
+class NodeRun final : public KernelContext {
+ public:
+  NodeRun(Environment& env, const Graph& graph, const Node& node, std::vector<Datum> in, std::vector<Datum>& out,
+          int depth)
+      : env_(env), graph_(graph), depth_(depth), info_(op_info(node.op)), in_(std::move(in)), out_(out) {
+    node_ = &node;
+    out_.assign(node.outputs.size(), {});
+    requantize_.resize(node.outputs.size());
+    through_float_ = !(info_.flags & (kMoves | kQuantized | kControl | kContainer | kEffect));
+  }
+  ~NodeRun() override {
+    for (void* p : scratch_) std::free(p);
+  }
+  const Datum& datum(int i) const override { return in_[static_cast<size_t>(i)]; }
+  Tensor& output(int i) override { return out_[static_cast<size_t>(i)].tensor; }
+  Result<Tensor*> allocate(int i, DType dtype, const Shape& shape) override {
+    SMELT_ASSIGN(Tensor t, make(dtype, shape));
+    if (QuantPtr q = output_quant(i)) {
+      if (through_float_ && is_float(dtype))
+        requantize_[static_cast<size_t>(i)] = q;
+      else
+        t.set_quant(q);
+    }
+    Datum& d = i < outputs() ? out_[static_cast<size_t>(i)] : spare_;
+    d = std::move(t);
+    return &d.tensor;
+  }
+  void set_output(int i, Datum value) override {
+    if (i < outputs()) out_[static_cast<size_t>(i)] = std::move(value);
+  }
+  void* scratch(size_t bytes) override {
+    if (!env_.control.charge(bytes).ok()) return nullptr;
+    void* p = std::aligned_alloc(64, (bytes + 63) / 64 * 64 + 64);
+    if (p) scratch_.push_back(p);
+    env_.control.release(bytes);
+    return p;
+  }
+  ThreadPool& threads() override { return env_.threads; }
+  Result<std::vector<Datum>> call(int graph, std::span<const Datum> inputs) override {
+    return env_.call(graph, inputs, depth_ + 1);
+  }
+  Datum& state(int index) override { return env_.states[static_cast<size_t>(index)]; }
+  Status tick() override { return env_.control.tick(); }
+  uint64_t random() override { return env_.next_random(); }
+  const Module& module() const override { return *env_.module; }
+  QuantPtr output_quant(int i) const override {
+    return wants(i) ? graph_.value(node_->outputs[static_cast<size_t>(i)]).type.quant : nullptr;
+  }
+
+  /// Shape rule, allocation, kernel.
+  Status execute() {
+    if (!info_.infer) return Unsupported("operator ", info_.name, " has no shape rule");
+    if (!info_.reference) return Unsupported("operator ", info_.name, " has no kernel");
+    std::vector<ValueType> types(node_->outputs.size());
+    RunInfer infer(*env_.module, graph_, *node_, in_, types);
+    SMELT_TRY(info_.infer(infer));
+    if (through_float_) SMELT_TRY(dequantize_inputs());
+    if (!(info_.flags & (kDynamic | kContainer | kControl))) SMELT_TRY(allocate_outputs(types));
+    SMELT_TRY(info_.reference(*this));
+    return quantize_outputs();
+  }
+
+ private:
+  Result<Tensor> make(DType dtype, const Shape& shape) {
+    SMELT_ASSIGN(const int64_t n, shape.checked_elements());
+    if (n > (int64_t{1} << 40)) return LimitReached("a tensor of shape ", shape.str(), " is too large");
+    SMELT_TRY(env_.control.charge(Tensor::byte_size(dtype, n)));
+    return Tensor::allocate(dtype, shape);
+  }
+
+  Status dequantize_inputs() {
+    for (Datum& d : in_) {
+      if (!d.is_tensor() || !d.tensor.quant() || is_float(d.tensor.dtype())) continue;
+      SMELT_ASSIGN(Tensor real, make(DType::kF32, d.tensor.shape()));
+      dequantize(d.tensor, real.data<float>());
+      env_.control.release(real.bytes());
+      d = std::move(real);
+    }
+    return Ok();
+  }
+
+  Status allocate_outputs(const std::vector<ValueType>& types) {
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (node_->outputs[i] == kNone) continue;
+      const ValueType& declared = graph_.value(node_->outputs[i]).type;
+      DType dtype = types[i].dtype != DType::kInvalid ? types[i].dtype : declared.dtype;
+      if (!types[i].ranked || !types[i].shape.is_static() || dtype == DType::kInvalid)
+        return Unsupported("the shape of output ", i, " of ", info_.name, " is not known");
+      QuantPtr quant = declared.quant ? declared.quant : types[i].quant;
+      if (through_float_ && quant && is_integer(dtype)) {
+        requantize_[i] = quant;
+        dtype = DType::kF32;
+        quant = nullptr;
+      }
+      SMELT_ASSIGN(Tensor t, make(dtype, types[i].shape));
+      if (quant) t.set_quant(quant);
+      out_[i] = std::move(t);
+    }
+    return Ok();
+  }
+
+  Status quantize_outputs() {
+    for (size_t i = 0; i < out_.size(); ++i) {
+      if (!requantize_[i] || !out_[i].is_tensor()) continue;
+      SMELT_ASSIGN(Tensor q, make(graph_.value(node_->outputs[i]).type.dtype, out_[i].tensor.shape()));
+      q.set_quant(requantize_[i]);
+      quantize(out_[i].tensor.data<float>(), q);
+      env_.control.release(out_[i].tensor.bytes());
+      out_[i] = std::move(q);
+    }
+    return Ok();
+  }
+
+  Environment& env_;
+  const Graph& graph_;
+  int depth_;
+  const OpInfo& info_;
+  bool through_float_ = false;
+  std::vector<Datum> in_;
+  std::vector<Datum>& out_;
+  std::vector<QuantPtr> requantize_;
+  Datum spare_;
+  std::vector<void*> scratch_;
+};
+
+}  // namespace
+
+std::string node_label(const Node& node) {
+  return node.where.empty() ? node.origin : Cat(node.where, " ", node.origin);
+}
+
+Status execute_node(Environment& env, const Graph& graph, const Node& node, std::vector<Datum> in,
+                    std::vector<Datum>& out, int depth) {
+  NodeRun run(env, graph, node, std::move(in), out, depth);
+  return run.execute();
+}
+
+}  // namespace smelt
