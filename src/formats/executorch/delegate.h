@@ -1,0 +1,43 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "formats/executorch/aten/aten.h"
+#include "graph/builder.h"
+
+namespace smelt::executorch {
+
+/// What a delegate's lowering is given.
+struct DelegateCall {
+  std::string backend;                ///< "XnnpackBackend", "VulkanBackend"
+  std::span<const std::byte> blob;    ///< the processed bytes
+  std::shared_ptr<const void> owner;  ///< keeps `blob` and named data
+  std::vector<std::pair<std::string, std::span<const std::byte>>> compile_specs;
+  /// Looks up the program's (or an external file's) named data; null when there is none of that name.
+  std::function<const std::span<const std::byte>*(std::string_view key)> named_data;
+
+  struct Argument {
+    aten::Arg value;     ///< kNone when the program has not computed it yet (an output)
+    ValueType declared;  ///< of tensors: element type and upper bound of the shape as the program states them
+  };
+  /// As the program lists them: the backend knows which are inputs and which are outputs.
+  std::vector<Argument> args;
+};
+
+/// Results by argument index.
+using DelegateResults = std::vector<std::pair<size_t, ValueId>>;
+using DelegateLowering = Result<DelegateResults> (*)(Builder& builder, const DelegateCall& call);
+
+/// Adds the nodes of a delegate's graph to the builder's graph. An unknown backend is named in the error.
+Result<DelegateResults> lower_delegate(Builder& builder, const DelegateCall& call);
+
+/// The backends, each in its own folder.
+[[gnu::weak]] Result<DelegateResults> lower_xnnpack(Builder& builder, const DelegateCall& call);
+[[gnu::weak]] Result<DelegateResults> lower_vulkan(Builder& builder, const DelegateCall& call);
+
+}  // namespace smelt::executorch
