@@ -1,0 +1,195 @@
+#include <algorithm>
+#include <cmath>
+
+#include "cpu/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/binary_f32.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "cpu/broadcast.h"
+#include "cpu/kernel.h"
+#include "ops/elementwise/elementwise.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+
+/// y[i] = clamp(fn(a[i * sa], b[i * sb])) for i < n; sa and sb are 0 or 1.
+struct AddFn {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Add(a, b);
+  }
+};
+struct SubFn {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Sub(a, b);
+  }
+};
+struct MulFn {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Mul(a, b);
+  }
+};
+struct DivFn {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Div(a, b);
+  }
+};
+struct MinFn {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {  // NaN of either operand wins
+    return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
+  }
+};
+struct MaxFn {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
+  }
+};
+struct SquaredDifferenceFn {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    const V d = hn::Sub(a, b);
+    return hn::Mul(d, d);
+  }
+};
+struct PReluFn {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    const hn::DFromV<V> d;
+    return hn::IfThenElse(hn::Lt(a, hn::Zero(d)), hn::Mul(a, b), a);
+  }
+};
+
+template <class V>
+HWY_INLINE V clamp(V v, V lo, V hi) {  // NaN stays
+  v = hn::IfThenElse(hn::Lt(v, lo), lo, v);
+  return hn::IfThenElse(hn::Gt(v, hi), hi, v);
+}
+
+template <class F>
+void binary_rows(const float* a, int64_t sa, const float* b, int64_t sb, float* y, int64_t n, float lo, float hi) {
+  const D d;
+  const auto vlo = hn::Set(d, lo), vhi = hn::Set(d, hi);
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  if (sa && sb) {
+    for (; i + lanes <= n; i += lanes)
+      hn::StoreU(clamp(F::apply(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), vlo, vhi), d, y + i);
+  } else if (sa) {
+    const auto vb = hn::Set(d, *b);
+    for (; i + lanes <= n; i += lanes) hn::StoreU(clamp(F::apply(hn::LoadU(d, a + i), vb), vlo, vhi), d, y + i);
+  } else {
+    const auto va = hn::Set(d, *a);
+    for (; i + lanes <= n; i += lanes)
+      hn::StoreU(clamp(F::apply(va, sb ? hn::LoadU(d, b + i) : hn::Set(d, *b)), vlo, vhi), d, y + i);
+  }
+  const hn::CappedTag<float, 1> one;
+  for (; i < n; ++i)
+    hn::StoreU(clamp(F::apply(hn::Set(one, a[i * sa]), hn::Set(one, b[i * sb])), hn::Set(one, lo), hn::Set(one, hi)),
+               one, y + i);
+}
+
+using BinaryRows = void (*)(const float*, int64_t, const float*, int64_t, float*, int64_t, float, float);
+BinaryRows choose_binary_rows(Binary fn) {
+  switch (fn) {
+    case Binary::kAdd:
+      return binary_rows<AddFn>;
+    case Binary::kSub:
+      return binary_rows<SubFn>;
+    case Binary::kMul:
+      return binary_rows<MulFn>;
+    case Binary::kDiv:
+      return binary_rows<DivFn>;
+    case Binary::kMin:
+      return binary_rows<MinFn>;
+    case Binary::kMax:
+      return binary_rows<MaxFn>;
+    case Binary::kSquaredDifference:
+      return binary_rows<SquaredDifferenceFn>;
+    case Binary::kPRelu:
+      return binary_rows<PReluFn>;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt {
+namespace {
+
+using Rows = void (*)(const float*, int64_t, const float*, int64_t, float*, int64_t, float, float);
+
+class BinaryF32 final : public Kernel {
+ public:
+  BinaryF32(Rows rows, const BroadcastLoops& loops, Bounds bounds) : rows_(rows), loops_(loops), bounds_(bounds) {}
+  Status run(KernelContext& ctx) const override {
+    const float* a = ctx.input(0).data<float>();
+    const float* b = ctx.input(1).data<float>();
+    float* y = ctx.output(0).data<float>();
+    constexpr int64_t kGrain = 16384;  // elements a thread takes at once
+    const BroadcastLoops& l = loops_;
+    if (l.outer == 1) {
+      ctx.threads().parallel_for(l.inner, kGrain, [&](int64_t begin, int64_t end) {
+        rows_(a + begin * l.inner_a, l.inner_a, b + begin * l.inner_b, l.inner_b, y + begin, end - begin, bounds_.lo,
+              bounds_.hi);
+      });
+      return Ok();
+    }
+    ctx.threads().parallel_for(
+        l.outer, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, l.inner)), [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            int64_t oa, ob;
+            l.at(i, oa, ob);
+            rows_(a + oa, l.inner_a, b + ob, l.inner_b, y + i * l.inner, l.inner, bounds_.lo, bounds_.hi);
+          }
+        });
+    return Ok();
+  }
+
+ private:
+  Rows rows_;
+  BroadcastLoops loops_;
+  Bounds bounds_;
+};
+
+bool clamps(const Activation& act) {
+  switch (act.kind) {
+    case ActKind::kNone:
+    case ActKind::kRelu:
+    case ActKind::kReluN1:
+    case ActKind::kRelu6:
+    case ActKind::kClamp:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_binary_f32(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<BinaryAttrs>();
+  const Isa isa = spec.isa;
+  for (const ValueType& t : {spec.inputs[0], spec.inputs[1], spec.outputs[0]})
+    if (t.dtype != DType::kF32 || t.quant) return nullptr;
+  if (attrs.alpha != 1 || !clamps(attrs.act)) return nullptr;
+  const Rows rows = SMELT_FOR_ISA(choose_binary_rows)(attrs.fn);
+  if (!rows) return nullptr;
+  const Bounds bounds = activation_bounds(attrs.act);
+  return std::make_unique<BinaryF32>(
+      rows, BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape), bounds);
+}
+
+}  // namespace smelt
+#endif

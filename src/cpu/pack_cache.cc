@@ -1,0 +1,32 @@
+#include "cpu/pack_cache.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+namespace smelt {
+
+AlignedBytes::AlignedBytes(size_t bytes) : bytes_(bytes) {
+  const size_t rounded = (bytes + 127) / 64 * 64;
+  data_ = std::aligned_alloc(64, rounded);
+  if (!data_) throw std::bad_alloc();
+  std::memset(data_, 0, rounded);
+}
+
+AlignedBytes::~AlignedBytes() { std::free(data_); }
+
+Packed PackCache::get(const void* data, const std::string& key, const std::function<Packed()>& pack) {
+  const std::lock_guard lock(mutex_);
+  Packed& entry = entries_[{data, key}];
+  if (!entry) entry = pack();
+  return entry;
+}
+
+size_t PackCache::bytes() const {
+  const std::lock_guard lock(mutex_);
+  size_t total = 0;
+  for (const auto& [key, packed] : entries_) total += packed->bytes();
+  return total;
+}
+
+}  // namespace smelt

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace smelt {
+
+/// Memory aligned to 64 bytes, zero-filled at first.
+class AlignedBytes {
+ public:
+  explicit AlignedBytes(size_t bytes);
+  ~AlignedBytes();
+  AlignedBytes(const AlignedBytes&) = delete;
+  AlignedBytes& operator=(const AlignedBytes&) = delete;
+  template <class T>
+  T* data() {
+    return static_cast<T*>(data_);
+  }
+  template <class T>
+  const T* data() const {
+    return static_cast<const T*>(data_);
+  }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  void* data_;
+  size_t bytes_;
+};
+using Packed = std::shared_ptr<const AlignedBytes>;
+
+/// Packed weights of a model, shared by all its plans and sessions. Thread-safe. Entries live as long as the cache;
+/// the constants that they were packed from must too.
+class PackCache {
+ public:
+  /// The entry for constant `data` packed the way `key` says (kernel, level and parameters), made by `pack` when
+  /// absent.
+  Packed get(const void* data, const std::string& key, const std::function<Packed()>& pack);
+  size_t bytes() const;  ///< held by all entries
+
+ private:
+  mutable std::mutex mutex_;
+  std::map<std::pair<const void*, std::string>, Packed> entries_;
+};
+
+}  // namespace smelt

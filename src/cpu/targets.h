@@ -1,0 +1,20 @@
+// Highway's targets as smelt builds them. Include first in a file that is compiled once a target:
+//   #include "cpu/targets.h"
+//   #undef HWY_TARGET_INCLUDE
+//   #define HWY_TARGET_INCLUDE "cpu/FILE.cc"
+//   #include <hwy/foreach_target.h>
+//   #include <hwy/highway.h>
+#pragma once
+
+#if defined(__x86_64__)
+// Debian's Highway has no SSE2 target; SSE4.1 is the lowest level with vectors (has_vectors() guards it).
+#define HWY_BASELINE_TARGETS HWY_SSE4
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+#define SMELT_FOR_ISA(function)                     \
+  (isa >= ::smelt::Isa::kAvx512 ? &N_AVX3::function \
+   : isa == ::smelt::Isa::kAvx2 ? &N_AVX2::function \
+                                : &N_SSE4::function)
+#else
+#define HWY_COMPILE_ONLY_STATIC
+#define SMELT_FOR_ISA(function) (static_cast<void>(isa), &HWY_NAMESPACE::function)
+#endif
