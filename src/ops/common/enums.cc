@@ -9,7 +9,7 @@
 namespace smelt {
 
 const char* to_string(FilterLayout l) {
-  static const char* const names[] = {"OIS", "OSI", "ISO", "SIO", "IOS"};
+  static const char* const names[] = {"OIS", "OSI", "ISO", "SIO", "SOI", "IOS"};
   return names[static_cast<int>(l)];
 }
 

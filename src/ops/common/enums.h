@@ -19,6 +19,7 @@ enum class FilterLayout : uint8_t {
   kOSI,  ///< TFLite CONV_2D, XNNPACK
   kISO,  ///< TFLite and XNNPACK depthwise: I = 1, O = C * multiplier
   kSIO,  ///< TFLite CONV_3D
+  kSOI,  ///< TFLite CONV_3D_TRANSPOSE
   kIOS,  ///< transposed convolution of ONNX and PyTorch: all input channels, output channels of one group, spatial
 };
 const char* to_string(FilterLayout l);

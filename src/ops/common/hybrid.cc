@@ -1,0 +1,48 @@
+#include "ops/common/hybrid.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace smelt {
+namespace {
+
+RowGrid symmetric_row(const float* values, int64_t n, float low, float high, int8_t* out) {
+  const float range = std::max(std::fabs(low), std::fabs(high));
+  if (!(range > 0) || !std::isfinite(range)) {
+    std::fill_n(out, n, int8_t{0});
+    return {};
+  }
+  const float inverse = 127.0f / range;
+  for (int64_t i = 0; i < n; ++i)
+    out[i] = static_cast<int8_t>(std::clamp(std::round(values[i] * inverse), -127.0f, 127.0f));
+  return {range / 127.0f, 0};
+}
+
+RowGrid asymmetric_row(const float* values, int64_t n, float low, float high, int8_t* out) {
+  const double rmin = std::min(0.0f, low), rmax = std::max(0.0f, high);
+  if (!(rmin < rmax) || !std::isfinite(rmax - rmin)) {
+    std::fill_n(out, n, int8_t{0});
+    return {};
+  }
+  const double scale = (rmax - rmin) / 255.0;
+  const double error_min = 128.0 + std::fabs(rmin / scale), error_max = 127.0 + std::fabs(rmax / scale);
+  const double zero = error_min < error_max ? -128.0 - rmin / scale : 127.0 - rmax / scale;
+  RowGrid grid;
+  grid.scale = static_cast<float>(scale);
+  grid.zero_point = static_cast<int32_t>(std::clamp(std::round(zero), -128.0, 127.0));
+  const float inverse = 1.0f / grid.scale;
+  for (int64_t i = 0; i < n; ++i)
+    out[i] = static_cast<int8_t>(
+        std::clamp(std::round(static_cast<float>(grid.zero_point) + values[i] * inverse), -128.0f, 127.0f));
+  return grid;
+}
+
+}  // namespace
+
+RowGrid quantize_row(const float* values, int64_t n, bool asymmetric, int8_t* out) {
+  if (n == 0) return {};
+  const auto [low, high] = std::minmax_element(values, values + n);
+  return asymmetric ? asymmetric_row(values, n, *low, *high, out) : symmetric_row(values, n, *low, *high, out);
+}
+
+}  // namespace smelt

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+
+namespace smelt {
+
+/// Scale and zero point of a row that was quantized at run time: real = scale * (stored - zero_point).
+struct RowGrid {
+  float scale = 1;
+  int32_t zero_point = 0;
+};
+
+/// Quantizes one row to int8 as TFLite's hybrid kernels do: symmetric to +-127 of the largest magnitude, or asymmetric
+/// over the range widened to hold 0. Rounds half away from zero.
+RowGrid quantize_row(const float* values, int64_t n, bool asymmetric, int8_t* out);
+
+}  // namespace smelt

@@ -1,0 +1,134 @@
+#include "ops/common/output_type.h"
+#include "ops/common/requantize.h"
+#include "ops/conv/quantized.h"
+#include "ops/conv/sums.h"
+
+namespace smelt {
+namespace {
+
+/// A bias, if there is one, has one entry for each output channel.
+Status check_bias(KernelContext& ctx, int i, int64_t channels) {
+  if (ctx.has(i) && ctx.input(i).elements() != channels)
+    return InvalidInput("bias has ", ctx.input(i).elements(), " elements, ", channels, " expected");
+  return Ok();
+}
+
+/// Convolution in real (or plain integer) numbers: sums, bias, activation, layout.
+template <class SumsFn>
+Status real_convolution(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, SumsFn&& sums_of) {
+  const Tensor &x = ctx.input(0), &filter = ctx.input(1);
+  return with_real_compute(compute_of(x, filter), [&]<class T>() -> Status {
+    SMELT_ASSIGN(const T* const xs, operand<T>(ctx, x));
+    SMELT_ASSIGN(const T* const fs, operand<T>(ctx, filter));
+    const T* bias = nullptr;
+    if (ctx.has(2)) {
+      SMELT_ASSIGN(bias, operand<T>(ctx, ctx.input(2)));
+    }
+    SMELT_ASSIGN(T* const sums, sums_of(xs, fs));
+    const int64_t positions = g.window.out_positions();
+    add_bias_activate(sums, g.batch * positions, g.out_channels, bias, a.act);
+    return store_image(ctx, sums, g.batch, positions, g.out_channels, a.layout, ctx.output(0));
+  });
+}
+
+/// Spatial output sizes that a transposed convolution was asked for.
+Result<std::vector<int64_t>> asked_sizes(InferContext& ctx, const ConvTransposeAttrs& a, bool& unknown) {
+  unknown = false;
+  if (!ctx.has(3)) return a.output_shape;
+  if (auto full = ctx.ints(3)) return spatial_part(*full, a.layout, ctx.input(0).shape.rank());
+  unknown = true;
+  return std::vector<int64_t>{};
+}
+
+}  // namespace
+
+Status infer_Conv(InferContext& ctx) {
+  const auto& a = ctx.attrs<ConvAttrs>();
+  const ValueType &x = ctx.input(0), &filter = ctx.input(1);
+  ValueType y = ValueType::tensor(real_result_type(ctx));
+  if (x.ranked && filter.ranked) {
+    SMELT_ASSIGN(const ConvGeometry g, conv_geometry(a, x.shape, filter.shape));
+    y.ranked = true;
+    y.shape = g.output_shape(a.layout);
+  }
+  ctx.set(0, std::move(y));
+  return Ok();
+}
+
+Status reference_Conv(KernelContext& ctx) {
+  const auto& a = ctx.attrs<ConvAttrs>();
+  const Tensor &x = ctx.input(0), &filter = ctx.input(1);
+  SMELT_ASSIGN(const ConvGeometry g, conv_geometry(a, x.shape(), filter.shape()));
+  SMELT_TRY(check_bias(ctx, 2, g.out_channels));
+  if (runs_on_integers(x, filter, a)) return quantized_conv(ctx, g, a, false);
+  if (a.hybrid && runs_hybrid(x, filter, a)) return hybrid_conv(ctx, g, a, false);
+  return real_convolution(ctx, g, a, [&]<class T>(const T* xs, const T* fs) { return conv_sums(ctx, g, a, xs, fs); });
+}
+
+Status infer_ConvTranspose(InferContext& ctx) {
+  const auto& a = ctx.attrs<ConvTransposeAttrs>();
+  const ValueType &x = ctx.input(0), &filter = ctx.input(1);
+  ValueType y = ValueType::tensor(real_result_type(ctx));
+  if (x.ranked && filter.ranked) {
+    bool unknown = false;
+    SMELT_ASSIGN(const auto sizes, asked_sizes(ctx, a, unknown));
+    SMELT_ASSIGN(ConvGeometry g, conv_transpose_geometry(a, x.shape, filter.shape, sizes));
+    if (unknown)
+      for (int i = 0; i < g.window.rank; ++i) g.window.dims[static_cast<size_t>(i)].out = -1;
+    y.ranked = true;
+    y.shape = g.output_shape(a.layout);
+  }
+  ctx.set(0, std::move(y));
+  return Ok();
+}
+
+Status reference_ConvTranspose(KernelContext& ctx) {
+  const auto& a = ctx.attrs<ConvTransposeAttrs>();
+  const Tensor &x = ctx.input(0), &filter = ctx.input(1);
+  std::vector<int64_t> sizes = a.output_shape;
+  if (ctx.has(3)) {
+    const Shape& y = ctx.output(0).shape();
+    const int first = spatial_dim(a.layout);
+    sizes.assign(y.begin() + first, y.begin() + first + (y.rank() - 2));
+  }
+  SMELT_ASSIGN(const ConvGeometry g, conv_transpose_geometry(a, x.shape(), filter.shape(), sizes));
+  SMELT_TRY(check_bias(ctx, 2, g.out_channels));
+  if (runs_on_integers(x, filter, a)) return quantized_conv(ctx, g, a, true);
+  if (a.hybrid && runs_hybrid(x, filter, a)) return hybrid_conv(ctx, g, a, true);
+  return real_convolution(ctx, g, a,
+                          [&]<class T>(const T* xs, const T* fs) { return conv_transpose_sums(ctx, g, a, xs, fs); });
+}
+
+Status infer_ConvInteger(InferContext& ctx) {
+  const auto& a = ctx.attrs<ConvAttrs>();
+  const ValueType &x = ctx.input(0), &filter = ctx.input(1);
+  ValueType y = ValueType::tensor(DType::kI32);
+  if (x.ranked && filter.ranked) {
+    SMELT_ASSIGN(const ConvGeometry g, conv_geometry(a, x.shape, filter.shape));
+    y.ranked = true;
+    y.shape = g.output_shape(a.layout);
+  }
+  ctx.set(0, std::move(y));
+  return Ok();
+}
+
+Status reference_ConvInteger(KernelContext& ctx) {
+  const auto& a = ctx.attrs<ConvAttrs>();
+  const Tensor &x = ctx.input(0), &filter = ctx.input(1);
+  SMELT_ASSIGN(const ConvGeometry g, conv_geometry(a, x.shape(), filter.shape()));
+  SMELT_ASSIGN(uint32_t* const xs, operand_copy<uint32_t>(ctx, x));
+  SMELT_ASSIGN(uint32_t* const fs, operand_copy<uint32_t>(ctx, filter));
+  if (ctx.has(2)) SMELT_TRY(subtract_zero_points(ctx.input(2), xs, x.shape(), channel_dim(a.layout, x.rank())));
+  if (ctx.has(3))
+    SMELT_TRY(subtract_zero_points(ctx.input(3), fs, filter.shape(), filter_dims(a.filter, filter.rank()).output));
+  SMELT_ASSIGN(uint32_t* const sums, conv_sums<uint32_t>(ctx, g, a, xs, fs));
+  const int64_t positions = g.window.out_positions();
+  Tensor& y = ctx.output(0);
+  if (a.layout == Layout::kChannelsFirst)
+    to_channels_first(sums, g.batch, positions, g.out_channels, y.data<uint32_t>());
+  else
+    std::copy_n(sums, y.elements(), y.data<uint32_t>());
+  return Ok();
+}
+
+}  // namespace smelt

@@ -1,0 +1,87 @@
+#include "ops/conv/quantized.h"
+
+#include "ops/common/hybrid.h"
+#include "ops/common/requantize.h"
+#include "ops/conv/sums.h"
+
+namespace smelt {
+namespace {
+
+const Tensor* bias_of(KernelContext& ctx) { return ctx.has(2) ? &ctx.input(2) : nullptr; }
+
+int output_axis(const Tensor& filter, const ConvAttrs& a) { return filter_dims(a.filter, filter.rank()).output; }
+
+template <class T>
+Result<T*> sums_of(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, bool transposed, const T* x,
+                   const T* filter) {
+  return transposed ? conv_transpose_sums(ctx, g, a, x, filter) : conv_sums(ctx, g, a, x, filter);
+}
+
+template <class T>
+Status run(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, bool transposed, const Requantizer& r) {
+  const Tensor &x = ctx.input(0), &filter = ctx.input(1);
+  SMELT_ASSIGN(T* const xs, operand_copy<T>(ctx, x));
+  SMELT_ASSIGN(T* const fs, operand_copy<T>(ctx, filter));
+  subtract_grid_zero(x, xs);
+  subtract_grid_zero(filter, fs);
+  SMELT_ASSIGN(const T* const sums, sums_of<T>(ctx, g, a, transposed, xs, fs));
+  const int64_t positions = g.window.out_positions(), rows = g.batch * positions;
+  Tensor& y = ctx.output(0);
+  if (r.real()) {
+    SMELT_ASSIGN(float* const out, scratch_array<float>(ctx, y.elements()));
+    r.to_real(sums, rows, out);
+    return store_image(ctx, out, g.batch, positions, g.out_channels, a.layout, y);
+  }
+  SMELT_ASSIGN(uint64_t* const out, scratch_array<uint64_t>(ctx, y.elements()));
+  r.to_stored(sums, rows, out);
+  return store_image(ctx, out, g.batch, positions, g.out_channels, a.layout, y);
+}
+
+}  // namespace
+
+bool runs_on_integers(const Tensor& x, const Tensor& filter, const ConvAttrs& a) {
+  return has_integer_grid(x, -1) && has_integer_grid(filter, output_axis(filter, a));
+}
+
+Status quantized_conv(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, bool transposed) {
+  SMELT_ASSIGN(const Requantizer r, Requantizer::make(ctx.input(0), ctx.input(1), bias_of(ctx), ctx.output(0),
+                                                      g.out_channels, a.act, a.rounding));
+  return r.wide() ? run<uint64_t>(ctx, g, a, transposed, r) : run<uint32_t>(ctx, g, a, transposed, r);
+}
+
+bool runs_hybrid(const Tensor& x, const Tensor& filter, const ConvAttrs& a) {
+  return is_float(x.dtype()) && has_integer_grid(filter, output_axis(filter, a));
+}
+
+Status hybrid_conv(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, bool transposed) {
+  const Tensor &x = ctx.input(0), &filter = ctx.input(1);
+  SMELT_ASSIGN(const float* const xs, operand<float>(ctx, x));
+  SMELT_ASSIGN(uint32_t* const fs, operand_copy<uint32_t>(ctx, filter));
+  subtract_grid_zero(filter, fs);
+  SMELT_ASSIGN(int8_t* const stored, scratch_array<int8_t>(ctx, x.elements()));
+  SMELT_ASSIGN(uint32_t* const ints, scratch_array<uint32_t>(ctx, x.elements()));
+  const int64_t image = g.batch ? x.elements() / g.batch : 0;
+  SMELT_ASSIGN(RowGrid* const grids, scratch_array<RowGrid>(ctx, g.batch));
+  for (int64_t n = 0; n < g.batch; ++n) {
+    grids[n] = quantize_row(xs + n * image, image, a.asymmetric_inputs, stored + n * image);
+    for (int64_t i = n * image; i < (n + 1) * image; ++i)
+      ints[i] = static_cast<uint32_t>(stored[i] - grids[n].zero_point);
+  }
+  SMELT_ASSIGN(const uint32_t* const sums, sums_of<uint32_t>(ctx, g, a, transposed, ints, fs));
+  const float* bias = nullptr;
+  if (ctx.has(2)) {
+    SMELT_ASSIGN(bias, operand<float>(ctx, ctx.input(2)));
+  }
+  const Quantization& fq = *filter.quant();
+  const int64_t positions = g.window.out_positions(), channels = g.out_channels;
+  const auto scales = static_cast<int64_t>(fq.scales.size());
+  SMELT_ASSIGN(float* const out, scratch_array<float>(ctx, g.batch * positions * channels));
+  for (int64_t row = 0; row < g.batch * positions; ++row)
+    for (int64_t c = 0; c < channels; ++c)
+      out[row * channels + c] = static_cast<float>(static_cast<int32_t>(sums[row * channels + c])) *
+                                grids[row / positions].scale * fq.scale(scales > 1 ? c % scales : 0);
+  add_bias_activate(out, g.batch * positions, channels, bias, a.act);
+  return store_image(ctx, out, g.batch, positions, channels, a.layout, ctx.output(0));
+}
+
+}  // namespace smelt
