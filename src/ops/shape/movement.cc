@@ -1,0 +1,140 @@
+#include "ops/shape/movement.h"
+
+#include <algorithm>
+
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+size_t unit_of(DType dtype) {
+  if (dtype == DType::kString) return 0;
+  return static_cast<size_t>(std::max(bit_width(dtype), 8)) / 8;
+}
+
+bool packed(DType dtype) {
+  const int bits = bit_width(dtype);
+  return bits > 0 && bits < 8;
+}
+
+/// Drops dimensions of 1 and joins neighbours that run on without a gap on both sides.
+void simplify(CopyLoop& l) {
+  CopyLoop s;
+  for (size_t i = 0; i < l.dims.size(); ++i) {
+    if (l.dims[i] == 1) continue;
+    if (!s.dims.empty() && s.from.back() == l.from[i] * l.dims[i] && s.to.back() == l.to[i] * l.dims[i]) {
+      s.dims.back() *= l.dims[i];
+      s.from.back() = l.from[i];
+      s.to.back() = l.to[i];
+    } else {
+      s.dim(l.dims[i], l.from[i], l.to[i]);
+    }
+  }
+  l.dims = std::move(s.dims);
+  l.from = std::move(s.from);
+  l.to = std::move(s.to);
+}
+
+template <class T>
+void copy_units(const T* x, T* y, const CopyLoop& l) {
+  const size_t outer = l.dims.size() - 1;
+  const int64_t n = l.dims[outer], fs = l.from[outer], ts = l.to[outer];
+  std::vector<int64_t> index(outer, 0);
+  const T* f = x + l.from_offset;
+  T* t = y + l.to_offset;
+  while (true) {
+    if (fs == 1 && ts == 1) {
+      std::copy_n(f, n, t);
+    } else if (fs == 0 && ts == 1) {
+      std::fill_n(t, n, *f);
+    } else {
+      for (int64_t i = 0; i < n; ++i) t[i * ts] = f[i * fs];
+    }
+    size_t d = outer;
+    while (d-- > 0) {
+      f += l.from[d];
+      t += l.to[d];
+      if (++index[d] < l.dims[d]) break;
+      f -= l.from[d] * l.dims[d];
+      t -= l.to[d] * l.dims[d];
+      index[d] = 0;
+    }
+    if (d == static_cast<size_t>(-1)) return;
+  }
+}
+
+}  // namespace
+
+Source::Source(const Tensor& t) : data_(t.data<std::byte>()), unit_(unit_of(t.dtype())) {
+  if (!packed(t.dtype())) return;
+  const int bits = bit_width(t.dtype()), per_byte = 8 / bits;
+  unpacked_.resize(static_cast<size_t>(t.elements()));
+  for (int64_t i = 0; i < t.elements(); ++i)
+    unpacked_[static_cast<size_t>(i)] =
+        static_cast<uint8_t>(t.data<uint8_t>()[i / per_byte] >> (i % per_byte * bits) & ((1 << bits) - 1));
+  data_ = reinterpret_cast<const std::byte*>(unpacked_.data());
+}
+
+Target::Target(Tensor& t) : tensor_(t), data_(t.data<std::byte>()), unit_(unit_of(t.dtype())) {
+  if (!packed(t.dtype())) return;
+  unpacked_.assign(static_cast<size_t>(t.elements()), 0);
+  data_ = reinterpret_cast<std::byte*>(unpacked_.data());
+}
+
+Target::~Target() {
+  if (!packed(tensor_.dtype())) return;
+  const int bits = bit_width(tensor_.dtype()), per_byte = 8 / bits;
+  uint8_t* out = tensor_.data<uint8_t>();
+  if (tensor_.bytes() > 0) std::memset(out, 0, tensor_.bytes());
+  for (int64_t i = 0; i < tensor_.elements(); ++i)
+    out[i / per_byte] =
+        static_cast<uint8_t>(out[i / per_byte] | unpacked_[static_cast<size_t>(i)] << (i % per_byte * bits));
+}
+
+void copy(const Source& x, Target& y, CopyLoop loop) {
+  for (int64_t d : loop.dims)
+    if (d <= 0) return;
+  simplify(loop);
+  if (loop.dims.empty()) loop.dim(1, 1, 1);
+  by_unit(x.unit(), [&](auto u) {
+    using T = decltype(u);
+    copy_units(reinterpret_cast<const T*>(x.data()), reinterpret_cast<T*>(y.data()), loop);
+  });
+}
+
+void copy_run(const Source& x, int64_t from, Target& y, int64_t to, int64_t n) {
+  if (n <= 0) return;
+  if (x.unit() == 0) {
+    std::copy_n(reinterpret_cast<const std::string*>(x.data()) + from, n,
+                reinterpret_cast<std::string*>(y.data()) + to);
+    return;
+  }
+  const auto unit = static_cast<int64_t>(x.unit());
+  std::memcpy(y.data() + to * unit, x.data() + from * unit, static_cast<size_t>(n * unit));
+}
+
+void fill_run(const Source& x, int64_t from, Target& y, int64_t to, int64_t n) {
+  if (n <= 0) return;
+  by_unit(x.unit(), [&](auto u) {
+    using T = decltype(u);
+    std::fill_n(reinterpret_cast<T*>(y.data()) + to, n, reinterpret_cast<const T*>(x.data())[from]);
+  });
+}
+
+Tensor stored_zero(DType dtype) { return Tensor(dtype, Shape{}); }
+
+Tensor zero_like(const Tensor& x) {
+  Tensor zero = stored_zero(x.dtype());
+  if (x.quant() && is_integer(x.dtype())) set_int(zero, 0, x.quant()->zero_point());
+  return zero;
+}
+
+void copy_all(const Tensor& x, Tensor& y) {
+  if (x.dtype() == DType::kString) {
+    std::copy_n(x.data<std::string>(), x.elements(), y.data<std::string>());
+  } else if (x.bytes() > 0) {
+    std::memcpy(y.raw(), x.raw(), x.bytes());
+  }
+}
+
+}  // namespace smelt

@@ -1,0 +1,193 @@
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "ops/op.h"
+#include "ops/shape/movement.h"
+#include "ops/shape/rules.h"
+#include "ops/shape/shape.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+/// The target of an Expand as a shape; -1 keeps x's dimension.
+Result<Shape> expand_target(std::vector<int64_t> dims) {
+  for (int64_t& d : dims)
+    if (d == -1) d = 1;
+  return shape_from(dims);
+}
+
+/// x's shape with leading ones up to `rank`.
+Shape widened(const Shape& x, int rank) {
+  Shape out = Shape::of_rank(rank, 1);
+  for (int i = 0; i < x.rank(); ++i) out[rank - x.rank() + i] = x[i];
+  return out;
+}
+
+}  // namespace
+
+Status infer_Expand(InferContext& ctx) {
+  SMELT_TRY(need_tensors(ctx, 2));
+  const ValueType& x = ctx.input(0);
+  auto dims = ctx.ints(1);
+  if (!x.ranked) {
+    ctx.set(0, like_unranked(x));
+  } else if (dims) {
+    SMELT_ASSIGN(const Shape target, expand_target(std::move(*dims)));
+    SMELT_ASSIGN(const Shape out, broadcast_shapes(x.shape, target));
+    ctx.set(0, like(x, out));
+  } else if (auto n = entries_of(ctx, 1); n && *n <= Shape::kMaxRank) {
+    ctx.set(0, like(x, Shape::of_rank(std::max(x.shape.rank(), static_cast<int>(*n)), -1)));
+  } else {
+    ctx.set(0, like_unranked(x));
+  }
+  return Ok();
+}
+
+Status reference_Expand(KernelContext& ctx) {
+  const Tensor& x = ctx.input(0);
+  Tensor& y = ctx.output(0);
+  SMELT_ASSIGN(const Shape target_shape, expand_target(ints_of(ctx.input(1))));
+  SMELT_ASSIGN(const Shape want, broadcast_shapes(x.shape(), target_shape));
+  SMELT_TRY(expect_shape(y, want));
+  const Shape from = widened(x.shape(), y.rank());
+  const Shape strides = from.strides(), to = y.shape().strides();
+  CopyLoop loop;
+  for (int i = 0; i < y.rank(); ++i) loop.dim(y.dim(i), from[i] == 1 ? 0 : strides[i], to[i]);
+  const Source source(x);
+  Target target(y);
+  copy(source, target, std::move(loop));
+  return Ok();
+}
+
+namespace {
+
+Result<Shape> tiled_shape(const Shape& x, const std::vector<int64_t>& repeats) {
+  const int rank = std::max(x.rank(), static_cast<int>(std::min<size_t>(repeats.size(), 1000)));
+  if (rank > Shape::kMaxRank) return Unsupported("a rank of ", rank);
+  Shape out = widened(x, rank);
+  const int shift = rank - static_cast<int>(repeats.size());
+  for (int i = shift; i < rank; ++i) {
+    const int64_t r = repeats[static_cast<size_t>(i - shift)];
+    if (r < 0) return InvalidModel("a repeat count of ", r);
+    if (out[i] >= 0 && __builtin_mul_overflow(out[i], r, &out[i])) return LimitReached("the result is too large");
+  }
+  return out;
+}
+
+}  // namespace
+
+Status infer_Tile(InferContext& ctx) {
+  SMELT_TRY(need_tensors(ctx, 2));
+  const ValueType& x = ctx.input(0);
+  auto repeats = ctx.ints(1);
+  if (!x.ranked) {
+    ctx.set(0, like_unranked(x));
+  } else if (repeats) {
+    SMELT_ASSIGN(const Shape out, tiled_shape(x.shape, *repeats));
+    ctx.set(0, like(x, out));
+  } else if (auto n = entries_of(ctx, 1); n && *n <= Shape::kMaxRank) {
+    ctx.set(0, like(x, Shape::of_rank(std::max(x.shape.rank(), static_cast<int>(*n)), -1)));
+  } else {
+    ctx.set(0, like_unranked(x));
+  }
+  return Ok();
+}
+
+Status reference_Tile(KernelContext& ctx) {
+  const Tensor& x = ctx.input(0);
+  Tensor& y = ctx.output(0);
+  SMELT_ASSIGN(const Shape want, tiled_shape(x.shape(), ints_of(ctx.input(1))));
+  SMELT_TRY(expect_shape(y, want));
+  if (y.elements() == 0) return Ok();
+  const Shape from = widened(x.shape(), y.rank());
+  const Shape strides = from.strides(), to = y.shape().strides();
+  CopyLoop loop;
+  for (int i = 0; i < y.rank(); ++i) {
+    loop.dim(y.dim(i) / from[i], 0, to[i] * from[i]);
+    loop.dim(from[i], strides[i], to[i]);
+  }
+  const Source source(x);
+  Target target(y);
+  copy(source, target, std::move(loop));
+  return Ok();
+}
+
+namespace {
+
+/// Repeat counts for every entry of a dimension of extent n.
+Result<std::vector<int64_t>> repeat_counts(std::vector<int64_t> repeats, int64_t n) {
+  for (int64_t r : repeats)
+    if (r < 0 || r > (int64_t{1} << 40)) return InvalidModel("a repeat count of ", r);
+  if (repeats.size() == 1) repeats.assign(static_cast<size_t>(n), repeats[0]);
+  if (static_cast<int64_t>(repeats.size()) != n)
+    return InvalidModel(repeats.size(), " repeat counts for a dimension of ", n);
+  return repeats;
+}
+
+}  // namespace
+
+Status infer_RepeatInterleave(InferContext& ctx) {
+  SMELT_TRY(need_tensors(ctx, 2));
+  const ValueType& x = ctx.input(0);
+  if (!x.ranked) {
+    ctx.set(0, like_unranked(x));
+    return Ok();
+  }
+  SMELT_ASSIGN(const int axis, axis_of(ctx.attrs<AxisAttrs>().axis, x.shape.rank()));
+  Shape out = x.shape;
+  out[axis] = -1;
+  auto repeats = ctx.ints(1);
+  if (repeats && repeats->size() == 1 && x.shape[axis] >= 0) {
+    if (repeats->front() < 0) return InvalidModel("a repeat count of ", repeats->front());
+    if (__builtin_mul_overflow(repeats->front(), x.shape[axis], &out[axis]))
+      return LimitReached("the result is too large");
+  } else if (repeats && x.shape[axis] >= 0) {
+    SMELT_ASSIGN(const auto counts, repeat_counts(std::move(*repeats), x.shape[axis]));
+    out[axis] = 0;
+    for (int64_t r : counts)
+      if (__builtin_add_overflow(out[axis], r, &out[axis])) return LimitReached("the result is too large");
+  }
+  ctx.set(0, like(x, out));
+  return Ok();
+}
+
+Status reference_RepeatInterleave(KernelContext& ctx) {
+  const Tensor& x = ctx.input(0);
+  Tensor& y = ctx.output(0);
+  SMELT_ASSIGN(const int axis, axis_of(ctx.attrs<AxisAttrs>().axis, x.rank()));
+  SMELT_ASSIGN(const auto counts, repeat_counts(ints_of(ctx.input(1)), x.dim(axis)));
+  if (std::accumulate(counts.begin(), counts.end(), int64_t{0}) != y.dim(axis))
+    return InvalidInput("the repeat counts do not give the planned extent ", y.dim(axis));
+  int64_t outer = 1, inner = 1;
+  for (int i = 0; i < axis; ++i) outer *= x.dim(i);
+  for (int i = axis + 1; i < x.rank(); ++i) inner *= x.dim(i);
+  const Source source(x);
+  Target target(y);
+  int64_t at = 0;
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < x.dim(axis); ++i)
+      for (int64_t r = counts[static_cast<size_t>(i)]; r > 0; --r, at += inner)
+        copy_run(source, (o * x.dim(axis) + i) * inner, target, at, inner);
+  return Ok();
+}
+
+Status infer_BroadcastShape(InferContext& ctx) {
+  SMELT_TRY(need_tensors(ctx, 2));
+  const auto a = entries_of(ctx, 0), b = entries_of(ctx, 1);
+  const DType dtype = ctx.input(0).dtype;
+  ctx.set(0, ValueType::tensor(dtype, Shape{a && b ? std::max(*a, *b) : -1}));
+  return Ok();
+}
+
+Status reference_BroadcastShape(KernelContext& ctx) {
+  SMELT_ASSIGN(const Shape a, shape_from(ints_of(ctx.input(0))));
+  SMELT_ASSIGN(const Shape b, shape_from(ints_of(ctx.input(1))));
+  SMELT_ASSIGN(const Shape out, broadcast_shapes(a, b));
+  SMELT_TRY(expect_shape(ctx.output(0), Shape{out.rank()}));
+  from_ints(out.begin(), ctx.output(0));
+  return Ok();
+}
+
+}  // namespace smelt
