@@ -35,7 +35,7 @@ Status infer_Expand(InferContext& ctx) {
     ctx.set(0, like_unranked(x));
   } else if (dims) {
     SMELT_ASSIGN(const Shape target, expand_target(std::move(*dims)));
-    SMELT_ASSIGN(const Shape out, broadcast_shapes(x.shape, target));
+    SMELT_ASSIGN(const Shape out, broadcast_both(x.shape, target));
     ctx.set(0, like(x, out));
   } else if (auto n = entries_of(ctx, 1); n && *n <= Shape::kMaxRank) {
     ctx.set(0, like(x, Shape::of_rank(std::max(x.shape.rank(), static_cast<int>(*n)), -1)));
@@ -49,7 +49,7 @@ Status reference_Expand(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   Tensor& y = ctx.output(0);
   SMELT_ASSIGN(const Shape target_shape, expand_target(ints_of(ctx.input(1))));
-  SMELT_ASSIGN(const Shape want, broadcast_shapes(x.shape(), target_shape));
+  SMELT_ASSIGN(const Shape want, broadcast_both(x.shape(), target_shape));
   SMELT_TRY(expect_shape(y, want));
   const Shape from = widened(x.shape(), y.rank());
   const Shape strides = from.strides(), to = y.shape().strides();
@@ -184,7 +184,7 @@ Status infer_BroadcastShape(InferContext& ctx) {
 Status reference_BroadcastShape(KernelContext& ctx) {
   SMELT_ASSIGN(const Shape a, shape_from(ints_of(ctx.input(0))));
   SMELT_ASSIGN(const Shape b, shape_from(ints_of(ctx.input(1))));
-  SMELT_ASSIGN(const Shape out, broadcast_shapes(a, b));
+  SMELT_ASSIGN(const Shape out, broadcast_both(a, b));
   SMELT_TRY(expect_shape(ctx.output(0), Shape{out.rank()}));
   from_ints(out.begin(), ctx.output(0));
   return Ok();

@@ -57,7 +57,7 @@ Result<int64_t> broadcast_dim(int64_t a, int64_t b) {
   return InvalidModel("dimensions ", a, " and ", b, " do not broadcast");
 }
 
-Result<Shape> broadcast_shapes(const Shape& a, const Shape& b) {
+Result<Shape> broadcast_both(const Shape& a, const Shape& b) {
   const int rank = std::max(a.rank(), b.rank());
   Shape out = Shape::of_rank(rank, 1);
   for (int i = 0; i < rank; ++i) {

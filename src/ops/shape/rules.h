@@ -24,7 +24,7 @@ ValueType like_unranked(const ValueType& x);
 /// Extent of the result of broadcasting a with b, -1 unknown; an error when they contradict.
 Result<int64_t> broadcast_dim(int64_t a, int64_t b);
 /// Both shapes broadcast with each other, aligned to the right.
-Result<Shape> broadcast_shapes(const Shape& a, const Shape& b);
+Result<Shape> broadcast_both(const Shape& a, const Shape& b);
 /// Contents of a list of dimensions as a shape; an error on too many or negative ones.
 Result<Shape> shape_from(const std::vector<int64_t>& dims);
 /// Number of entries of a 1-D (or scalar) integer input as its type gives it; nullopt when unknown.
