@@ -4,5 +4,6 @@ file(GLOB_RECURSE SMELT_TEST_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src
 list(FILTER SMELT_TEST_SOURCES EXCLUDE REGEX "/src/onnxifi/")
 add_executable(smelt_tests ${SMELT_TEST_SOURCES})
 target_link_libraries(smelt_tests PRIVATE smelt_objects ${SMELT_PTHREADPOOL} ${CMAKE_DL_LIBS} nlohmann_json::nlohmann_json GTest::gtest_main)
+target_include_directories(smelt_tests PRIVATE ${PROJECT_SOURCE_DIR}/tests)
 target_compile_definitions(smelt_tests PRIVATE SMELT_SOURCE_DIR="${PROJECT_SOURCE_DIR}" SMELT_BINARY_DIR="${CMAKE_BINARY_DIR}")
 gtest_discover_tests(smelt_tests DISCOVERY_TIMEOUT 60)

@@ -51,17 +51,17 @@ enum class Unary : uint8_t {
   kReluN1 /* clamp -1..1 */,
   kClamp /* a..b, NaN stays */,
   kLeakyRelu /* a */,
-  kElu /* alpha a, scale b, input scale c */,
+  kElu /* alpha a, scale b, input scale c (0: 1) */,
   kCelu /* a */,
   kSelu /* a alpha, b gamma */,
   kGelu /* erf */,
   kGeluTanh,
-  kQuickGelu /* x * sigmoid(a x) */,
-  kSilu /* x * sigmoid(a x) */,
+  kQuickGelu /* x * sigmoid(a x); a 0: 1 */,
+  kSilu /* x * sigmoid(a x); a 0: 1 */,
   kMish,
   kHardSigmoid /* max(0, min(1, a x + b)) */,
   kHardSwish /* x * relu6(x + 3) / 6 */,
-  kSoftplus /* a beta, b threshold (0: none) */,
+  kSoftplus /* a beta (0: 1), b threshold (0: none) */,
   kSoftsign,
   kThresholdedRelu /* a threshold, b value otherwise */,
   kShrink /* a lambda, b bias */,
@@ -86,9 +86,10 @@ const char* to_string(Unary u);
 struct UnaryAttrs : Attrs {
   Unary fn = Unary::kIdentity;
   double a = 0, b = 0, c = 0;
+  Rounding rounding = Rounding::kFloatHalfEven;  ///< of quantized kernels; kFixedDouble = TFLite's integer kernels
   UnaryAttrs() = default;
   explicit UnaryAttrs(Unary f, double a_ = 0, double b_ = 0, double c_ = 0) : fn(f), a(a_), b(b_), c(c_) {}
-  SMELT_FIELDS(fn, a, b, c)
+  SMELT_FIELDS(fn, a, b, c, rounding)
 };
 
 /// Functions of two variables, with NumPy broadcasting. Integer Add, Sub, Mul wrap.
@@ -97,7 +98,7 @@ enum class Binary : uint8_t {
   kSub,
   kMul,
   kDiv /* integers truncate */,
-  kFloorDiv,
+  kFloorDiv /* floor(a / b) */,
   kTruncDiv,
   kPow,
   kMod /* sign of the divisor */,
@@ -126,6 +127,7 @@ enum class Binary : uint8_t {
   kLessEqual,
   kGreater,
   kGreaterEqual,
+  kFloorDivMod /* floats: (a - mod(a, b)) / b, as Python's // */,
   kCount
 };
 const char* to_string(Binary b);

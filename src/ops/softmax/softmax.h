@@ -15,7 +15,7 @@ struct SoftmaxAttrs : Attrs {
   bool flatten = false;  ///< ONNX before opset 13: over all dimensions from axis on
   double beta = 1;       ///< softmax(beta * x)
   Rounding rounding = Rounding::kFloatHalfEven;
-  SMELT_FIELDS(kind, axis, flatten, beta)
+  SMELT_FIELDS(kind, axis, flatten, beta, rounding)
 };
 
 struct LossAttrs : Attrs {

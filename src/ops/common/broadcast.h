@@ -1,0 +1,95 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+#include "smelt/tensor.h"
+
+namespace smelt {
+
+/// NumPy broadcasting of two shapes. An unknown dimension against 1 or another unknown stays unknown, against n > 1 it
+/// becomes n.
+Result<Shape> broadcast_shapes(const Shape& a, const Shape& b);
+Result<Shape> broadcast_shapes(std::span<const Shape> shapes);
+
+/// Walks an output shape together with N inputs that broadcast to it, one innermost row at a time.
+/// Dimensions that all inputs step through alike are merged, so that equal shapes make a single row.
+template <int N>
+class BroadcastWalk {
+ public:
+  /// Precondition: every input broadcasts to `out`.
+  BroadcastWalk(const Shape& out, const std::array<Shape, N>& inputs) {
+    std::array<Shape, N> strides;
+    for (int k = 0; k < N; ++k) strides[k] = spread(inputs[k], out);
+    for (int d = 0; d < out.rank(); ++d) {
+      if (out[d] == 1) continue;
+      if (dims_.rank() > 0 && mergeable(strides, d, out[d])) {
+        dims_[dims_.rank() - 1] *= out[d];
+        for (int k = 0; k < N; ++k) strides_[k][dims_.rank() - 1] = strides[k][d];
+      } else {
+        dims_.push_back(out[d]);
+        for (int k = 0; k < N; ++k) strides_[k].push_back(strides[k][d]);
+      }
+    }
+    if (dims_.rank() == 0) {
+      dims_.push_back(1);
+      for (int k = 0; k < N; ++k) strides_[k].push_back(0);
+    }
+  }
+
+  /// Calls row(out_offset, in_offsets, count, in_steps): `count` consecutive output elements; input k is read at
+  /// in_offsets[k] + i * in_steps[k], where a step is 0 or 1.
+  template <class F>
+  void each_row(F&& row) const {
+    const int last = dims_.rank() - 1;
+    std::array<int64_t, N> offsets{}, steps{};
+    for (int k = 0; k < N; ++k) steps[k] = strides_[k][last];
+    if (dims_.elements() == 0) return;
+    Shape index = Shape::of_rank(dims_.rank(), 0);
+    for (int64_t out = 0;; out += dims_[last]) {
+      row(out, offsets, dims_[last], steps);
+      int d = last - 1;
+      for (; d >= 0; --d) {
+        for (int k = 0; k < N; ++k) offsets[k] += strides_[k][d];
+        if (++index[d] < dims_[d]) break;
+        for (int k = 0; k < N; ++k) offsets[k] -= strides_[k][d] * dims_[d];
+        index[d] = 0;
+      }
+      if (d < 0) return;
+    }
+  }
+
+  /// Calls each(out_index, in_indices) for every output element in order.
+  template <class F>
+  void each(F&& f) const {
+    each_row([&](int64_t out, std::array<int64_t, N> at, int64_t count, const std::array<int64_t, N>& steps) {
+      for (int64_t i = 0; i < count; ++i) {
+        f(out + i, at);
+        for (int k = 0; k < N; ++k) at[k] += steps[k];
+      }
+    });
+  }
+
+ private:
+  /// Strides of `in` seen in the dimensions of `out`; 0 where it broadcasts.
+  static Shape spread(const Shape& in, const Shape& out) {
+    Shape s = Shape::of_rank(out.rank(), 0);
+    int64_t stride = 1;
+    for (int d = out.rank() - 1, e = in.rank() - 1; e >= 0 && d >= 0; --d, --e) {
+      if (in[e] != 1) s[d] = stride;
+      stride *= in[e];
+    }
+    return s;
+  }
+  bool mergeable(const std::array<Shape, N>& strides, int d, int64_t extent) const {
+    for (int k = 0; k < N; ++k)
+      if (strides_[k].back() != strides[k][d] * extent) return false;
+    return true;
+  }
+
+  Shape dims_;
+  std::array<Shape, N> strides_;
+};
+
+}  // namespace smelt

@@ -1,0 +1,188 @@
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "ops/common/broadcast.h"
+#include "ops/common/complex_view.h"
+#include "ops/common/infer.h"
+#include "ops/common/real.h"
+#include "ops/elementwise/binary_math.h"
+#include "ops/elementwise/binary_quantized.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/op.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+using Walk = BroadcastWalk<2>;
+
+Walk walk_of(const Tensor& a, const Tensor& b, const Tensor& y) { return Walk(y.shape(), {a.shape(), b.shape()}); }
+
+/// Rows of one functor with the broadcast pattern taken out of the inner loop.
+template <class T, class Out, class F>
+void map_rows(const Walk& walk, const T* a, const T* b, Out* y, F f) {
+  walk.each_row([&](int64_t out, const std::array<int64_t, 2>& at, int64_t n, const std::array<int64_t, 2>& step) {
+    const T *p = a + at[0], *q = b + at[1];
+    Out* r = y + out;
+    if (step[0] && step[1]) {
+      for (int64_t i = 0; i < n; ++i) r[i] = static_cast<Out>(f(p[i], q[i]));
+    } else if (step[0]) {
+      const T c = *q;
+      for (int64_t i = 0; i < n; ++i) r[i] = static_cast<Out>(f(p[i], c));
+    } else {
+      for (int64_t i = 0; i < n; ++i) r[i] = static_cast<Out>(f(*p, q[i * step[1]]));
+    }
+  });
+}
+
+template <class T>
+void activate_values(const Activation& act, T* y, int64_t n) {
+  if (act.kind == ActKind::kNone) return;
+  const Bounds bounds = activation_bounds(act);
+  if (bounds.lo > -std::numeric_limits<float>::infinity() || bounds.hi < std::numeric_limits<float>::infinity()) {
+    const T lo = bounds.lo, hi = bounds.hi;
+    for (int64_t i = 0; i < n; ++i) y[i] = y[i] < lo ? lo : (y[i] > hi ? hi : y[i]);
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) y[i] = static_cast<T>(activate(act, static_cast<float>(y[i])));
+}
+
+/// a and b of type T; y is T, or bytes for functions that give bool.
+template <class T>
+Status binary_real(const BinaryAttrs& attrs, const Walk& walk, const T* a, const T* b, void* y, int64_t n) {
+  if (gives_bool(attrs.fn)) {
+    with_real_function<T>(attrs.fn, [&](auto f) { map_rows(walk, a, b, static_cast<uint8_t*>(y), f); });
+    return Ok();
+  }
+  T* r = static_cast<T*>(y);
+  const T alpha = static_cast<T>(attrs.alpha);
+  if (attrs.alpha != 1 && attrs.fn == Binary::kAdd)
+    map_rows(walk, a, b, r, [alpha](T p, T q) { return p + alpha * q; });
+  else if (attrs.alpha != 1 && attrs.fn == Binary::kSub)
+    map_rows(walk, a, b, r, [alpha](T p, T q) { return p - alpha * q; });
+  else if (!with_real_function<T>(attrs.fn, [&](auto f) { map_rows(walk, a, b, r, f); }))
+    return Unsupported(to_string(attrs.fn), " is not defined on floating-point numbers");
+  activate_values(attrs.act, r, n);
+  return Ok();
+}
+
+/// Narrow floats, mixed types and whatever else is real: through buffers of T.
+template <class T>
+Status binary_converted(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Tensor& y) {
+  std::vector<T> p(static_cast<size_t>(a.elements())), q(static_cast<size_t>(b.elements()));
+  for (int64_t i = 0; i < a.elements(); ++i) p[static_cast<size_t>(i)] = static_cast<T>(get_double(a, i));
+  for (int64_t i = 0; i < b.elements(); ++i) q[static_cast<size_t>(i)] = static_cast<T>(get_double(b, i));
+  const Walk walk = walk_of(a, b, y);
+  if (gives_bool(attrs.fn)) return binary_real<T>(attrs, walk, p.data(), q.data(), y.raw(), y.elements());
+  std::vector<T> r(static_cast<size_t>(y.elements()));
+  SMELT_TRY(binary_real<T>(attrs, walk, p.data(), q.data(), r.data(), y.elements()));
+  for (int64_t i = 0; i < y.elements(); ++i) set_double(y, i, static_cast<double>(r[static_cast<size_t>(i)]));
+  return Ok();
+}
+
+/// int32 wraps like 64-bit arithmetic does, so the common functions may run on it directly.
+bool binary_int32(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Tensor& y) {
+  if (attrs.alpha != 1 || attrs.act.kind != ActKind::kNone) return false;
+  const auto *p = a.data<uint32_t>(), *q = b.data<uint32_t>();
+  const Walk walk = walk_of(a, b, y);
+  switch (attrs.fn) {
+    case Binary::kAdd:
+      map_rows(walk, p, q, y.data<uint32_t>(), [](uint32_t u, uint32_t v) { return u + v; });
+      return true;
+    case Binary::kSub:
+      map_rows(walk, p, q, y.data<uint32_t>(), [](uint32_t u, uint32_t v) { return u - v; });
+      return true;
+    case Binary::kMul:
+      map_rows(walk, p, q, y.data<uint32_t>(), [](uint32_t u, uint32_t v) { return u * v; });
+      return true;
+    default:
+      return false;
+  }
+}
+
+Status binary_integers(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Tensor& y) {
+  const DType dtype = a.dtype();
+  if (bit_width(dtype) == 32 && b.dtype() == dtype && y.dtype() == dtype && binary_int32(attrs, a, b, y)) return Ok();
+  const bool is_signed = is_signed_integer(dtype);
+  const int bits = bit_width(dtype);
+  const bool activated = attrs.act.kind != ActKind::kNone && !gives_bool(attrs.fn);
+  const auto alpha = static_cast<int64_t>(attrs.alpha);
+  const bool scaled = alpha != 1 && (attrs.fn == Binary::kAdd || attrs.fn == Binary::kSub);
+  bool defined = true;
+  walk_of(a, b, y).each([&](int64_t out, const std::array<int64_t, 2>& at) {
+    int64_t r = 0, q = get_int(b, at[1]);
+    if (scaled) q = static_cast<int64_t>(static_cast<uint64_t>(q) * static_cast<uint64_t>(alpha));
+    defined = binary_int(attrs.fn, get_int(a, at[0]), q, bits, is_signed, r) && defined;
+    set_int(y, out, r);
+    if (activated) {
+      const Bounds bounds = activation_bounds(attrs.act);
+      const auto v = static_cast<double>(get_int(y, out));
+      if (v < bounds.lo) set_int(y, out, static_cast<int64_t>(bounds.lo));
+      if (v > bounds.hi) set_int(y, out, static_cast<int64_t>(bounds.hi));
+    }
+  });
+  if (!defined) return Unsupported(to_string(attrs.fn), " is not defined on ", to_string(dtype));
+  return Ok();
+}
+
+Status binary_strings(Binary fn, const Tensor& a, const Tensor& b, Tensor& y) {
+  if (fn < Binary::kEqual || fn > Binary::kGreaterEqual)
+    return Unsupported(to_string(fn), " is not defined on strings");
+  walk_of(a, b, y).each([&](int64_t out, const std::array<int64_t, 2>& at) {
+    const int order = a.data<std::string>()[at[0]].compare(b.data<std::string>()[at[1]]);
+    int64_t r = 0;
+    binary_int(fn, order, 0, 64, true, r);
+    y.data<uint8_t>()[out] = r != 0;
+  });
+  return Ok();
+}
+
+Status binary_complexes(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Tensor& y) {
+  bool defined = true;
+  walk_of(a, b, y).each([&](int64_t out, const std::array<int64_t, 2>& at) {
+    std::complex<double> r;
+    std::complex<double> q = get_complex(b, at[1]);
+    if (attrs.fn == Binary::kAdd || attrs.fn == Binary::kSub) q *= attrs.alpha;
+    defined = binary_complex(attrs.fn, get_complex(a, at[0]), q, r) && defined;
+    set_complex(y, out, r);
+  });
+  if (!defined) return Unsupported(to_string(attrs.fn), " is not defined on complex numbers");
+  return Ok();
+}
+
+}  // namespace
+
+Status infer_Binary(InferContext& ctx) {
+  const auto& attrs = ctx.attrs<BinaryAttrs>();
+  const ValueType &a = ctx.input(0), &b = ctx.input(1);
+  if (a.dtype != DType::kInvalid && b.dtype != DType::kInvalid && a.dtype != b.dtype && !a.quant && !b.quant &&
+      attrs.fn != Binary::kPow && attrs.fn != Binary::kPRelu && attrs.fn != Binary::kShiftLeft &&
+      attrs.fn != Binary::kShiftRight && attrs.fn != Binary::kShiftRightLogical)
+    return InvalidModel(to_string(attrs.fn), " of ", to_string(a.dtype), " and ", to_string(b.dtype),
+                        ": one element type expected");
+  if (gives_bool(attrs.fn)) return infer_broadcast(ctx, 0, 2, DType::kBool);
+  const DType dtype = result_dtype(ctx);
+  return infer_broadcast(ctx, 0, 2, dtype, dtype == a.dtype ? a.quant : nullptr);
+}
+
+Status reference_Binary(KernelContext& ctx) {
+  const auto& attrs = ctx.attrs<BinaryAttrs>();
+  const Tensor &a = ctx.input(0), &b = ctx.input(1);
+  Tensor& y = ctx.output(0);
+  if (is_quantized(a) || is_quantized(b) || is_quantized(y)) return binary_quantized(attrs, a, b, y);
+  if (a.dtype() == DType::kString && b.dtype() == DType::kString) return binary_strings(attrs.fn, a, b, y);
+  if (is_complex(a.dtype()) || is_complex(b.dtype())) return binary_complexes(attrs, a, b, y);
+  if (a.dtype() == DType::kF32 && b.dtype() == DType::kF32)
+    return binary_real<float>(attrs, walk_of(a, b, y), a.data<float>(), b.data<float>(), y.raw(), y.elements());
+  if (a.dtype() == DType::kF64 && b.dtype() == DType::kF64)
+    return binary_real<double>(attrs, walk_of(a, b, y), a.data<double>(), b.data<double>(), y.raw(), y.elements());
+  const bool integers = !is_float(a.dtype()) && !is_float(b.dtype());
+  if (integers) return binary_integers(attrs, a, b, y);
+  if (a.dtype() == DType::kF64 || b.dtype() == DType::kF64 || !is_float(a.dtype()) || !is_float(b.dtype()))
+    return binary_converted<double>(attrs, a, b, y);
+  return binary_converted<float>(attrs, a, b, y);
+}
+
+}  // namespace smelt

@@ -1,0 +1,39 @@
+#include "ops/elementwise/binary_quantized.h"
+
+#include <cmath>
+#include <vector>
+
+#include "base/error.h"
+#include "ops/common/broadcast.h"
+#include "ops/common/real.h"
+#include "ops/elementwise/binary_math.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+Status through_float(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Tensor& y) {
+  const std::vector<float> p = real_values(a), q = real_values(b);
+  std::vector<float> r(static_cast<size_t>(y.elements()));
+  const BroadcastWalk<2> walk(y.shape(), {a.shape(), b.shape()});
+  const bool scaled = attrs.fn == Binary::kAdd || attrs.fn == Binary::kSub;
+  const float alpha = scaled ? static_cast<float>(attrs.alpha) : 1.0f;
+  const bool defined = with_real_function<float>(attrs.fn, [&](auto f) {
+    walk.each([&](int64_t out, const std::array<int64_t, 2>& at) {
+      r[static_cast<size_t>(out)] = f(p[static_cast<size_t>(at[0])], alpha * q[static_cast<size_t>(at[1])]);
+    });
+  });
+  if (!defined) return Unsupported(to_string(attrs.fn), " is not defined on quantized values");
+  if (attrs.act.kind != ActKind::kNone && !gives_bool(attrs.fn))
+    for (float& v : r) v = activate(attrs.act, v);
+  store_real(r.data(), y);
+  return Ok();
+}
+
+}  // namespace
+
+Status binary_quantized(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Tensor& y) {
+  return through_float(attrs, a, b, y);
+}
+
+}  // namespace smelt

@@ -1,0 +1,38 @@
+#include "ops/elementwise/unary_quantized.h"
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+#include "ops/common/fixed_point.h"
+#include "ops/common/real.h"
+#include "ops/elementwise/unary_math.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+bool same_parameters(const Tensor& x, const Tensor& y) {
+  if (x.dtype() != y.dtype() || !x.quant() || !y.quant()) return false;
+  const Quantization &p = *x.quant(), &q = *y.quant();
+  return p.kind == q.kind && p.scales == q.scales && p.zero_points == q.zero_points && p.axis == q.axis &&
+         p.block == q.block;
+}
+
+Status through_float(const UnaryAttrs& attrs, const Tensor& x, Tensor& y) {
+  if (attrs.fn == Unary::kIdentity && same_parameters(x, y)) {
+    if (x.bytes()) std::memcpy(y.raw(), x.raw(), x.bytes());
+    return Ok();
+  }
+  std::vector<float> v = real_values(x);
+  for (float& f : v) f = static_cast<float>(unary_real<double>(attrs, f));
+  store_real(v.data(), y);
+  return Ok();
+}
+
+}  // namespace
+
+Status unary_quantized(const UnaryAttrs& attrs, const Tensor& x, Tensor& y) { return through_float(attrs, x, y); }
+
+}  // namespace smelt
