@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -144,10 +145,11 @@ inline void expect_near(const Tensor& got, const std::vector<double>& want, doub
   const auto v = values(got);
   ASSERT_EQ(v.size(), want.size());
   for (size_t i = 0; i < want.size(); ++i) {
-    if (want[i] != want[i])
+    if (want[i] != want[i]) {
       EXPECT_TRUE(v[i] != v[i]) << "element " << i << " is " << v[i] << ", NaN expected";
-    else if (v[i] != want[i])
+    } else if (v[i] != want[i]) {
       EXPECT_NEAR(v[i], want[i], atol + rtol * std::abs(want[i])) << "element " << i;
+    }
   }
 }
 inline void expect_equal(const Tensor& got, const std::vector<double>& want) { EXPECT_EQ(values(got), want); }
