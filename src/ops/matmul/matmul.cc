@@ -1,0 +1,196 @@
+#include "ops/common/activated.h"
+#include "ops/common/hybrid.h"
+#include "ops/common/output_type.h"
+#include "ops/common/requantize.h"
+#include "ops/matmul/product.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+/// The dimension of b that holds output columns.
+int column_axis(const MatMulAttrs& a, const Tensor& b) {
+  if (b.rank() < 2) return -1;
+  if (a.trans_batch_b && b.rank() > 2) return a.transpose_b ? 0 : b.rank() - 1;
+  return a.transpose_b ? b.rank() - 2 : b.rank() - 1;
+}
+
+template <class T>
+T scaled(T value, double factor) {
+  if constexpr (std::is_same_v<T, uint64_t>)
+    return static_cast<uint64_t>(static_cast<int64_t>(static_cast<double>(static_cast<int64_t>(value)) * factor));
+  else if constexpr (std::is_same_v<T, float>)
+    return value * static_cast<float>(factor);
+  else
+    return value * factor;
+}
+
+/// y = act(alpha * sums + beta * c).
+template <class T>
+Status finish(KernelContext& ctx, const MatMulAttrs& attrs, T* sums, Tensor& y) {
+  const int64_t n = y.elements();
+  if (attrs.alpha != 1)
+    for (int64_t i = 0; i < n; ++i) sums[i] = scaled(sums[i], attrs.alpha);
+  if (ctx.has(2) && attrs.beta != 0) {
+    SMELT_ASSIGN(const T* const c, operand<T>(ctx, ctx.input(2)));
+    SMELT_ASSIGN(int64_t* const index, scratch_array<int64_t>(ctx, n));
+    SMELT_TRY(broadcast_index(ctx.input(2).shape(), y.shape(), index));
+    for (int64_t i = 0; i < n; ++i) sums[i] += attrs.beta == 1 ? c[index[i]] : scaled(c[index[i]], attrs.beta);
+  }
+  if constexpr (std::is_floating_point_v<T>) {
+    if (attrs.act.kind != ActKind::kNone)
+      for (int64_t i = 0; i < n; ++i) sums[i] = activated(attrs.act, sums[i]);
+  } else if constexpr (std::is_same_v<T, uint64_t>) {
+    if (attrs.act.kind == ActKind::kRelu)
+      for (int64_t i = 0; i < n; ++i) sums[i] = static_cast<int64_t>(sums[i]) < 0 ? 0 : sums[i];
+  }
+  store(sums, y);
+  return Ok();
+}
+
+/// Complex conjugate of an operand where it is asked for.
+template <class T>
+Result<const T*> factor(KernelContext& ctx, const Tensor& t, [[maybe_unused]] bool conjugate) {
+  if constexpr (std::is_same_v<T, std::complex<double>>) {
+    if (conjugate) {
+      SMELT_ASSIGN(T* const copy, operand_copy<T>(ctx, t));
+      for (int64_t i = 0, n = t.elements(); i < n; ++i) copy[i] = std::conj(copy[i]);
+      return static_cast<const T*>(copy);
+    }
+  }
+  return operand<T>(ctx, t);
+}
+
+template <class T>
+Status integer_product(KernelContext& ctx, const MatMulGeometry& g, const Requantizer& r, bool add_c) {
+  const Tensor &a = ctx.input(0), &b = ctx.input(1);
+  Tensor& y = ctx.output(0);
+  SMELT_ASSIGN(T* const as, operand_copy<T>(ctx, a));
+  SMELT_ASSIGN(T* const bs, operand_copy<T>(ctx, b));
+  subtract_grid_zero(a, as);
+  subtract_grid_zero(b, bs);
+  SMELT_ASSIGN(T* const sums, products<T>(ctx, g, as, bs));
+  const int64_t n = y.elements(), rows = g.n ? n / g.n : 0;
+  if (add_c) {
+    SMELT_ASSIGN(const T* const c, operand<T>(ctx, ctx.input(2)));
+    SMELT_ASSIGN(int64_t* const index, scratch_array<int64_t>(ctx, n));
+    SMELT_TRY(broadcast_index(ctx.input(2).shape(), y.shape(), index));
+    for (int64_t i = 0; i < n; ++i) sums[i] += c[index[i]];
+  }
+  if (r.real()) {
+    SMELT_ASSIGN(float* const out, scratch_array<float>(ctx, n));
+    r.to_real(sums, rows, out);
+    store(out, y);
+  } else {
+    SMELT_ASSIGN(uint64_t* const out, scratch_array<uint64_t>(ctx, n));
+    r.to_stored(sums, rows, out);
+    store(out, y);
+  }
+  return Ok();
+}
+
+/// Both operands are stored integers with scales.
+Status quantized_matmul(KernelContext& ctx, const MatMulGeometry& g, const MatMulAttrs& attrs) {
+  const Tensor* c = ctx.has(2) ? &ctx.input(2) : nullptr;
+  const bool vector_c = c && (c->elements() == g.n && (c->rank() == 0 || c->shape().back() == g.n));
+  const bool matrix_c = c && !vector_c;
+  SMELT_ASSIGN(const Requantizer r, Requantizer::make(ctx.input(0), ctx.input(1), vector_c ? c : nullptr, ctx.output(0),
+                                                      g.n, attrs.act, attrs.rounding, attrs.alpha));
+  return r.wide() ? integer_product<uint64_t>(ctx, g, r, matrix_c) : integer_product<uint32_t>(ctx, g, r, matrix_c);
+}
+
+/// Rows of a are quantized to int8 as they come; b holds integers.
+Status hybrid_matmul(KernelContext& ctx, const MatMulGeometry& g, const MatMulAttrs& attrs) {
+  const Tensor &a = ctx.input(0), &b = ctx.input(1);
+  SMELT_ASSIGN(const float* const as, operand<float>(ctx, a));
+  SMELT_ASSIGN(uint32_t* const bs, operand_copy<uint32_t>(ctx, b));
+  subtract_grid_zero(b, bs);
+  const int64_t rows = g.k ? a.elements() / g.k : 0;
+  SMELT_ASSIGN(int8_t* const stored, scratch_array<int8_t>(ctx, g.k));
+  SMELT_ASSIGN(uint32_t* const ints, scratch_array<uint32_t>(ctx, a.elements()));
+  SMELT_ASSIGN(RowGrid* const grids, scratch_array<RowGrid>(ctx, rows));
+  for (int64_t r = 0; r < rows; ++r) {
+    grids[r] = quantize_row(as + r * g.k, g.k, attrs.asymmetric_inputs, stored);
+    for (int64_t i = 0; i < g.k; ++i) ints[r * g.k + i] = static_cast<uint32_t>(stored[i] - grids[r].zero_point);
+  }
+  SMELT_ASSIGN(const uint32_t* const sums, products<uint32_t>(ctx, g, ints, bs));
+  Tensor& y = ctx.output(0);
+  SMELT_ASSIGN(float* const out, scratch_array<float>(ctx, y.elements()));
+  const Quantization& q = *b.quant();
+  const auto scales = static_cast<int64_t>(q.scales.size());
+  for (int64_t i = 0, n = y.elements(); i < n; ++i)
+    out[i] = static_cast<float>(static_cast<int32_t>(sums[i])) * (rows ? grids[i / g.n % rows].scale : 1.0f) *
+             q.scale(scales > 1 ? i % g.n % scales : 0);
+  return finish(ctx, attrs, out, y);
+}
+
+/// Zero points of one matrix operand, broadcast to it; a vector goes along `axis`.
+Status subtract_operand_zero(KernelContext& ctx, int input, const Tensor& t, int axis, uint32_t* values) {
+  const Tensor& zero = ctx.input(input);
+  if (zero.rank() <= 1) return subtract_zero_points(zero, values, t.shape(), axis);
+  SMELT_ASSIGN(int64_t* const index, scratch_array<int64_t>(ctx, t.elements()));
+  SMELT_TRY(broadcast_index(zero.shape(), t.shape(), index));
+  for (int64_t i = 0, n = t.elements(); i < n; ++i) values[i] -= static_cast<uint32_t>(get_int(zero, index[i]));
+  return Ok();
+}
+
+}  // namespace
+
+Status infer_MatMul(InferContext& ctx) {
+  const ValueType &a = ctx.input(0), &b = ctx.input(1);
+  ValueType y = ValueType::tensor(real_result_type(ctx));
+  if (a.ranked && b.ranked) {
+    SMELT_ASSIGN(const MatMulGeometry g, matmul_geometry(ctx.attrs<MatMulAttrs>(), a.shape, b.shape));
+    y.ranked = true;
+    y.shape = g.output;
+  }
+  ctx.set(0, std::move(y));
+  return Ok();
+}
+
+Status reference_MatMul(KernelContext& ctx) {
+  const auto& attrs = ctx.attrs<MatMulAttrs>();
+  const Tensor &a = ctx.input(0), &b = ctx.input(1);
+  SMELT_ASSIGN(const MatMulGeometry g, matmul_geometry(attrs, a.shape(), b.shape()));
+  const bool integer_b = has_integer_grid(b, column_axis(attrs, b));
+  const bool real_c = ctx.has(2) && !is_integer(ctx.input(2).dtype());
+  const bool one_c = !ctx.has(2) || ctx.input(2).elements() == g.n;
+  if (has_integer_grid(a, -1) && integer_b && (one_c || !real_c)) return quantized_matmul(ctx, g, attrs);
+  const bool rows_of_a =
+      !attrs.transpose_a && !attrs.trans_batch_a && g.k > 0 && a.elements() / g.k * g.n == ctx.output(0).elements();
+  if (attrs.hybrid && is_float(a.dtype()) && integer_b && rows_of_a) return hybrid_matmul(ctx, g, attrs);
+  return with_compute(compute_of(a, b), [&]<class T>() -> Status {
+    SMELT_ASSIGN(const T* const as, factor<T>(ctx, a, attrs.conjugate_a));
+    SMELT_ASSIGN(const T* const bs, factor<T>(ctx, b, attrs.conjugate_b));
+    SMELT_ASSIGN(T* const sums, products<T>(ctx, g, as, bs));
+    return finish(ctx, attrs, sums, ctx.output(0));
+  });
+}
+
+Status infer_MatMulInteger(InferContext& ctx) {
+  ValueType y = ValueType::tensor(DType::kI32);
+  const ValueType &a = ctx.input(0), &b = ctx.input(1);
+  if (a.ranked && b.ranked) {
+    SMELT_ASSIGN(const MatMulGeometry g, matmul_geometry(ctx.attrs<MatMulAttrs>(), a.shape, b.shape));
+    y.ranked = true;
+    y.shape = g.output;
+  }
+  ctx.set(0, std::move(y));
+  return Ok();
+}
+
+Status reference_MatMulInteger(KernelContext& ctx) {
+  const auto& attrs = ctx.attrs<MatMulAttrs>();
+  const Tensor &a = ctx.input(0), &b = ctx.input(1);
+  SMELT_ASSIGN(const MatMulGeometry g, matmul_geometry(attrs, a.shape(), b.shape()));
+  SMELT_ASSIGN(uint32_t* const as, operand_copy<uint32_t>(ctx, a));
+  SMELT_ASSIGN(uint32_t* const bs, operand_copy<uint32_t>(ctx, b));
+  const int row_axis = a.rank() < 2 ? -1 : (attrs.transpose_a ? a.rank() - 1 : a.rank() - 2);
+  if (ctx.has(2)) SMELT_TRY(subtract_operand_zero(ctx, 2, a, row_axis, as));
+  if (ctx.has(3)) SMELT_TRY(subtract_operand_zero(ctx, 3, b, column_axis(attrs, b), bs));
+  SMELT_ASSIGN(const uint32_t* const sums, products<uint32_t>(ctx, g, as, bs));
+  std::copy_n(sums, ctx.output(0).elements(), ctx.output(0).data<uint32_t>());
+  return Ok();
+}
+
+}  // namespace smelt
