@@ -180,11 +180,10 @@ bool clamps(const Activation& act) {
 
 std::unique_ptr<Kernel> make_binary_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
-  const Isa isa = spec.isa;
   for (const ValueType& t : {spec.inputs[0], spec.inputs[1], spec.outputs[0]})
     if (t.dtype != DType::kF32 || t.quant) return nullptr;
   if (attrs.alpha != 1 || !clamps(attrs.act)) return nullptr;
-  const Rows rows = SMELT_FOR_ISA(choose_binary_rows)(attrs.fn);
+  const Rows rows = SMELT_FOR_LEVEL(spec.isa, choose_binary_rows)(attrs.fn);
   if (!rows) return nullptr;
   const Bounds bounds = activation_bounds(attrs.act);
   return std::make_unique<BinaryF32>(

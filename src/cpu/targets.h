@@ -6,15 +6,18 @@
 //   #include <hwy/highway.h>
 #pragma once
 
+#include "cpu/isa.h"
+
 #if defined(__x86_64__)
 // Debian's Highway has no SSE2 target; SSE4.1 is the lowest level with vectors (has_vectors() guards it).
 #define HWY_BASELINE_TARGETS HWY_SSE4
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
-#define SMELT_FOR_ISA(function)                     \
-  (isa >= ::smelt::Isa::kAvx512 ? &N_AVX3::function \
-   : isa == ::smelt::Isa::kAvx2 ? &N_AVX2::function \
-                                : &N_SSE4::function)
+/// Address of the function of that name compiled for a level.
+#define SMELT_FOR_LEVEL(level, function)                \
+  ((level) >= ::smelt::Isa::kAvx512 ? &N_AVX3::function \
+   : (level) == ::smelt::Isa::kAvx2 ? &N_AVX2::function \
+                                    : &N_SSE4::function)
 #else
 #define HWY_COMPILE_ONLY_STATIC
-#define SMELT_FOR_ISA(function) (static_cast<void>(isa), &HWY_NAMESPACE::function)
+#define SMELT_FOR_LEVEL(level, function) (static_cast<void>(level), &HWY_NAMESPACE::function)
 #endif

@@ -1,0 +1,140 @@
+#include "cpu/conv_geometry.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace smelt {
+
+std::optional<ConvGeometry> ConvGeometry::make(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvAttrs>();
+  const Shape &x = spec.inputs[0].shape, &w = spec.inputs[1].shape, &y = spec.outputs[0].shape;
+  const int r = x.rank() - 2;
+  if (r < 1 || r > 3 || w.rank() != r + 2 || y.rank() != r + 2) return std::nullopt;
+  ConvGeometry g;
+  g.batch = x[0];
+  g.groups = attrs.groups;
+  g.channels_last = attrs.layout == Layout::kChannelsLast;
+  const int spatial = g.channels_last ? 1 : 2, channel = g.channels_last ? r + 1 : 1;
+  if (g.groups < 1 || x[channel] % g.groups != 0 || y[channel] % g.groups != 0) return std::nullopt;
+  g.c_in = x[channel] / g.groups;
+  g.c_out = y[channel] / g.groups;
+  int at_o = 0, at_i = 0, at_s = 0;
+  switch (attrs.filter) {
+    case FilterLayout::kOIS: at_o = 0, at_i = 1, at_s = 2; break;
+    case FilterLayout::kOSI: at_o = 0, at_i = r + 1, at_s = 1; break;
+    case FilterLayout::kISO: at_o = r + 1, at_i = 0, at_s = 1; break;
+    case FilterLayout::kSIO: at_o = r + 1, at_i = r, at_s = 0; break;
+    default: return std::nullopt;
+  }
+  if (w[at_o] != y[channel] || w[at_i] != g.c_in) return std::nullopt;
+  const Shape strides = w.strides();
+  g.filter_o = strides[at_o];
+  g.filter_i = strides[at_i];
+  g.filter_s = strides[at_s + r - 1];
+  for (int i = 0; i < r; ++i) {
+    const int d = 3 - r + i;
+    const auto n = static_cast<size_t>(i);
+    g.in[d] = x[spatial + i];
+    g.out[d] = y[spatial + i];
+    g.kernel[d] = w[at_s + i];
+    g.stride[d] = n < attrs.strides.size() ? attrs.strides[n] : 1;
+    g.dilation[d] = n < attrs.dilations.size() ? attrs.dilations[n] : 1;
+    const int64_t span = (g.out[d] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d] + 1;
+    const int64_t total = std::max<int64_t>(0, span - g.in[d]);
+    switch (attrs.auto_pad) {
+      case AutoPad::kExplicit: g.pad[d] = n < attrs.pads.size() ? attrs.pads[n] : 0; break;
+      case AutoPad::kSameUpper: g.pad[d] = total / 2; break;
+      case AutoPad::kSameLower: g.pad[d] = (total + 1) / 2; break;
+      case AutoPad::kValid: break;
+    }
+  }
+  return g;
+}
+
+namespace {
+template <class T>
+inline T* fill_run(T* dst, int64_t n, T value) {
+  for (int64_t i = 0; i < n; ++i) dst[i] = value;
+  return dst + n;
+}
+template <class T>
+inline T* copy_run(T* dst, const T* src, int64_t n) {
+  std::memcpy(dst, src, static_cast<size_t>(n) * sizeof(T));
+  return dst + n;
+}
+}  // namespace
+
+template <class T>
+void im2col_rows(const ConvGeometry& g, const T* x, int64_t first, int64_t last, T fill, T* rows, int64_t row_stride) {
+  const int64_t pixel = g.all_in(), line = g.kernel[2] * g.c_in;
+  const bool joined = g.dilation[2] == 1 && g.groups == 1;  // the taps of a line lie side by side
+  for (int64_t p = first; p < last; ++p) {
+    T* dst = rows + (p - first) * row_stride;
+    const int64_t ox = p % g.out[2], oy = p / g.out[2] % g.out[1], oz = p / g.out[2] / g.out[1];
+    const int64_t x0 = ox * g.stride[2] - g.pad[2];
+    for (int64_t kz = 0; kz < g.kernel[0]; ++kz) {
+      const int64_t z = oz * g.stride[0] - g.pad[0] + kz * g.dilation[0];
+      for (int64_t ky = 0; ky < g.kernel[1]; ++ky) {
+        const int64_t y = oy * g.stride[1] - g.pad[1] + ky * g.dilation[1];
+        if (z < 0 || z >= g.in[0] || y < 0 || y >= g.in[1]) {
+          dst = fill_run(dst, line, fill);
+          continue;
+        }
+        const T* src = x + ((z * g.in[1] + y) * g.in[2]) * pixel;
+        if (joined) {
+          const int64_t begin = std::clamp<int64_t>(-x0, 0, g.kernel[2]);
+          const int64_t end = std::clamp<int64_t>(g.in[2] - x0, begin, g.kernel[2]);
+          dst = fill_run(dst, begin * pixel, fill);
+          dst = copy_run(dst, src + (x0 + begin) * pixel, (end - begin) * pixel);
+          dst = fill_run(dst, (g.kernel[2] - end) * pixel, fill);
+          continue;
+        }
+        for (int64_t kx = 0; kx < g.kernel[2]; ++kx) {
+          const int64_t at = x0 + kx * g.dilation[2];
+          dst = at < 0 || at >= g.in[2] ? fill_run(dst, g.c_in, fill) : copy_run(dst, src + at * pixel, g.c_in);
+        }
+      }
+    }
+  }
+}
+
+template void im2col_rows<float>(const ConvGeometry&, const float*, int64_t, int64_t, float, float*, int64_t);
+template void im2col_rows<uint8_t>(const ConvGeometry&, const uint8_t*, int64_t, int64_t, uint8_t, uint8_t*, int64_t);
+
+void im2col_panel(const ConvGeometry& g, const float* x, int64_t first, int64_t last, int64_t width, float* dst) {
+  const int64_t plane = g.in_pixels();
+  for (int64_t c = 0; c < g.c_in; ++c) {
+    for (int64_t kz = 0; kz < g.kernel[0]; ++kz)
+      for (int64_t ky = 0; ky < g.kernel[1]; ++ky)
+        for (int64_t kx = 0; kx < g.kernel[2]; ++kx, dst += width) {
+          float* out = dst;
+          for (int64_t p = first; p < last;) {  // one stretch of a row of output pixels at a time
+            const int64_t ox = p % g.out[2], oy = p / g.out[2] % g.out[1], oz = p / g.out[2] / g.out[1];
+            const int64_t n = std::min(last - p, g.out[2] - ox);
+            p += n;
+            const int64_t z = oz * g.stride[0] - g.pad[0] + kz * g.dilation[0];
+            const int64_t y = oy * g.stride[1] - g.pad[1] + ky * g.dilation[1];
+            if (z < 0 || z >= g.in[0] || y < 0 || y >= g.in[1]) {
+              out = fill_run(out, n, 0.0f);
+              continue;
+            }
+            const float* src = x + c * plane + (z * g.in[1] + y) * g.in[2];
+            const int64_t s = g.stride[2];
+            int64_t at = ox * s - g.pad[2] + kx * g.dilation[2];
+            // Pixels j of the stretch with 0 <= at + j * s < in.
+            const int64_t begin = std::min(n, at >= 0 ? 0 : (-at + s - 1) / s);
+            const int64_t end = std::clamp<int64_t>(at >= g.in[2] ? 0 : (g.in[2] - at + s - 1) / s, begin, n);
+            out = fill_run(out, begin, 0.0f);
+            if (s == 1) {
+              out = copy_run(out, src + at + begin, end - begin);
+            } else {
+              for (int64_t j = begin; j < end; ++j) *out++ = src[at + j * s];
+            }
+            out = fill_run(out, n - end, 0.0f);
+          }
+          fill_run(out, width - (last - first), 0.0f);
+        }
+  }
+}
+
+}  // namespace smelt

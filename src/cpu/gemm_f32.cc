@@ -1,0 +1,169 @@
+#include "cpu/gemm_f32.h"
+
+#include <algorithm>
+
+#include "cpu/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/gemm_f32.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+/// Rows are addressed in threes from one pointer (0, 1 and 2 times lda), which keeps the pointers in registers.
+template <int MR, int NV>
+void gemm_tile(const float* a, ptrdiff_t lda, const float* HWY_RESTRICT b, ptrdiff_t k, float* HWY_RESTRICT c,
+               ptrdiff_t ldc, ptrdiff_t n, const float* row_bias, float lo, float hi) {
+  const D d;
+  constexpr ptrdiff_t L = HWY_MAX_BYTES / 4;
+  constexpr int kGroups = (MR + 2) / 3;
+  constexpr int kSplit = MR * NV >= 8 ? 1 : 8 / (MR * NV) >= 4 ? 4 : 2;  // sums in flight hide the latency of FMA
+  V acc[kSplit][MR][NV];
+#pragma GCC unroll 16
+  for (int m = 0; m < MR; ++m)
+#pragma GCC unroll 2
+    for (int j = 0; j < NV; ++j) {
+      acc[0][m][j] = row_bias ? hn::Set(d, row_bias[m]) : hn::Load(d, b + j * L);
+#pragma GCC unroll 4
+      for (int s = 1; s < kSplit; ++s) acc[s][m][j] = hn::Zero(d);
+    }
+  b += NV * L;
+  const char* rows[kGroups];
+#pragma GCC unroll 5
+  for (int g = 0; g < kGroups; ++g) rows[g] = reinterpret_cast<const char*>(a + g * 3 * lda);
+  const ptrdiff_t step = lda * 4;
+  const auto row_step = [&](int s, int at) HWY_ATTR {
+    V bv[NV];
+#pragma GCC unroll 2
+    for (int j = 0; j < NV; ++j) bv[j] = hn::Load(d, b + (at * NV + j) * L);
+#pragma GCC unroll 16
+    for (int m = 0; m < MR; ++m) {
+      const V av = hn::Set(d, *reinterpret_cast<const float*>(rows[m / 3] + step * (m % 3) + at * 4));
+#pragma GCC unroll 2
+      for (int j = 0; j < NV; ++j) acc[s][m][j] = hn::MulAdd(av, bv[j], acc[s][m][j]);
+    }
+  };
+  constexpr int kUnroll = kSplit > 2 ? kSplit : 2;
+  ptrdiff_t i = k;
+  for (; i >= kUnroll; i -= kUnroll) {
+#pragma GCC unroll 4
+    for (int u = 0; u < kUnroll; ++u) row_step(u % kSplit, u);
+    b += kUnroll * NV * L;
+#pragma GCC unroll 5
+    for (int g = 0; g < kGroups; ++g) rows[g] += kUnroll * 4;
+  }
+  for (; i > 0; --i) {
+    row_step(0, 0);
+    b += NV * L;
+#pragma GCC unroll 5
+    for (int g = 0; g < kGroups; ++g) rows[g] += 4;
+  }
+  const V vlo = hn::Set(d, lo), vhi = hn::Set(d, hi);
+#pragma GCC unroll 16
+  for (int m = 0; m < MR; ++m) {
+#pragma GCC unroll 2
+    for (int j = 0; j < NV; ++j) {
+#pragma GCC unroll 4
+      for (int s = 1; s < kSplit; ++s) acc[0][m][j] = hn::Add(acc[0][m][j], acc[s][m][j]);
+      acc[0][m][j] = hn::Min(vhi, hn::Max(vlo, acc[0][m][j]));  // NaN stays
+    }
+  }
+  if (n >= NV * L) {
+#pragma GCC unroll 16
+    for (int m = 0; m < MR; ++m)
+#pragma GCC unroll 2
+      for (int j = 0; j < NV; ++j) hn::StoreU(acc[0][m][j], d, c + m * ldc + j * L);
+    return;
+  }
+#pragma GCC unroll 16
+  for (int m = 0; m < MR; ++m)
+#pragma GCC unroll 2
+    for (int j = 0; j < NV; ++j) {
+      const ptrdiff_t left = n - j * L;
+      if (left >= L)
+        hn::StoreU(acc[0][m][j], d, c + m * ldc + j * L);
+      else if (left > 0)
+        hn::BlendedStore(acc[0][m][j], hn::FirstN(d, static_cast<size_t>(left)), d, c + m * ldc + j * L);
+    }
+}
+
+#if HWY_MAX_BYTES >= 64
+constexpr int kRows = 14;
+#else
+constexpr int kRows = 6;
+#endif
+
+template <int MR>
+void fill_tiles(GemmF32& g) {
+  g.tiles[0][MR - 1] = gemm_tile<MR, 1>;
+  g.tiles[1][MR - 1] = gemm_tile<MR, 2>;
+  if constexpr (MR > 1) fill_tiles<MR - 1>(g);
+}
+
+GemmF32 make_gemm_f32() {
+  GemmF32 g;
+  g.mr = kRows;
+  g.lanes = HWY_MAX_BYTES / 4;
+  fill_tiles<kRows>(g);
+  return g;
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt {
+
+const GemmF32& gemm_f32(Isa isa) {
+  static const GemmF32 table[] = {
+      SMELT_FOR_LEVEL(Isa::kBaseline, make_gemm_f32)(), SMELT_FOR_LEVEL(Isa::kAvx2, make_gemm_f32)(),
+      SMELT_FOR_LEVEL(Isa::kAvx512, make_gemm_f32)(), SMELT_FOR_LEVEL(Isa::kVnni, make_gemm_f32)()};
+  return table[static_cast<int>(isa)];
+}
+
+void GemmF32::pack(const float* b, int64_t stride_k, int64_t stride_n, int64_t k, int64_t n, const float* bias,
+                   float* dst, float alpha, float beta) const {
+  for (int64_t p = 0; p < panels(n); ++p) {
+    const int64_t w = width(n, p), first = p * nr(), used = std::min(w, n - first);
+    for (int64_t j = 0; j < w; ++j) dst[j] = bias && j < used ? bias[first + j] * beta : 0.0f;
+    float* rows = dst + w;
+    if (stride_n == 1) {
+      for (int64_t i = 0; i < k; ++i)
+        for (int64_t j = 0; j < w; ++j) rows[i * w + j] = j < used ? b[i * stride_k + first + j] * alpha : 0.0f;
+    } else {
+      for (int64_t j = 0; j < w; ++j)
+        for (int64_t i = 0; i < k; ++i)
+          rows[i * w + j] = j < used ? b[i * stride_k + (first + j) * stride_n] * alpha : 0.0f;
+    }
+    dst += (k + 1) * w;
+  }
+}
+
+void GemmF32::run(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* packed, int64_t first,
+                  int64_t last, float* c, int64_t ldc, const float* row_bias, float lo, float hi) const {
+  // A block of rows stays in the level-2 cache while all panels pass by; tiles of a block are of even height.
+  constexpr int64_t kBlockFloats = 64 * 1024;
+  const int64_t block = std::max<int64_t>(1, kBlockFloats / std::max<int64_t>(1, k * mr)) * mr;
+  for (int64_t row = 0; row < m; row += block) {
+    const int64_t rows = std::min(block, m - row);
+    const int64_t tall = (rows + mr - 1) / mr;
+    const int64_t height = (rows + tall - 1) / tall;
+    for (int64_t p = first; p < last; ++p) {
+      const Tile* tile = tiles[width(n, p) / lanes - 1];
+      const float* panel = packed + panel_offset(k, p);
+      const int64_t column = p * nr(), used = std::min(nr(), n - column);
+      for (int64_t i = row; i < row + rows; i += height) {
+        const int64_t here = std::min(height, row + rows - i);
+        tile[here - 1](a + i * lda, lda, panel, k, c + i * ldc + column, ldc, used, row_bias ? row_bias + i : nullptr,
+                       lo, hi);
+      }
+    }
+  }
+}
+
+}  // namespace smelt
+#endif
