@@ -13,8 +13,10 @@ inline bool clamps(const Activation& act) {
     case ActKind::kRelu:
     case ActKind::kReluN1:
     case ActKind::kRelu6:
-    case ActKind::kClamp: return true;
-    default: return false;
+    case ActKind::kClamp:
+      return true;
+    default:
+      return false;
   }
 }
 

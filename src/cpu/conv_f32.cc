@@ -3,7 +3,7 @@
 
 #include "base/cat.h"
 #include "cpu/activation.h"
-#include "cpu/conv_geometry.h"
+#include "cpu/conv_shape.h"
 #include "cpu/gemm_f32.h"
 #include "cpu/kernel.h"
 
@@ -17,7 +17,7 @@ bool plain_f32(const KernelSpec& spec) {
 }
 
 /// Key of packed filters: everything that their arrangement depends on.
-std::string geometry_key(const char* kind, const ConvGeometry& g, int64_t nr, const void* bias) {
+std::string geometry_key(const char* kind, const ConvShape& g, int64_t nr, const void* bias) {
   return Cat(kind, ' ', g.groups, ' ', g.c_in, ' ', g.c_out, ' ', g.taps(), ' ', g.filter_o, ' ', g.filter_i, ' ',
              g.filter_s, ' ', nr, ' ', reinterpret_cast<uintptr_t>(bias));
 }
@@ -25,7 +25,7 @@ std::string geometry_key(const char* kind, const ConvGeometry& g, int64_t nr, co
 /// Channels-last: rows of patches times packed filters.
 class ConvRowsF32 final : public Kernel {
  public:
-  ConvRowsF32(const ConvGeometry& g, const GemmF32& gemm, const KernelSpec& spec)
+  ConvRowsF32(const ConvShape& g, const GemmF32& gemm, const KernelSpec& spec)
       : g_(g), gemm_(gemm), act_(spec.attrs<ConvAttrs>().act), threads_(std::max(spec.threads, 1)) {
     const Tensor* bias = spec.has(2) ? spec.constant(2) : nullptr;
     const float* b = bias ? bias->data<float>() : nullptr;
@@ -111,7 +111,7 @@ class ConvRowsF32 final : public Kernel {
     activate_rows(act_, to, last - first, g_.all_out(), g_.all_out());
   }
 
-  ConvGeometry g_;
+  ConvShape g_;
   const GemmF32& gemm_;
   Activation act_;
   int64_t threads_, block_ = 1;
@@ -122,8 +122,11 @@ class ConvRowsF32 final : public Kernel {
 /// Channels-first: filters times panels of patches.
 class ConvColumnsF32 final : public Kernel {
  public:
-  ConvColumnsF32(const ConvGeometry& g, const GemmF32& gemm, const KernelSpec& spec)
-      : g_(g), gemm_(gemm), act_(spec.attrs<ConvAttrs>().act), threads_(std::max(spec.threads, 1)),
+  ConvColumnsF32(const ConvShape& g, const GemmF32& gemm, const KernelSpec& spec)
+      : g_(g),
+        gemm_(gemm),
+        act_(spec.attrs<ConvAttrs>().act),
+        threads_(std::max(spec.threads, 1)),
         has_bias_(spec.has(2)) {
     const Tensor* filter = spec.constant(1);
     if (g.filter_s != 1 || g.filter_i != g.taps())
@@ -162,8 +165,7 @@ class ConvColumnsF32 final : public Kernel {
     float* to = packed->data<float>();
     for (int64_t o = 0; o < g_.all_out(); ++o)
       for (int64_t i = 0; i < g_.c_in; ++i)
-        for (int64_t t = 0; t < g_.taps(); ++t)
-          *to++ = filter[o * g_.filter_o + i * g_.filter_i + t * g_.filter_s];
+        for (int64_t t = 0; t < g_.taps(); ++t) *to++ = filter[o * g_.filter_o + i * g_.filter_i + t * g_.filter_s];
     return packed;
   }
   /// `plane` counts images and groups, `first` is an output pixel.
@@ -186,7 +188,7 @@ class ConvColumnsF32 final : public Kernel {
     activate_rows(act_, to, g_.c_out, pixels, g_.out_pixels());
   }
 
-  ConvGeometry g_;
+  ConvShape g_;
   const GemmF32& gemm_;
   Activation act_;
   int64_t threads_, panels_ = 1;
@@ -199,14 +201,14 @@ class ConvColumnsF32 final : public Kernel {
 std::unique_ptr<Kernel> make_conv_rows_f32(const KernelSpec& spec) {
   if (!plain_f32(spec) || spec.attrs<ConvAttrs>().layout != Layout::kChannelsLast) return nullptr;
   if (!spec.constant(1) || (spec.has(2) && !spec.constant(2))) return nullptr;
-  const auto g = ConvGeometry::make(spec);
+  const auto g = ConvShape::make(spec);
   if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
   return std::make_unique<ConvRowsF32>(*g, gemm_f32(spec.isa), spec);
 }
 
 std::unique_ptr<Kernel> make_conv_columns_f32(const KernelSpec& spec) {
   if (!plain_f32(spec) || spec.attrs<ConvAttrs>().layout != Layout::kChannelsFirst || !spec.constant(1)) return nullptr;
-  const auto g = ConvGeometry::make(spec);
+  const auto g = ConvShape::make(spec);
   if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
   return std::make_unique<ConvColumnsF32>(*g, gemm_f32(spec.isa), spec);
 }

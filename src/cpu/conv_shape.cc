@@ -1,53 +1,40 @@
-#include "cpu/conv_geometry.h"
+#include "cpu/conv_shape.h"
 
 #include <algorithm>
 #include <cstring>
 
+#include "ops/conv/geometry.h"
+
 namespace smelt {
 
-std::optional<ConvGeometry> ConvGeometry::make(const KernelSpec& spec) {
+std::optional<ConvShape> ConvShape::make(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
-  const Shape &x = spec.inputs[0].shape, &w = spec.inputs[1].shape, &y = spec.outputs[0].shape;
-  const int r = x.rank() - 2;
-  if (r < 1 || r > 3 || w.rank() != r + 2 || y.rank() != r + 2) return std::nullopt;
-  ConvGeometry g;
-  g.batch = x[0];
-  g.groups = attrs.groups;
+  const Shape &x = spec.inputs[0].shape, &w = spec.inputs[1].shape;
+  const auto geometry = conv_geometry(attrs, x, w);
+  if (!geometry.ok() || geometry->window.rank > 3) return std::nullopt;
+  if (geometry->output_shape(attrs.layout) != spec.outputs[0].shape) return std::nullopt;
+  ConvShape g;
+  g.batch = geometry->batch;
+  g.groups = geometry->groups;
   g.channels_last = attrs.layout == Layout::kChannelsLast;
-  const int spatial = g.channels_last ? 1 : 2, channel = g.channels_last ? r + 1 : 1;
-  if (g.groups < 1 || x[channel] % g.groups != 0 || y[channel] % g.groups != 0) return std::nullopt;
-  g.c_in = x[channel] / g.groups;
-  g.c_out = y[channel] / g.groups;
-  int at_o = 0, at_i = 0, at_s = 0;
-  switch (attrs.filter) {
-    case FilterLayout::kOIS: at_o = 0, at_i = 1, at_s = 2; break;
-    case FilterLayout::kOSI: at_o = 0, at_i = r + 1, at_s = 1; break;
-    case FilterLayout::kISO: at_o = r + 1, at_i = 0, at_s = 1; break;
-    case FilterLayout::kSIO: at_o = r + 1, at_i = r, at_s = 0; break;
-    default: return std::nullopt;
-  }
-  if (w[at_o] != y[channel] || w[at_i] != g.c_in) return std::nullopt;
-  const Shape strides = w.strides();
-  g.filter_o = strides[at_o];
-  g.filter_i = strides[at_i];
-  g.filter_s = strides[at_s + r - 1];
+  g.c_in = geometry->group_in();
+  g.c_out = geometry->group_out();
+  const int r = geometry->window.rank;
   for (int i = 0; i < r; ++i) {
+    const WindowDim& from = geometry->window.dims[static_cast<size_t>(i)];
     const int d = 3 - r + i;
-    const auto n = static_cast<size_t>(i);
-    g.in[d] = x[spatial + i];
-    g.out[d] = y[spatial + i];
-    g.kernel[d] = w[at_s + i];
-    g.stride[d] = n < attrs.strides.size() ? attrs.strides[n] : 1;
-    g.dilation[d] = n < attrs.dilations.size() ? attrs.dilations[n] : 1;
-    const int64_t span = (g.out[d] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d] + 1;
-    const int64_t total = std::max<int64_t>(0, span - g.in[d]);
-    switch (attrs.auto_pad) {
-      case AutoPad::kExplicit: g.pad[d] = n < attrs.pads.size() ? attrs.pads[n] : 0; break;
-      case AutoPad::kSameUpper: g.pad[d] = total / 2; break;
-      case AutoPad::kSameLower: g.pad[d] = (total + 1) / 2; break;
-      case AutoPad::kValid: break;
-    }
+    g.in[d] = from.in;
+    g.out[d] = from.out;
+    g.kernel[d] = from.kernel;
+    g.stride[d] = from.stride;
+    g.dilation[d] = from.dilation;
+    g.pad[d] = from.pad_begin;
   }
+  const FilterDims dims = filter_dims(attrs.filter, r + 2);
+  const Shape strides = w.strides();
+  g.filter_o = strides[dims.output];
+  g.filter_i = strides[dims.input];
+  g.filter_s = strides[dims.spatial + r - 1];
   return g;
 }
 
@@ -65,7 +52,7 @@ inline T* copy_run(T* dst, const T* src, int64_t n) {
 }  // namespace
 
 template <class T>
-void im2col_rows(const ConvGeometry& g, const T* x, int64_t first, int64_t last, T fill, T* rows, int64_t row_stride) {
+void im2col_rows(const ConvShape& g, const T* x, int64_t first, int64_t last, T fill, T* rows, int64_t row_stride) {
   const int64_t pixel = g.all_in(), line = g.kernel[2] * g.c_in;
   const bool joined = g.dilation[2] == 1 && g.groups == 1;  // the taps of a line lie side by side
   for (int64_t p = first; p < last; ++p) {
@@ -98,10 +85,10 @@ void im2col_rows(const ConvGeometry& g, const T* x, int64_t first, int64_t last,
   }
 }
 
-template void im2col_rows<float>(const ConvGeometry&, const float*, int64_t, int64_t, float, float*, int64_t);
-template void im2col_rows<uint8_t>(const ConvGeometry&, const uint8_t*, int64_t, int64_t, uint8_t, uint8_t*, int64_t);
+template void im2col_rows<float>(const ConvShape&, const float*, int64_t, int64_t, float, float*, int64_t);
+template void im2col_rows<uint8_t>(const ConvShape&, const uint8_t*, int64_t, int64_t, uint8_t, uint8_t*, int64_t);
 
-void im2col_panel(const ConvGeometry& g, const float* x, int64_t first, int64_t last, int64_t width, float* dst) {
+void im2col_panel(const ConvShape& g, const float* x, int64_t first, int64_t last, int64_t width, float* dst) {
   const int64_t plane = g.in_pixels();
   for (int64_t c = 0; c < g.c_in; ++c) {
     for (int64_t kz = 0; kz < g.kernel[0]; ++kz)

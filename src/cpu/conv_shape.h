@@ -9,7 +9,7 @@
 namespace smelt {
 
 /// A convolution with everything known, as one of three spatial dimensions (missing ones in front are of size 1).
-struct ConvGeometry {
+struct ConvShape {
   int64_t batch = 1, groups = 1;
   int64_t c_in = 1, c_out = 1;  ///< of one group
   int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1};
@@ -31,17 +31,17 @@ struct ConvGeometry {
   bool depthwise() const { return c_in == 1 && groups > 1; }
 
   /// Geometry of a Conv or ConvInteger node; nullopt where the kernels do not go (more than three spatial dimensions).
-  static std::optional<ConvGeometry> make(const KernelSpec& spec);
+  static std::optional<ConvShape> make(const KernelSpec& spec);
 };
 
 /// Copies the patches of output pixels [first, last) of one image into rows of depth() elements in the order
 /// (tap, channel). x: channels-last image, at the group's first channel; rows: `row_stride` elements apart. `fill`
 /// stands in the padding.
 template <class T>
-void im2col_rows(const ConvGeometry& g, const T* x, int64_t first, int64_t last, T fill, T* rows, int64_t row_stride);
+void im2col_rows(const ConvShape& g, const T* x, int64_t first, int64_t last, T fill, T* rows, int64_t row_stride);
 
 /// Copies the patches of output pixels [first, last) as columns: dst[k * width + j], k in the order (channel, tap), j
 /// the pixel; columns up to `width` are zero. x: channels-first image, at the group's first channel.
-void im2col_panel(const ConvGeometry& g, const float* x, int64_t first, int64_t last, int64_t width, float* dst);
+void im2col_panel(const ConvShape& g, const float* x, int64_t first, int64_t last, int64_t width, float* dst);
 
 }  // namespace smelt
