@@ -63,11 +63,9 @@ Result<Tensor> view_constant(DType dtype, const Shape& shape, std::span<const st
   SMELT_ASSIGN(const int64_t elements, shape.checked_elements());
   const size_t need = elements > (int64_t{1} << 48) ? SIZE_MAX : Tensor::byte_size(dtype, elements);
   if (need > data.size())
-    return InvalidModel("it has ", data.size(), " bytes, shape ", shape.str(), " of ", to_string(dtype),
-                        " needs more");
+    return InvalidModel("it has ", data.size(), " bytes, shape ", shape.str(), " of ", to_string(dtype), " needs more");
   const auto align = static_cast<uintptr_t>(bit_width(dtype) > 8 ? bit_width(dtype) / 8 : 1);
-  if (reinterpret_cast<uintptr_t>(data.data()) % align == 0)
-    return Tensor::view(dtype, shape, data.data(), owner);
+  if (reinterpret_cast<uintptr_t>(data.data()) % align == 0) return Tensor::view(dtype, shape, data.data(), owner);
   SMELT_ASSIGN(Tensor copy, Tensor::allocate(dtype, shape, false));
   std::memcpy(copy.raw(), data.data(), need);
   return copy;

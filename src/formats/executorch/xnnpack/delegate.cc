@@ -45,8 +45,8 @@ Result<ValueId> enter(Builder& b, const DelegateCall::Argument& arg, const XnnVa
 
 Result<ValueId> leave(Builder& b, const DelegateCall::Argument& arg, ValueId id) {
   if (b.type(id).quant) {
-    SMELT_ASSIGN(id, b.op_as(Op::kBitCast, make_attrs<CastAttrs>(b.type(id).dtype), {id},
-                             ValueType::tensor(b.type(id).dtype)));
+    SMELT_ASSIGN(
+        id, b.op_as(Op::kBitCast, make_attrs<CastAttrs>(b.type(id).dtype), {id}, ValueType::tensor(b.type(id).dtype)));
   }
   if (arg.declared.dtype != DType::kInvalid && arg.declared.dtype != b.type(id).dtype) {
     SMELT_ASSIGN(id, b.op(Op::kCast, make_attrs<CastAttrs>(arg.declared.dtype), {id}));

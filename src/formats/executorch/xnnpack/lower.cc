@@ -71,8 +71,7 @@ DType XnnLowering::compute_type(uint32_t out) const {
   return is_float(dtype) ? dtype : DType::kF32;
 }
 
-Status XnnLowering::finish(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& compute,
-                           uint32_t out) {
+Status XnnLowering::finish(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& compute, uint32_t out) {
   ValueType type = ValueType::tensor(compute.dtype);
   type.quant = compute.quant;
   SMELT_ASSIGN(const ValueId result, b_.op_as(op, std::move(attrs), std::move(inputs), type));

@@ -15,8 +15,7 @@ namespace smelt::executorch {
 /// a real output, in the output's element type; what does not fit is converted on the way in and out.
 class XnnLowering {
  public:
-  XnnLowering(Builder& builder, const XnnGraph& graph)
-      : b_(builder), g_(graph), ids_(graph.values.size(), kNone) {}
+  XnnLowering(Builder& builder, const XnnGraph& graph) : b_(builder), g_(graph), ids_(graph.values.size(), kNone) {}
 
   /// `inputs` are the values of XnnGraph::inputs, of their types. Returns those of XnnGraph::outputs.
   Result<std::vector<ValueId>> run(std::span<const ValueId> inputs);
@@ -33,8 +32,7 @@ class XnnLowering {
   Result<ValueId> real(uint32_t id, DType dtype);
   void bind(uint32_t id, ValueId value) { ids_[g_.by_id.at(id)] = value; }
   /// Computes `op` and binds its result to value `out`. `weights` are the inputs that keep their quantization.
-  Status emit(Op op, AttrsPtr attrs, std::span<const uint32_t> inputs, uint32_t out,
-              std::vector<ValueId> further = {});
+  Status emit(Op op, AttrsPtr attrs, std::span<const uint32_t> inputs, uint32_t out, std::vector<ValueId> further = {});
   /// Adds a node with a result of type `compute` and binds it, converted, to value `out`.
   Status finish(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& compute, uint32_t out);
   bool on_stored_integers(std::span<const uint32_t> inputs, uint32_t out) const;

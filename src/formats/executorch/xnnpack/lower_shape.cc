@@ -48,8 +48,7 @@ Status XnnLowering::slice(const Node& node) {
   const auto& n = *node.xnode_union_as_XNNStaticSlice();
   const std::vector<int64_t> offsets = numbers(n.offsets());
   std::vector<int64_t> sizes = numbers(n.sizes());
-  if (offsets.size() != sizes.size())
-    return InvalidModel(offsets.size(), " offsets but ", sizes.size(), " sizes");
+  if (offsets.size() != sizes.size()) return InvalidModel(offsets.size(), " offsets but ", sizes.size(), " sizes");
   for (int64_t& s : sizes)
     if (s == 0) s = -1;
   const uint32_t in[] = {n.input_id()};
@@ -60,8 +59,7 @@ Status XnnLowering::pad(const Node& node) {
   const auto& n = *node.xnode_union_as_XNNStaticConstantPad();
   std::vector<int64_t> pads = numbers(n.pre_paddings());
   const std::vector<int64_t> after = numbers(n.post_paddings());
-  if (pads.size() != after.size())
-    return InvalidModel(pads.size(), " paddings before but ", after.size(), " after");
+  if (pads.size() != after.size()) return InvalidModel(pads.size(), " paddings before but ", after.size(), " after");
   pads.insert(pads.end(), after.begin(), after.end());
   for (int64_t p : pads)
     if (p > (int64_t{1} << 30)) return InvalidModel("padding ", p, " is too large");

@@ -124,8 +124,8 @@ Result<Quantization> read_quantization(const fb_xnnpack::XNNGraph& table,
   };
   switch (value.quant_params_type()) {
     case fb_xnnpack::XNNQuantParams::PerTensorQuant: {
-      SMELT_TRY(only({XNNDatatype::xnn_datatype_qint8, XNNDatatype::xnn_datatype_quint8,
-                      XNNDatatype::xnn_datatype_qint32}));
+      SMELT_TRY(
+          only({XNNDatatype::xnn_datatype_qint8, XNNDatatype::xnn_datatype_quint8, XNNDatatype::xnn_datatype_qint32}));
       const auto& p = *value.quant_params_as_PerTensorQuant();
       SMELT_TRY(check_scale(p.scale()));
       SMELT_TRY(check_zero_point(type.dtype, p.zero_point()));
@@ -135,9 +135,9 @@ Result<Quantization> read_quantization(const fb_xnnpack::XNNGraph& table,
       return q;
     }
     case fb_xnnpack::XNNQuantParams::PerChannelQuant:
-      SMELT_TRY(only({XNNDatatype::xnn_datatype_qcint8, XNNDatatype::xnn_datatype_qcint32,
-                      XNNDatatype::xnn_datatype_qcint4, XNNDatatype::xnn_datatype_qint8,
-                      XNNDatatype::xnn_datatype_qint32}));
+      SMELT_TRY(
+          only({XNNDatatype::xnn_datatype_qcint8, XNNDatatype::xnn_datatype_qcint32, XNNDatatype::xnn_datatype_qcint4,
+                XNNDatatype::xnn_datatype_qint8, XNNDatatype::xnn_datatype_qint32}));
       return per_channel(table, *value.quant_params_as_PerChannelQuant(), datatype, type.shape, blob, parts);
     case fb_xnnpack::XNNQuantParams::PerChannelGroupQuant:
       SMELT_TRY(only({XNNDatatype::xnn_datatype_qbint4}));
