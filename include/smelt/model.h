@@ -18,6 +18,7 @@ namespace smelt {
 
 struct Module;         // the graph form, src/graph/graph.h
 class CustomOperator;  // smelt/custom_operator.h
+class Compiled;        // optimised graph and packed weights, src/runtime/compiled.h
 
 /// A named input or output of a method.
 struct Port {
@@ -55,10 +56,13 @@ class Model {
   std::vector<Port> outputs(const std::string& method = "") const;
   const Module& module() const { return *module_; }
   std::shared_ptr<const Module> share_module() const { return module_; }
-  explicit Model(std::shared_ptr<const Module> module) : module_(std::move(module)) {}
+  explicit Model(std::shared_ptr<const Module> module);
+  /// What the sessions of this model share.
+  const std::shared_ptr<Compiled>& compiled() const { return compiled_; }
 
  private:
   std::shared_ptr<const Module> module_;
+  std::shared_ptr<Compiled> compiled_;
 };
 
 enum class BackendKind : uint8_t { kReference, kCpu, kVulkan };

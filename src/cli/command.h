@@ -3,12 +3,19 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "smelt/result.h"
+
 namespace smelt::cli {
 
 /// Exit statuses of the command line.
 enum Exit : int { kDone = 0, kFault = 1, kUsage = 2, kMismatch = 3 };
 
+/// Prints an error on standard error; the exit status for it.
+int report(const Status& status);
+
 // Each adds its subcommand to the application; the callback stores the exit status.
 void add_run(CLI::App& app, int& status);
+void add_inspect(CLI::App& app, int& status);
+void add_bench(CLI::App& app, int& status);
 
 }  // namespace smelt::cli

@@ -1,15 +1,36 @@
+#include <fmt/format.h>
+
 #include "cli/command.h"
 
+namespace smelt::cli {
+
+int report(const Status& status) {
+  if (status.ok()) return kDone;
+  fmt::print(stderr, "smelt: {}\n", status.error().message());
+  return kFault;
+}
+
+}  // namespace smelt::cli
+
 int main(int argc, char** argv) {
-  CLI::App app{"smelt loads, checks and runs on-device neural-network models of every common format", "smelt"};
+  using namespace smelt::cli;
+  CLI::App app{"smelt loads, checks and runs on-device neural-network models of every common format.", "smelt"};
   app.require_subcommand(1);
-  int status = smelt::cli::kDone;
-  smelt::cli::add_run(app, status);
+  app.set_help_all_flag("--help-all", "Help of all commands");
+  app.footer(
+      "Examples:\n"
+      "  smelt run model.tflite --image cat.jpg --labels labels.txt\n"
+      "  smelt inspect model.onnx\n"
+      "  smelt bench model.pte --threads 2\n"
+      "Exit status: 0 done, 1 the model or input is at fault, 2 wrong usage, 3 a verification did not match.");
+  int status = kDone;
+  add_run(app, status);
+  add_inspect(app, status);
+  add_bench(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    const int code = app.exit(e);
-    return code == 0 ? smelt::cli::kDone : smelt::cli::kUsage;
+    return app.exit(e) == 0 ? kDone : kUsage;
   }
   return status;
 }

@@ -37,12 +37,18 @@ using Packed = std::shared_ptr<const AlignedBytes>;
 /// the constants that they were packed from must too.
 class PackCache {
  public:
+  enum class Mode : unsigned char {
+    kPack,
+    kDry,  ///< packs nothing and reads no weights: kernels can be chosen, not run
+  };
+  explicit PackCache(Mode mode = Mode::kPack) : mode_(mode) {}
   /// The entry for constant `data` packed the way `key` says (kernel, level and parameters), made by `pack` when
   /// absent.
   Packed get(const void* data, const std::string& key, const std::function<Packed()>& pack);
   size_t bytes() const;  ///< held by all entries
 
  private:
+  Mode mode_;
   mutable std::mutex mutex_;
   std::map<std::pair<const void*, std::string>, Packed> entries_;
 };

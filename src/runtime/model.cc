@@ -7,8 +7,12 @@
 #include "formats/format.h"
 #include "graph/graph.h"
 #include "graph/verify.h"
+#include "runtime/compiled.h"
 
 namespace smelt {
+
+Model::Model(std::shared_ptr<const Module> module)
+    : module_(std::move(module)), compiled_(std::make_shared<Compiled>(module_)) {}
 
 Result<Model> Model::load_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                                 const std::string& name, const std::string& folder, const LoadOptions& options) {
@@ -58,7 +62,7 @@ std::vector<Port> ports(const Module& module, const std::string& method, bool in
     p.name = v.name;
     const ValueType& t = v.type;
     p.is_tensor = t.kind == ValueType::Kind::kTensor;
-    p.optional = t.kind == ValueType::Kind::kOptional;
+    p.optional = t.kind == ValueType::Kind::kOptional || (inputs && v.constant);
     p.dtype = t.dtype;
     p.ranked = t.ranked;
     p.shape = t.shape;

@@ -1,17 +1,20 @@
-#include <cstring>
-
 #include "base/error.h"
+#include "runtime/compiled.h"
 #include "runtime/executor.h"
+#include "runtime/plan.h"
 #include "smelt/model.h"
 
 namespace smelt {
 
 struct Session::Impl {
-  Impl(std::shared_ptr<const Module> module, const SessionOptions& options, int graph_index)
-      : executor(std::move(module), options), graph(graph_index) {}
-  Executor executor;
-  int graph;
-  std::vector<Datum> outputs;
+  std::shared_ptr<Compiled> compiled;
+  std::unique_ptr<Executor> reference;  ///< one of the two
+  std::unique_ptr<PlannedEnvironment> planned;
+  int graph = 0;
+  std::vector<Datum> inputs, outputs;
+
+  Environment& environment() { return planned ? static_cast<Environment&>(*planned) : *reference; }
+  const Graph& main() { return environment().module->graphs[static_cast<size_t>(graph)]; }
 };
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -26,37 +29,62 @@ Result<Session> Session::create(const Model& model, const SessionOptions& option
     for (const Method& m : model.module().methods) known += Cat(known.empty() ? "" : ", ", m.name);
     return InvalidInput("no method '", options.method, "'; the model has: ", known);
   }
-  return Session(std::make_unique<Impl>(model.share_module(), options, method->graph));
+  auto impl = std::make_unique<Impl>();
+  impl->graph = method->graph;
+  if (options.backend == BackendKind::kReference) {
+    impl->reference = std::make_unique<Executor>(model.share_module(), options);
+  } else {
+    impl->compiled = model.compiled();
+    SMELT_ASSIGN(auto module, impl->compiled->optimised());
+    impl->planned = std::make_unique<PlannedEnvironment>(std::move(module), options, impl->compiled->packs());
+  }
+  return Session(std::move(impl));
 }
 
 namespace {
 
-Status check_inputs(const Graph& g, std::span<const Datum> inputs) {
-  if (inputs.size() != g.inputs.size())
-    return InvalidInput(inputs.size(), " inputs given, the model takes ", g.inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const Value& v = g.value(g.inputs[i]);
-    if (!inputs[i].is_tensor() || v.type.kind != ValueType::Kind::kTensor) continue;
-    const Tensor& t = inputs[i].tensor;
-    if (v.type.dtype != DType::kInvalid && t.dtype() != v.type.dtype)
-      return InvalidInput("input ", i, " '", v.name, "' is ", to_string(t.dtype()), ", the model takes ",
-                          to_string(v.type.dtype));
-    if (v.type.ranked && t.rank() != v.type.shape.rank())
-      return InvalidInput("input ", i, " '", v.name, "' has shape ", t.shape().str(), ", the model takes ",
-                          v.type.shape.str());
+Status check_input(const Value& v, size_t i, const Datum& d) {
+  if (!d.is_tensor()) {
+    if (d.none() && v.type.kind == ValueType::Kind::kTensor)
+      return InvalidInput("input ", i, " '", v.name, "' is missing");
+    return Ok();
   }
+  if (v.type.kind == ValueType::Kind::kSequence || v.type.kind == ValueType::Kind::kMap)
+    return InvalidInput("input ", i, " '", v.name, "' is a tensor, the model takes ", v.type.str());
+  const ValueType& want = v.type.kind == ValueType::Kind::kOptional && v.type.element ? *v.type.element : v.type;
+  if (want.kind != ValueType::Kind::kTensor) return Ok();
+  const Tensor& t = d.tensor;
+  if (want.dtype != DType::kInvalid && t.dtype() != want.dtype)
+    return InvalidInput("input ", i, " '", v.name, "' is ", to_string(t.dtype()), ", the model takes ",
+                        to_string(want.dtype));
+  if (want.ranked && t.rank() != want.shape.rank())
+    return InvalidInput("input ", i, " '", v.name, "' has shape ", t.shape().str(), ", the model takes ",
+                        want.shape.str());
   return Ok();
 }
 
 }  // namespace
 
 Result<std::span<const Datum>> Session::run_in_place(std::span<const Datum> inputs) {
-  Executor& ex = impl_->executor;
-  ex.control.begin(ex.options);
-  SMELT_TRY(check_inputs(ex.module->graphs[static_cast<size_t>(impl_->graph)], inputs));
-  auto out = ex.call(impl_->graph, inputs, 0);
-  if (!out.ok()) return out.error().within(ex.module->name);
-  impl_->outputs = std::move(out).value();
+  Environment& env = impl_->environment();
+  const Graph& g = impl_->main();
+  const auto locate = [&](const Error& e) { return e.within(env.module->name); };
+  env.control.begin(env.options);
+  if (inputs.size() != g.inputs.size())
+    return locate(InvalidInput(inputs.size(), " inputs given, the model takes ", g.inputs.size()));
+  impl_->inputs.assign(inputs.begin(), inputs.end());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Value& v = g.value(g.inputs[i]);
+    if (inputs[i].none() && v.constant) impl_->inputs[i] = Datum(*v.constant);
+    if (auto s = check_input(v, i, impl_->inputs[i]); !s.ok()) return locate(s.error());
+  }
+  if (impl_->planned) {
+    if (auto s = impl_->planned->run(impl_->graph, impl_->inputs, 0, impl_->outputs); !s.ok()) return locate(s.error());
+  } else {
+    auto out = impl_->reference->call(impl_->graph, impl_->inputs, 0);
+    if (!out.ok()) return locate(out.error());
+    impl_->outputs = std::move(out).value();
+  }
   return std::span<const Datum>(impl_->outputs);
 }
 
@@ -67,10 +95,28 @@ Result<std::vector<Datum>> Session::run(std::span<const Datum> inputs) {
   return out;
 }
 
-void Session::reset_state() { impl_->executor.reset_state(); }
-void Session::cancel() { impl_->executor.control.cancel(); }
-std::vector<ProfileEntry> Session::profile() const { return {}; }
-const char* Session::isa() const { return "baseline"; }
-size_t Session::arena_bytes() const { return 0; }
+void Session::reset_state() { impl_->environment().reset_state(); }
+void Session::cancel() { impl_->environment().control.cancel(); }
+
+std::vector<ProfileEntry> Session::profile() const {
+  std::vector<ProfileEntry> out;
+  if (!impl_->planned) return out;
+  for (size_t g = 0; g < impl_->planned->module->graphs.size(); ++g)
+    for (const auto& plan : impl_->planned->plans(static_cast<int>(g)))
+      for (const Step& s : plan->steps()) {
+        if (s.calls == 0) continue;
+        const ValueId first = s.node->outputs.empty() ? kNone : s.node->outputs[0];
+        out.push_back({s.node->name, to_string(s.node->op), s.node->origin, s.kernel_name, plan->type_text(first),
+                       s.micros, s.calls});
+      }
+  return out;
+}
+
+const char* Session::isa() const { return impl_->planned ? to_string(impl_->planned->isa()) : "reference"; }
+
+size_t Session::arena_bytes() const {
+  const Plan* plan = impl_->planned ? impl_->planned->latest(impl_->graph) : nullptr;
+  return plan ? plan->arena_bytes() : 0;
+}
 
 }  // namespace smelt

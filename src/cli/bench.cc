@@ -1,0 +1,139 @@
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/common.h"
+#include "cli/values.h"
+#include "smelt/model.h"
+
+namespace smelt::cli {
+namespace {
+
+struct BenchOptions {
+  std::string model, backend = "cpu", method, profile;
+  std::vector<std::string> inputs, data;
+  int threads = 1, runs = 20, warmup = 3;
+  uint64_t seed = 0;
+  bool json = false;
+};
+
+double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+size_t peak_memory() {
+  rusage u{};
+  getrusage(RUSAGE_SELF, &u);
+  return static_cast<size_t>(u.ru_maxrss) * 1024;
+}
+
+Status write_profile(const std::string& path, const Session& session) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const ProfileEntry& e : session.profile())
+    out.push_back({{"node", e.node},
+                   {"op", e.op},
+                   {"origin", e.origin},
+                   {"kernel", e.kernel},
+                   {"output", e.output},
+                   {"calls", e.calls},
+                   {"micros", e.micros}});
+  std::FILE* f = std::fopen(path.c_str(), "wb");
+  if (!f) return Error(ErrorCode::kIo, Cat(path, ": cannot write"));
+  const std::string text = out.dump(1);
+  const bool good = std::fwrite(text.data(), 1, text.size(), f) == text.size();
+  if (std::fclose(f) != 0 || !good) return Error(ErrorCode::kIo, Cat(path, ": cannot write"));
+  return Ok();
+}
+
+/// The operators that took most of the time.
+void print_profile(const Session& session) {
+  auto entries = session.profile();
+  double total = 0;
+  for (const auto& e : entries) total += e.micros;
+  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.micros > b.micros; });
+  Table table({"operator", "kernel", "output", "us/run", "share"});
+  for (size_t i = 0; i < entries.size() && i < 20; ++i) {
+    const auto& e = entries[i];
+    table.row({e.origin.empty() ? e.op : e.origin, e.kernel, e.output,
+               fmt::format("{:.1f}", e.micros / static_cast<double>(e.calls)),
+               fmt::format("{:.1f} %", 100 * e.micros / std::max(total, 1e-9))});
+  }
+  fmt::print("{}", table.str({3, 4}));
+}
+
+Status bench(const BenchOptions& o) {
+  LoadOptions load;
+  load.data_files = o.data;
+  const double t0 = seconds();
+  SMELT_ASSIGN(Model model, Model::load(o.model, load));
+  SessionOptions so;
+  so.backend = backend_of(o.backend);
+  so.threads = o.threads;
+  so.method = o.method;
+  so.seed = o.seed;
+  so.profile = !o.profile.empty();
+  SMELT_ASSIGN(Session session, Session::create(model, so));
+  const double t1 = seconds();
+  SMELT_ASSIGN(auto inputs, gather_inputs(model, o.method, o.inputs, o.seed));
+  const double t2 = seconds();
+  SMELT_TRY(session.run_in_place(inputs));
+  const double t3 = seconds();
+  Progress progress("bench");
+  for (int i = 1; i < o.warmup; ++i) SMELT_TRY(session.run_in_place(inputs));
+  std::vector<double> ms;
+  for (int i = 0; i < o.runs; ++i) {
+    const double a = seconds();
+    SMELT_TRY(session.run_in_place(inputs));
+    ms.push_back((seconds() - a) * 1e3);
+    progress.step(static_cast<size_t>(i) + 1, static_cast<size_t>(o.runs));
+  }
+  std::sort(ms.begin(), ms.end());
+  const auto at = [&](double q) {
+    return ms[std::min(ms.size() - 1, static_cast<size_t>(q * static_cast<double>(ms.size())))];
+  };
+  if (!o.profile.empty()) SMELT_TRY(write_profile(o.profile, session));
+  if (o.json) {
+    const nlohmann::json out = {{"load_ms", (t1 - t0) * 1e3}, {"first_run_ms", (t3 - t2) * 1e3},
+                                {"min_ms", ms.front()},       {"median_ms", at(0.5)},
+                                {"p90_ms", at(0.9)},          {"runs", o.runs},
+                                {"threads", o.threads},       {"backend", o.backend},
+                                {"isa", session.isa()},       {"peak_memory_bytes", peak_memory()}};
+    fmt::print("{}\n", out.dump());
+    return Ok();
+  }
+  fmt::print("load {:.2f} ms, first run {:.2f} ms, then {} runs: min {:.3f}, median {:.3f}, p90 {:.3f} ms\n",
+             (t1 - t0) * 1e3, (t3 - t2) * 1e3, o.runs, ms.front(), at(0.5), at(0.9));
+  fmt::print("backend {}, isa {}, {} thread{}, activations {}, peak memory {}\n", o.backend, session.isa(), o.threads,
+             o.threads == 1 ? "" : "s", human_bytes(static_cast<double>(session.arena_bytes())),
+             human_bytes(static_cast<double>(peak_memory())));
+  if (!o.profile.empty()) print_profile(session);
+  return Ok();
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, int& status) {
+  auto o = std::make_shared<BenchOptions>();
+  CLI::App* c = app.add_subcommand("bench", "Measure a model's speed");
+  c->add_option("model", o->model, "Model file")->required();
+  c->add_option("--input", o->inputs, "FILE.npy in the model's order, or NAME=FILE.npy; random without")->take_all();
+  c->add_option("--backend", o->backend, "reference, cpu or vulkan")
+      ->check(CLI::IsMember({"reference", "cpu", "vulkan"}));
+  c->add_option("--threads", o->threads, "Threads")->check(CLI::Range(1, 256));
+  c->add_option("--runs", o->runs, "Measured runs")->check(CLI::Range(1, 10000000));
+  c->add_option("--warmup", o->warmup, "Runs before, at least 1")->check(CLI::Range(0, 10000000));
+  c->add_option("--method", o->method, "Method of a program");
+  c->add_option("--data", o->data, "External weights (.ptd)");
+  c->add_option("--seed", o->seed, "Seed of random inputs");
+  c->add_option("--profile", o->profile, "Write time per operator as JSON to FILE and print the slowest");
+  c->add_flag("--json", o->json, "One JSON object with the figures");
+  c->footer("Examples:\n  smelt bench model.tflite --threads 2 --runs 50\n  smelt bench model.onnx --profile ops.json");
+  c->callback([o, &status] { status = report(bench(*o)); });
+}
+
+}  // namespace smelt::cli

@@ -1,0 +1,139 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/common.h"
+#include "cli/page.h"
+#include "cli/report.h"
+
+namespace smelt::cli {
+namespace {
+
+using nlohmann::json;
+
+struct InspectOptions {
+  std::string model, html, backend = "cpu";
+  std::vector<std::string> data;
+  bool as_json = false, nodes = false;
+};
+
+double number(const json& j, const char* key) { return j.value(key, 0.0); }
+
+void print_ports(const char* title, const json& ports) {
+  if (ports.empty()) return;
+  Table table({title, "type"});
+  for (const auto& p : ports) {
+    if (p.is_null()) continue;
+    std::string type = p["type"];
+    if (p.contains("dim_names"))
+      for (const auto& d : p["dim_names"])
+        if (!d.get<std::string>().empty()) type += " " + d.get<std::string>();
+    table.row({p["name"], type});
+  }
+  fmt::print("{}\n", table.str({}, 70));
+}
+
+void print_operators(const json& r) {
+  std::vector<std::pair<std::string, json>> rows;
+  for (const auto& [name, entry] : r["operators"].items()) rows.emplace_back(name, entry);
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return a.second["count"] > b.second["count"]; });
+  const double weights = std::max(number(r, "weights_bytes"), 1.0);
+  Table table({"operator", "count", "weights", "share", "runs on"});
+  for (const auto& [name, e] : rows) {
+    std::string on;
+    for (const auto& [kernel, count] : e["runs_on"].items())
+      on += fmt::format("{}{} x{}", on.empty() ? "" : ", ", kernel, count.get<int>());
+    const double bytes = number(e, "weights_bytes");
+    table.row({name, fmt::format("{}", e["count"].get<int>()), bytes > 0 ? human_bytes(bytes) : "",
+               bytes > 0 ? fmt::format("{:.1f} %", 100 * bytes / weights) : "", on});
+  }
+  fmt::print("{}", table.str({1, 2, 3}, 60));
+}
+
+void print_nodes(const json& r) {
+  for (const auto& g : r["graphs"]) {
+    fmt::print("\ngraph {}\n", g["name"].get<std::string>());
+    Table table({"#", "operator", "graph operator", "output", "runs on"});
+    int i = 0;
+    for (const auto& n : g["nodes"]) {
+      const int first = n["outputs"].empty() ? -1 : n["outputs"][0].get<int>();
+      const std::string type = first < 0 ? "" : g["values"][static_cast<size_t>(first)]["type"].get<std::string>();
+      table.row({Cat(i++), n["origin"], n["op"], type, n["runs_on"]});
+    }
+    fmt::print("{}", table.str({0}, 50));
+  }
+}
+
+void print_text(const json& r, bool nodes) {
+  fmt::print("{}: {}, {}, {} nodes, weights {}\n", r["file"].get<std::string>(), r["format"].get<std::string>(),
+             human_bytes(number(r, "file_bytes")), r["nodes"].get<size_t>(), human_bytes(number(r, "weights_bytes")));
+  if (!r["producer"].get<std::string>().empty()) fmt::print("{}\n", r["producer"].get<std::string>());
+  fmt::print("\n");
+  for (const auto& m : r["methods"]) {
+    if (r["methods"].size() > 1) fmt::print("method {}\n", m["name"].get<std::string>());
+    print_ports("input", m["inputs"]);
+    print_ports("output", m["outputs"]);
+  }
+  print_ports("variable", r["states"]);
+  print_operators(r);
+  const auto& main = r["graphs"][r["methods"][0]["graph"].get<size_t>()];
+  if (main.contains("plan_error"))
+    fmt::print("\nno plan for unknown dimensions = 1: {}\n", main["plan_error"].get<std::string>());
+  else
+    fmt::print("\nactivations {} (lower bound {})\n", human_bytes(number(main, "arena_bytes")),
+               human_bytes(number(main, "arena_lower_bound")));
+  for (const auto& [key, value] : r["metadata"].items()) fmt::print("{}: {}\n", key, value.get<std::string>());
+  for (const auto& f : r["associated_files"])
+    fmt::print("associated file {}: {} lines\n", f["name"].get<std::string>(), f["lines"].get<size_t>());
+  if (r.contains("normalization"))
+    for (const auto& [index, n] : r["normalization"].items())
+      fmt::print("input {}: (pixel - {}) / {}\n", index, n["mean"].dump(), n["std"].dump());
+  if (nodes) print_nodes(r);
+}
+
+Status write_text(const std::string& path, const std::string& text) {
+  std::FILE* f = std::fopen(path.c_str(), "wb");
+  if (!f) return Error(ErrorCode::kIo, Cat(path, ": cannot write"));
+  const bool good = std::fwrite(text.data(), 1, text.size(), f) == text.size();
+  if (std::fclose(f) != 0 || !good) return Error(ErrorCode::kIo, Cat(path, ": cannot write"));
+  return Ok();
+}
+
+Status inspect(const InspectOptions& o) {
+  LoadOptions load;
+  load.data_files = o.data;
+  SMELT_ASSIGN(Model model, Model::load(o.model, load));
+  const json r = describe_model(model, backend_of(o.backend));
+  if (!o.html.empty()) {
+    SMELT_TRY(write_text(o.html, inspect_page(r)));
+    fmt::print("{}: open it in a browser\n", o.html);
+  }
+  if (o.as_json)
+    fmt::print("{}\n", r.dump(1, ' ', false, json::error_handler_t::replace));
+  else if (o.html.empty())
+    print_text(r, o.nodes);
+  return Ok();
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, int& status) {
+  auto o = std::make_shared<InspectOptions>();
+  CLI::App* c = app.add_subcommand("inspect", "Show what a model is made of and what each node runs on");
+  c->add_option("model", o->model, "Model file")->required();
+  c->add_flag("--json", o->as_json, "Everything as one JSON object");
+  c->add_option("--html", o->html, "Write a self-contained page that shows the graph");
+  c->add_flag("--nodes", o->nodes, "List every node");
+  c->add_option("--data", o->data, "External weights (.ptd)");
+  c->add_option("--backend", o->backend, "reference, cpu or vulkan")
+      ->check(CLI::IsMember({"reference", "cpu", "vulkan"}));
+  c->footer("Examples:\n  smelt inspect model.tflite --nodes\n  smelt inspect model.onnx --html model.html");
+  c->callback([o, &status] { status = report(inspect(*o)); });
+}
+
+}  // namespace smelt::cli

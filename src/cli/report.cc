@@ -1,0 +1,212 @@
+#include "cli/report.h"
+
+#include <map>
+#include <set>
+
+#include "base/cat.h"
+#include "graph/graph.h"
+#include "ops/op.h"
+#include "runtime/plan.h"
+
+namespace smelt::cli {
+namespace {
+
+using nlohmann::json;
+
+class ToJson final : public AttrVisitor {
+ public:
+  json out = json::object();
+  void field(const char* n, bool v) override { out[n] = v; }
+  void field(const char* n, int64_t v) override { out[n] = v; }
+  void field(const char* n, double v) override { out[n] = v; }
+  void field(const char* n, const std::string& v) override { out[n] = v; }
+  void field(const char* n, const std::vector<int64_t>& v) override { list(n, v); }
+  void field(const char* n, const std::vector<double>& v) override { list(n, v); }
+  void field(const char* n, const std::vector<std::string>& v) override { list(n, v); }
+
+ private:
+  /// Long lists (trees, tables) are shown by their length.
+  template <class T>
+  void list(const char* n, const std::vector<T>& v) {
+    if (v.size() <= 32)
+      out[n] = v;
+    else
+      out[n] = Cat(v.size(), " values");
+  }
+};
+
+json quantization(const QuantPtr& q) {
+  if (!q) return nullptr;
+  static const char* const kinds[] = {"per_tensor", "per_axis", "per_block", "dynamic_row"};
+  json out = {{"kind", kinds[static_cast<int>(q->kind)]}};
+  if (q->scales.size() == 1) {
+    out["scale"] = q->scales[0];
+    out["zero_point"] = q->zero_point();
+  } else {
+    out["scales"] = q->scales.size();
+    out["axis"] = q->axis;
+  }
+  if (q->block) out["block"] = q->block;
+  return out;
+}
+
+json value_json(const Value& v) {
+  json out = {{"name", v.name}, {"type", v.type.str()}};
+  if (v.type.kind == ValueType::Kind::kTensor) {
+    out["dtype"] = to_string(v.type.dtype);
+    if (v.type.ranked) out["shape"] = std::vector<int64_t>(v.type.shape.begin(), v.type.shape.end());
+  }
+  if (v.type.quant) out["quantization"] = quantization(v.type.quant);
+  if (v.constant) out["constant_bytes"] = v.constant->bytes();
+  if (!v.dim_names.empty()) out["dim_names"] = v.dim_names;
+  if (!v.doc.empty()) out["doc"] = v.doc;
+  return out;
+}
+
+/// Concrete input types for planning: unknown dimensions become 1.
+std::vector<ValueType> planned_inputs(const Graph& g) {
+  std::vector<ValueType> types;
+  for (ValueId id : g.inputs) {
+    ValueType t = g.value(id).type;
+    for (int i = 0; i < t.shape.rank(); ++i)
+      if (t.shape[i] < 0) t.shape[i] = 1;
+    types.push_back(std::move(t));
+  }
+  return types;
+}
+
+struct Placement {
+  std::map<const Node*, const Step*> steps;
+  std::string problem;
+  size_t arena = 0, arena_bound = 0;
+};
+
+Placement place(PlannedEnvironment& env, int graph) {
+  Placement p;
+  auto plan = env.prepare(graph, planned_inputs(env.module->graphs[static_cast<size_t>(graph)]));
+  if (!plan.ok()) {
+    p.problem = plan.error().message();
+    return p;
+  }
+  for (const Step& s : (*plan)->steps()) p.steps[s.node] = &s;
+  p.arena = (*plan)->arena_bytes();
+  p.arena_bound = (*plan)->arena_lower_bound();
+  return p;
+}
+
+const char* runs_on(const Step& s) {
+  switch (s.kind) {
+    case Step::Kind::kKernel:
+      return s.kernel_name;
+    case Step::Kind::kReference:
+      return "reference";
+    case Step::Kind::kGeneric:
+      return "reference (dynamic)";
+    case Step::Kind::kAlias:
+      return "view";
+    default:
+      return "state";
+  }
+}
+
+json graph_json(const Graph& g, const Placement& p, std::set<const void*>& counted, size_t& weights) {
+  json nodes = json::array(), values = json::array();
+  for (const Value& v : g.values) {
+    values.push_back(value_json(v));
+    if (v.constant && v.constant->raw() && counted.insert(v.constant->raw()).second) weights += v.constant->bytes();
+  }
+  for (const Node& n : g.nodes) {
+    ToJson attrs;
+    if (n.attrs) n.attrs->visit(attrs);
+    size_t bytes = 0;
+    for (ValueId id : n.inputs)
+      if (id != kNone && g.value(id).constant) bytes += g.value(id).constant->bytes();
+    const auto it = p.steps.find(&n);
+    nodes.push_back({{"op", to_string(n.op)},
+                     {"origin", n.origin},
+                     {"name", n.name},
+                     {"where", n.where},
+                     {"attributes", attrs.out},
+                     {"inputs", n.inputs},
+                     {"outputs", n.outputs},
+                     {"weights_bytes", bytes},
+                     {"runs_on", it != p.steps.end() ? runs_on(*it->second)
+                                 : p.problem.empty() ? "folded"
+                                                     : "unknown"}});
+  }
+  json out = {{"name", g.name}, {"inputs", g.inputs}, {"outputs", g.outputs}, {"nodes", nodes}, {"values", values}};
+  if (p.problem.empty()) {
+    out["arena_bytes"] = p.arena;
+    out["arena_lower_bound"] = p.arena_bound;
+  } else {
+    out["plan_error"] = p.problem;
+  }
+  return out;
+}
+
+json port_json(const Graph& g, ValueId id) { return id == kNone ? json(nullptr) : value_json(g.value(id)); }
+
+}  // namespace
+
+json describe_model(const Model& model, BackendKind backend) {
+  const Module& m = model.module();
+  SessionOptions options;
+  options.backend = backend;
+  options.limit_memory = size_t{1} << 40;  // the arena is laid out, never touched
+  PlannedEnvironment env(model.share_module(), options, std::make_shared<PackCache>(PackCache::Mode::kDry));
+  env.control.begin(options);
+  json methods = json::array(), graphs = json::array(), states = json::array();
+  for (const Method& method : m.methods) {
+    const Graph& g = m.graphs[static_cast<size_t>(method.graph)];
+    json in = json::array(), out = json::array();
+    for (ValueId id : g.inputs) in.push_back(port_json(g, id));
+    for (ValueId id : g.outputs) out.push_back(port_json(g, id));
+    methods.push_back({{"name", method.name}, {"graph", method.graph}, {"inputs", in}, {"outputs", out}});
+  }
+  std::set<const void*> counted;
+  size_t weights = 0, nodes = 0;
+  std::set<int> entries;
+  for (const Method& method : m.methods) entries.insert(method.graph);
+  for (size_t i = 0; i < m.graphs.size(); ++i) {
+    Placement p;
+    if (entries.count(static_cast<int>(i)))
+      p = place(env, static_cast<int>(i));
+    else
+      p.problem = "planned when called";
+    graphs.push_back(graph_json(m.graphs[i], p, counted, weights));
+    nodes += m.graphs[i].nodes.size();
+  }
+  for (const StateVar& s : m.states) states.push_back({{"name", s.name}, {"type", s.type.str()}});
+  json metadata = json::object(), files = json::array(), operators = json::object();
+  for (const auto& [key, value] : m.metadata) metadata[key] = value;
+  for (const auto& [name, lines] : m.text_files)
+    files.push_back({{"name", name}, {"lines", lines.size()}, {"first", lines.empty() ? "" : lines[0]}});
+  for (const auto& g : graphs)
+    for (const auto& n : g["nodes"]) {
+      const std::string key = n["origin"].get<std::string>().empty() ? n["op"] : n["origin"];
+      json& entry = operators[key];
+      entry["count"] = entry.value("count", 0) + 1;
+      entry["weights_bytes"] = entry.value("weights_bytes", size_t{0}) + n["weights_bytes"].get<size_t>();
+      json& on = entry["runs_on"][n["runs_on"].get<std::string>()];
+      on = on.is_null() ? 1 : on.get<int>() + 1;
+    }
+  json out = {{"file", m.name},
+              {"format", m.format},
+              {"producer", m.producer},
+              {"file_bytes", m.file_bytes},
+              {"weights_bytes", weights},
+              {"nodes", nodes},
+              {"methods", methods},
+              {"states", states},
+              {"metadata", metadata},
+              {"associated_files", files},
+              {"operators", operators},
+              {"graphs", graphs},
+              {"isa", to_string(env.isa())}};
+  json norms = json::object();
+  for (const auto& [index, n] : m.normalization) norms[Cat(index)] = {{"mean", n.mean}, {"std", n.std}};
+  if (!norms.empty()) out["normalization"] = norms;
+  return out;
+}
+
+}  // namespace smelt::cli

@@ -1,0 +1,80 @@
+#include "base/error.h"
+#include "ops/op.h"
+#include "passes/passes.h"
+
+namespace smelt {
+namespace {
+
+/// Folded results may exceed the bytes of the constants they come from by a factor of 4 (int8 to float32) and this
+/// much.
+constexpr size_t kSlack = size_t{1} << 20;
+
+size_t bytes_of(const ValueType& t) {
+  auto n = t.shape.checked_elements();
+  return n.ok() ? Tensor::byte_size(t.dtype, n.value()) : SIZE_MAX;
+}
+
+/// Whether the node can be computed now without growing the model.
+bool foldable(const Graph& g, const Node& n) {
+  const OpInfo& info = op_info(n.op);
+  if (info.flags & (kEffect | kControl | kContainer | kDynamic)) return false;
+  if (!info.reference || n.inputs.empty()) return false;
+  // Weights that arrive quantized stay so: their kernels want the integers.
+  if (n.op == Op::kDequantizeLinear || n.op == Op::kDequantize) {
+    const ValueId x = n.inputs[0];
+    if (x == kNone || !g.value(x).constant || is_integer(g.value(x).type.dtype)) return false;
+  }
+  size_t in = 0;
+  for (ValueId id : n.inputs) {
+    if (id == kNone) continue;
+    const Value& v = g.value(id);
+    if (!v.constant) return false;
+    in += v.constant->bytes();
+  }
+  size_t out = 0;
+  for (ValueId id : n.outputs) {
+    if (id == kNone) continue;
+    const Value& v = g.value(id);
+    if (!v.type.is_static()) return false;
+    const size_t b = bytes_of(v.type);
+    if (b == SIZE_MAX) return false;
+    out += b;
+  }
+  return out <= in * 4 + kSlack;
+}
+
+}  // namespace
+
+void fold_constants(Graph& graph, const Evaluate& evaluate) {
+  for (ValueId id : graph.inputs)
+    if (id != kNone && graph.value(id).constant) return;  // defaults of inputs may change from run to run
+  std::vector<Datum> out;
+  for (const Node& n : graph.nodes) {
+    if (!foldable(graph, n)) continue;
+    std::vector<Datum> in;
+    for (ValueId id : n.inputs) {
+      if (id == kNone) {
+        in.emplace_back();
+        continue;
+      }
+      Tensor t = *graph.value(id).constant;
+      if (!t.quant() && graph.value(id).type.quant) t.set_quant(graph.value(id).type.quant);
+      in.emplace_back(std::move(t));
+    }
+    if (!evaluate(graph, n, std::move(in), out).ok()) continue;
+    for (size_t i = 0; i < n.outputs.size(); ++i) {
+      if (n.outputs[i] == kNone || !out[i].is_tensor()) continue;
+      Value& v = graph.value(n.outputs[i]);
+      v.constant = std::make_shared<const Tensor>(std::move(out[i].tensor));
+    }
+  }
+  // What has become constant needs no node.
+  std::erase_if(graph.nodes, [&](const Node& n) {
+    if (n.outputs.empty() || (op_info(n.op).flags & (kEffect | kControl))) return false;
+    for (ValueId id : n.outputs)
+      if (id != kNone && !graph.value(id).constant) return false;
+    return true;
+  });
+}
+
+}  // namespace smelt

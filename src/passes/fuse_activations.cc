@@ -1,0 +1,97 @@
+#include <cmath>
+#include <limits>
+
+#include "ops/conv/conv.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/matmul/matmul.h"
+#include "ops/op.h"
+#include "passes/passes.h"
+
+namespace smelt {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+/// The clamping activation that a node computes, if it is one.
+bool as_activation(const Graph& g, const Node& n, Activation& act) {
+  if (n.op == Op::kUnary) {
+    const auto& a = static_cast<const UnaryAttrs&>(*n.attrs);
+    switch (a.fn) {
+      case Unary::kRelu:
+        act = {ActKind::kRelu};
+        return true;
+      case Unary::kRelu6:
+        act = {ActKind::kRelu6};
+        return true;
+      case Unary::kReluN1:
+        act = {ActKind::kReluN1};
+        return true;
+      case Unary::kClamp:
+        act = {ActKind::kClamp, static_cast<float>(a.a), static_cast<float>(a.b)};
+        return true;
+      default:
+        return false;
+    }
+  }
+  if (n.op != Op::kClamp) return false;
+  act = {ActKind::kClamp, -kInf, kInf};
+  for (size_t i = 1; i < n.inputs.size(); ++i) {
+    if (n.inputs[i] == kNone) continue;
+    const Tensor* t = g.value(n.inputs[i]).constant.get();
+    if (!t || t->dtype() != DType::kF32 || t->elements() != 1) return false;
+    (i == 1 ? act.a : act.b) = t->data<float>()[0];
+  }
+  return act.a <= act.b;
+}
+
+/// The same attributes with an activation; null when the operator takes none or has one already.
+AttrsPtr with_activation(const Node& n, const Activation& act) {
+  const auto add = [&](auto attrs) -> AttrsPtr {
+    if (attrs.act.kind != ActKind::kNone) return nullptr;
+    attrs.act = act;
+    return make_attrs<decltype(attrs)>(attrs);
+  };
+  switch (n.op) {
+    case Op::kConv:
+      return add(static_cast<const ConvAttrs&>(*n.attrs));
+    case Op::kMatMul:
+      return add(static_cast<const MatMulAttrs&>(*n.attrs));
+    case Op::kBinary: {
+      const auto& a = static_cast<const BinaryAttrs&>(*n.attrs);
+      if (a.fn != Binary::kAdd && a.fn != Binary::kSub && a.fn != Binary::kMul && a.fn != Binary::kDiv) return nullptr;
+      return add(a);
+    }
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+void fuse_activations(Graph& graph) {
+  const std::vector<int> uses = count_uses(graph);
+  std::vector<int> producer(graph.values.size(), -1);
+  for (size_t k = 0; k < graph.nodes.size(); ++k) {
+    Node& n = graph.nodes[k];
+    const ValueId x = n.inputs.empty() ? kNone : n.inputs[0];
+    const int from = x == kNone ? -1 : producer[static_cast<size_t>(x)];
+    Activation act;
+    if (from >= 0 && uses[static_cast<size_t>(x)] == 1 && graph.value(x).type.dtype == DType::kF32 &&
+        !graph.value(x).type.quant && as_activation(graph, n, act) && n.outputs[0] != kNone) {
+      const Node& before = graph.nodes[static_cast<size_t>(from)];
+      if (AttrsPtr attrs = with_activation(before, act)) {
+        // The activation's node becomes the fused operator; the old one is dead.
+        Node fused = before;
+        fused.attrs = std::move(attrs);
+        fused.outputs = n.outputs;
+        fused.origin += "+" + n.origin;
+        n = std::move(fused);
+      }
+    }
+    for (ValueId id : n.outputs)
+      if (id != kNone) producer[static_cast<size_t>(id)] = static_cast<int>(k);
+  }
+  remove_dead_nodes(graph);
+}
+
+}  // namespace smelt

@@ -1,0 +1,15 @@
+#include "passes/passes.h"
+
+namespace smelt {
+
+Status optimise(Module& module, const Evaluate& evaluate) {
+  for (Graph& graph : module.graphs) {
+    fold_constants(graph, evaluate);
+    remove_dead_nodes(graph);
+    fuse_batch_norm(graph);
+    fuse_activations(graph);
+  }
+  return Ok();
+}
+
+}  // namespace smelt

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace smelt {
+
+/// Runs one node on known inputs (the runtime's way to do it).
+using Evaluate = std::function<Status(const Graph&, const Node&, std::vector<Datum> in, std::vector<Datum>& out)>;
+
+/// Runs all passes in their order. Values keep their ids; nodes are removed and rewritten.
+Status optimise(Module& module, const Evaluate& evaluate);
+
+// The passes, each a graph-to-graph rewrite that keeps the meaning.
+
+/// Removes nodes whose outputs nobody uses and that have no effect.
+void remove_dead_nodes(Graph& graph);
+/// Computes nodes whose inputs are all constants. Results that grow beyond their inputs by more than a fixed slack stay
+/// lazy, so that a model that makes its weights at run time does not grow at load. A node that fails is left to the
+/// run.
+void fold_constants(Graph& graph, const Evaluate& evaluate);
+/// Moves a clamp, ReLU, ReLU6 ... that is the only user of a Conv, MatMul or Binary into that node.
+void fuse_activations(Graph& graph);
+/// Multiplies a BatchNorm with constant statistics into the filter and bias of the convolution before it.
+void fuse_batch_norm(Graph& graph);
+
+/// How often each value is used by nodes and as a graph output.
+std::vector<int> count_uses(const Graph& graph);
+
+}  // namespace smelt

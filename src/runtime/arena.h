@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace smelt {
+
+/// A buffer that must exist from step `first` to step `last`, both included.
+struct ArenaItem {
+  size_t bytes = 0;
+  int first = 0, last = 0;
+  size_t offset = 0;  ///< result of plan_arena
+};
+
+/// Gives every item an offset (64-byte aligned) so that items whose lifetimes meet never overlap. Greedy by size with
+/// the lowest gap that fits; beyond 4096 items first-fit in order of first use. Returns the arena's size.
+size_t plan_arena(std::vector<ArenaItem>& items);
+
+/// Largest sum of bytes alive at one step: no plan can need less.
+size_t arena_lower_bound(const std::vector<ArenaItem>& items);
+
+/// Scratch memory handed out as a stack; blocks are kept, so a repeated run allocates nothing.
+class ScratchStack {
+ public:
+  struct Mark {
+    size_t block, used;
+  };
+  Mark mark() const { return {current_, used_}; }
+  void release(Mark m) {
+    current_ = m.block;
+    used_ = m.used;
+  }
+  /// 64-byte aligned, at least 64 bytes of slack behind; null when no memory is left.
+  void* take(size_t bytes);
+  size_t held() const;
+
+ private:
+  struct Free {
+    void operator()(void* p) const;
+  };
+  struct Block {
+    std::unique_ptr<void, Free> data;
+    size_t size;
+  };
+  std::vector<Block> blocks_;
+  size_t current_ = 0, used_ = 0;
+};
+
+}  // namespace smelt

@@ -1,0 +1,26 @@
+#include "runtime/compiled.h"
+
+#include "passes/passes.h"
+#include "runtime/executor.h"
+
+namespace smelt {
+
+Result<std::shared_ptr<const Module>> Compiled::optimised() {
+  const std::lock_guard lock(mutex_);
+  if (optimised_) return optimised_;
+  auto copy = std::make_shared<Module>(*module_);
+  SessionOptions options;
+  options.limit_seconds = 20;
+  Executor executor(module_, options);
+  executor.control.begin(options);
+  const Evaluate evaluate = [&](const Graph& graph, const Node& node, std::vector<Datum> in,
+                                std::vector<Datum>& out) -> Status {
+    SMELT_TRY(executor.control.tick());
+    return execute_node(executor, graph, node, std::move(in), out, 0);
+  };
+  SMELT_TRY(optimise(*copy, evaluate));
+  optimised_ = std::move(copy);
+  return optimised_;
+}
+
+}  // namespace smelt

@@ -1,0 +1,227 @@
+#include "runtime/plan.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "ops/control/control.h"
+
+namespace smelt {
+namespace {
+
+/// A static step's view of the plan's slots.
+class SlotContext final : public KernelContext {
+ public:
+  SlotContext(PlannedEnvironment& env, const Step& step, std::vector<Datum>& slots, int depth)
+      : env_(env), step_(step), slots_(slots), depth_(depth), mark_(env.scratch.mark()) {
+    node_ = step.node;
+  }
+  ~SlotContext() override { env_.scratch.release(mark_); }
+  const Datum& datum(int i) const override {
+    const int32_t s = step_.in[static_cast<size_t>(i)];
+    return s < 0 ? none_ : slots_[static_cast<size_t>(s)];
+  }
+  Tensor& output(int i) override { return slots_[static_cast<size_t>(step_.out[static_cast<size_t>(i)])].tensor; }
+  Result<Tensor*> allocate(int i, DType dtype, const Shape& shape) override {
+    if (i >= outputs() || step_.out[static_cast<size_t>(i)] < 0) {
+      SMELT_ASSIGN(spare_, Tensor::allocate(dtype, shape));
+      return &spare_;
+    }
+    Tensor& t = output(i);
+    if (t.dtype() != dtype || !(t.shape() == shape))
+      return Internal(to_string(node_->op), " gives another shape than its shape rule");
+    return &t;
+  }
+  void set_output(int i, Datum value) override {
+    if (i < outputs() && step_.out[static_cast<size_t>(i)] >= 0)
+      slots_[static_cast<size_t>(step_.out[static_cast<size_t>(i)])] = std::move(value);
+  }
+  void* scratch(size_t bytes) override { return env_.scratch.take(bytes); }
+  ThreadPool& threads() override { return env_.threads; }
+  Result<std::vector<Datum>> call(int graph, std::span<const Datum> inputs) override {
+    return env_.call(graph, inputs, depth_ + 1);
+  }
+  Datum& state(int index) override { return env_.states[static_cast<size_t>(index)]; }
+  Status tick() override { return env_.control.tick(); }
+  uint64_t random() override { return env_.next_random(); }
+  const Module& module() const override { return *env_.module; }
+  QuantPtr output_quant(int i) const override {
+    const int32_t s = step_.out[static_cast<size_t>(i)];
+    return s < 0 ? nullptr : slots_[static_cast<size_t>(s)].tensor.quant();
+  }
+
+ private:
+  PlannedEnvironment& env_;
+  const Step& step_;
+  std::vector<Datum>& slots_;
+  int depth_;
+  ScratchStack::Mark mark_;
+  Datum none_;
+  Tensor spare_;
+};
+
+void copy_bytes(const Tensor& from, Tensor& to) {
+  if (from.bytes() > 0 && from.raw() != to.raw()) std::memmove(to.raw(), from.raw(), from.bytes());
+}
+
+/// Stores a value in a variable: into its own storage when it fits, else as new storage.
+void write_state(Datum& state, const Datum& value) {
+  if (value.is_tensor() && state.is_tensor() && state.tensor.dtype() == value.tensor.dtype() &&
+      state.tensor.dtype() != DType::kString && state.tensor.shape() == value.tensor.shape() && state.tensor.raw()) {
+    copy_bytes(value.tensor, state.tensor);
+    return;
+  }
+  state = value.is_tensor() ? Datum(value.tensor.clone()) : value;
+}
+
+bool same_type(const Datum& d, const ValueType& t) {
+  if (!d.is_tensor()) return t.kind != ValueType::Kind::kTensor;
+  return t.kind == ValueType::Kind::kTensor && d.tensor.dtype() == t.dtype && d.tensor.shape() == t.shape;
+}
+
+}  // namespace
+
+bool Plan::fits(std::span<const Datum> inputs) const {
+  if (inputs.size() != inputs_.size()) return false;
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (!same_type(inputs[i], inputs_[i])) return false;
+  return true;
+}
+
+Status Plan::run_step(PlannedEnvironment& env, Step& step, int depth) {
+  switch (step.kind) {
+    case Step::Kind::kKernel: {
+      SlotContext ctx(env, step, slots_, depth);
+      return step.kernel->run(ctx);
+    }
+    case Step::Kind::kReference: {
+      SlotContext ctx(env, step, slots_, depth);
+      return op_info(step.node->op).reference(ctx);
+    }
+    case Step::Kind::kAlias: {
+      const Tensor& from = slots_[static_cast<size_t>(step.in[0])].tensor;
+      slots_[static_cast<size_t>(step.out[0])].kind = Datum::Kind::kTensor;
+      Tensor& to = slots_[static_cast<size_t>(step.out[0])].tensor;
+      to = from.reshaped(step.shape);
+      to.set_quant(step.quant);
+      return Ok();
+    }
+    case Step::Kind::kStateRead:
+    case Step::Kind::kStateCopy: {
+      const Datum& state = env.states[static_cast<size_t>(static_cast<const StateAttrs&>(*step.node->attrs).state)];
+      Datum& to = slots_[static_cast<size_t>(step.out[0])];
+      if (!state.is_tensor()) return InvalidInput("the variable is read before it was assigned");
+      if (step.kind == Step::Kind::kStateRead) {
+        to = state;
+      } else {
+        if (!(state.tensor.shape() == to.tensor.shape())) return Internal("a variable changed its shape");
+        copy_bytes(state.tensor, to.tensor);
+      }
+      return Ok();
+    }
+    case Step::Kind::kStateWrite: {
+      write_state(env.states[static_cast<size_t>(static_cast<const StateAttrs&>(*step.node->attrs).state)],
+                  slots_[static_cast<size_t>(step.in[0])]);
+      return Ok();
+    }
+    case Step::Kind::kGeneric:
+      break;
+  }
+  generic_in_.clear();
+  for (int32_t s : step.in) generic_in_.push_back(s < 0 ? Datum{} : slots_[static_cast<size_t>(s)]);
+  SMELT_TRY(execute_node(env, *graph_, *step.node, std::move(generic_in_), generic_out_, depth));
+  for (size_t i = 0; i < step.out.size(); ++i)
+    if (step.out[i] >= 0) slots_[static_cast<size_t>(step.out[i])] = std::move(generic_out_[i]);
+  return Ok();
+}
+
+Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, int depth, std::vector<Datum>& outputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    Datum& slot = slots_[static_cast<size_t>(graph_->inputs[i])];
+    slot = inputs[i];
+    if (slot.is_tensor() && inputs_[i].quant && !slot.tensor.quant()) slot.tensor.set_quant(inputs_[i].quant);
+  }
+  const bool timed = env.options.profile;
+  for (Step& step : steps_) {
+    SMELT_TRY(env.control.tick());
+    const auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
+    if (auto s = run_step(env, step, depth); !s.ok()) return s.error().within(node_label(*step.node));
+    if (timed) {
+      step.micros += std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+      ++step.calls;
+    }
+    for (int32_t s : step.dead) {
+      Datum& d = slots_[static_cast<size_t>(s)];
+      if (d.is_tensor()) env.control.release(d.tensor.bytes());
+      d = Datum{};
+    }
+  }
+  outputs.resize(graph_->outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const ValueId id = graph_->outputs[i];
+    if (id == kNone) continue;
+    const Datum& d = slots_[static_cast<size_t>(id)];
+    outputs[i] = depth > 0 && d.is_tensor() ? Datum(d.tensor.clone()) : d;
+  }
+  return Ok();
+}
+
+PlannedEnvironment::PlannedEnvironment(std::shared_ptr<const Module> m, const SessionOptions& o,
+                                       std::shared_ptr<PackCache> packs)
+    : Environment(std::move(m), o), isa_(active_isa()), packs_(std::move(packs)), plans_(module->graphs.size()) {}
+
+const Plan* PlannedEnvironment::latest(int graph) const {
+  const auto& list = plans_[static_cast<size_t>(graph)];
+  return list.empty() ? nullptr : list.front().get();
+}
+
+Result<Plan*> PlannedEnvironment::plan_for(int graph, std::span<const Datum> inputs) {
+  auto& list = plans_[static_cast<size_t>(graph)];
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (!list[i]->fits(inputs)) continue;
+    if (i > 0)
+      std::rotate(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(i),
+                  list.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    return list.front().get();
+  }
+  const Graph& g = module->graphs[static_cast<size_t>(graph)];
+  std::vector<ValueType> types;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    types.push_back(type_of(inputs[i]));
+    if (!types.back().quant) types.back().quant = g.value(g.inputs[i]).type.quant;
+  }
+  return add_plan(graph, types);
+}
+
+Result<Plan*> PlannedEnvironment::add_plan(int graph, std::span<const ValueType> inputs) {
+  auto& list = plans_[static_cast<size_t>(graph)];
+  SMELT_ASSIGN(auto plan, Plan::build(*this, graph, inputs));
+  // A graph's own least recently used plan makes room: plans of graphs that are running stay.
+  if (list.size() >= std::max<size_t>(options.max_plans, 1)) list.pop_back();
+  list.insert(list.begin(), std::move(plan));
+  return list.front().get();
+}
+
+Result<const Plan*> PlannedEnvironment::prepare(int graph, std::span<const ValueType> inputs) {
+  SMELT_ASSIGN(const Plan* plan, add_plan(graph, inputs));
+  return plan;
+}
+
+std::string Plan::type_text(ValueId id) const { return id == kNone ? "" : types_[static_cast<size_t>(id)].str(); }
+
+Status PlannedEnvironment::run(int graph, std::span<const Datum> inputs, int depth, std::vector<Datum>& outputs) {
+  if (depth > 64) return LimitReached("graphs are nested more than 64 deep");
+  const Graph& g = module->graphs[static_cast<size_t>(graph)];
+  if (inputs.size() != g.inputs.size())
+    return InvalidInput(inputs.size(), " inputs given, graph '", g.name, "' takes ", g.inputs.size());
+  SMELT_ASSIGN(Plan * plan, plan_for(graph, inputs));
+  return plan->run(*this, inputs, depth, outputs);
+}
+
+Result<std::vector<Datum>> PlannedEnvironment::call(int graph, std::span<const Datum> inputs, int depth) {
+  std::vector<Datum> outputs;
+  SMELT_TRY(run(graph, inputs, depth, outputs));
+  return outputs;
+}
+
+}  // namespace smelt

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <cstdlib>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cpu/kernel.h"
+#include "runtime/arena.h"
+#include "runtime/environment.h"
+
+namespace smelt {
+
+class PlannedEnvironment;
+
+/// What one node became.
+struct Step {
+  enum class Kind : uint8_t {
+    kKernel,     ///< a fast kernel on preallocated outputs
+    kReference,  ///< the reference kernel on preallocated outputs
+    kGeneric,    ///< shapes depend on data, or containers: allocates as it runs
+    kAlias,      ///< the output is the input's storage under another shape
+    kStateRead,  ///< the variable's own storage
+    kStateCopy,  ///< a copy of the variable, because it is written while the value is still used
+    kStateWrite,
+  };
+  Kind kind = Kind::kGeneric;
+  const Node* node = nullptr;
+  std::unique_ptr<Kernel> kernel;
+  const char* kernel_name = "reference";
+  std::vector<int32_t> in, out;  ///< slots; -1: absent
+  std::vector<int32_t> dead;     ///< heap values that nobody uses after this step
+  Shape shape;                   ///< kAlias
+  QuantPtr quant;                ///< kAlias
+  double micros = 0;
+  uint64_t calls = 0;
+};
+
+/// A graph made ready for one set of input shapes: kernels chosen, activations laid out in one arena.
+class Plan {
+ public:
+  /// `inputs` are the concrete types of the graph's inputs.
+  static Result<std::unique_ptr<Plan>> build(PlannedEnvironment& env, int graph, std::span<const ValueType> inputs);
+
+  bool fits(std::span<const Datum> inputs) const;
+  /// Outputs at depth 0 may lie in the arena and are valid until the next run of this plan; deeper they own their
+  /// storage.
+  Status run(PlannedEnvironment& env, std::span<const Datum> inputs, int depth, std::vector<Datum>& outputs);
+
+  size_t arena_bytes() const { return arena_bytes_; }
+  size_t arena_lower_bound() const { return arena_lower_bound_; }
+  const std::vector<Step>& steps() const { return steps_; }
+  const Graph& graph() const { return *graph_; }
+  /// "float32[1,10]" of a value as planned; "" for kNone.
+  std::string type_text(ValueId id) const;
+
+ private:
+  friend class PlanBuilder;
+  struct Free {
+    void operator()(void* p) const { std::free(p); }
+  };
+  Status run_step(PlannedEnvironment& env, Step& step, int depth);
+
+  const Graph* graph_ = nullptr;
+  std::vector<ValueType> inputs_;
+  std::vector<ValueType> types_;  ///< of every value, as far as planning knew
+  std::vector<Step> steps_;
+  std::vector<Datum> slots_;
+  std::unique_ptr<void, Free> arena_;
+  size_t arena_bytes_ = 0, arena_lower_bound_ = 0;
+  std::vector<Datum> generic_in_, generic_out_;
+};
+
+/// Runs graphs by plans, which it keeps per graph and input shapes.
+class PlannedEnvironment final : public Environment {
+ public:
+  PlannedEnvironment(std::shared_ptr<const Module> module, const SessionOptions& options,
+                     std::shared_ptr<PackCache> packs);
+  Result<std::vector<Datum>> call(int graph, std::span<const Datum> inputs, int depth) override;
+  /// The entry: outputs are valid until the next run.
+  Status run(int graph, std::span<const Datum> inputs, int depth, std::vector<Datum>& outputs);
+
+  Isa isa() const { return isa_; }
+  PackCache& packs() { return *packs_; }
+  const std::vector<std::unique_ptr<Plan>>& plans(int graph) const { return plans_[static_cast<size_t>(graph)]; }
+  const Plan* latest(int graph) const;  ///< the plan that ran last; null before the first run
+  /// Makes (or finds) the plan for inputs of these types without running it.
+  Result<const Plan*> prepare(int graph, std::span<const ValueType> inputs);
+  ScratchStack scratch;
+
+ private:
+  Result<Plan*> plan_for(int graph, std::span<const Datum> inputs);
+  Result<Plan*> add_plan(int graph, std::span<const ValueType> inputs);
+  Isa isa_;
+  std::shared_ptr<PackCache> packs_;
+  std::vector<std::vector<std::unique_ptr<Plan>>> plans_;  ///< by graph, most recently used first
+};
+
+}  // namespace smelt

@@ -1,0 +1,372 @@
+// Turns a graph and concrete input types into a plan: shape inference with the contents of small tensors, constant
+// folding of what shapes determine, choice of kernels, lifetimes, arena.
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/control/control.h"
+#include "ops/shape/shape.h"
+#include "runtime/plan.h"
+
+namespace smelt {
+namespace {
+
+/// Contents up to this many elements are computed while planning when all inputs are known.
+constexpr int64_t kFoldElements = 4096;
+
+struct Known {
+  ValueType type;
+  const Tensor* content = nullptr;
+};
+
+class PlanInfer final : public InferContext {
+ public:
+  PlanInfer(const Module& module, const Graph& graph, const Node& node, const std::vector<Known>& known,
+            std::vector<ValueType>& out)
+      : module_(module), graph_(graph), known_(known), out_(out) {
+    node_ = &node;
+  }
+  const ValueType& input(int i) const override {
+    return known_[static_cast<size_t>(node_->inputs[static_cast<size_t>(i)])].type;
+  }
+  const Tensor* constant(int i) const override {
+    return has(i) ? known_[static_cast<size_t>(node_->inputs[static_cast<size_t>(i)])].content : nullptr;
+  }
+  const Module& module() const override { return module_; }
+  void set(int i, ValueType type) override {
+    if (i < outputs()) out_[static_cast<size_t>(i)] = std::move(type);
+  }
+  const ValueType& declared(int i) const override {
+    static const ValueType none;
+    return wants(i) ? graph_.value(node_->outputs[static_cast<size_t>(i)]).type : none;
+  }
+
+ private:
+  const Module& module_;
+  const Graph& graph_;
+  const std::vector<Known>& known_;
+  std::vector<ValueType>& out_;
+};
+
+bool is_alias(Op op) { return op == Op::kReshape || op == Op::kSqueeze || op == Op::kUnsqueeze || op == Op::kFlatten; }
+bool shape_only(Op op) { return op == Op::kShapeOf || op == Op::kSizeOf || op == Op::kRankOf; }
+
+}  // namespace
+
+class PlanBuilder {
+ public:
+  PlanBuilder(PlannedEnvironment& env, int graph, Plan& plan)
+      : env_(env), graph_(env.module->graphs[static_cast<size_t>(graph)]), plan_(plan) {}
+
+  Status build(std::span<const ValueType> inputs) {
+    const size_t n = graph_.values.size();
+    plan_.graph_ = &graph_;
+    plan_.inputs_.assign(inputs.begin(), inputs.end());
+    plan_.slots_.resize(n);
+    known_.resize(n);
+    home_.assign(n, Home::kHeap);
+    for (size_t i = 0; i < n; ++i) {
+      const Value& v = graph_.values[i];
+      known_[i].type =
+          v.constant ? ValueType::tensor(v.constant->dtype(), v.constant->shape(), v.type.quant) : dynamic_type(v.type);
+      if (v.constant) settle(static_cast<int32_t>(i), *v.constant);
+    }
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const auto id = static_cast<size_t>(graph_.inputs[i]);
+      known_[id].type = inputs[i];
+      known_[id].content = nullptr;
+      home_[id] = Home::kOutside;
+    }
+    find_last_uses();
+    for (size_t k = 0; k < graph_.nodes.size(); ++k) {
+      if (auto s = add(graph_.nodes[k], static_cast<int>(k)); !s.ok())
+        return s.error().within(node_label(graph_.nodes[k]));
+    }
+    for (const Known& k : known_) plan_.types_.push_back(k.type);
+    return lay_out();
+  }
+
+ private:
+  enum class Home : uint8_t { kHeap, kConstant, kOutside /* input or variable */, kArena };
+
+  /// Types of computed values start without their dimensions: those follow from the inputs at hand.
+  static ValueType dynamic_type(const ValueType& declared) {
+    ValueType t = declared;
+    if (t.kind == ValueType::Kind::kTensor) {
+      t.ranked = false;
+      t.shape = Shape{};
+    }
+    return t;
+  }
+
+  void settle(int32_t id, Tensor content) {
+    const auto i = static_cast<size_t>(id);
+    if (known_[i].type.quant) content.set_quant(known_[i].type.quant);
+    plan_.slots_[i] = Datum(std::move(content));
+    known_[i].content = &plan_.slots_[i].tensor;
+    home_[i] = Home::kConstant;
+  }
+
+  void find_last_uses() {
+    const int steps = static_cast<int>(graph_.nodes.size());
+    last_use_.assign(graph_.values.size(), -1);
+    for (int k = 0; k < steps; ++k)
+      for (ValueId id : graph_.nodes[static_cast<size_t>(k)].inputs)
+        if (id != kNone) last_use_[static_cast<size_t>(id)] = k;
+    for (ValueId id : graph_.outputs)
+      if (id != kNone) last_use_[static_cast<size_t>(id)] = steps;
+    // What aliases keep alive: an alias extends its source.
+    for (int k = steps - 1; k >= 0; --k) {
+      const Node& n = graph_.nodes[static_cast<size_t>(k)];
+      if (!is_alias(n.op) || n.outputs[0] == kNone || n.inputs[0] == kNone) continue;
+      int& source = last_use_[static_cast<size_t>(n.inputs[0])];
+      source = std::max(source, last_use_[static_cast<size_t>(n.outputs[0])]);
+    }
+  }
+
+  Status infer(const Node& node, std::vector<ValueType>& types) {
+    const OpInfo& info = op_info(node.op);
+    if (!info.infer) return Unsupported("operator ", info.name, " has no shape rule");
+    types.assign(node.outputs.size(), {});
+    PlanInfer ctx(*env_.module, graph_, node, known_, types);
+    SMELT_TRY(info.infer(ctx));
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (node.outputs[i] == kNone) continue;
+      const ValueType& declared = graph_.value(node.outputs[i]).type;
+      if (types[i].dtype == DType::kInvalid && types[i].kind == ValueType::Kind::kTensor)
+        types[i].dtype = declared.dtype;
+      if (declared.quant) types[i].quant = declared.quant;
+    }
+    return Ok();
+  }
+
+  bool all_known(const Node& node) const {
+    for (ValueId id : node.inputs)
+      if (id != kNone && !known_[static_cast<size_t>(id)].content) return false;
+    return true;
+  }
+
+  /// Computes the outputs now when the inputs' contents (or, for ShapeOf, shapes) determine them and they are small.
+  Result<bool> fold(const Node& node, const std::vector<ValueType>& types) {
+    const OpInfo& info = op_info(node.op);
+    if (info.flags & (kEffect | kControl | kContainer)) return false;
+    std::vector<Datum> in, out;
+    if (shape_only(node.op)) {
+      const ValueType& t = known_[static_cast<size_t>(node.inputs[0])].type;
+      if (!t.is_static()) return false;
+      in.emplace_back(Tensor::view(t.dtype, t.shape, nullptr, nullptr));
+    } else {
+      if (!all_known(node)) return false;
+      int64_t elements = 0;
+      for (const ValueType& t : types) {
+        if (info.flags & kDynamic) break;
+        if (!t.is_static()) return false;
+        SMELT_ASSIGN(const int64_t n, t.shape.checked_elements());
+        elements = std::max(elements, n);
+      }
+      for (ValueId id : node.inputs) {
+        in.push_back(id == kNone ? Datum{} : plan_.slots_[static_cast<size_t>(id)]);
+        if (in.back().is_tensor()) elements = std::max(elements, in.back().tensor.elements());
+      }
+      if (elements > kFoldElements) return false;
+    }
+    SMELT_TRY(execute_node(env_, graph_, node, std::move(in), out, 0));
+    for (const Datum& d : out)
+      if (d.is_tensor()) env_.control.release(d.tensor.bytes());
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (node.outputs[i] == kNone) continue;
+      const auto id = static_cast<size_t>(node.outputs[i]);
+      known_[id].type = type_of(out[i]);
+      settle(node.outputs[i], out[i].tensor);
+    }
+    return true;
+  }
+
+  Status add(const Node& node, int k) {
+    std::vector<ValueType> types;
+    SMELT_TRY(infer(node, types));
+    SMELT_ASSIGN(const bool folded, fold(node, types));
+    if (folded) return Ok();
+    Step step;
+    step.node = &node;
+    for (ValueId id : node.inputs) step.in.push_back(id);
+    for (ValueId id : node.outputs) step.out.push_back(id);
+    for (size_t i = 0; i < types.size(); ++i)
+      if (node.outputs[i] != kNone) known_[static_cast<size_t>(node.outputs[i])].type = types[i];
+    SMELT_TRY(choose(node, k, types, step));
+    plan_.steps_.push_back(std::move(step));
+    step_of_.push_back(k);
+    return Ok();
+  }
+
+  Status choose(const Node& node, int k, const std::vector<ValueType>& types, Step& step) {
+    const OpInfo& info = op_info(node.op);
+    if (node.op == Op::kStateWrite) {
+      step.kind = Step::Kind::kStateWrite;
+      return Ok();
+    }
+    bool is_static = !(info.flags & (kControl | kContainer)) || node.op == Op::kStateRead;
+    for (size_t i = 0; i < types.size(); ++i)
+      if (node.outputs[i] != kNone && !types[i].is_static()) is_static = false;
+    for (ValueId id : node.inputs)
+      if (id != kNone && !known_[static_cast<size_t>(id)].type.is_static()) is_static = false;
+    if (node.op == Op::kStateRead) return choose_read(node, k, types, is_static, step);
+    if (!is_static || (info.flags & kDynamic)) return Ok();
+    if (is_alias(node.op) && node.outputs[0] != kNone) {
+      step.kind = Step::Kind::kAlias;
+      step.in.resize(1);
+      step.shape = types[0].shape;
+      step.quant = types[0].quant;
+      const auto out = static_cast<size_t>(node.outputs[0]), in = static_cast<size_t>(node.inputs[0]);
+      home_[out] = home_[in] == Home::kConstant ? Home::kOutside : home_[in];
+      return Ok();
+    }
+    for (size_t i = 0; i < types.size(); ++i)
+      if (node.outputs[i] != kNone) SMELT_TRY(in_arena(node.outputs[i], types[i], k));
+    step.kind = Step::Kind::kReference;
+    if (needs_float(info, node, types)) {
+      // The reference kernel works on real numbers: the runtime wraps it, allocating as it goes.
+      if (!fast_kernel(node, types, step)) {
+        step.kind = Step::Kind::kGeneric;
+        for (ValueId id : node.outputs)
+          if (id != kNone) leave_arena(id);
+      }
+      return Ok();
+    }
+    if (!fast_kernel(node, types, step) && !info.reference)
+      return Unsupported("operator ", info.name, " has no kernel");
+    return Ok();
+  }
+
+  bool needs_float(const OpInfo& info, const Node& node, const std::vector<ValueType>& types) const {
+    if (info.flags & (kMoves | kQuantized | kEffect)) return false;
+    for (ValueId id : node.inputs)
+      if (id != kNone && known_[static_cast<size_t>(id)].type.quant) return true;
+    for (const ValueType& t : types)
+      if (t.quant) return true;
+    return false;
+  }
+
+  /// Kernels pack constants by address: only the model's own live long enough. Of what planning computed, kernels see
+  /// the small integer parameters (axes, shapes), which are never packed.
+  const Tensor* constant_for_kernel(size_t id) const {
+    if (graph_.values[id].constant) return known_[id].content ? graph_.values[id].constant.get() : nullptr;
+    const Tensor* t = known_[id].content;
+    return t && (t->dtype() == DType::kI64 || t->dtype() == DType::kI32) ? t : nullptr;
+  }
+
+  bool fast_kernel(const Node& node, const std::vector<ValueType>& types, Step& step) {
+    if (env_.options.backend == BackendKind::kReference) return false;
+    std::vector<ValueType> in;
+    std::vector<const Tensor*> constants;
+    for (ValueId id : node.inputs) {
+      in.push_back(id == kNone ? ValueType{} : known_[static_cast<size_t>(id)].type);
+      constants.push_back(id == kNone ? nullptr : constant_for_kernel(static_cast<size_t>(id)));
+    }
+    const KernelInfo* chosen = nullptr;
+    step.kernel = make_kernel({node, in, constants, types, env_.isa(), env_.threads.threads(), env_.packs()}, &chosen);
+    if (!step.kernel) return false;
+    step.kind = Step::Kind::kKernel;
+    step.kernel_name = chosen->name;
+    return true;
+  }
+
+  Status in_arena(ValueId id, const ValueType& type, int k) {
+    const auto i = static_cast<size_t>(id);
+    SMELT_ASSIGN(const int64_t n, type.shape.checked_elements());
+    if (n > (int64_t{1} << 40)) return LimitReached("a tensor of shape ", type.shape.str(), " is too large");
+    if (type.dtype == DType::kString) {
+      SMELT_ASSIGN(Tensor t, Tensor::allocate(type.dtype, type.shape));
+      plan_.slots_[i] = Datum(std::move(t));
+      home_[i] = Home::kOutside;
+      return Ok();
+    }
+    Tensor view = Tensor::view(type.dtype, type.shape, nullptr, nullptr);
+    view.set_quant(type.quant);
+    plan_.slots_[i] = Datum(std::move(view));
+    home_[i] = Home::kArena;
+    // 64 bytes of slack let vector kernels read past the end.
+    items_.push_back({.bytes = Tensor::byte_size(type.dtype, n) + 64, .first = k, .last = std::max(k, last_use_[i])});
+    item_value_.push_back(id);
+    return Ok();
+  }
+
+  void leave_arena(ValueId id) {
+    const auto i = static_cast<size_t>(id);
+    if (home_[i] != Home::kArena) return;
+    home_[i] = Home::kHeap;
+    for (size_t j = items_.size(); j-- > 0;) {
+      if (item_value_[j] != id) continue;
+      items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(j));
+      item_value_.erase(item_value_.begin() + static_cast<std::ptrdiff_t>(j));
+      break;
+    }
+  }
+
+  /// A read may share the variable's storage only when nothing writes the variable while the value lives.
+  Status choose_read(const Node& node, int k, const std::vector<ValueType>& types, bool is_static, Step& step) {
+    const int state = static_cast<const StateAttrs&>(*node.attrs).state;
+    const auto out = static_cast<size_t>(node.outputs[0]);
+    if (node.outputs[0] == kNone) return Ok();
+    const int last = last_use_[out];
+    bool written = last >= static_cast<int>(graph_.nodes.size());
+    for (int j = k + 1; !written && j < last; ++j) {
+      const Node& n = graph_.nodes[static_cast<size_t>(j)];
+      if (n.op == Op::kStateWrite && static_cast<const StateAttrs&>(*n.attrs).state == state) written = true;
+      if (op_info(n.op).flags & kControl) written = true;
+    }
+    if (!written) {
+      step.kind = Step::Kind::kStateRead;
+      home_[out] = Home::kOutside;
+      return Ok();
+    }
+    if (!is_static) return Ok();
+    step.kind = Step::Kind::kStateCopy;
+    return in_arena(node.outputs[0], types[0], k);
+  }
+
+  Status lay_out() {
+    plan_.arena_lower_bound_ = smelt::arena_lower_bound(items_);
+    plan_.arena_bytes_ = plan_arena(items_);
+    SMELT_TRY(env_.control.charge(plan_.arena_bytes_));
+    env_.control.release(plan_.arena_bytes_);
+    if (plan_.arena_bytes_ > 0) {
+      plan_.arena_.reset(std::aligned_alloc(64, plan_.arena_bytes_));
+      if (!plan_.arena_) return LimitReached("no memory for ", plan_.arena_bytes_, " bytes of activations");
+    }
+    for (size_t j = 0; j < items_.size(); ++j) {
+      Tensor& t = plan_.slots_[static_cast<size_t>(item_value_[j])].tensor;
+      QuantPtr quant = t.quant();
+      t = Tensor::view(t.dtype(), t.shape(), static_cast<char*>(plan_.arena_.get()) + items_[j].offset, nullptr);
+      t.set_quant(std::move(quant));
+    }
+    // Values on the heap go after their last step; so do views of them.
+    std::vector<int> step_at(graph_.nodes.size() + 1, -1);
+    for (size_t j = 0; j < step_of_.size(); ++j) step_at[static_cast<size_t>(step_of_[j])] = static_cast<int>(j);
+    for (size_t i = 0; i < home_.size(); ++i) {
+      if (home_[i] != Home::kHeap || last_use_[i] < 0 || last_use_[i] >= static_cast<int>(graph_.nodes.size()))
+        continue;
+      const int j = step_at[static_cast<size_t>(last_use_[i])];
+      if (j >= 0) plan_.steps_[static_cast<size_t>(j)].dead.push_back(static_cast<int32_t>(i));
+    }
+    return Ok();
+  }
+
+  PlannedEnvironment& env_;
+  const Graph& graph_;
+  Plan& plan_;
+  std::vector<Known> known_;
+  std::vector<Home> home_;
+  std::vector<int> last_use_;
+  std::vector<ArenaItem> items_;
+  std::vector<ValueId> item_value_;
+  std::vector<int> step_of_;
+};
+
+Result<std::unique_ptr<Plan>> Plan::build(PlannedEnvironment& env, int graph, std::span<const ValueType> inputs) {
+  auto plan = std::make_unique<Plan>();
+  PlanBuilder builder(env, graph, *plan);
+  SMELT_TRY(builder.build(inputs));
+  return plan;
+}
+
+}  // namespace smelt
