@@ -1,0 +1,333 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ops/common/activated.h"
+#include "ops/common/operands.h"
+#include "ops/common/output_type.h"
+#include "ops/common/requantize.h"
+#include "ops/conv/sums.h"
+#include "ops/pool/geometry.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+
+const char* to_string(PoolKind k) {
+  static const char* const names[] = {"max", "average", "lp"};
+  return names[static_cast<int>(k)];
+}
+
+namespace {
+
+/// The taps of one window that lie in the image.
+struct Taps {
+  int64_t inside = 0;            ///< entries used in the arrays
+  int64_t counted = 0;           ///< taps in the image or its explicit padding
+  int64_t* index = nullptr;      ///< flattened image position
+  int64_t* in_window = nullptr;  ///< column-major index in the window
+};
+
+void collect_taps(const Window& w, const int64_t* out, Taps& taps) {
+  std::array<int64_t, Shape::kMaxRank> tap{};
+  taps.inside = taps.counted = 0;
+  for (int64_t t = 0, n = w.taps(); t < n; ++t) {
+    int64_t index = 0, column = 0, step = 1;
+    bool inside = true, counted = true;
+    for (int i = 0; i < w.rank; ++i) {
+      const WindowDim& d = w.dims[static_cast<size_t>(i)];
+      const int64_t p = out[i] * d.stride - d.pad_begin + tap[static_cast<size_t>(i)] * d.dilation;
+      inside = inside && p >= 0 && p < d.in;
+      counted = counted && p < d.in + std::max<int64_t>(d.pad_end, 0);
+      index = index * d.in + p;
+      column += tap[static_cast<size_t>(i)] * step;
+      step *= d.kernel;
+    }
+    if (inside) {
+      taps.index[taps.inside] = index;
+      taps.in_window[taps.inside++] = column;
+    }
+    taps.counted += counted;
+    for (int i = w.rank - 1; i >= 0 && ++tap[static_cast<size_t>(i)] == w.dims[static_cast<size_t>(i)].kernel; --i)
+      tap[static_cast<size_t>(i)] = 0;
+  }
+}
+
+/// Calls body(flattened output position, taps) for all windows.
+template <class F>
+void for_windows(const Window& w, Taps& taps, F&& body) {
+  std::array<int64_t, Shape::kMaxRank> out{};
+  for (int64_t o = 0, n = w.out_positions(); o < n; ++o) {
+    collect_taps(w, out.data(), taps);
+    body(o, static_cast<const Taps&>(taps));
+    for (int i = w.rank - 1; i >= 0 && ++out[static_cast<size_t>(i)] == w.dims[static_cast<size_t>(i)].out; --i)
+      out[static_cast<size_t>(i)] = 0;
+  }
+}
+
+template <class T>
+bool beats(T v, T best) {
+  if constexpr (std::is_floating_point_v<T>) return v > best || std::isnan(v);
+  return v > best;
+}
+
+/// Largest element of every window and its tap (-1: none), channels-last.
+template <class T>
+void max_windows(const PoolGeometry& g, const T* image, Taps& taps, T* best, int64_t* winner, int64_t* window_winner) {
+  const int64_t channels = g.channels;
+  constexpr T lowest =
+      std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity() : std::numeric_limits<T>::min();
+  for_windows(g.window, taps, [&](int64_t o, const Taps& t) {
+    T* to = best + o * channels;
+    int64_t* at = winner ? winner + o * channels : nullptr;
+    int64_t* in_window = window_winner ? window_winner + o * channels : nullptr;
+    std::fill_n(to, channels, lowest);
+    if (at) std::fill_n(at, channels, t.inside ? t.index[0] : 0);
+    if (in_window) std::fill_n(in_window, channels, t.inside ? t.in_window[0] : 0);
+    for (int64_t k = 0; k < t.inside; ++k) {
+      const T* x = image + t.index[k] * channels;
+      for (int64_t c = 0; c < channels; ++c)
+        if (beats(x[c], to[c])) {
+          to[c] = x[c];
+          if (at) at[c] = t.index[k];
+          if (in_window) in_window[c] = t.in_window[k];
+        }
+    }
+  });
+}
+
+/// Mean, p-norm or root of the mean square of every window, channels-last. `sum` has room for the channels.
+template <class T>
+void mean_windows(const PoolGeometry& g, const PoolAttrs& a, const T* image, Taps& taps, double* sum, T* out) {
+  const int64_t channels = g.channels;
+  for_windows(g.window, taps, [&](int64_t o, const Taps& t) {
+    std::fill_n(sum, channels, 0.0);
+    for (int64_t k = 0; k < t.inside; ++k) {
+      const T* x = image + t.index[k] * channels;
+      if (a.kind == PoolKind::kAverage) {
+        for (int64_t c = 0; c < channels; ++c) sum[c] += static_cast<double>(x[c]);
+      } else if (a.p == 2 || a.mean_square) {
+        for (int64_t c = 0; c < channels; ++c) sum[c] += static_cast<double>(x[c]) * static_cast<double>(x[c]);
+      } else {
+        for (int64_t c = 0; c < channels; ++c) sum[c] += std::pow(std::fabs(static_cast<double>(x[c])), a.p);
+      }
+    }
+    double divisor = static_cast<double>(t.inside);
+    if (a.kind == PoolKind::kAverage && a.count_include_pad) divisor = static_cast<double>(t.counted);
+    if (a.kind == PoolKind::kAverage && a.divisor_override) divisor = static_cast<double>(a.divisor_override);
+    if (divisor == 0) divisor = 1;
+    T* to = out + o * channels;
+    for (int64_t c = 0; c < channels; ++c) {
+      double v = sum[c];
+      if (a.kind == PoolKind::kAverage)
+        v /= divisor;
+      else if (a.mean_square)
+        v = std::sqrt(v / divisor);
+      else
+        v = a.p == 2 ? std::sqrt(v) : a.p == 1 ? v : std::pow(v, 1 / a.p);
+      to[c] = static_cast<T>(v);
+    }
+  });
+}
+
+/// TFLite's integer mean: rounded half away from zero, padding never counts.
+void integer_mean_windows(const PoolGeometry& g, const int64_t* image, Taps& taps, int64_t* sum, int64_t* out) {
+  const int64_t channels = g.channels;
+  for_windows(g.window, taps, [&](int64_t o, const Taps& t) {
+    std::fill_n(sum, channels, int64_t{0});
+    for (int64_t k = 0; k < t.inside; ++k)
+      for (int64_t c = 0; c < channels; ++c) sum[c] += image[t.index[k] * channels + c];
+    const int64_t n = std::max<int64_t>(t.inside, 1);
+    for (int64_t c = 0; c < channels; ++c)
+      out[o * channels + c] = sum[c] > 0 ? (sum[c] + n / 2) / n : (sum[c] - n / 2) / n;
+  });
+}
+
+/// What output 1 holds for the winner of one window.
+struct IndexRule {
+  const PoolAttrs& a;
+  const PoolGeometry& g;
+  int64_t operator()(int64_t n, int64_t c, int64_t index, int64_t in_window) const {
+    const int64_t plane = g.window.in_positions();
+    switch (a.index) {
+      case PoolAttrs::Index::kPlane:
+        return index;
+      case PoolAttrs::Index::kWindowColumn:
+        return in_window;
+      case PoolAttrs::Index::kTensorColumn: {
+        int64_t column = 0, rest = index, step = plane;
+        for (int i = g.window.rank - 1; i >= 0; --i) {
+          const int64_t size = g.window.dims[static_cast<size_t>(i)].in;
+          step /= size;
+          column += rest % size * step;
+          rest /= size;
+        }
+        return (n * g.channels + c) * plane + column;
+      }
+      default:
+        return a.layout == Layout::kChannelsFirst ? (n * g.channels + c) * plane + index
+                                                  : (n * plane + index) * g.channels + c;
+    }
+  }
+};
+
+struct Job {
+  KernelContext& ctx;
+  const PoolAttrs& a;
+  const PoolGeometry& g;
+  int64_t in_positions, out_positions;
+  Taps taps;
+};
+
+template <class T>
+Result<const T*> image_of(Job& job, const T* x) {
+  if (job.a.layout == Layout::kChannelsLast || job.in_positions == 1 || job.g.channels == 1) return x;
+  SMELT_ASSIGN(T* const copy, scratch_array<T>(job.ctx, job.g.batch * job.in_positions * job.g.channels));
+  to_channels_last(x, job.g.batch, job.in_positions, job.g.channels, copy);
+  return static_cast<const T*>(copy);
+}
+
+/// Indices, channels-last, become output 1.
+Status store_indices(Job& job, const int64_t* indices) {
+  return store_image(job.ctx, reinterpret_cast<const uint64_t*>(indices), job.g.batch, job.out_positions,
+                     job.g.channels, job.a.layout, job.ctx.output(1));
+}
+
+template <class T>
+Result<T*> pooled(Job& job, const T* x) {
+  SMELT_ASSIGN(const T* const image, image_of(job, x));
+  const int64_t in = job.in_positions * job.g.channels, out = job.out_positions * job.g.channels;
+  SMELT_ASSIGN(T* const y, scratch_array<T>(job.ctx, job.g.batch * out));
+  const bool wants_index = job.a.kind == PoolKind::kMax && job.ctx.wants(1);
+  int64_t *winner = nullptr, *in_window = nullptr;
+  if (wants_index) {
+    SMELT_ASSIGN(winner, scratch_array<int64_t>(job.ctx, job.g.batch * out));
+    SMELT_ASSIGN(in_window, scratch_array<int64_t>(job.ctx, out));
+  }
+  SMELT_ASSIGN(double* const sum, scratch_array<double>(job.ctx, job.g.channels));
+  const IndexRule rule{job.a, job.g};
+  for (int64_t n = 0; n < job.g.batch; ++n) {
+    SMELT_TRY(job.ctx.tick());
+    if (job.a.kind != PoolKind::kMax) {
+      mean_windows(job.g, job.a, image + n * in, job.taps, sum, y + n * out);
+      continue;
+    }
+    int64_t* mine = winner ? winner + n * out : nullptr;
+    max_windows(job.g, image + n * in, job.taps, y + n * out, mine, in_window);
+    if (mine)
+      for (int64_t i = 0; i < out; ++i) mine[i] = rule(n, i % job.g.channels, mine[i], in_window[i]);
+  }
+  if (wants_index) SMELT_TRY(store_indices(job, winner));
+  return y;
+}
+
+/// Bounds of a fused activation on the grid of a quantized output, or the type's range.
+struct StoredBounds {
+  int64_t lo, hi;
+};
+StoredBounds stored_bounds(const Tensor& y, const Activation& act) {
+  StoredBounds s{int_min(y.dtype()), int_max(y.dtype())};
+  if (!y.quant() || y.quant()->scales.empty()) return s;
+  const Bounds b = activation_bounds(act);
+  const float scale = y.quant()->scale();
+  const int64_t zero = y.quant()->zero_point();
+  const auto place = [&](float bound) {
+    const double q = std::round(bound / scale) + static_cast<double>(zero);
+    return static_cast<int64_t>(std::clamp(q, static_cast<double>(s.lo), static_cast<double>(s.hi)));
+  };
+  return {place(b.lo), place(b.hi)};
+}
+
+bool same_grid(const Tensor& x, const Tensor& y) {
+  if (!x.quant() || !y.quant()) return x.quant() == y.quant();
+  return x.quant()->scales == y.quant()->scales && x.quant()->zero_point() == y.quant()->zero_point();
+}
+
+/// Maxima of integers, and TFLite's integer means.
+Status pool_integers(Job& job) {
+  const Tensor& x = job.ctx.input(0);
+  Tensor& y = job.ctx.output(0);
+  SMELT_ASSIGN(const uint64_t* const stored, operand<uint64_t>(job.ctx, x));
+  const auto* xs = reinterpret_cast<const int64_t*>(stored);
+  int64_t* ys = nullptr;
+  if (job.a.kind == PoolKind::kMax) {
+    SMELT_ASSIGN(ys, pooled<int64_t>(job, xs));
+  } else {
+    SMELT_ASSIGN(const int64_t* const image, image_of(job, xs));
+    SMELT_ASSIGN(ys, scratch_array<int64_t>(job.ctx, y.elements()));
+    SMELT_ASSIGN(int64_t* const sum, scratch_array<int64_t>(job.ctx, job.g.channels));
+    for (int64_t n = 0; n < job.g.batch; ++n)
+      integer_mean_windows(job.g, image + n * job.in_positions * job.g.channels, job.taps, sum,
+                           ys + n * job.out_positions * job.g.channels);
+  }
+  const StoredBounds b = stored_bounds(y, job.a.act);
+  for (int64_t i = 0, n = y.elements(); i < n; ++i) ys[i] = std::clamp(ys[i], b.lo, std::max(b.lo, b.hi));
+  return store_image(job.ctx, reinterpret_cast<const uint64_t*>(ys), job.g.batch, job.out_positions, job.g.channels,
+                     job.a.layout, y);
+}
+
+template <class T>
+Status pool_reals(Job& job) {
+  Tensor& y = job.ctx.output(0);
+  SMELT_ASSIGN(const T* const xs, operand<T>(job.ctx, job.ctx.input(0)));
+  SMELT_ASSIGN(T* const ys, pooled<T>(job, xs));
+  if (job.a.act.kind != ActKind::kNone)
+    for (int64_t i = 0, n = y.elements(); i < n; ++i) ys[i] = activated(job.a.act, ys[i]);
+  return store_image(job.ctx, ys, job.g.batch, job.out_positions, job.g.channels, job.a.layout, y);
+}
+
+}  // namespace
+
+Status infer_Pool(InferContext& ctx) {
+  const auto& a = ctx.attrs<PoolAttrs>();
+  const ValueType& x = ctx.input(0);
+  ValueType y = ValueType::tensor(real_result_type(ctx)), index = ValueType::tensor(a.index_dtype);
+  if (x.quant && ctx.declared(0).dtype == DType::kInvalid) {
+    y.dtype = x.dtype;
+    y.quant = x.quant;
+  }
+  if (x.ranked) {
+    SMELT_ASSIGN(const PoolGeometry g, pool_geometry(a, x.shape));
+    y.ranked = index.ranked = true;
+    y.shape = index.shape = g.output;
+  }
+  ctx.set(0, std::move(y));
+  ctx.set(1, std::move(index));
+  return Ok();
+}
+
+Status reference_Pool(KernelContext& ctx) {
+  const auto& a = ctx.attrs<PoolAttrs>();
+  const Tensor& x = ctx.input(0);
+  SMELT_ASSIGN(const PoolGeometry g, pool_geometry(a, x.shape()));
+  if (x.elements() == 0 || ctx.output(0).elements() == 0) return Ok();
+  Job job{ctx, a, g, g.window.in_positions(), g.window.out_positions(), {}};
+  const int64_t taps = g.window.taps();
+  SMELT_ASSIGN(job.taps.index, scratch_array<int64_t>(ctx, taps));
+  SMELT_ASSIGN(job.taps.in_window, scratch_array<int64_t>(ctx, taps));
+  const bool integers = is_integer(x.dtype()) && is_integer(ctx.output(0).dtype()) && same_grid(x, ctx.output(0));
+  const bool exact_mean = a.kind == PoolKind::kAverage && (a.rounding != Rounding::kFloatHalfEven || !x.quant());
+  if (integers && (a.kind == PoolKind::kMax || exact_mean)) return pool_integers(job);
+  return x.dtype() == DType::kF64 ? pool_reals<double>(job) : pool_reals<float>(job);
+}
+
+Status infer_MaxPoolWithMask(InferContext& ctx) { return infer_Pool(ctx); }
+
+Status reference_MaxPoolWithMask(KernelContext& ctx) {
+  const auto& a = ctx.attrs<PoolAttrs>();
+  const Tensor &x = ctx.input(0), &mask = ctx.input(1);
+  SMELT_ASSIGN(const PoolGeometry g, pool_geometry(a, x.shape()));
+  const int64_t n = x.elements(), m = mask.elements();
+  if (n == 0) return Ok();
+  if (m == 0 || n % m != 0) return InvalidInput("a mask of shape ", mask.shape().str(), " does not fit the image");
+  SMELT_ASSIGN(float* const xs, operand_copy<float>(ctx, x));
+  for (int64_t i = 0; i < n; ++i)
+    if (get_double(mask, i % m) == 0) xs[i] = std::numeric_limits<float>::lowest();
+  Job job{ctx, a, g, g.window.in_positions(), g.window.out_positions(), {}};
+  const int64_t taps = g.window.taps();
+  SMELT_ASSIGN(job.taps.index, scratch_array<int64_t>(ctx, taps));
+  SMELT_ASSIGN(job.taps.in_window, scratch_array<int64_t>(ctx, taps));
+  SMELT_ASSIGN(float* const ys, pooled<float>(job, xs));
+  return store_image(ctx, ys, g.batch, job.out_positions, g.channels, a.layout, ctx.output(0));
+}
+
+}  // namespace smelt
