@@ -161,7 +161,9 @@ struct QuantizeLinearAttrs : Attrs {
   DType to = DType::kU8;  ///< Quantize: stored type; Dequantize: real type of the result
   bool saturate = true;
   int64_t quant_min = 0, quant_max = 0;  ///< equal: the range of `to`
-  SMELT_FIELDS(axis, block, to, saturate, quant_min, quant_max)
+  bool reciprocal = false;               ///< Quantize: multiplies by 1 / scale as PyTorch does
+  bool fixed_to = false;                 ///< Quantize: `to` holds even where a zero point has another element type
+  SMELT_FIELDS(axis, block, to, saturate, quant_min, quant_max, reciprocal, fixed_to)
 };
 
 /// y = quantize then dequantize with the range [min, max] of 2^bits steps, nudged so that 0 is exact (TFLite

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+
+namespace smelt {
+
+/// Quantization parameters chosen from the range of some values.
+struct DynamicRange {
+  float scale = 1;
+  float inverse = 1;  ///< what values are multiplied with; 0: they are divided by `scale`
+  int64_t zero_point = 0;
+  /// Round half to even, saturate to [lo, hi].
+  int64_t quantize(float x, int64_t lo, int64_t hi) const;
+};
+
+/// scale = max|x| / hi, zero point 0. `eps`: smallest scale.
+DynamicRange symmetric_range(const float* x, int64_t n, int64_t hi, double eps);
+/// The range widened to hold 0, zero point rounded from the smallest value (ONNX DynamicQuantizeLinear).
+DynamicRange asymmetric_range(const float* x, int64_t n, int64_t lo, int64_t hi, double eps);
+/// The same range with the zero point taken from the end that has the smaller error (XNNPACK, PyTorch per token).
+DynamicRange balanced_range(const float* x, int64_t n, int64_t lo, int64_t hi, double eps);
+
+}  // namespace smelt

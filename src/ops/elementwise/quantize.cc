@@ -1,0 +1,194 @@
+// Quantize, Dequantize (parameters in the types) and QuantizeLinear, DequantizeLinear (parameters as tensors).
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "ops/common/fixed_point.h"
+#include "ops/common/index.h"
+#include "ops/common/infer.h"
+#include "ops/common/real.h"
+#include "ops/elementwise/dynamic_range.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/op.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+bool fixed_point(const Tensor& t) { return t.quant()->rounding != Rounding::kFloatHalfEven; }
+bool per_tensor(const Tensor& t) { return t.quant()->scales.size() == 1; }
+
+/// TFLite's requantization in stored integers.
+void requantize(const Tensor& x, Tensor& y) {
+  const Quantization &p = *x.quant(), &q = *y.quant();
+  const FixedFactor factor = fixed_factor(static_cast<double>(p.scale()) / static_cast<double>(q.scale()));
+  const int64_t lo = int_min(y.dtype()), hi = int_max(y.dtype());
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    const auto v = static_cast<int32_t>(get_int(x, i) - p.zero_point());
+    set_int(y, i, std::clamp<int64_t>(int64_t{rescale_double(v, factor)} + q.zero_point(), lo, hi));
+  }
+}
+
+/// One scale and zero point for each slice of the last `axis` dimensions; the result carries them.
+Status quantize_rows(const Tensor& x, Tensor& y) {
+  Quantization q = *y.quant();
+  const int inner = std::clamp(q.axis, 0, x.rank());
+  const int64_t length = product(x.shape(), x.rank() - inner, x.rank());
+  const int64_t rows = product(x.shape(), 0, x.rank() - inner);
+  const std::vector<float> v = real_values(x);
+  q.scales.assign(static_cast<size_t>(rows), 1.0f);
+  q.zero_points.assign(static_cast<size_t>(rows), 0);
+  const int64_t lo = int_min(y.dtype()), hi = int_max(y.dtype());
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* row = v.data() + r * length;
+    const DynamicRange range =
+        q.symmetric ? symmetric_range(row, length, hi, 0) : balanced_range(row, length, lo, hi, 0);
+    q.scales[static_cast<size_t>(r)] = range.scale;
+    q.zero_points[static_cast<size_t>(r)] = static_cast<int32_t>(range.zero_point);
+    for (int64_t i = 0; i < length; ++i) set_int(y, r * length + i, range.quantize(row[i], lo, hi));
+  }
+  y.set_quant(std::make_shared<const Quantization>(std::move(q)));
+  return Ok();
+}
+
+/// Index of the parameters of each element for QuantizeLinear and DequantizeLinear.
+class Parameters {
+ public:
+  static Result<Parameters> make(const QuantizeLinearAttrs& attrs, const Tensor& x, const Tensor& scale,
+                                 const Tensor* zero_point) {
+    Parameters p;
+    const int64_t n = scale.elements();
+    if (zero_point && zero_point->elements() != n && zero_point->elements() != 1)
+      return InvalidInput("zero point has ", zero_point->elements(), " elements, the scale has ", n);
+    if (n == 1) return p;
+    if (x.rank() == 0) return InvalidInput("a scalar has one scale, not ", n);
+    SMELT_ASSIGN(const int axis, normalize_axis(attrs.axis, x.rank()));
+    const AxisView v = axis_view(x.shape(), axis);
+    p.extent_ = std::max<int64_t>(v.extent, 1);
+    p.inner_ = std::max<int64_t>(v.inner, 1);
+    if (scale.rank() <= 1) {
+      if (n != v.extent)
+        return InvalidInput("scale has ", n, " elements, dimension ", axis, " of ", x.shape().str(), " expected");
+      p.kind_ = Kind::kAxis;
+      return p;
+    }
+    if (scale.rank() != x.rank())
+      return InvalidInput("scale of shape ", scale.shape().str(), " does not fit ", x.shape().str());
+    p.kind_ = Kind::kBlock;
+    p.blocks_ = scale.dim(axis);
+    p.block_ = attrs.block > 0 ? attrs.block : (p.blocks_ > 0 ? (v.extent + p.blocks_ - 1) / p.blocks_ : 1);
+    if (p.block_ <= 0) p.block_ = 1;
+    for (int d = 0; d < x.rank(); ++d)
+      if (d == axis ? scale.dim(d) != (v.extent + p.block_ - 1) / p.block_ : scale.dim(d) != x.dim(d))
+        return InvalidInput("scale of shape ", scale.shape().str(), " does not fit blocks of ", p.block_, " in ",
+                            x.shape().str());
+    return p;
+  }
+  int64_t at(int64_t i) const {
+    if (kind_ == Kind::kTensor) return 0;
+    const int64_t a = (i / inner_) % extent_;
+    if (kind_ == Kind::kAxis) return a;
+    return ((i / (inner_ * extent_)) * blocks_ + a / block_) * inner_ + i % inner_;
+  }
+
+ private:
+  enum class Kind { kTensor, kAxis, kBlock } kind_ = Kind::kTensor;
+  int64_t inner_ = 1, extent_ = 1, blocks_ = 1, block_ = 1;
+};
+
+int64_t zero_point_at(const Tensor* zero_point, int64_t p) {
+  if (!zero_point || is_float(zero_point->dtype())) return 0;
+  return get_int(*zero_point, zero_point->elements() == 1 ? 0 : p);
+}
+
+}  // namespace
+
+Status infer_Quantize(InferContext& ctx) {
+  const ValueType& want = ctx.declared(0);
+  if (want.dtype == DType::kInvalid || !want.quant)
+    return InvalidModel("the output declares no quantization, scale and zero point expected");
+  ValueType type = ctx.input(0);
+  type.dtype = want.dtype;
+  type.quant = want.quant;
+  ctx.set(0, std::move(type));
+  return Ok();
+}
+
+Status reference_Quantize(KernelContext& ctx) {
+  const Tensor& x = ctx.input(0);
+  Tensor& y = ctx.output(0);
+  if (!y.quant()) return InvalidModel("the output declares no quantization");
+  if (y.quant()->kind == Quantization::Kind::kDynamicRow) return quantize_rows(x, y);
+  if (is_quantized(x) && per_tensor(x) && per_tensor(y) && (fixed_point(x) || fixed_point(y))) {
+    requantize(x, y);
+    return Ok();
+  }
+  const std::vector<float> v = real_values(x);
+  store_real(v.data(), y);
+  return Ok();
+}
+
+Status infer_Dequantize(InferContext& ctx) {
+  const DType want = ctx.declared(0).dtype;
+  return same_shape(ctx, want == DType::kInvalid ? DType::kF32 : want);
+}
+
+Status reference_Dequantize(KernelContext& ctx) {
+  const std::vector<float> v = real_values(ctx.input(0));
+  from_floats(v.data(), ctx.output(0));
+  return Ok();
+}
+
+Status infer_QuantizeLinear(InferContext& ctx) {
+  return same_shape(ctx,
+                    ctx.has(2) && ctx.input(2).dtype != DType::kInvalid && !ctx.attrs<QuantizeLinearAttrs>().fixed_to
+                        ? ctx.input(2).dtype
+                        : ctx.attrs<QuantizeLinearAttrs>().to);
+}
+
+Status reference_QuantizeLinear(KernelContext& ctx) {
+  const auto& attrs = ctx.attrs<QuantizeLinearAttrs>();
+  const Tensor &x = ctx.input(0), &scale = ctx.input(1);
+  const Tensor* zero_point = ctx.has(2) ? &ctx.input(2) : nullptr;
+  Tensor& y = ctx.output(0);
+  SMELT_ASSIGN(const Parameters parameters, Parameters::make(attrs, x, scale, zero_point));
+  const bool ranged = attrs.quant_min != attrs.quant_max;
+  const auto lo = static_cast<double>(ranged ? attrs.quant_min : int_min(y.dtype()));
+  const auto hi = static_cast<double>(ranged ? attrs.quant_max : int_max(y.dtype()));
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    const int64_t p = parameters.at(i);
+    const auto v = static_cast<float>(get_double(x, i)), s = static_cast<float>(get_double(scale, p));
+    const float scaled = attrs.reciprocal ? v * (1.0f / s) : v / s;
+    if (is_float(y.dtype())) {
+      const uint8_t bits = f32_to_narrow(y.dtype(), scaled, attrs.saturate);
+      if (bit_width(y.dtype()) == 8)
+        y.data<uint8_t>()[i] = bits;
+      else
+        set_double(y, i, scaled);
+      continue;
+    }
+    const double r = std::nearbyint(scaled) + static_cast<double>(zero_point_at(zero_point, p));
+    set_int(y, i, r != r ? 0 : static_cast<int64_t>(std::clamp(r, lo, hi)));
+  }
+  return Ok();
+}
+
+Status infer_DequantizeLinear(InferContext& ctx) { return same_shape(ctx, ctx.attrs<QuantizeLinearAttrs>().to); }
+
+Status reference_DequantizeLinear(KernelContext& ctx) {
+  const auto& attrs = ctx.attrs<QuantizeLinearAttrs>();
+  const Tensor &x = ctx.input(0), &scale = ctx.input(1);
+  const Tensor* zero_point = ctx.has(2) ? &ctx.input(2) : nullptr;
+  Tensor& y = ctx.output(0);
+  SMELT_ASSIGN(const Parameters parameters, Parameters::make(attrs, x, scale, zero_point));
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    const int64_t p = parameters.at(i);
+    const auto s = static_cast<float>(get_double(scale, p));
+    const float v = is_float(x.dtype()) ? static_cast<float>(get_double(x, i))
+                                        : static_cast<float>(get_int(x, i) - zero_point_at(zero_point, p));
+    set_double(y, i, v * s);
+  }
+  return Ok();
+}
+
+}  // namespace smelt

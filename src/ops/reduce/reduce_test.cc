@@ -1,0 +1,90 @@
+#include "ops/reduce/reduce.h"
+
+#include <cmath>
+#include <limits>
+
+#include "ops/op.h"
+#include "support/op_runner.h"
+
+namespace smelt::test {
+namespace {
+
+Tensor axes(const std::vector<double>& list) { return tensor(DType::kI64, {static_cast<int64_t>(list.size())}, list); }
+
+Tensor reduce(Reduction fn, const Tensor& x, const std::vector<double>& over, bool keep = false,
+              double correction = 0) {
+  ReduceAttrs attrs;
+  attrs.fn = fn;
+  attrs.keep_dims = keep;
+  attrs.correction = correction;
+  return OpRunner(Op::kReduce, make_attrs<ReduceAttrs>(attrs)).input(x).constant(axes(over)).run();
+}
+
+const std::vector<double> kSix = {1, 2, 3, 4, 5, 6};
+
+TEST(Reduce, Axes) {
+  const Tensor x = floats({2, 3}, kSix);
+  expect_equal(reduce(Reduction::kSum, x, {0}), {5, 7, 9});
+  expect_equal(reduce(Reduction::kSum, x, {-1}), {6, 15});
+  expect_equal(reduce(Reduction::kSum, x, {}), {21});
+  EXPECT_EQ(reduce(Reduction::kSum, x, {1}, true).shape(), (Shape{2, 1}));
+  EXPECT_EQ(reduce(Reduction::kSum, x, {0, 1}).shape(), Shape{});
+  const Tensor y = floats({2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
+  expect_equal(reduce(Reduction::kMax, y, {0, 2}), {6, 8});
+  expect_equal(reduce(Reduction::kMin, y, {1}), {1, 2, 5, 6});
+  ReduceAttrs noop;
+  noop.noop_with_empty_axes = true;
+  expect_equal(OpRunner(Op::kReduce, make_attrs<ReduceAttrs>(noop)).input(x).run(), kSix);
+}
+
+TEST(Reduce, AxesKnownAtRunTime) {
+  const Tensor y = OpRunner(Op::kReduce, make_attrs<ReduceAttrs>())
+                       .input(floats({2, 3}, kSix))
+                       .input(axes({1}))
+                       .unknown_shapes()
+                       .run();
+  expect_equal(y, {6, 15});
+  const auto message =
+      OpRunner(Op::kReduce, make_attrs<ReduceAttrs>()).input(floats({2}, {1, 2})).input(axes({3})).error();
+  EXPECT_NE(message.find("axis 3"), std::string::npos) << message;
+}
+
+TEST(Reduce, Functions) {
+  const Tensor x = floats({4}, {1, -2, 3, -4});
+  expect_near(reduce(Reduction::kMean, x, {0}), {-0.5});
+  expect_near(reduce(Reduction::kProd, x, {0}), {24});
+  expect_near(reduce(Reduction::kL1, x, {0}), {10});
+  expect_near(reduce(Reduction::kL2, x, {0}), {std::sqrt(30.0)});
+  expect_near(reduce(Reduction::kSumSquare, x, {0}), {30});
+  expect_near(reduce(Reduction::kLogSumExp, floats({2}, {1000, 1000}), {0}), {1000 + std::log(2.0)});
+  expect_near(reduce(Reduction::kVar, floats({2, 2}, {1, 3, 5, 9}), {1}, false, 1), {2, 8});
+  expect_near(reduce(Reduction::kStd, floats({2, 2}, {1, 3, 5, 9}), {1}), {1, 2});
+  const Tensor any = reduce(Reduction::kAny, tensor(DType::kBool, {2, 2}, {0, 1, 0, 0}), {1});
+  EXPECT_EQ(any.dtype(), DType::kBool);
+  expect_equal(any, {1, 0});
+}
+
+TEST(Reduce, IntegersWrapAndTruncate) {
+  expect_equal(reduce(Reduction::kSum, tensor(DType::kI32, {2}, {2147483647.0, 1}), {0}), {-2147483648.0});
+  expect_equal(reduce(Reduction::kMean, tensor(DType::kI32, {2}, {-3, -4}), {0}), {-3});
+  expect_equal(reduce(Reduction::kMax, tensor(DType::kU8, {3}, {7, 200, 100}), {0}), {200});
+}
+
+TEST(Reduce, EmptyAndNan) {
+  const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+  expect_near(reduce(Reduction::kMax, floats({2}, {nan, 1}), {0}), {nan});
+  expect_near(reduce(Reduction::kMax, floats({0}, {}), {0}), {-inf});
+  expect_near(reduce(Reduction::kSum, floats({2, 0}, {}), {1}), {0, 0});
+}
+
+TEST(Reduce, WiderResult) {
+  ReduceAttrs attrs;
+  attrs.accumulate = DType::kI64;
+  const Tensor y =
+      OpRunner(Op::kReduce, make_attrs<ReduceAttrs>(attrs)).input(tensor(DType::kI32, {2}, {2147483647.0, 1})).run();
+  EXPECT_EQ(y.dtype(), DType::kI64);
+  expect_equal(y, {2147483648.0});
+}
+
+}  // namespace
+}  // namespace smelt::test
