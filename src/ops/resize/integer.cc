@@ -1,0 +1,99 @@
+#include "ops/resize/integer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/common/operands.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+/// One axis: the two neighbours of every output index and the distance from the lower one.
+struct Neighbours {
+  int64_t lower, upper;
+  int64_t fixed;  ///< in units of 2^-10
+  float real;
+};
+
+Neighbours neighbours(const ResizeAttrs& a, const ResizeAxis& d, int64_t i) {
+  const bool corners = a.coord == ResizeAttrs::Coord::kAlignCorners && d.out > 1;
+  const bool half = a.coord == ResizeAttrs::Coord::kHalfPixel;
+  const int64_t in = corners ? d.in - 1 : d.in, out = corners ? d.out - 1 : d.out;
+  const int64_t step = (1024 * in + out / 2) / out;
+  const int64_t at = half ? i * step + step / 2 - 512 : i * step;
+  Neighbours n;
+  n.lower = std::max<int64_t>(at / 1024, 0);
+  n.upper = std::min((at + 1023) / 1024, d.in - 1);
+  n.lower = std::min(n.lower, d.in - 1);
+  n.upper = std::max<int64_t>(n.upper, 0);
+  n.fixed = at - 1024 * n.lower;
+  n.real = 0;
+  return n;
+}
+
+Neighbours real_neighbours(const ResizeAttrs& a, const ResizeAxis& d, int64_t i) {
+  const bool corners = a.coord == ResizeAttrs::Coord::kAlignCorners && d.out > 1;
+  const bool half = a.coord == ResizeAttrs::Coord::kHalfPixel;
+  const float step = corners ? static_cast<float>(d.in - 1) / static_cast<float>(d.out - 1)
+                             : static_cast<float>(d.in) / static_cast<float>(d.out);
+  const float at = half ? (static_cast<float>(i) + 0.5f) * step - 0.5f : static_cast<float>(i) * step;
+  Neighbours n;
+  n.lower = std::clamp<int64_t>(static_cast<int64_t>(std::floor(at)), 0, d.in - 1);
+  n.upper = std::clamp<int64_t>(static_cast<int64_t>(std::ceil(at)), 0, d.in - 1);
+  n.fixed = 0;
+  n.real = at - static_cast<float>(n.lower);
+  return n;
+}
+
+int64_t blend_fixed(int64_t v00, int64_t v10, int64_t v01, int64_t v11, int64_t dy, int64_t dx) {
+  const int64_t sum = v00 * (1024 - dy) * (1024 - dx) + v10 * dy * (1024 - dx) + v01 * (1024 - dy) * dx + v11 * dy * dx;
+  return (sum + (sum > 0 ? 1 << 19 : -(1 << 19))) / (1 << 20);
+}
+
+int64_t blend_real(float v00, float v10, float v01, float v11, float dy, float dx) {
+  const float sum = v00 * (1 - dy) * (1 - dx) + v10 * dy * (1 - dx) + v01 * (1 - dy) * dx + v11 * dy * dx;
+  return static_cast<int64_t>(sum + 0.5f);
+}
+
+}  // namespace
+
+bool resizes_in_integers(const ResizeAttrs& a, const Tensor& x, const Tensor& y, const std::vector<ResizeAxis>& axes) {
+  if (!a.tflite || a.rounding == Rounding::kFloatHalfEven || a.mode != ResizeAttrs::Mode::kLinear || a.antialias)
+    return false;
+  if (!is_integer(x.dtype()) || x.dtype() != y.dtype() || bit_width(x.dtype()) > 16) return false;
+  return axes.size() == 2 && axes[0].axis + 1 == axes[1].axis && axes[0].in > 0 && axes[1].in > 0;
+}
+
+Status resize_in_integers(KernelContext& ctx, const ResizeAttrs& a, const std::vector<ResizeAxis>& axes) {
+  const Tensor& x = ctx.input(0);
+  Tensor& y = ctx.output(0);
+  const ResizeAxis &v = axes[0], &h = axes[1];
+  int64_t outer = 1, inner = 1;
+  for (int i = 0; i < v.axis; ++i) outer *= x.dim(i);
+  for (int i = h.axis + 1; i < x.rank(); ++i) inner *= x.dim(i);
+  SMELT_ASSIGN(const uint64_t* const stored, operand<uint64_t>(ctx, x));
+  const auto* xs = reinterpret_cast<const int64_t*>(stored);
+  SMELT_ASSIGN(uint64_t* const ys, scratch_array<uint64_t>(ctx, y.elements()));
+  const bool fixed = is_signed_integer(x.dtype());
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < v.out; ++i) {
+      const Neighbours ny = fixed ? neighbours(a, v, i) : real_neighbours(a, v, i);
+      for (int64_t j = 0; j < h.out; ++j) {
+        const Neighbours nx = fixed ? neighbours(a, h, j) : real_neighbours(a, h, j);
+        const auto pixel = [&](int64_t r, int64_t c) { return xs + ((o * v.in + r) * h.in + c) * inner; };
+        const int64_t *p00 = pixel(ny.lower, nx.lower), *p10 = pixel(ny.upper, nx.lower);
+        const int64_t *p01 = pixel(ny.lower, nx.upper), *p11 = pixel(ny.upper, nx.upper);
+        uint64_t* to = ys + ((o * v.out + i) * h.out + j) * inner;
+        for (int64_t c = 0; c < inner; ++c)
+          to[c] = static_cast<uint64_t>(fixed ? blend_fixed(p00[c], p10[c], p01[c], p11[c], ny.fixed, nx.fixed)
+                                              : blend_real(static_cast<float>(p00[c]), static_cast<float>(p10[c]),
+                                                           static_cast<float>(p01[c]), static_cast<float>(p11[c]),
+                                                           ny.real, nx.real));
+      }
+    }
+  store(ys, y);
+  return Ok();
+}
+
+}  // namespace smelt
