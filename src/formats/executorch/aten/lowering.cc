@@ -1,0 +1,371 @@
+#include "formats/executorch/aten/lowering.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "tensor/numeric.h"
+
+namespace smelt::aten {
+
+const Arg& L::arg(size_t i) const {
+  static const Arg absent;
+  return i < c.args.size() ? c.args[i] : absent;
+}
+
+ValueId L::t(size_t at) {
+  if (!ok()) return kNone;
+  const Arg& a = arg(at);
+  switch (a.kind) {
+    case Arg::Kind::kTensor:
+    case Arg::Kind::kSymbol:
+      return a.id;
+    case Arg::Kind::kInt:
+      return integer(DType::kI64, a.i);
+    case Arg::Kind::kBool:
+      return integer(DType::kBool, a.i);
+    case Arg::Kind::kDouble:
+      return number(DType::kF32, a.d);
+    default:
+      fail(InvalidModel("argument ", at, " must be a tensor"));
+      return kNone;
+  }
+}
+
+ValueId L::opt(size_t at) { return none(at) ? kNone : t(at); }
+
+int64_t L::i(size_t at, std::optional<int64_t> otherwise) {
+  const Arg& a = arg(at);
+  switch (a.kind) {
+    case Arg::Kind::kInt:
+    case Arg::Kind::kBool:
+      return a.i;
+    case Arg::Kind::kDouble:
+      if (a.d == std::floor(a.d) && std::fabs(a.d) < 9e18) return static_cast<int64_t>(a.d);
+      break;
+    case Arg::Kind::kTensor:
+    case Arg::Kind::kSymbol:
+      if (const Tensor* k = b.constant_of(a.id); k && k->elements() == 1) return get_int(*k, 0);
+      fail(Unsupported("argument ", at, " must be known before the run"));
+      return otherwise.value_or(0);
+    case Arg::Kind::kNone:
+      if (otherwise) return *otherwise;
+      break;
+    case Arg::Kind::kInts:
+      if (a.ints.size() == 1 && !a.ints[0].symbolic()) return a.ints[0].value;
+      break;
+    default:
+      break;
+  }
+  fail(InvalidModel("argument ", at, " must be an integer"));
+  return otherwise.value_or(0);
+}
+
+double L::d(size_t at, std::optional<double> otherwise) {
+  const Arg& a = arg(at);
+  switch (a.kind) {
+    case Arg::Kind::kInt:
+    case Arg::Kind::kBool:
+      return static_cast<double>(a.i);
+    case Arg::Kind::kDouble:
+      return a.d;
+    case Arg::Kind::kTensor:
+    case Arg::Kind::kSymbol:
+      if (const Tensor* k = b.constant_of(a.id); k && k->elements() == 1) return get_double(*k, 0);
+      fail(Unsupported("argument ", at, " must be known before the run"));
+      return otherwise.value_or(0);
+    case Arg::Kind::kNone:
+      if (otherwise) return *otherwise;
+      break;
+    default:
+      break;
+  }
+  fail(InvalidModel("argument ", at, " must be a number"));
+  return otherwise.value_or(0);
+}
+
+std::string L::text(size_t at, const std::string& otherwise) {
+  const Arg& a = arg(at);
+  if (a.kind == Arg::Kind::kString) return a.text;
+  if (a.kind != Arg::Kind::kNone) fail(InvalidModel("argument ", at, " must be a string"));
+  return otherwise;
+}
+
+std::vector<int64_t> L::ints(size_t at) {
+  const Arg& a = arg(at);
+  std::vector<int64_t> out;
+  switch (a.kind) {
+    case Arg::Kind::kNone:
+      return out;
+    case Arg::Kind::kInt:
+      return {a.i};
+    case Arg::Kind::kInts:
+    case Arg::Kind::kBools:
+      for (const Int& v : a.ints) {
+        int64_t value = v.value;
+        if (v.symbolic()) {
+          const Tensor* k = b.constant_of(v.id);
+          if (!k || k->elements() != 1) {
+            fail(Unsupported("the list of argument ", at, " must be known before the run"));
+            return {};
+          }
+          value = get_int(*k, 0);
+        }
+        out.push_back(value);
+      }
+      return out;
+    case Arg::Kind::kTensors:
+    case Arg::Kind::kDoubles:
+      if (a.ids.empty() && a.doubles.empty()) return out;
+      [[fallthrough]];
+    default:
+      fail(InvalidModel("argument ", at, " must be a list of integers"));
+      return out;
+  }
+}
+
+std::vector<double> L::doubles(size_t at) {
+  const Arg& a = arg(at);
+  if (a.kind == Arg::Kind::kDoubles) return a.doubles;
+  std::vector<double> out;
+  for (int64_t v : ints(at)) out.push_back(static_cast<double>(v));
+  return out;
+}
+
+std::vector<ValueId> L::tensors(size_t at) {
+  const Arg& a = arg(at);
+  if (a.kind == Arg::Kind::kTensors) return a.ids;
+  if (a.kind == Arg::Kind::kTensor) return {a.id};
+  if (a.kind == Arg::Kind::kInts && a.ints.empty()) return {};
+  fail(InvalidModel("argument ", at, " must be a list of tensors"));
+  return {};
+}
+
+ValueId L::int_value(size_t at, std::optional<int64_t> otherwise) {
+  const Arg& a = arg(at);
+  if (a.kind == Arg::Kind::kSymbol || a.kind == Arg::Kind::kTensor) {
+    const ValueId v = cast(a.id, DType::kI64);
+    return type(v).ranked && type(v).shape.rank() == 0 ? v
+                                                       : op(Op::kReshape, make_attrs<ReshapeAttrs>(), {v, b.i64({})});
+  }
+  return integer(DType::kI64, i(at, otherwise));
+}
+
+ValueId L::int_vector(const std::vector<Int>& items) {
+  bool known = true;
+  for (const Int& v : items) known = known && !v.symbolic();
+  if (known) {
+    std::vector<int64_t> values;
+    for (const Int& v : items) values.push_back(v.value);
+    return b.i64(values);
+  }
+  std::vector<ValueId> parts;
+  for (const Int& v : items)
+    parts.push_back(v.symbolic() ? op(Op::kReshape, make_attrs<ReshapeAttrs>(), {cast(v.id, DType::kI64), b.i64({1})})
+                                 : b.i64({v.value}));
+  return parts.size() == 1 ? parts[0] : op(Op::kConcat, make_attrs<AxisAttrs>(0), parts);
+}
+
+ValueId L::int_vector(size_t at) {
+  const Arg& a = arg(at);
+  if (a.kind == Arg::Kind::kInts) return int_vector(a.ints);
+  if (a.kind == Arg::Kind::kSymbol) return int_vector(std::vector<Int>{{0, a.id}});
+  return b.i64(ints(at));
+}
+
+const ValueType& L::type(ValueId v) const {
+  static const ValueType unknown;
+  return v == kNone ? unknown : b.type(v);
+}
+
+int L::rank(ValueId v) {
+  if (!ok()) return 0;
+  if (!type(v).ranked) fail(Unsupported("the rank of a tensor is not known"));
+  return type(v).ranked ? type(v).shape.rank() : 0;
+}
+
+int64_t L::dim(ValueId v, int64_t at) const {
+  const ValueType& ty = type(v);
+  return ty.ranked && at >= 0 && at < ty.shape.rank() ? ty.shape[static_cast<int>(at)] : -1;
+}
+
+int64_t L::axis(int64_t a, int rank) {
+  const int64_t n = rank == 0 ? 1 : rank;
+  if (a < -n || a >= n) {
+    fail(InvalidModel("dimension ", a, " is out of range for rank ", rank));
+    return 0;
+  }
+  return a < 0 ? a + n : a;
+}
+
+std::vector<int64_t> L::axes(std::vector<int64_t> list, int rank) {
+  for (int64_t& a : list) a = axis(a, rank);
+  return list;
+}
+
+std::vector<ValueId> L::ops(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int outputs) {
+  std::vector<ValueId> none(static_cast<size_t>(outputs), kNone);
+  if (!ok()) return none;
+  auto r = b.node(op, std::move(attrs), std::move(inputs), outputs);
+  if (!r.ok()) {
+    fail(r.error());
+    return none;
+  }
+  return std::move(r).value();
+}
+
+ValueId L::op(Op o, AttrsPtr attrs, std::vector<ValueId> inputs) {
+  return ops(o, std::move(attrs), std::move(inputs), 1)[0];
+}
+
+ValueId L::cast(ValueId v, DType to) {
+  if (!ok() || to == DType::kInvalid || dtype(v) == to) return v;
+  if (const Tensor* k = b.constant_of(v); k && k->elements() == 1 && is_integer(k->dtype()) && is_integer(to)) {
+    Tensor value(to, k->shape());
+    set_int(value, 0, get_int(*k, 0));
+    return b.constant("", std::move(value));
+  }
+  return op(Op::kCast, make_attrs<CastAttrs>(to, false), {v});
+}
+
+ValueId L::unary(Unary fn, ValueId v, double a, double bb, double cc) {
+  return op(Op::kUnary, make_attrs<UnaryAttrs>(fn, a, bb, cc), {v});
+}
+
+ValueId L::binary(Binary fn, ValueId a, ValueId bb, double alpha) {
+  return op(Op::kBinary, make_attrs<BinaryAttrs>(fn, Activation{}, alpha), {a, bb});
+}
+
+ValueId L::reduce(Reduction fn, ValueId v, const std::vector<int64_t>& ax, bool keep_dims, double correction) {
+  ReduceAttrs a;
+  a.fn = fn;
+  a.keep_dims = keep_dims;
+  a.correction = correction;
+  std::vector<ValueId> in{v};
+  if (!ax.empty()) in.push_back(b.i64(ax));
+  return op(Op::kReduce, make_attrs<ReduceAttrs>(a), in);
+}
+
+ValueId L::reshape(ValueId v, const std::vector<int64_t>& shape) {
+  return op(Op::kReshape, make_attrs<ReshapeAttrs>(), {v, b.i64(shape)});
+}
+
+ValueId L::transpose(ValueId v, std::vector<int64_t> perm) {
+  return op(Op::kTranspose, make_attrs<TransposeAttrs>(std::move(perm)), {v});
+}
+
+ValueId L::slice(ValueId v, int64_t ax, int64_t start, int64_t end, int64_t step) {
+  return op(Op::kSlice, make_attrs<NoAttrs>(), {v, b.i64({start}), b.i64({end}), b.i64({ax}), b.i64({step})});
+}
+
+ValueId L::squeeze(ValueId v, std::vector<int64_t> ax) {
+  return op(Op::kSqueeze, make_attrs<NoAttrs>(), {v, b.i64(ax)});
+}
+
+ValueId L::unsqueeze(ValueId v, std::vector<int64_t> ax) {
+  return op(Op::kUnsqueeze, make_attrs<NoAttrs>(), {v, b.i64(ax)});
+}
+
+ValueId L::shape_of(ValueId v) {
+  if (ok() && type(v).is_static()) {
+    const auto dims = type(v).shape.dims();
+    return b.i64(std::vector<int64_t>(dims.begin(), dims.end()));
+  }
+  return op(Op::kShapeOf, make_attrs<ShapeOfAttrs>(), {v});
+}
+
+ValueId L::where(ValueId condition, ValueId a, ValueId bb) {
+  return op(Op::kWhere, make_attrs<NoAttrs>(), {cast(condition, DType::kBool), a, bb});
+}
+
+ValueId L::number(DType to, double value) {
+  Tensor k(to, Shape{});
+  if (is_integer(to))
+    set_int(k, 0,
+            value >= 9.2e18                         ? INT64_MAX
+            : value <= -9.2e18 || std::isnan(value) ? INT64_MIN
+                                                    : static_cast<int64_t>(value));
+  else
+    set_double(k, 0, to == DType::kBool ? (value != 0) : value);
+  return b.constant("", std::move(k));
+}
+
+ValueId L::integer(DType to, int64_t value) {
+  Tensor k(to, Shape{});
+  if (to == DType::kBool)
+    set_int(k, 0, value != 0);
+  else if (is_integer(to))
+    set_int(k, 0, value);
+  else
+    set_double(k, 0, static_cast<double>(value));
+  return b.constant("", std::move(k));
+}
+
+ValueId L::fill(ValueId shape, DType to, double value) {
+  return op(Op::kFill, make_attrs<NoAttrs>(), {shape, number(to, value)});
+}
+
+ValueId L::float_input(size_t at) {
+  const ValueId v = t(at);
+  return is_float(dtype(v)) || is_complex(dtype(v)) ? v : cast(v, DType::kF32);
+}
+
+L::Operand L::operand(ValueId v) { return {.id = v, .kind = dtype(v)}; }
+
+L::Operand L::operand(size_t at) {
+  const Arg& a = arg(at);
+  Operand o;
+  switch (a.kind) {
+    case Arg::Kind::kTensor:
+      return operand(a.id);
+    case Arg::Kind::kSymbol:
+      o = operand(a.id);
+      o.wrapped = true;
+      if (o.kind == DType::kF64) o.kind = DType::kF32;
+      return o;
+    case Arg::Kind::kInt:
+      return {.number = true, .wrapped = true, .kind = DType::kI64, .d = static_cast<double>(a.i), .i = a.i};
+    case Arg::Kind::kBool:
+      return {.number = true, .wrapped = true, .kind = DType::kBool, .d = static_cast<double>(a.i), .i = a.i};
+    case Arg::Kind::kDouble:
+      return {.number = true, .wrapped = true, .kind = DType::kF32, .d = a.d};
+    default:
+      fail(InvalidModel("argument ", at, " must be a tensor or a number"));
+      return o;
+  }
+}
+
+DType L::result_type(std::span<const Operand> operands) {
+  constexpr DType kNo = DType::kInvalid;
+  DType dims = kNo, zero = kNo, wrapped = kNo;
+  const auto join = [](DType a, DType bb) { return a == kNo ? bb : bb == kNo ? a : promote(a, bb); };
+  for (const Operand& o : operands) {
+    if (o.wrapped)
+      wrapped = join(wrapped, o.kind);
+    else if (type(o.id).ranked && type(o.id).shape.rank() == 0)
+      zero = join(zero, o.kind);
+    else
+      dims = join(dims, o.kind);
+  }
+  const auto combine = [&](DType higher, DType lower) {
+    if (higher == kNo || lower == kNo) return join(higher, lower);
+    if (is_complex(higher)) return higher;
+    if (is_float(higher)) return is_complex(lower) ? (higher == DType::kF64 ? DType::kC128 : DType::kC64) : higher;
+    if (higher == DType::kBool || is_float(lower) || is_complex(lower)) return promote(higher, lower);
+    return higher;
+  };
+  return combine(combine(dims, zero), wrapped);
+}
+
+DType L::compute_type(DType result, std::span<const Operand> operands) const {
+  if (result != DType::kF16 && result != DType::kBF16) return result;
+  for (const Operand& o : operands)
+    if (o.wrapped || o.kind != result) return DType::kF32;
+  return result;
+}
+
+ValueId L::as(const Operand& o, DType to) {
+  if (!o.number) return cast(o.id, to);
+  return o.kind == DType::kF32 ? number(to, o.d) : integer(to, o.i);
+}
+
+}  // namespace smelt::aten

@@ -1,0 +1,23 @@
+#pragma once
+
+// The attribute structs of every family, for readers that lower into many of them.
+#include "ops/attention/attention.h"
+#include "ops/container/container.h"
+#include "ops/control/control.h"
+#include "ops/conv/conv.h"
+#include "ops/detection/detection.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/gather/gather.h"
+#include "ops/matmul/matmul.h"
+#include "ops/ml/ml.h"
+#include "ops/normalization/normalization.h"
+#include "ops/pool/pool.h"
+#include "ops/random/random.h"
+#include "ops/recurrent/recurrent.h"
+#include "ops/reduce/reduce.h"
+#include "ops/resize/resize.h"
+#include "ops/shape/shape.h"
+#include "ops/signal/signal.h"
+#include "ops/softmax/softmax.h"
+#include "ops/sort/sort.h"
+#include "ops/strings/strings.h"
