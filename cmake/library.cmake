@@ -10,7 +10,8 @@ add_library(smelt_objects OBJECT ${SMELT_SOURCES})
 add_dependencies(smelt_objects smelt_schemas)
 target_include_directories(smelt_objects PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
 target_include_directories(smelt_objects SYSTEM PUBLIC ${SMELT_SCHEMA_DIR} ${SMELT_PTHREADPOOL_INCLUDE})
-target_compile_definitions(smelt_objects PRIVATE SMELT_BUILDING_LIBRARY)
+# Header-only use of flatbuffers: its locale helper lives in the compiled library.
+target_compile_definitions(smelt_objects PRIVATE SMELT_BUILDING_LIBRARY FLATBUFFERS_LOCALE_INDEPENDENT=0)
 target_link_libraries(smelt_objects PUBLIC smelt_flags fmt::fmt-header-only Threads::Threads)
 
 # libsmelt.so exports the public headers only; libsmelt.a serves the command, the tests and static users.

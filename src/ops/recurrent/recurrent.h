@@ -35,8 +35,10 @@ struct TfLstmAttrs : Attrs {
   bool asymmetric_inputs = false;
   double cell_clip = 0, proj_clip = 0;
   Activation act;                        ///< of the cell
+  bool diagonal_recurrent = false;       ///< recurrent weights are vectors: element-wise products
   std::vector<ValueType> intermediates;  ///< quantization of the integer kernel's inner tensors
-  SMELT_FIELDS(basic, sequence, time_major, bidirectional, merge_outputs, asymmetric_inputs, cell_clip, proj_clip, act)
+  SMELT_FIELDS(basic, sequence, time_major, bidirectional, merge_outputs, asymmetric_inputs, diagonal_recurrent,
+               cell_clip, proj_clip, act)
 };
 
 /// TFLite RNN, UNIDIRECTIONAL_SEQUENCE_RNN, BIDIRECTIONAL_SEQUENCE_RNN.

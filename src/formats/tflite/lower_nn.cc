@@ -1,0 +1,310 @@
+// Convolutions, matrix products, pooling, normalization and resizing.
+#include "base/checked.h"
+#include "formats/tflite/lowering.h"
+#include "ops/conv/conv.h"
+#include "ops/matmul/matmul.h"
+#include "ops/normalization/normalization.h"
+#include "ops/pool/pool.h"
+#include "ops/resize/resize.h"
+#include "ops/shape/shape.h"
+#include "ops/softmax/softmax.h"
+
+namespace smelt::tflite {
+namespace {
+
+using Code = tfl::BuiltinOperator;
+
+Status need_rank(Lowering& l, int input, const char* what, int rank) {
+  const ValueType& t = l.type(input);
+  if (t.ranked && t.shape.rank() != rank)
+    return InvalidModel(what, " has rank ", t.shape.rank(), ", ", rank, " expected");
+  return Ok();
+}
+
+Status need_positive(std::initializer_list<int64_t> values, const char* what) {
+  for (const int64_t v : values)
+    if (v < 1) return InvalidModel(what, " ", v, ", at least 1 expected");
+  return Ok();
+}
+
+/// Float activations with 8-bit weights: the kernel quantizes the activations itself.
+bool hybrid(Lowering& l, int x, int filter) {
+  return l.type(x).dtype == DType::kF32 && is_integer(l.type(filter).dtype) && l.type(filter).quant;
+}
+
+Status need_scales(Lowering& l, int x, int filter) {
+  if (is_float(l.type(x).dtype)) return Ok();
+  for (const int i : {x, filter}) {
+    const ValueType& t = l.type(i);
+    if (!t.quant) return InvalidModel("input ", i, " is ", to_string(t.dtype), " without quantization parameters");
+    for (const float s : t.quant->scales)
+      if (!(s > 0)) return InvalidModel("input ", i, " has a quantization scale of ", s);
+  }
+  const QuantPtr& y = l.out_type(0).quant;
+  if (is_integer(l.out_type(0).dtype) && keeps_quantization(l.out_type(0).dtype) && (!y || !(y->scale() > 0)))
+    return InvalidModel("the output has no positive quantization scale");
+  return Ok();
+}
+
+/// The optional bias, or nothing.
+std::vector<ValueId> with_bias(Lowering& l, ValueId x, ValueId filter, int bias) {
+  if (!l.has(bias)) return {x, filter};
+  return {x, filter, l.in(bias)};
+}
+
+template <class O>
+Status conv_common(const O& o, ConvAttrs& a) {
+  SMELT_TRY(need_positive({o.stride_h(), o.stride_w()}, "stride"));
+  SMELT_ASSIGN(a.auto_pad, padding_of(o.padding()));
+  a.layout = Layout::kChannelsLast;
+  a.rounding = Rounding::kFixedDouble;
+  return Ok();
+}
+
+Status conv2d(Lowering& l, ConvAttrs a) {
+  SMELT_TRY(need_rank(l, 0, "the input", 4));
+  SMELT_TRY(need_rank(l, 1, "the filter", 4));
+  SMELT_TRY(need_scales(l, 0, 1));
+  a.hybrid = hybrid(l, 0, 1);
+  a.asymmetric_inputs = a.hybrid && l.type(1).quant->kind == Quantization::Kind::kPerAxis;
+  return l.emit(Op::kConv, make_attrs<ConvAttrs>(std::move(a)), with_bias(l, l.in(0), l.in(1), 2));
+}
+
+}  // namespace
+
+Status lower_conv2d(Lowering& l) {
+  const auto* o = l.options<tfl::Conv2DOptions>();
+  if (!o) return InvalidModel("Conv2DOptions are missing");
+  ConvAttrs a;
+  SMELT_TRY(conv_common(*o, a));
+  SMELT_TRY(need_positive({o->dilation_h_factor(), o->dilation_w_factor()}, "dilation"));
+  a.strides = {o->stride_h(), o->stride_w()};
+  a.dilations = {o->dilation_h_factor(), o->dilation_w_factor()};
+  a.filter = FilterLayout::kOSI;
+  SMELT_ASSIGN(a.act, activation_of(o->fused_activation_function()));
+  const ValueType &x = l.type(0), &w = l.type(1);
+  if (x.ranked && w.ranked && x.shape.rank() == 4 && w.shape.rank() == 4 && x.shape[3] > 0 && w.shape[3] > 0) {
+    if (x.shape[3] % w.shape[3] != 0)
+      return InvalidModel("the input has ", x.shape[3], " channels, the filter ", w.shape[3]);
+    a.groups = x.shape[3] / w.shape[3];
+  }
+  return conv2d(l, std::move(a));
+}
+
+Status lower_depthwise(Lowering& l) {
+  const auto* o = l.options<tfl::DepthwiseConv2DOptions>();
+  if (!o) return InvalidModel("DepthwiseConv2DOptions are missing");
+  ConvAttrs a;
+  SMELT_TRY(conv_common(*o, a));
+  SMELT_TRY(need_positive({o->dilation_h_factor(), o->dilation_w_factor()}, "dilation"));
+  a.strides = {o->stride_h(), o->stride_w()};
+  a.dilations = {o->dilation_h_factor(), o->dilation_w_factor()};
+  a.filter = FilterLayout::kISO;
+  SMELT_ASSIGN(a.act, activation_of(o->fused_activation_function()));
+  SMELT_TRY(need_rank(l, 0, "the input", 4));
+  SMELT_TRY(need_rank(l, 1, "the filter", 4));
+  const ValueType &x = l.type(0), &w = l.type(1);
+  if (!w.ranked || w.shape[3] < 1) return Unsupported("a filter whose channels are not known");
+  // The number of channels follows from the operands: depth_multiplier is redundant and not always right.
+  a.groups = x.ranked && x.shape[3] > 0 ? x.shape[3] : w.shape[3] / std::max(1, o->depth_multiplier());
+  if (a.groups < 1 || w.shape[3] % a.groups != 0)
+    return InvalidModel("the input has ", a.groups, " channels, the filter ", w.shape[3]);
+  return conv2d(l, std::move(a));
+}
+
+Status lower_conv3d(Lowering& l) {
+  const auto* o = l.options<tfl::Conv3DOptions>();
+  if (!o) return InvalidModel("Conv3DOptions are missing");
+  ConvAttrs a;
+  SMELT_TRY(conv_common(*o, a));
+  SMELT_TRY(need_positive({o->stride_d(), o->dilation_d_factor(), o->dilation_h_factor(), o->dilation_w_factor()},
+                          "stride or dilation"));
+  a.strides = {o->stride_d(), o->stride_h(), o->stride_w()};
+  a.dilations = {o->dilation_d_factor(), o->dilation_h_factor(), o->dilation_w_factor()};
+  a.filter = FilterLayout::kSIO;
+  SMELT_ASSIGN(a.act, activation_of(o->fused_activation_function()));
+  SMELT_TRY(need_rank(l, 0, "the input", 5));
+  SMELT_TRY(need_rank(l, 1, "the filter", 5));
+  return l.emit(Op::kConv, make_attrs<ConvAttrs>(std::move(a)), with_bias(l, l.in(0), l.in(1), 2));
+}
+
+Status lower_transpose_conv(Lowering& l) {
+  const auto* o = l.options<tfl::TransposeConvOptions>();
+  if (!o) return InvalidModel("TransposeConvOptions are missing");
+  ConvTransposeAttrs a;
+  SMELT_TRY(conv_common(*o, a));
+  a.strides = {o->stride_h(), o->stride_w()};
+  a.dilations = {1, 1};
+  a.filter = FilterLayout::kOSI;
+  SMELT_ASSIGN(a.act, activation_of(o->fused_activation_function()));
+  SMELT_TRY(need_rank(l, 1, "the filter", 4));
+  SMELT_TRY(need_rank(l, 2, "the input", 4));
+  SMELT_TRY(need_scales(l, 2, 1));
+  a.hybrid = hybrid(l, 2, 1);
+  return l.emit(Op::kConvTranspose, make_attrs<ConvTransposeAttrs>(std::move(a)), {l.in(2), l.in(1), l.in(3), l.in(0)});
+}
+
+Status lower_conv3d_transpose(Lowering& l) {
+  const auto* o = l.options<tfl::Conv3DOptions>();
+  if (!o) return InvalidModel("Conv3DOptions are missing");
+  ConvTransposeAttrs a;
+  SMELT_TRY(conv_common(*o, a));
+  SMELT_TRY(need_positive({o->stride_d(), o->dilation_d_factor(), o->dilation_h_factor(), o->dilation_w_factor()},
+                          "stride or dilation"));
+  a.strides = {o->stride_d(), o->stride_h(), o->stride_w()};
+  a.dilations = {o->dilation_d_factor(), o->dilation_h_factor(), o->dilation_w_factor()};
+  a.filter = FilterLayout::kOSI;
+  SMELT_ASSIGN(a.act, activation_of(o->fused_activation_function()));
+  SMELT_TRY(need_rank(l, 1, "the filter", 5));
+  SMELT_TRY(need_rank(l, 2, "the input", 5));
+  // The format's filter is [depth, height, width, out, in].
+  SMELT_ASSIGN(const ValueId filter,
+               l.b().op(Op::kTranspose, make_attrs<TransposeAttrs>(std::vector<int64_t>{3, 0, 1, 2, 4}), {l.in(1)}));
+  return l.emit(Op::kConvTranspose, make_attrs<ConvTransposeAttrs>(std::move(a)), {l.in(2), filter, l.in(3), l.in(0)});
+}
+
+namespace {
+
+/// Weights stored as blocks of 4 rows by 16 columns with the sign bit flipped, back in row order.
+Result<ValueId> unshuffle(Lowering& l, int input) {
+  const Tensor* w = l.constant(input);
+  if (!w || w->rank() != 2 || bit_width(w->dtype()) != 8)
+    return InvalidModel("shuffled weights must be an 8-bit matrix constant");
+  const int64_t rows = w->dim(0), columns = w->dim(1);
+  if (rows % 4 != 0 || columns % 16 != 0)
+    return InvalidModel("shuffled weights of shape ", w->shape().str(), ", multiples of 4 and 16 expected");
+  SMELT_ASSIGN(Tensor out, Tensor::allocate(w->dtype(), w->shape(), false));
+  const uint8_t* from = w->data<uint8_t>();
+  const uint8_t flip = w->dtype() == DType::kU8 ? 0x80 : 0;
+  for (int64_t r = 0; r < rows; r += 4)
+    for (int64_t c = 0; c < columns; c += 16)
+      for (int64_t i = 0; i < 4; ++i)
+        for (int64_t j = 0; j < 16; ++j)
+          out.data<uint8_t>()[(r + i) * columns + c + j] = static_cast<uint8_t>(*from++ ^ flip);
+  out.set_quant(w->quant());
+  return l.b().constant("", std::move(out));
+}
+
+}  // namespace
+
+Status lower_fully_connected(Lowering& l) {
+  const auto* o = l.options<tfl::FullyConnectedOptions>();
+  MatMulAttrs a;
+  a.transpose_b = true;
+  a.flatten_a = !(o && o->keep_num_dims());
+  a.rounding = Rounding::kFixedSingle;
+  a.asymmetric_inputs = o && o->asymmetric_quantize_inputs();
+  a.hybrid = hybrid(l, 0, 1);
+  if (o) {
+    SMELT_ASSIGN(a.act, activation_of(o->fused_activation_function()));
+  }
+  SMELT_TRY(need_rank(l, 1, "the weights", 2));
+  SMELT_TRY(need_scales(l, 0, 1));
+  ValueId weights = l.in(1);
+  if (o && o->weights_format() == tfl::FullyConnectedOptionsWeightsFormat::SHUFFLED4x16INT8) {
+    SMELT_ASSIGN(weights, unshuffle(l, 1));
+  } else if (o && o->weights_format() != tfl::FullyConnectedOptionsWeightsFormat::DEFAULT) {
+    return InvalidModel("weights format ", static_cast<int>(o->weights_format()));
+  }
+  return l.emit(Op::kMatMul, make_attrs<MatMulAttrs>(std::move(a)), with_bias(l, l.in(0), weights, 2));
+}
+
+Status lower_batch_matmul(Lowering& l) {
+  const auto* o = l.options<tfl::BatchMatMulOptions>();
+  MatMulAttrs a;
+  a.transpose_a = o && o->adj_x();
+  a.transpose_b = o && o->adj_y();
+  a.asymmetric_inputs = o && o->asymmetric_quantize_inputs();
+  a.hybrid = hybrid(l, 0, 1);
+  a.rounding = Rounding::kFixedDouble;
+  return l.emit(Op::kMatMul, make_attrs<MatMulAttrs>(std::move(a)), {l.in(0), l.in(1)});
+}
+
+Status lower_pool(Lowering& l) {
+  const auto* o = l.options<tfl::Pool2DOptions>();
+  if (!o) return InvalidModel("Pool2DOptions are missing");
+  SMELT_TRY(need_positive({o->stride_h(), o->stride_w(), o->filter_height(), o->filter_width()}, "stride or window"));
+  SMELT_TRY(need_rank(l, 0, "the input", 4));
+  PoolAttrs a;
+  a.kind = l.code() == Code::MAX_POOL_2D       ? PoolKind::kMax
+           : l.code() == Code::AVERAGE_POOL_2D ? PoolKind::kAverage
+                                               : PoolKind::kLp;
+  a.mean_square = a.kind == PoolKind::kLp;
+  a.kernel = {o->filter_height(), o->filter_width()};
+  a.strides = {o->stride_h(), o->stride_w()};
+  a.dilations = {1, 1};
+  a.layout = Layout::kChannelsLast;
+  a.rounding = Rounding::kFixedDouble;
+  SMELT_ASSIGN(a.auto_pad, padding_of(o->padding()));
+  SMELT_ASSIGN(a.act, activation_of(o->fused_activation_function()));
+  return l.emit(Op::kPool, make_attrs<PoolAttrs>(std::move(a)), {l.in(0)});
+}
+
+Status lower_softmax(Lowering& l) {
+  SoftmaxAttrs a;
+  a.axis = -1;
+  a.rounding = Rounding::kFixedDouble;
+  if (l.code() == Code::LOG_SOFTMAX) {
+    a.kind = SoftmaxAttrs::Kind::kLogSoftmax;
+  } else {
+    const auto* o = l.options<tfl::SoftmaxOptions>();
+    a.beta = o ? o->beta() : 1;
+  }
+  if (l.type(0).ranked && l.type(0).shape.rank() == 0) return InvalidModel("a scalar input");
+  return l.emit(Op::kSoftmax, make_attrs<SoftmaxAttrs>(a), {l.in(0)});
+}
+
+Status lower_l2_normalization(Lowering& l) {
+  LpNormAttrs a;
+  a.axis = -1;
+  a.p = 2;
+  a.epsilon = 1e-6;
+  a.epsilon_max = true;
+  a.rounding = Rounding::kFixedDouble;
+  return l.emit(Op::kLpNorm, make_attrs<LpNormAttrs>(a), {l.in(0)});
+}
+
+Status lower_lrn(Lowering& l) {
+  const auto* o = l.options<tfl::LocalResponseNormalizationOptions>();
+  if (!o) return InvalidModel("LocalResponseNormalizationOptions are missing");
+  if (o->radius() < 0) return InvalidModel("radius ", o->radius());
+  LrnAttrs a;
+  a.size = 2 * static_cast<int64_t>(o->radius()) + 1;
+  a.alpha = o->alpha();
+  a.beta = o->beta();
+  a.bias = o->bias();
+  a.layout = Layout::kChannelsLast;
+  return l.emit(Op::kLRN, make_attrs<LrnAttrs>(a), {l.in(0)});
+}
+
+Status lower_resize(Lowering& l) {
+  bool align = false, half = false;
+  if (const auto* o = l.options<tfl::ResizeBilinearOptions>()) {
+    align = o->align_corners();
+    half = o->half_pixel_centers();
+  } else if (const auto* n = l.options<tfl::ResizeNearestNeighborOptions>()) {
+    align = n->align_corners();
+    half = n->half_pixel_centers();
+  }
+  if (align && half) return InvalidModel("align_corners and half_pixel_centers together");
+  SMELT_TRY(need_rank(l, 0, "the input", 4));
+  ResizeAttrs a;
+  a.axes = {1, 2};
+  a.tflite = true;
+  a.rounding = Rounding::kFixedDouble;
+  if (l.code() == Code::RESIZE_BILINEAR) {
+    a.mode = ResizeAttrs::Mode::kLinear;
+    a.coord = align  ? ResizeAttrs::Coord::kAlignCorners
+              : half ? ResizeAttrs::Coord::kHalfPixel
+                     : ResizeAttrs::Coord::kAsymmetric;
+  } else {
+    a.mode = ResizeAttrs::Mode::kNearest;
+    a.coord = align  ? ResizeAttrs::Coord::kAlignCorners
+              : half ? ResizeAttrs::Coord::kTfHalfPixelNn
+                     : ResizeAttrs::Coord::kAsymmetric;
+    a.nearest = align ? ResizeAttrs::Nearest::kRoundPreferCeil : ResizeAttrs::Nearest::kFloor;
+  }
+  return l.emit(Op::kResize, make_attrs<ResizeAttrs>(std::move(a)), {l.in(0), kNone, kNone, l.in(1)});
+}
+
+}  // namespace smelt::tflite

@@ -1,0 +1,153 @@
+// LSTM, RNN and SVDF: the state tensors become variables that are read before the operator and written after it.
+#include "formats/tflite/lowering.h"
+#include "ops/control/control.h"
+#include "ops/recurrent/recurrent.h"
+
+namespace smelt::tflite {
+namespace {
+
+/// The value that receives the new contents of state input `input`; kNone when the input is no variable.
+ValueId new_state(Lowering& l, int input) {
+  if (l.state_of(input) < 0) return kNone;
+  return l.b().value("", l.subgraph().result_type(l.in_slot(input)));
+}
+
+/// Emits the node and writes the states back.
+Status emit_with_states(Lowering& l, Op op, AttrsPtr attrs, std::vector<ValueId> outs,
+                        std::initializer_list<int> states) {
+  std::vector<std::pair<int, ValueId>> writes;
+  for (const int input : states) {
+    if (!l.has(input)) return InvalidModel("state input ", input, " is absent");
+    const ValueId id = new_state(l, input);
+    outs.push_back(id);
+    if (id != kNone) writes.emplace_back(l.state_of(input), id);
+  }
+  SMELT_TRY(l.b().node_to(op, std::move(attrs), l.ins(), std::move(outs)));
+  for (const auto& [state, id] : writes)
+    SMELT_TRY(l.b().node_to(Op::kStateWrite, make_attrs<StateAttrs>(state), {id}, {}));
+  return Ok();
+}
+
+Status add_intermediates(Lowering& l, std::vector<ValueType>& out) {
+  for (int i = 0; i < l.intermediates() && i < 16; ++i) {
+    SMELT_ASSIGN(ValueType t, l.intermediate(i));
+    out.push_back(std::move(t));
+  }
+  return Ok();
+}
+
+/// The basic kernel keeps its results as the next step's inputs: outputs 0 and 1 are the new states.
+Status lower_basic_lstm(Lowering& l, TfLstmAttrs a) {
+  if (l.inputs() != 5) return InvalidModel(l.inputs(), " inputs, the basic kernel takes 5");
+  if (l.outputs() != 4) return InvalidModel(l.outputs(), " outputs, the basic kernel gives 4");
+  for (int i = 0; i < 5; ++i)
+    if (!l.has(i)) return InvalidModel("input ", i, " is absent");
+  a.basic = true;
+  std::vector<ValueId> ins = l.ins();
+  // The integer kernel's accumulator has the scale of the bias.
+  if (l.type(3).dtype == DType::kI32 && l.in_slot(3).quant) {
+    SMELT_ASSIGN(ins[3], l.with_quant(ins[3], l.in_slot(3).quant));
+  }
+  SMELT_TRY(l.b().node_to(Op::kTfLstm, make_attrs<TfLstmAttrs>(std::move(a)), ins, {l.out(0), l.out(1)}));
+  if (l.state_of(1) >= 0)
+    SMELT_TRY(l.b().node_to(Op::kStateWrite, make_attrs<StateAttrs>(l.state_of(1)), {l.out(0)}, {}));
+  if (l.state_of(4) >= 0)
+    SMELT_TRY(l.b().node_to(Op::kStateWrite, make_attrs<StateAttrs>(l.state_of(4)), {l.out(1)}, {}));
+  return Ok();
+}
+
+}  // namespace
+
+Status lower_lstm(Lowering& l) {
+  TfLstmAttrs a;
+  tfl::ActivationFunctionType act = tfl::ActivationFunctionType::TANH;
+  bool basic = false;
+  if (const auto* o = l.options<tfl::LSTMOptions>()) {
+    act = o->fused_activation_function();
+    a.cell_clip = o->cell_clip();
+    a.proj_clip = o->proj_clip();
+    a.asymmetric_inputs = o->asymmetric_quantize_inputs();
+    basic = o->kernel_type() == tfl::LSTMKernelType::BASIC;
+  } else if (const auto* s = l.options<tfl::UnidirectionalSequenceLSTMOptions>()) {
+    act = s->fused_activation_function();
+    a.cell_clip = s->cell_clip();
+    a.proj_clip = s->proj_clip();
+    a.asymmetric_inputs = s->asymmetric_quantize_inputs();
+    a.time_major = s->time_major();
+    a.diagonal_recurrent = s->diagonal_recurrent_tensors();
+  } else {
+    return InvalidModel("the options are missing");
+  }
+  a.sequence = l.code() == tfl::BuiltinOperator::UNIDIRECTIONAL_SEQUENCE_LSTM;
+  SMELT_ASSIGN(a.act, activation_of(act));
+  if (basic) return lower_basic_lstm(l, std::move(a));
+  if (l.inputs() < 20) return InvalidModel(l.inputs(), " inputs, the full kernel takes 20 or 24");
+  for (const int required : {0, 2, 3, 4, 6, 7, 8, 13, 14, 15, 18, 19})
+    if (!l.has(required)) return InvalidModel("input ", required, " is absent, but required");
+  SMELT_TRY(add_intermediates(l, a.intermediates));
+  return emit_with_states(l, Op::kTfLstm, make_attrs<TfLstmAttrs>(std::move(a)), {l.out(0)}, {18, 19});
+}
+
+Status lower_bidirectional_lstm(Lowering& l) {
+  const auto* o = l.options<tfl::BidirectionalSequenceLSTMOptions>();
+  if (!o) return InvalidModel("BidirectionalSequenceLSTMOptions are missing");
+  TfLstmAttrs a;
+  a.sequence = a.bidirectional = true;
+  a.cell_clip = o->cell_clip();
+  a.proj_clip = o->proj_clip();
+  a.merge_outputs = o->merge_outputs();
+  a.time_major = o->time_major();
+  a.asymmetric_inputs = o->asymmetric_quantize_inputs();
+  SMELT_ASSIGN(a.act, activation_of(o->fused_activation_function()));
+  for (const int required : {2, 3, 4, 6, 7, 8, 13, 14, 15, 19, 20, 21, 23, 24, 25, 30, 31, 32, 35, 36, 37, 38})
+    if (!l.has(required)) return InvalidModel("input ", required, " is absent, but required");
+  if (!a.merge_outputs && l.outputs() < 2) return InvalidModel("1 output, separate directions give 2");
+  return emit_with_states(l, Op::kTfLstm, make_attrs<TfLstmAttrs>(std::move(a)),
+                          {l.out(0), o->merge_outputs() ? kNone : l.out(1)}, {35, 36, 37, 38});
+}
+
+Status lower_rnn(Lowering& l) {
+  TfRnnAttrs a;
+  tfl::ActivationFunctionType act = tfl::ActivationFunctionType::NONE;
+  if (const auto* o = l.options<tfl::RNNOptions>()) {
+    act = o->fused_activation_function();
+    a.asymmetric_inputs = o->asymmetric_quantize_inputs();
+  } else if (const auto* s = l.options<tfl::SequenceRNNOptions>()) {
+    act = s->fused_activation_function();
+    a.asymmetric_inputs = s->asymmetric_quantize_inputs();
+    a.time_major = s->time_major();
+  } else {
+    return InvalidModel("the options are missing");
+  }
+  a.sequence = l.code() == tfl::BuiltinOperator::UNIDIRECTIONAL_SEQUENCE_RNN;
+  SMELT_ASSIGN(a.act, activation_of(act));
+  return emit_with_states(l, Op::kTfRnn, make_attrs<TfRnnAttrs>(std::move(a)), {l.out(0)}, {4});
+}
+
+Status lower_bidirectional_rnn(Lowering& l) {
+  const auto* o = l.options<tfl::BidirectionalSequenceRNNOptions>();
+  if (!o) return InvalidModel("BidirectionalSequenceRNNOptions are missing");
+  TfRnnAttrs a;
+  a.sequence = a.bidirectional = true;
+  a.time_major = o->time_major();
+  a.merge_outputs = o->merge_outputs();
+  a.asymmetric_inputs = o->asymmetric_quantize_inputs();
+  SMELT_ASSIGN(a.act, activation_of(o->fused_activation_function()));
+  if (!a.merge_outputs && l.outputs() < 2) return InvalidModel("1 output, separate directions give 2");
+  return emit_with_states(l, Op::kTfRnn, make_attrs<TfRnnAttrs>(std::move(a)),
+                          {l.out(0), o->merge_outputs() ? kNone : l.out(1)}, {4, 8});
+}
+
+Status lower_svdf(Lowering& l) {
+  const auto* o = l.options<tfl::SVDFOptions>();
+  if (!o) return InvalidModel("SVDFOptions are missing");
+  if (o->rank() < 1) return InvalidModel("rank ", o->rank());
+  TfSvdfAttrs a;
+  a.rank = o->rank();
+  a.asymmetric_inputs = o->asymmetric_quantize_inputs();
+  SMELT_ASSIGN(a.act, activation_of(o->fused_activation_function()));
+  SMELT_TRY(add_intermediates(l, a.intermediates));
+  return emit_with_states(l, Op::kTfSvdf, make_attrs<TfSvdfAttrs>(std::move(a)), {l.out(0)}, {4});
+}
+
+}  // namespace smelt::tflite

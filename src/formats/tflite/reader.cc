@@ -1,0 +1,115 @@
+#include "formats/tflite/reader.h"
+
+#include <algorithm>
+
+#include "base/checked.h"
+
+namespace smelt::tflite {
+
+Result<std::span<const uint8_t>> Reader::region(uint64_t offset, uint64_t size, const char* what) const {
+  if (!in_range(offset, size, source_.bytes.size()))
+    return InvalidModel(what, " at offset ", offset, " of ", size, " bytes lies outside the file of ",
+                        source_.bytes.size(), " bytes");
+  return std::span<const uint8_t>(reinterpret_cast<const uint8_t*>(source_.bytes.data()) + offset, size);
+}
+
+Result<std::span<const uint8_t>> Reader::buffer(uint32_t index) const {
+  const auto* buffers = model_.buffers();
+  const uint32_t count = buffers ? buffers->size() : 0;
+  if (index >= count) {
+    if (index == 0) return std::span<const uint8_t>();
+    return InvalidModel("buffer ", index, " does not exist, the model has ", count);
+  }
+  const tfl::Buffer* b = buffers->Get(index);
+  if (b->data() && b->data()->size() > 0) return std::span<const uint8_t>(b->data()->data(), b->data()->size());
+  if (b->offset() > 1) return region(b->offset(), b->size(), "buffer data");
+  return std::span<const uint8_t>();
+}
+
+int Reader::resource(const std::string& key) {
+  for (size_t i = 0; i < resources_.size(); ++i)
+    if (resources_[i].key == key) return static_cast<int>(i);
+  resources_.push_back({.key = key});
+  return static_cast<int>(resources_.size()) - 1;
+}
+
+int Reader::add_state(StateVar state) {
+  module_.states.push_back(std::move(state));
+  return static_cast<int>(module_.states.size()) - 1;
+}
+
+Status Reader::check_top() {
+  if (model_.version() != 3) return InvalidModel("schema version ", model_.version(), ", 3 expected");
+  if (!model_.subgraphs() || model_.subgraphs()->size() == 0) return InvalidModel("the model has no subgraph");
+  if (!model_.buffers()) return InvalidModel("the model has no buffers");
+  if (model_.subgraphs()->size() > 100'000) return LimitReached(model_.subgraphs()->size(), " subgraphs are too many");
+  return Ok();
+}
+
+/// Signatures become methods of their names, the one of subgraph 0 first; without one it is "main".
+Status Reader::add_methods() {
+  const auto* signatures = model_.signature_defs();
+  bool main = false;
+  if (signatures) {
+    for (const tfl::SignatureDef* s : *signatures) {
+      if (s->subgraph_index() >= model_.subgraphs()->size())
+        return InvalidModel("signature '", s->signature_key() ? s->signature_key()->str() : "", "' names subgraph ",
+                            s->subgraph_index(), ", the model has ", model_.subgraphs()->size());
+      const int graph = static_cast<int>(s->subgraph_index());
+      Method method{s->signature_key() ? s->signature_key()->str() : "", graph};
+      Graph& g = module_.graphs[static_cast<size_t>(graph)];
+      // Signatures name the tensors of the subgraph, in any order.
+      const auto rename = [&](const auto* maps, const std::vector<ValueId>& ports, const auto* tensors) {
+        if (!maps || !tensors) return;
+        for (const tfl::TensorMap* m : *maps)
+          for (uint32_t i = 0; i < tensors->size() && i < ports.size(); ++i)
+            if (tensors->Get(i) == static_cast<int32_t>(m->tensor_index()) && m->name() && ports[i] != kNone)
+              module_.metadata.emplace_back("signature " + method.name,
+                                            m->name()->str() + " = " + g.value(ports[i]).name);
+      };
+      const tfl::SubGraph* sub = model_.subgraphs()->Get(s->subgraph_index());
+      rename(s->inputs(), g.inputs, sub->inputs());
+      rename(s->outputs(), g.outputs, sub->outputs());
+      if (graph == 0 && !main) {
+        module_.methods.insert(module_.methods.begin(), std::move(method));
+        main = true;
+      } else {
+        module_.methods.push_back(std::move(method));
+      }
+    }
+  }
+  if (!main) module_.methods.insert(module_.methods.begin(), Method{"main", 0});
+  return Ok();
+}
+
+Status Reader::read_subgraph(int index, std::vector<char>& state, int depth) {
+  char& mark = state[static_cast<size_t>(index)];
+  if (mark == 2) return Ok();
+  if (mark == 1) return InvalidModel("subgraph ", index, " runs itself");
+  if (depth > 64) return LimitReached("subgraphs are nested more than 64 deep");
+  mark = 1;
+  if (const auto* operators = model_.subgraphs()->Get(static_cast<uint32_t>(index))->operators())
+    for (const tfl::Operator* op : *operators)
+      for (const int sub : called_subgraphs(*op))
+        if (sub >= 0 && sub < subgraphs()) SMELT_TRY(read_subgraph(sub, state, depth + 1));
+  SubgraphReader subgraph(*this, index);
+  if (auto s = subgraph.read(); !s.ok()) return s.error().within(Cat("subgraph ", index));
+  state[static_cast<size_t>(index)] = 2;
+  return Ok();
+}
+
+Result<Module> Reader::read() {
+  SMELT_TRY(check_top());
+  module_.format = "tflite";
+  if (model_.description()) module_.producer = model_.description()->str();
+  const int count = subgraphs();
+  module_.graphs.resize(static_cast<size_t>(count));
+  SMELT_TRY(resolve_handles());
+  std::vector<char> state(static_cast<size_t>(count), 0);
+  for (int i = 0; i < count; ++i) SMELT_TRY(read_subgraph(i, state, 0));
+  SMELT_TRY(add_methods());
+  SMELT_TRY(read_metadata(*this));
+  return std::move(module_);
+}
+
+}  // namespace smelt::tflite

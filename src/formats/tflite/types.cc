@@ -1,0 +1,183 @@
+// Element types, quantization parameters and string constants.
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "base/checked.h"
+#include "formats/tflite/reader.h"
+#include "tensor/numeric.h"
+
+namespace smelt::tflite {
+
+Result<DType> dtype_of(tfl::TensorType type) {
+  switch (type) {
+    case tfl::TensorType::FLOAT32:
+      return DType::kF32;
+    case tfl::TensorType::FLOAT16:
+      return DType::kF16;
+    case tfl::TensorType::INT32:
+      return DType::kI32;
+    case tfl::TensorType::UINT8:
+      return DType::kU8;
+    case tfl::TensorType::INT64:
+      return DType::kI64;
+    case tfl::TensorType::STRING:
+      return DType::kString;
+    case tfl::TensorType::BOOL:
+      return DType::kBool;
+    case tfl::TensorType::INT16:
+      return DType::kI16;
+    case tfl::TensorType::COMPLEX64:
+      return DType::kC64;
+    case tfl::TensorType::INT8:
+      return DType::kI8;
+    case tfl::TensorType::FLOAT64:
+      return DType::kF64;
+    case tfl::TensorType::COMPLEX128:
+      return DType::kC128;
+    case tfl::TensorType::UINT64:
+      return DType::kU64;
+    case tfl::TensorType::RESOURCE:
+    case tfl::TensorType::VARIANT:
+      return DType::kInvalid;
+    case tfl::TensorType::UINT32:
+      return DType::kU32;
+    case tfl::TensorType::UINT16:
+      return DType::kU16;
+    case tfl::TensorType::INT4:
+      return DType::kI4;
+    case tfl::TensorType::BFLOAT16:
+      return DType::kBF16;
+    case tfl::TensorType::INT2:
+      return DType::kI2;
+    case tfl::TensorType::UINT4:
+      return DType::kU4;
+    case tfl::TensorType::FLOAT8_E4M3FN:
+      return DType::kF8E4M3FN;
+    case tfl::TensorType::FLOAT8_E5M2:
+      return DType::kF8E5M2;
+  }
+  return InvalidModel("element type ", static_cast<int>(type), " is not in the schema");
+}
+
+namespace {
+
+/// A constant tensor of the subgraph that holds quantization parameters, as doubles.
+Result<std::vector<double>> parameter_values(SubgraphReader& subgraph, int index, const char* what) {
+  const auto* tables = subgraph.reader().model().subgraphs()->Get(static_cast<uint32_t>(subgraph.index()))->tensors();
+  if (index < 0 || index >= subgraph.tensors())
+    return InvalidModel(what, " of the quantization is tensor ", index, ", the subgraph has ", subgraph.tensors());
+  const tfl::Tensor& t = *tables->Get(static_cast<uint32_t>(index));
+  SMELT_ASSIGN(const DType dtype, dtype_of(t.type()));
+  if (dtype == DType::kInvalid || dtype == DType::kString || is_complex(dtype))
+    return InvalidModel(what, " of the quantization are ", to_string(dtype));
+  Shape shape;
+  if (t.shape()) {
+    if (t.shape()->size() > Shape::kMaxRank) return InvalidModel(what, " have rank ", t.shape()->size());
+    for (const int32_t d : *t.shape()) shape.push_back(d);
+  }
+  SMELT_ASSIGN(const int64_t n, shape.checked_elements());
+  SMELT_ASSIGN(const auto bytes, subgraph.reader().buffer(t.buffer()));
+  if (bytes.size() != Tensor::byte_size(dtype, n))
+    return InvalidModel(what, " of the quantization (tensor ", index, ") have no constant contents");
+  SMELT_ASSIGN(Tensor copy, Tensor::allocate(dtype, shape, false));
+  if (!bytes.empty()) std::memcpy(copy.raw(), bytes.data(), bytes.size());
+  std::vector<double> out(static_cast<size_t>(n));
+  to_doubles(copy, out.data());
+  return out;
+}
+
+Result<QuantPtr> blockwise(SubgraphReader& subgraph, const tfl::BlockwiseQuantization& b, const Shape& shape) {
+  if (shape.rank() < 1 || !shape.is_static()) return InvalidModel("block-wise quantization of shape ", shape.str());
+  if (b.block_size() <= 0) return InvalidModel("block size ", b.block_size());
+  auto q = std::make_shared<Quantization>();
+  q->kind = Quantization::Kind::kPerBlock;
+  q->axis = shape.rank() - 1;
+  q->block = b.block_size();
+  q->rounding = Rounding::kFixedDouble;
+  SMELT_ASSIGN(const auto scales, parameter_values(subgraph, b.scales(), "scales"));
+  Shape blocks = shape;
+  blocks[q->axis] = ceil_div(shape.back(), q->block);
+  SMELT_ASSIGN(const int64_t count, blocks.checked_elements());
+  if (static_cast<int64_t>(scales.size()) != count)
+    return InvalidModel(scales.size(), " block scales, ", count, " expected for shape ", shape.str(), " and blocks of ",
+                        q->block);
+  for (const double s : scales) q->scales.push_back(static_cast<float>(s));
+  if (b.zero_points() > 0) {
+    SMELT_ASSIGN(const auto zeros, parameter_values(subgraph, b.zero_points(), "zero points"));
+    if (static_cast<int64_t>(zeros.size()) != count && zeros.size() != 1)
+      return InvalidModel(zeros.size(), " block zero points, ", count, " expected");
+    for (const double z : zeros) q->zero_points.push_back(static_cast<int32_t>(z));
+  }
+  return QuantPtr(std::move(q));
+}
+
+}  // namespace
+
+Result<QuantPtr> read_quantization(SubgraphReader& subgraph, const tfl::Tensor& tensor, DType dtype) {
+  const tfl::QuantizationParameters* p = tensor.quantization();
+  if (!p) return QuantPtr();
+  Shape shape;
+  if (tensor.shape())
+    for (const int32_t d : *tensor.shape())
+      if (shape.rank() < Shape::kMaxRank) shape.push_back(d);
+  if (const auto* b = p->details_as_BlockwiseQuantization()) return blockwise(subgraph, *b, shape);
+  if (p->details_type() == tfl::QuantizationDetails::MultiAxisQuantization)
+    return Unsupported("quantization over several axes");
+  const uint32_t count = p->scale() ? p->scale()->size() : 0;
+  if (count == 0) return QuantPtr();
+  const uint32_t zeros = p->zero_point() ? p->zero_point()->size() : 0;
+  if (zeros != 0 && zeros != count && zeros != 1) return InvalidModel(zeros, " zero points for ", count, " scales");
+  const bool matters = keeps_quantization(dtype);
+  auto q = std::make_shared<Quantization>();
+  q->rounding = Rounding::kFixedDouble;
+  for (const float s : *p->scale()) {
+    if (matters && (!std::isfinite(s) || s < 0)) return InvalidModel("quantization scale ", s);
+    q->scales.push_back(s);
+  }
+  for (uint32_t i = 0; i < zeros; ++i) {
+    const int64_t z = p->zero_point()->Get(i);
+    if (z < INT32_MIN || z > INT32_MAX) return InvalidModel("zero point ", z);
+    q->zero_points.push_back(static_cast<int32_t>(z));
+  }
+  if (count > 1) {
+    q->kind = Quantization::Kind::kPerAxis;
+    int axis = p->quantized_dimension();
+    // Converters leave the dimension of the filter on the 1-D bias.
+    if (shape.rank() == 1) axis = 0;
+    if (axis < 0 || axis >= shape.rank()) return InvalidModel("quantized dimension ", axis, " of shape ", shape.str());
+    q->axis = axis;
+    if (shape[axis] != static_cast<int64_t>(count) && matters)
+      return InvalidModel(count, " scales along dimension ", axis, " of shape ", shape.str());
+  } else if (p->quantized_dimension() < 0) {
+    return InvalidModel("quantized dimension ", p->quantized_dimension());
+  }
+  return QuantPtr(std::move(q));
+}
+
+Result<Tensor> read_strings(std::span<const uint8_t> bytes, const Shape& shape) {
+  const auto word = [&](size_t index) {
+    int32_t v;
+    std::memcpy(&v, bytes.data() + index * 4, 4);
+    return v;
+  };
+  SMELT_ASSIGN(const int64_t n, shape.checked_elements());
+  if (bytes.size() < 4) {
+    if (n == 0) return Tensor::allocate(DType::kString, shape);
+    return InvalidModel("a string buffer of ", bytes.size(), " bytes");
+  }
+  const int64_t count = word(0);
+  if (count != n) return InvalidModel(count, " strings in the buffer, shape ", shape.str(), " takes ", n);
+  if (bytes.size() / 4 < static_cast<size_t>(n) + 2) return InvalidModel("a string buffer of ", bytes.size(), " bytes");
+  SMELT_ASSIGN(Tensor t, Tensor::allocate(DType::kString, shape));
+  for (int64_t i = 0; i < n; ++i) {
+    const int64_t begin = word(static_cast<size_t>(i) + 1), end = word(static_cast<size_t>(i) + 2);
+    if (begin < 0 || end < begin || end > static_cast<int64_t>(bytes.size()))
+      return InvalidModel("string ", i, " lies at [", begin, ", ", end, ") of a buffer of ", bytes.size(), " bytes");
+    t.data<std::string>()[i].assign(reinterpret_cast<const char*>(bytes.data()) + begin,
+                                    static_cast<size_t>(end - begin));
+  }
+  return t;
+}
+
+}  // namespace smelt::tflite
