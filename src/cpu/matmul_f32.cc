@@ -1,0 +1,165 @@
+#include <algorithm>
+
+#include "base/cat.h"
+#include "cpu/activation.h"
+#include "cpu/broadcast.h"
+#include "cpu/gemm_f32.h"
+#include "cpu/kernel.h"
+#include "cpu/matmul_shape.h"
+
+namespace smelt {
+namespace {
+
+class MatMulF32 final : public Kernel {
+ public:
+  MatMulF32(const MatMulShape& s, const GemmF32& gemm, const KernelSpec& spec)
+      : s_(s), gemm_(gemm), attrs_(spec.attrs<MatMulAttrs>()), threads_(std::max(spec.threads, 1)) {
+    slots_ = s.batches >= threads_ ? threads_ : 1;
+    packed_size_ = (gemm.packed_size(s.k, s.n) + 15) / 16 * 16;
+    const Tensor* c = spec.has(2) && attrs_.beta != 0 ? spec.constant(2) : nullptr;
+    row_c_ = spec.has(2) && attrs_.beta != 0 && s.is_row(spec.inputs[2].shape);
+    const bool folded = !spec.has(2) || attrs_.beta == 0 || (row_c_ && c);
+    if (spec.constant(1) && folded) pack_constant(spec, c ? c->data<float>() : nullptr);
+    if (!packed_) b_room_ = packed_size_;
+    if (s.g.a.column_stride != 1 && s.k > 1) a_room_ = (s.m * s.k + 15) / 16 * 16;
+    add_c_ = spec.has(2) && attrs_.beta != 0 && !row_c_;
+    if (add_c_) c_loops_ = BroadcastLoops::make(s.g.output, spec.inputs[2].shape, s.g.output);
+  }
+  size_t scratch_bytes() const override { return static_cast<size_t>(slots_ * (a_room_ + b_room_)) * sizeof(float); }
+  Status run(KernelContext& ctx) const override {
+    float* scratch = nullptr;
+    if (const size_t bytes = scratch_bytes()) {
+      scratch = static_cast<float*>(ctx.scratch(bytes));
+      if (!scratch) return Error(ErrorCode::kLimit, "no memory to pack a matrix");
+    }
+    const Operands in{ctx.input(0).data<float>(), ctx.input(1).data<float>(),
+                      row_c_ ? ctx.input(2).data<float>() : nullptr};
+    float* y = ctx.output(0).data<float>();
+    if (slots_ > 1) {
+      ctx.threads().parallel_for(slots_, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t slot = begin; slot < end; ++slot)
+          for (int64_t i = s_.batches * slot / slots_; i < s_.batches * (slot + 1) / slots_; ++i)
+            matrix(in, i, scratch ? scratch + slot * (a_room_ + b_room_) : nullptr, y, 0, 1);
+      });
+    } else {
+      for (int64_t i = 0; i < s_.batches; ++i) {
+        const float *a, *b;
+        prepare(ctx.threads(), in, i, scratch, a, b);
+        ctx.threads().parallel_for(threads_, 1, [&](int64_t begin, int64_t end) {
+          for (int64_t piece = begin; piece < end; ++piece) multiply(a, b, i, y, piece, threads_);
+        });
+      }
+    }
+    if (add_c_) add(ctx.input(2).data<float>(), y);
+    return Ok();
+  }
+
+ private:
+  struct Operands {
+    const float *a, *b, *c;
+  };
+  int64_t lda() const { return a_room_ ? s_.k : s_.g.a.row_stride; }
+  void pack_constant(const KernelSpec& spec, const float* c) {
+    const MatrixView& b = s_.g.b;
+    packed_ = spec.packs.get(
+        spec.constant(1)->raw(),
+        Cat("matmul_f32 ", s_.k, ' ', s_.n, ' ', b.row_stride, ' ', b.column_stride, ' ', s_.b_matrices, ' ',
+            gemm_.lanes, ' ', attrs_.alpha, ' ', attrs_.beta, ' ', reinterpret_cast<uintptr_t>(c)),
+        [&] {
+          auto packed = std::make_shared<AlignedBytes>(static_cast<size_t>(packed_size_ * s_.b_matrices) * 4);
+          for (int64_t i = 0; i < s_.b_matrices; ++i)
+            gemm_.pack(spec.constant(1)->data<float>() + s_.b_offset(i), b.row_stride, b.column_stride, s_.k, s_.n, c,
+                       packed->data<float>() + i * packed_size_, static_cast<float>(attrs_.alpha),
+                       static_cast<float>(attrs_.beta));
+          return packed;
+        });
+  }
+  /// Copies rows [first, last) of a transposed a.
+  void copy_a(const float* a, int64_t first, int64_t last, float* room) const {
+    const MatrixView& v = s_.g.a;
+    for (int64_t k = 0; k < s_.k; ++k)
+      for (int64_t r = first; r < last; ++r) room[r * s_.k + k] = a[r * v.row_stride + k * v.column_stride];
+  }
+  void pack_b(const Operands& in, int64_t index, int64_t first, int64_t last, float* room) const {
+    const MatrixView& v = s_.g.b;
+    const int64_t column = first * gemm_.nr(), n = std::min(s_.n, last * gemm_.nr()) - column;
+    gemm_.pack(in.b + s_.offset(v, index) + column * v.column_stride, v.row_stride, v.column_stride, s_.k, n,
+               in.c ? in.c + column : nullptr, room + gemm_.panel_offset(s_.k, first), static_cast<float>(attrs_.alpha),
+               static_cast<float>(attrs_.beta));
+  }
+  void prepare(ThreadPool& pool, const Operands& in, int64_t index, float* scratch, const float*& a,
+               const float*& b) const {
+    a = in.a + s_.offset(s_.g.a, index);
+    if (a_room_) {
+      const float* from = a;
+      pool.parallel_for(s_.m, 16, [&](int64_t begin, int64_t end) { copy_a(from, begin, end, scratch); });
+      a = scratch;
+    }
+    if (packed_) {
+      b = packed_->data<float>() + s_.b_index(index) * packed_size_;
+      return;
+    }
+    float* room = scratch + a_room_;
+    pool.parallel_for(gemm_.panels(s_.n), 1, [&](int64_t begin, int64_t end) { pack_b(in, index, begin, end, room); });
+    b = room;
+  }
+  void matrix(const Operands& in, int64_t index, float* scratch, float* y, int64_t piece, int64_t pieces) const {
+    const float* a = in.a + s_.offset(s_.g.a, index);
+    if (a_room_) {
+      copy_a(a, 0, s_.m, scratch);
+      a = scratch;
+    }
+    const float* b;
+    if (packed_) {
+      b = packed_->data<float>() + s_.b_index(index) * packed_size_;
+    } else {
+      pack_b(in, index, 0, gemm_.panels(s_.n), scratch + a_room_);
+      b = scratch + a_room_;
+    }
+    multiply(a, b, index, y, piece, pieces);
+  }
+  void multiply(const float* a, const float* b, int64_t index, float* y, int64_t piece, int64_t pieces) const {
+    const Bounds bounds = add_c_ ? activation_bounds({}) : activation_bounds(attrs_.act);
+    split_product(
+        s_.m, gemm_.mr, gemm_.panels(s_.n), piece, pieces, [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) {
+          float* c = y + (index * s_.m + r0) * s_.n;
+          gemm_.run(r1 - r0, s_.n, s_.k, a + r0 * lda(), lda(), b, p0, p1, c, s_.n, nullptr, bounds.lo, bounds.hi);
+          const int64_t column = p0 * gemm_.nr(), n = std::min(s_.n, p1 * gemm_.nr()) - column;
+          if (!add_c_) activate_rows(attrs_.act, c + column, r1 - r0, n, s_.n);
+        });
+  }
+  /// y = act(y + beta c) for a c that is no row.
+  void add(const float* c, float* y) const {
+    const auto beta = static_cast<float>(attrs_.beta);
+    for (int64_t i = 0; i < c_loops_.outer; ++i) {
+      int64_t offset_y, offset_c;
+      c_loops_.at(i, offset_y, offset_c);
+      float* row = y + i * c_loops_.inner;
+      for (int64_t j = 0; j < c_loops_.inner; ++j)
+        row[j] = activate(attrs_.act, row[j] + beta * c[offset_c + j * c_loops_.inner_b]);
+    }
+  }
+
+  MatMulShape s_;
+  const GemmF32& gemm_;
+  MatMulAttrs attrs_;
+  int64_t threads_, slots_ = 1, packed_size_ = 0, a_room_ = 0, b_room_ = 0;
+  bool row_c_ = false, add_c_ = false;
+  BroadcastLoops c_loops_;
+  Packed packed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_matmul_f32(const KernelSpec& spec) {
+  for (size_t i = 0; i < spec.inputs.size(); ++i)
+    if (spec.has(i) && (spec.inputs[i].dtype != DType::kF32 || spec.inputs[i].quant)) return nullptr;
+  if (spec.outputs[0].dtype != DType::kF32 || spec.outputs[0].quant) return nullptr;
+  const auto shape = MatMulShape::make(spec);
+  if (!shape) return nullptr;
+  if (spec.has(2) && spec.inputs[2].shape.rank() > shape->g.output.rank() && !shape->is_row(spec.inputs[2].shape))
+    return nullptr;
+  return std::make_unique<MatMulF32>(*shape, gemm_f32(spec.isa), spec);
+}
+
+}  // namespace smelt
