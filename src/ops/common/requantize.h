@@ -30,6 +30,15 @@ class Requantizer {
   bool wide() const { return wide_; }
   /// The output takes real numbers: use to_real, else to_stored.
   bool real() const { return real_; }
+  /// The output takes stored integers by 32-bit sums, factors and a clamp alone, which the accessors below describe:
+  /// stored = clamp(rescale(sum + bias) + zero). Then faster kernels can do the same.
+  bool integer_only() const { return !real_ && !plain_ && !wide_ && !through_real_; }
+  const std::vector<int64_t>& bias() const { return bias_; }        ///< empty, one, or one a channel
+  const std::vector<float>& factors() const { return factors_; }    ///< repeat along the channels
+  const std::vector<FixedFactor>& fixed() const { return fixed_; }  ///< the same in fixed point
+  int64_t zero() const { return zero_; }
+  int64_t low() const { return low_; }
+  int64_t high() const { return high_ < low_ ? low_ : high_; }
   template <class T>
   void to_real(const T* sums, int64_t rows, float* out) const;
   template <class T>

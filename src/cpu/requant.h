@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "cpu/kernel.h"
+#include "ops/common/enums.h"
+
+namespace smelt {
+
+/// How 32-bit sums become stored 8-bit integers, channel by channel: clamp(rescale(sum) + zero, low, high). Bit-equal
+/// to Requantizer (ops/common/requantize.h), which it is made from.
+struct Requant {
+  Rounding rounding = Rounding::kFloatHalfEven;
+  std::vector<float> factors;        ///< one a channel; behind them zeros for whole vectors
+  std::vector<int32_t> multipliers;  ///< fixed-point rules
+  std::vector<int32_t> shifts;       ///< to the right, >= 0
+  int32_t zero = 0, low = 0, high = 0;
+  bool is_signed = true;      ///< int8, else uint8
+  std::vector<int32_t> bias;  ///< one a channel, to be added to the sums before
+
+  /// nullopt: not this kind of output (then the reference kernel does it). `channels` are those of the output.
+  static std::optional<Requant> make(const KernelSpec& spec, int64_t channels, const Activation& act, Rounding rounding,
+                                     double alpha = 1);
+};
+
+/// Rescales `rows` rows of n sums, `stride` apart; the first is channel `channel`.
+using RequantRows = void (*)(const Requant& r, const int32_t* sums, int64_t stride, int64_t rows, int64_t n,
+                             int64_t channel, uint8_t* out, int64_t out_stride);
+RequantRows requant_rows(Isa isa);
+
+}  // namespace smelt

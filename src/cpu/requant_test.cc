@@ -1,0 +1,70 @@
+#include "cpu/requant.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "ops/common/fixed_point.h"
+
+namespace smelt {
+namespace {
+
+int64_t expected(const Requant& r, int32_t sum, size_t channel) {
+  int64_t q;
+  if (r.rounding == Rounding::kFloatHalfEven)
+    q = static_cast<int64_t>(std::nearbyint(static_cast<float>(sum) * r.factors[channel]));
+  else
+    q = rescale(sum, {r.multipliers[channel], -r.shifts[channel]}, r.rounding);
+  return std::clamp<int64_t>(q + r.zero, r.low, r.high);
+}
+
+TEST(Requant, EveryLevelRoundsLikeTheReference) {
+  constexpr int64_t kChannels = 37, kRows = 200;
+  std::mt19937 gen(7);
+  for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle})
+    for (bool is_signed : {true, false}) {
+      Requant r;
+      r.rounding = rounding;
+      r.is_signed = is_signed;
+      r.zero = is_signed ? -3 : 130;
+      r.low = is_signed ? -128 : 0;
+      r.high = is_signed ? 127 : 251;
+      r.factors.resize(kChannels + 64);
+      r.multipliers.resize(kChannels + 64);
+      r.shifts.resize(kChannels + 64);
+      for (size_t c = 0; c < kChannels; ++c) {
+        // Factors from 1/2 down to 2^-31, some of them powers of two, where ties are common.
+        const double factor = std::ldexp(c % 3 ? 0.5 + 0.5 * (gen() / 4294967296.0) : 0.5, -static_cast<int>(c % 32));
+        const FixedFactor fixed = fixed_factor(factor);
+        r.factors[c] = static_cast<float>(factor);
+        r.multipliers[c] = fixed.multiplier;
+        r.shifts[c] = -fixed.shift;
+      }
+      std::vector<int32_t> sums(kChannels * kRows);
+      for (size_t i = 0; i < sums.size(); ++i) {
+        const int range = static_cast<int>(i / kChannels % 31);
+        sums[i] = static_cast<int32_t>(gen()) >> range;
+      }
+      for (size_t c = 0; c < kChannels; ++c) {
+        sums[c] = std::numeric_limits<int32_t>::min();
+        sums[kChannels + c] = std::numeric_limits<int32_t>::max();
+        sums[2 * kChannels + c] = 0;
+        sums[3 * kChannels + c] = c % 2 ? -1 : 1;
+      }
+      for (int level = 0; level <= static_cast<int>(best_isa()); ++level) {
+        std::vector<uint8_t> out(sums.size());
+        requant_rows(static_cast<Isa>(level))(r, sums.data(), kChannels, kRows, kChannels, 0, out.data(), kChannels);
+        for (size_t i = 0; i < sums.size(); ++i) {
+          const int got = is_signed ? static_cast<int8_t>(out[i]) : out[i];
+          ASSERT_EQ(got, expected(r, sums[i], i % kChannels))
+              << to_string(rounding) << ' ' << to_string(static_cast<Isa>(level)) << " sum " << sums[i] << " channel "
+              << i % kChannels << " shift " << r.shifts[i % kChannels];
+        }
+      }
+    }
+}
+
+}  // namespace
+}  // namespace smelt
