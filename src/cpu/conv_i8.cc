@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "base/cat.h"
+#include "cpu/conv_shape.h"
+#include "cpu/gemm_i8.h"
+#include "cpu/kernel.h"
+#include "cpu/quantized.h"
+#include "cpu/requant.h"
+
+namespace smelt {
+namespace {
+
+/// Integer convolution: rows of patches times packed filters. Channels-first images are turned around before and after.
+class ConvI8 final : public Kernel {
+ public:
+  ConvI8(const ConvShape& g, const QuantizedPair& q, Requant requant, const KernelSpec& spec)
+      : g_(g),
+        q_(q),
+        requant_(std::move(requant)),
+        rescale_(requant_rows(spec.isa)),
+        threads_(std::max(spec.threads, 1)) {
+    std::vector<int16_t> weights = ordered_filter(*spec.constant(1));
+    fits_ = fits_int8(weights);
+    gemm_ = &gemm_i8(spec.isa, fits_);
+    const Tensor* bias = spec.constant(2);
+    packed_ = spec.packs.get(spec.constant(1)->raw(), key(bias ? bias->raw() : nullptr), [&] { return pack(weights); });
+    lda_ = gemm_->a_row_bytes(g.depth());
+    block_ = std::max<int64_t>(1, 128 * 1024 / std::max<int64_t>(1, lda_ * gemm_->mr)) * gemm_->mr;
+    if (threads_ > 1) {
+      const int64_t share = g.batch * g.out_pixels() / (threads_ * 2);
+      block_ = std::min(block_, std::max(gemm_->mr, share / gemm_->mr * gemm_->mr));
+    }
+    // Unsigned pointwise images need no preparation.
+    direct_ = g.pointwise() && gemm_->bytes && !q.x_signed && g.c_in % 4 == 0;
+    patches_ = direct_ ? 0 : align(block_ * lda_);
+    raw_ = g.pointwise() ? 0 : align(block_ * g.depth());
+    if (!g.channels_last) {
+      turned_in_ = align(g.in_pixels() * g.all_in());
+      turned_out_ = align(g.out_pixels() * g.all_out());
+    }
+  }
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(threads_ * (patches_ + raw_) + turned_in_ + turned_out_);
+  }
+  Status run(KernelContext& ctx) const override {
+    const auto* x = ctx.input(0).data<uint8_t>();
+    auto* y = ctx.output(0).data<uint8_t>();
+    uint8_t* scratch = nullptr;
+    if (const size_t bytes = scratch_bytes()) {
+      scratch = static_cast<uint8_t*>(ctx.scratch(bytes));
+      if (!scratch) return Error(ErrorCode::kLimit, "no memory for the patches of a convolution");
+    }
+    uint8_t* const turned_in = scratch + threads_ * (patches_ + raw_);
+    uint8_t* const turned_out = turned_in + turned_in_;
+    for (int64_t image = 0; image < g_.batch; ++image) {
+      const uint8_t* from = x + image * g_.in_pixels() * g_.all_in();
+      uint8_t* to = y + image * g_.out_pixels() * g_.all_out();
+      if (turned_in_) {
+        transpose_bytes(ctx.threads(), from, g_.all_in(), g_.in_pixels(), turned_in);
+        image_rows(ctx.threads(), turned_in, turned_out, scratch);
+        transpose_bytes(ctx.threads(), turned_out, g_.out_pixels(), g_.all_out(), to);
+      } else {
+        image_rows(ctx.threads(), from, to, scratch);
+      }
+    }
+    return Ok();
+  }
+
+ private:
+  static int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
+  /// Weights minus zero points as [output][tap][channel].
+  std::vector<int16_t> ordered_filter(const Tensor& filter) const {
+    std::vector<int16_t> out(static_cast<size_t>(g_.all_out() * g_.depth()));
+    int16_t* to = out.data();
+    const auto* stored = filter.data<uint8_t>();
+    for (int64_t o = 0; o < g_.all_out(); ++o)
+      for (int64_t t = 0; t < g_.taps(); ++t)
+        for (int64_t i = 0; i < g_.c_in; ++i)
+          *to++ = q_.weight(stored[o * g_.filter_o + i * g_.filter_i + t * g_.filter_s], o);
+    return out;
+  }
+  std::string key(const void* bias) const {
+    return Cat("conv_i8 ", g_.groups, ' ', g_.c_in, ' ', g_.c_out, ' ', g_.taps(), ' ', g_.filter_o, ' ', g_.filter_i,
+               ' ', gemm_->bytes, ' ', gemm_->lanes, ' ', q_.x_zero, ' ', q_.x_signed, ' ',
+               reinterpret_cast<uintptr_t>(bias));
+  }
+  Packed pack(const std::vector<int16_t>& weights) const {
+    const int64_t group = gemm_->packed_bytes(g_.depth(), g_.c_out);
+    auto packed = std::make_shared<AlignedBytes>(static_cast<size_t>(group * g_.groups));
+    for (int64_t i = 0; i < g_.groups; ++i)
+      gemm_->pack(weights.data() + i * g_.c_out * g_.depth(), g_.depth(), g_.c_out, requant_.bias.data() + i * g_.c_out,
+                  GemmI8::byte_zero(q_.x_signed, q_.x_zero), packed->data<char>() + i * group);
+    return packed;
+  }
+  void image_rows(ThreadPool& pool, const uint8_t* x, uint8_t* y, uint8_t* scratch) const {
+    const int64_t blocks = (g_.out_pixels() + block_ - 1) / block_, slots = std::min(threads_, blocks);
+    pool.parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slot = begin; slot < end; ++slot)
+        for (int64_t b = blocks * slot / slots; b < blocks * (slot + 1) / slots; ++b)
+          block(x, y, b, scratch + slot * (patches_ + raw_));
+    });
+  }
+  void block(const uint8_t* x, uint8_t* y, int64_t index, uint8_t* scratch) const {
+    const int64_t first = index * block_, last = std::min(first + block_, g_.out_pixels()), rows = last - first;
+    for (int64_t group = 0; group < g_.groups; ++group) {
+      const void* a = scratch;
+      int64_t lda = lda_;
+      if (direct_) {
+        a = x + first * g_.all_in() + group * g_.c_in;
+        lda = g_.all_in();
+      } else if (g_.pointwise()) {
+        gemm_->convert(x + first * g_.all_in() + group * g_.c_in, g_.all_in(), rows, g_.c_in, q_.x_signed, q_.x_zero,
+                       scratch, lda_);
+      } else {
+        uint8_t* raw = scratch + patches_;
+        im2col_rows<uint8_t>(g_, x + group * g_.c_in, first, last, static_cast<uint8_t>(q_.x_zero), raw, g_.depth());
+        gemm_->convert(raw, g_.depth(), rows, g_.depth(), q_.x_signed, q_.x_zero, scratch, lda_);
+      }
+      const void* packed = packed_->data<char>() + group * gemm_->packed_bytes(g_.depth(), g_.c_out);
+      uint8_t* to = y + first * g_.all_out() + group * g_.c_out;
+      gemm_->run(rows, g_.c_out, g_.depth(), a, lda, packed, 0, gemm_->panels(g_.c_out),
+                 [&](const int32_t* sums, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
+                   rescale_(requant_, sums, gemm_->nr(), n_rows, n, group * g_.c_out + column,
+                            to + row * g_.all_out() + column, g_.all_out());
+                 });
+    }
+  }
+
+  ConvShape g_;
+  QuantizedPair q_;
+  Requant requant_;
+  RequantRows rescale_;
+  int64_t threads_, lda_ = 0, block_ = 1, patches_ = 0, raw_ = 0, turned_in_ = 0, turned_out_ = 0;
+  bool fits_ = false, direct_ = false;
+  const GemmI8* gemm_ = nullptr;
+  Packed packed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_conv_i8(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvAttrs>();
+  const auto g = ConvShape::make(spec);
+  if (!g || !spec.constant(1) || spec.outputs[0].shape.elements() == 0) return nullptr;
+  const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
+  const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, g->all_out());
+  if (!q) return nullptr;
+  auto requant = Requant::make(spec, g->all_out(), attrs.act, attrs.rounding);
+  if (!requant) return nullptr;
+  return std::make_unique<ConvI8>(*g, *q, std::move(*requant), spec);
+}
+
+}  // namespace smelt

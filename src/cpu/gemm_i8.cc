@@ -1,0 +1,193 @@
+#include "cpu/gemm_i8.h"
+
+#include <cstring>
+
+#include "cpu/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/gemm_i8.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using DI = hn::ScalableTag<int32_t>;
+using DS = hn::ScalableTag<int16_t>;
+using VI = hn::Vec<DI>;
+using VS = hn::Vec<DS>;
+
+/// sum[i] + a[2i] * b[2i] + a[2i+1] * b[2i+1], exact.
+HWY_INLINE VI multiply_pairs(VS a, VS b, VI sum) {
+#if HWY_TARGET == HWY_AVX3
+  return VI{_mm512_add_epi32(sum.raw, _mm512_madd_epi16(a.raw, b.raw))};
+#elif HWY_TARGET == HWY_AVX2
+  return VI{_mm256_add_epi32(sum.raw, _mm256_madd_epi16(a.raw, b.raw))};
+#elif HWY_TARGET == HWY_SSE4
+  return VI{_mm_add_epi32(sum.raw, _mm_madd_epi16(a.raw, b.raw))};
+#else
+  const DI d;
+  const VI ai = hn::BitCast(d, a), bi = hn::BitCast(d, b);
+  const VI even = hn::Mul(hn::ShiftRight<16>(hn::ShiftLeft<16>(ai)), hn::ShiftRight<16>(hn::ShiftLeft<16>(bi)));
+  return hn::Add(sum, hn::Add(even, hn::Mul(hn::ShiftRight<16>(ai), hn::ShiftRight<16>(bi))));
+#endif
+}
+
+template <int MR, int NV>
+void short_tile(const void* a, ptrdiff_t lda, const void* panel, ptrdiff_t steps, int32_t* HWY_RESTRICT sums) {
+  const DI d;
+  const DS ds;
+  constexpr ptrdiff_t L = HWY_MAX_BYTES / 4;
+  constexpr int kGroups = (MR + 2) / 3;
+  const auto* HWY_RESTRICT b = static_cast<const int32_t*>(panel);
+  VI acc[MR][NV];
+#pragma GCC unroll 16
+  for (int m = 0; m < MR; ++m)
+#pragma GCC unroll 2
+    for (int j = 0; j < NV; ++j) acc[m][j] = hn::Load(d, b + j * L);
+  b += NV * L;
+  const char* rows[kGroups];
+#pragma GCC unroll 5
+  for (int g = 0; g < kGroups; ++g) rows[g] = static_cast<const char*>(a) + g * 3 * lda;
+  for (ptrdiff_t i = 0; i < steps; ++i) {
+    VS bv[NV];
+#pragma GCC unroll 2
+    for (int j = 0; j < NV; ++j) bv[j] = hn::BitCast(ds, hn::Load(d, b + j * L));
+#pragma GCC unroll 16
+    for (int m = 0; m < MR; ++m) {
+      int32_t pair;
+      std::memcpy(&pair, rows[m / 3] + lda * (m % 3), 4);
+      const VS av = hn::BitCast(ds, hn::Set(d, pair));
+#pragma GCC unroll 2
+      for (int j = 0; j < NV; ++j) acc[m][j] = multiply_pairs(av, bv[j], acc[m][j]);
+    }
+    b += NV * L;
+#pragma GCC unroll 5
+    for (int g = 0; g < kGroups; ++g) rows[g] += 4;
+  }
+#pragma GCC unroll 16
+  for (int m = 0; m < MR; ++m)
+#pragma GCC unroll 2
+    for (int j = 0; j < NV; ++j) hn::Store(acc[m][j], d, sums + m * 2 * L + j * L);
+}
+
+void bytes_to_shorts(const uint8_t* x, int64_t n, bool is_signed, int32_t zero, int16_t* out) {
+  const DS d;
+  const hn::Rebind<uint8_t, DS> d8;
+  const hn::Rebind<int8_t, DS> di8;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const VS vz = hn::Set(d, static_cast<int16_t>(zero));
+  int64_t i = 0;
+  if (is_signed) {
+    for (; i + lanes <= n; i += lanes)
+      hn::StoreU(hn::Sub(hn::PromoteTo(d, hn::LoadU(di8, reinterpret_cast<const int8_t*>(x + i))), vz), d, out + i);
+    for (; i < n; ++i) out[i] = static_cast<int16_t>(static_cast<int8_t>(x[i]) - zero);
+  } else {
+    for (; i + lanes <= n; i += lanes) hn::StoreU(hn::Sub(hn::PromoteTo(d, hn::LoadU(d8, x + i)), vz), d, out + i);
+    for (; i < n; ++i) out[i] = static_cast<int16_t>(x[i] - zero);
+  }
+}
+
+void flip_sign_bits(const uint8_t* x, int64_t n, uint8_t* out) {
+  const hn::ScalableTag<uint8_t> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto flip = hn::Set(d, 0x80);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::Xor(hn::LoadU(d, x + i), flip), d, out + i);
+  for (; i < n; ++i) out[i] = x[i] ^ 0x80;
+}
+
+#if HWY_MAX_BYTES >= 64
+constexpr int kRows = 12;
+#else
+constexpr int kRows = 6;
+#endif
+
+template <int MR>
+void fill_tiles(GemmI8& g) {
+  g.tiles[0][MR - 1] = short_tile<MR, 1>;
+  g.tiles[1][MR - 1] = short_tile<MR, 2>;
+  if constexpr (MR > 1) fill_tiles<MR - 1>(g);
+}
+
+GemmI8 make_gemm_i8() {
+  GemmI8 g;
+  g.mr = kRows;
+  g.lanes = HWY_MAX_BYTES / 4;
+  fill_tiles<kRows>(g);
+  g.to_shorts = bytes_to_shorts;
+  g.flip_signs = flip_sign_bits;
+  return g;
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt {
+namespace {
+
+struct Forms {
+  GemmI8 bytes, shorts;
+};
+
+Forms make_forms(Isa isa) {
+  Forms f;
+  f.shorts = f.bytes = SMELT_FOR_LEVEL(isa, make_gemm_i8)();
+#if defined(__x86_64__)
+  if (isa == Isa::kVnni) fill_vnni_tiles(f.bytes, f.shorts);
+#endif
+  return f;
+}
+
+}  // namespace
+
+const GemmI8& gemm_i8(Isa isa, bool fits) {
+  static const Forms forms[] = {make_forms(Isa::kBaseline), make_forms(Isa::kAvx2), make_forms(Isa::kAvx512),
+                                make_forms(Isa::kVnni)};
+  const Forms& f = forms[static_cast<int>(isa)];
+  return fits ? f.bytes : f.shorts;
+}
+
+void GemmI8::pack(const int16_t* weights, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero,
+                  void* packed) const {
+  const int64_t group = per_step(), count = steps(k);
+  for (int64_t p = 0; p < panels(n); ++p) {
+    const int64_t w = width(n, p), first = p * nr(), used = std::min(w, n - first);
+    auto* addends = reinterpret_cast<uint32_t*>(static_cast<char*>(packed) + panel_offset(k, p));
+    for (int64_t j = 0; j < w; ++j) {
+      const int16_t* column = weights + (first + j) * k;
+      uint32_t sum = 0;
+      for (int64_t i = 0; i < count * group; ++i) {
+        const int16_t value = j < used && i < k ? column[i] : int16_t{0};
+        sum += static_cast<uint32_t>(static_cast<int32_t>(value));
+        char* to = reinterpret_cast<char*>(addends + w) + ((i / group) * w + j) * 4;
+        if (bytes)
+          reinterpret_cast<int8_t*>(to)[i % 4] = static_cast<int8_t>(value);
+        else
+          reinterpret_cast<int16_t*>(to)[i % 2] = value;
+      }
+      addends[j] = (bias && j < used ? static_cast<uint32_t>(bias[first + j]) : 0u) -
+                   (bytes ? sum * static_cast<uint32_t>(a_zero) : 0u);
+    }
+  }
+}
+
+void GemmI8::convert(const uint8_t* x, int64_t ldx, int64_t rows, int64_t k, bool is_signed, int32_t zero, void* a,
+                     int64_t lda) const {
+  if (ldx == k && lda == k * (bytes ? 1 : 2)) {  // no gaps: one long row
+    k *= rows;
+    rows = 1;
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    char* to = static_cast<char*>(a) + r * lda;
+    if (!bytes)
+      to_shorts(x + r * ldx, k, is_signed, zero, reinterpret_cast<int16_t*>(to));
+    else if (is_signed)
+      flip_signs(x + r * ldx, k, reinterpret_cast<uint8_t*>(to));
+    else
+      std::memcpy(to, x + r * ldx, static_cast<size_t>(k));
+  }
+}
+
+}  // namespace smelt
+#endif

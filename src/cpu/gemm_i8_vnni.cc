@@ -1,0 +1,73 @@
+// Tiles of AVX-512 VNNI. Highway's release has no such target: intrinsics in functions of their own attributes.
+#if defined(__x86_64__)
+#include <hwy/base.h>
+#include <immintrin.h>
+
+#include "cpu/gemm_i8.h"
+
+HWY_PUSH_ATTRIBUTES("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
+namespace smelt {
+namespace {
+
+struct ByteProducts {
+  static __m512i multiply(__m512i sum, __m512i a, __m512i b) { return _mm512_dpbusd_epi32(sum, a, b); }
+};
+struct ShortProducts {
+  static __m512i multiply(__m512i sum, __m512i a, __m512i b) { return _mm512_dpwssd_epi32(sum, a, b); }
+};
+
+template <class P, int MR, int NV>
+void vnni_tile(const void* a, ptrdiff_t lda, const void* panel, ptrdiff_t steps, int32_t* __restrict sums) {
+  constexpr int kGroups = (MR + 2) / 3;
+  const char* b = static_cast<const char*>(panel);
+  __m512i acc[MR][NV];
+#pragma GCC unroll 16
+  for (int m = 0; m < MR; ++m)
+#pragma GCC unroll 2
+    for (int j = 0; j < NV; ++j) acc[m][j] = _mm512_load_si512(b + j * 64);
+  b += NV * 64;
+  const char* rows[kGroups];
+#pragma GCC unroll 5
+  for (int g = 0; g < kGroups; ++g) rows[g] = static_cast<const char*>(a) + g * 3 * lda;
+  for (ptrdiff_t i = 0; i < steps; ++i) {
+    __m512i bv[NV];
+#pragma GCC unroll 2
+    for (int j = 0; j < NV; ++j) bv[j] = _mm512_load_si512(b + j * 64);
+#pragma GCC unroll 16
+    for (int m = 0; m < MR; ++m) {
+      int group;
+      __builtin_memcpy(&group, rows[m / 3] + lda * (m % 3), 4);
+      const __m512i av = _mm512_set1_epi32(group);
+#pragma GCC unroll 2
+      for (int j = 0; j < NV; ++j) acc[m][j] = P::multiply(acc[m][j], av, bv[j]);
+    }
+    b += NV * 64;
+#pragma GCC unroll 5
+    for (int g = 0; g < kGroups; ++g) rows[g] += 4;
+  }
+#pragma GCC unroll 16
+  for (int m = 0; m < MR; ++m)
+#pragma GCC unroll 2
+    for (int j = 0; j < NV; ++j) _mm512_store_si512(sums + m * 32 + j * 16, acc[m][j]);
+}
+
+template <class P, int MR>
+void fill(GemmI8& g) {
+  g.tiles[0][MR - 1] = vnni_tile<P, MR, 1>;
+  g.tiles[1][MR - 1] = vnni_tile<P, MR, 2>;
+  if constexpr (MR > 1) fill<P, MR - 1>(g);
+}
+
+}  // namespace
+
+void fill_vnni_tiles(GemmI8& bytes, GemmI8& shorts) {
+  bytes.mr = shorts.mr = 14;
+  bytes.lanes = shorts.lanes = 16;
+  bytes.bytes = true;
+  fill<ByteProducts, 14>(bytes);
+  fill<ShortProducts, 14>(shorts);
+}
+
+}  // namespace smelt
+HWY_POP_ATTRIBUTES
+#endif
