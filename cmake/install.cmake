@@ -1,5 +1,21 @@
-install(TARGETS smelt_command smelt_shared smelt_static
-  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
+# cmake --install: the command, both libraries, public headers, find_package(smelt) and pkg-config.
+include(CMakePackageConfigHelpers)
+
+set(SMELT_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/smelt)
+
+set_target_properties(smelt_shared PROPERTIES EXPORT_NAME smelt)
+set_target_properties(smelt_static PROPERTIES EXPORT_NAME smelt_static)
+add_library(smelt::smelt ALIAS smelt_shared)
+
+install(TARGETS smelt_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(TARGETS smelt_shared smelt_static EXPORT smelt_targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/smelt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(EXPORT smelt_targets NAMESPACE smelt:: DESTINATION ${SMELT_CMAKE_DIR} FILE smelt-targets.cmake)
+configure_package_config_file(cmake/smelt-config.cmake.in ${CMAKE_BINARY_DIR}/smelt-config.cmake INSTALL_DESTINATION ${SMELT_CMAKE_DIR})
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/smelt-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/smelt-config.cmake ${CMAKE_BINARY_DIR}/smelt-config-version.cmake DESTINATION ${SMELT_CMAKE_DIR})
+configure_file(cmake/smelt.pc.in ${CMAKE_BINARY_DIR}/smelt.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/smelt.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+install(FILES completions/smelt.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME smelt)

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "smelt/export.h"
 #include "smelt/result.h"
 #include "smelt/tensor.h"
 
@@ -40,7 +41,7 @@ struct LoadOptions {
 };
 
 /// A loaded model: an immutable graph with constants that view the mapped file. Cheap to copy, thread-safe.
-class Model {
+class SMELT_API Model {
  public:
   /// Recognises the format by content and maps the file.
   static Result<Model> load(const std::string& path, const LoadOptions& options = {});
@@ -90,7 +91,7 @@ struct ProfileEntry {
 };
 
 /// A compiled model. Keeps state (variables) between runs. One run at a time; sessions of one model run side by side.
-class Session {
+class SMELT_API Session {
  public:
   static Result<Session> create(const Model& model, const SessionOptions& options = {});
   Session(Session&&) noexcept;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "smelt/export.h"
 #include "smelt/result.h"
 
 namespace smelt {
@@ -44,16 +45,16 @@ enum class DType : uint8_t {
   kC128,
 };
 
-const char* to_string(DType dtype);  ///< "float32", "int8", ...
-int bit_width(DType dtype);          ///< bits of one element as stored; 0 for kString and kInvalid
-bool is_float(DType dtype);          ///< any real floating-point type, the 8- and 4-bit ones included
-bool is_integer(DType dtype);        ///< any integer type, kBool excluded
-bool is_signed_integer(DType dtype);
-bool is_complex(DType dtype);
+SMELT_API const char* to_string(DType dtype);  ///< "float32", "int8", ...
+SMELT_API int bit_width(DType dtype);          ///< bits of one element as stored; 0 for kString and kInvalid
+SMELT_API bool is_float(DType dtype);          ///< any real floating-point type, the 8- and 4-bit ones included
+SMELT_API bool is_integer(DType dtype);        ///< any integer type, kBool excluded
+SMELT_API bool is_signed_integer(DType dtype);
+SMELT_API bool is_complex(DType dtype);
 
 /// Dimensions of a tensor. Rank at most kMaxRank. A dimension of -1 is unknown (only in types of graph values,
 /// never in a Tensor).
-class Shape {
+class SMELT_API Shape {
  public:
   static constexpr int kMaxRank = 16;
   Shape() = default;
@@ -102,7 +103,7 @@ enum class Rounding : uint8_t {
   kFixedSingle,    ///< fixed-point multiplier, one rounding (TFLite FULLY_CONNECTED)
 };
 
-const char* to_string(Rounding rounding);
+SMELT_API const char* to_string(Rounding rounding);
 
 /// Affine quantization of a value: real = scale * (stored - zero_point).
 struct Quantization {
@@ -132,7 +133,7 @@ using QuantPtr = std::shared_ptr<const Quantization>;
 
 /// A dense row-major array. Copies share the storage; the storage is freed, or the mapped file released,
 /// with the last copy. kString tensors hold std::string elements.
-class Tensor {
+class SMELT_API Tensor {
  public:
   Tensor() = default;
   /// Owned zero-filled storage. Precondition: shape has known dimensions and its byte size fits in memory.

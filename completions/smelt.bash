@@ -1,0 +1,27 @@
+# Bash completion of the smelt command.
+_smelt() {
+  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
+  local common="--help"
+  if [ "$COMP_CWORD" -eq 1 ]; then
+    COMPREPLY=($(compgen -W "run inspect bench verify bundle --help --help-all" -- "$cur"))
+    return
+  fi
+  case "$prev" in
+    --backend) COMPREPLY=($(compgen -W "reference cpu vulkan" -- "$cur")); return ;;
+    --format) COMPREPLY=($(compgen -W "bp04 bp08" -- "$cur")); return ;;
+    --output-dir) COMPREPLY=($(compgen -d -- "$cur")); return ;;
+    --threads|--invokes|--seed|--top|--mean|--std|--runs|--warmup|--method|--limit-memory|--limit-seconds|--rtol|--atol) return ;;
+  esac
+  if [[ $cur == -* ]]; then
+    case "$command" in
+      run) COMPREPLY=($(compgen -W "$common --input --output-dir --backend --threads --invokes --method --data --seed --limit-memory --limit-seconds --image --labels --top --mean --std" -- "$cur")) ;;
+      inspect) COMPREPLY=($(compgen -W "$common --json --html --nodes --data --backend" -- "$cur")) ;;
+      bench) COMPREPLY=($(compgen -W "$common --input --backend --threads --runs --warmup --method --data --seed --profile --json" -- "$cur")) ;;
+      verify) COMPREPLY=($(compgen -W "$common --backend --rtol --atol --threads" -- "$cur")) ;;
+      bundle) COMPREPLY=($(compgen -W "$common --method --inputs --expected --record --format" -- "$cur")) ;;
+    esac
+    return
+  fi
+  COMPREPLY=($(compgen -f -- "$cur"))
+}
+complete -o filenames -F _smelt smelt
