@@ -1,0 +1,221 @@
+#include <algorithm>
+
+#include "ops/common/gemm.h"
+#include "ops/common/operands.h"
+#include "ops/matmul/einsum_equation.h"
+#include "ops/matmul/matmul.h"
+
+namespace smelt {
+namespace {
+
+/// An operand or intermediate result: dense, with distinct labels.
+template <class T>
+struct Term {
+  std::vector<int> labels;
+  std::vector<int64_t> sizes;
+  const T* data = nullptr;
+  int64_t elements() const {
+    int64_t n = 1;
+    for (int64_t s : sizes) n *= s;
+    return n;
+  }
+};
+
+bool holds(const std::vector<int>& labels, int label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
+
+/// Product of sizes as a checked number.
+Result<int64_t> product(const std::vector<int64_t>& sizes) {
+  int64_t n = 1;
+  for (int64_t s : sizes)
+    if (__builtin_mul_overflow(n, s, &n) || n > (int64_t{1} << 40)) return LimitReached("an einsum is too large");
+  return n;
+}
+
+/// Reads `from` with the given strides over `sizes`, then sums over the trailing `sum_dims` dimensions.
+template <class T>
+Result<const T*> gather(KernelContext& ctx, const T* from, const std::vector<int64_t>& sizes,
+                        const std::vector<int64_t>& strides, size_t sum_dims) {
+  const size_t kept = sizes.size() - sum_dims;
+  SMELT_ASSIGN(const int64_t outer, product({sizes.begin(), sizes.begin() + static_cast<long>(kept)}));
+  SMELT_ASSIGN(const int64_t inner, product({sizes.begin() + static_cast<long>(kept), sizes.end()}));
+  SMELT_ASSIGN(T* const out, scratch_array<T>(ctx, outer));
+  std::vector<int64_t> at(sizes.size(), 0);
+  int64_t offset = 0;
+  for (int64_t o = 0; o < outer; ++o) {
+    T sum{};
+    for (int64_t i = 0; i < inner; ++i) {
+      sum += from[offset];
+      const size_t stop = i + 1 == inner ? 0 : kept;
+      for (size_t d = sizes.size(); d-- > stop;) {
+        offset += strides[d];
+        if (++at[d] < sizes[d]) break;
+        offset -= strides[d] * sizes[d];
+        at[d] = 0;
+      }
+    }
+    out[o] = sum;
+  }
+  return static_cast<const T*>(out);
+}
+
+/// Brings a term to the label order `wanted` (a subset of its labels); the others are summed.
+template <class T>
+Result<Term<T>> arranged(KernelContext& ctx, const Term<T>& t, const std::vector<int>& wanted) {
+  if (t.labels == wanted) return t;
+  std::vector<int64_t> own(t.labels.size(), 1);
+  for (size_t d = own.size(); d-- > 1;) own[d - 1] = own[d] * t.sizes[d];
+  Term<T> r;
+  std::vector<int64_t> sizes, strides;
+  const auto take = [&](int label) {
+    const size_t d = static_cast<size_t>(std::find(t.labels.begin(), t.labels.end(), label) - t.labels.begin());
+    sizes.push_back(t.sizes[d]);
+    strides.push_back(own[d]);
+  };
+  for (int label : wanted) take(label);
+  r.labels = wanted;
+  r.sizes = sizes;
+  size_t sums = 0;
+  for (int label : t.labels)
+    if (!holds(wanted, label)) {
+      take(label);
+      ++sums;
+    }
+  SMELT_ASSIGN(r.data, gather(ctx, t.data, sizes, strides, sums));
+  return r;
+}
+
+/// An operand as a term: repeated labels read the diagonal, broadcast dimensions of extent 1 are dropped.
+template <class T>
+Result<Term<T>> term_of(KernelContext& ctx, const Tensor& t, const std::vector<int>& labels, const LabelSizes& all) {
+  SMELT_ASSIGN(const T* const data, operand<T>(ctx, t));
+  const Shape strides = t.shape().strides();
+  Term<T> r;
+  std::vector<int64_t> steps;
+  bool plain = true;
+  for (size_t d = 0; d < labels.size(); ++d) {
+    const int64_t size = t.dim(static_cast<int>(d)), stride = strides[static_cast<int>(d)];
+    if (size == 1 && all.of(labels[d]) != 1) continue;
+    const auto it = std::find(r.labels.begin(), r.labels.end(), labels[d]);
+    if (it != r.labels.end()) {
+      steps[static_cast<size_t>(it - r.labels.begin())] += stride;
+      plain = false;
+      continue;
+    }
+    r.labels.push_back(labels[d]);
+    r.sizes.push_back(size);
+    steps.push_back(stride);
+  }
+  r.data = data;
+  if (!plain) {
+    SMELT_ASSIGN(r.data, gather(ctx, data, r.sizes, steps, 0));
+  }
+  return r;
+}
+
+/// Sum of products of two terms, keeping the labels in `needed`.
+template <class T>
+Result<Term<T>> contracted(KernelContext& ctx, const Term<T>& a, const Term<T>& b, const std::vector<int>& needed) {
+  std::vector<int> batch, rows, columns, inner;
+  for (int label : a.labels) {
+    const bool shared = holds(b.labels, label), kept = holds(needed, label);
+    if (shared) (kept ? batch : inner).push_back(label);
+    if (!shared && kept) rows.push_back(label);
+  }
+  for (int label : b.labels)
+    if (!holds(a.labels, label) && holds(needed, label)) columns.push_back(label);
+  const auto joined = [](std::vector<int> x, const std::vector<int>& y, const std::vector<int>& z) {
+    x.insert(x.end(), y.begin(), y.end());
+    x.insert(x.end(), z.begin(), z.end());
+    return x;
+  };
+  SMELT_ASSIGN(const Term<T> left, arranged(ctx, a, joined(batch, rows, inner)));
+  SMELT_ASSIGN(const Term<T> right, arranged(ctx, b, joined(batch, inner, columns)));
+  const auto extent = [](const Term<T>& t, size_t from, size_t count) {
+    int64_t n = 1;
+    for (size_t i = from; i < from + count; ++i) n *= t.sizes[i];
+    return n;
+  };
+  const int64_t batches = extent(left, 0, batch.size()), m = extent(left, batch.size(), rows.size());
+  const int64_t k = extent(left, batch.size() + rows.size(), inner.size());
+  const int64_t n = extent(right, batch.size() + inner.size(), columns.size());
+  Term<T> r;
+  r.labels = joined(batch, rows, columns);
+  r.sizes.assign(left.sizes.begin(), left.sizes.begin() + static_cast<long>(batch.size() + rows.size()));
+  r.sizes.insert(r.sizes.end(), right.sizes.begin() + static_cast<long>(batch.size() + inner.size()),
+                 right.sizes.end());
+  SMELT_ASSIGN(const int64_t total, product(r.sizes));
+  SMELT_ASSIGN(T* const out, scratch_array<T>(ctx, total));
+  std::fill_n(out, total, T{});
+  for (int64_t i = 0; i < batches; ++i) {
+    SMELT_TRY(ctx.tick());
+    gemm_accumulate(m, n, k, left.data + i * m * k, k, right.data + i * k * n, n, out + i * m * n, n);
+  }
+  r.data = out;
+  return r;
+}
+
+/// Labels that later terms or the output still need.
+std::vector<int> needed_after(const EinsumEquation& e, size_t next) {
+  std::vector<int> needed = e.output;
+  for (size_t i = next; i < e.operands.size(); ++i)
+    needed.insert(needed.end(), e.operands[i].begin(), e.operands[i].end());
+  return needed;
+}
+
+template <class T>
+Status einsum(KernelContext& ctx, const EinsumEquation& e, const LabelSizes& sizes) {
+  SMELT_ASSIGN(Term<T> result, term_of<T>(ctx, ctx.input(0), e.operands[0], sizes));
+  for (int i = 1; i < ctx.inputs(); ++i) {
+    const auto at = static_cast<size_t>(i);
+    SMELT_ASSIGN(const Term<T> next, term_of<T>(ctx, ctx.input(i), e.operands[at], sizes));
+    SMELT_ASSIGN(result, contracted(ctx, result, next, needed_after(e, at + 1)));
+  }
+  // An output label of extent 1 may have been dropped nowhere, but a broadcast one may be missing from the result.
+  std::vector<int> present;
+  for (int label : e.output)
+    if (holds(result.labels, label)) present.push_back(label);
+  SMELT_ASSIGN(const Term<T> ordered, arranged(ctx, result, present));
+  if (ordered.elements() != ctx.output(0).elements()) return Internal("an einsum lost a dimension");
+  store(ordered.data, ctx.output(0));
+  return Ok();
+}
+
+}  // namespace
+
+Status infer_Einsum(InferContext& ctx) {
+  ValueType y = ValueType::tensor(ctx.input(0).dtype);
+  std::vector<int> ranks;
+  std::vector<Shape> shapes;
+  for (int i = 0; i < ctx.inputs(); ++i) {
+    if (!ctx.has(i)) return InvalidModel("an operand of Einsum is absent");
+    if (!ctx.input(i).ranked) break;
+    ranks.push_back(ctx.input(i).shape.rank());
+    shapes.push_back(ctx.input(i).shape);
+  }
+  if (static_cast<int>(ranks.size()) == ctx.inputs()) {
+    SMELT_ASSIGN(const EinsumEquation e, parse_einsum(ctx.attrs<EinsumAttrs>().equation, ranks));
+    SMELT_ASSIGN(const LabelSizes sizes, einsum_sizes(e, shapes));
+    y.ranked = true;
+    for (int label : e.output) y.shape.push_back(sizes.of(label));
+  }
+  ctx.set(0, std::move(y));
+  return Ok();
+}
+
+Status reference_Einsum(KernelContext& ctx) {
+  std::vector<int> ranks;
+  std::vector<Shape> shapes;
+  Compute widest = compute_of(ctx.input(0).dtype());
+  for (int i = 0; i < ctx.inputs(); ++i) {
+    ranks.push_back(ctx.input(i).rank());
+    shapes.push_back(ctx.input(i).shape());
+    widest = std::max(widest, compute_of(ctx.input(0), ctx.input(i)));
+  }
+  SMELT_ASSIGN(const EinsumEquation e, parse_einsum(ctx.attrs<EinsumAttrs>().equation, ranks));
+  SMELT_ASSIGN(const LabelSizes sizes, einsum_sizes(e, shapes));
+  return with_compute(widest, [&]<class T>() { return einsum<T>(ctx, e, sizes); });
+}
+
+}  // namespace smelt

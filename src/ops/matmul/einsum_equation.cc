@@ -1,0 +1,124 @@
+#include "ops/matmul/einsum_equation.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace smelt {
+namespace {
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+/// One side of a term: letters before and after an ellipsis.
+struct Term {
+  std::vector<int> before, after;
+  bool ellipsis = false;
+};
+
+Result<Term> parse_term(const std::string& text) {
+  Term t;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '.') {
+      if (t.ellipsis || text.compare(i, 3, "...") != 0) return InvalidModel("malformed ellipsis in '", text, "'");
+      t.ellipsis = true;
+      i += 2;
+    } else if (is_letter(text[i])) {
+      (t.ellipsis ? t.after : t.before).push_back(text[i]);
+    } else {
+      return InvalidModel("character '", text[i], "' in an einsum equation");
+    }
+  }
+  return t;
+}
+
+std::vector<int> labels_of(const Term& t, int ellipsis_rank) {
+  std::vector<int> labels = t.before;
+  for (int i = ellipsis_rank; t.ellipsis && i >= 1; --i) labels.push_back(-i);
+  labels.insert(labels.end(), t.after.begin(), t.after.end());
+  return labels;
+}
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts(1);
+  for (char c : text) {
+    if (c == ',')
+      parts.emplace_back();
+    else
+      parts.back().push_back(c);
+  }
+  return parts;
+}
+
+}  // namespace
+
+Result<EinsumEquation> parse_einsum(const std::string& equation, const std::vector<int>& ranks) {
+  if (equation.size() > 4096) return LimitReached("an einsum equation of ", equation.size(), " characters");
+  std::string text;
+  for (char c : equation)
+    if (c != ' ' && c != '\t') text.push_back(c);
+  const size_t arrow = text.find("->");
+  const auto terms = split(text.substr(0, arrow));
+  if (terms.size() != ranks.size())
+    return InvalidModel("einsum '", equation, "' has ", terms.size(), " terms for ", ranks.size(), " operands");
+  EinsumEquation e;
+  int ellipsis = 0;
+  for (size_t i = 0; i < terms.size(); ++i) {
+    SMELT_ASSIGN(const Term t, parse_term(terms[i]));
+    const int letters = static_cast<int>(t.before.size() + t.after.size());
+    if (letters > ranks[i] || (!t.ellipsis && letters != ranks[i]))
+      return InvalidModel("term '", terms[i], "' of an einsum does not fit an operand of rank ", ranks[i]);
+    ellipsis = std::max(ellipsis, ranks[i] - letters);
+    e.operands.push_back(labels_of(t, ranks[i] - letters));
+  }
+  if (arrow != std::string::npos) {
+    SMELT_ASSIGN(const Term t, parse_term(text.substr(arrow + 2)));
+    e.output = labels_of(t, ellipsis);
+  } else {
+    for (int i = ellipsis; i >= 1; --i) e.output.push_back(-i);
+    for (int c = 'A'; c <= 'z'; ++c) {
+      int64_t count = 0;
+      for (const auto& labels : e.operands) count += std::count(labels.begin(), labels.end(), c);
+      if (count == 1) e.output.push_back(c);
+    }
+  }
+  for (size_t i = 0; i < e.output.size(); ++i) {
+    const auto holds = [&](const std::vector<int>& l) { return std::find(l.begin(), l.end(), e.output[i]) != l.end(); };
+    if (std::none_of(e.operands.begin(), e.operands.end(), holds))
+      return InvalidModel("einsum '", equation, "' has an output label that no operand has");
+    if (std::count(e.output.begin(), e.output.end(), e.output[i]) > 1)
+      return InvalidModel("einsum '", equation, "' repeats an output label");
+  }
+  if (static_cast<int>(e.output.size()) > Shape::kMaxRank)
+    return Unsupported("an einsum with an output of rank ", e.output.size());
+  return e;
+}
+
+int64_t LabelSizes::of(int label) const {
+  const auto it = std::find(labels.begin(), labels.end(), label);
+  return it == labels.end() ? 1 : sizes[static_cast<size_t>(it - labels.begin())];
+}
+
+Result<LabelSizes> einsum_sizes(const EinsumEquation& e, const std::vector<Shape>& shapes) {
+  LabelSizes s;
+  for (size_t i = 0; i < shapes.size(); ++i)
+    for (size_t d = 0; d < e.operands[i].size(); ++d) {
+      const int label = e.operands[i][d];
+      const int64_t size = shapes[i][static_cast<int>(d)];
+      const auto it = std::find(s.labels.begin(), s.labels.end(), label);
+      if (it == s.labels.end()) {
+        s.labels.push_back(label);
+        s.sizes.push_back(size);
+        continue;
+      }
+      int64_t& known = s.sizes[static_cast<size_t>(it - s.labels.begin())];
+      if (known == 1)
+        known = size;
+      else if (known < 0 && size > 1)
+        known = size;
+      else if (size >= 0 && size != 1 && known >= 0 && size != known)
+        return InvalidInput("an einsum label stands for sizes ", known, " and ", size);
+    }
+  return s;
+}
+
+}  // namespace smelt
