@@ -1,0 +1,226 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "ops/attention/geometry.h"
+#include "ops/common/gemm.h"
+#include "ops/common/operands.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+/// Copies one operand to [batch, heads, length, depth], at `offset` of rows in heads of `total` rows.
+template <class T>
+void split_heads(const T* from, bool flat, int64_t batch, int64_t heads, int64_t length, int64_t depth, int64_t offset,
+                 int64_t total, T* to) {
+  for (int64_t b = 0; b < batch; ++b)
+    for (int64_t h = 0; h < heads; ++h)
+      for (int64_t i = 0; i < length; ++i)
+        std::copy_n(from + (flat ? (b * length + i) * heads + h : (b * heads + h) * length + i) * depth, depth,
+                    to + ((b * heads + h) * total + offset + i) * depth);
+}
+
+/// Which keys a query may see, and what is added to its scores.
+template <class T>
+struct Mask {
+  const T* values = nullptr;  ///< additive; null: none
+  int64_t strides[4] = {0, 0, 0, 0};
+  int64_t keys = 0;  ///< keys behind these are masked
+  const T* row(int64_t b, int64_t h, int64_t i) const {
+    return values ? values + b * strides[0] + h * strides[1] + i * strides[2] : nullptr;
+  }
+};
+
+template <class T>
+Result<Mask<T>> mask_of(KernelContext& ctx, const AttentionGeometry& g) {
+  Mask<T> m;
+  m.keys = g.keys;
+  if (!ctx.has(3)) return m;
+  const Tensor& t = ctx.input(3);
+  const int64_t wanted[4] = {g.batch, g.q_heads, g.rows, g.keys};
+  if (t.rank() > 4) return InvalidInput("the mask of attention has rank ", t.rank());
+  const Shape own = t.shape().strides();
+  for (int i = 1; i <= t.rank(); ++i) {
+    const int64_t d = t.dim(t.rank() - i), w = wanted[4 - i];
+    if (i == 1 && d != w && d != 1) {
+      if (d > w) return InvalidInput("the mask of attention covers ", d, " keys, there are ", w);
+      m.keys = d;
+    } else if (d != 1 && d != w) {
+      return InvalidInput("a mask of shape ", t.shape().str(), " does not fit [", wanted[0], ",", wanted[1], ",",
+                          wanted[2], ",", wanted[3], "]");
+    }
+    m.strides[4 - i] = d == 1 ? 0 : own[t.rank() - i];
+  }
+  if (t.dtype() == DType::kBool) {
+    SMELT_ASSIGN(T* const values, scratch_array<T>(ctx, t.elements()));
+    for (int64_t i = 0, n = t.elements(); i < n; ++i)
+      values[i] = t.data<uint8_t>()[i] ? T{0} : -std::numeric_limits<T>::infinity();
+    m.values = values;
+  } else {
+    SMELT_ASSIGN(m.values, operand<T>(ctx, t));
+  }
+  return m;
+}
+
+/// First and one past the last key that query i of batch b may see.
+struct Visible {
+  int64_t begin, end;
+};
+Visible visible_keys(const AttentionAttrs& a, const AttentionGeometry& g, int64_t i, int64_t valid) {
+  const int64_t position = a.causal_from_end ? valid - g.rows + i : i;
+  Visible v{0, valid};
+  if (a.causal) v.end = std::clamp<int64_t>(position + 1, 0, valid);
+  if (a.window >= 0) v.begin = std::clamp<int64_t>(position + 1 - a.window, 0, v.end);
+  return v;
+}
+
+/// Softmax of one row in place; a row without any visible key becomes zero.
+template <class T>
+void softmax_row(T* row, int64_t n, bool smooth) {
+  T top = smooth ? T{0} : -std::numeric_limits<T>::infinity();
+  for (int64_t j = 0; j < n; ++j) top = std::max(top, row[j]);
+  if (std::isinf(top) && top < 0) {
+    std::fill_n(row, n, T{0});
+    return;
+  }
+  double sum = smooth ? std::exp(-static_cast<double>(top)) : 0;
+  for (int64_t j = 0; j < n; ++j) {
+    row[j] = std::exp(row[j] - top);
+    sum += static_cast<double>(row[j]);
+  }
+  for (int64_t j = 0; j < n; ++j) row[j] = static_cast<T>(static_cast<double>(row[j]) / sum);
+}
+
+/// Softcap, mask and softmax on the raw scores [rows, keys] of one head; `seen` gets the stage that output 3 wants.
+template <class T>
+void weigh(const AttentionAttrs& a, const AttentionGeometry& g, const Mask<T>& mask, int64_t b, int64_t h,
+           int64_t valid, T* scores, T* seen) {
+  constexpr T hidden = -std::numeric_limits<T>::infinity();
+  const int64_t n = g.keys;
+  for (int64_t i = 0; i < g.rows; ++i) {
+    T* row = scores + i * n;
+    const auto show = [&](int64_t stage) {
+      if (seen && a.qk_output == stage) std::copy_n(row, n, seen + i * n);
+    };
+    show(0);
+    if (a.softcap > 0) {
+      const T cap = static_cast<T>(a.softcap);
+      for (int64_t j = 0; j < n; ++j) row[j] = cap * std::tanh(row[j] / cap);
+    }
+    show(1);
+    if (const T* extra = mask.row(b, h, i)) {
+      for (int64_t j = 0; j < n; ++j) row[j] = j < mask.keys ? row[j] + extra[j * mask.strides[3]] : hidden;
+    }
+    const Visible v = visible_keys(a, g, i, valid);
+    std::fill(row, row + v.begin, hidden);
+    std::fill(row + v.end, row + n, hidden);
+    show(2);
+    softmax_row(row, n, a.smooth_softmax);
+    show(3);
+  }
+}
+
+template <class T>
+Result<T*> heads(KernelContext& ctx, int input, int past, bool flat, const AttentionGeometry& g, int64_t count,
+                 int64_t length, int64_t depth) {
+  const int64_t before = past >= 0 && ctx.has(past) ? g.past : 0, total = before + length;
+  SMELT_ASSIGN(T* const out, scratch_array<T>(ctx, g.batch * count * total * depth));
+  SMELT_ASSIGN(const T* const from, operand<T>(ctx, ctx.input(input)));
+  if (before > 0) {
+    if (ctx.input(past).elements() != g.batch * count * before * depth)
+      return InvalidInput("a past of shape ", ctx.input(past).shape().str(), " does not fit attention");
+    SMELT_ASSIGN(const T* const old, operand<T>(ctx, ctx.input(past)));
+    split_heads(old, false, g.batch, count, before, depth, 0, total, out);
+  }
+  split_heads(from, flat, g.batch, count, length, depth, before, total, out);
+  return out;
+}
+
+/// Keys that count in each batch entry.
+Result<int64_t> valid_keys(KernelContext& ctx, const AttentionGeometry& g, int64_t b) {
+  if (!ctx.has(6)) return g.keys;
+  const Tensor& t = ctx.input(6);
+  if (t.elements() != g.batch && t.elements() != 1)
+    return InvalidInput("there are ", t.elements(), " key lengths for a batch of ", g.batch);
+  const int64_t n = get_int(t, t.elements() == 1 ? 0 : b);
+  if (n < 0 || n > g.keys) return InvalidInput("key length ", n, " is outside [0, ", g.keys, "]");
+  return n;
+}
+
+template <class T>
+Status attend(KernelContext& ctx, const AttentionAttrs& a, const AttentionGeometry& g) {
+  if (ctx.has(4) != ctx.has(5)) return InvalidModel("attention takes past keys and past values together");
+  SMELT_ASSIGN(const T* const q, heads<T>(ctx, 0, -1, g.flat_q, g, g.q_heads, g.rows, g.depth));
+  SMELT_ASSIGN(T* const k, heads<T>(ctx, 1, 4, g.flat_k, g, g.kv_heads, g.fresh, g.depth));
+  SMELT_ASSIGN(T* const v, heads<T>(ctx, 2, 5, g.flat_v, g, g.kv_heads, g.fresh, g.v_depth));
+  if (ctx.wants(1)) store(k, ctx.output(1));
+  if (ctx.wants(2)) store(v, ctx.output(2));
+  SMELT_ASSIGN(const Mask<T> mask, mask_of<T>(ctx, g));
+  SMELT_ASSIGN(T* const turned, scratch_array<T>(ctx, g.depth * g.keys));
+  SMELT_ASSIGN(T* const scores, scratch_array<T>(ctx, g.rows * g.keys));
+  SMELT_ASSIGN(T* const one, scratch_array<T>(ctx, g.rows * g.v_depth));
+  T* seen = nullptr;
+  if (ctx.wants(3)) {
+    SMELT_ASSIGN(seen, scratch_array<T>(ctx, g.batch * g.q_heads * g.rows * g.keys));
+  }
+  Tensor& y = ctx.output(0);
+  SMELT_ASSIGN(T* const out, scratch_array<T>(ctx, y.elements()));
+  const T scale =
+      static_cast<T>(a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(g.depth, 1))));
+  const int64_t share = g.q_heads / g.kv_heads;
+  for (int64_t b = 0; b < g.batch; ++b) {
+    SMELT_ASSIGN(const int64_t valid, valid_keys(ctx, g, b));
+    for (int64_t h = 0; h < g.q_heads; ++h) {
+      SMELT_TRY(ctx.tick());
+      const int64_t head = b * g.q_heads + h, kv = b * g.kv_heads + h / share;
+      const T* keys = k + kv * g.keys * g.depth;
+      for (int64_t j = 0; j < g.keys; ++j)
+        for (int64_t d = 0; d < g.depth; ++d) turned[d * g.keys + j] = keys[j * g.depth + d] * scale;
+      std::fill_n(scores, g.rows * g.keys, T{});
+      gemm_accumulate(g.rows, g.keys, g.depth, q + head * g.rows * g.depth, g.depth, turned, g.keys, scores, g.keys);
+      weigh(a, g, mask, b, h, valid, scores, seen ? seen + head * g.rows * g.keys : nullptr);
+      std::fill_n(one, g.rows * g.v_depth, T{});
+      gemm_accumulate(g.rows, g.v_depth, g.keys, scores, g.keys, v + kv * g.keys * g.v_depth, g.v_depth, one,
+                      g.v_depth);
+      for (int64_t i = 0; i < g.rows; ++i)
+        std::copy_n(one + i * g.v_depth, g.v_depth,
+                    out + (g.flat_q ? (b * g.rows + i) * g.q_heads + h : head * g.rows + i) * g.v_depth);
+    }
+  }
+  store(out, y);
+  if (seen) store(seen, ctx.output(3));
+  return Ok();
+}
+
+}  // namespace
+
+Status infer_Attention(InferContext& ctx) {
+  const auto& a = ctx.attrs<AttentionAttrs>();
+  const ValueType &q = ctx.input(0), &k = ctx.input(1), &v = ctx.input(2);
+  ValueType y = ValueType::tensor(q.dtype), pk = ValueType::tensor(k.dtype), pv = ValueType::tensor(v.dtype), s = y;
+  if (q.ranked && k.ranked && v.ranked && (!ctx.has(4) || ctx.input(4).ranked)) {
+    SMELT_ASSIGN(const AttentionGeometry g,
+                 attention_geometry(a, q.shape, k.shape, v.shape, ctx.has(4) ? &ctx.input(4).shape : nullptr));
+    y.ranked = pk.ranked = pv.ranked = s.ranked = true;
+    y.shape = g.output();
+    pk.shape = Shape{g.batch, g.kv_heads, g.keys, g.depth};
+    pv.shape = Shape{g.batch, g.kv_heads, g.keys, g.v_depth};
+    s.shape = Shape{g.batch, g.q_heads, g.rows, g.keys};
+  }
+  ctx.set(0, std::move(y));
+  ctx.set(1, std::move(pk));
+  ctx.set(2, std::move(pv));
+  ctx.set(3, std::move(s));
+  return Ok();
+}
+
+Status reference_Attention(KernelContext& ctx) {
+  const auto& a = ctx.attrs<AttentionAttrs>();
+  SMELT_ASSIGN(const AttentionGeometry g,
+               attention_geometry(a, ctx.input(0).shape(), ctx.input(1).shape(), ctx.input(2).shape(),
+                                  ctx.has(4) ? &ctx.input(4).shape() : nullptr));
+  return ctx.input(0).dtype() == DType::kF64 ? attend<double>(ctx, a, g) : attend<float>(ctx, a, g);
+}
+
+}  // namespace smelt

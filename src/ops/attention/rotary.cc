@@ -1,0 +1,137 @@
+#include <algorithm>
+#include <cstring>
+
+#include "ops/attention/attention.h"
+#include "ops/common/operands.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+struct RotaryGeometry {
+  int64_t batch, heads, length, depth, rotary;
+  int64_t batch_stride, head_stride, step;  ///< in elements
+};
+
+Result<RotaryGeometry> rotary_geometry(const RotaryAttrs& a, const Shape& x) {
+  RotaryGeometry g{};
+  if (x.rank() == 3) {
+    const int64_t heads = a.num_heads > 0 ? a.num_heads : 1;
+    if (x[2] % heads != 0) return InvalidInput(x[2], " columns do not divide into ", heads, " heads");
+    g = {x[0], heads, x[1], x[2] / heads, 0, x[1] * x[2], x[2] / heads, x[2]};
+  } else if (x.rank() == 4 && a.batch_seq_heads) {
+    g = {x[0], x[2], x[1], x[3], 0, x[1] * x[2] * x[3], x[3], x[2] * x[3]};
+  } else if (x.rank() == 4) {
+    g = {x[0], x[1], x[2], x[3], 0, x[1] * x[2] * x[3], x[2] * x[3], x[3]};
+  } else {
+    return InvalidModel("rotary embedding of rank ", x.rank(), ", 3 or 4 expected");
+  }
+  g.rotary = a.rotary_dim > 0 ? a.rotary_dim : g.depth;
+  if (g.rotary > g.depth || g.rotary % 2 != 0)
+    return InvalidModel("a rotary dimension of ", g.rotary, " does not fit heads of ", g.depth);
+  return g;
+}
+
+/// Row of the cosine and sine tables for one position.
+Result<int64_t> table_row(KernelContext& ctx, const RotaryGeometry& g, int64_t rows, int64_t b, int64_t i) {
+  int64_t row;
+  if (ctx.has(3)) {
+    const Tensor& ids = ctx.input(3);
+    const int64_t n = ids.elements();
+    if (n == g.batch * g.length)
+      row = get_int(ids, b * g.length + i);
+    else if (n == g.length)
+      row = get_int(ids, i);
+    else if (n == 1 || n == g.batch)
+      row = get_int(ids, n == 1 ? 0 : b) + i;
+    else
+      return InvalidInput("there are ", n, " position ids for ", g.batch, " sequences of ", g.length);
+  } else {
+    row = rows == g.length || g.batch == 1 ? i : b * g.length + i;
+  }
+  if (row < 0 || row >= rows) return InvalidInput("position ", row, " is outside a table of ", rows, " rows");
+  return row;
+}
+
+}  // namespace
+
+Status infer_Rotary(InferContext& ctx) {
+  ctx.set(0, ctx.input(0));
+  return Ok();
+}
+
+Status reference_Rotary(KernelContext& ctx) {
+  const auto& a = ctx.attrs<RotaryAttrs>();
+  SMELT_ASSIGN(const RotaryGeometry g, rotary_geometry(a, ctx.input(0).shape()));
+  const Tensor &cos_table = ctx.input(1), &sin_table = ctx.input(2);
+  const int64_t half = g.rotary / 2;
+  if (cos_table.rank() < 1 || cos_table.elements() != sin_table.elements() || cos_table.shape().back() != half)
+    return InvalidInput("tables of shapes ", cos_table.shape().str(), " and ", sin_table.shape().str(), ", rows of ",
+                        half, " expected");
+  const int64_t rows = half ? cos_table.elements() / half : 0;
+  SMELT_ASSIGN(const float* const cosines, operand<float>(ctx, cos_table));
+  SMELT_ASSIGN(const float* const sines, operand<float>(ctx, sin_table));
+  SMELT_ASSIGN(float* const x, operand_copy<float>(ctx, ctx.input(0)));
+  const auto scale = static_cast<float>(a.scale);
+  for (int64_t b = 0; b < g.batch; ++b)
+    for (int64_t i = 0; i < g.length && half > 0; ++i) {
+      SMELT_ASSIGN(const int64_t row, table_row(ctx, g, rows, b, i));
+      const float *c = cosines + row * half, *s = sines + row * half;
+      for (int64_t h = 0; h < g.heads; ++h) {
+        float* v = x + b * g.batch_stride + h * g.head_stride + i * g.step;
+        for (int64_t k = 0; k < half; ++k) {
+          float& first = v[a.interleaved ? 2 * k : k];
+          float& second = v[a.interleaved ? 2 * k + 1 : half + k];
+          const float f = first, t = second;
+          first = (f * c[k] - t * s[k]) * scale;
+          second = (f * s[k] + t * c[k]) * scale;
+        }
+      }
+    }
+  store(x, ctx.output(0));
+  return Ok();
+}
+
+namespace {
+
+Status check_append(const KvAppendAttrs& a, const Shape& cache, const Shape& fresh) {
+  if (cache.rank() != fresh.rank() || a.axis < 0 || a.axis >= cache.rank())
+    return InvalidModel("a cache of shape ", cache.str(), " can't take ", fresh.str(), " along dimension ", a.axis);
+  for (int i = 0; i < cache.rank(); ++i)
+    if (i != a.axis && cache[i] >= 0 && fresh[i] >= 0 && cache[i] != fresh[i])
+      return InvalidInput("a cache of shape ", cache.str(), " can't take ", fresh.str());
+  return Ok();
+}
+
+}  // namespace
+
+Status infer_KvAppend(InferContext& ctx) {
+  if (ctx.input(0).ranked && ctx.input(1).ranked)
+    SMELT_TRY(check_append(ctx.attrs<KvAppendAttrs>(), ctx.input(0).shape, ctx.input(1).shape));
+  ctx.set(0, ctx.input(0));
+  return Ok();
+}
+
+Status reference_KvAppend(KernelContext& ctx) {
+  const auto& a = ctx.attrs<KvAppendAttrs>();
+  const Tensor &cache = ctx.input(0), &fresh = ctx.input(1);
+  Tensor& y = ctx.output(0);
+  SMELT_TRY(check_append(a, cache.shape(), fresh.shape()));
+  if (cache.dtype() != fresh.dtype() || bit_width(cache.dtype()) < 8)
+    return InvalidInput("a cache of ", to_string(cache.dtype()), " can't take ", to_string(fresh.dtype()));
+  const int axis = static_cast<int>(a.axis);
+  if (ctx.input(2).elements() < 1) return InvalidInput("the start of a cache append is empty");
+  const int64_t start = get_int(ctx.input(2), 0), length = fresh.dim(axis), room = cache.dim(axis);
+  if (start < 0 || start > room || length > room - start)
+    return InvalidInput("entries ", start, " to ", start, " + ", length, " lie outside a cache of ", room);
+  size_t outer = 1, inner = static_cast<size_t>(bit_width(cache.dtype()) / 8);
+  for (int i = 0; i < axis; ++i) outer *= static_cast<size_t>(cache.dim(i));
+  for (int i = axis + 1; i < cache.rank(); ++i) inner *= static_cast<size_t>(cache.dim(i));
+  std::memcpy(y.raw(), cache.raw(), cache.bytes());
+  for (size_t o = 0; o < outer; ++o)
+    std::memcpy(y.data<char>() + (o * static_cast<size_t>(room) + static_cast<size_t>(start)) * inner,
+                fresh.data<char>() + o * static_cast<size_t>(length) * inner, static_cast<size_t>(length) * inner);
+  return Ok();
+}
+
+}  // namespace smelt
