@@ -135,6 +135,9 @@ class NodeRun final : public KernelContext {
     return &d.tensor;
   }
   void set_output(int i, Datum value) override {
+    // What a kernel hands over counts as held until the node's reader is done with it, like what it allocates.
+    if (value.is_tensor())
+      if (auto s = env_.control.charge(value.tensor.bytes()); !s.ok()) limit_ = s;
     if (i < outputs()) out_[static_cast<size_t>(i)] = std::move(value);
   }
   void* scratch(size_t bytes) override {
@@ -166,6 +169,7 @@ class NodeRun final : public KernelContext {
     if (through_float_) SMELT_TRY(dequantize_inputs());
     if (!(info_.flags & (kDynamic | kContainer | kControl))) SMELT_TRY(allocate_outputs(types));
     SMELT_TRY(info_.reference(*this));
+    SMELT_TRY(limit_);
     return quantize_outputs();
   }
 
@@ -228,6 +232,7 @@ class NodeRun final : public KernelContext {
   std::vector<Datum> in_;
   std::vector<Datum>& out_;
   std::vector<QuantPtr> requantize_;
+  Status limit_;
   Datum spare_;
   std::vector<void*> scratch_;
 };

@@ -24,23 +24,35 @@ Result<std::vector<Datum>> Executor::call(int index, std::span<const Datum> inpu
     if (d.is_tensor() && t.quant && !d.tensor.quant()) d.tensor.set_quant(t.quant);
     values[static_cast<size_t>(g.inputs[i])] = std::move(d);
   }
+  // Values that nodes made count as held until their last use; the results of a called graph then belong to the caller.
+  std::vector<char> held(g.values.size(), 0);
+  const auto let_go = [&](ValueId id) {
+    const Datum& d = values[static_cast<size_t>(id)];
+    if (held[static_cast<size_t>(id)] && d.is_tensor()) control.release(d.tensor.bytes());
+    held[static_cast<size_t>(id)] = 0;
+  };
   std::vector<Datum> in, out;
   for (const Node& n : g.nodes) {
     SMELT_TRY(control.tick());
     in.clear();
     for (ValueId id : n.inputs) in.push_back(id == kNone ? Datum{} : values[static_cast<size_t>(id)]);
     if (auto s = execute_node(*this, g, n, std::move(in), out, depth); !s.ok()) return s.error().within(node_label(n));
-    for (size_t i = 0; i < out.size(); ++i)
-      if (n.outputs[i] != kNone) values[static_cast<size_t>(n.outputs[i])] = std::move(out[i]);
+    for (size_t i = 0; i < out.size(); ++i) {
+      if (n.outputs[i] == kNone) continue;
+      values[static_cast<size_t>(n.outputs[i])] = std::move(out[i]);
+      held[static_cast<size_t>(n.outputs[i])] = 1;
+    }
     for (ValueId id : n.inputs) {
       if (id == kNone || --uses[static_cast<size_t>(id)] > 0) continue;
-      Datum& d = values[static_cast<size_t>(id)];
-      if (d.is_tensor() && !g.value(id).constant) control.release(d.tensor.bytes());
-      d = Datum{};
+      let_go(id);
+      values[static_cast<size_t>(id)] = Datum{};
     }
   }
   std::vector<Datum> result;
-  for (ValueId id : g.outputs) result.push_back(id == kNone ? Datum{} : values[static_cast<size_t>(id)]);
+  for (ValueId id : g.outputs) {
+    result.push_back(id == kNone ? Datum{} : values[static_cast<size_t>(id)]);
+    if (id != kNone && depth > 0) let_go(id);
+  }
   return result;
 }
 
