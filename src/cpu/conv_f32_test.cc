@@ -57,6 +57,29 @@ TEST(ConvF32, ChannelsFirst) {
     check_case(conv_case(r, Layout::kChannelsFirst, FilterLayout::kOIS), "conv_columns_f32");
 }
 
+const ConvRow kDepthwise[] = {
+    {1, 37, 9, 11, 37, 3, 3, 1, 1, 1, 37, ActKind::kRelu6},
+    {2, 16, 14, 23, 16, 3, 3, 2, 1, 1, 16},
+    {1, 130, 7, 7, 130, 3, 3, 1, 1, 1, 130, ActKind::kNone, false},
+    {1, 24, 12, 19, 24, 5, 5, 1, 1, 2, 24},
+    {1, 9, 15, 18, 9, 5, 5, 2, 1, 2, 9, ActKind::kSigmoid},
+    {1, 20, 17, 50, 20, 3, 3, 1, 2, 2, 20},
+    {1, 33, 8, 9, 33, 3, 4, 3, 2, 3, 33},
+    {1, 5, 3, 3, 5, 3, 3, 1, 1, 5, 5},
+    {1, 6, 70, 71, 6, 7, 7, 1, 1, 3, 6},
+    {1, 4, 6, 6, 4, 1, 1, 2, 1, 0, 4},
+};
+
+TEST(ConvF32, DepthwiseChannelsLast) {
+  for (const ConvRow& r : kDepthwise)
+    check_case(conv_case(r, Layout::kChannelsLast, FilterLayout::kISO), "depthwise_rows_f32");
+}
+
+TEST(ConvF32, DepthwiseChannelsFirst) {
+  for (const ConvRow& r : kDepthwise)
+    check_case(conv_case(r, Layout::kChannelsFirst, FilterLayout::kOIS), "depthwise_planes_f32");
+}
+
 TEST(ConvF32, MixedLayouts) {
   check_case(conv_case(kRows[0], Layout::kChannelsLast, FilterLayout::kOIS), "conv_rows_f32");
   check_case(conv_case(kRows[3], Layout::kChannelsFirst, FilterLayout::kOSI), "conv_columns_f32");

@@ -24,6 +24,9 @@ struct DelegateCall {
   struct Argument {
     aten::Arg value;     ///< kNone when the program has not computed it yet (an output)
     ValueType declared;  ///< of tensors: element type and upper bound of the shape as the program states them
+    /// Order of the dimensions in the program's memory, outermost first, as channels-last tensors have it; the value
+    /// itself is always in the order of the shape. Empty: the same order. A delegate sees memory order.
+    std::vector<int> dim_order;
   };
   /// As the program lists them: the backend knows which are inputs and which are outputs.
   std::vector<Argument> args;

@@ -15,15 +15,6 @@ namespace {
 /// PyTorch's cat passes over 1-D values without elements.
 bool skipped(const Shape& part, int rank) { return part.rank() == 1 && part[0] == 0 && rank != 1; }
 
-/// Products of the dimensions before and behind an axis.
-struct Around {
-  int64_t outer = 1, inner = 1;
-  Around(const Shape& s, int axis) {
-    for (int i = 0; i < axis; ++i) outer *= s[i];
-    for (int i = axis + 1; i < s.rank(); ++i) inner *= s[i];
-  }
-};
-
 /// Rank that the parts agree on; -1 while none is known.
 int joined_rank(const InferContext& ctx) {
   int fallback = -1;
@@ -48,12 +39,8 @@ Status agree(Shape& out, const Shape& part, int axis, int input) {
   return Ok();
 }
 
-Status same_dtype(const InferContext& ctx) {
-  for (int i = 1; i < ctx.inputs(); ++i) {
-    const DType a = ctx.input(0).dtype, b = ctx.input(i).dtype;
-    if (a != b && a != DType::kInvalid && b != DType::kInvalid)
-      return InvalidModel("input ", i, " is ", to_string(b), ", ", to_string(a), " expected");
-  }
+Status one_dtype(const InferContext& ctx) {
+  for (int i = 1; i < ctx.inputs(); ++i) SMELT_TRY(same_dtype(ctx, 0, i));
   return Ok();
 }
 
@@ -61,7 +48,7 @@ Status same_dtype(const InferContext& ctx) {
 
 Status infer_Concat(InferContext& ctx) {
   SMELT_TRY(need_tensors(ctx, ctx.inputs()));
-  SMELT_TRY(same_dtype(ctx));
+  SMELT_TRY(one_dtype(ctx));
   const int rank = joined_rank(ctx);
   const ValueType& first = ctx.input(0);
   if (rank < 0) {
@@ -129,6 +116,7 @@ Result<Tensor> requantized(KernelContext& ctx, const Tensor& x, const Tensor& y)
 
 Status reference_Concat(KernelContext& ctx) {
   Tensor& y = ctx.output(0);
+  if (y.elements() == 0) return Ok();
   SMELT_ASSIGN(const int axis, axis_of(ctx.attrs<AxisAttrs>().axis, y.rank()));
   const Around around(y.shape(), axis);
   const int64_t row = y.dim(axis) * around.inner;
@@ -137,7 +125,7 @@ Status reference_Concat(KernelContext& ctx) {
   for (int i = 0; i < ctx.inputs(); ++i) {
     Tensor x = ctx.input(i);
     if (x.dtype() != y.dtype()) return InvalidInput("input ", i, " is ", to_string(x.dtype()));
-    if (skipped(x.shape(), y.rank())) continue;
+    if (x.elements() == 0) continue;
     if (x.quant() && y.quant() && is_integer(x.dtype()) && !same_parameters(x.quant(), y.quant()) &&
         x.quant()->kind == Quantization::Kind::kPerTensor) {
       SMELT_ASSIGN(x, requantized(ctx, x, y));
@@ -152,7 +140,7 @@ Status reference_Concat(KernelContext& ctx) {
 
 Status infer_Stack(InferContext& ctx) {
   SMELT_TRY(need_tensors(ctx, ctx.inputs()));
-  SMELT_TRY(same_dtype(ctx));
+  SMELT_TRY(one_dtype(ctx));
   const ValueType* ranked = nullptr;
   for (int i = 0; i < ctx.inputs() && !ranked; ++i)
     if (ctx.input(i).ranked) ranked = &ctx.input(i);
@@ -177,6 +165,7 @@ Status infer_Stack(InferContext& ctx) {
 
 Status reference_Stack(KernelContext& ctx) {
   Tensor& y = ctx.output(0);
+  if (y.elements() == 0) return Ok();
   SMELT_ASSIGN(const int axis, axis_of(ctx.attrs<AxisAttrs>().axis, y.rank()));
   const Around around(y.shape(), axis);
   Target target(y);
@@ -215,7 +204,7 @@ void scatter_pieces(KernelContext& ctx, int axis, const std::vector<int64_t>& ex
   int64_t at = 0;
   for (int i = 0; i < ctx.outputs(); ++i) {
     const int64_t run = extents[static_cast<size_t>(i)] * around.inner;
-    if (ctx.wants(i)) {
+    if (ctx.wants(i) && ctx.output(i).elements() > 0) {
       Target target(ctx.output(i));
       for (int64_t o = 0; o < around.outer; ++o) copy_run(source, o * row + at, target, o * run, run);
     }

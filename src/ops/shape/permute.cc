@@ -225,6 +225,7 @@ Status move_blocks(KernelContext& ctx, bool to_batch) {
     const Tensor zero = zero_like(y.quant() ? y : x);
     fill_run(Source(zero), 0, target, 0, y.elements());
   }
+  if (x.elements() == 0 || y.elements() == 0) return Ok();
   const Shape& space = to_batch ? x.shape() : y.shape();
   const Shape& blocked = to_batch ? y.shape() : x.shape();
   const Shape space_strides = space.strides();

@@ -52,6 +52,7 @@ Status reference_ReverseSequence(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   SMELT_ASSIGN(const auto axes, axes_of({a.axis1, a.axis2}, x.rank()));
   const int time = axes[0], batch = axes[1];
+  if (x.elements() == 0) return Ok();
   const auto lengths = ints_of(ctx.input(1));
   for (int64_t n : lengths)
     if (n < 0 || n > x.dim(time)) return InvalidInput("a length of ", n, " for a time dimension of ", x.dim(time));
@@ -114,6 +115,7 @@ Status reference_Roll(KernelContext& ctx) {
   if (shifts.size() != std::max<size_t>(axes.size(), 1))
     return InvalidInput(shifts.size(), " shifts for ", axes.size(), " axes");
   Tensor& y = ctx.output(0);
+  if (x.elements() == 0) return Ok();
   if (axes.empty()) {
     roll_axis(x, y, 1, x.elements(), 1, shifts[0]);
     return Ok();

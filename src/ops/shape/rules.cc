@@ -98,6 +98,19 @@ std::optional<int64_t> int_of(const InferContext& ctx, int i) {
   return v->front();
 }
 
+Status same_dtype(const InferContext& ctx, int a, int b) {
+  const DType x = ctx.input(a).dtype, y = ctx.input(b).dtype;
+  if (x != y && x != DType::kInvalid && y != DType::kInvalid)
+    return InvalidModel("input ", b, " is ", to_string(y), ", ", to_string(x), " expected as of input ", a);
+  return Ok();
+}
+
+Result<int64_t> index_of(int64_t index, int64_t extent, bool negative) {
+  if (index >= extent || index < (negative ? -extent : 0))
+    return InvalidInput("index ", index, " is out of range for an extent of ", extent);
+  return index < 0 ? index + extent : index;
+}
+
 Status expect_shape(const Tensor& output, const Shape& shape) {
   if (!(output.shape() == shape))
     return InvalidInput("the result has shape ", shape.str(), " but ", output.shape().str(), " was planned");

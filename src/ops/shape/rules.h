@@ -33,6 +33,19 @@ std::optional<int64_t> entries_of(const InferContext& ctx, int i);
 std::vector<int64_t> ints_of(const Tensor& t);
 /// A value that a scalar integer input holds; nullopt when unknown or absent.
 std::optional<int64_t> int_of(const InferContext& ctx, int i);
+/// Inputs a and b have one element type, as far as known.
+Status same_dtype(const InferContext& ctx, int a, int b);
+/// Products of the dimensions before and behind an axis.
+struct Around {
+  int64_t outer = 1, inner = 1;
+  Around(const Shape& s, int axis) : Around(s, axis, axis + 1) {}
+  Around(const Shape& s, int from, int to) {
+    for (int i = 0; i < from; ++i) outer *= s[i];
+    for (int i = to; i < s.rank(); ++i) inner *= s[i];
+  }
+};
+/// index in [0, extent), or with `negative` in [-extent, extent) counted from the end.
+Result<int64_t> index_of(int64_t index, int64_t extent, bool negative = true);
 /// Fails unless the output was allocated with the shape that the inputs ask for.
 Status expect_shape(const Tensor& output, const Shape& shape);
 

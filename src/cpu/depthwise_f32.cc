@@ -1,0 +1,317 @@
+#include <algorithm>
+
+#include "cpu/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/depthwise_f32.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "base/cat.h"
+#include "cpu/activation.h"
+#include "cpu/conv_shape.h"
+#include "cpu/kernel.h"
+
+#ifndef SMELT_CPU_DEPTHWISE_F32
+#define SMELT_CPU_DEPTHWISE_F32
+namespace smelt {
+/// Filters as [taps][channels] behind one row of bias; rows are `stride` floats apart.
+struct DepthwiseFilter {
+  const float* bias;
+  const float* taps;
+  int64_t stride;
+  float lo, hi;
+};
+}  // namespace smelt
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// `count` neighbouring output pixels of one vector of channels; every tap of columns [kx0, kx1) and lines [ky0, ky1)
+/// lies inside the image. x: the first pixel's first tap.
+template <int PX, int KW, int STRIDE, class D>
+HWY_INLINE void pixels(D d, const float* x, int64_t line, int64_t pixel, const float* w, int64_t w_stride,
+                       const float* bias, int64_t ky0, int64_t ky1, int64_t kernel_w, float* y, float lo, float hi) {
+  using V = hn::Vec<D>;
+  V acc[PX];
+#pragma GCC unroll 4
+  for (int p = 0; p < PX; ++p) acc[p] = hn::LoadU(d, bias);
+  for (int64_t ky = ky0; ky < ky1; ++ky) {
+    const float* row = x + ky * line;
+    const float* taps = w + ky * kernel_w * w_stride;
+    V wv[KW];
+#pragma GCC unroll 5
+    for (int k = 0; k < KW; ++k) wv[k] = hn::LoadU(d, taps + k * w_stride);
+    constexpr int kColumns = (PX - 1) * STRIDE + KW;
+#pragma GCC unroll 16
+    for (int column = 0; column < kColumns; ++column) {
+      const V v = hn::LoadU(d, row + column * pixel);
+#pragma GCC unroll 4
+      for (int p = 0; p < PX; ++p) {
+        const int k = column - p * STRIDE;
+        if (k >= 0 && k < KW) acc[p] = hn::MulAdd(v, wv[k], acc[p]);
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (int p = 0; p < PX; ++p) hn::StoreU(hn::Min(hn::Set(d, hi), hn::Max(hn::Set(d, lo), acc[p])), d, y + p * pixel);
+}
+
+template <class D>
+HWY_INLINE void one_pixel(D d, const float* x, int64_t line, int64_t column, const float* w, int64_t w_stride,
+                          const float* bias, int64_t ky0, int64_t ky1, int64_t kx0, int64_t kx1, int64_t kernel_w,
+                          float* y, float lo, float hi) {
+  auto acc = hn::LoadU(d, bias);
+  for (int64_t ky = ky0; ky < ky1; ++ky)
+    for (int64_t kx = kx0; kx < kx1; ++kx)
+      acc =
+          hn::MulAdd(hn::LoadU(d, x + ky * line + kx * column), hn::LoadU(d, w + (ky * kernel_w + kx) * w_stride), acc);
+  hn::StoreU(hn::Min(hn::Set(d, hi), hn::Max(hn::Set(d, lo), acc)), d, y);
+}
+
+/// Channels [c0, c1), a multiple of the tag's lanes, of one row of output pixels.
+template <class D>
+void channels(D d, const ConvShape& g, const float* image, const DepthwiseFilter& f, int64_t oy, int64_t c0, int64_t c1,
+              float* y_row) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t pixel = g.all_in(), line = g.in[2] * pixel * g.dilation[1], s = g.stride[2], kw = g.kernel[2];
+  const int64_t y0 = oy * g.stride[1] - g.pad[1];
+  const int64_t ky0 = std::clamp<int64_t>((-y0 + g.dilation[1] - 1) / g.dilation[1], 0, g.kernel[1]);
+  const int64_t ky1 =
+      y0 >= g.in[1] ? ky0 : std::clamp<int64_t>((g.in[1] - y0 + g.dilation[1] - 1) / g.dilation[1], ky0, g.kernel[1]);
+  // Output pixels whose taps all lie inside.
+  const int64_t inner0 = std::min(g.out[2], (g.pad[2] + s - 1) / s);
+  const int64_t reach = g.in[2] + g.pad[2] - (kw - 1) * g.dilation[2] - 1;
+  const int64_t inner1 = std::clamp<int64_t>(reach < 0 ? 0 : reach / s + 1, inner0, g.out[2]);
+  const float* base = image + y0 * g.in[2] * pixel;
+  for (int64_t ox = 0; ox < g.out[2];) {
+    const int64_t x0 = ox * s - g.pad[2];
+    const float* x = base + x0 * pixel;
+    float* y = y_row + ox * pixel;
+    const bool inner = ox >= inner0 && ox < inner1;
+    if (inner && ox + 4 <= inner1 && g.dilation[2] == 1 && ((kw == 3 && s <= 2) || (kw == 5 && s <= 2))) {
+      for (int64_t c = c0; c < c1; c += lanes) {
+        if (kw == 3 && s == 1)
+          pixels<4, 3, 1>(d, x + c, line, pixel, f.taps + c, f.stride, f.bias + c, ky0, ky1, kw, y + c, f.lo, f.hi);
+        else if (kw == 3)
+          pixels<4, 3, 2>(d, x + c, line, pixel, f.taps + c, f.stride, f.bias + c, ky0, ky1, kw, y + c, f.lo, f.hi);
+        else if (s == 1)
+          pixels<4, 5, 1>(d, x + c, line, pixel, f.taps + c, f.stride, f.bias + c, ky0, ky1, kw, y + c, f.lo, f.hi);
+        else
+          pixels<4, 5, 2>(d, x + c, line, pixel, f.taps + c, f.stride, f.bias + c, ky0, ky1, kw, y + c, f.lo, f.hi);
+      }
+      ox += 4;
+      continue;
+    }
+    const int64_t dx = g.dilation[2];
+    const int64_t kx0 = inner ? 0 : std::clamp<int64_t>((-x0 + dx - 1) / dx, 0, kw);
+    const int64_t kx1 = inner ? kw : x0 >= g.in[2] ? kx0 : std::clamp<int64_t>((g.in[2] - x0 + dx - 1) / dx, kx0, kw);
+    for (int64_t c = c0; c < c1; c += lanes)
+      one_pixel(d, x + c, line, pixel * dx, f.taps + c, f.stride, f.bias + c, ky0, ky1, kx0, kx1, kw, y + c, f.lo,
+                f.hi);
+    ++ox;
+  }
+}
+
+/// One row of output pixels, channels-last.
+void depthwise_row(const ConvShape& g, const float* image, const DepthwiseFilter& f, int64_t oy, float* y_row) {
+  const hn::ScalableTag<float> d;
+  const hn::CappedTag<float, 1> one;
+  const int64_t n = g.all_in(), full = n / static_cast<int64_t>(hn::Lanes(d)) * static_cast<int64_t>(hn::Lanes(d));
+  constexpr int64_t kBlock = 128;  // channels whose filters stay in the level-1 cache
+  for (int64_t c = 0; c < full; c += kBlock) channels(d, g, image, f, oy, c, std::min(c + kBlock, full), y_row);
+  if (full < n) channels(one, g, image, f, oy, full, n, y_row);
+}
+
+/// One plane, channels-first. Each input line is laid out in `work` as stride[2] phases with its padding, so that a tap
+/// of neighbouring output pixels is one contiguous run: work[line][phase][phase_length].
+void depthwise_plane(const ConvShape& g, const float* x, const float* w, float bias, float lo, float hi, float* work,
+                     int64_t phase_length, float* y) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr int64_t kLanes = HWY_MAX_BYTES / 4;
+  const int64_t s = g.stride[2], line = s * phase_length;
+  for (int64_t i = 0; i < g.in[1]; ++i)
+    for (int64_t phase = 0; phase < s; ++phase) {
+      float* to = work + i * line + phase * phase_length;
+      // Entry j is input column j * s + phase - pad.
+      const int64_t begin = std::min(phase_length, std::max<int64_t>(0, (g.pad[2] - phase + s - 1) / s));
+      const int64_t end = std::clamp<int64_t>((g.in[2] + g.pad[2] - phase + s - 1) / s, begin, phase_length);
+      std::fill(to, to + begin, 0.0f);
+      const float* from = x + i * g.in[2] + phase - g.pad[2];
+      if (s == 1)
+        std::copy(from + begin, from + end, to + begin);
+      else
+        for (int64_t j = begin; j < end; ++j) to[j] = from[j * s];
+      std::fill(to + end, to + phase_length, 0.0f);
+    }
+  for (int64_t oy = 0; oy < g.out[1]; ++oy) {
+    const int64_t y0 = oy * g.stride[1] - g.pad[1];
+    for (int64_t ox = 0; ox < g.out[2]; ox += 2 * kLanes) {
+      V a0 = hn::Set(d, bias), a1 = a0;
+      for (int64_t ky = 0; ky < g.kernel[1]; ++ky) {
+        const int64_t at = y0 + ky * g.dilation[1];
+        if (at < 0 || at >= g.in[1]) continue;
+        for (int64_t kx = 0; kx < g.kernel[2]; ++kx) {
+          const int64_t column = kx * g.dilation[2];
+          const float* from = work + at * line + column % s * phase_length + column / s + ox;
+          const V wv = hn::Set(d, w[ky * g.kernel[2] + kx]);
+          a0 = hn::MulAdd(hn::LoadU(d, from), wv, a0);
+          a1 = hn::MulAdd(hn::LoadU(d, from + kLanes), wv, a1);
+        }
+      }
+      a0 = hn::Min(hn::Set(d, hi), hn::Max(hn::Set(d, lo), a0));
+      a1 = hn::Min(hn::Set(d, hi), hn::Max(hn::Set(d, lo), a1));
+      float* to = y + oy * g.out[2] + ox;
+      const int64_t left = g.out[2] - ox;
+      if (left >= 2 * kLanes) {
+        hn::StoreU(a0, d, to);
+        hn::StoreU(a1, d, to + kLanes);
+      } else {
+        hn::BlendedStore(a0, hn::FirstN(d, static_cast<size_t>(std::min(left, kLanes))), d, to);
+        if (left > kLanes) hn::BlendedStore(a1, hn::FirstN(d, static_cast<size_t>(left - kLanes)), d, to + kLanes);
+      }
+    }
+  }
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt {
+namespace {
+
+/// Two-dimensional depthwise convolution with one filter a channel.
+std::optional<ConvShape> depthwise_shape(const KernelSpec& spec) {
+  for (size_t i = 0; i < spec.inputs.size(); ++i)
+    if (spec.has(i) && (spec.inputs[i].dtype != DType::kF32 || spec.inputs[i].quant)) return std::nullopt;
+  if (spec.outputs[0].dtype != DType::kF32 || spec.outputs[0].quant || !spec.constant(1)) return std::nullopt;
+  if (spec.has(2) && !spec.constant(2)) return std::nullopt;
+  auto g = ConvShape::make(spec);
+  if (!g || !g->depthwise() || g->c_out != 1 || g->in[0] != 1 || g->kernel[0] != 1 || g->out[0] != 1 ||
+      g->pad[0] != 0 || spec.outputs[0].shape.elements() == 0)
+    return std::nullopt;
+  return g;
+}
+
+Packed pack_depthwise(const KernelSpec& spec, const ConvShape& g, int64_t stride) {
+  const float* filter = spec.constant(1)->data<float>();
+  const float* bias = spec.has(2) ? spec.constant(2)->data<float>() : nullptr;
+  return spec.packs.get(
+      filter, Cat("depthwise_f32 ", g.filter_o, ' ', g.filter_s, ' ', stride, ' ', reinterpret_cast<uintptr_t>(bias)),
+      [&] {
+        auto packed = std::make_shared<AlignedBytes>(static_cast<size_t>((g.taps() + 1) * stride) * sizeof(float));
+        float* to = packed->data<float>();
+        for (int64_t c = 0; c < g.groups; ++c) {
+          to[c] = bias ? bias[c] : 0.0f;
+          for (int64_t t = 0; t < g.taps(); ++t) to[(t + 1) * stride + c] = filter[c * g.filter_o + t * g.filter_s];
+        }
+        return packed;
+      });
+}
+
+class DepthwiseRowsF32 final : public Kernel {
+ public:
+  DepthwiseRowsF32(const ConvShape& g, const KernelSpec& spec)
+      : g_(g),
+        act_(spec.attrs<ConvAttrs>().act),
+        stride_((g.groups + 15) / 16 * 16),
+        packed_(pack_depthwise(spec, g, stride_)),
+        row_(SMELT_FOR_LEVEL(spec.isa, depthwise_row)) {}
+  Status run(KernelContext& ctx) const override {
+    const float* x = ctx.input(0).data<float>();
+    float* y = ctx.output(0).data<float>();
+    const Bounds bounds = activation_bounds(act_);
+    const float* base = packed_->data<float>();
+    const DepthwiseFilter filter{base, base + stride_, stride_, bounds.lo, bounds.hi};
+    const int64_t rows = g_.batch * g_.out[1], threads = ctx.threads().threads();
+    ctx.threads().parallel_for(rows, std::max<int64_t>(1, rows / (threads * 4)), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        float* to = y + r * g_.out[2] * g_.all_out();
+        row_(g_, x + r / g_.out[1] * g_.in_pixels() * g_.all_in(), filter, r % g_.out[1], to);
+        activate_rows(act_, to, 1, g_.out[2] * g_.all_out(), 0);
+      }
+    });
+    return Ok();
+  }
+
+ private:
+  ConvShape g_;
+  Activation act_;
+  int64_t stride_;
+  Packed packed_;
+  void (*row_)(const ConvShape&, const float*, const DepthwiseFilter&, int64_t, float*);
+};
+
+class DepthwisePlanesF32 final : public Kernel {
+ public:
+  DepthwisePlanesF32(const ConvShape& g, const KernelSpec& spec)
+      : g_(g),
+        act_(spec.attrs<ConvAttrs>().act),
+        threads_(std::max(spec.threads, 1)),
+        has_bias_(spec.has(2)),
+        plane_(SMELT_FOR_LEVEL(spec.isa, depthwise_plane)) {
+    // Room for whole vectors at the last output pixel of the furthest tap.
+    phase_length_ = (g.out[2] + 31) / 32 * 32 + (g.kernel[2] - 1) * g.dilation[2] / g.stride[2] + 1;
+    work_ = (g.in[1] * g.stride[2] * phase_length_ + 15) / 16 * 16;
+    if (g.filter_s != 1 || g.filter_o != g.taps()) packed_ = pack_planes(spec);
+  }
+  size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * work_) * sizeof(float); }
+  Status run(KernelContext& ctx) const override {
+    const float* x = ctx.input(0).data<float>();
+    const float* filter = packed_ ? packed_->data<float>() : ctx.input(1).data<float>();
+    const float* bias = has_bias_ ? ctx.input(2).data<float>() : nullptr;
+    float* y = ctx.output(0).data<float>();
+    auto* scratch = static_cast<float*>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return Error(ErrorCode::kLimit, "no memory for a depthwise convolution");
+    const Bounds bounds = activation_bounds(act_);
+    const int64_t planes = g_.batch * g_.groups, slots = std::min(threads_, planes);
+    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slot = begin; slot < end; ++slot)
+        for (int64_t p = planes * slot / slots; p < planes * (slot + 1) / slots; ++p) {
+          const int64_t c = p % g_.groups;
+          float* to = y + p * g_.out_pixels();
+          plane_(g_, x + p * g_.in_pixels(), filter + c * g_.taps(), bias ? bias[c] : 0.0f, bounds.lo, bounds.hi,
+                 scratch + slot * work_, phase_length_, to);
+          activate_rows(act_, to, 1, g_.out_pixels(), 0);
+        }
+    });
+    return Ok();
+  }
+
+ private:
+  Packed pack_planes(const KernelSpec& spec) const {
+    const float* filter = spec.constant(1)->data<float>();
+    return spec.packs.get(filter, Cat("depthwise_planes_f32 ", g_.filter_o, ' ', g_.filter_s), [&] {
+      auto packed = std::make_shared<AlignedBytes>(static_cast<size_t>(g_.groups * g_.taps()) * sizeof(float));
+      for (int64_t c = 0; c < g_.groups; ++c)
+        for (int64_t t = 0; t < g_.taps(); ++t)
+          packed->data<float>()[c * g_.taps() + t] = filter[c * g_.filter_o + t * g_.filter_s];
+      return packed;
+    });
+  }
+
+  ConvShape g_;
+  Activation act_;
+  int64_t threads_, phase_length_ = 0, work_ = 0;
+  bool has_bias_;
+  Packed packed_;
+  void (*plane_)(const ConvShape&, const float*, const float*, float, float, float, float*, int64_t, float*);
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_depthwise_rows_f32(const KernelSpec& spec) {
+  const auto g = depthwise_shape(spec);
+  return g && g->channels_last ? std::make_unique<DepthwiseRowsF32>(*g, spec) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_depthwise_planes_f32(const KernelSpec& spec) {
+  const auto g = depthwise_shape(spec);
+  return g && !g->channels_last ? std::make_unique<DepthwisePlanesF32>(*g, spec) : nullptr;
+}
+
+}  // namespace smelt
+#endif

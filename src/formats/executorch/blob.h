@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "graph/graph.h"
+#include "smelt/result.h"
+
+namespace smelt::executorch {
+
+/// Bytes of an entry of a program's named data, by key. Entries view the program, which `owner` of the blob keeps.
+using NamedData = std::function<Result<std::span<const std::byte>>(const std::string& key)>;
+
+/// A delegate's processed bytes, as they lie in a program or in a file of their own.
+struct DelegateBlob {
+  std::span<const std::byte> bytes;
+  std::shared_ptr<const void> owner;  ///< keeps the bytes and the named data
+  NamedData named_data;               ///< empty: the blob stands alone
+};
+
+/// The two regions of a blob.
+struct BlobParts {
+  std::span<const std::byte> flatbuffer;
+  std::span<const std::byte> constants;
+  bool has_header = false;
+};
+
+/// True when bytes 4 to 7 are `magic`.
+bool has_magic(std::span<const std::byte> bytes, const char* magic);
+
+/// Cuts a blob whose header has `magic` (XH00, VH00) into its regions; without that magic the whole blob is the
+/// flatbuffer.
+Result<BlobParts> split_blob(std::span<const std::byte> bytes, const char* magic);
+
+/// The region that a constant's entry names: by key when `offset` is UINT64_MAX, else inside the blob's constants.
+Result<std::span<const std::byte>> find_constant(const DelegateBlob& blob, const BlobParts& parts, uint64_t offset,
+                                                 uint64_t size, const std::string& key);
+
+/// A constant that views `data`. Where the bytes are not aligned for their type, a copy.
+Result<Tensor> view_constant(DType dtype, const Shape& shape, std::span<const std::byte> data,
+                             const std::shared_ptr<const void>& owner);
+
+}  // namespace smelt::executorch

@@ -1,0 +1,179 @@
+#include "formats/executorch/xnnpack/lower.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "ops/elementwise/elementwise.h"
+
+namespace smelt::executorch {
+
+using fb_xnnpack::XNodeUnion;
+
+Result<Activation> xnn_clamp(const fb_xnnpack::XNode& node) {
+  Activation act;
+  if (!node.output_min_max()) return act;
+  const float lo = node.output_min_max()->output_min(), hi = node.output_min_max()->output_max();
+  if (std::isnan(lo) || std::isnan(hi) || lo > hi)
+    return InvalidModel("output range ", lo, " to ", hi, " is not a range");
+  if (std::isinf(lo) && std::isinf(hi)) return act;
+  act.kind = ActKind::kClamp;
+  act.a = lo;
+  act.b = hi;
+  if (lo == 0 && std::isinf(hi)) act = {ActKind::kRelu};
+  if (lo == 0 && hi == 6) act = {ActKind::kRelu6};
+  return act;
+}
+
+Result<int64_t> xnn_size(uint32_t value, const char* what, uint32_t least) {
+  constexpr uint32_t kLargest = 1u << 30;
+  if (value < least || value > kLargest)
+    return InvalidModel(what, " is ", value, ", ", least, " to ", kLargest, " expected");
+  return static_cast<int64_t>(value);
+}
+
+ValueId XnnLowering::operand(uint32_t id) {
+  const size_t v = g_.by_id.at(id);
+  if (ids_[v] == kNone && g_.values[v].constant.defined())
+    ids_[v] = b_.constant(Cat("value ", id), g_.values[v].constant);
+  return ids_[v];
+}
+
+Result<ValueId> XnnLowering::convert(Builder& b, ValueId value, const ValueType& to) {
+  const ValueType from = b.type(value);
+  if (from.dtype == to.dtype && from.quant == to.quant) return value;
+  ValueType result = ValueType::tensor(to.dtype);
+  result.quant = to.quant;
+  if (to.quant) return b.op_as(Op::kQuantize, make_attrs<NoAttrs>(), {value}, result);
+  if (from.quant) {
+    if (is_float(to.dtype)) return b.op_as(Op::kDequantize, make_attrs<NoAttrs>(), {value}, result);
+    return InvalidModel("a quantized value can't become ", to_string(to.dtype));
+  }
+  return b.op(Op::kCast, make_attrs<CastAttrs>(to.dtype), {value});
+}
+
+Result<ValueId> XnnLowering::real(uint32_t id, DType dtype) {
+  return convert(b_, operand(id), ValueType::tensor(dtype));
+}
+
+bool XnnLowering::on_stored_integers(std::span<const uint32_t> inputs, uint32_t out) const {
+  const auto integers = [&](uint32_t id) {
+    const ValueType& t = value(id).type;
+    return is_integer(t.dtype) && (!t.quant || t.quant->kind != Quantization::Kind::kDynamicRow) &&
+           !value(id).dynamic_on_entry && (t.quant == nullptr) == (value(out).type.quant == nullptr);
+  };
+  for (uint32_t id : inputs)
+    if (!integers(id)) return false;
+  return integers(out);
+}
+
+DType XnnLowering::compute_type(uint32_t out) const {
+  const DType dtype = value(out).type.dtype;
+  return is_float(dtype) ? dtype : DType::kF32;
+}
+
+Status XnnLowering::finish(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& compute, uint32_t out) {
+  ValueType type = ValueType::tensor(compute.dtype);
+  type.quant = compute.quant;
+  SMELT_ASSIGN(const ValueId result, b_.op_as(op, std::move(attrs), std::move(inputs), type));
+  SMELT_ASSIGN(const ValueId converted, convert(b_, result, value(out).type));
+  bind(out, converted);
+  return Ok();
+}
+
+Status XnnLowering::emit(Op op, AttrsPtr attrs, std::span<const uint32_t> inputs, uint32_t out,
+                         std::vector<ValueId> further) {
+  std::vector<ValueId> operands;
+  ValueType compute = value(out).type;
+  if (on_stored_integers(inputs, out)) {
+    for (uint32_t id : inputs) operands.push_back(operand(id));
+  } else {
+    compute = ValueType::tensor(compute_type(out));
+    for (uint32_t id : inputs) {
+      SMELT_ASSIGN(const ValueId x, real(id, compute.dtype));
+      operands.push_back(x);
+    }
+  }
+  operands.insert(operands.end(), further.begin(), further.end());
+  return finish(op, std::move(attrs), std::move(operands), compute, out);
+}
+
+Status XnnLowering::lower_node(const Node& node) {
+  switch (node.xnode_union_type()) {
+    case XNodeUnion::XNNAdd:
+    case XNodeUnion::XNNSubtract:
+    case XNodeUnion::XNNMultiply:
+    case XNodeUnion::XNNDiv:
+    case XNodeUnion::XNNMinimum:
+    case XNodeUnion::XNNMaximum:
+    case XNodeUnion::XNNPReLU:
+      return binary(node);
+    case XNodeUnion::XNNConvert:
+      return convert_node(node);
+    case XNodeUnion::XNNFullyConnected:
+      return fully_connected(node);
+    case XNodeUnion::XNNConv2d:
+    case XNodeUnion::XNNDepthwiseConv2d:
+    case XNodeUnion::XNNConvTranspose2d:
+      return convolution(node);
+    case XNodeUnion::XNNBatchMatrixMultiply:
+      return batch_matmul(node);
+    case XNodeUnion::XNNScaledDotProductAttention:
+      return attention(node);
+    case XNodeUnion::XNNAvgPooling2d:
+    case XNodeUnion::XNNMaxPooling2d:
+      return pooling(node);
+    case XNodeUnion::XNNArgMaxPooling2d:
+      return argmax_pooling(node);
+    case XNodeUnion::XNNGlobalAvgPooling2d:
+      return global_average(node);
+    case XNodeUnion::XNNStaticResizeBilinear2D:
+      return resize(node);
+    case XNodeUnion::XNNStaticTranspose:
+      return transpose(node);
+    case XNodeUnion::XNNStaticReshape:
+      return reshape(node);
+    case XNodeUnion::XNNStaticSlice:
+      return slice(node);
+    case XNodeUnion::XNNStaticConstantPad:
+      return pad(node);
+    case XNodeUnion::XNNConcatenate2:
+    case XNodeUnion::XNNConcatenate3:
+    case XNodeUnion::XNNConcatenate4:
+    case XNodeUnion::XNNConcatenate5:
+      return concat(node);
+    default:
+      return unary(node);
+  }
+}
+
+Result<std::vector<ValueId>> XnnLowering::run(std::span<const ValueId> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const XnnValue& v = g_.values[g_.inputs[i]];
+    ValueId id = inputs[i];
+    if (v.dynamic_on_entry) {
+      Quantization q;
+      q.kind = Quantization::Kind::kDynamicRow;
+      q.axis = 1;
+      ValueType rows = ValueType::tensor(DType::kI8);
+      rows.quant = std::make_shared<const Quantization>(std::move(q));
+      b_.at("XNNConvert", "", Cat("input ", i));
+      SMELT_ASSIGN(id, convert(b_, id, rows));
+    }
+    ids_[g_.inputs[i]] = id;
+  }
+  for (uint32_t n : g_.order) {
+    const Node& node = *g_.table->xnodes()->Get(n);
+    const char* origin = fb_xnnpack::EnumNameXNodeUnion(node.xnode_union_type());
+    b_.at(origin, Cat(origin, "_", node.debug_handle()), Cat("node ", n));
+    if (auto s = lower_node(node); !s.ok()) return s.error().within(xnn_node_label(g_, n));
+  }
+  std::vector<ValueId> outputs;
+  for (size_t v : g_.outputs) {
+    const ValueId id = operand(g_.values[v].id);
+    if (id == kNone) return InvalidModel("value ", v, ", an output, is never computed");
+    outputs.push_back(id);
+  }
+  return outputs;
+}
+
+}  // namespace smelt::executorch

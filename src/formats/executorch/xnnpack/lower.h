@@ -1,0 +1,75 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "formats/executorch/xnnpack/graph.h"
+#include "graph/builder.h"
+#include "ops/common/enums.h"
+
+namespace smelt::executorch {
+
+/// Turns the nodes of one XNNPACK graph into nodes of the builder's graph.
+///
+/// How a node computes follows from its values: all quantized with static parameters, it works on stored integers; with
+/// a real output, in the output's element type; what does not fit is converted on the way in and out.
+class XnnLowering {
+ public:
+  XnnLowering(Builder& builder, const XnnGraph& graph) : b_(builder), g_(graph), ids_(graph.values.size(), kNone) {}
+
+  /// `inputs` are the values of XnnGraph::inputs, of their types. Returns those of XnnGraph::outputs.
+  Result<std::vector<ValueId>> run(std::span<const ValueId> inputs);
+
+  /// Converts between real element types and quantizations.
+  static Result<ValueId> convert(Builder& builder, ValueId value, const ValueType& to);
+
+ private:
+  using Node = fb_xnnpack::XNode;
+  const XnnValue& value(uint32_t id) const { return g_.values[g_.by_id.at(id)]; }
+  /// The graph's value for an id as it is; constants appear on first use.
+  ValueId operand(uint32_t id);
+  /// The same as plain numbers of a real element type.
+  Result<ValueId> real(uint32_t id, DType dtype);
+  void bind(uint32_t id, ValueId value) { ids_[g_.by_id.at(id)] = value; }
+  /// Computes `op` and binds its result to value `out`. `weights` are the inputs that keep their quantization.
+  Status emit(Op op, AttrsPtr attrs, std::span<const uint32_t> inputs, uint32_t out, std::vector<ValueId> further = {});
+  /// Adds a node with a result of type `compute` and binds it, converted, to value `out`.
+  Status finish(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& compute, uint32_t out);
+  bool on_stored_integers(std::span<const uint32_t> inputs, uint32_t out) const;
+  DType compute_type(uint32_t out) const;
+
+  Status lower_node(const Node& node);
+  // lower_elementwise.cc
+  Status unary(const Node& node);
+  Status binary(const Node& node);
+  Status convert_node(const Node& node);
+  // lower_weights.cc
+  Status weighted(Op op, AttrsPtr attrs, uint32_t x, uint32_t filter, uint32_t bias, uint32_t out, bool flatten);
+  Status fully_connected(const Node& node);
+  Status convolution(const Node& node);
+  Status batch_matmul(const Node& node);
+  Status attention(const Node& node);
+  // lower_spatial.cc
+  Status pooling(const Node& node);
+  Status argmax_pooling(const Node& node);
+  Status global_average(const Node& node);
+  Status resize(const Node& node);
+  // lower_shape.cc
+  Status transpose(const Node& node);
+  Status reshape(const Node& node);
+  Status slice(const Node& node);
+  Status pad(const Node& node);
+  Status concat(const Node& node);
+
+  Builder& b_;
+  const XnnGraph& g_;
+  std::vector<ValueId> ids_;
+};
+
+/// The clamp of a node's output_min_max; kNone when it has none or it bounds nothing.
+Result<Activation> xnn_clamp(const fb_xnnpack::XNode& node);
+
+/// A size written as an unsigned number, within what a dimension can be.
+Result<int64_t> xnn_size(uint32_t value, const char* what, uint32_t least = 0);
+
+}  // namespace smelt::executorch

@@ -1,0 +1,112 @@
+#include "base/error.h"
+#include "formats/executorch/xnnpack/lower.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/pool/pool.h"
+#include "ops/reduce/reduce.h"
+#include "ops/resize/resize.h"
+
+namespace smelt::executorch {
+
+using fb_xnnpack::XNodeUnion;
+
+namespace {
+
+constexpr uint32_t kSamePadding = 4, kLegacyCoordinates = 4, kAlignCorners = 8, kKeepDims = 0x40;
+
+/// What every kind of pooling table has.
+template <class Pooling>
+Result<std::shared_ptr<PoolAttrs>> pool_attrs(const Pooling& n) {
+  auto a = std::make_shared<PoolAttrs>();
+  SMELT_ASSIGN(const int64_t top, xnn_size(n.padding_top(), "top padding"));
+  SMELT_ASSIGN(const int64_t left, xnn_size(n.padding_left(), "left padding"));
+  SMELT_ASSIGN(const int64_t bottom, xnn_size(n.padding_bottom(), "bottom padding"));
+  SMELT_ASSIGN(const int64_t right, xnn_size(n.padding_right(), "right padding"));
+  SMELT_ASSIGN(const int64_t kh, xnn_size(n.pooling_height(), "pooling height", 1));
+  SMELT_ASSIGN(const int64_t kw, xnn_size(n.pooling_width(), "pooling width", 1));
+  a->kernel = {kh, kw};
+  a->strides = {kh, kw};
+  a->dilations = {1, 1};
+  a->pads = {top, left, bottom, right};
+  a->layout = Layout::kChannelsLast;
+  if ((n.flags() & kSamePadding) != 0) {
+    if (top != 0 || left != 0 || bottom != 0 || right != 0)
+      return InvalidModel("SAME padding and explicit padding exclude each other");
+    a->auto_pad = AutoPad::kSameUpper;
+  }
+  return a;
+}
+
+}  // namespace
+
+Status XnnLowering::pooling(const Node& node) {
+  const auto& n = *static_cast<const fb_xnnpack::_XNNPooling2D*>(node.xnode_union());
+  SMELT_ASSIGN(auto attrs, pool_attrs(n));
+  SMELT_ASSIGN(const int64_t sy, xnn_size(n.stride_height(), "vertical stride", 1));
+  SMELT_ASSIGN(const int64_t sx, xnn_size(n.stride_width(), "horizontal stride", 1));
+  attrs->strides = {sy, sx};
+  if (node.xnode_union_type() == XNodeUnion::XNNAvgPooling2d) {
+    attrs->kind = PoolKind::kAverage;
+  } else {
+    SMELT_ASSIGN(const int64_t dy, xnn_size(n.dilation_height(), "vertical dilation", 1));
+    SMELT_ASSIGN(const int64_t dx, xnn_size(n.dilation_width(), "horizontal dilation", 1));
+    attrs->dilations = {dy, dx};
+  }
+  SMELT_ASSIGN(attrs->act, xnn_clamp(node));
+  const uint32_t in[] = {n.input_id()};
+  return emit(Op::kPool, std::move(attrs), in, n.output_id());
+}
+
+/// Windows side by side; the index counts within the window, column by column.
+Status XnnLowering::argmax_pooling(const Node& node) {
+  const auto& n = *node.xnode_union_as_XNNArgMaxPooling2d();
+  SMELT_ASSIGN(auto attrs, pool_attrs(n));
+  attrs->index = PoolAttrs::Index::kWindowColumn;
+  attrs->index_dtype = DType::kI64;
+  const uint32_t values = n.output_value_id(), indices = n.output_index_id();
+  const DType dtype = values == kXnnInvalidId ? DType::kF32 : compute_type(values);
+  SMELT_ASSIGN(const ValueId x, real(n.input_id(), dtype));
+  SMELT_ASSIGN(const auto out, b_.node(Op::kPool, std::move(attrs), {x}, 2));
+  if (values != kXnnInvalidId) {
+    SMELT_ASSIGN(const ValueId converted, convert(b_, out[0], value(values).type));
+    bind(values, converted);
+  }
+  if (indices == kXnnInvalidId) return Ok();
+  // Outside the graph an index is int64, whatever type the graph declares for it.
+  bind(indices, out[1]);
+  if (value(indices).output) return Ok();
+  SMELT_ASSIGN(const ValueId converted, convert(b_, out[1], value(indices).type));
+  bind(indices, converted);
+  return Ok();
+}
+
+Status XnnLowering::global_average(const Node& node) {
+  const auto& n = *node.xnode_union_as_XNNGlobalAvgPooling2d();
+  SMELT_ASSIGN(const Activation act, xnn_clamp(node));
+  auto attrs = std::make_shared<ReduceAttrs>();
+  attrs->fn = Reduction::kMean;
+  attrs->keep_dims = (n.flags() & kKeepDims) != 0;
+  const uint32_t in[] = {n.input_id()};
+  SMELT_TRY(emit(Op::kReduce, std::move(attrs), in, n.output_id(), {b_.i64({-3, -2})}));
+  if (act.kind == ActKind::kNone) return Ok();
+  const Bounds range = activation_bounds(act);
+  const uint32_t out[] = {n.output_id()};
+  return emit(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kClamp, range.lo, range.hi), out, n.output_id());
+}
+
+Status XnnLowering::resize(const Node& node) {
+  const auto& n = *node.xnode_union_as_XNNStaticResizeBilinear2D();
+  SMELT_ASSIGN(const int64_t height, xnn_size(n.new_height(), "height", 1));
+  SMELT_ASSIGN(const int64_t width, xnn_size(n.new_width(), "width", 1));
+  auto attrs = std::make_shared<ResizeAttrs>();
+  attrs->mode = ResizeAttrs::Mode::kLinear;
+  attrs->axes = {1, 2};
+  attrs->tflite = true;
+  if ((n.flags() & kAlignCorners) != 0)
+    attrs->coord = ResizeAttrs::Coord::kAlignCorners;
+  else if ((n.flags() & kLegacyCoordinates) != 0)
+    attrs->coord = ResizeAttrs::Coord::kAsymmetric;
+  const uint32_t in[] = {n.input_id()};
+  return emit(Op::kResize, std::move(attrs), in, n.output_id(), {kNone, kNone, b_.i64({height, width})});
+}
+
+}  // namespace smelt::executorch

@@ -1,0 +1,217 @@
+#pragma once
+
+#include <functional>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "formats/onnx/proto.h"
+#include "formats/onnx/tensor.h"
+#include "graph/builder.h"
+
+namespace smelt::onnx {
+
+class NodeContext;
+class Lowering;
+
+/// Turns one ONNX node into graph nodes. Faults go to NodeContext::fail().
+using LowerFn = void (*)(NodeContext&);
+
+/// One row of the operator table: versions [since, until] of an operator in a domain.
+struct OpEntry {
+  const char* name;
+  int since;
+  LowerFn lower;
+  int until = 1 << 20;
+};
+
+/// The entry for an operator at a version of its domain, or null. `known` tells whether any version has the operator.
+const OpEntry* find_op(std::string_view domain, std::string_view name, int64_t version, bool& known);
+
+inline constexpr int64_t kNewestOpset = 28;
+
+/// What a name stands for: its plain value, or a quantized value that becomes plain when somebody asks for it.
+struct Binding {
+  ValueId plain = kNone;
+  ValueId typed = kNone;  ///< the same stored integers with their quantization in the type
+  bool absent = false;    ///< an optional input of a function that the caller left out
+};
+
+/// Attributes of a function call, references already resolved.
+using CallAttributes = std::vector<std::pair<std::string_view, const AttributeProto*>>;
+
+/// Names of one graph or function body.
+struct Scope {
+  Builder builder;
+  Scope* parent = nullptr;  ///< the surrounding scope whose names a body sees; null for the main graph and functions
+  std::unordered_map<std::string_view, Binding> names;
+  std::unordered_map<std::string_view, const ValueInfo*> infos;
+  const std::map<std::string_view, int64_t>* opsets = nullptr;
+  const CallAttributes* attributes = nullptr;                    ///< null outside functions
+  std::vector<std::pair<ValueId, ValueId>>* captures = nullptr;  ///< of a body: outer value, inner value
+  int depth = 0;                                                 ///< nested function calls
+};
+
+/// A lowered body graph.
+struct Body {
+  int graph = -1;
+  std::vector<std::pair<ValueId, ValueId>> captures;  ///< outer value, inner value; not yet graph inputs
+};
+
+/// Lowers a parsed model into a module.
+class Lowering {
+ public:
+  Lowering(const Source& source, const ModelProto& proto, Module& module);
+  Status run();
+
+  /// The value of a name, seen from a scope. Nullopt: no such name. kNone: an absent optional.
+  std::optional<ValueId> find(Scope& scope, std::string_view name);
+  Result<Body> lower_body(Scope& outer, const GraphProto& graph, const std::vector<ValueType>& inputs);
+  TensorReader& tensors() { return tensors_; }
+  Module& module() { return module_; }
+  int64_t ir_version() const { return proto_.ir_version; }
+
+ private:
+  friend class NodeContext;
+  Status lower_graph(Scope& scope, const GraphProto& graph, const std::vector<ValueType>* input_types);
+  Status lower_initializers(Scope& scope, const GraphProto& graph);
+  Status lower_outputs(Scope& scope, const GraphProto& graph);
+  Status lower_nodes(Scope& scope, const std::vector<NodeProto>& nodes);
+  Status lower_node(Scope& scope, const NodeProto& node, size_t index);
+  Status inline_function(Scope& scope, const NodeProto& node, const FunctionProto& function);
+  const FunctionProto* find_function(const NodeProto& node) const;
+  /// Nodes of a function after inlining; an error when it calls itself or exceeds the limit.
+  Result<size_t> expanded_size(const FunctionProto& function, int depth);
+  Result<size_t> expanded_size(const std::vector<NodeProto>& nodes, int depth);
+
+  const Source& source_;
+  const ModelProto& proto_;
+  Module& module_;
+  TensorReader tensors_;
+  std::map<std::string_view, int64_t> opsets_;
+  std::map<std::string, const FunctionProto*, std::less<>> functions_;
+  std::map<const FunctionProto*, std::map<std::string_view, int64_t>> function_opsets_;
+  std::map<const FunctionProto*, size_t> sizes_;  ///< 0: being measured
+  size_t nodes_ = 0;
+};
+
+/// Order of nodes in which every name is made before it is used: node indices, or nullopt on a cycle. `free_names`
+/// gives the names that a node reads, those captured by its bodies included.
+Result<std::vector<size_t>> sort_nodes(const std::vector<NodeProto>& nodes);
+/// Calls visit(name) for each name that a node reads from the graph it stands in.
+void for_each_read(const NodeProto& node, const std::function<void(std::string_view)>& visit);
+
+Result<ValueType> value_type(const TypeProto& type);
+std::vector<std::string> dim_names(const TypeProto& type);
+
+template <class T>
+AttrsPtr pack(T attrs) {
+  return std::make_shared<const T>(std::move(attrs));
+}
+
+/// What a lowering function sees of its node. The first fault sticks: later calls do nothing and the node fails.
+/// An input that was never asked for and an output that was never bound are faults as well.
+class NodeContext {
+ public:
+  NodeContext(Lowering& lowering, Scope& scope, const NodeProto& node, int64_t version);
+
+  const NodeProto& proto() const { return node_; }
+  std::string_view op() const { return node_.op_type; }
+  int64_t version() const { return version_; }  ///< of the node's domain
+  Builder& builder() { return scope_.builder; }
+  Scope& scope() { return scope_; }
+  Lowering& lowering() { return lowering_; }
+
+  template <class... A>
+  void fail(const A&... text) {
+    if (!error_) error_ = InvalidModel(text...);
+  }
+  template <class... A>
+  void unsupported(const A&... text) {
+    if (!error_) error_ = Unsupported(text...);
+  }
+  void fail_with(Error e) {
+    if (!error_) error_ = std::move(e);
+  }
+  bool ok() const { return !error_; }
+  Status status() const { return error_ ? Status(*error_) : Ok(); }
+  Status finish();  ///< status() after the checks that every input was read and every output bound
+
+  // Inputs.
+  int inputs() const { return static_cast<int>(node_.inputs.size()); }
+  bool has(int i) const { return i < inputs() && values_[static_cast<size_t>(i)] != kNone; }
+  ValueId in(int i);   ///< a fault when absent
+  ValueId opt(int i);  ///< kNone when absent
+  std::vector<ValueId> all_inputs();
+  void ignore(int i);  ///< an input that has no meaning for the result
+  ValueType type(ValueId id) const { return id == kNone ? ValueType{} : scope_.builder.type(id); }
+  DType dtype(ValueId id) const { return type(id).dtype; }
+  int rank(ValueId id) const;                             ///< -1 when unknown
+  int rank_or_fail(ValueId id);                           ///< a fault when unknown
+  const Tensor* constant(int i);                          ///< null when absent or computed
+  std::optional<std::vector<int64_t>> const_ints(int i);  ///< an integer constant's contents
+  std::optional<std::vector<float>> const_floats(int i);  ///< a floating-point constant's contents
+  /// The quantized twin of input i: the same integers with `quant` in their type.
+  ValueId typed(int i, const QuantPtr& quant);
+
+  // Attributes. A missing one gives the default; one of another type is a fault.
+  bool has_attr(std::string_view name) const { return find_attr(name) != nullptr; }
+  int64_t i(std::string_view name, int64_t def = 0);
+  double f(std::string_view name, double def = 0);
+  std::string s(std::string_view name, const std::string& def = "");
+  std::vector<int64_t> ints(std::string_view name);
+  std::vector<float> floats(std::string_view name);
+  std::vector<double> doubles(std::string_view name);
+  std::vector<std::string> strings(std::string_view name);
+  std::optional<Tensor> tensor(std::string_view name);  ///< dense or sparse
+  const GraphProto* graph(std::string_view name);
+  const TypeProto* type_proto(std::string_view name);
+  const AttributeProto* find_attr(std::string_view name) const;
+
+  // Results.
+  int outputs() const { return static_cast<int>(node_.outputs.size()); }
+  bool wants(int i) const { return i < outputs() && !node_.outputs[static_cast<size_t>(i)].empty(); }
+  int wanted() const;  ///< outputs up to the last one that is wanted
+  /// A graph node with one new output.
+  ValueId add(Op op, AttrsPtr attrs, std::vector<ValueId> inputs);
+  ValueId add_as(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& type);
+  std::vector<ValueId> add_n(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int outputs);
+  /// A graph node that gives outputs [0, count) of this node; count -1: as many as are wanted, at least one.
+  void emit(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int count = -1);
+  void bind(int i, ValueId id);
+  /// Output i is the stored integers of a quantized value.
+  void bind_typed(int i, ValueId id);
+
+  // Small constants and steps that many operators need.
+  ValueId ints1d(const std::vector<int64_t>& v);
+  ValueId scalar_like(ValueId x, double v);  ///< a fault when x's element type is unknown
+  ValueId scalar(DType dtype, double v) { return ok() ? scope_.builder.scalar(dtype, v) : kNone; }
+  ValueId constant_value(Tensor t) { return ok() ? scope_.builder.constant("", std::move(t)) : kNone; }
+  ValueId cast(ValueId x, DType to);
+  ValueId reshape(ValueId x, const std::vector<int64_t>& shape, bool allow_zero = false);
+  ValueId transpose(ValueId x, const std::vector<int64_t>& perm);
+  ValueId unsqueeze(ValueId x, const std::vector<int64_t>& axes);
+  ValueId squeeze(ValueId x, const std::vector<int64_t>& axes);
+  std::optional<Body> body(std::string_view attribute, const std::vector<ValueType>& inputs);
+
+ private:
+  ValueId new_output(int i);
+  void refine(int i, ValueId id);
+
+  Lowering& lowering_;
+  Scope& scope_;
+  const NodeProto& node_;
+  int64_t version_;
+  std::vector<ValueId> values_;
+  std::vector<char> read_, bound_;
+  std::optional<Error> error_;
+};
+
+}  // namespace smelt::onnx

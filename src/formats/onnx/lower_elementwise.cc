@@ -1,0 +1,323 @@
+// Element-wise operators of ai.onnx.
+#include "formats/onnx/ops.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/softmax/softmax.h"
+
+namespace smelt::onnx {
+namespace {
+
+struct UnaryRow {
+  std::string_view name;
+  Unary fn;
+};
+
+constexpr UnaryRow kUnary[] = {
+    {"Abs", Unary::kAbs},
+    {"Neg", Unary::kNeg},
+    {"Sign", Unary::kSign},
+    {"Floor", Unary::kFloor},
+    {"Ceil", Unary::kCeil},
+    {"Round", Unary::kRound},
+    {"Sqrt", Unary::kSqrt},
+    {"Reciprocal", Unary::kReciprocal},
+    {"Exp", Unary::kExp},
+    {"Log", Unary::kLog},
+    {"Sin", Unary::kSin},
+    {"Cos", Unary::kCos},
+    {"Tan", Unary::kTan},
+    {"Asin", Unary::kAsin},
+    {"Acos", Unary::kAcos},
+    {"Atan", Unary::kAtan},
+    {"Sinh", Unary::kSinh},
+    {"Cosh", Unary::kCosh},
+    {"Tanh", Unary::kTanh},
+    {"Asinh", Unary::kAsinh},
+    {"Acosh", Unary::kAcosh},
+    {"Atanh", Unary::kAtanh},
+    {"Erf", Unary::kErf},
+    {"Sigmoid", Unary::kSigmoid},
+    {"Relu", Unary::kRelu},
+    {"Softsign", Unary::kSoftsign},
+    {"HardSwish", Unary::kHardSwish},
+    {"Mish", Unary::kMish},
+    {"Not", Unary::kNot},
+    {"BitwiseNot", Unary::kBitNot},
+    {"IsNaN", Unary::kIsNan},
+};
+
+void unary(NodeContext& n, Unary fn, double a = 0, double b = 0, double c = 0) {
+  n.emit(Op::kUnary, make_attrs<UnaryAttrs>(fn, a, b, c), {n.in(0)});
+}
+
+void lower_leaky_relu(NodeContext& n) { unary(n, Unary::kLeakyRelu, n.f("alpha", 0.01f)); }
+void lower_elu(NodeContext& n) { unary(n, Unary::kElu, n.f("alpha", 1), 1, 1); }
+void lower_celu(NodeContext& n) { unary(n, Unary::kCelu, n.f("alpha", 1)); }
+void lower_selu(NodeContext& n) {
+  const bool old = n.version() < 6;
+  unary(n, Unary::kSelu, n.f("alpha", old ? 1.6732f : 1.67326319217681884765625f),
+        n.f("gamma", old ? 1.0507f : 1.05070102214813232421875f));
+}
+void lower_thresholded_relu(NodeContext& n) { unary(n, Unary::kThresholdedRelu, n.f("alpha", 1), 0); }
+void lower_hard_sigmoid(NodeContext& n) { unary(n, Unary::kHardSigmoid, n.f("alpha", 0.2f), n.f("beta", 0.5)); }
+void lower_softplus(NodeContext& n) { unary(n, Unary::kSoftplus, 1, 0); }
+void lower_shrink(NodeContext& n) { unary(n, Unary::kShrink, n.f("lambd", 0.5), n.f("bias", 0)); }
+void lower_swish(NodeContext& n) { unary(n, Unary::kSilu, n.f("alpha", 1)); }
+void lower_is_inf(NodeContext& n) {
+  unary(n, Unary::kIsInf, static_cast<double>(n.i("detect_positive", 1)),
+        static_cast<double>(n.i("detect_negative", 1)));
+}
+void lower_gelu(NodeContext& n) {
+  const std::string approximate = n.s("approximate", "none");
+  if (approximate != "none" && approximate != "tanh") n.fail("approximate is '", approximate, "'");
+  unary(n, approximate == "tanh" ? Unary::kGeluTanh : Unary::kGelu);
+}
+
+/// Brings b to a shape that broadcasts against a under the rule before opset 7: b's dimensions match a's from `axis`.
+ValueId old_broadcast(NodeContext& n, ValueId a, ValueId b) {
+  if (n.version() >= 7 || n.i("broadcast", 0) == 0 || !n.has_attr("axis")) return b;
+  const int ra = n.rank_or_fail(a), rb = n.rank_or_fail(b);
+  int64_t axis = n.i("axis");
+  if (axis < 0) axis += ra;
+  std::vector<int64_t> ones;
+  for (int64_t k = axis + rb; k < ra; ++k) ones.push_back(rb + k - axis - rb);
+  return n.unsqueeze(b, ones);
+}
+
+struct BinaryRow {
+  std::string_view name;
+  Binary fn;
+};
+constexpr BinaryRow kBinary[] = {
+    {"Add", Binary::kAdd},           {"Sub", Binary::kSub},
+    {"Mul", Binary::kMul},           {"Div", Binary::kDiv},
+    {"Pow", Binary::kPow},           {"And", Binary::kLogicalAnd},
+    {"Or", Binary::kLogicalOr},      {"Xor", Binary::kLogicalXor},
+    {"BitwiseAnd", Binary::kBitAnd}, {"BitwiseOr", Binary::kBitOr},
+    {"BitwiseXor", Binary::kBitXor}, {"Equal", Binary::kEqual},
+    {"Less", Binary::kLess},         {"LessOrEqual", Binary::kLessEqual},
+    {"Greater", Binary::kGreater},   {"GreaterOrEqual", Binary::kGreaterEqual},
+};
+
+void lower_binary(NodeContext& n) {
+  for (const BinaryRow& row : kBinary) {
+    if (row.name != n.op()) continue;
+    const ValueId a = n.in(0);
+    const ValueId b = old_broadcast(n, a, n.in(1));
+    const DType da = n.dtype(a), db = n.dtype(b);
+    if (row.fn != Binary::kPow && da != DType::kInvalid && db != DType::kInvalid && da != db)
+      return n.fail("inputs are ", to_string(da), " and ", to_string(db), ", one type expected");
+    return n.emit(Op::kBinary, make_attrs<BinaryAttrs>(row.fn), {a, b});
+  }
+}
+
+void lower_mod(NodeContext& n) {
+  n.emit(Op::kBinary, make_attrs<BinaryAttrs>(n.i("fmod", 0) != 0 ? Binary::kFmod : Binary::kMod), {n.in(0), n.in(1)});
+}
+
+void lower_bit_shift(NodeContext& n) {
+  const std::string direction = n.s("direction");
+  if (direction != "LEFT" && direction != "RIGHT") n.fail("direction is '", direction, "', LEFT or RIGHT expected");
+  // From opset 28 on, signed values shift arithmetically.
+  n.emit(Op::kBinary, make_attrs<BinaryAttrs>(direction == "LEFT" ? Binary::kShiftLeft : Binary::kShiftRight),
+         {n.in(0), n.in(1)});
+}
+
+void lower_prelu(NodeContext& n) {
+  const ValueId x = n.in(0);
+  ValueId slope = n.in(1);
+  if (n.version() < 7) {
+    const int rx = n.rank(x), rs = n.rank(slope);
+    if (rx > 2 && rs == 1) {
+      std::vector<int64_t> ones;
+      for (int k = 1; k < rx - 1; ++k) ones.push_back(k);
+      slope = n.unsqueeze(slope, ones);
+    }
+  }
+  n.emit(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kPRelu), {x, slope});
+}
+
+void lower_variadic(NodeContext& n) {
+  const std::string_view op = n.op();
+  const Binary fn = op == "Max" ? Binary::kMax : op == "Min" ? Binary::kMin : Binary::kAdd;
+  const auto in = n.all_inputs();
+  if (in.empty()) return n.fail("has no inputs");
+  for (const ValueId id : in)
+    if (id == kNone) return n.fail("an input is missing");
+  ValueId sum = in[0];
+  for (size_t i = 1; i < in.size(); ++i) sum = n.add(Op::kBinary, make_attrs<BinaryAttrs>(fn), {sum, in[i]});
+  if (op == "Mean")
+    sum = n.add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kDiv),
+                {sum, n.scalar_like(sum, static_cast<double>(in.size()))});
+  else if (in.size() == 1)
+    sum = n.add(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kIdentity), {sum});
+  n.bind(0, sum);
+}
+
+void lower_where(NodeContext& n) { n.emit(Op::kWhere, make_attrs<NoAttrs>(), {n.in(0), n.in(1), n.in(2)}); }
+
+void lower_clip(NodeContext& n) {
+  const ValueId x = n.in(0);
+  if (n.version() >= 11) return n.emit(Op::kClamp, make_attrs<NoAttrs>(), {x, n.opt(1), n.opt(2)});
+  const ValueId lo = n.has_attr("min") ? n.scalar_like(x, n.f("min")) : kNone;
+  const ValueId hi = n.has_attr("max") ? n.scalar_like(x, n.f("max")) : kNone;
+  n.emit(Op::kClamp, make_attrs<NoAttrs>(), {x, lo, hi});
+}
+
+DType old_dtype(const std::string& name) {
+  static constexpr const char* kNames[] = {"FLOAT",  "UINT8", "INT8",    "UINT16", "INT16",  "INT32", "INT64",
+                                           "STRING", "BOOL",  "FLOAT16", "DOUBLE", "UINT32", "UINT64"};
+  for (size_t k = 0; k < std::size(kNames); ++k)
+    if (name == kNames[k]) return dtype_of(static_cast<int64_t>(k) + 1);
+  return DType::kInvalid;
+}
+
+void cast_to(NodeContext& n, DType to) {
+  CastAttrs a;
+  a.to = to;
+  a.saturate = n.i("saturate", 1) != 0;
+  const std::string mode = n.s("round_mode", "up");
+  if (mode != "up" && mode != "down" && mode != "nearest") n.fail("round_mode is '", mode, "'");
+  a.round_mode = mode == "down" ? 1 : mode == "nearest" ? 2 : 0;
+  n.emit(Op::kCast, pack(a), {n.in(0)});
+}
+
+void lower_cast(NodeContext& n) {
+  if (!n.has_attr("to")) return n.fail("attribute 'to' is missing");
+  const DType to = n.version() < 6 ? old_dtype(n.s("to")) : dtype_of(n.i("to"));
+  if (to == DType::kInvalid) return n.fail("attribute 'to' names no element type");
+  cast_to(n, to);
+}
+
+void lower_cast_like(NodeContext& n) {
+  const DType to = n.dtype(n.in(1));
+  if (to == DType::kInvalid) return n.unsupported("the element type of input 1 must be known at load");
+  cast_to(n, to);
+}
+
+void lower_bit_cast(NodeContext& n) {
+  const DType to = dtype_of(n.i("to"));
+  if (to == DType::kInvalid) return n.fail("attribute 'to' names no element type");
+  if (const DType from = n.dtype(n.in(0)); from != DType::kInvalid && bit_width(from) != bit_width(to))
+    return n.fail("element types ", to_string(from), " and ", to_string(to), " differ in size");
+  n.emit(Op::kBitCast, make_attrs<CastAttrs>(to), {n.in(0)});
+}
+
+void lower_softmax(NodeContext& n) {
+  SoftmaxAttrs a;
+  a.kind = n.op() == "LogSoftmax" ? SoftmaxAttrs::Kind::kLogSoftmax
+           : n.op() == "Hardmax"  ? SoftmaxAttrs::Kind::kHardmax
+                                  : SoftmaxAttrs::Kind::kSoftmax;
+  a.flatten = n.version() < 13;
+  a.axis = n.i("axis", a.flatten ? 1 : -1);
+  n.emit(Op::kSoftmax, pack(a), {n.in(0)});
+}
+
+/// Operators of early experimental exports.
+void lower_scaled_tanh(NodeContext& n) {
+  const ValueId x = n.in(0);
+  const auto mul = make_attrs<BinaryAttrs>(Binary::kMul);
+  const ValueId t = n.add(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kTanh),
+                          {n.add(Op::kBinary, mul, {x, n.scalar_like(x, n.f("beta", 1))})});
+  n.bind(0, n.add(Op::kBinary, mul, {t, n.scalar_like(x, n.f("alpha", 1))}));
+}
+void lower_affine(NodeContext& n) {
+  const ValueId x = n.in(0);
+  const ValueId scaled =
+      n.add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMul), {x, n.scalar_like(x, n.f("alpha", 1))});
+  n.bind(0, n.add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {scaled, n.scalar_like(x, n.f("beta", 0))}));
+}
+
+void lower_swiglu(NodeContext& n) {
+  const ValueId gate = n.add(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kSilu, n.f("alpha", 1)), {n.in(0)});
+  n.emit(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMul), {gate, n.in(1)});
+}
+
+constexpr OpEntry kOps[] = {
+    {"Abs", 1, lower_elementwise_unary},
+    {"Neg", 1, lower_elementwise_unary},
+    {"Sign", 9, lower_elementwise_unary},
+    {"Floor", 1, lower_elementwise_unary},
+    {"Ceil", 1, lower_elementwise_unary},
+    {"Round", 11, lower_elementwise_unary},
+    {"Sqrt", 1, lower_elementwise_unary},
+    {"Reciprocal", 1, lower_elementwise_unary},
+    {"Exp", 1, lower_elementwise_unary},
+    {"Log", 1, lower_elementwise_unary},
+    {"Sin", 7, lower_elementwise_unary},
+    {"Cos", 7, lower_elementwise_unary},
+    {"Tan", 7, lower_elementwise_unary},
+    {"Asin", 7, lower_elementwise_unary},
+    {"Acos", 7, lower_elementwise_unary},
+    {"Atan", 7, lower_elementwise_unary},
+    {"Sinh", 9, lower_elementwise_unary},
+    {"Cosh", 9, lower_elementwise_unary},
+    {"Tanh", 1, lower_elementwise_unary},
+    {"Asinh", 9, lower_elementwise_unary},
+    {"Acosh", 9, lower_elementwise_unary},
+    {"Atanh", 9, lower_elementwise_unary},
+    {"Erf", 9, lower_elementwise_unary},
+    {"Sigmoid", 1, lower_elementwise_unary},
+    {"Relu", 1, lower_elementwise_unary},
+    {"Softsign", 1, lower_elementwise_unary},
+    {"HardSwish", 14, lower_elementwise_unary},
+    {"Mish", 18, lower_elementwise_unary},
+    {"Not", 1, lower_elementwise_unary},
+    {"BitwiseNot", 18, lower_elementwise_unary},
+    {"IsNaN", 9, lower_elementwise_unary},
+    {"LeakyRelu", 1, lower_leaky_relu},
+    {"Elu", 1, lower_elu},
+    {"Celu", 12, lower_celu},
+    {"Selu", 1, lower_selu},
+    {"ThresholdedRelu", 1, lower_thresholded_relu},
+    {"HardSigmoid", 1, lower_hard_sigmoid},
+    {"Softplus", 1, lower_softplus},
+    {"Shrink", 9, lower_shrink},
+    {"Swish", 24, lower_swish},
+    {"IsInf", 10, lower_is_inf},
+    {"Gelu", 20, lower_gelu},
+    {"Add", 1, lower_binary},
+    {"Sub", 1, lower_binary},
+    {"Mul", 1, lower_binary},
+    {"Div", 1, lower_binary},
+    {"Pow", 1, lower_binary},
+    {"And", 1, lower_binary},
+    {"Or", 1, lower_binary},
+    {"Xor", 1, lower_binary},
+    {"BitwiseAnd", 18, lower_binary},
+    {"BitwiseOr", 18, lower_binary},
+    {"BitwiseXor", 18, lower_binary},
+    {"Equal", 1, lower_binary},
+    {"Less", 1, lower_binary},
+    {"LessOrEqual", 12, lower_binary},
+    {"Greater", 1, lower_binary},
+    {"GreaterOrEqual", 12, lower_binary},
+    {"Mod", 10, lower_mod},
+    {"BitShift", 11, lower_bit_shift},
+    {"PRelu", 1, lower_prelu},
+    {"Max", 1, lower_variadic},
+    {"Min", 1, lower_variadic},
+    {"Sum", 1, lower_variadic},
+    {"Mean", 1, lower_variadic},
+    {"Where", 9, lower_where},
+    {"Clip", 1, lower_clip},
+    {"Cast", 1, lower_cast},
+    {"CastLike", 15, lower_cast_like},
+    {"BitCast", 26, lower_bit_cast},
+    {"Softmax", 1, lower_softmax},
+    {"LogSoftmax", 1, lower_softmax},
+    {"Hardmax", 1, lower_softmax},
+    {"ScaledTanh", 1, lower_scaled_tanh},
+    {"Affine", 1, lower_affine},
+    {"SwiGLU", 28, lower_swiglu},
+};
+
+}  // namespace
+
+void lower_elementwise_unary(NodeContext& n) {
+  for (const UnaryRow& row : kUnary)
+    if (row.name == n.op()) return unary(n, row.fn);
+}
+
+std::span<const OpEntry> elementwise_ops() { return kOps; }
+
+}  // namespace smelt::onnx

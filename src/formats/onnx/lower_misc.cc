@@ -1,0 +1,198 @@
+// Random numbers, attention, signals, strings, images and detection of ai.onnx.
+#include "formats/onnx/ops.h"
+#include "ops/attention/attention.h"
+#include "ops/detection/detection.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/random/random.h"
+#include "ops/shape/shape.h"
+#include "ops/signal/signal.h"
+#include "ops/strings/strings.h"
+
+namespace smelt::onnx {
+namespace {
+
+void seed(NodeContext& n, RandomAttrs& a) {
+  a.seeded = n.has_attr("seed");
+  a.seed = n.f("seed", 0);
+}
+
+void lower_random(NodeContext& n) {
+  RandomAttrs a;
+  const bool normal = n.op().starts_with("RandomNormal"), like = n.op().ends_with("Like");
+  a.kind = normal ? RandomAttrs::Kind::kNormal : RandomAttrs::Kind::kUniform;
+  a.a = normal ? n.f("mean", 0) : n.f("low", 0);
+  a.b = normal ? n.f("scale", 1) : n.f("high", 1);
+  seed(n, a);
+  ValueId shape;
+  if (like) {
+    const ValueId x = n.in(0);
+    a.to = n.has_attr("dtype") ? dtype_of(n.i("dtype")) : n.dtype(x);
+    shape = n.add(Op::kShapeOf, make_attrs<ShapeOfAttrs>(), {x});
+  } else {
+    a.to = dtype_of(n.i("dtype", 1));
+    if (!n.has_attr("shape")) return n.fail("attribute 'shape' is missing");
+    shape = n.ints1d(n.ints("shape"));
+  }
+  if (!is_float(a.to)) return n.fail("dtype is no floating-point type");
+  n.emit(Op::kRandom, pack(a), {shape});
+}
+
+void lower_bernoulli(NodeContext& n) {
+  RandomAttrs a;
+  a.kind = RandomAttrs::Kind::kBernoulli;
+  const ValueId x = n.in(0);
+  a.to = n.has_attr("dtype") ? dtype_of(n.i("dtype")) : n.dtype(x);
+  seed(n, a);
+  n.emit(Op::kRandom, pack(a), {x});
+}
+
+void lower_multinomial(NodeContext& n) {
+  RandomAttrs a;
+  a.kind = RandomAttrs::Kind::kMultinomial;
+  a.to = dtype_of(n.i("dtype", 6));
+  a.samples = n.i("sample_size", 1);
+  if (a.samples < 0) return n.fail("sample_size is ", a.samples);
+  seed(n, a);
+  n.emit(Op::kRandom, pack(a), {n.in(0)});
+}
+
+void lower_attention(NodeContext& n) {
+  AttentionAttrs a;
+  a.num_heads = n.i("q_num_heads", 0);
+  a.kv_heads = n.i("kv_num_heads", 0);
+  a.scale = n.f("scale", 0);
+  a.causal = n.i("is_causal", 0) != 0;
+  a.causal_from_end = n.has(4);
+  a.softcap = n.f("softcap", 0);
+  a.qk_output = n.i("qk_matmul_output_mode", 0);
+  if (const int64_t code = n.i("softmax_precision", 0)) a.softmax_dtype = dtype_of(code);
+  a.window = n.i("left_window_size", -1);
+  if (n.i("right_window_size", -1) >= 0 && !a.causal) return n.unsupported("right_window_size");
+  std::vector<ValueId> in{n.in(0), n.in(1), n.in(2)};
+  for (int k = 3; k <= 6; ++k) in.push_back(n.opt(k));
+  while (in.back() == kNone) in.pop_back();
+  n.emit(Op::kAttention, pack(a), in);
+}
+
+void lower_rotary(NodeContext& n) {
+  RotaryAttrs a;
+  a.interleaved = n.i("interleaved", 0) != 0;
+  a.rotary_dim = n.i("rotary_embedding_dim", 0);
+  a.num_heads = n.i("num_heads", 0);
+  std::vector<ValueId> in{n.in(0), n.in(1), n.in(2)};
+  if (n.has(3)) in.push_back(n.in(3));
+  n.emit(Op::kRotary, pack(a), in);
+}
+
+void lower_nms(NodeContext& n) {
+  NmsAttrs a;
+  a.center = n.i("center_point_box", 0) != 0;
+  std::vector<ValueId> in{n.in(0), n.in(1), n.opt(2), n.opt(3), n.opt(4)};
+  while (in.back() == kNone) in.pop_back();
+  n.emit(Op::kNonMaxSuppression, pack(a), in);
+}
+
+void lower_dft(NodeContext& n) {
+  DftAttrs a;
+  a.scale = 0;
+  a.inverse = n.i("inverse", 0) != 0;
+  a.onesided = n.i("onesided", 0) != 0;
+  a.axis = n.version() < 20 ? n.i("axis", 1) : -2;
+  std::vector<ValueId> in{n.in(0), n.opt(1), n.opt(2)};
+  while (in.back() == kNone) in.pop_back();
+  n.emit(Op::kDft, pack(a), in);
+}
+
+void lower_stft(NodeContext& n) {
+  StftAttrs a;
+  a.onesided = n.i("onesided", 1) != 0;
+  std::vector<ValueId> in{n.in(0), n.in(1), n.opt(2), n.opt(3)};
+  while (in.back() == kNone) in.pop_back();
+  n.emit(Op::kStft, pack(a), in);
+}
+
+void lower_window(NodeContext& n) {
+  WindowAttrs a;
+  a.kind = n.op() == "HannWindow"      ? WindowAttrs::Kind::kHann
+           : n.op() == "HammingWindow" ? WindowAttrs::Kind::kHamming
+                                       : WindowAttrs::Kind::kBlackman;
+  a.periodic = n.i("periodic", 1) != 0;
+  a.to = dtype_of(n.i("output_datatype", 1));
+  n.emit(Op::kWindow, pack(a), {n.in(0)});
+}
+
+void lower_mel(NodeContext& n) {
+  MelAttrs a;
+  a.to = dtype_of(n.i("output_datatype", 1));
+  n.emit(Op::kMelWeights, pack(a), {n.in(0), n.in(1), n.in(2), n.in(3), n.in(4)});
+}
+
+void lower_image_decoder(NodeContext& n) {
+  ImageDecodeAttrs a;
+  a.pixel_format = n.s("pixel_format", "RGB");
+  n.emit(Op::kImageDecode, pack(a), {n.in(0)});
+}
+
+void lower_string_normalizer(NodeContext& n) {
+  StringNormalizeAttrs a;
+  a.change_case = n.s("case_change_action", "NONE");
+  a.case_sensitive = n.i("is_case_sensitive", 0) != 0;
+  a.stopwords = n.strings("stopwords");
+  a.locale = n.s("locale");
+  n.emit(Op::kStringNormalize, pack(a), {n.in(0)});
+}
+void lower_string_concat(NodeContext& n) { n.emit(Op::kStringConcat, make_attrs<NoAttrs>(), {n.in(0), n.in(1)}); }
+void lower_string_split(NodeContext& n) {
+  StringSplitAttrs a;
+  a.delimiter = n.s("delimiter");
+  a.max_splits = n.has_attr("maxsplit") ? n.i("maxsplit") : -1;
+  n.emit(Op::kStringSplit, pack(a), {n.in(0)}, 2);
+}
+void lower_regex(NodeContext& n) {
+  StringPatternAttrs a;
+  a.pattern = n.s("pattern");
+  n.emit(Op::kRegexMatch, pack(a), {n.in(0)});
+}
+void lower_tfidf(NodeContext& n) {
+  TfIdfAttrs a;
+  a.mode = n.s("mode");
+  a.min_gram = n.i("min_gram_length", 1);
+  a.max_gram = n.i("max_gram_length", 1);
+  a.max_skip = n.i("max_skip_count", 0);
+  a.ngram_counts = n.ints("ngram_counts");
+  a.ngram_indexes = n.ints("ngram_indexes");
+  a.pool_ints = n.ints("pool_int64s");
+  a.pool_strings = n.strings("pool_strings");
+  a.weights = n.doubles("weights");
+  n.emit(Op::kTfIdf, pack(a), {n.in(0)});
+}
+
+constexpr OpEntry kOps[] = {
+    {"RandomNormal", 1, lower_random},
+    {"RandomUniform", 1, lower_random},
+    {"RandomNormalLike", 1, lower_random},
+    {"RandomUniformLike", 1, lower_random},
+    {"Bernoulli", 15, lower_bernoulli},
+    {"Multinomial", 7, lower_multinomial},
+    {"Attention", 23, lower_attention},
+    {"RotaryEmbedding", 23, lower_rotary},
+    {"NonMaxSuppression", 10, lower_nms},
+    {"DFT", 17, lower_dft},
+    {"STFT", 17, lower_stft},
+    {"HannWindow", 17, lower_window},
+    {"HammingWindow", 17, lower_window},
+    {"BlackmanWindow", 17, lower_window},
+    {"MelWeightMatrix", 17, lower_mel},
+    {"ImageDecoder", 20, lower_image_decoder},
+    {"StringNormalizer", 10, lower_string_normalizer},
+    {"StringConcat", 20, lower_string_concat},
+    {"StringSplit", 20, lower_string_split},
+    {"RegexFullMatch", 20, lower_regex},
+    {"TfIdfVectorizer", 9, lower_tfidf},
+};
+
+}  // namespace
+
+std::span<const OpEntry> misc_ops() { return kOps; }
+
+}  // namespace smelt::onnx

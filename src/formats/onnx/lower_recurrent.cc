@@ -1,0 +1,52 @@
+// RNN, GRU and LSTM of ai.onnx.
+#include <cmath>
+
+#include "formats/onnx/ops.h"
+#include "ops/recurrent/recurrent.h"
+
+namespace smelt::onnx {
+namespace {
+
+void lower_recurrent(NodeContext& n) {
+  RecurrentAttrs a;
+  using Cell = RecurrentAttrs::Cell;
+  a.cell = n.op() == "RNN" ? Cell::kRnn : n.op() == "GRU" ? Cell::kGru : Cell::kLstm;
+  const ValueId x = n.in(0), w = n.in(1), r = n.in(2);
+  a.hidden = n.i("hidden_size", 0);
+  if (a.hidden == 0) {
+    const ValueType t = n.type(r);
+    if (t.ranked && t.shape.rank() == 3) a.hidden = t.shape[2];
+  }
+  if (a.hidden < 1) return n.fail("hidden_size is ", a.hidden);
+  const std::string direction = n.s("direction", "forward");
+  if (direction != "forward" && direction != "reverse" && direction != "bidirectional")
+    return n.fail("direction is '", direction, "'");
+  a.forward = direction != "reverse";
+  a.backward = direction != "forward";
+  a.batch_first = n.i("layout", 0) != 0;
+  a.linear_before_reset = n.i("linear_before_reset", 0) != 0;
+  a.input_forget = n.i("input_forget", 0) != 0;
+  a.clip = n.f("clip", 0);
+  a.activations = n.strings("activations");
+  a.alpha = n.doubles("activation_alpha");
+  a.beta = n.doubles("activation_beta");
+  std::vector<ValueId> in{x, w, r, n.opt(3), n.opt(4), n.opt(5)};
+  if (a.cell == Cell::kLstm) {
+    in.push_back(n.opt(6));
+    in.push_back(n.opt(7));
+  }
+  while (in.back() == kNone) in.pop_back();
+  n.emit(Op::kRecurrent, pack(a), in);
+}
+
+constexpr OpEntry kOps[] = {
+    {"RNN", 1, lower_recurrent},
+    {"GRU", 1, lower_recurrent},
+    {"LSTM", 1, lower_recurrent},
+};
+
+}  // namespace
+
+std::span<const OpEntry> recurrent_ops() { return kOps; }
+
+}  // namespace smelt::onnx

@@ -1,0 +1,358 @@
+#include "base/error.h"
+#include "formats/onnx/lower.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/shape/shape.h"
+#include "tensor/numeric.h"
+
+namespace smelt::onnx {
+
+namespace {
+constexpr size_t kMaxSparseAttribute = size_t{64} << 20;
+}
+
+NodeContext::NodeContext(Lowering& lowering, Scope& scope, const NodeProto& node, int64_t version)
+    : lowering_(lowering),
+      scope_(scope),
+      node_(node),
+      version_(version),
+      values_(node.inputs.size(), kNone),
+      read_(node.inputs.size(), 0),
+      bound_(node.outputs.size(), 0) {
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i].empty()) continue;
+    const auto id = lowering.find(scope, node.inputs[i]);
+    if (!id)
+      fail("input '", node.inputs[i], "' is not the output of a node, an initializer or an input");
+    else
+      values_[i] = *id;
+  }
+}
+
+Status NodeContext::finish() {
+  for (size_t i = 0; i < read_.size(); ++i)
+    if (!read_[i] && values_[i] != kNone) fail("has ", inputs(), " inputs; input ", i, " has no meaning here");
+  for (size_t i = 0; i < bound_.size(); ++i)
+    if (!bound_[i] && !node_.outputs[i].empty())
+      fail("has ", outputs(), " outputs; output ", i, " does not exist here");
+  return status();
+}
+
+ValueId NodeContext::in(int i) {
+  if (!has(i)) {
+    fail("input ", i, " is missing");
+    return kNone;
+  }
+  return opt(i);
+}
+
+ValueId NodeContext::opt(int i) {
+  if (i >= inputs()) return kNone;
+  read_[static_cast<size_t>(i)] = 1;
+  return values_[static_cast<size_t>(i)];
+}
+
+std::vector<ValueId> NodeContext::all_inputs() {
+  std::vector<ValueId> out;
+  for (int k = 0; k < inputs(); ++k) out.push_back(opt(k));
+  return out;
+}
+
+void NodeContext::ignore(int i) {
+  if (i < inputs()) read_[static_cast<size_t>(i)] = 1;
+}
+
+int NodeContext::rank(ValueId id) const {
+  if (id == kNone) return -1;
+  const ValueType& t = scope_.builder.type(id);
+  return t.kind == ValueType::Kind::kTensor && t.ranked ? t.shape.rank() : -1;
+}
+
+int NodeContext::rank_or_fail(ValueId id) {
+  const int r = rank(id);
+  if (r < 0 && ok()) unsupported("the rank of an input must be known at load");
+  return r;
+}
+
+const Tensor* NodeContext::constant(int i) { return scope_.builder.constant_of(opt(i)); }
+
+std::optional<std::vector<int64_t>> NodeContext::const_ints(int i) {
+  const Tensor* t = constant(i);
+  if (!t || !is_integer(t->dtype())) return std::nullopt;
+  std::vector<int64_t> out(static_cast<size_t>(t->elements()));
+  to_ints(*t, out.data());
+  return out;
+}
+
+std::optional<std::vector<float>> NodeContext::const_floats(int i) {
+  const Tensor* t = constant(i);
+  if (!t || !is_float(t->dtype())) return std::nullopt;
+  std::vector<float> out(static_cast<size_t>(t->elements()));
+  to_floats(*t, out.data());
+  return out;
+}
+
+namespace {
+bool same_quant(const QuantPtr& a, const QuantPtr& b) {
+  if (a == b) return true;
+  if (!a || !b || a->kind != b->kind || a->scales != b->scales || a->axis != b->axis || a->block != b->block)
+    return false;
+  for (size_t i = 0; i < a->scales.size(); ++i)
+    if (a->zero_point(static_cast<int64_t>(i)) != b->zero_point(static_cast<int64_t>(i))) return false;
+  return true;
+}
+}  // namespace
+
+ValueId NodeContext::typed(int i, const QuantPtr& quant) {
+  if (!ok()) return kNone;
+  Builder& b = builder();
+  if (i < inputs() && !node_.inputs[static_cast<size_t>(i)].empty()) {
+    const auto it = scope_.names.find(node_.inputs[static_cast<size_t>(i)]);
+    if (it != scope_.names.end() && it->second.typed != kNone && same_quant(b.type(it->second.typed).quant, quant)) {
+      ignore(i);
+      return it->second.typed;
+    }
+  }
+  const ValueId plain = in(i);
+  if (!ok()) return kNone;
+  if (const Tensor* t = b.constant_of(plain)) {
+    Tensor copy = *t;
+    copy.set_quant(quant);
+    return b.constant("", std::move(copy));
+  }
+  ValueType t = b.type(plain);
+  t.quant = quant;
+  CastAttrs same;
+  same.to = t.dtype;
+  return add_as(Op::kBitCast, pack(same), {plain}, t);
+}
+
+const AttributeProto* NodeContext::find_attr(std::string_view name) const {
+  for (const AttributeProto& a : node_.attributes) {
+    if (a.name != name) continue;
+    if (a.ref.empty()) return &a;
+    if (!scope_.attributes) return nullptr;
+    for (const auto& [key, value] : *scope_.attributes)
+      if (key == a.ref) return value;
+    return nullptr;
+  }
+  return nullptr;
+}
+
+namespace {
+/// The attribute when it has the type; otherwise null, and a fault unless it is absent.
+const AttributeProto* of_type(NodeContext& n, std::string_view name, int64_t type, const char* what) {
+  const AttributeProto* a = n.find_attr(name);
+  if (a && a->type != type) {
+    n.fail("attribute '", name, "' is not ", what);
+    return nullptr;
+  }
+  return a;
+}
+}  // namespace
+
+int64_t NodeContext::i(std::string_view name, int64_t def) {
+  const AttributeProto* a = of_type(*this, name, AttributeProto::kInt, "an integer");
+  return a ? a->i : def;
+}
+double NodeContext::f(std::string_view name, double def) {
+  const AttributeProto* a = of_type(*this, name, AttributeProto::kFloat, "a float");
+  return a ? static_cast<double>(a->f) : def;
+}
+std::string NodeContext::s(std::string_view name, const std::string& def) {
+  const AttributeProto* a = of_type(*this, name, AttributeProto::kString, "a string");
+  return a ? std::string(a->s) : def;
+}
+std::vector<int64_t> NodeContext::ints(std::string_view name) {
+  const AttributeProto* a = of_type(*this, name, AttributeProto::kInts, "a list of integers");
+  return a ? a->ints : std::vector<int64_t>{};
+}
+std::vector<float> NodeContext::floats(std::string_view name) {
+  const AttributeProto* a = of_type(*this, name, AttributeProto::kFloats, "a list of floats");
+  return a ? a->floats : std::vector<float>{};
+}
+std::vector<double> NodeContext::doubles(std::string_view name) {
+  const auto v = floats(name);
+  return {v.begin(), v.end()};
+}
+std::vector<std::string> NodeContext::strings(std::string_view name) {
+  const AttributeProto* a = of_type(*this, name, AttributeProto::kStrings, "a list of strings");
+  std::vector<std::string> out;
+  if (a)
+    for (const auto& v : a->strings) out.emplace_back(v);
+  return out;
+}
+
+std::optional<Tensor> NodeContext::tensor(std::string_view name) {
+  const AttributeProto* a = find_attr(name);
+  if (!a) return std::nullopt;
+  Result<Tensor> t = InvalidModel("is not a tensor");
+  if (a->type == AttributeProto::kTensor && a->tensor)
+    t = lowering_.tensors().read(*a->tensor);
+  else if (a->type == AttributeProto::kSparseTensor && a->sparse)
+    t = lowering_.tensors().read_sparse(*a->sparse, kMaxSparseAttribute);
+  if (!t.ok()) {
+    fail_with(t.error().within(Cat("attribute '", name, "'")));
+    return std::nullopt;
+  }
+  return std::move(t).value();
+}
+
+const GraphProto* NodeContext::graph(std::string_view name) {
+  const AttributeProto* a = of_type(*this, name, AttributeProto::kGraph, "a graph");
+  if (!a || !a->graph) {
+    fail("attribute '", name, "' (a graph) is missing");
+    return nullptr;
+  }
+  return a->graph.get();
+}
+
+const TypeProto* NodeContext::type_proto(std::string_view name) {
+  const AttributeProto* a = of_type(*this, name, AttributeProto::kTypeProto, "a type");
+  return a ? a->type_proto.get() : nullptr;
+}
+
+int NodeContext::wanted() const {
+  int n = outputs();
+  while (n > 0 && !wants(n - 1)) --n;
+  return n;
+}
+
+ValueId NodeContext::add(Op op, AttrsPtr attrs, std::vector<ValueId> inputs) {
+  if (!ok()) return kNone;
+  auto r = builder().op(op, std::move(attrs), std::move(inputs));
+  if (!r.ok()) {
+    fail_with(r.error());
+    return kNone;
+  }
+  return *r;
+}
+
+ValueId NodeContext::add_as(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& type) {
+  if (!ok()) return kNone;
+  auto r = builder().op_as(op, std::move(attrs), std::move(inputs), type);
+  if (!r.ok()) {
+    fail_with(r.error());
+    return kNone;
+  }
+  return *r;
+}
+
+std::vector<ValueId> NodeContext::add_n(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int count) {
+  std::vector<ValueId> none(static_cast<size_t>(count), kNone);
+  if (!ok()) return none;
+  auto r = builder().node(op, std::move(attrs), std::move(inputs), count);
+  if (!r.ok()) {
+    fail_with(r.error());
+    return none;
+  }
+  return *r;
+}
+
+ValueId NodeContext::new_output(int i) {
+  return builder().value(std::string(node_.outputs[static_cast<size_t>(i)]), ValueType{});
+}
+
+void NodeContext::emit(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int count) {
+  if (!ok()) return;
+  if (count < 0) count = std::max(1, wanted());
+  std::vector<ValueId> out;
+  for (int k = 0; k < count; ++k) out.push_back(wants(k) ? new_output(k) : kNone);
+  if (auto s = builder().node_to(op, std::move(attrs), std::move(inputs), out); !s.ok()) return fail_with(s.error());
+  for (int k = 0; k < count; ++k)
+    if (wants(k)) bind(k, out[static_cast<size_t>(k)]);
+}
+
+void NodeContext::bind(int i, ValueId id) {
+  if (!ok() || !wants(i)) return;
+  const std::string_view name = node_.outputs[static_cast<size_t>(i)];
+  bound_[static_cast<size_t>(i)] = 1;
+  if (id == kNone) {
+    scope_.names[name] = {.absent = true};
+    return;
+  }
+  Value& v = builder().graph().value(id);
+  if (v.name.empty()) v.name = std::string(name);
+  scope_.names[name] = {.plain = id};
+  refine(i, id);
+}
+
+void NodeContext::bind_typed(int i, ValueId id) {
+  if (!ok() || !wants(i)) return;
+  bound_[static_cast<size_t>(i)] = 1;
+  scope_.names[node_.outputs[static_cast<size_t>(i)]] = {.typed = id};
+}
+
+void NodeContext::refine(int i, ValueId id) {
+  const std::string_view name = node_.outputs[static_cast<size_t>(i)];
+  const auto it = scope_.infos.find(name);
+  if (it == scope_.infos.end()) return;
+  auto declared = value_type(it->second->type);
+  if (!declared.ok()) return;
+  Value& v = builder().graph().value(id);
+  v.doc = std::string(it->second->doc);
+  ValueType& t = v.type;
+  const bool unknown = t.kind == ValueType::Kind::kTensor && t.dtype == DType::kInvalid && !t.ranked;
+  if (unknown) {
+    t = *declared;
+    return;
+  }
+  if (t.kind != ValueType::Kind::kTensor || declared->kind != ValueType::Kind::kTensor) return;
+  if (t.dtype == DType::kInvalid) t.dtype = declared->dtype;
+  if (declared->dtype != DType::kInvalid && t.dtype != declared->dtype)
+    return fail("output ", i, " '", name, "' is declared ", to_string(declared->dtype), " but is ", to_string(t.dtype));
+  if (!declared->ranked || v.constant) return;
+  if (!t.ranked) {
+    t.ranked = true;
+    t.shape = declared->shape;
+  } else if (t.shape.rank() == declared->shape.rank()) {
+    for (int k = 0; k < t.shape.rank(); ++k)
+      if (t.shape[k] < 0) t.shape[k] = declared->shape[k];
+  }
+}
+
+ValueId NodeContext::ints1d(const std::vector<int64_t>& v) {
+  return ok() ? builder().i64(std::span<const int64_t>(v)) : kNone;
+}
+
+ValueId NodeContext::scalar_like(ValueId x, double v) {
+  if (!ok()) return kNone;
+  const DType d = dtype(x);
+  if (d == DType::kInvalid) {
+    unsupported("the element type of an input must be known at load");
+    return kNone;
+  }
+  return builder().scalar(d, v);
+}
+
+ValueId NodeContext::cast(ValueId x, DType to) {
+  return ok() && dtype(x) == to ? x : add(Op::kCast, make_attrs<CastAttrs>(to), {x});
+}
+
+ValueId NodeContext::reshape(ValueId x, const std::vector<int64_t>& shape, bool allow_zero) {
+  ReshapeAttrs a;
+  a.allow_zero = allow_zero;
+  return add(Op::kReshape, pack(a), {x, ints1d(shape)});
+}
+
+ValueId NodeContext::transpose(ValueId x, const std::vector<int64_t>& perm) {
+  return add(Op::kTranspose, make_attrs<TransposeAttrs>(perm), {x});
+}
+ValueId NodeContext::unsqueeze(ValueId x, const std::vector<int64_t>& axes) {
+  return axes.empty() ? x : add(Op::kUnsqueeze, make_attrs<NoAttrs>(), {x, ints1d(axes)});
+}
+ValueId NodeContext::squeeze(ValueId x, const std::vector<int64_t>& axes) {
+  return axes.empty() ? x : add(Op::kSqueeze, make_attrs<NoAttrs>(), {x, ints1d(axes)});
+}
+
+std::optional<Body> NodeContext::body(std::string_view attribute, const std::vector<ValueType>& inputs) {
+  const GraphProto* g = ok() ? graph(attribute) : nullptr;
+  if (!g) return std::nullopt;
+  auto r = lowering_.lower_body(scope_, *g, inputs);
+  if (!r.ok()) {
+    fail_with(r.error().within(Cat("attribute '", attribute, "'")));
+    return std::nullopt;
+  }
+  return *r;
+}
+
+}  // namespace smelt::onnx

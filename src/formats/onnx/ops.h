@@ -1,0 +1,42 @@
+#pragma once
+
+#include <span>
+
+#include "formats/onnx/lower.h"
+
+namespace smelt::onnx {
+
+// The operator tables, one a theme.
+std::span<const OpEntry> elementwise_ops();
+std::span<const OpEntry> reduce_ops();
+std::span<const OpEntry> nn_ops();
+std::span<const OpEntry> norm_ops();
+std::span<const OpEntry> shape_ops();
+std::span<const OpEntry> gather_ops();
+std::span<const OpEntry> quant_ops();
+std::span<const OpEntry> misc_ops();
+std::span<const OpEntry> control_ops();
+std::span<const OpEntry> recurrent_ops();
+std::span<const OpEntry> ml_ops();
+std::span<const OpEntry> training_ops();
+std::span<const OpEntry> microsoft_ops();
+std::span<const OpEntry> microsoft_quant_ops();
+std::span<const OpEntry> microsoft_attention_ops();
+
+// Lowering functions that tables of two domains share.
+void lower_elementwise_unary(NodeContext& n);
+void lower_conv(NodeContext& n);
+void lower_max_pool(NodeContext& n);
+void lower_gemm(NodeContext& n);
+void lower_quantize_linear(NodeContext& n);
+void lower_dequantize_linear(NodeContext& n);
+void lower_qlinear_conv(NodeContext& n);
+void lower_layer_norm(NodeContext& n);
+void lower_pad(NodeContext& n);
+void lower_range(NodeContext& n);
+void lower_trilu(NodeContext& n);
+void lower_unique(NodeContext& n);
+void lower_gather_nd(NodeContext& n);
+void lower_grid_sample(NodeContext& n);
+
+}  // namespace smelt::onnx

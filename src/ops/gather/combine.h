@@ -1,0 +1,37 @@
+#pragma once
+
+#include <vector>
+
+#include "ops/gather/gather.h"
+#include "ops/op.h"
+#include "ops/shape/movement.h"
+
+namespace smelt {
+
+/// Writes updates into a tensor element by element or run by run, replacing or combining by ScatterAttrs::Reduce.
+class Combiner {
+ public:
+  using Reduce = ScatterAttrs::Reduce;
+  /// `y` already holds the values to update. Without `include_self` the first update of an element replaces it.
+  Combiner(Tensor& y, const Tensor& updates, Reduce reduction, bool include_self);
+  /// Whether elements of that type can be combined that way.
+  static Status check(DType dtype, Reduce reduction);
+  /// n elements from updates[from] on go to y[to] on.
+  void apply(int64_t to, int64_t from, int64_t n);
+  /// Divides means. To be called once, at the end.
+  void finish();
+
+ private:
+  template <class T>
+  void combine_complex(int64_t to, int64_t from, int64_t n);
+  void combine(int64_t to, int64_t from);
+
+  Tensor& y_;
+  const Tensor& updates_;
+  Reduce reduction_;
+  bool include_self_;
+  std::vector<int64_t> counts_;  ///< updates per element (kMean, or without include_self)
+  std::vector<double> sums_;     ///< kMean
+};
+
+}  // namespace smelt
