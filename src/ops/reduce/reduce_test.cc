@@ -86,5 +86,47 @@ TEST(Reduce, WiderResult) {
   expect_equal(y, {2147483648.0});
 }
 
+TEST(ArgReduce, AxisAndTies) {
+  ArgReduceAttrs attrs;
+  attrs.axis = 1;
+  const Tensor x = floats({2, 3}, {1, 7, 7, 9, 2, 2});
+  expect_equal(OpRunner(Op::kArgReduce, make_attrs<ArgReduceAttrs>(attrs)).input(x).run(), {1, 0});
+  attrs.select_last = true;
+  expect_equal(OpRunner(Op::kArgReduce, make_attrs<ArgReduceAttrs>(attrs)).input(x).run(), {2, 0});
+  attrs.min = true;
+  attrs.keep_dims = true;
+  const Tensor y = OpRunner(Op::kArgReduce, make_attrs<ArgReduceAttrs>(attrs)).input(x).input(axes({0})).run();
+  EXPECT_EQ(y.shape(), (Shape{1, 3}));
+  expect_equal(y, {0, 1, 1});
+}
+
+TEST(Cumulative, ExclusiveReverse) {
+  CumulativeAttrs attrs;
+  const Tensor x = floats({3}, {1, 2, 3}), axis = tensor(DType::kI32, {}, {0});
+  const auto run = [&] {
+    return OpRunner(Op::kCumulative, make_attrs<CumulativeAttrs>(attrs)).input(x).input(axis).run();
+  };
+  expect_equal(run(), {1, 3, 6});
+  attrs.exclusive = true;
+  expect_equal(run(), {0, 1, 3});
+  attrs.reverse = true;
+  expect_equal(run(), {5, 3, 0});
+}
+
+TEST(Segment, SortedAndUnsorted) {
+  SegmentAttrs attrs;
+  const Tensor x = floats({3, 2}, {1, 2, 3, 4, 5, 6});
+  const auto ids = tensor(DType::kI32, {3}, {0, 0, 2});
+  expect_equal(OpRunner(Op::kSegment, make_attrs<SegmentAttrs>(attrs)).input(x).input(ids).run(), {4, 6, 0, 0, 5, 6});
+  attrs.sorted = false;
+  attrs.fn = Reduction::kProd;
+  expect_equal(OpRunner(Op::kSegment, make_attrs<SegmentAttrs>(attrs))
+                   .input(x)
+                   .input(tensor(DType::kI32, {3}, {1, -1, 1}))
+                   .input(tensor(DType::kI32, {}, {2}))
+                   .run(),
+               {1, 1, 5, 12});
+}
+
 }  // namespace
 }  // namespace smelt::test
