@@ -1,0 +1,67 @@
+#include "formats/executorch/delegate.h"
+
+#include "base/error.h"
+#include "formats/executorch/vulkan/lower.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/shape/shape.h"
+
+namespace smelt::executorch {
+namespace {
+
+Result<ValueId> cast(Builder& b, ValueId id, DType to) {
+  if (b.type(id).dtype == to) return id;
+  return b.op(Op::kCast, make_attrs<CastAttrs>(to), {id});
+}
+
+/// A number of the program, as the int64 scalar that a SymInt is.
+Result<ValueId> enter_symbol(Builder& b, const aten::Arg& arg) {
+  if (arg.kind == aten::Arg::Kind::kInt) return b.i64_scalar(arg.i);
+  if (arg.id == kNone) return InvalidModel("is no integer");
+  SMELT_ASSIGN(const ValueId id, cast(b, arg.id, DType::kI64));
+  return b.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {id, b.i64({})});
+}
+
+Result<ValueId> enter(Builder& b, const aten::Arg& arg, const ValueType& type) {
+  if (type.dtype == DType::kInvalid) return enter_symbol(b, arg);
+  if (arg.id == kNone) return InvalidModel("is no tensor with a value");
+  return cast(b, arg.id, type.dtype);
+}
+
+NamedData named_data_of(const DelegateCall& call) {
+  if (!call.named_data) return {};
+  return [&call](const std::string& key) -> Result<std::span<const std::byte>> {
+    const auto* found = call.named_data(key);
+    if (!found) return InvalidModel("the program has no named data '", key, "'");
+    return *found;
+  };
+}
+
+}  // namespace
+
+/// Arguments are all inputs, then all outputs. The graph stores 64-bit types in 32 bits; the program's come back.
+Result<DelegateResults> lower_vulkan(Builder& b, const DelegateCall& call) {
+  auto graph = read_vk_graph({.bytes = call.blob, .owner = call.owner, .named_data = named_data_of(call)});
+  if (!graph.ok()) return graph.error();
+  const size_t ins = graph->table->input_ids() ? graph->table->input_ids()->size() : 0;
+  const size_t outs = graph->table->output_ids()->size();
+  if (call.args.size() < ins + outs)
+    return InvalidModel("the delegate is called with ", call.args.size(), " arguments, its graph has ", ins,
+                        " inputs and ", outs, " outputs");
+  std::vector<ValueId> inputs;
+  for (uint32_t i = 0; i < ins; ++i) {
+    auto id = enter(b, call.args[i].value, graph->types[graph->table->input_ids()->Get(i)]);
+    if (!id.ok()) return id.error().within(Cat("argument ", i));
+    inputs.push_back(*id);
+  }
+  VkLowering lowering(b, *graph);
+  SMELT_ASSIGN(const std::vector<ValueId> outputs, lowering.run(inputs));
+  DelegateResults results;
+  for (size_t i = 0; i < outs; ++i) {
+    const DType declared = call.args[ins + i].declared.dtype;
+    SMELT_ASSIGN(const ValueId id, cast(b, outputs[i], declared == DType::kInvalid ? b.type(outputs[i]).dtype : declared));
+    results.emplace_back(ins + i, id);
+  }
+  return results;
+}
+
+}  // namespace smelt::executorch

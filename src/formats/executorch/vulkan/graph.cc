@@ -1,0 +1,137 @@
+#include "formats/executorch/vulkan/graph.h"
+
+#include "base/error.h"
+
+namespace smelt::executorch {
+namespace {
+
+using vkgraph::GraphTypes;
+using vkgraph::VkDataType;
+
+DType element_type(VkDataType type) {
+  switch (type) {
+    case VkDataType::BOOL:
+      return DType::kBool;
+    case VkDataType::UINT8:
+      return DType::kU8;
+    case VkDataType::INT8:
+      return DType::kI8;
+    case VkDataType::INT32:
+      return DType::kI32;
+    case VkDataType::FLOAT16:
+      return DType::kF16;
+    case VkDataType::FLOAT32:
+      return DType::kF32;
+    case VkDataType::FLOAT64:
+      return DType::kF64;
+    case VkDataType::INT64:
+      return DType::kI64;
+    default:
+      return DType::kInvalid;
+  }
+}
+
+Result<ValueType> tensor_type(const vkgraph::VkTensor& tensor) {
+  const VkDataType host =
+      tensor.staging_datatype() == VkDataType::UNSET ? tensor.datatype() : tensor.staging_datatype();
+  ValueType type;
+  type.dtype = element_type(host);
+  if (type.dtype == DType::kInvalid) return InvalidModel("data type ", static_cast<int>(host), " is unknown");
+  type.ranked = true;
+  if (!tensor.dims()) return type;
+  if (tensor.dims()->size() > static_cast<uint32_t>(Shape::kMaxRank))
+    return InvalidModel("rank ", tensor.dims()->size(), ", at most ", Shape::kMaxRank, " is supported");
+  for (uint32_t d : *tensor.dims()) type.shape.push_back(d);
+  SMELT_TRY(type.shape.checked_elements());
+  return type;
+}
+
+Result<Tensor> constant_of(const VkGraphView& g, const vkgraph::VkTensor& tensor, const ValueType& type,
+                           const DelegateBlob& blob, const BlobParts& parts) {
+  const uint32_t count = g.table->constants() ? g.table->constants()->size() : 0;
+  const auto index = static_cast<uint32_t>(tensor.constant_id());
+  if (index >= count) return InvalidModel("constant ", index, ", the graph has ", count);
+  const auto* entry = g.table->constants()->Get(index);
+  auto bytes = find_constant(blob, parts, entry->offset(), entry->length(),
+                             entry->named_key() ? entry->named_key()->str() : std::string());
+  if (!bytes.ok()) return bytes.error().within(Cat("constant ", index));
+  auto constant = view_constant(type.dtype, type.shape, *bytes, blob.owner);
+  if (!constant.ok()) return constant.error().within(Cat("constant ", index));
+  return constant;
+}
+
+Status read_value(VkGraphView& g, uint32_t i, const DelegateBlob& blob, const BlobParts& parts) {
+  const auto* value = g.table->values()->Get(i);
+  if (value->value_type() == GraphTypes::NONE || !value->value()) return InvalidModel("it has no contents");
+  if (value->value_type() > GraphTypes::MAX)
+    return Unsupported("kind ", static_cast<int>(value->value_type()), " is newer than this build");
+  if (const auto* tensor = value->value_as_VkTensor()) {
+    SMELT_ASSIGN(g.types[i], tensor_type(*tensor));
+    if (tensor->datatype() == VkDataType::FLOAT16 && tensor->staging_datatype() == VkDataType::FLOAT32)
+      g.widened = true;
+    if (tensor->constant_id() < 0) return Ok();
+    SMELT_ASSIGN(g.constants[i], constant_of(g, *tensor, g.types[i], blob, parts));
+    return Ok();
+  }
+  const auto* list = value->value_as_ValueList();
+  if (!list || !list->items()) return Ok();
+  for (int32_t item : *list->items()) {
+    if (item < 0 || static_cast<uint32_t>(item) >= g.types.size())
+      return InvalidModel("the list holds value ", item, ", the graph has ", g.types.size());
+    if (g.table->values()->Get(static_cast<uint32_t>(item))->value_type() == GraphTypes::ValueList)
+      return InvalidModel("the list holds a list");
+  }
+  return Ok();
+}
+
+Status check_call(const VkGraphView& g, const vkgraph::OperatorCall& call) {
+  if (!call.name() || call.name()->size() == 0) return InvalidModel("it has no name");
+  if (!call.args() || call.args()->size() == 0) return InvalidModel("it has no arguments");
+  for (int32_t arg : *call.args())
+    if (arg < 0 || static_cast<size_t>(arg) >= g.types.size())
+      return InvalidModel("argument ", arg, " is no value, the graph has ", g.types.size());
+  return Ok();
+}
+
+Status check_externals(const VkGraphView& g, const flatbuffers::Vector<uint32_t>* ids, const char* what) {
+  if (!ids) return Ok();
+  for (uint32_t id : *ids) {
+    if (id >= g.types.size()) return InvalidModel(what, " ", id, " is no value, the graph has ", g.types.size());
+    const GraphTypes kind = g.table->values()->Get(id)->value_type();
+    if (kind != GraphTypes::VkTensor && kind != GraphTypes::SymInt)
+      return InvalidModel(what, " ", id, " is a ", vkgraph::EnumNameGraphTypes(kind), ", a tensor or SymInt expected");
+  }
+  return Ok();
+}
+
+}  // namespace
+
+std::string vk_call_label(const VkGraphView& graph, uint32_t call) {
+  const auto* name = graph.table->chain()->Get(call)->name();
+  return Cat("call ", call, " ", name ? name->str() : "");
+}
+
+Result<VkGraphView> read_vk_graph(const DelegateBlob& blob) {
+  SMELT_ASSIGN(const BlobParts parts, split_blob(blob.bytes, "VH00"));
+  if (!has_magic(parts.flatbuffer, "VK00")) return InvalidModel("the flatbuffer's identifier is not VK00");
+  const auto* data = reinterpret_cast<const uint8_t*>(parts.flatbuffer.data());
+  flatbuffers::Verifier verifier(data, parts.flatbuffer.size(), 64, 10'000'000);
+  if (!verifier.VerifyBuffer<vkgraph::VkGraph>(nullptr))
+    return InvalidModel("the flatbuffer is damaged or cut off");
+  VkGraphView g;
+  g.table = vkgraph::GetVkGraph(data);
+  const uint32_t values = g.table->values() ? g.table->values()->size() : 0;
+  g.types.resize(values);
+  g.constants.resize(values);
+  for (uint32_t i = 0; i < values; ++i)
+    if (auto s = read_value(g, i, blob, parts); !s.ok()) return s.error().within(Cat("value ", i));
+  const uint32_t calls = g.table->chain() ? g.table->chain()->size() : 0;
+  for (uint32_t i = 0; i < calls; ++i)
+    if (auto s = check_call(g, *g.table->chain()->Get(i)); !s.ok()) return s.error().within(vk_call_label(g, i));
+  SMELT_TRY(check_externals(g, g.table->input_ids(), "input"));
+  SMELT_TRY(check_externals(g, g.table->output_ids(), "output"));
+  if (!g.table->output_ids() || g.table->output_ids()->size() == 0) return InvalidModel("the graph has no output");
+  return g;
+}
+
+}  // namespace smelt::executorch

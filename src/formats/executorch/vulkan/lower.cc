@@ -1,0 +1,195 @@
+#include "formats/executorch/vulkan/lower.h"
+
+#include "base/error.h"
+#include "ops/control/control.h"
+#include "ops/elementwise/elementwise.h"
+
+namespace smelt::executorch {
+
+using vkgraph::GraphTypes;
+
+namespace {
+
+template <class Items>
+std::vector<aten::Int> int_items(const Items* items) {
+  std::vector<aten::Int> out;
+  if (items)
+    for (auto v : *items) out.push_back({.value = static_cast<int64_t>(v)});
+  return out;
+}
+
+/// Operators that change an argument in place, and which: their constants are variables.
+std::span<const size_t> changed_arguments(std::string_view name) {
+  static constexpr size_t kCaches[] = {3, 4}, kFirst[] = {1};
+  if (name.find("sdpa_with_kv_cache") != std::string_view::npos) return kCaches;
+  if (name.find("update_cache") != std::string_view::npos) return kFirst;
+  return {};
+}
+
+}  // namespace
+
+Result<ValueId> VkLowering::read(uint32_t v) {
+  if (ids_[v] != kNone) return ids_[v];
+  const Tensor& constant = g_.constants[v];
+  if (!constant.defined()) return InvalidModel("value ", v, " is used before it is computed");
+  ids_[v] = b_.constant(Cat("value ", v), constant);
+  if (g_.widened && constant.dtype() == DType::kF16) {
+    SMELT_ASSIGN(ids_[v], b_.op(Op::kCast, make_attrs<CastAttrs>(DType::kF32), {ids_[v]}));
+  }
+  return ids_[v];
+}
+
+Result<aten::Arg> VkLowering::list_argument(const vkgraph::ValueList& list) {
+  std::vector<ValueId> tensors;
+  std::vector<aten::Int> ints;
+  bool numbers = false;
+  for (int32_t item : *list.items()) {
+    const auto v = static_cast<uint32_t>(item);
+    const auto* value = g_.table->values()->Get(v);
+    switch (value->value_type()) {
+      case GraphTypes::Null:
+        tensors.push_back(kNone);
+        break;
+      case GraphTypes::VkTensor: {
+        SMELT_ASSIGN(const ValueId id, read(v));
+        tensors.push_back(id);
+        break;
+      }
+      case GraphTypes::Int:
+        numbers = true;
+        ints.push_back({.value = value->value_as_Int()->int_val()});
+        break;
+      case GraphTypes::SymInt: {
+        numbers = true;
+        SMELT_ASSIGN(const ValueId id, read(v));
+        ints.push_back({.value = 0, .id = id});
+        break;
+      }
+      default:
+        return InvalidModel("a list holds a ", vkgraph::EnumNameGraphTypes(value->value_type()));
+    }
+  }
+  if (numbers && !tensors.empty()) return InvalidModel("a list holds tensors and numbers");
+  return numbers ? aten::Arg::int_list(std::move(ints)) : aten::Arg::tensor_list(std::move(tensors));
+}
+
+Result<aten::Arg> VkLowering::argument(uint32_t v) {
+  const auto* value = g_.table->values()->Get(v);
+  switch (value->value_type()) {
+    case GraphTypes::Int:
+      return aten::Arg::integer(value->value_as_Int()->int_val());
+    case GraphTypes::Double:
+      return aten::Arg::real(value->value_as_Double()->double_val());
+    case GraphTypes::Bool:
+      return aten::Arg::boolean(value->value_as_Bool()->bool_val());
+    case GraphTypes::VkTensor: {
+      SMELT_ASSIGN(const ValueId id, read(v));
+      return aten::Arg::tensor(id);
+    }
+    case GraphTypes::SymInt: {
+      SMELT_ASSIGN(const ValueId id, read(v));
+      return aten::Arg::symbol(id);
+    }
+    case GraphTypes::IntList:
+      return aten::Arg::int_list(int_items(value->value_as_IntList()->items()));
+    case GraphTypes::BoolList:
+      return aten::Arg::bool_list(int_items(value->value_as_BoolList()->items()));
+    case GraphTypes::DoubleList: {
+      const auto* items = value->value_as_DoubleList()->items();
+      return aten::Arg::double_list(items ? std::vector<double>(items->begin(), items->end()) : std::vector<double>());
+    }
+    case GraphTypes::ValueList:
+      if (!value->value_as_ValueList()->items()) return aten::Arg::tensor_list({});
+      return list_argument(*value->value_as_ValueList());
+    case GraphTypes::String: {
+      const auto* text = value->value_as_String()->string_val();
+      return aten::Arg::string(text ? text->str() : "");
+    }
+    default:
+      return aten::Arg::none();
+  }
+}
+
+Status VkLowering::mutate(uint32_t v, ValueId contents) {
+  if (g_.constants[v].defined()) {
+    b_.at("state", "", Cat("value ", v));
+    SMELT_TRY(b_.node_to(Op::kStateWrite, make_attrs<StateAttrs>(states_[v]), {contents}, {}));
+  }
+  ids_[v] = contents;
+  return Ok();
+}
+
+Status VkLowering::bind_outputs(uint32_t v, std::span<const ValueId> results) {
+  const auto* value = g_.table->values()->Get(v);
+  const auto bind = [&](uint32_t at, ValueId id) -> Status {
+    const GraphTypes kind = g_.table->values()->Get(at)->value_type();
+    if (kind != GraphTypes::VkTensor && kind != GraphTypes::SymInt)
+      return InvalidModel("its result would become value ", at, ", a ", vkgraph::EnumNameGraphTypes(kind));
+    if (g_.constants[at].defined()) return InvalidModel("it writes the constant value ", at);
+    ids_[at] = id;
+    return Ok();
+  };
+  if (value->value_type() != GraphTypes::ValueList) {
+    if (results.empty()) return InvalidModel("it has no result");
+    return bind(v, results[0]);
+  }
+  const auto* items = value->value_as_ValueList()->items();
+  const size_t wanted = items ? items->size() : 0;
+  if (wanted > results.size()) return InvalidModel("it has ", results.size(), " results, ", wanted, " are expected");
+  for (uint32_t i = 0; i < wanted; ++i) SMELT_TRY(bind(static_cast<uint32_t>(items->Get(i)), results[i]));
+  return Ok();
+}
+
+Status VkLowering::lower_call(const vkgraph::OperatorCall& call) {
+  const auto [name, overload] = aten::split_name(call.name()->string_view());
+  const uint32_t count = call.args()->size() - 1;
+  const auto at = [&](uint32_t i) { return static_cast<uint32_t>(call.args()->Get(i)); };
+  for (size_t i : changed_arguments(name)) {
+    if (i >= count || !g_.constants[at(static_cast<uint32_t>(i))].defined()) continue;
+    const uint32_t v = at(static_cast<uint32_t>(i));
+    if (states_[v] >= 0) continue;
+    states_[v] = static_cast<int>(b_.module().states.size());
+    const Tensor& initial = g_.constants[v];
+    b_.module().states.push_back({Cat("value ", v), ValueType::tensor(initial.dtype(), initial.shape()), initial});
+    SMELT_ASSIGN(ids_[v], b_.op_as(Op::kStateRead, make_attrs<StateAttrs>(states_[v]), {},
+                                   ValueType::tensor(initial.dtype(), initial.shape())));
+  }
+  std::vector<aten::Arg> args;
+  for (uint32_t i = 0; i < count; ++i) {
+    auto arg = argument(at(i));
+    if (!arg.ok()) return arg.error().within(Cat("argument ", i));
+    args.push_back(std::move(arg).value());
+  }
+  std::vector<ValueType> outputs;
+  const uint32_t out = at(count);
+  if (const auto* list = g_.table->values()->Get(out)->value_as_ValueList()) {
+    if (list->items())
+      for (int32_t item : *list->items()) outputs.push_back(g_.types[static_cast<size_t>(item)]);
+  } else {
+    outputs.push_back(g_.types[out]);
+  }
+  aten::Call request{.name = name, .overload = overload, .args = args, .outputs = outputs, .out_variant = false};
+  SMELT_ASSIGN(const aten::Lowered lowered, aten::lower(b_, request));
+  for (const auto& [index, contents] : lowered.mutated)
+    if (index < count) SMELT_TRY(mutate(at(static_cast<uint32_t>(index)), contents));
+  return bind_outputs(out, lowered.outputs);
+}
+
+Result<std::vector<ValueId>> VkLowering::run(std::span<const ValueId> inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) ids_[g_.table->input_ids()->Get(static_cast<uint32_t>(i))] = inputs[i];
+  const uint32_t calls = g_.table->chain() ? g_.table->chain()->size() : 0;
+  for (uint32_t i = 0; i < calls; ++i) {
+    const auto& call = *g_.table->chain()->Get(i);
+    b_.at(call.name()->str(), Cat(call.name()->str(), "_", call.node_id()), Cat("call ", i));
+    if (auto s = lower_call(call); !s.ok()) return s.error().within(vk_call_label(g_, i));
+  }
+  std::vector<ValueId> outputs;
+  for (uint32_t v : *g_.table->output_ids()) {
+    auto id = read(v);
+    if (!id.ok()) return id.error().within("output");
+    outputs.push_back(*id);
+  }
+  return outputs;
+}
+
+}  // namespace smelt::executorch
