@@ -119,5 +119,6 @@ std::span<const Entry> norm_entries();
 std::span<const Entry> quant_entries();
 std::span<const Entry> prim_entries();
 std::span<const Entry> llama_entries();
+std::span<const Entry> vulkan_entries();
 
 }  // namespace smelt::aten

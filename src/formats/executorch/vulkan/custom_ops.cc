@@ -1,4 +1,6 @@
 // Operators that only Vulkan graphs have: et_vk.*, torchao.* and shorthand names.
+#include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "base/error.h"
@@ -41,8 +43,7 @@ void apply_rotary_emb(L& l) {
   RotaryAttrs a;
   a.interleaved = true;
   a.batch_seq_heads = true;
-  for (size_t i : {0, 1})
-    l.result(l.op(Op::kRotary, make_attrs<RotaryAttrs>(a), {l.t(i), l.t(2), l.t(3)}));
+  for (size_t i : {0, 1}) l.result(l.op(Op::kRotary, make_attrs<RotaryAttrs>(a), {l.t(i), l.t(2), l.t(3)}));
 }
 
 /// grid_priors(x, stride, offset).
@@ -239,7 +240,9 @@ ValueId block_parameter(L& l, size_t at, const Blocks& blocks, DType dtype) {
   return l.reshape(l.cast(l.t(at), dtype), blocks.counts);
 }
 
-ValueId joined(L& l, ValueId parts, ValueId like) { return l.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {parts, l.shape_of(like)}); }
+ValueId joined(L& l, ValueId parts, ValueId like) {
+  return l.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {parts, l.shape_of(like)});
+}
 
 /// dequantize_affine(x, block_size, scale, zero_point?, input_dtype, quant_min, quant_max, output_dtype).
 void dequantize_affine(L& l) {
@@ -265,16 +268,6 @@ void quantize_affine(L& l) {
   q = l.unary(Unary::kClamp, q, l.d(5, -128), l.d(6, 127));
   const DType to = l.out_dtype() != DType::kInvalid ? l.out_dtype() : DType::kI8;
   l.result(l.cast(joined(l, q, x), to));
-}
-
-/// sym_size(x, dimension): an int64 scalar.
-void sym_size(L& l) {
-  const ValueId x = l.t(0);
-  const int64_t axis = l.axis(l.i(1), l.rank(x));
-  ShapeOfAttrs a;
-  a.start = axis;
-  a.end = axis + 1;
-  l.result(l.reshape(l.op(Op::kShapeOf, make_attrs<ShapeOfAttrs>(a), {x}), {}));
 }
 
 /// Another name of an operator.
@@ -303,7 +296,6 @@ constexpr Entry kEntries[] = {
     {"torchao::choose_qparams_affine", choose_qparams_affine},
     {"torchao::dequantize_affine", dequantize_affine},
     {"torchao::quantize_affine", quantize_affine},
-    {"aten::sym_size", sym_size},
     {"aten::sdpa_with_kv_cache", same_as<&kSdpaWithCache>},
     {"aten::update_cache", same_as<&kUpdateCache>},
     {"aten::floordiv", same_as<&kFloorDivide>},

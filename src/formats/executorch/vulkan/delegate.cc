@@ -58,7 +58,8 @@ Result<DelegateResults> lower_vulkan(Builder& b, const DelegateCall& call) {
   DelegateResults results;
   for (size_t i = 0; i < outs; ++i) {
     const DType declared = call.args[ins + i].declared.dtype;
-    SMELT_ASSIGN(const ValueId id, cast(b, outputs[i], declared == DType::kInvalid ? b.type(outputs[i]).dtype : declared));
+    SMELT_ASSIGN(const ValueId id,
+                 cast(b, outputs[i], declared == DType::kInvalid ? b.type(outputs[i]).dtype : declared));
     results.emplace_back(ins + i, id);
   }
   return results;

@@ -37,8 +37,8 @@ Result<Module> load(const Source& source) {
     for (uint32_t v : *graph->table->input_ids()) {
       const ValueType& type = graph->types[v];
       const bool symbol = type.dtype == DType::kInvalid;
-      inputs.push_back(builder.input(Cat("in", inputs.size()),
-                                     symbol ? ValueType::tensor(DType::kI64, Shape{}) : type));
+      inputs.push_back(
+          builder.input(Cat("in", inputs.size()), symbol ? ValueType::tensor(DType::kI64, Shape{}) : type));
     }
   VkLowering lowering(builder, *graph);
   SMELT_ASSIGN(const std::vector<ValueId> results, lowering.run(inputs));

@@ -116,8 +116,7 @@ Result<VkGraphView> read_vk_graph(const DelegateBlob& blob) {
   if (!has_magic(parts.flatbuffer, "VK00")) return InvalidModel("the flatbuffer's identifier is not VK00");
   const auto* data = reinterpret_cast<const uint8_t*>(parts.flatbuffer.data());
   flatbuffers::Verifier verifier(data, parts.flatbuffer.size(), 64, 10'000'000);
-  if (!verifier.VerifyBuffer<vkgraph::VkGraph>(nullptr))
-    return InvalidModel("the flatbuffer is damaged or cut off");
+  if (!verifier.VerifyBuffer<vkgraph::VkGraph>(nullptr)) return InvalidModel("the flatbuffer is damaged or cut off");
   VkGraphView g;
   g.table = vkgraph::GetVkGraph(data);
   const uint32_t values = g.table->values() ? g.table->values()->size() : 0;
