@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -15,8 +16,8 @@ struct Plane {
   int64_t height, width;
 
   float at(int64_t y, int64_t x) const { return data[y * width + x]; }
-  /// Coordinates inside the plane; the far neighbours are clamped.
-  float bilinear(float y, float x) const {
+  /// The four neighbours of a point inside the plane, each times its bilinear weight; far neighbours are clamped.
+  std::array<float, 4> weighted(float y, float x) const {
     int64_t y0 = static_cast<int64_t>(y), x0 = static_cast<int64_t>(x), y1 = y0 + 1, x1 = x0 + 1;
     if (y0 >= height - 1) {
       y0 = y1 = height - 1;
@@ -27,14 +28,18 @@ struct Plane {
       x = static_cast<float>(x0);
     }
     const float ly = y - static_cast<float>(y0), lx = x - static_cast<float>(x0), hy = 1 - ly, hx = 1 - lx;
-    return hy * hx * at(y0, x0) + hy * lx * at(y0, x1) + ly * hx * at(y1, x0) + ly * lx * at(y1, x1);
+    return {hy * hx * at(y0, x0), hy * lx * at(y0, x1), ly * hx * at(y1, x0), ly * lx * at(y1, x1)};
+  }
+  float bilinear(float y, float x) const {
+    const auto w = weighted(y, x);
+    return w[0] + w[1] + w[2] + w[3];
   }
 };
 
-/// A sample of RoiAlign: zero outside a margin of one pixel.
-float align_sample(const Plane& p, float y, float x) {
-  if (!(y >= -1.0f && y <= static_cast<float>(p.height) && x >= -1.0f && x <= static_cast<float>(p.width))) return 0;
-  return p.bilinear(std::max(y, 0.0f), std::max(x, 0.0f));
+/// Weighted neighbours of a sample of RoiAlign: zero outside a margin of one pixel.
+std::array<float, 4> align_sample(const Plane& p, float y, float x) {
+  if (!(y >= -1.0f && y <= static_cast<float>(p.height) && x >= -1.0f && x <= static_cast<float>(p.width))) return {};
+  return p.weighted(std::max(y, 0.0f), std::max(x, 0.0f));
 }
 
 /// Samples along one side of a bin; bounded so that a hostile box can't stall the kernel.
@@ -63,9 +68,9 @@ void roi_align(const RoiAttrs& a, const Plane& p, const float* roi, float* out) 
               y0 + static_cast<float>(i) * bin_h + (static_cast<float>(iy) + 0.5f) * bin_h / static_cast<float>(ny);
           const float x =
               x0 + static_cast<float>(j) * bin_w + (static_cast<float>(ix) + 0.5f) * bin_w / static_cast<float>(nx);
-          const float v = align_sample(p, y, x);
-          sum += v;
-          best = std::max(best, v);
+          const auto w = align_sample(p, y, x);
+          sum += w[0] + w[1] + w[2] + w[3];
+          for (float v : w) best = std::max(best, v);  // the standard's maximum is of weighted neighbours
         }
       out[i * a.width + j] = a.max ? best : sum / static_cast<float>(ny * nx);
     }
@@ -74,7 +79,10 @@ void roi_align(const RoiAttrs& a, const Plane& p, const float* roi, float* out) 
 /// MaxRoiPool: bins of whole pixels.
 void roi_pool(const RoiAttrs& a, const Plane& p, const float* roi, float* out) {
   const float scale = static_cast<float>(a.scale);
-  const auto pixel = [&](float v) { return static_cast<int64_t>(std::clamp(std::round(v * scale), -1e9f, 1e9f)); };
+  const auto pixel = [&](float v) {
+    const float p = std::round(v * scale);
+    return std::isnan(p) ? int64_t{0} : static_cast<int64_t>(std::clamp(p, -1e9f, 1e9f));
+  };
   const int64_t x0 = pixel(roi[0]), y0 = pixel(roi[1]), x1 = pixel(roi[2]), y1 = pixel(roi[3]);
   const float bin_h = static_cast<float>(std::max<int64_t>(y1 - y0 + 1, 1)) / static_cast<float>(a.height);
   const float bin_w = static_cast<float>(std::max<int64_t>(x1 - x0 + 1, 1)) / static_cast<float>(a.width);
@@ -162,7 +170,7 @@ Status reference_RoiPool(KernelContext& ctx) {
     const float* roi = boxes + r * columns;
     int64_t batch = ctx.has(2) ? get_int(ctx.input(2), r) : 0;
     if (a.legacy) {
-      batch = static_cast<int64_t>(std::clamp(roi[0], -1.0f, 1e9f));
+      batch = std::isnan(roi[0]) ? -1 : static_cast<int64_t>(std::clamp(roi[0], -1.0f, 1e9f));
       ++roi;
     }
     if (batch < 0 || batch >= x.dim(0)) return InvalidInput("batch index ", batch, " of a region is out of range");
