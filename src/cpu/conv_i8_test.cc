@@ -68,6 +68,7 @@ KernelCase conv_case(const QConvRow& r, const Stored& s, Layout layout, FilterLa
   const float terms = static_cast<float>(i * r.kh * r.kw);
   c.output.dtype = s.x;
   c.output.quant = per_tensor(0.02f * 0.004f * 74 * 74 / 40 * std::sqrt(terms), s.y_zero, rounding);
+  c.threaded = r.batch == 2 && s.per_channel && rounding == Rounding::kFloatHalfEven;
   return c;
 }
 
@@ -84,6 +85,30 @@ TEST(ConvI8, ChannelsFirst) {
   for (const QConvRow& r : kRows)
     for (const Stored& s : kStored)
       check_case(conv_case(r, s, Layout::kChannelsFirst, FilterLayout::kOIS, Rounding::kFloatHalfEven), "conv_i8");
+}
+
+const QConvRow kDepthwise[] = {
+    {1, 37, 9, 11, 37, 3, 3, 1, 1, 1, 37, ActKind::kRelu6},
+    {2, 16, 14, 13, 16, 3, 3, 2, 1, 1, 16},
+    {1, 130, 7, 7, 130, 3, 3, 1, 1, 1, 130},
+    {1, 24, 12, 9, 24, 5, 5, 1, 1, 2, 24},
+    {1, 9, 15, 18, 9, 5, 4, 2, 1, 2, 9},
+    {1, 64, 7, 10, 64, 3, 3, 1, 2, 2, 64},
+    {1, 33, 8, 9, 33, 3, 4, 3, 2, 3, 33, ActKind::kRelu},
+    {1, 8, 3, 3, 8, 1, 1, 1, 1, 0, 8},
+};
+
+TEST(ConvI8, DepthwiseChannelsLast) {
+  for (const QConvRow& r : kDepthwise)
+    for (const Stored& s : kStored)
+      for (Rounding rounding : kRoundings)
+        check_case(conv_case(r, s, Layout::kChannelsLast, FilterLayout::kISO, rounding), "depthwise_i8");
+}
+
+TEST(ConvI8, DepthwiseChannelsFirst) {
+  for (const QConvRow& r : kDepthwise)
+    check_case(conv_case(r, kStored[0], Layout::kChannelsFirst, FilterLayout::kOIS, Rounding::kFloatHalfEven),
+               "depthwise_i8");
 }
 
 }  // namespace

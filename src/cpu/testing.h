@@ -20,6 +20,7 @@ struct KernelCase {
   std::vector<Tensor> inputs;  ///< undefined: absent
   ValueType output;            ///< dtype and quantization; the shape is filled in by inference
   std::vector<bool> computed;  ///< by input; missing entries: only input 0 is computed
+  bool threaded = false;       ///< check it with several threads too
   bool is_constant(size_t i) const { return i < computed.size() ? !computed[i] : i > 0; }
 };
 
