@@ -17,8 +17,8 @@ struct Tolerance {
   double absolute = 1e-5, relative = 1e-5;
 };
 
-/// Runs every kernel of the list that applies to the case on every level of this machine, on the best one with three
-/// threads as well. Integer outputs must be equal, others within the tolerance. `want` names a kernel that must apply.
+/// Runs every kernel of the list that applies to the case, on every level of this machine and with one and three
+/// threads. Integer outputs must be equal, others within the tolerance. `want` names a kernel that must apply.
 inline void check_case(const KernelCase& c, const std::string& want = "", Tolerance tolerance = {}) {
   SCOPED_TRACE(c.label);
   CaseRunner runner(c);
@@ -30,7 +30,7 @@ inline void check_case(const KernelCase& c, const std::string& want = "", Tolera
   for (const KernelInfo& info : all_kernels())
     for (int level = 0; level <= static_cast<int>(best_isa()); ++level)
       for (int threads : {1, 3}) {
-        if (threads > 1 && level < static_cast<int>(best_isa())) continue;
+        if (threads > 1 && (!c.threaded || level < static_cast<int>(best_isa()))) continue;
         const auto isa = static_cast<Isa>(level);
         const auto kernel = runner.make(info, isa, threads);
         if (!kernel) continue;
