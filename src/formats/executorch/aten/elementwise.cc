@@ -233,7 +233,7 @@ void view_as_real(L& l) {
 void addcmul(L& l, Binary fn) {
   const ValueId x = l.t(0);
   const ValueId product = arithmetic(l, fn, l.operand(1), l.operand(2));
-  l.result(arithmetic(l, Binary::kAdd, l.operand(x), l.operand(product), l.d(3, 1)));
+  l.result(arithmetic(l, Binary::kAdd, l.operand_of(x), l.operand_of(product), l.d(3, 1)));
 }
 
 void lerp(L& l) {

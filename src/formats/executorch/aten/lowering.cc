@@ -309,16 +309,16 @@ ValueId L::float_input(size_t at) {
   return is_float(dtype(v)) || is_complex(dtype(v)) ? v : cast(v, DType::kF32);
 }
 
-L::Operand L::operand(ValueId v) { return {.id = v, .kind = dtype(v)}; }
+L::Operand L::operand_of(ValueId v) { return {.id = v, .kind = dtype(v)}; }
 
 L::Operand L::operand(size_t at) {
   const Arg& a = arg(at);
   Operand o;
   switch (a.kind) {
     case Arg::Kind::kTensor:
-      return operand(a.id);
+      return operand_of(a.id);
     case Arg::Kind::kSymbol:
-      o = operand(a.id);
+      o = operand_of(a.id);
       o.wrapped = true;
       if (o.kind == DType::kF64) o.kind = DType::kF32;
       return o;

@@ -88,7 +88,7 @@ class L {
     int64_t i = 0;
   };
   Operand operand(size_t at);
-  Operand operand(ValueId v);
+  Operand operand_of(ValueId v);
   DType result_type(std::span<const Operand> operands);
   /// The operand as a tensor of the given type.
   ValueId as(const Operand& o, DType dtype);

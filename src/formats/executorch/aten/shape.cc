@@ -193,7 +193,7 @@ std::vector<ValueId> joined_list(L& l, size_t at) {
       l.fail(InvalidModel("an absent tensor in a list to join"));
       return {};
     }
-    operands.push_back(l.operand(v));
+    operands.push_back(l.operand_of(v));
   }
   const DType to = l.result_type(operands);
   for (ValueId& v : list) v = l.cast(v, to);
