@@ -1,0 +1,108 @@
+#include "cpu/row_quant.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cpu/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/row_quant.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+void row_range(const float* x, int64_t n, float* low, float* high) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  float lo = x[0], hi = x[0];
+  int64_t i = 0;
+  if (n >= lanes) {
+    V vlo = hn::LoadU(d, x), vhi = vlo;
+    for (i = lanes; i + lanes <= n; i += lanes) {
+      const V v = hn::LoadU(d, x + i);
+      vlo = hn::Min(vlo, v);
+      vhi = hn::Max(vhi, v);
+    }
+    lo = hn::GetLane(hn::MinOfLanes(d, vlo));
+    hi = hn::GetLane(hn::MaxOfLanes(d, vhi));
+  }
+  for (; i < n; ++i) {
+    lo = std::min(lo, x[i]);
+    hi = std::max(hi, x[i]);
+  }
+  *low = lo;
+  *high = hi;
+}
+
+void quantize_values(const float* x, int64_t n, float factor, float offset, float low, int8_t* out) {
+  const D d;
+  const hn::Rebind<int8_t, D> d8;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V vf = hn::Set(d, factor), vo = hn::Set(d, offset), half = hn::Set(d, 0.5f), one = hn::Set(d, 1.0f);
+  const V vlow = hn::Set(d, low), vhigh = hn::Set(d, 127.0f);
+  const hn::RebindToSigned<D> di;
+  const auto eight = [&](V v) HWY_ATTR {
+    v = hn::Add(vo, hn::Mul(v, vf));
+    const V whole = hn::Trunc(v);
+    const V away = hn::IfThenElseZero(hn::Ge(hn::Abs(hn::Sub(v, whole)), half), hn::CopySign(one, v));
+    v = hn::Min(hn::Max(hn::Add(whole, away), vlow), vhigh);
+    return hn::DemoteTo(d8, hn::ConvertTo(di, v));
+  };
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(eight(hn::LoadU(d, x + i)), d8, out + i);
+  for (; i < n; ++i) out[i] = static_cast<int8_t>(std::clamp(std::round(offset + x[i] * factor), low, 127.0f));
+}
+
+void rescale_sums(const int32_t* sums, int32_t zero, const int32_t* column_sums, float row_scale, const float* scales,
+                  const float* bias, bool first, bool last, float lo, float hi, int64_t n, float* y) {
+  const auto step = [&](auto d, int64_t j) HWY_ATTR {
+    const hn::RebindToSigned<decltype(d)> di;
+    auto s = hn::LoadU(di, sums + j);
+    if (zero != 0) s = hn::Sub(s, hn::Mul(hn::Set(di, zero), hn::LoadU(di, column_sums + j)));
+    auto v = hn::Mul(hn::Mul(hn::ConvertTo(d, s), hn::Set(d, row_scale)), hn::LoadU(d, scales + j));
+    if (!first) v = hn::Add(v, hn::LoadU(d, y + j));
+    if (last) {
+      if (bias) v = hn::Add(v, hn::LoadU(d, bias + j));
+      v = hn::Min(hn::Set(d, hi), hn::Max(hn::Set(d, lo), v));
+    }
+    hn::StoreU(v, d, y + j);
+  };
+  const D d;
+  const hn::CappedTag<float, 1> one;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t j = 0;
+  for (; j + lanes <= n; j += lanes) step(d, j);
+  for (; j < n; ++j) step(one, j);
+}
+
+RowQuant make_row_quant() { return {row_range, quantize_values, rescale_sums}; }
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt {
+
+const RowQuant& row_quant(Isa isa) {
+  static const RowQuant table[] = {
+      SMELT_FOR_LEVEL(Isa::kBaseline, make_row_quant)(), SMELT_FOR_LEVEL(Isa::kAvx2, make_row_quant)(),
+      SMELT_FOR_LEVEL(Isa::kAvx512, make_row_quant)(), SMELT_FOR_LEVEL(Isa::kVnni, make_row_quant)()};
+  return table[static_cast<int>(isa)];
+}
+
+RowGrid RowQuant::quantize_row(const float* x, int64_t n, bool asymmetric, int8_t* out) const {
+  if (n == 0) return {};
+  float low, high;
+  range(x, n, &low, &high);
+  const float magnitude = std::max(std::fabs(low), std::fabs(high));
+  if (asymmetric || !(magnitude > 0) || !std::isfinite(magnitude)) return smelt::quantize_row(x, n, asymmetric, out);
+  quantize(x, n, 127.0f / magnitude, 0.0f, -127.0f, out);
+  return {magnitude / 127.0f, 0};
+}
+
+}  // namespace smelt
+#endif
