@@ -22,7 +22,10 @@ class StaticContext final : public InferContext {
       : module_(module), graph_(graph), types_(types) {
     node_ = &node;
   }
-  const ValueType& input(int i) const override { return graph_.value(node_->inputs[static_cast<size_t>(i)]).type; }
+  const ValueType& input(int i) const override {
+    static const ValueType none;
+    return has(i) ? graph_.value(node_->inputs[static_cast<size_t>(i)]).type : none;
+  }
   const Tensor* constant(int i) const override {
     return has(i) ? graph_.value(node_->inputs[static_cast<size_t>(i)]).constant.get() : nullptr;
   }

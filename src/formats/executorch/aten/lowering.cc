@@ -218,7 +218,7 @@ ValueId L::op(Op o, AttrsPtr attrs, std::vector<ValueId> inputs) {
 }
 
 ValueId L::cast(ValueId v, DType to) {
-  if (!ok() || to == DType::kInvalid || dtype(v) == to) return v;
+  if (!ok() || v == kNone || to == DType::kInvalid || dtype(v) == to) return v;
   if (const Tensor* k = b.constant_of(v); k && k->elements() == 1 && is_integer(k->dtype()) && is_integer(to)) {
     Tensor value(to, k->shape());
     set_int(value, 0, get_int(*k, 0));

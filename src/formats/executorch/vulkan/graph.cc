@@ -65,6 +65,7 @@ Status read_value(VkGraphView& g, uint32_t i, const DelegateBlob& blob, const Bl
   if (value->value_type() == GraphTypes::NONE || !value->value()) return InvalidModel("it has no contents");
   if (value->value_type() > GraphTypes::MAX)
     return Unsupported("kind ", static_cast<int>(value->value_type()), " is newer than this build");
+  if (value->value_type() == GraphTypes::SymInt) g.symbolic = true;
   if (const auto* tensor = value->value_as_VkTensor()) {
     SMELT_ASSIGN(g.types[i], tensor_type(*tensor));
     if (tensor->datatype() == VkDataType::FLOAT16 && tensor->staging_datatype() == VkDataType::FLOAT32)

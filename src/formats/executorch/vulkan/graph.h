@@ -16,6 +16,7 @@ struct VkGraphView {
   std::vector<ValueType> types;
   std::vector<Tensor> constants;  ///< by value; defined() where the value is constant
   bool widened = false;           ///< the graph computes in fp16 where the host has fp32: here in fp32
+  bool symbolic = false;          ///< it has SymInts, so that declared shapes are upper bounds
 };
 Result<VkGraphView> read_vk_graph(const DelegateBlob& blob);
 

@@ -106,6 +106,15 @@ Status collect_externals(XnnGraph& g) {
   return Ok();
 }
 
+/// Matrix products take parameters row by row, however many dimensions a value says that they cover.
+void quantize_by_row(XnnGraph& g, uint32_t id) {
+  ValueType& type = g.values[g.by_id.at(id)].type;
+  if (!type.quant || type.quant->kind != Quantization::Kind::kDynamicRow || type.quant->axis == 1) return;
+  Quantization rows = *type.quant;
+  rows.axis = 1;
+  type.quant = std::make_shared<const Quantization>(std::move(rows));
+}
+
 Result<const fb_xnnpack::XNNGraph*> verified_root(std::span<const std::byte> bytes) {
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
   if (!has_magic(bytes, "XN00") && !has_magic(bytes, "XN01"))
@@ -229,6 +238,9 @@ Result<XnnGraph> read_xnn_graph(const DelegateBlob& blob) {
     for (const auto* list : {&p->inputs, &p->outputs})
       for (uint32_t id : *list)
         if (!g.by_id.contains(id)) return InvalidModel(xnn_node_label(g, i), ": value ", id, " does not exist");
+    const XNodeUnion type = g.table->xnodes()->Get(i)->xnode_union_type();
+    if (type == XNodeUnion::XNNFullyConnected || type == XNodeUnion::XNNBatchMatrixMultiply)
+      quantize_by_row(g, p->inputs[0]);
     ports.push_back(std::move(p).value());
   }
   SMELT_TRY(sort_nodes(g, ports));
