@@ -35,10 +35,12 @@ Result<Module> load(const Source& source) {
   std::vector<ValueId> inputs;
   if (graph->table->input_ids())
     for (uint32_t v : *graph->table->input_ids()) {
-      const ValueType& type = graph->types[v];
-      const bool symbol = type.dtype == DType::kInvalid;
-      inputs.push_back(
-          builder.input(Cat("in", inputs.size()), symbol ? ValueType::tensor(DType::kI64, Shape{}) : type));
+      ValueType type = graph->types[v];
+      if (type.dtype == DType::kInvalid)
+        type = ValueType::tensor(DType::kI64, Shape{});
+      else if (graph->symbolic)
+        type.shape = Shape::of_rank(type.shape.rank(), -1);
+      inputs.push_back(builder.input(Cat("in", inputs.size()), type));
     }
   VkLowering lowering(builder, *graph);
   SMELT_ASSIGN(const std::vector<ValueId> results, lowering.run(inputs));
