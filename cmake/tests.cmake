@@ -1,9 +1,38 @@
 find_package(GTest REQUIRED)
 include(GoogleTest)
-file(GLOB_RECURSE SMELT_TEST_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*_test.cc ${PROJECT_SOURCE_DIR}/tests/suites/*.cc)
-list(FILTER SMELT_TEST_SOURCES EXCLUDE REGEX "/src/onnxifi/")
-add_executable(smelt_tests ${SMELT_TEST_SOURCES})
-target_link_libraries(smelt_tests PRIVATE smelt_objects ${SMELT_PTHREADPOOL} ${CMAKE_DL_LIBS} nlohmann_json::nlohmann_json GTest::gtest_main)
-target_include_directories(smelt_tests PRIVATE ${PROJECT_SOURCE_DIR}/tests)
-target_compile_definitions(smelt_tests PRIVATE SMELT_SOURCE_DIR="${PROJECT_SOURCE_DIR}" SMELT_BINARY_DIR="${CMAKE_BINARY_DIR}")
+
+# Golden cases: tests/corpus/*.tar.xz are unpacked into the build tree.
+file(GLOB SMELT_CORPUS_PACKS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/corpus/*.tar.xz)
+set(SMELT_CORPUS_STAMPS)
+foreach(pack ${SMELT_CORPUS_PACKS})
+  get_filename_component(name ${pack} NAME_WE)
+  set(stamp ${CMAKE_BINARY_DIR}/corpus/${name}.stamp)
+  add_custom_command(
+    OUTPUT ${stamp}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/corpus
+    COMMAND ${CMAKE_COMMAND} -E chdir ${CMAKE_BINARY_DIR}/corpus ${CMAKE_COMMAND} -E tar xf ${pack}
+    COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
+    DEPENDS ${pack}
+    COMMENT "Golden cases of ${name}")
+  list(APPEND SMELT_CORPUS_STAMPS ${stamp})
+endforeach()
+add_custom_target(smelt_corpus DEPENDS ${SMELT_CORPUS_STAMPS})
+
+file(GLOB_RECURSE SMELT_TEST_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*_test.cc ${PROJECT_SOURCE_DIR}/tests/suites/*_test.cc)
+list(FILTER SMELT_TEST_SOURCES EXCLUDE REGEX "/src/onnxifi/|/corpus_test\\.cc$")
+set(SMELT_TEST_SUPPORT ${PROJECT_SOURCE_DIR}/tests/support/paths.cc)
+
+function(smelt_test_executable name)
+  add_executable(${name} ${ARGN} ${SMELT_TEST_SUPPORT})
+  target_link_libraries(${name} PRIVATE smelt_objects ${SMELT_PTHREADPOOL} ${CMAKE_DL_LIBS} nlohmann_json::nlohmann_json GTest::gtest_main)
+  target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR})
+endfunction()
+set_source_files_properties(${SMELT_TEST_SUPPORT} PROPERTIES COMPILE_DEFINITIONS
+  "SMELT_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\";SMELT_BINARY_DIR=\"${CMAKE_BINARY_DIR}\"")
+
+smelt_test_executable(smelt_tests ${SMELT_TEST_SOURCES})
 gtest_discover_tests(smelt_tests DISCOVERY_TIMEOUT 60)
+
+smelt_test_executable(smelt_corpus_tests tests/suites/corpus_test.cc src/cli/golden_case.cc src/cli/values.cc src/cli/common.cc)
+add_dependencies(smelt_corpus_tests smelt_corpus)
+gtest_discover_tests(smelt_corpus_tests DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 900)

@@ -185,8 +185,9 @@ json describe_model(const Model& model, BackendKind backend) {
     for (const auto& n : g["nodes"]) {
       const std::string key = n["origin"].get<std::string>().empty() ? n["op"] : n["origin"];
       json& entry = operators[key];
-      entry["count"] = entry.value("count", 0) + 1;
-      entry["weights_bytes"] = entry.value("weights_bytes", size_t{0}) + n["weights_bytes"].get<size_t>();
+      if (entry.is_null()) entry = {{"count", 0}, {"weights_bytes", size_t{0}}, {"runs_on", json::object()}};
+      entry["count"] = entry["count"].get<int>() + 1;
+      entry["weights_bytes"] = entry["weights_bytes"].get<size_t>() + n["weights_bytes"].get<size_t>();
       json& on = entry["runs_on"][n["runs_on"].get<std::string>()];
       on = on.is_null() ? 1 : on.get<int>() + 1;
     }

@@ -1,0 +1,198 @@
+#include "cli/golden_case.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/cat.h"
+#include "cli/values.h"
+#include "tensor/npy.h"
+#include "tensor/numeric.h"
+
+namespace smelt::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct Tolerance {
+  double rtol, atol, loose = -1, correlation = 2;
+  int64_t steps = 0;
+};
+
+double correlation(const std::vector<double>& a, const std::vector<double>& b) {
+  const double n = static_cast<double>(a.size());
+  double ma = 0, mb = 0, ab = 0, aa = 0, bb = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    ma += a[i] / n;
+    mb += b[i] / n;
+  }
+  for (size_t i = 0; i < a.size(); ++i) {
+    ab += (a[i] - ma) * (b[i] - mb);
+    aa += (a[i] - ma) * (a[i] - ma);
+    bb += (b[i] - mb) * (b[i] - mb);
+  }
+  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : -1;
+}
+
+/// Values as doubles; a complex number counts as two.
+std::vector<double> numbers(const Tensor& t) {
+  std::vector<double> v;
+  if (is_complex(t.dtype())) {
+    for (int64_t i = 0; i < 2 * t.elements(); ++i)
+      v.push_back(t.dtype() == DType::kC64 ? static_cast<double>(t.data<float>()[i]) : t.data<double>()[i]);
+    return v;
+  }
+  v.resize(static_cast<size_t>(t.elements()));
+  to_doubles(t, v.data());
+  return v;
+}
+
+/// Empty when equal within the tolerance.
+std::string compare(const Tensor& got, const Tensor& want, const Tolerance& tol) {
+  if (!(got.shape() == want.shape())) return Cat("shape ", got.shape().str(), ", expected ", want.shape().str());
+  if (want.dtype() == DType::kString || got.dtype() == DType::kString) {
+    if (got.dtype() != want.dtype())
+      return Cat("type ", to_string(got.dtype()), ", expected ", to_string(want.dtype()));
+    for (int64_t i = 0; i < want.elements(); ++i)
+      if (got.data<std::string>()[i] != want.data<std::string>()[i]) return Cat("string ", i, " differs");
+    return "";
+  }
+  const bool integers = is_integer(want.dtype()) || want.dtype() == DType::kBool;
+  if (got.dtype() != want.dtype() &&
+      !(integers && !is_float(got.dtype()) && bit_width(got.dtype()) == bit_width(want.dtype())))
+    return Cat("type ", to_string(got.dtype()), ", expected ", to_string(want.dtype()));
+  const std::vector<double> g = numbers(got), w = numbers(want);
+  size_t bad = 0, first = 0;
+  for (size_t i = 0; i < w.size(); ++i) {
+    bool good;
+    if (integers) {
+      const int64_t a = get_int(got, static_cast<int64_t>(i)), b = get_int(want, static_cast<int64_t>(i));
+      good = a == b || std::llabs(a - b) <= tol.steps;
+    } else {
+      const double d = std::fabs(g[i] - w[i]);
+      good = g[i] == w[i] || (std::isnan(g[i]) && std::isnan(w[i])) || d <= tol.atol + tol.rtol * std::fabs(w[i]) ||
+             (tol.loose >= 0 && d <= tol.loose + tol.rtol * std::fabs(w[i]));
+    }
+    if (good) continue;
+    if (bad++ == 0) first = i;
+  }
+  if (bad == 0 || (tol.correlation <= 1 && w.size() > 1 && correlation(g, w) >= tol.correlation)) return "";
+  return fmt::format("{}/{} differ, first at {}: {:.9g}, expected {:.9g}", bad, w.size(), first, g[first], w[first]);
+}
+
+/// The files N.npy, N.seq, N.map of a folder by number.
+std::vector<fs::path> numbered(const fs::path& folder) {
+  std::vector<fs::path> out;
+  std::error_code ec;
+  for (const auto& e : fs::directory_iterator(folder, ec))
+    if (e.path().extension() == ".npy" || e.path().extension() == ".seq" || e.path().extension() == ".map")
+      out.push_back(e.path());
+  std::sort(out.begin(), out.end(),
+            [](const fs::path& a, const fs::path& b) { return std::stoi(a.stem()) < std::stoi(b.stem()); });
+  return out;
+}
+
+/// Sub-byte and narrow types as .npy holds them.
+Datum as_stored(const Datum& d) {
+  if (!d.is_tensor()) return d;
+  const Tensor& t = d.tensor;
+  const int width = bit_width(t.dtype());
+  if (t.dtype() == DType::kBF16) return Datum(Tensor::view(DType::kU16, t.shape(), t.raw(), t.owner()));
+  if (width == 8 && is_float(t.dtype())) return Datum(Tensor::view(DType::kU8, t.shape(), t.raw(), t.owner()));
+  if (width == 0 || width >= 8) return d;
+  Tensor wide(is_signed_integer(t.dtype()) ? DType::kI8 : DType::kU8, t.shape());
+  for (int64_t i = 0; i < t.elements(); ++i) set_int(wide, i, get_int(t, i));
+  return Datum(std::move(wide));
+}
+
+Tensor bf16_as_floats(const Tensor& bits) {
+  Tensor out(DType::kF32, bits.shape());
+  for (int64_t i = 0; i < bits.elements(); ++i) out.data<float>()[i] = bf16_to_f32(bits.data<uint16_t>()[i]);
+  return out;
+}
+
+std::string compare_value(const Datum& got, const fs::path& path, const Tolerance& tol, bool bf16) {
+  auto want = read_value(path.string());
+  if (!want.ok()) return want.error().message();
+  if (want->is_tensor()) {
+    if (!got.is_tensor()) return "no tensor";
+    Tensor a = as_stored(got).tensor, b = want->tensor;
+    if (bf16 && a.dtype() == DType::kU16 && b.dtype() == DType::kU16) {
+      a = bf16_as_floats(a);
+      b = bf16_as_floats(b);
+    }
+    return compare(a, b, tol);
+  }
+  if (got.kind != want->kind || got.items->size() != want->items->size()) return "another number of elements";
+  for (size_t i = 0; i < want->items->size(); ++i)
+    if (auto why = compare(as_stored((*got.items)[i]).tensor, (*want->items)[i].tensor, tol); !why.empty())
+      return Cat("element ", i, ": ", why);
+  return "";
+}
+
+Status run_case(const fs::path& folder, const fs::path& model_path, const json& info, SessionOptions options,
+                std::vector<Datum>& outputs) {
+  LoadOptions load;
+  if (fs::exists(folder / "model.ptd")) load.data_files.push_back((folder / "model.ptd").string());
+  SMELT_ASSIGN(Model model, Model::load(model_path.string(), load));
+  if (info.contains("method") && info["method"].is_string()) options.method = info["method"];
+  SMELT_ASSIGN(Session session, Session::create(model, options));
+  std::vector<std::string> arguments;
+  for (const fs::path& p : numbered(folder / "inputs")) arguments.push_back(p.string());
+  SMELT_ASSIGN(auto inputs, gather_inputs(model, options.method, arguments, options.seed));
+  const int invokes = info.value("invokes", 1);
+  for (int i = 0; i < invokes; ++i) {
+    SMELT_ASSIGN(outputs, session.run(inputs));
+  }
+  return Ok();
+}
+
+}  // namespace
+
+CaseResult run_golden_case(const fs::path& folder, const SessionOptions& given) {
+  using V = CaseResult::Verdict;
+  std::ifstream file(folder / "case.json");
+  const json info = json::parse(file, nullptr, false);
+  if (!info.is_object()) return {V::kFailed, "case.json is not a JSON object"};
+  if (info.contains("make_links") || info.contains("symlinks"))
+    return {V::kSkipped, "needs links made beside the model"};
+  fs::path model;
+  for (const auto& e : fs::directory_iterator(folder))
+    if (e.path().stem() == "model" && e.path().extension() != ".ptd") model = e.path();
+  if (model.empty()) return {V::kSkipped, "no model file"};
+  const std::string expect = info.value("expect", "");
+  SessionOptions options = given;
+  if (!expect.empty()) options.limit_seconds = 5;
+  std::vector<Datum> outputs;
+  const Status status = run_case(folder, model, info, options, outputs);
+  if (expect == "error") {
+    if (status.ok()) return {V::kFailed, "an error was expected"};
+    return status.error().message().empty() ? CaseResult{V::kFailed, "failed without a word"} : CaseResult{};
+  }
+  if (!expect.empty() || (!status.ok() && info.value("reject_ok", false))) return {};
+  if (!status.ok()) return {V::kFailed, status.error().message()};
+  Tolerance tol{info.value("rtol", 1e-4), info.value("atol", 1e-5)};
+  if (info.contains("loose_atol") && info["loose_atol"].is_number()) tol.loose = info["loose_atol"];
+  if (info.contains("min_correlation") && info["min_correlation"].is_number())
+    tol.correlation = info["min_correlation"];
+  if (info.contains("max_ulp_steps") && info["max_ulp_steps"].is_number()) tol.steps = info["max_ulp_steps"];
+  std::vector<int> bf16;
+  if (info.contains("bf16_outputs")) bf16 = info["bf16_outputs"].get<std::vector<int>>();
+  const auto wanted = numbered(folder / "outputs");
+  if (wanted.empty()) return {V::kSkipped, "no stored outputs"};
+  for (const fs::path& p : wanted) {
+    const int k = std::stoi(p.stem());
+    if (k >= static_cast<int>(outputs.size())) return {V::kFailed, Cat("output ", k, " is missing")};
+    const bool b = std::find(bf16.begin(), bf16.end(), k) != bf16.end();
+    if (auto why = compare_value(outputs[static_cast<size_t>(k)], p, tol, b); !why.empty())
+      return {V::kFailed, Cat("output ", k, ": ", why)};
+  }
+  return {};
+}
+
+}  // namespace smelt::cli

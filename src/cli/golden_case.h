@@ -1,0 +1,20 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "smelt/model.h"
+
+namespace smelt::cli {
+
+/// What became of one golden case (a folder with model.*, inputs/, outputs/ and case.json).
+struct CaseResult {
+  enum class Verdict : uint8_t { kPassed, kFailed, kSkipped } verdict = Verdict::kPassed;
+  std::string why;  ///< of a failure or skip
+};
+
+/// Runs the case and compares: floats by |a-b| <= atol + rtol*|b| (or min_correlation, loose_atol), integers by
+/// max_ulp_steps, strings exactly; `expect: error` demands an error.
+CaseResult run_golden_case(const std::filesystem::path& folder, const SessionOptions& options);
+
+}  // namespace smelt::cli

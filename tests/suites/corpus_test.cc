@@ -1,0 +1,101 @@
+// The golden cases of tests/corpus (unpacked into the build tree by ctest's set-up) and of ../shared/corpus, through
+// every back-end. One test a format, group and back-end; failures name the case.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cli/golden_case.h"
+#include "tests/support/paths.h"
+
+namespace smelt {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Suite {
+  fs::path folder;
+  std::string name;
+  BackendKind backend;
+};
+
+std::vector<fs::path> sorted_folders(const fs::path& root) {
+  std::vector<fs::path> out;
+  std::error_code ec;
+  for (const auto& e : fs::directory_iterator(root, ec))
+    if (e.is_directory()) out.push_back(e.path());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+/// Cases that are known not to match, one "format/group/name: reason" a line.
+std::set<std::string> known_failures() {
+  std::set<std::string> out;
+  std::ifstream file(source_folder() / "tests/corpus/known_failures.txt");
+  for (std::string line; std::getline(file, line);)
+    if (const size_t colon = line.find(':'); !line.empty() && line[0] != '#' && colon != std::string::npos)
+      out.insert(line.substr(0, colon));
+  return out;
+}
+
+class Corpus : public testing::Test {
+ public:
+  explicit Corpus(Suite suite) : suite_(std::move(suite)) {}
+  void TestBody() override {
+    static const std::set<std::string> known = known_failures();
+    SessionOptions options;
+    options.backend = suite_.backend;
+    size_t ran = 0;
+    for (const fs::path& folder : sorted_folders(suite_.folder)) {
+      const std::string name = suite_.folder.parent_path().filename().string() + "/" +
+                               suite_.folder.filename().string() + "/" + folder.filename().string();
+      if (known.count(name)) continue;
+      const cli::CaseResult r = cli::run_golden_case(folder, options);
+      if (r.verdict == cli::CaseResult::Verdict::kFailed) ADD_FAILURE() << name << ": " << r.why;
+      ++ran;
+    }
+    EXPECT_GT(ran, 0u);
+  }
+
+ private:
+  Suite suite_;
+};
+
+void add(const fs::path& format, const std::string& prefix) {
+  for (const fs::path& group : sorted_folders(format))
+    for (BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) {
+      const std::string test = format.filename().string() + "_" + group.filename().string() +
+                               (backend == BackendKind::kCpu ? "_cpu" : "_reference");
+      Suite suite{group, test, backend};
+      testing::RegisterTest(prefix.c_str(), test.c_str(), nullptr, nullptr, __FILE__, __LINE__,
+                            [suite]() -> testing::Test* { return new Corpus(suite); });
+    }
+}
+
+/// Bundles are programs with expectations of their own: their cases go through `smelt verify`.
+const bool registered = [] {
+  for (const fs::path& format : sorted_folders(corpus_folder()))
+    if (format.filename() != "bundled") add(format, "Corpus");
+  const fs::path shared = source_folder().parent_path() / "shared/corpus/tflite/real";
+  if (fs::exists(shared))
+    for (BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) {
+      Suite suite{shared, "", backend};
+      testing::RegisterTest("SharedCorpus", backend == BackendKind::kCpu ? "tflite_real_cpu" : "tflite_real_reference",
+                            nullptr, nullptr, __FILE__, __LINE__,
+                            [suite]() -> testing::Test* { return new Corpus(suite); });
+    }
+  return true;
+}();
+
+TEST(SharedCorpus, IsThere) {
+  if (!fs::exists(source_folder().parent_path() / "shared/corpus"))
+    GTEST_SKIP() << "no ../shared/corpus beside this checkout: third-party models are not run";
+}
+
+}  // namespace
+}  // namespace smelt
