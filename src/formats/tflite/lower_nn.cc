@@ -2,6 +2,7 @@
 #include "base/checked.h"
 #include "formats/tflite/lowering.h"
 #include "ops/conv/conv.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "ops/normalization/normalization.h"
 #include "ops/pool/pool.h"
@@ -185,6 +186,25 @@ Result<ValueId> unshuffle(Lowering& l, int input) {
   return l.b().constant("", std::move(out));
 }
 
+/// Output 1 of the shuffled form: the input with its sign bits flipped, four rows interleaved in pieces of 16.
+Status emit_shuffled_input(Lowering& l) {
+  SMELT_ASSIGN(ValueId x, l.plain(l.in(0)));
+  const ValueType t = l.b().type(x);
+  if (!t.ranked || !t.shape.is_static() || t.dtype != DType::kU8 || t.shape.rank() < 1)
+    return Unsupported("shuffled weights with an input of type ", t.str());
+  const int64_t depth = t.shape.back();
+  const int64_t rows = depth > 0 ? t.shape.elements() / depth : 0;
+  Tensor bit(DType::kU8, Shape{});
+  bit.data<uint8_t>()[0] = 0x80;
+  SMELT_ASSIGN(
+      x, l.b().op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kBitXor), {x, l.b().constant("", std::move(bit))}));
+  if (rows == 4 && depth % 16 == 0) {
+    SMELT_ASSIGN(x, l.b().op(Op::kReshape, make_attrs<ReshapeAttrs>(), {x, l.b().i64({4, depth / 16, 16})}));
+    SMELT_ASSIGN(x, l.b().op(Op::kTranspose, make_attrs<TransposeAttrs>(std::vector<int64_t>{1, 0, 2}), {x}));
+  }
+  return l.b().node_to(Op::kReshape, make_attrs<ReshapeAttrs>(), {x, l.b().i64(t.shape.dims())}, {l.out(1)});
+}
+
 }  // namespace
 
 Status lower_fully_connected(Lowering& l) {
@@ -206,6 +226,7 @@ Status lower_fully_connected(Lowering& l) {
   } else if (o && o->weights_format() != tfl::FullyConnectedOptionsWeightsFormat::DEFAULT) {
     return InvalidModel("weights format ", static_cast<int>(o->weights_format()));
   }
+  if (l.outputs() > 1) SMELT_TRY(emit_shuffled_input(l));
   return l.emit(Op::kMatMul, make_attrs<MatMulAttrs>(std::move(a)), with_bias(l, l.in(0), weights, 2));
 }
 

@@ -48,7 +48,7 @@ Status lower_basic_lstm(Lowering& l, TfLstmAttrs a) {
   if (l.type(3).dtype == DType::kI32 && l.in_slot(3).quant) {
     SMELT_ASSIGN(ins[3], l.with_quant(ins[3], l.in_slot(3).quant));
   }
-  SMELT_TRY(l.b().node_to(Op::kTfLstm, make_attrs<TfLstmAttrs>(std::move(a)), ins, {l.out(0), l.out(1)}));
+  SMELT_TRY(l.b().node_to(Op::kTfLstm, make_attrs<TfLstmAttrs>(std::move(a)), ins, l.outs()));
   if (l.state_of(1) >= 0)
     SMELT_TRY(l.b().node_to(Op::kStateWrite, make_attrs<StateAttrs>(l.state_of(1)), {l.out(0)}, {}));
   if (l.state_of(4) >= 0)

@@ -68,11 +68,12 @@ Status lower_split(Lowering& l) {
   const auto* o = l.options<tfl::SplitOptions>();
   if (o && o->num_splits() != l.outputs())
     return InvalidModel("num_splits ", o->num_splits(), " with ", l.outputs(), " outputs");
+  SplitAttrs a;
+  a.count = l.outputs();
+  if (!l.constant(0)) return l.emit_all(Op::kSplit, make_attrs<SplitAttrs>(a), {l.in(1), kNone, l.in(0)});
   SMELT_ASSIGN(const auto axis, l.const_ints(0, "the axis"));
   if (axis.size() != 1) return InvalidModel("the axis has ", axis.size(), " elements");
-  SplitAttrs a;
   a.axis = axis[0];
-  a.count = l.outputs();
   const ValueType& x = l.type(1);
   if (x.ranked) {
     const int64_t d = a.axis < 0 ? a.axis + x.shape.rank() : a.axis;
@@ -85,9 +86,10 @@ Status lower_split(Lowering& l) {
 }
 
 Status lower_split_v(Lowering& l) {
+  SplitAttrs a;
+  if (!l.constant(2)) return l.emit_all(Op::kSplit, make_attrs<SplitAttrs>(a), {l.in(0), l.in(1), l.in(2)});
   SMELT_ASSIGN(const auto axis, l.const_ints(2, "the axis"));
   if (axis.size() != 1) return InvalidModel("the axis has ", axis.size(), " elements");
-  SplitAttrs a;
   a.axis = axis[0];
   ValueId sizes = l.in(1);
   if (l.constant(1)) {

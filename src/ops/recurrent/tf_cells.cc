@@ -37,7 +37,7 @@ void Rows::accumulate(const Matrix& w, float* out) {
 
 Result<Matrix> matrix(const KernelContext& ctx, int i, int64_t rows, int64_t columns) {
   Matrix m;
-  if (!ctx.has(i)) return m;
+  if (i < 0 || !ctx.has(i)) return m;
   const Tensor& t = ctx.input(i);
   if (t.rank() != 2 || (rows >= 0 && t.dim(0) != rows) || (columns >= 0 && t.dim(1) != columns))
     return InvalidModel("input ", i, " has shape ", t.shape().str(), ", [", rows, ",", columns, "] expected");
@@ -66,7 +66,7 @@ Result<Matrix> matrix(const KernelContext& ctx, int i, int64_t rows, int64_t col
 
 Result<std::vector<float>> vector(const KernelContext& ctx, int i, int64_t n) {
   std::vector<float> out;
-  if (!ctx.has(i)) return out;
+  if (i < 0 || !ctx.has(i)) return out;
   const Tensor& t = ctx.input(i);
   if (t.elements() != n) return InvalidModel("input ", i, " has shape ", t.shape().str(), ", ", n, " entries expected");
   out.resize(static_cast<size_t>(n));

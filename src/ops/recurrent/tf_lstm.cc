@@ -93,6 +93,13 @@ Status infer_TfLstm(InferContext& ctx) {
       t.quant = nullptr;
       ctx.set(output, std::move(t));
     }
+    // What the format calls temporaries: the joined input, and the gates before their activations.
+    const ValueType &h = ctx.input(1), &state = ctx.input(4);
+    const auto width = [](const ValueType& t) { return t.ranked && t.shape.rank() == 2 ? t.shape[1] : -1; };
+    ctx.set(2, tf_cells::like_input(x, width(x) < 0 || width(h) < 0 ? -1 : width(x) + width(h)));
+    ValueType gates = tf_cells::like_input(x, width(h) < 0 ? -1 : 4 * width(h));
+    gates.dtype = state.dtype;
+    ctx.set(3, std::move(gates));
     return Ok();
   }
   if (!a.bidirectional) {

@@ -42,6 +42,8 @@ void run_real(KernelContext& ctx, const Basic& z) {
       for (int64_t k = 0; k < total; ++k) sum += w[i * total + k] * row[static_cast<size_t>(k)];
       gate[static_cast<size_t>(i)] = sum + bias[i];
     }
+    if (ctx.wants(2)) std::copy(row.begin(), row.end(), ctx.output(2).data<float>() + b * total);
+    if (ctx.wants(3)) std::copy(gate.begin(), gate.end(), ctx.output(3).data<float>() + b * 4 * n);
     for (int64_t i = 0; i < n; ++i) {
       const float* g = gate.data() + i;
       const float state = sigmoid(g[0]) * std::tanh(g[n]) + sigmoid(g[2 * n]) * ctx.input(4).data<float>()[b * n + i];
@@ -78,6 +80,10 @@ Status run_integer(KernelContext& ctx, const Basic& z) {
       gate[static_cast<size_t>(i)] =
           static_cast<int16_t>(std::clamp(rescale_double(static_cast<int32_t>(sum), factor), -32768, 32767));
     }
+    if (ctx.wants(2))
+      for (int64_t k = 0; k < total; ++k)
+        ctx.output(2).data<uint8_t>()[b * total + k] = static_cast<uint8_t>(row[static_cast<size_t>(k)] + 128);
+    if (ctx.wants(3)) std::copy(gate.begin(), gate.end(), ctx.output(3).data<int16_t>() + b * 4 * n);
     for (int64_t i = 0; i < n; ++i) {
       const int16_t* g = gate.data() + i;
       const int16_t added = mul(logistic_fixed16(g[0], 3), tanh_fixed16(g[n], 3));

@@ -15,7 +15,7 @@ int16_t clamp16(int64_t v) { return static_cast<int16_t>(std::clamp<int64_t>(v, 
 int8_t clamp8(int64_t v) { return static_cast<int8_t>(std::clamp<int64_t>(v, -128, 127)); }
 
 Result<const Tensor*> typed(const KernelContext& ctx, int i, DType dtype, int64_t n, bool needs_scale) {
-  if (!ctx.has(i)) return static_cast<const Tensor*>(nullptr);
+  if (i < 0 || !ctx.has(i)) return static_cast<const Tensor*>(nullptr);
   const Tensor& t = ctx.input(i);
   if (t.dtype() != dtype || t.elements() != n)
     return InvalidModel("input ", i, " is ", to_string(t.dtype()), t.shape().str(), ", ", n, " elements of ",

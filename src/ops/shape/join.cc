@@ -251,7 +251,17 @@ Status infer_Split(InferContext& ctx) {
     for (int i = 0; i < ctx.outputs(); ++i) ctx.set(i, like_unranked(x));
     return Ok();
   }
-  SMELT_ASSIGN(const int axis, axis_of(a.axis, x.shape.rank()));
+  int64_t wanted = a.axis;
+  if (ctx.has(2)) {
+    const auto given = ctx.ints(2);
+    if (given && given->size() != 1) return InvalidModel("the axis has ", given->size(), " elements");
+    if (!given) {
+      for (int i = 0; i < ctx.outputs(); ++i) ctx.set(i, like(x, Shape::of_rank(x.shape.rank(), -1)));
+      return Ok();
+    }
+    wanted = given->front();
+  }
+  SMELT_ASSIGN(const int axis, axis_of(wanted, x.shape.rank()));
   SMELT_ASSIGN(const auto extents, split_extents(x.shape[axis], ctx.ints(1), ctx.has(1), a.count, ctx.outputs()));
   for (int i = 0; i < ctx.outputs(); ++i) {
     Shape out = x.shape;
@@ -264,7 +274,7 @@ Status infer_Split(InferContext& ctx) {
 Status reference_Split(KernelContext& ctx) {
   const auto& a = ctx.attrs<SplitAttrs>();
   const Tensor& x = ctx.input(0);
-  SMELT_ASSIGN(const int axis, axis_of(a.axis, x.rank()));
+  SMELT_ASSIGN(const int axis, axis_of(ctx.has(2) ? get_int(ctx.input(2), 0) : a.axis, x.rank()));
   std::optional<std::vector<int64_t>> sizes;
   if (ctx.has(1)) sizes = ints_of(ctx.input(1));
   const bool has_sizes = sizes.has_value();

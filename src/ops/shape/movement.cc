@@ -65,7 +65,7 @@ void copy_units(const T* x, T* y, const CopyLoop& l) {
 
 }  // namespace
 
-Source::Source(const Tensor& t) : data_(t.data<std::byte>()), unit_(unit_of(t.dtype())) {
+Source::Source(const Tensor& t) : kept_(t), data_(t.data<std::byte>()), unit_(unit_of(t.dtype())) {
   if (!packed(t.dtype())) return;
   const int bits = bit_width(t.dtype()), per_byte = 8 / bits;
   unpacked_.resize(static_cast<size_t>(t.elements()));

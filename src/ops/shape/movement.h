@@ -20,6 +20,7 @@ class Source {
   size_t unit() const { return unit_; }
 
  private:
+  Tensor kept_;  // of a temporary
   const std::byte* data_;
   size_t unit_;
   std::vector<uint8_t> unpacked_;
