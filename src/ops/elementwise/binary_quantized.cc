@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "ops/common/broadcast.h"
 #include "ops/common/real.h"
+#include "ops/elementwise/binary_fixed.h"
 #include "ops/elementwise/binary_math.h"
 #include "tensor/numeric.h"
 
@@ -33,6 +34,10 @@ Status through_float(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b,
 }  // namespace
 
 Status binary_quantized(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Tensor& y) {
+  const auto per_tensor = [](const Tensor& t) { return is_quantized(t) && t.quant()->scales.size() == 1; };
+  if (attrs.rounding != Rounding::kFloatHalfEven && per_tensor(a) && per_tensor(b) &&
+      (per_tensor(y) || gives_bool(attrs.fn)) && binary_fixed(attrs, a, b, y))
+    return Ok();
   return through_float(attrs, a, b, y);
 }
 

@@ -140,9 +140,10 @@ struct BinaryAttrs : Attrs {
   Activation act;
   double alpha = 1;                              ///< Add, Sub: a + alpha * b (PyTorch); 1 elsewhere
   Rounding rounding = Rounding::kFloatHalfEven;  ///< of quantized kernels; kFixedDouble = TFLite's fixed-point kernels
+  bool pot_scale = false;  ///< Add, Sub on int16 with power-of-two scales: TFLite's kernel that shifts one input
   BinaryAttrs() = default;
   explicit BinaryAttrs(Binary f, Activation a = {}, double alpha_ = 1) : fn(f), act(a), alpha(alpha_) {}
-  SMELT_FIELDS(fn, act, alpha, rounding)
+  SMELT_FIELDS(fn, act, alpha, rounding, pot_scale)
 };
 
 struct CastAttrs : Attrs {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "ops/common/fixed_point.h"
 #include "ops/common/real.h"
+#include "ops/elementwise/unary_fixed.h"
 #include "ops/elementwise/unary_math.h"
 #include "tensor/numeric.h"
 
@@ -33,6 +33,11 @@ Status through_float(const UnaryAttrs& attrs, const Tensor& x, Tensor& y) {
 
 }  // namespace
 
-Status unary_quantized(const UnaryAttrs& attrs, const Tensor& x, Tensor& y) { return through_float(attrs, x, y); }
+Status unary_quantized(const UnaryAttrs& attrs, const Tensor& x, Tensor& y) {
+  const auto per_tensor = [](const Tensor& t) { return is_quantized(t) && t.quant()->scales.size() == 1; };
+  if (attrs.rounding != Rounding::kFloatHalfEven && per_tensor(x) && per_tensor(y) && unary_fixed(attrs, x, y))
+    return Ok();
+  return through_float(attrs, x, y);
+}
 
 }  // namespace smelt

@@ -1,8 +1,12 @@
 #include "ops/reduce/reduce_quantized.h"
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <vector>
 
 #include "base/error.h"
+#include "ops/common/fixed_point.h"
 #include "ops/common/real.h"
 #include "tensor/numeric.h"
 
@@ -18,9 +22,81 @@ Status through_float(const ReduceAttrs& attrs, const ReducePlan& plan, const Ten
   return Ok();
 }
 
+void store_clamped(const std::vector<int64_t>& values, Tensor& y) {
+  const int64_t lo = int_min(y.dtype()), hi = int_max(y.dtype());
+  for (size_t i = 0; i < values.size(); ++i) set_int(y, static_cast<int64_t>(i), std::clamp(values[i], lo, hi));
+}
+
+/// Sum or mean: 32-bit sums, the division by the count folded into the multiplier.
+void sum_fixed(bool mean, const ReducePlan& plan, const Tensor& x, Tensor& y) {
+  const Quantization &p = *x.quant(), &q = *y.quant();
+  FixedFactor factor = fixed_factor(static_cast<double>(p.scale()) / static_cast<double>(q.scale()));
+  const int64_t n = plan.count();
+  if (mean && n > 0) {
+    int shift = std::min(63 - std::countl_zero(static_cast<uint64_t>(n)), 32);
+    shift = std::max(std::min(shift, 31 + factor.shift), 0);
+    factor.multiplier = static_cast<int32_t>((int64_t{factor.multiplier} << shift) / n);
+    factor.shift -= shift;
+  }
+  std::vector<int64_t> sums(static_cast<size_t>(plan.outputs()), 0);
+  plan.each([&](int64_t in, int64_t out) { sums[static_cast<size_t>(out)] += get_int(x, in); });
+  for (int64_t& s : sums) {
+    const auto centred = static_cast<int32_t>(s - p.zero_point() * n);
+    s = n == 0 ? 0 : int64_t{rescale_double(centred, factor)} + q.zero_point();
+  }
+  store_clamped(sums, y);
+}
+
+/// Product, rescaled after every factor by the n-th part of the output scale.
+void product_fixed(const ReducePlan& plan, const Tensor& x, Tensor& y) {
+  const Quantization &p = *x.quant(), &q = *y.quant();
+  const int64_t n = plan.count();
+  if (n == 0) return;
+  const double scale =
+      static_cast<double>(p.scale()) / std::pow(static_cast<double>(q.scale()), 1.0 / static_cast<double>(n));
+  const FixedFactor factor = fixed_factor(scale);
+  std::vector<int64_t> products(static_cast<size_t>(plan.outputs()), 0);
+  std::vector<char> begun(products.size(), 0);
+  plan.each([&](int64_t in, int64_t out) {
+    const auto k = static_cast<size_t>(out);
+    const int64_t v = get_int(x, in) - p.zero_point();
+    products[k] = begun[k] ? rescale_wide(products[k] * v, factor) : v;
+    begun[k] = 1;
+  });
+  for (int64_t& v : products) v = int64_t{rescale_wide(v, factor)} + q.zero_point();
+  store_clamped(products, y);
+}
+
+/// Extremes need no arithmetic when both sides share one grid.
+bool extreme_stored(Reduction fn, const ReducePlan& plan, const Tensor& x, Tensor& y) {
+  const Quantization &p = *x.quant(), &q = *y.quant();
+  if (p.scale() != q.scale() || p.zero_point() != q.zero_point() || x.dtype() != y.dtype()) return false;
+  const bool largest = fn == Reduction::kMax;
+  std::vector<int64_t> best(static_cast<size_t>(plan.outputs()), largest ? int_min(x.dtype()) : int_max(x.dtype()));
+  plan.each([&](int64_t in, int64_t out) {
+    int64_t& b = best[static_cast<size_t>(out)];
+    b = largest ? std::max(b, get_int(x, in)) : std::min(b, get_int(x, in));
+  });
+  store_clamped(best, y);
+  return true;
+}
+
 }  // namespace
 
 Status reduce_quantized(const ReduceAttrs& attrs, const ReducePlan& plan, const Tensor& x, Tensor& y) {
+  const auto per_tensor = [](const Tensor& t) { return is_quantized(t) && t.quant()->scales.size() == 1; };
+  if (!per_tensor(x) || !per_tensor(y)) return through_float(attrs, plan, x, y);
+  if ((attrs.fn == Reduction::kMax || attrs.fn == Reduction::kMin) && extreme_stored(attrs.fn, plan, x, y)) return Ok();
+  if (attrs.rounding != Rounding::kFloatHalfEven && x.dtype() == y.dtype()) {
+    if (attrs.fn == Reduction::kSum || attrs.fn == Reduction::kMean) {
+      sum_fixed(attrs.fn == Reduction::kMean, plan, x, y);
+      return Ok();
+    }
+    if (attrs.fn == Reduction::kProd) {
+      product_fixed(plan, x, y);
+      return Ok();
+    }
+  }
   return through_float(attrs, plan, x, y);
 }
 

@@ -1,7 +1,149 @@
 #include "ops/softmax/softmax_quantized.h"
 
-namespace smelt {
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <vector>
 
-bool softmax_fixed(const SoftmaxAttrs&, const AxisView&, const Tensor&, Tensor&) { return false; }
+#include "ops/common/fixed_functions.h"
+#include "ops/common/fixed_point.h"
+#include "ops/common/lookup.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+constexpr int kDiffBits = 5, kSumBits = 12;
+
+/// Differences to the largest value of a row, in Q5; below `smallest` their exponential counts as zero.
+struct ScaledDiff {
+  FixedFactor factor;
+  int32_t smallest;
+  ScaledDiff(double beta, double scale) {
+    const double real = std::min(beta * scale * (1 << (31 - kDiffBits)), 2147483647.0);
+    factor = fixed_factor(real);
+    const int left = std::max(factor.shift, 0);
+    smallest = -static_cast<int32_t>(
+        std::floor(31.0 * (int64_t{1} << (31 - kDiffBits)) / static_cast<double>(int64_t{1} << left)));
+  }
+  int32_t operator()(int32_t diff) const { return rescale_double(diff, factor); }
+};
+
+std::vector<int32_t> load_row(const Tensor& x, const AxisView& v, int64_t start) {
+  std::vector<int32_t> row(static_cast<size_t>(v.extent));
+  for (int64_t k = 0; k < v.extent; ++k)
+    row[static_cast<size_t>(k)] = static_cast<int32_t>(get_int(x, start + k * v.inner));
+  const int32_t largest = row.empty() ? 0 : *std::max_element(row.begin(), row.end());
+  for (int32_t& d : row) d -= largest;
+  return row;
+}
+
+/// Sum of exponentials in Q12.
+int32_t sum_of_exps(const std::vector<int32_t>& diffs, const ScaledDiff& scaled) {
+  uint32_t sum = 0;
+  for (int32_t d : diffs)
+    if (d >= scaled.smallest)
+      sum += static_cast<uint32_t>(rounding_divide_by_pot(fixed_exp_negative_q5(scaled(d)), kSumBits));
+  return static_cast<int32_t>(std::min<uint32_t>(sum, INT32_MAX));
+}
+
+template <class F>
+void each_group(const AxisView& v, F&& f) {
+  for (int64_t o = 0; o < v.outer; ++o)
+    for (int64_t i = 0; i < v.inner; ++i) f(o * v.extent * v.inner + i);
+}
+
+void softmax8(const SoftmaxAttrs& attrs, const AxisView& v, const Tensor& x, Tensor& y) {
+  const ScaledDiff scaled(static_cast<double>(static_cast<float>(attrs.beta)), static_cast<double>(x.quant()->scale()));
+  const int64_t lo = int_min(y.dtype()), hi = int_max(y.dtype());
+  each_group(v, [&](int64_t start) {
+    const std::vector<int32_t> diffs = load_row(x, v, start);
+    int bits = 0;
+    const int32_t inverse = fixed_reciprocal(sum_of_exps(diffs, scaled), kSumBits, &bits);
+    const int exponent = std::clamp(bits + 31 - bit_width(y.dtype()), 0, 31);
+    for (int64_t k = 0; k < v.extent; ++k) {
+      const int32_t d = diffs[static_cast<size_t>(k)];
+      int64_t r = lo;
+      if (d >= scaled.smallest) {
+        const int32_t p = rounding_doubling_high_mul(inverse, fixed_exp_negative_q5(scaled(d)));
+        r = std::clamp(rounding_divide_by_pot(p, exponent) + lo, lo, hi);
+      }
+      set_int(y, start + k * v.inner, r);
+    }
+  });
+}
+
+void log_softmax8(const AxisView& v, const Tensor& x, Tensor& y) {
+  const ScaledDiff scaled(1.0, static_cast<double>(x.quant()->scale()));
+  const int left = std::max(scaled.factor.shift, 0);
+  const FixedFactor back = fixed_factor(static_cast<double>(int64_t{1} << (31 - left)) /
+                                        static_cast<double>(std::max(scaled.factor.multiplier, 1)));
+  const int64_t lo = int_min(y.dtype()), hi = int_max(y.dtype());
+  each_group(v, [&](int64_t start) {
+    const std::vector<int32_t> diffs = load_row(x, v, start);
+    const int32_t log_sum = fixed_log_q12(std::max(sum_of_exps(diffs, scaled), 1 << (31 - kSumBits)));
+    const auto lowest = static_cast<int32_t>(int64_t{log_sum} + INT32_MIN);
+    const int32_t smallest = std::max(scaled.smallest - 1, rescale_double(lowest, back));
+    for (int64_t k = 0; k < v.extent; ++k) {
+      const int32_t d = diffs[static_cast<size_t>(k)];
+      int64_t r = lo;
+      if (d > smallest) r = std::clamp(rounding_divide_by_pot(scaled(d) - log_sum, 31 - kDiffBits - 4) + hi, lo, hi);
+      set_int(y, start + k * v.inner, r);
+    }
+  });
+}
+
+/// exp on [-10, 0] and 1 / (1 + x) on [0, 1] by 16-bit tables.
+void softmax16(const SoftmaxAttrs& attrs, const AxisView& v, const Tensor& x, Tensor& y) {
+  constexpr double kRange = 65535.0;
+  static const auto exp_table =
+      word_table<double>(10.0 / kRange, 32767, 2.0 / kRange, 0, [](double t) { return std::exp(t); });
+  static const auto inverse_table =
+      word_table<double>(1.0 / kRange, -32768, 2.0 / kRange, 0, [](double t) { return 1.0 / (1.0 + t); });
+  const double scale = static_cast<double>(x.quant()->scale() * static_cast<float>(attrs.beta)) / (10.0 / 65535.0);
+  const FixedFactor factor = fixed_factor(scale);
+  std::vector<int16_t> exps(static_cast<size_t>(v.extent));
+  each_group(v, [&](int64_t start) {
+    const std::vector<int32_t> diffs = load_row(x, v, start);
+    int32_t sum = 0;
+    for (size_t k = 0; k < exps.size(); ++k) {
+      const int64_t at = std::clamp<int64_t>(int64_t{rescale_double(diffs[k], factor)} + 32767, -32768, 32767);
+      exps[k] = look_up(static_cast<int16_t>(at), exp_table);
+      sum += exps[k];
+    }
+    const int zeros = std::countl_zero(static_cast<uint32_t>(std::max(sum, 1)));
+    const auto shifted = static_cast<int32_t>(((int64_t{sum} << (zeros - 1)) + (1 << 13)) >> 14);
+    const int32_t centred = std::clamp(shifted - ((1 << 15) + (1 << 16)), -32768, 32767);
+    const int64_t inverse = look_up(static_cast<int16_t>(centred), inverse_table);
+    const int right = 31 - zeros;
+    const int64_t round = right > 0 ? int64_t{1} << (right - 1) : 0;
+    for (size_t k = 0; k < exps.size(); ++k)
+      set_int(y, start + static_cast<int64_t>(k) * v.inner,
+              std::clamp<int64_t>((exps[k] * inverse + round) >> right, 0, 32767));
+  });
+}
+
+}  // namespace
+
+bool softmax_fixed(const SoftmaxAttrs& attrs, const AxisView& view, const Tensor& x, Tensor& y) {
+  const DType in = x.dtype(), out = y.dtype();
+  const bool narrow = in == DType::kI8 || in == DType::kU8;
+  if (x.quant()->scales.size() != 1) return false;
+  if (attrs.kind == SoftmaxAttrs::Kind::kSoftmax) {
+    if (narrow && (out == in || out == DType::kI16)) {
+      softmax8(attrs, view, x, y);
+      return true;
+    }
+    if (in == DType::kI16 && out == DType::kI16) {
+      softmax16(attrs, view, x, y);
+      return true;
+    }
+  }
+  if (attrs.kind == SoftmaxAttrs::Kind::kLogSoftmax && narrow && out == in) {
+    log_softmax8(view, x, y);
+    return true;
+  }
+  return false;
+}
 
 }  // namespace smelt

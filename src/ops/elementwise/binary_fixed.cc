@@ -1,0 +1,232 @@
+#include "ops/elementwise/binary_fixed.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "ops/common/broadcast.h"
+#include "ops/common/fixed_functions.h"
+#include "ops/common/fixed_point.h"
+#include "ops/elementwise/binary_math.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+struct Grid {
+  float scale = 1;
+  int32_t zero = 0;
+};
+Grid grid_of(const Tensor& t) { return t.quant() ? Grid{t.quant()->scale(), t.quant()->zero_point()} : Grid{}; }
+
+struct Operands {
+  const Tensor &a, &b;
+  Tensor& y;
+  Grid ga, gb, gy;
+  int64_t lo, hi;  ///< stored range of y, the activation applied
+};
+
+int32_t wrap_left(int32_t v, int bits) { return std::bit_cast<int32_t>(static_cast<uint32_t>(v) << bits); }
+int32_t wrap_add(int32_t p, int32_t q) {
+  return std::bit_cast<int32_t>(static_cast<uint32_t>(p) + static_cast<uint32_t>(q));
+}
+int32_t wrap_mul(int32_t p, int32_t q) {
+  return std::bit_cast<int32_t>(static_cast<uint32_t>(p) * static_cast<uint32_t>(q));
+}
+
+/// y = clamp(f(stored a - zero, stored b - zero) + zero of y).
+template <class F>
+void map_centred(const Operands& o, F&& f) {
+  BroadcastWalk<2>(o.y.shape(), {o.a.shape(), o.b.shape()}).each([&](int64_t out, const std::array<int64_t, 2>& at) {
+    const auto p = static_cast<int32_t>(get_int(o.a, at[0])) - o.ga.zero;
+    const auto q = static_cast<int32_t>(get_int(o.b, at[1])) - o.gb.zero;
+    const int64_t r = static_cast<int64_t>(f(p, q)) + o.gy.zero;
+    set_int(o.y, out, std::min(o.hi, std::max(o.lo, r)));
+  });
+}
+
+/// Both inputs on one grid of twice the larger scale, `left` bits finer.
+struct CommonScale {
+  int left;
+  double twice_max;
+  FixedFactor a, b;
+  CommonScale(const Operands& o, int left_shift)
+      : left(left_shift),
+        twice_max(static_cast<double>(2 * std::max(o.ga.scale, o.gb.scale))),
+        a(fixed_factor(static_cast<double>(o.ga.scale) / twice_max)),
+        b(fixed_factor(static_cast<double>(o.gb.scale) / twice_max)) {}
+  int32_t of_a(int32_t v) const { return rescale_double(wrap_left(v, left), a); }
+  int32_t of_b(int32_t v) const { return rescale_double(wrap_left(v, left), b); }
+};
+
+void add_or_sub(const Operands& o, bool subtract) {
+  const CommonScale common(o, o.y.dtype() == DType::kI16 ? 15 : 20);
+  const auto unit = static_cast<double>(static_cast<float>(1 << common.left) * o.gy.scale);
+  const FixedFactor out = fixed_factor(common.twice_max / unit);
+  map_centred(o, [&](int32_t p, int32_t q) {
+    const int32_t r = common.of_b(q);
+    return rescale_double(wrap_add(common.of_a(p), subtract ? wrap_mul(r, -1) : r), out);
+  });
+}
+
+/// Whether a scale is a power of two, and which.
+bool power_of_two(float scale, int& exponent) {
+  const float log2 = std::log(scale) * (1.0f / std::log(2.0f)), rounded = std::round(log2);
+  exponent = static_cast<int>(rounded);
+  return std::fabs(log2 - rounded) < 1e-3f;
+}
+
+/// The int16 kernel for power-of-two scales; false when the scales do not allow it.
+bool add_or_sub_shifting(const Operands& o, bool subtract) {
+  int ea = 0, eb = 0, ey = 0;
+  if (o.y.dtype() != DType::kI16 || o.a.dtype() != DType::kI16 || !power_of_two(o.ga.scale, ea) ||
+      !power_of_two(o.gb.scale, eb) || !power_of_two(o.gy.scale, ey))
+    return false;
+  const int right_a = ey - ea, right_b = ey - eb;
+  if ((right_a != 0 && right_b != 0) || right_a < 0 || right_b < 0 || right_a > 31 || right_b > 31) return false;
+  map_centred(o, [&](int32_t p, int32_t q) {
+    const int32_t u = rounding_divide_by_pot(p, right_a), v = rounding_divide_by_pot(q, right_b);
+    return std::clamp(subtract ? u - v : u + v, -32768, 32767);
+  });
+  return true;
+}
+
+void multiply(const Operands& o) {
+  const FixedFactor factor = fixed_factor(static_cast<double>(o.ga.scale * o.gb.scale / o.gy.scale));
+  map_centred(o, [&](int32_t p, int32_t q) { return rescale_double(wrap_mul(p, q), factor); });
+}
+
+/// int16 inputs in [-1, 1) to 8-bit outputs.
+void multiply_narrowing(const Operands& o) {
+  map_centred(o, [&](int32_t p, int32_t q) {
+    const auto u = static_cast<int16_t>(p + o.ga.zero), v = static_cast<int16_t>(q + o.gb.zero);
+    return rounding_divide_by_pot(rounding_doubling_high_mul16(u, v), 8);
+  });
+}
+
+void divide(const Operands& o) {
+  const FixedFactor factor = fixed_factor(static_cast<double>(o.ga.scale / (o.gb.scale * o.gy.scale)));
+  map_centred(o, [&](int32_t p, int32_t q) -> int32_t {
+    if (q == 0) return p == 0 ? 0 : (p > 0 ? 1 << 24 : -(1 << 24));
+    if (q < 0) {
+      p = -p;
+      q = -q;
+    }
+    int bits = 0;
+    const int32_t inverse = fixed_reciprocal(q, 31, &bits);
+    const int headroom = __builtin_clrsb(p);
+    const int32_t quotient = rounding_doubling_high_mul(wrap_left(p, headroom), inverse);
+    const int right = headroom + bits - factor.shift;
+    const int32_t scaled = rounding_doubling_high_mul(quotient, factor.multiplier);
+    return right > 31 ? 0
+                      : (right >= 0 ? rounding_divide_by_pot(scaled, right)
+                                    : saturating_rounding_multiply_by_pot(scaled, -right));
+  });
+}
+
+void squared_difference(const Operands& o) {
+  const CommonScale common(o, 7);
+  const auto unit = static_cast<double>(static_cast<float>(1 << 14) * o.gy.scale);
+  const FixedFactor out = fixed_factor(common.twice_max * common.twice_max / unit);
+  map_centred(o, [&](int32_t p, int32_t q) {
+    const int32_t d = common.of_a(p) - common.of_b(q);
+    return rescale_double(wrap_mul(d, d), out);
+  });
+}
+
+void prelu(const Operands& o) {
+  const FixedFactor identity = fixed_factor(static_cast<double>(o.ga.scale / o.gy.scale));
+  const FixedFactor sloped = fixed_factor(static_cast<double>(o.ga.scale * o.gb.scale / o.gy.scale));
+  map_centred(o, [&](int32_t p, int32_t q) {
+    return p >= 0 ? rescale_double(p, identity) : rescale_double(wrap_mul(p, q), sloped);
+  });
+}
+
+void compare(Binary fn, const Operands& o) {
+  const FixedFactor fa = fixed_factor(static_cast<double>(o.ga.scale)),
+                    fb = fixed_factor(static_cast<double>(o.gb.scale));
+  BroadcastWalk<2>(o.y.shape(), {o.a.shape(), o.b.shape()}).each([&](int64_t out, const std::array<int64_t, 2>& at) {
+    const auto p = static_cast<int32_t>(get_int(o.a, at[0])) - o.ga.zero;
+    const auto q = static_cast<int32_t>(get_int(o.b, at[1])) - o.gb.zero;
+    int64_t r = 0;
+    binary_int(fn, rescale_double(wrap_left(p, 8), fa), rescale_double(wrap_left(q, 8), fb), 32, true, r);
+    o.y.data<uint8_t>()[out] = r != 0;
+  });
+}
+
+/// The larger or smaller stored value; all three tensors share one grid.
+void extreme(bool largest, const Operands& o) {
+  BroadcastWalk<2>(o.y.shape(), {o.a.shape(), o.b.shape()}).each([&](int64_t out, const std::array<int64_t, 2>& at) {
+    const int64_t p = get_int(o.a, at[0]), q = get_int(o.b, at[1]);
+    set_int(o.y, out, largest ? std::max(p, q) : std::min(p, q));
+  });
+}
+
+bool is_narrow(DType d) { return d == DType::kI8 || d == DType::kU8; }
+bool is_integer_kernel_type(DType d) { return is_narrow(d) || d == DType::kI16; }
+
+bool same_grid(const Grid& p, const Grid& q) { return p.scale == q.scale && p.zero == q.zero; }
+
+/// The stored range that a clamping activation leaves.
+bool stored_range(const Activation& act, Operands& o) {
+  o.lo = int_min(o.y.dtype());
+  o.hi = int_max(o.y.dtype());
+  if (act.kind == ActKind::kNone) return true;
+  if (act.kind != ActKind::kRelu && act.kind != ActKind::kRelu6 && act.kind != ActKind::kReluN1 &&
+      act.kind != ActKind::kClamp)
+    return false;
+  const Bounds bounds = activation_bounds(act);
+  const auto on_grid = [&](float bound, int64_t beyond) {
+    const double q = static_cast<double>(std::round(bound / o.gy.scale)) + o.gy.zero;
+    return std::isfinite(q) && std::fabs(q) < 1e9 ? static_cast<int64_t>(q) : beyond;
+  };
+  o.lo = std::max(o.lo, on_grid(bounds.lo, o.lo));
+  o.hi = std::min(o.hi, on_grid(bounds.hi, o.hi));
+  return true;
+}
+
+}  // namespace
+
+bool binary_fixed(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Tensor& y) {
+  Operands o{a, b, y, grid_of(a), grid_of(b), grid_of(y), 0, 0};
+  if (!is_integer_kernel_type(a.dtype()) || !is_integer_kernel_type(b.dtype())) return false;
+  if (attrs.fn >= Binary::kEqual && attrs.fn <= Binary::kGreaterEqual) {
+    compare(attrs.fn, o);
+    return true;
+  }
+  if (!is_integer_kernel_type(y.dtype()) || attrs.alpha != 1 || !stored_range(attrs.act, o)) return false;
+  if (attrs.fn == Binary::kMul && a.dtype() == DType::kI16 && is_narrow(y.dtype())) {
+    multiply_narrowing(o);
+    return true;
+  }
+  if (a.dtype() != y.dtype() || (b.dtype() != y.dtype() && attrs.fn != Binary::kPRelu)) return false;
+  switch (attrs.fn) {
+    case Binary::kAdd:
+    case Binary::kSub:
+      if (!(attrs.pot_scale && add_or_sub_shifting(o, attrs.fn == Binary::kSub)))
+        add_or_sub(o, attrs.fn == Binary::kSub);
+      return true;
+    case Binary::kMul:
+      multiply(o);
+      return true;
+    case Binary::kDiv:
+      divide(o);
+      return true;
+    case Binary::kSquaredDifference:
+      if (y.dtype() != DType::kI8) return false;
+      squared_difference(o);
+      return true;
+    case Binary::kPRelu:
+      prelu(o);
+      return true;
+    case Binary::kMin:
+    case Binary::kMax:
+      if (!same_grid(o.ga, o.gb) || !same_grid(o.ga, o.gy)) return false;
+      extreme(attrs.fn == Binary::kMax, o);
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace smelt
