@@ -135,6 +135,8 @@ Status lower_binary(Lowering& l) {
   BinaryAttrs a(binary_of(l.code()));
   SMELT_ASSIGN(a.act, activation_of(fused(l)));
   a.rounding = Rounding::kFixedDouble;
+  if (const auto* o = l.options<tfl::AddOptions>()) a.pot_scale = o->pot_scale_int16();
+  if (const auto* o = l.options<tfl::SubOptions>()) a.pot_scale = o->pot_scale_int16();
   return l.emit(Op::kBinary, make_attrs<BinaryAttrs>(a), {l.in(0), l.in(1)});
 }
 
@@ -151,7 +153,8 @@ Status lower_add_n(Lowering& l) {
 }
 
 Status lower_unary(Lowering& l) {
-  SMELT_ASSIGN(const UnaryAttrs a, unary_of(l));
+  SMELT_ASSIGN(UnaryAttrs a, unary_of(l));
+  a.rounding = Rounding::kFixedDouble;
   return l.emit(Op::kUnary, make_attrs<UnaryAttrs>(a), {l.in(0)});
 }
 
