@@ -37,7 +37,7 @@ inline int32_t saturate_int32(int64_t v) {
   return static_cast<int32_t>(v);
 }
 
-/// High half of 2ab, rounded to nearest with ties away from zero; saturates INT32_MIN^2.
+/// High half of 2ab, rounded to nearest with ties towards plus infinity; saturates INT32_MIN^2.
 inline int32_t rounding_doubling_high_mul(int32_t a, int32_t b) {
   if (a == b && a == std::numeric_limits<int32_t>::min()) return std::numeric_limits<int32_t>::max();
   const int64_t ab = static_cast<int64_t>(a) * b;
