@@ -1,0 +1,158 @@
+#include "ops/attention/attention.h"
+
+#include "support/op_runner.h"
+
+namespace smelt::test {
+namespace {
+
+OpRunner attention(const AttentionAttrs& a) { return OpRunner(Op::kAttention, make_attrs<AttentionAttrs>(a)); }
+
+/// One head of depth 1: with k = 0 every visible key has the same weight, so y is the mean of the visible values.
+Tensor means(const AttentionAttrs& a, int64_t queries, const std::vector<double>& v) {
+  const auto n = static_cast<int64_t>(v.size());
+  return attention(a)
+      .input(floats({1, 1, queries, 1}, std::vector<double>(static_cast<size_t>(queries), 1)))
+      .input(floats({1, 1, n, 1}, std::vector<double>(v.size(), 0)))
+      .input(floats({1, 1, n, 1}, v))
+      .run();
+}
+
+TEST(Attention, VisibilityOfKeys) {
+  AttentionAttrs a;
+  const std::vector<double> v = {3, 6, 9, 12};
+  expect_near(means(a, 1, v), {7.5});
+  a.causal = true;
+  expect_near(means(a, 2, v), {3, 4.5});
+  a.causal_from_end = true;
+  expect_near(means(a, 2, v), {6, 7.5});
+  a.window = 2;
+  expect_near(means(a, 2, v), {7.5, 10.5});
+}
+
+TEST(Attention, ScoresAreScaledCappedAndWeighted) {
+  AttentionAttrs a;
+  a.scale = 0.5;
+  a.softcap = 1;
+  const double hot = std::exp(std::tanh(1.0)), cold = std::exp(std::tanh(0.0));
+  const Tensor y = attention(a)
+                       .input(floats({1, 1, 1, 2}, {1, 1}))
+                       .input(floats({1, 1, 2, 2}, {2, 0, 0, 0}))
+                       .input(floats({1, 1, 2, 1}, {1, 0}))
+                       .run();
+  expect_near(y, {hot / (hot + cold)});
+  a.smooth_softmax = true;
+  const Tensor smooth = attention(a)
+                            .input(floats({1, 1, 1, 2}, {1, 1}))
+                            .input(floats({1, 1, 2, 2}, {2, 0, 0, 0}))
+                            .input(floats({1, 1, 2, 1}, {1, 0}))
+                            .run();
+  expect_near(smooth, {hot / (hot + cold + 1)});
+}
+
+TEST(Attention, MasksOfBothKinds) {
+  const Tensor q = floats({1, 1, 1, 1}, {1}), k = floats({1, 1, 3, 1}, {0, 0, 0}), v = floats({1, 1, 3, 1}, {1, 2, 6});
+  AttentionAttrs a;
+  expect_near(attention(a).input(q).input(k).input(v).input(tensor(DType::kBool, {1, 3}, {1, 0, 1})).run(), {3.5});
+  expect_near(attention(a).input(q).input(k).input(v).input(floats({3}, {0, -1e9, -1e9})).run(), {1});
+  // A mask of fewer keys hides the rest; a row that sees nothing gives zeros.
+  expect_near(attention(a).input(q).input(k).input(v).input(floats({1, 2}, {0, 0})).run(), {1.5});
+  expect_near(attention(a).input(q).input(k).input(v).input(tensor(DType::kBool, {3}, {0, 0, 0})).run(), {0});
+}
+
+TEST(Attention, GroupedHeadsInFlatOperands) {
+  AttentionAttrs a;
+  a.num_heads = 4;
+  a.kv_heads = 2;
+  const Tensor y = attention(a)
+                       .input(floats({1, 1, 4}, {1, 1, 1, 1}))
+                       .input(floats({1, 2, 2}, {0, 0, 0, 0}))
+                       .input(floats({1, 2, 2}, {1, 10, 3, 30}))
+                       .run();
+  EXPECT_EQ(y.shape(), (Shape{1, 1, 4}));
+  expect_near(y, {2, 2, 20, 20});
+}
+
+TEST(Attention, PastKeysComeFirst) {
+  AttentionAttrs a;
+  auto r = attention(a)
+               .input(floats({1, 1, 1, 1}, {1}))
+               .input(floats({1, 1, 1, 1}, {0}))
+               .input(floats({1, 1, 1, 1}, {5}))
+               .absent()
+               .input(floats({1, 1, 2, 1}, {0, 0}))
+               .input(floats({1, 1, 2, 1}, {1, 3}))
+               .outputs(4)
+               .run_all();
+  ASSERT_TRUE(r.ok()) << r.error().message();
+  expect_near((*r)[0].tensor, {3});
+  expect_near((*r)[1].tensor, {0, 0, 0});
+  expect_near((*r)[2].tensor, {1, 3, 5});
+  expect_near((*r)[3].tensor, {0, 0, 0});
+}
+
+TEST(Attention, LengthsOfKeys) {
+  AttentionAttrs a;
+  const Tensor y = attention(a)
+                       .input(floats({2, 1, 1, 1}, {1, 1}))
+                       .input(floats({2, 1, 3, 1}, {0, 0, 0, 0, 0, 0}))
+                       .input(floats({2, 1, 3, 1}, {1, 2, 3, 4, 5, 6}))
+                       .absent()
+                       .absent()
+                       .absent()
+                       .input(tensor(DType::kI64, {2}, {2, 3}))
+                       .run();
+  expect_near(y, {1.5, 5});
+}
+
+TEST(Attention, RefusesOperandsThatDoNotFit) {
+  AttentionAttrs a;
+  const auto message = [&](const Shape& q, const Shape& k, const Shape& v) {
+    return attention(a)
+        .input(Tensor(DType::kF32, q))
+        .input(Tensor(DType::kF32, k))
+        .input(Tensor(DType::kF32, v))
+        .error();
+  };
+  EXPECT_NE(message({1, 1, 1, 2}, {1, 1, 1, 3}, {1, 1, 1, 2}).find("depths"), std::string::npos);
+  EXPECT_NE(message({1, 3, 1, 2}, {1, 2, 1, 2}, {1, 2, 1, 2}).find("heads"), std::string::npos);
+  EXPECT_NE(message({1, 2}, {1, 2}, {1, 2}).find("rank"), std::string::npos);
+}
+
+TEST(Rotary, HalvesAndPairs) {
+  RotaryAttrs a;
+  const Tensor cos = floats({2, 2}, {1, 1, 0, -1}), sin = floats({2, 2}, {0, 0, 1, 0});
+  const auto run = [&] {
+    return OpRunner(Op::kRotary, make_attrs<RotaryAttrs>(a))
+        .input(floats({1, 1, 1, 4}, {1, 2, 3, 4}))
+        .constant(cos)
+        .constant(sin)
+        .input(tensor(DType::kI64, {1, 1}, {1}))
+        .run();
+  };
+  expect_near(run(), {-3, -2, 1, -4});
+  a.interleaved = true;
+  expect_near(run(), {-2, 1, -3, -4});
+  a.rotary_dim = 6;
+  EXPECT_FALSE(OpRunner(Op::kRotary, make_attrs<RotaryAttrs>(a))
+                   .input(floats({1, 1, 1, 4}, {1, 2, 3, 4}))
+                   .constant(cos)
+                   .constant(sin)
+                   .error()
+                   .empty());
+}
+
+TEST(KvAppend, WritesAndChecksItsPlace) {
+  KvAppendAttrs a;
+  const auto runner = [&](double start) {
+    return OpRunner(Op::kKvAppend, make_attrs<KvAppendAttrs>(a))
+        .input(floats({1, 3, 2}, {0, 1, 2, 3, 4, 5}))
+        .input(floats({1, 2, 2}, {6, 7, 8, 9}))
+        .input(tensor(DType::kI64, {}, {start}));
+  };
+  expect_equal(runner(1).run(), {0, 1, 6, 7, 8, 9});
+  EXPECT_NE(runner(2).error().find("outside"), std::string::npos);
+  EXPECT_NE(runner(-1).error().find("outside"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace smelt::test
