@@ -1,11 +1,28 @@
 // RNN, GRU and LSTM of ai.onnx.
-#include <cmath>
+#include <cctype>
+#include <limits>
 
 #include "formats/onnx/ops.h"
 #include "ops/recurrent/recurrent.h"
 
 namespace smelt::onnx {
 namespace {
+
+/// The lists of alphas and betas hold values only for the activations that take one; each activation gets its own.
+void read_activations(NodeContext& n, RecurrentAttrs& a) {
+  a.activations = n.strings("activations");
+  const auto alphas = n.doubles("activation_alpha"), betas = n.doubles("activation_beta");
+  size_t next_alpha = 0, next_beta = 0;
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  for (const std::string& text : a.activations) {
+    std::string name;
+    for (const char c : text) name += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    const bool both = name == "affine" || name == "scaledtanh" || name == "hardsigmoid";
+    const bool alpha = both || name == "leakyrelu" || name == "thresholdedrelu" || name == "elu";
+    a.alpha.push_back(alpha && next_alpha < alphas.size() ? alphas[next_alpha++] : none);
+    a.beta.push_back(both && next_beta < betas.size() ? betas[next_beta++] : none);
+  }
+}
 
 void lower_recurrent(NodeContext& n) {
   RecurrentAttrs a;
@@ -27,9 +44,7 @@ void lower_recurrent(NodeContext& n) {
   a.linear_before_reset = n.i("linear_before_reset", 0) != 0;
   a.input_forget = n.i("input_forget", 0) != 0;
   a.clip = n.f("clip", 0);
-  a.activations = n.strings("activations");
-  a.alpha = n.doubles("activation_alpha");
-  a.beta = n.doubles("activation_beta");
+  read_activations(n, a);
   std::vector<ValueId> in{x, w, r, n.opt(3), n.opt(4), n.opt(5)};
   if (a.cell == Cell::kLstm) {
     in.push_back(n.opt(6));

@@ -1,0 +1,344 @@
+// ONNX RNN, GRU and LSTM: shape rule and reference kernel.
+#include "ops/recurrent/recurrent.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "base/error.h"
+#include "ops/op.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+
+namespace {
+
+int gates_of(RecurrentAttrs::Cell cell) {
+  return cell == RecurrentAttrs::Cell::kRnn ? 1 : cell == RecurrentAttrs::Cell::kGru ? 3 : 4;
+}
+
+/// One activation with its parameters resolved.
+struct Gate {
+  enum class Fn : uint8_t {
+    kAffine,
+    kElu,
+    kHardSigmoid,
+    kLeakyRelu,
+    kRelu,
+    kScaledTanh,
+    kSigmoid,
+    kSoftplus,
+    kSoftsign,
+    kTanh,
+    kThresholdedRelu
+  } fn = Fn::kTanh;
+  double alpha = 0, beta = 0;
+
+  double operator()(double x) const {
+    switch (fn) {
+      case Fn::kAffine:
+        return alpha * x + beta;
+      case Fn::kElu:
+        return x >= 0 ? x : alpha * std::expm1(x);
+      case Fn::kHardSigmoid:
+        return std::clamp(alpha * x + beta, 0.0, 1.0);
+      case Fn::kLeakyRelu:
+        return x >= 0 ? x : alpha * x;
+      case Fn::kRelu:
+        return x > 0 ? x : 0;
+      case Fn::kScaledTanh:
+        return alpha * std::tanh(beta * x);
+      case Fn::kSigmoid:
+        return 1 / (1 + std::exp(-x));
+      case Fn::kSoftplus:
+        return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x)));
+      case Fn::kSoftsign:
+        return x / (1 + std::fabs(x));
+      case Fn::kTanh:
+        return std::tanh(x);
+      case Fn::kThresholdedRelu:
+        return x > alpha ? x : 0;
+    }
+    return x;
+  }
+};
+
+Result<Gate> make_gate(std::string name, double alpha, double beta) {
+  struct Row {
+    const char* name;
+    Gate::Fn fn;
+    double alpha, beta;
+  };
+  static constexpr Row kRows[] = {{"affine", Gate::Fn::kAffine, 1, 0},
+                                  {"elu", Gate::Fn::kElu, 1, 0},
+                                  {"hardsigmoid", Gate::Fn::kHardSigmoid, 0.2f, 0.5},
+                                  {"leakyrelu", Gate::Fn::kLeakyRelu, 0.01f, 0},
+                                  {"relu", Gate::Fn::kRelu, 0, 0},
+                                  {"scaledtanh", Gate::Fn::kScaledTanh, 1, 1},
+                                  {"sigmoid", Gate::Fn::kSigmoid, 0, 0},
+                                  {"softplus", Gate::Fn::kSoftplus, 0, 0},
+                                  {"softsign", Gate::Fn::kSoftsign, 0, 0},
+                                  {"tanh", Gate::Fn::kTanh, 0, 0},
+                                  {"thresholdedrelu", Gate::Fn::kThresholdedRelu, 1, 0}};
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  for (const Row& r : kRows)
+    if (name == r.name) return Gate{r.fn, std::isnan(alpha) ? r.alpha : alpha, std::isnan(beta) ? r.beta : beta};
+  return Unsupported("activation '", name, "' of a recurrent operator");
+}
+
+Result<std::vector<Gate>> make_gates(const RecurrentAttrs& a, int directions) {
+  static const std::vector<std::string> kDefaults[] = {{"Tanh"}, {"Sigmoid", "Tanh"}, {"Sigmoid", "Tanh", "Tanh"}};
+  const auto& defaults = kDefaults[static_cast<int>(a.cell)];
+  const size_t count = defaults.size() * static_cast<size_t>(directions);
+  if (!a.activations.empty() && a.activations.size() != count)
+    return InvalidModel(a.activations.size(), " activations, ", count, " expected");
+  std::vector<Gate> gates;
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  for (size_t i = 0; i < count; ++i) {
+    const bool given = !a.activations.empty();
+    SMELT_ASSIGN(Gate g, make_gate(given ? a.activations[i] : defaults[i % defaults.size()],
+                                   given && i < a.alpha.size() ? a.alpha[i] : none,
+                                   given && i < a.beta.size() ? a.beta[i] : none));
+    gates.push_back(g);
+  }
+  return gates;
+}
+
+/// All operands as T, with strides that hide the two layouts.
+template <class T>
+struct Operands {
+  int64_t steps, batch, input, hidden;
+  int directions;
+  std::vector<T> x, w, r, b, h0, c0, peephole;
+  std::vector<int64_t> lengths;
+  int64_t x_step, x_batch;         // strides of x
+  int64_t y_step, y_dir, y_batch;  // of y
+  int64_t s_dir, s_batch;          // of states
+};
+
+template <class T>
+std::vector<T> load(KernelContext& ctx, int i) {
+  std::vector<T> out;
+  if (!ctx.has(i)) return out;
+  const Tensor& t = ctx.input(i);
+  out.resize(static_cast<size_t>(t.elements()));
+  if constexpr (std::is_same_v<T, double>)
+    to_doubles(t, out.data());
+  else
+    to_floats(t, out.data());
+  return out;
+}
+
+/// out[rows] += m[rows, n] * v[n]
+template <class T>
+void accumulate(const T* m, const T* v, int64_t rows, int64_t n, T* out) {
+  for (int64_t i = 0; i < rows; ++i) {
+    T sum = 0;
+    for (int64_t k = 0; k < n; ++k) sum += m[i * n + k] * v[k];
+    out[i] += sum;
+  }
+}
+
+/// Runs one direction of one sequence.
+template <class T>
+class Cell {
+ public:
+  Cell(const RecurrentAttrs& a, const Operands<T>& o, const Gate* gates, int direction)
+      : a_(a), o_(o), gates_(gates), hidden_(o.hidden), count_(gates_of(a.cell)) {
+    const int64_t gh = count_ * hidden_;
+    w_ = o.w.data() + direction * gh * o.input;
+    r_ = o.r.data() + direction * gh * hidden_;
+    b_ = o.b.empty() ? nullptr : o.b.data() + direction * 2 * gh;
+    p_ = o.peephole.empty() ? nullptr : o.peephole.data() + direction * 3 * hidden_;
+    pre_.resize(static_cast<size_t>(gh));
+    rec_.resize(static_cast<size_t>(gh));
+  }
+
+  void step(const T* x, T* h, T* c) {
+    const int64_t gh = count_ * hidden_;
+    for (int64_t i = 0; i < gh; ++i) pre_[i] = b_ ? b_[i] : T(0);
+    accumulate(w_, x, gh, o_.input, pre_.data());
+    if (a_.cell == RecurrentAttrs::Cell::kGru) return gru(h);
+    for (int64_t i = 0; i < gh; ++i) pre_[i] += b_ ? b_[gh + i] : T(0);
+    accumulate(r_, h, gh, hidden_, pre_.data());
+    if (a_.cell == RecurrentAttrs::Cell::kRnn) {
+      for (int64_t i = 0; i < hidden_; ++i) h[i] = act(0, pre_[i]);
+    } else {
+      lstm(h, c);
+    }
+  }
+
+ private:
+  T act(int which, T v) const {
+    const double x = a_.clip > 0 ? std::clamp<double>(v, -a_.clip, a_.clip) : static_cast<double>(v);
+    return static_cast<T>(gates_[which](x));
+  }
+
+  void gru(T* h) {
+    T *z = pre_.data(), *r = z + hidden_, *n = r + hidden_;
+    const T* rb = b_ ? b_ + 3 * hidden_ : nullptr;
+    if (rb)
+      for (int64_t i = 0; i < 2 * hidden_; ++i) pre_[i] += rb[i];
+    accumulate(r_, h, 2 * hidden_, hidden_, z);
+    for (int64_t i = 0; i < hidden_; ++i) {
+      z[i] = act(0, z[i]);
+      r[i] = act(0, r[i]);
+    }
+    const T* rh = r_ + 2 * hidden_ * hidden_;
+    for (int64_t i = 0; i < hidden_; ++i) rec_[i] = rb ? rb[2 * hidden_ + i] : T(0);
+    if (a_.linear_before_reset) {
+      accumulate(rh, h, hidden_, hidden_, rec_.data());
+      for (int64_t i = 0; i < hidden_; ++i) n[i] += r[i] * rec_[i];
+    } else {
+      for (int64_t i = 0; i < hidden_; ++i) r[i] *= h[i];
+      accumulate(rh, r, hidden_, hidden_, rec_.data());
+      for (int64_t i = 0; i < hidden_; ++i) n[i] += rec_[i];
+    }
+    for (int64_t i = 0; i < hidden_; ++i) h[i] = (1 - z[i]) * act(1, n[i]) + z[i] * h[i];
+  }
+
+  void lstm(T* h, T* c) {
+    const T *i = pre_.data(), *o = i + hidden_, *f = o + hidden_, *g = f + hidden_;
+    for (int64_t k = 0; k < hidden_; ++k) {
+      const T in = act(0, i[k] + (p_ ? p_[k] * c[k] : T(0)));
+      const T forget = a_.input_forget ? 1 - in : act(0, f[k] + (p_ ? p_[2 * hidden_ + k] * c[k] : T(0)));
+      c[k] = forget * c[k] + in * act(1, g[k]);
+      const T out = act(0, o[k] + (p_ ? p_[hidden_ + k] * c[k] : T(0)));
+      // The cell state itself is not clipped.
+      h[k] = out * static_cast<T>(gates_[2](c[k]));
+    }
+  }
+
+  const RecurrentAttrs& a_;
+  const Operands<T>& o_;
+  const Gate* gates_;
+  int64_t hidden_, count_;
+  const T *w_, *r_, *b_, *p_;
+  std::vector<T> pre_, rec_;
+};
+
+template <class T>
+void store(KernelContext& ctx, int i, const std::vector<T>& v) {
+  if (!ctx.wants(i)) return;
+  if constexpr (std::is_same_v<T, double>)
+    from_doubles(v.data(), ctx.output(i));
+  else
+    from_floats(v.data(), ctx.output(i));
+}
+
+template <class T>
+Status run(KernelContext& ctx, const RecurrentAttrs& a, Operands<T>& o) {
+  o.x = load<T>(ctx, 0);
+  o.w = load<T>(ctx, 1);
+  o.r = load<T>(ctx, 2);
+  o.b = load<T>(ctx, 3);
+  o.h0 = load<T>(ctx, 5);
+  o.c0 = load<T>(ctx, 6);
+  o.peephole = load<T>(ctx, 7);
+  SMELT_ASSIGN(const auto gates, make_gates(a, o.directions));
+  const size_t per_direction = gates.size() / static_cast<size_t>(o.directions);
+  const int64_t states = o.directions * o.batch * o.hidden;
+  std::vector<T> y(static_cast<size_t>(o.steps * states), T(0)), yh(static_cast<size_t>(states), T(0)), yc = yh;
+  std::vector<T> h(static_cast<size_t>(o.hidden)), c = h;
+  for (int d = 0; d < o.directions; ++d) {
+    const bool backward = a.backward && (d == 1 || !a.forward);
+    Cell<T> cell(a, o, gates.data() + static_cast<size_t>(d) * per_direction, d);
+    for (int64_t n = 0; n < o.batch; ++n) {
+      const int64_t at = d * o.s_dir + n * o.s_batch;
+      for (int64_t i = 0; i < o.hidden; ++i) {
+        h[i] = o.h0.empty() ? T(0) : o.h0[at + i];
+        c[i] = o.c0.empty() ? T(0) : o.c0[at + i];
+      }
+      const int64_t length = o.lengths.empty() ? o.steps : o.lengths[n];
+      for (int64_t k = 0; k < length; ++k) {
+        const int64_t t = backward ? length - 1 - k : k;
+        cell.step(o.x.data() + t * o.x_step + n * o.x_batch, h.data(), c.data());
+        std::copy(h.begin(), h.end(), y.begin() + t * o.y_step + d * o.y_dir + n * o.y_batch);
+      }
+      SMELT_TRY(ctx.tick());
+      if (length == 0) continue;
+      std::copy(h.begin(), h.end(), yh.begin() + at);
+      std::copy(c.begin(), c.end(), yc.begin() + at);
+    }
+  }
+  store(ctx, 0, y);
+  store(ctx, 1, yh);
+  store(ctx, 2, yc);
+  return Ok();
+}
+
+template <class T>
+Status start(KernelContext& ctx) {
+  const auto& a = ctx.attrs<RecurrentAttrs>();
+  const Shape& xs = ctx.input(0).shape();
+  Operands<T> o;
+  o.directions = (a.forward ? 1 : 0) + (a.backward ? 1 : 0);
+  o.steps = xs[a.batch_first ? 1 : 0];
+  o.batch = xs[a.batch_first ? 0 : 1];
+  o.input = xs[2];
+  o.hidden = a.hidden;
+  const int64_t d = o.directions, h = o.hidden;
+  o.x_step = a.batch_first ? o.input : o.batch * o.input;
+  o.x_batch = a.batch_first ? o.steps * o.input : o.input;
+  o.y_step = d * h * (a.batch_first ? 1 : o.batch);
+  o.y_dir = a.batch_first ? h : o.batch * h;
+  o.y_batch = a.batch_first ? o.steps * d * h : h;
+  o.s_dir = a.batch_first ? h : o.batch * h;
+  o.s_batch = a.batch_first ? d * h : h;
+  if (ctx.has(4)) {
+    o.lengths.resize(static_cast<size_t>(ctx.input(4).elements()));
+    to_ints(ctx.input(4), o.lengths.data());
+    for (const int64_t v : o.lengths)
+      if (v < 0 || v > o.steps) return InvalidInput("sequence length ", v, " is not in [0, ", o.steps, "]");
+  }
+  return run<T>(ctx, a, o);
+}
+
+Status expect(InferContext& ctx, int i, const Shape& want, const char* what) {
+  if (!ctx.has(i) || !ctx.input(i).ranked) return Ok();
+  const Shape& have = ctx.input(i).shape;
+  bool fits = have.rank() == want.rank();
+  for (int k = 0; fits && k < have.rank(); ++k) fits = have[k] < 0 || want[k] < 0 || have[k] == want[k];
+  return fits ? Ok() : InvalidModel(what, " has shape ", have.str(), ", ", want.str(), " expected");
+}
+
+}  // namespace
+
+Status infer_Recurrent(InferContext& ctx) {
+  const auto& a = ctx.attrs<RecurrentAttrs>();
+  const ValueType& x = ctx.input(0);
+  const int64_t d = (a.forward ? 1 : 0) + (a.backward ? 1 : 0), h = a.hidden, g = gates_of(a.cell);
+  if (d == 0) return InvalidModel("neither direction is asked for");
+  if (h < 1 || h > (int64_t{1} << 24)) return InvalidModel("hidden size ", h);
+  int64_t steps = -1, batch = -1, input = -1;
+  if (x.ranked) {
+    if (x.shape.rank() != 3) return InvalidModel("x has shape ", x.shape.str(), ", rank 3 expected");
+    steps = x.shape[a.batch_first ? 1 : 0];
+    batch = x.shape[a.batch_first ? 0 : 1];
+    input = x.shape[2];
+  }
+  const Shape state = a.batch_first ? Shape{batch, d, h} : Shape{d, batch, h};
+  SMELT_TRY(expect(ctx, 1, Shape{d, g * h, input}, "w"));
+  SMELT_TRY(expect(ctx, 2, Shape{d, g * h, h}, "r"));
+  SMELT_TRY(expect(ctx, 3, Shape{d, 2 * g * h}, "b"));
+  SMELT_TRY(expect(ctx, 4, Shape{batch}, "sequence_lens"));
+  SMELT_TRY(expect(ctx, 5, state, "initial_h"));
+  SMELT_TRY(expect(ctx, 6, state, "initial_c"));
+  SMELT_TRY(expect(ctx, 7, Shape{d, 3 * h}, "the peephole"));
+  if (a.batch_first)
+    ctx.set(0, ValueType::tensor(x.dtype, Shape{batch, steps, d, h}));
+  else
+    ctx.set(0, ValueType::tensor(x.dtype, Shape{steps, d, batch, h}));
+  ctx.set(1, ValueType::tensor(x.dtype, state));
+  ctx.set(2, ValueType::tensor(x.dtype, state));
+  return Ok();
+}
+
+Status reference_Recurrent(KernelContext& ctx) {
+  if (!is_float(ctx.input(0).dtype())) return InvalidInput("x is no floating-point tensor");
+  return ctx.input(0).dtype() == DType::kF64 ? start<double>(ctx) : start<float>(ctx);
+}
+
+}  // namespace smelt
