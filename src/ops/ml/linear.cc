@@ -1,0 +1,250 @@
+// Linear models and support vector machines.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/ml/scores.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+
+namespace {
+
+void write_row(Tensor& out, int64_t n, int64_t width, const std::vector<double>& s) {
+  for (int64_t k = 0; k < width; ++k)
+    set_double(out, n * width + k, k < static_cast<int64_t>(s.size()) ? s[static_cast<size_t>(k)] : 0.0);
+}
+
+size_t first_largest(const std::vector<double>& s) {
+  return static_cast<size_t>(std::max_element(s.begin(), s.end()) - s.begin());
+}
+
+int64_t linear_width(const LinearModelAttrs& a) {
+  return a.classifier && a.targets == 1 && a.labels.size() == 2 ? 2 : a.targets;
+}
+
+}  // namespace
+
+Status infer_LinearModel(InferContext& ctx) {
+  const auto& a = ctx.attrs<LinearModelAttrs>();
+  const ValueType& x = ctx.input(0);
+  if (x.ranked && a.targets > 0) {
+    const int64_t features = ml::rows_of(x.shape).features;
+    if (features >= 0 && features * a.targets != static_cast<int64_t>(a.coefficients.size()))
+      return InvalidModel(a.coefficients.size(), " coefficients for ", a.targets, " targets and ", features,
+                          " features");
+  }
+  return ml::infer_model(ctx, a.labels, a.classifier, linear_width(a));
+}
+
+Status reference_LinearModel(KernelContext& ctx) {
+  const auto& a = ctx.attrs<LinearModelAttrs>();
+  const auto rows = ml::rows_of(ctx.input(0).shape());
+  const auto x = ml::load_rows(ctx.input(0));
+  const int out = a.classifier ? 1 : 0;
+  const bool binary = a.classifier && a.targets == 1;
+  std::vector<double> s;
+  for (int64_t n = 0; n < rows.count; ++n) {
+    s.assign(static_cast<size_t>(a.targets), 0);
+    for (int64_t t = 0; t < a.targets; ++t) {
+      double sum = t < static_cast<int64_t>(a.intercepts.size()) ? a.intercepts[static_cast<size_t>(t)] : 0;
+      for (int64_t k = 0; k < rows.features; ++k)
+        sum +=
+            static_cast<double>(a.coefficients[static_cast<size_t>(t * rows.features + k)]) * x[n * rows.features + k];
+      s[static_cast<size_t>(t)] = sum;
+    }
+    if (a.classifier && ctx.wants(0)) {
+      if (binary && a.labels.size() < 2) {
+        // One label: the positive class is 1.
+        if (a.labels.strings.empty())
+          ctx.output(0).data<int64_t>()[n] = s[0] > 0 ? (a.labels.empty() ? 1 : a.labels.ints[0]) : 0;
+        else
+          ctx.output(0).data<std::string>()[n] = s[0] > 0 ? a.labels.strings[0] : std::string();
+      } else {
+        SMELT_TRY(ml::set_label(ctx.output(0), n, a.labels, binary ? (s[0] > 0 ? 1 : 0) : first_largest(s)));
+      }
+    }
+    const bool second = binary && a.labels.size() == 2;
+    ml::finish_scores(s, a.post, second ? ml::SecondClass::kNegative : ml::SecondClass::kNone);
+    if (ctx.wants(out)) write_row(ctx.output(out), n, linear_width(a), s);
+  }
+  return ctx.tick();
+}
+
+namespace {
+
+double kernel(const SvmAttrs& a, const double* x, const float* v, int64_t n) {
+  double sum = 0;
+  if (a.kernel == SvmAttrs::Kernel::kRbf) {
+    for (int64_t k = 0; k < n; ++k) sum += (x[k] - static_cast<double>(v[k])) * (x[k] - static_cast<double>(v[k]));
+    return std::exp(-a.gamma * sum);
+  }
+  for (int64_t k = 0; k < n; ++k) sum += x[k] * static_cast<double>(v[k]);
+  switch (a.kernel) {
+    case SvmAttrs::Kernel::kPoly:
+      return std::pow(a.gamma * sum + a.coef0, a.degree);
+    case SvmAttrs::Kernel::kSigmoid:
+      return std::tanh(a.gamma * sum + a.coef0);
+    default:
+      return sum;
+  }
+}
+
+/// Probabilities of several classes from pairwise ones (r[i, j]: i against j), by the fixed-point iteration of Wu, Lin
+/// and Weng, "Probability estimates for multi-class classification by pairwise coupling", second method.
+std::vector<double> couple(int64_t classes, const std::vector<double>& r) {
+  const auto at = [&](int64_t i, int64_t j) { return static_cast<size_t>(i * classes + j); };
+  std::vector<double> p(static_cast<size_t>(classes), 1.0 / static_cast<double>(classes));
+  std::vector<double> q(static_cast<size_t>(classes * classes), 0), qp(static_cast<size_t>(classes));
+  for (int64_t t = 0; t < classes; ++t)
+    for (int64_t j = 0; j < classes; ++j) {
+      if (j == t) continue;
+      q[at(t, t)] += r[at(j, t)] * r[at(j, t)];
+      q[at(t, j)] = -r[at(j, t)] * r[at(t, j)];
+    }
+  const double eps = 0.005 / static_cast<double>(classes);
+  for (int64_t round = 0; round < std::max<int64_t>(100, classes); ++round) {
+    double pqp = 0;
+    for (int64_t t = 0; t < classes; ++t) {
+      qp[t] = 0;
+      for (int64_t j = 0; j < classes; ++j) qp[t] += q[at(t, j)] * p[j];
+      pqp += p[t] * qp[t];
+    }
+    double worst = 0;
+    for (int64_t t = 0; t < classes; ++t) worst = std::max(worst, std::fabs(qp[t] - pqp));
+    if (worst < eps) break;
+    for (int64_t t = 0; t < classes; ++t) {
+      const double diff = (-qp[t] + pqp) / q[at(t, t)];
+      p[t] += diff;
+      pqp = (pqp + diff * (diff * q[at(t, t)] + 2 * qp[t])) / (1 + diff) / (1 + diff);
+      for (int64_t j = 0; j < classes; ++j) {
+        qp[j] = (qp[j] + diff * q[at(t, j)]) / (1 + diff);
+        p[j] /= 1 + diff;
+      }
+    }
+  }
+  return p;
+}
+
+/// Pairwise decision values of a classifier with support vectors, and the votes that they cast.
+void pairwise(const SvmAttrs& a, const std::vector<double>& k, std::vector<double>& scores,
+              std::vector<int64_t>& votes) {
+  const auto classes = static_cast<int64_t>(a.vectors_per_class.size());
+  const auto total = static_cast<int64_t>(k.size());
+  scores.clear();
+  votes.assign(static_cast<size_t>(classes), 0);
+  int64_t start_i = 0;
+  for (int64_t i = 0; i < classes; ++i) {
+    int64_t start_j = start_i + a.vectors_per_class[i];
+    for (int64_t j = i + 1; j < classes; ++j) {
+      double sum = a.rho[scores.size()];
+      for (int64_t m = 0; m < a.vectors_per_class[i]; ++m)
+        sum += static_cast<double>(a.coefficients[(j - 1) * total + start_i + m]) * k[start_i + m];
+      for (int64_t m = 0; m < a.vectors_per_class[j]; ++m)
+        sum += static_cast<double>(a.coefficients[i * total + start_j + m]) * k[start_j + m];
+      scores.push_back(sum);
+      ++votes[sum > 0 ? i : j];
+      start_j += a.vectors_per_class[j];
+    }
+    start_i += a.vectors_per_class[i];
+  }
+}
+
+std::vector<double> probabilities(const SvmAttrs& a, const std::vector<double>& scores) {
+  const auto classes = static_cast<int64_t>(a.vectors_per_class.size());
+  std::vector<double> r(static_cast<size_t>(classes * classes), 0);
+  size_t index = 0;
+  for (int64_t i = 0; i < classes; ++i)
+    for (int64_t j = i + 1; j < classes; ++j, ++index) {
+      const double v =
+          1 - ml::logistic(scores[index] * static_cast<double>(a.prob_a[index]) + static_cast<double>(a.prob_b[index]));
+      r[i * classes + j] = std::clamp(v, 1e-7, 1 - 1e-7);
+      r[j * classes + i] = 1 - r[i * classes + j];
+    }
+  return couple(classes, r);
+}
+
+int64_t svm_width(const SvmAttrs& a) {
+  if (!a.classifier) return 1;
+  const auto classes = static_cast<int64_t>(a.vectors_per_class.empty() ? a.labels.size() : a.vectors_per_class.size());
+  if (a.vectors_per_class.empty() || !a.prob_a.empty()) return std::max<int64_t>(classes, 1);
+  return classes > 2 ? classes * (classes - 1) / 2 : 2;
+}
+
+Status classify(KernelContext& ctx, const SvmAttrs& a, const double* x, int64_t features, int64_t n) {
+  std::vector<double> scores;
+  std::vector<int64_t> votes;
+  bool positive = true;
+  if (a.vectors_per_class.empty()) {
+    for (size_t c = 0; c < std::max<size_t>(a.labels.size(), 1); ++c)
+      scores.push_back(kernel(a, x, a.coefficients.data() + c * static_cast<size_t>(features), features) +
+                       (a.rho.empty() ? 0.0 : static_cast<double>(a.rho[0])));
+  } else {
+    std::vector<double> k;
+    for (size_t m = 0; (m + 1) * static_cast<size_t>(features) <= a.support_vectors.size(); ++m)
+      k.push_back(kernel(a, x, a.support_vectors.data() + m * static_cast<size_t>(features), features));
+    pairwise(a, k, scores, votes);
+    if (!a.prob_a.empty()) scores = probabilities(a, scores);
+  }
+  for (const float c : a.coefficients) positive = positive && c >= 0;
+  size_t label = votes.empty() ? first_largest(scores)
+                               : static_cast<size_t>(std::max_element(votes.begin(), votes.end()) - votes.begin());
+  ml::SecondClass second = ml::SecondClass::kNone;
+  if (a.rho.size() == 1 && a.labels.size() == 2) {
+    second = a.post == PostTransform::kNone ? ml::SecondClass::kNegative : ml::SecondClass::kComplement;
+    if (votes.empty() && a.prob_a.empty()) {
+      const double top = scores[label];
+      if (positive ? top >= 0.5 : top > 0) label = 1;
+    }
+  }
+  if (ctx.wants(0)) SMELT_TRY(ml::set_label(ctx.output(0), n, a.labels, label));
+  ml::finish_scores(scores, a.post, second);
+  if (ctx.wants(1)) write_row(ctx.output(1), n, svm_width(a), scores);
+  return Ok();
+}
+
+}  // namespace
+
+Status infer_Svm(InferContext& ctx) {
+  const auto& a = ctx.attrs<SvmAttrs>();
+  const ValueType& x = ctx.input(0);
+  const int64_t features = x.ranked ? ml::rows_of(x.shape).features : -1;
+  const auto size = [&](const std::vector<float>& v) { return static_cast<int64_t>(v.size()); };
+  if (features >= 0) {
+    int64_t vectors = 0;
+    for (const int64_t v : a.vectors_per_class) vectors += v;
+    if (!a.classifier && a.supports > 0) vectors = a.supports;
+    const int64_t classes = a.classifier ? std::max<int64_t>(1, static_cast<int64_t>(a.labels.size())) : 1;
+    if (vectors == 0 ? size(a.coefficients) != classes * features : size(a.support_vectors) != vectors * features)
+      return InvalidModel("support vectors or coefficients do not fit ", features, " features");
+  }
+  return ml::infer_model(ctx, a.labels, a.classifier, svm_width(a));
+}
+
+Status reference_Svm(KernelContext& ctx) {
+  const auto& a = ctx.attrs<SvmAttrs>();
+  const auto rows = ml::rows_of(ctx.input(0).shape());
+  const auto x = ml::load_rows(ctx.input(0));
+  for (int64_t n = 0; n < rows.count; ++n) {
+    const double* row = x.data() + n * rows.features;
+    SMELT_TRY(ctx.tick());
+    if (a.classifier) {
+      SMELT_TRY(classify(ctx, a, row, rows.features, n));
+      continue;
+    }
+    double sum = a.rho.empty() ? 0 : static_cast<double>(a.rho[0]);
+    if (a.supports > 0) {
+      for (int64_t m = 0; m < a.supports; ++m)
+        sum += static_cast<double>(a.coefficients[m]) *
+               kernel(a, row, a.support_vectors.data() + m * rows.features, rows.features);
+    } else {
+      sum += kernel(a, row, a.coefficients.data(), rows.features);
+    }
+    if (a.one_class) sum = sum > 0 ? 1 : -1;
+    std::vector<double> s{sum};
+    ml::finish_scores(s, a.post, ml::SecondClass::kNone);
+    write_row(ctx.output(0), n, 1, s);
+  }
+  return Ok();
+}
+
+}  // namespace smelt
