@@ -1,0 +1,128 @@
+// The ExecuTorch program as a format: every method of a program becomes a graph.
+#include "formats/format.h"
+
+#include "base/error.h"
+#include "formats/executorch/file.h"
+#include "formats/executorch/plan.h"
+#include "formats/executorch/region.h"
+#include "ops/control/control.h"
+#include "ops/elementwise/elementwise.h"
+
+namespace smelt {
+namespace executorch {
+namespace {
+
+using Kind = PlanValue::Kind;
+
+/// A number that the program was exported with may not differ: the graph holds it as a constant.
+Status expect_number(Region& region, ValueId given, int32_t at, size_t position) {
+  Builder& b = region.builder();
+  SMELT_ASSIGN(const ValueId wanted, region.value(at));
+  SMELT_ASSIGN(const ValueId same, b.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kEqual), {given, wanted}));
+  CustomAttrs a;
+  a.name = Cat("input ", position, " must be the number that the program was exported with");
+  return b.node_to(Op::kAssert, make_attrs<CustomAttrs>(a), {same}, {});
+}
+
+Status add_inputs(Region& region, const Plan& plan) {
+  Builder& b = region.builder();
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    const int32_t at = plan.inputs[i];
+    const PlanValue& v = plan.values[static_cast<size_t>(at)];
+    const std::string name = Cat("in", i);
+    switch (v.kind) {
+      case Kind::kTensor:
+        region.bind(at, b.input(name, v.type()));
+        break;
+      case Kind::kInt:
+      case Kind::kBool:
+      case Kind::kDouble:
+        SMELT_TRY(expect_number(region, b.input(name, v.type()), at, i));
+        break;
+      case Kind::kNull:
+      case Kind::kString:
+        b.input(name, ValueType::optional(ValueType{}));
+        break;
+      default:
+        return Unsupported("input ", i, " is a list");
+    }
+  }
+  return Ok();
+}
+
+/// Variables are read at the start of a run and written at its end.
+Result<std::map<int, std::pair<int32_t, ValueId>>> read_states(Region& region, const Plan& plan) {
+  std::map<int, std::pair<int32_t, ValueId>> first;
+  for (const auto& [at, state] : plan.states) {
+    if (const auto known = first.find(state); known != first.end()) {
+      region.bind_view(at, known->second.first, known->second.second);
+      continue;
+    }
+    SMELT_ASSIGN(const ValueId id, region.builder().op(Op::kStateRead, make_attrs<StateAttrs>(state), {}));
+    region.bind(at, id);
+    first[state] = {at, id};
+  }
+  return first;
+}
+
+Status add_outputs(Region& region, const Plan& plan) {
+  Builder& b = region.builder();
+  for (size_t i = 0; i < plan.outputs.size(); ++i) {
+    const int32_t at = plan.outputs[i];
+    const PlanValue& v = plan.values[static_cast<size_t>(at)];
+    if (v.kind == Kind::kNull && !region.bound(at)) {
+      b.graph().outputs.push_back(kNone);
+      continue;
+    }
+    auto id = region.value(at);
+    if (!id.ok()) return id.error().within(Cat("output ", i));
+    if (b.graph().value(*id).name.empty()) b.graph().value(*id).name = Cat("out", i);
+    b.graph().outputs.push_back(*id);
+  }
+  return Ok();
+}
+
+Status raise_method(MethodContext& context, int graph) {
+  Region region(context, graph);
+  Builder& b = region.builder();
+  b.at("input", "", "");
+  SMELT_TRY(add_inputs(region, context.plan));
+  SMELT_ASSIGN(const auto states, read_states(region, context.plan));
+  SMELT_TRY(region.run(0, context.plan.code.size(), 0));
+  b.at("state", "", "");
+  for (const auto& [state, place] : states) {
+    SMELT_ASSIGN(const ValueId now, region.value(place.first));
+    if (now != place.second) SMELT_TRY(b.node_to(Op::kStateWrite, make_attrs<StateAttrs>(state), {now}, {}));
+  }
+  return add_outputs(region, context.plan);
+}
+
+Result<Module> load(const Source& source) {
+  SMELT_ASSIGN(const auto file, ProgramFile::parse(source));
+  Module module;
+  const auto* tables = file->program().execution_plan();
+  if (!tables || tables->size() == 0) return InvalidModel("the program has no method");
+  std::vector<Plan> plans;
+  for (const auto* table : *tables) {
+    SMELT_ASSIGN(plans.emplace_back(), read_plan(*file, *table));
+  }
+  SMELT_TRY(find_states(module, plans));
+  const size_t budget = source.options ? source.options->max_nodes : 2'000'000;
+  for (const Plan& plan : plans) {
+    const int graph = static_cast<int>(module.graphs.size());
+    module.graphs.push_back({.name = plan.name});
+    MethodContext context{module, *file, plan, budget};
+    if (auto s = raise_method(context, graph); !s.ok()) return s.error().within(Cat("method '", plan.name, "'"));
+    module.methods.push_back({plan.name, graph});
+  }
+  module.metadata.emplace_back("version", Cat(file->program().version()));
+  return module;
+}
+
+}  // namespace
+}  // namespace executorch
+
+extern const Format executorch_format;
+const Format executorch_format{"executorch", executorch::ProgramFile::recognise, executorch::load};
+
+}  // namespace smelt

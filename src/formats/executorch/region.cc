@@ -1,0 +1,239 @@
+#include "formats/executorch/region.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/shape/shape.h"
+#include "tensor/numeric.h"
+
+namespace smelt::executorch {
+
+using Kind = PlanValue::Kind;
+
+namespace {
+
+Tensor scalar_tensor(DType dtype, int64_t i, double d) {
+  Tensor t(dtype, Shape{});
+  if (is_float(dtype))
+    set_double(t, 0, d);
+  else
+    set_int(t, 0, i);
+  return t;
+}
+
+}  // namespace
+
+Result<ValueId> Region::value(int32_t at) {
+  Binding& b = bindings_[static_cast<size_t>(at)];
+  if (b.storage >= 0) {
+    Storage& s = storages_[static_cast<size_t>(b.storage)];
+    if (b.version == s.version) return b.seen;
+    // Another view of the memory was written: the contents again, in this view's shape.
+    const ValueType& mine = builder_.type(b.seen);
+    const ValueType& theirs = builder_.type(s.current);
+    ValueId v = s.current;
+    if (!(mine.is_static() && theirs.is_static() && mine.shape == theirs.shape)) {
+      SMELT_ASSIGN(const ValueId shape, builder_.op(Op::kShapeOf, make_attrs<ShapeOfAttrs>(), {b.seen}));
+      SMELT_ASSIGN(v, builder_.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {s.current, shape}));
+    }
+    b.seen = v;
+    b.version = s.version;
+    return v;
+  }
+  if (const auto known = constants_.find(at); known != constants_.end()) return known->second;
+  const PlanValue& v = m_.plan.values[static_cast<size_t>(at)];
+  ValueId id = kNone;
+  switch (v.kind) {
+    case Kind::kTensor:
+      if (!v.constant()) return InvalidModel("value ", at, " is used before it is computed");
+      id = builder_.constant(v.qualified_name.empty() ? Cat("value", at) : v.qualified_name, v.data);
+      break;
+    case Kind::kInt:
+      id = builder_.constant("", scalar_tensor(DType::kI64, v.i, 0));
+      break;
+    case Kind::kBool:
+      id = builder_.constant("", scalar_tensor(DType::kBool, v.i, 0));
+      break;
+    case Kind::kDouble:
+      id = builder_.constant("", scalar_tensor(DType::kF64, 0, v.d));
+      break;
+    default:
+      return InvalidModel("value ", at, " is neither a tensor nor a number");
+  }
+  constants_[at] = id;
+  return id;
+}
+
+void Region::bind(int32_t at, ValueId value) {
+  storages_.push_back({value, 0});
+  bindings_[static_cast<size_t>(at)] = {static_cast<int>(storages_.size()) - 1, value, 0};
+}
+
+void Region::bind_view(int32_t at, int32_t of, ValueId value) {
+  const int storage = bindings_[static_cast<size_t>(of)].storage;
+  if (storage < 0) return bind(at, value);
+  bindings_[static_cast<size_t>(at)] = {storage, value, storages_[static_cast<size_t>(storage)].version};
+}
+
+void Region::write(int32_t at, ValueId value) {
+  Binding& b = bindings_[static_cast<size_t>(at)];
+  if (b.storage < 0) return bind(at, value);
+  Storage& s = storages_[static_cast<size_t>(b.storage)];
+  s.current = value;
+  b.seen = value;
+  b.version = ++s.version;
+}
+
+ValueType Region::declared(int32_t at) const {
+  const PlanValue& v = m_.plan.values[static_cast<size_t>(at)];
+  return v.kind == Kind::kTensor ? v.type() : ValueType{};
+}
+
+Result<aten::Arg> Region::list_argument(const PlanValue& v) {
+  switch (v.kind) {
+    case Kind::kIntList: {
+      std::vector<aten::Int> items;
+      for (int64_t at : v.items) {
+        SMELT_ASSIGN(const aten::Arg item, argument(static_cast<int32_t>(at)));
+        items.push_back({item.i, item.kind == aten::Arg::Kind::kSymbol ? item.id : kNone});
+      }
+      return aten::Arg::int_list(std::move(items));
+    }
+    case Kind::kBoolList: {
+      std::vector<aten::Int> items;
+      for (int64_t b : v.items) items.push_back({b != 0, kNone});
+      return aten::Arg::bool_list(std::move(items));
+    }
+    case Kind::kDoubleList:
+      return aten::Arg::double_list(v.doubles);
+    default: {
+      std::vector<ValueId> ids;
+      for (int64_t at : v.items) {
+        if (at < 0 || m_.plan.values[static_cast<size_t>(at)].kind == Kind::kNull) {
+          ids.push_back(kNone);
+          continue;
+        }
+        SMELT_ASSIGN(const ValueId id, value(static_cast<int32_t>(at)));
+        ids.push_back(id);
+      }
+      return aten::Arg::tensor_list(std::move(ids));
+    }
+  }
+}
+
+Result<aten::Arg> Region::argument(int32_t at) {
+  const PlanValue& v = m_.plan.values[static_cast<size_t>(at)];
+  if (v.kind == Kind::kTensor || bound(at)) {
+    SMELT_ASSIGN(const ValueId id, value(at));
+    return v.kind == Kind::kTensor ? aten::Arg::tensor(id) : aten::Arg::symbol(id);
+  }
+  switch (v.kind) {
+    case Kind::kNull:
+      return aten::Arg::none();
+    case Kind::kInt:
+      return aten::Arg::integer(v.i);
+    case Kind::kBool:
+      return aten::Arg::boolean(v.i != 0);
+    case Kind::kDouble:
+      return aten::Arg::real(v.d);
+    case Kind::kString:
+      return aten::Arg::string(v.text);
+    default:
+      return list_argument(v);
+  }
+}
+
+Status Region::call(const Instruction& in) {
+  std::vector<aten::Arg> args;
+  for (size_t k = 0; k < in.inputs.size(); ++k) {
+    const int32_t at = in.inputs[k];
+    const bool overwritten = k == 0 && !in.changed.empty() && in.changed[0] == at && !bound(at) &&
+                             m_.plan.values[static_cast<size_t>(at)].kind == Kind::kTensor;
+    if (overwritten) {
+      SMELT_ASSIGN(const ValueId fresh, initial(at, 0, 0));
+      bind(at, fresh);
+    }
+    SMELT_ASSIGN(args.emplace_back(), argument(at));
+  }
+  std::vector<ValueType> outputs;
+  for (int32_t at : in.outputs) outputs.push_back(declared(at));
+  SMELT_ASSIGN(const aten::Lowered lowered, aten::lower(builder_, {in.name, in.overload, args, outputs}));
+  for (const auto& [k, id] : lowered.mutated)
+    if (k < in.inputs.size()) write(in.inputs[k], id);
+  if (lowered.outputs.size() < in.outputs.size())
+    return InvalidModel(in.outputs.size(), " outputs, the operator gives ", lowered.outputs.size());
+  for (size_t k = 0; k < in.outputs.size(); ++k) {
+    const int32_t at = in.outputs[k];
+    if (std::find(in.changed.begin(), in.changed.end(), at) != in.changed.end()) continue;
+    const PlanValue& v = m_.plan.values[static_cast<size_t>(at)];
+    if (in.name == "executorch_prim::et_view" && !in.inputs.empty())
+      bind_view(at, in.inputs[0], lowered.outputs[k]);
+    else if (v.kind == Kind::kTensor && v.type().ranked && builder_.type(lowered.outputs[k]).ranked &&
+             builder_.type(lowered.outputs[k]).shape.rank() != v.shape.rank())
+      return InvalidModel("the result has shape ", builder_.type(lowered.outputs[k]).shape.str(),
+                          ", the program declares ", v.shape.str());
+    else
+      write(at, lowered.outputs[k]);
+  }
+  return Ok();
+}
+
+Status Region::delegate(const Instruction& in) {
+  const auto* table = m_.plan.table->delegates()->Get(in.delegate);
+  DelegateCall call;
+  if (!table->id()) return InvalidModel("a delegate without a backend");
+  call.backend = table->id()->str();
+  SMELT_ASSIGN(call.blob, m_.file.delegate_data(table->processed()));
+  call.owner = m_.file.owner();
+  if (const auto* specs = table->compile_specs())
+    for (const auto* spec : *specs) {
+      const auto* bytes = spec->value();
+      call.compile_specs.emplace_back(
+          spec->key() ? spec->key()->str() : "",
+          Bytes(reinterpret_cast<const std::byte*>(bytes ? bytes->data() : nullptr), bytes ? bytes->size() : 0));
+    }
+  call.named_data = [file = &m_.file](std::string_view key) { return file->named(key); };
+  for (int32_t at : in.inputs) {
+    const PlanValue& v = m_.plan.values[static_cast<size_t>(at)];
+    DelegateCall::Argument a;
+    if (v.kind != Kind::kTensor || bound(at) || v.constant()) {
+      SMELT_ASSIGN(a.value, argument(at));
+    }
+    a.declared = v.kind == Kind::kTensor ? ValueType::tensor(v.dtype, v.shape) : ValueType{};
+    a.dim_order = v.dim_order;
+    call.args.push_back(std::move(a));
+  }
+  SMELT_ASSIGN(const DelegateResults results, lower_delegate(builder_, call));
+  for (const auto& [k, id] : results) {
+    if (k >= in.inputs.size()) return Internal("the delegate gives argument ", k, " of ", in.inputs.size());
+    write(in.inputs[k], id);
+  }
+  return Ok();
+}
+
+Status Region::move(const Instruction& in) {
+  SMELT_ASSIGN(const ValueId id, value(in.from));
+  if (bound(in.from))
+    bind_view(in.to, in.from, id);
+  else
+    bind(in.to, id);
+  return Ok();
+}
+
+Status Region::step(size_t at) {
+  const Instruction& in = m_.plan.code[at];
+  builder_.at(in.label(), Cat(in.label(), " #", at), Cat("instruction ", at));
+  switch (in.kind) {
+    case Instruction::Kind::kCall:
+      return call(in);
+    case Instruction::Kind::kDelegate:
+      return delegate(in);
+    case Instruction::Kind::kMove:
+      return move(in);
+    default:
+      return Ok();
+  }
+}
+
+}  // namespace smelt::executorch

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "formats/executorch/delegate.h"
+#include "formats/executorch/plan.h"
+#include "graph/builder.h"
+
+namespace smelt::executorch {
+
+/// What all regions of a method share.
+struct MethodContext {
+  Module& module;
+  const ProgramFile& file;
+  const Plan& plan;
+  size_t budget = 0;  ///< instructions that may still be lowered: hostile nests of loops end here
+};
+
+/// A stretch of a plan's code raised into one graph. The program's values are places in memory; here each place has a
+/// current graph value, and views of the same memory share a storage, so that a write through one is seen by all.
+class Region {
+ public:
+  Region(MethodContext& context, int graph) : m_(context), builder_(context.module, graph) {
+    bindings_.resize(context.plan.values.size());
+  }
+  Builder& builder() { return builder_; }
+
+  /// Raises instructions [begin, end). `loop` is the header of the loop whose body this is, else SIZE_MAX.
+  Status run(size_t begin, size_t end, int depth, size_t loop = SIZE_MAX);
+
+  bool bound(int32_t at) const { return bindings_[static_cast<size_t>(at)].storage >= 0; }
+  /// The current graph value: of a tensor, or of a number as a scalar tensor.
+  Result<ValueId> value(int32_t at);
+  /// A new place for a value.
+  void bind(int32_t at, ValueId value);
+  /// `at` becomes a view of the storage of `of`, seen as `value`.
+  void bind_view(int32_t at, int32_t of, ValueId value);
+  /// The memory of `at` takes new contents: its views see them.
+  void write(int32_t at, ValueId value);
+
+ private:
+  struct Binding {
+    int storage = -1;
+    ValueId seen = kNone;  ///< the value as of `version`
+    int version = 0;
+  };
+  struct Storage {
+    ValueId current = kNone;
+    int version = 0;
+  };
+
+  Status step(size_t at);
+  Status call(const Instruction& in);
+  Status delegate(const Instruction& in);
+  Status move(const Instruction& in);
+  Result<aten::Arg> argument(int32_t at);
+  Result<aten::Arg> list_argument(const PlanValue& v);
+  ValueType declared(int32_t at) const;
+
+  // Control flow.
+  std::optional<bool> known_condition(int32_t at) const;
+  Result<ValueId> condition(int32_t at);
+  Result<size_t> branch(size_t at, size_t end, int depth);
+  Status loop(size_t begin, size_t end, int depth);
+  Status build_loop(size_t begin, size_t end, int depth, const std::vector<int32_t>& carried,
+                    const std::vector<int32_t>& captured, std::vector<ValueId> arguments);
+  Result<ValueId> initial(int32_t at, size_t begin, size_t end);
+  /// A region of a new graph whose inputs are the given values of this one.
+  std::unique_ptr<Region> inner(const std::string& name, const std::vector<int32_t>& captured);
+  int new_graph(const std::string& name);
+
+  MethodContext& m_;
+  Builder builder_;
+  std::vector<Binding> bindings_;
+  std::vector<Storage> storages_;
+  std::map<int32_t, ValueId> constants_;
+};
+
+}  // namespace smelt::executorch
