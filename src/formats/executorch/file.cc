@@ -45,7 +45,8 @@ Result<DataFile> DataFile::open(const std::string& path) {
   const uint64_t base = read_le<uint64_t>(bytes, 32), data_size = read_le<uint64_t>(bytes, 40);
   if (!in_range(offset, size, bytes.size()) || size < 8) return fail("the index lies outside the file");
   if (!in_range(base, data_size, bytes.size())) return fail("the segments lie outside the file");
-  const Bytes index = bytes.subspan(offset, size);
+  // Its offsets count from the file's first byte: the header stands behind the identifier.
+  const Bytes index = bytes.first(offset + size);
   auto verifier = verifier_of(index);
   if (!verifier.VerifyBuffer<fb::ptd::FlatTensor>(nullptr)) return fail("the index is broken");
   const auto* root = flatbuffers::GetRoot<fb::ptd::FlatTensor>(index.data());

@@ -15,6 +15,22 @@ namespace {
 using Kind = PlanValue::Kind;
 constexpr int kMaxDepth = 48;
 
+/// Makes unknown in `type` what differs in `other`; whether there was anything.
+bool widen(ValueType& type, const ValueType& other) {
+  if (!type.ranked) return false;
+  if (!other.ranked || other.shape.rank() != type.shape.rank()) {
+    type = ValueType::tensor(type.dtype);
+    return true;
+  }
+  bool changed = false;
+  for (int i = 0; i < type.shape.rank(); ++i)
+    if (type.shape[i] >= 0 && type.shape[i] != other.shape[i]) {
+      type.shape[i] = -1;
+      changed = true;
+    }
+  return changed;
+}
+
 Error unstructured(size_t at) {
   return Unsupported("the jump at instruction ", at, " is no branch and no loop that nests with the others");
 }
@@ -219,8 +235,7 @@ Status Region::build_loop(size_t begin, size_t end, int depth, const std::vector
   for (ValueId id : arguments) types.push_back(builder_.type(id));
   const size_t graphs = m_.module.graphs.size();
   WhileAttrs a;
-  // The first try takes the types that go in; when the body changes a shape, the second knows only ranks, the third
-  // nothing but element types.
+  // The first try takes the types that go in; what the body changes is unknown in the next.
   for (int attempt = 0;; ++attempt) {
     m_.module.graphs.resize(graphs);
     a.body_graph = static_cast<int>(graphs);
@@ -242,17 +257,12 @@ Status Region::build_loop(size_t begin, size_t end, int depth, const std::vector
       const ValueType out = body->builder_.type(id);
       if (out.dtype != types[k].dtype && out.dtype != DType::kInvalid)
         return InvalidModel("value ", all[k], " is ", types[k].str(), " before the loop and ", out.str(), " in it");
-      if (out.ranked != types[k].ranked || (out.ranked && !(out.shape == types[k].shape))) {
-        const bool same_rank =
-            attempt == 0 && out.ranked && types[k].ranked && out.shape.rank() == types[k].shape.rank();
-        types[k] = same_rank ? ValueType::tensor(types[k].dtype, Shape::of_rank(out.shape.rank(), -1))
-                             : ValueType::tensor(types[k].dtype);
-        changed = true;
-      }
+      changed = widen(types[k], out) || changed;
     }
     body->builder_.graph().outputs = std::move(outputs);
     if (!changed) break;
-    if (attempt == 2) return Unsupported("the shapes in the loop at instruction ", begin, " do not settle");
+    if (attempt == Shape::kMaxRank)
+      return Unsupported("the shapes in the loop at instruction ", begin, " do not settle");
   }
   a.cond_graph = new_graph(name + "/condition");
   Builder test(m_.module, a.cond_graph);

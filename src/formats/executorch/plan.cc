@@ -156,6 +156,8 @@ std::string Instruction::label() const {
       return Cat("delegate ", delegate);
     case Kind::kMove:
       return "move";
+    case Kind::kView:
+      return "view";
     case Kind::kJumpFalse:
       return "jump_false";
     case Kind::kFree:
@@ -189,6 +191,7 @@ Result<Plan> read_plan(const ProgramFile& file, const fb::et::ExecutionPlan& tab
       plan.code.push_back(std::move(in).value());
     }
   }
+  add_views(plan);
   plan.written.assign(plan.values.size(), 0);
   for (int32_t at : Uses::of(plan, 0, plan.code.size()).writes) plan.written[static_cast<size_t>(at)] = 1;
   return plan;
@@ -237,6 +240,7 @@ Uses Uses::of(const Plan& plan, size_t begin, size_t end) {
         }
         break;
       case Instruction::Kind::kMove:
+      case Instruction::Kind::kView:
         reads(reads, in.from);
         add(written, u.writes, in.to);
         break;

@@ -14,14 +14,14 @@ namespace smelt::executorch {
 
 /// One instruction with its arguments told apart. Indices are checked.
 struct Instruction {
-  enum class Kind : uint8_t { kCall, kDelegate, kMove, kJumpFalse, kFree };
+  enum class Kind : uint8_t { kCall, kDelegate, kMove, kView, kJumpFalse, kFree };
   Kind kind = Kind::kFree;
   std::string name, overload;    ///< kCall: "aten::add", "out"
   uint32_t delegate = 0;         ///< kDelegate
   std::vector<int32_t> inputs;   ///< kCall: arguments before the outputs; kDelegate: all arguments
   std::vector<int32_t> outputs;  ///< kCall: the tensors or numbers that it gives
   std::vector<int32_t> changed;  ///< kCall: values among the inputs that it changes in place
-  int32_t from = 0, to = 0;      ///< kMove; kJumpFalse: condition and destination
+  int32_t from = 0, to = 0;      ///< kMove, kView; kJumpFalse: condition and destination
 
   std::string label() const;  ///< "aten::add.out", "delegate 0"
 };
@@ -38,6 +38,10 @@ struct Plan {
 };
 
 Result<Plan> read_plan(const ProgramFile& file, const fb::et::ExecutionPlan& plan);
+
+/// Puts a view instruction before every use of a value that nothing writes but that shares its place in planned memory
+/// with one that is written: programs leave static reshapes out.
+void add_views(Plan& plan);
 
 /// Values that a stretch of code uses.
 struct Uses {

@@ -221,6 +221,25 @@ Status Region::move(const Instruction& in) {
   return Ok();
 }
 
+/// The memory of `from` seen in the shape of `to`.
+Status Region::view(const Instruction& in) {
+  const Binding& from = bindings_[static_cast<size_t>(in.from)];
+  const Binding& to = bindings_[static_cast<size_t>(in.to)];
+  if (from.storage >= 0 && to.storage == from.storage) return Ok();
+  SMELT_ASSIGN(ValueId id, value(in.from));
+  const Shape& shape = m_.plan.values[static_cast<size_t>(in.to)].shape;
+  if (!builder_.type(id).ranked || !(builder_.type(id).shape == shape)) {
+    const auto dims = shape.dims();
+    const ValueId wanted = builder_.i64(std::vector<int64_t>(dims.begin(), dims.end()));
+    SMELT_ASSIGN(id, builder_.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {id, wanted}));
+  }
+  if (from.storage >= 0)
+    bind_view(in.to, in.from, id);
+  else
+    bind(in.to, id);
+  return Ok();
+}
+
 Status Region::step(size_t at) {
   const Instruction& in = m_.plan.code[at];
   builder_.at(in.label(), Cat(in.label(), " #", at), Cat("instruction ", at));
@@ -231,6 +250,8 @@ Status Region::step(size_t at) {
       return delegate(in);
     case Instruction::Kind::kMove:
       return move(in);
+    case Instruction::Kind::kView:
+      return view(in);
     default:
       return Ok();
   }

@@ -2,6 +2,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,7 @@ class Region {
   Status call(const Instruction& in);
   Status delegate(const Instruction& in);
   Status move(const Instruction& in);
+  Status view(const Instruction& in);
   Result<aten::Arg> argument(int32_t at);
   Result<aten::Arg> list_argument(const PlanValue& v);
   ValueType declared(int32_t at) const;
