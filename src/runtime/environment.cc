@@ -42,7 +42,8 @@ void Environment::reset_state() {
   states.clear();
   for (const StateVar& s : module->states) {
     if (!s.initial.none()) {
-      states.push_back(s.initial);
+      // Written in place, while the initial value may lie in the mapped file.
+      states.push_back(s.initial.is_tensor() ? Datum(s.initial.tensor.clone()) : s.initial);
     } else if (s.type.is_static()) {
       Tensor zeros(s.type.dtype, s.type.shape);
       zeros.set_quant(s.type.quant);
