@@ -1,0 +1,27 @@
+#pragma once
+
+#include <algorithm>
+
+namespace smelt {
+
+struct Box {
+  float y_min, x_min, y_max, x_max;
+};
+
+/// The box with its corners in order.
+inline Box ordered(const Box& b) {
+  return {std::min(b.y_min, b.y_max), std::min(b.x_min, b.x_max), std::max(b.y_min, b.y_max),
+          std::max(b.x_min, b.x_max)};
+}
+
+/// Intersection over union; 0 when one of the boxes has no area.
+inline float overlap(const Box& a, const Box& b) {
+  const float area_a = (a.y_max - a.y_min) * (a.x_max - a.x_min), area_b = (b.y_max - b.y_min) * (b.x_max - b.x_min);
+  if (!(area_a > 0) || !(area_b > 0)) return 0;
+  const float height = std::max(std::min(a.y_max, b.y_max) - std::max(a.y_min, b.y_min), 0.0f);
+  const float width = std::max(std::min(a.x_max, b.x_max) - std::max(a.x_min, b.x_min), 0.0f);
+  const float both = height * width;
+  return both / (area_a + area_b - both);
+}
+
+}  // namespace smelt
