@@ -43,7 +43,8 @@ Result<Session> Session::create(const Model& model, const SessionOptions& option
 
 namespace {
 
-Status check_input(const Value& v, size_t i, const Datum& d) {
+/// `exact`: known dimensions are demands (ONNX); else a caller's shapes replace them.
+Status check_input(const Value& v, size_t i, const Datum& d, bool exact) {
   if (!d.is_tensor()) {
     if (d.none() && v.type.kind == ValueType::Kind::kTensor)
       return InvalidInput("input ", i, " '", v.name, "' is missing");
@@ -60,6 +61,9 @@ Status check_input(const Value& v, size_t i, const Datum& d) {
   if (want.ranked && t.rank() != want.shape.rank())
     return InvalidInput("input ", i, " '", v.name, "' has shape ", t.shape().str(), ", the model takes ",
                         want.shape.str());
+  for (int k = 0; exact && want.ranked && k < t.rank(); ++k)
+    if (want.shape[k] >= 0 && want.shape[k] != t.dim(k))
+      return InvalidInput("input ", i, " '", v.name, "' has shape ", t.shape().str(), ", the model takes ", want.shape.str());
   return Ok();
 }
 
@@ -76,7 +80,7 @@ Result<std::span<const Datum>> Session::run_in_place(std::span<const Datum> inpu
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value& v = g.value(g.inputs[i]);
     if (inputs[i].none() && v.constant) impl_->inputs[i] = Datum(*v.constant);
-    if (auto s = check_input(v, i, impl_->inputs[i]); !s.ok()) return locate(s.error());
+    if (auto s = check_input(v, i, impl_->inputs[i], env.module->format == "onnx"); !s.ok()) return locate(s.error());
   }
   if (impl_->planned) {
     if (auto s = impl_->planned->run(impl_->graph, impl_->inputs, 0, impl_->outputs); !s.ok()) return locate(s.error());
