@@ -99,10 +99,24 @@ Status quantized_matmul(KernelContext& ctx, const MatMulGeometry& g, const MatMu
   return r.wide() ? integer_product<uint64_t>(ctx, g, r, matrix_c) : integer_product<uint32_t>(ctx, g, r, matrix_c);
 }
 
+/// op(a) as rows of real numbers in scratch memory; g.a then describes them.
+Result<float*> real_rows(KernelContext& ctx, MatMulGeometry& g) {
+  const Tensor& a = ctx.input(0);
+  if (g.a.column_stride == 1 && g.a.row_stride == g.k) return operand_copy<float>(ctx, a);
+  SMELT_ASSIGN(const float* const from, operand<float>(ctx, a));
+  SMELT_ASSIGN(float* const rows, scratch_array<float>(ctx, a.elements()));
+  const int64_t size = g.m * g.k;
+  for (int64_t i = 0; i < a.elements(); ++i)
+    rows[i] = from[i / size * size + i % size / g.k * g.a.row_stride + i % g.k * g.a.column_stride];
+  g.a.row_stride = g.k;
+  g.a.column_stride = 1;
+  return rows;
+}
+
 /// Rows of a are quantized to int8 as they come; b holds integers.
-Status hybrid_matmul(KernelContext& ctx, const MatMulGeometry& g, const MatMulAttrs& attrs) {
+Status hybrid_matmul(KernelContext& ctx, MatMulGeometry g, const MatMulAttrs& attrs) {
   const Tensor &a = ctx.input(0), &b = ctx.input(1);
-  SMELT_ASSIGN(const float* const as, operand<float>(ctx, a));
+  SMELT_ASSIGN(const float* const as, real_rows(ctx, g));
   SMELT_ASSIGN(uint32_t* const bs, operand_copy<uint32_t>(ctx, b));
   subtract_grid_zero(b, bs);
   const int64_t rows = g.k ? a.elements() / g.k : 0;
@@ -122,6 +136,21 @@ Status hybrid_matmul(KernelContext& ctx, const MatMulGeometry& g, const MatMulAt
     out[i] = static_cast<float>(static_cast<int32_t>(sums[i])) * (rows ? grids[i / g.n % rows].scale : 1.0f) *
              q.scale(scales > 1 ? i % g.n % scales : 0);
   return finish(ctx, attrs, out, y);
+}
+
+/// The same for weights whose scales are no multiple of a column's (blocks): the rows lose what their int8 grid loses,
+/// then the product is real.
+Status hybrid_real_matmul(KernelContext& ctx, MatMulGeometry g, const MatMulAttrs& attrs) {
+  const Tensor &a = ctx.input(0), &b = ctx.input(1);
+  SMELT_ASSIGN(float* const as, real_rows(ctx, g));
+  SMELT_ASSIGN(const float* const bs, operand<float>(ctx, b));
+  SMELT_ASSIGN(int8_t* const stored, scratch_array<int8_t>(ctx, g.k));
+  for (float* row = as; row != as + a.elements(); row += g.k) {
+    const RowGrid grid = quantize_row(row, g.k, attrs.asymmetric_inputs, stored);
+    for (int64_t i = 0; i < g.k; ++i) row[i] = grid.scale * static_cast<float>(stored[i] - grid.zero_point);
+  }
+  SMELT_ASSIGN(float* const sums, products<float>(ctx, g, as, bs));
+  return finish(ctx, attrs, sums, ctx.output(0));
 }
 
 /// Zero points of one matrix operand, broadcast to it; a vector goes along `axis`.
@@ -158,7 +187,8 @@ Status reference_MatMul(KernelContext& ctx) {
   if (has_integer_grid(a, -1) && integer_b && (one_c || !real_c)) return quantized_matmul(ctx, g, attrs);
   const bool rows_of_a =
       !attrs.transpose_a && !attrs.trans_batch_a && g.k > 0 && a.elements() / g.k * g.n == ctx.output(0).elements();
-  if (attrs.hybrid && is_float(a.dtype()) && integer_b && rows_of_a) return hybrid_matmul(ctx, g, attrs);
+  if (attrs.hybrid && is_float(a.dtype()) && b.quant() && rows_of_a)
+    return integer_b ? hybrid_matmul(ctx, g, attrs) : hybrid_real_matmul(ctx, g, attrs);
   return with_compute(compute_of(a, b), [&]<class T>() -> Status {
     SMELT_ASSIGN(const T* const as, factor<T>(ctx, a, attrs.conjugate_a));
     SMELT_ASSIGN(const T* const bs, factor<T>(ctx, b, attrs.conjugate_b));

@@ -159,6 +159,26 @@ TEST(MatMul, HybridQuantizesEveryRow) {
   expect_near(z, {(2 * 170 - 85) * 0.25 * 1.5 / 255, 0});
 }
 
+TEST(MatMul, HybridQuantizesRowsAfterTransposition) {
+  MatMulAttrs a;
+  a.transpose_a = a.transpose_b = true;
+  a.hybrid = true;
+  const Tensor w = quantized(DType::kI8, {1, 2}, {2, 1}, 0.25f, 0);
+  const Tensor y = matmul(a).input(floats({2, 2}, {1, 0, -0.5, 0})).constant(w).run();
+  EXPECT_EQ(y.shape(), (Shape{2, 1}));
+  expect_near(y, {(254 - 64) * 0.25 / 127, 0});
+}
+
+TEST(MatMul, HybridWithBlocksLosesWhatTheRowGridLoses) {
+  Tensor w = tensor(DType::kI4, {1, 4}, {1, 2, 3, 4});
+  w.set_quant(std::make_shared<const Quantization>(
+      Quantization{.kind = Quantization::Kind::kPerBlock, .scales = {1, 2}, .axis = 1, .block = 2}));
+  MatMulAttrs a;
+  a.transpose_b = true;
+  a.hybrid = true;
+  expect_near(matmul(a).input(floats({1, 4}, {1, -0.5, 0, 0.25})).constant(w).run(), {(127 - 64 * 2 + 32 * 8) / 127.0});
+}
+
 TEST(MatMulInteger, ZeroPointsOfRowsAndColumns) {
   const Tensor y = OpRunner(Op::kMatMulInteger, make_attrs<MatMulAttrs>())
                        .input(tensor(DType::kU8, {2, 2}, {11, 12, 13, 14}))
