@@ -185,8 +185,7 @@ Status reference_MatMul(KernelContext& ctx) {
   const bool real_c = ctx.has(2) && !is_integer(ctx.input(2).dtype());
   const bool one_c = !ctx.has(2) || ctx.input(2).elements() == g.n;
   if (has_integer_grid(a, -1) && integer_b && (one_c || !real_c)) return quantized_matmul(ctx, g, attrs);
-  const bool rows_of_a =
-      !attrs.transpose_a && !attrs.trans_batch_a && g.k > 0 && a.elements() / g.k * g.n == ctx.output(0).elements();
+  const bool rows_of_a = !attrs.trans_batch_a && g.k > 0 && a.elements() / g.k * g.n == ctx.output(0).elements();
   if (attrs.hybrid && is_float(a.dtype()) && b.quant() && rows_of_a)
     return integer_b ? hybrid_matmul(ctx, g, attrs) : hybrid_real_matmul(ctx, g, attrs);
   return with_compute(compute_of(a, b), [&]<class T>() -> Status {
