@@ -7,8 +7,10 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "cpu/activation.h"
 #include "cpu/broadcast.h"
 #include "cpu/kernel.h"
+#include "cpu/math-inl.h"
 #include "ops/elementwise/elementwise.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -67,12 +69,6 @@ struct PReluFn {
     return hn::IfThenElse(hn::Lt(a, hn::Zero(d)), hn::Mul(a, b), a);
   }
 };
-
-template <class V>
-HWY_INLINE V clamp(V v, V lo, V hi) {  // NaN stays
-  v = hn::IfThenElse(hn::Lt(v, lo), lo, v);
-  return hn::IfThenElse(hn::Gt(v, hi), hi, v);
-}
 
 template <class F>
 void binary_rows(const float* a, int64_t sa, const float* b, int64_t sb, float* y, int64_t n, float lo, float hi) {
@@ -162,19 +158,6 @@ class BinaryF32 final : public Kernel {
   BroadcastLoops loops_;
   Bounds bounds_;
 };
-
-bool clamps(const Activation& act) {
-  switch (act.kind) {
-    case ActKind::kNone:
-    case ActKind::kRelu:
-    case ActKind::kReluN1:
-    case ActKind::kRelu6:
-    case ActKind::kClamp:
-      return true;
-    default:
-      return false;
-  }
-}
 
 }  // namespace
 

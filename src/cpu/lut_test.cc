@@ -1,0 +1,60 @@
+#include "cpu/check_test.h"
+#include "ops/elementwise/elementwise.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::testing;
+
+Tensor bytes(DType dtype, const Shape& shape, float scale, int32_t zero, uint32_t seed) {
+  const bool s = dtype == DType::kI8;
+  Tensor t = random_tensor(dtype, shape, s ? -128 : 0, s ? 127 : 255, seed);
+  t.set_quant(per_tensor(scale, zero));
+  return t;
+}
+
+TEST(Tables, Unary) {
+  for (Unary fn : {Unary::kHardSwish, Unary::kSigmoid, Unary::kTanh, Unary::kAbs})
+    for (DType dtype : {DType::kI8, DType::kU8}) {
+      KernelCase c{
+          to_string(fn), Op::kUnary, make_attrs<UnaryAttrs>(fn), {bytes(dtype, {3, 7, 11}, 0.05f, 3, 1)}, {}, {}};
+      c.output.dtype = dtype;
+      c.output.quant = per_tensor(0.01f, dtype == DType::kI8 ? -100 : 17);
+      check_case(c, "unary_table");
+    }
+}
+
+TEST(Tables, Binary) {
+  const std::pair<Shape, Shape> shapes[] = {{{2, 16, 9, 11}, {2, 16, 9, 11}},
+                                            {{2, 30, 40}, {1}},
+                                            {{2, 30, 40}, {2, 1, 40}},
+                                            {{64, 1, 40}, {30, 1}},
+                                            {{1}, {50, 60}}};
+  for (const auto& [a, b] : shapes)
+    for (Binary fn : {Binary::kAdd, Binary::kMul, Binary::kSub, Binary::kMax, Binary::kLess}) {
+      KernelCase c{std::string(to_string(fn)) + a.str() + b.str(),
+                   Op::kBinary,
+                   make_attrs<BinaryAttrs>(fn),
+                   {bytes(DType::kI8, a, 0.05f, 3, 1), bytes(DType::kI8, b, 0.02f, -7, 2)},
+                   {},
+                   {}};
+      if (!gives_bool(fn)) {
+        c.output.dtype = DType::kI8;
+        c.output.quant = per_tensor(0.06f, 1);
+      }
+      check_case(c, "binary_table");
+    }
+}
+
+TEST(Tables, Conversions) {
+  KernelCase d{
+      "dequantize", Op::kDequantize, make_attrs<NoAttrs>(), {bytes(DType::kU8, {5, 100}, 0.05f, 3, 1)}, {}, {}};
+  d.output.dtype = DType::kF32;
+  check_case(d, "dequantize_table");
+  KernelCase q{"requantize", Op::kQuantize, make_attrs<NoAttrs>(), {bytes(DType::kU8, {5, 100}, 0.05f, 3, 1)}, {}, {}};
+  q.output.dtype = DType::kI8;
+  q.output.quant = per_tensor(0.04f, -8);
+  check_case(q, "quantize_table");
+}
+
+}  // namespace
+}  // namespace smelt

@@ -1,0 +1,97 @@
+// Elementary functions of float32 vectors, errors about 2 units in the last place. Include after hwy/highway.h in files
+// that are compiled once a target.
+#if defined(SMELT_CPU_MATH_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef SMELT_CPU_MATH_INL_H
+#undef SMELT_CPU_MATH_INL_H
+#else
+#define SMELT_CPU_MATH_INL_H
+#endif
+
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// NaN stays.
+template <class V>
+HWY_INLINE V clamp(V v, V lo, V hi) {
+  v = hn::IfThenElse(hn::Lt(v, lo), lo, v);
+  return hn::IfThenElse(hn::Gt(v, hi), hi, v);
+}
+
+/// e^x: 2^n times a polynomial on [-ln 2 / 2, ln 2 / 2]. Overflows to infinity, underflows through denormals to zero.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp_f32(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const V bounded = clamp(x, hn::Set(d, -104.0f), hn::Set(d, 89.0f));
+  const V n = hn::Round(hn::Mul(bounded, hn::Set(d, 1.44269504f)));
+  V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), bounded);
+  r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
+  V p = hn::Set(d, 1.99076181e-4f);
+  p = hn::MulAdd(p, r, hn::Set(d, 1.39336765e-3f));
+  p = hn::MulAdd(p, r, hn::Set(d, 8.33328627e-3f));
+  p = hn::MulAdd(p, r, hn::Set(d, 4.1666463e-2f));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.66666672e-1f));
+  p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
+  p = hn::Add(hn::MulAdd(hn::Mul(r, r), p, r), hn::Set(d, 1.0f));
+  // 2^n in two steps, so that the ends of the range come out right.
+  const auto ni = hn::ConvertTo(di, n);
+  const auto half = hn::ShiftRight<1>(ni);
+  const auto power = [&](auto e) HWY_ATTR { return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(e, hn::Set(di, 127)))); };
+  const V result = hn::Mul(hn::Mul(p, power(half)), power(hn::Sub(ni, half)));
+  return hn::IfThenElse(hn::IsNaN(x), x, result);
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V sigmoid_f32(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  return hn::Div(one, hn::Add(one, exp_f32(d, hn::Neg(x))));
+}
+
+/// (e^2x - 1) / (e^2x + 1), by a series near zero.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V tanh_f32(D d, V x) {
+  const V one = hn::Set(d, 1.0f), a = hn::Abs(x);
+  const V e = exp_f32(d, hn::Add(a, a));
+  const V far = hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(e, one)));
+  const V s = hn::Mul(x, x);
+  V p = hn::Set(d, -5.71703678e-3f);
+  p = hn::MulAdd(p, s, hn::Set(d, 2.06505787e-2f));
+  p = hn::MulAdd(p, s, hn::Set(d, -5.37434965e-2f));
+  p = hn::MulAdd(p, s, hn::Set(d, 1.33314908e-1f));
+  p = hn::MulAdd(p, s, hn::Set(d, -3.33332837e-1f));
+  const V near = hn::MulAdd(hn::Mul(p, s), x, x);
+  return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.625f)), near, hn::CopySign(far, x));
+}
+
+/// Error function: odd polynomial below 0.9277, 1 - e^polynomial above. Coefficients: weighted least squares on
+/// Chebyshev nodes, iterated towards the smallest largest error.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V erf_f32(D d, V x) {
+  const V a = hn::Abs(x), s = hn::Mul(x, x);
+  V p = hn::Set(d, -5.97689359e-4f);
+  p = hn::MulAdd(p, s, hn::Set(d, 4.99098003e-3f));
+  p = hn::MulAdd(p, s, hn::Set(d, -2.67655663e-2f));
+  p = hn::MulAdd(p, s, hn::Set(d, 1.12818025e-1f));
+  p = hn::MulAdd(p, s, hn::Set(d, -3.76124948e-1f));
+  p = hn::MulAdd(p, s, hn::Set(d, 1.28379151e-1f));
+  const V near = hn::MulAdd(p, x, x);
+  // ln erfc(t) on [0.92, 4]; beyond, erf is 1 in float32.
+  const V t = hn::Min(a, hn::Set(d, 4.0f));
+  V q = hn::Set(d, -2.11619063e-5f);
+  q = hn::MulAdd(q, t, hn::Set(d, 4.35218884e-4f));
+  q = hn::MulAdd(q, t, hn::Set(d, -4.1746432e-3f));
+  q = hn::MulAdd(q, t, hn::Set(d, 2.51286253e-2f));
+  q = hn::MulAdd(q, t, hn::Set(d, -1.08293943e-1f));
+  q = hn::MulAdd(q, t, hn::Set(d, -6.33334637e-1f));
+  q = hn::MulAdd(q, t, hn::Set(d, -1.12952077f));
+  q = hn::MulAdd(q, t, hn::Set(d, 1.75874564e-4f));
+  const V one = hn::Set(d, 1.0f);
+  const V far = hn::CopySign(hn::Sub(one, exp_f32(d, q)), x);
+  return hn::IfThenElse(hn::Gt(a, hn::Set(d, 0.9277f)), far, near);  // NaN takes the near branch
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
