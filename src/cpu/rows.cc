@@ -1,0 +1,197 @@
+#include "cpu/rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "cpu/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/rows.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "cpu/math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+using One = hn::CappedTag<float, 1>;
+
+/// Calls body(tag, i) for whole vectors and then for the rest one by one.
+template <class F>
+HWY_INLINE void each_vector(int64_t n, F&& body) {
+  const D d;
+  const One one;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) body(d, i);
+  for (; i < n; ++i) body(one, i);
+}
+
+template <class Tag, class W>
+HWY_INLINE W larger(Tag, W best, W v) {
+  return hn::IfThenElse(hn::Or(hn::Gt(v, best), hn::IsNaN(v)), v, best);
+}
+
+void max_taps(const float* const* taps, int64_t count, int64_t n, float* y) {
+  each_vector(n, [&](auto d, int64_t i) HWY_ATTR {
+    auto best = hn::LoadU(d, taps[0] + i);
+    for (int64_t t = 1; t < count; ++t) best = larger(d, best, hn::LoadU(d, taps[t] + i));
+    hn::StoreU(best, d, y + i);
+  });
+}
+
+void sum_taps(const float* const* taps, int64_t count, int64_t n, float* y) {
+  each_vector(n, [&](auto d, int64_t i) HWY_ATTR {
+    auto sum = hn::LoadU(d, taps[0] + i);
+    for (int64_t t = 1; t < count; ++t) sum = hn::Add(sum, hn::LoadU(d, taps[t] + i));
+    hn::StoreU(sum, d, y + i);
+  });
+}
+
+template <class T>
+void max_bytes(const uint8_t* const* taps, int64_t count, int64_t n, uint8_t* y) {
+  const auto step = [&](auto d, int64_t i) HWY_ATTR {
+    auto best = hn::LoadU(d, reinterpret_cast<const T*>(taps[0] + i));
+    for (int64_t t = 1; t < count; ++t) best = hn::Max(best, hn::LoadU(d, reinterpret_cast<const T*>(taps[t] + i)));
+    hn::StoreU(best, d, reinterpret_cast<T*>(y + i));
+  };
+  const hn::ScalableTag<T> d;
+  const hn::CappedTag<T, 1> one;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) step(d, i);
+  for (; i < n; ++i) step(one, i);
+}
+
+void max_taps_bytes(const uint8_t* const* taps, int64_t count, int64_t n, bool is_signed, uint8_t* y) {
+  is_signed ? max_bytes<int8_t>(taps, count, n, y) : max_bytes<uint8_t>(taps, count, n, y);
+}
+
+template <class T>
+void sum_bytes(const uint8_t* const* taps, int64_t count, int64_t n, int32_t* y) {
+  const hn::ScalableTag<int32_t> d;
+  const hn::Rebind<T, decltype(d)> narrow;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    auto sum = hn::Zero(d);
+    for (int64_t t = 0; t < count; ++t)
+      sum = hn::Add(sum, hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const T*>(taps[t] + i))));
+    hn::StoreU(sum, d, y + i);
+  }
+  for (; i < n; ++i) {
+    int32_t sum = 0;
+    for (int64_t t = 0; t < count; ++t) sum += static_cast<T>(taps[t][i]);
+    y[i] = sum;
+  }
+}
+
+void sum_taps_bytes(const uint8_t* const* taps, int64_t count, int64_t n, bool is_signed, int32_t* y) {
+  is_signed ? sum_bytes<int8_t>(taps, count, n, y) : sum_bytes<uint8_t>(taps, count, n, y);
+}
+
+void scale_clamp(float* x, int64_t n, float scale, float lo, float hi) {
+  each_vector(n, [&](auto d, int64_t i) HWY_ATTR {
+    hn::StoreU(clamp(hn::Mul(hn::LoadU(d, x + i), hn::Set(d, scale)), hn::Set(d, lo), hn::Set(d, hi)), d, x + i);
+  });
+}
+
+float max_row(const float* x, int64_t n) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  float best = -std::numeric_limits<float>::infinity();
+  int64_t i = 0;
+  if (n >= lanes) {
+    V v = hn::LoadU(d, x);
+    for (i = lanes; i + lanes <= n; i += lanes) v = hn::Max(v, hn::LoadU(d, x + i));
+    best = hn::GetLane(hn::MaxOfLanes(d, v));
+  }
+  for (; i < n; ++i) best = x[i] > best ? x[i] : best;
+  return best;
+}
+
+/// Sum of f(x[i]) in float32 over stretches, which are added in double.
+template <class F>
+HWY_INLINE double sum_of(const float* x, int64_t n, F&& f) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr int64_t kStretch = 64;  // vectors
+  double total = 0;
+  int64_t i = 0;
+  while (i + lanes <= n) {
+    V a = hn::Zero(d), b = a;
+    const int64_t end = std::min(n, i + kStretch * lanes);
+    for (; i + 2 * lanes <= end; i += 2 * lanes) {
+      a = hn::Add(a, f(d, hn::LoadU(d, x + i)));
+      b = hn::Add(b, f(d, hn::LoadU(d, x + i + lanes)));
+    }
+    for (; i + lanes <= end; i += lanes) a = hn::Add(a, f(d, hn::LoadU(d, x + i)));
+    total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(a, b))));
+  }
+  const One one;
+  for (; i < n; ++i) total += static_cast<double>(hn::GetLane(f(one, hn::Set(one, x[i]))));
+  return total;
+}
+
+double sum_row(const float* x, int64_t n) {
+  return sum_of(x, n, [](auto, auto v) HWY_ATTR { return v; });
+}
+
+void softmax_row(const float* x, int64_t n, float beta, bool logarithm, float* y) {
+  const float largest = max_row(x, n);
+  each_vector(n, [&](auto d, int64_t i) HWY_ATTR {
+    const auto shifted = hn::Mul(hn::Sub(hn::LoadU(d, x + i), hn::Set(d, largest)), hn::Set(d, beta));
+    hn::StoreU(logarithm ? shifted : exp_f32(d, shifted), d, y + i);
+  });
+  if (logarithm) {
+    const double sum = sum_of(y, n, [](auto d, auto v) HWY_ATTR { return exp_f32(d, v); });
+    const auto log_sum = static_cast<float>(std::log(sum));
+    each_vector(n, [&](auto d, int64_t i)
+                       HWY_ATTR { hn::StoreU(hn::Sub(hn::LoadU(d, y + i), hn::Set(d, log_sum)), d, y + i); });
+    return;
+  }
+  const auto inverse = static_cast<float>(1.0 / sum_row(y, n));
+  each_vector(
+      n, [&](auto d, int64_t i) HWY_ATTR { hn::StoreU(hn::Mul(hn::LoadU(d, y + i), hn::Set(d, inverse)), d, y + i); });
+}
+
+void normalize_row(const float* x, int64_t n, double epsilon, bool rms, const float* scale, const float* bias,
+                   float* y) {
+  const double count = static_cast<double>(std::max<int64_t>(n, 1));
+  const auto mean = static_cast<float>(rms ? 0.0 : sum_row(x, n) / count);
+  const double squares = sum_of(x, n, [mean](auto d, auto v) HWY_ATTR {
+    const auto e = hn::Sub(v, hn::Set(d, mean));
+    return hn::Mul(e, e);
+  });
+  const auto inverse = static_cast<float>(1 / std::sqrt(squares / count + epsilon));
+  each_vector(n, [&](auto d, int64_t i) HWY_ATTR {
+    auto v = hn::Mul(hn::Sub(hn::LoadU(d, x + i), hn::Set(d, mean)), hn::Set(d, inverse));
+    if (scale) v = hn::Mul(v, hn::LoadU(d, scale + i));
+    if (bias) v = hn::Add(v, hn::LoadU(d, bias + i));
+    hn::StoreU(v, d, y + i);
+  });
+}
+
+RowOps make_row_ops() {
+  return {max_taps, sum_taps, max_taps_bytes, sum_taps_bytes, scale_clamp,
+          max_row,  sum_row,  softmax_row,    normalize_row};
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt {
+
+const RowOps& row_ops(Isa isa) {
+  static const RowOps table[] = {
+      SMELT_FOR_LEVEL(Isa::kBaseline, make_row_ops)(), SMELT_FOR_LEVEL(Isa::kAvx2, make_row_ops)(),
+      SMELT_FOR_LEVEL(Isa::kAvx512, make_row_ops)(), SMELT_FOR_LEVEL(Isa::kVnni, make_row_ops)()};
+  return table[static_cast<int>(isa)];
+}
+
+}  // namespace smelt
+#endif

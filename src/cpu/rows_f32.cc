@@ -1,0 +1,182 @@
+// Softmax, layer normalization and reductions of float32.
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "cpu/kernel.h"
+#include "cpu/rows.h"
+#include "ops/normalization/normalization.h"
+#include "ops/reduce/reduce.h"
+#include "ops/softmax/softmax.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+bool plain_f32(const ValueType& t) { return t.dtype == DType::kF32 && !t.quant; }
+
+/// Product of dimensions [first, last).
+int64_t product(const Shape& s, int first, int last) {
+  int64_t n = 1;
+  for (int i = first; i < last; ++i) n *= s[i];
+  return n;
+}
+
+class SoftmaxF32 final : public Kernel {
+ public:
+  SoftmaxF32(int64_t rows, int64_t n, const SoftmaxAttrs& attrs, const RowOps& ops)
+      : rows_(rows),
+        n_(n),
+        beta_(static_cast<float>(attrs.beta)),
+        logarithm_(attrs.kind == SoftmaxAttrs::Kind::kLogSoftmax),
+        ops_(ops) {}
+  Status run(KernelContext& ctx) const override {
+    const float* x = ctx.input(0).data<float>();
+    float* y = ctx.output(0).data<float>();
+    ctx.threads().parallel_for(rows_, std::max<int64_t>(1, 4096 / n_), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) ops_.softmax_row(x + r * n_, n_, beta_, logarithm_, y + r * n_);
+    });
+    return Ok();
+  }
+
+ private:
+  int64_t rows_, n_;
+  float beta_;
+  bool logarithm_;
+  const RowOps& ops_;
+};
+
+class LayerNormF32 final : public Kernel {
+ public:
+  LayerNormF32(int64_t rows, int64_t n, const LayerNormAttrs& attrs, bool scale, bool bias, const RowOps& ops)
+      : rows_(rows), n_(n), epsilon_(attrs.epsilon), rms_(attrs.rms), scale_(scale), bias_(bias), ops_(ops) {}
+  Status run(KernelContext& ctx) const override {
+    const float* x = ctx.input(0).data<float>();
+    const float* scale = scale_ ? ctx.input(1).data<float>() : nullptr;
+    const float* bias = bias_ ? ctx.input(2).data<float>() : nullptr;
+    float* y = ctx.output(0).data<float>();
+    ctx.threads().parallel_for(rows_, std::max<int64_t>(1, 4096 / n_), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) ops_.normalize_row(x + r * n_, n_, epsilon_, rms_, scale, bias, y + r * n_);
+    });
+    return Ok();
+  }
+
+ private:
+  int64_t rows_, n_;
+  double epsilon_;
+  bool rms_, scale_, bias_;
+  const RowOps& ops_;
+};
+
+/// [outer, count, inner] -> [outer, inner].
+class ReduceF32 final : public Kernel {
+ public:
+  ReduceF32(int64_t outer, int64_t count, int64_t inner, Reduction fn, int64_t threads, const RowOps& ops)
+      : outer_(outer), count_(count), inner_(inner), fn_(fn), threads_(threads), ops_(ops) {}
+  size_t scratch_bytes() const override {
+    return inner_ == 1 ? 0 : static_cast<size_t>(threads_ * count_) * sizeof(float*);
+  }
+  Status run(KernelContext& ctx) const override {
+    const float* x = ctx.input(0).data<float>();
+    float* y = ctx.output(0).data<float>();
+    const double divisor = fn_ == Reduction::kMean ? static_cast<double>(count_) : 1.0;
+    if (inner_ == 1) {
+      ctx.threads().parallel_for(outer_, std::max<int64_t>(1, 16384 / count_), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) y[i] = static_cast<float>(ops_.sum_row(x + i * count_, count_) / divisor);
+      });
+      return Ok();
+    }
+    auto* scratch = static_cast<const float**>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return Error(ErrorCode::kLimit, "no memory for a reduction");
+    const int64_t slots = std::min(threads_, outer_);
+    const float inf = std::numeric_limits<float>::infinity();
+    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slot = begin; slot < end; ++slot) {
+        const float** taps = scratch + slot * count_;
+        for (int64_t i = outer_ * slot / slots; i < outer_ * (slot + 1) / slots; ++i) {
+          for (int64_t t = 0; t < count_; ++t) taps[t] = x + (i * count_ + t) * inner_;
+          (fn_ == Reduction::kMax ? ops_.max_taps : ops_.sum_taps)(taps, count_, inner_, y + i * inner_);
+          if (fn_ == Reduction::kMean)
+            ops_.scale_clamp(y + i * inner_, inner_, static_cast<float>(1 / divisor), -inf, inf);
+        }
+      }
+    });
+    return Ok();
+  }
+
+ private:
+  int64_t outer_, count_, inner_;
+  Reduction fn_;
+  int64_t threads_;
+  const RowOps& ops_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_softmax_f32(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<SoftmaxAttrs>();
+  const Shape& shape = spec.inputs[0].shape;
+  if (!plain_f32(spec.inputs[0]) || !plain_f32(spec.outputs[0]) || shape.rank() == 0 || shape.elements() == 0)
+    return nullptr;
+  if (attrs.kind == SoftmaxAttrs::Kind::kHardmax) return nullptr;
+  const int axis = static_cast<int>(attrs.axis < 0 ? attrs.axis + shape.rank() : attrs.axis);
+  if (axis < 0 || axis >= shape.rank()) return nullptr;
+  // The values of one group must lie side by side.
+  const int64_t n = product(shape, axis, shape.rank());
+  if (!attrs.flatten && n != shape[axis]) return nullptr;
+  return std::make_unique<SoftmaxF32>(product(shape, 0, axis), n, attrs, row_ops(spec.isa));
+}
+
+std::unique_ptr<Kernel> make_layer_norm_f32(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<LayerNormAttrs>();
+  const Shape& shape = spec.inputs[0].shape;
+  if (!plain_f32(spec.inputs[0]) || !plain_f32(spec.outputs[0]) || shape.rank() == 0 || shape.elements() == 0)
+    return nullptr;
+  for (size_t i = 1; i < spec.node.outputs.size(); ++i)
+    if (spec.node.outputs[i] != kNone) return nullptr;
+  const int axis = static_cast<int>(attrs.axis < 0 ? attrs.axis + shape.rank() : attrs.axis);
+  if (axis < 0 || axis >= shape.rank()) return nullptr;
+  const int64_t n = product(shape, axis, shape.rank());
+  for (size_t i = 1; i <= 2; ++i) {  // one entry for each value of a row
+    if (!spec.has(i)) continue;
+    const Shape& s = spec.inputs[i].shape;
+    if (!plain_f32(spec.inputs[i]) || s.elements() != n || s.rank() > shape.rank()) return nullptr;
+    for (int d = 1; d <= s.rank(); ++d)
+      if (s[s.rank() - d] != (shape.rank() - d >= axis ? shape[shape.rank() - d] : 1)) return nullptr;
+  }
+  return std::make_unique<LayerNormF32>(product(shape, 0, axis), n, attrs, spec.has(1), spec.has(2), row_ops(spec.isa));
+}
+
+std::unique_ptr<Kernel> make_reduce_f32(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ReduceAttrs>();
+  const Shape& shape = spec.inputs[0].shape;
+  if (!plain_f32(spec.inputs[0]) || !plain_f32(spec.outputs[0]) || shape.elements() == 0) return nullptr;
+  if (attrs.fn != Reduction::kSum && attrs.fn != Reduction::kMean && attrs.fn != Reduction::kMax) return nullptr;
+  if (attrs.accumulate != DType::kInvalid && attrs.accumulate != DType::kF32) return nullptr;
+  const Tensor* axes = spec.constant(1);
+  if (spec.has(1) && !axes) return nullptr;
+  std::vector<bool> reduced(static_cast<size_t>(shape.rank()), false);
+  if (axes && axes->elements() > 0) {
+    for (int64_t i = 0; i < axes->elements(); ++i) {
+      int64_t axis = get_int(*axes, i);
+      axis += axis < 0 ? shape.rank() : 0;
+      if (axis < 0 || axis >= shape.rank()) return nullptr;
+      reduced[static_cast<size_t>(axis)] = true;
+    }
+  } else {
+    if (attrs.noop_with_empty_axes) return nullptr;
+    reduced.assign(reduced.size(), true);
+  }
+  // Dimensions of 1 count as reduced or not, whatever keeps the reduced ones together.
+  int first = 0, last = shape.rank();
+  while (first < last && (!reduced[static_cast<size_t>(first)] || shape[first] == 1)) ++first;
+  while (last > first && (!reduced[static_cast<size_t>(last - 1)] || shape[last - 1] == 1)) --last;
+  for (int d = first; d < last; ++d)
+    if (!reduced[static_cast<size_t>(d)] && shape[d] != 1) return nullptr;
+  const int64_t inner = product(shape, last, shape.rank());
+  if (attrs.fn == Reduction::kMax && inner == 1) return nullptr;
+  return std::make_unique<ReduceF32>(product(shape, 0, first), product(shape, first, last), inner, attrs.fn,
+                                     std::max(spec.threads, 1), row_ops(spec.isa));
+}
+
+}  // namespace smelt
