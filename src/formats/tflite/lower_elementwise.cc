@@ -133,7 +133,7 @@ Result<UnaryAttrs> unary_of(const Lowering& l) {
 
 Status lower_binary(Lowering& l) {
   BinaryAttrs a(binary_of(l.code()));
-  SMELT_ASSIGN(a.act, activation_of(fused(l)));
+  SMELT_ASSIGN(a.act, clamp_of(fused(l)));
   a.rounding = Rounding::kFixedDouble;
   if (const auto* o = l.options<tfl::AddOptions>()) a.pot_scale = o->pot_scale_int16();
   if (const auto* o = l.options<tfl::SubOptions>()) a.pot_scale = o->pot_scale_int16();
@@ -160,7 +160,9 @@ Status lower_unary(Lowering& l) {
 
 /// CAST converts stored numbers; it knows nothing of quantization.
 Status lower_cast(Lowering& l) {
-  return l.emit_plain(Op::kCast, make_attrs<CastAttrs>(l.out_type(0).dtype), {l.in(0)});
+  CastAttrs a(l.out_type(0).dtype);
+  a.clamp_integers = true;
+  return l.emit_plain(Op::kCast, make_attrs<CastAttrs>(a), {l.in(0)});
 }
 
 Status lower_bitcast(Lowering& l) {

@@ -82,7 +82,7 @@ Status lower_conv2d(Lowering& l) {
   a.strides = {o->stride_h(), o->stride_w()};
   a.dilations = {o->dilation_h_factor(), o->dilation_w_factor()};
   a.filter = FilterLayout::kOSI;
-  SMELT_ASSIGN(a.act, activation_of(o->fused_activation_function()));
+  SMELT_ASSIGN(a.act, clamp_of(o->fused_activation_function()));
   const ValueType &x = l.type(0), &w = l.type(1);
   if (x.ranked && w.ranked && x.shape.rank() == 4 && w.shape.rank() == 4 && x.shape[3] > 0 && w.shape[3] > 0) {
     if (x.shape[3] % w.shape[3] != 0)
@@ -101,7 +101,7 @@ Status lower_depthwise(Lowering& l) {
   a.strides = {o->stride_h(), o->stride_w()};
   a.dilations = {o->dilation_h_factor(), o->dilation_w_factor()};
   a.filter = FilterLayout::kISO;
-  SMELT_ASSIGN(a.act, activation_of(o->fused_activation_function()));
+  SMELT_ASSIGN(a.act, clamp_of(o->fused_activation_function()));
   SMELT_TRY(need_rank(l, 0, "the input", 4));
   SMELT_TRY(need_rank(l, 1, "the filter", 4));
   const ValueType &x = l.type(0), &w = l.type(1);
@@ -123,7 +123,7 @@ Status lower_conv3d(Lowering& l) {
   a.strides = {o->stride_d(), o->stride_h(), o->stride_w()};
   a.dilations = {o->dilation_d_factor(), o->dilation_h_factor(), o->dilation_w_factor()};
   a.filter = FilterLayout::kSIO;
-  SMELT_ASSIGN(a.act, activation_of(o->fused_activation_function()));
+  SMELT_ASSIGN(a.act, clamp_of(o->fused_activation_function()));
   SMELT_TRY(need_rank(l, 0, "the input", 5));
   SMELT_TRY(need_rank(l, 1, "the filter", 5));
   return l.emit(Op::kConv, make_attrs<ConvAttrs>(std::move(a)), with_bias(l, l.in(0), l.in(1), 2));
@@ -137,7 +137,7 @@ Status lower_transpose_conv(Lowering& l) {
   a.strides = {o->stride_h(), o->stride_w()};
   a.dilations = {1, 1};
   a.filter = FilterLayout::kOSI;
-  SMELT_ASSIGN(a.act, activation_of(o->fused_activation_function()));
+  SMELT_ASSIGN(a.act, clamp_of(o->fused_activation_function()));
   SMELT_TRY(need_rank(l, 1, "the filter", 4));
   SMELT_TRY(need_rank(l, 2, "the input", 4));
   SMELT_TRY(need_scales(l, 2, 1));
@@ -155,7 +155,7 @@ Status lower_conv3d_transpose(Lowering& l) {
   a.strides = {o->stride_d(), o->stride_h(), o->stride_w()};
   a.dilations = {o->dilation_d_factor(), o->dilation_h_factor(), o->dilation_w_factor()};
   a.filter = FilterLayout::kOSI;
-  SMELT_ASSIGN(a.act, activation_of(o->fused_activation_function()));
+  SMELT_ASSIGN(a.act, clamp_of(o->fused_activation_function()));
   SMELT_TRY(need_rank(l, 1, "the filter", 5));
   SMELT_TRY(need_rank(l, 2, "the input", 5));
   // The format's filter is [depth, height, width, out, in].
@@ -216,7 +216,9 @@ Status lower_fully_connected(Lowering& l) {
   a.asymmetric_inputs = o && o->asymmetric_quantize_inputs();
   a.hybrid = hybrid(l, 0, 1);
   if (o) {
-    SMELT_ASSIGN(a.act, activation_of(o->fused_activation_function()));
+    // Only the hybrid kernel takes activations that are no clamps.
+    SMELT_ASSIGN(a.act,
+                 a.hybrid ? activation_of(o->fused_activation_function()) : clamp_of(o->fused_activation_function()));
   }
   SMELT_TRY(need_rank(l, 1, "the weights", 2));
   SMELT_TRY(need_scales(l, 0, 1));
@@ -257,7 +259,7 @@ Status lower_pool(Lowering& l) {
   a.layout = Layout::kChannelsLast;
   a.rounding = Rounding::kFixedDouble;
   SMELT_ASSIGN(a.auto_pad, padding_of(o->padding()));
-  SMELT_ASSIGN(a.act, activation_of(o->fused_activation_function()));
+  SMELT_ASSIGN(a.act, clamp_of(o->fused_activation_function()));
   return l.emit(Op::kPool, make_attrs<PoolAttrs>(std::move(a)), {l.in(0)});
 }
 

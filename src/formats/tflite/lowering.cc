@@ -125,7 +125,7 @@ Status Lowering::alias(int output, ValueId value) {
 }
 
 Status Lowering::emit_activation(ValueId value, tfl::ActivationFunctionType act) {
-  SMELT_ASSIGN(const Activation a, activation_of(act));
+  SMELT_ASSIGN(const Activation a, clamp_of(act));
   Unary fn = Unary::kIdentity;
   switch (a.kind) {
     case ActKind::kNone:
@@ -138,9 +138,6 @@ Status Lowering::emit_activation(ValueId value, tfl::ActivationFunctionType act)
       break;
     case ActKind::kRelu6:
       fn = Unary::kRelu6;
-      break;
-    case ActKind::kTanh:
-      fn = Unary::kTanh;
       break;
     default:
       return Unsupported("fused activation ", to_string(a));
@@ -166,6 +163,11 @@ Result<Activation> activation_of(tfl::ActivationFunctionType act) {
       return Activation{ActKind::kSignBit};
   }
   return InvalidModel("fused activation ", static_cast<int>(act), " is not in the schema");
+}
+
+Result<Activation> clamp_of(tfl::ActivationFunctionType act) {
+  SMELT_ASSIGN(const Activation a, activation_of(act));
+  return a.kind == ActKind::kTanh || a.kind == ActKind::kSignBit ? Activation{} : a;
 }
 
 Result<AutoPad> padding_of(tfl::Padding padding) {

@@ -104,8 +104,10 @@ Status lower_operator(SubgraphReader& subgraph, const tfl::Operator& op, int ind
 #undef TFL_OP
 Status lower_custom(Lowering& l, const std::string& code);
 
-/// Fused activation; an error for a number beyond the schema.
+/// Activation of a recurrent cell; an error for a number beyond the schema.
 Result<Activation> activation_of(tfl::ActivationFunctionType act);
+/// Activation fused behind an operator: the format's kernels only clamp there, TANH and SIGN_BIT change nothing.
+Result<Activation> clamp_of(tfl::ActivationFunctionType act);
 /// Same, Valid, or an error.
 Result<AutoPad> padding_of(tfl::Padding padding);
 

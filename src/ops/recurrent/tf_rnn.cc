@@ -41,8 +41,13 @@ Status run_direction(KernelContext& ctx, Direction& d, const TfRnnAttrs& a, bool
   std::vector<float> sum(static_cast<size_t>(batch * n));
   Walk aux_walk = d.walk;
   aux_walk.features = d.aux_features;
-  for (int64_t s = 0; s < d.walk.time; ++s) {
+  // The format's kernel for 8-bit weights walks a time-major sequence in both directions as often as it has steps, the
+  // state carried on; its results are what models were measured with.
+  const bool again = a.bidirectional && d.w.stored && d.walk.time_major;
+  const int64_t steps = again ? d.walk.time * d.walk.time : d.walk.time;
+  for (int64_t i = 0; i < steps; ++i) {
     SMELT_TRY(ctx.tick());
+    const int64_t s = i % d.walk.time;
     const int64_t t = backward ? d.walk.time - 1 - s : s;
     for (int64_t b = 0; b < batch; ++b) std::copy(d.bias.begin(), d.bias.end(), sum.begin() + b * n);
     d.walk.gather(d.x, t, x.data());
@@ -52,7 +57,7 @@ Status run_direction(KernelContext& ctx, Direction& d, const TfRnnAttrs& a, bool
       Rows(aux.data(), batch, d.aux_features, a.asymmetric_inputs).accumulate(d.aux_w, sum.data());
     }
     Rows(d.h.data(), batch, n, a.asymmetric_inputs).accumulate(d.r, sum.data());
-    for (size_t i = 0; i < sum.size(); ++i) d.h[i] = activate(a.act, sum[i]);
+    for (size_t k = 0; k < sum.size(); ++k) d.h[k] = activate(a.act, sum[k]);
     d.walk.scatter(d.h.data(), n, t, y, stride, offset);
   }
   return Ok();
