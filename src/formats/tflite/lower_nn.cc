@@ -225,6 +225,7 @@ Status lower_fully_connected(Lowering& l) {
   ValueId weights = l.in(1);
   if (o && o->weights_format() == tfl::FullyConnectedOptionsWeightsFormat::SHUFFLED4x16INT8) {
     SMELT_ASSIGN(weights, unshuffle(l, 1));
+    a.rounding = Rounding::kFixedDouble;
   } else if (o && o->weights_format() != tfl::FullyConnectedOptionsWeightsFormat::DEFAULT) {
     return InvalidModel("weights format ", static_cast<int>(o->weights_format()));
   }
