@@ -160,9 +160,7 @@ Status lower_unary(Lowering& l) {
 
 /// CAST converts stored numbers; it knows nothing of quantization.
 Status lower_cast(Lowering& l) {
-  CastAttrs a(l.out_type(0).dtype);
-  a.clamp_integers = true;
-  return l.emit_plain(Op::kCast, make_attrs<CastAttrs>(a), {l.in(0)});
+  return l.emit_plain(Op::kCast, make_attrs<CastAttrs>(l.out_type(0).dtype), {l.in(0)});
 }
 
 Status lower_bitcast(Lowering& l) {
