@@ -160,7 +160,9 @@ Status lower_unary(Lowering& l) {
 
 /// CAST converts stored numbers; it knows nothing of quantization.
 Status lower_cast(Lowering& l) {
-  return l.emit_plain(Op::kCast, make_attrs<CastAttrs>(l.out_type(0).dtype), {l.in(0)});
+  CastAttrs a(l.out_type(0).dtype);
+  a.clamp = true;
+  return l.emit_plain(Op::kCast, make_attrs<CastAttrs>(a), {l.in(0)});
 }
 
 Status lower_bitcast(Lowering& l) {

@@ -29,6 +29,12 @@ uint8_t to_e8m0(float v, bool saturate, int64_t mode) {
 }
 
 void store_float(const CastAttrs& attrs, Tensor& y, int64_t i, double v) {
+  if (attrs.clamp && is_integer(y.dtype()) && y.dtype() != DType::kU64 && y.dtype() != DType::kI64) {
+    const auto lo = static_cast<double>(int_min(y.dtype())), hi = static_cast<double>(int_max(y.dtype()));
+    set_int(y, i, v != v ? 0 : static_cast<int64_t>(std::clamp(v, lo, hi)));
+    return;
+  }
+  if (attrs.clamp && y.dtype() == DType::kU64) v = std::max(v, 0.0);
   switch (y.dtype()) {
     case DType::kF8E4M3FN:
     case DType::kF8E4M3FNUZ:

@@ -47,6 +47,20 @@ void sum_fixed(bool mean, const ReducePlan& plan, const Tensor& x, Tensor& y) {
   store_clamped(sums, y);
 }
 
+/// Sums of signed types: rescaled in float32, ties away from zero.
+void sum_through_float(const ReducePlan& plan, const Tensor& x, Tensor& y) {
+  const Quantization &p = *x.quant(), &q = *y.quant();
+  const float scale = p.scale() / q.scale();
+  const float bias = static_cast<float>(-p.zero_point()) * scale * static_cast<float>(plan.count());
+  std::vector<int64_t> sums(static_cast<size_t>(plan.outputs()), 0);
+  plan.each([&](int64_t in, int64_t out) { sums[static_cast<size_t>(out)] += get_int(x, in); });
+  for (int64_t& s : sums) {
+    const float v = std::round(static_cast<float>(s) * scale + bias);
+    s = static_cast<int64_t>(std::clamp(v, -1e9f, 1e9f)) + q.zero_point();
+  }
+  store_clamped(sums, y);
+}
+
 /// Product, rescaled after every factor by the n-th part of the output scale.
 void product_fixed(const ReducePlan& plan, const Tensor& x, Tensor& y) {
   const Quantization &p = *x.quant(), &q = *y.quant();
@@ -88,6 +102,10 @@ Status reduce_quantized(const ReduceAttrs& attrs, const ReducePlan& plan, const 
   if (!per_tensor(x) || !per_tensor(y)) return through_float(attrs, plan, x, y);
   if ((attrs.fn == Reduction::kMax || attrs.fn == Reduction::kMin) && extreme_stored(attrs.fn, plan, x, y)) return Ok();
   if (attrs.rounding != Rounding::kFloatHalfEven && x.dtype() == y.dtype()) {
+    if (attrs.fn == Reduction::kSum && is_signed_integer(x.dtype())) {
+      sum_through_float(plan, x, y);
+      return Ok();
+    }
     if (attrs.fn == Reduction::kSum || attrs.fn == Reduction::kMean) {
       sum_fixed(attrs.fn == Reduction::kMean, plan, x, y);
       return Ok();
