@@ -1,0 +1,459 @@
+// Nodes with weights in every combination of data types that XNNPACK has kernels for, against sums in double.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "formats/executorch/xnnpack/testing.h"
+#include "smelt/model.h"
+#include "tensor/numeric.h"
+
+namespace smelt::executorch::testing {
+namespace {
+
+using Reals = std::vector<double>;
+
+/// Data types of input, filter, bias (absent: no bias) and output.
+struct Types {
+  const char* name;
+  XNNDatatype input, filter;
+  std::optional<XNNDatatype> bias;
+  XNNDatatype output;
+};
+
+constexpr auto kF32 = XNNDatatype::xnn_datatype_fp32, kF16 = XNNDatatype::xnn_datatype_fp16;
+constexpr auto kBF16 = XNNDatatype::xnn_datatype_bf16;
+constexpr auto kQ8 = XNNDatatype::xnn_datatype_qint8, kQU8 = XNNDatatype::xnn_datatype_quint8;
+constexpr auto kQ32 = XNNDatatype::xnn_datatype_qint32, kQC32 = XNNDatatype::xnn_datatype_qcint32;
+constexpr auto kQC8 = XNNDatatype::xnn_datatype_qcint8, kQC4 = XNNDatatype::xnn_datatype_qcint4;
+constexpr auto kQB4 = XNNDatatype::xnn_datatype_qbint4, kQD8 = XNNDatatype::xnn_datatype_qdint8;
+
+constexpr Types kConvolutions[] = {
+    {"f32", kF32, kF32, kF32, kF32},
+    {"f32 no bias", kF32, kF32, {}, kF32},
+    {"f16", kF16, kF32, kF32, kF16},
+    {"f16 stored", kF16, kF16, kF16, kF16},
+    {"qint8", kQ8, kQ8, kQ32, kQ8},
+    {"qint8 no bias", kQ8, kQ8, {}, kQ8},
+    {"qint8 channels", kQ8, kQC8, kQC32, kQ8},
+    {"quint8", kQU8, kQU8, kQ32, kQU8},
+    {"dynamic", kQD8, kQC8, kF32, kF32},
+    {"dynamic to f16", kQD8, kQC8, kF32, kF16},
+    {"f32 qcint8", kF32, kQC8, kF32, kF32},
+};
+constexpr Types kProducts[] = {
+    {"qcint4", kF32, kQC4, kF32, kF32},
+    {"qbint4", kF32, kQB4, kF32, kF32},
+    {"dynamic qcint4", kQD8, kQC4, kF32, kF32},
+    {"dynamic qbint4", kQD8, kQB4, kF32, kF32},
+    {"dynamic qbint4 to f16", kQD8, kQB4, {}, kF16},
+    {"bf16 to f32", kBF16, kBF16, kF32, kF32},
+    {"bf16", kBF16, kBF16, kF32, kBF16},
+};
+
+constexpr float kInputScale = 0.05f, kFilterScale = 0.02f, kOutScale = 0.06f;
+constexpr int kInputZero = 7, kOutZero = -4, kBlock = 4;
+
+Reals spread(size_t n, double lo, double hi, int seed) {
+  Reals v(n);
+  for (size_t i = 0; i < n; ++i) {
+    const double s = std::sin(static_cast<double>(i + 1) * 12.9898 + seed * 78.233) * 43758.5453;
+    v[i] = lo + (hi - lo) * (s - std::floor(s));
+  }
+  return v;
+}
+size_t elements(const Dims& d) {
+  size_t n = 1;
+  for (uint32_t x : d) n *= x;
+  return n;
+}
+Shape shape_of(const Dims& dims) {
+  Shape s;
+  for (uint32_t d : dims) s.push_back(d);
+  return s;
+}
+bool is_unsigned(XNNDatatype t) { return t == kQU8; }
+DType stored_type(XNNDatatype t) {
+  return t == kF32                 ? DType::kF32
+         : t == kF16               ? DType::kF16
+         : t == kBF16              ? DType::kBF16
+         : t == kQU8               ? DType::kU8
+         : t == kQ32 || t == kQC32 ? DType::kI32
+                                   : DType::kI8;
+}
+
+/// Position along dimension `dim` of element i.
+size_t coordinate(size_t i, const Dims& dims, int dim) {
+  size_t stride = 1;
+  for (size_t k = static_cast<size_t>(dim) + 1; k < dims.size(); ++k) stride *= dims[k];
+  return i / stride % dims[static_cast<size_t>(dim)];
+}
+
+/// The values of a row of XNNPACK's dynamic quantization.
+void quantize_row(double* row, size_t n) {
+  const double lo = std::min(0.0, *std::min_element(row, row + n)), hi = std::max(0.0, *std::max_element(row, row + n));
+  const double s = lo == hi ? 1 : 255 / (hi - lo);
+  double zero = (-128 + lo * s) + (127 + hi * s) > 0 ? -128 - lo * s : 127 - hi * s;
+  zero = std::nearbyint(std::clamp(zero, -128.0, 127.0));
+  for (size_t i = 0; i < n; ++i) row[i] = (std::clamp(std::nearbyint(row[i] * s + zero), -128.0, 127.0) - zero) / s;
+}
+
+class NodeTest {
+ public:
+  XnnBlob blob;
+  std::vector<Datum> inputs;
+
+  /// The node's input; dynamic ones pass a convert. `row` is the number of trailing dimensions of one row.
+  uint32_t input(XNNDatatype t, const Dims& dims, int row, Reals& meant) {
+    const bool dynamic = t == kQD8, quantized = t == kQ8 || t == kQU8;
+    const XNNDatatype outside = dynamic ? kF32 : t;
+    const int zero = kInputZero + (is_unsigned(t) ? 128 : 0);
+    const uint32_t x =
+        blob.input(outside, dims, quantized ? XnnQuant{.scales = {kInputScale}, .zero_point = zero} : XnnQuant{});
+    Tensor data(stored_type(outside), shape_of(dims));
+    meant = spread(elements(dims), -2, 2, 1);
+    for (size_t i = 0; i < meant.size(); ++i) {
+      const auto at = static_cast<int64_t>(i);
+      if (quantized) {
+        set_int(data, at, static_cast<int64_t>(std::nearbyint(meant[i] / kInputScale)) + zero);
+        meant[i] = static_cast<double>(get_int(data, at) - zero) * kInputScale;
+      } else {
+        set_double(data, at, meant[i]);
+        meant[i] = get_double(data, at);
+      }
+    }
+    inputs.emplace_back(data);
+    if (!dynamic) return x;
+    size_t length = 1;
+    for (int i = 0; i < row; ++i) length *= dims[dims.size() - 1 - static_cast<size_t>(i)];
+    for (size_t r = 0; r < meant.size(); r += length) quantize_row(&meant[r], length);
+    const uint32_t q = blob.internal(kQD8, dims, {.nonbatch_dims = row});
+    blob.node(XNodeUnion::XNNConvert, fb_xnnpack::Create_XNNNode1x1(blob.fbb, x, q));
+    return q;
+  }
+
+  /// Constant weights with channels along `dim`.
+  uint32_t filter(XNNDatatype t, const Dims& dims, int dim, Reals& meant) {
+    const size_t n = elements(dims);
+    meant = spread(n, -1, 1, 5);
+    if (t == kF32) return floats(meant, dims);
+    if (t == kF16 || t == kBF16) return halves(t, meant, dims);
+    if (t == kQC4 || t == kQB4) return nibbles(t, meant, dims);
+    const bool channels = t == kQC8;
+    const int zero = t == kQU8 ? 120 : 0;
+    XnnQuant q{.scales = {kFilterScale}, .zero_point = zero};
+    if (channels) {
+      q.channel_dim = dim;
+      q.scales.clear();
+      for (uint32_t c = 0; c < dims[static_cast<size_t>(dim)]; ++c)
+        q.scales.push_back(kFilterScale * (1 + 0.1f * static_cast<float>(c)));
+    }
+    filter_scales_ = q.scales;
+    std::vector<uint8_t> bytes(n);
+    for (size_t i = 0; i < n; ++i) {
+      const float s = q.scales[channels ? coordinate(i, dims, dim) : 0];
+      const int v = std::clamp(static_cast<int>(std::nearbyint(meant[i] / s)), -100, 100);
+      bytes[i] = static_cast<uint8_t>(v + zero);
+      meant[i] = static_cast<double>(v) * s;
+    }
+    return blob.constant(t, dims, bytes, q);
+  }
+
+  uint32_t bias(const Types& t, uint32_t channels, Reals& meant) {
+    if (!t.bias) {
+      meant.assign(channels, 0);
+      return 0xffffffffu;
+    }
+    meant = spread(channels, -1, 1, 9);
+    const Dims dims{channels};
+    if (*t.bias == kF32) return floats(meant, dims);
+    if (*t.bias == kF16) return halves(kF16, meant, dims);
+    XnnQuant q;
+    std::vector<int32_t> values(channels);
+    for (uint32_t c = 0; c < channels; ++c) {
+      const float s = kInputScale * filter_scales_[filter_scales_.size() == 1 ? 0 : c];
+      values[c] = static_cast<int32_t>(std::nearbyint(meant[c] / s));
+      meant[c] = static_cast<double>(values[c]) * s;
+      if (q.scales.empty() || *t.bias == kQC32) q.scales.push_back(s);
+    }
+    if (*t.bias == kQC32) q.channel_dim = 0;
+    return blob.constant(*t.bias, dims, values, q);
+  }
+
+  uint32_t output(XNNDatatype t, const Dims& dims) {
+    const bool quantized = t == kQ8 || t == kQU8;
+    return blob.output(
+        t, dims,
+        quantized ? XnnQuant{.scales = {kOutScale}, .zero_point = kOutZero + (is_unsigned(t) ? 128 : 0)} : XnnQuant{});
+  }
+
+  void expect(const Types& t, const Dims& dims, Reals want) {
+    const std::vector<std::byte> bytes = blob.finish();
+    auto model = Model::load_bytes(bytes, nullptr, "test.xnn");
+    ASSERT_TRUE(model.ok()) << model.error().message();
+    auto session = Session::create(*model, {.backend = BackendKind::kReference});
+    ASSERT_TRUE(session.ok()) << session.error().message();
+    auto results = session->run(inputs);
+    ASSERT_TRUE(results.ok()) << results.error().message();
+    const Tensor& got = results->at(0).tensor;
+    ASSERT_EQ(got.shape().str(), shape_of(dims).str());
+    ASSERT_EQ(got.dtype(), stored_type(t.output));
+    for (size_t i = 0; i < want.size(); ++i) {
+      const double g = get_double(got, static_cast<int64_t>(i));
+      if (t.output == kQ8 || t.output == kQU8) {
+        const DType d = stored_type(t.output);
+        const double q = std::nearbyint(want[i] / kOutScale) + kOutZero + (is_unsigned(t.output) ? 128 : 0);
+        EXPECT_NEAR(g, std::clamp(q, static_cast<double>(int_min(d)), static_cast<double>(int_max(d))), 1) << i;
+      } else {
+        const double eps = t.output == kF32 && t.input != kF16 ? 2e-5 : t.output == kBF16 ? 2e-2 : 6e-3;
+        EXPECT_NEAR(g, want[i], eps * (1 + std::fabs(want[i]))) << i;
+      }
+    }
+  }
+
+ private:
+  uint32_t floats(const Reals& values, const Dims& dims) {
+    std::vector<float> data(values.begin(), values.end());
+    return blob.constant(kF32, dims, data);
+  }
+  uint32_t halves(XNNDatatype t, Reals& values, const Dims& dims) {
+    std::vector<uint16_t> data;
+    for (double& v : values) {
+      data.push_back(t == kF16 ? f64_to_f16(v) : f32_to_bf16(static_cast<float>(v)));
+      v = t == kF16 ? f16_to_f32(data.back()) : bf16_to_f32(data.back());
+    }
+    return blob.constant(t, dims, data);
+  }
+  /// Rows of 4-bit values plus 8; a row ends on a byte.
+  uint32_t nibbles(XNNDatatype t, Reals& values, const Dims& dims) {
+    const uint32_t rows = dims[0], columns = dims[1], stride = (columns + 1) / 2;
+    XnnQuant q{.channel_dim = 0, .group_size = t == kQB4 ? kBlock : 0};
+    const uint32_t per_row = t == kQB4 ? columns / kBlock : 1;
+    // Exact in bf16.
+    for (uint32_t i = 0; i < rows * per_row; ++i) q.scales.push_back(0.125f * static_cast<float>(1 + i % 3));
+    std::vector<uint8_t> bytes(rows * stride, 0);
+    for (uint32_t r = 0; r < rows; ++r)
+      for (uint32_t c = 0; c < columns; ++c) {
+        const float s = q.scales[r * per_row + (t == kQB4 ? c / kBlock : 0)];
+        double& v = values[r * columns + c];
+        const int stored = std::clamp(static_cast<int>(std::nearbyint(v / s)), -8, 7);
+        bytes[r * stride + c / 2] |= static_cast<uint8_t>((stored + 8) << (c % 2 == 0 ? 0 : 4));
+        v = stored * s;
+      }
+    return blob.constant(t, dims, bytes, q);
+  }
+  std::vector<float> filter_scales_;
+};
+
+Reals clamped(Reals v, std::optional<std::pair<float, float>> range) {
+  if (range)
+    for (double& x : v) x = std::clamp<double>(x, range->first, range->second);
+  return v;
+}
+
+void check_fully_connected(const Types& t, bool transposed, uint32_t in, std::optional<std::pair<float, float>> range) {
+  SCOPED_TRACE(std::string("fully connected ") + t.name + (transposed ? " transposed" : ""));
+  constexpr uint32_t kRows = 3, kOut = 5;
+  NodeTest test;
+  Reals x, w, b;
+  const uint32_t x_id = test.input(t.input, {2, kRows, in}, 1, x);
+  const uint32_t w_id = test.filter(t.filter, transposed ? Dims{in, kOut} : Dims{kOut, in}, transposed ? 1 : 0, w);
+  const uint32_t b_id = test.bias(t, kOut, b);
+  const Dims out{2, kRows, kOut};
+  const uint32_t y_id = test.output(t.output, out);
+  test.blob.node(XNodeUnion::XNNFullyConnected,
+                 fb_xnnpack::CreateXNNFullyConnected(test.blob.fbb, x_id, w_id, b_id, y_id, transposed ? 1 : 0), range);
+  Reals want;
+  for (size_t r = 0; r < 2 * kRows; ++r)
+    for (size_t o = 0; o < kOut; ++o) {
+      double sum = b[o];
+      for (size_t i = 0; i < in; ++i) sum += x[r * in + i] * w[transposed ? i * kOut + o : o * in + i];
+      want.push_back(sum);
+    }
+  test.expect(t, out, clamped(want, range));
+}
+
+TEST(XnnWeights, FullyConnected) {
+  for (const auto& range : {std::optional<std::pair<float, float>>(), std::optional(std::pair(-0.5f, 1.5f))})
+    for (const auto* table : {&kConvolutions[0], &kProducts[0]}) {
+      const size_t n = table == kConvolutions ? std::size(kConvolutions) : std::size(kProducts);
+      for (const Types& t : std::span(table, n)) check_fully_connected(t, false, 8, range);
+    }
+  check_fully_connected(kConvolutions[0], true, 8, {});
+  check_fully_connected(kConvolutions[4], true, 8, {});
+  check_fully_connected(kConvolutions[6], true, 8, {});
+  // Odd rows of 4-bit weights.
+  check_fully_connected(kProducts[0], false, 7, {});
+  check_fully_connected(kProducts[2], false, 7, {});
+}
+
+struct Geometry {
+  int pad = 1, stride = 1, dilation = 1, groups = 1, adjust = 0;
+  int in = 4, out = 6, height = 5, width = 6, kernel = 3;  ///< channels of one group
+};
+
+/// `multiply(oy, ox, channel of the output, value of its weight, index of x)` runs over all products.
+Reals convolve(const Geometry& g, const Reals& x, const Reals& w, const Reals& b, bool depthwise, int oh, int ow) {
+  const int in = g.groups * (depthwise ? 1 : g.in), out = g.groups * g.out;
+  Reals y;
+  for (int oy = 0; oy < oh; ++oy)
+    for (int ox = 0; ox < ow; ++ox)
+      for (int o = 0; o < out; ++o) {
+        double sum = b[static_cast<size_t>(o)];
+        for (int ky = 0; ky < g.kernel; ++ky)
+          for (int kx = 0; kx < g.kernel; ++kx) {
+            const int iy = oy * g.stride + ky * g.dilation - g.pad, ix = ox * g.stride + kx * g.dilation - g.pad;
+            if (iy < 0 || iy >= g.height || ix < 0 || ix >= g.width) continue;
+            for (int i = 0; i < (depthwise ? 1 : g.in); ++i) {
+              const int channel = depthwise ? o / g.out : o / g.out * g.in + i;
+              const int at =
+                  depthwise ? (ky * g.kernel + kx) * out + o : ((o * g.kernel + ky) * g.kernel + kx) * g.in + i;
+              sum += x[static_cast<size_t>((iy * g.width + ix) * in + channel)] * w[static_cast<size_t>(at)];
+            }
+          }
+        y.push_back(sum);
+      }
+  return y;
+}
+
+void check_convolution(const Types& t, const Geometry& g, bool depthwise,
+                       std::optional<std::pair<float, float>> range) {
+  SCOPED_TRACE(std::string(depthwise ? "depthwise " : "convolution ") + t.name);
+  const auto u = [](int v) { return static_cast<uint32_t>(v); };
+  const int oh = (g.height + 2 * g.pad - g.dilation * (g.kernel - 1) - 1) / g.stride + 1;
+  const int ow = (g.width + 2 * g.pad - g.dilation * (g.kernel - 1) - 1) / g.stride + 1;
+  const int in = g.groups * (depthwise ? 1 : g.in), out = g.groups * g.out;
+  NodeTest test;
+  Reals x, w, b;
+  const uint32_t x_id = test.input(t.input, {1, u(g.height), u(g.width), u(in)}, 3, x);
+  const Dims filter =
+      depthwise ? Dims{1, u(g.kernel), u(g.kernel), u(out)} : Dims{u(out), u(g.kernel), u(g.kernel), u(g.in)};
+  const uint32_t w_id = test.filter(t.filter, filter, depthwise ? 3 : 0, w);
+  const uint32_t b_id = test.bias(t, u(out), b);
+  const Dims dims{1, u(oh), u(ow), u(out)};
+  const uint32_t y_id = test.output(t.output, dims);
+  test.blob.node(
+      depthwise ? XNodeUnion::XNNDepthwiseConv2d : XNodeUnion::XNNConv2d,
+      fb_xnnpack::Create_XNNNodeConv(test.blob.fbb, u(g.pad), u(g.pad), u(g.pad), u(g.pad), u(g.kernel), u(g.kernel),
+                                     u(g.stride), u(g.stride), u(g.dilation), u(g.dilation), depthwise ? 1 : u(g.in),
+                                     u(g.out), u(g.groups), 0, 0, x_id, w_id, b_id, y_id),
+      range);
+  test.expect(t, dims, clamped(convolve(g, x, w, b, depthwise, oh, ow), range));
+}
+
+TEST(XnnWeights, Convolution) {
+  for (const Types& t : kConvolutions) {
+    check_convolution(t, {}, false, {});
+    check_convolution(t, {.pad = 0, .stride = 2, .groups = 2, .in = 2, .out = 3}, false, std::pair{-0.5f, 1.5f});
+    check_convolution(t, {.pad = 2, .dilation = 2}, false, {});
+  }
+}
+
+TEST(XnnWeights, DepthwiseConvolution) {
+  for (const Types& t : kConvolutions) {
+    if (t.input == kQD8) continue;
+    check_convolution(t, {.groups = 4, .in = 1, .out = 1}, true, {});
+    check_convolution(t, {.stride = 2, .groups = 3, .in = 1, .out = 2}, true, std::pair{-0.5f, 1.5f});
+  }
+}
+
+void check_transposed(const Types& t, const Geometry& g) {
+  SCOPED_TRACE(std::string("transposed ") + t.name);
+  const auto u = [](int v) { return static_cast<uint32_t>(v); };
+  const int oh = (g.height - 1) * g.stride + g.dilation * (g.kernel - 1) + 1 - 2 * g.pad + g.adjust;
+  const int ow = (g.width - 1) * g.stride + g.dilation * (g.kernel - 1) + 1 - 2 * g.pad + g.adjust;
+  const int in = g.groups * g.in, out = g.groups * g.out;
+  NodeTest test;
+  Reals x, w, b;
+  const uint32_t x_id = test.input(t.input, {1, u(g.height), u(g.width), u(in)}, 3, x);
+  const uint32_t w_id = test.filter(t.filter, {u(out), u(g.kernel), u(g.kernel), u(g.in)}, 0, w);
+  const uint32_t b_id = test.bias(t, u(out), b);
+  const Dims dims{1, u(oh), u(ow), u(out)};
+  const uint32_t y_id = test.output(t.output, dims);
+  test.blob.node(
+      XNodeUnion::XNNConvTranspose2d,
+      fb_xnnpack::Create_XNNNodeConv(test.blob.fbb, u(g.pad), u(g.pad), u(g.pad), u(g.pad), u(g.kernel), u(g.kernel),
+                                     u(g.stride), u(g.stride), u(g.dilation), u(g.dilation), u(g.in), u(g.out),
+                                     u(g.groups), u(g.adjust), u(g.adjust), x_id, w_id, b_id, y_id));
+  Reals want;
+  for (int i = 0; i < oh * ow; ++i) want.insert(want.end(), b.begin(), b.end());
+  for (int iy = 0; iy < g.height; ++iy)
+    for (int ix = 0; ix < g.width; ++ix)
+      for (int o = 0; o < out; ++o)
+        for (int ky = 0; ky < g.kernel; ++ky)
+          for (int kx = 0; kx < g.kernel; ++kx) {
+            const int oy = iy * g.stride + ky * g.dilation - g.pad, ox = ix * g.stride + kx * g.dilation - g.pad;
+            if (oy < 0 || oy >= oh || ox < 0 || ox >= ow) continue;
+            for (int i = 0; i < g.in; ++i)
+              want[static_cast<size_t>((oy * ow + ox) * out + o)] +=
+                  x[static_cast<size_t>((iy * g.width + ix) * in + o / g.out * g.in + i)] *
+                  w[static_cast<size_t>(((o * g.kernel + ky) * g.kernel + kx) * g.in + i)];
+          }
+  test.expect(t, dims, want);
+}
+
+TEST(XnnWeights, TransposedConvolution) {
+  for (const Types& t : kConvolutions) {
+    check_transposed(t, {.pad = 1, .stride = 2, .adjust = 1, .height = 3, .width = 4});
+    check_transposed(t, {.pad = 0, .stride = 1, .groups = 2, .in = 2, .out = 3, .height = 3, .width = 4});
+  }
+}
+
+TEST(XnnWeights, BatchMatrixMultiply) {
+  for (XNNDatatype type : {kF32, kF16, kBF16})
+    for (bool transposed : {false, true}) {
+      const Types t{"", type, type, {}, type};
+      NodeTest test;
+      Reals a, b;
+      const uint32_t a_id = test.input(type, {2, 3, 4}, 1, a);
+      const uint32_t b_id = test.input(type, transposed ? Dims{2, 5, 4} : Dims{2, 4, 5}, 1, b);
+      const uint32_t y_id = test.output(type, {2, 3, 5});
+      test.blob.node(XNodeUnion::XNNBatchMatrixMultiply,
+                     fb_xnnpack::Create_XNNNode2x1(test.blob.fbb, a_id, b_id, y_id, transposed ? 1 : 0));
+      Reals want;
+      for (size_t n = 0; n < 2; ++n)
+        for (size_t i = 0; i < 3; ++i)
+          for (size_t j = 0; j < 5; ++j) {
+            double sum = 0;
+            for (size_t k = 0; k < 4; ++k)
+              sum += a[(n * 3 + i) * 4 + k] * b[n * 20 + (transposed ? j * 4 + k : k * 5 + j)];
+            want.push_back(sum);
+          }
+      test.expect(t, {2, 3, 5}, want);
+    }
+}
+
+TEST(XnnWeights, ScaledDotProductAttention) {
+  for (XNNDatatype type : {kF32, kF16})
+    for (uint32_t heads : {1u, 2u}) {
+      const Types t{"", type, type, {}, type};
+      NodeTest test;
+      Reals q, k, v, scale, mask;
+      const uint32_t q_id = test.input(type, {1, 2, 3, 4}, 1, q), k_id = test.input(type, {1, heads, 5, 4}, 1, k);
+      const uint32_t v_id = test.input(type, {1, heads, 5, 6}, 1, v), s_id = test.input(type, {4}, 1, scale);
+      const uint32_t m_id = test.input(type, {3, 5}, 1, mask), y_id = test.output(type, {1, 2, 3, 6});
+      test.blob.node(XNodeUnion::XNNScaledDotProductAttention,
+                     fb_xnnpack::CreateXNNScaledDotProductAttention(test.blob.fbb, q_id, k_id, v_id, s_id, m_id, y_id));
+      Reals want;
+      for (size_t h = 0; h < 2; ++h)
+        for (size_t i = 0; i < 3; ++i) {
+          const size_t kv = heads == 1 ? 0 : h;
+          Reals weights(5);
+          double total = 0;
+          for (size_t j = 0; j < 5; ++j) {
+            double dot = mask[i * 5 + j];
+            for (size_t d = 0; d < 4; ++d) dot += q[(h * 3 + i) * 4 + d] * scale[d] * k[(kv * 5 + j) * 4 + d];
+            total += weights[j] = std::exp(dot);
+          }
+          for (size_t d = 0; d < 6; ++d) {
+            double sum = 0;
+            for (size_t j = 0; j < 5; ++j) sum += weights[j] / total * v[(kv * 5 + j) * 6 + d];
+            want.push_back(sum);
+          }
+        }
+      test.expect(t, {1, 2, 3, 6}, want);
+    }
+}
+
+}  // namespace
+}  // namespace smelt::executorch::testing
