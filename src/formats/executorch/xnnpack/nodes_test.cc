@@ -83,9 +83,10 @@ size_t elements(const Dims& d) {
   return n;
 }
 
-Result<std::vector<Datum>> run_blob(const std::vector<std::byte>& blob, const std::vector<Datum>& inputs) {
+Result<std::vector<Datum>> run_blob(const std::vector<std::byte>& blob, const std::vector<Datum>& inputs,
+                                    BackendKind backend = BackendKind::kReference) {
   SMELT_ASSIGN(const Model model, Model::load_bytes(blob, nullptr, "test.xnn"));
-  SMELT_ASSIGN(Session session, Session::create(model, {.backend = BackendKind::kReference}));
+  SMELT_ASSIGN(Session session, Session::create(model, {.backend = backend}));
   return session.run(inputs);
 }
 
@@ -101,8 +102,8 @@ struct Case {
   std::optional<XNNDatatype> out_type = {};  ///< where it is not that of the inputs
 };
 
-void check(const Case& c, Type t) {
-  SCOPED_TRACE(c.name + " " + name_of(t));
+void check(const Case& c, Type t, BackendKind backend) {
+  SCOPED_TRACE(c.name + " " + name_of(t) + (backend == BackendKind::kCpu ? " cpu" : " reference"));
   XnnBlob blob;
   std::vector<uint32_t> ids;
   std::vector<Datum> inputs;
@@ -120,7 +121,7 @@ void check(const Case& c, Type t) {
   const int zero = moves ? kInputZero : kOutZero;
   const uint32_t out = blob.output(datatype(t), c.output, params(t, scale, zero));
   c.write(blob, ids, out);
-  auto results = run_blob(blob.finish(), inputs);
+  auto results = run_blob(blob.finish(), inputs, backend);
   ASSERT_TRUE(results.ok()) << results.error().message();
   const Tensor& got = results->at(0).tensor;
   EXPECT_EQ(got.dtype(), dtype(t));
@@ -142,7 +143,8 @@ void check(const Case& c, Type t) {
 }
 
 void check_all(const Case& c, std::span<const Type> types) {
-  for (Type t : types) check(c, t);
+  for (Type t : types)
+    for (BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) check(c, t, backend);
 }
 
 const Dims kDims{2, 3, 5};

@@ -187,15 +187,22 @@ class NodeTest {
         quantized ? XnnQuant{.scales = {kOutScale}, .zero_point = kOutZero + (is_unsigned(t) ? 128 : 0)} : XnnQuant{});
   }
 
-  void expect(const Types& t, const Dims& dims, Reals want) {
+  void expect(const Types& t, const Dims& dims, const Reals& want) {
     const std::vector<std::byte> bytes = blob.finish();
     auto model = Model::load_bytes(bytes, nullptr, "test.xnn");
     ASSERT_TRUE(model.ok()) << model.error().message();
-    auto session = Session::create(*model, {.backend = BackendKind::kReference});
-    ASSERT_TRUE(session.ok()) << session.error().message();
-    auto results = session->run(inputs);
-    ASSERT_TRUE(results.ok()) << results.error().message();
-    const Tensor& got = results->at(0).tensor;
+    for (BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) {
+      SCOPED_TRACE(backend == BackendKind::kCpu ? "cpu" : "reference");
+      auto session = Session::create(*model, {.backend = backend});
+      ASSERT_TRUE(session.ok()) << session.error().message();
+      auto results = session->run(inputs);
+      ASSERT_TRUE(results.ok()) << results.error().message();
+      compare(results->at(0).tensor, t, dims, want);
+    }
+  }
+
+ private:
+  static void compare(const Tensor& got, const Types& t, const Dims& dims, const Reals& want) {
     ASSERT_EQ(got.shape().str(), shape_of(dims).str());
     ASSERT_EQ(got.dtype(), stored_type(t.output));
     for (size_t i = 0; i < want.size(); ++i) {
@@ -211,7 +218,6 @@ class NodeTest {
     }
   }
 
- private:
   uint32_t floats(const Reals& values, const Dims& dims) {
     std::vector<float> data(values.begin(), values.end());
     return blob.constant(kF32, dims, data);
