@@ -74,6 +74,32 @@ void write_state(Datum& state, const Datum& value) {
   state = value.is_tensor() ? Datum(value.tensor.clone()) : value;
 }
 
+/// Gives what lies in an arena storage of its own: containers and carried values outlive the step.
+void own(Datum& d) {
+  if (d.is_tensor()) {
+    if (!d.tensor.owner() && d.tensor.raw()) d.tensor = d.tensor.clone();
+    return;
+  }
+  if (!d.items) return;
+  for (Datum& item : *d.items) {
+    if (item.is_tensor() && (item.tensor.owner() || !item.tensor.raw())) continue;
+    own(item);
+  }
+}
+
+/// Reference kernels find their outputs zeroed, as in the obvious executor.
+void clear_outputs(const Step& step, std::vector<Datum>& slots) {
+  for (int32_t s : step.out) {
+    if (s < 0) continue;
+    Tensor& t = slots[static_cast<size_t>(s)].tensor;
+    if (t.dtype() == DType::kString) {
+      for (int64_t i = 0; i < t.elements(); ++i) t.data<std::string>()[i].clear();
+    } else if (t.bytes() > 0) {
+      std::memset(t.raw(), 0, t.bytes());
+    }
+  }
+}
+
 bool same_type(const Datum& d, const ValueType& t) {
   if (!d.is_tensor()) return t.kind != ValueType::Kind::kTensor;
   return t.kind == ValueType::Kind::kTensor && d.tensor.dtype() == t.dtype && d.tensor.shape() == t.shape;
@@ -95,6 +121,7 @@ Status Plan::run_step(PlannedEnvironment& env, Step& step, int depth) {
       return step.kernel->run(ctx);
     }
     case Step::Kind::kReference: {
+      clear_outputs(step, slots_);
       SlotContext ctx(env, step, slots_, depth);
       return op_info(step.node->op).reference(ctx);
     }
@@ -130,8 +157,12 @@ Status Plan::run_step(PlannedEnvironment& env, Step& step, int depth) {
   generic_in_.clear();
   for (int32_t s : step.in) generic_in_.push_back(s < 0 ? Datum{} : slots_[static_cast<size_t>(s)]);
   SMELT_TRY(execute_node(env, *graph_, *step.node, std::move(generic_in_), generic_out_, depth));
-  for (size_t i = 0; i < step.out.size(); ++i)
-    if (step.out[i] >= 0) slots_[static_cast<size_t>(step.out[i])] = std::move(generic_out_[i]);
+  const bool keeps = (op_info(step.node->op).flags & (kContainer | kControl)) != 0;
+  for (size_t i = 0; i < step.out.size(); ++i) {
+    if (step.out[i] < 0) continue;
+    if (keeps) own(generic_out_[i]);
+    slots_[static_cast<size_t>(step.out[i])] = std::move(generic_out_[i]);
+  }
   return Ok();
 }
 
