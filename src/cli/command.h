@@ -17,5 +17,7 @@ int report(const Status& status);
 void add_run(CLI::App& app, int& status);
 void add_inspect(CLI::App& app, int& status);
 void add_bench(CLI::App& app, int& status);
+void add_verify(CLI::App& app, int& status);
+void add_bundle(CLI::App& app, int& status);
 
 }  // namespace smelt::cli

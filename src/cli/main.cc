@@ -22,11 +22,14 @@ int main(int argc, char** argv) {
       "  smelt run model.tflite --image cat.jpg --labels labels.txt\n"
       "  smelt inspect model.onnx\n"
       "  smelt bench model.pte --threads 2\n"
+      "  smelt verify model.bpte\n"
       "Exit status: 0 done, 1 the model or input is at fault, 2 wrong usage, 3 a verification did not match.");
   int status = kDone;
   add_run(app, status);
   add_inspect(app, status);
   add_bench(app, status);
+  add_verify(app, status);
+  add_bundle(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -29,9 +29,6 @@ Result<Datum> read_value(const std::string& path) {
   return Datum::sequence(std::move(items));
 }
 
-namespace {
-
-/// A tensor read from .npy in the element type that the model wants: the same bits under another name.
 Datum adapt(Datum d, const Port& port) {
   if (!d.is_tensor() || d.tensor.dtype() == port.dtype || port.dtype == DType::kInvalid) return d;
   const DType have = d.tensor.dtype(), want = port.dtype;
@@ -45,8 +42,6 @@ Datum adapt(Datum d, const Port& port) {
   }
   return d;
 }
-
-}  // namespace
 
 Result<std::vector<Datum>> gather_inputs(const Model& model, const std::string& method,
                                          const std::vector<std::string>& arguments, uint64_t seed) {

@@ -270,8 +270,13 @@ Status find_states(Module& module, std::vector<Plan>& plans) {
   for (size_t m = 0; m < plans.size(); ++m) {
     const Plan& plan = plans[m];
     const std::set<int32_t> inputs(plan.inputs.begin(), plan.inputs.end());
-    const auto reads = Uses::of(plan, 0, plan.code.size()).reads;
-    std::set<int32_t> early(reads.begin(), reads.end());
+    const Uses uses = Uses::of(plan, 0, plan.code.size());
+    std::set<int32_t> early(uses.reads.begin(), uses.reads.end());
+    // A delegate's argument that a later call changes in place is read by the delegate: nobody updates its outputs.
+    std::set<int32_t> changed;
+    for (const Instruction& in : plan.code) changed.insert(in.changed.begin(), in.changed.end());
+    for (int32_t at : uses.maybe)
+      if (changed.contains(at)) early.insert(at);
     for (int32_t at : plan.outputs)  // given out, never computed: a variable as well
       if (!plan.written[static_cast<size_t>(at)]) early.insert(at);
     for (size_t i = 0; i < plan.values.size(); ++i) {

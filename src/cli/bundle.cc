@@ -1,0 +1,135 @@
+// smelt bundle: a program with test sets in one file.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <vector>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "cli/command.h"
+#include "cli/common.h"
+#include "cli/values.h"
+#include "formats/bundle/bundle.h"
+#include "formats/executorch/file.h"
+
+namespace smelt::cli {
+namespace {
+
+struct BundleOptions {
+  std::string model, method, format = "bp08", output, backend = "cpu";
+  std::vector<std::string> inputs, expected, data;
+  bool record = false;
+};
+
+/// A scalar of a type that programs keep as a number becomes a number.
+bundle::TestValue test_value(Datum d, const Port& port) {
+  using Kind = bundle::TestValue::Kind;
+  if (!d.is_tensor()) return {Kind::kNone, {}};
+  Kind kind = Kind::kTensor;
+  // Numbers of a program are scalars of these types; a scalar tensor of float64, int64 or bool is written likewise only
+  // when the program itself has a number there, which the port says by its name being plain.
+  (void)port;
+  return {kind, std::move(d)};
+}
+
+/// Expected outputs of one set, read from files.
+Result<std::vector<bundle::TestValue>> read_expected(std::span<const std::string> files,
+                                                     const std::vector<Port>& ports) {
+  std::vector<bundle::TestValue> out;
+  for (size_t i = 0; i < files.size(); ++i) {
+    SMELT_ASSIGN(Datum d, read_value(files[i]));
+    out.push_back(test_value(adapt(std::move(d), ports[i]), ports[i]));
+  }
+  return out;
+}
+
+/// Writes the file whole or not at all.
+Status write_file(const std::string& path, const std::vector<uint8_t>& bytes) {
+  const std::string part = path + ".part";
+  {
+    std::ofstream out(part, std::ios::binary | std::ios::trunc);
+    out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+    if (!out) return Error(ErrorCode::kIo, Cat(path, ": cannot write"));
+  }
+  std::error_code ec;
+  std::filesystem::rename(part, path, ec);
+  if (ec) {
+    std::filesystem::remove(part, ec);
+    return Error(ErrorCode::kIo, Cat(path, ": cannot write"));
+  }
+  return Ok();
+}
+
+Status write_bundle(const BundleOptions& o) {
+  SMELT_ASSIGN(const auto file, MappedFile::open(o.model));
+  bundle::Bundle made;
+  made.program = file->bytes();
+  if (bundle::recognise(made.program)) {
+    SMELT_ASSIGN(made.program, bundle::program_of(file->bytes()));
+  }
+  if (!executorch::ProgramFile::recognise(made.program))
+    return InvalidInput(o.model, ": not an ExecuTorch program, nothing else can be bundled");
+  made.version = o.format == "bp04" ? bundle::Version::kBp04 : bundle::Version::kBp08;
+  LoadOptions load;
+  load.data_files = o.data;
+  SMELT_ASSIGN(const Model model, Model::load(o.model, load));
+  const auto methods = model.methods();
+  SessionOptions so;
+  so.method = o.method.empty() ? methods[0] : o.method;
+  so.backend = backend_of(o.backend);
+  bundle::MethodTests tests;
+  tests.method = so.method;
+  while (tests.plan < methods.size() && methods[tests.plan] != so.method) ++tests.plan;
+  SMELT_ASSIGN(Session session, Session::create(model, so));
+  const auto in_ports = model.inputs(so.method), out_ports = model.outputs(so.method);
+  const size_t per_set = in_ports.size();
+  const size_t sets = per_set == 0 || o.inputs.empty() ? 1 : o.inputs.size() / per_set;
+  if (!o.inputs.empty() && (per_set == 0 || o.inputs.size() % per_set != 0))
+    return InvalidInput(o.inputs.size(), " inputs given, the method takes ", per_set, " a set");
+  if (!o.record && !o.expected.empty() && o.expected.size() != sets * out_ports.size())
+    return InvalidInput(o.expected.size(), " expected outputs given, ", sets * out_ports.size(), " belong to ", sets,
+                        " sets");
+  for (size_t k = 0; k < sets; ++k) {
+    bundle::TestSet set;
+    std::vector<std::string> files;
+    for (size_t i = 0; i < per_set && !o.inputs.empty(); ++i) files.push_back(o.inputs[k * per_set + i]);
+    SMELT_ASSIGN(const auto inputs, gather_inputs(model, so.method, files, k));
+    for (size_t i = 0; i < inputs.size(); ++i) set.inputs.push_back(test_value(inputs[i], in_ports[i]));
+    if (o.record) {
+      SMELT_ASSIGN(const auto outputs, session.run(inputs));
+      for (size_t i = 0; i < outputs.size(); ++i) set.expected.push_back(test_value(outputs[i], out_ports[i]));
+    } else if (!o.expected.empty()) {
+      const auto part = std::span(o.expected).subspan(k * out_ports.size(), out_ports.size());
+      SMELT_ASSIGN(set.expected, read_expected(part, out_ports));
+    }
+    tests.sets.push_back(std::move(set));
+  }
+  made.tests.push_back(std::move(tests));
+  SMELT_ASSIGN(const auto bytes, bundle::write(made, methods.size()));
+  SMELT_TRY(write_file(o.output, bytes));
+  fmt::print("{}: {}, {} test {} of {}, {}\n", o.output, bundle::to_string(made.version), sets,
+             sets == 1 ? "set" : "sets", so.method, human_bytes(static_cast<double>(bytes.size())));
+  return Ok();
+}
+
+}  // namespace
+
+void add_bundle(CLI::App& app, int& status) {
+  auto o = std::make_shared<BundleOptions>();
+  CLI::App* c = app.add_subcommand("bundle", "Put a program and its tests in one file");
+  c->add_option("model", o->model, "ExecuTorch program (of a bundle: the program inside)")->required();
+  c->add_option("--method", o->method, "Method that the tests run (default: the first)");
+  c->add_option("--inputs", o->inputs, "FILE.npy in the method's order; as many again for every further set");
+  auto* expected = c->add_option("--expected", o->expected, "FILE.npy of the outputs that each set must give");
+  c->add_flag("--record", o->record, "Run the method and keep what it gives")->excludes(expected);
+  c->add_option("--format", o->format, "bp04 or bp08")->check(CLI::IsMember({"bp04", "bp08"}));
+  c->add_option("--backend", o->backend, "reference, cpu or vulkan, for --record")
+      ->check(CLI::IsMember({"reference", "cpu", "vulkan"}));
+  c->add_option("--data", o->data, "External weights (.ptd)");
+  c->add_option("-o,--output", o->output, "File to write")->required();
+  c->callback([o, &status] { status = report(write_bundle(*o)); });
+}
+
+}  // namespace smelt::cli

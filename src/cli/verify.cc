@@ -1,0 +1,201 @@
+// smelt verify: bundled programs and golden cases, one line a case.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "cli/command.h"
+#include "cli/common.h"
+#include "cli/golden_case.h"
+#include "cli/verify_bundle.h"
+#include "formats/bundle/bundle.h"
+
+namespace smelt::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct VerifyOptions {
+  std::vector<std::string> paths, data;
+  std::string backend = "cpu";
+  int threads = 1;
+  double rtol = -1, atol = -1, limit_seconds = 0;
+};
+
+/// Counts verdicts and prints a line for each.
+class Tally {
+ public:
+  void line(const char* verdict, const std::string& name, const std::string& text) {
+    fmt::print("{:<4}  {}{}{}\n", verdict, name, text.empty() ? "" : ": ", text);
+  }
+  void passed(const std::string& name, const std::string& text) {
+    ++passed_;
+    line("pass", name, text);
+  }
+  void failed(const std::string& name, const std::string& text) {
+    ++failed_;
+    line("FAIL", name, text);
+  }
+  void skipped(const std::string& name, const std::string& text) {
+    ++skipped_;
+    line("skip", name, text);
+  }
+  void broken(const std::string& name, const Error& error) {
+    broken_ = true;
+    ++failed_;
+    line("FAIL", name, "");
+    fmt::print(stderr, "smelt: {}\n", error.message());
+  }
+  int finish() const {
+    fmt::print("{} passed, {} failed, {} skipped\n", passed_, failed_, skipped_);
+    if (broken_) return kFault;
+    return failed_ > 0 ? kMismatch : kDone;
+  }
+
+ private:
+  size_t passed_ = 0, failed_ = 0, skipped_ = 0;
+  bool broken_ = false;
+};
+
+class Verifier {
+ public:
+  explicit Verifier(const VerifyOptions& o) {
+    load_.data_files = o.data;
+    session_.backend = backend_of(o.backend);
+    session_.threads = o.threads;
+    session_.limit_seconds = o.limit_seconds;
+    rule_.given = o.rtol >= 0 || o.atol >= 0;
+    if (o.rtol >= 0) rule_.rtol = o.rtol;
+    if (o.atol >= 0) rule_.atol = o.atol;
+  }
+
+  void verify(const fs::path& path) {
+    std::error_code ec;
+    if (fs::is_directory(path, ec)) return folder(path, 0);
+    if (!is_bundle(path)) {
+      tally_.broken(path.string(), InvalidInput(path.string(), ": not a bundled program, nothing to compare with"));
+      return;
+    }
+    bundle(path);
+  }
+  int finish() const { return tally_.finish(); }
+
+ private:
+  static bool is_bundle(const fs::path& path) {
+    std::error_code ec;
+    if (!fs::is_regular_file(path, ec)) return false;
+    char head[8] = {};
+    std::ifstream in(path, std::ios::binary);
+    in.read(head, sizeof head);
+    return in.gcount() == 8 && bundle::recognise(std::as_bytes(std::span(head)));
+  }
+
+  void bundle(const fs::path& path) {
+    const auto results = verify_bundle(path.string(), load_, session_, rule_);
+    if (!results.ok()) return tally_.broken(path.string(), results.error());
+    for (const SetResult& r : *results) {
+      const std::string name = Cat(path.string(), " ", r.name);
+      if (r.verdict == SetResult::Verdict::kPassed)
+        tally_.passed(name, r.text);
+      else if (r.verdict == SetResult::Verdict::kFailed)
+        tally_.failed(name, r.text);
+      else
+        tally_.skipped(name, r.text);
+    }
+  }
+
+  /// A golden case around a bundle says whether it must match.
+  void bundle_case(const fs::path& path, const fs::path& model) {
+    std::ifstream in(path / "case.json");
+    const auto info = nlohmann::json::parse(in, nullptr, false);
+    const std::string expect = info.is_object() ? info.value("expect", "match") : "match";
+    const auto results = verify_bundle(model.string(), load_, session_, rule_);
+    std::string outcome = "error", text = results.ok() ? "" : results.error().message();
+    if (results.ok()) {
+      outcome = "match";
+      for (const SetResult& r : *results)
+        if (r.verdict != SetResult::Verdict::kPassed) {
+          outcome = "mismatch";
+          text = Cat(r.name, ": ", r.text);
+        }
+    }
+    if (outcome == expect || expect == "any")
+      tally_.passed(path.string(), Cat(outcome, " as expected"));
+    else
+      tally_.failed(path.string(), Cat(outcome, ", ", expect, " expected", text.empty() ? "" : ": ", text));
+  }
+
+  void golden(const fs::path& path) {
+    std::error_code ec;
+    for (const auto& e : fs::directory_iterator(path, ec))
+      if (e.path().stem() == "model" && (e.path().extension() == ".bpte" || e.path().extension() == ".bp"))
+        return bundle_case(path, e.path());
+    const CaseResult r = run_golden_case(path, session_);
+    switch (r.verdict) {
+      case CaseResult::Verdict::kPassed:
+        return tally_.passed(path.string(), "");
+      case CaseResult::Verdict::kFailed:
+        return tally_.failed(path.string(), r.why);
+      case CaseResult::Verdict::kSkipped:
+        return tally_.skipped(path.string(), r.why);
+    }
+  }
+
+  void folder(const fs::path& path, int depth) {
+    std::error_code ec;
+    if (fs::exists(path / "case.json", ec)) return golden(path);
+    std::vector<fs::path> inside;
+    for (const auto& e : fs::directory_iterator(path, ec)) inside.push_back(e.path());
+    std::sort(inside.begin(), inside.end());
+    const size_t before = seen_;
+    for (const fs::path& p : inside) {
+      if (fs::is_directory(p, ec) && !fs::is_symlink(p, ec) && depth < 8) {
+        folder(p, depth + 1);
+      } else if (is_bundle(p)) {
+        ++seen_;
+        bundle(p);
+      }
+    }
+    if (depth == 0 && seen_ == before && inside.empty())
+      tally_.broken(path.string(), InvalidInput(path.string(), ": nothing to verify"));
+  }
+
+  LoadOptions load_;
+  SessionOptions session_;
+  MatchRule rule_;
+  Tally tally_;
+  size_t seen_ = 0;
+};
+
+}  // namespace
+
+void add_verify(CLI::App& app, int& status) {
+  auto o = std::make_shared<VerifyOptions>();
+  CLI::App* c = app.add_subcommand("verify", "Run models on the tests that come with them and compare");
+  c->add_option("paths", o->paths, "Bundled programs (.bp, .bpte), or folders of them and of golden cases (case.json)")
+      ->required();
+  c->add_option("--rtol", o->rtol, "Relative tolerance of reals (default 1e-5)")->check(CLI::NonNegativeNumber);
+  c->add_option("--atol", o->atol, "Absolute tolerance of reals (default 1e-8)")->check(CLI::NonNegativeNumber);
+  c->add_option("--backend", o->backend, "reference, cpu or vulkan")
+      ->check(CLI::IsMember({"reference", "cpu", "vulkan"}));
+  c->add_option("--threads", o->threads, "Threads")->check(CLI::Range(1, 256));
+  c->add_option("--data", o->data, "External weights (.ptd)");
+  c->add_option("--limit-seconds", o->limit_seconds, "Seconds a run may take");
+  c->footer(
+      "Prints a line a test and 'N passed, N failed, N skipped'. Exit status: 0 everything matched, 3 something did "
+      "not,\n"
+      "1 a file is broken.");
+  c->callback([o, &status] {
+    Verifier verifier(*o);
+    for (const std::string& path : o->paths) verifier.verify(path);
+    status = verifier.finish();
+  });
+}
+
+}  // namespace smelt::cli

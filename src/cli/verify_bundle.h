@@ -1,0 +1,30 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "smelt/model.h"
+
+namespace smelt::cli {
+
+/// How close numbers must be: |expected - got| <= atol + |rtol * got| for float32, float64 and float16; NaN equals NaN,
+/// infinities of one sign are equal. Every other type must be equal byte by byte, bfloat16 too unless `given`.
+struct MatchRule {
+  double rtol = 1e-5, atol = 1e-8;
+  bool given = false;  ///< the caller chose the tolerances
+};
+
+/// One test set's verdict.
+struct SetResult {
+  enum class Verdict : uint8_t { kPassed, kFailed, kSkipped } verdict = Verdict::kPassed;
+  std::string name;  ///< "forward, set 0"
+  std::string text;  ///< what matched or what did not, and where
+};
+
+/// Runs every set of every method of the bundle, in order, one session a method. An error: the bundle is broken or
+/// can't be run, or holds no test set.
+Result<std::vector<SetResult>> verify_bundle(const std::string& path, const LoadOptions& load,
+                                             const SessionOptions& options, const MatchRule& rule);
+
+}  // namespace smelt::cli
