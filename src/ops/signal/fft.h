@@ -1,0 +1,12 @@
+#pragma once
+
+#include <complex>
+#include <vector>
+
+namespace smelt {
+
+/// Discrete Fourier transform of any length, in place and without scaling; `inverse` turns the sign of the exponent.
+/// Powers of two take the radix-2 way, other lengths Bluestein's.
+void fft(std::vector<std::complex<double>>& x, bool inverse);
+
+}  // namespace smelt
