@@ -27,29 +27,56 @@ struct Taps {
   int64_t* in_window = nullptr;  ///< column-major index in the window
 };
 
+/// Taps of one dimension that lie in the image.
+struct TapRange {
+  int64_t begin = 0, end = 0;
+};
+
 void collect_taps(const Window& w, const int64_t* out, Taps& taps) {
+  std::array<TapRange, Shape::kMaxRank> range{};
   std::array<int64_t, Shape::kMaxRank> tap{};
-  taps.inside = taps.counted = 0;
-  for (int64_t t = 0, n = w.taps(); t < n; ++t) {
+  int64_t inside = 1;
+  taps.counted = 1;
+  for (int i = 0; i < w.rank; ++i) {
+    const auto u = static_cast<size_t>(i);
+    const WindowDim& d = w.dims[u];
+    const int64_t first = out[i] * d.stride - d.pad_begin;
+    const auto taps_below = [&](int64_t limit) {
+      return limit <= first ? 0 : std::min(d.kernel, ceil_div(limit - first, d.dilation));
+    };
+    range[u] = {taps_below(0), taps_below(d.in)};
+    tap[u] = range[u].begin;
+    inside *= range[u].end - range[u].begin;
+    taps.counted *= taps_below(d.in + std::max<int64_t>(d.pad_end, 0));
+  }
+  taps.inside = inside;
+  for (int64_t k = 0; k < inside; ++k) {
     int64_t index = 0, column = 0, step = 1;
-    bool inside = true, counted = true;
     for (int i = 0; i < w.rank; ++i) {
-      const WindowDim& d = w.dims[static_cast<size_t>(i)];
-      const int64_t p = out[i] * d.stride - d.pad_begin + tap[static_cast<size_t>(i)] * d.dilation;
-      inside = inside && p >= 0 && p < d.in;
-      counted = counted && p < d.in + std::max<int64_t>(d.pad_end, 0);
-      index = index * d.in + p;
-      column += tap[static_cast<size_t>(i)] * step;
+      const auto u = static_cast<size_t>(i);
+      const WindowDim& d = w.dims[u];
+      index = index * d.in + out[i] * d.stride - d.pad_begin + tap[u] * d.dilation;
+      column += tap[u] * step;
       step *= d.kernel;
     }
-    if (inside) {
-      taps.index[taps.inside] = index;
-      taps.in_window[taps.inside++] = column;
+    taps.index[k] = index;
+    taps.in_window[k] = column;
+    for (int i = w.rank - 1; i >= 0; --i) {
+      const auto u = static_cast<size_t>(i);
+      if (++tap[u] < range[u].end) break;
+      tap[u] = range[u].begin;
     }
-    taps.counted += counted;
-    for (int i = w.rank - 1; i >= 0 && ++tap[static_cast<size_t>(i)] == w.dims[static_cast<size_t>(i)].kernel; --i)
-      tap[static_cast<size_t>(i)] = 0;
   }
+}
+
+/// Room for the taps of the largest window.
+Status make_room(KernelContext& ctx, const Window& w, Taps& taps) {
+  int64_t n = 1;
+  for (int i = 0; i < w.rank; ++i)
+    n *= std::min(w.dims[static_cast<size_t>(i)].kernel, w.dims[static_cast<size_t>(i)].in);
+  SMELT_ASSIGN(taps.index, scratch_array<int64_t>(ctx, n));
+  SMELT_ASSIGN(taps.in_window, scratch_array<int64_t>(ctx, n));
+  return Ok();
 }
 
 /// Calls body(flattened output position, taps) for all windows.
@@ -301,9 +328,7 @@ Status reference_Pool(KernelContext& ctx) {
   SMELT_ASSIGN(const PoolGeometry g, pool_geometry(a, x.shape()));
   if (x.elements() == 0 || ctx.output(0).elements() == 0) return Ok();
   Job job{ctx, a, g, g.window.in_positions(), g.window.out_positions(), {}};
-  const int64_t taps = g.window.taps();
-  SMELT_ASSIGN(job.taps.index, scratch_array<int64_t>(ctx, taps));
-  SMELT_ASSIGN(job.taps.in_window, scratch_array<int64_t>(ctx, taps));
+  SMELT_TRY(make_room(ctx, g.window, job.taps));
   const bool integers = is_integer(x.dtype()) && is_integer(ctx.output(0).dtype()) && same_grid(x, ctx.output(0));
   const bool exact_mean = a.kind == PoolKind::kAverage && (a.rounding != Rounding::kFloatHalfEven || !x.quant());
   if (integers && (a.kind == PoolKind::kMax || exact_mean)) return pool_integers(job);
@@ -323,9 +348,7 @@ Status reference_MaxPoolWithMask(KernelContext& ctx) {
   for (int64_t i = 0; i < n; ++i)
     if (get_double(mask, i % m) == 0) xs[i] = std::numeric_limits<float>::lowest();
   Job job{ctx, a, g, g.window.in_positions(), g.window.out_positions(), {}};
-  const int64_t taps = g.window.taps();
-  SMELT_ASSIGN(job.taps.index, scratch_array<int64_t>(ctx, taps));
-  SMELT_ASSIGN(job.taps.in_window, scratch_array<int64_t>(ctx, taps));
+  SMELT_TRY(make_room(ctx, g.window, job.taps));
   SMELT_ASSIGN(float* const ys, pooled<float>(job, xs));
   return store_image(ctx, ys, g.batch, job.out_positions, g.channels, a.layout, ctx.output(0));
 }

@@ -273,7 +273,7 @@ void upsample_linear(L& l) {
 
 void upsample_bilinear_aa(L& l) {
   ResizeAttrs a = linear_attrs(l.flag(2));
-  a.antialias = true;
+  a.antialias = a.exclude_outside = true;
   const bool vec = l.c.overload.starts_with("vec");
   resize(l, a, 1, vec ? l.doubles(3) : std::vector<double>{});
 }
