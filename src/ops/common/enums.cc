@@ -59,8 +59,10 @@ float activate(const Activation& act, float x) {
       return 1.0f / (1.0f + std::exp(-x));
     case ActKind::kLeakyRelu:
       return x < 0 ? act.a * x : x;
-    case ActKind::kHardSigmoid:
-      return std::max(0.0f, std::min(1.0f, act.a * x + act.b));
+    case ActKind::kHardSigmoid: {
+      const float y = act.a * x + act.b;
+      return y < 0.0f ? 0.0f : (y > 1.0f ? 1.0f : y);
+    }
     default: {
       const Bounds b = activation_bounds(act);
       return x < b.lo ? b.lo : (x > b.hi ? b.hi : x);

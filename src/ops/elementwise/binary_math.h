@@ -31,13 +31,10 @@ bool with_real_function(Binary fn, Use&& use) {
       return true;
     case Binary::kFloorDivMod:
       use([](T a, T b) {
-        if (b == 0) return a / b;
+        if (b == 0) return std::copysign(std::numeric_limits<T>::infinity(), a);
         const T mod = std::fmod(a, b);
-        T div = (a - mod) / b;
-        if (mod != 0 && (b < 0) != (mod < 0)) div -= 1;
-        if (div == 0) return std::copysign(T(0), a / b);
-        const T floor = std::floor(div);
-        return div - floor > T(0.5) ? floor + 1 : floor;
+        const T div = (a - mod) / b;
+        return mod != 0 && std::signbit(b) != std::signbit(mod) ? div - 1 : div;
       });
       return true;
     case Binary::kTruncDiv:

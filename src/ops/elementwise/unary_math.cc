@@ -155,7 +155,7 @@ T unary_real(const UnaryAttrs& attrs, T x) {
     case Unary::kElu:
       return x <= 0 ? or_one(b) * a * std::expm1(or_one(static_cast<T>(attrs.c)) * x) : or_one(b) * x;
     case Unary::kCelu:
-      return std::max(T(0), x) + std::min(T(0), a * std::expm1(x / a));
+      return x > 0 ? x : a * std::expm1(x / a);
     case Unary::kSelu:
       return x <= 0 ? b * a * std::expm1(x) : b * x;
     case Unary::kGelu:
@@ -167,8 +167,10 @@ T unary_real(const UnaryAttrs& attrs, T x) {
       return x * sigmoid(or_one(a) * x);
     case Unary::kMish:
       return x * std::tanh(softplus(x));
-    case Unary::kHardSigmoid:
-      return std::max(T(0), std::min(T(1), a * x + b));
+    case Unary::kHardSigmoid: {
+      const T y = a * x + b;
+      return y < 0 ? T(0) : (y > 1 ? T(1) : y);
+    }
     case Unary::kHardSwish:
       return x * std::min(T(6), std::max(T(0), x + T(3))) / T(6);
     case Unary::kSoftplus:
@@ -177,7 +179,7 @@ T unary_real(const UnaryAttrs& attrs, T x) {
     case Unary::kSoftsign:
       return x / (T(1) + std::abs(x));
     case Unary::kThresholdedRelu:
-      return x != x || x > a ? x : b;
+      return x > a ? x : b;
     case Unary::kShrink:
       return x < -a ? x + b : (x > a ? x - b : T(0));
     case Unary::kHardShrink:

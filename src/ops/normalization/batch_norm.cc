@@ -71,6 +71,7 @@ Status infer_BatchNorm(InferContext& ctx) {
   const ValueType& x = ctx.input(0);
   ValueType parameters = ValueType::tensor(ctx.has(3) ? ctx.input(3).dtype : x.dtype, Shape{-1});
   if (x.ranked && x.shape.rank() > 0) parameters.shape[0] = x.shape[channel_axis(attrs.layout, x.shape.rank())];
+  if (attrs.torch_outputs && !attrs.training) parameters.shape[0] = 0;
   for (int i = 1; i < ctx.outputs(); ++i) ctx.set(i, parameters);
   return Ok();
 }
@@ -106,6 +107,7 @@ Status reference_BatchNorm(KernelContext& ctx) {
         set_double(y, i, data.x[static_cast<size_t>(i)] * scale[k] + shift[k]);
       });
   }
+  if (attrs.torch_outputs && !attrs.training) return Ok();
   for (size_t c = 0; c < mean.size(); ++c) {
     const auto i = static_cast<int64_t>(c);
     const double inverse = 1 / std::sqrt(variance[c] + attrs.epsilon);

@@ -10,7 +10,7 @@ struct BatchNormAttrs : Attrs {
   bool training = false;
   Layout layout = Layout::kChannelsFirst;
   bool torch_outputs =
-      false;  ///< outputs 1 and 2 are the saved mean and inverse standard deviation, momentum as in PyTorch
+      false;  ///< outputs 1 and 2 are the saved mean and inverse standard deviation (empty without training)
   SMELT_FIELDS(epsilon, momentum, training, layout, torch_outputs)
 };
 

@@ -59,7 +59,7 @@ void div(L& l) {
   const Operand a = l.operand(0), bb = l.operand(1);
   if (mode.empty()) return l.result(arithmetic(l, Binary::kDiv, a, bb, 1, true));
   if (mode == "trunc") return l.result(arithmetic(l, Binary::kTruncDiv, a, bb));
-  if (mode == "floor") return l.result(arithmetic(l, Binary::kFloorDiv, a, bb));
+  if (mode == "floor") return l.result(arithmetic(l, Binary::kFloorDivMod, a, bb));
   l.fail(InvalidModel("rounding_mode '", mode, "', 'trunc' or 'floor' expected"));
 }
 
@@ -249,7 +249,7 @@ constexpr Entry kEntries[] = {
     {"aten::mul", with_bool<Binary::kMul, Binary::kLogicalAnd>},
     {"aten::div", div},
     {"aten::true_divide", promoted_real<Binary::kDiv>},
-    {"aten::floor_divide", promoted<Binary::kFloorDiv>},
+    {"aten::floor_divide", promoted<Binary::kFloorDivMod>},
     {"aten::remainder", promoted<Binary::kMod>},
     {"aten::fmod", promoted<Binary::kFmod>},
     {"aten::pow", pow},
