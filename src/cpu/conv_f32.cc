@@ -42,7 +42,7 @@ class ConvRowsF32 final : public Kernel {
                  g.pointwise();
   }
   size_t scratch_bytes() const override {
-    return g_.pointwise() ? 0 : static_cast<size_t>(threads_ * block_ * g_.depth()) * sizeof(float) + 64;
+    return g_.pointwise() ? 0 : static_cast<size_t>(threads_ * patches()) * sizeof(float);
   }
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
@@ -66,12 +66,13 @@ class ConvRowsF32 final : public Kernel {
     ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot)
         for (int64_t b = blocks * slot / slots; b < blocks * (slot + 1) / slots; ++b)
-          block(x, y, b / per_image, b % per_image, scratch ? scratch + slot * block_ * g_.depth() : nullptr);
+          block(x, y, b / per_image, b % per_image, scratch ? scratch + slot * patches() : nullptr);
     });
     return Ok();
   }
 
  private:
+  int64_t patches() const { return (block_ * g_.depth() + kPatchSlack + 15) / 16 * 16; }
   Packed pack(const float* filter, const float* bias) const {
     const int64_t group = gemm_.packed_size(g_.depth(), g_.c_out);
     auto packed = std::make_shared<AlignedBytes>(static_cast<size_t>(group * g_.groups) * sizeof(float));

@@ -35,7 +35,8 @@ class ConvI8 final : public Kernel {
     // Unsigned pointwise images need no preparation.
     direct_ = g.pointwise() && gemm_->bytes && !q.x_signed && g.c_in % 4 == 0;
     patches_ = direct_ ? 0 : align(block_ * lda_);
-    raw_ = g.pointwise() ? 0 : align(block_ * g.depth());
+    raw_stride_ = gemm_->bytes ? lda_ : lda_ / 2;
+    raw_ = g.pointwise() ? 0 : align(block_ * raw_stride_ + kPatchSlack);
     if (!g.channels_last) {
       turned_in_ = align(g.in_pixels() * g.all_in());
       turned_out_ = align(g.out_pixels() * g.all_out());
@@ -115,8 +116,8 @@ class ConvI8 final : public Kernel {
                        scratch, lda_);
       } else {
         uint8_t* raw = scratch + patches_;
-        im2col_rows<uint8_t>(g_, x + group * g_.c_in, first, last, static_cast<uint8_t>(q_.x_zero), raw, g_.depth());
-        gemm_->convert(raw, g_.depth(), rows, g_.depth(), q_.x_signed, q_.x_zero, scratch, lda_);
+        im2col_rows<uint8_t>(g_, x + group * g_.c_in, first, last, static_cast<uint8_t>(q_.x_zero), raw, raw_stride_);
+        gemm_->convert(raw, raw_stride_, rows, raw_stride_, q_.x_signed, q_.x_zero, scratch, lda_);
       }
       const void* packed = packed_->data<char>() + group * gemm_->packed_bytes(g_.depth(), g_.c_out);
       uint8_t* to = y + first * g_.all_out() + group * g_.c_out;
@@ -132,7 +133,7 @@ class ConvI8 final : public Kernel {
   QuantizedPair q_;
   Requant requant_;
   RequantRows rescale_;
-  int64_t threads_, lda_ = 0, block_ = 1, patches_ = 0, raw_ = 0, turned_in_ = 0, turned_out_ = 0;
+  int64_t threads_, lda_ = 0, raw_stride_ = 0, block_ = 1, patches_ = 0, raw_ = 0, turned_in_ = 0, turned_out_ = 0;
   bool fits_ = false, direct_ = false;
   const GemmI8* gemm_ = nullptr;
   Packed packed_;

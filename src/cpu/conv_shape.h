@@ -36,7 +36,8 @@ struct ConvShape {
 
 /// Copies the patches of output pixels [first, last) of one image into rows of depth() elements in the order
 /// (tap, channel). x: channels-last image, at the group's first channel; rows: `row_stride` elements apart. `fill`
-/// stands in the padding.
+/// stands in the padding. Up to kPatchSlack elements behind the last row are overwritten.
+inline constexpr int64_t kPatchSlack = 16;
 template <class T>
 void im2col_rows(const ConvShape& g, const T* x, int64_t first, int64_t last, T fill, T* rows, int64_t row_stride);
 

@@ -116,7 +116,13 @@ class DepthwiseI8 final : public Kernel {
                              Cat("depthwise_i8 ", g.filter_o, ' ', g.filter_s, ' ', lanes_, ' ', q.x_zero, ' ',
                                  q.x_signed, ' ', bias ? reinterpret_cast<uintptr_t>(bias->raw()) : 0),
                              [&] { return pack(spec.constant(1)->data<uint8_t>()); });
-    sums_ = align(g.groups * 4);
+    batch_ = std::clamp<int64_t>(4096 / g.groups, 1, 32);
+    sums_ = align(batch_ * g.groups * 4);
+    for (int64_t t = 0; t < g.taps(); ++t) {
+      const int64_t kx = t % g.kernel[2], ky = t / g.kernel[2] % g.kernel[1], kz = t / g.kernel[2] / g.kernel[1];
+      offsets_.push_back(((kz * g.dilation[0] * g.in[1] + ky * g.dilation[1]) * g.in[2] + kx * g.dilation[2]) *
+                         g.groups);
+    }
     zeros_ = align(g.groups);
     if (!g.channels_last) {
       turned_in_ = align(g.in_pixels() * g.groups);
@@ -192,23 +198,39 @@ class DepthwiseI8 final : public Kernel {
   }
   void row(const uint8_t* x, const uint8_t* padding, int64_t index, int32_t* sums, uint8_t* y) const {
     const uint8_t* taps[kMaxTaps + 1];
-    const int64_t oz = index / g_.out[1], oy = index % g_.out[1];
-    for (int64_t ox = 0; ox < g_.out[2]; ++ox) {
-      int64_t t = 0;
-      for (int64_t kz = 0; kz < g_.kernel[0]; ++kz)
-        for (int64_t ky = 0; ky < g_.kernel[1]; ++ky) {
-          const int64_t iz = oz * g_.stride[0] - g_.pad[0] + kz * g_.dilation[0];
-          const int64_t iy = oy * g_.stride[1] - g_.pad[1] + ky * g_.dilation[1];
-          const bool inside = iz >= 0 && iz < g_.in[0] && iy >= 0 && iy < g_.in[1];
-          const uint8_t* line = x + (iz * g_.in[1] + iy) * g_.in[2] * g_.groups;
-          int64_t ix = ox * g_.stride[2] - g_.pad[2];
-          for (int64_t kx = 0; kx < g_.kernel[2]; ++kx, ix += g_.dilation[2])
-            taps[t++] = inside && ix >= 0 && ix < g_.in[2] ? line + ix * g_.groups : padding;
-        }
-      taps[t] = taps[t - 1];
-      pixel_(taps, pairs_, g_.groups, packed_->data<int16_t>(), q_.x_signed, sums);
-      rescale_(requant_, sums, 0, 1, g_.groups, 0, y + ox * g_.groups, 0);
+    const int64_t c = g_.groups;
+    const int64_t z0 = index / g_.out[1] * g_.stride[0] - g_.pad[0], y0 = index % g_.out[1] * g_.stride[1] - g_.pad[1];
+    const bool lines_inside = z0 >= 0 && z0 + (g_.kernel[0] - 1) * g_.dilation[0] < g_.in[0] && y0 >= 0 &&
+                              y0 + (g_.kernel[1] - 1) * g_.dilation[1] < g_.in[1];
+    const uint8_t* corner = x + (z0 * g_.in[1] + y0) * g_.in[2] * c;
+    for (int64_t ox = 0, waiting = 0; ox < g_.out[2]; ++ox) {
+      const int64_t x0 = ox * g_.stride[2] - g_.pad[2];
+      const bool inside = lines_inside && x0 >= 0 && x0 + (g_.kernel[2] - 1) * g_.dilation[2] < g_.in[2];
+      const uint8_t* first = corner + x0 * c;
+      if (inside) {
+        for (int64_t t = 0; t < g_.taps(); ++t) taps[t] = first + offsets_[static_cast<size_t>(t)];
+      } else {
+        edge_taps(x, padding, z0, y0, x0, taps);
+      }
+      taps[g_.taps()] = taps[g_.taps() - 1];
+      pixel_(taps, pairs_, c, packed_->data<int16_t>(), q_.x_signed, sums + waiting * c);
+      if (++waiting == batch_ || ox + 1 == g_.out[2]) {
+        rescale_(requant_, sums, c, waiting, c, 0, y + (ox + 1 - waiting) * c, c);
+        waiting = 0;
+      }
     }
+  }
+  void edge_taps(const uint8_t* x, const uint8_t* padding, int64_t z0, int64_t y0, int64_t x0,
+                 const uint8_t** taps) const {
+    for (int64_t kz = 0; kz < g_.kernel[0]; ++kz)
+      for (int64_t ky = 0; ky < g_.kernel[1]; ++ky) {
+        const int64_t iz = z0 + kz * g_.dilation[0], iy = y0 + ky * g_.dilation[1];
+        const bool line = iz >= 0 && iz < g_.in[0] && iy >= 0 && iy < g_.in[1];
+        for (int64_t kx = 0; kx < g_.kernel[2]; ++kx) {
+          const int64_t ix = x0 + kx * g_.dilation[2];
+          *taps++ = line && ix >= 0 && ix < g_.in[2] ? x + ((iz * g_.in[1] + iy) * g_.in[2] + ix) * g_.groups : padding;
+        }
+      }
   }
 
   ConvShape g_;
@@ -217,6 +239,8 @@ class DepthwiseI8 final : public Kernel {
   RequantRows rescale_;
   void (*pixel_)(const uint8_t* const*, int64_t, int64_t, const int16_t*, bool, int32_t*);
   int64_t lanes_, threads_, pairs_, sums_ = 0, zeros_ = 0, turned_in_ = 0, turned_out_ = 0;
+  int64_t batch_ = 1;             ///< pixels rescaled at once
+  std::vector<int64_t> offsets_;  ///< of the taps of one window, in bytes
   Packed packed_;
 };
 

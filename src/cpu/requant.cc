@@ -18,51 +18,64 @@ using DI = hn::ScalableTag<int32_t>;
 using DF = hn::ScalableTag<float>;
 using VI = hn::Vec<DI>;
 
-/// floor((v * multiplier + nudge) / 2^31) of every lane; nudge is added in 64 bits.
-HWY_INLINE VI high_product(VI v, VI multiplier, VI nudge) {
-  const DI d;
-  const hn::Repartition<int64_t, DI> d64;
-  const hn::Repartition<uint64_t, DI> du64;
-  const auto low = hn::Set(du64, 0xffffffffu);
-  const auto odd = [&](VI x) HWY_ATTR { return hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(du64, x))); };
-  const auto even_nudge = hn::And(hn::BitCast(du64, nudge), low);
-  const auto odd_nudge = hn::ShiftRight<32>(hn::BitCast(du64, nudge));
-  const auto even_product = hn::BitCast(du64, hn::BitCast(d64, hn::MulEven(v, multiplier)));
-  const auto odd_product = hn::BitCast(du64, hn::BitCast(d64, hn::MulEven(odd(v), odd(multiplier))));
-  const auto even = hn::ShiftRight<31>(hn::Add(even_product, even_nudge));
-  const auto odds = hn::ShiftLeft<1>(hn::Add(odd_product, odd_nudge));
-  return hn::OddEven(hn::BitCast(d, odds), hn::BitCast(d, even));
-}
+/// Parameters of one vector of channels, ready for use.
+struct ChannelFactors {
+  static constexpr DI d{};
+  hn::Vec<DF> factor, low_f, high_f;
+  VI low, high, zero, multiplier, odd_multiplier, shift, less;
+  hn::Vec<hn::Repartition<uint64_t, DI>> even_nudge, odd_nudge;
+  hn::Mask<DI> whole;
 
-template <Rounding R>
-HWY_INLINE VI rescale(const Requant& r, VI v, int64_t channel, VI low, VI high) {
-  const DI d;
-  if constexpr (R == Rounding::kFloatHalfEven) {
+  template <Rounding R>
+  HWY_INLINE void load(const Requant& r, int64_t channel) {
     const DF df;
-    auto f = hn::Mul(hn::ConvertTo(df, v), hn::LoadU(df, r.factors.data() + channel));
-    f = hn::Min(hn::Max(f, hn::ConvertTo(df, low)), hn::ConvertTo(df, high));
-    return hn::NearestInt(f);
-  } else {
-    const VI multiplier = hn::LoadU(d, r.multipliers.data() + channel);
-    const VI shift = hn::LoadU(d, r.shifts.data() + channel);
-    const VI one = hn::Set(d, 1);
-    if constexpr (R == Rounding::kFixedDouble) {
-      const VI q = high_product(v, multiplier, hn::Set(d, 1 << 30));
-      const VI mask = hn::Sub(hn::Shl(one, shift), one);
-      const VI threshold = hn::Sub(hn::ShiftRight<1>(mask), hn::BroadcastSignBit(q));
-      const VI up = hn::VecFromMask(d, hn::Gt(hn::And(q, mask), threshold));  // -1 where the remainder rounds up
-      v = hn::Sub(hn::Shr(q, shift), up);
-    } else {
-      const auto whole = hn::Eq(shift, hn::Zero(d));
-      const VI q = high_product(v, multiplier, hn::IfThenElseZero(whole, hn::Set(d, 1 << 30)));
-      const VI most = hn::Shr(q, hn::Sub(shift, hn::IfThenZeroElse(whole, one)));
-      v = hn::IfThenElse(whole, q, hn::ShiftRight<1>(hn::Add(most, one)));
+    const hn::Repartition<uint64_t, DI> du64;
+    zero = hn::Set(d, r.zero);
+    low = hn::Set(d, r.low - r.zero);
+    high = hn::Set(d, r.high - r.zero);
+    if constexpr (R == Rounding::kFloatHalfEven) {
+      factor = hn::LoadU(df, r.factors.data() + channel);
+      low_f = hn::ConvertTo(df, low);
+      high_f = hn::ConvertTo(df, high);
+      return;
     }
-    return hn::Min(hn::Max(v, low), high);
+    multiplier = hn::LoadU(d, r.multipliers.data() + channel);
+    odd_multiplier = hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(du64, multiplier)));
+    shift = hn::LoadU(d, r.shifts.data() + channel);
+    whole = hn::Eq(shift, hn::Zero(d));
+    less = hn::Sub(shift, hn::IfThenZeroElse(whole, hn::Set(d, 1)));
+    VI nudge = hn::Set(d, 1 << 30);
+    if (R == Rounding::kFixedSingle) nudge = hn::IfThenElseZero(whole, nudge);
+    even_nudge = hn::And(hn::BitCast(du64, nudge), hn::Set(du64, 0xffffffffu));
+    odd_nudge = hn::ShiftRight<32>(hn::BitCast(du64, nudge));
   }
-}
 
-/// low and high are the bounds before the zero point is added.
+  /// floor((v * multiplier + nudge) / 2^31) of every lane.
+  HWY_INLINE VI high_product(VI v) const {
+    const hn::Repartition<uint64_t, DI> du64;
+    const VI odd_v = hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(du64, v)));
+    const auto even = hn::Add(hn::BitCast(du64, hn::MulEven(v, multiplier)), even_nudge);
+    const auto odd = hn::Add(hn::BitCast(du64, hn::MulEven(odd_v, odd_multiplier)), odd_nudge);
+    return hn::OddEven(hn::BitCast(d, hn::ShiftLeft<1>(odd)), hn::BitCast(d, hn::ShiftRight<31>(even)));
+  }
+
+  /// Fixed-point rules: a product rounded or cut to 31 bits less, then a right shift with rounding. Ties of the shift
+  /// go away from zero for kFixedDouble, up for kFixedSingle.
+  template <Rounding R>
+  HWY_INLINE VI rescale(VI v) const {
+    if constexpr (R == Rounding::kFloatHalfEven) {
+      const DF df;
+      const auto f = hn::Mul(hn::ConvertTo(df, v), factor);
+      return hn::Add(hn::NearestInt(hn::Min(hn::Max(f, low_f), high_f)), zero);
+    } else {
+      const VI q = high_product(v);
+      const VI t = R == Rounding::kFixedDouble ? hn::Add(q, hn::BroadcastSignBit(q)) : q;
+      const VI shifted = hn::ShiftRight<1>(hn::Add(hn::Shr(t, less), hn::Set(d, 1)));
+      return hn::Add(hn::Min(hn::Max(hn::IfThenElse(whole, q, shifted), low), high), zero);
+    }
+  }
+};
+
 template <Rounding R>
 void requant(const Requant& r, const int32_t* sums, int64_t stride, int64_t rows, int64_t n, int64_t channel,
              uint8_t* out, int64_t out_stride) {
@@ -70,26 +83,32 @@ void requant(const Requant& r, const int32_t* sums, int64_t stride, int64_t rows
   const hn::Rebind<int8_t, DI> d8;
   const hn::Rebind<uint8_t, DI> du8;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const VI zero = hn::Set(d, r.zero), low = hn::Set(d, r.low - r.zero), high = hn::Set(d, r.high - r.zero);
-  const auto store = [&](VI v, uint8_t* to) HWY_ATTR {
+  int64_t j = 0;
+  for (; j + lanes <= n; j += lanes) {
+    ChannelFactors f;
+    f.template load<R>(r, channel + j);
+    const int32_t* from = sums + j;
+    uint8_t* to = out + j;
     if (r.is_signed)
-      hn::StoreU(hn::DemoteTo(d8, v), d8, reinterpret_cast<int8_t*>(to));
+      for (int64_t row = 0; row < rows; ++row, from += stride, to += out_stride)
+        hn::StoreU(hn::DemoteTo(d8, f.template rescale<R>(hn::LoadU(d, from))), d8, reinterpret_cast<int8_t*>(to));
     else
-      hn::StoreU(hn::DemoteTo(du8, v), du8, to);
-  };
+      for (int64_t row = 0; row < rows; ++row, from += stride, to += out_stride)
+        hn::StoreU(hn::DemoteTo(du8, f.template rescale<R>(hn::LoadU(d, from))), du8, to);
+  }
+  if (j == n) return;
+  ChannelFactors f;
+  f.template load<R>(r, channel + j);
   for (int64_t row = 0; row < rows; ++row) {
-    const int32_t* from = sums + row * stride;
-    uint8_t* to = out + row * out_stride;
-    int64_t j = 0;
-    for (; j + lanes <= n; j += lanes)
-      store(hn::Add(rescale<R>(r, hn::LoadU(d, from + j), channel + j, low, high), zero), to + j);
-    if (j < n) {
-      HWY_ALIGN int32_t tail[HWY_MAX_BYTES / 4] = {};
-      HWY_ALIGN uint8_t bytes[HWY_MAX_BYTES];
-      std::copy(from + j, from + n, tail);
-      store(hn::Add(rescale<R>(r, hn::Load(d, tail), channel + j, low, high), zero), bytes);
-      std::copy_n(bytes, n - j, to + j);
-    }
+    HWY_ALIGN int32_t tail[HWY_MAX_BYTES / 4] = {};
+    HWY_ALIGN uint8_t bytes[HWY_MAX_BYTES];
+    std::copy(sums + row * stride + j, sums + row * stride + n, tail);
+    const VI v = f.template rescale<R>(hn::Load(d, tail));
+    if (r.is_signed)
+      hn::StoreU(hn::DemoteTo(d8, v), d8, reinterpret_cast<int8_t*>(bytes));
+    else
+      hn::StoreU(hn::DemoteTo(du8, v), du8, bytes);
+    std::copy_n(bytes, n - j, out + row * out_stride + j);
   }
 }
 

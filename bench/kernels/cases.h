@@ -1,0 +1,18 @@
+#pragma once
+
+#include <vector>
+
+#include "cpu/testing.h"
+
+namespace smelt::bench {
+
+/// A node of a real model with the work that it does.
+struct BenchCase {
+  testing::KernelCase c;
+  double operations = 0;  ///< multiplications and additions, or elements moved
+};
+
+/// Shapes of MobileNet V2 1.0/224, ResNet-50, transformer layers and their 8-bit forms.
+std::vector<BenchCase> all_cases();
+
+}  // namespace smelt::bench
