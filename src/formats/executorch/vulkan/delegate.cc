@@ -1,7 +1,10 @@
 #include "formats/executorch/delegate.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "formats/executorch/vulkan/lower.h"
+#include "formats/executorch/vulkan/variables.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/shape/shape.h"
 
@@ -38,28 +41,36 @@ NamedData named_data_of(const DelegateCall& call) {
 
 }  // namespace
 
-/// Arguments are all inputs, then all outputs. The graph stores 64-bit types in 32 bits; the program's come back.
+/// Arguments are all inputs, then all outputs; leading outputs beyond them are the new contents of mutable buffers. The
+/// graph stores 64-bit types in 32 bits; the program's come back.
 Result<DelegateResults> lower_vulkan(Builder& b, const DelegateCall& call) {
   auto graph = read_vk_graph({.bytes = call.blob, .owner = call.owner, .named_data = named_data_of(call)});
   if (!graph.ok()) return graph.error();
   const size_t ins = graph->table->input_ids() ? graph->table->input_ids()->size() : 0;
   const size_t outs = graph->table->output_ids()->size();
-  if (call.args.size() < ins + outs)
+  if (call.args.size() <= ins)
     return InvalidModel("the delegate is called with ", call.args.size(), " arguments, its graph has ", ins,
                         " inputs and ", outs, " outputs");
+  const size_t taken = std::min(outs, call.args.size() - ins), buffers = outs - taken;
   std::vector<ValueId> inputs;
   for (uint32_t i = 0; i < ins; ++i) {
     auto id = enter(b, call.args[i].value, graph->types[graph->table->input_ids()->Get(i)]);
     if (!id.ok()) return id.error().within(Cat("argument ", i));
     inputs.push_back(*id);
   }
+  SMELT_ASSIGN(const std::vector<uint32_t> variables, match_variables(*graph, buffers));
   VkLowering lowering(b, *graph);
+  for (size_t i = 0; i < buffers; ++i) {
+    const uint32_t output = graph->table->output_ids()->Get(static_cast<uint32_t>(i));
+    SMELT_TRY(lowering.make_variable(variables[i], graph->types[output].dtype));
+  }
   SMELT_ASSIGN(const std::vector<ValueId> outputs, lowering.run(inputs));
+  for (size_t i = 0; i < buffers; ++i) SMELT_TRY(lowering.write_variable(variables[i], outputs[i]));
   DelegateResults results;
-  for (size_t i = 0; i < outs; ++i) {
+  for (size_t i = 0; i < taken; ++i) {
+    const ValueId output = outputs[buffers + i];
     const DType declared = call.args[ins + i].declared.dtype;
-    SMELT_ASSIGN(const ValueId id,
-                 cast(b, outputs[i], declared == DType::kInvalid ? b.type(outputs[i]).dtype : declared));
+    SMELT_ASSIGN(const ValueId id, cast(b, output, declared == DType::kInvalid ? b.type(output).dtype : declared));
     results.emplace_back(ins + i, id);
   }
   return results;

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "ops/control/control.h"
 #include "ops/elementwise/elementwise.h"
+#include "tensor/numeric.h"
 
 namespace smelt::executorch {
 
@@ -110,11 +111,27 @@ Result<aten::Arg> VkLowering::argument(uint32_t v) {
   }
 }
 
-Status VkLowering::mutate(uint32_t v, ValueId contents) {
-  if (g_.constants[v].defined()) {
-    b_.at("state", "", Cat("value ", v));
-    SMELT_TRY(b_.node_to(Op::kStateWrite, make_attrs<StateAttrs>(states_[v]), {contents}, {}));
+Status VkLowering::make_variable(uint32_t v, DType dtype) {
+  if (states_[v] >= 0) return Ok();
+  Tensor initial = g_.constants[v];
+  if (initial.dtype() != dtype) {
+    SMELT_ASSIGN(initial, Tensor::allocate(dtype, initial.shape()));
+    for (int64_t i = 0; i < initial.elements(); ++i) set_double(initial, i, get_double(g_.constants[v], i));
   }
+  states_[v] = static_cast<int>(b_.module().states.size());
+  const ValueType type = ValueType::tensor(dtype, initial.shape());
+  b_.module().states.push_back({Cat("value ", v), type, std::move(initial)});
+  SMELT_ASSIGN(ids_[v], b_.op_as(Op::kStateRead, make_attrs<StateAttrs>(states_[v]), {}, type));
+  return Ok();
+}
+
+Status VkLowering::write_variable(uint32_t v, ValueId contents) {
+  b_.at("state", "", Cat("value ", v));
+  return b_.node_to(Op::kStateWrite, make_attrs<StateAttrs>(states_[v]), {contents}, {});
+}
+
+Status VkLowering::mutate(uint32_t v, ValueId contents) {
+  if (states_[v] >= 0) SMELT_TRY(write_variable(v, contents));
   ids_[v] = contents;
   return Ok();
 }
@@ -147,12 +164,7 @@ Status VkLowering::lower_call(const vkgraph::OperatorCall& call) {
   for (size_t i : changed_arguments(name)) {
     if (i >= count || !g_.constants[at(static_cast<uint32_t>(i))].defined()) continue;
     const uint32_t v = at(static_cast<uint32_t>(i));
-    if (states_[v] >= 0) continue;
-    states_[v] = static_cast<int>(b_.module().states.size());
-    const Tensor& initial = g_.constants[v];
-    b_.module().states.push_back({Cat("value ", v), ValueType::tensor(initial.dtype(), initial.shape()), initial});
-    SMELT_ASSIGN(ids_[v], b_.op_as(Op::kStateRead, make_attrs<StateAttrs>(states_[v]), {},
-                                   ValueType::tensor(initial.dtype(), initial.shape())));
+    SMELT_TRY(make_variable(v, g_.types[v].dtype));
   }
   std::vector<aten::Arg> args;
   for (uint32_t i = 0; i < count; ++i) {

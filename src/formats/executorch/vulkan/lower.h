@@ -16,6 +16,11 @@ class VkLowering {
   VkLowering(Builder& builder, const VkGraphView& graph)
       : b_(builder), g_(graph), ids_(graph.types.size(), kNone), states_(graph.types.size(), -1) {}
 
+  /// Makes constant `value` a variable that lives across runs, of the given element type.
+  Status make_variable(uint32_t value, DType dtype);
+  /// Writes the contents of a variable at the end of the run. Call it after run().
+  Status write_variable(uint32_t value, ValueId contents);
+
   /// `inputs` are the values of input_ids: tensors of their types, or int64 scalars for SymInts. Returns those of
   /// output_ids.
   Result<std::vector<ValueId>> run(std::span<const ValueId> inputs);
@@ -27,13 +32,13 @@ class VkLowering {
   Result<aten::Arg> list_argument(const vkgraph::ValueList& list);
   Status lower_call(const vkgraph::OperatorCall& call);
   Status bind_outputs(uint32_t value, std::span<const ValueId> results);
-  /// A constant that an operator changes becomes a variable that lives across runs.
+  /// An operator changed `value` in place.
   Status mutate(uint32_t value, ValueId contents);
 
   Builder& b_;
   const VkGraphView& g_;
   std::vector<ValueId> ids_;
-  std::vector<int> states_;  ///< variable of a changed constant, by value
+  std::vector<int> states_;  ///< variable that holds a constant, by value; -1: none
 };
 
 }  // namespace smelt::executorch
