@@ -23,24 +23,61 @@ struct BundleOptions {
   bool record = false;
 };
 
-/// A scalar of a type that programs keep as a number becomes a number.
-bundle::TestValue test_value(Datum d, const Port& port) {
-  using Kind = bundle::TestValue::Kind;
-  if (!d.is_tensor()) return {Kind::kNone, {}};
-  Kind kind = Kind::kTensor;
-  // Numbers of a program are scalars of these types; a scalar tensor of float64, int64 or bool is written likewise only
-  // when the program itself has a number there, which the port says by its name being plain.
-  (void)port;
-  return {kind, std::move(d)};
+using Kind = bundle::TestValue::Kind;
+
+/// How a bundle stores the inputs and outputs of a method: as the program declares them.
+struct Kinds {
+  std::vector<Kind> inputs, outputs;
+};
+
+Kind kind_of(fb::et::KernelTypes type) {
+  switch (type) {
+    case fb::et::KernelTypes::Int:
+      return Kind::kInt;
+    case fb::et::KernelTypes::Bool:
+      return Kind::kBool;
+    case fb::et::KernelTypes::Double:
+      return Kind::kDouble;
+    case fb::et::KernelTypes::Tensor:
+      return Kind::kTensor;
+    default:
+      return Kind::kNone;
+  }
+}
+
+Result<Kinds> kinds_of(std::span<const std::byte> program, size_t method) {
+  const LoadOptions options;
+  SMELT_ASSIGN(const auto file, executorch::ProgramFile::parse({program, nullptr, "", "", &options}));
+  const auto* plan = file->program().execution_plan()->Get(static_cast<flatbuffers::uoffset_t>(method));
+  Kinds out;
+  const auto list = [&](const flatbuffers::Vector<int32_t>* indices, std::vector<Kind>& kinds) {
+    if (!indices || !plan->values()) return;
+    for (int32_t at : *indices)
+      kinds.push_back(at >= 0 && static_cast<uint32_t>(at) < plan->values()->size()
+                          ? kind_of(plan->values()->Get(static_cast<uint32_t>(at))->val_type())
+                          : Kind::kNone);
+  };
+  list(plan->inputs(), out.inputs);
+  list(plan->outputs(), out.outputs);
+  return out;
+}
+
+/// Values of one set in the kinds that the program declares.
+std::vector<bundle::TestValue> test_values(std::vector<Datum> values, const std::vector<Kind>& kinds) {
+  std::vector<bundle::TestValue> out;
+  for (size_t i = 0; i < values.size(); ++i) {
+    const Kind kind = values[i].is_tensor() && i < kinds.size() ? kinds[i] : Kind::kNone;
+    out.push_back({kind, std::move(values[i])});
+  }
+  return out;
 }
 
 /// Expected outputs of one set, read from files.
-Result<std::vector<bundle::TestValue>> read_expected(std::span<const std::string> files,
-                                                     const std::vector<Port>& ports) {
-  std::vector<bundle::TestValue> out;
+Result<std::vector<Datum>> read_expected(std::span<const std::string> files, const std::vector<Port>& ports) {
+  std::vector<Datum> out;
   for (size_t i = 0; i < files.size(); ++i) {
     SMELT_ASSIGN(Datum d, read_value(files[i]));
-    out.push_back(test_value(adapt(std::move(d), ports[i]), ports[i]));
+    out.push_back(adapt(std::move(d), ports[i]));
   }
   return out;
 }
@@ -81,8 +118,9 @@ Status write_bundle(const BundleOptions& o) {
   so.backend = backend_of(o.backend);
   bundle::MethodTests tests;
   tests.method = so.method;
-  while (tests.plan < methods.size() && methods[tests.plan] != so.method) ++tests.plan;
   SMELT_ASSIGN(Session session, Session::create(model, so));
+  while (tests.plan + 1 < methods.size() && methods[tests.plan] != so.method) ++tests.plan;
+  SMELT_ASSIGN(const Kinds kinds, kinds_of(made.program, tests.plan));
   const auto in_ports = model.inputs(so.method), out_ports = model.outputs(so.method);
   const size_t per_set = in_ports.size();
   const size_t sets = per_set == 0 || o.inputs.empty() ? 1 : o.inputs.size() / per_set;
@@ -96,13 +134,14 @@ Status write_bundle(const BundleOptions& o) {
     std::vector<std::string> files;
     for (size_t i = 0; i < per_set && !o.inputs.empty(); ++i) files.push_back(o.inputs[k * per_set + i]);
     SMELT_ASSIGN(const auto inputs, gather_inputs(model, so.method, files, k));
-    for (size_t i = 0; i < inputs.size(); ++i) set.inputs.push_back(test_value(inputs[i], in_ports[i]));
+    set.inputs = test_values(inputs, kinds.inputs);
     if (o.record) {
-      SMELT_ASSIGN(const auto outputs, session.run(inputs));
-      for (size_t i = 0; i < outputs.size(); ++i) set.expected.push_back(test_value(outputs[i], out_ports[i]));
+      SMELT_ASSIGN(auto outputs, session.run(inputs));
+      set.expected = test_values(std::move(outputs), kinds.outputs);
     } else if (!o.expected.empty()) {
       const auto part = std::span(o.expected).subspan(k * out_ports.size(), out_ports.size());
-      SMELT_ASSIGN(set.expected, read_expected(part, out_ports));
+      SMELT_ASSIGN(auto outputs, read_expected(part, out_ports));
+      set.expected = test_values(std::move(outputs), kinds.outputs);
     }
     tests.sets.push_back(std::move(set));
   }
