@@ -62,12 +62,12 @@ void lower_attention(NodeContext& n) {
   a.kv_heads = n.i("kv_num_heads", 0);
   a.scale = n.f("scale", 0);
   a.causal = n.i("is_causal", 0) != 0;
-  a.causal_from_end = n.has(4);
+  a.causal_from_end = n.has(4) || n.has(6);
   a.softcap = n.f("softcap", 0);
   a.qk_output = n.i("qk_matmul_output_mode", 0);
   if (const int64_t code = n.i("softmax_precision", 0)) a.softmax_dtype = dtype_of(code);
   a.window = n.i("left_window_size", -1);
-  if (n.i("right_window_size", -1) >= 0 && !a.causal) return n.unsupported("right_window_size");
+  a.window_right = n.i("right_window_size", -1);
   std::vector<ValueId> in{n.in(0), n.in(1), n.in(2)};
   for (int k = 3; k <= 6; ++k) in.push_back(n.opt(k));
   while (in.back() == kNone) in.pop_back();

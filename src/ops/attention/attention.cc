@@ -67,13 +67,19 @@ Result<Mask<T>> mask_of(KernelContext& ctx, const AttentionGeometry& g) {
 struct Visible {
   int64_t begin, end;
 };
-Visible visible_keys(const AttentionAttrs& a, const AttentionGeometry& g, int64_t i, int64_t valid) {
-  const int64_t position = a.causal_from_end ? valid - g.rows + i : i;
+Visible visible_keys(const AttentionAttrs& a, int64_t position, int64_t valid) {
   Visible v{0, valid};
   if (a.causal) v.end = std::clamp<int64_t>(position + 1, 0, valid);
-  if (a.window >= 0) v.begin = std::clamp<int64_t>(position + 1 - a.window, 0, v.end);
+  if (a.window_right >= 0 && a.window_right < valid)
+    v.end = std::clamp<int64_t>(position + a.window_right + 1, 0, v.end);
+  if (a.window >= 0 && a.window < valid + position) v.begin = std::clamp<int64_t>(position - a.window, 0, v.end);
   return v;
 }
+
+/// Keys of one batch entry that count, and the position of its first query.
+struct KeySpan {
+  int64_t valid, offset;
+};
 
 /// Softmax of one row in place; a row without any visible key becomes zero.
 template <class T>
@@ -95,7 +101,7 @@ void softmax_row(T* row, int64_t n, bool smooth) {
 /// Softcap, mask and softmax on the raw scores [rows, keys] of one head; `seen` gets the stage that output 3 wants.
 template <class T>
 void weigh(const AttentionAttrs& a, const AttentionGeometry& g, const Mask<T>& mask, int64_t b, int64_t h,
-           int64_t valid, T* scores, T* seen) {
+           const KeySpan& span, T* scores, T* seen) {
   constexpr T hidden = -std::numeric_limits<T>::infinity();
   const int64_t n = g.keys;
   for (int64_t i = 0; i < g.rows; ++i) {
@@ -112,7 +118,7 @@ void weigh(const AttentionAttrs& a, const AttentionGeometry& g, const Mask<T>& m
     if (const T* extra = mask.row(b, h, i)) {
       for (int64_t j = 0; j < n; ++j) row[j] = j < mask.keys ? row[j] + extra[j * mask.strides[3]] : hidden;
     }
-    const Visible v = visible_keys(a, g, i, valid);
+    const Visible v = visible_keys(a, span.offset + i, span.valid);
     std::fill(row, row + v.begin, hidden);
     std::fill(row + v.end, row + n, hidden);
     show(2);
@@ -137,15 +143,17 @@ Result<T*> heads(KernelContext& ctx, int input, int past, bool flat, const Atten
   return out;
 }
 
-/// Keys that count in each batch entry.
-Result<int64_t> valid_keys(KernelContext& ctx, const AttentionGeometry& g, int64_t b) {
-  if (!ctx.has(6)) return g.keys;
-  const Tensor& t = ctx.input(6);
-  if (t.elements() != g.batch && t.elements() != 1)
-    return InvalidInput("there are ", t.elements(), " key lengths for a batch of ", g.batch);
-  const int64_t n = get_int(t, t.elements() == 1 ? 0 : b);
-  if (n < 0 || n > g.keys) return InvalidInput("key length ", n, " is outside [0, ", g.keys, "]");
-  return n;
+Result<KeySpan> key_span(KernelContext& ctx, const AttentionAttrs& a, const AttentionGeometry& g, int64_t b) {
+  KeySpan s{g.keys, 0};
+  if (ctx.has(6)) {
+    const Tensor& t = ctx.input(6);
+    if (t.elements() != g.batch && t.elements() != 1)
+      return InvalidInput("there are ", t.elements(), " key lengths for a batch of ", g.batch);
+    s.valid = get_int(t, t.elements() == 1 ? 0 : b);
+    if (s.valid < 0 || s.valid > g.keys) return InvalidInput("key length ", s.valid, " is outside [0, ", g.keys, "]");
+  }
+  if (a.causal_from_end) s.offset = ctx.has(4) && !ctx.has(6) ? g.past : s.valid - g.rows;
+  return s;
 }
 
 template <class T>
@@ -170,7 +178,7 @@ Status attend(KernelContext& ctx, const AttentionAttrs& a, const AttentionGeomet
       static_cast<T>(a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(g.depth, 1))));
   const int64_t share = g.q_heads / g.kv_heads;
   for (int64_t b = 0; b < g.batch; ++b) {
-    SMELT_ASSIGN(const int64_t valid, valid_keys(ctx, g, b));
+    SMELT_ASSIGN(const KeySpan span, key_span(ctx, a, g, b));
     for (int64_t h = 0; h < g.q_heads; ++h) {
       SMELT_TRY(ctx.tick());
       const int64_t head = b * g.q_heads + h, kv = b * g.kv_heads + h / share;
@@ -179,7 +187,7 @@ Status attend(KernelContext& ctx, const AttentionAttrs& a, const AttentionGeomet
         for (int64_t d = 0; d < g.depth; ++d) turned[d * g.keys + j] = keys[j * g.depth + d] * scale;
       std::fill_n(scores, g.rows * g.keys, T{});
       gemm_accumulate(g.rows, g.keys, g.depth, q + head * g.rows * g.depth, g.depth, turned, g.keys, scores, g.keys);
-      weigh(a, g, mask, b, h, valid, scores, seen ? seen + head * g.rows * g.keys : nullptr);
+      weigh(a, g, mask, b, h, span, scores, seen ? seen + head * g.rows * g.keys : nullptr);
       std::fill_n(one, g.rows * g.v_depth, T{});
       gemm_accumulate(g.rows, g.v_depth, g.keys, scores, g.keys, v + kv * g.keys * g.v_depth, g.v_depth, one,
                       g.v_depth);

@@ -11,14 +11,17 @@ struct AttentionAttrs : Attrs {
   int64_t num_heads = 0, kv_heads = 0;  ///< 0: 4-D operands
   double scale = 0;                     ///< 0: 1 / sqrt(D)
   bool causal = false;
-  bool causal_from_end = false;  ///< row i of S sees T - S + i (past keys); else row i sees i
-  double softcap = 0;            ///< 0: none; scores = softcap * tanh(scores / softcap)
-  int64_t window = -1;           ///< local window to the left; -1: all
+  /// Position of query row i: the number of keys before the block of queries (past keys; without them valid keys - S)
+  /// plus i. Else i. A causal row sees the keys up to its position.
+  bool causal_from_end = false;
+  double softcap = 0;         ///< 0: none; scores = softcap * tanh(scores / softcap)
+  int64_t window = -1;        ///< keys further than this before a row's position are hidden; -1: none
+  int64_t window_right = -1;  ///< the same for keys behind it
   DType softmax_dtype = DType::kInvalid;
   int64_t qk_output = 0;        ///< meaning of output 3: 0 raw q*k, 1 after softcap, 2 after mask, 3 after softmax
   bool smooth_softmax = false;  ///< one more logit of 0 in the denominator
-  SMELT_FIELDS(num_heads, kv_heads, scale, causal, causal_from_end, softcap, window, softmax_dtype, qk_output,
-               smooth_softmax)
+  SMELT_FIELDS(num_heads, kv_heads, scale, causal, causal_from_end, softcap, window, window_right, softmax_dtype,
+               qk_output, smooth_softmax)
 };
 
 struct RotaryAttrs : Attrs {

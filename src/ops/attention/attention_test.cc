@@ -25,8 +25,13 @@ TEST(Attention, VisibilityOfKeys) {
   expect_near(means(a, 2, v), {3, 4.5});
   a.causal_from_end = true;
   expect_near(means(a, 2, v), {6, 7.5});
-  a.window = 2;
+  a.window = 1;
   expect_near(means(a, 2, v), {7.5, 10.5});
+  a.causal = false;
+  a.window_right = 0;
+  expect_near(means(a, 2, v), {7.5, 10.5});
+  a.window_right = 1;
+  expect_near(means(a, 2, v), {9, 10.5});
 }
 
 TEST(Attention, ScoresAreScaledCappedAndWeighted) {
