@@ -137,7 +137,17 @@ Status lower_binary(Lowering& l) {
   a.rounding = Rounding::kFixedDouble;
   if (const auto* o = l.options<tfl::AddOptions>()) a.pot_scale = o->pot_scale_int16();
   if (const auto* o = l.options<tfl::SubOptions>()) a.pot_scale = o->pot_scale_int16();
-  return l.emit(Op::kBinary, make_attrs<BinaryAttrs>(a), {l.in(0), l.in(1)});
+  a.checked_division = a.fn == Binary::kDiv || a.fn == Binary::kFloorDiv || a.fn == Binary::kMod;
+  ValueId b = l.in(1);
+  if (a.fn == Binary::kShiftRight) {
+    // Distances outside the type's width count as the nearest one inside.
+    const DType dtype = l.type(1).dtype;
+    if (!is_integer(dtype)) return InvalidModel("shift distances of ", to_string(dtype));
+    const int width = bit_width(dtype);
+    SMELT_ASSIGN(b, l.b().op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMax), {b, l.b().scalar(dtype, 0)}));
+    SMELT_ASSIGN(b, l.b().op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMin), {b, l.b().scalar(dtype, width - 1)}));
+  }
+  return l.emit(Op::kBinary, make_attrs<BinaryAttrs>(a), {l.in(0), b});
 }
 
 Status lower_add_n(Lowering& l) {

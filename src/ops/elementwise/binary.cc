@@ -179,6 +179,9 @@ Status reference_Binary(KernelContext& ctx) {
   if (a.dtype() == DType::kF64 && b.dtype() == DType::kF64)
     return binary_real<double>(attrs, walk_of(a, b, y), a.data<double>(), b.data<double>(), y.raw(), y.elements());
   const bool integers = !is_float(a.dtype()) && !is_float(b.dtype());
+  if (integers && attrs.checked_division && y.elements() > 0)
+    for (int64_t i = 0; i < b.elements(); ++i)
+      if (get_int(b, i) == 0) return InvalidInput("division by zero: element ", i, " of the divisor is 0");
   if (integers) return binary_integers(attrs, a, b, y);
   if (a.dtype() == DType::kF64 || b.dtype() == DType::kF64 || !is_float(a.dtype()) || !is_float(b.dtype()))
     return binary_converted<double>(attrs, a, b, y);

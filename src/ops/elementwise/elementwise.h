@@ -141,9 +141,10 @@ struct BinaryAttrs : Attrs {
   double alpha = 1;                              ///< Add, Sub: a + alpha * b (PyTorch); 1 elsewhere
   Rounding rounding = Rounding::kFloatHalfEven;  ///< of quantized kernels; kFixedDouble = TFLite's fixed-point kernels
   bool pot_scale = false;  ///< Add, Sub on int16 with power-of-two scales: TFLite's kernel that shifts one input
+  bool checked_division = false;  ///< integers: a divisor of 0 is an error (TFLite), else the result is unspecified
   BinaryAttrs() = default;
   explicit BinaryAttrs(Binary f, Activation a = {}, double alpha_ = 1) : fn(f), act(a), alpha(alpha_) {}
-  SMELT_FIELDS(fn, act, alpha, rounding, pot_scale)
+  SMELT_FIELDS(fn, act, alpha, rounding, pot_scale, checked_division)
 };
 
 struct CastAttrs : Attrs {
