@@ -19,6 +19,12 @@ constexpr size_t kHeaderBytes = 30;
 
 }  // namespace
 
+Status CopyBudget::take(uint64_t bytes) {
+  if (bytes > left_) return LimitReached("the graph's constants need more copies than a file of its size can");
+  left_ -= bytes;
+  return Ok();
+}
+
 bool has_magic(std::span<const std::byte> bytes, const char* magic) {
   return bytes.size() >= 8 && std::memcmp(bytes.data() + 4, magic, 4) == 0;
 }
@@ -59,13 +65,14 @@ Result<std::span<const std::byte>> find_constant(const DelegateBlob& blob, const
 }
 
 Result<Tensor> view_constant(DType dtype, const Shape& shape, std::span<const std::byte> data,
-                             const std::shared_ptr<const void>& owner) {
+                             const std::shared_ptr<const void>& owner, CopyBudget& budget) {
   SMELT_ASSIGN(const int64_t elements, shape.checked_elements());
   const size_t need = elements > (int64_t{1} << 48) ? SIZE_MAX : Tensor::byte_size(dtype, elements);
   if (need > data.size())
     return InvalidModel("it has ", data.size(), " bytes, shape ", shape.str(), " of ", to_string(dtype), " needs more");
   const auto align = static_cast<uintptr_t>(bit_width(dtype) > 8 ? bit_width(dtype) / 8 : 1);
   if (reinterpret_cast<uintptr_t>(data.data()) % align == 0) return Tensor::view(dtype, shape, data.data(), owner);
+  SMELT_TRY(budget.take(need));
   SMELT_ASSIGN(Tensor copy, Tensor::allocate(dtype, shape, false));
   std::memcpy(copy.raw(), data.data(), need);
   return copy;

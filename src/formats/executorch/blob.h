@@ -35,12 +35,23 @@ bool has_magic(std::span<const std::byte> bytes, const char* magic);
 /// flatbuffer.
 Result<BlobParts> split_blob(std::span<const std::byte> bytes, const char* magic);
 
+/// What reading a blob may copy: entries of a flatbuffer can share their bytes, so that a small file could ask for a
+/// lot.
+class CopyBudget {
+ public:
+  explicit CopyBudget(const DelegateBlob& blob) : left_((uint64_t{64} << 20) + 2 * blob.bytes.size()) {}
+  Status take(uint64_t bytes);
+
+ private:
+  uint64_t left_;
+};
+
 /// The region that a constant's entry names: by key when `offset` is UINT64_MAX, else inside the blob's constants.
 Result<std::span<const std::byte>> find_constant(const DelegateBlob& blob, const BlobParts& parts, uint64_t offset,
                                                  uint64_t size, const std::string& key);
 
 /// A constant that views `data`. Where the bytes are not aligned for their type, a copy.
 Result<Tensor> view_constant(DType dtype, const Shape& shape, std::span<const std::byte> data,
-                             const std::shared_ptr<const void>& owner);
+                             const std::shared_ptr<const void>& owner, CopyBudget& budget);
 
 }  // namespace smelt::executorch

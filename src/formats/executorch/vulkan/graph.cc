@@ -47,7 +47,7 @@ Result<ValueType> tensor_type(const vkgraph::VkTensor& tensor) {
 }
 
 Result<Tensor> constant_of(const VkGraphView& g, const vkgraph::VkTensor& tensor, const ValueType& type,
-                           const DelegateBlob& blob, const BlobParts& parts) {
+                           const DelegateBlob& blob, const BlobParts& parts, CopyBudget& budget) {
   const uint32_t count = g.table->constants() ? g.table->constants()->size() : 0;
   const auto index = static_cast<uint32_t>(tensor.constant_id());
   if (index >= count) return InvalidModel("constant ", index, ", the graph has ", count);
@@ -55,12 +55,12 @@ Result<Tensor> constant_of(const VkGraphView& g, const vkgraph::VkTensor& tensor
   auto bytes = find_constant(blob, parts, entry->offset(), entry->length(),
                              entry->named_key() ? entry->named_key()->str() : std::string());
   if (!bytes.ok()) return bytes.error().within(Cat("constant ", index));
-  auto constant = view_constant(type.dtype, type.shape, *bytes, blob.owner);
+  auto constant = view_constant(type.dtype, type.shape, *bytes, blob.owner, budget);
   if (!constant.ok()) return constant.error().within(Cat("constant ", index));
   return constant;
 }
 
-Status read_value(VkGraphView& g, uint32_t i, const DelegateBlob& blob, const BlobParts& parts) {
+Status read_value(VkGraphView& g, uint32_t i, const DelegateBlob& blob, const BlobParts& parts, CopyBudget& budget) {
   const auto* value = g.table->values()->Get(i);
   if (value->value_type() == GraphTypes::NONE || !value->value()) return InvalidModel("it has no contents");
   if (value->value_type() > GraphTypes::MAX)
@@ -71,7 +71,7 @@ Status read_value(VkGraphView& g, uint32_t i, const DelegateBlob& blob, const Bl
     if (tensor->datatype() == VkDataType::FLOAT16 && tensor->staging_datatype() == VkDataType::FLOAT32)
       g.widened = true;
     if (tensor->constant_id() < 0) return Ok();
-    SMELT_ASSIGN(g.constants[i], constant_of(g, *tensor, g.types[i], blob, parts));
+    SMELT_ASSIGN(g.constants[i], constant_of(g, *tensor, g.types[i], blob, parts, budget));
     return Ok();
   }
   const auto* list = value->value_as_ValueList();
@@ -123,8 +123,9 @@ Result<VkGraphView> read_vk_graph(const DelegateBlob& blob) {
   const uint32_t values = g.table->values() ? g.table->values()->size() : 0;
   g.types.resize(values);
   g.constants.resize(values);
+  CopyBudget budget(blob);
   for (uint32_t i = 0; i < values; ++i)
-    if (auto s = read_value(g, i, blob, parts); !s.ok()) return s.error().within(Cat("value ", i));
+    if (auto s = read_value(g, i, blob, parts, budget); !s.ok()) return s.error().within(Cat("value ", i));
   const uint32_t calls = g.table->chain() ? g.table->chain()->size() : 0;
   for (uint32_t i = 0; i < calls; ++i)
     if (auto s = check_call(g, *g.table->chain()->Get(i)); !s.ok()) return s.error().within(vk_call_label(g, i));

@@ -223,8 +223,9 @@ Result<XnnGraph> read_xnn_graph(const DelegateBlob& blob) {
   SMELT_ASSIGN(g.table, verified_root(parts.flatbuffer));
   const uint32_t values = g.table->xvalues() ? g.table->xvalues()->size() : 0;
   const uint32_t nodes = g.table->xnodes() ? g.table->xnodes()->size() : 0;
+  CopyBudget budget(blob);
   for (uint32_t i = 0; i < values; ++i) {
-    auto value = read_xnn_value(*g.table, *g.table->xvalues()->Get(i), blob, parts);
+    auto value = read_xnn_value(*g.table, *g.table->xvalues()->Get(i), blob, parts, budget);
     if (!value.ok()) return value.error().within(Cat("value ", i));
     if (!g.by_id.emplace(value->id, g.values.size()).second)
       return InvalidModel("value ", i, ": id ", value->id, " is taken by another value");

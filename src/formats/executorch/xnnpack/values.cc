@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #include "base/error.h"
 #include "tensor/numeric.h"
@@ -55,26 +56,31 @@ Status check_zero_point(DType dtype, int32_t zero_point) {
 /// Scales written in the flatbuffer or, by the newer way, in a constant of `width` bytes an entry.
 template <class T>
 Result<std::vector<T>> read_scales(const fb_xnnpack::XNNGraph& table, uint32_t buffer, uint32_t count,
-                                   const DelegateBlob& blob, const BlobParts& parts) {
+                                   const DelegateBlob& blob, const BlobParts& parts, CopyBudget& budget) {
   SMELT_ASSIGN(const Bytes bytes, constant_bytes(table, buffer, blob, parts));
   if (bytes.size() / sizeof(T) < count)
     return InvalidModel(count, " scales need ", count * sizeof(T), " bytes, constant ", buffer, " has ", bytes.size());
+  // Named data is as large as the program says; what lies inside the blob can be shared by many values.
+  const bool named = !std::less_equal<>()(blob.bytes.data(), bytes.data()) ||
+                     !std::less_equal<>()(bytes.data() + bytes.size(), blob.bytes.data() + blob.bytes.size());
+  if (!named) SMELT_TRY(budget.take(uint64_t{count} * sizeof(float)));
   std::vector<T> scales(count);
   if (count != 0) std::memcpy(scales.data(), bytes.data(), count * sizeof(T));
   return scales;
 }
 
 Result<Quantization> per_channel(const fb_xnnpack::XNNGraph& table, const fb_xnnpack::PerChannelQuant& p,
-                                 XNNDatatype type, const Shape& shape, const DelegateBlob& blob,
-                                 const BlobParts& parts) {
+                                 XNNDatatype type, const Shape& shape, const DelegateBlob& blob, const BlobParts& parts,
+                                 CopyBudget& budget) {
   Quantization q;
   q.kind = Quantization::Kind::kPerAxis;
   q.axis = p.channel_dim();
   if (q.axis < 0 || q.axis >= shape.rank())
     return InvalidModel("channel dimension ", q.axis, " of a value of rank ", shape.rank());
   if (p.scale_buffer_idx() != 0) {
-    SMELT_ASSIGN(q.scales, read_scales<float>(table, p.scale_buffer_idx(), p.num_scales(), blob, parts));
+    SMELT_ASSIGN(q.scales, read_scales<float>(table, p.scale_buffer_idx(), p.num_scales(), blob, parts, budget));
   } else if (p.scale()) {
+    SMELT_TRY(budget.take(p.scale()->size() * sizeof(float)));
     q.scales.assign(p.scale()->begin(), p.scale()->end());
   }
   if (static_cast<int64_t>(q.scales.size()) != shape[q.axis])
@@ -85,7 +91,8 @@ Result<Quantization> per_channel(const fb_xnnpack::XNNGraph& table, const fb_xnn
 }
 
 Result<Quantization> per_block(const fb_xnnpack::XNNGraph& table, const fb_xnnpack::PerChannelGroupQuant& p,
-                               const Shape& shape, const DelegateBlob& blob, const BlobParts& parts) {
+                               const Shape& shape, const DelegateBlob& blob, const BlobParts& parts,
+                               CopyBudget& budget) {
   Quantization q;
   q.kind = Quantization::Kind::kPerBlock;
   q.axis = 1;
@@ -94,11 +101,14 @@ Result<Quantization> per_block(const fb_xnnpack::XNNGraph& table, const fb_xnnpa
   if (q.block <= 0 || shape[1] % q.block != 0)
     return InvalidModel("group size ", q.block, " does not divide ", shape[1], " input channels");
   if (p.scale_buffer_idx() != 0) {
-    SMELT_ASSIGN(const auto bf16, read_scales<uint16_t>(table, p.scale_buffer_idx(), p.num_scales(), blob, parts));
+    SMELT_ASSIGN(const auto bf16,
+                 read_scales<uint16_t>(table, p.scale_buffer_idx(), p.num_scales(), blob, parts, budget));
     for (uint16_t s : bf16) q.scales.push_back(bf16_to_f32(s));
   } else if (p.scale_bf16() && p.scale_bf16()->size() > 0) {
+    SMELT_TRY(budget.take(p.scale_bf16()->size() * sizeof(float)));
     for (uint16_t s : *p.scale_bf16()) q.scales.push_back(bf16_to_f32(s));
   } else if (p.scale()) {
+    SMELT_TRY(budget.take(p.scale()->size() * sizeof(float)));
     // XNNPACK's runtime keeps group scales in bf16: rounded by this factor, then cut off.
     for (float s : *p.scale()) {
       const auto bits = static_cast<uint16_t>(std::bit_cast<uint32_t>(s * 1.00389105f) >> 16);
@@ -114,7 +124,7 @@ Result<Quantization> per_block(const fb_xnnpack::XNNGraph& table, const fb_xnnpa
 
 Result<Quantization> read_quantization(const fb_xnnpack::XNNGraph& table,
                                        const fb_xnnpack::XNNQuantizedTensorValue& value, const ValueType& type,
-                                       const DelegateBlob& blob, const BlobParts& parts) {
+                                       const DelegateBlob& blob, const BlobParts& parts, CopyBudget& budget) {
   const XNNDatatype datatype = value.tensor_value()->datatype();
   const auto only = [&](std::initializer_list<XNNDatatype> allowed) -> Status {
     for (XNNDatatype t : allowed)
@@ -138,10 +148,10 @@ Result<Quantization> read_quantization(const fb_xnnpack::XNNGraph& table,
       SMELT_TRY(
           only({XNNDatatype::xnn_datatype_qcint8, XNNDatatype::xnn_datatype_qcint32, XNNDatatype::xnn_datatype_qcint4,
                 XNNDatatype::xnn_datatype_qint8, XNNDatatype::xnn_datatype_qint32}));
-      return per_channel(table, *value.quant_params_as_PerChannelQuant(), datatype, type.shape, blob, parts);
+      return per_channel(table, *value.quant_params_as_PerChannelQuant(), datatype, type.shape, blob, parts, budget);
     case fb_xnnpack::XNNQuantParams::PerChannelGroupQuant:
       SMELT_TRY(only({XNNDatatype::xnn_datatype_qbint4}));
-      return per_block(table, *value.quant_params_as_PerChannelGroupQuant(), type.shape, blob, parts);
+      return per_block(table, *value.quant_params_as_PerChannelGroupQuant(), type.shape, blob, parts, budget);
     case fb_xnnpack::XNNQuantParams::PerTokenDynamicQuant: {
       SMELT_TRY(only({XNNDatatype::xnn_datatype_qdint8, XNNDatatype::xnn_datatype_qpint8}));
       const int32_t dims = value.quant_params_as_PerTokenDynamicQuant()->num_nonbatch_dims();
@@ -158,13 +168,15 @@ Result<Quantization> read_quantization(const fb_xnnpack::XNNGraph& table,
 }
 
 /// 4-bit rows end on a byte; where their length is odd the nibbles are packed anew, without the gaps.
-Result<Tensor> four_bit_constant(const Shape& shape, Bytes bytes, const std::shared_ptr<const void>& owner) {
+Result<Tensor> four_bit_constant(const Shape& shape, Bytes bytes, const std::shared_ptr<const void>& owner,
+                                 CopyBudget& budget) {
   const int64_t columns = shape.rank() == 0 ? 1 : shape.back();
-  if (columns % 2 == 0) return view_constant(DType::kU4, shape, bytes, owner);
+  if (columns % 2 == 0) return view_constant(DType::kU4, shape, bytes, owner, budget);
   SMELT_ASSIGN(const int64_t elements, shape.checked_elements());
   const int64_t rows = elements / (columns > 0 ? columns : 1), stride = columns / 2 + 1;
   if (elements > (int64_t{1} << 48) || static_cast<uint64_t>(rows * stride) > bytes.size())
     return InvalidModel("it has ", bytes.size(), " bytes, ", rows, " rows of ", stride, " bytes expected");
+  SMELT_TRY(budget.take(bytes.size()));
   SMELT_ASSIGN(Tensor packed, Tensor::allocate(DType::kU4, shape));
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < columns; ++c) {
@@ -215,7 +227,7 @@ DType storage_type(XNNDatatype type) {
 }
 
 Result<XnnValue> read_xnn_value(const fb_xnnpack::XNNGraph& table, const fb_xnnpack::XValue& entry,
-                                const DelegateBlob& blob, const BlobParts& parts) {
+                                const DelegateBlob& blob, const BlobParts& parts, CopyBudget& budget) {
   const auto* quantized = entry.xvalue_union_as_XNNQuantizedTensorValue();
   const auto* tensor = quantized ? quantized->tensor_value() : entry.xvalue_union_as_XNNTensorValue();
   if (!tensor) return InvalidModel("it has no tensor");
@@ -232,7 +244,7 @@ Result<XnnValue> read_xnn_value(const fb_xnnpack::XNNGraph& table, const fb_xnnp
   v.type.ranked = true;
   SMELT_ASSIGN(v.type.shape, read_shape(*tensor));
   if (quantized) {
-    SMELT_ASSIGN(Quantization q, read_quantization(table, *quantized, v.type, blob, parts));
+    SMELT_ASSIGN(Quantization q, read_quantization(table, *quantized, v.type, blob, parts, budget));
     v.type.quant = std::make_shared<const Quantization>(std::move(q));
   } else if (tensor->dq_datatype() != XNNDatatype::xnn_datatype_invalid) {
     if (tensor->dq_datatype() != XNNDatatype::xnn_datatype_qint8 || !v.input || !is_float(v.type.dtype))
@@ -246,8 +258,9 @@ Result<XnnValue> read_xnn_value(const fb_xnnpack::XNNGraph& table, const fb_xnnp
   if (v.type.quant && v.type.quant->kind == Quantization::Kind::kDynamicRow)
     return InvalidModel("a dynamically quantized value can't be constant");
   SMELT_ASSIGN(const Bytes bytes, constant_bytes(table, tensor->constant_buffer_idx(), blob, parts));
-  auto constant = is_four_bit(tensor->datatype()) ? four_bit_constant(v.type.shape, bytes, blob.owner)
-                                                  : view_constant(v.type.dtype, v.type.shape, bytes, blob.owner);
+  auto constant = is_four_bit(tensor->datatype())
+                      ? four_bit_constant(v.type.shape, bytes, blob.owner, budget)
+                      : view_constant(v.type.dtype, v.type.shape, bytes, blob.owner, budget);
   if (!constant.ok()) return constant.error().within(Cat("constant ", tensor->constant_buffer_idx()));
   v.constant = std::move(constant).value();
   v.constant.set_quant(v.type.quant);
