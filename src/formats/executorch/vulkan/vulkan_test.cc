@@ -1,0 +1,304 @@
+// Vulkan graphs: every kind of value, the operators that only they have, and what is refused.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "smelt/model.h"
+#include "tensor/numeric.h"
+#include "vulkan_graph_generated.h"
+
+namespace smelt::executorch {
+namespace {
+
+using vkgraph::GraphTypes;
+using vkgraph::VkDataType;
+using Ids = std::vector<int32_t>;
+
+/// A Vulkan blob, put together value by value and call by call.
+class VkBlob {
+ public:
+  flatbuffers::FlatBufferBuilder fbb;
+
+  int32_t tensor(VkDataType type, const std::vector<uint32_t>& dims, int32_t constant = -1,
+                 VkDataType host = VkDataType::UNSET) {
+    return add(GraphTypes::VkTensor, vkgraph::CreateVkTensor(fbb, type, fbb.CreateVector(dims), constant, -1,
+                                                             vkgraph::VkStorageType::DEFAULT_STORAGE,
+                                                             vkgraph::VkMemoryLayout::DEFAULT_LAYOUT, host));
+  }
+  int32_t input(const std::vector<uint32_t>& dims, VkDataType type = VkDataType::FLOAT32) {
+    inputs.push_back(static_cast<uint32_t>(tensor(type, dims)));
+    return static_cast<int32_t>(inputs.back());
+  }
+  int32_t output(const std::vector<uint32_t>& dims, VkDataType type = VkDataType::FLOAT32) {
+    outputs.push_back(static_cast<uint32_t>(tensor(type, dims)));
+    return static_cast<int32_t>(outputs.back());
+  }
+  template <class T>
+  int32_t constant(VkDataType type, const std::vector<uint32_t>& dims, const std::vector<T>& data) {
+    data_.resize((data_.size() + 15) / 16 * 16);
+    entries_.emplace_back(data_.size(), data.size() * sizeof(T));
+    data_.resize(data_.size() + data.size() * sizeof(T));
+    std::memcpy(data_.data() + entries_.back().first, data.data(), data.size() * sizeof(T));
+    return tensor(type, dims, static_cast<int32_t>(entries_.size()) - 1);
+  }
+  int32_t null() { return add(GraphTypes::Null, vkgraph::CreateNull(fbb)); }
+  int32_t integer(int64_t v) { return add(GraphTypes::Int, vkgraph::CreateInt(fbb, v)); }
+  int32_t real(double v) { return add(GraphTypes::Double, vkgraph::CreateDouble(fbb, v)); }
+  int32_t boolean(bool v) { return add(GraphTypes::Bool, vkgraph::CreateBool(fbb, v)); }
+  int32_t string(const char* v) { return add(GraphTypes::String, vkgraph::CreateStringDirect(fbb, v)); }
+  int32_t ints(const std::vector<int64_t>& v) {
+    return add(GraphTypes::IntList, vkgraph::CreateIntList(fbb, fbb.CreateVector(v)));
+  }
+  int32_t list(const Ids& v) { return add(GraphTypes::ValueList, vkgraph::CreateValueList(fbb, fbb.CreateVector(v))); }
+  int32_t symbol() { return add(GraphTypes::SymInt, vkgraph::CreateSymInt(fbb, 0)); }
+  void call(const char* name, const Ids& args) {
+    chain_.push_back(vkgraph::CreateOperatorCallDirect(fbb, static_cast<uint32_t>(chain_.size()), name, &args));
+  }
+
+  std::vector<std::byte> finish() {
+    std::vector<flatbuffers::Offset<vkgraph::VkBytes>> constants;
+    for (const auto& [offset, size] : entries_) constants.push_back(vkgraph::CreateVkBytes(fbb, offset, size));
+    fbb.Finish(vkgraph::CreateVkGraphDirect(fbb, "0", &chain_, &values_, &inputs, &outputs, &constants), "VK00");
+    const size_t graph = fbb.GetSize(), data_at = 32 + (graph + 15) / 16 * 16;
+    std::vector<std::byte> blob(data_at + data_.size());
+    const auto put = [&](size_t at, auto number) { std::memcpy(blob.data() + at, &number, sizeof number); };
+    std::memcpy(blob.data() + 4, "VH00", 4);
+    put(8, uint16_t{30});
+    put(10, uint32_t{32});
+    put(14, static_cast<uint32_t>(graph));
+    put(18, static_cast<uint32_t>(data_at));
+    put(22, static_cast<uint64_t>(data_.size()));
+    std::memcpy(blob.data() + 32, fbb.GetBufferPointer(), graph);
+    if (!data_.empty()) std::memcpy(blob.data() + data_at, data_.data(), data_.size());
+    return blob;
+  }
+
+  std::vector<uint32_t> inputs, outputs;
+
+ private:
+  template <class T>
+  int32_t add(GraphTypes type, flatbuffers::Offset<T> table) {
+    values_.push_back(vkgraph::CreateVkValue(fbb, type, table.Union()));
+    return static_cast<int32_t>(values_.size()) - 1;
+  }
+  std::vector<flatbuffers::Offset<vkgraph::VkValue>> values_;
+  std::vector<flatbuffers::Offset<vkgraph::OperatorCall>> chain_;
+  std::vector<std::pair<size_t, size_t>> entries_;
+  std::vector<std::byte> data_;
+};
+
+Tensor floats(const Shape& shape, const std::vector<float>& v) { return Tensor::from<float>(DType::kF32, shape, v); }
+
+/// Output `which` after `runs` runs of one session.
+std::vector<double> run(VkBlob& b, const std::vector<Datum>& inputs, size_t which = 0, int runs = 1) {
+  const std::vector<std::byte> bytes = b.finish();
+  auto model = Model::load_bytes(bytes, nullptr, "test.vkd");
+  EXPECT_TRUE(model.ok()) << model.error().message();
+  if (!model.ok()) return {};
+  auto session = Session::create(*model, {.backend = BackendKind::kReference});
+  EXPECT_TRUE(session.ok()) << session.error().message();
+  std::vector<double> values;
+  for (int i = 0; i < runs; ++i) {
+    auto out = session->run(inputs);
+    EXPECT_TRUE(out.ok()) << out.error().message();
+    if (!out.ok()) return {};
+    const Tensor& t = out->at(which).tensor;
+    values.resize(static_cast<size_t>(t.elements()));
+    to_doubles(t, values.data());
+  }
+  return values;
+}
+
+void expect_near(const std::vector<double>& got, const std::vector<double>& want, double tolerance = 1e-5) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_NEAR(got[i], want[i], tolerance) << "element " << i;
+}
+
+TEST(Vulkan, PlainOperatorsAndPrepack) {
+  VkBlob b;
+  const int32_t x = b.input({2, 2}), k = b.constant<float>(VkDataType::FLOAT32, {2}, {10, 20});
+  const int32_t packed = b.tensor(VkDataType::FLOAT32, {2}), y = b.output({2, 2});
+  b.call("et_vk.prepack.default", {k, packed});
+  b.call("aten.add.Tensor", {x, packed, b.integer(2), y});
+  expect_near(run(b, {floats({2, 2}, {1, 2, 3, 4})}), {21, 42, 23, 44});
+}
+
+TEST(Vulkan, ListsOfTensorsAndSeveralOutputs) {
+  VkBlob b;
+  const int32_t x = b.input({2, 3}), joined = b.tensor(VkDataType::FLOAT32, {4, 3});
+  b.call("aten.cat.default", {b.list({x, x}), b.integer(0), joined});
+  const int32_t first = b.output({1, 3}), second = b.output({3, 3});
+  b.call("aten.split_with_sizes_copy.default", {joined, b.ints({1, 3}), b.integer(0), b.list({first, second})});
+  expect_near(run(b, {floats({2, 3}, {1, 2, 3, 4, 5, 6})}, 1), {4, 5, 6, 1, 2, 3, 4, 5, 6});
+}
+
+TEST(Vulkan, SymbolsFollowTheInput) {
+  VkBlob b;
+  const int32_t x = b.input({12, 4}), n = b.symbol(), twice = b.symbol(), y = b.output({24, 2});
+  b.call("sym_size.int", {x, b.integer(0), n});
+  b.call("mul", {n, b.integer(2), twice});
+  b.call("aten.view_copy.default", {x, b.list({twice, b.integer(2)}), y});
+  expect_near(run(b, {floats({1, 4}, {1, 2, 3, 4})}), {1, 2, 3, 4});
+}
+
+TEST(Vulkan, StringsDoublesAndNulls) {
+  VkBlob b;
+  const int32_t x = b.input({3}), g = b.tensor(VkDataType::FLOAT32, {3}), y = b.output({3});
+  b.call("aten.gelu.default", {x, b.string("none"), g});
+  b.call("aten.clamp.default", {g, b.null(), b.real(0.5), y});
+  expect_near(run(b, {floats({3}, {-1, 0, 2})}), {-0.15865525, 0, 0.5});
+}
+
+TEST(Vulkan, HalfGraphsOfFloatHostsComputeInFloat) {
+  VkBlob b;
+  const int32_t x = b.tensor(VkDataType::FLOAT16, {2}, -1, VkDataType::FLOAT32);
+  const int32_t k = b.constant<uint16_t>(VkDataType::FLOAT16, {2}, {f32_to_f16(0.5f), f32_to_f16(3)});
+  const int32_t y = b.tensor(VkDataType::FLOAT16, {2}, -1, VkDataType::FLOAT32);
+  b.inputs = {static_cast<uint32_t>(x)};
+  b.outputs = {static_cast<uint32_t>(y)};
+  b.call("aten.mul.Tensor", {x, k, y});
+  expect_near(run(b, {floats({2}, {1.0001f, 2})}), {0.50005, 6});
+}
+
+TEST(Vulkan, ConvolutionWithClamp) {
+  VkBlob b;
+  const int32_t x = b.input({1, 1, 1, 3}), w = b.constant<float>(VkDataType::FLOAT32, {1, 1, 1, 2}, {1, 2});
+  const int32_t y = b.output({1, 1, 1, 2});
+  b.call("et_vk.conv_with_clamp.default", {x, w, b.null(), b.ints({1, 1}), b.ints({0, 0}), b.ints({1, 1}),
+                                           b.boolean(false), b.ints({0, 0}), b.integer(1), b.real(0), b.real(7), y});
+  expect_near(run(b, {floats({1, 1, 1, 3}, {1, 2, 3})}), {5, 7});
+}
+
+TEST(Vulkan, RmsNorm) {
+  VkBlob b;
+  const int32_t x = b.input({1, 2}), w = b.constant<float>(VkDataType::FLOAT32, {2}, {1, 2}), y = b.output({1, 2});
+  b.call("et_vk.rms_norm.default", {x, w, b.real(0), y});
+  const double rms = std::sqrt((9.0 + 16) / 2);
+  expect_near(run(b, {floats({1, 2}, {3, 4})}), {3 / rms, 8 / rms});
+}
+
+TEST(Vulkan, RotaryEmbeddingTurnsNeighbours) {
+  VkBlob b;
+  const int32_t q = b.input({1, 1, 1, 2}), k = b.input({1, 1, 1, 2});
+  const int32_t cosine = b.input({1, 1}), sine = b.input({1, 1});
+  const int32_t qo = b.output({1, 1, 1, 2}), ko = b.output({1, 1, 1, 2});
+  b.call("et_vk.apply_rotary_emb.default", {q, k, cosine, sine, b.list({qo, ko})});
+  expect_near(
+      run(b,
+          {floats({1, 1, 1, 2}, {1, 2}), floats({1, 1, 1, 2}, {3, 4}), floats({1, 1}, {0.6f}), floats({1, 1}, {0.8f})},
+          1),
+      {3 * 0.6 - 4 * 0.8, 3 * 0.8 + 4 * 0.6});
+}
+
+TEST(Vulkan, GridPriors) {
+  VkBlob b;
+  const int32_t x = b.input({1, 1, 2, 2}), y = b.output({4, 2});
+  b.call("et_vk.grid_priors.default", {x, b.integer(8), b.real(0.5), y});
+  expect_near(run(b, {floats({1, 1, 2, 2}, {0, 0, 0, 0})}), {4, 4, 12, 4, 4, 12, 12, 12});
+}
+
+TEST(Vulkan, FourBitLinear) {
+  // Weights [2, 4] in groups of 2: row 0 is -8 7 1 0, row 1 is 2 2 -1 3; scales are [groups, out].
+  const std::vector<uint8_t> packed{0xf0, 0x89, 0xaa, 0xb7};
+  const std::vector<float> scales{0.5f, 1, 2, 0.25f};
+  const std::vector<double> weights{-4, 3.5, 2, 0, 2, 2, -0.25, 0.75};
+  const std::vector<float> x{1, -2, 3, 4};
+  VkBlob b;
+  const int32_t in = b.input({1, 4}), w = b.constant(VkDataType::UINT8, {2, 2}, packed);
+  const int32_t s = b.constant(VkDataType::FLOAT32, {2, 2}, scales), y = b.output({1, 2});
+  b.call("et_vk.linear_q4gsw.default", {in, w, s, b.integer(2), b.null(), y});
+  std::vector<double> want(2, 0);
+  for (size_t o = 0; o < 2; ++o)
+    for (size_t i = 0; i < 4; ++i) want[o] += weights[o * 4 + i] * x[i];
+  expect_near(run(b, {floats({1, 4}, x)}), want);
+
+  VkBlob d;
+  const int32_t dx = d.input({1, 4}), dw = d.constant(VkDataType::UINT8, {2, 2}, packed);
+  const int32_t ds = d.constant(VkDataType::FLOAT32, {2, 2}, scales);
+  const int32_t sums = d.constant<int32_t>(VkDataType::INT32, {2, 2}, {-1, 4, 1, 2});
+  const int32_t scale = d.tensor(VkDataType::FLOAT32, {1}), zero = d.tensor(VkDataType::INT8, {1});
+  const int32_t dy = d.output({1, 2});
+  d.call("torchao.choose_qparams_affine.default",
+         {dx, d.string("ASYMMETRIC"), d.ints({1, 4}), d.null(), d.integer(-128), d.integer(127), d.null(), d.null(),
+          d.null(), d.boolean(false), d.list({scale, zero})});
+  d.call("et_vk.linear_dq8ca_q4gsw.default", {dx, scale, zero, dw, sums, ds, d.integer(2), d.null(), dy});
+  expect_near(run(d, {floats({1, 4}, x)}), want, 0.1);
+}
+
+TEST(Vulkan, Int8Weights) {
+  VkBlob b;
+  const int32_t x = b.input({1, 2}), w = b.constant<int8_t>(VkDataType::INT8, {2, 2}, {1, -2, 3, 4});
+  const int32_t s = b.constant<float>(VkDataType::FLOAT32, {2}, {0.5f, 2}), y = b.output({1, 2});
+  b.call("aten._weight_int8pack_mm.default", {x, w, s, y});
+  expect_near(run(b, {floats({1, 2}, {1, 2})}), {-1.5, 22});
+}
+
+TEST(Vulkan, AffineBlocks) {
+  VkBlob b;
+  const int32_t x = b.input({2, 4}, VkDataType::INT8);
+  const int32_t scale = b.constant<float>(VkDataType::FLOAT32, {2, 2}, {1, 2, 3, 4});
+  const int32_t zero = b.constant<int8_t>(VkDataType::INT8, {2, 2}, {0, 1, 0, -1}), y = b.output({2, 4});
+  b.call("torchao.dequantize_affine.default",
+         {x, b.ints({1, 2}), scale, zero, b.null(), b.integer(-128), b.integer(127), b.integer(6), y});
+  const std::vector<int8_t> stored{1, 2, 3, 4, 5, 6, 7, 8};
+  expect_near(run(b, {Tensor::from<int8_t>(DType::kI8, {2, 4}, stored)}), {1, 2, 4, 6, 15, 18, 32, 36});
+}
+
+std::string error_of(VkBlob& b) {
+  auto model = Model::load_bytes(b.finish(), nullptr, "test.vkd");
+  return model.ok() ? "" : model.error().message();
+}
+void expect_says(const std::string& error, const std::string& words) {
+  EXPECT_NE(error.find(words), std::string::npos) << "'" << error << "' does not say '" << words << "'";
+}
+
+TEST(Vulkan, RefusesBadGraphs) {
+  {
+    VkBlob b;
+    const int32_t x = b.input({2}), y = b.output({2});
+    b.call("aten.no_such_operator.default", {x, y});
+    expect_says(error_of(b), "call 0 aten.no_such_operator.default");
+  }
+  {
+    VkBlob b;
+    const int32_t x = b.input({2}), y = b.output({2});
+    b.call("aten.add.Tensor", {x, 99, y});
+    expect_says(error_of(b), "argument 99 is no value");
+  }
+  {
+    VkBlob b;
+    const int32_t m = b.tensor(VkDataType::FLOAT32, {2}), y = b.output({2});
+    b.call("aten.relu.default", {m, y});
+    expect_says(error_of(b), "before it is computed");
+  }
+  {
+    VkBlob b;
+    const int32_t x = b.input({2});
+    b.output({2});
+    b.call("aten.relu.default", {x, b.integer(1)});
+    expect_says(error_of(b), "a Int");
+  }
+  {
+    VkBlob b;
+    b.input({2});
+    b.outputs = {77};
+    expect_says(error_of(b), "output 77 is no value");
+  }
+  {
+    VkBlob b;
+    const int32_t x = b.input({2}), k = b.tensor(VkDataType::FLOAT32, {2}, 5), y = b.output({2});
+    b.call("aten.mul.Tensor", {x, k, y});
+    expect_says(error_of(b), "constant 5, the graph has 0");
+  }
+  {
+    VkBlob b;
+    const int32_t x = b.input({2}), k = b.constant<float>(VkDataType::FLOAT32, {4}, {1, 2}), y = b.output({2});
+    b.call("aten.mul.Tensor", {x, k, y});
+    expect_says(error_of(b), "needs more");
+  }
+}
+
+}  // namespace
+}  // namespace smelt::executorch
