@@ -11,6 +11,11 @@ install(TARGETS smelt_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS smelt_shared smelt_static EXPORT smelt_targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS onnxifi EXPORT smelt_targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES ${CMAKE_BINARY_DIR}/lib/libonnxifi-smelt.so DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(FILES include/onnxifi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+configure_file(cmake/onnxifi.pc.in ${CMAKE_BINARY_DIR}/onnxifi.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/onnxifi.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(DIRECTORY include/smelt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT smelt_targets NAMESPACE smelt:: DESTINATION ${SMELT_CMAKE_DIR} FILE smelt-targets.cmake)
 configure_package_config_file(cmake/smelt-config.cmake.in ${CMAKE_BINARY_DIR}/smelt-config.cmake INSTALL_DESTINATION ${SMELT_CMAKE_DIR})
