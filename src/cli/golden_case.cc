@@ -100,7 +100,8 @@ std::vector<fs::path> numbered(const fs::path& folder) {
 /// Sub-byte and narrow types as .npy holds them.
 Datum as_stored(const Datum& d) {
   if (!d.is_tensor()) return d;
-  const Tensor& t = d.tensor;
+  Tensor t = d.tensor;
+  if (t.dtype() == DType::kF4E2M1) t = Tensor::view(DType::kU4, t.shape(), t.raw(), t.owner());
   const int width = bit_width(t.dtype());
   if (t.dtype() == DType::kBF16) return Datum(Tensor::view(DType::kU16, t.shape(), t.raw(), t.owner()));
   if (width == 8 && is_float(t.dtype())) return Datum(Tensor::view(DType::kU8, t.shape(), t.raw(), t.owner()));

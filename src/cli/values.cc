@@ -36,9 +36,10 @@ Datum adapt(Datum d, const Port& port) {
       (have == DType::kU16 && want == DType::kBF16) || (bit_width(want) == 8 && is_float(want) && have == DType::kU8);
   if (same_bits) return Datum(Tensor::view(want, d.tensor.shape(), d.tensor.raw(), d.tensor.owner()));
   if (bit_width(want) > 0 && bit_width(want) < 8 && (have == DType::kI8 || have == DType::kU8)) {
-    Tensor packed(want, d.tensor.shape());
+    // 4-bit floats come as their codes.
+    Tensor packed(is_float(want) ? DType::kU4 : want, d.tensor.shape());
     for (int64_t i = 0; i < packed.elements(); ++i) set_int(packed, i, get_int(d.tensor, i));
-    return Datum(std::move(packed));
+    return Datum(Tensor::view(want, packed.shape(), packed.raw(), packed.owner()));
   }
   return d;
 }

@@ -125,10 +125,10 @@ uint8_t f32_to_narrow(DType dtype, float value, bool saturate) {
   const auto nan = [&]() -> uint8_t {
     if (f.uz) return 0x80;
     if (dtype == DType::kF8E4M3FN) return sign | 0x7f;
-    if (dtype == DType::kF8E5M2) return sign | 0x7f;
+    if (dtype == DType::kF8E5M2) return sign | 0x7e;
     return 0;
   };
-  if (std::isnan(value)) return four_bit ? static_cast<uint8_t>(0x7) : nan();
+  if (std::isnan(value)) return four_bit ? static_cast<uint8_t>(0x8) : nan();  // no NaN in 4 bits: minus zero
   const int max_exp = (1 << f.exponent_bits) - 1 - (f.infinities ? 1 : 0);
   // Largest finite code, without sign.
   uint8_t largest = static_cast<uint8_t>((max_exp << f.mantissa_bits) | ((1 << f.mantissa_bits) - 1));

@@ -35,9 +35,10 @@ Division divide(int64_t a, int64_t b, bool is_signed) {
 
 bool below(int64_t a, int64_t b, bool is_signed) { return is_signed ? a < b : bits_of(a) < bits_of(b); }
 
+/// Counts beyond the width, negative ones included, shift everything out.
 int64_t shift_right(int64_t a, int64_t count, int bits, bool arithmetic) {
+  if (arithmetic) return a >> (count < 0 || count > 63 ? 63 : count);
   if (count < 0) return 0;
-  if (arithmetic) return a >> std::min<int64_t>(count, 63);
   const uint64_t mask = bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
   return count >= 64 ? 0 : signed_of((bits_of(a) & mask) >> count);
 }

@@ -158,8 +158,9 @@ Status reference_QuantizeLinear(KernelContext& ctx) {
   for (int64_t i = 0; i < x.elements(); ++i) {
     const int64_t p = parameters.at(i);
     const auto v = static_cast<float>(get_double(x, i)), s = static_cast<float>(get_double(scale, p));
-    const float scaled = attrs.reciprocal ? v * (1.0f / s) : v / s;
+    float scaled = attrs.reciprocal ? v * (1.0f / s) : v / s;
     if (is_float(y.dtype())) {
+      scaled += 0.0f;  // the zero point of float types; makes minus zero plus zero
       const uint8_t bits = f32_to_narrow(y.dtype(), scaled, attrs.saturate);
       if (bit_width(y.dtype()) == 8)
         y.data<uint8_t>()[i] = bits;
