@@ -130,13 +130,17 @@ class ConvColumnsF32 final : public Kernel {
         threads_(std::max(spec.threads, 1)),
         has_bias_(spec.has(2)) {
     const Tensor* filter = spec.constant(1);
-    if (g.filter_s != 1 || g.filter_i != g.taps())
+    if (!in_order(g))
       packed_ = spec.packs.get(filter->raw(), geometry_key("conv_columns_f32", g, 0, nullptr),
                                [&] { return order(filter->data<float>()); });
     const int64_t panel = (g.depth() + 1) * gemm.nr();
     panels_ = std::clamp<int64_t>(48 * 1024 / panel, 1, 8);
     const int64_t all = gemm.panels(g.out_pixels()) * g.batch * g.groups;
     if (threads_ > 1) panels_ = std::clamp<int64_t>(all / (threads_ * 2), 1, panels_);
+  }
+  /// Whether filters are rows in the order (channel, tap) as they are.
+  static bool in_order(const ConvShape& g) {
+    return (g.filter_s == 1 || g.taps() == 1) && (g.filter_i == g.taps() || g.c_in == 1) && g.filter_o == g.depth();
   }
   size_t scratch_bytes() const override {
     return static_cast<size_t>(threads_ * panels_ * (g_.depth() + 1) * gemm_.nr()) * sizeof(float) + 64;
@@ -208,9 +212,10 @@ std::unique_ptr<Kernel> make_conv_rows_f32(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> make_conv_columns_f32(const KernelSpec& spec) {
-  if (!plain_f32(spec) || spec.attrs<ConvAttrs>().layout != Layout::kChannelsFirst || !spec.constant(1)) return nullptr;
+  if (!plain_f32(spec) || spec.attrs<ConvAttrs>().layout != Layout::kChannelsFirst) return nullptr;
   const auto g = ConvShape::make(spec);
-  if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
+  if (!g || (!spec.constant(1) && !ConvColumnsF32::in_order(*g)) || spec.outputs[0].shape.elements() == 0)
+    return nullptr;
   return std::make_unique<ConvColumnsF32>(*g, gemm_f32(spec.isa), spec);
 }
 

@@ -81,6 +81,14 @@ TEST(ConvF32, DepthwiseChannelsFirst) {
     check_case(conv_case(r, Layout::kChannelsFirst, FilterLayout::kOIS), "depthwise_planes_f32");
 }
 
+TEST(ConvF32, ComputedFilters) {
+  for (const ConvRow* r : {&kRows[0], &kRows[1], &kRows[5], &kDepthwise[0]}) {
+    KernelCase c = conv_case(*r, Layout::kChannelsFirst, FilterLayout::kOIS);
+    c.computed = {true, true, true};
+    check_case(c, r->groups == r->c_in ? "depthwise_planes_f32" : "conv_columns_f32");
+  }
+}
+
 TEST(ConvF32, MixedLayouts) {
   check_case(conv_case(kRows[0], Layout::kChannelsLast, FilterLayout::kOIS), "conv_rows_f32");
   check_case(conv_case(kRows[3], Layout::kChannelsFirst, FilterLayout::kOSI), "conv_columns_f32");

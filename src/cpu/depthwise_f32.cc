@@ -187,8 +187,7 @@ namespace {
 std::optional<ConvShape> depthwise_shape(const KernelSpec& spec) {
   for (size_t i = 0; i < spec.inputs.size(); ++i)
     if (spec.has(i) && (spec.inputs[i].dtype != DType::kF32 || spec.inputs[i].quant)) return std::nullopt;
-  if (spec.outputs[0].dtype != DType::kF32 || spec.outputs[0].quant || !spec.constant(1)) return std::nullopt;
-  if (spec.has(2) && !spec.constant(2)) return std::nullopt;
+  if (spec.outputs[0].dtype != DType::kF32 || spec.outputs[0].quant) return std::nullopt;
   auto g = ConvShape::make(spec);
   if (!g || !g->depthwise() || g->c_out != 1 || g->in[0] != 1 || g->kernel[0] != 1 || g->out[0] != 1 ||
       g->pad[0] != 0 || spec.outputs[0].shape.elements() == 0)
@@ -256,8 +255,10 @@ class DepthwisePlanesF32 final : public Kernel {
     // Room for whole vectors at the last output pixel of the furthest tap.
     phase_length_ = (g.out[2] + 31) / 32 * 32 + (g.kernel[2] - 1) * g.dilation[2] / g.stride[2] + 1;
     work_ = (g.in[1] * g.stride[2] * phase_length_ + 15) / 16 * 16;
-    if (g.filter_s != 1 || g.filter_o != g.taps()) packed_ = pack_planes(spec);
+    if (!in_order(g)) packed_ = pack_planes(spec);
   }
+  /// Whether filters are rows of taps as they are.
+  static bool in_order(const ConvShape& g) { return (g.filter_s == 1 || g.taps() == 1) && g.filter_o == g.taps(); }
   size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * work_) * sizeof(float); }
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
@@ -304,12 +305,14 @@ class DepthwisePlanesF32 final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_depthwise_rows_f32(const KernelSpec& spec) {
+  if (!spec.constant(1) || (spec.has(2) && !spec.constant(2))) return nullptr;
   const auto g = depthwise_shape(spec);
   return g && g->channels_last ? std::make_unique<DepthwiseRowsF32>(*g, spec) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_depthwise_planes_f32(const KernelSpec& spec) {
   const auto g = depthwise_shape(spec);
+  if (g && !spec.constant(1) && !DepthwisePlanesF32::in_order(*g)) return nullptr;
   return g && !g->channels_last ? std::make_unique<DepthwisePlanesF32>(*g, spec) : nullptr;
 }
 

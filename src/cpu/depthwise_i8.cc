@@ -21,8 +21,13 @@ using DS = hn::ScalableTag<int16_t>;
 using VI = hn::Vec<DI>;
 using VS = hn::Vec<DS>;
 
+template <bool kVnni>
 HWY_INLINE VI add_pairs(VI sum, VS a, VS b) {
 #if HWY_TARGET == HWY_AVX3
+  if constexpr (kVnni) {  // not in this target's attributes, but in the kVnni level's processors
+    asm("vpdpwssd %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "vm"(b.raw));
+    return sum;
+  }
   return VI{_mm512_add_epi32(sum.raw, _mm512_madd_epi16(a.raw, b.raw))};
 #elif HWY_TARGET == HWY_AVX2
   return VI{_mm256_add_epi32(sum.raw, _mm256_madd_epi16(a.raw, b.raw))};
@@ -63,7 +68,7 @@ HWY_INLINE VS load_wide(const uint8_t* from) {
 /// Sums of one output pixel over all channels. Taps come in pairs; `packed` holds for each block of channels its
 /// addends and then two vectors of interleaved weights a pair. Blocks of DS's lanes; the last one ends at the last
 /// channel.
-template <class T>
+template <class T, bool kVnni>
 void pixel(const uint8_t* const* taps, int64_t pairs, int64_t channels, const int16_t* packed, int32_t* sums) {
   const DI d;
   const DS ds;
@@ -75,17 +80,18 @@ void pixel(const uint8_t* const* taps, int64_t pairs, int64_t channels, const in
     packed += 2 * L;
     for (int64_t p = 0; p < pairs; ++p) {
       const VS a = load_wide<T>(taps[2 * p] + c), b = load_wide<T>(taps[2 * p + 1] + c);
-      lower = add_pairs(lower, hn::InterleaveLower(ds, a, b), hn::Load(ds, packed));
-      upper = add_pairs(upper, hn::InterleaveUpper(ds, a, b), hn::Load(ds, packed + L));
+      lower = add_pairs<kVnni>(lower, hn::InterleaveLower(ds, a, b), hn::Load(ds, packed));
+      upper = add_pairs<kVnni>(upper, hn::InterleaveUpper(ds, a, b), hn::Load(ds, packed + L));
       packed += 2 * L;
     }
     store_in_order(lower, upper, sums + c);
   }
 }
 
-void pixel_any(const uint8_t* const* taps, int64_t pairs, int64_t channels, const int16_t* packed, bool is_signed,
-               int32_t* sums) {
-  is_signed ? pixel<int8_t>(taps, pairs, channels, packed, sums) : pixel<uint8_t>(taps, pairs, channels, packed, sums);
+using Pixel = void (*)(const uint8_t* const*, int64_t, int64_t, const int16_t*, int32_t*);
+Pixel choose_pixel(bool is_signed, bool vnni) {
+  if (vnni && HWY_MAX_BYTES >= 64) return is_signed ? pixel<int8_t, true> : pixel<uint8_t, true>;
+  return is_signed ? pixel<int8_t, false> : pixel<uint8_t, false>;
 }
 
 int64_t short_lanes() { return HWY_MAX_BYTES / 2; }
@@ -107,7 +113,7 @@ class DepthwiseI8 final : public Kernel {
         q_(q),
         requant_(std::move(requant)),
         rescale_(requant_rows(spec.isa)),
-        pixel_(SMELT_FOR_LEVEL(level, pixel_any)),
+        pixel_(SMELT_FOR_LEVEL(level, choose_pixel)(q.x_signed, level == Isa::kVnni)),
         lanes_(SMELT_FOR_LEVEL(level, short_lanes)()),
         threads_(std::max(spec.threads, 1)),
         pairs_((g.taps() + 1) / 2) {
@@ -213,7 +219,7 @@ class DepthwiseI8 final : public Kernel {
         edge_taps(x, padding, z0, y0, x0, taps);
       }
       taps[g_.taps()] = taps[g_.taps() - 1];
-      pixel_(taps, pairs_, c, packed_->data<int16_t>(), q_.x_signed, sums + waiting * c);
+      pixel_(taps, pairs_, c, packed_->data<int16_t>(), sums + waiting * c);
       if (++waiting == batch_ || ox + 1 == g_.out[2]) {
         rescale_(requant_, sums, c, waiting, c, 0, y + (ox + 1 - waiting) * c, c);
         waiting = 0;
@@ -237,7 +243,7 @@ class DepthwiseI8 final : public Kernel {
   QuantizedPair q_;
   Requant requant_;
   RequantRows rescale_;
-  void (*pixel_)(const uint8_t* const*, int64_t, int64_t, const int16_t*, bool, int32_t*);
+  void (*pixel_)(const uint8_t* const*, int64_t, int64_t, const int16_t*, int32_t*);
   int64_t lanes_, threads_, pairs_, sums_ = 0, zeros_ = 0, turned_in_ = 0, turned_out_ = 0;
   int64_t batch_ = 1;             ///< pixels rescaled at once
   std::vector<int64_t> offsets_;  ///< of the taps of one window, in bytes

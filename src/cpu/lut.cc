@@ -77,10 +77,13 @@ Packed make_table(const KernelSpec& spec, size_t inputs) {
   std::string key = Cat("table ", static_cast<int>(spec.node.op), ' ');
   for (size_t i = 0; i < inputs; ++i) key += quant_key(spec.inputs[i]);
   key += quant_key(spec.outputs[0]);
+  for (size_t i = inputs; i < spec.inputs.size(); ++i)
+    if (spec.has(i)) key += Cat(reinterpret_cast<uintptr_t>(spec.constant(i)->raw()), ' ');
   return spec.packs.get(spec.node.attrs.get(), key, [&]() -> Packed {
     std::vector<Datum> in;
     in.emplace_back(all_values(spec.inputs[0], inputs == 2 ? Shape{256, 1} : Shape{256}));
     if (inputs == 2) in.emplace_back(all_values(spec.inputs[1], Shape{1, 256}));
+    for (size_t i = inputs; i < spec.inputs.size(); ++i) in.push_back(spec.has(i) ? Datum(*spec.constant(i)) : Datum());
     Tensor out(spec.outputs[0].dtype, inputs == 2 ? Shape{256, 256} : Shape{256});
     out.set_quant(spec.outputs[0].quant);
     TableContext ctx(spec.node, std::move(in), out);
@@ -166,6 +169,12 @@ std::unique_ptr<Kernel> make_unary_table(const KernelSpec& spec) {
 }
 std::unique_ptr<Kernel> make_quantize_table(const KernelSpec& spec) { return make_unary_table(spec); }
 std::unique_ptr<Kernel> make_dequantize_table(const KernelSpec& spec) { return make_unary_table(spec); }
+
+std::unique_ptr<Kernel> make_dequantize_linear_table(const KernelSpec& spec) {
+  for (size_t i = 1; i < spec.inputs.size(); ++i)  // one scale and zero point, known now
+    if (spec.has(i) && (!spec.constant(i) || spec.constant(i)->elements() != 1)) return nullptr;
+  return make_unary_table(spec);
+}
 
 std::unique_ptr<Kernel> make_binary_table(const KernelSpec& spec) {
   const ValueType &a = spec.inputs[0], &b = spec.inputs[1], &y = spec.outputs[0];

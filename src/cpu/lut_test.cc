@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "cpu/check_test.h"
 #include "ops/elementwise/elementwise.h"
 
@@ -54,6 +56,37 @@ TEST(Tables, Conversions) {
   q.output.dtype = DType::kI8;
   q.output.quant = per_tensor(0.04f, -8);
   check_case(q, "quantize_table");
+}
+
+TEST(Tables, QuantizeReals) {
+  std::vector<float> x;
+  for (int i = -700; i < 700; ++i) x.push_back(static_cast<float>(i) * 0.025f);  // ties among them
+  x.insert(x.end(), {NAN, INFINITY, -INFINITY, 1e30f, -0.0f});
+  const Tensor real = Tensor::from<float>(DType::kF32, {static_cast<int64_t>(x.size())}, x);
+  for (DType to : {DType::kI8, DType::kU8}) {
+    for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble}) {
+      KernelCase c{"quantize", Op::kQuantize, make_attrs<NoAttrs>(), {real}, {}, {}};
+      c.output.dtype = to;
+      c.output.quant = per_tensor(0.05f, to == DType::kI8 ? -8 : 99, rounding);
+      check_case(c, "quantize_f32");
+    }
+    auto attrs = std::make_shared<QuantizeLinearAttrs>();
+    attrs->to = to;
+    KernelCase c{"linear", Op::kQuantizeLinear,
+                 attrs,    {real, random_tensor(DType::kF32, {}, 0.05, 0.05, 1), random_tensor(to, {}, 7, 7, 1)},
+                 {},       {}};
+    check_case(c, "quantize_linear_f32");
+    attrs = std::make_shared<QuantizeLinearAttrs>();
+    attrs->to = DType::kF32;
+    KernelCase back{"back",
+                    Op::kDequantizeLinear,
+                    attrs,
+                    {random_tensor(to, {3, 50}, 0, 127, 1), random_tensor(DType::kF32, {}, 0.05, 0.05, 1),
+                     random_tensor(to, {}, 7, 7, 1)},
+                    {},
+                    {}};
+    check_case(back, "dequantize_linear_table");
+  }
 }
 
 }  // namespace

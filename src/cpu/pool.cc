@@ -160,24 +160,51 @@ class PoolF32 final : public Kernel {
         }
       (s_.maximum ? ops_.max_taps : ops_.sum_taps)(taps, count, dx.in, merged);
       float* to = y + index * dx.out;
-      for (out[2] = 0; out[2] < dx.out; ++out[2]) {
-        int64_t x0, x1;
-        PoolShape::range(dx, out[2], x0, x1);
-        const float* from = merged + out[2] * dx.stride - dx.pad_begin;
-        float v = from[x0 * dx.dilation];
-        if (s_.maximum) {
-          for (int64_t k = x0 + 1; k < x1; ++k) {
-            const float e = from[k * dx.dilation];
-            v = e > v || e != e ? e : v;
-          }
-        } else {
-          for (int64_t k = x0 + 1; k < x1; ++k) v += from[k * dx.dilation];
-          v = static_cast<float>(v / static_cast<double>(s_.divisor_at(out, count * (x1 - x0))));
+      // Windows that lie inside the image in full take the short way.
+      const int64_t inner0 = std::min(dx.out, (dx.pad_begin + dx.stride - 1) / dx.stride);
+      const int64_t reach = dx.in + dx.pad_begin - dx.extent();
+      const int64_t inner1 = std::clamp(reach < 0 ? 0 : reach / dx.stride + 1, inner0, dx.out);
+      const auto edge = [&](int64_t begin, int64_t end) {
+        for (out[2] = begin; out[2] < end; ++out[2]) {
+          int64_t x0, x1;
+          PoolShape::range(dx, out[2], x0, x1);
+          to[out[2]] = column(merged + out[2] * dx.stride - dx.pad_begin + x0 * dx.dilation, x1 - x0,
+                              s_.maximum ? 1 : s_.divisor_at(out, count * (x1 - x0)));
         }
-        v = v < s_.lo ? s_.lo : v;
-        to[out[2]] = v > s_.hi ? s_.hi : v;
+      };
+      edge(0, inner0);
+      out[2] = inner0;
+      const int64_t divisor = s_.maximum || inner0 == inner1 ? 1 : s_.divisor_at(out, count * dx.kernel);
+      const float* from = merged + inner0 * dx.stride - dx.pad_begin;
+      if (s_.maximum && dx.kernel <= 3 && dx.dilation == 1) {
+        const int64_t second = dx.kernel > 1 ? 1 : 0, third = dx.kernel > 2 ? 2 : 0;
+        for (int64_t o = inner0; o < inner1; ++o, from += dx.stride) {
+          float v = from[0];
+          v = from[second] > v || from[second] != from[second] ? from[second] : v;
+          v = from[third] > v || from[third] != from[third] ? from[third] : v;
+          v = v < s_.lo ? s_.lo : v;
+          to[o] = v > s_.hi ? s_.hi : v;
+        }
+      } else {
+        for (int64_t o = inner0; o < inner1; ++o, from += dx.stride) to[o] = column(from, dx.kernel, divisor);
       }
+      edge(inner1, dx.out);
     }
+  }
+  float column(const float* from, int64_t n, int64_t divisor) const {
+    const int64_t step = s_.dims[2].dilation;
+    float v = from[0];
+    if (s_.maximum) {
+      for (int64_t k = 1; k < n; ++k) {
+        const float e = from[k * step];
+        v = e > v || e != e ? e : v;
+      }
+    } else {
+      for (int64_t k = 1; k < n; ++k) v += from[k * step];
+      v = static_cast<float>(v / static_cast<double>(divisor));
+    }
+    v = v < s_.lo ? s_.lo : v;
+    return v > s_.hi ? s_.hi : v;
   }
 
   PoolShape s_;

@@ -25,6 +25,7 @@ struct ChannelFactors {
   VI low, high, zero, multiplier, odd_multiplier, shift, less;
   hn::Vec<hn::Repartition<uint64_t, DI>> even_nudge, odd_nudge;
   hn::Mask<DI> whole;
+  bool any_whole = true;
 
   template <Rounding R>
   HWY_INLINE void load(const Requant& r, int64_t channel) {
@@ -43,6 +44,7 @@ struct ChannelFactors {
     odd_multiplier = hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(du64, multiplier)));
     shift = hn::LoadU(d, r.shifts.data() + channel);
     whole = hn::Eq(shift, hn::Zero(d));
+    any_whole = !hn::AllFalse(d, whole);
     less = hn::Sub(shift, hn::IfThenZeroElse(whole, hn::Set(d, 1)));
     VI nudge = hn::Set(d, 1 << 30);
     if (R == Rounding::kFixedSingle) nudge = hn::IfThenElseZero(whole, nudge);
@@ -70,8 +72,9 @@ struct ChannelFactors {
     } else {
       const VI q = high_product(v);
       const VI t = R == Rounding::kFixedDouble ? hn::Add(q, hn::BroadcastSignBit(q)) : q;
-      const VI shifted = hn::ShiftRight<1>(hn::Add(hn::Shr(t, less), hn::Set(d, 1)));
-      return hn::Add(hn::Min(hn::Max(hn::IfThenElse(whole, q, shifted), low), high), zero);
+      VI shifted = hn::ShiftRight<1>(hn::Add(hn::Shr(t, less), hn::Set(d, 1)));
+      if (any_whole) shifted = hn::IfThenElse(whole, q, shifted);
+      return hn::Add(hn::Min(hn::Max(shifted, low), high), zero);
     }
   }
 };

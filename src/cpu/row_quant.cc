@@ -79,7 +79,37 @@ void rescale_sums(const int32_t* sums, int32_t zero, const int32_t* column_sums,
   for (; j < n; ++j) step(one, j);
 }
 
-RowQuant make_row_quant() { return {row_range, quantize_values, rescale_sums}; }
+void to_grid(const float* x, int64_t n, const Grid& g, uint8_t* out) {
+  const auto step = [&](auto d, int64_t i) HWY_ATTR {
+    const hn::RebindToSigned<decltype(d)> di;
+    const auto x_i = hn::LoadU(d, x + i);
+    const auto v = g.reciprocal ? hn::Mul(x_i, hn::Set(d, 1.0f / g.scale)) : hn::Div(x_i, hn::Set(d, g.scale));
+    auto r = hn::Min(hn::Max(v, hn::Set(d, static_cast<float>(g.low - g.zero))),
+                     hn::Set(d, static_cast<float>(g.high - g.zero)));
+    if (g.away) {
+      const auto whole = hn::Trunc(r);
+      const auto tie = hn::Ge(hn::Abs(hn::Sub(r, whole)), hn::Set(d, 0.5f));
+      r = hn::Add(whole, hn::IfThenElseZero(tie, hn::CopySign(hn::Set(d, 1.0f), r)));
+    }
+    auto q = hn::Add(hn::NearestInt(r), hn::Set(di, g.zero));
+    q = hn::IfThenZeroElse(hn::RebindMask(di, hn::IsNaN(v)), q);
+    if (g.is_signed) {
+      const hn::Rebind<int8_t, decltype(d)> d8;
+      hn::StoreU(hn::DemoteTo(d8, q), d8, reinterpret_cast<int8_t*>(out + i));
+    } else {
+      const hn::Rebind<uint8_t, decltype(d)> d8;
+      hn::StoreU(hn::DemoteTo(d8, q), d8, out + i);
+    }
+  };
+  const D d;
+  const hn::CappedTag<float, 1> one;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) step(d, i);
+  for (; i < n; ++i) step(one, i);
+}
+
+RowQuant make_row_quant() { return {row_range, quantize_values, rescale_sums, to_grid}; }
 
 }  // namespace smelt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -7,6 +7,15 @@
 
 namespace smelt {
 
+/// A grid of 8-bit integers.
+struct Grid {
+  float scale = 1;
+  int32_t zero = 0, low = -128, high = 127;
+  bool is_signed = true;
+  bool away = false;        ///< ties away from zero, else to even
+  bool reciprocal = false;  ///< x * (1 / scale) instead of x / scale
+};
+
 /// Vector versions of quantize_row (ops/common/hybrid.h), equal to it bit by bit, and of the rescaling of its products.
 struct RowQuant {
   /// Smallest and largest of n > 0 values; NaN is ignored or spreads.
@@ -17,6 +26,9 @@ struct RowQuant {
   /// `last`.
   void (*rescale)(const int32_t* sums, int32_t zero, const int32_t* column_sums, float row_scale, const float* scales,
                   const float* bias, bool first, bool last, float lo, float hi, int64_t n, float* y);
+
+  /// out[i] = clamp(round(x[i] / scale) + zero, low, high); NaN gives 0.
+  void (*to_grid)(const float* x, int64_t n, const Grid& grid, uint8_t* out);
 
   RowGrid quantize_row(const float* x, int64_t n, bool asymmetric, int8_t* out) const;
 };

@@ -1,10 +1,13 @@
 // Softmax, layer normalization and reductions of float32.
 #include <algorithm>
+#include <bit>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "cpu/kernel.h"
 #include "cpu/rows.h"
+#include "ops/common/fixed_point.h"
 #include "ops/normalization/normalization.h"
 #include "ops/reduce/reduce.h"
 #include "ops/softmax/softmax.h"
@@ -147,24 +150,28 @@ std::unique_ptr<Kernel> make_layer_norm_f32(const KernelSpec& spec) {
   return std::make_unique<LayerNormF32>(product(shape, 0, axis), n, attrs, spec.has(1), spec.has(2), row_ops(spec.isa));
 }
 
-std::unique_ptr<Kernel> make_reduce_f32(const KernelSpec& spec) {
+/// A reduction as [outer, count, inner] -> [outer, inner].
+struct ReduceView {
+  int64_t outer = 1, count = 1, inner = 1;
+};
+
+/// nullopt: the reduced dimensions are not neighbours or not known.
+std::optional<ReduceView> reduce_view(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ReduceAttrs>();
   const Shape& shape = spec.inputs[0].shape;
-  if (!plain_f32(spec.inputs[0]) || !plain_f32(spec.outputs[0]) || shape.elements() == 0) return nullptr;
-  if (attrs.fn != Reduction::kSum && attrs.fn != Reduction::kMean && attrs.fn != Reduction::kMax) return nullptr;
-  if (attrs.accumulate != DType::kInvalid && attrs.accumulate != DType::kF32) return nullptr;
+  if (shape.elements() == 0) return std::nullopt;
   const Tensor* axes = spec.constant(1);
-  if (spec.has(1) && !axes) return nullptr;
+  if (spec.has(1) && !axes) return std::nullopt;
   std::vector<bool> reduced(static_cast<size_t>(shape.rank()), false);
   if (axes && axes->elements() > 0) {
     for (int64_t i = 0; i < axes->elements(); ++i) {
       int64_t axis = get_int(*axes, i);
       axis += axis < 0 ? shape.rank() : 0;
-      if (axis < 0 || axis >= shape.rank()) return nullptr;
+      if (axis < 0 || axis >= shape.rank()) return std::nullopt;
       reduced[static_cast<size_t>(axis)] = true;
     }
   } else {
-    if (attrs.noop_with_empty_axes) return nullptr;
+    if (attrs.noop_with_empty_axes) return std::nullopt;
     reduced.assign(reduced.size(), true);
   }
   // Dimensions of 1 count as reduced or not, whatever keeps the reduced ones together.
@@ -172,11 +179,89 @@ std::unique_ptr<Kernel> make_reduce_f32(const KernelSpec& spec) {
   while (first < last && (!reduced[static_cast<size_t>(first)] || shape[first] == 1)) ++first;
   while (last > first && (!reduced[static_cast<size_t>(last - 1)] || shape[last - 1] == 1)) --last;
   for (int d = first; d < last; ++d)
-    if (!reduced[static_cast<size_t>(d)] && shape[d] != 1) return nullptr;
-  const int64_t inner = product(shape, last, shape.rank());
-  if (attrs.fn == Reduction::kMax && inner == 1) return nullptr;
-  return std::make_unique<ReduceF32>(product(shape, 0, first), product(shape, first, last), inner, attrs.fn,
-                                     std::max(spec.threads, 1), row_ops(spec.isa));
+    if (!reduced[static_cast<size_t>(d)] && shape[d] != 1) return std::nullopt;
+  return ReduceView{product(shape, 0, first), product(shape, first, last), product(shape, last, shape.rank())};
+}
+
+std::unique_ptr<Kernel> make_reduce_f32(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ReduceAttrs>();
+  if (!plain_f32(spec.inputs[0]) || !plain_f32(spec.outputs[0])) return nullptr;
+  if (attrs.fn != Reduction::kSum && attrs.fn != Reduction::kMean && attrs.fn != Reduction::kMax) return nullptr;
+  if (attrs.accumulate != DType::kInvalid && attrs.accumulate != DType::kF32) return nullptr;
+  const auto v = reduce_view(spec);
+  if (!v) return nullptr;
+  if (attrs.fn == Reduction::kMax && v->inner == 1) return nullptr;
+  return std::make_unique<ReduceF32>(v->outer, v->count, v->inner, attrs.fn, std::max(spec.threads, 1),
+                                     row_ops(spec.isa));
+}
+
+namespace {
+
+/// Sums in 32 bits, the division by the count folded into a fixed-point factor, as the reference kernel does it.
+class MeanI8 final : public Kernel {
+ public:
+  MeanI8(const ReduceView& v, const ValueType& x, const ValueType& y, int64_t threads, const RowOps& ops)
+      : v_(v),
+        signed_(x.dtype == DType::kI8),
+        x_zero_(x.quant->zero_point()),
+        y_zero_(y.quant->zero_point()),
+        threads_(threads),
+        ops_(ops) {
+    factor_ = fixed_factor(static_cast<double>(x.quant->scale()) / static_cast<double>(y.quant->scale()));
+    int shift = std::min(63 - std::countl_zero(static_cast<uint64_t>(v.count)), 32);
+    shift = std::max(std::min(shift, 31 + factor_.shift), 0);
+    factor_.multiplier = static_cast<int32_t>((int64_t{factor_.multiplier} << shift) / v.count);
+    factor_.shift -= shift;
+  }
+  size_t scratch_bytes() const override { return static_cast<size_t>(threads_) * slot_bytes(); }
+  Status run(KernelContext& ctx) const override {
+    const auto* x = ctx.input(0).data<uint8_t>();
+    auto* y = ctx.output(0).data<uint8_t>();
+    auto* scratch = static_cast<char*>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return Error(ErrorCode::kLimit, "no memory for a reduction");
+    const int64_t slots = std::min(threads_, v_.outer);
+    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slot = begin; slot < end; ++slot) {
+        auto** taps = reinterpret_cast<const uint8_t**>(scratch + static_cast<size_t>(slot) * slot_bytes());
+        auto* sums = reinterpret_cast<int32_t*>(taps + v_.count);
+        for (int64_t i = v_.outer * slot / slots; i < v_.outer * (slot + 1) / slots; ++i) {
+          for (int64_t t = 0; t < v_.count; ++t) taps[t] = x + (i * v_.count + t) * v_.inner;
+          ops_.sum_taps_bytes(taps, v_.count, v_.inner, signed_, sums);
+          for (int64_t c = 0; c < v_.inner; ++c) y[i * v_.inner + c] = stored(sums[c]);
+        }
+      }
+    });
+    return Ok();
+  }
+
+ private:
+  size_t slot_bytes() const { return static_cast<size_t>((v_.count * 8 + v_.inner * 4 + 63) / 64 * 64); }
+  uint8_t stored(int32_t sum) const {
+    const auto centred = static_cast<int32_t>(sum - int64_t{x_zero_} * v_.count);
+    const int64_t q = int64_t{rescale_double(centred, factor_)} + y_zero_;
+    return static_cast<uint8_t>(std::clamp<int64_t>(q, signed_ ? -128 : 0, signed_ ? 127 : 255));
+  }
+  ReduceView v_;
+  bool signed_;
+  int32_t x_zero_, y_zero_;
+  int64_t threads_;
+  const RowOps& ops_;
+  FixedFactor factor_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_mean_i8(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ReduceAttrs>();
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  if (attrs.fn != Reduction::kMean || attrs.rounding == Rounding::kFloatHalfEven || x.dtype != y.dtype ||
+      (x.dtype != DType::kI8 && x.dtype != DType::kU8))
+    return nullptr;
+  for (const ValueType* t : {&x, &y})
+    if (!t->quant || t->quant->kind != Quantization::Kind::kPerTensor || t->quant->scales.size() != 1) return nullptr;
+  const auto v = reduce_view(spec);
+  if (!v || v->count > (1 << 22)) return nullptr;
+  return std::make_unique<MeanI8>(*v, x, y, std::max(spec.threads, 1), row_ops(spec.isa));
 }
 
 }  // namespace smelt
