@@ -143,28 +143,26 @@ Result<size_t> Region::branch(size_t at, size_t end, int depth) {
     const Kind k = m_.plan.values[static_cast<size_t>(v)].kind;
     return bound(v) || k == Kind::kInt || k == Kind::kBool || k == Kind::kDouble;
   };
-  std::vector<int32_t> results;
-  std::set<int32_t> all = then_writes;
-  all.insert(else_writes.begin(), else_writes.end());
-  for (int32_t v : all)
-    if (has_value(v) || (then_writes.contains(v) && else_writes.contains(v))) results.push_back(v);
-  IfAttrs a;
-  const auto build = [&](const char* name, size_t from, size_t until, int& graph) -> Status {
+  const auto build = [&](const char* name, size_t from, size_t until, int& graph) -> Result<std::unique_ptr<Region>> {
     graph = static_cast<int>(m_.module.graphs.size());
     auto region = inner(Cat(m_.plan.name, "/", name, "@", at), captured);
     SMELT_TRY(region->run(from, until, depth + 1));
-    for (size_t k = 0; k < results.size();) {
-      if (!region->bound(results[k]) && !has_value(results[k])) {  // written by a nested branch on one way only
-        return Unsupported("value ", results[k], " is not computed on every way");
-      }
-      SMELT_ASSIGN(const ValueId id, region->value(results[k]));
-      region->builder_.graph().outputs.push_back(id);
-      ++k;
-    }
-    return Ok();
+    return region;
   };
-  SMELT_TRY(build("then", at + 1, then_end, a.then_graph));
-  SMELT_TRY(build("else", to, else_end, a.else_graph));
+  IfAttrs a;
+  SMELT_ASSIGN(const auto then_region, build("then", at + 1, then_end, a.then_graph));
+  SMELT_ASSIGN(const auto else_region, build("else", to, else_end, a.else_graph));
+  std::vector<int32_t> results;
+  std::set<int32_t> all = then_writes;
+  all.insert(else_writes.begin(), else_writes.end());
+  for (int32_t v : all) {
+    if (!has_value(v) && !(then_region->bound(v) && else_region->bound(v))) continue;
+    results.push_back(v);
+    for (Region* region : {then_region.get(), else_region.get()}) {
+      SMELT_ASSIGN(const ValueId id, region->value(v));
+      region->builder_.graph().outputs.push_back(id);
+    }
+  }
   builder_.at("jump_false", Cat("branch #", at), Cat("instruction ", at));
   SMELT_ASSIGN(const auto outputs,
                builder_.node(Op::kIf, make_attrs<IfAttrs>(a), std::move(inputs), static_cast<int>(results.size())));
@@ -188,11 +186,19 @@ Result<ValueId> Region::initial(int32_t at, size_t begin, size_t end) {
                      {builder_.i64(std::vector<int64_t>(dims.begin(), dims.end())), builder_.scalar(v.dtype, 0)});
 }
 
-/// Code that a jump leads back to: it runs, then again as long as the jump's condition is false.
+/// Code that a jump leads back to. Either the jump decides: the code runs again as long as its condition is false. Or
+/// it always jumps, and one jump inside leaves the loop when its condition is false.
 Status Region::loop(size_t begin, size_t end, int depth) {
   const Instruction& jump = m_.plan.code[end];
-  if (known_condition(jump.from) == std::optional<bool>(false))
-    return InvalidModel("the loop at instruction ", begin, " never ends");
+  Loop parts{begin, end, end};
+  if (known_condition(jump.from) == std::optional<bool>(false)) {
+    for (size_t i = begin; i < end && !parts.leaves_early(); ++i) {
+      const Instruction& in = m_.plan.code[i];
+      if (in.kind == Instruction::Kind::kJumpFalse && static_cast<size_t>(in.to) == end + 1) parts.exit = i;
+    }
+    if (!parts.leaves_early()) return InvalidModel("the loop at instruction ", begin, " never ends");
+    SMELT_TRY(run(begin, parts.exit, depth + 1));  // up to the first decision
+  }
   const Uses uses = Uses::of(m_.plan, begin, end);
   std::set<int32_t> reads(uses.reads.begin(), uses.reads.end());
   reads.insert(uses.maybe.begin(), uses.maybe.end());
@@ -204,7 +210,6 @@ Status Region::loop(size_t begin, size_t end, int depth) {
     for (const auto* list : {&u.reads, &u.maybe}) wanted.insert(list->begin(), list->end());
   wanted.erase(jump.from);
   std::vector<int32_t> carried, captured;
-  std::vector<ValueId> arguments;
   builder_.at("loop", Cat("loop #", begin), Cat("instruction ", begin));
   for (int32_t at : writes) {
     const Kind kind = m_.plan.values[static_cast<size_t>(at)].kind;
@@ -219,20 +224,24 @@ Status Region::loop(size_t begin, size_t end, int depth) {
   }
   for (int32_t at : reads)
     if (bound(at) && !std::count(carried.begin(), carried.end(), at)) captured.push_back(at);
-  for (const auto* list : {&carried, &captured})
-    for (int32_t at : *list) {
-      SMELT_ASSIGN(arguments.emplace_back(), value(at));
-    }
-  return build_loop(begin, end, depth, carried, captured, std::move(arguments));
+  return build_loop(parts, depth, carried, captured);
 }
 
-Status Region::build_loop(size_t begin, size_t end, int depth, const std::vector<int32_t>& carried,
-                          const std::vector<int32_t>& captured, std::vector<ValueId> arguments) {
+Status Region::build_loop(const Loop& loop, int depth, const std::vector<int32_t>& carried,
+                          const std::vector<int32_t>& captured) {
   std::vector<int32_t> all = carried;
   all.insert(all.end(), captured.begin(), captured.end());
-  const std::string name = Cat(m_.plan.name, "/loop@", begin);
+  const std::string name = Cat(m_.plan.name, "/loop@", loop.begin);
+  const int32_t decider = m_.plan.code[loop.exit].from;
+  std::vector<ValueId> arguments{builder_.scalar(DType::kBool, 1)};
+  if (loop.leaves_early()) {
+    SMELT_ASSIGN(arguments[0], condition(decider));
+  }
   std::vector<ValueType> types;
-  for (ValueId id : arguments) types.push_back(builder_.type(id));
+  for (int32_t at : all) {
+    SMELT_ASSIGN(arguments.emplace_back(), value(at));
+    types.push_back(builder_.type(arguments.back()));
+  }
   const size_t graphs = m_.module.graphs.size();
   WhileAttrs a;
   // The first try takes the types that go in; what the body changes is unknown in the next.
@@ -244,11 +253,15 @@ Status Region::build_loop(size_t begin, size_t end, int depth, const std::vector
     for (size_t k = 0; k < all.size(); ++k) g.value(g.inputs[k]).type = types[k];
     const ValueId go = body->builder_.value("go", ValueType::tensor(DType::kBool, Shape{}));
     body->builder_.graph().inputs.insert(body->builder_.graph().inputs.begin(), go);
-    SMELT_TRY(body->run(begin, end, depth + 1, begin));
-    body->builder_.at("jump_false", Cat("loop #", begin), Cat("instruction ", end));
-    auto done = body->condition(m_.plan.code[end].from);
-    if (!done.ok()) return done.error().within(Cat("instruction ", end));
-    SMELT_ASSIGN(const ValueId again, body->builder_.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kNot), {*done}));
+    SMELT_TRY(body->run(loop.leaves_early() ? loop.exit + 1 : loop.begin, loop.end, depth + 1, loop.begin));
+    if (loop.leaves_early()) SMELT_TRY(body->run(loop.begin, loop.exit, depth + 1, loop.begin));
+    body->builder_.at("jump_false", Cat("loop #", loop.begin), Cat("instruction ", loop.exit));
+    auto decided = body->condition(decider);
+    if (!decided.ok()) return decided.error().within(Cat("instruction ", loop.exit));
+    ValueId again = *decided;
+    if (!loop.leaves_early()) {
+      SMELT_ASSIGN(again, body->builder_.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kNot), {again}));
+    }
     std::vector<ValueId> outputs{again};
     bool changed = false;
     for (size_t k = 0; k < all.size(); ++k) {
@@ -262,15 +275,14 @@ Status Region::build_loop(size_t begin, size_t end, int depth, const std::vector
     body->builder_.graph().outputs = std::move(outputs);
     if (!changed) break;
     if (attempt == Shape::kMaxRank)
-      return Unsupported("the shapes in the loop at instruction ", begin, " do not settle");
+      return Unsupported("the shapes in the loop at instruction ", loop.begin, " do not settle");
   }
   a.cond_graph = new_graph(name + "/condition");
   Builder test(m_.module, a.cond_graph);
   const ValueId go = test.input("go", ValueType::tensor(DType::kBool, Shape{}));
   for (size_t k = 0; k < all.size(); ++k) test.input(Cat("value", all[k]), types[k]);
   test.graph().outputs = {go};
-  builder_.at("loop", Cat("loop #", begin), Cat("instruction ", begin));
-  arguments.insert(arguments.begin(), builder_.scalar(DType::kBool, 1));
+  builder_.at("loop", Cat("loop #", loop.begin), Cat("instruction ", loop.begin));
   const int count = static_cast<int>(arguments.size());
   SMELT_ASSIGN(const auto outputs, builder_.node(Op::kWhile, make_attrs<WhileAttrs>(a), std::move(arguments), count));
   for (size_t k = 0; k < carried.size(); ++k) write(carried[k], outputs[k + 1]);

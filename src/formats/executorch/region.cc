@@ -58,8 +58,14 @@ Result<ValueId> Region::value(int32_t at) {
     case Kind::kDouble:
       id = builder_.constant("", scalar_tensor(DType::kF64, 0, v.d));
       break;
+    case Kind::kString: {
+      Tensor text(DType::kString, Shape{});
+      *text.data<std::string>() = v.text;
+      id = builder_.constant("", std::move(text));
+      break;
+    }
     default:
-      return InvalidModel("value ", at, " is neither a tensor nor a number");
+      return InvalidModel("value ", at, " is a list or nothing where a value is expected");
   }
   constants_[at] = id;
   return id;

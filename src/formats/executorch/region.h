@@ -53,6 +53,13 @@ class Region {
     int version = 0;
   };
 
+  /// Instructions [begin, end): the one at `end` jumps back to `begin`. `exit` is the jump that leaves the loop, or
+  /// `end` when the jump back itself decides.
+  struct Loop {
+    size_t begin = 0, end = 0, exit = 0;
+    bool leaves_early() const { return exit != end; }
+  };
+
   Status step(size_t at);
   Status call(const Instruction& in);
   Status delegate(const Instruction& in);
@@ -67,8 +74,8 @@ class Region {
   Result<ValueId> condition(int32_t at);
   Result<size_t> branch(size_t at, size_t end, int depth);
   Status loop(size_t begin, size_t end, int depth);
-  Status build_loop(size_t begin, size_t end, int depth, const std::vector<int32_t>& carried,
-                    const std::vector<int32_t>& captured, std::vector<ValueId> arguments);
+  Status build_loop(const Loop& loop, int depth, const std::vector<int32_t>& carried,
+                    const std::vector<int32_t>& captured);
   Result<ValueId> initial(int32_t at, size_t begin, size_t end);
   /// A region of a new graph whose inputs are the given values of this one.
   std::unique_ptr<Region> inner(const std::string& name, const std::vector<int32_t>& captured);

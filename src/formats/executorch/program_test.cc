@@ -1,0 +1,309 @@
+// Programs built by hand: what the reader makes of them, and that no broken one gets through or falls over.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "executorch_program_generated.h"
+#include "formats/bundle/bundle.h"
+#include "smelt/model.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+namespace et = fb::et;
+using flatbuffers::FlatBufferBuilder;
+using flatbuffers::Offset;
+
+/// Writes a program of one method value by value.
+class Writer {
+ public:
+  int tensor(std::vector<int32_t> sizes, uint32_t offset, et::ScalarType type = et::ScalarType::FLOAT,
+             uint32_t buffer = 0, std::vector<uint8_t> order = {}) {
+    if (order.empty())
+      for (size_t i = 0; i < sizes.size(); ++i) order.push_back(static_cast<uint8_t>(i));
+    const auto place = buffer ? 0 : et::CreateAllocationDetails(b_, 1, offset, 0);
+    const auto dims = b_.CreateVector(sizes);
+    const auto dim_order = b_.CreateVector(order);
+    return add(et::KernelTypes::Tensor, et::CreateTensor(b_, type, 0, dims, dim_order, false, buffer, place).Union());
+  }
+  int integer(int64_t v) { return add(et::KernelTypes::Int, et::CreateInt(b_, v).Union()); }
+  int boolean(bool v) { return add(et::KernelTypes::Bool, et::CreateBool(b_, v).Union()); }
+  int null() { return add(et::KernelTypes::Null, et::CreateNull(b_).Union()); }
+  int text(const char* v) { return add(et::KernelTypes::String, et::CreateStringDirect(b_, v).Union()); }
+
+  void call(const std::string& name, const std::string& overload, std::vector<int32_t> args) {
+    operators_.push_back(et::CreateOperatorDirect(b_, name.c_str(), overload.c_str()));
+    instruction(et::InstructionArguments::KernelCall,
+                et::CreateKernelCallDirect(b_, static_cast<int32_t>(operators_.size()) - 1, &args).Union());
+  }
+  void jump_false(int condition, int to) {
+    instruction(et::InstructionArguments::JumpFalseCall, et::CreateJumpFalseCall(b_, condition, to).Union());
+  }
+  void move(int from, int to) {
+    instruction(et::InstructionArguments::MoveCall, et::CreateMoveCall(b_, from, to).Union());
+  }
+  void constant(const std::vector<float>& v) {
+    std::vector<uint8_t> bytes(v.size() * 4);
+    std::memcpy(bytes.data(), v.data(), bytes.size());
+    constants_.push_back(bytes);
+  }
+
+  std::vector<uint8_t> finish(std::vector<int32_t> inputs, std::vector<int32_t> outputs) {
+    std::vector<Offset<et::Chain>> chains{et::CreateChainDirect(b_, nullptr, nullptr, &instructions_)};
+    std::vector<int64_t> memory{0, 4096};
+    std::vector<Offset<et::ExecutionPlan>> plans{et::CreateExecutionPlanDirect(
+        b_, "forward", 0, &values_, &inputs, &outputs, &chains, &operators_, nullptr, &memory)};
+    std::vector<Offset<et::Buffer>> buffers{et::CreateBuffer(b_)};
+    for (const auto& c : constants_) buffers.push_back(et::CreateBufferDirect(b_, &c));
+    const auto root = et::CreateProgramDirect(b_, 0, &plans, &buffers);
+    b_.Finish(root, "ET12");
+    return std::vector<uint8_t>(b_.GetBufferPointer(), b_.GetBufferPointer() + b_.GetSize());
+  }
+
+ private:
+  int add(et::KernelTypes type, Offset<void> value) {
+    values_.push_back(et::CreateEValue(b_, type, value));
+    return static_cast<int>(values_.size()) - 1;
+  }
+  void instruction(et::InstructionArguments type, Offset<void> value) {
+    instructions_.push_back(et::CreateInstruction(b_, type, value));
+  }
+
+  FlatBufferBuilder b_;
+  std::vector<Offset<et::EValue>> values_;
+  std::vector<Offset<et::Operator>> operators_;
+  std::vector<Offset<et::Instruction>> instructions_;
+  std::vector<std::vector<uint8_t>> constants_;
+};
+
+Result<Model> load(const std::vector<uint8_t>& bytes) {
+  return Model::load_bytes(std::as_bytes(std::span(bytes)), nullptr, "test");
+}
+
+Tensor floats(const Shape& shape, std::vector<float> v) { return Tensor::from<float>(DType::kF32, shape, v); }
+
+/// Runs the first method on the reference back-end.
+std::vector<float> run(Session& session, std::vector<Datum> inputs) {
+  auto out = session.run(inputs);
+  EXPECT_TRUE(out.ok()) << (out.ok() ? "" : out.error().message());
+  if (!out.ok()) return {};
+  std::vector<float> v(static_cast<size_t>((*out)[0].tensor.elements()));
+  to_floats((*out)[0].tensor, v.data());
+  return v;
+}
+
+Session session_of(const std::vector<uint8_t>& bytes) {
+  auto model = load(bytes);
+  EXPECT_TRUE(model.ok()) << (model.ok() ? "" : model.error().message());
+  SessionOptions o;
+  o.backend = BackendKind::kReference;
+  auto session = Session::create(*model, o);
+  EXPECT_TRUE(session.ok());
+  return std::move(session).value();
+}
+
+/// y = x + c, c a constant stored channels-last.
+std::vector<uint8_t> add_constant() {
+  Writer w;
+  w.constant({1, 3, 2, 4});  // memory order of [[1, 2], [3, 4]] by columns
+  const int x = w.tensor({2, 2}, 0), c = w.tensor({2, 2}, 0, et::ScalarType::FLOAT, 1, {1, 0});
+  const int alpha = w.integer(1), y = w.tensor({2, 2}, 64);
+  w.call("aten::add", "out", {x, c, alpha, y, y});
+  return w.finish({x}, {y});
+}
+
+TEST(ExecutorchProgram, ConstantsInAnotherDimOrder) {
+  auto s = session_of(add_constant());
+  EXPECT_EQ(run(s, {floats({2, 2}, {0, 0, 10, 10})}), (std::vector<float>{1, 2, 13, 14}));
+}
+
+/// y = x > 0 everywhere ? -x : x * x, as torch.cond is emitted.
+std::vector<uint8_t> branches(int end = 7) {
+  Writer w;
+  const int x = w.tensor({2}, 0), zero = w.integer(0), test = w.tensor({2}, 16, et::ScalarType::BOOL);
+  const int a = w.tensor({2}, 32), b = w.tensor({2}, 64), y = w.tensor({2}, 96), never = w.boolean(false);
+  w.call("aten::gt", "Scalar_out", {x, zero, test, test});
+  w.jump_false(test, 5);
+  w.call("aten::neg", "out", {x, a, a});
+  w.move(a, y);
+  w.jump_false(never, end);
+  w.call("aten::mul", "out", {x, x, b, b});
+  w.move(b, y);
+  return w.finish({x}, {y});
+}
+
+TEST(ExecutorchProgram, JumpsBecomeBranches) {
+  auto s = session_of(branches());
+  EXPECT_EQ(run(s, {floats({2}, {1, 2})}), (std::vector<float>{-1, -2}));
+  EXPECT_EQ(run(s, {floats({2}, {3, -2})}), (std::vector<float>{9, 4}));
+}
+
+TEST(ExecutorchProgram, JumpPastTheEndIsAnError) {
+  EXPECT_TRUE(load(branches(7)).ok());
+  EXPECT_FALSE(load(branches(8)).ok());
+  EXPECT_FALSE(load(branches(-1)).ok());
+}
+
+/// y doubled until the counter reaches 5. `early`: the test stands at the head, as `while` has it.
+std::vector<uint8_t> loop(bool early) {
+  Writer w;
+  const int x = w.tensor({1}, 0), y = w.tensor({1}, 16), t = w.tensor({1}, 32);
+  const int i = w.integer(0), one = w.integer(1), five = w.integer(5), test = w.boolean(false),
+            never = w.boolean(false);
+  const int async = w.boolean(false), alpha = w.integer(1);
+  w.call("aten::copy_", "", {y, x, async, y});
+  const auto body = [&] {
+    w.call("aten::add", "out", {y, y, alpha, t, t});
+    w.call("aten::copy_", "", {y, t, async, y});
+    w.call("executorch_prim::add", "Scalar", {i, one, i});
+  };
+  if (early) {
+    w.call("executorch_prim::lt", "Scalar", {i, five, test});
+    w.jump_false(test, 7);
+    body();
+    w.jump_false(never, 1);
+  } else {
+    body();
+    w.call("executorch_prim::eq", "Scalar", {i, five, test});
+    w.jump_false(test, 1);
+  }
+  return w.finish({x}, {y});
+}
+
+TEST(ExecutorchProgram, JumpsBackBecomeLoops) {
+  for (bool early : {false, true}) {
+    auto s = session_of(loop(early));
+    EXPECT_EQ(run(s, {floats({1}, {3})}), (std::vector<float>{96})) << early;
+  }
+}
+
+/// A buffer that is read before it is written keeps its contents: y = state + x; state = y.
+std::vector<uint8_t> counter() {
+  Writer w;
+  const int state = w.tensor({1}, 0), x = w.tensor({1}, 16), y = w.tensor({1}, 32), alpha = w.integer(1);
+  const int async = w.boolean(false);
+  w.call("aten::add", "out", {state, x, alpha, y, y});
+  w.call("aten::copy_", "", {state, y, async, state});
+  return w.finish({x}, {y});
+}
+
+TEST(ExecutorchProgram, BuffersLiveAcrossRuns) {
+  auto s = session_of(counter());
+  EXPECT_EQ(run(s, {floats({1}, {2})}), (std::vector<float>{2}));
+  EXPECT_EQ(run(s, {floats({1}, {3})}), (std::vector<float>{5}));
+  s.reset_state();
+  EXPECT_EQ(run(s, {floats({1}, {4})}), (std::vector<float>{4}));
+}
+
+/// A static reshape is no instruction: value v lies where x lies.
+TEST(ExecutorchProgram, ViewsThatAreLeftOut) {
+  Writer w;
+  const int x = w.tensor({2, 3}, 0), v = w.tensor({3, 2}, 0), y = w.tensor({3, 2}, 64);
+  w.call("aten::neg", "out", {v, y, y});
+  auto s = session_of(w.finish({x}, {y}));
+  EXPECT_EQ(run(s, {floats({2, 3}, {1, 2, 3, 4, 5, 6})}), (std::vector<float>{-1, -2, -3, -4, -5, -6}));
+}
+
+TEST(ExecutorchProgram, NumbersAndTextAsOutputs) {
+  Writer w;
+  const int n = w.integer(7), t = w.text("hello"), none = w.null();
+  auto s = session_of(w.finish({}, {n, t, none}));
+  auto out = s.run({});
+  ASSERT_TRUE(out.ok());
+  EXPECT_EQ(get_int((*out)[0].tensor, 0), 7);
+  EXPECT_EQ(*(*out)[1].tensor.data<std::string>(), "hello");
+  EXPECT_TRUE((*out)[2].none());
+}
+
+TEST(ExecutorchProgram, ErrorsNameTheirPlace) {
+  Writer w;
+  const int x = w.tensor({2}, 0), y = w.tensor({2}, 16);
+  w.call("aten::no_such", "out", {x, y, y});
+  const auto model = load(w.finish({x}, {y}));
+  ASSERT_FALSE(model.ok());
+  EXPECT_NE(model.error().message().find("instruction 0"), std::string::npos) << model.error().message();
+  EXPECT_NE(model.error().message().find("aten::no_such"), std::string::npos) << model.error().message();
+}
+
+/// Every prefix and thousands of changed copies load or fail; what loads also runs or fails.
+void expect_robust(const std::vector<uint8_t>& good) {
+  for (size_t n = 0; n < good.size(); ++n)
+    (void)load(std::vector<uint8_t>(good.begin(), good.begin() + static_cast<ptrdiff_t>(n)));
+  std::mt19937 random(7);
+  for (int k = 0; k < 3000; ++k) {
+    auto bad = good;
+    for (unsigned flips = 1 + random() % 3; flips > 0; --flips) {
+      const uint8_t values[] = {0, 0xff, 0x7f, 0x80, static_cast<uint8_t>(random())};
+      bad[random() % bad.size()] = values[random() % 5];
+    }
+    auto model = load(bad);
+    if (!model.ok()) continue;
+    SessionOptions o;
+    o.backend = BackendKind::kReference;
+    o.limit_steps = 2000;
+    o.limit_memory = 1 << 24;
+    auto session = Session::create(*model, o);
+    if (!session.ok()) continue;
+    std::vector<Datum> inputs;
+    for (const Port& p : model->inputs()) {
+      const auto n = p.shape.checked_elements();
+      if (p.is_tensor && p.dtype != DType::kInvalid && n.ok() && *n < 4096)
+        inputs.emplace_back(Tensor(p.dtype, p.shape));
+      else
+        inputs.emplace_back();
+    }
+    (void)session->run(inputs);
+  }
+}
+
+TEST(ExecutorchProgram, BrokenProgramsAreErrors) {
+  for (const auto& good : {add_constant(), branches(), loop(false), loop(true), counter()}) expect_robust(good);
+}
+
+bundle::Bundle bundled(const std::vector<uint8_t>& program, bundle::Version version) {
+  bundle::Bundle b;
+  b.version = version;
+  b.program = std::as_bytes(std::span(program));
+  bundle::MethodTests tests;
+  tests.method = "forward";
+  using Kind = bundle::TestValue::Kind;
+  tests.sets.push_back(
+      {{{Kind::kTensor, Datum(floats({2, 2}, {1, 2, 3, 4}))}}, {{Kind::kTensor, Datum(floats({}, {5}))}}});
+  tests.sets.push_back({{{Kind::kInt, Datum(Tensor::from<int64_t>(DType::kI64, {}, std::vector<int64_t>{-3}))}}, {}});
+  b.tests.push_back(std::move(tests));
+  return b;
+}
+
+TEST(Bundle, WrittenAndReadBack) {
+  const auto program = add_constant();
+  for (const auto version : {bundle::Version::kBp04, bundle::Version::kBp08}) {
+    const auto bytes = bundle::write(bundled(program, version), 1);
+    ASSERT_TRUE(bytes.ok());
+    const auto back = bundle::read(std::as_bytes(std::span(*bytes)), nullptr);
+    ASSERT_TRUE(back.ok()) << back.error().message();
+    EXPECT_EQ(back->version, version);
+    ASSERT_EQ(back->program.size(), program.size());
+    EXPECT_EQ(std::memcmp(back->program.data(), program.data(), program.size()), 0);
+    const size_t alignment = version == bundle::Version::kBp04 ? 16 : 32;
+    EXPECT_EQ((reinterpret_cast<const uint8_t*>(back->program.data()) - bytes->data()) % alignment, 0);
+    ASSERT_EQ(back->tests.size(), 1u);
+    ASSERT_EQ(back->tests[0].sets.size(), 2u);
+    EXPECT_EQ(get_double(back->tests[0].sets[0].inputs[0].datum.tensor, 3), 4);
+    EXPECT_EQ(back->tests[0].sets[0].expected[0].datum.tensor.rank(), 0);
+    EXPECT_EQ(get_int(back->tests[0].sets[1].inputs[0].datum.tensor, 0), -3);
+    EXPECT_TRUE(load(*bytes).ok());
+  }
+}
+
+TEST(Bundle, BrokenBundlesAreErrors) {
+  for (const auto version : {bundle::Version::kBp04, bundle::Version::kBp08}) {
+    const auto bytes = bundle::write(bundled(add_constant(), version), 1);
+    ASSERT_TRUE(bytes.ok());
+    expect_robust(*bytes);
+  }
+}
+
+}  // namespace
+}  // namespace smelt
