@@ -120,5 +120,6 @@ std::span<const Entry> quant_entries();
 std::span<const Entry> prim_entries();
 std::span<const Entry> llama_entries();
 std::span<const Entry> vulkan_entries();
+std::span<const Entry> vulkan_quantized_entries();
 
 }  // namespace smelt::aten

@@ -246,6 +246,98 @@ TEST(Vulkan, AffineBlocks) {
   expect_near(run(b, {Tensor::from<int8_t>(DType::kI8, {2, 4}, stored)}), {1, 2, 4, 6, 15, 18, 32, 36});
 }
 
+/// Stored int8 of a real number.
+double quantized(double v, double scale, double zero) {
+  return std::clamp(std::nearbyint(v / scale) + zero, -128.0, 127.0);
+}
+Tensor bytes(const Shape& shape, const std::vector<int8_t>& v) { return Tensor::from<int8_t>(DType::kI8, shape, v); }
+
+TEST(Vulkan, EightBitLinear) {
+  VkBlob b;
+  // Rows of the weights and the scales are padded to multiples of 4.
+  const int32_t x = b.input({1, 3}, VkDataType::INT8);
+  const int32_t w = b.constant<int8_t>(VkDataType::INT8, {2, 4}, {1, -2, 3, 99, 4, 5, -6, 99});
+  const int32_t sums = b.constant<int32_t>(VkDataType::INT32, {4}, {2, 3, 0, 0});
+  const int32_t s = b.constant<float>(VkDataType::FLOAT32, {4}, {0.5f, 0.25f, 9, 9});
+  const int32_t bias = b.constant<float>(VkDataType::FLOAT32, {4}, {1, -1, 9, 9});
+  const int32_t y = b.output({1, 2}, VkDataType::INT8);
+  b.call("et_vk.q8ta_linear.default",
+         {x, b.real(0.1), b.integer(2), w, sums, s, b.real(0.2), b.integer(-3), bias, b.string("relu"), y});
+  const double in[] = {0.8, -0.5, 1.8};  // 10, -3, 20
+  const double first = in[0] * 0.5 - in[1] * 1 + in[2] * 1.5 + 1, second = in[0] * 1 + in[1] * 1.25 - in[2] * 1.5 - 1;
+  expect_near(run(b, {bytes({1, 3}, {10, -3, 20})}),
+              {quantized(std::max(first, 0.0), 0.2, -3), quantized(std::max(second, 0.0), 0.2, -3)});
+}
+
+TEST(Vulkan, EightBitConvolutions) {
+  const std::vector<int8_t> image{1, 2, 3, 4, 5, 6, 7, 8};  // 2 channels of 1 x 4
+  const auto build = [](VkBlob& b, const char* name, const std::vector<uint32_t>& shape, const std::vector<int8_t>& w,
+                        int64_t groups, const std::vector<uint32_t>& out, bool transposed) {
+    const int32_t x = b.input({1, 2, 1, 4}, VkDataType::INT8), k = b.constant(VkDataType::INT8, shape, w);
+    const int32_t s = b.constant<float>(VkDataType::FLOAT32, {2}, {1, 0.5f});
+    const int32_t y = b.output(out, VkDataType::INT8);
+    Ids args{x,
+             b.real(1),
+             b.integer(0),
+             k,
+             b.null(),
+             s,
+             b.real(1),
+             b.integer(1),
+             b.null(),
+             b.ints({1, 2}),
+             b.ints({1, 1}),
+             b.ints({0, 0})};
+    if (transposed) args.push_back(b.ints({0, 0}));
+    for (int32_t v : {b.ints({1, 1}), b.integer(groups), b.string("none"), y}) args.push_back(v);
+    b.call(name, args);
+  };
+  VkBlob plain, depthwise, transposed;
+  build(plain, "et_vk.q8ta_conv2d.default", {2, 4}, {1, 0, 0, 1, 2, 2, -2, 2}, 1, {1, 2, 1, 3}, false);
+  expect_near(run(plain, {bytes({1, 2, 1, 4}, image)}), {8, 10, 12, 5, 7, 9});
+  build(depthwise, "et_vk.q8ta_conv2d_dw.default", {1, 2, 2}, {1, 2, 3, 4}, 2, {1, 2, 1, 3}, false);
+  expect_near(run(depthwise, {bytes({1, 2, 1, 4}, image)}), {8, 12, 16, 18, 21, 24});
+  // Channel o of the result is the sum of x[i] times w[o, i], spread over two columns.
+  build(transposed, "et_vk.q8ta_conv2d_transposed.default", {2, 4}, {1, 0, 0, 1, 2, 2, -2, 2}, 1, {1, 2, 1, 5}, true);
+  expect_near(run(transposed, {bytes({1, 2, 1, 4}, image)}), {2, 8, 10, 12, 9, -3, 3, 5, 7, 13});
+}
+
+TEST(Vulkan, EightBitAddAndRelu) {
+  VkBlob b;
+  const int32_t x = b.input({2}, VkDataType::INT8), sum = b.tensor(VkDataType::INT8, {2});
+  const int32_t y = b.output({2}, VkDataType::INT8);
+  b.call("et_vk.q8ta_add.default",
+         {x, x, b.real(0.5), b.integer(1), b.real(0.25), b.integer(0), b.real(0.5), b.integer(0), b.real(2), sum});
+  b.call("et_vk.q8ta_relu.default", {sum, b.real(0.5), b.integer(0), b.real(1), b.integer(-1), y});
+  expect_near(run(b, {bytes({2}, {9, -7})}), {quantized(0.5 * 8 + 2 * 0.25 * 9, 1, -1), -1}, 1);
+}
+
+TEST(Vulkan, FourBitEmbedding) {
+  for (bool linear : {false, true}) {
+    VkBlob b;
+    // Rows -8 7 and 1 0, then 2 -1 and 3 -4, written high half first.
+    const std::vector<uint8_t> packed{0x0f, 0x98, 0xa7, 0xb4};
+    const int32_t w = b.constant(VkDataType::UINT8, {2, 2}, packed);
+    const int32_t s = b.constant<float>(VkDataType::FLOAT32, {2, 2}, {1, 2, 0.5f, 3});
+    const int32_t i = b.input({1}, VkDataType::INT32), y = b.output({1, 4});
+    b.call("et_vk.embedding_q4gsw.default", {w, s, b.integer(2), i, b.boolean(linear), y});
+    const std::vector<int32_t> index{1};
+    expect_near(run(b, {Tensor::from<int32_t>(DType::kI32, {1}, index)}),
+                linear ? std::vector<double>{-0.5, 1, -12, 9} : std::vector<double>{1, -0.5, 9, -12});
+  }
+}
+
+TEST(Vulkan, RotaryEmbeddingTurnsHalves) {
+  VkBlob b;
+  const int32_t q = b.input({1, 1, 1, 4}), k = b.input({1, 1, 1, 4});
+  const int32_t c = b.constant<float>(VkDataType::FLOAT32, {2, 4}, {9, 9, 9, 9, 0.6f, 1, 0.6f, 1});
+  const int32_t s = b.constant<float>(VkDataType::FLOAT32, {2, 4}, {9, 9, 9, 9, 0.8f, 0, 0.8f, 0});
+  const int32_t qo = b.output({1, 1, 1, 4}), ko = b.output({1, 1, 1, 4});
+  b.call("et_vk.apply_rotary_emb_hf.default", {q, k, c, s, b.integer(1), b.list({qo, ko})});
+  const Tensor x = floats({1, 1, 1, 4}, {1, 2, 3, 4});
+  expect_near(run(b, {x, x}), {0.6 - 3 * 0.8, 2, 3 * 0.6 + 0.8, 4});
+}
+
 std::string error_of(VkBlob& b) {
   auto model = Model::load_bytes(b.finish(), nullptr, "test.vkd");
   return model.ok() ? "" : model.error().message();
