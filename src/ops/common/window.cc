@@ -69,11 +69,11 @@ Status slide_window(Window& w, AutoPad auto_pad, bool ceil) {
       continue;
     }
     const int64_t room = d.in + d.pad_begin + d.pad_end - d.extent();
-    if (room < 0)
+    if (room < 0 && !(ceil && room > -d.stride))
       return InvalidInput("a window of ", d.extent(), " does not fit into a padded image of ",
                           d.in + d.pad_begin + d.pad_end, " in spatial dimension ", i);
-    d.out = (ceil ? ceil_div(room, d.stride) : room / d.stride) + 1;
-    if (ceil && (d.out - 1) * d.stride >= d.in + d.pad_begin) --d.out;
+    d.out = (room < 0 ? 0 : ceil ? ceil_div(room, d.stride) : room / d.stride) + 1;
+    if (ceil && d.out > 1 && (d.out - 1) * d.stride >= d.in + d.pad_begin) --d.out;
   }
   return Ok();
 }

@@ -37,8 +37,8 @@ Status set_window(Window& w, const std::vector<int64_t>& strides, const std::vec
                   const std::vector<int64_t>& pads);
 
 /// Resolves automatic padding and computes output sizes where the input sizes are known. A window that does not fit
-/// into the padded image is an error. `ceil` rounds the number of windows up, but drops windows that start behind the
-/// image and its front padding.
+/// into the padded image is an error. `ceil` rounds the number of windows up (a window may end behind the padded
+/// image), but drops windows that start behind the image and its front padding.
 Status slide_window(Window& w, AutoPad auto_pad, bool ceil);
 
 }  // namespace smelt

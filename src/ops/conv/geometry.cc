@@ -113,7 +113,7 @@ Result<ConvGeometry> conv_transpose_geometry(const ConvTransposeAttrs& a, const 
       if (d.out < 0) return InvalidInput("padding leaves no output in spatial dimension ", i);
       continue;
     }
-    if (wanted < 0) d.out = d.in * d.stride;
+    if (wanted < 0) d.out = std::min(d.in * d.stride, full);  // padding is never negative
     if (a.auto_pad == AutoPad::kValid) continue;
     const int64_t total = std::max<int64_t>(full - d.out, 0);
     d.pad_begin = a.auto_pad == AutoPad::kSameUpper ? total / 2 : total - total / 2;

@@ -83,41 +83,43 @@ Result<std::vector<ResizeAxis>> plan_resize(const ResizeAttrs& a, const Shape& x
 
 namespace {
 
-/// Coordinate in the input of output index i.
-double source(const ResizeAttrs& a, const ResizeAxis& d, int64_t i) {
+/// TFLite and PyTorch multiply by a step that is in/out, or the reciprocal of a given scale.
+float stepped(const ResizeAttrs& a, const ResizeAxis& d, float x) {
   using Coord = ResizeAttrs::Coord;
-  const double x = static_cast<double>(i), in = static_cast<double>(d.in), out = static_cast<double>(d.out);
-  if (a.tflite) {
-    const bool corners = a.coord == Coord::kAlignCorners;
-    if (corners && d.out <= 1) return 0;
-    float step = corners       ? static_cast<float>(d.in - 1) / static_cast<float>(d.out - 1)
-                 : d.has_scale ? static_cast<float>(1.0 / d.scale)
-                               : static_cast<float>(d.in) / static_cast<float>(d.out);
-    const float f = static_cast<float>(i);
-    if (corners || a.coord == Coord::kAsymmetric) return f * step;
-    if (a.coord == Coord::kTfHalfPixelNn) return (f + 0.5f) * step;
-    if (a.coord == Coord::kPytorchHalfPixel && d.out <= 1) return 0;
-    return (f + 0.5f) * step - 0.5f;
-  }
-  const double length = d.has_scale ? in * d.scale : out;
+  const bool corners = a.coord == Coord::kAlignCorners;
+  if (d.out <= 1 && (corners || a.coord == Coord::kPytorchHalfPixel)) return 0;
+  const float step = corners       ? static_cast<float>(d.in - 1) / static_cast<float>(d.out - 1)
+                     : d.has_scale ? static_cast<float>(1.0 / d.scale)
+                                   : static_cast<float>(d.in) / static_cast<float>(d.out);
+  if (corners || a.coord == Coord::kAsymmetric) return x * step;
+  if (a.coord == Coord::kTfHalfPixelNn) return (x + 0.5f) * step;
+  return (x + 0.5f) * step - 0.5f;
+}
+
+/// Coordinate in the input of output index i. All in float32, as every peer does it: nearest neighbours depend on it.
+float source(const ResizeAttrs& a, const ResizeAxis& d, int64_t i) {
+  using Coord = ResizeAttrs::Coord;
+  const auto x = static_cast<float>(i), in = static_cast<float>(d.in), out = static_cast<float>(d.out);
+  if (a.tflite) return stepped(a, d, x);
+  const auto scale = static_cast<float>(d.scale);
+  const float length = d.has_scale ? in * scale : out;
   switch (a.coord) {
     case Coord::kHalfPixel:
-      return (x + 0.5) / d.scale - 0.5;
-    case Coord::kHalfPixelSymmetric: {
-      const double adjustment = out / (in * d.scale);
-      return in / 2 * (1 - adjustment) + (x + 0.5) / d.scale - 0.5;
-    }
+      return (x + 0.5f) / scale - 0.5f;
+    case Coord::kHalfPixelSymmetric:
+      return in / 2 * (1 - out / (in * scale)) + (x + 0.5f) / scale - 0.5f;
     case Coord::kPytorchHalfPixel:
-      return length > 1 ? (x + 0.5) / d.scale - 0.5 : 0;
+      return d.out > 1 ? (x + 0.5f) / scale - 0.5f : 0;
     case Coord::kAlignCorners:
       return length == 1 || d.out <= 1 ? 0 : x * (in - 1) / (length - 1);
     case Coord::kAsymmetric:
-      return x / d.scale;
-    case Coord::kTfCropAndResize:
-      return d.out > 1 ? d.roi_begin * (in - 1) + x * (d.roi_end - d.roi_begin) * (in - 1) / (out - 1)
-                       : 0.5 * (d.roi_begin + d.roi_end) * (in - 1);
+      return d.has_scale ? x / scale : x * in / out;
+    case Coord::kTfCropAndResize: {
+      const auto begin = static_cast<float>(d.roi_begin), end = static_cast<float>(d.roi_end);
+      return d.out > 1 ? begin * (in - 1) + x * (end - begin) * (in - 1) / (out - 1) : 0.5f * (begin + end) * (in - 1);
+    }
     case Coord::kTfHalfPixelNn:
-      return (x + 0.5) / d.scale;
+      return (x + 0.5f) / scale;
   }
   return x;
 }
