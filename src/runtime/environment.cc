@@ -218,7 +218,7 @@ class NodeRun final : public KernelContext {
       if (!requantize_[i] || !out_[i].is_tensor()) continue;
       SMELT_ASSIGN(Tensor q, make(graph_.value(node_->outputs[i]).type.dtype, out_[i].tensor.shape()));
       q.set_quant(requantize_[i]);
-      quantize(out_[i].tensor.data<float>(), q);
+      quantize(out_[i].tensor.data<float>(), q, q.quant()->rounding != Rounding::kFloatHalfEven);
       env_.control.release(out_[i].tensor.bytes());
       out_[i] = std::move(q);
     }

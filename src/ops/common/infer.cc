@@ -6,10 +6,11 @@ namespace smelt {
 
 DType result_dtype(const InferContext& ctx, int in, int out) {
   const ValueType& x = ctx.input(in);
-  const DType declared = ctx.declared(out).dtype;
-  if (declared != DType::kInvalid && (x.quant || ctx.declared(out).quant || x.dtype == DType::kInvalid))
-    return declared;
-  return x.dtype;
+  const ValueType& want = ctx.declared(out);
+  if (want.dtype == DType::kInvalid) return x.dtype;
+  const bool stores = want.quant && is_integer(want.dtype);
+  const bool reads = x.quant && is_integer(x.dtype) && is_float(want.dtype);
+  return stores || reads || x.dtype == DType::kInvalid ? want.dtype : x.dtype;
 }
 
 Status same_as_input(InferContext& ctx, int in, int out) {

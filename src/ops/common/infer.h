@@ -4,8 +4,8 @@
 
 namespace smelt {
 
-/// The element type that output `out` takes when it follows input `in`: the declared one where a quantized input meets
-/// a declared output (the model says what it wants), the input's else.
+/// The element type that output `out` takes when it follows input `in`: the declared one where the model declares
+/// quantized integers, or reals for a quantized input; the input's else.
 DType result_dtype(const InferContext& ctx, int in = 0, int out = 0);
 
 /// Declares output `out` with the shape and quantization of input `in` and result_dtype().

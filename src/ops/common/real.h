@@ -7,7 +7,7 @@
 namespace smelt {
 
 /// Whether a tensor holds integers that stand for reals.
-inline bool is_quantized(const Tensor& t) { return t.quant() && is_integer(t.dtype()); }
+inline bool is_quantized(const Tensor& t) { return t.quant() && !t.quant()->scales.empty() && is_integer(t.dtype()); }
 
 /// Real values of any numeric tensor as floats: dequantized where it is quantized, converted else.
 std::vector<float> real_values(const Tensor& t);

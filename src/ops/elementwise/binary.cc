@@ -174,9 +174,10 @@ Status reference_Binary(KernelContext& ctx) {
   if (is_quantized(a) || is_quantized(b) || is_quantized(y)) return binary_quantized(attrs, a, b, y);
   if (a.dtype() == DType::kString && b.dtype() == DType::kString) return binary_strings(attrs.fn, a, b, y);
   if (is_complex(a.dtype()) || is_complex(b.dtype())) return binary_complexes(attrs, a, b, y);
-  if (a.dtype() == DType::kF32 && b.dtype() == DType::kF32)
+  const bool plain = a.dtype() == b.dtype() && y.dtype() == (gives_bool(attrs.fn) ? DType::kBool : a.dtype());
+  if (plain && a.dtype() == DType::kF32)
     return binary_real<float>(attrs, walk_of(a, b, y), a.data<float>(), b.data<float>(), y.raw(), y.elements());
-  if (a.dtype() == DType::kF64 && b.dtype() == DType::kF64)
+  if (plain && a.dtype() == DType::kF64)
     return binary_real<double>(attrs, walk_of(a, b, y), a.data<double>(), b.data<double>(), y.raw(), y.elements());
   const bool integers = !is_float(a.dtype()) && !is_float(b.dtype());
   if (integers && attrs.checked_division && y.elements() > 0)

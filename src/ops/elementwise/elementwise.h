@@ -127,7 +127,7 @@ enum class Binary : uint8_t {
   kLessEqual,
   kGreater,
   kGreaterEqual,
-  kFloorDivMod /* floats: (a - mod(a, b)) / b, as Python's // */,
+  kFloorDivMod /* floats: (a - mod(a, b)) / b, as PyTorch's // */,
   kCount
 };
 const char* to_string(Binary b);
@@ -140,7 +140,7 @@ struct BinaryAttrs : Attrs {
   Activation act;
   double alpha = 1;                              ///< Add, Sub: a + alpha * b (PyTorch); 1 elsewhere
   Rounding rounding = Rounding::kFloatHalfEven;  ///< of quantized kernels; kFixedDouble = TFLite's fixed-point kernels
-  bool pot_scale = false;  ///< Add, Sub on int16 with power-of-two scales: TFLite's kernel that shifts one input
+  bool pot_scale = false;         ///< Add, Sub on int16 with power-of-two scales: TFLite's kernel that shifts one input
   bool checked_division = false;  ///< integers: a divisor of 0 is an error (TFLite), else the result is unspecified
   BinaryAttrs() = default;
   explicit BinaryAttrs(Binary f, Activation a = {}, double alpha_ = 1) : fn(f), act(a), alpha(alpha_) {}

@@ -77,7 +77,7 @@ class Parameters {
     p.kind_ = Kind::kBlock;
     p.blocks_ = scale.dim(axis);
     p.block_ = attrs.block > 0 ? attrs.block : (p.blocks_ > 0 ? (v.extent + p.blocks_ - 1) / p.blocks_ : 1);
-    if (p.block_ <= 0) p.block_ = 1;
+    p.block_ = std::clamp<int64_t>(p.block_, 1, p.extent_);
     for (int d = 0; d < x.rank(); ++d)
       if (d == axis ? scale.dim(d) != (v.extent + p.block_ - 1) / p.block_ : scale.dim(d) != x.dim(d))
         return InvalidInput("scale of shape ", scale.shape().str(), " does not fit blocks of ", p.block_, " in ",
