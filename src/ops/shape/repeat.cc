@@ -11,13 +11,6 @@
 namespace smelt {
 namespace {
 
-/// The target of an Expand as a shape; -1 keeps x's dimension.
-Result<Shape> expand_target(std::vector<int64_t> dims) {
-  for (int64_t& d : dims)
-    if (d == -1) d = 1;
-  return shape_from(dims);
-}
-
 /// x's shape with leading ones up to `rank`.
 Shape widened(const Shape& x, int rank) {
   Shape out = Shape::of_rank(rank, 1);
@@ -34,7 +27,7 @@ Status infer_Expand(InferContext& ctx) {
   if (!x.ranked) {
     ctx.set(0, like_unranked(x));
   } else if (dims) {
-    SMELT_ASSIGN(const Shape target, expand_target(std::move(*dims)));
+    SMELT_ASSIGN(const Shape target, shape_from(*dims));
     SMELT_ASSIGN(const Shape out, broadcast_both(x.shape, target));
     ctx.set(0, like(x, out));
   } else if (auto n = entries_of(ctx, 1); n && *n <= Shape::kMaxRank) {
@@ -48,7 +41,7 @@ Status infer_Expand(InferContext& ctx) {
 Status reference_Expand(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   Tensor& y = ctx.output(0);
-  SMELT_ASSIGN(const Shape target_shape, expand_target(ints_of(ctx.input(1))));
+  SMELT_ASSIGN(const Shape target_shape, shape_from(ints_of(ctx.input(1))));
   SMELT_ASSIGN(const Shape want, broadcast_both(x.shape(), target_shape));
   SMELT_TRY(expect_shape(y, want));
   const Shape from = widened(x.shape(), y.rank());
