@@ -158,7 +158,7 @@ void compare(Binary fn, const Operands& o) {
 void extreme(bool largest, const Operands& o) {
   BroadcastWalk<2>(o.y.shape(), {o.a.shape(), o.b.shape()}).each([&](int64_t out, const std::array<int64_t, 2>& at) {
     const int64_t p = get_int(o.a, at[0]), q = get_int(o.b, at[1]);
-    set_int(o.y, out, largest ? std::max(p, q) : std::min(p, q));
+    set_int(o.y, out, std::min(o.hi, std::max(o.lo, largest ? std::max(p, q) : std::min(p, q))));
   });
 }
 

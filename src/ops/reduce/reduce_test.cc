@@ -86,6 +86,31 @@ TEST(Reduce, WiderResult) {
   expect_equal(y, {2147483648.0});
 }
 
+TEST(Reduce, IntegerKernelsFollowTheRealOnes) {
+  for (Reduction fn : {Reduction::kSum, Reduction::kMean, Reduction::kMax, Reduction::kMin, Reduction::kProd})
+    for (DType dtype : {DType::kI8, DType::kU8, DType::kI16}) {
+      SCOPED_TRACE(std::string(to_string(fn)) + " " + to_string(dtype));
+      const int zero = dtype == DType::kU8 ? 100 : 0;
+      const auto grid = per_tensor(0.25f, zero, Rounding::kFixedDouble);
+      const Tensor x = quantized(dtype, {2, 3},
+                                 {zero + 5.0, zero - 3.0, zero + 9.0, zero + 2.0, zero + 6.0, zero + 4.0}, 0.25f, zero);
+      ReduceAttrs attrs;
+      attrs.fn = fn;
+      const auto run = [&] {
+        return values(OpRunner(Op::kReduce, make_attrs<ReduceAttrs>(attrs))
+                          .input(x)
+                          .constant(axes({1}))
+                          .outputs({ValueType::tensor(dtype, {2}, grid)})
+                          .run());
+      };
+      const auto want = run();
+      attrs.rounding = Rounding::kFixedDouble;
+      const auto got = run();
+      ASSERT_EQ(got.size(), want.size());
+      for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], 1) << i;
+    }
+}
+
 TEST(ArgReduce, AxisAndTies) {
   ArgReduceAttrs attrs;
   attrs.axis = 1;

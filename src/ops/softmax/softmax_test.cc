@@ -40,5 +40,35 @@ TEST(Softmax, LargeValuesAndDouble) {
   expect_near(softmax(floats({}, {3}), SoftmaxAttrs::Kind::kSoftmax, -1), {1});
 }
 
+TEST(Softmax, IntegerKernelsFollowTheRealOnes) {
+  struct Case {
+    DType in, out;
+    SoftmaxAttrs::Kind kind;
+    float scale;
+    int zero;
+    double steps;
+  };
+  const Case cases[] = {
+      {DType::kI8, DType::kI8, SoftmaxAttrs::Kind::kSoftmax, 1.0f / 256, -128, 1},
+      {DType::kU8, DType::kU8, SoftmaxAttrs::Kind::kSoftmax, 1.0f / 256, 0, 1},
+      {DType::kI8, DType::kI16, SoftmaxAttrs::Kind::kSoftmax, 1.0f / 65536, -32768, 8},
+      {DType::kI16, DType::kI16, SoftmaxAttrs::Kind::kSoftmax, 1.0f / 32768, 0, 8},
+      {DType::kI8, DType::kI8, SoftmaxAttrs::Kind::kLogSoftmax, 1.0f / 16, 127, 1},
+      {DType::kU8, DType::kU8, SoftmaxAttrs::Kind::kLogSoftmax, 1.0f / 16, 255, 1},
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(std::string(to_string(c.in)) + " " + to_string(c.out) + " " + to_string(c.kind));
+    const Tensor x = quantized(c.in, {2, 4}, {1, 20, 35, 90, 100, 101, 102, 5}, c.in == DType::kI16 ? 0.02f : 0.05f, 0);
+    const auto type = ValueType::tensor(c.out, {2, 4}, per_tensor(c.scale, c.zero));
+    SoftmaxAttrs attrs;
+    attrs.kind = c.kind;
+    const auto want = values(OpRunner(Op::kSoftmax, make_attrs<SoftmaxAttrs>(attrs)).input(x).outputs({type}).run());
+    attrs.rounding = Rounding::kFixedDouble;
+    const auto got = values(OpRunner(Op::kSoftmax, make_attrs<SoftmaxAttrs>(attrs)).input(x).outputs({type}).run());
+    ASSERT_EQ(got.size(), want.size());
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], want[i], c.steps) << i;
+  }
+}
+
 }  // namespace
 }  // namespace smelt::test
