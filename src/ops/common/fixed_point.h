@@ -72,8 +72,9 @@ inline int32_t rescale_double(int32_t x, FixedFactor f) {
   return rounding_divide_by_pot(rounding_doubling_high_mul(shifted, f.multiplier), right);
 }
 
-/// Kernels that round once, ties towards plus infinity; the result is cut to 32 bits by saturation.
-inline int32_t rescale_single(int32_t x, FixedFactor f) {
+/// Kernels that round once, ties towards plus infinity; the result is cut to 32 bits by saturation. 64-bit accumulators
+/// too.
+inline int32_t rescale_single(int64_t x, FixedFactor f) {
   const int total = 31 - f.shift;
   if (f.multiplier == 0) return 0;
   const __int128 product = static_cast<__int128>(x) * f.multiplier;

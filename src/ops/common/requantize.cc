@@ -160,7 +160,7 @@ int64_t Requantizer::stored_value(int64_t sum, int64_t channel) const {
     if (std::isnan(scaled)) scaled = 0;
     q = static_cast<int64_t>(std::nearbyint(std::clamp(scaled, -1e12, 1e12)));
   } else if (wide_) {
-    q = rescale_wide(sum, fixed_[s]);
+    q = rounding_ == Rounding::kFixedSingle ? rescale_single(sum, fixed_[s]) : rescale_wide(sum, fixed_[s]);
   } else {
     q = rescale(static_cast<int32_t>(sum), fixed_[s], rounding_);
   }

@@ -126,6 +126,18 @@ TEST(MatMul, StoredIntegersKeepExactSums) {
   expect_equal(matmul(a).input(x).constant(w).constant(bias).outputs({real}).run(), {7.5, -0.5});
 }
 
+TEST(MatMul, SixteenBitActivationsRoundOnceWithTheWholeMultiplier) {
+  MatMulAttrs a;
+  a.transpose_b = true;
+  a.rounding = Rounding::kFixedSingle;
+  // Factor 1/3 needs all 31 bits: 3 * 32767 * 127 / 3 with a 16-bit multiplier would be off by more than one.
+  const Tensor x = quantized(DType::kI16, {1, 3}, {32767, 32767, 32767}, 1.0f, 0);
+  const Tensor w = quantized(DType::kI8, {1, 3}, {127, 127, 127}, 1.0f, 0);
+  const Tensor bias = tensor(DType::kI64, {1}, {0});
+  const ValueType y = ValueType::tensor(DType::kI16, {1, 1}, per_tensor(3 * 127.0f, 0));
+  expect_equal(matmul(a).input(x).constant(w).constant(bias).outputs({y}).run(), {32767});
+}
+
 TEST(MatMul, BlocksOfFourBitWeights) {
   Tensor w = tensor(DType::kU4, {2, 4}, {8, 9, 10, 7, 0, 15, 8, 8});
   w.set_quant(std::make_shared<const Quantization>(Quantization{
