@@ -141,7 +141,7 @@ Status lower_transpose_conv(Lowering& l) {
   SMELT_TRY(need_rank(l, 1, "the filter", 4));
   SMELT_TRY(need_rank(l, 2, "the input", 4));
   SMELT_TRY(need_scales(l, 2, 1));
-  a.hybrid = hybrid(l, 2, 1);
+  a.hybrid = a.asymmetric_inputs = hybrid(l, 2, 1);
   return l.emit(Op::kConvTranspose, make_attrs<ConvTransposeAttrs>(std::move(a)), {l.in(2), l.in(1), l.in(3), l.in(0)});
 }
 

@@ -138,8 +138,8 @@ Status hybrid_matmul(KernelContext& ctx, MatMulGeometry g, const MatMulAttrs& at
   return finish(ctx, attrs, out, y);
 }
 
-/// The same for weights whose scales are no multiple of a column's (blocks): the rows lose what their int8 grid loses,
-/// then the product is real.
+/// The same where rows of a broadcast, or scales of b change within a column (blocks): the rows lose what their int8
+/// grid loses, then the product is real.
 Status hybrid_real_matmul(KernelContext& ctx, MatMulGeometry g, const MatMulAttrs& attrs) {
   const Tensor &a = ctx.input(0), &b = ctx.input(1);
   SMELT_ASSIGN(float* const as, real_rows(ctx, g));
@@ -185,9 +185,10 @@ Status reference_MatMul(KernelContext& ctx) {
   const bool real_c = ctx.has(2) && !is_integer(ctx.input(2).dtype());
   const bool one_c = !ctx.has(2) || ctx.input(2).elements() == g.n;
   if (has_integer_grid(a, -1) && integer_b && (one_c || !real_c)) return quantized_matmul(ctx, g, attrs);
-  const bool rows_of_a = !attrs.trans_batch_a && g.k > 0 && a.elements() / g.k * g.n == ctx.output(0).elements();
-  if (attrs.hybrid && is_float(a.dtype()) && b.quant() && rows_of_a)
-    return integer_b ? hybrid_matmul(ctx, g, attrs) : hybrid_real_matmul(ctx, g, attrs);
+  if (attrs.hybrid && is_float(a.dtype()) && b.quant() && !attrs.trans_batch_a && g.k > 0) {
+    const bool one_row_each = a.elements() / g.k * g.n == ctx.output(0).elements();  // a does not broadcast
+    return integer_b && one_row_each ? hybrid_matmul(ctx, g, attrs) : hybrid_real_matmul(ctx, g, attrs);
+  }
   return with_compute(compute_of(a, b), [&]<class T>() -> Status {
     SMELT_ASSIGN(const T* const as, factor<T>(ctx, a, attrs.conjugate_a));
     SMELT_ASSIGN(const T* const bs, factor<T>(ctx, b, attrs.conjugate_b));
