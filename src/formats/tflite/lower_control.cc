@@ -1,6 +1,7 @@
 // Control flow, variables and hash tables.
 #include "formats/tflite/lowering.h"
 #include "ops/control/control.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/gather/gather.h"
 #include "ops/shape/shape.h"
 
@@ -36,6 +37,23 @@ int variable_state(Lowering& l, int resource, DType dtype) {
   return r.state;
 }
 
+/// A graph that drops its first argument, an index, and runs `graph` on the others.
+int wrap_branch(Lowering& l, int graph) {
+  Module& module = l.reader().module();
+  const int wrapper = static_cast<int>(module.graphs.size());
+  module.graphs.push_back({.name = module.graphs[static_cast<size_t>(graph)].name});
+  Builder b(module, wrapper);
+  b.at("STABLEHLO_CASE", "", module.graphs[static_cast<size_t>(graph)].name);
+  b.input("index", ValueType::tensor(DType::kI32, Shape{}));
+  std::vector<ValueId> arguments;
+  for (int i = 1; i < l.inputs(); ++i) arguments.push_back(b.input("", l.type(i)));
+  CallAttrs a;
+  a.graph = graph;
+  auto results = b.node(Op::kCall, make_attrs<CallAttrs>(a), arguments, l.outputs());
+  if (results.ok()) module.graphs[static_cast<size_t>(wrapper)].outputs = *results;
+  return wrapper;
+}
+
 }  // namespace
 
 Status lower_call(Lowering& l) {
@@ -58,17 +76,79 @@ Status lower_if(Lowering& l) {
   return l.emit_all(Op::kIf, make_attrs<IfAttrs>(a), l.ins());
 }
 
+Status emit_while(Lowering& l, int cond, int body) {
+  if (l.inputs() != l.outputs()) return InvalidModel(l.inputs(), " inputs and ", l.outputs(), " outputs");
+  if (l.inputs() == 0) return InvalidModel("a loop without values");
+  SMELT_TRY(check_callee(l, cond, "the condition", l.inputs(), 1));
+  SMELT_TRY(check_callee(l, body, "the body", l.inputs(), l.outputs()));
+  WhileAttrs a;
+  a.cond_graph = cond;
+  a.body_graph = body;
+  return l.emit_all(Op::kWhile, make_attrs<WhileAttrs>(a), l.ins());
+}
+
 Status lower_while(Lowering& l) {
   const auto* o = l.options<tfl::WhileOptions>();
   if (!o) return InvalidModel("WhileOptions are missing");
-  if (l.inputs() != l.outputs()) return InvalidModel(l.inputs(), " inputs and ", l.outputs(), " outputs");
-  if (l.inputs() == 0) return InvalidModel("a loop without values");
-  SMELT_TRY(check_callee(l, o->cond_subgraph_index(), "the condition", l.inputs(), 1));
-  SMELT_TRY(check_callee(l, o->body_subgraph_index(), "the body", l.inputs(), l.outputs()));
-  WhileAttrs a;
-  a.cond_graph = o->cond_subgraph_index();
-  a.body_graph = o->body_subgraph_index();
-  return l.emit_all(Op::kWhile, make_attrs<WhileAttrs>(a), l.ins());
+  return emit_while(l, o->cond_subgraph_index(), o->body_subgraph_index());
+}
+
+/// A choice among subgraphs: a chain of two-way branches. An index out of range takes the last one.
+Status lower_case(Lowering& l) {
+  const auto* o = l.options<tfl::StablehloCaseOptions>();
+  const int count = o && o->branch_subgraph_indices() ? static_cast<int>(o->branch_subgraph_indices()->size()) : 0;
+  if (count < 1 || count > 1000) return InvalidModel(count, " branches");
+  if (l.inputs() < 1 || l.type(0).dtype != DType::kI32) return InvalidModel("the index is no int32 scalar");
+  std::vector<int> branches;
+  const int outputs = l.outputs();
+  for (const int32_t sub : *o->branch_subgraph_indices()) {
+    SMELT_TRY(check_callee(l, sub, "a branch", l.inputs() - 1, outputs));
+    branches.push_back(sub);
+  }
+  Module& module = l.reader().module();
+  const auto compare = [&](Builder& b, ValueId index, int k) {
+    return b.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kEqual), {index, b.scalar(DType::kI32, k)});
+  };
+  // From the last branch to the first: graph k chooses between branch k and the rest.
+  int rest = branches.back();
+  bool takes_index = false;
+  for (int k = count - 2; k >= 0; --k) {
+    if (k == 0) {
+      SMELT_ASSIGN(const ValueId take, compare(l.b(), l.in(0), 0));
+      std::vector<ValueId> ins{take};
+      // Both branches of an If take the same values: the plain branch is wrapped to drop the index.
+      const int wrapped = takes_index ? wrap_branch(l, branches[0]) : branches[0];
+      if (takes_index) ins.push_back(l.in(0));
+      ins.insert(ins.end(), l.ins().begin() + 1, l.ins().end());
+      IfAttrs a;
+      a.then_graph = wrapped;
+      a.else_graph = rest;
+      return l.emit_all(Op::kIf, make_attrs<IfAttrs>(a), ins);
+    }
+    const int then_graph =
+        takes_index ? wrap_branch(l, branches[static_cast<size_t>(k)]) : branches[static_cast<size_t>(k)];
+    const int graph = static_cast<int>(module.graphs.size());
+    module.graphs.push_back({.name = Cat("case ", k)});
+    Builder b(module, graph);
+    b.at("STABLEHLO_CASE", "", Cat("case ", k));
+    const ValueId index = b.input("index", ValueType::tensor(DType::kI32, Shape{}));
+    std::vector<ValueId> arguments;
+    for (int i = 1; i < l.inputs(); ++i) arguments.push_back(b.input("", l.type(i)));
+    SMELT_ASSIGN(const ValueId take, compare(b, index, k));
+    std::vector<ValueId> ins{take};
+    if (takes_index) ins.push_back(index);
+    ins.insert(ins.end(), arguments.begin(), arguments.end());
+    IfAttrs a;
+    a.then_graph = then_graph;
+    a.else_graph = rest;
+    SMELT_ASSIGN(auto results, b.node(Op::kIf, make_attrs<IfAttrs>(a), ins, outputs));
+    module.graphs[static_cast<size_t>(graph)].outputs = results;
+    rest = graph;
+    takes_index = true;
+  }
+  CallAttrs a;
+  a.graph = rest;
+  return l.emit_all(Op::kCall, make_attrs<CallAttrs>(a), std::vector<ValueId>(l.ins().begin() + 1, l.ins().end()));
 }
 
 /// Runs a subgraph in the first run only: a flag that lives across runs guards the call.

@@ -103,6 +103,8 @@ Status lower_operator(SubgraphReader& subgraph, const tfl::Operator& op, int ind
 #include "formats/tflite/operators.inc"
 #undef TFL_OP
 Status lower_custom(Lowering& l, const std::string& code);
+/// A loop over two subgraphs on all inputs.
+Status emit_while(Lowering& l, int cond, int body);
 
 /// Activation of a recurrent cell; an error for a number beyond the schema.
 Result<Activation> activation_of(tfl::ActivationFunctionType act);
