@@ -13,6 +13,7 @@ std::optional<ConvShape> ConvShape::make(const KernelSpec& spec) {
   const auto geometry = conv_geometry(attrs, x, w);
   if (!geometry.ok() || geometry->window.rank > 3) return std::nullopt;
   if (geometry->output_shape(attrs.layout) != spec.outputs[0].shape) return std::nullopt;
+  if (spec.has(2) && spec.inputs[2].shape.elements() != geometry->out_channels) return std::nullopt;
   ConvShape g;
   g.batch = geometry->batch;
   g.groups = geometry->groups;
@@ -20,6 +21,8 @@ std::optional<ConvShape> ConvShape::make(const KernelSpec& spec) {
   g.c_in = geometry->group_in();
   g.c_out = geometry->group_out();
   const int r = geometry->window.rank;
+  for (int i = 0; i < r; ++i)
+    if (geometry->window.dims[static_cast<size_t>(i)].stride > kMaxStride) return std::nullopt;
   for (int i = 0; i < r; ++i) {
     const WindowDim& from = geometry->window.dims[static_cast<size_t>(i)];
     const int d = 3 - r + i;

@@ -30,7 +30,8 @@ struct ConvShape {
   }
   bool depthwise() const { return c_in == 1 && groups > 1; }
 
-  /// Geometry of a Conv or ConvInteger node; nullopt where the kernels do not go (more than three spatial dimensions).
+  static constexpr int64_t kMaxStride = 4096;  ///< room for work grows with it
+  /// Geometry of a Conv node whose bias fits; nullopt where the kernels do not go (more than three spatial dimensions).
   static std::optional<ConvShape> make(const KernelSpec& spec);
 };
 

@@ -157,8 +157,7 @@ std::unique_ptr<Kernel> make_matmul_f32(const KernelSpec& spec) {
   if (spec.outputs[0].dtype != DType::kF32 || spec.outputs[0].quant) return nullptr;
   const auto shape = MatMulShape::make(spec);
   if (!shape) return nullptr;
-  if (spec.has(2) && spec.inputs[2].shape.rank() > shape->g.output.rank() && !shape->is_row(spec.inputs[2].shape))
-    return nullptr;
+  if (spec.has(2) && !shape->is_row(spec.inputs[2].shape) && !shape->broadcasts(spec.inputs[2].shape)) return nullptr;
   return std::make_unique<MatMulF32>(*shape, gemm_f32(spec.isa), spec);
 }
 

@@ -76,6 +76,14 @@ struct MatMulShape {
     }
     return at_offset;
   }
+  /// Whether c broadcasts to the result.
+  bool broadcasts(const Shape& c) const {
+    const Shape& y = g.output;
+    if (c.rank() > y.rank()) return false;
+    for (int i = 1; i <= c.rank(); ++i)
+      if (c[c.rank() - i] != 1 && c[c.rank() - i] != y[y.rank() - i]) return false;
+    return true;
+  }
   /// Whether c is one row of n addends for every row of the result.
   bool is_row(const Shape& c) const { return c.elements() == n && (c.rank() == 0 || c.back() == n); }
 };

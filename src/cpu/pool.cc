@@ -39,7 +39,7 @@ struct PoolShape {
     s.maximum = attrs.kind == PoolKind::kMax;
     s.count_padding = attrs.count_include_pad;
     s.divisor = s.maximum ? 0 : attrs.divisor_override;
-    if (s.taps() > (1 << 20)) return std::nullopt;
+    if (s.taps() > (1 << 20) || s.taps() <= 0) return std::nullopt;
     for (const WindowDim& d : s.dims)  // every window has an element of the image
       for (int64_t o = 0; o < d.out; ++o) {
         int64_t first, last;

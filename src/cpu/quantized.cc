@@ -17,6 +17,8 @@ std::optional<QuantizedPair> QuantizedPair::make(const ValueType& x, const Value
   } else if (q.kind != Quantization::Kind::kPerTensor || q.scales.size() != 1) {
     return std::nullopt;
   }
+  const size_t zeros = q.zero_points.size();
+  if (zeros > 1 && zeros != q.scales.size()) return std::nullopt;
   QuantizedPair p;
   p.x_signed = x.dtype == DType::kI8;
   p.w_signed = w.dtype == DType::kI8;

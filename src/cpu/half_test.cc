@@ -1,0 +1,66 @@
+#include "base/cat.h"
+#include "cpu/check_test.h"
+#include "cpu/convert.h"
+#include "ops/conv/conv.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/matmul/matmul.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::testing;
+
+TEST(Half, ConversionsAreExact) {
+  std::vector<uint16_t> all(65536);
+  for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(i);
+  for (int level = 0; level <= static_cast<int>(best_isa()); ++level) {
+    const Converter& c = converter(static_cast<Isa>(level));
+    std::vector<float> wide(all.size());
+    std::vector<uint16_t> back(all.size());
+    c.from_f16(all.data(), 65536, wide.data());
+    c.to_f16(wide.data(), 65536, back.data());
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (wide[i] != wide[i]) continue;  // NaN
+      ASSERT_EQ(back[i], all[i]) << "level " << level;
+    }
+  }
+}
+
+TEST(Half, Operators) {
+  for (DType t : {DType::kF16, DType::kBF16}) {
+    const Tolerance loose{t == DType::kF16 ? 4e-3 : 4e-2, t == DType::kF16 ? 2e-3 : 1e-2};
+    auto conv = std::make_shared<ConvAttrs>();
+    conv->pads = {1, 1, 1, 1};
+    check_case({Cat("conv ", to_string(t)),
+                Op::kConv,
+                conv,
+                {random_tensor(t, {1, 4, 9, 7}, -1, 1, 1), random_tensor(t, {6, 4, 3, 3}, -1, 1, 2),
+                 random_tensor(t, {6}, -1, 1, 3)},
+                {},
+                {}},
+               "conv_half", loose);
+    check_case({Cat("matmul ", to_string(t)),
+                Op::kMatMul,
+                make_attrs<MatMulAttrs>(),
+                {random_tensor(t, {5, 40}, -1, 1, 1), random_tensor(t, {40, 19}, -1, 1, 2)},
+                {},
+                {true, true}},
+               "matmul_half", loose);
+    check_case({Cat("add ", to_string(t)),
+                Op::kBinary,
+                make_attrs<BinaryAttrs>(Binary::kAdd),
+                {random_tensor(t, {5, 40}, -1, 1, 1), random_tensor(t, {40}, -1, 1, 2)},
+                {},
+                {}},
+               "binary_half", loose);
+    check_case({Cat("gelu ", to_string(t)),
+                Op::kUnary,
+                make_attrs<UnaryAttrs>(Unary::kGelu),
+                {random_tensor(t, {5, 40}, -3, 3, 1)},
+                {},
+                {}},
+               "unary_half", loose);
+  }
+}
+
+}  // namespace
+}  // namespace smelt
