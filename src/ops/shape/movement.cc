@@ -35,32 +35,75 @@ void simplify(CopyLoop& l) {
   l.to = std::move(s.to);
 }
 
-template <class T>
-void copy_units(const T* x, T* y, const CopyLoop& l) {
-  const size_t outer = l.dims.size() - 1;
-  const int64_t n = l.dims[outer], fs = l.from[outer], ts = l.to[outer];
-  std::vector<int64_t> index(outer, 0);
-  const T* f = x + l.from_offset;
-  T* t = y + l.to_offset;
+/// Calls body(from, to) for every step of the loop nest.
+template <class F>
+void each_step(const CopyLoop& l, F&& body) {
+  std::vector<int64_t> index(l.dims.size(), 0);
+  int64_t from = l.from_offset, to = l.to_offset;
   while (true) {
-    if (fs == 1 && ts == 1) {
-      std::copy_n(f, n, t);
-    } else if (fs == 0 && ts == 1) {
-      std::fill_n(t, n, *f);
-    } else {
-      for (int64_t i = 0; i < n; ++i) t[i * ts] = f[i * fs];
-    }
-    size_t d = outer;
+    body(from, to);
+    size_t d = l.dims.size();
     while (d-- > 0) {
-      f += l.from[d];
-      t += l.to[d];
+      from += l.from[d];
+      to += l.to[d];
       if (++index[d] < l.dims[d]) break;
-      f -= l.from[d] * l.dims[d];
-      t -= l.to[d] * l.dims[d];
+      from -= l.from[d] * l.dims[d];
+      to -= l.to[d] * l.dims[d];
       index[d] = 0;
     }
     if (d == static_cast<size_t>(-1)) return;
   }
+}
+
+void drop_dim(CopyLoop& l, size_t d) {
+  const auto at = static_cast<std::ptrdiff_t>(d);
+  l.dims.erase(l.dims.begin() + at);
+  l.from.erase(l.from.begin() + at);
+  l.to.erase(l.to.begin() + at);
+}
+
+/// The dimension along which x runs on without a gap while y's innermost one does not: a transposition, which goes by
+/// tiles; -1: none.
+int64_t crossing_dim(const CopyLoop& l) {
+  constexpr int64_t kWorthwhile = 4;
+  if (l.to.back() != 1 || l.from.back() <= 1 || l.dims.back() < kWorthwhile) return -1;
+  for (size_t d = 0; d + 1 < l.dims.size(); ++d)
+    if (l.from[d] == 1 && l.dims[d] >= kWorthwhile) return static_cast<int64_t>(d);
+  return -1;
+}
+
+/// [rows][columns], the columns `stride` apart in x, to rows `to_stride` apart in y.
+template <class T>
+void copy_crossed(const T* x, T* y, int64_t rows, int64_t to_stride, int64_t columns, int64_t stride) {
+  constexpr int64_t kTile = 16;
+  for (int64_t r0 = 0; r0 < rows; r0 += kTile)
+    for (int64_t c0 = 0; c0 < columns; c0 += kTile)
+      for (int64_t r = r0; r < std::min(rows, r0 + kTile); ++r)
+        for (int64_t c = c0; c < std::min(columns, c0 + kTile); ++c) y[r * to_stride + c] = x[r + c * stride];
+}
+
+template <class T>
+void copy_units(const T* x, T* y, CopyLoop l) {
+  const int64_t crossing = crossing_dim(l);
+  const int64_t n = l.dims.back(), fs = l.from.back(), ts = l.to.back();
+  drop_dim(l, l.dims.size() - 1);
+  if (crossing >= 0) {
+    const auto d = static_cast<size_t>(crossing);
+    const int64_t rows = l.dims[d], row_stride = l.to[d];
+    drop_dim(l, d);
+    each_step(l, [&](int64_t from, int64_t to) { copy_crossed(x + from, y + to, rows, row_stride, n, fs); });
+    return;
+  }
+  each_step(l, [&](int64_t from, int64_t to) {
+    const T* f = x + from;
+    T* t = y + to;
+    if (fs == 1 && ts == 1)
+      std::copy_n(f, n, t);
+    else if (fs == 0 && ts == 1)
+      std::fill_n(t, n, *f);
+    else
+      for (int64_t i = 0; i < n; ++i) t[i * ts] = f[i * fs];
+  });
 }
 
 }  // namespace
@@ -98,7 +141,7 @@ void copy(const Source& x, Target& y, CopyLoop loop) {
   if (loop.dims.empty()) loop.dim(1, 1, 1);
   by_unit(x.unit(), [&](auto u) {
     using T = decltype(u);
-    copy_units(reinterpret_cast<const T*>(x.data()), reinterpret_cast<T*>(y.data()), loop);
+    copy_units(reinterpret_cast<const T*>(x.data()), reinterpret_cast<T*>(y.data()), std::move(loop));
   });
 }
 

@@ -74,6 +74,20 @@ TEST(Transpose, EveryType) {
             "");
 }
 
+TEST(Transpose, GoesByTiles) {
+  const Shape shape{3, 37, 5, 21};
+  const std::vector<int64_t> perm{0, 3, 1, 2};
+  Tensor x(DType::kI32, shape);
+  for (int64_t i = 0; i < x.elements(); ++i) x.data<int32_t>()[i] = static_cast<int32_t>(i);
+  const Tensor y = OpRunner(Op::kTranspose, make_attrs<TransposeAttrs>(perm)).input(x).run();
+  ASSERT_EQ(y.shape(), (Shape{3, 21, 37, 5}));
+  int64_t at = 0;
+  for (int64_t n = 0; n < 3; ++n)
+    for (int64_t c = 0; c < 21; ++c)
+      for (int64_t h = 0; h < 37; ++h)
+        for (int64_t w = 0; w < 5; ++w) ASSERT_EQ(y.data<int32_t>()[at++], ((n * 37 + h) * 5 + w) * 21 + c);
+}
+
 struct SliceRow {
   std::vector<double> starts, ends, axes, steps, want;
   Shape shape;
