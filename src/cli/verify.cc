@@ -1,4 +1,4 @@
-// smelt verify: bundled programs and golden cases, one line a case.
+// smelt verify: bundled programs, golden cases and ONNX test folders, one line a case.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "cli/command.h"
 #include "cli/common.h"
 #include "cli/golden_case.h"
+#include "cli/onnx_case.h"
 #include "cli/verify_bundle.h"
 #include "formats/bundle/bundle.h"
 
@@ -99,15 +100,7 @@ class Verifier {
   void bundle(const fs::path& path) {
     const auto results = verify_bundle(path.string(), load_, session_, rule_);
     if (!results.ok()) return tally_.broken(path.string(), results.error());
-    for (const SetResult& r : *results) {
-      const std::string name = Cat(path.string(), " ", r.name);
-      if (r.verdict == SetResult::Verdict::kPassed)
-        tally_.passed(name, r.text);
-      else if (r.verdict == SetResult::Verdict::kFailed)
-        tally_.failed(name, r.text);
-      else
-        tally_.skipped(name, r.text);
-    }
+    for (const SetResult& r : *results) count(Cat(path.string(), " ", r.name), r);
   }
 
   /// A golden case around a bundle says whether it must match.
@@ -147,9 +140,29 @@ class Verifier {
     }
   }
 
+  void onnx(const fs::path& path) {
+    ++seen_;
+    const auto results =
+        run_onnx_case(path, session_, rule_.given ? rule_.rtol : 1e-3, rule_.given ? rule_.atol : 1e-7);
+    if (!results.ok()) return tally_.broken(path.string(), results.error());
+    for (const SetResult& r : *results) count(Cat(path.string(), " ", r.name), r);
+  }
+
+  void count(const std::string& name, const SetResult& r) {
+    switch (r.verdict) {
+      case SetResult::Verdict::kPassed:
+        return tally_.passed(name, r.text);
+      case SetResult::Verdict::kFailed:
+        return tally_.failed(name, r.text);
+      case SetResult::Verdict::kSkipped:
+        return tally_.skipped(name, r.text);
+    }
+  }
+
   void folder(const fs::path& path, int depth) {
     std::error_code ec;
     if (fs::exists(path / "case.json", ec)) return golden(path);
+    if (fs::exists(path / "model.onnx", ec)) return onnx(path);
     std::vector<fs::path> inside;
     for (const auto& e : fs::directory_iterator(path, ec)) inside.push_back(e.path());
     std::sort(inside.begin(), inside.end());
@@ -178,10 +191,14 @@ class Verifier {
 void add_verify(CLI::App& app, int& status) {
   auto o = std::make_shared<VerifyOptions>();
   CLI::App* c = app.add_subcommand("verify", "Run models on the tests that come with them and compare");
-  c->add_option("paths", o->paths, "Bundled programs (.bp, .bpte), or folders of them and of golden cases (case.json)")
+  c->add_option("paths", o->paths,
+                "Bundled programs (.bp, .bpte), or folders of them, of golden cases (case.json) and of "
+                "ONNX tests (model.onnx, test_data_set_N)")
       ->required();
-  c->add_option("--rtol", o->rtol, "Relative tolerance of reals (default 1e-5)")->check(CLI::NonNegativeNumber);
-  c->add_option("--atol", o->atol, "Absolute tolerance of reals (default 1e-8)")->check(CLI::NonNegativeNumber);
+  c->add_option("--rtol", o->rtol, "Relative tolerance of reals (default 1e-5; 1e-3 for ONNX)")
+      ->check(CLI::NonNegativeNumber);
+  c->add_option("--atol", o->atol, "Absolute tolerance of reals (default 1e-8; 1e-7 for ONNX)")
+      ->check(CLI::NonNegativeNumber);
   c->add_option("--backend", o->backend, "reference, cpu or vulkan")
       ->check(CLI::IsMember({"reference", "cpu", "vulkan"}));
   c->add_option("--threads", o->threads, "Threads")->check(CLI::Range(1, 256));

@@ -133,6 +133,20 @@ class Parser {
     });
   }
 
+  /// TensorProto, or the tensors of a SequenceProto or OptionalProto (field 3 of both; an optional holds a sequence in
+  /// 5).
+  void value(std::string_view bytes, TestKind kind, std::vector<TensorProto>& out) {
+    if (kind == TestKind::kTensor) return tensor(bytes, out.emplace_back());
+    each(bytes, [&](Field& f) {
+      if (f.tag() == 3)
+        tensor(f.bytes(), out.emplace_back());
+      else if (f.tag() == 5 && kind == TestKind::kOptional)
+        value(f.bytes(), TestKind::kSequence, out);
+      else
+        f.skip();
+    });
+  }
+
  private:
   struct Step {
     const char* field;
@@ -526,15 +540,17 @@ class Parser {
 
 }  // namespace
 
-Result<std::unique_ptr<ModelProto>> parse_model(std::string_view bytes, size_t max_nodes) {
-  auto m = std::make_unique<ModelProto>();
-  Parser parser(max_nodes);
+namespace {
+
+/// Runs the parser; what it throws becomes a located error.
+template <class F>
+Status guarded(Parser& parser, const char* whole, F&& parse) {
   const auto fail = [&](const char* what) {
     std::string where = parser.where();
-    return InvalidModel(where.empty() ? "model" : where, ": ", what);
+    return InvalidModel(where.empty() ? whole : where, ": ", what);
   };
   try {
-    parser.model(bytes, *m);
+    parse();
   } catch (const protozero::end_of_buffer_exception&) {
     return fail("the file ends inside a field, or a length is larger than its message");
   } catch (const protozero::varint_too_long_exception&) {
@@ -544,7 +560,23 @@ Result<std::unique_ptr<ModelProto>> parse_model(std::string_view bytes, size_t m
   } catch (const Fault& e) {
     return fail(e.what());
   }
+  return Ok();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ModelProto>> parse_model(std::string_view bytes, size_t max_nodes) {
+  auto m = std::make_unique<ModelProto>();
+  Parser parser(max_nodes);
+  SMELT_TRY(guarded(parser, "model", [&] { parser.model(bytes, *m); }));
   return m;
+}
+
+Result<std::vector<TensorProto>> parse_test_value(std::string_view bytes, TestKind kind) {
+  std::vector<TensorProto> out;
+  Parser parser(1);
+  SMELT_TRY(guarded(parser, "value", [&] { parser.value(bytes, kind, out); }));
+  return out;
 }
 
 bool looks_like_model(std::string_view bytes) {

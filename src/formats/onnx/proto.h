@@ -128,6 +128,11 @@ struct ModelProto {
 /// accepted; nesting and the number of nodes are limited.
 Result<std::unique_ptr<ModelProto>> parse_model(std::string_view bytes, size_t max_nodes);
 
+/// Messages of ONNX's test data: input_N.pb and output_N.pb.
+enum class TestKind : uint8_t { kTensor, kSequence, kOptional };
+/// The tensors of one value: one of a tensor, any number of a sequence, at most one of an optional tensor.
+Result<std::vector<TensorProto>> parse_test_value(std::string_view bytes, TestKind kind);
+
 /// Whether the bytes begin as a ModelProto does: known top-level fields with their wire types.
 bool looks_like_model(std::string_view bytes);
 

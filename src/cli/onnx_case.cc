@@ -1,0 +1,112 @@
+#include "cli/onnx_case.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "formats/onnx/test_data.h"
+#include "graph/graph.h"
+#include "tensor/numeric.h"
+
+namespace smelt::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string compare(const Tensor& want, const Tensor& got, double rtol, double atol) {
+  if (want.dtype() != got.dtype() || !(want.shape() == got.shape()))
+    return Cat(to_string(got.dtype()), got.shape().str(), ", ", to_string(want.dtype()), want.shape().str(),
+               " expected");
+  if (want.dtype() == DType::kString) {
+    for (int64_t i = 0; i < want.elements(); ++i)
+      if (want.data<std::string>()[i] != got.data<std::string>()[i]) return Cat("element ", i, " is another text");
+    return "";
+  }
+  const bool complex = is_complex(want.dtype());
+  const DType part = want.dtype() == DType::kC64 ? DType::kF32 : DType::kF64;
+  const int64_t n = want.elements() * (complex ? 2 : 1);
+  const Tensor a = complex ? Tensor::view(part, Shape{n}, want.raw(), want.owner()) : want;
+  const Tensor b = complex ? Tensor::view(part, Shape{n}, got.raw(), got.owner()) : got;
+  const bool real = is_float(a.dtype());
+  for (int64_t i = 0; i < n; ++i) {
+    const double e = real ? get_double(a, i) : 0, g = real ? get_double(b, i) : 0;
+    const bool equal =
+        real ? e == g || (std::isnan(e) && std::isnan(g)) || std::fabs(e - g) <= atol + rtol * std::fabs(e)
+             : get_int(a, i) == get_int(b, i);
+    if (!equal) return fmt::format("element {} is {:.9g}, {:.9g} expected", i, get_double(b, i), get_double(a, i));
+  }
+  return "";
+}
+
+std::string compare(const Datum& want, const Datum& got, double rtol, double atol) {
+  if (want.kind != got.kind) return "another kind of value";
+  if (want.is_tensor()) return compare(want.tensor, got.tensor, rtol, atol);
+  if (want.none()) return "";
+  if (want.items->size() != got.items->size())
+    return Cat(got.items->size(), " elements, ", want.items->size(), " expected");
+  for (size_t i = 0; i < want.items->size(); ++i)
+    if (auto why = compare((*want.items)[i], (*got.items)[i], rtol, atol); !why.empty())
+      return Cat("element ", i, ": ", why);
+  return "";
+}
+
+/// Values FOLDER/NAME_0.pb, NAME_1.pb, ... of the graph's inputs or outputs.
+Result<std::vector<Datum>> read_values(const fs::path& folder, const char* name, const Graph& graph,
+                                       const std::vector<ValueId>& ids) {
+  std::vector<Datum> out;
+  for (size_t k = 0; k < ids.size(); ++k) {
+    const fs::path path = folder / Cat(name, "_", k, ".pb");
+    std::error_code ec;
+    if (!fs::exists(path, ec)) break;
+    SMELT_ASSIGN(const auto file, MappedFile::open(path.string()));
+    auto value = onnx::read_test_value(file->bytes(), file, graph.value(ids[k]).type);
+    if (!value.ok()) return value.error().within(path.string());
+    out.push_back(std::move(value).value());
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<std::vector<SetResult>> run_onnx_case(const fs::path& folder, const SessionOptions& options, double rtol,
+                                             double atol) {
+  using V = SetResult::Verdict;
+  SMELT_ASSIGN(const Model model, Model::load((folder / "model.onnx").string()));
+  const Graph& graph = model.module().graphs[static_cast<size_t>(model.module().methods[0].graph)];
+  std::vector<fs::path> sets;
+  std::error_code ec;
+  for (const auto& e : fs::directory_iterator(folder, ec))
+    if (e.path().filename().string().starts_with("test_data_set_")) sets.push_back(e.path());
+  std::sort(sets.begin(), sets.end());
+  std::vector<SetResult> out;
+  for (const fs::path& set : sets) {
+    SetResult r;
+    r.name = set.filename().string();
+    SMELT_ASSIGN(auto inputs, read_values(set, "input", graph, graph.inputs));
+    SMELT_ASSIGN(const auto wanted, read_values(set, "output", graph, graph.outputs));
+    inputs.resize(graph.inputs.size());
+    SMELT_ASSIGN(Session session, Session::create(model, options));
+    const auto got = session.run(inputs);
+    if (!got.ok()) {
+      r.verdict = V::kFailed;
+      r.text = got.error().message();
+    } else if (wanted.empty()) {
+      r.verdict = V::kSkipped;
+      r.text = "no stored outputs";
+    } else {
+      for (size_t k = 0; k < wanted.size() && r.text.empty(); ++k)
+        if (auto why = compare(wanted[k], (*got)[k], rtol, atol); !why.empty()) {
+          r.verdict = V::kFailed;
+          r.text = Cat("output ", k, ": ", why);
+        }
+    }
+    out.push_back(std::move(r));
+  }
+  if (out.empty()) out.push_back({V::kSkipped, "model.onnx", "no test_data_set_N beside it"});
+  return out;
+}
+
+}  // namespace smelt::cli
