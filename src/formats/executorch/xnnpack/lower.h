@@ -31,7 +31,8 @@ class XnnLowering {
   /// The same as plain numbers of a real element type.
   Result<ValueId> real(uint32_t id, DType dtype);
   void bind(uint32_t id, ValueId value) { ids_[g_.by_id.at(id)] = value; }
-  /// Computes `op` and binds its result to value `out`. `weights` are the inputs that keep their quantization.
+  /// Computes `op` of the inputs, converted as the class says, and of `further` values as they are; binds its result to
+  /// value `out`.
   Status emit(Op op, AttrsPtr attrs, std::span<const uint32_t> inputs, uint32_t out, std::vector<ValueId> further = {});
   /// Adds a node with a result of type `compute` and binds it, converted, to value `out`.
   Status finish(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& compute, uint32_t out);
