@@ -43,7 +43,7 @@ Result<Session> Session::create(const Model& model, const SessionOptions& option
 
 namespace {
 
-/// `exact`: known dimensions are demands (ONNX); else a caller's shapes replace them.
+/// `exact`: known dimensions are demands (ONNX, ExecuTorch); else a caller's shapes replace them.
 Status check_input(const Value& v, size_t i, const Datum& d, bool exact) {
   if (!d.is_tensor()) {
     if (d.none() && v.type.kind == ValueType::Kind::kTensor)
@@ -77,10 +77,11 @@ Result<std::span<const Datum>> Session::run_in_place(std::span<const Datum> inpu
   if (inputs.size() != g.inputs.size())
     return locate(InvalidInput(inputs.size(), " inputs given, the model takes ", g.inputs.size()));
   impl_->inputs.assign(inputs.begin(), inputs.end());
+  const bool exact = env.module->format == "onnx" || env.module->format == "executorch";
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value& v = g.value(g.inputs[i]);
     if (inputs[i].none() && v.constant) impl_->inputs[i] = Datum(*v.constant);
-    if (auto s = check_input(v, i, impl_->inputs[i], env.module->format == "onnx"); !s.ok()) return locate(s.error());
+    if (auto s = check_input(v, i, impl_->inputs[i], exact); !s.ok()) return locate(s.error());
   }
   if (impl_->planned) {
     if (auto s = impl_->planned->run(impl_->graph, impl_->inputs, 0, impl_->outputs); !s.ok()) return locate(s.error());
