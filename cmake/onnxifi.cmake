@@ -12,3 +12,19 @@ set_target_properties(onnxifi PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/src/
 # Historic wrappers look for libonnxifi-NAME.so.
 add_custom_command(TARGET onnxifi POST_BUILD
   COMMAND ${CMAKE_COMMAND} -E create_symlink libonnxifi.so $<TARGET_FILE_DIR:onnxifi>/libonnxifi-smelt.so)
+
+if(SMELT_BUILD_TESTS)
+  file(GLOB SMELT_ABI_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/abi/*.cc)
+  add_executable(smelt_abi_tests ${SMELT_ABI_SOURCES})
+  target_include_directories(smelt_abi_tests PRIVATE ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(smelt_abi_tests PRIVATE smelt_flags Threads::Threads ${CMAKE_DL_LIBS})
+  add_dependencies(smelt_abi_tests onnxifi)
+  add_executable(smelt_abi_c99 ${PROJECT_SOURCE_DIR}/tests/abi/c99_client.c)
+  set_target_properties(smelt_abi_c99 PROPERTIES C_STANDARD 99 C_EXTENSIONS OFF)
+  target_compile_options(smelt_abi_c99 PRIVATE -Wall -Wextra -Werror -pedantic)
+  target_link_libraries(smelt_abi_c99 PRIVATE onnxifi)
+  enable_testing()
+  add_test(NAME abi COMMAND smelt_abi_tests $<TARGET_FILE:onnxifi>)
+  add_test(NAME abi_c99 COMMAND smelt_abi_c99)
+  set_tests_properties(abi PROPERTIES TIMEOUT 900)
+endif()

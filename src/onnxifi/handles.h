@@ -8,6 +8,12 @@
 
 namespace smelt::onnxifi {
 
+/// A handle that no object of any kind had before.
+inline void* next_handle() {
+  static std::atomic<uintptr_t> counter{0x1000};
+  return reinterpret_cast<void*>(counter.fetch_add(0x10));
+}
+
 /// Live objects of one kind by handle. Handles are numbers that are never used twice, so a released or foreign handle
 /// is told without looking at memory.
 template <class T>
@@ -35,10 +41,6 @@ class Handles {
   }
 
  private:
-  static void* next_handle() {
-    static std::atomic<uintptr_t> counter{0x1000};
-    return reinterpret_cast<void*>(counter.fetch_add(0x10));
-  }
   mutable std::mutex mutex_;
   std::unordered_map<void*, std::shared_ptr<T>> live_;
 };

@@ -73,8 +73,8 @@ onnxStatus status_of(const Error& e) {
     default:
       break;
   }
-  // merge_type (graph/infer.h) reports contradictions between declared and inferred element types in these words.
-  if (e.message().find(" but the operator gives ") != std::string::npos) return ONNXIFI_STATUS_MISMATCHING_DATATYPE;
+  // The reader reports contradictions between declared and inferred element types in these words.
+  if (e.message().find("' is declared ") != std::string::npos) return ONNXIFI_STATUS_MISMATCHING_DATATYPE;
   return ONNXIFI_STATUS_INVALID_MODEL;
 }
 

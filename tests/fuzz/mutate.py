@@ -47,7 +47,7 @@ def main():
     ap.add_argument("--keep", type=Path, default=Path("fuzz-findings"))
     args = ap.parse_args()
     corpus = args.corpus or Path(args.smelt).resolve().parents[1] / "corpus"
-    models = sorted(p for p in corpus.rglob("model.*") if p.suffix in MODELS and p.stat().st_size < 100_000)
+    models = sorted(p for p in corpus.rglob("model.*") if p.suffix in MODELS and 16 < p.stat().st_size < 100_000)
     if not models:
         sys.exit(f"no models below {corpus}: build the tests first")
     rng, end, runs, found = random.Random(args.seed), time.time() + args.seconds, 0, 0
