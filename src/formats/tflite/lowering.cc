@@ -189,7 +189,7 @@ int operator_number(const tfl::Model& model, const tfl::Operator& op) {
 Status lower_operator(SubgraphReader& subgraph, const tfl::Operator& op, int index) {
   const auto* codes = subgraph.reader().model().operator_codes();
   const uint32_t code_count = codes ? codes->size() : 0;
-  const std::string where = Cat("operator ", index);
+  const std::string where = Cat("subgraph ", subgraph.index(), ", operator ", index);
   if (op.opcode_index() >= code_count)
     return InvalidModel(where, ": operator code ", op.opcode_index(), ", the model has ", code_count);
   const tfl::OperatorCode& code = *codes->Get(op.opcode_index());
@@ -206,7 +206,7 @@ Status lower_operator(SubgraphReader& subgraph, const tfl::Operator& op, int ind
     return Unsupported(where, " ", known, ": this operator is in the format's schema, but not supported");
   }
   const auto located = [&](const Status& s) { return s.error().within(Cat(where, " ", name)); };
-  subgraph.builder().at(name, "", Cat("subgraph ", subgraph.index(), ", operator ", index));
+  subgraph.builder().at(name, "", where);
   Lowering l(subgraph, op, static_cast<tfl::BuiltinOperator>(number));
   if (!custom) {
     const int ins = op.inputs() ? static_cast<int>(op.inputs()->size()) : 0;

@@ -93,7 +93,7 @@ Status Reader::read_subgraph(int index, std::vector<char>& state, int depth) {
       for (const int sub : called_subgraphs(*op))
         if (sub >= 0 && sub < subgraphs()) SMELT_TRY(read_subgraph(sub, state, depth + 1));
   SubgraphReader subgraph(*this, index);
-  if (auto s = subgraph.read(); !s.ok()) return s.error().within(Cat("subgraph ", index));
+  SMELT_TRY(subgraph.read());
   state[static_cast<size_t>(index)] = 2;
   return Ok();
 }

@@ -135,7 +135,7 @@ TEST(TfliteReader, NamesWhatIsWrong) {
     m.end_subgraph({x}, {y});
     const auto model = load(m.finish());
     ASSERT_FALSE(model.ok());
-    EXPECT_EQ(model.error().message(), "test: subgraph 0: operator 0 CONV_2D: the filter has rank 3, 4 expected");
+    EXPECT_EQ(model.error().message(), "test: subgraph 0, operator 0 CONV_2D: the filter has rank 3, 4 expected");
   }
   {
     TestModel m;

@@ -19,7 +19,8 @@ Status SubgraphReader::read() {
   g.name = table_.name() ? table_.name()->str() : Cat("subgraph ", index_);
   SMELT_TRY(read_tensors());
   SMELT_TRY(read_operators());
-  return add_outputs();
+  if (auto s = add_outputs(); !s.ok()) return s.error().within(Cat("subgraph ", index_));
+  return Ok();
 }
 
 Status SubgraphReader::read_tensors() {
@@ -29,7 +30,8 @@ Status SubgraphReader::read_tensors() {
     const tfl::Tensor* t = table_.tensors()->Get(static_cast<uint32_t>(i));
     slots_[i].table = t;
     if (auto s = read_tensor(static_cast<int>(i)); !s.ok())
-      return s.error().within(Cat("tensor ", i, t->name() ? Cat(" '", t->name()->str(), "'") : ""));
+      return s.error().within(
+          Cat("subgraph ", index_, ", tensor ", i, t->name() ? Cat(" '", t->name()->str(), "'") : ""));
   }
   std::vector<char> produced(count, 0);
   if (table_.operators())
@@ -37,12 +39,12 @@ Status SubgraphReader::read_tensors() {
       if (op->outputs())
         for (const int32_t o : *op->outputs())
           if (o >= 0 && static_cast<size_t>(o) < count) produced[static_cast<size_t>(o)] = 1;
-  SMELT_TRY(add_inputs());
+  if (auto s = add_inputs(); !s.ok()) return s.error().within(Cat("subgraph ", index_));
   for (size_t i = 0; i < count; ++i) {
     if (slots_[i].value != kNone) continue;
     if (auto s = read_constant(static_cast<int>(i), produced[i] != 0); !s.ok())
-      return s.error().within(
-          Cat("tensor ", i, slots_[i].table->name() ? Cat(" '", slots_[i].table->name()->str(), "'") : ""));
+      return s.error().within(Cat("subgraph ", index_, ", tensor ", i,
+                                  slots_[i].table->name() ? Cat(" '", slots_[i].table->name()->str(), "'") : ""));
   }
   return Ok();
 }
