@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "cpu/targets.h"
 #undef HWY_TARGET_INCLUDE
@@ -63,7 +64,7 @@ struct ChannelFactors {
 
   /// Fixed-point rules: a product rounded or cut to 31 bits less, then a right shift with rounding. Ties of the shift
   /// go away from zero for kFixedDouble, up for kFixedSingle.
-  template <Rounding R>
+  template <Rounding R, bool kClamps>
   HWY_INLINE VI rescale(VI v) const {
     if constexpr (R == Rounding::kFloatHalfEven) {
       const DF df;
@@ -73,45 +74,65 @@ struct ChannelFactors {
       const VI q = high_product(v);
       const VI t = R == Rounding::kFixedDouble ? hn::Add(q, hn::BroadcastSignBit(q)) : q;
       VI shifted = hn::ShiftRight<1>(hn::Add(hn::Shr(t, less), hn::Set(d, 1)));
+      if constexpr (!kClamps) return hn::Add(shifted, zero);
       if (any_whole) shifted = hn::IfThenElse(whole, q, shifted);
       return hn::Add(hn::Min(hn::Max(shifted, low), high), zero);
     }
   }
 };
 
+/// Stores the low `n` lanes as bytes, saturating.
+template <bool kSigned>
+HWY_INLINE void store_bytes(VI v, int64_t n, uint8_t* to) {
+  const DI d;
+  using T = std::conditional_t<kSigned, int8_t, uint8_t>;
+#if HWY_TARGET == HWY_AVX3
+  const __m128i bytes =
+      kSigned ? _mm512_cvtsepi32_epi8(v.raw) : _mm512_cvtusepi32_epi8(_mm512_max_epi32(v.raw, _mm512_setzero_si512()));
+  if (n == 16)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes);
+  else
+    _mm_mask_storeu_epi8(to, static_cast<__mmask16>((1u << n) - 1), bytes);
+#else
+  const hn::Rebind<T, DI> d8;
+  if (n == static_cast<int64_t>(hn::Lanes(d))) {
+    hn::StoreU(hn::DemoteTo(d8, v), d8, reinterpret_cast<T*>(to));
+    return;
+  }
+  HWY_ALIGN T bytes[HWY_MAX_BYTES];
+  hn::StoreU(hn::DemoteTo(d8, v), d8, bytes);
+  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<uint8_t>(bytes[i]);
+#endif
+}
+
+template <Rounding R, bool kSigned, bool kClamps>
+HWY_INLINE void requant_columns(const ChannelFactors& f, const int32_t* from, int64_t stride, int64_t rows, int64_t n,
+                                uint8_t* to, int64_t out_stride) {
+  const DI d;
+  for (int64_t row = 0; row < rows; ++row, from += stride, to += out_stride)
+    store_bytes<kSigned>(f.template rescale<R, kClamps>(hn::LoadU(d, from)), n, to);
+}
+
 template <Rounding R>
 void requant(const Requant& r, const int32_t* sums, int64_t stride, int64_t rows, int64_t n, int64_t channel,
              uint8_t* out, int64_t out_stride) {
   const DI d;
-  const hn::Rebind<int8_t, DI> d8;
-  const hn::Rebind<uint8_t, DI> du8;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t j = 0;
-  for (; j + lanes <= n; j += lanes) {
+  // Saturation clamps to the whole range of the type; shifts leave room for the zero point.
+  // Narrowing to uint8 saturates only values of 16 bits where there is no instruction for 32.
+  const bool whole_range =
+      r.is_signed ? r.low == -128 && r.high == 127 : HWY_TARGET == HWY_AVX3 && r.low == 0 && r.high == 255;
+  for (int64_t j = 0; j < n; j += lanes) {
     ChannelFactors f;
     f.template load<R>(r, channel + j);
-    const int32_t* from = sums + j;
-    uint8_t* to = out + j;
+    const bool clamps = R == Rounding::kFloatHalfEven || !whole_range || f.any_whole;
+    const int64_t here = std::min(lanes, n - j);
     if (r.is_signed)
-      for (int64_t row = 0; row < rows; ++row, from += stride, to += out_stride)
-        hn::StoreU(hn::DemoteTo(d8, f.template rescale<R>(hn::LoadU(d, from))), d8, reinterpret_cast<int8_t*>(to));
+      (clamps ? requant_columns<R, true, true> : requant_columns<R, true, false>)(f, sums + j, stride, rows, here,
+                                                                                  out + j, out_stride);
     else
-      for (int64_t row = 0; row < rows; ++row, from += stride, to += out_stride)
-        hn::StoreU(hn::DemoteTo(du8, f.template rescale<R>(hn::LoadU(d, from))), du8, to);
-  }
-  if (j == n) return;
-  ChannelFactors f;
-  f.template load<R>(r, channel + j);
-  for (int64_t row = 0; row < rows; ++row) {
-    HWY_ALIGN int32_t tail[HWY_MAX_BYTES / 4] = {};
-    HWY_ALIGN uint8_t bytes[HWY_MAX_BYTES];
-    std::copy(sums + row * stride + j, sums + row * stride + n, tail);
-    const VI v = f.template rescale<R>(hn::Load(d, tail));
-    if (r.is_signed)
-      hn::StoreU(hn::DemoteTo(d8, v), d8, reinterpret_cast<int8_t*>(bytes));
-    else
-      hn::StoreU(hn::DemoteTo(du8, v), du8, bytes);
-    std::copy_n(bytes, n - j, out + row * out_stride + j);
+      (clamps ? requant_columns<R, false, true> : requant_columns<R, false, false>)(f, sums + j, stride, rows, here,
+                                                                                    out + j, out_stride);
   }
 }
 

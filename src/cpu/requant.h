@@ -25,7 +25,8 @@ struct Requant {
                                      double alpha = 1);
 };
 
-/// Rescales `rows` rows of n sums, `stride` apart; the first is channel `channel`.
+/// Rescales `rows` rows of n sums, `stride` apart; the first is channel `channel`. Whole vectors are read: up to 64
+/// bytes behind the last sum must be readable.
 using RequantRows = void (*)(const Requant& r, const int32_t* sums, int64_t stride, int64_t rows, int64_t n,
                              int64_t channel, uint8_t* out, int64_t out_stride);
 RequantRows requant_rows(Isa isa);

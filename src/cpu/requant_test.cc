@@ -24,46 +24,48 @@ TEST(Requant, EveryLevelRoundsLikeTheReference) {
   constexpr int64_t kChannels = 37, kRows = 200;
   std::mt19937 gen(7);
   for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle})
-    for (bool is_signed : {true, false}) {
-      Requant r;
-      r.rounding = rounding;
-      r.is_signed = is_signed;
-      r.zero = is_signed ? -3 : 130;
-      r.low = is_signed ? -128 : 0;
-      r.high = is_signed ? 127 : 251;
-      r.factors.resize(kChannels + 64);
-      r.multipliers.resize(kChannels + 64);
-      r.shifts.resize(kChannels + 64);
-      for (size_t c = 0; c < kChannels; ++c) {
-        // Factors from 1/2 down to 2^-31, some of them powers of two, where ties are common.
-        const double factor = std::ldexp(c % 3 ? 0.5 + 0.5 * (gen() / 4294967296.0) : 0.5, -static_cast<int>(c % 32));
-        const FixedFactor fixed = fixed_factor(factor);
-        r.factors[c] = static_cast<float>(factor);
-        r.multipliers[c] = fixed.multiplier;
-        r.shifts[c] = -fixed.shift;
-      }
-      std::vector<int32_t> sums(kChannels * kRows);
-      for (size_t i = 0; i < sums.size(); ++i) {
-        const int range = static_cast<int>(i / kChannels % 31);
-        sums[i] = static_cast<int32_t>(gen()) >> range;
-      }
-      for (size_t c = 0; c < kChannels; ++c) {
-        sums[c] = std::numeric_limits<int32_t>::min();
-        sums[kChannels + c] = std::numeric_limits<int32_t>::max();
-        sums[2 * kChannels + c] = 0;
-        sums[3 * kChannels + c] = c % 2 ? -1 : 1;
-      }
-      for (int level = 0; level <= static_cast<int>(best_isa()); ++level) {
-        std::vector<uint8_t> out(sums.size());
-        requant_rows(static_cast<Isa>(level))(r, sums.data(), kChannels, kRows, kChannels, 0, out.data(), kChannels);
+    for (bool is_signed : {true, false})
+      for (bool whole_range : {true, false}) {
+        Requant r;
+        r.rounding = rounding;
+        r.is_signed = is_signed;
+        r.zero = is_signed ? -3 : 130;
+        r.low = is_signed ? -128 : 0;
+        r.high = is_signed ? 127 : whole_range ? 255 : 251;
+        r.factors.resize(kChannels + 64);
+        r.multipliers.resize(kChannels + 64);
+        r.shifts.resize(kChannels + 64);
+        for (size_t c = 0; c < kChannels; ++c) {
+          // Factors from 1/2 down to 2^-31, some of them powers of two, where ties are common.
+          const double factor = std::ldexp(c % 3 ? 0.5 + 0.5 * (gen() / 4294967296.0) : 0.5,
+                                           -static_cast<int>(c % 31) - (whole_range ? 1 : 0));
+          const FixedFactor fixed = fixed_factor(factor);
+          r.factors[c] = static_cast<float>(factor);
+          r.multipliers[c] = fixed.multiplier;
+          r.shifts[c] = -fixed.shift;
+        }
+        std::vector<int32_t> sums(kChannels * kRows + 16);
         for (size_t i = 0; i < sums.size(); ++i) {
-          const int got = is_signed ? static_cast<int8_t>(out[i]) : out[i];
-          ASSERT_EQ(got, expected(r, sums[i], i % kChannels))
-              << to_string(rounding) << ' ' << to_string(static_cast<Isa>(level)) << " sum " << sums[i] << " channel "
-              << i % kChannels << " shift " << r.shifts[i % kChannels];
+          const int range = static_cast<int>(i / kChannels % 31);
+          sums[i] = static_cast<int32_t>(gen()) >> range;
+        }
+        for (size_t c = 0; c < kChannels; ++c) {
+          sums[c] = std::numeric_limits<int32_t>::min();
+          sums[kChannels + c] = std::numeric_limits<int32_t>::max();
+          sums[2 * kChannels + c] = 0;
+          sums[3 * kChannels + c] = c % 2 ? -1 : 1;
+        }
+        for (int level = 0; level <= static_cast<int>(best_isa()); ++level) {
+          std::vector<uint8_t> out(sums.size());
+          requant_rows(static_cast<Isa>(level))(r, sums.data(), kChannels, kRows, kChannels, 0, out.data(), kChannels);
+          for (size_t i = 0; i < kChannels * kRows; ++i) {
+            const int got = is_signed ? static_cast<int8_t>(out[i]) : out[i];
+            ASSERT_EQ(got, expected(r, sums[i], i % kChannels))
+                << to_string(rounding) << ' ' << to_string(static_cast<Isa>(level)) << " sum " << sums[i] << " channel "
+                << i % kChannels << " shift " << r.shifts[i % kChannels];
+          }
         }
       }
-    }
 }
 
 }  // namespace
