@@ -118,7 +118,7 @@ class PoolF32 final : public Kernel {
         ops_(row_ops(spec.isa)),
         threads_(std::max(spec.threads, 1)),
         taps_bytes_(rounded(s.taps() * 8)),
-        slot_bytes_(taps_bytes_ + rounded(s.dims[2].in * 4)) {}
+        slot_bytes_(taps_bytes_ + rounded(s.dims[2].in * 4 + 128)) {}
   size_t scratch_bytes() const override { return static_cast<size_t>(threads_) * slot_bytes_; }
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
@@ -174,19 +174,12 @@ class PoolF32 final : public Kernel {
       };
       edge(0, inner0);
       out[2] = inner0;
-      const int64_t divisor = s_.maximum || inner0 == inner1 ? 1 : s_.divisor_at(out, count * dx.kernel);
-      const float* from = merged + inner0 * dx.stride - dx.pad_begin;
-      if (s_.maximum && dx.kernel <= 3 && dx.dilation == 1) {
-        const int64_t second = dx.kernel > 1 ? 1 : 0, third = dx.kernel > 2 ? 2 : 0;
-        for (int64_t o = inner0; o < inner1; ++o, from += dx.stride) {
-          float v = from[0];
-          v = from[second] > v || from[second] != from[second] ? from[second] : v;
-          v = from[third] > v || from[third] != from[third] ? from[third] : v;
-          v = v < s_.lo ? s_.lo : v;
-          to[o] = v > s_.hi ? s_.hi : v;
-        }
-      } else {
-        for (int64_t o = inner0; o < inner1; ++o, from += dx.stride) to[o] = column(from, dx.kernel, divisor);
+      if (inner0 < inner1) {
+        const float* from = merged + inner0 * dx.stride - dx.pad_begin;
+        (s_.maximum ? ops_.max_columns : ops_.sum_columns)(from, dx.stride, dx.dilation, dx.kernel, inner1 - inner0,
+                                                           to + inner0);
+        const auto divisor = static_cast<double>(s_.maximum ? 1 : s_.divisor_at(out, count * dx.kernel));
+        ops_.scale_clamp(to + inner0, inner1 - inner0, static_cast<float>(1.0 / divisor), s_.lo, s_.hi);
       }
       edge(inner1, dx.out);
     }

@@ -93,6 +93,38 @@ void sum_taps_bytes(const uint8_t* const* taps, int64_t count, int64_t n, bool i
   is_signed ? sum_bytes<int8_t>(taps, count, n, y) : sum_bytes<uint8_t>(taps, count, n, y);
 }
 
+template <class F>
+HWY_INLINE void fold_columns(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y, F&& f) {
+  const D d;
+  const One one;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto load = [&](const float* from) HWY_ATTR {
+    if (stride == 1) return hn::LoadU(d, from);
+    V even, odd;
+    hn::LoadInterleaved2(d, from, even, odd);
+    return even;
+  };
+  int64_t i = 0;
+  if (stride <= 2)
+    for (; i + lanes <= n; i += lanes) {
+      V v = load(x + i * stride);
+      for (int64_t t = 1; t < count; ++t) v = f(d, v, load(x + i * stride + t * step));
+      hn::StoreU(v, d, y + i);
+    }
+  for (; i < n; ++i) {
+    auto v = hn::LoadU(one, x + i * stride);
+    for (int64_t t = 1; t < count; ++t) v = f(one, v, hn::LoadU(one, x + i * stride + t * step));
+    hn::StoreU(v, one, y + i);
+  }
+}
+
+void max_columns(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y) {
+  fold_columns(x, stride, step, count, n, y, [](auto d, auto v, auto e) HWY_ATTR { return larger(d, v, e); });
+}
+void sum_columns(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y) {
+  fold_columns(x, stride, step, count, n, y, [](auto, auto v, auto e) HWY_ATTR { return hn::Add(v, e); });
+}
+
 void scale_clamp(float* x, int64_t n, float scale, float lo, float hi) {
   each_vector(n, [&](auto d, int64_t i) HWY_ATTR {
     hn::StoreU(clamp(hn::Mul(hn::LoadU(d, x + i), hn::Set(d, scale)), hn::Set(d, lo), hn::Set(d, hi)), d, x + i);
@@ -176,8 +208,8 @@ void normalize_row(const float* x, int64_t n, double epsilon, bool rms, const fl
 }
 
 RowOps make_row_ops() {
-  return {max_taps, sum_taps, max_taps_bytes, sum_taps_bytes, scale_clamp,
-          max_row,  sum_row,  softmax_row,    normalize_row};
+  return {max_taps,    sum_taps, max_taps_bytes, sum_taps_bytes, max_columns,  sum_columns,
+          scale_clamp, max_row,  sum_row,        softmax_row,    normalize_row};
 }
 
 }  // namespace smelt::HWY_NAMESPACE

@@ -13,6 +13,9 @@ struct RowOps {
   void (*sum_taps)(const float* const* taps, int64_t count, int64_t n, float* y);
   void (*max_taps_bytes)(const uint8_t* const* taps, int64_t count, int64_t n, bool is_signed, uint8_t* y);
   void (*sum_taps_bytes)(const uint8_t* const* taps, int64_t count, int64_t n, bool is_signed, int32_t* y);
+  /// y[i] = max or sum over t < count of x[i * stride + t * step]. Reads up to 128 bytes behind the last element used.
+  void (*max_columns)(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y);
+  void (*sum_columns)(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y);
   /// x = clamp(x * scale, lo, hi), NaN stays.
   void (*scale_clamp)(float* x, int64_t n, float scale, float lo, float hi);
   float (*max_row)(const float* x, int64_t n);  ///< NaN is ignored or wins
