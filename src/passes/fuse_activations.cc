@@ -44,10 +44,26 @@ bool as_activation(const Graph& g, const Node& n, Activation& act) {
   return act.a <= act.b;
 }
 
+/// Both on one grid of stored integers: clamping between them only bounds what is stored.
+bool same_grid(const ValueType& a, const ValueType& b) {
+  if (!a.quant || !b.quant || a.dtype != b.dtype) return false;
+  const Quantization &p = *a.quant, &q = *b.quant;
+  constexpr auto kPerTensor = Quantization::Kind::kPerTensor;
+  return p.kind == kPerTensor && q.kind == kPerTensor && p.scales.size() == 1 && q.scales.size() == 1 &&
+         p.scale() == q.scale() && p.zero_point() == q.zero_point();
+}
+
+/// Whether an activation behind x can be part of the operator that makes x.
+bool can_fuse(const ValueType& x, const ValueType& y) {
+  return x.quant ? is_integer(x.dtype) && same_grid(x, y) : x.dtype == DType::kF32;
+}
+
 /// The same attributes with an activation; null when the operator takes none or has one already.
-AttrsPtr with_activation(const Node& n, const Activation& act) {
+AttrsPtr with_activation(const Node& n, const Activation& act, bool quantized) {
   const auto add = [&](auto attrs) -> AttrsPtr {
     if (attrs.act.kind != ActKind::kNone) return nullptr;
+    // Fixed-point kernels round the bounds in their own way.
+    if (quantized && attrs.rounding != Rounding::kFloatHalfEven) return nullptr;
     attrs.act = act;
     return make_attrs<decltype(attrs)>(attrs);
   };
@@ -76,10 +92,10 @@ void fuse_activations(Graph& graph) {
     const ValueId x = n.inputs.empty() ? kNone : n.inputs[0];
     const int from = x == kNone ? -1 : producer[static_cast<size_t>(x)];
     Activation act;
-    if (from >= 0 && uses[static_cast<size_t>(x)] == 1 && graph.value(x).type.dtype == DType::kF32 &&
-        !graph.value(x).type.quant && as_activation(graph, n, act) && n.outputs[0] != kNone) {
+    if (from >= 0 && uses[static_cast<size_t>(x)] == 1 && !n.outputs.empty() && n.outputs[0] != kNone &&
+        can_fuse(graph.value(x).type, graph.value(n.outputs[0]).type) && as_activation(graph, n, act)) {
       const Node& before = graph.nodes[static_cast<size_t>(from)];
-      if (AttrsPtr attrs = with_activation(before, act)) {
+      if (AttrsPtr attrs = with_activation(before, act, graph.value(x).type.quant != nullptr)) {
         // The activation's node becomes the fused operator; the old one is dead.
         Node fused = before;
         fused.attrs = std::move(attrs);
