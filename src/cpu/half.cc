@@ -7,6 +7,9 @@
 #include "base/error.h"
 #include "cpu/convert.h"
 #include "cpu/kernel.h"
+#include "ops/common/operands.h"
+#include "ops/conv/conv.h"
+#include "ops/matmul/matmul.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
@@ -15,6 +18,11 @@ namespace {
 constexpr size_t kMaxInputs = 8;
 
 bool is_half(const ValueType& t) { return (t.dtype == DType::kF16 || t.dtype == DType::kBF16) && !t.quant; }
+
+bool is_real(const ValueType& t) { return is_half(t) || (t.dtype == DType::kF32 && !t.quant); }
+
+/// Larger weights stay as they are: their float32 form would take too much memory.
+constexpr int64_t kMaxWeights = 16 << 20;
 
 int64_t padded(const ValueType& t) { return (t.shape.elements() + 31) / 16 * 16; }
 
@@ -115,8 +123,12 @@ class HalfKernel final : public Kernel {
 };
 
 /// A kernel of the list for the same node in float32, wrapped.
-std::unique_ptr<Kernel> widened(const KernelSpec& spec) {
-  bool any = is_half(spec.outputs[0]);
+/// `weights`: input 1 may be a quantized constant.
+std::unique_ptr<Kernel> widened(const KernelSpec& spec, bool weights = false) {
+  const bool quantized = weights && is_real(spec.inputs[0]) && is_real(spec.outputs[0]) && spec.constant(1) &&
+                         spec.inputs[1].quant && is_integer(spec.inputs[1].dtype) &&
+                         spec.inputs[1].shape.elements() <= kMaxWeights;
+  bool any = is_half(spec.outputs[0]) || quantized;
   for (size_t i = 0; i < spec.inputs.size(); ++i) any = any || (spec.has(i) && is_half(spec.inputs[i]));
   if (!any || spec.outputs.size() != 1 || spec.inputs.size() > kMaxInputs) return nullptr;
   std::vector<ValueType> types(spec.inputs.begin(), spec.inputs.end());
@@ -126,18 +138,24 @@ std::unique_ptr<Kernel> widened(const KernelSpec& spec) {
   std::vector<Packed> storage;
   for (size_t i = 0; i < types.size(); ++i) {
     pointers[i] = spec.constant(i);
-    if (!spec.has(i) || !is_half(types[i])) continue;
+    const bool is_weights = i == 1 && quantized;
+    if (!spec.has(i) || !(is_half(types[i]) || is_weights)) continue;
     if (const Tensor* c = spec.constant(i)) {
       Packed wide = spec.packs.get(c->raw(), "float32", [&] {
         auto packed = std::make_shared<AlignedBytes>(static_cast<size_t>(c->elements()) * sizeof(float));
-        to_floats(*c, packed->data<float>());
-        return packed;
+        if (!is_weights)
+          to_floats(*c, packed->data<float>());
+        else if (!dequantize_any(*c, packed->data<float>()).ok())
+          return Packed();
+        return Packed(packed);
       });
+      if (!wide) return nullptr;
       constants[i] = Tensor::view(DType::kF32, c->shape(), wide->data<float>(), wide);
       pointers[i] = &constants[i];
       storage.push_back(std::move(wide));
     }
     types[i].dtype = DType::kF32;
+    types[i].quant = nullptr;
   }
   if (is_half(outputs[0])) outputs[0].dtype = DType::kF32;
   auto inner = make_kernel({spec.node, types, pointers, outputs, spec.isa, spec.threads, spec.packs});
@@ -147,8 +165,12 @@ std::unique_ptr<Kernel> widened(const KernelSpec& spec) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_conv_half(const KernelSpec& spec) { return widened(spec); }
-std::unique_ptr<Kernel> make_matmul_half(const KernelSpec& spec) { return widened(spec); }
+std::unique_ptr<Kernel> make_conv_half(const KernelSpec& spec) {
+  return widened(spec, !spec.attrs<ConvAttrs>().hybrid);
+}
+std::unique_ptr<Kernel> make_matmul_half(const KernelSpec& spec) {
+  return widened(spec, !spec.attrs<MatMulAttrs>().hybrid);
+}
 std::unique_ptr<Kernel> make_pool_half(const KernelSpec& spec) { return widened(spec); }
 std::unique_ptr<Kernel> make_softmax_half(const KernelSpec& spec) { return widened(spec); }
 std::unique_ptr<Kernel> make_layer_norm_half(const KernelSpec& spec) { return widened(spec); }

@@ -62,5 +62,22 @@ TEST(Half, Operators) {
   }
 }
 
+TEST(Half, QuantizedWeights) {
+  auto attrs = std::make_shared<MatMulAttrs>();
+  attrs->transpose_b = true;
+  for (DType t : {DType::kI8, DType::kI4}) {
+    Tensor b = random_tensor(t, {19, 64}, t == DType::kI8 ? -128 : -8, t == DType::kI8 ? 127 : 7, 2);
+    auto q = std::make_shared<Quantization>();
+    q->kind = t == DType::kI8 ? Quantization::Kind::kPerAxis : Quantization::Kind::kPerBlock;
+    q->axis = t == DType::kI8 ? 0 : 1;
+    q->block = 32;
+    q->scales.assign(t == DType::kI8 ? 19 : 38, 0.01f);
+    b.set_quant(q);
+    KernelCase c{
+        Cat("matmul ", to_string(t)), Op::kMatMul, attrs, {random_tensor(DType::kF32, {5, 64}, -1, 1, 1), b}, {}, {}};
+    check_case(c, "matmul_half", {1e-5, 1e-5});
+  }
+}
+
 }  // namespace
 }  // namespace smelt
