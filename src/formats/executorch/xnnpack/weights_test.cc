@@ -405,6 +405,38 @@ TEST(XnnWeights, TransposedConvolution) {
   }
 }
 
+// A clamp behind a quantized product, on the same grid and on another one: fused or not, both back-ends agree.
+TEST(XnnWeights, ClampBehindQuantizedProduct) {
+  for (float scale : {kOutScale, 0.5f * kOutScale}) {
+    NodeTest test;
+    Reals x, w;
+    const uint32_t x_id = test.input(kQ8, {3, 8}, 1, x), w_id = test.filter(kQ8, {5, 8}, 0, w);
+    const uint32_t middle = test.blob.internal(kQ8, {3, 5}, {.scales = {kOutScale}, .zero_point = kOutZero});
+    const uint32_t y = test.blob.output(kQ8, {3, 5}, {.scales = {scale}, .zero_point = kOutZero});
+    test.blob.node(XNodeUnion::XNNFullyConnected,
+                   fb_xnnpack::CreateXNNFullyConnected(test.blob.fbb, x_id, w_id, 0xffffffffu, middle));
+    test.blob.node(XNodeUnion::XNNClamp, fb_xnnpack::Create_XNNNode1x1(test.blob.fbb, middle, y),
+                   std::pair{-0.7f, 1.1f});
+    const std::vector<std::byte> bytes = test.blob.finish();
+    auto model = Model::load_bytes(bytes, nullptr, "test.xnn");
+    ASSERT_TRUE(model.ok()) << model.error().message();
+    std::vector<std::vector<int8_t>> results;
+    for (BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) {
+      auto session = Session::create(*model, {.backend = backend});
+      ASSERT_TRUE(session.ok()) << session.error().message();
+      auto out = session->run(test.inputs);
+      ASSERT_TRUE(out.ok()) << out.error().message();
+      const Tensor& got = out->at(0).tensor;
+      results.emplace_back(got.data<int8_t>(), got.data<int8_t>() + got.elements());
+      for (int8_t q : results.back()) {
+        EXPECT_GE((q - kOutZero) * scale, -0.7f - scale);
+        EXPECT_LE((q - kOutZero) * scale, 1.1f + scale);
+      }
+    }
+    EXPECT_EQ(results[0], results[1]);
+  }
+}
+
 TEST(XnnWeights, BatchMatrixMultiply) {
   for (XNNDatatype type : {kF32, kF16, kBF16})
     for (bool transposed : {false, true}) {
