@@ -173,8 +173,10 @@ PoolAttrs read_pool(NodeContext& n, PoolKind kind) {
   if (a.auto_pad != AutoPad::kExplicit) a.pads.assign(2 * s, 0);
   a.ceil_mode = n.i("ceil_mode", 0) != 0;
   for (size_t k = 0; k < s && n.ok(); ++k) {
-    if (a.kernel[k] < 1 || a.strides[k] < 1 || a.dilations[k] < 1)
+    if (a.kernel[k] < 1 || a.strides[k] < 1 || a.dilations[k] < 1) {
       n.fail("kernel ", a.kernel[k], ", stride ", a.strides[k], ", dilation ", a.dilations[k]);
+      break;
+    }
     const int64_t reach = a.dilations[k] > INT64_MAX / a.kernel[k] ? INT64_MAX : (a.kernel[k] - 1) * a.dilations[k] + 1;
     if (a.pads[k] < 0 || a.pads[k + s] < 0 || a.pads[k] >= reach || a.pads[k + s] >= reach)
       n.fail("pads ", a.pads[k], " and ", a.pads[k + s], " for a window of ", reach);
