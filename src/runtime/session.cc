@@ -63,7 +63,8 @@ Status check_input(const Value& v, size_t i, const Datum& d, bool exact) {
                         want.shape.str());
   for (int k = 0; exact && want.ranked && k < t.rank(); ++k)
     if (want.shape[k] >= 0 && want.shape[k] != t.dim(k))
-      return InvalidInput("input ", i, " '", v.name, "' has shape ", t.shape().str(), ", the model takes ", want.shape.str());
+      return InvalidInput("input ", i, " '", v.name, "' has shape ", t.shape().str(), ", the model takes ",
+                          want.shape.str());
   return Ok();
 }
 
