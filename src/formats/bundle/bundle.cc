@@ -13,7 +13,19 @@ namespace smelt::bundle {
 namespace {
 
 using Bytes = std::span<const std::byte>;
-using Owner = std::shared_ptr<const void>;
+
+/// What keeps the bytes, and how much may still be taken out of them: tables may be shared within a file, so that a
+/// small one can hold enormous numbers of values.
+struct Owner {
+  std::shared_ptr<const void> bytes;
+  size_t room;  ///< bytes of values and copies
+
+  Status charge(size_t n) {
+    if (n > room) return LimitReached("the values of the bundle are larger than the file");
+    room -= n;
+    return Ok();
+  }
+};
 
 TestValue number(TestValue::Kind kind, DType dtype, int64_t i, double d) {
   Tensor t(dtype, Shape{});
@@ -26,19 +38,20 @@ TestValue number(TestValue::Kind kind, DType dtype, int64_t i, double d) {
 
 /// A tensor of either layout: scalar type, sizes, dim_order, data.
 template <class T>
-Result<TestValue> tensor(const T& t, const Owner& owner) {
+Result<TestValue> tensor(const T& t, Owner& owner) {
   const DType dtype = aten::scalar_type(static_cast<int64_t>(t.scalar_type()));
   if (dtype == DType::kInvalid) return InvalidModel("unknown scalar type ", static_cast<int>(t.scalar_type()));
   SMELT_ASSIGN(const Shape shape, executorch::read_shape(t.sizes()));
   SMELT_ASSIGN(const auto order, executorch::read_dim_order(t.dim_order(), shape.rank()));
   const Bytes data = t.data() ? Bytes(reinterpret_cast<const std::byte*>(t.data()->data()), t.data()->size()) : Bytes();
-  SMELT_ASSIGN(Tensor made, executorch::tensor_from(dtype, shape, order, data, owner));
+  SMELT_ASSIGN(Tensor made, executorch::tensor_from(dtype, shape, order, data, owner.bytes));
+  if (made.raw() != data.data()) SMELT_TRY(owner.charge(made.bytes()));
   if (made.bytes() != data.size())
     return InvalidModel(data.size(), " bytes of data for ", made.bytes(), " of ", smelt::to_string(dtype), shape.str());
   return TestValue{TestValue::Kind::kTensor, Datum(std::move(made))};
 }
 
-Result<TestValue> value(const fb::bp04::BundledValue& v, const Owner& owner) {
+Result<TestValue> value(const fb::bp04::BundledValue& v, Owner& owner) {
   using Kind = fb::bp04::BundledValueUnion;
   if (v.val_type() != Kind::NONE && !v.val()) return InvalidModel("its contents are missing");
   switch (v.val_type()) {
@@ -56,7 +69,7 @@ Result<TestValue> value(const fb::bp04::BundledValue& v, const Owner& owner) {
   return InvalidModel("unknown kind of value ", static_cast<int>(v.val_type()));
 }
 
-Result<TestValue> value(const fb::bp08::Value& v, const Owner& owner) {
+Result<TestValue> value(const fb::bp08::Value& v, Owner& owner) {
   using Kind = fb::bp08::ValueUnion;
   if (v.val_type() != Kind::NONE && !v.val()) return InvalidModel("its contents are missing");
   switch (v.val_type()) {
@@ -75,9 +88,10 @@ Result<TestValue> value(const fb::bp08::Value& v, const Owner& owner) {
 }
 
 template <class List>
-Status values(const List* list, const char* what, const Owner& owner, std::vector<TestValue>& out) {
+Status values(const List* list, const char* what, Owner& owner, std::vector<TestValue>& out) {
   if (!list) return Ok();
   for (uint32_t i = 0; i < list->size(); ++i) {
+    SMELT_TRY(owner.charge(sizeof(TestValue)));
     auto v = value(*list->Get(i), owner);
     if (!v.ok()) return v.error().within(Cat(what, " ", i));
     out.push_back(std::move(v).value());
@@ -86,9 +100,10 @@ Status values(const List* list, const char* what, const Owner& owner, std::vecto
 }
 
 template <class Sets>
-Status sets_of(const Sets* sets, const Owner& owner, MethodTests& out) {
+Status sets_of(const Sets* sets, Owner& owner, MethodTests& out) {
   if (!sets) return Ok();
   for (uint32_t i = 0; i < sets->size(); ++i) {
+    SMELT_TRY(owner.charge(sizeof(TestSet)));
     TestSet set;
     auto s = values(sets->Get(i)->inputs(), "input", owner, set.inputs);
     if (s.ok()) s = values(sets->Get(i)->expected_outputs(), "expected output", owner, set.expected);
@@ -153,7 +168,7 @@ Version version_of(Bytes bytes) {
   return std::memcmp(bytes.data() + 4, "BP04", 4) == 0 ? Version::kBp04 : Version::kBp08;
 }
 
-Result<Bundle> read_bp04(Bytes bytes, const Owner& owner) {
+Result<Bundle> read_bp04(Bytes bytes, Owner& owner) {
   SMELT_ASSIGN(const auto* root, root_of<fb::bp04::BundledProgram>(bytes));
   Bundle out;
   out.version = Version::kBp04;
@@ -171,7 +186,7 @@ Result<Bundle> read_bp04(Bytes bytes, const Owner& owner) {
   return out;
 }
 
-Result<Bundle> read_bp08(Bytes bytes, const Owner& owner) {
+Result<Bundle> read_bp08(Bytes bytes, Owner& owner) {
   SMELT_ASSIGN(const auto* root, root_of<fb::bp08::BundledProgram>(bytes));
   Bundle out;
   SMELT_ASSIGN(out.program, program_in(root));
@@ -193,8 +208,9 @@ bool recognise(Bytes b) {
   return b.size() >= 8 && (std::memcmp(b.data() + 4, "BP04", 4) == 0 || std::memcmp(b.data() + 4, "BP08", 4) == 0);
 }
 
-Result<Bundle> read(Bytes bytes, const Owner& owner) {
+Result<Bundle> read(Bytes bytes, const std::shared_ptr<const void>& keeper) {
   if (!recognise(bytes)) return InvalidModel("not a bundled program (BP04 or BP08)");
+  Owner owner{keeper, (size_t{32} << 20) + 8 * bytes.size()};
   return version_of(bytes) == Version::kBp04 ? read_bp04(bytes, owner) : read_bp08(bytes, owner);
 }
 

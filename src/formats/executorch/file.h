@@ -41,6 +41,7 @@ class ProgramFile {
 
   const fb::et::Program& program() const { return *program_; }
   const std::shared_ptr<const void>& owner() const { return owner_; }
+  size_t size() const { return bytes_.size(); }
   Result<Bytes> segment(uint64_t index) const;
   /// `size` bytes of constant `index` (at least 1), from the flatbuffer or from the constant segment.
   Result<Bytes> constant(uint32_t index, uint64_t size) const;

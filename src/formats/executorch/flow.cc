@@ -203,19 +203,19 @@ Status Region::loop(size_t begin, size_t end, int depth) {
   std::set<int32_t> reads(uses.reads.begin(), uses.reads.end());
   reads.insert(uses.maybe.begin(), uses.maybe.end());
   const std::set<int32_t> writes(uses.writes.begin(), uses.writes.end());
-  // What is wanted behind the loop.
-  std::set<int32_t> wanted(m_.plan.outputs.begin(), m_.plan.outputs.end());
-  for (const auto& [at, state] : m_.plan.states) wanted.insert(at);
-  for (const Uses& u : {Uses::of(m_.plan, end, m_.plan.code.size()), Uses::of(m_.plan, 0, begin)})
-    for (const auto* list : {&u.reads, &u.maybe}) wanted.insert(list->begin(), list->end());
-  wanted.erase(jump.from);
+  const std::set<int32_t> given(m_.plan.outputs.begin(), m_.plan.outputs.end());
+  // What is wanted outside the loop.
+  const auto wanted = [&](int32_t at) {
+    const auto& [first, last] = m_.plan.readers[static_cast<size_t>(at)];
+    return given.contains(at) || m_.plan.states.contains(at) || last > end || first < begin;
+  };
   std::vector<int32_t> carried, captured;
   builder_.at("loop", Cat("loop #", begin), Cat("instruction ", begin));
   for (int32_t at : writes) {
     const Kind kind = m_.plan.values[static_cast<size_t>(at)].kind;
     const bool number = kind == Kind::kInt || kind == Kind::kBool || kind == Kind::kDouble;
     if (kind != Kind::kTensor && !number) continue;
-    if (!bound(at) && !reads.contains(at) && !wanted.contains(at)) continue;
+    if (!bound(at) && !reads.contains(at) && !wanted(at)) continue;
     if (!bound(at)) {
       SMELT_ASSIGN(const ValueId first, initial(at, begin, end));
       bind(at, first);

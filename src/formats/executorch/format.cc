@@ -1,6 +1,8 @@
 // The ExecuTorch program as a format: every method of a program becomes a graph.
 #include "formats/format.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "formats/executorch/file.h"
 #include "formats/executorch/plan.h"
@@ -103,15 +105,17 @@ Result<Module> load(const Source& source) {
   const auto* tables = file->program().execution_plan();
   if (!tables || tables->size() == 0) return InvalidModel("the program has no method");
   std::vector<Plan> plans;
+  size_t room = 1'000'000 + 2 * file->size();
   for (const auto* table : *tables) {
-    SMELT_ASSIGN(plans.emplace_back(), read_plan(*file, *table));
+    SMELT_ASSIGN(plans.emplace_back(), read_plan(*file, *table, room));
   }
   SMELT_TRY(find_states(module, plans));
-  const size_t budget = source.options ? source.options->max_nodes : 2'000'000;
+  const size_t most = source.options ? source.options->max_nodes : 2'000'000;
   for (const Plan& plan : plans) {
     const int graph = static_cast<int>(module.graphs.size());
     module.graphs.push_back({.name = plan.name});
-    MethodContext context{module, *file, plan, budget};
+    // Loops may be raised several times until their shapes settle.
+    MethodContext context{module, *file, plan, std::min(most, 10'000 + 32 * plan.code.size())};
     if (auto s = raise_method(context, graph); !s.ok()) return s.error().within(Cat("method '", plan.name, "'"));
     module.methods.push_back({plan.name, graph});
   }

@@ -1,6 +1,7 @@
 #include "formats/executorch/plan.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <set>
 
 #include "base/error.h"
@@ -146,6 +147,38 @@ Result<Instruction> read_instruction(const Plan& plan, const fb::et::Instruction
   return InvalidModel("unknown instruction ", static_cast<int>(in.instr_args_type()));
 }
 
+/// Values listed in all instructions together, lists opened. Tables may be shared within a file, so that a small one
+/// can name enormous numbers of arguments.
+Status check_amount(const Plan& plan, size_t file_bytes) {
+  const size_t most = 1'000'000 + file_bytes;
+  size_t amount = 0;
+  for (const Instruction& in : plan.code) {
+    for (const auto* list : {&in.inputs, &in.outputs})
+      for (int32_t at : *list) amount += 1 + plan.values[static_cast<size_t>(at)].items.size();
+    if (amount > most) return LimitReached("method '", plan.name, "' lists more than ", most, " arguments");
+  }
+  return Ok();
+}
+
+void find_readers(Plan& plan) {
+  plan.readers.assign(plan.values.size(), {SIZE_MAX, 0});
+  const auto reads = [&](auto&& self, int32_t at, size_t i) -> void {
+    const PlanValue& v = plan.values[static_cast<size_t>(at)];
+    if (v.kind == PlanValue::Kind::kIntList || v.kind == PlanValue::Kind::kTensorList)
+      for (int64_t item : v.items)
+        if (item >= 0) self(self, static_cast<int32_t>(item), i);
+    auto& [first, last] = plan.readers[static_cast<size_t>(at)];
+    first = std::min(first, i);
+    last = std::max(last, i);
+  };
+  for (size_t i = 0; i < plan.code.size(); ++i) {
+    const Instruction& in = plan.code[i];
+    for (int32_t at : in.inputs) reads(reads, at, i);
+    using Kind = Instruction::Kind;
+    if (in.kind == Kind::kMove || in.kind == Kind::kView || in.kind == Kind::kJumpFalse) reads(reads, in.from, i);
+  }
+}
+
 }  // namespace
 
 std::string Instruction::label() const {
@@ -166,11 +199,18 @@ std::string Instruction::label() const {
   return "free";
 }
 
-Result<Plan> read_plan(const ProgramFile& file, const fb::et::ExecutionPlan& table) {
+Result<Plan> read_plan(const ProgramFile& file, const fb::et::ExecutionPlan& table, size_t& room) {
   Plan plan;
   plan.table = &table;
   plan.name = table.name() ? table.name()->str() : "";
   const auto located = [&](const Error& e) { return e.within(Cat("method '", plan.name, "'")); };
+  const auto charge = [&](size_t n) -> Status {
+    if (n > room) return LimitReached("method '", plan.name, "': the program is larger than its file");
+    room -= n;
+    return Ok();
+  };
+  // A value or an instruction takes more than 16 bytes of a file, an argument 4.
+  SMELT_TRY(charge(16 * (table.values() ? table.values()->size() : 0)));
   auto values = read_values(file, table);
   if (!values.ok()) return located(values.error());
   plan.values = std::move(values).value();
@@ -188,10 +228,13 @@ Result<Plan> read_plan(const ProgramFile& file, const fb::et::ExecutionPlan& tab
     for (uint32_t i = 0; i < list->size(); ++i) {
       auto in = read_instruction(plan, *list->Get(i), base, list->size());
       if (!in.ok()) return located(in.error().within(Cat("instruction ", i)));
+      SMELT_TRY(charge(16 + in->inputs.size() + in->outputs.size()));
       plan.code.push_back(std::move(in).value());
     }
   }
+  SMELT_TRY(check_amount(plan, file.size()));
   add_views(plan);
+  find_readers(plan);
   plan.written.assign(plan.values.size(), 0);
   for (int32_t at : Uses::of(plan, 0, plan.code.size()).writes) plan.written[static_cast<size_t>(at)] = 1;
   return plan;

@@ -35,9 +35,13 @@ struct Plan {
   const fb::et::ExecutionPlan* table = nullptr;
   std::vector<char> written;      ///< per value: some instruction gives it
   std::map<int32_t, int> states;  ///< value -> Module::states
+  /// Per value: the first and last instruction that reads it; SIZE_MAX and 0 when none does.
+  std::vector<std::pair<size_t, size_t>> readers;
 };
 
-Result<Plan> read_plan(const ProgramFile& file, const fb::et::ExecutionPlan& plan);
+/// `room` is what may still be read, in entries of tables, over all plans: tables may be shared within a file, so that
+/// a small one can hold enormous programs.
+Result<Plan> read_plan(const ProgramFile& file, const fb::et::ExecutionPlan& plan, size_t& room);
 
 /// Puts a view instruction before every use of a value that nothing writes but that shares its place in planned memory
 /// with one that is written: programs leave static reshapes out.

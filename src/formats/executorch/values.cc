@@ -83,12 +83,14 @@ Result<PlanValue> read_tensor(const ProgramFile& file, const fb::et::ExecutionPl
     if (data->size() < bytes)
       return InvalidModel("external data '", v.qualified_name, "' have ", data->size(), " bytes, ", bytes, " expected");
     SMELT_ASSIGN(v.data, tensor_from(v.dtype, v.shape, order, data->first(bytes), file.owner()));
+    v.copied = v.data.raw() != data->data();
   } else if (t.data_buffer_idx() > 0) {
     const auto data =
         v.planned ? file.mutable_data(extra ? extra->mutable_data_segments_idx() : 0, t.data_buffer_idx(), bytes)
                   : file.constant(t.data_buffer_idx(), bytes);
     if (!data.ok()) return data.error();
     SMELT_ASSIGN(v.data, tensor_from(v.dtype, v.shape, order, *data, file.owner()));
+    v.copied = v.data.raw() != data->data();
   }
   return v;
 }
@@ -230,9 +232,14 @@ Result<std::vector<PlanValue>> read_values(const ProgramFile& file, const fb::et
   std::vector<PlanValue> out;
   const auto* list = plan.values();
   if (!list) return out;
+  // Tables may be shared within a file: what is copied out of it stays in proportion.
+  const size_t most = (size_t{32} << 20) + 2 * file.size();
+  size_t copied = 0;
   for (uint32_t i = 0; i < list->size(); ++i) {
     auto v = read_value(file, plan, *list->Get(i));
     if (!v.ok()) return v.error().within(Cat("value ", i));
+    copied += v->items.size() * 8 + v->doubles.size() * 8 + v->text.size() + (v->copied ? v->data.bytes() : 0);
+    if (copied > most) return LimitReached("the values of the program are larger than the file");
     out.push_back(std::move(v).value());
   }
   for (size_t i = 0; i < out.size(); ++i)

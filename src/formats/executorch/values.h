@@ -42,6 +42,8 @@ struct PlanValue {
   std::string qualified_name;
   Tensor data;  ///< contents: of a constant, or initial ones when `planned`
 
+  bool copied = false;  ///< `data` are no view of the file
+
   bool constant() const { return kind == Kind::kTensor && data.defined() && !planned; }
   /// The type that the program declares: dimensions of a dynamic tensor are unknown.
   ValueType type() const;
