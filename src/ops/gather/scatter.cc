@@ -100,6 +100,7 @@ Status check_updates(const Shape& x, const Shape& indices, const Shape& updates)
 /// Combines slices of updates into y at the positions that tuples of indices name.
 Status scatter_tuples(const Tensor& index_tensor, const Tensor& updates, Tensor& y, ScatterAttrs::Reduce reduction,
                       bool include_self, bool negative) {
+  SMELT_TRY(check_updates(y.shape(), index_tensor.shape(), updates.shape()));
   const auto indices = ints_of(index_tensor);
   const int64_t tuple = index_tensor.shape().back();
   int64_t tuples = 1;

@@ -20,6 +20,10 @@ Status order_lines(KernelContext& ctx, int axis, int64_t keep, bool descending) 
   const bool scalar = x.rank() == 0;
   const int64_t extent = scalar ? 1 : x.dim(axis);
   const Around around(x.shape(), axis);
+  if (keep < 0 || keep > extent) return InvalidInput(keep, " entries of a dimension of ", extent);
+  for (int i = 0; i < 2; ++i)
+    if (ctx.wants(i) && ctx.output(i).elements() != around.outer * keep * around.inner)
+      return InvalidInput("the number of entries does not fit the planned shape ", ctx.output(i).shape().str());
   if (x.elements() == 0 || keep == 0) return Ok();
   const Source source(x);
   std::optional<Target> values;
