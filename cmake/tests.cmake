@@ -36,3 +36,10 @@ gtest_discover_tests(smelt_tests DISCOVERY_TIMEOUT 60)
 smelt_test_executable(smelt_corpus_tests tests/suites/corpus_test.cc src/cli/golden_case.cc src/cli/values.cc src/cli/common.cc)
 add_dependencies(smelt_corpus_tests smelt_corpus)
 gtest_discover_tests(smelt_corpus_tests DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 900)
+
+add_test(NAME inspect_page COMMAND ${PROJECT_SOURCE_DIR}/tests/page_test.sh $<TARGET_FILE:smelt_command>
+  ${PROJECT_SOURCE_DIR}/examples/digits/digits_int8.tflite)
+set_tests_properties(inspect_page PROPERTIES SKIP_RETURN_CODE 77)
+add_test(NAME digits_example COMMAND $<TARGET_FILE:smelt_command> run ${PROJECT_SOURCE_DIR}/examples/digits/digits.tflite
+  --image ${PROJECT_SOURCE_DIR}/examples/digits/seven.png --labels ${PROJECT_SOURCE_DIR}/examples/digits/labels.txt --top 1)
+set_tests_properties(digits_example PROPERTIES PASS_REGULAR_EXPRESSION "7 +[0-9.]+ +seven")
