@@ -4,6 +4,7 @@
 
 #include "formats/onnx/lower.h"
 #include "ops/conv/conv.h"
+#include "ops/recurrent/recurrent.h"
 #include "ops/shape/shape.h"
 
 namespace smelt::onnx {
@@ -15,5 +16,8 @@ std::vector<int64_t> spatial_list(NodeContext& n, const char* name, size_t count
 size_t spatial_rank(NodeContext& n, ValueId x, ValueId filter);
 /// strides, dilations, pads, auto_pad and group of a convolution.
 void read_conv(NodeContext& n, ValueId x, ValueId filter, ConvAttrs& a);
+
+/// The lists of alphas and betas hold values only for the activations that take one; each activation gets its own.
+void read_activations(NodeContext& n, RecurrentAttrs& a);
 
 }  // namespace smelt::onnx

@@ -175,6 +175,7 @@ constexpr OpEntry kOps[] = {
     {"Bernoulli", 15, lower_bernoulli},
     {"Multinomial", 7, lower_multinomial},
     {"Attention", 23, lower_attention},
+    {"LinearAttention", 27, lower_linear_attention},
     {"RotaryEmbedding", 23, lower_rotary},
     {"NonMaxSuppression", 10, lower_nms},
     {"DFT", 17, lower_dft},

@@ -109,41 +109,6 @@ void lower_col2im(NodeContext& n) {
   n.emit(Op::kCol2Im, pack(a), {n.in(0), n.in(1), n.in(2)});
 }
 
-void lower_causal_conv(NodeContext& n) {
-  // x and the carried state joined along time, then a depthwise convolution without padding.
-  const ValueId x = n.in(0), w = n.in(1);
-  const ValueType wt = n.type(w);
-  if (!wt.ranked || wt.shape.rank() != 3 || wt.shape[0] < 0 || wt.shape[2] < 1)
-    return n.unsupported("the filter's shape must be known at load: [channels, 1, k]");
-  const int64_t channels = wt.shape[0], k = wt.shape[2];
-  const DType dtype = n.dtype(x);
-  ValueId joined;
-  if (n.has(3)) {
-    joined = n.add(Op::kConcat, make_attrs<AxisAttrs>(2), {n.in(3), x});
-  } else {
-    joined = n.add(Op::kPad, make_attrs<PadAttrs>(), {x, n.ints1d({0, 0, k - 1, 0, 0, 0})});
-  }
-  ConvAttrs a;
-  a.strides = a.dilations = {1};
-  a.pads = {0, 0};
-  a.groups = channels;
-  ValueId y = n.add(Op::kConv, pack(a), with_optional(n, {joined, w}, 2));
-  const std::string act = n.s("activation", "none");
-  if (act == "silu" || act == "swish")
-    y = n.add(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kSilu, 1), {y});
-  else if (act != "none")
-    return n.fail("activation is '", act, "'");
-  n.bind(0, y);
-  if (!n.wants(1)) return;
-  if (k == 1) {
-    n.bind(1, n.add(Op::kSlice, make_attrs<NoAttrs>(), {joined, n.ints1d({0}), n.ints1d({0}), n.ints1d({2})}));
-  } else {
-    n.bind(1,
-           n.add(Op::kSlice, make_attrs<NoAttrs>(), {joined, n.ints1d({1 - k}), n.ints1d({INT64_MAX}), n.ints1d({2})}));
-  }
-  (void)dtype;
-}
-
 void lower_matmul(NodeContext& n) { n.emit(Op::kMatMul, make_attrs<MatMulAttrs>(), {n.in(0), n.in(1)}); }
 
 void lower_matmul_integer(NodeContext& n) {
@@ -341,6 +306,39 @@ constexpr OpEntry kOps[] = {
 };
 
 }  // namespace
+
+void lower_causal_conv(NodeContext& n) {
+  // x and the carried state joined along time, then a depthwise convolution without padding.
+  const ValueId x = n.in(0), w = n.in(1);
+  const ValueType wt = n.type(w);
+  if (!wt.ranked || wt.shape.rank() != 3 || wt.shape[0] < 0 || wt.shape[2] < 1)
+    return n.unsupported("the filter's shape must be known at load: [channels, 1, k]");
+  const int64_t channels = wt.shape[0], k = wt.shape[2];
+  ValueId joined;
+  if (n.has(3)) {
+    joined = n.add(Op::kConcat, make_attrs<AxisAttrs>(2), {n.in(3), x});
+  } else {
+    joined = n.add(Op::kPad, make_attrs<PadAttrs>(), {x, n.ints1d({0, 0, k - 1, 0, 0, 0})});
+  }
+  ConvAttrs a;
+  a.strides = a.dilations = {1};
+  a.pads = {0, 0};
+  a.groups = channels;
+  ValueId y = n.add(Op::kConv, pack(a), with_optional(n, {joined, w}, 2));
+  const std::string act = n.s("activation", "none");
+  if (act == "silu" || act == "swish")
+    y = n.add(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kSilu, 1), {y});
+  else if (act != "none")
+    return n.fail("activation is '", act, "'");
+  n.bind(0, y);
+  if (!n.wants(1)) return;
+  if (k == 1) {
+    n.bind(1, n.add(Op::kSlice, make_attrs<NoAttrs>(), {joined, n.ints1d({0}), n.ints1d({0}), n.ints1d({2})}));
+  } else {
+    n.bind(1,
+           n.add(Op::kSlice, make_attrs<NoAttrs>(), {joined, n.ints1d({1 - k}), n.ints1d({INT64_MAX}), n.ints1d({2})}));
+  }
+}
 
 void lower_conv(NodeContext& n) {
   const ValueId x = n.in(0), w = n.in(1);

@@ -71,6 +71,7 @@ void lower_dequantize_linear(NodeContext& n) {
 void lower_qlinear_conv(NodeContext& n) {
   ConvAttrs a;
   read_conv(n, n.in(0), n.in(3), a);
+  if (n.i("channels_last", 0) != 0) a.layout = Layout::kChannelsLast;
   const QuantPtr x = const_quant(n, 1, 2), w = const_quant(n, 4, 5, 0), y = const_quant(n, 6, 7);
   if (x && w && y && x->scales.size() == 1 && y->scales.size() == 1) {
     std::vector<ValueId> in{n.typed(0, x), n.typed(3, w)};

@@ -2,13 +2,12 @@
 #include <cctype>
 #include <limits>
 
+#include "formats/onnx/attr_readers.h"
 #include "formats/onnx/ops.h"
 #include "ops/recurrent/recurrent.h"
 
 namespace smelt::onnx {
-namespace {
 
-/// The lists of alphas and betas hold values only for the activations that take one; each activation gets its own.
 void read_activations(NodeContext& n, RecurrentAttrs& a) {
   a.activations = n.strings("activations");
   const auto alphas = n.doubles("activation_alpha"), betas = n.doubles("activation_beta");
@@ -23,6 +22,8 @@ void read_activations(NodeContext& n, RecurrentAttrs& a) {
     a.beta.push_back(both && next_beta < betas.size() ? betas[next_beta++] : none);
   }
 }
+
+namespace {
 
 void lower_recurrent(NodeContext& n) {
   RecurrentAttrs a;

@@ -26,6 +26,7 @@ std::span<const OpEntry> microsoft_attention_ops();
 // Lowering functions that tables of two domains share.
 void lower_elementwise_unary(NodeContext& n);
 void lower_conv(NodeContext& n);
+void lower_causal_conv(NodeContext& n);
 void lower_max_pool(NodeContext& n);
 void lower_gemm(NodeContext& n);
 void lower_quantize_linear(NodeContext& n);
@@ -38,5 +39,6 @@ void lower_trilu(NodeContext& n);
 void lower_unique(NodeContext& n);
 void lower_gather_nd(NodeContext& n);
 void lower_grid_sample(NodeContext& n);
+void lower_linear_attention(NodeContext& n);
 
 }  // namespace smelt::onnx

@@ -38,4 +38,23 @@ struct KvAppendAttrs : Attrs {
   SMELT_FIELDS(axis)
 };
 
+/// com.microsoft.GroupQueryAttention: q [B, S, Hq*D], k and v [B, S, Hkv*D] (or all packed in q) join caches that hold
+/// kv_lengths[b] + 1 - S valid rows; rows at the end of the cache are not used.
+struct GroupQueryAttrs : Attrs {
+  int64_t num_heads = 1, kv_heads = 1;
+  double scale = 0;     ///< 0: 1 / sqrt(D)
+  double softcap = 0;   ///< 0: none
+  int64_t window = -1;  ///< -1: all
+  bool rotary = false, interleaved = false, smooth_softmax = false;
+  SMELT_FIELDS(num_heads, kv_heads, scale, softcap, window, rotary, interleaved, smooth_softmax)
+};
+
+/// ONNX LinearAttention: a recurrence over a state [B, Hkv, Dk, Dv].
+struct LinearAttentionAttrs : Attrs {
+  int64_t q_heads = 1, kv_heads = 1;
+  double scale = 0;  ///< 0: 1 / sqrt(Dk)
+  bool gated = false, delta = false;
+  SMELT_FIELDS(q_heads, kv_heads, scale, gated, delta)
+};
+
 }  // namespace smelt

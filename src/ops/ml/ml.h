@@ -115,6 +115,11 @@ struct CategoryOneHotAttrs : Attrs {
   SMELT_FIELDS(ints, strings, zeros)
 };
 
+struct NgramAttrs : Attrs {
+  int64_t size = 1;
+  SMELT_FIELDS(size)
+};
+
 struct MapAttrs : Attrs {
   ClassLabels keys;  ///< ZipMap: keys of the columns; DictVectorize: the vocabulary
   DType to = DType::kF32;

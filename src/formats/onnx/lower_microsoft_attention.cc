@@ -1,0 +1,248 @@
+// com.microsoft: attention in its several forms, rotary embedding; LinearAttention of both domains.
+#include "formats/onnx/microsoft.h"
+#include "formats/onnx/ops.h"
+#include "ops/attention/attention.h"
+#include "ops/matmul/matmul.h"
+#include "ops/shape/shape.h"
+
+namespace smelt::onnx {
+namespace {
+
+/// Dimension `axis` of x as a scalar int64.
+ValueId dimension(NodeContext& n, ValueId x, int64_t axis) {
+  ShapeOfAttrs a;
+  a.start = axis;
+  a.end = axis + 1;
+  return n.squeeze(n.add(Op::kShapeOf, pack(a), {x}), {0});
+}
+
+ValueId range(NodeContext& n, ValueId end) {
+  return n.add(Op::kRange, make_attrs<NoAttrs>(), {n.scalar(DType::kI64, 0), end, n.scalar(DType::kI64, 1)});
+}
+
+ValueId where(NodeContext& n, ValueId condition, ValueId a, ValueId b) {
+  return n.add(Op::kWhere, make_attrs<NoAttrs>(), {condition, a, b});
+}
+
+/// The mask input of BERT attention as an additive mask that broadcasts to [batch, heads, rows, keys].
+/// Forms: [B] valid keys; [2B] ends then starts; [B, T] and [B, S, T] of 0 and 1; [B, 1, M, M].
+ValueId additive_mask(NodeContext& n, ValueId mask, ValueId x, ValueId keys, double filter, DType dtype) {
+  const int rank = n.rank_or_fail(mask);
+  if (!n.ok()) return kNone;
+  const ValueId hidden = n.scalar(dtype, filter), seen = n.scalar(dtype, 0);
+  if (rank >= 2) {
+    const ValueId raw = n.add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kNotEqual), {mask, n.scalar_like(mask, 0)});
+    const ValueId additive = where(n, raw, seen, hidden);
+    if (rank == 2) return n.unsqueeze(additive, {1, 2});
+    return rank == 3 ? n.unsqueeze(additive, {1}) : additive;
+  }
+  const ValueType mt = n.type(mask), xt = n.type(x);
+  const int64_t batch = xt.ranked ? xt.shape[0] : -1, count = mt.shape[0];
+  const ValueId places = range(n, keys);
+  const auto before = [&](ValueId ends) {
+    return binary(n, Binary::kLess, places, n.unsqueeze(n.cast(ends, DType::kI64), {1}));
+  };
+  ValueId inside;
+  if (batch > 0 && count == 2 * batch) {
+    SplitAttrs two;
+    two.count = 2;
+    const auto halves = n.add_n(Op::kSplit, pack(two), {mask}, 2);
+    const ValueId started = unary(n, Unary::kNot, before(halves[1]));
+    inside = binary(n, Binary::kLogicalAnd, before(halves[0]), started);
+  } else if (batch > 0 && count > 0 && count != batch) {
+    n.unsupported("a mask index of ", count, " entries for a batch of ", batch);
+    return kNone;
+  } else {
+    inside = before(mask);
+  }
+  return n.unsqueeze(where(n, inside, seen, hidden), {1, 2});
+}
+
+ValueId joined(NodeContext& n, ValueId a, ValueId b) {
+  return a == kNone ? b : b == kNone ? a : binary(n, Binary::kAdd, a, b);
+}
+
+struct BertInputs {
+  ValueId qkv = kNone;  ///< [B, S, 3 * hidden]
+  int mask = 3, past = 4, bias = -1;
+};
+
+void bert_attention(NodeContext& n, const BertInputs& in) {
+  AttentionAttrs a;
+  a.num_heads = a.kv_heads = n.i("num_heads", 0);
+  if (a.num_heads < 1) return n.fail("num_heads is ", a.num_heads);
+  a.scale = n.f("scale", 0);
+  a.causal = n.i("unidirectional", 0) != 0;
+  a.causal_from_end = true;
+  SplitAttrs three;
+  three.axis = 2;
+  three.count = 3;
+  std::vector<ValueId> split{in.qkv};
+  if (const auto sizes = n.ints("qkv_hidden_sizes"); !sizes.empty()) {
+    if (sizes.size() != 3) return n.fail("qkv_hidden_sizes has ", sizes.size(), " entries");
+    split.push_back(n.ints1d(sizes));
+    three.count = 0;
+  }
+  const auto qkv = n.add_n(Op::kSplit, pack(three), split, 3);
+  std::vector<ValueId> args{qkv[0], qkv[1], qkv[2], kNone};
+  ValueId keys = dimension(n, in.qkv, 1);
+  if (n.has(in.past)) {
+    const auto past = n.add_n(Op::kUnstack, make_attrs<AxisAttrs>(0), {n.in(in.past)}, 2);
+    args.insert(args.end(), past.begin(), past.end());
+    keys = binary(n, Binary::kAdd, keys, dimension(n, past[0], 2));
+  }
+  const DType dtype = n.dtype(in.qkv) == DType::kInvalid ? DType::kF32 : n.dtype(in.qkv);
+  if (n.has(in.mask)) args[3] = additive_mask(n, n.in(in.mask), in.qkv, keys, n.f("mask_filter_value", -10000), dtype);
+  if (in.bias >= 0 && n.has(in.bias)) args[3] = joined(n, args[3], n.in(in.bias));
+  while (args.back() == kNone) args.pop_back();
+  const auto out = n.add_n(Op::kAttention, pack(a), args, n.wants(1) ? 3 : 1);
+  n.bind(0, out[0]);
+  if (n.wants(1)) n.bind(1, n.add(Op::kStack, make_attrs<AxisAttrs>(0), {out[1], out[2]}));
+}
+
+void lower_bert_attention(NodeContext& n) {
+  if (n.i("do_rotary", 0) != 0) return n.unsupported("rotary embedding inside Attention");
+  ValueId qkv = n.add(Op::kMatMul, make_attrs<MatMulAttrs>(), {n.in(0), n.in(1)});
+  if (n.has(2)) qkv = binary(n, Binary::kAdd, qkv, n.in(2));
+  bert_attention(n, {qkv, 3, 4, 5});
+}
+
+void lower_q_attention(NodeContext& n) {
+  const ValueId x = dequantized(n, {0, 3, 6}), w = dequantized(n, {1, 4, 7}, 1);
+  const ValueId product = n.add(Op::kMatMul, make_attrs<MatMulAttrs>(), {x, w});
+  bert_attention(n, {binary(n, Binary::kAdd, product, n.in(2)), 5, 8, -1});
+}
+
+/// [B, S, H * D] as [B, H, S, D].
+ValueId split_heads(NodeContext& n, ValueId x, int64_t heads) {
+  return n.transpose(n.reshape(x, {0, 0, heads, -1}), {0, 2, 1, 3});
+}
+
+void lower_multi_head_attention(NodeContext& n) {
+  AttentionAttrs a;
+  const int64_t heads = n.i("num_heads", 0);
+  if (heads < 1) return n.fail("num_heads is ", heads);
+  a.scale = n.f("scale", 0);
+  a.causal = n.i("unidirectional", 0) != 0;
+  a.causal_from_end = true;
+  ValueId q = n.in(0), k = n.opt(1), v = n.opt(2);
+  const int rank = n.rank_or_fail(q);
+  if (rank == 5) {  // packed [B, S, heads, 3, D]
+    const auto parts = n.add_n(Op::kUnstack, make_attrs<AxisAttrs>(3), {q}, 3);
+    q = n.reshape(parts[0], {0, 0, -1});
+    k = n.reshape(parts[1], {0, 0, -1});
+    v = n.reshape(parts[2], {0, 0, -1});
+  } else if (k != kNone && n.rank_or_fail(k) == 5) {  // packed [B, T, heads, 2, D]
+    const auto parts = n.add_n(Op::kUnstack, make_attrs<AxisAttrs>(3), {k}, 2);
+    k = n.reshape(parts[0], {0, 0, -1});
+    v = n.reshape(parts[1], {0, 0, -1});
+  }
+  if (k == kNone || v == kNone) return n.fail("key or value is missing");
+  const bool ready = n.rank_or_fail(k) == 4;  // keys and values already [B, heads, T, D]
+  if (n.has(3)) {
+    const ValueType qt = n.type(q), vt = n.type(v);
+    const int64_t width = qt.ranked ? qt.shape.back() : -1;
+    if (width < 0) return n.unsupported("the width of the query must be known at load");
+    const int64_t v_width = ready || !vt.ranked ? width : vt.shape.back();
+    SplitAttrs parts;
+    const auto bias = n.add_n(Op::kSplit, pack(parts), {n.in(3), n.ints1d({width, width, v_width})}, 3);
+    q = binary(n, Binary::kAdd, q, bias[0]);
+    if (!ready) {
+      k = binary(n, Binary::kAdd, k, bias[1]);
+      v = binary(n, Binary::kAdd, v, bias[2]);
+    }
+  }
+  ValueId keys = dimension(n, k, ready ? 2 : 1);
+  std::vector<ValueId> args{split_heads(n, q, heads), ready ? k : split_heads(n, k, heads),
+                            ready ? v : split_heads(n, v, heads), kNone};
+  if (n.has(6) || n.has(7)) {
+    args.push_back(n.in(6));
+    args.push_back(n.in(7));
+    keys = binary(n, Binary::kAdd, keys, dimension(n, args[4], 2));
+  }
+  const DType dtype = n.dtype(q) == DType::kInvalid ? DType::kF32 : n.dtype(q);
+  if (n.has(4)) args[3] = additive_mask(n, n.in(4), q, keys, n.f("mask_filter_value", -10000), dtype);
+  if (n.has(5)) args[3] = joined(n, args[3], n.in(5));
+  while (args.back() == kNone) args.pop_back();
+  const auto out = n.add_n(Op::kAttention, pack(a), args, n.wants(1) || n.wants(2) ? 3 : 1);
+  n.bind(0, n.reshape(n.transpose(out[0], {0, 2, 1, 3}), {0, 0, -1}));
+  if (out.size() < 3) return;
+  n.bind(1, out[1]);
+  n.bind(2, out[2]);
+}
+
+void lower_group_query_attention(NodeContext& n) {
+  GroupQueryAttrs a;
+  a.num_heads = n.i("num_heads", 0);
+  a.kv_heads = n.i("kv_num_heads", 0);
+  if (a.num_heads < 1 || a.kv_heads < 1) return n.fail("num_heads is ", a.num_heads, ", kv_num_heads is ", a.kv_heads);
+  a.scale = n.f("scale", 0);
+  a.softcap = n.f("softcap", 0);
+  a.window = n.i("local_window_size", -1);
+  a.rotary = n.i("do_rotary", 0) != 0;
+  a.interleaved = n.i("rotary_interleaved", 0) != 0;
+  a.smooth_softmax = n.i("smooth_softmax", 0) == 1;
+  std::vector<ValueId> in;
+  for (int k = 0; k < 12; ++k) in.push_back(n.opt(k));
+  if (in[0] == kNone || in[5] == kNone) return n.fail("the query or seqlens_k is missing");
+  while (in.back() == kNone) in.pop_back();
+  n.emit(Op::kGroupQueryAttention, pack(a), in);
+}
+
+void lower_ms_rotary(NodeContext& n) {
+  RotaryAttrs a;
+  a.interleaved = n.i("interleaved", 0) != 0;
+  a.rotary_dim = n.i("rotary_embedding_dim", 0);
+  a.num_heads = n.i("num_heads", 0);
+  a.scale = n.f("scale", 1);
+  const ValueId x = n.in(0), cos = n.in(2), sin = n.in(3);
+  ValueId positions = n.in(1);
+  const int rank = n.rank_or_fail(x);
+  const ValueType xt = n.type(x), ct = n.type(cos);
+  if (rank == 3 && a.num_heads == 0) {
+    const int64_t width = xt.shape[2], half = ct.ranked && ct.shape.rank() == 2 ? ct.shape[1] : -1;
+    if (width < 1 || half < 1) return n.unsupported("the width of the input must be known at load");
+    a.num_heads = width / (2 * half);
+  }
+  if (n.rank(positions) == 1 || n.rank(positions) == 0) {
+    // One offset: positions count up from it in every batch entry.
+    const ValueId length = dimension(n, x, rank == 4 ? 2 : 1);
+    const ValueId row = binary(n, Binary::kAdd, range(n, length), n.cast(positions, DType::kI64));
+    const ValueId shape =
+        n.add(Op::kConcat, make_attrs<AxisAttrs>(0), {n.unsqueeze(dimension(n, x, 0), {0}), n.unsqueeze(length, {0})});
+    positions = n.add(Op::kExpand, make_attrs<NoAttrs>(), {row, shape});
+  }
+  n.emit(Op::kRotary, pack(a), {x, cos, sin, positions});
+}
+
+constexpr OpEntry kOps[] = {
+    {"Attention", 1, lower_bert_attention},
+    {"QAttention", 1, lower_q_attention},
+    {"MultiHeadAttention", 1, lower_multi_head_attention},
+    {"GroupQueryAttention", 1, lower_group_query_attention},
+    {"RotaryEmbedding", 1, lower_ms_rotary},
+    {"LinearAttention", 1, lower_linear_attention},
+};
+
+}  // namespace
+
+void lower_linear_attention(NodeContext& n) {
+  LinearAttentionAttrs a;
+  a.q_heads = n.i("q_num_heads", 0);
+  a.kv_heads = n.i("kv_num_heads", 0);
+  a.scale = n.f("scale", 0);
+  n.i("chunk_size", 64);
+  const std::string rule = n.s("update_rule", "gated_delta");
+  if (rule != "linear" && rule != "gated" && rule != "delta" && rule != "gated_delta")
+    return n.fail("update_rule is '", rule, "'");
+  a.gated = rule.starts_with("gated");
+  a.delta = rule.ends_with("delta");
+  if ((a.gated && !n.has(4)) || (a.delta && !n.has(5))) return n.fail("decay or beta is missing for rule '", rule, "'");
+  std::vector<ValueId> in{n.in(0), n.in(1), n.in(2), n.opt(3), n.opt(4), n.opt(5)};
+  while (in.back() == kNone) in.pop_back();
+  n.emit(Op::kLinearAttention, pack(a), in);
+}
+
+std::span<const OpEntry> microsoft_attention_ops() { return kOps; }
+
+}  // namespace smelt::onnx
