@@ -65,6 +65,10 @@ void lower_loop(NodeContext& n) {
   const auto results = static_cast<int64_t>(graph_of(n, *body).outputs.size());
   if (results < 1 + a.carried) return n.fail("the body gives ", results, " results for ", a.carried, " carried values");
   if (n.outputs() > results - 1) return n.fail("has ", n.outputs(), " outputs, the body gives ", results - 1);
+  const ValueId again = graph_of(n, *body).outputs[0];
+  const DType condition = again == kNone ? DType::kInvalid : graph_of(n, *body).value(again).type.dtype;
+  if (condition != DType::kInvalid && condition != DType::kBool)
+    return n.fail("the body's condition is ", to_string(condition), ", bool expected");
   attach(n, *body, in);
   n.emit(Op::kLoop, pack(a), in, static_cast<int>(results) - 1);
 }

@@ -179,6 +179,7 @@ Status Lowering::lower_graph(Scope& scope, const GraphProto& graph, const std::v
   if (input_types && input_types->size() != graph.inputs.size())
     return InvalidModel("the body has ", graph.inputs.size(), " inputs, ", input_types->size(), " expected");
   std::unordered_set<std::string_view> seen;
+  std::vector<ValueId> defaults;
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const ValueInfo& info = graph.inputs[i];
     const auto where = [&] { return Cat("input ", i, " '", info.name, "'"); };
@@ -188,11 +189,12 @@ Status Lowering::lower_graph(Scope& scope, const GraphProto& graph, const std::v
     if (!type.ok()) return type.error().within(where());
     if (const auto it = scope.names.find(info.name); it != scope.names.end()) {
       if (input_types) return InvalidModel(where(), ": an initializer of the body has this name");
-      // A default that the caller may override.
+      // A default that the caller may override. Before IR 4 every initializer had to be listed: there it means nothing.
       const Value& v = b.graph().value(it->second.plain);
       if (type->dtype != DType::kInvalid && type->dtype != v.type.dtype)
         return InvalidModel(where(), ": declared ", to_string(type->dtype), ", its initializer is ",
                             to_string(v.type.dtype));
+      if (proto_.ir_version >= 4) defaults.push_back(it->second.plain);
       continue;
     }
     if (input_types) {
@@ -208,6 +210,7 @@ Status Lowering::lower_graph(Scope& scope, const GraphProto& graph, const std::v
     if (info.type.kind == TypeProto::Kind::kTensor) v.dim_names = dim_names(info.type);
     scope.names[info.name] = {.plain = id};
   }
+  b.graph().inputs.insert(b.graph().inputs.end(), defaults.begin(), defaults.end());
   for (const ValueInfo& v : graph.value_info) scope.infos.emplace(v.name, &v);
   for (const ValueInfo& v : graph.outputs) scope.infos[v.name] = &v;
   SMELT_TRY(lower_nodes(scope, graph.nodes));

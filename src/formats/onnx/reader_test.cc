@@ -1,0 +1,196 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <random>
+
+#include "formats/onnx/proto_writer.h"
+#include "graph/graph.h"
+#include "ops/op.h"
+#include "smelt/model.h"
+
+namespace smelt::onnx {
+namespace {
+
+std::span<const std::byte> as_bytes(const std::string& s) {
+  return {reinterpret_cast<const std::byte*>(s.data()), s.size()};
+}
+
+Result<Model> load(const std::string& bytes) { return Model::load_bytes(as_bytes(bytes), nullptr, "model"); }
+Result<Model> load(const ProtoWriter& m) { return load(m.bytes()); }
+
+std::string floats(std::initializer_list<float> v) {
+  return {reinterpret_cast<const char*>(v.begin()), v.size() * sizeof(float)};
+}
+
+std::vector<float> run(const Model& model, std::vector<float> x) {
+  auto session = Session::create(model, {.backend = BackendKind::kReference});
+  EXPECT_TRUE(session.ok());
+  const Datum in = Tensor::from<float>(DType::kF32, Shape{static_cast<int64_t>(x.size())}, x);
+  auto out = session.value().run({&in, 1});
+  EXPECT_TRUE(out.ok()) << out.error().message();
+  if (!out.ok()) return {};
+  const Tensor& t = (*out)[0].tensor;
+  return {t.data<float>(), t.data<float>() + t.elements()};
+}
+
+/// z = (x + w) * x
+ProtoWriter small_graph() {
+  ProtoWriter g;
+  g.message(1, make_node("Add", {"x", "w"}, {"y"}));
+  g.message(1, make_node("Mul", {"y", "x"}, {"z"}));
+  g.text(2, "small");
+  g.message(5, make_raw_tensor("w", 1, {2}, floats({1, 2})));
+  g.message(11, make_value("x", 1, {2}));
+  g.message(12, make_value("z", 1, {2}));
+  return g;
+}
+
+TEST(OnnxReader, RunsASmallModel) {
+  auto m = load(make_model(small_graph()));
+  ASSERT_TRUE(m.ok()) << m.error().message();
+  EXPECT_EQ(m->format(), "onnx");
+  EXPECT_EQ(m->inputs()[0].name, "x");
+  EXPECT_EQ(m->outputs()[0].name, "z");
+  EXPECT_EQ(run(*m, {3, 4}), (std::vector<float>{12, 24}));
+}
+
+TEST(OnnxReader, SortsNodes) {
+  ProtoWriter g;
+  g.message(1, make_node("Mul", {"y", "x"}, {"z"})).message(1, make_node("Neg", {"x"}, {"y"}));
+  g.message(11, make_value("x", 1, {1})).message(12, make_value("z", 1, {1}));
+  auto m = load(make_model(g));
+  ASSERT_TRUE(m.ok()) << m.error().message();
+  EXPECT_EQ(run(*m, {3}), (std::vector<float>{-9}));
+}
+
+TEST(OnnxReader, MergesPiecesOfTheGraph) {
+  ProtoWriter front, back;
+  front.message(1, make_node("Neg", {"x"}, {"y"})).message(11, make_value("x", 1, {1}));
+  back.message(1, make_node("Abs", {"y"}, {"z"})).message(12, make_value("z", 1, {1}));
+  ProtoWriter m = make_model(front);
+  m.message(7, back);
+  auto loaded = load(m);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message();
+  EXPECT_EQ(run(*loaded, {3}), (std::vector<float>{3}));
+}
+
+TEST(OnnxReader, TakesUnpackedFloatData) {
+  ProtoWriter g, w;
+  w.number(1, 2).number(2, 1).real(4, 5).real(4, 7).text(8, "w");
+  g.message(1, make_node("Add", {"x", "w"}, {"z"})).message(5, w);
+  g.message(11, make_value("x", 1, {2})).message(12, make_value("z", 1, {2}));
+  auto m = load(make_model(g));
+  ASSERT_TRUE(m.ok()) << m.error().message();
+  EXPECT_EQ(run(*m, {1, 1}), (std::vector<float>{6, 8}));
+}
+
+TEST(OnnxReader, InlinesFunctions) {
+  ProtoWriter f, g;
+  f.text(1, "Twice").text(4, "a").text(5, "b").text(10, "local");
+  f.message(7, make_node("Add", {"a", "a"}, {"b"})).message(9, ProtoWriter().text(1, "").number(2, 17));
+  g.message(1, make_node("Twice", {"x"}, {"y"}, "local")).message(1, make_node("Twice", {"y"}, {"z"}, "local"));
+  g.message(11, make_value("x", 1, {1})).message(12, make_value("z", 1, {1}));
+  ProtoWriter m = make_model(g);
+  m.message(25, f);
+  auto loaded = load(m);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message();
+  EXPECT_EQ(run(*loaded, {3}), (std::vector<float>{12}));
+}
+
+/// Branches that read x of the main graph, from one level up and from two.
+TEST(OnnxReader, CapturesOuterValues) {
+  const auto branch = [](const ProtoWriter& node) {
+    ProtoWriter g;
+    return g.message(1, node).text(2, "branch").message(12, ProtoWriter().text(1, "r"));
+  };
+  const auto if_node = [&](const ProtoWriter& yes, const ProtoWriter& no, std::string_view out) {
+    ProtoWriter n = make_node("If", {"c"}, {out});
+    n.message(5, ProtoWriter().text(1, "then_branch").number(20, 5).message(6, yes));
+    n.message(5, ProtoWriter().text(1, "else_branch").number(20, 5).message(6, no));
+    return n;
+  };
+  const ProtoWriter inner =
+      if_node(branch(make_node("Neg", {"x"}, {"r"})), branch(make_node("Abs", {"x"}, {"r"})), "r");
+  ProtoWriter g;
+  g.message(5, make_raw_tensor("c", 9, {}, std::string_view("\1", 1)));
+  g.message(1, if_node(branch(inner), branch(make_node("Add", {"x", "x"}, {"r"})), "z"));
+  g.message(11, make_value("x", 1, {1})).message(12, make_value("z", 1, {1}));
+  auto m = load(make_model(g));
+  ASSERT_TRUE(m.ok()) << m.error().message();
+  EXPECT_EQ(run(*m, {3}), (std::vector<float>{-3}));
+}
+
+void expect_error(const ProtoWriter& m, const std::string& part) {
+  auto loaded = load(m);
+  ASSERT_FALSE(loaded.ok()) << "expected: " << part;
+  EXPECT_NE(loaded.error().message().find(part), std::string::npos) << loaded.error().message();
+}
+
+ProtoWriter one_node(const ProtoWriter& node) {
+  ProtoWriter g;
+  return g.message(1, node).message(11, make_value("x", 1, {1})).message(12, make_value("z", 1, {1}));
+}
+
+TEST(OnnxReader, NamesWhatIsWrong) {
+  expect_error(make_model(one_node(make_node("Nothing", {"x"}, {"z"}))), "operator Nothing of domain 'ai.onnx'");
+  expect_error(make_model(one_node(make_node("Relu", {"x"}, {"z"}, "org.nowhere"))), "org.nowhere");
+  expect_error(make_model(one_node(make_node("Gelu", {"x"}, {"z"}))), "does not exist in opset 17");
+  expect_error(make_model(one_node(make_node("Neg", {"q"}, {"z"}))), "input 'q'");
+  expect_error(make_model(one_node(make_node("Neg", {"x", "x"}, {"z"}))), "input 1 has no meaning");
+  expect_error(make_model(one_node(make_node("Neg", {"x"}, {"y"}))), "output 0 'z' is made by no node");
+  expect_error(make_model(one_node(make_node("Neg", {"x"}, {"z"})), 999), "opset 999");
+  ProtoWriter cycle;
+  cycle.message(1, make_node("Add", {"x", "b"}, {"a"})).message(1, make_node("Neg", {"a"}, {"b"}));
+  cycle.message(11, make_value("x", 1, {1})).message(12, make_value("b", 1, {1}));
+  expect_error(make_model(cycle), "cycle");
+  ProtoWriter twice;
+  twice.message(1, make_node("Neg", {"x"}, {"z"})).message(1, make_node("Abs", {"x"}, {"z"}));
+  twice.message(11, make_value("x", 1, {1})).message(12, make_value("z", 1, {1}));
+  expect_error(make_model(twice), "'z' is defined twice");
+}
+
+TEST(OnnxReader, RefusesTensorsWithoutTheirData) {
+  ProtoWriter g = one_node(make_node("Add", {"x", "w"}, {"z"}));
+  g.message(5, make_raw_tensor("w", 1, {3}, floats({1, 2})));
+  expect_error(make_model(g), "initializer 0 'w': raw_data holds 8 bytes");
+  ProtoWriter huge = one_node(make_node("Add", {"x", "w"}, {"z"}));
+  huge.message(5, make_raw_tensor("w", 1, {int64_t{1} << 40, int64_t{1} << 40}, ""));
+  expect_error(make_model(huge), "initializer 0 'w'");
+}
+
+TEST(OnnxReader, LimitsDoublingFunctions) {
+  ProtoWriter m = make_model(one_node(make_node("F0", {"x"}, {"z"}, "local")));
+  for (int i = 0; i < 40; ++i) {
+    ProtoWriter f;
+    const std::string next = i == 39 ? "Neg" : "F" + std::to_string(i + 1);
+    const std::string_view domain = i == 39 ? "" : "local";
+    f.text(1, "F" + std::to_string(i)).text(4, "a").text(5, "c").text(10, "local");
+    f.message(7, make_node(next, {"a"}, {"b"}, domain)).message(7, make_node(next, {"b"}, {"c"}, domain));
+    m.message(25, f);
+  }
+  expect_error(m, "nodes after inlining");
+}
+
+TEST(OnnxReader, LimitsNesting) {
+  ProtoWriter type = ProtoWriter().number(1, 1);
+  for (int i = 0; i < 5000; ++i) type = ProtoWriter().message(4, ProtoWriter().message(1, type));
+  ProtoWriter g;
+  g.message(1, make_node("Neg", {"x"}, {"z"})).message(11, ProtoWriter().text(1, "x").message(2, type));
+  expect_error(make_model(g), "nested more than 100");
+}
+
+TEST(OnnxReader, SurvivesTruncationAndFlippedBytes) {
+  ProtoWriter m = make_model(small_graph());
+  for (size_t n = 0; n < m.bytes().size(); ++n) (void)load(m.bytes().substr(0, n)).ok();
+  std::mt19937 random(7);
+  for (int i = 0; i < 3000; ++i) {
+    std::string bytes = m.bytes();
+    for (int k = 0; k < 1 + i % 3; ++k) bytes[random() % bytes.size()] = static_cast<char>(random());
+    auto loaded = load(bytes);
+    EXPECT_TRUE(loaded.ok() || !loaded.error().message().empty());
+  }
+}
+
+}  // namespace
+}  // namespace smelt::onnx
