@@ -100,7 +100,7 @@ void lower_unique(NodeContext& n) {
   UniqueAttrs a;
   a.flatten = !n.has_attr("axis");
   a.axis = n.i("axis", 0);
-  a.sorted = n.i("sorted", 1) != 0;
+  a.sorted = n.proto().domain != "com.microsoft" && n.i("sorted", 1) != 0;
   n.emit(Op::kUnique, pack(a), {n.in(0)});
 }
 

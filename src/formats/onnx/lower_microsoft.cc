@@ -38,10 +38,7 @@ void lower_gemm_fast_gelu(NodeContext& n) {
   n.bind(0, unary(n, Unary::kGeluTanh, add_optional(n, y, 2)));
 }
 void lower_quick_gelu(NodeContext& n) { n.bind(0, unary(n, Unary::kQuickGelu, n.in(0), n.f("alpha", 1.702f))); }
-void lower_scaled_silu(NodeContext& n) {
-  const ValueId y = unary(n, Unary::kSilu, n.in(0), 1);
-  n.bind(0, binary(n, Binary::kMul, y, n.scalar_like(y, 1 / 0.6)));
-}
+void lower_scaled_silu(NodeContext& n) { n.bind(0, unary(n, Unary::kSilu, n.in(0), 1)); }
 void lower_bias_add(NodeContext& n) {
   n.bind(0, binary(n, Binary::kAdd, binary(n, Binary::kAdd, n.in(0), n.in(1)), n.in(2)));
 }
@@ -146,7 +143,7 @@ void embed_layer_norm(NodeContext& n, ValueId word, ValueId position, ValueId se
   n.bind(0, n.add(Op::kLayerNorm, pack(a), {sum, gamma, beta}));
   const ValueId mask = n.opt(7);
   if (n.wants(1)) {
-    if (mask != kNone && n.i("mask_index_type", 1) != 0) {
+    if (mask != kNone) {
       n.bind(1, n.add(Op::kReduce, make_attrs<ReduceAttrs>(), {mask, n.ints1d({1})}));
     } else {
       ShapeOfAttrs batch;
@@ -249,7 +246,7 @@ void lower_moe(NodeContext& n) {
   if (act == "relu")
     h = unary(n, Unary::kRelu, h);
   else if (act == "gelu")
-    h = unary(n, Unary::kGelu, h);
+    h = unary(n, Unary::kGeluTanh, h);
   else if (act == "silu")
     h = unary(n, Unary::kSilu, h, 1);
   else if (act != "identity")

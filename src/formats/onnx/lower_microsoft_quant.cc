@@ -125,7 +125,9 @@ ValueId plus_optional(NodeContext& n, ValueId y, int bias) {
 
 void lower_dynamic_quantize_matmul(NodeContext& n) {
   const auto q = n.add_n(Op::kDynamicQuantize, make_attrs<DynamicQuantizeAttrs>(), {n.in(0)}, 3);
-  const ValueId a = n.add(Op::kDequantizeLinear, make_attrs<QuantizeLinearAttrs>(), q);
+  QuantizeLinearAttrs real;
+  real.to = DType::kF32;
+  const ValueId a = n.add(Op::kDequantizeLinear, pack(real), q);
   const ValueId b = dequantized(n, {1, 2, 3}, std::max(0, n.rank(n.in(1)) - 1));
   n.bind(0, plus_optional(n, n.add(Op::kMatMul, make_attrs<MatMulAttrs>(), {a, b}), 4));
 }

@@ -591,7 +591,7 @@ bool looks_like_model(std::string_view bytes) {
         known = true;
       else if (text && r.wire_type() == pbf_wire_type::length_delimited)
         known = true;
-      else if (i == 0 || tag > 1000)
+      else if (number || text)
         return false;
       r.skip();
     }
