@@ -100,7 +100,15 @@ void lower_unique(NodeContext& n) {
   UniqueAttrs a;
   a.flatten = !n.has_attr("axis");
   a.axis = n.i("axis", 0);
-  a.sorted = n.proto().domain != "com.microsoft" && n.i("sorted", 1) != 0;
+  // com.microsoft.Unique keeps the order of first occurrence and has no first indices.
+  const bool microsoft = n.proto().domain == "com.microsoft";
+  a.sorted = !microsoft && n.i("sorted", 1) != 0;
+  if (microsoft) {
+    const auto out = n.add_n(Op::kUnique, pack(a), {n.in(0)}, 4);
+    n.bind(0, out[0]);
+    n.bind(1, out[2]);
+    return n.bind(2, out[3]);
+  }
   n.emit(Op::kUnique, pack(a), {n.in(0)});
 }
 

@@ -106,7 +106,7 @@ void roi_pool(const RoiAttrs& a, const Plane& p, const float* roi, float* out) {
 void crop_and_resize(const RoiAttrs& a, int64_t height, int64_t width, const Plane& p, const float* roi, float* out) {
   const auto source = [](int64_t i, int64_t n, float lo, float hi, int64_t size) {
     const float last = static_cast<float>(size - 1);
-    return n > 1 ? lo * last + static_cast<float>(i) * ((hi - lo) * last / static_cast<float>(n - 1))
+    return n > 1 ? lo * last + static_cast<float>(i) * ((hi * last - lo * last) / static_cast<float>(n - 1))
                  : 0.5f * (lo + hi) * last;
   };
   for (int64_t i = 0; i < height; ++i)
