@@ -46,7 +46,7 @@ void lower_adagrad(NodeContext& n) {
   Algebra m(n);
   const int count = tensors(n, 3);
   const ValueId rate = n.in(0), t = n.cast(n.in(1), n.dtype(rate));
-  const ValueId r = m.div(rate, m.add(m.mul(t, n.f("decay_factor", 0)), 1));
+  const ValueId r = m.div(rate, m.add(m.mul(t, n.f("decay_factor", 0)), 1.0));
   for (int k = 0; k < count; ++k) {
     const ValueId x = n.in(2 + k), g = n.in(2 + count + k), h = n.in(2 + 2 * count + k);
     const ValueId regular = m.add(m.mul(x, n.f("norm_coefficient", 0)), g);
