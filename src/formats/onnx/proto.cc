@@ -1,82 +1,14 @@
 #include "formats/onnx/proto.h"
 
-#include <cstring>
-#include <exception>
-#include <protozero/pbf_reader.hpp>
 #include <utility>
 
 #include "base/error.h"
+#include "formats/onnx/wire.h"
 
 namespace smelt::onnx {
 namespace {
 
-using protozero::pbf_wire_type;
-
 constexpr int kMaxDepth = 100;
-
-/// protozero reports malformed bytes by exceptions; they end in parse_model().
-class Fault : public std::exception {
- public:
-  explicit Fault(const char* text) : text_(text) {}
-  const char* what() const noexcept override { return text_; }
-
- private:
-  const char* text_;
-};
-
-/// One field of a message with its wire type checked as it is read.
-class Field {
- public:
-  explicit Field(protozero::pbf_reader& r) : r_(r) {}
-  uint32_t tag() const { return r_.tag(); }
-  int64_t varint() {
-    expect(pbf_wire_type::varint, "a number expected");
-    return r_.get_int64();
-  }
-  float fixed_float() {
-    expect(pbf_wire_type::fixed32, "a float expected");
-    return r_.get_float();
-  }
-  std::string_view bytes() {
-    expect(pbf_wire_type::length_delimited, "bytes or text expected");
-    const auto v = r_.get_view();
-    return {v.data(), v.size()};
-  }
-  /// A repeated number, packed or not, as a run of the file's bytes.
-  void run(pbf_wire_type single, Runs& out) {
-    if (r_.wire_type() == pbf_wire_type::length_delimited) {
-      out.push_back(bytes());
-      return;
-    }
-    expect(single, "a repeated number expected");
-    const char* begin = r_.data().data();
-    r_.skip();
-    out.emplace_back(begin, static_cast<size_t>(r_.data().data() - begin));
-  }
-  void varints(std::vector<int64_t>& out) {
-    if (r_.wire_type() == pbf_wire_type::varint) {
-      out.push_back(r_.get_int64());
-      return;
-    }
-    expect(pbf_wire_type::length_delimited, "repeated numbers expected");
-    for (const int64_t v : r_.get_packed_int64()) out.push_back(v);
-  }
-  void floats(std::vector<float>& out) {
-    if (r_.wire_type() == pbf_wire_type::fixed32) {
-      out.push_back(r_.get_float());
-      return;
-    }
-    expect(pbf_wire_type::length_delimited, "repeated floats expected");
-    for (const float v : r_.get_packed_float()) out.push_back(v);
-  }
-  void skip() { r_.skip(); }
-
- private:
-  void expect(pbf_wire_type type, const char* what) const {
-    if (r_.wire_type() != type) throw Fault(what);
-  }
-  protozero::pbf_reader& r_;
-};
 
 class Parser {
  public:
@@ -577,46 +509,6 @@ Result<std::vector<TensorProto>> parse_test_value(std::string_view bytes, TestKi
   Parser parser(1);
   SMELT_TRY(guarded(parser, "value", [&] { parser.value(bytes, kind, out); }));
   return out;
-}
-
-bool looks_like_model(std::string_view bytes) {
-  bool known = false;
-  try {
-    protozero::pbf_reader r(bytes.data(), bytes.size());
-    for (int i = 0; i < 64 && r.next(); ++i) {
-      const uint32_t tag = r.tag();
-      const bool number = tag == 1 || tag == 5;
-      const bool text = (tag >= 2 && tag <= 8 && tag != 5) || tag == 14 || tag == 20 || tag == 25 || tag == 26;
-      if (number && r.wire_type() == pbf_wire_type::varint)
-        known = true;
-      else if (text && r.wire_type() == pbf_wire_type::length_delimited)
-        known = true;
-      else if (number || text)
-        return false;
-      r.skip();
-    }
-  } catch (const protozero::exception&) {
-    return known;
-  }
-  return known;
-}
-
-bool decode_varints(const Runs& runs, size_t limit, std::vector<uint64_t>& out) {
-  for (const std::string_view run : runs) {
-    size_t i = 0;
-    while (i < run.size()) {
-      uint64_t v = 0;
-      for (int shift = 0;; shift += 7) {
-        if (i >= run.size() || shift > 63) return false;
-        const auto byte = static_cast<uint8_t>(run[i++]);
-        v |= static_cast<uint64_t>(byte & 0x7f) << shift;
-        if (!(byte & 0x80)) break;
-      }
-      if (out.size() >= limit) return false;
-      out.push_back(v);
-    }
-  }
-  return true;
 }
 
 }  // namespace smelt::onnx

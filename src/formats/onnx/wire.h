@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <protozero/pbf_reader.hpp>
+#include <string_view>
+#include <vector>
+
+#include "formats/onnx/proto.h"
+
+namespace smelt::onnx {
+
+using protozero::pbf_wire_type;
+
+/// protozero reports malformed bytes by exceptions; they end in parse_model().
+class Fault : public std::exception {
+ public:
+  explicit Fault(const char* text) : text_(text) {}
+  const char* what() const noexcept override { return text_; }
+
+ private:
+  const char* text_;
+};
+
+/// One field of a message with its wire type checked as it is read.
+class Field {
+ public:
+  explicit Field(protozero::pbf_reader& r) : r_(r) {}
+  uint32_t tag() const { return r_.tag(); }
+  int64_t varint() {
+    expect(pbf_wire_type::varint, "a number expected");
+    return r_.get_int64();
+  }
+  float fixed_float() {
+    expect(pbf_wire_type::fixed32, "a float expected");
+    return r_.get_float();
+  }
+  std::string_view bytes() {
+    expect(pbf_wire_type::length_delimited, "bytes or text expected");
+    const auto v = r_.get_view();
+    return {v.data(), v.size()};
+  }
+  /// A repeated number, packed or not, as a run of the file's bytes.
+  void run(pbf_wire_type single, Runs& out) {
+    if (r_.wire_type() == pbf_wire_type::length_delimited) {
+      out.push_back(bytes());
+      return;
+    }
+    expect(single, "a repeated number expected");
+    const char* begin = r_.data().data();
+    r_.skip();
+    out.emplace_back(begin, static_cast<size_t>(r_.data().data() - begin));
+  }
+  void varints(std::vector<int64_t>& out) {
+    if (r_.wire_type() == pbf_wire_type::varint) {
+      out.push_back(r_.get_int64());
+      return;
+    }
+    expect(pbf_wire_type::length_delimited, "repeated numbers expected");
+    for (const int64_t v : r_.get_packed_int64()) out.push_back(v);
+  }
+  void floats(std::vector<float>& out) {
+    if (r_.wire_type() == pbf_wire_type::fixed32) {
+      out.push_back(r_.get_float());
+      return;
+    }
+    expect(pbf_wire_type::length_delimited, "repeated floats expected");
+    for (const float v : r_.get_packed_float()) out.push_back(v);
+  }
+  void skip() { r_.skip(); }
+
+ private:
+  void expect(pbf_wire_type type, const char* what) const {
+    if (r_.wire_type() != type) throw Fault(what);
+  }
+  protozero::pbf_reader& r_;
+};
+
+}  // namespace smelt::onnx
