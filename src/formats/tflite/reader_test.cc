@@ -162,6 +162,21 @@ TEST(TfliteReader, NamesWhatIsWrong) {
   EXPECT_NE(model.error().message().find("schema version 4"), std::string::npos);
 }
 
+TEST(TfliteReader, ZeroPointsFarOutOfRangeAreErrors) {
+  for (const int64_t zero : {int64_t{-128}, int64_t{INT32_MIN}, int64_t{INT32_MAX}, INT64_MIN}) {
+    TestModel m;
+    const int x = m.tensor({.shape = {4}, .type = tfl::TensorType::INT8, .scales = {0.5f}, .zero_points = {zero}});
+    const int y = m.tensor({.shape = {4}, .type = tfl::TensorType::INT8, .scales = {0.25f}, .zero_points = {0}});
+    m.op(Op::ABS, {x}, {y});
+    m.end_subgraph({x}, {y});
+    const auto r = load(m.finish());
+    if (zero == -128)
+      EXPECT_TRUE(r.ok()) << r.error().message();
+    else
+      EXPECT_FALSE(r.ok()) << zero;
+  }
+}
+
 TEST(TfliteReader, VariablesLiveAcrossRuns) {
   // A fully connected RNN with weight 1: the state sums up the inputs.
   TestModel m;

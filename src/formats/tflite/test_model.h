@@ -17,6 +17,8 @@ class TestModel {
     tfl::TensorType type = tfl::TensorType::FLOAT32;
     std::vector<float> values = {};  ///< contents of a float constant
     bool variable = false;
+    std::vector<float> scales = {};
+    std::vector<int64_t> zero_points = {};
   };
 
   int tensor(const TensorSpec& spec) {
@@ -27,8 +29,13 @@ class TestModel {
       buffers_.push_back(std::move(bytes));
       buffer = static_cast<uint32_t>(buffers_.size());
     }
+    flatbuffers::Offset<tfl::QuantizationParameters> quant;
+    if (!spec.scales.empty())
+      quant = tfl::CreateQuantizationParameters(fbb_, 0, 0, fbb_.CreateVector(spec.scales),
+                                                fbb_.CreateVector(spec.zero_points));
     tensors_.push_back(tfl::CreateTensor(fbb_, fbb_.CreateVector(spec.shape), spec.type, buffer,
-                                         fbb_.CreateString("t" + std::to_string(tensors_.size())), 0, spec.variable));
+                                         fbb_.CreateString("t" + std::to_string(tensors_.size())), quant,
+                                         spec.variable));
     return static_cast<int>(tensors_.size()) - 1;
   }
 

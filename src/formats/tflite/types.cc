@@ -62,6 +62,9 @@ Result<DType> dtype_of(tfl::TensorType type) {
 
 namespace {
 
+/// Far beyond every 8- and 16-bit range; fixed-point kernels subtract zero points in 32 bits.
+constexpr int64_t kMaxZeroPoint = int64_t{1} << 20;
+
 /// A constant tensor of the subgraph that holds quantization parameters, as doubles.
 Result<std::vector<double>> parameter_values(SubgraphReader& subgraph, int index, const char* what) {
   const auto* tables = subgraph.reader().model().subgraphs()->Get(static_cast<uint32_t>(subgraph.index()))->tensors();
@@ -107,7 +110,10 @@ Result<QuantPtr> blockwise(SubgraphReader& subgraph, const tfl::BlockwiseQuantiz
     SMELT_ASSIGN(const auto zeros, parameter_values(subgraph, b.zero_points(), "zero points"));
     if (static_cast<int64_t>(zeros.size()) != count && zeros.size() != 1)
       return InvalidModel(zeros.size(), " block zero points, ", count, " expected");
-    for (const double z : zeros) q->zero_points.push_back(static_cast<int32_t>(z));
+    for (const double z : zeros) {
+      if (!(std::fabs(z) <= kMaxZeroPoint)) return InvalidModel("block zero point ", z);
+      q->zero_points.push_back(static_cast<int32_t>(z));
+    }
   }
   return QuantPtr(std::move(q));
 }
@@ -137,7 +143,7 @@ Result<QuantPtr> read_quantization(SubgraphReader& subgraph, const tfl::Tensor& 
   }
   for (uint32_t i = 0; i < zeros; ++i) {
     const int64_t z = p->zero_point()->Get(i);
-    if (z < INT32_MIN || z > INT32_MAX) return InvalidModel("zero point ", z);
+    if (matters && (z < -kMaxZeroPoint || z > kMaxZeroPoint)) return InvalidModel("zero point ", z);
     q->zero_points.push_back(static_cast<int32_t>(z));
   }
   if (count > 1) {
