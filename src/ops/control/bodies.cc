@@ -96,9 +96,9 @@ Result<Datum> Stacked::join(int64_t given_axis, bool reversed, const ValueType& 
   const Around around(shape, axis);
   const auto n = static_cast<int64_t>(slices_.size());
   {
-    Target target(y);
+    MoveTarget target(y);
     for (int64_t i = 0; i < n; ++i) {
-      const Source source(slices_[static_cast<size_t>(reversed ? n - 1 - i : i)]);
+      const MoveSource source(slices_[static_cast<size_t>(reversed ? n - 1 - i : i)]);
       for (int64_t o = 0; o < around.outer; ++o)
         copy_run(source, o * around.inner, target, (o * n + i) * around.inner, around.inner);
     }
@@ -113,8 +113,8 @@ Result<Tensor> select_slice(const Tensor& x, int axis, int64_t index) {
   SMELT_ASSIGN(Tensor y, Tensor::allocate(x.dtype(), shape));
   y.set_quant(x.quant());
   if (y.elements() == 0) return y;
-  const Source source(x);
-  Target target(y);
+  const MoveSource source(x);
+  MoveTarget target(y);
   for (int64_t o = 0; o < around.outer; ++o)
     copy_run(source, (o * x.dim(axis) + index) * around.inner, target, o * around.inner, around.inner);
   return y;

@@ -57,8 +57,8 @@ Status reference_OneHot(KernelContext& ctx) {
   const bool both = !ctx.has(3);  // input 2 is [off, on]
   if (on.elements() < (both ? 2 : 1)) return InvalidInput("the values have ", on.elements(), " elements");
   if (!both && ctx.input(3).elements() < 1) return InvalidInput("the off value is empty");
-  const Source hot(on), cold(both ? on : ctx.input(3));
-  Target target(y);
+  const MoveSource hot(on), cold(both ? on : ctx.input(3));
+  MoveTarget target(y);
   fill_run(cold, 0, target, 0, y.elements());
   if (y.elements() == 0) return Ok();
   const int64_t inner = Around(y.shape(), axis).inner;
@@ -133,8 +133,8 @@ Status reference_EmbeddingLookup(KernelContext& ctx) {
   const int64_t rows = table.dim(0), run = Around(table.shape(), 0).inner;
   for (int64_t id : ids) SMELT_TRY(index_of(id, rows, false));
   if (y.dtype() == table.dtype()) {
-    const Source source(table);
-    Target target(y);
+    const MoveSource source(table);
+    MoveTarget target(y);
     for (size_t i = 0; i < ids.size(); ++i) copy_run(source, ids[i] * run, target, static_cast<int64_t>(i) * run, run);
     return Ok();
   }
@@ -242,8 +242,8 @@ Status reference_HashtableLookup(KernelContext& ctx) {
     if (ctx.wants(1)) ctx.output(1).data<uint8_t>()[i] = found[i] >= 0;
   }
   if (!ctx.wants(0)) return Ok();
-  const Source source(values), zero(stored_zero(values.dtype()));
-  Target target(ctx.output(0));
+  const MoveSource source(values), zero(stored_zero(values.dtype()));
+  MoveTarget target(ctx.output(0));
   for (size_t i = 0; i < queries.size(); ++i) {
     const int64_t to = static_cast<int64_t>(i) * run;
     if (found[i] >= 0)
@@ -270,8 +270,8 @@ Status infer_TableFind(InferContext& ctx) {
 Status reference_TableFind(KernelContext& ctx) {
   const Tensor &queries = ctx.input(0), &keys = ctx.input(1), &values = ctx.input(2), &fallback = ctx.input(3);
   if (fallback.elements() < 1) return InvalidInput("the default value is empty");
-  const Source source(values), missing(fallback);
-  Target target(ctx.output(0));
+  const MoveSource source(values), missing(fallback);
+  MoveTarget target(ctx.output(0));
   const auto hand_out = [&](auto&& table, auto&& key_of) {
     // The first of equal keys counts.
     for (int64_t i = keys.elements(); i-- > 0;) table[key_of(keys, i)] = i;

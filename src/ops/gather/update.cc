@@ -17,10 +17,10 @@ void write_part(const Tensor& part, Tensor& y, int64_t offset, const Shape& step
   CopyLoop loop;
   loop.to_offset = offset;
   for (int i = 0; i < part.rank(); ++i) loop.dim(part.dim(i), from[i], part.dim(i) == 1 ? 0 : steps[i]);
-  const Source source(part);
-  Target target(y);
+  const MoveSource source(part);
+  MoveTarget target(y);
   // The target of packed elements starts out empty: the old values have to be carried over.
-  if (bit_width(y.dtype()) > 0 && bit_width(y.dtype()) < 8) copy_run(Source(y), 0, target, 0, y.elements());
+  if (bit_width(y.dtype()) > 0 && bit_width(y.dtype()) < 8) copy_run(MoveSource(y), 0, target, 0, y.elements());
   copy(source, target, std::move(loop));
 }
 
@@ -142,8 +142,8 @@ Status reference_TensorScatter(KernelContext& ctx) {
   std::vector<int64_t> start(static_cast<size_t>(x.elements() == 0 ? 0 : x.dim(0)), 0);
   if (ctx.has(2)) start = ints_of(ctx.input(2));
   const int64_t extent = x.dim(axis), count = update.dim(axis);
-  const Source source(x), fresh(update);
-  Target target(y);
+  const MoveSource source(x), fresh(update);
+  MoveTarget target(y);
   copy_run(source, 0, target, 0, x.elements());
   if (update.elements() == 0) return Ok();
   const Around around(x.shape(), axis);

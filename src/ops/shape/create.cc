@@ -81,8 +81,8 @@ Status infer_Fill(InferContext& ctx) {
 
 Status reference_Fill(KernelContext& ctx) {
   if (ctx.input(1).elements() != 1) return InvalidInput("the value to fill with has not one element");
-  Target target(ctx.output(0));
-  fill_run(Source(ctx.input(1)), 0, target, 0, ctx.output(0).elements());
+  MoveTarget target(ctx.output(0));
+  fill_run(MoveSource(ctx.input(1)), 0, target, 0, ctx.output(0).elements());
   return Ok();
 }
 
@@ -163,8 +163,8 @@ Status reference_Eye(KernelContext& ctx) {
   if (!is_float(y.dtype()) && !is_integer(y.dtype()) && y.dtype() != DType::kBool)
     return Unsupported("an identity of ", to_string(y.dtype()));
   {
-    Target target(y);
-    fill_run(Source(stored_zero(y.dtype())), 0, target, 0, y.elements());
+    MoveTarget target(y);
+    fill_run(MoveSource(stored_zero(y.dtype())), 0, target, 0, y.elements());
   }
   if (offset <= -y.dim(0) || offset >= y.dim(1)) return Ok();
   for (int64_t i = std::max<int64_t>(0, -offset); i < y.dim(0) && i + offset < y.dim(1); ++i)

@@ -26,8 +26,8 @@ Status reference_Triangle(KernelContext& ctx) {
   }
   const int64_t rows = x.dim(x.rank() - 2), columns = x.dim(x.rank() - 1);
   k = std::clamp(k, -rows - columns, rows + columns);
-  const Source source(x), zero(zero_like(x));
-  Target target(ctx.output(0));
+  const MoveSource source(x), zero(zero_like(x));
+  MoveTarget target(ctx.output(0));
   for (int64_t r = 0, at = 0; at < x.elements(); ++r, at += columns) {
     // The first column on or right of the diagonal, or for a lower triangle the first one beyond it.
     const int64_t row = r % rows;
@@ -90,8 +90,8 @@ Status reference_Diagonal(KernelContext& ctx) {
   for (int i = 0, o = 0; i < x.rank(); ++i)
     if (i != axes[0] && i != axes[1]) loop.dim(x.dim(i), strides[i], to[o++]);
   loop.dim(d.length, strides[axes[0]] + strides[axes[1]], 1);
-  const Source source(x);
-  Target target(y);
+  const MoveSource source(x);
+  MoveTarget target(y);
   copy(source, target, std::move(loop));
   return Ok();
 }
@@ -115,8 +115,8 @@ Status reference_MatrixDiag(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   Tensor& y = ctx.output(0);
   const int64_t n = x.shape().back();
-  const Source source(x), zero(stored_zero(x.dtype()));
-  Target target(y);
+  const MoveSource source(x), zero(stored_zero(x.dtype()));
+  MoveTarget target(y);
   fill_run(zero, 0, target, 0, y.elements());
   for (int64_t i = 0; i < x.elements(); ++i) copy_run(source, i, target, i / n * n * n + i % n * (n + 1), 1);
   return Ok();
@@ -143,8 +143,8 @@ Status infer_MatrixSetDiag(InferContext& ctx) {
 Status reference_MatrixSetDiag(KernelContext& ctx) {
   const Tensor &x = ctx.input(0), &diagonal = ctx.input(1);
   const int64_t rows = x.dim(x.rank() - 2), columns = x.dim(x.rank() - 1), n = std::min(rows, columns);
-  const Source source(x), values(diagonal);
-  Target target(ctx.output(0));
+  const MoveSource source(x), values(diagonal);
+  MoveTarget target(ctx.output(0));
   copy_run(source, 0, target, 0, x.elements());
   for (int64_t i = 0; i < diagonal.elements(); ++i)
     copy_run(values, i, target, i / n * rows * columns + i % n * (columns + 1), 1);
@@ -189,8 +189,8 @@ Status reference_AsStrided(KernelContext& ctx) {
   CopyLoop loop;
   loop.from_offset = a.offset;
   for (size_t i = 0; i < a.size.size(); ++i) loop.dim(a.size[i], a.stride[i], to[static_cast<int>(i)]);
-  const Source source(x);
-  Target target(ctx.output(0));
+  const MoveSource source(x);
+  MoveTarget target(ctx.output(0));
   copy(source, target, std::move(loop));
   return Ok();
 }
@@ -226,8 +226,8 @@ Status reference_Unfold(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   Tensor& y = ctx.output(0);
   const auto& a = ctx.attrs<UnfoldAttrs>();
-  const Source source(x);
-  Target target(y);
+  const MoveSource source(x);
+  MoveTarget target(y);
   if (x.rank() == 0) {
     copy_run(source, 0, target, 0, y.elements());
     return Ok();

@@ -120,7 +120,7 @@ Status reference_Concat(KernelContext& ctx) {
   SMELT_ASSIGN(const int axis, axis_of(ctx.attrs<AxisAttrs>().axis, y.rank()));
   const Around around(y.shape(), axis);
   const int64_t row = y.dim(axis) * around.inner;
-  Target target(y);
+  MoveTarget target(y);
   int64_t at = 0;
   for (int i = 0; i < ctx.inputs(); ++i) {
     Tensor x = ctx.input(i);
@@ -131,7 +131,7 @@ Status reference_Concat(KernelContext& ctx) {
       SMELT_ASSIGN(x, requantized(ctx, x, y));
     }
     const int64_t run = x.dim(axis) * around.inner;
-    const Source source(x);
+    const MoveSource source(x);
     for (int64_t o = 0; o < around.outer; ++o) copy_run(source, o * run, target, o * row + at, run);
     at += run;
   }
@@ -168,9 +168,9 @@ Status reference_Stack(KernelContext& ctx) {
   if (y.elements() == 0) return Ok();
   SMELT_ASSIGN(const int axis, axis_of(ctx.attrs<AxisAttrs>().axis, y.rank()));
   const Around around(y.shape(), axis);
-  Target target(y);
+  MoveTarget target(y);
   for (int i = 0; i < ctx.inputs(); ++i) {
-    const Source source(ctx.input(i));
+    const MoveSource source(ctx.input(i));
     for (int64_t o = 0; o < around.outer; ++o)
       copy_run(source, o * around.inner, target, (o * ctx.inputs() + i) * around.inner, around.inner);
   }
@@ -200,12 +200,12 @@ void scatter_pieces(KernelContext& ctx, int axis, const std::vector<int64_t>& ex
   const Tensor& x = ctx.input(0);
   const Around around(x.shape(), axis);
   const int64_t row = x.dim(axis) * around.inner;
-  const Source source(x);
+  const MoveSource source(x);
   int64_t at = 0;
   for (int i = 0; i < ctx.outputs(); ++i) {
     const int64_t run = extents[static_cast<size_t>(i)] * around.inner;
     if (ctx.wants(i) && ctx.output(i).elements() > 0) {
-      Target target(ctx.output(i));
+      MoveTarget target(ctx.output(i));
       for (int64_t o = 0; o < around.outer; ++o) copy_run(source, o * row + at, target, o * run, run);
     }
     at += run;

@@ -108,7 +108,7 @@ void copy_units(const T* x, T* y, CopyLoop l) {
 
 }  // namespace
 
-Source::Source(const Tensor& t) : kept_(t), data_(t.data<std::byte>()), unit_(unit_of(t.dtype())) {
+MoveSource::MoveSource(const Tensor& t) : kept_(t), data_(t.data<std::byte>()), unit_(unit_of(t.dtype())) {
   if (!packed(t.dtype())) return;
   const int bits = bit_width(t.dtype()), per_byte = 8 / bits;
   unpacked_.resize(static_cast<size_t>(t.elements()));
@@ -118,13 +118,13 @@ Source::Source(const Tensor& t) : kept_(t), data_(t.data<std::byte>()), unit_(un
   data_ = reinterpret_cast<const std::byte*>(unpacked_.data());
 }
 
-Target::Target(Tensor& t) : tensor_(t), data_(t.data<std::byte>()), unit_(unit_of(t.dtype())) {
+MoveTarget::MoveTarget(Tensor& t) : tensor_(t), data_(t.data<std::byte>()), unit_(unit_of(t.dtype())) {
   if (!packed(t.dtype())) return;
   unpacked_.assign(static_cast<size_t>(t.elements()), 0);
   data_ = reinterpret_cast<std::byte*>(unpacked_.data());
 }
 
-Target::~Target() {
+MoveTarget::~MoveTarget() {
   if (!packed(tensor_.dtype())) return;
   const int bits = bit_width(tensor_.dtype()), per_byte = 8 / bits;
   uint8_t* out = tensor_.data<uint8_t>();
@@ -134,7 +134,7 @@ Target::~Target() {
         static_cast<uint8_t>(out[i / per_byte] | unpacked_[static_cast<size_t>(i)] << (i % per_byte * bits));
 }
 
-void copy(const Source& x, Target& y, CopyLoop loop) {
+void copy(const MoveSource& x, MoveTarget& y, CopyLoop loop) {
   for (int64_t d : loop.dims)
     if (d <= 0) return;
   simplify(loop);
@@ -145,7 +145,7 @@ void copy(const Source& x, Target& y, CopyLoop loop) {
   });
 }
 
-void copy_run(const Source& x, int64_t from, Target& y, int64_t to, int64_t n) {
+void copy_run(const MoveSource& x, int64_t from, MoveTarget& y, int64_t to, int64_t n) {
   if (n <= 0) return;
   if (x.unit() == 0) {
     std::copy_n(reinterpret_cast<const std::string*>(x.data()) + from, n,
@@ -156,7 +156,7 @@ void copy_run(const Source& x, int64_t from, Target& y, int64_t to, int64_t n) {
   std::memcpy(y.data() + to * unit, x.data() + from * unit, static_cast<size_t>(n * unit));
 }
 
-void fill_run(const Source& x, int64_t from, Target& y, int64_t to, int64_t n) {
+void fill_run(const MoveSource& x, int64_t from, MoveTarget& y, int64_t to, int64_t n) {
   if (n <= 0) return;
   by_unit(x.unit(), [&](auto u) {
     using T = decltype(u);

@@ -13,9 +13,9 @@ namespace smelt {
 // are unpacked to one byte each while a kernel works.
 
 /// The elements of a tensor as addressable units of `unit` bytes (0: std::string).
-class Source {
+class MoveSource {
  public:
-  explicit Source(const Tensor& t);
+  explicit MoveSource(const Tensor& t);
   const std::byte* data() const { return data_; }
   size_t unit() const { return unit_; }
 
@@ -26,13 +26,13 @@ class Source {
   std::vector<uint8_t> unpacked_;
 };
 
-/// The same for an output. Packed elements are written back when the Target goes out of scope.
-class Target {
+/// The same for an output. Packed elements are written back when the MoveTarget goes out of scope.
+class MoveTarget {
  public:
-  explicit Target(Tensor& t);
-  ~Target();
-  Target(const Target&) = delete;
-  Target& operator=(const Target&) = delete;
+  explicit MoveTarget(Tensor& t);
+  ~MoveTarget();
+  MoveTarget(const MoveTarget&) = delete;
+  MoveTarget& operator=(const MoveTarget&) = delete;
   std::byte* data() { return data_; }
   size_t unit() const { return unit_; }
   const Tensor& tensor() const { return tensor_; }
@@ -56,11 +56,11 @@ struct CopyLoop {
 };
 
 /// Runs a loop nest. Precondition: equal units, every element addressed lies inside.
-void copy(const Source& x, Target& y, CopyLoop loop);
+void copy(const MoveSource& x, MoveTarget& y, CopyLoop loop);
 /// Copies n elements in a row.
-void copy_run(const Source& x, int64_t from, Target& y, int64_t to, int64_t n);
+void copy_run(const MoveSource& x, int64_t from, MoveTarget& y, int64_t to, int64_t n);
 /// Sets n elements from `to` on to element `from` of x.
-void fill_run(const Source& x, int64_t from, Target& y, int64_t to, int64_t n);
+void fill_run(const MoveSource& x, int64_t from, MoveTarget& y, int64_t to, int64_t n);
 
 /// One element that stands for real zero in x's type: the zero point of quantized integers, else stored zero.
 Tensor zero_like(const Tensor& x);

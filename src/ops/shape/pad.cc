@@ -88,8 +88,8 @@ std::vector<std::vector<int64_t>> entry_tables(const Shape& x, const Shape& y, c
 
 /// Copies the rows (runs along the last dimension) of y from x by the tables.
 void copy_by_tables(const Tensor& x, Tensor& y, const std::vector<std::vector<int64_t>>& tables, const Tensor& value) {
-  const Source source(x), border(value);
-  Target target(y);
+  const MoveSource source(x), border(value);
+  MoveTarget target(y);
   const int rank = y.rank();
   if (rank == 0) {
     copy_run(source, 0, target, 0, 1);

@@ -35,8 +35,8 @@ void permute(const Tensor& x, Tensor& y, const std::vector<int64_t>& split, cons
     loop.to[i] = stride;
     stride *= split[p];
   }
-  const Source source(x);
-  Target target(y);
+  const MoveSource source(x);
+  MoveTarget target(y);
   copy(source, target, std::move(loop));
 }
 
@@ -219,11 +219,11 @@ Status move_blocks(KernelContext& ctx, bool to_batch) {
   SMELT_ASSIGN(const BatchBlocks b, batch_blocks(ints_of(ctx.input(1)), ints_of(ctx.input(2)), x.rank()));
   SMELT_ASSIGN(const Shape want, batch_block_shape(x.shape(), b, to_batch));
   SMELT_TRY(expect_shape(y, want));
-  const Source source(x);
-  Target target(y);
+  const MoveSource source(x);
+  MoveTarget target(y);
   if (to_batch) {
     const Tensor zero = zero_like(y.quant() ? y : x);
-    fill_run(Source(zero), 0, target, 0, y.elements());
+    fill_run(MoveSource(zero), 0, target, 0, y.elements());
   }
   if (x.elements() == 0 || y.elements() == 0) return Ok();
   const Shape& space = to_batch ? x.shape() : y.shape();

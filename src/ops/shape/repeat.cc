@@ -48,8 +48,8 @@ Status reference_Expand(KernelContext& ctx) {
   const Shape strides = from.strides(), to = y.shape().strides();
   CopyLoop loop;
   for (int i = 0; i < y.rank(); ++i) loop.dim(y.dim(i), from[i] == 1 ? 0 : strides[i], to[i]);
-  const Source source(x);
-  Target target(y);
+  const MoveSource source(x);
+  MoveTarget target(y);
   copy(source, target, std::move(loop));
   return Ok();
 }
@@ -101,8 +101,8 @@ Status reference_Tile(KernelContext& ctx) {
     loop.dim(y.dim(i) / from[i], 0, to[i] * from[i]);
     loop.dim(from[i], strides[i], to[i]);
   }
-  const Source source(x);
-  Target target(y);
+  const MoveSource source(x);
+  MoveTarget target(y);
   copy(source, target, std::move(loop));
   return Ok();
 }
@@ -157,8 +157,8 @@ Status reference_RepeatInterleave(KernelContext& ctx) {
   int64_t outer = 1, inner = 1;
   for (int i = 0; i < axis; ++i) outer *= x.dim(i);
   for (int i = axis + 1; i < x.rank(); ++i) inner *= x.dim(i);
-  const Source source(x);
-  Target target(y);
+  const MoveSource source(x);
+  MoveTarget target(y);
   int64_t at = 0;
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t i = 0; i < x.dim(axis); ++i)

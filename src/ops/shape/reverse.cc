@@ -27,8 +27,8 @@ Status reference_Reverse(KernelContext& ctx) {
     loop.from_offset += (x.dim(a) - 1) * strides[a];
     loop.from[static_cast<size_t>(a)] = -strides[a];
   }
-  const Source source(x);
-  Target target(ctx.output(0));
+  const MoveSource source(x);
+  MoveTarget target(ctx.output(0));
   copy(source, target, std::move(loop));
   return Ok();
 }
@@ -61,8 +61,8 @@ Status reference_ReverseSequence(KernelContext& ctx) {
   int64_t run = 1;
   for (int i = last + 1; i < x.rank(); ++i) run *= x.dim(i);
   const Shape strides = x.shape().strides();
-  const Source source(x);
-  Target target(ctx.output(0));
+  const MoveSource source(x);
+  MoveTarget target(ctx.output(0));
   int64_t at = 0;
   const Shape outer(x.shape().dims().first(static_cast<size_t>(last + 1)));
   for_each_index(outer, [&](const int64_t* index) {
@@ -86,8 +86,8 @@ int64_t rotation(int64_t shift, int64_t n) {
 
 void roll_axis(const Tensor& x, Tensor& y, int64_t outer, int64_t n, int64_t inner, int64_t shift) {
   const int64_t right = rotation(shift, n);
-  const Source source(x);
-  Target target(y);
+  const MoveSource source(x);
+  MoveTarget target(y);
   for (int64_t o = 0; o < outer; ++o) {
     const int64_t base = o * n * inner;
     copy_run(source, base, target, base + right * inner, (n - right) * inner);

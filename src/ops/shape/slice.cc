@@ -55,8 +55,8 @@ void copy_part(const Tensor& x, Tensor& y, const Part& p, const Shape& x_shape) 
     loop.from_offset += p.start[i] * strides[i];
     loop.dim(p.extent[i], p.extent[i] == 1 ? 0 : p.step[i] * strides[i], to[i]);
   }
-  const Source source(x);
-  Target target(y);
+  const MoveSource source(x);
+  MoveTarget target(y);
   copy(source, target, std::move(loop));
 }
 
