@@ -111,6 +111,8 @@ struct Module {
   std::vector<std::shared_ptr<CustomOperator>> custom_operators;
   std::shared_ptr<const void> storage;  ///< keeps the mapped file
   size_t file_bytes = 0;
+  /// Known dimensions of inputs are demands; else they are defaults or bounds that a caller's shapes replace.
+  bool exact_inputs = false;
 
   const Method* find_method(std::string_view name) const;  ///< "" = the first; null when absent
 };

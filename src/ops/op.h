@@ -87,7 +87,8 @@ class KernelContext {
   bool wants(int i) const { return i < outputs() && node_->outputs[static_cast<size_t>(i)] != kNone; }
   const Tensor& input(int i) const { return datum(i).tensor; }  ///< precondition: has(i), a tensor
   virtual const Datum& datum(int i) const = 0;
-  /// Output i, already allocated with the inferred dtype, shape and quantization. Never overlaps an input.
+  /// Output i, already allocated with the inferred dtype, shape and quantization. Never overlaps an input. Reference
+  /// kernels find it zeroed; a back-end's kernels find it undefined.
   /// Precondition: wants(i), the operator is not kDynamic.
   virtual Tensor& output(int i) = 0;
   /// For kDynamic operators: allocates output i. Checks the memory limit. The result may be a dummy when nobody wants
@@ -135,8 +136,8 @@ inline const char* to_string(Op op) { return op_info(op).name; }
 std::span<const OpInfo> all_ops();
 
 #define SMELT_OP(name, attrs, min_in, max_in, min_out, max_out, flags, doc) \
-  [[gnu::weak]] Status infer_##name(InferContext&);                         \
-  [[gnu::weak]] Status reference_##name(KernelContext&);
+  Status infer_##name(InferContext&);                         \
+  Status reference_##name(KernelContext&);
 #include "ops/all_ops.inc"
 #undef SMELT_OP
 

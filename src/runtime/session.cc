@@ -43,7 +43,7 @@ Result<Session> Session::create(const Model& model, const SessionOptions& option
 
 namespace {
 
-/// `exact`: known dimensions are demands (ONNX, ExecuTorch); else a caller's shapes replace them.
+/// `exact`: known dimensions are demands; else a caller's shapes replace them.
 Status check_input(const Value& v, size_t i, const Datum& d, bool exact) {
   if (!d.is_tensor()) {
     if (d.none() && v.type.kind == ValueType::Kind::kTensor)
@@ -78,7 +78,7 @@ Result<std::span<const Datum>> Session::run_in_place(std::span<const Datum> inpu
   if (inputs.size() != g.inputs.size())
     return locate(InvalidInput(inputs.size(), " inputs given, the model takes ", g.inputs.size()));
   impl_->inputs.assign(inputs.begin(), inputs.end());
-  const bool exact = env.module->format == "onnx" || env.module->format == "executorch";
+  const bool exact = env.module->exact_inputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value& v = g.value(g.inputs[i]);
     if (inputs[i].none() && v.constant) impl_->inputs[i] = Datum(*v.constant);

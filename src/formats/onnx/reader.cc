@@ -14,6 +14,7 @@ bool recognise(std::span<const std::byte> bytes) { return onnx::looks_like_model
 
 void describe(const onnx::ModelProto& proto, Module& module) {
   module.format = "onnx";
+  module.exact_inputs = true;
   module.producer = std::string(proto.producer_name);
   if (!proto.producer_version.empty()) module.producer += Cat(" ", proto.producer_version);
   auto& data = module.metadata;
