@@ -198,28 +198,4 @@ Status reference_DetectionPostprocess(KernelContext& ctx) {
   return Ok();
 }
 
-Status infer_GridPriors(InferContext& ctx) {
-  SMELT_TRY(need_tensors(ctx, 1));
-  const ValueType& x = ctx.input(0);
-  if (x.ranked && x.shape.rank() < 2) return InvalidModel("rank ", x.shape.rank(), ", at least 2 expected");
-  int64_t n = -1;
-  if (x.ranked) {
-    const int64_t h = x.shape[x.shape.rank() - 2], w = x.shape[x.shape.rank() - 1];
-    if (h >= 0 && w >= 0 && __builtin_mul_overflow(h, w, &n)) return LimitReached("the result is too large");
-  }
-  ctx.set(0, ValueType::tensor(x.dtype, Shape{n, 2}));
-  return Ok();
-}
-
-Status reference_GridPriors(KernelContext& ctx) {
-  const auto& a = ctx.attrs<GridPriorsAttrs>();
-  const int64_t w = ctx.input(0).shape().back();
-  Tensor& y = ctx.output(0);
-  for (int64_t i = 0; i < y.dim(0); ++i) {
-    set_double(y, 2 * i, (static_cast<double>(i % w) + a.offset) * static_cast<double>(a.stride));
-    set_double(y, 2 * i + 1, (static_cast<double>(i / w) + a.offset) * static_cast<double>(a.stride));
-  }
-  return Ok();
-}
-
 }  // namespace smelt

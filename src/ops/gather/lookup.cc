@@ -254,6 +254,7 @@ Status reference_HashtableLookup(KernelContext& ctx) {
   return Ok();
 }
 
+<<<<<<< HEAD
 Status infer_TableFind(InferContext& ctx) {
   SMELT_TRY(need_tensors(ctx, 4));
   SMELT_TRY(same_dtype(ctx, 0, 1));
@@ -287,4 +288,6 @@ Status reference_TableFind(KernelContext& ctx) {
   return Ok();
 }
 
+=======
+>>>>>>> a4f4d70 (One definition of GridPriors and TableFind)
 }  // namespace smelt
