@@ -254,40 +254,4 @@ Status reference_HashtableLookup(KernelContext& ctx) {
   return Ok();
 }
 
-<<<<<<< HEAD
-Status infer_TableFind(InferContext& ctx) {
-  SMELT_TRY(need_tensors(ctx, 4));
-  SMELT_TRY(same_dtype(ctx, 0, 1));
-  SMELT_TRY(same_dtype(ctx, 2, 3));
-  const auto keys = entries_of(ctx, 1), values = entries_of(ctx, 2);
-  if (keys && values && *keys != *values) return InvalidModel(*keys, " keys for ", *values, " values");
-  ValueType out = ctx.input(0);
-  out.dtype = ctx.input(2).dtype;
-  out.quant = ctx.input(2).quant;
-  ctx.set(0, out);
-  return Ok();
-}
-
-Status reference_TableFind(KernelContext& ctx) {
-  const Tensor &queries = ctx.input(0), &keys = ctx.input(1), &values = ctx.input(2), &fallback = ctx.input(3);
-  if (fallback.elements() < 1) return InvalidInput("the default value is empty");
-  const MoveSource source(values), missing(fallback);
-  MoveTarget target(ctx.output(0));
-  const auto hand_out = [&](auto&& table, auto&& key_of) {
-    // The first of equal keys counts.
-    for (int64_t i = keys.elements(); i-- > 0;) table[key_of(keys, i)] = i;
-    for (int64_t i = 0; i < queries.elements(); ++i) {
-      const auto at = table.find(key_of(queries, i));
-      copy_run(at == table.end() ? missing : source, at == table.end() ? 0 : at->second, target, i, 1);
-    }
-  };
-  if (keys.dtype() == DType::kString)
-    hand_out(std::map<std::string, int64_t>(), [](const Tensor& t, int64_t i) { return t.data<std::string>()[i]; });
-  else
-    hand_out(std::map<int64_t, int64_t>(), [](const Tensor& t, int64_t i) { return get_int(t, i); });
-  return Ok();
-}
-
-=======
->>>>>>> a4f4d70 (One definition of GridPriors and TableFind)
 }  // namespace smelt
