@@ -36,7 +36,7 @@ Result<Datum> random_value(const Port& p, uint64_t seed) {
   for (int k = 0; k < shape.rank(); ++k)
     if (shape[k] < 0) shape[k] = 1;
   SMELT_ASSIGN(const int64_t elements, shape.checked_elements());
-  if (elements > (int64_t{1} << 31))
+  if (elements > (int64_t{1} << 26))
     return LimitReached("input '", p.name, "' of shape ", shape.str(), " is too large for random values");
   SMELT_ASSIGN(Tensor t, Tensor::allocate(p.dtype == DType::kInvalid ? DType::kF32 : p.dtype, shape));
   std::mt19937_64 random(seed);

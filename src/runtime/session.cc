@@ -29,6 +29,8 @@ Result<Session> Session::create(const Model& model, const SessionOptions& option
     for (const Method& m : model.module().methods) known += Cat(known.empty() ? "" : ", ", m.name);
     return InvalidInput("no method '", options.method, "'; the model has: ", known);
   }
+  if (options.backend == BackendKind::kVulkan)
+    return Error(ErrorCode::kDevice, "this build has no vulkan back-end; the cpu back-end runs every format");
   auto impl = std::make_unique<Impl>();
   impl->graph = method->graph;
   if (options.backend == BackendKind::kReference) {

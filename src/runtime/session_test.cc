@@ -1,0 +1,107 @@
+#include <gtest/gtest.h>
+
+#include "graph/builder.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/matmul/matmul.h"
+#include "smelt/model.h"
+
+namespace smelt {
+namespace {
+
+/// y = relu(x @ w + x2) with x [?, 4] and w [4, 4] = 2 * identity.
+Model small_model() {
+  auto module = std::make_shared<Module>();
+  module->name = "small";
+  module->graphs.emplace_back();
+  module->methods.push_back({"main", 0});
+  Builder b(*module, 0);
+  const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{-1, 4}));
+  Tensor w(DType::kF32, Shape{4, 4});
+  for (int i = 0; i < 4; ++i) w.data<float>()[i * 5] = 2;
+  const ValueId y = b.op(Op::kMatMul, make_attrs<MatMulAttrs>(), {x, b.constant("w", std::move(w))}).value();
+  const ValueId z = b.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {y, x}).value();
+  b.graph().outputs.push_back(b.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kRelu), {z}).value());
+  return Model(std::move(module));
+}
+
+std::vector<Datum> rows(int64_t n) {
+  Tensor x(DType::kF32, Shape{n, 4});
+  for (int64_t i = 0; i < x.elements(); ++i) x.data<float>()[i] = static_cast<float>(i % 7) - 3;
+  return {x};
+}
+
+class SessionTest : public testing::TestWithParam<BackendKind> {};
+INSTANTIATE_TEST_SUITE_P(Backends, SessionTest, testing::Values(BackendKind::kReference, BackendKind::kCpu));
+
+TEST_P(SessionTest, ACrowdOfShapesStaysRight) {
+  SessionOptions options;
+  options.backend = GetParam();
+  auto session = Session::create(small_model(), options);
+  ASSERT_TRUE(session.ok());
+  size_t largest = 0;
+  for (int round = 0; round < 3; ++round)
+    for (int64_t n = 1; n <= 50; ++n) {
+      const auto in = rows(n);
+      auto out = session->run(in);
+      ASSERT_TRUE(out.ok()) << out.error().message();
+      const Tensor& y = (*out)[0].tensor;
+      ASSERT_EQ(y.shape(), (Shape{n, 4}));
+      for (int64_t i = 0; i < y.elements(); ++i)
+        ASSERT_FLOAT_EQ(y.data<float>()[i], std::max(0.0f, 3 * in[0].tensor.data<float>()[i]));
+      largest = std::max(largest, session->arena_bytes());
+    }
+  EXPECT_LT(largest, size_t{1} << 16);  // the arena of one plan, not of all shapes
+}
+
+TEST_P(SessionTest, WrongInputsAreNamed) {
+  SessionOptions options;
+  options.backend = GetParam();
+  auto session = Session::create(small_model(), options);
+  ASSERT_TRUE(session.ok());
+  const auto message = [&](std::vector<Datum> in) { return session->run(in).error().message(); };
+  EXPECT_NE(message({}).find("0 inputs given"), std::string::npos);
+  EXPECT_NE(message({Tensor(DType::kI32, Shape{1, 4})}).find("'x' is int32"), std::string::npos);
+  EXPECT_NE(message({Tensor(DType::kF32, Shape{4})}).find("shape [4]"), std::string::npos);
+  EXPECT_NE(message({Tensor(DType::kF32, Shape{2, 3})}).find("small: "), std::string::npos);
+  EXPECT_TRUE(session->run(rows(2)).ok());
+}
+
+TEST_P(SessionTest, MemoryLimit) {
+  SessionOptions options;
+  options.backend = GetParam();
+  options.limit_memory = 10'000;
+  auto session = Session::create(small_model(), options);
+  ASSERT_TRUE(session.ok());
+  EXPECT_TRUE(session->run(rows(10)).ok());
+  auto big = session->run(rows(100'000));
+  ASSERT_FALSE(big.ok());
+  EXPECT_EQ(big.error().code(), ErrorCode::kLimit);
+}
+
+TEST(Session, SessionsOfOneModelShareWeights) {
+  const Model model = small_model();
+  auto a = Session::create(model), b = Session::create(model);
+  ASSERT_TRUE(a.ok() && b.ok());
+  const auto x = a->run(rows(3)), y = b->run(rows(3));
+  ASSERT_TRUE(x.ok() && y.ok());
+  EXPECT_EQ((*x)[0].tensor.data<float>()[1], (*y)[0].tensor.data<float>()[1]);
+}
+
+TEST(Session, UnknownMethodsAndBackEndsAreNamed) {
+  const Model model = small_model();
+  EXPECT_NE(Session::create(model, {.method = "other"}).error().message().find("the model has: main"),
+            std::string::npos);
+  EXPECT_EQ(Session::create(model, {.backend = BackendKind::kVulkan}).error().code(), ErrorCode::kDevice);
+}
+
+TEST(Session, ProfileCountsEveryStep) {
+  auto session = Session::create(small_model(), {.profile = true});
+  ASSERT_TRUE(session.ok());
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(session->run(rows(2)).ok());
+  const auto profile = session->profile();
+  ASSERT_FALSE(profile.empty());
+  for (const auto& e : profile) EXPECT_EQ(e.calls, 3u) << e.op;
+}
+
+}  // namespace
+}  // namespace smelt
