@@ -14,7 +14,7 @@
 
 namespace {
 
-using namespace smelt::onnxifi;  // NOLINT(google-build-using-namespace)
+using namespace smelt::onnxifi;
 
 static_assert(sizeof(onnxTensorDescriptorV1) == 96 && offsetof(onnxTensorDescriptorV1, name) == 8 &&
               offsetof(onnxTensorDescriptorV1, dataType) == 16 && offsetof(onnxTensorDescriptorV1, memoryType) == 24 &&
