@@ -53,7 +53,7 @@ int64_t blend_fixed(int64_t v00, int64_t v10, int64_t v01, int64_t v11, int64_t 
 
 int64_t blend_real(float v00, float v10, float v01, float v11, float dy, float dx) {
   const float sum = v00 * (1 - dy) * (1 - dx) + v10 * dy * (1 - dx) + v01 * (1 - dy) * dx + v11 * dy * dx;
-  return static_cast<int64_t>(sum + 0.5f);
+  return static_cast<int64_t>(sum + 0.5f);  // NOLINT(bugprone-incorrect-roundings): as TFLite rounds
 }
 
 }  // namespace
