@@ -3,7 +3,9 @@ file(GLOB SMELT_ONNXIFI_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/onnx
 list(FILTER SMELT_ONNXIFI_SOURCES EXCLUDE REGEX "_test\\.cc$")
 add_library(onnxifi SHARED ${SMELT_ONNXIFI_SOURCES} $<TARGET_OBJECTS:smelt_objects>)
 target_link_libraries(onnxifi PRIVATE smelt_flags ${SMELT_PTHREADPOOL} Threads::Threads ${CMAKE_DL_LIBS}
-  -Wl,--version-script=${PROJECT_SOURCE_DIR}/src/onnxifi/exports.map)
+  -Wl,--version-script=${PROJECT_SOURCE_DIR}/src/onnxifi/exports.map
+  # Handles live as long as the process: dlclose leaves the library in place.
+  -Wl,-z,nodelete)
 target_include_directories(onnxifi PRIVATE ${PROJECT_SOURCE_DIR}/src
   PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
 target_compile_definitions(onnxifi PRIVATE SMELT_VERSION="${PROJECT_VERSION}")
