@@ -40,12 +40,11 @@ Result<std::vector<int64_t>> asked_sizes(InferContext& ctx, const ConvTransposeA
   return std::vector<int64_t>{};
 }
 
-}  // namespace
-
-Status infer_Conv(InferContext& ctx) {
+/// A convolution's shape with the given element type.
+Status infer_as(InferContext& ctx, DType dtype) {
   const auto& a = ctx.attrs<ConvAttrs>();
   const ValueType &x = ctx.input(0), &filter = ctx.input(1);
-  ValueType y = ValueType::tensor(real_result_type(ctx));
+  ValueType y = ValueType::tensor(dtype);
   if (x.ranked && filter.ranked) {
     SMELT_ASSIGN(const ConvGeometry g, conv_geometry(a, x.shape, filter.shape));
     y.ranked = true;
@@ -54,6 +53,10 @@ Status infer_Conv(InferContext& ctx) {
   ctx.set(0, std::move(y));
   return Ok();
 }
+
+}  // namespace
+
+Status infer_Conv(InferContext& ctx) { return infer_as(ctx, real_result_type(ctx)); }
 
 Status reference_Conv(KernelContext& ctx) {
   const auto& a = ctx.attrs<ConvAttrs>();
@@ -99,18 +102,7 @@ Status reference_ConvTranspose(KernelContext& ctx) {
                           [&]<class T>(const T* xs, const T* fs) { return conv_transpose_sums(ctx, g, a, xs, fs); });
 }
 
-Status infer_ConvInteger(InferContext& ctx) {
-  const auto& a = ctx.attrs<ConvAttrs>();
-  const ValueType &x = ctx.input(0), &filter = ctx.input(1);
-  ValueType y = ValueType::tensor(DType::kI32);
-  if (x.ranked && filter.ranked) {
-    SMELT_ASSIGN(const ConvGeometry g, conv_geometry(a, x.shape, filter.shape));
-    y.ranked = true;
-    y.shape = g.output_shape(a.layout);
-  }
-  ctx.set(0, std::move(y));
-  return Ok();
-}
+Status infer_ConvInteger(InferContext& ctx) { return infer_as(ctx, DType::kI32); }
 
 Status reference_ConvInteger(KernelContext& ctx) {
   const auto& a = ctx.attrs<ConvAttrs>();

@@ -72,7 +72,7 @@ void custom_quantized_sdpa(L& l) {
   l.result(heads_first ? l.transpose(y, {0, 2, 1, 3}) : y);
 }
 
-/// update_cache(value, cache!, start_pos): the result is a placeholder.
+/// update_cache(value, cache!, start_pos): the caller wants the changed cache, not the result.
 void update_cache(L& l) {
   const ValueId cache = appended(l, l.t(1), l.t(0), l.int_value(2));
   l.lowered.mutated.emplace_back(1, cache);
