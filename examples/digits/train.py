@@ -2,10 +2,10 @@
 """Trains a small convolutional network on the UCI handwritten digits that scikit-learn carries and writes it as TFLite.
 
     pip install tensorflow-cpu scikit-learn pillow
-    python3 train.py            # writes digits.tflite, digits_int8.tflite, labels.txt and one PNG a digit
+    python3 train.py            # writes digits.tflite, digits_int8.tflite, weights.npz, labels.txt and one PNG a digit
 
 The network takes [1, 8, 8, 1]: float32 in [0, 1], or int8 with scale 1/255 and zero point -128. The PNGs are digits of the
-test half, four times enlarged, white on black.
+test half, four times enlarged, white on black. to_onnx.py and to_executorch.py write the network of weights.npz in their formats.
 """
 from pathlib import Path
 
@@ -43,6 +43,7 @@ def main():
     trained.fit(as_input(x_train), y_train, epochs=80, batch_size=32, verbose=0)
     print("test accuracy", trained.evaluate(as_input(x_test), y_test, verbose=0)[1])
 
+    np.savez(HERE / "weights.npz", *trained.get_weights())
     fixed = network()
     fixed.set_weights(trained.get_weights())
     convert = tf.lite.TFLiteConverter.from_keras_model(fixed)
