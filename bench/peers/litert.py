@@ -1,31 +1,23 @@
 #!/usr/bin/env python3
-"""Times a .tflite model with LiteRT on one thread (pip install ai-edge-litert): the peer of `smelt bench`."""
-import argparse
-import time
-
+"""Compares smelt with LiteRT (pip install ai-edge-litert) on .tflite models: one thread each, in turns."""
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
+import compare
 
-def main():
-    ap = argparse.ArgumentParser(description=__doc__)
-    ap.add_argument("model")
-    ap.add_argument("--runs", type=int, default=20)
-    ap.add_argument("--threads", type=int, default=1)
-    args = ap.parse_args()
-    interpreter = Interpreter(model_path=args.model, num_threads=args.threads)
+
+def make_peer(model, inputs):
+    interpreter = Interpreter(model_path=str(model), num_threads=1)
+    details = interpreter.get_input_details()
+    if inputs is not None:
+        for d, x in zip(details, inputs):
+            if tuple(d["shape"]) != x.shape:
+                interpreter.resize_tensor_input(d["index"], x.shape)
     interpreter.allocate_tensors()
-    for d in interpreter.get_input_details():
-        interpreter.set_tensor(d["index"], np.zeros(d["shape"], d["dtype"]))
-    for _ in range(3):
-        interpreter.invoke()
-    times = []
-    for _ in range(args.runs):
-        start = time.perf_counter()
-        interpreter.invoke()
-        times.append((time.perf_counter() - start) * 1e3)
-    print(f"min {min(times):.3f}, median {sorted(times)[len(times) // 2]:.3f} ms")
+    for i, d in enumerate(details):
+        interpreter.set_tensor(d["index"], np.zeros(d["shape"], d["dtype"]) if inputs is None else inputs[i])
+    return interpreter.invoke
 
 
 if __name__ == "__main__":
-    main()
+    compare.main(__doc__, "model.tflite", "LiteRT", make_peer)
