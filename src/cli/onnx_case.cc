@@ -16,7 +16,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string compare(const Tensor& want, const Tensor& got, double rtol, double atol) {
+struct Bounds {
+  double rtol, atol;
+};
+
+Bounds bounds(DType dtype, const CaseTolerance& t) {
+  Bounds b{1e-3, 1e-5};
+  if (dtype == DType::kF64 || dtype == DType::kC128) b = {1e-3, 1e-7};
+  if (dtype == DType::kF16) b = {1e-3, 1e-3};
+  if (dtype == DType::kBF16) b = {0.016, 0.016};
+  if (is_float(dtype) && Tensor::byte_size(dtype, 1) == 1) b = {0, 0};
+  return {t.rtol.value_or(b.rtol), t.atol.value_or(b.atol)};
+}
+
+std::string compare(const Tensor& want, const Tensor& got, const CaseTolerance& tolerance) {
   if (want.dtype() != got.dtype() || !(want.shape() == got.shape()))
     return Cat(to_string(got.dtype()), got.shape().str(), ", ", to_string(want.dtype()), want.shape().str(),
                " expected");
@@ -25,6 +38,7 @@ std::string compare(const Tensor& want, const Tensor& got, double rtol, double a
       if (want.data<std::string>()[i] != got.data<std::string>()[i]) return Cat("element ", i, " is another text");
     return "";
   }
+  const auto [rtol, atol] = bounds(want.dtype(), tolerance);
   const bool complex = is_complex(want.dtype());
   const DType part = want.dtype() == DType::kC64 ? DType::kF32 : DType::kF64;
   const int64_t n = want.elements() * (complex ? 2 : 1);
@@ -41,14 +55,14 @@ std::string compare(const Tensor& want, const Tensor& got, double rtol, double a
   return "";
 }
 
-std::string compare(const Datum& want, const Datum& got, double rtol, double atol) {
+std::string compare(const Datum& want, const Datum& got, const CaseTolerance& tolerance) {
   if (want.kind != got.kind) return "another kind of value";
-  if (want.is_tensor()) return compare(want.tensor, got.tensor, rtol, atol);
+  if (want.is_tensor()) return compare(want.tensor, got.tensor, tolerance);
   if (want.none()) return "";
   if (want.items->size() != got.items->size())
     return Cat(got.items->size(), " elements, ", want.items->size(), " expected");
   for (size_t i = 0; i < want.items->size(); ++i)
-    if (auto why = compare((*want.items)[i], (*got.items)[i], rtol, atol); !why.empty())
+    if (auto why = compare((*want.items)[i], (*got.items)[i], tolerance); !why.empty())
       return Cat("element ", i, ": ", why);
   return "";
 }
@@ -71,8 +85,8 @@ Result<std::vector<Datum>> read_values(const fs::path& folder, const char* name,
 
 }  // namespace
 
-Result<std::vector<SetResult>> run_onnx_case(const fs::path& folder, const SessionOptions& options, double rtol,
-                                             double atol) {
+Result<std::vector<SetResult>> run_onnx_case(const fs::path& folder, const SessionOptions& options,
+                                             const CaseTolerance& tolerance) {
   using V = SetResult::Verdict;
   SMELT_ASSIGN(const Model model, Model::load((folder / "model.onnx").string()));
   const Graph& graph = model.module().graphs[static_cast<size_t>(model.module().methods[0].graph)];
@@ -98,7 +112,7 @@ Result<std::vector<SetResult>> run_onnx_case(const fs::path& folder, const Sessi
       r.text = "no stored outputs";
     } else {
       for (size_t k = 0; k < wanted.size() && r.text.empty(); ++k)
-        if (auto why = compare(wanted[k], (*got)[k], rtol, atol); !why.empty()) {
+        if (auto why = compare(wanted[k], (*got)[k], tolerance); !why.empty()) {
           r.verdict = V::kFailed;
           r.text = Cat("output ", k, ": ", why);
         }

@@ -1,15 +1,23 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "cli/verify_bundle.h"
 
 namespace smelt::cli {
 
+/// Tolerances that the caller chose; else they follow the element type: rtol 1e-3 with atol 1e-7 for float64, 1e-5 for
+/// float32, 1e-3 for float16; 0.016 each for bfloat16 (two steps);
+/// a float8 has to be equal.
+struct CaseTolerance {
+  std::optional<double> rtol, atol;
+};
+
 /// Runs the test sets of an ONNX test folder (model.onnx, test_data_set_N/input_K.pb and output_K.pb). Reals match by
 /// |expected - got| <= atol + rtol * |expected|, everything else exactly. An error: the model or the data are broken.
 Result<std::vector<SetResult>> run_onnx_case(const std::filesystem::path& folder, const SessionOptions& options,
-                                             double rtol, double atol);
+                                             const CaseTolerance& tolerance);
 
 }  // namespace smelt::cli

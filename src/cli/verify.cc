@@ -72,8 +72,8 @@ class Verifier {
     session_.threads = o.threads;
     session_.limit_seconds = o.limit_seconds;
     rule_.given = o.rtol >= 0 || o.atol >= 0;
-    if (o.rtol >= 0) rule_.rtol = o.rtol;
-    if (o.atol >= 0) rule_.atol = o.atol;
+    if (o.rtol >= 0) tolerance_.rtol = rule_.rtol = o.rtol;
+    if (o.atol >= 0) tolerance_.atol = rule_.atol = o.atol;
   }
 
   void verify(const fs::path& path) {
@@ -142,8 +142,7 @@ class Verifier {
 
   void onnx(const fs::path& path) {
     ++seen_;
-    const auto results =
-        run_onnx_case(path, session_, rule_.given ? rule_.rtol : 1e-3, rule_.given ? rule_.atol : 1e-7);
+    const auto results = run_onnx_case(path, session_, tolerance_);
     if (!results.ok()) return tally_.broken(path.string(), results.error());
     for (const SetResult& r : *results) count(Cat(path.string(), " ", r.name), r);
   }
@@ -182,6 +181,7 @@ class Verifier {
   LoadOptions load_;
   SessionOptions session_;
   MatchRule rule_;
+  CaseTolerance tolerance_;
   Tally tally_;
   size_t seen_ = 0;
 };
@@ -197,7 +197,7 @@ void add_verify(CLI::App& app, int& status) {
       ->required();
   c->add_option("--rtol", o->rtol, "Relative tolerance of reals (default 1e-5; 1e-3 for ONNX)")
       ->check(CLI::NonNegativeNumber);
-  c->add_option("--atol", o->atol, "Absolute tolerance of reals (default 1e-8; 1e-7 for ONNX)")
+  c->add_option("--atol", o->atol, "Absolute tolerance of reals (default 1e-8; for ONNX by element type)")
       ->check(CLI::NonNegativeNumber);
   c->add_option("--backend", o->backend, "reference, cpu or vulkan")
       ->check(CLI::IsMember({"reference", "cpu", "vulkan"}));

@@ -7,16 +7,16 @@
 #include "ops/elementwise/elementwise.h"
 
 namespace smelt::onnx {
-namespace {
 
-/// Makes what a body captured into inputs of its graph; the outer values go behind the node's inputs.
-void attach(NodeContext& n, const Body& body, std::vector<ValueId>& inputs) {
+void attach_captures(NodeContext& n, const Body& body, std::vector<ValueId>& inputs) {
   Graph& g = n.builder().module().graphs[static_cast<size_t>(body.graph)];
   for (const auto& [outer, inner] : body.captures) {
     g.inputs.push_back(inner);
     inputs.push_back(outer);
   }
 }
+
+namespace {
 
 const Graph& graph_of(NodeContext& n, const Body& body) {
   return n.builder().module().graphs[static_cast<size_t>(body.graph)];
@@ -69,7 +69,7 @@ void lower_loop(NodeContext& n) {
   const DType condition = again == kNone ? DType::kInvalid : graph_of(n, *body).value(again).type.dtype;
   if (condition != DType::kInvalid && condition != DType::kBool)
     return n.fail("the body's condition is ", to_string(condition), ", bool expected");
-  attach(n, *body, in);
+  attach_captures(n, *body, in);
   n.emit(Op::kLoop, pack(a), in, static_cast<int>(results) - 1);
 }
 
@@ -105,7 +105,7 @@ void lower_scan(NodeContext& n) {
   fits(a.input_directions, a.scans, "scan_input_directions");
   fits(a.output_axes, results - a.states, "scan_output_axes");
   fits(a.output_directions, results - a.states, "scan_output_directions");
-  attach(n, *body, in);
+  attach_captures(n, *body, in);
   n.emit(Op::kScan, pack(a), in, static_cast<int>(results));
 }
 
@@ -123,7 +123,7 @@ void lower_sequence_map(NodeContext& n) {
   a.graph = body->graph;
   const auto results = static_cast<int>(graph_of(n, *body).outputs.size());
   if (n.outputs() > results) return n.fail("has ", n.outputs(), " outputs, the body gives ", results);
-  attach(n, *body, in);
+  attach_captures(n, *body, in);
   n.emit(Op::kSequenceMap, pack(a), in, results);
 }
 

@@ -32,6 +32,11 @@ const Table* table_of(std::string_view domain) {
     fill(t, {training_ops()});
     return t;
   }();
+  static const Table preview = [] {
+    Table t;
+    fill(t, {preview_ops()});
+    return t;
+  }();
   static const Table microsoft = [] {
     Table t;
     fill(t, {microsoft_ops(), microsoft_quant_ops(), microsoft_attention_ops()});
@@ -40,6 +45,7 @@ const Table* table_of(std::string_view domain) {
   if (domain.empty()) return &standard;
   if (domain == "ai.onnx.ml") return &ml;
   if (domain == "ai.onnx.preview.training") return &training;
+  if (domain == "ai.onnx.preview") return &preview;
   if (domain == "com.microsoft") return &microsoft;
   return nullptr;
 }

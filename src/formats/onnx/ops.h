@@ -19,9 +19,13 @@ std::span<const OpEntry> control_ops();
 std::span<const OpEntry> recurrent_ops();
 std::span<const OpEntry> ml_ops();
 std::span<const OpEntry> training_ops();
+std::span<const OpEntry> preview_ops();
 std::span<const OpEntry> microsoft_ops();
 std::span<const OpEntry> microsoft_quant_ops();
 std::span<const OpEntry> microsoft_attention_ops();
+
+/// Makes what a body captured into inputs of its graph; the outer values go behind the node's inputs.
+void attach_captures(NodeContext& n, const Body& body, std::vector<ValueId>& inputs);
 
 // Lowering functions that tables of two domains share.
 void lower_elementwise_unary(NodeContext& n);

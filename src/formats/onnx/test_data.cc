@@ -20,6 +20,9 @@ Result<Datum> read_test_value(std::span<const std::byte> bytes, const std::share
   std::vector<Datum> items;
   for (const TensorProto& proto : protos) {
     SMELT_ASSIGN(Tensor t, reader.read(proto));
+    // Older writers store bfloat16 as the bits in uint16.
+    if (type.dtype == DType::kBF16 && t.dtype() == DType::kU16)
+      t = Tensor::view(DType::kBF16, t.shape(), t.raw(), t.owner());
     items.emplace_back(std::move(t));
   }
   const bool inner_sequence = type.kind == Kind::kOptional && type.element && type.element->kind == Kind::kSequence;
