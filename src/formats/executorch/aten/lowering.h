@@ -121,5 +121,6 @@ std::span<const Entry> prim_entries();
 std::span<const Entry> llama_entries();
 std::span<const Entry> vulkan_entries();
 std::span<const Entry> vulkan_quantized_entries();
+std::span<const Entry> vulkan_training_entries();
 
 }  // namespace smelt::aten

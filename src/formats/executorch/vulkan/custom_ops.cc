@@ -72,9 +72,18 @@ std::vector<float> known_floats(L& l, size_t at) {
   return values;
 }
 
-/// Weights [out, in / 2] of two 4-bit numbers a byte, stored plus 8, with scales [in / group, out], as they lie in the
-/// file: only the scales are reordered.
-ValueId group_weights(L& l, size_t weights_at, size_t scales_at, int64_t group) {
+/// The bytes with their halves swapped.
+Tensor swap_halves(const Tensor& bytes) {
+  Tensor out = bytes.clone();
+  auto* p = static_cast<uint8_t*>(out.raw());
+  for (int64_t i = 0; i < out.elements(); ++i) p[i] = static_cast<uint8_t>(p[i] << 4 | p[i] >> 4);
+  return out;
+}
+
+/// Weights [out, in / 2] of two 4-bit numbers a byte, stored plus 8, the first in the low half unless `high_first`,
+/// with scales [in / group, out]. A group of 0 is a whole row. Bytes with the first number low are used as they lie in
+/// the file.
+ValueId four_bit_weights(L& l, size_t weights_at, size_t scales_at, int64_t group, bool high_first = false) {
   const ValueId id = l.t(weights_at);
   const std::vector<float> scales = known_floats(l, scales_at);
   if (!l.ok()) return kNone;
@@ -84,6 +93,7 @@ ValueId group_weights(L& l, size_t weights_at, size_t scales_at, int64_t group) 
     return kNone;
   }
   const int64_t out = bytes->dim(0), in = bytes->dim(1) * 2;
+  if (group == 0) group = in;
   const int64_t groups = group > 0 && in % group == 0 ? in / group : 0;
   if (groups == 0 || static_cast<int64_t>(scales.size()) != groups * out) {
     l.fail(InvalidModel(scales.size(), " scales for ", out, " channels of ", in, " inputs in groups of ", group));
@@ -98,10 +108,11 @@ ValueId group_weights(L& l, size_t weights_at, size_t scales_at, int64_t group) 
   for (int64_t o = 0; o < out; ++o)
     for (int64_t g = 0; g < groups; ++g)
       q->scales[static_cast<size_t>(o * groups + g)] = scales[static_cast<size_t>(g * out + o)];
-  Tensor packed = Tensor::view(DType::kU4, Shape{out, in}, bytes->raw(), bytes->owner());
+  const Tensor stored = high_first ? swap_halves(*bytes) : *bytes;
+  Tensor packed = Tensor::view(DType::kU4, Shape{out, in}, stored.raw(), stored.owner());
   packed.set_quant(std::move(q));
   // Bytes that the constant itself owns have no other keeper.
-  return l.b.constant("", bytes->owner() ? packed : packed.clone());
+  return l.b.constant("", stored.owner() ? packed : packed.clone());
 }
 
 ValueId linear(L& l, ValueId x, ValueId weights, ValueId bias) {
@@ -114,14 +125,23 @@ ValueId linear(L& l, ValueId x, ValueId weights, ValueId bias) {
 
 /// linear_q4gsw(x, weights, scales, group, bias?).
 void linear_q4gsw(L& l) {
-  const ValueId w = group_weights(l, 1, 2, l.i(3));
+  const ValueId w = four_bit_weights(l, 1, 2, l.i(3));
   l.result(linear(l, l.t(0), w, l.opt(4)));
+}
+
+/// linear_qcs4w(x, weights, scales [out]).
+void linear_qcs4w(L& l) { l.result(linear(l, l.t(0), four_bit_weights(l, 1, 2, 0, true), kNone)); }
+
+/// linear_q4gsw_backward(d_out, weights, scales, group): the gradient of linear_q4gsw's x.
+void linear_q4gsw_backward(L& l) {
+  const ValueId w = four_bit_weights(l, 1, 2, l.i(3));
+  l.result(l.op(Op::kMatMul, make_attrs<MatMulAttrs>(), {l.t(0), w}));
 }
 
 /// linear_dq8ca_q4gsw(x, x_scale, x_zero_point, weights, weight_sums, scales, group, bias?): x goes through int8 with
 /// one scale and zero point a row.
 void linear_dq8ca_q4gsw(L& l) {
-  const ValueId x = l.t(0), w = group_weights(l, 3, 5, l.i(6));
+  const ValueId x = l.t(0), w = four_bit_weights(l, 3, 5, l.i(6));
   const DType dtype = l.dtype(x);
   const auto column = [&](size_t at) {
     const ValueId v = l.cast(l.t(at), dtype);
@@ -235,6 +255,32 @@ void choose_qparams_affine(L& l) {
   if (l.out_dtype(1) == DType::kInvalid) l.lowered.outputs[1] = l.cast(l.lowered.outputs[1], DType::kI32);
 }
 
+/// choose_qparams_per_row(x, quant_min, quant_max): scales and int8 zero points of the rows, PyTorch's asymmetric rule
+/// with scales cut off where half precision ends.
+void choose_qparams_per_row(L& l) {
+  constexpr double kSmallest = 6.1e-5;
+  const double lo = l.d(1), hi = l.d(2);
+  const ValueId x = l.cast(l.t(0), DType::kF32);
+  const auto number = [&](double v) { return l.number(DType::kF32, v); };
+  const auto bound = [&](Reduction fn, Binary with) { return l.binary(with, l.reduce(fn, x, {-1}, false), number(0)); };
+  const auto abs = [&](ValueId v) { return l.unary(Unary::kAbs, v); };
+  ValueId low = bound(Reduction::kMin, Binary::kMin), high = bound(Reduction::kMax, Binary::kMax);
+  const ValueId spread = l.binary(Binary::kDiv, l.binary(Binary::kSub, high, low), number(hi - lo));
+  const ValueId some = l.where(l.binary(Binary::kEqual, spread, number(0)), number(0.1), spread);
+  const ValueId scale = l.binary(Binary::kMax, some, number(kSmallest));
+  // Below the cut-off the bounds grow with the scale.
+  const ValueId growth = l.binary(Binary::kDiv, scale, some);
+  low = l.binary(Binary::kDiv, l.binary(Binary::kMul, low, growth), scale);
+  high = l.binary(Binary::kDiv, l.binary(Binary::kMul, high, growth), scale);
+  const ValueId from_low = l.binary(Binary::kSub, number(lo), low),
+                from_high = l.binary(Binary::kSub, number(hi), high);
+  const ValueId low_error = l.binary(Binary::kSub, number(std::abs(lo)), abs(low));
+  const ValueId high_error = l.binary(Binary::kSub, number(std::abs(hi)), abs(high));
+  const ValueId zero = l.where(l.binary(Binary::kLess, low_error, high_error), from_low, from_high);
+  l.result(scale);
+  l.result(l.cast(l.unary(Unary::kRound, l.unary(Unary::kClamp, zero, lo, hi)), DType::kI8));
+}
+
 /// Parameters of one tensor's blocks, ready to broadcast with `split`.
 ValueId block_parameter(L& l, size_t at, const Blocks& blocks, DType dtype) {
   return l.reshape(l.cast(l.t(at), dtype), blocks.counts);
@@ -282,6 +328,7 @@ void same_as(L& l) {
 constexpr const char* kSdpaWithCache = "llama::sdpa_with_kv_cache";
 constexpr const char* kUpdateCache = "llama::update_cache";
 constexpr const char* kFloorDivide = "aten::floor_divide";
+constexpr const char* kConvolution = "aten::convolution";
 
 constexpr Entry kEntries[] = {
     {"et_vk::prepack", prepack},
@@ -291,6 +338,11 @@ constexpr Entry kEntries[] = {
     {"et_vk::apply_rotary_emb", apply_rotary_emb},
     {"et_vk::grid_priors", grid_priors},
     {"et_vk::linear_q4gsw", linear_q4gsw},
+    {"et_vk::q4gsw_linear", linear_q4gsw},
+    {"et_vk::linear_qcs4w", linear_qcs4w},
+    {"et_vk::linear_q4gsw_backward", linear_q4gsw_backward},
+    {"et_vk::conv2d_gemm", same_as<&kConvolution>},
+    {"etvk::choose_qparams_per_row", choose_qparams_per_row},
     {"et_vk::linear_dq8ca_q4gsw", linear_dq8ca_q4gsw},
     {"aten::_weight_int8pack_mm", weight_int8pack_mm},
     {"torchao::choose_qparams_affine", choose_qparams_affine},

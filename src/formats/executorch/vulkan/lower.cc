@@ -21,10 +21,16 @@ std::vector<aten::Int> int_items(const Items* items) {
 
 /// Operators that change an argument in place, and which: their constants are variables.
 std::span<const size_t> changed_arguments(std::string_view name) {
-  static constexpr size_t kCaches[] = {3, 4}, kFirst[] = {1};
+  static constexpr size_t kCaches[] = {3, 4}, kFirst[] = {1}, kOptimizer[] = {0, 1, 2};
   if (name.find("sdpa_with_kv_cache") != std::string_view::npos) return kCaches;
   if (name.find("update_cache") != std::string_view::npos) return kFirst;
+  if (name == "et_vk::adamw_step") return kOptimizer;
   return {};
+}
+
+/// How many trailing arguments are outputs: one value or list, but a call may also name each output.
+uint32_t output_arguments(std::string_view name, uint32_t arguments) {
+  return name == "etvk::choose_qparams_per_row" && arguments == 5 ? 2 : 1;
 }
 
 }  // namespace
@@ -142,7 +148,7 @@ Status VkLowering::bind_outputs(uint32_t v, std::span<const ValueId> results) {
     const GraphTypes kind = g_.table->values()->Get(at)->value_type();
     if (kind != GraphTypes::VkTensor && kind != GraphTypes::SymInt)
       return InvalidModel("its result would become value ", at, ", a ", vkgraph::EnumNameGraphTypes(kind));
-    if (g_.constants[at].defined()) return InvalidModel("it writes the constant value ", at);
+    if (g_.constants[at].defined() && states_[at] < 0) return InvalidModel("it writes the constant value ", at);
     ids_[at] = id;
     return Ok();
   };
@@ -159,7 +165,7 @@ Status VkLowering::bind_outputs(uint32_t v, std::span<const ValueId> results) {
 
 Status VkLowering::lower_call(const vkgraph::OperatorCall& call) {
   const auto [name, overload] = aten::split_name(call.name()->string_view());
-  const uint32_t count = call.args()->size() - 1;
+  const uint32_t arguments = call.args()->size(), outs = output_arguments(name, arguments), count = arguments - outs;
   const auto at = [&](uint32_t i) { return static_cast<uint32_t>(call.args()->Get(i)); };
   for (size_t i : changed_arguments(name)) {
     if (i >= count || !g_.constants[at(static_cast<uint32_t>(i))].defined()) continue;
@@ -173,18 +179,22 @@ Status VkLowering::lower_call(const vkgraph::OperatorCall& call) {
     args.push_back(std::move(arg).value());
   }
   std::vector<ValueType> outputs;
-  const uint32_t out = at(count);
-  if (const auto* list = g_.table->values()->Get(out)->value_as_ValueList()) {
-    if (list->items())
-      for (int32_t item : *list->items()) outputs.push_back(g_.types[static_cast<size_t>(item)]);
-  } else {
-    outputs.push_back(g_.types[out]);
+  for (uint32_t i = count; i < arguments; ++i) {
+    const uint32_t out = at(i);
+    if (const auto* list = g_.table->values()->Get(out)->value_as_ValueList()) {
+      if (list->items())
+        for (int32_t item : *list->items()) outputs.push_back(g_.types[static_cast<size_t>(item)]);
+    } else {
+      outputs.push_back(g_.types[out]);
+    }
   }
   aten::Call request{.name = name, .overload = overload, .args = args, .outputs = outputs, .out_variant = false};
   SMELT_ASSIGN(const aten::Lowered lowered, aten::lower(b_, request));
   for (const auto& [index, contents] : lowered.mutated)
     if (index < count) SMELT_TRY(mutate(at(static_cast<uint32_t>(index)), contents));
-  return bind_outputs(out, lowered.outputs);
+  if (lowered.outputs.size() < outs) return InvalidModel("it has no result");
+  for (uint32_t i = 1; i < outs; ++i) SMELT_TRY(bind_outputs(at(count + i), std::span(lowered.outputs).subspan(i, 1)));
+  return bind_outputs(at(count), lowered.outputs);
 }
 
 Result<std::vector<ValueId>> VkLowering::run(std::span<const ValueId> inputs) {

@@ -82,44 +82,61 @@ std::vector<int64_t> pair(L& l, size_t at) {
   return v;
 }
 
-enum class Kind { kPlain, kDepthwise, kTransposed };
+/// Where a convolution's arguments stand. After `kernel`: stride, padding, (transposed: output padding,) dilation,
+/// groups.
+struct ConvAt {
+  size_t weights, scales, bias, kernel;
+  bool transposed = false;
+};
 
-/// (x, scale, zp, weights, sums, scales, out_scale, out_zp, bias?, kernel, stride, padding, [output padding,] dilation,
-/// groups, activation). Rows of the weights are padded; depthwise weights are [height, width, channels].
-template <Kind kind>
-void q8ta_conv2d(L& l) {
-  constexpr size_t kExtra = kind == Kind::kTransposed ? 1 : 0;
-  const ValueId x = dequantized(l, l.t(0), 1);
-  const std::vector<int64_t> kernel = pair(l, 9), stride = pair(l, 10), pad = pair(l, 11),
-                             dilation = pair(l, 12 + kExtra);
+/// Convolution of x [N, C, H, W] in float with 8-bit weights [out, height * width * channels of a group], rows perhaps
+/// padded, or, depthwise, [height, width, channels].
+ValueId convolution(L& l, ValueId x, const ConvAt& at) {
+  const size_t extra = at.transposed ? 1 : 0;
+  const std::vector<int64_t> kernel = pair(l, at.kernel), stride = pair(l, at.kernel + 1), pad = pair(l, at.kernel + 2),
+                             dilation = pair(l, at.kernel + 3 + extra);
   ConvTransposeAttrs a;
-  a.groups = l.i(13 + kExtra);
-  if (!l.ok()) return;
-  if (l.rank(x) != 4 || a.groups <= 0 || l.dim(x, 1) % a.groups != 0)
-    return l.fail(InvalidModel("an input ", l.type(x).str(), " in ", a.groups, " groups"));
+  a.groups = l.i(at.kernel + 4 + extra);
+  if (!l.ok()) return kNone;
+  if (l.rank(x) != 4 || a.groups <= 0 || l.dim(x, 1) % a.groups != 0) {
+    l.fail(InvalidModel("an input ", l.type(x).str(), " in ", a.groups, " groups"));
+    return kNone;
+  }
   a.strides = stride;
   a.dilations = dilation;
   a.pads = {pad[0], pad[1], pad[0], pad[1]};
-  ValueId w = l.t(3);
-  if (kind == Kind::kDepthwise) {
-    w = weights_of(l, l.reshape(l.transpose(w, {2, 0, 1}), {l.dim(w, 2), 1, kernel[0], kernel[1]}), l.t(5));
+  ValueId w = l.t(at.weights);
+  if (l.rank(w) == 3) {
+    w = weights_of(l, l.reshape(l.transpose(w, {2, 0, 1}), {l.dim(w, 2), 1, kernel[0], kernel[1]}), l.t(at.scales));
   } else {
     const int64_t in = l.dim(x, 1) / a.groups, row = in * kernel[0] * kernel[1];
     if (l.dim(w, 1) > row) w = l.slice(w, 1, 0, row);
-    w = l.reshape(weights_of(l, w, l.t(5)), {l.dim(w, 0), in, kernel[0], kernel[1]});
+    w = l.reshape(weights_of(l, w, l.t(at.scales)), {l.dim(w, 0), kernel[0], kernel[1], in});
+    a.filter = FilterLayout::kOSI;
   }
   std::vector<ValueId> in{x, w};
-  if (!l.none(8)) in.push_back(l.cast(first(l, l.t(8), l.dim(w, 0)), DType::kF32));
-  ValueId y;
-  if (kind == Kind::kTransposed) {
-    a.filter = FilterLayout::kOIS;
-    a.output_padding = pair(l, 12);
-    y = l.op(Op::kConvTranspose, make_attrs<ConvTransposeAttrs>(a), in);
-  } else {
-    y = l.op(Op::kConv, make_attrs<ConvAttrs>(a), in);
-  }
-  finish(l, y, 6, 14 + kExtra);
+  if (!l.none(at.bias)) in.push_back(l.cast(first(l, l.t(at.bias), l.dim(w, 0)), DType::kF32));
+  if (!at.transposed) return l.op(Op::kConv, make_attrs<ConvAttrs>(a), in);
+  a.output_padding = pair(l, at.kernel + 3);
+  return l.op(Op::kConvTranspose, make_attrs<ConvTransposeAttrs>(a), in);
 }
+
+/// (x, scale, zp, weights, sums, scales, out_scale, out_zp, bias?, kernel, stride, padding, [output padding,] dilation,
+/// groups, activation?).
+template <bool transposed>
+void q8ta_conv2d(L& l) {
+  const ValueId y = convolution(l, dequantized(l, l.t(0), 1), {3, 5, 8, 9, transposed});
+  finish(l, y, 6, transposed ? 15 : 14);
+}
+
+/// conv2d_q8ta_q8csw(x real, scale, zp, weights, sums, scales, bias?, kernel, ...): x goes through int8.
+void conv2d_q8ta_q8csw(L& l) {
+  const ValueId x = dequantized(l, quantized(l, l.t(0), l.d(1), l.d(2)), 1);
+  l.result(convolution(l, x, {3, 5, 6, 7}));
+}
+
+/// conv2d_q8csw(x real, weights, scales, bias?, kernel, ...).
+void conv2d_q8csw(L& l) { l.result(convolution(l, l.t(0), {1, 2, 3, 4})); }
 
 /// q8ta_add(a, b, a_scale, a_zp, b_scale, b_zp, out_scale, out_zp, alpha).
 void q8ta_add(L& l) {
@@ -229,12 +246,16 @@ constexpr Entry kEntries[] = {
     {"et_vk::q8ta_linear_gemv", q8ta_linear},
     {"et_vk::linear_q8ta_q8csw", linear_q8ta_q8csw},
     {"et_vk::linear_q8csw", linear_q8csw},
-    {"et_vk::q8ta_conv2d", q8ta_conv2d<Kind::kPlain>},
-    {"et_vk::q8ta_conv2d_pw", q8ta_conv2d<Kind::kPlain>},
-    {"et_vk::q8ta_conv2d_general", q8ta_conv2d<Kind::kPlain>},
-    {"et_vk::q8ta_conv2d_im2col", q8ta_conv2d<Kind::kPlain>},
-    {"et_vk::q8ta_conv2d_dw", q8ta_conv2d<Kind::kDepthwise>},
-    {"et_vk::q8ta_conv2d_transposed", q8ta_conv2d<Kind::kTransposed>},
+    {"et_vk::q8ta_conv2d", q8ta_conv2d<false>},
+    {"et_vk::q8ta_conv2d_pw", q8ta_conv2d<false>},
+    {"et_vk::q8ta_conv2d_general", q8ta_conv2d<false>},
+    {"et_vk::q8ta_conv2d_im2col", q8ta_conv2d<false>},
+    {"et_vk::q8ta_conv2d_dw", q8ta_conv2d<false>},
+    {"et_vk::q8ta_conv2d_transposed", q8ta_conv2d<true>},
+    {"et_vk::conv2d_q8ta_q8csw_q8to", q8ta_conv2d<false>},
+    {"et_vk::conv2d_q8ta_q8csw_q8to_dw", q8ta_conv2d<false>},
+    {"et_vk::conv2d_q8ta_q8csw", conv2d_q8ta_q8csw},
+    {"et_vk::conv2d_q8csw", conv2d_q8csw},
     {"et_vk::q8ta_add", q8ta_add},
     {"et_vk::q8ta_relu", q8ta_relu},
     {"et_vk::q8ta_pixel_shuffle", q8ta_pixel_shuffle},
