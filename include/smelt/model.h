@@ -26,7 +26,8 @@ struct Port {
   std::string name;
   DType dtype = DType::kInvalid;
   bool ranked = true;
-  Shape shape;                         ///< -1: unknown until run
+  Shape shape;                 ///< -1: unknown until run
+  std::vector<int64_t> bound;  ///< of inputs: a tensor has at most as many elements as these dimensions; or empty
   std::vector<std::string> dim_names;  ///< symbolic names, empty strings where a dimension has none
   QuantPtr quant;
   bool is_tensor = true;  ///< false: sequence, map or optional
@@ -71,7 +72,7 @@ enum class BackendKind : uint8_t { kReference, kCpu, kVulkan };
 struct SessionOptions {
   BackendKind backend = BackendKind::kCpu;
   int threads = 1;
-  std::string method;        ///< "" = the first method
+  std::string method;        ///< run when none is named; "" = the first method
   uint64_t seed = 0;         ///< of random operators that carry no seed of their own
   size_t limit_memory = 0;   ///< bytes that a run may hold beyond the weights; 0 = the default (8 GiB)
   double limit_seconds = 0;  ///< 0 = none
@@ -90,7 +91,8 @@ struct ProfileEntry {
   uint64_t calls = 0;
 };
 
-/// A compiled model. Keeps state (variables) between runs. One run at a time; sessions of one model run side by side.
+/// A compiled model. Keeps state (variables) between runs; its methods share them. One run at a time; sessions of one
+/// model run side by side, each with state of its own.
 class SMELT_API Session {
  public:
   static Result<Session> create(const Model& model, const SessionOptions& options = {});
@@ -98,18 +100,21 @@ class SMELT_API Session {
   Session& operator=(Session&&) noexcept;
   ~Session();
 
-  /// Runs the method once. Inputs in the model's order; their shapes may differ from run to run where the model allows.
-  /// Output tensors own their storage.
+  /// Runs the session's method once. Inputs in the model's order; their shapes may differ from run to run where the
+  /// model allows. Output tensors own their storage.
   Result<std::vector<Datum>> run(std::span<const Datum> inputs);
+  /// The same for any method of the model, on the same state.
+  Result<std::vector<Datum>> run(const std::string& method, std::span<const Datum> inputs);
   /// The same without copies: the outputs stay valid until the next run of this session.
   Result<std::span<const Datum>> run_in_place(std::span<const Datum> inputs);
+  Result<std::span<const Datum>> run_in_place(const std::string& method, std::span<const Datum> inputs);
   /// Variables back to their initial values.
   void reset_state();
   /// Stops a run in flight from another thread; it returns kCancelled.
   void cancel();
   std::vector<ProfileEntry> profile() const;
   const char* isa() const;     ///< instruction set level of the CPU kernels: "baseline", "avx2", "avx512", "vnni"
-  size_t arena_bytes() const;  ///< activations of the current plan
+  size_t arena_bytes() const;  ///< activations of the plan that ran last
 
  private:
   struct Impl;

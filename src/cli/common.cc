@@ -34,7 +34,7 @@ Result<Datum> random_value(const Port& p, uint64_t seed) {
   }
   Shape shape = p.shape;
   for (int k = 0; k < shape.rank(); ++k)
-    if (shape[k] < 0) shape[k] = 1;
+    if (shape[k] < 0) shape[k] = p.bound.empty() ? 1 : p.bound[static_cast<size_t>(k)];
   SMELT_ASSIGN(const int64_t elements, shape.checked_elements());
   if (elements > (int64_t{1} << 26))
     return LimitReached("input '", p.name, "' of shape ", shape.str(), " is too large for random values");

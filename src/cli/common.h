@@ -14,7 +14,8 @@ BackendKind backend_of(const std::string& name);
 /// "12.3 MB", "840 B".
 std::string human_bytes(double bytes);
 
-/// Random values of a port's type: reals in [-1, 1), integers small, bools; unknown dimensions become 1.
+/// Random values of a port's type: reals in [-1, 1), integers small, bools; unknown dimensions take
+/// their bound, or become 1.
 Result<Datum> random_value(const Port& port, uint64_t seed);
 
 /// A line on standard error that shows what goes on, only on a terminal, gone when it is over.

@@ -59,17 +59,19 @@ json value_json(const Value& v) {
   if (v.type.quant) out["quantization"] = quantization(v.type.quant);
   if (v.constant) out["constant_bytes"] = v.constant->bytes();
   if (!v.dim_names.empty()) out["dim_names"] = v.dim_names;
+  if (!v.bound.empty()) out["bound"] = v.bound;
   if (!v.doc.empty()) out["doc"] = v.doc;
   return out;
 }
 
-/// Concrete input types for planning: unknown dimensions become 1.
+/// Concrete input types for planning: unknown dimensions take their bound, or become 1.
 std::vector<ValueType> planned_inputs(const Graph& g) {
   std::vector<ValueType> types;
   for (ValueId id : g.inputs) {
     ValueType t = g.value(id).type;
+    const auto& bound = g.value(id).bound;
     for (int i = 0; i < t.shape.rank(); ++i)
-      if (t.shape[i] < 0) t.shape[i] = 1;
+      if (t.shape[i] < 0) t.shape[i] = bound.empty() ? 1 : bound[static_cast<size_t>(i)];
     types.push_back(std::move(t));
   }
   return types;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -18,8 +19,8 @@ namespace smelt::cli {
 namespace {
 
 struct RunOptions {
-  std::string model, output_dir, backend = "cpu", method, labels;
-  std::vector<std::string> inputs, data;
+  std::string model, output_dir, backend = "cpu", labels;
+  std::vector<std::string> inputs, data, methods;
   ImageOptions image;
   int threads = 1, invokes = 1, top = 5;
   uint64_t seed = 0;
@@ -75,31 +76,50 @@ Status write_outputs(const std::string& folder, const std::vector<Datum>& output
   return Ok();
 }
 
-Status run(const RunOptions& o) {
+/// The inputs of every method in turn: with several, the arguments are dealt out in the methods' order.
+Result<std::vector<std::vector<Datum>>> inputs_of(const RunOptions& o, const Model& model) {
+  std::vector<std::vector<Datum>> out(o.methods.size());
+  size_t used = 0;
+  for (size_t m = 0; m < out.size(); ++m) {
+    if (!o.image.file.empty()) {
+      if (!o.inputs.empty()) return InvalidInput("give --image or --input, not both");
+      SMELT_ASSIGN(Datum image, image_input(model, o.methods[m], 0, o.image));
+      out[m].push_back(std::move(image));
+      continue;
+    }
+    const size_t rest = o.inputs.size() - used;
+    const size_t wanted = m + 1 == out.size() ? rest : std::min(rest, model.inputs(o.methods[m]).size());
+    const auto first = o.inputs.begin() + static_cast<std::ptrdiff_t>(used);
+    used += wanted;
+    if (wanted == 0 && !o.inputs.empty() && !model.inputs(o.methods[m]).empty())
+      return InvalidInput("no inputs are left for method '", o.methods[m], "'");
+    SMELT_ASSIGN(out[m],
+                 gather_inputs(model, o.methods[m], {first, first + static_cast<std::ptrdiff_t>(wanted)}, o.seed));
+  }
+  return out;
+}
+
+Status run(RunOptions o) {
   LoadOptions load;
   load.data_files = o.data;
   SMELT_ASSIGN(Model model, Model::load(o.model, load));
   SessionOptions so;
   so.backend = backend_of(o.backend);
   so.threads = o.threads;
-  so.method = o.method;
+  if (o.methods.empty()) o.methods.emplace_back();
+  so.method = o.methods.back();
   so.seed = o.seed;
   so.limit_memory = o.limit_memory;
   so.limit_seconds = o.limit_seconds;
   SMELT_ASSIGN(Session session, Session::create(model, so));
-  std::vector<Datum> inputs;
-  if (o.image.file.empty()) {
-    SMELT_ASSIGN(inputs, gather_inputs(model, o.method, o.inputs, o.seed));
-  } else {
-    if (!o.inputs.empty()) return InvalidInput("give --image or --input, not both");
-    SMELT_ASSIGN(Datum image, image_input(model, o.method, 0, o.image));
-    inputs.push_back(std::move(image));
-  }
+  SMELT_ASSIGN(const auto inputs, inputs_of(o, model));
   std::vector<Datum> outputs;
   {
     Progress progress("run");
     for (int i = 0; i < o.invokes; ++i) {
-      SMELT_ASSIGN(outputs, session.run(inputs));
+      for (size_t m = 0; m < o.methods.size(); ++m) {
+        SMELT_ASSIGN(outputs, session.run(o.methods[m], inputs[m]));
+      }
       progress.step(static_cast<size_t>(i) + 1, static_cast<size_t>(o.invokes));
     }
   }
@@ -108,7 +128,7 @@ Status run(const RunOptions& o) {
     SMELT_ASSIGN(const auto labels, read_labels(model, o.labels));
     fmt::print("{}", top_classes(outputs[0].tensor, labels, o.top));
   } else {
-    print_outputs(outputs, model.outputs(o.method));
+    print_outputs(outputs, model.outputs(so.method));
   }
   return Ok();
 }
@@ -129,7 +149,9 @@ void add_run(CLI::App& app, int& status) {
       ->check(CLI::IsMember({"reference", "cpu", "vulkan"}));
   c->add_option("--threads", o->threads, "Threads")->check(CLI::Range(1, 256));
   c->add_option("--invokes", o->invokes, "Runs; state is kept between them")->check(CLI::Range(1, 1000000));
-  c->add_option("--method", o->method, "Method of a program");
+  c->add_option("--method", o->methods,
+                "Method of a program; several run one after another on the same state, the last one's outputs count")
+      ->allow_extra_args(false);
   c->add_option("--data", o->data, "External weights (.ptd)");
   c->add_option("--seed", o->seed, "Seed of random inputs and operators");
   c->add_option("--limit-memory", o->limit_memory, "Bytes a run may hold");
@@ -143,7 +165,8 @@ void add_run(CLI::App& app, int& status) {
       "Examples:\n"
       "  smelt run model.tflite                          random inputs, a table of the outputs\n"
       "  smelt run model.onnx --input x=x.npy --output-dir out\n"
-      "  smelt run mobilenet.tflite --image cat.jpg --labels labels.txt --top 3");
+      "  smelt run mobilenet.tflite --image cat.jpg --labels labels.txt --top 3\n"
+      "  smelt run program.pte --method prefill --input tokens.npy --method decode --input token.npy");
   c->callback([o, &status] { status = report(run(*o)); });
 }
 

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <optional>
 
 #include "base/error.h"
@@ -109,7 +108,8 @@ Result<std::vector<SetResult>> verify_bundle(const std::string& path, const Load
   if (!parsed.ok()) return parsed.error().within(path);
   SMELT_ASSIGN(const Model model, Model::load(path, load));
   const auto methods = model.methods();
-  std::map<std::string, Session> sessions;
+  auto session = Session::create(model, options);
+  if (!session.ok()) return session.error().within(path);
   std::vector<SetResult> out;
   for (const bundle::MethodTests& tests : parsed->tests) {
     if (parsed->version == bundle::Version::kBp04 && tests.plan >= methods.size())
@@ -118,17 +118,9 @@ Result<std::vector<SetResult>> verify_bundle(const std::string& path, const Load
     for (size_t i = 0; i < tests.sets.size(); ++i) {
       const bundle::TestSet& set = tests.sets[i];
       const std::string name = Cat(method, ", set ", i);
-      auto session = sessions.find(method);
-      if (session == sessions.end()) {
-        SessionOptions o = options;
-        o.method = method;
-        auto made = Session::create(model, o);
-        if (!made.ok()) return made.error().within(path);
-        session = sessions.emplace(method, std::move(made).value()).first;
-      }
       std::vector<Datum> inputs;
       for (const bundle::TestValue& v : set.inputs) inputs.push_back(v.datum);
-      const auto got = session->second.run(inputs);
+      const auto got = session->run(method, inputs);
       if (!got.ok()) return got.error().within(Cat(path, ": ", name));
       SetResult r = compare_outputs(set, *got, rule);
       r.name = name;

@@ -50,6 +50,7 @@ struct Value {
   std::shared_ptr<const Tensor>
       constant;                        ///< contents when known at load: a view into the file, or a small owned tensor
   std::vector<std::string> dim_names;  ///< symbolic dimensions of graph inputs and outputs
+  std::vector<int64_t> bound;  ///< of a graph input: the largest dimensions that memory is planned for, or empty
   std::string doc;
 };
 

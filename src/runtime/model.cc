@@ -67,6 +67,7 @@ std::vector<Port> ports(const Module& module, const std::string& method, bool in
     p.ranked = t.ranked;
     p.shape = t.shape;
     p.dim_names = v.dim_names;
+    p.bound = v.bound;
     p.quant = t.quant;
     out.push_back(std::move(p));
   }

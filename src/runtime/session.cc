@@ -10,11 +10,12 @@ struct Session::Impl {
   std::shared_ptr<Compiled> compiled;
   std::unique_ptr<Executor> reference;  ///< one of the two
   std::unique_ptr<PlannedEnvironment> planned;
-  int graph = 0;
+  int graph = 0;   ///< of the session's method
+  int latest = 0;  ///< ran last
   std::vector<Datum> inputs, outputs;
 
   Environment& environment() { return planned ? static_cast<Environment&>(*planned) : *reference; }
-  const Graph& main() { return environment().module->graphs[static_cast<size_t>(graph)]; }
+  Result<std::span<const Datum>> run(int graph, std::span<const Datum> given);
 };
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -22,17 +23,23 @@ Session::Session(Session&&) noexcept = default;
 Session& Session::operator=(Session&&) noexcept = default;
 Session::~Session() = default;
 
+namespace {
+
+Result<int> graph_of(const Module& module, const std::string& method) {
+  if (const Method* found = module.find_method(method)) return found->graph;
+  std::string known;
+  for (const Method& m : module.methods) known += Cat(known.empty() ? "" : ", ", m.name);
+  return InvalidInput("no method '", method, "'; the model has: ", known);
+}
+
+}  // namespace
+
 Result<Session> Session::create(const Model& model, const SessionOptions& options) {
-  const Method* method = model.module().find_method(options.method);
-  if (!method) {
-    std::string known;
-    for (const Method& m : model.module().methods) known += Cat(known.empty() ? "" : ", ", m.name);
-    return InvalidInput("no method '", options.method, "'; the model has: ", known);
-  }
+  SMELT_ASSIGN(const int graph, graph_of(model.module(), options.method));
   if (options.backend == BackendKind::kVulkan)
     return Error(ErrorCode::kDevice, "this build has no vulkan back-end; the cpu back-end runs every format");
   auto impl = std::make_unique<Impl>();
-  impl->graph = method->graph;
+  impl->graph = impl->latest = graph;
   if (options.backend == BackendKind::kReference) {
     impl->reference = std::make_unique<Executor>(model.share_module(), options);
   } else {
@@ -67,40 +74,65 @@ Status check_input(const Value& v, size_t i, const Datum& d, bool exact) {
     if (want.shape[k] >= 0 && want.shape[k] != t.dim(k))
       return InvalidInput("input ", i, " '", v.name, "' has shape ", t.shape().str(), ", the model takes ",
                           want.shape.str());
+  if (!v.bound.empty()) {
+    const Shape bound{std::span<const int64_t>(v.bound)};
+    if (t.elements() > bound.elements())
+      return InvalidInput("input ", i, " '", v.name, "' has shape ", t.shape().str(), ", the model takes at most ",
+                          bound.str());
+  }
   return Ok();
+}
+
+std::vector<Datum> copies(std::span<const Datum> view) {
+  std::vector<Datum> out;
+  for (const Datum& d : view) out.push_back(d.is_tensor() ? Datum(d.tensor.clone()) : d);
+  return out;
 }
 
 }  // namespace
 
-Result<std::span<const Datum>> Session::run_in_place(std::span<const Datum> inputs) {
-  Environment& env = impl_->environment();
-  const Graph& g = impl_->main();
+Result<std::span<const Datum>> Session::Impl::run(int index, std::span<const Datum> given) {
+  Environment& env = environment();
+  const Graph& g = env.module->graphs[static_cast<size_t>(index)];
   const auto locate = [&](const Error& e) { return e.within(env.module->name); };
   env.control.begin(env.options);
-  if (inputs.size() != g.inputs.size())
-    return locate(InvalidInput(inputs.size(), " inputs given, the model takes ", g.inputs.size()));
-  impl_->inputs.assign(inputs.begin(), inputs.end());
+  if (given.size() != g.inputs.size())
+    return locate(InvalidInput(given.size(), " inputs given, the model takes ", g.inputs.size()));
+  inputs.assign(given.begin(), given.end());
   const bool exact = env.module->exact_inputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value& v = g.value(g.inputs[i]);
-    if (inputs[i].none() && v.constant) impl_->inputs[i] = Datum(*v.constant);
-    if (auto s = check_input(v, i, impl_->inputs[i], exact); !s.ok()) return locate(s.error());
+    if (inputs[i].none() && v.constant) inputs[i] = Datum(*v.constant);
+    if (auto s = check_input(v, i, inputs[i], exact); !s.ok()) return locate(s.error());
   }
-  if (impl_->planned) {
-    if (auto s = impl_->planned->run(impl_->graph, impl_->inputs, 0, impl_->outputs); !s.ok()) return locate(s.error());
+  latest = index;
+  if (planned) {
+    if (auto s = planned->run(index, inputs, 0, outputs); !s.ok()) return locate(s.error());
   } else {
-    auto out = impl_->reference->call(impl_->graph, impl_->inputs, 0);
+    auto out = reference->call(index, inputs, 0);
     if (!out.ok()) return locate(out.error());
-    impl_->outputs = std::move(out).value();
+    outputs = std::move(out).value();
   }
-  return std::span<const Datum>(impl_->outputs);
+  return std::span<const Datum>(outputs);
+}
+
+Result<std::span<const Datum>> Session::run_in_place(std::span<const Datum> inputs) {
+  return impl_->run(impl_->graph, inputs);
+}
+
+Result<std::span<const Datum>> Session::run_in_place(const std::string& method, std::span<const Datum> inputs) {
+  SMELT_ASSIGN(const int graph, graph_of(*impl_->environment().module, method));
+  return impl_->run(graph, inputs);
 }
 
 Result<std::vector<Datum>> Session::run(std::span<const Datum> inputs) {
-  SMELT_ASSIGN(auto view, run_in_place(inputs));
-  std::vector<Datum> out;
-  for (const Datum& d : view) out.push_back(d.is_tensor() ? Datum(d.tensor.clone()) : d);
-  return out;
+  SMELT_ASSIGN(const auto view, run_in_place(inputs));
+  return copies(view);
+}
+
+Result<std::vector<Datum>> Session::run(const std::string& method, std::span<const Datum> inputs) {
+  SMELT_ASSIGN(const auto view, run_in_place(method, inputs));
+  return copies(view);
 }
 
 void Session::reset_state() { impl_->environment().reset_state(); }
@@ -123,7 +155,7 @@ std::vector<ProfileEntry> Session::profile() const {
 const char* Session::isa() const { return impl_->planned ? to_string(impl_->planned->isa()) : "reference"; }
 
 size_t Session::arena_bytes() const {
-  const Plan* plan = impl_->planned ? impl_->planned->latest(impl_->graph) : nullptr;
+  const Plan* plan = impl_->planned ? impl_->planned->latest(impl_->latest) : nullptr;
   return plan ? plan->arena_bytes() : 0;
 }
 

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/builder.h"
+#include "ops/control/control.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "smelt/model.h"
@@ -76,6 +77,60 @@ TEST_P(SessionTest, MemoryLimit) {
   auto big = session->run(rows(100'000));
   ASSERT_FALSE(big.ok());
   EXPECT_EQ(big.error().code(), ErrorCode::kLimit);
+}
+
+/// Two methods on one variable: "add" adds its input to the total, "total" gives the total plus its input.
+Model counter_model() {
+  auto module = std::make_shared<Module>();
+  module->states.push_back({.name = "total", .type = ValueType::tensor(DType::kF32, Shape{2})});
+  module->graphs.resize(2);
+  module->methods = {{"add", 0}, {"total", 1}};
+  for (int graph = 0; graph < 2; ++graph) {
+    Builder b(*module, graph);
+    const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{2}));
+    const ValueId old = b.op(Op::kStateRead, make_attrs<StateAttrs>(0), {}).value();
+    const ValueId sum = b.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {old, x}).value();
+    if (graph == 0) {
+      EXPECT_TRUE(b.node_to(Op::kStateWrite, make_attrs<StateAttrs>(0), {sum}, {}).ok());
+    }
+    b.graph().outputs.push_back(sum);
+  }
+  return Model(std::move(module));
+}
+
+TEST_P(SessionTest, MethodsShareState) {
+  SessionOptions options;
+  options.backend = GetParam();
+  const Model model = counter_model();
+  auto session = Session::create(model, options), other = Session::create(model, options);
+  ASSERT_TRUE(session.ok() && other.ok());
+  const float two[] = {1, 2}, none[] = {0, 0};
+  const std::vector<Datum> x{Tensor::from<float>(DType::kF32, Shape{2}, two)};
+  const std::vector<Datum> zero{Tensor::from<float>(DType::kF32, Shape{2}, none)};
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(session->run(x).ok());
+  const auto total = [&](Session& s) {
+    auto out = s.run("total", zero);
+    return out.ok() ? (*out)[0].tensor.data<float>()[1] : -1;
+  };
+  EXPECT_EQ(total(*session), 6);
+  EXPECT_EQ(total(*other), 0);
+  session->reset_state();
+  EXPECT_EQ(total(*session), 0);
+  EXPECT_NE(session->run("other", x).error().message().find("the model has: add, total"), std::string::npos);
+}
+
+TEST_P(SessionTest, BoundsOfInputsHold) {
+  auto module = std::make_shared<Module>(small_model().module());
+  Graph& g = module->graphs[0];
+  g.value(g.inputs[0]).bound = {8, 4};
+  SessionOptions options;
+  options.backend = GetParam();
+  const Model model{std::shared_ptr<const Module>(std::move(module))};
+  EXPECT_EQ(model.inputs()[0].bound, (std::vector<int64_t>{8, 4}));
+  auto session = Session::create(model, options);
+  ASSERT_TRUE(session.ok());
+  EXPECT_TRUE(session->run(rows(8)).ok());
+  EXPECT_NE(session->run(rows(9)).error().message().find("at most [8,4]"), std::string::npos);
 }
 
 TEST(Session, SessionsOfOneModelShareWeights) {

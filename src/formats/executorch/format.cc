@@ -35,6 +35,7 @@ Status add_inputs(Region& region, const Plan& plan) {
     switch (v.kind) {
       case Kind::kTensor:
         region.bind(at, b.input(name, v.type()));
+        if (v.bounded) b.graph().value(b.graph().inputs.back()).bound.assign(v.shape.begin(), v.shape.end());
         break;
       case Kind::kInt:
       case Kind::kBool:
@@ -102,6 +103,7 @@ Status raise_method(MethodContext& context, int graph) {
 Result<Module> load(const Source& source) {
   SMELT_ASSIGN(const auto file, ProgramFile::parse(source));
   Module module;
+  module.exact_inputs = true;
   const auto* tables = file->program().execution_plan();
   if (!tables || tables->size() == 0) return InvalidModel("the program has no method");
   std::vector<Plan> plans;

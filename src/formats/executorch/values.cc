@@ -69,6 +69,7 @@ Result<PlanValue> read_tensor(const ProgramFile& file, const fb::et::ExecutionPl
   SMELT_ASSIGN(const uint64_t bytes, size_of(v.dtype, v.shape));
   if (t.storage_offset() != 0) return InvalidModel("storage offset ", t.storage_offset(), ", 0 expected");
   v.dynamic = t.shape_dynamism() != fb::et::TensorShapeDynamism::STATIC;
+  v.bounded = t.shape_dynamism() == fb::et::TensorShapeDynamism::DYNAMIC_BOUND;
   const auto* extra = t.extra_tensor_info();
   if (extra && extra->fully_qualified_name()) v.qualified_name = extra->fully_qualified_name()->str();
   if (const auto* place = t.allocation_info()) {

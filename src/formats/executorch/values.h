@@ -35,6 +35,7 @@ struct PlanValue {
   DType dtype = DType::kInvalid;
   Shape shape;  ///< upper bound when `dynamic`
   bool dynamic = false;
+  bool bounded = false;        ///< dynamic, and memory is planned for `shape`
   std::vector<int> dim_order;  ///< of the memory, outermost first; empty: row-major
   bool planned = false;        ///< has a place in planned memory
   uint32_t memory_id = 0;
