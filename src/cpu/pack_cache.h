@@ -45,6 +45,7 @@ class PackCache {
   /// The entry for constant `data` packed the way `key` says (kernel, level and parameters), made by `pack` when
   /// absent.
   Packed get(const void* data, const std::string& key, const std::function<Packed()>& pack);
+  Mode mode() const { return mode_; }
   size_t bytes() const;  ///< held by all entries
 
  private:

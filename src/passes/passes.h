@@ -25,6 +25,8 @@ void fold_constants(Graph& graph, const Evaluate& evaluate);
 void fuse_activations(Graph& graph);
 /// Multiplies a BatchNorm with constant statistics into the filter and bias of the convolution before it.
 void fuse_batch_norm(Graph& graph);
+/// Makes convolutions and what lies between them channels-last, with transpositions where they begin and end.
+void channels_last(Graph& graph);
 
 /// How often each value is used by nodes and as a graph output.
 std::vector<int> count_uses(const Graph& graph);

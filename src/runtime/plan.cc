@@ -129,7 +129,8 @@ Status Plan::run_step(PlannedEnvironment& env, Step& step, int depth) {
       const Tensor& from = slots_[static_cast<size_t>(step.in[0])].tensor;
       slots_[static_cast<size_t>(step.out[0])].kind = Datum::Kind::kTensor;
       Tensor& to = slots_[static_cast<size_t>(step.out[0])].tensor;
-      to = from.reshaped(step.shape);
+      to = from.dtype() == step.dtype ? from.reshaped(step.shape)
+                                      : Tensor::view(step.dtype, step.shape, from.raw(), from.owner());
       to.set_quant(step.quant);
       return Ok();
     }

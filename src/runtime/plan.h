@@ -32,6 +32,7 @@ struct Step {
   std::vector<int32_t> in, out;  ///< slots; -1: absent
   std::vector<int32_t> dead;     ///< heap values that nobody uses after this step
   Shape shape;                   ///< kAlias
+  DType dtype{};                 ///< kAlias
   QuantPtr quant;                ///< kAlias
   double micros = 0;
   uint64_t calls = 0;
@@ -67,6 +68,7 @@ class Plan {
   std::vector<ValueType> types_;  ///< of every value, as far as planning knew
   std::vector<Step> steps_;
   std::vector<Datum> slots_;
+  std::unique_ptr<PackCache> packs_;  ///< of constants that planning computed
   std::unique_ptr<void, Free> arena_;
   size_t arena_bytes_ = 0, arena_lower_bound_ = 0;
   std::vector<Datum> generic_in_, generic_out_;

@@ -5,13 +5,17 @@
 #include "base/error.h"
 #include "ops/control/control.h"
 #include "ops/shape/shape.h"
+#include "passes/passes.h"
 #include "runtime/plan.h"
 
 namespace smelt {
 namespace {
 
-/// Contents up to this many elements are computed while planning when all inputs are known.
+/// Contents up to this many elements are computed while planning when all inputs are known, also where nothing will
+/// run.
 constexpr int64_t kFoldElements = 4096;
+/// Larger ones (weights that a model makes of its constants) are computed for a plan that will run, up to this sum.
+constexpr size_t kFoldBytes = size_t{1} << 30;
 
 struct Known {
   ValueType type;
@@ -48,6 +52,22 @@ class PlanInfer final : public InferContext {
 };
 
 bool is_alias(Op op) { return op == Op::kReshape || op == Op::kSqueeze || op == Op::kUnsqueeze || op == Op::kFlatten; }
+/// Whether every element stays in its place: bytes seen as another type, a transposition that moves dimensions of 1.
+bool moves_nothing(const Node& node, const ValueType& from, const ValueType& to) {
+  const Shape& x = from.shape;
+  if (node.op == Op::kBitCast) return bit_width(from.dtype) == bit_width(to.dtype) && x == to.shape;
+  if (node.op != Op::kTranspose || node.inputs.size() != 1) return false;
+  const auto& perm = static_cast<const TransposeAttrs&>(*node.attrs).perm;
+  if (static_cast<int>(perm.size()) != x.rank()) return false;
+  int64_t before = -1;
+  for (int64_t axis : perm) {
+    if (axis < 0) axis += x.rank();
+    if (x[static_cast<int>(axis)] == 1) continue;
+    if (axis < before) return false;
+    before = axis;
+  }
+  return true;
+}
 bool shape_only(Op op) { return op == Op::kShapeOf || op == Op::kSizeOf || op == Op::kRankOf; }
 
 }  // namespace
@@ -64,6 +84,8 @@ class PlanBuilder {
     plan_.slots_.resize(n);
     known_.resize(n);
     home_.assign(n, Home::kHeap);
+    alias_of_.assign(n, -1);
+    users_ = count_uses(graph_);
     for (size_t i = 0; i < n; ++i) {
       const Value& v = graph_.values[i];
       known_[i].type =
@@ -123,6 +145,15 @@ class PlanBuilder {
     }
   }
 
+  /// Keeps the storage of a value, and of what it is a view of, until step `last`.
+  void extend(size_t id, int last) {
+    for (auto i = static_cast<int32_t>(id); i >= 0; i = alias_of_[static_cast<size_t>(i)]) {
+      last_use_[static_cast<size_t>(i)] = std::max(last_use_[static_cast<size_t>(i)], last);
+      for (size_t j = 0; j < items_.size(); ++j)
+        if (item_value_[j] == i) items_[j].last = std::max(items_[j].last, last);
+    }
+  }
+
   Status infer(const Node& node, std::vector<ValueType>& types) {
     const OpInfo& info = op_info(node.op);
     if (!info.infer) return Unsupported("operator ", info.name, " has no shape rule");
@@ -167,7 +198,18 @@ class PlanBuilder {
         in.push_back(id == kNone ? Datum{} : plan_.slots_[static_cast<size_t>(id)]);
         if (in.back().is_tensor()) elements = std::max(elements, in.back().tensor.elements());
       }
-      if (elements > kFoldElements) return false;
+      if (elements > kFoldElements) {
+        size_t bytes = 0;
+        for (const ValueType& t : types) {
+          if (!t.is_static()) return false;
+          SMELT_ASSIGN(const int64_t n, t.shape.checked_elements());
+          if (n > (int64_t{1} << 32)) return false;
+          bytes += Tensor::byte_size(t.dtype, n);
+        }
+        if (folded_bytes_ + bytes > kFoldBytes) return false;
+        folded_bytes_ += bytes;
+        if (env_.packs().mode() == PackCache::Mode::kDry) return settle_unread(node, types);
+      }
     }
     SMELT_TRY(execute_node(env_, graph_, node, std::move(in), out, 0));
     for (const Datum& d : out)
@@ -178,7 +220,30 @@ class PlanBuilder {
       known_[id].type = type_of(out[i]);
       settle(node.outputs[i], out[i].tensor);
     }
+    drop_inputs(node);
     return true;
+  }
+
+  /// In a plan that only shows what would run: constants whose contents nobody reads.
+  Result<bool> settle_unread(const Node& node, const std::vector<ValueType>& types) {
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (node.outputs[i] == kNone) continue;
+      SMELT_ASSIGN(Tensor t, Tensor::allocate(types[i].dtype, types[i].shape, false));
+      const auto id = static_cast<size_t>(node.outputs[i]);
+      known_[id].type = types[i];
+      settle(node.outputs[i], std::move(t));
+    }
+    return true;
+  }
+
+  /// Frees what only folded nodes needed.
+  void drop_inputs(const Node& node) {
+    for (ValueId id : node.inputs) {
+      if (id == kNone || --users_[static_cast<size_t>(id)] > 0 || graph_.value(id).constant) continue;
+      if (home_[static_cast<size_t>(id)] != Home::kConstant) continue;
+      plan_.slots_[static_cast<size_t>(id)] = Datum{};
+      known_[static_cast<size_t>(id)].content = nullptr;
+    }
   }
 
   Status add(const Node& node, int k) {
@@ -211,13 +276,18 @@ class PlanBuilder {
       if (id != kNone && !known_[static_cast<size_t>(id)].type.is_static()) is_static = false;
     if (node.op == Op::kStateRead) return choose_read(node, k, types, is_static, step);
     if (!is_static || (info.flags & kDynamic)) return Ok();
-    if (is_alias(node.op) && node.outputs[0] != kNone) {
+    const bool still =
+        node.outputs[0] != kNone && moves_nothing(node, known_[static_cast<size_t>(node.inputs[0])].type, types[0]);
+    if (still) extend(static_cast<size_t>(node.inputs[0]), last_use_[static_cast<size_t>(node.outputs[0])]);
+    if (still || (is_alias(node.op) && node.outputs[0] != kNone)) {
       step.kind = Step::Kind::kAlias;
       step.in.resize(1);
       step.shape = types[0].shape;
+      step.dtype = types[0].dtype;
       step.quant = types[0].quant;
       const auto out = static_cast<size_t>(node.outputs[0]), in = static_cast<size_t>(node.inputs[0]);
       home_[out] = home_[in] == Home::kConstant ? Home::kOutside : home_[in];
+      alias_of_[out] = static_cast<int32_t>(in);
       return Ok();
     }
     for (size_t i = 0; i < types.size(); ++i)
@@ -246,28 +316,35 @@ class PlanBuilder {
     return false;
   }
 
-  /// Kernels pack constants by address: only the model's own live long enough. Of what planning computed, kernels see
-  /// the small integer parameters (axes, shapes), which are never packed.
+  /// The contents of a value as kernels see them: constants of the model, and what planning computed.
   const Tensor* constant_for_kernel(size_t id) const {
     if (graph_.values[id].constant) return known_[id].content ? graph_.values[id].constant.get() : nullptr;
-    const Tensor* t = known_[id].content;
-    return t && (t->dtype() == DType::kI64 || t->dtype() == DType::kI32) ? t : nullptr;
+    return home_[id] == Home::kConstant ? known_[id].content : nullptr;
   }
 
   bool fast_kernel(const Node& node, const std::vector<ValueType>& types, Step& step) {
     if (env_.options.backend == BackendKind::kReference) return false;
     std::vector<ValueType> in;
     std::vector<const Tensor*> constants;
+    // Kernels pack constants by address: what this plan computed lives no longer than the plan.
+    PackCache* packs = &env_.packs();
     for (ValueId id : node.inputs) {
+      if (id != kNone && !graph_.value(id).constant && constant_for_kernel(static_cast<size_t>(id)))
+        packs = &own_packs();
       in.push_back(id == kNone ? ValueType{} : known_[static_cast<size_t>(id)].type);
       constants.push_back(id == kNone ? nullptr : constant_for_kernel(static_cast<size_t>(id)));
     }
     const KernelInfo* chosen = nullptr;
-    step.kernel = make_kernel({node, in, constants, types, env_.isa(), env_.threads.threads(), env_.packs()}, &chosen);
+    step.kernel = make_kernel({node, in, constants, types, env_.isa(), env_.threads.threads(), *packs}, &chosen);
     if (!step.kernel) return false;
     step.kind = Step::Kind::kKernel;
     step.kernel_name = chosen->name;
     return true;
+  }
+
+  PackCache& own_packs() {
+    if (!plan_.packs_) plan_.packs_ = std::make_unique<PackCache>(env_.packs().mode());
+    return *plan_.packs_;
   }
 
   Status in_arena(ValueId id, const ValueType& type, int k) {
@@ -357,6 +434,9 @@ class PlanBuilder {
   std::vector<Known> known_;
   std::vector<Home> home_;
   std::vector<int> last_use_;
+  std::vector<int> users_;  ///< that are not folded, graph outputs included
+  size_t folded_bytes_ = 0;
+  std::vector<int32_t> alias_of_;  ///< the value whose storage a value shares, or -1
   std::vector<ArenaItem> items_;
   std::vector<ValueId> item_value_;
   std::vector<int> step_of_;
