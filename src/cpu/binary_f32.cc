@@ -8,6 +8,7 @@
 #include <hwy/highway.h>
 
 #include "cpu/activation.h"
+#include "cpu/binary_rows.h"
 #include "cpu/broadcast.h"
 #include "cpu/kernel.h"
 #include "cpu/math-inl.h"
@@ -93,7 +94,6 @@ void binary_rows(const float* a, int64_t sa, const float* b, int64_t sb, float* 
                one, y + i);
 }
 
-using BinaryRows = void (*)(const float*, int64_t, const float*, int64_t, float*, int64_t, float, float);
 BinaryRows choose_binary_rows(Binary fn) {
   switch (fn) {
     case Binary::kAdd:
@@ -124,11 +124,10 @@ HWY_AFTER_NAMESPACE();
 namespace smelt {
 namespace {
 
-using Rows = void (*)(const float*, int64_t, const float*, int64_t, float*, int64_t, float, float);
-
 class BinaryF32 final : public Kernel {
  public:
-  BinaryF32(Rows rows, const BroadcastLoops& loops, Bounds bounds) : rows_(rows), loops_(loops), bounds_(bounds) {}
+  BinaryF32(BinaryRows rows, const BroadcastLoops& loops, Bounds bounds)
+      : rows_(rows), loops_(loops), bounds_(bounds) {}
   Status run(KernelContext& ctx) const override {
     const float* a = ctx.input(0).data<float>();
     const float* b = ctx.input(1).data<float>();
@@ -154,19 +153,21 @@ class BinaryF32 final : public Kernel {
   }
 
  private:
-  Rows rows_;
+  BinaryRows rows_;
   BroadcastLoops loops_;
   Bounds bounds_;
 };
 
 }  // namespace
 
+BinaryRows binary_rows(Isa isa, Binary fn) { return SMELT_FOR_LEVEL(isa, choose_binary_rows)(fn); }
+
 std::unique_ptr<Kernel> make_binary_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
   for (const ValueType& t : {spec.inputs[0], spec.inputs[1], spec.outputs[0]})
     if (t.dtype != DType::kF32 || t.quant) return nullptr;
   if (attrs.alpha != 1 || !clamps(attrs.act)) return nullptr;
-  const Rows rows = SMELT_FOR_LEVEL(spec.isa, choose_binary_rows)(attrs.fn);
+  const BinaryRows rows = binary_rows(spec.isa, attrs.fn);
   if (!rows) return nullptr;
   const Bounds bounds = activation_bounds(attrs.act);
   return std::make_unique<BinaryF32>(

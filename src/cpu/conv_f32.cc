@@ -76,16 +76,18 @@ class ConvRowsF32 final : public Kernel {
   Packed pack(const float* filter, const float* bias) const {
     const int64_t group = gemm_.packed_size(g_.depth(), g_.c_out);
     auto packed = std::make_shared<AlignedBytes>(static_cast<size_t>(group * g_.groups) * sizeof(float));
+    const bool in_order =
+        g_.filter_o == g_.depth() && (g_.taps() == 1 || g_.filter_s == g_.c_in) && (g_.c_in == 1 || g_.filter_i == 1);
     // Rows of the panels are (tap, channel): gather the filter in that order, one group at a time.
-    std::vector<float> ordered(static_cast<size_t>(g_.c_out * g_.depth()));
+    std::vector<float> ordered(static_cast<size_t>(in_order ? 0 : g_.c_out * g_.depth()));
     for (int64_t group_index = 0; group_index < g_.groups; ++group_index) {
+      const float* from = filter + group_index * g_.c_out * g_.filter_o;
       float* to = ordered.data();
-      for (int64_t o = 0; o < g_.c_out; ++o)
+      for (int64_t o = 0; o < g_.c_out && !in_order; ++o)
         for (int64_t t = 0; t < g_.taps(); ++t)
-          for (int64_t i = 0; i < g_.c_in; ++i)
-            *to++ = filter[(group_index * g_.c_out + o) * g_.filter_o + i * g_.filter_i + t * g_.filter_s];
-      gemm_.pack(ordered.data(), 1, g_.depth(), g_.depth(), g_.c_out, bias ? bias + group_index * g_.c_out : nullptr,
-                 packed->data<float>() + group_index * group);
+          for (int64_t i = 0; i < g_.c_in; ++i) *to++ = from[o * g_.filter_o + i * g_.filter_i + t * g_.filter_s];
+      gemm_.pack(in_order ? from : ordered.data(), 1, g_.depth(), g_.depth(), g_.c_out,
+                 bias ? bias + group_index * g_.c_out : nullptr, packed->data<float>() + group_index * group);
     }
     return packed;
   }

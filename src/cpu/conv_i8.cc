@@ -21,11 +21,15 @@ class ConvI8 final : public Kernel {
         requant_(std::move(requant)),
         rescale_(requant_rows(spec.isa)),
         threads_(std::max(spec.threads, 1)) {
-    std::vector<int16_t> weights = ordered_filter(*spec.constant(1));
-    fits_ = fits_int8(weights);
+    const Tensor& filter = *spec.constant(1);
+    const bool plain = plain_filter(filter);
+    std::vector<int16_t> weights;
+    if (!plain) weights = ordered_filter(filter);
+    fits_ = plain || fits_int8(weights);
     gemm_ = &gemm_i8(spec.isa, fits_);
     const Tensor* bias = spec.constant(2);
-    packed_ = spec.packs.get(spec.constant(1)->raw(), key(bias ? bias->raw() : nullptr), [&] { return pack(weights); });
+    packed_ = spec.packs.get(filter.raw(), key(bias ? bias->raw() : nullptr),
+                             [&] { return plain ? pack(filter.data<int8_t>()) : pack(weights.data()); });
     lda_ = gemm_->a_row_bytes(g.depth());
     block_ = std::max<int64_t>(1, 128 * 1024 / std::max<int64_t>(1, lda_ * gemm_->mr)) * gemm_->mr;
     if (threads_ > 1) {
@@ -71,6 +75,13 @@ class ConvI8 final : public Kernel {
 
  private:
   static int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
+  /// Whether the stored filter is what ordered_filter() would give, in int8.
+  bool plain_filter(const Tensor& filter) const {
+    return filter.dtype() == DType::kI8 &&
+           std::all_of(q_.w_zeros.begin(), q_.w_zeros.end(), [](int32_t z) { return z == 0; }) &&
+           g_.filter_o == g_.depth() && (g_.taps() == 1 || g_.filter_s == g_.c_in) &&
+           (g_.c_in == 1 || g_.filter_i == 1);
+  }
   /// Weights minus zero points as [output][tap][channel].
   std::vector<int16_t> ordered_filter(const Tensor& filter) const {
     std::vector<int16_t> out(static_cast<size_t>(g_.all_out() * g_.depth()));
@@ -87,11 +98,12 @@ class ConvI8 final : public Kernel {
                ' ', gemm_->bytes, ' ', gemm_->lanes, ' ', q_.x_zero, ' ', q_.x_signed, ' ',
                reinterpret_cast<uintptr_t>(bias));
   }
-  Packed pack(const std::vector<int16_t>& weights) const {
+  template <class W>
+  Packed pack(const W* weights) const {
     const int64_t group = gemm_->packed_bytes(g_.depth(), g_.c_out);
     auto packed = std::make_shared<AlignedBytes>(static_cast<size_t>(group * g_.groups));
     for (int64_t i = 0; i < g_.groups; ++i)
-      gemm_->pack(weights.data() + i * g_.c_out * g_.depth(), g_.depth(), g_.c_out, requant_.bias.data() + i * g_.c_out,
+      gemm_->pack(weights + i * g_.c_out * g_.depth(), g_.depth(), g_.c_out, requant_.bias.data() + i * g_.c_out,
                   GemmI8::byte_zero(q_.x_signed, q_.x_zero), packed->data<char>() + i * group);
     return packed;
   }

@@ -135,9 +135,13 @@ void GemmF32::pack(const float* b, int64_t stride_k, int64_t stride_n, int64_t k
       for (int64_t i = 0; i < k; ++i)
         for (int64_t j = 0; j < w; ++j) rows[i * w + j] = j < used ? b[i * stride_k + first + j] * alpha : 0.0f;
     } else {
-      for (int64_t j = 0; j < w; ++j)
-        for (int64_t i = 0; i < k; ++i)
-          rows[i * w + j] = j < used ? b[i * stride_k + (first + j) * stride_n] * alpha : 0.0f;
+      if (used < w) std::fill_n(rows, k * w, 0.0f);
+      constexpr int64_t kBlock = 64;  // rows that stay in the level-1 cache while all columns pass by
+      for (int64_t i0 = 0; i0 < k; i0 += kBlock)
+        for (int64_t j = 0; j < used; ++j) {
+          const float* column = b + (first + j) * stride_n;
+          for (int64_t i = i0; i < std::min(k, i0 + kBlock); ++i) rows[i * w + j] = column[i * stride_k] * alpha;
+        }
     }
     dst += (k + 1) * w;
   }

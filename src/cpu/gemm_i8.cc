@@ -148,28 +148,55 @@ const GemmI8& gemm_i8(Isa isa, bool fits) {
   return fits ? f.bytes : f.shorts;
 }
 
-void GemmI8::pack(const int16_t* weights, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero,
-                  void* packed) const {
-  const int64_t group = per_step(), count = steps(k);
-  for (int64_t p = 0; p < panels(n); ++p) {
-    const int64_t w = width(n, p), first = p * nr(), used = std::min(w, n - first);
-    auto* addends = reinterpret_cast<uint32_t*>(static_cast<char*>(packed) + panel_offset(k, p));
-    for (int64_t j = 0; j < w; ++j) {
-      const int16_t* column = weights + (first + j) * k;
-      uint32_t sum = 0;
-      for (int64_t i = 0; i < count * group; ++i) {
-        const int16_t value = j < used && i < k ? column[i] : int16_t{0};
-        sum += static_cast<uint32_t>(static_cast<int32_t>(value));
-        char* to = reinterpret_cast<char*>(addends + w) + ((i / group) * w + j) * 4;
-        if (bytes)
-          reinterpret_cast<int8_t*>(to)[i % 4] = static_cast<int8_t>(value);
-        else
-          reinterpret_cast<int16_t*>(to)[i % 2] = value;
-      }
-      addends[j] = (bias && j < used ? static_cast<uint32_t>(bias[first + j]) : 0u) -
-                   (bytes ? sum * static_cast<uint32_t>(a_zero) : 0u);
+namespace {
+
+/// One column of a panel of `w`: groups of 4 bytes, w of them apart. Returns the sum of its values.
+template <class Stored, class W>
+uint32_t pack_column(const W* column, int64_t k, int64_t w, char* to) {
+  constexpr int64_t kGroup = 4 / sizeof(Stored);
+  uint32_t sum = 0;
+  for (int64_t i = 0; i < k; ++i) sum += static_cast<uint32_t>(static_cast<int32_t>(column[i]));
+  Stored group[kGroup];
+  int64_t i = 0;
+  for (; i + kGroup <= k; i += kGroup, to += w * 4) {
+    for (int64_t j = 0; j < kGroup; ++j) group[j] = static_cast<Stored>(column[i + j]);
+    std::memcpy(to, group, sizeof group);
+  }
+  if (i < k) {
+    for (int64_t j = 0; j < kGroup; ++j) group[j] = i + j < k ? static_cast<Stored>(column[i + j]) : Stored{0};
+    std::memcpy(to, group, sizeof group);
+  }
+  return sum;
+}
+
+template <class W>
+void pack_panels(const GemmI8& g, const W* weights, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero,
+                 void* packed) {
+  for (int64_t p = 0; p < g.panels(n); ++p) {
+    const int64_t w = g.width(n, p), first = p * g.nr(), used = std::min(w, n - first);
+    auto* addends = reinterpret_cast<uint32_t*>(static_cast<char*>(packed) + g.panel_offset(k, p));
+    char* groups = reinterpret_cast<char*>(addends + w);
+    if (used < w) std::memset(addends, 0, static_cast<size_t>((g.steps(k) + 1) * w * 4));
+    for (int64_t j = 0; j < used; ++j) {
+      const W* column = weights + (first + j) * k;
+      const uint32_t sum = g.bytes ? pack_column<int8_t>(column, k, w, groups + j * 4)
+                                   : pack_column<int16_t>(column, k, w, groups + j * 4);
+      addends[j] =
+          (bias ? static_cast<uint32_t>(bias[first + j]) : 0u) - (g.bytes ? sum * static_cast<uint32_t>(a_zero) : 0u);
     }
   }
+}
+
+}  // namespace
+
+void GemmI8::pack(const int16_t* weights, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero,
+                  void* packed) const {
+  pack_panels(*this, weights, k, n, bias, a_zero, packed);
+}
+
+void GemmI8::pack(const int8_t* weights, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero,
+                  void* packed) const {
+  pack_panels(*this, weights, k, n, bias, a_zero, packed);
 }
 
 void GemmI8::convert(const uint8_t* x, int64_t ldx, int64_t rows, int64_t k, bool is_signed, int32_t zero, void* a,

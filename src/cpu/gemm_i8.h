@@ -37,6 +37,7 @@ struct GemmI8 {
   /// Packs weights given as [n][k] (zero points subtracted; in the byte form they fit int8). `bias`: n addends or null.
   /// a_zero: subtracted from every element of a through the addends (bytes only; the short form converts a instead).
   void pack(const int16_t* weights, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero, void* packed) const;
+  void pack(const int8_t* weights, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero, void* packed) const;
 
   /// Calls done(sums, row, rows, column, columns) for each tile, sums nr() apart.
   template <class F>

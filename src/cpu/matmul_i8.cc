@@ -22,7 +22,9 @@ struct IntegerWeights {
   int64_t blocks = 1, block = 0;  ///< entries of k in a block; the last may be shorter
   std::vector<float> scales;      ///< [block][n]
   std::vector<int16_t> values;
+  const int8_t* plain = nullptr;  ///< the constant itself, where it is just that; `values` are empty then
 
+  bool fit_int8() const { return plain || fits_int8(values); }
   int64_t depth(int64_t i, int64_t k) const { return std::min(block, k - i * block); }
   /// nullopt: no integers of at most 8 bits whose scales are one for all, one a column, or one a block and column.
   static std::optional<IntegerWeights> make(const Tensor& b, const MatMulShape& s);
@@ -68,6 +70,12 @@ std::optional<IntegerWeights> IntegerWeights::make(const Tensor& b, const MatMul
     return k_axis == 1 ? n * w.blocks + i : i * s.n + n;
   };
   w.scales.resize(static_cast<size_t>(w.blocks * s.n));
+  if (b.dtype() == DType::kI8 && w.blocks == 1 && s.g.b.row_stride == 1 && s.g.b.column_stride == s.k &&
+      std::all_of(q.zero_points.begin(), q.zero_points.end(), [](int32_t z) { return z == 0; })) {
+    for (int64_t n = 0; n < s.n; ++n) w.scales[static_cast<size_t>(n)] = q.scale(parameter(n, 0));
+    w.plain = b.data<int8_t>();
+    return w;
+  }
   w.values.resize(static_cast<size_t>(s.n * s.k));
   int16_t* to = w.values.data();
   for (int64_t n = 0; n < s.n; ++n)
@@ -96,7 +104,7 @@ class MatMulI8 final : public Kernel {
       : s_(s),
         rows_(rows),
         attrs_(spec.attrs<MatMulAttrs>()),
-        gemm_(gemm_i8(spec.isa, fits_int8(weights.values))),
+        gemm_(gemm_i8(spec.isa, weights.fit_int8())),
         quant_(row_quant(spec.isa)),
         rescale_(requant_rows(spec.isa)),
         requant_(std::move(requant)),
@@ -165,6 +173,17 @@ class MatMulI8 final : public Kernel {
     auto* sums = reinterpret_cast<uint32_t*>(packed->data<char>() + sums_at_);
     std::copy(w.scales.begin(), w.scales.end(), scales);
     const int32_t zero = rows_ == Rows::kOneGrid ? GemmI8::byte_zero(x_signed_, x_zero_) : 0;
+    const auto sum = [](const auto* values, int64_t n) {
+      uint32_t total = 0;
+      for (int64_t j = 0; j < n; ++j) total += static_cast<uint32_t>(static_cast<int32_t>(values[j]));
+      return total;
+    };
+    const int32_t* bias = requant_ ? requant_->bias.data() : nullptr;
+    if (w.plain) {
+      for (int64_t n = 0; n < s_.n; ++n) sums[n] = sum(w.plain + n * s_.k, s_.k);
+      gemm_.pack(w.plain, s_.k, s_.n, bias, zero, to);
+      return packed;
+    }
     std::vector<int16_t> part;
     for (int64_t i = 0; i < blocks_; ++i) {
       const int64_t k = depth(i);
@@ -172,9 +191,9 @@ class MatMulI8 final : public Kernel {
       for (int64_t n = 0; n < s_.n; ++n) {
         const int16_t* from = w.values.data() + n * s_.k + i * block_;
         std::copy_n(from, k, part.data() + n * k);
-        for (int64_t j = 0; j < k; ++j) sums[i * s_.n + n] += static_cast<uint32_t>(static_cast<int32_t>(from[j]));
+        sums[i * s_.n + n] = sum(from, k);
       }
-      gemm_.pack(part.data(), k, s_.n, requant_ ? requant_->bias.data() : nullptr, zero, to);
+      gemm_.pack(part.data(), k, s_.n, bias, zero, to);
       to += align(gemm_.packed_bytes(k, s_.n));
     }
     return packed;
