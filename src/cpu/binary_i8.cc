@@ -1,6 +1,5 @@
 // Arithmetic of 8-bit values in float32, a few hundred at a time: equal to the reference kernel bit by bit.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdlib>
 
@@ -14,33 +13,33 @@
 namespace smelt {
 namespace {
 
-/// The real value of every stored byte.
-using Values = std::array<float, 256>;
-
 bool on_a_grid(const ValueType& t) {
   return (t.dtype == DType::kI8 || t.dtype == DType::kU8) && t.quant &&
-         t.quant->kind == Quantization::Kind::kPerTensor && t.quant->scales.size() == 1;
+         t.quant->kind == Quantization::Kind::kPerTensor && t.quant->scales.size() == 1 &&
+         std::isfinite(t.quant->scale()) && t.quant->scale() > 0 && std::abs(t.quant->zero_point()) <= 1 << 20;
 }
 
-Values values_of(const ValueType& t, float factor) {
-  Values out;
-  for (int i = 0; i < 256; ++i) {
-    const int stored = t.dtype == DType::kI8 ? static_cast<int8_t>(i) : i;
-    out[static_cast<size_t>(i)] =
-        factor * (t.quant->scale() * static_cast<float>(int64_t{stored} - t.quant->zero_point()));
-  }
-  return out;
+Grid grid_of(const ValueType& t) {
+  Grid grid;
+  grid.scale = t.quant->scale();
+  grid.zero = t.quant->zero_point();
+  grid.low = static_cast<int32_t>(int_min(t.dtype));
+  grid.high = static_cast<int32_t>(int_max(t.dtype));
+  grid.is_signed = t.dtype == DType::kI8;
+  grid.away = t.quant->rounding != Rounding::kFloatHalfEven;
+  return grid;
 }
 
 class BinaryI8 final : public Kernel {
  public:
-  BinaryI8(BinaryRows rows, const KernelSpec& spec, float alpha, Bounds bounds, const Grid& grid)
+  BinaryI8(BinaryRows rows, const KernelSpec& spec, float alpha, Bounds bounds)
       : rows_(rows),
-        a_(values_of(spec.inputs[0], 1)),
-        b_(values_of(spec.inputs[1], alpha)),
+        a_(grid_of(spec.inputs[0])),
+        b_(grid_of(spec.inputs[1])),
+        y_(grid_of(spec.outputs[0])),
+        alpha_(alpha),
         loops_(BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape)),
         bounds_(bounds),
-        grid_(grid),
         quant_(row_quant(spec.isa)) {}
   Status run(KernelContext& ctx) const override {
     const auto* a = ctx.input(0).data<uint8_t>();
@@ -66,25 +65,22 @@ class BinaryI8 final : public Kernel {
 
  private:
   static constexpr int64_t kPiece = 256;
-  static void look_up(const Values& values, const uint8_t* x, int64_t n, float* out) {
-    for (int64_t i = 0; i < n; ++i) out[i] = values[x[i]];
-  }
   void row(const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n) const {
     alignas(64) float fa[kPiece], fb[kPiece], fy[kPiece];
     for (int64_t i = 0; i < n; i += kPiece) {
       const int64_t here = std::min(kPiece, n - i);
-      look_up(a_, a + i * loops_.inner_a, loops_.inner_a ? here : 1, fa);
-      look_up(b_, b + i * loops_.inner_b, loops_.inner_b ? here : 1, fb);
+      quant_.from_grid(a + i * loops_.inner_a, loops_.inner_a ? here : 1, a_, 1, fa);
+      quant_.from_grid(b + i * loops_.inner_b, loops_.inner_b ? here : 1, b_, alpha_, fb);
       rows_(fa, loops_.inner_a, fb, loops_.inner_b, fy, here, bounds_.lo, bounds_.hi);
-      quant_.to_grid(fy, here, grid_, y + i);
+      quant_.to_grid(fy, here, y_, y + i);
     }
   }
 
   BinaryRows rows_;
-  Values a_, b_;
+  Grid a_, b_, y_;
+  float alpha_;
   BroadcastLoops loops_;
   Bounds bounds_;
-  Grid grid_;
   const RowQuant& quant_;
 };
 
@@ -92,22 +88,13 @@ class BinaryI8 final : public Kernel {
 
 std::unique_ptr<Kernel> make_binary_i8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
-  const ValueType& y = spec.outputs[0];
-  if (!on_a_grid(spec.inputs[0]) || !on_a_grid(spec.inputs[1]) || !on_a_grid(y)) return nullptr;
+  if (!on_a_grid(spec.inputs[0]) || !on_a_grid(spec.inputs[1]) || !on_a_grid(spec.outputs[0])) return nullptr;
   if (attrs.rounding != Rounding::kFloatHalfEven || !clamps(attrs.act)) return nullptr;
   const bool scaled = attrs.fn == Binary::kAdd || attrs.fn == Binary::kSub;
   const BinaryRows rows = scaled || attrs.fn == Binary::kMul ? binary_rows(spec.isa, attrs.fn) : nullptr;
   if (!rows) return nullptr;
-  Grid grid;
-  grid.scale = y.quant->scale();
-  grid.zero = y.quant->zero_point();
-  grid.low = static_cast<int32_t>(int_min(y.dtype));
-  grid.high = static_cast<int32_t>(int_max(y.dtype));
-  grid.is_signed = y.dtype == DType::kI8;
-  grid.away = y.quant->rounding != Rounding::kFloatHalfEven;
-  if (!(std::isfinite(grid.scale) && grid.scale > 0) || std::abs(grid.zero) > (1 << 20)) return nullptr;
   return std::make_unique<BinaryI8>(rows, spec, scaled ? static_cast<float>(attrs.alpha) : 1.0f,
-                                    activation_bounds(attrs.act), grid);
+                                    activation_bounds(attrs.act));
 }
 
 }  // namespace smelt

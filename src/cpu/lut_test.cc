@@ -44,6 +44,25 @@ TEST(Tables, Binary) {
         c.output.quant = per_tensor(0.06f, 1);
       }
       check_case(c, "binary_table");
+      if (fn == Binary::kAdd || fn == Binary::kMul || fn == Binary::kSub) check_case(c, "binary_i8");
+    }
+}
+
+TEST(Tables, SumsOfBytes) {
+  for (DType dtype : {DType::kI8, DType::kU8})
+    for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble}) {
+      BinaryAttrs attrs(Binary::kSub);
+      attrs.alpha = 0.3;
+      attrs.act.kind = ActKind::kRelu6;
+      KernelCase c{Cat(to_string(dtype), static_cast<int>(rounding)),
+                   Op::kBinary,
+                   make_attrs<BinaryAttrs>(attrs),
+                   {bytes(dtype, {5, 333}, 0.05f, 3, 1), bytes(dtype, {5, 333}, 0.02f, 17, 2)},
+                   {},
+                   {}};
+      c.output.dtype = dtype;
+      c.output.quant = per_tensor(0.06f, 1, rounding);
+      check_case(c, "binary_i8");
     }
 }
 

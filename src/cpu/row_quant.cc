@@ -109,7 +109,25 @@ void to_grid(const float* x, int64_t n, const Grid& g, uint8_t* out) {
   for (; i < n; ++i) step(one, i);
 }
 
-RowQuant make_row_quant() { return {row_range, quantize_values, rescale_sums, to_grid}; }
+void from_grid(const uint8_t* x, int64_t n, const Grid& g, float factor, float* out) {
+  const auto step = [&](auto d, int64_t i) HWY_ATTR {
+    const hn::RebindToSigned<decltype(d)> di;
+    const hn::Rebind<int8_t, decltype(d)> ds;
+    const hn::Rebind<uint8_t, decltype(d)> du;
+    const auto q = g.is_signed ? hn::PromoteTo(di, hn::LoadU(ds, reinterpret_cast<const int8_t*>(x + i)))
+                               : hn::PromoteTo(di, hn::LoadU(du, x + i));
+    const auto real = hn::Mul(hn::Set(d, g.scale), hn::ConvertTo(d, hn::Sub(q, hn::Set(di, g.zero))));
+    hn::StoreU(hn::Mul(hn::Set(d, factor), real), d, out + i);
+  };
+  const D d;
+  const hn::CappedTag<float, 1> one;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) step(d, i);
+  for (; i < n; ++i) step(one, i);
+}
+
+RowQuant make_row_quant() { return {row_range, quantize_values, rescale_sums, to_grid, from_grid}; }
 
 }  // namespace smelt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

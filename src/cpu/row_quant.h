@@ -29,6 +29,8 @@ struct RowQuant {
 
   /// out[i] = clamp(round(x[i] / scale) + zero, low, high); NaN gives 0.
   void (*to_grid)(const float* x, int64_t n, const Grid& grid, uint8_t* out);
+  /// out[i] = factor * (scale * (x[i] - zero)).
+  void (*from_grid)(const uint8_t* x, int64_t n, const Grid& grid, float factor, float* out);
 
   RowGrid quantize_row(const float* x, int64_t n, bool asymmetric, int8_t* out) const;
 };

@@ -1,6 +1,7 @@
 // Softmax, layer normalization and reductions of float32.
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -197,11 +198,16 @@ std::unique_ptr<Kernel> make_reduce_f32(const KernelSpec& spec) {
 
 namespace {
 
-/// Sums in 32 bits, the division by the count folded into a fixed-point factor, as the reference kernel does it.
+/// Sums in 32 bits, then as the reference kernel does it: real numbers where ties go to even, else a fixed-point factor
+/// with the division by the count folded in.
 class MeanI8 final : public Kernel {
  public:
-  MeanI8(const ReduceView& v, const ValueType& x, const ValueType& y, int64_t threads, const RowOps& ops)
+  MeanI8(const ReduceView& v, const ValueType& x, const ValueType& y, bool real, int64_t threads, const RowOps& ops)
       : v_(v),
+        real_(real),
+        away_(y.quant->rounding != Rounding::kFloatHalfEven),
+        x_scale_(x.quant->scale()),
+        y_scale_(y.quant->scale()),
         signed_(x.dtype == DType::kI8),
         x_zero_(x.quant->zero_point()),
         y_zero_(y.quant->zero_point()),
@@ -237,11 +243,20 @@ class MeanI8 final : public Kernel {
  private:
   size_t slot_bytes() const { return static_cast<size_t>((v_.count * 8 + v_.inner * 4 + 63) / 64 * 64); }
   uint8_t stored(int32_t sum) const {
+    const double lo = signed_ ? -128 : 0, hi = signed_ ? 127 : 255;
+    if (real_) {
+      const double total = static_cast<double>(x_scale_) * static_cast<double>(sum - int64_t{x_zero_} * v_.count);
+      const float scaled = static_cast<float>(total / static_cast<double>(v_.count)) / y_scale_;
+      const double r = static_cast<double>(away_ ? std::round(scaled) : std::nearbyint(scaled)) + y_zero_;
+      return static_cast<uint8_t>(r != r ? 0 : static_cast<int64_t>(std::clamp(r, lo, hi)));
+    }
     const auto centred = static_cast<int32_t>(sum - int64_t{x_zero_} * v_.count);
     const int64_t q = int64_t{rescale_double(centred, factor_)} + y_zero_;
-    return static_cast<uint8_t>(std::clamp<int64_t>(q, signed_ ? -128 : 0, signed_ ? 127 : 255));
+    return static_cast<uint8_t>(std::clamp(q, static_cast<int64_t>(lo), static_cast<int64_t>(hi)));
   }
   ReduceView v_;
+  bool real_, away_;
+  float x_scale_, y_scale_;
   bool signed_;
   int32_t x_zero_, y_zero_;
   int64_t threads_;
@@ -254,14 +269,14 @@ class MeanI8 final : public Kernel {
 std::unique_ptr<Kernel> make_mean_i8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ReduceAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  if (attrs.fn != Reduction::kMean || attrs.rounding == Rounding::kFloatHalfEven || x.dtype != y.dtype ||
-      (x.dtype != DType::kI8 && x.dtype != DType::kU8))
+  if (attrs.fn != Reduction::kMean || x.dtype != y.dtype || (x.dtype != DType::kI8 && x.dtype != DType::kU8))
     return nullptr;
   for (const ValueType* t : {&x, &y})
     if (!t->quant || t->quant->kind != Quantization::Kind::kPerTensor || t->quant->scales.size() != 1) return nullptr;
   const auto v = reduce_view(spec);
   if (!v || v->count > (1 << 22)) return nullptr;
-  return std::make_unique<MeanI8>(*v, x, y, std::max(spec.threads, 1), row_ops(spec.isa));
+  const bool real = attrs.rounding == Rounding::kFloatHalfEven;
+  return std::make_unique<MeanI8>(*v, x, y, real, std::max(spec.threads, 1), row_ops(spec.isa));
 }
 
 }  // namespace smelt

@@ -61,6 +61,20 @@ void sum_through_float(const ReducePlan& plan, const Tensor& x, Tensor& y) {
   store_clamped(sums, y);
 }
 
+/// Sum or mean: exact integers, scaled as real numbers.
+void sum_real(bool mean, const ReducePlan& plan, const Tensor& x, Tensor& y) {
+  const Quantization& p = *x.quant();
+  const int64_t n = plan.count();
+  std::vector<int64_t> sums(static_cast<size_t>(plan.outputs()), 0);
+  plan.each([&](int64_t in, int64_t out) { sums[static_cast<size_t>(out)] += get_int(x, in); });
+  std::vector<float> real(sums.size());
+  for (size_t i = 0; i < sums.size(); ++i) {
+    const double sum = static_cast<double>(p.scale()) * static_cast<double>(sums[i] - p.zero_point() * n);
+    real[i] = static_cast<float>(mean ? sum / static_cast<double>(n) : sum);
+  }
+  store_real(real.data(), y);
+}
+
 /// Product, rescaled after every factor by the n-th part of the output scale.
 void product_fixed(const ReducePlan& plan, const Tensor& x, Tensor& y) {
   const Quantization &p = *x.quant(), &q = *y.quant();
@@ -114,6 +128,11 @@ Status reduce_quantized(const ReduceAttrs& attrs, const ReducePlan& plan, const 
       product_fixed(plan, x, y);
       return Ok();
     }
+  }
+  if (attrs.rounding == Rounding::kFloatHalfEven && bit_width(x.dtype()) <= 16 &&
+      (attrs.fn == Reduction::kSum || attrs.fn == Reduction::kMean)) {
+    sum_real(attrs.fn == Reduction::kMean, plan, x, y);
+    return Ok();
   }
   return through_float(attrs, plan, x, y);
 }

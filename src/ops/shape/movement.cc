@@ -82,9 +82,20 @@ void copy_crossed(const T* x, T* y, int64_t rows, int64_t to_stride, int64_t col
         for (int64_t c = c0; c < std::min(columns, c0 + kTile); ++c) y[r * to_stride + c] = x[r + c * stride];
 }
 
+/// A short innermost dimension changes places with the longest one.
+void lengthen_rows(CopyLoop& l) {
+  constexpr int64_t kShort = 8, kGain = 4;
+  const auto longest = static_cast<size_t>(std::max_element(l.dims.begin(), l.dims.end()) - l.dims.begin());
+  if (l.dims.back() >= kShort || l.dims[longest] < kGain * l.dims.back()) return;
+  std::swap(l.dims.back(), l.dims[longest]);
+  std::swap(l.from.back(), l.from[longest]);
+  std::swap(l.to.back(), l.to[longest]);
+}
+
 template <class T>
 void copy_units(const T* x, T* y, CopyLoop l) {
   const int64_t crossing = crossing_dim(l);
+  if (crossing < 0) lengthen_rows(l);
   const int64_t n = l.dims.back(), fs = l.from.back(), ts = l.to.back();
   drop_dim(l, l.dims.size() - 1);
   if (crossing >= 0) {
