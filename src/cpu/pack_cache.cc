@@ -4,11 +4,13 @@
 #include <cstring>
 #include <new>
 
+#include "base/large_memory.h"
+
 namespace smelt {
 
 AlignedBytes::AlignedBytes(size_t bytes) : bytes_(bytes) {
   const size_t rounded = (bytes + 127) / 64 * 64;
-  data_ = std::aligned_alloc(64, rounded);
+  data_ = allocate_large(rounded);
   if (!data_) throw std::bad_alloc();
   std::memset(data_, 0, rounded);
 }

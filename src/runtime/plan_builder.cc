@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/large_memory.h"
 #include "ops/control/control.h"
 #include "ops/shape/shape.h"
 #include "passes/passes.h"
@@ -407,7 +408,7 @@ class PlanBuilder {
     SMELT_TRY(env_.control.charge(plan_.arena_bytes_));
     env_.control.release(plan_.arena_bytes_);
     if (plan_.arena_bytes_ > 0) {
-      plan_.arena_.reset(std::aligned_alloc(64, plan_.arena_bytes_));
+      plan_.arena_.reset(allocate_large(plan_.arena_bytes_));
       if (!plan_.arena_) return LimitReached("no memory for ", plan_.arena_bytes_, " bytes of activations");
     }
     for (size_t j = 0; j < items_.size(); ++j) {
