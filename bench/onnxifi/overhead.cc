@@ -117,7 +117,8 @@ int main(int argc, char** argv) {
   std::printf("Relu of %d float32, microseconds a run, medians of %d rounds of %d runs\n", elements, rounds,
               kRunsPerRound);
   std::printf("  Session::run                               %7.2f\n", median(direct));
-  std::printf("  onnxRunGraph and onnxWaitEvent, two events %7.2f   overhead %6.2f\n", median(full), median(full_extra));
+  std::printf("  onnxRunGraph and onnxWaitEvent, two events %7.2f   overhead %6.2f\n", median(full),
+              median(full_extra));
   std::printf("  onnxSetIOAndRunGraph and onnxWaitEvent     %7.2f   overhead %6.2f\n", median(extension),
               median(extension_extra));
   return 0;

@@ -108,6 +108,9 @@ class SMELT_API Session {
   /// The same without copies: the outputs stay valid until the next run of this session.
   Result<std::span<const Datum>> run_in_place(std::span<const Datum> inputs);
   Result<std::span<const Datum>> run_in_place(const std::string& method, std::span<const Datum> inputs);
+  /// Plans a run for inputs of these element types and shapes, whose contents are not read: errors of shapes show here,
+  /// and the run need not plan. The outputs as far as they follow: -1 or not ranked where they depend on contents.
+  Result<std::vector<Port>> prepare(std::span<const Datum> inputs);
   /// Variables back to their initial values.
   void reset_state();
   /// Stops a run in flight from another thread; it returns kCancelled.

@@ -8,8 +8,9 @@
 #include <new>
 #include <string>
 
+#include "base/cat.h"
 #include "onnxifi/backend.h"
-#include "onnxifi/model_check.h"
+#include "onnxifi/loader.h"
 #include "onnxifi/trace.h"
 
 namespace {
@@ -45,7 +46,7 @@ onnxStatus check_fence_type(const onnxMemoryFenceV1& fence) {
 
 /// Queues a run and gives the output fence its event.
 onnxStatus start(Graph& graph, std::shared_ptr<Event> ready, onnxMemoryFenceV1* out, onnxTraceEventList* trace) {
-  auto done = std::make_shared<Event>();
+  auto done = std::make_shared<Event>(graph.weak_from_this());
   const onnxEvent handle = Library::get().events.add(done);
   const onnxStatus s = graph.run(std::move(ready), std::move(done), trace);
   if (s != ONNXIFI_STATUS_SUCCESS) {
@@ -149,11 +150,10 @@ const Extension kExtensions[] = {
 }  // namespace
 
 namespace smelt::onnxifi {
-const char* extension_names() {
-  return "onnx_extension_function onnxSetIOAndRunGraphFunction onnxWaitEventForFunction onnxReleaseTraceEventsFunction "
-         "onnxGetCurrentBatchSizeFunction onnxSetOptionFunction onnxGetOptionFunction onnxSetIOAndRunGraph "
-         "onnxWaitEventFor "
-         "onnxReleaseTraceEvents onnxGetCurrentBatchSize onnxSetOption onnxGetOption";
+std::string extension_names() {
+  std::string names = "onnx_extension_function";
+  for (const Extension& e : kExtensions) names += Cat(" ", e.name, "Function ", e.name);
+  return names;
 }
 }  // namespace smelt::onnxifi
 
@@ -181,10 +181,7 @@ onnxStatus onnxGetBackendCompatibility(onnxBackendID id, size_t model_size, cons
     if (!Library::get().find(id)) return ONNXIFI_STATUS_INVALID_ID;
     if (!model) return ONNXIFI_STATUS_INVALID_POINTER;
     if (model_size == 0) return ONNXIFI_STATUS_INVALID_SIZE;
-    // The reader wants aligned bytes, the caller's may lie anywhere.
-    auto copy = std::make_shared<const std::string>(static_cast<const char*>(model), model_size);
-    const std::string_view bytes = *copy;
-    return load_model(bytes, std::move(copy), nullptr);
+    return load_model({static_cast<const char*>(model), model_size}, nullptr, 0, nullptr);
   });
 }
 
@@ -248,7 +245,10 @@ onnxStatus onnxWaitEvent(onnxEvent event) {
 
 onnxStatus onnxReleaseEvent(onnxEvent event) {
   return guarded([&]() -> onnxStatus {
-    return Library::get().events.remove(event) ? ONNXIFI_STATUS_SUCCESS : ONNXIFI_STATUS_INVALID_EVENT;
+    const auto e = Library::get().events.remove(event);
+    if (!e) return ONNXIFI_STATUS_INVALID_EVENT;
+    e->abandon();
+    return ONNXIFI_STATUS_SUCCESS;
   });
 }
 
@@ -265,8 +265,11 @@ onnxStatus onnxInitGraph(onnxBackend backend, const uint64_t* properties, size_t
     if (!model || (weight_count > 0 && !weights)) return ONNXIFI_STATUS_INVALID_POINTER;
     if (model_size == 0) return ONNXIFI_STATUS_INVALID_SIZE;
     std::shared_ptr<Graph> object;
-    const onnxStatus s = Graph::create(b->device->kind, Library::get().threads.load(), properties,
-                                       {static_cast<const char*>(model), model_size}, weights, weight_count, &object);
+    smelt::SessionOptions options;
+    options.backend = b->device->kind;
+    options.threads = Library::get().threads.load();
+    const onnxStatus s = Graph::create(options, properties, {static_cast<const char*>(model), model_size}, weights,
+                                       weight_count, &object);
     if (s == ONNXIFI_STATUS_SUCCESS) *graph = Library::get().graphs.add(std::move(object));
     return s;
   });

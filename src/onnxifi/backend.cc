@@ -2,17 +2,18 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 
 #include "base/cat.h"
-#include "onnxifi/model_check.h"
+#include "onnxifi/loader.h"
 
 namespace smelt::onnxifi {
 namespace {
 
 std::string processor_name() {
-  std::string name = "CPU";
+  std::string name;
   if (std::FILE* f = std::fopen("/proc/cpuinfo", "r")) {
     char line[256];
     while (std::fgets(line, sizeof line, f)) {
@@ -24,7 +25,7 @@ std::string processor_name() {
     }
     std::fclose(f);
   }
-  return name;
+  return name.empty() ? "CPU" : name;
 }
 
 uint64_t memory_bytes() {
@@ -58,14 +59,13 @@ onnxStatus give(const std::string& text, void* value, size_t* size) {
 
 }  // namespace
 
+std::vector<Device> find_devices() {
+  return {{BackendKind::kCpu, ONNXIFI_DEVICE_TYPE_CPU, processor_name(), memory_bytes()}};
+}
+
 Library& Library::get() {
   static Library* const library = new Library;  // lives as long as the process: callers may release handles at exit
   return *library;
-}
-
-Library::Library() {
-  devices.push_back({BackendKind::kCpu, processor_name(), ONNXIFI_DEVICE_TYPE_CPU});
-  references_.assign(devices.size(), 0);
 }
 
 const Device* Library::find(onnxBackendID id) const {
@@ -82,7 +82,7 @@ onnxStatus Library::list_ids(onnxBackendID* ids, size_t* count) {
   *count = devices.size();
   if (!fits) return ONNXIFI_STATUS_FALLBACK;
   for (size_t i = 0; i < devices.size(); ++i) {
-    ids[i] = &devices[i];
+    ids[i] = const_cast<Device*>(&devices[i]);  // an opaque name: nobody writes through it
     ++references_[i];
   }
   return ONNXIFI_STATUS_SUCCESS;
@@ -109,7 +109,7 @@ onnxStatus backend_info(const Device& device, onnxBackendInfo key, void* value, 
     case ONNXIFI_BACKEND_VERSION:
       return give(std::string(SMELT_VERSION), value, size);
     case ONNXIFI_BACKEND_EXTENSIONS:
-      return give(std::string(extension_names()), value, size);
+      return give(extension_names(), value, size);
     case ONNXIFI_BACKEND_DEVICE:
       return give(device.name, value, size);
     case ONNXIFI_BACKEND_DEVICE_TYPE:
@@ -132,7 +132,7 @@ onnxStatus backend_info(const Device& device, onnxBackendInfo key, void* value, 
       return give(uint64_t{ONNXIFI_SYNCHRONIZATION_EVENT}, value, size);
     case ONNXIFI_BACKEND_MEMORY_SIZE:
     case ONNXIFI_BACKEND_MAX_GRAPH_SIZE:
-      return give(memory_bytes(), value, size);
+      return give(device.memory, value, size);
     case ONNXIFI_BACKEND_MAX_GRAPH_COUNT:
       return give(UINT64_C(0xffffffff), value, size);
     default:
@@ -141,15 +141,18 @@ onnxStatus backend_info(const Device& device, onnxBackendInfo key, void* value, 
 }
 
 onnxStatus check_backend_properties(const uint64_t* list) {
+  struct Known {
+    uint64_t key, lowest, highest;
+  };
+  static constexpr Known kKnown[] = {
+      {ONNXIFI_BACKEND_PROPERTY_OPTIMIZATION, ONNXIFI_OPTIMIZATION_HIGH_THROUGHPUT, ONNXIFI_OPTIMIZATION_AOT},
+      {ONNXIFI_BACKEND_PROPERTY_LOG_LEVEL, ONNXIFI_LOG_LEVEL_DEBUG, ONNXIFI_LOG_LEVEL_ERROR}};
   for (; list && *list != ONNXIFI_BACKEND_PROPERTY_NONE; list += 2) {
-    const uint64_t value = list[1];
-    if (list[0] == ONNXIFI_BACKEND_PROPERTY_OPTIMIZATION) {
-      if (value > ONNXIFI_OPTIMIZATION_AOT) return ONNXIFI_STATUS_INVALID_PROPERTY;
-    } else if (list[0] == ONNXIFI_BACKEND_PROPERTY_LOG_LEVEL) {
-      if (value < ONNXIFI_LOG_LEVEL_DEBUG || value > ONNXIFI_LOG_LEVEL_ERROR) return ONNXIFI_STATUS_INVALID_PROPERTY;
-    } else {
-      return ONNXIFI_STATUS_UNSUPPORTED_PROPERTY;
-    }
+    const auto* known =
+        std::find_if(std::begin(kKnown), std::end(kKnown), [&](const Known& k) { return k.key == *list; });
+    // The value of an unknown key is not read: nobody knows whether there is one.
+    if (known == std::end(kKnown)) return ONNXIFI_STATUS_UNSUPPORTED_PROPERTY;
+    if (list[1] < known->lowest || list[1] > known->highest) return ONNXIFI_STATUS_INVALID_PROPERTY;
   }
   return ONNXIFI_STATUS_SUCCESS;
 }

@@ -14,12 +14,16 @@
 
 namespace smelt::onnxifi {
 
-/// A device that runs graphs.
+/// A device that runs graphs: one row of what onnxGetBackendIDs lists.
 struct Device {
   BackendKind kind = BackendKind::kCpu;
-  std::string name;
   onnxEnum type = ONNXIFI_DEVICE_TYPE_CPU;
+  std::string name;
+  uint64_t memory = 0;  ///< bytes that graphs may use
 };
+
+/// Every device of this machine that the runtime can use, the processor first.
+std::vector<Device> find_devices();
 
 struct Backend {
   const Device* device = nullptr;
@@ -29,7 +33,7 @@ struct Backend {
 struct Library {
   static Library& get();
 
-  std::vector<Device> devices;
+  const std::vector<Device> devices = find_devices();
   /// Device of a referenced backend ID; null otherwise.
   const Device* find(onnxBackendID id) const;
   onnxStatus list_ids(onnxBackendID* ids, size_t* count);
@@ -42,9 +46,9 @@ struct Library {
   std::atomic<int64_t> batch_size{0};
 
  private:
-  Library();
+  Library() = default;
   mutable std::mutex mutex_;
-  std::vector<size_t> references_;
+  std::vector<size_t> references_ = std::vector<size_t>(devices.size(), 0);
 };
 
 /// One fact about a device in the two-call protocol.
@@ -54,6 +58,6 @@ onnxStatus backend_info(const Device& device, onnxBackendInfo key, void* value, 
 onnxStatus check_backend_properties(const uint64_t* list);
 
 /// Names of the extension functions, separated by spaces.
-const char* extension_names();
+std::string extension_names();
 
 }  // namespace smelt::onnxifi

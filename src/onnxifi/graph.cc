@@ -1,176 +1,151 @@
 #include "onnxifi/graph.h"
 
 #include <cstring>
-#include <map>
-#include <optional>
-#include <set>
+#include <new>
 
 #include "base/cat.h"
 #include "onnxifi/backend.h"
-#include "onnxifi/model_check.h"
-#include "onnxifi/spin.h"
+#include "onnxifi/element.h"
 #include "onnxifi/trace.h"
-#include "onnxifi/weights.h"
 
 namespace smelt::onnxifi {
-
-onnxStatus check_tags(const onnxTensorDescriptorV1* list, uint32_t count) {
-  for (uint32_t i = 0; i < count; ++i)
-    if (list[i].tag != ONNXIFI_TAG_TENSOR_DESCRIPTOR_V1) return ONNXIFI_STATUS_UNSUPPORTED_TAG;
-  return ONNXIFI_STATUS_SUCCESS;
-}
-
 namespace {
 
-onnxStatus check_quantization(const onnxTensorDescriptorV1& d) {
-  if (d.quantizationParams == 0) return ONNXIFI_STATUS_SUCCESS;
-  if (!d.scales || !d.biases) return ONNXIFI_STATUS_INVALID_POINTER;
-  if (d.quantizationParams == 1) return ONNXIFI_STATUS_SUCCESS;  // per tensor: the axis says nothing
-  if (d.quantizationAxis >= d.dimensions || d.quantizationParams > d.shape[d.quantizationAxis])
-    return ONNXIFI_STATUS_INVALID_SHAPE;
-  return ONNXIFI_STATUS_SUCCESS;
-}
-
-Shape shape_of(const onnxTensorDescriptorV1& d) {
-  Shape s = Shape::of_rank(static_cast<int>(d.dimensions), 0);
-  for (uint32_t i = 0; i < d.dimensions; ++i) s[static_cast<int>(i)] = static_cast<int64_t>(d.shape[i]);
-  return s;
-}
-
-/// Values of symbolic dimensions as one call binds them.
-using Symbols = std::map<std::string, int64_t>;
-
-/// A descriptor against a port. For outputs an unknown dimension takes any size: it is an upper limit.
-onnxStatus fits(const onnxTensorDescriptorV1& d, const Port& port, Symbols& symbols) {
-  if (!port.is_tensor && !port.optional) return ONNXIFI_STATUS_UNSUPPORTED_DATATYPE;
-  if (port.dtype != DType::kInvalid && element_type(d.dataType) != port.dtype)
-    return ONNXIFI_STATUS_MISMATCHING_DATATYPE;
-  if (!port.ranked) return ONNXIFI_STATUS_SUCCESS;
-  if (static_cast<int>(d.dimensions) != port.shape.rank()) return ONNXIFI_STATUS_MISMATCHING_SHAPE;
-  for (int i = 0; i < port.shape.rank(); ++i) {
-    const auto given = static_cast<int64_t>(d.shape[i]);
-    if (port.shape[i] >= 0 && port.shape[i] != given) return ONNXIFI_STATUS_MISMATCHING_SHAPE;
-    const std::string name =
-        static_cast<size_t>(i) < port.dim_names.size() ? port.dim_names[static_cast<size_t>(i)] : "";
-    if (port.shape[i] >= 0 || name.empty()) continue;
-    const auto [it, fresh] = symbols.emplace(name, given);
-    if (!fresh && it->second != given) return ONNXIFI_STATUS_MISMATCHING_SHAPE;
-  }
-  return ONNXIFI_STATUS_SUCCESS;
-}
-
-/// Matches descriptors to ports by name. `found` has an entry a port; null where no descriptor names it.
-onnxStatus match(const onnxTensorDescriptorV1* list, uint32_t count, const std::vector<Port>& ports, Symbols& symbols,
-                 std::vector<const onnxTensorDescriptorV1*>& found) {
-  found.assign(ports.size(), nullptr);
-  for (uint32_t i = 0; i < count; ++i) {
-    const onnxTensorDescriptorV1& d = list[i];
-    if (!d.name) return ONNXIFI_STATUS_INVALID_NAME;
-    size_t at = 0;
-    while (at < ports.size() && ports[at].name != d.name) ++at;
-    if (at == ports.size() || found[at]) return ONNXIFI_STATUS_INVALID_NAME;
-    if (const onnxStatus s = check_descriptor(d); s != ONNXIFI_STATUS_SUCCESS) return s;
-    if (const onnxStatus s = fits(d, ports[at], symbols); s != ONNXIFI_STATUS_SUCCESS) return s;
-    found[at] = &d;
-  }
-  return ONNXIFI_STATUS_SUCCESS;
-}
-
-}  // namespace
-
-onnxStatus check_descriptor(const onnxTensorDescriptorV1& d) {
-  if (element_type(d.dataType) == DType::kInvalid) return ONNXIFI_STATUS_INVALID_DATATYPE;
-  switch (d.memoryType) {
-    case ONNXIFI_MEMORY_TYPE_CPU:
-      break;
-    case ONNXIFI_MEMORY_TYPE_CUDA_BUFFER:
-    case ONNXIFI_MEMORY_TYPE_OPENCL_BUFFER:
-    case ONNXIFI_MEMORY_TYPE_OPENGLES_TEXTURE_2D:
-    case ONNXIFI_MEMORY_TYPE_D3D_RESOURCE:
-      return ONNXIFI_STATUS_UNSUPPORTED_MEMORY_TYPE;
-    default:
-      return ONNXIFI_STATUS_INVALID_MEMORY_TYPE;
-  }
-  if (d.dimensions > 0 && !d.shape) return ONNXIFI_STATUS_INVALID_POINTER;
-  if (d.dimensions > Shape::kMaxRank) return ONNXIFI_STATUS_UNSUPPORTED_SHAPE;
-  uint64_t elements = 1;
-  for (uint32_t i = 0; i < d.dimensions; ++i) {
-    if (d.shape[i] == 0) return ONNXIFI_STATUS_INVALID_SHAPE;
-    if (__builtin_mul_overflow(elements, d.shape[i], &elements) || elements > (UINT64_C(1) << 40))
-      return ONNXIFI_STATUS_UNSUPPORTED_SHAPE;
-  }
-  // An offline weight would need a deferred weight reader, which this backend refuses.
-  if (d.isOffline || d.buffer == 0) return ONNXIFI_STATUS_INVALID_MEMORY_LOCATION;
-  return check_quantization(d);
-}
-
-Graph::Graph(Model model, Session session, bool instrument)
-    : model_(std::move(model)),
-      session_(std::move(session)),
-      instrument_(instrument),
-      inputs_(model_.inputs()),
-      outputs_(model_.outputs()) {}
-
-Graph::~Graph() { drain(); }
-
-onnxStatus Graph::create(BackendKind backend, int threads, const uint64_t* properties, std::string_view bytes,
-                         const onnxTensorDescriptorV1* weights, uint32_t weight_count, std::shared_ptr<Graph>* out) {
-  bool instrument = false;
-  for (const uint64_t* p = properties; p && *p != ONNXIFI_GRAPH_PROPERTY_NONE; p += 2) {
+onnxStatus read_properties(const uint64_t* list, bool& instrument) {
+  for (const uint64_t* p = list; p && *p != ONNXIFI_GRAPH_PROPERTY_NONE; p += 2) {
     if (p[0] != ONNXIFI_GRAPH_PROPERTY_AUTO_INSTRUMENT_NODES) return ONNXIFI_STATUS_UNSUPPORTED_PROPERTY;
     if (p[1] > 1) return ONNXIFI_STATUS_INVALID_PROPERTY;
     instrument = p[1] == 1;
   }
-  std::shared_ptr<const std::string> owned;
-  if (const onnxStatus s = with_weights(bytes, weights, weight_count, &owned); s != ONNXIFI_STATUS_SUCCESS) return s;
-  std::unique_ptr<Model> model;
-  if (const onnxStatus s = load_model(*owned, owned, &model); s != ONNXIFI_STATUS_SUCCESS) return s;
-  SessionOptions options;
-  options.backend = backend;
-  options.threads = threads;
-  options.profile = instrument;
-  auto session = Session::create(*model, options);
+  return ONNXIFI_STATUS_SUCCESS;
+}
+
+/// Whether an output of planned shape has room in a location: the location's dimensions are upper limits.
+bool has_room(const Port& planned, const onnxTensorDescriptorV1& d) {
+  if (!planned.is_tensor || !planned.ranked) return true;
+  if (static_cast<uint32_t>(planned.shape.rank()) != d.dimensions) return false;
+  for (int i = 0; i < planned.shape.rank(); ++i)
+    if (planned.shape[i] > static_cast<int64_t>(d.shape[i])) return false;
+  return true;
+}
+
+/// Faults of planning for shapes that a caller gave.
+onnxStatus shape_status(const Error& e) {
+  switch (e.code()) {
+    case ErrorCode::kInvalidModel:
+    case ErrorCode::kInvalidInput:
+      return ONNXIFI_STATUS_MISMATCHING_SHAPE;
+    case ErrorCode::kUnsupported:
+      return ONNXIFI_STATUS_UNSUPPORTED_SHAPE;
+    case ErrorCode::kLimit:
+      return ONNXIFI_STATUS_NO_SYSTEM_MEMORY;
+    default:
+      return ONNXIFI_STATUS_INTERNAL_ERROR;
+  }
+}
+
+}  // namespace
+
+Graph::Graph(Loaded loaded, Session session, bool instrument)
+    : model_(std::move(loaded.model)),
+      session_(std::move(session)),
+      instrument_(instrument),
+      inputs_(model_.inputs()),
+      outputs_(model_.outputs()),
+      statics_(loaded.statics.size()),
+      symbols_(std::move(loaded.symbols)) {
+  inputs_.insert(inputs_.end(), loaded.statics.begin(), loaded.statics.end());
+}
+
+Graph::~Graph() { drain(); }
+
+onnxStatus Graph::create(const SessionOptions& backend, const uint64_t* properties, std::string_view bytes,
+                         const onnxTensorDescriptorV1* weights, uint32_t weight_count, std::shared_ptr<Graph>* out) {
+  SessionOptions options = backend;
+  if (const onnxStatus s = read_properties(properties, options.profile); s != ONNXIFI_STATUS_SUCCESS) return s;
+  std::optional<Loaded> loaded;
+  if (const onnxStatus s = load_model(bytes, weights, weight_count, &loaded); s != ONNXIFI_STATUS_SUCCESS) return s;
+  auto session = Session::create(loaded->model, options);
   if (!session.ok()) return ONNXIFI_STATUS_INTERNAL_ERROR;
-  *out = std::shared_ptr<Graph>(new Graph(std::move(*model), std::move(*session), instrument));
+  *out = std::shared_ptr<Graph>(new Graph(std::move(*loaded), std::move(*session), options.profile));
+  return ONNXIFI_STATUS_SUCCESS;
+}
+
+onnxStatus Graph::prepare(const std::vector<Datum>& inputs, std::shared_ptr<const Prepared>& out) {
+  auto fresh = std::make_shared<Prepared>();
+  for (const Datum& d : inputs) fresh->inputs.emplace_back(d.tensor.dtype(), d.tensor.shape());
+  {
+    const std::lock_guard lock(mutex_);
+    out = prepared_;
+  }
+  if (out && out->inputs == fresh->inputs) return ONNXIFI_STATUS_SUCCESS;
+  {
+    const std::lock_guard lock(session_mutex_);
+    auto outputs = session_.prepare(inputs);
+    if (!outputs.ok()) return shape_status(outputs.error());
+    fresh->outputs = std::move(*outputs);
+  }
+  const std::lock_guard lock(mutex_);
+  out = prepared_ = std::move(fresh);
+  return ONNXIFI_STATUS_SUCCESS;
+}
+
+onnxStatus Graph::locate(const onnxTensorDescriptorV1* inputs, uint32_t input_count,
+                         const onnxTensorDescriptorV1* outputs, uint32_t output_count, Locations& locations) {
+  if (!outputs || (input_count > 0 && !inputs)) return ONNXIFI_STATUS_INVALID_POINTER;
+  onnxStatus s = check_tags(inputs, input_count);
+  if (s == ONNXIFI_STATUS_SUCCESS) s = check_tags(outputs, output_count);
+  Symbols symbols = symbols_;
+  std::vector<const onnxTensorDescriptorV1*> in, out;
+  if (s == ONNXIFI_STATUS_SUCCESS) s = match(inputs, input_count, inputs_, symbols, in);
+  if (s == ONNXIFI_STATUS_SUCCESS) s = match(outputs, output_count, outputs_, symbols, out);
+  if (s != ONNXIFI_STATUS_SUCCESS) return s;
+  in.resize(inputs_.size() - statics_);
+  for (size_t i = 0; i < in.size(); ++i)
+    if (!in[i] && !inputs_[i].optional) return ONNXIFI_STATUS_UNIDENTIFIED_NAME;
+  for (const auto* d : out)
+    if (!d) return ONNXIFI_STATUS_UNIDENTIFIED_NAME;
+
+  for (size_t i = 0; i < in.size(); ++i) {
+    Datum& datum = locations.inputs.emplace_back();
+    if (!in[i]) continue;
+    const DType dtype = element_type(in[i]->dataType);
+    const auto* data = reinterpret_cast<const void*>(in[i]->buffer);
+    const Shape shape = shape_of(*in[i]);
+    if (in[i]->buffer % element_alignment(dtype) == 0) {
+      datum = Datum(Tensor::view(dtype, shape, data, nullptr));
+    } else {
+      auto copy = Tensor::allocate(dtype, shape, false);
+      if (!copy.ok()) return ONNXIFI_STATUS_NO_SYSTEM_MEMORY;
+      locations.misaligned.push_back({copy->raw(), data, copy->bytes()});
+      datum = Datum(std::move(*copy));
+    }
+    if (locations.batch == 0 && in[i]->dimensions > 0) locations.batch = static_cast<int64_t>(in[i]->shape[0]);
+  }
+  std::shared_ptr<const Prepared> prepared;
+  s = prepare(locations.inputs, prepared);
+  if (s != ONNXIFI_STATUS_SUCCESS) return s;
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (!has_room(prepared->outputs[i], *out[i])) return ONNXIFI_STATUS_MISMATCHING_SHAPE;
+    const DType dtype = element_type(out[i]->dataType);
+    locations.outputs.push_back(
+        {reinterpret_cast<void*>(out[i]->buffer), dtype, Tensor::byte_size(dtype, shape_of(*out[i]).elements())});
+  }
   return ONNXIFI_STATUS_SUCCESS;
 }
 
 onnxStatus Graph::set_io(const onnxTensorDescriptorV1* inputs, uint32_t input_count,
                          const onnxTensorDescriptorV1* outputs, uint32_t output_count) {
-  const auto settle = [&](std::shared_ptr<const Locations> locations, onnxStatus status) {
-    const std::lock_guard lock(mutex_);
-    locations_ = std::move(locations);
-    return status;
-  };
-  if (!outputs || (input_count > 0 && !inputs)) return settle(nullptr, ONNXIFI_STATUS_INVALID_POINTER);
-  onnxStatus s = check_tags(inputs, input_count);
-  if (s == ONNXIFI_STATUS_SUCCESS) s = check_tags(outputs, output_count);
-  Symbols symbols;
-  std::vector<const onnxTensorDescriptorV1*> in, out;
-  if (s == ONNXIFI_STATUS_SUCCESS) s = match(inputs, input_count, inputs_, symbols, in);
-  if (s == ONNXIFI_STATUS_SUCCESS) s = match(outputs, output_count, outputs_, symbols, out);
-  if (s != ONNXIFI_STATUS_SUCCESS) return settle(nullptr, s);
   auto locations = std::make_shared<Locations>();
-  for (size_t i = 0; i < in.size(); ++i) {
-    if (!in[i]) {
-      if (!inputs_[i].optional) return settle(nullptr, ONNXIFI_STATUS_UNIDENTIFIED_NAME);
-      locations->inputs.emplace_back();
-      continue;
-    }
-    locations->inputs.emplace_back(Tensor::view(element_type(in[i]->dataType), shape_of(*in[i]),
-                                                reinterpret_cast<const void*>(in[i]->buffer), nullptr));
-    if (locations->batch == 0 && in[i]->dimensions > 0) locations->batch = static_cast<int64_t>(in[i]->shape[0]);
-  }
-  for (size_t i = 0; i < out.size(); ++i) {
-    if (!out[i]) return settle(nullptr, ONNXIFI_STATUS_UNIDENTIFIED_NAME);
-    const DType dtype = element_type(out[i]->dataType);
-    locations->outputs.push_back(
-        {reinterpret_cast<void*>(out[i]->buffer), dtype, Tensor::byte_size(dtype, shape_of(*out[i]).elements())});
-  }
-  return settle(std::move(locations), ONNXIFI_STATUS_SUCCESS);
+  const onnxStatus s = locate(inputs, input_count, outputs, output_count, *locations);
+  if (s != ONNXIFI_STATUS_SUCCESS) locations = nullptr;
+  const std::lock_guard lock(mutex_);
+  locations_ = std::move(locations);
+  return s;
 }
 
 onnxStatus Graph::run(std::shared_ptr<Event> ready, std::shared_ptr<Event> done, onnxTraceEventList* trace) {
+  bool asleep;
   {
     const std::lock_guard lock(mutex_);
     if (!locations_) return ONNXIFI_STATUS_UNIDENTIFIED_NAME;
@@ -184,54 +159,91 @@ onnxStatus Graph::run(std::shared_ptr<Event> ready, std::shared_ptr<Event> done,
     }
     Library::get().batch_size.store(locations_->batch, std::memory_order_relaxed);
     queue_.push_back({std::move(ready), std::move(done), locations_, trace});
-    queued_.store(queue_.size(), std::memory_order_release);
+    asleep = asleep_;
   }
-  wake_.notify_one();
+  if (asleep) wake_.notify_one();
   return ONNXIFI_STATUS_SUCCESS;
 }
 
+void Graph::execute_first(std::unique_lock<std::mutex>& lock) {
+  Job job = std::move(queue_.front());
+  queue_.pop_front();
+  running_ = true;
+  lock.unlock();
+  execute(job);
+  job = {};
+  lock.lock();
+  running_ = false;
+}
+
 void Graph::work() {
+  std::unique_lock lock(mutex_);
   for (;;) {
-    spin_until([&] { return queued_.load(std::memory_order_acquire) > 0; });
-    Job job;
-    {
-      std::unique_lock lock(mutex_);
-      wake_.wait(lock, [&] { return closing_ || !queue_.empty(); });
-      if (queue_.empty()) return;
-      job = std::move(queue_.front());
-      queue_.pop_front();
-      queued_.store(queue_.size(), std::memory_order_release);
+    while (running_ || (queue_.empty() && !closing_)) {
+      asleep_ = true;
+      wake_.wait(lock);
+      asleep_ = false;
     }
-    if (job.ready) job.ready->wait();
-    execute(job);
+    if (queue_.empty()) return;
+    if (queue_.front().can_start()) {
+      execute_first(lock);
+      continue;
+    }
+    const auto ready = queue_.front().ready;
+    lock.unlock();
+    ready->wait();
+    lock.lock();
   }
 }
 
-void Graph::execute(Job& job) {
-  const uint64_t start = trace_clock();
-  auto result = session_.run_in_place(job.locations->inputs);
-  onnxStatus status = ONNXIFI_STATUS_SUCCESS;
-  std::string message;
-  if (!result.ok()) {
-    status =
-        result.error().code() == ErrorCode::kLimit ? ONNXIFI_STATUS_NO_SYSTEM_MEMORY : ONNXIFI_STATUS_INTERNAL_ERROR;
-    message = result.error().message();
-  } else {
-    for (size_t i = 0; i < job.locations->outputs.size(); ++i) {
-      const Output& to = job.locations->outputs[i];
-      const Datum& d = (*result)[i];
-      if (!d.is_tensor() || d.tensor.dtype() != to.dtype || d.tensor.bytes() > to.capacity) {
-        status = ONNXIFI_STATUS_MISMATCHING_SHAPE;
-        message = Cat("output '", outputs_[i].name, "' is ",
-                      d.is_tensor() ? Cat(to_string(d.tensor.dtype()), d.tensor.shape().str()) : "no tensor",
-                      ": it does not fit the given location");
-        continue;
-      }
-      if (d.tensor.bytes() > 0) std::memcpy(to.data, d.tensor.raw(), d.tensor.bytes());
-    }
+void Graph::help(const Event& done) {
+  std::unique_lock lock(mutex_);
+  while (!done.signalled() && !running_ && !queue_.empty() && queue_.front().can_start()) execute_first(lock);
+  // The thread sleeps while somebody else runs a job.
+  if (!running_ && asleep_ && (closing_ || !queue_.empty())) wake_.notify_one();
+}
+
+onnxStatus Graph::compute(const Job& job, std::string& message) {
+  if (job.ready && job.ready->status() != ONNXIFI_STATUS_SUCCESS) {
+    message = Cat("the input event failed: ", job.ready->message());
+    return ONNXIFI_STATUS_INTERNAL_ERROR;
   }
-  if (job.trace)
-    fill_trace(job.trace, start, trace_clock(), instrument_ ? session_.profile() : std::vector<ProfileEntry>{});
+  for (const Misaligned& m : job.locations->misaligned) std::memcpy(m.to, m.from, m.bytes);
+  auto result = session_.run_in_place(job.locations->inputs);
+  if (!result.ok()) {
+    message = result.error().message();
+    return result.error().code() == ErrorCode::kLimit ? ONNXIFI_STATUS_NO_SYSTEM_MEMORY : ONNXIFI_STATUS_INTERNAL_ERROR;
+  }
+  onnxStatus status = ONNXIFI_STATUS_SUCCESS;
+  for (size_t i = 0; i < job.locations->outputs.size(); ++i) {
+    const Output& to = job.locations->outputs[i];
+    const Datum& d = (*result)[i];
+    if (!d.is_tensor() || d.tensor.dtype() != to.dtype || d.tensor.bytes() > to.capacity) {
+      status = ONNXIFI_STATUS_MISMATCHING_SHAPE;
+      message = Cat("output '", outputs_[i].name, "' is ",
+                    d.is_tensor() ? Cat(to_string(d.tensor.dtype()), d.tensor.shape().str()) : "no tensor",
+                    ": it does not fit the given location");
+      continue;
+    }
+    if (d.tensor.bytes() > 0) std::memcpy(to.data, d.tensor.raw(), d.tensor.bytes());
+  }
+  return status;
+}
+
+void Graph::execute(Job& job) {
+  const std::lock_guard lock(session_mutex_);
+  onnxStatus status;
+  std::string message;
+  try {
+    const uint64_t start = job.trace ? trace_clock() : 0;
+    status = compute(job, message);
+    if (job.trace)
+      fill_trace(job.trace, start, trace_clock(), instrument_ ? session_.profile() : std::vector<ProfileEntry>{});
+  } catch (const std::bad_alloc&) {
+    status = ONNXIFI_STATUS_NO_SYSTEM_MEMORY;
+  } catch (...) {
+    status = ONNXIFI_STATUS_INTERNAL_ERROR;
+  }
   job.done->signal(status, std::move(message));
 }
 

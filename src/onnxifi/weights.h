@@ -4,14 +4,29 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
+#include <vector>
+
+#include "formats/onnx/proto.h"
+#include "onnxifi/descriptor.h"
 
 namespace smelt::onnxifi {
 
-/// A copy of a serialized model with weights from descriptors added as initializers: protobuf messages that follow each
-/// other merge. Checks tags, names (an input, or a value that nodes read; given once), the descriptors' members and
-/// that the model has no initializers of its own beside them.
-onnxStatus with_weights(std::string_view model, const onnxTensorDescriptorV1* weights, uint32_t count,
-                        std::shared_ptr<const std::string>* out);
+/// Bytes that a graph's constants view: the serialized model and the weights of its descriptors.
+struct Storage {
+  std::string model;
+  struct Free {
+    void operator()(void* p) const;
+  };
+  std::vector<std::unique_ptr<char, Free>> weights;
+};
+
+/// Tags, names (present, each once) and the descriptors' own members.
+onnxStatus check_weights(const onnxTensorDescriptorV1* weights, uint32_t count);
+
+/// Makes initializers of a parsed model from descriptors, whose bytes `storage` copies. A weight names an input or a
+/// value that nodes read; the model may have no initializers of its own beside them. Inputs that become weights leave
+/// the list of inputs for `statics`. The descriptors' names must live as long as `model`.
+onnxStatus add_weights(onnx::ModelProto& model, const onnxTensorDescriptorV1* weights, uint32_t count, Storage& storage,
+                       std::vector<Port>& statics, Symbols& symbols);
 
 }  // namespace smelt::onnxifi

@@ -8,11 +8,22 @@
 #include "graph/graph.h"
 #include "graph/verify.h"
 #include "runtime/compiled.h"
+#include "runtime/finish_model.h"
 
 namespace smelt {
 
 Model::Model(std::shared_ptr<const Module> module)
     : module_(std::move(module)), compiled_(std::make_shared<Compiled>(module_)) {}
+
+Result<Model> finish_model(Module module, const Source& source, const char* format) {
+  auto shared = std::make_shared<Module>(std::move(module));
+  if (shared->format.empty()) shared->format = format;
+  shared->name = source.name;
+  shared->storage = source.owner;
+  shared->file_bytes = source.bytes.size();
+  if (auto s = verify(*shared); !s.ok()) return s.error().within(source.name);
+  return Model(std::shared_ptr<const Module>(std::move(shared)));
+}
 
 Result<Model> Model::load_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
                                 const std::string& name, const std::string& folder, const LoadOptions& options) {
@@ -21,13 +32,7 @@ Result<Model> Model::load_bytes(std::span<const std::byte> bytes, std::shared_pt
     if (!format->recognise(bytes)) continue;
     auto module = format->load(source);
     if (!module.ok()) return module.error().within(name);
-    auto shared = std::make_shared<Module>(std::move(module).value());
-    if (shared->format.empty()) shared->format = format->name;
-    shared->name = name;
-    shared->storage = owner;
-    shared->file_bytes = bytes.size();
-    if (auto s = verify(*shared); !s.ok()) return s.error().within(name);
-    return Model(std::shared_ptr<const Module>(std::move(shared)));
+    return finish_model(std::move(module).value(), source, format->name);
   }
   return InvalidModel(
       name,

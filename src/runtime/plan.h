@@ -53,6 +53,8 @@ class Plan {
   size_t arena_lower_bound() const { return arena_lower_bound_; }
   const std::vector<Step>& steps() const { return steps_; }
   const Graph& graph() const { return *graph_; }
+  /// Of a value as planned. Precondition: a value of the graph.
+  const ValueType& type(ValueId id) const { return types_[static_cast<size_t>(id)]; }
   /// "float32[1,10]" of a value as planned; "" for kNone.
   std::string type_text(ValueId id) const;
 
@@ -87,12 +89,13 @@ class PlannedEnvironment final : public Environment {
   PackCache& packs() { return *packs_; }
   const std::vector<std::unique_ptr<Plan>>& plans(int graph) const { return plans_[static_cast<size_t>(graph)]; }
   const Plan* latest(int graph) const;  ///< the plan that ran last; null before the first run
-  /// Makes (or finds) the plan for inputs of these types without running it.
+  /// Makes the plan for inputs of these types without running it.
   Result<const Plan*> prepare(int graph, std::span<const ValueType> inputs);
+  /// Finds or makes the plan for inputs like these.
+  Result<Plan*> plan_for(int graph, std::span<const Datum> inputs);
   ScratchStack scratch;
 
  private:
-  Result<Plan*> plan_for(int graph, std::span<const Datum> inputs);
   Result<Plan*> add_plan(int graph, std::span<const ValueType> inputs);
   Isa isa_;
   std::shared_ptr<PackCache> packs_;

@@ -16,6 +16,8 @@ struct Session::Impl {
 
   Environment& environment() { return planned ? static_cast<Environment&>(*planned) : *reference; }
   Result<std::span<const Datum>> run(int graph, std::span<const Datum> given);
+  /// Begins a run: checks what was given and keeps it, with defaults for what was left out.
+  Status take(int graph, std::span<const Datum> given);
 };
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -91,20 +93,52 @@ std::vector<Datum> copies(std::span<const Datum> view) {
 
 }  // namespace
 
-Result<std::span<const Datum>> Session::Impl::run(int index, std::span<const Datum> given) {
+Status Session::Impl::take(int index, std::span<const Datum> given) {
   Environment& env = environment();
   const Graph& g = env.module->graphs[static_cast<size_t>(index)];
-  const auto locate = [&](const Error& e) { return e.within(env.module->name); };
   env.control.begin(env.options);
   if (given.size() != g.inputs.size())
-    return locate(InvalidInput(given.size(), " inputs given, the model takes ", g.inputs.size()));
+    return InvalidInput(given.size(), " inputs given, the model takes ", g.inputs.size());
   inputs.assign(given.begin(), given.end());
   const bool exact = env.module->exact_inputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value& v = g.value(g.inputs[i]);
     if (inputs[i].none() && v.constant) inputs[i] = Datum(*v.constant);
-    if (auto s = check_input(v, i, inputs[i], exact); !s.ok()) return locate(s.error());
+    SMELT_TRY(check_input(v, i, inputs[i], exact));
   }
+  return Ok();
+}
+
+Result<std::vector<Port>> Session::prepare(std::span<const Datum> inputs) {
+  Environment& env = impl_->environment();
+  const auto locate = [&](const Error& e) { return e.within(env.module->name); };
+  if (auto s = impl_->take(impl_->graph, inputs); !s.ok()) return locate(s.error());
+  const Plan* plan = nullptr;
+  if (impl_->planned) {
+    auto found = impl_->planned->plan_for(impl_->graph, impl_->inputs);
+    if (!found.ok()) return locate(found.error());
+    plan = *found;
+  }
+  const Graph& g = env.module->graphs[static_cast<size_t>(impl_->graph)];
+  std::vector<Port> out;
+  for (ValueId id : g.outputs) {
+    Port& p = out.emplace_back();
+    if (id == kNone) continue;
+    const ValueType& t = plan ? plan->type(id) : g.value(id).type;
+    p.name = g.value(id).name;
+    p.is_tensor = t.kind == ValueType::Kind::kTensor;
+    p.dtype = t.dtype;
+    p.ranked = t.ranked;
+    p.shape = t.shape;
+    p.quant = t.quant;
+  }
+  return out;
+}
+
+Result<std::span<const Datum>> Session::Impl::run(int index, std::span<const Datum> given) {
+  Environment& env = environment();
+  const auto locate = [&](const Error& e) { return e.within(env.module->name); };
+  if (auto s = take(index, given); !s.ok()) return locate(s.error());
   latest = index;
   if (planned) {
     if (auto s = planned->run(index, inputs, 0, outputs); !s.ok()) return locate(s.error());

@@ -179,6 +179,7 @@ int main(int argc, char** argv) {
   add_run_checks(checks);
   add_numeric_checks(checks);
   add_thread_checks(checks);
+  add_memory_checks(checks);
   int passed = 0, failed = 0;
   for (const Check& c : checks) {
     if (c.name.find(filter) == std::string::npos) continue;

@@ -74,6 +74,7 @@ void add_io_checks(Checks& checks);
 void add_run_checks(Checks& checks);
 void add_numeric_checks(Checks& checks);
 void add_thread_checks(Checks& checks);
+void add_memory_checks(Checks& checks);
 
 /// A backend on the first device, released at the end.
 struct Device {

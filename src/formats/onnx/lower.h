@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "formats/onnx/proto.h"
+#include "formats/onnx/reader.h"
 #include "formats/onnx/tensor.h"
 #include "graph/builder.h"
 
@@ -77,6 +78,9 @@ class Lowering {
   TensorReader& tensors() { return tensors_; }
   Module& module() { return module_; }
   int64_t ir_version() const { return proto_.ir_version; }
+  Findings& findings() { return findings_; }
+  /// value_type; an error is noted among the findings.
+  Result<ValueType> declared_type(const TypeProto& type);
 
  private:
   friend class NodeContext;
@@ -99,7 +103,7 @@ class Lowering {
   std::map<std::string, const FunctionProto*, std::less<>> functions_;
   std::map<const FunctionProto*, std::map<std::string_view, int64_t>> function_opsets_;
   std::map<const FunctionProto*, size_t> sizes_;  ///< 0: being measured
-  size_t nodes_ = 0;
+  Findings findings_;
 };
 
 /// Order of nodes in which every name is made before it is used: node indices, or nullopt on a cycle. `free_names`

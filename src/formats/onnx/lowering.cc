@@ -70,6 +70,15 @@ Status Lowering::run() {
   return Ok();
 }
 
+Result<ValueType> Lowering::declared_type(const TypeProto& type) {
+  auto t = value_type(type);
+  if (!t.ok()) {
+    const bool rank = type.kind == TypeProto::Kind::kTensor && type.dims.size() > static_cast<size_t>(Shape::kMaxRank);
+    findings_.refusal = rank ? Finding::kRank : Finding::kElementType;
+  }
+  return t;
+}
+
 const FunctionProto* Lowering::find_function(const NodeProto& node) const {
   if (functions_.empty()) return nullptr;
   const auto it = functions_.find(function_key(node.domain, node.op_type, node.overload));
@@ -157,7 +166,9 @@ Status Lowering::lower_initializers(Scope& scope, const GraphProto& graph) {
   for (size_t i = 0; i < graph.initializers.size(); ++i) {
     const TensorProto& t = graph.initializers[i];
     auto s = [&]() -> Status {
-      SMELT_ASSIGN(Tensor tensor, tensors_.read(t));
+      auto read = tensors_.read(t);
+      if (!read.ok() && read.error().code() == ErrorCode::kUnsupported) findings_.refusal = Finding::kElementType;
+      SMELT_ASSIGN(Tensor tensor, std::move(read));
       return define(t.name, b.constant(std::string(t.name), std::move(tensor)));
     }();
     if (!s.ok()) return s.error().within(Cat("initializer ", i, " '", t.name, "'"));
@@ -185,7 +196,7 @@ Status Lowering::lower_graph(Scope& scope, const GraphProto& graph, const std::v
     const auto where = [&] { return Cat("input ", i, " '", info.name, "'"); };
     if (info.name.empty() || !seen.insert(info.name).second)
       return InvalidModel(where(), info.name.empty() ? ": has no name" : ": is listed twice");
-    auto type = value_type(info.type);
+    auto type = declared_type(info.type);
     if (!type.ok()) return type.error().within(where());
     if (const auto it = scope.names.find(info.name); it != scope.names.end()) {
       if (input_types) return InvalidModel(where(), ": an initializer of the body has this name");
@@ -292,6 +303,7 @@ Status Lowering::lower_node(Scope& scope, const NodeProto& node, size_t index) {
   bool known = false;
   const OpEntry* entry = find_op(domain, node.op_type, version, known);
   if (!entry) {
+    findings_.refusal = Finding::kOperator;
     const std::string where = Cat("operator ", node.op_type, " of domain '", domain.empty() ? "ai.onnx" : domain, "'");
     return known ? Unsupported(where, " does not exist in opset ", version)
                  : Unsupported(where, " (opset ", version, ") is not known");

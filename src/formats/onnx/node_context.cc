@@ -282,6 +282,16 @@ void NodeContext::bind_typed(int i, ValueId id) {
   scope_.names[node_.outputs[static_cast<size_t>(i)]] = {.typed = id};
 }
 
+namespace {
+/// Whether two shapes, -1 where unknown, may be one.
+bool compatible(const Shape& a, const Shape& b) {
+  if (a.rank() != b.rank()) return false;
+  for (int k = 0; k < a.rank(); ++k)
+    if (a[k] >= 0 && b[k] >= 0 && a[k] != b[k]) return false;
+  return true;
+}
+}  // namespace
+
 void NodeContext::refine(int i, ValueId id) {
   const std::string_view name = node_.outputs[static_cast<size_t>(i)];
   const auto it = scope_.infos.find(name);
@@ -298,9 +308,13 @@ void NodeContext::refine(int i, ValueId id) {
   }
   if (t.kind != ValueType::Kind::kTensor || declared->kind != ValueType::Kind::kTensor) return;
   if (t.dtype == DType::kInvalid) t.dtype = declared->dtype;
-  if (declared->dtype != DType::kInvalid && t.dtype != declared->dtype)
+  if (declared->dtype != DType::kInvalid && t.dtype != declared->dtype) {
+    if (ok()) lowering_.findings().refusal = Finding::kDeclaredType;
     return fail("output ", i, " '", name, "' is declared ", to_string(declared->dtype), " but is ", to_string(t.dtype));
-  if (!declared->ranked || v.constant) return;
+  }
+  if (!declared->ranked) return;
+  if (t.ranked && !compatible(t.shape, declared->shape)) lowering_.findings().declared_shape_differs = true;
+  if (v.constant) return;
   if (!t.ranked) {
     t.ranked = true;
     t.shape = declared->shape;

@@ -1,3 +1,4 @@
+#include "formats/onnx/reader.h"
 #include "base/error.h"
 #include "formats/format.h"
 #include "formats/onnx/lower.h"
@@ -31,14 +32,20 @@ void describe(const onnx::ModelProto& proto, Module& module) {
 Result<Module> load(const Source& source) {
   const size_t max_nodes = source.options ? source.options->max_nodes : LoadOptions{}.max_nodes;
   SMELT_ASSIGN(const auto proto, onnx::parse_model(text(source.bytes), max_nodes));
-  Module module;
-  describe(*proto, module);
-  onnx::Lowering lowering(source, *proto, module);
-  SMELT_TRY(lowering.run());
-  return module;
+  return onnx::lower_model(source, *proto);
 }
 
 }  // namespace
+
+Result<Module> onnx::lower_model(const Source& source, const ModelProto& proto, Findings* findings) {
+  Module module;
+  describe(proto, module);
+  Lowering lowering(source, proto, module);
+  const Status s = lowering.run();
+  if (findings) *findings = lowering.findings();
+  SMELT_TRY(s);
+  return module;
+}
 
 extern const Format onnx_format;
 const Format onnx_format{"onnx", recognise, load};
