@@ -19,7 +19,7 @@ endforeach()
 add_custom_target(smelt_corpus DEPENDS ${SMELT_CORPUS_STAMPS})
 
 file(GLOB_RECURSE SMELT_TEST_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*_test.cc ${PROJECT_SOURCE_DIR}/tests/suites/*_test.cc)
-list(FILTER SMELT_TEST_SOURCES EXCLUDE REGEX "/src/onnxifi/|/corpus_test\\.cc$")
+list(FILTER SMELT_TEST_SOURCES EXCLUDE REGEX "/src/onnxifi/|corpus_test\\.cc$")
 set(SMELT_TEST_SUPPORT ${PROJECT_SOURCE_DIR}/tests/support/paths.cc)
 
 function(smelt_test_executable name)
@@ -33,8 +33,10 @@ set_source_files_properties(${SMELT_TEST_SUPPORT} PROPERTIES COMPILE_DEFINITIONS
 smelt_test_executable(smelt_tests ${SMELT_TEST_SOURCES})
 gtest_discover_tests(smelt_tests DISCOVERY_TIMEOUT 60)
 
-smelt_test_executable(smelt_corpus_tests tests/suites/corpus_test.cc src/cli/golden_case.cc src/cli/values.cc src/cli/common.cc)
-add_dependencies(smelt_corpus_tests smelt_corpus)
+smelt_test_executable(smelt_corpus_tests tests/suites/corpus_test.cc tests/suites/abi_corpus_test.cc src/cli/golden_case.cc
+  src/cli/values.cc src/cli/common.cc src/onnxifi/element.cc)
+target_compile_definitions(smelt_corpus_tests PRIVATE SMELT_ONNXIFI="$<TARGET_FILE:onnxifi>")
+add_dependencies(smelt_corpus_tests smelt_corpus onnxifi)
 gtest_discover_tests(smelt_corpus_tests DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 900)
 
 add_test(NAME inspect_page COMMAND ${PROJECT_SOURCE_DIR}/tests/page_test.sh $<TARGET_FILE:smelt_command>
@@ -42,3 +44,6 @@ add_test(NAME inspect_page COMMAND ${PROJECT_SOURCE_DIR}/tests/page_test.sh $<TA
 set_tests_properties(inspect_page PROPERTIES SKIP_RETURN_CODE 77)
 add_test(NAME digits_example COMMAND ${PROJECT_SOURCE_DIR}/tests/digits_test.sh $<TARGET_FILE:smelt_command>
   ${PROJECT_SOURCE_DIR}/examples/digits)
+if(NOT SMELT_SANITIZE)
+  add_test(NAME install COMMAND ${PROJECT_SOURCE_DIR}/tests/install_test.sh ${CMAKE_BINARY_DIR} ${PROJECT_SOURCE_DIR})
+endif()

@@ -283,14 +283,18 @@ ONNXIFI_PUBLIC ONNXIFI_CHECK_RESULT onnxStatus ONNXIFI_ABI onnxSignalEvent(onnxE
 typedef ONNXIFI_CHECK_RESULT onnxStatus(ONNXIFI_ABI* onnxGetEventStateFunction)(onnxEvent event, onnxEventState* state);
 ONNXIFI_PUBLIC ONNXIFI_CHECK_RESULT onnxStatus ONNXIFI_ABI onnxGetEventState(onnxEvent event, onnxEventState* state);
 
-/* Blocks until the event is signalled. INTERNAL_ERROR when the run that signalled it failed. */
+/* Blocks until the event is signalled. INTERNAL_ERROR when the run that signalled it failed. The calling thread may
+ * itself execute the run that it waits for. */
 typedef ONNXIFI_CHECK_RESULT onnxStatus(ONNXIFI_ABI* onnxWaitEventFunction)(onnxEvent event);
 ONNXIFI_PUBLIC ONNXIFI_CHECK_RESULT onnxStatus ONNXIFI_ABI onnxWaitEvent(onnxEvent event);
 
+/* Runs that wait for an event which is released unsignalled fail: nobody can signal it any more. */
 typedef onnxStatus(ONNXIFI_ABI* onnxReleaseEventFunction)(onnxEvent event);
 ONNXIFI_PUBLIC onnxStatus ONNXIFI_ABI onnxReleaseEvent(onnxEvent event);
 
-/* Model and weight memory may be reused when the call returns. Weight descriptors exclude initializers in the model. */
+/* Model and weight memory may be reused when the call returns. Weight descriptors exclude initializers in the model; a
+ * partial list leaves the other inputs to onnxSetGraphIO. maxSeqLength means nothing here. Deferred weights are
+ * refused: a descriptor with isOffline gives INVALID_MEMORY_LOCATION, and deferredWeightReader is never looked at. */
 typedef ONNXIFI_CHECK_RESULT onnxStatus(ONNXIFI_ABI* onnxInitGraphFunction)(
     onnxBackend backend, const uint64_t* auxPropertiesList, size_t onnxModelSize, const void* onnxModel,
     uint32_t weightsCount, const onnxTensorDescriptorV1* weightDescriptors, onnxGraph* graph, uint32_t maxSeqLength,
@@ -300,7 +304,10 @@ onnxInitGraph(onnxBackend backend, const uint64_t* auxPropertiesList, size_t onn
               uint32_t weightsCount, const onnxTensorDescriptorV1* weightDescriptors, onnxGraph* graph,
               uint32_t maxSeqLength, void* deferredWeightReader);
 
-/* Where the next runs find inputs and put outputs. Replaces earlier locations; a failed call leaves none. */
+/* Where the next runs find inputs and put outputs. Replaces earlier locations; a failed call leaves none. Static
+ * weights need no location; one that is given is checked and not read. What the model leaves open of shapes is
+ * validated here: contradictions give MISMATCHING_SHAPE. Where an output's shape is open its location is an upper
+ * limit, and the result lies dense at the location's start. */
 typedef ONNXIFI_CHECK_RESULT onnxStatus(ONNXIFI_ABI* onnxSetGraphIOFunction)(
     onnxGraph graph, uint32_t inputsCount, const onnxTensorDescriptorV1* inputDescriptors, uint32_t outputsCount,
     const onnxTensorDescriptorV1* outputDescriptors);
@@ -308,7 +315,9 @@ ONNXIFI_PUBLIC ONNXIFI_CHECK_RESULT onnxStatus ONNXIFI_ABI
 onnxSetGraphIO(onnxGraph graph, uint32_t inputsCount, const onnxTensorDescriptorV1* inputDescriptors,
                uint32_t outputsCount, const onnxTensorDescriptorV1* outputDescriptors);
 
-/* Queues a run and returns. It starts when the input fence's event is signalled; the output fence gets a new event. */
+/* Queues a run and returns. It starts when the input fence's event is signalled; the output fence gets a new event,
+ * which the caller releases. Runs of one graph follow each other, graphs run side by side. A run fails when the run
+ * that signalled its input event failed. */
 typedef ONNXIFI_CHECK_RESULT onnxStatus(ONNXIFI_ABI* onnxRunGraphFunction)(onnxGraph graph,
                                                                            const onnxMemoryFenceV1* inputFence,
                                                                            onnxMemoryFenceV1* outputFence);

@@ -143,9 +143,7 @@ Status run_case(const fs::path& folder, const fs::path& model_path, const json& 
   SMELT_ASSIGN(Model model, Model::load(model_path.string(), load));
   if (info.contains("method") && info["method"].is_string()) options.method = info["method"];
   SMELT_ASSIGN(Session session, Session::create(model, options));
-  std::vector<std::string> arguments;
-  for (const fs::path& p : numbered(folder / "inputs")) arguments.push_back(p.string());
-  SMELT_ASSIGN(auto inputs, gather_inputs(model, options.method, arguments, options.seed));
+  SMELT_ASSIGN(auto inputs, gather_inputs(model, options.method, case_inputs(folder), options.seed));
   const int invokes = info.value("invokes", 1);
   for (int i = 0; i < invokes; ++i) {
     SMELT_ASSIGN(outputs, session.run(inputs));
@@ -154,6 +152,12 @@ Status run_case(const fs::path& folder, const fs::path& model_path, const json& 
 }
 
 }  // namespace
+
+std::vector<std::string> case_inputs(const fs::path& folder) {
+  std::vector<std::string> out;
+  for (const fs::path& p : numbered(folder / "inputs")) out.push_back(p.string());
+  return out;
+}
 
 CaseResult run_golden_case(const fs::path& folder, const SessionOptions& given) {
   using V = CaseResult::Verdict;

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "smelt/model.h"
 
@@ -16,5 +17,8 @@ struct CaseResult {
 /// Runs the case and compares: floats by |a-b| <= atol + rtol*|b| (or min_correlation, loose_atol), integers by
 /// max_ulp_steps, strings exactly; `expect: error` demands an error.
 CaseResult run_golden_case(const std::filesystem::path& folder, const SessionOptions& options);
+
+/// Input files of a case in order, as arguments of gather_inputs.
+std::vector<std::string> case_inputs(const std::filesystem::path& folder);
 
 }  // namespace smelt::cli

@@ -265,8 +265,7 @@ onnxStatus onnxInitGraph(onnxBackend backend, const uint64_t* properties, size_t
     if (!model || (weight_count > 0 && !weights)) return ONNXIFI_STATUS_INVALID_POINTER;
     if (model_size == 0) return ONNXIFI_STATUS_INVALID_SIZE;
     std::shared_ptr<Graph> object;
-    smelt::SessionOptions options;
-    options.backend = b->device->kind;
+    smelt::SessionOptions options = b->device->session;
     options.threads = Library::get().threads.load();
     const onnxStatus s = Graph::create(options, properties, {static_cast<const char*>(model), model_size}, weights,
                                        weight_count, &object);

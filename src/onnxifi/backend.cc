@@ -60,7 +60,9 @@ onnxStatus give(const std::string& text, void* value, size_t* size) {
 }  // namespace
 
 std::vector<Device> find_devices() {
-  return {{BackendKind::kCpu, ONNXIFI_DEVICE_TYPE_CPU, processor_name(), memory_bytes()}};
+  SessionOptions processor;
+  processor.backend = BackendKind::kCpu;
+  return {{processor, ONNXIFI_DEVICE_TYPE_CPU, processor_name(), memory_bytes()}};
 }
 
 Library& Library::get() {

@@ -16,7 +16,7 @@ namespace smelt::onnxifi {
 
 /// A device that runs graphs: one row of what onnxGetBackendIDs lists.
 struct Device {
-  BackendKind kind = BackendKind::kCpu;
+  SessionOptions session;  ///< how sessions on it are made
   onnxEnum type = ONNXIFI_DEVICE_TYPE_CPU;
   std::string name;
   uint64_t memory = 0;  ///< bytes that graphs may use

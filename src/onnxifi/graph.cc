@@ -127,7 +127,8 @@ onnxStatus Graph::locate(const onnxTensorDescriptorV1* inputs, uint32_t input_co
   if (s != ONNXIFI_STATUS_SUCCESS) return s;
   for (size_t i = 0; i < out.size(); ++i) {
     if (!has_room(prepared->outputs[i], *out[i])) return ONNXIFI_STATUS_MISMATCHING_SHAPE;
-    const DType dtype = element_type(out[i]->dataType);
+    const DType dtype = element_type(out[i]->dataType), planned = prepared->outputs[i].dtype;
+    if (planned != DType::kInvalid && planned != dtype) return ONNXIFI_STATUS_MISMATCHING_DATATYPE;
     locations.outputs.push_back(
         {reinterpret_cast<void*>(out[i]->buffer), dtype, Tensor::byte_size(dtype, shape_of(*out[i]).elements())});
   }

@@ -125,6 +125,43 @@ void add_event_checks(Checks& checks) {
     onnxStatus status;
     EXPECT_STATUS(ONNXIFI_STATUS_INVALID_POINTER, wait_for(f)(f.e, 1, nullptr, &status, nullptr, nullptr));
   });
+  add(checks, "wait_for_null_status", [](Fixture& f) {
+    onnxEventState state;
+    EXPECT_STATUS(ONNXIFI_STATUS_INVALID_POINTER, wait_for(f)(f.e, 1, &state, nullptr, nullptr, nullptr));
+  });
+  add(checks, "wait_for_message_without_length", [](Fixture& f) {
+    onnxEventState state;
+    onnxStatus status;
+    char message[8];
+    EXPECT_STATUS(ONNXIFI_STATUS_INVALID_POINTER, wait_for(f)(f.e, 1, &state, &status, message, nullptr));
+  });
+  add(checks, "wait_for_wild_event", [](Fixture& f) {
+    onnxEventState state = 5;
+    onnxStatus status;
+    EXPECT_STATUS(ONNXIFI_STATUS_INVALID_EVENT,
+                  wait_for(f)(reinterpret_cast<onnxEvent>(0x77), 1, &state, &status, nullptr, nullptr));
+    EXPECT(state == ONNXIFI_EVENT_STATE_INVALID);
+  });
+  add(checks, "wild_event_with_null_state",
+      [](Fixture&) { EXPECT_STATUS(ONNXIFI_STATUS_INVALID_EVENT, api.GetEventState(nullptr, nullptr)); });
+  add(checks, "other_handles_are_no_events", [](Fixture& f) {
+    onnxEventState state = 5;
+    for (void* handle : {f.d.backend, f.d.id}) {
+      EXPECT_STATUS(ONNXIFI_STATUS_INVALID_EVENT, api.SignalEvent(handle));
+      EXPECT_STATUS(ONNXIFI_STATUS_INVALID_EVENT, api.WaitEvent(handle));
+      EXPECT_STATUS(ONNXIFI_STATUS_INVALID_EVENT, api.GetEventState(handle, &state));
+      EXPECT_STATUS(ONNXIFI_STATUS_INVALID_EVENT, api.ReleaseEvent(handle));
+      EXPECT(state == ONNXIFI_EVENT_STATE_INVALID);
+    }
+  });
+  add(checks, "init_on_a_released_backend", [](Fixture& f) {
+    onnxBackend b;
+    EXPECT_OK(api.InitBackend(f.d.id, nullptr, &b));
+    EXPECT_OK(api.ReleaseBackend(b));
+    auto e = reinterpret_cast<onnxEvent>(1);
+    EXPECT_STATUS(ONNXIFI_STATUS_INVALID_BACKEND, api.InitEvent(b, &e));
+    EXPECT(e == nullptr);
+  });
   add(checks, "outlives_its_backend", [](Fixture& f) {
     onnxBackend b;
     EXPECT_OK(api.InitBackend(f.d.id, nullptr, &b));

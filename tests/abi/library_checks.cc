@@ -1,8 +1,11 @@
 // Symbols, layout, loading and unloading, backend IDs and information.
 #include <dlfcn.h>
+#include <elf.h>
 
 #include <cstddef>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <set>
 
 #include "suite.h"
@@ -26,6 +29,42 @@ void layout() {
   EXPECT(offsetof(onnxTensorDescriptorV1, buffer) == 88);
   EXPECT(sizeof(onnxMemoryFenceV1) == 24);
   EXPECT(offsetof(onnxMemoryFenceV1, event) == 16);
+}
+
+/// Reads the library's table of dynamic symbols.
+void only_the_abi_is_exported() {
+  std::ifstream file(library_path, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const auto at = [&](size_t offset, auto& out) {
+    EXPECT(offset + sizeof out <= bytes.size());
+    std::memcpy(&out, bytes.data() + offset, sizeof out);
+  };
+  Elf64_Ehdr header;
+  at(0, header);
+  std::set<std::string> exported;
+  for (size_t i = 0; i < header.e_shnum; ++i) {
+    Elf64_Shdr table, names;
+    at(header.e_shoff + i * header.e_shentsize, table);
+    if (table.sh_type != SHT_DYNSYM) continue;
+    at(header.e_shoff + table.sh_link * header.e_shentsize, names);
+    for (size_t k = 1; k < table.sh_size / table.sh_entsize; ++k) {
+      Elf64_Sym symbol;
+      at(table.sh_offset + k * table.sh_entsize, symbol);
+      if (symbol.st_shndx != SHN_UNDEF) exported.insert(bytes.c_str() + names.sh_offset + symbol.st_name);
+    }
+  }
+  EXPECT(exported == std::set<std::string>(std::begin(kSymbols), std::end(kSymbols)));
+}
+
+void objects_live_on_when_the_library_is_closed() {
+  Device d;
+  onnxGraph g = init(d, serialize(relu_model()));
+  EXPECT(dlclose(library) == 0);
+  open_library();
+  std::vector<float> x{-1, 2, -3, 4}, y(4);
+  run(d, g, {describe("x", {4}, x)}, {describe("y", {4}, y)});
+  EXPECT((y == std::vector<float>{0, 2, 0, 4}));
+  EXPECT_OK(api.ReleaseGraph(g));
 }
 
 void load_again() {
@@ -148,15 +187,19 @@ void add_key_checks(Checks& checks, const Key& k) {
 void add_library_checks(Checks& checks) {
   for (const char* s : kSymbols)
     checks.push_back({std::string("symbol/") + s, [s] { EXPECT(dlsym(library, s) != nullptr); }});
-  checks.push_back(
-      {"symbol/nothing_else_is_exported", [] {
-         for (const char* s :
-              {"smelt_version", "pthreadpool_create",
-               "_ZN5smelt5Model4loadERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEERKNS_11LoadOptionsE"})
-           EXPECT(dlsym(library, s) == nullptr || std::strcmp(s, "pthreadpool_create") == 0);
-       }});
+  checks.push_back({"symbol/nothing_else_is_exported", only_the_abi_is_exported});
   checks.push_back({"layout", layout});
   checks.push_back({"load/again", load_again});
+  checks.push_back({"load/objects_live_on", objects_live_on_when_the_library_is_closed});
+  checks.push_back({"load/by_the_historic_name", [] {
+                      const size_t slash = library_path.rfind('/');
+                      const std::string other =
+                          (slash == std::string::npos ? "" : library_path.substr(0, slash + 1)) + "libonnxifi-smelt.so";
+                      void* same = dlopen(other.c_str(), RTLD_NOW | RTLD_LOCAL);
+                      EXPECT(same != nullptr);
+                      EXPECT(dlsym(same, "onnxInitGraph") == dlsym(library, "onnxInitGraph"));
+                      EXPECT(dlclose(same) == 0);
+                    }});
   for (size_t capacity : {size_t{0}, size_t{1}, size_t{2}, size_t{63}, SIZE_MAX}) {
     checks.push_back({"ids/count_only/" + std::to_string(capacity), [capacity] { ids(capacity, false); }});
     if (capacity != SIZE_MAX)
@@ -165,6 +208,60 @@ void add_library_checks(Checks& checks) {
   checks.push_back(
       {"ids/null_count", [] { EXPECT_STATUS(ONNXIFI_STATUS_INVALID_POINTER, api.GetBackendIDs(nullptr, nullptr)); }});
   checks.push_back({"ids/two_sets", two_sets});
+  checks.push_back({"ids/stable_and_distinct", [] {
+                      onnxBackendID a[64], b[64];
+                      size_t n = 64, m = 64;
+                      EXPECT_OK(api.GetBackendIDs(a, &n));
+                      for (size_t i = 0; i < n; ++i) EXPECT_OK(api.ReleaseBackendID(a[i]));
+                      EXPECT_OK(api.GetBackendIDs(b, &m));
+                      EXPECT(n == m && std::set<onnxBackendID>(b, b + m).size() == m);
+                      for (size_t i = 0; i < m; ++i) {
+                        EXPECT(a[i] == b[i] && b[i] != nullptr);
+                        EXPECT_OK(api.ReleaseBackendID(b[i]));
+                      }
+                    }});
+  checks.push_back({"ids/every_function_refuses_a_released_one", [] {
+                      onnxBackendID ids[64];
+                      size_t n = 64, size = 8;
+                      EXPECT_OK(api.GetBackendIDs(ids, &n));
+                      for (size_t i = 0; i < n; ++i) EXPECT_OK(api.ReleaseBackendID(ids[i]));
+                      uint64_t v;
+                      auto b = reinterpret_cast<onnxBackend>(1);
+                      auto f = reinterpret_cast<onnxExtensionFunctionPointer>(reinterpret_cast<void*>(0x1));
+                      EXPECT_STATUS(ONNXIFI_STATUS_INVALID_ID, api.GetBackendInfo(ids[0], 0, &v, &size));
+                      EXPECT_STATUS(ONNXIFI_STATUS_INVALID_ID, api.GetBackendCompatibility(ids[0], 1, "x"));
+                      EXPECT_STATUS(ONNXIFI_STATUS_INVALID_ID, api.InitBackend(ids[0], nullptr, &b));
+                      EXPECT_STATUS(ONNXIFI_STATUS_INVALID_ID,
+                                    api.GetExtensionFunctionAddress(ids[0], "onnxWaitEventFor", &f));
+                      EXPECT(b == nullptr && f == nullptr);
+                    }});
+  checks.push_back({"ids/a_backend_outlives_its_id", [] {
+                      onnxBackendID ids[64];
+                      size_t n = 64;
+                      EXPECT_OK(api.GetBackendIDs(ids, &n));
+                      onnxBackend b;
+                      EXPECT_OK(api.InitBackend(ids[0], nullptr, &b));
+                      for (size_t i = 0; i < n; ++i) EXPECT_OK(api.ReleaseBackendID(ids[i]));
+                      onnxEvent e;
+                      EXPECT_OK(api.InitEvent(b, &e));
+                      EXPECT_OK(api.ReleaseEvent(e));
+                      EXPECT_OK(api.ReleaseBackend(b));
+                    }});
+  checks.push_back({"ids/every_device_runs_a_model", [] {
+                      onnxBackendID ids[64];
+                      size_t n = 64;
+                      EXPECT_OK(api.GetBackendIDs(ids, &n));
+                      for (size_t i = 0; i < n; ++i) {
+                        onnxBackend b;
+                        EXPECT_OK(api.InitBackend(ids[i], nullptr, &b));
+                        const std::string m = serialize(relu_model());
+                        onnxGraph g;
+                        EXPECT_OK(api.InitGraph(b, nullptr, m.size(), m.data(), 0, nullptr, &g, 0, nullptr));
+                        EXPECT_OK(api.ReleaseGraph(g));
+                        EXPECT_OK(api.ReleaseBackend(b));
+                        EXPECT_OK(api.ReleaseBackendID(ids[i]));
+                      }
+                    }});
   checks.push_back(
       {"ids/release_null", [] { EXPECT_STATUS(ONNXIFI_STATUS_INVALID_ID, api.ReleaseBackendID(nullptr)); }});
   checks.push_back({"ids/release_wild", [] {
@@ -190,6 +287,27 @@ void add_library_checks(Checks& checks) {
                                     api.GetExtensionFunctionAddress(d.id, "onnxNoSuch", &f));
                       EXPECT(f == nullptr);
                     }});
+  for (const char* name : {"", "Function", "onnxWaitEvent", "onnxWaitEventForFunctio",
+                           "onnxWaitEventForFunctionFunction", "onnx_extension_function", "onnxGetBackendIDs"})
+    checks.push_back({std::string("extension/unknown/") + name, [name] {
+                        Device d;
+                        auto f = reinterpret_cast<onnxExtensionFunctionPointer>(reinterpret_cast<void*>(0x1));
+                        EXPECT_STATUS(ONNXIFI_STATUS_UNIDENTIFIED_NAME,
+                                      api.GetExtensionFunctionAddress(d.id, name, &f));
+                        EXPECT(f == nullptr);
+                      }});
+  checks.push_back({"extension/null_result", [] {
+                      Device d;
+                      EXPECT_STATUS(ONNXIFI_STATUS_INVALID_POINTER,
+                                    api.GetExtensionFunctionAddress(d.id, "onnxWaitEventFor", nullptr));
+                    }});
+  checks.push_back(
+      {"extension/wild_id", [] {
+         onnxExtensionFunctionPointer f;
+         EXPECT_STATUS(ONNXIFI_STATUS_INVALID_ID,
+                       api.GetExtensionFunctionAddress(reinterpret_cast<onnxBackendID>(0x88), "onnxWaitEventFor", &f));
+         EXPECT(f == nullptr);
+       }});
   checks.push_back({"extension/null_name", [] {
                       Device d;
                       onnxExtensionFunctionPointer f;
@@ -223,7 +341,58 @@ void add_info_checks(Checks& checks) {
                       EXPECT_OK(api.GetBackendInfo(d.id, ONNXIFI_BACKEND_ONNXIFI_VERSION, &v, &n));
                       EXPECT(v == UINT64_C(0x100000000));
                     }});
-  for (int ir = 1; ir <= 14; ++ir)
+  checks.push_back({"info/values", [] {
+                      Device d;
+                      const auto number = [&](onnxBackendInfo key) {
+                        uint64_t v = 0;
+                        const std::string bytes = info(d, key);
+                        std::memcpy(&v, bytes.data(), sizeof v);
+                        return v;
+                      };
+                      EXPECT(number(ONNXIFI_BACKEND_DEVICE_TYPE) == ONNXIFI_DEVICE_TYPE_CPU);
+                      EXPECT((number(ONNXIFI_BACKEND_CAPABILITIES) & 0xffffffff) < 0x20);
+                      EXPECT(number(ONNXIFI_BACKEND_CAPABILITIES) & ONNXIFI_CAPABILITY_THREAD_SAFE);
+                      EXPECT(number(ONNXIFI_BACKEND_MEMORY_TYPES) == ONNXIFI_MEMORY_TYPE_CPU);
+                      EXPECT(number(ONNXIFI_BACKEND_SYNCHRONIZATION_TYPES) == ONNXIFI_SYNCHRONIZATION_EVENT);
+                      EXPECT(number(ONNXIFI_BACKEND_MEMORY_SIZE) >= 1 << 20);
+                      EXPECT(number(ONNXIFI_BACKEND_MAX_GRAPH_SIZE) >= 1 << 20);
+                      EXPECT(number(ONNXIFI_BACKEND_MAX_GRAPH_COUNT) >= 1);
+                      EXPECT((number(ONNXIFI_BACKEND_INIT_PROPERTIES) & 0xffffffff) == 0);
+                      EXPECT((number(ONNXIFI_BACKEND_GRAPH_INIT_PROPERTIES) & 0xffffffff) == 0);
+                      for (onnxBackendInfo key : {1, 2, 3, 4, 5, 7, 8})
+                        for (char c : info(d, key)) EXPECT(static_cast<unsigned char>(c) >= 0x20);
+                    }});
+  checks.push_back({"info/refused_keys_change_nothing", [] {
+                      Device d;
+                      uint64_t v = 7;
+                      size_t n = 8;
+                      EXPECT_STATUS(ONNXIFI_STATUS_UNSUPPORTED_ATTRIBUTE, api.GetBackendInfo(d.id, 9, &v, &n));
+                      EXPECT(v == 7 && n == 8);
+                    }});
+  checks.push_back({"info/null_value_with_a_large_size", [] {
+                      Device d;
+                      size_t n = SIZE_MAX;
+                      EXPECT_STATUS(ONNXIFI_STATUS_FALLBACK, api.GetBackendInfo(d.id, 1, nullptr, &n));
+                      EXPECT(n > 0 && n < 1000);
+                    }});
+  for (const char* domain : {"ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft"})
+    checks.push_back({std::string("info/newest_of_") + domain, [domain] {
+                        Device d;
+                        const std::string list = " " + info(d, ONNXIFI_BACKEND_OPSET_VERSION),
+                                          key = std::string(" ") + domain + ":";
+                        const size_t at = list.find(key);
+                        EXPECT(at != std::string::npos);
+                        const int newest = std::stoi(list.substr(at + key.size()));
+                        for (int version : {1, newest, newest + 1}) {
+                          ModelSpec m = relu_model();
+                          m.domain = domain;
+                          m.domain_version = version;
+                          const std::string bytes = serialize(m);
+                          EXPECT_STATUS(version <= newest ? ONNXIFI_STATUS_SUCCESS : ONNXIFI_STATUS_UNSUPPORTED_VERSION,
+                                        api.GetBackendCompatibility(d.id, bytes.size(), bytes.data()));
+                        }
+                      }});
+  for (int ir = 1; ir <= 16; ++ir)
     checks.push_back(
         {"info/ir_listed_is_taken/" + std::to_string(ir), [ir] {
            Device d;

@@ -1,6 +1,7 @@
 // Compatibility and onnxInitGraph: argument errors, broken bytes, broken models, properties. Both functions answer
 // alike.
 #include <algorithm>
+#include <chrono>
 
 #include "suite.h"
 
@@ -27,7 +28,22 @@ void survives(const std::string& bytes) {
   const onnxStatus b = api.InitGraph(d.backend, nullptr, bytes.size(), bytes.data(), 0, nullptr, &g, 0, nullptr);
   EXPECT(a == b);
   EXPECT((b == ONNXIFI_STATUS_SUCCESS) == (g != nullptr));
-  if (g) EXPECT_OK(api.ReleaseGraph(g));
+  if (!g) return;
+  // What came out runs, or says why not.
+  std::vector<float> values(3 * 4, 1);
+  const std::vector<uint64_t> four{4};
+  const onnxTensorDescriptorV1 in[2] = {describe("x", 1, four, values.data()), describe("w", 1, four, &values[4])};
+  const auto out = describe("y", 1, four, &values[8]);
+  if (api.SetGraphIO(g, 2, in, 1, &out) == ONNXIFI_STATUS_SUCCESS) {
+    onnxEvent ready;
+    EXPECT_OK(api.InitEvent(d.backend, &ready));
+    EXPECT_OK(api.SignalEvent(ready));
+    onnxMemoryFenceV1 f = fence(ready), done = fence();
+    EXPECT_OK(api.RunGraph(g, &f, &done));
+    const onnxStatus s = api.WaitEvent(done.event);
+    EXPECT(s == ONNXIFI_STATUS_SUCCESS || s == ONNXIFI_STATUS_INTERNAL_ERROR);
+  }
+  EXPECT_OK(api.ReleaseGraph(g));
 }
 
 struct Broken {
@@ -36,8 +52,17 @@ struct Broken {
   std::vector<onnxStatus> wanted;
 };
 
+/// y = c ? Neg(x) : op(x), both bodies reading x of the surrounding graph.
+ModelSpec branches(const std::string& op) {
+  const ModelSpec yes{{}, {{"p", 1, {4}}}, {{"Neg", {"x"}, {"p"}}}}, no{{}, {{"q", 1, {4}}}, {{op, {"x"}, {"q"}}}};
+  ModelSpec m{{{"c", 9, {}}, {"x", 1, {4}}}, {{"y", 1, {4}}}, {{"If", {"c"}, {"y"}}}};
+  m.nodes[0].graphs = {{"then_branch", graph_message(yes)}, {"else_branch", graph_message(no)}};
+  return m;
+}
+
 void add_broken(Checks& checks) {
   const std::vector<onnxStatus> invalid{ONNXIFI_STATUS_INVALID_MODEL};
+  const std::vector<onnxStatus> good{ONNXIFI_STATUS_SUCCESS};
   const auto two = [](ModelSpec m, auto change) {
     change(m);
     return m;
@@ -77,6 +102,120 @@ void add_broken(Checks& checks) {
        {{{"x", 1, {4}}}, {{"y", 7, {4}}}, {{"Relu", {"x"}, {"y"}}}},
        {ONNXIFI_STATUS_MISMATCHING_DATATYPE}},
       {"duplicate_input", {{{"x", 1, {4}}, {"x", 1, {4}}}, {{"y", 1, {4}}}, {{"Relu", {"x"}, {"y"}}}}, invalid},
+      {"duplicate_output", {{{"x", 1, {4}}}, {{"y", 1, {4}}, {"y", 1, {4}}}, {{"Relu", {"x"}, {"y"}}}}, invalid},
+      {"unnamed_output", {{{"x", 1, {4}}}, {{"", 1, {4}}}, {{"Relu", {"x"}, {"y"}}}}, invalid},
+      {"unnamed_input", {{{"", 1, {4}}}, {{"y", 1, {4}}}, {{"Relu", {"x"}, {"y"}}}}, invalid},
+      {"no_operator", {{{"x", 1, {4}}}, {{"y", 1, {4}}}, {{"", {"x"}, {"y"}}}}, invalid},
+      {"opset_0", two(relu_model(), [](ModelSpec& m) { m.opset = 0; }), invalid},
+      {"ir_0", two(relu_model(), [](ModelSpec& m) { m.ir = 0; }), invalid},
+      {"operator_of_a_later_opset",
+       two({{{"x", 1, {4}}}, {{"y", 1, {4}}}, {{"Mish", {"x"}, {"y"}}}}, [](ModelSpec& m) { m.opset = 17; }),
+       {ONNXIFI_STATUS_UNSUPPORTED_OPERATOR}},
+      {"unknown_operator_after_a_good_one",
+       {{{"x", 1, {4}}}, {{"y", 1, {4}}}, {{"Relu", {"x"}, {"a"}}, {"Frobnicate", {"a"}, {"y"}}}},
+       {ONNXIFI_STATUS_UNSUPPORTED_OPERATOR}},
+      {"unknown_operator_in_a_function",
+       two({{{"x", 1, {4}}}, {{"y", 1, {4}}}, {{"Mine", {"x"}, {"y"}, {}, "org.mine"}}},
+           [](ModelSpec& m) {
+             m.domain = "org.mine";
+             m.functions = {function_message("org.mine", "Mine", {"a"}, {"b"}, {{"Frobnicate", {"a"}, {"b"}}})};
+           }),
+       {ONNXIFI_STATUS_UNSUPPORTED_OPERATOR}},
+      {"unknown_operator_in_a_branch", branches("Frobnicate"), {ONNXIFI_STATUS_UNSUPPORTED_OPERATOR}},
+      {"undefined_input_type", {{{"x", 0, {4}}}, {{"y", 1, {4}}}, {{"Relu", {"x"}, {"y"}}}}, invalid},
+      {"unknown_input_type",
+       {{{"x", 99, {4}}}, {{"y", 1, {4}}}, {{"Relu", {"x"}, {"y"}}}},
+       {ONNXIFI_STATUS_UNSUPPORTED_DATATYPE}},
+      {"unknown_output_type",
+       {{{"x", 1, {4}}}, {{"y", 99, {4}}}, {{"Relu", {"x"}, {"y"}}}},
+       {ONNXIFI_STATUS_UNSUPPORTED_DATATYPE, ONNXIFI_STATUS_MISMATCHING_DATATYPE}},
+      // No descriptor can carry strings.
+      {"string_input",
+       {{{"x", 8, {4}}}, {{"y", 8, {4}}}, {{"Identity", {"x"}, {"y"}}}},
+       {ONNXIFI_STATUS_UNSUPPORTED_DATATYPE}},
+      {"string_output",
+       {{{"x", 1, {4}}}, {{"y", 8, {4}}}, {{"Cast", {"x"}, {"y"}, {{"to", 8}}}}},
+       {ONNXIFI_STATUS_UNSUPPORTED_DATATYPE}},
+      {"sequence_output",
+       two({{{"x", 1, {4}}}, {{"y", 1, {4}}}, {{"SequenceConstruct", {"x"}, {"y"}}}}, [](ModelSpec&) {}),
+       {ONNXIFI_STATUS_UNSUPPORTED_DATATYPE, ONNXIFI_STATUS_MISMATCHING_DATATYPE}},
+      {"rank_17",
+       {{{"x", 1, std::vector<Dim>(17, 1)}}, {{"y", 1, std::vector<Dim>(17, 1)}}, {{"Relu", {"x"}, {"y"}}}},
+       {ONNXIFI_STATUS_UNSUPPORTED_SHAPE}},
+      {"intermediate_shape_differs",
+       two({{{"x", 1, {4}}}, {{"y", 1, {4}}}, {{"Relu", {"x"}, {"a"}}, {"Neg", {"a"}, {"y"}}}},
+           [](ModelSpec& m) {
+             m.infos = {{"a", 1, {5}}};
+           }),
+       {ONNXIFI_STATUS_MISMATCHING_SHAPE}},
+      {"intermediate_rank_differs",
+       two({{{"x", 1, {4}}}, {{"y", 1, {4}}}, {{"Relu", {"x"}, {"a"}}, {"Neg", {"a"}, {"y"}}}},
+           [](ModelSpec& m) {
+             m.infos = {{"a", 1, {2, 2}}};
+           }),
+       {ONNXIFI_STATUS_MISMATCHING_SHAPE}},
+      {"intermediate_type_differs",
+       two({{{"x", 1, {4}}}, {{"y", 1, {4}}}, {{"Relu", {"x"}, {"a"}}, {"Neg", {"a"}, {"y"}}}},
+           [](ModelSpec& m) {
+             m.infos = {{"a", 7, {4}}};
+           }),
+       {ONNXIFI_STATUS_MISMATCHING_DATATYPE}},
+      {"declared_rank_differs",
+       {{{"x", 1, {4}}}, {{"y", 1, {2, 2}}}, {{"Relu", {"x"}, {"y"}}}},
+       {ONNXIFI_STATUS_MISMATCHING_SHAPE}},
+      {"inputs_of_two_types",
+       {{{"a", 1, {4}}, {"b", 7, {4}}}, {{"y", 1, {4}}}, {{"Add", {"a", "b"}, {"y"}}}},
+       {ONNXIFI_STATUS_INVALID_MODEL, ONNXIFI_STATUS_UNSUPPORTED_DATATYPE, ONNXIFI_STATUS_MISMATCHING_DATATYPE}},
+      // What the reader must take.
+      {"good/intermediate_declared",
+       two({{{"x", 1, {4}}}, {{"y", 1, {4}}}, {{"Relu", {"x"}, {"a"}}, {"Neg", {"a"}, {"y"}}}},
+           [](ModelSpec& m) {
+             m.infos = {{"a", 1, {4}}};
+           }),
+       good},
+      {"good/function",
+       two({{{"x", 1, {4}}}, {{"y", 1, {4}}}, {{"Mine", {"x"}, {"y"}, {}, "org.mine"}}},
+           [](ModelSpec& m) {
+             m.domain = "org.mine";
+             m.functions = {function_message("org.mine", "Mine", {"a"}, {"b"}, {{"Relu", {"a"}, {"b"}}})};
+           }),
+       good},
+      {"good/branches", branches("Relu"), good},
+      {"good/identity_of_an_input", {{{"x", 1, {4}}}, {{"y", 1, {4}}}, {{"Identity", {"x"}, {"y"}}}}, good},
+      {"good/output_is_an_input", {{{"x", 1, {4}}}, {{"x", 1, {4}}}, {}}, good},
+      // The weights of a query lie in inputs without values.
+      {"good/conv_without_values",
+       {{{"x", 1, {1, 3, 8, 8}}, {"w", 1, {4, 3, 3, 3}}, {"b", 1, {4}}},
+        {{"y", 1, {1, 4, 6, 6}}},
+        {{"Conv", {"x", "w", "b"}, {"y"}}}},
+       good},
+      {"good/gemm_without_values",
+       {{{"x", 1, {1, 8}}, {"w", 1, {8, 3}}, {"b", 1, {3}}}, {{"y", 1, {1, 3}}}, {{"Gemm", {"x", "w", "b"}, {"y"}}}},
+       good},
+      {"good/reshape_without_values",
+       {{{"x", 1, {2, 3}}, {"s", 7, {1}}}, {{"y", 1, {6}}}, {{"Reshape", {"x", "s"}, {"y"}}}},
+       good},
+      {"good/slice_without_values",
+       {{{"x", 1, {9}}, {"b", 7, {1}}, {"e", 7, {1}}}, {{"y", 1, {"n"}}}, {{"Slice", {"x", "b", "e"}, {"y"}}}},
+       good},
+      {"good/quantize_without_values",
+       {{{"x", 1, {4}}, {"s", 1, {}}, {"z", 2, {}}}, {{"y", 2, {4}}}, {{"QuantizeLinear", {"x", "s", "z"}, {"y"}}}},
+       good},
+      {"good/dequantize_without_values",
+       {{{"x", 2, {4}}, {"s", 1, {}}, {"z", 2, {}}}, {{"y", 1, {4}}}, {{"DequantizeLinear", {"x", "s", "z"}, {"y"}}}},
+       good},
+      {"good/qlinear_matmul_without_values",
+       {{{"a", 2, {2, 4}},
+         {"as", 1, {}},
+         {"az", 2, {}},
+         {"b", 2, {4, 3}},
+         {"bs", 1, {}},
+         {"bz", 2, {}},
+         {"ys", 1, {}},
+         {"yz", 2, {}}},
+        {{"y", 2, {2, 3}}},
+        {{"QLinearMatMul", {"a", "as", "az", "b", "bs", "bz", "ys", "yz"}, {"y"}}}},
+       good},
   };
   for (const Broken& b : *list)
     checks.push_back({std::string("model/") + b.name, [&b] { both(serialize(b.model), b.wanted); }});
@@ -139,6 +278,47 @@ void argument_errors(Checks& checks) {
     const onnxTensorDescriptorV1 garbage{};
     EXPECT_OK(api.InitGraph(d.backend, nullptr, model->size(), model->data(), 0, &garbage, &g, 0, nullptr));
     EXPECT_OK(api.ReleaseGraph(g));
+  });
+  add("order/backend_before_model", [=](Device&) {
+    auto g = reinterpret_cast<onnxGraph>(3);
+    const onnxStatus s = api.InitGraph(nullptr, nullptr, 0, nullptr, 1, nullptr, &g, 0, nullptr);
+    graph_null(ONNXIFI_STATUS_INVALID_BACKEND, s, g);
+  });
+  add("order/pointers_before_size", [=](Device& d) {
+    auto g = reinterpret_cast<onnxGraph>(3);
+    const onnxStatus s = api.InitGraph(d.backend, nullptr, 0, nullptr, 0, nullptr, &g, 0, nullptr);
+    graph_null(ONNXIFI_STATUS_INVALID_POINTER, s, g);
+  });
+  add("order/size_before_properties", [=](Device& d) {
+    auto g = reinterpret_cast<onnxGraph>(3);
+    const uint64_t properties[3] = {99, 1, 0};
+    const onnxStatus s = api.InitGraph(d.backend, properties, 0, model->data(), 0, nullptr, &g, 0, nullptr);
+    graph_null(ONNXIFI_STATUS_INVALID_SIZE, s, g);
+  });
+  add("order/properties_before_descriptors", [=](Device& d) {
+    auto g = reinterpret_cast<onnxGraph>(3);
+    const uint64_t properties[3] = {99, 1, 0};
+    const onnxTensorDescriptorV1 bad{};
+    const onnxStatus s = api.InitGraph(d.backend, properties, model->size(), model->data(), 1, &bad, &g, 0, nullptr);
+    graph_null(ONNXIFI_STATUS_UNSUPPORTED_PROPERTY, s, g);
+  });
+  add("order/descriptors_before_model", [=](Device& d) {
+    auto g = reinterpret_cast<onnxGraph>(3);
+    const onnxTensorDescriptorV1 bad{};
+    const onnxStatus s = api.InitGraph(d.backend, nullptr, 4, "\xff\xff\xff\xff", 1, &bad, &g, 0, nullptr);
+    graph_null(ONNXIFI_STATUS_UNSUPPORTED_TAG, s, g);
+  });
+  add("compatibility_of_a_released_id", [](Device&) {
+    onnxBackendID ids[64];
+    size_t n = 64;
+    EXPECT_OK(api.GetBackendIDs(ids, &n));
+    for (size_t i = 0; i < n; ++i) EXPECT_OK(api.ReleaseBackendID(ids[i]));
+    EXPECT_OK(api.GetBackendCompatibility(ids[0], model->size(), model->data()));  // the fixture's reference
+  });
+  add("1000_queries_take_less_than_a_second", [](Device& d) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < 1000; ++i) EXPECT_OK(api.GetBackendCompatibility(d.id, model->size(), model->data()));
+    EXPECT(std::chrono::steady_clock::now() - begin < std::chrono::seconds(1) * (kSanitized ? 20 : 1));
   });
   add("release_graph_null", [](Device&) { EXPECT_STATUS(ONNXIFI_STATUS_INVALID_GRAPH, api.ReleaseGraph(nullptr)); });
   add("release_graph_twice", [](Device& d) {

@@ -47,6 +47,7 @@ struct Tensor {
   std::string name;
   int type = 1;  ///< ONNX element type
   std::vector<Dim> dims;
+  bool unranked = false;  ///< no shape is declared
 };
 
 struct NodeSpec {
@@ -55,6 +56,7 @@ struct NodeSpec {
   std::vector<std::pair<std::string, int64_t>> ints;  ///< integer attributes
   std::string domain;
   std::vector<std::pair<std::string, std::vector<int64_t>>> lists;  ///< integer list attributes
+  std::vector<std::pair<std::string, Message>> graphs;              ///< bodies: graph_message
 };
 
 struct ModelSpec {
@@ -64,6 +66,8 @@ struct ModelSpec {
   int64_t ir = 8, opset = 17;
   std::string domain;  ///< of a second opset import
   int64_t domain_version = 1;
+  std::vector<Tensor> infos;       ///< declared types of values between nodes
+  std::vector<Message> functions;  ///< function_message
 };
 
 inline Message value_info(const Tensor& t) {
@@ -76,34 +80,42 @@ inline Message value_info(const Tensor& t) {
       dim.bytes(2, d.name);
     shape.message(1, dim);
   }
-  tensor.number(1, static_cast<uint64_t>(t.type)).message(2, shape);
+  tensor.number(1, static_cast<uint64_t>(t.type));
+  if (!t.unranked) tensor.message(2, shape);
   type.message(1, tensor);
   info.bytes(1, t.name).message(2, type);
   return info;
 }
 
-inline std::string serialize(const ModelSpec& m) {
-  Message graph;
-  for (const NodeSpec& n : m.nodes) {
-    Message node;
-    for (const auto& i : n.inputs) node.bytes(1, i);
-    for (const auto& o : n.outputs) node.bytes(2, o);
-    node.bytes(4, n.op);
-    for (const auto& [name, v] : n.ints) {
-      Message a;
-      a.bytes(1, name).number(3, static_cast<uint64_t>(v)).number(20, 2);
-      node.message(5, a);
-    }
-    for (const auto& [name, list] : n.lists) {
-      Message a;
-      a.bytes(1, name);
-      for (int64_t v : list) a.number(8, static_cast<uint64_t>(v));
-      a.number(20, 7);
-      node.message(5, a);
-    }
-    if (!n.domain.empty()) node.bytes(7, n.domain);
-    graph.message(1, node);
+inline Message node_message(const NodeSpec& n) {
+  Message node;
+  for (const auto& i : n.inputs) node.bytes(1, i);
+  for (const auto& o : n.outputs) node.bytes(2, o);
+  node.bytes(4, n.op);
+  for (const auto& [name, v] : n.ints) {
+    Message a;
+    a.bytes(1, name).number(3, static_cast<uint64_t>(v)).number(20, 2);
+    node.message(5, a);
   }
+  for (const auto& [name, list] : n.lists) {
+    Message a;
+    a.bytes(1, name);
+    for (int64_t v : list) a.number(8, static_cast<uint64_t>(v));
+    a.number(20, 7);
+    node.message(5, a);
+  }
+  for (const auto& [name, graph] : n.graphs) {
+    Message a;
+    a.bytes(1, name).message(6, graph).number(20, 5);
+    node.message(5, a);
+  }
+  if (!n.domain.empty()) node.bytes(7, n.domain);
+  return node;
+}
+
+inline Message graph_message(const ModelSpec& m) {
+  Message graph;
+  for (const NodeSpec& n : m.nodes) graph.message(1, node_message(n));
   graph.bytes(2, "g");
   for (const auto& [t, raw] : m.initializers) {
     Message tensor;
@@ -113,14 +125,34 @@ inline std::string serialize(const ModelSpec& m) {
   }
   for (const Tensor& t : m.inputs) graph.message(11, value_info(t));
   for (const Tensor& t : m.outputs) graph.message(12, value_info(t));
-  Message model, opset;
-  opset.bytes(1, "").number(2, static_cast<uint64_t>(m.opset));
-  model.number(1, static_cast<uint64_t>(m.ir)).message(7, graph).message(8, opset);
-  if (!m.domain.empty()) {
-    Message other;
-    other.bytes(1, m.domain).number(2, static_cast<uint64_t>(m.domain_version));
-    model.message(8, other);
-  }
+  for (const Tensor& t : m.infos) graph.message(13, value_info(t));
+  return graph;
+}
+
+inline Message opset_message(const std::string& domain, int64_t version) {
+  Message m;
+  m.bytes(1, domain).number(2, static_cast<uint64_t>(version));
+  return m;
+}
+
+/// A function of a domain, over opset 17.
+inline Message function_message(const std::string& domain, const std::string& name,
+                                const std::vector<std::string>& inputs, const std::vector<std::string>& outputs,
+                                const std::vector<NodeSpec>& nodes) {
+  Message f;
+  f.bytes(1, name);
+  for (const auto& i : inputs) f.bytes(4, i);
+  for (const auto& o : outputs) f.bytes(5, o);
+  for (const auto& n : nodes) f.message(7, node_message(n));
+  f.message(9, opset_message("", 17)).bytes(10, domain);
+  return f;
+}
+
+inline std::string serialize(const ModelSpec& m) {
+  Message model;
+  model.number(1, static_cast<uint64_t>(m.ir)).message(7, graph_message(m)).message(8, opset_message("", m.opset));
+  if (!m.domain.empty()) model.message(8, opset_message(m.domain, m.domain_version));
+  for (const Message& f : m.functions) model.message(25, f);
   return model.str();
 }
 

@@ -78,6 +78,26 @@ void errors(Checks& checks) {
           [](auto& a, auto&) { a.event = reinterpret_cast<onnxEvent>(0x123); });
 }
 
+void refused_fence_types(Checks& checks) {
+  for (const uint64_t type : {UINT64_C(1), UINT64_C(3), UINT64_C(4), UINT64_C(1) << 32, (UINT64_C(1) << 32) | 2})
+    checks.push_back({"run/fence_type/" + std::to_string(type), [type] {
+                        Fixture f;
+                        onnxMemoryFenceV1 a = fence(f.ready), b = fence();
+                        a.type = type;
+                        EXPECT_STATUS(ONNXIFI_STATUS_INVALID_FENCE_TYPE, api.RunGraph(f.g, &a, &b));
+                        a.type = ONNXIFI_SYNCHRONIZATION_EVENT;
+                        b.type = type;
+                        EXPECT_STATUS(ONNXIFI_STATUS_INVALID_FENCE_TYPE, api.RunGraph(f.g, &a, &b));
+                      }});
+  checks.push_back({"run/released_input_event", [] {
+                      Fixture f;
+                      EXPECT_OK(api.SignalEvent(f.ready));
+                      EXPECT_OK(api.ReleaseEvent(f.ready));
+                      onnxMemoryFenceV1 a = fence(f.ready), b = fence();
+                      EXPECT_STATUS(ONNXIFI_STATUS_INVALID_EVENT, api.RunGraph(f.g, &a, &b));
+                    }});
+}
+
 }  // namespace
 
 void add_run_checks(Checks& checks) {
@@ -267,6 +287,67 @@ void add_run_checks(Checks& checks) {
     EXPECT(list.numEvents >= 1 && list.traceEvents[0]->eventType == 'X' && list.traceEvents[0]->timestamp > 0);
     EXPECT_OK(extension<onnxReleaseTraceEventsFunction>(f, "onnxReleaseTraceEvents")(&list));
     EXPECT(list.numEvents == 0);
+  });
+  refused_fence_types(checks);
+  add(checks, "batch_size_null", [](Fixture& f) {
+    EXPECT_STATUS(ONNXIFI_STATUS_INVALID_POINTER,
+                  extension<onnxGetCurrentBatchSizeFunction>(f, "onnxGetCurrentBatchSizeFunction")(nullptr));
+  });
+  add(checks, "options_protocol", [](Fixture& f) {
+    auto set = extension<onnxSetOptionFunction>(f, "onnxSetOptionFunction");
+    auto get = extension<onnxGetOptionFunction>(f, "onnxGetOptionFunction");
+    char value[4] = "zz";
+    size_t n = 1;
+    EXPECT_STATUS(ONNXIFI_STATUS_INVALID_POINTER, set(nullptr, "1"));
+    EXPECT_STATUS(ONNXIFI_STATUS_INVALID_POINTER, set("threads", nullptr));
+    EXPECT_STATUS(ONNXIFI_STATUS_INVALID_POINTER, get(nullptr, value, &n));
+    EXPECT_STATUS(ONNXIFI_STATUS_INVALID_POINTER, get("threads", value, nullptr));
+    EXPECT_STATUS(ONNXIFI_STATUS_UNIDENTIFIED_NAME, get("colour", value, &n));
+    EXPECT_STATUS(ONNXIFI_STATUS_FALLBACK, get("threads", value, &n));  // no room for the NUL
+    EXPECT(n == 1 && value[0] == 'z');
+    EXPECT_STATUS(ONNXIFI_STATUS_FALLBACK, get("threads", nullptr, &n));
+    EXPECT(n == 1);
+    for (const char* bad : {"0", "-1", "257", "2x", "", " "})
+      EXPECT_STATUS(ONNXIFI_STATUS_INVALID_PROPERTY, set("threads", bad));
+    n = sizeof value;
+    EXPECT_OK(get("threads", value, &n));
+    EXPECT(n == 1 && value[0] == '1');
+  });
+  add(checks, "two_threads_give_the_same", [](Fixture& f) {
+    EXPECT_OK(extension<onnxSetOptionFunction>(f, "onnxSetOptionFunction")("threads", "2"));
+    Fixture other;
+    EXPECT_OK(api.SignalEvent(other.ready));
+    EXPECT_OK(api.WaitEvent(other.start()));
+    EXPECT(other.done());
+    EXPECT_OK(api.ReleaseGraph(other.g));
+  });
+  add(checks, "failure_message_is_cut_to_its_room", [](Fixture& f) {
+    ModelSpec m{{{"x", 1, {4}}, {"i", 7, {1}}}, {{"y", 1, {1}}}, {{"Gather", {"x", "i"}, {"y"}}}};
+    onnxGraph g = init(f.d, serialize(m));
+    std::vector<float> y(1);
+    std::vector<int64_t> i{77};
+    const std::vector<uint64_t> one{1};
+    const onnxTensorDescriptorV1 in[2] = {f.in, describe("i", 7, one, i.data())};
+    const auto out = describe("y", 1, one, y.data());
+    EXPECT_OK(api.SetGraphIO(g, 2, in, 1, &out));
+    EXPECT_OK(api.SignalEvent(f.ready));
+    onnxMemoryFenceV1 a = fence(f.ready), b = fence();
+    EXPECT_OK(api.RunGraph(g, &a, &b));
+    auto wait_for = extension<onnxWaitEventForFunction>(f, "onnxWaitEventFor");
+    onnxEventState state;
+    onnxStatus status;
+    size_t length = 0;
+    EXPECT_OK(wait_for(b.event, 0, &state, &status, nullptr, &length));
+    const size_t whole = length;
+    EXPECT(whole > 8);
+    std::string text(whole + 1, 'Z');
+    length = 6;
+    EXPECT_OK(wait_for(b.event, 0, &state, &status, text.data(), &length));
+    EXPECT(length == whole && std::strlen(text.c_str()) == 5 && text[6] == 'Z');
+    length = text.size();
+    EXPECT_OK(wait_for(b.event, 0, &state, &status, text.data(), &length));
+    EXPECT(length == whole && std::strlen(text.c_str()) == whole);
+    EXPECT_OK(api.ReleaseGraph(g));
   });
   add(checks, "options", [](Fixture& f) {
     auto set = extension<onnxSetOptionFunction>(f, "onnxSetOption");

@@ -138,7 +138,7 @@ bool isolated(const Check& c) {
   std::fflush(stdout);
   const pid_t pid = fork();
   if (pid == 0) {
-    alarm(60);
+    alarm(kSanitized ? 300 : 60);
     const int failed = execute(c);
     std::exit(failed);  // runs leak checkers
   }
@@ -180,6 +180,9 @@ int main(int argc, char** argv) {
   add_numeric_checks(checks);
   add_thread_checks(checks);
   add_memory_checks(checks);
+  add_async_checks(checks);
+  add_shape_checks(checks);
+  add_growth_checks(checks);
   int passed = 0, failed = 0;
   for (const Check& c : checks) {
     if (c.name.find(filter) == std::string::npos) continue;

@@ -11,6 +11,13 @@
 
 namespace abi {
 
+/// Built with a sanitizer: times say little.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 struct Failure : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -75,6 +82,9 @@ void add_run_checks(Checks& checks);
 void add_numeric_checks(Checks& checks);
 void add_thread_checks(Checks& checks);
 void add_memory_checks(Checks& checks);
+void add_async_checks(Checks& checks);
+void add_shape_checks(Checks& checks);
+void add_growth_checks(Checks& checks);
 
 /// A backend on the first device, released at the end.
 struct Device {

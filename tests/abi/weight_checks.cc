@@ -29,8 +29,8 @@ struct Fixture {
   }
 };
 
-void add(Checks& checks, const char* name, std::function<void(Fixture&)> f) {
-  checks.push_back({std::string("weights/") + name, [f] {
+void add(Checks& checks, const std::string& name, std::function<void(Fixture&)> f) {
+  checks.push_back({"weights/" + name, [f] {
                       Fixture fixture;
                       f(fixture);
                     }});
@@ -175,6 +175,118 @@ void add_weight_checks(Checks& checks) {
     auto w = f.weight();
     w.isOffline = 1;
     f.refused(ONNXIFI_STATUS_INVALID_MEMORY_LOCATION, {w}, reinterpret_cast<void*>(0x1));
+  });
+  for (const int ir : {3, 8}) {
+    const std::string suffix = "/ir_" + std::to_string(ir);
+    const auto model = [ir](Fixture& f, ModelSpec m) {
+      m.ir = ir;
+      f.model = serialize(m);
+    };
+    add(checks, "listed" + suffix, [=](Fixture& f) {
+      model(f, add_model());
+      f.works({f.weight()});
+    });
+    add(checks, "a_location_for_a_static_weight_is_not_read" + suffix, [=](Fixture& f) {
+      model(f, add_model());
+      onnxGraph g = init(f.d, f.model, {f.weight()});
+      std::vector<float> other(4, -1);
+      run(f.d, g, {describe("x", {4}, f.x), describe("w", {4}, other)}, {describe("y", {4}, f.y)});
+      EXPECT((f.y == std::vector<float>{11, 22, 33, 44}));
+      const std::vector<uint64_t> five{5};
+      const onnxTensorDescriptorV1 in[2] = {describe("x", 1, f.shape, f.x.data()), describe("w", 1, five, &other)};
+      const auto out = describe("y", 1, f.shape, f.y.data());
+      EXPECT_STATUS(ONNXIFI_STATUS_MISMATCHING_SHAPE, api.SetGraphIO(g, 2, in, 1, &out));
+      EXPECT_OK(api.ReleaseGraph(g));
+    });
+    add(checks, "initializer_needs_no_location" + suffix, [=](Fixture& f) {
+      ModelSpec m = add_model();
+      m.initializers = {{{"w", 1, {4}}, raw(f.w)}};
+      model(f, m);
+      f.works({});
+    });
+    add(checks, "read_by_a_body_only" + suffix, [=](Fixture& f) {
+      const ModelSpec yes{{}, {{"p", 1, {4}}}, {{"Add", {"x", "w"}, {"p"}}}},
+          no{{}, {{"q", 1, {4}}}, {{"Neg", {"w"}, {"q"}}}};
+      ModelSpec m{{{"c", 9, {}}, {"x", 1, {4}}}, {{"y", 1, {4}}}, {{"If", {"c"}, {"y"}}}};
+      m.nodes[0].graphs = {{"then_branch", graph_message(yes)}, {"else_branch", graph_message(no)}};
+      model(f, m);
+      onnxGraph g = init(f.d, f.model, {f.weight()});
+      std::vector<uint8_t> c{1};
+      run(f.d, g, {describe("c", 9, {}, c.data()), describe("x", {4}, f.x)}, {describe("y", {4}, f.y)});
+      EXPECT((f.y == std::vector<float>{11, 22, 33, 44}));
+      c[0] = 0;
+      run(f.d, g);
+      EXPECT((f.y == std::vector<float>{-10, -20, -30, -40}));
+      EXPECT_OK(api.ReleaseGraph(g));
+    });
+  }
+  add(checks, "binds_a_symbol", [](Fixture& f) {
+    ModelSpec m{{{"x", 1, {"N"}}, {"w", 1, {"N"}}}, {{"y", 1, {"N"}}}, {{"Add", {"x", "w"}, {"y"}}}};
+    f.model = serialize(m);
+    onnxGraph g = init(f.d, f.model, {f.weight()});
+    std::vector<float> x(5), y(5);
+    const std::vector<uint64_t> five{5}, four{4}, one{1};
+    const auto set = [&](const std::vector<uint64_t>& in, const std::vector<uint64_t>& out) {
+      const auto a = describe("x", 1, in, x.data()), b = describe("y", 1, out, y.data());
+      return api.SetGraphIO(g, 1, &a, 1, &b);
+    };
+    EXPECT_STATUS(ONNXIFI_STATUS_MISMATCHING_SHAPE, set(five, five));
+    EXPECT_STATUS(ONNXIFI_STATUS_MISMATCHING_SHAPE, set(one, four));
+    EXPECT_STATUS(ONNXIFI_STATUS_MISMATCHING_SHAPE, set(four, five));
+    EXPECT_OK(set(four, four));
+    EXPECT_OK(api.ReleaseGraph(g));
+  });
+  add(checks, "two_weights_one_symbol", [](Fixture& f) {
+    ModelSpec m{{{"x", 1, {4}}, {"w", 1, {"N"}}, {"v", 1, {"N"}}},
+                {{"y", 1, {4}}},
+                {{"Add", {"x", "w"}, {"t"}}, {"Add", {"t", "v"}, {"y"}}}};
+    f.model = serialize(m);
+    const std::vector<uint64_t> one{1};
+    f.refused(ONNXIFI_STATUS_MISMATCHING_SHAPE, {f.weight(), describe("v", 1, one, f.w.data())});
+  });
+  add(checks, "all_tags_come_first", [](Fixture& f) {
+    auto bad = f.weight();
+    bad.tag = 7;
+    f.refused(ONNXIFI_STATUS_UNSUPPORTED_TAG, {describe("nobody", 0, f.shape, f.w.data()), bad});
+  });
+  add(checks, "name_before_type",
+      [](Fixture& f) { f.refused(ONNXIFI_STATUS_INVALID_NAME, {describe(nullptr, 0, f.shape, f.w.data())}); });
+  add(checks, "shape_before_buffer", [](Fixture& f) {
+    f.shape = {0};
+    f.refused(ONNXIFI_STATUS_INVALID_SHAPE, {describe("w", 1, f.shape, nullptr)});
+  });
+  add(checks, "name_of_a_node_output",
+      [](Fixture& f) { f.refused(ONNXIFI_STATUS_INVALID_NAME, {describe("y", 1, f.shape, f.w.data())}); });
+  add(checks, "empty_name",
+      [](Fixture& f) { f.refused(ONNXIFI_STATUS_INVALID_NAME, {describe("", 1, f.shape, f.w.data())}); });
+  add(checks, "huge_extent", [](Fixture& f) {
+    f.shape = {UINT64_MAX};
+    f.refused(ONNXIFI_STATUS_MISMATCHING_SHAPE, {f.weight()});
+    ModelSpec m = add_model();
+    m.inputs[1].dims = {"N"};
+    f.model = serialize(m);
+    f.refused(ONNXIFI_STATUS_UNSUPPORTED_SHAPE, {f.weight()});
+  });
+  add(checks, "broken_model_bytes", [](Fixture& f) {
+    f.model = std::string(40, '\xff');
+    f.refused(ONNXIFI_STATUS_INVALID_PROTOBUF, {f.weight()});
+  });
+  add(checks, "unknown_operator", [](Fixture& f) {
+    ModelSpec m = add_model();
+    m.nodes[0].op = "Frobnicate";
+    f.model = serialize(m);
+    f.refused(ONNXIFI_STATUS_UNSUPPORTED_OPERATOR, {f.weight()});
+  });
+  add(checks, "name_memory_may_be_reused_after_init", [](Fixture& f) {
+    std::string name = "w";
+    auto w = f.weight();
+    w.name = name.c_str();
+    onnxGraph g = init(f.d, f.model, {w});
+    name = "?";
+    f.shape = {9};
+    run(f.d, g, {describe("x", {4}, f.x)}, {describe("y", {4}, f.y)});
+    EXPECT((f.y == std::vector<float>{11, 22, 33, 44}));
+    EXPECT_OK(api.ReleaseGraph(g));
   });
   for (int type : {0, 8, 27, 99})
     checks.push_back({"weights/datatype_" + std::to_string(type), [type] {

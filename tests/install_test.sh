@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Installs a build into a scratch folder and uses libonnxifi from there as a program would: opened at run time, linked
+# through pkg-config, linked through CMake.
+#   install_test.sh BUILD_FOLDER SOURCE_FOLDER
+set -euo pipefail
+build=$1 source=$2
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cmake --install "$build" --prefix "$folder/usr" >/dev/null
+library=$(find "$folder/usr" -name libonnxifi.so)
+libraries=$(dirname "$library")
+model=$source/examples/digits/digits.onnx
+
+# Opened at run time, under both names.
+cc -std=c99 -Wall -Wextra -pedantic -Werror -I"$folder/usr/include" "$source/examples/onnxifi/run_model.c" -ldl \
+  -o "$folder/run_model"
+for name in libonnxifi.so libonnxifi-smelt.so; do
+  "$folder/run_model" "$libraries/$name" "$model" image scores 1,1,8,8 1,10 >"$folder/$name.txt"
+  [ "$(wc -l <"$folder/$name.txt")" = 10 ]
+done
+cmp "$folder/libonnxifi.so.txt" "$folder/libonnxifi-smelt.so.txt"
+
+# pkg-config.
+export PKG_CONFIG_PATH=$libraries/pkgconfig
+read -ra flags <<<"$(pkg-config --cflags --libs onnxifi)"
+cc -std=c99 "$source/tests/abi/c99_client.c" "${flags[@]}" -o "$folder/by_pkg_config"
+LD_LIBRARY_PATH=$libraries "$folder/by_pkg_config"
+
+# CMake.
+mkdir "$folder/project"
+cp "$source/tests/abi/c99_client.c" "$folder/project/client.c"
+cat >"$folder/project/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(client LANGUAGES C CXX)
+find_package(smelt REQUIRED)
+add_executable(client client.c)
+target_link_libraries(client PRIVATE smelt::onnxifi)
+CMAKE
+cmake -S "$folder/project" -B "$folder/project/build" -DCMAKE_PREFIX_PATH="$folder/usr" >/dev/null
+cmake --build "$folder/project/build" >/dev/null
+"$folder/project/build/client"
+echo "libonnxifi works as installed"

@@ -1,0 +1,247 @@
+// The golden ONNX cases through libonnxifi.so: the same statuses and, bit by bit, the same numbers as Session::run.
+// Each model also runs without its initializers, which descriptors give instead.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <onnxifi.h>
+
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <protozero/pbf_reader.hpp>
+#include <protozero/pbf_writer.hpp>
+
+#include "cli/golden_case.h"
+#include "cli/values.h"
+#include "formats/onnx/proto.h"
+#include "formats/onnx/tensor.h"
+#include "onnxifi/element.h"
+#include "smelt/model.h"
+#include "tests/support/paths.h"
+
+namespace smelt {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The library as a framework loads it, with a backend on its first device.
+struct Library {
+  void* handle = dlopen(SMELT_ONNXIFI, RTLD_NOW | RTLD_LOCAL);
+  onnxBackendID ids[16];
+  size_t count = 16;
+  onnxBackend backend = nullptr;
+
+  template <class F>
+  F get(const char* name) const {
+    return reinterpret_cast<F>(dlsym(handle, name));
+  }
+#define GET(name) name##Function name = get<name##Function>(#name)
+  GET(onnxGetBackendIDs);
+  GET(onnxGetBackendCompatibility);
+  GET(onnxInitBackend);
+  GET(onnxInitEvent);
+  GET(onnxSignalEvent);
+  GET(onnxWaitEvent);
+  GET(onnxReleaseEvent);
+  GET(onnxInitGraph);
+  GET(onnxSetGraphIO);
+  GET(onnxRunGraph);
+  GET(onnxReleaseGraph);
+#undef GET
+  onnxEvent open = nullptr;
+
+  Library() {
+    if (onnxGetBackendIDs(ids, &count) != ONNXIFI_STATUS_SUCCESS) count = 0;
+    if (count > 0 && onnxInitBackend(ids[0], nullptr, &backend) == ONNXIFI_STATUS_SUCCESS &&
+        onnxInitEvent(backend, &open) == ONNXIFI_STATUS_SUCCESS && onnxSignalEvent(open) == ONNXIFI_STATUS_SUCCESS)
+      return;
+    ADD_FAILURE() << "no backend";
+  }
+};
+
+Library& library() {
+  static auto* const l = new Library;
+  return *l;
+}
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+/// Descriptors with the memory that they point to.
+struct Descriptors {
+  std::vector<onnxTensorDescriptorV1> list;
+  std::deque<std::string> names;
+  std::deque<std::vector<uint64_t>> shapes;
+
+  void add(const std::string& name, const Tensor& t) {
+    onnxTensorDescriptorV1 d{};
+    d.tag = ONNXIFI_TAG_TENSOR_DESCRIPTOR_V1;
+    d.name = names.emplace_back(name).c_str();
+    d.dataType = onnxifi::element_number(t.dtype());
+    d.memoryType = ONNXIFI_MEMORY_TYPE_CPU;
+    d.dimensions = static_cast<uint32_t>(t.rank());
+    auto& shape = shapes.emplace_back();
+    for (int64_t v : t.shape().dims()) shape.push_back(static_cast<uint64_t>(v));
+    d.shape = shape.data();
+    d.buffer = reinterpret_cast<onnxPointer>(t.raw());
+    list.push_back(d);
+  }
+  uint32_t size() const { return static_cast<uint32_t>(list.size()); }
+};
+
+/// A descriptor can say it: a dense tensor of a numeric type without empty dimensions.
+bool describable(const Datum& d) {
+  return d.is_tensor() && d.tensor.elements() > 0 && onnxifi::element_number(d.tensor.dtype()) != 0;
+}
+bool describable(const std::vector<Datum>& list, bool optional) {
+  for (const Datum& d : list)
+    if (!(optional && d.none()) && !describable(d)) return false;
+  return true;
+}
+
+/// A model without its initializers, which become descriptors; false when they cannot.
+bool strip(const std::string& bytes, std::string& stripped, Descriptors& weights, std::deque<Tensor>& values) {
+  auto parsed = onnx::parse_model(bytes, 1000000);
+  if (!parsed.ok()) return false;
+  const onnx::GraphProto& graph = (*parsed)->graph;
+  if (graph.initializers.empty() || !graph.sparse_initializers.empty()) return false;
+  const Source source{std::as_bytes(std::span(bytes)), nullptr, "model", "", nullptr};
+  onnx::TensorReader reader(source);
+  for (const auto& t : graph.initializers) {
+    auto value = reader.read(t);
+    if (!value.ok() || !describable(Datum(*value))) return false;
+    values.push_back(std::move(*value));
+    weights.add(std::string(t.name), values.back());
+  }
+  const auto copy = [](std::string_view from, std::string& to, auto&& special) {
+    protozero::pbf_writer writer(to);
+    protozero::pbf_reader r(from.data(), from.size());
+    while (r.next()) {
+      if (special(r, writer)) continue;
+      switch (r.wire_type()) {
+        case protozero::pbf_wire_type::varint:
+          writer.add_uint64(r.tag(), r.get_uint64());
+          break;
+        case protozero::pbf_wire_type::fixed32:
+          writer.add_fixed32(r.tag(), r.get_fixed32());
+          break;
+        case protozero::pbf_wire_type::fixed64:
+          writer.add_fixed64(r.tag(), r.get_fixed64());
+          break;
+        default:
+          const auto v = r.get_view();
+          writer.add_bytes(r.tag(), v.data(), v.size());
+      }
+    }
+  };
+  copy(bytes, stripped, [&](protozero::pbf_reader& r, protozero::pbf_writer& w) {
+    if (r.tag() != 7) return false;
+    const auto v = r.get_view();
+    std::string inner;
+    copy({v.data(), v.size()}, inner, [](protozero::pbf_reader& g, protozero::pbf_writer&) {
+      if (g.tag() != 5) return false;
+      g.skip();
+      return true;
+    });
+    w.add_bytes(7, inner.data(), inner.size());
+    return true;
+  });
+  return true;
+}
+
+/// Gives locations, runs, waits. The first status that is not SUCCESS.
+onnxStatus run(onnxGraph graph, const Descriptors& in, const Descriptors& out) {
+  Library& l = library();
+  onnxStatus s = l.onnxSetGraphIO(graph, in.size(), in.list.data(), out.size(), out.list.data());
+  if (s != ONNXIFI_STATUS_SUCCESS) return s;
+  onnxMemoryFenceV1 ready{ONNXIFI_TAG_MEMORY_FENCE_V1, ONNXIFI_SYNCHRONIZATION_EVENT, {l.open}}, done = ready;
+  s = l.onnxRunGraph(graph, &ready, &done);
+  if (s != ONNXIFI_STATUS_SUCCESS) return s;
+  s = l.onnxWaitEvent(done.event);
+  l.onnxReleaseEvent(done.event);
+  return s;
+}
+
+class AbiCorpus : public testing::TestWithParam<const char*> {
+ protected:
+  void check(const fs::path& folder) {
+    SCOPED_TRACE(folder.filename().string());
+    const std::string bytes = read_file(folder / "model.onnx");
+    if (bytes.empty()) return;
+    auto model = Model::load_bytes(std::as_bytes(std::span(bytes)));
+    if (!model.ok()) {
+      onnxGraph g = nullptr;
+      EXPECT_NE(init(bytes, {}, g), ONNXIFI_STATUS_SUCCESS);
+      ++refused_;
+      return;
+    }
+    const auto inputs = cli::gather_inputs(*model, "", cli::case_inputs(folder), 0);
+    if (!inputs.ok() || !describable(*inputs, true)) return;
+    auto session = Session::create(*model);
+    ASSERT_TRUE(session.ok());
+    const auto wanted = session->run(*inputs);
+    if (wanted.ok() && !describable(*wanted, false)) return;
+    compare(*model, bytes, {}, *inputs, wanted);
+    std::string stripped;
+    Descriptors weights;
+    std::deque<Tensor> values;
+    if (strip(bytes, stripped, weights, values)) compare(*model, stripped, weights, *inputs, wanted);
+  }
+
+  static onnxStatus init(const std::string& bytes, const Descriptors& weights, onnxGraph& g) {
+    return library().onnxInitGraph(library().backend, nullptr, bytes.size(), bytes.data(), weights.size(),
+                                   weights.list.data(), &g, 0, nullptr);
+  }
+
+  void compare(const Model& model, const std::string& bytes, const Descriptors& weights,
+               const std::vector<Datum>& inputs, const Result<std::vector<Datum>>& wanted) {
+    onnxGraph g = nullptr;
+    const onnxStatus s = init(bytes, weights, g);
+    if (weights.list.empty()) {
+      EXPECT_EQ(s, library().onnxGetBackendCompatibility(library().ids[0], bytes.size(), bytes.data()));
+    }
+    ASSERT_EQ(s, ONNXIFI_STATUS_SUCCESS);
+    Descriptors in, out;
+    const auto inputs_of = model.inputs(), outputs_of = model.outputs();
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i].is_tensor()) in.add(inputs_of[i].name, inputs[i].tensor);
+    if (!wanted.ok()) {
+      ++failing_;
+      library().onnxReleaseGraph(g);
+      return;
+    }
+    std::deque<Tensor> results;
+    for (size_t i = 0; i < wanted->size(); ++i) {
+      const Tensor& t = (*wanted)[i].tensor;
+      out.add(outputs_of[i].name, results.emplace_back(t.dtype(), t.shape()));
+    }
+    EXPECT_EQ(run(g, in, out), ONNXIFI_STATUS_SUCCESS);
+    for (size_t i = 0; i < wanted->size(); ++i)
+      EXPECT_EQ(std::memcmp(results[i].raw(), (*wanted)[i].tensor.raw(), results[i].bytes()), 0) << "output " << i;
+    EXPECT_EQ(library().onnxReleaseGraph(g), ONNXIFI_STATUS_SUCCESS);
+    (weights.list.empty() ? ran_ : ran_with_weights_)++;
+  }
+
+  size_t ran_ = 0, ran_with_weights_ = 0, refused_ = 0, failing_ = 0;
+};
+
+TEST_P(AbiCorpus, SameAsSession) {
+  ASSERT_NE(library().handle, nullptr) << dlerror();
+  size_t cases = 0;
+  for (const auto& e : fs::directory_iterator(corpus_folder() / "onnx" / GetParam())) {
+    check(e.path());
+    ++cases;
+  }
+  std::printf("%zu cases: %zu ran, %zu ran with weights in descriptors, %zu refused alike, %zu fail when run\n", cases,
+              ran_, ran_with_weights_, refused_, failing_);
+  EXPECT_GT(ran_ + refused_, cases / 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(, AbiCorpus, testing::Values("ops", "nets", "bad"),
+                         [](const auto& info) { return std::string(info.param); });
+
+}  // namespace
+}  // namespace smelt
