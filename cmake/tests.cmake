@@ -47,3 +47,13 @@ add_test(NAME digits_example COMMAND ${PROJECT_SOURCE_DIR}/tests/digits_test.sh 
 if(NOT SMELT_SANITIZE)
   add_test(NAME install COMMAND ${PROJECT_SOURCE_DIR}/tests/install_test.sh ${CMAKE_BINARY_DIR} ${PROJECT_SOURCE_DIR})
 endif()
+
+add_executable(smelt_generate ${PROJECT_SOURCE_DIR}/examples/decoder/generate.cc)
+target_link_libraries(smelt_generate PRIVATE smelt_objects ${SMELT_PTHREADPOOL} ${CMAKE_DL_LIBS})
+add_test(NAME decoder_tokens COMMAND ${PROJECT_SOURCE_DIR}/tests/tokens_test.sh $<TARGET_FILE:smelt_generate>
+  ${PROJECT_SOURCE_DIR}/examples/decoder)
+find_package(Python3 COMPONENTS Interpreter)
+if(Python3_FOUND)
+  add_test(NAME decoder_peer COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/decoder_test.py $<TARGET_FILE:smelt_generate>)
+  set_tests_properties(decoder_peer PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800)
+endif()

@@ -72,12 +72,17 @@ void custom_quantized_sdpa(L& l) {
   l.result(heads_first ? l.transpose(y, {0, 2, 1, 3}) : y);
 }
 
-/// update_cache(value, cache!, start_pos): the caller wants the changed cache, not the result.
-void update_cache(L& l) {
-  const ValueId cache = appended(l, l.t(1), l.t(0), l.int_value(2));
+/// Argument 1 changes. The result stands for it: programs declare some placeholder and do not read it.
+void cache_changed(L& l, ValueId cache) {
   l.lowered.mutated.emplace_back(1, cache);
-  l.result(cache);
+  const int wanted = l.out_rank();
+  if (!l.ok() || wanted < 0 || wanted == l.rank(cache)) return l.result(cache);
+  const Shape& shape = l.c.outputs[0].shape;
+  l.result(l.fill(l.ints_const({shape.begin(), shape.end()}), l.dtype(cache), 0));
 }
+
+/// update_cache(value, cache!, start_pos).
+void update_cache(L& l) { cache_changed(l, appended(l, l.t(1), l.t(0), l.int_value(2))); }
 
 /// update_cache_with_indices(value, cache!, start_pos, indices [B, S]).
 void update_cache_with_indices(L& l) {
@@ -87,9 +92,7 @@ void update_cache_with_indices(L& l) {
   std::vector<int64_t> rows;
   for (int64_t i = 0; i < batch && i < 65536; ++i) rows.push_back(i);
   const ValueId first = l.reshape(l.ints_const(rows), {-1, 1});
-  const ValueId next = l.op(Op::kIndexPut, make_attrs<IndexAttrs>(), {cache, l.cast(fresh, l.dtype(cache)), first, at});
-  l.lowered.mutated.emplace_back(1, next);
-  l.result(next);
+  cache_changed(l, l.op(Op::kIndexPut, make_attrs<IndexAttrs>(), {cache, l.cast(fresh, l.dtype(cache)), first, at}));
 }
 
 /// Rows times the normalised Walsh-Hadamard matrix.
