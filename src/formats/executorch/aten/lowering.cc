@@ -273,6 +273,18 @@ ValueId L::shape_of(ValueId v) {
   return op(Op::kShapeOf, make_attrs<ShapeOfAttrs>(), {v});
 }
 
+ValueId L::like_indices(ValueId rows, ValueId indices, int64_t width) {
+  if (!ok()) return kNone;
+  if (type(indices).is_static() && type(indices).shape.elements() > 0) {
+    const auto known = type(indices).shape.dims();
+    std::vector<int64_t> dims(known.begin(), known.end());
+    dims.push_back(width);
+    return reshape(rows, dims);
+  }
+  const ValueId shape = op(Op::kConcat, make_attrs<AxisAttrs>(0), {shape_of(indices), b.i64({width})});
+  return op(Op::kReshape, make_attrs<ReshapeAttrs>(), {rows, shape});
+}
+
 ValueId L::where(ValueId condition, ValueId a, ValueId bb) {
   return op(Op::kWhere, make_attrs<NoAttrs>(), {cast(condition, DType::kBool), a, bb});
 }

@@ -70,6 +70,8 @@ class L {
   ValueId squeeze(ValueId v, std::vector<int64_t> axes);
   ValueId unsqueeze(ValueId v, std::vector<int64_t> axes);
   ValueId shape_of(ValueId v);
+  /// Rows of `width` elements, one an index, in the indices' shape: [..., width].
+  ValueId like_indices(ValueId rows, ValueId indices, int64_t width);
   ValueId where(ValueId condition, ValueId a, ValueId b);
   ValueId number(DType dtype, double value);
   ValueId integer(DType dtype, int64_t value);

@@ -212,24 +212,27 @@ ValueId unpacked(L& l, ValueId packed, int bits) {
     fields.push_back(l.binary(Binary::kSub, field, l.integer(DType::kI32, 1 << (bits - 1))));
   }
   const ValueId together = l.op(Op::kStack, make_attrs<AxisAttrs>(-1), fields);
-  std::vector<int64_t> shape{l.dim(packed, 0), l.dim(packed, 1) < 0 ? -1 : l.dim(packed, 1) * per_byte};
-  if (l.rank(packed) != 2 || shape[0] < 0) {
+  const int64_t width = l.dim(packed, 1);
+  if (l.rank(packed) != 2 || width <= 0) {
     l.fail(Unsupported("packed embedding table ", l.type(packed).str()));
     return kNone;
   }
-  return l.reshape(together, shape);
+  return l.reshape(together, {-1, width * per_byte});
 }
 
-/// embedding_Nbit(weight, scales, zero_points?, quant_min, quant_max, indices): rows picked, then dequantized.
+/// embedding_Nbit(weight, scales, zero_points?, quant_min, quant_max, indices): rows picked, then unpacked and
+/// dequantized.
 template <int bits>
 void embedding(L& l) {
-  const ValueId table = l.t(0), scales = l.t(1), at = l.t(5);
+  const ValueId table = l.t(0), scales = l.t(1), indices = l.cast(l.t(5), DType::kI64);
+  if (l.rank(table) != 2) return l.fail(Unsupported("embedding table ", l.type(table).str()));
+  const ValueId list = l.reshape(indices, {-1});
   const auto rows = [&](ValueId v) {
-    return v == kNone ? kNone : l.op(Op::kGather, make_attrs<GatherAttrs>(), {v, l.cast(at, DType::kI64)});
+    return v == kNone ? kNone : l.op(Op::kGather, make_attrs<GatherAttrs>(), {v, list});
   };
-  ValueId whole = bits == 8 ? table : unpacked(l, table, bits);
-  const int64_t width = l.dim(whole, 1);
-  if (l.rank(whole) != 2 || width <= 0) return l.fail(Unsupported("embedding table ", l.type(whole).str()));
+  const ValueId picked = bits == 8 ? rows(table) : unpacked(l, rows(table), bits);
+  const int64_t width = l.dim(picked, 1);
+  if (width <= 0) return l.fail(Unsupported("embedding table ", l.type(table).str()));
   ValueId s = rows(scales), z = rows(l.opt(2));
   const int64_t groups = l.rank(scales) == 2 ? l.dim(scales, 1) : 1;
   if (groups <= 0 || width % groups) return l.fail(InvalidModel(groups, " scales a row for ", width, " columns"));
@@ -240,7 +243,7 @@ void embedding(L& l) {
   };
   s = fit(s, scales);
   if (z != kNone) z = fit(z, l.t(2));
-  l.result(dequantize_broadcast(l, rows(whole), s, z));
+  l.result(l.like_indices(dequantize_broadcast(l, picked, s, z), indices, width));
 }
 
 /// add(a, a_scale, a_zero, a_min, a_max, b, ..., out_scale, out_zero, out_min, out_max).

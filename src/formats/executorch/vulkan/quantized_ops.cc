@@ -207,23 +207,26 @@ void select_as_symint(L& l) {
   l.result(l.reshape(l.cast(l.slice(x, axis, index, index == -1 ? INT64_MAX : index + 1), DType::kI64), {}));
 }
 
-/// embedding_q4gsw(weights [rows, width / 2], scales [rows, groups], group, indices, is_linear_weight): the first of
-/// two numbers lies in the high half of a byte, in linear weights in the low half.
+/// embedding_q4gsw(weights [rows, width / 2], scales [rows, groups] or one, group, indices, is_linear_weight): the
+/// first of two numbers lies in the high half of a byte, in linear weights in the low half. Only the rows asked for are
+/// unpacked.
 void embedding_q4gsw(L& l) {
-  const ValueId w = l.cast(l.t(0), DType::kU8);
-  const int64_t rows = l.dim(w, 0), width = 2 * l.dim(w, 1), group = l.i(2);
+  const ValueId w = l.t(0), scales = l.t(1), indices = l.cast(l.t(3), DType::kI64);
+  const int64_t width = 2 * l.dim(w, 1), group = l.i(2);
   if (!l.ok()) return;
   if (l.rank(w) != 2 || width <= 0 || group <= 0 || width % group != 0)
     return l.fail(InvalidModel("weights ", l.type(w).str(), " in groups of ", group));
-  ValueId high = l.binary(Binary::kShiftRightLogical, w, l.integer(DType::kU8, 4));
-  ValueId low = l.binary(Binary::kBitAnd, w, l.integer(DType::kU8, 15));
+  const ValueId list = l.reshape(indices, {-1});
+  const auto rows_of = [&](ValueId table) { return l.op(Op::kGather, make_attrs<GatherAttrs>(), {table, list}); };
+  const ValueId bytes = l.cast(rows_of(w), DType::kU8);
+  ValueId high = l.binary(Binary::kShiftRightLogical, bytes, l.integer(DType::kU8, 4));
+  ValueId low = l.binary(Binary::kBitAnd, bytes, l.integer(DType::kU8, 15));
   if (l.flag(4)) std::swap(high, low);
-  ValueId table = l.op(Op::kStack, make_attrs<AxisAttrs>(-1), {high, low});
-  table = l.binary(Binary::kSub, l.cast(l.reshape(table, {rows, width / group, group}), DType::kF32),
-                   l.number(DType::kF32, 8));
-  table = l.binary(Binary::kMul, table, l.reshape(l.cast(l.t(1), DType::kF32), {rows, -1, 1}));
-  const ValueId indices = l.cast(l.t(3), DType::kI64);
-  l.result(l.op(Op::kGather, make_attrs<GatherAttrs>(), {l.reshape(table, {rows, width}), indices}));
+  ValueId y = l.reshape(l.op(Op::kStack, make_attrs<AxisAttrs>(-1), {high, low}), {-1, width / group, group});
+  y = l.binary(Binary::kSub, l.cast(y, DType::kF32), l.number(DType::kF32, 8));
+  const ValueId scale = l.cast(l.rank(scales) == 2 ? rows_of(scales) : scales, DType::kF32);
+  y = l.binary(Binary::kMul, y, l.rank(scales) == 2 ? l.unsqueeze(scale, {2}) : l.reshape(scale, {1, 1, 1}));
+  l.result(l.like_indices(y, indices, width));
 }
 
 /// conv1d_pw and conv1d_dw(x, weight, bias?, stride, padding, dilation, groups, min?, max?): a convolution that clamps.
