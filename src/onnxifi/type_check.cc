@@ -31,7 +31,8 @@ class TypeCheck {
       const ValueType& x = g.value(n.inputs[0]).type;
       if (x.dtype != DType::kInvalid && !x.quant && !is_float(x.dtype)) return false;
     }
-    if (info.flags & (kMoves | kControl | kContainer | kEffect)) return true;
+    const bool ordered = n.op == Op::kTopK || n.op == Op::kSort || n.op == Op::kUnique;  // moves, but compares as well
+    if (!ordered && info.flags & (kMoves | kControl | kContainer | kEffect)) return true;
     if (n.op == Op::kCast || n.op == Op::kBitCast) return true;
     return std::none_of(n.inputs.begin(), n.inputs.end(), [&](ValueId id) { return is_complex_value(g, id); });
   }
