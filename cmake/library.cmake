@@ -6,10 +6,10 @@ find_library(SMELT_PTHREADPOOL pthreadpool REQUIRED)
 file(GLOB_RECURSE SMELT_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cc)
 list(FILTER SMELT_SOURCES EXCLUDE REGEX "/src/(cli|onnxifi)/|_test\\.cc$")
 
-add_library(smelt_objects OBJECT ${SMELT_SOURCES})
+add_library(smelt_objects OBJECT ${SMELT_SOURCES} ${SMELT_SHADER_DIR}/shaders.s)
 add_dependencies(smelt_objects smelt_schemas)
 target_include_directories(smelt_objects PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
-target_include_directories(smelt_objects SYSTEM PUBLIC ${SMELT_SCHEMA_DIR} ${SMELT_PTHREADPOOL_INCLUDE})
+target_include_directories(smelt_objects SYSTEM PUBLIC ${SMELT_SCHEMA_DIR} ${SMELT_PTHREADPOOL_INCLUDE} ${SMELT_VOLK_INCLUDE})
 # Header-only use of flatbuffers: its locale helper lives in the compiled library.
 target_compile_definitions(smelt_objects PRIVATE SMELT_BUILDING_LIBRARY FLATBUFFERS_LOCALE_INDEPENDENT=0)
 target_link_libraries(smelt_objects PUBLIC smelt_flags fmt::fmt-header-only Threads::Threads)

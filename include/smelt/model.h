@@ -73,6 +73,7 @@ struct SessionOptions {
   BackendKind backend = BackendKind::kCpu;
   int threads = 1;
   std::string method;        ///< run when none is named; "" = the first method
+  int device = -1;           ///< kVulkan: which device, as `smelt devices` lists them; -1: the best
   uint64_t seed = 0;         ///< of random operators that carry no seed of their own
   size_t limit_memory = 0;   ///< bytes that a run may hold beyond the weights; 0 = the default (8 GiB)
   double limit_seconds = 0;  ///< 0 = none

@@ -99,12 +99,14 @@ Placement place(PlannedEnvironment& env, int graph) {
 const char* runs_on(const Step& s) {
   switch (s.kind) {
     case Step::Kind::kKernel:
+    case Step::Kind::kDevice:
       return s.kernel_name;
     case Step::Kind::kReference:
       return "reference";
     case Step::Kind::kGeneric:
       return "reference (dynamic)";
     case Step::Kind::kAlias:
+    case Step::Kind::kDeviceAlias:
       return "view";
     default:
       return "state";
@@ -155,7 +157,10 @@ json describe_model(const Model& model, BackendKind backend) {
   SessionOptions options;
   options.backend = backend;
   options.limit_memory = size_t{1} << 40;  // the arena is laid out, never touched
-  PlannedEnvironment env(model.share_module(), options, std::make_shared<PackCache>(PackCache::Mode::kDry));
+  PlannedEnvironment::Gpu gpu;
+  if (backend == BackendKind::kVulkan)
+    if (auto device = vulkan::open_device(options.device); device.ok()) gpu.device = device.value();
+  PlannedEnvironment env(model.share_module(), options, std::make_shared<PackCache>(PackCache::Mode::kDry), gpu);
   env.control.begin(options);
   json methods = json::array(), graphs = json::array(), states = json::array();
   for (const Method& method : m.methods) {

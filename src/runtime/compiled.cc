@@ -23,4 +23,11 @@ Result<std::shared_ptr<const Module>> Compiled::optimised() {
   return optimised_;
 }
 
+std::shared_ptr<vulkan::WeightStore> Compiled::weights(const std::shared_ptr<vulkan::Device>& device) {
+  const std::lock_guard lock(mutex_);
+  auto& store = weights_[device];
+  if (!store) store = vulkan::make_weight_store(device);
+  return store;
+}
+
 }  // namespace smelt

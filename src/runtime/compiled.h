@@ -1,10 +1,12 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
 
 #include "cpu/pack_cache.h"
 #include "graph/graph.h"
+#include "vulkan/backend.h"
 
 namespace smelt {
 
@@ -16,12 +18,15 @@ class Compiled {
   /// The module after the passes; made once.
   Result<std::shared_ptr<const Module>> optimised();
   const std::shared_ptr<PackCache>& packs() const { return packs_; }
+  /// The weights on a device; made once a device.
+  std::shared_ptr<vulkan::WeightStore> weights(const std::shared_ptr<vulkan::Device>& device);
 
  private:
   std::shared_ptr<const Module> module_;
   std::shared_ptr<PackCache> packs_;
   std::mutex mutex_;
   std::shared_ptr<const Module> optimised_;
+  std::map<std::shared_ptr<vulkan::Device>, std::shared_ptr<vulkan::WeightStore>> weights_;
 };
 
 }  // namespace smelt

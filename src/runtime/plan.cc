@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ops/control/control.h"
+#include "vulkan/program.h"
 
 namespace smelt {
 namespace {
@@ -107,6 +108,9 @@ bool same_type(const Datum& d, const ValueType& t) {
 
 }  // namespace
 
+Plan::Plan() = default;
+Plan::~Plan() = default;
+
 bool Plan::fits(std::span<const Datum> inputs) const {
   if (inputs.size() != inputs_.size()) return false;
   for (size_t i = 0; i < inputs.size(); ++i)
@@ -152,6 +156,11 @@ Status Plan::run_step(PlannedEnvironment& env, Step& step, int depth) {
                   slots_[static_cast<size_t>(step.in[0])]);
       return Ok();
     }
+    case Step::Kind::kDevice:
+      if (step.segment < 0) return Ok();
+      return program_->run(step.segment, slots_, [&] { return env.control.tick(); });
+    case Step::Kind::kDeviceAlias:
+      return Ok();
     case Step::Kind::kGeneric:
       break;
   }
@@ -167,6 +176,17 @@ Status Plan::run_step(PlannedEnvironment& env, Step& step, int depth) {
   return Ok();
 }
 
+void Plan::device_times(std::ptrdiff_t first) {
+  const std::vector<double>& micros = program_->node_micros(steps_[static_cast<size_t>(first)].segment);
+  size_t at = static_cast<size_t>(first);
+  for (const double m : micros) {
+    while (at < steps_.size() && steps_[at].kind != Step::Kind::kDevice) ++at;
+    if (at == steps_.size()) return;
+    steps_[at].micros += m;
+    ++steps_[at++].calls;
+  }
+}
+
 Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, int depth, std::vector<Datum>& outputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     Datum& slot = slots_[static_cast<size_t>(graph_->inputs[i])];
@@ -178,7 +198,9 @@ Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, int dep
     SMELT_TRY(env.control.tick());
     const auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
     if (auto s = run_step(env, step, depth); !s.ok()) return s.error().within(node_label(*step.node));
-    if (timed) {
+    if (timed && step.kind == Step::Kind::kDevice) {
+      if (step.segment >= 0) device_times(&step - steps_.data());
+    } else if (timed) {
       step.micros += std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
       ++step.calls;
     }
@@ -199,8 +221,12 @@ Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, int dep
 }
 
 PlannedEnvironment::PlannedEnvironment(std::shared_ptr<const Module> m, const SessionOptions& o,
-                                       std::shared_ptr<PackCache> packs)
-    : Environment(std::move(m), o), isa_(active_isa()), packs_(std::move(packs)), plans_(module->graphs.size()) {}
+                                       std::shared_ptr<PackCache> packs, Gpu g)
+    : Environment(std::move(m), o),
+      gpu(std::move(g)),
+      isa_(active_isa()),
+      packs_(std::move(packs)),
+      plans_(module->graphs.size()) {}
 
 const Plan* PlannedEnvironment::latest(int graph) const {
   const auto& list = plans_[static_cast<size_t>(graph)];

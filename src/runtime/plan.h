@@ -9,6 +9,11 @@
 #include "cpu/kernel.h"
 #include "runtime/arena.h"
 #include "runtime/environment.h"
+#include "vulkan/backend.h"
+
+namespace smelt::vulkan {
+class Program;
+}
 
 namespace smelt {
 
@@ -24,6 +29,8 @@ struct Step {
     kStateRead,  ///< the variable's own storage
     kStateCopy,  ///< a copy of the variable, because it is written while the value is still used
     kStateWrite,
+    kDevice,       ///< part of a segment that runs on the device, all of it with its first step
+    kDeviceAlias,  ///< another shape of a value on the device
   };
   Kind kind = Kind::kGeneric;
   const Node* node = nullptr;
@@ -34,6 +41,7 @@ struct Step {
   Shape shape;                   ///< kAlias
   DType dtype{};                 ///< kAlias
   QuantPtr quant;                ///< kAlias
+  int32_t segment = -1;          ///< kDevice: this step runs that segment of the program
   double micros = 0;
   uint64_t calls = 0;
 };
@@ -55,6 +63,12 @@ class Plan {
   const Graph& graph() const { return *graph_; }
   /// Of a value as planned. Precondition: a value of the graph.
   const ValueType& type(ValueId id) const { return types_[static_cast<size_t>(id)]; }
+  /// What runs on the device; null: nothing.
+  const vulkan::Program* program() const { return program_.get(); }
+  size_t device_arena_bytes() const { return device_arena_bytes_; }
+  size_t device_arena_lower_bound() const { return device_arena_lower_bound_; }
+  Plan();
+  ~Plan();
   /// "float32[1,10]" of a value as planned; "" for kNone.
   std::string type_text(ValueId id) const;
 
@@ -64,6 +78,8 @@ class Plan {
     void operator()(void* p) const { std::free(p); }
   };
   Status run_step(PlannedEnvironment& env, Step& step, int depth);
+  /// Adds what the nodes of the segment that starts at step `first` took on the device.
+  void device_times(std::ptrdiff_t first);
 
   const Graph* graph_ = nullptr;
   std::vector<ValueType> inputs_;
@@ -73,14 +89,21 @@ class Plan {
   std::unique_ptr<PackCache> packs_;  ///< of constants that planning computed
   std::unique_ptr<void, Free> arena_;
   size_t arena_bytes_ = 0, arena_lower_bound_ = 0;
+  size_t device_arena_bytes_ = 0, device_arena_lower_bound_ = 0;
+  std::unique_ptr<vulkan::Program> program_;
   std::vector<Datum> generic_in_, generic_out_;
 };
 
 /// Runs graphs by plans, which it keeps per graph and input shapes.
 class PlannedEnvironment final : public Environment {
  public:
+  /// What runs on a GPU: none of it without one.
+  struct Gpu {
+    std::shared_ptr<vulkan::Device> device;
+    std::shared_ptr<vulkan::WeightStore> weights;  ///< null: plans are laid out, never run
+  };
   PlannedEnvironment(std::shared_ptr<const Module> module, const SessionOptions& options,
-                     std::shared_ptr<PackCache> packs);
+                     std::shared_ptr<PackCache> packs, Gpu gpu = {});
   Result<std::vector<Datum>> call(int graph, std::span<const Datum> inputs, int depth) override;
   /// The entry: outputs are valid until the next run.
   Status run(int graph, std::span<const Datum> inputs, int depth, std::vector<Datum>& outputs);
@@ -94,6 +117,7 @@ class PlannedEnvironment final : public Environment {
   /// Finds or makes the plan for inputs like these.
   Result<Plan*> plan_for(int graph, std::span<const Datum> inputs);
   ScratchStack scratch;
+  const Gpu gpu;
 
  private:
   Result<Plan*> add_plan(int graph, std::span<const ValueType> inputs);

@@ -1,13 +1,18 @@
 // Turns a graph and concrete input types into a plan: shape inference with the contents of small tensors, constant
-// folding of what shapes determine, choice of kernels, lifetimes, arena.
+// folding of what shapes determine, choice of kernels, lifetimes, arena; with a device, what runs there.
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/large_memory.h"
 #include "ops/control/control.h"
 #include "ops/shape/shape.h"
 #include "passes/passes.h"
+#include "runtime/device_layout.h"
 #include "runtime/plan.h"
+#include "runtime/split.h"
+#include "vulkan/kernel.h"
+#include "vulkan/program.h"
 
 namespace smelt {
 namespace {
@@ -85,7 +90,6 @@ class PlanBuilder {
     plan_.slots_.resize(n);
     known_.resize(n);
     home_.assign(n, Home::kHeap);
-    alias_of_.assign(n, -1);
     users_ = count_uses(graph_);
     for (size_t i = 0; i < n; ++i) {
       const Value& v = graph_.values[i];
@@ -99,17 +103,25 @@ class PlanBuilder {
       known_[id].content = nullptr;
       home_[id] = Home::kOutside;
     }
+    for (const Node& node : graph_.nodes)
+      if (auto s = add(node); !s.ok()) return s.error().within(node_label(node));
+    put_in_order();
     find_last_uses();
-    for (size_t k = 0; k < graph_.nodes.size(); ++k) {
-      if (auto s = add(graph_.nodes[k], static_cast<int>(k)); !s.ok())
-        return s.error().within(node_label(graph_.nodes[k]));
-    }
+    for (size_t k = 0; k < plan_.steps_.size(); ++k)
+      if (auto s = choose(k); !s.ok()) return s.error().within(node_label(*plan_.steps_[k].node));
     for (const Known& k : known_) plan_.types_.push_back(k.type);
+    SMELT_TRY(lay_out_on_device());
     return lay_out();
   }
 
  private:
-  enum class Home : uint8_t { kHeap, kConstant, kOutside /* input or variable */, kArena };
+  enum class Home : uint8_t { kHeap, kConstant, kOutside /* input or variable */, kArena, kDevice };
+
+  /// What add() learned about the node of a step.
+  struct Draft {
+    std::vector<ValueType> types;  ///< of the outputs
+    const char* device_kernel = "";
+  };
 
   /// Types of computed values start without their dimensions: those follow from the inputs at hand.
   static ValueType dynamic_type(const ValueType& declared) {
@@ -129,29 +141,29 @@ class PlanBuilder {
     home_[i] = Home::kConstant;
   }
 
+  /// Whether the output is the input's storage under another type. Precondition: add() was called for the node.
+  bool is_view(const Node& node) const {
+    if (node.inputs.empty() || node.inputs[0] == kNone || node.outputs.empty() || node.outputs[0] == kNone) return false;
+    const ValueType& from = known_[static_cast<size_t>(node.inputs[0])].type;
+    const ValueType& to = known_[static_cast<size_t>(node.outputs[0])].type;
+    return from.is_static() && to.is_static() && (is_alias(node.op) || moves_nothing(node, from, to));
+  }
+
+  /// By position in the steps; a graph's output is used after the last one.
   void find_last_uses() {
-    const int steps = static_cast<int>(graph_.nodes.size());
+    const int steps = static_cast<int>(plan_.steps_.size());
     last_use_.assign(graph_.values.size(), -1);
     for (int k = 0; k < steps; ++k)
-      for (ValueId id : graph_.nodes[static_cast<size_t>(k)].inputs)
+      for (ValueId id : plan_.steps_[static_cast<size_t>(k)].node->inputs)
         if (id != kNone) last_use_[static_cast<size_t>(id)] = k;
     for (ValueId id : graph_.outputs)
       if (id != kNone) last_use_[static_cast<size_t>(id)] = steps;
     // What aliases keep alive: an alias extends its source.
     for (int k = steps - 1; k >= 0; --k) {
-      const Node& n = graph_.nodes[static_cast<size_t>(k)];
-      if (!is_alias(n.op) || n.outputs[0] == kNone || n.inputs[0] == kNone) continue;
+      const Node& n = *plan_.steps_[static_cast<size_t>(k)].node;
+      if (!is_view(n)) continue;
       int& source = last_use_[static_cast<size_t>(n.inputs[0])];
       source = std::max(source, last_use_[static_cast<size_t>(n.outputs[0])]);
-    }
-  }
-
-  /// Keeps the storage of a value, and of what it is a view of, until step `last`.
-  void extend(size_t id, int last) {
-    for (auto i = static_cast<int32_t>(id); i >= 0; i = alias_of_[static_cast<size_t>(i)]) {
-      last_use_[static_cast<size_t>(i)] = std::max(last_use_[static_cast<size_t>(i)], last);
-      for (size_t j = 0; j < items_.size(); ++j)
-        if (item_value_[j] == i) items_[j].last = std::max(items_[j].last, last);
     }
   }
 
@@ -247,40 +259,97 @@ class PlanBuilder {
     }
   }
 
-  Status add(const Node& node, int k) {
-    std::vector<ValueType> types;
-    SMELT_TRY(infer(node, types));
-    SMELT_ASSIGN(const bool folded, fold(node, types));
+  /// Types of the node's outputs, or their contents; else a step and its draft.
+  Status add(const Node& node) {
+    Draft draft;
+    SMELT_TRY(infer(node, draft.types));
+    SMELT_ASSIGN(const bool folded, fold(node, draft.types));
     if (folded) return Ok();
+    for (size_t i = 0; i < draft.types.size(); ++i)
+      if (node.outputs[i] != kNone) known_[static_cast<size_t>(node.outputs[i])].type = draft.types[i];
+    std::unique_ptr<vulkan::Kernel> kernel;
+    if (env_.gpu.device && is_static(node, draft.types) && !is_view(node)) {
+      Operands ops = operands(node);
+      const vulkan::KernelInfo* chosen = nullptr;
+      kernel = vulkan::make_kernel({node, ops.types, ops.constants, draft.types, *env_.gpu.device}, &chosen);
+      if (kernel) draft.device_kernel = chosen->name;
+    }
     Step step;
     step.node = &node;
     for (ValueId id : node.inputs) step.in.push_back(id);
     for (ValueId id : node.outputs) step.out.push_back(id);
-    for (size_t i = 0; i < types.size(); ++i)
-      if (node.outputs[i] != kNone) known_[static_cast<size_t>(node.outputs[i])].type = types[i];
-    SMELT_TRY(choose(node, k, types, step));
     plan_.steps_.push_back(std::move(step));
-    step_of_.push_back(k);
+    drafts_.push_back(std::move(draft));
+    device_kernels_.push_back(std::move(kernel));
     return Ok();
   }
 
-  Status choose(const Node& node, int k, const std::vector<ValueType>& types, Step& step) {
+  /// Shapes known, outputs to be allocated beforehand.
+  bool is_static(const Node& node, const std::vector<ValueType>& types) const {
+    const uint32_t flags = op_info(node.op).flags;
+    if ((flags & (kControl | kContainer | kDynamic)) && node.op != Op::kStateRead) return false;
+    for (size_t i = 0; i < types.size(); ++i)
+      if (node.outputs[i] != kNone && !types[i].is_static()) return false;
+    for (ValueId id : node.inputs)
+      if (id != kNone && !known_[static_cast<size_t>(id)].type.is_static()) return false;
+    return true;
+  }
+
+  double work(const Node& node, const std::vector<ValueType>& types) const {
+    double n = 0;
+    for (const ValueType& t : types)
+      if (t.is_static()) n += static_cast<double>(t.shape.elements());
+    const bool sums = node.op == Op::kConv || node.op == Op::kMatMul || node.op == Op::kConvTranspose;
+    if (!sums || node.inputs.size() < 2 || node.inputs[1] == kNone) return n;
+    const ValueType& w = known_[static_cast<size_t>(node.inputs[1])].type;
+    return w.is_static() && !types[0].shape.dims().empty() ? n * std::max<double>(1, std::sqrt(w.shape.elements())) : n;
+  }
+
+  /// With a device: device nodes side by side.
+  void put_in_order() {
+    if (!env_.gpu.device) return;
+    std::vector<SplitNode> nodes;
+    for (size_t k = 0; k < drafts_.size(); ++k) {
+      const Node& node = *plan_.steps_[k].node;
+      nodes.push_back({&node, device_kernels_[k] != nullptr, is_view(node), work(node, drafts_[k].types)});
+    }
+    const std::vector<int> order = split(graph_, nodes);
+    std::vector<Step> steps;
+    std::vector<Draft> drafts;
+    std::vector<std::unique_ptr<vulkan::Kernel>> kernels;
+    for (int i : order) {
+      const auto k = static_cast<size_t>(i);
+      if (!nodes[k].device) device_kernels_[k].reset();
+      steps.push_back(std::move(plan_.steps_[k]));
+      drafts.push_back(std::move(drafts_[k]));
+      kernels.push_back(std::move(device_kernels_[k]));
+    }
+    plan_.steps_ = std::move(steps);
+    device_kernels_ = std::move(kernels);
+    drafts_ = std::move(drafts);
+  }
+
+  Status choose(size_t at) {
+    Step& step = plan_.steps_[at];
+    const Node& node = *step.node;
+    const std::vector<ValueType>& types = drafts_[at].types;
+    const int k = static_cast<int>(at);
     const OpInfo& info = op_info(node.op);
     if (node.op == Op::kStateWrite) {
       step.kind = Step::Kind::kStateWrite;
       return Ok();
     }
-    bool is_static = !(info.flags & (kControl | kContainer)) || node.op == Op::kStateRead;
-    for (size_t i = 0; i < types.size(); ++i)
-      if (node.outputs[i] != kNone && !types[i].is_static()) is_static = false;
-    for (ValueId id : node.inputs)
-      if (id != kNone && !known_[static_cast<size_t>(id)].type.is_static()) is_static = false;
-    if (node.op == Op::kStateRead) return choose_read(node, k, types, is_static, step);
-    if (!is_static || (info.flags & kDynamic)) return Ok();
-    const bool still =
-        node.outputs[0] != kNone && moves_nothing(node, known_[static_cast<size_t>(node.inputs[0])].type, types[0]);
-    if (still) extend(static_cast<size_t>(node.inputs[0]), last_use_[static_cast<size_t>(node.outputs[0])]);
-    if (still || (is_alias(node.op) && node.outputs[0] != kNone)) {
+    if (device_kernels_[at]) {
+      step.kind = Step::Kind::kDevice;
+      step.kernel_name = drafts_[at].device_kernel;
+      for (ValueId id : node.outputs)
+        if (id != kNone) home_[static_cast<size_t>(id)] = Home::kDevice;
+      return Ok();
+    }
+    const bool fixed = is_static(node, types);
+    if (node.op == Op::kStateRead) return choose_read(node, k, types, fixed, step);
+    if (!fixed) return Ok();
+    if (is_view(node)) {
       step.kind = Step::Kind::kAlias;
       step.in.resize(1);
       step.shape = types[0].shape;
@@ -288,7 +357,7 @@ class PlanBuilder {
       step.quant = types[0].quant;
       const auto out = static_cast<size_t>(node.outputs[0]), in = static_cast<size_t>(node.inputs[0]);
       home_[out] = home_[in] == Home::kConstant ? Home::kOutside : home_[in];
-      alias_of_[out] = static_cast<int32_t>(in);
+      if (home_[out] == Home::kDevice) step.kind = Step::Kind::kDeviceAlias;
       return Ok();
     }
     for (size_t i = 0; i < types.size(); ++i)
@@ -323,20 +392,29 @@ class PlanBuilder {
     return home_[id] == Home::kConstant ? known_[id].content : nullptr;
   }
 
+  struct Operands {
+    std::vector<ValueType> types;
+    std::vector<const Tensor*> constants;
+    bool lasting = true;  ///< every content lives as long as the model
+  };
+  Operands operands(const Node& node) const {
+    Operands o;
+    for (ValueId id : node.inputs) {
+      const Tensor* content = id == kNone ? nullptr : constant_for_kernel(static_cast<size_t>(id));
+      if (content && !graph_.value(id).constant) o.lasting = false;
+      o.types.push_back(id == kNone ? ValueType{} : known_[static_cast<size_t>(id)].type);
+      o.constants.push_back(content);
+    }
+    return o;
+  }
+
   bool fast_kernel(const Node& node, const std::vector<ValueType>& types, Step& step) {
     if (env_.options.backend == BackendKind::kReference) return false;
-    std::vector<ValueType> in;
-    std::vector<const Tensor*> constants;
+    const Operands o = operands(node);
     // Kernels pack constants by address: what this plan computed lives no longer than the plan.
-    PackCache* packs = &env_.packs();
-    for (ValueId id : node.inputs) {
-      if (id != kNone && !graph_.value(id).constant && constant_for_kernel(static_cast<size_t>(id)))
-        packs = &own_packs();
-      in.push_back(id == kNone ? ValueType{} : known_[static_cast<size_t>(id)].type);
-      constants.push_back(id == kNone ? nullptr : constant_for_kernel(static_cast<size_t>(id)));
-    }
+    PackCache& packs = o.lasting ? env_.packs() : own_packs();
     const KernelInfo* chosen = nullptr;
-    step.kernel = make_kernel({node, in, constants, types, env_.isa(), env_.threads.threads(), *packs}, &chosen);
+    step.kernel = make_kernel({node, o.types, o.constants, types, env_.isa(), env_.threads.threads(), packs}, &chosen);
     if (!step.kernel) return false;
     step.kind = Step::Kind::kKernel;
     step.kernel_name = chosen->name;
@@ -386,9 +464,9 @@ class PlanBuilder {
     const auto out = static_cast<size_t>(node.outputs[0]);
     if (node.outputs[0] == kNone) return Ok();
     const int last = last_use_[out];
-    bool written = last >= static_cast<int>(graph_.nodes.size());
+    bool written = last >= static_cast<int>(plan_.steps_.size());
     for (int j = k + 1; !written && j < last; ++j) {
-      const Node& n = graph_.nodes[static_cast<size_t>(j)];
+      const Node& n = *plan_.steps_[static_cast<size_t>(j)].node;
       if (n.op == Op::kStateWrite && static_cast<const StateAttrs&>(*n.attrs).state == state) written = true;
       if (op_info(n.op).flags & kControl) written = true;
     }
@@ -400,6 +478,26 @@ class PlanBuilder {
     if (!is_static) return Ok();
     step.kind = Step::Kind::kStateCopy;
     return in_arena(node.outputs[0], types[0], k);
+  }
+
+  Status lay_out_on_device() {
+    if (!env_.gpu.device) return Ok();
+    std::vector<DeviceValue> values(graph_.values.size());
+    for (size_t i = 0; i < values.size(); ++i)
+      values[i] = {known_[i].type, known_[i].content, graph_.values[i].constant && known_[i].content,
+                   home_[i] == Home::kDevice};
+    SMELT_ASSIGN(DeviceLayout layout, lay_out_device(graph_, plan_.steps_, device_kernels_, values, env_.gpu,
+                                                     env_.control, env_.options.profile));
+    plan_.device_arena_bytes_ = layout.arena_bytes;
+    plan_.device_arena_lower_bound_ = layout.arena_lower_bound;
+    plan_.program_ = std::move(layout.program);
+    for (const auto& [id, data] : layout.views) {
+      const ValueType& t = known_[static_cast<size_t>(id)].type;
+      Tensor view = Tensor::view(t.dtype, t.shape, data, nullptr);
+      view.set_quant(t.quant);
+      plan_.slots_[static_cast<size_t>(id)] = Datum(std::move(view));
+    }
+    return Ok();
   }
 
   Status lay_out() {
@@ -418,13 +516,9 @@ class PlanBuilder {
       t.set_quant(std::move(quant));
     }
     // Values on the heap go after their last step; so do views of them.
-    std::vector<int> step_at(graph_.nodes.size() + 1, -1);
-    for (size_t j = 0; j < step_of_.size(); ++j) step_at[static_cast<size_t>(step_of_[j])] = static_cast<int>(j);
     for (size_t i = 0; i < home_.size(); ++i) {
-      if (home_[i] != Home::kHeap || last_use_[i] < 0 || last_use_[i] >= static_cast<int>(graph_.nodes.size()))
-        continue;
-      const int j = step_at[static_cast<size_t>(last_use_[i])];
-      if (j >= 0) plan_.steps_[static_cast<size_t>(j)].dead.push_back(static_cast<int32_t>(i));
+      if (home_[i] != Home::kHeap || last_use_[i] < 0 || last_use_[i] >= static_cast<int>(plan_.steps_.size())) continue;
+      plan_.steps_[static_cast<size_t>(last_use_[i])].dead.push_back(static_cast<int32_t>(i));
     }
     return Ok();
   }
@@ -437,10 +531,11 @@ class PlanBuilder {
   std::vector<int> last_use_;
   std::vector<int> users_;  ///< that are not folded, graph outputs included
   size_t folded_bytes_ = 0;
-  std::vector<int32_t> alias_of_;  ///< the value whose storage a value shares, or -1
   std::vector<ArenaItem> items_;
   std::vector<ValueId> item_value_;
-  std::vector<int> step_of_;
+  // Aligned with the plan's steps:
+  std::vector<Draft> drafts_;
+  std::vector<std::unique_ptr<vulkan::Kernel>> device_kernels_;  ///< null: runs on the host
 };
 
 Result<std::unique_ptr<Plan>> Plan::build(PlannedEnvironment& env, int graph, std::span<const ValueType> inputs) {

@@ -38,8 +38,6 @@ Result<int> graph_of(const Module& module, const std::string& method) {
 
 Result<Session> Session::create(const Model& model, const SessionOptions& options) {
   SMELT_ASSIGN(const int graph, graph_of(model.module(), options.method));
-  if (options.backend == BackendKind::kVulkan)
-    return Error(ErrorCode::kDevice, "this build has no vulkan back-end; the cpu back-end runs every format");
   auto impl = std::make_unique<Impl>();
   impl->graph = impl->latest = graph;
   if (options.backend == BackendKind::kReference) {
@@ -47,7 +45,13 @@ Result<Session> Session::create(const Model& model, const SessionOptions& option
   } else {
     impl->compiled = model.compiled();
     SMELT_ASSIGN(auto module, impl->compiled->optimised());
-    impl->planned = std::make_unique<PlannedEnvironment>(std::move(module), options, impl->compiled->packs());
+    PlannedEnvironment::Gpu gpu;
+    if (options.backend == BackendKind::kVulkan) {
+      SMELT_ASSIGN(gpu.device, vulkan::open_device(options.device));
+      gpu.weights = impl->compiled->weights(gpu.device);
+    }
+    impl->planned =
+        std::make_unique<PlannedEnvironment>(std::move(module), options, impl->compiled->packs(), std::move(gpu));
   }
   return Session(std::move(impl));
 }

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/plan.h"
+#include "vulkan/kernel.h"
+#include "vulkan/program.h"
+
+namespace smelt {
+
+/// A value as the device's part of a plan sees it.
+struct DeviceValue {
+  ValueType type;
+  const Tensor* content = nullptr;  ///< known while planning
+  bool lasting = false;             ///< the content lives as long as the model
+  bool on_device = false;           ///< made there
+};
+
+/// The device's part of a plan: segments, lifetimes, the arena.
+struct DeviceLayout {
+  std::unique_ptr<vulkan::Program> program;  ///< null: nothing runs on the device, or `gpu.weights` is null
+  size_t arena_bytes = 0, arena_lower_bound = 0;
+  /// Values that the host reads after their segment ran, and where.
+  struct View {
+    ValueId id;
+    void* data;
+  };
+  std::vector<View> views;
+};
+
+/// Numbers the segments of the steps of kind kDevice, lays out their values and records their commands. `kernels` is
+/// aligned with `steps`, `values` with the graph's values.
+Result<DeviceLayout> lay_out_device(const Graph& graph, std::span<Step> steps,
+                                    std::span<const std::unique_ptr<vulkan::Kernel>> kernels,
+                                    std::span<const DeviceValue> values, const PlannedEnvironment::Gpu& gpu,
+                                    RunControl& control, bool profile);
+
+}  // namespace smelt

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "smelt/result.h"
+
+/// What the runtime and the command line see of the GPU back-end; no Vulkan types.
+namespace smelt::vulkan {
+
+struct DeviceInfo {
+  int index = 0;  ///< SessionOptions::device
+  std::string name, type /* "discrete GPU", "CPU", ... */, driver, api_version;
+  uint64_t memory_bytes = 0;  ///< of the largest device-local heap
+  uint32_t vendor_id = 0, device_id = 0;
+  bool fp16 = false, int8 = false, int64 = false;  ///< arithmetic
+  bool storage16 = false, storage8 = false;        ///< elements of these bits in buffers
+  bool int8_dot_product = false;
+  bool unified_memory = false;  ///< host and device share the memory that activations lie in
+  uint32_t subgroup_size = 1;
+};
+
+/// Every Vulkan device of the machine with a compute queue. An error when there is no Vulkan loader or no driver.
+Result<std::vector<DeviceInfo>> devices();
+
+class Device;
+/// Opens device `index`; -1: the first discrete GPU, else integrated, else any. Devices are shared by their users.
+Result<std::shared_ptr<Device>> open_device(int index);
+const DeviceInfo& device_info(const Device& device);
+
+class WeightStore;
+/// Weights of one model on one device, shared by the plans of all its sessions.
+std::shared_ptr<WeightStore> make_weight_store(std::shared_ptr<Device> device);
+size_t weight_bytes(const WeightStore& store);
+
+}  // namespace smelt::vulkan

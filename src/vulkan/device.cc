@@ -1,0 +1,431 @@
+#include "vulkan/device.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+namespace smelt::vulkan {
+
+const char* to_string(VkResult result) {
+  switch (result) {
+    case VK_SUCCESS: return "VK_SUCCESS";
+    case VK_NOT_READY: return "VK_NOT_READY";
+    case VK_TIMEOUT: return "VK_TIMEOUT";
+    case VK_INCOMPLETE: return "VK_INCOMPLETE";
+    case VK_ERROR_OUT_OF_HOST_MEMORY: return "VK_ERROR_OUT_OF_HOST_MEMORY";
+    case VK_ERROR_OUT_OF_DEVICE_MEMORY: return "VK_ERROR_OUT_OF_DEVICE_MEMORY";
+    case VK_ERROR_INITIALIZATION_FAILED: return "VK_ERROR_INITIALIZATION_FAILED";
+    case VK_ERROR_DEVICE_LOST: return "VK_ERROR_DEVICE_LOST";
+    case VK_ERROR_MEMORY_MAP_FAILED: return "VK_ERROR_MEMORY_MAP_FAILED";
+    case VK_ERROR_LAYER_NOT_PRESENT: return "VK_ERROR_LAYER_NOT_PRESENT";
+    case VK_ERROR_EXTENSION_NOT_PRESENT: return "VK_ERROR_EXTENSION_NOT_PRESENT";
+    case VK_ERROR_FEATURE_NOT_PRESENT: return "VK_ERROR_FEATURE_NOT_PRESENT";
+    case VK_ERROR_INCOMPATIBLE_DRIVER: return "VK_ERROR_INCOMPATIBLE_DRIVER";
+    case VK_ERROR_TOO_MANY_OBJECTS: return "VK_ERROR_TOO_MANY_OBJECTS";
+    case VK_ERROR_OUT_OF_POOL_MEMORY: return "VK_ERROR_OUT_OF_POOL_MEMORY";
+    default: return "a Vulkan error";
+  }
+}
+
+Status check(VkResult result, const char* call) {
+  if (result == VK_SUCCESS) return Ok();
+  const bool memory = result == VK_ERROR_OUT_OF_DEVICE_MEMORY || result == VK_ERROR_OUT_OF_HOST_MEMORY;
+  return Error(memory ? ErrorCode::kLimit : ErrorCode::kDevice, Cat(call, ": ", to_string(result)));
+}
+
+namespace {
+
+/// The process's one Vulkan instance. It lives as long as the process: drivers don't agree on when they may go.
+struct Instance {
+  VkInstance handle = VK_NULL_HANDLE;
+  Status status;
+
+  Instance() { status = create(); }
+  Status create() {
+    if (volkInitialize() != VK_SUCCESS)
+      return Error(ErrorCode::kDevice, "there is no Vulkan loader (libvulkan.so.1) on this machine");
+    VkApplicationInfo app{VK_STRUCTURE_TYPE_APPLICATION_INFO};
+    app.pApplicationName = "smelt";
+    app.pEngineName = "smelt";
+    app.apiVersion = std::min<uint32_t>(volkGetInstanceVersion(), VK_API_VERSION_1_3);
+    if (app.apiVersion < VK_API_VERSION_1_1) return Error(ErrorCode::kDevice, "Vulkan 1.1 is needed");
+    VkInstanceCreateInfo info{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
+    info.pApplicationInfo = &app;
+    SMELT_TRY(check(vkCreateInstance(&info, nullptr, &handle), "vkCreateInstance"));
+    volkLoadInstance(handle);
+    return Ok();
+  }
+};
+
+Instance& instance() {
+  static Instance* const one = new Instance;
+  return *one;
+}
+
+const char* type_name(VkPhysicalDeviceType type) {
+  switch (type) {
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU: return "discrete GPU";
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU: return "integrated GPU";
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU: return "virtual GPU";
+    case VK_PHYSICAL_DEVICE_TYPE_CPU: return "CPU";
+    default: return "other";
+  }
+}
+
+std::string version_text(uint32_t v) {
+  return Cat(VK_API_VERSION_MAJOR(v), ".", VK_API_VERSION_MINOR(v), ".", VK_API_VERSION_PATCH(v));
+}
+
+/// Everything that a device can do and smelt uses, chained for query and for creation.
+struct Features {
+  VkPhysicalDeviceFeatures2 core{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
+  VkPhysicalDevice16BitStorageFeatures storage16{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES};
+  VkPhysicalDevice8BitStorageFeatures storage8{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES};
+  VkPhysicalDeviceShaderFloat16Int8Features small{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES};
+  VkPhysicalDeviceShaderIntegerDotProductFeatures dot{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
+
+  explicit Features(uint32_t version) {
+    core.pNext = &storage16;
+    if (version >= VK_API_VERSION_1_2) {
+      storage16.pNext = &storage8;
+      storage8.pNext = &small;
+    }
+    if (version >= VK_API_VERSION_1_3) small.pNext = &dot;
+  }
+};
+
+DeviceInfo describe(VkPhysicalDevice physical, int index) {
+  DeviceInfo info;
+  info.index = index;
+  VkPhysicalDeviceDriverProperties driver{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
+  VkPhysicalDeviceSubgroupProperties subgroup{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
+  VkPhysicalDeviceProperties2 p{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+  vkGetPhysicalDeviceProperties(physical, &p.properties);
+  const uint32_t version = p.properties.apiVersion;
+  p.pNext = &subgroup;
+  if (version >= VK_API_VERSION_1_2) subgroup.pNext = &driver;
+  vkGetPhysicalDeviceProperties2(physical, &p);
+  info.name = p.properties.deviceName;
+  info.type = type_name(p.properties.deviceType);
+  info.api_version = version_text(version);
+  info.driver = driver.driverInfo[0] ? Cat(driver.driverName, " ", driver.driverInfo) : Cat(p.properties.driverVersion);
+  info.vendor_id = p.properties.vendorID;
+  info.device_id = p.properties.deviceID;
+  info.subgroup_size = subgroup.subgroupSize;
+  Features f(version);
+  vkGetPhysicalDeviceFeatures2(physical, &f.core);
+  info.int64 = f.core.features.shaderInt64;
+  info.storage16 = f.storage16.storageBuffer16BitAccess;
+  info.storage8 = f.storage8.storageBuffer8BitAccess;
+  info.fp16 = f.small.shaderFloat16 && info.storage16;
+  info.int8 = f.small.shaderInt8 && info.storage8;
+  info.int8_dot_product = f.dot.shaderIntegerDotProduct;
+  VkPhysicalDeviceMemoryProperties memory;
+  vkGetPhysicalDeviceMemoryProperties(physical, &memory);
+  constexpr VkMemoryPropertyFlags kShared = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
+                                            VK_MEMORY_PROPERTY_HOST_COHERENT_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+  for (uint32_t i = 0; i < memory.memoryTypeCount; ++i) {
+    const VkMemoryType& t = memory.memoryTypes[i];
+    if (!(t.propertyFlags & VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT)) continue;
+    info.memory_bytes = std::max(info.memory_bytes, memory.memoryHeaps[t.heapIndex].size);
+    if ((t.propertyFlags & kShared) == kShared && p.properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU)
+      info.unified_memory = true;
+  }
+  // Tests run the way with staging copies on machines whose memory is shared.
+  if (const char* e = std::getenv("SMELT_VULKAN_STAGING"); e && *e == '1') info.unified_memory = false;
+  return info;
+}
+
+std::optional<uint32_t> compute_family(VkPhysicalDevice physical) {
+  uint32_t n = 0;
+  vkGetPhysicalDeviceQueueFamilyProperties(physical, &n, nullptr);
+  std::vector<VkQueueFamilyProperties> families(n);
+  vkGetPhysicalDeviceQueueFamilyProperties(physical, &n, families.data());
+  for (const VkQueueFlags avoid : {VkQueueFlags{VK_QUEUE_GRAPHICS_BIT}, VkQueueFlags{0}})
+    for (uint32_t i = 0; i < n; ++i)
+      if ((families[i].queueFlags & VK_QUEUE_COMPUTE_BIT) && !(families[i].queueFlags & avoid)) return i;
+  return std::nullopt;
+}
+
+Result<std::vector<VkPhysicalDevice>> physical_devices() {
+  SMELT_TRY(instance().status);
+  uint32_t n = 0;
+  SMELT_TRY(check(vkEnumeratePhysicalDevices(instance().handle, &n, nullptr), "vkEnumeratePhysicalDevices"));
+  std::vector<VkPhysicalDevice> all(n), usable;
+  SMELT_TRY(check(vkEnumeratePhysicalDevices(instance().handle, &n, all.data()), "vkEnumeratePhysicalDevices"));
+  for (VkPhysicalDevice d : all) {
+    VkPhysicalDeviceProperties p;
+    vkGetPhysicalDeviceProperties(d, &p);
+    if (p.apiVersion >= VK_API_VERSION_1_1 && compute_family(d)) usable.push_back(d);
+  }
+  if (usable.empty()) return Error(ErrorCode::kDevice, "this machine has no Vulkan 1.1 device (no driver is installed)");
+  return usable;
+}
+
+int rank(const DeviceInfo& info) {
+  if (info.type == "discrete GPU") return 0;
+  if (info.type == "integrated GPU") return 1;
+  return info.type == "CPU" ? 3 : 2;
+}
+
+}  // namespace
+
+Result<std::vector<DeviceInfo>> devices() {
+  SMELT_ASSIGN(const auto physical, physical_devices());
+  std::vector<DeviceInfo> out;
+  for (size_t i = 0; i < physical.size(); ++i) out.push_back(describe(physical[i], static_cast<int>(i)));
+  return out;
+}
+
+Result<std::shared_ptr<Device>> Device::open(int index) {
+  static std::mutex mutex;
+  static std::map<int, std::weak_ptr<Device>> opened;
+  const std::lock_guard lock(mutex);
+  SMELT_ASSIGN(const auto physical, physical_devices());
+  SMELT_ASSIGN(const auto infos, devices());
+  if (index < 0) {
+    index = 0;
+    for (const DeviceInfo& d : infos)
+      if (rank(d) < rank(infos[static_cast<size_t>(index)])) index = d.index;
+  }
+  if (static_cast<size_t>(index) >= infos.size())
+    return Error(ErrorCode::kDevice, Cat("there is no Vulkan device ", index, "; this machine has ", infos.size()));
+  if (auto known = opened[index].lock(); known && !known->lost()) return known;
+  std::shared_ptr<Device> device(new Device);
+  SMELT_TRY(device->create(physical[static_cast<size_t>(index)], infos[static_cast<size_t>(index)]));
+  opened[index] = device;
+  return device;
+}
+
+Result<std::shared_ptr<Device>> open_device(int index) { return Device::open(index); }
+const DeviceInfo& device_info(const Device& device) { return device.info(); }
+
+Status Device::create(VkPhysicalDevice physical, const DeviceInfo& info) {
+  physical_ = physical;
+  info_ = info;
+  unified_ = info.unified_memory;
+  vkGetPhysicalDeviceProperties(physical, &properties_);
+  vkGetPhysicalDeviceMemoryProperties(physical, &memory_);
+  family_ = *compute_family(physical);
+  Features has(properties_.apiVersion), use(properties_.apiVersion);
+  vkGetPhysicalDeviceFeatures2(physical, &has.core);
+  use.core.features.shaderInt64 = has.core.features.shaderInt64;
+  use.core.features.shaderInt16 = has.core.features.shaderInt16;
+  use.storage16.storageBuffer16BitAccess = has.storage16.storageBuffer16BitAccess;
+  use.storage8.storageBuffer8BitAccess = has.storage8.storageBuffer8BitAccess;
+  use.small.shaderFloat16 = has.small.shaderFloat16;
+  use.small.shaderInt8 = has.small.shaderInt8;
+  use.dot.shaderIntegerDotProduct = has.dot.shaderIntegerDotProduct;
+  const float priority = 1;
+  VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
+  queue.queueFamilyIndex = family_;
+  queue.queueCount = 1;
+  queue.pQueuePriorities = &priority;
+  VkDeviceCreateInfo create{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
+  create.pNext = &use.core;
+  create.queueCreateInfoCount = 1;
+  create.pQueueCreateInfos = &queue;
+  SMELT_TRY(check(vkCreateDevice(physical, &create, nullptr, &device_), "vkCreateDevice"));
+  vkGetDeviceQueue(device_, family_, 0, &queue_);
+  load_cache();
+  return Ok();
+}
+
+Device::~Device() {
+  if (!device_) return;
+  if (!lost_) {
+    vkDeviceWaitIdle(device_);
+    save_cache();
+  }
+  for (const auto& [key, p] : pipelines_) vkDestroyPipeline(device_, p, nullptr);
+  for (const auto& [n, l] : pipeline_layouts_) vkDestroyPipelineLayout(device_, l, nullptr);
+  for (const auto& [n, l] : set_layouts_) vkDestroyDescriptorSetLayout(device_, l, nullptr);
+  vkDestroyPipelineCache(device_, cache_, nullptr);
+  vkDestroyDevice(device_, nullptr);
+}
+
+bool Device::stores(DType dtype) const {
+  switch (dtype) {
+    case DType::kF32:
+    case DType::kI32:
+    case DType::kU32:
+    case DType::kI64:
+    case DType::kU64: return true;
+    case DType::kF16:
+    case DType::kBF16:
+    case DType::kI16:
+    case DType::kU16: return info_.storage16;
+    case DType::kI8:
+    case DType::kU8:
+    case DType::kBool: return info_.storage8 && info_.int8;
+    default: return false;
+  }
+}
+
+int Device::memory_type(uint32_t type_bits, VkMemoryPropertyFlags required, VkMemoryPropertyFlags wanted) const {
+  for (const VkMemoryPropertyFlags flags : {required | wanted, required})
+    for (uint32_t i = 0; i < memory_.memoryTypeCount; ++i)
+      if ((type_bits >> i & 1) && (memory_.memoryTypes[i].propertyFlags & flags) == flags) return static_cast<int>(i);
+  return -1;
+}
+
+Result<VkDescriptorSetLayout> Device::set_layout(uint32_t bindings) {
+  VkDescriptorSetLayout& layout = set_layouts_[bindings];
+  if (layout) return layout;
+  std::vector<VkDescriptorSetLayoutBinding> list(bindings);
+  for (uint32_t i = 0; i < bindings; ++i)
+    list[i] = {i, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
+  VkDescriptorSetLayoutCreateInfo info{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO};
+  info.bindingCount = bindings;
+  info.pBindings = list.data();
+  SMELT_TRY(check(vkCreateDescriptorSetLayout(device_, &info, nullptr, &layout), "vkCreateDescriptorSetLayout"));
+  return layout;
+}
+
+Result<VkPipelineLayout> Device::pipeline_layout(uint32_t bindings) {
+  SMELT_ASSIGN(const VkDescriptorSetLayout set, set_layout(bindings));
+  VkPipelineLayout& layout = pipeline_layouts_[bindings];
+  if (layout) return layout;
+  const VkPushConstantRange push{VK_SHADER_STAGE_COMPUTE_BIT, 0, kPushBytes};
+  VkPipelineLayoutCreateInfo info{VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
+  info.setLayoutCount = 1;
+  info.pSetLayouts = &set;
+  info.pushConstantRangeCount = 1;
+  info.pPushConstantRanges = &push;
+  SMELT_TRY(check(vkCreatePipelineLayout(device_, &info, nullptr, &layout), "vkCreatePipelineLayout"));
+  return layout;
+}
+
+Result<Pipeline> Device::pipeline(const Shader& shader, std::span<const uint32_t> constants) {
+  const std::lock_guard lock(pipeline_mutex_);
+  Pipeline out;
+  SMELT_ASSIGN(out.set_layout, set_layout(shader.bindings));
+  SMELT_ASSIGN(out.layout, pipeline_layout(shader.bindings));
+  VkPipeline& known = pipelines_[{&shader, {constants.begin(), constants.end()}}];
+  out.handle = known;
+  if (known) return out;
+  VkShaderModuleCreateInfo module_info{VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
+  module_info.codeSize = static_cast<size_t>(shader.code_end - shader.code) * 4;
+  module_info.pCode = shader.code;
+  VkShaderModule module = VK_NULL_HANDLE;
+  SMELT_TRY(check(vkCreateShaderModule(device_, &module_info, nullptr, &module), "vkCreateShaderModule"));
+  std::vector<VkSpecializationMapEntry> entries(constants.size());
+  for (uint32_t i = 0; i < entries.size(); ++i) entries[i] = {i, i * 4, 4};
+  const VkSpecializationInfo special{static_cast<uint32_t>(entries.size()), entries.data(), constants.size() * 4,
+                                     constants.data()};
+  VkComputePipelineCreateInfo info{VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO};
+  info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+  info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+  info.stage.module = module;
+  info.stage.pName = "main";
+  info.stage.pSpecializationInfo = &special;
+  info.layout = out.layout;
+  const VkResult made = vkCreateComputePipelines(device_, cache_, 1, &info, nullptr, &known);
+  vkDestroyShaderModule(device_, module, nullptr);
+  if (auto s = check(made, "vkCreateComputePipelines"); !s.ok()) return s.error().within(shader.name);
+  cache_grew_ = true;
+  out.handle = known;
+  return out;
+}
+
+Status Device::submit(VkCommandBuffer commands, const std::function<Status()>& tick) {
+  using Clock = std::chrono::steady_clock;
+  if (lost_) return Error(ErrorCode::kDevice, "the Vulkan device was lost");
+  VkFence fence = VK_NULL_HANDLE;
+  const VkFenceCreateInfo fence_info{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+  SMELT_TRY(check(vkCreateFence(device_, &fence_info, nullptr, &fence), "vkCreateFence"));
+  VkSubmitInfo info{VK_STRUCTURE_TYPE_SUBMIT_INFO};
+  info.commandBufferCount = 1;
+  info.pCommandBuffers = &commands;
+  VkResult result;
+  {
+    const std::lock_guard lock(queue_mutex_);
+    result = vkQueueSubmit(queue_, 1, &info, fence);
+  }
+  Status status = check(result, "vkQueueSubmit"), asked;
+  Clock::time_point give_up{};
+  while (status.ok()) {
+    result = vkWaitForFences(device_, 1, &fence, VK_TRUE, 50'000'000);
+    if (result == VK_SUCCESS) break;
+    if (result != VK_TIMEOUT) {
+      status = check(result, "vkWaitForFences");
+    } else if (!asked.ok()) {
+      if (Clock::now() > give_up) status = Error(ErrorCode::kDevice, "the Vulkan device does not finish its work");
+    } else if (asked = tick ? tick() : Ok(); !asked.ok()) {
+      give_up = Clock::now() + std::chrono::seconds(10);
+    }
+  }
+  if (!status.ok()) {
+    lost_ = true;
+    return status;
+  }
+  vkDestroyFence(device_, fence, nullptr);
+  return asked;
+}
+
+std::string Device::cache_path() const {
+  namespace fs = std::filesystem;
+  fs::path folder;
+  if (const char* e = std::getenv("SMELT_CACHE_DIR"); e && *e) {
+    folder = e;
+  } else if (const char* x = std::getenv("XDG_CACHE_HOME"); x && *x) {
+    folder = fs::path(x) / "smelt";
+  } else if (const char* h = std::getenv("HOME"); h && *h) {
+    folder = fs::path(h) / ".cache" / "smelt";
+  } else {
+    return "";
+  }
+  char name[80];
+  int n = std::snprintf(name, sizeof name, "vulkan-%04x-%04x-", properties_.vendorID, properties_.deviceID);
+  for (size_t i = 0; i < 8; ++i)
+    n += std::snprintf(name + n, sizeof name - static_cast<size_t>(n), "%02x", properties_.pipelineCacheUUID[i]);
+  return (folder / (std::string(name) + ".bin")).string();
+}
+
+void Device::load_cache() {
+  std::string bytes;
+  // The driver checks the header; a size limit guards against a file that somebody else put there.
+  if (std::ifstream in(cache_path(), std::ios::binary | std::ios::ate); in) {
+    const auto size = in.tellg();
+    if (size > 0 && size < (std::streamoff{1} << 28)) {
+      bytes.resize(static_cast<size_t>(size));
+      in.seekg(0).read(bytes.data(), size);
+      if (!in) bytes.clear();
+    }
+  }
+  VkPipelineCacheCreateInfo info{VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
+  info.initialDataSize = bytes.size();
+  info.pInitialData = bytes.data();
+  if (vkCreatePipelineCache(device_, &info, nullptr, &cache_) == VK_SUCCESS || bytes.empty()) return;
+  info.initialDataSize = 0;
+  if (vkCreatePipelineCache(device_, &info, nullptr, &cache_) != VK_SUCCESS) cache_ = VK_NULL_HANDLE;
+}
+
+void Device::save_cache() {
+  const std::lock_guard lock(pipeline_mutex_);
+  const std::string path = cache_path();
+  if (!cache_grew_ || !cache_ || path.empty()) return;
+  cache_grew_ = false;
+  size_t size = 0;
+  if (vkGetPipelineCacheData(device_, cache_, &size, nullptr) != VK_SUCCESS || size == 0) return;
+  std::vector<char> bytes(size);
+  if (vkGetPipelineCacheData(device_, cache_, &size, bytes.data()) != VK_SUCCESS) return;
+  std::error_code ignored;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  // Written aside and renamed, so that a reader never sees half a file; without a place to write there is no cache.
+  const std::string aside = Cat(path, ".", reinterpret_cast<uintptr_t>(this), ".tmp");
+  std::ofstream out(aside, std::ios::binary);
+  out.write(bytes.data(), static_cast<std::streamsize>(size));
+  out.close();
+  if (out)
+    std::filesystem::rename(aside, path, ignored);
+  else
+    std::filesystem::remove(aside, ignored);
+}
+
+}  // namespace smelt::vulkan

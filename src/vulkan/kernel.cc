@@ -1,0 +1,40 @@
+#include "vulkan/kernel.h"
+
+#include "vulkan/device.h"
+
+namespace smelt::vulkan {
+namespace {
+
+const KernelInfo kKernels[] = {
+#define SMELT_GPU_KERNEL(name, op, doc) {"vulkan:" #name, Op::k##op, doc, make_##name},
+#include "vulkan/kernels.inc"
+#undef SMELT_GPU_KERNEL
+};
+
+bool fits(const Device& device, const ValueType& t) {
+  if (!device.stores(t.dtype)) return false;
+  const int64_t n = t.shape.elements();
+  return n > 0 && n < (int64_t{1} << 31) && Tensor::byte_size(t.dtype, n) <= device.max_binding();
+}
+
+}  // namespace
+
+std::span<const KernelInfo> all_kernels() { return kKernels; }
+
+std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec, const KernelInfo** chosen) {
+  for (size_t i = 0; i < spec.outputs.size(); ++i)
+    if (spec.node.outputs[i] != kNone && !fits(spec.device, spec.outputs[i])) return nullptr;
+  for (const KernelInfo& info : kKernels) {
+    if (info.op != spec.node.op) continue;
+    auto kernel = info.make(spec);
+    if (!kernel) continue;
+    for (size_t i = 0; kernel && i < spec.inputs.size(); ++i)
+      if (spec.has(i) && kernel->reads(i) && !spec.constant(i) && !fits(spec.device, spec.inputs[i])) kernel = nullptr;
+    if (!kernel) continue;
+    if (chosen) *chosen = &info;
+    return kernel;
+  }
+  return nullptr;
+}
+
+}  // namespace smelt::vulkan

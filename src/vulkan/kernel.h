@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "graph/graph.h"
+#include "ops/op.h"
+
+namespace smelt::vulkan {
+
+class Device;
+class KernelRecorder;
+
+/// What a GPU kernel is chosen for. The spans and references are only valid during make_kernel().
+struct KernelSpec {
+  const Node& node;
+  std::span<const ValueType> inputs;         ///< every dimension known, quantization included; kInvalid where absent
+  std::span<const Tensor* const> constants;  ///< contents of inputs; null where computed or absent
+  std::span<const ValueType> outputs;
+  const Device& device;
+
+  template <class A>
+  const A& attrs() const {
+    return static_cast<const A&>(*node.attrs);
+  }
+  bool has(size_t i) const { return i < inputs.size() && inputs[i].dtype != DType::kInvalid; }
+  const Tensor* constant(size_t i) const { return i < constants.size() ? constants[i] : nullptr; }
+};
+
+/// A prepared kernel: knows all shapes; made without touching the device.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  /// Device memory that record() asks for with KernelRecorder::scratch().
+  virtual size_t scratch_bytes() const { return 0; }
+  /// Whether the content of input i is read on the device. Parameters that the kernel took from
+  /// KernelSpec::constant() (axes, pads) say no and are never uploaded.
+  virtual bool reads(size_t i) const {
+    (void)i;
+    return true;
+  }
+  /// Records the dispatches of one run; uploads and packs weights.
+  virtual Status record(KernelRecorder& r) const = 0;
+};
+
+/// One entry of the kernel list, vulkan/kernels.inc.
+struct KernelInfo {
+  const char* name;  ///< "vulkan:NAME"
+  Op op;
+  const char* doc;
+  std::unique_ptr<Kernel> (*make)(const KernelSpec&);  ///< null: the kernel does not apply
+};
+
+std::span<const KernelInfo> all_kernels();
+
+/// The first kernel of the list that applies to the node, or null: then the CPU runs it. Tensors that the device can't
+/// store, empty ones and ones beyond its binding size are never given to a kernel.
+std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec, const KernelInfo** chosen = nullptr);
+
+#define SMELT_GPU_KERNEL(name, op, doc) std::unique_ptr<Kernel> make_##name(const KernelSpec& spec);
+#include "vulkan/kernels.inc"
+#undef SMELT_GPU_KERNEL
+
+}  // namespace smelt::vulkan

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <string>
+
+#include "vulkan/kernel.h"
+#include "vulkan/weights.h"
+
+namespace smelt::vulkan {
+
+/// What a kernel records with: its operands as bindings, its weights, and dispatches.
+class KernelRecorder {
+ public:
+  struct Operand {
+    Binding binding;                   ///< where it lies; unset for constants
+    const Tensor* constant = nullptr;  ///< known content
+    WeightStore* store = nullptr;      ///< that keeps it
+  };
+  KernelRecorder(Recorder& recorder, std::span<const Operand> inputs, std::span<const Binding> outputs,
+                 const Binding& scratch, const Binding& faults, uint32_t fault_code, bool* faulty)
+      : recorder_(recorder),
+        inputs_(inputs),
+        outputs_(outputs),
+        scratch_(scratch),
+        faults_(faults),
+        fault_code_(fault_code),
+        faulty_(faulty) {}
+
+  /// Input i as its bytes lie; a constant is uploaded.
+  Result<Binding> input(size_t i) {
+    const Operand& o = inputs_[i];
+    return o.constant ? o.store->raw(*o.constant) : Result<Binding>(o.binding);
+  }
+  Binding output(size_t i) {
+    Binding b = outputs_[i];
+    b.written = true;
+    return b;
+  }
+  /// Precondition: bytes from offset on lie within Kernel::scratch_bytes().
+  Binding scratch(size_t offset, size_t bytes, bool written) const {
+    return {scratch_.buffer, scratch_.offset + offset, bytes, written};
+  }
+  /// Constant input i as `pack` lays it out; see WeightStore::packed.
+  Result<Binding> packed(size_t i, const std::string& key, size_t bytes, const WeightStore::Pack& pack) {
+    return inputs_[i].store->packed(*inputs_[i].constant, key, bytes, pack);
+  }
+  /// A table that the host computes from constant input i, whose content its key need not repeat.
+  Result<Binding> table(size_t i, const std::string& key, size_t bytes, const WeightStore::Fill& fill) {
+    return inputs_[i].store->table(inputs_[i].constant->raw(), key, bytes, fill);
+  }
+  /// A table of this plan alone.
+  Result<Binding> table(const std::string& key, size_t bytes, const WeightStore::Fill& fill) {
+    return plan_store_->table(nullptr, key, bytes, fill);
+  }
+  /// One word that a shader sets to fault_code() when data is at fault (an index out of range): the run then fails.
+  Binding faults() {
+    if (!*faulty_) recorder_.fill(faults_, 0);
+    *faulty_ = true;
+    Binding b = faults_;
+    b.written = true;
+    return b;
+  }
+  uint32_t fault_code() const { return fault_code_; }
+  const Device& device() const { return recorder_.device(); }
+
+  template <class Push>
+  Status dispatch(const Dispatch& d, const Push& push) {
+    return recorder_.dispatch(d, push);
+  }
+  void fill(const Binding& to, uint32_t word) { recorder_.fill(to, word); }
+  void copy(const Binding& from, const Binding& to) { recorder_.copy(from, to); }
+
+  void set_plan_store(WeightStore* store) { plan_store_ = store; }
+
+ private:
+  Recorder& recorder_;
+  std::span<const Operand> inputs_;
+  std::span<const Binding> outputs_;
+  Binding scratch_, faults_;
+  uint32_t fault_code_;
+  bool* faulty_;  ///< of the segment
+  WeightStore* plan_store_ = nullptr;
+};
+
+/// Workgroups for `items` of work, `size` a group, as a grid that stays within Vulkan's promised 65535 a dimension;
+/// shaders find their place with flat_id() of common.glsl.
+inline void set_grid(Dispatch& d, uint64_t items, uint32_t size) {
+  const uint64_t groups = (items + size - 1) / size;
+  d.x = static_cast<uint32_t>(groups < 32768 ? groups : 32768);
+  d.y = static_cast<uint32_t>(d.x ? (groups + d.x - 1) / d.x : 0);
+}
+
+}  // namespace smelt::vulkan

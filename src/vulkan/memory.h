@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "vulkan/device.h"
+
+namespace smelt::vulkan {
+
+/// A piece of a buffer, as a shader or a copy sees it.
+struct Binding {
+  VkBuffer buffer = VK_NULL_HANDLE;
+  VkDeviceSize offset = 0, bytes = 0;
+  bool written = false;  ///< the dispatch writes it
+};
+
+/// One VkBuffer with memory of its own.
+class Buffer {
+ public:
+  enum class Use : uint8_t {
+    kDevice,   ///< fast for shaders; mapped when the device's memory is unified
+    kStaging,  ///< mapped, coherent, cached where possible: the host's side of copies
+  };
+  static Result<std::unique_ptr<Buffer>> make(std::shared_ptr<Device> device, size_t bytes, Use use);
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  VkBuffer handle() const { return buffer_; }
+  size_t bytes() const { return bytes_; }
+  char* mapped() const { return mapped_; }  ///< null when the host can't see it
+  Binding slice(size_t offset, size_t bytes) const { return {buffer_, offset, bytes}; }
+
+ private:
+  explicit Buffer(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  std::shared_ptr<Device> device_;
+  VkBuffer buffer_ = VK_NULL_HANDLE;
+  VkDeviceMemory memory_ = VK_NULL_HANDLE;
+  size_t bytes_ = 0;
+  char* mapped_ = nullptr;
+};
+
+/// Offsets of bindings are multiples of this: Vulkan promises that no device demands more.
+inline constexpr size_t kBindingAlignment = 256;
+
+/// Cuts blocks of device memory into pieces that live as long as the pool. Large pieces get a block of their own.
+class Pool {
+ public:
+  explicit Pool(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  struct Piece {
+    Binding binding;
+    char* mapped = nullptr;
+  };
+  Result<Piece> take(size_t bytes);
+  size_t bytes() const { return held_; }  ///< of all blocks
+
+ private:
+  std::shared_ptr<Device> device_;
+  std::vector<std::unique_ptr<Buffer>> blocks_;
+  Buffer* open_ = nullptr;  ///< the block that small pieces come from
+  size_t used_ = 0, held_ = 0;
+};
+
+}  // namespace smelt::vulkan

@@ -1,0 +1,190 @@
+#include "vulkan/program.h"
+
+#include <cstring>
+#include <unordered_map>
+
+#include "vulkan/kernel_recorder.h"
+
+namespace smelt::vulkan {
+namespace {
+
+struct Place {
+  Binding binding;
+  size_t offset = 0;  ///< in the arena
+  const Tensor* constant = nullptr;
+  bool lasting = false;
+};
+
+struct Copy {
+  ValueId id;
+  std::unique_ptr<Buffer> staging;  ///< null: the arena is mapped
+};
+
+struct Segment {
+  explicit Segment(std::shared_ptr<Device> device) : recorder(std::move(device)) {}
+  Recorder recorder;
+  std::vector<Copy> uploads;
+  std::vector<const Node*> nodes;
+  std::vector<double> micros;
+  bool faults = false;
+};
+
+}  // namespace
+
+struct Program::Impl {
+  std::shared_ptr<Device> device;
+  std::shared_ptr<WeightStore> weights;
+  bool profile = false;
+  WeightStore own;  ///< constants of this plan
+  std::unique_ptr<Buffer> arena;
+  std::unique_ptr<Buffer> faults;  ///< one word; staged when the arena isn't mapped
+  std::unique_ptr<Buffer> faults_staging;
+  std::unordered_map<ValueId, Place> places;
+  std::unordered_map<ValueId, std::unique_ptr<Buffer>> views;  ///< staging of downloads
+  std::vector<std::unique_ptr<Segment>> segments;
+
+  Impl(std::shared_ptr<Device> d, std::shared_ptr<WeightStore> w, bool p)
+      : device(d), weights(std::move(w)), profile(p), own(d) {}
+
+  const uint32_t* fault_word() const {
+    const Buffer& b = faults_staging ? *faults_staging : *faults;
+    return reinterpret_cast<const uint32_t*>(b.mapped());
+  }
+};
+
+Program::Program(std::shared_ptr<Device> device, std::shared_ptr<WeightStore> weights, bool profile)
+    : impl_(std::make_unique<Impl>(std::move(device), std::move(weights), profile)) {}
+Program::~Program() = default;
+
+void Program::place(ValueId id, size_t offset, size_t bytes) {
+  Place& p = impl_->places[id];
+  p.offset = offset;
+  p.binding.bytes = bytes;
+}
+
+void Program::place_constant(ValueId id, const Tensor* content, bool lasting) {
+  Place& p = impl_->places[id];
+  p.constant = content;
+  p.lasting = lasting;
+}
+
+Status Program::allocate(size_t bytes) {
+  SMELT_ASSIGN(impl_->arena, Buffer::make(impl_->device, bytes, Buffer::Use::kDevice));
+  SMELT_ASSIGN(impl_->faults, Buffer::make(impl_->device, 4, Buffer::Use::kDevice));
+  if (!impl_->faults->mapped()) {
+    SMELT_ASSIGN(impl_->faults_staging, Buffer::make(impl_->device, 4, Buffer::Use::kStaging));
+  }
+  for (auto& [id, p] : impl_->places)
+    if (!p.constant) p.binding = impl_->arena->slice(p.offset, p.binding.bytes);
+  return Ok();
+}
+
+Status Program::begin_segment(size_t nodes) {
+  impl_->segments.push_back(std::make_unique<Segment>(impl_->device));
+  return impl_->segments.back()->recorder.begin(impl_->profile ? static_cast<uint32_t>(nodes) + 1 : 0);
+}
+
+Status Program::upload(ValueId id) {
+  Segment& s = *impl_->segments.back();
+  Copy c{id, nullptr};
+  const Binding& to = impl_->places[id].binding;
+  if (!impl_->arena->mapped()) {
+    SMELT_ASSIGN(c.staging, Buffer::make(impl_->device, to.bytes, Buffer::Use::kStaging));
+    s.recorder.copy(c.staging->slice(0, to.bytes), to);
+  }
+  s.uploads.push_back(std::move(c));
+  return Ok();
+}
+
+Status Program::add(const Kernel& kernel, const Node& node, size_t scratch_offset) {
+  Segment& s = *impl_->segments.back();
+  std::vector<KernelRecorder::Operand> inputs;
+  std::vector<Binding> outputs;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    KernelRecorder::Operand o;
+    if (const auto it = impl_->places.find(node.inputs[i]); it != impl_->places.end()) {
+      const Place& p = it->second;
+      o.binding = p.binding;
+      o.constant = p.constant;
+      o.store = p.lasting ? impl_->weights.get() : &impl_->own;
+    }
+    inputs.push_back(o);
+  }
+  for (ValueId id : node.outputs) outputs.push_back(id == kNone ? Binding{} : impl_->places[id].binding);
+  const size_t scratch = kernel.scratch_bytes();
+  if (impl_->profile && s.nodes.empty()) s.recorder.mark();
+  s.nodes.push_back(&node);
+  KernelRecorder r(s.recorder, inputs, outputs, impl_->arena->slice(scratch_offset, scratch),
+                   impl_->faults->slice(0, 4), static_cast<uint32_t>(s.nodes.size()), &s.faults);
+  r.set_plan_store(&impl_->own);
+  SMELT_TRY(kernel.record(r));
+  if (impl_->profile) s.recorder.mark();
+  return Ok();
+}
+
+Status Program::download(ValueId id) {
+  const auto it = impl_->views.find(id);
+  if (it != impl_->views.end()) {
+    const Binding& from = impl_->places[id].binding;
+    impl_->segments.back()->recorder.copy(from, it->second->slice(0, from.bytes));
+  }
+  return Ok();
+}
+
+Status Program::end_segment() {
+  Segment& s = *impl_->segments.back();
+  if (s.faults && impl_->faults_staging) s.recorder.copy(impl_->faults->slice(0, 4), impl_->faults_staging->slice(0, 4));
+  return s.recorder.end();
+}
+
+Status Program::finish() {
+  SMELT_TRY(impl_->weights->flush());
+  SMELT_TRY(impl_->own.flush());
+  impl_->device->save_cache();
+  return Ok();
+}
+
+Result<void*> Program::host_view(ValueId id, size_t bytes) {
+  if (impl_->arena->mapped()) return static_cast<void*>(impl_->arena->mapped() + impl_->places[id].offset);
+  SMELT_ASSIGN(auto staging, Buffer::make(impl_->device, bytes, Buffer::Use::kStaging));
+  void* p = staging->mapped();
+  impl_->views[id] = std::move(staging);
+  return p;
+}
+
+Status Program::run(int index, std::span<const Datum> slots, const std::function<Status()>& tick) {
+  Segment& s = *impl_->segments[static_cast<size_t>(index)];
+  for (const Copy& c : s.uploads) {
+    const Tensor& t = slots[static_cast<size_t>(c.id)].tensor;
+    const Place& p = impl_->places[c.id];
+    if (t.bytes() != p.binding.bytes) return Internal("an upload of another size than planned");
+    std::memcpy(c.staging ? c.staging->mapped() : impl_->arena->mapped() + p.offset, t.raw(), t.bytes());
+  }
+  SMELT_TRY(impl_->device->submit(s.recorder.commands(), tick));
+  if (impl_->profile) {
+    SMELT_ASSIGN(s.micros, s.recorder.intervals());
+    for (double& m : s.micros) m /= 1000;
+  }
+  if (s.faults && *impl_->fault_word() != 0) {
+    const uint32_t code = *impl_->fault_word();
+    const Node* node = code <= s.nodes.size() ? s.nodes[code - 1] : s.nodes.front();
+    return InvalidInput(node->where, node->where.empty() ? "" : " ", node->origin, ": an index is out of range");
+  }
+  return Ok();
+}
+
+const std::vector<double>& Program::node_micros(int segment) const {
+  return impl_->segments[static_cast<size_t>(segment)]->micros;
+}
+
+size_t Program::segments() const { return impl_->segments.size(); }
+size_t Program::dispatches() const {
+  size_t n = 0;
+  for (const auto& s : impl_->segments) n += s->recorder.dispatches();
+  return n;
+}
+size_t Program::device_bytes() const {
+  return (impl_->arena ? impl_->arena->bytes() : 0) + impl_->own.bytes();
+}
+
+}  // namespace smelt::vulkan

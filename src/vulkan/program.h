@@ -1,0 +1,51 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "vulkan/backend.h"
+#include "vulkan/kernel.h"
+
+namespace smelt::vulkan {
+
+/// The device's part of a plan: one arena of activations, and command buffers that are recorded once and replayed.
+/// A segment is a run of nodes without the host in between: uploads, kernels, downloads.
+class Program {
+ public:
+  /// `profile` records timestamps between nodes.
+  Program(std::shared_ptr<Device> device, std::shared_ptr<WeightStore> weights, bool profile);
+  ~Program();
+
+  /// Where values lie. An upload or download is a copy unless the memory is unified.
+  void place(ValueId id, size_t offset, size_t bytes);
+  /// A value whose content is known. `lasting`: the tensor's bytes live as long as the model.
+  void place_constant(ValueId id, const Tensor* content, bool lasting);
+  Status allocate(size_t arena_bytes);
+
+  Status begin_segment(size_t nodes);
+  Status upload(ValueId id);
+  Status add(const Kernel& kernel, const Node& node, size_t scratch_offset);
+  Status download(ValueId id);
+  Status end_segment();
+  /// Uploads weights and makes everything ready to run.
+  Status finish();
+
+  /// After allocate(): host memory where a downloaded value is found after its segment ran.
+  Result<void*> host_view(ValueId id, size_t bytes);
+
+  /// Runs a segment: copies the uploaded values from `slots` and waits. `tick` is asked while waiting.
+  Status run(int segment, std::span<const Datum> slots, const std::function<Status()>& tick);
+  /// Microseconds of each node of the segment in the last run; empty unless profiled.
+  const std::vector<double>& node_micros(int segment) const;
+  size_t segments() const;
+  size_t dispatches() const;
+  size_t device_bytes() const;  ///< arena and tables of this plan, without the model's weights
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace smelt::vulkan

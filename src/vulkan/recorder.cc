@@ -1,0 +1,182 @@
+#include "vulkan/recorder.h"
+
+#include <algorithm>
+
+namespace smelt::vulkan {
+namespace {
+constexpr uint32_t kSetsPerPool = 128, kBuffersPerPool = 512;
+
+bool overlap(const Binding& a, const Binding& b) {
+  return a.buffer == b.buffer && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+}
+
+bool any_overlap(const Binding& a, std::span<const Binding> list) {
+  return std::any_of(list.begin(), list.end(), [&](const Binding& b) { return overlap(a, b); });
+}
+}  // namespace
+
+Recorder::~Recorder() {
+  if (device_->lost()) return;
+  for (VkDescriptorPool p : descriptor_pools_) vkDestroyDescriptorPool(device_->handle(), p, nullptr);
+  vkDestroyQueryPool(device_->handle(), queries_, nullptr);
+  vkDestroyCommandPool(device_->handle(), pool_, nullptr);
+}
+
+Status Recorder::begin(uint32_t timestamps) {
+  VkDevice d = device_->handle();
+  if (!pool_) {
+    VkCommandPoolCreateInfo info{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
+    info.queueFamilyIndex = device_->queue_family();
+    info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+    SMELT_TRY(check(vkCreateCommandPool(d, &info, nullptr, &pool_), "vkCreateCommandPool"));
+    VkCommandBufferAllocateInfo allocate{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
+    allocate.commandPool = pool_;
+    allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+    allocate.commandBufferCount = 1;
+    SMELT_TRY(check(vkAllocateCommandBuffers(d, &allocate, &commands_), "vkAllocateCommandBuffers"));
+  }
+  const VkCommandBufferBeginInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+  SMELT_TRY(check(vkBeginCommandBuffer(commands_, &info), "vkBeginCommandBuffer"));
+  reads_.clear();
+  writes_.clear();
+  stages_ = 0;
+  bound_ = VK_NULL_HANDLE;
+  dispatches_ = 0;
+  if (timestamps > 0) {
+    VkQueryPoolCreateInfo q{VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO};
+    q.queryType = VK_QUERY_TYPE_TIMESTAMP;
+    q.queryCount = timestamps;
+    SMELT_TRY(check(vkCreateQueryPool(d, &q, nullptr, &queries_), "vkCreateQueryPool"));
+    vkCmdResetQueryPool(commands_, queries_, 0, timestamps);
+    max_marks_ = timestamps;
+  }
+  return Ok();
+}
+
+void Recorder::order(std::span<const Binding> touched, Stage stage) {
+  bool conflict = false;
+  for (const Binding& b : touched)
+    if (any_overlap(b, writes_) || (b.written && any_overlap(b, reads_))) conflict = true;
+  const VkPipelineStageFlags flag =
+      stage == Stage::kCompute ? VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT : VK_PIPELINE_STAGE_TRANSFER_BIT;
+  if (conflict) {
+    VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
+    barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+    barrier.dstAccessMask = stage == Stage::kCompute ? VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT
+                                                     : VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+    // What came before is now ordered against this stage only; the other kind keeps waiting by both stages.
+    if (!(stages_ & VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT)) barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
+    if (!(stages_ & VK_PIPELINE_STAGE_TRANSFER_BIT)) barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
+    const VkPipelineStageFlags both = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+    barrier.dstAccessMask |= VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
+                             VK_ACCESS_TRANSFER_WRITE_BIT;
+    vkCmdPipelineBarrier(commands_, stages_, both, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+    reads_.clear();
+    writes_.clear();
+    stages_ = 0;
+  }
+  for (const Binding& b : touched) (b.written ? writes_ : reads_).push_back(b);
+  stages_ |= flag;
+}
+
+Result<VkDescriptorSet> Recorder::descriptors(const Pipeline& pipeline, std::span<const Binding> buffers) {
+  VkDevice d = device_->handle();
+  const auto n = static_cast<uint32_t>(buffers.size());
+  if (sets_left_ == 0 || buffers_left_ < n) {
+    const VkDescriptorPoolSize size{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, kBuffersPerPool};
+    VkDescriptorPoolCreateInfo info{VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO};
+    info.maxSets = kSetsPerPool;
+    info.poolSizeCount = 1;
+    info.pPoolSizes = &size;
+    VkDescriptorPool pool = VK_NULL_HANDLE;
+    SMELT_TRY(check(vkCreateDescriptorPool(d, &info, nullptr, &pool), "vkCreateDescriptorPool"));
+    descriptor_pools_.push_back(pool);
+    sets_left_ = kSetsPerPool;
+    buffers_left_ = kBuffersPerPool;
+  }
+  VkDescriptorSetAllocateInfo allocate{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO};
+  allocate.descriptorPool = descriptor_pools_.back();
+  allocate.descriptorSetCount = 1;
+  allocate.pSetLayouts = &pipeline.set_layout;
+  VkDescriptorSet set = VK_NULL_HANDLE;
+  SMELT_TRY(check(vkAllocateDescriptorSets(d, &allocate, &set), "vkAllocateDescriptorSets"));
+  --sets_left_;
+  buffers_left_ -= n;
+  std::vector<VkDescriptorBufferInfo> infos(n);
+  std::vector<VkWriteDescriptorSet> writes(n);
+  for (uint32_t i = 0; i < n; ++i) {
+    // Elements below a word are read word by word at a tensor's end: the range is whole words.
+    infos[i] = {buffers[i].buffer, buffers[i].offset, (std::max<VkDeviceSize>(buffers[i].bytes, 4) + 3) & ~VkDeviceSize{3}};
+    writes[i] = {VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET};
+    writes[i].dstSet = set;
+    writes[i].dstBinding = i;
+    writes[i].descriptorCount = 1;
+    writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+    writes[i].pBufferInfo = &infos[i];
+  }
+  vkUpdateDescriptorSets(d, n, writes.data(), 0, nullptr);
+  return set;
+}
+
+Status Recorder::dispatch(const Dispatch& d, const void* push, size_t push_bytes) {
+  const Shader* shader = find_shader(d.shader);
+  if (!shader) return Internal("there is no shader ", d.shader);
+  if (shader->bindings != d.buffers.size())
+    return Internal("shader ", d.shader, " takes ", shader->bindings, " buffers, ", d.buffers.size(), " are given");
+  const auto& most = device_->limits().maxComputeWorkGroupCount;
+  if (d.x > most[0] || d.y > most[1] || d.z > most[2]) return Unsupported("too many workgroups for ", d.shader);
+  if (d.x == 0 || d.y == 0 || d.z == 0) return Ok();
+  SMELT_ASSIGN(const Pipeline pipeline, device_->pipeline(*shader, d.constants));
+  SMELT_ASSIGN(VkDescriptorSet set, descriptors(pipeline, d.buffers));
+  order(d.buffers, Stage::kCompute);
+  if (bound_ != pipeline.handle) vkCmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.handle);
+  bound_ = pipeline.handle;
+  vkCmdBindDescriptorSets(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.layout, 0, 1, &set, 0, nullptr);
+  vkCmdPushConstants(commands_, pipeline.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, static_cast<uint32_t>(push_bytes), push);
+  vkCmdDispatch(commands_, d.x, d.y, d.z);
+  ++dispatches_;
+  return Ok();
+}
+
+void Recorder::copy(const Binding& from, const Binding& to) {
+  Binding pair[2] = {from, to};
+  pair[0].written = false;
+  pair[1].written = true;
+  order(pair, Stage::kTransfer);
+  const VkBufferCopy region{from.offset, to.offset, std::min(from.bytes, to.bytes)};
+  if (region.size > 0) vkCmdCopyBuffer(commands_, from.buffer, to.buffer, 1, &region);
+}
+
+void Recorder::fill(const Binding& to, uint32_t word) {
+  Binding b = to;
+  b.written = true;
+  order({&b, 1}, Stage::kTransfer);
+  vkCmdFillBuffer(commands_, b.buffer, b.offset, (b.bytes + 3) & ~VkDeviceSize{3}, word);
+}
+
+void Recorder::mark() {
+  if (marks_ < max_marks_) vkCmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, queries_, marks_++);
+}
+
+Status Recorder::end() {
+  VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
+  barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+  barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;
+  vkCmdPipelineBarrier(commands_, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+                       VK_PIPELINE_STAGE_HOST_BIT, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+  return check(vkEndCommandBuffer(commands_), "vkEndCommandBuffer");
+}
+
+Result<std::vector<double>> Recorder::intervals() const {
+  std::vector<uint64_t> ticks(marks_);
+  std::vector<double> out;
+  if (marks_ == 0) return out;
+  SMELT_TRY(check(vkGetQueryPoolResults(device_->handle(), queries_, 0, marks_, ticks.size() * 8, ticks.data(), 8,
+                                        VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT),
+                  "vkGetQueryPoolResults"));
+  const double period = device_->limits().timestampPeriod;
+  for (size_t i = 0; i + 1 < ticks.size(); ++i) out.push_back(static_cast<double>(ticks[i + 1] - ticks[i]) * period);
+  return out;
+}
+
+}  // namespace smelt::vulkan

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <initializer_list>
+#include <span>
+#include <vector>
+
+#include "vulkan/memory.h"
+
+namespace smelt::vulkan {
+
+/// One run of a shader. Spans are read during Recorder::dispatch().
+struct Dispatch {
+  const char* shader;                   ///< a name of shaders.inc
+  std::vector<uint32_t> constants = {}; ///< specialization constants from id 0
+  std::vector<Binding> buffers;         ///< in the order of the shader's bindings
+  uint32_t x = 1, y = 1, z = 1;         ///< workgroups
+};
+
+/// Records dispatches and copies into a command buffer and puts a barrier wherever one depends on another.
+class Recorder {
+ public:
+  explicit Recorder(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  /// Starts recording. `timestamps` is the number of mark() calls to make room for.
+  Status begin(uint32_t timestamps = 0);
+  template <class Push>
+  Status dispatch(const Dispatch& d, const Push& push) {
+    static_assert(sizeof(Push) <= kPushBytes && sizeof(Push) % 4 == 0);
+    return dispatch(d, &push, sizeof(Push));
+  }
+  Status dispatch(const Dispatch& d, const void* push, size_t push_bytes);
+  void copy(const Binding& from, const Binding& to);
+  void fill(const Binding& to, uint32_t word);
+  /// Writes a timestamp once all earlier work is done.
+  void mark();
+  /// Makes everything visible to the host and ends the recording.
+  Status end();
+  VkCommandBuffer commands() const { return commands_; }
+  Device& device() const { return *device_; }
+  const std::shared_ptr<Device>& share_device() const { return device_; }
+  /// Nanoseconds between mark i and mark i + 1, after a run.
+  Result<std::vector<double>> intervals() const;
+  size_t dispatches() const { return dispatches_; }
+
+ private:
+  enum class Stage : uint8_t { kCompute, kTransfer };
+  void order(std::span<const Binding> touched, Stage stage);
+  Result<VkDescriptorSet> descriptors(const Pipeline& pipeline, std::span<const Binding> buffers);
+
+  std::shared_ptr<Device> device_;
+  VkCommandPool pool_ = VK_NULL_HANDLE;
+  VkCommandBuffer commands_ = VK_NULL_HANDLE;
+  std::vector<VkDescriptorPool> descriptor_pools_;
+  uint32_t sets_left_ = 0, buffers_left_ = 0;
+  VkQueryPool queries_ = VK_NULL_HANDLE;
+  uint32_t marks_ = 0, max_marks_ = 0;
+  std::vector<Binding> reads_, writes_;  ///< since the last barrier
+  VkPipelineStageFlags stages_ = 0;      ///< that touched them
+  VkPipeline bound_ = VK_NULL_HANDLE;
+  size_t dispatches_ = 0;
+};
+
+}  // namespace smelt::vulkan

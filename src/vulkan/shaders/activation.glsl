@@ -1,0 +1,12 @@
+// Activation behind an operator; gpu_activation() of vulkan/activation.h gives the code.
+float activate(float x, uint code, float a, float b) {
+  switch (code) {
+    case 1: return x < a ? a : (x > b ? b : x);
+    case 2: return tanh(clamp(x, -15.0, 15.0));
+    case 3: return (floatBitsToUint(x) >> 31) != 0 ? 1.0 : 0.0;
+    case 4: return 1.0 / (1.0 + exp(-x));
+    case 5: return x < 0.0 ? a * x : x;
+    case 6: return clamp(a * x + b, 0.0, 1.0);
+  }
+  return x;
+}

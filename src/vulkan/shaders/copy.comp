@@ -1,0 +1,23 @@
+#version 450
+// Moves elements: y[to + its walk] = x[from + its walk]. Transposes, slices, concatenations, broadcasts.
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+#include "strides.glsl"
+
+layout(push_constant) uniform Push {
+  uint n, rank;
+  uint size[8];
+  int x_stride[8], y_stride[8];
+  int x_offset, y_offset;
+};
+layout(set = 0, binding = 0) readonly buffer X { STORED x[]; };
+layout(set = 0, binding = 1) buffer Y { STORED y[]; };
+
+void main() {
+  const uint i = flat_id();
+  if (i >= n) return;
+  int from, to;
+  STRIDED_OFFSET(from, i, rank, size, x_stride)
+  STRIDED_OFFSET(to, i, rank, size, y_stride)
+  y[y_offset + to] = x[x_offset + from];
+}

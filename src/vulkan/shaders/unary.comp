@@ -1,0 +1,25 @@
+#version 450
+// y = f(x), element by element; specialization constant 1 is the function.
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+
+layout(constant_id = 1) const uint kFunction = 0;
+layout(push_constant) uniform Push {
+  uint n;
+  float a, b, c;
+};
+layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
+layout(set = 0, binding = 1) writeonly buffer Y { STORED ys[]; };
+
+float f(float x) {
+#define SMELT_UNARY(name, code, value) case code: return value;
+  switch (kFunction) {
+#include "unary_functions.inc"
+  }
+  return x;
+}
+
+void main() {
+  const uint i = flat_id();
+  if (i < n) ys[i] = STORED(f(float(xs[i])));
+}

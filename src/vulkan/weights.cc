@@ -1,0 +1,104 @@
+#include "vulkan/weights.h"
+
+#include <cstring>
+
+namespace smelt::vulkan {
+namespace {
+/// Pending uploads run when they hold this much memory beyond the weights.
+constexpr size_t kMaxPending = size_t{64} << 20;
+}  // namespace
+
+std::shared_ptr<WeightStore> make_weight_store(std::shared_ptr<Device> device) {
+  return std::make_shared<WeightStore>(std::move(device));
+}
+size_t weight_bytes(const WeightStore& store) { return store.bytes(); }
+
+Status WeightStore::start() {
+  if (setup_) return Ok();
+  setup_ = std::make_unique<Recorder>(device_);
+  return setup_->begin();
+}
+
+Result<Binding> WeightStore::upload(const void* data, size_t bytes, const Pool::Piece& to) {
+  if (to.mapped) {
+    std::memcpy(to.mapped, data, bytes);
+    return to.binding;
+  }
+  SMELT_TRY(start());
+  SMELT_ASSIGN(auto staging, Buffer::make(device_, bytes, Buffer::Use::kStaging));
+  std::memcpy(staging->mapped(), data, bytes);
+  setup_->copy(staging->slice(0, bytes), to.binding);
+  pending_ += bytes;
+  temporary_.push_back(std::move(staging));
+  return to.binding;
+}
+
+Result<Binding> WeightStore::raw(const Tensor& t) {
+  const std::lock_guard lock(mutex_);
+  const Key key{t.raw(), Cat("raw ", t.bytes())};
+  if (auto it = entries_.find(key); it != entries_.end()) return it->second;
+  SMELT_ASSIGN(const Pool::Piece piece, pool_.take(t.bytes()));
+  SMELT_ASSIGN(const Binding b, upload(t.raw(), t.bytes(), piece));
+  entries_[key] = b;
+  return b;
+}
+
+Result<Binding> WeightStore::packed(const Tensor& t, const std::string& name, size_t bytes, const Pack& pack) {
+  const std::lock_guard lock(mutex_);
+  const Key key{t.raw(), name};
+  if (auto it = entries_.find(key); it != entries_.end()) return it->second;
+  SMELT_ASSIGN(const Pool::Piece piece, pool_.take(bytes));
+  Binding raw;
+  if (auto it = entries_.find({t.raw(), Cat("raw ", t.bytes())}); it != entries_.end()) {
+    raw = it->second;
+  } else {
+    SMELT_ASSIGN(auto buffer, Buffer::make(device_, t.bytes(), Buffer::Use::kDevice));
+    raw = buffer->slice(0, t.bytes());
+    SMELT_TRY(upload(t.raw(), t.bytes(), {raw, buffer->mapped()}));
+    pending_ += t.bytes();
+    temporary_.push_back(std::move(buffer));
+  }
+  SMELT_TRY(start_pack(pack, raw, piece.binding));
+  entries_[key] = piece.binding;
+  return piece.binding;
+}
+
+Status WeightStore::start_pack(const Pack& pack, const Binding& raw, Binding packed) {
+  if (!setup_) SMELT_TRY(start());
+  packed.written = true;
+  SMELT_TRY(pack(*setup_, raw, packed));
+  return pending_ > kMaxPending ? flush_locked() : Ok();
+}
+
+Result<Binding> WeightStore::table(const void* of, const std::string& name, size_t bytes, const Fill& fill) {
+  const std::lock_guard lock(mutex_);
+  const Key key{of, name};
+  if (auto it = entries_.find(key); it != entries_.end()) return it->second;
+  SMELT_ASSIGN(const Pool::Piece piece, pool_.take(bytes));
+  std::vector<std::byte> content(bytes);
+  fill(content.data());
+  SMELT_ASSIGN(const Binding b, upload(content.data(), bytes, piece));
+  entries_[key] = b;
+  return b;
+}
+
+Status WeightStore::flush() {
+  const std::lock_guard lock(mutex_);
+  return flush_locked();
+}
+
+Status WeightStore::flush_locked() {
+  if (!setup_) {
+    temporary_.clear();
+    pending_ = 0;
+    return Ok();
+  }
+  Status s = setup_->end();
+  if (s.ok()) s = device_->submit(setup_->commands(), nullptr);
+  setup_.reset();
+  temporary_.clear();
+  pending_ = 0;
+  return s;
+}
+
+}  // namespace smelt::vulkan

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "vulkan/recorder.h"
+
+namespace smelt::vulkan {
+
+/// Constants on the device: uploaded once, packed by shaders. Entries live as long as the store; the bytes that they
+/// were made from must too. Thread-safe.
+class WeightStore {
+ public:
+  explicit WeightStore(std::shared_ptr<Device> device) : device_(std::move(device)), pool_(device_) {}
+
+  /// The tensor's bytes as they are.
+  Result<Binding> raw(const Tensor& t);
+  /// `bytes` of device memory that `pack` fills from the tensor's raw bytes by dispatches. `key` names the packing and
+  /// its parameters.
+  using Pack = std::function<Status(Recorder& r, const Binding& raw, const Binding& packed)>;
+  Result<Binding> packed(const Tensor& t, const std::string& key, size_t bytes, const Pack& pack);
+  /// `bytes` that the host computes. `of` and `key` name them.
+  using Fill = std::function<void(void* to)>;
+  Result<Binding> table(const void* of, const std::string& key, size_t bytes, const Fill& fill);
+  /// Runs what is pending; before that no entry may be used.
+  Status flush();
+  size_t bytes() const { return pool_.bytes(); }
+
+ private:
+  using Key = std::pair<const void*, std::string>;
+  Result<Binding> upload(const void* data, size_t bytes, const Pool::Piece& to);
+  Status start();
+  Status start_pack(const Pack& pack, const Binding& raw, Binding packed);
+  Status flush_locked();
+
+  std::shared_ptr<Device> device_;
+  Pool pool_;
+  std::mutex mutex_;
+  std::map<Key, Binding> entries_;
+  std::unique_ptr<Recorder> setup_;                 ///< what is pending
+  std::vector<std::unique_ptr<Buffer>> temporary_;  ///< staging and raw bytes, until it ran
+  size_t pending_ = 0;
+};
+
+}  // namespace smelt::vulkan
