@@ -186,8 +186,8 @@ class Layout {
   bool unified_;
   std::vector<Segment> segments_;
   std::vector<ArenaItem> items_;
-  std::vector<int> item_;       ///< by root value
-  std::vector<ValueId> root_;   ///< whose storage a value is
+  std::vector<int> item_;      ///< by root value
+  std::vector<ValueId> root_;  ///< whose storage a value is
   std::vector<bool> viewed_;
   std::vector<std::pair<int, int>> scratch_;  ///< step, item
 };

@@ -143,7 +143,8 @@ class PlanBuilder {
 
   /// Whether the output is the input's storage under another type. Precondition: add() was called for the node.
   bool is_view(const Node& node) const {
-    if (node.inputs.empty() || node.inputs[0] == kNone || node.outputs.empty() || node.outputs[0] == kNone) return false;
+    if (node.inputs.empty() || node.inputs[0] == kNone || node.outputs.empty() || node.outputs[0] == kNone)
+      return false;
     const ValueType& from = known_[static_cast<size_t>(node.inputs[0])].type;
     const ValueType& to = known_[static_cast<size_t>(node.outputs[0])].type;
     return from.is_static() && to.is_static() && (is_alias(node.op) || moves_nothing(node, from, to));
@@ -517,7 +518,8 @@ class PlanBuilder {
     }
     // Values on the heap go after their last step; so do views of them.
     for (size_t i = 0; i < home_.size(); ++i) {
-      if (home_[i] != Home::kHeap || last_use_[i] < 0 || last_use_[i] >= static_cast<int>(plan_.steps_.size())) continue;
+      if (home_[i] != Home::kHeap || last_use_[i] < 0 || last_use_[i] >= static_cast<int>(plan_.steps_.size()))
+        continue;
       plan_.steps_[static_cast<size_t>(last_use_[i])].dead.push_back(static_cast<int32_t>(i));
     }
     return Ok();

@@ -46,9 +46,9 @@ std::vector<int> schedule(const Graph& graph, const std::vector<SplitNode>& node
     heap.push_back(i);
     std::push_heap(heap.begin(), heap.end(), later);
   };
-  int first_open = 0;               // every node before it is done
-  std::vector<int> held;            // ready but for their effects
-  std::vector<int> effects;         // in order
+  int first_open = 0;        // every node before it is done
+  std::vector<int> held;     // ready but for their effects
+  std::vector<int> effects;  // in order
   size_t next_effect = 0;
   for (int i = 0; i < n; ++i)
     if (effect(nodes[static_cast<size_t>(i)])) effects.push_back(i);

@@ -133,7 +133,8 @@ Status Program::download(ValueId id) {
 
 Status Program::end_segment() {
   Segment& s = *impl_->segments.back();
-  if (s.faults && impl_->faults_staging) s.recorder.copy(impl_->faults->slice(0, 4), impl_->faults_staging->slice(0, 4));
+  if (s.faults && impl_->faults_staging)
+    s.recorder.copy(impl_->faults->slice(0, 4), impl_->faults_staging->slice(0, 4));
   return s.recorder.end();
 }
 
@@ -183,8 +184,6 @@ size_t Program::dispatches() const {
   for (const auto& s : impl_->segments) n += s->recorder.dispatches();
   return n;
 }
-size_t Program::device_bytes() const {
-  return (impl_->arena ? impl_->arena->bytes() : 0) + impl_->own.bytes();
-}
+size_t Program::device_bytes() const { return (impl_->arena ? impl_->arena->bytes() : 0) + impl_->own.bytes(); }
 
 }  // namespace smelt::vulkan

@@ -106,7 +106,8 @@ Result<VkDescriptorSet> Recorder::descriptors(const Pipeline& pipeline, std::spa
   std::vector<VkWriteDescriptorSet> writes(n);
   for (uint32_t i = 0; i < n; ++i) {
     // Elements below a word are read word by word at a tensor's end: the range is whole words.
-    infos[i] = {buffers[i].buffer, buffers[i].offset, (std::max<VkDeviceSize>(buffers[i].bytes, 4) + 3) & ~VkDeviceSize{3}};
+    infos[i] = {buffers[i].buffer, buffers[i].offset,
+                (std::max<VkDeviceSize>(buffers[i].bytes, 4) + 3) & ~VkDeviceSize{3}};
     writes[i] = {VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET};
     writes[i].dstSet = set;
     writes[i].dstBinding = i;
@@ -132,7 +133,8 @@ Status Recorder::dispatch(const Dispatch& d, const void* push, size_t push_bytes
   if (bound_ != pipeline.handle) vkCmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.handle);
   bound_ = pipeline.handle;
   vkCmdBindDescriptorSets(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.layout, 0, 1, &set, 0, nullptr);
-  vkCmdPushConstants(commands_, pipeline.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, static_cast<uint32_t>(push_bytes), push);
+  vkCmdPushConstants(commands_, pipeline.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, static_cast<uint32_t>(push_bytes),
+                     push);
   vkCmdDispatch(commands_, d.x, d.y, d.z);
   ++dispatches_;
   return Ok();

@@ -10,10 +10,10 @@ namespace smelt::vulkan {
 
 /// One run of a shader. Spans are read during Recorder::dispatch().
 struct Dispatch {
-  const char* shader;                   ///< a name of shaders.inc
-  std::vector<uint32_t> constants = {}; ///< specialization constants from id 0
-  std::vector<Binding> buffers;         ///< in the order of the shader's bindings
-  uint32_t x = 1, y = 1, z = 1;         ///< workgroups
+  const char* shader;                    ///< a name of shaders.inc
+  std::vector<uint32_t> constants = {};  ///< specialization constants from id 0
+  std::vector<Binding> buffers;          ///< in the order of the shader's bindings
+  uint32_t x = 1, y = 1, z = 1;          ///< workgroups
 };
 
 /// Records dispatches and copies into a command buffer and puts a barrier wherever one depends on another.

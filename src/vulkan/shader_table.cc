@@ -14,8 +14,7 @@ namespace smelt::vulkan {
 namespace {
 
 const Shader kShaders[] = {
-#define SMELT_SHADER(name, source, bindings, defines) \
-  {#name, bindings, smelt_shader_##name, smelt_shader_end_##name},
+#define SMELT_SHADER(name, source, bindings, defines) {#name, bindings, smelt_shader_##name, smelt_shader_end_##name},
 #include "vulkan/shaders.inc"
 #undef SMELT_SHADER
 };

@@ -28,7 +28,8 @@ class UnaryKernel final : public Kernel {
   UnaryKernel(DType dtype, int code, const Push& push) : dtype_(dtype), code_(code), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    Dispatch d{dtype_ == DType::kF16 ? "unary_f16" : "unary_f32", {kWidth, static_cast<uint32_t>(code_)}, {x, r.output(0)}};
+    Dispatch d{
+        dtype_ == DType::kF16 ? "unary_f16" : "unary_f32", {kWidth, static_cast<uint32_t>(code_)}, {x, r.output(0)}};
     set_grid(d, push_.n, kWidth);
     return r.dispatch(d, push_);
   }
