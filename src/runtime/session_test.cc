@@ -146,7 +146,7 @@ TEST(Session, UnknownMethodsAndBackEndsAreNamed) {
   const Model model = small_model();
   EXPECT_NE(Session::create(model, {.method = "other"}).error().message().find("the model has: main"),
             std::string::npos);
-  EXPECT_EQ(Session::create(model, {.backend = BackendKind::kVulkan}).error().code(), ErrorCode::kDevice);
+  EXPECT_EQ(Session::create(model, {.backend = BackendKind::kVulkan, .device = 99}).error().code(), ErrorCode::kDevice);
 }
 
 TEST(Session, ProfileCountsEveryStep) {
