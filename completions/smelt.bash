@@ -3,7 +3,7 @@ _smelt() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}
   local common="--help"
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W "run inspect bench verify bundle --help --help-all" -- "$cur"))
+    COMPREPLY=($(compgen -W "run inspect bench verify bundle devices --help --help-all" -- "$cur"))
     return
   fi
   case "$prev" in
@@ -14,10 +14,11 @@ _smelt() {
   esac
   if [[ $cur == -* ]]; then
     case "$command" in
-      run) COMPREPLY=($(compgen -W "$common --input --output-dir --backend --threads --invokes --method --data --seed --limit-memory --limit-seconds --image --labels --top --mean --std" -- "$cur")) ;;
-      inspect) COMPREPLY=($(compgen -W "$common --json --html --nodes --data --backend" -- "$cur")) ;;
-      bench) COMPREPLY=($(compgen -W "$common --input --backend --threads --runs --warmup --method --data --seed --profile --json" -- "$cur")) ;;
-      verify) COMPREPLY=($(compgen -W "$common --backend --rtol --atol --threads" -- "$cur")) ;;
+      run) COMPREPLY=($(compgen -W "$common --input --output-dir --backend --device --threads --invokes --method --data --seed --limit-memory --limit-seconds --image --labels --top --mean --std" -- "$cur")) ;;
+      inspect) COMPREPLY=($(compgen -W "$common --json --html --nodes --data --backend --device" -- "$cur")) ;;
+      bench) COMPREPLY=($(compgen -W "$common --input --backend --device --threads --runs --warmup --method --data --seed --profile --json" -- "$cur")) ;;
+      verify) COMPREPLY=($(compgen -W "$common --backend --device --rtol --atol --threads" -- "$cur")) ;;
+      devices) COMPREPLY=($(compgen -W "$common --json" -- "$cur")) ;;
       bundle) COMPREPLY=($(compgen -W "$common --method --inputs --expected --record --format" -- "$cur")) ;;
     esac
     return

@@ -18,6 +18,7 @@ namespace {
 
 struct BenchOptions {
   std::string model, backend = "cpu", method, profile;
+  int device = -1;
   std::vector<std::string> inputs, data;
   int threads = 1, runs = 20, warmup = 3;
   uint64_t seed = 0;
@@ -73,6 +74,7 @@ Status bench(const BenchOptions& o) {
   SMELT_ASSIGN(Model model, Model::load(o.model, load));
   SessionOptions so;
   so.backend = backend_of(o.backend);
+  so.device = o.device;
   so.threads = o.threads;
   so.method = o.method;
   so.seed = o.seed;
@@ -122,8 +124,7 @@ void add_bench(CLI::App& app, int& status) {
   CLI::App* c = app.add_subcommand("bench", "Measure a model's speed");
   c->add_option("model", o->model, "Model file")->required();
   c->add_option("--input", o->inputs, "FILE.npy in the model's order, or NAME=FILE.npy; random without")->take_all();
-  c->add_option("--backend", o->backend, "reference, cpu or vulkan")
-      ->check(CLI::IsMember({"reference", "cpu", "vulkan"}));
+  add_backend(*c, o->backend, o->device);
   c->add_option("--threads", o->threads, "Threads")->check(CLI::Range(1, 256));
   c->add_option("--runs", o->runs, "Measured runs")->check(CLI::Range(1, 10000000));
   c->add_option("--warmup", o->warmup, "Runs before, at least 1")->check(CLI::Range(0, 10000000));

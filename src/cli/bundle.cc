@@ -19,6 +19,7 @@ namespace {
 
 struct BundleOptions {
   std::string model, method, format = "bp08", output, backend = "cpu";
+  int device = -1;
   std::vector<std::string> inputs, expected, data;
   bool record = false;
 };
@@ -116,6 +117,7 @@ Status write_bundle(const BundleOptions& o) {
   SessionOptions so;
   so.method = o.method.empty() ? methods[0] : o.method;
   so.backend = backend_of(o.backend);
+  so.device = o.device;
   bundle::MethodTests tests;
   tests.method = so.method;
   SMELT_ASSIGN(Session session, Session::create(model, so));
@@ -164,8 +166,7 @@ void add_bundle(CLI::App& app, int& status) {
   auto* expected = c->add_option("--expected", o->expected, "FILE.npy of the outputs that each set must give");
   c->add_flag("--record", o->record, "Run the method and keep what it gives")->excludes(expected);
   c->add_option("--format", o->format, "bp04 or bp08")->check(CLI::IsMember({"bp04", "bp08"}));
-  c->add_option("--backend", o->backend, "reference, cpu or vulkan, for --record")
-      ->check(CLI::IsMember({"reference", "cpu", "vulkan"}));
+  add_backend(*c, o->backend, o->device);
   c->add_option("--data", o->data, "External weights (.ptd)");
   c->add_option("-o,--output", o->output, "File to write")->required();
   c->callback([o, &status] { status = report(write_bundle(*o)); });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <map>
 #include <memory>
 
 #include "base/error.h"
@@ -17,6 +18,7 @@ using nlohmann::json;
 
 struct InspectOptions {
   std::string model, html, backend = "cpu";
+  int device = -1;
   std::vector<std::string> data;
   bool as_json = false, nodes = false;
 };
@@ -69,6 +71,23 @@ void print_nodes(const json& r) {
   }
 }
 
+/// What runs on the device, and why the rest does not.
+void print_device(const json& graph) {
+  if (!graph.contains("device")) return;
+  const json& d = graph["device"];
+  std::map<std::string, size_t> host;
+  size_t on_host = 0;
+  for (const auto& n : graph["nodes"]) {
+    if (!n.contains("host_reason")) continue;
+    ++host[n["origin"].get<std::string>() + ": " + n["host_reason"].get<std::string>()];
+    ++on_host;
+  }
+  fmt::print("device: {} nodes in {} segments, {} on the host; activations there {} (lower bound {})\n",
+             d["nodes"].get<size_t>(), d["segments"].get<size_t>(), on_host, human_bytes(number(d, "arena_bytes")),
+             human_bytes(number(d, "arena_lower_bound")));
+  for (const auto& [what, count] : host) fmt::print("  on the host {} x {}\n", count, what);
+}
+
 void print_text(const json& r, bool nodes) {
   fmt::print("{}: {}, {}, {} nodes, weights {}\n", r["file"].get<std::string>(), r["format"].get<std::string>(),
              human_bytes(number(r, "file_bytes")), r["nodes"].get<size_t>(), human_bytes(number(r, "weights_bytes")));
@@ -87,6 +106,7 @@ void print_text(const json& r, bool nodes) {
   else
     fmt::print("\nactivations {} (lower bound {})\n", human_bytes(number(main, "arena_bytes")),
                human_bytes(number(main, "arena_lower_bound")));
+  print_device(main);
   for (const auto& [key, value] : r["metadata"].items()) fmt::print("{}: {}\n", key, value.get<std::string>());
   for (const auto& f : r["associated_files"])
     fmt::print("associated file {}: {} lines\n", f["name"].get<std::string>(), f["lines"].get<size_t>());
@@ -108,7 +128,10 @@ Status inspect(const InspectOptions& o) {
   LoadOptions load;
   load.data_files = o.data;
   SMELT_ASSIGN(Model model, Model::load(o.model, load));
-  const json r = describe_model(model, backend_of(o.backend));
+  SessionOptions on;
+  on.backend = backend_of(o.backend);
+  on.device = o.device;
+  SMELT_ASSIGN(const json r, describe_model(model, on));
   if (!o.html.empty()) {
     SMELT_TRY(write_text(o.html, inspect_page(r)));
     fmt::print("{}: open it in a browser\n", o.html);
@@ -130,8 +153,7 @@ void add_inspect(CLI::App& app, int& status) {
   c->add_option("--html", o->html, "Write a self-contained page that shows the graph");
   c->add_flag("--nodes", o->nodes, "List every node");
   c->add_option("--data", o->data, "External weights (.ptd)");
-  c->add_option("--backend", o->backend, "reference, cpu or vulkan")
-      ->check(CLI::IsMember({"reference", "cpu", "vulkan"}));
+  add_backend(*c, o->backend, o->device);
   c->footer("Examples:\n  smelt inspect model.tflite --nodes\n  smelt inspect model.onnx --html model.html");
   c->callback([o, &status] { status = report(inspect(*o)); });
 }

@@ -10,6 +10,13 @@ int report(const Status& status) {
   return kFault;
 }
 
+void add_backend(CLI::App& command, std::string& backend, int& device) {
+  command.add_option("--backend", backend, "reference, cpu or vulkan")
+      ->check(CLI::IsMember({"reference", "cpu", "vulkan"}));
+  command.add_option("--device", device, "Vulkan device by its number in `smelt devices`; the best without")
+      ->check(CLI::NonNegativeNumber);
+}
+
 }  // namespace smelt::cli
 
 int main(int argc, char** argv) {
@@ -30,6 +37,7 @@ int main(int argc, char** argv) {
   add_bench(app, status);
   add_verify(app, status);
   add_bundle(app, status);
+  add_devices(app, status);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -81,6 +81,8 @@ struct Placement {
   std::map<const Node*, const Step*> steps;
   std::string problem;
   size_t arena = 0, arena_bound = 0;
+  bool has_device = false;
+  size_t device_nodes = 0, segments = 0, device_arena = 0, device_bound = 0;
 };
 
 Placement place(PlannedEnvironment& env, int graph) {
@@ -90,7 +92,14 @@ Placement place(PlannedEnvironment& env, int graph) {
     p.problem = plan.error().message();
     return p;
   }
-  for (const Step& s : (*plan)->steps()) p.steps[s.node] = &s;
+  for (const Step& s : (*plan)->steps()) {
+    p.steps[s.node] = &s;
+    p.device_nodes += s.kind == Step::Kind::kDevice;
+    p.segments += s.segment >= 0;
+  }
+  p.has_device = env.gpu.device != nullptr;
+  p.device_arena = (*plan)->device_arena_bytes();
+  p.device_bound = (*plan)->device_arena_lower_bound();
   p.arena = (*plan)->arena_bytes();
   p.arena_bound = (*plan)->arena_lower_bound();
   return p;
@@ -137,11 +146,18 @@ json graph_json(const Graph& g, const Placement& p, std::set<const void*>& count
                      {"runs_on", it != p.steps.end() ? runs_on(*it->second)
                                  : p.problem.empty() ? "folded"
                                                      : "unknown"}});
+    if (it != p.steps.end() && it->second->kind != Step::Kind::kDevice && *it->second->host_reason)
+      nodes.back()["host_reason"] = it->second->host_reason;
   }
   json out = {{"name", g.name}, {"inputs", g.inputs}, {"outputs", g.outputs}, {"nodes", nodes}, {"values", values}};
   if (p.problem.empty()) {
     out["arena_bytes"] = p.arena;
     out["arena_lower_bound"] = p.arena_bound;
+    if (p.has_device)
+      out["device"] = {{"nodes", p.device_nodes},
+                       {"segments", p.segments},
+                       {"arena_bytes", p.device_arena},
+                       {"arena_lower_bound", p.device_bound}};
   } else {
     out["plan_error"] = p.problem;
   }
@@ -152,14 +168,15 @@ json port_json(const Graph& g, ValueId id) { return id == kNone ? json(nullptr) 
 
 }  // namespace
 
-json describe_model(const Model& model, BackendKind backend) {
+Result<json> describe_model(const Model& model, const SessionOptions& on) {
   const Module& m = model.module();
   SessionOptions options;
-  options.backend = backend;
+  options.backend = on.backend;
   options.limit_memory = size_t{1} << 40;  // the arena is laid out, never touched
   PlannedEnvironment::Gpu gpu;
-  if (backend == BackendKind::kVulkan)
-    if (auto device = vulkan::open_device(options.device); device.ok()) gpu.device = device.value();
+  if (on.backend == BackendKind::kVulkan) {
+    SMELT_ASSIGN(gpu.device, vulkan::open_device(on.device));
+  }
   PlannedEnvironment env(model.share_module(), options, std::make_shared<PackCache>(PackCache::Mode::kDry), gpu);
   env.control.begin(options);
   json methods = json::array(), graphs = json::array(), states = json::array();

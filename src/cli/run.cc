@@ -20,6 +20,7 @@ namespace {
 
 struct RunOptions {
   std::string model, output_dir, backend = "cpu", labels;
+  int device = -1;
   std::vector<std::string> inputs, data, methods;
   ImageOptions image;
   int threads = 1, invokes = 1, top = 5;
@@ -105,6 +106,7 @@ Status run(RunOptions o) {
   SMELT_ASSIGN(Model model, Model::load(o.model, load));
   SessionOptions so;
   so.backend = backend_of(o.backend);
+  so.device = o.device;
   so.threads = o.threads;
   if (o.methods.empty()) o.methods.emplace_back();
   so.method = o.methods.back();
@@ -145,8 +147,7 @@ void add_run(CLI::App& app, int& status) {
                 "FILE.npy in the model's order, or NAME=FILE.npy; N.seq folders; 'none' for an absent optional")
       ->take_all();
   c->add_option("--output-dir", o->output_dir, "Write the outputs there as 0.npy, 1.npy, ...");
-  c->add_option("--backend", o->backend, "reference, cpu or vulkan")
-      ->check(CLI::IsMember({"reference", "cpu", "vulkan"}));
+  add_backend(*c, o->backend, o->device);
   c->add_option("--threads", o->threads, "Threads")->check(CLI::Range(1, 256));
   c->add_option("--invokes", o->invokes, "Runs; state is kept between them")->check(CLI::Range(1, 1000000));
   c->add_option("--method", o->methods,

@@ -25,6 +25,7 @@ namespace fs = std::filesystem;
 struct VerifyOptions {
   std::vector<std::string> paths, data;
   std::string backend = "cpu";
+  int device = -1;
   int threads = 1;
   double rtol = -1, atol = -1, limit_seconds = 0;
 };
@@ -69,6 +70,7 @@ class Verifier {
   explicit Verifier(const VerifyOptions& o) {
     load_.data_files = o.data;
     session_.backend = backend_of(o.backend);
+    session_.device = o.device;
     session_.threads = o.threads;
     session_.limit_seconds = o.limit_seconds;
     rule_.given = o.rtol >= 0 || o.atol >= 0;
@@ -199,8 +201,7 @@ void add_verify(CLI::App& app, int& status) {
       ->check(CLI::NonNegativeNumber);
   c->add_option("--atol", o->atol, "Absolute tolerance of reals (default 1e-8; for ONNX by element type)")
       ->check(CLI::NonNegativeNumber);
-  c->add_option("--backend", o->backend, "reference, cpu or vulkan")
-      ->check(CLI::IsMember({"reference", "cpu", "vulkan"}));
+  add_backend(*c, o->backend, o->device);
   c->add_option("--threads", o->threads, "Threads")->check(CLI::Range(1, 256));
   c->add_option("--data", o->data, "External weights (.ptd)");
   c->add_option("--limit-seconds", o->limit_seconds, "Seconds a run may take");

@@ -22,8 +22,8 @@ struct SetResult {
   std::string text;  ///< what matched or what did not, and where
 };
 
-/// Runs every set of every method of the bundle, in order, in one session: methods may share state. An error: the bundle is broken or
-/// can't be run, or holds no test set.
+/// Runs every set of every method of the bundle, in order, in one session: methods may share state. An error: the
+/// bundle is broken or can't be run, or holds no test set.
 Result<std::vector<SetResult>> verify_bundle(const std::string& path, const LoadOptions& load,
                                              const SessionOptions& options, const MatchRule& rule);
 

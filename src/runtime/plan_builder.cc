@@ -269,14 +269,20 @@ class PlanBuilder {
     for (size_t i = 0; i < draft.types.size(); ++i)
       if (node.outputs[i] != kNone) known_[static_cast<size_t>(node.outputs[i])].type = draft.types[i];
     std::unique_ptr<vulkan::Kernel> kernel;
-    if (env_.gpu.device && is_static(node, draft.types) && !is_view(node)) {
-      Operands ops = operands(node);
+    const char* reason = "";
+    if (env_.gpu.device && !is_static(node, draft.types)) {
+      reason = "shapes depend on data, or control flow";
+    } else if (env_.gpu.device && !is_view(node)) {
+      const Operands ops = operands(node);
+      const vulkan::KernelSpec spec{node, ops.types, ops.constants, draft.types, *env_.gpu.device};
       const vulkan::KernelInfo* chosen = nullptr;
-      kernel = vulkan::make_kernel({node, ops.types, ops.constants, draft.types, *env_.gpu.device}, &chosen);
+      kernel = vulkan::make_kernel(spec, &chosen);
       if (kernel) draft.device_kernel = chosen->name;
+      reason = kernel ? "too little work between steps of the host" : vulkan::refusal(spec);
     }
     Step step;
     step.node = &node;
+    step.host_reason = reason;
     for (ValueId id : node.inputs) step.in.push_back(id);
     for (ValueId id : node.outputs) step.out.push_back(id);
     plan_.steps_.push_back(std::move(step));

@@ -37,4 +37,16 @@ std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec, const KernelInfo** c
   return nullptr;
 }
 
+const char* refusal(const KernelSpec& spec) {
+  bool listed = false;
+  for (const KernelInfo& info : kKernels) listed = listed || info.op == spec.node.op;
+  if (!listed) return "no Vulkan kernel for the operator";
+  for (size_t i = 0; i < spec.outputs.size(); ++i) {
+    if (spec.node.outputs[i] == kNone || fits(spec.device, spec.outputs[i])) continue;
+    if (!spec.device.stores(spec.outputs[i].dtype)) return "an element type that the device does not store";
+    return spec.outputs[i].shape.elements() > 0 ? "a tensor beyond what the device binds" : "an empty tensor";
+  }
+  return "no Vulkan kernel takes these operands";
+}
+
 }  // namespace smelt::vulkan

@@ -58,6 +58,9 @@ std::span<const KernelInfo> all_kernels();
 /// store, empty ones and ones beyond its binding size are never given to a kernel.
 std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec, const KernelInfo** chosen = nullptr);
 
+/// Why no kernel of the list takes the node: "no Vulkan kernel for the operator", ...
+const char* refusal(const KernelSpec& spec);
+
 #define SMELT_GPU_KERNEL(name, op, doc) std::unique_ptr<Kernel> make_##name(const KernelSpec& spec);
 #include "vulkan/kernels.inc"
 #undef SMELT_GPU_KERNEL

@@ -6,12 +6,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "cli/golden_case.h"
 #include "tests/support/paths.h"
+#include "vulkan/backend.h"
 
 namespace smelt {
 namespace {
@@ -50,6 +52,12 @@ class Corpus : public testing::Test {
     static const std::set<std::string> known = known_failures();
     SessionOptions options;
     options.backend = suite_.backend;
+    std::shared_ptr<vulkan::Device> device;  // stays open from case to case
+    if (suite_.backend == BackendKind::kVulkan) {
+      auto opened = vulkan::open_device(-1);
+      if (!opened.ok()) GTEST_SKIP() << opened.error().message();
+      device = opened.value();
+    }
     size_t ran = 0;
     for (const fs::path& folder : sorted_folders(suite_.folder)) {
       const std::string name = suite_.folder.parent_path().filename().string() + "/" +
@@ -68,9 +76,10 @@ class Corpus : public testing::Test {
 
 void add(const fs::path& format, const std::string& prefix) {
   for (const fs::path& group : sorted_folders(format))
-    for (BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) {
-      const std::string test = format.filename().string() + "_" + group.filename().string() +
-                               (backend == BackendKind::kCpu ? "_cpu" : "_reference");
+    for (BackendKind backend : {BackendKind::kReference, BackendKind::kCpu, BackendKind::kVulkan}) {
+      static const char* const names[] = {"_reference", "_cpu", "_vulkan"};
+      const std::string test =
+          format.filename().string() + "_" + group.filename().string() + names[static_cast<int>(backend)];
       Suite suite{group, test, backend};
       testing::RegisterTest(prefix.c_str(), test.c_str(), nullptr, nullptr, __FILE__, __LINE__,
                             [suite]() -> testing::Test* { return new Corpus(suite); });

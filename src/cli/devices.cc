@@ -1,0 +1,87 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/common.h"
+#include "cpu/isa.h"
+#include "vulkan/backend.h"
+
+namespace smelt::cli {
+namespace {
+
+using nlohmann::json;
+
+std::string features(const vulkan::DeviceInfo& d) {
+  std::string out;
+  const auto add = [&](bool has, const char* name) {
+    if (has) out += (out.empty() ? "" : ", ") + std::string(name);
+  };
+  add(d.fp16, "fp16");
+  add(d.storage16 && !d.fp16, "fp16 storage");
+  add(d.int8, "int8");
+  add(d.int8_dot_product, "int8 dot product");
+  add(d.int64, "int64");
+  add(d.unified_memory, "unified memory");
+  return out;
+}
+
+void print_json(const Result<std::vector<vulkan::DeviceInfo>>& found) {
+  json list = json::array();
+  if (found.ok())
+    for (const vulkan::DeviceInfo& d : *found)
+      list.push_back({{"index", d.index},
+                      {"name", d.name},
+                      {"type", d.type},
+                      {"api_version", d.api_version},
+                      {"driver", d.driver},
+                      {"memory_bytes", d.memory_bytes},
+                      {"vendor_id", d.vendor_id},
+                      {"device_id", d.device_id},
+                      {"subgroup_size", d.subgroup_size},
+                      {"fp16", d.fp16},
+                      {"int8", d.int8},
+                      {"int8_dot_product", d.int8_dot_product},
+                      {"int64", d.int64},
+                      {"unified_memory", d.unified_memory}});
+  json out = {{"cpu", {{"isa", to_string(active_isa())}, {"threads", std::thread::hardware_concurrency()}}},
+              {"vulkan", list}};
+  if (!found.ok()) out["vulkan_problem"] = found.error().message();
+  fmt::print("{}\n", out.dump(1, ' ', false, json::error_handler_t::replace));
+}
+
+void print_text(const Result<std::vector<vulkan::DeviceInfo>>& found) {
+  fmt::print("cpu     {} instructions, {} hardware threads\n", to_string(active_isa()),
+             std::thread::hardware_concurrency());
+  if (!found.ok()) {
+    fmt::print("vulkan  {}; the cpu back-end runs every format\n", found.error().message());
+    return;
+  }
+  Table table({"vulkan", "name", "type", "version", "memory", "features"});
+  for (const vulkan::DeviceInfo& d : *found)
+    table.row(
+        {Cat(d.index), d.name, d.type, d.api_version, human_bytes(static_cast<double>(d.memory_bytes)), features(d)});
+  fmt::print("{}", table.str({4}, 60));
+}
+
+}  // namespace
+
+void add_devices(CLI::App& app, int& status) {
+  auto as_json = std::make_shared<bool>(false);
+  CLI::App* c = app.add_subcommand("devices", "List what models can run on");
+  c->add_flag("--json", *as_json, "One JSON object");
+  c->footer("Examples:\n  smelt devices\n  smelt run model.onnx --backend vulkan --device 1");
+  c->callback([as_json, &status] {
+    const auto found = vulkan::devices();
+    if (*as_json)
+      print_json(found);
+    else
+      print_text(found);
+    status = kDone;
+  });
+}
+
+}  // namespace smelt::cli

@@ -1,0 +1,91 @@
+#include "vulkan/device.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "vulkan/kernel.h"
+#include "vulkan/recorder.h"
+
+namespace smelt::vulkan {
+namespace {
+
+#define OPEN_OR_SKIP(name)                                                            \
+  auto opened = Device::open(-1);                                                     \
+  if (!opened.ok()) GTEST_SKIP() << "no Vulkan device: " << opened.error().message(); \
+  const std::shared_ptr<Device> name = opened.value()
+
+TEST(VulkanDevice, ANumberBeyondTheListIsNamed) {
+  const auto found = devices();
+  if (!found.ok()) {
+    EXPECT_EQ(found.error().code(), ErrorCode::kDevice);
+    EXPECT_FALSE(found.error().message().empty());
+    GTEST_SKIP() << "no Vulkan device: " << found.error().message();
+  }
+  const auto opened = open_device(1000);
+  ASSERT_FALSE(opened.ok());
+  EXPECT_NE(opened.error().message().find("there is no Vulkan device 1000"), std::string::npos);
+}
+
+TEST(VulkanDevice, UsersShareADevice) {
+  OPEN_OR_SKIP(device);
+  EXPECT_EQ(Device::open(device->info().index).value(), device);
+}
+
+TEST(VulkanDevice, EveryShaderMakesAPipeline) {
+  OPEN_OR_SKIP(device);
+  for (const Shader& s : all_shaders()) {
+    const uint32_t width = 8;
+    const auto p = device->pipeline(s, {&width, 1});
+    ASSERT_TRUE(p.ok()) << s.name << ": " << p.error().message();
+  }
+}
+
+TEST(VulkanDevice, KernelsNameTheirOperatorOnce) {
+  for (const KernelInfo& a : all_kernels())
+    for (const KernelInfo& b : all_kernels()) EXPECT_TRUE(&a == &b || std::strcmp(a.name, b.name) != 0) << a.name;
+}
+
+TEST(VulkanDevice, AnImpossibleBufferIsALimit) {
+  OPEN_OR_SKIP(device);
+  const auto b = Buffer::make(device, size_t{1} << 60, Buffer::Use::kDevice);
+  ASSERT_FALSE(b.ok());
+}
+
+TEST(VulkanRecorder, CopiesWaitForOneAnother) {
+  OPEN_OR_SKIP(device);
+  auto a = Buffer::make(device, 1024, Buffer::Use::kStaging), b = Buffer::make(device, 1024, Buffer::Use::kDevice),
+       c = Buffer::make(device, 1024, Buffer::Use::kStaging);
+  ASSERT_TRUE(a.ok() && b.ok() && c.ok());
+  Recorder r(device);
+  ASSERT_TRUE(r.begin().ok());
+  r.fill((*a)->slice(0, 1024), 0x01010101);
+  r.copy((*a)->slice(0, 1024), (*b)->slice(0, 1024));
+  r.fill((*a)->slice(0, 1024), 0);
+  r.copy((*b)->slice(0, 512), (*c)->slice(512, 512));
+  r.copy((*a)->slice(0, 512), (*c)->slice(0, 512));
+  ASSERT_TRUE(r.end().ok());
+  for (int run = 0; run < 3; ++run) {
+    std::memset((*c)->mapped(), 7, 1024);
+    ASSERT_TRUE(device->submit(r.commands(), nullptr).ok());
+    for (int i = 0; i < 1024; ++i) ASSERT_EQ((*c)->mapped()[i], i < 512 ? 0 : 1) << i;
+  }
+}
+
+TEST(VulkanPool, PiecesAreApartAndAligned) {
+  OPEN_OR_SKIP(device);
+  Pool pool(device);
+  std::vector<Binding> pieces;
+  for (size_t bytes : {1, 100, 256, 300000, 5, 2000000, 77}) {
+    auto p = pool.take(bytes);
+    ASSERT_TRUE(p.ok());
+    EXPECT_EQ(p->binding.offset % kBindingAlignment, 0u);
+    for (const Binding& o : pieces)
+      EXPECT_FALSE(o.buffer == p->binding.buffer && o.offset < p->binding.offset + bytes &&
+                   p->binding.offset < o.offset + o.bytes);
+    pieces.push_back(p->binding);
+  }
+}
+
+}  // namespace
+}  // namespace smelt::vulkan
