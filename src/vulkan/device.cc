@@ -8,6 +8,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "vulkan/memory.h"
+
 namespace smelt::vulkan {
 
 const char* to_string(VkResult result) {
@@ -227,6 +229,8 @@ Result<std::shared_ptr<Device>> Device::open(int index) {
 Result<std::shared_ptr<Device>> open_device(int index) { return Device::open(index); }
 const DeviceInfo& device_info(const Device& device) { return device.info(); }
 
+Device::Device() = default;
+
 Status Device::create(VkPhysicalDevice physical, const DeviceInfo& info) {
   physical_ = physical;
   info_ = info;
@@ -254,20 +258,25 @@ Status Device::create(VkPhysicalDevice physical, const DeviceInfo& info) {
   create.pQueueCreateInfos = &queue;
   SMELT_TRY(check(vkCreateDevice(physical, &create, nullptr, &device_), "vkCreateDevice"));
   vkGetDeviceQueue(device_, family_, 0, &queue_);
+  heap_ = std::make_unique<Heap>(device_);
   load_cache();
   return Ok();
 }
 
 Device::~Device() {
   if (!device_) return;
-  if (!lost_) {
-    vkDeviceWaitIdle(device_);
-    save_cache();
+  // What a lost device still works on must not be taken from under it: all goes with the process.
+  if (lost_) {
+    static_cast<void>(heap_.release());
+    return;
   }
+  vkDeviceWaitIdle(device_);
+  save_cache();
   for (const auto& [key, p] : pipelines_) vkDestroyPipeline(device_, p, nullptr);
   for (const auto& [n, l] : pipeline_layouts_) vkDestroyPipelineLayout(device_, l, nullptr);
   for (const auto& [n, l] : set_layouts_) vkDestroyDescriptorSetLayout(device_, l, nullptr);
   vkDestroyPipelineCache(device_, cache_, nullptr);
+  heap_.reset();
   vkDestroyDevice(device_, nullptr);
 }
 

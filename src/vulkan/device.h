@@ -14,6 +14,8 @@
 
 namespace smelt::vulkan {
 
+class Heap;
+
 /// One row of shaders.inc with its code, made at build time.
 struct Shader {
   const char* name;
@@ -61,6 +63,8 @@ class Device {
   /// Memory type with all flags of `required`, preferring those of `wanted`; -1: none.
   int memory_type(uint32_t type_bits, VkMemoryPropertyFlags required, VkMemoryPropertyFlags wanted) const;
 
+  Heap& heap() const { return *heap_; }
+
   /// Submits and waits. `tick` is asked every 50 ms; its error is returned once the device is done with the work or,
   /// after ten seconds more, with the device given up as lost.
   Status submit(VkCommandBuffer commands, const std::function<Status()>& tick);
@@ -69,7 +73,7 @@ class Device {
   void save_cache();
 
  private:
-  Device() = default;
+  Device();
   Status create(VkPhysicalDevice physical, const DeviceInfo& info);
   Result<VkDescriptorSetLayout> set_layout(uint32_t bindings);
   Result<VkPipelineLayout> pipeline_layout(uint32_t bindings);
@@ -84,6 +88,7 @@ class Device {
   VkPhysicalDeviceProperties properties_{};
   VkPhysicalDeviceMemoryProperties memory_{};
   bool unified_ = false, lost_ = false;
+  std::unique_ptr<Heap> heap_;
   std::mutex queue_mutex_, pipeline_mutex_;
   VkPipelineCache cache_ = VK_NULL_HANDLE;
   bool cache_grew_ = false;

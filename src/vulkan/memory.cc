@@ -1,12 +1,83 @@
 #include "vulkan/memory.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
 
 namespace smelt::vulkan {
 namespace {
 constexpr size_t kBlock = size_t{1} << 20;
 size_t rounded(size_t bytes) { return (std::max<size_t>(bytes, 4) + kBindingAlignment - 1) & ~(kBindingAlignment - 1); }
 }  // namespace
+
+Heap::~Heap() {
+  for (const auto& b : blocks_) vkFreeMemory(device_, b->memory, nullptr);
+}
+
+Result<Heap::Block*> Heap::add_block(size_t bytes, uint32_t type, bool maps) {
+  auto block = std::make_unique<Block>();
+  block->bytes = std::max(bytes, kBlock);
+  block->type = type;
+  VkMemoryAllocateInfo info{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
+  info.allocationSize = block->bytes;
+  info.memoryTypeIndex = type;
+  SMELT_TRY(check(vkAllocateMemory(device_, &info, nullptr, &block->memory), "vkAllocateMemory"));
+  if (maps) {
+    void* p = nullptr;
+    if (auto s = check(vkMapMemory(device_, block->memory, 0, VK_WHOLE_SIZE, 0, &p), "vkMapMemory"); !s.ok()) {
+      vkFreeMemory(device_, block->memory, nullptr);
+      return s.error();
+    }
+    block->mapped = static_cast<char*>(p);
+  }
+  block->free[0] = block->bytes;
+  blocks_.push_back(std::move(block));
+  return blocks_.back().get();
+}
+
+Result<Heap::Chunk> Heap::take(const VkMemoryRequirements& need, uint32_t type, bool maps) {
+  const std::lock_guard lock(mutex_);
+  const size_t align = std::max<size_t>(need.alignment, kBindingAlignment);
+  const auto cut = [&](Block& b) -> std::optional<Chunk> {
+    for (auto it = b.free.begin(); it != b.free.end(); ++it) {
+      const size_t start = (it->first + align - 1) / align * align, end = it->first + it->second;
+      if (start + need.size > end) continue;
+      const size_t before = start - it->first, from = it->first;
+      b.free.erase(it);
+      if (before > 0) b.free[from] = before;
+      if (start + need.size < end) b.free[start + need.size] = end - start - need.size;
+      b.used += need.size;
+      return Chunk{&b, start, need.size};
+    }
+    return std::nullopt;
+  };
+  for (const auto& b : blocks_)
+    if (b->type == type && (b->mapped != nullptr) == maps)
+      if (auto chunk = cut(*b)) return *chunk;
+  SMELT_ASSIGN(Block * fresh, add_block(need.size, type, maps));
+  return *cut(*fresh);
+}
+
+void Heap::give(const Chunk& chunk) {
+  const std::lock_guard lock(mutex_);
+  Block& b = *chunk.block;
+  b.used -= chunk.bytes;
+  if (b.used == 0) {
+    vkFreeMemory(device_, b.memory, nullptr);
+    std::erase_if(blocks_, [&](const auto& p) { return p.get() == &b; });
+    return;
+  }
+  auto at = b.free.emplace(chunk.offset, chunk.bytes).first;
+  if (auto next = std::next(at); next != b.free.end() && at->first + at->second == next->first) {
+    at->second += next->second;
+    b.free.erase(next);
+  }
+  if (at == b.free.begin()) return;
+  if (auto before = std::prev(at); before->first + before->second == at->first) {
+    before->second += at->second;
+    b.free.erase(at);
+  }
+}
 
 Result<std::unique_ptr<Buffer>> Buffer::make(std::shared_ptr<Device> device, size_t bytes, Use use) {
   std::unique_ptr<Buffer> b(new Buffer(std::move(device)));
@@ -29,17 +100,12 @@ Result<std::unique_ptr<Buffer>> Buffer::make(std::shared_ptr<Device> device, siz
   if (use == Use::kDevice) required |= VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
   const int type = d.memory_type(need.memoryTypeBits, required, wanted);
   if (type < 0) return Error(ErrorCode::kDevice, "the Vulkan device has no memory of the kind that is needed");
-  VkMemoryAllocateInfo allocate{VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO};
-  allocate.allocationSize = need.size;
-  allocate.memoryTypeIndex = static_cast<uint32_t>(type);
-  if (auto s = check(vkAllocateMemory(d.handle(), &allocate, nullptr, &b->memory_), "vkAllocateMemory"); !s.ok())
-    return s.error().within(Cat(bytes, " bytes of device memory"));
-  SMELT_TRY(check(vkBindBufferMemory(d.handle(), b->buffer_, b->memory_, 0), "vkBindBufferMemory"));
-  if (maps) {
-    void* p = nullptr;
-    SMELT_TRY(check(vkMapMemory(d.handle(), b->memory_, 0, VK_WHOLE_SIZE, 0, &p), "vkMapMemory"));
-    b->mapped_ = static_cast<char*>(p);
-  }
+  auto chunk = d.heap().take(need, static_cast<uint32_t>(type), maps);
+  if (!chunk.ok()) return chunk.error().within(Cat(bytes, " bytes of device memory"));
+  b->chunk_ = *chunk;
+  b->mapped_ = chunk->mapped();
+  SMELT_TRY(
+      check(vkBindBufferMemory(d.handle(), b->buffer_, chunk->block->memory, chunk->offset), "vkBindBufferMemory"));
   return b;
 }
 
@@ -47,7 +113,7 @@ Buffer::~Buffer() {
   // Memory of a lost device may still be in use: it goes with the process.
   if (device_->lost()) return;
   vkDestroyBuffer(device_->handle(), buffer_, nullptr);
-  vkFreeMemory(device_->handle(), memory_, nullptr);
+  if (chunk_.block) device_->heap().give(chunk_);
 }
 
 Result<Pool::Piece> Pool::take(size_t bytes) {

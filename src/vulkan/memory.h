@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "vulkan/device.h"
@@ -15,7 +17,37 @@ struct Binding {
   bool written = false;  ///< the dispatch writes it
 };
 
-/// One VkBuffer with memory of its own.
+/// A device's memory: blocks of at least a megabyte, cut into chunks that come and go. Thread-safe.
+class Heap {
+ public:
+  struct Block {
+    VkDeviceMemory memory = VK_NULL_HANDLE;
+    size_t bytes = 0, used = 0;
+    uint32_t type = 0;
+    char* mapped = nullptr;
+    std::map<size_t, size_t> free;  ///< offset -> bytes
+  };
+  struct Chunk {
+    Block* block = nullptr;
+    size_t offset = 0, bytes = 0;
+    char* mapped() const { return block->mapped ? block->mapped + offset : nullptr; }
+  };
+  explicit Heap(VkDevice device) : device_(device) {}
+  ~Heap();
+  Heap(const Heap&) = delete;
+  Heap& operator=(const Heap&) = delete;
+  /// `maps`: memory of this type is mapped as long as it lives.
+  Result<Chunk> take(const VkMemoryRequirements& need, uint32_t type, bool maps);
+  void give(const Chunk& chunk);
+
+ private:
+  Result<Block*> add_block(size_t bytes, uint32_t type, bool maps);
+  VkDevice device_;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Block>> blocks_;
+};
+
+/// One VkBuffer in a chunk of the device's memory.
 class Buffer {
  public:
   enum class Use : uint8_t {
@@ -35,7 +67,7 @@ class Buffer {
   explicit Buffer(std::shared_ptr<Device> device) : device_(std::move(device)) {}
   std::shared_ptr<Device> device_;
   VkBuffer buffer_ = VK_NULL_HANDLE;
-  VkDeviceMemory memory_ = VK_NULL_HANDLE;
+  Heap::Chunk chunk_;
   size_t bytes_ = 0;
   char* mapped_ = nullptr;
 };

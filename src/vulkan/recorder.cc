@@ -27,7 +27,6 @@ Status Recorder::begin(uint32_t timestamps) {
   if (!pool_) {
     VkCommandPoolCreateInfo info{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
     info.queueFamilyIndex = device_->queue_family();
-    info.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
     SMELT_TRY(check(vkCreateCommandPool(d, &info, nullptr, &pool_), "vkCreateCommandPool"));
     VkCommandBufferAllocateInfo allocate{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
     allocate.commandPool = pool_;
