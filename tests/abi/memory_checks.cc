@@ -162,9 +162,9 @@ void add_memory_checks(Checks& checks) {
                     }});
   checks.push_back(
       {"memory/tag_at_the_edge", [] {
-         // Only the tag of an unknown descriptor is there.
-         const int32_t tag = 5;
-         Guarded memory(&tag, sizeof tag);
+         // Only the tag of an unknown descriptor is there, and the padding that keeps it aligned.
+         const int32_t tag[2] = {5, 0};
+         Guarded memory(tag, sizeof tag);
          Device d;
          onnxGraph g = init(d, serialize(relu_model()));
          EXPECT_STATUS(ONNXIFI_STATUS_UNSUPPORTED_TAG, api.SetGraphIO(g, 1, memory.as<onnxTensorDescriptorV1>(), 1,
