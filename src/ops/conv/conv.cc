@@ -1,4 +1,5 @@
 #include "ops/common/output_type.h"
+#include "ops/common/parameters.h"
 #include "ops/common/requantize.h"
 #include "ops/conv/quantized.h"
 #include "ops/conv/sums.h"
@@ -56,7 +57,13 @@ Status infer_as(InferContext& ctx, DType dtype) {
 
 }  // namespace
 
-Status infer_Conv(InferContext& ctx) { return infer_as(ctx, real_result_type(ctx)); }
+Status infer_Conv(InferContext& ctx) {
+  SMELT_TRY(infer_as(ctx, real_result_type(ctx)));
+  const ValueType &x = ctx.input(0), &filter = ctx.input(1);
+  if (!x.ranked || !filter.ranked) return Ok();
+  SMELT_ASSIGN(const ConvGeometry g, conv_geometry(ctx.attrs<ConvAttrs>(), x.shape, filter.shape));
+  return check_length(ctx, 2, g.out_channels, "bias");
+}
 
 Status reference_Conv(KernelContext& ctx) {
   const auto& a = ctx.attrs<ConvAttrs>();
@@ -76,6 +83,7 @@ Status infer_ConvTranspose(InferContext& ctx) {
     bool unknown = false;
     SMELT_ASSIGN(const auto sizes, asked_sizes(ctx, a, unknown));
     SMELT_ASSIGN(ConvGeometry g, conv_transpose_geometry(a, x.shape, filter.shape, sizes));
+    SMELT_TRY(check_length(ctx, 2, g.out_channels, "bias"));
     if (unknown)
       for (int i = 0; i < g.window.rank; ++i) g.window.dims[static_cast<size_t>(i)].out = -1;
     y.ranked = true;

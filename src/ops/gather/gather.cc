@@ -40,6 +40,7 @@ Status set_checked(InferContext& ctx, const ValueType& x, const std::vector<int6
 Status infer_Gather(InferContext& ctx) {
   SMELT_TRY(need_tensors(ctx, 2));
   const ValueType &x = ctx.input(0), &indices = ctx.input(1);
+  if (is_float(indices.dtype)) return InvalidModel("indices are ", to_string(indices.dtype), ", integers expected");
   if (!x.ranked || !indices.ranked) {
     ctx.set(0, like_unranked(x));
     return Ok();

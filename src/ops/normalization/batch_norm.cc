@@ -3,6 +3,7 @@
 
 #include "ops/common/index.h"
 #include "ops/common/infer.h"
+#include "ops/common/parameters.h"
 #include "ops/normalization/normalization.h"
 #include "ops/op.h"
 #include "tensor/numeric.h"
@@ -70,7 +71,10 @@ Status infer_BatchNorm(InferContext& ctx) {
   SMELT_TRY(same_as_input(ctx));
   const ValueType& x = ctx.input(0);
   ValueType parameters = ValueType::tensor(ctx.has(3) ? ctx.input(3).dtype : x.dtype, Shape{-1});
-  if (x.ranked && x.shape.rank() > 0) parameters.shape[0] = x.shape[channel_axis(attrs.layout, x.shape.rank())];
+  if (x.ranked && x.shape.rank() > 0) {
+    parameters.shape[0] = x.shape[channel_axis(attrs.layout, x.shape.rank())];
+    for (int i = 1; i <= 4; ++i) SMELT_TRY(check_length(ctx, i, parameters.shape[0], "a parameter of the channels"));
+  }
   if (attrs.torch_outputs && !attrs.training) parameters.shape[0] = 0;
   for (int i = 1; i < ctx.outputs(); ++i) ctx.set(i, parameters);
   return Ok();

@@ -6,6 +6,7 @@
 #include "ops/common/broadcast.h"
 #include "ops/common/index.h"
 #include "ops/common/infer.h"
+#include "ops/common/parameters.h"
 #include "ops/normalization/normalization.h"
 #include "ops/normalization/statistics.h"
 #include "ops/op.h"
@@ -99,6 +100,8 @@ Status infer_LayerNorm(InferContext& ctx) {
   statistics.quant = nullptr;
   statistics.dtype = attrs.stash;
   if (statistics.ranked && statistics.shape.rank() > 0) {
+    SMELT_TRY(check_spreads(ctx, 1, statistics.shape, "scale"));
+    SMELT_TRY(check_spreads(ctx, 2, statistics.shape, "bias"));
     SMELT_ASSIGN(const int axis, normalize_axis(attrs.axis, statistics.shape.rank()));
     for (int d = axis; d < statistics.shape.rank(); ++d) statistics.shape[d] = 1;
   }
@@ -126,8 +129,11 @@ Status infer_GroupNorm(InferContext& ctx) {
   if (x.ranked) {
     if (x.shape.rank() < 2) return InvalidInput("group normalization of ", x.str(), ", rank 2 or more expected");
     statistics.shape[0] = x.shape[0];
-    if (attrs.groups == 0)
-      statistics.shape[1] = x.shape[attrs.layout == Layout::kChannelsFirst ? 1 : x.shape.rank() - 1];
+    const int64_t channels = x.shape[attrs.layout == Layout::kChannelsFirst ? 1 : x.shape.rank() - 1];
+    const int64_t affine = attrs.per_group_affine && attrs.groups > 0 ? attrs.groups : channels;
+    SMELT_TRY(check_length(ctx, 1, affine, "scale"));
+    SMELT_TRY(check_length(ctx, 2, affine, "bias"));
+    if (attrs.groups == 0) statistics.shape[1] = channels;
   }
   for (int i = 1; i < ctx.outputs(); ++i) ctx.set(i, statistics);
   return Ok();
