@@ -8,6 +8,7 @@
 
 #include "base/cat.h"
 #include "onnxifi/loader.h"
+#include "vulkan/backend.h"
 
 namespace smelt::onnxifi {
 namespace {
@@ -62,7 +63,18 @@ onnxStatus give(const std::string& text, void* value, size_t* size) {
 std::vector<Device> find_devices() {
   SessionOptions processor;
   processor.backend = BackendKind::kCpu;
-  return {{processor, ONNXIFI_DEVICE_TYPE_CPU, processor_name(), memory_bytes()}};
+  std::vector<Device> out{{processor, ONNXIFI_DEVICE_TYPE_CPU, processor_name(), memory_bytes()}};
+  const auto gpus = vulkan::devices();
+  if (!gpus.ok()) return out;
+  for (const vulkan::DeviceInfo& gpu : *gpus) {
+    SessionOptions session;
+    session.backend = BackendKind::kVulkan;
+    session.device = gpu.index;
+    const bool software = gpu.type == "CPU";
+    out.push_back({session, software ? onnxEnum{ONNXIFI_DEVICE_TYPE_CPU} : onnxEnum{ONNXIFI_DEVICE_TYPE_GPU},
+                   Cat("Vulkan: ", gpu.name), gpu.memory_bytes});
+  }
+  return out;
 }
 
 Library& Library::get() {
