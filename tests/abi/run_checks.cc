@@ -111,6 +111,17 @@ void add_run_checks(Checks& checks) {
     onnxMemoryFenceV1 a = fence(f.ready), b = fence();
     EXPECT_STATUS(ONNXIFI_STATUS_INVALID_GRAPH, api.RunGraph(nullptr, &a, &b));
   });
+  checks.push_back({"run/every_device", [] {
+                      for (size_t i = 0; i < device_count(); ++i) {
+                        Device d(i);
+                        const std::vector<uint64_t> shape{4};
+                        std::vector<float> x{-1, 2, -3, 4}, y(4, 99);
+                        const onnxGraph g = init(d, serialize(relu_model()));
+                        run(d, g, {describe("x", shape, x)}, {describe("y", shape, y)});
+                        EXPECT(y == (std::vector<float>{0, 2, 0, 4}));
+                        EXPECT_OK(api.ReleaseGraph(g));
+                      }
+                    }});
   checks.push_back({"run/before_locations", [] {
                       Device d;
                       onnxGraph g = init(d, serialize(relu_model()));

@@ -52,13 +52,20 @@ void open_library() {
   load(api.GetExtensionFunctionAddress, "onnxGetExtensionFunctionAddress");
 }
 
-Device::Device() {
+size_t device_count() {
+  size_t n = 0;
+  EXPECT_STATUS(ONNXIFI_STATUS_FALLBACK, api.GetBackendIDs(nullptr, &n));
+  return n;
+}
+
+Device::Device(size_t index) {
   onnxBackendID ids[16];
   size_t n = 16;
   EXPECT_OK(api.GetBackendIDs(ids, &n));
-  EXPECT(n >= 1);
-  id = ids[0];
-  for (size_t i = 1; i < n; ++i) api.ReleaseBackendID(ids[i]);
+  EXPECT(n > index);
+  id = ids[index];
+  for (size_t i = 0; i < n; ++i)
+    if (i != index) api.ReleaseBackendID(ids[i]);
   EXPECT_OK(api.InitBackend(id, nullptr, &backend));
 }
 

@@ -86,11 +86,14 @@ void add_async_checks(Checks& checks);
 void add_shape_checks(Checks& checks);
 void add_growth_checks(Checks& checks);
 
-/// A backend on the first device, released at the end.
+/// How many devices the library lists.
+size_t device_count();
+
+/// A backend on a device, the first unless told, released at the end.
 struct Device {
   onnxBackendID id = nullptr;
   onnxBackend backend = nullptr;
-  Device();
+  explicit Device(size_t index = 0);
   ~Device();
 };
 
