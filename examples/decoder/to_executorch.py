@@ -5,8 +5,8 @@
     python3 to_executorch.py FOLDER     # writes decoder_portable.pte, decoder_xnnpack.pte, decoder_4bit.pte, decoder_int8_cache.pte
 
 forward(tokens int64 [1, 1..16], position int64 [1]) -> scores of the next token [1, 128]; the cache holds 128 positions.
-decoder_4bit has 4-bit weights in groups of 32 under XNNPACK, and llama.custom_sdpa and llama.update_cache; decoder_int8_cache keeps
-an 8-bit cache as well.
+decoder_4bit has 4-bit weights in groups of 32 under XNNPACK, and llama.custom_sdpa and llama.update_cache; decoder_int8_cache has
+4-bit embeddings and an 8-bit cache as well.
 """
 import sys
 from pathlib import Path
@@ -30,6 +30,8 @@ def network(custom, bits4=False, int8_cache=False):
         for p in model.parameters():
             if p.dim() > 1:
                 p.normal_(0, 0.15)
+    if int8_cache:
+        model = quantize.EmbeddingQuantHandler(model, bitwidth=4, group_size=32, packed=True).quantized_model()
     if bits4:
         model = quantize.quantize(model, "8da4w", group_size=32)
     if int8_cache:

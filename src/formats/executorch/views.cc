@@ -76,7 +76,10 @@ class Views {
       for (int64_t item : v.items)
         if (item >= 0) show(static_cast<int32_t>(item), optional);
     const auto place = place_of(v);
-    if (!place || written_.contains(at) || v.data.defined() || (known_.contains(at) && !shown_.contains(at))) return;
+    // Programs leave out views of static tensors only.
+    if (!place || v.dynamic || written_.contains(at) || v.data.defined() ||
+        (known_.contains(at) && !shown_.contains(at)))
+      return;
     int32_t base = at;
     if (const auto current = now_.find(*place); current != now_.end())
       base = current->second;
