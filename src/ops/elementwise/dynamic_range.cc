@@ -64,9 +64,10 @@ DynamicRange balanced_range(const float* x, int64_t n, int64_t lo, int64_t hi, d
   d.inverse = r.min == r.max ? 1.0f : (qmax - qmin) / (r.max - r.min);
   if (eps > 0) d.inverse = std::min(d.inverse, 1.0f / static_cast<float>(eps));
   if (!std::isfinite(d.inverse)) d.inverse = 1;
-  const float low = r.min * d.inverse, high = r.max * d.inverse;
-  const float zero = (qmin + low) + (qmax + high) > 0 ? qmin - low : qmax - high;
-  d.zero_point = std::lrint(std::clamp(zero, qmin, qmax));
+  // Counted from the smallest value: what is halfway, as in rows with max = -min, then goes where it goes with the
+  // unsigned activations that XNNPACK prefers on x86.
+  const float steps = -r.min * d.inverse;
+  d.zero_point = lo + (steps > 0 ? std::lrint(std::min(steps, qmax - qmin)) : 0);
   d.scale = 1.0f / d.inverse;
   return d;
 }

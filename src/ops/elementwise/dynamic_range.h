@@ -17,7 +17,7 @@ struct DynamicRange {
 DynamicRange symmetric_range(const float* x, int64_t n, int64_t hi, double eps);
 /// The range widened to hold 0, zero point rounded from the smallest value (ONNX DynamicQuantizeLinear).
 DynamicRange asymmetric_range(const float* x, int64_t n, int64_t lo, int64_t hi, double eps);
-/// The same range with the zero point taken from the end that has the smaller error (XNNPACK, PyTorch per token).
+/// The same range by multiplication with (hi - lo) / (max - min), zero point rounded half to even (XNNPACK).
 DynamicRange balanced_range(const float* x, int64_t n, int64_t lo, int64_t hi, double eps);
 
 }  // namespace smelt
