@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "cpu/kernel.h"
-#include "ops/conv/conv.h"
+#include "ops/conv/geometry.h"
 
 namespace smelt {
 
@@ -33,6 +33,9 @@ struct ConvShape {
   static constexpr int64_t kMaxStride = 4096;  ///< room for work grows with it
   /// Geometry of a Conv node whose bias fits; nullopt where the kernels do not go (more than three spatial dimensions).
   static std::optional<ConvShape> make(const KernelSpec& spec);
+  /// The same from sizes that are known, direct or transposed (then filter_i and filter_o belong to the roles that
+  /// the channels play in it).
+  static std::optional<ConvShape> of(const ConvGeometry& geometry, const ConvAttrs& attrs, const Shape& filter);
 };
 
 /// Copies the patches of output pixels [first, last) of one image into rows of depth() elements in the order

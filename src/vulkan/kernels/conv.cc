@@ -1,0 +1,156 @@
+#include "cpu/conv_shape.h"
+#include "vulkan/activation.h"
+#include "vulkan/device.h"
+#include "vulkan/kernels/weights.h"
+
+namespace smelt::vulkan {
+namespace {
+
+/// The layout of shaders/conv.comp.
+struct Geometry {
+  int32_t x_size[3], y_size[3], kernel[3], stride[3], dilation[3], pad[3];
+  int32_t filter_g, filter_o, filter_i, filter_s;
+  int32_t c_in, c_out, groups;
+  int32_t channels_last;
+};
+struct Push {
+  Geometry g;
+  GpuActivation act;
+};
+
+Geometry geometry_of(const ConvShape& s, bool inputs_first) {
+  const auto i32 = [](int64_t v) { return static_cast<int32_t>(v); };
+  Geometry g{};
+  for (int d = 0; d < 3; ++d) {
+    g.x_size[d] = i32(s.in[d]);
+    g.y_size[d] = i32(s.out[d]);
+    g.kernel[d] = i32(s.kernel[d]);
+    g.stride[d] = i32(s.stride[d]);
+    g.dilation[d] = i32(s.dilation[d]);
+    g.pad[d] = i32(s.pad[d]);
+  }
+  g.filter_g = i32(inputs_first ? s.c_in * s.filter_i : s.c_out * s.filter_o);
+  g.filter_o = i32(s.filter_o);
+  g.filter_i = i32(s.filter_i);
+  g.filter_s = i32(s.filter_s);
+  g.c_in = i32(s.c_in);
+  g.c_out = i32(s.c_out);
+  g.groups = i32(s.groups);
+  g.channels_last = s.channels_last ? 1 : 0;
+  return g;
+}
+
+/// The three-dimensional grid of shaders/conv.comp. False: beyond what a dispatch takes.
+bool set_conv_grid(const ConvShape& s, const Tiling& t, uint32_t grid[3]) {
+  const int64_t across = int64_t{t.width} * t.lanes;
+  const int64_t x = (s.out_pixels() + across - 1) / across, y = (s.c_out + t.tile - 1) / t.tile, z = s.batch * s.groups;
+  if (x > 65535 || y > 65535 || z > 65535 || x * y * z == 0) return false;
+  grid[0] = static_cast<uint32_t>(x);
+  grid[1] = static_cast<uint32_t>(y);
+  grid[2] = static_cast<uint32_t>(z);
+  return true;
+}
+
+class ConvKernel final : public Kernel {
+ public:
+  ConvKernel(const char* shader, const Geometry& geometry, const Activation& act, const Tiling& tiling)
+      : shader_(shader), tiling_(tiling), push_{geometry, gpu_activation(act)} {}
+  RealOperand x, filter, bias;
+  bool has_bias = false;
+  uint32_t grid[3] = {1, 1, 1};
+
+  bool reads(size_t i) const override { return i < 3; }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x_at, x.bind(r));
+    SMELT_ASSIGN(const Binding filter_at, filter.bind(r));
+    Binding bias_at = x_at;
+    if (has_bias) {
+      SMELT_ASSIGN(bias_at, bias.bind(r));
+    }
+    return r.dispatch({shader_,
+                       {tiling_.width, tiling_.tile, tiling_.lanes, has_bias ? 1u : 0u, 0u},
+                       {x_at, filter_at, bias_at, r.output(0)},
+                       grid[0],
+                       grid[1],
+                       grid[2]},
+                      push_);
+  }
+
+ private:
+  const char* shader_;
+  Tiling tiling_;
+  Push push_;
+};
+
+/// Coordinates stay within 32 bits, and loops within kMaxRounds.
+bool within_limits(const ConvShape& s) {
+  for (int d = 0; d < 3; ++d)
+    if (s.dilation[d] > INT32_MAX / (s.kernel[d] + 1) / 4 || s.stride[d] > INT32_MAX / (s.out[d] + 1) / 4 ||
+        s.pad[d] > INT32_MAX / 4 || s.pad[d] < -(INT32_MAX / 4))
+      return false;
+  return s.taps() * (s.c_in + 1) <= kMaxRounds;
+}
+
+std::unique_ptr<Kernel> make_real(const KernelSpec& spec, const ConvShape& shape, const ConvAttrs& attrs,
+                                  bool transposed) {
+  if (!within_limits(shape)) return nullptr;
+  const DType dtype = spec.outputs[0].dtype;
+  const bool half = dtype == DType::kF16;
+  if ((dtype != DType::kF32 && !half) || spec.outputs[0].quant) return nullptr;
+  RealOperand x, filter, bias;
+  if (!make_real_operand(spec, 0, x) || x.half != half || !make_real_operand(spec, 1, filter)) return nullptr;
+  if (x.constant && half) return nullptr;
+  if (!half && filter.half) {
+    if (!spec.constant(1)) return nullptr;
+    filter = {false, FloatConstant(1, *spec.constant(1)), 1};
+  }
+  const bool has_bias = spec.has(2);
+  if (has_bias) {
+    if (!make_real_operand(spec, 2, bias)) return nullptr;
+    if (bias.half) {
+      if (!spec.constant(2)) return nullptr;
+      bias = {false, FloatConstant(2, *spec.constant(2)), 2};
+    }
+  }
+  const Tiling tiling = choose_tiling(spec.device, shape.out_pixels(), shape.c_out);
+  static const char* const direct[] = {"conv_f32", "conv_f16", "conv_f16_f32"};
+  static const char* const turned[] = {"conv_transpose_f32", "conv_transpose_f16", "conv_transpose_f16_f32"};
+  const int variant = !half ? 0 : filter.half ? 1 : 2;
+  auto k = std::make_unique<ConvKernel>((transposed ? turned : direct)[variant],
+                                        geometry_of(shape, transposed && attrs.filter == FilterLayout::kIOS), attrs.act,
+                                        tiling);
+  if (!set_conv_grid(shape, tiling, k->grid)) return nullptr;
+  k->x = x;
+  k->filter = filter;
+  k->bias = bias;
+  k->has_bias = has_bias;
+  return k;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_conv_real(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvAttrs>();
+  const auto shape = ConvShape::make(cpu_spec(spec));
+  if (!shape || attrs.hybrid) return nullptr;
+  return make_real(spec, *shape, attrs, false);
+}
+
+std::unique_ptr<Kernel> make_conv_transpose_real(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvTransposeAttrs>();
+  const Shape &x = spec.inputs[0].shape, &w = spec.inputs[1].shape, &y = spec.outputs[0].shape;
+  if (attrs.hybrid || y.rank() < 3) return nullptr;
+  std::vector<int64_t> sizes = attrs.output_shape;
+  if (spec.has(3)) {
+    const int first = spatial_dim(attrs.layout);
+    sizes.assign(y.begin() + first, y.begin() + first + (y.rank() - 2));
+  }
+  const auto g = conv_transpose_geometry(attrs, x, w, sizes);
+  if (!g.ok() || g->output_shape(attrs.layout) != y) return nullptr;
+  if (spec.has(2) && spec.inputs[2].shape.elements() != g->out_channels) return nullptr;
+  const auto shape = ConvShape::of(*g, attrs, w);
+  if (!shape) return nullptr;
+  return make_real(spec, *shape, attrs, true);
+}
+
+}  // namespace smelt::vulkan

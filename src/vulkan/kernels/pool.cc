@@ -1,0 +1,107 @@
+#include "ops/pool/geometry.h"
+#include "vulkan/activation.h"
+#include "vulkan/kernels/common.h"
+#include "vulkan/kernels/weights.h"
+
+namespace smelt::vulkan {
+namespace {
+
+/// The layout of shaders/pool.comp.
+struct Geometry {
+  uint32_t n;
+  int32_t x_size[3], y_size[3], kernel[3], stride[3], dilation[3], pad[3], pad_end[3];
+  int32_t channels, channels_last;
+  int32_t count_padding, divisor;
+};
+struct Push {
+  Geometry g;
+  GpuActivation act;
+};
+
+Geometry empty_geometry(const Shape& y, int64_t channels, Layout layout) {
+  Geometry g{};
+  g.n = static_cast<uint32_t>(y.elements());
+  for (int d = 0; d < 3; ++d) g.x_size[d] = g.y_size[d] = g.kernel[d] = g.stride[d] = g.dilation[d] = 1;
+  g.channels = static_cast<int32_t>(channels);
+  g.channels_last = layout == Layout::kChannelsLast ? 1 : 0;
+  return g;
+}
+
+class PoolKernel final : public Kernel {
+ public:
+  PoolKernel(bool half, bool max, bool adaptive, const Push& push)
+      : half_(half), max_(max), adaptive_(adaptive), push_(push) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    Dispatch d{half_ ? "pool_f16" : "pool_f32", {kWidth, max_ ? 1u : 0u, adaptive_ ? 1u : 0u}, {x, r.output(0)}};
+    set_grid(d, push_.g.n, kWidth);
+    return r.dispatch(d, push_);
+  }
+
+ private:
+  bool half_, max_, adaptive_;
+  Push push_;
+};
+
+bool wants_indices(const KernelSpec& spec) { return spec.node.outputs.size() > 1 && spec.node.outputs[1] != kNone; }
+
+std::optional<Geometry> pool_layout(const KernelSpec& spec) {
+  const auto& a = spec.attrs<PoolAttrs>();
+  const auto pool = pool_geometry(a, spec.inputs[0].shape);
+  if (!pool.ok() || pool->output != spec.outputs[0].shape || pool->window.rank > 3) return std::nullopt;
+  if (a.kind == PoolKind::kLp || wants_indices(spec) || pool->window.taps() > kMaxRounds) return std::nullopt;
+  Geometry g = empty_geometry(pool->output, pool->channels, a.layout);
+  const int rank = pool->window.rank;
+  for (int i = 0; i < rank; ++i) {
+    const WindowDim& from = pool->window.dims[static_cast<size_t>(i)];
+    const int d = 3 - rank + i;
+    if (from.stride > 1 << 20 || from.dilation > 1 << 20 || from.pad_begin > 1 << 20 || from.pad_end > 1 << 20)
+      return std::nullopt;
+    g.x_size[d] = static_cast<int32_t>(from.in);
+    g.y_size[d] = static_cast<int32_t>(from.out);
+    g.kernel[d] = static_cast<int32_t>(from.kernel);
+    g.stride[d] = static_cast<int32_t>(from.stride);
+    g.dilation[d] = static_cast<int32_t>(from.dilation);
+    g.pad[d] = static_cast<int32_t>(from.pad_begin);
+    g.pad_end[d] = static_cast<int32_t>(from.pad_end);
+  }
+  g.count_padding = a.count_include_pad ? 1 : 0;
+  if (a.divisor_override > INT32_MAX || a.divisor_override < INT32_MIN) return std::nullopt;
+  g.divisor = static_cast<int32_t>(a.divisor_override);
+  return g;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_pool_real(const KernelSpec& spec) {
+  const auto& a = spec.attrs<PoolAttrs>();
+  if (!plain_reals(spec, {0}, {0})) return nullptr;
+  const auto g = pool_layout(spec);
+  if (!g) return nullptr;
+  return std::make_unique<PoolKernel>(spec.outputs[0].dtype == DType::kF16, a.kind == PoolKind::kMax, false,
+                                      Push{*g, gpu_activation(a.act)});
+}
+
+std::unique_ptr<Kernel> make_adaptive_pool_real(const KernelSpec& spec) {
+  const auto& a = spec.attrs<AdaptivePoolAttrs>();
+  const Shape &x = spec.inputs[0].shape, &y = spec.outputs[0].shape;
+  const int rank = static_cast<int>(a.output.size());
+  const bool last = a.layout == Layout::kChannelsLast;
+  const int first = x.rank() - rank - (last ? 1 : 0);
+  if (!plain_reals(spec, {0}, {0}) || a.kind == PoolKind::kLp || wants_indices(spec)) return nullptr;
+  if (rank < 1 || rank > 3 || first < 0 || y.rank() != x.rank()) return nullptr;
+  Geometry g = empty_geometry(y, last ? x.back() : 1, a.layout);
+  int64_t taps = 1;
+  for (int i = 0; i < rank; ++i) {
+    const int d = 3 - rank + i;
+    if (x[first + i] > 1 << 15 || y[first + i] > 1 << 15) return nullptr;
+    g.x_size[d] = static_cast<int32_t>(x[first + i]);
+    g.y_size[d] = static_cast<int32_t>(y[first + i]);
+    taps *= x[first + i] / y[first + i] + 2;
+  }
+  if (taps > kMaxRounds) return nullptr;
+  return std::make_unique<PoolKernel>(spec.outputs[0].dtype == DType::kF16, a.kind == PoolKind::kMax, true,
+                                      Push{g, {}});
+}
+
+}  // namespace smelt::vulkan

@@ -1,0 +1,57 @@
+#include "vulkan/kernels/weights.h"
+
+#include <algorithm>
+
+#include "ops/common/operands.h"
+#include "tensor/numeric.h"
+#include "vulkan/device.h"
+
+namespace smelt::vulkan {
+
+smelt::KernelSpec cpu_spec(const KernelSpec& spec) {
+  static PackCache* const none = new PackCache(PackCache::Mode::kDry);
+  return {spec.node, spec.inputs, spec.constants, spec.outputs, Isa::kBaseline, 1, *none};
+}
+
+Result<Binding> FloatConstant::bind(KernelRecorder& r) const {
+  if (tensor_.dtype() == DType::kF32 && !tensor_.quant()) return r.input(input_);
+  const auto bytes = static_cast<size_t>(tensor_.elements()) * sizeof(float);
+  if (bytes > r.device().max_binding()) return LimitReached("weights of ", bytes, " bytes as float32");
+  Status status;
+  const auto binding = r.table(input_, "float32", bytes, [&](void* to) {
+    auto* floats = static_cast<float*>(to);
+    if (tensor_.quant())
+      status = dequantize_any(tensor_, floats);
+    else
+      to_floats(tensor_, floats);
+  });
+  SMELT_TRY(status);
+  return binding;
+}
+
+bool make_real_operand(const KernelSpec& spec, size_t input, RealOperand& out) {
+  const ValueType& t = spec.inputs[input];
+  out.input = input;
+  const bool plain = !t.quant && (t.dtype == DType::kF32 || t.dtype == DType::kF16) && spec.device.stores(t.dtype);
+  out.half = plain && t.dtype == DType::kF16;
+  if (plain) return true;
+  const Tensor* c = spec.constant(input);
+  if (!c || !(t.quant || is_float(t.dtype)) || t.dtype == DType::kF64) return false;
+  out.constant = FloatConstant(input, *c);
+  return true;
+}
+
+Tiling choose_tiling(const Device& device, int64_t lanes, int64_t tiles) {
+  Tiling t;
+  const bool software = device.info().type == "CPU";
+  // A CPU wants one value a lane to meet many that all lanes share; a GPU wants many invocations.
+  if (software) t.width = 8;
+  const uint32_t most = software ? 16 : 8;
+  t.tile = 1;
+  while (t.tile < most && t.tile < tiles) t.tile *= 2;
+  while (t.width > 8 && static_cast<int64_t>(t.width) / 2 >= lanes) t.width /= 2;
+  t.lanes = lanes >= 2 * static_cast<int64_t>(t.width) ? 2 : 1;
+  return t;
+}
+
+}  // namespace smelt::vulkan

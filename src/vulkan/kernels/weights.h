@@ -1,0 +1,46 @@
+#pragma once
+
+#include <string>
+
+#include "cpu/kernel.h"
+#include "vulkan/kernel_recorder.h"
+
+namespace smelt::vulkan {
+
+/// The same node as the CPU's shape rules take it. Packs nothing.
+smelt::KernelSpec cpu_spec(const KernelSpec& spec);
+
+/// A constant operand that the device sees as float32, whatever the model holds it as: dequantized, widened.
+class FloatConstant {
+ public:
+  FloatConstant() = default;
+  FloatConstant(size_t input, const Tensor& t) : input_(input), tensor_(t) {}
+  explicit operator bool() const { return tensor_.defined(); }
+  Result<Binding> bind(KernelRecorder& r) const;
+
+ private:
+  size_t input_ = 0;
+  Tensor tensor_;
+};
+
+/// How a real operand of a product is read: as float32 or float16 elements as they lie, or as a FloatConstant.
+struct RealOperand {
+  bool half = false;
+  FloatConstant constant;  ///< when its elements are not read as they lie
+  size_t input = 0;
+  Result<Binding> bind(KernelRecorder& r) const { return constant ? constant.bind(r) : r.input(input); }
+};
+/// False where there is no way: a computed operand of another type.
+bool make_real_operand(const KernelSpec& spec, size_t input, RealOperand& out);
+
+/// Invocations of a workgroup, outputs along the lanes, and outputs in registers of the shaders of products.
+struct Tiling {
+  uint32_t width = 64, lanes = 1, tile = 4;
+};
+/// For an output of `lanes` x `tiles`.
+Tiling choose_tiling(const Device& device, int64_t lanes, int64_t tiles);
+
+/// Loops of a shader in one invocation, all together: software devices end them after 65535 rounds.
+inline constexpr int64_t kMaxRounds = 60000;
+
+}  // namespace smelt::vulkan

@@ -1,0 +1,97 @@
+#version 450
+// Maximum or mean of a sliding window, or of the bins of adaptive pooling (kAdaptive), in either layout; an output
+// element an invocation.
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+#include "activation.glsl"
+#ifdef INTEGER
+#define SUM int
+#define LOWEST -2147483647
+#else
+#define SUM float
+#define LOWEST uintBitsToFloat(0xff800000u)
+#endif
+
+layout(constant_id = 1) const bool kMax = false;
+layout(constant_id = 2) const bool kAdaptive = false;
+layout(push_constant) uniform Push {
+  uint n;
+  int x_size[3], y_size[3], kernel[3], stride[3], dilation[3], pad[3], pad_end[3];
+  int channels, channels_last;
+  int count_padding, divisor;
+#ifdef INTEGER
+  int low, high;
+#else
+  uint act;
+  float act_a, act_b;
+#endif
+};
+layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
+layout(set = 0, binding = 1) writeonly buffer Y { STORED ys[]; };
+
+// Taps of dimension d that lie below `limit` when the first one is at `first`.
+int taps_below(int d, int limit, int first) {
+  return limit <= first ? 0 : min(kernel[d], (limit - first + dilation[d] - 1) / dilation[d]);
+}
+
+void main() {
+  const uint i = flat_id();
+  if (i >= n) return;
+  const int y_pixels = y_size[0] * y_size[1] * y_size[2], x_pixels = x_size[0] * x_size[1] * x_size[2];
+  const int rest = int(i) / (channels_last != 0 ? channels : y_pixels);
+  const int in_row = int(i) - rest * (channels_last != 0 ? channels : y_pixels);
+  const int image = rest / (channels_last != 0 ? y_pixels : channels);
+  const int in_image = rest - image * (channels_last != 0 ? y_pixels : channels);
+  const int pixel = channels_last != 0 ? in_image : in_row, channel = channels_last != 0 ? in_row : in_image;
+  const int line = pixel / y_size[2];
+  int o[3];
+  o[2] = pixel - line * y_size[2];
+  o[0] = line / y_size[1];
+  o[1] = line - o[0] * y_size[1];
+  const int step = channels_last != 0 ? channels : 1;
+  const int base = image * channels * x_pixels + channel * (channels_last != 0 ? 1 : x_pixels);
+
+  int begin[3], count[3], inc[3];
+  int inside = 1, counted = 1;
+  [[unroll]] for (int d = 0; d < 3; ++d) {
+    if (kAdaptive) {
+      begin[d] = o[d] * x_size[d] / y_size[d];
+      count[d] = min(x_size[d], ((o[d] + 1) * x_size[d] + y_size[d] - 1) / y_size[d]) - begin[d];
+      inc[d] = 1;
+    } else {
+      const int first = o[d] * stride[d] - pad[d];
+      const int skip = taps_below(d, 0, first);
+      begin[d] = first + skip * dilation[d];
+      count[d] = taps_below(d, x_size[d], first) - skip;
+      inc[d] = dilation[d];
+      counted *= taps_below(d, x_size[d] + max(pad_end[d], 0), first);
+    }
+    inside *= count[d];
+  }
+  SUM sum = SUM(0);
+  SUM best = LOWEST;
+  for (int kz = 0; kz < count[0]; ++kz)
+    for (int ky = 0; ky < count[1]; ++ky) {
+      int at = ((begin[0] + kz * inc[0]) * x_size[1] + begin[1] + ky * inc[1]) * x_size[2] + begin[2];
+      for (int kx = 0; kx < count[2]; ++kx, at += inc[2]) {
+        const SUM x = SUM(xs[base + at * step]);
+        if (kMax) {
+#ifdef INTEGER
+          best = max(best, x);
+#else
+          if (x > best || isnan(x)) best = x;
+#endif
+        } else {
+          sum += x;
+        }
+      }
+    }
+#ifdef INTEGER
+  const int size = max(inside, 1), mean = sum > 0 ? (sum + size / 2) / size : (sum - size / 2) / size;
+  ys[i] = STORED(min(max(kMax ? best : mean, low), max(low, high)));
+#else
+  int size = kAdaptive || count_padding == 0 ? inside : counted;
+  if (divisor != 0) size = divisor;
+  ys[i] = STORED(activate(kMax ? best : sum / float(size == 0 ? 1 : size), act, act_a, act_b));
+#endif
+}
