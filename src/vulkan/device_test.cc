@@ -72,6 +72,29 @@ TEST(VulkanRecorder, CopiesWaitForOneAnother) {
   }
 }
 
+TEST(VulkanDevice, AWaitingCallerIsAskedAndItsErrorComesBack) {
+  OPEN_OR_SKIP(device);
+  constexpr size_t kBytes = size_t{64} << 20;
+  auto a = Buffer::make(device, kBytes, Buffer::Use::kDevice), b = Buffer::make(device, kBytes, Buffer::Use::kDevice);
+  ASSERT_TRUE(a.ok() && b.ok());
+  Recorder r(device);
+  ASSERT_TRUE(r.begin().ok());
+  for (int i = 0; i < 40; ++i) r.copy((*a)->slice(0, kBytes), (*b)->slice(0, kBytes));
+  ASSERT_TRUE(r.end().ok());
+  int asked = 0;
+  const Status s = device->submit(r.commands(), [&]() -> Status {
+    ++asked;
+    return Error(ErrorCode::kCancelled, "enough");
+  });
+  // A fast device may be done before anybody is asked.
+  EXPECT_EQ(asked > 0, !s.ok());
+  if (!s.ok()) {
+    EXPECT_EQ(s.error().code(), ErrorCode::kCancelled);
+  }
+  EXPECT_FALSE(device->lost());
+  EXPECT_TRUE(device->submit(r.commands(), nullptr).ok());
+}
+
 TEST(VulkanPool, PiecesAreApartAndAligned) {
   OPEN_OR_SKIP(device);
   Pool pool(device);
