@@ -4,7 +4,10 @@
 #include "ops/control/control.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
+#include "ops/shape/shape.h"
+#include "ops/sort/sort.h"
 #include "smelt/model.h"
+#include "vulkan/backend.h"
 
 namespace smelt {
 namespace {
@@ -31,8 +34,14 @@ std::vector<Datum> rows(int64_t n) {
   return {x};
 }
 
-class SessionTest : public testing::TestWithParam<BackendKind> {};
-INSTANTIATE_TEST_SUITE_P(Backends, SessionTest, testing::Values(BackendKind::kReference, BackendKind::kCpu));
+class SessionTest : public testing::TestWithParam<BackendKind> {
+  void SetUp() override {
+    if (GetParam() == BackendKind::kVulkan)
+      if (const auto found = vulkan::devices(); !found.ok()) GTEST_SKIP() << found.error().message();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Backends, SessionTest,
+                         testing::Values(BackendKind::kReference, BackendKind::kCpu, BackendKind::kVulkan));
 
 TEST_P(SessionTest, ACrowdOfShapesStaysRight) {
   SessionOptions options;
@@ -52,6 +61,50 @@ TEST_P(SessionTest, ACrowdOfShapesStaysRight) {
       largest = std::max(largest, session->arena_bytes());
     }
   EXPECT_LT(largest, size_t{1} << 16);  // the arena of one plan, not of all shapes
+}
+
+/// r = relu(x), p = positions where r is not 0 (its size depends on data), t = r transposed, n = negated t in x's
+/// shape.
+Model mixed_model() {
+  auto module = std::make_shared<Module>();
+  module->name = "mixed";
+  module->graphs.emplace_back();
+  module->methods.push_back({"main", 0});
+  Builder b(*module, 0);
+  const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{-1, 4}));
+  const ValueId r = b.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kRelu), {x}).value();
+  const ValueId p = b.op(Op::kNonZero, make_attrs<NonZeroAttrs>(), {r}).value();
+  const ValueId t = b.op(Op::kTranspose, make_attrs<TransposeAttrs>(std::vector<int64_t>{1, 0}), {r}).value();
+  const ValueId flat = b.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {t, b.i64({-1, 4})}).value();
+  const ValueId n = b.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kNeg), {flat}).value();
+  b.graph().outputs = {r, p, t, n};
+  return Model(std::move(module));
+}
+
+TEST_P(SessionTest, HostAndDeviceStepsShareValues) {
+  SessionOptions options;
+  options.backend = GetParam();
+  auto session = Session::create(mixed_model(), options);
+  ASSERT_TRUE(session.ok());
+  for (int64_t rows_now : {1, 3, 64, 3}) {
+    const auto in = rows(rows_now);
+    const float* x = in[0].tensor.data<float>();
+    auto out = session->run(in);
+    ASSERT_TRUE(out.ok()) << out.error().message();
+    const Tensor &r = (*out)[0].tensor, &p = (*out)[1].tensor, &t = (*out)[2].tensor, &n = (*out)[3].tensor;
+    ASSERT_EQ(t.shape(), (Shape{4, rows_now}));
+    ASSERT_EQ(n.shape(), (Shape{rows_now, 4}));
+    int64_t positive = 0;
+    for (int64_t i = 0; i < rows_now; ++i)
+      for (int64_t j = 0; j < 4; ++j) {
+        const float want = std::max(0.0f, x[i * 4 + j]);
+        positive += want > 0;
+        ASSERT_EQ(r.data<float>()[i * 4 + j], want);
+        ASSERT_EQ(t.data<float>()[j * rows_now + i], want);
+        ASSERT_EQ(n.data<float>()[j * rows_now + i], -want);
+      }
+    ASSERT_EQ(p.shape(), (Shape{2, positive}));
+  }
 }
 
 TEST_P(SessionTest, WrongInputsAreNamed) {
