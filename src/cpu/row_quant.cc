@@ -83,7 +83,9 @@ void to_grid(const float* x, int64_t n, const Grid& g, uint8_t* out) {
   const auto step = [&](auto d, int64_t i) HWY_ATTR {
     const hn::RebindToSigned<decltype(d)> di;
     const auto x_i = hn::LoadU(d, x + i);
-    const auto v = g.reciprocal ? hn::Mul(x_i, hn::Set(d, 1.0f / g.scale)) : hn::Div(x_i, hn::Set(d, g.scale));
+    const auto v = g.factor       ? hn::Mul(x_i, hn::Set(d, g.scale))
+                   : g.reciprocal ? hn::Mul(x_i, hn::Set(d, 1.0f / g.scale))
+                                  : hn::Div(x_i, hn::Set(d, g.scale));
     auto r = hn::Min(hn::Max(v, hn::Set(d, static_cast<float>(g.low - g.zero))),
                      hn::Set(d, static_cast<float>(g.high - g.zero)));
     if (g.away) {

@@ -14,6 +14,7 @@ struct Grid {
   bool is_signed = true;
   bool away = false;        ///< ties away from zero, else to even
   bool reciprocal = false;  ///< x * (1 / scale) instead of x / scale
+  bool factor = false;      ///< x * scale
 };
 
 /// Vector versions of quantize_row (ops/common/hybrid.h), equal to it bit by bit, and of the rescaling of its products.

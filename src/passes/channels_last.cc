@@ -214,7 +214,7 @@ class ChannelsLast {
     if (n.op == Op::kBinary) return binary(n);
     if (n.op == Op::kConcat) return concat(n);
     if (!movable(n.inputs[0])) return false;
-    if (n.op == Op::kConv || n.op == Op::kConvTranspose) return conv(n);
+    if (n.op == Op::kConv || n.op == Op::kConvTranspose || n.op == Op::kConvInteger) return conv(n);
     if (!has_last(n.inputs[0])) return false;
     const int r = rank(n.inputs[0]);
     switch (n.op) {
@@ -233,6 +233,14 @@ class ChannelsLast {
         const auto& a = static_cast<const QuantizeLinearAttrs&>(*n.attrs);
         if (a.block != 0 || !type(n.inputs[1]).is_static()) return false;
         return one_element(n.inputs[1]) ? rewrite(n, n.attrs) : move_axis<QuantizeLinearAttrs>(n);
+      }
+      case Op::kDynamicQuantize: {
+        if (static_cast<const DynamicQuantizeAttrs&>(*n.attrs).per_row || n.outputs[0] == kNone) return false;
+        Node m = n;
+        m.inputs[0] = to_last(n.inputs[0]);
+        m.outputs[0] = output_last(n.outputs[0]);
+        emit(std::move(m));
+        return true;
       }
       case Op::kPool:
         return one_output(n) && relayout<PoolAttrs>(n);
@@ -282,7 +290,10 @@ class ChannelsLast {
       if (fixed_[static_cast<size_t>(n.inputs[0])] || (y.ranked && y.shape[1] >= 0 && y.shape[1] < kNarrow))
         return false;
     }
-    if (n.op == Op::kConv) return relayout<ConvAttrs>(n);
+    if (n.op == Op::kConvInteger &&
+        (!one_element(given(n, 2) ? n.inputs[2] : kNone) || (given(n, 3) && !constant(n, 3))))
+      return false;
+    if (n.op != Op::kConvTranspose) return relayout<ConvAttrs>(n);
     return !given(n, 3) && relayout<ConvTransposeAttrs>(n);
   }
 

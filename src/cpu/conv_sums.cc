@@ -1,0 +1,245 @@
+// Products of 8-bit integers whose zero point, and maybe scale, is known when they run: ConvInteger, MatMulInteger and
+// TFLite's hybrid convolution.
+#include <algorithm>
+#include <vector>
+
+#include "base/cat.h"
+#include "cpu/activation.h"
+#include "cpu/conv_shape.h"
+#include "cpu/gemm_i8.h"
+#include "cpu/kernel.h"
+#include "cpu/matmul_shape.h"
+#include "cpu/quantized.h"
+#include "cpu/row_quant.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
+
+/// Weights as [output][tap][channel], zero points subtracted, and their scales (hybrid).
+struct SumWeights {
+  std::vector<int16_t> values;
+  std::vector<float> scales;
+};
+
+/// Channels-last rows of patches times packed filters. The sums go out as they are, or rescaled by the grid that an
+/// image of real numbers was quantized to.
+class ConvSums final : public Kernel {
+ public:
+  ConvSums(const ConvShape& g, const SumWeights& weights, const KernelSpec& spec, bool hybrid)
+      : g_(g),
+        hybrid_(hybrid),
+        x_signed_(hybrid || spec.inputs[0].dtype == DType::kI8),
+        gemm_(gemm_i8(spec.isa, fits_int8(weights.values))),
+        quant_(row_quant(spec.isa)),
+        threads_(std::max(spec.threads, 1)) {
+    if (hybrid) {
+      act_ = spec.attrs<ConvAttrs>().act;
+      asymmetric_ = spec.attrs<ConvAttrs>().asymmetric_inputs;
+      has_bias_ = spec.has(2);
+    } else {
+      has_zero_ = spec.has(2);
+    }
+    lda_ = gemm_.a_row_bytes(g.depth());
+    raw_stride_ = gemm_.bytes ? lda_ : lda_ / 2;
+    block_ = std::max<int64_t>(1, 128 * 1024 / std::max<int64_t>(1, lda_ * gemm_.mr)) * gemm_.mr;
+    if (threads_ > 1) {
+      const int64_t share = g.out_pixels() / (threads_ * 2);
+      block_ = std::min(block_, std::max(gemm_.mr, share / gemm_.mr * gemm_.mr));
+    }
+    patches_ = align(block_ * lda_);
+    raw_ = g.pointwise() ? 0 : align(block_ * raw_stride_ + kPatchSlack);
+    stored_ = hybrid ? align(g.in_pixels() * g.all_in() + kPatchSlack) : 0;
+    scales_at_ = align(gemm_.packed_bytes(g.depth(), g.c_out) * g.groups);
+    sums_at_ = scales_at_ + align(g.all_out() * 4);
+    packed_ =
+        spec.packs.get(spec.constant(1)->raw(),
+                       Cat("conv_sums ", g.groups, ' ', g.c_in, ' ', g.c_out, ' ', g.taps(), ' ', g.filter_o, ' ',
+                           g.filter_i, ' ', gemm_.bytes, ' ', gemm_.lanes, ' ', hybrid, ' ',
+                           reinterpret_cast<uintptr_t>(!hybrid && spec.has(3) ? spec.constant(3)->raw() : nullptr)),
+                       [&] { return pack(weights); });
+  }
+  size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * (patches_ + raw_) + stored_); }
+  Status run(KernelContext& ctx) const override {
+    auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return Error(ErrorCode::kLimit, "no memory for the patches of a convolution");
+    uint8_t* stored = scratch + threads_ * (patches_ + raw_);
+    const int64_t size = g_.in_pixels() * g_.all_in();
+    for (int64_t image = 0; image < g_.batch; ++image) {
+      RowGrid grid;
+      const uint8_t* x = stored;
+      if (hybrid_) {
+        grid = quant_.quantize_row(ctx.input(0).data<float>() + image * size, size, asymmetric_,
+                                   reinterpret_cast<int8_t*>(stored));
+      } else {
+        x = ctx.input(0).data<uint8_t>() + image * size;
+        if (has_zero_) grid.zero_point = static_cast<int32_t>(get_int(ctx.input(2), 0));
+      }
+      rows_of_image(ctx, x, grid, image, scratch);
+    }
+    return Ok();
+  }
+
+ private:
+  Packed pack(const SumWeights& w) const {
+    auto packed = std::make_shared<AlignedBytes>(static_cast<size_t>(sums_at_ + align(g_.all_out() * 4)));
+    char* to = packed->data<char>();
+    for (int64_t i = 0; i < g_.groups; ++i)
+      gemm_.pack(w.values.data() + i * g_.c_out * g_.depth(), g_.depth(), g_.c_out, nullptr, 0,
+                 to + i * gemm_.packed_bytes(g_.depth(), g_.c_out));
+    std::copy(w.scales.begin(), w.scales.end(), reinterpret_cast<float*>(to + scales_at_));
+    auto* sums = reinterpret_cast<uint32_t*>(to + sums_at_);
+    for (int64_t o = 0; o < g_.all_out(); ++o)
+      for (int64_t k = 0; k < g_.depth(); ++k)
+        sums[o] += static_cast<uint32_t>(static_cast<int32_t>(w.values[static_cast<size_t>(o * g_.depth() + k)]));
+    return packed;
+  }
+  void rows_of_image(KernelContext& ctx, const uint8_t* x, const RowGrid& grid, int64_t image, uint8_t* scratch) const {
+    const int64_t blocks = (g_.out_pixels() + block_ - 1) / block_, slots = std::min(threads_, blocks);
+    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slot = begin; slot < end; ++slot)
+        for (int64_t b = blocks * slot / slots; b < blocks * (slot + 1) / slots; ++b)
+          block(ctx, x, grid, image, b, scratch + slot * (patches_ + raw_));
+    });
+  }
+  void block(KernelContext& ctx, const uint8_t* x, const RowGrid& grid, int64_t image, int64_t index,
+             uint8_t* scratch) const {
+    const int64_t first = index * block_, rows = std::min(first + block_, g_.out_pixels()) - first;
+    const int64_t to = (image * g_.out_pixels() + first) * g_.all_out();
+    const Bounds bounds = activation_bounds(act_);
+    const auto* scales = reinterpret_cast<const float*>(packed_->data<char>() + scales_at_);
+    const auto* column_sums = reinterpret_cast<const int32_t*>(packed_->data<char>() + sums_at_);
+    const float* bias = has_bias_ ? ctx.input(2).data<float>() : nullptr;
+    const int32_t left = gemm_.bytes ? GemmI8::byte_zero(x_signed_, grid.zero_point) : 0;
+    for (int64_t group = 0; group < g_.groups; ++group) {
+      if (g_.pointwise()) {
+        gemm_.convert(x + first * g_.all_in() + group * g_.c_in, g_.all_in(), rows, g_.c_in, x_signed_, grid.zero_point,
+                      scratch, lda_);
+      } else {
+        uint8_t* raw = scratch + patches_;
+        im2col_rows<uint8_t>(g_, x + group * g_.c_in, first, first + rows, static_cast<uint8_t>(grid.zero_point), raw,
+                             raw_stride_);
+        gemm_.convert(raw, raw_stride_, rows, raw_stride_, x_signed_, grid.zero_point, scratch, lda_);
+      }
+      gemm_.run(rows, g_.c_out, g_.depth(), scratch, lda_,
+                packed_->data<char>() + group * gemm_.packed_bytes(g_.depth(), g_.c_out), 0, gemm_.panels(g_.c_out),
+                [&](const int32_t* sums, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
+                  const int64_t channel = group * g_.c_out + column;
+                  for (int64_t r = 0; r < n_rows; ++r, sums += gemm_.nr()) {
+                    const int64_t at = to + (row + r) * g_.all_out() + channel;
+                    if (hybrid_)
+                      quant_.rescale(sums, left, column_sums + channel, grid.scale, scales + channel,
+                                     bias ? bias + channel : nullptr, true, true, bounds.lo, bounds.hi, n,
+                                     ctx.output(0).data<float>() + at);
+                    else
+                      store(sums, left, column_sums + channel, n, ctx.output(0).data<int32_t>() + at);
+                  }
+                });
+    }
+    if (hybrid_) activate_rows(act_, ctx.output(0).data<float>() + to, rows, g_.all_out(), g_.all_out());
+  }
+  static void store(const int32_t* sums, int32_t zero, const int32_t* column_sums, int64_t n, int32_t* y) {
+    const auto z = static_cast<uint32_t>(zero);
+    for (int64_t j = 0; j < n; ++j)
+      y[j] = static_cast<int32_t>(static_cast<uint32_t>(sums[j]) - z * static_cast<uint32_t>(column_sums[j]));
+  }
+
+  ConvShape g_;
+  bool hybrid_, x_signed_, asymmetric_ = false, has_bias_ = false, has_zero_ = false;
+  Activation act_;
+  const GemmI8& gemm_;
+  const RowQuant& quant_;
+  int64_t threads_, lda_ = 0, raw_stride_ = 0, block_ = 1, patches_ = 0, raw_ = 0, stored_ = 0;
+  int64_t scales_at_ = 0, sums_at_ = 0;
+  Packed packed_;
+};
+
+bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
+
+/// One zero point, or one a channel, of at most 8 bits.
+bool zeros_of(const Tensor* t, int64_t channels, std::vector<int32_t>& zeros) {
+  zeros.assign(static_cast<size_t>(channels), 0);
+  if (!t) return true;
+  if (!is_byte(t->dtype()) || (t->elements() != 1 && t->elements() != channels)) return false;
+  for (int64_t i = 0; i < channels; ++i)
+    zeros[static_cast<size_t>(i)] = static_cast<int32_t>(get_int(*t, t->elements() == 1 ? 0 : i));
+  return true;
+}
+
+SumWeights ordered(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros) {
+  SumWeights w;
+  w.values.reserve(static_cast<size_t>(g.all_out() * g.depth()));
+  const auto* stored = filter.data<uint8_t>();
+  const bool is_signed = filter.dtype() == DType::kI8;
+  for (int64_t o = 0; o < g.all_out(); ++o)
+    for (int64_t t = 0; t < g.taps(); ++t)
+      for (int64_t i = 0; i < g.c_in; ++i) {
+        const uint8_t v = stored[o * g.filter_o + i * g.filter_i + t * g.filter_s];
+        w.values.push_back(
+            static_cast<int16_t>((is_signed ? static_cast<int8_t>(v) : v) - zeros[static_cast<size_t>(o)]));
+      }
+  return w;
+}
+
+/// Operands of an integer product: bytes, a constant second one, zero points of one element (x) or one a channel (w).
+bool integer_operands(const KernelSpec& spec) {
+  if (!is_byte(spec.inputs[0].dtype) || !is_byte(spec.inputs[1].dtype) || spec.inputs[0].quant || spec.inputs[1].quant)
+    return false;
+  if (!spec.constant(1) || (spec.has(3) && !spec.constant(3)) || spec.outputs[0].shape.elements() == 0) return false;
+  return !spec.has(2) || (spec.inputs[2].shape.elements() == 1 && spec.inputs[2].dtype == spec.inputs[0].dtype);
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_conv_hybrid(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvAttrs>();
+  if (!attrs.hybrid || attrs.layout != Layout::kChannelsLast || spec.inputs[0].dtype != DType::kF32 ||
+      spec.outputs[0].dtype != DType::kF32 || !spec.constant(1) || spec.outputs[0].shape.elements() == 0)
+    return nullptr;
+  const QuantPtr& q = spec.inputs[1].quant;
+  if (!q || !is_byte(spec.inputs[1].dtype) || (spec.has(2) && spec.inputs[2].dtype != DType::kF32)) return nullptr;
+  const auto g = ConvShape::make(spec);
+  if (!g) return nullptr;
+  const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
+  ValueType x = ValueType::tensor(DType::kI8, spec.inputs[0].shape);
+  auto grid = std::make_shared<Quantization>();
+  grid->scales = {1};
+  x.quant = std::move(grid);
+  const auto pair = QuantizedPair::make(x, spec.inputs[1], axis, g->all_out());
+  if (!pair) return nullptr;
+  SumWeights w = ordered(*g, *spec.constant(1), pair->w_zeros);
+  for (int64_t o = 0; o < g->all_out(); ++o) w.scales.push_back(q->scale(q->scales.size() == 1 ? 0 : o));
+  return std::make_unique<ConvSums>(*g, w, spec, true);
+}
+
+std::unique_ptr<Kernel> make_conv_integer(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvAttrs>();
+  if (attrs.layout != Layout::kChannelsLast || !integer_operands(spec)) return nullptr;
+  const auto g = ConvShape::make(
+      {spec.node, spec.inputs.first(2), spec.constants, spec.outputs, spec.isa, spec.threads, spec.packs});
+  std::vector<int32_t> zeros;
+  if (!g || !zeros_of(spec.has(3) ? spec.constant(3) : nullptr, g->all_out(), zeros)) return nullptr;
+  return std::make_unique<ConvSums>(*g, ordered(*g, *spec.constant(1), zeros), spec, false);
+}
+
+std::unique_ptr<Kernel> make_matmul_integer(const KernelSpec& spec) {
+  if (!integer_operands(spec)) return nullptr;
+  const auto s = MatMulShape::make(spec);
+  if (!s || s->batches != 1 || s->b_matrices != 1 || s->k == 0 || s->g.a.column_stride != 1 ||
+      (s->m > 1 && s->g.a.row_stride != s->k))
+    return nullptr;
+  ConvShape g;
+  g.in[2] = g.out[2] = s->m;
+  g.c_in = s->k;
+  g.c_out = s->n;
+  g.channels_last = true;
+  g.filter_o = s->g.b.column_stride;
+  g.filter_i = s->g.b.row_stride;
+  std::vector<int32_t> zeros;
+  if (!zeros_of(spec.has(3) ? spec.constant(3) : nullptr, s->n, zeros)) return nullptr;
+  return std::make_unique<ConvSums>(g, ordered(g, *spec.constant(1), zeros), spec, false);
+}
+
+}  // namespace smelt
