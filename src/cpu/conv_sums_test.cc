@@ -14,6 +14,7 @@ struct Row {
 const Row kRows[] = {{2, 5, 7, 9, 6, 3, 1, 1, 1},
                      {1, 16, 6, 6, 40, 1, 1, 0, 1},
                      {1, 12, 8, 5, 18, 3, 2, 1, 3},
+                     {2, 21, 8, 5, 21, 3, 2, 1, 21},
                      {3, 7, 5, 5, 33, 1, 2, 0, 1}};
 
 std::shared_ptr<ConvAttrs> attrs_of(const Row& r) {
@@ -29,14 +30,17 @@ TEST(ConvHybrid, SymmetricAndAsymmetric) {
   for (const Row& r : kRows)
     for (const bool asymmetric : {false, true}) {
       auto a = attrs_of(r);
-      a->filter = FilterLayout::kOSI;
+      const bool depthwise = r.groups == r.c_in;
+      a->filter = depthwise ? FilterLayout::kISO : FilterLayout::kOSI;
       a->hybrid = true;
       a->asymmetric_inputs = asymmetric;
       a->act.kind = asymmetric ? ActKind::kTanh : ActKind::kRelu6;
-      Tensor w = random_tensor(DType::kI8, {r.c_out, r.kernel, r.kernel, r.c_in / r.groups}, -127, 127, 2);
+      const Shape filter =
+          depthwise ? Shape{1, r.kernel, r.kernel, r.c_out} : Shape{r.c_out, r.kernel, r.kernel, r.c_in / r.groups};
+      Tensor w = random_tensor(DType::kI8, filter, -127, 127, 2);
       std::vector<float> scales;
       for (int64_t i = 0; i < r.c_out; ++i) scales.push_back(0.001f * static_cast<float>(i % 7 + 1));
-      w.set_quant(asymmetric ? per_tensor(0.01f, 0) : per_axis(scales, 0));
+      w.set_quant(asymmetric ? per_tensor(0.01f, 0) : per_axis(scales, depthwise ? 3 : 0));
       KernelCase c{Cat("channels ", r.c_in, " to ", r.c_out, asymmetric ? " asymmetric" : ""),
                    Op::kConv,
                    a,
@@ -45,7 +49,7 @@ TEST(ConvHybrid, SymmetricAndAsymmetric) {
                    {},
                    {}};
       c.threaded = true;
-      check_case(c, "conv_hybrid", {1e-6, 1e-6});
+      check_case(c, depthwise ? "depthwise_hybrid" : "conv_hybrid", {1e-6, 1e-6});
     }
 }
 
@@ -64,7 +68,7 @@ TEST(ConvInteger, TypesAndZeroPoints) {
                      {},
                      {true, false, true, false}};
         c.threaded = true;
-        check_case(c, "conv_integer");
+        check_case(c, r.groups == r.c_in ? "depthwise_integer" : "conv_integer");
       }
 }
 
@@ -80,6 +84,53 @@ TEST(MatMulInteger, Shapes) {
                    {true, false, true}};
       check_case(c, "matmul_integer");
     }
+}
+
+TEST(Cast, Types) {
+  const DType types[] = {DType::kF32, DType::kF64, DType::kI8, DType::kU8, DType::kI32, DType::kI64, DType::kBool};
+  for (const DType from : types)
+    for (const DType to : types) {
+      KernelCase c{Cat(to_string(from), " to ", to_string(to)),
+                   Op::kCast,
+                   make_attrs<CastAttrs>(to),
+                   {random_tensor(from, {3, 53}, 0, from == DType::kBool ? 1 : 100, 1)},
+                   {},
+                   {}};
+      check_case(c, is_float(from) && is_integer(to) && to != DType::kBool ? "" : "cast");
+    }
+}
+
+TEST(DequantizeLinear, TypesAndAxes) {
+  for (const DType from : {DType::kI8, DType::kU8, DType::kI16, DType::kU16, DType::kI32})
+    for (const bool per_axis : {false, true}) {
+      QuantizeLinearAttrs a;
+      a.axis = -2;
+      a.to = DType::kF32;
+      const Shape parameters = per_axis ? Shape{5} : Shape{};
+      KernelCase c{Cat(to_string(from), per_axis),
+                   Op::kDequantizeLinear,
+                   make_attrs<QuantizeLinearAttrs>(a),
+                   {random_tensor(from, {3, 5, 7}, 0, 127, 1), random_tensor(DType::kF32, parameters, 0.01, 0.1, 2),
+                    random_tensor(from, parameters, 0, from == DType::kI32 ? 0 : 9, 3)},
+                   {},
+                   {}};
+      check_case(c, "dequantize_linear");
+    }
+}
+
+TEST(QuantizeLinear, Shorts) {
+  for (const DType to : {DType::kI16, DType::kU16, DType::kI8}) {
+    QuantizeLinearAttrs a;
+    a.to = to;
+    KernelCase c{to_string(to),
+                 Op::kQuantizeLinear,
+                 make_attrs<QuantizeLinearAttrs>(a),
+                 {random_tensor(DType::kF32, {3, 53}, -5, 5, 1), random_tensor(DType::kF32, {}, 1e-4, 2e-4, 2),
+                  random_tensor(to, {}, 0, 100, 3)},
+                 {},
+                 {}};
+    check_case(c, "quantize_linear_f32");
+  }
 }
 
 TEST(DynamicQuantize, Rules) {

@@ -16,8 +16,9 @@ class QuantizeF32 final : public Kernel {
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
     auto* y = ctx.output(0).data<uint8_t>();
+    const int64_t bytes = grid_.wide ? 2 : 1;
     ctx.threads().parallel_for(
-        n_, 16384, [&](int64_t begin, int64_t end) { ops_.to_grid(x + begin, end - begin, grid_, y + begin); });
+        n_, 16384, [&](int64_t begin, int64_t end) { ops_.to_grid(x + begin, end - begin, grid_, y + begin * bytes); });
     return Ok();
   }
 
@@ -32,9 +33,15 @@ bool float_to_bytes(const KernelSpec& spec) {
   return spec.inputs[0].dtype == DType::kF32 && !spec.inputs[0].quant && (y == DType::kI8 || y == DType::kU8);
 }
 
+bool float_to_shorts(const KernelSpec& spec) {
+  const DType y = spec.outputs[0].dtype;
+  return spec.inputs[0].dtype == DType::kF32 && !spec.inputs[0].quant && (y == DType::kI16 || y == DType::kU16);
+}
+
 std::unique_ptr<Kernel> quantizer(const KernelSpec& spec, Grid grid) {
   const DType y = spec.outputs[0].dtype;
-  grid.is_signed = y == DType::kI8;
+  grid.is_signed = y == DType::kI8 || y == DType::kI16;
+  grid.wide = y == DType::kI16 || y == DType::kU16;
   if (!(std::isfinite(grid.scale) && grid.scale > 0) || std::abs(grid.zero) > (1 << 20)) return nullptr;
   return std::make_unique<QuantizeF32>(grid, spec.inputs[0].shape.elements(), spec.isa);
 }
@@ -97,7 +104,9 @@ std::unique_ptr<Kernel> make_dynamic_quantize_f32(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_quantize_f32(const KernelSpec& spec) {
   const QuantPtr& q = spec.outputs[0].quant;
-  if (!float_to_bytes(spec) || !q || q->kind != Quantization::Kind::kPerTensor || q->scales.size() != 1) return nullptr;
+  if ((!float_to_bytes(spec) && !float_to_shorts(spec)) || !q || q->kind != Quantization::Kind::kPerTensor ||
+      q->scales.size() != 1)
+    return nullptr;
   Grid grid;
   grid.scale = q->scale();
   grid.zero = q->zero_point();
@@ -109,7 +118,7 @@ std::unique_ptr<Kernel> make_quantize_f32(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_quantize_linear_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<QuantizeLinearAttrs>();
-  if (!float_to_bytes(spec)) return nullptr;
+  if (!float_to_bytes(spec) && !float_to_shorts(spec)) return nullptr;
   for (size_t i = 1; i < spec.inputs.size(); ++i)  // one scale and zero point, known now
     if (spec.has(i) && (!spec.constant(i) || spec.constant(i)->elements() != 1)) return nullptr;
   Grid grid;

@@ -95,7 +95,16 @@ void to_grid(const float* x, int64_t n, const Grid& g, uint8_t* out) {
     }
     auto q = hn::Add(hn::NearestInt(r), hn::Set(di, g.zero));
     q = hn::IfThenZeroElse(hn::RebindMask(di, hn::IsNaN(v)), q);
-    if (g.is_signed) {
+    if (g.wide) {
+      auto* to = reinterpret_cast<uint16_t*>(out) + i;
+      if (g.is_signed) {
+        const hn::Rebind<int16_t, decltype(d)> d16;
+        hn::StoreU(hn::DemoteTo(d16, q), d16, reinterpret_cast<int16_t*>(to));
+      } else {
+        const hn::Rebind<uint16_t, decltype(d)> d16;
+        hn::StoreU(hn::DemoteTo(d16, q), d16, to);
+      }
+    } else if (g.is_signed) {
       const hn::Rebind<int8_t, decltype(d)> d8;
       hn::StoreU(hn::DemoteTo(d8, q), d8, reinterpret_cast<int8_t*>(out + i));
     } else {

@@ -7,11 +7,12 @@
 
 namespace smelt {
 
-/// A grid of 8-bit integers.
+/// A grid of 8-bit integers, or of 16-bit ones.
 struct Grid {
   float scale = 1;
   int32_t zero = 0, low = -128, high = 127;
   bool is_signed = true;
+  bool wide = false;        ///< 16 bits
   bool away = false;        ///< ties away from zero, else to even
   bool reciprocal = false;  ///< x * (1 / scale) instead of x / scale
   bool factor = false;      ///< x * scale
@@ -28,7 +29,7 @@ struct RowQuant {
   void (*rescale)(const int32_t* sums, int32_t zero, const int32_t* column_sums, float row_scale, const float* scales,
                   const float* bias, bool first, bool last, float lo, float hi, int64_t n, float* y);
 
-  /// out[i] = clamp(round(x[i] / scale) + zero, low, high); NaN gives 0.
+  /// out[i] = clamp(round(x[i] / scale) + zero, low, high); NaN gives 0. Wide grids: 16-bit entries of out.
   void (*to_grid)(const float* x, int64_t n, const Grid& grid, uint8_t* out);
   /// out[i] = factor * (scale * (x[i] - zero)).
   void (*from_grid)(const uint8_t* x, int64_t n, const Grid& grid, float factor, float* out);
