@@ -319,7 +319,7 @@ std::unique_ptr<Kernel> make_matmul_hybrid(const KernelSpec& spec) {
   const auto s = rows_times_constant(spec);
   if (!s || attrs.alpha != 1 || attrs.beta != 1 || !float_bias(spec, *s) || attrs.trans_batch_a) return nullptr;
   auto weights = IntegerWeights::make(*spec.constant(1), *s);
-  if (!weights || weights->blocks != 1) return nullptr;
+  if (!weights) return nullptr;
   return std::make_unique<MatMulI8>(*s, MatMulI8::Rows::kHybrid, spec, std::move(*weights), std::nullopt);
 }
 

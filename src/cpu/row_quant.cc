@@ -72,10 +72,12 @@ void rescale_sums(const int32_t* sums, int32_t zero, const int32_t* column_sums,
     hn::StoreU(v, d, y + j);
   };
   const D d;
+  const hn::CappedTag<float, 4> four;
   const hn::CappedTag<float, 1> one;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t j = 0;
   for (; j + lanes <= n; j += lanes) step(d, j);
+  for (; j + 4 <= n; j += 4) step(four, j);
   for (; j < n; ++j) step(one, j);
 }
 

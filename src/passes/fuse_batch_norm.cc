@@ -14,6 +14,8 @@ struct Affine {
   std::vector<float> scale, offset;
 };
 
+bool is_real(const Tensor& t) { return t.dtype() == DType::kF32 || t.dtype() == DType::kF16; }
+
 std::vector<float> floats(const Tensor& t) {
   std::vector<float> v(static_cast<size_t>(t.elements()));
   to_floats(t, v.data());
@@ -33,7 +35,7 @@ bool as_affine(const Graph& g, const Node& n, int64_t channels, Affine& affine) 
       continue;
     }
     const Tensor* t = g.value(id).constant.get();
-    if (!t || t->elements() != channels || t->dtype() != DType::kF32) return false;
+    if (!t || t->elements() != channels || !is_real(*t)) return false;
     part = floats(*t);
   }
   for (int64_t c = 0; c < channels; ++c) {
@@ -61,27 +63,30 @@ void fuse_batch_norm(Graph& graph) {
       const bool has_bias = a && conv.inputs.size() > 2 && conv.inputs[2] != kNone;
       const Tensor* b = has_bias ? graph.value(conv.inputs[2]).constant.get() : nullptr;
       // The filter's first dimension must be the output channels.
-      const bool fits =
-          w && w->dtype() == DType::kF32 && (a->filter == FilterLayout::kOIS || a->filter == FilterLayout::kOSI) &&
-          a->act.kind == ActKind::kNone && (!has_bias || (b && b->dtype() == DType::kF32)) && w->rank() > 0;
+      const bool fits = w && is_real(*w) && (a->filter == FilterLayout::kOIS || a->filter == FilterLayout::kOSI) &&
+                        a->act.kind == ActKind::kNone && (!has_bias || (b && is_real(*b))) && w->rank() > 0;
       Affine affine;
       if (fits && as_affine(graph, n, w->dim(0), affine)) {
         const int64_t channels = w->dim(0), inner = channels ? w->elements() / channels : 0;
-        Tensor filter(DType::kF32, w->shape()), bias(DType::kF32, Shape{channels});
+        std::vector<float> filter = floats(*w), bias = b ? floats(*b) : std::vector<float>(affine.scale.size());
         for (int64_t c = 0; c < channels; ++c) {
           const float s = affine.scale[static_cast<size_t>(c)];
-          for (int64_t i = 0; i < inner; ++i) filter.data<float>()[c * inner + i] = w->data<float>()[c * inner + i] * s;
-          bias.data<float>()[c] = (b ? b->data<float>()[c] * s : 0.0f) + affine.offset[static_cast<size_t>(c)];
+          for (int64_t i = 0; i < inner; ++i) filter[static_cast<size_t>(c * inner + i)] *= s;
+          float& to = bias[static_cast<size_t>(c)];
+          to = to * s + affine.offset[static_cast<size_t>(c)];
         }
         Node fused = conv;
-        const auto constant = [&](Tensor t) {
-          ValueType type = ValueType::tensor(DType::kF32, t.shape());
+        const DType dtype = w->dtype();
+        const auto constant = [&](const std::vector<float>& values, const Shape& shape) {
+          Tensor t(dtype, shape);
+          from_floats(values.data(), t);
+          ValueType type = ValueType::tensor(dtype, shape);
           producer.push_back(-1);
           return graph.add_value(
               {.name = "", .type = std::move(type), .constant = std::make_shared<const Tensor>(std::move(t))});
         };
-        const ValueId filter_id = constant(std::move(filter));
-        const ValueId bias_id = constant(std::move(bias));
+        const ValueId filter_id = constant(filter, w->shape());
+        const ValueId bias_id = constant(bias, Shape{channels});
         fused.inputs = {conv.inputs[0], filter_id, bias_id};
         fused.outputs = n.outputs;
         fused.origin += "+" + n.origin;

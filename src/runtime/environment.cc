@@ -87,6 +87,7 @@ class RunInfer final : public InferContext {
     node_ = &node;
     for (const Datum& d : in) types_.push_back(type_of(d));
   }
+  const std::vector<ValueType>& types() const { return types_; }
   const ValueType& input(int i) const override { return types_[static_cast<size_t>(i)]; }
   const Tensor* constant(int i) const override {
     return i < inputs() && in_[static_cast<size_t>(i)].is_tensor() ? &in_[static_cast<size_t>(i)].tensor : nullptr;
@@ -169,7 +170,8 @@ class NodeRun final : public KernelContext {
     SMELT_TRY(info_.infer(infer));
     if (through_float_) SMELT_TRY(dequantize_inputs());
     if (!(info_.flags & (kDynamic | kContainer | kControl))) SMELT_TRY(allocate_outputs(types));
-    SMELT_TRY(info_.reference(*this));
+    SMELT_ASSIGN(const bool done, run_fast(infer.types(), types));
+    if (!done) SMELT_TRY(info_.reference(*this));
     SMELT_TRY(limit_);
     return quantize_outputs();
   }
@@ -180,6 +182,18 @@ class NodeRun final : public KernelContext {
     if (n > (int64_t{1} << 40)) return LimitReached("a tensor of shape ", shape.str(), " is too large");
     SMELT_TRY(env_.control.charge(Tensor::byte_size(dtype, n)));
     return Tensor::allocate(dtype, shape);
+  }
+
+  /// Only plain tensors: what passes through float32 is the reference kernel's business.
+  Result<bool> run_fast(const std::vector<ValueType>& in, const std::vector<ValueType>& out) {
+    if (info_.flags & (kDynamic | kContainer | kControl | kEffect)) return false;
+    for (const ValueType& t : in)
+      if (t.quant || t.kind != ValueType::Kind::kTensor) return false;
+    for (size_t i = 0; i < out.size(); ++i)
+      if (node_->outputs[i] != kNone &&
+          (out_[i].tensor.quant() || requantize_[i] || out_[i].tensor.dtype() != out[i].dtype))
+        return false;
+    return env_.run_fast(graph_, *node_, *this, in, out);
   }
 
   Status dequantize_inputs() {

@@ -39,6 +39,11 @@ class Environment {
   virtual ~Environment() = default;
   /// Runs a graph of the module. Outputs own their storage when depth > 0.
   virtual Result<std::vector<Datum>> call(int graph, std::span<const Datum> inputs, int depth) = 0;
+  /// Runs a node by a fast kernel, its outputs allocated; false where there is none.
+  virtual Result<bool> run_fast(const Graph&, const Node&, KernelContext&, std::span<const ValueType> /*inputs*/,
+                                std::span<const ValueType> /*outputs*/) {
+    return false;
+  }
 
   std::shared_ptr<const Module> module;
   SessionOptions options;

@@ -187,6 +187,11 @@ void Plan::device_times(std::ptrdiff_t first) {
   }
 }
 
+bool Plan::passed_on(ValueId id) const {
+  return slots_[static_cast<size_t>(id)].tensor.owner() &&
+         std::find(graph_->inputs.begin(), graph_->inputs.end(), id) != graph_->inputs.end();
+}
+
 Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, int depth, std::vector<Datum>& outputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     Datum& slot = slots_[static_cast<size_t>(graph_->inputs[i])];
@@ -215,7 +220,7 @@ Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, int dep
     const ValueId id = graph_->outputs[i];
     if (id == kNone) continue;
     const Datum& d = slots_[static_cast<size_t>(id)];
-    outputs[i] = depth > 0 && d.is_tensor() ? Datum(d.tensor.clone()) : d;
+    outputs[i] = depth > 0 && d.is_tensor() && !passed_on(id) ? Datum(d.tensor.clone()) : d;
   }
   return Ok();
 }
@@ -274,6 +279,37 @@ Status PlannedEnvironment::run(int graph, std::span<const Datum> inputs, int dep
     return InvalidInput(inputs.size(), " inputs given, graph '", g.name, "' takes ", g.inputs.size());
   SMELT_ASSIGN(Plan * plan, plan_for(graph, inputs));
   return plan->run(*this, inputs, depth, outputs);
+}
+
+namespace {
+bool same_types(std::span<const ValueType> a, std::span<const ValueType> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const ValueType& p, const ValueType& q) {
+    return p.dtype == q.dtype && p.ranked == q.ranked && p.shape == q.shape;
+  });
+}
+}  // namespace
+
+Result<bool> PlannedEnvironment::run_fast(const Graph& graph, const Node& node, KernelContext& ctx,
+                                          std::span<const ValueType> inputs, std::span<const ValueType> outputs) {
+  if (planning_) return false;
+  const auto [at, is_new] = late_.try_emplace(&node);
+  LateKernel& late = at->second;
+  if (is_new || !same_types(late.inputs, inputs) || !same_types(late.outputs, outputs)) {
+    late.inputs.assign(inputs.begin(), inputs.end());
+    late.outputs.assign(outputs.begin(), outputs.end());
+    std::vector<const Tensor*> constants;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const ValueId id = node.inputs[i];
+      const bool fixed = id != kNone && std::find(graph.inputs.begin(), graph.inputs.end(), id) == graph.inputs.end();
+      constants.push_back(fixed ? graph.value(id).constant.get() : nullptr);
+      if (id == kNone) late.inputs[i].dtype = DType::kInvalid;
+    }
+    late.kernel = make_kernel({node, late.inputs, constants, late.outputs, isa(), threads.threads(), packs()});
+    if (late.kernel && late.kernel->scratch_bytes() > (size_t{1} << 30)) late.kernel.reset();
+  }
+  if (!late.kernel) return false;
+  SMELT_TRY(late.kernel->run(ctx));
+  return true;
 }
 
 Result<std::vector<Datum>> PlannedEnvironment::call(int graph, std::span<const Datum> inputs, int depth) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -79,6 +80,8 @@ class Plan {
     void operator()(void* p) const { std::free(p); }
   };
   Status run_step(PlannedEnvironment& env, Step& step, int depth);
+  /// Whether an output is an input that owns its storage: it goes on as it is.
+  bool passed_on(ValueId id) const;
   /// Adds what the nodes of the segment that starts at step `first` took on the device.
   void device_times(std::ptrdiff_t first);
 
@@ -106,6 +109,8 @@ class PlannedEnvironment final : public Environment {
   PlannedEnvironment(std::shared_ptr<const Module> module, const SessionOptions& options,
                      std::shared_ptr<PackCache> packs, Gpu gpu = {});
   Result<std::vector<Datum>> call(int graph, std::span<const Datum> inputs, int depth) override;
+  Result<bool> run_fast(const Graph& graph, const Node& node, KernelContext& ctx, std::span<const ValueType> inputs,
+                        std::span<const ValueType> outputs) override;
   /// The entry: outputs are valid until the next run.
   Status run(int graph, std::span<const Datum> inputs, int depth, std::vector<Datum>& outputs);
 
@@ -116,6 +121,12 @@ class PlannedEnvironment final : public Environment {
   /// Makes the plan for inputs of these types without running it.
   Result<const Plan*> prepare(int graph, std::span<const ValueType> inputs);
   /// Finds or makes the plan for inputs like these.
+  friend class PlanBuilder;
+  /// The kernel of a node whose shapes are known only as it runs, for the types that it ran with last.
+  struct LateKernel {
+    std::vector<ValueType> inputs, outputs;
+    std::unique_ptr<Kernel> kernel;
+  };
   Result<Plan*> plan_for(int graph, std::span<const Datum> inputs);
   ScratchStack scratch;
   const Gpu gpu;
@@ -124,6 +135,8 @@ class PlannedEnvironment final : public Environment {
   Result<Plan*> add_plan(int graph, std::span<const ValueType> inputs);
   Isa isa_;
   std::shared_ptr<PackCache> packs_;
+  std::map<const Node*, LateKernel> late_;
+  bool planning_ = false;                                  ///< what is computed now runs only once
   std::vector<std::vector<std::unique_ptr<Plan>>> plans_;  ///< by graph, most recently used first
 };
 

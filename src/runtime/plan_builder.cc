@@ -225,7 +225,10 @@ class PlanBuilder {
         if (env_.packs().mode() == PackCache::Mode::kDry) return settle_unread(node, types);
       }
     }
-    SMELT_TRY(execute_node(env_, graph_, node, std::move(in), out, 0));
+    env_.planning_ = true;
+    auto done = execute_node(env_, graph_, node, std::move(in), out, 0);
+    env_.planning_ = false;
+    SMELT_TRY(std::move(done));
     for (const Datum& d : out)
       if (d.is_tensor()) env_.control.release(d.tensor.bytes());
     for (size_t i = 0; i < out.size(); ++i) {

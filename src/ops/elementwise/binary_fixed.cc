@@ -27,9 +27,6 @@ struct Operands {
 };
 
 int32_t wrap_left(int32_t v, int bits) { return std::bit_cast<int32_t>(static_cast<uint32_t>(v) << bits); }
-int32_t wrap_add(int32_t p, int32_t q) {
-  return std::bit_cast<int32_t>(static_cast<uint32_t>(p) + static_cast<uint32_t>(q));
-}
 int32_t wrap_mul(int32_t p, int32_t q) {
   return std::bit_cast<int32_t>(static_cast<uint32_t>(p) * static_cast<uint32_t>(q));
 }
@@ -59,13 +56,34 @@ struct CommonScale {
   int32_t of_b(int32_t v) const { return rescale_double(wrap_left(v, left), b); }
 };
 
-void add_or_sub(const Operands& o, bool subtract) {
+FixedArithmetic arithmetic(Binary fn, const Operands& o) {
+  FixedArithmetic f;
+  f.product = fn == Binary::kMul;
+  f.negate_b = fn == Binary::kSub;
+  f.zero_a = o.ga.zero;
+  f.zero_b = o.gb.zero;
+  f.zero = o.gy.zero;
+  f.low = o.lo;
+  f.high = o.hi;
+  if (f.product) {
+    f.out = fixed_factor(static_cast<double>(o.ga.scale * o.gb.scale / o.gy.scale));
+    return f;
+  }
   const CommonScale common(o, o.y.dtype() == DType::kI16 ? 15 : 20);
   const auto unit = static_cast<double>(static_cast<float>(1 << common.left) * o.gy.scale);
-  const FixedFactor out = fixed_factor(common.twice_max / unit);
-  map_centred(o, [&](int32_t p, int32_t q) {
-    const int32_t r = common.of_b(q);
-    return rescale_double(wrap_add(common.of_a(p), subtract ? wrap_mul(r, -1) : r), out);
+  f.left = common.left;
+  f.a = common.a;
+  f.b = common.b;
+  f.out = fixed_factor(common.twice_max / unit);
+  return f;
+}
+
+void add_sub_or_multiply(Binary fn, const Operands& o) {
+  const FixedArithmetic f = arithmetic(fn, o);
+  BroadcastWalk<2>(o.y.shape(), {o.a.shape(), o.b.shape()}).each([&](int64_t out, const std::array<int64_t, 2>& at) {
+    const int32_t a = f.of_a(static_cast<int32_t>(get_int(o.a, at[0])));
+    const int32_t b = f.of_b(static_cast<int32_t>(get_int(o.b, at[1])));
+    set_int(o.y, out, f.stored(f.combine(a, b)));
   });
 }
 
@@ -89,11 +107,6 @@ bool add_or_sub_shifting(const Operands& o, bool subtract) {
     return std::clamp(subtract ? u - v : u + v, -32768, 32767);
   });
   return true;
-}
-
-void multiply(const Operands& o) {
-  const FixedFactor factor = fixed_factor(static_cast<double>(o.ga.scale * o.gb.scale / o.gy.scale));
-  map_centred(o, [&](int32_t p, int32_t q) { return rescale_double(wrap_mul(p, q), factor); });
 }
 
 /// int16 inputs in [-1, 1) to 8-bit outputs.
@@ -187,6 +200,16 @@ bool stored_range(const Activation& act, Operands& o) {
 
 }  // namespace
 
+std::optional<FixedArithmetic> FixedArithmetic::make(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b,
+                                                     Tensor& y) {
+  if (attrs.fn != Binary::kAdd && attrs.fn != Binary::kSub && attrs.fn != Binary::kMul) return std::nullopt;
+  Operands o{a, b, y, grid_of(a), grid_of(b), grid_of(y), 0, 0};
+  if (!is_integer_kernel_type(y.dtype()) || a.dtype() != y.dtype() || b.dtype() != y.dtype() || attrs.alpha != 1 ||
+      attrs.pot_scale || !stored_range(attrs.act, o))
+    return std::nullopt;
+  return arithmetic(attrs.fn, o);
+}
+
 bool binary_fixed(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Tensor& y) {
   Operands o{a, b, y, grid_of(a), grid_of(b), grid_of(y), 0, 0};
   if (!is_integer_kernel_type(a.dtype()) || !is_integer_kernel_type(b.dtype())) return false;
@@ -203,11 +226,10 @@ bool binary_fixed(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Te
   switch (attrs.fn) {
     case Binary::kAdd:
     case Binary::kSub:
-      if (!(attrs.pot_scale && add_or_sub_shifting(o, attrs.fn == Binary::kSub)))
-        add_or_sub(o, attrs.fn == Binary::kSub);
+      if (!(attrs.pot_scale && add_or_sub_shifting(o, attrs.fn == Binary::kSub))) add_sub_or_multiply(attrs.fn, o);
       return true;
     case Binary::kMul:
-      multiply(o);
+      add_sub_or_multiply(attrs.fn, o);
       return true;
     case Binary::kDiv:
       divide(o);

@@ -1,9 +1,42 @@
 #pragma once
 
+#include <algorithm>
+#include <optional>
+
+#include "ops/common/fixed_point.h"
 #include "ops/elementwise/elementwise.h"
 #include "smelt/tensor.h"
 
 namespace smelt {
+
+/// Sums, differences and products of TFLite's integer kernels: stored(combine(of_a(a), of_b(b))).
+struct FixedArithmetic {
+  bool product = false, negate_b = false;
+  int left = 0;           ///< sums: bits that both operands gain before they come to one scale
+  FixedFactor a, b, out;  ///< a, b: sums only
+  int32_t zero_a = 0, zero_b = 0, zero = 0;
+  int64_t low = 0, high = 0;
+
+  /// nullopt: another function, or operands that these rules do not cover. Quantized per tensor; y gives the type only.
+  static std::optional<FixedArithmetic> make(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Tensor& y);
+  int32_t of_a(int32_t stored) const { return product ? stored - zero_a : on_common(stored - zero_a, a); }
+  int32_t of_b(int32_t stored) const {
+    const int32_t v = product ? stored - zero_b : on_common(stored - zero_b, b);
+    return negate_b ? static_cast<int32_t>(0 - static_cast<uint32_t>(v)) : v;
+  }
+  int32_t combine(int32_t p, int32_t q) const {
+    const auto u = static_cast<uint32_t>(p), v = static_cast<uint32_t>(q);
+    return static_cast<int32_t>(product ? u * v : u + v);
+  }
+  int64_t stored(int32_t v) const {
+    return std::clamp(int64_t{rescale_double(v, out)} + zero, low, std::max(low, high));
+  }
+
+ private:
+  int32_t on_common(int32_t v, FixedFactor f) const {
+    return rescale_double(static_cast<int32_t>(static_cast<uint32_t>(v) << left), f);
+  }
+};
 
 /// TFLite's integer kernels of binary functions; inputs and output are quantized per tensor (comparisons give bool).
 /// False where TFLite has none for this function and these element types.

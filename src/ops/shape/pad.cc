@@ -125,14 +125,34 @@ void copy_by_tables(const Tensor& x, Tensor& y, const std::vector<std::vector<in
   });
 }
 
+/// A border of one value: y filled, what stays of x copied into it as a block.
+void copy_into_border(const Tensor& x, Tensor& y, const Border& b, const Tensor& value) {
+  const MoveSource source(x), border(value);
+  MoveTarget target(y);
+  fill_run(border, 0, target, 0, y.elements());
+  const Shape from = x.shape().strides(), to = y.shape().strides();
+  CopyLoop loop;
+  for (int i = 0; i < x.rank(); ++i) {
+    const int64_t lo = std::max<int64_t>(0, -b.before[i]), hi = x.dim(i) - std::max<int64_t>(0, -b.after[i]);
+    if (hi <= lo) return;
+    loop.dim(hi - lo, from[i], to[i]);
+    loop.from_offset += lo * from[i];
+    loop.to_offset += (lo + b.before[i]) * to[i];
+  }
+  copy(source, target, std::move(loop));
+}
+
 Status pad_tensor(const Tensor& x, Tensor& y, const Border& b, PadAttrs::Mode mode, const Tensor& value) {
   SMELT_ASSIGN(const Shape want, padded_shape(x.shape(), b));
   SMELT_TRY(expect_shape(y, want));
   if (y.elements() == 0) return Ok();
-  if (mode != PadAttrs::Mode::kConstant)
-    for (int i = 0; i < x.rank(); ++i)
-      if (x.dim(i) - std::max<int64_t>(0, -b.before[i]) - std::max<int64_t>(0, -b.after[i]) <= 0)
-        return InvalidInput("dimension ", i, " of shape ", x.shape().str(), " has no entries to pad with");
+  if (mode == PadAttrs::Mode::kConstant) {
+    copy_into_border(x, y, b, value);
+    return Ok();
+  }
+  for (int i = 0; i < x.rank(); ++i)
+    if (x.dim(i) - std::max<int64_t>(0, -b.before[i]) - std::max<int64_t>(0, -b.after[i]) <= 0)
+      return InvalidInput("dimension ", i, " of shape ", x.shape().str(), " has no entries to pad with");
   copy_by_tables(x, y, entry_tables(x.shape(), y.shape(), b, mode), value);
   return Ok();
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "ops/common/fixed_functions.h"
@@ -53,24 +54,17 @@ void each_group(const AxisView& v, F&& f) {
     for (int64_t i = 0; i < v.inner; ++i) f(o * v.extent * v.inner + i);
 }
 
+template <class In, class Out>
+void softmax8_as(const Softmax8& rule, const AxisView& v, const Tensor& x, Tensor& y) {
+  each_group(v, [&](int64_t start) { rule.group(x.data<In>() + start, v.extent, v.inner, y.data<Out>() + start); });
+}
+
 void softmax8(const SoftmaxAttrs& attrs, const AxisView& v, const Tensor& x, Tensor& y) {
-  const ScaledDiff scaled(static_cast<double>(static_cast<float>(attrs.beta)), static_cast<double>(x.quant()->scale()));
-  const int64_t lo = int_min(y.dtype()), hi = int_max(y.dtype());
-  each_group(v, [&](int64_t start) {
-    const std::vector<int32_t> diffs = load_row(x, v, start);
-    int bits = 0;
-    const int32_t inverse = fixed_reciprocal(sum_of_exps(diffs, scaled), kSumBits, &bits);
-    const int exponent = std::clamp(bits + 31 - bit_width(y.dtype()), 0, 31);
-    for (int64_t k = 0; k < v.extent; ++k) {
-      const int32_t d = diffs[static_cast<size_t>(k)];
-      int64_t r = lo;
-      if (d >= scaled.smallest) {
-        const int32_t p = rounding_doubling_high_mul(inverse, fixed_exp_negative_q5(scaled(d)));
-        r = std::clamp(rounding_divide_by_pot(p, exponent) + lo, lo, hi);
-      }
-      set_int(y, start + k * v.inner, r);
-    }
-  });
+  const Softmax8 rule(attrs.beta, x.quant()->scale());
+  if (x.dtype() == DType::kU8)
+    (y.dtype() == DType::kI16 ? softmax8_as<uint8_t, int16_t> : softmax8_as<uint8_t, uint8_t>)(rule, v, x, y);
+  else
+    (y.dtype() == DType::kI16 ? softmax8_as<int8_t, int16_t> : softmax8_as<int8_t, int8_t>)(rule, v, x, y);
 }
 
 void log_softmax8(const AxisView& v, const Tensor& x, Tensor& y) {
@@ -124,6 +118,37 @@ void softmax16(const SoftmaxAttrs& attrs, const AxisView& v, const Tensor& x, Te
 }
 
 }  // namespace
+
+Softmax8::Softmax8(double beta, float scale) {
+  const ScaledDiff scaled(static_cast<double>(static_cast<float>(beta)), static_cast<double>(scale));
+  for (int32_t d = 0; d < 256; ++d) {
+    const auto i = static_cast<size_t>(d);
+    exps_[i] = -d >= scaled.smallest ? fixed_exp_negative_q5(scaled(-d)) : kNone;
+    parts_[i] = exps_[i] == kNone ? 0 : static_cast<uint32_t>(rounding_divide_by_pot(exps_[i], kSumBits));
+  }
+}
+
+template <class In, class Out>
+void Softmax8::group(const In* x, int64_t n, int64_t step, Out* y) const {
+  int32_t largest = std::numeric_limits<In>::min();
+  for (int64_t k = 0; k < n; ++k) largest = std::max<int32_t>(largest, x[k * step]);
+  uint32_t sum = 0;
+  for (int64_t k = 0; k < n; ++k) sum += parts_[static_cast<size_t>(largest - x[k * step])];
+  int bits = 0;
+  const int32_t inverse = fixed_reciprocal(static_cast<int32_t>(std::min<uint32_t>(sum, INT32_MAX)), kSumBits, &bits);
+  constexpr int64_t kLow = std::numeric_limits<Out>::min(), kHigh = std::numeric_limits<Out>::max();
+  const int exponent = std::clamp(bits + 31 - static_cast<int>(sizeof(Out) * 8), 0, 31);
+  for (int64_t k = 0; k < n; ++k) {
+    const int32_t e = exps_[static_cast<size_t>(largest - x[k * step])];
+    const int64_t r =
+        e == kNone ? kLow : rounding_divide_by_pot(rounding_doubling_high_mul(inverse, e), exponent) + kLow;
+    y[k * step] = static_cast<Out>(std::min(r, kHigh));
+  }
+}
+template void Softmax8::group(const int8_t*, int64_t, int64_t, int8_t*) const;
+template void Softmax8::group(const int8_t*, int64_t, int64_t, int16_t*) const;
+template void Softmax8::group(const uint8_t*, int64_t, int64_t, uint8_t*) const;
+template void Softmax8::group(const uint8_t*, int64_t, int64_t, int16_t*) const;
 
 bool softmax_fixed(const SoftmaxAttrs& attrs, const AxisView& view, const Tensor& x, Tensor& y) {
   const DType in = x.dtype(), out = y.dtype();

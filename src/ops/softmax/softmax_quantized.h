@@ -1,10 +1,28 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
+
 #include "ops/common/index.h"
 #include "ops/softmax/softmax.h"
 #include "smelt/tensor.h"
 
 namespace smelt {
+
+/// TFLite's softmax of 8-bit values: the exponential of every possible difference to the largest value is known
+/// beforehand.
+class Softmax8 {
+ public:
+  Softmax8(double beta, float scale);
+  /// n values, `step` apart. In is int8_t or uint8_t, Out the same or int16_t.
+  template <class In, class Out>
+  void group(const In* x, int64_t n, int64_t step, Out* y) const;
+
+ private:
+  static constexpr int32_t kNone = -1;  ///< the exponential counts as zero
+  std::array<int32_t, 256> exps_{};     ///< Q0, by how much a value is below the largest
+  std::array<uint32_t, 256> parts_{};   ///< what they add to the sum, Q12
+};
 
 /// TFLite's integer softmax and log-softmax. False for combinations that it does not define.
 bool softmax_fixed(const SoftmaxAttrs& attrs, const AxisView& view, const Tensor& x, Tensor& y);

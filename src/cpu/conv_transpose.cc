@@ -1,0 +1,264 @@
+// Transposed convolutions of channels-last images: every input pixel times the filter of all taps, spread over the
+// output pixels that it reaches.
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "base/cat.h"
+#include "cpu/activation.h"
+#include "cpu/gemm_f32.h"
+#include "cpu/gemm_i8.h"
+#include "cpu/kernel.h"
+#include "cpu/quantized.h"
+#include "cpu/requant.h"
+#include "ops/conv/geometry.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kRows = 56;  ///< input pixels at a time
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
+
+/// Everything known, as three spatial dimensions (missing ones in front are of size 1).
+struct Spread {
+  int64_t batch = 1, groups = 1, c_in = 1, c_out = 1;  ///< channels of one group
+  int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1};
+  int64_t stride[3] = {1, 1, 1}, dilation[3] = {1, 1, 1}, pad[3] = {0, 0, 0};
+  int64_t filter_o = 0, filter_i = 0, filter_s = 0, filter_group = 0;  ///< strides of the filter
+
+  int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
+  int64_t columns() const { return taps() * c_out; }
+  int64_t in_pixels() const { return in[0] * in[1] * in[2]; }
+  int64_t out_pixels() const { return out[0] * out[1] * out[2]; }
+  int64_t all_in() const { return groups * c_in; }
+  int64_t all_out() const { return groups * c_out; }
+
+  static std::optional<Spread> make(const KernelSpec& spec);
+  /// Position in the filter of group g's output channel o, input channel i, tap t.
+  int64_t at(int64_t g, int64_t o, int64_t i, int64_t t) const {
+    return g * filter_group + o * filter_o + i * filter_i + t * filter_s;
+  }
+  /// Adds `rows` rows of columns() products, the first of input pixel `first`, to an image at the group's first
+  /// channel.
+  template <class T>
+  void add(const T* products, int64_t first, int64_t rows, T* image) const {
+    const bool joined = dilation[2] == 1 && groups == 1;
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t p = first + r, x = p % in[2] * stride[2] - pad[2];
+      const int64_t y = p / in[2] % in[1] * stride[1] - pad[1], z = p / in[2] / in[1] * stride[0] - pad[0];
+      const T* from = products + r * columns();
+      for (int64_t kz = 0; kz < kernel[0]; ++kz)
+        for (int64_t ky = 0; ky < kernel[1]; ++ky, from += kernel[2] * c_out) {
+          const int64_t oz = z + kz * dilation[0], oy = y + ky * dilation[1];
+          if (oz < 0 || oz >= out[0] || oy < 0 || oy >= out[1]) continue;
+          T* line = image + (oz * out[1] + oy) * out[2] * all_out();
+          if (joined) {
+            const int64_t begin = std::clamp<int64_t>(-x, 0, kernel[2]);
+            const int64_t end = std::clamp<int64_t>(out[2] - x, begin, kernel[2]);
+            run(from + begin * c_out, (end - begin) * c_out, line + (x + begin) * c_out);
+            continue;
+          }
+          for (int64_t kx = 0; kx < kernel[2]; ++kx) {
+            const int64_t ox = x + kx * dilation[2];
+            if (ox >= 0 && ox < out[2]) run(from + kx * c_out, c_out, line + ox * all_out());
+          }
+        }
+    }
+  }
+
+ private:
+  template <class T>
+  static void run(const T* from, int64_t n, T* to) {
+    for (int64_t i = 0; i < n; ++i) to[i] += from[i];
+  }
+};
+
+std::optional<Spread> Spread::make(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvTransposeAttrs>();
+  const Shape &x = spec.inputs[0].shape, &w = spec.inputs[1].shape, &y = spec.outputs[0].shape;
+  if (attrs.layout != Layout::kChannelsLast || !spec.constant(1) || y.elements() == 0 || x.elements() == 0)
+    return std::nullopt;
+  std::vector<int64_t> sizes = attrs.output_shape;
+  if (spec.has(3)) sizes.assign(y.begin() + 1, y.begin() + (y.rank() - 1));
+  const auto g = conv_transpose_geometry(attrs, x, w, sizes);
+  if (!g.ok() || g->window.rank > 3 || g->output_shape(attrs.layout) != y) return std::nullopt;
+  if (spec.has(2) && spec.inputs[2].shape.elements() != g->out_channels) return std::nullopt;
+  Spread s;
+  s.batch = g->batch;
+  s.groups = g->groups;
+  s.c_in = g->group_in();
+  s.c_out = g->group_out();
+  const int r = g->window.rank;
+  for (int i = 0; i < r; ++i) {
+    const WindowDim& from = g->window.dims[static_cast<size_t>(i)];
+    const int d = 3 - r + i;
+    s.in[d] = from.in;
+    s.out[d] = from.out;
+    s.kernel[d] = from.kernel;
+    s.stride[d] = from.stride;
+    s.dilation[d] = from.dilation;
+    s.pad[d] = from.pad_begin;
+  }
+  const FilterDims dims = filter_dims(attrs.filter, r + 2);
+  const Shape strides = w.strides();
+  s.filter_o = strides[dims.output];
+  s.filter_i = strides[dims.input];
+  s.filter_s = strides[dims.spatial + r - 1];
+  s.filter_group = attrs.filter == FilterLayout::kIOS ? s.c_in * s.filter_i : s.c_out * s.filter_o;
+  return s;
+}
+
+std::string key_of(const char* kind, const Spread& s, int64_t nr) {
+  return Cat(kind, ' ', s.groups, ' ', s.c_in, ' ', s.c_out, ' ', s.taps(), ' ', s.filter_o, ' ', s.filter_i, ' ', nr);
+}
+
+class ConvTransposeF32 final : public Kernel {
+ public:
+  ConvTransposeF32(const Spread& s, const KernelSpec& spec)
+      : s_(s), gemm_(gemm_f32(spec.isa)), act_(spec.attrs<ConvTransposeAttrs>().act), has_bias_(spec.has(2)) {
+    const float* filter = spec.constant(1)->data<float>();
+    packed_ = spec.packs.get(filter, key_of("conv_transpose_f32", s, gemm_.nr()), [&] {
+      const int64_t group = gemm_.packed_size(s.c_in, s.columns());
+      auto packed = std::make_shared<AlignedBytes>(static_cast<size_t>(group * s.groups) * sizeof(float));
+      std::vector<float> ordered(static_cast<size_t>(s.c_in * s.columns()));
+      for (int64_t g = 0; g < s.groups; ++g) {
+        float* to = ordered.data();
+        for (int64_t i = 0; i < s.c_in; ++i)
+          for (int64_t t = 0; t < s.taps(); ++t)
+            for (int64_t o = 0; o < s.c_out; ++o) *to++ = filter[s.at(g, o, i, t)];
+        gemm_.pack(ordered.data(), s.columns(), 1, s.c_in, s.columns(), nullptr, packed->data<float>() + g * group);
+      }
+      return packed;
+    });
+  }
+  size_t scratch_bytes() const override { return static_cast<size_t>(kRows * s_.columns() + 16) * sizeof(float); }
+  Status run(KernelContext& ctx) const override {
+    auto* products = static_cast<float*>(ctx.scratch(scratch_bytes()));
+    if (!products) return Error(ErrorCode::kLimit, "no memory for a transposed convolution");
+    const float* x = ctx.input(0).data<float>();
+    float* y = ctx.output(0).data<float>();
+    const int64_t pixels = s_.batch * s_.out_pixels(), n = s_.all_out();
+    const float* bias = has_bias_ ? ctx.input(2).data<float>() : nullptr;
+    for (int64_t p = 0; p < pixels; ++p)
+      for (int64_t o = 0; o < n; ++o) y[p * n + o] = bias ? bias[o] : 0.0f;
+    for (int64_t image = 0; image < s_.batch; ++image)
+      for (int64_t g = 0; g < s_.groups; ++g)
+        for (int64_t first = 0; first < s_.in_pixels(); first += kRows) {
+          const int64_t rows = std::min(kRows, s_.in_pixels() - first);
+          gemm_.run(rows, s_.columns(), s_.c_in, x + (image * s_.in_pixels() + first) * s_.all_in() + g * s_.c_in,
+                    s_.all_in(), packed_->data<float>() + g * gemm_.packed_size(s_.c_in, s_.columns()), 0,
+                    gemm_.panels(s_.columns()), products, s_.columns(), nullptr, -kInf, kInf);
+          s_.add(products, first, rows, y + image * s_.out_pixels() * n + g * s_.c_out);
+        }
+    if (clamps(act_) && act_.kind != ActKind::kNone) {
+      const Bounds b = activation_bounds(act_);
+      for (int64_t i = 0; i < pixels * n; ++i) y[i] = std::min(b.hi, std::max(b.lo, y[i]));
+    }
+    activate_rows(act_, y, pixels, n, n);
+    return Ok();
+  }
+
+ private:
+  Spread s_;
+  const GemmF32& gemm_;
+  Activation act_;
+  bool has_bias_;
+  Packed packed_;
+};
+
+class ConvTransposeI8 final : public Kernel {
+ public:
+  ConvTransposeI8(const Spread& s, const QuantizedPair& q, Requant requant, const KernelSpec& spec)
+      : s_(s), q_(q), requant_(std::move(requant)), rescale_(requant_rows(spec.isa)) {
+    std::vector<int16_t> weights;  // [group][tap][output][input]
+    const auto* stored = spec.constant(1)->data<uint8_t>();
+    for (int64_t g = 0; g < s.groups; ++g)
+      for (int64_t t = 0; t < s.taps(); ++t)
+        for (int64_t o = 0; o < s.c_out; ++o)
+          for (int64_t i = 0; i < s.c_in; ++i) weights.push_back(q.weight(stored[s.at(g, o, i, t)], g * s.c_out + o));
+    gemm_ = &gemm_i8(spec.isa, fits_int8(weights));
+    group_bytes_ = gemm_->packed_bytes(s.c_in, s.columns());
+    packed_ = spec.packs.get(
+        stored, Cat(key_of("conv_transpose_i8", s, gemm_->nr()), ' ', gemm_->bytes, ' ', q.x_zero, ' ', q.x_signed),
+        [&] {
+          auto packed = std::make_shared<AlignedBytes>(static_cast<size_t>(group_bytes_ * s.groups));
+          for (int64_t g = 0; g < s.groups; ++g)
+            gemm_->pack(weights.data() + g * s.columns() * s.c_in, s.c_in, s.columns(), nullptr,
+                        GemmI8::byte_zero(q.x_signed, q.x_zero), packed->data<char>() + g * group_bytes_);
+          return packed;
+        });
+    lda_ = gemm_->a_row_bytes(s.c_in);
+    products_ = align(kRows * lda_);
+    image_ = products_ + align(kRows * s.columns() * 4 + 64);
+  }
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(image_ + align(s_.out_pixels() * s_.all_out() * 4 + 64));
+  }
+  Status run(KernelContext& ctx) const override {
+    auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return Error(ErrorCode::kLimit, "no memory for a transposed convolution");
+    auto* products = reinterpret_cast<uint32_t*>(scratch + products_);
+    auto* sums = reinterpret_cast<uint32_t*>(scratch + image_);
+    const int64_t pixels = s_.out_pixels(), n = s_.all_out();
+    for (int64_t image = 0; image < s_.batch; ++image) {
+      const auto* x = ctx.input(0).data<uint8_t>() + image * s_.in_pixels() * s_.all_in();
+      for (int64_t p = 0; p < pixels; ++p)
+        for (int64_t o = 0; o < n; ++o) sums[p * n + o] = static_cast<uint32_t>(requant_.bias[static_cast<size_t>(o)]);
+      for (int64_t g = 0; g < s_.groups; ++g)
+        for (int64_t first = 0; first < s_.in_pixels(); first += kRows) {
+          const int64_t rows = std::min(kRows, s_.in_pixels() - first);
+          gemm_->convert(x + first * s_.all_in() + g * s_.c_in, s_.all_in(), rows, s_.c_in, q_.x_signed, q_.x_zero,
+                         scratch, lda_);
+          multiply(scratch, rows, g, products);
+          s_.add(products, first, rows, sums + g * s_.c_out);
+        }
+      auto* y = ctx.output(0).data<uint8_t>() + image * pixels * n;
+      rescale_(requant_, reinterpret_cast<const int32_t*>(sums), n, pixels, n, 0, y, n);
+    }
+    return Ok();
+  }
+
+ private:
+  void multiply(const uint8_t* a, int64_t rows, int64_t g, uint32_t* products) const {
+    gemm_->run(rows, s_.columns(), s_.c_in, a, lda_, packed_->data<char>() + g * group_bytes_, 0,
+               gemm_->panels(s_.columns()),
+               [&](const int32_t* sums, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
+                 for (int64_t r = 0; r < n_rows; ++r)
+                   std::copy_n(sums + r * gemm_->nr(), n, products + (row + r) * s_.columns() + column);
+               });
+  }
+
+  Spread s_;
+  QuantizedPair q_;
+  Requant requant_;
+  RequantRows rescale_;
+  const GemmI8* gemm_ = nullptr;
+  int64_t group_bytes_ = 0, lda_ = 0, products_ = 0, image_ = 0;
+  Packed packed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_conv_transpose_f32(const KernelSpec& spec) {
+  for (size_t i = 0; i < std::min<size_t>(spec.inputs.size(), 3); ++i)
+    if (spec.has(i) && (spec.inputs[i].dtype != DType::kF32 || spec.inputs[i].quant)) return nullptr;
+  if (spec.outputs[0].dtype != DType::kF32 || spec.outputs[0].quant) return nullptr;
+  const auto s = Spread::make(spec);
+  return s ? std::make_unique<ConvTransposeF32>(*s, spec) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_conv_transpose_i8(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvTransposeAttrs>();
+  const auto s = Spread::make(spec);
+  if (!s) return nullptr;
+  const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
+  const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, s->all_out());
+  if (!q) return nullptr;
+  auto requant = Requant::make(spec, s->all_out(), attrs.act, attrs.rounding);
+  if (!requant) return nullptr;
+  return std::make_unique<ConvTransposeI8>(*s, *q, std::move(*requant), spec);
+}
+
+}  // namespace smelt

@@ -1,0 +1,150 @@
+#include "base/cat.h"
+#include "cpu/check_test.h"
+#include "ops/conv/conv.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/matmul/matmul.h"
+#include "ops/softmax/softmax.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::testing;
+
+Tensor stored(DType type, const Shape& shape, float scale, int32_t zero, uint32_t seed) {
+  const double lo = static_cast<double>(int_min(type)), hi = static_cast<double>(int_max(type));
+  Tensor t = random_tensor(type, shape, lo, hi, seed);
+  t.set_quant(per_tensor(scale, zero, Rounding::kFixedDouble));
+  return t;
+}
+
+TEST(BinaryFixed, FunctionsTypesAndShapes) {
+  const std::pair<Shape, Shape> shapes[] = {
+      {{3, 7, 53}, {3, 7, 53}}, {{2, 5, 9}, {9}}, {{4, 6}, {1}}, {{3, 1}, {1, 300}}};
+  for (const auto& [a, b] : shapes)
+    for (const DType type : {DType::kI8, DType::kU8, DType::kI16})
+      for (const Binary fn : {Binary::kAdd, Binary::kSub, Binary::kMul}) {
+        BinaryAttrs attrs(fn);
+        attrs.rounding = Rounding::kFixedDouble;
+        if (fn == Binary::kAdd) attrs.act.kind = ActKind::kRelu6;
+        const bool wide = type == DType::kI16;
+        const int32_t zero = wide ? 0 : type == DType::kU8 ? 120 : -5;
+        const float scale = wide ? 3e-4f : 0.05f;
+        KernelCase c{Cat(to_string(fn), ' ', to_string(type), ' ', a.str(), b.str()),
+                     Op::kBinary,
+                     make_attrs<BinaryAttrs>(attrs),
+                     {stored(type, a, scale, zero, 1), stored(type, b, scale * 0.7f, zero, 2)},
+                     {},
+                     {true, true}};
+        c.output.dtype = type;
+        c.output.quant =
+            per_tensor(scale * (fn == Binary::kMul ? 90.0f : 2.1f), wide ? 0 : zero + 3, Rounding::kFixedDouble);
+        check_case(c, "binary_fixed");
+      }
+}
+
+TEST(BinaryPlain, FunctionsAndTypes) {
+  for (const DType type : {DType::kI32, DType::kI64, DType::kF32, DType::kBool})
+    for (int i = 0; i < static_cast<int>(Binary::kCount); ++i) {
+      const auto fn = static_cast<Binary>(i);
+      const bool logical = fn == Binary::kLogicalAnd || fn == Binary::kLogicalOr;
+      if (logical != (type == DType::kBool)) continue;
+      if (!logical && fn != Binary::kAdd && fn != Binary::kSub && fn != Binary::kMul && fn != Binary::kMin &&
+          fn != Binary::kMax && (fn < Binary::kEqual || fn > Binary::kGreaterEqual))
+        continue;
+      KernelCase c{Cat(to_string(fn), ' ', to_string(type)),
+                   Op::kBinary,
+                   make_attrs<BinaryAttrs>(fn),
+                   {random_tensor(type, {5, 1, 9}, 0, type == DType::kBool ? 1 : 4, 1),
+                    random_tensor(type, {7, 9}, 0, type == DType::kBool ? 1 : 4, 2)},
+                   {},
+                   {true, true}};
+      check_case(c, type == DType::kF32 && !gives_bool(fn) ? "binary_f32" : "binary_plain");
+    }
+  KernelCase square{
+      "x^2",
+      Op::kBinary,
+      make_attrs<BinaryAttrs>(Binary::kPow),
+      {random_tensor(DType::kF32, {5, 9}, -4, 4, 1), Tensor::from<float>(DType::kF32, {}, std::vector{2.0f})},
+      {},
+      {}};
+  check_case(square, "binary_plain");
+}
+
+TEST(SoftmaxI8, AxesAndTypes) {
+  for (const DType type : {DType::kI8, DType::kU8})
+    for (const int64_t axis : {-1, 1}) {
+      SoftmaxAttrs a;
+      a.axis = axis;
+      a.beta = 0.9;
+      a.rounding = Rounding::kFixedDouble;
+      KernelCase c{Cat(to_string(type), ' ', axis),          Op::kSoftmax, make_attrs<SoftmaxAttrs>(a),
+                   {stored(type, {3, 17, 70}, 0.06f, 4, 1)}, {},           {}};
+      c.output.dtype = type;
+      c.output.quant = per_tensor(1.0f / 256, type == DType::kI8 ? -128 : 0, Rounding::kFixedDouble);
+      check_case(c, "softmax_i8");
+    }
+}
+
+TEST(MatMulI8Computed, BatchesAndTranspositions) {
+  for (const bool transpose_a : {false, true})
+    for (const bool transpose_b : {false, true})
+      for (const DType type : {DType::kI8, DType::kU8}) {
+        MatMulAttrs a;
+        a.transpose_a = transpose_a;
+        a.transpose_b = transpose_b;
+        a.rounding = Rounding::kFixedDouble;
+        const int32_t zero = type == DType::kI8 ? 0 : 131;
+        KernelCase c{Cat(transpose_a, transpose_b, to_string(type)),
+                     Op::kMatMul,
+                     make_attrs<MatMulAttrs>(a),
+                     {stored(type, transpose_a ? Shape{2, 3, 21, 17} : Shape{2, 3, 17, 21}, 0.05f, zero + 3, 1),
+                      stored(type, transpose_b ? Shape{3, 37, 21} : Shape{3, 21, 37}, 0.04f, zero, 2)},
+                     {},
+                     {true, true}};
+        c.output.dtype = type;
+        c.output.quant = per_tensor(1.5f, zero + 1, Rounding::kFixedDouble);
+        check_case(c, "matmul_i8_computed");
+      }
+}
+
+TEST(ConvTranspose, GeometriesAndTypes) {
+  struct Row {
+    int64_t batch, c_in, h, w, c_out, kernel, stride, pad, extra, groups;
+  };
+  const Row rows[] = {{1, 8, 5, 7, 6, 2, 2, 0, 0, 1},
+                      {2, 5, 6, 4, 17, 3, 2, 1, 1, 1},
+                      {1, 12, 9, 9, 18, 4, 3, 1, 0, 3},
+                      {1, 33, 3, 3, 40, 3, 1, 1, 0, 1}};
+  for (const Row& r : rows)
+    for (const bool integers : {false, true}) {
+      ConvTransposeAttrs a;
+      a.strides = {r.stride, r.stride};
+      a.pads = {r.pad, r.pad, r.pad, r.pad};
+      a.output_padding = {r.extra, r.extra};
+      a.groups = r.groups;
+      a.layout = Layout::kChannelsLast;
+      a.filter = FilterLayout::kIOS;
+      a.rounding = Rounding::kFixedDouble;
+      a.act.kind = integers ? ActKind::kNone : ActKind::kRelu;
+      const Shape x{r.batch, r.h, r.w, r.c_in}, w{r.c_in, r.c_out / r.groups, r.kernel, r.kernel};
+      KernelCase c{Cat("x ", x.str(), " filter ", w.str(), integers),
+                   Op::kConvTranspose,
+                   make_attrs<ConvTransposeAttrs>(a),
+                   {},
+                   {},
+                   {}};
+      if (integers) {
+        c.inputs = {stored(DType::kI8, x, 0.05f, 7, 1), stored(DType::kI8, w, 0.01f, 0, 2),
+                    random_tensor(DType::kI32, {r.c_out}, -1000, 1000, 3)};
+        c.output.dtype = DType::kI8;
+        c.output.quant = per_tensor(0.9f, -3, Rounding::kFixedDouble);
+        check_case(c, "conv_transpose_i8");
+      } else {
+        c.inputs = {random_tensor(DType::kF32, x, -1, 1, 1), random_tensor(DType::kF32, w, -1, 1, 2),
+                    random_tensor(DType::kF32, {r.c_out}, -1, 1, 3)};
+        check_case(c, "conv_transpose_f32", {2e-5, 1e-5});
+      }
+    }
+}
+
+}  // namespace
+}  // namespace smelt
