@@ -1,6 +1,7 @@
 #include "graph/infer.h"
 
 #include "base/error.h"
+#include "graph/node_infer.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
@@ -16,32 +17,15 @@ std::optional<std::vector<int64_t>> InferContext::ints(int i) const {
 
 namespace {
 
-class StaticContext final : public InferContext {
+class StaticContext final : public NodeInfer {
  public:
   StaticContext(const Module& module, const Graph& graph, const Node& node, std::vector<ValueType>& types)
-      : module_(module), graph_(graph), types_(types) {
-    node_ = &node;
-  }
+      : NodeInfer(module, graph, node, types) {}
   const ValueType& input(int i) const override {
     static const ValueType none;
-    return has(i) ? graph_.value(node_->inputs[static_cast<size_t>(i)]).type : none;
+    return has(i) ? graph_.values[value_of(i)].type : none;
   }
-  const Tensor* constant(int i) const override {
-    return has(i) ? graph_.value(node_->inputs[static_cast<size_t>(i)]).constant.get() : nullptr;
-  }
-  const Module& module() const override { return module_; }
-  void set(int i, ValueType type) override {
-    if (i < outputs()) types_[static_cast<size_t>(i)] = std::move(type);
-  }
-  const ValueType& declared(int i) const override {
-    static const ValueType none;
-    return wants(i) ? graph_.value(node_->outputs[static_cast<size_t>(i)]).type : none;
-  }
-
- private:
-  const Module& module_;
-  const Graph& graph_;
-  std::vector<ValueType>& types_;
+  const Tensor* constant(int i) const override { return has(i) ? graph_.values[value_of(i)].constant.get() : nullptr; }
 };
 
 }  // namespace

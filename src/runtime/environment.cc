@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "graph/node_infer.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
@@ -79,34 +80,23 @@ ValueType type_of(const Datum& d) {
 namespace {
 
 /// Shape rule at run time: everything is known.
-class RunInfer final : public InferContext {
+class RunInfer final : public NodeInfer {
  public:
   RunInfer(const Module& module, const Graph& graph, const Node& node, const std::vector<Datum>& in,
            std::vector<ValueType>& out)
-      : module_(module), graph_(graph), in_(in), out_(out) {
-    node_ = &node;
-    for (const Datum& d : in) types_.push_back(type_of(d));
+      : NodeInfer(module, graph, node, out), in_(in) {
+    for (const Datum& d : in) inputs_.push_back(type_of(d));
   }
-  const std::vector<ValueType>& types() const { return types_; }
-  const ValueType& input(int i) const override { return types_[static_cast<size_t>(i)]; }
+  /// Of the inputs.
+  const std::vector<ValueType>& types() const { return inputs_; }
+  const ValueType& input(int i) const override { return inputs_[static_cast<size_t>(i)]; }
   const Tensor* constant(int i) const override {
     return i < inputs() && in_[static_cast<size_t>(i)].is_tensor() ? &in_[static_cast<size_t>(i)].tensor : nullptr;
   }
-  const Module& module() const override { return module_; }
-  void set(int i, ValueType type) override {
-    if (i < outputs()) out_[static_cast<size_t>(i)] = std::move(type);
-  }
-  const ValueType& declared(int i) const override {
-    static const ValueType none;
-    return wants(i) ? graph_.value(node_->outputs[static_cast<size_t>(i)]).type : none;
-  }
 
  private:
-  const Module& module_;
-  const Graph& graph_;
   const std::vector<Datum>& in_;
-  std::vector<ValueType> types_;
-  std::vector<ValueType>& out_;
+  std::vector<ValueType> inputs_;
 };
 
 class NodeRun final : public KernelContext {

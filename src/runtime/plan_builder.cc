@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/large_memory.h"
+#include "graph/node_infer.h"
 #include "ops/control/control.h"
 #include "ops/shape/shape.h"
 #include "passes/passes.h"
@@ -28,33 +29,16 @@ struct Known {
   const Tensor* content = nullptr;
 };
 
-class PlanInfer final : public InferContext {
+class PlanInfer final : public NodeInfer {
  public:
   PlanInfer(const Module& module, const Graph& graph, const Node& node, const std::vector<Known>& known,
             std::vector<ValueType>& out)
-      : module_(module), graph_(graph), known_(known), out_(out) {
-    node_ = &node;
-  }
-  const ValueType& input(int i) const override {
-    return known_[static_cast<size_t>(node_->inputs[static_cast<size_t>(i)])].type;
-  }
-  const Tensor* constant(int i) const override {
-    return has(i) ? known_[static_cast<size_t>(node_->inputs[static_cast<size_t>(i)])].content : nullptr;
-  }
-  const Module& module() const override { return module_; }
-  void set(int i, ValueType type) override {
-    if (i < outputs()) out_[static_cast<size_t>(i)] = std::move(type);
-  }
-  const ValueType& declared(int i) const override {
-    static const ValueType none;
-    return wants(i) ? graph_.value(node_->outputs[static_cast<size_t>(i)]).type : none;
-  }
+      : NodeInfer(module, graph, node, out), known_(known) {}
+  const ValueType& input(int i) const override { return known_[value_of(i)].type; }
+  const Tensor* constant(int i) const override { return has(i) ? known_[value_of(i)].content : nullptr; }
 
  private:
-  const Module& module_;
-  const Graph& graph_;
   const std::vector<Known>& known_;
-  std::vector<ValueType>& out_;
 };
 
 bool is_alias(Op op) { return op == Op::kReshape || op == Op::kSqueeze || op == Op::kUnsqueeze || op == Op::kFlatten; }
