@@ -138,6 +138,19 @@ TEST(DynamicQuantize, OnnxRule) {
   expect_equal((*out)[2].tensor, {153});
 }
 
+TEST(DynamicQuantize, XnnpackRuleOfASymmetricRow) {
+  DynamicQuantizeAttrs attrs;
+  attrs.to = DType::kI8;
+  attrs.per_row = attrs.xnnpack_rule = true;
+  const auto out = OpRunner(Op::kDynamicQuantize, make_attrs<DynamicQuantizeAttrs>(attrs))
+                       .input(floats({2, 2}, {-2.26100349f, 2.26100349f, 1, 3}))
+                       .outputs(3)
+                       .run_all();
+  ASSERT_TRUE(out.ok());
+  expect_equal((*out)[0].tensor, {-128, 127, -43, 127});
+  expect_equal((*out)[2].tensor, {0, -128});
+}
+
 TEST(FakeQuant, NudgesZero) {
   FakeQuantAttrs attrs;
   attrs.min = -1;
