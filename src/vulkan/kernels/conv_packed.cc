@@ -1,0 +1,226 @@
+// Convolutions of float32 images with constant filters that the host packs.
+#include <algorithm>
+#include <vector>
+
+#include "base/error.h"
+#include "cpu/conv_shape.h"
+#include "ops/common/operands.h"
+#include "tensor/numeric.h"
+#include "vulkan/activation.h"
+#include "vulkan/device.h"
+#include "vulkan/kernels/common.h"
+#include "vulkan/kernels/weights.h"
+
+namespace smelt::vulkan {
+namespace {
+
+constexpr int64_t kTile = 16;  ///< output channels of an invocation of shaders/conv_packed.comp
+
+int32_t i32(int64_t v) { return static_cast<int32_t>(v); }
+
+/// A float32 convolution with a constant filter of real numbers, of two spatial dimensions at most.
+std::optional<ConvShape> plain_conv(const KernelSpec& spec, RealOperand& filter, RealOperand& bias) {
+  const auto& attrs = spec.attrs<ConvAttrs>();
+  if (attrs.hybrid || !plain_reals(spec, {0}, {0}) || spec.outputs[0].dtype != DType::kF32 || !spec.constant(1))
+    return std::nullopt;
+  const auto shape = ConvShape::make(cpu_spec(spec));
+  if (!shape || shape->kernel[0] != 1 || shape->in[0] != 1 || shape->out[0] != 1 || shape->pad[0] != 0)
+    return std::nullopt;
+  for (int d = 1; d < 3; ++d)
+    if (shape->dilation[d] > 1 << 16 || shape->kernel[d] > 1 << 10 || std::abs(shape->pad[d]) > 1 << 20)
+      return std::nullopt;
+  if (!make_real_operand(spec, 1, filter)) return std::nullopt;
+  if (spec.has(2) && (!make_real_operand(spec, 2, bias) || bias.half)) return std::nullopt;
+  return shape;
+}
+
+/// The filter as real numbers.
+Result<std::vector<float>> real_filter(const Tensor& t) {
+  std::vector<float> values(static_cast<size_t>(t.elements()));
+  if (t.quant())
+    SMELT_TRY(dequantize_any(t, values.data()));
+  else
+    to_floats(t, values.data());
+  return values;
+}
+
+/// A table that `pack(filter, to)` makes of the filter.
+template <class Pack>
+Result<Binding> packed_filter(KernelRecorder& r, const Tensor& filter, const std::string& key, size_t floats,
+                              const Pack& pack) {
+  Status status;
+  const auto binding = r.table(1, key, floats * sizeof(float), [&](void* to) {
+    auto values = real_filter(filter);
+    if (values.ok())
+      pack(values->data(), static_cast<float*>(to));
+    else
+      status = values.error();
+  });
+  SMELT_TRY(status);
+  return binding;
+}
+
+/// The layout of shaders/conv_packed.comp.
+struct PackedPush {
+  int32_t x_size[2], y_size[2], kernel[2], stride[2], dilation[2], pad[2];
+  int32_t c_in, c_out, groups, tiles;
+  int32_t x_pixel, x_channel, y_pixel, y_channel;
+  GpuActivation act;
+};
+
+PackedPush packed_push(const ConvShape& s, const Activation& act) {
+  PackedPush p{};
+  for (int d = 0; d < 2; ++d) {
+    p.x_size[d] = i32(s.in[d + 1]);
+    p.y_size[d] = i32(s.out[d + 1]);
+    p.kernel[d] = i32(s.kernel[d + 1]);
+    p.stride[d] = i32(s.stride[d + 1]);
+    p.dilation[d] = i32(s.dilation[d + 1]);
+    p.pad[d] = i32(s.pad[d + 1]);
+  }
+  p.c_in = i32(s.c_in);
+  p.c_out = i32(s.c_out);
+  p.groups = i32(s.groups);
+  p.tiles = i32((s.c_out + kTile - 1) / kTile);
+  p.x_pixel = s.channels_last ? i32(s.all_in()) : 1;
+  p.x_channel = s.channels_last ? 1 : i32(s.in_pixels());
+  p.y_pixel = s.channels_last ? i32(s.all_out()) : 1;
+  p.y_channel = s.channels_last ? 1 : i32(s.out_pixels());
+  p.act = gpu_activation(act);
+  return p;
+}
+
+/// [group][tile][tap][4 input channels][4][16], zero where there is no channel.
+void pack_tiles(const ConvShape& s, const float* filter, float* to) {
+  const int64_t tiles = (s.c_out + kTile - 1) / kTile, chunks = (s.c_in + 3) / 4;
+  for (int64_t g = 0; g < s.groups; ++g)
+    for (int64_t tile = 0; tile < tiles; ++tile)
+      for (int64_t tap = 0; tap < s.taps(); ++tap)
+        for (int64_t i = 0; i < chunks * 4; ++i)
+          for (int64_t t = 0; t < kTile; ++t) {
+            const int64_t o = tile * kTile + t;
+            *to++ = i < s.c_in && o < s.c_out
+                        ? filter[(g * s.c_out + o) * s.filter_o + i * s.filter_i + tap * s.filter_s]
+                        : 0.0f;
+          }
+}
+
+class PackedConv final : public Kernel {
+ public:
+  PackedConv(const ConvShape& shape, const Activation& act, const Tensor& filter, const RealOperand& bias,
+             bool has_bias)
+      : shape_(shape), push_(packed_push(shape, act)), filter_(filter), bias_(bias), has_bias_(has_bias) {
+    const bool fours = shape.channels_last && shape.c_in % 4 == 0 && shape.c_out % 4 == 0;
+    shader_ = fours ? "conv_packed_fours_f32" : "conv_packed_f32";
+    pixels_ = shape.out_pixels() > 16 ? 4 : shape.out_pixels() > 8 ? 2 : 1;
+  }
+  bool reads(size_t i) const override { return i != 1; }
+  Status record(KernelRecorder& r) const override {
+    const auto floats =
+        static_cast<size_t>(shape_.groups * push_.tiles * kTile * shape_.taps() * ((shape_.c_in + 3) / 4 * 4));
+    SMELT_ASSIGN(const Binding filter,
+                 packed_filter(r, filter_, Cat("tiles of 16 in ", shape_.groups), floats,
+                               [&](const float* from, float* to) { pack_tiles(shape_, from, to); }));
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    Binding bias = x;
+    if (has_bias_) {
+      SMELT_ASSIGN(bias, bias_.bind(r));
+    }
+    Dispatch d{shader_, {kLanes, pixels_, has_bias_ ? 1u : 0u}, {x, filter, bias, r.output(0)}};
+    d.x = static_cast<uint32_t>((shape_.out_pixels() + kLanes * pixels_ - 1) / (kLanes * pixels_));
+    d.y = static_cast<uint32_t>(push_.tiles);
+    d.z = static_cast<uint32_t>(shape_.batch * shape_.groups);
+    return r.dispatch(d, push_);
+  }
+  static constexpr uint32_t kLanes = 8;
+
+ private:
+  ConvShape shape_;
+  PackedPush push_;
+  Tensor filter_;
+  RealOperand bias_;
+  bool has_bias_;
+  const char* shader_;
+  uint32_t pixels_;
+};
+
+/// The layout of shaders/depthwise.comp.
+struct DepthwisePush {
+  int32_t x_size[2], y_size[2];
+  int32_t kernel_y, stride_y, pad[2];
+  int32_t quads, n;
+  GpuActivation act;
+};
+
+class Depthwise final : public Kernel {
+ public:
+  Depthwise(const ConvShape& s, const Activation& act, const Tensor& filter, const RealOperand& bias, bool has_bias,
+            bool software)
+      : shape_(s), filter_(filter), bias_(bias), has_bias_(has_bias), width_(software ? 8 : kWidth) {
+    push_ = {{i32(s.in[1]), i32(s.in[2])},
+             {i32(s.out[1]), i32(s.out[2])},
+             i32(s.kernel[1]),
+             i32(s.stride[1]),
+             {i32(s.pad[1]), i32(s.pad[2])},
+             i32(s.groups / 4),
+             0,
+             gpu_activation(act)};
+    pixels_ = s.out[2] >= 4 ? 4 : static_cast<uint32_t>(s.out[2]);
+    push_.n = i32(s.groups / 4 * ((s.out[2] + pixels_ - 1) / pixels_) * s.out[1] * s.batch);
+  }
+  bool reads(size_t i) const override { return i != 1; }
+  Status record(KernelRecorder& r) const override {
+    const auto floats = static_cast<size_t>(shape_.taps() * shape_.groups);
+    SMELT_ASSIGN(const Binding filter,
+                 packed_filter(r, filter_, "taps of channels", floats, [&](const float* from, float* to) {
+                   for (int64_t tap = 0; tap < shape_.taps(); ++tap)
+                     for (int64_t c = 0; c < shape_.groups; ++c)
+                       *to++ = from[c * shape_.filter_o + tap * shape_.filter_s];
+                 }));
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    Binding bias = filter;
+    if (has_bias_) {
+      SMELT_ASSIGN(bias, bias_.bind(r));
+    }
+    Dispatch d{"depthwise_f32",
+               {width_, pixels_, has_bias_ ? 1u : 0u, static_cast<uint32_t>(shape_.kernel[2]),
+                static_cast<uint32_t>(shape_.stride[2])},
+               {x, filter, bias, r.output(0)}};
+    set_grid(d, static_cast<uint64_t>(push_.n), width_);
+    return r.dispatch(d, push_);
+  }
+
+ private:
+  ConvShape shape_;
+  DepthwisePush push_;
+  Tensor filter_;
+  RealOperand bias_;
+  bool has_bias_;
+  uint32_t width_, pixels_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_conv_packed_f32(const KernelSpec& spec) {
+  if (spec.device.info().type != "CPU" || spec.device.info().subgroup_size != PackedConv::kLanes) return nullptr;
+  RealOperand filter, bias;
+  const auto s = plain_conv(spec, filter, bias);
+  if (!s || s->c_out < 4 || s->depth() < 8) return nullptr;
+  if (s->taps() * ((s->c_in + 3) / 4 + 1) > kMaxRounds || s->batch * s->groups > 65535 ||
+      s->out_pixels() / PackedConv::kLanes > 65534 || s->c_out / kTile > 65534)
+    return nullptr;
+  return std::make_unique<PackedConv>(*s, spec.attrs<ConvAttrs>().act, *spec.constant(1), bias, spec.has(2));
+}
+
+std::unique_ptr<Kernel> make_depthwise_f32(const KernelSpec& spec) {
+  RealOperand filter, bias;
+  const auto s = plain_conv(spec, filter, bias);
+  if (!s || !s->channels_last || !s->depthwise() || s->c_out != 1 || s->groups % 4 != 0) return nullptr;
+  if (s->kernel[2] > 7 || s->stride[2] > 2 || s->dilation[1] != 1 || s->dilation[2] != 1) return nullptr;
+  const Tensor* b = spec.has(2) ? spec.constant(2) : nullptr;
+  if (spec.has(2) && !b) return nullptr;
+  return std::make_unique<Depthwise>(*s, spec.attrs<ConvAttrs>().act, *spec.constant(1), bias, spec.has(2),
+                                     spec.device.info().type == "CPU");
+}
+
+}  // namespace smelt::vulkan
