@@ -121,7 +121,12 @@ void depthwise_row(const ConvShape& g, const float* image, const DepthwiseFilter
   const int64_t n = g.all_in(), full = n / static_cast<int64_t>(hn::Lanes(d)) * static_cast<int64_t>(hn::Lanes(d));
   constexpr int64_t kBlock = 128;  // channels whose filters stay in the level-1 cache
   for (int64_t c = 0; c < full; c += kBlock) channels(d, g, image, f, oy, c, std::min(c + kBlock, full), y_row);
-  if (full < n) channels(one, g, image, f, oy, full, n, y_row);
+  const auto part = [&](auto narrow, int64_t from) {
+    const int64_t size = static_cast<int64_t>(hn::Lanes(narrow)), to = from + (n - from) / size * size;
+    if (from < to) channels(narrow, g, image, f, oy, from, to, y_row);
+    return to;
+  };
+  part(one, part(hn::CappedTag<float, 4>(), part(hn::CappedTag<float, 8>(), full)));
 }
 
 /// One plane, channels-first. Each input line is laid out in `work` as stride[2] phases with its padding, so that a tap

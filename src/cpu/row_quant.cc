@@ -160,7 +160,13 @@ RowGrid RowQuant::quantize_row(const float* x, int64_t n, bool asymmetric, int8_
   float low, high;
   range(x, n, &low, &high);
   const float magnitude = std::max(std::fabs(low), std::fabs(high));
-  if (asymmetric || !(magnitude > 0) || !std::isfinite(magnitude)) return smelt::quantize_row(x, n, asymmetric, out);
+  if (!(magnitude > 0) || !std::isfinite(magnitude)) return smelt::quantize_row(x, n, asymmetric, out);
+  if (asymmetric) {
+    RowGrid grid;
+    if (!asymmetric_grid(low, high, grid)) return smelt::quantize_row(x, n, true, out);
+    quantize(x, n, 1.0f / grid.scale, static_cast<float>(grid.zero_point), -128.0f, out);
+    return grid;
+  }
   quantize(x, n, 127.0f / magnitude, 0.0f, -127.0f, out);
   return {magnitude / 127.0f, 0};
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "base/error.h"
 #include "ops/control/control.h"
@@ -20,13 +21,15 @@ class SlotContext final : public KernelContext {
   ~SlotContext() override { env_.scratch.release(mark_); }
   const Datum& datum(int i) const override {
     const int32_t s = step_.in[static_cast<size_t>(i)];
-    return s < 0 ? none_ : slots_[static_cast<size_t>(s)];
+    static const Datum none;
+    return s < 0 ? none : slots_[static_cast<size_t>(s)];
   }
   Tensor& output(int i) override { return slots_[static_cast<size_t>(step_.out[static_cast<size_t>(i)])].tensor; }
   Result<Tensor*> allocate(int i, DType dtype, const Shape& shape) override {
     if (i >= outputs() || step_.out[static_cast<size_t>(i)] < 0) {
-      SMELT_ASSIGN(spare_, Tensor::allocate(dtype, shape));
-      return &spare_;
+      SMELT_ASSIGN(Tensor spare, Tensor::allocate(dtype, shape));
+      spare_ = std::move(spare);
+      return &*spare_;
     }
     Tensor& t = output(i);
     if (t.dtype() != dtype || !(t.shape() == shape))
@@ -57,8 +60,7 @@ class SlotContext final : public KernelContext {
   std::vector<Datum>& slots_;
   int depth_;
   ScratchStack::Mark mark_;
-  Datum none_;
-  Tensor spare_;
+  std::optional<Tensor> spare_;
 };
 
 void copy_bytes(const Tensor& from, Tensor& to) {

@@ -19,17 +19,11 @@ RowGrid symmetric_row(const float* values, int64_t n, float low, float high, int
 }
 
 RowGrid asymmetric_row(const float* values, int64_t n, float low, float high, int8_t* out) {
-  const double rmin = std::min(0.0f, low), rmax = std::max(0.0f, high);
-  if (!(rmin < rmax) || !std::isfinite(rmax - rmin)) {
+  RowGrid grid;
+  if (!asymmetric_grid(low, high, grid)) {
     std::fill_n(out, n, int8_t{0});
     return {};
   }
-  const double scale = (rmax - rmin) / 255.0;
-  const double error_min = 128.0 + std::fabs(rmin / scale), error_max = 127.0 + std::fabs(rmax / scale);
-  const double zero = error_min < error_max ? -128.0 - rmin / scale : 127.0 - rmax / scale;
-  RowGrid grid;
-  grid.scale = static_cast<float>(scale);
-  grid.zero_point = static_cast<int32_t>(std::clamp(std::round(zero), -128.0, 127.0));
   const float inverse = 1.0f / grid.scale;
   for (int64_t i = 0; i < n; ++i)
     out[i] = static_cast<int8_t>(
@@ -38,6 +32,17 @@ RowGrid asymmetric_row(const float* values, int64_t n, float low, float high, in
 }
 
 }  // namespace
+
+bool asymmetric_grid(float low, float high, RowGrid& grid) {
+  const double rmin = std::min(0.0f, low), rmax = std::max(0.0f, high);
+  if (!(rmin < rmax) || !std::isfinite(rmax - rmin)) return false;
+  const double scale = (rmax - rmin) / 255.0;
+  const double error_min = 128.0 + std::fabs(rmin / scale), error_max = 127.0 + std::fabs(rmax / scale);
+  const double zero = error_min < error_max ? -128.0 - rmin / scale : 127.0 - rmax / scale;
+  grid.scale = static_cast<float>(scale);
+  grid.zero_point = static_cast<int32_t>(std::clamp(std::round(zero), -128.0, 127.0));
+  return true;
+}
 
 RowGrid quantize_row(const float* values, int64_t n, bool asymmetric, int8_t* out) {
   if (n == 0) return {};

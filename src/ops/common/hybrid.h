@@ -10,6 +10,9 @@ struct RowGrid {
   int32_t zero_point = 0;
 };
 
+/// The asymmetric int8 grid of a row's range; false where there is none (all zero, or not finite).
+bool asymmetric_grid(float low, float high, RowGrid& grid);
+
 /// Quantizes one row to int8 as TFLite's hybrid kernels do: symmetric to +-127 of the largest magnitude, or asymmetric
 /// over the range widened to hold 0. Rounds half away from zero.
 RowGrid quantize_row(const float* values, int64_t n, bool asymmetric, int8_t* out);

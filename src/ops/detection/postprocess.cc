@@ -82,19 +82,25 @@ Status suppress(KernelContext& ctx, const DetectionAttrs& a, const std::vector<B
     kept_scores.push_back(scores[i]);
   }
   const auto n = static_cast<int64_t>(kept.size());
-  const auto order = best_first(kept_scores.data(), n, n);
-  std::vector<char> active(static_cast<size_t>(n), 1);
+  std::vector<int64_t> order(static_cast<size_t>(n));  // falling scores, none of them NaN; ties: lower index first
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::sort(order.begin(), order.end(), [&](int64_t p, int64_t q) {
+    const float x = kept_scores[static_cast<size_t>(p)], y = kept_scores[static_cast<size_t>(q)];
+    return x > y || (x == y && p < q);
+  });
+  std::vector<int64_t> ranks;  // of what is selected
   selected.clear();
   const auto box = [&](int64_t rank) -> const Box& {
     return boxes[static_cast<size_t>(kept[static_cast<size_t>(order[static_cast<size_t>(rank)])])];
   };
   for (int64_t i = 0; i < n && static_cast<int64_t>(selected.size()) < std::min(n, most); ++i) {
-    if (!active[static_cast<size_t>(i)]) continue;
+    const bool covered = std::any_of(ranks.begin(), ranks.end(), [&](int64_t rank) {
+      return overlap(box(rank), box(i)) > static_cast<float>(a.iou_threshold);
+    });
+    if (covered) continue;
     SMELT_TRY(ctx.tick());
     selected.push_back(kept[static_cast<size_t>(order[static_cast<size_t>(i)])]);
-    for (int64_t j = i + 1; j < n; ++j)
-      if (active[static_cast<size_t>(j)] && overlap(box(i), box(j)) > static_cast<float>(a.iou_threshold))
-        active[static_cast<size_t>(j)] = 0;
+    ranks.push_back(i);
   }
   return Ok();
 }

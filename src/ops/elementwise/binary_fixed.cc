@@ -94,19 +94,22 @@ bool power_of_two(float scale, int& exponent) {
   return std::fabs(log2 - rounded) < 1e-3f;
 }
 
-/// The int16 kernel for power-of-two scales; false when the scales do not allow it.
-bool add_or_sub_shifting(const Operands& o, bool subtract) {
+/// Whether the int16 kernel for power-of-two scales applies, and by how much it shifts its inputs.
+bool shifts(const BinaryAttrs& attrs, const Operands& o, int& right_a, int& right_b) {
   int ea = 0, eb = 0, ey = 0;
-  if (o.y.dtype() != DType::kI16 || o.a.dtype() != DType::kI16 || !power_of_two(o.ga.scale, ea) ||
-      !power_of_two(o.gb.scale, eb) || !power_of_two(o.gy.scale, ey))
+  if (!attrs.pot_scale || attrs.fn == Binary::kMul || o.y.dtype() != DType::kI16 || o.a.dtype() != DType::kI16 ||
+      !power_of_two(o.ga.scale, ea) || !power_of_two(o.gb.scale, eb) || !power_of_two(o.gy.scale, ey))
     return false;
-  const int right_a = ey - ea, right_b = ey - eb;
-  if ((right_a != 0 && right_b != 0) || right_a < 0 || right_b < 0 || right_a > 31 || right_b > 31) return false;
+  right_a = ey - ea;
+  right_b = ey - eb;
+  return (right_a == 0 || right_b == 0) && right_a >= 0 && right_b >= 0 && right_a <= 31 && right_b <= 31;
+}
+
+void add_or_sub_shifting(const Operands& o, bool subtract, int right_a, int right_b) {
   map_centred(o, [&](int32_t p, int32_t q) {
     const int32_t u = rounding_divide_by_pot(p, right_a), v = rounding_divide_by_pot(q, right_b);
     return std::clamp(subtract ? u - v : u + v, -32768, 32767);
   });
-  return true;
 }
 
 /// int16 inputs in [-1, 1) to 8-bit outputs.
@@ -204,8 +207,9 @@ std::optional<FixedArithmetic> FixedArithmetic::make(const BinaryAttrs& attrs, c
                                                      Tensor& y) {
   if (attrs.fn != Binary::kAdd && attrs.fn != Binary::kSub && attrs.fn != Binary::kMul) return std::nullopt;
   Operands o{a, b, y, grid_of(a), grid_of(b), grid_of(y), 0, 0};
+  int right_a = 0, right_b = 0;
   if (!is_integer_kernel_type(y.dtype()) || a.dtype() != y.dtype() || b.dtype() != y.dtype() || attrs.alpha != 1 ||
-      attrs.pot_scale || !stored_range(attrs.act, o))
+      shifts(attrs, o, right_a, right_b) || !stored_range(attrs.act, o))
     return std::nullopt;
   return arithmetic(attrs.fn, o);
 }
@@ -223,10 +227,14 @@ bool binary_fixed(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Te
     return true;
   }
   if (a.dtype() != y.dtype() || (b.dtype() != y.dtype() && attrs.fn != Binary::kPRelu)) return false;
+  int right_a = 0, right_b = 0;
   switch (attrs.fn) {
     case Binary::kAdd:
     case Binary::kSub:
-      if (!(attrs.pot_scale && add_or_sub_shifting(o, attrs.fn == Binary::kSub))) add_sub_or_multiply(attrs.fn, o);
+      if (shifts(attrs, o, right_a, right_b))
+        add_or_sub_shifting(o, attrs.fn == Binary::kSub, right_a, right_b);
+      else
+        add_sub_or_multiply(attrs.fn, o);
       return true;
     case Binary::kMul:
       add_sub_or_multiply(attrs.fn, o);
