@@ -10,9 +10,10 @@ namespace smelt::vulkan {
 
 /// A walk over an index space with N operands, dimensions merged where all operands allow, innermost first: the layout
 /// that shaders/strides.glsl reads from push constants.
-template <int N>
+/// At most R merged dimensions.
+template <int N, int R = N <= 2 ? 8 : 6>
 struct Walk {
-  static constexpr int kMaxRank = N <= 2 ? 8 : 6;
+  static constexpr int kMaxRank = R;
   uint32_t n = 0, rank = 0;
   uint32_t size[kMaxRank] = {};
   int32_t stride[N][kMaxRank] = {};

@@ -1,0 +1,245 @@
+// Normalization by statistics of rows (shaders/norm.comp), by given statistics, and by neighbours.
+#include <algorithm>
+
+#include "ops/normalization/normalization.h"
+#include "vulkan/activation.h"
+#include "vulkan/kernels/rows.h"
+
+namespace smelt::vulkan {
+namespace {
+
+/// Codes of shaders/norm.comp.
+enum Kind : uint32_t { kMoments, kRms, kDeviation, kL1, kL2, kL1Max, kL2Max };
+enum Present : uint32_t { kScale = 1, kBias = 2, kMean = 4, kInverse = 8 };
+
+struct Push {
+  RowWalk<3, 3> walk;  ///< operands: x, scale, bias
+  float epsilon;
+  GpuActivation act;
+};
+
+class NormKernel final : public Kernel {
+ public:
+  NormKernel(const char* shader, Kind kind, uint32_t present, uint32_t lanes, const Push& push)
+      : shader_(shader), kind_(kind), present_(present), lanes_(lanes), push_(push) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    Binding scale = x, bias = x;
+    const Binding y = r.output(0);
+    if (present_ & kScale) {
+      SMELT_ASSIGN(scale, r.input(1));
+    }
+    if (present_ & kBias) {
+      SMELT_ASSIGN(bias, r.input(2));
+    }
+    Dispatch d{shader_,
+               {row_width(lanes_), lanes_, kind_, push_.walk.straight() ? 1u : 0u, present_},
+               {x, scale, bias, y, present_ & kMean ? r.output(1) : y, present_ & kInverse ? r.output(2) : y}};
+    set_row_grid(d, push_.walk.rows.n, lanes_);
+    return r.dispatch(d, push_);
+  }
+
+ private:
+  const char* shader_;
+  Kind kind_;
+  uint32_t present_, lanes_;
+  Push push_;
+};
+
+bool wanted(const KernelSpec& spec, size_t i) { return i < spec.outputs.size() && spec.node.outputs[i] != kNone; }
+
+/// The kernel for rows along `axes` of a shape; null where types or strides are beyond the shader.
+std::unique_ptr<Kernel> make_norm(const KernelSpec& spec, Kind kind, double epsilon, const Activation& act,
+                                  const Shape& dims, const std::vector<int>& axes, const Shape& scale,
+                                  const Shape& bias) {
+  if (!plain_reals(spec, {0}, {0})) return nullptr;
+  const DType dtype = spec.outputs[0].dtype;
+  uint32_t present = 0;
+  for (size_t i = 1; i <= 2 && i < spec.inputs.size(); ++i)
+    if (spec.has(i)) {
+      if (spec.inputs[i].dtype != dtype || spec.inputs[i].quant) return nullptr;
+      present |= i == 1 ? kScale : kBias;
+    }
+  DType statistic = dtype;
+  for (size_t i = 1; i <= 2; ++i)
+    if (wanted(spec, i)) {
+      if ((present & kMean) && spec.outputs[i].dtype != statistic) return nullptr;
+      statistic = spec.outputs[i].dtype;
+      present |= i == 1 ? kMean : kInverse;
+    }
+  if (statistic != dtype && statistic != DType::kF32) return nullptr;
+  const char* shader = dtype == DType::kF32 ? "norm_f32" : statistic == dtype ? "norm_f16" : "norm_f16_f32";
+  const auto walk = RowWalk<3, 3>::make(dims, axes, {dims.strides(), scale, bias});
+  if (!walk) return nullptr;
+  const uint32_t lanes = walk->lanes(5);
+  if (lanes == 0) return nullptr;
+  return std::make_unique<NormKernel>(shader, kind, present, lanes,
+                                      Push{*walk, static_cast<float>(epsilon), gpu_activation(act)});
+}
+
+/// Strides of a parameter that broadcasts to `shape`; nullopt when it does not.
+std::optional<Shape> parameter_strides(const KernelSpec& spec, size_t i, const Shape& shape) {
+  if (!spec.has(i)) return Shape::of_rank(shape.rank(), 0);
+  const Shape& p = spec.inputs[i].shape;
+  if (p.rank() > shape.rank()) return std::nullopt;
+  for (int d = 1; d <= p.rank(); ++d)
+    if (p[p.rank() - d] != 1 && p[p.rank() - d] != shape[shape.rank() - d]) return std::nullopt;
+  return broadcast_strides(p, shape);
+}
+
+int channel_axis(Layout layout, int rank) { return rank < 2 ? 0 : layout == Layout::kChannelsFirst ? 1 : rank - 1; }
+
+/// Every dimension, or those from `first` on.
+std::vector<int> axes_from(int first, int rank) {
+  std::vector<int> axes;
+  for (int d = first; d < rank; ++d) axes.push_back(d);
+  return axes;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_layer_norm(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<LayerNormAttrs>();
+  const Shape& shape = spec.inputs[0].shape;
+  const auto axis = normalize_axis(attrs.axis, shape.rank());
+  const auto scale = parameter_strides(spec, 1, shape), bias = parameter_strides(spec, 2, shape);
+  if (!axis.ok() || !scale || !bias) return nullptr;
+  return make_norm(spec, attrs.rms ? kRms : kMoments, attrs.epsilon, {}, shape, axes_from(*axis, shape.rank()), *scale,
+                   *bias);
+}
+
+std::unique_ptr<Kernel> make_group_norm(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<GroupNormAttrs>();
+  const Shape& shape = spec.inputs[0].shape;
+  if (shape.rank() < 2) return nullptr;
+  const bool last = attrs.layout == Layout::kChannelsLast;
+  const int axis = channel_axis(attrs.layout, shape.rank());
+  const int64_t channels = shape[axis], groups = attrs.groups == 0 ? channels : attrs.groups;
+  if (groups < 1 || channels % groups != 0) return nullptr;
+  const int64_t width = channels / groups, own = attrs.per_group_affine ? groups : channels;
+  for (size_t i = 1; i <= 2; ++i)
+    if (spec.has(i) && spec.inputs[i].shape.elements() != own) return nullptr;
+  const int64_t spatial = last ? product(shape, 1, axis) : product(shape, 2, shape.rank());
+  const int64_t by_group = attrs.per_group_affine ? 1 : width, by_channel = attrs.per_group_affine ? 0 : 1;
+  if (last) {
+    const Shape p{0, 0, by_group, by_channel};
+    return make_norm(spec, kMoments, attrs.epsilon, attrs.act, Shape{shape[0], spatial, groups, width}, {1, 3}, p, p);
+  }
+  const Shape p{0, by_group, by_channel, 0};
+  return make_norm(spec, kMoments, attrs.epsilon, attrs.act, Shape{shape[0], groups, width, spatial}, {2, 3}, p, p);
+}
+
+std::unique_ptr<Kernel> make_mean_variance_norm(const KernelSpec& spec) {
+  const Shape& shape = spec.inputs[0].shape;
+  const auto axes = normalize_axes(spec.attrs<MeanVarianceNormAttrs>().axes, shape.rank());
+  if (!axes.ok()) return nullptr;
+  const Shape none = Shape::of_rank(shape.rank(), 0);
+  return make_norm(spec, kDeviation, 1e-9, {}, shape, *axes, none, none);
+}
+
+std::unique_ptr<Kernel> make_lp_norm_real(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<LpNormAttrs>();
+  const Shape& shape = spec.inputs[0].shape;
+  const auto axis = normalize_axis(attrs.axis, shape.rank());
+  if (!axis.ok()) return nullptr;
+  const Shape none = Shape::of_rank(shape.rank(), 0);
+  const Kind kind = attrs.p == 1 ? (attrs.epsilon_max ? kL1Max : kL1) : (attrs.epsilon_max ? kL2Max : kL2);
+  return make_norm(spec, kind, attrs.epsilon, attrs.act, shape, {*axis}, none, none);
+}
+
+namespace {
+
+struct BatchPush {
+  uint32_t n, channels, inner;
+  float epsilon;
+};
+
+class BatchNormKernel final : public Kernel {
+ public:
+  BatchNormKernel(const char* shader, uint32_t present, const BatchPush& push)
+      : shader_(shader), present_(present), push_(push) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    SMELT_ASSIGN(const Binding mean, r.input(3));
+    SMELT_ASSIGN(const Binding variance, r.input(4));
+    Binding scale = mean, bias = mean;
+    if (present_ & kScale) {
+      SMELT_ASSIGN(scale, r.input(1));
+    }
+    if (present_ & kBias) {
+      SMELT_ASSIGN(bias, r.input(2));
+    }
+    Dispatch d{shader_, {kWidth, present_}, {x, scale, bias, mean, variance, r.output(0)}};
+    set_grid(d, push_.n, kWidth);
+    return r.dispatch(d, push_);
+  }
+
+ private:
+  const char* shader_;
+  uint32_t present_;
+  BatchPush push_;
+};
+
+struct LrnPush {
+  uint32_t n, channels, inner, before, after;
+  float alpha, beta, bias;
+};
+
+class LrnKernel final : public Kernel {
+ public:
+  LrnKernel(DType dtype, const LrnPush& push) : dtype_(dtype), push_(push) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    Dispatch d{dtype_ == DType::kF16 ? "lrn_f16" : "lrn_f32", {kWidth}, {x, r.output(0)}};
+    set_grid(d, push_.n, kWidth);
+    return r.dispatch(d, push_);
+  }
+
+ private:
+  DType dtype_;
+  LrnPush push_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_batch_norm(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<BatchNormAttrs>();
+  const Shape& shape = spec.inputs[0].shape;
+  if (attrs.training || shape.rank() == 0 || !plain_reals(spec, {0}, {0}) || !spec.has(3) || !spec.has(4))
+    return nullptr;
+  for (size_t i = 1; i < spec.outputs.size(); ++i)
+    if (wanted(spec, i)) return nullptr;
+  const AxisView v = axis_view(shape, channel_axis(attrs.layout, shape.rank()));
+  const DType dtype = spec.outputs[0].dtype, parameter = spec.inputs[3].dtype;
+  uint32_t present = 0;
+  for (size_t i = 1; i <= 4; ++i) {
+    if (!spec.has(i)) continue;
+    if (spec.inputs[i].dtype != parameter || spec.inputs[i].quant || spec.inputs[i].shape.elements() != v.extent)
+      return nullptr;
+    if (i <= 2) present |= i == 1 ? kScale : kBias;
+  }
+  if (parameter != dtype && parameter != DType::kF32) return nullptr;
+  const char* shader = dtype == DType::kF32 ? "batch_norm_f32"
+                       : parameter == dtype ? "batch_norm_f16"
+                                            : "batch_norm_f16_f32";
+  return std::make_unique<BatchNormKernel>(
+      shader, present,
+      BatchPush{static_cast<uint32_t>(shape.elements()), static_cast<uint32_t>(v.extent),
+                static_cast<uint32_t>(v.inner), static_cast<float>(attrs.epsilon)});
+}
+
+std::unique_ptr<Kernel> make_lrn(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<LrnAttrs>();
+  const Shape& shape = spec.inputs[0].shape;
+  if (shape.rank() < 2 || attrs.size < 1 || attrs.size > kMaxIterations || !plain_reals(spec, {0}, {0})) return nullptr;
+  const AxisView v = axis_view(shape, channel_axis(attrs.layout, shape.rank()));
+  // No window reaches further than all channels.
+  const int64_t before = (attrs.size - 1) / 2, after = attrs.size - 1 - before;
+  return std::make_unique<LrnKernel>(
+      spec.outputs[0].dtype,
+      LrnPush{static_cast<uint32_t>(shape.elements()), static_cast<uint32_t>(v.extent), static_cast<uint32_t>(v.inner),
+              static_cast<uint32_t>(std::min(before, v.extent)), static_cast<uint32_t>(std::min(after, v.extent)),
+              static_cast<float>(attrs.alpha), static_cast<float>(attrs.beta), static_cast<float>(attrs.bias)});
+}
+
+}  // namespace smelt::vulkan

@@ -1,0 +1,207 @@
+// Reduce, ArgReduce and Cumulative.
+#include "ops/reduce/reduce.h"
+
+#include <optional>
+
+#include "tensor/numeric.h"
+#include "vulkan/kernels/rows.h"
+
+namespace smelt::vulkan {
+namespace {
+
+/// The function's code in shaders/reduce_functions.inc; -1: it has none.
+int code_of(Reduction fn) {
+  switch (fn) {
+#define SMELT_REDUCTION(name, code, first, map, combine, finish) \
+  case Reduction::k##name:                                       \
+    return code;
+#include "vulkan/shaders/reduce_functions.inc"
+#undef SMELT_REDUCTION
+  }
+  return -1;
+}
+
+/// The one operand of a kernel whose other inputs are parameters.
+class RowKernel : public Kernel {
+ public:
+  RowKernel(const char* shader, std::vector<uint32_t> constants, uint64_t rows, uint32_t lanes)
+      : shader_(shader), constants_(std::move(constants)), rows_(rows), lanes_(lanes) {}
+  bool reads(size_t i) const override { return i == 0; }
+
+ protected:
+  template <class Push>
+  Status record_with(KernelRecorder& r, const Push& push) const {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    Dispatch d{shader_, constants_, {x, r.output(0)}};
+    set_row_grid(d, rows_, lanes_);
+    return r.dispatch(d, push);
+  }
+
+ private:
+  const char* shader_;
+  std::vector<uint32_t> constants_;
+  uint64_t rows_;
+  uint32_t lanes_;
+};
+
+struct ReducePush {
+  RowWalk<1, 4> walk;
+  float correction;
+};
+
+struct AxisPush {
+  uint32_t rows, extent, inner;
+};
+
+template <class Push>
+class PushedRowKernel final : public RowKernel {
+ public:
+  PushedRowKernel(const char* shader, std::vector<uint32_t> constants, uint64_t rows, uint32_t lanes, const Push& push)
+      : RowKernel(shader, std::move(constants), rows, lanes), push_(push) {}
+  Status record(KernelRecorder& r) const override { return record_with(r, push_); }
+
+ private:
+  Push push_;
+};
+
+const char* reduce_shader(const KernelSpec& spec, Reduction fn) {
+  const DType x = spec.inputs[0].dtype, y = spec.outputs[0].dtype;
+  if (x != y || spec.inputs[0].quant || spec.outputs[0].quant) return nullptr;
+  switch (x) {
+    case DType::kF32:
+      return "reduce_f32";
+    case DType::kF16:
+      return "reduce_f16";
+    case DType::kI32:
+      // The mean of int32 values sums in 64 bits; the others go through real numbers.
+      return fn == Reduction::kMean || code_of(fn) > code_of(Reduction::kSumSquare) ? nullptr : "reduce_i32";
+    case DType::kBool:
+      return fn == Reduction::kAny || fn == Reduction::kAll ? "reduce_bool" : nullptr;
+    default:
+      return nullptr;
+  }
+}
+
+/// The integers of parameter input i; nullopt when they are not known at make time.
+std::optional<std::vector<int64_t>> constant_ints(const KernelSpec& spec, size_t i) {
+  const Tensor* t = spec.constant(i);
+  if (!t) return std::nullopt;
+  std::vector<int64_t> v(static_cast<size_t>(t->elements()));
+  to_ints(*t, v.data());
+  return v;
+}
+
+std::optional<std::vector<int>> reduced_axes(const KernelSpec& spec, bool noop) {
+  const int rank = spec.inputs[0].shape.rank();
+  std::vector<int64_t> given;
+  if (spec.has(1)) {
+    const auto v = constant_ints(spec, 1);
+    if (!v) return std::nullopt;
+    given = *v;
+  }
+  if (rank == 0) return std::vector<int>{};
+  if (given.empty() && !noop)
+    for (int d = 0; d < rank; ++d) given.push_back(d);
+  auto axes = normalize_axes(given, rank);
+  if (!axes.ok()) return std::nullopt;
+  return *axes;
+}
+
+/// [outer, extent, inner] along one axis as push constants.
+std::optional<AxisPush> axis_push(const Shape& shape, int64_t axis) {
+  if (shape.rank() == 0) return AxisPush{1, 1, 1};
+  const auto a = normalize_axis(axis, shape.rank());
+  if (!a.ok()) return std::nullopt;
+  const AxisView v = axis_view(shape, *a);
+  return AxisPush{static_cast<uint32_t>(v.outer * v.inner), static_cast<uint32_t>(v.extent),
+                  static_cast<uint32_t>(v.inner)};
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_reduce(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ReduceAttrs>();
+  const char* shader = reduce_shader(spec, attrs.fn);
+  const auto axes = reduced_axes(spec, attrs.noop_with_empty_axes);
+  if (!shader || !axes) return nullptr;
+  const Shape& in = spec.inputs[0].shape;
+  const auto walk = RowWalk<1, 4>::make(in, *axes, {in.strides()});
+  if (!walk || walk->rows.n != spec.outputs[0].shape.elements()) return nullptr;
+  const uint32_t lanes = walk->lanes(2);
+  if (lanes == 0) return nullptr;
+  return std::make_unique<PushedRowKernel<ReducePush>>(
+      shader,
+      std::vector<uint32_t>{row_width(lanes), lanes, static_cast<uint32_t>(code_of(attrs.fn)),
+                            walk->straight() ? 1u : 0u},
+      walk->rows.n, lanes, ReducePush{*walk, static_cast<float>(attrs.correction)});
+}
+
+namespace {
+
+const char* arg_shader(DType x, bool wide) {
+  switch (x) {
+    case DType::kF32:
+      return wide ? "arg_reduce_f32_i64" : "arg_reduce_f32_i32";
+    case DType::kF16:
+      return wide ? "arg_reduce_f16_i64" : "arg_reduce_f16_i32";
+    case DType::kI32:
+      return wide ? "arg_reduce_i32_i64" : "arg_reduce_i32_i32";
+    case DType::kI8:
+      return wide ? "arg_reduce_i8_i64" : "arg_reduce_i8_i32";
+    case DType::kU8:
+      return wide ? "arg_reduce_u8_i64" : "arg_reduce_u8_i32";
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_arg_reduce(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ArgReduceAttrs>();
+  const DType to = spec.outputs[0].dtype;
+  if (to != DType::kI32 && to != DType::kI64) return nullptr;
+  const char* shader = arg_shader(spec.inputs[0].dtype, to == DType::kI64);
+  if (!shader) return nullptr;
+  const Shape& in = spec.inputs[0].shape;
+  int64_t axis = attrs.axis;
+  if (spec.has(1)) {
+    const auto given = constant_ints(spec, 1);
+    if (!given || given->empty()) return nullptr;
+    axis = given->front();
+  }
+  const auto push = attrs.flatten ? AxisPush{1, static_cast<uint32_t>(in.elements()), 1} : axis_push(in, axis);
+  if (!push || push->extent == 0) return nullptr;
+  const uint32_t lanes = lanes_for(push->rows, push->extent, push->inner == 1, 1);
+  if (lanes == 0) return nullptr;
+  return std::make_unique<PushedRowKernel<AxisPush>>(
+      shader, std::vector<uint32_t>{row_width(lanes), lanes, attrs.min ? 1u : 0u, attrs.select_last ? 1u : 0u},
+      push->rows, lanes, *push);
+}
+
+std::unique_ptr<Kernel> make_cumulative(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<CumulativeAttrs>();
+  const DType dtype = spec.outputs[0].dtype;
+  const auto axis = constant_ints(spec, 1);
+  if (spec.inputs[0].dtype != dtype || spec.inputs[0].quant || spec.outputs[0].quant || !axis || axis->size() != 1)
+    return nullptr;
+  const char* shader = dtype == DType::kF32   ? "cumulative_f32"
+                       : dtype == DType::kF16 ? "cumulative_f16"
+                       : dtype == DType::kI32 ? "cumulative_i32"
+                                              : nullptr;
+  if (!shader) return nullptr;
+  using Fn = CumulativeAttrs::Fn;
+  // The limits that exclusive extremes begin with are those of 64 bits.
+  if (dtype == DType::kI32 && attrs.fn != Fn::kSum && attrs.fn != Fn::kProd &&
+      (attrs.exclusive || attrs.fn == Fn::kLogSumExp))
+    return nullptr;
+  const auto push = axis_push(spec.inputs[0].shape, axis->front());
+  if (!push || push->extent > kMaxIterations) return nullptr;
+  return std::make_unique<PushedRowKernel<AxisPush>>(
+      shader,
+      std::vector<uint32_t>{kWidth, static_cast<uint32_t>(attrs.fn), attrs.exclusive ? 1u : 0u,
+                            attrs.reverse ? 1u : 0u},
+      push->rows, 1, *push);
+}
+
+}  // namespace smelt::vulkan

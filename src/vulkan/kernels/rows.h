@@ -1,0 +1,61 @@
+#pragma once
+
+#include <vector>
+
+#include "ops/common/index.h"
+#include "vulkan/kernel_recorder.h"
+#include "vulkan/kernels/common.h"
+#include "vulkan/strides.h"
+
+namespace smelt::vulkan {
+
+/// Loop iterations that one invocation may take: software devices stop loops behind 65535, counted over all loops of a
+/// shader, and others are slow with fewer lanes at work.
+inline constexpr int64_t kMaxIterations = 60'000;
+
+/// Lanes that work on one row of `count` elements together (shaders/rows.glsl): 1, kWidth or 256; 0 when even that is
+/// too few. `dense`: the elements of a row are neighbours, else neighbouring rows are. `cost`: iterations an element.
+inline uint32_t lanes_for(int64_t rows, int64_t count, bool dense, int64_t cost) {
+  uint32_t lanes = count >= kWidth && (dense || rows < 1024) ? kWidth : 1;
+  if (count / lanes * cost > kMaxIterations) lanes = kWidth;
+  if (count / lanes * cost > kMaxIterations) lanes = 256;
+  return count / lanes * cost > kMaxIterations ? 0 : lanes;
+}
+/// The workgroup's width for so many lanes a row.
+inline uint32_t row_width(uint32_t lanes) { return lanes == 1 ? kWidth : lanes; }
+
+/// The grid of a shader of rows.
+inline void set_row_grid(Dispatch& d, uint64_t rows, uint32_t lanes) { set_grid(d, rows, lanes == 1 ? kWidth : 1); }
+
+/// A shape cut into rows: the walk over rows and the walk inside of one, with N operands.
+template <int N, int R>
+struct RowWalk {
+  Walk<N, R> rows, row;
+
+  /// Rows run along the dimensions in `axes`; `strides` are the operands' over all dimensions.
+  static std::optional<RowWalk> make(const Shape& dims, const std::vector<int>& axes,
+                                     const std::array<Shape, N>& strides) {
+    std::vector<bool> inside(static_cast<size_t>(dims.rank()), false);
+    for (int a : axes) inside[static_cast<size_t>(a)] = true;
+    Shape part[2];
+    std::array<Shape, N> own[2];
+    for (int d = 0; d < dims.rank(); ++d) {
+      const int w = inside[static_cast<size_t>(d)] ? 1 : 0;
+      part[w].push_back(dims[d]);
+      for (int k = 0; k < N; ++k) own[w][static_cast<size_t>(k)].push_back(strides[static_cast<size_t>(k)][d]);
+    }
+    const auto rows = Walk<N, R>::make(part[0], own[0]);
+    const auto row = Walk<N, R>::make(part[1], own[1]);
+    if (!rows || !row) return std::nullopt;
+    return RowWalk{*rows, *row};
+  }
+  /// Whether a row's elements are one dimension.
+  bool straight() const { return row.rank <= 1; }
+  bool dense() const { return row.rank == 0 || row.stride[0][0] == 1; }
+  /// Lanes for so many passes over each row, offsets being worked out in every one.
+  uint32_t lanes(int64_t passes) const {
+    return lanes_for(rows.n, row.n, dense(), passes * (straight() ? 1 : 1 + int64_t{row.rank}));
+  }
+};
+
+}  // namespace smelt::vulkan

@@ -1,0 +1,154 @@
+#include "ops/reduce/reduce.h"
+
+#include <limits>
+
+#include "cpu/testing.h"
+#include "ops/softmax/softmax.h"
+#include "vulkan/check_test.h"
+
+namespace smelt::vulkan {
+namespace {
+
+using testing::random_tensor;
+
+class VulkanReduce : public VulkanTest {};
+
+Tensor ints(const std::vector<double>& v) {
+  return test::tensor(DType::kI64, Shape{static_cast<int64_t>(v.size())}, v);
+}
+
+AttrsPtr reduce(Reduction fn, bool keep = false, double correction = 0) {
+  ReduceAttrs a;
+  a.fn = fn;
+  a.keep_dims = keep;
+  a.correction = correction;
+  return make_attrs<ReduceAttrs>(a);
+}
+
+Near near(DType dtype) { return dtype == DType::kF16 ? Near{2e-3, 2e-3} : Near{1e-4, 2e-5}; }
+
+/// Shapes and axes: a lane a row and a workgroup a row, dense rows and columns, one dimension and several.
+struct Axes {
+  Shape shape;
+  std::vector<double> axes;
+};
+const std::vector<Axes> kAxes = {{Shape{5}, {0}},
+                                 {Shape{3, 300}, {1}},
+                                 {Shape{300, 3}, {0}},
+                                 {Shape{2, 7, 3, 5}, {1, 3}},
+                                 {Shape{2, 64, 3, 65}, {-1, 1}},
+                                 {Shape{2, 3, 4, 5}, {0, 2}},
+                                 {Shape{4, 6}, {}},
+                                 {Shape{2, 70, 1100}, {1}},
+                                 {Shape{150000}, {}},
+                                 {Shape{1200, 90, 3}, {0, 2}}};
+
+TEST_F(VulkanReduce, Reals) {
+  for (const Axes& a : kAxes)
+    for (int fn = 0; fn <= static_cast<int>(Reduction::kStd); ++fn)
+      for (DType dtype : {DType::kF32, DType::kF16}) {
+        const auto f = static_cast<Reduction>(fn);
+        if (f == Reduction::kAny || f == Reduction::kAll) continue;
+        const bool small = f == Reduction::kProd || f == Reduction::kLogSum;
+        check_case({to_string(f) + (" " + a.shape.str()),
+                    Op::kReduce,
+                    reduce(f, fn % 2 == 0, fn % 2),
+                    {random_tensor(dtype, a.shape, small ? 0.9 : -2, small ? 1.1 : 2, 7), ints(a.axes)},
+                    {false, true}},
+                   "vulkan:reduce", near(dtype));
+      }
+}
+
+TEST_F(VulkanReduce, Integers) {
+  for (const Axes& a : kAxes) {
+    for (Reduction f :
+         {Reduction::kSum, Reduction::kMax, Reduction::kMin, Reduction::kProd, Reduction::kL1, Reduction::kSumSquare})
+      check_case({to_string(f) + (" " + a.shape.str()),
+                  Op::kReduce,
+                  reduce(f),
+                  {random_tensor(DType::kI32, a.shape, -100000, 100000, 3), ints(a.axes)},
+                  {false, true}},
+                 "vulkan:reduce");
+    for (Reduction f : {Reduction::kAny, Reduction::kAll})
+      check_case({to_string(f) + (" " + a.shape.str()),
+                  Op::kReduce,
+                  reduce(f),
+                  {random_tensor(DType::kBool, a.shape, 0, 1, 3), ints(a.axes)},
+                  {false, true}},
+                 "vulkan:reduce");
+  }
+}
+
+TEST_F(VulkanReduce, NotANumber) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+  const Tensor x = test::floats(Shape{3, 4}, {1, nan, 3, 2, -inf, -inf, -inf, -inf, inf, 1, 2, 3});
+  for (Reduction f : {Reduction::kMax, Reduction::kMin, Reduction::kSum, Reduction::kLogSumExp})
+    check_case({to_string(f), Op::kReduce, reduce(f), {x, ints({1})}, {false, true}}, "vulkan:reduce");
+}
+
+TEST_F(VulkanReduce, ArgReduce) {
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kI32, DType::kI8, DType::kU8})
+    for (DType to : {DType::kI32, DType::kI64})
+      for (int variant = 0; variant < 4; ++variant)
+        for (const Shape& shape : {Shape{4, 9, 3}, Shape{2, 200, 2}, Shape{500}, Shape{70000}}) {
+          ArgReduceAttrs a;
+          a.min = variant & 1;
+          a.select_last = variant & 2;
+          a.axis = shape.rank() > 1 ? 1 : 0;
+          a.keep_dims = variant == 3;
+          a.to = to;
+          check_case({Cat(to_string(dtype), " ", shape.str(), " ", variant),
+                      Op::kArgReduce,
+                      make_attrs<ArgReduceAttrs>(a),
+                      {random_tensor(dtype, shape, dtype == DType::kU8 ? 0 : -5, 5, 11)}},
+                     "vulkan:arg_reduce");
+        }
+}
+
+TEST_F(VulkanReduce, ArgReduceFirstNotANumber) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  std::vector<double> v(200, 1);
+  v[150] = v[170] = nan;
+  v[40] = 5;
+  check_case({"", Op::kArgReduce, make_attrs<ArgReduceAttrs>(), {test::floats(Shape{200}, v)}}, "vulkan:arg_reduce");
+}
+
+TEST_F(VulkanReduce, Cumulative) {
+  for (int fn = 0; fn < 5; ++fn)
+    for (int variant = 0; variant < 4; ++variant)
+      for (DType dtype : {DType::kF32, DType::kF16, DType::kI32}) {
+        CumulativeAttrs a;
+        a.fn = static_cast<CumulativeAttrs::Fn>(fn);
+        a.exclusive = variant & 1;
+        if (dtype == DType::kI32 && (fn == 4 || (fn > 1 && a.exclusive))) continue;
+        a.reverse = variant & 2;
+        check_case({Cat(to_string(a.fn), " ", to_string(dtype), " ", variant),
+                    Op::kCumulative,
+                    make_attrs<CumulativeAttrs>(a),
+                    {random_tensor(dtype, Shape{3, 20, 5}, -2, 2, 5), test::tensor(DType::kI32, Shape{}, {-2})},
+                    {false, true}},
+                   "vulkan:cumulative", near(dtype));
+      }
+}
+
+TEST_F(VulkanReduce, Softmax) {
+  for (DType dtype : {DType::kF32, DType::kF16})
+    for (auto kind : {SoftmaxAttrs::Kind::kSoftmax, SoftmaxAttrs::Kind::kLogSoftmax, SoftmaxAttrs::Kind::kHardmax})
+      for (int64_t axis : {0, 1, -1})
+        for (bool flatten : {false, true})
+          for (const Shape& shape : {Shape{2, 5, 3}, Shape{3, 100, 130}, Shape{1, 1, 40000}}) {
+            SoftmaxAttrs a;
+            a.kind = kind;
+            a.axis = axis;
+            a.flatten = flatten;
+            a.beta = flatten ? 0.5 : 1;
+            check_case({Cat(to_string(kind), " ", axis, " ", shape.str()),
+                        Op::kSoftmax,
+                        make_attrs<SoftmaxAttrs>(a),
+                        {random_tensor(dtype, shape, -8, 8, 9)}},
+                       "vulkan:softmax_real", dtype == DType::kF16 ? Near{5e-3, 2e-3} : Near{1e-5, 1e-5});
+          }
+}
+
+}  // namespace
+}  // namespace smelt::vulkan
