@@ -73,10 +73,27 @@ void im2col_rows(const ConvShape& g, const T* x, int64_t first, int64_t last, T 
   const bool joined = g.dilation[2] == 1 && g.groups == 1;  // the taps of a line lie side by side
   const bool is_short = joined && line * static_cast<int64_t>(sizeof(T)) <= kShortRun;
   const T* const safe = x + g.in_pixels() * pixel - kPatchSlack;  // up to here short runs read nothing foreign
-  for (int64_t p = first; p < last; ++p) {
+  const int64_t image_line = g.in[2] * pixel;
+  int64_t ox = first % g.out[2], oy = first / g.out[2] % g.out[1], oz = first / g.out[2] / g.out[1];
+  const auto next = [&] {
+    if (++ox < g.out[2]) return;
+    ox = 0;
+    if (++oy < g.out[1]) return;
+    oy = 0;
+    ++oz;
+  };
+  for (int64_t p = first; p < last; ++p, next()) {
     T* dst = rows + (p - first) * row_stride;
-    const int64_t ox = p % g.out[2], oy = p / g.out[2] % g.out[1], oz = p / g.out[2] / g.out[1];
     const int64_t x0 = ox * g.stride[2] - g.pad[2];
+    if (is_short && g.kernel[0] == 1 && g.in[0] == 1 && x0 >= 0 && x0 + g.kernel[2] <= g.in[2]) {
+      const int64_t y0 = oy * g.stride[1] - g.pad[1], y1 = y0 + (g.kernel[1] - 1) * g.dilation[1];
+      if (oz * g.stride[0] == g.pad[0] && y0 >= 0 && y1 < g.in[1] && x + y1 * image_line + x0 * pixel + line <= safe) {
+        const T* src = x + y0 * image_line + x0 * pixel;  // a patch inside the image
+        for (int64_t ky = 0; ky < g.kernel[1]; ++ky, src += g.dilation[1] * image_line)
+          dst = copy_short_run(dst, src, line);
+        continue;
+      }
+    }
     for (int64_t kz = 0; kz < g.kernel[0]; ++kz) {
       const int64_t z = oz * g.stride[0] - g.pad[0] + kz * g.dilation[0];
       for (int64_t ky = 0; ky < g.kernel[1]; ++ky) {

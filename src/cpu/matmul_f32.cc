@@ -23,6 +23,10 @@ class MatMulF32 final : public Kernel {
     if (!packed_) b_room_ = packed_size_;
     if (s.g.a.column_stride != 1 && s.k > 1) a_room_ = (s.m * s.k + 15) / 16 * 16;
     add_c_ = spec.has(2) && attrs_.beta != 0 && !row_c_;
+    const MatrixView& b = s.g.b;
+    row_vector_ = !packed_ && s.m == 1 && s.batches == 1 && s.k > 1 && a_room_ == 0 && b.row_stride == 1 &&
+                  b.column_stride == s.k && !add_c_ && (!row_c_ || attrs_.beta == 1);
+    if (row_vector_) b_room_ = (gemm.packed_size(s.k, 1) + 15) / 16 * 16;
     if (add_c_) c_loops_ = BroadcastLoops::make(s.g.output, spec.inputs[2].shape, s.g.output);
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(slots_ * (a_room_ + b_room_)) * sizeof(float); }
@@ -35,6 +39,10 @@ class MatMulF32 final : public Kernel {
     const Operands in{ctx.input(0).data<float>(), ctx.input(1).data<float>(),
                       row_c_ ? ctx.input(2).data<float>() : nullptr};
     float* y = ctx.output(0).data<float>();
+    if (row_vector_) {
+      times_vector(ctx.threads(), in, scratch, y);
+      return Ok();
+    }
     if (slots_ > 1) {
       ctx.threads().parallel_for(slots_, 1, [&](int64_t begin, int64_t end) {
         for (int64_t slot = begin; slot < end; ++slot)
@@ -58,6 +66,16 @@ class MatMulF32 final : public Kernel {
   struct Operands {
     const float *a, *b, *c;
   };
+  /// One row times a computed b whose columns lie in rows: b's rows times the packed row, b itself stays as it is.
+  void times_vector(ThreadPool& pool, const Operands& in, float* room, float* y) const {
+    gemm_.pack(in.a, 1, 1, s_.k, 1, nullptr, room, static_cast<float>(attrs_.alpha));
+    const Bounds bounds = activation_bounds(attrs_.act);
+    pool.parallel_for(s_.n, 512, [&](int64_t begin, int64_t end) {
+      gemm_.run(end - begin, 1, s_.k, in.b + begin * s_.k, s_.k, room, 0, 1, y + begin, 1,
+                in.c ? in.c + begin : nullptr, bounds.lo, bounds.hi);
+    });
+    activate_rows(attrs_.act, y, 1, s_.n, s_.n);
+  }
   int64_t lda() const { return a_room_ ? s_.k : s_.g.a.row_stride; }
   void pack_constant(const KernelSpec& spec, const float* c) {
     const MatrixView& b = s_.g.b;
@@ -144,7 +162,7 @@ class MatMulF32 final : public Kernel {
   const GemmF32& gemm_;
   MatMulAttrs attrs_;
   int64_t threads_, slots_ = 1, packed_size_ = 0, a_room_ = 0, b_room_ = 0;
-  bool row_c_ = false, add_c_ = false;
+  bool row_c_ = false, add_c_ = false, row_vector_ = false;
   BroadcastLoops c_loops_;
   Packed packed_;
 };

@@ -73,15 +73,15 @@ class ChannelsLast {
   /// What follows from constants alone.
   void find_fixed() {
     for (size_t i = 0; i < g_.values.size(); ++i) fixed_[i] = g_.values[i].constant != nullptr;
+    for (ValueId id : g_.inputs)  // a default may be replaced
+      if (id != kNone) fixed_[static_cast<size_t>(id)] = 0;
     for (const Node& n : g_.nodes) {
-      if (op_info(n.op).flags & (kEffect | kControl | kContainer) || n.inputs.empty()) continue;
+      if (op_info(n.op).flags & (kEffect | kControl | kContainer | kDynamic) || n.inputs.empty()) continue;
       const bool all = std::all_of(n.inputs.begin(), n.inputs.end(),
                                    [&](ValueId id) { return id == kNone || fixed_[static_cast<size_t>(id)]; });
       for (ValueId id : n.outputs)
         if (id != kNone) fixed_[static_cast<size_t>(id)] = all;
     }
-    for (ValueId id : g_.inputs)
-      if (id != kNone) fixed_[static_cast<size_t>(id)] = 0;
   }
 
   const ValueType& type(ValueId id) const { return g_.value(id).type; }
