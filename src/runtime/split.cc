@@ -7,8 +7,9 @@
 namespace smelt {
 namespace {
 
-/// Below this an island of device nodes costs more in submission and waiting than the host takes for its work.
-constexpr double kIslandWork = 200'000;
+/// Below this an island of device nodes costs more in submission and waiting (about 20 microseconds) than the host takes
+/// for its work.
+constexpr double kIslandWork = 16'000;
 
 constexpr int kOutside = -1;  ///< an input or a constant
 
