@@ -29,6 +29,18 @@ bool has_room(const Port& planned, const onnxTensorDescriptorV1& d) {
   return true;
 }
 
+/// Faults of making a session and of running it.
+onnxStatus run_status(const Error& e) {
+  switch (e.code()) {
+    case ErrorCode::kLimit:
+      return ONNXIFI_STATUS_NO_SYSTEM_MEMORY;
+    case ErrorCode::kDevice:
+      return ONNXIFI_STATUS_BACKEND_UNAVAILABLE;
+    default:
+      return ONNXIFI_STATUS_INTERNAL_ERROR;
+  }
+}
+
 /// Faults of planning for shapes that a caller gave.
 onnxStatus shape_status(const Error& e) {
   switch (e.code()) {
@@ -37,10 +49,8 @@ onnxStatus shape_status(const Error& e) {
       return ONNXIFI_STATUS_MISMATCHING_SHAPE;
     case ErrorCode::kUnsupported:
       return ONNXIFI_STATUS_UNSUPPORTED_SHAPE;
-    case ErrorCode::kLimit:
-      return ONNXIFI_STATUS_NO_SYSTEM_MEMORY;
     default:
-      return ONNXIFI_STATUS_INTERNAL_ERROR;
+      return run_status(e);
   }
 }
 
@@ -66,7 +76,7 @@ onnxStatus Graph::create(const SessionOptions& backend, const uint64_t* properti
   std::optional<Loaded> loaded;
   if (const onnxStatus s = load_model(bytes, weights, weight_count, &loaded); s != ONNXIFI_STATUS_SUCCESS) return s;
   auto session = Session::create(loaded->model, options);
-  if (!session.ok()) return ONNXIFI_STATUS_INTERNAL_ERROR;
+  if (!session.ok()) return run_status(session.error());
   *out = std::shared_ptr<Graph>(new Graph(std::move(*loaded), std::move(*session), options.profile));
   return ONNXIFI_STATUS_SUCCESS;
 }
@@ -213,7 +223,7 @@ onnxStatus Graph::compute(const Job& job, std::string& message) {
   auto result = session_.run_in_place(job.locations->inputs);
   if (!result.ok()) {
     message = result.error().message();
-    return result.error().code() == ErrorCode::kLimit ? ONNXIFI_STATUS_NO_SYSTEM_MEMORY : ONNXIFI_STATUS_INTERNAL_ERROR;
+    return run_status(result.error());
   }
   onnxStatus status = ONNXIFI_STATUS_SUCCESS;
   for (size_t i = 0; i < job.locations->outputs.size(); ++i) {

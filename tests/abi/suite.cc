@@ -1,5 +1,5 @@
 // Runs the ABI checks, each in a process of its own.
-//   smelt_abi_tests LIBRARY [--list] [--filter TEXT] [--in-process]
+//   smelt_abi_tests LIBRARY [--list] [--filter TEXT] [--device N] [--in-process]
 #include "suite.h"
 
 #include <dlfcn.h>
@@ -15,6 +15,7 @@ namespace abi {
 Api api;
 void* library = nullptr;
 std::string library_path;
+size_t device_index = 0;
 
 std::string text(onnxStatus status) {
   char out[16];
@@ -162,7 +163,7 @@ bool isolated(const Check& c) {
 int main(int argc, char** argv) {
   using namespace abi;
   if (argc < 2) {
-    std::fprintf(stderr, "usage: %s LIBRARY [--list] [--filter TEXT] [--in-process]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s LIBRARY [--list] [--filter TEXT] [--device N] [--in-process]\n", argv[0]);
     return 2;
   }
   library_path = argv[1];
@@ -175,6 +176,8 @@ int main(int argc, char** argv) {
       inside = true;
     else if (!std::strcmp(argv[i], "--filter") && i + 1 < argc)
       filter = argv[++i];
+    else if (!std::strcmp(argv[i], "--device") && i + 1 < argc)
+      device_index = static_cast<size_t>(std::atoi(argv[++i]));
   }
   Checks checks;
   add_library_checks(checks);

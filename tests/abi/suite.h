@@ -63,6 +63,7 @@ struct Api {
 extern Api api;
 extern void* library;
 extern std::string library_path;
+extern size_t device_index;  ///< of the device that checks run on unless they name another
 void open_library();
 
 struct Check {
@@ -89,11 +90,11 @@ void add_growth_checks(Checks& checks);
 /// How many devices the library lists.
 size_t device_count();
 
-/// A backend on a device, the first unless told, released at the end.
+/// A backend on a device, released at the end.
 struct Device {
   onnxBackendID id = nullptr;
   onnxBackend backend = nullptr;
-  explicit Device(size_t index = 0);
+  explicit Device(size_t index = device_index);
   ~Device();
 };
 
