@@ -46,8 +46,6 @@ class NormKernel final : public Kernel {
   Push push_;
 };
 
-bool wanted(const KernelSpec& spec, size_t i) { return i < spec.outputs.size() && spec.node.outputs[i] != kNone; }
-
 /// The kernel for rows along `axes` of a shape; null where types or strides are beyond the shader.
 std::unique_ptr<Kernel> make_norm(const KernelSpec& spec, Kind kind, double epsilon, const Activation& act,
                                   const Shape& dims, const std::vector<int>& axes, const Shape& scale,

@@ -1,0 +1,160 @@
+#include "ops/attention/attention.h"
+
+#include "cpu/testing.h"
+#include "vulkan/check_test.h"
+
+namespace smelt::vulkan {
+namespace {
+
+using testing::random_tensor;
+
+class VulkanAttention : public VulkanTest {};
+
+Near near(DType dtype) { return dtype == DType::kF16 ? Near{4e-3, 4e-3} : Near{2e-5, 2e-5}; }
+Tensor x_of(DType dtype, const Shape& shape, uint32_t seed) { return random_tensor(dtype, shape, -2, 2, seed); }
+Tensor whole(DType dtype, const std::vector<double>& v) {
+  return test::tensor(dtype, Shape{static_cast<int64_t>(v.size())}, v);
+}
+
+/// Operands of 2 batch entries, 4 query and 2 key heads.
+OpCase attention(const std::string& label, DType dtype, const AttentionAttrs& a, int64_t rows, int64_t keys,
+                 int64_t depth, int64_t v_depth, bool flat = false) {
+  const Shape q = flat ? Shape{2, rows, 4 * depth} : Shape{2, 4, rows, depth};
+  const Shape k = flat ? Shape{2, keys, 2 * depth} : Shape{2, 2, keys, depth};
+  const Shape v = flat ? Shape{2, keys, 2 * v_depth} : Shape{2, 2, keys, v_depth};
+  AttentionAttrs own = a;
+  if (flat) {
+    own.num_heads = 4;
+    own.kv_heads = 2;
+  }
+  return {label,
+          Op::kAttention,
+          make_attrs<AttentionAttrs>(own),
+          {x_of(dtype, q, 1), x_of(dtype, k, 2), x_of(dtype, v, 3)}};
+}
+
+TEST_F(VulkanAttention, Plain) {
+  for (DType dtype : {DType::kF32, DType::kF16})
+    for (bool flat : {false, true}) {
+      check_case(attention("small", dtype, {}, 3, 5, 8, 6, flat), "vulkan:attention", near(dtype));
+      check_case(attention("chunks", dtype, {}, 2, 1100, 16, 130, flat), "vulkan:attention", near(dtype));
+    }
+}
+
+TEST_F(VulkanAttention, Attributes) {
+  for (DType dtype : {DType::kF32, DType::kF16})
+    for (int variant = 0; variant < 8; ++variant) {
+      AttentionAttrs a;
+      a.causal = variant != 3;
+      a.causal_from_end = variant == 1 || variant == 2;
+      a.softcap = variant == 4 ? 1.5 : 0;
+      a.window = variant == 2 || variant == 3 ? 4 : variant == 7 ? 0 : -1;
+      a.window_right = variant == 3 ? 2 : -1;
+      a.scale = variant == 5 ? 0.7 : 0;
+      a.smooth_softmax = variant == 6;
+      check_case(attention(Cat("variant ", variant), dtype, a, 7, 20, 8, 8), "vulkan:attention", near(dtype));
+    }
+}
+
+TEST_F(VulkanAttention, Masks) {
+  for (DType dtype : {DType::kF32, DType::kF16})
+    for (DType mask : {DType::kBool, DType::kF32, DType::kF16}) {
+      if (dtype == DType::kF32 && mask == DType::kF16) continue;
+      for (const Shape& shape :
+           {Shape{7, 20}, Shape{2, 1, 1, 20}, Shape{2, 4, 7, 20}, Shape{20}, Shape{7, 1}, Shape{1, 4, 7, 15}}) {
+        OpCase c = attention(Cat("mask ", shape.str()), dtype, {}, 7, 20, 8, 8);
+        c.inputs.push_back(mask == DType::kBool ? random_tensor(mask, shape, 0, 1, 4) : x_of(mask, shape, 4));
+        check_case(c, "vulkan:attention", near(dtype));
+      }
+    }
+  // A row without any visible key is zero.
+  OpCase c = attention("nothing visible", DType::kF32, {}, 3, 5, 8, 8);
+  c.inputs.push_back(test::tensor(DType::kBool, Shape{3, 5}, std::vector<double>(15, 0)));
+  check_case(c, "vulkan:attention");
+}
+
+TEST_F(VulkanAttention, PastAndLengths) {
+  for (DType dtype : {DType::kF32, DType::kF16})
+    for (bool flat : {false, true}) {
+      AttentionAttrs a;
+      a.causal = a.causal_from_end = true;
+      OpCase c = attention("past", dtype, a, 3, 3, 8, 6, flat);
+      c.inputs.resize(6);
+      c.inputs[4] = x_of(dtype, Shape{2, 2, 9, 8}, 5);
+      c.inputs[5] = x_of(dtype, Shape{2, 2, 9, 6}, 6);
+      c.outputs.resize(3);
+      check_case(c, "vulkan:attention", near(dtype));
+      for (DType whole_type : {DType::kI32, DType::kI64})
+        for (const std::vector<double>& lengths : {std::vector<double>{5}, {9, 4}}) {
+          OpCase l = attention("lengths", dtype, a, 3, 10, 8, 6, flat);
+          l.inputs.resize(7);
+          l.inputs[6] = whole(whole_type, lengths);
+          check_case(l, "vulkan:attention", near(dtype));
+        }
+    }
+}
+
+TEST_F(VulkanAttention, LengthOutOfRange) {
+  for (DType whole_type : {DType::kI32, DType::kI64}) {
+    OpCase c = attention("length", DType::kF32, {}, 3, 10, 8, 6);
+    c.inputs.resize(7);
+    c.inputs[6] = whole(whole_type, {-1});
+    const auto r = run_case(c, BackendKind::kVulkan, nullptr);
+    ASSERT_FALSE(r.ok());
+    EXPECT_EQ(r.error().code(), ErrorCode::kInvalidInput);
+  }
+}
+
+TEST_F(VulkanAttention, Rotary) {
+  for (const auto& [dtype, table] :
+       {std::pair{DType::kF32, DType::kF32}, std::pair{DType::kF16, DType::kF16}, std::pair{DType::kF16, DType::kF32}})
+    for (int layout = 0; layout < 3; ++layout)
+      for (int ids = 0; ids < 6; ++ids)
+        for (bool interleaved : {false, true}) {
+          RotaryAttrs a;
+          a.interleaved = interleaved;
+          a.num_heads = layout == 0 ? 3 : 0;
+          a.batch_seq_heads = layout == 2;
+          a.rotary_dim = interleaved ? 6 : 0;
+          a.scale = ids == 2 ? 0.5 : 1;
+          const int64_t half = interleaved ? 3 : 4;
+          const Shape x = layout == 0 ? Shape{2, 5, 24} : layout == 1 ? Shape{2, 3, 5, 8} : Shape{2, 5, 3, 8};
+          OpCase c{Cat("layout ", layout, " ids ", ids), Op::kRotary, make_attrs<RotaryAttrs>(a), {x_of(dtype, x, 1)}};
+          const Shape rows = ids == 0 ? Shape{5, half} : ids == 1 ? Shape{2, 5, half} : Shape{16, half};
+          c.inputs.push_back(x_of(table, rows, 2));
+          c.inputs.push_back(x_of(table, rows, 3));
+          if (ids == 2) c.inputs.push_back(whole(DType::kI64, {3, 4, 5, 6, 7, 15, 0, 1, 2, 3}));
+          if (ids == 3) c.inputs.push_back(whole(DType::kI32, {3, 1, 4, 1, 5}));
+          if (ids == 4) c.inputs.push_back(whole(DType::kI64, {11}));
+          if (ids == 5) c.inputs.push_back(whole(DType::kI32, {11, 2}));
+          check_case(c, "vulkan:rotary", near(dtype));
+        }
+}
+
+TEST_F(VulkanAttention, RotaryPositionOutOfRange) {
+  OpCase c{"", Op::kRotary, make_attrs<RotaryAttrs>(), {x_of(DType::kF32, Shape{1, 2, 5, 8}, 1)}};
+  for (uint32_t seed : {2u, 3u}) c.inputs.push_back(x_of(DType::kF32, Shape{16, 4}, seed));
+  c.inputs.push_back(whole(DType::kI64, {12}));
+  EXPECT_FALSE(run_case(c, BackendKind::kVulkan, nullptr).ok());
+}
+
+TEST_F(VulkanAttention, KvAppend) {
+  for (DType dtype : {DType::kI8, DType::kF16, DType::kF32, DType::kI64})
+    for (DType start : {DType::kI32, DType::kI64})
+      for (int64_t axis : {0, 1, 2}) {
+        KvAppendAttrs a;
+        a.axis = axis;
+        Shape fresh{3, 5, 4};
+        fresh[static_cast<int>(axis)] = 2;
+        OpCase c{Cat(to_string(dtype), " ", axis),
+                 Op::kKvAppend,
+                 make_attrs<KvAppendAttrs>(a),
+                 {x_of(dtype, Shape{3, 5, 4}, 1), x_of(dtype, fresh, 2), whole(start, {1})}};
+        check_case(c, "vulkan:kv_append");
+        c.inputs[2] = whole(start, {static_cast<double>(Shape{3, 5, 4}[static_cast<int>(axis)])});
+        EXPECT_FALSE(run_case(c, BackendKind::kVulkan, nullptr).ok());
+      }
+}
+
+}  // namespace
+}  // namespace smelt::vulkan

@@ -1,0 +1,183 @@
+// Rotary embedding and appending to caches.
+#include <optional>
+
+#include "ops/attention/attention.h"
+#include "vulkan/kernel_recorder.h"
+#include "vulkan/kernels/common.h"
+
+namespace smelt::vulkan {
+namespace {
+
+struct RotaryPush {
+  uint32_t n, depth, half_size, heads, head_stride, steps, step_stride, batch_stride;
+  uint32_t id_batch, id_step, add_step, table_rows;
+  float scale;
+  uint32_t fault_code;
+};
+
+class RotaryKernel final : public Kernel {
+ public:
+  RotaryKernel(const char* shader, bool interleaved, uint32_t words, const RotaryPush& push)
+      : shader_(shader), interleaved_(interleaved), words_(words), push_(push) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    SMELT_ASSIGN(const Binding cosines, r.input(1));
+    SMELT_ASSIGN(const Binding sines, r.input(2));
+    Binding ids = x;
+    if (words_ > 0) {
+      SMELT_ASSIGN(ids, r.input(3));
+    }
+    Dispatch d{shader_, {kWidth, interleaved_ ? 1u : 0u, words_}, {x, cosines, sines, ids, r.faults(), r.output(0)}};
+    set_grid(d, push_.n, kWidth);
+    RotaryPush push = push_;
+    push.fault_code = r.fault_code();
+    return r.dispatch(d, push);
+  }
+
+ private:
+  const char* shader_;
+  bool interleaved_;
+  uint32_t words_;
+  RotaryPush push_;
+};
+
+/// The layout of x; nullopt when it is none that rotary embedding takes.
+std::optional<RotaryPush> rotary_layout(const RotaryAttrs& a, const Shape& x) {
+  int64_t heads, steps, depth;
+  bool heads_inside = true;
+  if (x.rank() == 3) {
+    heads = a.num_heads > 0 ? a.num_heads : 1;
+    if (x[2] % heads != 0) return std::nullopt;
+    steps = x[1];
+    depth = x[2] / heads;
+  } else if (x.rank() == 4) {
+    heads_inside = a.batch_seq_heads;
+    heads = x[heads_inside ? 2 : 1];
+    steps = x[heads_inside ? 1 : 2];
+    depth = x[3];
+  } else {
+    return std::nullopt;
+  }
+  const int64_t rotary = a.rotary_dim > 0 ? a.rotary_dim : depth;
+  if (rotary > depth || rotary % 2 != 0) return std::nullopt;
+  RotaryPush p{};
+  const auto set = [](uint32_t& to, int64_t v) { to = static_cast<uint32_t>(v); };
+  set(p.n, x.elements());
+  set(p.depth, depth);
+  set(p.half_size, rotary / 2);
+  set(p.heads, heads);
+  set(p.head_stride, heads_inside ? depth : steps * depth);
+  set(p.steps, steps);
+  set(p.step_stride, heads_inside ? heads * depth : depth);
+  set(p.batch_stride, heads * steps * depth);
+  return p;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_rotary(const KernelSpec& spec) {
+  const auto& a = spec.attrs<RotaryAttrs>();
+  if (!plain_reals(spec, {0}, {0}) || !spec.has(1) || !spec.has(2)) return nullptr;
+  auto push = rotary_layout(a, spec.inputs[0].shape);
+  const ValueType &cosines = spec.inputs[1], &sines = spec.inputs[2];
+  const DType dtype = spec.outputs[0].dtype;
+  if (!push || push->half_size == 0 || cosines.dtype != sines.dtype || cosines.quant || sines.quant ||
+      (cosines.dtype != dtype && cosines.dtype != DType::kF32))
+    return nullptr;
+  const int64_t n = cosines.shape.elements();
+  if (cosines.shape.rank() < 1 || cosines.shape.back() != push->half_size || n != sines.shape.elements())
+    return nullptr;
+  const int64_t rows = n / push->half_size, batch = spec.inputs[0].shape[0], steps = push->steps;
+  push->table_rows = static_cast<uint32_t>(rows);
+  push->scale = static_cast<float>(a.scale);
+  uint32_t words = 0;
+  if (spec.has(3)) {
+    const int64_t ids = spec.inputs[3].shape.elements();
+    words = whole_words(spec.inputs[3].dtype);
+    if (words == 0) return nullptr;
+    if (ids == batch * steps || ids == steps) {
+      push->id_batch = ids == batch * steps ? push->steps : 0;
+      push->id_step = 1;
+    } else if (ids == 1 || ids == batch) {
+      push->id_batch = ids == 1 ? 0 : 1;
+      push->add_step = 1;
+    } else {
+      return nullptr;
+    }
+  } else {
+    push->id_batch = rows == steps || batch == 1 ? 0 : push->steps;
+    push->id_step = 1;
+  }
+  const char* shader = dtype == DType::kF32 ? "rotary_f32" : cosines.dtype == dtype ? "rotary_f16" : "rotary_f16_f32";
+  return std::make_unique<RotaryKernel>(shader, a.interleaved, words, *push);
+}
+
+namespace {
+
+struct AppendPush {
+  uint32_t n, room, inner, count, fault_code;
+};
+
+class KvAppendKernel final : public Kernel {
+ public:
+  KvAppendKernel(const char* shader, uint32_t words, const AppendPush& push)
+      : shader_(shader), words_(words), push_(push) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding cache, r.input(0));
+    SMELT_ASSIGN(const Binding fresh, r.input(1));
+    SMELT_ASSIGN(const Binding start, r.input(2));
+    Dispatch d{shader_, {kWidth, words_}, {cache, fresh, start, r.faults(), r.output(0)}};
+    set_grid(d, push_.n, kWidth);
+    AppendPush push = push_;
+    push.fault_code = r.fault_code();
+    return r.dispatch(d, push);
+  }
+
+ private:
+  const char* shader_;
+  uint32_t words_;
+  AppendPush push_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_kv_append(const KernelSpec& spec) {
+  const int64_t axis = spec.attrs<KvAppendAttrs>().axis;
+  const ValueType &cache = spec.inputs[0], &fresh = spec.inputs[1];
+  const int rank = cache.shape.rank();
+  const uint32_t words = whole_words(spec.inputs[2].dtype);
+  if (words == 0 || spec.inputs[2].shape.elements() < 1 || cache.dtype != fresh.dtype || axis < 0 || axis >= rank ||
+      fresh.shape.rank() != rank || fresh.shape.elements() == 0)
+    return nullptr;
+  AppendPush push{static_cast<uint32_t>(cache.shape.elements()), 0, 1, 0, 0};
+  for (int d = 0; d < rank; ++d) {
+    if (d == axis) {
+      push.room = static_cast<uint32_t>(cache.shape[d]);
+      push.count = static_cast<uint32_t>(fresh.shape[d]);
+      continue;
+    }
+    if (cache.shape[d] != fresh.shape[d]) return nullptr;
+    if (d > axis) push.inner *= static_cast<uint32_t>(cache.shape[d]);
+  }
+  if (push.count > push.room) return nullptr;
+  const char* shader = nullptr;
+  switch (bit_width(cache.dtype)) {
+    case 8:
+      shader = "kv_append_8";
+      break;
+    case 16:
+      shader = "kv_append_16";
+      break;
+    case 32:
+      shader = "kv_append_32";
+      break;
+    case 64:
+      shader = "kv_append_64";
+      break;
+    default:
+      return nullptr;
+  }
+  return std::make_unique<KvAppendKernel>(shader, words, push);
+}
+
+}  // namespace smelt::vulkan

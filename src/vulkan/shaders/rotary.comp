@@ -1,0 +1,52 @@
+#version 450
+// Rotary embedding: pairs of a head's first elements turned by the angle of their position; the rest is copied.
+// Specialization constants: 1 pairs are neighbours, 2 words of a position id (0: there are none).
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+
+layout(constant_id = 1) const bool kInterleaved = false;
+layout(constant_id = 2) const uint kIdWords = 0;
+layout(push_constant) uniform Push {
+  uint n, depth, half_size, heads, head_stride, steps, step_stride, batch_stride;
+  uint id_batch, id_step;  // which id, or which row without ids, by batch entry and step
+  uint add_step;           // 1: the row is the id plus the step
+  uint table_rows;
+  float scale;
+  uint fault_code;
+};
+layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
+layout(set = 0, binding = 1) readonly buffer Cos { TABLE cosines[]; };
+layout(set = 0, binding = 2) readonly buffer Sin { TABLE sines[]; };
+layout(set = 0, binding = 3) readonly buffer Ids { int ids[]; };
+layout(set = 0, binding = 4) buffer Faults { uint faults[]; };
+layout(set = 0, binding = 5) writeonly buffer Y { STORED ys[]; };
+
+void main() {
+  const uint i = flat_id();
+  if (i >= n) return;
+  const uint d = i % depth, step = i / step_stride % steps, batch = i / batch_stride;
+  if (d >= 2 * half_size) {
+    ys[i] = xs[i];
+    return;
+  }
+  const uint which = batch * id_batch + step * id_step;
+  int row = int(which);
+  bool far = false;
+  if (kIdWords > 0) {
+    row = ids[which * kIdWords];
+    far = kIdWords == 2 && ids[which * kIdWords + 1] != 0;
+  }
+  far = far || row < 0 || row >= int(table_rows) - int(add_step * step);
+  if (far) {
+    faults[0] = fault_code;
+    return;
+  }
+  row += int(add_step * step);
+  const bool second = kInterleaved ? (d & 1) != 0 : d >= half_size;
+  const uint k = kInterleaved ? d / 2 : second ? d - half_size : d;
+  const uint apart = kInterleaved ? 1 : half_size;
+  const float c = float(cosines[uint(row) * half_size + k]), s = float(sines[uint(row) * half_size + k]);
+  const float x = float(xs[i]);
+  const float y = second ? float(xs[i - apart]) * s + x * c : x * c - float(xs[i + apart]) * s;
+  ys[i] = STORED(y * scale);
+}
