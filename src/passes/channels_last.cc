@@ -284,7 +284,8 @@ class ChannelsLast {
   bool conv(const Node& n) {
     const auto& a = static_cast<const ConvAttrs&>(*n.attrs);
     if (a.layout != Layout::kChannelsFirst || !one_output(n) || !movable(n.outputs[0])) return false;
-    if (given(n, 1) && !fixed_[static_cast<size_t>(n.inputs[1])]) return false;
+    if (!fixed_[static_cast<size_t>(n.inputs[1])]) return false;
+    if (n.op == Op::kConv && given(n, 2) && !fixed_[static_cast<size_t>(n.inputs[2])]) return false;
     if (!has_last(n.inputs[0])) {
       const ValueType& y = type(n.outputs[0]);
       if (fixed_[static_cast<size_t>(n.inputs[0])] || (y.ranked && y.shape[1] >= 0 && y.shape[1] < kNarrow))

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <cctype>
-#include <map>
+#include <functional>
+#include <span>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "ops/op.h"
@@ -11,9 +13,25 @@
 namespace smelt {
 namespace {
 
-/// Entries of a TfIdf pool of one n-gram size, by content: where their counts go and what they weigh.
 template <class Item>
-using Pool = std::map<std::vector<Item>, size_t>;
+struct GramHash {
+  size_t operator()(std::span<const Item> gram) const {
+    size_t h = gram.size();
+    for (const Item& i : gram) h = h * 1099511628211u + std::hash<Item>()(i);
+    return h;
+  }
+};
+template <class Item>
+struct GramEqual {
+  bool operator()(std::span<const Item> a, std::span<const Item> b) const {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end());
+  }
+};
+
+/// Entries of a TfIdf pool of one n-gram size, by content (views of the pool): where their counts go and what they
+/// weigh.
+template <class Item>
+using Pool = std::unordered_map<std::span<const Item>, size_t, GramHash<Item>, GramEqual<Item>>;
 
 Status check_tfidf(const TfIdfAttrs& a) {
   const size_t pool = a.pool_strings.empty() ? a.pool_ints.size() : a.pool_strings.size();
@@ -47,10 +65,8 @@ Result<std::vector<Pool<Item>>> pools_of(const TfIdfAttrs& a, const std::vector<
     const size_t from = static_cast<size_t>(a.ngram_counts[i]), n = i + 1;
     const size_t to = i + 1 < a.ngram_counts.size() ? static_cast<size_t>(a.ngram_counts[i + 1]) : items.size();
     Pool<Item> pool;
-    for (size_t at = from; at + n <= to; at += n)
-      pool.emplace(std::vector<Item>(items.begin() + static_cast<std::ptrdiff_t>(at),
-                                     items.begin() + static_cast<std::ptrdiff_t>(at + n)),
-                   entry++);
+    pool.reserve((to - from) / n);
+    for (size_t at = from; at + n <= to; at += n) pool.emplace(std::span<const Item>(items).subspan(at, n), entry++);
     pools.push_back(std::move(pool));
   }
   if (entry != a.ngram_indexes.size())
@@ -73,7 +89,7 @@ Status count_row(KernelContext& ctx, const TfIdfAttrs& a, const std::vector<Pool
       for (int64_t start = 0; start + (n - 1) * (skip + 1) < length; ++start) {
         gram.clear();
         for (int64_t k = 0; k < n; ++k) gram.push_back(row[static_cast<size_t>(start + k * (skip + 1))]);
-        const auto found = pool.find(gram);
+        const auto found = pool.find(std::span<const Item>(gram));
         if (found != pool.end()) ++counts[found->second];
       }
     }
