@@ -75,9 +75,9 @@ struct SessionOptions {
   std::string method;        ///< run when none is named; "" = the first method
   int device = -1;           ///< kVulkan: which device, as `smelt devices` lists them; -1: the best
   uint64_t seed = 0;         ///< of random operators that carry no seed of their own
-  size_t limit_memory = 0;   ///< bytes that a run may hold beyond the weights; 0 = the default (8 GiB)
+  size_t limit_memory = 0;   ///< bytes that a run may hold beyond the weights; 0 = 1 GiB + 64x inputs + 16x weights
   double limit_seconds = 0;  ///< 0 = none
-  uint64_t limit_steps = 0;  ///< node executions in one run, loops included; 0 = the default (10^9)
+  uint64_t limit_steps = 0;  ///< node executions in one run, loops included; 0 = in proportion to the model
   bool profile = false;
   size_t max_plans = 16;  ///< shape plans kept; the least recently used goes first
 };

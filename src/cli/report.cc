@@ -178,7 +178,7 @@ Result<json> describe_model(const Model& model, const SessionOptions& on) {
     SMELT_ASSIGN(gpu.device, vulkan::open_device(on.device));
   }
   PlannedEnvironment env(model.share_module(), options, std::make_shared<PackCache>(PackCache::Mode::kDry), gpu);
-  env.control.begin(options);
+  env.control.begin(options, env.size, {});
   json methods = json::array(), graphs = json::array(), states = json::array();
   for (const Method& method : m.methods) {
     const Graph& g = m.graphs[static_cast<size_t>(method.graph)];

@@ -27,6 +27,7 @@ struct RunOptions {
   uint64_t seed = 0;
   size_t limit_memory = 0;
   double limit_seconds = 0;
+  uint64_t limit_steps = 0;
 };
 
 std::string summary(const Tensor& t) {
@@ -113,6 +114,7 @@ Status run(RunOptions o) {
   so.seed = o.seed;
   so.limit_memory = o.limit_memory;
   so.limit_seconds = o.limit_seconds;
+  so.limit_steps = o.limit_steps;
   SMELT_ASSIGN(Session session, Session::create(model, so));
   SMELT_ASSIGN(const auto inputs, inputs_of(o, model));
   std::vector<Datum> outputs;
@@ -157,6 +159,7 @@ void add_run(CLI::App& app, int& status) {
   c->add_option("--seed", o->seed, "Seed of random inputs and operators");
   c->add_option("--limit-memory", o->limit_memory, "Bytes a run may hold");
   c->add_option("--limit-seconds", o->limit_seconds, "Seconds a run may take");
+  c->add_option("--limit-steps", o->limit_steps, "Operators a run may execute, those of loops each time");
   c->add_option("--image", o->image.file, "PNG or JPEG for the first input, fitted to its size, layout and type");
   c->add_option("--labels", o->labels, "Class names, one a line (the model's own when it carries them)");
   c->add_option("--top", o->top, "Classes shown with --image")->check(CLI::Range(1, 10000));

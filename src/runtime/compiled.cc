@@ -12,7 +12,7 @@ Result<std::shared_ptr<const Module>> Compiled::optimised() {
   SessionOptions options;
   options.limit_seconds = 20;
   Executor executor(module_, options);
-  executor.control.begin(options);
+  executor.control.begin(options, executor.size, {});
   const Evaluate evaluate = [&](const Graph& graph, const Node& node, std::vector<Datum> in,
                                 std::vector<Datum>& out) -> Status {
     SMELT_TRY(executor.control.tick());

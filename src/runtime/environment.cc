@@ -1,30 +1,90 @@
 #include "runtime/environment.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <string>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "graph/node_infer.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
-void RunControl::begin(const SessionOptions& o) {
+namespace {
+
+/// Texts may hold one byte for so many of the memory limit: they are copied as values move.
+constexpr size_t kTextWeight = 16;
+
+struct Extent {
+  size_t bytes = 0, items = 0;
+};
+
+void measure(const Datum& d, Extent& e) {
+  if (d.is_tensor()) {
+    e.bytes += d.tensor.bytes();
+    if (d.tensor.dtype() == DType::kString && d.tensor.raw())
+      for (int64_t i = 0; i < d.tensor.elements(); ++i) e.bytes += d.tensor.data<std::string>()[i].size();
+  } else if (d.items) {
+    e.items += d.items->size();
+    for (const Datum& item : *d.items) measure(item, e);
+  }
+}
+
+Extent measure(std::span<const Datum> values) {
+  Extent e;
+  for (const Datum& d : values) measure(d, e);
+  return e;
+}
+
+}  // namespace
+
+ModelSize size_of(const Module& module) {
+  ModelSize size;
+  std::unordered_set<const Tensor*> seen;
+  for (const Graph& g : module.graphs) {
+    size.nodes += g.nodes.size();
+    for (const Value& v : g.values)
+      if (v.constant && seen.insert(v.constant.get()).second) size.constants += v.constant->bytes();
+  }
+  return size;
+}
+
+void RunControl::begin(const SessionOptions& o, const ModelSize& model, std::span<const Datum> inputs) {
+  const size_t given = measure(inputs).bytes;
   cancelled_.store(false, std::memory_order_relaxed);
   steps_ = 0;
   held_ = 0;
-  max_steps_ = o.limit_steps ? o.limit_steps : 1'000'000'000;
-  max_held_ = o.limit_memory ? o.limit_memory : size_t{8} << 30;
+  max_steps_ = o.limit_steps ? o.limit_steps : 1'000'000 + 16'384 * model.nodes + (given + model.constants) / 16;
+  max_held_ = o.limit_memory ? o.limit_memory : (size_t{1} << 30) + 64 * given + 16 * model.constants;
+  max_grown_ = o.limit_memory ? o.limit_memory : (size_t{24} << 20) + 4 * (given + model.constants);
+  max_body_ = o.limit_memory ? o.limit_memory : (size_t{96} << 20) + 64 * given + 16 * model.constants;
+  std::fill(first_entry_.begin(), first_entry_.end(), 0);
   timed_ = o.limit_seconds > 0;
   if (timed_)
     deadline_ = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                                        std::chrono::duration<double>(o.limit_seconds));
 }
 
-Status RunControl::tick() {
+Status RunControl::tick() { return spend(1); }
+
+Status RunControl::spend(uint64_t steps) {
   if (cancelled_.load(std::memory_order_relaxed)) return Error(ErrorCode::kCancelled, "the run was cancelled");
-  if (++steps_ > max_steps_) return LimitReached("the run took more than ", max_steps_, " steps");
+  steps_ += steps;
+  if (steps_ > max_steps_) return LimitReached("the run took more than ", max_steps_, " steps");
   if (timed_ && std::chrono::steady_clock::now() > deadline_)
     return LimitReached("the run took longer than its time limit");
   return Ok();
+}
+
+Status RunControl::enter(int graph, std::span<const Datum> inputs) {
+  const Extent e = measure(inputs);
+  if (first_entry_.size() <= static_cast<size_t>(graph)) first_entry_.resize(static_cast<size_t>(graph) + 1, 0);
+  size_t& first = first_entry_[static_cast<size_t>(graph)];
+  if (first == 0) first = e.bytes + 1;
+  if (e.bytes > max_grown_ && e.bytes / 8 > first)
+    return LimitReached("the values of a loop grew from ", first - 1, " to ", e.bytes, " bytes; up to ", max_grown_,
+                        " bytes are expected here, a memory limit of the caller allows more");
+  return spend(1 + e.bytes / 1024 + e.items / 8);
 }
 
 Status RunControl::charge(size_t bytes) {
@@ -33,8 +93,36 @@ Status RunControl::charge(size_t bytes) {
   return Ok();
 }
 
+Status RunControl::check_text(std::span<const Datum> inputs, int64_t elements) const {
+  size_t longest = 0;
+  for (const Datum& d : inputs) {
+    if (!d.is_tensor() || d.tensor.dtype() != DType::kString || !d.tensor.raw()) continue;
+    size_t most = 0;
+    for (int64_t i = 0; i < d.tensor.elements(); ++i) most = std::max(most, d.tensor.data<std::string>()[i].size());
+    longest += most;
+  }
+  if (elements > 0 && longest > max_held_ / kTextWeight / static_cast<size_t>(elements))
+    return LimitReached(elements, " texts of up to ", longest, " bytes need too much memory");
+  return Ok();
+}
+
+Status RunControl::charge_plan(size_t bytes, int depth) {
+  SMELT_TRY(charge(bytes));
+  if (depth > 0 && bytes > max_body_)
+    return LimitReached("the graph inside needs ", bytes, " bytes; up to ", max_body_,
+                        " bytes are expected here, a memory limit of the caller allows more");
+  return Ok();
+}
+
+void RunControl::guard(ThreadPool& threads) const {
+  if (timed_)
+    threads.watch(deadline_, &cancelled_);
+  else
+    threads.unwatch();
+}
+
 Environment::Environment(std::shared_ptr<const Module> m, const SessionOptions& o)
-    : module(std::move(m)), options(o), threads(o.threads) {
+    : module(std::move(m)), options(o), size(size_of(*module)), threads(o.threads) {
   reset_state();
   random_state_ = options.seed * 0x9e3779b97f4a7c15ull + 0x853c49e6748fea9bull;
 }
@@ -171,6 +259,7 @@ class NodeRun final : public KernelContext {
     SMELT_ASSIGN(const int64_t n, shape.checked_elements());
     if (n > (int64_t{1} << 40)) return LimitReached("a tensor of shape ", shape.str(), " is too large");
     SMELT_TRY(env_.control.charge(Tensor::byte_size(dtype, n)));
+    if (dtype == DType::kString) SMELT_TRY(env_.control.check_text(in_, n));
     return Tensor::allocate(dtype, shape);
   }
 

@@ -13,14 +13,34 @@
 
 namespace smelt {
 
+/// What a model brings along: the default limits of a run are in proportion to it.
+struct ModelSize {
+  size_t nodes = 0;      ///< of all graphs
+  size_t constants = 0;  ///< bytes
+};
+ModelSize size_of(const Module& module);
+
 /// Limits and cancellation of one run; shared by all graphs that it enters.
+///
+/// Where the options give no limit, a run may hold 1 GiB + 64 bytes an input byte + 16 bytes a constant byte, and take
+/// 10^6 steps + 16,384 a node + one for each 16 bytes of inputs and constants. A step is one node; entering a graph
+/// costs one for each KiB or 8 elements of a sequence that it is handed. So a small model that loops for ever, or
+/// whose loop gathers data without end, is stopped soon, while a large one may decode thousands of tokens.
 class RunControl {
  public:
-  void begin(const SessionOptions& options);
+  void begin(const SessionOptions& options, const ModelSize& model, std::span<const Datum> inputs);
   /// Counts one step; an error when cancelled, over the step limit or over time.
   Status tick();
+  Status spend(uint64_t steps);  ///< counts several at once
+  /// Counts what graph `graph` is handed. An error when that has grown, from call to call, out of proportion.
+  Status enter(int graph, std::span<const Datum> inputs);
+  /// Lets the pieces of parallel work heed this run's time limit and cancellation; without a limit the pool runs free.
+  void guard(ThreadPool& threads) const;
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
   Status charge(size_t bytes);  ///< memory taken by the run
+  /// Whether a string tensor made from `inputs` fits, each element as long as their longest texts together.
+  Status check_text(std::span<const Datum> inputs, int64_t elements) const;
+  Status charge_plan(size_t bytes, int depth);  ///< the same for a plan's arena, of the main graph at depth 0
   void release(size_t bytes) { held_ -= bytes < held_ ? bytes : held_; }
   size_t held() const { return held_; }
 
@@ -28,6 +48,9 @@ class RunControl {
   std::atomic<bool> cancelled_{false};
   uint64_t steps_ = 0, max_steps_ = 0;
   size_t held_ = 0, max_held_ = 0;
+  size_t max_grown_ = 0;             ///< bytes that a graph may be handed; above, eight times its first call's
+  size_t max_body_ = 0;              ///< bytes of a plan of a called graph
+  std::vector<size_t> first_entry_;  ///< bytes + 1 of each graph's first call; 0: none yet
   bool timed_ = false;
   std::chrono::steady_clock::time_point deadline_{};
 };
@@ -47,6 +70,7 @@ class Environment {
 
   std::shared_ptr<const Module> module;
   SessionOptions options;
+  ModelSize size;
   std::vector<Datum> states;
   RunControl control;
   ThreadPool threads;

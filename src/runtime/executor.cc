@@ -9,6 +9,7 @@ Result<std::vector<Datum>> Executor::call(int index, std::span<const Datum> inpu
   const Graph& g = module->graphs[static_cast<size_t>(index)];
   if (inputs.size() != g.inputs.size())
     return InvalidInput(inputs.size(), " inputs given, graph '", g.name, "' takes ", g.inputs.size());
+  if (depth > 0) SMELT_TRY(control.enter(index, inputs));
   std::vector<Datum> values(g.values.size());
   std::vector<int> uses(g.values.size(), 0);
   for (const Node& n : g.nodes)
@@ -37,6 +38,8 @@ Result<std::vector<Datum>> Executor::call(int index, std::span<const Datum> inpu
     in.clear();
     for (ValueId id : n.inputs) in.push_back(id == kNone ? Datum{} : values[static_cast<size_t>(id)]);
     if (auto s = execute_node(*this, g, n, std::move(in), out, depth); !s.ok()) return s.error().within(node_label(n));
+    // Parallel work may have been cut short.
+    if (auto s = control.spend(0); !s.ok()) return s.error().within(node_label(n));
     for (size_t i = 0; i < out.size(); ++i) {
       if (n.outputs[i] == kNone) continue;
       values[static_cast<size_t>(n.outputs[i])] = std::move(out[i]);

@@ -11,6 +11,11 @@
 namespace smelt {
 namespace {
 
+/// What making a plan costs in steps, beside four a node.
+constexpr uint64_t kPlanSteps = 50;
+/// Arenas that the plans of one body hold together.
+constexpr size_t kIdleBytes = size_t{32} << 20;
+
 /// A static step's view of the plan's slots.
 class SlotContext final : public KernelContext {
  public:
@@ -103,6 +108,25 @@ void clear_outputs(const Step& step, std::vector<Datum>& slots) {
   }
 }
 
+/// Memory held until the end of a block.
+struct Charged {
+  RunControl& control;
+  size_t bytes;
+  ~Charged() { control.release(bytes); }
+};
+
+/// Texts are not in the arena: what the step's string outputs may hold is checked before it runs.
+Status check_texts(PlannedEnvironment& env, const Step& step, const std::vector<Datum>& slots) {
+  for (int32_t s : step.out) {
+    if (s < 0 || slots[static_cast<size_t>(s)].tensor.dtype() != DType::kString) continue;
+    std::vector<Datum> in;
+    for (int32_t i : step.in)
+      if (i >= 0) in.push_back(slots[static_cast<size_t>(i)]);
+    SMELT_TRY(env.control.check_text(in, slots[static_cast<size_t>(s)].tensor.elements()));
+  }
+  return Ok();
+}
+
 bool same_type(const Datum& d, const ValueType& t) {
   if (!d.is_tensor()) return t.kind != ValueType::Kind::kTensor;
   return t.kind == ValueType::Kind::kTensor && d.tensor.dtype() == t.dtype && d.tensor.shape() == t.shape;
@@ -128,6 +152,7 @@ Status Plan::run_step(PlannedEnvironment& env, Step& step, int depth) {
     }
     case Step::Kind::kReference: {
       clear_outputs(step, slots_);
+      SMELT_TRY(check_texts(env, step, slots_));
       SlotContext ctx(env, step, slots_, depth);
       return op_info(step.node->op).reference(ctx);
     }
@@ -200,11 +225,15 @@ Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, int dep
     slot = inputs[i];
     if (slot.is_tensor() && inputs_[i].quant && !slot.tensor.quant()) slot.tensor.set_quant(inputs_[i].quant);
   }
+  SMELT_TRY(env.control.charge_plan(arena_bytes_, depth));
+  const Charged charged{env.control, arena_bytes_};
   const bool timed = env.options.profile;
   for (Step& step : steps_) {
     SMELT_TRY(env.control.tick());
     const auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
     if (auto s = run_step(env, step, depth); !s.ok()) return s.error().within(node_label(*step.node));
+    // Parallel work may have been cut short.
+    if (auto s = env.control.spend(0); !s.ok()) return s.error().within(node_label(*step.node));
     if (timed && step.kind == Step::Kind::kDevice) {
       if (step.segment >= 0) device_times(&step - steps_.data());
     } else if (timed) {
@@ -240,7 +269,7 @@ const Plan* PlannedEnvironment::latest(int graph) const {
   return list.empty() ? nullptr : list.front().get();
 }
 
-Result<Plan*> PlannedEnvironment::plan_for(int graph, std::span<const Datum> inputs) {
+Result<Plan*> PlannedEnvironment::plan_for(int graph, std::span<const Datum> inputs, int depth) {
   auto& list = plans_[static_cast<size_t>(graph)];
   for (size_t i = 0; i < list.size(); ++i) {
     if (!list[i]->fits(inputs)) continue;
@@ -255,20 +284,25 @@ Result<Plan*> PlannedEnvironment::plan_for(int graph, std::span<const Datum> inp
     types.push_back(type_of(inputs[i]));
     if (!types.back().quant) types.back().quant = g.value(g.inputs[i]).type.quant;
   }
-  return add_plan(graph, types);
+  return add_plan(graph, types, depth);
 }
 
-Result<Plan*> PlannedEnvironment::add_plan(int graph, std::span<const ValueType> inputs) {
+Result<Plan*> PlannedEnvironment::add_plan(int graph, std::span<const ValueType> inputs, int depth) {
   auto& list = plans_[static_cast<size_t>(graph)];
-  SMELT_ASSIGN(auto plan, Plan::build(*this, graph, inputs));
-  // A graph's own least recently used plan makes room: plans of graphs that are running stay.
+  SMELT_TRY(control.spend(kPlanSteps + 4 * module->graphs[static_cast<size_t>(graph)].nodes.size()));
+  SMELT_ASSIGN(auto plan, Plan::build(*this, graph, inputs, depth));
+  // A graph's own least recently used plans make room: plans of graphs that are running stay. Those of bodies, whose
+  // shapes may change with every call, hold little memory.
   if (list.size() >= std::max<size_t>(options.max_plans, 1)) list.pop_back();
+  size_t idle = plan->arena_bytes();
+  for (const auto& p : list) idle += p->arena_bytes();
+  for (; depth > 0 && idle > kIdleBytes && !list.empty(); list.pop_back()) idle -= list.back()->arena_bytes();
   list.insert(list.begin(), std::move(plan));
   return list.front().get();
 }
 
 Result<const Plan*> PlannedEnvironment::prepare(int graph, std::span<const ValueType> inputs) {
-  SMELT_ASSIGN(const Plan* plan, add_plan(graph, inputs));
+  SMELT_ASSIGN(const Plan* plan, add_plan(graph, inputs, 0));
   return plan;
 }
 
@@ -279,7 +313,8 @@ Status PlannedEnvironment::run(int graph, std::span<const Datum> inputs, int dep
   const Graph& g = module->graphs[static_cast<size_t>(graph)];
   if (inputs.size() != g.inputs.size())
     return InvalidInput(inputs.size(), " inputs given, graph '", g.name, "' takes ", g.inputs.size());
-  SMELT_ASSIGN(Plan * plan, plan_for(graph, inputs));
+  if (depth > 0) SMELT_TRY(control.enter(graph, inputs));
+  SMELT_ASSIGN(Plan * plan, plan_for(graph, inputs, depth));
   return plan->run(*this, inputs, depth, outputs);
 }
 

@@ -52,7 +52,8 @@ struct Step {
 class Plan {
  public:
   /// `inputs` are the concrete types of the graph's inputs.
-  static Result<std::unique_ptr<Plan>> build(PlannedEnvironment& env, int graph, std::span<const ValueType> inputs);
+  static Result<std::unique_ptr<Plan>> build(PlannedEnvironment& env, int graph, std::span<const ValueType> inputs,
+                                             int depth);
 
   bool fits(std::span<const Datum> inputs) const;
   /// Outputs at depth 0 may lie in the arena and are valid until the next run of this plan; deeper they own their
@@ -127,12 +128,12 @@ class PlannedEnvironment final : public Environment {
     std::vector<ValueType> inputs, outputs;
     std::unique_ptr<Kernel> kernel;
   };
-  Result<Plan*> plan_for(int graph, std::span<const Datum> inputs);
+  Result<Plan*> plan_for(int graph, std::span<const Datum> inputs, int depth = 0);
   ScratchStack scratch;
   const Gpu gpu;
 
  private:
-  Result<Plan*> add_plan(int graph, std::span<const ValueType> inputs);
+  Result<Plan*> add_plan(int graph, std::span<const ValueType> inputs, int depth);
   Isa isa_;
   std::shared_ptr<PackCache> packs_;
   std::map<const Node*, LateKernel> late_;

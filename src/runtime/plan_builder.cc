@@ -64,8 +64,8 @@ bool shape_only(Op op) { return op == Op::kShapeOf || op == Op::kSizeOf || op ==
 
 class PlanBuilder {
  public:
-  PlanBuilder(PlannedEnvironment& env, int graph, Plan& plan)
-      : env_(env), graph_(env.module->graphs[static_cast<size_t>(graph)]), plan_(plan) {}
+  PlanBuilder(PlannedEnvironment& env, int graph, Plan& plan, int depth)
+      : env_(env), graph_(env.module->graphs[static_cast<size_t>(graph)]), plan_(plan), depth_(depth) {}
 
   Status build(std::span<const ValueType> inputs) {
     const size_t n = graph_.values.size();
@@ -425,6 +425,9 @@ class PlanBuilder {
     SMELT_ASSIGN(const int64_t n, type.shape.checked_elements());
     if (n > (int64_t{1} << 40)) return LimitReached("a tensor of shape ", type.shape.str(), " is too large");
     if (type.dtype == DType::kString) {
+      const size_t bytes = Tensor::byte_size(type.dtype, n);
+      SMELT_TRY(env_.control.charge(bytes));
+      env_.control.release(bytes);
       SMELT_ASSIGN(Tensor t, Tensor::allocate(type.dtype, type.shape));
       plan_.slots_[i] = Datum(std::move(t));
       home_[i] = Home::kOutside;
@@ -494,10 +497,21 @@ class PlanBuilder {
     return Ok();
   }
 
+  /// A fault of the whole arena, told where its largest value is made.
+  Error at_largest(const Error& e) const {
+    size_t most = 0;
+    for (size_t j = 1; j < items_.size(); ++j)
+      if (items_[j].bytes > items_[most].bytes) most = j;
+    for (const Node& n : graph_.nodes)
+      if (!items_.empty() && std::find(n.outputs.begin(), n.outputs.end(), item_value_[most]) != n.outputs.end())
+        return e.within(node_label(n));
+    return e;
+  }
+
   Status lay_out() {
     plan_.arena_lower_bound_ = smelt::arena_lower_bound(items_);
     plan_.arena_bytes_ = plan_arena(items_);
-    SMELT_TRY(env_.control.charge(plan_.arena_bytes_));
+    if (auto s = env_.control.charge_plan(plan_.arena_bytes_, depth_); !s.ok()) return at_largest(s.error());
     env_.control.release(plan_.arena_bytes_);
     if (plan_.arena_bytes_ > 0) {
       plan_.arena_.reset(allocate_large(plan_.arena_bytes_));
@@ -521,6 +535,7 @@ class PlanBuilder {
   PlannedEnvironment& env_;
   const Graph& graph_;
   Plan& plan_;
+  int depth_;
   std::vector<Known> known_;
   std::vector<Home> home_;
   std::vector<int> last_use_;
@@ -533,9 +548,10 @@ class PlanBuilder {
   std::vector<std::unique_ptr<vulkan::Kernel>> device_kernels_;  ///< null: runs on the host
 };
 
-Result<std::unique_ptr<Plan>> Plan::build(PlannedEnvironment& env, int graph, std::span<const ValueType> inputs) {
+Result<std::unique_ptr<Plan>> Plan::build(PlannedEnvironment& env, int graph, std::span<const ValueType> inputs,
+                                          int depth) {
   auto plan = std::make_unique<Plan>();
-  PlanBuilder builder(env, graph, *plan);
+  PlanBuilder builder(env, graph, *plan, depth);
   SMELT_TRY(builder.build(inputs));
   return plan;
 }

@@ -100,7 +100,8 @@ std::vector<Datum> copies(std::span<const Datum> view) {
 Status Session::Impl::take(int index, std::span<const Datum> given) {
   Environment& env = environment();
   const Graph& g = env.module->graphs[static_cast<size_t>(index)];
-  env.control.begin(env.options);
+  env.control.begin(env.options, env.size, given);
+  env.control.guard(env.threads);
   if (given.size() != g.inputs.size())
     return InvalidInput(given.size(), " inputs given, the model takes ", g.inputs.size());
   inputs.assign(given.begin(), given.end());

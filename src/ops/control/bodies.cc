@@ -70,6 +70,8 @@ Status Stacked::add(KernelContext& ctx, Datum slice) {
   Tensor& t = slice.tensor;
   if (!slices_.empty() && (t.dtype() != slices_[0].dtype() || !(t.shape() == slices_[0].shape())))
     return InvalidInput("a stacked output changes from ", slices_[0].shape().str(), " to ", t.shape().str());
+  // What a loop gathers counts as steps too: one without end is stopped.
+  for (size_t n = 0; n < t.bytes() / 128; ++n) SMELT_TRY(ctx.tick());
   kept_ += t.bytes() + sizeof(Tensor);
   slices_.push_back(std::move(t));
   if (kept_ > checked_) {
