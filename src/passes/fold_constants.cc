@@ -46,8 +46,6 @@ bool foldable(const Graph& g, const Node& n) {
 }  // namespace
 
 void fold_constants(Graph& graph, const Evaluate& evaluate) {
-  for (ValueId id : graph.inputs)
-    if (id != kNone && graph.value(id).constant) return;  // defaults of inputs may change from run to run
   std::vector<Datum> out;
   for (const Node& n : graph.nodes) {
     if (!foldable(graph, n)) continue;

@@ -5,10 +5,7 @@
 
 namespace smelt {
 
-Result<std::shared_ptr<const Module>> Compiled::optimised() {
-  const std::lock_guard lock(mutex_);
-  if (optimised_) return optimised_;
-  auto copy = std::make_shared<Module>(*module_);
+Result<std::shared_ptr<const Module>> Compiled::passed(std::shared_ptr<Module> copy) {
   SessionOptions options;
   options.limit_seconds = 20;
   Executor executor(module_, options);
@@ -19,8 +16,32 @@ Result<std::shared_ptr<const Module>> Compiled::optimised() {
     return execute_node(executor, graph, node, std::move(in), out, 0);
   };
   SMELT_TRY(optimise(*copy, evaluate));
-  optimised_ = std::move(copy);
+  return std::shared_ptr<const Module>(std::move(copy));
+}
+
+Result<std::shared_ptr<const Module>> Compiled::optimised() {
+  const std::lock_guard lock(mutex_);
+  if (optimised_) return optimised_;
+  auto copy = std::make_shared<Module>(*module_);
+  for (const Method& m : copy->methods) {
+    Graph& g = copy->graphs[static_cast<size_t>(m.graph)];
+    std::erase_if(g.inputs, [&](ValueId id) { return id != kNone && g.value(id).constant; });
+  }
+  SMELT_ASSIGN(optimised_, passed(std::move(copy)));
   return optimised_;
+}
+
+Result<std::shared_ptr<const Module>> Compiled::overridable() {
+  const std::lock_guard lock(mutex_);
+  if (overridable_) return overridable_;
+  auto copy = std::make_shared<Module>(*module_);
+  for (const Method& m : copy->methods) {
+    Graph& g = copy->graphs[static_cast<size_t>(m.graph)];
+    for (ValueId id : g.inputs)
+      if (id != kNone) g.value(id).constant = nullptr;
+  }
+  SMELT_ASSIGN(overridable_, passed(std::move(copy)));
+  return overridable_;
 }
 
 std::shared_ptr<vulkan::WeightStore> Compiled::weights(const std::shared_ptr<vulkan::Device>& device) {

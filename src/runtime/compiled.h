@@ -15,17 +15,21 @@ class Compiled {
  public:
   explicit Compiled(std::shared_ptr<const Module> module)
       : module_(std::move(module)), packs_(std::make_shared<PackCache>()) {}
-  /// The module after the passes; made once.
+  /// The module after the passes; made once. Inputs with defaults are constants there, and no inputs any more.
   Result<std::shared_ptr<const Module>> optimised();
+  /// The same for callers that override a default: all inputs of the module are inputs, none is a constant.
+  Result<std::shared_ptr<const Module>> overridable();
   const std::shared_ptr<PackCache>& packs() const { return packs_; }
   /// The weights on a device; made once a device.
   std::shared_ptr<vulkan::WeightStore> weights(const std::shared_ptr<vulkan::Device>& device);
 
  private:
+  Result<std::shared_ptr<const Module>> passed(std::shared_ptr<Module> copy);
+
   std::shared_ptr<const Module> module_;
   std::shared_ptr<PackCache> packs_;
   std::mutex mutex_;
-  std::shared_ptr<const Module> optimised_;
+  std::shared_ptr<const Module> optimised_, overridable_;
   std::map<std::shared_ptr<vulkan::Device>, std::shared_ptr<vulkan::WeightStore>> weights_;
 };
 

@@ -1,3 +1,5 @@
+#include <mutex>
+
 #include "base/error.h"
 #include "runtime/compiled.h"
 #include "runtime/executor.h"
@@ -7,17 +9,25 @@
 namespace smelt {
 
 struct Session::Impl {
+  std::shared_ptr<const Module> model;  ///< as loaded
   std::shared_ptr<Compiled> compiled;
   std::unique_ptr<Executor> reference;  ///< one of the two
   std::unique_ptr<PlannedEnvironment> planned;
+  std::unique_ptr<PlannedEnvironment> overriding;  ///< made for the first run that overrides an input's default
+  std::mutex making;                               ///< guards `overriding` against cancel()
+  PlannedEnvironment* chosen = nullptr;            ///< of the two, for this run
   int graph = 0;   ///< of the session's method
   int latest = 0;  ///< ran last
   std::vector<Datum> inputs, outputs;
 
   Environment& environment() { return planned ? static_cast<Environment&>(*planned) : *reference; }
   Result<std::span<const Datum>> run(int graph, std::span<const Datum> given);
-  /// Begins a run: checks what was given and keeps it, with defaults for what was left out.
+  /// Begins a run: checks what was given and keeps it, with defaults for what was left out, and chooses where it runs.
   Status take(int graph, std::span<const Datum> given);
+  Environment& running() { return chosen ? static_cast<Environment&>(*chosen) : environment(); }
+
+ private:
+  Status choose(const Graph& graph, std::span<const Datum> given);
 };
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -40,6 +50,7 @@ Result<Session> Session::create(const Model& model, const SessionOptions& option
   SMELT_ASSIGN(const int graph, graph_of(model.module(), options.method));
   auto impl = std::make_unique<Impl>();
   impl->graph = impl->latest = graph;
+  impl->model = model.share_module();
   if (options.backend == BackendKind::kReference) {
     impl->reference = std::make_unique<Executor>(model.share_module(), options);
   } else {
@@ -97,34 +108,62 @@ std::vector<Datum> copies(std::span<const Datum> view) {
 
 }  // namespace
 
+/// Where a run goes, with `inputs` as it takes them: without defaults, which are constants there, or all of them.
+Status Session::Impl::choose(const Graph& g, std::span<const Datum> given) {
+  chosen = planned.get();
+  if (!planned) return Ok();
+  bool defaults = false, overrides = false;
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!g.value(g.inputs[i]).constant) continue;
+    defaults = true;
+    overrides = overrides || !given[i].none();
+  }
+  if (!defaults) return Ok();
+  if (!overrides) {
+    size_t kept = 0;
+    for (size_t i = 0; i < given.size(); ++i)
+      if (!g.value(g.inputs[i]).constant) inputs[kept++] = std::move(inputs[i]);
+    inputs.resize(kept);
+    return Ok();
+  }
+  if (!overriding) {
+    SMELT_ASSIGN(auto module, compiled->overridable());
+    auto made =
+        std::make_unique<PlannedEnvironment>(std::move(module), planned->options, compiled->packs(), planned->gpu);
+    const std::lock_guard lock(making);
+    overriding = std::move(made);
+  }
+  chosen = overriding.get();
+  return Ok();
+}
+
 Status Session::Impl::take(int index, std::span<const Datum> given) {
-  Environment& env = environment();
-  const Graph& g = env.module->graphs[static_cast<size_t>(index)];
-  env.control.begin(env.options, env.size, given);
-  env.control.guard(env.threads);
+  const Graph& g = model->graphs[static_cast<size_t>(index)];
   if (given.size() != g.inputs.size())
     return InvalidInput(given.size(), " inputs given, the model takes ", g.inputs.size());
   inputs.assign(given.begin(), given.end());
-  const bool exact = env.module->exact_inputs;
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value& v = g.value(g.inputs[i]);
     if (inputs[i].none() && v.constant) inputs[i] = Datum(*v.constant);
-    SMELT_TRY(check_input(v, i, inputs[i], exact));
+    SMELT_TRY(check_input(v, i, inputs[i], model->exact_inputs));
   }
+  SMELT_TRY(choose(g, given));
+  Environment& env = running();
+  env.control.begin(env.options, env.size, given);
+  env.control.guard(env.threads);
   return Ok();
 }
 
 Result<std::vector<Port>> Session::prepare(std::span<const Datum> inputs) {
-  Environment& env = impl_->environment();
-  const auto locate = [&](const Error& e) { return e.within(env.module->name); };
+  const auto locate = [&](const Error& e) { return e.within(impl_->model->name); };
   if (auto s = impl_->take(impl_->graph, inputs); !s.ok()) return locate(s.error());
   const Plan* plan = nullptr;
-  if (impl_->planned) {
-    auto found = impl_->planned->plan_for(impl_->graph, impl_->inputs);
+  if (impl_->chosen) {
+    auto found = impl_->chosen->plan_for(impl_->graph, impl_->inputs);
     if (!found.ok()) return locate(found.error());
     plan = *found;
   }
-  const Graph& g = env.module->graphs[static_cast<size_t>(impl_->graph)];
+  const Graph& g = impl_->running().module->graphs[static_cast<size_t>(impl_->graph)];
   std::vector<Port> out;
   for (ValueId id : g.outputs) {
     Port& p = out.emplace_back();
@@ -141,12 +180,11 @@ Result<std::vector<Port>> Session::prepare(std::span<const Datum> inputs) {
 }
 
 Result<std::span<const Datum>> Session::Impl::run(int index, std::span<const Datum> given) {
-  Environment& env = environment();
-  const auto locate = [&](const Error& e) { return e.within(env.module->name); };
+  const auto locate = [&](const Error& e) { return e.within(model->name); };
   if (auto s = take(index, given); !s.ok()) return locate(s.error());
   latest = index;
-  if (planned) {
-    if (auto s = planned->run(index, inputs, 0, outputs); !s.ok()) return locate(s.error());
+  if (chosen) {
+    if (auto s = chosen->run(index, inputs, 0, outputs); !s.ok()) return locate(s.error());
   } else {
     auto out = reference->call(index, inputs, 0);
     if (!out.ok()) return locate(out.error());
@@ -175,7 +213,11 @@ Result<std::vector<Datum>> Session::run(const std::string& method, std::span<con
 }
 
 void Session::reset_state() { impl_->environment().reset_state(); }
-void Session::cancel() { impl_->environment().control.cancel(); }
+void Session::cancel() {
+  impl_->environment().control.cancel();
+  const std::lock_guard lock(impl_->making);
+  if (impl_->overriding) impl_->overriding->control.cancel();
+}
 
 std::vector<ProfileEntry> Session::profile() const {
   std::vector<ProfileEntry> out;

@@ -227,6 +227,31 @@ void lower_affine(NodeContext& n) {
   n.bind(0, n.add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {scaled, n.scalar_like(x, n.f("beta", 0))}));
 }
 
+/// Operators of the first releases that a few old files still hold.
+void lower_image_scaler(NodeContext& n) {
+  const ValueId x = n.in(0);
+  const auto bias = n.floats("bias");
+  Tensor b(DType::kF32, Shape{static_cast<int64_t>(bias.size()), 1, 1});
+  std::copy(bias.begin(), bias.end(), b.data<float>());
+  const ValueId scaled =
+      n.add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMul), {x, n.scalar_like(x, n.f("scale", 1))});
+  n.emit(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd),
+         {scaled, n.cast(n.constant_value(std::move(b)), n.dtype(x))});
+}
+
+void lower_scale(NodeContext& n) {
+  const ValueId x = n.in(0);
+  n.emit(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMul), {x, n.scalar_like(x, n.f("scale", 1))});
+}
+
+void lower_parametric_softplus(NodeContext& n) {
+  const ValueId x = n.in(0);
+  const auto times = [&](ValueId v, const char* name) {
+    return n.add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMul), {v, n.scalar_like(v, n.f(name, 1))});
+  };
+  n.bind(0, times(n.add(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kSoftplus, 1.0, 0.0), {times(x, "beta")}), "alpha"));
+}
+
 void lower_swiglu(NodeContext& n) {
   const ValueId gate = n.add(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kSilu, n.f("alpha", 1)), {n.in(0)});
   n.emit(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMul), {gate, n.in(1)});
@@ -308,6 +333,9 @@ constexpr OpEntry kOps[] = {
     {"Hardmax", 1, lower_softmax},
     {"ScaledTanh", 1, lower_scaled_tanh},
     {"Affine", 1, lower_affine},
+    {"ImageScaler", 1, lower_image_scaler},
+    {"Scale", 1, lower_scale},
+    {"ParametricSoftplus", 1, lower_parametric_softplus},
     {"SwiGLU", 28, lower_swiglu},
 };
 

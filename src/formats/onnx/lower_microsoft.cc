@@ -217,46 +217,6 @@ void lower_max_pool_with_mask(NodeContext& n) {
   n.emit(Op::kMaxPoolWithMask, pack(a), {n.in(0), n.in(1)});
 }
 
-void lower_moe(NodeContext& n) {
-  // Every expert runs on every token; the router's weights are zero outside the k best.
-  const ValueId x = n.in(0), router = n.in(1);
-  const ValueType w1 = n.type(n.in(2));
-  if (!w1.ranked || w1.shape.rank() != 3 || w1.shape[2] < 1) return n.unsupported("fc1's shape must be known at load");
-  if (n.has(6) || n.has(7)) return n.unsupported("a third layer");
-  const ValueId rows = n.reshape(x, {-1, w1.shape[2]});
-  const ValueId probability = n.add(Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {router});
-  const auto best = n.add_n(Op::kTopK, make_attrs<TopKAttrs>(), {probability, n.ints1d({n.i("k", 1)})}, 2);
-  ValueId top = best[0];
-  if (n.i("normalize_routing_weights", 0) != 0) {
-    ReduceAttrs r;
-    r.keep_dims = true;
-    top = binary(n, Binary::kDiv, top, n.add(Op::kReduce, pack(r), {top, n.ints1d({-1})}));
-  }
-  const ValueId zeros = binary(n, Binary::kMul, probability, n.scalar_like(probability, 0));
-  ScatterAttrs along;
-  along.axis = 1;
-  const ValueId weights = n.add(Op::kScatterElements, pack(along), {zeros, best[1], top});
-  const auto einsum = [&](const char* equation, ValueId a, ValueId b) {
-    EinsumAttrs e;
-    e.equation = equation;
-    return n.add(Op::kEinsum, pack(e), {a, b});
-  };
-  ValueId h = add_optional(n, einsum("th,eih->tei", rows, n.in(2)), 3);
-  const std::string act = n.s("activation_type", "relu");
-  if (act == "relu")
-    h = unary(n, Unary::kRelu, h);
-  else if (act == "gelu")
-    h = unary(n, Unary::kGeluTanh, h);
-  else if (act == "silu")
-    h = unary(n, Unary::kSilu, h, 1);
-  else if (act != "identity")
-    return n.unsupported("activation '", act, "'");
-  const ValueId y = add_optional(n, einsum("tei,ehi->teh", h, n.in(4)), 5);
-  const ValueId mixed = einsum("teh,te->th", y, weights);
-  n.bind(0, n.add(Op::kReshape, make_attrs<ReshapeAttrs>(),
-                  {mixed, n.add(Op::kShapeOf, make_attrs<ShapeOfAttrs>(), {x})}));
-}
-
 void lower_murmur(NodeContext& n) {
   HashAttrs a;
   a.kind = HashAttrs::Kind::kMurmur3;
@@ -364,7 +324,6 @@ constexpr OpEntry kOps[] = {
     {"Inverse", 1, lower_inverse},
     {"SampleOp", 1, lower_sample_op},
     {"MaxpoolWithMask", 1, lower_max_pool_with_mask},
-    {"MoE", 1, lower_moe},
     {"MurmurHash3", 1, lower_murmur},
     {"NGramRepeatBlock", 1, lower_ngram_repeat},
     {"DynamicTimeWarping", 1, lower_time_warping},

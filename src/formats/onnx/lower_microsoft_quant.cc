@@ -50,6 +50,11 @@ void lower_qlinear_pool(NodeContext& n) {
     a.auto_pad = auto_pad(n);
     a.ceil_mode = n.i("ceil_mode", 0) != 0;
     a.count_include_pad = n.i("count_include_pad", 0) != 0;
+    // With padding counted, so are positions that ceil_mode adds behind it.
+    if (a.count_include_pad) {
+      a.divisor_override = 1;
+      for (const int64_t k : a.kernel) a.divisor_override = checked_mul(a.divisor_override, k).value_or(0);
+    }
   }
   emit_quantized(n, Op::kPool, pack(a), {{0, 1, 2}}, {-1, 3, 4});
 }
@@ -230,6 +235,35 @@ ValueId typed_weights(NodeContext& n, const Blocks& s, const Tensor& b, const st
   return n.constant_value(std::move(w));
 }
 
+/// Weights [N, K] in x's type when they or their parameters are computed.
+ValueId computed_weights(NodeContext& n, const Blocks& s) {
+  const DType dtype = n.dtype(n.in(2));
+  const auto blocked = [&](ValueId v, int64_t last) { return n.reshape(v, {s.n, s.blocks, last}); };
+  ValueId w = blocked(n.cast(unpack_bits(n, n.in(1), s.bits), dtype), s.block);
+  ValueId scales = n.reshape(n.in(2), {s.n, s.blocks});
+  ValueId zeros = kNone;
+  if (n.has(3) && n.dtype(n.in(3)) != DType::kU8)
+    zeros = n.reshape(n.cast(n.in(3), dtype), {s.n, s.blocks});
+  else if (n.has(3))
+    zeros = n.cast(first_of_last(n, unpack_bits(n, n.reshape(n.in(3), {s.n, -1}), s.bits), s.blocks), dtype);
+  else
+    zeros = n.scalar(dtype, std::exp2(static_cast<double>(s.bits - 1)));
+  const bool one_zero = !n.has(3);
+  if (n.has(4)) {
+    // Each column names its group.
+    GatherAttrs along;
+    along.axis = 1;
+    const ValueId groups = first_of_last(n, n.in(4), s.k);
+    const auto spread = [&](ValueId v) { return n.add(Op::kGather, pack(along), {v, groups}); };
+    w = first_of_last(n, n.reshape(w, {s.n, -1}), s.k);
+    w = binary(n, Binary::kSub, w, one_zero ? zeros : spread(zeros));
+    return binary(n, Binary::kMul, w, spread(scales));
+  }
+  w = binary(n, Binary::kSub, w, one_zero ? zeros : blocked(zeros, 1));
+  w = binary(n, Binary::kMul, w, blocked(scales, 1));
+  return first_of_last(n, n.reshape(w, {s.n, -1}), s.k);
+}
+
 void lower_matmul_nbits(NodeContext& n) {
   Blocks s;
   s.n = n.i("N", 0);
@@ -242,9 +276,16 @@ void lower_matmul_nbits(NodeContext& n) {
       s.block < 8 || s.block > kLarge || s.block % 8 != 0)
     return n.fail("N ", s.n, ", K ", s.k, ", bits ", s.bits, ", block_size ", s.block);
   s.blocks = ceil_div(s.k, s.block);
+  MatMulAttrs a;
+  a.transpose_b = true;
   const Tensor* b = n.constant(1);
   const auto scales = n.const_floats(2);
-  if (!b || !scales) return n.unsupported("computed weights or scales");
+  const bool fixed = b && scales && (!n.has(3) || n.constant(3)) && (!n.has(4) || n.constant(4));
+  if (!fixed) {
+    const ValueId x = n.in(0);
+    const ValueId product = n.add(Op::kMatMul, pack(a), {x, n.cast(computed_weights(n, s), n.dtype(x))});
+    return n.bind(0, plus_optional(n, product, 5));
+  }
   if (b->dtype() != DType::kU8 || b->elements() != s.n * s.blocks * (s.block * s.bits / 8))
     return n.fail("weights have shape ", b->shape().str(), ", ", s.n * s.blocks * (s.block * s.bits / 8),
                   " bytes expected");
@@ -263,8 +304,6 @@ void lower_matmul_nbits(NodeContext& n) {
   ValueId w = whole ? typed_weights(n, s, *b, *scales, zeros) : decode_weights(n, s, *b, *scales, zeros, groups);
   const ValueId x = n.in(0);
   if (!whole && n.ok() && n.dtype(x) != DType::kInvalid) w = n.cast(w, n.dtype(x));
-  MatMulAttrs a;
-  a.transpose_b = true;
   n.bind(0, plus_optional(n, n.add(Op::kMatMul, pack(a), {x, w}), 5));
 }
 
@@ -323,6 +362,7 @@ ValueId recurrent_weights(NodeContext& n, int w, int scale, int zero) {
 void lower_dynamic_quantize_lstm(NodeContext& n) {
   RecurrentAttrs a;
   a.hidden = n.i("hidden_size", 0);
+  a.dynamic_quantization = true;
   const std::string direction = n.s("direction", "forward");
   a.forward = direction != "reverse";
   a.backward = direction != "forward";

@@ -112,8 +112,11 @@ void lower_dropout(NodeContext& n) {
   n.bind(0, x);
   if (!n.wants(1)) return;
   const ValueId shape = n.add(Op::kShapeOf, make_attrs<ShapeOfAttrs>(), {x});
-  const ValueId one = n.version() >= 10 ? n.scalar(DType::kBool, 1) : n.scalar_like(x, 1);
-  n.bind(1, n.add(Op::kFill, make_attrs<NoAttrs>(), {shape, one}));
+  // Nothing is dropped. Before opset 12 peers give a mask of zeros all the same.
+  const ValueId mask = n.version() >= 12   ? n.scalar(DType::kBool, 1)
+                       : n.version() >= 10 ? n.scalar(DType::kBool, 0)
+                                           : n.scalar_like(x, 0);
+  n.bind(1, n.add(Op::kFill, make_attrs<NoAttrs>(), {shape, mask}));
 }
 
 constexpr OpEntry kOps[] = {

@@ -200,12 +200,12 @@ Status Lowering::lower_graph(Scope& scope, const GraphProto& graph, const std::v
     if (!type.ok()) return type.error().within(where());
     if (const auto it = scope.names.find(info.name); it != scope.names.end()) {
       if (input_types) return InvalidModel(where(), ": an initializer of the body has this name");
-      // A default that the caller may override. Before IR 4 every initializer had to be listed: there it means nothing.
+      // A default that the caller may override.
       const Value& v = b.graph().value(it->second.plain);
       if (type->dtype != DType::kInvalid && type->dtype != v.type.dtype)
         return InvalidModel(where(), ": declared ", to_string(type->dtype), ", its initializer is ",
                             to_string(v.type.dtype));
-      if (proto_.ir_version >= 4) defaults.push_back(it->second.plain);
+      defaults.push_back(it->second.plain);
       continue;
     }
     if (input_types) {

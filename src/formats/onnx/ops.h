@@ -21,6 +21,8 @@ std::span<const OpEntry> ml_ops();
 std::span<const OpEntry> training_ops();
 std::span<const OpEntry> preview_ops();
 std::span<const OpEntry> microsoft_ops();
+std::span<const OpEntry> microsoft_fused_ops();
+std::span<const OpEntry> moe_ops();
 std::span<const OpEntry> microsoft_quant_ops();
 std::span<const OpEntry> microsoft_attention_ops();
 

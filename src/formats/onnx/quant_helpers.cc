@@ -69,4 +69,27 @@ void emit_quantized(NodeContext& n, Op op, const AttrsPtr& attrs, const std::vec
   n.bind(0, quantized(n, n.add(op, attrs, in), out, fallback));
 }
 
+ValueId unpack_bits(NodeContext& n, ValueId bytes, int64_t bits) {
+  const ValueId x = n.cast(bytes, DType::kI32);
+  const int rank = n.rank_or_fail(bytes);
+  if (bits == 8 || rank < 1) return x;
+  const int64_t per = 8 / bits;
+  Tensor shifts(DType::kI32, Shape{per}), mask(DType::kI32, Shape{});
+  for (int64_t i = 0; i < per; ++i) shifts.data<int32_t>()[i] = static_cast<int32_t>(i * bits);
+  mask.data<int32_t>()[0] = (1 << bits) - 1;
+  const auto binary = [&](Binary fn, ValueId a, ValueId b) {
+    return n.add(Op::kBinary, make_attrs<BinaryAttrs>(fn), {a, b});
+  };
+  const ValueId low = binary(Binary::kShiftRight, n.unsqueeze(x, {-1}), n.constant_value(std::move(shifts)));
+  const ValueId parts = binary(Binary::kBitAnd, low, n.constant_value(std::move(mask)));
+  std::vector<int64_t> shape(static_cast<size_t>(rank) - 1, 0);
+  shape.push_back(-1);
+  // The last two axes become one; those before them stay.
+  return n.reshape(parts, shape);
+}
+
+ValueId first_of_last(NodeContext& n, ValueId x, int64_t count) {
+  return n.add(Op::kSlice, make_attrs<NoAttrs>(), {x, n.ints1d({0}), n.ints1d({count}), n.ints1d({-1})});
+}
+
 }  // namespace smelt::onnx

@@ -28,4 +28,9 @@ DType stored_type(NodeContext& n, int zero_point, DType fallback);
 void emit_quantized(NodeContext& n, Op op, const AttrsPtr& attrs, const std::vector<QuantArg>& args,
                     const QuantArg& out, const std::vector<ValueId>& rest = {});
 
+/// The integers of `bits` bits that lie in the bytes of the last axis, lowest first: int32 [..., 8 / bits * bytes].
+ValueId unpack_bits(NodeContext& n, ValueId bytes, int64_t bits);
+/// x[..., 0:count].
+ValueId first_of_last(NodeContext& n, ValueId x, int64_t count);
+
 }  // namespace smelt::onnx

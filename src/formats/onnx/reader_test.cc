@@ -55,6 +55,30 @@ TEST(OnnxReader, RunsASmallModel) {
   EXPECT_EQ(run(*m, {3, 4}), (std::vector<float>{12, 24}));
 }
 
+TEST(OnnxReader, DefaultsOfInputsMayBeOverridden) {
+  ProtoWriter g = small_graph();
+  g.message(11, make_value("w", 1, {2}));
+  auto m = load(make_model(g));
+  ASSERT_TRUE(m.ok()) << m.error().message();
+  ASSERT_EQ(m->inputs().size(), 2u);
+  EXPECT_TRUE(m->inputs()[1].optional);
+  for (const BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) {
+    auto session = Session::create(*m, {.backend = backend});
+    ASSERT_TRUE(session.ok());
+    const std::array<float, 2> three_four{3, 4}, five_six{5, 6};
+    const Datum x = Tensor::from<float>(DType::kF32, Shape{2}, three_four);
+    const Datum w = Tensor::from<float>(DType::kF32, Shape{2}, five_six);
+    const auto first = [&](const Datum& second) {
+      const Datum in[] = {x, second};
+      auto out = session->run(in);
+      return out.ok() ? (*out)[0].tensor.data<float>()[0] : -1;
+    };
+    EXPECT_EQ(first(Datum{}), 12);
+    EXPECT_EQ(first(w), 24);
+    EXPECT_EQ(first(Datum{}), 12);
+  }
+}
+
 TEST(OnnxReader, SortsNodes) {
   ProtoWriter g;
   g.message(1, make_node("Mul", {"y", "x"}, {"z"})).message(1, make_node("Neg", {"x"}, {"y"}));

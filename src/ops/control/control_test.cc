@@ -85,6 +85,13 @@ TEST(Loop, EndlessLoopsReachALimit) {
   EXPECT_EQ(out.error().code(), ErrorCode::kLimit);
 }
 
+TEST(Loop, EndlessLoopsReachTheDefaultLimits) {
+  LoopModel m = counting_loop();
+  auto out = m.run({tensor(DType::kI64, {}, {4.6e18}), floats({2}, {0, 10})});
+  ASSERT_FALSE(out.ok());
+  EXPECT_EQ(out.error().code(), ErrorCode::kLimit);
+}
+
 TEST(While, StopsByItsCondition) {
   LoopModel m;
   m.module->graphs.resize(3);

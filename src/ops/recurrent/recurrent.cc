@@ -156,13 +156,14 @@ class Cell {
     rec_.resize(static_cast<size_t>(gh));
   }
 
-  void step(const T* x, T* h, T* c) {
+  /// `seen` is h as the recurrent product takes it.
+  void step(const T* x, T* h, T* c, const T* seen) {
     const int64_t gh = count_ * hidden_;
     for (int64_t i = 0; i < gh; ++i) pre_[i] = b_ ? b_[i] : T(0);
     accumulate(w_, x, gh, o_.input, pre_.data());
     if (a_.cell == RecurrentAttrs::Cell::kGru) return gru(h);
     for (int64_t i = 0; i < gh; ++i) pre_[i] += b_ ? b_[gh + i] : T(0);
-    accumulate(r_, h, gh, hidden_, pre_.data());
+    accumulate(r_, seen, gh, hidden_, pre_.data());
     if (a_.cell == RecurrentAttrs::Cell::kRnn) {
       for (int64_t i = 0; i < hidden_; ++i) h[i] = act(0, pre_[i]);
     } else {
@@ -228,6 +229,22 @@ void store(KernelContext& ctx, int i, const std::vector<T>& v) {
     from_floats(v.data(), ctx.output(i));
 }
 
+/// What is left of values that pass through 8 bits with one scale and zero point for all of them.
+template <class T>
+void quantize_dynamically(std::vector<T>& v) {
+  float low = 0, high = 0;
+  for (const T x : v) {
+    low = std::min(low, static_cast<float>(x));
+    high = std::max(high, static_cast<float>(x));
+  }
+  const float scale = high == low ? 1 : (high - low) / 255;
+  const float zero = std::clamp(std::nearbyint(-low / scale), 0.0f, 255.0f);
+  for (T& x : v) {
+    const float q = std::clamp(std::nearbyint(static_cast<float>(x) / scale) + zero, 0.0f, 255.0f);
+    x = static_cast<T>((q - zero) * scale);
+  }
+}
+
 template <class T>
 Status run(KernelContext& ctx, const RecurrentAttrs& a, Operands<T>& o) {
   o.x = load<T>(ctx, 0);
@@ -241,26 +258,37 @@ Status run(KernelContext& ctx, const RecurrentAttrs& a, Operands<T>& o) {
   const size_t per_direction = gates.size() / static_cast<size_t>(o.directions);
   const int64_t states = o.directions * o.batch * o.hidden;
   std::vector<T> y(static_cast<size_t>(o.steps * states), T(0)), yh(static_cast<size_t>(states), T(0)), yc = yh;
-  std::vector<T> h(static_cast<size_t>(o.hidden)), c = h;
+  std::vector<T> h(static_cast<size_t>(o.batch * o.hidden)), c = h, seen;
+  const auto length = [&](int64_t n) { return o.lengths.empty() ? o.steps : o.lengths[n]; };
+  if (a.dynamic_quantization) quantize_dynamically(o.x);
   for (int d = 0; d < o.directions; ++d) {
     const bool backward = a.backward && (d == 1 || !a.forward);
     Cell<T> cell(a, o, gates.data() + static_cast<size_t>(d) * per_direction, d);
-    for (int64_t n = 0; n < o.batch; ++n) {
-      const int64_t at = d * o.s_dir + n * o.s_batch;
+    const auto state = [&](int64_t n) { return d * o.s_dir + n * o.s_batch; };
+    for (int64_t n = 0; n < o.batch; ++n)
       for (int64_t i = 0; i < o.hidden; ++i) {
-        h[i] = o.h0.empty() ? T(0) : o.h0[at + i];
-        c[i] = o.c0.empty() ? T(0) : o.c0[at + i];
+        h[n * o.hidden + i] = o.h0.empty() ? T(0) : o.h0[state(n) + i];
+        c[n * o.hidden + i] = o.c0.empty() ? T(0) : o.c0[state(n) + i];
       }
-      const int64_t length = o.lengths.empty() ? o.steps : o.lengths[n];
-      for (int64_t k = 0; k < length; ++k) {
-        const int64_t t = backward ? length - 1 - k : k;
-        cell.step(o.x.data() + t * o.x_step + n * o.x_batch, h.data(), c.data());
-        std::copy(h.begin(), h.end(), y.begin() + t * o.y_step + d * o.y_dir + n * o.y_batch);
-      }
+    for (int64_t k = 0; k < o.steps; ++k) {
       SMELT_TRY(ctx.tick());
-      if (length == 0) continue;
-      std::copy(h.begin(), h.end(), yh.begin() + at);
-      std::copy(c.begin(), c.end(), yc.begin() + at);
+      if (a.dynamic_quantization) {
+        seen = h;
+        quantize_dynamically(seen);
+      }
+      for (int64_t n = 0; n < o.batch; ++n) {
+        if (k >= length(n)) continue;
+        const int64_t t = backward ? length(n) - 1 - k : k;
+        T* const hn = h.data() + n * o.hidden;
+        cell.step(o.x.data() + t * o.x_step + n * o.x_batch, hn, c.data() + n * o.hidden,
+                  a.dynamic_quantization ? seen.data() + n * o.hidden : hn);
+        std::copy(hn, hn + o.hidden, y.begin() + t * o.y_step + d * o.y_dir + n * o.y_batch);
+      }
+    }
+    for (int64_t n = 0; n < o.batch; ++n) {
+      if (length(n) == 0) continue;
+      std::copy_n(h.begin() + n * o.hidden, o.hidden, yh.begin() + state(n));
+      std::copy_n(c.begin() + n * o.hidden, o.hidden, yc.begin() + state(n));
     }
   }
   store(ctx, 0, y);

@@ -21,8 +21,10 @@ struct RecurrentAttrs : Attrs {
   double clip = 0;                        ///< 0: none
   std::vector<std::string> activations;   ///< ONNX names; empty: the defaults
   std::vector<double> alpha, beta;        ///< of the activations, aligned with `activations`; NaN: the default
+  /// LSTM: products see x, and each step's states of the whole batch, through dynamic 8-bit quantization.
+  bool dynamic_quantization = false;
   SMELT_FIELDS(cell, hidden, forward, backward, batch_first, linear_before_reset, input_forget, clip, activations,
-               alpha, beta)
+               alpha, beta, dynamic_quantization)
 };
 
 /// TFLite's LSTM family: optional input gate (CIFG), peephole, projection, layer normalization; float, hybrid,

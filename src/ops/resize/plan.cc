@@ -73,8 +73,8 @@ Result<std::vector<ResizeAxis>> plan_resize(const ResizeAttrs& a, const Shape& x
     d.scale = r.scales[i];
     if (!(d.scale > 0) || !std::isfinite(d.scale)) return InvalidInput("scale ", d.scale, " of Resize is not positive");
     if (d.in < 0) continue;
-    double length = static_cast<double>(d.in) * d.scale;
-    if (a.coord == ResizeAttrs::Coord::kTfCropAndResize) length *= d.roi_end - d.roi_begin;
+    // Of a region of interest as well: a scale speaks of the whole image, as every peer takes it.
+    const double length = static_cast<double>(d.in) * d.scale;
     if (!(length >= 0 && length <= kLargest)) return LimitReached("Resize to size ", length);
     d.out = static_cast<int64_t>(std::floor(length));
   }
