@@ -35,31 +35,11 @@ ThreadPool::~ThreadPool() {
   if (pool_) pthreadpool_destroy(pool_);
 }
 
-void ThreadPool::run_watched(int64_t n, int64_t grain, void (*call)(void*, int64_t, int64_t), void* body) {
-  const int64_t step = std::max<int64_t>(grain, 1);
-  if (threads_ <= 1 || n <= step) {
-    for (int64_t at = 0; at < n && !stopped(); at += step) call(body, at, std::min(at + step, n));
-    return;
-  }
-  struct Watched {
-    ThreadPool* self;
-    Job job;
-  } watched{this, {call, body}};
-  pthreadpool_parallelize_1d_tile_1d(
-      pool_,
-      [](void* context, size_t start, size_t count) {
-        auto* w = static_cast<Watched*>(context);
-        if (!w->self->stopped()) tile(&w->job, start, count);
-      },
-      &watched, static_cast<size_t>(n), static_cast<size_t>(step), 0);
-}
-
 void ThreadPool::run(int64_t n, int64_t grain, void (*call)(void*, int64_t, int64_t), void* body) {
   if (inside_parallel) {
     call(body, 0, n);
     return;
   }
-  if (watch_) return run_watched(n, grain, call, body);
   Job job{call, body};
   pthreadpool_parallelize_1d_tile_1d(pool_, tile, &job, static_cast<size_t>(n),
                                      static_cast<size_t>(std::max<int64_t>(grain, 1)), 0);

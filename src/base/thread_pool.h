@@ -1,7 +1,5 @@
 #pragma once
 
-#include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -24,7 +22,7 @@ class ThreadPool {
   template <class F>
   void parallel_for(int64_t n, int64_t grain, F&& body) {
     if (n <= 0) return;
-    if (!watch_ && (threads_ <= 1 || n <= grain)) {
+    if (threads_ <= 1 || n <= grain) {
       body(int64_t{0}, n);
       return;
     }
@@ -33,23 +31,10 @@ class ThreadPool {
         const_cast<void*>(static_cast<const void*>(&body)));
   }
 
-  using Clock = std::chrono::steady_clock;
-  /// From now on pieces that would begin after `deadline`, or once `*cancelled` is true, are left out: the caller must
-  /// ask the clock or the flag before it uses a result.
-  void watch(Clock::time_point deadline, const std::atomic<bool>* cancelled) {
-    watch_ = cancelled;
-    deadline_ = deadline;
-  }
-  void unwatch() { watch_ = nullptr; }
-
  private:
-  bool stopped() const { return watch_->load(std::memory_order_relaxed) || Clock::now() > deadline_; }
-  void run_watched(int64_t n, int64_t grain, void (*call)(void*, int64_t, int64_t), void* body);
   void run(int64_t n, int64_t grain, void (*call)(void*, int64_t, int64_t), void* body);
   int threads_;
   ::pthreadpool* pool_ = nullptr;
-  const std::atomic<bool>* watch_ = nullptr;
-  Clock::time_point deadline_{};
 };
 
 }  // namespace smelt

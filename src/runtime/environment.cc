@@ -114,13 +114,6 @@ Status RunControl::charge_plan(size_t bytes, int depth) {
   return Ok();
 }
 
-void RunControl::guard(ThreadPool& threads) const {
-  if (timed_)
-    threads.watch(deadline_, &cancelled_);
-  else
-    threads.unwatch();
-}
-
 Environment::Environment(std::shared_ptr<const Module> m, const SessionOptions& o)
     : module(std::move(m)), options(o), size(size_of(*module)), threads(o.threads) {
   reset_state();

@@ -34,8 +34,6 @@ class RunControl {
   Status spend(uint64_t steps);  ///< counts several at once
   /// Counts what graph `graph` is handed. An error when that has grown, from call to call, out of proportion.
   Status enter(int graph, std::span<const Datum> inputs);
-  /// Lets the pieces of parallel work heed this run's time limit and cancellation; without a limit the pool runs free.
-  void guard(ThreadPool& threads) const;
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
   Status charge(size_t bytes);  ///< memory taken by the run
   /// Whether a string tensor made from `inputs` fits, each element as long as their longest texts together.

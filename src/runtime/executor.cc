@@ -38,7 +38,7 @@ Result<std::vector<Datum>> Executor::call(int index, std::span<const Datum> inpu
     in.clear();
     for (ValueId id : n.inputs) in.push_back(id == kNone ? Datum{} : values[static_cast<size_t>(id)]);
     if (auto s = execute_node(*this, g, n, std::move(in), out, depth); !s.ok()) return s.error().within(node_label(n));
-    // Parallel work may have been cut short.
+    // A long kernel may have used up the time.
     if (auto s = control.spend(0); !s.ok()) return s.error().within(node_label(n));
     for (size_t i = 0; i < out.size(); ++i) {
       if (n.outputs[i] == kNone) continue;

@@ -232,7 +232,7 @@ Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, int dep
     SMELT_TRY(env.control.tick());
     const auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point{};
     if (auto s = run_step(env, step, depth); !s.ok()) return s.error().within(node_label(*step.node));
-    // Parallel work may have been cut short.
+    // A long kernel may have used up the time.
     if (auto s = env.control.spend(0); !s.ok()) return s.error().within(node_label(*step.node));
     if (timed && step.kind == Step::Kind::kDevice) {
       if (step.segment >= 0) device_times(&step - steps_.data());

@@ -150,7 +150,6 @@ Status Session::Impl::take(int index, std::span<const Datum> given) {
   SMELT_TRY(choose(g, given));
   Environment& env = running();
   env.control.begin(env.options, env.size, given);
-  env.control.guard(env.threads);
   return Ok();
 }
 
