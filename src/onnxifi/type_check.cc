@@ -58,7 +58,7 @@ class TypeCheck {
       // The module outlives this object.
       environment_ = std::make_unique<Executor>(std::shared_ptr<const Module>(std::shared_ptr<void>(), &module_),
                                                 SessionOptions{});
-      environment_->control.begin(environment_->options);
+      environment_->control.begin(environment_->options, environment_->size, {});
     }
     return execute_node(*environment_, g, n, std::move(in), out, 0).ok();
   }
