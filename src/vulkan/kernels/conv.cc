@@ -1,7 +1,7 @@
 #include "cpu/conv_shape.h"
 #include "vulkan/activation.h"
 #include "vulkan/device.h"
-#include "vulkan/kernels/weights.h"
+#include "vulkan/kernels/integer.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -50,6 +50,41 @@ bool set_conv_grid(const ConvShape& s, const Tiling& t, uint32_t grid[3]) {
   grid[2] = static_cast<uint32_t>(z);
   return true;
 }
+
+struct StoredPush {
+  Geometry g;
+  IntegerPush q;
+};
+
+class StoredConv final : public Kernel {
+ public:
+  StoredConv(const char* shader, const Geometry& geometry, IntegerProduct product, const Tiling& tiling,
+             const uint32_t (&grid)[3])
+      : shader_(shader), product_(std::move(product)), tiling_(tiling), grid_{grid[0], grid[1], grid[2]} {
+    const Requant& q = product_.requant;
+    push_ = {geometry, {product_.pair.x_zero, *product_.w_zero(), q.zero, q.low, q.high}};
+  }
+  bool reads(size_t i) const override { return i < 2; }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    SMELT_ASSIGN(const Binding filter, r.input(1));
+    SMELT_ASSIGN(const Binding channels, product_.table(r));
+    return r.dispatch({shader_,
+                       {tiling_.width, tiling_.tile, tiling_.lanes, 1u, product_.rounding()},
+                       {x, filter, channels, r.output(0)},
+                       grid_[0],
+                       grid_[1],
+                       grid_[2]},
+                      push_);
+  }
+
+ private:
+  const char* shader_;
+  IntegerProduct product_;
+  Tiling tiling_;
+  StoredPush push_;
+  uint32_t grid_[3];
+};
 
 class ConvKernel final : public Kernel {
  public:
@@ -127,7 +162,53 @@ std::unique_ptr<Kernel> make_real(const KernelSpec& spec, const ConvShape& shape
   return k;
 }
 
+std::unique_ptr<Kernel> make_stored(const KernelSpec& spec, const ConvShape& shape, const ConvAttrs& attrs,
+                                    bool transposed) {
+  if (!within_limits(shape) || !spec.device.stores(spec.inputs[1].dtype)) return nullptr;
+  // Transposed filters of several groups share their scales between groups: only one scale for all is plain.
+  const bool inputs_first = transposed && attrs.filter == FilterLayout::kIOS;
+  if (inputs_first && shape.groups > 1 && spec.inputs[1].quant && spec.inputs[1].quant->scales.size() != 1)
+    return nullptr;
+  auto product = IntegerProduct::make(spec, filter_output_axis(attrs, spec.inputs[1].shape.rank()), shape.all_out(),
+                                      attrs.act, attrs.rounding);
+  if (!product || !product->w_zero()) return nullptr;
+  static const char* const direct[] = {"conv_s8", "conv_u8", "conv_u8_s8"};
+  static const char* const turned[] = {"conv_transpose_s8", "conv_transpose_u8", "conv_transpose_u8_s8"};
+  const int variant = product->pair.x_signed ? 0 : product->pair.w_signed ? 2 : 1;
+  const Tiling tiling = choose_tiling(spec.device, shape.out_pixels(), shape.c_out);
+  uint32_t grid[3];
+  if (!set_conv_grid(shape, tiling, grid)) return nullptr;
+  return std::make_unique<StoredConv>((transposed ? turned : direct)[variant], geometry_of(shape, inputs_first),
+                                      std::move(*product), tiling, grid);
+}
+
+/// The sizes of a transposed convolution.
+std::optional<ConvShape> transposed_shape(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvTransposeAttrs>();
+  const Shape &x = spec.inputs[0].shape, &w = spec.inputs[1].shape, &y = spec.outputs[0].shape;
+  if (attrs.hybrid || y.rank() < 3) return std::nullopt;
+  std::vector<int64_t> sizes = attrs.output_shape;
+  if (spec.has(3)) {
+    const int first = spatial_dim(attrs.layout);
+    sizes.assign(y.begin() + first, y.begin() + first + (y.rank() - 2));
+  }
+  const auto g = conv_transpose_geometry(attrs, x, w, sizes);
+  if (!g.ok() || g->output_shape(attrs.layout) != y) return std::nullopt;
+  if (spec.has(2) && spec.inputs[2].shape.elements() != g->out_channels) return std::nullopt;
+  return ConvShape::of(*g, attrs, w);
+}
+
 }  // namespace
+
+std::unique_ptr<Kernel> make_conv_i8(const KernelSpec& spec) {
+  const auto shape = ConvShape::make(cpu_spec(spec));
+  return shape ? make_stored(spec, *shape, spec.attrs<ConvAttrs>(), false) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_conv_transpose_i8(const KernelSpec& spec) {
+  const auto shape = transposed_shape(spec);
+  return shape ? make_stored(spec, *shape, spec.attrs<ConvTransposeAttrs>(), true) : nullptr;
+}
 
 std::unique_ptr<Kernel> make_conv_real(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
@@ -137,20 +218,8 @@ std::unique_ptr<Kernel> make_conv_real(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> make_conv_transpose_real(const KernelSpec& spec) {
-  const auto& attrs = spec.attrs<ConvTransposeAttrs>();
-  const Shape &x = spec.inputs[0].shape, &w = spec.inputs[1].shape, &y = spec.outputs[0].shape;
-  if (attrs.hybrid || y.rank() < 3) return nullptr;
-  std::vector<int64_t> sizes = attrs.output_shape;
-  if (spec.has(3)) {
-    const int first = spatial_dim(attrs.layout);
-    sizes.assign(y.begin() + first, y.begin() + first + (y.rank() - 2));
-  }
-  const auto g = conv_transpose_geometry(attrs, x, w, sizes);
-  if (!g.ok() || g->output_shape(attrs.layout) != y) return nullptr;
-  if (spec.has(2) && spec.inputs[2].shape.elements() != g->out_channels) return nullptr;
-  const auto shape = ConvShape::of(*g, attrs, w);
-  if (!shape) return nullptr;
-  return make_real(spec, *shape, attrs, true);
+  const auto shape = transposed_shape(spec);
+  return shape ? make_real(spec, *shape, spec.attrs<ConvTransposeAttrs>(), true) : nullptr;
 }
 
 }  // namespace smelt::vulkan

@@ -9,6 +9,7 @@
 #include "vulkan/activation.h"
 #include "vulkan/device.h"
 #include "vulkan/kernels/common.h"
+#include "vulkan/kernels/integer.h"
 #include "vulkan/kernels/weights.h"
 
 namespace smelt::vulkan {
@@ -18,17 +19,24 @@ constexpr int64_t kTile = 16;  ///< output channels of an invocation of shaders/
 
 int32_t i32(int64_t v) { return static_cast<int32_t>(v); }
 
-/// A float32 convolution with a constant filter of real numbers, of two spatial dimensions at most.
-std::optional<ConvShape> plain_conv(const KernelSpec& spec, RealOperand& filter, RealOperand& bias) {
-  const auto& attrs = spec.attrs<ConvAttrs>();
-  if (attrs.hybrid || !plain_reals(spec, {0}, {0}) || spec.outputs[0].dtype != DType::kF32 || !spec.constant(1))
-    return std::nullopt;
+/// A convolution of two spatial dimensions at most.
+std::optional<ConvShape> plane_conv(const KernelSpec& spec) {
   const auto shape = ConvShape::make(cpu_spec(spec));
   if (!shape || shape->kernel[0] != 1 || shape->in[0] != 1 || shape->out[0] != 1 || shape->pad[0] != 0)
     return std::nullopt;
   for (int d = 1; d < 3; ++d)
     if (shape->dilation[d] > 1 << 16 || shape->kernel[d] > 1 << 10 || std::abs(shape->pad[d]) > 1 << 20)
       return std::nullopt;
+  return shape;
+}
+
+/// A float32 one with a constant filter of real numbers.
+std::optional<ConvShape> plain_conv(const KernelSpec& spec, RealOperand& filter, RealOperand& bias) {
+  const auto& attrs = spec.attrs<ConvAttrs>();
+  if (attrs.hybrid || !plain_reals(spec, {0}, {0}) || spec.outputs[0].dtype != DType::kF32 || !spec.constant(1))
+    return std::nullopt;
+  const auto shape = plane_conv(spec);
+  if (!shape) return std::nullopt;
   if (!make_real_operand(spec, 1, filter)) return std::nullopt;
   if (spec.has(2) && (!make_real_operand(spec, 2, bias) || bias.half)) return std::nullopt;
   return shape;
@@ -61,15 +69,14 @@ Result<Binding> packed_filter(KernelRecorder& r, const Tensor& filter, const std
 }
 
 /// The layout of shaders/conv_packed.comp.
-struct PackedPush {
+struct PackedGeometry {
   int32_t x_size[2], y_size[2], kernel[2], stride[2], dilation[2], pad[2];
   int32_t c_in, c_out, groups, tiles;
   int32_t x_pixel, x_channel, y_pixel, y_channel;
-  GpuActivation act;
 };
 
-PackedPush packed_push(const ConvShape& s, const Activation& act) {
-  PackedPush p{};
+PackedGeometry packed_geometry(const ConvShape& s) {
+  PackedGeometry p{};
   for (int d = 0; d < 2; ++d) {
     p.x_size[d] = i32(s.in[d + 1]);
     p.y_size[d] = i32(s.out[d + 1]);
@@ -86,12 +93,12 @@ PackedPush packed_push(const ConvShape& s, const Activation& act) {
   p.x_channel = s.channels_last ? 1 : i32(s.in_pixels());
   p.y_pixel = s.channels_last ? i32(s.all_out()) : 1;
   p.y_channel = s.channels_last ? 1 : i32(s.out_pixels());
-  p.act = gpu_activation(act);
   return p;
 }
 
 /// [group][tile][tap][4 input channels][4][16], zero where there is no channel.
-void pack_tiles(const ConvShape& s, const float* filter, float* to) {
+template <class T>
+void pack_tiles(const ConvShape& s, const T* filter, T* to) {
   const int64_t tiles = (s.c_out + kTile - 1) / kTile, chunks = (s.c_in + 3) / 4;
   for (int64_t g = 0; g < s.groups; ++g)
     for (int64_t tile = 0; tile < tiles; ++tile)
@@ -101,46 +108,90 @@ void pack_tiles(const ConvShape& s, const float* filter, float* to) {
             const int64_t o = tile * kTile + t;
             *to++ = i < s.c_in && o < s.c_out
                         ? filter[(g * s.c_out + o) * s.filter_o + i * s.filter_i + tap * s.filter_s]
-                        : 0.0f;
+                        : T{};
           }
 }
 
 class PackedConv final : public Kernel {
  public:
-  PackedConv(const ConvShape& shape, const Activation& act, const Tensor& filter, const RealOperand& bias,
-             bool has_bias)
-      : shape_(shape), push_(packed_push(shape, act)), filter_(filter), bias_(bias), has_bias_(has_bias) {
-    const bool fours = shape.channels_last && shape.c_in % 4 == 0 && shape.c_out % 4 == 0;
-    shader_ = fours ? "conv_packed_fours_f32" : "conv_packed_f32";
+  static constexpr uint32_t kLanes = 8;
+  PackedConv(const ConvShape& shape, const Activation& act, const Tensor& filter)
+      : shape_(shape), geometry_(packed_geometry(shape)), act_(gpu_activation(act)), filter_(filter) {
+    fours_ = shape.channels_last && shape.c_in % 4 == 0 && shape.c_out % 4 == 0;
     pixels_ = shape.out_pixels() > 16 ? 4 : shape.out_pixels() > 8 ? 2 : 1;
   }
-  bool reads(size_t i) const override { return i != 1; }
-  Status record(KernelRecorder& r) const override {
-    const auto floats =
-        static_cast<size_t>(shape_.groups * push_.tiles * kTile * shape_.taps() * ((shape_.c_in + 3) / 4 * 4));
-    SMELT_ASSIGN(const Binding filter,
-                 packed_filter(r, filter_, Cat("tiles of 16 in ", shape_.groups), floats,
-                               [&](const float* from, float* to) { pack_tiles(shape_, from, to); }));
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    Binding bias = x;
-    if (has_bias_) {
-      SMELT_ASSIGN(bias, bias_.bind(r));
-    }
-    Dispatch d{shader_, {kLanes, pixels_, has_bias_ ? 1u : 0u}, {x, filter, bias, r.output(0)}};
-    d.x = static_cast<uint32_t>((shape_.out_pixels() + kLanes * pixels_ - 1) / (kLanes * pixels_));
-    d.y = static_cast<uint32_t>(push_.tiles);
-    d.z = static_cast<uint32_t>(shape_.batch * shape_.groups);
-    return r.dispatch(d, push_);
+  static bool suits(const KernelSpec& spec, const ConvShape& s) {
+    return spec.device.info().type == "CPU" && spec.device.info().subgroup_size == kLanes && s.c_out >= 4 &&
+           s.depth() >= 8 && s.taps() * ((s.c_in + 3) / 4 + 1) <= kMaxRounds && s.batch * s.groups <= 65535 &&
+           s.out_pixels() / kLanes <= 65534 && s.c_out / kTile <= 65534;
   }
-  static constexpr uint32_t kLanes = 8;
+  void set_bias(const RealOperand& bias) { bias_ = bias; }
+  void set_integers(IntegerProduct product) { integers_ = std::move(product); }
+  bool reads(size_t i) const override { return i == 0 || (i == 2 && bias_.has_value()); }
+
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding filter, filter_binding(r));
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    Binding channels = x;
+    if (integers_) {
+      SMELT_ASSIGN(channels, integers_->table(r));
+    } else if (bias_) {
+      SMELT_ASSIGN(channels, bias_->bind(r));
+    }
+    Dispatch d{shader(),
+               {kLanes, pixels_, bias_ ? 1u : 0u, integers_ ? integers_->rounding() : 0},
+               {x, filter, channels, r.output(0)}};
+    d.x = static_cast<uint32_t>((shape_.out_pixels() + kLanes * pixels_ - 1) / (kLanes * pixels_));
+    d.y = static_cast<uint32_t>(geometry_.tiles);
+    d.z = static_cast<uint32_t>(shape_.batch * shape_.groups);
+    if (!integers_) return r.dispatch(d, RealPush{geometry_, act_});
+    const Requant& q = integers_->requant;
+    return r.dispatch(d, StoredPush{geometry_, {integers_->pair.x_zero, 0, q.zero, q.low, q.high}});
+  }
 
  private:
+  struct RealPush {
+    PackedGeometry g;
+    GpuActivation act;
+  };
+  struct StoredPush {
+    PackedGeometry g;
+    IntegerPush q;
+  };
+  const char* shader() const {
+    if (!integers_) return fours_ ? "conv_packed_fours_f32" : "conv_packed_f32";
+    if (integers_->pair.x_signed) return fours_ ? "conv_packed_fours_s8" : "conv_packed_s8";
+    return fours_ ? "conv_packed_fours_u8" : "conv_packed_u8";
+  }
+  Result<Binding> filter_binding(KernelRecorder& r) const {
+    const auto n =
+        static_cast<size_t>(shape_.groups * geometry_.tiles * kTile * shape_.taps() * ((shape_.c_in + 3) / 4 * 4));
+    if (!integers_)
+      return packed_filter(r, filter_, Cat("tiles of 16 in ", shape_.groups), n,
+                           [&](const float* from, float* to) { pack_tiles(shape_, from, to); });
+    std::string zeros;
+    for (int32_t z : integers_->pair.w_zeros) zeros += Cat(" ", z);
+    return r.table(1, Cat("integer tiles of 16 in ", shape_.groups, " less", zeros), n * sizeof(int32_t),
+                   [&](void* to) {
+                     std::vector<int64_t> stored(static_cast<size_t>(filter_.elements()));
+                     to_ints(filter_, stored.data());
+                     std::vector<int32_t> values(stored.begin(), stored.end());
+                     for (size_t i = 0; i < values.size(); ++i) values[i] -= integers_->pair.w_zeros[channel_of(i)];
+                     pack_tiles(shape_, values.data(), static_cast<int32_t*>(to));
+                   });
+  }
+  /// The output channel of an element of the filter.
+  size_t channel_of(size_t i) const {
+    return i / static_cast<size_t>(shape_.filter_o) % static_cast<size_t>(shape_.all_out());
+  }
+
   ConvShape shape_;
-  PackedPush push_;
+  PackedGeometry geometry_;
+  GpuActivation act_;
   Tensor filter_;
-  RealOperand bias_;
-  bool has_bias_;
-  const char* shader_;
+  std::optional<RealOperand> bias_;
+  std::optional<IntegerProduct> integers_;
+  bool fours_;
   uint32_t pixels_;
 };
 
@@ -202,14 +253,24 @@ class Depthwise final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_conv_packed_f32(const KernelSpec& spec) {
-  if (spec.device.info().type != "CPU" || spec.device.info().subgroup_size != PackedConv::kLanes) return nullptr;
   RealOperand filter, bias;
   const auto s = plain_conv(spec, filter, bias);
-  if (!s || s->c_out < 4 || s->depth() < 8) return nullptr;
-  if (s->taps() * ((s->c_in + 3) / 4 + 1) > kMaxRounds || s->batch * s->groups > 65535 ||
-      s->out_pixels() / PackedConv::kLanes > 65534 || s->c_out / kTile > 65534)
-    return nullptr;
-  return std::make_unique<PackedConv>(*s, spec.attrs<ConvAttrs>().act, *spec.constant(1), bias, spec.has(2));
+  if (!s || !PackedConv::suits(spec, *s)) return nullptr;
+  auto kernel = std::make_unique<PackedConv>(*s, spec.attrs<ConvAttrs>().act, *spec.constant(1));
+  if (spec.has(2)) kernel->set_bias(bias);
+  return kernel;
+}
+
+std::unique_ptr<Kernel> make_conv_packed_i8(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvAttrs>();
+  const auto s = plane_conv(spec);
+  if (!s || !spec.constant(1) || !PackedConv::suits(spec, *s)) return nullptr;
+  auto product = IntegerProduct::make(spec, filter_output_axis(attrs, spec.inputs[1].shape.rank()), s->all_out(),
+                                      attrs.act, attrs.rounding);
+  if (!product) return nullptr;
+  auto kernel = std::make_unique<PackedConv>(*s, Activation{}, *spec.constant(1));
+  kernel->set_integers(std::move(*product));
+  return kernel;
 }
 
 std::unique_ptr<Kernel> make_depthwise_f32(const KernelSpec& spec) {

@@ -4,7 +4,7 @@
 #include "vulkan/activation.h"
 #include "vulkan/device.h"
 #include "vulkan/kernels/common.h"
-#include "vulkan/kernels/weights.h"
+#include "vulkan/kernels/integer.h"
 #include "vulkan/strides.h"
 
 namespace smelt::vulkan {
@@ -43,6 +43,52 @@ Shape aligned(const MatrixView& v, const Shape& batch) {
   return s;
 }
 
+/// Strides of the addend.
+struct Addend {
+  int64_t row = 0, column = 0;
+  Shape batch;  ///< empty: none
+};
+
+/// The product as the shader sees it. `batch` is what is left of the batch; m counts rows of one of its matrices.
+/// Nullopt: too many dimensions of the batch.
+std::optional<Geometry> layout_of(const MatMulShape& s, int64_t m, const Shape& batch, Addend c, bool rows_in_lanes) {
+  const MatrixView &av = s.g.a, &bv = s.g.b;
+  const Shape a_batch = aligned(av, batch), b_batch = aligned(bv, batch);
+  if (c.batch.rank() != batch.rank()) c.batch = Shape::of_rank(batch.rank(), 0);
+  const auto walk =
+      Walk<3>::make(batch, {rows_in_lanes ? a_batch : b_batch, rows_in_lanes ? b_batch : a_batch, c.batch});
+  if (!walk || walk->rank > 3 || walk->n > 65535) return std::nullopt;
+  const auto i32 = [](int64_t v) { return static_cast<int32_t>(v); };
+  Geometry g{};
+  g.lanes = i32(rows_in_lanes ? m : s.n);
+  g.tiles = i32(rows_in_lanes ? s.n : m);
+  g.depth = i32(s.k);
+  g.p_lane = i32(rows_in_lanes ? av.row_stride : bv.column_stride);
+  g.p_k = i32(rows_in_lanes ? av.column_stride : bv.row_stride);
+  g.q_tile = i32(rows_in_lanes ? bv.column_stride : av.row_stride);
+  g.q_k = i32(rows_in_lanes ? bv.row_stride : av.column_stride);
+  g.y_lane = i32(rows_in_lanes ? s.n : 1);
+  g.y_tile = i32(rows_in_lanes ? 1 : s.n);
+  g.c_lane = i32(rows_in_lanes ? c.row : c.column);
+  g.c_tile = i32(rows_in_lanes ? c.column : c.row);
+  for (uint32_t i = 0; i < 3; ++i) {
+    const bool used = i < walk->rank;
+    g.batch[i] = used ? walk->size[i] : 1;
+    g.p_batch[i] = used ? walk->stride[0][i] : 0;
+    g.q_batch[i] = used ? walk->stride[1][i] : 0;
+    g.c_batch[i] = used ? walk->stride[2][i] : 0;
+  }
+  g.y_batch = i32(m * s.n);
+  return g;
+}
+
+void set_product_grid(Dispatch& d, const Geometry& g, const Tiling& t, uint32_t batches) {
+  const uint32_t across = t.width * t.lanes;
+  d.x = (static_cast<uint32_t>(g.lanes) + across - 1) / across;
+  d.y = (static_cast<uint32_t>(g.tiles) + t.tile - 1) / t.tile;
+  d.z = batches;
+}
+
 class MatMulKernel final : public Kernel {
  public:
   MatMulKernel(const Push& push, const Tiling& tiling, RealOperand lane, RealOperand tile, bool half, bool has_c,
@@ -68,10 +114,7 @@ class MatMulKernel final : public Kernel {
                                        : "matmul_f16";
     Dispatch d{
         shader, {tiling_.width, tiling_.tile, tiling_.lanes, has_c_ ? 1u : 0u, 0u}, {lane, tile, c, r.output(0)}};
-    const uint32_t across = tiling_.width * tiling_.lanes;
-    d.x = (static_cast<uint32_t>(push_.g.lanes) + across - 1) / across;
-    d.y = (static_cast<uint32_t>(push_.g.tiles) + tiling_.tile - 1) / tiling_.tile;
-    d.z = batches_;
+    set_product_grid(d, push_.g, tiling_, batches_);
     return r.dispatch(d, push_);
   }
 
@@ -83,7 +126,64 @@ class MatMulKernel final : public Kernel {
   uint32_t batches_;
 };
 
+struct StoredPush {
+  Geometry g;
+  IntegerPush q;  ///< x: along the lanes
+};
+
+class StoredMatMul final : public Kernel {
+ public:
+  StoredMatMul(const Geometry& g, IntegerProduct product, const Tiling& tiling, uint32_t batches)
+      : product_(std::move(product)), tiling_(tiling), batches_(batches) {
+    const Requant& q = product_.requant;
+    push_ = {g, {*product_.w_zero(), product_.pair.x_zero, q.zero, q.low, q.high}};
+  }
+  bool reads(size_t i) const override { return i < 2; }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding a, r.input(0));
+    SMELT_ASSIGN(const Binding b, r.input(1));
+    SMELT_ASSIGN(const Binding channels, product_.table(r));
+    const QuantizedPair& p = product_.pair;
+    Dispatch d{p.x_signed   ? "matmul_s8"
+               : p.w_signed ? "matmul_s8_u8"
+                            : "matmul_u8",
+               {tiling_.width, tiling_.tile, tiling_.lanes, 1u, product_.rounding()},
+               {b, a, channels, r.output(0)}};
+    set_product_grid(d, push_.g, tiling_, batches_);
+    return r.dispatch(d, push_);
+  }
+
+ private:
+  StoredPush push_;
+  IntegerProduct product_;
+  Tiling tiling_;
+  uint32_t batches_;
+};
+
+int column_axis(const MatMulAttrs& a, const Shape& b) {
+  if (b.rank() < 2) return -1;
+  if (a.trans_batch_b && b.rank() > 2) return a.transpose_b ? 0 : b.rank() - 1;
+  return a.transpose_b ? b.rank() - 2 : b.rank() - 1;
+}
+
 }  // namespace
+
+std::unique_ptr<Kernel> make_matmul_i8(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<MatMulAttrs>();
+  const auto shape = MatMulShape::make(cpu_spec(spec));
+  if (!shape || shape->k == 0 || shape->k > kMaxRounds) return nullptr;
+  if (!spec.device.stores(spec.inputs[1].dtype) || (spec.has(2) && !shape->is_row(spec.inputs[2].shape)))
+    return nullptr;
+  auto product = IntegerProduct::make(spec, column_axis(attrs, spec.inputs[1].shape), shape->n, attrs.act,
+                                      attrs.rounding, attrs.alpha);
+  if (!product || !product->w_zero()) return nullptr;
+  const Shape batch = shape->batches == 1 ? Shape{} : shape->g.batch;
+  const auto g = layout_of(*shape, shape->m, batch, {}, false);
+  if (!g) return nullptr;
+  const Tiling tiling = choose_tiling(spec.device, g->lanes, g->tiles);
+  if ((g->tiles + tiling.tile - 1) / tiling.tile > 65535) return nullptr;
+  return std::make_unique<StoredMatMul>(*g, std::move(*product), tiling, static_cast<uint32_t>(batch.elements()));
+}
 
 std::unique_ptr<Kernel> make_matmul_real(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
@@ -127,42 +227,18 @@ std::unique_ptr<Kernel> make_matmul_real(const KernelSpec& spec) {
       if (!addend_strides(cs, *shape, has_m, has_n, c_row, c_column, c_batch)) return nullptr;
     }
   }
-  const MatrixView &av = shape->g.a, &bv = shape->g.b;
   // Columns go along the lanes, so that writes are neighbours; a tall result of few columns goes the other way.
   const bool rows_in_lanes = shape->n < 8 && m > shape->n;
-  const Shape a_batch = aligned(av, batch), b_batch = aligned(bv, batch);
-  const auto walk =
-      Walk<3>::make(batch, {rows_in_lanes ? a_batch : b_batch, rows_in_lanes ? b_batch : a_batch, c_batch});
-  if (!walk || walk->rank > 3 || walk->n > 65535) return nullptr;
-  const auto i32 = [](int64_t v) { return static_cast<int32_t>(v); };
-  Push push{};
-  Geometry& g = push.g;
-  g.lanes = i32(rows_in_lanes ? m : shape->n);
-  g.tiles = i32(rows_in_lanes ? shape->n : m);
-  g.depth = i32(shape->k);
-  g.p_lane = i32(rows_in_lanes ? av.row_stride : bv.column_stride);
-  g.p_k = i32(rows_in_lanes ? av.column_stride : bv.row_stride);
-  g.q_tile = i32(rows_in_lanes ? bv.column_stride : av.row_stride);
-  g.q_k = i32(rows_in_lanes ? bv.row_stride : av.column_stride);
-  g.y_lane = i32(rows_in_lanes ? shape->n : 1);
-  g.y_tile = i32(rows_in_lanes ? 1 : shape->n);
-  g.c_lane = i32(rows_in_lanes ? c_row : c_column);
-  g.c_tile = i32(rows_in_lanes ? c_column : c_row);
-  for (int i = 0; i < 3; ++i) {
-    const bool used = static_cast<uint32_t>(i) < walk->rank;
-    g.batch[i] = used ? walk->size[i] : 1;
-    g.p_batch[i] = used ? walk->stride[0][i] : 0;
-    g.q_batch[i] = used ? walk->stride[1][i] : 0;
-    g.c_batch[i] = used ? walk->stride[2][i] : 0;
-  }
-  g.y_batch = i32(m * shape->n);
+  const auto g = layout_of(*shape, m, batch, {c_row, c_column, c_batch}, rows_in_lanes);
+  if (!g) return nullptr;
+  Push push{*g};
   push.alpha = static_cast<float>(attrs.alpha);
   push.beta = static_cast<float>(attrs.beta);
   push.act = gpu_activation(attrs.act);
-  const Tiling tiling = choose_tiling(spec.device, g.lanes, g.tiles);
-  if ((g.tiles + tiling.tile - 1) / tiling.tile > 65535) return nullptr;
+  const Tiling tiling = choose_tiling(spec.device, g->lanes, g->tiles);
+  if ((g->tiles + tiling.tile - 1) / tiling.tile > 65535) return nullptr;
   auto kernel =
-      std::make_unique<MatMulKernel>(push, tiling, rows_in_lanes ? a : b, rows_in_lanes ? b : a, half, has_c, walk->n);
+      std::make_unique<MatMulKernel>(push, tiling, rows_in_lanes ? a : b, rows_in_lanes ? b : a, half, has_c, static_cast<uint32_t>(batch.elements()));
   if (has_c) kernel->set_addend(c);
   return kernel;
 }

@@ -1,4 +1,8 @@
+#include <algorithm>
+#include <cmath>
+
 #include "ops/pool/geometry.h"
+#include "tensor/numeric.h"
 #include "vulkan/activation.h"
 #include "vulkan/kernels/common.h"
 #include "vulkan/kernels/weights.h"
@@ -43,6 +47,26 @@ class PoolKernel final : public Kernel {
   Push push_;
 };
 
+struct StoredPush {
+  Geometry g;
+  int32_t low, high;
+};
+
+class StoredPool final : public Kernel {
+ public:
+  StoredPool(bool is_signed, bool max, const StoredPush& push) : signed_(is_signed), max_(max), push_(push) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    Dispatch d{signed_ ? "pool_s8" : "pool_u8", {kWidth, max_ ? 1u : 0u, 0u}, {x, r.output(0)}};
+    set_grid(d, push_.g.n, kWidth);
+    return r.dispatch(d, push_);
+  }
+
+ private:
+  bool signed_, max_;
+  StoredPush push_;
+};
+
 bool wants_indices(const KernelSpec& spec) { return spec.node.outputs.size() > 1 && spec.node.outputs[1] != kNone; }
 
 std::optional<Geometry> pool_layout(const KernelSpec& spec) {
@@ -80,6 +104,27 @@ std::unique_ptr<Kernel> make_pool_real(const KernelSpec& spec) {
   if (!g) return nullptr;
   return std::make_unique<PoolKernel>(spec.outputs[0].dtype == DType::kF16, a.kind == PoolKind::kMax, false,
                                       Push{*g, gpu_activation(a.act)});
+}
+
+std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
+  const auto& a = spec.attrs<PoolAttrs>();
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  if ((x.dtype != DType::kI8 && x.dtype != DType::kU8) || x.dtype != y.dtype || !x.quant || !y.quant) return nullptr;
+  if (x.quant->kind != Quantization::Kind::kPerTensor || x.quant->scales.size() != 1 ||
+      x.quant->scales != y.quant->scales || x.quant->zero_point() != y.quant->zero_point())
+    return nullptr;
+  // Means in real numbers round in another way than integers.
+  if (a.kind == PoolKind::kAverage && a.rounding == Rounding::kFloatHalfEven) return nullptr;
+  const auto g = pool_layout(spec);
+  if (!g) return nullptr;
+  const auto low = static_cast<double>(int_min(y.dtype)), high = static_cast<double>(int_max(y.dtype));
+  const auto place = [&](float bound) {
+    return static_cast<int32_t>(
+        std::clamp(static_cast<double>(std::round(bound / y.quant->scale())) + y.quant->zero_point(), low, high));
+  };
+  const Bounds b = activation_bounds(a.act);
+  return std::make_unique<StoredPool>(x.dtype == DType::kI8, a.kind == PoolKind::kMax,
+                                      StoredPush{*g, place(b.lo), place(b.hi)});
 }
 
 std::unique_ptr<Kernel> make_adaptive_pool_real(const KernelSpec& spec) {

@@ -2,35 +2,48 @@
 // Convolution with packed filters, for subgroups of eight lanes: an invocation makes kPixels x 16 outputs. Each lane
 // loads an eighth of the weights, which then go round by broadcasts; pixels lie along the lanes. Filters are packed as
 // [group][16 output channels][tap][4 input channels][4][16]. VECTOR: channels-last images of channels in fours.
+// INTEGER: 8-bit images, weights as 32-bit integers without zero points, 32-bit sums, requantized.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_ballot : require
 #include "common.glsl"
 #include "activation.glsl"
+#include "requant.glsl"
 
 layout(constant_id = 1) const uint kPixels = 2;
 layout(constant_id = 2) const bool kBias = false;
+layout(constant_id = 3) const uint kRounding = 0;
 layout(push_constant) uniform Push {
   int x_size[2], y_size[2], kernel[2], stride[2], dilation[2], pad[2];
   int c_in, c_out, groups;  // channels of one group
   int tiles;                // of one group
   int x_pixel, x_channel, y_pixel, y_channel;
+#ifdef INTEGER
+  int x_zero, w_zero, zero, low, high;
+#else
   uint act;
   float act_a, act_b;
+#endif
 };
-#ifdef VECTOR
-#define ELEMENT vec4
+#ifdef INTEGER
+#define SUM int
+#define FOUR ivec4
+#define CHANNEL_PARAMETER ivec4
+#define LESS_ZERO - x_zero
 #else
-#define ELEMENT float
+#define SUM float
+#define FOUR vec4
+#define CHANNEL_PARAMETER float
+#define LESS_ZERO
 #endif
 layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
-layout(set = 0, binding = 1) readonly buffer W { vec4 ws[]; };
-layout(set = 0, binding = 2) readonly buffer B { float bias[]; };
+layout(set = 0, binding = 1) readonly buffer W { FOUR ws[]; };
+layout(set = 0, binding = 2) readonly buffer B { CHANNEL_PARAMETER bias[]; };
 layout(set = 0, binding = 3) writeonly buffer Y { ELEMENT ys[]; };
 
 // The weights of input channel k of four for outputs 4t.. come from the lane that holds them.
 #define WEIGHTS(k, t)                                                       \
   {                                                                         \
-    const vec4 all = subgroupBroadcast(w[(k) / 2], (k) % 2 * 4 + (t));      \
+    const FOUR all = subgroupBroadcast(w[(k) / 2], (k) % 2 * 4 + (t));      \
     [[unroll]] for (uint p = 0; p < kPixels; ++p) sum[p][t] += x[p][k] * all; \
   }
 #define CHANNEL(k) WEIGHTS(k, 0) WEIGHTS(k, 1) WEIGHTS(k, 2) WEIGHTS(k, 3)
@@ -44,14 +57,14 @@ void main() {
   const int chunks = (c_in + 3) / 4;
   int w_at = (group * tiles + int(gl_WorkGroupID.y)) * kernel[0] * kernel[1] * chunks * 16 + int(gl_SubgroupInvocationID);
 
-  vec4 sum[kPixels][4];
+  FOUR sum[kPixels][4];
   int oy[kPixels], ox[kPixels];
   [[unroll]] for (uint p = 0; p < kPixels; ++p) {
     const int pixel = min(start + int(p * gl_WorkGroupSize.x), y_pixels - 1);
     const int line = pixel / y_size[1];
     ox[p] = (pixel - line * y_size[1]) * stride[1] - pad[1];
     oy[p] = line * stride[0] - pad[0];
-    [[unroll]] for (uint t = 0; t < 4; ++t) sum[p][t] = vec4(0.0);
+    [[unroll]] for (uint t = 0; t < 4; ++t) sum[p][t] = FOUR(0);
   }
 
   for (int ky = 0; ky < kernel[0]; ++ky)
@@ -64,16 +77,16 @@ void main() {
         at[p] = x_base + (inside[p] ? (iy * x_size[1] + ix) * x_pixel : 0);
       }
       for (int c = 0; c < chunks; ++c) {
-        const vec4 w[2] = {ws[w_at], ws[w_at + 8]};
+        const FOUR w[2] = {ws[w_at], ws[w_at + 8]};
         w_at += 16;
-        vec4 x[kPixels];
+        FOUR x[kPixels];
         [[unroll]] for (uint p = 0; p < kPixels; ++p) {
 #ifdef VECTOR
-          x[p] = inside[p] ? xs[at[p] / 4 + c] : vec4(0.0);
+          x[p] = inside[p] ? FOUR(xs[at[p] / 4 + c]) LESS_ZERO : FOUR(0);
 #else
           [[unroll]] for (int i = 0; i < 4; ++i) {
-            const float v = xs[at[p] + min(c * 4 + i, c_in - 1) * x_channel];
-            x[p][i] = inside[p] && c * 4 + i < c_in ? v : 0.0;
+            const SUM v = SUM(xs[at[p] + min(c * 4 + i, c_in - 1) * x_channel]) LESS_ZERO;
+            x[p][i] = inside[p] && c * 4 + i < c_in ? v : SUM(0);
           }
 #endif
         }
@@ -83,23 +96,33 @@ void main() {
 
   const int channel = group * c_out + first;
   const int y_base = image * c_out * groups * y_pixels + channel * y_channel;
+#ifdef INTEGER
+  ivec4 r[16];
+  [[unroll]] for (uint t = 0; t < 16; ++t) r[t] = bias[channel + min(int(t), c_out - 1 - first)];
+#else
   vec4 b[4];
   if (kBias) {
     [[unroll]] for (uint t = 0; t < 4; ++t)
       [[unroll]] for (uint i = 0; i < 4; ++i) b[t][i] = bias[channel + min(int(t * 4 + i), c_out - 1 - first)];
   }
+#endif
   [[unroll]] for (uint p = 0; p < kPixels; ++p) {
     const int pixel = start + int(p * gl_WorkGroupSize.x);
     [[unroll]] for (uint t = 0; t < 4; ++t) {
-      vec4 y = sum[p][t];
+      FOUR y = sum[p][t];
+#ifdef INTEGER
+      [[unroll]] for (uint i = 0; i < 4; ++i)
+        y[i] = requantize(y[i] + r[t * 4 + i].x, r[t * 4 + i], kRounding, zero, low, high);
+#else
       if (kBias) y += b[t];
       [[unroll]] for (uint i = 0; i < 4; ++i) y[i] = activate(y[i], act, act_a, act_b);
+#endif
 #ifdef VECTOR
-      if (pixel < y_pixels && first + int(t) * 4 < c_out) ys[(y_base + int(t) * 4 + pixel * y_pixel) / 4] = y;
+      if (pixel < y_pixels && first + int(t) * 4 < c_out) ys[(y_base + int(t) * 4 + pixel * y_pixel) / 4] = ELEMENT(y);
 #else
       [[unroll]] for (uint i = 0; i < 4; ++i)
         if (pixel < y_pixels && first + int(t * 4 + i) < c_out)
-          ys[y_base + int(t * 4 + i) * y_channel + pixel * y_pixel] = y[i];
+          ys[y_base + int(t * 4 + i) * y_channel + pixel * y_pixel] = ELEMENT(y[i]);
 #endif
     }
   }

@@ -1,0 +1,39 @@
+#include "vulkan/kernels/integer.h"
+
+#include <bit>
+#include <cstring>
+
+namespace smelt::vulkan {
+
+std::optional<IntegerProduct> IntegerProduct::make(const KernelSpec& spec, int w_axis, int64_t channels,
+                                                   const Activation& act, Rounding rounding, double alpha) {
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  if (x.dtype != y.dtype || (spec.has(2) && !spec.constant(2))) return std::nullopt;
+  auto pair = QuantizedPair::make(x, spec.inputs[1], w_axis, channels);
+  if (!pair || (pair->w_signed != pair->x_signed && !pair->w_signed)) return std::nullopt;
+  auto requant = Requant::make(cpu_spec(spec), channels, act, rounding, alpha);
+  if (!requant) return std::nullopt;
+  return IntegerProduct{std::move(*pair), std::move(*requant)};
+}
+
+Result<Binding> IntegerProduct::table(KernelRecorder& r) const {
+  std::vector<int32_t> rows;
+  rows.reserve(requant.bias.size() * 4);
+  for (size_t c = 0; c < requant.bias.size(); ++c) {
+    const bool real = requant.rounding == Rounding::kFloatHalfEven;
+    rows.insert(rows.end(),
+                {requant.bias[c], real ? std::bit_cast<int32_t>(requant.factors[c]) : requant.multipliers[c],
+                 real ? 0 : requant.shifts[c], 0});
+  }
+  const size_t bytes = rows.size() * sizeof(int32_t);
+  const std::string key(reinterpret_cast<const char*>(rows.data()), bytes);
+  return r.table("requant " + key, bytes, [&](void* to) { std::memcpy(to, rows.data(), bytes); });
+}
+
+std::optional<int32_t> IntegerProduct::w_zero() const {
+  for (int32_t z : pair.w_zeros)
+    if (z != pair.w_zeros[0]) return std::nullopt;
+  return pair.w_zeros.empty() ? 0 : pair.w_zeros[0];
+}
+
+}  // namespace smelt::vulkan

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "cpu/quantized.h"
+#include "cpu/requant.h"
+#include "vulkan/kernels/weights.h"
+
+namespace smelt::vulkan {
+
+/// A product of 8-bit operands whose 32-bit sums become 8-bit outputs: what shaders/requant.glsl needs.
+struct IntegerProduct {
+  QuantizedPair pair;
+  Requant requant;
+
+  /// Nullopt: not this kind of node. `w_axis`: the weights' dimension of output channels.
+  static std::optional<IntegerProduct> make(const KernelSpec& spec, int w_axis, int64_t channels, const Activation& act,
+                                            Rounding rounding, double alpha = 1);
+  /// One ivec4 a channel: bias, factor or multiplier, shift.
+  Result<Binding> table(KernelRecorder& r) const;
+  uint32_t rounding() const { return static_cast<uint32_t>(requant.rounding); }
+  /// The zero point of all channels of the weights, if it is one.
+  std::optional<int32_t> w_zero() const;
+};
+
+/// Push constants behind the geometry in shaders of 8-bit operands.
+struct IntegerPush {
+  int32_t x_zero, w_zero, zero, low, high;
+};
+
+}  // namespace smelt::vulkan

@@ -1,0 +1,106 @@
+#include "ops/matmul/matmul.h"
+
+#include "vulkan/check_gpu.h"
+
+namespace smelt::vulkan {
+namespace {
+using smelt::testing::per_axis;
+using smelt::testing::per_tensor;
+using smelt::testing::random_tensor;
+
+struct Row {
+  Shape a, b, c;  ///< c of rank 0: absent
+  bool transpose_a = false, transpose_b = false, flatten = false;
+  ActKind act = ActKind::kNone;
+  double alpha = 1, beta = 1;
+};
+const Row kRows[] = {
+    {{5, 12}, {12, 20}, {20}},
+    {{1, 33}, {9, 33}, {}, false, true, false, ActKind::kRelu},
+    {{40, 7}, {7, 3}, {40, 3}},
+    {{12, 5}, {12, 20}, {5, 1}, true, false, false, ActKind::kSigmoid, 0.5, 2},
+    {{2, 3, 4, 6}, {2, 1, 6, 9}, {}},
+    {{3, 4, 6}, {6, 9}, {3, 1, 9}},
+    {{2, 3, 4, 6}, {24, 5}, {5}, false, false, true},
+    {{6}, {2, 6, 9}, {}},
+    {{2, 4, 6}, {6}, {}},
+    {{2, 2, 3, 5, 4}, {2, 1, 3, 4, 6}, {}},
+};
+
+KernelCase product(const Row& r, DType dtype, DType weights) {
+  auto attrs = std::make_shared<MatMulAttrs>();
+  attrs->transpose_a = r.transpose_a;
+  attrs->transpose_b = r.transpose_b;
+  attrs->flatten_a = r.flatten;
+  attrs->act.kind = r.act;
+  attrs->alpha = r.alpha;
+  attrs->beta = r.beta;
+  KernelCase c;
+  c.op = Op::kMatMul;
+  c.attrs = attrs;
+  c.label = "a " + r.a.str() + " b " + r.b.str() + " " + to_string(dtype) + " " + to_string(weights);
+  Tensor b = random_tensor(weights, r.b, is_integer(weights) ? -7 : -1, is_integer(weights) ? 7 : 1, 2);
+  if (is_integer(weights)) b.set_quant(per_tensor(0.1f, 0));
+  c.inputs = {random_tensor(dtype, r.a, -1, 1, 1), b};
+  if (r.c.rank() > 0) c.inputs.push_back(random_tensor(dtype, r.c, -1, 1, 3));
+  c.output.dtype = dtype;
+  return c;
+}
+
+TEST(VulkanMatMul, Reals) {
+  SKIP_WITHOUT_GPU();
+  for (const Row& r : kRows) {
+    for (bool computed : {false, true}) {
+      KernelCase c = product(r, DType::kF32, DType::kF32);
+      c.computed = {true, computed, computed};
+      check_on_gpu(c, "matmul_real");
+    }
+    check_on_gpu(product(r, DType::kF16, DType::kF16), "matmul_real", 5e-3);
+  }
+}
+
+TEST(VulkanMatMul, QuantizedWeights) {
+  SKIP_WITHOUT_GPU();
+  for (size_t i = 0; i < 4; ++i)
+    for (DType weights : {DType::kI8, DType::kI4}) {
+      check_on_gpu(product(kRows[i], DType::kF32, weights), "matmul_real");
+      check_on_gpu(product(kRows[i], DType::kF16, weights), "matmul_real", 5e-3);
+    }
+}
+
+TEST(VulkanMatMul, Integers) {
+  SKIP_WITHOUT_GPU();
+  const std::pair<DType, DType> stored[] = {
+      {DType::kI8, DType::kI8}, {DType::kU8, DType::kU8}, {DType::kU8, DType::kI8}};
+  const auto fill = [](DType t, const Shape& s, uint32_t seed) {
+    return random_tensor(t, s, t == DType::kI8 ? -128 : 0, t == DType::kI8 ? 127 : 255, seed);
+  };
+  for (const auto& [a, b] : stored)
+    for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle})
+      for (bool computed : {false, true})
+        for (const Row& r : {kRows[0], kRows[1], kRows[4]}) {
+          if (computed && rounding != Rounding::kFixedDouble) continue;
+          KernelCase c = product(r, DType::kF32, DType::kF32);
+          auto attrs = std::make_shared<MatMulAttrs>(static_cast<const MatMulAttrs&>(*c.attrs));
+          attrs->rounding = rounding;
+          c.attrs = attrs;
+          c.label += std::string(" ") + to_string(a) + " " + to_string(b) + " " + to_string(rounding);
+          Tensor ta = fill(a, r.a, 1), tb = fill(b, r.b, 2);
+          ta.set_quant(per_tensor(0.02f, a == DType::kI8 ? -9 : 101, rounding));
+          tb.set_quant(per_tensor(0.004f, b == DType::kI8 ? 3 : 131));
+          const int64_t n = attrs->transpose_b ? r.b[0] : r.b.back();
+          if (!computed && r.b.rank() == 2 && b == DType::kI8) {
+            std::vector<float> scales;
+            for (int64_t o = 0; o < n; ++o) scales.push_back(0.003f + 0.0007f * static_cast<float>(o % 7));
+            tb.set_quant(per_axis(scales, attrs->transpose_b ? 0 : 1));
+          }
+          c.inputs = {ta, tb, random_tensor(DType::kI32, {n}, -5000, 5000, 3)};
+          c.computed = {true, computed, false};
+          c.output.dtype = a;
+          c.output.quant = per_tensor(0.2f, a == DType::kI8 ? -7 : 99, rounding);
+          check_on_gpu(c, "matmul_i8");
+        }
+}
+
+}  // namespace
+}  // namespace smelt::vulkan
