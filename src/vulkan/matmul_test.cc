@@ -53,9 +53,9 @@ TEST(VulkanMatMul, Reals) {
     for (bool computed : {false, true}) {
       KernelCase c = product(r, DType::kF32, DType::kF32);
       c.computed = {true, computed, computed};
-      check_on_gpu(c, "matmul_real");
+      check_on_gpu(c, "matmul_real|matmul_packed_f32");
     }
-    check_on_gpu(product(r, DType::kF16, DType::kF16), "matmul_real", 5e-3);
+    check_on_gpu(product(r, DType::kF16, DType::kF16), "matmul_real|matmul_packed_f32", 5e-3);
   }
 }
 
@@ -63,9 +63,35 @@ TEST(VulkanMatMul, QuantizedWeights) {
   SKIP_WITHOUT_GPU();
   for (size_t i = 0; i < 4; ++i)
     for (DType weights : {DType::kI8, DType::kI4}) {
-      check_on_gpu(product(kRows[i], DType::kF32, weights), "matmul_real");
-      check_on_gpu(product(kRows[i], DType::kF16, weights), "matmul_real", 5e-3);
+      check_on_gpu(product(kRows[i], DType::kF32, weights), "matmul_real|matmul_packed_f32");
+      check_on_gpu(product(kRows[i], DType::kF16, weights), "matmul_real|matmul_packed_f32", 5e-3);
     }
+}
+
+TEST(VulkanMatMul, BlocksAndColumnsOfIntegerWeights) {
+  SKIP_WITHOUT_GPU();
+  if (!eight_lanes()) GTEST_SKIP() << "the device has no subgroups of eight lanes";
+  for (bool transposed : {false, true})
+    for (int64_t n : {20, 21})
+      for (DType weights : {DType::kI8, DType::kI4, DType::kU4})
+        for (int64_t block : {0, 8, 16}) {
+          const int64_t k = 40, blocks = block ? (k + block - 1) / block : 1;
+          const Row r{{9, k}, transposed ? Shape{n, k} : Shape{k, n}, {n}, false, transposed};
+          KernelCase c = product(r, DType::kF32, weights);
+          c.label += " block " + std::to_string(block);
+          Tensor b = random_tensor(weights, r.b, weights == DType::kU4 ? 0 : -8, weights == DType::kU4 ? 15 : 7, 2);
+          Quantization q;
+          q.kind = block ? Quantization::Kind::kPerBlock : Quantization::Kind::kPerAxis;
+          q.axis = block ? (transposed ? 1 : 0) : (transposed ? 0 : 1);
+          q.block = block;
+          for (int64_t i = 0; i < n * blocks; ++i) {
+            q.scales.push_back(0.01f + 0.003f * static_cast<float>(i % 7));
+            q.zero_points.push_back(weights == DType::kU4 ? 8 : weights == DType::kI8 ? static_cast<int>(i % 5) : 0);
+          }
+          b.set_quant(std::make_shared<const Quantization>(q));
+          c.inputs[1] = b;
+          check_on_gpu(c, "matmul_packed_f32");
+        }
 }
 
 TEST(VulkanMatMul, Integers) {
@@ -98,7 +124,7 @@ TEST(VulkanMatMul, Integers) {
           c.computed = {true, computed, false};
           c.output.dtype = a;
           c.output.quant = per_tensor(0.2f, a == DType::kI8 ? -7 : 99, rounding);
-          check_on_gpu(c, "matmul_i8");
+          check_on_gpu(c, "matmul_i8|matmul_packed_i8");
         }
 }
 

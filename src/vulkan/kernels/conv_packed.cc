@@ -1,9 +1,11 @@
-// Convolutions of float32 images with constant filters that the host packs.
+// Convolutions with constant filters that the host packs, and products of rows and constant matrices as such.
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "base/error.h"
 #include "cpu/conv_shape.h"
+#include "cpu/matmul_shape.h"
 #include "ops/common/operands.h"
 #include "tensor/numeric.h"
 #include "vulkan/activation.h"
@@ -112,6 +114,48 @@ void pack_tiles(const ConvShape& s, const T* filter, T* to) {
           }
 }
 
+/// Integer weights of real images: what they mean is scale * (stored - zero), with scales for each output channel and
+/// block of input channels.
+struct StoredWeights {
+  int bits = 8;       ///< in the packed form
+  int64_t block = 0;  ///< input channels that share a scale; a multiple of 4 unless there is one block
+
+  static std::optional<StoredWeights> make(const ValueType& t, const ConvShape& s, int o_axis, int i_axis) {
+    if (!t.quant || !is_integer(t.dtype) || bit_width(t.dtype) > 8 || s.groups != 1) return std::nullopt;
+    const Quantization& q = *t.quant;
+    StoredWeights w;
+    w.block = s.c_in;
+    if (q.kind == Quantization::Kind::kPerBlock) {
+      if (t.shape.rank() != 2 || q.axis != i_axis || q.block <= 0 || (q.block % 4 != 0 && q.block < s.c_in))
+        return std::nullopt;
+      w.block = std::min(q.block, s.c_in);
+      if (static_cast<int64_t>(q.scales.size()) != w.blocks(s) * s.c_out) return std::nullopt;
+    } else if (q.kind == Quantization::Kind::kPerAxis) {
+      if (q.scales.size() != 1 && (q.axis != o_axis || static_cast<int64_t>(q.scales.size()) != s.c_out))
+        return std::nullopt;
+    } else if (q.kind != Quantization::Kind::kPerTensor || q.scales.size() != 1) {
+      return std::nullopt;
+    }
+    if (q.zero_points.size() > 1 && q.zero_points.size() != q.scales.size()) return std::nullopt;
+    int64_t low = 0, high = 0;
+    for (size_t i = 0; i < std::max<size_t>(q.zero_points.size(), 1); ++i) {
+      const int64_t zero = q.zero_point(static_cast<int64_t>(i));
+      low = std::min(low, int_min(t.dtype) - zero);
+      high = std::max(high, int_max(t.dtype) - zero);
+    }
+    if (low < -128 || high > 127) return std::nullopt;
+    w.bits = low >= -8 && high <= 7 ? 4 : 8;
+    return w;
+  }
+  int64_t blocks(const ConvShape& s) const { return (s.c_in + block - 1) / block; }
+  /// Number of the scale and zero point of output channel o and input channel i.
+  int64_t parameter(const Quantization& q, const ConvShape& s, int64_t o, int64_t i) const {
+    if (q.scales.size() == 1) return 0;
+    if (q.kind != Quantization::Kind::kPerBlock) return o;
+    return s.filter_i < s.filter_o ? o * blocks(s) + i / block : i / block * s.c_out + o;
+  }
+};
+
 class PackedConv final : public Kernel {
  public:
   static constexpr uint32_t kLanes = 8;
@@ -126,6 +170,7 @@ class PackedConv final : public Kernel {
            s.out_pixels() / kLanes <= 65534 && s.c_out / kTile <= 65534;
   }
   void set_bias(const RealOperand& bias) { bias_ = bias; }
+  void set_stored(const StoredWeights& weights) { stored_ = weights; }
   void set_integers(IntegerProduct product) { integers_ = std::move(product); }
   bool reads(size_t i) const override { return i == 0 || (i == 2 && bias_.has_value()); }
 
@@ -138,9 +183,14 @@ class PackedConv final : public Kernel {
     } else if (bias_) {
       SMELT_ASSIGN(channels, bias_->bind(r));
     }
+    const int64_t block = stored_ ? (stored_->block + 3) / 4 : 1;
     Dispatch d{shader(),
-               {kLanes, pixels_, bias_ ? 1u : 0u, integers_ ? integers_->rounding() : 0},
+               {kLanes, pixels_, bias_ ? 1u : 0u, integers_ ? integers_->rounding() : 0, static_cast<uint32_t>(block)},
                {x, filter, channels, r.output(0)}};
+    if (stored_) {
+      SMELT_ASSIGN(const Binding scales, scales_binding(r));
+      d.buffers.push_back(scales);
+    }
     d.x = static_cast<uint32_t>((shape_.out_pixels() + kLanes * pixels_ - 1) / (kLanes * pixels_));
     d.y = static_cast<uint32_t>(geometry_.tiles);
     d.z = static_cast<uint32_t>(shape_.batch * shape_.groups);
@@ -159,6 +209,8 @@ class PackedConv final : public Kernel {
     IntegerPush q;
   };
   const char* shader() const {
+    if (stored_ && stored_->bits == 4) return fours_ ? "conv_packed_fours_f32_w4" : "conv_packed_f32_w4";
+    if (stored_) return fours_ ? "conv_packed_fours_f32_w8" : "conv_packed_f32_w8";
     if (!integers_) return fours_ ? "conv_packed_fours_f32" : "conv_packed_f32";
     if (integers_->pair.x_signed) return fours_ ? "conv_packed_fours_s8" : "conv_packed_s8";
     return fours_ ? "conv_packed_fours_u8" : "conv_packed_u8";
@@ -166,6 +218,7 @@ class PackedConv final : public Kernel {
   Result<Binding> filter_binding(KernelRecorder& r) const {
     const auto n =
         static_cast<size_t>(shape_.groups * geometry_.tiles * kTile * shape_.taps() * ((shape_.c_in + 3) / 4 * 4));
+    if (stored_) return stored_binding(r, n);
     if (!integers_)
       return packed_filter(r, filter_, Cat("tiles of 16 in ", shape_.groups), n,
                            [&](const float* from, float* to) { pack_tiles(shape_, from, to); });
@@ -180,6 +233,40 @@ class PackedConv final : public Kernel {
                      pack_tiles(shape_, values.data(), static_cast<int32_t*>(to));
                    });
   }
+  Result<Binding> stored_binding(KernelRecorder& r, size_t n) const {
+    const auto bytes = n * static_cast<size_t>(stored_->bits) / 8;
+    return r.table(1, Cat("stored tiles of 16, ", stored_->bits, " bits"), bytes, [&](void* to) {
+      std::vector<int64_t> stored(static_cast<size_t>(filter_.elements()));
+      to_ints(filter_, stored.data());
+      std::vector<int8_t> values(stored.size()), packed(n);
+      const Quantization& q = *filter_.quant();
+      for (size_t i = 0; i < values.size(); ++i) {
+        const auto at = static_cast<int64_t>(i) / shape_.filter_i % shape_.c_in;
+        const int64_t p = stored_->parameter(q, shape_, static_cast<int64_t>(channel_of(i)), at);
+        values[i] = static_cast<int8_t>(stored[i] - q.zero_point(q.zero_points.size() > 1 ? p : 0));
+      }
+      pack_tiles(shape_, values.data(), packed.data());
+      auto* out = static_cast<uint8_t*>(to);
+      if (stored_->bits == 8)
+        std::memcpy(out, packed.data(), n);
+      else
+        for (size_t i = 0; i < n; i += 2) out[i / 2] = static_cast<uint8_t>((packed[i] + 8) | (packed[i + 1] + 8) << 4);
+    });
+  }
+  Result<Binding> scales_binding(KernelRecorder& r) const {
+    const int64_t blocks = stored_->blocks(shape_);
+    const auto n = static_cast<size_t>(geometry_.tiles * blocks * kTile);
+    return r.table(1, "scales of tiles of 16", n * sizeof(float), [&](void* to) {
+      const Quantization& q = *filter_.quant();
+      auto* out = static_cast<float*>(to);
+      for (int64_t tile = 0; tile < geometry_.tiles; ++tile)
+        for (int64_t b = 0; b < blocks; ++b)
+          for (int64_t t = 0; t < kTile; ++t) {
+            const int64_t o = tile * kTile + t;
+            *out++ = o < shape_.c_out ? q.scale(stored_->parameter(q, shape_, o, b * stored_->block)) : 0.0f;
+          }
+    });
+  }
   /// The output channel of an element of the filter.
   size_t channel_of(size_t i) const {
     return i / static_cast<size_t>(shape_.filter_o) % static_cast<size_t>(shape_.all_out());
@@ -191,6 +278,7 @@ class PackedConv final : public Kernel {
   Tensor filter_;
   std::optional<RealOperand> bias_;
   std::optional<IntegerProduct> integers_;
+  std::optional<StoredWeights> stored_;
   bool fours_;
   uint32_t pixels_;
 };
@@ -258,6 +346,57 @@ std::unique_ptr<Kernel> make_conv_packed_f32(const KernelSpec& spec) {
   if (!s || !PackedConv::suits(spec, *s)) return nullptr;
   auto kernel = std::make_unique<PackedConv>(*s, spec.attrs<ConvAttrs>().act, *spec.constant(1));
   if (spec.has(2)) kernel->set_bias(bias);
+  const int rank = spec.inputs[1].shape.rank();
+  const auto stored = StoredWeights::make(spec.inputs[1], *s, filter_output_axis(spec.attrs<ConvAttrs>(), rank), -1);
+  if (stored) kernel->set_stored(*stored);
+  return kernel;
+}
+
+namespace {
+
+/// A product of rows and one constant matrix, as a convolution of a line of pixels.
+std::optional<ConvShape> rows_as_pixels(const KernelSpec& spec, const MatMulAttrs& attrs) {
+  if (!spec.constant(1) || attrs.hybrid || spec.inputs[1].shape.rank() != 2) return std::nullopt;
+  const auto m = MatMulShape::make(cpu_spec(spec));
+  if (!m || m->batches != 1 || m->g.a.column_stride != 1 || (m->m > 1 && m->g.a.row_stride != m->k) || m->k == 0)
+    return std::nullopt;
+  if (spec.has(2) && !m->is_row(spec.inputs[2].shape)) return std::nullopt;
+  ConvShape s;
+  s.c_in = m->k;
+  s.c_out = m->n;
+  s.in[2] = s.out[2] = m->m;
+  s.channels_last = true;
+  s.filter_o = m->g.b.column_stride;
+  s.filter_i = m->g.b.row_stride;
+  return s;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_matmul_packed_f32(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<MatMulAttrs>();
+  if (attrs.alpha != 1 || attrs.beta != 1 || !plain_reals(spec, {0}, {0}) || spec.outputs[0].dtype != DType::kF32)
+    return nullptr;
+  const auto s = rows_as_pixels(spec, attrs);
+  RealOperand weights, c;
+  if (!s || !PackedConv::suits(spec, *s) || !make_real_operand(spec, 1, weights)) return nullptr;
+  if (spec.has(2) && (!make_real_operand(spec, 2, c) || c.half)) return nullptr;
+  auto kernel = std::make_unique<PackedConv>(*s, attrs.act, *spec.constant(1));
+  if (spec.has(2)) kernel->set_bias(c);
+  const int o_axis = attrs.transpose_b ? 0 : 1;
+  if (const auto stored = StoredWeights::make(spec.inputs[1], *s, o_axis, 1 - o_axis)) kernel->set_stored(*stored);
+  return kernel;
+}
+
+std::unique_ptr<Kernel> make_matmul_packed_i8(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<MatMulAttrs>();
+  const auto s = rows_as_pixels(spec, attrs);
+  if (!s || !PackedConv::suits(spec, *s)) return nullptr;
+  auto product =
+      IntegerProduct::make(spec, attrs.transpose_b ? 0 : 1, s->c_out, attrs.act, attrs.rounding, attrs.alpha);
+  if (!product) return nullptr;
+  auto kernel = std::make_unique<PackedConv>(*s, Activation{}, *spec.constant(1));
+  kernel->set_integers(std::move(*product));
   return kernel;
 }
 

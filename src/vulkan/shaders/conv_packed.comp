@@ -2,6 +2,7 @@
 // Convolution with packed filters, for subgroups of eight lanes: an invocation makes kPixels x 16 outputs. Each lane
 // loads an eighth of the weights, which then go round by broadcasts; pixels lie along the lanes. Filters are packed as
 // [group][16 output channels][tap][4 input channels][4][16]. VECTOR: channels-last images of channels in fours.
+// WEIGHT_BITS: filters of real images as integers of 8 or 4 bits in the same order, with scales [tile][block][16].
 // INTEGER: 8-bit images, weights as 32-bit integers without zero points, 32-bit sums, requantized.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_ballot : require
@@ -12,6 +13,7 @@
 layout(constant_id = 1) const uint kPixels = 2;
 layout(constant_id = 2) const bool kBias = false;
 layout(constant_id = 3) const uint kRounding = 0;
+layout(constant_id = 4) const int kBlock = 1;  // chunks of four input channels that share scales
 layout(push_constant) uniform Push {
   int x_size[2], y_size[2], kernel[2], stride[2], dilation[2], pad[2];
   int c_in, c_out, groups;  // channels of one group
@@ -36,9 +38,27 @@ layout(push_constant) uniform Push {
 #define LESS_ZERO
 #endif
 layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
+#if WEIGHT_BITS == 8
+layout(set = 0, binding = 1) readonly buffer W { i8vec4 ws[]; };
+#elif WEIGHT_BITS == 4
+layout(set = 0, binding = 1) readonly buffer W { uint16_t ws[]; };  // four of four bits, 8 more than they mean
+#else
 layout(set = 0, binding = 1) readonly buffer W { FOUR ws[]; };
+#endif
 layout(set = 0, binding = 2) readonly buffer B { CHANNEL_PARAMETER bias[]; };
 layout(set = 0, binding = 3) writeonly buffer Y { ELEMENT ys[]; };
+#ifdef WEIGHT_BITS
+layout(set = 0, binding = 4) readonly buffer S { vec4 scales[]; };
+
+vec4 weights(int at, vec4 scale) {
+#if WEIGHT_BITS == 8
+  return vec4(ws[at]) * scale;
+#else
+  const int v = int(ws[at]);
+  return vec4((ivec4(v, v >> 4, v >> 8, v >> 12) & 15) - 8) * scale;
+#endif
+}
+#endif
 
 // The weights of input channel k of four for outputs 4t.. come from the lane that holds them.
 #define WEIGHTS(k, t)                                                       \
@@ -54,7 +74,7 @@ void main() {
   const int y_pixels = y_size[0] * y_size[1];
   const int x_base = image * c_in * groups * x_size[0] * x_size[1] + group * c_in * x_channel;
   const int start = int(gl_WorkGroupID.x * gl_WorkGroupSize.x * kPixels + gl_LocalInvocationID.x);
-  const int chunks = (c_in + 3) / 4;
+  const int chunks = (c_in + 3) / 4, blocks = (chunks + kBlock - 1) / kBlock;
   int w_at = (group * tiles + int(gl_WorkGroupID.y)) * kernel[0] * kernel[1] * chunks * 16 + int(gl_SubgroupInvocationID);
 
   FOUR sum[kPixels][4];
@@ -77,7 +97,12 @@ void main() {
         at[p] = x_base + (inside[p] ? (iy * x_size[1] + ix) * x_pixel : 0);
       }
       for (int c = 0; c < chunks; ++c) {
+#ifdef WEIGHT_BITS
+        const vec4 scale = scales[(int(gl_WorkGroupID.y) * blocks + c / kBlock) * 4 + int(gl_SubgroupInvocationID) % 4];
+        const vec4 w[2] = {weights(w_at, scale), weights(w_at + 8, scale)};
+#else
         const FOUR w[2] = {ws[w_at], ws[w_at + 8]};
+#endif
         w_at += 16;
         FOUR x[kPixels];
         [[unroll]] for (uint p = 0; p < kPixels; ++p) {
