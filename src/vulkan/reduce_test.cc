@@ -79,6 +79,28 @@ TEST_F(VulkanReduce, Integers) {
   }
 }
 
+TEST_F(VulkanReduce, QuantizedSums) {
+  for (DType dtype : {DType::kI8, DType::kU8})
+    for (Rounding rounding : {Rounding::kFixedDouble, Rounding::kFloatHalfEven})
+      for (Reduction fn : {Reduction::kMean, Reduction::kSum})
+        for (const Axes& a : {Axes{Shape{2, 7, 7, 5}, {1, 2}}, Axes{Shape{3, 300}, {-1}}}) {
+          ReduceAttrs attrs;
+          attrs.fn = fn;
+          attrs.rounding = rounding;
+          Tensor x = random_tensor(dtype, a.shape, dtype == DType::kI8 ? -128 : 0, dtype == DType::kI8 ? 127 : 255, 3);
+          x.set_quant(test::per_tensor(0.05f, 3, rounding));
+          const Shape out = a.axes.size() == 2 ? Shape{2, 5} : Shape{3};
+          check_case(
+              {Cat(to_string(fn), " ", a.shape.str(), " ", static_cast<int>(rounding)),
+               Op::kReduce,
+               make_attrs<ReduceAttrs>(attrs),
+               {x, ints(a.axes)},
+               {false, true},
+               {ValueType::tensor(dtype, out, test::per_tensor(fn == Reduction::kMean ? 0.03f : 1.7f, 9, rounding))}},
+              "vulkan:reduce_table");
+        }
+}
+
 TEST_F(VulkanReduce, NotANumber) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
   const Tensor x = test::floats(Shape{3, 4}, {1, nan, 3, 2, -inf, -inf, -inf, -inf, inf, 1, 2, 3});

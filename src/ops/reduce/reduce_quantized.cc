@@ -28,18 +28,15 @@ void store_clamped(const std::vector<int64_t>& values, Tensor& y) {
 }
 
 /// Sum or mean: 32-bit sums, the division by the count folded into the multiplier.
-void sum_fixed(bool mean, const ReducePlan& plan, const Tensor& x, Tensor& y) {
-  const Quantization &p = *x.quant(), &q = *y.quant();
+void finish_fixed(bool mean, const Quantization& p, int64_t n, std::vector<int64_t>& sums, Tensor& y) {
+  const Quantization& q = *y.quant();
   FixedFactor factor = fixed_factor(static_cast<double>(p.scale()) / static_cast<double>(q.scale()));
-  const int64_t n = plan.count();
   if (mean && n > 0) {
     int shift = std::min(63 - std::countl_zero(static_cast<uint64_t>(n)), 32);
     shift = std::max(std::min(shift, 31 + factor.shift), 0);
     factor.multiplier = static_cast<int32_t>((int64_t{factor.multiplier} << shift) / n);
     factor.shift -= shift;
   }
-  std::vector<int64_t> sums(static_cast<size_t>(plan.outputs()), 0);
-  plan.each([&](int64_t in, int64_t out) { sums[static_cast<size_t>(out)] += get_int(x, in); });
   for (int64_t& s : sums) {
     const auto centred = static_cast<int32_t>(s - p.zero_point() * n);
     s = n == 0 ? 0 : int64_t{rescale_double(centred, factor)} + q.zero_point();
@@ -48,12 +45,10 @@ void sum_fixed(bool mean, const ReducePlan& plan, const Tensor& x, Tensor& y) {
 }
 
 /// Sums of signed types: rescaled in float32, ties away from zero.
-void sum_through_float(const ReducePlan& plan, const Tensor& x, Tensor& y) {
-  const Quantization &p = *x.quant(), &q = *y.quant();
+void finish_in_float(const Quantization& p, int64_t n, std::vector<int64_t>& sums, Tensor& y) {
+  const Quantization& q = *y.quant();
   const float scale = p.scale() / q.scale();
-  const float bias = static_cast<float>(-p.zero_point()) * scale * static_cast<float>(plan.count());
-  std::vector<int64_t> sums(static_cast<size_t>(plan.outputs()), 0);
-  plan.each([&](int64_t in, int64_t out) { sums[static_cast<size_t>(out)] += get_int(x, in); });
+  const float bias = static_cast<float>(-p.zero_point()) * scale * static_cast<float>(n);
   for (int64_t& s : sums) {
     const float v = std::round(static_cast<float>(s) * scale + bias);
     s = static_cast<int64_t>(std::clamp(v, -1e9f, 1e9f)) + q.zero_point();
@@ -62,11 +57,7 @@ void sum_through_float(const ReducePlan& plan, const Tensor& x, Tensor& y) {
 }
 
 /// Sum or mean: exact integers, scaled as real numbers.
-void sum_real(bool mean, const ReducePlan& plan, const Tensor& x, Tensor& y) {
-  const Quantization& p = *x.quant();
-  const int64_t n = plan.count();
-  std::vector<int64_t> sums(static_cast<size_t>(plan.outputs()), 0);
-  plan.each([&](int64_t in, int64_t out) { sums[static_cast<size_t>(out)] += get_int(x, in); });
+void finish_real(bool mean, const Quantization& p, int64_t n, const std::vector<int64_t>& sums, Tensor& y) {
   std::vector<float> real(sums.size());
   for (size_t i = 0; i < sums.size(); ++i) {
     const double sum = static_cast<double>(p.scale()) * static_cast<double>(sums[i] - p.zero_point() * n);
@@ -111,27 +102,34 @@ bool extreme_stored(Reduction fn, const ReducePlan& plan, const Tensor& x, Tenso
 
 }  // namespace
 
+bool reduces_by_sums(const ReduceAttrs& attrs, DType x, DType y) {
+  if (attrs.fn != Reduction::kSum && attrs.fn != Reduction::kMean) return false;
+  return attrs.rounding == Rounding::kFloatHalfEven ? bit_width(x) <= 16 : x == y;
+}
+
+void finish_sums(const ReduceAttrs& attrs, DType x, const Quantization& p, int64_t count, std::vector<int64_t> sums,
+                 Tensor& y) {
+  const bool mean = attrs.fn == Reduction::kMean;
+  if (attrs.rounding == Rounding::kFloatHalfEven)
+    finish_real(mean, p, count, sums, y);
+  else if (!mean && is_signed_integer(x))
+    finish_in_float(p, count, sums, y);
+  else
+    finish_fixed(mean, p, count, sums, y);
+}
+
 Status reduce_quantized(const ReduceAttrs& attrs, const ReducePlan& plan, const Tensor& x, Tensor& y) {
   const auto per_tensor = [](const Tensor& t) { return is_quantized(t) && t.quant()->scales.size() == 1; };
   if (!per_tensor(x) || !per_tensor(y)) return through_float(attrs, plan, x, y);
   if ((attrs.fn == Reduction::kMax || attrs.fn == Reduction::kMin) && extreme_stored(attrs.fn, plan, x, y)) return Ok();
-  if (attrs.rounding != Rounding::kFloatHalfEven && x.dtype() == y.dtype()) {
-    if (attrs.fn == Reduction::kSum && is_signed_integer(x.dtype())) {
-      sum_through_float(plan, x, y);
-      return Ok();
-    }
-    if (attrs.fn == Reduction::kSum || attrs.fn == Reduction::kMean) {
-      sum_fixed(attrs.fn == Reduction::kMean, plan, x, y);
-      return Ok();
-    }
-    if (attrs.fn == Reduction::kProd) {
-      product_fixed(plan, x, y);
-      return Ok();
-    }
+  if (reduces_by_sums(attrs, x.dtype(), y.dtype())) {
+    std::vector<int64_t> sums(static_cast<size_t>(plan.outputs()), 0);
+    plan.each([&](int64_t in, int64_t out) { sums[static_cast<size_t>(out)] += get_int(x, in); });
+    finish_sums(attrs, x.dtype(), *x.quant(), plan.count(), std::move(sums), y);
+    return Ok();
   }
-  if (attrs.rounding == Rounding::kFloatHalfEven && bit_width(x.dtype()) <= 16 &&
-      (attrs.fn == Reduction::kSum || attrs.fn == Reduction::kMean)) {
-    sum_real(attrs.fn == Reduction::kMean, plan, x, y);
+  if (attrs.rounding != Rounding::kFloatHalfEven && x.dtype() == y.dtype() && attrs.fn == Reduction::kProd) {
+    product_fixed(plan, x, y);
     return Ok();
   }
   return through_float(attrs, plan, x, y);

@@ -1,8 +1,12 @@
 // Reduce, ArgReduce and Cumulative.
 #include "ops/reduce/reduce.h"
 
+#include <bit>
+#include <cstring>
+#include <numeric>
 #include <optional>
 
+#include "ops/reduce/reduce_quantized.h"
 #include "tensor/numeric.h"
 #include "vulkan/kernels/rows.h"
 
@@ -134,6 +138,65 @@ std::unique_ptr<Kernel> make_reduce(const KernelSpec& spec) {
       std::vector<uint32_t>{row_width(lanes), lanes, static_cast<uint32_t>(code_of(attrs.fn)),
                             walk->straight() ? 1u : 0u},
       walk->rows.n, lanes, ReducePush{*walk, static_cast<float>(attrs.correction)});
+}
+
+namespace {
+
+constexpr int64_t kMaxTable = 4 << 20;
+
+class ReduceTableKernel final : public Kernel {
+ public:
+  ReduceTableKernel(const KernelSpec& spec, const ReduceAttrs& attrs, const RowWalk<1, 4>& walk, uint32_t lanes)
+      : attrs_(attrs), x_(spec.inputs[0]), y_(spec.outputs[0]), walk_(walk), lanes_(lanes) {}
+  bool reads(size_t i) const override { return i == 0; }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    const int64_t count = walk_.row.n, bytes = table_bytes(count);
+    std::string key = Cat("sums ", count, " ", to_string(attrs_.fn), " ", static_cast<int>(attrs_.rounding));
+    for (const ValueType* t : {&x_, &y_})
+      key += Cat(" ", to_string(t->dtype), " ", std::bit_cast<uint32_t>(t->quant->scale()), " ", t->quant->zero_point(),
+                 " ", static_cast<int>(t->quant->rounding));
+    SMELT_ASSIGN(const Binding table, r.table(key, static_cast<size_t>(bytes), [&](void* to) {
+      std::vector<int64_t> sums(static_cast<size_t>(bytes));
+      std::iota(sums.begin(), sums.end(), int_min(x_.dtype) * count);
+      Tensor stored(y_.dtype, Shape{bytes});
+      stored.set_quant(y_.quant);
+      finish_sums(attrs_, x_.dtype, *x_.quant, count, std::move(sums), stored);
+      std::memcpy(to, stored.raw(), stored.bytes());
+    }));
+    Dispatch d{x_.dtype == DType::kI8 ? "reduce_table_i8" : "reduce_table_u8",
+               {row_width(lanes_), lanes_, static_cast<uint32_t>(code_of(Reduction::kSum)), walk_.straight() ? 1u : 0u},
+               {x, r.output(0), table}};
+    set_row_grid(d, walk_.rows.n, lanes_);
+    return r.dispatch(d, ReducePush{walk_, 0});
+  }
+  /// Sums of `count` 8-bit integers that differ.
+  static int64_t table_bytes(int64_t count) { return count * 255 + 1; }
+
+ private:
+  ReduceAttrs attrs_;
+  ValueType x_, y_;
+  RowWalk<1, 4> walk_;
+  uint32_t lanes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_reduce_table(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ReduceAttrs>();
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  if ((x.dtype != DType::kI8 && x.dtype != DType::kU8) || x.dtype != y.dtype ||
+      !reduces_by_sums(attrs, x.dtype, y.dtype))
+    return nullptr;
+  for (const ValueType* t : {&x, &y})
+    if (!t->quant || t->quant->kind != Quantization::Kind::kPerTensor || t->quant->scales.size() != 1) return nullptr;
+  const auto axes = reduced_axes(spec, attrs.noop_with_empty_axes);
+  if (!axes) return nullptr;
+  const auto walk = RowWalk<1, 4>::make(x.shape, *axes, {x.shape.strides()});
+  if (!walk || walk->rows.n != y.shape.elements() || ReduceTableKernel::table_bytes(walk->row.n) > kMaxTable)
+    return nullptr;
+  const uint32_t lanes = walk->lanes(1);
+  return lanes ? std::make_unique<ReduceTableKernel>(spec, attrs, *walk, lanes) : nullptr;
 }
 
 namespace {

@@ -1,6 +1,7 @@
 #version 450
 // y[row] = the reduction of a row of x. Rows and their elements are strided walks. Specialization constant 2 is the
-// function, 3 says that a row's elements are one dimension.
+// function, 3 says that a row's elements are one dimension. With LEAST, the least stored integer, a table gives what a
+// sum of quantized values becomes.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "rows.glsl"
@@ -31,6 +32,10 @@ layout(push_constant) uniform Push {
 };
 layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
 layout(set = 0, binding = 1) writeonly buffer Y { STORED ys[]; };
+#ifdef LEAST
+// What each sum becomes, from the least sum of `count` elements on.
+layout(set = 0, binding = 2) readonly buffer Table { STORED table[]; };
+#endif
 
 VALUE join(VALUE a, VALUE b) {
 #define SMELT_REDUCTION(name, code, first, map, combine, finish) case code: return combine;
@@ -103,5 +108,9 @@ void main() {
   VALUE acc = initial();
   for (uint k = lane; k < count; k += kLanes) acc = join(acc, mapped(element(base, k), shift));
   acc = row_join(acc);
+#ifdef LEAST
+  if (lane == 0) ys[row] = table[acc - LEAST * int(count)];
+#else
   if (lane == 0) ys[row] = STORED(finished(acc, shift));
+#endif
 }
