@@ -94,6 +94,27 @@ TEST(VulkanMatMul, BlocksAndColumnsOfIntegerWeights) {
         }
 }
 
+TEST(VulkanMatMul, SumsWithZeroPointsFromTensors) {
+  SKIP_WITHOUT_GPU();
+  const auto fill = [](DType t, const Shape& s, uint32_t seed) {
+    return random_tensor(t, s, t == DType::kI8 ? -128 : 0, t == DType::kI8 ? 127 : 255, seed);
+  };
+  for (DType a : {DType::kI8, DType::kU8})
+    for (DType b : {DType::kI8, DType::kU8})
+      for (int zeros : {0, 1, 2}) {
+        KernelCase c;
+        c.op = Op::kMatMulInteger;
+        c.attrs = std::make_shared<MatMulAttrs>();
+        c.label = std::string(to_string(a)) + " " + to_string(b) + " zeros " + std::to_string(zeros);
+        c.inputs = {fill(a, {5, 12}, 1), fill(b, {12, 20}, 2)};
+        if (zeros == 1) c.inputs.insert(c.inputs.end(), {fill(a, {}, 3), fill(b, {1}, 4)});
+        if (zeros == 2) c.inputs.insert(c.inputs.end(), {fill(a, {5}, 3), fill(b, {20}, 4)});
+        c.computed = {true, false, true, false};
+        c.output.dtype = DType::kI32;
+        check_on_gpu(c, "matmul_sums");
+      }
+}
+
 TEST(VulkanMatMul, Integers) {
   SKIP_WITHOUT_GPU();
   const std::pair<DType, DType> stored[] = {

@@ -58,6 +58,16 @@ TEST(VulkanPool, Windows) {
       }
 }
 
+TEST(VulkanPool, PlainBytes) {
+  SKIP_WITHOUT_GPU();
+  for (DType dtype : {DType::kI8, DType::kU8}) {
+    KernelCase c = pool_case(windows()[1], PoolKind::kMax, Layout::kChannelsFirst, dtype);
+    c.inputs[0].set_quant(nullptr);
+    c.output.quant = nullptr;
+    check_on_gpu(c, "pool_i8");
+  }
+}
+
 TEST(VulkanPool, Adaptive) {
   SKIP_WITHOUT_GPU();
   for (PoolKind kind : {PoolKind::kMax, PoolKind::kAverage})

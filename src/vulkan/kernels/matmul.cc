@@ -160,6 +160,39 @@ class StoredMatMul final : public Kernel {
   uint32_t batches_;
 };
 
+/// Sums of products of 8-bit matrices with zero points from tensors.
+class SumsMatMul final : public Kernel {
+ public:
+  SumsMatMul(const Geometry& g, const Tiling& tiling, uint32_t batches, bool a_signed, bool b_signed, uint32_t a_zeros,
+             uint32_t b_zeros)
+      : g_(g), tiling_(tiling), batches_(batches), a_zeros_(a_zeros), b_zeros_(b_zeros) {
+    shader_ = b_signed ? (a_signed ? "matmul_sums_s8" : "matmul_sums_s8_u8")
+                       : (a_signed ? "matmul_sums_u8_s8" : "matmul_sums_u8");
+  }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding a, r.input(0));
+    SMELT_ASSIGN(const Binding b, r.input(1));
+    Binding a_zero = a, b_zero = b;
+    if (a_zeros_) {
+      SMELT_ASSIGN(a_zero, r.input(2));
+    }
+    if (b_zeros_) {
+      SMELT_ASSIGN(b_zero, r.input(3));
+    }
+    Dispatch d{shader_,
+               {tiling_.width, tiling_.tile, tiling_.lanes, 0u, 0u, b_zeros_, a_zeros_},
+               {b, a, b_zero, r.output(0), a_zero}};
+    set_product_grid(d, g_, tiling_, batches_);
+    return r.dispatch(d, g_);
+  }
+
+ private:
+  Geometry g_;
+  Tiling tiling_;
+  uint32_t batches_, a_zeros_, b_zeros_;
+  const char* shader_;
+};
+
 int column_axis(const MatMulAttrs& a, const Shape& b) {
   if (b.rank() < 2) return -1;
   if (a.trans_batch_b && b.rank() > 2) return a.transpose_b ? 0 : b.rank() - 1;
@@ -183,6 +216,31 @@ std::unique_ptr<Kernel> make_matmul_i8(const KernelSpec& spec) {
   const Tiling tiling = choose_tiling(spec.device, g->lanes, g->tiles);
   if ((g->tiles + tiling.tile - 1) / tiling.tile > 65535) return nullptr;
   return std::make_unique<StoredMatMul>(*g, std::move(*product), tiling, static_cast<uint32_t>(batch.elements()));
+}
+
+std::unique_ptr<Kernel> make_matmul_sums(const KernelSpec& spec) {
+  const ValueType &a = spec.inputs[0], &b = spec.inputs[1];
+  const auto eight_bits = [&](const ValueType& t) { return t.dtype == DType::kI8 || t.dtype == DType::kU8; };
+  if (!eight_bits(a) || !eight_bits(b) || spec.outputs[0].dtype != DType::kI32 || spec.outputs[0].quant) return nullptr;
+  if (!spec.device.stores(a.dtype) || !spec.device.stores(b.dtype)) return nullptr;
+  const auto shape = MatMulShape::make(cpu_spec(spec));
+  if (!shape || shape->k == 0 || shape->k > kMaxRounds) return nullptr;
+  const auto zeros = [&](size_t i, const ValueType& of, int64_t many) -> int {
+    if (!spec.has(i)) return 0;
+    const ValueType& t = spec.inputs[i];
+    if (t.dtype != of.dtype || t.shape.rank() > 1) return -1;
+    return t.shape.elements() == 1 ? 1 : t.shape.elements() == many && of.shape.rank() == 2 ? 2 : -1;
+  };
+  const int a_zeros = zeros(2, a, shape->m), b_zeros = zeros(3, b, shape->n);
+  if (a_zeros < 0 || b_zeros < 0) return nullptr;
+  const Shape batch = shape->batches == 1 ? Shape{} : shape->g.batch;
+  const auto g = layout_of(*shape, shape->m, batch, {}, false);
+  if (!g) return nullptr;
+  const Tiling tiling = choose_tiling(spec.device, g->lanes, g->tiles);
+  if ((g->tiles + tiling.tile - 1) / tiling.tile > 65535) return nullptr;
+  return std::make_unique<SumsMatMul>(*g, tiling, static_cast<uint32_t>(batch.elements()), a.dtype == DType::kI8,
+                                      b.dtype == DType::kI8, static_cast<uint32_t>(a_zeros),
+                                      static_cast<uint32_t>(b_zeros));
 }
 
 std::unique_ptr<Kernel> make_matmul_real(const KernelSpec& spec) {
@@ -237,8 +295,8 @@ std::unique_ptr<Kernel> make_matmul_real(const KernelSpec& spec) {
   push.act = gpu_activation(attrs.act);
   const Tiling tiling = choose_tiling(spec.device, g->lanes, g->tiles);
   if ((g->tiles + tiling.tile - 1) / tiling.tile > 65535) return nullptr;
-  auto kernel =
-      std::make_unique<MatMulKernel>(push, tiling, rows_in_lanes ? a : b, rows_in_lanes ? b : a, half, has_c, static_cast<uint32_t>(batch.elements()));
+  auto kernel = std::make_unique<MatMulKernel>(push, tiling, rows_in_lanes ? a : b, rows_in_lanes ? b : a, half, has_c,
+                                               static_cast<uint32_t>(batch.elements()));
   if (has_c) kernel->set_addend(c);
   return kernel;
 }

@@ -109,20 +109,21 @@ std::unique_ptr<Kernel> make_pool_real(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
   const auto& a = spec.attrs<PoolAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  if ((x.dtype != DType::kI8 && x.dtype != DType::kU8) || x.dtype != y.dtype || !x.quant || !y.quant) return nullptr;
-  if (x.quant->kind != Quantization::Kind::kPerTensor || x.quant->scales.size() != 1 ||
-      x.quant->scales != y.quant->scales || x.quant->zero_point() != y.quant->zero_point())
+  if ((x.dtype != DType::kI8 && x.dtype != DType::kU8) || x.dtype != y.dtype || !x.quant != !y.quant) return nullptr;
+  if (x.quant && (x.quant->kind != Quantization::Kind::kPerTensor || x.quant->scales.size() != 1 ||
+                  x.quant->scales != y.quant->scales || x.quant->zero_point() != y.quant->zero_point()))
     return nullptr;
   // Means in real numbers round in another way than integers.
-  if (a.kind == PoolKind::kAverage && a.rounding == Rounding::kFloatHalfEven) return nullptr;
+  if (a.kind == PoolKind::kAverage && a.rounding == Rounding::kFloatHalfEven && x.quant) return nullptr;
   const auto g = pool_layout(spec);
   if (!g) return nullptr;
   const auto low = static_cast<double>(int_min(y.dtype)), high = static_cast<double>(int_max(y.dtype));
   const auto place = [&](float bound) {
+    if (!y.quant) return static_cast<int32_t>(bound < 0 ? low : high);
     return static_cast<int32_t>(
         std::clamp(static_cast<double>(std::round(bound / y.quant->scale())) + y.quant->zero_point(), low, high));
   };
-  const Bounds b = activation_bounds(a.act);
+  const Bounds b = y.quant ? activation_bounds(a.act) : Bounds{-1, 1};  // of the type
   return std::make_unique<StoredPool>(x.dtype == DType::kI8, a.kind == PoolKind::kMax,
                                       StoredPush{*g, place(b.lo), place(b.hi)});
 }

@@ -1,12 +1,18 @@
 #version 450
 // Products of two operands along `depth`, batched: y[lane, tile] = act(alpha * sum_k p[lane, k] * q[tile, k] + beta *
 // c[lane, tile]), all by strides. An invocation makes kLanes x kTile outputs; addresses of q are the same in all lanes.
-// INTEGER: 8-bit operands, 32-bit sums, requantized; channels go along the lanes.
+// INTEGER: 8-bit operands, 32-bit sums, requantized; channels go along the lanes. SUMS: the sums themselves, with zero
+// points given as tensors: one for all, or one a lane (kLaneZeros) or row of tiles (kTileZeros).
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
 #include "requant.glsl"
-#ifdef INTEGER
+#ifdef SUMS
+#define SUM int
+#define ADDEND LANE
+#define P_ZERO - p_zero[l]
+#define Q_ZERO - q_zero[t]
+#elif defined(INTEGER)
 #define SUM int
 #define ADDEND ivec4
 #define P_ZERO - p_zero
@@ -22,12 +28,17 @@ layout(constant_id = 1) const uint kTile = 8;
 layout(constant_id = 2) const uint kLanes = 1;
 layout(constant_id = 3) const bool kAddend = false;
 layout(constant_id = 4) const uint kRounding = 0;
+#ifdef SUMS
+layout(constant_id = 5) const uint kLaneZeros = 0;  // 0: none, 1: one, 2: many
+layout(constant_id = 6) const uint kTileZeros = 0;
+#endif
 layout(push_constant) uniform Push {
   int lanes, tiles, depth;
   int p_lane, p_k, q_tile, q_k, y_lane, y_tile, c_lane, c_tile;
   uint batch[3];  // innermost first
   int p_batch[3], q_batch[3], c_batch[3], y_batch;
-#ifdef INTEGER
+#ifdef SUMS
+#elif defined(INTEGER)
   int p_zero, q_zero, zero, low, high;
 #else
   float alpha, beta;
@@ -39,6 +50,9 @@ layout(set = 0, binding = 0) readonly buffer P { LANE ps[]; };
 layout(set = 0, binding = 1) readonly buffer Q { TILE qs[]; };
 layout(set = 0, binding = 2) readonly buffer C { ADDEND cs[]; };
 layout(set = 0, binding = 3) writeonly buffer Y { STORED ys[]; };
+#ifdef SUMS
+layout(set = 0, binding = 4) readonly buffer Z { TILE zs[]; };
+#endif
 
 void main() {
   uint rest = gl_WorkGroupID.z;
@@ -63,6 +77,15 @@ void main() {
   int q_row[kTile];
   [[unroll]] for (uint t = 0; t < kTile; ++t) q_row[t] = q_base + (first + min(int(t), more)) * q_tile;
 
+#ifdef SUMS
+  int p_zero[kLanes], q_zero[kTile];
+  [[unroll]] for (uint l = 0; l < kLanes; ++l) {
+    const int lane = min(start + int(l * gl_WorkGroupSize.x), lanes - 1);
+    p_zero[l] = kLaneZeros == 0 ? 0 : int(cs[kLaneZeros == 1 ? 0 : lane]);
+  }
+  [[unroll]] for (uint t = 0; t < kTile; ++t)
+    q_zero[t] = kTileZeros == 0 ? 0 : int(zs[kTileZeros == 1 ? 0 : first + min(int(t), more)]);
+#endif
   int q_at = 0;
   for (int k = 0; k < depth; ++k) {
     SUM p[kLanes];
@@ -83,7 +106,9 @@ void main() {
     [[unroll]] for (uint t = 0; t < kTile; ++t) {
       if (int(t) > more) continue;
       const int tile = first + int(t), to = y_base + lane * y_lane + tile * y_tile;
-#ifdef INTEGER
+#ifdef SUMS
+      ys[to] = sum[l][t];
+#elif defined(INTEGER)
       const ivec4 r = cs[lane];
       ys[to] = STORED(requantize(sum[l][t] + r.x, r, kRounding, zero, low, high));
 #else
