@@ -16,8 +16,8 @@ struct Session::Impl {
   std::unique_ptr<PlannedEnvironment> overriding;  ///< made for the first run that overrides an input's default
   std::mutex making;                               ///< guards `overriding` against cancel()
   PlannedEnvironment* chosen = nullptr;            ///< of the two, for this run
-  int graph = 0;   ///< of the session's method
-  int latest = 0;  ///< ran last
+  int graph = 0;                                   ///< of the session's method
+  int latest = 0;                                  ///< ran last
   std::vector<Datum> inputs, outputs;
 
   Environment& environment() { return planned ? static_cast<Environment&>(*planned) : *reference; }

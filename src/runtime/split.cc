@@ -7,8 +7,8 @@
 namespace smelt {
 namespace {
 
-/// Below this an island of device nodes costs more in submission and waiting (about 20 microseconds) than the host takes
-/// for its work.
+/// Below this an island of device nodes costs more in submission and waiting (about 20 microseconds) than the host
+/// takes for its work.
 constexpr double kIslandWork = 16'000;
 
 constexpr int kOutside = -1;  ///< an input or a constant
