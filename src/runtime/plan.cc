@@ -225,8 +225,9 @@ Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, int dep
     slot = inputs[i];
     if (slot.is_tensor() && inputs_[i].quant && !slot.tensor.quant()) slot.tensor.set_quant(inputs_[i].quant);
   }
-  SMELT_TRY(env.control.charge_plan(arena_bytes_, depth));
-  const Charged charged{env.control, arena_bytes_};
+  const size_t held = arena_bytes_ + device_arena_bytes_;
+  SMELT_TRY(env.control.charge_plan(held, depth));
+  const Charged charged{env.control, held};
   const bool timed = env.options.profile;
   for (Step& step : steps_) {
     SMELT_TRY(env.control.tick());
