@@ -185,7 +185,8 @@ class PackedConv final : public Kernel {
     }
     const int64_t block = stored_ ? (stored_->block + 3) / 4 : 1;
     Dispatch d{shader(),
-               {kLanes, pixels_, bias_ ? 1u : 0u, integers_ ? integers_->rounding() : 0, static_cast<uint32_t>(block)},
+               {kLanes, pixels_, bias_ ? 1u : 0u, integers_ ? integers_->rounding() : 0, static_cast<uint32_t>(block),
+                integers_ ? 0 : act_.code},
                {x, filter, channels, r.output(0)}};
     if (stored_) {
       SMELT_ASSIGN(const Binding scales, scales_binding(r));

@@ -14,6 +14,7 @@ layout(constant_id = 1) const uint kPixels = 2;
 layout(constant_id = 2) const bool kBias = false;
 layout(constant_id = 3) const uint kRounding = 0;
 layout(constant_id = 4) const int kBlock = 1;  // chunks of four input channels that share scales
+layout(constant_id = 5) const uint kAct = 0;  // the activation's code: the others then cost nothing
 layout(push_constant) uniform Push {
   int x_size[2], y_size[2], kernel[2], stride[2], dilation[2], pad[2];
   int c_in, c_out, groups;  // channels of one group
@@ -140,7 +141,7 @@ void main() {
         y[i] = requantize(y[i] + r[t * 4 + i].x, r[t * 4 + i], kRounding, zero, low, high);
 #else
       if (kBias) y += b[t];
-      [[unroll]] for (uint i = 0; i < 4; ++i) y[i] = activate(y[i], act, act_a, act_b);
+      [[unroll]] for (uint i = 0; i < 4; ++i) y[i] = activate(y[i], kAct, act_a, act_b);
 #endif
 #ifdef VECTOR
       if (pixel < y_pixels && first + int(t) * 4 < c_out) ys[(y_base + int(t) * 4 + pixel * y_pixel) / 4] = ELEMENT(y);
