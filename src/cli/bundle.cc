@@ -21,47 +21,10 @@ struct BundleOptions {
   std::string model, method, format = "bp08", output, backend = "cpu";
   int device = -1;
   std::vector<std::string> inputs, expected, data;
-  bool record = false;
+  bool record = false, add = false;
 };
 
 using Kind = bundle::TestValue::Kind;
-
-/// How a bundle stores the inputs and outputs of a method: as the program declares them.
-struct Kinds {
-  std::vector<Kind> inputs, outputs;
-};
-
-Kind kind_of(fb::et::KernelTypes type) {
-  switch (type) {
-    case fb::et::KernelTypes::Int:
-      return Kind::kInt;
-    case fb::et::KernelTypes::Bool:
-      return Kind::kBool;
-    case fb::et::KernelTypes::Double:
-      return Kind::kDouble;
-    case fb::et::KernelTypes::Tensor:
-      return Kind::kTensor;
-    default:
-      return Kind::kNone;
-  }
-}
-
-Result<Kinds> kinds_of(std::span<const std::byte> program, size_t method) {
-  const LoadOptions options;
-  SMELT_ASSIGN(const auto file, executorch::ProgramFile::parse({program, nullptr, "", "", &options}));
-  const auto* plan = file->program().execution_plan()->Get(static_cast<flatbuffers::uoffset_t>(method));
-  Kinds out;
-  const auto list = [&](const flatbuffers::Vector<int32_t>* indices, std::vector<Kind>& kinds) {
-    if (!indices || !plan->values()) return;
-    for (int32_t at : *indices)
-      kinds.push_back(at >= 0 && static_cast<uint32_t>(at) < plan->values()->size()
-                          ? kind_of(plan->values()->Get(static_cast<uint32_t>(at))->val_type())
-                          : Kind::kNone);
-  };
-  list(plan->inputs(), out.inputs);
-  list(plan->outputs(), out.outputs);
-  return out;
-}
 
 /// Values of one set in the kinds that the program declares.
 std::vector<bundle::TestValue> test_values(std::vector<Datum> values, const std::vector<Kind>& kinds) {
@@ -81,6 +44,20 @@ Result<std::vector<Datum>> read_expected(std::span<const std::string> files, con
     out.push_back(adapt(std::move(d), ports[i]));
   }
   return out;
+}
+
+/// Inputs of the types that the method takes: a bundle that can't run is of no use.
+Status check_set(const bundle::TestSet& set, const std::vector<Port>& ports, const std::vector<Kind>& kinds) {
+  for (size_t i = 0; i < set.inputs.size(); ++i) {
+    const bundle::TestValue& v = set.inputs[i];
+    if (i < kinds.size() && v.kind != kinds[i] && !ports[i].optional)
+      return InvalidInput("input ", i, " is missing, the method takes a ", bundle::to_string(kinds[i]));
+    if (!v.datum.is_tensor()) continue;
+    const Tensor& t = v.datum.tensor;
+    if (ports[i].dtype != DType::kInvalid && t.dtype() != ports[i].dtype)
+      return InvalidInput("input ", i, " is ", to_string(t.dtype()), ", the method takes ", to_string(ports[i].dtype));
+  }
+  return Ok();
 }
 
 /// Writes the file whole or not at all.
@@ -103,9 +80,13 @@ Status write_file(const std::string& path, const std::vector<uint8_t>& bytes) {
 Status write_bundle(const BundleOptions& o) {
   SMELT_ASSIGN(const auto file, MappedFile::open(o.model));
   bundle::Bundle made;
+  bool as_bp08 = true;
   made.program = file->bytes();
   if (bundle::recognise(made.program)) {
-    SMELT_ASSIGN(made.program, bundle::program_of(file->bytes()));
+    SMELT_ASSIGN(auto given, bundle::read(file->bytes(), file));
+    made.program = given.program;
+    if (o.add) made.tests = std::move(given.tests);
+    as_bp08 = given.version == bundle::Version::kBp08;
   }
   if (!executorch::ProgramFile::recognise(made.program))
     return InvalidInput(o.model, ": not an ExecuTorch program, nothing else can be bundled");
@@ -122,7 +103,7 @@ Status write_bundle(const BundleOptions& o) {
   tests.method = so.method;
   SMELT_ASSIGN(Session session, Session::create(model, so));
   while (tests.plan + 1 < methods.size() && methods[tests.plan] != so.method) ++tests.plan;
-  SMELT_ASSIGN(const Kinds kinds, kinds_of(made.program, tests.plan));
+  SMELT_ASSIGN(const auto kinds, bundle::method_kinds(made.program, tests.plan));
   const auto in_ports = model.inputs(so.method), out_ports = model.outputs(so.method);
   const size_t per_set = in_ports.size();
   const size_t sets = per_set == 0 || o.inputs.empty() ? 1 : o.inputs.size() / per_set;
@@ -145,13 +126,23 @@ Status write_bundle(const BundleOptions& o) {
       SMELT_ASSIGN(auto outputs, read_expected(part, out_ports));
       set.expected = test_values(std::move(outputs), kinds.outputs);
     }
+    if (auto s = check_set(set, in_ports, kinds.inputs); !s.ok()) return s.error().within(Cat("set ", k));
     tests.sets.push_back(std::move(set));
+  }
+  // Both layouts find tests: by the method's name, and by the plan's index.
+  for (auto& old : made.tests) {
+    if (as_bp08)
+      while (old.plan + 1 < methods.size() && methods[old.plan] != old.method) ++old.plan;
+    else if (old.plan < methods.size())
+      old.method = methods[old.plan];
   }
   made.tests.push_back(std::move(tests));
   SMELT_ASSIGN(const auto bytes, bundle::write(made, methods.size()));
   SMELT_TRY(write_file(o.output, bytes));
-  fmt::print("{}: {}, {} test {} of {}, {}\n", o.output, bundle::to_string(made.version), sets,
-             sets == 1 ? "set" : "sets", so.method, human_bytes(static_cast<double>(bytes.size())));
+  fmt::print("{}: {}, {} test {} of {}{}, {}\n", o.output, bundle::to_string(made.version), sets,
+             sets == 1 ? "set" : "sets", so.method,
+             o.record || !o.expected.empty() ? "" : " without expected outputs (see --expected, --record)",
+             human_bytes(static_cast<double>(bytes.size())));
   return Ok();
 }
 
@@ -165,6 +156,7 @@ void add_bundle(CLI::App& app, int& status) {
   c->add_option("--inputs", o->inputs, "FILE.npy in the method's order; as many again for every further set");
   auto* expected = c->add_option("--expected", o->expected, "FILE.npy of the outputs that each set must give");
   c->add_flag("--record", o->record, "Run the method and keep what it gives")->excludes(expected);
+  c->add_flag("--add", o->add, "Keep the test sets of MODEL, a bundle (its attachments are not kept)");
   c->add_option("--format", o->format, "bp04 or bp08")->check(CLI::IsMember({"bp04", "bp08"}));
   add_backend(*c, o->backend, o->device);
   c->add_option("--data", o->data, "External weights (.ptd)");

@@ -31,6 +31,8 @@ void print_ports(const char* title, const json& ports) {
   for (const auto& p : ports) {
     if (p.is_null()) continue;
     std::string type = p["type"];
+    if (p.contains("bound")) type += fmt::format(" up to {}", p["bound"].dump());
+    if (p.contains("initial")) type += fmt::format(", {}", p["initial"].get<std::string>());
     if (p.contains("dim_names"))
       for (const auto& d : p["dim_names"])
         if (!d.get<std::string>().empty()) type += " " + d.get<std::string>();
@@ -57,15 +59,68 @@ void print_operators(const json& r) {
   fmt::print("{}", table.str({1, 2, 3}, 60));
 }
 
+/// What delegates took and what runs outside them.
+void print_partitions(const json& r) {
+  if (r["partitions"].empty()) return;
+  Table table({"delegate", "backend", "blob", "nodes", "operators"});
+  for (const auto& p : r["partitions"]) {
+    std::vector<std::pair<int, std::string>> counts;
+    for (const auto& [name, count] : p["operators"].items()) counts.emplace_back(-count.get<int>(), name);
+    std::sort(counts.begin(), counts.end());
+    std::string operators;
+    for (const auto& [count, name] : counts)
+      operators += fmt::format("{}{} x{}", operators.empty() ? "" : ", ", name, -count);
+    table.row({p["name"], p["backend"], p["bytes"] > 0 ? human_bytes(number(p, "bytes")) : "",
+               fmt::format("{}", p["nodes"].get<int>()), operators});
+  }
+  fmt::print("\n{}", table.str({2, 3}, 100));
+}
+
+/// What the bytes of the file are for.
+void print_parts(const json& r) {
+  if (r["parts"].empty()) return;
+  const double total = std::max(number(r, "file_bytes"), 1.0);
+  Table table({"part", "count", "size", "share"});
+  for (const auto& p : r["parts"])
+    table.row({p["name"], fmt::format("{}", p["count"].get<size_t>()), human_bytes(number(p, "bytes")),
+               p["outside"].get<bool>() ? "" : fmt::format("{:.1f} %", 100 * number(p, "bytes") / total)});
+  fmt::print("\n{}", table.str({1, 2, 3}, 60));
+}
+
+/// The activations of each method: ours, and what the file plans.
+void print_memory(const json& r) {
+  fmt::print("\n");
+  for (const auto& m : r["methods"]) {
+    const std::string label = r["methods"].size() > 1 ? fmt::format("{}: ", m["name"].get<std::string>()) : "";
+    const auto& g = r["graphs"][m["graph"].get<size_t>()];
+    if (g.contains("plan_error"))
+      fmt::print("{}no plan for unknown dimensions at their bound or 1: {}\n", label,
+                 g["plan_error"].get<std::string>());
+    else
+      fmt::print("{}activations {} (lower bound {})\n", label, human_bytes(number(g, "arena_bytes")),
+                 human_bytes(number(g, "arena_lower_bound")));
+    if (!m.contains("planned_bytes")) continue;
+    std::string buffers;
+    for (const auto& bytes : m["planned_bytes"])
+      buffers += fmt::format("{}{}", buffers.empty() ? "" : " + ", human_bytes(bytes.get<double>()));
+    fmt::print("{}the file plans {}\n", label, buffers);
+  }
+}
+
 void print_nodes(const json& r) {
   for (const auto& g : r["graphs"]) {
     fmt::print("\ngraph {}\n", g["name"].get<std::string>());
-    Table table({"#", "operator", "graph operator", "output", "runs on"});
+    std::vector<std::string> header{"#", "operator", "graph operator", "output", "runs on"};
+    if (!r["partitions"].empty()) header.emplace_back("delegate");
+    Table table(header);
     int i = 0;
     for (const auto& n : g["nodes"]) {
       const int first = n["outputs"].empty() ? -1 : n["outputs"][0].get<int>();
       const std::string type = first < 0 ? "" : g["values"][static_cast<size_t>(first)]["type"].get<std::string>();
-      table.row({Cat(i++), n["origin"], n["op"], type, n["runs_on"]});
+      const int part = n["partition"];
+      const std::string delegate =
+          part < 0 ? "" : r["partitions"][static_cast<size_t>(part)]["name"].get<std::string>();
+      table.row({Cat(i++), n["origin"], n["op"], type, n["runs_on"], delegate});
     }
     fmt::print("{}", table.str({0}, 50));
   }
@@ -100,13 +155,10 @@ void print_text(const json& r, bool nodes) {
   }
   print_ports("variable", r["states"]);
   print_operators(r);
-  const auto& main = r["graphs"][r["methods"][0]["graph"].get<size_t>()];
-  if (main.contains("plan_error"))
-    fmt::print("\nno plan for unknown dimensions = 1: {}\n", main["plan_error"].get<std::string>());
-  else
-    fmt::print("\nactivations {} (lower bound {})\n", human_bytes(number(main, "arena_bytes")),
-               human_bytes(number(main, "arena_lower_bound")));
-  print_device(main);
+  print_partitions(r);
+  print_parts(r);
+  print_memory(r);
+  print_device(r["graphs"][r["methods"][0]["graph"].get<size_t>()]);
   for (const auto& [key, value] : r["metadata"].items()) fmt::print("{}: {}\n", key, value.get<std::string>());
   for (const auto& f : r["associated_files"])
     fmt::print("associated file {}: {} lines\n", f["name"].get<std::string>(), f["lines"].get<size_t>());

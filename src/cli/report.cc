@@ -142,6 +142,7 @@ json graph_json(const Graph& g, const Placement& p, std::set<const void*>& count
                      {"attributes", attrs.out},
                      {"inputs", n.inputs},
                      {"outputs", n.outputs},
+                     {"partition", n.partition},
                      {"weights_bytes", bytes},
                      {"runs_on", it != p.steps.end() ? runs_on(*it->second)
                                  : p.problem.empty() ? "folded"
@@ -161,6 +162,38 @@ json graph_json(const Graph& g, const Placement& p, std::set<const void*>& count
   } else {
     out["plan_error"] = p.problem;
   }
+  return out;
+}
+
+/// What the delegates of a program took and what it left: nodes and operators by origin.
+json partitions_json(const Module& m) {
+  if (m.partitions.empty()) return json::array();
+  json out = json::array();
+  for (const Partition& p : m.partitions)
+    out.push_back(
+        {{"name", p.name}, {"backend", p.backend}, {"bytes", p.bytes}, {"nodes", 0}, {"operators", json::object()}});
+  out.push_back(
+      {{"name", "outside delegates"}, {"backend", ""}, {"bytes", 0}, {"nodes", 0}, {"operators", json::object()}});
+  for (const Graph& g : m.graphs)
+    for (const Node& n : g.nodes) {
+      json& entry = out[n.partition < 0 ? m.partitions.size() : static_cast<size_t>(n.partition)];
+      entry["nodes"] = entry["nodes"].get<int>() + 1;
+      json& count = entry["operators"][n.origin.empty() ? to_string(n.op) : n.origin];
+      count = count.is_null() ? 1 : count.get<int>() + 1;
+    }
+  return out;
+}
+
+json parts_json(const Module& m) {
+  json out = json::array();
+  for (const FilePart& p : m.parts)
+    out.push_back({{"name", p.name}, {"count", p.count}, {"bytes", p.bytes}, {"outside", p.outside}});
+  return out;
+}
+
+json state_json(const StateVar& s) {
+  json out = {{"name", s.name}, {"type", s.type.str()}, {"initial", s.initial.none() ? "zeros" : "given"}};
+  if (s.type.is_static()) out["bytes"] = Tensor::byte_size(s.type.dtype, s.type.shape.elements());
   return out;
 }
 
@@ -186,6 +219,7 @@ Result<json> describe_model(const Model& model, const SessionOptions& on) {
     for (ValueId id : g.inputs) in.push_back(port_json(g, id));
     for (ValueId id : g.outputs) out.push_back(port_json(g, id));
     methods.push_back({{"name", method.name}, {"graph", method.graph}, {"inputs", in}, {"outputs", out}});
+    if (!method.planned.empty()) methods.back()["planned_bytes"] = method.planned;
   }
   std::set<const void*> counted;
   size_t weights = 0, nodes = 0;
@@ -200,7 +234,7 @@ Result<json> describe_model(const Model& model, const SessionOptions& on) {
     graphs.push_back(graph_json(m.graphs[i], p, counted, weights));
     nodes += m.graphs[i].nodes.size();
   }
-  for (const StateVar& s : m.states) states.push_back({{"name", s.name}, {"type", s.type.str()}});
+  for (const StateVar& s : m.states) states.push_back(state_json(s));
   json metadata = json::object(), files = json::array(), operators = json::object();
   for (const auto& [key, value] : m.metadata) metadata[key] = value;
   for (const auto& [name, lines] : m.text_files)
@@ -223,6 +257,8 @@ Result<json> describe_model(const Model& model, const SessionOptions& on) {
               {"nodes", nodes},
               {"methods", methods},
               {"states", states},
+              {"partitions", partitions_json(m)},
+              {"parts", parts_json(m)},
               {"metadata", metadata},
               {"associated_files", files},
               {"operators", operators},

@@ -48,11 +48,11 @@ class Tally {
     ++skipped_;
     line("skip", name, text);
   }
-  void broken(const std::string& name, const Error& error) {
+  void broken(const std::string& name, const std::string& message) {
     broken_ = true;
     ++failed_;
     line("FAIL", name, "");
-    fmt::print(stderr, "smelt: {}\n", error.message());
+    fmt::print(stderr, "smelt: {}\n", message);
   }
   int finish() const {
     fmt::print("{} passed, {} failed, {} skipped\n", passed_, failed_, skipped_);
@@ -82,7 +82,9 @@ class Verifier {
     std::error_code ec;
     if (fs::is_directory(path, ec)) return folder(path, 0);
     if (!is_bundle(path)) {
-      tally_.broken(path.string(), InvalidInput(path.string(), ": not a bundled program, nothing to compare with"));
+      std::error_code gone;
+      const char* why = fs::exists(path, gone) ? "not a bundled program, nothing to compare with" : "no such file";
+      tally_.broken(path.string(), Cat(path.string(), ": ", why));
       return;
     }
     bundle(path);
@@ -101,7 +103,7 @@ class Verifier {
 
   void bundle(const fs::path& path) {
     const auto results = verify_bundle(path.string(), load_, session_, rule_);
-    if (!results.ok()) return tally_.broken(path.string(), results.error());
+    if (!results.ok()) return tally_.broken(path.string(), results.error().message());
     for (const SetResult& r : *results) count(Cat(path.string(), " ", r.name), r);
   }
 
@@ -113,12 +115,17 @@ class Verifier {
     const auto results = verify_bundle(model.string(), load_, session_, rule_);
     std::string outcome = "error", text = results.ok() ? "" : results.error().message();
     if (results.ok()) {
-      outcome = "match";
-      for (const SetResult& r : *results)
-        if (r.verdict != SetResult::Verdict::kPassed) {
-          outcome = "mismatch";
-          text = Cat(r.name, ": ", r.text);
-        }
+      const auto first = [&](SetResult::Verdict v) {
+        const auto at = std::find_if(results->begin(), results->end(), [v](const auto& r) { return r.verdict == v; });
+        if (at != results->end()) text = Cat(at->name, ": ", at->text);
+        return at != results->end();
+      };
+      if (first(SetResult::Verdict::kBroken))
+        outcome = "error";
+      else if (first(SetResult::Verdict::kFailed))
+        outcome = "mismatch";
+      else
+        outcome = first(SetResult::Verdict::kPassed) ? "match" : "nothing compared";
     }
     if (outcome == expect || expect == "any")
       tally_.passed(path.string(), Cat(outcome, " as expected"));
@@ -127,6 +134,7 @@ class Verifier {
   }
 
   void golden(const fs::path& path) {
+    ++seen_;
     std::error_code ec;
     for (const auto& e : fs::directory_iterator(path, ec))
       if (e.path().stem() == "model" && (e.path().extension() == ".bpte" || e.path().extension() == ".bp"))
@@ -145,7 +153,7 @@ class Verifier {
   void onnx(const fs::path& path) {
     ++seen_;
     const auto results = run_onnx_case(path, session_, tolerance_);
-    if (!results.ok()) return tally_.broken(path.string(), results.error());
+    if (!results.ok()) return tally_.broken(path.string(), results.error().message());
     for (const SetResult& r : *results) count(Cat(path.string(), " ", r.name), r);
   }
 
@@ -157,6 +165,8 @@ class Verifier {
         return tally_.failed(name, r.text);
       case SetResult::Verdict::kSkipped:
         return tally_.skipped(name, r.text);
+      case SetResult::Verdict::kBroken:
+        return tally_.broken(name, Cat(name, ": ", r.text));
     }
   }
 
@@ -176,8 +186,7 @@ class Verifier {
         bundle(p);
       }
     }
-    if (depth == 0 && seen_ == before && inside.empty())
-      tally_.broken(path.string(), InvalidInput(path.string(), ": nothing to verify"));
+    if (depth == 0 && seen_ == before) tally_.broken(path.string(), Cat(path.string(), ": nothing to verify"));
   }
 
   LoadOptions load_;

@@ -2,9 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <optional>
+#include <map>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
@@ -67,42 +68,68 @@ Comparison compare(const Tensor& want, const Tensor& got, const MatchRule& rule)
   }
   if (wrong > 0) {
     c.equal = false;
-    c.why = fmt::format("{} of {} elements differ, the first at {}: {:.9g}, {:.9g} expected", wrong, want.elements(),
-                        position(first, want.shape()), get_double(got, first), get_double(want, first));
+    c.why = fmt::format(
+        "{} of {} elements differ, the first at {}: {:.9g}, {:.9g} expected; largest difference {:.3g} at {}", wrong,
+        want.elements(), position(first, want.shape()), get_double(got, first), get_double(want, first), c.largest,
+        position(c.where, want.shape()));
   }
   return c;
 }
 
-SetResult compare_outputs(const bundle::TestSet& set, const std::vector<Datum>& got, const MatchRule& rule) {
+SetResult compare_outputs(const bundle::TestSet& set, const std::vector<Datum>& got,
+                          const std::vector<bundle::TestValue::Kind>& kinds, const MatchRule& rule) {
   using V = SetResult::Verdict;
-  SetResult r;
   if (set.expected.empty()) return {V::kSkipped, "", "no expected outputs"};
   if (set.expected.size() != got.size())
     return {V::kFailed, "", Cat(got.size(), " outputs, ", set.expected.size(), " expected")};
   double largest = 0;
-  std::string at;
+  std::string at, wrong;
   int64_t compared = 0;
   for (size_t i = 0; i < got.size(); ++i) {
-    const Datum& want = set.expected[i].datum;
-    if (want.is_tensor() != got[i].is_tensor())
-      return {V::kFailed, "", Cat("output ", i, ": a value where none is expected, or none")};
-    if (!want.is_tensor()) continue;
-    const Comparison c = compare(want.tensor, got[i].tensor, rule);
-    if (!c.equal) return {V::kFailed, "", Cat("output ", i, ": ", c.why)};
-    compared += c.compared;
-    if (c.largest > largest) {
-      largest = c.largest;
-      at = fmt::format(" in output {} at {}", i, position(c.where, want.tensor.shape()));
+    const bundle::TestValue& want = set.expected[i];
+    std::string why;
+    if (want.datum.is_tensor() != got[i].is_tensor() || (i < kinds.size() && want.kind != kinds[i])) {
+      why = Cat(bundle::to_string(i < kinds.size() ? kinds[i] : bundle::TestValue::Kind::kTensor), ", ",
+                bundle::to_string(want.kind), " expected");
+    } else if (want.datum.is_tensor()) {
+      const Comparison c = compare(want.datum.tensor, got[i].tensor, rule);
+      why = c.why;
+      compared += c.compared;
+      if (c.largest > largest) {
+        largest = c.largest;
+        at = fmt::format(" in output {} at {}", i, position(c.where, want.datum.tensor.shape()));
+      }
     }
+    if (!why.empty()) wrong += Cat(wrong.empty() ? "" : "; ", "output ", i, ": ", why);
   }
-  r.text = fmt::format("{} outputs, {} elements, largest difference {:.3g}{}", got.size(), compared, largest, at);
-  return r;
+  if (!wrong.empty()) return {V::kFailed, "", wrong};
+  return {V::kPassed, "",
+          fmt::format("{} outputs, {} elements, largest difference {:.3g}{}", got.size(), compared, largest, at)};
+}
+
+/// Runs one set on the session's state.
+SetResult run_set(Session& session, const std::string& method, const bundle::TestSet& set,
+                  const bundle::MethodKinds& kinds, const MatchRule& rule) {
+  using V = SetResult::Verdict;
+  std::vector<Datum> inputs;
+  for (size_t i = 0; i < set.inputs.size(); ++i) {
+    const bundle::TestValue& v = set.inputs[i];
+    if (i < kinds.inputs.size() && v.kind != kinds.inputs[i])
+      return {V::kBroken, "",
+              Cat("input ", i, " is ", bundle::to_string(v.kind), ", the method takes ",
+                  bundle::to_string(kinds.inputs[i]))};
+    inputs.push_back(v.datum);
+  }
+  const auto got = session.run(method, inputs);
+  if (!got.ok()) return {V::kBroken, "", got.error().message()};
+  return compare_outputs(set, *got, kinds.outputs, rule);
 }
 
 }  // namespace
 
 Result<std::vector<SetResult>> verify_bundle(const std::string& path, const LoadOptions& load,
                                              const SessionOptions& options, const MatchRule& rule) {
+  using V = SetResult::Verdict;
   SMELT_ASSIGN(const auto file, MappedFile::open(path));
   auto parsed = bundle::read(file->bytes(), file);
   if (!parsed.ok()) return parsed.error().within(path);
@@ -111,23 +138,36 @@ Result<std::vector<SetResult>> verify_bundle(const std::string& path, const Load
   auto session = Session::create(model, options);
   if (!session.ok()) return session.error().within(path);
   std::vector<SetResult> out;
+  std::vector<size_t> tested(methods.size(), 0);
+  std::map<size_t, bundle::MethodKinds> known;
+  size_t sets = 0;
   for (const bundle::MethodTests& tests : parsed->tests) {
-    if (parsed->version == bundle::Version::kBp04 && tests.plan >= methods.size())
-      return InvalidModel(path, ": tests of plan ", tests.plan, ", the program has ", methods.size());
-    const std::string method = parsed->version == bundle::Version::kBp04 ? methods[tests.plan] : tests.method;
+    size_t plan = tests.plan;
+    if (parsed->version == bundle::Version::kBp08)
+      plan = static_cast<size_t>(std::find(methods.begin(), methods.end(), tests.method) - methods.begin());
+    sets += tests.sets.size();
+    if (plan >= methods.size()) {
+      const bool named = parsed->version == bundle::Version::kBp08;
+      out.push_back({V::kBroken, named ? tests.method : Cat("plan ", plan),
+                     Cat(tests.sets.size(), " test sets, but the program has no such method")});
+      continue;
+    }
+    auto kinds = known.find(plan);
+    if (kinds == known.end()) {
+      auto read = bundle::method_kinds(parsed->program, plan);
+      if (!read.ok()) return read.error().within(path);
+      kinds = known.emplace(plan, std::move(read).value()).first;
+    }
+    tested[plan] += tests.sets.size();
     for (size_t i = 0; i < tests.sets.size(); ++i) {
-      const bundle::TestSet& set = tests.sets[i];
-      const std::string name = Cat(method, ", set ", i);
-      std::vector<Datum> inputs;
-      for (const bundle::TestValue& v : set.inputs) inputs.push_back(v.datum);
-      const auto got = session->run(method, inputs);
-      if (!got.ok()) return got.error().within(Cat(path, ": ", name));
-      SetResult r = compare_outputs(set, *got, rule);
-      r.name = name;
+      SetResult r = run_set(*session, methods[plan], tests.sets[i], kinds->second, rule);
+      r.name = Cat(methods[plan], ", set ", i);
       out.push_back(std::move(r));
     }
   }
-  if (out.empty()) return InvalidModel(path, ": the bundle holds no test set");
+  if (sets == 0) return InvalidModel(path, ": the bundle holds no test set");
+  for (size_t m = 0; m < methods.size(); ++m)
+    if (tested[m] == 0) out.push_back({V::kSkipped, methods[m], "no test set"});
   return out;
 }
 

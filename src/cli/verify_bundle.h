@@ -17,13 +17,15 @@ struct MatchRule {
 
 /// One test set's verdict.
 struct SetResult {
-  enum class Verdict : uint8_t { kPassed, kFailed, kSkipped } verdict = Verdict::kPassed;
+  /// kSkipped: nothing to compare with; kBroken: it could not be run.
+  enum class Verdict : uint8_t { kPassed, kFailed, kSkipped, kBroken } verdict = Verdict::kPassed;
   std::string name;  ///< "forward, set 0"
   std::string text;  ///< what matched or what did not, and where
 };
 
-/// Runs every set of every method of the bundle, in order, in one session: methods may share state. An error: the
-/// bundle is broken or can't be run, or holds no test set.
+/// Runs every set of every method of the bundle, in order, in one session: methods may share state. Methods without a
+/// test set and sets without expected outputs are skipped, not passed. An error: the bundle can't be read, or holds no
+/// test set.
 Result<std::vector<SetResult>> verify_bundle(const std::string& path, const LoadOptions& load,
                                              const SessionOptions& options, const MatchRule& rule);
 

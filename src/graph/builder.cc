@@ -59,7 +59,7 @@ Result<ValueId> Builder::op_as(Op op, AttrsPtr attrs, std::vector<ValueId> input
 }
 
 Status Builder::node_to(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
-  Node n{op, std::move(inputs), std::move(outputs), std::move(attrs), name_, origin_, where_};
+  Node n{op, std::move(inputs), std::move(outputs), std::move(attrs), name_, origin_, where_, partition_};
   Graph& g = graph();
   for (ValueId id : n.inputs)
     if (id != kNone && (id < 0 || static_cast<size_t>(id) >= g.values.size()))

@@ -19,6 +19,8 @@ class Builder {
 
   /// Origin and location for the nodes added from now on.
   void at(std::string origin, std::string name, std::string where);
+  /// The delegate's part (index of Module::partitions) that the nodes added from now on come from; -1: none.
+  void in_partition(int partition) { partition_ = partition; }
 
   ValueId input(const std::string& name, const ValueType& type);
   ValueId value(const std::string& name, const ValueType& type) {
@@ -51,6 +53,7 @@ class Builder {
  private:
   Module& module_;
   int graph_;
+  int partition_ = -1;
   std::string origin_, name_, where_;
 };
 

@@ -62,6 +62,7 @@ struct Node {
   std::string name;    ///< in the model, for messages and profiles
   std::string origin;  ///< operator in the model's format: "CONV_2D", "com.microsoft.Gelu", "aten::add.out"
   std::string where;   ///< location for messages: "subgraph 0, operator 12"
+  int partition = -1;  ///< index of Module::partitions, where the node came from; -1: the program itself
 };
 
 /// A function: nodes in topological order; operators with side effects (state) stay in the order given.
@@ -91,6 +92,22 @@ struct StateVar {
 struct Method {
   std::string name;
   int graph = 0;
+  std::vector<uint64_t> planned;  ///< bytes of the buffers that the file itself plans for activations
+};
+
+/// A piece of a program that its exporter gave to a delegate. Its graph is opened: the nodes say where they come from.
+struct Partition {
+  std::string name;     ///< "forward, delegate 0"
+  std::string backend;  ///< "XnnpackBackend"
+  uint64_t bytes = 0;   ///< of the delegate's blob
+};
+
+/// What the bytes of a model's files are for.
+struct FilePart {
+  std::string name;  ///< "constant segment"
+  size_t count = 1;  ///< pieces
+  uint64_t bytes = 0;
+  bool outside = false;  ///< in a file of its own
 };
 
 /// A whole loaded model.
@@ -101,6 +118,8 @@ struct Module {
   std::vector<Graph> graphs;
   std::vector<Method> methods;  ///< at least one; the first is the default
   std::vector<StateVar> states;
+  std::vector<Partition> partitions;
+  std::vector<FilePart> parts;  ///< those in the model's file add up to its size; empty: the format does not say
   std::vector<std::pair<std::string, std::string>> metadata;  ///< shown by inspect
   std::map<std::string, std::vector<std::string>>
       text_files;  ///< associated files of TFLite metadata (labels), by name, as lines

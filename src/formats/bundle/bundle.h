@@ -47,6 +47,15 @@ bool recognise(std::span<const std::byte> bytes);
 /// Reads a bundle whole, or says what is wrong with it.
 Result<Bundle> read(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner);
 
+/// What a method's inputs and outputs are, as the program declares them.
+struct MethodKinds {
+  std::vector<TestValue::Kind> inputs, outputs;
+};
+Result<MethodKinds> method_kinds(std::span<const std::byte> program, size_t method);
+
+/// "tensor", "int", ...
+const char* to_string(TestValue::Kind kind);
+
 /// Only the program inside.
 Result<std::span<const std::byte>> program_of(std::span<const std::byte> bytes);
 

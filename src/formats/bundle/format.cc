@@ -11,6 +11,12 @@ extern const Format bundle_format;
 
 namespace {
 
+size_t tests_in(const bundle::Bundle& bundle) {
+  size_t sets = 0;
+  for (const auto& tests : bundle.tests) sets += tests.sets.size();
+  return sets;
+}
+
 Result<Module> load_bundle(const Source& source) {
   SMELT_ASSIGN(const auto parsed, bundle::read(source.bytes, source.owner));
   if (!executorch_format.recognise(parsed.program))
@@ -20,6 +26,8 @@ Result<Module> load_bundle(const Source& source) {
   auto module = executorch_format.load(inner);
   if (!module.ok()) return module.error().within("the program inside");
   module->format = executorch_format.name;
+  const uint64_t around = source.bytes.size() - parsed.program.size();
+  module->parts.insert(module->parts.begin(), {"test sets and attachments", tests_in(parsed), around});
   module->metadata.emplace_back("bundle", bundle::to_string(parsed.version));
   for (const auto& tests : parsed.tests) {
     const std::string name = parsed.version == bundle::Version::kBp08 ? tests.method

@@ -51,6 +51,15 @@ Result<BlobParts> split_blob(std::span<const std::byte> bytes, const char* magic
   return parts;
 }
 
+Result<std::vector<FilePart>> blob_parts(std::span<const std::byte> bytes, const char* magic) {
+  SMELT_ASSIGN(const BlobParts parts, split_blob(bytes, magic));
+  std::vector<FilePart> out{{"graph flatbuffer", 1, parts.flatbuffer.size()}};
+  if (!parts.constants.empty()) out.push_back({"constants", 1, parts.constants.size()});
+  const uint64_t named = parts.flatbuffer.size() + parts.constants.size();
+  if (named < bytes.size()) out.push_back({"header and padding", 1, bytes.size() - named});
+  return out;
+}
+
 Result<std::span<const std::byte>> find_constant(const DelegateBlob& blob, const BlobParts& parts, uint64_t offset,
                                                  uint64_t size, const std::string& key) {
   if (offset == UINT64_MAX || !key.empty()) {

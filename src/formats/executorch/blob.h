@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "graph/graph.h"
 #include "smelt/result.h"
@@ -34,6 +35,9 @@ bool has_magic(std::span<const std::byte> bytes, const char* magic);
 /// Cuts a blob whose header has `magic` (XH00, VH00) into its regions; without that magic the whole blob is the
 /// flatbuffer.
 Result<BlobParts> split_blob(std::span<const std::byte> bytes, const char* magic);
+
+/// The regions as parts of a file that is nothing but the blob.
+Result<std::vector<FilePart>> blob_parts(std::span<const std::byte> bytes, const char* magic);
 
 /// What reading a blob may copy: entries of a flatbuffer can share their bytes, so that a small file could ask for a
 /// lot.

@@ -52,6 +52,7 @@ Result<DataFile> DataFile::open(const std::string& path) {
   const auto* root = flatbuffers::GetRoot<fb::ptd::FlatTensor>(index.data());
   DataFile out;
   out.owner_ = file;
+  out.size_ = bytes.size();
   if (!root->named_data()) return out;
   for (const auto* entry : *root->named_data()) {
     if (!entry->key()) return fail("data without a name");
@@ -121,6 +122,7 @@ Status ProgramFile::read_named(const Source& source) {
     SMELT_ASSIGN(auto data, DataFile::open(path));
     data.for_each([&](const std::string& key, Bytes bytes) { named_.emplace(key, bytes); });
     owners->all.push_back(data.owner());
+    data_files_.emplace_back(path, data.size());
   }
   owner_ = owners;
   return Ok();

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "executorch_program_generated.h"
@@ -25,9 +26,11 @@ class DataFile {
     for (const auto& [key, bytes] : entries_) visit(key, bytes);
   }
   const std::shared_ptr<const void>& owner() const { return owner_; }
+  uint64_t size() const { return size_; }
 
  private:
   std::shared_ptr<const void> owner_;
+  uint64_t size_ = 0;
   std::map<std::string, Bytes, std::less<>> entries_;
 };
 
@@ -42,6 +45,9 @@ class ProgramFile {
   const fb::et::Program& program() const { return *program_; }
   const std::shared_ptr<const void>& owner() const { return owner_; }
   size_t size() const { return bytes_.size(); }
+  Bytes flatbuffer() const { return flatbuffer_; }
+  /// The external files read, with their sizes.
+  const std::vector<std::pair<std::string, uint64_t>>& data_files() const { return data_files_; }
   Result<Bytes> segment(uint64_t index) const;
   /// `size` bytes of constant `index` (at least 1), from the flatbuffer or from the constant segment.
   Result<Bytes> constant(uint32_t index, uint64_t size) const;
@@ -63,6 +69,7 @@ class ProgramFile {
   const fb::et::Program* program_ = nullptr;
   std::shared_ptr<const void> owner_;
   std::map<std::string, Bytes, std::less<>> named_;
+  std::vector<std::pair<std::string, uint64_t>> data_files_;
 };
 
 }  // namespace smelt::executorch

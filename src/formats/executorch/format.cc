@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "formats/executorch/file.h"
+#include "formats/executorch/parts.h"
 #include "formats/executorch/plan.h"
 #include "formats/executorch/region.h"
 #include "ops/control/control.h"
@@ -117,10 +118,11 @@ Result<Module> load(const Source& source) {
     const int graph = static_cast<int>(module.graphs.size());
     module.graphs.push_back({.name = plan.name});
     // Loops may be raised several times until their shapes settle.
-    MethodContext context{module, *file, plan, std::min(most, 10'000 + 32 * plan.code.size())};
+    MethodContext context{module, *file, plan, std::min(most, 10'000 + 32 * plan.code.size()), {}};
     if (auto s = raise_method(context, graph); !s.ok()) return s.error().within(Cat("method '", plan.name, "'"));
-    module.methods.push_back({plan.name, graph});
+    module.methods.push_back({plan.name, graph, planned_memory(*plan.table)});
   }
+  module.parts = file_parts(*file);
   module.metadata.emplace_back("version", Cat(file->program().version()));
   return module;
 }

@@ -40,6 +40,7 @@ std::vector<size_t> changed_arguments(const std::string& name, const std::string
   if (in_place_name(name) || name == "executorch_prim::et_copy_index") return {0};
   if (name == "llama::update_cache" || name == "llama::update_cache_with_indices") return {1};
   if (name == "llama::sdpa_with_kv_cache") return {3, 4};
+  if (name == "llama::recurrent_gated_delta_rule") return {5};
   if (name == "aten::_native_batch_norm_legit" && !overload.starts_with("no_stats") && inputs > 5) return {3, 4};
   return {};
 }

@@ -6,6 +6,7 @@
 
 #include "executorch_program_generated.h"
 #include "formats/bundle/bundle.h"
+#include "graph/graph.h"
 #include "smelt/model.h"
 #include "tensor/numeric.h"
 
@@ -258,6 +259,22 @@ void expect_robust(const std::vector<uint8_t>& good) {
   }
 }
 
+TEST(ExecutorchProgram, PartsAddUpToTheFile) {
+  const auto bytes = add_constant();
+  const auto model = load(bytes);
+  ASSERT_TRUE(model.ok());
+  uint64_t total = 0;
+  for (const FilePart& p : model->module().parts) total += p.bytes;
+  EXPECT_EQ(total, bytes.size());
+  EXPECT_EQ(model->module().methods[0].planned, std::vector<uint64_t>{4096});
+}
+
+TEST(ExecutorchProgram, StaticShapesAreDemands) {
+  Session session = session_of(add_constant());
+  EXPECT_NE(session.run(std::vector<Datum>{floats({3, 2}, {})}).error().message().find("the model takes [2,2]"),
+            std::string::npos);
+}
+
 TEST(ExecutorchProgram, BrokenProgramsAreErrors) {
   for (const auto& good : {add_constant(), branches(), loop(false), loop(true), counter()}) expect_robust(good);
 }
@@ -295,6 +312,18 @@ TEST(Bundle, WrittenAndReadBack) {
     EXPECT_EQ(get_int(back->tests[0].sets[1].inputs[0].datum.tensor, 0), -3);
     EXPECT_TRUE(load(*bytes).ok());
   }
+}
+
+TEST(Bundle, KindsOfTheMethodsValues) {
+  Writer w;
+  const int x = w.tensor({2}, 0), n = w.integer(3), none = w.null();
+  const auto program = w.finish({x, n, none}, {x, n});
+  const auto kinds = bundle::method_kinds(std::as_bytes(std::span(program)), 0);
+  ASSERT_TRUE(kinds.ok());
+  using Kind = bundle::TestValue::Kind;
+  EXPECT_EQ(kinds->inputs, (std::vector<Kind>{Kind::kTensor, Kind::kInt, Kind::kNone}));
+  EXPECT_EQ(kinds->outputs, (std::vector<Kind>{Kind::kTensor, Kind::kInt}));
+  EXPECT_FALSE(bundle::method_kinds(std::as_bytes(std::span(program)), 1).ok());
 }
 
 TEST(Bundle, BrokenBundlesAreErrors) {

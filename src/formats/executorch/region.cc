@@ -185,6 +185,14 @@ Status Region::call(const Instruction& in) {
   return Ok();
 }
 
+/// The delegate's entry among the module's partitions; calls of one delegate share it.
+int Region::partition(const Instruction& in, const DelegateCall& call) {
+  auto& list = m_.module.partitions;
+  const auto [entry, fresh] = m_.partitions.emplace(in.delegate, static_cast<int>(list.size()));
+  if (fresh) list.push_back({Cat(m_.plan.name, ", delegate ", in.delegate), call.backend, call.blob.size()});
+  return entry->second;
+}
+
 Status Region::delegate(const Instruction& in) {
   const auto* table = m_.plan.table->delegates()->Get(in.delegate);
   DelegateCall call;
@@ -210,7 +218,10 @@ Status Region::delegate(const Instruction& in) {
     a.dim_order = v.dim_order;
     call.args.push_back(std::move(a));
   }
-  SMELT_ASSIGN(const DelegateResults results, lower_delegate(builder_, call));
+  builder_.in_partition(partition(in, call));
+  const auto lowered = lower_delegate(builder_, call);
+  builder_.in_partition(-1);
+  SMELT_ASSIGN(const DelegateResults results, lowered);
   for (const auto& [k, id] : results) {
     if (k >= in.inputs.size()) return Internal("the delegate gives argument ", k, " of ", in.inputs.size());
     write(in.inputs[k], id);

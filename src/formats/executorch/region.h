@@ -17,7 +17,8 @@ struct MethodContext {
   Module& module;
   const ProgramFile& file;
   const Plan& plan;
-  size_t budget = 0;  ///< instructions that may still be lowered: hostile nests of loops end here
+  size_t budget = 0;                   ///< instructions that may still be lowered: hostile nests of loops end here
+  std::map<uint32_t, int> partitions;  ///< delegate -> Module::partitions
 };
 
 /// A stretch of a plan's code raised into one graph. The program's values are places in memory; here each place has a
@@ -63,6 +64,7 @@ class Region {
   Status step(size_t at);
   Status call(const Instruction& in);
   Status delegate(const Instruction& in);
+  int partition(const Instruction& in, const DelegateCall& call);
   Status move(const Instruction& in);
   Status view(const Instruction& in);
   Result<aten::Arg> argument(int32_t at);

@@ -242,6 +242,30 @@ void lerp(L& l) {
   l.result(l.binary(Binary::kAdd, x, l.binary(Binary::kMul, w, l.binary(Binary::kSub, y, x))));
 }
 
+/// isclose(self, other, rtol, atol, equal_nan): |self - other| <= atol + |rtol * other|, or equal.
+ValueId close(L& l) {
+  const std::array<Operand, 2> both{l.operand(0), l.operand(1)};
+  const DType t = l.result_type(both);
+  const ValueId a = l.as(both[0], t), bb = l.as(both[1], t);
+  const ValueId equal = l.binary(Binary::kEqual, a, bb);
+  const ValueId x = l.cast(a, DType::kF64), y = l.cast(bb, DType::kF64);
+  const ValueId difference = l.unary(Unary::kAbs, l.binary(Binary::kSub, x, y));
+  const ValueId allowed =
+      l.binary(Binary::kAdd, l.unary(Unary::kAbs, l.binary(Binary::kMul, y, l.number(DType::kF64, l.d(2, 1e-5)))),
+               l.number(DType::kF64, l.d(3, 1e-8)));
+  const ValueId finite = l.unary(Unary::kIsFinite, difference);
+  const ValueId near = l.binary(Binary::kLogicalAnd, finite, l.binary(Binary::kLessEqual, difference, allowed));
+  const ValueId result = l.binary(Binary::kLogicalOr, equal, near);
+  if (!l.flag(4)) return result;
+  const auto nan = [&](ValueId v) { return l.unary(Unary::kIsNan, v); };
+  return l.binary(Binary::kLogicalOr, result, l.binary(Binary::kLogicalAnd, nan(x), nan(y)));
+}
+
+void allclose(L& l) {
+  const ValueId each = l.reshape(close(l), {-1});
+  l.result(l.reduce(Reduction::kAll, each, {0}, false));
+}
+
 constexpr Entry kEntries[] = {
     {"aten::add", add},
     {"aten::sub", sub},
@@ -345,6 +369,12 @@ constexpr Entry kEntries[] = {
     {"aten::_conj_physical", conj},
     {"aten::conj_physical", conj},
     {"aten::view_as_real_copy", view_as_real},
+    {"aten::complex",
+     [](L& l) {
+       l.result(l.op(Op::kComplex, make_attrs<NoAttrs>(), {l.t(0), l.t(1)}));
+     }},
+    {"aten::isclose", [](L& l) { l.result(close(l)); }},
+    {"aten::allclose", allclose},
     {"aten::real", real_unary<Unary::kReal>},
     {"aten::addcmul", [](L& l) { addcmul(l, Binary::kMul); }},
     {"aten::addcdiv", [](L& l) { addcmul(l, Binary::kDiv); }},

@@ -1,5 +1,6 @@
 // Custom operators of language models: caches and attention over them. Heads follow the sequence: [B, S, H, D].
 #include <cmath>
+#include <vector>
 
 #include "base/error.h"
 #include "formats/executorch/aten/lowering.h"
@@ -110,6 +111,66 @@ void fast_hadamard(L& l) {
   l.result(l.cast(y, l.dtype(x)));
 }
 
+/// query [B, Hq, T, K], key, decay [B, H, T, K] or [B, H, T], value [B, H, T, V], beta [B, H, T], state [B, H, K, V]:
+/// linear attention whose state each token decays and corrects. Gives the output [B, Hq, T, V] and the new state.
+std::vector<ValueId> gated_delta_rule(L& l, ValueId log_decay) {
+  const ValueId q = l.t(0), k = l.t(1), v = l.t(2), beta = l.t(4), state = l.t(5);
+  if (l.rank(q) != 4 || l.rank(k) != 4 || l.rank(v) != 4 || l.rank(beta) != 3 || l.rank(state) != 4) {
+    l.fail(InvalidModel("a gated delta rule takes query, key, value and state of rank 4 and beta of rank 3"));
+    return {kNone, kNone};
+  }
+  const int64_t batch = l.dim(state, 0), width = l.dim(v, 3);
+  LinearAttentionAttrs a;
+  a.q_heads = l.dim(q, 1);
+  a.kv_heads = l.dim(k, 1);
+  a.scale = 1;
+  a.gated = a.delta = true;
+  if (batch < 0 || width < 0 || a.q_heads < 1 || a.kv_heads < 1 || a.q_heads % a.kv_heads != 0) {
+    l.fail(InvalidModel("a gated delta rule with ", a.q_heads, " query heads, ", a.kv_heads, " key heads, batch ",
+                        batch, " and values of width ", width));
+    return {kNone, kNone};
+  }
+  // Tokens before heads, the heads of a token side by side.
+  const auto tokens_first = [&](ValueId x) {
+    if (l.rank(x) == 3) return l.transpose(x, {0, 2, 1});
+    return l.reshape(l.transpose(x, {0, 2, 1, 3}), {batch, -1, l.dim(x, 1) * l.dim(x, 3)});
+  };
+  const auto both =
+      l.ops(Op::kLinearAttention, make_attrs<LinearAttentionAttrs>(a),
+            {tokens_first(q), tokens_first(k), tokens_first(v), state, tokens_first(log_decay), tokens_first(beta)}, 2);
+  const ValueId y = l.reshape(both[0], {batch, -1, a.q_heads, width});
+  return {l.transpose(y, {0, 2, 1, 3}), both[1]};
+}
+
+/// (query, key, value, decay, beta, initial_state) -> output, final state; the decay of each key channel is a factor.
+void channelwise_gated_delta_rule(L& l) {
+  for (ValueId v : gated_delta_rule(l, l.unary(Unary::kLog, l.cast(l.t(3), DType::kF64)))) l.result(v);
+}
+
+/// (query, key, value, g, beta, recurrent_state!): the decay of each head is exp(g).
+void recurrent_gated_delta_rule(L& l) {
+  const auto both = gated_delta_rule(l, l.t(3));
+  l.result(both[0]);
+  l.lowered.mutated.emplace_back(5, both[1]);
+}
+
+/// tile_crop(image [C, H, W], size) -> [H / size * W / size, C, size, size].
+void tile_crop(L& l) {
+  const ValueId x = l.t(0);
+  const int64_t size = l.i(1);
+  if (l.rank(x) != 3 || size < 1) return l.fail(InvalidModel("tile_crop of ", l.type(x).str(), " by ", size));
+  const ValueId extent = l.shape_of(x);
+  const auto tiles = [&](int64_t axis) {
+    const ValueId n = l.reshape(l.slice(extent, 0, axis, axis + 1), {});
+    return Int{0, l.binary(Binary::kTruncDiv, n, l.integer(DType::kI64, size))};
+  };
+  const Int channels{0, l.reshape(l.slice(extent, 0, 0, 1), {})};
+  const ValueId grid = l.int_vector({channels, tiles(1), Int{size, kNone}, tiles(2), Int{size, kNone}});
+  const ValueId cut = l.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {x, grid});
+  const ValueId shape = l.int_vector({Int{-1, kNone}, channels, Int{size, kNone}, Int{size, kNone}});
+  l.result(l.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {l.transpose(cut, {1, 3, 0, 2, 4}), shape}));
+}
+
 constexpr Entry kEntries[] = {
     {"llama::sdpa_with_kv_cache", sdpa_with_kv_cache},
     {"llama::custom_sdpa", custom_sdpa},
@@ -117,6 +178,10 @@ constexpr Entry kEntries[] = {
     {"llama::update_cache", update_cache},
     {"llama::update_cache_with_indices", update_cache_with_indices},
     {"llama::fast_hadamard_transform", fast_hadamard},
+    {"llama::channelwise_gated_delta_rule", channelwise_gated_delta_rule},
+    {"llama::recurrent_gated_delta_rule", recurrent_gated_delta_rule},
+    {"llama::fallback", [](L& l) { l.result(l.unary(Unary::kIdentity, l.t(0))); }},
+    {"preprocess::tile_crop", tile_crop},
     {"aten::sdpa_with_kv_cache", sdpa_with_kv_cache},
 };
 

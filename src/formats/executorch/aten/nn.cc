@@ -1,4 +1,5 @@
 // Matrix products, convolutions, pooling, resampling.
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -139,10 +140,11 @@ void convolution_backward(L& l) {
   const ConvParameters p = conv_parameters(l, 4, w);
   const auto mask = l.ints(10);
   if (!l.ok()) return;
-  if (p.transposed) return l.fail(Unsupported("convolution_backward of a transposed convolution"));
   const auto wanted = [&](size_t k) { return k >= mask.size() || mask[k] != 0; };
   const auto nothing = [&](size_t k) { return l.fill(l.b.i64({0}), l.out_dtype(k), 0); };
-  if (wanted(0)) {
+  if (wanted(0) && p.transposed) {
+    l.result(conv_forward(l, p, g, w, kNone));
+  } else if (wanted(0)) {
     ConvParameters q = p;
     for (int i = 0; i < p.spatial; ++i) {
       const size_t at = static_cast<size_t>(i);
@@ -154,11 +156,13 @@ void convolution_backward(L& l) {
     l.result(nothing(0));
   }
   if (wanted(1)) {
+    // A transposed convolution is the gradient of one that goes from its output to its input.
+    const ValueId from = p.transposed ? g : x, to = p.transposed ? x : g;
     std::vector<ValueId> parts;
-    const int64_t in = l.dim(x, 1) / p.groups, out = l.dim(g, 1) / p.groups;
-    for (int64_t k = 0; k < p.groups && l.ok() && k < 65536; ++k)
+    const int64_t groups = std::max<int64_t>(p.groups, 1), in = l.dim(from, 1) / groups, out = l.dim(to, 1) / groups;
+    for (int64_t k = 0; k < groups && l.ok() && k < 65536; ++k)
       parts.push_back(
-          weight_gradient(l, p, l.slice(x, 1, k * in, (k + 1) * in), l.slice(g, 1, k * out, (k + 1) * out), w));
+          weight_gradient(l, p, l.slice(from, 1, k * in, (k + 1) * in), l.slice(to, 1, k * out, (k + 1) * out), w));
     l.result(parts.size() == 1 ? parts[0] : l.op(Op::kConcat, make_attrs<AxisAttrs>(0), parts));
   } else {
     l.result(nothing(1));
@@ -235,6 +239,18 @@ void max_pool_backward(L& l) {
   l.result(l.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {y, l.shape_of(x)}));
 }
 
+/// floor(extent * factor) of the dimensions from the third on.
+ValueId scaled_sizes(L& l, ValueId x, const std::vector<double>& scales) {
+  Tensor factors(DType::kF64, Shape{static_cast<int64_t>(scales.size())});
+  for (size_t i = 0; i < scales.size(); ++i) factors.data<double>()[i] = scales[i];
+  ShapeOfAttrs a;
+  a.start = 2;
+  a.end = l.rank(x);
+  const ValueId extents = l.cast(l.op(Op::kShapeOf, make_attrs<ShapeOfAttrs>(a), {x}), DType::kF64);
+  const ValueId sizes = l.binary(Binary::kMul, extents, l.b.constant("", std::move(factors)));
+  return l.cast(l.unary(Unary::kFloor, sizes), DType::kI64);
+}
+
 /// x resampled to output_size (argument `size_at`) or by scale factors (`scales_at`).
 void resize(L& l, ResizeAttrs a, size_t size_at, const std::vector<double>& scales) {
   const ValueId x = l.float_input(0);
@@ -248,10 +264,14 @@ void resize(L& l, ResizeAttrs a, size_t size_at, const std::vector<double>& scal
   } else {
     if (static_cast<int>(scales.size()) != spatial)
       return l.fail(InvalidModel(scales.size(), " scale factors for ", spatial, " dimensions"));
-    Tensor factors(DType::kF32, Shape{spatial});
-    for (size_t i = 0; i < scales.size(); ++i) factors.data<float>()[i] = static_cast<float>(scales[i]);
-    in[2] = l.b.constant("", std::move(factors));
-    a.tflite = false;
+    if (a.coord == ResizeAttrs::Coord::kAlignCorners) {
+      in[3] = scaled_sizes(l, x, scales);  // corners are aligned between whole sizes, whatever the factors
+    } else {
+      Tensor factors(DType::kF32, Shape{spatial});
+      for (size_t i = 0; i < scales.size(); ++i) factors.data<float>()[i] = static_cast<float>(scales[i]);
+      in[2] = l.b.constant("", std::move(factors));
+      a.tflite = false;
+    }
   }
   while (in.back() == kNone) in.pop_back();
   const DType t = l.dtype(x);
@@ -306,12 +326,18 @@ void grid_sampler(L& l) {
   l.result(l.op(Op::kGridSample, make_attrs<GridSampleAttrs>(a), product_operands(l, {0, 1})));
 }
 
+/// A spectrum of `n` points by normalization 0 (none), 1 (1 / sqrt n) or 2 (1 / n).
+ValueId normalised(L& l, ValueId x, int64_t normalization, double n) {
+  if (normalization == 0) return x;
+  const double factor = normalization == 1 ? 1 / std::sqrt(n) : 1 / n;
+  return l.binary(Binary::kMul, x, l.number(l.dtype(x), factor));
+}
+
 /// _fft_r2c(self, dim, normalization, onesided): the last dim is real to complex, the others follow.
 void fft_r2c(L& l) {
   ValueId x = l.float_input(0);
   const int r = l.rank(x);
   const auto axes = l.axes(l.ints(1), r);
-  const int64_t normalization = l.i(2, 0);
   const bool onesided = l.flag(3);
   if (!l.ok()) return;
   if (axes.empty()) return l.fail(InvalidModel("_fft_r2c over no dimension"));
@@ -327,9 +353,32 @@ void fft_r2c(L& l) {
     a.onesided = onesided && k + 1 == axes.size();
     x = l.op(Op::kDft, make_attrs<DftAttrs>(a), {x});
   }
-  if (normalization == 0) return l.result(x);
-  const double factor = normalization == 1 ? 1 / std::sqrt(n) : 1 / n;
-  l.result(l.binary(Binary::kMul, x, l.number(l.dtype(x), factor)));
+  l.result(normalised(l, x, l.i(2, 0), n));
+}
+
+/// _fft_c2r(self, dim, normalization, last_dim_size): inverse; the last dim comes last and is half of a real signal's.
+void fft_c2r(L& l) {
+  ValueId x = l.t(0);
+  const auto axes = l.axes(l.ints(1), l.rank(x));
+  const int64_t length = l.i(3);
+  if (!l.ok()) return;
+  if (axes.empty()) return l.fail(InvalidModel("_fft_c2r over no dimension"));
+  double n = static_cast<double>(length);
+  for (size_t k = 0; k < axes.size(); ++k) {
+    DftAttrs a;
+    a.complex_dtype = a.inverse = true;
+    a.axis = axes[k];
+    a.onesided = k + 1 == axes.size();
+    std::vector<ValueId> in{x};
+    if (a.onesided)
+      in.push_back(l.integer(DType::kI64, length));
+    else if (l.dim(x, axes[k]) <= 0)
+      return l.fail(Unsupported("_fft_c2r of an unknown or empty dimension"));
+    else
+      n *= static_cast<double>(l.dim(x, axes[k]));
+    x = l.op(Op::kDft, make_attrs<DftAttrs>(a), in);
+  }
+  l.result(normalised(l, x, l.i(2, 0), n));
 }
 
 constexpr Entry kEntries[] = {
@@ -367,6 +416,7 @@ constexpr Entry kEntries[] = {
     {"aten::upsample_nearest3d", upsample_nearest},
     {"aten::grid_sampler_2d", grid_sampler},
     {"aten::_fft_r2c", fft_r2c},
+    {"aten::_fft_c2r", fft_c2r},
 };
 
 }  // namespace

@@ -31,6 +31,7 @@ Result<Module> load(const Source& source) {
   module.graphs.emplace_back();
   module.methods.push_back({"forward", 0});
   add_hints(*graph->table, module);
+  SMELT_ASSIGN(module.parts, blob_parts(source.bytes, "VH00"));
   Builder builder(module, 0);
   std::vector<ValueId> inputs;
   if (graph->table->input_ids())

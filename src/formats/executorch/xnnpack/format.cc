@@ -27,6 +27,7 @@ Result<Module> load(const Source& source) {
   XnnLowering lowering(builder, *graph);
   SMELT_ASSIGN(builder.graph().outputs, lowering.run(inputs));
   int number = 0;
+  SMELT_ASSIGN(module.parts, blob_parts(source.bytes, "XH00"));
   for (ValueId id : builder.graph().outputs) builder.graph().value(id).name = Cat("out", number++);
   return module;
 }

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "formats/executorch/file.h"
+#include "graph/graph.h"
+
+namespace smelt::executorch {
+
+/// What the bytes of a program's file, and of the external data given with it, are for.
+std::vector<FilePart> file_parts(const ProgramFile& file);
+
+/// Bytes of the buffers in which a method's activations are planned.
+std::vector<uint64_t> planned_memory(const fb::et::ExecutionPlan& plan);
+
+}  // namespace smelt::executorch
