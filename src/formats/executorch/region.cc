@@ -150,6 +150,19 @@ Result<aten::Arg> Region::argument(int32_t at) {
   }
 }
 
+namespace {
+
+/// Whether a result, as far as its shape is known, has the place that the program declares for it.
+bool fits(const PlanValue& place, const ValueType& result) {
+  if (!result.ranked) return true;
+  if (result.shape.rank() != place.shape.rank()) return false;
+  for (int i = 0; i < result.shape.rank() && !place.dynamic; ++i)
+    if (result.shape[i] >= 0 && result.shape[i] != place.shape[i]) return false;
+  return !place.bounded || !result.shape.is_static() || result.shape.elements() <= place.shape.elements();
+}
+
+}  // namespace
+
 Status Region::call(const Instruction& in) {
   std::vector<aten::Arg> args;
   for (size_t k = 0; k < in.inputs.size(); ++k) {
@@ -175,10 +188,9 @@ Status Region::call(const Instruction& in) {
     const PlanValue& v = m_.plan.values[static_cast<size_t>(at)];
     if (in.name == "executorch_prim::et_view" && !in.inputs.empty())
       bind_view(at, in.inputs[0], lowered.outputs[k]);
-    else if (v.kind == Kind::kTensor && v.type().ranked && builder_.type(lowered.outputs[k]).ranked &&
-             builder_.type(lowered.outputs[k]).shape.rank() != v.shape.rank())
+    else if (v.kind == Kind::kTensor && !fits(v, builder_.type(lowered.outputs[k])))
       return InvalidModel("the result has shape ", builder_.type(lowered.outputs[k]).shape.str(),
-                          ", the program declares ", v.shape.str());
+                          ", the program declares ", v.dynamic ? "at most " : "", v.shape.str());
     else
       write(at, lowered.outputs[k]);
   }
