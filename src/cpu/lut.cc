@@ -1,54 +1,15 @@
 // Element-wise operators on 8-bit values as tables, filled by the reference kernel itself: equal to it by construction.
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
 #include "base/cat.h"
 #include "cpu/broadcast.h"
 #include "cpu/kernel.h"
+#include "ops/common/lone_node.h"
 
 namespace smelt {
 namespace {
-
-/// Runs the reference kernel of one node on given inputs.
-class TableContext final : public KernelContext {
- public:
-  TableContext(const Node& node, std::vector<Datum> inputs, Tensor output)
-      : inputs_(std::move(inputs)), output_(std::move(output)), pool_(1) {
-    node_ = &node;
-  }
-  ~TableContext() override {
-    for (void* p : memory_) std::free(p);
-  }
-  const Datum& datum(int i) const override { return inputs_[static_cast<size_t>(i)]; }
-  Tensor& output(int) override { return output_; }
-  Result<Tensor*> allocate(int, DType, const Shape&) override {
-    return Error(ErrorCode::kInternal, "a table's operator allocates");
-  }
-  void set_output(int, Datum) override {}
-  void* scratch(size_t bytes) override {
-    memory_.push_back(std::aligned_alloc(64, (bytes + 128) / 64 * 64));
-    return memory_.back();
-  }
-  ThreadPool& threads() override { return pool_; }
-  Result<std::vector<Datum>> call(int, std::span<const Datum>) override {
-    return Error(ErrorCode::kInternal, "a table's operator calls a graph");
-  }
-  Datum& state(int) override { return state_; }
-  Status tick() override { return Ok(); }
-  uint64_t random() override { return 0; }
-  const Module& module() const override { return module_; }
-  QuantPtr output_quant(int) const override { return output_.quant(); }
-
- private:
-  std::vector<Datum> inputs_;
-  Tensor output_;
-  ThreadPool pool_;
-  std::vector<void*> memory_;
-  Datum state_;
-  Module module_;
-};
 
 bool byte_type(const ValueType& t) {
   if (t.dtype != DType::kI8 && t.dtype != DType::kU8 && t.dtype != DType::kBool) return false;
@@ -72,8 +33,6 @@ Tensor all_values(const ValueType& type, const Shape& shape) {
 /// The results of the reference kernel for all values of the inputs (one, or two in rows and columns); null when it
 /// fails.
 Packed make_table(const KernelSpec& spec, size_t inputs) {
-  const OpInfo& info = op_info(spec.node.op);
-  if (!info.reference) return nullptr;
   std::string key = Cat("table ", static_cast<int>(spec.node.op), ' ');
   for (size_t i = 0; i < inputs; ++i) key += quant_key(spec.inputs[i]);
   key += quant_key(spec.outputs[0]);
@@ -86,10 +45,10 @@ Packed make_table(const KernelSpec& spec, size_t inputs) {
     for (size_t i = inputs; i < spec.inputs.size(); ++i) in.push_back(spec.has(i) ? Datum(*spec.constant(i)) : Datum());
     Tensor out(spec.outputs[0].dtype, inputs == 2 ? Shape{256, 256} : Shape{256});
     out.set_quant(spec.outputs[0].quant);
-    TableContext ctx(spec.node, std::move(in), out);
-    if (!info.reference(ctx).ok()) return nullptr;
+    const auto filled = run_reference(spec.node, std::move(in), {out});
+    if (!filled.ok()) return nullptr;
     auto packed = std::make_shared<AlignedBytes>(out.bytes());
-    std::memcpy(packed->data<char>(), ctx.output(0).raw(), out.bytes());
+    std::memcpy(packed->data<char>(), filled->front().raw(), out.bytes());
     return packed;
   });
 }

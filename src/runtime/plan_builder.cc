@@ -281,7 +281,8 @@ class PlanBuilder {
   /// Shapes known, outputs to be allocated beforehand.
   bool is_static(const Node& node, const std::vector<ValueType>& types) const {
     const uint32_t flags = op_info(node.op).flags;
-    if ((flags & (kControl | kContainer | kDynamic)) && node.op != Op::kStateRead) return false;
+    if ((flags & (kControl | kContainer | kDynamic)) && node.op != Op::kStateRead && node.op != Op::kIndexTensors)
+      return false;
     for (size_t i = 0; i < types.size(); ++i)
       if (node.outputs[i] != kNone && !types[i].is_static()) return false;
     for (ValueId id : node.inputs)

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "tensor/numeric.h"
 
 namespace smelt {
 namespace {
@@ -39,7 +40,23 @@ void keep_aspect_ratio(ResizeAttrs::Keep keep, std::vector<ResizeAxis>& axes) {
   }
 }
 
+std::vector<double> doubles(const Tensor* t) {
+  std::vector<double> out;
+  if (!t || t->dtype() == DType::kString || is_complex(t->dtype()) || t->elements() > 2 * Shape::kMaxRank) return out;
+  out.resize(static_cast<size_t>(t->elements()));
+  to_doubles(*t, out.data());
+  return out;
+}
+
 }  // namespace
+
+ResizeRequest resize_request(const Tensor* roi, const Tensor* scales, const Tensor* sizes) {
+  ResizeRequest r;
+  r.roi = doubles(roi);
+  r.scales = doubles(scales);
+  for (double v : doubles(sizes)) r.sizes.push_back(static_cast<int64_t>(std::clamp(v, -1.0, 1e15)));
+  return r;
+}
 
 Result<std::vector<ResizeAxis>> plan_resize(const ResizeAttrs& a, const Shape& x, const ResizeRequest& r) {
   SMELT_ASSIGN(auto axes, chosen_axes(a, x));

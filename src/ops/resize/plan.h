@@ -4,6 +4,7 @@
 
 #include "ops/resize/resize.h"
 #include "smelt/result.h"
+#include "smelt/tensor.h"
 
 namespace smelt {
 
@@ -21,6 +22,9 @@ struct ResizeRequest {
   std::vector<double> roi, scales;
   std::vector<int64_t> sizes;
 };
+
+/// The request in Resize's optional inputs; null: absent, or contents unknown.
+ResizeRequest resize_request(const Tensor* roi, const Tensor* scales, const Tensor* sizes);
 
 /// Output sizes and scales of every dimension that is resized (all of attrs.axes), in order. Unknown inputs give
 /// unknown outputs.

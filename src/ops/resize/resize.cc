@@ -10,29 +10,17 @@
 namespace smelt {
 namespace {
 
-std::vector<double> doubles(const Tensor* t) {
-  std::vector<double> out;
-  if (!t || t->dtype() == DType::kString || is_complex(t->dtype()) || t->elements() > 2 * Shape::kMaxRank) return out;
-  out.resize(static_cast<size_t>(t->elements()));
-  to_doubles(*t, out.data());
-  return out;
-}
-
 /// Reads Resize's optional inputs; `known` is false when one that matters has no contents yet.
 template <class Context, class Get>
 ResizeRequest request_of(const Context& ctx, Get&& get, bool& known) {
-  ResizeRequest r;
+  const Tensor* contents[4] = {};
   known = true;
   for (int i = 1; i <= 3; ++i) {
     if (!ctx.has(i)) continue;
-    const Tensor* t = get(i);
-    known = known && t;
-    if (i == 1) r.roi = doubles(t);
-    if (i == 2) r.scales = doubles(t);
-    if (i == 3)
-      for (double v : doubles(t)) r.sizes.push_back(static_cast<int64_t>(std::clamp(v, -1.0, 1e15)));
+    contents[i] = get(i);
+    known = known && contents[i];
   }
-  return r;
+  return resize_request(contents[1], contents[2], contents[3]);
 }
 
 /// One separable pass: dimension `axis` of `shape` is replaced by the taps' length.

@@ -1,4 +1,8 @@
+#include <optional>
+#include <vector>
+
 #include "ops/elementwise/elementwise.h"
+#include "tensor/numeric.h"
 #include "vulkan/activation.h"
 #include "vulkan/kernel_recorder.h"
 #include "vulkan/kernels/common.h"
@@ -7,14 +11,19 @@
 namespace smelt::vulkan {
 namespace {
 
-struct Push {
+struct RealPush {
   Walk<2> walk;
   float alpha;
   GpuActivation act;
 };
+struct IntegerPush {
+  Walk<2> walk;
+  int32_t alpha;
+  int32_t low, high;
+};
 
 /// The function's code in shaders/binary_functions.inc; -1: it has none.
-int code_of(Binary fn) {
+int real_code(Binary fn) {
   switch (fn) {
 #define SMELT_BINARY(name, code, value) \
   case Binary::k##name:                 \
@@ -26,40 +35,97 @@ int code_of(Binary fn) {
   }
 }
 
+int integer_code(Binary fn) {
+  switch (fn) {
+#define SMELT_INTEGER(name, code, value) \
+  case Binary::k##name:                  \
+    return code;
+#include "vulkan/shaders/integer_functions.inc"
+#undef SMELT_INTEGER
+    default:
+      return -1;
+  }
+}
+
+template <class Push>
 class BinaryKernel final : public Kernel {
  public:
-  BinaryKernel(DType dtype, int code, bool plain, const Push& push)
-      : dtype_(dtype), code_(code), plain_(plain), push_(push) {}
+  /// `flags`: specialization constants behind the function's code.
+  BinaryKernel(const char* shader, int code, std::vector<uint32_t> flags, const Push& push)
+      : shader_(shader), constants_{kWidth, static_cast<uint32_t>(code)}, push_(push) {
+    constants_.insert(constants_.end(), flags.begin(), flags.end());
+  }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
     SMELT_ASSIGN(const Binding y, r.input(1));
-    Dispatch d{dtype_ == DType::kF16 ? "binary_f16" : "binary_f32",
-               {kWidth, static_cast<uint32_t>(code_), plain_ ? 1u : 0u},
-               {x, y, r.output(0)}};
+    Dispatch d{shader_, constants_, {x, y, r.output(0)}};
     set_grid(d, push_.walk.n, kWidth);
     return r.dispatch(d, push_);
   }
 
  private:
-  DType dtype_;
-  int code_;
-  bool plain_;  ///< neither operand repeats
+  const char* shader_;
+  std::vector<uint32_t> constants_;
   Push push_;
 };
+
+std::optional<Walk<2>> walk_of(const KernelSpec& spec) {
+  const Shape& out = spec.outputs[0].shape;
+  return Walk<2>::make(out,
+                       {broadcast_strides(spec.inputs[0].shape, out), broadcast_strides(spec.inputs[1].shape, out)});
+}
+
+/// Neither operand repeats.
+uint32_t plain(const KernelSpec& spec) {
+  const Shape& out = spec.outputs[0].shape;
+  return spec.inputs[0].shape == out && spec.inputs[1].shape == out ? 1 : 0;
+}
+
+bool fits_int32(double v) { return v >= INT32_MIN && v <= INT32_MAX; }
+
+/// A division that reports a divisor of 0 needs one that is known to have none.
+bool may_divide(const KernelSpec& spec) {
+  if (!spec.attrs<BinaryAttrs>().checked_division) return true;
+  const Tensor* divisor = spec.constant(1);
+  if (!divisor) return false;
+  for (int64_t i = 0; i < divisor->elements(); ++i)
+    if (get_int(*divisor, i) == 0) return false;
+  return true;
+}
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_binary_real(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
-  const int code = code_of(attrs.fn);
-  if (code < 0 || !plain_reals(spec, {0, 1}, {0})) return nullptr;
-  const Shape& out = spec.outputs[0].shape;
-  const auto walk =
-      Walk<2>::make(out, {broadcast_strides(spec.inputs[0].shape, out), broadcast_strides(spec.inputs[1].shape, out)});
-  if (!walk) return nullptr;
-  const bool plain = spec.inputs[0].shape == out && spec.inputs[1].shape == out;
-  const Push push{*walk, static_cast<float>(attrs.alpha), gpu_activation(attrs.act)};
-  return std::make_unique<BinaryKernel>(spec.outputs[0].dtype, code, plain, push);
+  const int code = real_code(attrs.fn);
+  const bool to_bool = gives_bool(attrs.fn);
+  const char* shader =
+      element_shader(spec, {0, 1}, to_bool, {"binary_f32", "binary_f16", "binary_f32_bool", "binary_f16_bool"});
+  const auto walk = walk_of(spec);
+  if (code < 0 || !shader || !walk) return nullptr;
+  const RealPush push{*walk, static_cast<float>(attrs.alpha), to_bool ? GpuActivation{} : gpu_activation(attrs.act)};
+  return std::make_unique<BinaryKernel<RealPush>>(shader, code, std::vector<uint32_t>{plain(spec)}, push);
+}
+
+std::unique_ptr<Kernel> make_binary_integer(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<BinaryAttrs>();
+  const int code = integer_code(attrs.fn);
+  const bool to_bool = gives_bool(attrs.fn);
+  const char* shader = element_shader(spec, {0, 1}, to_bool,
+                                      {"binary_i32", "binary_i64", "binary_i32_bool", "binary_i64_bool"}, DType::kI32);
+  const auto walk = walk_of(spec);
+  if (code < 0 || !shader || !walk || !fits_int32(attrs.alpha) || !may_divide(spec)) return nullptr;
+  IntegerPush push{*walk, static_cast<int32_t>(attrs.alpha), 0, 0};
+  const Bounds bounds = activation_bounds(attrs.act);
+  const bool clamped = !to_bool && attrs.act.kind != ActKind::kNone;
+  if (clamped) {
+    const bool wide = spec.inputs[0].dtype == DType::kI64;
+    if (wide && !(fits_int32(bounds.lo) && fits_int32(bounds.hi))) return nullptr;
+    push.low = fits_int32(bounds.lo) ? static_cast<int32_t>(bounds.lo) : INT32_MIN;
+    push.high = fits_int32(bounds.hi) ? static_cast<int32_t>(bounds.hi) : INT32_MAX;
+  }
+  return std::make_unique<BinaryKernel<IntegerPush>>(shader, code,
+                                                     std::vector<uint32_t>{plain(spec), clamped ? 1u : 0u}, push);
 }
 
 }  // namespace smelt::vulkan

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <initializer_list>
+#include <string>
 
 #include "vulkan/kernel.h"
 
@@ -19,5 +21,16 @@ inline uint32_t whole_words(DType dtype) { return dtype == DType::kI32 ? 1 : dty
 inline bool wanted(const KernelSpec& spec, size_t i) {
   return i < spec.outputs.size() && spec.node.outputs[i] != kNone;
 }
+
+/// The shader for inputs of one plain element type, of `variants`: for narrow and wide elements, then for the same with
+/// a result of bool. Narrow and wide are float32 and float16, or int32 and int64 when `first` is kI32. Null: none.
+const char* element_shader(const KernelSpec& spec, std::initializer_list<size_t> inputs, bool to_bool,
+                           const std::array<const char*, 4>& variants, DType first = DType::kF32);
+
+/// The element type as names of shaders have it: "f32", "i8", "bool"; "" for types that the device does not store.
+std::string short_name(DType dtype);
+
+/// 0 to 3 for elements of 8, 16, 32 and 64 bits; -1: others.
+int width_index(DType dtype);
 
 }  // namespace smelt::vulkan

@@ -1,17 +1,28 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/unary_math.h"
+#include "tensor/numeric.h"
+#include "vulkan/device.h"
 #include "vulkan/kernel_recorder.h"
 #include "vulkan/kernels/common.h"
 
 namespace smelt::vulkan {
 namespace {
 
-struct Push {
+struct RealPush {
   uint32_t n;
   float a, b, c;
 };
+struct IntegerPush {
+  uint32_t n;
+  int32_t low, high;
+};
 
 /// The function's code in shaders/unary_functions.inc; -1: it has none.
-int code_of(Unary fn) {
+int real_code(Unary fn) {
   switch (fn) {
 #define SMELT_UNARY(name, code, value) \
   case Unary::k##name:                 \
@@ -23,32 +34,95 @@ int code_of(Unary fn) {
   }
 }
 
-class UnaryKernel final : public Kernel {
+int integer_code(Unary fn) {
+  switch (fn) {
+#define SMELT_UNARY_INTEGER(name, code, value) \
+  case Unary::k##name:                         \
+    return code;
+#include "vulkan/shaders/unary_integer_functions.inc"
+#undef SMELT_UNARY_INTEGER
+    default:
+      return -1;
+  }
+}
+
+template <class Push>
+class UnaryKernel : public Kernel {
  public:
-  UnaryKernel(DType dtype, int code, const Push& push) : dtype_(dtype), code_(code), push_(push) {}
+  UnaryKernel(const char* shader, int code, const Push& push) : shader_(shader), code_(code), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    Dispatch d{
-        dtype_ == DType::kF16 ? "unary_f16" : "unary_f32", {kWidth, static_cast<uint32_t>(code_)}, {x, r.output(0)}};
+    Dispatch d{shader_, {kWidth, static_cast<uint32_t>(code_)}, {x, r.output(0)}};
     set_grid(d, push_.n, kWidth);
     return r.dispatch(d, push_);
   }
 
  private:
-  DType dtype_;
+  const char* shader_;
   int code_;
   Push push_;
 };
+
+/// The operator's bounds are in the push constants.
+template <class Push>
+class ClampKernel final : public UnaryKernel<Push> {
+ public:
+  using UnaryKernel<Push>::UnaryKernel;
+  bool reads(size_t i) const override { return i == 0; }
+};
+
+bool fits_int32(double v) { return v >= INT32_MIN && v <= INT32_MAX; }
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_unary_real(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<UnaryAttrs>();
-  const int code = code_of(attrs.fn);
-  if (code < 0 || !plain_reals(spec, {0}, {0})) return nullptr;
-  const Push push{static_cast<uint32_t>(spec.outputs[0].shape.elements()), static_cast<float>(attrs.a),
-                  static_cast<float>(attrs.b), static_cast<float>(attrs.c)};
-  return std::make_unique<UnaryKernel>(spec.outputs[0].dtype, code, push);
+  const int code = real_code(attrs.fn);
+  const char* shader =
+      element_shader(spec, {0}, gives_bool(attrs.fn), {"unary_f32", "unary_f16", "unary_f32_bool", "unary_f16_bool"});
+  if (code < 0 || !shader) return nullptr;
+  const RealPush push{static_cast<uint32_t>(spec.outputs[0].shape.elements()), static_cast<float>(attrs.a),
+                      static_cast<float>(attrs.b), static_cast<float>(attrs.c)};
+  return std::make_unique<UnaryKernel<RealPush>>(shader, code, push);
+}
+
+std::unique_ptr<Kernel> make_unary_integer(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<UnaryAttrs>();
+  const int code = integer_code(attrs.fn);
+  const char* shader = element_shader(spec, {0}, gives_bool(attrs.fn),
+                                      {"unary_i32", "unary_i64", "unary_i32_bool", "unary_i64_bool"}, DType::kI32);
+  if (code < 0 || !shader) return nullptr;
+  IntegerPush push{static_cast<uint32_t>(spec.outputs[0].shape.elements()), 0, 0};
+  if (attrs.fn == Unary::kClamp) {
+    const double low = std::ceil(attrs.a), high = std::floor(attrs.b);
+    if (!fits_int32(low) || !fits_int32(high)) return nullptr;
+    push.low = static_cast<int32_t>(low);
+    push.high = static_cast<int32_t>(high);
+  }
+  return std::make_unique<UnaryKernel<IntegerPush>>(shader, code, push);
+}
+
+/// Bounds that are constant numbers are the parameters of the unary function.
+std::unique_ptr<Kernel> make_clamp(const KernelSpec& spec) {
+  double bounds[2] = {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+  for (size_t i = 1; i <= 2; ++i) {
+    if (!spec.has(i)) continue;
+    const Tensor* t = spec.constant(i);
+    if (!t || t->elements() != 1 || t->dtype() != spec.inputs[0].dtype) return nullptr;
+    bounds[i - 1] = get_double(*t, 0);
+    if (std::isnan(bounds[i - 1])) return nullptr;
+  }
+  if (!(spec.inputs[0].shape == spec.outputs[0].shape)) return nullptr;
+  const auto n = static_cast<uint32_t>(spec.outputs[0].shape.elements());
+  if (const char* real = element_shader(spec, {0}, false, {"unary_f32", "unary_f16", "", ""}))
+    return std::make_unique<ClampKernel<RealPush>>(
+        real, real_code(Unary::kClamp), RealPush{n, static_cast<float>(bounds[0]), static_cast<float>(bounds[1]), 0});
+  const char* integer = element_shader(spec, {0}, false, {"unary_i32", "unary_i64", "", ""}, DType::kI32);
+  if (!integer || (spec.inputs[0].dtype == DType::kI64 && !(fits_int32(bounds[0]) && fits_int32(bounds[1]))))
+    return nullptr;
+  const auto clamped = [](double v) { return static_cast<int32_t>(std::clamp<double>(v, INT32_MIN, INT32_MAX)); };
+  return std::make_unique<ClampKernel<IntegerPush>>(integer, integer_code(Unary::kClamp),
+                                                    IntegerPush{n, clamped(bounds[0]), clamped(bounds[1])});
 }
 
 }  // namespace smelt::vulkan

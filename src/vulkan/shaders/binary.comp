@@ -1,8 +1,10 @@
 #version 450
 // z = act(f(x, y)) with broadcasting; specialization constant 1 is the function, 2 says that neither operand repeats.
+// RESULT is the type of z.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
+#include "real_functions.glsl"
 #include "strides.glsl"
 
 layout(constant_id = 1) const uint kFunction = 0;
@@ -17,7 +19,7 @@ layout(push_constant) uniform Push {
 };
 layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
 layout(set = 0, binding = 1) readonly buffer Y { STORED ys[]; };
-layout(set = 0, binding = 2) writeonly buffer Z { STORED zs[]; };
+layout(set = 0, binding = 2) writeonly buffer Z { RESULT zs[]; };
 
 float f(float x, float y) {
 #define SMELT_BINARY(name, code, value) case code: return value;
@@ -35,5 +37,5 @@ void main() {
     STRIDED_OFFSET(at_x, i, rank, size, x_stride)
     STRIDED_OFFSET(at_y, i, rank, size, y_stride)
   }
-  zs[i] = STORED(activate(f(float(xs[at_x]), float(ys[at_y])), act, act_a, act_b));
+  zs[i] = RESULT(activate(f(float(xs[at_x]), float(ys[at_y])), act, act_a, act_b));
 }

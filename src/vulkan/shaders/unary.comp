@@ -1,7 +1,8 @@
 #version 450
-// y = f(x), element by element; specialization constant 1 is the function.
+// y = f(x), element by element; specialization constant 1 is the function. RESULT is the type of y.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
+#include "real_functions.glsl"
 
 layout(constant_id = 1) const uint kFunction = 0;
 layout(push_constant) uniform Push {
@@ -9,7 +10,7 @@ layout(push_constant) uniform Push {
   float a, b, c;
 };
 layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
-layout(set = 0, binding = 1) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 1) writeonly buffer Y { RESULT ys[]; };
 
 float f(float x) {
 #define SMELT_UNARY(name, code, value) case code: return value;
@@ -21,5 +22,5 @@ float f(float x) {
 
 void main() {
   const uint i = flat_id();
-  if (i < n) ys[i] = STORED(f(float(xs[i])));
+  if (i < n) ys[i] = RESULT(f(float(xs[i])));
 }

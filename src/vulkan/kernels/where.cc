@@ -1,0 +1,42 @@
+#include "vulkan/kernel_recorder.h"
+#include "vulkan/kernels/common.h"
+#include "vulkan/strides.h"
+
+namespace smelt::vulkan {
+namespace {
+
+constexpr const char* kShaders[] = {"where_8", "where_16", "where_32", "where_64"};
+
+class WhereKernel final : public Kernel {
+ public:
+  WhereKernel(const char* shader, const Walk<3>& walk) : shader_(shader), walk_(walk) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding c, r.input(0));
+    SMELT_ASSIGN(const Binding a, r.input(1));
+    SMELT_ASSIGN(const Binding b, r.input(2));
+    Dispatch d{shader_, {kWidth}, {c, a, b, r.output(0)}};
+    set_grid(d, walk_.n, kWidth);
+    return r.dispatch(d, walk_);
+  }
+
+ private:
+  const char* shader_;
+  Walk<3> walk_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_where(const KernelSpec& spec) {
+  const Shape& out = spec.outputs[0].shape;
+  const DType dtype = spec.outputs[0].dtype;
+  const int width = width_index(dtype);
+  if (spec.inputs[0].dtype != DType::kBool || width < 0) return nullptr;
+  if (spec.inputs[1].dtype != dtype || spec.inputs[2].dtype != dtype) return nullptr;
+  const auto walk =
+      Walk<3>::make(out, {broadcast_strides(spec.inputs[0].shape, out), broadcast_strides(spec.inputs[1].shape, out),
+                          broadcast_strides(spec.inputs[2].shape, out)});
+  if (!walk) return nullptr;
+  return std::make_unique<WhereKernel>(kShaders[width], *walk);
+}
+
+}  // namespace smelt::vulkan

@@ -1,0 +1,181 @@
+// Kernels of the device that move elements, against the reference kernels.
+#include <gtest/gtest.h>
+
+#include "ops/gather/gather.h"
+#include "ops/resize/resize.h"
+#include "ops/shape/shape.h"
+#include "support/op_runner.h"
+#include "vulkan/backend.h"
+
+namespace smelt::test {
+namespace {
+
+#define NEED_DEVICE() \
+  if (!vulkan::open_device(-1).ok()) GTEST_SKIP() << "no Vulkan device"
+
+void expect_same(OpRunner op, double tolerance, const std::string& what) {
+  SCOPED_TRACE(what);
+  const auto want = op.run_all();
+  const auto got = op.backend(BackendKind::kVulkan).run_all();
+  ASSERT_TRUE(want.ok()) << want.error().message();
+  ASSERT_TRUE(got.ok()) << got.error().message();
+  for (size_t i = 0; i < want->size(); ++i) {
+    EXPECT_EQ((*got)[i].tensor.shape().str(), (*want)[i].tensor.shape().str());
+    expect_near((*got)[i].tensor, values((*want)[i].tensor), tolerance, tolerance);
+  }
+}
+
+Tensor counted(DType dtype, const Shape& shape) {
+  std::vector<double> v(static_cast<size_t>(shape.elements()));
+  for (size_t i = 0; i < v.size(); ++i) v[i] = static_cast<double>(i % 120 + 1);
+  return tensor(dtype, shape, v);
+}
+Tensor ints(std::vector<double> v) { return tensor(DType::kI64, {static_cast<int64_t>(v.size())}, v); }
+
+const DType kWidths[] = {DType::kI8, DType::kF16, DType::kF32, DType::kI64};
+
+TEST(VulkanMovement, KnownPlaces) {
+  NEED_DEVICE();
+  for (DType dtype : kWidths) {
+    const Tensor x = counted(dtype, {2, 4, 6});
+    const auto run = [&](OpRunner op, const char* what) { expect_same(std::move(op), 0, what); };
+    run(OpRunner(Op::kTranspose, make_attrs<TransposeAttrs>(std::vector<int64_t>{2, 0, 1})).input(x), "transpose");
+    run(OpRunner(Op::kSlice, make_attrs<NoAttrs>())
+            .input(x)
+            .constant(ints({1, 4}))
+            .constant(ints({4, 0}))
+            .constant(ints({1, 2}))
+            .constant(ints({2, -2})),
+        "slice");
+    run(OpRunner(Op::kConcat, make_attrs<AxisAttrs>(1)).input(x).input(counted(dtype, {2, 3, 6})).input(x), "concat");
+    run(OpRunner(Op::kStack, make_attrs<AxisAttrs>(2)).input(x).input(x), "stack");
+    SplitAttrs split;
+    split.axis = 2;
+    run(OpRunner(Op::kSplit, make_attrs<SplitAttrs>(split)).input(x).constant(ints({1, 3, 2})).outputs(3), "split");
+    run(OpRunner(Op::kUnstack, make_attrs<AxisAttrs>(1)).input(x).outputs(4), "unstack");
+    for (auto mode : {PadAttrs::Mode::kConstant, PadAttrs::Mode::kReflect, PadAttrs::Mode::kSymmetric,
+                      PadAttrs::Mode::kEdge, PadAttrs::Mode::kWrap}) {
+      PadAttrs pad;
+      pad.mode = mode;
+      run(OpRunner(Op::kPad, make_attrs<PadAttrs>(pad)).input(x).constant(ints({0, 1, 2, 1, 2, 3})), to_string(mode));
+    }
+    run(OpRunner(Op::kPad, make_attrs<PadAttrs>())
+            .input(x)
+            .constant(ints({0, 1, 2, 0, -1, 3}))
+            .input(tensor(dtype, {}, {9})),
+        "pad with a value");
+    run(OpRunner(Op::kExpand, make_attrs<NoAttrs>()).input(counted(dtype, {2, 1, 3})).constant(ints({2, 4, 3})),
+        "expand");
+    run(OpRunner(Op::kTile, make_attrs<NoAttrs>()).input(x).constant(ints({2, 3, 1})), "tile");
+    run(OpRunner(Op::kReverse, make_attrs<NoAttrs>()).input(x).constant(ints({0, 2})), "reverse");
+    run(OpRunner(Op::kTriangle, make_attrs<TriangleAttrs>()).input(x).constant(ints({1})), "triangle");
+    run(OpRunner(Op::kRoll, make_attrs<NoAttrs>()).input(x).constant(ints({1, -2})).constant(ints({1, 2})), "roll");
+    run(OpRunner(Op::kRepeatInterleave, make_attrs<AxisAttrs>(1)).input(x).constant(ints({1, 0, 3, 2})), "repeat");
+    run(OpRunner(Op::kFill, make_attrs<NoAttrs>()).constant(ints({3, 5})).input(tensor(dtype, {}, {7})), "fill");
+    BlockAttrs block;
+    block.block = 2;
+    run(OpRunner(Op::kDepthSpace, make_attrs<BlockAttrs>(block)).input(counted(dtype, {1, 8, 3, 2})), "depth to space");
+    run(OpRunner(Op::kSpaceToBatch, make_attrs<NoAttrs>())
+            .input(counted(dtype, {1, 3, 4, 2}))
+            .constant(ints({2, 2}))
+            .constant(tensor(DType::kI64, {2, 2}, {1, 0, 2, 2})),
+        "space to batch");
+    run(OpRunner(Op::kBatchToSpace, make_attrs<NoAttrs>())
+            .input(counted(dtype, {4, 2, 3, 2}))
+            .constant(ints({2, 2}))
+            .constant(tensor(DType::kI64, {2, 2}, {1, 0, 0, 1})),
+        "batch to space");
+    run(OpRunner(Op::kSliceScatter, make_attrs<AxisAttrs>(2))
+            .input(x)
+            .input(counted(dtype, {2, 4, 2}))
+            .constant(ints({1}))
+            .constant(ints({5}))
+            .constant(ints({2})),
+        "slice scatter");
+    run(OpRunner(Op::kScatterND, make_attrs<ScatterAttrs>())
+            .input(x)
+            .constant(tensor(DType::kI64, {2, 2}, {1, 3, 0, -1}))
+            .input(counted(dtype, {2, 6})),
+        "scatter");
+    ResizeAttrs nearest;
+    run(OpRunner(Op::kResize, make_attrs<ResizeAttrs>(nearest))
+            .input(counted(dtype, {1, 2, 3, 3}))
+            .absent()
+            .constant(floats({4}, {1, 1, 2, 1.7})),
+        "nearest");
+  }
+}
+
+TEST(VulkanMovement, QuantizedBordersAreTheZeroPoint) {
+  NEED_DEVICE();
+  expect_same(OpRunner(Op::kPad, make_attrs<PadAttrs>())
+                  .input(quantized(DType::kI8, {2, 2}, {1, 2, 3, 4}, 0.5f, -7))
+                  .constant(ints({1, 1, 1, 1})),
+              0, "pad");
+}
+
+TEST(VulkanMovement, ConcatRescalesQuantizedValues) {
+  NEED_DEVICE();
+  for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble})
+    expect_same(OpRunner(Op::kConcat, make_attrs<AxisAttrs>(1))
+                    .input(quantized(DType::kI8, {2, 2}, {1, 20, -30, 40}, 0.5f, -7, rounding))
+                    .input(quantized(DType::kI8, {2, 3}, {1, -20, 30, 4, 127, -128}, 0.25f, 3, rounding))
+                    .outputs({ValueType::tensor(DType::kI8, Shape{2, 5}, per_tensor(0.5f, -7, rounding))}),
+                0, "concat");
+}
+
+TEST(VulkanMovement, ComputedIndices) {
+  NEED_DEVICE();
+  for (DType dtype : kWidths)
+    for (DType index : {DType::kI32, DType::kI64}) {
+      const Tensor x = counted(dtype, {3, 4, 5});
+      GatherAttrs a;
+      a.axis = 1;
+      expect_same(
+          OpRunner(Op::kGather, make_attrs<GatherAttrs>(a)).input(x).input(tensor(index, {2, 2}, {3, -1, 0, 2})), 0,
+          "gather");
+      expect_same(OpRunner(Op::kGatherElements, make_attrs<GatherAttrs>(a))
+                      .input(x)
+                      .input(tensor(index, {2, 2, 3}, {3, -1, 0, 2, 1, 1, 0, 0, 2, 3, 3, -4})),
+                  0, "gather elements");
+      expect_same(
+          OpRunner(Op::kGatherND, make_attrs<GatherAttrs>()).input(x).input(tensor(index, {2, 2}, {2, 3, 0, -1})), 0,
+          "gather tuples");
+      expect_same(
+          OpRunner(Op::kEmbeddingLookup, make_attrs<NoAttrs>()).input(tensor(index, {3}, {2, 0, 1})).constant(x), 0,
+          "lookup");
+    }
+}
+
+TEST(VulkanMovement, AnIndexOutOfRangeFailsTheRun) {
+  NEED_DEVICE();
+  for (DType index : {DType::kI32, DType::kI64})
+    OpRunner(Op::kGather, make_attrs<GatherAttrs>())
+        .input(counted(DType::kF32, {3, 2}))
+        .input(tensor(index, {2}, {0, 3}))
+        .backend(BackendKind::kVulkan)
+        .error();
+}
+
+TEST(VulkanMovement, ResizesByWeights) {
+  NEED_DEVICE();
+  using Coord = ResizeAttrs::Coord;
+  for (DType dtype : {DType::kF32, DType::kF16})
+    for (auto mode : {ResizeAttrs::Mode::kNearest, ResizeAttrs::Mode::kLinear, ResizeAttrs::Mode::kCubic})
+      for (Coord coord : {Coord::kHalfPixel, Coord::kHalfPixelSymmetric, Coord::kPytorchHalfPixel, Coord::kAlignCorners,
+                          Coord::kAsymmetric, Coord::kTfHalfPixelNn})
+        for (bool antialias : {false, true}) {
+          ResizeAttrs a;
+          a.mode = mode;
+          a.coord = coord;
+          a.antialias = antialias;
+          expect_same(OpRunner(Op::kResize, make_attrs<ResizeAttrs>(a))
+                          .input(counted(dtype, {1, 2, 5, 6}))
+                          .absent()
+                          .constant(floats({4}, {1, 1, 1.8, 0.5})),
+                      dtype == DType::kF32 ? 1e-5 : 2e-3, to_string(coord));
+        }
+}
+
+}  // namespace
+}  // namespace smelt::test

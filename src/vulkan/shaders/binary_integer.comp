@@ -1,0 +1,53 @@
+#version 450
+// z = f(x, y) of integers with broadcasting; specialization constant 1 is the function, 2 says that neither operand repeats,
+// 3 that the result is clamped.
+// RESULT is the type of z.
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+#include "strides.glsl"
+
+layout(constant_id = 1) const uint kFunction = 0;
+layout(constant_id = 2) const bool kPlain = false;
+layout(constant_id = 3) const bool kClamped = false;
+layout(push_constant) uniform Push {
+  uint n, rank;
+  uint size[8];
+  int x_stride[8], y_stride[8];
+  int alpha;
+  int low, high;
+};
+layout(set = 0, binding = 0) readonly buffer X { T xs[]; };
+layout(set = 0, binding = 1) readonly buffer Y { T ys[]; };
+layout(set = 0, binding = 2) writeonly buffer Z { RESULT zs[]; };
+
+T quotient(T x, T y) { return y == T(0) ? T(0) : (y == T(-1) ? -x : x / y); }
+T remainder_of(T x, T y) { return x - quotient(x, y) * y; }
+T floor_quotient(T x, T y) {
+  const T q = quotient(x, y), r = x - q * y;
+  return y != T(0) && r != T(0) && (r < T(0)) != (y < T(0)) ? q - T(1) : q;
+}
+T floor_remainder(T x, T y) {
+  if (y == T(0)) return T(0);
+  const T r = remainder_of(x, y);
+  return r != T(0) && (r < T(0)) != (y < T(0)) ? r + y : r;
+}
+
+T f(T x, T y) {
+#define SMELT_INTEGER(name, code, value) case code: return value;
+  switch (kFunction) {
+#include "integer_functions.inc"
+  }
+  return x;
+}
+
+void main() {
+  const uint i = flat_id();
+  if (i >= n) return;
+  int at_x = int(i), at_y = int(i);
+  if (!kPlain) {
+    STRIDED_OFFSET(at_x, i, rank, size, x_stride)
+    STRIDED_OFFSET(at_y, i, rank, size, y_stride)
+  }
+  const T r = f(xs[at_x], ys[at_y]);
+  zs[i] = RESULT(!kClamped ? r : (r < T(low) ? T(low) : (r > T(high) ? T(high) : r)));
+}

@@ -1,0 +1,80 @@
+#version 450
+// y = x as another element type. Variants define STORED and RESULT, the types in buffers, and FROM_ and TO_ with the
+// kind of element: FLOAT, BF16 (in uint16_t), INT, BOOL. Floats out of the range of integers wrap; specialization
+// constant 1 makes them saturate.
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+
+layout(constant_id = 1) const bool kSaturate = false;
+layout(push_constant) uniform Push {
+  uint n;
+  int low, high;  // of the result's type, for kSaturate
+};
+layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
+layout(set = 0, binding = 1) writeonly buffer Y { RESULT ys[]; };
+
+#ifdef FROM_BF16
+#define VALUE float
+float load(uint i) { return uintBitsToFloat(uint(xs[i]) << 16); }
+#elif defined(FROM_FLOAT)
+#define VALUE float
+float load(uint i) { return float(xs[i]); }
+#else
+#define VALUE STORED
+STORED load(uint i) { return xs[i]; }
+#endif
+
+bool is_nan(float v) { return (floatBitsToUint(v) & 0x7fffffffu) > 0x7f800000u; }
+
+// The low word of the 64-bit integer nearest to v towards zero.
+int low_word(float v) {
+  if (is_nan(v)) return 0;
+  if (abs(v) < 2147483648.0) return int(v);
+  if (v >= 9223372036854775808.0) return -1;
+  if (v <= -9223372036854775808.0) return 0;
+  const uint bits = floatBitsToUint(v);
+  const uint shift = (bits >> 23 & 0xffu) - 150;  // 8 at least
+  const uint magnitude = shift >= 32 ? 0u : (bits & 0x7fffffu | 0x800000u) << shift;
+  return int(v < 0.0 ? 0u - magnitude : magnitude);
+}
+int to_int(float v) {
+  if (kSaturate) {
+    if (is_nan(v)) return 0;
+    if (v >= float(high)) return high;
+    return v <= float(low) ? low : int(v);
+  }
+  return low_word(v);
+}
+#ifdef WIDE
+int64_t to_long(float v) {
+  if (is_nan(v)) return int64_t(0);
+  if (v >= 9223372036854775808.0) return int64_t(0x7fffffffffffffffL);
+  if (v <= -9223372036854775808.0) return -int64_t(0x7fffffffffffffffL) - int64_t(1);
+  return int64_t(v);
+}
+int64_t to_long(int v) { return int64_t(v); }
+int64_t to_long(int64_t v) { return v; }
+int to_int(int64_t v) { return int(v); }
+#endif
+int to_int(int v) { return v; }
+
+#ifdef TO_BF16
+RESULT convert(VALUE x) {
+  const float v = float(x);
+  const uint bits = floatBitsToUint(v);
+  return RESULT(is_nan(v) ? (bits >> 16 | 0x40u) : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+}
+#elif defined(TO_FLOAT)
+RESULT convert(VALUE x) { return RESULT(float(x)); }
+#elif defined(TO_BOOL)
+RESULT convert(VALUE x) { return RESULT(x != VALUE(0) ? 1 : 0); }
+#elif defined(TO_LONG)
+RESULT convert(VALUE x) { return to_long(x); }
+#else
+RESULT convert(VALUE x) { return RESULT(to_int(x)); }
+#endif
+
+void main() {
+  const uint i = flat_id();
+  if (i < n) ys[i] = convert(load(i));
+}

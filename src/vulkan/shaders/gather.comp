@@ -1,0 +1,51 @@
+#version 450
+// y[i] = x[an element that indices name]. A tuple of up to four indices picks in as many dimensions of x. An index out of
+// range sets `faults` and gives element 0. INDEX_WORDS is 2 for 64-bit indices.
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+#include "strides.glsl"
+
+layout(constant_id = 1) const uint kTuple = 1;
+layout(constant_id = 2) const bool kNegative = true;  // negative indices count from the end
+layout(constant_id = 3) const uint kExtent1 = 1;
+layout(constant_id = 4) const uint kExtent2 = 1;
+layout(constant_id = 5) const uint kExtent3 = 1;
+layout(constant_id = 6) const uint kStride1 = 0;
+layout(constant_id = 7) const uint kStride2 = 0;
+layout(constant_id = 8) const uint kStride3 = 0;
+layout(push_constant) uniform Push {
+  uint n, rank;
+  uint size[8];
+  int x_stride[8], index_stride[8];  // x_stride without the picked dimensions
+  uint extent, stride;               // of the first picked dimension
+  uint fault_code;
+};
+layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
+layout(set = 0, binding = 1) readonly buffer I { int indices[]; };
+layout(set = 0, binding = 2) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 3) buffer F { uint faults[]; };
+
+uint place(int at, uint length) {
+  int index = indices[at * INDEX_WORDS];
+  bool good = true;
+#if INDEX_WORDS == 2
+  good = indices[at * 2 + 1] == index >> 31;
+#endif
+  if (index < 0 && kNegative) index += int(length);
+  if (good && index >= 0 && index < int(length)) return uint(index);
+  faults[0] = fault_code;
+  return 0;
+}
+
+void main() {
+  const uint i = flat_id();
+  if (i >= n) return;
+  int from, at;
+  STRIDED_OFFSET(from, i, rank, size, x_stride)
+  STRIDED_OFFSET(at, i, rank, size, index_stride)
+  uint offset = uint(from) + place(at, extent) * stride;
+  if (kTuple > 1) offset += place(at + 1, kExtent1) * kStride1;
+  if (kTuple > 2) offset += place(at + 2, kExtent2) * kStride2;
+  if (kTuple > 3) offset += place(at + 3, kExtent3) * kStride3;
+  ys[i] = xs[offset];
+}

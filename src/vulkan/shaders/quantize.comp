@@ -1,0 +1,51 @@
+#version 450
+// Between reals and stored integers: by default y = stored integer of x; with DEQUANTIZE y = real value of stored x.
+// Scales and zero points are one for all, one an entry of an axis, or one a block of it. Specialization constant 1: ties
+// go away from zero; 2: multiply by the scale's reciprocal.
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+
+struct Parameter {
+  float scale;
+  int zero;
+};
+layout(constant_id = 1) const bool kTiesAway = false;
+layout(constant_id = 2) const bool kReciprocal = false;
+layout(push_constant) uniform Push {
+  uint n;
+  uint inner, extent, block, blocks;  // of the axis; block 0: one parameter for all
+  int low, high;
+};
+layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
+layout(set = 0, binding = 1) readonly buffer P { Parameter parameters[]; };
+layout(set = 0, binding = 2) writeonly buffer Y { RESULT ys[]; };
+
+uint parameter_of(uint i) {
+  if (block == 0) return 0;
+  const uint along = i / inner % extent;
+  if (block == 1) return along;
+  return (i / (inner * extent) * blocks + along / block) * inner + i % inner;
+}
+
+#ifdef DEQUANTIZE
+RESULT convert(STORED x, Parameter p) { return RESULT(p.scale * float(int(x) - p.zero)); }
+#else
+RESULT convert(STORED x, Parameter p) {
+  precise const float inverse = 1.0 / p.scale;
+  precise const float scaled = kReciprocal ? float(x) * inverse : float(x) / p.scale;
+  if ((floatBitsToUint(scaled) & 0x7fffffffu) > 0x7f800000u) return RESULT(0);
+  float r = clamp(scaled, -1e6, 1e6);
+  if (kTiesAway) {
+    const float whole = trunc(r);
+    r = abs(r - whole) >= 0.5 ? whole + sign(r) : whole;
+  } else {
+    r = roundEven(r);
+  }
+  return RESULT(clamp(int(r) + p.zero, low, high));
+}
+#endif
+
+void main() {
+  const uint i = flat_id();
+  if (i < n) ys[i] = convert(xs[i], parameters[parameter_of(i)]);
+}

@@ -1,0 +1,14 @@
+#version 450
+// y = table[x] for 8-bit x.
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+
+layout(push_constant) uniform Push { uint n; };
+layout(set = 0, binding = 0) readonly buffer X { uint8_t xs[]; };
+layout(set = 0, binding = 1) readonly buffer T { RESULT table[]; };
+layout(set = 0, binding = 2) writeonly buffer Y { RESULT ys[]; };
+
+void main() {
+  const uint i = flat_id();
+  if (i < n) ys[i] = table[uint(xs[i])];
+}
