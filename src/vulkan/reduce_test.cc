@@ -172,5 +172,27 @@ TEST_F(VulkanReduce, Softmax) {
           }
 }
 
+TEST_F(VulkanReduce, QuantizedSoftmax) {
+  for (DType dtype : {DType::kI8, DType::kU8})
+    for (float scale : {0.004f, 0.09f, 0.7f})
+      for (int64_t axis : {0, -1})
+        for (const Shape& shape : {Shape{1, 1}, Shape{9, 4}, Shape{7, 1000}}) {
+          SoftmaxAttrs a;
+          a.axis = axis;
+          a.rounding = Rounding::kFixedDouble;
+          const bool is_signed = dtype == DType::kI8;
+          Tensor x = random_tensor(dtype, shape, is_signed ? -128 : 0, is_signed ? 127 : 255, 3);
+          x.set_quant(test::per_tensor(scale, 5, a.rounding));
+          check_case(
+              {Cat(to_string(dtype), " ", scale, " ", shape.str()),
+               Op::kSoftmax,
+               make_attrs<SoftmaxAttrs>(a),
+               {x},
+               {},
+               {ValueType::tensor(dtype, shape, test::per_tensor(1 / 256.0f, is_signed ? -128 : 0, a.rounding))}},
+              "vulkan:softmax_i8");
+        }
+}
+
 }  // namespace
 }  // namespace smelt::vulkan

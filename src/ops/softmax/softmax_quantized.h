@@ -17,6 +17,9 @@ class Softmax8 {
   /// n values, `step` apart. In is int8_t or uint8_t, Out the same or int16_t.
   template <class In, class Out>
   void group(const In* x, int64_t n, int64_t step, Out* y) const;
+  /// By how much a value is below the largest: its exponential in Q0 or -1 for none, and its part of the sum in Q12.
+  const std::array<int32_t, 256>& exps() const { return exps_; }
+  const std::array<uint32_t, 256>& parts() const { return parts_; }
 
  private:
   static constexpr int32_t kNone = -1;  ///< the exponential counts as zero

@@ -1,5 +1,9 @@
 #include "ops/softmax/softmax.h"
 
+#include <bit>
+#include <cstring>
+
+#include "ops/softmax/softmax_quantized.h"
 #include "vulkan/kernels/rows.h"
 
 namespace smelt::vulkan {
@@ -50,6 +54,57 @@ std::unique_ptr<Kernel> make_softmax_real(const KernelSpec& spec) {
   if (lanes == 0) return nullptr;
   const uint32_t kind = hard ? 2 : attrs.kind == SoftmaxAttrs::Kind::kLogSoftmax ? 1 : 0;
   return std::make_unique<SoftmaxKernel>(spec.outputs[0].dtype, kind, lanes, push);
+}
+
+namespace {
+
+struct Push8 {
+  uint32_t rows, extent, inner;
+};
+
+class Softmax8Kernel final : public Kernel {
+ public:
+  Softmax8Kernel(DType dtype, float beta, float scale, uint32_t lanes, const Push8& push)
+      : dtype_(dtype), beta_(beta), scale_(scale), lanes_(lanes), push_(push) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    const std::string key = Cat("softmax ", std::bit_cast<uint32_t>(beta_), " ", std::bit_cast<uint32_t>(scale_));
+    SMELT_ASSIGN(const Binding tables, r.table(key, 512 * 4, [&](void* to) {
+      const Softmax8 rule(beta_, scale_);
+      std::memcpy(to, rule.exps().data(), 256 * 4);
+      std::memcpy(static_cast<char*>(to) + 256 * 4, rule.parts().data(), 256 * 4);
+    }));
+    Dispatch d{
+        dtype_ == DType::kI8 ? "softmax_i8" : "softmax_u8", {row_width(lanes_), lanes_}, {x, tables, r.output(0)}};
+    set_row_grid(d, push_.rows, lanes_);
+    return r.dispatch(d, push_);
+  }
+
+ private:
+  DType dtype_;
+  float beta_, scale_;
+  uint32_t lanes_;
+  Push8 push_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_softmax_i8(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<SoftmaxAttrs>();
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  if ((x.dtype != DType::kI8 && x.dtype != DType::kU8) || x.dtype != y.dtype || !x.quant || !y.quant ||
+      x.quant->kind != Quantization::Kind::kPerTensor || x.quant->scales.size() != 1 ||
+      attrs.kind != SoftmaxAttrs::Kind::kSoftmax || attrs.rounding == Rounding::kFloatHalfEven || attrs.flatten ||
+      x.shape.rank() == 0)
+    return nullptr;
+  const auto axis = normalize_axis(attrs.axis, x.shape.rank());
+  if (!axis.ok()) return nullptr;
+  const AxisView v = axis_view(x.shape, *axis);
+  const uint32_t lanes = lanes_for(v.outer * v.inner, v.extent, v.inner == 1, 3);
+  if (lanes == 0) return nullptr;
+  return std::make_unique<Softmax8Kernel>(
+      x.dtype, static_cast<float>(attrs.beta), x.quant->scale(), lanes,
+      Push8{static_cast<uint32_t>(v.outer * v.inner), static_cast<uint32_t>(v.extent), static_cast<uint32_t>(v.inner)});
 }
 
 }  // namespace smelt::vulkan
