@@ -40,7 +40,7 @@ class Event {
   onnxStatus status_ = ONNXIFI_STATUS_SUCCESS;
   std::string message_;
   const bool of_a_run_ = false;
-  const std::weak_ptr<Graph> runner_;
+  const std::weak_ptr<Graph> runner_{};
 };
 
 }  // namespace smelt::onnxifi
