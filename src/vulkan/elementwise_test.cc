@@ -182,6 +182,20 @@ TEST(VulkanElementwise, Casts) {
       }
 }
 
+TEST(VulkanElementwise, FakeQuantization) {
+  NEED_DEVICE();
+  FakeQuantAttrs attrs;
+  attrs.min = -1.3f;
+  attrs.max = 2.1f;
+  for (DType dtype : {DType::kF32, DType::kF16})
+    for (bool narrow : {false, true}) {
+      attrs.narrow_range = narrow;
+      expect_same(
+          OpRunner(Op::kFakeQuant, make_attrs<FakeQuantAttrs>(attrs)).input(tensor(dtype, {100}, spread(100, -3, 3))),
+          1e-6, 1e-6, "fake quantization");
+    }
+}
+
 TEST(VulkanElementwise, WhereAndClamp) {
   NEED_DEVICE();
   const Tensor c = tensor(DType::kBool, {3, 1}, {1, 0, 1});

@@ -147,6 +147,53 @@ TEST(VulkanMovement, ComputedIndices) {
     }
 }
 
+TEST(VulkanMovement, PutsByComputedIndices) {
+  NEED_DEVICE();
+  for (DType dtype : kWidths)
+    for (DType index : {DType::kI32, DType::kI64}) {
+      const Tensor x = counted(dtype, {3, 4, 5}), at = tensor(index, {3}, {2, -4, 2});
+      expect_same(OpRunner(Op::kIndexPut, make_attrs<IndexAttrs>())
+                      .input(x)
+                      .input(counted(dtype, {3, 3, 5}))
+                      .absent()
+                      .input(at),
+                  0, "put");
+      expect_same(OpRunner(Op::kIndexTensors, make_attrs<IndexAttrs>()).input(x).absent().input(at), 0, "index");
+      expect_same(OpRunner(Op::kScatterND, make_attrs<ScatterAttrs>())
+                      .input(x)
+                      .input(tensor(index, {2, 1}, {2, -3}))
+                      .input(counted(dtype, {2, 4, 5})),
+                  0, "scatter rows");
+      ScatterAttrs slices;
+      slices.axis = 2;
+      expect_same(OpRunner(Op::kIndexSelectPut, make_attrs<ScatterAttrs>(slices))
+                      .input(x)
+                      .input(tensor(index, {2}, {4, 0}))
+                      .input(counted(dtype, {3, 4, 2})),
+                  0, "put slices");
+    }
+}
+
+TEST(VulkanMovement, SamplesGrids) {
+  NEED_DEVICE();
+  std::vector<double> at;
+  for (int i = 0; i < 2 * 3 * 4 * 2; ++i) at.push_back(-1.7 + 0.0737 * i);
+  for (DType dtype : {DType::kF32, DType::kF16})
+    for (auto mode : {GridSampleAttrs::Mode::kLinear, GridSampleAttrs::Mode::kNearest, GridSampleAttrs::Mode::kCubic})
+      for (auto padding :
+           {GridSampleAttrs::Padding::kZeros, GridSampleAttrs::Padding::kBorder, GridSampleAttrs::Padding::kReflection})
+        for (bool corners : {false, true}) {
+          GridSampleAttrs a;
+          a.mode = mode;
+          a.padding = padding;
+          a.align_corners = corners;
+          expect_same(OpRunner(Op::kGridSample, make_attrs<GridSampleAttrs>(a))
+                          .input(counted(dtype, {2, 2, 5, 4}))
+                          .input(tensor(dtype, {2, 3, 4, 2}, at)),
+                      dtype == DType::kF32 ? 1e-4 : 4e-3, to_string(mode));
+        }
+}
+
 TEST(VulkanMovement, AnIndexOutOfRangeFailsTheRun) {
   NEED_DEVICE();
   for (DType index : {DType::kI32, DType::kI64})

@@ -77,6 +77,16 @@ int64_t product(const Shape& s, int from, int to) {
 
 uint32_t word(int64_t v) { return static_cast<uint32_t>(v); }
 
+/// Slices of input 0 along `axis` by indices in another input, behind `batch` dimensions that both share.
+std::unique_ptr<Kernel> make_slices(const KernelSpec& spec, size_t index_input, int axis, int batch, bool negative) {
+  const Shape &x = spec.inputs[0].shape, &indices = spec.inputs[index_input].shape;
+  const int64_t batches = product(x, 0, batch), outer = product(x, batch, axis), extent = x[axis];
+  const int64_t run = product(x, axis + 1, x.rank()), picks = indices.elements() / batches;
+  return make(spec, 0, index_input, Shape{batches, outer, picks, run},
+              {Shape{outer * extent * run, extent * run, 0, 1}, Shape{picks, 0, 1, 0}},
+              {negative, {word(extent)}, {word(run)}});
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_gather(const KernelSpec& spec) {
@@ -84,11 +94,17 @@ std::unique_ptr<Kernel> make_gather(const KernelSpec& spec) {
   const Shape &x = spec.inputs[0].shape, &indices = spec.inputs[1].shape;
   const int axis = static_cast<int>(a.axis < 0 ? a.axis + x.rank() : a.axis);
   const int batch = static_cast<int>(a.batch_dims < 0 ? a.batch_dims + indices.rank() : a.batch_dims);
-  const int64_t batches = product(x, 0, batch), outer = product(x, batch, axis), extent = x[axis];
-  const int64_t run = product(x, axis + 1, x.rank()), picks = indices.elements() / batches;
-  return make(spec, 0, 1, Shape{batches, outer, picks, run},
-              {Shape{outer * extent * run, extent * run, 0, 1}, Shape{picks, 0, 1, 0}},
-              {a.negative, {word(extent)}, {word(run)}});
+  return make_slices(spec, 1, axis, batch, a.negative);
+}
+
+std::unique_ptr<Kernel> make_index_tensor(const KernelSpec& spec) {
+  size_t only = 0;
+  for (size_t i = 1; i < spec.inputs.size(); ++i) {
+    if (!spec.has(i)) continue;
+    if (only) return nullptr;
+    only = i;
+  }
+  return only ? make_slices(spec, only, static_cast<int>(only) - 1, 0, true) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_embedding_lookup(const KernelSpec& spec) {

@@ -1,0 +1,22 @@
+#version 450
+// y = x clamped and rounded to a grid of steps above `low`, ties up.
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+
+layout(push_constant) uniform Push {
+  uint n;
+  float low, high, scale, inverse;
+};
+layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
+layout(set = 0, binding = 1) writeonly buffer Y { STORED ys[]; };
+
+void main() {
+  const uint i = flat_id();
+  if (i >= n) return;
+  const float x = float(xs[i]);
+  const float clamped = x > low ? (x < high ? x : high) : low;
+  precise const float steps = (clamped - low) * inverse;
+  const float whole = floor(steps);
+  precise const float y = (steps - whole >= 0.5 ? whole + 1.0 : whole) * scale;
+  ys[i] = STORED(y + low);
+}
