@@ -36,9 +36,10 @@ bool addend_strides(const Shape& c, const MatMulShape& s, bool has_m, bool has_n
   return true;
 }
 
+/// Strides of an operand along what is left of the batch; dimensions that became rows are not there any more.
 Shape aligned(const MatrixView& v, const Shape& batch) {
   Shape s = Shape::of_rank(batch.rank(), 0);
-  for (int i = 1; i <= v.batch.rank(); ++i)
+  for (int i = 1; i <= std::min(v.batch.rank(), batch.rank()); ++i)
     if (v.batch[v.batch.rank() - i] != 1) s[batch.rank() - i] = v.batch_strides[v.batch.rank() - i];
   return s;
 }
