@@ -290,14 +290,19 @@ class PlanBuilder {
     return true;
   }
 
+  /// Elements of a type as a number that may be large; 0 when unknown.
+  static double size(const ValueType& t) {
+    double n = t.is_static() ? 1 : 0;
+    for (int i = 0; n > 0 && i < t.shape.rank(); ++i) n *= static_cast<double>(t.shape[i]);
+    return n;
+  }
+
   double work(const Node& node, const std::vector<ValueType>& types) const {
     double n = 0;
-    for (const ValueType& t : types)
-      if (t.is_static()) n += static_cast<double>(t.shape.elements());
+    for (const ValueType& t : types) n += size(t);
     const bool sums = node.op == Op::kConv || node.op == Op::kMatMul || node.op == Op::kConvTranspose;
     if (!sums || node.inputs.size() < 2 || node.inputs[1] == kNone) return n;
-    const ValueType& w = known_[static_cast<size_t>(node.inputs[1])].type;
-    return w.is_static() && !types[0].shape.dims().empty() ? n * std::max<double>(1, std::sqrt(w.shape.elements())) : n;
+    return n * std::max<double>(1, std::sqrt(size(known_[static_cast<size_t>(node.inputs[1])].type)));
   }
 
   /// With a device: device nodes side by side.

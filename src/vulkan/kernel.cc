@@ -13,8 +13,8 @@ const KernelInfo kKernels[] = {
 
 bool fits(const Device& device, const ValueType& t) {
   if (!device.stores(t.dtype)) return false;
-  const int64_t n = t.shape.elements();
-  return n > 0 && n < (int64_t{1} << 31) && Tensor::byte_size(t.dtype, n) <= device.max_binding();
+  const auto n = t.shape.checked_elements();
+  return n.ok() && *n > 0 && *n < (int64_t{1} << 31) && Tensor::byte_size(t.dtype, *n) <= device.max_binding();
 }
 
 }  // namespace
@@ -24,6 +24,9 @@ std::span<const KernelInfo> all_kernels() { return kKernels; }
 std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec, const KernelInfo** chosen) {
   for (size_t i = 0; i < spec.outputs.size(); ++i)
     if (spec.node.outputs[i] != kNone && !fits(spec.device, spec.outputs[i])) return nullptr;
+  // Kernels may multiply the dimensions of their inputs.
+  for (size_t i = 0; i < spec.inputs.size(); ++i)
+    if (spec.has(i) && !spec.inputs[i].shape.checked_elements().ok()) return nullptr;
   for (const KernelInfo& info : kKernels) {
     if (info.op != spec.node.op) continue;
     auto kernel = info.make(spec);
@@ -44,7 +47,8 @@ const char* refusal(const KernelSpec& spec) {
   for (size_t i = 0; i < spec.outputs.size(); ++i) {
     if (spec.node.outputs[i] == kNone || fits(spec.device, spec.outputs[i])) continue;
     if (!spec.device.stores(spec.outputs[i].dtype)) return "an element type that the device does not store";
-    return spec.outputs[i].shape.elements() > 0 ? "a tensor beyond what the device binds" : "an empty tensor";
+    const auto n = spec.outputs[i].shape.checked_elements();
+    return n.ok() && *n == 0 ? "an empty tensor" : "a tensor beyond what the device binds";
   }
   return "no Vulkan kernel takes these operands";
 }
