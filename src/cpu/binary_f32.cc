@@ -133,22 +133,9 @@ class BinaryF32 final : public Kernel {
     const float* b = ctx.input(1).data<float>();
     float* y = ctx.output(0).data<float>();
     constexpr int64_t kGrain = 16384;  // elements a thread takes at once
-    const BroadcastLoops& l = loops_;
-    if (l.outer == 1) {
-      ctx.threads().parallel_for(l.inner, kGrain, [&](int64_t begin, int64_t end) {
-        rows_(a + begin * l.inner_a, l.inner_a, b + begin * l.inner_b, l.inner_b, y + begin, end - begin, bounds_.lo,
-              bounds_.hi);
-      });
-      return Ok();
-    }
-    ctx.threads().parallel_for(
-        l.outer, std::max<int64_t>(1, kGrain / std::max<int64_t>(1, l.inner)), [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            int64_t oa, ob;
-            l.at(i, oa, ob);
-            rows_(a + oa, l.inner_a, b + ob, l.inner_b, y + i * l.inner, l.inner, bounds_.lo, bounds_.hi);
-          }
-        });
+    loops_.each_row(ctx.threads(), kGrain, [&](int64_t at_a, int64_t at_b, int64_t at_y, int64_t n) {
+      rows_(a + at_a, loops_.inner_a, b + at_b, loops_.inner_b, y + at_y, n, bounds_.lo, bounds_.hi);
+    });
     return Ok();
   }
 

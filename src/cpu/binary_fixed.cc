@@ -8,13 +8,10 @@
 #include "cpu/requant.h"
 #include "ops/elementwise/binary_fixed.h"
 #include "tensor/numeric.h"
+#include "tensor/one_grid.h"
 
 namespace smelt {
 namespace {
-
-bool on_a_grid(const ValueType& t) {
-  return t.quant && t.quant->kind == Quantization::Kind::kPerTensor && t.quant->scales.size() == 1;
-}
 
 /// 8-bit operands come by tables to 32-bit numbers, whose sums or products are rescaled a few hundred at a time.
 class FixedBytes final : public Kernel {
@@ -40,21 +37,9 @@ class FixedBytes final : public Kernel {
     const auto* a = ctx.input(0).data<uint8_t>();
     const auto* b = ctx.input(1).data<uint8_t>();
     auto* y = ctx.output(0).data<uint8_t>();
-    const BroadcastLoops& l = loops_;
-    if (l.outer == 1) {
-      ctx.threads().parallel_for(l.inner, 8192, [&](int64_t begin, int64_t end) {
-        row(a + begin * l.inner_a, b + begin * l.inner_b, y + begin, end - begin);
-      });
-      return Ok();
-    }
-    ctx.threads().parallel_for(l.outer, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, l.inner)),
-                               [&](int64_t begin, int64_t end) {
-                                 for (int64_t i = begin; i < end; ++i) {
-                                   int64_t oa, ob;
-                                   l.at(i, oa, ob);
-                                   row(a + oa, b + ob, y + i * l.inner, l.inner);
-                                 }
-                               });
+    loops_.each_row(ctx.threads(), 8192, [&](int64_t at_a, int64_t at_b, int64_t at_y, int64_t n) {
+      row(a + at_a, b + at_b, y + at_y, n);
+    });
     return Ok();
   }
 
@@ -97,22 +82,17 @@ class FixedShorts final : public Kernel {
     const auto* a = ctx.input(0).data<int16_t>();
     const auto* b = ctx.input(1).data<int16_t>();
     auto* y = ctx.output(0).data<int16_t>();
-    ctx.threads().parallel_for(loops_.outer, std::max<int64_t>(1, 4096 / std::max<int64_t>(1, loops_.inner)),
-                               [&](int64_t begin, int64_t end) {
-                                 for (int64_t i = begin; i < end; ++i) {
-                                   int64_t oa, ob;
-                                   loops_.at(i, oa, ob);
-                                   row(a + oa, b + ob, y + i * loops_.inner);
-                                 }
-                               });
+    loops_.each_row(ctx.threads(), 4096, [&](int64_t at_a, int64_t at_b, int64_t at_y, int64_t n) {
+      row(a + at_a, b + at_b, y + at_y, n);
+    });
     return Ok();
   }
 
  private:
-  void row(const int16_t* a, const int16_t* b, int16_t* y) const {
+  void row(const int16_t* a, const int16_t* b, int16_t* y, int64_t n) const {
     const FixedArithmetic f = f_;
     const int64_t sa = loops_.inner_a, sb = loops_.inner_b;
-    for (int64_t i = 0; i < loops_.inner; ++i)
+    for (int64_t i = 0; i < n; ++i)
       y[i] = static_cast<int16_t>(f.stored(f.combine(f.of_a(a[i * sa]), f.of_b(b[i * sb]))));
   }
 
@@ -125,7 +105,7 @@ class FixedShorts final : public Kernel {
 std::unique_ptr<Kernel> make_binary_fixed(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
   const ValueType &a = spec.inputs[0], &b = spec.inputs[1], &y = spec.outputs[0];
-  if (attrs.rounding == Rounding::kFloatHalfEven || !on_a_grid(a) || !on_a_grid(b) || !on_a_grid(y)) return nullptr;
+  if (attrs.rounding == Rounding::kFloatHalfEven || !on_one_grid(a.quant) || !on_one_grid(b.quant) || !on_one_grid(y.quant)) return nullptr;
   const auto typed = [](const ValueType& t) {
     Tensor tensor = Tensor::view(t.dtype, t.shape, nullptr, nullptr);
     tensor.set_quant(t.quant);

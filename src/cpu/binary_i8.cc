@@ -9,13 +9,13 @@
 #include "cpu/kernel.h"
 #include "cpu/row_quant.h"
 #include "tensor/numeric.h"
+#include "tensor/one_grid.h"
 
 namespace smelt {
 namespace {
 
 bool on_a_grid(const ValueType& t) {
-  return (t.dtype == DType::kI8 || t.dtype == DType::kU8) && t.quant &&
-         t.quant->kind == Quantization::Kind::kPerTensor && t.quant->scales.size() == 1 &&
+  return (t.dtype == DType::kI8 || t.dtype == DType::kU8) && on_one_grid(t.quant) &&
          std::isfinite(t.quant->scale()) && t.quant->scale() > 0 && std::abs(t.quant->zero_point()) <= 1 << 20;
 }
 
@@ -45,21 +45,9 @@ class BinaryI8 final : public Kernel {
     const auto* a = ctx.input(0).data<uint8_t>();
     const auto* b = ctx.input(1).data<uint8_t>();
     auto* y = ctx.output(0).data<uint8_t>();
-    const BroadcastLoops& l = loops_;
-    if (l.outer == 1) {
-      ctx.threads().parallel_for(l.inner, 8192, [&](int64_t begin, int64_t end) {
-        row(a + begin * l.inner_a, b + begin * l.inner_b, y + begin, end - begin);
-      });
-      return Ok();
-    }
-    ctx.threads().parallel_for(l.outer, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, l.inner)),
-                               [&](int64_t begin, int64_t end) {
-                                 for (int64_t i = begin; i < end; ++i) {
-                                   int64_t oa, ob;
-                                   l.at(i, oa, ob);
-                                   row(a + oa, b + ob, y + i * l.inner, l.inner);
-                                 }
-                               });
+    loops_.each_row(ctx.threads(), 8192, [&](int64_t at_a, int64_t at_b, int64_t at_y, int64_t n) {
+      row(a + at_a, b + at_b, y + at_y, n);
+    });
     return Ok();
   }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "base/thread_pool.h"
 #include "smelt/tensor.h"
 
 namespace smelt {
@@ -50,6 +51,25 @@ struct BroadcastLoops {
       loops.outer *= d[i];
     }
     return loops;
+  }
+
+  /// Calls row(offset in a, offset in b, offset in the output, elements) for pieces of innermost rows, in several
+  /// threads; a thread takes about `grain` elements at once.
+  template <class F>
+  void each_row(ThreadPool& threads, int64_t grain, const F& row) const {
+    if (outer == 1) {
+      threads.parallel_for(
+          inner, grain, [&](int64_t begin, int64_t end) { row(begin * inner_a, begin * inner_b, begin, end - begin); });
+      return;
+    }
+    const int64_t rows = std::max<int64_t>(1, grain / std::max<int64_t>(1, inner));
+    threads.parallel_for(outer, rows, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        int64_t offset_a, offset_b;
+        at(i, offset_a, offset_b);
+        row(offset_a, offset_b, i * inner, inner);
+      }
+    });
   }
 
   /// Offsets of the operands at outer index i.

@@ -6,12 +6,12 @@
 
 #include "base/cat.h"
 #include "cpu/activation.h"
+#include "cpu/conv_shape.h"
 #include "cpu/gemm_f32.h"
 #include "cpu/gemm_i8.h"
 #include "cpu/kernel.h"
 #include "cpu/quantized.h"
 #include "cpu/requant.h"
-#include "ops/conv/geometry.h"
 
 namespace smelt {
 namespace {
@@ -22,18 +22,10 @@ constexpr float kInf = std::numeric_limits<float>::infinity();
 int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
 
 /// Everything known, as three spatial dimensions (missing ones in front are of size 1).
-struct Spread {
-  int64_t batch = 1, groups = 1, c_in = 1, c_out = 1;  ///< channels of one group
-  int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1};
-  int64_t stride[3] = {1, 1, 1}, dilation[3] = {1, 1, 1}, pad[3] = {0, 0, 0};
-  int64_t filter_o = 0, filter_i = 0, filter_s = 0, filter_group = 0;  ///< strides of the filter
+struct Spread : ConvShape {
+  int64_t filter_group = 0;  ///< stride of the filter from group to group
 
-  int64_t taps() const { return kernel[0] * kernel[1] * kernel[2]; }
   int64_t columns() const { return taps() * c_out; }
-  int64_t in_pixels() const { return in[0] * in[1] * in[2]; }
-  int64_t out_pixels() const { return out[0] * out[1] * out[2]; }
-  int64_t all_in() const { return groups * c_in; }
-  int64_t all_out() const { return groups * c_out; }
 
   static std::optional<Spread> make(const KernelSpec& spec);
   /// Position in the filter of group g's output channel o, input channel i, tap t.
@@ -83,29 +75,11 @@ std::optional<Spread> Spread::make(const KernelSpec& spec) {
   std::vector<int64_t> sizes = attrs.output_shape;
   if (spec.has(3)) sizes.assign(y.begin() + 1, y.begin() + (y.rank() - 1));
   const auto g = conv_transpose_geometry(attrs, x, w, sizes);
-  if (!g.ok() || g->window.rank > 3 || g->output_shape(attrs.layout) != y) return std::nullopt;
+  if (!g.ok() || g->output_shape(attrs.layout) != y) return std::nullopt;
   if (spec.has(2) && spec.inputs[2].shape.elements() != g->out_channels) return std::nullopt;
-  Spread s;
-  s.batch = g->batch;
-  s.groups = g->groups;
-  s.c_in = g->group_in();
-  s.c_out = g->group_out();
-  const int r = g->window.rank;
-  for (int i = 0; i < r; ++i) {
-    const WindowDim& from = g->window.dims[static_cast<size_t>(i)];
-    const int d = 3 - r + i;
-    s.in[d] = from.in;
-    s.out[d] = from.out;
-    s.kernel[d] = from.kernel;
-    s.stride[d] = from.stride;
-    s.dilation[d] = from.dilation;
-    s.pad[d] = from.pad_begin;
-  }
-  const FilterDims dims = filter_dims(attrs.filter, r + 2);
-  const Shape strides = w.strides();
-  s.filter_o = strides[dims.output];
-  s.filter_i = strides[dims.input];
-  s.filter_s = strides[dims.spatial + r - 1];
+  const auto shape = of(*g, attrs, w);
+  if (!shape) return std::nullopt;
+  Spread s{*shape};
   s.filter_group = attrs.filter == FilterLayout::kIOS ? s.c_in * s.filter_i : s.c_out * s.filter_o;
   return s;
 }

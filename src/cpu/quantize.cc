@@ -6,6 +6,7 @@
 #include "ops/elementwise/dynamic_range.h"
 #include "ops/elementwise/elementwise.h"
 #include "tensor/numeric.h"
+#include "tensor/one_grid.h"
 
 namespace smelt {
 namespace {
@@ -104,9 +105,7 @@ std::unique_ptr<Kernel> make_dynamic_quantize_f32(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_quantize_f32(const KernelSpec& spec) {
   const QuantPtr& q = spec.outputs[0].quant;
-  if ((!float_to_bytes(spec) && !float_to_shorts(spec)) || !q || q->kind != Quantization::Kind::kPerTensor ||
-      q->scales.size() != 1)
-    return nullptr;
+  if ((!float_to_bytes(spec) && !float_to_shorts(spec)) || !on_one_grid(q)) return nullptr;
   Grid grid;
   grid.scale = q->scale();
   grid.zero = q->zero_point();

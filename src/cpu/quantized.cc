@@ -3,18 +3,18 @@
 #include <algorithm>
 
 #include "ops/conv/geometry.h"
+#include "tensor/one_grid.h"
 
 namespace smelt {
 
 std::optional<QuantizedPair> QuantizedPair::make(const ValueType& x, const ValueType& w, int w_axis, int64_t channels) {
   const auto eight_bits = [](const ValueType& t) { return t.dtype == DType::kI8 || t.dtype == DType::kU8; };
-  if (!eight_bits(x) || !eight_bits(w) || !x.quant || !w.quant) return std::nullopt;
-  if (x.quant->kind != Quantization::Kind::kPerTensor || x.quant->scales.size() != 1) return std::nullopt;
+  if (!eight_bits(x) || !eight_bits(w) || !on_one_grid(x.quant) || !w.quant) return std::nullopt;
   const Quantization& q = *w.quant;
   if (q.kind == Quantization::Kind::kPerAxis) {
     if (q.scales.size() != 1 && (q.axis != w_axis || static_cast<int64_t>(q.scales.size()) != channels))
       return std::nullopt;
-  } else if (q.kind != Quantization::Kind::kPerTensor || q.scales.size() != 1) {
+  } else if (!on_one_grid(w.quant)) {
     return std::nullopt;
   }
   const size_t zeros = q.zero_points.size();

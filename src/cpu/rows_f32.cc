@@ -12,6 +12,7 @@
 #include "ops/normalization/normalization.h"
 #include "ops/reduce/reduce.h"
 #include "ops/softmax/softmax.h"
+#include "tensor/one_grid.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
@@ -272,7 +273,7 @@ std::unique_ptr<Kernel> make_mean_i8(const KernelSpec& spec) {
   if (attrs.fn != Reduction::kMean || x.dtype != y.dtype || (x.dtype != DType::kI8 && x.dtype != DType::kU8))
     return nullptr;
   for (const ValueType* t : {&x, &y})
-    if (!t->quant || t->quant->kind != Quantization::Kind::kPerTensor || t->quant->scales.size() != 1) return nullptr;
+    if (!on_one_grid(t->quant)) return nullptr;
   const auto v = reduce_view(spec);
   if (!v || v->count > (1 << 22)) return nullptr;
   const bool real = attrs.rounding == Rounding::kFloatHalfEven;

@@ -32,11 +32,7 @@ class SoftmaxI8 final : public Kernel {
 std::unique_ptr<Kernel> make_softmax_i8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<SoftmaxAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  const bool narrow = x.dtype == DType::kI8 || x.dtype == DType::kU8;
-  if (!narrow || !x.quant || !y.quant || x.quant->kind != Quantization::Kind::kPerTensor ||
-      x.quant->scales.size() != 1 || attrs.kind != SoftmaxAttrs::Kind::kSoftmax ||
-      attrs.rounding == Rounding::kFloatHalfEven || attrs.flatten || x.shape.elements() == 0 || x.shape.rank() == 0)
-    return nullptr;
+  if (!is_softmax8(attrs, x, y) || x.shape.elements() == 0) return nullptr;
   const auto axis = normalize_axis(attrs.axis, x.shape.rank());
   if (!axis.ok()) return nullptr;
   const AxisView view = axis_view(x.shape, *axis);

@@ -10,6 +10,7 @@
 #include "ops/common/fixed_point.h"
 #include "ops/common/lookup.h"
 #include "tensor/numeric.h"
+#include "tensor/one_grid.h"
 
 namespace smelt {
 namespace {
@@ -149,6 +150,12 @@ template void Softmax8::group(const int8_t*, int64_t, int64_t, int8_t*) const;
 template void Softmax8::group(const int8_t*, int64_t, int64_t, int16_t*) const;
 template void Softmax8::group(const uint8_t*, int64_t, int64_t, uint8_t*) const;
 template void Softmax8::group(const uint8_t*, int64_t, int64_t, int16_t*) const;
+
+bool is_softmax8(const SoftmaxAttrs& attrs, const ValueType& x, const ValueType& y) {
+  return (x.dtype == DType::kI8 || x.dtype == DType::kU8) && on_one_grid(x.quant) && y.quant &&
+         attrs.kind == SoftmaxAttrs::Kind::kSoftmax && attrs.rounding != Rounding::kFloatHalfEven && !attrs.flatten &&
+         x.shape.rank() > 0;
+}
 
 bool softmax_fixed(const SoftmaxAttrs& attrs, const AxisView& view, const Tensor& x, Tensor& y) {
   const DType in = x.dtype(), out = y.dtype();

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 
+#include "graph/graph.h"
 #include "ops/common/index.h"
 #include "ops/softmax/softmax.h"
 #include "smelt/tensor.h"
@@ -26,6 +27,9 @@ class Softmax8 {
   std::array<int32_t, 256> exps_{};     ///< Q0, by how much a value is below the largest
   std::array<uint32_t, 256> parts_{};   ///< what they add to the sum, Q12
 };
+
+/// Whether a node is softmax of 8-bit values on one grid that TFLite computes in integers, not log-softmax.
+bool is_softmax8(const SoftmaxAttrs& attrs, const ValueType& x, const ValueType& y);
 
 /// TFLite's integer softmax and log-softmax. False for combinations that it does not define.
 bool softmax_fixed(const SoftmaxAttrs& attrs, const AxisView& view, const Tensor& x, Tensor& y);

@@ -8,6 +8,7 @@
 #include "ops/gather/gather.h"
 #include "ops/resize/resize.h"
 #include "tensor/numeric.h"
+#include "tensor/one_grid.h"
 #include "vulkan/kernels/move.h"
 
 namespace smelt::vulkan {
@@ -59,10 +60,8 @@ bool same_parameters(const QuantPtr& a, const QuantPtr& b) {
 /// table of bytes.
 std::optional<std::vector<uint8_t>> rescaling(const KernelSpec& spec, size_t input) {
   const ValueType &x = spec.inputs[input], &y = spec.outputs[0];
-  const auto uniform = [](const ValueType& t) {
-    return t.quant && t.quant->kind == Quantization::Kind::kPerTensor && t.quant->scales.size() == 1;
-  };
-  if (!uniform(x) || !uniform(y) || x.dtype != y.dtype || bit_width(y.dtype) != 8) return std::nullopt;
+  if (!on_one_grid(x.quant) || !on_one_grid(y.quant) || x.dtype != y.dtype || bit_width(y.dtype) != 8)
+    return std::nullopt;
   Shape shape = Shape::of_rank(y.shape.rank(), 1);
   const int64_t axis = spec.attrs<AxisAttrs>().axis;
   shape[static_cast<int>(axis < 0 ? axis + shape.rank() : axis)] = 256;

@@ -3,6 +3,7 @@
 
 #include "ops/pool/geometry.h"
 #include "tensor/numeric.h"
+#include "tensor/one_grid.h"
 #include "vulkan/activation.h"
 #include "vulkan/kernels/common.h"
 #include "vulkan/kernels/weights.h"
@@ -110,8 +111,8 @@ std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
   const auto& a = spec.attrs<PoolAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   if ((x.dtype != DType::kI8 && x.dtype != DType::kU8) || x.dtype != y.dtype || !x.quant != !y.quant) return nullptr;
-  if (x.quant && (x.quant->kind != Quantization::Kind::kPerTensor || x.quant->scales.size() != 1 ||
-                  x.quant->scales != y.quant->scales || x.quant->zero_point() != y.quant->zero_point()))
+  if (x.quant &&
+      (!on_one_grid(x.quant) || x.quant->scales != y.quant->scales || x.quant->zero_point() != y.quant->zero_point()))
     return nullptr;
   // Means in real numbers round in another way than integers.
   if (a.kind == PoolKind::kAverage && a.rounding == Rounding::kFloatHalfEven && x.quant) return nullptr;

@@ -8,6 +8,7 @@
 
 #include "ops/reduce/reduce_quantized.h"
 #include "tensor/numeric.h"
+#include "tensor/one_grid.h"
 #include "vulkan/kernels/rows.h"
 
 namespace smelt::vulkan {
@@ -189,7 +190,7 @@ std::unique_ptr<Kernel> make_reduce_table(const KernelSpec& spec) {
       !reduces_by_sums(attrs, x.dtype, y.dtype))
     return nullptr;
   for (const ValueType* t : {&x, &y})
-    if (!t->quant || t->quant->kind != Quantization::Kind::kPerTensor || t->quant->scales.size() != 1) return nullptr;
+    if (!on_one_grid(t->quant)) return nullptr;
   const auto axes = reduced_axes(spec, attrs.noop_with_empty_axes);
   if (!axes) return nullptr;
   const auto walk = RowWalk<1, 4>::make(x.shape, *axes, {x.shape.strides()});

@@ -3,6 +3,7 @@
 
 #include "base/cat.h"
 #include "ops/common/lone_node.h"
+#include "tensor/one_grid.h"
 #include "vulkan/kernel_recorder.h"
 #include "vulkan/kernels/common.h"
 #include "vulkan/strides.h"
@@ -13,9 +14,7 @@ namespace {
 constexpr const char* kShaders[] = {"table_8", "table_16", "table_32", "table_64"};
 
 /// Parameters that are the same for every element.
-bool uniform(const ValueType& t) {
-  return !t.quant || (t.quant->kind == Quantization::Kind::kPerTensor && t.quant->scales.size() == 1);
-}
+bool uniform(const ValueType& t) { return !t.quant || on_one_grid(t.quant); }
 
 bool byte_type(const ValueType& t) {
   return (t.dtype == DType::kI8 || t.dtype == DType::kU8 || t.dtype == DType::kBool) && uniform(t);
