@@ -18,6 +18,16 @@ size_t first_largest(const std::vector<double>& s) {
   return static_cast<size_t>(std::max_element(s.begin(), s.end()) - s.begin());
 }
 
+/// In four sums side by side.
+double dot(const float* a, const double* b, int64_t n) {
+  double sums[4] = {};
+  int64_t k = 0;
+  for (; k + 4 <= n; k += 4)
+    for (int64_t j = 0; j < 4; ++j) sums[j] += static_cast<double>(a[k + j]) * b[k + j];
+  for (; k < n; ++k) sums[0] += static_cast<double>(a[k]) * b[k];
+  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
 int64_t linear_width(const LinearModelAttrs& a) {
   return a.classifier && a.targets == 1 && a.labels.size() == 2 ? 2 : a.targets;
 }
@@ -46,10 +56,9 @@ Status reference_LinearModel(KernelContext& ctx) {
   for (int64_t n = 0; n < rows.count; ++n) {
     s.assign(static_cast<size_t>(a.targets), 0);
     for (int64_t t = 0; t < a.targets; ++t) {
-      double sum = t < static_cast<int64_t>(a.intercepts.size()) ? a.intercepts[static_cast<size_t>(t)] : 0;
-      for (int64_t k = 0; k < rows.features; ++k)
-        sum +=
-            static_cast<double>(a.coefficients[static_cast<size_t>(t * rows.features + k)]) * x[n * rows.features + k];
+      const double bias = t < static_cast<int64_t>(a.intercepts.size()) ? a.intercepts[static_cast<size_t>(t)] : 0;
+      const double sum =
+          bias + dot(a.coefficients.data() + t * rows.features, x.data() + n * rows.features, rows.features);
       s[static_cast<size_t>(t)] = sum;
     }
     if (a.classifier && ctx.wants(0)) {

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cctype>
-#include <functional>
-#include <span>
+#include <string_view>
 #include <unordered_map>
 
 #include "base/error.h"
@@ -12,26 +11,6 @@
 
 namespace smelt {
 namespace {
-
-template <class Item>
-struct GramHash {
-  size_t operator()(std::span<const Item> gram) const {
-    size_t h = gram.size();
-    for (const Item& i : gram) h = h * 1099511628211u + std::hash<Item>()(i);
-    return h;
-  }
-};
-template <class Item>
-struct GramEqual {
-  bool operator()(std::span<const Item> a, std::span<const Item> b) const {
-    return std::equal(a.begin(), a.end(), b.begin(), b.end());
-  }
-};
-
-/// Entries of a TfIdf pool of one n-gram size, by content (views of the pool): where their counts go and what they
-/// weigh.
-template <class Item>
-using Pool = std::unordered_map<std::span<const Item>, size_t, GramHash<Item>, GramEqual<Item>>;
 
 Status check_tfidf(const TfIdfAttrs& a) {
   const size_t pool = a.pool_strings.empty() ? a.pool_ints.size() : a.pool_strings.size();
@@ -57,67 +36,117 @@ int64_t features(const TfIdfAttrs& a) {
   return n;
 }
 
-template <class Item>
-Result<std::vector<Pool<Item>>> pools_of(const TfIdfAttrs& a, const std::vector<Item>& items) {
-  std::vector<Pool<Item>> pools;
-  size_t entry = 0;
-  for (size_t i = 0; i < a.ngram_counts.size(); ++i) {
-    const size_t from = static_cast<size_t>(a.ngram_counts[i]), n = i + 1;
-    const size_t to = i + 1 < a.ngram_counts.size() ? static_cast<size_t>(a.ngram_counts[i + 1]) : items.size();
-    Pool<Item> pool;
-    pool.reserve((to - from) / n);
-    for (size_t at = from; at + n <= to; at += n) pool.emplace(std::span<const Item>(items).subspan(at, n), entry++);
-    pools.push_back(std::move(pool));
-  }
-  if (entry != a.ngram_indexes.size())
-    return InvalidModel("the pool has ", entry, " n-grams, ", a.ngram_indexes.size(), " have an output index");
-  return pools;
-}
+}  // namespace
 
-/// Adds the n-grams of one row to their counts.
-template <class Item>
-Status count_row(KernelContext& ctx, const TfIdfAttrs& a, const std::vector<Pool<Item>>& pools,
-                 const std::vector<Item>& row, std::vector<int64_t>& counts) {
+/// The n-grams of a TfIdf pool as a tree of numbered items: one walk from a place of a row finds all that begin there.
+class NgramPool {
+ public:
+  static constexpr int32_t kNone = -1;
+
+  static Result<NgramPool> make(const TfIdfAttrs& a) {
+    NgramPool pool;
+    const size_t items = a.pool_strings.empty() ? a.pool_ints.size() : a.pool_strings.size();
+    int32_t entry = 0;
+    for (size_t i = 0; i < a.ngram_counts.size(); ++i) {
+      const size_t from = static_cast<size_t>(a.ngram_counts[i]), n = i + 1;
+      const size_t to = i + 1 < a.ngram_counts.size() ? static_cast<size_t>(a.ngram_counts[i + 1]) : items;
+      for (size_t at = from; at + n <= to; at += n) pool.add(a, at, n, entry++);
+    }
+    if (static_cast<size_t>(entry) != a.ngram_indexes.size())
+      return InvalidModel("the pool has ", entry, " n-grams, ", a.ngram_indexes.size(), " have an output index");
+    return pool;
+  }
+
+  /// The number of an item; kNone when no n-gram holds it.
+  int32_t number(const std::string& item) const { return find(strings_, std::string_view(item)); }
+  int32_t number(int64_t item) const { return find(ints_, item); }
+  /// The node behind a node and an item; kNone when no n-gram goes on so. Node 0 is the root.
+  int32_t next(int32_t node, int32_t item) const { return node == 0 ? first_[item] : find(next_, edge(node, item)); }
+  /// Entry of the pool that ends at a node, or kNone.
+  int32_t entry(int32_t node) const { return entries_[static_cast<size_t>(node)]; }
+
+ private:
+  template <class Map, class Key>
+  static int32_t find(const Map& map, const Key& key) {
+    const auto found = map.find(key);
+    return found == map.end() ? kNone : found->second;
+  }
+  static uint64_t edge(int32_t node, int32_t item) {
+    return (static_cast<uint64_t>(node) << 32 | static_cast<uint32_t>(item)) * 0x9e3779b97f4a7c15;
+  }
+
+  /// The first of equal n-grams counts.
+  void add(const TfIdfAttrs& a, size_t at, size_t n, int32_t entry) {
+    int32_t node = 0;
+    for (size_t k = at; k < at + n; ++k) {
+      const auto fresh = static_cast<int32_t>(first_.size());
+      const int32_t item = a.pool_strings.empty() ? ints_.emplace(a.pool_ints[k], fresh).first->second
+                                                  : strings_.emplace(a.pool_strings[k], fresh).first->second;
+      if (item == fresh) first_.push_back(kNone);
+      const auto new_node = static_cast<int32_t>(entries_.size());
+      int32_t& to =
+          node == 0 ? first_[static_cast<size_t>(item)] : next_.emplace(edge(node, item), kNone).first->second;
+      if (to == kNone) {
+        to = new_node;
+        entries_.push_back(kNone);
+      }
+      node = to;
+    }
+    if (entries_[static_cast<size_t>(node)] == kNone) entries_[static_cast<size_t>(node)] = entry;
+  }
+
+  std::unordered_map<std::string_view, int32_t> strings_;  ///< views of the attributes
+  std::unordered_map<int64_t, int32_t> ints_;
+  std::vector<int32_t> first_;  ///< by item: the node of n-grams that begin with it
+  std::unordered_map<uint64_t, int32_t> next_;
+  std::vector<int32_t> entries_{kNone};  ///< by node
+};
+
+namespace {
+
+/// Adds the n-grams of one row of item numbers to the counts of the pool's entries.
+Status count_row(KernelContext& ctx, const TfIdfAttrs& a, const NgramPool& pool, const std::vector<int32_t>& row,
+                 std::vector<int64_t>& counts) {
   const auto length = static_cast<int64_t>(row.size());
-  std::vector<Item> gram;
-  for (int64_t n = a.min_gram; n <= std::min<int64_t>(a.max_gram, static_cast<int64_t>(pools.size())); ++n) {
-    const Pool<Item>& pool = pools[static_cast<size_t>(n - 1)];
-    if (pool.empty()) continue;
-    const int64_t skips = n == 1 ? 0 : std::min(a.max_skip, length);
-    for (int64_t skip = 0; skip <= skips && (n - 1) * (skip + 1) < length; ++skip) {
-      SMELT_TRY(ctx.tick());
-      for (int64_t start = 0; start + (n - 1) * (skip + 1) < length; ++start) {
-        gram.clear();
-        for (int64_t k = 0; k < n; ++k) gram.push_back(row[static_cast<size_t>(start + k * (skip + 1))]);
-        const auto found = pool.find(std::span<const Item>(gram));
-        if (found != pool.end()) ++counts[found->second];
+  const int64_t most = std::min<int64_t>(a.max_gram, static_cast<int64_t>(a.ngram_counts.size()));
+  const int64_t skips = most == 1 ? 0 : std::min(a.max_skip, length);
+  for (int64_t skip = 0; skip <= skips; ++skip) {
+    SMELT_TRY(ctx.tick());
+    for (int64_t start = 0; start < length; ++start) {
+      int32_t node = 0;
+      for (int64_t n = 1, at = start; n <= most && at < length; ++n, at += skip + 1) {
+        const int32_t item = row[static_cast<size_t>(at)];
+        if (item == NgramPool::kNone) break;
+        node = pool.next(node, item);
+        if (node == NgramPool::kNone) break;
+        const int32_t entry = pool.entry(node);
+        // Single items have no gaps.
+        if (entry != NgramPool::kNone && n >= a.min_gram && (n > 1 || skip == 0)) ++counts[static_cast<size_t>(entry)];
       }
     }
   }
   return Ok();
 }
 
-template <class Item, class Read>
-Status run_tfidf(KernelContext& ctx, const std::vector<Item>& items, Read&& read) {
+template <class Read>
+Status run_tfidf(KernelContext& ctx, Read&& read) {
   const auto& a = ctx.attrs<TfIdfAttrs>();
   const Tensor& x = ctx.input(0);
-  Tensor& y = ctx.output(0);
-  SMELT_ASSIGN(const auto pools, pools_of(a, items));
+  auto* y = ctx.output(0).data<float>();
+  SMELT_ASSIGN(const NgramPool* const pool, a.pool.get([&] { return NgramPool::make(a); }));
   const int64_t width = x.rank() == 0 ? 1 : x.shape().back(), rows = x.rank() == 2 ? x.dim(0) : 1;
   const int64_t outputs = features(a);
-  for (int64_t i = 0; i < y.elements(); ++i) set_double(y, i, 0);
+  const bool weighted = a.mode != "TF" && !a.weights.empty(), counted = a.mode != "IDF";
   std::vector<int64_t> counts(a.ngram_indexes.size());
-  std::vector<Item> row;
+  std::vector<int32_t> row(static_cast<size_t>(width));
   for (int64_t r = 0; r < rows; ++r) {
-    row.clear();
-    for (int64_t i = 0; i < width; ++i) row.push_back(read(x, r * width + i));
+    for (int64_t i = 0; i < width; ++i) row[static_cast<size_t>(i)] = pool->number(read(x, r * width + i));
     std::fill(counts.begin(), counts.end(), 0);
-    SMELT_TRY(count_row(ctx, a, pools, row, counts));
+    SMELT_TRY(count_row(ctx, a, *pool, row, counts));
     for (size_t k = 0; k < counts.size(); ++k) {
-      const double weight = a.weights.empty() ? 1 : a.weights[k];
-      const auto n = static_cast<double>(counts[k]);
-      const double value = a.mode == "TF" ? n : (a.mode == "IDF" ? (n > 0 ? weight : 0) : n * weight);
-      if (value != 0) set_double(y, r * outputs + a.ngram_indexes[k], value);
+      if (counts[k] == 0) continue;
+      const double value = (weighted ? a.weights[k] : 1) * (counted ? static_cast<double>(counts[k]) : 1);
+      if (value != 0) y[r * outputs + a.ngram_indexes[k]] = static_cast<float>(value);
     }
   }
   return Ok();
@@ -143,10 +172,9 @@ Status infer_TfIdf(InferContext& ctx) {
 }
 
 Status reference_TfIdf(KernelContext& ctx) {
-  const auto& a = ctx.attrs<TfIdfAttrs>();
   if (ctx.input(0).dtype() == DType::kString)
-    return run_tfidf(ctx, a.pool_strings, [](const Tensor& t, int64_t i) { return t.data<std::string>()[i]; });
-  return run_tfidf(ctx, a.pool_ints, [](const Tensor& t, int64_t i) { return get_int(t, i); });
+    return run_tfidf(ctx, [](const Tensor& t, int64_t i) -> const std::string& { return t.data<std::string>()[i]; });
+  return run_tfidf(ctx, [](const Tensor& t, int64_t i) { return get_int(t, i); });
 }
 
 Status infer_SkipGram(InferContext& ctx) {

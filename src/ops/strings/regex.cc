@@ -84,6 +84,7 @@ Result<Regex> Regex::compile(std::string_view pattern) {
     }
     s = std::move(merged);
   }
+  regex.dfa_ = RegexDfa::make(regex);
   return regex;
 }
 
@@ -91,7 +92,7 @@ namespace {
 
 bool word(char32_t c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_'; }
 
-bool holds(Regex::Assert a, const std::vector<char32_t>& text, int64_t at) {
+bool holds(Regex::Assert a, std::span<const char32_t> text, int64_t at) {
   const auto n = static_cast<int64_t>(text.size());
   const auto before = [&] { return text[static_cast<size_t>(at - 1)]; };
   const auto behind = [&] { return text[static_cast<size_t>(at)]; };
@@ -111,12 +112,6 @@ bool holds(Regex::Assert a, const std::vector<char32_t>& text, int64_t at) {
       return !edge;
   }
   return false;
-}
-
-bool contains(const Regex::Set& set, char32_t c) {
-  const auto at =
-      std::upper_bound(set.begin(), set.end(), c, [](char32_t v, const Regex::Range& r) { return v < r.lo; });
-  return at != set.begin() && c <= std::prev(at)->hi;
 }
 
 /// The steps that wait for a character (or for nothing more), each once.
@@ -142,7 +137,16 @@ class StepSet {
 
 }  // namespace
 
-int64_t Regex::longest_match(const std::vector<char32_t>& text, int64_t start) const {
+bool Regex::contains(const Set& set, char32_t c) {
+  const auto at = std::upper_bound(set.begin(), set.end(), c, [](char32_t v, const Range& r) { return v < r.lo; });
+  return at != set.begin() && c <= std::prev(at)->hi;
+}
+
+int64_t Regex::longest_match(std::span<const char32_t> text, int64_t start) const {
+  return dfa_ ? dfa_->longest_match(text, start) : simulate(text, start);
+}
+
+int64_t Regex::simulate(std::span<const char32_t> text, int64_t start) const {
   const auto n = static_cast<int64_t>(text.size());
   StepSet now(steps_.size()), next(steps_.size());
   std::vector<int32_t> open;
@@ -184,7 +188,7 @@ int64_t Regex::longest_match(const std::vector<char32_t>& text, int64_t start) c
   return longest;
 }
 
-bool Regex::full_match(const std::vector<char32_t>& text) const {
+bool Regex::full_match(std::span<const char32_t> text) const {
   return longest_match(text, 0) == static_cast<int64_t>(text.size());
 }
 

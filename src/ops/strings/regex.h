@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
+#include "ops/strings/regex_dfa.h"
 #include "smelt/result.h"
 
 namespace smelt {
@@ -27,15 +30,20 @@ class Regex {
 
   static Result<Regex> compile(std::string_view pattern);
   /// The whole text matches.
-  bool full_match(const std::vector<char32_t>& text) const;
+  bool full_match(std::span<const char32_t> text) const;
   /// End of the longest match that begins at `start`; -1 when there is none.
-  int64_t longest_match(const std::vector<char32_t>& text, int64_t start) const;
+  int64_t longest_match(std::span<const char32_t> text, int64_t start) const;
 
  private:
   friend class RegexCompiler;
+  friend class RegexDeterminizer;
+  static bool contains(const Set& set, char32_t c);
+  int64_t simulate(std::span<const char32_t> text, int64_t start) const;
+
   std::vector<Step> steps_;
   std::vector<Set> sets_;
   int32_t first_ = 0;
+  std::optional<RegexDfa> dfa_;
 };
 
 }  // namespace smelt

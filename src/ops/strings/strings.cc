@@ -49,6 +49,7 @@ Status reference_StringNormalize(KernelContext& ctx) {
   std::vector<std::string> stop, kept;
   for (const std::string& s : a.stopwords) stop.push_back(key(s));
   std::sort(stop.begin(), stop.end());
+  kept.reserve(static_cast<size_t>(x.elements()));
   for (int64_t i = 0; i < x.elements(); ++i) {
     const std::string& s = x.data<std::string>()[i];
     if (!stop.empty() && std::binary_search(stop.begin(), stop.end(), key(s))) continue;
@@ -175,11 +176,12 @@ Status infer_RegexMatch(InferContext& ctx) {
 }
 
 Status reference_RegexMatch(KernelContext& ctx) {
-  SMELT_ASSIGN(const Regex regex, Regex::compile(ctx.attrs<StringPatternAttrs>().pattern));
+  const auto& a = ctx.attrs<StringPatternAttrs>();
+  SMELT_ASSIGN(const Regex* const regex, a.regex.get([&] { return Regex::compile(a.pattern); }));
   const Tensor& x = ctx.input(0);
   for (int64_t i = 0; i < x.elements(); ++i) {
     SMELT_TRY(ctx.tick());
-    ctx.output(0).data<uint8_t>()[i] = regex.full_match(decode_utf8(x.data<std::string>()[i]));
+    ctx.output(0).data<uint8_t>()[i] = regex->full_match(decode_utf8(x.data<std::string>()[i]));
   }
   return Ok();
 }

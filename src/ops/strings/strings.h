@@ -1,9 +1,14 @@
 #pragma once
 
 #include "ops/common/enums.h"
+#include "ops/common/prepared.h"
 #include "smelt/tensor.h"
 
 namespace smelt {
+
+class Cutter;     // tokenize.cc
+class NgramPool;  // ngrams.cc
+class Regex;
 
 struct StringNormalizeAttrs : Attrs {
   std::string change_case = "NONE";  ///< NONE, LOWER, UPPER
@@ -19,6 +24,7 @@ struct StringSplitAttrs : Attrs {
 };
 struct StringPatternAttrs : Attrs {
   std::string pattern;
+  Prepared<Regex> regex;
   SMELT_FIELDS(pattern)
 };
 struct TokenizeAttrs : Attrs {
@@ -26,6 +32,7 @@ struct TokenizeAttrs : Attrs {
   int64_t min_chars = 1;
   std::string pad, token_expression;
   std::vector<std::string> separators;
+  Prepared<Cutter> cutter;
   SMELT_FIELDS(mark, min_chars, pad, token_expression, separators)
 };
 struct TfIdfAttrs : Attrs {
@@ -34,6 +41,7 @@ struct TfIdfAttrs : Attrs {
   std::vector<int64_t> ngram_counts, ngram_indexes, pool_ints;
   std::vector<std::string> pool_strings;
   std::vector<double> weights;
+  Prepared<NgramPool> pool;
   SMELT_FIELDS(mode, min_gram, max_gram, max_skip, ngram_counts, ngram_indexes, pool_ints, pool_strings, weights)
 };
 struct SkipGramAttrs : Attrs {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 
 #include "base/error.h"
 #include "ops/op.h"
@@ -10,13 +11,13 @@
 namespace smelt {
 namespace {
 
-using Text = std::vector<char32_t>;
+using Text = std::span<const char32_t>;
 
 /// First match of `regex` in text from `from` on that is not empty: [begin, end), or begin == -1.
 struct Found {
   int64_t begin = -1, end = -1;
 };
-Found find_match(const Regex& regex, const Text& text, int64_t from) {
+Found find_match(const Regex& regex, Text text, int64_t from) {
   for (auto at = from; at < static_cast<int64_t>(text.size()); ++at) {
     const int64_t end = regex.longest_match(text, at);
     if (end > at) return {at, end};
@@ -24,7 +25,11 @@ Found find_match(const Regex& regex, const Text& text, int64_t from) {
   return {};
 }
 
-Text part(const Text& text, int64_t begin, int64_t end) { return Text(text.begin() + begin, text.begin() + end); }
+Text part(Text text, int64_t begin, int64_t end) {
+  return text.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+}
+
+}  // namespace
 
 /// How a Tokenize cuts one string.
 class Cutter {
@@ -47,7 +52,9 @@ class Cutter {
     if (c.separators_.empty() && c.tokens_.empty()) c.characters_ = true;
     return c;
   }
-  std::vector<std::string> cut(const Text& text) const {
+
+  /// Appends the tokens of text.
+  void cut(Text text, std::vector<std::string>& out) const {
     std::vector<Text> pieces;
     if (!tokens_.empty()) {
       int64_t at = 0;
@@ -56,16 +63,14 @@ class Cutter {
         at = f.end;
       }
     } else if (characters_) {
-      for (char32_t c : text) pieces.push_back({c});
+      for (size_t i = 0; i < text.size(); ++i) pieces.push_back(text.subspan(i, 1));
     } else {
       pieces.push_back(text);
       for (const Regex& separator : separators_) pieces = separated(pieces, separator);
     }
-    std::vector<std::string> out;
     for (const Text& p : pieces)
       if (!p.empty() && static_cast<int64_t>(p.size()) >= min_chars_)
         out.push_back(encode_utf8(p.data(), p.data() + p.size()));
-    return out;
   }
 
  private:
@@ -77,7 +82,7 @@ class Cutter {
         if (f.begin > at) out.push_back(part(text, at, f.begin));
         at = f.end;
       }
-      if (at < static_cast<int64_t>(text.size())) out.push_back(part(text, at, static_cast<int64_t>(text.size())));
+      if (at < static_cast<int64_t>(text.size())) out.push_back(text.subspan(static_cast<size_t>(at)));
     }
     return out;
   }
@@ -86,8 +91,6 @@ class Cutter {
   bool characters_ = false;
   int64_t min_chars_ = 1;
 };
-
-}  // namespace
 
 Status infer_Tokenize(InferContext& ctx) {
   SMELT_TRY(need_tensors(ctx, 1));
@@ -107,27 +110,29 @@ Status infer_Tokenize(InferContext& ctx) {
 Status reference_Tokenize(KernelContext& ctx) {
   const auto& a = ctx.attrs<TokenizeAttrs>();
   const Tensor& x = ctx.input(0);
-  SMELT_ASSIGN(const Cutter cutter, Cutter::make(a));
-  std::vector<std::vector<std::string>> rows;
+  SMELT_ASSIGN(const Cutter* const cutter, a.cutter.get([&] { return Cutter::make(a); }));
+  std::vector<std::string> tokens;  // of all strings, one behind the other
+  std::vector<size_t> ends;
   size_t most = 0;
   for (int64_t i = 0; i < x.elements(); ++i) {
     SMELT_TRY(ctx.tick());
-    auto tokens = cutter.cut(decode_utf8(x.data<std::string>()[i]));
-    if (a.mark) {
-      // Start and end of text.
-      tokens.insert(tokens.begin(), "\x02");
-      tokens.emplace_back("\x03");
-    }
-    most = std::max(most, tokens.size());
-    rows.push_back(std::move(tokens));
+    const size_t begin = tokens.size();
+    if (a.mark) tokens.emplace_back("\x02");  // start of text
+    cutter->cut(decode_utf8(x.data<std::string>()[i]), tokens);
+    if (a.mark) tokens.emplace_back("\x03");  // end of text
+    most = std::max(most, tokens.size() - begin);
+    ends.push_back(tokens.size());
   }
   Shape shape = x.shape();
   shape.push_back(static_cast<int64_t>(most));
   SMELT_ASSIGN(Tensor * y, ctx.allocate(0, DType::kString, shape));
   auto* to = y->data<std::string>();
-  for (auto& row : rows) {
-    row.resize(most, a.pad);
-    to = std::move(row.begin(), row.end(), to);
+  size_t from = 0;
+  for (const size_t end : ends) {
+    std::move(tokens.begin() + static_cast<ptrdiff_t>(from), tokens.begin() + static_cast<ptrdiff_t>(end), to);
+    if (!a.pad.empty()) std::fill(to + (end - from), to + most, a.pad);
+    to += most;
+    from = end;
   }
   return Ok();
 }

@@ -1,5 +1,7 @@
 #include "ops/strings/utf8.h"
 
+#include <algorithm>
+
 namespace smelt {
 
 std::vector<char32_t> decode_utf8(std::string_view text) {
@@ -88,6 +90,12 @@ char32_t to_upper(char32_t c) {
 }
 
 std::string change_case(std::string_view text, bool upper) {
+  const char first = upper ? 'a' : 'A', last = upper ? 'z' : 'Z';
+  if (std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; })) {
+    std::string out(text);
+    for (char& c : out) c = c >= first && c <= last ? static_cast<char>(c ^ 0x20) : c;
+    return out;
+  }
   std::string out;
   for (char32_t c : decode_utf8(text)) append_utf8(out, upper ? to_upper(c) : to_lower(c));
   return out;
