@@ -368,12 +368,10 @@ Result<Pipeline> Device::pipeline(const Shader& shader, std::span<const uint32_t
   return out;
 }
 
-Status Device::submit(VkCommandBuffer commands, const std::function<Status()>& tick) {
+Status Device::submit(VkCommandBuffer commands, VkFence fence, const std::function<Status()>& tick) {
   using Clock = std::chrono::steady_clock;
   if (lost_) return Error(ErrorCode::kDevice, "the Vulkan device was lost");
-  VkFence fence = VK_NULL_HANDLE;
-  const VkFenceCreateInfo fence_info{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
-  SMELT_TRY(check(vkCreateFence(device_, &fence_info, nullptr, &fence), "vkCreateFence"));
+  SMELT_TRY(check(vkResetFences(device_, 1, &fence), "vkResetFences"));
   VkSubmitInfo info{VK_STRUCTURE_TYPE_SUBMIT_INFO};
   info.commandBufferCount = 1;
   info.pCommandBuffers = &commands;
@@ -399,7 +397,6 @@ Status Device::submit(VkCommandBuffer commands, const std::function<Status()>& t
     lost_ = true;
     return status;
   }
-  vkDestroyFence(device_, fence, nullptr);
   return asked;
 }
 

@@ -65,9 +65,9 @@ class Device {
 
   Heap& heap() const { return *heap_; }
 
-  /// Submits and waits. `tick` is asked every 50 ms; its error is returned once the device is done with the work or,
-  /// after ten seconds more, with the device given up as lost.
-  Status submit(VkCommandBuffer commands, const std::function<Status()>& tick);
+  /// Submits and waits for `fence`. `tick` is asked every 50 ms; its error is returned once the device is done with the
+  /// work or, after ten seconds more, with the device given up as lost.
+  Status submit(VkCommandBuffer commands, VkFence fence, const std::function<Status()>& tick);
   bool lost() const { return lost_; }
   /// Writes the pipeline cache to disk when pipelines were made since.
   void save_cache();

@@ -68,7 +68,7 @@ TEST(VulkanRecorder, CopiesWaitForOneAnother) {
   ASSERT_TRUE(r.end().ok());
   for (int run = 0; run < 3; ++run) {
     std::memset((*c)->mapped(), 7, 1024);
-    ASSERT_TRUE(device->submit(r.commands(), nullptr).ok());
+    ASSERT_TRUE(r.run().ok());
     for (int i = 0; i < 1024; ++i) ASSERT_EQ((*c)->mapped()[i], i < 512 ? 0 : 1) << i;
   }
 }
@@ -83,7 +83,7 @@ TEST(VulkanDevice, AWaitingCallerIsAskedAndItsErrorComesBack) {
   for (int i = 0; i < 40; ++i) r.copy((*a)->slice(0, kBytes), (*b)->slice(0, kBytes));
   ASSERT_TRUE(r.end().ok());
   int asked = 0;
-  const Status s = device->submit(r.commands(), [&]() -> Status {
+  const Status s = r.run([&]() -> Status {
     ++asked;
     return Error(ErrorCode::kCancelled, "enough");
   });
@@ -93,22 +93,30 @@ TEST(VulkanDevice, AWaitingCallerIsAskedAndItsErrorComesBack) {
     EXPECT_EQ(s.error().code(), ErrorCode::kCancelled);
   }
   EXPECT_FALSE(device->lost());
-  EXPECT_TRUE(device->submit(r.commands(), nullptr).ok());
+  EXPECT_TRUE(r.run().ok());
 }
 
-TEST(VulkanPool, PiecesAreApartAndAligned) {
+TEST(VulkanMemory, BuffersAreApartAndAligned) {
   OPEN_OR_SKIP(device);
-  Pool pool(device);
-  std::vector<Binding> pieces;
+  const uint32_t type = 0;
+  std::vector<Heap::Chunk> chunks;
   for (size_t bytes : {1, 100, 256, 300000, 5, 2000000, 77}) {
-    auto p = pool.take(bytes);
-    ASSERT_TRUE(p.ok());
-    EXPECT_EQ(p->binding.offset % kBindingAlignment, 0u);
-    for (const Binding& o : pieces)
-      EXPECT_FALSE(o.buffer == p->binding.buffer && o.offset < p->binding.offset + bytes &&
-                   p->binding.offset < o.offset + o.bytes);
-    pieces.push_back(p->binding);
+    auto chunk = device->heap().take({bytes, 16, 1}, type, false);
+    ASSERT_TRUE(chunk.ok());
+    EXPECT_EQ(chunk->offset % kBindingAlignment, 0u);
+    EXPECT_GE(chunk->bytes, bytes);
+    for (const Heap::Chunk& o : chunks)
+      EXPECT_FALSE(o.block == chunk->block && o.offset < chunk->offset + bytes && chunk->offset < o.offset + o.bytes);
+    chunks.push_back(*chunk);
   }
+  const Heap::Chunk freed = chunks[3];
+  device->heap().give(freed);
+  auto again = device->heap().take({freed.bytes, 16, 1}, type, false);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->block, freed.block);
+  EXPECT_EQ(again->offset, freed.offset);
+  chunks[3] = *again;
+  for (const Heap::Chunk& c : chunks) device->heap().give(c);
 }
 
 }  // namespace

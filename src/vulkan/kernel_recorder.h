@@ -16,14 +16,16 @@ class KernelRecorder {
     WeightStore* store = nullptr;      ///< that keeps it
   };
   KernelRecorder(Recorder& recorder, std::span<const Operand> inputs, std::span<const Binding> outputs,
-                 const Binding& scratch, const Binding& faults, uint32_t fault_code, bool* faulty)
+                 const Binding& scratch, const Binding& faults, uint32_t fault_code, bool* faulty,
+                 WeightStore& plan_store)
       : recorder_(recorder),
         inputs_(inputs),
         outputs_(outputs),
         scratch_(scratch),
         faults_(faults),
         fault_code_(fault_code),
-        faulty_(faulty) {}
+        faulty_(faulty),
+        plan_store_(plan_store) {}
 
   /// Input i as its bytes lie; a constant is uploaded.
   Result<Binding> input(size_t i) {
@@ -49,7 +51,7 @@ class KernelRecorder {
   }
   /// A table of this plan alone.
   Result<Binding> table(const std::string& key, size_t bytes, const WeightStore::Fill& fill) {
-    return plan_store_->table(nullptr, key, bytes, fill);
+    return plan_store_.table(nullptr, key, bytes, fill);
   }
   /// One word that a shader sets to fault_code() when data is at fault (an index out of range): the run then fails.
   Binding faults() {
@@ -66,10 +68,6 @@ class KernelRecorder {
   Status dispatch(const Dispatch& d, const Push& push) {
     return recorder_.dispatch(d, push);
   }
-  void fill(const Binding& to, uint32_t word) { recorder_.fill(to, word); }
-  void copy(const Binding& from, const Binding& to) { recorder_.copy(from, to); }
-
-  void set_plan_store(WeightStore* store) { plan_store_ = store; }
 
  private:
   Recorder& recorder_;
@@ -78,7 +76,7 @@ class KernelRecorder {
   Binding scratch_, faults_;
   uint32_t fault_code_;
   bool* faulty_;  ///< of the segment
-  WeightStore* plan_store_ = nullptr;
+  WeightStore& plan_store_;
 };
 
 /// Workgroups for `items` of work, `size` a group, as a grid that stays within Vulkan's promised 65535 a dimension;

@@ -116,27 +116,4 @@ Buffer::~Buffer() {
   if (chunk_.block) device_->heap().give(chunk_);
 }
 
-Result<Pool::Piece> Pool::take(size_t bytes) {
-  const size_t size = rounded(bytes);
-  Buffer* block = open_;
-  size_t offset = used_;
-  if (size > kBlock / 4) {
-    SMELT_ASSIGN(auto own, Buffer::make(device_, size, Buffer::Use::kDevice));
-    block = own.get();
-    offset = 0;
-    held_ += own->bytes();
-    blocks_.push_back(std::move(own));
-  } else {
-    if (!block || used_ + size > block->bytes()) {
-      SMELT_ASSIGN(auto fresh, Buffer::make(device_, kBlock, Buffer::Use::kDevice));
-      block = open_ = fresh.get();
-      offset = 0;
-      held_ += fresh->bytes();
-      blocks_.push_back(std::move(fresh));
-    }
-    used_ = offset + size;
-  }
-  return Piece{block->slice(offset, bytes), block->mapped() ? block->mapped() + offset : nullptr};
-}
-
 }  // namespace smelt::vulkan

@@ -75,22 +75,4 @@ class Buffer {
 /// Offsets of bindings are multiples of this: Vulkan promises that no device demands more.
 inline constexpr size_t kBindingAlignment = 256;
 
-/// Cuts blocks of device memory into pieces that live as long as the pool. Large pieces get a block of their own.
-class Pool {
- public:
-  explicit Pool(std::shared_ptr<Device> device) : device_(std::move(device)) {}
-  struct Piece {
-    Binding binding;
-    char* mapped = nullptr;
-  };
-  Result<Piece> take(size_t bytes);
-  size_t bytes() const { return held_; }  ///< of all blocks
-
- private:
-  std::shared_ptr<Device> device_;
-  std::vector<std::unique_ptr<Buffer>> blocks_;
-  Buffer* open_ = nullptr;  ///< the block that small pieces come from
-  size_t used_ = 0, held_ = 0;
-};
-
 }  // namespace smelt::vulkan

@@ -15,15 +15,17 @@ struct Place {
   bool lasting = false;
 };
 
-struct Copy {
+struct Upload {
   ValueId id;
   std::unique_ptr<Buffer> staging;  ///< null: the arena is mapped
+  char* to;
+  size_t bytes;
 };
 
 struct Segment {
   explicit Segment(std::shared_ptr<Device> device) : recorder(std::move(device)) {}
   Recorder recorder;
-  std::vector<Copy> uploads;
+  std::vector<Upload> uploads;
   std::vector<const Node*> nodes;
   std::vector<double> micros;
   bool faults = false;
@@ -86,13 +88,16 @@ Status Program::begin_segment(size_t nodes) {
 
 Status Program::upload(ValueId id) {
   Segment& s = *impl_->segments.back();
-  Copy c{id, nullptr};
   const Binding& to = impl_->places[id].binding;
-  if (!impl_->arena->mapped()) {
-    SMELT_ASSIGN(c.staging, Buffer::make(impl_->device, to.bytes, Buffer::Use::kStaging));
-    s.recorder.copy(c.staging->slice(0, to.bytes), to);
+  Upload u{id, nullptr, nullptr, to.bytes};
+  if (impl_->arena->mapped()) {
+    u.to = impl_->arena->mapped() + to.offset;
+  } else {
+    SMELT_ASSIGN(u.staging, Buffer::make(impl_->device, to.bytes, Buffer::Use::kStaging));
+    u.to = u.staging->mapped();
+    s.recorder.copy(u.staging->slice(0, to.bytes), to);
   }
-  s.uploads.push_back(std::move(c));
+  s.uploads.push_back(std::move(u));
   return Ok();
 }
 
@@ -115,8 +120,7 @@ Status Program::add(const Kernel& kernel, const Node& node, size_t scratch_offse
   if (impl_->profile && s.nodes.empty()) s.recorder.mark();
   s.nodes.push_back(&node);
   KernelRecorder r(s.recorder, inputs, outputs, impl_->arena->slice(scratch_offset, scratch),
-                   impl_->faults->slice(0, 4), static_cast<uint32_t>(s.nodes.size()), &s.faults);
-  r.set_plan_store(&impl_->own);
+                   impl_->faults->slice(0, 4), static_cast<uint32_t>(s.nodes.size()), &s.faults, impl_->own);
   SMELT_TRY(kernel.record(r));
   if (impl_->profile) s.recorder.mark();
   return Ok();
@@ -155,13 +159,12 @@ Result<void*> Program::host_view(ValueId id, size_t bytes) {
 
 Status Program::run(int index, std::span<const Datum> slots, const std::function<Status()>& tick) {
   Segment& s = *impl_->segments[static_cast<size_t>(index)];
-  for (const Copy& c : s.uploads) {
-    const Tensor& t = slots[static_cast<size_t>(c.id)].tensor;
-    const Place& p = impl_->places[c.id];
-    if (t.bytes() != p.binding.bytes) return Internal("an upload of another size than planned");
-    std::memcpy(c.staging ? c.staging->mapped() : impl_->arena->mapped() + p.offset, t.raw(), t.bytes());
+  for (const Upload& u : s.uploads) {
+    const Tensor& t = slots[static_cast<size_t>(u.id)].tensor;
+    if (t.bytes() != u.bytes) return Internal("an upload of another size than planned");
+    std::memcpy(u.to, t.raw(), u.bytes);
   }
-  SMELT_TRY(impl_->device->submit(s.recorder.commands(), tick));
+  SMELT_TRY(s.recorder.run(tick));
   if (impl_->profile) {
     SMELT_ASSIGN(s.micros, s.recorder.intervals());
     for (double& m : s.micros) m /= 1000;

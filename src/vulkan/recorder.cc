@@ -20,6 +20,7 @@ Recorder::~Recorder() {
   for (VkDescriptorPool p : descriptor_pools_) vkDestroyDescriptorPool(device_->handle(), p, nullptr);
   vkDestroyQueryPool(device_->handle(), queries_, nullptr);
   vkDestroyCommandPool(device_->handle(), pool_, nullptr);
+  vkDestroyFence(device_->handle(), fence_, nullptr);
 }
 
 Status Recorder::begin(uint32_t timestamps) {
@@ -33,6 +34,8 @@ Status Recorder::begin(uint32_t timestamps) {
     allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
     allocate.commandBufferCount = 1;
     SMELT_TRY(check(vkAllocateCommandBuffers(d, &allocate, &commands_), "vkAllocateCommandBuffers"));
+    const VkFenceCreateInfo fence{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+    SMELT_TRY(check(vkCreateFence(d, &fence, nullptr, &fence_), "vkCreateFence"));
   }
   const VkCommandBufferBeginInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
   SMELT_TRY(check(vkBeginCommandBuffer(commands_, &info), "vkBeginCommandBuffer"));
@@ -52,30 +55,25 @@ Status Recorder::begin(uint32_t timestamps) {
   return Ok();
 }
 
-void Recorder::order(std::span<const Binding> touched, Stage stage) {
-  bool conflict = false;
-  for (const Binding& b : touched)
-    if (any_overlap(b, writes_) || (b.written && any_overlap(b, reads_))) conflict = true;
-  const VkPipelineStageFlags flag =
-      stage == Stage::kCompute ? VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT : VK_PIPELINE_STAGE_TRANSFER_BIT;
+void Recorder::order(std::span<const Binding> touched, VkPipelineStageFlags stage) {
+  const bool conflict = std::any_of(touched.begin(), touched.end(), [&](const Binding& b) {
+    return any_overlap(b, writes_) || (b.written && any_overlap(b, reads_));
+  });
   if (conflict) {
+    // The lists start anew: whatever comes later, of either stage, is ordered after what they held.
     VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
-    barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-    barrier.dstAccessMask = stage == Stage::kCompute ? VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT
-                                                     : VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-    // What came before is now ordered against this stage only; the other kind keeps waiting by both stages.
-    if (!(stages_ & VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT)) barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
-    if (!(stages_ & VK_PIPELINE_STAGE_TRANSFER_BIT)) barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT;
-    const VkPipelineStageFlags both = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
-    barrier.dstAccessMask |= VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
-                             VK_ACCESS_TRANSFER_WRITE_BIT;
-    vkCmdPipelineBarrier(commands_, stages_, both, 0, 1, &barrier, 0, nullptr, 0, nullptr);
+    if (stages_ & VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT) barrier.srcAccessMask |= VK_ACCESS_SHADER_WRITE_BIT;
+    if (stages_ & VK_PIPELINE_STAGE_TRANSFER_BIT) barrier.srcAccessMask |= VK_ACCESS_TRANSFER_WRITE_BIT;
+    barrier.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
+                            VK_ACCESS_TRANSFER_WRITE_BIT;
+    vkCmdPipelineBarrier(commands_, stages_, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT, 0,
+                         1, &barrier, 0, nullptr, 0, nullptr);
     reads_.clear();
     writes_.clear();
     stages_ = 0;
   }
   for (const Binding& b : touched) (b.written ? writes_ : reads_).push_back(b);
-  stages_ |= flag;
+  stages_ |= stage;
 }
 
 Result<VkDescriptorSet> Recorder::descriptors(const Pipeline& pipeline, std::span<const Binding> buffers) {
@@ -128,7 +126,7 @@ Status Recorder::dispatch(const Dispatch& d, const void* push, size_t push_bytes
   if (d.x == 0 || d.y == 0 || d.z == 0) return Ok();
   SMELT_ASSIGN(const Pipeline pipeline, device_->pipeline(*shader, d.constants));
   SMELT_ASSIGN(VkDescriptorSet set, descriptors(pipeline, d.buffers));
-  order(d.buffers, Stage::kCompute);
+  order(d.buffers, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT);
   if (bound_ != pipeline.handle) vkCmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.handle);
   bound_ = pipeline.handle;
   vkCmdBindDescriptorSets(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.layout, 0, 1, &set, 0, nullptr);
@@ -143,7 +141,7 @@ void Recorder::copy(const Binding& from, const Binding& to) {
   Binding pair[2] = {from, to};
   pair[0].written = false;
   pair[1].written = true;
-  order(pair, Stage::kTransfer);
+  order(pair, VK_PIPELINE_STAGE_TRANSFER_BIT);
   const VkBufferCopy region{from.offset, to.offset, std::min(from.bytes, to.bytes)};
   if (region.size > 0) vkCmdCopyBuffer(commands_, from.buffer, to.buffer, 1, &region);
 }
@@ -151,7 +149,7 @@ void Recorder::copy(const Binding& from, const Binding& to) {
 void Recorder::fill(const Binding& to, uint32_t word) {
   Binding b = to;
   b.written = true;
-  order({&b, 1}, Stage::kTransfer);
+  order({&b, 1}, VK_PIPELINE_STAGE_TRANSFER_BIT);
   vkCmdFillBuffer(commands_, b.buffer, b.offset, (b.bytes + 3) & ~VkDeviceSize{3}, word);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <initializer_list>
 #include <span>
 #include <vector>
@@ -38,7 +39,8 @@ class Recorder {
   void mark();
   /// Makes everything visible to the host and ends the recording.
   Status end();
-  VkCommandBuffer commands() const { return commands_; }
+  /// After end(): runs what is recorded and waits; see Device::submit. Any number of times.
+  Status run(const std::function<Status()>& tick = nullptr) { return device_->submit(commands_, fence_, tick); }
   Device& device() const { return *device_; }
   const std::shared_ptr<Device>& share_device() const { return device_; }
   /// Nanoseconds between mark i and mark i + 1, after a run.
@@ -46,13 +48,14 @@ class Recorder {
   size_t dispatches() const { return dispatches_; }
 
  private:
-  enum class Stage : uint8_t { kCompute, kTransfer };
-  void order(std::span<const Binding> touched, Stage stage);
+  /// Puts a barrier if one of `touched` conflicts with what was recorded since the last one.
+  void order(std::span<const Binding> touched, VkPipelineStageFlags stage);
   Result<VkDescriptorSet> descriptors(const Pipeline& pipeline, std::span<const Binding> buffers);
 
   std::shared_ptr<Device> device_;
   VkCommandPool pool_ = VK_NULL_HANDLE;
   VkCommandBuffer commands_ = VK_NULL_HANDLE;
+  VkFence fence_ = VK_NULL_HANDLE;
   std::vector<VkDescriptorPool> descriptor_pools_;
   uint32_t sets_left_ = 0, buffers_left_ = 0;
   VkQueryPool queries_ = VK_NULL_HANDLE;

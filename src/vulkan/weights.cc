@@ -19,48 +19,53 @@ Status WeightStore::start() {
   return setup_->begin();
 }
 
-Result<Binding> WeightStore::upload(const void* data, size_t bytes, const Pool::Piece& to) {
-  if (to.mapped) {
-    std::memcpy(to.mapped, data, bytes);
-    return to.binding;
+Result<const Buffer*> WeightStore::hold(size_t bytes) {
+  SMELT_ASSIGN(auto buffer, Buffer::make(device_, bytes, Buffer::Use::kDevice));
+  bytes_ += buffer->bytes();
+  held_.push_back(std::move(buffer));
+  return held_.back().get();
+}
+
+Status WeightStore::upload(const void* data, size_t bytes, const Buffer& to) {
+  if (to.mapped()) {
+    std::memcpy(to.mapped(), data, bytes);
+    return Ok();
   }
   SMELT_TRY(start());
   SMELT_ASSIGN(auto staging, Buffer::make(device_, bytes, Buffer::Use::kStaging));
   std::memcpy(staging->mapped(), data, bytes);
-  setup_->copy(staging->slice(0, bytes), to.binding);
+  setup_->copy(staging->slice(0, bytes), to.slice(0, bytes));
   pending_ += bytes;
   temporary_.push_back(std::move(staging));
-  return to.binding;
+  return Ok();
 }
 
 Result<Binding> WeightStore::raw(const Tensor& t) {
   const std::lock_guard lock(mutex_);
   const Key key{t.raw(), Cat("raw ", t.bytes())};
   if (auto it = entries_.find(key); it != entries_.end()) return it->second;
-  SMELT_ASSIGN(const Pool::Piece piece, pool_.take(t.bytes()));
-  SMELT_ASSIGN(const Binding b, upload(t.raw(), t.bytes(), piece));
-  entries_[key] = b;
-  return b;
+  SMELT_ASSIGN(const Buffer* buffer, hold(t.bytes()));
+  SMELT_TRY(upload(t.raw(), t.bytes(), *buffer));
+  return entries_[key] = buffer->slice(0, t.bytes());
 }
 
 Result<Binding> WeightStore::packed(const Tensor& t, const std::string& name, size_t bytes, const Pack& pack) {
   const std::lock_guard lock(mutex_);
   const Key key{t.raw(), name};
   if (auto it = entries_.find(key); it != entries_.end()) return it->second;
-  SMELT_ASSIGN(const Pool::Piece piece, pool_.take(bytes));
+  SMELT_ASSIGN(const Buffer* buffer, hold(bytes));
   Binding raw;
   if (auto it = entries_.find({t.raw(), Cat("raw ", t.bytes())}); it != entries_.end()) {
     raw = it->second;
   } else {
-    SMELT_ASSIGN(auto buffer, Buffer::make(device_, t.bytes(), Buffer::Use::kDevice));
-    raw = buffer->slice(0, t.bytes());
-    SMELT_TRY(upload(t.raw(), t.bytes(), {raw, buffer->mapped()}));
+    SMELT_ASSIGN(auto source, Buffer::make(device_, t.bytes(), Buffer::Use::kDevice));
+    SMELT_TRY(upload(t.raw(), t.bytes(), *source));
+    raw = source->slice(0, t.bytes());
     pending_ += t.bytes();
-    temporary_.push_back(std::move(buffer));
+    temporary_.push_back(std::move(source));
   }
-  SMELT_TRY(start_pack(pack, raw, piece.binding));
-  entries_[key] = piece.binding;
-  return piece.binding;
+  SMELT_TRY(start_pack(pack, raw, buffer->slice(0, bytes)));
+  return entries_[key] = buffer->slice(0, bytes);
 }
 
 Status WeightStore::start_pack(const Pack& pack, const Binding& raw, Binding packed) {
@@ -74,12 +79,15 @@ Result<Binding> WeightStore::table(const void* of, const std::string& name, size
   const std::lock_guard lock(mutex_);
   const Key key{of, name};
   if (auto it = entries_.find(key); it != entries_.end()) return it->second;
-  SMELT_ASSIGN(const Pool::Piece piece, pool_.take(bytes));
-  std::vector<std::byte> content(bytes);
-  fill(content.data());
-  SMELT_ASSIGN(const Binding b, upload(content.data(), bytes, piece));
-  entries_[key] = b;
-  return b;
+  SMELT_ASSIGN(const Buffer* buffer, hold(bytes));
+  if (buffer->mapped()) {
+    fill(buffer->mapped());
+  } else {
+    std::vector<std::byte> content(bytes);
+    fill(content.data());
+    SMELT_TRY(upload(content.data(), bytes, *buffer));
+  }
+  return entries_[key] = buffer->slice(0, bytes);
 }
 
 Status WeightStore::flush() {
@@ -94,7 +102,7 @@ Status WeightStore::flush_locked() {
     return Ok();
   }
   Status s = setup_->end();
-  if (s.ok()) s = device_->submit(setup_->commands(), nullptr);
+  if (s.ok()) s = setup_->run();
   setup_.reset();
   temporary_.clear();
   pending_ = 0;

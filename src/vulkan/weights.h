@@ -15,7 +15,7 @@ namespace smelt::vulkan {
 /// were made from must too. Thread-safe.
 class WeightStore {
  public:
-  explicit WeightStore(std::shared_ptr<Device> device) : device_(std::move(device)), pool_(device_) {}
+  explicit WeightStore(std::shared_ptr<Device> device) : device_(std::move(device)) {}
 
   /// The tensor's bytes as they are.
   Result<Binding> raw(const Tensor& t);
@@ -23,22 +23,25 @@ class WeightStore {
   /// its parameters.
   using Pack = std::function<Status(Recorder& r, const Binding& raw, const Binding& packed)>;
   Result<Binding> packed(const Tensor& t, const std::string& key, size_t bytes, const Pack& pack);
-  /// `bytes` that the host computes. `of` and `key` name them.
+  /// `bytes` that the host computes; `fill` writes them all. `of` and `key` name them.
   using Fill = std::function<void(void* to)>;
   Result<Binding> table(const void* of, const std::string& key, size_t bytes, const Fill& fill);
   /// Runs what is pending; before that no entry may be used.
   Status flush();
-  size_t bytes() const { return pool_.bytes(); }
+  size_t bytes() const { return bytes_; }
 
  private:
   using Key = std::pair<const void*, std::string>;
-  Result<Binding> upload(const void* data, size_t bytes, const Pool::Piece& to);
+  /// `bytes` of device memory that live as long as the store.
+  Result<const Buffer*> hold(size_t bytes);
+  Status upload(const void* data, size_t bytes, const Buffer& to);
   Status start();
   Status start_pack(const Pack& pack, const Binding& raw, Binding packed);
   Status flush_locked();
 
   std::shared_ptr<Device> device_;
-  Pool pool_;
+  std::vector<std::unique_ptr<Buffer>> held_;
+  size_t bytes_ = 0;  ///< of all held
   std::mutex mutex_;
   std::map<Key, Binding> entries_;
   std::unique_ptr<Recorder> setup_;                 ///< what is pending
