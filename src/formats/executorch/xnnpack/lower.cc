@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/error.h"
+#include "formats/executorch/xnnpack/datatypes.h"
 #include "ops/elementwise/elementwise.h"
 
 namespace smelt::executorch {
@@ -41,14 +42,26 @@ ValueId XnnLowering::operand(uint32_t id) {
 Result<ValueId> XnnLowering::convert(Builder& b, ValueId value, const ValueType& to) {
   const ValueType from = b.type(value);
   if (from.dtype == to.dtype && from.quant == to.quant) return value;
-  ValueType result = ValueType::tensor(to.dtype);
-  result.quant = to.quant;
-  if (to.quant) return b.op_as(Op::kQuantize, make_attrs<NoAttrs>(), {value}, result);
-  if (from.quant) {
-    if (is_float(to.dtype)) return b.op_as(Op::kDequantize, make_attrs<NoAttrs>(), {value}, result);
-    return InvalidModel("a quantized value can't become ", to_string(to.dtype));
+  const bool plain_integer = !from.quant && is_integer(from.dtype);
+  if (to.quant) {
+    if (plain_integer) {
+      SMELT_ASSIGN(value, b.op(Op::kCast, make_attrs<CastAttrs>(DType::kF32), {value}));
+    }
+    ValueType result = ValueType::tensor(to.dtype);
+    result.quant = to.quant;
+    return b.op_as(Op::kQuantize, make_attrs<NoAttrs>(), {value}, result);
   }
-  return b.op(Op::kCast, make_attrs<CastAttrs>(to.dtype), {value});
+  if (from.quant) {
+    const DType real = is_float(to.dtype) ? to.dtype : DType::kF32;
+    SMELT_ASSIGN(value, b.op_as(Op::kDequantize, make_attrs<NoAttrs>(), {value}, ValueType::tensor(real)));
+    if (real == to.dtype) return value;
+  }
+  auto cast = std::make_shared<CastAttrs>(to.dtype);
+  if (is_integer(to.dtype) && !plain_integer) {
+    SMELT_ASSIGN(value, b.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kRound), {value}));
+    cast->clamp = true;
+  }
+  return b.op(Op::kCast, std::move(cast), {value});
 }
 
 Result<ValueId> XnnLowering::real(uint32_t id, DType dtype) {
@@ -98,6 +111,7 @@ Status XnnLowering::emit(Op op, AttrsPtr attrs, std::span<const uint32_t> inputs
 }
 
 Status XnnLowering::lower_node(const Node& node) {
+  SMELT_TRY(check_datatypes(g_, node));
   switch (node.xnode_union_type()) {
     case XNodeUnion::XNNAdd:
     case XNodeUnion::XNNSubtract:

@@ -20,7 +20,7 @@ class XnnLowering {
   /// `inputs` are the values of XnnGraph::inputs, of their types. Returns those of XnnGraph::outputs.
   Result<std::vector<ValueId>> run(std::span<const ValueId> inputs);
 
-  /// Converts between real element types and quantizations.
+  /// Converts between element types and quantizations; real numbers become integers to nearest even, saturating.
   static Result<ValueId> convert(Builder& builder, ValueId value, const ValueType& to);
 
  private:
@@ -43,6 +43,7 @@ class XnnLowering {
   // lower_elementwise.cc
   Status unary(const Node& node);
   Status binary(const Node& node);
+  Status integer_division(const fb_xnnpack::_XNNNode2x1& node, const Activation& act);
   Status convert_node(const Node& node);
   // lower_weights.cc
   Status weighted(Op op, AttrsPtr attrs, uint32_t x, uint32_t filter, uint32_t bias, uint32_t out, bool flatten);

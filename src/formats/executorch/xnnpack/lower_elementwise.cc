@@ -105,7 +105,19 @@ Status XnnLowering::binary(const Node& node) {
   if (clamps) {
     SMELT_ASSIGN(attrs->act, xnn_clamp(node));
   }
+  if (type == XNodeUnion::XNNDiv && value(n.output_id()).datatype == fb_xnnpack::XNNDatatype::xnn_datatype_int32)
+    return integer_division(n, attrs->act);
   return emit(Op::kBinary, std::move(attrs), in, n.output_id());
+}
+
+/// Integers divide so that the remainder is never negative; by zero, to zero.
+Status XnnLowering::integer_division(const fb_xnnpack::_XNNNode2x1& n, const Activation& act) {
+  const ValueId a = operand(n.input1_id()), b = operand(n.input2_id());
+  SMELT_ASSIGN(const ValueId size, b_.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kAbs), {b}));
+  SMELT_ASSIGN(const ValueId sign, b_.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kSign), {b}));
+  SMELT_ASSIGN(const ValueId floored, b_.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kFloorDiv), {a, size}));
+  return finish(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMul, act), {floored, sign}, value(n.output_id()).type,
+                n.output_id());
 }
 
 Status XnnLowering::convert_node(const Node& node) {

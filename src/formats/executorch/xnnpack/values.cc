@@ -238,7 +238,8 @@ Result<XnnValue> read_xnn_value(const fb_xnnpack::XNNGraph& table, const fb_xnnp
   v.input = (tensor->flags() & kInput) != 0;
   v.output = (tensor->flags() & kOutput) != 0;
   if (v.id == kXnnInvalidId) return InvalidModel("id ", v.id, " is reserved for absent values");
-  v.type.dtype = storage_type(tensor->datatype());
+  v.datatype = tensor->datatype();
+  v.type.dtype = storage_type(v.datatype);
   if (v.type.dtype == DType::kInvalid)
     return InvalidModel("data type ", static_cast<int>(tensor->datatype()), " is unknown");
   v.type.ranked = true;

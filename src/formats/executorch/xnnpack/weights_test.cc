@@ -1,87 +1,63 @@
-// Nodes with weights in every combination of data types that XNNPACK has kernels for, against sums in double.
+// Rows for nodes with weights in every combination of data types that XNNPACK has kernels for, against sums in double.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "formats/executorch/xnnpack/testing.h"
-#include "smelt/model.h"
-#include "tensor/numeric.h"
+#include "formats/executorch/xnnpack/rows.h"
 
 namespace smelt::executorch::testing {
 namespace {
 
-using Reals = std::vector<double>;
+using Rows = std::vector<Row>;
 
 /// Data types of input, filter, bias (absent: no bias) and output.
 struct Types {
-  const char* name;
   XNNDatatype input, filter;
   std::optional<XNNDatatype> bias;
   XNNDatatype output;
-};
 
-constexpr auto kF32 = XNNDatatype::xnn_datatype_fp32, kF16 = XNNDatatype::xnn_datatype_fp16;
-constexpr auto kBF16 = XNNDatatype::xnn_datatype_bf16;
-constexpr auto kQ8 = XNNDatatype::xnn_datatype_qint8, kQU8 = XNNDatatype::xnn_datatype_quint8;
-constexpr auto kQ32 = XNNDatatype::xnn_datatype_qint32, kQC32 = XNNDatatype::xnn_datatype_qcint32;
-constexpr auto kQC8 = XNNDatatype::xnn_datatype_qcint8, kQC4 = XNNDatatype::xnn_datatype_qcint4;
-constexpr auto kQB4 = XNNDatatype::xnn_datatype_qbint4, kQD8 = XNNDatatype::xnn_datatype_qdint8;
+  std::string name() const {
+    return short_name(input) + " " + short_name(filter) + " " + (bias ? short_name(*bias) : "none") + " to " +
+           short_name(output);
+  }
+  std::vector<std::pair<Slot, XNNDatatype>> operands() const {
+    std::vector<std::pair<Slot, XNNDatatype>> all{
+        {Slot::kInput, input}, {Slot::kFilter, filter}, {Slot::kOutput, output}};
+    if (bias) all.emplace_back(Slot::kBias, *bias);
+    return all;
+  }
+};
 
 constexpr Types kConvolutions[] = {
-    {"f32", kF32, kF32, kF32, kF32},
-    {"f32 no bias", kF32, kF32, {}, kF32},
-    {"f16", kF16, kF32, kF32, kF16},
-    {"f16 stored", kF16, kF16, kF16, kF16},
-    {"qint8", kQ8, kQ8, kQ32, kQ8},
-    {"qint8 no bias", kQ8, kQ8, {}, kQ8},
-    {"qint8 channels", kQ8, kQC8, kQC32, kQ8},
-    {"quint8", kQU8, kQU8, kQ32, kQU8},
-    {"dynamic", kQD8, kQC8, kF32, kF32},
-    {"dynamic to f16", kQD8, kQC8, kF32, kF16},
-    {"f32 qcint8", kF32, kQC8, kF32, kF32},
+    {kF32, kF32, kF32, kF32}, {kF32, kF32, {}, kF32},   {kF32, kF16, kF16, kF32}, {kF32, kF16, kF32, kF32},
+    {kF32, kF16, {}, kF32},   {kF16, kF32, kF32, kF16}, {kF16, kF32, {}, kF16},   {kF16, kF16, kF16, kF16},
+    {kF16, kF16, kF32, kF16}, {kF16, kF16, {}, kF16},   {kQ8, kQ8, kQ32, kQ8},    {kQ8, kQ8, {}, kQ8},
+    {kQ8, kQC8, kQC32, kQ8},  {kQ8, kQC8, {}, kQ8},     {kQU8, kQU8, kQ32, kQU8}, {kQU8, kQU8, {}, kQU8},
+    {kF32, kQC8, kF32, kF32},
+};
+constexpr Types kDynamicConvolutions[] = {
+    {kQD8, kQC8, kF32, kF32},
+    {kQD8, kQC8, {}, kF32},
+    {kQD8, kQC8, kF32, kF16},
+    {kQD8, kQC8, {}, kF16},
 };
 constexpr Types kProducts[] = {
-    {"qcint4", kF32, kQC4, kF32, kF32},
-    {"qbint4", kF32, kQB4, kF32, kF32},
-    {"dynamic qcint4", kQD8, kQC4, kF32, kF32},
-    {"dynamic qbint4", kQD8, kQB4, kF32, kF32},
-    {"dynamic qbint4 to f16", kQD8, kQB4, {}, kF16},
-    {"bf16 to f32", kBF16, kBF16, kF32, kF32},
-    {"bf16", kBF16, kBF16, kF32, kBF16},
+    {kF32, kQC4, kF32, kF32},    {kF32, kQB4, kF32, kF32},    {kQD8, kQC4, kF32, kF32}, {kQD8, kQC4, kF32, kF16},
+    {kQD8, kQB4, kF32, kF32},    {kQD8, kQB4, {}, kF16},      {kQD8, kQB4, {}, kBF16},  {kBF16, kBF16, kF32, kF32},
+    {kBF16, kBF16, kF32, kBF16}, {kBF16, kBF16, kBF16, kF32}, {kQP8, kQC8, kF32, kF32}, {kQP8, kQC4, kF32, kF32},
+    {kQP8, kQB4, kF32, kF32},    {kPF32, kF32, kF32, kF32},   {kPF32, kF16, {}, kF32},  {kQ8, kQC4, kQC32, kQ8},
+};
+constexpr Types kBatched[] = {
+    {kF32, kF32, {}, kF32}, {kF16, kF16, {}, kF16},  {kBF16, kBF16, {}, kF32}, {kBF16, kBF16, {}, kBF16},
+    {kQ8, kQ8, {}, kQ8},    {kQU8, kQU8, {}, kQU8},  {kF32, kQC8, {}, kF32},   {kQD8, kQC8, {}, kF32},
+    {kQP8, kQC8, {}, kF32}, {kPF32, kF32, {}, kF32},
 };
 
 constexpr float kInputScale = 0.05f, kFilterScale = 0.02f, kOutScale = 0.06f;
 constexpr int kInputZero = 7, kOutZero = -4, kBlock = 4;
 
-Reals spread(size_t n, double lo, double hi, int seed) {
-  Reals v(n);
-  for (size_t i = 0; i < n; ++i) {
-    const double s = std::sin(static_cast<double>(i + 1) * 12.9898 + seed * 78.233) * 43758.5453;
-    v[i] = lo + (hi - lo) * (s - std::floor(s));
-  }
-  return v;
-}
-size_t elements(const Dims& d) {
-  size_t n = 1;
-  for (uint32_t x : d) n *= x;
-  return n;
-}
-Shape shape_of(const Dims& dims) {
-  Shape s;
-  for (uint32_t d : dims) s.push_back(d);
-  return s;
-}
 bool is_unsigned(XNNDatatype t) { return t == kQU8; }
-DType stored_type(XNNDatatype t) {
-  return t == kF32                 ? DType::kF32
-         : t == kF16               ? DType::kF16
-         : t == kBF16              ? DType::kBF16
-         : t == kQU8               ? DType::kU8
-         : t == kQ32 || t == kQC32 ? DType::kI32
-                                   : DType::kI8;
-}
-
 /// Position along dimension `dim` of element i.
 size_t coordinate(size_t i, const Dims& dims, int dim) {
   size_t stride = 1;
@@ -103,10 +79,10 @@ class NodeTest {
   XnnBlob blob;
   std::vector<Datum> inputs;
 
-  /// The node's input; dynamic ones pass a convert. `row` is the number of trailing dimensions of one row.
+  /// The node's input; dynamic and packed ones pass a convert. `row` is the number of trailing dimensions of one row.
   uint32_t input(XNNDatatype t, const Dims& dims, int row, Reals& meant) {
-    const bool dynamic = t == kQD8, quantized = t == kQ8 || t == kQU8;
-    const XNNDatatype outside = dynamic ? kF32 : t;
+    const bool dynamic = t == kQD8 || t == kQP8, quantized = t == kQ8 || t == kQU8;
+    const XNNDatatype outside = dynamic || t == kPF32 ? kF32 : t;
     const int zero = kInputZero + (is_unsigned(t) ? 128 : 0);
     const uint32_t x =
         blob.input(outside, dims, quantized ? XnnQuant{.scales = {kInputScale}, .zero_point = zero} : XnnQuant{});
@@ -123,12 +99,13 @@ class NodeTest {
       }
     }
     inputs.emplace_back(data);
-    if (!dynamic) return x;
+    if (t == outside) return x;
+    const uint32_t q = blob.internal(t, dims, dynamic ? XnnQuant{.nonbatch_dims = row} : XnnQuant{});
+    blob.node(XNodeUnion::XNNConvert, fb_xnnpack::Create_XNNNode1x1(blob.fbb, x, q));
+    if (!dynamic) return q;
     size_t length = 1;
     for (int i = 0; i < row; ++i) length *= dims[dims.size() - 1 - static_cast<size_t>(i)];
     for (size_t r = 0; r < meant.size(); r += length) quantize_row(&meant[r], length);
-    const uint32_t q = blob.internal(kQD8, dims, {.nonbatch_dims = row});
-    blob.node(XNodeUnion::XNNConvert, fb_xnnpack::Create_XNNNode1x1(blob.fbb, x, q));
     return q;
   }
 
@@ -167,7 +144,7 @@ class NodeTest {
     meant = spread(channels, -1, 1, 9);
     const Dims dims{channels};
     if (*t.bias == kF32) return floats(meant, dims);
-    if (*t.bias == kF16) return halves(kF16, meant, dims);
+    if (*t.bias == kF16 || *t.bias == kBF16) return halves(*t.bias, meant, dims);
     XnnQuant q;
     std::vector<int32_t> values(channels);
     for (uint32_t c = 0; c < channels; ++c) {
@@ -187,18 +164,15 @@ class NodeTest {
         quantized ? XnnQuant{.scales = {kOutScale}, .zero_point = kOutZero + (is_unsigned(t) ? 128 : 0)} : XnnQuant{});
   }
 
-  void expect(const Types& t, const Dims& dims, const Reals& want) {
+  void expect(const Types& t, const Dims& dims, const Reals& want, BackendKind backend) {
     const std::vector<std::byte> bytes = blob.finish();
     auto model = Model::load_bytes(bytes, nullptr, "test.xnn");
     ASSERT_TRUE(model.ok()) << model.error().message();
-    for (BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) {
-      SCOPED_TRACE(backend == BackendKind::kCpu ? "cpu" : "reference");
-      auto session = Session::create(*model, {.backend = backend});
-      ASSERT_TRUE(session.ok()) << session.error().message();
-      auto results = session->run(inputs);
-      ASSERT_TRUE(results.ok()) << results.error().message();
-      compare(results->at(0).tensor, t, dims, want);
-    }
+    auto session = Session::create(*model, {.backend = backend});
+    ASSERT_TRUE(session.ok()) << session.error().message();
+    auto results = session->run(inputs);
+    ASSERT_TRUE(results.ok()) << results.error().message();
+    compare(results->at(0).tensor, t, dims, want);
   }
 
  private:
@@ -246,6 +220,7 @@ class NodeTest {
         bytes[r * stride + c / 2] |= static_cast<uint8_t>((stored + 8) << (c % 2 == 0 ? 0 : 4));
         v = stored * s;
       }
+    filter_scales_ = q.scales;
     return blob.constant(t, dims, bytes, q);
   }
   std::vector<float> filter_scales_;
@@ -257,8 +232,10 @@ Reals clamped(Reals v, std::optional<std::pair<float, float>> range) {
   return v;
 }
 
-void check_fully_connected(const Types& t, bool transposed, uint32_t in, std::optional<std::pair<float, float>> range) {
-  SCOPED_TRACE(std::string("fully connected ") + t.name + (transposed ? " transposed" : ""));
+using Range = std::optional<std::pair<float, float>>;
+constexpr std::pair<float, float> kRange{-0.5f, 1.5f};
+
+void check_fully_connected(const Types& t, bool transposed, uint32_t in, const Range& range, BackendKind backend) {
   constexpr uint32_t kRows = 3, kOut = 5;
   NodeTest test;
   Reals x, w, b;
@@ -276,21 +253,25 @@ void check_fully_connected(const Types& t, bool transposed, uint32_t in, std::op
       for (size_t i = 0; i < in; ++i) sum += x[r * in + i] * w[transposed ? i * kOut + o : o * in + i];
       want.push_back(sum);
     }
-  test.expect(t, out, clamped(want, range));
+  test.expect(t, out, clamped(want, range), backend);
 }
 
-TEST(XnnWeights, FullyConnected) {
-  for (const auto& range : {std::optional<std::pair<float, float>>(), std::optional(std::pair(-0.5f, 1.5f))})
-    for (const auto* table : {&kConvolutions[0], &kProducts[0]}) {
-      const size_t n = table == kConvolutions ? std::size(kConvolutions) : std::size(kProducts);
-      for (const Types& t : std::span(table, n)) check_fully_connected(t, false, 8, range);
+void add_fully_connected(Rows& rows) {
+  const auto add = [&](const Types& t, const std::string& name, bool transposed, uint32_t in, const Range& range) {
+    rows.push_back({XNodeUnion::XNNFullyConnected, t.name() + name, t.operands(),
+                    [=](BackendKind backend) { check_fully_connected(t, transposed, in, range, backend); }});
+  };
+  const auto all = [&](const auto& table) {
+    for (const Types& t : table) {
+      add(t, "", false, 8, {});
+      add(t, " clamped", false, 8, kRange);
+      if (t.filter == kQC4) add(t, " odd", false, 7, {});
+      if (t.filter != kQC4 && t.filter != kQB4) add(t, " transposed", true, 8, {});
     }
-  check_fully_connected(kConvolutions[0], true, 8, {});
-  check_fully_connected(kConvolutions[4], true, 8, {});
-  check_fully_connected(kConvolutions[6], true, 8, {});
-  // Odd rows of 4-bit weights.
-  check_fully_connected(kProducts[0], false, 7, {});
-  check_fully_connected(kProducts[2], false, 7, {});
+  };
+  all(kConvolutions);
+  all(kDynamicConvolutions);
+  all(kProducts);
 }
 
 struct Geometry {
@@ -322,9 +303,7 @@ Reals convolve(const Geometry& g, const Reals& x, const Reals& w, const Reals& b
   return y;
 }
 
-void check_convolution(const Types& t, const Geometry& g, bool depthwise,
-                       std::optional<std::pair<float, float>> range) {
-  SCOPED_TRACE(std::string(depthwise ? "depthwise " : "convolution ") + t.name);
+void check_convolution(const Types& t, const Geometry& g, bool depthwise, const Range& range, BackendKind backend) {
   const auto u = [](int v) { return static_cast<uint32_t>(v); };
   const int oh = (g.height + 2 * g.pad - g.dilation * (g.kernel - 1) - 1) / g.stride + 1;
   const int ow = (g.width + 2 * g.pad - g.dilation * (g.kernel - 1) - 1) / g.stride + 1;
@@ -344,27 +323,30 @@ void check_convolution(const Types& t, const Geometry& g, bool depthwise,
                                      u(g.stride), u(g.stride), u(g.dilation), u(g.dilation), depthwise ? 1 : u(g.in),
                                      u(g.out), u(g.groups), 0, 0, x_id, w_id, b_id, y_id),
       range);
-  test.expect(t, dims, clamped(convolve(g, x, w, b, depthwise, oh, ow), range));
+  test.expect(t, dims, clamped(convolve(g, x, w, b, depthwise, oh, ow), range), backend);
 }
 
-TEST(XnnWeights, Convolution) {
+void add_convolutions(Rows& rows) {
+  const auto add = [&](const Types& t, const std::string& name, const Geometry& g, bool depthwise, const Range& range) {
+    rows.push_back({depthwise ? XNodeUnion::XNNDepthwiseConv2d : XNodeUnion::XNNConv2d, t.name() + name, t.operands(),
+                    [=](BackendKind backend) { check_convolution(t, g, depthwise, range, backend); }});
+  };
+  const auto all = [&](const auto& table) {
+    for (const Types& t : table) {
+      add(t, "", {}, false, {});
+      add(t, " groups", {.pad = 0, .stride = 2, .groups = 2, .in = 2, .out = 3}, false, kRange);
+      add(t, " dilated", {.pad = 2, .dilation = 2}, false, {});
+    }
+  };
+  all(kConvolutions);
+  all(kDynamicConvolutions);
   for (const Types& t : kConvolutions) {
-    check_convolution(t, {}, false, {});
-    check_convolution(t, {.pad = 0, .stride = 2, .groups = 2, .in = 2, .out = 3}, false, std::pair{-0.5f, 1.5f});
-    check_convolution(t, {.pad = 2, .dilation = 2}, false, {});
+    add(t, "", {.groups = 4, .in = 1, .out = 1}, true, {});
+    add(t, " multiplier", {.stride = 2, .groups = 3, .in = 1, .out = 2}, true, kRange);
   }
 }
 
-TEST(XnnWeights, DepthwiseConvolution) {
-  for (const Types& t : kConvolutions) {
-    if (t.input == kQD8) continue;
-    check_convolution(t, {.groups = 4, .in = 1, .out = 1}, true, {});
-    check_convolution(t, {.stride = 2, .groups = 3, .in = 1, .out = 2}, true, std::pair{-0.5f, 1.5f});
-  }
-}
-
-void check_transposed(const Types& t, const Geometry& g) {
-  SCOPED_TRACE(std::string("transposed ") + t.name);
+void check_transposed(const Types& t, const Geometry& g, BackendKind backend) {
   const auto u = [](int v) { return static_cast<uint32_t>(v); };
   const int oh = (g.height - 1) * g.stride + g.dilation * (g.kernel - 1) + 1 - 2 * g.pad + g.adjust;
   const int ow = (g.width - 1) * g.stride + g.dilation * (g.kernel - 1) + 1 - 2 * g.pad + g.adjust;
@@ -395,14 +377,91 @@ void check_transposed(const Types& t, const Geometry& g) {
                   x[static_cast<size_t>((iy * g.width + ix) * in + o / g.out * g.in + i)] *
                   w[static_cast<size_t>(((o * g.kernel + ky) * g.kernel + kx) * g.in + i)];
           }
-  test.expect(t, dims, want);
+  test.expect(t, dims, want, backend);
 }
 
-TEST(XnnWeights, TransposedConvolution) {
-  for (const Types& t : kConvolutions) {
-    check_transposed(t, {.pad = 1, .stride = 2, .adjust = 1, .height = 3, .width = 4});
-    check_transposed(t, {.pad = 0, .stride = 1, .groups = 2, .in = 2, .out = 3, .height = 3, .width = 4});
-  }
+void add_transposed(Rows& rows) {
+  const auto add = [&](const Types& t, const std::string& name, const Geometry& g) {
+    rows.push_back({XNodeUnion::XNNConvTranspose2d, t.name() + name, t.operands(),
+                    [=](BackendKind backend) { check_transposed(t, g, backend); }});
+  };
+  const auto all = [&](const auto& table) {
+    for (const Types& t : table) {
+      add(t, "", {.pad = 1, .stride = 2, .adjust = 1, .height = 3, .width = 4});
+      add(t, " groups", {.pad = 0, .stride = 1, .groups = 2, .in = 2, .out = 3, .height = 3, .width = 4});
+    }
+  };
+  all(kConvolutions);
+  all(kDynamicConvolutions);
+}
+
+void check_batched(const Types& t, bool transposed, BackendKind backend) {
+  NodeTest test;
+  Reals a, b;
+  // Channels with scales of their own are those of one matrix.
+  const bool channels = t.filter == kQC8;
+  const uint32_t batch = channels ? 1 : 2;
+  const Dims second = transposed ? Dims{batch, 5, 4} : Dims{batch, 4, 5};
+  const uint32_t a_id = test.input(t.input, {batch, 3, 4}, 1, a);
+  const uint32_t b_id =
+      channels ? test.filter(t.filter, second, transposed ? 1 : 2, b) : test.input(t.filter, second, 1, b);
+  const uint32_t y_id = test.output(t.output, {batch, 3, 5});
+  test.blob.node(XNodeUnion::XNNBatchMatrixMultiply,
+                 fb_xnnpack::Create_XNNNode2x1(test.blob.fbb, a_id, b_id, y_id, transposed ? 1 : 0));
+  Reals want;
+  for (size_t n = 0; n < batch; ++n)
+    for (size_t i = 0; i < 3; ++i)
+      for (size_t j = 0; j < 5; ++j) {
+        double sum = 0;
+        for (size_t k = 0; k < 4; ++k) sum += a[(n * 3 + i) * 4 + k] * b[n * 20 + (transposed ? j * 4 + k : k * 5 + j)];
+        want.push_back(sum);
+      }
+  test.expect(t, {batch, 3, 5}, want, backend);
+}
+
+void add_batched(Rows& rows) {
+  for (const Types& t : kBatched)
+    for (bool transposed : {false, true})
+      rows.push_back({XNodeUnion::XNNBatchMatrixMultiply, t.name() + (transposed ? " transposed" : ""), t.operands(),
+                      [=](BackendKind backend) { check_batched(t, transposed, backend); }});
+}
+
+void check_attention(XNNDatatype type, uint32_t heads, BackendKind backend) {
+  const Types t{type, type, {}, type};
+  NodeTest test;
+  Reals q, k, v, scale, mask;
+  const uint32_t q_id = test.input(type, {1, 2, 3, 4}, 1, q), k_id = test.input(type, {1, heads, 5, 4}, 1, k);
+  const uint32_t v_id = test.input(type, {1, heads, 5, 6}, 1, v), s_id = test.input(type, {4}, 1, scale);
+  const uint32_t m_id = test.input(type, {3, 5}, 1, mask), y_id = test.output(type, {1, 2, 3, 6});
+  test.blob.node(XNodeUnion::XNNScaledDotProductAttention,
+                 fb_xnnpack::CreateXNNScaledDotProductAttention(test.blob.fbb, q_id, k_id, v_id, s_id, m_id, y_id));
+  Reals want;
+  for (size_t h = 0; h < 2; ++h)
+    for (size_t i = 0; i < 3; ++i) {
+      const size_t kv = heads == 1 ? 0 : h;
+      Reals weights(5);
+      double total = 0;
+      for (size_t j = 0; j < 5; ++j) {
+        double dot = mask[i * 5 + j];
+        for (size_t d = 0; d < 4; ++d) dot += q[(h * 3 + i) * 4 + d] * scale[d] * k[(kv * 5 + j) * 4 + d];
+        total += weights[j] = std::exp(dot);
+      }
+      for (size_t d = 0; d < 6; ++d) {
+        double sum = 0;
+        for (size_t j = 0; j < 5; ++j) sum += weights[j] / total * v[(kv * 5 + j) * 6 + d];
+        want.push_back(sum);
+      }
+    }
+  test.expect(t, {1, 2, 3, 6}, want, backend);
+}
+
+void add_attention(Rows& rows) {
+  for (XNNDatatype type : {kF32, kF16, kBF16})
+    for (uint32_t heads : {1u, 2u})
+      rows.push_back({XNodeUnion::XNNScaledDotProductAttention,
+                      short_name(type) + (heads == 1 ? " shared keys" : ""),
+                      {{Slot::kInput, type}, {Slot::kOutput, type}},
+                      [=](BackendKind backend) { check_attention(type, heads, backend); }});
 }
 
 // A clamp behind a quantized product, on the same grid and on another one: fused or not, both back-ends agree.
@@ -437,61 +496,12 @@ TEST(XnnWeights, ClampBehindQuantizedProduct) {
   }
 }
 
-TEST(XnnWeights, BatchMatrixMultiply) {
-  for (XNNDatatype type : {kF32, kF16, kBF16})
-    for (bool transposed : {false, true}) {
-      const Types t{"", type, type, {}, type};
-      NodeTest test;
-      Reals a, b;
-      const uint32_t a_id = test.input(type, {2, 3, 4}, 1, a);
-      const uint32_t b_id = test.input(type, transposed ? Dims{2, 5, 4} : Dims{2, 4, 5}, 1, b);
-      const uint32_t y_id = test.output(type, {2, 3, 5});
-      test.blob.node(XNodeUnion::XNNBatchMatrixMultiply,
-                     fb_xnnpack::Create_XNNNode2x1(test.blob.fbb, a_id, b_id, y_id, transposed ? 1 : 0));
-      Reals want;
-      for (size_t n = 0; n < 2; ++n)
-        for (size_t i = 0; i < 3; ++i)
-          for (size_t j = 0; j < 5; ++j) {
-            double sum = 0;
-            for (size_t k = 0; k < 4; ++k)
-              sum += a[(n * 3 + i) * 4 + k] * b[n * 20 + (transposed ? j * 4 + k : k * 5 + j)];
-            want.push_back(sum);
-          }
-      test.expect(t, {2, 3, 5}, want);
-    }
-}
-
-TEST(XnnWeights, ScaledDotProductAttention) {
-  for (XNNDatatype type : {kF32, kF16})
-    for (uint32_t heads : {1u, 2u}) {
-      const Types t{"", type, type, {}, type};
-      NodeTest test;
-      Reals q, k, v, scale, mask;
-      const uint32_t q_id = test.input(type, {1, 2, 3, 4}, 1, q), k_id = test.input(type, {1, heads, 5, 4}, 1, k);
-      const uint32_t v_id = test.input(type, {1, heads, 5, 6}, 1, v), s_id = test.input(type, {4}, 1, scale);
-      const uint32_t m_id = test.input(type, {3, 5}, 1, mask), y_id = test.output(type, {1, 2, 3, 6});
-      test.blob.node(XNodeUnion::XNNScaledDotProductAttention,
-                     fb_xnnpack::CreateXNNScaledDotProductAttention(test.blob.fbb, q_id, k_id, v_id, s_id, m_id, y_id));
-      Reals want;
-      for (size_t h = 0; h < 2; ++h)
-        for (size_t i = 0; i < 3; ++i) {
-          const size_t kv = heads == 1 ? 0 : h;
-          Reals weights(5);
-          double total = 0;
-          for (size_t j = 0; j < 5; ++j) {
-            double dot = mask[i * 5 + j];
-            for (size_t d = 0; d < 4; ++d) dot += q[(h * 3 + i) * 4 + d] * scale[d] * k[(kv * 5 + j) * 4 + d];
-            total += weights[j] = std::exp(dot);
-          }
-          for (size_t d = 0; d < 6; ++d) {
-            double sum = 0;
-            for (size_t j = 0; j < 5; ++j) sum += weights[j] / total * v[(kv * 5 + j) * 6 + d];
-            want.push_back(sum);
-          }
-        }
-      test.expect(t, {1, 2, 3, 6}, want);
-    }
-}
-
 }  // namespace
+
+std::vector<Row> weight_rows() {
+  Rows rows;
+  for (auto* add : {add_fully_connected, add_convolutions, add_transposed, add_batched, add_attention}) add(rows);
+  return rows;
+}
+
 }  // namespace smelt::executorch::testing
