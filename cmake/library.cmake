@@ -14,6 +14,8 @@ target_include_directories(smelt_objects SYSTEM PUBLIC ${SMELT_SCHEMA_DIR} ${SME
 target_compile_definitions(smelt_objects PRIVATE SMELT_BUILDING_LIBRARY FLATBUFFERS_LOCALE_INDEPENDENT=0)
 target_link_libraries(smelt_objects PUBLIC smelt_flags fmt::fmt-header-only Threads::Threads)
 
+include(cmake/images.cmake)
+
 # Public functions and classes are marked in the headers; all else stays inside.
 # libsmelt.so exports the public headers only; libsmelt.a serves the command, the tests and static users.
 add_library(smelt_shared SHARED $<TARGET_OBJECTS:smelt_objects>)

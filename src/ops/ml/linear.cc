@@ -18,14 +18,18 @@ size_t first_largest(const std::vector<double>& s) {
   return static_cast<size_t>(std::max_element(s.begin(), s.end()) - s.begin());
 }
 
-/// In four sums side by side.
-double dot(const float* a, const double* b, int64_t n) {
+/// The sum of term(k) for k < n, in four sums side by side.
+template <class Term>
+double sum_of(int64_t n, Term&& term) {
   double sums[4] = {};
   int64_t k = 0;
   for (; k + 4 <= n; k += 4)
-    for (int64_t j = 0; j < 4; ++j) sums[j] += static_cast<double>(a[k + j]) * b[k + j];
-  for (; k < n; ++k) sums[0] += static_cast<double>(a[k]) * b[k];
+    for (int64_t j = 0; j < 4; ++j) sums[j] += term(k + j);
+  for (; k < n; ++k) sums[0] += term(k);
   return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+double dot(const float* a, const double* b, int64_t n) {
+  return sum_of(n, [&](int64_t k) { return static_cast<double>(a[k]) * b[k]; });
 }
 
 int64_t linear_width(const LinearModelAttrs& a) {
@@ -82,12 +86,14 @@ Status reference_LinearModel(KernelContext& ctx) {
 namespace {
 
 double kernel(const SvmAttrs& a, const double* x, const float* v, int64_t n) {
-  double sum = 0;
   if (a.kernel == SvmAttrs::Kernel::kRbf) {
-    for (int64_t k = 0; k < n; ++k) sum += (x[k] - static_cast<double>(v[k])) * (x[k] - static_cast<double>(v[k]));
-    return std::exp(-a.gamma * sum);
+    const double distance = sum_of(n, [&](int64_t k) {
+      const double d = x[k] - static_cast<double>(v[k]);
+      return d * d;
+    });
+    return std::exp(-a.gamma * distance);
   }
-  for (int64_t k = 0; k < n; ++k) sum += x[k] * static_cast<double>(v[k]);
+  const double sum = dot(v, x, n);
   switch (a.kernel) {
     case SvmAttrs::Kernel::kPoly:
       return std::pow(a.gamma * sum + a.coef0, a.degree);

@@ -1,31 +1,12 @@
-#include <cstring>
-
-#define STB_IMAGE_STATIC
-#define STB_IMAGE_IMPLEMENTATION
-#define STBI_NO_STDIO
-#define STBI_NO_HDR
-#define STBI_NO_LINEAR
-#define STBI_ONLY_JPEG
-#define STBI_ONLY_PNG
-#define STBI_ONLY_BMP
-#define STBI_ONLY_PNM
-#define STBI_MAX_DIMENSIONS (1 << 16)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wunused-function"
-#include <stb/stb_image.h>
-#pragma GCC diagnostic pop
+#include <utility>
 
 #include "base/error.h"
 #include "ops/op.h"
 #include "ops/shape/rules.h"
+#include "ops/signal/image_codecs.h"
 #include "ops/signal/signal.h"
 
 namespace smelt {
-namespace {
-
-constexpr int64_t kMaxPixels = int64_t{1} << 28;
-
-}  // namespace
 
 Status infer_ImageDecode(InferContext& ctx) {
   SMELT_TRY(need_tensors(ctx, 1));
@@ -41,36 +22,28 @@ Status infer_ImageDecode(InferContext& ctx) {
 Status reference_ImageDecode(KernelContext& ctx) {
   const auto& format = ctx.attrs<ImageDecodeAttrs>().pixel_format;
   const Tensor& x = ctx.input(0);
-  if (x.elements() > INT32_MAX) return LimitReached("an encoded image of ", x.elements(), " bytes");
-  const auto* bytes = x.data<stbi_uc>();
-  const auto size = static_cast<int>(x.elements());
-  int width = 0, height = 0, channels = 0;
-  if (!stbi_info_from_memory(bytes, size, &width, &height, &channels))
-    return InvalidInput("the image is not a JPEG, PNG, BMP or PNM file");
-  if (static_cast<int64_t>(width) * height > kMaxPixels) return LimitReached("an image of ", width, " x ", height);
+  const image::Bytes bytes(x.data<uint8_t>(), static_cast<size_t>(x.elements()));
+  const image::Codec* const codec = image::codec_of(bytes);
+  if (!codec) return InvalidInput("the image is not a JPEG, JPEG 2000, PNG, BMP, TIFF, WebP or PNM file");
+  SMELT_ASSIGN(const image::Size size, codec->size(bytes));
+  if (size.width < 1 || size.height < 1 || size.width > image::kMaxPixels / size.height)
+    return LimitReached("an image of ", size.width, " x ", size.height);
   const bool gray = format == "Grayscale";
-  // The output is charged against the memory limit before anything is decoded.
-  SMELT_ASSIGN(Tensor * y, ctx.allocate(0, DType::kU8, Shape{height, width, gray ? 1 : 3}));
-  stbi_uc* pixels = stbi_load_from_memory(bytes, size, &width, &height, &channels, 3);
-  if (!pixels) return InvalidInput("the image cannot be decoded: ", stbi_failure_reason());
+  const int64_t n = size.width * size.height;
+  // The pixels are charged against the memory limit before anything is decoded.
+  SMELT_ASSIGN(Tensor * y, ctx.allocate(0, DType::kU8, Shape{size.height, size.width, gray ? 1 : 3}));
   auto* out = y->data<uint8_t>();
-  const int64_t n = y->dim(0) * y->dim(1);
-  if (n != static_cast<int64_t>(width) * height) {
-    stbi_image_free(pixels);
-    return InvalidInput("the image changes its size while it is read");
+  Tensor colors;
+  if (gray) {
+    SMELT_ASSIGN(colors, Tensor::allocate(DType::kU8, Shape{n, 3}, false));
   }
-  for (int64_t i = 0; i < n; ++i) {
-    const stbi_uc* p = pixels + 3 * i;
-    if (gray) {
-      // ITU-R 601 luma in 16-bit fixed point, rounded.
-      out[i] = static_cast<uint8_t>((p[0] * 19595 + p[1] * 38470 + p[2] * 7471 + 0x8000) >> 16);
-    } else {
-      out[3 * i] = format == "BGR" ? p[2] : p[0];
-      out[3 * i + 1] = p[1];
-      out[3 * i + 2] = format == "BGR" ? p[0] : p[2];
-    }
-  }
-  stbi_image_free(pixels);
+  uint8_t* rgb = gray ? colors.data<uint8_t>() : out;
+  SMELT_TRY(codec->decode(bytes, size, rgb));
+  if (format == "BGR")
+    for (int64_t i = 0; i < n; ++i) std::swap(out[3 * i], out[3 * i + 2]);
+  // ITU-R 601 luma in 16-bit fixed point, rounded.
+  for (int64_t i = 0; gray && i < n; ++i)
+    out[i] = static_cast<uint8_t>((rgb[3 * i] * 19595 + rgb[3 * i + 1] * 38470 + rgb[3 * i + 2] * 7471 + 0x8000) >> 16);
   return Ok();
 }
 
