@@ -39,6 +39,12 @@ target_compile_definitions(smelt_corpus_tests PRIVATE SMELT_ONNXIFI="$<TARGET_FI
 add_dependencies(smelt_corpus_tests smelt_corpus onnxifi)
 gtest_discover_tests(smelt_corpus_tests DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 900)
 
+# ONNX test folders through the C ABI: tests/onnx_node_tests.py --abi runs it.
+add_executable(smelt_abi_nodes tests/abi_nodes.cc src/cli/onnx_case.cc src/onnxifi/element.cc)
+target_link_libraries(smelt_abi_nodes PRIVATE smelt_objects ${SMELT_PTHREADPOOL} ${CMAKE_DL_LIBS})
+target_include_directories(smelt_abi_nodes PRIVATE ${PROJECT_SOURCE_DIR})
+add_dependencies(smelt_abi_nodes onnxifi)
+
 add_test(NAME inspect_page COMMAND ${PROJECT_SOURCE_DIR}/tests/page_test.sh $<TARGET_FILE:smelt_command>
   ${PROJECT_SOURCE_DIR}/examples/digits/digits_int8.tflite)
 set_tests_properties(inspect_page PROPERTIES SKIP_RETURN_CODE 77)

@@ -3,13 +3,16 @@
 
     onnx_node_tests.py --smelt build/release/bin/smelt [--data FOLDER]... [--runner COMMAND] [--filter REGEX]
                        [--backend cpu|reference] [--list-failures] [--table docs/onnx-operators.md]
+                       [--abi "build/release/bin/smelt_abi_nodes build/release/lib/libonnxifi.so"]
 
 The tests are those of the `onnx` Python package that is installed (needs numpy), and those of each --data: a folder of
 test folders (model.onnx, test_data_set_N/*.pb) such as that of Debian's libonnx-testdata. --runner gives another
-command that takes test folders and prints verdicts as `smelt verify` does. Prints pass counts of each set.
+command that takes test folders and prints verdicts as `smelt verify` does; --abi runs everything once more
+through the C ABI. Prints pass counts of each set.
 """
 import argparse
 import collections
+import copy
 import os
 import re
 import subprocess
@@ -35,6 +38,7 @@ REASONS = [
     (r"test_castlike_(BFLOAT16_to_FLOAT|FLOAT_to_BFLOAT16)", "the stored input 'like' is [1], the model declares [3,4]"),
     (r"test_cast(like)?_FLOAT_to_STRING", "another spelling of the same float32 (eight significant digits, as ONNX Runtime)"),
 ]
+ABI = ", C ABI"
 SHORT = {"float": "f32", "float16": "f16", "double": "f64", "bfloat16": "bf16", "string": "str", "complex64": "c64",
          "complex128": "c128", "float8e4m3fn": "f8e4m3fn", "float8e4m3fnuz": "f8e4m3fnuz", "float8e5m2": "f8e5m2",
          "float8e5m2fnuz": "f8e5m2fnuz", "float4e2m1": "f4e2m1", "float8e8m0": "f8e8m0"}
@@ -210,11 +214,12 @@ def table(args, sets, root):
             (rows[op][k] if op in schemas else rest[k]).append(c)
     sets_text = "; ".join(f"{title}: {totals(cases)}" for title, cases in sets)
     data = "".join(" --data " + d for d in args.data)
+    abi = f" --abi '{args.abi}'" if args.abi else ""
     lines = [
         "# ONNX operators", "",
-        f"Made by `tests/onnx_node_tests.py --smelt build/release/bin/smelt{data} --backend {args.backend} --table docs/onnx-operators.md` "
+        f"Made by `tests/onnx_node_tests.py --smelt build/release/bin/smelt{data}{abi} --backend {args.backend} --table docs/onnx-operators.md` "
         f"with the Python package onnx {onnx.__version__}; do not edit.", "",
-        f"ONNX's backend tests through `smelt verify`. {sets_text}.", "",
+        f"ONNX's backend tests through `smelt verify`, and through libonnxifi.so where it says C ABI. {sets_text}.", "",
         "*Versions* are those of the operator's definition that the reader knows; one in parentheses is refused by name.",
         "*Opsets* and *element types* (of the inputs) are those of the tests: a type with a mark `!` failed. The counts are "
         "passed / failed / skipped, an operator's expanded function bodies included. An operator without tests in the set "
@@ -236,11 +241,24 @@ def table(args, sets, root):
     lines += ["", "Models of several nodes (PyTorch exports, sequences, control flow): " +
               "; ".join(f"{t}: {totals(cs)}" for (t, _), cs in zip(sets, rest)) + ".", "", "## What fails or is skipped", "",
               "| Test | Verdict | Reason |", "|---|---|---|"]
+    verdicts = {(title, c.name): c.verdict for title, cases in sets for c in cases}
+    beyond = collections.defaultdict(list)  # skipped through the ABI only: names by reason
     for title, cases in sets:
         for c in cases:
-            if c.verdict != "pass":
-                why = c.why if c.verdict == "skip" else reason_of(c.name, REASONS) or c.why
-                lines.append(f"| {c.name} ({title}) | {c.verdict} | {why} |")
+            if c.verdict == "pass":
+                continue
+            if title.endswith(ABI):
+                if c.verdict == "skip" and not reason_of(c.name, SKIPPED):
+                    beyond[c.why].append(c.name)
+                    continue
+                if verdicts[title.removesuffix(ABI), c.name] == c.verdict:
+                    continue  # as through `smelt verify`
+            why = c.why if c.verdict == "skip" else reason_of(c.name, REASONS) or c.why
+            lines.append(f"| {c.name} ({title}) | {c.verdict} | {why} |")
+    if beyond:
+        lines += ["", "Skipped through the C ABI only:", ""]
+        for why, names in sorted(beyond.items()):
+            lines.append(f"- {why}: " + ", ".join(sorted(set(names))))
     return "\n".join(lines) + "\n"
 
 
@@ -249,6 +267,7 @@ def main():
     parser.add_argument("--smelt", required=True)
     parser.add_argument("--data", action="append", default=[])
     parser.add_argument("--runner", default="")
+    parser.add_argument("--abi", default="", help="smelt_abi_nodes and libonnxifi.so: the same tests through the C ABI")
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--filter", default="")
     parser.add_argument("--list-failures", action="store_true")
@@ -262,8 +281,12 @@ def main():
             cases = list(folder_cases(folder, wanted))
             newest = max((c.opset for c in cases if not c.op or c.op[0] in ("", "ai.onnx")), default=0)
             sets.append((f"data of opset {newest}", cases))
-        for title, cases in sets:
-            verify(cases, command)
+        runs = [(title, cases, command) for title, cases in sets]
+        if args.abi:
+            runs += [(title + ABI, [copy.copy(c) for c in cases], args.abi.split()) for title, cases in sets]
+        sets = [(title, cases) for title, cases, _ in runs]
+        for title, cases, how in runs:
+            verify(cases, how)
             if args.list_failures:
                 for c in cases:
                     if c.verdict == "fail":

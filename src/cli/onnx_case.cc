@@ -29,7 +29,7 @@ Bounds bounds(DType dtype, const CaseTolerance& t) {
   return {t.rtol.value_or(b.rtol), t.atol.value_or(b.atol)};
 }
 
-std::string compare(const Tensor& want, const Tensor& got, const CaseTolerance& tolerance) {
+std::string mismatch(const Tensor& want, const Tensor& got, const CaseTolerance& tolerance) {
   if (want.dtype() != got.dtype() || !(want.shape() == got.shape()))
     return Cat(to_string(got.dtype()), got.shape().str(), ", ", to_string(want.dtype()), want.shape().str(),
                " expected");
@@ -55,18 +55,6 @@ std::string compare(const Tensor& want, const Tensor& got, const CaseTolerance& 
   return "";
 }
 
-std::string compare(const Datum& want, const Datum& got, const CaseTolerance& tolerance) {
-  if (want.kind != got.kind) return "another kind of value";
-  if (want.is_tensor()) return compare(want.tensor, got.tensor, tolerance);
-  if (want.none()) return "";
-  if (want.items->size() != got.items->size())
-    return Cat(got.items->size(), " elements, ", want.items->size(), " expected");
-  for (size_t i = 0; i < want.items->size(); ++i)
-    if (auto why = compare((*want.items)[i], (*got.items)[i], tolerance); !why.empty())
-      return Cat("element ", i, ": ", why);
-  return "";
-}
-
 /// Values FOLDER/NAME_0.pb, NAME_1.pb, ... of the graph's inputs or outputs.
 Result<std::vector<Datum>> read_values(const fs::path& folder, const char* name, const Graph& graph,
                                        const std::vector<ValueId>& ids) {
@@ -85,34 +73,56 @@ Result<std::vector<Datum>> read_values(const fs::path& folder, const char* name,
 
 }  // namespace
 
+std::string mismatch(const Datum& want, const Datum& got, const CaseTolerance& tolerance) {
+  if (want.kind != got.kind) return "another kind of value";
+  if (want.is_tensor()) return mismatch(want.tensor, got.tensor, tolerance);
+  if (want.none()) return "";
+  if (want.items->size() != got.items->size())
+    return Cat(got.items->size(), " elements, ", want.items->size(), " expected");
+  for (size_t i = 0; i < want.items->size(); ++i)
+    if (auto why = mismatch((*want.items)[i], (*got.items)[i], tolerance); !why.empty())
+      return Cat("element ", i, ": ", why);
+  return "";
+}
+
+Result<std::vector<OnnxTestSet>> read_onnx_sets(const Model& model, const fs::path& folder) {
+  const Graph& graph = model.module().graphs[static_cast<size_t>(model.module().methods[0].graph)];
+  std::vector<fs::path> paths;
+  std::error_code ec;
+  for (const auto& e : fs::directory_iterator(folder, ec))
+    if (e.path().filename().string().starts_with("test_data_set_")) paths.push_back(e.path());
+  std::sort(paths.begin(), paths.end());
+  std::vector<OnnxTestSet> sets;
+  for (const fs::path& path : paths) {
+    OnnxTestSet set{.name = path.filename().string()};
+    SMELT_ASSIGN(set.inputs, read_values(path, "input", graph, graph.inputs));
+    SMELT_ASSIGN(set.wanted, read_values(path, "output", graph, graph.outputs));
+    set.inputs.resize(graph.inputs.size());
+    sets.push_back(std::move(set));
+  }
+  return sets;
+}
+
 Result<std::vector<SetResult>> run_onnx_case(const fs::path& folder, const SessionOptions& options,
                                              const CaseTolerance& tolerance) {
   using V = SetResult::Verdict;
   SMELT_ASSIGN(const Model model, Model::load((folder / "model.onnx").string()));
-  const Graph& graph = model.module().graphs[static_cast<size_t>(model.module().methods[0].graph)];
-  std::vector<fs::path> sets;
-  std::error_code ec;
-  for (const auto& e : fs::directory_iterator(folder, ec))
-    if (e.path().filename().string().starts_with("test_data_set_")) sets.push_back(e.path());
-  std::sort(sets.begin(), sets.end());
+  SMELT_ASSIGN(const auto sets, read_onnx_sets(model, folder));
   std::vector<SetResult> out;
-  for (const fs::path& set : sets) {
+  for (const OnnxTestSet& set : sets) {
     SetResult r;
-    r.name = set.filename().string();
-    SMELT_ASSIGN(auto inputs, read_values(set, "input", graph, graph.inputs));
-    SMELT_ASSIGN(const auto wanted, read_values(set, "output", graph, graph.outputs));
-    inputs.resize(graph.inputs.size());
+    r.name = set.name;
     SMELT_ASSIGN(Session session, Session::create(model, options));
-    const auto got = session.run(inputs);
+    const auto got = session.run(set.inputs);
     if (!got.ok()) {
       r.verdict = V::kFailed;
       r.text = got.error().message();
-    } else if (wanted.empty()) {
+    } else if (set.wanted.empty()) {
       r.verdict = V::kSkipped;
       r.text = "no stored outputs";
     } else {
-      for (size_t k = 0; k < wanted.size() && r.text.empty(); ++k)
-        if (auto why = compare(wanted[k], (*got)[k], tolerance); !why.empty()) {
+      for (size_t k = 0; k < set.wanted.size() && r.text.empty(); ++k)
+        if (auto why = mismatch(set.wanted[k], (*got)[k], tolerance); !why.empty()) {
           r.verdict = V::kFailed;
           r.text = Cat("output ", k, ": ", why);
         }

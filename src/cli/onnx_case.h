@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "cli/verify_bundle.h"
@@ -14,6 +15,17 @@ namespace smelt::cli {
 struct CaseTolerance {
   std::optional<double> rtol, atol;
 };
+
+/// One test_data_set_N of an ONNX test folder.
+struct OnnxTestSet {
+  std::string name;
+  std::vector<Datum> inputs;  ///< in the model's order; none where the set has no file
+  std::vector<Datum> wanted;  ///< may be fewer than the model's outputs
+};
+Result<std::vector<OnnxTestSet>> read_onnx_sets(const Model& model, const std::filesystem::path& folder);
+
+/// Why a value is not the stored one, or nothing.
+std::string mismatch(const Datum& want, const Datum& got, const CaseTolerance& tolerance);
 
 /// Runs the test sets of an ONNX test folder (model.onnx, test_data_set_N/input_K.pb and output_K.pb). Reals match by
 /// |expected - got| <= atol + rtol * |expected|, everything else exactly. An error: the model or the data are broken.

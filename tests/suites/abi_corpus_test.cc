@@ -2,7 +2,6 @@
 // Each model also runs without its initializers, which descriptors give instead.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
-#include <onnxifi.h>
 
 #include <cstring>
 #include <deque>
@@ -16,8 +15,8 @@
 #include "cli/values.h"
 #include "formats/onnx/proto.h"
 #include "formats/onnx/tensor.h"
-#include "onnxifi/element.h"
 #include "smelt/model.h"
+#include "tests/support/abi_library.h"
 #include "tests/support/paths.h"
 
 namespace smelt {
@@ -25,43 +24,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The library as a framework loads it, with a backend on its first device.
-struct Library {
-  void* handle = dlopen(SMELT_ONNXIFI, RTLD_NOW | RTLD_LOCAL);
-  onnxBackendID ids[16];
-  size_t count = 16;
-  onnxBackend backend = nullptr;
+using Descriptors = test::AbiDescriptors;
 
-  template <class F>
-  F get(const char* name) const {
-    return reinterpret_cast<F>(dlsym(handle, name));
-  }
-#define GET(name) name##Function name = get<name##Function>(#name)
-  GET(onnxGetBackendIDs);
-  GET(onnxGetBackendCompatibility);
-  GET(onnxInitBackend);
-  GET(onnxInitEvent);
-  GET(onnxSignalEvent);
-  GET(onnxWaitEvent);
-  GET(onnxReleaseEvent);
-  GET(onnxInitGraph);
-  GET(onnxSetGraphIO);
-  GET(onnxRunGraph);
-  GET(onnxReleaseGraph);
-#undef GET
-  onnxEvent open = nullptr;
-
-  Library() {
-    if (onnxGetBackendIDs(ids, &count) != ONNXIFI_STATUS_SUCCESS) count = 0;
-    if (count > 0 && onnxInitBackend(ids[0], nullptr, &backend) == ONNXIFI_STATUS_SUCCESS &&
-        onnxInitEvent(backend, &open) == ONNXIFI_STATUS_SUCCESS && onnxSignalEvent(open) == ONNXIFI_STATUS_SUCCESS)
-      return;
-    ADD_FAILURE() << "no backend";
-  }
-};
-
-Library& library() {
-  static auto* const l = new Library;
+test::AbiLibrary& library() {
+  static auto* const l = [] {
+    auto* const made = new test::AbiLibrary(SMELT_ONNXIFI);
+    if (!made->start()) ADD_FAILURE() << "no backend";
+    return made;
+  }();
   return *l;
 }
 
@@ -69,28 +39,6 @@ std::string read_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
-
-/// Descriptors with the memory that they point to.
-struct Descriptors {
-  std::vector<onnxTensorDescriptorV1> list;
-  std::deque<std::string> names;
-  std::deque<std::vector<uint64_t>> shapes;
-
-  void add(const std::string& name, const Tensor& t) {
-    onnxTensorDescriptorV1 d{};
-    d.tag = ONNXIFI_TAG_TENSOR_DESCRIPTOR_V1;
-    d.name = names.emplace_back(name).c_str();
-    d.dataType = onnxifi::element_number(t.dtype());
-    d.memoryType = ONNXIFI_MEMORY_TYPE_CPU;
-    d.dimensions = static_cast<uint32_t>(t.rank());
-    auto& shape = shapes.emplace_back();
-    for (int64_t v : t.shape().dims()) shape.push_back(static_cast<uint64_t>(v));
-    d.shape = shape.data();
-    d.buffer = reinterpret_cast<onnxPointer>(t.raw());
-    list.push_back(d);
-  }
-  uint32_t size() const { return static_cast<uint32_t>(list.size()); }
-};
 
 /// A descriptor can say it: a dense tensor of a numeric type without empty dimensions.
 bool describable(const Datum& d) {
@@ -169,19 +117,6 @@ bool declares_another_shape(const std::string& bytes, const std::vector<Datum>& 
   return false;
 }
 
-/// Gives locations, runs, waits. The first status that is not SUCCESS.
-onnxStatus run(onnxGraph graph, const Descriptors& in, const Descriptors& out) {
-  Library& l = library();
-  onnxStatus s = l.onnxSetGraphIO(graph, in.size(), in.list.data(), out.size(), out.list.data());
-  if (s != ONNXIFI_STATUS_SUCCESS) return s;
-  onnxMemoryFenceV1 ready{ONNXIFI_TAG_MEMORY_FENCE_V1, ONNXIFI_SYNCHRONIZATION_EVENT, {l.open}}, done = ready;
-  s = l.onnxRunGraph(graph, &ready, &done);
-  if (s != ONNXIFI_STATUS_SUCCESS) return s;
-  s = l.onnxWaitEvent(done.event);
-  l.onnxReleaseEvent(done.event);
-  return s;
-}
-
 class AbiCorpus : public testing::TestWithParam<const char*> {
  protected:
   void check(const fs::path& folder) {
@@ -241,7 +176,7 @@ class AbiCorpus : public testing::TestWithParam<const char*> {
       const Tensor& t = (*wanted)[i].tensor;
       out.add(outputs_of[i].name, results.emplace_back(t.dtype(), t.shape()));
     }
-    const onnxStatus ran = run(g, in, out);
+    const onnxStatus ran = library().run(g, in, out);
     if (contradiction) {
       EXPECT_EQ(ran, ONNXIFI_STATUS_MISMATCHING_SHAPE);
       EXPECT_EQ(library().onnxReleaseGraph(g), ONNXIFI_STATUS_SUCCESS);
