@@ -10,6 +10,16 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${SMELT_SHADER_LI
 file(MAKE_DIRECTORY ${SMELT_SHADER_DIR})
 file(STRINGS ${SMELT_SHADER_LIST} lines REGEX "^SMELT_SHADER\\(")
 
+# What -O does but for its redundancy elimination and what follows from it: values that are made once live longer, and
+# drivers whose compilers don't undo that run out of registers in unrolled loops.
+set(values --eliminate-local-single-block --eliminate-local-single-store --eliminate-dead-code-aggressive)
+set(arrays --scalar-replacement=100 --convert-local-access-chains ${values} --ssa-rewrite --eliminate-dead-code-aggressive)
+set(passes
+  --wrap-opkill --eliminate-dead-branches --merge-return --inline-entry-points-exhaustive --eliminate-dead-functions
+  --private-to-local ${values} ${arrays} --ccp --eliminate-dead-code-aggressive --loop-unroll --eliminate-dead-branches
+  ${arrays} --vector-dce --eliminate-dead-inserts --eliminate-dead-branches --simplify-instructions
+  --eliminate-dead-code-aggressive --merge-blocks)
+
 set(assembly ".section .rodata\n")
 set(SMELT_SPIRV)
 foreach(line IN LISTS lines)
@@ -23,7 +33,7 @@ foreach(line IN LISTS lines)
   set(out ${SMELT_SHADER_DIR}/${name}.spv)
   add_custom_command(OUTPUT ${out}
     COMMAND ${SMELT_GLSLC} --target-env=vulkan1.1 -I ${SMELT_SHADER_SOURCES} ${defines} -MD -MF ${out}.d -MT ${out} -o ${out}.raw ${source}
-    COMMAND ${SMELT_SPIRV_OPT} -O ${out}.raw -o ${out}
+    COMMAND ${SMELT_SPIRV_OPT} ${passes} ${out}.raw -o ${out}
     DEPENDS ${source} DEPFILE ${out}.d VERBATIM COMMENT "Shader ${name}")
   list(APPEND SMELT_SPIRV ${out})
   string(APPEND assembly ".balign 4\n.global smelt_shader_${name}\n.hidden smelt_shader_${name}\nsmelt_shader_${name}:\n.incbin \"${out}\"\n"

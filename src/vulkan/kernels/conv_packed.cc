@@ -98,6 +98,25 @@ PackedGeometry packed_geometry(const ConvShape& s) {
   return p;
 }
 
+/// A bias where the node has none.
+Result<Binding> no_bias(KernelRecorder& r, int64_t channels) {
+  const size_t bytes = static_cast<size_t>(channels) * sizeof(float);
+  return r.table(Cat("zeros ", channels), bytes, [&](void* to) { std::memset(to, 0, bytes); });
+}
+
+/// The shaders of this file keep bounds; any other activation follows in place.
+Status activate_after(KernelRecorder& r, const Activation& act, uint32_t n) {
+  const GpuActivation a = gpu_activation(act);
+  if (a.code < 2) return Ok();
+  struct Push {
+    uint32_t n;
+    GpuActivation act;
+  };
+  Dispatch d{"activate_f32", {kWidth, a.code}, {r.output(0)}};
+  set_grid(d, n, kWidth);
+  return r.dispatch(d, Push{n, a});
+}
+
 /// [group][tile][tap][4 input channels][4][16], zero where there is no channel.
 template <class T>
 void pack_tiles(const ConvShape& s, const T* filter, T* to) {
@@ -160,9 +179,9 @@ class PackedConv final : public Kernel {
  public:
   static constexpr uint32_t kLanes = 8;
   PackedConv(const ConvShape& shape, const Activation& act, const Tensor& filter)
-      : shape_(shape), geometry_(packed_geometry(shape)), act_(gpu_activation(act)), filter_(filter) {
+      : shape_(shape), geometry_(packed_geometry(shape)), act_(act), filter_(filter) {
     fours_ = shape.channels_last && shape.c_in % 4 == 0 && shape.c_out % 4 == 0;
-    pixels_ = shape.out_pixels() > 16 ? 4 : shape.out_pixels() > 8 ? 2 : 1;
+    pixels_ = shape.out_pixels() > kLanes ? 4 : 1;
   }
   static bool suits(const KernelSpec& spec, const ConvShape& s) {
     return spec.device.info().type == "CPU" && spec.device.info().subgroup_size == kLanes && s.c_out >= 4 &&
@@ -177,17 +196,13 @@ class PackedConv final : public Kernel {
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding filter, filter_binding(r));
     SMELT_ASSIGN(const Binding x, r.input(0));
-    Binding channels = x;
-    if (integers_) {
-      SMELT_ASSIGN(channels, integers_->table(r));
-    } else if (bias_) {
-      SMELT_ASSIGN(channels, bias_->bind(r));
-    }
+    SMELT_ASSIGN(const Binding channels, integers_ ? integers_->table(r)
+                                         : bias_   ? bias_->bind(r)
+                                                   : no_bias(r, shape_.all_out()));
     const int64_t block = stored_ ? (stored_->block + 3) / 4 : 1;
-    Dispatch d{shader(),
-               {kLanes, pixels_, bias_ ? 1u : 0u, integers_ ? integers_->rounding() : 0, static_cast<uint32_t>(block),
-                integers_ ? 0 : act_.code},
-               {x, filter, channels, r.output(0)}};
+    const std::string name = shader();
+    Dispatch d{name.c_str(), {kLanes, static_cast<uint32_t>(block)}, {x, filter, channels, r.output(0)}};
+    if (fixed()) d.constants.push_back(integers_->rounding());
     if (stored_) {
       SMELT_ASSIGN(const Binding scales, scales_binding(r));
       d.buffers.push_back(scales);
@@ -195,7 +210,11 @@ class PackedConv final : public Kernel {
     d.x = static_cast<uint32_t>((shape_.out_pixels() + kLanes * pixels_ - 1) / (kLanes * pixels_));
     d.y = static_cast<uint32_t>(geometry_.tiles);
     d.z = static_cast<uint32_t>(shape_.batch * shape_.groups);
-    if (!integers_) return r.dispatch(d, RealPush{geometry_, act_});
+    if (!integers_) {
+      const Bounds bounds = activation_bounds(act_);
+      SMELT_TRY(r.dispatch(d, RealPush{geometry_, bounds.lo, bounds.hi}));
+      return activate_after(r, act_, static_cast<uint32_t>(shape_.batch * shape_.all_out() * shape_.out_pixels()));
+    }
     const Requant& q = integers_->requant;
     return r.dispatch(d, StoredPush{geometry_, {integers_->pair.x_zero, 0, q.zero, q.low, q.high}});
   }
@@ -203,18 +222,18 @@ class PackedConv final : public Kernel {
  private:
   struct RealPush {
     PackedGeometry g;
-    GpuActivation act;
+    float low, high;
   };
   struct StoredPush {
     PackedGeometry g;
     IntegerPush q;
   };
-  const char* shader() const {
-    if (stored_ && stored_->bits == 4) return fours_ ? "conv_packed_fours_f32_w4" : "conv_packed_f32_w4";
-    if (stored_) return fours_ ? "conv_packed_fours_f32_w8" : "conv_packed_f32_w8";
-    if (!integers_) return fours_ ? "conv_packed_fours_f32" : "conv_packed_f32";
-    if (integers_->pair.x_signed) return fours_ ? "conv_packed_fours_s8" : "conv_packed_s8";
-    return fours_ ? "conv_packed_fours_u8" : "conv_packed_u8";
+  bool fixed() const { return integers_ && integers_->requant.rounding != Rounding::kFloatHalfEven; }
+  std::string shader() const {
+    const char* kind = "f32";
+    if (stored_) kind = stored_->bits == 4 ? "f32_w4" : "f32_w8";
+    if (integers_) kind = integers_->pair.x_signed ? "s8" : "u8";
+    return Cat("conv_packed_", fours_ ? "fours_" : "", kind, fixed() ? "_fixed_" : "_", pixels_);
   }
   Result<Binding> filter_binding(KernelRecorder& r) const {
     const auto n =
@@ -275,7 +294,7 @@ class PackedConv final : public Kernel {
 
   ConvShape shape_;
   PackedGeometry geometry_;
-  GpuActivation act_;
+  Activation act_;
   Tensor filter_;
   std::optional<RealOperand> bias_;
   std::optional<IntegerProduct> integers_;
@@ -289,14 +308,15 @@ struct DepthwisePush {
   int32_t x_size[2], y_size[2];
   int32_t kernel_y, stride_y, pad[2];
   int32_t quads, n;
-  GpuActivation act;
+  float low, high;
 };
 
 class Depthwise final : public Kernel {
  public:
   Depthwise(const ConvShape& s, const Activation& act, const Tensor& filter, const RealOperand& bias, bool has_bias,
             bool software)
-      : shape_(s), filter_(filter), bias_(bias), has_bias_(has_bias), width_(software ? 8 : kWidth) {
+      : shape_(s), act_(act), filter_(filter), bias_(bias), has_bias_(has_bias), width_(software ? 8 : kWidth) {
+    const Bounds bounds = activation_bounds(act);
     push_ = {{i32(s.in[1]), i32(s.in[2])},
              {i32(s.out[1]), i32(s.out[2])},
              i32(s.kernel[1]),
@@ -304,7 +324,8 @@ class Depthwise final : public Kernel {
              {i32(s.pad[1]), i32(s.pad[2])},
              i32(s.groups / 4),
              0,
-             gpu_activation(act)};
+             bounds.lo,
+             bounds.hi};
     pixels_ = s.out[2] >= 4 ? 4 : static_cast<uint32_t>(s.out[2]);
     push_.n = i32(s.groups / 4 * ((s.out[2] + pixels_ - 1) / pixels_) * s.out[1] * s.batch);
   }
@@ -318,21 +339,19 @@ class Depthwise final : public Kernel {
                        *to++ = from[c * shape_.filter_o + tap * shape_.filter_s];
                  }));
     SMELT_ASSIGN(const Binding x, r.input(0));
-    Binding bias = filter;
-    if (has_bias_) {
-      SMELT_ASSIGN(bias, bias_.bind(r));
-    }
+    SMELT_ASSIGN(const Binding bias, has_bias_ ? bias_.bind(r) : no_bias(r, shape_.groups));
     Dispatch d{"depthwise_f32",
-               {width_, pixels_, has_bias_ ? 1u : 0u, static_cast<uint32_t>(shape_.kernel[2]),
-                static_cast<uint32_t>(shape_.stride[2])},
+               {width_, pixels_, static_cast<uint32_t>(shape_.kernel[2]), static_cast<uint32_t>(shape_.stride[2])},
                {x, filter, bias, r.output(0)}};
     set_grid(d, static_cast<uint64_t>(push_.n), width_);
-    return r.dispatch(d, push_);
+    SMELT_TRY(r.dispatch(d, push_));
+    return activate_after(r, act_, static_cast<uint32_t>(shape_.batch * shape_.all_out() * shape_.out_pixels()));
   }
 
  private:
   ConvShape shape_;
   DepthwisePush push_;
+  Activation act_;
   Tensor filter_;
   RealOperand bias_;
   bool has_bias_;

@@ -1,20 +1,23 @@
 #version 450
-// Convolution with packed filters, for subgroups of eight lanes: an invocation makes kPixels x 16 outputs. Each lane
+// Convolution with packed filters, for subgroups of eight lanes: an invocation makes PIXELS x 16 outputs. Each lane
 // loads an eighth of the weights, which then go round by broadcasts; pixels lie along the lanes. Filters are packed as
 // [group][16 output channels][tap][4 input channels][4][16]. VECTOR: channels-last images of channels in fours.
 // WEIGHT_BITS: filters of real images as integers of 8 or 4 bits in the same order, with scales [tile][block][16].
-// INTEGER: 8-bit images, weights as 32-bit integers without zero points, 32-bit sums, requantized.
+// INTEGER: 8-bit images, weights as 32-bit integers without zero points, 32-bit sums, requantized: FIXED by multipliers
+// and shifts, else by factors. What is known here is not a specialization constant: drivers then get small code.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_ballot : require
 #include "common.glsl"
 #include "activation.glsl"
 #include "requant.glsl"
 
-layout(constant_id = 1) const uint kPixels = 2;
-layout(constant_id = 2) const bool kBias = false;
-layout(constant_id = 3) const uint kRounding = 0;
-layout(constant_id = 4) const int kBlock = 1;  // chunks of four input channels that share scales
-layout(constant_id = 5) const uint kAct = 0;  // the activation's code: the others then cost nothing
+layout(constant_id = 1) const int kBlock = 1;  // chunks of four input channels that share scales
+#ifdef FIXED
+layout(constant_id = 2) const uint kRounding = 1;
+#else
+const uint kRounding = 0;
+#endif
+const uint kPixels = PIXELS;
 layout(push_constant) uniform Push {
   int x_size[2], y_size[2], kernel[2], stride[2], dilation[2], pad[2];
   int c_in, c_out, groups;  // channels of one group
@@ -23,8 +26,7 @@ layout(push_constant) uniform Push {
 #ifdef INTEGER
   int x_zero, w_zero, zero, low, high;
 #else
-  uint act;
-  float act_a, act_b;
+  float low, high;
 #endif
 };
 #ifdef INTEGER
@@ -127,10 +129,8 @@ void main() {
   [[unroll]] for (uint t = 0; t < 16; ++t) r[t] = bias[channel + min(int(t), c_out - 1 - first)];
 #else
   vec4 b[4];
-  if (kBias) {
-    [[unroll]] for (uint t = 0; t < 4; ++t)
-      [[unroll]] for (uint i = 0; i < 4; ++i) b[t][i] = bias[channel + min(int(t * 4 + i), c_out - 1 - first)];
-  }
+  [[unroll]] for (uint t = 0; t < 4; ++t)
+    [[unroll]] for (uint i = 0; i < 4; ++i) b[t][i] = bias[channel + min(int(t * 4 + i), c_out - 1 - first)];
 #endif
   [[unroll]] for (uint p = 0; p < kPixels; ++p) {
     const int pixel = start + int(p * gl_WorkGroupSize.x);
@@ -140,8 +140,8 @@ void main() {
       [[unroll]] for (uint i = 0; i < 4; ++i)
         y[i] = requantize(y[i] + r[t * 4 + i].x, r[t * 4 + i], kRounding, zero, low, high);
 #else
-      if (kBias) y += b[t];
-      [[unroll]] for (uint i = 0; i < 4; ++i) y[i] = activate(y[i], kAct, act_a, act_b);
+      y += b[t];
+      [[unroll]] for (uint i = 0; i < 4; ++i) y[i] = bounded(y[i], low, high);
 #endif
 #ifdef VECTOR
       if (pixel < y_pixels && first + int(t) * 4 < c_out) ys[(y_base + int(t) * 4 + pixel * y_pixel) / 4] = ELEMENT(y);

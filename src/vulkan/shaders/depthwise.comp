@@ -6,16 +6,14 @@
 #include "activation.glsl"
 
 layout(constant_id = 1) const uint kPixels = 4;
-layout(constant_id = 2) const bool kBias = false;
-layout(constant_id = 3) const uint kKernel = 3;  // width
-layout(constant_id = 4) const uint kStride = 1;  // along a row
+layout(constant_id = 2) const uint kKernel = 3;  // width
+layout(constant_id = 3) const uint kStride = 1;  // along a row
 layout(push_constant) uniform Push {
   int x_size[2], y_size[2];
   int kernel_y, stride_y, pad[2];
   int quads;  // fours of channels
   int n;      // quads x pieces of a row x rows x images
-  uint act;
-  float act_a, act_b;
+  float low, high;
 };
 layout(set = 0, binding = 0) readonly buffer X { vec4 xs[]; };
 layout(set = 0, binding = 1) readonly buffer W { vec4 ws[]; };
@@ -50,11 +48,11 @@ void main() {
       [[unroll]] for (uint p = 0; p < kPixels; ++p) sum[p] += w * x[p * kStride + kx];
     }
   }
-  const vec4 b = kBias ? bias[quad] : vec4(0.0);
+  const vec4 b = bias[quad];
   const int to = ((image * y_size[0] + y0) * y_size[1] + x0) * quads + quad;
   [[unroll]] for (uint p = 0; p < kPixels; ++p) {
     vec4 y = sum[p] + b;
-    [[unroll]] for (uint i = 0; i < 4; ++i) y[i] = activate(y[i], act, act_a, act_b);
+    [[unroll]] for (uint i = 0; i < 4; ++i) y[i] = bounded(y[i], low, high);
     if (real && x0 + int(p) < y_size[1]) ys[to + int(p) * quads] = y;
   }
 }
