@@ -101,6 +101,18 @@ TEST(VulkanConv, Depthwise) {
   }
 }
 
+TEST(VulkanConv, Activations) {
+  SKIP_WITHOUT_GPU();
+  for (ActKind act : {ActKind::kNone, ActKind::kRelu, ActKind::kReluN1, ActKind::kRelu6, ActKind::kTanh,
+                      ActKind::kSignBit, ActKind::kSigmoid, ActKind::kLeakyRelu, ActKind::kHardSigmoid}) {
+    Row packed = kRows[1], depthwise = kDepthwise[0];
+    packed.act = depthwise.act = act;
+    const auto layout = Layout::kChannelsLast;
+    check_on_gpu(conv_case(packed, layout, DType::kF32, DType::kF32), "conv_packed_f32|conv_real");
+    check_on_gpu(conv_case(depthwise, layout, DType::kF32, DType::kF32), "depthwise_f32");
+  }
+}
+
 TEST(VulkanConv, ComputedFiltersAndHalves) {
   SKIP_WITHOUT_GPU();
   for (const Row& r : kRows)
@@ -131,9 +143,8 @@ TEST(VulkanConv, Integers) {
   for (const auto& [x, w] : stored)
     for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle}) {
       for (const Row& r : kRows)
-        if (&r == kRows || rounding == Rounding::kFixedDouble)
-          check_on_gpu(integer_case(r, Layout::kChannelsLast, x, w, rounding),
-                       eight_lanes() ? "conv_packed_i8" : "conv_i8");
+        check_on_gpu(integer_case(r, Layout::kChannelsLast, x, w, rounding),
+                     eight_lanes() ? "conv_packed_i8" : "conv_i8");
       check_on_gpu(integer_case(kRows[2], Layout::kChannelsFirst, x, w, rounding),
                    eight_lanes() ? "conv_packed_i8" : "conv_i8");
       check_on_gpu(integer_case(kDepthwise[0], Layout::kChannelsLast, x, w, rounding), "conv_i8");

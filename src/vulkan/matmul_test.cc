@@ -75,8 +75,8 @@ TEST(VulkanMatMul, BlocksAndColumnsOfIntegerWeights) {
     for (int64_t n : {20, 21})
       for (DType weights : {DType::kI8, DType::kI4, DType::kU4})
         for (int64_t block : {0, 8, 16}) {
-          const int64_t k = 40, blocks = block ? (k + block - 1) / block : 1;
-          const Row r{{9, k}, transposed ? Shape{n, k} : Shape{k, n}, {n}, false, transposed};
+          const int64_t m = weights == DType::kI4 ? 5 : 9, k = 40, blocks = block ? (k + block - 1) / block : 1;
+          const Row r{{m, k}, transposed ? Shape{n, k} : Shape{k, n}, {n}, false, transposed};
           KernelCase c = product(r, DType::kF32, weights);
           c.label += " block " + std::to_string(block);
           Tensor b = random_tensor(weights, r.b, weights == DType::kU4 ? 0 : -8, weights == DType::kU4 ? 15 : 7, 2);
