@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 
+#include "base/aligned_bytes.h"
 #include "graph/graph.h"
 #include "smelt/result.h"
 
@@ -18,6 +19,12 @@ struct Source {
   std::string folder;                 ///< external data may lie below it; empty: none allowed
   const LoadOptions* options = nullptr;
 };
+
+/// The source as a flatbuffer is read; see align_flatbuffer().
+inline Source aligned(Source source) {
+  align_flatbuffer(source.bytes, source.owner);
+  return source;
+}
 
 /// A format: how to know it by its first bytes, and how to read it.
 struct Format {

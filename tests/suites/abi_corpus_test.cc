@@ -69,19 +69,20 @@ bool strip(const std::string& bytes, std::string& stripped, Descriptors& weights
     protozero::pbf_reader r(from.data(), from.size());
     while (r.next()) {
       if (special(r, writer)) continue;
+      const auto tag = r.tag();
       switch (r.wire_type()) {
         case protozero::pbf_wire_type::varint:
-          writer.add_uint64(r.tag(), r.get_uint64());
+          writer.add_uint64(tag, r.get_uint64());
           break;
         case protozero::pbf_wire_type::fixed32:
-          writer.add_fixed32(r.tag(), r.get_fixed32());
+          writer.add_fixed32(tag, r.get_fixed32());
           break;
         case protozero::pbf_wire_type::fixed64:
-          writer.add_fixed64(r.tag(), r.get_fixed64());
+          writer.add_fixed64(tag, r.get_fixed64());
           break;
         default:
           const auto v = r.get_view();
-          writer.add_bytes(r.tag(), v.data(), v.size());
+          writer.add_bytes(tag, v.data(), v.size());
       }
     }
   };

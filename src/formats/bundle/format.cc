@@ -18,10 +18,11 @@ size_t tests_in(const bundle::Bundle& bundle) {
 }
 
 Result<Module> load_bundle(const Source& source) {
-  SMELT_ASSIGN(const auto parsed, bundle::read(source.bytes, source.owner));
+  const Source outer = aligned(source);
+  SMELT_ASSIGN(const auto parsed, bundle::read(outer.bytes, outer.owner));
   if (!executorch_format.recognise(parsed.program))
     return InvalidModel("the program inside is no ExecuTorch program (identifier ET12 expected)");
-  Source inner = source;
+  Source inner = outer;
   inner.bytes = parsed.program;
   auto module = executorch_format.load(inner);
   if (!module.ok()) return module.error().within("the program inside");

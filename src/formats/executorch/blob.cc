@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "base/aligned_bytes.h"
 #include "base/checked.h"
 #include "base/error.h"
 
@@ -29,6 +30,11 @@ bool has_magic(std::span<const std::byte> bytes, const char* magic) {
   return bytes.size() >= 8 && std::memcmp(bytes.data() + 4, magic, 4) == 0;
 }
 
+DelegateBlob::DelegateBlob(std::span<const std::byte> given, std::shared_ptr<const void> keeper, NamedData named)
+    : bytes(given), owner(std::move(keeper)), named_data(std::move(named)) {
+  align_flatbuffer(bytes, owner);
+}
+
 Result<BlobParts> split_blob(std::span<const std::byte> bytes, const char* magic) {
   BlobParts parts;
   parts.flatbuffer = bytes;
@@ -42,6 +48,8 @@ Result<BlobParts> split_blob(std::span<const std::byte> bytes, const char* magic
   if (!in_range(flatbuffer, flatbuffer_size, bytes.size()) || flatbuffer < kHeaderBytes)
     return InvalidModel("header ", magic, ": the flatbuffer at ", flatbuffer, ", ", flatbuffer_size,
                         " bytes, lies outside the blob of ", bytes.size());
+  if (flatbuffer % 8 != 0)
+    return InvalidModel("header ", magic, ": the flatbuffer starts at ", flatbuffer, ", a multiple of 8 expected");
   if (!in_range(constants, constants_size, bytes.size()))
     return InvalidModel("header ", magic, ": the constants at ", constants, ", ", constants_size,
                         " bytes, lie outside the blob of ", bytes.size());

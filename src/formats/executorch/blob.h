@@ -17,7 +17,8 @@ using NamedData = std::function<Result<std::span<const std::byte>>(const std::st
 
 /// A delegate's processed bytes, as they lie in a program or in a file of their own.
 struct DelegateBlob {
-  std::span<const std::byte> bytes;
+  DelegateBlob(std::span<const std::byte> bytes, std::shared_ptr<const void> owner, NamedData named_data = {});
+  std::span<const std::byte> bytes;   ///< aligned for the flatbuffer
   std::shared_ptr<const void> owner;  ///< keeps the bytes and the named data
   NamedData named_data;               ///< empty: the blob stands alone
 };

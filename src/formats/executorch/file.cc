@@ -96,7 +96,8 @@ Status ProgramFile::read_header(Bytes bytes) {
   return Ok();
 }
 
-Result<std::shared_ptr<const ProgramFile>> ProgramFile::parse(const Source& source) {
+Result<std::shared_ptr<const ProgramFile>> ProgramFile::parse(const Source& given) {
+  const Source source = aligned(given);
   auto file = std::make_shared<ProgramFile>();
   file->owner_ = source.owner;
   SMELT_TRY(file->read_header(source.bytes));

@@ -71,7 +71,7 @@ void read_normalization(const tm::SubGraphMetadata& subgraph, Module& module) {
 
 void read_description(Reader& reader, std::span<const uint8_t> bytes) {
   Module& module = reader.module();
-  flatbuffers::Verifier verifier(bytes.data(), bytes.size(), 32, 100'000, /*check_alignment=*/false);
+  flatbuffers::Verifier verifier(bytes.data(), bytes.size(), 32, 100'000);
   if (bytes.size() < 8 || !verifier.VerifyBuffer<tm::ModelMetadata>(nullptr)) {
     module.metadata.emplace_back("TFLITE_METADATA", "damaged");
     return;

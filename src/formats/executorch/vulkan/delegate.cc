@@ -44,7 +44,8 @@ NamedData named_data_of(const DelegateCall& call) {
 /// Arguments are all inputs, then all outputs; leading outputs beyond them are the new contents of mutable buffers. The
 /// graph stores 64-bit types in 32 bits; the program's come back.
 Result<DelegateResults> lower_vulkan(Builder& b, const DelegateCall& call) {
-  auto graph = read_vk_graph({.bytes = call.blob, .owner = call.owner, .named_data = named_data_of(call)});
+  const DelegateBlob blob(call.blob, call.owner, named_data_of(call));
+  auto graph = read_vk_graph(blob);
   if (!graph.ok()) return graph.error();
   const size_t ins = graph->table->input_ids() ? graph->table->input_ids()->size() : 0;
   const size_t outs = graph->table->output_ids()->size();

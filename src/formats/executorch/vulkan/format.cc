@@ -24,7 +24,8 @@ void add_hints(const vkgraph::VkGraph& table, Module& module) {
 
 /// A blob in a file of its own: its inputs and outputs are the model's. A SymInt is an int64 scalar.
 Result<Module> load(const Source& source) {
-  auto graph = read_vk_graph({.bytes = source.bytes, .owner = source.owner, .named_data = {}});
+  const DelegateBlob blob(source.bytes, source.owner);
+  auto graph = read_vk_graph(blob);
   if (!graph.ok()) return graph.error();
   Module module;
   module.format = "vulkan";

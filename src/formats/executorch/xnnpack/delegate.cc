@@ -69,7 +69,8 @@ NamedData named_data_of(const DelegateCall& call) {
 }  // namespace
 
 Result<DelegateResults> lower_xnnpack(Builder& b, const DelegateCall& call) {
-  auto graph = read_xnn_graph({.bytes = call.blob, .owner = call.owner, .named_data = named_data_of(call)});
+  const DelegateBlob blob(call.blob, call.owner, named_data_of(call));
+  auto graph = read_xnn_graph(blob);
   if (!graph.ok()) return graph.error();
   std::vector<ValueId> inputs;
   for (size_t i : graph->inputs) {

@@ -14,7 +14,8 @@ bool recognise(std::span<const std::byte> bytes) {
 
 /// A blob in a file of its own: its externals are the model's inputs and outputs.
 Result<Module> load(const Source& source) {
-  auto graph = read_xnn_graph({.bytes = source.bytes, .owner = source.owner, .named_data = {}});
+  const DelegateBlob blob(source.bytes, source.owner);
+  auto graph = read_xnn_graph(blob);
   if (!graph.ok()) return graph.error();
   Module module;
   module.format = "xnnpack";
