@@ -236,6 +236,11 @@ Status Region::delegate(const Instruction& in) {
   SMELT_ASSIGN(const DelegateResults results, lowered);
   for (const auto& [k, id] : results) {
     if (k >= in.inputs.size()) return Internal("the delegate gives argument ", k, " of ", in.inputs.size());
+    const PlanValue& v = m_.plan.values[static_cast<size_t>(in.inputs[k])];
+    const ValueType& result = builder_.type(id);
+    if (v.kind == Kind::kTensor && (!v.dynamic || v.bounded) && result.ranked && result.shape.is_static() &&
+        result.shape.elements() > v.shape.elements())
+      return InvalidModel("argument ", k, " becomes ", result.shape.str(), ", the program declares ", v.shape.str());
     write(in.inputs[k], id);
   }
   return Ok();

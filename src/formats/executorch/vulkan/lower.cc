@@ -149,6 +149,11 @@ Status VkLowering::bind_outputs(uint32_t v, std::span<const ValueId> results) {
     if (kind != GraphTypes::VkTensor && kind != GraphTypes::SymInt)
       return InvalidModel("its result would become value ", at, ", a ", vkgraph::EnumNameGraphTypes(kind));
     if (g_.constants[at].defined() && states_[at] < 0) return InvalidModel("it writes the constant value ", at);
+    const ValueType& place = g_.types[at];
+    const ValueType& result = b_.type(id);
+    if (kind == GraphTypes::VkTensor && place.shape.rank() > 0 && result.ranked && result.shape.is_static() &&
+        result.shape.elements() > place.shape.elements())
+      return InvalidModel("value ", at, " becomes ", result.shape.str(), ", the graph declares ", place.shape.str());
     ids_[at] = id;
     return Ok();
   };

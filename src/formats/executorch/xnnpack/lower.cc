@@ -68,6 +68,16 @@ Result<ValueId> XnnLowering::real(uint32_t id, DType dtype) {
   return convert(b_, operand(id), ValueType::tensor(dtype));
 }
 
+Status XnnLowering::bind(uint32_t id, ValueId result) {
+  // Declared dimensions are upper bounds; none at all declare nothing.
+  const Shape& place = value(id).type.shape;
+  const ValueType& type = b_.type(result);
+  if (place.rank() > 0 && type.ranked && type.shape.is_static() && type.shape.elements() > place.elements())
+    return InvalidModel("value ", id, " becomes ", type.shape.str(), ", the graph declares ", place.str());
+  ids_[g_.by_id.at(id)] = result;
+  return Ok();
+}
+
 bool XnnLowering::on_stored_integers(std::span<const uint32_t> inputs, uint32_t out) const {
   const auto integers = [&](uint32_t id) {
     const ValueType& t = value(id).type;
@@ -89,8 +99,7 @@ Status XnnLowering::finish(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, c
   type.quant = compute.quant;
   SMELT_ASSIGN(const ValueId result, b_.op_as(op, std::move(attrs), std::move(inputs), type));
   SMELT_ASSIGN(const ValueId converted, convert(b_, result, value(out).type));
-  bind(out, converted);
-  return Ok();
+  return bind(out, converted);
 }
 
 Status XnnLowering::emit(Op op, AttrsPtr attrs, std::span<const uint32_t> inputs, uint32_t out,

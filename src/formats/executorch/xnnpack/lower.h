@@ -30,7 +30,8 @@ class XnnLowering {
   ValueId operand(uint32_t id);
   /// The same as plain numbers of a real element type.
   Result<ValueId> real(uint32_t id, DType dtype);
-  void bind(uint32_t id, ValueId value) { ids_[g_.by_id.at(id)] = value; }
+  /// Fails when the result is larger than the graph declares the value.
+  Status bind(uint32_t id, ValueId result);
   /// Computes `op` of the inputs, converted as the class says, and of `further` values as they are; binds its result to
   /// value `out`.
   Status emit(Op op, AttrsPtr attrs, std::span<const uint32_t> inputs, uint32_t out, std::vector<ValueId> further = {});

@@ -126,8 +126,7 @@ Status XnnLowering::convert_node(const Node& node) {
   if (result == operand(n.input_id())) {
     SMELT_ASSIGN(result, b_.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kIdentity), {result}));
   }
-  bind(n.output_id(), result);
-  return Ok();
+  return bind(n.output_id(), result);
 }
 
 }  // namespace smelt::executorch

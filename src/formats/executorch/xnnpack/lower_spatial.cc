@@ -68,15 +68,14 @@ Status XnnLowering::argmax_pooling(const Node& node) {
   SMELT_ASSIGN(const auto out, b_.node(Op::kPool, std::move(attrs), {x}, 2));
   if (values != kXnnInvalidId) {
     SMELT_ASSIGN(const ValueId converted, convert(b_, out[0], value(values).type));
-    bind(values, converted);
+    SMELT_TRY(bind(values, converted));
   }
   if (indices == kXnnInvalidId) return Ok();
   // Outside the graph an index is int64, whatever type the graph declares for it.
-  bind(indices, out[1]);
+  SMELT_TRY(bind(indices, out[1]));
   if (value(indices).output) return Ok();
   SMELT_ASSIGN(const ValueId converted, convert(b_, out[1], value(indices).type));
-  bind(indices, converted);
-  return Ok();
+  return bind(indices, converted);
 }
 
 Status XnnLowering::global_average(const Node& node) {

@@ -60,14 +60,21 @@ std::string test_name(size_t row, BackendKind backend) {
   return name + (backend == BackendKind::kCpu ? "_cpu" : backend == BackendKind::kReference ? "_reference" : "_vulkan");
 }
 
-class XnnMatrix : public ::testing::TestWithParam<std::tuple<size_t, BackendKind>> {};
+class XnnMatrix : public ::testing::TestWithParam<std::tuple<size_t, BackendKind>> {
+ public:
+  static void TearDownTestSuite() { device_.reset(); }
 
-TEST_P(XnnMatrix, Computes) {
-  const auto& [row, backend] = GetParam();
-  if (backend == BackendKind::kVulkan)
-    if (const auto found = vulkan::devices(); !found.ok()) GTEST_SKIP() << found.error().message();
-  rows()[row].check(backend);
-}
+ protected:
+  void SetUp() override {
+    if (std::get<1>(GetParam()) != BackendKind::kVulkan || device_) return;
+    auto opened = vulkan::open_device(-1);
+    if (!opened.ok()) GTEST_SKIP() << opened.error().message();
+    device_ = opened.value();
+  }
+  static inline std::shared_ptr<vulkan::Device> device_;  ///< stays open from row to row
+};
+
+TEST_P(XnnMatrix, Computes) { rows()[std::get<0>(GetParam())].check(std::get<1>(GetParam())); }
 
 std::vector<size_t> row_numbers() {
   std::vector<size_t> numbers(rows().size());
