@@ -283,7 +283,8 @@ std::unique_ptr<Kernel> make_recurrent_f32(const KernelSpec& spec) {
   for (size_t i = 0; i < spec.inputs.size(); ++i)
     if (spec.has(i) && (spec.inputs[i].dtype != DType::kF32 || spec.inputs[i].quant)) return nullptr;  // lengths too
   bool relu = false;
-  if (!usual_activations(spec.attrs<RecurrentAttrs>(), relu)) return nullptr;
+  const auto& a = spec.attrs<RecurrentAttrs>();
+  if (a.dynamic_quantization || !usual_activations(a, relu)) return nullptr;
   for (size_t i : {1, 2, 3, 7})
     if ((i < 3 || spec.has(i)) && !spec.constant(i)) return nullptr;
   if (spec.inputs[0].shape.elements() == 0) return nullptr;

@@ -142,10 +142,14 @@ void lower_multi_head_attention(NodeContext& n) {
   if (n.has(3)) {
     const ValueType qt = n.type(q), vt = n.type(v);
     const int64_t width = qt.ranked ? qt.shape.back() : -1;
-    if (width < 0) return n.unsupported("the width of the query must be known at load");
-    const int64_t v_width = ready || !vt.ranked ? width : vt.shape.back();
+    const int64_t v_width = ready || !vt.ranked || vt.shape.back() < 0 ? width : vt.shape.back();
     SplitAttrs parts;
-    const auto bias = n.add_n(Op::kSplit, pack(parts), {n.in(3), n.ints1d({width, width, v_width})}, 3);
+    std::vector<ValueId> split{n.in(3)};
+    if (width < 0)
+      parts.count = 3;  // equal parts
+    else
+      split.push_back(n.ints1d({width, width, v_width}));
+    const auto bias = n.add_n(Op::kSplit, pack(parts), split, 3);
     q = binary(n, Binary::kAdd, q, bias[0]);
     if (!ready) {
       k = binary(n, Binary::kAdd, k, bias[1]);
@@ -199,10 +203,12 @@ void lower_ms_rotary(NodeContext& n) {
   ValueId positions = n.in(1);
   const int rank = n.rank_or_fail(x);
   const ValueType xt = n.type(x), ct = n.type(cos);
+  const int64_t width = rank == 3 ? xt.shape[2] : -1;
+  const int64_t half = ct.ranked && ct.shape.rank() == 2 ? ct.shape[1] : -1;
+  const bool cut = rank == 3 && a.num_heads == 0 && width < 1;  // into heads, whose number only a run shows
   if (rank == 3 && a.num_heads == 0) {
-    const int64_t width = xt.shape[2], half = ct.ranked && ct.shape.rank() == 2 ? ct.shape[1] : -1;
-    if (width < 1 || half < 1) return n.unsupported("the width of the input must be known at load");
-    a.num_heads = width / (2 * half);
+    if (half < 1) return n.unsupported("the width of the cos cache must be known at load");
+    a.num_heads = cut ? 0 : width / (2 * half);
   }
   if (n.rank(positions) == 1 || n.rank(positions) == 0) {
     // One offset: positions count up from it in every batch entry.
@@ -212,7 +218,10 @@ void lower_ms_rotary(NodeContext& n) {
         n.add(Op::kConcat, make_attrs<AxisAttrs>(0), {n.unsqueeze(dimension(n, x, 0), {0}), n.unsqueeze(length, {0})});
     positions = n.add(Op::kExpand, make_attrs<NoAttrs>(), {row, shape});
   }
-  n.emit(Op::kRotary, pack(a), {x, cos, sin, positions});
+  if (!cut) return n.emit(Op::kRotary, pack(a), {x, cos, sin, positions});
+  a.batch_seq_heads = true;
+  const ValueId turned = n.add(Op::kRotary, pack(a), {n.reshape(x, {0, 0, -1, 2 * half}), cos, sin, positions});
+  n.bind(0, n.reshape(turned, {0, 0, -1}));
 }
 
 constexpr OpEntry kOps[] = {

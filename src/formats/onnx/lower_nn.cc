@@ -228,7 +228,7 @@ void lower_resize(NodeContext& n) {
   const ValueId x = n.in(0);
   if (n.op() == "Upsample" || n.version() < 11) {
     a.coord = R::Coord::kAsymmetric;
-    a.nearest = R::Nearest::kFloor;
+    a.nearest = R::Nearest::kFloorOrCeil;
     ValueId scales;
     if (n.version() >= 9) {
       scales = n.in(1);

@@ -152,7 +152,8 @@ Result<KeySpan> key_span(KernelContext& ctx, const AttentionAttrs& a, const Atte
     s.valid = get_int(t, t.elements() == 1 ? 0 : b);
     if (s.valid < 0 || s.valid > g.keys) return InvalidInput("key length ", s.valid, " is outside [0, ", g.keys, "]");
   }
-  if (a.causal_from_end) s.offset = ctx.has(4) && !ctx.has(6) ? g.past : s.valid - g.rows;
+  if (a.causal_from_end)
+    s.offset = ctx.has(6) ? s.valid - g.rows : ctx.has(4) ? g.past : std::max<int64_t>(s.valid - g.rows, 0);
   return s;
 }
 

@@ -11,8 +11,9 @@ struct AttentionAttrs : Attrs {
   int64_t num_heads = 0, kv_heads = 0;  ///< 0: 4-D operands
   double scale = 0;                     ///< 0: 1 / sqrt(D)
   bool causal = false;
-  /// Position of query row i: the number of keys before the block of queries (past keys; without them valid keys - S)
-  /// plus i. Else i. A causal row sees the keys up to its position.
+  /// Position of query row i: the number of keys before the block of queries (past keys; without them keys - S, at
+  /// least 0; valid keys - S where their number is given) plus i. Else i. A causal row sees the keys up to its
+  /// position.
   bool causal_from_end = false;
   double softcap = 0;         ///< 0: none; scores = softcap * tanh(scores / softcap)
   int64_t window = -1;        ///< keys further than this before a row's position are hidden; -1: none

@@ -69,6 +69,15 @@ Status binary_real(const BinaryAttrs& attrs, const Walk& walk, const T* a, const
 }
 
 /// Narrow floats, mixed types and whatever else is real: through buffers of T.
+/// What processors convert to where a real number is none of a signed integer type: its smallest value.
+void store_power(Tensor& y, int64_t i, double v) {
+  const double limit = y.dtype() == DType::kI32 ? 2147483648.0 : 9223372036854775808.0;
+  if (is_signed_integer(y.dtype()) && bit_width(y.dtype()) >= 32 && !(v >= -limit && v < limit))
+    set_int(y, i, static_cast<int64_t>(-limit));
+  else
+    set_double(y, i, v);
+}
+
 template <class T>
 Status binary_converted(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Tensor& y) {
   std::vector<T> p(static_cast<size_t>(a.elements())), q(static_cast<size_t>(b.elements()));
@@ -78,7 +87,10 @@ Status binary_converted(const BinaryAttrs& attrs, const Tensor& a, const Tensor&
   if (gives_bool(attrs.fn)) return binary_real<T>(attrs, walk, p.data(), q.data(), y.raw(), y.elements());
   std::vector<T> r(static_cast<size_t>(y.elements()));
   SMELT_TRY(binary_real<T>(attrs, walk, p.data(), q.data(), r.data(), y.elements()));
-  for (int64_t i = 0; i < y.elements(); ++i) set_double(y, i, static_cast<double>(r[static_cast<size_t>(i)]));
+  for (int64_t i = 0; i < y.elements(); ++i) {
+    const auto v = static_cast<double>(r[static_cast<size_t>(i)]);
+    attrs.fn == Binary::kPow ? store_power(y, i, v) : set_double(y, i, v);
+  }
   return Ok();
 }
 

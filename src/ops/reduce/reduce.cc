@@ -96,7 +96,9 @@ std::vector<double> variance(const ReducePlan& plan, const double* x, double cor
   return sum;
 }
 
-std::vector<double> log_sum_exp(const ReducePlan& plan, const double* x) {
+/// Of integers every exponential and the logarithm are cut off to integers, as ONNX Runtime has it: what counts is how
+/// often the largest value comes.
+std::vector<double> log_sum_exp(const ReducePlan& plan, const double* x, bool integers) {
   std::vector<double> largest(static_cast<size_t>(plan.outputs()), -std::numeric_limits<double>::infinity());
   fold(plan, x, largest.data(), [](double a, double v) { return v > a || v != v ? v : a; });
   std::vector<double> sum(largest.size(), 0.0);
@@ -104,15 +106,16 @@ std::vector<double> log_sum_exp(const ReducePlan& plan, const double* x) {
     const double m = largest[static_cast<size_t>(out)];
     return std::isinf(m) ? 0.0 : m;
   };
-  plan.each([&](int64_t in, int64_t out) { sum[static_cast<size_t>(out)] += std::exp(x[in] - base(out)); });
-  for (size_t i = 0; i < sum.size(); ++i) sum[i] = std::log(sum[i]) + base(static_cast<int64_t>(i));
+  const auto whole = [&](double v) { return integers ? std::trunc(v) : v; };
+  plan.each([&](int64_t in, int64_t out) { sum[static_cast<size_t>(out)] += whole(std::exp(x[in] - base(out))); });
+  for (size_t i = 0; i < sum.size(); ++i) sum[i] = whole(std::log(sum[i])) + base(static_cast<int64_t>(i));
   return sum;
 }
 
 }  // namespace
 
-std::vector<double> reduce_doubles(const ReduceAttrs& attrs, const ReducePlan& plan, const double* x) {
-  if (attrs.fn == Reduction::kLogSumExp) return log_sum_exp(plan, x);
+std::vector<double> reduce_doubles(const ReduceAttrs& attrs, const ReducePlan& plan, const double* x, bool integers) {
+  if (attrs.fn == Reduction::kLogSumExp) return log_sum_exp(plan, x, integers);
   if (attrs.fn == Reduction::kVar || attrs.fn == Reduction::kStd) {
     auto v = variance(plan, x, attrs.correction);
     if (attrs.fn == Reduction::kStd)
@@ -287,7 +290,8 @@ Status reference_Reduce(KernelContext& ctx) {
   }
   std::vector<double> values(static_cast<size_t>(x.elements()));
   to_doubles(x, values.data());
-  const std::vector<double> r = reduce_doubles(attrs, plan, values.data());
+  const std::vector<double> r =
+      reduce_doubles(attrs, plan, values.data(), !is_float(x.dtype()) && !is_float(y.dtype()));
   from_doubles(r.data(), y);
   return Ok();
 }

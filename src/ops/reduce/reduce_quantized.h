@@ -15,6 +15,7 @@ void finish_sums(const ReduceAttrs& attrs, DType x, const Quantization& p, int64
                  Tensor& y);
 
 /// The reduction of real numbers in double; one value an output.
-std::vector<double> reduce_doubles(const ReduceAttrs& attrs, const ReducePlan& plan, const double* x);
+std::vector<double> reduce_doubles(const ReduceAttrs& attrs, const ReducePlan& plan, const double* x,
+                                   bool integers = false);
 
 }  // namespace smelt

@@ -223,7 +223,7 @@ Status reference_AffineGrid(KernelContext& ctx) {
         const int64_t size = y.dim(k - d), i = rest % size;
         rest /= size;
         const auto at = static_cast<double>(i), extent = static_cast<double>(size);
-        base[d] = align ? (size > 1 ? 2 * at / (extent - 1) - 1 : -1) : (2 * at + 1) / extent - 1;
+        base[d] = align ? (size > 1 ? 2 * at / (extent - 1) - 1 : 1) : (2 * at + 1) / extent - 1;
       }
       base[k] = 1;
       for (int r = 0; r < k; ++r) {

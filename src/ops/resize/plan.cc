@@ -141,7 +141,7 @@ float source(const ResizeAttrs& a, const ResizeAxis& d, int64_t i) {
   return x;
 }
 
-int64_t nearest_index(ResizeAttrs::Nearest mode, double x) {
+int64_t nearest_index(ResizeAttrs::Nearest mode, bool shrinks, double x) {
   switch (mode) {
     case ResizeAttrs::Nearest::kRoundPreferFloor:
       return static_cast<int64_t>(std::ceil(x - 0.5));
@@ -149,6 +149,8 @@ int64_t nearest_index(ResizeAttrs::Nearest mode, double x) {
       return static_cast<int64_t>(std::floor(x + 0.5));
     case ResizeAttrs::Nearest::kFloor:
       return static_cast<int64_t>(std::floor(x));
+    case ResizeAttrs::Nearest::kFloorOrCeil:
+      return static_cast<int64_t>(shrinks ? std::ceil(x) : std::floor(x));
     default:
       return static_cast<int64_t>(std::ceil(x));
   }
@@ -207,7 +209,7 @@ Result<AxisTaps> axis_taps(const ResizeAttrs& a, const ResizeAxis& d) {
     t.outside.push_back(a.coord == ResizeAttrs::Coord::kTfCropAndResize &&
                         (x < 0 || x > static_cast<double>(d.in - 1)));
     if (a.mode == ResizeAttrs::Mode::kNearest) {
-      t.index.push_back(std::clamp<int64_t>(nearest_index(a.nearest, x), 0, d.in - 1));
+      t.index.push_back(std::clamp<int64_t>(nearest_index(a.nearest, d.scale < 1, x), 0, d.in - 1));
       t.weight.push_back(1);
     } else {
       add_taps(a, d, x, t);

@@ -20,7 +20,8 @@ struct ResizeAttrs : Attrs {
     kRoundPreferFloor,
     kRoundPreferCeil,
     kFloor,
-    kCeil
+    kCeil,
+    kFloorOrCeil  ///< kCeil along dimensions that shrink, else kFloor
   } nearest = Nearest::kRoundPreferFloor;
   enum class Keep : uint8_t { kStretch, kNotLarger, kNotSmaller } keep = Keep::kStretch;
   double cubic_a = -0.75, extrapolation = 0;
@@ -39,7 +40,7 @@ struct ResizeAttrs : Attrs {
     return names[static_cast<int>(c)];
   }
   friend const char* to_string(Nearest n) {
-    static const char* const names[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
+    static const char* const names[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "floor_or_ceil"};
     return names[static_cast<int>(n)];
   }
   friend const char* to_string(Keep k) {

@@ -118,6 +118,7 @@ std::vector<std::string> split_spaces(const std::string& text, int64_t most) {
 
 std::vector<std::string> split_by(const std::string& text, const std::string& delimiter, int64_t most) {
   std::vector<std::string> out;
+  if (text.empty()) return out;
   size_t from = 0;
   while (most < 0 || static_cast<int64_t>(out.size()) < most) {
     const size_t at = text.find(delimiter, from);

@@ -132,7 +132,9 @@ std::unique_ptr<Kernel> make_attention(const KernelSpec& spec) {
   Push push{};
   const char* shader = attention_shader(spec);
   if (!shader || !set_mask(spec, g, push)) return nullptr;
-  uint32_t flags = (a.causal ? kCausal : 0u) | (a.causal_from_end ? kFromEnd : 0u) | (past && g.past > 0 ? kPast : 0u) |
+  // Else the first query stands at position 0.
+  const bool from_end = a.causal_from_end && (spec.has(6) || (past ? g.past > 0 : g.keys >= g.rows));
+  uint32_t flags = (a.causal ? kCausal : 0u) | (from_end ? kFromEnd : 0u) | (past && g.past > 0 ? kPast : 0u) |
                    (spec.has(3) ? kMask : 0u) | (a.smooth_softmax ? kSmooth : 0u);
   uint32_t words = 1, step = 0;
   if (spec.has(6)) {
