@@ -46,6 +46,7 @@ Result<std::shared_ptr<const Module>> Compiled::overridable() {
 
 std::shared_ptr<vulkan::WeightStore> Compiled::weights(const std::shared_ptr<vulkan::Device>& device) {
   const std::lock_guard lock(mutex_);
+  std::erase_if(weights_, [](const auto& w) { return vulkan::lost(*w.first); });
   auto& store = weights_[device];
   if (!store) store = vulkan::make_weight_store(device);
   return store;

@@ -9,7 +9,6 @@ namespace {
 
 struct Segment {
   int first = 0, last = 0;  ///< steps
-  size_t nodes = 0;
   std::vector<ValueId> uploads, downloads;
 };
 
@@ -29,7 +28,7 @@ class Layout {
     for (size_t i = 0; i < root_.size(); ++i) root_[i] = static_cast<ValueId>(i);
   }
 
-  Result<DeviceLayout> make(RunControl& control, bool profile) {
+  Result<DeviceLayout> make(RunControl& control, bool profile, int threads) {
     find_segments();
     DeviceLayout out;
     if (segments_.empty()) return out;
@@ -39,7 +38,7 @@ class Layout {
     SMELT_TRY(control.charge(out.arena_bytes));
     control.release(out.arena_bytes);
     if (!gpu_.weights) return out;
-    out.program = std::make_unique<vulkan::Program>(gpu_.device, gpu_.weights, profile);
+    out.program = std::make_unique<vulkan::Program>(gpu_.device, gpu_.weights, profile, threads);
     SMELT_TRY(record(*out.program, out));
     return out;
   }
@@ -66,11 +65,10 @@ class Layout {
       }
       if (!open) {
         s.segment = static_cast<int32_t>(segments_.size());
-        segments_.push_back({k, k, 0, {}, {}});
+        segments_.push_back({k, k, {}, {}});
         open = true;
       }
       segments_.back().last = k;
-      ++segments_.back().nodes;
     }
   }
 
@@ -161,7 +159,7 @@ class Layout {
       }
     size_t next_scratch = 0;
     for (const Segment& seg : segments_) {
-      SMELT_TRY(program.begin_segment(seg.nodes));
+      program.begin_segment();
       for (ValueId id : seg.uploads) SMELT_TRY(program.upload(id));
       for (int k = seg.first; k <= seg.last; ++k) {
         const Step& s = steps_[static_cast<size_t>(k)];
@@ -173,7 +171,7 @@ class Layout {
           return r.error().within(node_label(*s.node));
       }
       for (ValueId id : seg.downloads) SMELT_TRY(program.download(id));
-      SMELT_TRY(program.end_segment());
+      program.end_segment();
     }
     return program.finish();
   }
@@ -197,8 +195,8 @@ class Layout {
 Result<DeviceLayout> lay_out_device(const Graph& graph, std::span<Step> steps,
                                     std::span<const std::unique_ptr<vulkan::Kernel>> kernels,
                                     std::span<const DeviceValue> values, const PlannedEnvironment::Gpu& gpu,
-                                    RunControl& control, bool profile) {
-  return Layout(graph, steps, kernels, values, gpu).make(control, profile);
+                                    RunControl& control, bool profile, int threads) {
+  return Layout(graph, steps, kernels, values, gpu).make(control, profile, threads);
 }
 
 }  // namespace smelt

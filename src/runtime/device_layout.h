@@ -35,6 +35,6 @@ struct DeviceLayout {
 Result<DeviceLayout> lay_out_device(const Graph& graph, std::span<Step> steps,
                                     std::span<const std::unique_ptr<vulkan::Kernel>> kernels,
                                     std::span<const DeviceValue> values, const PlannedEnvironment::Gpu& gpu,
-                                    RunControl& control, bool profile);
+                                    RunControl& control, bool profile, int threads);
 
 }  // namespace smelt

@@ -490,7 +490,7 @@ class PlanBuilder {
       values[i] = {known_[i].type, known_[i].content, graph_.values[i].constant && known_[i].content,
                    home_[i] == Home::kDevice};
     SMELT_ASSIGN(DeviceLayout layout, lay_out_device(graph_, plan_.steps_, device_kernels_, values, env_.gpu,
-                                                     env_.control, env_.options.profile));
+                                                     env_.control, env_.options.profile, env_.threads.threads()));
     plan_.device_arena_bytes_ = layout.arena_bytes;
     plan_.device_arena_lower_bound_ = layout.arena_lower_bound;
     plan_.program_ = std::move(layout.program);

@@ -29,6 +29,8 @@ class Device;
 /// Opens device `index`; -1: the first discrete GPU, else integrated, else any. Devices are shared by their users.
 Result<std::shared_ptr<Device>> open_device(int index);
 const DeviceInfo& device_info(const Device& device);
+/// Nothing runs on it any more; open_device() gives a fresh one.
+bool lost(const Device& device);
 
 class WeightStore;
 /// Weights of one model on one device, shared by the plans of all its sessions.

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
+#include <map>
+#include <vector>
 
 #include "vulkan/memory.h"
 
@@ -227,6 +225,7 @@ Result<std::shared_ptr<Device>> Device::open(int index) {
 }
 
 Result<std::shared_ptr<Device>> open_device(int index) { return Device::open(index); }
+bool lost(const Device& device) { return device.lost(); }
 const DeviceInfo& device_info(const Device& device) { return device.info(); }
 
 Device::Device() = default;
@@ -259,23 +258,21 @@ Status Device::create(VkPhysicalDevice physical, const DeviceInfo& info) {
   SMELT_TRY(check(vkCreateDevice(physical, &create, nullptr, &device_), "vkCreateDevice"));
   vkGetDeviceQueue(device_, family_, 0, &queue_);
   heap_ = std::make_unique<Heap>(device_);
-  load_cache();
+  pipelines_ = std::make_unique<Pipelines>(device_, properties_);
   return Ok();
 }
 
 Device::~Device() {
   if (!device_) return;
-  // What a lost device still works on must not be taken from under it: all goes with the process.
-  if (lost_) {
+  // What the device still works on must not be taken from under it: all goes with the process.
+  if (hangs_) {
     static_cast<void>(heap_.release());
+    pipelines_->abandon();
     return;
   }
   vkDeviceWaitIdle(device_);
-  save_cache();
-  for (const auto& [key, p] : pipelines_) vkDestroyPipeline(device_, p, nullptr);
-  for (const auto& [n, l] : pipeline_layouts_) vkDestroyPipelineLayout(device_, l, nullptr);
-  for (const auto& [n, l] : set_layouts_) vkDestroyDescriptorSetLayout(device_, l, nullptr);
-  vkDestroyPipelineCache(device_, cache_, nullptr);
+  pipelines_->save();
+  pipelines_.reset();
   heap_.reset();
   vkDestroyDevice(device_, nullptr);
 }
@@ -309,65 +306,6 @@ int Device::memory_type(uint32_t type_bits, VkMemoryPropertyFlags required, VkMe
   return -1;
 }
 
-Result<VkDescriptorSetLayout> Device::set_layout(uint32_t bindings) {
-  VkDescriptorSetLayout& layout = set_layouts_[bindings];
-  if (layout) return layout;
-  std::vector<VkDescriptorSetLayoutBinding> list(bindings);
-  for (uint32_t i = 0; i < bindings; ++i)
-    list[i] = {i, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
-  VkDescriptorSetLayoutCreateInfo info{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO};
-  info.bindingCount = bindings;
-  info.pBindings = list.data();
-  SMELT_TRY(check(vkCreateDescriptorSetLayout(device_, &info, nullptr, &layout), "vkCreateDescriptorSetLayout"));
-  return layout;
-}
-
-Result<VkPipelineLayout> Device::pipeline_layout(uint32_t bindings) {
-  SMELT_ASSIGN(const VkDescriptorSetLayout set, set_layout(bindings));
-  VkPipelineLayout& layout = pipeline_layouts_[bindings];
-  if (layout) return layout;
-  const VkPushConstantRange push{VK_SHADER_STAGE_COMPUTE_BIT, 0, kPushBytes};
-  VkPipelineLayoutCreateInfo info{VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO};
-  info.setLayoutCount = 1;
-  info.pSetLayouts = &set;
-  info.pushConstantRangeCount = 1;
-  info.pPushConstantRanges = &push;
-  SMELT_TRY(check(vkCreatePipelineLayout(device_, &info, nullptr, &layout), "vkCreatePipelineLayout"));
-  return layout;
-}
-
-Result<Pipeline> Device::pipeline(const Shader& shader, std::span<const uint32_t> constants) {
-  const std::lock_guard lock(pipeline_mutex_);
-  Pipeline out;
-  SMELT_ASSIGN(out.set_layout, set_layout(shader.bindings));
-  SMELT_ASSIGN(out.layout, pipeline_layout(shader.bindings));
-  VkPipeline& known = pipelines_[{&shader, {constants.begin(), constants.end()}}];
-  out.handle = known;
-  if (known) return out;
-  VkShaderModuleCreateInfo module_info{VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
-  module_info.codeSize = static_cast<size_t>(shader.code_end - shader.code) * 4;
-  module_info.pCode = shader.code;
-  VkShaderModule module = VK_NULL_HANDLE;
-  SMELT_TRY(check(vkCreateShaderModule(device_, &module_info, nullptr, &module), "vkCreateShaderModule"));
-  std::vector<VkSpecializationMapEntry> entries(constants.size());
-  for (uint32_t i = 0; i < entries.size(); ++i) entries[i] = {i, i * 4, 4};
-  const VkSpecializationInfo special{static_cast<uint32_t>(entries.size()), entries.data(), constants.size() * 4,
-                                     constants.data()};
-  VkComputePipelineCreateInfo info{VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO};
-  info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
-  info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
-  info.stage.module = module;
-  info.stage.pName = "main";
-  info.stage.pSpecializationInfo = &special;
-  info.layout = out.layout;
-  const VkResult made = vkCreateComputePipelines(device_, cache_, 1, &info, nullptr, &known);
-  vkDestroyShaderModule(device_, module, nullptr);
-  if (auto s = check(made, "vkCreateComputePipelines"); !s.ok()) return s.error().within(shader.name);
-  cache_grew_ = true;
-  out.handle = known;
-  return out;
-}
-
 Status Device::submit(VkCommandBuffer commands, VkFence fence, const std::function<Status()>& tick) {
   using Clock = std::chrono::steady_clock;
   if (lost_) return Error(ErrorCode::kDevice, "the Vulkan device was lost");
@@ -380,84 +318,26 @@ Status Device::submit(VkCommandBuffer commands, VkFence fence, const std::functi
     const std::lock_guard lock(queue_mutex_);
     result = vkQueueSubmit(queue_, 1, &info, fence);
   }
-  Status status = check(result, "vkQueueSubmit"), asked;
-  Clock::time_point give_up{};
-  while (status.ok()) {
-    result = vkWaitForFences(device_, 1, &fence, VK_TRUE, 50'000'000);
-    if (result == VK_SUCCESS) break;
-    if (result != VK_TIMEOUT) {
-      status = check(result, "vkWaitForFences");
-    } else if (!asked.ok()) {
-      if (Clock::now() > give_up) status = Error(ErrorCode::kDevice, "the Vulkan device does not finish its work");
-    } else if (asked = tick ? tick() : Ok(); !asked.ok()) {
-      give_up = Clock::now() + std::chrono::seconds(10);
-    }
-  }
-  if (!status.ok()) {
-    lost_ = true;
+  if (result != VK_SUCCESS) {
+    // Without memory nothing was submitted; any other fault is the device's end.
+    Status status = check(result, "vkQueueSubmit");
+    lost_ = lost_ || status.error().code() == ErrorCode::kDevice;
     return status;
   }
-  return asked;
-}
-
-std::string Device::cache_path() const {
-  namespace fs = std::filesystem;
-  fs::path folder;
-  if (const char* e = std::getenv("SMELT_CACHE_DIR"); e && *e) {
-    folder = e;
-  } else if (const char* x = std::getenv("XDG_CACHE_HOME"); x && *x) {
-    folder = fs::path(x) / "smelt";
-  } else if (const char* h = std::getenv("HOME"); h && *h) {
-    folder = fs::path(h) / ".cache" / "smelt";
-  } else {
-    return "";
-  }
-  char name[80];
-  int n = std::snprintf(name, sizeof name, "vulkan-%04x-%04x-", properties_.vendorID, properties_.deviceID);
-  for (size_t i = 0; i < 8; ++i)
-    n += std::snprintf(name + n, sizeof name - static_cast<size_t>(n), "%02x", properties_.pipelineCacheUUID[i]);
-  return (folder / (std::string(name) + ".bin")).string();
-}
-
-void Device::load_cache() {
-  std::string bytes;
-  // The driver checks the header; a size limit guards against a file that somebody else put there.
-  if (std::ifstream in(cache_path(), std::ios::binary | std::ios::ate); in) {
-    const auto size = in.tellg();
-    if (size > 0 && size < (std::streamoff{1} << 28)) {
-      bytes.resize(static_cast<size_t>(size));
-      in.seekg(0).read(bytes.data(), size);
-      if (!in) bytes.clear();
+  Status asked;
+  Clock::time_point give_up{};
+  while ((result = vkWaitForFences(device_, 1, &fence, VK_TRUE, 50'000'000)) != VK_SUCCESS) {
+    if (result == VK_TIMEOUT && asked.ok()) {
+      asked = tick ? tick() : Ok();
+      if (!asked.ok()) give_up = Clock::now() + patience_;
+    } else if (result != VK_TIMEOUT || Clock::now() > give_up) {
+      lost_ = true;
+      hangs_ = result != VK_ERROR_DEVICE_LOST;
+      if (result == VK_TIMEOUT) return Error(ErrorCode::kDevice, "the Vulkan device does not finish its work");
+      return Error(ErrorCode::kDevice, Cat("vkWaitForFences: ", to_string(result)));
     }
   }
-  VkPipelineCacheCreateInfo info{VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
-  info.initialDataSize = bytes.size();
-  info.pInitialData = bytes.data();
-  if (vkCreatePipelineCache(device_, &info, nullptr, &cache_) == VK_SUCCESS || bytes.empty()) return;
-  info.initialDataSize = 0;
-  if (vkCreatePipelineCache(device_, &info, nullptr, &cache_) != VK_SUCCESS) cache_ = VK_NULL_HANDLE;
-}
-
-void Device::save_cache() {
-  const std::lock_guard lock(pipeline_mutex_);
-  const std::string path = cache_path();
-  if (!cache_grew_ || !cache_ || path.empty()) return;
-  cache_grew_ = false;
-  size_t size = 0;
-  if (vkGetPipelineCacheData(device_, cache_, &size, nullptr) != VK_SUCCESS || size == 0) return;
-  std::vector<char> bytes(size);
-  if (vkGetPipelineCacheData(device_, cache_, &size, bytes.data()) != VK_SUCCESS) return;
-  std::error_code ignored;
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-  // Written aside and renamed, so that a reader never sees half a file; without a place to write there is no cache.
-  const std::string aside = Cat(path, ".", reinterpret_cast<uintptr_t>(this), ".tmp");
-  std::ofstream out(aside, std::ios::binary);
-  out.write(bytes.data(), static_cast<std::streamsize>(size));
-  out.close();
-  if (out)
-    std::filesystem::rename(aside, path, ignored);
-  else
-    std::filesystem::remove(aside, ignored);
+  return asked;
 }
 
 }  // namespace smelt::vulkan

@@ -36,7 +36,7 @@ TEST(VulkanDevice, EveryShaderMakesAPipeline) {
   OPEN_OR_SKIP(device);
   for (const Shader& s : all_shaders()) {
     const uint32_t width = 8;
-    const auto p = device->pipeline(s, {&width, 1});
+    const auto p = device->pipelines().get(s, {&width, 1});
     ASSERT_TRUE(p.ok()) << s.name << ": " << p.error().message();
   }
 }
@@ -59,7 +59,6 @@ TEST(VulkanRecorder, CopiesWaitForOneAnother) {
        c = Buffer::make(device, 1024, Buffer::Use::kStaging);
   ASSERT_TRUE(a.ok() && b.ok() && c.ok());
   Recorder r(device);
-  ASSERT_TRUE(r.begin().ok());
   r.fill((*a)->slice(0, 1024), 0x01010101);
   r.copy((*a)->slice(0, 1024), (*b)->slice(0, 1024));
   r.fill((*a)->slice(0, 1024), 0);
@@ -79,7 +78,6 @@ TEST(VulkanDevice, AWaitingCallerIsAskedAndItsErrorComesBack) {
   auto a = Buffer::make(device, kBytes, Buffer::Use::kDevice), b = Buffer::make(device, kBytes, Buffer::Use::kDevice);
   ASSERT_TRUE(a.ok() && b.ok());
   Recorder r(device);
-  ASSERT_TRUE(r.begin().ok());
   for (int i = 0; i < 40; ++i) r.copy((*a)->slice(0, kBytes), (*b)->slice(0, kBytes));
   ASSERT_TRUE(r.end().ok());
   int asked = 0;

@@ -110,8 +110,8 @@ Result<std::unique_ptr<Buffer>> Buffer::make(std::shared_ptr<Device> device, siz
 }
 
 Buffer::~Buffer() {
-  // Memory of a lost device may still be in use: it goes with the process.
-  if (device_->lost()) return;
+  // Work that hangs may still use it: it goes with the process.
+  if (device_->hangs()) return;
   vkDestroyBuffer(device_->handle(), buffer_, nullptr);
   if (chunk_.block) device_->heap().give(chunk_);
 }

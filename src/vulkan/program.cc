@@ -23,7 +23,7 @@ struct Upload {
 };
 
 struct Segment {
-  explicit Segment(std::shared_ptr<Device> device) : recorder(std::move(device)) {}
+  Segment(std::shared_ptr<Device> device, int threads) : recorder(std::move(device), threads) {}
   Recorder recorder;
   std::vector<Upload> uploads;
   std::vector<const Node*> nodes;
@@ -37,6 +37,7 @@ struct Program::Impl {
   std::shared_ptr<Device> device;
   std::shared_ptr<WeightStore> weights;
   bool profile = false;
+  int threads = 1;
   WeightStore own;  ///< constants of this plan
   std::unique_ptr<Buffer> arena;
   std::unique_ptr<Buffer> faults;  ///< one word; staged when the arena isn't mapped
@@ -45,8 +46,8 @@ struct Program::Impl {
   std::unordered_map<ValueId, std::unique_ptr<Buffer>> views;  ///< staging of downloads
   std::vector<std::unique_ptr<Segment>> segments;
 
-  Impl(std::shared_ptr<Device> d, std::shared_ptr<WeightStore> w, bool p)
-      : device(d), weights(std::move(w)), profile(p), own(d) {}
+  Impl(std::shared_ptr<Device> d, std::shared_ptr<WeightStore> w, bool p, int t)
+      : device(d), weights(std::move(w)), profile(p), threads(t), own(d) {}
 
   const uint32_t* fault_word() const {
     const Buffer& b = faults_staging ? *faults_staging : *faults;
@@ -54,8 +55,8 @@ struct Program::Impl {
   }
 };
 
-Program::Program(std::shared_ptr<Device> device, std::shared_ptr<WeightStore> weights, bool profile)
-    : impl_(std::make_unique<Impl>(std::move(device), std::move(weights), profile)) {}
+Program::Program(std::shared_ptr<Device> device, std::shared_ptr<WeightStore> weights, bool profile, int threads)
+    : impl_(std::make_unique<Impl>(std::move(device), std::move(weights), profile, threads)) {}
 Program::~Program() = default;
 
 void Program::place(ValueId id, size_t offset, size_t bytes) {
@@ -81,10 +82,7 @@ Status Program::allocate(size_t bytes) {
   return Ok();
 }
 
-Status Program::begin_segment(size_t nodes) {
-  impl_->segments.push_back(std::make_unique<Segment>(impl_->device));
-  return impl_->segments.back()->recorder.begin(impl_->profile ? static_cast<uint32_t>(nodes) + 1 : 0);
-}
+void Program::begin_segment() { impl_->segments.push_back(std::make_unique<Segment>(impl_->device, impl_->threads)); }
 
 Status Program::upload(ValueId id) {
   Segment& s = *impl_->segments.back();
@@ -135,17 +133,17 @@ Status Program::download(ValueId id) {
   return Ok();
 }
 
-Status Program::end_segment() {
+void Program::end_segment() {
   Segment& s = *impl_->segments.back();
   if (s.faults && impl_->faults_staging)
     s.recorder.copy(impl_->faults->slice(0, 4), impl_->faults_staging->slice(0, 4));
-  return s.recorder.end();
 }
 
 Status Program::finish() {
   SMELT_TRY(impl_->weights->flush());
   SMELT_TRY(impl_->own.flush());
-  impl_->device->save_cache();
+  for (auto& s : impl_->segments) SMELT_TRY(s->recorder.end());
+  impl_->device->pipelines().save();
   return Ok();
 }
 

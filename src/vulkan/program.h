@@ -14,8 +14,8 @@ namespace smelt::vulkan {
 /// A segment is a run of nodes without the host in between: uploads, kernels, downloads.
 class Program {
  public:
-  /// `profile` records timestamps between nodes.
-  Program(std::shared_ptr<Device> device, std::shared_ptr<WeightStore> weights, bool profile);
+  /// `profile` records timestamps between nodes; `threads` make pipelines.
+  Program(std::shared_ptr<Device> device, std::shared_ptr<WeightStore> weights, bool profile, int threads);
   ~Program();
 
   /// Where values lie. An upload or download is a copy unless the memory is unified.
@@ -24,12 +24,12 @@ class Program {
   void place_constant(ValueId id, const Tensor* content, bool lasting);
   Status allocate(size_t arena_bytes);
 
-  Status begin_segment(size_t nodes);
+  void begin_segment();
   Status upload(ValueId id);
   Status add(const Kernel& kernel, const Node& node, size_t scratch_offset);
   Status download(ValueId id);
-  Status end_segment();
-  /// Uploads weights and makes everything ready to run.
+  void end_segment();
+  /// Uploads weights, makes the command buffers and everything else ready to run.
   Status finish();
 
   /// After allocate(): host memory where a downloaded value is found after its segment ran.

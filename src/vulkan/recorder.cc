@@ -1,11 +1,10 @@
 #include "vulkan/recorder.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace smelt::vulkan {
 namespace {
-constexpr uint32_t kSetsPerPool = 128, kBuffersPerPool = 512;
-
 bool overlap(const Binding& a, const Binding& b) {
   return a.buffer == b.buffer && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
 }
@@ -16,41 +15,49 @@ bool any_overlap(const Binding& a, std::span<const Binding> list) {
 }  // namespace
 
 Recorder::~Recorder() {
-  if (device_->lost()) return;
-  for (VkDescriptorPool p : descriptor_pools_) vkDestroyDescriptorPool(device_->handle(), p, nullptr);
+  if (device_->hangs()) return;
+  vkDestroyDescriptorPool(device_->handle(), descriptor_pool_, nullptr);
   vkDestroyQueryPool(device_->handle(), queries_, nullptr);
   vkDestroyCommandPool(device_->handle(), pool_, nullptr);
   vkDestroyFence(device_->handle(), fence_, nullptr);
 }
 
-Status Recorder::begin(uint32_t timestamps) {
+/// The command buffer, begun, and what it refers to.
+Status Recorder::make_objects() {
   VkDevice d = device_->handle();
-  if (!pool_) {
-    VkCommandPoolCreateInfo info{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
-    info.queueFamilyIndex = device_->queue_family();
-    SMELT_TRY(check(vkCreateCommandPool(d, &info, nullptr, &pool_), "vkCreateCommandPool"));
-    VkCommandBufferAllocateInfo allocate{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
-    allocate.commandPool = pool_;
-    allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
-    allocate.commandBufferCount = 1;
-    SMELT_TRY(check(vkAllocateCommandBuffers(d, &allocate, &commands_), "vkAllocateCommandBuffers"));
-    const VkFenceCreateInfo fence{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
-    SMELT_TRY(check(vkCreateFence(d, &fence, nullptr, &fence_), "vkCreateFence"));
+  VkCommandPoolCreateInfo info{VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO};
+  info.queueFamilyIndex = device_->queue_family();
+  SMELT_TRY(check(vkCreateCommandPool(d, &info, nullptr, &pool_), "vkCreateCommandPool"));
+  VkCommandBufferAllocateInfo allocate{VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO};
+  allocate.commandPool = pool_;
+  allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+  allocate.commandBufferCount = 1;
+  SMELT_TRY(check(vkAllocateCommandBuffers(d, &allocate, &commands_), "vkAllocateCommandBuffers"));
+  const VkFenceCreateInfo fence{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+  SMELT_TRY(check(vkCreateFence(d, &fence, nullptr, &fence_), "vkCreateFence"));
+  uint32_t sets = 0, buffers = 0, marks = 0;
+  for (const Work& w : work_) {
+    if (w.kind == Work::Kind::kMark) ++marks;
+    if (w.kind != Work::Kind::kDispatch) continue;
+    ++sets;
+    buffers += w.shader->bindings;
   }
-  const VkCommandBufferBeginInfo info{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
-  SMELT_TRY(check(vkBeginCommandBuffer(commands_, &info), "vkBeginCommandBuffer"));
-  reads_.clear();
-  writes_.clear();
-  stages_ = 0;
-  bound_ = VK_NULL_HANDLE;
-  dispatches_ = 0;
-  if (timestamps > 0) {
+  if (sets > 0) {
+    const VkDescriptorPoolSize size{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, buffers};
+    VkDescriptorPoolCreateInfo pool{VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO};
+    pool.maxSets = sets;
+    pool.poolSizeCount = 1;
+    pool.pPoolSizes = &size;
+    SMELT_TRY(check(vkCreateDescriptorPool(d, &pool, nullptr, &descriptor_pool_), "vkCreateDescriptorPool"));
+  }
+  const VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
+  SMELT_TRY(check(vkBeginCommandBuffer(commands_, &begin), "vkBeginCommandBuffer"));
+  if (marks > 0) {
     VkQueryPoolCreateInfo q{VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO};
     q.queryType = VK_QUERY_TYPE_TIMESTAMP;
-    q.queryCount = timestamps;
+    q.queryCount = marks;
     SMELT_TRY(check(vkCreateQueryPool(d, &q, nullptr, &queries_), "vkCreateQueryPool"));
-    vkCmdResetQueryPool(commands_, queries_, 0, timestamps);
-    max_marks_ = timestamps;
+    vkCmdResetQueryPool(commands_, queries_, 0, marks);
   }
   return Ok();
 }
@@ -79,26 +86,12 @@ void Recorder::order(std::span<const Binding> touched, VkPipelineStageFlags stag
 Result<VkDescriptorSet> Recorder::descriptors(const Pipeline& pipeline, std::span<const Binding> buffers) {
   VkDevice d = device_->handle();
   const auto n = static_cast<uint32_t>(buffers.size());
-  if (sets_left_ == 0 || buffers_left_ < n) {
-    const VkDescriptorPoolSize size{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, kBuffersPerPool};
-    VkDescriptorPoolCreateInfo info{VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO};
-    info.maxSets = kSetsPerPool;
-    info.poolSizeCount = 1;
-    info.pPoolSizes = &size;
-    VkDescriptorPool pool = VK_NULL_HANDLE;
-    SMELT_TRY(check(vkCreateDescriptorPool(d, &info, nullptr, &pool), "vkCreateDescriptorPool"));
-    descriptor_pools_.push_back(pool);
-    sets_left_ = kSetsPerPool;
-    buffers_left_ = kBuffersPerPool;
-  }
   VkDescriptorSetAllocateInfo allocate{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO};
-  allocate.descriptorPool = descriptor_pools_.back();
+  allocate.descriptorPool = descriptor_pool_;
   allocate.descriptorSetCount = 1;
   allocate.pSetLayouts = &pipeline.set_layout;
   VkDescriptorSet set = VK_NULL_HANDLE;
   SMELT_TRY(check(vkAllocateDescriptorSets(d, &allocate, &set), "vkAllocateDescriptorSets"));
-  --sets_left_;
-  buffers_left_ -= n;
   std::vector<VkDescriptorBufferInfo> infos(n);
   std::vector<VkWriteDescriptorSet> writes(n);
   for (uint32_t i = 0; i < n; ++i) {
@@ -124,40 +117,75 @@ Status Recorder::dispatch(const Dispatch& d, const void* push, size_t push_bytes
   const auto& most = device_->limits().maxComputeWorkGroupCount;
   if (d.x > most[0] || d.y > most[1] || d.z > most[2]) return Unsupported("too many workgroups for ", d.shader);
   if (d.x == 0 || d.y == 0 || d.z == 0) return Ok();
-  SMELT_ASSIGN(const Pipeline pipeline, device_->pipeline(*shader, d.constants));
-  SMELT_ASSIGN(VkDescriptorSet set, descriptors(pipeline, d.buffers));
-  order(d.buffers, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT);
-  if (bound_ != pipeline.handle) vkCmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.handle);
-  bound_ = pipeline.handle;
-  vkCmdBindDescriptorSets(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.layout, 0, 1, &set, 0, nullptr);
-  vkCmdPushConstants(commands_, pipeline.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, static_cast<uint32_t>(push_bytes),
-                     push);
-  vkCmdDispatch(commands_, d.x, d.y, d.z);
+  device_->pipelines().request(*shader, d.constants, threads_);
+  Work& w = work_.emplace_back();
+  w.kind = Work::Kind::kDispatch;
+  w.shader = shader;
+  w.constants = d.constants;
+  w.buffers = d.buffers;
+  w.push.resize(push_bytes / 4);
+  std::memcpy(w.push.data(), push, push_bytes);
+  w.x = d.x;
+  w.y = d.y;
+  w.z = d.z;
   ++dispatches_;
   return Ok();
 }
 
 void Recorder::copy(const Binding& from, const Binding& to) {
-  Binding pair[2] = {from, to};
-  pair[0].written = false;
-  pair[1].written = true;
-  order(pair, VK_PIPELINE_STAGE_TRANSFER_BIT);
-  const VkBufferCopy region{from.offset, to.offset, std::min(from.bytes, to.bytes)};
-  if (region.size > 0) vkCmdCopyBuffer(commands_, from.buffer, to.buffer, 1, &region);
+  Work& w = work_.emplace_back();
+  w.kind = Work::Kind::kCopy;
+  w.buffers = {from, to};
+  w.buffers[0].written = false;
+  w.buffers[1].written = true;
 }
 
 void Recorder::fill(const Binding& to, uint32_t word) {
-  Binding b = to;
-  b.written = true;
-  order({&b, 1}, VK_PIPELINE_STAGE_TRANSFER_BIT);
-  vkCmdFillBuffer(commands_, b.buffer, b.offset, (b.bytes + 3) & ~VkDeviceSize{3}, word);
+  Work& w = work_.emplace_back();
+  w.kind = Work::Kind::kFill;
+  w.buffers = {to};
+  w.buffers[0].written = true;
+  w.word = word;
 }
 
-void Recorder::mark() {
-  if (marks_ < max_marks_) vkCmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, queries_, marks_++);
+Status Recorder::emit(const Work& w) {
+  switch (w.kind) {
+    case Work::Kind::kDispatch: {
+      SMELT_ASSIGN(const Pipeline pipeline, device_->pipelines().get(*w.shader, w.constants));
+      SMELT_ASSIGN(VkDescriptorSet set, descriptors(pipeline, w.buffers));
+      order(w.buffers, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT);
+      if (bound_ != pipeline.handle) vkCmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.handle);
+      bound_ = pipeline.handle;
+      vkCmdBindDescriptorSets(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.layout, 0, 1, &set, 0, nullptr);
+      vkCmdPushConstants(commands_, pipeline.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                         static_cast<uint32_t>(w.push.size() * 4), w.push.data());
+      vkCmdDispatch(commands_, w.x, w.y, w.z);
+      break;
+    }
+    case Work::Kind::kCopy: {
+      const Binding &from = w.buffers[0], &to = w.buffers[1];
+      order(w.buffers, VK_PIPELINE_STAGE_TRANSFER_BIT);
+      const VkBufferCopy region{from.offset, to.offset, std::min(from.bytes, to.bytes)};
+      if (region.size > 0) vkCmdCopyBuffer(commands_, from.buffer, to.buffer, 1, &region);
+      break;
+    }
+    case Work::Kind::kFill: {
+      const Binding& to = w.buffers[0];
+      order(w.buffers, VK_PIPELINE_STAGE_TRANSFER_BIT);
+      vkCmdFillBuffer(commands_, to.buffer, to.offset, (to.bytes + 3) & ~VkDeviceSize{3}, w.word);
+      break;
+    }
+    case Work::Kind::kMark:
+      vkCmdWriteTimestamp(commands_, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, queries_, marks_++);
+      break;
+  }
+  return Ok();
 }
 
 Status Recorder::end() {
+  SMELT_TRY(make_objects());
+  for (const Work& w : work_) SMELT_TRY(emit(w));
+  work_ = {};
   VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
   barrier.srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
   barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT;

@@ -17,16 +17,15 @@ struct Dispatch {
   uint32_t x = 1, y = 1, z = 1;          ///< workgroups
 };
 
-/// Records dispatches and copies into a command buffer and puts a barrier wherever one depends on another.
+/// Records dispatches and copies into a command buffer and puts a barrier wherever one depends on another. Until end()
+/// they are only noted, while `threads` threads make the pipelines.
 class Recorder {
  public:
-  explicit Recorder(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  explicit Recorder(std::shared_ptr<Device> device, int threads = 1) : device_(std::move(device)), threads_(threads) {}
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  /// Starts recording. `timestamps` is the number of mark() calls to make room for.
-  Status begin(uint32_t timestamps = 0);
   template <class Push>
   Status dispatch(const Dispatch& d, const Push& push) {
     static_assert(sizeof(Push) <= kPushBytes && sizeof(Push) % 4 == 0);
@@ -36,8 +35,8 @@ class Recorder {
   void copy(const Binding& from, const Binding& to);
   void fill(const Binding& to, uint32_t word);
   /// Writes a timestamp once all earlier work is done.
-  void mark();
-  /// Makes everything visible to the host and ends the recording.
+  void mark() { work_.emplace_back().kind = Work::Kind::kMark; }
+  /// Makes the command buffer, at its end everything visible to the host.
   Status end();
   /// After end(): runs what is recorded and waits; see Device::submit. Any number of times.
   Status run(const std::function<Status()>& tick = nullptr) { return device_->submit(commands_, fence_, tick); }
@@ -48,18 +47,30 @@ class Recorder {
   size_t dispatches() const { return dispatches_; }
 
  private:
+  struct Work {
+    enum class Kind : uint8_t { kDispatch, kCopy, kFill, kMark };
+    Kind kind = Kind::kMark;
+    const Shader* shader = nullptr;
+    std::vector<uint32_t> constants, push;
+    std::vector<Binding> buffers;  ///< of a copy: from, to
+    uint32_t x = 0, y = 0, z = 0;
+    uint32_t word = 0;  ///< kFill
+  };
+  Status make_objects();
   /// Puts a barrier if one of `touched` conflicts with what was recorded since the last one.
   void order(std::span<const Binding> touched, VkPipelineStageFlags stage);
+  Status emit(const Work& w);
   Result<VkDescriptorSet> descriptors(const Pipeline& pipeline, std::span<const Binding> buffers);
 
   std::shared_ptr<Device> device_;
+  int threads_;
+  std::vector<Work> work_;  ///< until end()
   VkCommandPool pool_ = VK_NULL_HANDLE;
   VkCommandBuffer commands_ = VK_NULL_HANDLE;
   VkFence fence_ = VK_NULL_HANDLE;
-  std::vector<VkDescriptorPool> descriptor_pools_;
-  uint32_t sets_left_ = 0, buffers_left_ = 0;
+  VkDescriptorPool descriptor_pool_ = VK_NULL_HANDLE;
   VkQueryPool queries_ = VK_NULL_HANDLE;
-  uint32_t marks_ = 0, max_marks_ = 0;
+  uint32_t marks_ = 0;
   std::vector<Binding> reads_, writes_;  ///< since the last barrier
   VkPipelineStageFlags stages_ = 0;      ///< that touched them
   VkPipeline bound_ = VK_NULL_HANDLE;

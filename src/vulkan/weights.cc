@@ -13,10 +13,9 @@ std::shared_ptr<WeightStore> make_weight_store(std::shared_ptr<Device> device) {
 }
 size_t weight_bytes(const WeightStore& store) { return store.bytes(); }
 
-Status WeightStore::start() {
-  if (setup_) return Ok();
-  setup_ = std::make_unique<Recorder>(device_);
-  return setup_->begin();
+Recorder& WeightStore::setup() {
+  if (!setup_) setup_ = std::make_unique<Recorder>(device_);
+  return *setup_;
 }
 
 Result<const Buffer*> WeightStore::hold(size_t bytes) {
@@ -31,10 +30,9 @@ Status WeightStore::upload(const void* data, size_t bytes, const Buffer& to) {
     std::memcpy(to.mapped(), data, bytes);
     return Ok();
   }
-  SMELT_TRY(start());
   SMELT_ASSIGN(auto staging, Buffer::make(device_, bytes, Buffer::Use::kStaging));
   std::memcpy(staging->mapped(), data, bytes);
-  setup_->copy(staging->slice(0, bytes), to.slice(0, bytes));
+  setup().copy(staging->slice(0, bytes), to.slice(0, bytes));
   pending_ += bytes;
   temporary_.push_back(std::move(staging));
   return Ok();
@@ -69,9 +67,8 @@ Result<Binding> WeightStore::packed(const Tensor& t, const std::string& name, si
 }
 
 Status WeightStore::start_pack(const Pack& pack, const Binding& raw, Binding packed) {
-  if (!setup_) SMELT_TRY(start());
   packed.written = true;
-  SMELT_TRY(pack(*setup_, raw, packed));
+  SMELT_TRY(pack(setup(), raw, packed));
   return pending_ > kMaxPending ? flush_locked() : Ok();
 }
 

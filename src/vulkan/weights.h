@@ -35,7 +35,7 @@ class WeightStore {
   /// `bytes` of device memory that live as long as the store.
   Result<const Buffer*> hold(size_t bytes);
   Status upload(const void* data, size_t bytes, const Buffer& to);
-  Status start();
+  Recorder& setup();
   Status start_pack(const Pack& pack, const Binding& raw, Binding packed);
   Status flush_locked();
 
@@ -44,7 +44,7 @@ class WeightStore {
   size_t bytes_ = 0;  ///< of all held
   std::mutex mutex_;
   std::map<Key, Binding> entries_;
-  std::unique_ptr<Recorder> setup_;                 ///< what is pending
+  std::unique_ptr<Recorder> setup_;                 ///< what is pending; null: nothing
   std::vector<std::unique_ptr<Buffer>> temporary_;  ///< staging and raw bytes, until it ran
   size_t pending_ = 0;
 };
