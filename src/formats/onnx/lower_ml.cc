@@ -152,6 +152,7 @@ void lower_label_encoder(NodeContext& n) {
     return emit_two_way(n, classes, positions);
   }
   LabelEncodeAttrs a;
+  a.nan_is_key = n.version() >= 4;
   a.keys = encoder_list(n, "keys");
   a.values = encoder_list(n, "values");
   if (!n.ok()) return;
@@ -182,6 +183,10 @@ void lower_linear_classifier(NodeContext& n) {
   a.post = post_transform(n);
   n.i("multi_class", 0);
   a.targets = static_cast<int64_t>(a.intercepts.empty() ? std::max<size_t>(1, a.labels.size()) : a.intercepts.size());
+  const ValueType x = n.type(n.in(0));
+  if (a.intercepts.empty() && x.ranked && x.shape.rank() == 2 &&
+      x.shape[1] == static_cast<int64_t>(a.coefficients.size()))
+    a.targets = 1;
   if (a.targets > 1 && static_cast<size_t>(a.targets) > a.labels.size())
     return n.fail(a.targets, " classes and ", a.labels.size(), " labels");
   n.emit(Op::kLinearModel, pack(a), {n.in(0)}, 2);

@@ -135,12 +135,14 @@ Status infer_LabelEncode(InferContext& ctx) {
 
 namespace {
 
+constexpr const char* kNanKey = "nan";
+
 /// One key as text that is equal exactly for equal keys; every NaN is the same key.
 std::string key_of(const Tensor& t, int64_t i) {
   if (t.dtype() == DType::kString) return t.data<std::string>()[i];
   if (is_float(t.dtype())) {
     double v = get_double(t, i);
-    if (std::isnan(v)) return "nan";
+    if (std::isnan(v)) return kNanKey;
     if (v == 0) v = 0;
     return {reinterpret_cast<const char*>(&v), sizeof v};
   }
@@ -160,10 +162,20 @@ void copy_element(Tensor& to, int64_t i, const Tensor& from, int64_t k) {
 
 }  // namespace
 
+/// Places of the keys; the last of equal keys wins.
+struct KeyIndex {
+  std::unordered_map<std::string, int64_t> places;
+};
+
 Status reference_LabelEncode(KernelContext& ctx) {
   const auto& a = ctx.attrs<LabelEncodeAttrs>();
-  std::unordered_map<std::string, int64_t> index;
-  for (int64_t i = 0; i < a.keys.elements(); ++i) index[key_of(a.keys, i)] = i;
+  SMELT_ASSIGN(const KeyIndex* const keys, a.index.get([&]() -> Result<KeyIndex> {
+    KeyIndex made;
+    for (int64_t i = 0; i < a.keys.elements(); ++i) made.places[key_of(a.keys, i)] = i;
+    if (!a.nan_is_key) made.places.erase(kNanKey);
+    return made;
+  }));
+  const auto& index = keys->places;
   const Tensor& x = ctx.input(0);
   Tensor& y = ctx.output(0);
   for (int64_t i = 0; i < x.elements(); ++i) {

@@ -77,7 +77,8 @@ Status reference_LinearModel(KernelContext& ctx) {
       }
     }
     const bool second = binary && a.labels.size() == 2;
-    ml::finish_scores(s, a.post, second ? ml::SecondClass::kNegative : ml::SecondClass::kNone);
+    const auto other = a.post == PostTransform::kLogistic ? ml::SecondClass::kNegative : ml::SecondClass::kComplement;
+    ml::finish_scores(s, a.post, second ? other : ml::SecondClass::kNone);
     if (ctx.wants(out)) write_row(ctx.output(out), n, linear_width(a), s);
   }
   return ctx.tick();
@@ -205,7 +206,8 @@ Status classify(KernelContext& ctx, const SvmAttrs& a, const double* x, int64_t 
                                : static_cast<size_t>(std::max_element(votes.begin(), votes.end()) - votes.begin());
   ml::SecondClass second = ml::SecondClass::kNone;
   if (a.rho.size() == 1 && a.labels.size() == 2) {
-    second = a.post == PostTransform::kNone ? ml::SecondClass::kNegative : ml::SecondClass::kComplement;
+    const bool negative = a.post == PostTransform::kNone || (a.post == PostTransform::kLogistic && !positive);
+    second = negative ? ml::SecondClass::kNegative : ml::SecondClass::kComplement;
     if (votes.empty() && a.prob_a.empty()) {
       const double top = scores[label];
       if (positive ? top >= 0.5 : top > 0) label = 1;
@@ -255,9 +257,7 @@ Status reference_Svm(KernelContext& ctx) {
       sum += kernel(a, row, a.coefficients.data(), rows.features);
     }
     if (a.one_class) sum = sum > 0 ? 1 : -1;
-    std::vector<double> s{sum};
-    ml::finish_scores(s, a.post, ml::SecondClass::kNone);
-    write_row(ctx.output(0), n, 1, s);
+    write_row(ctx.output(0), n, 1, {sum});  // no transform, as in ONNX Runtime
   }
   return Ok();
 }

@@ -5,9 +5,12 @@
 #include <vector>
 
 #include "ops/common/enums.h"
+#include "ops/common/prepared.h"
 #include "smelt/tensor.h"
 
 namespace smelt {
+
+struct KeyIndex;  // features.cc
 
 /// Transform of the scores of one row.
 enum class PostTransform : uint8_t { kNone, kSoftmax, kLogistic, kSoftmaxZero, kProbit };
@@ -103,8 +106,10 @@ struct FeatureConcatAttrs : Attrs {
 
 /// Maps keys to values; the last of equal keys wins.
 struct LabelEncodeAttrs : Attrs {
-  Tensor keys, values;  ///< [n]
-  Tensor fallback;      ///< one element of values' type
+  Tensor keys, values;     ///< [n]
+  Tensor fallback;         ///< one element of values' type
+  bool nan_is_key = true;  ///< a NaN among the keys is found
+  Prepared<KeyIndex> index;
   void visit(AttrVisitor& v) const override { v.any("entries", keys.elements()); }
 };
 

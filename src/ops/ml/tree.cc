@@ -74,10 +74,20 @@ Status vote(const Trees& a, const double* row, int64_t features, Votes& v) {
   return Ok();
 }
 
-/// Two classes: the votes may all be for one class; then the other follows from it.
+/// Adds the base values; with `to_all` also to what got no votes.
+void add_base(const Trees& a, Votes& v, bool to_all) {
+  for (size_t k = 0; k < a.base.size() && k < v.score.size(); ++k) {
+    if (!v.has[k] && !to_all) continue;
+    v.score[k] += a.base[k];
+    v.has[k] = 1;
+  }
+}
+
+/// Two classes: the votes may all be for one class; then the other follows from it. What tells the class is the score
+/// of the second one, or of the first where the second has no votes.
 size_t finish_binary(const Trees& a, Votes& v, ml::SecondClass& second) {
   std::vector<double>& s = v.score;
-  bool both = v.has[1];
+  const bool both = v.has[1];
   if (a.base.size() == 2) {
     if (v.has[1]) {
       s[1] = a.base[1] + s[0];
@@ -97,8 +107,17 @@ size_t finish_binary(const Trees& a, Votes& v, ml::SecondClass& second) {
     second = a.positive_weights ? ml::SecondClass::kComplement : ml::SecondClass::kNegative;
     return wins ? 1 : 0;
   }
-  if (s.size() == 2) return s[1] > s[0] ? 1 : 0;
+  if (s.size() == 1) second = ml::SecondClass::kNegative;
   return positive > 0 ? 1 : 0;
+}
+
+/// More than two classes: the first of the largest among those with votes; base values count as votes.
+size_t finish_classes(const Trees& a, Votes& v) {
+  add_base(a, v, true);
+  size_t label = v.score.size();
+  for (size_t k = 0; k < v.score.size(); ++k)
+    if (v.has[k] && (label == v.score.size() || v.score[k] > v.score[label])) label = k;
+  return label == v.score.size() ? 0 : label;
 }
 
 }  // namespace
@@ -127,18 +146,13 @@ Status reference_TreeEnsemble(KernelContext& ctx) {
     SMELT_TRY(vote(a, x.data() + n * rows.features, rows.features, v));
     ml::SecondClass second = ml::SecondClass::kNone;
     if (a.classifier) {
-      size_t label = 0;
-      if (a.targets == 2) {
-        label = finish_binary(a, v, second);
-      } else {
-        for (size_t k = 0; k < a.base.size() && k < v.score.size(); ++k) v.score[k] += a.base[k];
-        for (size_t k = 1; k < v.score.size(); ++k)
-          if (v.score[k] > v.score[label]) label = k;
-      }
+      const size_t label = a.targets == 2 ? finish_binary(a, v, second) : finish_classes(a, v);
       if (ctx.wants(0)) SMELT_TRY(ml::set_label(ctx.output(0), n, a.labels, label));
     } else {
-      for (size_t k = 0; k < a.base.size() && k < v.score.size(); ++k) v.score[k] += a.base[k];
+      add_base(a, v, a.targets == 1);
     }
+    for (size_t k = 0; k < v.score.size() && v.score.size() > 1; ++k)
+      if (!v.has[k]) v.score[k] = 0;
     ml::finish_scores(v.score, a.post, second);
     for (int64_t k = 0; k < width && ctx.wants(out); ++k)
       set_double(ctx.output(out), n * width + k,
