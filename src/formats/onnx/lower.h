@@ -121,7 +121,8 @@ AttrsPtr pack(T attrs) {
 }
 
 /// What a lowering function sees of its node. The first fault sticks: later calls do nothing and the node fails.
-/// An input that was never asked for and an output that was never bound are faults as well.
+/// An input that was never asked for and an output that was never bound are faults as well, and so is an attribute that
+/// no version of the operator has.
 class NodeContext {
  public:
   NodeContext(Lowering& lowering, Scope& scope, const NodeProto& node, int64_t version);
@@ -215,6 +216,7 @@ class NodeContext {
   int64_t version_;
   std::vector<ValueId> values_;
   std::vector<char> read_, bound_;
+  mutable std::vector<char> asked_;  ///< attributes that the lowering asked for by name
   std::optional<Error> error_;
 };
 

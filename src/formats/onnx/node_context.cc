@@ -1,5 +1,6 @@
 #include "base/error.h"
 #include "formats/onnx/lower.h"
+#include "formats/onnx/ops.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/shape/shape.h"
 #include "tensor/numeric.h"
@@ -17,7 +18,8 @@ NodeContext::NodeContext(Lowering& lowering, Scope& scope, const NodeProto& node
       version_(version),
       values_(node.inputs.size(), kNone),
       read_(node.inputs.size(), 0),
-      bound_(node.outputs.size(), 0) {
+      bound_(node.outputs.size(), 0),
+      asked_(node.attributes.size(), 0) {
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     if (node.inputs[i].empty()) continue;
     const auto id = lowering.find(scope, node.inputs[i]);
@@ -34,6 +36,10 @@ Status NodeContext::finish() {
   for (size_t i = 0; i < bound_.size(); ++i)
     if (!bound_[i] && !node_.outputs[i].empty())
       fail("has ", outputs(), " outputs; output ", i, " does not exist here");
+  const auto known = attributes_of(node_.domain == "ai.onnx" ? "" : node_.domain, node_.op_type);
+  for (size_t i = 0; known && i < asked_.size(); ++i)
+    if (!asked_[i] && !lists_attribute(*known, node_.attributes[i].name))
+      unsupported("has no attribute '", node_.attributes[i].name, "'");
   return status();
 }
 
@@ -129,6 +135,7 @@ ValueId NodeContext::typed(int i, const QuantPtr& quant) {
 const AttributeProto* NodeContext::find_attr(std::string_view name) const {
   for (const AttributeProto& a : node_.attributes) {
     if (a.name != name) continue;
+    asked_[static_cast<size_t>(&a - node_.attributes.data())] = 1;
     if (a.ref.empty()) return &a;
     if (!scope_.attributes) return nullptr;
     for (const auto& [key, value] : *scope_.attributes)

@@ -26,6 +26,10 @@ std::span<const OpEntry> moe_ops();
 std::span<const OpEntry> microsoft_quant_ops();
 std::span<const OpEntry> microsoft_attention_ops();
 
+/// The attributes that an operator has in any version, a space between; nothing when no list has the operator.
+std::optional<std::string_view> attributes_of(std::string_view domain, std::string_view op);
+bool lists_attribute(std::string_view names, std::string_view name);
+
 /// Makes what a body captured into inputs of its graph; the outer values go behind the node's inputs.
 void attach_captures(NodeContext& n, const Body& body, std::vector<ValueId>& inputs);
 
