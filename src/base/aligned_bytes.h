@@ -23,7 +23,7 @@ inline void align_flatbuffer(std::span<const std::byte>& bytes, std::shared_ptr<
   std::memcpy(copy.get(), bytes.data(), bytes.size());
   bytes = {copy[0].bytes, bytes.size()};
   owner = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(std::move(copy),
-                                                                                               std::move(owner));
+                                                                                                std::move(owner));
 }
 
 }  // namespace smelt
