@@ -3,6 +3,7 @@
 #include <chrono>
 #include <thread>
 
+#include "crowd.h"
 #include "suite.h"
 
 namespace abi {
@@ -172,14 +173,11 @@ void released_from_two_threads() {
     EXPECT_OK(api.SignalEvent(f.ready));
     const onnxEvent done = f.start();
     std::atomic<int> good{0}, refused{0};
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 4; ++t)
-      threads.emplace_back([&] {
-        const onnxStatus s = api.ReleaseGraph(f.g);
-        if (s == ONNXIFI_STATUS_SUCCESS) ++good;
-        if (s == ONNXIFI_STATUS_INVALID_GRAPH) ++refused;
-      });
-    for (auto& t : threads) t.join();
+    Crowd(4, [&](int) {
+      const onnxStatus s = api.ReleaseGraph(f.g);
+      if (s == ONNXIFI_STATUS_SUCCESS) ++good;
+      if (s == ONNXIFI_STATUS_INVALID_GRAPH) ++refused;
+    }).join();
     EXPECT(good == 1 && refused == 3);
     EXPECT(Fixture::signalled(done) && f.done());
   }
@@ -318,15 +316,10 @@ void add_async_checks(Checks& checks) {
     for (int round = 0; round < 20; ++round) {
       Fixture f;
       const onnxEvent done = f.start();
-      std::atomic<int> woken{0};
-      std::vector<std::thread> threads;
-      for (int i = 0; i < 8; ++i)
-        threads.emplace_back([&] {
-          if (api.WaitEvent(done) == ONNXIFI_STATUS_SUCCESS) ++woken;
-        });
+      Crowd waiters(8, [&](int) { EXPECT_OK(api.WaitEvent(done)); });
       EXPECT_OK(api.SignalEvent(f.ready));
-      for (auto& t : threads) t.join();
-      EXPECT(woken == 8 && f.done());
+      waiters.join();
+      EXPECT(f.done());
       EXPECT_OK(api.ReleaseGraph(f.g));
     }
   });

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <thread>
 
+#include "crowd.h"
 #include "suite.h"
 
 namespace abi {
@@ -52,23 +53,19 @@ void add_event_checks(Checks& checks) {
   });
   add(checks, "wait_across_threads", [](Fixture& f) {
     std::atomic<int> woken{0};
-    std::vector<std::thread> threads;
-    for (int i = 0; i < 8; ++i)
-      threads.emplace_back([&] {
-        if (api.WaitEvent(f.e) == ONNXIFI_STATUS_SUCCESS) ++woken;
-      });
+    Crowd waiters(8, [&](int) {
+      EXPECT_OK(api.WaitEvent(f.e));
+      ++woken;
+    });
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     EXPECT(woken == 0);
     EXPECT_OK(api.SignalEvent(f.e));
-    for (auto& t : threads) t.join();
+    waiters.join();
     EXPECT(woken == 8);
   });
   add(checks, "one_winner_among_signals", [](Fixture& f) {
     std::atomic<int> won{0}, lost{0};
-    std::vector<std::thread> threads;
-    for (int i = 0; i < 8; ++i)
-      threads.emplace_back([&] { (api.SignalEvent(f.e) == ONNXIFI_STATUS_SUCCESS ? won : lost)++; });
-    for (auto& t : threads) t.join();
+    Crowd(8, [&](int) { (api.SignalEvent(f.e) == ONNXIFI_STATUS_SUCCESS ? won : lost)++; }).join();
     EXPECT(won == 1 && lost == 7);
   });
   add(checks, "release", [](Fixture& f) {

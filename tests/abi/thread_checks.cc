@@ -1,8 +1,8 @@
 // Many threads at once.
-#include <atomic>
 #include <chrono>
 #include <thread>
 
+#include "crowd.h"
 #include "suite.h"
 
 namespace abi {
@@ -20,19 +20,25 @@ void round_trip(Device& d, const std::string& model) {
 void storm(Checks& checks, const std::string& name, std::function<void(Device&, int)> body) {
   checks.push_back({"threads/storm/" + name, [body] {
                       Device d;
-                      std::vector<std::thread> threads;
-                      std::atomic<int> bad{0};
-                      for (int i = 0; i < 6; ++i)
-                        threads.emplace_back([&] {
-                          try {
-                            for (int k = 0; k < 100; ++k) body(d, k);
-                          } catch (const std::exception&) {
-                            ++bad;
-                          }
-                        });
-                      for (auto& t : threads) t.join();
-                      EXPECT(bad == 0);
+                      hammer(6, 100, [&](int round) { body(d, round); });
                     }});
+}
+
+/// A run of a graph that has locations: its status. A run that starts is waited for.
+onnxStatus run_behind(onnxGraph g, onnxEvent ready) {
+  onnxMemoryFenceV1 a = fence(ready), b = fence();
+  const onnxStatus s = api.RunGraph(g, &a, &b);
+  if (s != ONNXIFI_STATUS_SUCCESS) return s;
+  EXPECT_OK(api.WaitEvent(b.event));
+  EXPECT_OK(api.ReleaseEvent(b.event));
+  return s;
+}
+
+onnxEvent signalled(const Device& d) {
+  onnxEvent e;
+  EXPECT_OK(api.InitEvent(d.backend, &e));
+  EXPECT_OK(api.SignalEvent(e));
+  return e;
 }
 
 /// Some threads give locations (one of them wrong ones), others run: every call has a documented status.
@@ -43,32 +49,22 @@ void locations_and_runs() {
   const std::vector<uint64_t> four{4}, five{5};
   const auto in = describe("x", 1, four, x.data()), out = describe("y", 1, four, y.data()),
              wrong = describe("y", 1, five, y.data());
-  std::vector<std::thread> threads;
-  std::atomic<int> bad{0};
-  for (int t = 0; t < 3; ++t)
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < 200; ++i) {
-        const onnxStatus s = api.SetGraphIO(g, 1, &in, 1, t == 0 && i % 5 == 0 ? &wrong : &out);
-        if (s != ONNXIFI_STATUS_SUCCESS && s != ONNXIFI_STATUS_MISMATCHING_SHAPE) ++bad;
-      }
-    });
-  for (int t = 0; t < 3; ++t)
-    threads.emplace_back([&] {
-      onnxEvent ready;
-      if (api.InitEvent(d.backend, &ready) != ONNXIFI_STATUS_SUCCESS) ++bad;
-      if (api.SignalEvent(ready) != ONNXIFI_STATUS_SUCCESS) ++bad;
-      for (int i = 0; i < 200; ++i) {
-        onnxMemoryFenceV1 a = fence(ready), b = fence();
-        const onnxStatus s = api.RunGraph(g, &a, &b);
-        if (s == ONNXIFI_STATUS_UNIDENTIFIED_NAME) continue;
-        if (s != ONNXIFI_STATUS_SUCCESS || api.WaitEvent(b.event) != ONNXIFI_STATUS_SUCCESS ||
-            api.ReleaseEvent(b.event) != ONNXIFI_STATUS_SUCCESS)
-          ++bad;
-      }
-      api.ReleaseEvent(ready);
-    });
-  for (auto& t : threads) t.join();
-  EXPECT(bad == 0);
+  Crowd writers(3, [&](int thread) {
+    for (int i = 0; i < 200; ++i) {
+      const onnxStatus s = api.SetGraphIO(g, 1, &in, 1, thread == 0 && i % 5 == 0 ? &wrong : &out);
+      EXPECT(s == ONNXIFI_STATUS_SUCCESS || s == ONNXIFI_STATUS_MISMATCHING_SHAPE);
+    }
+  });
+  Crowd runners(3, [&](int) {
+    const onnxEvent ready = signalled(d);
+    for (int i = 0; i < 200; ++i) {
+      const onnxStatus s = run_behind(g, ready);
+      EXPECT(s == ONNXIFI_STATUS_SUCCESS || s == ONNXIFI_STATUS_UNIDENTIFIED_NAME);
+    }
+    EXPECT_OK(api.ReleaseEvent(ready));
+  });
+  writers.join();
+  runners.join();
   EXPECT_OK(api.ReleaseGraph(g));
 }
 
@@ -81,26 +77,16 @@ void runs_against_release() {
     const std::vector<uint64_t> four{4};
     const auto in = describe("x", 1, four, x.data()), out = describe("y", 1, four, y.data());
     EXPECT_OK(api.SetGraphIO(g, 1, &in, 1, &out));
-    std::vector<std::thread> threads;
-    std::atomic<int> bad{0};
-    for (int t = 0; t < 4; ++t)
-      threads.emplace_back([&] {
-        onnxEvent ready;
-        if (api.InitEvent(d.backend, &ready) != ONNXIFI_STATUS_SUCCESS) ++bad;
-        if (api.SignalEvent(ready) != ONNXIFI_STATUS_SUCCESS) ++bad;
-        for (;;) {
-          onnxMemoryFenceV1 a = fence(ready), b = fence();
-          const onnxStatus s = api.RunGraph(g, &a, &b);
-          if (s == ONNXIFI_STATUS_INVALID_GRAPH) break;
-          if (s != ONNXIFI_STATUS_SUCCESS || api.WaitEvent(b.event) != ONNXIFI_STATUS_SUCCESS) ++bad;
-          api.ReleaseEvent(b.event);
-        }
-        api.ReleaseEvent(ready);
-      });
+    Crowd runners(4, [&](int) {
+      const onnxEvent ready = signalled(d);
+      onnxStatus s = ONNXIFI_STATUS_SUCCESS;
+      while (s == ONNXIFI_STATUS_SUCCESS) s = run_behind(g, ready);
+      EXPECT(s == ONNXIFI_STATUS_INVALID_GRAPH);
+      EXPECT_OK(api.ReleaseEvent(ready));
+    });
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    if (api.ReleaseGraph(g) != ONNXIFI_STATUS_SUCCESS) ++bad;
-    for (auto& t : threads) t.join();
-    EXPECT(bad == 0);
+    EXPECT_OK(api.ReleaseGraph(g));
+    runners.join();
   }
 }
 
@@ -119,14 +105,12 @@ void signals_from_another() {
     EXPECT_OK(api.RunGraph(g, &a, &b));
     done.push_back(b.event);
   }
-  std::atomic<int> bad{0};
-  std::thread signaller([&] {
-    for (onnxEvent e : ready)
-      if (api.SignalEvent(e) != ONNXIFI_STATUS_SUCCESS) ++bad;
+  Crowd signaller(1, [&](int) {
+    for (onnxEvent e : ready) EXPECT_OK(api.SignalEvent(e));
   });
   for (onnxEvent e : done) EXPECT_OK(api.WaitEvent(e));
   signaller.join();
-  EXPECT(bad == 0 && y[1] == 2);
+  EXPECT(y[1] == 2);
   EXPECT_OK(api.ReleaseGraph(g));
 }
 
@@ -134,36 +118,17 @@ void signals_from_another() {
 
 void add_thread_checks(Checks& checks) {
   checks.push_back({"threads/ids_from_many", [] {
-                      std::vector<std::thread> threads;
-                      std::atomic<int> bad{0};
-                      for (int i = 0; i < 8; ++i)
-                        threads.emplace_back([&] {
-                          for (int k = 0; k < 200; ++k) {
-                            onnxBackendID ids[8];
-                            size_t n = 8;
-                            if (api.GetBackendIDs(ids, &n) != ONNXIFI_STATUS_SUCCESS) ++bad;
-                            for (size_t j = 0; j < n; ++j)
-                              if (api.ReleaseBackendID(ids[j]) != ONNXIFI_STATUS_SUCCESS) ++bad;
-                          }
-                        });
-                      for (auto& t : threads) t.join();
-                      EXPECT(bad == 0);
+                      hammer(8, 200, [](int) {
+                        onnxBackendID ids[8];
+                        size_t n = 8;
+                        EXPECT_OK(api.GetBackendIDs(ids, &n));
+                        for (size_t j = 0; j < n; ++j) EXPECT_OK(api.ReleaseBackendID(ids[j]));
+                      });
                     }});
   checks.push_back({"threads/create_and_release_storm", [] {
                       Device d;
                       const std::string model = serialize(relu_model());
-                      std::vector<std::thread> threads;
-                      std::atomic<int> bad{0};
-                      for (int i = 0; i < 6; ++i)
-                        threads.emplace_back([&] {
-                          try {
-                            for (int k = 0; k < 50; ++k) round_trip(d, model);
-                          } catch (const std::exception&) {
-                            ++bad;
-                          }
-                        });
-                      for (auto& t : threads) t.join();
-                      EXPECT(bad == 0);
+                      hammer(6, 50, [&](int) { round_trip(d, model); });
                     }});
   checks.push_back({"threads/one_graph_from_many", [] {
                       Device d;
@@ -172,18 +137,8 @@ void add_thread_checks(Checks& checks) {
                       const std::vector<uint64_t> four{4};
                       const auto in = describe("x", 1, four, x.data()), out = describe("y", 1, four, y.data());
                       EXPECT_OK(api.SetGraphIO(g, 1, &in, 1, &out));
-                      std::vector<std::thread> threads;
-                      std::atomic<int> bad{0};
-                      for (int i = 0; i < 6; ++i)
-                        threads.emplace_back([&] {
-                          try {
-                            for (int k = 0; k < 100; ++k) run(d, g);
-                          } catch (const std::exception&) {
-                            ++bad;
-                          }
-                        });
-                      for (auto& t : threads) t.join();
-                      EXPECT(bad == 0 && (y == std::vector<float>{0, 2, 0, 4}));
+                      hammer(6, 100, [&](int) { run(d, g); });
+                      EXPECT((y == std::vector<float>{0, 2, 0, 4}));
                       EXPECT_OK(api.ReleaseGraph(g));
                     }});
   storm(checks, "events", [](Device& d, int) {
