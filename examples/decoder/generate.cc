@@ -1,11 +1,12 @@
 // Generates tokens greedily with a language model that keeps a key-value cache: forward(tokens [1, n], position [1]).
-//     generate MODEL COUNT TOKEN...
+//     generate [--vulkan] MODEL COUNT TOKEN...
 #include <smelt/model.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 namespace {
@@ -17,10 +18,11 @@ int64_t best(const smelt::Tensor& scores) {
   return std::max_element(last, last + n) - last;
 }
 
-smelt::Result<std::vector<int64_t>> generate(const char* file, size_t count, const std::vector<int64_t>& prompt) {
+smelt::Result<std::vector<int64_t>> generate(const char* file, smelt::BackendKind backend, size_t count,
+                                             const std::vector<int64_t>& prompt) {
   auto model = smelt::Model::load(file);
   if (!model.ok()) return model.error();
-  auto session = smelt::Session::create(*model);
+  auto session = smelt::Session::create(*model, {.backend = backend});
   if (!session.ok()) return session.error();
   std::vector<int64_t> tokens, fresh = prompt;
   int64_t position = 0;
@@ -41,13 +43,18 @@ smelt::Result<std::vector<int64_t>> generate(const char* file, size_t count, con
 }  // namespace
 
 int main(int argc, char** argv) {
+  auto backend = smelt::BackendKind::kCpu;
+  if (argc > 1 && std::strcmp(argv[1], "--vulkan") == 0) {
+    backend = smelt::BackendKind::kVulkan;
+    ++argv, --argc;
+  }
   if (argc < 4) {
-    std::fprintf(stderr, "usage: generate MODEL COUNT TOKEN...\n");
+    std::fprintf(stderr, "usage: generate [--vulkan] MODEL COUNT TOKEN...\n");
     return 2;
   }
   std::vector<int64_t> prompt;
   for (int i = 3; i < argc; ++i) prompt.push_back(std::atoll(argv[i]));
-  const auto tokens = generate(argv[1], static_cast<size_t>(std::max(0, std::atoi(argv[2]))), prompt);
+  const auto tokens = generate(argv[1], backend, static_cast<size_t>(std::max(0, std::atoi(argv[2]))), prompt);
   if (!tokens.ok()) {
     std::fprintf(stderr, "generate: %s\n", tokens.error().message().c_str());
     return 1;

@@ -140,6 +140,8 @@ void print_device(const json& graph) {
   fmt::print("device: {} nodes in {} segments, {} on the host; activations there {} (lower bound {})\n",
              d["nodes"].get<size_t>(), d["segments"].get<size_t>(), on_host, human_bytes(number(d, "arena_bytes")),
              human_bytes(number(d, "arena_lower_bound")));
+  fmt::print("  copies a run: {} up ({}), {} down ({})\n", d["uploads"].get<size_t>(),
+             human_bytes(number(d, "bytes_up")), d["downloads"].get<size_t>(), human_bytes(number(d, "bytes_down")));
   for (const auto& [what, count] : host) fmt::print("  on the host {} x {}\n", count, what);
 }
 

@@ -83,6 +83,7 @@ struct Placement {
   size_t arena = 0, arena_bound = 0;
   bool has_device = false;
   size_t device_nodes = 0, segments = 0, device_arena = 0, device_bound = 0;
+  Copies copies;
 };
 
 Placement place(PlannedEnvironment& env, int graph) {
@@ -99,10 +100,15 @@ Placement place(PlannedEnvironment& env, int graph) {
   }
   p.has_device = env.gpu.device != nullptr;
   p.device_arena = (*plan)->device_arena_bytes();
+  p.copies = (*plan)->copies();
   p.device_bound = (*plan)->device_arena_lower_bound();
   p.arena = (*plan)->arena_bytes();
   p.arena_bound = (*plan)->arena_lower_bound();
   return p;
+}
+
+bool on_device(const Step& s) {
+  return s.kind == Step::Kind::kDevice || s.kind == Step::Kind::kDeviceRead || s.kind == Step::Kind::kDeviceWrite;
 }
 
 const char* runs_on(const Step& s) {
@@ -117,6 +123,9 @@ const char* runs_on(const Step& s) {
     case Step::Kind::kAlias:
     case Step::Kind::kDeviceAlias:
       return "view";
+    case Step::Kind::kDeviceRead:
+    case Step::Kind::kDeviceWrite:
+      return "state on the device";
     default:
       return "state";
   }
@@ -147,7 +156,7 @@ json graph_json(const Graph& g, const Placement& p, std::set<const void*>& count
                      {"runs_on", it != p.steps.end() ? runs_on(*it->second)
                                  : p.problem.empty() ? "folded"
                                                      : "unknown"}});
-    if (it != p.steps.end() && it->second->kind != Step::Kind::kDevice && *it->second->host_reason)
+    if (it != p.steps.end() && !on_device(*it->second) && *it->second->host_reason)
       nodes.back()["host_reason"] = it->second->host_reason;
   }
   json out = {{"name", g.name}, {"inputs", g.inputs}, {"outputs", g.outputs}, {"nodes", nodes}, {"values", values}};
@@ -155,10 +164,10 @@ json graph_json(const Graph& g, const Placement& p, std::set<const void*>& count
     out["arena_bytes"] = p.arena;
     out["arena_lower_bound"] = p.arena_bound;
     if (p.has_device)
-      out["device"] = {{"nodes", p.device_nodes},
-                       {"segments", p.segments},
-                       {"arena_bytes", p.device_arena},
-                       {"arena_lower_bound", p.device_bound}};
+      out["device"] = {{"nodes", p.device_nodes},       {"segments", p.segments},
+                       {"arena_bytes", p.device_arena}, {"arena_lower_bound", p.device_bound},
+                       {"uploads", p.copies.up},        {"downloads", p.copies.down},
+                       {"bytes_up", p.copies.bytes_up}, {"bytes_down", p.copies.bytes_down}};
   } else {
     out["plan_error"] = p.problem;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/control/control.h"
 
 namespace smelt {
 namespace {
@@ -10,35 +11,44 @@ namespace {
 struct Segment {
   int first = 0, last = 0;  ///< steps
   std::vector<ValueId> uploads, downloads;
+  std::vector<int> reads;                       ///< variables
+  std::vector<std::pair<ValueId, int>> writes;  ///< of variables
 };
 
-class Layout {
+class LayoutMaker {
  public:
-  Layout(const Graph& graph, std::span<Step> steps, std::span<const std::unique_ptr<vulkan::Kernel>> kernels,
-         std::span<const DeviceValue> values, const PlannedEnvironment::Gpu& gpu)
+  LayoutMaker(const Graph& graph, std::span<Step> steps, std::span<const std::unique_ptr<vulkan::Kernel>> kernels,
+              std::span<const DeviceValue> values, PlannedEnvironment& env)
       : graph_(graph),
         steps_(steps),
         kernels_(kernels),
         values_(values),
-        gpu_(gpu),
-        unified_(vulkan::device_info(*gpu.device).unified_memory),
+        env_(env),
+        unified_(vulkan::device_info(*env.gpu.device).unified_memory),
         item_(values.size(), -1),
         root_(values.size()),
         viewed_(values.size(), false) {
     for (size_t i = 0; i < root_.size(); ++i) root_[i] = static_cast<ValueId>(i);
   }
 
-  Result<DeviceLayout> make(RunControl& control, bool profile, int threads) {
+  Result<DeviceLayout> make() {
     find_segments();
     DeviceLayout out;
     if (segments_.empty()) return out;
     place();
     out.arena_lower_bound = arena_lower_bound(items_);
     out.arena_bytes = plan_arena(items_);
-    SMELT_TRY(control.charge(out.arena_bytes));
-    control.release(out.arena_bytes);
-    if (!gpu_.weights) return out;
-    out.program = std::make_unique<vulkan::Program>(gpu_.device, gpu_.weights, profile, threads);
+    SMELT_TRY(env_.control.charge(out.arena_bytes));
+    env_.control.release(out.arena_bytes);
+    for (const Segment& s : segments_) {
+      out.copies.up += s.uploads.size();
+      out.copies.down += s.downloads.size();
+      for (ValueId id : s.uploads) out.copies.bytes_up += bytes_of(id);
+      for (ValueId id : s.downloads) out.copies.bytes_down += bytes_of(id);
+    }
+    if (!env_.gpu.weights) return out;
+    out.program = std::make_unique<vulkan::Program>(env_.gpu.device, env_.gpu.weights, env_.device_states,
+                                                    env_.options.profile, env_.threads.threads());
     SMELT_TRY(record(*out.program, out));
     return out;
   }
@@ -50,6 +60,9 @@ class Layout {
     return Tensor::byte_size(t.dtype, t.shape.elements());
   }
   bool device_step(const Step& s) const { return s.kind == Step::Kind::kDevice; }
+  /// A variable is read or written where it lies.
+  bool stays(const Step& s) const { return s.kind == Step::Kind::kDeviceRead || s.kind == Step::Kind::kDeviceWrite; }
+  int state_of(ValueId id) const { return values_[static_cast<size_t>(root_[static_cast<size_t>(id)])].state; }
 
   void find_segments() {
     bool open = false;
@@ -59,13 +72,14 @@ class Layout {
         root_[static_cast<size_t>(s.out[0])] = root_[static_cast<size_t>(s.in[0])];
         continue;
       }
+      if (stays(s)) continue;
       if (!device_step(s)) {
         open = false;
         continue;
       }
       if (!open) {
         s.segment = static_cast<int32_t>(segments_.size());
-        segments_.push_back({k, k, {}, {}});
+        segments_.push_back({k, k, {}, {}, {}, {}});
         open = true;
       }
       segments_.back().last = k;
@@ -94,6 +108,7 @@ class Layout {
         segment_of[static_cast<size_t>(s.out[0])] = segment_of[static_cast<size_t>(s.in[0])];
         continue;
       }
+      if (stays(s)) continue;
       if (device_step(s)) {
         place_device_step(k, static_cast<int>(at), segment_of);
       } else {
@@ -103,6 +118,22 @@ class Layout {
     }
     for (ValueId id : graph_.outputs)
       if (id != kNone) show_host(id, static_cast<int>(steps_.size()), segment_of);
+    for (const Step& s : steps_)
+      if (s.kind == Step::Kind::kDeviceWrite) place_write(s, segment_of);
+  }
+
+  /// A new content is copied over the old one at the end of the first segment that knows it and of which none behind
+  /// reads the old one.
+  void place_write(const Step& s, const std::vector<int>& segment_of) {
+    const int state = static_cast<const StateAttrs&>(*s.node->attrs).state;
+    int at = segment_of[static_cast<size_t>(s.in[0])];
+    for (int k = at + 1; k < static_cast<int>(segments_.size()); ++k) {
+      const auto& reads = segments_[static_cast<size_t>(k)].reads;
+      if (std::find(reads.begin(), reads.end(), state) != reads.end()) at = k;
+    }
+    Segment& seg = segments_[static_cast<size_t>(at)];
+    seg.writes.emplace_back(s.in[0], state);
+    live(s.in[0], seg.last, seg.last);
   }
 
   void place_device_step(int k, int segment, std::vector<int>& segment_of) {
@@ -112,6 +143,10 @@ class Layout {
       const ValueId id = s.in[i];
       if (id == kNone || values_[static_cast<size_t>(id)].content || !kernel.reads(i)) continue;
       Segment& seg = segments_[static_cast<size_t>(segment)];
+      if (const int state = state_of(id); state >= 0) {
+        if (std::find(seg.reads.begin(), seg.reads.end(), state) == seg.reads.end()) seg.reads.push_back(state);
+        continue;
+      }
       if (!values_[static_cast<size_t>(id)].on_device && item_[static_cast<size_t>(id)] < 0) {
         seg.uploads.push_back(id);
         live(id, seg.first, k);
@@ -148,6 +183,8 @@ class Layout {
       const auto id = static_cast<ValueId>(i);
       if (values_[i].content)
         program.place_constant(id, values_[i].content, values_[i].lasting);
+      else if (const int state = state_of(id); state >= 0)
+        program.place_state(id, state, bytes_of(id));
       else if (item_[static_cast<size_t>(root_[i])] >= 0)
         program.place(id, offset_of(id), bytes_of(id));
     }
@@ -171,6 +208,8 @@ class Layout {
           return r.error().within(node_label(*s.node));
       }
       for (ValueId id : seg.downloads) SMELT_TRY(program.download(id));
+      for (int state : seg.reads) program.read_state(state);
+      for (const auto& [id, state] : seg.writes) SMELT_TRY(program.write_state(id, state));
       program.end_segment();
     }
     return program.finish();
@@ -180,7 +219,7 @@ class Layout {
   std::span<Step> steps_;
   std::span<const std::unique_ptr<vulkan::Kernel>> kernels_;
   std::span<const DeviceValue> values_;
-  const PlannedEnvironment::Gpu& gpu_;
+  PlannedEnvironment& env_;
   bool unified_;
   std::vector<Segment> segments_;
   std::vector<ArenaItem> items_;
@@ -194,9 +233,8 @@ class Layout {
 
 Result<DeviceLayout> lay_out_device(const Graph& graph, std::span<Step> steps,
                                     std::span<const std::unique_ptr<vulkan::Kernel>> kernels,
-                                    std::span<const DeviceValue> values, const PlannedEnvironment::Gpu& gpu,
-                                    RunControl& control, bool profile, int threads) {
-  return Layout(graph, steps, kernels, values, gpu).make(control, profile, threads);
+                                    std::span<const DeviceValue> values, PlannedEnvironment& env) {
+  return LayoutMaker(graph, steps, kernels, values, env).make();
 }
 
 }  // namespace smelt

@@ -16,12 +16,14 @@ struct DeviceValue {
   const Tensor* content = nullptr;  ///< known while planning
   bool lasting = false;             ///< the content lives as long as the model
   bool on_device = false;           ///< made there
+  int state = -1;                   ///< the variable whose memory there it is
 };
 
 /// The device's part of a plan: segments, lifetimes, the arena.
 struct DeviceLayout {
   std::unique_ptr<vulkan::Program> program;  ///< null: nothing runs on the device, or `gpu.weights` is null
   size_t arena_bytes = 0, arena_lower_bound = 0;
+  Copies copies;
   /// Values that the host reads after their segment ran, and where.
   struct View {
     ValueId id;
@@ -34,7 +36,6 @@ struct DeviceLayout {
 /// aligned with `steps`, `values` with the graph's values.
 Result<DeviceLayout> lay_out_device(const Graph& graph, std::span<Step> steps,
                                     std::span<const std::unique_ptr<vulkan::Kernel>> kernels,
-                                    std::span<const DeviceValue> values, const PlannedEnvironment::Gpu& gpu,
-                                    RunControl& control, bool profile, int threads);
+                                    std::span<const DeviceValue> values, PlannedEnvironment& env);
 
 }  // namespace smelt

@@ -116,7 +116,7 @@ Status RunControl::charge_plan(size_t bytes, int depth) {
 
 Environment::Environment(std::shared_ptr<const Module> m, const SessionOptions& o)
     : module(std::move(m)), options(o), size(size_of(*module)), threads(o.threads) {
-  reset_state();
+  Environment::reset_state();
   random_state_ = options.seed * 0x9e3779b97f4a7c15ull + 0x853c49e6748fea9bull;
 }
 

@@ -73,7 +73,7 @@ class Environment {
   RunControl control;
   ThreadPool threads;
 
-  void reset_state();
+  virtual void reset_state();
   uint64_t next_random();
 
  private:

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "ops/control/control.h"
 #include "vulkan/program.h"
+#include "vulkan/states.h"
 
 namespace smelt {
 namespace {
@@ -167,9 +168,11 @@ Status Plan::run_step(PlannedEnvironment& env, Step& step, int depth) {
     }
     case Step::Kind::kStateRead:
     case Step::Kind::kStateCopy: {
-      const Datum& state = env.states[static_cast<size_t>(static_cast<const StateAttrs&>(*step.node->attrs).state)];
+      const int index = static_cast<const StateAttrs&>(*step.node->attrs).state;
+      Datum& state = env.states[static_cast<size_t>(index)];
       Datum& to = slots_[static_cast<size_t>(step.out[0])];
       if (!state.is_tensor()) return InvalidInput("the variable is read before it was assigned");
+      if (env.device_states) SMELT_TRY(env.device_states->to_host(index, state.tensor));
       if (step.kind == Step::Kind::kStateRead) {
         to = state;
       } else {
@@ -179,14 +182,17 @@ Status Plan::run_step(PlannedEnvironment& env, Step& step, int depth) {
       return Ok();
     }
     case Step::Kind::kStateWrite: {
-      write_state(env.states[static_cast<size_t>(static_cast<const StateAttrs&>(*step.node->attrs).state)],
-                  slots_[static_cast<size_t>(step.in[0])]);
+      const int index = static_cast<const StateAttrs&>(*step.node->attrs).state;
+      write_state(env.states[static_cast<size_t>(index)], slots_[static_cast<size_t>(step.in[0])]);
+      if (env.device_states) env.device_states->written_on_host(index);
       return Ok();
     }
     case Step::Kind::kDevice:
       if (step.segment < 0) return Ok();
-      return program_->run(step.segment, slots_, [&] { return env.control.tick(); });
+      return program_->run(step.segment, slots_, env.states, [&] { return env.control.tick(); });
     case Step::Kind::kDeviceAlias:
+    case Step::Kind::kDeviceRead:
+    case Step::Kind::kDeviceWrite:
       return Ok();
     case Step::Kind::kGeneric:
       break;
@@ -261,9 +267,15 @@ PlannedEnvironment::PlannedEnvironment(std::shared_ptr<const Module> m, const Se
                                        std::shared_ptr<PackCache> packs, Gpu g)
     : Environment(std::move(m), o),
       gpu(std::move(g)),
+      device_states(gpu.device ? vulkan::make_state_store(gpu.device) : nullptr),
       isa_(active_isa()),
       packs_(std::move(packs)),
       plans_(module->graphs.size()) {}
+
+void PlannedEnvironment::reset_state() {
+  Environment::reset_state();
+  if (device_states) device_states->all_written_on_host();
+}
 
 const Plan* PlannedEnvironment::latest(int graph) const {
   const auto& list = plans_[static_cast<size_t>(graph)];

@@ -32,6 +32,8 @@ struct Step {
     kStateWrite,
     kDevice,       ///< part of a segment that runs on the device, all of it with its first step
     kDeviceAlias,  ///< another shape of a value on the device
+    kDeviceRead,   ///< the variable's own memory on the device
+    kDeviceWrite,  ///< done by the segment that is done with the variable
   };
   Kind kind = Kind::kGeneric;
   const Node* node = nullptr;
@@ -46,6 +48,11 @@ struct Step {
   int32_t segment = -1;          ///< kDevice: this step runs that segment of the program
   double micros = 0;
   uint64_t calls = 0;
+};
+
+/// What crosses between the host and the device in one run.
+struct Copies {
+  size_t up = 0, down = 0, bytes_up = 0, bytes_down = 0;
 };
 
 /// A graph made ready for one set of input shapes: kernels chosen, activations laid out in one arena.
@@ -70,6 +77,7 @@ class Plan {
   const vulkan::Program* program() const { return program_.get(); }
   size_t device_arena_bytes() const { return device_arena_bytes_; }
   size_t device_arena_lower_bound() const { return device_arena_lower_bound_; }
+  const Copies& copies() const { return copies_; }
   Plan();
   ~Plan();
   /// "float32[1,10]" of a value as planned; "" for kNone.
@@ -95,6 +103,7 @@ class Plan {
   std::unique_ptr<void, Free> arena_;
   size_t arena_bytes_ = 0, arena_lower_bound_ = 0;
   size_t device_arena_bytes_ = 0, device_arena_lower_bound_ = 0;
+  Copies copies_;
   std::unique_ptr<vulkan::Program> program_;
   std::vector<Datum> generic_in_, generic_out_;
 };
@@ -129,8 +138,11 @@ class PlannedEnvironment final : public Environment {
     std::unique_ptr<Kernel> kernel;
   };
   Result<Plan*> plan_for(int graph, std::span<const Datum> inputs, int depth = 0);
+  void reset_state() override;
   ScratchStack scratch;
   const Gpu gpu;
+  /// Variables on the device; null without one.
+  const std::shared_ptr<vulkan::StateStore> device_states;
 
  private:
   Result<Plan*> add_plan(int graph, std::span<const ValueType> inputs, int depth);

@@ -305,6 +305,60 @@ class PlanBuilder {
     return n * std::max<double>(1, std::sqrt(size(known_[static_cast<size_t>(node.inputs[1])].type)));
   }
 
+  static int state_of(const Node& node) {
+    if (node.op != Op::kStateRead && node.op != Op::kStateWrite) return -1;
+    return static_cast<const StateAttrs&>(*node.attrs).state;
+  }
+
+  /// The variables that only device nodes touch: they stay on the device from run to run. Each is written once at most,
+  /// after all reads, by a value that the device makes.
+  std::vector<bool> resident_states(const std::vector<SplitNode>& nodes) const {
+    std::vector<bool> resident(env_.module->states.size(), true);
+    std::vector<bool> used(resident.size(), false), written(resident.size(), false);
+    std::vector<int> content(graph_.values.size(), -1);  // the variable whose content a value is
+    std::vector<bool> made_there(graph_.values.size(), false);
+    for (const SplitNode& n : nodes) {
+      const Node& node = *n.node;
+      const int state = state_of(node);
+      if (op_info(node.op).flags & kControl) return std::vector<bool>(resident.size(), false);
+      const bool takes = n.device || n.alias;
+      for (ValueId id : node.inputs)
+        if (id != kNone && content[static_cast<size_t>(id)] >= 0 && (!takes || state >= 0))
+          resident[static_cast<size_t>(content[static_cast<size_t>(id)])] = false;
+      if (state >= 0) {
+        const auto s = static_cast<size_t>(state);
+        const ValueId id = node.op == Op::kStateRead ? node.outputs[0] : node.inputs[0];
+        const ValueType& t = known_[static_cast<size_t>(std::max(id, 0))].type;
+        const ValueType& declared = env_.module->states[s].type;
+        const bool same = id != kNone && t.is_static() && declared.is_static() && t.dtype == declared.dtype &&
+                          t.shape == declared.shape && vulkan::stores(*env_.gpu.device, t.dtype);
+        if (!same || written[s]) resident[s] = false;
+        used[s] = true;
+        if (node.op == Op::kStateWrite) {
+          if (!made_there[static_cast<size_t>(id)]) resident[s] = false;
+          written[s] = true;
+        } else if (id != kNone) {
+          content[static_cast<size_t>(id)] = state;
+        }
+        continue;
+      }
+      for (ValueId id : node.outputs) {
+        if (id == kNone) continue;
+        if (n.alias && node.inputs[0] != kNone) {
+          content[static_cast<size_t>(id)] = content[static_cast<size_t>(node.inputs[0])];
+          made_there[static_cast<size_t>(id)] = made_there[static_cast<size_t>(node.inputs[0])];
+        } else {
+          made_there[static_cast<size_t>(id)] = n.device;
+        }
+      }
+    }
+    for (ValueId id : graph_.outputs)
+      if (id != kNone && content[static_cast<size_t>(id)] >= 0)
+        resident[static_cast<size_t>(content[static_cast<size_t>(id)])] = false;
+    for (size_t s = 0; s < resident.size(); ++s) resident[s] = resident[s] && used[s];
+    return resident;
+  }
+
   /// With a device: device nodes side by side.
   void put_in_order() {
     if (!env_.gpu.device) return;
@@ -313,7 +367,16 @@ class PlanBuilder {
       const Node& node = *plan_.steps_[k].node;
       nodes.push_back({&node, device_kernels_[k] != nullptr, is_view(node), work(node, drafts_[k].types)});
     }
-    const std::vector<int> order = split(graph_, nodes);
+    std::vector<int> order;
+    // Work that is given to the host may take variables along.
+    for (bool again = true; again;) {
+      resident_ = resident_states(nodes);
+      for (size_t k = 0; k < nodes.size(); ++k)
+        if (const int state = state_of(*nodes[k].node); state >= 0)
+          nodes[k].device = resident_[static_cast<size_t>(state)];
+      order = split(graph_, nodes);
+      again = resident_states(nodes) != resident_;
+    }
     std::vector<Step> steps;
     std::vector<Draft> drafts;
     std::vector<std::unique_ptr<vulkan::Kernel>> kernels;
@@ -335,6 +398,11 @@ class PlanBuilder {
     const std::vector<ValueType>& types = drafts_[at].types;
     const int k = static_cast<int>(at);
     const OpInfo& info = op_info(node.op);
+    if (const int state = state_of(node); state >= 0 && !resident_.empty() && resident_[static_cast<size_t>(state)]) {
+      step.kind = node.op == Op::kStateRead ? Step::Kind::kDeviceRead : Step::Kind::kDeviceWrite;
+      if (node.op == Op::kStateRead) home_[static_cast<size_t>(node.outputs[0])] = Home::kDevice;
+      return Ok();
+    }
     if (node.op == Op::kStateWrite) {
       step.kind = Step::Kind::kStateWrite;
       return Ok();
@@ -489,8 +557,10 @@ class PlanBuilder {
     for (size_t i = 0; i < values.size(); ++i)
       values[i] = {known_[i].type, known_[i].content, graph_.values[i].constant && known_[i].content,
                    home_[i] == Home::kDevice};
-    SMELT_ASSIGN(DeviceLayout layout, lay_out_device(graph_, plan_.steps_, device_kernels_, values, env_.gpu,
-                                                     env_.control, env_.options.profile, env_.threads.threads()));
+    for (const Step& step : plan_.steps_)
+      if (step.kind == Step::Kind::kDeviceRead) values[static_cast<size_t>(step.out[0])].state = state_of(*step.node);
+    SMELT_ASSIGN(DeviceLayout layout, lay_out_device(graph_, plan_.steps_, device_kernels_, values, env_));
+    plan_.copies_ = layout.copies;
     plan_.device_arena_bytes_ = layout.arena_bytes;
     plan_.device_arena_lower_bound_ = layout.arena_lower_bound;
     plan_.program_ = std::move(layout.program);
@@ -552,6 +622,7 @@ class PlanBuilder {
   // Aligned with the plan's steps:
   std::vector<Draft> drafts_;
   std::vector<std::unique_ptr<vulkan::Kernel>> device_kernels_;  ///< null: runs on the host
+  std::vector<bool> resident_;  ///< variables of the module that stay on the device; empty without one
 };
 
 Result<std::unique_ptr<Plan>> Plan::build(PlannedEnvironment& env, int graph, std::span<const ValueType> inputs,

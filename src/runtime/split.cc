@@ -40,10 +40,12 @@ std::vector<int> schedule(const Graph& graph, const std::vector<SplitNode>& node
   for (const auto& users : edges.users)
     for (int u : users) ++waits[static_cast<size_t>(u)];
   std::vector<bool> done(nodes.size(), false);
-  std::vector<std::vector<int>> ready(2);  // host, device: heaps, smallest index first
+  constexpr size_t kHost = 0, kDevice = 1, kFree = 2;
+  std::vector<std::vector<int>> ready(3);  // heaps, smallest index first
   const auto later = [](int a, int b) { return a > b; };
   const auto push = [&](int i) {
-    auto& heap = ready[nodes[static_cast<size_t>(i)].device ? 1 : 0];
+    const SplitNode& s = nodes[static_cast<size_t>(i)];
+    auto& heap = ready[s.alias ? kFree : s.device ? kDevice : kHost];
     heap.push_back(i);
     std::push_heap(heap.begin(), heap.end(), later);
   };
@@ -68,10 +70,11 @@ std::vector<int> schedule(const Graph& graph, const std::vector<SplitNode>& node
   };
   for (int i = 0; i < n; ++i)
     if (waits[static_cast<size_t>(i)] == 0) offer(i);
-  int side = 1;
+  size_t side = kDevice;
   while (static_cast<int>(order.size()) < n) {
-    if (ready[static_cast<size_t>(side)].empty()) side = 1 - side;
-    auto& heap = ready[static_cast<size_t>(side)];
+    // What costs nothing goes first: a view of a host's value then stands in no segment.
+    if (ready[kFree].empty() && ready[side].empty()) side = 1 - side;
+    auto& heap = ready[ready[kFree].empty() ? side : kFree];
     if (heap.empty()) return {};  // cannot be: the graph is in topological order
     std::pop_heap(heap.begin(), heap.end(), later);
     const int i = heap.back();

@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "vulkan/kernel_recorder.h"
+#include "vulkan/states.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -13,6 +14,7 @@ struct Place {
   size_t offset = 0;  ///< in the arena
   const Tensor* constant = nullptr;
   bool lasting = false;
+  int state = -1;  ///< a variable's own memory
 };
 
 struct Upload {
@@ -26,6 +28,7 @@ struct Segment {
   Segment(std::shared_ptr<Device> device, int threads) : recorder(std::move(device), threads) {}
   Recorder recorder;
   std::vector<Upload> uploads;
+  std::vector<int> states_read, states_written;
   std::vector<const Node*> nodes;
   std::vector<double> micros;
   bool faults = false;
@@ -36,6 +39,7 @@ struct Segment {
 struct Program::Impl {
   std::shared_ptr<Device> device;
   std::shared_ptr<WeightStore> weights;
+  std::shared_ptr<StateStore> states;
   bool profile = false;
   int threads = 1;
   WeightStore own;  ///< constants of this plan
@@ -46,8 +50,8 @@ struct Program::Impl {
   std::unordered_map<ValueId, std::unique_ptr<Buffer>> views;  ///< staging of downloads
   std::vector<std::unique_ptr<Segment>> segments;
 
-  Impl(std::shared_ptr<Device> d, std::shared_ptr<WeightStore> w, bool p, int t)
-      : device(d), weights(std::move(w)), profile(p), threads(t), own(d) {}
+  Impl(std::shared_ptr<Device> d, std::shared_ptr<WeightStore> w, std::shared_ptr<StateStore> s, bool p, int t)
+      : device(d), weights(std::move(w)), states(std::move(s)), profile(p), threads(t), own(d) {}
 
   const uint32_t* fault_word() const {
     const Buffer& b = faults_staging ? *faults_staging : *faults;
@@ -55,9 +59,16 @@ struct Program::Impl {
   }
 };
 
-Program::Program(std::shared_ptr<Device> device, std::shared_ptr<WeightStore> weights, bool profile, int threads)
-    : impl_(std::make_unique<Impl>(std::move(device), std::move(weights), profile, threads)) {}
+Program::Program(std::shared_ptr<Device> device, std::shared_ptr<WeightStore> weights,
+                 std::shared_ptr<StateStore> states, bool profile, int threads)
+    : impl_(std::make_unique<Impl>(std::move(device), std::move(weights), std::move(states), profile, threads)) {}
 Program::~Program() = default;
+
+void Program::place_state(ValueId id, int state, size_t bytes) {
+  Place& p = impl_->places[id];
+  p.state = state;
+  p.binding.bytes = bytes;
+}
 
 void Program::place(ValueId id, size_t offset, size_t bytes) {
   Place& p = impl_->places[id];
@@ -77,8 +88,13 @@ Status Program::allocate(size_t bytes) {
   if (!impl_->faults->mapped()) {
     SMELT_ASSIGN(impl_->faults_staging, Buffer::make(impl_->device, 4, Buffer::Use::kStaging));
   }
-  for (auto& [id, p] : impl_->places)
-    if (!p.constant) p.binding = impl_->arena->slice(p.offset, p.binding.bytes);
+  for (auto& [id, p] : impl_->places) {
+    if (p.state >= 0) {
+      SMELT_ASSIGN(p.binding, impl_->states->place(p.state, p.binding.bytes));
+    } else if (!p.constant) {
+      p.binding = impl_->arena->slice(p.offset, p.binding.bytes);
+    }
+  }
   return Ok();
 }
 
@@ -133,6 +149,17 @@ Status Program::download(ValueId id) {
   return Ok();
 }
 
+void Program::read_state(int state) { impl_->segments.back()->states_read.push_back(state); }
+
+Status Program::write_state(ValueId id, int state) {
+  Segment& s = *impl_->segments.back();
+  const Binding& from = impl_->places[id].binding;
+  SMELT_ASSIGN(const Binding to, impl_->states->place(state, from.bytes));
+  s.recorder.copy(from, to);
+  s.states_written.push_back(state);
+  return Ok();
+}
+
 void Program::end_segment() {
   Segment& s = *impl_->segments.back();
   if (s.faults && impl_->faults_staging)
@@ -155,14 +182,17 @@ Result<void*> Program::host_view(ValueId id, size_t bytes) {
   return p;
 }
 
-Status Program::run(int index, std::span<const Datum> slots, const std::function<Status()>& tick) {
+Status Program::run(int index, std::span<const Datum> slots, std::span<const Datum> states,
+                    const std::function<Status()>& tick) {
   Segment& s = *impl_->segments[static_cast<size_t>(index)];
   for (const Upload& u : s.uploads) {
     const Tensor& t = slots[static_cast<size_t>(u.id)].tensor;
     if (t.bytes() != u.bytes) return Internal("an upload of another size than planned");
     std::memcpy(u.to, t.raw(), u.bytes);
   }
+  for (int i : s.states_read) SMELT_TRY(impl_->states->to_device(i, states[static_cast<size_t>(i)].tensor));
   SMELT_TRY(s.recorder.run(tick));
+  for (int i : s.states_written) impl_->states->written_on_device(i);
   if (impl_->profile) {
     SMELT_ASSIGN(s.micros, s.recorder.intervals());
     for (double& m : s.micros) m /= 1000;
