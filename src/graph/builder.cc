@@ -28,7 +28,11 @@ ValueId Builder::i64(std::span<const int64_t> values) {
   return constant("", Tensor::from<int64_t>(DType::kI64, Shape{static_cast<int64_t>(values.size())}, values));
 }
 
-ValueId Builder::i64_scalar(int64_t value) { return scalar(DType::kI64, static_cast<double>(value)); }
+ValueId Builder::i64_scalar(int64_t value) {
+  Tensor t(DType::kI64, Shape{});
+  t.data<int64_t>()[0] = value;
+  return constant("", std::move(t));
+}
 ValueId Builder::f32_scalar(float value) { return scalar(DType::kF32, value); }
 
 ValueId Builder::scalar(DType dtype, double value) {

@@ -6,9 +6,7 @@
 #include "ops/shape/shape.h"
 
 namespace smelt::onnx {
-namespace {
 
-/// Dimension `axis` of x as a scalar int64.
 ValueId dimension(NodeContext& n, ValueId x, int64_t axis) {
   ShapeOfAttrs a;
   a.start = axis;
@@ -24,8 +22,6 @@ ValueId where(NodeContext& n, ValueId condition, ValueId a, ValueId b) {
   return n.add(Op::kWhere, make_attrs<NoAttrs>(), {condition, a, b});
 }
 
-/// The mask input of BERT attention as an additive mask that broadcasts to [batch, heads, rows, keys].
-/// Forms: [B] valid keys; [2B] ends then starts; [B, T] and [B, S, T] of 0 and 1; [B, 1, M, M].
 ValueId additive_mask(NodeContext& n, ValueId mask, ValueId x, ValueId keys, double filter, DType dtype) {
   const int rank = n.rank_or_fail(mask);
   if (!n.ok()) return kNone;
@@ -61,6 +57,14 @@ ValueId additive_mask(NodeContext& n, ValueId mask, ValueId x, ValueId keys, dou
 ValueId joined(NodeContext& n, ValueId a, ValueId b) {
   return a == kNone ? b : b == kNone ? a : binary(n, Binary::kAdd, a, b);
 }
+
+ValueId split_heads(NodeContext& n, ValueId x, int64_t heads) {
+  return n.transpose(n.reshape(x, {0, 0, heads, -1}), {0, 2, 1, 3});
+}
+
+ValueId merge_heads(NodeContext& n, ValueId x) { return n.reshape(n.transpose(x, {0, 2, 1, 3}), {0, 0, -1}); }
+
+namespace {
 
 struct BertInputs {
   ValueId qkv = kNone;  ///< [B, S, 3 * hidden]
@@ -111,11 +115,6 @@ void lower_q_attention(NodeContext& n) {
   const ValueId x = dequantized(n, {0, 3, 6}), w = dequantized(n, {1, 4, 7}, 1);
   const ValueId product = n.add(Op::kMatMul, make_attrs<MatMulAttrs>(), {x, w});
   bert_attention(n, {binary(n, Binary::kAdd, product, n.in(2)), 5, 8, -1});
-}
-
-/// [B, S, H * D] as [B, H, S, D].
-ValueId split_heads(NodeContext& n, ValueId x, int64_t heads) {
-  return n.transpose(n.reshape(x, {0, 0, heads, -1}), {0, 2, 1, 3});
 }
 
 void lower_multi_head_attention(NodeContext& n) {
@@ -169,7 +168,7 @@ void lower_multi_head_attention(NodeContext& n) {
   if (n.has(5)) args[3] = joined(n, args[3], n.in(5));
   while (args.back() == kNone) args.pop_back();
   const auto out = n.add_n(Op::kAttention, pack(a), args, n.wants(1) || n.wants(2) ? 3 : 1);
-  n.bind(0, n.reshape(n.transpose(out[0], {0, 2, 1, 3}), {0, 0, -1}));
+  n.bind(0, merge_heads(n, out[0]));
   if (out.size() < 3) return;
   n.bind(1, out[1]);
   n.bind(2, out[2]);

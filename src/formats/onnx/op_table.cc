@@ -39,7 +39,8 @@ const Table* table_of(std::string_view domain) {
   }();
   static const Table microsoft = [] {
     Table t;
-    fill(t, {microsoft_ops(), microsoft_fused_ops(), moe_ops(), microsoft_quant_ops(), microsoft_attention_ops()});
+    fill(t, {microsoft_ops(), microsoft_fused_ops(), moe_ops(), microsoft_quant_ops(), microsoft_attention_ops(),
+             microsoft_decoding_ops()});
     return t;
   }();
   if (domain.empty()) return &standard;

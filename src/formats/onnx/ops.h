@@ -25,6 +25,7 @@ std::span<const OpEntry> microsoft_fused_ops();
 std::span<const OpEntry> moe_ops();
 std::span<const OpEntry> microsoft_quant_ops();
 std::span<const OpEntry> microsoft_attention_ops();
+std::span<const OpEntry> microsoft_decoding_ops();
 
 /// The attributes that an operator has in any version, a space between; nothing when no list has the operator.
 std::optional<std::string_view> attributes_of(std::string_view domain, std::string_view op);
