@@ -8,7 +8,7 @@ set(SMELT_SHADER_SOURCES ${PROJECT_SOURCE_DIR}/src/vulkan/shaders)
 set(SMELT_SHADER_DIR ${CMAKE_BINARY_DIR}/shaders)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${SMELT_SHADER_LIST})
 file(MAKE_DIRECTORY ${SMELT_SHADER_DIR})
-file(STRINGS ${SMELT_SHADER_LIST} lines REGEX "^SMELT_SHADER\\(")
+file(STRINGS ${SMELT_SHADER_LIST} lines REGEX "^SMELT_(TEXTURE_)?SHADER\\(")
 
 # What -O does but for its redundancy elimination and what follows from it: values that are made once live longer, and
 # drivers whose compilers don't undo that run out of registers in unrolled loops.
@@ -23,7 +23,7 @@ set(passes
 set(assembly ".section .rodata\n")
 set(SMELT_SPIRV)
 foreach(line IN LISTS lines)
-  if(NOT line MATCHES "^SMELT_SHADER\\(([a-z0-9_]+), ([a-z0-9_]+), [0-9]+, \"([^\"]*)\"\\)$")
+  if(NOT line MATCHES "^SMELT_[A-Z_]*SHADER\\(([a-z0-9_]+), ([a-z0-9_]+), [0-9a-z]+, \"([^\"]*)\"\\)$")
     message(FATAL_ERROR "src/vulkan/shaders.inc: cannot read ${line}")
   endif()
   set(name ${CMAKE_MATCH_1})

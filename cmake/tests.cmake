@@ -54,7 +54,7 @@ add_test(NAME digits_example COMMAND ${PROJECT_SOURCE_DIR}/tests/digits_test.sh 
 if(NOT SMELT_SANITIZE)
   add_test(NAME vulkan_validation COMMAND ${PROJECT_SOURCE_DIR}/tests/vulkan_validation_test.sh $<TARGET_FILE:smelt_command>
     ${CMAKE_BINARY_DIR}/corpus/vulkan/seed ${CMAKE_BINARY_DIR}/corpus/onnx/nets ${CMAKE_BINARY_DIR}/corpus/tflite/nets)
-  set_tests_properties(vulkan_validation PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 900)
+  set_tests_properties(vulkan_validation PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1200)
   add_test(NAME install COMMAND ${PROJECT_SOURCE_DIR}/tests/install_test.sh ${CMAKE_BINARY_DIR} ${PROJECT_SOURCE_DIR})
 endif()
 

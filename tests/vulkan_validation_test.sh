@@ -21,11 +21,12 @@ khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDA
 SETTINGS
 export VK_LAYER_SETTINGS_PATH=$work/vk_layer_settings.txt
 status=0
-for staging in 0 1; do
-  SMELT_VULKAN_STAGING=$staging "$smelt" verify --backend vulkan "$@" >"$log" 2>&1 || status=$?
+for way in "0 auto" "1 auto" "0 texture"; do
+  read -r staging storage <<<"$way"
+  SMELT_VULKAN_STAGING=$staging "$smelt" verify --backend vulkan --device-storage "$storage" "$@" >"$log" 2>&1 || status=$?
   # Workgroup sizes that are chosen at run time need the old built-in as long as Vulkan 1.1 and 1.2 are served.
   if grep -v SpirvDeprecated_WorkgroupSize "$log" | grep -m 5 -E 'VUID|UNASSIGNED|SYNC-HAZARD|BestPractices|Validation'; then
-    echo "validation messages, staging copies $staging"
+    echo "validation messages, staging copies $staging, storage $storage"
     exit 1
   fi
 done

@@ -69,11 +69,19 @@ class SMELT_API Model {
 
 enum class BackendKind : uint8_t { kReference, kCpu, kVulkan };
 
+/// What tensors are on a Vulkan device.
+enum class DeviceStorage : uint8_t {
+  kAuto,     ///< as the model asks; else textures on the GPUs of phones, buffers on others
+  kBuffer,   ///< buffers, whatever the model asks
+  kTexture,  ///< textures wherever a kernel takes them
+};
+
 struct SessionOptions {
   BackendKind backend = BackendKind::kCpu;
   int threads = 1;
   std::string method;        ///< run when none is named; "" = the first method
   int device = -1;           ///< kVulkan: which device, as `smelt devices` lists them; -1: the best
+  DeviceStorage device_storage = DeviceStorage::kAuto;  ///< kVulkan
   uint64_t seed = 0;         ///< of random operators that carry no seed of their own
   size_t limit_memory = 0;   ///< bytes that a run may hold beyond the weights; 0 = 1 GiB + 64x inputs + 16x weights
   double limit_seconds = 0;  ///< 0 = none

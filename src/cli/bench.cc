@@ -17,8 +17,8 @@ namespace smelt::cli {
 namespace {
 
 struct BenchOptions {
-  std::string model, backend = "cpu", method, profile;
-  int device = -1;
+  std::string model, method, profile;
+  Target target;
   std::vector<std::string> inputs, data;
   int threads = 1, runs = 20, warmup = 3;
   uint64_t seed = 0;
@@ -73,8 +73,7 @@ Status bench(const BenchOptions& o) {
   const double t0 = seconds();
   SMELT_ASSIGN(Model model, Model::load(o.model, load));
   SessionOptions so;
-  so.backend = backend_of(o.backend);
-  so.device = o.device;
+  o.target.apply(so);
   so.threads = o.threads;
   so.method = o.method;
   so.seed = o.seed;
@@ -103,15 +102,15 @@ Status bench(const BenchOptions& o) {
     const nlohmann::json out = {{"load_ms", (t1 - t0) * 1e3}, {"first_run_ms", (t3 - t2) * 1e3},
                                 {"min_ms", ms.front()},       {"median_ms", at(0.5)},
                                 {"p90_ms", at(0.9)},          {"runs", o.runs},
-                                {"threads", o.threads},       {"backend", o.backend},
+                                {"threads", o.threads},       {"backend", o.target.backend},
                                 {"isa", session.isa()},       {"peak_memory_bytes", peak_memory()}};
     fmt::print("{}\n", out.dump());
     return Ok();
   }
   fmt::print("load {:.2f} ms, first run {:.2f} ms, then {} runs: min {:.3f}, median {:.3f}, p90 {:.3f} ms\n",
              (t1 - t0) * 1e3, (t3 - t2) * 1e3, o.runs, ms.front(), at(0.5), at(0.9));
-  fmt::print("backend {}, isa {}, {} thread{}, activations {}, peak memory {}\n", o.backend, session.isa(), o.threads,
-             o.threads == 1 ? "" : "s", human_bytes(static_cast<double>(session.arena_bytes())),
+  fmt::print("backend {}, isa {}, {} thread{}, activations {}, peak memory {}\n", o.target.backend, session.isa(),
+             o.threads, o.threads == 1 ? "" : "s", human_bytes(static_cast<double>(session.arena_bytes())),
              human_bytes(static_cast<double>(peak_memory())));
   if (!o.profile.empty()) print_profile(session);
   return Ok();
@@ -124,7 +123,7 @@ void add_bench(CLI::App& app, int& status) {
   CLI::App* c = app.add_subcommand("bench", "Measure a model's speed");
   c->add_option("model", o->model, "Model file")->required();
   c->add_option("--input", o->inputs, "FILE.npy in the model's order, or NAME=FILE.npy; random without")->take_all();
-  add_backend(*c, o->backend, o->device);
+  add_target(*c, o->target);
   c->add_option("--threads", o->threads, "Threads")->check(CLI::Range(1, 256));
   c->add_option("--runs", o->runs, "Measured runs")->check(CLI::Range(1, 10000000));
   c->add_option("--warmup", o->warmup, "Runs before, at least 1")->check(CLI::Range(0, 10000000));

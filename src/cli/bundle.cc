@@ -18,8 +18,8 @@ namespace smelt::cli {
 namespace {
 
 struct BundleOptions {
-  std::string model, method, format = "bp08", output, backend = "cpu";
-  int device = -1;
+  std::string model, method, format = "bp08", output;
+  Target target;
   std::vector<std::string> inputs, expected, data;
   bool record = false, add = false;
 };
@@ -97,8 +97,7 @@ Status write_bundle(const BundleOptions& o) {
   const auto methods = model.methods();
   SessionOptions so;
   so.method = o.method.empty() ? methods[0] : o.method;
-  so.backend = backend_of(o.backend);
-  so.device = o.device;
+  o.target.apply(so);
   bundle::MethodTests tests;
   tests.method = so.method;
   SMELT_ASSIGN(Session session, Session::create(model, so));
@@ -158,7 +157,7 @@ void add_bundle(CLI::App& app, int& status) {
   c->add_flag("--record", o->record, "Run the method and keep what it gives")->excludes(expected);
   c->add_flag("--add", o->add, "Keep the test sets of MODEL, a bundle (its attachments are not kept)");
   c->add_option("--format", o->format, "bp04 or bp08")->check(CLI::IsMember({"bp04", "bp08"}));
-  add_backend(*c, o->backend, o->device);
+  add_target(*c, o->target);
   c->add_option("--data", o->data, "External weights (.ptd)");
   c->add_option("-o,--output", o->output, "File to write")->required();
   c->callback([o, &status] { status = report(write_bundle(*o)); });

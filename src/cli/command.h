@@ -3,7 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
-#include "smelt/result.h"
+#include "smelt/model.h"
 
 namespace smelt::cli {
 
@@ -13,8 +13,16 @@ enum Exit : int { kDone = 0, kFault = 1, kUsage = 2, kMismatch = 3 };
 /// Prints an error on standard error; the exit status for it.
 int report(const Status& status);
 
-/// The options --backend and --device; precondition: both outlive the parsing.
-void add_backend(CLI::App& command, std::string& backend, int& device);
+/// Where a model runs.
+struct Target {
+  std::string backend = "cpu";
+  int device = -1;
+  std::string storage = "auto";
+  void apply(SessionOptions& options) const;
+};
+
+/// The options --backend, --device and --device-storage; precondition: `target` outlives the parsing.
+void add_target(CLI::App& command, Target& target);
 
 // Each adds its subcommand to the application; the callback stores the exit status.
 void add_run(CLI::App& app, int& status);

@@ -17,8 +17,8 @@ namespace {
 using nlohmann::json;
 
 struct InspectOptions {
-  std::string model, html, backend = "cpu";
-  int device = -1;
+  std::string model, html;
+  Target target;
   std::vector<std::string> data;
   bool as_json = false, nodes = false;
 };
@@ -111,6 +111,9 @@ void print_nodes(const json& r) {
   for (const auto& g : r["graphs"]) {
     fmt::print("\ngraph {}\n", g["name"].get<std::string>());
     std::vector<std::string> header{"#", "operator", "graph operator", "output", "runs on"};
+    const bool device =
+        std::any_of(g["nodes"].begin(), g["nodes"].end(), [](const json& n) { return n.contains("storage"); });
+    if (device) header.emplace_back("storage");
     if (!r["partitions"].empty()) header.emplace_back("delegate");
     Table table(header);
     int i = 0;
@@ -120,7 +123,10 @@ void print_nodes(const json& r) {
       const int part = n["partition"];
       const std::string delegate =
           part < 0 ? "" : r["partitions"][static_cast<size_t>(part)]["name"].get<std::string>();
-      table.row({Cat(i++), n["origin"], n["op"], type, n["runs_on"], delegate});
+      std::vector<std::string> row{Cat(i++), n["origin"], n["op"], type, n["runs_on"]};
+      if (device) row.push_back(n.value("storage", ""));
+      row.push_back(delegate);
+      table.row(row);
     }
     fmt::print("{}", table.str({0}, 50));
   }
@@ -183,8 +189,7 @@ Status inspect(const InspectOptions& o) {
   load.data_files = o.data;
   SMELT_ASSIGN(Model model, Model::load(o.model, load));
   SessionOptions on;
-  on.backend = backend_of(o.backend);
-  on.device = o.device;
+  o.target.apply(on);
   SMELT_ASSIGN(const json r, describe_model(model, on));
   if (!o.html.empty()) {
     SMELT_TRY(write_text(o.html, inspect_page(r)));
@@ -207,7 +212,7 @@ void add_inspect(CLI::App& app, int& status) {
   c->add_option("--html", o->html, "Write a self-contained page that shows the graph");
   c->add_flag("--nodes", o->nodes, "List every node");
   c->add_option("--data", o->data, "External weights (.ptd)");
-  add_backend(*c, o->backend, o->device);
+  add_target(*c, o->target);
   c->footer("Examples:\n  smelt inspect model.tflite --nodes\n  smelt inspect model.onnx --html model.html");
   c->callback([o, &status] { status = report(inspect(*o)); });
 }

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "cli/command.h"
+#include "cli/common.h"
 
 namespace smelt::cli {
 
@@ -10,11 +11,24 @@ int report(const Status& status) {
   return kFault;
 }
 
-void add_backend(CLI::App& command, std::string& backend, int& device) {
-  command.add_option("--backend", backend, "reference, cpu or vulkan")
+void Target::apply(SessionOptions& options) const {
+  options.backend = backend_of(backend);
+  options.device = device;
+  options.device_storage = storage == "buffer"    ? DeviceStorage::kBuffer
+                           : storage == "texture" ? DeviceStorage::kTexture
+                                                  : DeviceStorage::kAuto;
+}
+
+void add_target(CLI::App& command, Target& target) {
+  command.add_option("--backend", target.backend, "reference, cpu or vulkan")
       ->check(CLI::IsMember({"reference", "cpu", "vulkan"}));
-  command.add_option("--device", device, "Vulkan device by its number in `smelt devices`; the best without")
+  command.add_option("--device", target.device, "Vulkan device by its number in `smelt devices`; the best without")
       ->check(CLI::NonNegativeNumber);
+  command
+      .add_option("--device-storage", target.storage,
+                  "What tensors are on a Vulkan device: buffer, texture, or auto (as the model asks, else what suits "
+                  "the device)")
+      ->check(CLI::IsMember({"auto", "buffer", "texture"}));
 }
 
 }  // namespace smelt::cli

@@ -156,6 +156,8 @@ json graph_json(const Graph& g, const Placement& p, std::set<const void*>& count
                      {"runs_on", it != p.steps.end() ? runs_on(*it->second)
                                  : p.problem.empty() ? "folded"
                                                      : "unknown"}});
+    if (it != p.steps.end() && it->second->kind == Step::Kind::kDevice)
+      nodes.back()["storage"] = it->second->storage.empty() ? "buffer" : it->second->storage;
     if (it != p.steps.end() && !on_device(*it->second) && *it->second->host_reason)
       nodes.back()["host_reason"] = it->second->host_reason;
   }
@@ -214,6 +216,7 @@ Result<json> describe_model(const Model& model, const SessionOptions& on) {
   const Module& m = model.module();
   SessionOptions options;
   options.backend = on.backend;
+  options.device_storage = on.device_storage;
   options.limit_memory = size_t{1} << 40;  // the arena is laid out, never touched
   PlannedEnvironment::Gpu gpu;
   if (on.backend == BackendKind::kVulkan) {

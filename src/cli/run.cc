@@ -19,8 +19,8 @@ namespace smelt::cli {
 namespace {
 
 struct RunOptions {
-  std::string model, output_dir, backend = "cpu", labels;
-  int device = -1;
+  std::string model, output_dir, labels;
+  Target target;
   std::vector<std::string> inputs, data, methods;
   ImageOptions image;
   int threads = 1, invokes = 1, top = 5;
@@ -106,8 +106,7 @@ Status run(RunOptions o) {
   load.data_files = o.data;
   SMELT_ASSIGN(Model model, Model::load(o.model, load));
   SessionOptions so;
-  so.backend = backend_of(o.backend);
-  so.device = o.device;
+  o.target.apply(so);
   so.threads = o.threads;
   if (o.methods.empty()) o.methods.emplace_back();
   so.method = o.methods.back();
@@ -149,7 +148,7 @@ void add_run(CLI::App& app, int& status) {
                 "FILE.npy in the model's order, or NAME=FILE.npy; N.seq folders; 'none' for an absent optional")
       ->take_all();
   c->add_option("--output-dir", o->output_dir, "Write the outputs there as 0.npy, 1.npy, ...");
-  add_backend(*c, o->backend, o->device);
+  add_target(*c, o->target);
   c->add_option("--threads", o->threads, "Threads")->check(CLI::Range(1, 256));
   c->add_option("--invokes", o->invokes, "Runs; state is kept between them")->check(CLI::Range(1, 1000000));
   c->add_option("--method", o->methods,

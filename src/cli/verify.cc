@@ -24,8 +24,7 @@ namespace fs = std::filesystem;
 
 struct VerifyOptions {
   std::vector<std::string> paths, data;
-  std::string backend = "cpu";
-  int device = -1;
+  Target target;
   int threads = 1;
   double rtol = -1, atol = -1, limit_seconds = 0;
 };
@@ -69,8 +68,7 @@ class Verifier {
  public:
   explicit Verifier(const VerifyOptions& o) {
     load_.data_files = o.data;
-    session_.backend = backend_of(o.backend);
-    session_.device = o.device;
+    o.target.apply(session_);
     session_.threads = o.threads;
     session_.limit_seconds = o.limit_seconds;
     rule_.given = o.rtol >= 0 || o.atol >= 0;
@@ -210,7 +208,7 @@ void add_verify(CLI::App& app, int& status) {
       ->check(CLI::NonNegativeNumber);
   c->add_option("--atol", o->atol, "Absolute tolerance of reals (default 1e-8; for ONNX by element type)")
       ->check(CLI::NonNegativeNumber);
-  add_backend(*c, o->backend, o->device);
+  add_target(*c, o->target);
   c->add_option("--threads", o->threads, "Threads")->check(CLI::Range(1, 256));
   c->add_option("--data", o->data, "External weights (.ptd)");
   c->add_option("--limit-seconds", o->limit_seconds, "Seconds a run may take");

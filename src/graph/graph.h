@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/attrs.h"
+#include "graph/storage.h"
 #include "smelt/model.h"
 #include "smelt/tensor.h"
 
@@ -52,6 +53,7 @@ struct Value {
   std::vector<std::string> dim_names;  ///< symbolic dimensions of graph inputs and outputs
   std::vector<int64_t> bound;  ///< of a graph input: the largest dimensions that memory is planned for, or empty
   std::string doc;
+  StorageHint storage;  ///< on a GPU
 };
 
 struct Node {

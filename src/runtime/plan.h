@@ -45,6 +45,7 @@ struct Step {
   DType dtype{};                 ///< kAlias
   QuantPtr quant;                ///< kAlias
   const char* host_reason = "";  ///< with a device: why the step is not on it
+  std::string storage;           ///< kDevice: the form of textures that it works on; "": buffers
   int32_t segment = -1;          ///< kDevice: this step runs that segment of the program
   double micros = 0;
   uint64_t calls = 0;

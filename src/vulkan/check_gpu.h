@@ -18,7 +18,14 @@ namespace smelt::vulkan {
 
 using smelt::testing::KernelCase;
 
-inline Result<std::vector<Datum>> run_case(const KernelCase& c, BackendKind backend, std::string* kernels) {
+/// What a test asks of the layout pass: of the result, and of all values.
+struct StorageWish {
+  StorageHint result;
+  DeviceStorage all = DeviceStorage::kBuffer;
+};
+
+inline Result<std::vector<Datum>> run_case(const KernelCase& c, BackendKind backend, std::string* kernels,
+                                           const StorageWish& wish = {}) {
   auto module = std::make_shared<Module>();
   module->format = "test";
   module->graphs.resize(1);
@@ -39,9 +46,11 @@ inline Result<std::vector<Datum>> run_case(const KernelCase& c, BackendKind back
   }
   SMELT_TRY(b.node_to(c.op, c.attrs, in, out));
   b.graph().outputs = out;
+  b.graph().value(out[0]).storage = wish.result;
   SMELT_TRY(verify(*module));
   SessionOptions options;
   options.backend = backend;
+  options.device_storage = wish.all;
   options.profile = true;
   SMELT_ASSIGN(Session session, Session::create(Model(module), options));
   auto result = session.run(fed);
@@ -51,12 +60,13 @@ inline Result<std::vector<Datum>> run_case(const KernelCase& c, BackendKind back
 
 /// The node must run with the kernel "vulkan:WANT" (or one of several, A|B) and give what the reference gives: integers
 /// equal, real numbers within `tolerance` of the largest of 1 and the value.
-inline void check_on_gpu(const KernelCase& c, const std::string& want, double tolerance = 1e-5) {
+inline void check_on_gpu(const KernelCase& c, const std::string& want, double tolerance = 1e-5,
+                         const StorageWish& wish = {}) {
   SCOPED_TRACE(c.label + " by " + want);
   std::string kernels, none;
   const auto expected = run_case(c, BackendKind::kReference, &none);
   ASSERT_TRUE(expected.ok()) << expected.error().message();
-  const auto got = run_case(c, BackendKind::kVulkan, &kernels);
+  const auto got = run_case(c, BackendKind::kVulkan, &kernels, wish);
   ASSERT_TRUE(got.ok()) << got.error().message();
   bool ran = false;
   for (size_t at = 0; at <= want.size();) {

@@ -62,7 +62,9 @@ inline Result<std::vector<Datum>> run_case(const OpCase& c, BackendKind backend,
   SMELT_TRY(b.node_to(c.op, c.attrs, in, out));
   b.graph().outputs = out;
   SMELT_TRY(verify(*module));
-  SMELT_ASSIGN(Session session, Session::create(Model(module), {.backend = backend, .profile = true}));
+  SMELT_ASSIGN(
+      Session session,
+      Session::create(Model(module), {.backend = backend, .device_storage = DeviceStorage::kBuffer, .profile = true}));
   auto result = session.run(fed);
   if (kernel)
     for (const ProfileEntry& e : session.profile()) *kernel = e.kernel;

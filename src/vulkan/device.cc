@@ -242,6 +242,9 @@ Status Device::create(VkPhysicalDevice physical, const DeviceInfo& info) {
   vkGetPhysicalDeviceFeatures2(physical, &has.core);
   use.core.features.shaderInt64 = has.core.features.shaderInt64;
   use.core.features.shaderInt16 = has.core.features.shaderInt16;
+  // One shader writes float32 and float16 images.
+  textures_ = has.core.features.shaderStorageImageWriteWithoutFormat;
+  use.core.features.shaderStorageImageWriteWithoutFormat = textures_;
   use.storage16.storageBuffer16BitAccess = has.storage16.storageBuffer16BitAccess;
   use.storage8.storageBuffer8BitAccess = has.storage8.storageBuffer8BitAccess;
   use.small.shaderFloat16 = has.small.shaderFloat16;
@@ -260,7 +263,25 @@ Status Device::create(VkPhysicalDevice physical, const DeviceInfo& info) {
   vkGetDeviceQueue(device_, family_, 0, &queue_);
   heap_ = std::make_unique<Heap>(device_);
   pipelines_ = std::make_unique<Pipelines>(device_, properties_);
+  textures_ = textures_ && images_share_memory();
   return Ok();
+}
+
+bool Device::images_share_memory() const {
+  constexpr VkMemoryPropertyFlags kMapped = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  VkImageCreateInfo info{VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO};
+  info.imageType = VK_IMAGE_TYPE_3D;
+  info.format = VK_FORMAT_R32G32B32A32_SFLOAT;
+  info.extent = {8, 8, 8};
+  info.mipLevels = info.arrayLayers = 1;
+  info.samples = VK_SAMPLE_COUNT_1_BIT;
+  info.usage = VK_IMAGE_USAGE_SAMPLED_BIT | VK_IMAGE_USAGE_STORAGE_BIT;
+  VkImage image = VK_NULL_HANDLE;
+  if (vkCreateImage(device_, &info, nullptr, &image) != VK_SUCCESS) return false;
+  VkMemoryRequirements need;
+  vkGetImageMemoryRequirements(device_, image, &need);
+  vkDestroyImage(device_, image, nullptr);
+  return memory_type(need.memoryTypeBits, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | (unified_ ? kMapped : 0), 0) >= 0;
 }
 
 Device::~Device() {

@@ -31,6 +31,8 @@ class Device {
   bool unified() const { return unified_; }
   /// Whether shaders can load and store elements of this type (64-bit integers as pairs of words).
   bool stores(DType dtype) const;
+  /// Whether tensors may be images, in the memory that activations lie in.
+  bool textures() const { return textures_; }
   /// Largest tensor that one binding reaches.
   uint64_t max_binding() const { return properties_.limits.maxStorageBufferRange; }
 
@@ -54,6 +56,7 @@ class Device {
  private:
   Device();
   Status create(VkPhysicalDevice physical, const DeviceInfo& info);
+  bool images_share_memory() const;  ///< with buffers for activations
 
   VkPhysicalDevice physical_ = VK_NULL_HANDLE;
   VkDevice device_ = VK_NULL_HANDLE;
@@ -62,7 +65,7 @@ class Device {
   DeviceInfo info_;
   VkPhysicalDeviceProperties properties_{};
   VkPhysicalDeviceMemoryProperties memory_{};
-  bool unified_ = false;
+  bool unified_ = false, textures_ = false;
   std::atomic<bool> lost_ = false, hangs_ = false;
   std::chrono::milliseconds patience_{10'000};
   std::unique_ptr<Heap> heap_;

@@ -5,10 +5,23 @@
 namespace smelt::vulkan {
 namespace {
 
+#define SMELT_KERNEL_INFO(name, op, doc) {"vulkan:" #name, Op::k##op, doc, make_##name},
+#define SMELT_NOTHING(name, op, doc)
+
 const KernelInfo kKernels[] = {
-#define SMELT_GPU_KERNEL(name, op, doc) {"vulkan:" #name, Op::k##op, doc, make_##name},
+#define SMELT_GPU_KERNEL SMELT_KERNEL_INFO
+#define SMELT_TEXTURE_KERNEL SMELT_NOTHING
 #include "vulkan/kernels.inc"
 #undef SMELT_GPU_KERNEL
+#undef SMELT_TEXTURE_KERNEL
+};
+
+const KernelInfo kTextureKernels[] = {
+#define SMELT_GPU_KERNEL SMELT_NOTHING
+#define SMELT_TEXTURE_KERNEL SMELT_KERNEL_INFO
+#include "vulkan/kernels.inc"
+#undef SMELT_GPU_KERNEL
+#undef SMELT_TEXTURE_KERNEL
 };
 
 bool fits(const Device& device, const ValueType& t) {
@@ -17,17 +30,13 @@ bool fits(const Device& device, const ValueType& t) {
   return n.ok() && *n > 0 && *n < (int64_t{1} << 31) && Tensor::byte_size(t.dtype, *n) <= device.max_binding();
 }
 
-}  // namespace
-
-std::span<const KernelInfo> all_kernels() { return kKernels; }
-
-std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec, const KernelInfo** chosen) {
+std::unique_ptr<Kernel> choose(std::span<const KernelInfo> list, const KernelSpec& spec, const KernelInfo** chosen) {
   for (size_t i = 0; i < spec.outputs.size(); ++i)
     if (spec.node.outputs[i] != kNone && !fits(spec.device, spec.outputs[i])) return nullptr;
   // Kernels may multiply the dimensions of their inputs.
   for (size_t i = 0; i < spec.inputs.size(); ++i)
     if (spec.has(i) && !spec.inputs[i].shape.checked_elements().ok()) return nullptr;
-  for (const KernelInfo& info : kKernels) {
+  for (const KernelInfo& info : list) {
     if (info.op != spec.node.op) continue;
     auto kernel = info.make(spec);
     if (!kernel) continue;
@@ -38,6 +47,19 @@ std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec, const KernelInfo** c
     return kernel;
   }
   return nullptr;
+}
+
+}  // namespace
+
+std::span<const KernelInfo> all_kernels() { return kKernels; }
+std::span<const KernelInfo> all_texture_kernels() { return kTextureKernels; }
+
+std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec, const KernelInfo** chosen) {
+  return choose(kKernels, spec, chosen);
+}
+
+std::unique_ptr<Kernel> make_texture_kernel(const KernelSpec& spec, const KernelInfo** chosen) {
+  return choose(kTextureKernels, spec, chosen);
 }
 
 const char* refusal(const KernelSpec& spec) {

@@ -6,6 +6,7 @@
 
 #include "graph/graph.h"
 #include "ops/op.h"
+#include "vulkan/image_layout.h"
 
 namespace smelt::vulkan {
 
@@ -19,6 +20,7 @@ struct KernelSpec {
   std::span<const Tensor* const> constants;  ///< contents of inputs; null where computed or absent
   std::span<const ValueType> outputs;
   const Device& device;
+  TextureForm form = {};  ///< asked of kernels for textures
 
   template <class A>
   const A& attrs() const {
@@ -40,6 +42,18 @@ class Kernel {
     (void)i;
     return true;
   }
+  /// How an operand lies while the kernel runs: null, a dense buffer.
+  virtual const ImageLayout* input_image(size_t i) const {
+    (void)i;
+    return nullptr;
+  }
+  virtual const ImageLayout* output_image(size_t i) const {
+    (void)i;
+    return nullptr;
+  }
+  /// Whether textures are worth a change of form around a kernel for textures: sums over neighbourhoods, which read an
+  /// element many times.
+  virtual bool prefers_textures() const { return false; }
   /// Records the dispatches of one run; uploads and packs weights.
   virtual Status record(KernelRecorder& r) const = 0;
 };
@@ -53,16 +67,22 @@ struct KernelInfo {
 };
 
 std::span<const KernelInfo> all_kernels();
+std::span<const KernelInfo> all_texture_kernels();
 
 /// The first kernel of the list that applies to the node, or null: then the CPU runs it. Tensors that the device can't
 /// store, empty ones and ones beyond its binding size are never given to a kernel.
 std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec, const KernelInfo** chosen = nullptr);
 
+/// The same for textures of spec.form, in which its results shall lie.
+std::unique_ptr<Kernel> make_texture_kernel(const KernelSpec& spec, const KernelInfo** chosen = nullptr);
+
 /// Why no kernel of the list takes the node: "no Vulkan kernel for the operator", ...
 const char* refusal(const KernelSpec& spec);
 
 #define SMELT_GPU_KERNEL(name, op, doc) std::unique_ptr<Kernel> make_##name(const KernelSpec& spec);
+#define SMELT_TEXTURE_KERNEL SMELT_GPU_KERNEL
 #include "vulkan/kernels.inc"
 #undef SMELT_GPU_KERNEL
+#undef SMELT_TEXTURE_KERNEL
 
 }  // namespace smelt::vulkan

@@ -39,7 +39,11 @@ class KernelRecorder {
   }
   /// Precondition: bytes from offset on lie within Kernel::scratch_bytes().
   Binding scratch(size_t offset, size_t bytes, bool written) const {
-    return {scratch_.buffer, scratch_.offset + offset, bytes, written};
+    Binding b = scratch_;
+    b.offset += offset;
+    b.bytes = bytes;
+    b.written = written;
+    return b;
   }
   /// Constant input i as `pack` lays it out; see WeightStore::packed.
   Result<Binding> packed(size_t i, const std::string& key, size_t bytes, const WeightStore::Pack& pack) {

@@ -79,7 +79,8 @@ void Heap::give(const Chunk& chunk) {
   }
 }
 
-Result<std::unique_ptr<Buffer>> Buffer::make(std::shared_ptr<Device> device, size_t bytes, Use use) {
+Result<std::unique_ptr<Buffer>> Buffer::make(std::shared_ptr<Device> device, size_t bytes, Use use,
+                                             const ImageRoom& images) {
   std::unique_ptr<Buffer> b(new Buffer(std::move(device)));
   Device& d = *b->device_;
   b->bytes_ = rounded(bytes);
@@ -98,7 +99,11 @@ Result<std::unique_ptr<Buffer>> Buffer::make(std::shared_ptr<Device> device, siz
     wanted = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
   }
   if (use == Use::kDevice) required |= VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
-  const int type = d.memory_type(need.memoryTypeBits, required, wanted);
+  if (images.alignment > 0) {
+    need.alignment = std::max<VkDeviceSize>(need.alignment, images.alignment);
+    need.size = (need.size + images.alignment - 1) / images.alignment * images.alignment;
+  }
+  const int type = d.memory_type(need.memoryTypeBits & images.types, required, wanted);
   if (type < 0) return Error(ErrorCode::kDevice, "the Vulkan device has no memory of the kind that is needed");
   auto chunk = d.heap().take(need, static_cast<uint32_t>(type), maps);
   if (!chunk.ok()) return chunk.error().within(Cat(bytes, " bytes of device memory"));
@@ -114,6 +119,56 @@ Buffer::~Buffer() {
   if (device_->hangs()) return;
   vkDestroyBuffer(device_->handle(), buffer_, nullptr);
   if (chunk_.block) device_->heap().give(chunk_);
+}
+
+Result<std::unique_ptr<Image>> Image::make(std::shared_ptr<Device> device, const ImageLayout& layout) {
+  std::unique_ptr<Image> image(new Image(std::move(device), layout));
+  VkDevice d = image->device_->handle();
+  const bool flat = layout.form.storage == Storage::kTexture2D;
+  const auto extents = layout.extents();
+  VkImageCreateInfo info{VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO};
+  info.imageType = flat ? VK_IMAGE_TYPE_2D : VK_IMAGE_TYPE_3D;
+  info.format = layout.dtype == DType::kF16 ? VK_FORMAT_R16G16B16A16_SFLOAT : VK_FORMAT_R32G32B32A32_SFLOAT;
+  info.extent = {extents[0], extents[1], extents[2]};
+  info.mipLevels = info.arrayLayers = 1;
+  info.samples = VK_SAMPLE_COUNT_1_BIT;
+  info.tiling = VK_IMAGE_TILING_OPTIMAL;
+  info.usage = VK_IMAGE_USAGE_SAMPLED_BIT | VK_IMAGE_USAGE_STORAGE_BIT;
+  info.initialLayout = VK_IMAGE_LAYOUT_UNDEFINED;
+  SMELT_TRY(check(vkCreateImage(d, &info, nullptr, &image->binding_.image), "vkCreateImage"));
+  vkGetImageMemoryRequirements(d, image->binding_.image, &image->need_);
+  return image;
+}
+
+void Image::join(ImageRoom& room) const {
+  room.types &= need_.memoryTypeBits;
+  room.alignment = std::max(room.alignment, alignment());
+}
+
+/// Images and buffers never share a page.
+size_t Image::alignment() const {
+  return std::max<size_t>({need_.alignment, device_->limits().bufferImageGranularity, kBindingAlignment});
+}
+
+Status Image::place(const Buffer& memory, size_t offset) {
+  VkDevice d = device_->handle();
+  binding_.buffer = memory.handle();
+  binding_.offset = offset;
+  binding_.bytes = need_.size;
+  SMELT_TRY(check(vkBindImageMemory(d, binding_.image, memory.chunk().block->memory, memory.chunk().offset + offset),
+                  "vkBindImageMemory"));
+  VkImageViewCreateInfo info{VK_STRUCTURE_TYPE_IMAGE_VIEW_CREATE_INFO};
+  info.image = binding_.image;
+  info.viewType = layout_.form.storage == Storage::kTexture2D ? VK_IMAGE_VIEW_TYPE_2D : VK_IMAGE_VIEW_TYPE_3D;
+  info.format = layout_.dtype == DType::kF16 ? VK_FORMAT_R16G16B16A16_SFLOAT : VK_FORMAT_R32G32B32A32_SFLOAT;
+  info.subresourceRange = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1};
+  return check(vkCreateImageView(d, &info, nullptr, &binding_.view), "vkCreateImageView");
+}
+
+Image::~Image() {
+  if (device_->hangs()) return;
+  vkDestroyImageView(device_->handle(), binding_.view, nullptr);
+  vkDestroyImage(device_->handle(), binding_.image, nullptr);
 }
 
 }  // namespace smelt::vulkan

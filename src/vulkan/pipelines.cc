@@ -6,6 +6,11 @@
 
 namespace smelt::vulkan {
 
+VkDescriptorType descriptor_type(char kind) {
+  if (kind == 'b') return VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
+  return kind == 'r' ? VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE : VK_DESCRIPTOR_TYPE_STORAGE_IMAGE;
+}
+
 Pipelines::Pipelines(VkDevice device, const VkPhysicalDeviceProperties& properties)
     : device_(device), path_(cache_file(properties)) {
   const std::vector<char> bytes = path_.empty() ? std::vector<char>() : read_cache_file(path_, properties);
@@ -43,14 +48,14 @@ void Pipelines::end_threads() {
   threads_.clear();
 }
 
-Result<Pipelines::Layout> Pipelines::layout(uint32_t bindings) {
-  Layout& l = layouts_[bindings];
+Result<Pipelines::Layout> Pipelines::layout(const std::string& kinds) {
+  Layout& l = layouts_[kinds];
   if (!l.set) {
-    std::vector<VkDescriptorSetLayoutBinding> list(bindings);
-    for (uint32_t i = 0; i < bindings; ++i)
-      list[i] = {i, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
+    std::vector<VkDescriptorSetLayoutBinding> list(kinds.size());
+    for (uint32_t i = 0; i < list.size(); ++i)
+      list[i] = {i, descriptor_type(kinds[i]), 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
     VkDescriptorSetLayoutCreateInfo info{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO};
-    info.bindingCount = bindings;
+    info.bindingCount = static_cast<uint32_t>(list.size());
     info.pBindings = list.data();
     SMELT_TRY(check(vkCreateDescriptorSetLayout(device_, &info, nullptr, &l.set), "vkCreateDescriptorSetLayout"));
   }
@@ -91,7 +96,7 @@ VkResult Pipelines::create(const Key& key, VkPipelineLayout layout, VkPipeline* 
 
 void Pipelines::make(std::unique_lock<std::mutex>& lock, const Key& key, Entry& entry) {
   entry.state = Entry::State::kBegun;
-  const auto l = layout(key.first->bindings);
+  const auto l = layout(key.first->kinds);
   lock.unlock();
   VkPipeline handle = VK_NULL_HANDLE;
   const VkResult result = l.ok() ? create(key, l->pipeline, &handle) : VK_ERROR_OUT_OF_HOST_MEMORY;
@@ -135,7 +140,7 @@ void Pipelines::request(const Shader& shader, std::span<const uint32_t> constant
 
 Result<Pipeline> Pipelines::get(const Shader& shader, std::span<const uint32_t> constants) {
   std::unique_lock lock(mutex_);
-  SMELT_ASSIGN(const Layout l, layout(shader.bindings));
+  SMELT_ASSIGN(const Layout l, layout(shader.kinds));
   const auto at = entries_.try_emplace(Key{&shader, {constants.begin(), constants.end()}}).first;
   Entry& entry = at->second;
   // One that failed is tried again: memory may have come back.

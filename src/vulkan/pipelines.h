@@ -18,13 +18,16 @@ namespace smelt::vulkan {
 /// One row of shaders.inc with its code, made at build time.
 struct Shader {
   const char* name;
-  uint32_t bindings;  ///< storage buffers, bound in order from 0
+  const char* kinds;  ///< of the bindings from 0: b, a buffer; r, an image that is read; w, one that is written
   const uint32_t* code;
   const uint32_t* code_end;
 };
 /// Null when there is no shader of that name.
 const Shader* find_shader(const char* name);
 std::span<const Shader> all_shaders();
+
+/// Of a binding of that kind.
+VkDescriptorType descriptor_type(char kind);
 
 /// Where a pipeline's resources lie.
 struct Pipeline {
@@ -66,7 +69,7 @@ class Pipelines {
     VkDescriptorSetLayout set = VK_NULL_HANDLE;
     VkPipelineLayout pipeline = VK_NULL_HANDLE;
   };
-  Result<Layout> layout(uint32_t bindings);
+  Result<Layout> layout(const std::string& kinds);
   VkResult create(const Key& key, VkPipelineLayout layout, VkPipeline* out) const;
   /// Makes the entry's pipeline with the lock released meanwhile.
   void make(std::unique_lock<std::mutex>& lock, const Key& key, Entry& entry);
@@ -79,8 +82,8 @@ class Pipelines {
   std::mutex mutex_;
   std::condition_variable asked_, made_;
   bool grew_ = false, ending_ = false;
-  std::map<uint32_t, Layout> layouts_;
-  std::map<Key, Entry> entries_;  ///< never erased: references stay
+  std::map<std::string, Layout> layouts_;  ///< by Shader::kinds
+  std::map<Key, Entry> entries_;           ///< never erased: references stay
   std::deque<const std::pair<const Key, Entry>*> queue_;
   std::vector<std::thread> threads_;
   size_t idle_ = 0;

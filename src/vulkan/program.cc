@@ -5,6 +5,7 @@
 
 #include "vulkan/kernel_recorder.h"
 #include "vulkan/states.h"
+#include "vulkan/texture.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -47,7 +48,9 @@ struct Program::Impl {
   std::unique_ptr<Buffer> faults;  ///< one word; staged when the arena isn't mapped
   std::unique_ptr<Buffer> faults_staging;
   std::unordered_map<ValueId, Place> places;
-  std::unordered_map<ValueId, std::unique_ptr<Buffer>> views;  ///< staging of downloads
+  std::vector<std::pair<std::shared_ptr<Image>, size_t>> images;  ///< and their offsets in the arena
+  std::unique_ptr<Recorder> setup;                                ///< runs once, before the first segment
+  std::unordered_map<ValueId, std::unique_ptr<Buffer>> views;     ///< staging of downloads
   std::vector<std::unique_ptr<Segment>> segments;
 
   Impl(std::shared_ptr<Device> d, std::shared_ptr<WeightStore> w, std::shared_ptr<StateStore> s, bool p, int t)
@@ -82,8 +85,16 @@ void Program::place_constant(ValueId id, const Tensor* content, bool lasting) {
   p.lasting = lasting;
 }
 
+int Program::place_image(std::shared_ptr<Image> image, size_t offset) {
+  impl_->images.emplace_back(std::move(image), offset);
+  return static_cast<int>(impl_->images.size()) - 1;
+}
+
 Status Program::allocate(size_t bytes) {
-  SMELT_ASSIGN(impl_->arena, Buffer::make(impl_->device, bytes, Buffer::Use::kDevice));
+  ImageRoom room;
+  for (const auto& [image, offset] : impl_->images) image->join(room);
+  SMELT_ASSIGN(impl_->arena, Buffer::make(impl_->device, bytes, Buffer::Use::kDevice, room));
+  for (const auto& [image, offset] : impl_->images) SMELT_TRY(image->place(*impl_->arena, offset));
   SMELT_ASSIGN(impl_->faults, Buffer::make(impl_->device, 4, Buffer::Use::kDevice));
   if (!impl_->faults->mapped()) {
     SMELT_ASSIGN(impl_->faults_staging, Buffer::make(impl_->device, 4, Buffer::Use::kStaging));
@@ -115,13 +126,16 @@ Status Program::upload(ValueId id) {
   return Ok();
 }
 
-Status Program::add(const Kernel& kernel, const Node& node, size_t scratch_offset) {
+Status Program::add(const Kernel& kernel, const Node& node, size_t scratch_offset, std::span<const int> input_images,
+                    std::span<const int> output_images) {
   Segment& s = *impl_->segments.back();
   std::vector<KernelRecorder::Operand> inputs;
   std::vector<Binding> outputs;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
     KernelRecorder::Operand o;
-    if (const auto it = impl_->places.find(node.inputs[i]); it != impl_->places.end()) {
+    if (input_images[i] >= 0) {
+      o.binding = impl_->images[static_cast<size_t>(input_images[i])].first->binding();
+    } else if (const auto it = impl_->places.find(node.inputs[i]); it != impl_->places.end()) {
       const Place& p = it->second;
       o.binding = p.binding;
       o.constant = p.constant;
@@ -129,15 +143,44 @@ Status Program::add(const Kernel& kernel, const Node& node, size_t scratch_offse
     }
     inputs.push_back(o);
   }
-  for (ValueId id : node.outputs) outputs.push_back(id == kNone ? Binding{} : impl_->places[id].binding);
+  std::vector<Binding> started;
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (output_images[i] >= 0) {
+      outputs.push_back(impl_->images[static_cast<size_t>(output_images[i])].first->binding());
+      started.push_back(outputs.back());
+    } else {
+      outputs.push_back(node.outputs[i] == kNone ? Binding{} : impl_->places[node.outputs[i]].binding);
+    }
+  }
   const size_t scratch = kernel.scratch_bytes();
   if (impl_->profile && s.nodes.empty()) s.recorder.mark();
   s.nodes.push_back(&node);
+  s.recorder.start(started);
   KernelRecorder r(s.recorder, inputs, outputs, impl_->arena->slice(scratch_offset, scratch),
                    impl_->faults->slice(0, 4), static_cast<uint32_t>(s.nodes.size()), &s.faults, impl_->own);
   SMELT_TRY(kernel.record(r));
   if (impl_->profile) s.recorder.mark();
   return Ok();
+}
+
+Status Program::convert(ValueId id, int from, int to) {
+  const Place place = impl_->places[id];
+  const auto image = [&](int i) -> const Image& { return *impl_->images[static_cast<size_t>(i)].first; };
+  Recorder* recorder = &impl_->segments.back()->recorder;
+  Binding source = place.binding, target = place.binding;
+  if (from >= 0) {
+    source = image(from).binding();
+  } else if (place.constant) {
+    if (!impl_->setup) impl_->setup = std::make_unique<Recorder>(impl_->device, impl_->threads);
+    recorder = impl_->setup.get();
+    SMELT_ASSIGN(source, (place.lasting ? *impl_->weights : impl_->own).raw(*place.constant));
+  }
+  if (to >= 0) {
+    target = image(to).binding();
+    recorder->start({&target, 1});
+  }
+  return record_conversion(*recorder, from >= 0 ? &image(from).layout() : nullptr, source,
+                           to >= 0 ? &image(to).layout() : nullptr, target);
 }
 
 Status Program::download(ValueId id) {
@@ -169,6 +212,11 @@ void Program::end_segment() {
 Status Program::finish() {
   SMELT_TRY(impl_->weights->flush());
   SMELT_TRY(impl_->own.flush());
+  if (impl_->setup) {
+    SMELT_TRY(impl_->setup->end());
+    SMELT_TRY(impl_->setup->run());
+    impl_->setup.reset();
+  }
   for (auto& s : impl_->segments) SMELT_TRY(s->recorder.end());
   impl_->device->pipelines().save();
   return Ok();

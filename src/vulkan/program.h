@@ -10,6 +10,8 @@
 
 namespace smelt::vulkan {
 
+class Image;
+
 /// The device's part of a plan: one arena of activations, and command buffers that are recorded once and replayed.
 /// A segment is a run of nodes without the host in between: uploads, kernels, downloads.
 class Program {
@@ -25,11 +27,18 @@ class Program {
   void place_constant(ValueId id, const Tensor* content, bool lasting);
   /// The content of a variable, in its own memory.
   void place_state(ValueId id, int state, size_t bytes);
+  /// An image of the arena. Returns the number that names it.
+  int place_image(std::shared_ptr<Image> image, size_t offset);
   Status allocate(size_t arena_bytes);
 
   void begin_segment();
   Status upload(ValueId id);
-  Status add(const Kernel& kernel, const Node& node, size_t scratch_offset);
+  /// `inputs` and `outputs`: images of the operands; -1: where place() or place_constant() put them.
+  Status add(const Kernel& kernel, const Node& node, size_t scratch_offset, std::span<const int> inputs,
+             std::span<const int> outputs);
+  /// Brings the elements of value `id`, one after the other, from one image to another; -1: its buffer. To an image
+  /// from a constant: once, before the first run.
+  Status convert(ValueId id, int from, int to);
   Status download(ValueId id);
   /// The segment reads a variable's own memory.
   void read_state(int state);

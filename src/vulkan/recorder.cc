@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
+#include <string_view>
 
 namespace smelt::vulkan {
 namespace {
@@ -35,19 +37,21 @@ Status Recorder::make_objects() {
   SMELT_TRY(check(vkAllocateCommandBuffers(d, &allocate, &commands_), "vkAllocateCommandBuffers"));
   const VkFenceCreateInfo fence{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
   SMELT_TRY(check(vkCreateFence(d, &fence, nullptr, &fence_), "vkCreateFence"));
-  uint32_t sets = 0, buffers = 0, marks = 0;
+  uint32_t sets = 0, marks = 0;
+  std::map<char, uint32_t> kinds;
   for (const Work& w : work_) {
     if (w.kind == Work::Kind::kMark) ++marks;
     if (w.kind != Work::Kind::kDispatch) continue;
     ++sets;
-    buffers += w.shader->bindings;
+    for (const char* kind = w.shader->kinds; *kind; ++kind) ++kinds[*kind];
   }
   if (sets > 0) {
-    const VkDescriptorPoolSize size{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, buffers};
+    std::vector<VkDescriptorPoolSize> sizes;
+    for (const auto& [kind, count] : kinds) sizes.push_back({descriptor_type(kind), count});
     VkDescriptorPoolCreateInfo pool{VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO};
     pool.maxSets = sets;
-    pool.poolSizeCount = 1;
-    pool.pPoolSizes = &size;
+    pool.poolSizeCount = static_cast<uint32_t>(sizes.size());
+    pool.pPoolSizes = sizes.data();
     SMELT_TRY(check(vkCreateDescriptorPool(d, &pool, nullptr, &descriptor_pool_), "vkCreateDescriptorPool"));
   }
   const VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
@@ -66,44 +70,39 @@ void Recorder::order(std::span<const Binding> touched, VkPipelineStageFlags stag
   const bool conflict = std::any_of(touched.begin(), touched.end(), [&](const Binding& b) {
     return any_overlap(b, writes_) || (b.written && any_overlap(b, reads_));
   });
-  if (conflict) {
-    // The lists start anew: whatever comes later, of either stage, is ordered after what they held.
-    VkMemoryBarrier barrier{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
-    if (stages_ & VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT) barrier.srcAccessMask |= VK_ACCESS_SHADER_WRITE_BIT;
-    if (stages_ & VK_PIPELINE_STAGE_TRANSFER_BIT) barrier.srcAccessMask |= VK_ACCESS_TRANSFER_WRITE_BIT;
-    barrier.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
-                            VK_ACCESS_TRANSFER_WRITE_BIT;
-    vkCmdPipelineBarrier(commands_, stages_, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT, 0,
-                         1, &barrier, 0, nullptr, 0, nullptr);
-    reads_.clear();
-    writes_.clear();
-    stages_ = 0;
-  }
+  if (conflict) barrier({});
   for (const Binding& b : touched) (b.written ? writes_ : reads_).push_back(b);
   stages_ |= stage;
 }
 
-Result<VkDescriptorSet> Recorder::descriptors(const Pipeline& pipeline, std::span<const Binding> buffers) {
+Result<VkDescriptorSet> Recorder::descriptors(const Pipeline& pipeline, const char* kinds,
+                                              std::span<const Binding> bindings) {
   VkDevice d = device_->handle();
-  const auto n = static_cast<uint32_t>(buffers.size());
+  const auto n = static_cast<uint32_t>(bindings.size());
   VkDescriptorSetAllocateInfo allocate{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO};
   allocate.descriptorPool = descriptor_pool_;
   allocate.descriptorSetCount = 1;
   allocate.pSetLayouts = &pipeline.set_layout;
   VkDescriptorSet set = VK_NULL_HANDLE;
   SMELT_TRY(check(vkAllocateDescriptorSets(d, &allocate, &set), "vkAllocateDescriptorSets"));
-  std::vector<VkDescriptorBufferInfo> infos(n);
+  std::vector<VkDescriptorBufferInfo> buffers(n);
+  std::vector<VkDescriptorImageInfo> images(n);
   std::vector<VkWriteDescriptorSet> writes(n);
   for (uint32_t i = 0; i < n; ++i) {
-    // Elements below a word are read word by word at a tensor's end: the range is whole words.
-    infos[i] = {buffers[i].buffer, buffers[i].offset,
-                (std::max<VkDeviceSize>(buffers[i].bytes, 4) + 3) & ~VkDeviceSize{3}};
     writes[i] = {VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET};
     writes[i].dstSet = set;
     writes[i].dstBinding = i;
     writes[i].descriptorCount = 1;
-    writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
-    writes[i].pBufferInfo = &infos[i];
+    writes[i].descriptorType = descriptor_type(kinds[i]);
+    if (bindings[i].view) {
+      images[i] = {VK_NULL_HANDLE, bindings[i].view, VK_IMAGE_LAYOUT_GENERAL};
+      writes[i].pImageInfo = &images[i];
+    } else {
+      // Elements below a word are read word by word at a tensor's end: the range is whole words.
+      buffers[i] = {bindings[i].buffer, bindings[i].offset,
+                    (std::max<VkDeviceSize>(bindings[i].bytes, 4) + 3) & ~VkDeviceSize{3}};
+      writes[i].pBufferInfo = &buffers[i];
+    }
   }
   vkUpdateDescriptorSets(d, n, writes.data(), 0, nullptr);
   return set;
@@ -112,8 +111,11 @@ Result<VkDescriptorSet> Recorder::descriptors(const Pipeline& pipeline, std::spa
 Status Recorder::dispatch(const Dispatch& d, const void* push, size_t push_bytes) {
   const Shader* shader = find_shader(d.shader);
   if (!shader) return Internal("there is no shader ", d.shader);
-  if (shader->bindings != d.buffers.size())
-    return Internal("shader ", d.shader, " takes ", shader->bindings, " buffers, ", d.buffers.size(), " are given");
+  const std::string_view kinds = shader->kinds;
+  const bool fit = std::equal(kinds.begin(), kinds.end(), d.buffers.begin(), d.buffers.end(),
+                              [](char kind, const Binding& b) { return (kind != 'b') == (b.view != VK_NULL_HANDLE); });
+  if (!fit)
+    return Internal("shader ", d.shader, " takes operands ", kinds, ", ", d.buffers.size(), " others are given");
   const auto& most = device_->limits().maxComputeWorkGroupCount;
   if (d.x > most[0] || d.y > most[1] || d.z > most[2]) return Unsupported("too many workgroups for ", d.shader);
   if (d.x == 0 || d.y == 0 || d.z == 0) return Ok();
@@ -130,6 +132,42 @@ Status Recorder::dispatch(const Dispatch& d, const void* push, size_t push_bytes
   w.z = d.z;
   ++dispatches_;
   return Ok();
+}
+
+void Recorder::start(std::span<const Binding> images) {
+  if (images.empty()) return;
+  Work& w = work_.emplace_back();
+  w.kind = Work::Kind::kStart;
+  w.buffers.assign(images.begin(), images.end());
+}
+
+void Recorder::emit_start(std::span<const Binding> images) {
+  std::vector<VkImageMemoryBarrier> changes(images.size(), {VK_STRUCTURE_TYPE_IMAGE_MEMORY_BARRIER});
+  for (size_t i = 0; i < images.size(); ++i) {
+    changes[i].dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
+    changes[i].oldLayout = VK_IMAGE_LAYOUT_UNDEFINED;
+    changes[i].newLayout = VK_IMAGE_LAYOUT_GENERAL;
+    changes[i].srcQueueFamilyIndex = changes[i].dstQueueFamilyIndex = VK_QUEUE_FAMILY_IGNORED;
+    changes[i].image = images[i].image;
+    changes[i].subresourceRange = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1};
+  }
+  barrier(changes);
+}
+
+void Recorder::barrier(std::span<const VkImageMemoryBarrier> images) {
+  // The lists start anew: whatever comes later, of either stage, is ordered after what they held.
+  constexpr VkPipelineStageFlags kStages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+  VkMemoryBarrier all{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
+  if (stages_ & VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT) all.srcAccessMask |= VK_ACCESS_SHADER_WRITE_BIT;
+  if (stages_ & VK_PIPELINE_STAGE_TRANSFER_BIT) all.srcAccessMask |= VK_ACCESS_TRANSFER_WRITE_BIT;
+  all.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
+                      VK_ACCESS_TRANSFER_WRITE_BIT;
+  // Memory that an image takes over may have been used before the last barrier, which then is what this one follows.
+  vkCmdPipelineBarrier(commands_, images.empty() ? stages_ : kStages, kStages, 0, 1, &all, 0, nullptr,
+                       static_cast<uint32_t>(images.size()), images.data());
+  reads_.clear();
+  writes_.clear();
+  stages_ = 0;
 }
 
 void Recorder::copy(const Binding& from, const Binding& to) {
@@ -152,7 +190,7 @@ Status Recorder::emit(const Work& w) {
   switch (w.kind) {
     case Work::Kind::kDispatch: {
       SMELT_ASSIGN(const Pipeline pipeline, device_->pipelines().get(*w.shader, w.constants));
-      SMELT_ASSIGN(VkDescriptorSet set, descriptors(pipeline, w.buffers));
+      SMELT_ASSIGN(VkDescriptorSet set, descriptors(pipeline, w.shader->kinds, w.buffers));
       order(w.buffers, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT);
       if (bound_ != pipeline.handle) vkCmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.handle);
       bound_ = pipeline.handle;
@@ -162,6 +200,9 @@ Status Recorder::emit(const Work& w) {
       vkCmdDispatch(commands_, w.x, w.y, w.z);
       break;
     }
+    case Work::Kind::kStart:
+      emit_start(w.buffers);
+      break;
     case Work::Kind::kCopy: {
       const Binding &from = w.buffers[0], &to = w.buffers[1];
       order(w.buffers, VK_PIPELINE_STAGE_TRANSFER_BIT);

@@ -13,7 +13,7 @@ namespace smelt::vulkan {
 struct Dispatch {
   const char* shader;                    ///< a name of shaders.inc
   std::vector<uint32_t> constants = {};  ///< specialization constants from id 0
-  std::vector<Binding> buffers;          ///< in the order of the shader's bindings
+  std::vector<Binding> buffers;          ///< and images, in the order of the shader's bindings
   uint32_t x = 1, y = 1, z = 1;          ///< workgroups
 };
 
@@ -32,6 +32,8 @@ class Recorder {
     return dispatch(d, &push, sizeof(Push));
   }
   Status dispatch(const Dispatch& d, const void* push, size_t push_bytes);
+  /// Gives images the memory that others used before: whatever it holds is lost. All their later uses need this first.
+  void start(std::span<const Binding> images);
   void copy(const Binding& from, const Binding& to);
   void fill(const Binding& to, uint32_t word);
   /// Writes a timestamp once all earlier work is done.
@@ -48,7 +50,7 @@ class Recorder {
 
  private:
   struct Work {
-    enum class Kind : uint8_t { kDispatch, kCopy, kFill, kMark };
+    enum class Kind : uint8_t { kDispatch, kStart, kCopy, kFill, kMark };
     Kind kind = Kind::kMark;
     const Shader* shader = nullptr;
     std::vector<uint32_t> constants, push;
@@ -59,8 +61,10 @@ class Recorder {
   Status make_objects();
   /// Puts a barrier if one of `touched` conflicts with what was recorded since the last one.
   void order(std::span<const Binding> touched, VkPipelineStageFlags stage);
+  void barrier(std::span<const VkImageMemoryBarrier> images);
+  void emit_start(std::span<const Binding> images);
   Status emit(const Work& w);
-  Result<VkDescriptorSet> descriptors(const Pipeline& pipeline, std::span<const Binding> buffers);
+  Result<VkDescriptorSet> descriptors(const Pipeline& pipeline, const char* kinds, std::span<const Binding> bindings);
 
   std::shared_ptr<Device> device_;
   int threads_;

@@ -3,20 +3,26 @@
 #include "vulkan/device.h"
 
 extern "C" {
-#define SMELT_SHADER(name, source, bindings, defines) \
-  extern const uint32_t smelt_shader_##name[];        \
+#define SMELT_SHADER(name, source, buffers, defines) \
+  extern const uint32_t smelt_shader_##name[];       \
   extern const uint32_t smelt_shader_end_##name[];
+#define SMELT_TEXTURE_SHADER SMELT_SHADER
 #include "vulkan/shaders.inc"
 #undef SMELT_SHADER
+#undef SMELT_TEXTURE_SHADER
 }
 
 namespace smelt::vulkan {
 namespace {
 
 const Shader kShaders[] = {
-#define SMELT_SHADER(name, source, bindings, defines) {#name, bindings, smelt_shader_##name, smelt_shader_end_##name},
+#define SMELT_SHADER(name, source, buffers, defines) \
+  {#name, &"bbbbbbbbbbbb"[12 - (buffers)], smelt_shader_##name, smelt_shader_end_##name},
+#define SMELT_TEXTURE_SHADER(name, source, kinds, defines) \
+  {#name, #kinds, smelt_shader_##name, smelt_shader_end_##name},
 #include "vulkan/shaders.inc"
 #undef SMELT_SHADER
+#undef SMELT_TEXTURE_SHADER
 };
 
 }  // namespace

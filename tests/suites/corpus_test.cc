@@ -24,6 +24,7 @@ struct Suite {
   fs::path folder;
   std::string name;
   BackendKind backend;
+  DeviceStorage storage = DeviceStorage::kAuto;
 };
 
 std::vector<fs::path> sorted_folders(const fs::path& root) {
@@ -52,6 +53,7 @@ class Corpus : public testing::Test {
     static const std::set<std::string> known = known_failures();
     SessionOptions options;
     options.backend = suite_.backend;
+    options.device_storage = suite_.storage;
     std::shared_ptr<vulkan::Device> device;  // stays open from case to case
     if (suite_.backend == BackendKind::kVulkan) {
       auto opened = vulkan::open_device(-1);
@@ -75,12 +77,20 @@ class Corpus : public testing::Test {
 };
 
 void add(const fs::path& format, const std::string& prefix) {
+  struct Way {
+    const char* name;
+    BackendKind backend;
+    DeviceStorage storage = DeviceStorage::kAuto;
+  };
   for (const fs::path& group : sorted_folders(format))
-    for (BackendKind backend : {BackendKind::kReference, BackendKind::kCpu, BackendKind::kVulkan}) {
-      static const char* const names[] = {"_reference", "_cpu", "_vulkan"};
-      const std::string test =
-          format.filename().string() + "_" + group.filename().string() + names[static_cast<int>(backend)];
-      Suite suite{group, test, backend};
+    for (const Way& way : {Way{"_reference", BackendKind::kReference}, Way{"_cpu", BackendKind::kCpu},
+                           Way{"_vulkan", BackendKind::kVulkan},
+                           Way{"_vulkan_texture", BackendKind::kVulkan, DeviceStorage::kTexture}}) {
+      // Forced textures: where there are blobs for them, and whole networks.
+      if (way.storage == DeviceStorage::kTexture && format.filename() != "vulkan" && group.filename() != "nets")
+        continue;
+      const std::string test = format.filename().string() + "_" + group.filename().string() + way.name;
+      Suite suite{group, test, way.backend, way.storage};
       testing::RegisterTest(prefix.c_str(), test.c_str(), nullptr, nullptr, __FILE__, __LINE__,
                             [suite]() -> testing::Test* { return new Corpus(suite); });
     }

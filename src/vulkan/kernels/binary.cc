@@ -6,6 +6,7 @@
 #include "vulkan/activation.h"
 #include "vulkan/kernel_recorder.h"
 #include "vulkan/kernels/common.h"
+#include "vulkan/kernels/texture.h"
 #include "vulkan/strides.h"
 
 namespace smelt::vulkan {
@@ -69,6 +70,28 @@ class BinaryKernel final : public Kernel {
   Push push_;
 };
 
+struct TexturePush {
+  GpuSize x, y, z;
+  float alpha;
+  GpuActivation act;
+};
+
+class BinaryTexture final : public TextureKernel {
+ public:
+  BinaryTexture(const ImageLayout& x, const ImageLayout& y, const ImageLayout& z, int code, float alpha,
+                const GpuActivation& act)
+      : TextureKernel({x, y}, z), code_(static_cast<uint32_t>(code)), push_{x.size, y.size, z.size, alpha, act} {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    SMELT_ASSIGN(const Binding y, r.input(1));
+    return dispatch(r, "binary", {code_, 0, packed()}, {x, y, r.output(0)}, output().count(), push_);
+  }
+
+ private:
+  uint32_t code_;
+  TexturePush push_;
+};
+
 std::optional<Walk<2>> walk_of(const KernelSpec& spec) {
   const Shape& out = spec.outputs[0].shape;
   return Walk<2>::make(out,
@@ -105,6 +128,17 @@ std::unique_ptr<Kernel> make_binary_real(const KernelSpec& spec) {
   if (code < 0 || !shader || !walk) return nullptr;
   const RealPush push{*walk, static_cast<float>(attrs.alpha), to_bool ? GpuActivation{} : gpu_activation(attrs.act)};
   return std::make_unique<BinaryKernel<RealPush>>(shader, code, std::vector<uint32_t>{plain(spec)}, push);
+}
+
+std::unique_ptr<Kernel> make_binary_texture(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<BinaryAttrs>();
+  const int code = real_code(attrs.fn);
+  if (code < 0 || gives_bool(attrs.fn) || !plain_reals(spec, {0, 1}, {0})) return nullptr;
+  if (spec.constant(0) && spec.constant(1)) return nullptr;
+  const auto x = image_of(spec, spec.inputs[0]), y = image_of(spec, spec.inputs[1]),
+             z = image_of(spec, spec.outputs[0]);
+  if (!x || !y || !z) return nullptr;
+  return std::make_unique<BinaryTexture>(*x, *y, *z, code, static_cast<float>(attrs.alpha), gpu_activation(attrs.act));
 }
 
 std::unique_ptr<Kernel> make_binary_integer(const KernelSpec& spec) {

@@ -6,6 +6,7 @@
 #include "tensor/one_grid.h"
 #include "vulkan/activation.h"
 #include "vulkan/kernels/common.h"
+#include "vulkan/kernels/texture.h"
 #include "vulkan/kernels/weights.h"
 
 namespace smelt::vulkan {
@@ -45,6 +46,37 @@ class PoolKernel final : public Kernel {
 
  private:
   bool half_, max_, adaptive_;
+  Push push_;
+};
+
+/// One kernel for both kinds; planes only.
+class PoolTexture final : public TextureKernel {
+ public:
+  PoolTexture(const ImageLayout& x, const ImageLayout& y, uint32_t axes, bool max, bool adaptive, const Push& push)
+      : TextureKernel({x}, y), axes_(axes), max_(max), adaptive_(adaptive), push_(push) {}
+  bool reads(size_t i) const override { return i == 0; }
+  bool prefers_textures() const override { return true; }
+  static std::unique_ptr<Kernel> make(const KernelSpec& spec, Layout layout, bool max, bool adaptive, Geometry g,
+                                      const Activation& act) {
+    const Shape& y = spec.outputs[0].shape;
+    const bool last = layout == Layout::kChannelsLast;
+    const auto axes = pixel_axes(spec.form, y.rank(), last);
+    if (!axes || g.x_size[0] != 1 || g.y_size[0] != 1 || g.kernel[0] != 1 || g.pad[0] != 0) return nullptr;
+    if (y.rank() == 3 && (g.x_size[1] != 1 || g.kernel[1] != 1)) return nullptr;  // a plane without a batch
+    const auto from = image_of(spec, spec.inputs[0]), to = image_of(spec, spec.outputs[0]);
+    if (!from || !to) return nullptr;
+    g.channels = static_cast<int32_t>(last ? y.back() : y[1]);
+    g.n = static_cast<uint32_t>(to->count());
+    return std::make_unique<PoolTexture>(*from, *to, *axes, max, adaptive, Push{g, gpu_activation(act)});
+  }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    return dispatch(r, "pool", {max_ ? 1u : 0u, adaptive_ ? 1u : 0u, axes_}, {x, r.output(0)}, push_.g.n, push_);
+  }
+
+ private:
+  uint32_t axes_;
+  bool max_, adaptive_;
   Push push_;
 };
 
@@ -107,6 +139,13 @@ std::unique_ptr<Kernel> make_pool_real(const KernelSpec& spec) {
                                       Push{*g, gpu_activation(a.act)});
 }
 
+std::unique_ptr<Kernel> make_pool_texture(const KernelSpec& spec) {
+  const auto& a = spec.attrs<PoolAttrs>();
+  if (!plain_reals(spec, {0}, {0}) || spec.constant(0)) return nullptr;
+  const auto g = pool_layout(spec);
+  return g ? PoolTexture::make(spec, a.layout, a.kind == PoolKind::kMax, false, *g, a.act) : nullptr;
+}
+
 std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
   const auto& a = spec.attrs<PoolAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
@@ -129,26 +168,41 @@ std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
                                       StoredPush{*g, place(b.lo), place(b.hi)});
 }
 
-std::unique_ptr<Kernel> make_adaptive_pool_real(const KernelSpec& spec) {
+namespace {
+std::optional<Geometry> adaptive_layout(const KernelSpec& spec) {
   const auto& a = spec.attrs<AdaptivePoolAttrs>();
   const Shape &x = spec.inputs[0].shape, &y = spec.outputs[0].shape;
   const int rank = static_cast<int>(a.output.size());
   const bool last = a.layout == Layout::kChannelsLast;
   const int first = x.rank() - rank - (last ? 1 : 0);
-  if (!plain_reals(spec, {0}, {0}) || a.kind == PoolKind::kLp || wants_indices(spec)) return nullptr;
-  if (rank < 1 || rank > 3 || first < 0 || y.rank() != x.rank()) return nullptr;
+  if (!plain_reals(spec, {0}, {0}) || a.kind == PoolKind::kLp || wants_indices(spec)) return std::nullopt;
+  if (rank < 1 || rank > 3 || first < 0 || y.rank() != x.rank()) return std::nullopt;
   Geometry g = empty_geometry(y, last ? x.back() : 1, a.layout);
   int64_t taps = 1;
   for (int i = 0; i < rank; ++i) {
     const int d = 3 - rank + i;
-    if (x[first + i] > 1 << 15 || y[first + i] > 1 << 15) return nullptr;
+    if (x[first + i] > 1 << 15 || y[first + i] > 1 << 15) return std::nullopt;
     g.x_size[d] = static_cast<int32_t>(x[first + i]);
     g.y_size[d] = static_cast<int32_t>(y[first + i]);
     taps *= x[first + i] / y[first + i] + 2;
   }
-  if (taps > kMaxRounds) return nullptr;
-  return std::make_unique<PoolKernel>(spec.outputs[0].dtype == DType::kF16, a.kind == PoolKind::kMax, true,
-                                      Push{g, {}});
+  if (taps > kMaxRounds) return std::nullopt;
+  return g;
+}
+}  // namespace
+
+std::unique_ptr<Kernel> make_adaptive_pool_real(const KernelSpec& spec) {
+  const auto g = adaptive_layout(spec);
+  if (!g) return nullptr;
+  return std::make_unique<PoolKernel>(spec.outputs[0].dtype == DType::kF16,
+                                      spec.attrs<AdaptivePoolAttrs>().kind == PoolKind::kMax, true, Push{*g, {}});
+}
+
+std::unique_ptr<Kernel> make_adaptive_pool_texture(const KernelSpec& spec) {
+  const auto& a = spec.attrs<AdaptivePoolAttrs>();
+  const auto g = adaptive_layout(spec);
+  if (!g || spec.constant(0) || spec.outputs[0].shape.rank() != static_cast<int>(a.output.size()) + 2) return nullptr;
+  return PoolTexture::make(spec, a.layout, a.kind == PoolKind::kMax, true, *g, {});
 }
 
 }  // namespace smelt::vulkan

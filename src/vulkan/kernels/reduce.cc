@@ -10,6 +10,8 @@
 #include "tensor/numeric.h"
 #include "tensor/one_grid.h"
 #include "vulkan/kernels/rows.h"
+#include "vulkan/kernels/texture.h"
+#include "vulkan/kernels/weights.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -139,6 +141,53 @@ std::unique_ptr<Kernel> make_reduce(const KernelSpec& spec) {
       std::vector<uint32_t>{row_width(lanes), lanes, static_cast<uint32_t>(code_of(attrs.fn)),
                             walk->straight() ? 1u : 0u},
       walk->rows.n, lanes, ReducePush{*walk, static_cast<float>(attrs.correction)});
+}
+
+namespace {
+
+/// The layout of shaders/reduce_texture.comp.
+struct TexturePush {
+  GpuSize x, y;
+  float scale;
+  uint32_t n;
+};
+
+class ReduceTexture final : public TextureKernel {
+ public:
+  ReduceTexture(const ImageLayout& x, const ImageLayout& y, uint32_t function, float scale)
+      : TextureKernel({x}, y), function_(function), push_{x.size, y.size, scale, static_cast<uint32_t>(y.count())} {}
+  bool reads(size_t i) const override { return i == 0; }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    return dispatch(r, "reduce", {packed(), function_}, {x, r.output(0)}, push_.n, push_);
+  }
+
+ private:
+  uint32_t function_;
+  TexturePush push_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_reduce_texture(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ReduceAttrs>();
+  const bool mean = attrs.fn == Reduction::kMean, most = attrs.fn == Reduction::kMax,
+             least = attrs.fn == Reduction::kMin;
+  if (!mean && !most && !least && attrs.fn != Reduction::kSum) return nullptr;
+  const auto axes = reduced_axes(spec, attrs.noop_with_empty_axes);
+  if (!axes || axes->empty() || !plain_reals(spec, {0}, {0}) || spec.constant(0)) return nullptr;
+  Shape kept = spec.inputs[0].shape;
+  for (int d : *axes) kept[d] = 1;
+  const auto x = image_of(spec, spec.inputs[0]), y = image_of(spec, spec.outputs[0]);
+  if (!x || !y || kept != spec.outputs[0].shape) return nullptr;
+  const auto rounds = static_cast<int64_t>(x->count() / y->count());
+  if (rounds > kMaxRounds) return nullptr;
+  const auto count = static_cast<double>(spec.inputs[0].shape.elements() / kept.elements());
+  return std::make_unique<ReduceTexture>(*x, *y,
+                                         most    ? 1u
+                                         : least ? 2u
+                                                 : 0u,
+                                         mean ? static_cast<float>(1 / count) : 1.0f);
 }
 
 namespace {

@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <bit>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "base/cat.h"
@@ -6,6 +9,8 @@
 #include "vulkan/device.h"
 #include "vulkan/kernel_recorder.h"
 #include "vulkan/kernels/common.h"
+#include "vulkan/kernels/texture.h"
+#include "vulkan/kernels/weights.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -92,25 +97,123 @@ class ResizeKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_resize_real(const KernelSpec& spec) {
+namespace {
+
+/// The dimensions that change, from the first to the last; nullopt: not known, or not to what the node gives.
+std::optional<std::vector<std::pair<ResizeAxis, AxisTaps>>> changed_axes(const KernelSpec& spec) {
   const auto& a = spec.attrs<ResizeAttrs>();
-  if (!plain_reals(spec, {0}, {0})) return nullptr;
+  if (!plain_reals(spec, {0}, {0})) return std::nullopt;
   for (size_t i = 1; i < spec.inputs.size(); ++i)
-    if (spec.has(i) && !spec.constant(i)) return nullptr;
+    if (spec.has(i) && !spec.constant(i)) return std::nullopt;
   const auto content = [&](size_t i) { return spec.has(i) ? spec.constant(i) : nullptr; };
   Shape shape = spec.inputs[0].shape;
   const auto axes = plan_resize(a, shape, resize_request(content(1), content(2), content(3)));
-  if (!axes.ok()) return nullptr;
-  std::vector<Pass> passes;
+  if (!axes.ok()) return std::nullopt;
+  std::vector<std::pair<ResizeAxis, AxisTaps>> changed;
   for (size_t i = axes->size(); i-- > 0;) {
     const ResizeAxis& d = (*axes)[i];
     const auto taps = axis_taps(a, d);
-    if (!taps.ok()) return nullptr;
-    if (taps->identity && d.in == d.out && (i > 0 || !passes.empty())) continue;
-    passes.push_back(make_pass(*taps, d, shape, static_cast<float>(a.extrapolation)));
+    if (!taps.ok()) return std::nullopt;
+    if (taps->identity && d.in == d.out && (i > 0 || !changed.empty())) continue;
+    changed.emplace(changed.begin(), d, *taps);
     shape[d.axis] = d.out;
   }
-  if (passes.empty() || !(shape == spec.outputs[0].shape)) return nullptr;
+  if (changed.empty() || !(shape == spec.outputs[0].shape)) return std::nullopt;
+  return changed;
+}
+
+/// The layout of shaders/resize_texture.comp.
+struct TexturePush {
+  GpuSize x, y;
+  uint32_t begins[2];
+  uint32_t n;
+};
+
+class ResizeTexture final : public TextureKernel {
+ public:
+  /// `first` and `second`: dimensions of the images. Their tables: begins, then taps; see append().
+  ResizeTexture(const ImageLayout& x, const ImageLayout& y, uint32_t first, uint32_t second)
+      : TextureKernel({x}, y),
+        first_(first),
+        second_(second),
+        push_{x.size, y.size, {}, static_cast<uint32_t>(y.count())} {}
+  bool reads(size_t i) const override { return i == 0; }
+  bool prefers_textures() const override { return true; }
+  void append(const Pass& p) {
+    push_.begins[dimensions_++] = static_cast<uint32_t>(table_.size());
+    const auto taps = static_cast<uint32_t>(table_.size() + p.begins.size());
+    for (uint32_t b : p.begins) table_.push_back(taps + 2 * b);
+    for (const Tap& t : p.taps) {
+      table_.push_back(static_cast<uint32_t>(t.place));
+      table_.push_back(std::bit_cast<uint32_t>(t.weight));
+    }
+  }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    SMELT_ASSIGN(const Binding table,
+                 r.table(Cat("resize ", reinterpret_cast<uintptr_t>(this)), table_.size() * sizeof(uint32_t),
+                         [&](void* to) { std::memcpy(to, table_.data(), table_.size() * sizeof(uint32_t)); }));
+    return dispatch(r, "resize", {packed(), first_, second_}, {x, table, r.output(0)}, push_.n, push_);
+  }
+
+ private:
+  uint32_t first_, second_;
+  size_t dimensions_ = 0;
+  TexturePush push_;
+  std::vector<uint32_t> table_;
+};
+
+size_t most_taps(const Pass& p) {
+  size_t most = 0;
+  for (size_t i = 0; i + 1 < p.begins.size(); ++i) most = std::max<size_t>(most, p.begins[i + 1] - p.begins[i]);
+  return most;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_resize_texture(const KernelSpec& spec) {
+  const auto changed = changed_axes(spec);
+  const Shape &in = spec.inputs[0].shape, &out = spec.outputs[0].shape;
+  if (!changed || spec.constant(0) || changed->size() > 2) return nullptr;
+  const auto x = image_of(spec, spec.inputs[0]), y = image_of(spec, spec.outputs[0]);
+  if (!x || !y) return nullptr;
+  std::vector<uint32_t> dims;
+  std::vector<Pass> passes;
+  for (const auto& [axis, taps] : *changed) {
+    dims.push_back(static_cast<uint32_t>(in.rank() - 1 - axis.axis));
+    passes.push_back(make_pass(taps, axis, in, static_cast<float>(spec.attrs<ResizeAttrs>().extrapolation)));
+  }
+  if (dims.size() == 1) {
+    // The other dimension is one that stays, each coordinate its own tap.
+    uint32_t other = 0;
+    while (other == dims[0] || static_cast<int>(other) == x->packed()) ++other;
+    Pass stays;
+    for (int32_t i = 0; i < y->size[other]; ++i) {
+      stays.begins.push_back(static_cast<uint32_t>(i));
+      stays.taps.push_back({i, 1.0f});
+    }
+    stays.begins.push_back(static_cast<uint32_t>(y->size[other]));
+    dims.push_back(other);
+    passes.push_back(std::move(stays));
+  }
+  for (uint32_t d : dims)
+    if (static_cast<int>(d) == x->packed() || out.rank() > 4) return nullptr;
+  if (most_taps(passes[0]) * (most_taps(passes[1]) + 1) > static_cast<size_t>(kMaxRounds)) return nullptr;
+  auto kernel = std::make_unique<ResizeTexture>(*x, *y, dims[0], dims[1]);
+  for (const Pass& p : passes) kernel->append(p);
+  return kernel;
+}
+
+std::unique_ptr<Kernel> make_resize_real(const KernelSpec& spec) {
+  const auto changed = changed_axes(spec);
+  if (!changed) return nullptr;
+  std::vector<Pass> passes;
+  Shape shape = spec.inputs[0].shape;
+  for (size_t i = changed->size(); i-- > 0;) {
+    const auto& [axis, taps] = (*changed)[i];
+    passes.push_back(make_pass(taps, axis, shape, static_cast<float>(spec.attrs<ResizeAttrs>().extrapolation)));
+    shape[axis.axis] = axis.out;
+  }
   return std::make_unique<ResizeKernel>(spec.outputs[0].dtype, std::move(passes));
 }
 

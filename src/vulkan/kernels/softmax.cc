@@ -5,6 +5,8 @@
 
 #include "ops/softmax/softmax_quantized.h"
 #include "vulkan/kernels/rows.h"
+#include "vulkan/kernels/texture.h"
+#include "vulkan/kernels/weights.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -33,6 +35,51 @@ class SoftmaxKernel final : public Kernel {
 };
 
 }  // namespace
+
+namespace {
+
+/// The layout of shaders/softmax_texture.comp.
+struct TexturePush {
+  GpuSize size;
+  float beta;
+  uint32_t n;
+};
+
+class SoftmaxTexture final : public TextureKernel {
+ public:
+  SoftmaxTexture(const ImageLayout& image, uint32_t axis, bool log, const TexturePush& push)
+      : TextureKernel({image}, image), axis_(axis), log_(log), push_(push) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    return dispatch(r, "softmax", {packed(), axis_, log_ ? 1u : 0u}, {x, r.output(0)}, push_.n, push_);
+  }
+
+ private:
+  uint32_t axis_;
+  bool log_;
+  TexturePush push_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_softmax_texture(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<SoftmaxAttrs>();
+  const Shape& shape = spec.outputs[0].shape;
+  if (!plain_reals(spec, {0}, {0}) || spec.constant(0) || attrs.flatten || shape.rank() == 0 ||
+      attrs.kind == SoftmaxAttrs::Kind::kHardmax)
+    return nullptr;
+  const auto axis = normalize_axis(attrs.axis, shape.rank());
+  const auto image = image_of(spec, spec.outputs[0]);
+  if (!axis.ok() || !image) return nullptr;
+  const int d = shape.rank() - 1 - *axis;
+  const int64_t elements = image->size[static_cast<size_t>(d)];
+  const int64_t line = d == image->packed() ? (elements + 3) / 4 : elements;
+  if (3 * line > kMaxRounds) return nullptr;
+  return std::make_unique<SoftmaxTexture>(
+      *image, static_cast<uint32_t>(d), attrs.kind == SoftmaxAttrs::Kind::kLogSoftmax,
+      TexturePush{image->size, static_cast<float>(attrs.beta),
+                  static_cast<uint32_t>(image->count() / static_cast<uint64_t>(line))});
+}
 
 std::unique_ptr<Kernel> make_softmax_real(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<SoftmaxAttrs>();

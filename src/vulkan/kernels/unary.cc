@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/unary_math.h"
@@ -8,6 +10,7 @@
 #include "vulkan/device.h"
 #include "vulkan/kernel_recorder.h"
 #include "vulkan/kernels/common.h"
+#include "vulkan/kernels/texture.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -71,6 +74,36 @@ class ClampKernel final : public UnaryKernel<Push> {
   bool reads(size_t i) const override { return i == 0; }
 };
 
+/// The layout of shaders/unary.comp for textures.
+struct TexturePush {
+  std::array<int32_t, 3> texels;
+  float a, b, c;
+};
+
+class UnaryTexture final : public TextureKernel {
+ public:
+  UnaryTexture(ImageLayout layout, int code, float a, float b, float c)
+      : TextureKernel({layout}, layout), code_(static_cast<uint32_t>(code)), push_{{}, a, b, c} {
+    for (size_t d = 0; d < 3; ++d) push_.texels[d] = static_cast<int32_t>(layout.texels()[d]);
+  }
+  bool reads(size_t i) const override { return i == 0; }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    return dispatch(r, "unary", {code_}, {x, r.output(0)}, output().count(), push_);
+  }
+
+ private:
+  uint32_t code_;
+  TexturePush push_;
+};
+
+/// The image that input 0 and the result both are; nullopt: not both are.
+std::optional<ImageLayout> shared_image(const KernelSpec& spec) {
+  if (!plain_reals(spec, {0}, {0}) || spec.inputs[0].shape != spec.outputs[0].shape || spec.constant(0))
+    return std::nullopt;
+  return image_of(spec, spec.outputs[0]);
+}
+
 bool fits_int32(double v) { return v >= INT32_MIN && v <= INT32_MAX; }
 
 }  // namespace
@@ -84,6 +117,15 @@ std::unique_ptr<Kernel> make_unary_real(const KernelSpec& spec) {
   const RealPush push{static_cast<uint32_t>(spec.outputs[0].shape.elements()), static_cast<float>(attrs.a),
                       static_cast<float>(attrs.b), static_cast<float>(attrs.c)};
   return std::make_unique<UnaryKernel<RealPush>>(shader, code, push);
+}
+
+std::unique_ptr<Kernel> make_unary_texture(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<UnaryAttrs>();
+  const int code = real_code(attrs.fn);
+  const auto layout = shared_image(spec);
+  if (code < 0 || gives_bool(attrs.fn) || !layout) return nullptr;
+  return std::make_unique<UnaryTexture>(*layout, code, static_cast<float>(attrs.a), static_cast<float>(attrs.b),
+                                        static_cast<float>(attrs.c));
 }
 
 std::unique_ptr<Kernel> make_unary_integer(const KernelSpec& spec) {
@@ -102,17 +144,34 @@ std::unique_ptr<Kernel> make_unary_integer(const KernelSpec& spec) {
   return std::make_unique<UnaryKernel<IntegerPush>>(shader, code, push);
 }
 
+namespace {
 /// Bounds that are constant numbers are the parameters of the unary function.
-std::unique_ptr<Kernel> make_clamp(const KernelSpec& spec) {
-  double bounds[2] = {-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+std::optional<std::array<double, 2>> constant_bounds(const KernelSpec& spec) {
+  std::array<double, 2> bounds{-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
   for (size_t i = 1; i <= 2; ++i) {
     if (!spec.has(i)) continue;
     const Tensor* t = spec.constant(i);
-    if (!t || t->elements() != 1 || t->dtype() != spec.inputs[0].dtype) return nullptr;
+    if (!t || t->elements() != 1 || t->dtype() != spec.inputs[0].dtype) return std::nullopt;
     bounds[i - 1] = get_double(*t, 0);
-    if (std::isnan(bounds[i - 1])) return nullptr;
+    if (std::isnan(bounds[i - 1])) return std::nullopt;
   }
-  if (!(spec.inputs[0].shape == spec.outputs[0].shape)) return nullptr;
+  if (spec.inputs[0].shape != spec.outputs[0].shape) return std::nullopt;
+  return bounds;
+}
+}  // namespace
+
+std::unique_ptr<Kernel> make_clamp_texture(const KernelSpec& spec) {
+  const auto bounds = constant_bounds(spec);
+  const auto layout = shared_image(spec);
+  if (!bounds || !layout) return nullptr;
+  return std::make_unique<UnaryTexture>(*layout, real_code(Unary::kClamp), static_cast<float>((*bounds)[0]),
+                                        static_cast<float>((*bounds)[1]), 0.0f);
+}
+
+std::unique_ptr<Kernel> make_clamp(const KernelSpec& spec) {
+  const auto known = constant_bounds(spec);
+  if (!known) return nullptr;
+  const auto& bounds = *known;
   const auto n = static_cast<uint32_t>(spec.outputs[0].shape.elements());
   if (const char* real = element_shader(spec, {0}, false, {"unary_f32", "unary_f16", "", ""}))
     return std::make_unique<ClampKernel<RealPush>>(

@@ -5,21 +5,36 @@
 #include "common.glsl"
 #include "activation.glsl"
 #include "real_functions.glsl"
+#ifdef TEXTURE
+#include "texture.glsl"
+#else
 #include "strides.glsl"
+#endif
 
 layout(constant_id = 1) const uint kFunction = 0;
 layout(constant_id = 2) const bool kPlain = false;
+layout(constant_id = 3) const uint kPacked = 0;  // of images
 layout(push_constant) uniform Push {
+#ifdef TEXTURE
+  ivec4 x_size, y_size, z_size;
+#else
   uint n, rank;
   uint size[8];
   int x_stride[8], y_stride[8];
+#endif
   float alpha;
   uint act;
   float act_a, act_b;
 };
+#ifdef TEXTURE
+layout(set = 0, binding = 0) uniform READ_IMAGE xs;
+layout(set = 0, binding = 1) uniform READ_IMAGE ys;
+layout(set = 0, binding = 2) writeonly uniform WRITE_IMAGE zs;
+#else
 layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
 layout(set = 0, binding = 1) readonly buffer Y { STORED ys[]; };
 layout(set = 0, binding = 2) writeonly buffer Z { RESULT zs[]; };
+#endif
 
 float f(float x, float y) {
 #define SMELT_BINARY(name, code, value) case code: return value;
@@ -29,6 +44,25 @@ float f(float x, float y) {
   return x;
 }
 
+#ifdef TEXTURE
+// The operand's texel for the result's at `place`; a dimension of 1 repeats.
+vec4 operand(READ_IMAGE image, ivec4 size, ivec4 place) {
+  const ivec3 t = texels_of(size, kPacked);
+  const vec4 x = fetch(image, position_of(min(place, ivec4(t, size.w) - 1), t), t.y);
+  return size[kPacked] == 1 && z_size[kPacked] != 1 ? x.xxxx : x;
+}
+
+void main() {
+  const uint i = flat_id();
+  const ivec3 t = texels_of(z_size, kPacked);
+  if (i >= t.x * t.y * t.z * z_size.w) return;
+  const ivec4 place = place_of(int(i), t);
+  const vec4 x = operand(xs, x_size, place), y = operand(ys, y_size, place);
+  vec4 z;
+  [[unroll]] for (int k = 0; k < 4; ++k) z[k] = activate(f(x[k], y[k]), act, act_a, act_b);
+  put(zs, position_of(place, t), t.y, z);
+}
+#else
 void main() {
   const uint i = flat_id();
   if (i >= n) return;
@@ -39,3 +73,4 @@ void main() {
   }
   zs[i] = RESULT(activate(f(float(xs[at_x]), float(ys[at_y])), act, act_a, act_b));
 }
+#endif

@@ -4,7 +4,11 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
-#ifdef INTEGER
+#ifdef TEXTURE
+#include "texture.glsl"
+#define SUM vec4
+#define LOWEST vec4(uintBitsToFloat(0xff800000u))
+#elif defined(INTEGER)
 #define SUM int
 #define LOWEST -2147483647
 #else
@@ -14,6 +18,7 @@
 
 layout(constant_id = 1) const bool kMax = false;
 layout(constant_id = 2) const bool kAdaptive = false;
+layout(constant_id = 3) const uint kAxes = 0;  // of images: pixel_position() of texture.glsl
 layout(push_constant) uniform Push {
   uint n;
   int x_size[3], y_size[3], kernel[3], stride[3], dilation[3], pad[3], pad_end[3];
@@ -26,8 +31,13 @@ layout(push_constant) uniform Push {
   float act_a, act_b;
 #endif
 };
+#ifdef TEXTURE
+layout(set = 0, binding = 0) uniform READ_IMAGE xs;
+layout(set = 0, binding = 1) writeonly uniform WRITE_IMAGE ys;
+#else
 layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
 layout(set = 0, binding = 1) writeonly buffer Y { STORED ys[]; };
+#endif
 
 // Taps of dimension d that lie below `limit` when the first one is at `first`.
 int taps_below(int d, int limit, int first) {
@@ -38,18 +48,28 @@ void main() {
   const uint i = flat_id();
   if (i >= n) return;
   const int y_pixels = y_size[0] * y_size[1] * y_size[2], x_pixels = x_size[0] * x_size[1] * x_size[2];
+#ifdef TEXTURE
+  // Images have no third dimension; an invocation gives four channels.
+  const int quads = (channels + 3) / 4, rest = int(i) / y_pixels, pixel = int(i) - rest * y_pixels;
+  const int image = rest / quads, quad = rest - image * quads;
+#else
   const int rest = int(i) / (channels_last != 0 ? channels : y_pixels);
   const int in_row = int(i) - rest * (channels_last != 0 ? channels : y_pixels);
   const int image = rest / (channels_last != 0 ? y_pixels : channels);
   const int in_image = rest - image * (channels_last != 0 ? y_pixels : channels);
   const int pixel = channels_last != 0 ? in_image : in_row, channel = channels_last != 0 ? in_row : in_image;
+#endif
   const int line = pixel / y_size[2];
   int o[3];
   o[2] = pixel - line * y_size[2];
   o[0] = line / y_size[1];
   o[1] = line - o[0] * y_size[1];
+#ifdef TEXTURE
+  const int rows = pixel_rows(kAxes, x_size[2], x_size[1], quads);
+#else
   const int step = channels_last != 0 ? channels : 1;
   const int base = image * channels * x_pixels + channel * (channels_last != 0 ? 1 : x_pixels);
+#endif
 
   int begin[3], count[3], inc[3];
   int inside = 1, counted = 1;
@@ -71,12 +91,19 @@ void main() {
   SUM sum = SUM(0);
   SUM best = LOWEST;
   for (int kz = 0; kz < count[0]; ++kz)
-    for (int ky = 0; ky < count[1]; ++ky) {
-      int at = ((begin[0] + kz * inc[0]) * x_size[1] + begin[1] + ky * inc[1]) * x_size[2] + begin[2];
-      for (int kx = 0; kx < count[2]; ++kx, at += inc[2]) {
-        const SUM x = SUM(xs[base + at * step]);
+    for (int ky = 0; ky < count[1]; ++ky)
+      for (int kx = 0; kx < count[2]; ++kx) {
+        const int iz = begin[0] + kz * inc[0], iy = begin[1] + ky * inc[1], ix = begin[2] + kx * inc[2];
+#ifdef TEXTURE
+        const vec4 x = fetch(xs, pixel_position(kAxes, ix, iy, quad, image, x_size[1], quads), rows);
+#else
+        const SUM x = SUM(xs[base + ((iz * x_size[1] + iy) * x_size[2] + ix) * step]);
+#endif
         if (kMax) {
-#ifdef INTEGER
+#ifdef TEXTURE
+          [[unroll]] for (int k = 0; k < 4; ++k)
+            if (x[k] > best[k] || isnan(x[k])) best[k] = x[k];
+#elif defined(INTEGER)
           best = max(best, x);
 #else
           if (x > best || isnan(x)) best = x;
@@ -85,13 +112,20 @@ void main() {
           sum += x;
         }
       }
-    }
 #ifdef INTEGER
   const int size = max(inside, 1), mean = sum > 0 ? (sum + size / 2) / size : (sum - size / 2) / size;
   ys[i] = STORED(min(max(kMax ? best : mean, low), max(low, high)));
 #else
   int size = kAdaptive || count_padding == 0 ? inside : counted;
   if (divisor != 0) size = divisor;
-  ys[i] = STORED(activate(kMax ? best : sum / float(size == 0 ? 1 : size), act, act_a, act_b));
+  const SUM y = kMax ? best : sum / float(size == 0 ? 1 : size);
+#ifdef TEXTURE
+  vec4 result;
+  [[unroll]] for (int k = 0; k < 4; ++k) result[k] = activate(y[k], act, act_a, act_b);
+  put(ys, pixel_position(kAxes, o[2], o[1], quad, image, y_size[1], quads),
+      pixel_rows(kAxes, y_size[2], y_size[1], quads), result);
+#else
+  ys[i] = STORED(activate(y, act, act_a, act_b));
+#endif
 #endif
 }

@@ -1,16 +1,29 @@
 #version 450
-// y = f(x), element by element; specialization constant 1 is the function. RESULT is the type of y.
+// y = f(x), element by element; specialization constant 1 is the function. RESULT is the type of y. Of buffers or,
+// by TEXTURE, of images of one layout.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "real_functions.glsl"
+#ifdef TEXTURE
+#include "texture.glsl"
+#endif
 
 layout(constant_id = 1) const uint kFunction = 0;
 layout(push_constant) uniform Push {
+#ifdef TEXTURE
+  ivec3 texels;
+#else
   uint n;
+#endif
   float a, b, c;
 };
+#ifdef TEXTURE
+layout(set = 0, binding = 0) uniform READ_IMAGE xs;
+layout(set = 0, binding = 1) writeonly uniform WRITE_IMAGE ys;
+#else
 layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
 layout(set = 0, binding = 1) writeonly buffer Y { RESULT ys[]; };
+#endif
 
 float f(float x) {
 #define SMELT_UNARY(name, code, value) case code: return value;
@@ -20,7 +33,17 @@ float f(float x) {
   return x;
 }
 
+#ifdef TEXTURE
+void main() {
+  const uint i = flat_id();
+  if (i >= texels.x * texels.y * texels.z) return;
+  const ivec3 at = place_of(int(i), texels).xyz;
+  const vec4 x = fetch(xs, at, texels.y);
+  put(ys, at, texels.y, vec4(f(x.x), f(x.y), f(x.z), f(x.w)));
+}
+#else
 void main() {
   const uint i = flat_id();
   if (i < n) ys[i] = RESULT(f(float(xs[i])));
 }
+#endif

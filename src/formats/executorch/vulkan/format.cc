@@ -9,7 +9,7 @@ namespace {
 
 bool recognise(std::span<const std::byte> bytes) { return has_magic(bytes, "VH00") || has_magic(bytes, "VK00"); }
 
-/// What a blob says about storage on a GPU: shown, never obeyed.
+/// What a blob says about itself.
 void add_hints(const vkgraph::VkGraph& table, Module& module) {
   if (table.version()) module.metadata.emplace_back("version", table.version()->str());
   if (table.storage_type_override() != vkgraph::VkStorageType::DEFAULT_STORAGE)

@@ -107,6 +107,25 @@ Status check_externals(const VkGraphView& g, const flatbuffers::Vector<uint32_t>
 
 }  // namespace
 
+StorageHint vk_storage(const vkgraph::VkGraph& graph, const vkgraph::VkTensor& tensor) {
+  using vkgraph::VkMemoryLayout;
+  using vkgraph::VkStorageType;
+  const VkStorageType storage = graph.storage_type_override() == VkStorageType::DEFAULT_STORAGE
+                                    ? tensor.storage_type()
+                                    : graph.storage_type_override();
+  const VkMemoryLayout layout = graph.memory_layout_override() == VkMemoryLayout::DEFAULT_LAYOUT
+                                    ? tensor.memory_layout()
+                                    : graph.memory_layout_override();
+  StorageHint hint;
+  if (storage == VkStorageType::BUFFER) hint.storage = Storage::kBuffer;
+  if (storage == VkStorageType::TEXTURE_3D) hint.storage = Storage::kTexture3D;
+  if (storage == VkStorageType::TEXTURE_2D) hint.storage = Storage::kTexture2D;
+  if (layout == VkMemoryLayout::TENSOR_WIDTH_PACKED) hint.packing = Packing::kWidth;
+  if (layout == VkMemoryLayout::TENSOR_HEIGHT_PACKED) hint.packing = Packing::kHeight;
+  if (layout == VkMemoryLayout::TENSOR_CHANNELS_PACKED) hint.packing = Packing::kChannels;
+  return hint;
+}
+
 std::string vk_call_label(const VkGraphView& graph, uint32_t call) {
   const auto* name = graph.table->chain()->Get(call)->name();
   return Cat("call ", call, " ", name ? name->str() : "");

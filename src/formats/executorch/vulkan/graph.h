@@ -20,6 +20,9 @@ struct VkGraphView {
 };
 Result<VkGraphView> read_vk_graph(const DelegateBlob& blob);
 
+/// What the blob says about a tensor's storage; the graph's overrides go first.
+StorageHint vk_storage(const vkgraph::VkGraph& graph, const vkgraph::VkTensor& tensor);
+
 /// "call 3 aten.add.Tensor"
 std::string vk_call_label(const VkGraphView& graph, uint32_t call);
 

@@ -155,6 +155,7 @@ Status VkLowering::bind_outputs(uint32_t v, std::span<const ValueId> results) {
         result.shape.elements() > place.shape.elements())
       return InvalidModel("value ", at, " becomes ", result.shape.str(), ", the graph declares ", place.shape.str());
     ids_[at] = id;
+    hint(at);
     return Ok();
   };
   if (value->value_type() != GraphTypes::ValueList) {
@@ -166,6 +167,11 @@ Status VkLowering::bind_outputs(uint32_t v, std::span<const ValueId> results) {
   if (wanted > results.size()) return InvalidModel("it has ", results.size(), " results, ", wanted, " are expected");
   for (uint32_t i = 0; i < wanted; ++i) SMELT_TRY(bind(static_cast<uint32_t>(items->Get(i)), results[i]));
   return Ok();
+}
+
+void VkLowering::hint(uint32_t v) {
+  if (const auto* tensor = g_.table->values()->Get(v)->value_as_VkTensor())
+    b_.graph().value(ids_[v]).storage = vk_storage(*g_.table, *tensor);
 }
 
 Status VkLowering::lower_call(const vkgraph::OperatorCall& call) {
@@ -203,7 +209,11 @@ Status VkLowering::lower_call(const vkgraph::OperatorCall& call) {
 }
 
 Result<std::vector<ValueId>> VkLowering::run(std::span<const ValueId> inputs) {
-  for (size_t i = 0; i < inputs.size(); ++i) ids_[g_.table->input_ids()->Get(static_cast<uint32_t>(i))] = inputs[i];
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const uint32_t v = g_.table->input_ids()->Get(static_cast<uint32_t>(i));
+    ids_[v] = inputs[i];
+    hint(v);
+  }
   const uint32_t calls = g_.table->chain() ? g_.table->chain()->size() : 0;
   for (uint32_t i = 0; i < calls; ++i) {
     const auto& call = *g_.table->chain()->Get(i);

@@ -9,8 +9,8 @@
 
 namespace smelt::executorch {
 
-/// Turns the operator calls of a Vulkan graph into nodes of the builder's graph. Storage and layout hints mean nothing
-/// here.
+/// Turns the operator calls of a Vulkan graph into nodes of the builder's graph. What the blob says
+/// about storage on a GPU goes with the values as hints.
 class VkLowering {
  public:
   VkLowering(Builder& builder, const VkGraphView& graph)
@@ -32,6 +32,8 @@ class VkLowering {
   Result<aten::Arg> list_argument(const vkgraph::ValueList& list);
   Status lower_call(const vkgraph::OperatorCall& call);
   Status bind_outputs(uint32_t value, std::span<const ValueId> results);
+  /// Gives the graph's value what the blob says about its storage.
+  void hint(uint32_t value);
   /// An operator changed `value` in place.
   Status mutate(uint32_t value, ValueId contents);
 

@@ -1,0 +1,48 @@
+// Tensors as images (vulkan/image_layout.h). Variants define TEXTURE as 2 or 3, the dimensions of their images. Sizes are
+// width, height, channels, batch. A position counts texels along width, height, and channels with batch.
+#extension GL_EXT_samplerless_texture_functions : require
+
+#if defined(TEXTURE) && TEXTURE == 2
+#define READ_IMAGE texture2D
+#define WRITE_IMAGE image2D
+#else
+#define READ_IMAGE texture3D
+#define WRITE_IMAGE image3D
+#endif
+
+// Texels along width, height and channels of a tensor packed along dimension `axis`.
+ivec3 texels_of(ivec4 size, uint axis) {
+  ivec3 t = size.xyz;
+  t[axis] = (t[axis] + 3) >> 2;
+  return t;
+}
+
+// The i-th texel as a place along width, height, channels, batch, of `t` texels along the first three.
+ivec4 place_of(int i, ivec3 t) {
+  ivec4 p;
+  p.w = i / t.x;
+  p.x = i - p.w * t.x;
+  i = p.w;
+  p.w = i / t.y;
+  p.y = i - p.w * t.y;
+  i = p.w;
+  p.w = i / t.z;
+  p.z = i - p.w * t.z;
+  return p;
+}
+ivec3 position_of(ivec4 place, ivec3 t) { return ivec3(place.xy, place.z + place.w * t.z); }
+
+// `rows`: texels along the height. A 2-D image has the slices one below the other.
+vec4 fetch(texture3D image, ivec3 at, int rows) { return texelFetch(image, at, 0); }
+vec4 fetch(texture2D image, ivec3 at, int rows) { return texelFetch(image, ivec2(at.x, at.y + at.z * rows), 0); }
+void put(writeonly image3D image, ivec3 at, int rows, vec4 x) { imageStore(image, at, x); }
+void put(writeonly image2D image, ivec3 at, int rows, vec4 x) { imageStore(image, ivec2(at.x, at.y + at.z * rows), x); }
+
+// How the pixels of an image lie: 0, channels first: (x, y, quad); 1, channels last: (quad, x, y); 2, one dimension,
+// channels first: (x, quad). A quad is four channels; `h` and `quads` are those of an image of the batch.
+ivec3 pixel_position(uint axes, int x, int y, int quad, int image, int h, int quads) {
+  if (axes == 1) return ivec3(quad, x, image * h + y);
+  return axes == 2 ? ivec3(x, quad, image) : ivec3(x, y, image * quads + quad);
+}
+// Texels along the height of such an image.
+int pixel_rows(uint axes, int w, int h, int quads) { return axes == 0 ? h : axes == 1 ? w : quads; }

@@ -1,0 +1,328 @@
+// Every kernel for textures in every form that it takes, against the reference kernels.
+#include "vulkan/texture.h"
+#include <cstring>
+
+#include "graph/builder.h"
+#include "ops/conv/conv.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/matmul/matmul.h"
+#include "ops/pool/pool.h"
+#include "ops/reduce/reduce.h"
+#include "ops/resize/resize.h"
+#include "ops/shape/shape.h"
+#include "ops/softmax/softmax.h"
+#include "vulkan/check_gpu.h"
+#include "vulkan/device.h"
+#include "vulkan/memory.h"
+#include "vulkan/recorder.h"
+
+namespace smelt::vulkan {
+namespace {
+using smelt::testing::random_tensor;
+
+constexpr Packing kPackings[] = {Packing::kWidth, Packing::kHeight, Packing::kChannels};
+constexpr Storage kStorages[] = {Storage::kTexture3D, Storage::kTexture2D};
+
+/// The node runs with that kernel in the packings given, in images of both kinds.
+void check_forms(const KernelCase& c, const std::string& kernel,
+                 std::vector<Packing> packings = {std::begin(kPackings), std::end(kPackings)}) {
+  const bool half = c.output.dtype == DType::kF16 || c.inputs[0].dtype() == DType::kF16;
+  for (const Storage storage : kStorages)
+    for (const Packing packing : packings) {
+      SCOPED_TRACE(to_string(TextureForm{storage, packing}));
+      check_on_gpu(c, kernel, half ? 4e-3 : 2e-5, {{storage, packing}, DeviceStorage::kTexture});
+    }
+}
+
+const Shape kShapes[] = {{2, 5, 3, 7}, {1, 8, 4, 4}, {6, 5}, {3, 2, 9}, {11}, {}};
+
+TEST(VulkanTexture, Unary) {
+  SKIP_WITHOUT_GPU();
+  for (const Shape& shape : kShapes)
+    for (DType dtype : {DType::kF32, DType::kF16})
+      for (Unary fn : {Unary::kIdentity, Unary::kHardSwish, Unary::kExp}) {
+        KernelCase c;
+        c.label = "unary " + shape.str();
+        c.op = Op::kUnary;
+        auto attrs = std::make_shared<UnaryAttrs>();
+        attrs->fn = fn;
+        c.attrs = attrs;
+        c.inputs = {random_tensor(dtype, shape, -4, 4, 1)};
+        c.output.dtype = dtype;
+        check_forms(c, "unary_texture");
+      }
+}
+
+TEST(VulkanTexture, Clamp) {
+  SKIP_WITHOUT_GPU();
+  KernelCase c;
+  c.label = "clamp";
+  c.op = Op::kClamp;
+  c.attrs = std::make_shared<NoAttrs>();
+  c.inputs = {random_tensor(DType::kF32, {2, 5, 3, 7}, -4, 4, 1), random_tensor(DType::kF32, {}, -1, -1, 1),
+              random_tensor(DType::kF32, {}, 2, 2, 1)};
+  c.output.dtype = DType::kF32;
+  check_forms(c, "clamp_texture");
+}
+
+TEST(VulkanTexture, Binary) {
+  SKIP_WITHOUT_GPU();
+  const std::pair<Shape, Shape> shapes[] = {{{2, 5, 3, 7}, {2, 5, 3, 7}},
+                                            {{2, 5, 3, 7}, {5, 1, 1}},
+                                            {{2, 5, 3, 7}, {}},
+                                            {{2, 1, 3, 1}, {5, 1, 7}},
+                                            {{7}, {4, 7}},
+                                            {{2, 5, 3, 7}, {1, 7}}};
+  for (const auto& [x, y] : shapes)
+    for (DType dtype : {DType::kF32, DType::kF16})
+      for (bool constant : {false, true}) {
+        KernelCase c;
+        c.label = "binary " + x.str() + " " + y.str() + (constant ? " constant" : "");
+        c.op = Op::kBinary;
+        auto attrs = std::make_shared<BinaryAttrs>();
+        attrs->fn = constant ? Binary::kSub : Binary::kMul;
+        attrs->act.kind = ActKind::kRelu6;
+        c.attrs = attrs;
+        c.inputs = {random_tensor(dtype, x, -3, 3, 1), random_tensor(dtype, y, -3, 3, 2)};
+        c.computed = {true, !constant};
+        c.output.dtype = dtype;
+        check_forms(c, "binary_texture");
+      }
+}
+
+TEST(VulkanTexture, Conv) {
+  SKIP_WITHOUT_GPU();
+  struct Case {
+    Shape x, filter;
+    std::vector<int64_t> strides, dilations, pads;
+    int64_t groups;
+    Packing packing;
+    Layout layout = Layout::kChannelsFirst;
+  };
+  const Case cases[] = {
+      {{2, 5, 9, 7}, {6, 5, 3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 1, Packing::kChannels},
+      {{1, 8, 9, 7}, {7, 8, 1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, 1, Packing::kChannels},
+      {{1, 3, 10, 11}, {4, 3, 3, 2}, {2, 3}, {2, 1}, {1, 0, 0, 1}, 1, Packing::kChannels},
+      {{2, 6, 9, 7}, {6, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 6, Packing::kChannels},
+      {{1, 9, 9, 8}, {9, 1, 5, 3}, {2, 2}, {1, 2}, {2, 1, 2, 1}, 9, Packing::kChannels},
+      {{2, 5, 13}, {6, 5, 3}, {2}, {1}, {1, 1}, 1, Packing::kHeight},
+      {{2, 6, 13}, {6, 1, 3}, {1}, {2}, {1, 1}, 6, Packing::kHeight},
+      {{2, 9, 7, 5}, {6, 5, 3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 1, Packing::kWidth, Layout::kChannelsLast},
+      {{2, 9, 7, 6}, {6, 1, 3, 3}, {2, 1}, {1, 1}, {1, 1, 1, 1}, 6, Packing::kWidth, Layout::kChannelsLast},
+  };
+  for (const Case& k : cases)
+    for (DType dtype : {DType::kF32, DType::kF16})
+      for (bool bias : {true, false}) {
+        KernelCase c;
+        c.label = "conv " + k.x.str() + " " + k.filter.str() + (bias ? " bias" : "");
+        c.op = Op::kConv;
+        auto attrs = std::make_shared<ConvAttrs>();
+        attrs->layout = k.layout;
+        attrs->filter = FilterLayout::kOIS;
+        attrs->strides = k.strides;
+        attrs->dilations = k.dilations;
+        attrs->pads = k.pads;
+        attrs->groups = k.groups;
+        if (bias) attrs->act.kind = ActKind::kRelu;
+        c.attrs = attrs;
+        c.inputs = {random_tensor(dtype, k.x, -1, 1, 1), random_tensor(dtype, k.filter, -1, 1, 2)};
+        if (bias) c.inputs.push_back(random_tensor(dtype, {k.filter[0]}, -1, 1, 3));
+        c.output.dtype = dtype;
+        check_forms(c, "conv_texture", {k.packing});
+      }
+}
+
+TEST(VulkanTexture, MatMul) {
+  SKIP_WITHOUT_GPU();
+  for (const Shape& x : {Shape{3, 10}, Shape{2, 5, 10}, Shape{2, 3, 4, 10}})
+    for (DType dtype : {DType::kF32, DType::kF16})
+      for (bool transposed : {true, false}) {
+        KernelCase c;
+        c.label = "matmul " + x.str();
+        c.op = Op::kMatMul;
+        auto attrs = std::make_shared<MatMulAttrs>();
+        attrs->transpose_b = transposed;
+        c.attrs = attrs;
+        c.inputs = {random_tensor(dtype, x, -1, 1, 1),
+                    random_tensor(dtype, transposed ? Shape{7, 10} : Shape{10, 7}, -1, 1, 2)};
+        if (transposed) c.inputs.push_back(random_tensor(dtype, {7}, -1, 1, 3));
+        c.output.dtype = dtype;
+        check_forms(c, "matmul_texture", {Packing::kWidth});
+      }
+}
+
+TEST(VulkanTexture, Pool) {
+  SKIP_WITHOUT_GPU();
+  for (PoolKind kind : {PoolKind::kMax, PoolKind::kAverage})
+    for (DType dtype : {DType::kF32, DType::kF16})
+      for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
+        const bool last = layout == Layout::kChannelsLast;
+        KernelCase c;
+        c.label = std::string("pool ") + to_string(kind) + " " + to_string(layout);
+        c.op = Op::kPool;
+        auto attrs = std::make_shared<PoolAttrs>();
+        attrs->kind = kind;
+        attrs->layout = layout;
+        attrs->kernel = {3, 2};
+        attrs->strides = {2, 1};
+        attrs->pads = {1, 0, 1, 1};
+        c.attrs = attrs;
+        c.inputs = {random_tensor(dtype, last ? Shape{2, 9, 10, 6} : Shape{2, 6, 9, 10}, -1, 1, 1)};
+        c.output.dtype = dtype;
+        check_forms(c, "pool_texture", {last ? Packing::kWidth : Packing::kChannels});
+        auto bins = std::make_shared<AdaptivePoolAttrs>();
+        bins->kind = kind;
+        bins->layout = layout;
+        bins->output = {4, 3};
+        c.op = Op::kAdaptivePool;
+        c.attrs = bins;
+        check_forms(c, "adaptive_pool_texture", {last ? Packing::kWidth : Packing::kChannels});
+      }
+  KernelCase c;
+  c.label = "pool of lines";
+  c.op = Op::kPool;
+  auto attrs = std::make_shared<PoolAttrs>();
+  attrs->kernel = {3};
+  c.attrs = attrs;
+  c.inputs = {random_tensor(DType::kF32, {2, 6, 10}, -1, 1, 1)};
+  c.output.dtype = DType::kF32;
+  check_forms(c, "pool_texture", {Packing::kHeight});
+}
+
+TEST(VulkanTexture, Resize) {
+  SKIP_WITHOUT_GPU();
+  for (auto mode : {ResizeAttrs::Mode::kNearest, ResizeAttrs::Mode::kLinear, ResizeAttrs::Mode::kCubic})
+    for (DType dtype : {DType::kF32, DType::kF16}) {
+      KernelCase c;
+      c.label = std::string("resize ") + to_string(mode);
+      c.op = Op::kResize;
+      auto attrs = std::make_shared<ResizeAttrs>();
+      attrs->mode = mode;
+      attrs->axes = {2, 3};
+      c.attrs = attrs;
+      Tensor sizes(DType::kI64, {2});
+      sizes.data<int64_t>()[0] = 9;
+      sizes.data<int64_t>()[1] = 5;
+      c.inputs = {random_tensor(dtype, {2, 5, 4, 7}, -1, 1, 1), {}, {}, sizes};
+      c.output.dtype = dtype;
+      check_forms(c, "resize_texture", {Packing::kChannels});
+    }
+}
+
+TEST(VulkanTexture, Softmax) {
+  SKIP_WITHOUT_GPU();
+  for (const Shape& shape : {Shape{2, 5, 3, 7}, Shape{4, 9}})
+    for (int axis = 0; axis < shape.rank(); ++axis)
+      for (auto kind : {SoftmaxAttrs::Kind::kSoftmax, SoftmaxAttrs::Kind::kLogSoftmax}) {
+        KernelCase c;
+        c.label = "softmax along " + std::to_string(axis);
+        c.op = Op::kSoftmax;
+        auto attrs = std::make_shared<SoftmaxAttrs>();
+        attrs->axis = axis;
+        attrs->kind = kind;
+        c.attrs = attrs;
+        c.inputs = {random_tensor(DType::kF32, shape, -5, 5, 1)};
+        c.output.dtype = DType::kF32;
+        check_forms(c, "softmax_texture");
+      }
+}
+
+TEST(VulkanTexture, Reduce) {
+  SKIP_WITHOUT_GPU();
+  const std::vector<std::vector<int64_t>> all_axes = {{2, 3}, {1}, {0, 2}, {0, 1, 2, 3}};
+  for (const auto& axes : all_axes)
+    for (Reduction fn : {Reduction::kMean, Reduction::kSum, Reduction::kMax, Reduction::kMin}) {
+      KernelCase c;
+      c.label = "reduce";
+      c.op = Op::kReduce;
+      auto attrs = std::make_shared<ReduceAttrs>();
+      attrs->fn = fn;
+      attrs->keep_dims = true;
+      c.attrs = attrs;
+      Tensor list(DType::kI64, {static_cast<int64_t>(axes.size())});
+      std::copy(axes.begin(), axes.end(), list.data<int64_t>());
+      c.inputs = {random_tensor(DType::kF32, {2, 5, 3, 7}, -5, 5, 1), list};
+      c.output.dtype = DType::kF32;
+      check_forms(c, "reduce_texture");
+    }
+}
+
+TEST(VulkanTexture, Transpose) {
+  SKIP_WITHOUT_GPU();
+  const std::vector<std::vector<int64_t>> perms = {{0, 2, 3, 1}, {3, 1, 0, 2}, {0, 1, 3, 2}, {1, 0, 2, 3}, {}};
+  for (const auto& perm : perms)
+    for (DType dtype : {DType::kF32, DType::kF16}) {
+      KernelCase c;
+      c.label = "transpose";
+      c.op = Op::kTranspose;
+      c.attrs = std::make_shared<TransposeAttrs>(perm);
+      c.inputs = {random_tensor(dtype, {2, 5, 3, 7}, -5, 5, 1)};
+      c.output.dtype = dtype;
+      check_forms(c, "transpose_texture");
+    }
+}
+
+TEST(VulkanTexture, Concat) {
+  SKIP_WITHOUT_GPU();
+  for (int axis = 0; axis < 4; ++axis) {
+    KernelCase c;
+    c.label = "concat along " + std::to_string(axis);
+    c.op = Op::kConcat;
+    c.attrs = std::make_shared<AxisAttrs>(axis);
+    Shape x{4, 8, 4, 12}, y = x;
+    y[axis] = 3;
+    c.inputs = {random_tensor(DType::kF32, x, -5, 5, 1), random_tensor(DType::kF32, y, -5, 5, 2)};
+    c.computed = {true, true};
+    c.output.dtype = DType::kF32;
+    check_forms(c, "concat_texture");
+  }
+}
+
+/// Elements come back from images as they were, through every form into every other.
+TEST(VulkanTexture, ConversionsKeepElements) {
+  SKIP_WITHOUT_GPU();
+  auto device = Device::open(-1);
+  ASSERT_TRUE(device.ok());
+  if (!(*device)->textures()) GTEST_SKIP() << "no textures";
+  for (DType dtype : {DType::kF32, DType::kF16})
+    for (const Storage s1 : kStorages)
+      for (const Packing p1 : kPackings)
+        for (const Storage s2 : kStorages)
+          for (const Packing p2 : kPackings) {
+            const auto first = ImageLayout::of({2, 5, 3, 7}, dtype, {s1, p1}, **device);
+            const auto second = ImageLayout::of({7, 30}, dtype, {s2, p2}, **device);
+            ASSERT_TRUE(first && second);
+            const Tensor t = random_tensor(dtype, {210}, -9, 9, 5);
+            auto a = Image::make(*device, *first), b = Image::make(*device, *second);
+            ASSERT_TRUE(a.ok() && b.ok());
+            const size_t align = std::max((*a)->alignment(), (*b)->alignment());
+            const auto up = [&](size_t n) { return (n + align - 1) / align * align; };
+            ImageRoom room;
+            (*a)->join(room);
+            (*b)->join(room);
+            auto memory = Buffer::make(*device, up((*a)->bytes()) + up((*b)->bytes()), Buffer::Use::kDevice, room);
+            auto from = Buffer::make(*device, t.bytes(), Buffer::Use::kStaging);
+            auto in = Buffer::make(*device, t.bytes(), Buffer::Use::kDevice);
+            auto to = Buffer::make(*device, t.bytes(), Buffer::Use::kStaging);
+            ASSERT_TRUE(memory.ok() && from.ok() && in.ok() && to.ok());
+            ASSERT_TRUE((*a)->place(**memory, 0).ok());
+            ASSERT_TRUE((*b)->place(**memory, up((*a)->bytes())).ok());
+            std::memcpy((*from)->mapped(), t.raw(), t.bytes());
+            std::memset((*to)->mapped(), 0, t.bytes());
+            Recorder r(*device);
+            const Binding buffer = (*in)->slice(0, t.bytes()), images[] = {(*a)->binding(), (*b)->binding()};
+            r.copy((*from)->slice(0, t.bytes()), buffer);
+            r.start(images);
+            ASSERT_TRUE(record_conversion(r, nullptr, buffer, &*first, images[0]).ok());
+            ASSERT_TRUE(record_conversion(r, &*first, images[0], &*second, images[1]).ok());
+            ASSERT_TRUE(record_conversion(r, &*second, images[1], nullptr, buffer).ok());
+            r.copy(buffer, (*to)->slice(0, t.bytes()));
+            ASSERT_TRUE(r.end().ok());
+            ASSERT_TRUE(r.run().ok());
+            EXPECT_EQ(std::memcmp((*to)->mapped(), t.raw(), t.bytes()), 0)
+                << to_string(first->form) << " to " << to_string(second->form);
+          }
+}
+
+}  // namespace
+}  // namespace smelt::vulkan
