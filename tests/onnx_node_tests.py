@@ -39,6 +39,15 @@ REASONS = [
     (r"test_cast(like)?_FLOAT_to_STRING", "another spelling of the same float32 (eight significant digits, as ONNX Runtime)"),
 ]
 ABI = ", C ABI"
+# Operators of com.microsoft that the reader refuses though ONNX Runtime has CPU kernels for them.
+LEFT = {
+    "BeamSearch WhisperBeamSearch GreedySearch Sampling": "a generation loop around decoders that are subgraphs",
+    "SparseToDenseMatMul": "takes a sparse tensor as a value",
+    "MatMulFpQ4": "its packed weights are private to one build of its library; MatMulNBits and MatMulBnb4 are read",
+    "AttnLSTM": "an LSTM with attention of early exporters, not read",
+    "BifurcationDetector": "a step of one decoding scheme, not read",
+    "EngramGate NGramHashMapping VarlenNGramHashMapping": "hashed memories of one model family, not read",
+}
 SHORT = {"float": "f32", "float16": "f16", "double": "f64", "bfloat16": "bf16", "string": "str", "complex64": "c64",
          "complex128": "c128", "float8e4m3fn": "f8e4m3fn", "float8e4m3fnuz": "f8e4m3fnuz", "float8e5m2": "f8e5m2",
          "float8e5m2fnuz": "f8e5m2fnuz", "float4e2m1": "f4e2m1", "float8e8m0": "f8e8m0"}
@@ -189,6 +198,27 @@ def reads(smelt, root, domain, name, version):
     return not re.search(r"is not known|does not exist in opset|newest known", run.stderr)
 
 
+def microsoft(smelt, root):
+    """Lines about com.microsoft, as the installed onnxruntime knows it; none without it."""
+    try:
+        import onnxruntime
+        from onnxruntime.capi import onnxruntime_pybind11_state as runtime
+    except ImportError:
+        return []
+    domain = "com.microsoft"
+    names = sorted({s.name for s in runtime.get_all_operator_schema() if s.domain == domain})
+    on_cpu = {k.op_name for k in runtime.get_all_opkernel_def() if k.domain == domain and "CPU" in k.provider}
+    read = [n for n in names if reads(smelt, root, domain, n, 1)]
+    left = [n for n in names if n not in read]
+    why = {n: text for group, text in LEFT.items() for n in group.split()}
+    lines = ["", "## com.microsoft", "",
+             f"Of the {len(names)} operators that onnxruntime {onnxruntime.__version__} knows, {len(read)} are read: " +
+             ", ".join(read) + ".", "", "Refused by name:", ""]
+    lines += [f"- {n}: {why.get(n, 'no reason given')}" for n in left if n in on_cpu]
+    lines.append("- without a CPU kernel in ONNX Runtime either: " + ", ".join(n for n in left if n not in on_cpu))
+    return lines
+
+
 def ranges(numbers):
     """1, 2, 3, 7 -> "1-3, 7"."""
     out = []
@@ -239,7 +269,7 @@ def table(args, sets, root):
         lines.append(f"| {name} | {' '.join(known)} | {ranges({c.opset for c in cases if c.op}) or '-'} | {types or '-'} | " +
                      " | ".join(cells) + " |")
     lines += ["", "Models of several nodes (PyTorch exports, sequences, control flow): " +
-              "; ".join(f"{t}: {totals(cs)}" for (t, _), cs in zip(sets, rest)) + ".", "", "## What fails or is skipped", "",
+              "; ".join(f"{t}: {totals(cs)}" for (t, _), cs in zip(sets, rest)) + ".", *microsoft(args.smelt, root), "", "## What fails or is skipped", "",
               "| Test | Verdict | Reason |", "|---|---|---|"]
     verdicts = {(title, c.name): c.verdict for title, cases in sets for c in cases}
     beyond = collections.defaultdict(list)  # skipped through the ABI only: names by reason
