@@ -57,6 +57,8 @@ TEST(Reduce, Functions) {
   expect_near(reduce(Reduction::kL2, x, {0}), {std::sqrt(30.0)});
   expect_near(reduce(Reduction::kSumSquare, x, {0}), {30});
   expect_near(reduce(Reduction::kLogSumExp, floats({2}, {1000, 1000}), {0}), {1000 + std::log(2.0)});
+  // Of integers only the largest counts, and how often it comes.
+  expect_equal(reduce(Reduction::kLogSumExp, tensor(DType::kI32, {6}, {4, 6, 5, 6, 6, 1}), {0}), {7});
   expect_near(reduce(Reduction::kVar, floats({2, 2}, {1, 3, 5, 9}), {1}, false, 1), {2, 8});
   expect_near(reduce(Reduction::kStd, floats({2, 2}, {1, 3, 5, 9}), {1}), {1, 2});
   const Tensor any = reduce(Reduction::kAny, tensor(DType::kBool, {2, 2}, {0, 1, 0, 0}), {1});

@@ -67,6 +67,9 @@ TEST(Resize, NearestRules) {
   expect_equal(by_scale(a, x, 2), {0, 0, 1, 1, 2, 2});
   a.nearest = ResizeAttrs::Nearest::kRoundPreferCeil;
   expect_equal(by_scale(a, x, 2), {0, 1, 1, 2, 2, 2});
+  a.nearest = ResizeAttrs::Nearest::kFloorOrCeil;
+  expect_equal(by_scale(a, x, 2), {0, 0, 1, 1, 2, 2});
+  expect_equal(by_scale(a, {0, 1, 2, 3, 4, 5}, 0.75), {0, 2, 3, 4});
 }
 
 TEST(Resize, CubicAtTheEdges) {
