@@ -24,9 +24,8 @@ class VkBlob {
 
   int32_t tensor(VkDataType type, const std::vector<uint32_t>& dims, int32_t constant = -1,
                  VkDataType host = VkDataType::UNSET) {
-    return add(GraphTypes::VkTensor, vkgraph::CreateVkTensor(fbb, type, fbb.CreateVector(dims), constant, -1,
-                                                             vkgraph::VkStorageType::DEFAULT_STORAGE,
-                                                             vkgraph::VkMemoryLayout::DEFAULT_LAYOUT, host));
+    return add(GraphTypes::VkTensor,
+               vkgraph::CreateVkTensor(fbb, type, fbb.CreateVector(dims), constant, -1, storage, layout, host));
   }
   int32_t input(const std::vector<uint32_t>& dims, VkDataType type = VkDataType::FLOAT32) {
     inputs.push_back(static_cast<uint32_t>(tensor(type, dims)));
@@ -61,7 +60,9 @@ class VkBlob {
   std::vector<std::byte> finish() {
     std::vector<flatbuffers::Offset<vkgraph::VkBytes>> constants;
     for (const auto& [offset, size] : entries_) constants.push_back(vkgraph::CreateVkBytes(fbb, offset, size));
-    fbb.Finish(vkgraph::CreateVkGraphDirect(fbb, "0", &chain_, &values_, &inputs, &outputs, &constants), "VK00");
+    fbb.Finish(vkgraph::CreateVkGraphDirect(fbb, "0", &chain_, &values_, &inputs, &outputs, &constants, nullptr,
+                                            storage_override, layout_override),
+               "VK00");
     const size_t graph = fbb.GetSize(), data_at = 32 + (graph + 15) / 16 * 16;
     std::vector<std::byte> blob(data_at + data_.size());
     const auto put = [&](size_t at, auto number) { std::memcpy(blob.data() + at, &number, sizeof number); };
@@ -77,6 +78,9 @@ class VkBlob {
   }
 
   std::vector<uint32_t> inputs, outputs;
+  // Of the tensors that follow, and of the graph.
+  vkgraph::VkStorageType storage = vkgraph::VkStorageType::DEFAULT_STORAGE, storage_override = storage;
+  vkgraph::VkMemoryLayout layout = vkgraph::VkMemoryLayout::DEFAULT_LAYOUT, layout_override = layout;
 
  private:
   template <class T>

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "graph/graph.h"
 #include "support/vk_blob.h"
 
 namespace smelt::executorch {
@@ -26,6 +27,30 @@ TEST(Vulkan, ListsOfTensorsAndSeveralOutputs) {
   const int32_t first = b.output({1, 3}), second = b.output({3, 3});
   b.call("aten.split_with_sizes_copy.default", {joined, b.ints({1, 3}), b.integer(0), b.list({first, second})});
   expect_near(run(b, {floats({2, 3}, {1, 2, 3, 4, 5, 6})}, 1), {4, 5, 6, 1, 2, 3, 4, 5, 6});
+}
+
+TEST(Vulkan, StorageGoesWithTheValues) {
+  for (const bool overridden : {false, true}) {
+    VkBlob b;
+    const int32_t x = b.input({2, 2});
+    b.storage = vkgraph::VkStorageType::TEXTURE_2D;
+    b.layout = vkgraph::VkMemoryLayout::TENSOR_HEIGHT_PACKED;
+    const int32_t y = b.output({2, 2});
+    if (overridden) {
+      b.storage_override = vkgraph::VkStorageType::TEXTURE_3D;
+      b.layout_override = vkgraph::VkMemoryLayout::TENSOR_CHANNELS_PACKED;
+    }
+    b.call("aten.relu.default", {x, y});
+    const std::vector<std::byte> bytes = b.finish();
+    const auto model = Model::load_bytes(bytes, nullptr, "test.vkd");
+    ASSERT_TRUE(model.ok()) << model.error().message();
+    const Graph& g = model->module().graphs[0];
+    const StorageHint in = g.value(g.inputs[0]).storage, out = g.value(g.outputs[0]).storage;
+    EXPECT_EQ(in.storage, overridden ? Storage::kTexture3D : Storage::kAny);
+    EXPECT_EQ(in.packing, overridden ? Packing::kChannels : Packing::kAny);
+    EXPECT_EQ(out.storage, overridden ? Storage::kTexture3D : Storage::kTexture2D);
+    EXPECT_EQ(out.packing, overridden ? Packing::kChannels : Packing::kHeight);
+  }
 }
 
 TEST(Vulkan, SymbolsFollowTheInput) {

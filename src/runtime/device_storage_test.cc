@@ -1,0 +1,112 @@
+// The layout pass on graphs of kernels that do nothing: no device is needed.
+#include "runtime/device_storage.h"
+
+#include <gtest/gtest.h>
+
+namespace smelt {
+namespace {
+
+using vulkan::ImageLayout;
+using vulkan::TextureForm;
+
+class FakeKernel final : public vulkan::Kernel {
+ public:
+  FakeKernel(bool texture, bool prefers, const TextureForm& form) : texture_(texture), prefers_(prefers) {
+    layout_.form = form;
+  }
+  const ImageLayout* input_image(size_t) const override { return texture_ ? &layout_ : nullptr; }
+  const ImageLayout* output_image(size_t) const override { return texture_ ? &layout_ : nullptr; }
+  bool prefers_textures() const override { return prefers_; }
+  Status record(vulkan::KernelRecorder&) const override { return Ok(); }
+
+ private:
+  bool texture_, prefers_;
+  ImageLayout layout_;
+};
+
+const vulkan::DeviceInfo kPhone{.index = 0, .type = "integrated GPU", .vendor_id = 0x5143};
+const vulkan::DeviceInfo kCard{.index = 0, .type = "discrete GPU", .vendor_id = 0x10de};
+
+/// A chain of device steps: step k makes value k + 1 of value k; value 0 comes from the host, the last goes there.
+struct Chain {
+  Graph graph;
+  std::vector<Step> steps;
+  std::vector<std::unique_ptr<vulkan::Kernel>> kernels;
+  std::vector<bool> takes;    ///< there is a kernel for textures
+  std::vector<bool> prefers;  ///< it is worth a change of form
+  std::vector<Packing> only;  ///< in this packing alone; kAny: in all
+
+  explicit Chain(size_t n) : takes(n, true), prefers(n, false), only(n, Packing::kAny) {
+    graph.values.resize(n + 1);
+    graph.inputs = {0};
+    graph.outputs = {static_cast<ValueId>(n)};
+    for (size_t k = 0; k < n; ++k) {
+      Step s;
+      s.kind = Step::Kind::kDevice;
+      s.in = {static_cast<int32_t>(k)};
+      s.out = {static_cast<int32_t>(k) + 1};
+      steps.push_back(std::move(s));
+      kernels.push_back(std::make_unique<FakeKernel>(false, false, TextureForm{}));
+    }
+  }
+  /// What the pass makes of each step.
+  std::vector<std::string> choose(DeviceStorage wish, const vulkan::DeviceInfo& device) {
+    choose_storage(graph, steps, kernels, wish, device,
+                   [&](size_t k, const TextureForm& form, const char** name) -> std::unique_ptr<vulkan::Kernel> {
+                     if (!takes[k] || (only[k] != Packing::kAny && only[k] != form.packing)) return nullptr;
+                     *name = "texture";
+                     return std::make_unique<FakeKernel>(true, prefers[k], form);
+                   });
+    std::vector<std::string> out;
+    for (const Step& s : steps) out.push_back(s.storage);
+    return out;
+  }
+};
+
+using Forms = std::vector<std::string>;
+const std::string kChannels3D = "texture3d, channels packed", kWidth3D = "texture3d, width packed";
+
+TEST(DeviceStorage, WithoutHintsTheDeviceDecides) {
+  EXPECT_EQ(Chain(3).choose(DeviceStorage::kAuto, kCard), Forms(3));
+  EXPECT_EQ(Chain(3).choose(DeviceStorage::kAuto, kPhone), Forms(3, kChannels3D));
+  EXPECT_EQ(Chain(3).choose(DeviceStorage::kBuffer, kPhone), Forms(3));
+  EXPECT_EQ(Chain(3).choose(DeviceStorage::kTexture, kCard), Forms(3, kChannels3D));
+  vulkan::DeviceInfo card = kPhone;
+  card.type = "discrete GPU";
+  EXPECT_EQ(Chain(3).choose(DeviceStorage::kAuto, card), Forms(3));
+}
+
+TEST(DeviceStorage, HintsGoFirst) {
+  Chain c(2);
+  c.graph.values[2].storage = {Storage::kTexture2D, Packing::kHeight};
+  EXPECT_EQ(c.choose(DeviceStorage::kAuto, kCard), Forms(2, "texture2d, height packed"))
+      << "what an operator of the model has inside is as its result";
+  Chain buffers(2);
+  buffers.graph.values[1].storage.storage = buffers.graph.values[2].storage.storage = Storage::kBuffer;
+  EXPECT_EQ(buffers.choose(DeviceStorage::kAuto, kPhone), Forms(2));
+  Chain forced(1);
+  forced.graph.values[1].storage = {Storage::kTexture3D, Packing::kWidth};
+  EXPECT_EQ(forced.choose(DeviceStorage::kBuffer, kPhone), Forms(1));
+}
+
+TEST(DeviceStorage, LonelyStepsStayInBuffers) {
+  EXPECT_EQ(Chain(1).choose(DeviceStorage::kAuto, kPhone), Forms(1));
+  Chain worth(1);
+  worth.prefers[0] = true;
+  EXPECT_EQ(worth.choose(DeviceStorage::kAuto, kPhone), Forms(1, kChannels3D));
+  Chain between(3);
+  between.takes[0] = between.takes[2] = false;
+  EXPECT_EQ(between.choose(DeviceStorage::kAuto, kPhone), Forms(3));
+  Chain asked(1);
+  asked.graph.values[1].storage = {Storage::kTexture3D, Packing::kWidth};
+  EXPECT_EQ(asked.choose(DeviceStorage::kAuto, kPhone), Forms(1, kWidth3D));
+}
+
+TEST(DeviceStorage, StepsTakeTheFormOfTheirInputs) {
+  Chain c(3);
+  c.only[0] = Packing::kWidth;
+  EXPECT_EQ(c.choose(DeviceStorage::kAuto, kPhone), Forms(3, kWidth3D));
+}
+
+}  // namespace
+}  // namespace smelt
