@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <complex>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -69,10 +70,34 @@ Status infer_Clamp(InferContext& ctx) {
   return infer_broadcast(ctx, 0, ctx.inputs(), result_dtype(ctx), ctx.input(0).quant);
 }
 
+namespace {
+
+/// float32 between two numbers that are not NaN; false: it is another case.
+bool clamp_floats(const Tensor& x, const Tensor* lo, const Tensor* hi, Tensor& y) {
+  const auto plain = [&](const Tensor* t) {
+    return !t || (t->dtype() == DType::kF32 && t->elements() == 1 && t->rank() <= x.rank());
+  };
+  if (x.dtype() != DType::kF32 || y.dtype() != DType::kF32 || x.quant() || y.quant() || !plain(lo) || !plain(hi))
+    return false;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const float l = lo ? lo->data<float>()[0] : -kInfinity, h = hi ? hi->data<float>()[0] : kInfinity;
+  if (l != l || h != h) return false;
+  const auto* from = x.data<float>();
+  auto* to = y.data<float>();
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    const float v = from[i] < l ? l : from[i];
+    to[i] = v > h ? h : v;
+  }
+  return true;
+}
+
+}  // namespace
+
 Status reference_Clamp(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   Tensor& y = ctx.output(0);
   const bool has_lo = ctx.has(1), has_hi = ctx.has(2);
+  if (clamp_floats(x, has_lo ? &ctx.input(1) : nullptr, has_hi ? &ctx.input(2) : nullptr, y)) return Ok();
   const Tensor &lo = has_lo ? ctx.input(1) : x, &hi = has_hi ? ctx.input(2) : x;
   const BroadcastWalk<3> walk(y.shape(), {x.shape(), lo.shape(), hi.shape()});
   if (is_float(x.dtype()) || is_float(lo.dtype()) || is_float(hi.dtype())) {
