@@ -100,12 +100,17 @@ Result<std::vector<ResizeAxis>> plan_resize(const ResizeAttrs& a, const Shape& x
 
 namespace {
 
+/// Distance in the input between neighbours of the output when corners meet; 0 where there is no neighbour.
+float corner_step(const ResizeAxis& d) {
+  return d.out > 1 ? static_cast<float>(d.in - 1) / static_cast<float>(d.out - 1) : 0;
+}
+
 /// TFLite and PyTorch multiply by a step that is in/out, or the reciprocal of a given scale.
 float stepped(const ResizeAttrs& a, const ResizeAxis& d, float x) {
   using Coord = ResizeAttrs::Coord;
   const bool corners = a.coord == Coord::kAlignCorners;
   if (d.out <= 1 && (corners || a.coord == Coord::kPytorchHalfPixel)) return 0;
-  const float step = corners       ? static_cast<float>(d.in - 1) / static_cast<float>(d.out - 1)
+  const float step = corners       ? corner_step(d)
                      : d.has_scale ? static_cast<float>(1.0 / d.scale)
                                    : static_cast<float>(d.in) / static_cast<float>(d.out);
   if (corners || a.coord == Coord::kAsymmetric) return x * step;
@@ -117,6 +122,7 @@ float stepped(const ResizeAttrs& a, const ResizeAxis& d, float x) {
 float source(const ResizeAttrs& a, const ResizeAxis& d, int64_t i) {
   using Coord = ResizeAttrs::Coord;
   const auto x = static_cast<float>(i), in = static_cast<float>(d.in), out = static_cast<float>(d.out);
+  if (a.coord == Coord::kCornersHalfPixel) return (x + 0.5f) * corner_step(d) - 0.5f;
   if (a.tflite) return stepped(a, d, x);
   const auto scale = static_cast<float>(d.scale);
   const float length = d.has_scale ? in * scale : out;
@@ -137,6 +143,8 @@ float source(const ResizeAttrs& a, const ResizeAxis& d, int64_t i) {
     }
     case Coord::kTfHalfPixelNn:
       return (x + 0.5f) / scale;
+    case Coord::kCornersHalfPixel:
+      break;
   }
   return x;
 }
@@ -166,7 +174,9 @@ double kernel(const ResizeAttrs& a, double x) {
 
 /// Weights of the interpolation kernel around coordinate x.
 void add_taps(const ResizeAttrs& a, const ResizeAxis& d, double x, AxisTaps& t) {
-  const double squeeze = a.antialias ? std::min(d.scale, 1.0) : 1.0;
+  const bool corners = a.coord == ResizeAttrs::Coord::kCornersHalfPixel;
+  const double step = corner_step(d), scale = !corners ? d.scale : step > 0 ? 1 / step : 1;
+  const double squeeze = a.antialias ? std::min(scale, 1.0) : 1.0;
   const double support = (a.mode == ResizeAttrs::Mode::kLinear ? 1.0 : 2.0) / squeeze;
   const auto first = static_cast<int64_t>(std::floor(x - support) + 1);
   const auto last = std::max(first, static_cast<int64_t>(std::ceil(x + support) - 1));

@@ -14,7 +14,8 @@ struct ResizeAttrs : Attrs {
     kAlignCorners,
     kAsymmetric,
     kTfCropAndResize,
-    kTfHalfPixelNn
+    kTfHalfPixelNn,
+    kCornersHalfPixel  ///< half pixels of steps (in - 1) / (out - 1): PyTorch's antialiased corners
   } coord = Coord::kHalfPixel;
   enum class Nearest : uint8_t {
     kRoundPreferFloor,
@@ -35,8 +36,9 @@ struct ResizeAttrs : Attrs {
     return names[static_cast<int>(m)];
   }
   friend const char* to_string(Coord c) {
-    static const char* const names[] = {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel",  "align_corners",
-                                        "asymmetric", "tf_crop_and_resize",   "tf_half_pixel_for_nn"};
+    static const char* const names[] = {"half_pixel",           "half_pixel_symmetric", "pytorch_half_pixel",
+                                        "align_corners",        "asymmetric",           "tf_crop_and_resize",
+                                        "tf_half_pixel_for_nn", "corners_half_pixel"};
     return names[static_cast<int>(c)];
   }
   friend const char* to_string(Nearest n) {

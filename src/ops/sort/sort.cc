@@ -12,9 +12,23 @@
 namespace smelt {
 namespace {
 
+/// Brings the first `keep` of `order` to the front as PyTorch does, by algorithms that leave ties where they fall.
+template <class Before>
+void select_unstably(std::vector<int64_t>& order, int64_t keep, bool sorted, Before before) {
+  const auto begin = order.begin(), end = order.end();
+  if (keep * 64 <= static_cast<int64_t>(order.size())) return std::partial_sort(begin, begin + keep, end, before);
+  std::nth_element(begin, begin + keep - 1, end, before);
+  if (sorted) std::sort(begin, begin + keep - 1, before);
+}
+
+struct Ordering {
+  bool descending = false, sorted = true;
+  bool torch_order = false;  ///< else ties: lower index first
+};
+
 /// Orders the entries of every line of x along `axis` and writes the first `keep` of each: values to output 0, indices
-/// to output 1. Ties: lower index first.
-Status order_lines(KernelContext& ctx, int axis, int64_t keep, bool descending) {
+/// to output 1.
+Status order_lines(KernelContext& ctx, int axis, int64_t keep, const Ordering& how) {
   const Tensor& x = ctx.input(0);
   SMELT_ASSIGN(const SortKeys keys, SortKeys::of(x));
   const bool scalar = x.rank() == 0;
@@ -35,10 +49,13 @@ Status order_lines(KernelContext& ctx, int axis, int64_t keep, bool descending) 
       std::iota(order.begin(), order.end(), int64_t{0});
       const auto before = [&](int64_t a, int64_t b) {
         const int c = keys.compare(at(a), at(b));
-        if (c != 0) return descending ? c > 0 : c < 0;
-        return a < b;
+        if (c != 0) return how.descending ? c > 0 : c < 0;
+        return !how.torch_order && a < b;
       };
-      std::partial_sort(order.begin(), order.begin() + keep, order.end(), before);
+      if (how.torch_order)
+        select_unstably(order, keep, how.sorted, before);
+      else
+        std::partial_sort(order.begin(), order.begin() + keep, order.end(), before);
       for (int64_t k = 0; k < keep; ++k) {
         const int64_t to = (o * keep + k) * around.inner + i, from = order[static_cast<size_t>(k)];
         if (values) copy_run(source, at(from), *values, to, 1);
@@ -79,7 +96,8 @@ Status reference_TopK(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   if (ctx.input(1).elements() < 1) return InvalidInput("k is empty");
   SMELT_ASSIGN(const int axis, axis_of(a.axis, std::max(x.rank(), 1)));
-  return order_lines(ctx, axis, get_int(ctx.input(1), 0), a.largest);
+  return order_lines(ctx, axis, get_int(ctx.input(1), 0),
+                     {.descending = a.largest, .sorted = a.sorted, .torch_order = a.torch_order});
 }
 
 Status infer_Sort(InferContext& ctx) {
@@ -98,7 +116,7 @@ Status reference_Sort(KernelContext& ctx) {
   const auto& a = ctx.attrs<SortAttrs>();
   const Tensor& x = ctx.input(0);
   SMELT_ASSIGN(const int axis, axis_of(a.axis, std::max(x.rank(), 1)));
-  return order_lines(ctx, axis, x.rank() == 0 ? 1 : x.dim(axis), a.descending);
+  return order_lines(ctx, axis, x.rank() == 0 ? 1 : x.dim(axis), {.descending = a.descending});
 }
 
 Status infer_Bucketize(InferContext& ctx) {

@@ -9,7 +9,9 @@ struct TopKAttrs : Attrs {
   int64_t axis = -1;
   bool largest = true, sorted = true;
   DType index_dtype = DType::kI64;
-  SMELT_FIELDS(axis, largest, sorted, index_dtype)
+  /// Equal elements, and all of an unsorted result, come in the order in which PyTorch's selection leaves them.
+  bool torch_order = false;
+  SMELT_FIELDS(axis, largest, sorted, index_dtype, torch_order)
 };
 
 struct SortAttrs : Attrs {

@@ -76,7 +76,7 @@ std::unique_ptr<Kernel> make_order(const KernelSpec& spec, int64_t axis, bool de
 
 std::unique_ptr<Kernel> make_top_k(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<TopKAttrs>();
-  return spec.constant(1) ? make_order(spec, attrs.axis, attrs.largest) : nullptr;
+  return spec.constant(1) && !attrs.torch_order ? make_order(spec, attrs.axis, attrs.largest) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_sort(const KernelSpec& spec) {

@@ -251,7 +251,13 @@ ValueId scaled_sizes(L& l, ValueId x, const std::vector<double>& scales) {
   return l.cast(l.unary(Unary::kFloor, sizes), DType::kI64);
 }
 
-/// x resampled to output_size (argument `size_at`) or by scale factors (`scales_at`).
+/// The factors of scales_h and scales_w of a call that names sizes too, when both are given: coordinates follow them.
+std::vector<double> given_scales(L& l, size_t at) {
+  const bool both = !l.none(at) && !l.none(at + 1);
+  return both ? std::vector<double>{l.d(at), l.d(at + 1)} : std::vector<double>{};
+}
+
+/// x resampled to output_size (argument `size_at`) or by scale factors.
 void resize(L& l, ResizeAttrs a, size_t size_at, const std::vector<double>& scales) {
   const ValueId x = l.float_input(0);
   const int spatial = l.rank(x) - 2;
@@ -259,12 +265,13 @@ void resize(L& l, ResizeAttrs a, size_t size_at, const std::vector<double>& scal
   for (int i = 0; i < spatial; ++i) a.axes.push_back(2 + i);
   a.tflite = true;
   std::vector<ValueId> in{x, kNone, kNone, kNone};
-  if (!l.none(size_at)) {
+  const bool corners = a.coord == ResizeAttrs::Coord::kAlignCorners || a.coord == ResizeAttrs::Coord::kCornersHalfPixel;
+  if (!l.none(size_at) && (scales.empty() || corners)) {
     in[3] = l.int_vector(size_at);
   } else {
     if (static_cast<int>(scales.size()) != spatial)
       return l.fail(InvalidModel(scales.size(), " scale factors for ", spatial, " dimensions"));
-    if (a.coord == ResizeAttrs::Coord::kAlignCorners) {
+    if (corners) {
       in[3] = scaled_sizes(l, x, scales);  // corners are aligned between whole sizes, whatever the factors
     } else {
       Tensor factors(DType::kF32, Shape{spatial});
@@ -294,8 +301,9 @@ void upsample_linear(L& l) {
 void upsample_bilinear_aa(L& l) {
   ResizeAttrs a = linear_attrs(l.flag(2));
   a.antialias = a.exclude_outside = true;
+  if (l.flag(2)) a.coord = ResizeAttrs::Coord::kCornersHalfPixel;
   const bool vec = l.c.overload.starts_with("vec");
-  resize(l, a, 1, vec ? l.doubles(3) : std::vector<double>{});
+  resize(l, a, 1, vec ? l.doubles(3) : given_scales(l, 3));
 }
 
 void upsample_bicubic(L& l) {

@@ -163,6 +163,7 @@ void topk(L& l) {
   a.axis = l.axis(l.i(2, -1), r);
   a.largest = l.flag(3, true);
   a.sorted = l.flag(4, true);
+  a.torch_order = true;
   const ValueId rows = r == 0 ? l.reshape(x, {1}) : x;
   for (ValueId v : l.ops(Op::kTopK, make_attrs<TopKAttrs>(a), {rows, l.int_value(1)}, 2))
     l.result(r == 0 ? l.reshape(v, {}) : v);
