@@ -30,7 +30,7 @@ endfunction()
 set_source_files_properties(${SMELT_TEST_SUPPORT} PROPERTIES COMPILE_DEFINITIONS
   "SMELT_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\";SMELT_BINARY_DIR=\"${CMAKE_BINARY_DIR}\"")
 
-smelt_test_executable(smelt_tests ${SMELT_TEST_SOURCES})
+smelt_test_executable(smelt_tests ${SMELT_TEST_SOURCES} src/cli/verify_bundle.cc)
 gtest_discover_tests(smelt_tests DISCOVERY_TIMEOUT 60)
 
 smelt_test_executable(smelt_corpus_tests tests/suites/corpus_test.cc tests/suites/abi_corpus_test.cc src/cli/golden_case.cc
@@ -45,11 +45,12 @@ target_link_libraries(smelt_abi_nodes PRIVATE smelt_objects ${SMELT_PTHREADPOOL}
 target_include_directories(smelt_abi_nodes PRIVATE ${PROJECT_SOURCE_DIR})
 add_dependencies(smelt_abi_nodes onnxifi)
 
+set(digits ${PROJECT_SOURCE_DIR}/examples/digits)
 add_test(NAME inspect_page COMMAND ${PROJECT_SOURCE_DIR}/tests/page_test.sh $<TARGET_FILE:smelt_command>
-  ${PROJECT_SOURCE_DIR}/examples/digits/digits_int8.tflite)
-set_tests_properties(inspect_page PROPERTIES SKIP_RETURN_CODE 77)
-add_test(NAME digits_example COMMAND ${PROJECT_SOURCE_DIR}/tests/digits_test.sh $<TARGET_FILE:smelt_command>
-  ${PROJECT_SOURCE_DIR}/examples/digits)
+  ${digits}/digits_int8.tflite ${digits}/digits.onnx ${digits}/digits_portable.pte ${digits}/digits_xnnpack_int8.pte
+  ${digits}/digits_vulkan.pte ${digits}/digits.bpte)
+set_tests_properties(inspect_page PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
+add_test(NAME digits_example COMMAND ${PROJECT_SOURCE_DIR}/tests/digits_test.sh $<TARGET_FILE:smelt_command> ${digits})
 # Slow under a sanitizer, which the suites on the device are run with as well.
 if(NOT SMELT_SANITIZE)
   add_test(NAME vulkan_validation COMMAND ${PROJECT_SOURCE_DIR}/tests/vulkan_validation_test.sh $<TARGET_FILE:smelt_command>

@@ -4,80 +4,16 @@
 #include <cstring>
 #include <random>
 
-#include "executorch_program_generated.h"
 #include "formats/bundle/bundle.h"
 #include "graph/graph.h"
 #include "smelt/model.h"
+#include "support/program_writer.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
 namespace {
 
 namespace et = fb::et;
-using flatbuffers::FlatBufferBuilder;
-using flatbuffers::Offset;
-
-/// Writes a program of one method value by value.
-class Writer {
- public:
-  int tensor(std::vector<int32_t> sizes, uint32_t offset, et::ScalarType type = et::ScalarType::FLOAT,
-             uint32_t buffer = 0, std::vector<uint8_t> order = {}) {
-    if (order.empty())
-      for (size_t i = 0; i < sizes.size(); ++i) order.push_back(static_cast<uint8_t>(i));
-    const auto place = buffer ? 0 : et::CreateAllocationDetails(b_, 1, offset, 0);
-    const auto dims = b_.CreateVector(sizes);
-    const auto dim_order = b_.CreateVector(order);
-    return add(et::KernelTypes::Tensor, et::CreateTensor(b_, type, 0, dims, dim_order, false, buffer, place).Union());
-  }
-  int integer(int64_t v) { return add(et::KernelTypes::Int, et::CreateInt(b_, v).Union()); }
-  int boolean(bool v) { return add(et::KernelTypes::Bool, et::CreateBool(b_, v).Union()); }
-  int null() { return add(et::KernelTypes::Null, et::CreateNull(b_).Union()); }
-  int text(const char* v) { return add(et::KernelTypes::String, et::CreateStringDirect(b_, v).Union()); }
-
-  void call(const std::string& name, const std::string& overload, std::vector<int32_t> args) {
-    operators_.push_back(et::CreateOperatorDirect(b_, name.c_str(), overload.c_str()));
-    instruction(et::InstructionArguments::KernelCall,
-                et::CreateKernelCallDirect(b_, static_cast<int32_t>(operators_.size()) - 1, &args).Union());
-  }
-  void jump_false(int condition, int to) {
-    instruction(et::InstructionArguments::JumpFalseCall, et::CreateJumpFalseCall(b_, condition, to).Union());
-  }
-  void move(int from, int to) {
-    instruction(et::InstructionArguments::MoveCall, et::CreateMoveCall(b_, from, to).Union());
-  }
-  void constant(const std::vector<float>& v) {
-    std::vector<uint8_t> bytes(v.size() * 4);
-    std::memcpy(bytes.data(), v.data(), bytes.size());
-    constants_.push_back(bytes);
-  }
-
-  std::vector<uint8_t> finish(std::vector<int32_t> inputs, std::vector<int32_t> outputs) {
-    std::vector<Offset<et::Chain>> chains{et::CreateChainDirect(b_, nullptr, nullptr, &instructions_)};
-    std::vector<int64_t> memory{0, 4096};
-    std::vector<Offset<et::ExecutionPlan>> plans{et::CreateExecutionPlanDirect(
-        b_, "forward", 0, &values_, &inputs, &outputs, &chains, &operators_, nullptr, &memory)};
-    std::vector<Offset<et::Buffer>> buffers{et::CreateBuffer(b_)};
-    for (const auto& c : constants_) buffers.push_back(et::CreateBufferDirect(b_, &c));
-    const auto root = et::CreateProgramDirect(b_, 0, &plans, &buffers);
-    b_.Finish(root, "ET12");
-    return std::vector<uint8_t>(b_.GetBufferPointer(), b_.GetBufferPointer() + b_.GetSize());
-  }
-
- private:
-  int add(et::KernelTypes type, Offset<void> value) {
-    values_.push_back(et::CreateEValue(b_, type, value));
-    return static_cast<int>(values_.size()) - 1;
-  }
-  void instruction(et::InstructionArguments type, Offset<void> value) {
-    instructions_.push_back(et::CreateInstruction(b_, type, value));
-  }
-
-  FlatBufferBuilder b_;
-  std::vector<Offset<et::EValue>> values_;
-  std::vector<Offset<et::Operator>> operators_;
-  std::vector<Offset<et::Instruction>> instructions_;
-  std::vector<std::vector<uint8_t>> constants_;
-};
 
 Result<Model> load(const std::vector<uint8_t>& bytes) {
   return Model::load_bytes(std::as_bytes(std::span(bytes)), nullptr, "test");
@@ -107,7 +43,7 @@ Session session_of(const std::vector<uint8_t>& bytes) {
 
 /// y = x + c, c a constant stored channels-last.
 std::vector<uint8_t> add_constant() {
-  Writer w;
+  ProgramWriter w;
   w.constant({1, 3, 2, 4});  // memory order of [[1, 2], [3, 4]] by columns
   const int x = w.tensor({2, 2}, 0), c = w.tensor({2, 2}, 0, et::ScalarType::FLOAT, 1, {1, 0});
   const int alpha = w.integer(1), y = w.tensor({2, 2}, 64);
@@ -122,7 +58,7 @@ TEST(ExecutorchProgram, ConstantsInAnotherDimOrder) {
 
 /// y = x > 0 everywhere ? -x : x * x, as torch.cond is emitted.
 std::vector<uint8_t> branches(int end = 7) {
-  Writer w;
+  ProgramWriter w;
   const int x = w.tensor({2}, 0), zero = w.integer(0), test = w.tensor({2}, 16, et::ScalarType::BOOL);
   const int a = w.tensor({2}, 32), b = w.tensor({2}, 64), y = w.tensor({2}, 96), never = w.boolean(false);
   w.call("aten::gt", "Scalar_out", {x, zero, test, test});
@@ -149,7 +85,7 @@ TEST(ExecutorchProgram, JumpPastTheEndIsAnError) {
 
 /// y doubled until the counter reaches 5. `early`: the test stands at the head, as `while` has it.
 std::vector<uint8_t> loop(bool early) {
-  Writer w;
+  ProgramWriter w;
   const int x = w.tensor({1}, 0), y = w.tensor({1}, 16), t = w.tensor({1}, 32);
   const int i = w.integer(0), one = w.integer(1), five = w.integer(5), test = w.boolean(false),
             never = w.boolean(false);
@@ -182,7 +118,7 @@ TEST(ExecutorchProgram, JumpsBackBecomeLoops) {
 
 /// A buffer that is read before it is written keeps its contents: y = state + x; state = y.
 std::vector<uint8_t> counter() {
-  Writer w;
+  ProgramWriter w;
   const int state = w.tensor({1}, 0), x = w.tensor({1}, 16), y = w.tensor({1}, 32), alpha = w.integer(1);
   const int async = w.boolean(false);
   w.call("aten::add", "out", {state, x, alpha, y, y});
@@ -200,7 +136,7 @@ TEST(ExecutorchProgram, BuffersLiveAcrossRuns) {
 
 /// A static reshape is no instruction: value v lies where x lies.
 TEST(ExecutorchProgram, ViewsThatAreLeftOut) {
-  Writer w;
+  ProgramWriter w;
   const int x = w.tensor({2, 3}, 0), v = w.tensor({3, 2}, 0), y = w.tensor({3, 2}, 64);
   w.call("aten::neg", "out", {v, y, y});
   auto s = session_of(w.finish({x}, {y}));
@@ -208,7 +144,7 @@ TEST(ExecutorchProgram, ViewsThatAreLeftOut) {
 }
 
 TEST(ExecutorchProgram, NumbersAndTextAsOutputs) {
-  Writer w;
+  ProgramWriter w;
   const int n = w.integer(7), t = w.text("hello"), none = w.null();
   auto s = session_of(w.finish({}, {n, t, none}));
   auto out = s.run({});
@@ -219,7 +155,7 @@ TEST(ExecutorchProgram, NumbersAndTextAsOutputs) {
 }
 
 TEST(ExecutorchProgram, ErrorsNameTheirPlace) {
-  Writer w;
+  ProgramWriter w;
   const int x = w.tensor({2}, 0), y = w.tensor({2}, 16);
   w.call("aten::no_such", "out", {x, y, y});
   const auto model = load(w.finish({x}, {y}));
@@ -315,7 +251,7 @@ TEST(Bundle, WrittenAndReadBack) {
 }
 
 TEST(Bundle, KindsOfTheMethodsValues) {
-  Writer w;
+  ProgramWriter w;
   const int x = w.tensor({2}, 0), n = w.integer(3), none = w.null();
   const auto program = w.finish({x, n, none}, {x, n});
   const auto kinds = bundle::method_kinds(std::as_bytes(std::span(program)), 0);

@@ -53,39 +53,33 @@ const std::vector<Row>& rows() {
   return *all;
 }
 
-std::string test_name(size_t row, BackendKind backend) {
-  std::string name = std::string(fb_xnnpack::EnumNameXNodeUnion(rows()[row].node)) + "_" + rows()[row].name;
+std::string test_name(const Row& row) {
+  std::string name = std::string(fb_xnnpack::EnumNameXNodeUnion(row.node)) + "_" + row.name;
   std::replace_if(
       name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
-  return name + (backend == BackendKind::kCpu ? "_cpu" : backend == BackendKind::kReference ? "_reference" : "_vulkan");
+  return name;
 }
 
-class XnnMatrix : public ::testing::TestWithParam<std::tuple<size_t, BackendKind>> {
- public:
-  static void TearDownTestSuite() { device_.reset(); }
+class XnnMatrix : public ::testing::TestWithParam<size_t> {};
 
- protected:
-  void SetUp() override {
-    if (std::get<1>(GetParam()) != BackendKind::kVulkan || device_) return;
-    auto opened = vulkan::open_device(-1);
-    if (!opened.ok()) GTEST_SKIP() << opened.error().message();
-    device_ = opened.value();
+TEST_P(XnnMatrix, Computes) {
+  for (BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) {
+    SCOPED_TRACE(backend == BackendKind::kCpu ? "cpu" : "reference");
+    rows()[GetParam()].check(backend);
   }
-  static inline std::shared_ptr<vulkan::Device> device_;  ///< stays open from row to row
-};
-
-TEST_P(XnnMatrix, Computes) { rows()[std::get<0>(GetParam())].check(std::get<1>(GetParam())); }
-
-std::vector<size_t> row_numbers() {
-  std::vector<size_t> numbers(rows().size());
-  for (size_t i = 0; i < numbers.size(); ++i) numbers[i] = i;
-  return numbers;
 }
-INSTANTIATE_TEST_SUITE_P(Rows, XnnMatrix,
-                         ::testing::Combine(::testing::ValuesIn(row_numbers()),
-                                            ::testing::Values(BackendKind::kReference, BackendKind::kCpu,
-                                                              BackendKind::kVulkan)),
-                         [](const auto& info) { return test_name(std::get<0>(info.param), std::get<1>(info.param)); });
+INSTANTIATE_TEST_SUITE_P(Rows, XnnMatrix, ::testing::Range<size_t>(0, rows().size()),
+                         [](const auto& info) { return test_name(rows()[info.param]); });
+
+// All rows in one test: the device stays open.
+TEST(XnnMatrixOnDevice, Computes) {
+  const auto device = vulkan::open_device(-1);
+  if (!device.ok()) GTEST_SKIP() << device.error().message();
+  for (const Row& row : rows()) {
+    SCOPED_TRACE(test_name(row));
+    row.check(BackendKind::kVulkan);
+  }
+}
 
 std::vector<Slot> slots_of(XNodeUnion node) {
   switch (node) {

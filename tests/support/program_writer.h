@@ -1,0 +1,77 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "executorch_program_generated.h"
+
+namespace smelt {
+
+/// Writes a program of one method value by value.
+class ProgramWriter {
+ public:
+  int tensor(std::vector<int32_t> sizes, uint32_t offset, fb::et::ScalarType type = fb::et::ScalarType::FLOAT,
+             uint32_t buffer = 0, std::vector<uint8_t> order = {}) {
+    if (order.empty())
+      for (size_t i = 0; i < sizes.size(); ++i) order.push_back(static_cast<uint8_t>(i));
+    const auto place = buffer ? 0 : fb::et::CreateAllocationDetails(b_, 1, offset, 0);
+    const auto dims = b_.CreateVector(sizes);
+    const auto dim_order = b_.CreateVector(order);
+    return add(fb::et::KernelTypes::Tensor,
+               fb::et::CreateTensor(b_, type, 0, dims, dim_order, false, buffer, place).Union());
+  }
+  int integer(int64_t v) { return add(fb::et::KernelTypes::Int, fb::et::CreateInt(b_, v).Union()); }
+  int real(double v) { return add(fb::et::KernelTypes::Double, fb::et::CreateDouble(b_, v).Union()); }
+  int boolean(bool v) { return add(fb::et::KernelTypes::Bool, fb::et::CreateBool(b_, v).Union()); }
+  int null() { return add(fb::et::KernelTypes::Null, fb::et::CreateNull(b_).Union()); }
+  int text(const char* v) { return add(fb::et::KernelTypes::String, fb::et::CreateStringDirect(b_, v).Union()); }
+
+  void call(const std::string& name, const std::string& overload, std::vector<int32_t> args) {
+    operators_.push_back(fb::et::CreateOperatorDirect(b_, name.c_str(), overload.c_str()));
+    instruction(fb::et::InstructionArguments::KernelCall,
+                fb::et::CreateKernelCallDirect(b_, static_cast<int32_t>(operators_.size()) - 1, &args).Union());
+  }
+  void jump_false(int condition, int to) {
+    instruction(fb::et::InstructionArguments::JumpFalseCall, fb::et::CreateJumpFalseCall(b_, condition, to).Union());
+  }
+  void move(int from, int to) {
+    instruction(fb::et::InstructionArguments::MoveCall, fb::et::CreateMoveCall(b_, from, to).Union());
+  }
+  void constant(const std::vector<float>& v) {
+    std::vector<uint8_t> bytes(v.size() * 4);
+    std::memcpy(bytes.data(), v.data(), bytes.size());
+    constants_.push_back(bytes);
+  }
+
+  std::vector<uint8_t> finish(std::vector<int32_t> inputs, std::vector<int32_t> outputs) {
+    std::vector<flatbuffers::Offset<fb::et::Chain>> chains{
+        fb::et::CreateChainDirect(b_, nullptr, nullptr, &instructions_)};
+    std::vector<int64_t> memory{0, 4096};
+    std::vector<flatbuffers::Offset<fb::et::ExecutionPlan>> plans{fb::et::CreateExecutionPlanDirect(
+        b_, "forward", 0, &values_, &inputs, &outputs, &chains, &operators_, nullptr, &memory)};
+    std::vector<flatbuffers::Offset<fb::et::Buffer>> buffers{fb::et::CreateBuffer(b_)};
+    for (const auto& c : constants_) buffers.push_back(fb::et::CreateBufferDirect(b_, &c));
+    const auto root = fb::et::CreateProgramDirect(b_, 0, &plans, &buffers);
+    b_.Finish(root, "ET12");
+    return std::vector<uint8_t>(b_.GetBufferPointer(), b_.GetBufferPointer() + b_.GetSize());
+  }
+
+ private:
+  int add(fb::et::KernelTypes type, flatbuffers::Offset<void> value) {
+    values_.push_back(fb::et::CreateEValue(b_, type, value));
+    return static_cast<int>(values_.size()) - 1;
+  }
+  void instruction(fb::et::InstructionArguments type, flatbuffers::Offset<void> value) {
+    instructions_.push_back(fb::et::CreateInstruction(b_, type, value));
+  }
+
+  flatbuffers::FlatBufferBuilder b_;
+  std::vector<flatbuffers::Offset<fb::et::EValue>> values_;
+  std::vector<flatbuffers::Offset<fb::et::Operator>> operators_;
+  std::vector<flatbuffers::Offset<fb::et::Instruction>> instructions_;
+  std::vector<std::vector<uint8_t>> constants_;
+};
+
+}  // namespace smelt
