@@ -144,6 +144,7 @@ void Recorder::start(std::span<const Binding> images) {
 void Recorder::emit_start(std::span<const Binding> images) {
   std::vector<VkImageMemoryBarrier> changes(images.size(), {VK_STRUCTURE_TYPE_IMAGE_MEMORY_BARRIER});
   for (size_t i = 0; i < images.size(); ++i) {
+    changes[i].srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
     changes[i].dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT;
     changes[i].oldLayout = VK_IMAGE_LAYOUT_UNDEFINED;
     changes[i].newLayout = VK_IMAGE_LAYOUT_GENERAL;
@@ -155,16 +156,17 @@ void Recorder::emit_start(std::span<const Binding> images) {
 }
 
 void Recorder::barrier(std::span<const VkImageMemoryBarrier> images) {
-  // The lists start anew: whatever comes later, of either stage, is ordered after what they held.
+  // The lists start anew: whatever comes later, of either stage, is ordered after what they held. Memory that an image
+  // takes over may have been used at any time before.
   constexpr VkPipelineStageFlags kStages = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+  const VkPipelineStageFlags before = images.empty() ? stages_ : kStages;
   VkMemoryBarrier all{VK_STRUCTURE_TYPE_MEMORY_BARRIER};
-  if (stages_ & VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT) all.srcAccessMask |= VK_ACCESS_SHADER_WRITE_BIT;
-  if (stages_ & VK_PIPELINE_STAGE_TRANSFER_BIT) all.srcAccessMask |= VK_ACCESS_TRANSFER_WRITE_BIT;
+  if (before & VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT) all.srcAccessMask |= VK_ACCESS_SHADER_WRITE_BIT;
+  if (before & VK_PIPELINE_STAGE_TRANSFER_BIT) all.srcAccessMask |= VK_ACCESS_TRANSFER_WRITE_BIT;
   all.dstAccessMask = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT |
                       VK_ACCESS_TRANSFER_WRITE_BIT;
-  // Memory that an image takes over may have been used before the last barrier, which then is what this one follows.
-  vkCmdPipelineBarrier(commands_, images.empty() ? stages_ : kStages, kStages, 0, 1, &all, 0, nullptr,
-                       static_cast<uint32_t>(images.size()), images.data());
+  vkCmdPipelineBarrier(commands_, before, kStages, 0, 1, &all, 0, nullptr, static_cast<uint32_t>(images.size()),
+                       images.data());
   reads_.clear();
   writes_.clear();
   stages_ = 0;

@@ -1,4 +1,5 @@
 // Convolutions and products of textures, with filters that the device packs.
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/cat.h"
@@ -29,6 +30,9 @@ struct ConvPush {
   GpuActivation act;
 };
 
+/// Invocations that keep a device busy.
+constexpr uint64_t kEnough = 512;
+
 class ConvTexture final : public TextureKernel {
  public:
   /// Precondition: fits(s).
@@ -51,6 +55,9 @@ class ConvTexture final : public TextureKernel {
              i32(s.filter_i),
              i32(s.filter_s)};
     pixels_ = s.out[2] >= 4 ? 4 : s.out[2] >= 2 ? 2 : 1;
+    // The more outputs share a texel that was read the better, as long as there are invocations enough.
+    if (!depthwise_)
+      while (quads_ < 4 && quads_ * 2 <= outs && y.count() / (pixels_ * quads_ * 2) >= kEnough) quads_ *= 2;
   }
   /// Planes, of one group or one filter a channel, within the limits of the shader.
   static bool fits(const ConvShape& s) {
@@ -62,6 +69,8 @@ class ConvTexture final : public TextureKernel {
     const int64_t ins = (s.c_in + 3) / 4;
     return s.taps() * ins <= kMaxRounds && (s.all_out() + 3) / 4 * s.taps() * ins * 4 < int64_t{1} << 26;
   }
+  /// What the filter takes as it is packed.
+  size_t packed_bytes() const { return size_t{pack_.n} * (half_ ? 8 : 16); }
   void set_bias(const RealOperand& bias) { bias_ = bias; }
   bool reads(size_t i) const override { return i < 2 || (i == 2 && bias_); }
   bool prefers_textures() const override { return true; }
@@ -74,9 +83,10 @@ class ConvTexture final : public TextureKernel {
       SMELT_ASSIGN(bias, bias_->bind(r));
     }
     const uint64_t pieces = (static_cast<uint64_t>(push_.y[0]) + pixels_ - 1) / pixels_;
-    return dispatch(r, "conv", {pixels_, axes_, bias_ ? 1u : 0u, half_ ? 1u : 0u, depthwise_ ? 1u : 0u},
+    return dispatch(r, "conv", {pixels_, axes_, bias_ ? 1u : 0u, half_ ? 1u : 0u, depthwise_ ? 1u : 0u, quads_},
                     {x, filter, bias, r.output(0)},
-                    pieces * static_cast<uint64_t>(push_.y[1]) * static_cast<uint64_t>((push_.y[2] + 3) / 4) *
+                    pieces * static_cast<uint64_t>(push_.y[1]) *
+                        ((static_cast<uint64_t>(push_.y[2]) + 3) / 4 + quads_ - 1) / quads_ *
                         static_cast<uint64_t>(push_.y[3]),
                     push_);
   }
@@ -96,7 +106,7 @@ class ConvTexture final : public TextureKernel {
                     });
   }
 
-  uint32_t axes_, pixels_ = 1;
+  uint32_t axes_, pixels_ = 1, quads_ = 1;
   bool half_, depthwise_;
   ConvPush push_;
   PackPush pack_;
@@ -111,6 +121,7 @@ std::unique_ptr<Kernel> make(const KernelSpec& spec, uint32_t axes, const ConvSh
   const auto x = image_of(spec, spec.inputs[0]), y = image_of(spec, spec.outputs[0]);
   if (!x || !y || spec.constant(0)) return nullptr;
   auto kernel = std::make_unique<ConvTexture>(*x, *y, axes, s, weights.half, act);
+  if (std::max(kernel->packed_bytes(), filter->bytes()) > spec.device.max_binding()) return nullptr;
   if (spec.has(2)) {
     RealOperand bias;
     if (!make_real_operand(spec, 2, bias)) return nullptr;

@@ -1,6 +1,6 @@
 #version 450
 // Convolution of images whose texels are four channels of a pixel, by filters that weights_pack.comp made; also products
-// of rows and matrices. An invocation gives four channels of kPixels neighbours of a row.
+// of rows and matrices. An invocation gives kQuads fours of channels of kPixels neighbours of a row.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
@@ -10,7 +10,8 @@ layout(constant_id = 1) const uint kPixels = 4;
 layout(constant_id = 2) const uint kAxes = 0;  // pixel_position() of texture.glsl
 layout(constant_id = 3) const bool kBias = false;
 layout(constant_id = 4) const bool kHalf = false;       // float16 filters
-layout(constant_id = 5) const bool kDepthwise = false;  // one filter a channel
+layout(constant_id = 5) const bool kDepthwise = false;  // one filter a channel; then kQuads is 1
+layout(constant_id = 6) const uint kQuads = 1;
 layout(push_constant) uniform Push {
   ivec4 x_size, y_size;  // width, height, channels, batch as images
   ivec2 kernel, stride, dilation, pad;
@@ -34,18 +35,23 @@ vec4 weight(int i) {
 void main() {
   const int pieces = (y_size.x + int(kPixels) - 1) / int(kPixels), x_quads = (x_size.z + 3) / 4,
             y_quads = (y_size.z + 3) / 4;
-  if (flat_id() >= pieces * y_size.y * y_quads * y_size.w) return;
+  const int groups = (y_quads + int(kQuads) - 1) / int(kQuads), taps = kernel.x * kernel.y;
+  if (flat_id() >= pieces * y_size.y * groups * y_size.w) return;
   int rest = int(flat_id());
   const int x0 = rest % pieces * int(kPixels);
   rest /= pieces;
   const int y0 = rest % y_size.y;
   rest /= y_size.y;
-  const int quad = rest % y_quads, image = rest / y_quads;
+  const int quad = rest % groups * int(kQuads), image = rest / groups;
   const int x_rows = pixel_rows(kAxes, x_size.x, x_size.y, x_quads);
   const int first = kDepthwise ? quad : 0, last = kDepthwise ? quad : x_quads - 1;
 
-  vec4 sum[kPixels];
-  [[unroll]] for (uint p = 0; p < kPixels; ++p) sum[p] = vec4(0.0);
+  vec4 sum[kQuads][kPixels];
+  int filters[kQuads];  // where those of a four of channels begin
+  [[unroll]] for (uint j = 0; j < kQuads; ++j) {
+    filters[j] = min(quad + int(j), y_quads - 1) * taps * x_quads;
+    [[unroll]] for (uint p = 0; p < kPixels; ++p) sum[j][p] = vec4(0.0);
+  }
   int tap = 0;
   for (int ky = 0; ky < kernel.y; ++ky)
     for (int kx = 0; kx < kernel.x; ++kx, ++tap) {
@@ -63,24 +69,30 @@ void main() {
         }
         if (kDepthwise) {
           const vec4 w = weight(tap * x_quads + q);
-          [[unroll]] for (uint p = 0; p < kPixels; ++p) sum[p] += w * x[p];
+          [[unroll]] for (uint p = 0; p < kPixels; ++p) sum[0][p] += w * x[p];
         } else {
-          const int at = ((quad * kernel.x * kernel.y + tap) * x_quads + q) * 4;
-          const vec4 w0 = weight(at), w1 = weight(at + 1), w2 = weight(at + 2), w3 = weight(at + 3);
-          [[unroll]] for (uint p = 0; p < kPixels; ++p)
-            sum[p] += w0 * x[p].x + w1 * x[p].y + w2 * x[p].z + w3 * x[p].w;
+          [[unroll]] for (uint j = 0; j < kQuads; ++j) {
+            const int at = (filters[j] + tap * x_quads + q) * 4;
+            const vec4 w0 = weight(at), w1 = weight(at + 1), w2 = weight(at + 2), w3 = weight(at + 3);
+            [[unroll]] for (uint p = 0; p < kPixels; ++p)
+              sum[j][p] += w0 * x[p].x + w1 * x[p].y + w2 * x[p].z + w3 * x[p].w;
+          }
         }
       }
     }
 
-  vec4 b = vec4(0.0);
-  if (kBias)
-    [[unroll]] for (int k = 0; k < 4; ++k) b[k] = quad * 4 + k < y_size.z ? bias[quad * 4 + k] : 0.0;
   const int y_rows = pixel_rows(kAxes, y_size.x, y_size.y, y_quads);
-  [[unroll]] for (uint p = 0; p < kPixels; ++p) {
-    if (x0 + int(p) >= y_size.x) continue;
-    vec4 y = sum[p] + b;
-    [[unroll]] for (int k = 0; k < 4; ++k) y[k] = activate(y[k], act, act_a, act_b);
-    put(ys, pixel_position(kAxes, x0 + int(p), y0, quad, image, y_size.y, y_quads), y_rows, y);
+  [[unroll]] for (uint j = 0; j < kQuads; ++j) {
+    const int to = quad + int(j);
+    if (to >= y_quads) continue;
+    vec4 b = vec4(0.0);
+    if (kBias)
+      [[unroll]] for (int k = 0; k < 4; ++k) b[k] = to * 4 + k < y_size.z ? bias[to * 4 + k] : 0.0;
+    [[unroll]] for (uint p = 0; p < kPixels; ++p) {
+      if (x0 + int(p) >= y_size.x) continue;
+      vec4 y = sum[j][p] + b;
+      [[unroll]] for (int k = 0; k < 4; ++k) y[k] = activate(y[k], act, act_a, act_b);
+      put(ys, pixel_position(kAxes, x0 + int(p), y0, to, image, y_size.y, y_quads), y_rows, y);
+    }
   }
 }
