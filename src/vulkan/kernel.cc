@@ -33,6 +33,9 @@ bool fits(const Device& device, const ValueType& t) {
 std::unique_ptr<Kernel> choose(std::span<const KernelInfo> list, const KernelSpec& spec, const KernelInfo** chosen) {
   for (size_t i = 0; i < spec.outputs.size(); ++i)
     if (spec.node.outputs[i] != kNone && !fits(spec.device, spec.outputs[i])) return nullptr;
+  // Weights are bound whole.
+  for (size_t i = 0; i < spec.inputs.size(); ++i)
+    if (const Tensor* t = spec.constant(i); t && t->bytes() > spec.device.max_binding()) return nullptr;
   // Kernels may multiply the dimensions of their inputs.
   for (size_t i = 0; i < spec.inputs.size(); ++i)
     if (spec.has(i) && !spec.inputs[i].shape.checked_elements().ok()) return nullptr;
@@ -72,6 +75,9 @@ const char* refusal(const KernelSpec& spec) {
     const auto n = spec.outputs[i].shape.checked_elements();
     return n.ok() && *n == 0 ? "an empty tensor" : "a tensor beyond what the device binds";
   }
+  for (size_t i = 0; i < spec.inputs.size(); ++i)
+    if (const Tensor* t = spec.constant(i); t && t->bytes() > spec.device.max_binding())
+      return "weights beyond what the device binds";
   return "no Vulkan kernel takes these operands";
 }
 
