@@ -33,7 +33,8 @@ set_source_files_properties(${SMELT_TEST_SUPPORT} PROPERTIES COMPILE_DEFINITIONS
 smelt_test_executable(smelt_tests ${SMELT_TEST_SOURCES} src/cli/verify_bundle.cc)
 gtest_discover_tests(smelt_tests DISCOVERY_TIMEOUT 60)
 
-smelt_test_executable(smelt_corpus_tests tests/suites/corpus_test.cc tests/suites/abi_corpus_test.cc src/cli/golden_case.cc
+smelt_test_executable(smelt_corpus_tests tests/suites/corpus_test.cc tests/suites/abi_corpus_test.cc
+  tests/suites/device_memory_test.cc src/cli/golden_case.cc
   src/cli/values.cc src/cli/common.cc src/onnxifi/element.cc)
 target_compile_definitions(smelt_corpus_tests PRIVATE SMELT_ONNXIFI="$<TARGET_FILE:onnxifi>")
 add_dependencies(smelt_corpus_tests smelt_corpus onnxifi)

@@ -32,6 +32,8 @@ Result<std::shared_ptr<Device>> open_device(int index);
 const DeviceInfo& device_info(const Device& device);
 /// Whether tensors of this element type can lie there.
 bool stores(const Device& device, DType dtype);
+/// Bytes that are allocated there now, by everybody in the process.
+size_t memory_held(const Device& device);
 /// Nothing runs on it any more; open_device() gives a fresh one.
 bool lost(const Device& device);
 
@@ -43,5 +45,6 @@ size_t weight_bytes(const WeightStore& store);
 class StateStore;
 /// Variables of one session on the device.
 std::shared_ptr<StateStore> make_state_store(std::shared_ptr<Device> device);
+size_t state_bytes(const StateStore& store);
 
 }  // namespace smelt::vulkan

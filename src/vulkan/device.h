@@ -50,6 +50,8 @@ class Device {
   bool lost() const { return lost_; }
   /// Lost with work that may still go on: what that uses must stay until the process ends.
   bool hangs() const { return hangs_; }
+  /// For tests of that, whose work did end.
+  void forget_hang() { hangs_ = false; }
   /// How long work may go on after its tick asked to stop.
   void set_patience(std::chrono::milliseconds patience) { patience_ = patience; }
 

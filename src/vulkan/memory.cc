@@ -58,6 +58,13 @@ Result<Heap::Chunk> Heap::take(const VkMemoryRequirements& need, uint32_t type, 
   return *cut(*fresh);
 }
 
+size_t Heap::held() {
+  const std::lock_guard lock(mutex_);
+  size_t bytes = 0;
+  for (const auto& b : blocks_) bytes += b->bytes;
+  return bytes;
+}
+
 void Heap::give(const Chunk& chunk) {
   const std::lock_guard lock(mutex_);
   Block& b = *chunk.block;

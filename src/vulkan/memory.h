@@ -42,6 +42,7 @@ class Heap {
   /// `maps`: memory of this type is mapped as long as it lives.
   Result<Chunk> take(const VkMemoryRequirements& need, uint32_t type, bool maps);
   void give(const Chunk& chunk);
+  size_t held();  ///< bytes of all blocks
 
  private:
   Result<Block*> add_block(size_t bytes, uint32_t type, bool maps);

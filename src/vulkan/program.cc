@@ -263,6 +263,6 @@ size_t Program::dispatches() const {
   for (const auto& s : impl_->segments) n += s->recorder.dispatches();
   return n;
 }
-size_t Program::device_bytes() const { return (impl_->arena ? impl_->arena->bytes() : 0) + impl_->own.bytes(); }
+size_t Program::table_bytes() const { return impl_->own.bytes(); }
 
 }  // namespace smelt::vulkan

@@ -59,7 +59,7 @@ class Program {
   const std::vector<double>& node_micros(int segment) const;
   size_t segments() const;
   size_t dispatches() const;
-  size_t device_bytes() const;  ///< arena and tables of this plan, without the model's weights
+  size_t table_bytes() const;  ///< of constants that are this plan's alone
 
  private:
   struct Impl;

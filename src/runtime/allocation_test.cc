@@ -1,0 +1,117 @@
+// A planned run allocates nothing: neither with operator new nor, on a device, Vulkan objects.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <new>
+
+#include "graph/builder.h"
+#include "graph/verify.h"
+#include "ops/control/control.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/matmul/matmul.h"
+#include "smelt/model.h"
+#include "vulkan/backend.h"
+#include "vulkan/fake_calls.h"
+
+namespace {
+thread_local bool counting = false;
+thread_local int allocations = 0;
+}  // namespace
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define SMELT_COUNTS_ALLOCATIONS 1
+void* operator new(size_t bytes) {
+  if (counting) ++allocations;
+  if (void* p = std::malloc(bytes ? bytes : 1)) return p;
+  throw std::bad_alloc();
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, size_t) noexcept { std::free(p); }
+#else
+#define SMELT_COUNTS_ALLOCATIONS 0
+#endif
+
+namespace smelt {
+namespace {
+
+/// A product and an activation behind a variable that is added to.
+Model model_with_state() {
+  auto module = std::make_shared<Module>();
+  const ValueType type = ValueType::tensor(DType::kF32, Shape{16, 16});
+  module->states.push_back({.name = "total", .type = type});
+  module->graphs.resize(1);
+  module->methods.push_back({"main", 0});
+  Builder b(*module, 0);
+  const ValueId x = b.input("x", type);
+  const std::vector<float> weights(256, 0.25f);
+  const ValueId w = b.constant("w", Tensor::from<float>(DType::kF32, Shape{16, 16}, weights));
+  const ValueId old = b.op(Op::kStateRead, make_attrs<StateAttrs>(0), {}).value();
+  const ValueId sum = b.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {old, x}).value();
+  EXPECT_TRUE(b.node_to(Op::kStateWrite, make_attrs<StateAttrs>(0), {sum}, {}).ok());
+  const ValueId y = b.op(Op::kMatMul, make_attrs<MatMulAttrs>(), {sum, w}).value();
+  b.graph().outputs.push_back(b.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kTanh), {y}).value());
+  EXPECT_TRUE(verify(*module).ok());
+  return Model(std::move(module));
+}
+
+void check_allocates_nothing(BackendKind backend) {
+  SessionOptions options;
+  options.backend = backend;
+  auto session = Session::create(model_with_state(), options);
+  ASSERT_TRUE(session.ok());
+  const std::vector<float> values(256, 0.5f);
+  const std::vector<Datum> inputs{Tensor::from<float>(DType::kF32, Shape{16, 16}, values)};
+  allocations = 0;
+  counting = true;
+  bool ok = session->run_in_place(inputs).ok();
+  counting = false;
+  EXPECT_GT(allocations, 0) << "the first run makes a plan";
+  ok = ok && session->run_in_place(inputs).ok();
+  allocations = 0;
+  counting = true;
+  for (int i = 0; i < 5; ++i) ok = ok && session->run_in_place(inputs).ok();
+  counting = false;
+  EXPECT_TRUE(ok);
+  EXPECT_EQ(allocations, 0);
+}
+
+TEST(Allocation, ARunOnTheCpuAllocatesNothing) {
+  if (!SMELT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer has its own operator new";
+  check_allocates_nothing(BackendKind::kCpu);
+}
+
+template <auto... Entries>
+struct Counted {
+  std::tuple<vulkan::FakeCall<Entries>...> calls;
+  int count() const {
+    return std::apply([](const auto&... c) { return (c.count() + ...); }, calls);
+  }
+};
+
+TEST(Allocation, ARunOnTheDeviceMakesNoObjects) {
+  if (const auto found = vulkan::devices(); !found.ok()) GTEST_SKIP() << found.error().message();
+  SessionOptions options;
+  options.backend = BackendKind::kVulkan;
+  auto session = Session::create(model_with_state(), options);
+  ASSERT_TRUE(session.ok());
+  const std::vector<float> values(256, 0.5f);
+  const std::vector<Datum> inputs{Tensor::from<float>(DType::kF32, Shape{16, 16}, values)};
+  ASSERT_TRUE(session->run_in_place(inputs).ok());
+  const Counted<&vkAllocateMemory, &vkCreateBuffer, &vkCreateShaderModule, &vkCreateComputePipelines,
+                &vkCreateDescriptorPool, &vkAllocateDescriptorSets, &vkCreateCommandPool, &vkAllocateCommandBuffers,
+                &vkBeginCommandBuffer, &vkCreateFence, &vkCreateQueryPool, &vkMapMemory>
+      made;
+  const vulkan::FakeCall<&vkQueueSubmit> submitted;
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(session->run_in_place(inputs).ok());
+  EXPECT_EQ(made.count(), 0);
+  EXPECT_EQ(submitted.count(), 5) << "one submission a run";
+}
+
+TEST(Allocation, ARunOnTheDeviceAllocatesNothing) {
+  if (!SMELT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer has its own operator new";
+  if (const auto found = vulkan::devices(); !found.ok()) GTEST_SKIP() << found.error().message();
+  check_allocates_nothing(BackendKind::kVulkan);
+}
+
+}  // namespace
+}  // namespace smelt

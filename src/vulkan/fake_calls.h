@@ -1,0 +1,44 @@
+// For tests: Vulkan entry points that fail or count, in place of the driver's.
+#pragma once
+
+#include <atomic>
+
+#include "vulkan/vk.h"
+
+namespace smelt::vulkan {
+
+template <auto Entry>
+struct FakeCall;
+
+/// While it lives, the entry point (&vkQueueSubmit, ...) counts its calls and, given a result, does nothing but give
+/// it.
+template <class R, class... A, R (**Entry)(A...)>
+struct FakeCall<Entry> {
+  FakeCall() { begin(false); }
+  explicit FakeCall(R result) : FakeCall() {
+    given = result;
+    fails = true;
+  }
+  ~FakeCall() { *Entry = real; }
+  FakeCall(const FakeCall&) = delete;
+  FakeCall& operator=(const FakeCall&) = delete;
+  int count() const { return calls; }
+
+ private:
+  static void begin(bool fail) {
+    real = *Entry;
+    calls = 0;
+    fails = fail;
+    *Entry = call;
+  }
+  static R call(A... a) {
+    ++calls;
+    return fails ? given : real(a...);
+  }
+  static inline R (*real)(A...) = nullptr;
+  static inline std::atomic<int> calls = 0;
+  static inline bool fails = false;
+  static inline R given{};
+};
+
+}  // namespace smelt::vulkan
