@@ -22,20 +22,13 @@ size_t lowest_gap(const ArenaItem& item, const std::vector<const ArenaItem*>& pl
   return at;
 }
 
-}  // namespace
-
-size_t plan_arena(std::vector<ArenaItem>& items) {
-  std::vector<size_t> order(items.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  const bool by_size = items.size() <= 4096;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return by_size ? items[a].bytes > items[b].bytes : items[a].first < items[b].first;
-  });
+/// Places items one after another. Returns the arena's size.
+size_t place(std::vector<ArenaItem>& items, const std::vector<size_t>& order, bool by_time) {
   std::vector<const ArenaItem*> placed;
   size_t total = 0;
   for (size_t i : order) {
     ArenaItem& item = items[i];
-    if (!by_size) std::erase_if(placed, [&](const ArenaItem* p) { return p->last < item.first; });
+    if (by_time) std::erase_if(placed, [&](const ArenaItem* p) { return p->last < item.first; });
     item.offset = lowest_gap(item, placed);
     total = std::max(total, item.offset + aligned(item.bytes));
     const auto where = std::upper_bound(placed.begin(), placed.end(), item.offset,
@@ -43,6 +36,39 @@ size_t plan_arena(std::vector<ArenaItem>& items) {
     placed.insert(where, &item);
   }
   return total;
+}
+
+/// Places what stuck out earlier, again and again, as long as the effort lasts. `total` is what placing in `order`
+/// gave.
+size_t improve(std::vector<ArenaItem>& items, std::vector<size_t> order, size_t total) {
+  constexpr size_t kEffort = size_t{1} << 23;
+  const size_t least = arena_lower_bound(items);
+  std::vector<ArenaItem> trial = items;
+  for (size_t rounds = std::min<size_t>(kEffort / (items.size() * items.size() + 1), 64); rounds > 0 && total > least;
+       --rounds) {
+    const auto top = std::max_element(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return trial[a].offset + aligned(trial[a].bytes) < trial[b].offset + aligned(trial[b].bytes);
+    });
+    std::rotate(order.begin(), top, top + 1);
+    const size_t now = place(trial, order, false);
+    if (now >= total) continue;
+    total = now;
+    items = trial;
+  }
+  return total;
+}
+
+}  // namespace
+
+size_t plan_arena(std::vector<ArenaItem>& items) {
+  std::vector<size_t> order(items.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const bool by_time = items.size() > 4096;
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return by_time ? items[a].first < items[b].first : items[a].bytes > items[b].bytes;
+  });
+  const size_t total = place(items, order, by_time);
+  return by_time ? total : improve(items, std::move(order), total);
 }
 
 size_t arena_lower_bound(const std::vector<ArenaItem>& items) {

@@ -15,7 +15,8 @@ struct ArenaItem {
 };
 
 /// Gives every item an offset (64-byte aligned) so that items whose lifetimes meet never overlap. Greedy by size with
-/// the lowest gap that fits; beyond 4096 items first-fit in order of first use. Returns the arena's size.
+/// the lowest gap that fits, then, some rounds, with what stuck out placed first; beyond 4096 items first-fit in order
+/// of first use. Returns the arena's size.
 size_t plan_arena(std::vector<ArenaItem>& items);
 
 /// Largest sum of bytes alive at one step: no plan can need less.
