@@ -71,7 +71,7 @@ enum class BackendKind : uint8_t { kReference, kCpu, kVulkan };
 
 /// What tensors are on a Vulkan device.
 enum class DeviceStorage : uint8_t {
-  kAuto,     ///< as the model asks; else textures on the GPUs of phones, buffers on others
+  kAuto,     ///< on a GPU as the model asks, else textures on phones; buffers on all other devices
   kBuffer,   ///< buffers, whatever the model asks
   kTexture,  ///< textures wherever a kernel takes them
 };
@@ -79,10 +79,10 @@ enum class DeviceStorage : uint8_t {
 struct SessionOptions {
   BackendKind backend = BackendKind::kCpu;
   int threads = 1;
-  std::string method;        ///< run when none is named; "" = the first method
-  int device = -1;           ///< kVulkan: which device, as `smelt devices` lists them; -1: the best
+  std::string method;  ///< run when none is named; "" = the first method
+  int device = -1;     ///< kVulkan: which device, as `smelt devices` lists them; -1: the best
   DeviceStorage device_storage = DeviceStorage::kAuto;  ///< kVulkan
-  uint64_t seed = 0;         ///< of random operators that carry no seed of their own
+  uint64_t seed = 0;                                    ///< of random operators that carry no seed of their own
   size_t limit_memory = 0;   ///< bytes that a run may hold beyond the weights; 0 = 1 GiB + 64x inputs + 16x weights
   double limit_seconds = 0;  ///< 0 = none
   uint64_t limit_steps = 0;  ///< node executions in one run, loops included; 0 = in proportion to the model

@@ -25,9 +25,10 @@ void add_target(CLI::App& command, Target& target) {
   command.add_option("--device", target.device, "Vulkan device by its number in `smelt devices`; the best without")
       ->check(CLI::NonNegativeNumber);
   command
-      .add_option("--device-storage", target.storage,
-                  "What tensors are on a Vulkan device: buffer, texture, or auto (as the model asks, else what suits "
-                  "the device)")
+      .add_option(
+          "--device-storage", target.storage,
+          "What tensors are on a Vulkan device: buffer, texture, or auto (on a GPU as the model asks, else what suits "
+          "the device)")
       ->check(CLI::IsMember({"auto", "buffer", "texture"}));
 }
 

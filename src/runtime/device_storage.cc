@@ -16,7 +16,8 @@ class Chooser {
       : graph_(graph),
         steps_(steps),
         kernels_(kernels),
-        wish_(wish),
+        // A software device samples its images in memory all the same: making them costs, whatever the model asks.
+        wish_(wish == DeviceStorage::kAuto && device.type == "CPU" ? DeviceStorage::kBuffer : wish),
         default_(wish == DeviceStorage::kTexture || (wish == DeviceStorage::kAuto && prefers_textures(device))
                      ? Storage::kTexture3D
                      : Storage::kBuffer),

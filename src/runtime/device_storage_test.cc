@@ -89,6 +89,15 @@ TEST(DeviceStorage, HintsGoFirst) {
   EXPECT_EQ(forced.choose(DeviceStorage::kBuffer, kPhone), Forms(1));
 }
 
+TEST(DeviceStorage, SoftwareDevicesHaveBuffers) {
+  vulkan::DeviceInfo software = kCard;
+  software.type = "CPU";
+  Chain asked(2);
+  asked.graph.values[2].storage = {Storage::kTexture3D, Packing::kChannels};
+  EXPECT_EQ(asked.choose(DeviceStorage::kAuto, software), Forms(2));
+  EXPECT_EQ(asked.choose(DeviceStorage::kTexture, software), Forms(2, kChannels3D));
+}
+
 TEST(DeviceStorage, LonelyStepsStayInBuffers) {
   EXPECT_EQ(Chain(1).choose(DeviceStorage::kAuto, kPhone), Forms(1));
   Chain worth(1);
