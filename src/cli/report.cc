@@ -6,6 +6,7 @@
 #include "base/cat.h"
 #include "graph/graph.h"
 #include "ops/op.h"
+#include "passes/passes.h"
 #include "runtime/plan.h"
 
 namespace smelt::cli {
@@ -213,7 +214,13 @@ json port_json(const Graph& g, ValueId id) { return id == kNone ? json(nullptr) 
 }  // namespace
 
 Result<json> describe_model(const Model& model, const SessionOptions& on) {
-  const Module& m = model.module();
+  std::shared_ptr<const Module> module = model.share_module();
+  if (on.backend == BackendKind::kVulkan) {
+    auto copy = std::make_shared<Module>(*module);
+    for (Graph& graph : copy->graphs) round_rows(graph);
+    module = std::move(copy);
+  }
+  const Module& m = *module;
   SessionOptions options;
   options.backend = on.backend;
   options.device_storage = on.device_storage;
@@ -222,7 +229,7 @@ Result<json> describe_model(const Model& model, const SessionOptions& on) {
   if (on.backend == BackendKind::kVulkan) {
     SMELT_ASSIGN(gpu.device, vulkan::open_device(on.device));
   }
-  PlannedEnvironment env(model.share_module(), options, std::make_shared<PackCache>(PackCache::Mode::kDry), gpu);
+  PlannedEnvironment env(module, options, std::make_shared<PackCache>(PackCache::Mode::kDry), gpu);
   env.control.begin(options, env.size, {});
   json methods = json::array(), graphs = json::array(), states = json::array();
   for (const Method& method : m.methods) {

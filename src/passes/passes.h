@@ -28,6 +28,10 @@ void fuse_batch_norm(Graph& graph);
 /// Makes convolutions and what lies between them channels-last, with transpositions where they begin and end.
 void channels_last(Graph& graph);
 
+/// For back-ends that multiply reals: products of rows that are quantized at run time (kDynamicRow) take what
+/// DynamicQuantize and DequantizeLinear leave of the rows. Not one of optimise()'s.
+void round_rows(Graph& graph);
+
 /// How often each value is used by nodes and as a graph output.
 std::vector<int> count_uses(const Graph& graph);
 

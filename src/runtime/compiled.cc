@@ -44,6 +44,16 @@ Result<std::shared_ptr<const Module>> Compiled::overridable() {
   return overridable_;
 }
 
+Result<std::shared_ptr<const Module>> Compiled::for_gpu(bool overridable) {
+  SMELT_ASSIGN(const auto module, overridable ? this->overridable() : optimised());
+  const std::lock_guard lock(mutex_);
+  auto& made = for_gpu_[overridable ? 1 : 0];
+  if (made) return made;
+  auto copy = std::make_shared<Module>(*module);
+  for (Graph& graph : copy->graphs) round_rows(graph);
+  return made = std::move(copy);
+}
+
 std::shared_ptr<vulkan::WeightStore> Compiled::weights(const std::shared_ptr<vulkan::Device>& device) {
   const std::lock_guard lock(mutex_);
   std::erase_if(weights_, [](const auto& w) { return vulkan::lost(*w.first); });

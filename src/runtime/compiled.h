@@ -19,6 +19,8 @@ class Compiled {
   Result<std::shared_ptr<const Module>> optimised();
   /// The same for callers that override a default: all inputs of the module are inputs, none is a constant.
   Result<std::shared_ptr<const Module>> overridable();
+  /// One of these as the GPU takes it.
+  Result<std::shared_ptr<const Module>> for_gpu(bool overridable);
   const std::shared_ptr<PackCache>& packs() const { return packs_; }
   /// The weights on a device; made once a device.
   std::shared_ptr<vulkan::WeightStore> weights(const std::shared_ptr<vulkan::Device>& device);
@@ -29,7 +31,7 @@ class Compiled {
   std::shared_ptr<const Module> module_;
   std::shared_ptr<PackCache> packs_;
   std::mutex mutex_;
-  std::shared_ptr<const Module> optimised_, overridable_;
+  std::shared_ptr<const Module> optimised_, overridable_, for_gpu_[2];
   std::map<std::shared_ptr<vulkan::Device>, std::shared_ptr<vulkan::WeightStore>> weights_;
 };
 

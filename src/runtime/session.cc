@@ -55,9 +55,10 @@ Result<Session> Session::create(const Model& model, const SessionOptions& option
     impl->reference = std::make_unique<Executor>(model.share_module(), options);
   } else {
     impl->compiled = model.compiled();
-    SMELT_ASSIGN(auto module, impl->compiled->optimised());
+    const bool on_gpu = options.backend == BackendKind::kVulkan;
+    SMELT_ASSIGN(auto module, on_gpu ? impl->compiled->for_gpu(false) : impl->compiled->optimised());
     PlannedEnvironment::Gpu gpu;
-    if (options.backend == BackendKind::kVulkan) {
+    if (on_gpu) {
       SMELT_ASSIGN(gpu.device, vulkan::open_device(options.device));
       gpu.weights = impl->compiled->weights(gpu.device);
     }
@@ -127,7 +128,7 @@ Status Session::Impl::choose(const Graph& g, std::span<const Datum> given) {
     return Ok();
   }
   if (!overriding) {
-    SMELT_ASSIGN(auto module, compiled->overridable());
+    SMELT_ASSIGN(auto module, planned->gpu.device ? compiled->for_gpu(true) : compiled->overridable());
     auto made =
         std::make_unique<PlannedEnvironment>(std::move(module), planned->options, compiled->packs(), planned->gpu);
     const std::lock_guard lock(making);

@@ -21,6 +21,7 @@ struct DeviceInfo {
   bool int8_dot_product = false;
   bool unified_memory = false;  ///< host and device share the memory that activations lie in
   uint32_t subgroup_size = 1;
+  bool subgroup_shuffle = false;  ///< in compute shaders
 };
 
 /// Every Vulkan device of the machine with a compute queue. An error when there is no Vulkan loader or no driver.

@@ -138,6 +138,8 @@ DeviceInfo describe(VkPhysicalDevice physical, int index) {
   info.vendor_id = p.properties.vendorID;
   info.device_id = p.properties.deviceID;
   info.subgroup_size = subgroup.subgroupSize;
+  info.subgroup_shuffle = (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) &&
+                          (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT);
   Features f(version);
   vkGetPhysicalDeviceFeatures2(physical, &f.core);
   info.int64 = f.core.features.shaderInt64;

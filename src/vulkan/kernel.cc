@@ -1,6 +1,7 @@
 #include "vulkan/kernel.h"
 
 #include "vulkan/device.h"
+#include "vulkan/kernels/converted.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -30,39 +31,58 @@ bool fits(const Device& device, const ValueType& t) {
   return n.ok() && *n > 0 && *n < (int64_t{1} << 31) && Tensor::byte_size(t.dtype, *n) <= device.max_binding();
 }
 
-std::unique_ptr<Kernel> choose(std::span<const KernelInfo> list, const KernelSpec& spec, const KernelInfo** chosen) {
+/// Whether the device binds every computed input that the kernel reads.
+bool binds_inputs(const KernelSpec& spec, const Kernel& kernel) {
+  for (size_t i = 0; i < spec.inputs.size(); ++i)
+    if (spec.has(i) && kernel.reads(i) && !spec.constant(i) && !fits(spec.device, spec.inputs[i])) return false;
+  return true;
+}
+
+/// Whether the device stores every result and binds every weight, and no dimensions of inputs overflow when kernels
+/// multiply them.
+bool fits(const KernelSpec& spec) {
   for (size_t i = 0; i < spec.outputs.size(); ++i)
-    if (spec.node.outputs[i] != kNone && !fits(spec.device, spec.outputs[i])) return nullptr;
-  // Weights are bound whole.
-  for (size_t i = 0; i < spec.inputs.size(); ++i)
-    if (const Tensor* t = spec.constant(i); t && t->bytes() > spec.device.max_binding()) return nullptr;
-  // Kernels may multiply the dimensions of their inputs.
-  for (size_t i = 0; i < spec.inputs.size(); ++i)
-    if (spec.has(i) && !spec.inputs[i].shape.checked_elements().ok()) return nullptr;
+    if (spec.node.outputs[i] != kNone && !fits(spec.device, spec.outputs[i])) return false;
+  for (size_t i = 0; i < spec.inputs.size(); ++i) {
+    if (spec.has(i) && !spec.inputs[i].shape.checked_elements().ok()) return false;
+    if (const Tensor* t = spec.constant(i); t && t->bytes() > spec.device.max_binding()) return false;  // bound whole
+  }
+  return true;
+}
+
+std::unique_ptr<Kernel> choose(std::span<const KernelInfo> list, const KernelSpec& spec, const KernelInfo** chosen) {
   for (const KernelInfo& info : list) {
     if (info.op != spec.node.op) continue;
     auto kernel = info.make(spec);
-    if (!kernel) continue;
-    for (size_t i = 0; kernel && i < spec.inputs.size(); ++i)
-      if (spec.has(i) && kernel->reads(i) && !spec.constant(i) && !fits(spec.device, spec.inputs[i])) kernel = nullptr;
-    if (!kernel) continue;
+    if (!kernel || !binds_inputs(spec, *kernel)) continue;
     if (chosen) *chosen = &info;
     return kernel;
   }
   return nullptr;
 }
 
+const KernelInfo kConverted = {"vulkan:converted", Op::kCount, "a kernel of the list in wider element types", nullptr};
+
 }  // namespace
 
 std::span<const KernelInfo> all_kernels() { return kKernels; }
 std::span<const KernelInfo> all_texture_kernels() { return kTextureKernels; }
 
-std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec, const KernelInfo** chosen) {
+std::unique_ptr<Kernel> listed_kernel(const KernelSpec& spec, const KernelInfo** chosen) {
   return choose(kKernels, spec, chosen);
 }
 
+std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec, const KernelInfo** chosen) {
+  if (!fits(spec)) return nullptr;
+  if (auto kernel = listed_kernel(spec, chosen)) return kernel;
+  auto kernel = make_converted(spec);
+  if (!kernel || !binds_inputs(spec, *kernel)) return nullptr;
+  if (chosen) *chosen = &kConverted;
+  return kernel;
+}
+
 std::unique_ptr<Kernel> make_texture_kernel(const KernelSpec& spec, const KernelInfo** chosen) {
-  return choose(kTextureKernels, spec, chosen);
+  return fits(spec) ? choose(kTextureKernels, spec, chosen) : nullptr;
 }
 
 const char* refusal(const KernelSpec& spec) {

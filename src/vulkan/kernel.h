@@ -76,6 +76,8 @@ std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec, const KernelInfo** c
 /// The same for textures of spec.form, in which its results shall lie.
 std::unique_ptr<Kernel> make_texture_kernel(const KernelSpec& spec, const KernelInfo** chosen = nullptr);
 
+/// The same among the lines of the list alone, element types as they are. Checks no bounds of the device.
+std::unique_ptr<Kernel> listed_kernel(const KernelSpec& spec, const KernelInfo** chosen = nullptr);
 /// Why no kernel of the list takes the node: "no Vulkan kernel for the operator", ...
 const char* refusal(const KernelSpec& spec);
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstring>
 #include <string>
 
 #include "vulkan/kernel.h"
@@ -14,6 +15,9 @@ class KernelRecorder {
     Binding binding;                   ///< where it lies; unset for constants
     const Tensor* constant = nullptr;  ///< known content
     WeightStore* store = nullptr;      ///< that keeps it
+    /// Of content that a kernel computed from a constant: that one's bytes, and a name of the way from there.
+    const void* of = nullptr;
+    const char* derived = "";
   };
   KernelRecorder(Recorder& recorder, std::span<const Operand> inputs, std::span<const Binding> outputs,
                  const Binding& scratch, const Binding& faults, uint32_t fault_code, bool* faulty,
@@ -30,12 +34,25 @@ class KernelRecorder {
   /// Input i as its bytes lie; a constant is uploaded.
   Result<Binding> input(size_t i) {
     const Operand& o = inputs_[i];
+    if (o.of)
+      return table(i, "itself", o.constant->bytes(),
+                   [&](void* to) { std::memcpy(to, o.constant->raw(), o.constant->bytes()); });
     return o.constant ? o.store->raw(*o.constant) : Result<Binding>(o.binding);
   }
   Binding output(size_t i) {
     Binding b = outputs_[i];
     b.written = true;
     return b;
+  }
+  size_t operands() const { return inputs_.size(); }
+  const Operand& operand(size_t i) const { return inputs_[i]; }
+  /// Where output i lies.
+  const Binding& place(size_t i) const { return outputs_[i]; }
+  WeightStore& plan_store() const { return plan_store_; }
+  /// For a kernel within this one. The spans must outlive its record().
+  KernelRecorder nested(std::span<const Operand> inputs, std::span<const Binding> outputs,
+                        const Binding& scratch) const {
+    return {recorder_, inputs, outputs, scratch, faults_, fault_code_, faulty_, plan_store_};
   }
   /// Precondition: bytes from offset on lie within Kernel::scratch_bytes().
   Binding scratch(size_t offset, size_t bytes, bool written) const {
@@ -51,7 +68,8 @@ class KernelRecorder {
   }
   /// A table that the host computes from constant input i, whose content its key need not repeat.
   Result<Binding> table(size_t i, const std::string& key, size_t bytes, const WeightStore::Fill& fill) {
-    return inputs_[i].store->table(inputs_[i].constant->raw(), key, bytes, fill);
+    const Operand& o = inputs_[i];
+    return o.store->table(o.of ? o.of : o.constant->raw(), o.derived + key, bytes, fill);
   }
   /// A table of this plan alone.
   Result<Binding> table(const std::string& key, size_t bytes, const WeightStore::Fill& fill) {
@@ -68,6 +86,8 @@ class KernelRecorder {
   uint32_t fault_code() const { return fault_code_; }
   const Device& device() const { return recorder_.device(); }
 
+  void copy(const Binding& from, const Binding& to) { recorder_.copy(from, to); }
+  void fill(const Binding& to, uint32_t word) { recorder_.fill(to, word); }
   template <class Push>
   Status dispatch(const Dispatch& d, const Push& push) {
     return recorder_.dispatch(d, push);

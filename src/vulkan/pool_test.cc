@@ -88,5 +88,17 @@ TEST(VulkanPool, Adaptive) {
       }
 }
 
+TEST(VulkanPool, Norms) {
+  SKIP_WITHOUT_GPU();
+  for (double p : {1.0, 2.0, 3.0, 2.5})
+    for (bool mean_square : {false, true}) {
+      PoolAttrs a = windows()[0];
+      a.p = p;
+      a.mean_square = mean_square;
+      check_on_gpu(pool_case(a, PoolKind::kLp, Layout::kChannelsFirst, DType::kF32), "pool_real", 2e-5);
+      check_on_gpu(pool_case(a, PoolKind::kLp, Layout::kChannelsLast, DType::kF16), "pool_real", 2e-3);
+    }
+}
+
 }  // namespace
 }  // namespace smelt::vulkan

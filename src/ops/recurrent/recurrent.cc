@@ -2,13 +2,13 @@
 #include "ops/recurrent/recurrent.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cmath>
 #include <limits>
 #include <vector>
 
 #include "base/error.h"
 #include "ops/op.h"
+#include "ops/recurrent/gates.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
@@ -17,93 +17,6 @@ namespace {
 
 int gates_of(RecurrentAttrs::Cell cell) {
   return cell == RecurrentAttrs::Cell::kRnn ? 1 : cell == RecurrentAttrs::Cell::kGru ? 3 : 4;
-}
-
-/// One activation with its parameters resolved.
-struct Gate {
-  enum class Fn : uint8_t {
-    kAffine,
-    kElu,
-    kHardSigmoid,
-    kLeakyRelu,
-    kRelu,
-    kScaledTanh,
-    kSigmoid,
-    kSoftplus,
-    kSoftsign,
-    kTanh,
-    kThresholdedRelu
-  } fn = Fn::kTanh;
-  double alpha = 0, beta = 0;
-
-  double operator()(double x) const {
-    switch (fn) {
-      case Fn::kAffine:
-        return alpha * x + beta;
-      case Fn::kElu:
-        return x >= 0 ? x : alpha * std::expm1(x);
-      case Fn::kHardSigmoid:
-        return std::clamp(alpha * x + beta, 0.0, 1.0);
-      case Fn::kLeakyRelu:
-        return x >= 0 ? x : alpha * x;
-      case Fn::kRelu:
-        return x > 0 ? x : 0;
-      case Fn::kScaledTanh:
-        return alpha * std::tanh(beta * x);
-      case Fn::kSigmoid:
-        return 1 / (1 + std::exp(-x));
-      case Fn::kSoftplus:
-        return std::max(x, 0.0) + std::log1p(std::exp(-std::fabs(x)));
-      case Fn::kSoftsign:
-        return x / (1 + std::fabs(x));
-      case Fn::kTanh:
-        return std::tanh(x);
-      case Fn::kThresholdedRelu:
-        return x > alpha ? x : 0;
-    }
-    return x;
-  }
-};
-
-Result<Gate> make_gate(std::string name, double alpha, double beta) {
-  struct Row {
-    const char* name;
-    Gate::Fn fn;
-    double alpha, beta;
-  };
-  static constexpr Row kRows[] = {{"affine", Gate::Fn::kAffine, 1, 0},
-                                  {"elu", Gate::Fn::kElu, 1, 0},
-                                  {"hardsigmoid", Gate::Fn::kHardSigmoid, 0.2f, 0.5},
-                                  {"leakyrelu", Gate::Fn::kLeakyRelu, 0.01f, 0},
-                                  {"relu", Gate::Fn::kRelu, 0, 0},
-                                  {"scaledtanh", Gate::Fn::kScaledTanh, 1, 1},
-                                  {"sigmoid", Gate::Fn::kSigmoid, 0, 0},
-                                  {"softplus", Gate::Fn::kSoftplus, 0, 0},
-                                  {"softsign", Gate::Fn::kSoftsign, 0, 0},
-                                  {"tanh", Gate::Fn::kTanh, 0, 0},
-                                  {"thresholdedrelu", Gate::Fn::kThresholdedRelu, 1, 0}};
-  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  for (const Row& r : kRows)
-    if (name == r.name) return Gate{r.fn, std::isnan(alpha) ? r.alpha : alpha, std::isnan(beta) ? r.beta : beta};
-  return Unsupported("activation '", name, "' of a recurrent operator");
-}
-
-Result<std::vector<Gate>> make_gates(const RecurrentAttrs& a, int directions) {
-  static const std::vector<std::string> kDefaults[] = {{"Tanh"}, {"Sigmoid", "Tanh"}, {"Sigmoid", "Tanh", "Tanh"}};
-  const auto& defaults = kDefaults[static_cast<int>(a.cell)];
-  const size_t count = defaults.size() * static_cast<size_t>(directions);
-  if (!a.activations.empty() && a.activations.size() != count)
-    return InvalidModel(a.activations.size(), " activations, ", count, " expected");
-  std::vector<Gate> gates;
-  const double none = std::numeric_limits<double>::quiet_NaN();
-  for (size_t i = 0; i < count; ++i) {
-    const bool given = !a.activations.empty();
-    SMELT_ASSIGN(Gate g, make_gate(given ? a.activations[i] : defaults[i % defaults.size()],
-                                   given && i < a.alpha.size() ? a.alpha[i] : none,
-                                   given && i < a.beta.size() ? a.beta[i] : none));
-    gates.push_back(g);
-  }
-  return gates;
 }
 
 /// All operands as T, with strides that hide the two layouts.
@@ -145,7 +58,7 @@ void accumulate(const T* m, const T* v, int64_t rows, int64_t n, T* out) {
 template <class T>
 class Cell {
  public:
-  Cell(const RecurrentAttrs& a, const Operands<T>& o, const Gate* gates, int direction)
+  Cell(const RecurrentAttrs& a, const Operands<T>& o, const RecurrentGate* gates, int direction)
       : a_(a), o_(o), gates_(gates), hidden_(o.hidden), count_(gates_of(a.cell)) {
     const int64_t gh = count_ * hidden_;
     w_ = o.w.data() + direction * gh * o.input;
@@ -214,7 +127,7 @@ class Cell {
 
   const RecurrentAttrs& a_;
   const Operands<T>& o_;
-  const Gate* gates_;
+  const RecurrentGate* gates_;
   int64_t hidden_, count_;
   const T *w_, *r_, *b_, *p_;
   std::vector<T> pre_, rec_;
@@ -254,7 +167,7 @@ Status run(KernelContext& ctx, const RecurrentAttrs& a, Operands<T>& o) {
   o.h0 = load<T>(ctx, 5);
   o.c0 = load<T>(ctx, 6);
   o.peephole = load<T>(ctx, 7);
-  SMELT_ASSIGN(const auto gates, make_gates(a, o.directions));
+  SMELT_ASSIGN(const auto gates, recurrent_gates(a, o.directions));
   const size_t per_direction = gates.size() / static_cast<size_t>(o.directions);
   const int64_t states = o.directions * o.batch * o.hidden;
   std::vector<T> y(static_cast<size_t>(o.steps * states), T(0)), yh(static_cast<size_t>(states), T(0)), yc = yh;

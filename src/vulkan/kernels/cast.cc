@@ -47,7 +47,7 @@ std::unique_ptr<Kernel> make_cast(const KernelSpec& spec) {
   if (!shader) return nullptr;
   Push push{static_cast<uint32_t>(n), 0, 0};
   const bool saturate = attrs.clamp && is_float(from) && is_integer(to);
-  if (saturate && to == DType::kI64) return nullptr;
+  if (saturate && (to == DType::kI64 || to == DType::kU32)) return nullptr;
   if (saturate) {
     push.low = static_cast<int32_t>(int_min(to));
     push.high = static_cast<int32_t>(int_max(to));

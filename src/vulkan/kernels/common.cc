@@ -1,5 +1,7 @@
 #include "vulkan/kernels/common.h"
 
+#include <cstdlib>
+
 #include "vulkan/device.h"
 
 namespace smelt::vulkan {
@@ -27,6 +29,16 @@ const char* element_shader(const KernelSpec& spec, std::initializer_list<size_t>
   return variants[(dtype == first ? 0 : 1) + (to_bool ? 2 : 0)];
 }
 
+std::optional<bool> forced(const char* name) {
+  const char* e = std::getenv(name);
+  if (!e || (*e != '0' && *e != '1')) return std::nullopt;
+  return *e == '1';
+}
+
+bool multiplies_halves(const KernelSpec& spec) {
+  return spec.device.info().fp16 && forced("SMELT_VULKAN_FP16").value_or(false);
+}
+
 std::string short_name(DType dtype) {
   switch (dtype) {
     case DType::kF32:
@@ -45,6 +57,8 @@ std::string short_name(DType dtype) {
       return "u16";
     case DType::kI32:
       return "i32";
+    case DType::kU32:
+      return "u32";
     case DType::kI64:
       return "i64";
     case DType::kBool:

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <initializer_list>
+#include <optional>
 #include <string>
 
 #include "vulkan/kernel.h"
@@ -16,6 +17,13 @@ bool plain_reals(const KernelSpec& spec, std::initializer_list<size_t> inputs, s
 
 /// Words of a whole number that shaders read as its low word (which they check against the high one); 0: they don't.
 inline uint32_t whole_words(DType dtype) { return dtype == DType::kI32 ? 1 : dtype == DType::kI64 ? 2 : 0; }
+
+/// What the environment says: variable `name` is 1 or 0.
+std::optional<bool> forced(const char* name);
+
+/// Whether float16 values are multiplied as such: SMELT_VULKAN_FP16=1, where the device can. Results are then off by a
+/// rounding a product, and products beyond 65504 are lost.
+bool multiplies_halves(const KernelSpec& spec);
 
 /// Whether something uses output i.
 inline bool wanted(const KernelSpec& spec, size_t i) {

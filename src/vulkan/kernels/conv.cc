@@ -1,6 +1,7 @@
 #include "cpu/conv_shape.h"
 #include "vulkan/activation.h"
 #include "vulkan/device.h"
+#include "vulkan/kernels/common.h"
 #include "vulkan/kernels/integer.h"
 
 namespace smelt::vulkan {
@@ -117,6 +118,40 @@ class ConvKernel final : public Kernel {
   Push push_;
 };
 
+/// Sums of products of 8-bit values with zero points from tensors.
+class SumsConv final : public Kernel {
+ public:
+  SumsConv(const char* shader, const Geometry& g, const Tiling& tiling, bool x_zero, uint32_t w_zeros)
+      : shader_(shader), g_(g), tiling_(tiling), x_zero_(x_zero), w_zeros_(w_zeros) {}
+  uint32_t grid[3] = {1, 1, 1};
+
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    SMELT_ASSIGN(const Binding filter, r.input(1));
+    Binding x_zero = x, w_zeros = filter;
+    if (x_zero_) {
+      SMELT_ASSIGN(x_zero, r.input(2));
+    }
+    if (w_zeros_) {
+      SMELT_ASSIGN(w_zeros, r.input(3));
+    }
+    return r.dispatch({shader_,
+                       {tiling_.width, tiling_.tile, tiling_.lanes, 0u, 0u, x_zero_ ? 1u : 0u, w_zeros_},
+                       {x, filter, w_zeros, r.output(0), x_zero},
+                       grid[0],
+                       grid[1],
+                       grid[2]},
+                      g_);
+  }
+
+ private:
+  const char* shader_;
+  Geometry g_;
+  Tiling tiling_;
+  bool x_zero_;
+  uint32_t w_zeros_;
+};
+
 /// Coordinates stay within 32 bits, and loops within kMaxRounds.
 bool within_limits(const ConvShape& s) {
   for (int d = 0; d < 3; ++d)
@@ -151,9 +186,10 @@ std::unique_ptr<Kernel> make_real(const KernelSpec& spec, const ConvShape& shape
   static const char* const direct[] = {"conv_f32", "conv_f16", "conv_f16_f32"};
   static const char* const turned[] = {"conv_transpose_f32", "conv_transpose_f16", "conv_transpose_f16_f32"};
   const int variant = !half ? 0 : filter.half ? 1 : 2;
-  auto k = std::make_unique<ConvKernel>((transposed ? turned : direct)[variant],
-                                        geometry_of(shape, transposed && attrs.filter == FilterLayout::kIOS), attrs.act,
-                                        tiling);
+  const bool products_of_halves = variant == 1 && !transposed && multiplies_halves(spec);
+  auto k = std::make_unique<ConvKernel>(
+      products_of_halves ? "conv_f16_products" : (transposed ? turned : direct)[variant],
+      geometry_of(shape, transposed && attrs.filter == FilterLayout::kIOS), attrs.act, tiling);
   if (!set_conv_grid(shape, tiling, k->grid)) return nullptr;
   k->x = x;
   k->filter = filter;
@@ -203,6 +239,34 @@ std::optional<ConvShape> transposed_shape(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_conv_i8(const KernelSpec& spec) {
   const auto shape = ConvShape::make(cpu_spec(spec));
   return shape ? make_stored(spec, *shape, spec.attrs<ConvAttrs>(), false) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_conv_sums(const KernelSpec& spec) {
+  const ValueType &x = spec.inputs[0], &filter = spec.inputs[1];
+  const auto eight_bits = [&](const ValueType& t) {
+    return (t.dtype == DType::kI8 || t.dtype == DType::kU8) && spec.device.stores(t.dtype);
+  };
+  if (!eight_bits(x) || !eight_bits(filter) || spec.outputs[0].dtype != DType::kI32) return nullptr;
+  const auto& attrs = spec.attrs<ConvAttrs>();
+  const auto g = conv_geometry(attrs, x.shape, filter.shape);
+  if (!g.ok() || g->output_shape(attrs.layout) != spec.outputs[0].shape) return nullptr;
+  const auto shape = ConvShape::of(*g, attrs, filter.shape);
+  if (!shape || !within_limits(*shape)) return nullptr;
+  const auto zeros = [&](size_t i, const ValueType& of, int64_t many) -> int {
+    if (!spec.has(i)) return 0;
+    const ValueType& t = spec.inputs[i];
+    if (t.dtype != of.dtype || t.shape.rank() > 1) return -1;
+    return t.shape.elements() == 1 ? 1 : t.shape.elements() == many ? 2 : -1;
+  };
+  const int x_zero = zeros(2, x, 1), w_zeros = zeros(3, filter, shape->all_out());
+  if (x_zero < 0 || w_zeros < 0) return nullptr;
+  const bool x_signed = x.dtype == DType::kI8, w_signed = filter.dtype == DType::kI8;
+  const char* shader =
+      w_signed ? (x_signed ? "conv_sums_s8" : "conv_sums_u8_s8") : (x_signed ? "conv_sums_s8_u8" : "conv_sums_u8");
+  const Tiling tiling = choose_tiling(spec.device, shape->out_pixels(), shape->c_out);
+  auto kernel = std::make_unique<SumsConv>(shader, geometry_of(*shape, false), tiling, x_zero > 0,
+                                           static_cast<uint32_t>(w_zeros));
+  return set_conv_grid(*shape, tiling, kernel->grid) ? std::move(kernel) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_conv_transpose_i8(const KernelSpec& spec) {

@@ -102,6 +102,7 @@ class MatMulKernel final : public Kernel {
         has_c_(has_c),
         batches_(batches) {}
   void set_addend(RealOperand c) { addend_ = std::move(c); }
+  bool products_of_halves = false;
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding lane, lane_.bind(r));
     SMELT_ASSIGN(const Binding tile, tile_.bind(r));
@@ -109,10 +110,11 @@ class MatMulKernel final : public Kernel {
     if (has_c_) {
       SMELT_ASSIGN(c, addend_.bind(r));
     }
-    const char* shader = !half_        ? "matmul_f32"
-                         : !lane_.half ? "matmul_f32_f16"
-                         : !tile_.half ? "matmul_f16_f32"
-                                       : "matmul_f16";
+    const char* shader = !half_               ? "matmul_f32"
+                         : !lane_.half        ? "matmul_f32_f16"
+                         : !tile_.half        ? "matmul_f16_f32"
+                         : products_of_halves ? "matmul_f16_products"
+                                              : "matmul_f16";
     Dispatch d{
         shader, {tiling_.width, tiling_.tile, tiling_.lanes, has_c_ ? 1u : 0u, 0u}, {lane, tile, c, r.output(0)}};
     set_product_grid(d, push_.g, tiling_, batches_);
@@ -299,6 +301,7 @@ std::unique_ptr<Kernel> make_matmul_real(const KernelSpec& spec) {
   auto kernel = std::make_unique<MatMulKernel>(push, tiling, rows_in_lanes ? a : b, rows_in_lanes ? b : a, half, has_c,
                                                static_cast<uint32_t>(batch.elements()));
   if (has_c) kernel->set_addend(c);
+  kernel->products_of_halves = multiplies_halves(spec);
   return kernel;
 }
 

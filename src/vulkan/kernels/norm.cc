@@ -71,7 +71,7 @@ std::unique_ptr<Kernel> make_norm(const KernelSpec& spec, Kind kind, double epsi
   if (!walk) return nullptr;
   const uint32_t lanes = walk->lanes(5);
   if (lanes == 0) return nullptr;
-  return std::make_unique<NormKernel>(shader, kind, present, lanes,
+  return std::make_unique<NormKernel>(row_shader(spec, shader, lanes), kind, present, lanes,
                                       Push{*walk, static_cast<float>(epsilon), gpu_activation(act)});
 }
 

@@ -43,6 +43,8 @@ const char* order_shader(DType dtype) {
       return "order_f16";
     case DType::kI32:
       return "order_i32";
+    case DType::kI64:
+      return "order_i64";
     case DType::kI8:
       return "order_i8";
     case DType::kU8:
@@ -56,7 +58,8 @@ std::unique_ptr<Kernel> make_order(const KernelSpec& spec, int64_t axis, bool de
   const Shape& in = spec.inputs[0].shape;
   const char* shader = order_shader(spec.inputs[0].dtype);
   const bool values = wanted(spec, 0), indices = wanted(spec, 1);
-  if (!shader || in.rank() == 0 || (!values && !indices)) return nullptr;
+  if (!shader || (spec.inputs[0].dtype == DType::kI64 && !spec.device.info().int64)) return nullptr;
+  if (in.rank() == 0 || (!values && !indices)) return nullptr;
   const auto a = normalize_axis(axis, in.rank());
   if (!a.ok() || in[*a] > kMaxSlots) return nullptr;
   if (values && spec.outputs[0].dtype != spec.inputs[0].dtype) return nullptr;

@@ -22,6 +22,20 @@ struct Geometry {
 struct Push {
   Geometry g;
   GpuActivation act;
+  float power;
+};
+/// The kinds of shaders/pool.comp.
+enum class Kind : uint32_t { kMean, kMaximum, kNorm, kNormOfTwo, kRootMeanSquare };
+
+Kind kind_of(const PoolAttrs& a) {
+  if (a.kind == PoolKind::kMax) return Kind::kMaximum;
+  if (a.kind == PoolKind::kAverage) return Kind::kMean;
+  return a.mean_square ? Kind::kRootMeanSquare : a.p == 2 ? Kind::kNormOfTwo : Kind::kNorm;
+}
+
+/// Which index goes with a maximum, and its words; none wanted: 0.
+struct Indices {
+  uint32_t words = 0, rule = 0;
 };
 
 Geometry empty_geometry(const Shape& y, int64_t channels, Layout layout) {
@@ -35,17 +49,22 @@ Geometry empty_geometry(const Shape& y, int64_t channels, Layout layout) {
 
 class PoolKernel final : public Kernel {
  public:
-  PoolKernel(bool half, bool max, bool adaptive, const Push& push)
-      : half_(half), max_(max), adaptive_(adaptive), push_(push) {}
+  PoolKernel(bool half, Kind kind, bool adaptive, Indices indices, const Push& push)
+      : half_(half), kind_(kind), adaptive_(adaptive), indices_(indices), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    Dispatch d{half_ ? "pool_f16" : "pool_f32", {kWidth, max_ ? 1u : 0u, adaptive_ ? 1u : 0u}, {x, r.output(0)}};
+    Dispatch d{half_ ? "pool_f16" : "pool_f32",
+               {kWidth, static_cast<uint32_t>(kind_), adaptive_ ? 1u : 0u, indices_.words, indices_.rule},
+               {x, r.output(0), r.output(indices_.words ? 1 : 0)}};
     set_grid(d, push_.g.n, kWidth);
     return r.dispatch(d, push_);
   }
 
  private:
-  bool half_, max_, adaptive_;
+  bool half_;
+  Kind kind_;
+  bool adaptive_;
+  Indices indices_;
   Push push_;
 };
 
@@ -67,7 +86,7 @@ class PoolTexture final : public TextureKernel {
     if (!from || !to) return nullptr;
     g.channels = static_cast<int32_t>(last ? y.back() : y[1]);
     g.n = static_cast<uint32_t>(to->count());
-    return std::make_unique<PoolTexture>(*from, *to, *axes, max, adaptive, Push{g, gpu_activation(act)});
+    return std::make_unique<PoolTexture>(*from, *to, *axes, max, adaptive, Push{g, gpu_activation(act), 0});
   }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
@@ -90,7 +109,7 @@ class StoredPool final : public Kernel {
   StoredPool(bool is_signed, bool max, const StoredPush& push) : signed_(is_signed), max_(max), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    Dispatch d{signed_ ? "pool_s8" : "pool_u8", {kWidth, max_ ? 1u : 0u, 0u}, {x, r.output(0)}};
+    Dispatch d{signed_ ? "pool_s8" : "pool_u8", {kWidth, max_ ? 1u : 0u, 0u, 0u, 0u}, {x, r.output(0), r.output(0)}};
     set_grid(d, push_.g.n, kWidth);
     return r.dispatch(d, push_);
   }
@@ -100,13 +119,19 @@ class StoredPool final : public Kernel {
   StoredPush push_;
 };
 
-bool wants_indices(const KernelSpec& spec) { return spec.node.outputs.size() > 1 && spec.node.outputs[1] != kNone; }
+/// Nullopt: indices of another type than the shader's.
+std::optional<Indices> indices_of(const KernelSpec& spec, PoolAttrs::Index rule) {
+  if (!wanted(spec, 1)) return Indices{};
+  const uint32_t words = whole_words(spec.outputs[1].dtype);
+  if (words == 0) return std::nullopt;
+  return Indices{words, static_cast<uint32_t>(rule)};
+}
 
 std::optional<Geometry> pool_layout(const KernelSpec& spec) {
   const auto& a = spec.attrs<PoolAttrs>();
   const auto pool = pool_geometry(a, spec.inputs[0].shape);
   if (!pool.ok() || pool->output != spec.outputs[0].shape || pool->window.rank > 3) return std::nullopt;
-  if (a.kind == PoolKind::kLp || wants_indices(spec) || pool->window.taps() > kMaxRounds) return std::nullopt;
+  if (pool->window.taps() > kMaxRounds) return std::nullopt;
   Geometry g = empty_geometry(pool->output, pool->channels, a.layout);
   const int rank = pool->window.rank;
   for (int i = 0; i < rank; ++i) {
@@ -134,14 +159,16 @@ std::unique_ptr<Kernel> make_pool_real(const KernelSpec& spec) {
   const auto& a = spec.attrs<PoolAttrs>();
   if (!plain_reals(spec, {0}, {0})) return nullptr;
   const auto g = pool_layout(spec);
-  if (!g) return nullptr;
-  return std::make_unique<PoolKernel>(spec.outputs[0].dtype == DType::kF16, a.kind == PoolKind::kMax, false,
-                                      Push{*g, gpu_activation(a.act)});
+  const auto indices = indices_of(spec, a.index);
+  if (!g || !indices || (indices->words > 0 && a.kind != PoolKind::kMax)) return nullptr;
+  return std::make_unique<PoolKernel>(spec.outputs[0].dtype == DType::kF16, kind_of(a), false, *indices,
+                                      Push{*g, gpu_activation(a.act), static_cast<float>(a.p)});
 }
 
 std::unique_ptr<Kernel> make_pool_texture(const KernelSpec& spec) {
   const auto& a = spec.attrs<PoolAttrs>();
   if (!plain_reals(spec, {0}, {0}) || spec.constant(0)) return nullptr;
+  if (a.kind == PoolKind::kLp || wanted(spec, 1)) return nullptr;
   const auto g = pool_layout(spec);
   return g ? PoolTexture::make(spec, a.layout, a.kind == PoolKind::kMax, false, *g, a.act) : nullptr;
 }
@@ -155,6 +182,7 @@ std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
     return nullptr;
   // Means in real numbers round in another way than integers.
   if (a.kind == PoolKind::kAverage && a.rounding == Rounding::kFloatHalfEven && x.quant) return nullptr;
+  if (a.kind == PoolKind::kLp || wanted(spec, 1)) return nullptr;
   const auto g = pool_layout(spec);
   if (!g) return nullptr;
   const auto low = static_cast<double>(int_min(y.dtype)), high = static_cast<double>(int_max(y.dtype));
@@ -175,7 +203,7 @@ std::optional<Geometry> adaptive_layout(const KernelSpec& spec) {
   const int rank = static_cast<int>(a.output.size());
   const bool last = a.layout == Layout::kChannelsLast;
   const int first = x.rank() - rank - (last ? 1 : 0);
-  if (!plain_reals(spec, {0}, {0}) || a.kind == PoolKind::kLp || wants_indices(spec)) return std::nullopt;
+  if (!plain_reals(spec, {0}, {0}) || a.kind == PoolKind::kLp) return std::nullopt;
   if (rank < 1 || rank > 3 || first < 0 || y.rank() != x.rank()) return std::nullopt;
   Geometry g = empty_geometry(y, last ? x.back() : 1, a.layout);
   int64_t taps = 1;
@@ -193,15 +221,20 @@ std::optional<Geometry> adaptive_layout(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_adaptive_pool_real(const KernelSpec& spec) {
   const auto g = adaptive_layout(spec);
-  if (!g) return nullptr;
-  return std::make_unique<PoolKernel>(spec.outputs[0].dtype == DType::kF16,
-                                      spec.attrs<AdaptivePoolAttrs>().kind == PoolKind::kMax, true, Push{*g, {}});
+  const bool max = spec.attrs<AdaptivePoolAttrs>().kind == PoolKind::kMax;
+  // The index of an adaptive maximum counts within the plane.
+  const auto indices = indices_of(spec, PoolAttrs::Index::kPlane);
+  if (!g || !indices || (indices->words > 0 && !max)) return nullptr;
+  return std::make_unique<PoolKernel>(spec.outputs[0].dtype == DType::kF16, max ? Kind::kMaximum : Kind::kMean, true,
+                                      *indices, Push{*g, {}, 0});
 }
 
 std::unique_ptr<Kernel> make_adaptive_pool_texture(const KernelSpec& spec) {
   const auto& a = spec.attrs<AdaptivePoolAttrs>();
   const auto g = adaptive_layout(spec);
-  if (!g || spec.constant(0) || spec.outputs[0].shape.rank() != static_cast<int>(a.output.size()) + 2) return nullptr;
+  if (!g || spec.constant(0) || wanted(spec, 1) ||
+      spec.outputs[0].shape.rank() != static_cast<int>(a.output.size()) + 2)
+    return nullptr;
   return PoolTexture::make(spec, a.layout, a.kind == PoolKind::kMax, true, *g, {});
 }
 

@@ -52,6 +52,30 @@ class QuantizeKernel final : public Kernel {
   Push push_;
 };
 
+/// The same with parameters that the device computes, as inputs 1 and 2.
+class ComputedQuantize final : public Kernel {
+ public:
+  ComputedQuantize(const char* shader, uint32_t zeros, Flags flags, const Push& push)
+      : shader_(shader), zeros_(zeros), flags_(flags), push_(push) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    SMELT_ASSIGN(const Binding scales, r.input(1));
+    Binding zeros = scales;
+    if (zeros_) {
+      SMELT_ASSIGN(zeros, r.input(2));
+    }
+    Dispatch d{shader_, {kWidth, 0u, flags_.reciprocal ? 1u : 0u, zeros_}, {x, scales, r.output(0), zeros}};
+    set_grid(d, push_.n, kWidth);
+    return r.dispatch(d, push_);
+  }
+
+ private:
+  const char* shader_;
+  uint32_t zeros_;
+  Flags flags_;
+  Push push_;
+};
+
 /// Sees x around the axis of the parameters: one each for blocks of `block` entries.
 void along_axis(Push& push, const Shape& x, int64_t axis, int64_t block) {
   const int a = static_cast<int>(axis < 0 ? axis + x.rank() : axis);
@@ -77,34 +101,39 @@ bool take_parameters(const ValueType& t, std::vector<Parameter>& parameters, Pus
   return static_cast<int64_t>(parameters.size()) == expected;
 }
 
-/// Parameters as constant inputs 1 and 2 of QuantizeLinear and DequantizeLinear.
-bool take_constants(const KernelSpec& spec, std::vector<Parameter>& parameters, Push& push) {
+/// Where the parameters of QuantizeLinear and DequantizeLinear go, by their shapes.
+bool take_shapes(const KernelSpec& spec, Push& push) {
   const auto& a = spec.attrs<QuantizeLinearAttrs>();
-  const Shape& x = spec.inputs[0].shape;
-  const Tensor* scale = spec.constant(1);
-  const Tensor* zero = spec.has(2) ? spec.constant(2) : nullptr;
-  if (!scale || (spec.has(2) && !zero) || scale->elements() < 1) return false;
-  const int64_t n = scale->elements();
-  if (zero && zero->elements() != n && zero->elements() != 1) return false;
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t z = !zero || is_float(zero->dtype()) ? 0 : get_int(*zero, zero->elements() == 1 ? 0 : i);
-    if (z < INT32_MIN || z > INT32_MAX) return false;
-    parameters.push_back({static_cast<float>(get_double(*scale, i)), static_cast<int32_t>(z)});
-  }
+  const Shape &x = spec.inputs[0].shape, &scale = spec.inputs[1].shape;
+  const int64_t n = scale.elements(), zeros = spec.has(2) ? spec.inputs[2].shape.elements() : n;
+  if (n < 1 || (zeros != n && zeros != 1)) return false;
   if (n == 1) return true;
   if (a.axis < -x.rank() || a.axis >= x.rank()) return false;
   const int axis = static_cast<int>(a.axis < 0 ? a.axis + x.rank() : a.axis);
-  if (scale->rank() <= 1) {
+  if (scale.rank() <= 1) {
     along_axis(push, x, axis, 1);
     return n == x[axis];
   }
-  if (scale->rank() != x.rank() || scale->dim(axis) < 1) return false;
-  int64_t block = a.block > 0 ? a.block : (x[axis] + scale->dim(axis) - 1) / scale->dim(axis);
+  if (scale.rank() != x.rank() || scale[axis] < 1) return false;
+  int64_t block = a.block > 0 ? a.block : (x[axis] + scale[axis] - 1) / scale[axis];
   block = std::min(block, x[axis]);
   if (block < 2) return false;
   along_axis(push, x, axis, block);
   for (int d = 0; d < x.rank(); ++d)
-    if (scale->dim(d) != (d == axis ? static_cast<int64_t>(push.blocks) : x[d])) return false;
+    if (scale[d] != (d == axis ? static_cast<int64_t>(push.blocks) : x[d])) return false;
+  return true;
+}
+
+/// Parameters as constant inputs 1 and 2 of QuantizeLinear and DequantizeLinear.
+bool take_constants(const KernelSpec& spec, std::vector<Parameter>& parameters, Push& push) {
+  const Tensor* scale = spec.constant(1);
+  const Tensor* zero = spec.has(2) ? spec.constant(2) : nullptr;
+  if (!scale || (spec.has(2) && !zero) || !take_shapes(spec, push)) return false;
+  for (int64_t i = 0; i < scale->elements(); ++i) {
+    const int64_t z = !zero || is_float(zero->dtype()) ? 0 : get_int(*zero, zero->elements() == 1 ? 0 : i);
+    if (z < INT32_MIN || z > INT32_MAX) return false;
+    parameters.push_back({static_cast<float>(get_double(*scale, i)), static_cast<int32_t>(z)});
+  }
   return true;
 }
 
@@ -145,16 +174,49 @@ std::unique_ptr<Kernel> make_dequantize(const KernelSpec& spec) {
   return make(spec, "dequantize_", std::move(parameters), {}, push);
 }
 
+namespace {
+
+/// With parameters of the device: float32 scales, zero points in the stored type.
+std::unique_ptr<Kernel> make_computed(const KernelSpec& spec, const char* prefix, const ValueType& stored, Flags flags,
+                                      Push push) {
+  if (spec.inputs[1].dtype != DType::kF32 || spec.inputs[1].quant || !take_shapes(spec, push)) return nullptr;
+  if (spec.has(2) && (spec.inputs[2].dtype != stored.dtype || spec.inputs[2].quant)) return nullptr;
+  const Shader* shader = find_shader(
+      Cat(prefix, short_name(spec.inputs[0].dtype), '_', short_name(spec.outputs[0].dtype), "_computed").c_str());
+  if (!shader) return nullptr;
+  const uint32_t zeros = !spec.has(2) ? 0 : spec.inputs[2].shape.elements() == 1 ? 1 : 2;
+  return std::make_unique<ComputedQuantize>(shader->name, zeros, flags, push);
+}
+
+/// The range of the stored integers. False: not one of the type.
+bool take_range(const QuantizeLinearAttrs& a, Push& push) {
+  if (a.quant_min == a.quant_max) return true;
+  if (a.quant_min < push.low || a.quant_max > push.high || a.quant_min > a.quant_max) return false;
+  push.low = static_cast<int32_t>(a.quant_min);
+  push.high = static_cast<int32_t>(a.quant_max);
+  return true;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_quantize_linear_computed(const KernelSpec& spec) {
+  const auto& a = spec.attrs<QuantizeLinearAttrs>();
+  Push push = push_of(spec);
+  if (!real(spec.inputs[0]) || spec.outputs[0].quant || !take_range(a, push)) return nullptr;
+  return make_computed(spec, "quantize_", spec.outputs[0], {false, a.reciprocal}, push);
+}
+
+std::unique_ptr<Kernel> make_dequantize_linear_computed(const KernelSpec& spec) {
+  if (!real(spec.outputs[0]) || spec.inputs[0].quant) return nullptr;
+  return make_computed(spec, "dequantize_", spec.inputs[0], {}, push_of(spec));
+}
+
 std::unique_ptr<Kernel> make_quantize_linear(const KernelSpec& spec) {
   const auto& a = spec.attrs<QuantizeLinearAttrs>();
   Push push = push_of(spec);
   std::vector<Parameter> parameters;
   if (!real(spec.inputs[0]) || spec.outputs[0].quant || !take_constants(spec, parameters, push)) return nullptr;
-  if (a.quant_min != a.quant_max) {
-    if (a.quant_min < push.low || a.quant_max > push.high || a.quant_min > a.quant_max) return nullptr;
-    push.low = static_cast<int32_t>(a.quant_min);
-    push.high = static_cast<int32_t>(a.quant_max);
-  }
+  if (!take_range(a, push)) return nullptr;
   return make(spec, "quantize_", std::move(parameters), {false, a.reciprocal}, push);
 }
 

@@ -82,6 +82,8 @@ const char* reduce_shader(const KernelSpec& spec, Reduction fn) {
     case DType::kI32:
       // The mean of int32 values sums in 64 bits; the others go through real numbers.
       return fn == Reduction::kMean || code_of(fn) > code_of(Reduction::kSumSquare) ? nullptr : "reduce_i32";
+    case DType::kI64:
+      return code_of(fn) > code_of(Reduction::kSumSquare) || !spec.device.info().int64 ? nullptr : "reduce_i64";
     case DType::kBool:
       return fn == Reduction::kAny || fn == Reduction::kAll ? "reduce_bool" : nullptr;
     default:
@@ -137,7 +139,7 @@ std::unique_ptr<Kernel> make_reduce(const KernelSpec& spec) {
   const uint32_t lanes = walk->lanes(2);
   if (lanes == 0) return nullptr;
   return std::make_unique<PushedRowKernel<ReducePush>>(
-      shader,
+      row_shader(spec, shader, lanes),
       std::vector<uint32_t>{row_width(lanes), lanes, static_cast<uint32_t>(code_of(attrs.fn)),
                             walk->straight() ? 1u : 0u},
       walk->rows.n, lanes, ReducePush{*walk, static_cast<float>(attrs.correction)});
@@ -257,6 +259,8 @@ const char* arg_shader(DType x, bool wide) {
       return wide ? "arg_reduce_f32_i64" : "arg_reduce_f32_i32";
     case DType::kF16:
       return wide ? "arg_reduce_f16_i64" : "arg_reduce_f16_i32";
+    case DType::kI64:
+      return wide ? "arg_reduce_i64_i64" : "arg_reduce_i64_i32";
     case DType::kI32:
       return wide ? "arg_reduce_i32_i64" : "arg_reduce_i32_i32";
     case DType::kI8:
@@ -275,7 +279,7 @@ std::unique_ptr<Kernel> make_arg_reduce(const KernelSpec& spec) {
   const DType to = spec.outputs[0].dtype;
   if (to != DType::kI32 && to != DType::kI64) return nullptr;
   const char* shader = arg_shader(spec.inputs[0].dtype, to == DType::kI64);
-  if (!shader) return nullptr;
+  if (!shader || (spec.inputs[0].dtype == DType::kI64 && !spec.device.info().int64)) return nullptr;
   const Shape& in = spec.inputs[0].shape;
   int64_t axis = attrs.axis;
   if (spec.has(1)) {
@@ -301,13 +305,15 @@ std::unique_ptr<Kernel> make_cumulative(const KernelSpec& spec) {
   const char* shader = dtype == DType::kF32   ? "cumulative_f32"
                        : dtype == DType::kF16 ? "cumulative_f16"
                        : dtype == DType::kI32 ? "cumulative_i32"
+                       : dtype == DType::kI64 ? "cumulative_i64"
                                               : nullptr;
-  if (!shader) return nullptr;
+  if (!shader || (dtype == DType::kI64 && !spec.device.info().int64)) return nullptr;
   using Fn = CumulativeAttrs::Fn;
   // The limits that exclusive extremes begin with are those of 64 bits.
   if (dtype == DType::kI32 && attrs.fn != Fn::kSum && attrs.fn != Fn::kProd &&
       (attrs.exclusive || attrs.fn == Fn::kLogSumExp))
     return nullptr;
+  if (dtype == DType::kI64 && attrs.fn == Fn::kLogSumExp) return nullptr;
   const auto push = axis_push(spec.inputs[0].shape, axis->front());
   if (!push || push->extent > kMaxIterations) return nullptr;
   return std::make_unique<PushedRowKernel<AxisPush>>(

@@ -24,6 +24,10 @@ inline uint32_t lanes_for(int64_t rows, int64_t count, bool dense, int64_t cost)
 /// The workgroup's width for so many lanes a row.
 inline uint32_t row_width(uint32_t lanes) { return lanes == 1 ? kWidth : lanes; }
 
+/// The variant of a shader of rows whose lanes see each other's values, where the device has it and lanes work
+/// together; else the shader itself. SMELT_VULKAN_SUBGROUPS=0 forbids it.
+const char* row_shader(const KernelSpec& spec, const char* shader, uint32_t lanes);
+
 /// The grid of a shader of rows.
 inline void set_row_grid(Dispatch& d, uint64_t rows, uint32_t lanes) { set_grid(d, rows, lanes == 1 ? kWidth : 1); }
 

@@ -18,18 +18,17 @@ struct Push {
 
 class SoftmaxKernel final : public Kernel {
  public:
-  SoftmaxKernel(DType dtype, uint32_t kind, uint32_t lanes, const Push& push)
-      : dtype_(dtype), kind_(kind), lanes_(lanes), push_(push) {}
+  SoftmaxKernel(const char* shader, uint32_t kind, uint32_t lanes, const Push& push)
+      : shader_(shader), kind_(kind), lanes_(lanes), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    Dispatch d{
-        dtype_ == DType::kF16 ? "softmax_f16" : "softmax_f32", {row_width(lanes_), lanes_, kind_}, {x, r.output(0)}};
+    Dispatch d{shader_, {row_width(lanes_), lanes_, kind_}, {x, r.output(0)}};
     set_row_grid(d, push_.rows, lanes_);
     return r.dispatch(d, push_);
   }
 
  private:
-  DType dtype_;
+  const char* shader_;
   uint32_t kind_, lanes_;
   Push push_;
 };
@@ -100,7 +99,8 @@ std::unique_ptr<Kernel> make_softmax_real(const KernelSpec& spec) {
   const uint32_t lanes = lanes_for(push.rows, push.extent, push.inner == 1, 3);
   if (lanes == 0) return nullptr;
   const uint32_t kind = hard ? 2 : attrs.kind == SoftmaxAttrs::Kind::kLogSoftmax ? 1 : 0;
-  return std::make_unique<SoftmaxKernel>(spec.outputs[0].dtype, kind, lanes, push);
+  const char* shader = spec.outputs[0].dtype == DType::kF16 ? "softmax_f16" : "softmax_f32";
+  return std::make_unique<SoftmaxKernel>(row_shader(spec, shader, lanes), kind, lanes, push);
 }
 
 namespace {

@@ -1,6 +1,6 @@
 #version 450
 // y = x as another element type. Variants define STORED and RESULT, the types in buffers, and FROM_ and TO_ with the
-// kind of element: FLOAT, BF16 (in uint16_t), INT, BOOL. Floats out of the range of integers wrap; specialization
+// kind of element: FLOAT, BF16 (in uint16_t), INT, SHORT (of 16 bits), UINT, BOOL. Floats out of the range of integers wrap; specialization
 // constant 1 makes them saturate.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
@@ -19,6 +19,9 @@ float load(uint i) { return uintBitsToFloat(uint(xs[i]) << 16); }
 #elif defined(FROM_FLOAT)
 #define VALUE float
 float load(uint i) { return float(xs[i]); }
+#elif defined(FROM_SHORT)
+#define VALUE int
+int load(uint i) { return int(xs[i]); }
 #else
 #define VALUE STORED
 STORED load(uint i) { return xs[i]; }
@@ -53,10 +56,12 @@ int64_t to_long(float v) {
   return int64_t(v);
 }
 int64_t to_long(int v) { return int64_t(v); }
+int64_t to_long(uint v) { return int64_t(v); }
 int64_t to_long(int64_t v) { return v; }
 int to_int(int64_t v) { return int(v); }
 #endif
 int to_int(int v) { return v; }
+int to_int(uint v) { return int(v); }
 
 #ifdef TO_BF16
 RESULT convert(VALUE x) {

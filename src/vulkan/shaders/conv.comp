@@ -1,29 +1,48 @@
 #version 450
 // Convolution of one to three spatial dimensions, direct or transposed (TRANSPOSED), in any layout, with groups. An
 // invocation makes kPixels x kTile outputs: pixels along the lanes, output channels in registers; filter addresses are
-// the same in all lanes. INTEGER: 8-bit operands, 32-bit sums, requantized.
+// the same in all lanes. INTEGER: 8-bit operands, 32-bit sums, requantized. SUMS: the sums themselves, with zero points
+// given as tensors: of x one (kInputZero), of the filter one for all or one a channel (kFilterZeros 1, 2).
+// HALVES: products in float16, sums in float32.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
 #include "requant.glsl"
-#ifdef INTEGER
+#ifdef SUMS
+#define SUM int
+#define BIAS WEIGHT
+#define X_ZERO - input_zero
+#define W_ZERO - w_zero[t]
+#elif defined(INTEGER)
 #define SUM int
 #define BIAS ivec4
+#define X_ZERO - x_zero
+#define W_ZERO - w_zero
 #else
 #define SUM float
 #define BIAS float
+#endif
+#ifdef HALVES
+#define FACTOR float16_t
+#else
+#define FACTOR SUM
 #endif
 
 layout(constant_id = 1) const uint kTile = 8;
 layout(constant_id = 2) const uint kPixels = 1;
 layout(constant_id = 3) const bool kBias = false;
 layout(constant_id = 4) const uint kRounding = 0;
+#ifdef SUMS
+layout(constant_id = 5) const bool kInputZero = false;
+layout(constant_id = 6) const uint kFilterZeros = 0;
+#endif
 layout(push_constant) uniform Push {
   int x_size[3], y_size[3], kernel[3], stride[3], dilation[3], pad[3];
   int filter_g, filter_o, filter_i, filter_s;  // strides: group, output and input channel, tap
   int c_in, c_out, groups;  // channels of one group
   int channels_last;
-#ifdef INTEGER
+#ifdef SUMS
+#elif defined(INTEGER)
   int x_zero, w_zero, zero, low, high;
 #else
   uint act;
@@ -33,7 +52,12 @@ layout(push_constant) uniform Push {
 layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
 layout(set = 0, binding = 1) readonly buffer W { WEIGHT ws[]; };
 layout(set = 0, binding = 2) readonly buffer B { BIAS bias[]; };
+#ifdef SUMS
+layout(set = 0, binding = 3) writeonly buffer Y { int ys[]; };
+layout(set = 0, binding = 4) readonly buffer Z { STORED x_zeros[]; };
+#else
 layout(set = 0, binding = 3) writeonly buffer Y { STORED ys[]; };
+#endif
 
 // The input coordinate that tap k of output o meets in dimension d, or -1.
 int met(int d, int o, int k) {
@@ -70,6 +94,12 @@ void main() {
   int w_row[kTile];
   [[unroll]] for (uint t = 0; t < kTile; ++t) w_row[t] = w_base + min(int(t), more) * filter_o;
 
+#ifdef SUMS
+  const int input_zero = kInputZero ? int(x_zeros[0]) : 0;
+  int w_zero[kTile];
+  [[unroll]] for (uint t = 0; t < kTile; ++t)
+    w_zero[t] = kFilterZeros == 0 ? 0 : int(bias[kFilterZeros == 1 ? 0 : group * c_out + first + min(int(t), more)]);
+#endif
   int tap = 0;
   for (int kz = 0; kz < kernel[0]; ++kz)
     for (int ky = 0; ky < kernel[1]; ++ky)
@@ -83,22 +113,22 @@ void main() {
         }
         int w_at = tap * filter_s;
         for (int c = 0; c < c_in; ++c) {
-          SUM x[kPixels];
+          FACTOR x[kPixels];
           [[unroll]] for (uint p = 0; p < kPixels; ++p) {
-#ifdef INTEGER
-            x[p] = inside[p] ? int(xs[at[p]]) - x_zero : 0;
+#ifdef X_ZERO
+            x[p] = inside[p] ? int(xs[at[p]]) X_ZERO : 0;
 #else
-            x[p] = inside[p] ? float(xs[at[p]]) : 0.0;
+            x[p] = inside[p] ? FACTOR(xs[at[p]]) : FACTOR(0);
 #endif
             at[p] += x_channel;
           }
           [[unroll]] for (uint t = 0; t < kTile; ++t) {
-#ifdef INTEGER
-            const int w = int(ws[w_row[t] + w_at]) - w_zero;
+#ifdef W_ZERO
+            const int w = int(ws[w_row[t] + w_at]) W_ZERO;
 #else
-            const float w = float(ws[w_row[t] + w_at]);
+            const FACTOR w = FACTOR(ws[w_row[t] + w_at]);
 #endif
-            [[unroll]] for (uint p = 0; p < kPixels; ++p) sum[p][t] += w * x[p];
+            [[unroll]] for (uint p = 0; p < kPixels; ++p) sum[p][t] += SUM(w * x[p]);
           }
           w_at += filter_i;
         }
@@ -113,7 +143,9 @@ void main() {
     [[unroll]] for (uint t = 0; t < kTile; ++t) {
       if (int(t) > more) continue;
       const int to = y_base + int(t) * y_channel + pixel * y_pixel;
-#ifdef INTEGER
+#ifdef SUMS
+      ys[to] = sum[p][t];
+#elif defined(INTEGER)
       const ivec4 r = bias[channel + int(t)];
       ys[to] = STORED(requantize(sum[p][t] + r.x, r, kRounding, zero, low, high));
 #else

@@ -12,11 +12,17 @@ layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
 layout(set = 0, binding = 1) writeonly buffer Y { STORED ys[]; };
 
 #ifdef INTEGERS
+#ifdef WIDE
+#define VALUE int64_t
+#define kHighest 0x7fffffffffffffffL
+#define kLowest (-kHighest - 1L)
+#else
 #define VALUE int
 const int kLowest = int(0x80000000), kHighest = 0x7fffffff;
-int larger(int a, int b) { return max(a, b); }
-int smaller(int a, int b) { return min(a, b); }
-int log_sum_exp(int a, int b) { return a; }
+#endif
+VALUE larger(VALUE a, VALUE b) { return a > b ? a : b; }
+VALUE smaller(VALUE a, VALUE b) { return a < b ? a : b; }
+VALUE log_sum_exp(VALUE a, VALUE b) { return a; }
 #else
 #define VALUE float
 #define kHighest uintBitsToFloat(0x7f800000u)

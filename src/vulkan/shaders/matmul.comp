@@ -3,6 +3,7 @@
 // c[lane, tile]), all by strides. An invocation makes kLanes x kTile outputs; addresses of q are the same in all lanes.
 // INTEGER: 8-bit operands, 32-bit sums, requantized; channels go along the lanes. SUMS: the sums themselves, with zero
 // points given as tensors: one for all, or one a lane (kLaneZeros) or row of tiles (kTileZeros).
+// HALVES: products in float16, sums in float32.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
@@ -22,6 +23,11 @@
 #define ADDEND float
 #define P_ZERO
 #define Q_ZERO
+#endif
+#ifdef HALVES
+#define FACTOR float16_t
+#else
+#define FACTOR SUM
 #endif
 
 layout(constant_id = 1) const uint kTile = 8;
@@ -88,14 +94,14 @@ void main() {
 #endif
   int q_at = 0;
   for (int k = 0; k < depth; ++k) {
-    SUM p[kLanes];
+    FACTOR p[kLanes];
     [[unroll]] for (uint l = 0; l < kLanes; ++l) {
-      p[l] = SUM(ps[at[l]]) P_ZERO;
+      p[l] = FACTOR(ps[at[l]]) P_ZERO;
       at[l] += p_k;
     }
     [[unroll]] for (uint t = 0; t < kTile; ++t) {
-      const SUM q = SUM(qs[q_row[t] + q_at]) Q_ZERO;
-      [[unroll]] for (uint l = 0; l < kLanes; ++l) sum[l][t] += p[l] * q;
+      const FACTOR q = FACTOR(qs[q_row[t] + q_at]) Q_ZERO;
+      [[unroll]] for (uint l = 0; l < kLanes; ++l) sum[l][t] += SUM(p[l] * q);
     }
     q_at += q_k;
   }

@@ -1,6 +1,6 @@
 #version 450
-// Maximum or mean of a sliding window, or of the bins of adaptive pooling (kAdaptive), in either layout; an output
-// element an invocation.
+// Maximum, mean or norm of a sliding window, or of the bins of adaptive pooling (kAdaptive), in either layout; an output
+// element an invocation. kIndexWords: words of the maximum's index (0: none wanted), kIndexRule what it counts.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
@@ -16,9 +16,18 @@
 #define LOWEST uintBitsToFloat(0xff800000u)
 #endif
 
-layout(constant_id = 1) const bool kMax = false;
+const uint kMean = 0, kMaximum = 1, kNorm = 2, kNormOfTwo = 3, kRootMeanSquare = 4;
+const uint kTensorRow = 0, kTensorColumn = 1, kPlane = 2, kWindowColumn = 3;
+
+layout(constant_id = 1) const uint kKind = 0;
 layout(constant_id = 2) const bool kAdaptive = false;
+#ifdef TEXTURE
 layout(constant_id = 3) const uint kAxes = 0;  // of images: pixel_position() of texture.glsl
+#else
+layout(constant_id = 3) const uint kIndexWords = 0;
+layout(constant_id = 4) const uint kIndexRule = 0;
+#endif
+const bool kMax = kKind == kMaximum;
 layout(push_constant) uniform Push {
   uint n;
   int x_size[3], y_size[3], kernel[3], stride[3], dilation[3], pad[3], pad_end[3];
@@ -29,6 +38,7 @@ layout(push_constant) uniform Push {
 #else
   uint act;
   float act_a, act_b;
+  float power;  // of kNorm
 #endif
 };
 #ifdef TEXTURE
@@ -37,12 +47,17 @@ layout(set = 0, binding = 1) writeonly uniform WRITE_IMAGE ys;
 #else
 layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
 layout(set = 0, binding = 1) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 2) writeonly buffer Indices { uint indices[]; };
 #endif
 
 // Taps of dimension d that lie below `limit` when the first one is at `first`.
 int taps_below(int d, int limit, int first) {
   return limit <= first ? 0 : min(kernel[d], (limit - first + dilation[d] - 1) / dilation[d]);
 }
+
+#ifndef INTEGER
+float raised(float x, float p) { return p == 1.0 ? x : (p == 3.0 ? x * x * x : pow(x, p)); }
+#endif
 
 void main() {
   const uint i = flat_id();
@@ -90,6 +105,7 @@ void main() {
   }
   SUM sum = SUM(0);
   SUM best = LOWEST;
+  ivec3 winner = ivec3(0);
   for (int kz = 0; kz < count[0]; ++kz)
     for (int ky = 0; ky < count[1]; ++ky)
       for (int kx = 0; kx < count[2]; ++kx) {
@@ -103,13 +119,23 @@ void main() {
 #ifdef TEXTURE
           [[unroll]] for (int k = 0; k < 4; ++k)
             if (x[k] > best[k] || isnan(x[k])) best[k] = x[k];
-#elif defined(INTEGER)
-          best = max(best, x);
 #else
-          if (x > best || isnan(x)) best = x;
+#ifdef INTEGER
+          const bool better = x > best;
+#else
+          const bool better = x > best || isnan(x);
+#endif
+          if (better) best = x;
+          if (better && kIndexWords > 0) winner = ivec3(kz, ky, kx);
+#endif
+        } else if (kKind == kMean) {
+          sum += x;
+#if !defined(INTEGER) && !defined(TEXTURE)
+        } else if (kKind == kNorm) {
+          sum += raised(abs(x), power);
 #endif
         } else {
-          sum += x;
+          sum += x * x;
         }
       }
 #ifdef INTEGER
@@ -117,15 +143,45 @@ void main() {
   ys[i] = STORED(min(max(kMax ? best : mean, low), max(low, high)));
 #else
   int size = kAdaptive || count_padding == 0 ? inside : counted;
-  if (divisor != 0) size = divisor;
-  const SUM y = kMax ? best : sum / float(size == 0 ? 1 : size);
+  if (kKind == kMean && divisor != 0) size = divisor;
+  const float parts = float(size == 0 ? 1 : size);
 #ifdef TEXTURE
+  const vec4 y = kMax ? best : sum / parts;
   vec4 result;
   [[unroll]] for (int k = 0; k < 4; ++k) result[k] = activate(y[k], act, act_a, act_b);
   put(ys, pixel_position(kAxes, o[2], o[1], quad, image, y_size[1], quads),
       pixel_rows(kAxes, y_size[2], y_size[1], quads), result);
 #else
+  float y = best;
+  switch (kKind) {
+    case kMean: y = sum / parts; break;
+    case kNorm: y = power == 1.0 ? sum : pow(sum, 1.0 / power); break;
+    case kNormOfTwo: y = sqrt(sum); break;
+    case kRootMeanSquare: y = sqrt(sum / parts); break;
+  }
   ys[i] = STORED(activate(y, act, act_a, act_b));
 #endif
+#endif
+#ifndef TEXTURE
+  if (kIndexWords > 0) {
+    const ivec3 tap = winner;
+    int at = inside == 0 ? 0
+                         : ((begin[0] + tap.x * inc[0]) * x_size[1] + begin[1] + tap.y * inc[1]) * x_size[2] +
+                               begin[2] + tap.z * inc[2];
+    const int plane = image * channels + channel;
+    if (kIndexRule == kTensorColumn) {
+      const int column = at % x_size[2], row = at / x_size[2] % x_size[1], layer = at / x_size[2] / x_size[1];
+      at = plane * x_pixels + (column * x_size[1] + row) * x_size[0] + layer;
+    } else if (kIndexRule == kWindowColumn) {
+      int inside_window[3];
+      [[unroll]] for (int d = 0; d < 3; ++d)
+        inside_window[d] = (begin[d] - (o[d] * stride[d] - pad[d])) / dilation[d] + tap[d];
+      at = inside == 0 ? 0 : inside_window[0] + kernel[0] * (inside_window[1] + kernel[1] * inside_window[2]);
+    } else if (kIndexRule == kTensorRow) {
+      at = channels_last != 0 ? (image * x_pixels + at) * channels + channel : plane * x_pixels + at;
+    }
+    indices[i * kIndexWords] = uint(at);
+    if (kIndexWords == 2) indices[i * 2 + 1] = 0;
+  }
 #endif
 }

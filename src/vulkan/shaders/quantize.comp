@@ -1,7 +1,8 @@
 #version 450
 // Between reals and stored integers: by default y = stored integer of x; with DEQUANTIZE y = real value of stored x.
 // Scales and zero points are one for all, one an entry of an axis, or one a block of it. Specialization constant 1: ties
-// go away from zero; 2: multiply by the scale's reciprocal.
+// go away from zero; 2: multiply by the scale's reciprocal. COMPUTED: parameters are tensors; constant 3 says how many
+// zero points there are: 0 none, 1 one, 2 as many as scales.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -17,7 +18,17 @@ layout(push_constant) uniform Push {
   int low, high;
 };
 layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
+#ifdef COMPUTED
+layout(constant_id = 3) const uint kZeros = 0;
+layout(set = 0, binding = 1) readonly buffer S { float scales[]; };
+layout(set = 0, binding = 3) readonly buffer Z { COMPUTED zeros[]; };
+Parameter parameter(uint p) {
+  return Parameter(scales[p], kZeros == 0 ? 0 : int(zeros[kZeros == 1 ? 0 : p]));
+}
+#else
 layout(set = 0, binding = 1) readonly buffer P { Parameter parameters[]; };
+Parameter parameter(uint p) { return parameters[p]; }
+#endif
 layout(set = 0, binding = 2) writeonly buffer Y { RESULT ys[]; };
 
 uint parameter_of(uint i) {
@@ -47,5 +58,5 @@ RESULT convert(STORED x, Parameter p) {
 
 void main() {
   const uint i = flat_id();
-  if (i < n) ys[i] = convert(xs[i], parameters[parameter_of(i)]);
+  if (i < n) ys[i] = convert(xs[i], parameter(parameter_of(i)));
 }

@@ -8,9 +8,15 @@
 #include "strides.glsl"
 
 #ifdef INTEGERS
+#ifdef WIDE
+#define VALUE int64_t
+#define HIGHEST 0x7fffffffffffffffL
+#define LOWEST (-HIGHEST - 1L)
+#else
 #define VALUE int
 #define LOWEST int(0x80000000)
 #define HIGHEST 0x7fffffff
+#endif
 #define IS_NAN(v) false
 #else
 #define VALUE float

@@ -1,0 +1,89 @@
+#include <utility>
+#include <vector>
+
+#include "ops/elementwise/elementwise.h"
+#include "ops/op.h"
+#include "passes/passes.h"
+
+namespace smelt {
+namespace {
+
+bool is_product(Op op) { return op == Op::kMatMul || op == Op::kConv || op == Op::kConvTranspose; }
+
+/// The nodes of a graph, rewritten one by one.
+class Rewriter {
+ public:
+  explicit Rewriter(Graph& g) : g_(g), rounded_(g.values.size(), kNone), only_products_(g.values.size()) {
+    const std::vector<int> uses = count_uses(g);
+    std::vector<int> products(g.values.size(), 0);
+    for (const Node& n : g.nodes)
+      if (is_product(n.op) && n.inputs[0] != kNone) ++products[static_cast<size_t>(n.inputs[0])];
+    for (size_t i = 0; i < uses.size(); ++i) only_products_[i] = uses[i] == products[i];
+  }
+  void run() {
+    for (Node& n : g_.nodes) {
+      if (n.op == Op::kQuantize && round(n)) continue;
+      if (is_product(n.op) && n.inputs[0] != kNone) {
+        const ValueId real = rounded_[static_cast<size_t>(n.inputs[0])];
+        if (real != kNone) n.inputs[0] = real;
+      }
+      nodes_.push_back(std::move(n));
+    }
+    g_.nodes = std::move(nodes_);
+  }
+
+ private:
+  /// A node that quantizes rows, or the whole of a tensor, for products only: they get what is left of the reals.
+  bool round(const Node& n) {
+    const ValueId to = n.outputs[0];
+    if (to == kNone || !only_products_[static_cast<size_t>(to)]) return false;
+    const ValueType stored = g_.value(to).type, x = g_.value(n.inputs[0]).type;
+    if (!stored.quant || stored.quant->kind != Quantization::Kind::kDynamicRow) return false;
+    if (x.dtype != DType::kF32 || x.quant || !x.ranked || x.shape.rank() < 1) return false;
+    if (stored.dtype != DType::kI8 && stored.dtype != DType::kU8) return false;
+    const int inner = stored.quant->axis, rank = x.shape.rank();
+    const bool whole = inner == rank || (inner == rank - 1 && x.shape[0] == 1);
+    if (inner != 1 && !whole) return false;
+    DynamicQuantizeAttrs grid;
+    grid.to = stored.dtype;
+    grid.symmetric = stored.quant->symmetric;
+    grid.xnnpack_rule = !grid.symmetric;
+    grid.per_row = inner == 1;
+    ValueType parameters = ValueType::tensor(DType::kF32, grid.per_row ? x.shape : Shape{});
+    if (grid.per_row) parameters.shape[rank - 1] = 1;
+    ValueType integers = x, zeros = parameters;
+    integers.dtype = zeros.dtype = stored.dtype;
+    const std::vector<ValueId> made{add(integers), add(parameters), add(zeros)};
+    emit(n, Op::kDynamicQuantize, make_attrs<DynamicQuantizeAttrs>(grid), {n.inputs[0]}, made);
+    QuantizeLinearAttrs back;
+    back.axis = rank - 1;
+    back.to = DType::kF32;
+    const ValueId real = rounded_[static_cast<size_t>(to)] = add(x);
+    emit(n, Op::kDequantizeLinear, make_attrs<QuantizeLinearAttrs>(back), made, {real});
+    return true;
+  }
+  ValueId add(const ValueType& type) {
+    Value v;
+    v.type = type;
+    return g_.add_value(std::move(v));
+  }
+  void emit(const Node& like, Op op, AttrsPtr attrs, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
+    Node n = like;
+    n.op = op;
+    n.attrs = std::move(attrs);
+    n.inputs = std::move(inputs);
+    n.outputs = std::move(outputs);
+    nodes_.push_back(std::move(n));
+  }
+
+  Graph& g_;
+  std::vector<ValueId> rounded_;  ///< by value of the original graph: the reals in its place
+  std::vector<bool> only_products_;
+  std::vector<Node> nodes_;
+};
+
+}  // namespace
+
+void round_rows(Graph& graph) { Rewriter(graph).run(); }
+
+}  // namespace smelt

@@ -1,0 +1,118 @@
+// Variants that the environment forces: both ways of the choice are tested wherever the tests run.
+#include <cstdlib>
+
+#include "cpu/testing.h"
+#include "ops/conv/conv.h"
+#include "ops/matmul/matmul.h"
+#include "ops/normalization/normalization.h"
+#include "ops/reduce/reduce.h"
+#include "ops/softmax/softmax.h"
+#include "vulkan/check_test.h"
+
+namespace smelt::vulkan {
+namespace {
+
+using testing::random_tensor;
+
+/// An environment variable for as long as the object lives.
+class Forced {
+ public:
+  Forced(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Forced() { unsetenv(name_); }
+  Forced(const Forced&) = delete;
+  Forced& operator=(const Forced&) = delete;
+
+ private:
+  const char* name_;
+};
+
+class VulkanForced : public VulkanTest {};
+
+TEST_F(VulkanForced, Winograd) {
+  const Forced on("SMELT_VULKAN_WINOGRAD", "1");
+  struct Row {
+    Shape x;
+    int64_t c_out;
+    std::vector<int64_t> pads;
+  };
+  for (const Row& r : {Row{{2, 7, 6, 8}, 12, {1, 1, 1, 1}}, Row{{1, 9, 8, 5}, 7, {0, 0, 0, 0}},
+                       Row{{1, 3, 3, 16}, 16, {1, 0, 1, 2}}, Row{{1, 20, 33, 32}, 64, {1, 1, 1, 1}}})
+    for (bool bias : {false, true})
+      for (ActKind act : {ActKind::kNone, ActKind::kRelu6}) {
+        ConvAttrs a;
+        a.layout = Layout::kChannelsLast;
+        a.filter = FilterLayout::kOSI;
+        a.pads = r.pads;
+        a.act.kind = act;
+        OpCase c{Cat(r.x.str(), " to ", r.c_out),
+                 Op::kConv,
+                 make_attrs<ConvAttrs>(a),
+                 {random_tensor(DType::kF32, r.x, -1, 1, 1),
+                  random_tensor(DType::kF32, {r.c_out, 3, 3, r.x.back()}, -1, 1, 2)},
+                 {false, true, true}};
+        if (bias) c.inputs.push_back(random_tensor(DType::kF32, {r.c_out}, -1, 1, 3));
+        check_case(c, "vulkan:winograd_f32", {1e-4, 1e-5});
+      }
+}
+
+TEST_F(VulkanForced, NoWinograd) {
+  const Forced off("SMELT_VULKAN_WINOGRAD", "0");
+  ConvAttrs a;
+  a.layout = Layout::kChannelsLast;
+  a.filter = FilterLayout::kOSI;
+  std::string kernel;
+  const auto run = run_case(
+      {"plain",
+       Op::kConv,
+       make_attrs<ConvAttrs>(a),
+       {random_tensor(DType::kF32, {1, 20, 33, 64}, -1, 1, 1), random_tensor(DType::kF32, {64, 3, 3, 64}, -1, 1, 2)},
+       {false, true}},
+      BackendKind::kVulkan, &kernel);
+  ASSERT_TRUE(run.ok());
+  EXPECT_NE(kernel, "vulkan:winograd_f32");
+}
+
+/// Rows that a workgroup shares, with and without a view of other lanes' values.
+TEST_F(VulkanForced, Subgroups) {
+  for (const char* way : {"0", "1"})
+    for (DType dtype : {DType::kF32, DType::kF16}) {
+      const Forced choice("SMELT_VULKAN_SUBGROUPS", way);
+      const Near near = dtype == DType::kF16 ? Near{2e-3, 2e-3} : Near{1e-4, 2e-5};
+      const Tensor x = random_tensor(dtype, {3, 700}, -2, 2, 1);
+      for (Reduction fn : {Reduction::kSum, Reduction::kMax, Reduction::kMin, Reduction::kLogSumExp, Reduction::kVar}) {
+        ReduceAttrs a;
+        a.fn = fn;
+        check_case({Cat(to_string(fn), " ", way),
+                    Op::kReduce,
+                    make_attrs<ReduceAttrs>(a),
+                    {x, test::tensor(DType::kI64, Shape{1}, {1})},
+                    {false, true}},
+                   "vulkan:reduce", near);
+      }
+      check_case({"softmax", Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {x}}, "vulkan:softmax_real", near);
+      check_case({"norm",
+                  Op::kLayerNorm,
+                  make_attrs<LayerNormAttrs>(),
+                  {x, random_tensor(dtype, {700}, -1, 1, 2), random_tensor(dtype, {700}, -1, 1, 3)},
+                  {false, true, true}},
+                 "vulkan:layer_norm", near);
+    }
+}
+
+TEST_F(VulkanForced, ProductsOfHalves) {
+  const Forced on("SMELT_VULKAN_FP16", "1");
+  check_case({"product",
+              Op::kMatMul,
+              make_attrs<MatMulAttrs>(),
+              {random_tensor(DType::kF16, {9, 40}, -1, 1, 1), random_tensor(DType::kF16, {40, 20}, -1, 1, 2)}},
+             "vulkan:matmul_real", {1e-2, 4e-3});
+  check_case({"convolution",
+              Op::kConv,
+              make_attrs<ConvAttrs>(),
+              {random_tensor(DType::kF16, {1, 6, 9, 8}, -1, 1, 3), random_tensor(DType::kF16, {12, 6, 3, 3}, -1, 1, 4)},
+              {false, true}},
+             "vulkan:conv_real", {1e-2, 4e-3});
+}
+
+}  // namespace
+}  // namespace smelt::vulkan

@@ -1,0 +1,152 @@
+// Rows of reals on grids of integers that are chosen at run time.
+#include <algorithm>
+
+#include "ops/common/requantize.h"
+#include "ops/conv/conv.h"
+#include "ops/conv/geometry.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/matmul/matmul.h"
+#include "tensor/numeric.h"
+#include "vulkan/kernels/rows.h"
+
+namespace smelt::vulkan {
+namespace {
+
+/// The rules of shaders/row_grid.comp.
+enum class Rule : uint32_t { kSymmetric, kAsymmetric, kBalanced, kHybrid, kHybridAsymmetric };
+
+struct Push {
+  uint32_t rows, count;
+  int32_t low, high;
+  float epsilon;
+};
+
+class RowGridKernel final : public Kernel {
+ public:
+  RowGridKernel(const char* shader, Rule rule, const Push& push, std::vector<size_t> outputs, uint32_t lanes)
+      : shader_(shader), rule_(rule), push_(push), outputs_(std::move(outputs)), lanes_(lanes) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    Dispatch d{shader_, {row_width(lanes_), lanes_, static_cast<uint32_t>(rule_)}, {x}};
+    for (size_t i : outputs_) d.buffers.push_back(r.output(i));
+    set_row_grid(d, push_.rows, lanes_);
+    return r.dispatch(d, push_);
+  }
+
+ private:
+  const char* shader_;
+  Rule rule_;
+  Push push_;
+  std::vector<size_t> outputs_;
+  uint32_t lanes_;
+};
+
+/// Null when rows of `length` are too long for a workgroup.
+std::unique_ptr<Kernel> make(const KernelSpec& spec, const char* shader, Rule rule, int64_t length, Push push,
+                             std::vector<size_t> outputs) {
+  const int64_t n = spec.inputs[0].shape.elements();
+  if (length < 1 || n < 1) return nullptr;
+  push.rows = static_cast<uint32_t>(n / length);
+  push.count = static_cast<uint32_t>(length);
+  const uint32_t lanes = lanes_for(push.rows, length, true, 2);
+  if (lanes == 0) return nullptr;
+  return std::make_unique<RowGridKernel>(row_shader(spec, shader, lanes), rule, push, std::move(outputs), lanes);
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_dynamic_quantize(const KernelSpec& spec) {
+  const auto& a = spec.attrs<DynamicQuantizeAttrs>();
+  const ValueType& x = spec.inputs[0];
+  if (x.quant || x.dtype != DType::kF32 || (a.to != DType::kI8 && a.to != DType::kU8)) return nullptr;
+  for (size_t i = 0; i < 3; ++i)
+    if (!wanted(spec, i) || spec.outputs[i].quant) return nullptr;
+  if (spec.outputs[0].dtype != a.to || spec.outputs[1].dtype != DType::kF32 || spec.outputs[2].dtype != a.to)
+    return nullptr;
+  const bool ranged = a.quant_min != a.quant_max;
+  const int64_t low = ranged ? a.quant_min : int_min(a.to), high = ranged ? a.quant_max : int_max(a.to);
+  if (low < int_min(a.to) || high > int_max(a.to) || low >= high) return nullptr;
+  const Rule rule = a.symmetric ? Rule::kSymmetric : a.xnnpack_rule ? Rule::kBalanced : Rule::kAsymmetric;
+  const int64_t length = a.per_row && x.shape.rank() > 0 ? x.shape.back() : x.shape.elements();
+  return make(spec, a.to == DType::kI8 ? "dynamic_quantize_i8" : "dynamic_quantize_u8", rule, length,
+              {0, 0, static_cast<int32_t>(low), static_cast<int32_t>(high), static_cast<float>(a.eps)}, {0, 1, 2});
+}
+
+namespace {
+
+/// A product whose rows are quantized as they come (TFLite's hybrid operators): rows on their grids, then the product
+/// of reals.
+class Hybrid final : public Kernel {
+ public:
+  Hybrid(const char* shader, Rule rule, const Push& push, uint32_t lanes, std::unique_ptr<Kernel> product)
+      : shader_(shader), rule_(rule), push_(push), lanes_(lanes), product_(std::move(product)) {}
+  size_t scratch_bytes() const override { return bytes() + product_->scratch_bytes(); }
+  bool reads(size_t i) const override { return product_->reads(i); }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    Dispatch d{shader_, {row_width(lanes_), lanes_, static_cast<uint32_t>(rule_)}, {x, r.scratch(0, bytes(), true)}};
+    set_row_grid(d, push_.rows, lanes_);
+    SMELT_TRY(r.dispatch(d, push_));
+    std::vector<KernelRecorder::Operand> inputs{{r.scratch(0, bytes(), false)}};
+    for (size_t i = 1; i < r.operands(); ++i) inputs.push_back(r.operand(i));
+    const Binding outputs[] = {r.place(0)};
+    KernelRecorder product = r.nested(inputs, outputs, r.scratch(bytes(), product_->scratch_bytes(), false));
+    return product_->record(product);
+  }
+
+ private:
+  size_t bytes() const { return (size_t{push_.rows} * push_.count * sizeof(float) + 255) / 256 * 256; }
+
+  const char* shader_;
+  Rule rule_;
+  Push push_;
+  uint32_t lanes_;
+  std::unique_ptr<Kernel> product_;
+};
+
+/// `plain`: the node's attributes without `hybrid`.
+std::unique_ptr<Kernel> make_hybrid(const KernelSpec& spec, AttrsPtr plain, int64_t length, bool asymmetric) {
+  const ValueType& x = spec.inputs[0];
+  const int64_t n = x.shape.elements();
+  if (x.quant || x.dtype != DType::kF32 || spec.constant(0) || length < 1 || n % length != 0) return nullptr;
+  const uint32_t lanes = lanes_for(n / length, length, true, 2);
+  if (lanes == 0) return nullptr;
+  Node node = spec.node;
+  node.attrs = std::move(plain);
+  auto product = listed_kernel({node, spec.inputs, spec.constants, spec.outputs, spec.device});
+  if (!product) return nullptr;
+  const Push push{static_cast<uint32_t>(n / length), static_cast<uint32_t>(length), -128, 127, 0};
+  return std::make_unique<Hybrid>(row_shader(spec, "round_rows_f32", lanes),
+                                  asymmetric ? Rule::kHybridAsymmetric : Rule::kHybrid, push, lanes,
+                                  std::move(product));
+}
+
+template <class A>
+std::unique_ptr<Kernel> make_hybrid_image(const KernelSpec& spec) {
+  A a = spec.attrs<A>();
+  const Tensor* filter = spec.constant(1);
+  const Shape& x = spec.inputs[0].shape;
+  if (!a.hybrid || !filter || x.rank() < 2 || x[0] < 1) return nullptr;
+  if (!has_integer_grid(*filter, filter_dims(a.filter, filter->rank()).output)) return nullptr;
+  a.hybrid = false;
+  return make_hybrid(spec, make_attrs<A>(a), x.elements() / x[0], a.asymmetric_inputs);
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_matmul_hybrid(const KernelSpec& spec) {
+  MatMulAttrs a = spec.attrs<MatMulAttrs>();
+  const Tensor* b = spec.constant(1);
+  if (!a.hybrid || !b || !b->quant() || b->rank() < 2 || a.transpose_a || a.trans_batch_a) return nullptr;
+  a.hybrid = false;
+  return make_hybrid(spec, make_attrs<MatMulAttrs>(a), b->dim(b->rank() - (a.transpose_b ? 1 : 2)),
+                     a.asymmetric_inputs);
+}
+
+std::unique_ptr<Kernel> make_conv_hybrid(const KernelSpec& spec) { return make_hybrid_image<ConvAttrs>(spec); }
+
+std::unique_ptr<Kernel> make_conv_transpose_hybrid(const KernelSpec& spec) {
+  return make_hybrid_image<ConvTransposeAttrs>(spec);
+}
+
+}  // namespace smelt::vulkan
