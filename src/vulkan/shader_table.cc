@@ -17,7 +17,7 @@ namespace {
 
 const Shader kShaders[] = {
 #define SMELT_SHADER(name, source, buffers, defines) \
-  {#name, &"bbbbbbbbbbbb"[12 - (buffers)], smelt_shader_##name, smelt_shader_end_##name},
+  {#name, &"bbbbbbbbbbbbbbbb"[16 - (buffers)], smelt_shader_##name, smelt_shader_end_##name},
 #define SMELT_TEXTURE_SHADER(name, source, kinds, defines) \
   {#name, #kinds, smelt_shader_##name, smelt_shader_end_##name},
 #include "vulkan/shaders.inc"
