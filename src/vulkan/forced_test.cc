@@ -106,10 +106,13 @@ TEST_F(VulkanForced, ProductsOfHalves) {
               make_attrs<MatMulAttrs>(),
               {random_tensor(DType::kF16, {9, 40}, -1, 1, 1), random_tensor(DType::kF16, {40, 20}, -1, 1, 2)}},
              "vulkan:matmul_real", {1e-2, 4e-3});
+  ConvAttrs a;
+  a.layout = Layout::kChannelsLast;
+  a.filter = FilterLayout::kOSI;
   check_case({"convolution",
               Op::kConv,
-              make_attrs<ConvAttrs>(),
-              {random_tensor(DType::kF16, {1, 6, 9, 8}, -1, 1, 3), random_tensor(DType::kF16, {12, 6, 3, 3}, -1, 1, 4)},
+              make_attrs<ConvAttrs>(a),
+              {random_tensor(DType::kF16, {1, 9, 8, 6}, -1, 1, 3), random_tensor(DType::kF16, {12, 3, 3, 6}, -1, 1, 4)},
               {false, true}},
              "vulkan:conv_real", {1e-2, 4e-3});
 }
