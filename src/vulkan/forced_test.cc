@@ -7,6 +7,7 @@
 #include "ops/normalization/normalization.h"
 #include "ops/reduce/reduce.h"
 #include "ops/softmax/softmax.h"
+#include "vulkan/check_gpu.h"
 #include "vulkan/check_test.h"
 
 namespace smelt::vulkan {
@@ -109,12 +110,13 @@ TEST_F(VulkanForced, ProductsOfHalves) {
   ConvAttrs a;
   a.layout = Layout::kChannelsLast;
   a.filter = FilterLayout::kOSI;
-  check_case({"convolution",
-              Op::kConv,
-              make_attrs<ConvAttrs>(a),
-              {random_tensor(DType::kF16, {1, 9, 8, 6}, -1, 1, 3), random_tensor(DType::kF16, {12, 3, 3, 6}, -1, 1, 4)},
-              {false, true}},
-             "vulkan:conv_real", {1e-2, 4e-3});
+  testing::KernelCase c;
+  c.label = "convolution";
+  c.op = Op::kConv;
+  c.attrs = make_attrs<ConvAttrs>(a);
+  c.inputs = {random_tensor(DType::kF16, {1, 9, 8, 6}, -1, 1, 3), random_tensor(DType::kF16, {12, 3, 3, 6}, -1, 1, 4)};
+  c.output.dtype = DType::kF16;
+  check_on_gpu(c, "conv_real", 1e-2);
 }
 
 }  // namespace
