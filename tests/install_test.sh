@@ -36,7 +36,7 @@ find_package(smelt REQUIRED)
 add_executable(client client.c)
 target_link_libraries(client PRIVATE smelt::onnxifi)
 CMAKE
-cmake -S "$folder/project" -B "$folder/project/build" -DCMAKE_PREFIX_PATH="$folder/usr" >/dev/null
+cmake -G Ninja -S "$folder/project" -B "$folder/project/build" -DCMAKE_PREFIX_PATH="$folder/usr" >/dev/null
 cmake --build "$folder/project/build" >/dev/null
 "$folder/project/build/client"
 echo "libonnxifi works as installed"
