@@ -135,7 +135,7 @@ class Winograd final : public Kernel {
 
 /// Where fewer products outweigh the way there and back. SMELT_VULKAN_WINOGRAD=1 takes it wherever it can, 0 nowhere.
 bool pays_off(const ConvShape& s) {
-  return forced("SMELT_VULKAN_WINOGRAD").value_or(s.c_in >= 64 && s.c_out >= 64 && s.out[1] >= 4 && s.out[2] >= 4);
+  return forced("SMELT_VULKAN_WINOGRAD").value_or(s.c_in >= 64 && s.c_out >= 64 && s.out[1] >= 8 && s.out[2] >= 8);
 }
 
 }  // namespace
