@@ -37,9 +37,8 @@ class FixedBytes final : public Kernel {
     const auto* a = ctx.input(0).data<uint8_t>();
     const auto* b = ctx.input(1).data<uint8_t>();
     auto* y = ctx.output(0).data<uint8_t>();
-    loops_.each_row(ctx.threads(), 8192, [&](int64_t at_a, int64_t at_b, int64_t at_y, int64_t n) {
-      row(a + at_a, b + at_b, y + at_y, n);
-    });
+    loops_.each_row(ctx.threads(), 8192,
+                    [&](int64_t at_a, int64_t at_b, int64_t at_y, int64_t n) { row(a + at_a, b + at_b, y + at_y, n); });
     return Ok();
   }
 
@@ -82,9 +81,8 @@ class FixedShorts final : public Kernel {
     const auto* a = ctx.input(0).data<int16_t>();
     const auto* b = ctx.input(1).data<int16_t>();
     auto* y = ctx.output(0).data<int16_t>();
-    loops_.each_row(ctx.threads(), 4096, [&](int64_t at_a, int64_t at_b, int64_t at_y, int64_t n) {
-      row(a + at_a, b + at_b, y + at_y, n);
-    });
+    loops_.each_row(ctx.threads(), 4096,
+                    [&](int64_t at_a, int64_t at_b, int64_t at_y, int64_t n) { row(a + at_a, b + at_b, y + at_y, n); });
     return Ok();
   }
 
@@ -105,7 +103,9 @@ class FixedShorts final : public Kernel {
 std::unique_ptr<Kernel> make_binary_fixed(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
   const ValueType &a = spec.inputs[0], &b = spec.inputs[1], &y = spec.outputs[0];
-  if (attrs.rounding == Rounding::kFloatHalfEven || !on_one_grid(a.quant) || !on_one_grid(b.quant) || !on_one_grid(y.quant)) return nullptr;
+  if (attrs.rounding == Rounding::kFloatHalfEven || !on_one_grid(a.quant) || !on_one_grid(b.quant) ||
+      !on_one_grid(y.quant))
+    return nullptr;
   const auto typed = [](const ValueType& t) {
     Tensor tensor = Tensor::view(t.dtype, t.shape, nullptr, nullptr);
     tensor.set_quant(t.quant);

@@ -15,8 +15,8 @@ namespace smelt {
 namespace {
 
 bool on_a_grid(const ValueType& t) {
-  return (t.dtype == DType::kI8 || t.dtype == DType::kU8) && on_one_grid(t.quant) &&
-         std::isfinite(t.quant->scale()) && t.quant->scale() > 0 && std::abs(t.quant->zero_point()) <= 1 << 20;
+  return (t.dtype == DType::kI8 || t.dtype == DType::kU8) && on_one_grid(t.quant) && std::isfinite(t.quant->scale()) &&
+         t.quant->scale() > 0 && std::abs(t.quant->zero_point()) <= 1 << 20;
 }
 
 Grid grid_of(const ValueType& t) {
@@ -45,9 +45,8 @@ class BinaryI8 final : public Kernel {
     const auto* a = ctx.input(0).data<uint8_t>();
     const auto* b = ctx.input(1).data<uint8_t>();
     auto* y = ctx.output(0).data<uint8_t>();
-    loops_.each_row(ctx.threads(), 8192, [&](int64_t at_a, int64_t at_b, int64_t at_y, int64_t n) {
-      row(a + at_a, b + at_b, y + at_y, n);
-    });
+    loops_.each_row(ctx.threads(), 8192,
+                    [&](int64_t at_a, int64_t at_b, int64_t at_y, int64_t n) { row(a + at_a, b + at_b, y + at_y, n); });
     return Ok();
   }
 

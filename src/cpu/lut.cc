@@ -80,9 +80,8 @@ class BinaryTable final : public Kernel {
     const auto* a = ctx.input(0).data<uint8_t>();
     const auto* b = ctx.input(1).data<uint8_t>();
     auto* y = ctx.output(0).data<uint8_t>();
-    loops_.each_row(ctx.threads(), 8192, [&](int64_t at_a, int64_t at_b, int64_t at_y, int64_t n) {
-      row(a + at_a, b + at_b, y + at_y, n);
-    });
+    loops_.each_row(ctx.threads(), 8192,
+                    [&](int64_t at_a, int64_t at_b, int64_t at_y, int64_t n) { row(a + at_a, b + at_b, y + at_y, n); });
     return Ok();
   }
 

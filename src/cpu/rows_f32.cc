@@ -12,8 +12,8 @@
 #include "ops/normalization/normalization.h"
 #include "ops/reduce/reduce.h"
 #include "ops/softmax/softmax.h"
-#include "tensor/one_grid.h"
 #include "tensor/numeric.h"
+#include "tensor/one_grid.h"
 
 namespace smelt {
 namespace {
