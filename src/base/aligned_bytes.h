@@ -26,11 +26,4 @@ inline void align_flatbuffer(std::span<const std::byte>& bytes, std::shared_ptr<
                                                                                                 std::move(owner));
 }
 
-/// Whether a flatbuffer's vector is absent or has its elements at multiples of their size, which verifying the vector
-/// does not look at.
-template <class Vector>
-bool elements_aligned(const Vector* v) {
-  return !v || reinterpret_cast<uintptr_t>(v->Data()) % sizeof(*v->begin()) == 0;
-}
-
 }  // namespace smelt
