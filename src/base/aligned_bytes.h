@@ -26,4 +26,11 @@ inline void align_flatbuffer(std::span<const std::byte>& bytes, std::shared_ptr<
                                                                                                 std::move(owner));
 }
 
+/// Whether a flatbuffer's vector is absent, empty, or has its elements at multiples of their size, which verifying it
+/// does not look at.
+template <class Vector>
+bool elements_aligned(const Vector* v) {
+  return !v || v->size() == 0 || reinterpret_cast<uintptr_t>(v->Data()) % sizeof(*v->begin()) == 0;
+}
+
 }  // namespace smelt

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/aligned_bytes.h"
 #include "base/checked.h"
 #include "base/error.h"
 
@@ -130,10 +131,12 @@ Result<PlanValue> read_value(const ProgramFile& file, const fb::et::ExecutionPla
       return read_tensor(file, plan, *e.val_as_Tensor());
     case KernelTypes::IntList:
       v.kind = PlanValue::Kind::kIntList;
+      if (!elements_aligned(e.val_as_IntList()->items())) return InvalidModel("its numbers lie at an odd address");
       v.items = items_of(e.val_as_IntList()->items());
       return v;
     case KernelTypes::DoubleList:
       v.kind = PlanValue::Kind::kDoubleList;
+      if (!elements_aligned(e.val_as_DoubleList()->items())) return InvalidModel("its numbers lie at an odd address");
       if (const auto* items = e.val_as_DoubleList()->items()) v.doubles.assign(items->begin(), items->end());
       return v;
     case KernelTypes::BoolList:
@@ -231,6 +234,7 @@ Result<Tensor> tensor_from(DType dtype, const Shape& shape, std::span<const uint
 
 Result<std::vector<PlanValue>> read_values(const ProgramFile& file, const fb::et::ExecutionPlan& plan) {
   std::vector<PlanValue> out;
+  if (!elements_aligned(plan.non_const_buffer_sizes())) return InvalidModel("the plan's sizes lie at an odd address");
   const auto* list = plan.values();
   if (!list) return out;
   // Tables may be shared within a file: what is copied out of it stays in proportion.

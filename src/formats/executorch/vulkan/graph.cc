@@ -1,5 +1,6 @@
 #include "formats/executorch/vulkan/graph.h"
 
+#include "base/aligned_bytes.h"
 #include "base/error.h"
 
 namespace smelt::executorch {
@@ -74,6 +75,10 @@ Status read_value(VkGraphView& g, uint32_t i, const DelegateBlob& blob, const Bl
     SMELT_ASSIGN(g.constants[i], constant_of(g, *tensor, g.types[i], blob, parts, budget));
     return Ok();
   }
+  const auto* ints = value->value_as_IntList();
+  const auto* doubles = value->value_as_DoubleList();
+  if ((ints && !elements_aligned(ints->items())) || (doubles && !elements_aligned(doubles->items())))
+    return InvalidModel("its numbers lie at an odd address");
   const auto* list = value->value_as_ValueList();
   if (!list || !list->items()) return Ok();
   for (int32_t item : *list->items()) {
