@@ -215,11 +215,7 @@ json port_json(const Graph& g, ValueId id) { return id == kNone ? json(nullptr) 
 
 Result<json> describe_model(const Model& model, const SessionOptions& on) {
   std::shared_ptr<const Module> module = model.share_module();
-  if (on.backend == BackendKind::kVulkan) {
-    auto copy = std::make_shared<Module>(*module);
-    for (Graph& graph : copy->graphs) round_rows(graph);
-    module = std::move(copy);
-  }
+  if (on.backend == BackendKind::kVulkan) module = round_rows(std::move(module));
   const Module& m = *module;
   SessionOptions options;
   options.backend = on.backend;

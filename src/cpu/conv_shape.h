@@ -29,6 +29,8 @@ struct ConvShape {
            pad[2] == 0;
   }
   bool depthwise() const { return c_in == 1 && groups > 1; }
+  /// The first of the three dimensions does nothing.
+  bool planar() const { return in[0] == 1 && out[0] == 1 && kernel[0] == 1 && pad[0] == 0; }
 
   static constexpr int64_t kMaxStride = 4096;  ///< room for work grows with it
   /// Geometry of a Conv node whose bias fits; nullopt where the kernels do not go (more than three spatial dimensions).

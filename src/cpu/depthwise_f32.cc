@@ -194,8 +194,7 @@ std::optional<ConvShape> depthwise_shape(const KernelSpec& spec) {
     if (spec.has(i) && (spec.inputs[i].dtype != DType::kF32 || spec.inputs[i].quant)) return std::nullopt;
   if (spec.outputs[0].dtype != DType::kF32 || spec.outputs[0].quant) return std::nullopt;
   auto g = ConvShape::make(spec);
-  if (!g || !g->depthwise() || g->c_out != 1 || g->in[0] != 1 || g->kernel[0] != 1 || g->out[0] != 1 ||
-      g->pad[0] != 0 || spec.outputs[0].shape.elements() == 0)
+  if (!g || !g->depthwise() || g->c_out != 1 || !g->planar() || spec.outputs[0].shape.elements() == 0)
     return std::nullopt;
   return g;
 }

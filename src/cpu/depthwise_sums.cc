@@ -158,8 +158,8 @@ class DepthwiseSums final : public Kernel {
 };
 
 bool depthwise_rows(const std::optional<ConvShape>& g, const KernelSpec& spec) {
-  return g && g->depthwise() && g->channels_last && g->c_out == 1 && g->in[0] == 1 && g->kernel[0] == 1 &&
-         g->out[0] == 1 && g->pad[0] == 0 && spec.outputs[0].shape.elements() > 0;
+  return g && g->depthwise() && g->channels_last && g->c_out == 1 && g->planar() &&
+         spec.outputs[0].shape.elements() > 0;
 }
 
 }  // namespace

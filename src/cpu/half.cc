@@ -143,10 +143,7 @@ std::unique_ptr<Kernel> widened(const KernelSpec& spec, bool weights = false) {
     if (const Tensor* c = spec.constant(i)) {
       Packed wide = spec.packs.get(c->raw(), "float32", [&] {
         auto packed = std::make_shared<AlignedBytes>(static_cast<size_t>(c->elements()) * sizeof(float));
-        if (!is_weights)
-          to_floats(*c, packed->data<float>());
-        else if (!dequantize_any(*c, packed->data<float>()).ok())
-          return Packed();
+        if (!real_values(*c, packed->data<float>()).ok()) return Packed();
         return Packed(packed);
       });
       if (!wide) return nullptr;

@@ -6,6 +6,7 @@
 #include "ops/matmul/matmul.h"
 #include "ops/op.h"
 #include "passes/passes.h"
+#include "tensor/one_grid.h"
 
 namespace smelt {
 namespace {
@@ -45,13 +46,7 @@ bool as_activation(const Graph& g, const Node& n, Activation& act) {
 }
 
 /// Both on one grid of stored integers: clamping between them only bounds what is stored.
-bool same_grid(const ValueType& a, const ValueType& b) {
-  if (!a.quant || !b.quant || a.dtype != b.dtype) return false;
-  const Quantization &p = *a.quant, &q = *b.quant;
-  constexpr auto kPerTensor = Quantization::Kind::kPerTensor;
-  return p.kind == kPerTensor && q.kind == kPerTensor && p.scales.size() == 1 && q.scales.size() == 1 &&
-         p.scale() == q.scale() && p.zero_point() == q.zero_point();
-}
+bool same_grid(const ValueType& a, const ValueType& b) { return a.dtype == b.dtype && on_same_grid(a.quant, b.quant); }
 
 /// Whether an activation behind x can be part of the operator that makes x.
 bool can_fuse(const ValueType& x, const ValueType& y) {

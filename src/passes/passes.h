@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "graph/graph.h"
@@ -30,7 +31,7 @@ void channels_last(Graph& graph);
 
 /// For back-ends that multiply reals: products of rows that are quantized at run time (kDynamicRow) take what
 /// DynamicQuantize and DequantizeLinear leave of the rows. Not one of optimise()'s.
-void round_rows(Graph& graph);
+std::shared_ptr<const Module> round_rows(std::shared_ptr<const Module> module);
 
 /// How often each value is used by nodes and as a graph output.
 std::vector<int> count_uses(const Graph& graph);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -8,6 +9,7 @@
 namespace smelt {
 namespace {
 
+bool has_row_grids(const ValueType& t) { return t.quant && t.quant->kind == Quantization::Kind::kDynamicRow; }
 bool is_product(Op op) { return op == Op::kMatMul || op == Op::kConv || op == Op::kConvTranspose; }
 
 /// The nodes of a graph, rewritten one by one.
@@ -38,7 +40,7 @@ class Rewriter {
     const ValueId to = n.outputs[0];
     if (to == kNone || !only_products_[static_cast<size_t>(to)]) return false;
     const ValueType stored = g_.value(to).type, x = g_.value(n.inputs[0]).type;
-    if (!stored.quant || stored.quant->kind != Quantization::Kind::kDynamicRow) return false;
+    if (!has_row_grids(stored)) return false;
     if (x.dtype != DType::kF32 || x.quant || !x.ranked || x.shape.rank() < 1) return false;
     if (stored.dtype != DType::kI8 && stored.dtype != DType::kU8) return false;
     const int inner = stored.quant->axis, rank = x.shape.rank();
@@ -84,6 +86,16 @@ class Rewriter {
 
 }  // namespace
 
-void round_rows(Graph& graph) { Rewriter(graph).run(); }
+std::shared_ptr<const Module> round_rows(std::shared_ptr<const Module> module) {
+  const auto makes_rows = [](const Graph& g) {
+    return std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node& n) {
+      return n.op == Op::kQuantize && n.outputs[0] != kNone && has_row_grids(g.value(n.outputs[0]).type);
+    });
+  };
+  if (std::none_of(module->graphs.begin(), module->graphs.end(), makes_rows)) return module;
+  auto copy = std::make_shared<Module>(*module);
+  for (Graph& graph : copy->graphs) Rewriter(graph).run();
+  return copy;
+}
 
 }  // namespace smelt

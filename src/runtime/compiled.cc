@@ -49,9 +49,7 @@ Result<std::shared_ptr<const Module>> Compiled::for_gpu(bool overridable) {
   const std::lock_guard lock(mutex_);
   auto& made = for_gpu_[overridable ? 1 : 0];
   if (made) return made;
-  auto copy = std::make_shared<Module>(*module);
-  for (Graph& graph : copy->graphs) round_rows(graph);
-  return made = std::move(copy);
+  return made = round_rows(module);
 }
 
 std::shared_ptr<vulkan::WeightStore> Compiled::weights(const std::shared_ptr<vulkan::Device>& device) {

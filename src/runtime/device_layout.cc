@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "ops/control/control.h"
+#include "vulkan/alignment.h"
 #include "vulkan/texture.h"
 
 namespace smelt {
@@ -71,7 +72,6 @@ class LayoutMaker {
   }
 
  private:
-  static size_t rounded(size_t bytes) { return (bytes + 255) & ~size_t{255}; }
   size_t bytes_of(ValueId id) const {
     const ValueType& t = values_[static_cast<size_t>(id)].type;
     return Tensor::byte_size(t.dtype, t.shape.elements());
@@ -107,7 +107,7 @@ class LayoutMaker {
     const auto r = static_cast<size_t>(root_[static_cast<size_t>(id)]);
     if (item_[r] < 0) {
       item_[r] = static_cast<int>(items_.size());
-      items_.push_back({.bytes = rounded(bytes_of(static_cast<ValueId>(r))), .first = from, .last = to});
+      items_.push_back({.bytes = vulkan::align_binding(bytes_of(static_cast<ValueId>(r))), .first = from, .last = to});
       return;
     }
     ArenaItem& item = items_[static_cast<size_t>(item_[r])];
@@ -184,7 +184,7 @@ class LayoutMaker {
     }
     if (const size_t n = kernel.scratch_bytes(); n > 0) {
       scratch_.push_back({k, static_cast<int>(items_.size())});
-      items_.push_back({.bytes = rounded(n), .first = k, .last = k});
+      items_.push_back({.bytes = vulkan::align_binding(n), .first = k, .last = k});
     }
   }
 
@@ -237,7 +237,7 @@ class LayoutMaker {
 
   /// Images need sizes of their own and pages that they don't share.
   Status make_images() {
-    size_t align = 256;
+    size_t align = vulkan::kBindingAlignment;
     for (ImageVersion& v : images_) {
       SMELT_ASSIGN(auto image, vulkan::make_image(env_.gpu.device, v.layout));
       align = std::max(align, vulkan::image_alignment(*image));

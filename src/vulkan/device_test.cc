@@ -1,4 +1,5 @@
 #include "vulkan/device.h"
+#include "vulkan/alignment.h"
 
 #include <gtest/gtest.h>
 

@@ -4,10 +4,11 @@
 #include <iterator>
 #include <optional>
 
+#include "vulkan/alignment.h"
+
 namespace smelt::vulkan {
 namespace {
 constexpr size_t kBlock = size_t{1} << 20;
-size_t rounded(size_t bytes) { return (std::max<size_t>(bytes, 4) + kBindingAlignment - 1) & ~(kBindingAlignment - 1); }
 }  // namespace
 
 Heap::~Heap() {
@@ -90,7 +91,7 @@ Result<std::unique_ptr<Buffer>> Buffer::make(std::shared_ptr<Device> device, siz
                                              const ImageRoom& images) {
   std::unique_ptr<Buffer> b(new Buffer(std::move(device)));
   Device& d = *b->device_;
-  b->bytes_ = rounded(bytes);
+  b->bytes_ = align_binding(std::max<size_t>(bytes, 1));
   VkBufferCreateInfo info{VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO};
   info.size = b->bytes_;
   info.usage = VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;

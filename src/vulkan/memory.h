@@ -115,7 +115,4 @@ class Image {
   Binding binding_;
 };
 
-/// Offsets of bindings are multiples of this: Vulkan promises that no device demands more.
-inline constexpr size_t kBindingAlignment = 256;
-
 }  // namespace smelt::vulkan

@@ -54,28 +54,28 @@ class Parts {
     return part;
   }
 
-  FilePart inline_constants() const {
-    FilePart part{"constants in the flatbuffer", 0};
+  /// The bytes that `bytes_of` the entries names, each vector counted once.
+  template <class List, class BytesOf>
+  static FilePart inline_part(const char* name, const List* list, const BytesOf& bytes_of) {
+    FilePart part{name, 0};
     std::set<const void*> seen;
-    if (const auto* list = program_.constant_buffer())
-      for (const auto* buffer : *list)
-        if (buffer->storage() && buffer->storage()->size() > 0 && seen.insert(buffer->storage()).second) {
-          ++part.count;
-          part.bytes += buffer->storage()->size();
-        }
+    if (!list) return part;
+    for (const auto* entry : *list)
+      if (const auto* bytes = bytes_of(*entry); bytes && bytes->size() > 0 && seen.insert(bytes).second) {
+        ++part.count;
+        part.bytes += bytes->size();
+      }
     return part;
   }
 
+  FilePart inline_constants() const {
+    return inline_part("constants in the flatbuffer", program_.constant_buffer(),
+                       [](const auto& buffer) { return buffer.storage(); });
+  }
+
   FilePart inline_delegates() const {
-    FilePart part{"delegates in the flatbuffer", 0};
-    std::set<const void*> seen;
-    if (const auto* list = program_.backend_delegate_data())
-      for (const auto* blob : *list)
-        if (blob->data() && blob->data()->size() > 0 && seen.insert(blob->data()).second) {
-          ++part.count;
-          part.bytes += blob->data()->size();
-        }
-    return part;
+    return inline_part("delegates in the flatbuffer", program_.backend_delegate_data(),
+                       [](const auto& blob) { return blob.data(); });
   }
 
   FilePart delegate_segments() {

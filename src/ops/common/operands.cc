@@ -22,7 +22,15 @@ Compute compute_of(const Tensor& a, const Tensor& b) {
   return ca == Compute::kInteger && cb == Compute::kInteger ? Compute::kInteger : Compute::kFloat;
 }
 
-Status dequantize_any(const Tensor& t, float* out) {
+namespace {
+bool has_real_values(const Tensor& t) { return t.quant() && is_integer(t.dtype()); }
+}  // namespace
+
+Status real_values(const Tensor& t, float* out) {
+  if (!has_real_values(t)) {
+    to_floats(t, out);
+    return Ok();
+  }
   const Quantization& q = *t.quant();
   const int64_t n = t.elements();
   if (q.kind != Quantization::Kind::kDynamicRow) {
@@ -56,8 +64,6 @@ bool stored_as(DType dtype) {
   if constexpr (std::is_same_v<T, std::complex<double>>) return dtype == DType::kC128;
   return false;
 }
-
-bool has_real_values(const Tensor& t) { return t.quant() && is_integer(t.dtype()); }
 
 template <class S, class T>
 void widen(const Tensor& t, T* out) {
@@ -109,12 +115,11 @@ Status convert(KernelContext& ctx, const Tensor& t, T* out) {
   } else {
     if (is_complex(t.dtype())) return InvalidInput("a real tensor is expected, got ", to_string(t.dtype()));
     if constexpr (std::is_same_v<T, float>) {
-      if (has_real_values(t)) return dequantize_any(t, out);
-      to_floats(t, out);
+      return real_values(t, out);
     } else if constexpr (std::is_same_v<T, double>) {
       if (has_real_values(t)) {
         SMELT_ASSIGN(float* const real, scratch_array<float>(ctx, n));
-        SMELT_TRY(dequantize_any(t, real));
+        SMELT_TRY(real_values(t, real));
         for (int64_t i = 0; i < n; ++i) out[i] = real[i];
       } else {
         to_doubles(t, out);

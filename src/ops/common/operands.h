@@ -46,8 +46,8 @@ void store(const double* values, Tensor& out);
 void store(const uint64_t* values, Tensor& out);
 void store(const std::complex<double>* values, Tensor& out);
 
-/// Real values of a quantized tensor of any Quantization kind, kDynamicRow included.
-Status dequantize_any(const Tensor& t, float* out);
+/// The real values of a tensor: stored integers of any Quantization kind dequantized, others converted.
+Status real_values(const Tensor& t, float* out);
 
 /// Calls fn.template operator()<T>() for the number type of `c`.
 template <class F>

@@ -107,10 +107,7 @@ Result<Requantizer> Requantizer::make(const Tensor& x, const Tensor& w, const Te
       to_ints(*bias, r.bias_.data());
     } else {
       std::vector<float> real(n);
-      if (bias->quant() && is_integer(bias->dtype()))
-        SMELT_TRY(dequantize_any(*bias, real.data()));
-      else
-        to_floats(*bias, real.data());
+      SMELT_TRY(real_values(*bias, real.data()));
       r.real_bias_.assign(real.begin(), real.end());
     }
   }

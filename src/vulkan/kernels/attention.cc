@@ -127,7 +127,7 @@ std::unique_ptr<Kernel> make_attention(const KernelSpec& spec) {
   if (past && (spec.inputs[4].shape.elements() != g.batch * g.kv_heads * g.past * g.depth ||
                spec.inputs[5].shape.elements() != g.batch * g.kv_heads * g.past * g.v_depth))
     return nullptr;
-  if (g.v_depth > kMaxColumns || g.keys < 1 || (g.keys / kWidth + 1) * g.depth + g.keys * 4 > kMaxIterations)
+  if (g.v_depth > kMaxColumns || g.keys < 1 || (g.keys / kWidth + 1) * g.depth + g.keys * 4 > kMaxRounds)
     return nullptr;
   Push push{};
   const char* shader = attention_shader(spec);

@@ -104,8 +104,6 @@ uint32_t plain(const KernelSpec& spec) {
   return spec.inputs[0].shape == out && spec.inputs[1].shape == out ? 1 : 0;
 }
 
-bool fits_int32(double v) { return v >= INT32_MIN && v <= INT32_MAX; }
-
 /// A division that reports a divisor of 0 needs one that is known to have none.
 bool may_divide(const KernelSpec& spec) {
   if (!spec.attrs<BinaryAttrs>().checked_division) return true;

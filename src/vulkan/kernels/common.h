@@ -5,12 +5,17 @@
 #include <optional>
 #include <string>
 
+#include "vulkan/alignment.h"
 #include "vulkan/kernel.h"
 
 namespace smelt::vulkan {
 
 /// Invocations of a workgroup of shaders that work element by element.
 inline constexpr uint32_t kWidth = 64;
+
+/// Rounds of loops that one invocation may take, those of all loops of its shader together: software devices end it
+/// behind 65535, and others are slow with fewer lanes at work.
+inline constexpr int64_t kMaxRounds = 60'000;
 
 /// Whether these inputs and outputs are all float32, or all float16, and not quantized.
 bool plain_reals(const KernelSpec& spec, std::initializer_list<size_t> inputs, std::initializer_list<size_t> outputs);
@@ -37,6 +42,8 @@ const char* element_shader(const KernelSpec& spec, std::initializer_list<size_t>
 
 /// The element type as names of shaders have it: "f32", "i8", "bool"; "" for types that the device does not store.
 std::string short_name(DType dtype);
+
+inline bool fits_int32(double v) { return v >= INT32_MIN && v <= INT32_MAX; }
 
 /// 0 to 3 for elements of 8, 16, 32 and 64 bits; -1: others.
 int width_index(DType dtype);

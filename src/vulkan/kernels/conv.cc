@@ -168,20 +168,10 @@ std::unique_ptr<Kernel> make_real(const KernelSpec& spec, const ConvShape& shape
   const bool half = dtype == DType::kF16;
   if ((dtype != DType::kF32 && !half) || spec.outputs[0].quant) return nullptr;
   RealOperand x, filter, bias;
-  if (!make_real_operand(spec, 0, x) || x.half != half || !make_real_operand(spec, 1, filter)) return nullptr;
-  if (x.constant && half) return nullptr;
-  if (!half && filter.half) {
-    if (!spec.constant(1)) return nullptr;
-    filter = {false, FloatConstant(1, *spec.constant(1)), 1};
-  }
+  if (!make_real_operand(spec, 0, x) || x.half != half || (x.constant && half)) return nullptr;
+  if (!(half ? make_real_operand : make_float_operand)(spec, 1, filter)) return nullptr;
   const bool has_bias = spec.has(2);
-  if (has_bias) {
-    if (!make_real_operand(spec, 2, bias)) return nullptr;
-    if (bias.half) {
-      if (!spec.constant(2)) return nullptr;
-      bias = {false, FloatConstant(2, *spec.constant(2)), 2};
-    }
-  }
+  if (has_bias && !make_float_operand(spec, 2, bias)) return nullptr;
   const Tiling tiling = choose_tiling(spec.device, shape.out_pixels(), shape.c_out);
   static const char* const direct[] = {"conv_f32", "conv_f16", "conv_f16_f32"};
   static const char* const turned[] = {"conv_transpose_f32", "conv_transpose_f16", "conv_transpose_f16_f32"};
@@ -243,22 +233,13 @@ std::unique_ptr<Kernel> make_conv_i8(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_conv_sums(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &filter = spec.inputs[1];
-  const auto eight_bits = [&](const ValueType& t) {
-    return (t.dtype == DType::kI8 || t.dtype == DType::kU8) && spec.device.stores(t.dtype);
-  };
-  if (!eight_bits(x) || !eight_bits(filter) || spec.outputs[0].dtype != DType::kI32) return nullptr;
+  if (!eight_bits(spec, x) || !eight_bits(spec, filter) || spec.outputs[0].dtype != DType::kI32) return nullptr;
   const auto& attrs = spec.attrs<ConvAttrs>();
   const auto g = conv_geometry(attrs, x.shape, filter.shape);
   if (!g.ok() || g->output_shape(attrs.layout) != spec.outputs[0].shape) return nullptr;
   const auto shape = ConvShape::of(*g, attrs, filter.shape);
   if (!shape || !within_limits(*shape)) return nullptr;
-  const auto zeros = [&](size_t i, const ValueType& of, int64_t many) -> int {
-    if (!spec.has(i)) return 0;
-    const ValueType& t = spec.inputs[i];
-    if (t.dtype != of.dtype || t.shape.rank() > 1) return -1;
-    return t.shape.elements() == 1 ? 1 : t.shape.elements() == many ? 2 : -1;
-  };
-  const int x_zero = zeros(2, x, 1), w_zeros = zeros(3, filter, shape->all_out());
+  const int x_zero = zero_points(spec, 2, x.dtype, 1), w_zeros = zero_points(spec, 3, filter.dtype, shape->all_out());
   if (x_zero < 0 || w_zeros < 0) return nullptr;
   const bool x_signed = x.dtype == DType::kI8, w_signed = filter.dtype == DType::kI8;
   const char* shader =

@@ -24,8 +24,7 @@ int32_t i32(int64_t v) { return static_cast<int32_t>(v); }
 /// A convolution of two spatial dimensions at most.
 std::optional<ConvShape> plane_conv(const KernelSpec& spec) {
   const auto shape = ConvShape::make(cpu_spec(spec));
-  if (!shape || shape->kernel[0] != 1 || shape->in[0] != 1 || shape->out[0] != 1 || shape->pad[0] != 0)
-    return std::nullopt;
+  if (!shape || !shape->planar()) return std::nullopt;
   for (int d = 1; d < 3; ++d)
     if (shape->dilation[d] > 1 << 16 || shape->kernel[d] > 1 << 10 || std::abs(shape->pad[d]) > 1 << 20)
       return std::nullopt;
@@ -47,10 +46,7 @@ std::optional<ConvShape> plain_conv(const KernelSpec& spec, RealOperand& filter,
 /// The filter as real numbers.
 Result<std::vector<float>> real_filter(const Tensor& t) {
   std::vector<float> values(static_cast<size_t>(t.elements()));
-  if (t.quant())
-    SMELT_TRY(dequantize_any(t, values.data()));
-  else
-    to_floats(t, values.data());
+  SMELT_TRY(real_values(t, values.data()));
   return values;
 }
 

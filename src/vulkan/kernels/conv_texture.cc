@@ -61,7 +61,7 @@ class ConvTexture final : public TextureKernel {
   }
   /// Planes, of one group or one filter a channel, within the limits of the shader.
   static bool fits(const ConvShape& s) {
-    if (s.in[0] != 1 || s.out[0] != 1 || s.kernel[0] != 1 || s.pad[0] != 0) return false;
+    if (!s.planar()) return false;
     if (s.groups != 1 && !(s.depthwise() && s.c_out == 1)) return false;
     for (int d = 1; d < 3; ++d)
       if (s.dilation[d] > 1 << 14 || s.kernel[d] > 1 << 10 || std::abs(s.pad[d]) > 1 << 20 || s.stride[d] > 1 << 12)
@@ -96,14 +96,13 @@ class ConvTexture final : public TextureKernel {
     const PackPush& p = pack_;
     const std::string key = Cat("fours ", p.c_in, " ", p.c_out, " ", p.taps, " ", p.filter_o, " ", p.filter_i, " ",
                                 p.filter_s, depthwise_ ? " depthwise" : "");
-    return r.packed(1, key, size_t{p.n} * (half_ ? 8 : 16),
-                    [&](Recorder& to, const Binding& raw, const Binding& packed) {
-                      Dispatch d{half_ ? "weights_pack_f16" : "weights_pack_f32",
-                                 {kWidth, half_ ? 1u : 0u, depthwise_ ? 1u : 0u},
-                                 {raw, packed}};
-                      set_grid(d, p.n, kWidth);
-                      return to.dispatch(d, p);
-                    });
+    return r.packed(1, key, packed_bytes(), [&](Recorder& to, const Binding& raw, const Binding& packed) {
+      Dispatch d{half_ ? "weights_pack_f16" : "weights_pack_f32",
+                 {kWidth, half_ ? 1u : 0u, depthwise_ ? 1u : 0u},
+                 {raw, packed}};
+      set_grid(d, p.n, kWidth);
+      return to.dispatch(d, p);
+    });
   }
 
   uint32_t axes_, pixels_ = 1, quads_ = 1;
@@ -124,11 +123,7 @@ std::unique_ptr<Kernel> make(const KernelSpec& spec, uint32_t axes, const ConvSh
   if (std::max(kernel->packed_bytes(), filter->bytes()) > spec.device.max_binding()) return nullptr;
   if (spec.has(2)) {
     RealOperand bias;
-    if (!make_real_operand(spec, 2, bias)) return nullptr;
-    if (bias.half) {
-      if (!spec.constant(2)) return nullptr;
-      bias = {false, FloatConstant(2, *spec.constant(2)), 2};
-    }
+    if (!make_float_operand(spec, 2, bias)) return nullptr;
     kernel->set_bias(bias);
   }
   return kernel;

@@ -13,14 +13,12 @@
 #include "ops/softmax/softmax.h"
 #include "tensor/numeric.h"
 #include "tensor/one_grid.h"
+#include "vulkan/alignment.h"
 #include "vulkan/device.h"
 #include "vulkan/kernel_recorder.h"
 
 namespace smelt::vulkan {
 namespace {
-
-constexpr size_t kAlign = 256;  // of bindings in scratch memory: the most that devices ask for
-size_t align(size_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 bool is_stored(const ValueType& t) { return t.quant != nullptr; }
 
@@ -31,12 +29,10 @@ enum class Width : uint8_t { kReal, kInt32, kInt64 };
 bool computes_on_reals(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   if (!(op_info(spec.node.op).flags & (kMoves | kQuantized))) return true;
-  const bool same_grid = on_one_grid(x.quant) && on_one_grid(y.quant) && x.quant->scales == y.quant->scales &&
-                         x.quant->zero_point() == y.quant->zero_point();
   switch (spec.node.op) {
     case Op::kPool: {
       const auto& a = spec.attrs<PoolAttrs>();
-      return a.kind != PoolKind::kAverage || a.rounding == Rounding::kFloatHalfEven || !same_grid;
+      return a.kind != PoolKind::kAverage || a.rounding == Rounding::kFloatHalfEven || !on_same_grid(x.quant, y.quant);
     }
     case Op::kSoftmax:
       return spec.attrs<SoftmaxAttrs>().rounding == Rounding::kFloatHalfEven;
@@ -87,8 +83,7 @@ bool orders_stored(const KernelSpec& spec) {
   if (spec.node.op != Op::kReduce) return false;
   const auto& a = spec.attrs<ReduceAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  return (a.fn == Reduction::kMax || a.fn == Reduction::kMin) && on_one_grid(x.quant) && on_one_grid(y.quant) &&
-         x.quant->scales == y.quant->scales && x.quant->zero_point() == y.quant->zero_point();
+  return (a.fn == Reduction::kMax || a.fn == Reduction::kMin) && on_same_grid(x.quant, y.quant);
 }
 
 bool takes_integers(const KernelSpec& spec) {
@@ -175,10 +170,8 @@ std::optional<Tensor> converted_constant(const Tensor& t, const ValueType& to, W
   Tensor wide(to.dtype, t.shape());
   if (width != Width::kReal) {
     for (int64_t i = 0; i < t.elements(); ++i) set_int(wide, i, get_int(t, i));
-  } else if (t.quant()) {
-    if (!dequantize_any(t, wide.data<float>()).ok()) return std::nullopt;
-  } else {
-    to_floats(t, wide.data<float>());
+  } else if (!real_values(t, wide.data<float>()).ok()) {
+    return std::nullopt;
   }
   return wide;
 }
@@ -276,7 +269,7 @@ class Converted final : public Kernel {
   void place(Part& part) {
     if (!part.kernel) return;
     part.offset = scratch_;
-    scratch_ += align(part.bytes);
+    scratch_ += align_binding(part.bytes);
   }
 
   std::unique_ptr<Kernel> kernel_;

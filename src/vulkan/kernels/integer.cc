@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstring>
 
+#include "vulkan/device.h"
+
 namespace smelt::vulkan {
 
 std::optional<IntegerProduct> IntegerProduct::make(const KernelSpec& spec, int w_axis, int64_t channels,
@@ -34,6 +36,17 @@ std::optional<int32_t> IntegerProduct::w_zero() const {
   for (int32_t z : pair.w_zeros)
     if (z != pair.w_zeros[0]) return std::nullopt;
   return pair.w_zeros.empty() ? 0 : pair.w_zeros[0];
+}
+
+bool eight_bits(const KernelSpec& spec, const ValueType& t) {
+  return (t.dtype == DType::kI8 || t.dtype == DType::kU8) && spec.device.stores(t.dtype);
+}
+
+int zero_points(const KernelSpec& spec, size_t i, DType operand, int64_t many) {
+  if (!spec.has(i)) return 0;
+  const ValueType& t = spec.inputs[i];
+  if (t.dtype != operand || t.shape.rank() > 1) return -1;
+  return t.shape.elements() == 1 ? 1 : t.shape.elements() == many ? 2 : -1;
 }
 
 }  // namespace smelt::vulkan

@@ -24,6 +24,11 @@ struct IntegerProduct {
   std::optional<int32_t> w_zero() const;
 };
 
+/// Stored integers of 8 bits without a grid, which the device stores too.
+bool eight_bits(const KernelSpec& spec, const ValueType& t);
+/// How input i gives zero points of an operand: 0 not at all, 1 one, 2 one for each of `many`; -1: in no such way.
+int zero_points(const KernelSpec& spec, size_t i, DType operand, int64_t many);
+
 /// Push constants behind the geometry in shaders of 8-bit operands.
 struct IntegerPush {
   int32_t x_zero, w_zero, zero, low, high;

@@ -223,18 +223,13 @@ std::unique_ptr<Kernel> make_matmul_i8(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_matmul_sums(const KernelSpec& spec) {
   const ValueType &a = spec.inputs[0], &b = spec.inputs[1];
-  const auto eight_bits = [&](const ValueType& t) { return t.dtype == DType::kI8 || t.dtype == DType::kU8; };
-  if (!eight_bits(a) || !eight_bits(b) || spec.outputs[0].dtype != DType::kI32 || spec.outputs[0].quant) return nullptr;
-  if (!spec.device.stores(a.dtype) || !spec.device.stores(b.dtype)) return nullptr;
+  if (!eight_bits(spec, a) || !eight_bits(spec, b)) return nullptr;
+  if (spec.outputs[0].dtype != DType::kI32 || spec.outputs[0].quant) return nullptr;
   const auto shape = MatMulShape::make(cpu_spec(spec));
   if (!shape || shape->k == 0 || shape->k > kMaxRounds) return nullptr;
-  const auto zeros = [&](size_t i, const ValueType& of, int64_t many) -> int {
-    if (!spec.has(i)) return 0;
-    const ValueType& t = spec.inputs[i];
-    if (t.dtype != of.dtype || t.shape.rank() > 1) return -1;
-    return t.shape.elements() == 1 ? 1 : t.shape.elements() == many && of.shape.rank() == 2 ? 2 : -1;
-  };
-  const int a_zeros = zeros(2, a, shape->m), b_zeros = zeros(3, b, shape->n);
+  // Zero points of rows and columns belong to matrices, not to stacks of them.
+  const int a_zeros = zero_points(spec, 2, a.dtype, a.shape.rank() == 2 ? shape->m : 1);
+  const int b_zeros = zero_points(spec, 3, b.dtype, b.shape.rank() == 2 ? shape->n : 1);
   if (a_zeros < 0 || b_zeros < 0) return nullptr;
   const Shape batch = shape->batches == 1 ? Shape{} : shape->g.batch;
   const auto g = layout_of(*shape, shape->m, batch, {}, false);
@@ -256,13 +251,7 @@ std::unique_ptr<Kernel> make_matmul_real(const KernelSpec& spec) {
   if (!half && (a.half || b.half)) return nullptr;
   if (half && !a.half && !b.half) return nullptr;
   const bool has_c = spec.has(2) && attrs.beta != 0;
-  if (has_c) {
-    if (!make_real_operand(spec, 2, c)) return nullptr;
-    if (c.half) {
-      if (!spec.constant(2)) return nullptr;
-      c = {false, FloatConstant(2, *spec.constant(2)), 2};
-    }
-  }
+  if (has_c && !make_float_operand(spec, 2, c)) return nullptr;
   const auto shape = MatMulShape::make(cpu_spec(spec));
   if (!shape || shape->k == 0 || shape->k > kMaxRounds || shape->batches > 65535) return nullptr;
   Shape batch = shape->g.batch;

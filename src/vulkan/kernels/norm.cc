@@ -229,7 +229,7 @@ std::unique_ptr<Kernel> make_batch_norm(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_lrn(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<LrnAttrs>();
   const Shape& shape = spec.inputs[0].shape;
-  if (shape.rank() < 2 || attrs.size < 1 || attrs.size > kMaxIterations || !plain_reals(spec, {0}, {0})) return nullptr;
+  if (shape.rank() < 2 || attrs.size < 1 || attrs.size > kMaxRounds || !plain_reals(spec, {0}, {0})) return nullptr;
   const AxisView v = axis_view(shape, channel_axis(attrs.layout, shape.rank()));
   // No window reaches further than all channels.
   const int64_t before = (attrs.size - 1) / 2, after = attrs.size - 1 - before;

@@ -1,5 +1,6 @@
 // Entries of one axis replaced by indices that are computed on the device. Every element of the result looks for its
 // index, so that the last of equal ones wins as in the reference kernels.
+#include "ops/common/index.h"
 #include "ops/gather/gather.h"
 #include "vulkan/kernel_recorder.h"
 #include "vulkan/kernels/common.h"
@@ -50,10 +51,11 @@ std::unique_ptr<Kernel> make(const KernelSpec& spec, const Inputs& in, int64_t a
   const DType dtype = spec.outputs[0].dtype, index = spec.inputs[in.indices].dtype;
   const int width = width_index(dtype);
   if (width < 0 || x.rank() == 0 || spec.inputs[in.values].dtype != dtype || whole_words(index) == 0) return nullptr;
-  if (axis < 0) axis += x.rank();
-  Push push{static_cast<uint32_t>(x.elements()), static_cast<uint32_t>(x[static_cast<int>(axis)]), 1,
-            static_cast<uint32_t>(spec.inputs[in.indices].shape.elements())};
-  for (int d = static_cast<int>(axis) + 1; d < x.rank(); ++d) push.inner *= static_cast<uint32_t>(x[d]);
+  const auto at = normalize_axis(axis, x.rank());
+  if (!at.ok()) return nullptr;
+  const AxisView v = axis_view(x, *at);
+  const Push push{static_cast<uint32_t>(x.elements()), static_cast<uint32_t>(v.extent), static_cast<uint32_t>(v.inner),
+                  static_cast<uint32_t>(spec.inputs[in.indices].shape.elements())};
   const int64_t places = x.elements() / push.extent * push.picks;
   if (push.picks > kMostPicks || push.picks == 0 || spec.inputs[in.values].shape.elements() != places) return nullptr;
   return std::make_unique<PutKernel>(kShaders[width][whole_words(index) - 1], in, push);

@@ -81,9 +81,7 @@ class RecurrentKernel final : public Kernel {
 
  private:
   static uint32_t width(const Sizes& s) { return s.hidden > 128 ? 256 : s.hidden > 32 ? kWidth : 32; }
-  size_t state_bytes() const {
-    return (static_cast<size_t>(s_.batch * 2 * s_.hidden) * sizeof(float) + 255) / 256 * 256;
-  }
+  size_t state_bytes() const { return align_binding(static_cast<size_t>(s_.batch * 2 * s_.hidden) * sizeof(float)); }
 
   /// Weights as [direction][column][row], so that neighbouring units are neighbours.
   Result<Binding> transposed(KernelRecorder& r, size_t i, int64_t rows, int64_t columns) const {

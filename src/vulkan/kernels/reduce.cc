@@ -56,10 +56,6 @@ struct ReducePush {
   float correction;
 };
 
-struct AxisPush {
-  uint32_t rows, extent, inner;
-};
-
 template <class Push>
 class PushedRowKernel final : public RowKernel {
  public:
@@ -118,12 +114,10 @@ std::optional<std::vector<int>> reduced_axes(const KernelSpec& spec, bool noop) 
 
 /// [outer, extent, inner] along one axis as push constants.
 std::optional<AxisPush> axis_push(const Shape& shape, int64_t axis) {
-  if (shape.rank() == 0) return AxisPush{1, 1, 1};
+  if (shape.rank() == 0) return AxisPush({1, 1, 1});
   const auto a = normalize_axis(axis, shape.rank());
   if (!a.ok()) return std::nullopt;
-  const AxisView v = axis_view(shape, *a);
-  return AxisPush{static_cast<uint32_t>(v.outer * v.inner), static_cast<uint32_t>(v.extent),
-                  static_cast<uint32_t>(v.inner)};
+  return AxisPush(axis_view(shape, *a));
 }
 
 }  // namespace
@@ -287,7 +281,7 @@ std::unique_ptr<Kernel> make_arg_reduce(const KernelSpec& spec) {
     if (!given || given->empty()) return nullptr;
     axis = given->front();
   }
-  const auto push = attrs.flatten ? AxisPush{1, static_cast<uint32_t>(in.elements()), 1} : axis_push(in, axis);
+  const auto push = attrs.flatten ? AxisPush({1, in.elements(), 1}) : axis_push(in, axis);
   if (!push || push->extent == 0) return nullptr;
   const uint32_t lanes = lanes_for(push->rows, push->extent, push->inner == 1, 1);
   if (lanes == 0) return nullptr;
@@ -315,7 +309,7 @@ std::unique_ptr<Kernel> make_cumulative(const KernelSpec& spec) {
     return nullptr;
   if (dtype == DType::kI64 && attrs.fn == Fn::kLogSumExp) return nullptr;
   const auto push = axis_push(spec.inputs[0].shape, axis->front());
-  if (!push || push->extent > kMaxIterations) return nullptr;
+  if (!push || push->extent > kMaxRounds) return nullptr;
   return std::make_unique<PushedRowKernel<AxisPush>>(
       shader,
       std::vector<uint32_t>{kWidth, static_cast<uint32_t>(attrs.fn), attrs.exclusive ? 1u : 0u,

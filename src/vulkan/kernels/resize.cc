@@ -57,7 +57,7 @@ class ResizeKernel final : public Kernel {
   ResizeKernel(DType dtype, std::vector<Pass> passes) : dtype_(dtype), passes_(std::move(passes)) {
     for (size_t i = 0; i + 1 < passes_.size(); ++i) {
       offsets_.push_back(scratch_);
-      scratch_ += (size_t{passes_[i].push.n} * sizeof(float) + 255) & ~size_t{255};
+      scratch_ += align_binding(size_t{passes_[i].push.n} * sizeof(float));
     }
   }
   bool reads(size_t i) const override { return i == 0; }

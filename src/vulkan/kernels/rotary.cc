@@ -160,24 +160,10 @@ std::unique_ptr<Kernel> make_kv_append(const KernelSpec& spec) {
     if (d > axis) push.inner *= static_cast<uint32_t>(cache.shape[d]);
   }
   if (push.count > push.room) return nullptr;
-  const char* shader = nullptr;
-  switch (bit_width(cache.dtype)) {
-    case 8:
-      shader = "kv_append_8";
-      break;
-    case 16:
-      shader = "kv_append_16";
-      break;
-    case 32:
-      shader = "kv_append_32";
-      break;
-    case 64:
-      shader = "kv_append_64";
-      break;
-    default:
-      return nullptr;
-  }
-  return std::make_unique<KvAppendKernel>(shader, words, push);
+  static const char* const shaders[] = {"kv_append_8", "kv_append_16", "kv_append_32", "kv_append_64"};
+  const int width = width_index(cache.dtype);
+  if (width < 0) return nullptr;
+  return std::make_unique<KvAppendKernel>(shaders[width], words, push);
 }
 
 }  // namespace smelt::vulkan

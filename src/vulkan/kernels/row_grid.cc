@@ -21,37 +21,40 @@ struct Push {
   float epsilon;
 };
 
-class RowGridKernel final : public Kernel {
- public:
-  RowGridKernel(const char* shader, Rule rule, const Push& push, std::vector<size_t> outputs, uint32_t lanes)
-      : shader_(shader), rule_(rule), push_(push), outputs_(std::move(outputs)), lanes_(lanes) {}
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    Dispatch d{shader_, {row_width(lanes_), lanes_, static_cast<uint32_t>(rule_)}, {x}};
-    for (size_t i : outputs_) d.buffers.push_back(r.output(i));
-    set_row_grid(d, push_.rows, lanes_);
-    return r.dispatch(d, push_);
-  }
+/// One pass over the rows of input 0.
+struct RowGrid {
+  const char* shader;
+  Rule rule;
+  Push push;
+  uint32_t lanes;
 
- private:
-  const char* shader_;
-  Rule rule_;
-  Push push_;
-  std::vector<size_t> outputs_;
-  uint32_t lanes_;
+  /// Nullopt when rows of `length` are too long for a workgroup. `push`: without rows and count.
+  static std::optional<RowGrid> make(const KernelSpec& spec, const char* shader, Rule rule, int64_t length, Push push) {
+    const int64_t n = spec.inputs[0].shape.elements();
+    if (length < 1 || n < 1 || n % length != 0) return std::nullopt;
+    push.rows = static_cast<uint32_t>(n / length);
+    push.count = static_cast<uint32_t>(length);
+    const uint32_t lanes = lanes_for(push.rows, length, true, 2);
+    if (lanes == 0) return std::nullopt;
+    return RowGrid{row_shader(spec, shader, lanes), rule, push, lanes};
+  }
+  Status record(KernelRecorder& r, std::vector<Binding> results) const {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    Dispatch d{shader, {row_width(lanes), lanes, static_cast<uint32_t>(rule)}, {x}};
+    d.buffers.insert(d.buffers.end(), results.begin(), results.end());
+    set_row_grid(d, push.rows, lanes);
+    return r.dispatch(d, push);
+  }
 };
 
-/// Null when rows of `length` are too long for a workgroup.
-std::unique_ptr<Kernel> make(const KernelSpec& spec, const char* shader, Rule rule, int64_t length, Push push,
-                             std::vector<size_t> outputs) {
-  const int64_t n = spec.inputs[0].shape.elements();
-  if (length < 1 || n < 1) return nullptr;
-  push.rows = static_cast<uint32_t>(n / length);
-  push.count = static_cast<uint32_t>(length);
-  const uint32_t lanes = lanes_for(push.rows, length, true, 2);
-  if (lanes == 0) return nullptr;
-  return std::make_unique<RowGridKernel>(row_shader(spec, shader, lanes), rule, push, std::move(outputs), lanes);
-}
+class DynamicQuantize final : public Kernel {
+ public:
+  explicit DynamicQuantize(const RowGrid& rows) : rows_(rows) {}
+  Status record(KernelRecorder& r) const override { return rows_.record(r, {r.output(0), r.output(1), r.output(2)}); }
+
+ private:
+  RowGrid rows_;
+};
 
 }  // namespace
 
@@ -68,8 +71,10 @@ std::unique_ptr<Kernel> make_dynamic_quantize(const KernelSpec& spec) {
   if (low < int_min(a.to) || high > int_max(a.to) || low >= high) return nullptr;
   const Rule rule = a.symmetric ? Rule::kSymmetric : a.xnnpack_rule ? Rule::kBalanced : Rule::kAsymmetric;
   const int64_t length = a.per_row && x.shape.rank() > 0 ? x.shape.back() : x.shape.elements();
-  return make(spec, a.to == DType::kI8 ? "dynamic_quantize_i8" : "dynamic_quantize_u8", rule, length,
-              {0, 0, static_cast<int32_t>(low), static_cast<int32_t>(high), static_cast<float>(a.eps)}, {0, 1, 2});
+  const auto rows =
+      RowGrid::make(spec, a.to == DType::kI8 ? "dynamic_quantize_i8" : "dynamic_quantize_u8", rule, length,
+                    {0, 0, static_cast<int32_t>(low), static_cast<int32_t>(high), static_cast<float>(a.eps)});
+  return rows ? std::make_unique<DynamicQuantize>(*rows) : nullptr;
 }
 
 namespace {
@@ -78,15 +83,11 @@ namespace {
 /// of reals.
 class Hybrid final : public Kernel {
  public:
-  Hybrid(const char* shader, Rule rule, const Push& push, uint32_t lanes, std::unique_ptr<Kernel> product)
-      : shader_(shader), rule_(rule), push_(push), lanes_(lanes), product_(std::move(product)) {}
+  Hybrid(const RowGrid& rows, std::unique_ptr<Kernel> product) : rows_(rows), product_(std::move(product)) {}
   size_t scratch_bytes() const override { return bytes() + product_->scratch_bytes(); }
   bool reads(size_t i) const override { return product_->reads(i); }
   Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    Dispatch d{shader_, {row_width(lanes_), lanes_, static_cast<uint32_t>(rule_)}, {x, r.scratch(0, bytes(), true)}};
-    set_row_grid(d, push_.rows, lanes_);
-    SMELT_TRY(r.dispatch(d, push_));
+    SMELT_TRY(rows_.record(r, {r.scratch(0, bytes(), true)}));
     std::vector<KernelRecorder::Operand> inputs{{r.scratch(0, bytes(), false)}};
     for (size_t i = 1; i < r.operands(); ++i) inputs.push_back(r.operand(i));
     const Binding outputs[] = {r.place(0)};
@@ -95,30 +96,24 @@ class Hybrid final : public Kernel {
   }
 
  private:
-  size_t bytes() const { return (size_t{push_.rows} * push_.count * sizeof(float) + 255) / 256 * 256; }
+  size_t bytes() const { return align_binding(size_t{rows_.push.rows} * rows_.push.count * sizeof(float)); }
 
-  const char* shader_;
-  Rule rule_;
-  Push push_;
-  uint32_t lanes_;
+  RowGrid rows_;
   std::unique_ptr<Kernel> product_;
 };
 
 /// `plain`: the node's attributes without `hybrid`.
 std::unique_ptr<Kernel> make_hybrid(const KernelSpec& spec, AttrsPtr plain, int64_t length, bool asymmetric) {
   const ValueType& x = spec.inputs[0];
-  const int64_t n = x.shape.elements();
-  if (x.quant || x.dtype != DType::kF32 || spec.constant(0) || length < 1 || n % length != 0) return nullptr;
-  const uint32_t lanes = lanes_for(n / length, length, true, 2);
-  if (lanes == 0) return nullptr;
+  if (x.quant || x.dtype != DType::kF32 || spec.constant(0)) return nullptr;
+  const auto rows = RowGrid::make(spec, "round_rows_f32", asymmetric ? Rule::kHybridAsymmetric : Rule::kHybrid, length,
+                                  {0, 0, -128, 127, 0});
+  if (!rows) return nullptr;
   Node node = spec.node;
   node.attrs = std::move(plain);
   auto product = listed_kernel({node, spec.inputs, spec.constants, spec.outputs, spec.device});
   if (!product) return nullptr;
-  const Push push{static_cast<uint32_t>(n / length), static_cast<uint32_t>(length), -128, 127, 0};
-  return std::make_unique<Hybrid>(row_shader(spec, "round_rows_f32", lanes),
-                                  asymmetric ? Rule::kHybridAsymmetric : Rule::kHybrid, push, lanes,
-                                  std::move(product));
+  return std::make_unique<Hybrid>(*rows, std::move(product));
 }
 
 template <class A>

@@ -9,17 +9,13 @@
 
 namespace smelt::vulkan {
 
-/// Loop iterations that one invocation may take: software devices stop loops behind 65535, counted over all loops of a
-/// shader, and others are slow with fewer lanes at work.
-inline constexpr int64_t kMaxIterations = 60'000;
-
 /// Lanes that work on one row of `count` elements together (shaders/rows.glsl): 1, kWidth or 256; 0 when even that is
 /// too few. `dense`: the elements of a row are neighbours, else neighbouring rows are. `cost`: iterations an element.
 inline uint32_t lanes_for(int64_t rows, int64_t count, bool dense, int64_t cost) {
   uint32_t lanes = count >= kWidth && (dense || rows < 1024) ? kWidth : 1;
-  if (count / lanes * cost > kMaxIterations) lanes = kWidth;
-  if (count / lanes * cost > kMaxIterations) lanes = 256;
-  return count / lanes * cost > kMaxIterations ? 0 : lanes;
+  if (count / lanes * cost > kMaxRounds) lanes = kWidth;
+  if (count / lanes * cost > kMaxRounds) lanes = 256;
+  return count / lanes * cost > kMaxRounds ? 0 : lanes;
 }
 /// The workgroup's width for so many lanes a row.
 inline uint32_t row_width(uint32_t lanes) { return lanes == 1 ? kWidth : lanes; }
@@ -27,6 +23,15 @@ inline uint32_t row_width(uint32_t lanes) { return lanes == 1 ? kWidth : lanes; 
 /// The variant of a shader of rows whose lanes see each other's values, where the device has it and lanes work
 /// together; else the shader itself. SMELT_VULKAN_SUBGROUPS=0 forbids it.
 const char* row_shader(const KernelSpec& spec, const char* shader, uint32_t lanes);
+
+/// Push constants of shaders that walk one axis.
+struct AxisPush {
+  uint32_t rows, extent, inner;
+  explicit AxisPush(const AxisView& v)
+      : rows(static_cast<uint32_t>(v.outer * v.inner)),
+        extent(static_cast<uint32_t>(v.extent)),
+        inner(static_cast<uint32_t>(v.inner)) {}
+};
 
 /// The grid of a shader of rows.
 inline void set_row_grid(Dispatch& d, uint64_t rows, uint32_t lanes) { set_grid(d, rows, lanes == 1 ? kWidth : 1); }

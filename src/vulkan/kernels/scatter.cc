@@ -64,7 +64,7 @@ std::unique_ptr<Kernel> make(const KernelSpec& spec, Reduce reduce, uint32_t tup
                              const std::optional<Walk<3, 4>>& lines, int64_t count, Push push) {
   const DType dtype = spec.outputs[0].dtype, index = spec.inputs[in.indices].dtype;
   const bool wide = dtype == DType::kI64;
-  if (!lines || count < 1 || count > kMaxIterations / 2 || spec.inputs[in.updates].dtype != dtype) return nullptr;
+  if (!lines || count < 1 || count > kMaxRounds / 2 || spec.inputs[in.updates].dtype != dtype) return nullptr;
   if (static_cast<int>(reduce) > static_cast<int>(Reduce::kMax) || whole_words(index) == 0) return nullptr;
   if (dtype == DType::kBool || (wide && !spec.device.info().int64)) return nullptr;
   if (!in.x && bit_width(dtype) < 32) return nullptr;

@@ -12,7 +12,7 @@ namespace smelt::vulkan {
 namespace {
 
 struct Push {
-  uint32_t rows, extent, inner;
+  AxisPush axis;
   float beta;
 };
 
@@ -23,7 +23,7 @@ class SoftmaxKernel final : public Kernel {
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
     Dispatch d{shader_, {row_width(lanes_), lanes_, kind_}, {x, r.output(0)}};
-    set_row_grid(d, push_.rows, lanes_);
+    set_row_grid(d, push_.axis.rows, lanes_);
     return r.dispatch(d, push_);
   }
 
@@ -32,10 +32,6 @@ class SoftmaxKernel final : public Kernel {
   uint32_t kind_, lanes_;
   Push push_;
 };
-
-}  // namespace
-
-namespace {
 
 /// The layout of shaders/softmax_texture.comp.
 struct TexturePush {
@@ -93,10 +89,9 @@ std::unique_ptr<Kernel> make_softmax_real(const KernelSpec& spec) {
     v = attrs.flatten ? AxisView{product(shape, 0, *axis), product(shape, *axis, shape.rank()), 1}
                       : axis_view(shape, *axis);
   }
-  const Push push{static_cast<uint32_t>(v.outer * v.inner), static_cast<uint32_t>(v.extent),
-                  static_cast<uint32_t>(v.inner), static_cast<float>(attrs.beta)};
+  const Push push{AxisPush(v), static_cast<float>(attrs.beta)};
   const bool hard = attrs.kind == SoftmaxAttrs::Kind::kHardmax;
-  const uint32_t lanes = lanes_for(push.rows, push.extent, push.inner == 1, 3);
+  const uint32_t lanes = lanes_for(push.axis.rows, push.axis.extent, push.axis.inner == 1, 3);
   if (lanes == 0) return nullptr;
   const uint32_t kind = hard ? 2 : attrs.kind == SoftmaxAttrs::Kind::kLogSoftmax ? 1 : 0;
   const char* shader = spec.outputs[0].dtype == DType::kF16 ? "softmax_f16" : "softmax_f32";
@@ -105,13 +100,9 @@ std::unique_ptr<Kernel> make_softmax_real(const KernelSpec& spec) {
 
 namespace {
 
-struct Push8 {
-  uint32_t rows, extent, inner;
-};
-
 class Softmax8Kernel final : public Kernel {
  public:
-  Softmax8Kernel(DType dtype, float beta, float scale, uint32_t lanes, const Push8& push)
+  Softmax8Kernel(DType dtype, float beta, float scale, uint32_t lanes, const AxisPush& push)
       : dtype_(dtype), beta_(beta), scale_(scale), lanes_(lanes), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
@@ -131,7 +122,7 @@ class Softmax8Kernel final : public Kernel {
   DType dtype_;
   float beta_, scale_;
   uint32_t lanes_;
-  Push8 push_;
+  AxisPush push_;
 };
 
 }  // namespace
@@ -145,9 +136,8 @@ std::unique_ptr<Kernel> make_softmax_i8(const KernelSpec& spec) {
   const AxisView v = axis_view(x.shape, *axis);
   const uint32_t lanes = lanes_for(v.outer * v.inner, v.extent, v.inner == 1, 3);
   if (lanes == 0) return nullptr;
-  return std::make_unique<Softmax8Kernel>(
-      x.dtype, static_cast<float>(attrs.beta), x.quant->scale(), lanes,
-      Push8{static_cast<uint32_t>(v.outer * v.inner), static_cast<uint32_t>(v.extent), static_cast<uint32_t>(v.inner)});
+  return std::make_unique<Softmax8Kernel>(x.dtype, static_cast<float>(attrs.beta), x.quant->scale(), lanes,
+                                          AxisPush(v));
 }
 
 }  // namespace smelt::vulkan

@@ -104,8 +104,6 @@ std::optional<ImageLayout> shared_image(const KernelSpec& spec) {
   return image_of(spec, spec.outputs[0]);
 }
 
-bool fits_int32(double v) { return v >= INT32_MIN && v <= INT32_MAX; }
-
 }  // namespace
 
 std::unique_ptr<Kernel> make_unary_real(const KernelSpec& spec) {

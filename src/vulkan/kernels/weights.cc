@@ -18,13 +18,8 @@ Result<Binding> FloatConstant::bind(KernelRecorder& r) const {
   const auto bytes = static_cast<size_t>(tensor_.elements()) * sizeof(float);
   if (bytes > r.device().max_binding()) return LimitReached("weights of ", bytes, " bytes as float32");
   Status status;
-  const auto binding = r.table(input_, "float32", bytes, [&](void* to) {
-    auto* floats = static_cast<float*>(to);
-    if (tensor_.quant())
-      status = dequantize_any(tensor_, floats);
-    else
-      to_floats(tensor_, floats);
-  });
+  const auto binding =
+      r.table(input_, "float32", bytes, [&](void* to) { status = real_values(tensor_, static_cast<float*>(to)); });
   SMELT_TRY(status);
   return binding;
 }
@@ -38,6 +33,14 @@ bool make_real_operand(const KernelSpec& spec, size_t input, RealOperand& out) {
   const Tensor* c = spec.constant(input);
   if (!c || !(t.quant || is_float(t.dtype)) || t.dtype == DType::kF64) return false;
   out.constant = FloatConstant(input, *c);
+  return true;
+}
+
+bool make_float_operand(const KernelSpec& spec, size_t input, RealOperand& out) {
+  if (!make_real_operand(spec, input, out)) return false;
+  if (!out.half) return true;
+  if (!spec.constant(input)) return false;
+  out = {false, FloatConstant(input, *spec.constant(input)), input};
   return true;
 }
 

@@ -32,6 +32,8 @@ struct RealOperand {
 };
 /// False where there is no way: a computed operand of another type.
 bool make_real_operand(const KernelSpec& spec, size_t input, RealOperand& out);
+/// The same, always read as float32: false for a computed one of float16.
+bool make_float_operand(const KernelSpec& spec, size_t input, RealOperand& out);
 
 /// Invocations of a workgroup, outputs along the lanes, and outputs in registers of the shaders of products.
 struct Tiling {
@@ -39,8 +41,5 @@ struct Tiling {
 };
 /// For an output of `lanes` x `tiles`.
 Tiling choose_tiling(const Device& device, int64_t lanes, int64_t tiles);
-
-/// Loops of a shader in one invocation, all together: software devices end them after 65535 rounds.
-inline constexpr int64_t kMaxRounds = 60000;
 
 }  // namespace smelt::vulkan

@@ -15,7 +15,6 @@ namespace smelt::vulkan {
 namespace {
 
 constexpr int64_t kPoints = 16;  // of a tile
-size_t align(size_t bytes) { return (bytes + 255) / 256 * 256; }
 int32_t i32(int64_t v) { return static_cast<int32_t>(v); }
 
 struct InPush {
@@ -31,10 +30,7 @@ struct OutPush {
 /// The filter as [point][output channel][input channel]: G g G^T.
 Result<Tensor> filter_points(const Tensor& filter, const ConvShape& s) {
   std::vector<float> g(static_cast<size_t>(filter.elements()));
-  if (filter.quant())
-    SMELT_TRY(dequantize_any(filter, g.data()));
-  else
-    to_floats(filter, g.data());
+  SMELT_TRY(real_values(filter, g.data()));
   SMELT_ASSIGN(Tensor u, Tensor::allocate(DType::kF32, Shape{kPoints * s.c_out, 1, 1, s.c_in}, false));
   auto* to = u.data<float>();
   const auto thirds = [](float a, float b, float c, float* out) {
@@ -76,8 +72,8 @@ class Winograd final : public Kernel {
                             ValueType::tensor(DType::kF32, points_.shape())};
     const ValueType out[] = {ValueType::tensor(DType::kF32, Shape{1, 1, tiles(), kPoints * s.c_out})};
     const Tensor* const constants[] = {nullptr, &points_};
-    in_bytes_ = align(Tensor::byte_size(DType::kF32, in[0].shape.elements()));
-    out_bytes_ = align(Tensor::byte_size(DType::kF32, out[0].shape.elements()));
+    in_bytes_ = align_binding(Tensor::byte_size(DType::kF32, in[0].shape.elements()));
+    out_bytes_ = align_binding(Tensor::byte_size(DType::kF32, out[0].shape.elements()));
     if (std::max(in_bytes_, out_bytes_) <= spec.device.max_binding())
       sums_ = listed_kernel({node, in, constants, out, spec.device});
   }
@@ -145,9 +141,7 @@ std::unique_ptr<Kernel> make_winograd_f32(const KernelSpec& spec) {
   if (attrs.hybrid || !plain_reals(spec, {0}, {0}) || spec.outputs[0].dtype != DType::kF32 || !spec.constant(1))
     return nullptr;
   const auto s = ConvShape::make(cpu_spec(spec));
-  if (!s || !s->channels_last || s->groups != 1 || s->in[0] != 1 || s->out[0] != 1 || s->kernel[0] != 1 ||
-      s->pad[0] != 0 || s->filter_s == 0)
-    return nullptr;
+  if (!s || !s->channels_last || s->groups != 1 || !s->planar() || s->filter_s == 0) return nullptr;
   for (int d = 1; d < 3; ++d)
     if (s->kernel[d] != 3 || s->stride[d] != 1 || s->dilation[d] != 1 || s->pad[d] < 0 || s->pad[d] > 2) return nullptr;
   RealOperand filter, bias;
