@@ -16,7 +16,7 @@ using V = hn::Vec<D>;
 
 /// Rows are addressed in threes from one pointer (0, 1 and 2 times lda), which keeps the pointers in registers.
 template <int MR, int NV>
-void gemm_tile(const float* a, ptrdiff_t lda, const float* HWY_RESTRICT b, ptrdiff_t k, float* HWY_RESTRICT c,
+void gemm_tile(const GemmRuns& runs, const float* a, ptrdiff_t lda, const float* HWY_RESTRICT b, float* HWY_RESTRICT c,
                ptrdiff_t ldc, ptrdiff_t n, const float* row_bias, float lo, float hi) {
   const D d;
   constexpr ptrdiff_t L = HWY_MAX_BYTES / 4;
@@ -33,8 +33,6 @@ void gemm_tile(const float* a, ptrdiff_t lda, const float* HWY_RESTRICT b, ptrdi
     }
   b += NV * L;
   const char* rows[kGroups];
-#pragma GCC unroll 5
-  for (int g = 0; g < kGroups; ++g) rows[g] = reinterpret_cast<const char*>(a + g * 3 * lda);
   const ptrdiff_t step = lda * 4;
   const auto row_step = [&](int s, int at) HWY_ATTR {
     V bv[NV];
@@ -48,19 +46,23 @@ void gemm_tile(const float* a, ptrdiff_t lda, const float* HWY_RESTRICT b, ptrdi
     }
   };
   constexpr int kUnroll = kSplit > 2 ? kSplit : 2;
-  ptrdiff_t i = k;
-  for (; i >= kUnroll; i -= kUnroll) {
+  for (ptrdiff_t r = 0; r < runs.count; ++r) {
+#pragma GCC unroll 5
+    for (int g = 0; g < kGroups; ++g) rows[g] = reinterpret_cast<const char*>(a + runs.at[r] + g * 3 * lda);
+    ptrdiff_t i = runs.length;
+    for (; i >= kUnroll; i -= kUnroll) {
 #pragma GCC unroll 4
-    for (int u = 0; u < kUnroll; ++u) row_step(u % kSplit, u);
-    b += kUnroll * NV * L;
+      for (int u = 0; u < kUnroll; ++u) row_step(u % kSplit, u);
+      b += kUnroll * NV * L;
 #pragma GCC unroll 5
-    for (int g = 0; g < kGroups; ++g) rows[g] += kUnroll * 4;
-  }
-  for (; i > 0; --i) {
-    row_step(0, 0);
-    b += NV * L;
+      for (int g = 0; g < kGroups; ++g) rows[g] += kUnroll * 4;
+    }
+    for (; i > 0; --i) {
+      row_step(0, 0);
+      b += NV * L;
 #pragma GCC unroll 5
-    for (int g = 0; g < kGroups; ++g) rows[g] += 4;
+      for (int g = 0; g < kGroups; ++g) rows[g] += 4;
+    }
   }
   const V vlo = hn::Set(d, lo), vhi = hn::Set(d, hi);
 #pragma GCC unroll 16
@@ -151,22 +153,27 @@ void GemmF32::run(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, 
                   int64_t last, float* c, int64_t ldc, const float* row_bias, float lo, float hi) const {
   // A block of rows stays in the level-2 cache while all panels pass by; tiles of a block are of even height.
   constexpr int64_t kBlockFloats = 64 * 1024;
+  constexpr ptrdiff_t kStart = 0;
+  const GemmRuns whole{&kStart, 1, k};
   const int64_t block = std::max<int64_t>(1, kBlockFloats / std::max<int64_t>(1, k * mr)) * mr;
   for (int64_t row = 0; row < m; row += block) {
     const int64_t rows = std::min(block, m - row);
-    const int64_t tall = (rows + mr - 1) / mr;
-    const int64_t height = (rows + tall - 1) / tall;
-    for (int64_t p = first; p < last; ++p) {
-      const Tile* tile = tiles[width(n, p) / lanes - 1];
-      const float* panel = packed + panel_offset(k, p);
-      const int64_t column = p * nr(), used = std::min(nr(), n - column);
-      for (int64_t i = row; i < row + rows; i += height) {
-        const int64_t here = std::min(height, row + rows - i);
-        tile[here - 1](a + i * lda, lda, panel, k, c + i * ldc + column, ldc, used, row_bias ? row_bias + i : nullptr,
-                       lo, hi);
-      }
-    }
+    const int64_t height = even_height(rows);
+    for (int64_t p = first; p < last; ++p)
+      panel(whole, rows, height, n, a + row * lda, lda, packed, p, c + row * ldc, ldc,
+            row_bias ? row_bias + row : nullptr, lo, hi);
   }
+}
+
+void GemmF32::panel(const GemmRuns& runs, int64_t m, int64_t height, int64_t n, const float* a, int64_t lda,
+                    const float* packed, int64_t p, float* c, int64_t ldc, const float* row_bias, float lo,
+                    float hi) const {
+  const Tile* tile = tiles[width(n, p) / lanes - 1];
+  const float* b = packed + panel_offset(runs.count * runs.length, p);
+  const int64_t column = p * nr(), used = std::min(nr(), n - column);
+  for (int64_t i = 0; i < m; i += height)
+    tile[std::min(height, m - i) - 1](runs, a + i * lda, lda, b, c + i * ldc + column, ldc, used,
+                                      row_bias ? row_bias + i : nullptr, lo, hi);
 }
 
 }  // namespace smelt

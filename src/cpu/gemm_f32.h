@@ -7,14 +7,21 @@
 
 namespace smelt {
 
+/// Where the elements of a's rows lie: `count` runs of `length` neighbours, run r `at[r]` floats behind the row's
+/// start.
+struct GemmRuns {
+  const ptrdiff_t* at;
+  ptrdiff_t count, length;
+};
+
 /// Float32 matrix product c = clamp(a b + bias) in tiles of mr rows by nr columns of b's panels.
 ///
 /// b is packed in panels of nr = 2 * lanes columns (the last one of `lanes` columns when that is enough). A panel is
 /// one row of bias and then k rows of b, each as wide as the panel; missing columns are zero.
 struct GemmF32 {
-  /// One tile. a: rows of k floats, `lda` apart. b: one panel. c: rows `ldc` apart, the first n columns of the panel
+  /// One tile. a: starts of rows, `lda` apart. b: one panel. c: rows `ldc` apart, the first n columns of the panel
   /// are written. row_bias: one addend a row of c, instead of the panel's bias row; null: none.
-  using Tile = void (*)(const float* a, ptrdiff_t lda, const float* b, ptrdiff_t k, float* c, ptrdiff_t ldc,
+  using Tile = void (*)(const GemmRuns& runs, const float* a, ptrdiff_t lda, const float* b, float* c, ptrdiff_t ldc,
                         ptrdiff_t n, const float* row_bias, float lo, float hi);
   int64_t mr = 0;
   int64_t lanes = 0;
@@ -35,6 +42,14 @@ struct GemmF32 {
   /// Rows [0, m) times the panels [first, last) of the packed b with n columns. c points at column 0 of panel 0.
   void run(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* packed, int64_t first,
            int64_t last, float* c, int64_t ldc, const float* row_bias, float lo, float hi) const;
+  /// Height of tiles, none much lower than the others, that cover so many rows.
+  int64_t even_height(int64_t rows) const {
+    const int64_t tall = (rows + mr - 1) / mr;
+    return (rows + tall - 1) / tall;
+  }
+  /// m rows, in tiles of `height`, times panel p of the packed b with n columns.
+  void panel(const GemmRuns& runs, int64_t m, int64_t height, int64_t n, const float* a, int64_t lda,
+             const float* packed, int64_t p, float* c, int64_t ldc, const float* row_bias, float lo, float hi) const;
 };
 
 const GemmF32& gemm_f32(Isa isa);

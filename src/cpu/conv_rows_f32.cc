@@ -1,0 +1,222 @@
+#include <algorithm>
+#include <vector>
+
+#include "cpu/activation.h"
+#include "cpu/conv_f32.h"
+#include "cpu/gemm_f32.h"
+#include "cpu/kernel.h"
+
+namespace smelt {
+namespace {
+
+/// Where the rows of a product with filters begin in an image that stays as it is, or in slices of it with padding
+/// around: a line of output pixels is one matrix whose rows overlap.
+struct LineShape {
+  bool use = false;
+  bool copied = false;     ///< slices are copied: there is padding
+  int64_t lines = 1;       ///< of output pixels, that share one slice
+  int64_t slice_rows = 0;  ///< lines of input pixels under them
+  int64_t width = 0;       ///< pixels of a slice's lines
+  int64_t line = 0;        ///< floats from one line of a slice, or of the image, to the next
+  std::vector<ptrdiff_t> at;
+  int64_t length = 0;
+
+  GemmRuns runs() const { return {at.data(), static_cast<ptrdiff_t>(at.size()), length}; }
+  int64_t slice_floats(const ConvShape& g) const { return copied ? g.kernel[0] * slice_rows * line : 0; }
+
+  static LineShape make(const ConvShape& g, int64_t threads) {
+    LineShape s;
+    s.use = !g.pointwise() && g.out[2] >= kNarrowest;
+    if (!s.use) return s;
+    const auto reach = [&](int d) { return (g.out[d] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d] + 1; };
+    for (int d = 0; d < 3; ++d) s.copied = s.copied || g.pad[d] != 0 || reach(d) > g.in[d];
+    s.width = s.copied ? reach(2) : g.in[2];
+    const auto rows = [&](int64_t n) { return (n - 1) * g.stride[1] + (g.kernel[1] - 1) * g.dilation[1] + 1; };
+    constexpr double kMaxFloats = 1 << 22;  // wide filters over little: their patches are smaller
+    s.use = static_cast<double>(g.kernel[0]) * static_cast<double>(rows(1)) * static_cast<double>(s.width) *
+                static_cast<double>(g.all_in()) <=
+            kMaxFloats;
+    if (!s.use) return s;
+    s.line = s.width * g.all_in();
+    constexpr int64_t kFloats = 48 * 1024;  // slices stay in the level-2 cache
+    while (s.lines < g.out[1] && g.kernel[0] * rows(s.lines + 1) * s.line <= kFloats) ++s.lines;
+    const int64_t all = g.batch * g.groups * g.out[0] * g.out[1];
+    if (threads > 1) s.lines = std::clamp<int64_t>(all / (threads * 2), 1, s.lines);
+    s.slice_rows = rows(s.lines);
+    const bool joined = g.dilation[2] == 1 && g.groups == 1;  // the taps of a line lie side by side
+    s.length = joined ? g.kernel[2] * g.c_in : g.c_in;
+    const int64_t plane = s.copied ? s.slice_rows : g.in[1] * g.dilation[0];
+    for (int64_t z = 0; z < g.kernel[0]; ++z)
+      for (int64_t y = 0; y < g.kernel[1]; ++y)
+        for (int64_t x = 0; x < (joined ? 1 : g.kernel[2]); ++x)
+          s.at.push_back((z * plane + y * g.dilation[1]) * s.line + x * g.dilation[2] * g.all_in());
+    return s;
+  }
+  /// Fills the slice under the output lines [first, last) of depth oz.
+  void fill(const ConvShape& g, const float* image, int64_t oz, int64_t first, int64_t last, float* slice) const {
+    const int64_t pixel = g.all_in();
+    const int64_t left = std::clamp<int64_t>(g.pad[2], 0, width), skipped = std::max<int64_t>(-g.pad[2], 0);
+    const int64_t inside = std::clamp<int64_t>(g.in[2] - skipped, 0, width - left);
+    const int64_t rows = (last - first - 1) * g.stride[1] + (g.kernel[1] - 1) * g.dilation[1] + 1;
+    for (int64_t kz = 0; kz < g.kernel[0]; ++kz) {
+      const int64_t z = oz * g.stride[0] - g.pad[0] + kz * g.dilation[0];
+      float* to = slice + kz * slice_rows * line;
+      for (int64_t r = 0; r < rows; ++r, to += line) {
+        const int64_t y = first * g.stride[1] - g.pad[1] + r;
+        if (z < 0 || z >= g.in[0] || y < 0 || y >= g.in[1]) {
+          std::fill_n(to, line, 0.0f);
+          continue;
+        }
+        std::fill_n(to, left * pixel, 0.0f);
+        std::copy_n(image + ((z * g.in[1] + y) * g.in[2] + skipped) * pixel, inside * pixel, to + left * pixel);
+        std::fill_n(to + (left + inside) * pixel, (width - left - inside) * pixel, 0.0f);
+      }
+    }
+  }
+  static constexpr int64_t kNarrowest = 4;  ///< shorter lines make low tiles
+};
+
+/// Channels-last: rows of patches times packed filters.
+class ConvRowsF32 final : public Kernel {
+ public:
+  ConvRowsF32(const ConvShape& g, const GemmF32& gemm, const KernelSpec& spec)
+      : g_(g), gemm_(gemm), act_(spec.attrs<ConvAttrs>().act), threads_(std::max(spec.threads, 1)) {
+    const Tensor* bias = spec.has(2) ? spec.constant(2) : nullptr;
+    const float* b = bias ? bias->data<float>() : nullptr;
+    packed_ = spec.packs.get(spec.constant(1)->raw(), geometry_key("conv_rows_f32", g, gemm.nr(), b),
+                             [&] { return pack(spec.constant(1)->data<float>(), b); });
+    const int64_t pixels = g.batch * g.out_pixels();
+    // Blocks of whole tiles: patches that fit the level-2 cache, and work for every thread.
+    block_ = std::max<int64_t>(1, 48 * 1024 / std::max<int64_t>(1, g.depth() * gemm.mr)) * gemm.mr;
+    if (g.pointwise()) block_ = std::max<int64_t>(block_, 16 * gemm.mr);
+    const int64_t share = (pixels + threads_ * 2 - 1) / (threads_ * 2);
+    if (threads_ > 1) block_ = std::min(block_, std::max(gemm.mr, share / gemm.mr * gemm.mr));
+    lines_ = LineShape::make(g, threads_);
+    // Few pixels and many filters: threads share the filters instead.
+    by_panels_ = threads_ > 1 && g.groups == 1 && pixels < block_ * threads_ && gemm.panels(g.c_out) >= 2 * threads_ &&
+                 g.pointwise();
+  }
+  size_t scratch_bytes() const override {
+    return g_.pointwise() ? 0 : static_cast<size_t>(threads_ * slot_floats()) * sizeof(float);
+  }
+  Status run(KernelContext& ctx) const override {
+    const float* x = ctx.input(0).data<float>();
+    float* y = ctx.output(0).data<float>();
+    if (by_panels_) {
+      const int64_t pixels = g_.batch * g_.out_pixels(), panels = gemm_.panels(g_.c_out);
+      ctx.threads().parallel_for(panels, (panels + threads_ - 1) / threads_, [&](int64_t begin, int64_t end) {
+        multiply(x, g_.all_in(), pixels, 0, begin, end, y);
+        const int64_t column = begin * gemm_.nr(), n = std::min(g_.c_out, end * gemm_.nr()) - column;
+        activate_rows(act_, y + column, pixels, n, g_.all_out());
+      });
+      return Ok();
+    }
+    float* scratch = nullptr;
+    if (const size_t bytes = scratch_bytes()) {
+      scratch = static_cast<float*>(ctx.scratch(bytes));
+      if (!scratch) return Error(ErrorCode::kLimit, "no memory for the patches of a convolution");
+    }
+    const int64_t per_plane = (g_.out[1] + lines_.lines - 1) / lines_.lines;
+    const int64_t per_image = lines_.use ? g_.out[0] * per_plane : (g_.out_pixels() + block_ - 1) / block_;
+    const int64_t blocks = g_.batch * per_image;
+    const int64_t slots = std::min<int64_t>(threads_, blocks);
+    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slot = begin; slot < end; ++slot)
+        for (int64_t b = blocks * slot / slots; b < blocks * (slot + 1) / slots; ++b)
+          if (float* room = scratch ? scratch + slot * slot_floats() : nullptr; lines_.use)
+            lines(x, y, b / per_image, b % per_image / per_plane, b % per_plane * lines_.lines, room);
+          else
+            block(x, y, b / per_image, b % per_image, room);
+    });
+    return Ok();
+  }
+
+ private:
+  /// Scratch of a thread.
+  int64_t slot_floats() const {
+    return ((lines_.use ? lines_.slice_floats(g_) : block_ * g_.depth() + kPatchSlack) + 15) / 16 * 16;
+  }
+  Packed pack(const float* filter, const float* bias) const {
+    const int64_t group = gemm_.packed_size(g_.depth(), g_.c_out);
+    auto packed = std::make_shared<AlignedBytes>(static_cast<size_t>(group * g_.groups) * sizeof(float));
+    const bool in_order =
+        g_.filter_o == g_.depth() && (g_.taps() == 1 || g_.filter_s == g_.c_in) && (g_.c_in == 1 || g_.filter_i == 1);
+    // Rows of the panels are (tap, channel): gather the filter in that order, one group at a time.
+    std::vector<float> ordered(static_cast<size_t>(in_order ? 0 : g_.c_out * g_.depth()));
+    for (int64_t group_index = 0; group_index < g_.groups; ++group_index) {
+      const float* from = filter + group_index * g_.c_out * g_.filter_o;
+      float* to = ordered.data();
+      for (int64_t o = 0; o < g_.c_out && !in_order; ++o)
+        for (int64_t t = 0; t < g_.taps(); ++t)
+          for (int64_t i = 0; i < g_.c_in; ++i) *to++ = from[o * g_.filter_o + i * g_.filter_i + t * g_.filter_s];
+      gemm_.pack(in_order ? from : ordered.data(), 1, g_.depth(), g_.depth(), g_.c_out,
+                 bias ? bias + group_index * g_.c_out : nullptr, packed->data<float>() + group_index * group);
+    }
+    return packed;
+  }
+  void multiply(const float* a, int64_t lda, int64_t rows, int64_t group, int64_t first, int64_t last, float* c) const {
+    const Bounds bounds = activation_bounds(act_);
+    gemm_.run(rows, g_.c_out, g_.depth(), a, lda,
+              packed_->data<float>() + group * gemm_.packed_size(g_.depth(), g_.c_out), first, last, c, g_.all_out(),
+              nullptr, bounds.lo, bounds.hi);
+  }
+  void block(const float* x, float* y, int64_t image, int64_t index, float* scratch) const {
+    const int64_t first = index * block_, last = std::min(first + block_, g_.out_pixels());
+    const int64_t panels = gemm_.panels(g_.c_out);
+    const float* from = x + image * g_.in_pixels() * g_.all_in();
+    float* to = y + (image * g_.out_pixels() + first) * g_.all_out();
+    for (int64_t group = 0; group < g_.groups; ++group) {
+      if (g_.pointwise()) {
+        multiply(from + first * g_.all_in() + group * g_.c_in, g_.all_in(), last - first, group, 0, panels,
+                 to + group * g_.c_out);
+      } else {
+        im2col_rows<float>(g_, from + group * g_.c_in, first, last, 0.0f, scratch, g_.depth());
+        multiply(scratch, g_.depth(), last - first, group, 0, panels, to + group * g_.c_out);
+      }
+    }
+    activate_rows(act_, to, last - first, g_.all_out(), g_.all_out());
+  }
+
+  /// Output lines of depth oz from `first` on, as many as share a slice.
+  void lines(const float* x, float* y, int64_t image, int64_t oz, int64_t first, float* slice) const {
+    const int64_t last = std::min(first + lines_.lines, g_.out[1]);
+    const float* from = x + image * g_.in_pixels() * g_.all_in();
+    if (lines_.copied) {
+      lines_.fill(g_, from, oz, first, last, slice);
+      from = slice;
+    } else {
+      from += (oz * g_.stride[0] * g_.in[1] + first * g_.stride[1]) * lines_.line;
+    }
+    float* to = y + (image * g_.out_pixels() + (oz * g_.out[1] + first) * g_.out[2]) * g_.all_out();
+    const Bounds bounds = activation_bounds(act_);
+    const int64_t height = gemm_.even_height(g_.out[2]), packed_group = gemm_.packed_size(g_.depth(), g_.c_out);
+    for (int64_t group = 0; group < g_.groups; ++group)
+      for (int64_t p = 0; p < gemm_.panels(g_.c_out); ++p)
+        for (int64_t line = 0; line < last - first; ++line)
+          gemm_.panel(
+              lines_.runs(), g_.out[2], height, g_.c_out, from + group * g_.c_in + line * g_.stride[1] * lines_.line,
+              g_.stride[2] * g_.all_in(), packed_->data<float>() + group * packed_group, p,
+              to + group * g_.c_out + line * g_.out[2] * g_.all_out(), g_.all_out(), nullptr, bounds.lo, bounds.hi);
+    activate_rows(act_, to, (last - first) * g_.out[2], g_.all_out(), g_.all_out());
+  }
+
+  ConvShape g_;
+  LineShape lines_;
+  const GemmF32& gemm_;
+  Activation act_;
+  int64_t threads_, block_ = 1;
+  bool by_panels_ = false;
+  Packed packed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_conv_rows_f32(const KernelSpec& spec) {
+  if (!plain_f32_conv(spec) || spec.attrs<ConvAttrs>().layout != Layout::kChannelsLast) return nullptr;
+  if (!spec.constant(1) || (spec.has(2) && !spec.constant(2))) return nullptr;
+  const auto g = ConvShape::make(spec);
+  if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
+  return std::make_unique<ConvRowsF32>(*g, gemm_f32(spec.isa), spec);
+}
+
+}  // namespace smelt
