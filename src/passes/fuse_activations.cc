@@ -80,29 +80,17 @@ AttrsPtr with_activation(const Node& n, const Activation& act, bool quantized) {
 }  // namespace
 
 void fuse_activations(Graph& graph) {
-  const std::vector<int> uses = count_uses(graph);
-  std::vector<int> producer(graph.values.size(), -1);
-  for (size_t k = 0; k < graph.nodes.size(); ++k) {
-    Node& n = graph.nodes[k];
-    const ValueId x = n.inputs.empty() ? kNone : n.inputs[0];
-    const int from = x == kNone ? -1 : producer[static_cast<size_t>(x)];
+  fuse_into_producers(graph, [&](const Node& before, const Node& n) -> std::optional<Node> {
+    if (n.outputs.empty() || n.outputs[0] == kNone) return std::nullopt;
+    const ValueType& x = graph.value(n.inputs[0]).type;
     Activation act;
-    if (from >= 0 && uses[static_cast<size_t>(x)] == 1 && !n.outputs.empty() && n.outputs[0] != kNone &&
-        can_fuse(graph.value(x).type, graph.value(n.outputs[0]).type) && as_activation(graph, n, act)) {
-      const Node& before = graph.nodes[static_cast<size_t>(from)];
-      if (AttrsPtr attrs = with_activation(before, act, graph.value(x).type.quant != nullptr)) {
-        // The activation's node becomes the fused operator; the old one is dead.
-        Node fused = before;
-        fused.attrs = std::move(attrs);
-        fused.outputs = n.outputs;
-        fused.origin += "+" + n.origin;
-        n = std::move(fused);
-      }
-    }
-    for (ValueId id : n.outputs)
-      if (id != kNone) producer[static_cast<size_t>(id)] = static_cast<int>(k);
-  }
-  remove_dead_nodes(graph);
+    if (!can_fuse(x, graph.value(n.outputs[0]).type) || !as_activation(graph, n, act)) return std::nullopt;
+    AttrsPtr attrs = with_activation(before, act, x.quant != nullptr);
+    if (!attrs) return std::nullopt;
+    Node fused = before;
+    fused.attrs = std::move(attrs);
+    return fused;
+  });
 }
 
 }  // namespace smelt

@@ -47,56 +47,45 @@ bool as_affine(const Graph& g, const Node& n, int64_t channels, Affine& affine) 
   return true;
 }
 
+/// The convolution `conv` with what `n` does behind it.
+std::optional<Node> fused(Graph& graph, const Node& conv, const Node& n) {
+  if (n.op != Op::kBatchNorm || conv.op != Op::kConv || conv.inputs[1] == kNone) return std::nullopt;
+  const auto& a = static_cast<const ConvAttrs&>(*conv.attrs);
+  const Tensor* w = graph.value(conv.inputs[1]).constant.get();
+  const bool has_bias = conv.inputs.size() > 2 && conv.inputs[2] != kNone;
+  const Tensor* b = has_bias ? graph.value(conv.inputs[2]).constant.get() : nullptr;
+  // The filter's first dimension must be the output channels.
+  if (!w || !is_real(*w) || w->rank() == 0 || (a.filter != FilterLayout::kOIS && a.filter != FilterLayout::kOSI) ||
+      a.act.kind != ActKind::kNone || (has_bias && !(b && is_real(*b))))
+    return std::nullopt;
+  const int64_t channels = w->dim(0), inner = channels ? w->elements() / channels : 0;
+  Affine affine;
+  if (!as_affine(graph, n, channels, affine)) return std::nullopt;
+  std::vector<float> filter = floats(*w), bias = b ? floats(*b) : std::vector<float>(affine.scale.size());
+  for (int64_t c = 0; c < channels; ++c) {
+    const float s = affine.scale[static_cast<size_t>(c)];
+    for (int64_t i = 0; i < inner; ++i) filter[static_cast<size_t>(c * inner + i)] *= s;
+    float& to = bias[static_cast<size_t>(c)];
+    to = to * s + affine.offset[static_cast<size_t>(c)];
+  }
+  const auto constant = [&graph, dtype = w->dtype()](const std::vector<float>& values, const Shape& shape) {
+    Tensor t(dtype, shape);
+    from_floats(values.data(), t);
+    return graph.add_value({.name = "",
+                            .type = ValueType::tensor(dtype, shape),
+                            .constant = std::make_shared<const Tensor>(std::move(t))});
+  };
+  Node both = conv;
+  const ValueId filter_id = constant(filter, w->shape());
+  const ValueId bias_id = constant(bias, Shape{channels});
+  both.inputs = {conv.inputs[0], filter_id, bias_id};
+  return both;
+}
+
 }  // namespace
 
 void fuse_batch_norm(Graph& graph) {
-  const std::vector<int> uses = count_uses(graph);
-  std::vector<int> producer(graph.values.size(), -1);
-  for (size_t k = 0; k < graph.nodes.size(); ++k) {
-    Node& n = graph.nodes[k];
-    const ValueId x = n.inputs.empty() ? kNone : n.inputs[0];
-    const int from = x == kNone ? -1 : producer[static_cast<size_t>(x)];
-    if (n.op == Op::kBatchNorm && from >= 0 && uses[static_cast<size_t>(x)] == 1) {
-      const Node& conv = graph.nodes[static_cast<size_t>(from)];
-      const auto* a = conv.op == Op::kConv ? static_cast<const ConvAttrs*>(conv.attrs.get()) : nullptr;
-      const Tensor* w = a && conv.inputs[1] != kNone ? graph.value(conv.inputs[1]).constant.get() : nullptr;
-      const bool has_bias = a && conv.inputs.size() > 2 && conv.inputs[2] != kNone;
-      const Tensor* b = has_bias ? graph.value(conv.inputs[2]).constant.get() : nullptr;
-      // The filter's first dimension must be the output channels.
-      const bool fits = w && is_real(*w) && (a->filter == FilterLayout::kOIS || a->filter == FilterLayout::kOSI) &&
-                        a->act.kind == ActKind::kNone && (!has_bias || (b && is_real(*b))) && w->rank() > 0;
-      Affine affine;
-      if (fits && as_affine(graph, n, w->dim(0), affine)) {
-        const int64_t channels = w->dim(0), inner = channels ? w->elements() / channels : 0;
-        std::vector<float> filter = floats(*w), bias = b ? floats(*b) : std::vector<float>(affine.scale.size());
-        for (int64_t c = 0; c < channels; ++c) {
-          const float s = affine.scale[static_cast<size_t>(c)];
-          for (int64_t i = 0; i < inner; ++i) filter[static_cast<size_t>(c * inner + i)] *= s;
-          float& to = bias[static_cast<size_t>(c)];
-          to = to * s + affine.offset[static_cast<size_t>(c)];
-        }
-        Node fused = conv;
-        const DType dtype = w->dtype();
-        const auto constant = [&](const std::vector<float>& values, const Shape& shape) {
-          Tensor t(dtype, shape);
-          from_floats(values.data(), t);
-          ValueType type = ValueType::tensor(dtype, shape);
-          producer.push_back(-1);
-          return graph.add_value(
-              {.name = "", .type = std::move(type), .constant = std::make_shared<const Tensor>(std::move(t))});
-        };
-        const ValueId filter_id = constant(filter, w->shape());
-        const ValueId bias_id = constant(bias, Shape{channels});
-        fused.inputs = {conv.inputs[0], filter_id, bias_id};
-        fused.outputs = n.outputs;
-        fused.origin += "+" + n.origin;
-        n = std::move(fused);
-      }
-    }
-    for (ValueId id : n.outputs)
-      if (id != kNone) producer[static_cast<size_t>(id)] = static_cast<int>(k);
-  }
-  remove_dead_nodes(graph);
+  fuse_into_producers(graph, [&](const Node& before, const Node& n) { return fused(graph, before, n); });
 }
 
 }  // namespace smelt

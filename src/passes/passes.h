@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "graph/graph.h"
@@ -32,6 +33,11 @@ void channels_last(Graph& graph);
 /// For back-ends that multiply reals: products of rows that are quantized at run time (kDynamicRow) take what
 /// DynamicQuantize and DequantizeLinear leave of the rows. Not one of optimise()'s.
 std::shared_ptr<const Module> round_rows(std::shared_ptr<const Module> module);
+
+/// Where a node is the only user of what the one before it makes (its first input) and `fused` gives a node that does
+/// the work of both, that takes its place. Outputs and names are set here; `fused` may add values.
+void fuse_into_producers(Graph& graph,
+                         const std::function<std::optional<Node>(const Node& before, const Node& node)>& fused);
 
 /// How often each value is used by nodes and as a graph output.
 std::vector<int> count_uses(const Graph& graph);

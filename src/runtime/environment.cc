@@ -180,12 +180,11 @@ class RunInfer final : public NodeInfer {
   std::vector<ValueType> inputs_;
 };
 
-class NodeRun final : public KernelContext {
+class NodeRun final : public RunContext {
  public:
   NodeRun(Environment& env, const Graph& graph, const Node& node, std::vector<Datum> in, std::vector<Datum>& out,
           int depth)
-      : env_(env), graph_(graph), depth_(depth), info_(op_info(node.op)), in_(std::move(in)), out_(out) {
-    node_ = &node;
+      : RunContext(env, node, depth), graph_(graph), info_(op_info(node.op)), in_(std::move(in)), out_(out) {
     out_.assign(node.outputs.size(), {});
     requantize_.resize(node.outputs.size());
     through_float_ = !(info_.flags & (kMoves | kQuantized | kControl | kContainer | kEffect));
@@ -220,14 +219,6 @@ class NodeRun final : public KernelContext {
     env_.control.release(bytes);
     return p;
   }
-  ThreadPool& threads() override { return env_.threads; }
-  Result<std::vector<Datum>> call(int graph, std::span<const Datum> inputs) override {
-    return env_.call(graph, inputs, depth_ + 1);
-  }
-  Datum& state(int index) override { return env_.states[static_cast<size_t>(index)]; }
-  Status tick() override { return env_.control.tick(); }
-  uint64_t random() override { return env_.next_random(); }
-  const Module& module() const override { return *env_.module; }
   QuantPtr output_quant(int i) const override {
     return wants(i) ? graph_.value(node_->outputs[static_cast<size_t>(i)]).type.quant : nullptr;
   }
@@ -311,9 +302,7 @@ class NodeRun final : public KernelContext {
     return Ok();
   }
 
-  Environment& env_;
   const Graph& graph_;
-  int depth_;
   const OpInfo& info_;
   bool through_float_ = false;
   std::vector<Datum> in_;

@@ -80,6 +80,24 @@ class Environment {
   uint64_t random_state_ = 0;
 };
 
+/// What a kernel asks of the run around its node.
+class RunContext : public KernelContext {
+ public:
+  RunContext(Environment& env, const Node& node, int depth) : env_(env), depth_(depth) { node_ = &node; }
+  ThreadPool& threads() override { return env_.threads; }
+  Result<std::vector<Datum>> call(int graph, std::span<const Datum> inputs) override {
+    return env_.call(graph, inputs, depth_ + 1);
+  }
+  Datum& state(int index) override { return env_.states[static_cast<size_t>(index)]; }
+  Status tick() override { return env_.control.tick(); }
+  uint64_t random() override { return env_.next_random(); }
+  const Module& module() const override { return *env_.module; }
+
+ protected:
+  Environment& env_;
+  int depth_;
+};
+
 /// Static type of what a datum holds.
 ValueType type_of(const Datum& datum);
 

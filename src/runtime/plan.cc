@@ -18,13 +18,11 @@ constexpr uint64_t kPlanSteps = 50;
 constexpr size_t kIdleBytes = size_t{32} << 20;
 
 /// A static step's view of the plan's slots.
-class SlotContext final : public KernelContext {
+class SlotContext final : public RunContext {
  public:
   SlotContext(PlannedEnvironment& env, const Step& step, std::vector<Datum>& slots, int depth)
-      : env_(env), step_(step), slots_(slots), depth_(depth), mark_(env.scratch.mark()) {
-    node_ = step.node;
-  }
-  ~SlotContext() override { env_.scratch.release(mark_); }
+      : RunContext(env, *step.node, depth), step_(step), slots_(slots), scratch_(env.scratch), mark_(scratch_.mark()) {}
+  ~SlotContext() override { scratch_.release(mark_); }
   const Datum& datum(int i) const override {
     const int32_t s = step_.in[static_cast<size_t>(i)];
     static const Datum none;
@@ -46,25 +44,16 @@ class SlotContext final : public KernelContext {
     if (i < outputs() && step_.out[static_cast<size_t>(i)] >= 0)
       slots_[static_cast<size_t>(step_.out[static_cast<size_t>(i)])] = std::move(value);
   }
-  void* scratch(size_t bytes) override { return env_.scratch.take(bytes); }
-  ThreadPool& threads() override { return env_.threads; }
-  Result<std::vector<Datum>> call(int graph, std::span<const Datum> inputs) override {
-    return env_.call(graph, inputs, depth_ + 1);
-  }
-  Datum& state(int index) override { return env_.states[static_cast<size_t>(index)]; }
-  Status tick() override { return env_.control.tick(); }
-  uint64_t random() override { return env_.next_random(); }
-  const Module& module() const override { return *env_.module; }
+  void* scratch(size_t bytes) override { return scratch_.take(bytes); }
   QuantPtr output_quant(int i) const override {
     const int32_t s = step_.out[static_cast<size_t>(i)];
     return s < 0 ? nullptr : slots_[static_cast<size_t>(s)].tensor.quant();
   }
 
  private:
-  PlannedEnvironment& env_;
   const Step& step_;
   std::vector<Datum>& slots_;
-  int depth_;
+  ScratchStack& scratch_;
   ScratchStack::Mark mark_;
   std::optional<Tensor> spare_;
 };

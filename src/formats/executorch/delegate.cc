@@ -17,4 +17,15 @@ Result<DelegateResults> lower_delegate(Builder& builder, const DelegateCall& cal
   return Unsupported("no delegate '", call.backend, "' (known: XnnpackBackend, VulkanBackend)");
 }
 
+DelegateBlob blob_of(const DelegateCall& call) {
+  NamedData named;
+  if (call.named_data)
+    named = [&call](const std::string& key) -> Result<std::span<const std::byte>> {
+      const auto* found = call.named_data(key);
+      if (!found) return InvalidModel("the program has no named data '", key, "'");
+      return *found;
+    };
+  return {call.blob, call.owner, std::move(named)};
+}
+
 }  // namespace smelt::executorch

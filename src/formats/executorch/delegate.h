@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "formats/executorch/aten/aten.h"
+#include "formats/executorch/blob.h"
 #include "graph/builder.h"
 
 namespace smelt::executorch {
@@ -38,6 +39,9 @@ using DelegateLowering = Result<DelegateResults> (*)(Builder& builder, const Del
 
 /// Adds the nodes of a delegate's graph to the builder's graph. An unknown backend is named in the error.
 Result<DelegateResults> lower_delegate(Builder& builder, const DelegateCall& call);
+
+/// The bytes and named data of a call, which must outlive it.
+DelegateBlob blob_of(const DelegateCall& call);
 
 /// The backends, each in its own folder.
 [[gnu::weak]] Result<DelegateResults> lower_xnnpack(Builder& builder, const DelegateCall& call);

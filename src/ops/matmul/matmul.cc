@@ -163,11 +163,9 @@ Status subtract_operand_zero(KernelContext& ctx, int input, const Tensor& t, int
   return Ok();
 }
 
-}  // namespace
-
-Status infer_MatMul(InferContext& ctx) {
+Status infer_product(InferContext& ctx, DType dtype) {
   const ValueType &a = ctx.input(0), &b = ctx.input(1);
-  ValueType y = ValueType::tensor(real_result_type(ctx));
+  ValueType y = ValueType::tensor(dtype);
   if (a.ranked && b.ranked) {
     SMELT_ASSIGN(const MatMulGeometry g, matmul_geometry(ctx.attrs<MatMulAttrs>(), a.shape, b.shape));
     y.ranked = true;
@@ -176,6 +174,10 @@ Status infer_MatMul(InferContext& ctx) {
   ctx.set(0, std::move(y));
   return Ok();
 }
+
+}  // namespace
+
+Status infer_MatMul(InferContext& ctx) { return infer_product(ctx, real_result_type(ctx)); }
 
 Status reference_MatMul(KernelContext& ctx) {
   const auto& attrs = ctx.attrs<MatMulAttrs>();
@@ -197,17 +199,7 @@ Status reference_MatMul(KernelContext& ctx) {
   });
 }
 
-Status infer_MatMulInteger(InferContext& ctx) {
-  ValueType y = ValueType::tensor(DType::kI32);
-  const ValueType &a = ctx.input(0), &b = ctx.input(1);
-  if (a.ranked && b.ranked) {
-    SMELT_ASSIGN(const MatMulGeometry g, matmul_geometry(ctx.attrs<MatMulAttrs>(), a.shape, b.shape));
-    y.ranked = true;
-    y.shape = g.output;
-  }
-  ctx.set(0, std::move(y));
-  return Ok();
-}
+Status infer_MatMulInteger(InferContext& ctx) { return infer_product(ctx, DType::kI32); }
 
 Status reference_MatMulInteger(KernelContext& ctx) {
   const auto& attrs = ctx.attrs<MatMulAttrs>();

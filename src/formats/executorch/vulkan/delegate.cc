@@ -30,21 +30,12 @@ Result<ValueId> enter(Builder& b, const aten::Arg& arg, const ValueType& type) {
   return cast(b, arg.id, type.dtype);
 }
 
-NamedData named_data_of(const DelegateCall& call) {
-  if (!call.named_data) return {};
-  return [&call](const std::string& key) -> Result<std::span<const std::byte>> {
-    const auto* found = call.named_data(key);
-    if (!found) return InvalidModel("the program has no named data '", key, "'");
-    return *found;
-  };
-}
-
 }  // namespace
 
 /// Arguments are all inputs, then all outputs; leading outputs beyond them are the new contents of mutable buffers. The
 /// graph stores 64-bit types in 32 bits; the program's come back.
 Result<DelegateResults> lower_vulkan(Builder& b, const DelegateCall& call) {
-  const DelegateBlob blob(call.blob, call.owner, named_data_of(call));
+  const DelegateBlob blob = blob_of(call);
   auto graph = read_vk_graph(blob);
   if (!graph.ok()) return graph.error();
   const size_t ins = graph->table->input_ids() ? graph->table->input_ids()->size() : 0;

@@ -57,19 +57,10 @@ Result<ValueId> leave(Builder& b, const DelegateCall::Argument& arg, ValueId id)
   return b.op(Op::kTranspose, make_attrs<TransposeAttrs>(std::move(inverse)), {id});
 }
 
-NamedData named_data_of(const DelegateCall& call) {
-  if (!call.named_data) return {};
-  return [&call](const std::string& key) -> Result<std::span<const std::byte>> {
-    const auto* found = call.named_data(key);
-    if (!found) return InvalidModel("the program has no named data '", key, "'");
-    return *found;
-  };
-}
-
 }  // namespace
 
 Result<DelegateResults> lower_xnnpack(Builder& b, const DelegateCall& call) {
-  const DelegateBlob blob(call.blob, call.owner, named_data_of(call));
+  const DelegateBlob blob = blob_of(call);
   auto graph = read_xnn_graph(blob);
   if (!graph.ok()) return graph.error();
   std::vector<ValueId> inputs;

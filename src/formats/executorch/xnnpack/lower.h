@@ -75,4 +75,20 @@ Result<Activation> xnn_clamp(const fb_xnnpack::XNode& node);
 /// A size written as an unsigned number, within what a dimension can be.
 Result<int64_t> xnn_size(uint32_t value, const char* what, uint32_t least = 0);
 
+/// The padding of a table of windows: four numbers, or the flag that says SAME, as `attrs` have it.
+template <class Table, class Attrs>
+Status read_padding(const Table& n, Attrs& attrs) {
+  constexpr uint32_t kSame = 4;
+  SMELT_ASSIGN(const int64_t top, xnn_size(n.padding_top(), "top padding"));
+  SMELT_ASSIGN(const int64_t left, xnn_size(n.padding_left(), "left padding"));
+  SMELT_ASSIGN(const int64_t bottom, xnn_size(n.padding_bottom(), "bottom padding"));
+  SMELT_ASSIGN(const int64_t right, xnn_size(n.padding_right(), "right padding"));
+  attrs.pads = {top, left, bottom, right};
+  if ((n.flags() & kSame) == 0) return Ok();
+  if (top != 0 || left != 0 || bottom != 0 || right != 0)
+    return InvalidModel("SAME padding and explicit padding exclude each other");
+  attrs.auto_pad = AutoPad::kSameUpper;
+  return Ok();
+}
+
 }  // namespace smelt::executorch

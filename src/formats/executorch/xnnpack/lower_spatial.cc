@@ -11,28 +11,19 @@ using fb_xnnpack::XNodeUnion;
 
 namespace {
 
-constexpr uint32_t kSamePadding = 4, kLegacyCoordinates = 4, kAlignCorners = 8, kKeepDims = 0x40;
+constexpr uint32_t kLegacyCoordinates = 4, kAlignCorners = 8, kKeepDims = 0x40;
 
 /// What every kind of pooling table has.
 template <class Pooling>
 Result<std::shared_ptr<PoolAttrs>> pool_attrs(const Pooling& n) {
   auto a = std::make_shared<PoolAttrs>();
-  SMELT_ASSIGN(const int64_t top, xnn_size(n.padding_top(), "top padding"));
-  SMELT_ASSIGN(const int64_t left, xnn_size(n.padding_left(), "left padding"));
-  SMELT_ASSIGN(const int64_t bottom, xnn_size(n.padding_bottom(), "bottom padding"));
-  SMELT_ASSIGN(const int64_t right, xnn_size(n.padding_right(), "right padding"));
   SMELT_ASSIGN(const int64_t kh, xnn_size(n.pooling_height(), "pooling height", 1));
   SMELT_ASSIGN(const int64_t kw, xnn_size(n.pooling_width(), "pooling width", 1));
   a->kernel = {kh, kw};
   a->strides = {kh, kw};
   a->dilations = {1, 1};
-  a->pads = {top, left, bottom, right};
   a->layout = Layout::kChannelsLast;
-  if ((n.flags() & kSamePadding) != 0) {
-    if (top != 0 || left != 0 || bottom != 0 || right != 0)
-      return InvalidModel("SAME padding and explicit padding exclude each other");
-    a->auto_pad = AutoPad::kSameUpper;
-  }
+  SMELT_TRY(read_padding(n, *a));
   return a;
 }
 

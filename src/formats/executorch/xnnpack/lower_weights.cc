@@ -13,7 +13,7 @@ using fb_xnnpack::XNodeUnion;
 
 namespace {
 
-constexpr uint32_t kTransposeWeights = 1, kFlattenInput = 4, kSamePadding = 4, kTransposeB = 1;
+constexpr uint32_t kTransposeWeights = 1, kFlattenInput = 4, kTransposeB = 1;
 
 bool is_dynamic(const ValueType& type) { return type.quant && type.quant->kind == Quantization::Kind::kDynamicRow; }
 
@@ -26,10 +26,6 @@ Status check_bias(const XnnValue& bias, int64_t channels) {
 Result<std::shared_ptr<ConvTransposeAttrs>> conv_attrs(const fb_xnnpack::XNode& node,
                                                        const fb_xnnpack::_XNNNodeConv& n) {
   auto a = std::make_shared<ConvTransposeAttrs>();
-  SMELT_ASSIGN(const int64_t top, xnn_size(n.padding_top(), "top padding"));
-  SMELT_ASSIGN(const int64_t left, xnn_size(n.padding_left(), "left padding"));
-  SMELT_ASSIGN(const int64_t bottom, xnn_size(n.padding_bottom(), "bottom padding"));
-  SMELT_ASSIGN(const int64_t right, xnn_size(n.padding_right(), "right padding"));
   SMELT_ASSIGN(const int64_t sy, xnn_size(n.subsampling_height(), "vertical stride", 1));
   SMELT_ASSIGN(const int64_t sx, xnn_size(n.subsampling_width(), "horizontal stride", 1));
   SMELT_ASSIGN(const int64_t dy, xnn_size(n.dilation_height(), "vertical dilation", 1));
@@ -38,14 +34,9 @@ Result<std::shared_ptr<ConvTransposeAttrs>> conv_attrs(const fb_xnnpack::XNode& 
   SMELT_ASSIGN(a->act, xnn_clamp(node));
   a->strides = {sy, sx};
   a->dilations = {dy, dx};
-  a->pads = {top, left, bottom, right};
   a->layout = Layout::kChannelsLast;
   a->filter = FilterLayout::kOSI;
-  if ((n.flags() & kSamePadding) != 0) {
-    if (top != 0 || left != 0 || bottom != 0 || right != 0)
-      return InvalidModel("SAME padding and explicit padding exclude each other");
-    a->auto_pad = AutoPad::kSameUpper;
-  }
+  SMELT_TRY(read_padding(n, *a));
   return a;
 }
 
