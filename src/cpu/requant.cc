@@ -19,6 +19,13 @@ using DI = hn::ScalableTag<int32_t>;
 using DF = hn::ScalableTag<float>;
 using VI = hn::Vec<DI>;
 
+/// How much can be left out when a vector of sums is rescaled.
+enum class Steps : uint8_t {
+  kAll,
+  kSmall,     ///< twice the sum, the zero point times 2^shift and their sum fit 32 bits; kFixedDouble: no shift is 0
+  kPositive,  ///< the same of any shift, and negative results are clamped to the zero point
+};
+
 /// Parameters of one vector of channels, ready for use.
 struct ChannelFactors {
   static constexpr DI d{};
@@ -27,18 +34,21 @@ struct ChannelFactors {
   hn::Vec<hn::Repartition<uint64_t, DI>> even_nudge, odd_nudge;
   hn::Mask<DI> whole;
   bool any_whole = true;
+  Steps steps = Steps::kAll;
 
   template <Rounding R>
   HWY_INLINE void load(const Requant& r, int64_t channel) {
     const DF df;
     const hn::Repartition<uint64_t, DI> du64;
     zero = hn::Set(d, r.zero);
-    low = hn::Set(d, r.low - r.zero);
-    high = hn::Set(d, r.high - r.zero);
     if constexpr (R == Rounding::kFloatHalfEven) {
       factor = hn::LoadU(df, r.factors.data() + channel);
-      low_f = hn::ConvertTo(df, low);
-      high_f = hn::ConvertTo(df, high);
+      low = hn::Set(d, r.low);
+      high = hn::Set(d, r.high);
+      low_f = hn::Set(df, static_cast<float>(r.low - r.zero));
+      high_f = hn::Set(df, static_cast<float>(r.high - r.zero));
+      const auto limit = hn::Set(df, static_cast<float>(1 << 29) / static_cast<float>(r.reach));
+      if (hn::AllTrue(df, hn::Lt(hn::Abs(factor), limit))) steps = Steps::kSmall;
       return;
     }
     multiplier = hn::LoadU(d, r.multipliers.data() + channel);
@@ -46,6 +56,26 @@ struct ChannelFactors {
     shift = hn::LoadU(d, r.shifts.data() + channel);
     whole = hn::Eq(shift, hn::Zero(d));
     any_whole = !hn::AllFalse(d, whole);
+    if (r.reach < (1 << 29) && std::abs(r.zero) <= 255 && hn::AllTrue(d, hn::Lt(shift, hn::Set(d, 20)))) {
+      if (R == Rounding::kFixedSingle || r.low >= r.zero)
+        steps = Steps::kPositive;
+      else if (!any_whole)
+        steps = Steps::kSmall;
+    }
+    if (steps != Steps::kAll) {
+      low = hn::Set(d, r.low);
+      high = hn::Set(d, r.high);
+      // (half + zero * 2^shift) * 2^32 + what rounds the product.
+      const VI upper = hn::Add(hn::ShiftRight<1>(hn::Shl(hn::Set(d, 1), shift)), hn::Shl(zero, shift));
+      VI lower = hn::Set(d, INT32_MIN);
+      if (R == Rounding::kFixedSingle) lower = hn::IfThenElseZero(whole, lower);
+      even_nudge = hn::Or(hn::ShiftLeft<32>(hn::BitCast(du64, upper)),
+                          hn::ShiftRight<32>(hn::ShiftLeft<32>(hn::BitCast(du64, lower))));
+      odd_nudge = hn::BitCast(du64, hn::OddEven(upper, hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(du64, lower)))));
+      return;
+    }
+    low = hn::Set(d, r.low - r.zero);
+    high = hn::Set(d, r.high - r.zero);
     less = hn::Sub(shift, hn::IfThenZeroElse(whole, hn::Set(d, 1)));
     VI nudge = hn::Set(d, 1 << 30);
     if (R == Rounding::kFixedSingle) nudge = hn::IfThenElseZero(whole, nudge);
@@ -60,6 +90,29 @@ struct ChannelFactors {
     const auto even = hn::Add(hn::BitCast(du64, hn::MulEven(v, multiplier)), even_nudge);
     const auto odd = hn::Add(hn::BitCast(du64, hn::MulEven(odd_v, odd_multiplier)), odd_nudge);
     return hn::OddEven(hn::BitCast(d, hn::ShiftLeft<1>(odd)), hn::BitCast(d, hn::ShiftRight<31>(even)));
+  }
+
+  /// The same result as rescale() when `steps` allows it. kFixedDouble: all is added before the one shift; a negative
+  /// sum takes one off, so that ties go away from zero.
+  template <Rounding R, Steps S, bool kClamps>
+  HWY_INLINE VI rescale_small(VI v) const {
+    VI q;
+    if constexpr (R == Rounding::kFloatHalfEven) {
+      q = hn::Add(hn::NearestInt(hn::Mul(hn::ConvertTo(DF(), v), factor)), zero);
+    } else {
+      const hn::Repartition<uint64_t, DI> du64;
+      const VI twice = hn::Add(v, v), odd_twice = hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(du64, twice)));
+      const auto even = hn::Add(hn::BitCast(du64, hn::MulEven(twice, multiplier)), even_nudge);
+      const auto odd = hn::Add(hn::BitCast(du64, hn::MulEven(odd_twice, odd_multiplier)), odd_nudge);
+#if HWY_TARGET == HWY_AVX3
+      q = VI{_mm512_mask_shuffle_epi32(hn::BitCast(d, odd).raw, 0x5555, hn::BitCast(d, even).raw, _MM_PERM_DDBB)};
+#else
+      q = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
+#endif
+      if constexpr (R == Rounding::kFixedDouble && S == Steps::kSmall) q = hn::Add(q, hn::BroadcastSignBit(v));
+      q = hn::Shr(q, shift);
+    }
+    return kClamps ? hn::Min(hn::Max(q, low), high) : q;
   }
 
   /// Fixed-point rules: a product rounded or cut to 31 bits less, then a right shift with rounding. Ties of the shift
@@ -105,12 +158,24 @@ HWY_INLINE void store_bytes(VI v, int64_t n, uint8_t* to) {
 #endif
 }
 
-template <Rounding R, bool kSigned, bool kClamps>
+template <Rounding R, Steps S, bool kSigned, bool kClamps>
 HWY_INLINE void requant_columns(const ChannelFactors& f, const int32_t* from, int64_t stride, int64_t rows, int64_t n,
                                 uint8_t* to, int64_t out_stride) {
   const DI d;
-  for (int64_t row = 0; row < rows; ++row, from += stride, to += out_stride)
-    store_bytes<kSigned>(f.template rescale<R, kClamps>(hn::LoadU(d, from)), n, to);
+  for (int64_t row = 0; row < rows; ++row, from += stride, to += out_stride) {
+    const VI v = hn::LoadU(d, from);
+    if constexpr (S == Steps::kAll)
+      store_bytes<kSigned>(f.template rescale<R, kClamps>(v), n, to);
+    else
+      store_bytes<kSigned>(f.template rescale_small<R, S, kClamps>(v), n, to);
+  }
+}
+
+template <Rounding R, Steps S, bool kClamps>
+HWY_INLINE void requant_typed(const Requant& r, const ChannelFactors& f, const int32_t* from, int64_t stride,
+                              int64_t rows, int64_t n, uint8_t* to, int64_t out_stride) {
+  (r.is_signed ? requant_columns<R, S, true, kClamps> : requant_columns<R, S, false, kClamps>)(f, from, stride, rows, n,
+                                                                                               to, out_stride);
 }
 
 template <Rounding R>
@@ -125,14 +190,22 @@ void requant(const Requant& r, const int32_t* sums, int64_t stride, int64_t rows
   for (int64_t j = 0; j < n; j += lanes) {
     ChannelFactors f;
     f.template load<R>(r, channel + j);
-    const bool clamps = R == Rounding::kFloatHalfEven || !whole_range || f.any_whole;
     const int64_t here = std::min(lanes, n - j);
-    if (r.is_signed)
-      (clamps ? requant_columns<R, true, true> : requant_columns<R, true, false>)(f, sums + j, stride, rows, here,
-                                                                                  out + j, out_stride);
+    const auto columns = [&](auto steps, auto clamps) {
+      requant_typed<R, decltype(steps)::value, decltype(clamps)::value>(r, f, sums + j, stride, rows, here, out + j,
+                                                                        out_stride);
+    };
+    const auto clamped = [&](auto steps) {
+      whole_range ? columns(steps, std::false_type()) : columns(steps, std::true_type());
+    };
+    if (f.steps == Steps::kSmall)
+      clamped(std::integral_constant<Steps, Steps::kSmall>());
+    else if (R != Rounding::kFloatHalfEven && f.steps == Steps::kPositive)
+      clamped(std::integral_constant<Steps, Steps::kPositive>());
+    else if (R == Rounding::kFloatHalfEven || !whole_range || f.any_whole)
+      columns(std::integral_constant<Steps, Steps::kAll>(), std::true_type());
     else
-      (clamps ? requant_columns<R, false, true> : requant_columns<R, false, false>)(f, sums + j, stride, rows, here,
-                                                                                    out + j, out_stride);
+      columns(std::integral_constant<Steps, Steps::kAll>(), std::false_type());
   }
 }
 
@@ -155,6 +228,22 @@ HWY_AFTER_NAMESPACE();
 namespace smelt {
 
 RequantRows requant_rows(Isa isa) { return SMELT_FOR_LEVEL(isa, requant_rows_any); }
+
+namespace {
+
+/// Bound of the sums of products of bytes, zero points subtracted, of `channels` columns of w with these addends.
+int64_t largest_sum(const ValueType& w, int64_t channels, const std::vector<int32_t>& bias) {
+  constexpr int64_t kMax = INT32_MAX;
+  const auto& zeros = w.quant->zero_points;
+  const bool plain = w.dtype == DType::kI8 && std::all_of(zeros.begin(), zeros.end(), [](int32_t z) { return z == 0; });
+  const int64_t terms = w.shape.elements() / std::max<int64_t>(channels, 1), term = 255 * (plain ? 128 : 384);
+  if (terms > kMax / term) return kMax;
+  int64_t most = 0;
+  for (int32_t b : bias) most = std::max(most, std::abs(static_cast<int64_t>(b)));
+  return std::min(kMax, terms * term + most);
+}
+
+}  // namespace
 
 std::optional<Requant> Requant::make(const KernelSpec& spec, int64_t channels, const Activation& act, Rounding rounding,
                                      double alpha) {
@@ -181,7 +270,7 @@ std::optional<Requant> Requant::make(const KernelSpec& spec, int64_t channels, c
   const size_t padded = static_cast<size_t>(channels) + 64;
   r.factors.resize(padded);
   r.multipliers.resize(padded);
-  r.shifts.resize(padded);
+  r.shifts.resize(padded, 1);
   r.bias.resize(static_cast<size_t>(channels));
   for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
     const float factor = made->factors()[c % made->factors().size()];
@@ -194,6 +283,7 @@ std::optional<Requant> Requant::make(const KernelSpec& spec, int64_t channels, c
     const auto& b = made->bias();
     r.bias[c] = b.empty() ? 0 : static_cast<int32_t>(b[b.size() == 1 ? 0 : c]);
   }
+  r.reach = largest_sum(spec.inputs[1], channels, r.bias);
   return r;
 }
 

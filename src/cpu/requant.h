@@ -19,6 +19,8 @@ struct Requant {
   int32_t zero = 0, low = 0, high = 0;
   bool is_signed = true;      ///< int8, else uint8
   std::vector<int32_t> bias;  ///< one a channel, to be added to the sums before
+  /// No sum is further from 0 (INT32_MAX: not known). Small sums are rescaled in fewer steps.
+  int64_t reach = INT32_MAX;
 
   /// nullopt: not this kind of output (then the reference kernel does it). `channels` are those of the output.
   static std::optional<Requant> make(const KernelSpec& spec, int64_t channels, const Activation& act, Rounding rounding,

@@ -20,7 +20,8 @@ int64_t expected(const Requant& r, int32_t sum, size_t channel) {
   return std::clamp<int64_t>(q + r.zero, r.low, r.high);
 }
 
-TEST(Requant, EveryLevelRoundsLikeTheReference) {
+/// `bits`: of the sums.
+void check_every_level(int bits, bool rectified) {
   constexpr int64_t kChannels = 37, kRows = 200;
   std::mt19937 gen(7);
   for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle})
@@ -32,13 +33,15 @@ TEST(Requant, EveryLevelRoundsLikeTheReference) {
         r.zero = is_signed ? -3 : 130;
         r.low = is_signed ? -128 : 0;
         r.high = is_signed ? 127 : whole_range ? 255 : 251;
+        if (rectified) r.zero = r.low;
+        if (bits < 32) r.reach = int64_t{1} << (bits - 1);
         r.factors.resize(kChannels + 64);
         r.multipliers.resize(kChannels + 64);
         r.shifts.resize(kChannels + 64);
         for (size_t c = 0; c < kChannels; ++c) {
           // Factors from 1/2 down to 2^-31, some of them powers of two, where ties are common.
           const double factor = std::ldexp(c % 3 ? 0.5 + 0.5 * (gen() / 4294967296.0) : 0.5,
-                                           -static_cast<int>(c % 31) - (whole_range ? 1 : 0));
+                                           -static_cast<int>(c % (bits < 32 ? 20 : 31)) - (whole_range ? 1 : 0));
           const FixedFactor fixed = fixed_factor(factor);
           r.factors[c] = static_cast<float>(factor);
           r.multipliers[c] = fixed.multiplier;
@@ -47,11 +50,11 @@ TEST(Requant, EveryLevelRoundsLikeTheReference) {
         std::vector<int32_t> sums(kChannels * kRows + 16);
         for (size_t i = 0; i < sums.size(); ++i) {
           const int range = static_cast<int>(i / kChannels % 31);
-          sums[i] = static_cast<int32_t>(gen()) >> range;
+          sums[i] = static_cast<int32_t>(gen()) >> std::max(range, 32 - bits);
         }
         for (size_t c = 0; c < kChannels; ++c) {
-          sums[c] = std::numeric_limits<int32_t>::min();
-          sums[kChannels + c] = std::numeric_limits<int32_t>::max();
+          sums[c] = std::numeric_limits<int32_t>::min() >> (32 - bits);
+          sums[kChannels + c] = std::numeric_limits<int32_t>::max() >> (32 - bits);
           sums[2 * kChannels + c] = 0;
           sums[3 * kChannels + c] = c % 2 ? -1 : 1;
         }
@@ -66,6 +69,16 @@ TEST(Requant, EveryLevelRoundsLikeTheReference) {
           }
         }
       }
+}
+
+TEST(Requant, EveryLevelRoundsLikeTheReference) {
+  check_every_level(32, false);
+  check_every_level(32, true);
+}
+
+TEST(Requant, SmallSums) {
+  for (int bits : {29, 18})
+    for (bool rectified : {false, true}) check_every_level(bits, rectified);
 }
 
 }  // namespace
