@@ -17,7 +17,7 @@ namespace {
 class FixedBytes final : public Kernel {
  public:
   FixedBytes(const FixedArithmetic& f, const KernelSpec& spec, const BroadcastLoops& loops)
-      : loops_(loops), product_(f.product), rescale_(requant_rows(spec.isa)) {
+      : loops_(loops), product_(f.product) {
     const bool is_signed = spec.outputs[0].dtype == DType::kI8;
     for (int i = 0; i < 256; ++i) {
       const int32_t stored = is_signed ? static_cast<int8_t>(i) : i;
@@ -32,6 +32,15 @@ class FixedBytes final : public Kernel {
     requant_.factors.resize(kChunk + 64);
     requant_.multipliers.assign(kChunk + 64, f.out.multiplier);
     requant_.shifts.assign(kChunk + 64, -f.out.shift);
+    const auto largest = [](const std::array<int32_t, 256>& values) {
+      int64_t most = 0;
+      for (int32_t v : values) most = std::max(most, std::abs(static_cast<int64_t>(v)));
+      return most;
+    };
+    const int64_t a = largest(a_), b = largest(b_);
+    requant_.reach = std::min<int64_t>(INT32_MAX, product_ ? a * b : a + b);
+    requant_.prepare();
+    rescale_ = requant_rows(spec.isa, requant_);
   }
   Status run(KernelContext& ctx) const override {
     const auto* a = ctx.input(0).data<uint8_t>();
@@ -68,7 +77,7 @@ class FixedBytes final : public Kernel {
 
   BroadcastLoops loops_;
   bool product_;
-  RequantRows rescale_;
+  RequantRows rescale_ = nullptr;
   Requant requant_;
   std::array<int32_t, 256> a_{}, b_{};
 };

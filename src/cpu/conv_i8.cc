@@ -19,7 +19,7 @@ class ConvI8 final : public Kernel {
       : g_(g),
         q_(q),
         requant_(std::move(requant)),
-        rescale_(requant_rows(spec.isa)),
+        rescale_(requant_rows(spec.isa, requant_)),
         threads_(std::max(spec.threads, 1)) {
     const Tensor& filter = *spec.constant(1);
     const bool plain = plain_filter(filter);

@@ -145,7 +145,7 @@ class ConvTransposeF32 final : public Kernel {
 class ConvTransposeI8 final : public Kernel {
  public:
   ConvTransposeI8(const Spread& s, const QuantizedPair& q, Requant requant, const KernelSpec& spec)
-      : s_(s), q_(q), requant_(std::move(requant)), rescale_(requant_rows(spec.isa)) {
+      : s_(s), q_(q), requant_(std::move(requant)), rescale_(requant_rows(spec.isa, requant_)) {
     std::vector<int16_t> weights;  // [group][tap][output][input]
     const auto* stored = spec.constant(1)->data<uint8_t>();
     for (int64_t g = 0; g < s.groups; ++g)

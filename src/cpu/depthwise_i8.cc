@@ -112,7 +112,7 @@ class DepthwiseI8 final : public Kernel {
       : g_(g),
         q_(q),
         requant_(std::move(requant)),
-        rescale_(requant_rows(spec.isa)),
+        rescale_(requant_rows(spec.isa, requant_)),
         pixel_(SMELT_FOR_LEVEL(level, choose_pixel)(q.x_signed, level == Isa::kVnni)),
         lanes_(SMELT_FOR_LEVEL(level, short_lanes)()),
         threads_(std::max(spec.threads, 1)),

@@ -106,8 +106,8 @@ class MatMulI8 final : public Kernel {
         attrs_(spec.attrs<MatMulAttrs>()),
         gemm_(gemm_i8(spec.isa, weights.fit_int8())),
         quant_(row_quant(spec.isa)),
-        rescale_(requant_rows(spec.isa)),
         requant_(std::move(requant)),
+        rescale_(requant_ ? requant_rows(spec.isa, *requant_) : nullptr),
         threads_(std::max(spec.threads, 1)),
         blocks_(weights.blocks),
         block_(weights.block) {
@@ -259,8 +259,8 @@ class MatMulI8 final : public Kernel {
   MatMulAttrs attrs_;
   const GemmI8& gemm_;
   const RowQuant& quant_;
-  RequantRows rescale_;
   std::optional<Requant> requant_;
+  RequantRows rescale_;
   int64_t threads_, blocks_, block_, depth_steps_ = 0, lda_ = 0, scales_at_ = 0, sums_at_ = 0;
   int64_t a_bytes_ = 0, stored_bytes_ = 0;
   bool x_signed_ = true, has_bias_ = false;

@@ -18,7 +18,7 @@ class MatMulI8Computed final : public Kernel {
       : s_(s),
         q_(q),
         requant_(std::move(requant)),
-        rescale_(requant_rows(spec.isa)),
+        rescale_(requant_rows(spec.isa, requant_)),
         gemm_(gemm_i8(spec.isa, q.w_signed && q.w_zeros[0] == 0)),
         lda_(gemm_.a_row_bytes(s.k)) {
     rows_at_ = align(s.n * s.k * 2);

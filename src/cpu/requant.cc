@@ -19,118 +19,104 @@ using DI = hn::ScalableTag<int32_t>;
 using DF = hn::ScalableTag<float>;
 using VI = hn::Vec<DI>;
 
-/// How much can be left out when a vector of sums is rescaled.
-enum class Steps : uint8_t {
-  kAll,
-  kSmall,     ///< twice the sum, the zero point times 2^shift and their sum fit 32 bits; kFixedDouble: no shift is 0
-  kPositive,  ///< the same of any shift, and negative results are clamped to the zero point
-};
+using DU64 = hn::Repartition<uint64_t, DI>;
+using Steps = Requant::Steps;
+
+HWY_INLINE hn::Vec<DU64> as_pairs(VI v) { return hn::BitCast(DU64(), v); }
+HWY_INLINE VI odd_to_even(VI v) { return hn::BitCast(DI(), hn::ShiftRight<32>(as_pairs(v))); }
 
 /// Parameters of one vector of channels, ready for use.
-struct ChannelFactors {
-  static constexpr DI d{};
-  hn::Vec<DF> factor, low_f, high_f;
-  VI low, high, zero, multiplier, odd_multiplier, shift, less;
-  hn::Vec<hn::Repartition<uint64_t, DI>> even_nudge, odd_nudge;
-  hn::Mask<DI> whole;
-  bool any_whole = true;
-  Steps steps = Steps::kAll;
+template <Rounding R, Steps S>
+struct ChannelFactors;
 
-  template <Rounding R>
-  HWY_INLINE void load(const Requant& r, int64_t channel) {
+template <Steps S>
+struct ChannelFactors<Rounding::kFloatHalfEven, S> {
+  hn::Vec<DF> factor, low, high;
+  VI zero;
+
+  HWY_INLINE ChannelFactors(const Requant& r, int64_t channel) {
     const DF df;
-    const hn::Repartition<uint64_t, DI> du64;
+    factor = hn::LoadU(df, r.factors.data() + channel);
+    zero = hn::Set(DI(), r.zero);
+    low = hn::Set(df, static_cast<float>(r.low - r.zero));
+    high = hn::Set(df, static_cast<float>(r.high - r.zero));
+  }
+  HWY_INLINE VI rescale(VI v) const {
+    auto f = hn::Mul(hn::ConvertTo(DF(), v), factor);
+    if constexpr (S == Steps::kAll) f = hn::Min(hn::Max(f, low), high);
+    return hn::Add(hn::NearestInt(f), zero);
+  }
+};
+
+/// Fixed-point rules: a product rounded or cut to 31 bits less, then a right shift with rounding. Ties of the shift go
+/// away from zero for kFixedDouble, up for kFixedSingle.
+template <Rounding R>
+requires(R != Rounding::kFloatHalfEven) struct ChannelFactors<R, Steps::kAll> {
+  static constexpr DI d{};
+  VI low, high, zero, multiplier, odd_multiplier, less;
+  hn::Vec<DU64> even_nudge, odd_nudge;
+  hn::Mask<DI> whole;
+
+  HWY_INLINE ChannelFactors(const Requant& r, int64_t channel) {
     zero = hn::Set(d, r.zero);
-    if constexpr (R == Rounding::kFloatHalfEven) {
-      factor = hn::LoadU(df, r.factors.data() + channel);
-      low = hn::Set(d, r.low);
-      high = hn::Set(d, r.high);
-      low_f = hn::Set(df, static_cast<float>(r.low - r.zero));
-      high_f = hn::Set(df, static_cast<float>(r.high - r.zero));
-      const auto limit = hn::Set(df, static_cast<float>(1 << 29) / static_cast<float>(r.reach));
-      if (hn::AllTrue(df, hn::Lt(hn::Abs(factor), limit))) steps = Steps::kSmall;
-      return;
-    }
-    multiplier = hn::LoadU(d, r.multipliers.data() + channel);
-    odd_multiplier = hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(du64, multiplier)));
-    shift = hn::LoadU(d, r.shifts.data() + channel);
-    whole = hn::Eq(shift, hn::Zero(d));
-    any_whole = !hn::AllFalse(d, whole);
-    if (r.reach < (1 << 29) && std::abs(r.zero) <= 255 && hn::AllTrue(d, hn::Lt(shift, hn::Set(d, 20)))) {
-      if (R == Rounding::kFixedSingle || r.low >= r.zero)
-        steps = Steps::kPositive;
-      else if (!any_whole)
-        steps = Steps::kSmall;
-    }
-    if (steps != Steps::kAll) {
-      low = hn::Set(d, r.low);
-      high = hn::Set(d, r.high);
-      // (half + zero * 2^shift) * 2^32 + what rounds the product.
-      const VI upper = hn::Add(hn::ShiftRight<1>(hn::Shl(hn::Set(d, 1), shift)), hn::Shl(zero, shift));
-      VI lower = hn::Set(d, INT32_MIN);
-      if (R == Rounding::kFixedSingle) lower = hn::IfThenElseZero(whole, lower);
-      even_nudge = hn::Or(hn::ShiftLeft<32>(hn::BitCast(du64, upper)),
-                          hn::ShiftRight<32>(hn::ShiftLeft<32>(hn::BitCast(du64, lower))));
-      odd_nudge = hn::BitCast(du64, hn::OddEven(upper, hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(du64, lower)))));
-      return;
-    }
     low = hn::Set(d, r.low - r.zero);
     high = hn::Set(d, r.high - r.zero);
+    multiplier = hn::LoadU(d, r.multipliers.data() + channel);
+    odd_multiplier = odd_to_even(multiplier);
+    const VI shift = hn::LoadU(d, r.shifts.data() + channel);
+    whole = hn::Eq(shift, hn::Zero(d));
     less = hn::Sub(shift, hn::IfThenZeroElse(whole, hn::Set(d, 1)));
     VI nudge = hn::Set(d, 1 << 30);
     if (R == Rounding::kFixedSingle) nudge = hn::IfThenElseZero(whole, nudge);
-    even_nudge = hn::And(hn::BitCast(du64, nudge), hn::Set(du64, 0xffffffffu));
-    odd_nudge = hn::ShiftRight<32>(hn::BitCast(du64, nudge));
+    even_nudge = hn::And(as_pairs(nudge), hn::Set(DU64(), 0xffffffffu));
+    odd_nudge = hn::ShiftRight<32>(as_pairs(nudge));
   }
-
   /// floor((v * multiplier + nudge) / 2^31) of every lane.
   HWY_INLINE VI high_product(VI v) const {
-    const hn::Repartition<uint64_t, DI> du64;
-    const VI odd_v = hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(du64, v)));
-    const auto even = hn::Add(hn::BitCast(du64, hn::MulEven(v, multiplier)), even_nudge);
-    const auto odd = hn::Add(hn::BitCast(du64, hn::MulEven(odd_v, odd_multiplier)), odd_nudge);
+    const auto even = hn::Add(hn::BitCast(DU64(), hn::MulEven(v, multiplier)), even_nudge);
+    const auto odd = hn::Add(hn::BitCast(DU64(), hn::MulEven(odd_to_even(v), odd_multiplier)), odd_nudge);
     return hn::OddEven(hn::BitCast(d, hn::ShiftLeft<1>(odd)), hn::BitCast(d, hn::ShiftRight<31>(even)));
   }
-
-  /// The same result as rescale() when `steps` allows it. kFixedDouble: all is added before the one shift; a negative
-  /// sum takes one off, so that ties go away from zero.
-  template <Rounding R, Steps S, bool kClamps>
-  HWY_INLINE VI rescale_small(VI v) const {
-    VI q;
-    if constexpr (R == Rounding::kFloatHalfEven) {
-      q = hn::Add(hn::NearestInt(hn::Mul(hn::ConvertTo(DF(), v), factor)), zero);
-    } else {
-      const hn::Repartition<uint64_t, DI> du64;
-      const VI twice = hn::Add(v, v), odd_twice = hn::BitCast(d, hn::ShiftRight<32>(hn::BitCast(du64, twice)));
-      const auto even = hn::Add(hn::BitCast(du64, hn::MulEven(twice, multiplier)), even_nudge);
-      const auto odd = hn::Add(hn::BitCast(du64, hn::MulEven(odd_twice, odd_multiplier)), odd_nudge);
-#if HWY_TARGET == HWY_AVX3
-      q = VI{_mm512_mask_shuffle_epi32(hn::BitCast(d, odd).raw, 0x5555, hn::BitCast(d, even).raw, _MM_PERM_DDBB)};
-#else
-      q = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
-#endif
-      if constexpr (R == Rounding::kFixedDouble && S == Steps::kSmall) q = hn::Add(q, hn::BroadcastSignBit(v));
-      q = hn::Shr(q, shift);
-    }
-    return kClamps ? hn::Min(hn::Max(q, low), high) : q;
-  }
-
-  /// Fixed-point rules: a product rounded or cut to 31 bits less, then a right shift with rounding. Ties of the shift
-  /// go away from zero for kFixedDouble, up for kFixedSingle.
-  template <Rounding R, bool kClamps>
   HWY_INLINE VI rescale(VI v) const {
-    if constexpr (R == Rounding::kFloatHalfEven) {
-      const DF df;
-      const auto f = hn::Mul(hn::ConvertTo(df, v), factor);
-      return hn::Add(hn::NearestInt(hn::Min(hn::Max(f, low_f), high_f)), zero);
-    } else {
-      const VI q = high_product(v);
-      const VI t = R == Rounding::kFixedDouble ? hn::Add(q, hn::BroadcastSignBit(q)) : q;
-      VI shifted = hn::ShiftRight<1>(hn::Add(hn::Shr(t, less), hn::Set(d, 1)));
-      if constexpr (!kClamps) return hn::Add(shifted, zero);
-      if (any_whole) shifted = hn::IfThenElse(whole, q, shifted);
-      return hn::Add(hn::Min(hn::Max(shifted, low), high), zero);
-    }
+    const VI q = high_product(v);
+    const VI t = R == Rounding::kFixedDouble ? hn::Add(q, hn::BroadcastSignBit(q)) : q;
+    const VI shifted = hn::IfThenElse(whole, q, hn::ShiftRight<1>(hn::Add(hn::Shr(t, less), hn::Set(d, 1))));
+    return hn::Add(hn::Min(hn::Max(shifted, low), high), zero);
+  }
+};
+
+/// The same of small sums, where all is added before one shift. A negative sum takes one off, so that ties go away from
+/// zero; where negative results do not matter, neither does that.
+template <Rounding R, Steps S>
+requires(R != Rounding::kFloatHalfEven && S != Steps::kAll) struct ChannelFactors<R, S> {
+  static constexpr DI d{};
+  VI multiplier, odd_multiplier, shift;
+  hn::Vec<DU64> even_nudge, odd_nudge;
+  hn::Mask<DI> shifted;
+
+  HWY_INLINE ChannelFactors(const Requant& r, int64_t channel) {
+    multiplier = hn::LoadU(d, r.multipliers.data() + channel);
+    odd_multiplier = odd_to_even(multiplier);
+    shift = hn::LoadU(d, r.shifts.data() + channel);
+    shifted = hn::Gt(shift, hn::Zero(d));
+    VI half_product = hn::Set(d, INT32_MIN);
+    if (R == Rounding::kFixedSingle) half_product = hn::IfThenZeroElse(shifted, half_product);
+    const VI half = hn::LoadU(d, r.halves.data() + channel);
+    even_nudge = as_pairs(hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(as_pairs(half))), half_product));
+    odd_nudge = as_pairs(hn::OddEven(half, odd_to_even(half_product)));
+  }
+  HWY_INLINE VI rescale(VI v) const {
+    const VI twice = hn::Add(v, v);
+    const auto even = hn::Add(hn::BitCast(DU64(), hn::MulEven(twice, multiplier)), even_nudge);
+    const auto odd = hn::Add(hn::BitCast(DU64(), hn::MulEven(odd_to_even(twice), odd_multiplier)), odd_nudge);
+#if HWY_TARGET == HWY_AVX3
+    VI q{_mm512_mask_shuffle_epi32(hn::BitCast(d, odd).raw, 0x5555, hn::BitCast(d, even).raw, _MM_PERM_DDBB)};
+#else
+    VI q = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
+#endif
+    if constexpr (R == Rounding::kFixedDouble && S == Steps::kSmall)
+      q = hn::IfThenElse(shifted, hn::Add(q, hn::BroadcastSignBit(v)), q);
+    return hn::Shr(q, shift);
   }
 };
 
@@ -159,66 +145,57 @@ HWY_INLINE void store_bytes(VI v, int64_t n, uint8_t* to) {
 }
 
 template <Rounding R, Steps S, bool kSigned, bool kClamps>
-HWY_INLINE void requant_columns(const ChannelFactors& f, const int32_t* from, int64_t stride, int64_t rows, int64_t n,
-                                uint8_t* to, int64_t out_stride) {
-  const DI d;
-  for (int64_t row = 0; row < rows; ++row, from += stride, to += out_stride) {
-    const VI v = hn::LoadU(d, from);
-    if constexpr (S == Steps::kAll)
-      store_bytes<kSigned>(f.template rescale<R, kClamps>(v), n, to);
-    else
-      store_bytes<kSigned>(f.template rescale_small<R, S, kClamps>(v), n, to);
-  }
-}
-
-template <Rounding R, Steps S, bool kClamps>
-HWY_INLINE void requant_typed(const Requant& r, const ChannelFactors& f, const int32_t* from, int64_t stride,
-                              int64_t rows, int64_t n, uint8_t* to, int64_t out_stride) {
-  (r.is_signed ? requant_columns<R, S, true, kClamps> : requant_columns<R, S, false, kClamps>)(f, from, stride, rows, n,
-                                                                                               to, out_stride);
-}
-
-template <Rounding R>
 void requant(const Requant& r, const int32_t* sums, int64_t stride, int64_t rows, int64_t n, int64_t channel,
              uint8_t* out, int64_t out_stride) {
   const DI d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  // Saturation clamps to the whole range of the type; shifts leave room for the zero point.
-  // Narrowing to uint8 saturates only values of 16 bits where there is no instruction for 32.
-  const bool whole_range =
-      r.is_signed ? r.low == -128 && r.high == 127 : HWY_TARGET == HWY_AVX3 && r.low == 0 && r.high == 255;
+  const VI low = hn::Set(d, r.low), high = hn::Set(d, r.high);
   for (int64_t j = 0; j < n; j += lanes) {
-    ChannelFactors f;
-    f.template load<R>(r, channel + j);
-    const int64_t here = std::min(lanes, n - j);
-    const auto columns = [&](auto steps, auto clamps) {
-      requant_typed<R, decltype(steps)::value, decltype(clamps)::value>(r, f, sums + j, stride, rows, here, out + j,
-                                                                        out_stride);
+    const ChannelFactors<R, S> f(r, channel + j);
+    const auto columns = [&](int64_t count) HWY_ATTR {
+      const int32_t* from = sums + j;
+      uint8_t* to = out + j;
+      for (int64_t row = 0; row < rows; ++row, from += stride, to += out_stride) {
+        VI v = f.rescale(hn::LoadU(d, from));
+        if constexpr (kClamps) v = hn::Min(hn::Max(v, low), high);
+        store_bytes<kSigned>(v, count, to);
+      }
     };
-    const auto clamped = [&](auto steps) {
-      whole_range ? columns(steps, std::false_type()) : columns(steps, std::true_type());
-    };
-    if (f.steps == Steps::kSmall)
-      clamped(std::integral_constant<Steps, Steps::kSmall>());
-    else if (R != Rounding::kFloatHalfEven && f.steps == Steps::kPositive)
-      clamped(std::integral_constant<Steps, Steps::kPositive>());
-    else if (R == Rounding::kFloatHalfEven || !whole_range || f.any_whole)
-      columns(std::integral_constant<Steps, Steps::kAll>(), std::true_type());
+    if (n - j >= lanes)
+      columns(lanes);
     else
-      columns(std::integral_constant<Steps, Steps::kAll>(), std::false_type());
+      columns(n - j);
   }
 }
 
-void requant_rows_any(const Requant& r, const int32_t* sums, int64_t stride, int64_t rows, int64_t n, int64_t channel,
-                      uint8_t* out, int64_t out_stride) {
+template <Rounding R, Steps S>
+RequantRows choose_range(const Requant& r) {
+  // Saturation clamps to the whole range of the type. Narrowing to uint8 saturates only values of 16 bits where there
+  // is no instruction for 32.
+  const bool whole =
+      r.is_signed ? r.low == -128 && r.high == 127 : HWY_TARGET == HWY_AVX3 && r.low == 0 && r.high == 255;
+  if (S == Steps::kAll || whole) return r.is_signed ? requant<R, S, true, false> : requant<R, S, false, false>;
+  return r.is_signed ? requant<R, S, true, true> : requant<R, S, false, true>;
+}
+
+template <Rounding R>
+RequantRows choose_steps(const Requant& r) {
+  if (r.steps == Steps::kSmall) return choose_range<R, Steps::kSmall>(r);
+  if constexpr (R == Rounding::kFixedDouble)
+    if (r.steps == Steps::kPositive) return choose_range<R, Steps::kPositive>(r);
+  return choose_range<R, Steps::kAll>(r);
+}
+
+RequantRows choose(const Requant& r) {
   switch (r.rounding) {
-    case Rounding::kFloatHalfEven:
-      return requant<Rounding::kFloatHalfEven>(r, sums, stride, rows, n, channel, out, out_stride);
     case Rounding::kFixedDouble:
-      return requant<Rounding::kFixedDouble>(r, sums, stride, rows, n, channel, out, out_stride);
+      return choose_steps<Rounding::kFixedDouble>(r);
     case Rounding::kFixedSingle:
-      return requant<Rounding::kFixedSingle>(r, sums, stride, rows, n, channel, out, out_stride);
+      return choose_steps<Rounding::kFixedSingle>(r);
+    case Rounding::kFloatHalfEven:
+      break;
   }
+  return choose_steps<Rounding::kFloatHalfEven>(r);
 }
 
 }  // namespace smelt::HWY_NAMESPACE
@@ -227,7 +204,24 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace smelt {
 
-RequantRows requant_rows(Isa isa) { return SMELT_FOR_LEVEL(isa, requant_rows_any); }
+RequantRows requant_rows(Isa isa, const Requant& r) { return SMELT_FOR_LEVEL(isa, choose)(r); }
+
+void Requant::prepare() {
+  steps = Steps::kAll;
+  if (rounding == Rounding::kFloatHalfEven) {
+    const float limit = static_cast<float>(1 << 29) / static_cast<float>(std::max<int64_t>(reach, 1));
+    if (std::all_of(factors.begin(), factors.end(), [&](float f) { return std::abs(f) < limit; }))
+      steps = Steps::kSmall;
+    return;
+  }
+  constexpr int32_t kMaxShift = 20, kMaxZero = 255;
+  if (reach >= 1 << 29 || std::abs(zero) > kMaxZero ||
+      std::any_of(shifts.begin(), shifts.end(), [](int32_t s) { return s > kMaxShift; }))
+    return;
+  steps = low >= zero && rounding == Rounding::kFixedDouble ? Steps::kPositive : Steps::kSmall;
+  halves.resize(shifts.size());
+  for (size_t c = 0; c < shifts.size(); ++c) halves[c] = (1 << shifts[c] >> 1) + zero * (1 << shifts[c]);
+}
 
 namespace {
 
@@ -270,7 +264,7 @@ std::optional<Requant> Requant::make(const KernelSpec& spec, int64_t channels, c
   const size_t padded = static_cast<size_t>(channels) + 64;
   r.factors.resize(padded);
   r.multipliers.resize(padded);
-  r.shifts.resize(padded, 1);
+  r.shifts.resize(padded);
   r.bias.resize(static_cast<size_t>(channels));
   for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
     const float factor = made->factors()[c % made->factors().size()];
@@ -284,6 +278,7 @@ std::optional<Requant> Requant::make(const KernelSpec& spec, int64_t channels, c
     r.bias[c] = b.empty() ? 0 : static_cast<int32_t>(b[b.size() == 1 ? 0 : c]);
   }
   r.reach = largest_sum(spec.inputs[1], channels, r.bias);
+  r.prepare();
   return r;
 }
 

@@ -22,6 +22,18 @@ struct Requant {
   /// No sum is further from 0 (INT32_MAX: not known). Small sums are rescaled in fewer steps.
   int64_t reach = INT32_MAX;
 
+  /// How much can be left out when sums are rescaled.
+  enum class Steps : uint8_t {
+    kAll,
+    kSmall,     ///< no step of it leaves 32 bits: twice a sum, the zero point times 2^shift, ...
+    kPositive,  ///< the same, and negative results are clamped to the zero point
+  };
+  Steps steps = Steps::kAll;
+  std::vector<int32_t> halves;  ///< of kSmall and kPositive, one a channel: what is added before the shift
+
+  /// Sets `steps` and `halves` from all the others.
+  void prepare();
+
   /// nullopt: not this kind of output (then the reference kernel does it). `channels` are those of the output.
   static std::optional<Requant> make(const KernelSpec& spec, int64_t channels, const Activation& act, Rounding rounding,
                                      double alpha = 1);
@@ -31,6 +43,7 @@ struct Requant {
 /// bytes behind the last sum must be readable.
 using RequantRows = void (*)(const Requant& r, const int32_t* sums, int64_t stride, int64_t rows, int64_t n,
                              int64_t channel, uint8_t* out, int64_t out_stride);
-RequantRows requant_rows(Isa isa);
+/// For `r` and what has the same rounding, type, range and steps.
+RequantRows requant_rows(Isa isa, const Requant& r);
 
 }  // namespace smelt

@@ -47,6 +47,7 @@ void check_every_level(int bits, bool rectified) {
           r.multipliers[c] = fixed.multiplier;
           r.shifts[c] = -fixed.shift;
         }
+        r.prepare();
         std::vector<int32_t> sums(kChannels * kRows + 16);
         for (size_t i = 0; i < sums.size(); ++i) {
           const int range = static_cast<int>(i / kChannels % 31);
@@ -60,7 +61,8 @@ void check_every_level(int bits, bool rectified) {
         }
         for (int level = 0; level <= static_cast<int>(best_isa()); ++level) {
           std::vector<uint8_t> out(sums.size());
-          requant_rows(static_cast<Isa>(level))(r, sums.data(), kChannels, kRows, kChannels, 0, out.data(), kChannels);
+          requant_rows(static_cast<Isa>(level), r)(r, sums.data(), kChannels, kRows, kChannels, 0, out.data(),
+                                                   kChannels);
           for (size_t i = 0; i < kChannels * kRows; ++i) {
             const int got = is_signed ? static_cast<int8_t>(out[i]) : out[i];
             ASSERT_EQ(got, expected(r, sums[i], i % kChannels))
