@@ -36,11 +36,9 @@ class ConvI8 final : public Kernel {
       const int64_t share = g.batch * g.out_pixels() / (threads_ * 2);
       block_ = std::min(block_, std::max(gemm_->mr, share / gemm_->mr * gemm_->mr));
     }
-    // Unsigned pointwise images need no preparation.
-    direct_ = g.pointwise() && gemm_->bytes && !q.x_signed && g.c_in % 4 == 0;
-    patches_ = direct_ ? 0 : align(block_ * lda_);
-    raw_stride_ = gemm_->bytes ? lda_ : lda_ / 2;
-    raw_ = g.pointwise() ? 0 : align(block_ * raw_stride_ + kPatchSlack);
+    direct_ = g.pointwise() && gemm_->bytes;
+    patches_ = align(direct_ ? lda_ : block_ * lda_ + kPatchSlack);
+    raw_ = g.pointwise() || gemm_->bytes ? 0 : align(block_ * lda_ / 2 + kPatchSlack);
     if (!g.channels_last) {
       turned_in_ = align(g.in_pixels() * g.all_in());
       turned_out_ = align(g.out_pixels() * g.all_out());
@@ -118,34 +116,43 @@ class ConvI8 final : public Kernel {
   void block(const uint8_t* x, uint8_t* y, int64_t index, uint8_t* scratch) const {
     const int64_t first = index * block_, last = std::min(first + block_, g_.out_pixels()), rows = last - first;
     for (int64_t group = 0; group < g_.groups; ++group) {
-      const void* a = scratch;
-      int64_t lda = lda_;
+      const uint8_t* from = x + group * g_.c_in;
       if (direct_) {
-        a = x + first * g_.all_in() + group * g_.c_in;
-        lda = g_.all_in();
-      } else if (g_.pointwise()) {
-        gemm_->convert(x + first * g_.all_in() + group * g_.c_in, g_.all_in(), rows, g_.c_in, q_.x_signed, q_.x_zero,
-                       scratch, lda_);
-      } else {
-        uint8_t* raw = scratch + patches_;
-        im2col_rows<uint8_t>(g_, x + group * g_.c_in, first, last, static_cast<uint8_t>(q_.x_zero), raw, raw_stride_);
-        gemm_->convert(raw, raw_stride_, rows, raw_stride_, q_.x_signed, q_.x_zero, scratch, lda_);
+        // Rows of pixels as they lie in the image. The tiles read whole groups of 4 bytes: the last pixel is copied.
+        const bool copies = last == g_.out_pixels() && g_.c_in % 4 != 0;
+        multiply(from + first * g_.all_in(), g_.all_in(), first, rows - copies, group, y);
+        if (!copies) continue;
+        std::memcpy(scratch, from + (last - 1) * g_.all_in(), static_cast<size_t>(g_.c_in));
+        multiply(scratch, lda_, last - 1, 1, group, y);
+        continue;
       }
-      const void* packed = packed_->data<char>() + group * gemm_->packed_bytes(g_.depth(), g_.c_out);
-      uint8_t* to = y + first * g_.all_out() + group * g_.c_out;
-      gemm_->run(rows, g_.c_out, g_.depth(), a, lda, packed, 0, gemm_->panels(g_.c_out),
-                 [&](const int32_t* sums, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
-                   rescale_(requant_, sums, gemm_->nr(), n_rows, n, group * g_.c_out + column,
-                            to + row * g_.all_out() + column, g_.all_out());
-                 });
+      if (g_.pointwise()) {
+        gemm_->convert(from + first * g_.all_in(), g_.all_in(), rows, g_.c_in, q_.x_signed, q_.x_zero, scratch, lda_);
+      } else {
+        uint8_t* raw = gemm_->bytes ? scratch : scratch + patches_;
+        const int64_t stride = gemm_->bytes ? lda_ : lda_ / 2;
+        im2col_rows<uint8_t>(g_, from, first, last, static_cast<uint8_t>(q_.x_zero), raw, stride);
+        if (!gemm_->bytes) gemm_->convert(raw, stride, rows, stride, q_.x_signed, q_.x_zero, scratch, lda_);
+      }
+      multiply(scratch, lda_, first, rows, group, y);
     }
+  }
+  /// Output pixels [first, first + rows) of a group from rows of patches.
+  void multiply(const uint8_t* a, int64_t lda, int64_t first, int64_t rows, int64_t group, uint8_t* y) const {
+    const void* packed = packed_->data<char>() + group * gemm_->packed_bytes(g_.depth(), g_.c_out);
+    uint8_t* to = y + first * g_.all_out() + group * g_.c_out;
+    gemm_->run(rows, g_.c_out, g_.depth(), a, lda, q_.x_signed, packed, 0, gemm_->panels(g_.c_out),
+               [&](const int32_t* sums, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
+                 rescale_(requant_, sums, gemm_->nr(), n_rows, n, group * g_.c_out + column,
+                          to + row * g_.all_out() + column, g_.all_out());
+               });
   }
 
   ConvShape g_;
   QuantizedPair q_;
   Requant requant_;
   RequantRows rescale_;
-  int64_t threads_, lda_ = 0, raw_stride_ = 0, block_ = 1, patches_ = 0, raw_ = 0, turned_in_ = 0, turned_out_ = 0;
+  int64_t threads_, lda_ = 0, block_ = 1, patches_ = 0, raw_ = 0, turned_in_ = 0, turned_out_ = 0;
   bool fits_ = false, direct_ = false;
   const GemmI8* gemm_ = nullptr;
   Packed packed_;

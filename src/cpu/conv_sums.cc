@@ -43,14 +43,13 @@ class ConvSums final : public Kernel {
       has_zero_ = spec.has(2);
     }
     lda_ = gemm_.a_row_bytes(g.depth());
-    raw_stride_ = gemm_.bytes ? lda_ : lda_ / 2;
     block_ = std::max<int64_t>(1, 128 * 1024 / std::max<int64_t>(1, lda_ * gemm_.mr)) * gemm_.mr;
     if (threads_ > 1) {
       const int64_t share = g.out_pixels() / (threads_ * 2);
       block_ = std::min(block_, std::max(gemm_.mr, share / gemm_.mr * gemm_.mr));
     }
-    patches_ = align(block_ * lda_);
-    raw_ = g.pointwise() ? 0 : align(block_ * raw_stride_ + kPatchSlack);
+    patches_ = align(block_ * lda_ + kPatchSlack);
+    raw_ = g.pointwise() || gemm_.bytes ? 0 : align(block_ * lda_ / 2 + kPatchSlack);
     stored_ = hybrid ? align(g.in_pixels() * g.all_in() + kPatchSlack) : 0;
     scales_at_ = align(gemm_.packed_bytes(g.depth(), g.c_out) * g.groups);
     sums_at_ = scales_at_ + align(g.all_out() * 4);
@@ -118,12 +117,13 @@ class ConvSums final : public Kernel {
         gemm_.convert(x + first * g_.all_in() + group * g_.c_in, g_.all_in(), rows, g_.c_in, x_signed_, grid.zero_point,
                       scratch, lda_);
       } else {
-        uint8_t* raw = scratch + patches_;
+        uint8_t* raw = gemm_.bytes ? scratch : scratch + patches_;
+        const int64_t stride = gemm_.bytes ? lda_ : lda_ / 2;
         im2col_rows<uint8_t>(g_, x + group * g_.c_in, first, first + rows, static_cast<uint8_t>(grid.zero_point), raw,
-                             raw_stride_);
-        gemm_.convert(raw, raw_stride_, rows, raw_stride_, x_signed_, grid.zero_point, scratch, lda_);
+                             stride);
+        if (!gemm_.bytes) gemm_.convert(raw, stride, rows, stride, x_signed_, grid.zero_point, scratch, lda_);
       }
-      gemm_.run(rows, g_.c_out, g_.depth(), scratch, lda_,
+      gemm_.run(rows, g_.c_out, g_.depth(), scratch, lda_, x_signed_,
                 packed_->data<char>() + group * gemm_.packed_bytes(g_.depth(), g_.c_out), 0, gemm_.panels(g_.c_out),
                 [&](const int32_t* sums, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
                   const int64_t channel = group * g_.c_out + column;
@@ -151,7 +151,7 @@ class ConvSums final : public Kernel {
   Activation act_;
   const GemmI8& gemm_;
   const RowQuant& quant_;
-  int64_t threads_, lda_ = 0, raw_stride_ = 0, block_ = 1, patches_ = 0, raw_ = 0, stored_ = 0;
+  int64_t threads_, lda_ = 0, block_ = 1, patches_ = 0, raw_ = 0, stored_ = 0;
   int64_t scales_at_ = 0, sums_at_ = 0;
   Packed packed_;
 };

@@ -196,7 +196,7 @@ class ConvTransposeI8 final : public Kernel {
 
  private:
   void multiply(const uint8_t* a, int64_t rows, int64_t g, uint32_t* products) const {
-    gemm_->run(rows, s_.columns(), s_.c_in, a, lda_, packed_->data<char>() + g * group_bytes_, 0,
+    gemm_->run(rows, s_.columns(), s_.c_in, a, lda_, q_.x_signed, packed_->data<char>() + g * group_bytes_, 0,
                gemm_->panels(s_.columns()),
                [&](const int32_t* sums, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
                  for (int64_t r = 0; r < n_rows; ++r)

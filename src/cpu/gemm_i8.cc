@@ -87,15 +87,6 @@ void bytes_to_shorts(const uint8_t* x, int64_t n, bool is_signed, int32_t zero, 
   }
 }
 
-void flip_sign_bits(const uint8_t* x, int64_t n, uint8_t* out) {
-  const hn::ScalableTag<uint8_t> d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto flip = hn::Set(d, 0x80);
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::Xor(hn::LoadU(d, x + i), flip), d, out + i);
-  for (; i < n; ++i) out[i] = x[i] ^ 0x80;
-}
-
 #if HWY_MAX_BYTES >= 64
 constexpr int kRows = 12;
 #else
@@ -104,8 +95,10 @@ constexpr int kRows = 6;
 
 template <int MR>
 void fill_tiles(GemmI8& g) {
-  g.tiles[0][MR - 1] = short_tile<MR, 1>;
-  g.tiles[1][MR - 1] = short_tile<MR, 2>;
+  for (auto& tiles : g.tiles) {
+    tiles[0][MR - 1] = short_tile<MR, 1>;
+    tiles[1][MR - 1] = short_tile<MR, 2>;
+  }
   if constexpr (MR > 1) fill_tiles<MR - 1>(g);
 }
 
@@ -115,7 +108,6 @@ GemmI8 make_gemm_i8() {
   g.lanes = HWY_MAX_BYTES / 4;
   fill_tiles<kRows>(g);
   g.to_shorts = bytes_to_shorts;
-  g.flip_signs = flip_sign_bits;
   return g;
 }
 
@@ -209,8 +201,6 @@ void GemmI8::convert(const uint8_t* x, int64_t ldx, int64_t rows, int64_t k, boo
     char* to = static_cast<char*>(a) + r * lda;
     if (!bytes)
       to_shorts(x + r * ldx, k, is_signed, zero, reinterpret_cast<int16_t*>(to));
-    else if (is_signed)
-      flip_signs(x + r * ldx, k, reinterpret_cast<uint8_t*>(to));
     else
       std::memcpy(to, x + r * ldx, static_cast<size_t>(k));
   }

@@ -11,10 +11,10 @@ namespace smelt {
 
 /// Integer matrix product with exact 32-bit sums (modulo 2^32), in tiles of mr rows by nr columns of b's panels.
 ///
-/// Two forms. Bytes: a is unsigned bytes, b signed bytes, four products a step (AVX-512 VNNI). Shorts: a and b are
-/// signed 16-bit numbers, two products a step (every level); zero points are subtracted beforehand. A row of a holds
-/// steps(k) groups of 4 bytes, the end filled with anything. A panel of b is one row of int32 addends and then steps(k)
-/// rows of groups, one group a column; missing columns and the end of k are zero.
+/// Two forms. Bytes: a is stored bytes of either sign, b signed bytes, four products a step (AVX-512 VNNI). Shorts: a
+/// and b are signed 16-bit numbers, two products a step (every level); zero points are subtracted beforehand. A row of
+/// a holds steps(k) groups of 4 bytes, the end filled with anything. A panel of b is one row of int32 addends and then
+/// steps(k) rows of groups, one group a column; missing columns and the end of k are zero.
 struct GemmI8 {
   /// sums: rows 2 * lanes apart, whole vectors are written. a: rows `lda` bytes apart.
   using Tile = void (*)(const void* a, ptrdiff_t lda, const void* b, ptrdiff_t steps, int32_t* sums);
@@ -22,7 +22,7 @@ struct GemmI8 {
 
   int64_t mr = 0, lanes = 0;
   bool bytes = false;
-  Tile tiles[2][16] = {};  ///< [panel width / lanes - 1][rows - 1]
+  Tile tiles[2][2][16] = {};  ///< [a is int8][panel width / lanes - 1][rows - 1]; shorts: the same of both signs
 
   int64_t nr() const { return 2 * lanes; }
   int64_t per_step() const { return bytes ? 4 : 2; }
@@ -39,10 +39,10 @@ struct GemmI8 {
   void pack(const int16_t* weights, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero, void* packed) const;
   void pack(const int8_t* weights, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero, void* packed) const;
 
-  /// Calls done(sums, row, rows, column, columns) for each tile, sums nr() apart.
+  /// Calls done(sums, row, rows, column, columns) for each tile, sums nr() apart. a_signed: the bytes of a are int8.
   template <class F>
-  void run(int64_t m, int64_t n, int64_t k, const void* a, int64_t lda, const void* packed, int64_t first, int64_t last,
-           F&& done) const {
+  void run(int64_t m, int64_t n, int64_t k, const void* a, int64_t lda, bool a_signed, const void* packed,
+           int64_t first, int64_t last, F&& done) const {
     constexpr int64_t kBlockBytes = 192 * 1024;
     alignas(64) int32_t sums[kMaxTile];
     const int64_t count = steps(k);
@@ -51,7 +51,7 @@ struct GemmI8 {
       const int64_t rows = std::min(block, m - row);
       const int64_t tall = (rows + mr - 1) / mr, height = (rows + tall - 1) / tall;
       for (int64_t p = first; p < last; ++p) {
-        const Tile* tile = tiles[width(n, p) / lanes - 1];
+        const Tile* tile = tiles[a_signed][width(n, p) / lanes - 1];
         const void* panel = static_cast<const char*>(packed) + panel_offset(k, p);
         for (int64_t i = row; i < row + rows; i += height) {
           const int64_t here = std::min(height, row + rows - i);
@@ -61,15 +61,14 @@ struct GemmI8 {
       }
     }
   }
-  /// Turns rows of k stored bytes into rows of a. is_signed: int8, else uint8. Bytes: int8 is shifted by 128. Shorts:
-  /// `zero` is subtracted.
+  /// Turns rows of k stored bytes into rows of a. is_signed: int8, else uint8. Bytes: as they are. Shorts: `zero` is
+  /// subtracted.
   void convert(const uint8_t* x, int64_t ldx, int64_t rows, int64_t k, bool is_signed, int32_t zero, void* a,
                int64_t lda) const;
-  /// The value that stands for `zero` in the byte form.
+  /// The value that stands for `zero` in the sums of the byte form, which counts int8 from -128.
   static int32_t byte_zero(bool is_signed, int32_t zero) { return is_signed ? zero + 128 : zero; }
 
   void (*to_shorts)(const uint8_t* x, int64_t n, bool is_signed, int32_t zero, int16_t* out) = nullptr;
-  void (*flip_signs)(const uint8_t* x, int64_t n, uint8_t* out) = nullptr;
 };
 
 /// The form for weights that fit int8 (fits = true) or not.

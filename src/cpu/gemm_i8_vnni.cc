@@ -10,9 +10,17 @@ namespace smelt {
 namespace {
 
 struct ByteProducts {
+  static __m512i spread(int group) { return _mm512_set1_epi32(group); }
   static __m512i multiply(__m512i sum, __m512i a, __m512i b) { return _mm512_dpbusd_epi32(sum, a, b); }
 };
+/// int8 values count from -128.
+struct SignedByteProducts : ByteProducts {
+  static __m512i spread(int group) {
+    return _mm512_xor_si512(_mm512_set1_epi32(group), _mm512_set1_epi32(static_cast<int>(0x80808080u)));
+  }
+};
 struct ShortProducts {
+  static __m512i spread(int group) { return _mm512_set1_epi32(group); }
   static __m512i multiply(__m512i sum, __m512i a, __m512i b) { return _mm512_dpwssd_epi32(sum, a, b); }
 };
 
@@ -37,7 +45,7 @@ void vnni_tile(const void* a, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
     for (int m = 0; m < MR; ++m) {
       int group;
       __builtin_memcpy(&group, rows[m / 3] + lda * (m % 3), 4);
-      const __m512i av = _mm512_set1_epi32(group);
+      const __m512i av = P::spread(group);
 #pragma GCC unroll 2
       for (int j = 0; j < NV; ++j) acc[m][j] = P::multiply(acc[m][j], av, bv[j]);
     }
@@ -52,10 +60,10 @@ void vnni_tile(const void* a, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
 }
 
 template <class P, int MR>
-void fill(GemmI8& g) {
-  g.tiles[0][MR - 1] = vnni_tile<P, MR, 1>;
-  g.tiles[1][MR - 1] = vnni_tile<P, MR, 2>;
-  if constexpr (MR > 1) fill<P, MR - 1>(g);
+void fill(GemmI8::Tile (&tiles)[2][16]) {
+  tiles[0][MR - 1] = vnni_tile<P, MR, 1>;
+  tiles[1][MR - 1] = vnni_tile<P, MR, 2>;
+  if constexpr (MR > 1) fill<P, MR - 1>(tiles);
 }
 
 }  // namespace
@@ -64,8 +72,9 @@ void fill_vnni_tiles(GemmI8& bytes, GemmI8& shorts) {
   bytes.mr = shorts.mr = 14;
   bytes.lanes = shorts.lanes = 16;
   bytes.bytes = true;
-  fill<ByteProducts, 14>(bytes);
-  fill<ShortProducts, 14>(shorts);
+  fill<ByteProducts, 14>(bytes.tiles[0]);
+  fill<SignedByteProducts, 14>(bytes.tiles[1]);
+  for (auto& tiles : shorts.tiles) fill<ShortProducts, 14>(tiles);
 }
 
 }  // namespace smelt

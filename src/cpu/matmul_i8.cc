@@ -111,10 +111,8 @@ class MatMulI8 final : public Kernel {
         threads_(std::max(spec.threads, 1)),
         blocks_(weights.blocks),
         block_(weights.block) {
-    if (rows == Rows::kOneGrid) {
-      x_signed_ = spec.inputs[0].dtype == DType::kI8;
-      x_zero_ = spec.inputs[0].quant->zero_point();
-    }
+    x_signed_ = rows == Rows::kHybrid || spec.inputs[0].dtype == DType::kI8;
+    if (rows == Rows::kOneGrid) x_zero_ = spec.inputs[0].quant->zero_point();
     depth_steps_ = 0;
     for (int64_t i = 0; i < blocks_; ++i) depth_steps_ += gemm_.a_row_bytes(depth(i));
     lda_ = depth_steps_;
@@ -127,13 +125,19 @@ class MatMulI8 final : public Kernel {
                                  ' ', x_signed_, ' ', reinterpret_cast<uintptr_t>(requant_ && c ? c->raw() : nullptr)),
                              [&] { return pack(weights); });
     has_bias_ = !requant_ && spec.has(2);
-    a_bytes_ = align(s.m * lda_);
+    direct_ = rows == Rows::kOneGrid && gemm_.bytes && s.k % 4 == 0;
+    a_bytes_ = direct_ ? 0 : align(s.m * lda_);
     stored_bytes_ = rows == Rows::kHybrid ? align(threads_ * s.k) : 0;
   }
   size_t scratch_bytes() const override {
+    if (direct_) return 0;
     return static_cast<size_t>(a_bytes_ + stored_bytes_ + align(s_.m * static_cast<int64_t>(sizeof(RowGrid))));
   }
   Status run(KernelContext& ctx) const override {
+    if (direct_) {
+      products(ctx, ctx.input(0).data<uint8_t>(), nullptr);
+      return Ok();
+    }
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for the rows of a matrix product");
     auto* grids = reinterpret_cast<RowGrid*>(scratch + a_bytes_ + stored_bytes_);
@@ -148,18 +152,21 @@ class MatMulI8 final : public Kernel {
         for (int64_t r = s_.m * part / parts; r < s_.m * (part + 1) / parts; ++r)
           prepare(a, r, reinterpret_cast<int8_t*>(scratch + a_bytes_ + part * s_.k), grids[r], scratch + r * lda_);
     });
+    products(ctx, scratch, grids);
+    return Ok();
+  }
+
+ private:
+  void products(KernelContext& ctx, const uint8_t* a, const RowGrid* grids) const {
     const float* bias = has_bias_ ? ctx.input(2).data<float>() : nullptr;
     Tensor& y = ctx.output(0);
     ctx.threads().parallel_for(threads_, 1, [&](int64_t begin, int64_t end) {
       for (int64_t piece = begin; piece < end; ++piece)
         split_product(
             s_.m, gemm_.mr, gemm_.panels(s_.n), piece, threads_,
-            [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) { multiply(scratch, grids, bias, y, r0, r1, p0, p1); });
+            [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) { multiply(a, grids, bias, y, r0, r1, p0, p1); });
     });
-    return Ok();
   }
-
- private:
   int64_t depth(int64_t i) const { return std::min(block_, s_.k - i * block_); }
   int64_t panels_bytes() const {
     int64_t bytes = 0;
@@ -201,26 +208,23 @@ class MatMulI8 final : public Kernel {
   /// Brings row r of a into the form of the tiles, block by block; grid.zero_point is what is left to subtract.
   void prepare(const Tensor& a, int64_t r, int8_t* room, RowGrid& grid, uint8_t* to) const {
     const uint8_t* from;
-    bool is_signed = x_signed_;
     int32_t zero = x_zero_;
     if (rows_ == Rows::kHybrid) {
       grid = quant_.quantize_row(a.data<float>() + r * s_.k, s_.k, attrs_.asymmetric_inputs, room);
       from = reinterpret_cast<const uint8_t*>(room);
-      is_signed = true;
       zero = grid.zero_point;
     } else {
       from = a.data<uint8_t>() + r * s_.k;
       if (rows_ == Rows::kDynamic) {
         grid = {a.quant()->scale(r), a.quant()->zero_point(r)};
-        is_signed = a.dtype() == DType::kI8;
         zero = grid.zero_point;
       }
     }
     for (int64_t i = 0; i < blocks_; ++i) {
-      gemm_.convert(from + i * block_, s_.k, 1, depth(i), is_signed, zero, to, lda_);
+      gemm_.convert(from + i * block_, s_.k, 1, depth(i), x_signed_, zero, to, lda_);
       to += gemm_.a_row_bytes(depth(i));
     }
-    grid.zero_point = gemm_.bytes ? GemmI8::byte_zero(is_signed, zero) : 0;
+    grid.zero_point = gemm_.bytes ? GemmI8::byte_zero(x_signed_, zero) : 0;
   }
   void multiply(const uint8_t* a, const RowGrid* grids, const float* bias, Tensor& y, int64_t r0, int64_t r1,
                 int64_t p0, int64_t p1) const {
@@ -230,7 +234,7 @@ class MatMulI8 final : public Kernel {
     const Bounds bounds = activation_bounds(attrs_.act);
     const uint8_t* rows = a + r0 * lda_;
     for (int64_t i = 0; i < blocks_; ++i) {
-      gemm_.run(r1 - r0, s_.n, depth(i), rows, lda_, panels, p0, p1,
+      gemm_.run(r1 - r0, s_.n, depth(i), rows, lda_, x_signed_, panels, p0, p1,
                 [&](const int32_t* sums, int64_t row, int64_t count, int64_t column, int64_t n) {
                   if (requant_) {
                     rescale_(*requant_, sums, gemm_.nr(), count, n, column,
@@ -263,7 +267,7 @@ class MatMulI8 final : public Kernel {
   RequantRows rescale_;
   int64_t threads_, blocks_, block_, depth_steps_ = 0, lda_ = 0, scales_at_ = 0, sums_at_ = 0;
   int64_t a_bytes_ = 0, stored_bytes_ = 0;
-  bool x_signed_ = true, has_bias_ = false;
+  bool x_signed_ = true, has_bias_ = false, direct_ = false;
   int32_t x_zero_ = 0;
   Packed packed_;
 };

@@ -59,7 +59,7 @@ class MatMulI8Computed final : public Kernel {
       stride = s_.k;
     }
     gemm_.convert(a, stride, s_.m, s_.k, q_.x_signed, q_.x_zero, scratch + converted_at_, lda_);
-    gemm_.run(s_.m, s_.n, s_.k, scratch + converted_at_, lda_, scratch + packed_at_, 0, gemm_.panels(s_.n),
+    gemm_.run(s_.m, s_.n, s_.k, scratch + converted_at_, lda_, q_.x_signed, scratch + packed_at_, 0, gemm_.panels(s_.n),
               [&](const int32_t* sums, int64_t row, int64_t rows, int64_t column, int64_t n) {
                 rescale_(requant_, sums, gemm_.nr(), rows, n, column, y + row * s_.n + column, s_.n);
               });
