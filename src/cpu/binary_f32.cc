@@ -12,12 +12,12 @@
 #include "cpu/broadcast.h"
 #include "cpu/kernel.h"
 #include "cpu/math-inl.h"
+#include "cpu/vectors-inl.h"
 #include "ops/elementwise/elementwise.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using D = hn::ScalableTag<float>;
 
 /// y[i] = clamp(fn(a[i * sa], b[i * sb])) for i < n; sa and sb are 0 or 1.
 struct AddFn {
@@ -73,25 +73,11 @@ struct PReluFn {
 
 template <class F>
 void binary_rows(const float* a, int64_t sa, const float* b, int64_t sb, float* y, int64_t n, float lo, float hi) {
-  const D d;
-  const auto vlo = hn::Set(d, lo), vhi = hn::Set(d, hi);
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  if (sa && sb) {
-    for (; i + lanes <= n; i += lanes)
-      hn::StoreU(clamp(F::apply(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), vlo, vhi), d, y + i);
-  } else if (sa) {
-    const auto vb = hn::Set(d, *b);
-    for (; i + lanes <= n; i += lanes) hn::StoreU(clamp(F::apply(hn::LoadU(d, a + i), vb), vlo, vhi), d, y + i);
-  } else {
-    const auto va = hn::Set(d, *a);
-    for (; i + lanes <= n; i += lanes)
-      hn::StoreU(clamp(F::apply(va, sb ? hn::LoadU(d, b + i) : hn::Set(d, *b)), vlo, vhi), d, y + i);
-  }
-  const hn::CappedTag<float, 1> one;
-  for (; i < n; ++i)
-    hn::StoreU(clamp(F::apply(hn::Set(one, a[i * sa]), hn::Set(one, b[i * sb])), hn::Set(one, lo), hn::Set(one, hi)),
-               one, y + i);
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    const auto d = part.d;
+    const auto va = sa ? part.load(a + i) : hn::Set(d, *a), vb = sb ? part.load(b + i) : hn::Set(d, *b);
+    part.store(clamp(F::apply(va, vb), hn::Set(d, lo), hn::Set(d, hi)), y + i);
+  });
 }
 
 BinaryRows choose_binary_rows(Binary fn) {

@@ -13,7 +13,7 @@ TEST(UnaryF32, AllFunctions) {
     if (fn == Unary::kClamp) a = -0.4;
     if (fn == Unary::kSilu || fn == Unary::kQuickGelu) a = 1.702;
     for (double range : {0.01, 1.0, 8.0, 110.0}) {
-      const bool positive = fn == Unary::kSqrt || fn == Unary::kRsqrt;
+      const bool positive = fn == Unary::kSqrt || fn == Unary::kRsqrt || fn == Unary::kLog;
       if (fn == Unary::kNot || fn == Unary::kBitNot || fn >= Unary::kIsNan) continue;
       KernelCase c{Cat(to_string(fn), " to ", range),
                    Op::kUnary,
@@ -30,10 +30,27 @@ TEST(UnaryF32, SpecialValues) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> x = {0.0f, -0.0f, inf, -inf, nan, 1e-30f, -1e-30f, 88.0f, -103.0f, 3e38f, -3e38f, 5.0f};
   for (Unary fn : {Unary::kExp, Unary::kSigmoid, Unary::kTanh, Unary::kErf, Unary::kRelu, Unary::kRelu6, Unary::kAbs,
-                   Unary::kSqrt}) {
+                   Unary::kSqrt, Unary::kLog, Unary::kElu, Unary::kSoftplus, Unary::kMish, Unary::kSin, Unary::kCos,
+                   Unary::kSign, Unary::kLogSigmoid, Unary::kRound, Unary::kTrunc}) {
     Tensor t = Tensor::from<float>(DType::kF32, {static_cast<int64_t>(x.size())}, x);
     KernelCase c{to_string(fn), Op::kUnary, make_attrs<UnaryAttrs>(fn), {t}, {}, {}};
     check_case(c, "unary_f32", {1e-30, 3e-6});
+  }
+}
+
+TEST(PowerF32, QuartersOfExponents) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> x = {0.0f, -0.0f, inf, -inf, nan, 1.0f, -1.0f, -2.5f};
+  for (int i = 0; i < 40; ++i) x.push_back(0.01f * static_cast<float>(i * i));
+  for (float e : {0.0f, 0.25f, 0.5f, 0.75f, 1.0f, 1.5f, 2.0f, 2.75f, 3.0f, 4.0f, -0.5f, -0.75f, -1.0f, -3.0f}) {
+    KernelCase c{Cat("to the power ", e),
+                 Op::kBinary,
+                 make_attrs<BinaryAttrs>(Binary::kPow),
+                 {Tensor::from<float>(DType::kF32, {static_cast<int64_t>(x.size())}, x),
+                  Tensor::from<float>(DType::kF32, {}, std::vector<float>{e})},
+                 {},
+                 {}};
+    check_case(c, "power_f32", {1e-30, 1e-6});
   }
 }
 

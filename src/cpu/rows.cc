@@ -11,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include "cpu/math-inl.h"
+#include "cpu/vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
@@ -19,35 +20,24 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 using One = hn::CappedTag<float, 1>;
 
-/// Calls body(tag, i) for whole vectors and then for the rest one by one.
-template <class F>
-HWY_INLINE void each_vector(int64_t n, F&& body) {
-  const D d;
-  const One one;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) body(d, i);
-  for (; i < n; ++i) body(one, i);
-}
-
 template <class Tag, class W>
 HWY_INLINE W larger(Tag, W best, W v) {
   return hn::IfThenElse(hn::Or(hn::Gt(v, best), hn::IsNaN(v)), v, best);
 }
 
 void max_taps(const float* const* taps, int64_t count, int64_t n, float* y) {
-  each_vector(n, [&](auto d, int64_t i) HWY_ATTR {
-    auto best = hn::LoadU(d, taps[0] + i);
-    for (int64_t t = 1; t < count; ++t) best = larger(d, best, hn::LoadU(d, taps[t] + i));
-    hn::StoreU(best, d, y + i);
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    auto best = part.load(taps[0] + i);
+    for (int64_t t = 1; t < count; ++t) best = larger(part.d, best, part.load(taps[t] + i));
+    part.store(best, y + i);
   });
 }
 
 void sum_taps(const float* const* taps, int64_t count, int64_t n, float* y) {
-  each_vector(n, [&](auto d, int64_t i) HWY_ATTR {
-    auto sum = hn::LoadU(d, taps[0] + i);
-    for (int64_t t = 1; t < count; ++t) sum = hn::Add(sum, hn::LoadU(d, taps[t] + i));
-    hn::StoreU(sum, d, y + i);
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    auto sum = part.load(taps[0] + i);
+    for (int64_t t = 1; t < count; ++t) sum = hn::Add(sum, part.load(taps[t] + i));
+    part.store(sum, y + i);
   });
 }
 
@@ -126,23 +116,46 @@ void sum_columns(const float* x, int64_t stride, int64_t step, int64_t count, in
 }
 
 void scale_clamp(float* x, int64_t n, float scale, float lo, float hi) {
-  each_vector(n, [&](auto d, int64_t i) HWY_ATTR {
-    hn::StoreU(clamp(hn::Mul(hn::LoadU(d, x + i), hn::Set(d, scale)), hn::Set(d, lo), hn::Set(d, hi)), d, x + i);
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    const auto d = part.d;
+    part.store(clamp(hn::Mul(part.load(x + i), hn::Set(d, scale)), hn::Set(d, lo), hn::Set(d, hi)), x + i);
   });
 }
 
 float max_row(const float* x, int64_t n) {
   const D d;
+  const V lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  float best = -std::numeric_limits<float>::infinity();
+  V v = lowest, w = lowest;
   int64_t i = 0;
-  if (n >= lanes) {
-    V v = hn::LoadU(d, x);
-    for (i = lanes; i + lanes <= n; i += lanes) v = hn::Max(v, hn::LoadU(d, x + i));
-    best = hn::GetLane(hn::MaxOfLanes(d, v));
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    v = hn::Max(v, hn::LoadU(d, x + i));
+    w = hn::Max(w, hn::LoadU(d, x + i + lanes));
   }
-  for (; i < n; ++i) best = x[i] > best ? x[i] : best;
-  return best;
+  float best = -std::numeric_limits<float>::infinity();
+  each_vector(n - i, [&](auto part, int64_t at) HWY_ATTR {
+    if constexpr (part.kSingle)
+      best = x[i + at] > best ? x[i + at] : best;
+    else
+      v = hn::Max(v, part.rest_as(part.load(x + i + at), lowest));
+  });
+  const float of_lanes = hn::GetLane(hn::MaxOfLanes(d, hn::Max(v, w)));
+  return of_lanes > best ? of_lanes : best;
+}
+
+/// The largest element, NaN if there is one.
+float max_row_or_nan(const float* x, int64_t n) {
+  const D d;
+  V v = hn::Set(d, x[0]);
+  float best = x[0];
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    if constexpr (part.kSingle)
+      best = x[i] > best || x[i] != x[i] ? x[i] : best;
+    else
+      v = larger(d, v, part.rest_as(part.load(x + i), hn::Set(d, x[0])));
+  });
+  if (!hn::AllFalse(d, hn::IsNaN(v)) || best != best) return std::numeric_limits<float>::quiet_NaN();
+  return std::max(best, hn::GetLane(hn::MaxOfLanes(d, v)));
 }
 
 /// Sum of f(x[i]) in float32 over stretches, which are added in double.
@@ -163,8 +176,13 @@ HWY_INLINE double sum_of(const float* x, int64_t n, F&& f) {
     for (; i + lanes <= end; i += lanes) a = hn::Add(a, f(d, hn::LoadU(d, x + i)));
     total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(a, b))));
   }
-  const One one;
-  for (; i < n; ++i) total += static_cast<double>(hn::GetLane(f(one, hn::Set(one, x[i]))));
+  each_vector(n - i, [&](auto part, int64_t at) HWY_ATTR {
+    const auto v = f(part.d, part.load(x + i + at));
+    if constexpr (part.kSingle)
+      total += static_cast<double>(hn::GetLane(v));
+    else
+      total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, part.rest_as(v, hn::Zero(d)))));
+  });
   return total;
 }
 
@@ -172,22 +190,71 @@ double sum_row(const float* x, int64_t n) {
   return sum_of(x, n, [](auto, auto v) HWY_ATTR { return v; });
 }
 
-void softmax_row(const float* x, int64_t n, float beta, bool logarithm, float* y) {
+/// Softmax of a row that fits kVectors registers.
+template <int kVectors>
+HWY_INLINE void softmax_registers(const float* x, int64_t n, float beta, float* y) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const PartVector<D> last{d, hn::FirstN(d, static_cast<size_t>(n - (kVectors - 1) * lanes))};
+  V v[kVectors];
+#pragma GCC unroll 4
+  for (int i = 0; i < kVectors - 1; ++i) v[i] = hn::LoadU(d, x + i * lanes);
+  v[kVectors - 1] = last.rest_as(last.load(x + (kVectors - 1) * lanes), hn::Set(d, x[0]));
+  V best = v[0];
+#pragma GCC unroll 4
+  for (int i = 1; i < kVectors; ++i) best = hn::Max(best, v[i]);
+  best = hn::MaxOfLanes(d, best);
+  V sum = hn::Zero(d);
+#pragma GCC unroll 4
+  for (int i = 0; i < kVectors; ++i) {
+    v[i] = exp_f32(d, hn::Mul(hn::Sub(v[i], best), hn::Set(d, beta)));
+    sum = hn::Add(sum, i == kVectors - 1 ? last.rest_as(v[i], hn::Zero(d)) : v[i]);
+  }
+  const V inverse = hn::Div(hn::Set(d, 1.0f), hn::SumOfLanes(d, sum));
+#pragma GCC unroll 4
+  for (int i = 0; i < kVectors - 1; ++i) hn::StoreU(hn::Mul(v[i], inverse), d, y + i * lanes);
+  last.store(hn::Mul(v[kVectors - 1], inverse), y + (kVectors - 1) * lanes);
+}
+
+void softmax_long_row(const float* x, int64_t n, float beta, bool logarithm, float* y) {
   const float largest = max_row(x, n);
-  each_vector(n, [&](auto d, int64_t i) HWY_ATTR {
-    const auto shifted = hn::Mul(hn::Sub(hn::LoadU(d, x + i), hn::Set(d, largest)), hn::Set(d, beta));
-    hn::StoreU(logarithm ? shifted : exp_f32(d, shifted), d, y + i);
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    const auto d = part.d;
+    const auto shifted = hn::Mul(hn::Sub(part.load(x + i), hn::Set(d, largest)), hn::Set(d, beta));
+    part.store(logarithm ? shifted : exp_f32(d, shifted), y + i);
   });
   if (logarithm) {
     const double sum = sum_of(y, n, [](auto d, auto v) HWY_ATTR { return exp_f32(d, v); });
     const auto log_sum = static_cast<float>(std::log(sum));
-    each_vector(n, [&](auto d, int64_t i)
-                       HWY_ATTR { hn::StoreU(hn::Sub(hn::LoadU(d, y + i), hn::Set(d, log_sum)), d, y + i); });
+    each_vector(n, [&](auto part, int64_t i)
+                       HWY_ATTR { part.store(hn::Sub(part.load(y + i), hn::Set(part.d, log_sum)), y + i); });
     return;
   }
   const auto inverse = static_cast<float>(1.0 / sum_row(y, n));
-  each_vector(
-      n, [&](auto d, int64_t i) HWY_ATTR { hn::StoreU(hn::Mul(hn::LoadU(d, y + i), hn::Set(d, inverse)), d, y + i); });
+  each_vector(n, [&](auto part, int64_t i)
+                     HWY_ATTR { part.store(hn::Mul(part.load(y + i), hn::Set(part.d, inverse)), y + i); });
+}
+
+void softmax_rows(const float* x, int64_t rows, int64_t n, float beta, bool logarithm, float* y) {
+  const int64_t lanes = HWY_MAX_BYTES / 4;
+  const int64_t vectors = kMaskedLoads && !logarithm ? (n + lanes - 1) / lanes : 0;
+  for (int64_t r = 0; r < rows; ++r, x += n, y += n) {
+    if constexpr (kMaskedLoads) {
+      if (vectors == 1) {
+        softmax_registers<1>(x, n, beta, y);
+        continue;
+      }
+      if (vectors == 2) {
+        softmax_registers<2>(x, n, beta, y);
+        continue;
+      }
+      if (vectors == 3 || vectors == 4) {
+        vectors == 3 ? softmax_registers<3>(x, n, beta, y) : softmax_registers<4>(x, n, beta, y);
+        continue;
+      }
+    }
+    softmax_long_row(x, n, beta, logarithm, y);
+  }
 }
 
 void normalize_row(const float* x, int64_t n, double epsilon, bool rms, const float* scale, const float* bias,
@@ -199,17 +266,18 @@ void normalize_row(const float* x, int64_t n, double epsilon, bool rms, const fl
     return hn::Mul(e, e);
   });
   const auto inverse = static_cast<float>(1 / std::sqrt(squares / count + epsilon));
-  each_vector(n, [&](auto d, int64_t i) HWY_ATTR {
-    auto v = hn::Mul(hn::Sub(hn::LoadU(d, x + i), hn::Set(d, mean)), hn::Set(d, inverse));
-    if (scale) v = hn::Mul(v, hn::LoadU(d, scale + i));
-    if (bias) v = hn::Add(v, hn::LoadU(d, bias + i));
-    hn::StoreU(v, d, y + i);
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    const auto d = part.d;
+    auto v = hn::Mul(hn::Sub(part.load(x + i), hn::Set(d, mean)), hn::Set(d, inverse));
+    if (scale) v = hn::Mul(v, part.load(scale + i));
+    if (bias) v = hn::Add(v, part.load(bias + i));
+    part.store(v, y + i);
   });
 }
 
 RowOps make_row_ops() {
-  return {max_taps,    sum_taps, max_taps_bytes, sum_taps_bytes, max_columns,  sum_columns,
-          scale_clamp, max_row,  sum_row,        softmax_row,    normalize_row};
+  return {max_taps,    sum_taps,       max_taps_bytes, sum_taps_bytes, max_columns,  sum_columns,
+          scale_clamp, max_row_or_nan, sum_row,        softmax_rows,   normalize_row};
 }
 
 }  // namespace smelt::HWY_NAMESPACE

@@ -18,10 +18,10 @@ struct RowOps {
   void (*sum_columns)(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y);
   /// x = clamp(x * scale, lo, hi), NaN stays.
   void (*scale_clamp)(float* x, int64_t n, float scale, float lo, float hi);
-  float (*max_row)(const float* x, int64_t n);  ///< NaN is ignored or wins
+  float (*max_row)(const float* x, int64_t n);  ///< NaN wins; n > 0
   double (*sum_row)(const float* x, int64_t n);
-  /// y = softmax(beta * x), or its logarithm.
-  void (*softmax_row)(const float* x, int64_t n, float beta, bool logarithm, float* y);
+  /// Rows of n > 0 neighbours: y = softmax(beta * x), or its logarithm.
+  void (*softmax_rows)(const float* x, int64_t rows, int64_t n, float beta, bool logarithm, float* y);
   /// y = (x - mean) / sqrt(variance + epsilon) * scale + bias; rms: without the mean. scale and bias may be null.
   void (*normalize_row)(const float* x, int64_t n, double epsilon, bool rms, const float* scale, const float* bias,
                         float* y);

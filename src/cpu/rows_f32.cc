@@ -39,7 +39,7 @@ class SoftmaxF32 final : public Kernel {
     const float* x = ctx.input(0).data<float>();
     float* y = ctx.output(0).data<float>();
     ctx.threads().parallel_for(rows_, std::max<int64_t>(1, 4096 / n_), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) ops_.softmax_row(x + r * n_, n_, beta_, logarithm_, y + r * n_);
+      ops_.softmax_rows(x + begin * n_, end - begin, n_, beta_, logarithm_, y + begin * n_);
     });
     return Ok();
   }
@@ -87,7 +87,11 @@ class ReduceF32 final : public Kernel {
     const double divisor = fn_ == Reduction::kMean ? static_cast<double>(count_) : 1.0;
     if (inner_ == 1) {
       ctx.threads().parallel_for(outer_, std::max<int64_t>(1, 16384 / count_), [&](int64_t begin, int64_t end) {
-        for (int64_t i = begin; i < end; ++i) y[i] = static_cast<float>(ops_.sum_row(x + i * count_, count_) / divisor);
+        for (int64_t i = begin; i < end; ++i) {
+          const float* row = x + i * count_;
+          y[i] = fn_ == Reduction::kMax ? ops_.max_row(row, count_)
+                                        : static_cast<float>(ops_.sum_row(row, count_) / divisor);
+        }
       });
       return Ok();
     }
@@ -192,7 +196,6 @@ std::unique_ptr<Kernel> make_reduce_f32(const KernelSpec& spec) {
   if (attrs.accumulate != DType::kInvalid && attrs.accumulate != DType::kF32) return nullptr;
   const auto v = reduce_view(spec);
   if (!v) return nullptr;
-  if (attrs.fn == Reduction::kMax && v->inner == 1) return nullptr;
   return std::make_unique<ReduceF32>(v->outer, v->count, v->inner, attrs.fn, std::max(spec.threads, 1),
                                      row_ops(spec.isa));
 }

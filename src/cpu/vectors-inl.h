@@ -1,0 +1,64 @@
+// Loops over rows of float32 in vectors of the target, the last one partial. Include after hwy/highway.h in files that
+// are compiled once a target.
+#if defined(SMELT_CPU_VECTORS_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef SMELT_CPU_VECTORS_INL_H
+#undef SMELT_CPU_VECTORS_INL_H
+#else
+#define SMELT_CPU_VECTORS_INL_H
+#endif
+
+#include <cstdint>
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// A vector whose lanes are all used.
+template <class Tag>
+struct WholeVector {
+  using V = hn::Vec<Tag>;
+  static constexpr bool kSingle = hn::MaxLanes(Tag()) == 1;
+  Tag d;
+  HWY_INLINE V load(const float* p) const { return hn::LoadU(d, p); }
+  HWY_INLINE void store(V v, float* p) const { hn::StoreU(v, d, p); }
+  HWY_INLINE V rest_as(V v, V) const { return v; }
+};
+
+/// The first lanes of a vector: memory behind them is not touched.
+template <class Tag>
+struct PartVector {
+  using V = hn::Vec<Tag>;
+  static constexpr bool kSingle = false;
+  Tag d;
+  hn::Mask<Tag> mask;
+  HWY_INLINE V load(const float* p) const { return hn::MaskedLoad(mask, d, p); }  // zero in the rest
+  HWY_INLINE void store(V v, float* p) const { hn::BlendedStore(v, mask, d, p); }
+  HWY_INLINE V rest_as(V v, V other) const { return hn::IfThenElse(mask, v, other); }
+};
+
+#if defined(HWY_TARGET) && (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3)
+constexpr bool kMaskedLoads = true;  // they do not fault
+#else
+constexpr bool kMaskedLoads = false;
+#endif
+
+/// Calls body(WholeVector or PartVector, i) for all of [0, n).
+template <class F>
+HWY_INLINE void each_vector(int64_t n, F&& body) {
+  using D = hn::ScalableTag<float>;
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) body(WholeVector<D>{d}, i);
+  if (i == n) return;
+  if constexpr (kMaskedLoads) {
+    body(PartVector<D>{d, hn::FirstN(d, static_cast<size_t>(n - i))}, i);
+  } else {
+    using One = hn::CappedTag<float, 1>;
+    for (; i < n; ++i) body(WholeVector<One>{One()}, i);
+  }
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
