@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,18 @@
 namespace smelt::vulkan {
 
 using smelt::testing::KernelCase;
+
+/// An environment variable for as long as the object lives.
+class Forced {
+ public:
+  Forced(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Forced() { unsetenv(name_); }
+  Forced(const Forced&) = delete;
+  Forced& operator=(const Forced&) = delete;
+
+ private:
+  const char* name_;
+};
 
 /// What a test asks of the layout pass: of the result, and of all values.
 struct StorageWish {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <map>
+#include <string_view>
 #include <vector>
 
 #include "vulkan/memory.h"
@@ -101,6 +102,17 @@ std::string version_text(uint32_t v) {
   return Cat(VK_API_VERSION_MAJOR(v), ".", VK_API_VERSION_MINOR(v), ".", VK_API_VERSION_PATCH(v));
 }
 
+/// Tests run what plain Vulkan 1.1 devices get on machines that have more.
+bool plain() {
+  const char* e = std::getenv("SMELT_VULKAN_PLAIN");
+  return e && *e == '1';
+}
+
+/// The version whose features are used.
+uint32_t version_of(const VkPhysicalDeviceProperties& p) {
+  return plain() ? std::min<uint32_t>(p.apiVersion, VK_API_VERSION_1_1) : p.apiVersion;
+}
+
 /// Everything that a device can do and smelt uses, chained for query and for creation.
 struct Features {
   VkPhysicalDeviceFeatures2 core{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2};
@@ -120,6 +132,14 @@ struct Features {
   }
 };
 
+bool has_extension(VkPhysicalDevice physical, std::string_view name) {
+  uint32_t n = 0;
+  if (vkEnumerateDeviceExtensionProperties(physical, nullptr, &n, nullptr) != VK_SUCCESS) return false;
+  std::vector<VkExtensionProperties> all(n);
+  if (vkEnumerateDeviceExtensionProperties(physical, nullptr, &n, all.data()) != VK_SUCCESS) return false;
+  return std::any_of(all.begin(), all.end(), [&](const VkExtensionProperties& e) { return name == e.extensionName; });
+}
+
 DeviceInfo describe(VkPhysicalDevice physical, int index) {
   DeviceInfo info;
   info.index = index;
@@ -127,7 +147,7 @@ DeviceInfo describe(VkPhysicalDevice physical, int index) {
   VkPhysicalDeviceSubgroupProperties subgroup{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
   VkPhysicalDeviceProperties2 p{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
   vkGetPhysicalDeviceProperties(physical, &p.properties);
-  const uint32_t version = p.properties.apiVersion;
+  const uint32_t version = version_of(p.properties);
   p.pNext = &subgroup;
   if (version >= VK_API_VERSION_1_2) subgroup.pNext = &driver;
   vkGetPhysicalDeviceProperties2(physical, &p);
@@ -148,6 +168,7 @@ DeviceInfo describe(VkPhysicalDevice physical, int index) {
   info.fp16 = f.small.shaderFloat16 && info.storage16;
   info.int8 = f.small.shaderInt8 && info.storage8;
   info.int8_dot_product = f.dot.shaderIntegerDotProduct;
+  info.push_descriptors = !plain() && has_extension(physical, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
   VkPhysicalDeviceMemoryProperties memory;
   vkGetPhysicalDeviceMemoryProperties(physical, &memory);
   constexpr VkMemoryPropertyFlags kShared = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
@@ -241,7 +262,7 @@ Status Device::create(VkPhysicalDevice physical, const DeviceInfo& info) {
   vkGetPhysicalDeviceProperties(physical, &properties_);
   vkGetPhysicalDeviceMemoryProperties(physical, &memory_);
   family_ = *compute_family(physical);
-  Features has(properties_.apiVersion), use(properties_.apiVersion);
+  Features has(version_of(properties_)), use(version_of(properties_));
   vkGetPhysicalDeviceFeatures2(physical, &has.core);
   use.core.features.shaderInt64 = has.core.features.shaderInt64;
   use.core.features.shaderInt16 = has.core.features.shaderInt16;
@@ -260,12 +281,15 @@ Status Device::create(VkPhysicalDevice physical, const DeviceInfo& info) {
   queue.pQueuePriorities = &priority;
   VkDeviceCreateInfo create{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
   create.pNext = &use.core;
+  const char* const push_descriptors = VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME;
+  create.enabledExtensionCount = info.push_descriptors ? 1 : 0;
+  create.ppEnabledExtensionNames = &push_descriptors;
   create.queueCreateInfoCount = 1;
   create.pQueueCreateInfos = &queue;
   SMELT_TRY(check(vkCreateDevice(physical, &create, nullptr, &device_), "vkCreateDevice"));
   vkGetDeviceQueue(device_, family_, 0, &queue_);
   heap_ = std::make_unique<Heap>(device_);
-  pipelines_ = std::make_unique<Pipelines>(device_, properties_);
+  pipelines_ = std::make_unique<Pipelines>(device_, properties_, info.push_descriptors);
   textures_ = textures_ && images_share_memory();
   return Ok();
 }

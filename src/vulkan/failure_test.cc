@@ -123,6 +123,7 @@ void run_out() {
 
 TEST(VulkanFailure, MemoryRunsOut) {
   SKIP_WITHOUT_GPU();
+  const Forced plain("SMELT_VULKAN_PLAIN", "1");
   run_out<&vkCreateDevice>();
   run_out<&vkAllocateMemory>();
   run_out<&vkBindBufferMemory>();

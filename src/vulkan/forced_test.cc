@@ -1,6 +1,4 @@
 // Variants that the environment forces: both ways of the choice are tested wherever the tests run.
-#include <cstdlib>
-
 #include "cpu/testing.h"
 #include "ops/conv/conv.h"
 #include "ops/matmul/matmul.h"
@@ -9,23 +7,12 @@
 #include "ops/softmax/softmax.h"
 #include "vulkan/check_gpu.h"
 #include "vulkan/check_test.h"
+#include "vulkan/fake_calls.h"
 
 namespace smelt::vulkan {
 namespace {
 
 using testing::random_tensor;
-
-/// An environment variable for as long as the object lives.
-class Forced {
- public:
-  Forced(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Forced() { unsetenv(name_); }
-  Forced(const Forced&) = delete;
-  Forced& operator=(const Forced&) = delete;
-
- private:
-  const char* name_;
-};
 
 class VulkanForced : public VulkanTest {};
 
@@ -117,6 +104,33 @@ TEST_F(VulkanForced, ProductsOfHalves) {
   c.inputs = {random_tensor(DType::kF16, {1, 9, 8, 6}, -1, 1, 3), random_tensor(DType::kF16, {12, 3, 3, 6}, -1, 1, 4)};
   c.output.dtype = DType::kF16;
   check_on_gpu(c, "conv_real", 1e-2);
+}
+
+/// Descriptors lie in sets or in the command buffer.
+TEST_F(VulkanForced, PlainDevices) {
+  ConvAttrs a;
+  a.layout = Layout::kChannelsLast;
+  a.filter = FilterLayout::kOSI;
+  testing::KernelCase c;
+  c.label = "convolution";
+  c.op = Op::kConv;
+  c.attrs = make_attrs<ConvAttrs>(a);
+  c.inputs = {random_tensor(DType::kF32, {1, 9, 8, 8}, -1, 1, 1), random_tensor(DType::kF32, {12, 3, 3, 8}, -1, 1, 2),
+              random_tensor(DType::kF32, {12}, -1, 1, 3)};
+  c.output.dtype = DType::kF32;
+  StorageWish textures;
+  textures.all = DeviceStorage::kTexture;
+  for (const char* plain : {"1", "0"}) {
+    const Forced way("SMELT_VULKAN_PLAIN", plain);
+    const auto found = devices();
+    ASSERT_TRUE(found.ok());
+    const bool sets = !found->front().push_descriptors;
+    EXPECT_TRUE(sets || *plain == '0');
+    const FakeCall<&vkAllocateDescriptorSets> allocated;
+    check_on_gpu(c, "conv_packed_f32|conv_real");
+    check_on_gpu(c, "conv_texture", 1e-4, textures);
+    EXPECT_EQ(allocated.count() > 0, sets);
+  }
 }
 
 }  // namespace

@@ -11,8 +11,8 @@ VkDescriptorType descriptor_type(char kind) {
   return kind == 'r' ? VK_DESCRIPTOR_TYPE_SAMPLED_IMAGE : VK_DESCRIPTOR_TYPE_STORAGE_IMAGE;
 }
 
-Pipelines::Pipelines(VkDevice device, const VkPhysicalDeviceProperties& properties)
-    : device_(device), path_(cache_file(properties)) {
+Pipelines::Pipelines(VkDevice device, const VkPhysicalDeviceProperties& properties, bool push_descriptors)
+    : device_(device), push_descriptors_(push_descriptors), path_(cache_file(properties)) {
   const std::vector<char> bytes = path_.empty() ? std::vector<char>() : read_cache_file(path_, properties);
   VkPipelineCacheCreateInfo info{VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
   info.initialDataSize = bytes.size();
@@ -55,6 +55,7 @@ Result<Pipelines::Layout> Pipelines::layout(const std::string& kinds) {
     for (uint32_t i = 0; i < list.size(); ++i)
       list[i] = {i, descriptor_type(kinds[i]), 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
     VkDescriptorSetLayoutCreateInfo info{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO};
+    if (push_descriptors_) info.flags = VK_DESCRIPTOR_SET_LAYOUT_CREATE_PUSH_DESCRIPTOR_BIT_KHR;
     info.bindingCount = static_cast<uint32_t>(list.size());
     info.pBindings = list.data();
     SMELT_TRY(check(vkCreateDescriptorSetLayout(device_, &info, nullptr, &l.set), "vkCreateDescriptorSetLayout"));

@@ -33,7 +33,7 @@ VkDescriptorType descriptor_type(char kind);
 struct Pipeline {
   VkPipeline handle = VK_NULL_HANDLE;
   VkPipelineLayout layout = VK_NULL_HANDLE;
-  VkDescriptorSetLayout set_layout = VK_NULL_HANDLE;
+  VkDescriptorSetLayout set_layout = VK_NULL_HANDLE;  ///< for sets, or for descriptors that are pushed
 };
 
 /// Bytes of push constants that every pipeline layout declares: the least that Vulkan promises.
@@ -42,7 +42,7 @@ inline constexpr uint32_t kPushBytes = 128;
 /// A device's pipelines, each made once, and their cache on disk. Thread-safe.
 class Pipelines {
  public:
-  Pipelines(VkDevice device, const VkPhysicalDeviceProperties& properties);
+  Pipelines(VkDevice device, const VkPhysicalDeviceProperties& properties, bool push_descriptors);
   ~Pipelines();
   Pipelines(const Pipelines&) = delete;
   Pipelines& operator=(const Pipelines&) = delete;
@@ -77,6 +77,7 @@ class Pipelines {
   void end_threads();
 
   VkDevice device_;
+  bool push_descriptors_;
   std::string path_;
   VkPipelineCache cache_ = VK_NULL_HANDLE;
   std::mutex mutex_;

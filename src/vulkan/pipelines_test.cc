@@ -119,7 +119,7 @@ TEST_F(VulkanPipelines, ThreadsMakeWhatIsAsked) {
   const Shader& a = *find_shader("copy_32");
   const Shader& b = *find_shader("where_32");
   for (int threads : {1, 3}) {
-    Pipelines all(device_->handle(), properties_);
+    Pipelines all(device_->handle(), properties_, false);
     for (uint32_t width : {8u, 16u, 32u, 8u})
       for (const Shader* s : {&a, &b}) all.request(*s, {&width, 1}, threads);
     std::vector<VkPipeline> seen;
@@ -136,7 +136,7 @@ TEST_F(VulkanPipelines, ThreadsMakeWhatIsAsked) {
 
 TEST_F(VulkanPipelines, RequestsThatNobodyFetchesEndWithTheirOwner) {
   const uint32_t width = 8;
-  Pipelines all(device_->handle(), properties_);
+  Pipelines all(device_->handle(), properties_, false);
   for (const Shader& s : all_shaders().first(20)) all.request(s, {&width, 1}, 2);
 }
 
@@ -144,7 +144,7 @@ TEST_F(VulkanPipelines, TheCacheIsReadBackAndADamagedOneIsReplaced) {
   const std::string path = cache_file(properties_);
   const uint32_t width = 8;
   const auto use = [&] {
-    Pipelines all(device_->handle(), properties_);
+    Pipelines all(device_->handle(), properties_, false);
     EXPECT_TRUE(all.get(*find_shader("copy_32"), {&width, 1}).ok());
     all.save();
   };

@@ -37,23 +37,9 @@ Status Recorder::make_objects() {
   SMELT_TRY(check(vkAllocateCommandBuffers(d, &allocate, &commands_), "vkAllocateCommandBuffers"));
   const VkFenceCreateInfo fence{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
   SMELT_TRY(check(vkCreateFence(d, &fence, nullptr, &fence_), "vkCreateFence"));
-  uint32_t sets = 0, marks = 0;
-  std::map<char, uint32_t> kinds;
-  for (const Work& w : work_) {
-    if (w.kind == Work::Kind::kMark) ++marks;
-    if (w.kind != Work::Kind::kDispatch) continue;
-    ++sets;
-    for (const char* kind = w.shader->kinds; *kind; ++kind) ++kinds[*kind];
-  }
-  if (sets > 0) {
-    std::vector<VkDescriptorPoolSize> sizes;
-    for (const auto& [kind, count] : kinds) sizes.push_back({descriptor_type(kind), count});
-    VkDescriptorPoolCreateInfo pool{VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO};
-    pool.maxSets = sets;
-    pool.poolSizeCount = static_cast<uint32_t>(sizes.size());
-    pool.pPoolSizes = sizes.data();
-    SMELT_TRY(check(vkCreateDescriptorPool(d, &pool, nullptr, &descriptor_pool_), "vkCreateDescriptorPool"));
-  }
+  if (!device_->info().push_descriptors) SMELT_TRY(make_descriptor_pool());
+  const auto marks = static_cast<uint32_t>(
+      std::count_if(work_.begin(), work_.end(), [](const Work& w) { return w.kind == Work::Kind::kMark; }));
   const VkCommandBufferBeginInfo begin{VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
   SMELT_TRY(check(vkBeginCommandBuffer(commands_, &begin), "vkBeginCommandBuffer"));
   if (marks > 0) {
@@ -66,6 +52,24 @@ Status Recorder::make_objects() {
   return Ok();
 }
 
+Status Recorder::make_descriptor_pool() {
+  uint32_t sets = 0;
+  std::map<char, uint32_t> kinds;
+  for (const Work& w : work_) {
+    if (w.kind != Work::Kind::kDispatch) continue;
+    ++sets;
+    for (const char* kind = w.shader->kinds; *kind; ++kind) ++kinds[*kind];
+  }
+  if (sets == 0) return Ok();
+  std::vector<VkDescriptorPoolSize> sizes;
+  for (const auto& [kind, count] : kinds) sizes.push_back({descriptor_type(kind), count});
+  VkDescriptorPoolCreateInfo pool{VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO};
+  pool.maxSets = sets;
+  pool.poolSizeCount = static_cast<uint32_t>(sizes.size());
+  pool.pPoolSizes = sizes.data();
+  return check(vkCreateDescriptorPool(device_->handle(), &pool, nullptr, &descriptor_pool_), "vkCreateDescriptorPool");
+}
+
 void Recorder::order(std::span<const Binding> touched, VkPipelineStageFlags stage) {
   const bool conflict = std::any_of(touched.begin(), touched.end(), [&](const Binding& b) {
     return any_overlap(b, writes_) || (b.written && any_overlap(b, reads_));
@@ -75,16 +79,19 @@ void Recorder::order(std::span<const Binding> touched, VkPipelineStageFlags stag
   stages_ |= stage;
 }
 
-Result<VkDescriptorSet> Recorder::descriptors(const Pipeline& pipeline, const char* kinds,
-                                              std::span<const Binding> bindings) {
+Status Recorder::bind(const Pipeline& pipeline, const char* kinds, std::span<const Binding> bindings) {
+  constexpr VkPipelineBindPoint kCompute = VK_PIPELINE_BIND_POINT_COMPUTE;
   VkDevice d = device_->handle();
-  const auto n = static_cast<uint32_t>(bindings.size());
-  VkDescriptorSetAllocateInfo allocate{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO};
-  allocate.descriptorPool = descriptor_pool_;
-  allocate.descriptorSetCount = 1;
-  allocate.pSetLayouts = &pipeline.set_layout;
+  const bool pushed = device_->info().push_descriptors;
   VkDescriptorSet set = VK_NULL_HANDLE;
-  SMELT_TRY(check(vkAllocateDescriptorSets(d, &allocate, &set), "vkAllocateDescriptorSets"));
+  if (!pushed) {
+    VkDescriptorSetAllocateInfo allocate{VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO};
+    allocate.descriptorPool = descriptor_pool_;
+    allocate.descriptorSetCount = 1;
+    allocate.pSetLayouts = &pipeline.set_layout;
+    SMELT_TRY(check(vkAllocateDescriptorSets(d, &allocate, &set), "vkAllocateDescriptorSets"));
+  }
+  const auto n = static_cast<uint32_t>(bindings.size());
   std::vector<VkDescriptorBufferInfo> buffers(n);
   std::vector<VkDescriptorImageInfo> images(n);
   std::vector<VkWriteDescriptorSet> writes(n);
@@ -104,8 +111,13 @@ Result<VkDescriptorSet> Recorder::descriptors(const Pipeline& pipeline, const ch
       writes[i].pBufferInfo = &buffers[i];
     }
   }
-  vkUpdateDescriptorSets(d, n, writes.data(), 0, nullptr);
-  return set;
+  if (pushed) {
+    vkCmdPushDescriptorSetKHR(commands_, kCompute, pipeline.layout, 0, n, writes.data());
+  } else {
+    vkUpdateDescriptorSets(d, n, writes.data(), 0, nullptr);
+    vkCmdBindDescriptorSets(commands_, kCompute, pipeline.layout, 0, 1, &set, 0, nullptr);
+  }
+  return Ok();
 }
 
 Status Recorder::dispatch(const Dispatch& d, const void* push, size_t push_bytes) {
@@ -192,11 +204,10 @@ Status Recorder::emit(const Work& w) {
   switch (w.kind) {
     case Work::Kind::kDispatch: {
       SMELT_ASSIGN(const Pipeline pipeline, device_->pipelines().get(*w.shader, w.constants));
-      SMELT_ASSIGN(VkDescriptorSet set, descriptors(pipeline, w.shader->kinds, w.buffers));
       order(w.buffers, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT);
       if (bound_ != pipeline.handle) vkCmdBindPipeline(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.handle);
       bound_ = pipeline.handle;
-      vkCmdBindDescriptorSets(commands_, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline.layout, 0, 1, &set, 0, nullptr);
+      SMELT_TRY(bind(pipeline, w.shader->kinds, w.buffers));
       vkCmdPushConstants(commands_, pipeline.layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
                          static_cast<uint32_t>(w.push.size() * 4), w.push.data());
       vkCmdDispatch(commands_, w.x, w.y, w.z);

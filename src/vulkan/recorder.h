@@ -64,7 +64,8 @@ class Recorder {
   void barrier(std::span<const VkImageMemoryBarrier> images);
   void emit_start(std::span<const Binding> images);
   Status emit(const Work& w);
-  Result<VkDescriptorSet> descriptors(const Pipeline& pipeline, const char* kinds, std::span<const Binding> bindings);
+  Status make_descriptor_pool();
+  Status bind(const Pipeline& pipeline, const char* kinds, std::span<const Binding> bindings);
 
   std::shared_ptr<Device> device_;
   int threads_;
@@ -72,7 +73,7 @@ class Recorder {
   VkCommandPool pool_ = VK_NULL_HANDLE;
   VkCommandBuffer commands_ = VK_NULL_HANDLE;
   VkFence fence_ = VK_NULL_HANDLE;
-  VkDescriptorPool descriptor_pool_ = VK_NULL_HANDLE;
+  VkDescriptorPool descriptor_pool_ = VK_NULL_HANDLE;  ///< null where descriptors are pushed
   VkQueryPool queries_ = VK_NULL_HANDLE;
   uint32_t marks_ = 0;
   std::vector<Binding> reads_, writes_;  ///< since the last barrier
