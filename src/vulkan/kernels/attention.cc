@@ -71,6 +71,7 @@ class AttentionKernel final : public Kernel {
 const char* attention_shader(const KernelSpec& spec) {
   const bool half = spec.outputs[0].dtype == DType::kF16;
   const DType mask = spec.has(3) ? spec.inputs[3].dtype : spec.outputs[0].dtype;
+  if (!spec.device.stores(mask)) return nullptr;
   if (mask == DType::kBool) return half ? "attention_f16_bool" : "attention_f32_bool";
   if (mask == spec.outputs[0].dtype) return half ? "attention_f16" : "attention_f32";
   return half && mask == DType::kF32 ? "attention_f16_f32" : nullptr;

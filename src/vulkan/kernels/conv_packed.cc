@@ -135,7 +135,8 @@ struct StoredWeights {
   int bits = 8;       ///< in the packed form
   int64_t block = 0;  ///< input channels that share a scale; a multiple of 4 unless there is one block
 
-  static std::optional<StoredWeights> make(const ValueType& t, const ConvShape& s, int o_axis, int i_axis) {
+  static std::optional<StoredWeights> make(const Device& device, const ValueType& t, const ConvShape& s, int o_axis,
+                                           int i_axis) {
     if (!t.quant || !is_integer(t.dtype) || bit_width(t.dtype) > 8 || s.groups != 1) return std::nullopt;
     const Quantization& q = *t.quant;
     StoredWeights w;
@@ -160,6 +161,7 @@ struct StoredWeights {
     }
     if (low < -128 || high > 127) return std::nullopt;
     w.bits = low >= -8 && high <= 7 ? 4 : 8;
+    if (!device.stores(w.bits == 4 ? DType::kU16 : DType::kI8)) return std::nullopt;
     return w;
   }
   int64_t blocks(const ConvShape& s) const { return (s.c_in + block - 1) / block; }
@@ -363,7 +365,8 @@ std::unique_ptr<Kernel> make_conv_packed_f32(const KernelSpec& spec) {
   auto kernel = std::make_unique<PackedConv>(*s, spec.attrs<ConvAttrs>().act, *spec.constant(1));
   if (spec.has(2)) kernel->set_bias(bias);
   const int rank = spec.inputs[1].shape.rank();
-  const auto stored = StoredWeights::make(spec.inputs[1], *s, filter_output_axis(spec.attrs<ConvAttrs>(), rank), -1);
+  const auto stored =
+      StoredWeights::make(spec.device, spec.inputs[1], *s, filter_output_axis(spec.attrs<ConvAttrs>(), rank), -1);
   if (stored) kernel->set_stored(*stored);
   return kernel;
 }
@@ -400,7 +403,8 @@ std::unique_ptr<Kernel> make_matmul_packed_f32(const KernelSpec& spec) {
   auto kernel = std::make_unique<PackedConv>(*s, attrs.act, *spec.constant(1));
   if (spec.has(2)) kernel->set_bias(c);
   const int o_axis = attrs.transpose_b ? 0 : 1;
-  if (const auto stored = StoredWeights::make(spec.inputs[1], *s, o_axis, 1 - o_axis)) kernel->set_stored(*stored);
+  if (const auto stored = StoredWeights::make(spec.device, spec.inputs[1], *s, o_axis, 1 - o_axis))
+    kernel->set_stored(*stored);
   return kernel;
 }
 

@@ -1,3 +1,4 @@
+#include "vulkan/device.h"
 #include "vulkan/kernel_recorder.h"
 #include "vulkan/kernels/common.h"
 #include "vulkan/strides.h"
@@ -30,7 +31,7 @@ std::unique_ptr<Kernel> make_where(const KernelSpec& spec) {
   const Shape& out = spec.outputs[0].shape;
   const DType dtype = spec.outputs[0].dtype;
   const int width = width_index(dtype);
-  if (spec.inputs[0].dtype != DType::kBool || width < 0) return nullptr;
+  if (spec.inputs[0].dtype != DType::kBool || !spec.device.stores(DType::kBool) || width < 0) return nullptr;
   if (spec.inputs[1].dtype != dtype || spec.inputs[2].dtype != dtype) return nullptr;
   const auto walk =
       Walk<3>::make(out, {broadcast_strides(spec.inputs[0].shape, out), broadcast_strides(spec.inputs[1].shape, out),

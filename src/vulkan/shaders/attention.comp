@@ -61,8 +61,7 @@ float score(uint q_base, uint k_base, uint past_base, int key, uint mask_base) {
   s *= scale;
   if (softcap > 0.0) s = softcap * tanh(clamp(s / softcap, -15.0, 15.0));
   if (is(kMask)) {
-    const MASK m = masks[mask_base + uint(key) * mask_stride[3]];
-    s = MASKED(s, m);
+    s = MASKED(s, masks[mask_base + uint(key) * mask_stride[3]]);
   }
   return s;
 }

@@ -1,7 +1,8 @@
 #version 450
 // y = x as another element type. Variants define STORED and RESULT, the types in buffers, and FROM_ and TO_ with the
-// kind of element: FLOAT, BF16 (in uint16_t), INT, SHORT (of 16 bits), UINT, BOOL. Floats out of the range of integers wrap; specialization
-// constant 1 makes them saturate.
+// kind of element: FLOAT, BF16 (in uint16_t), INT, SHORT (of 16 bits), USHORT, UINT, BOOL. Floats out of the range of
+// integers wrap; specialization constant 1 makes them saturate. Elements of 16 bits are only loaded and stored: few
+// devices compute with them.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -64,22 +65,24 @@ int to_int(int v) { return v; }
 int to_int(uint v) { return int(v); }
 
 #ifdef TO_BF16
-RESULT convert(VALUE x) {
+uint convert(VALUE x) {
   const float v = float(x);
   const uint bits = floatBitsToUint(v);
-  return RESULT(is_nan(v) ? (bits >> 16 | 0x40u) : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
+  return is_nan(v) ? (bits >> 16 | 0x40u) : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
 }
 #elif defined(TO_FLOAT)
-RESULT convert(VALUE x) { return RESULT(float(x)); }
+float convert(VALUE x) { return float(x); }
 #elif defined(TO_BOOL)
-RESULT convert(VALUE x) { return RESULT(x != VALUE(0) ? 1 : 0); }
+int convert(VALUE x) { return x != VALUE(0) ? 1 : 0; }
 #elif defined(TO_LONG)
-RESULT convert(VALUE x) { return to_long(x); }
+int64_t convert(VALUE x) { return to_long(x); }
+#elif defined(TO_USHORT)
+uint convert(VALUE x) { return uint(to_int(x)); }
 #else
-RESULT convert(VALUE x) { return RESULT(to_int(x)); }
+int convert(VALUE x) { return to_int(x); }
 #endif
 
 void main() {
   const uint i = flat_id();
-  if (i < n) ys[i] = convert(load(i));
+  if (i < n) ys[i] = RESULT(convert(load(i)));
 }

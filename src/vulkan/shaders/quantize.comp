@@ -2,7 +2,8 @@
 // Between reals and stored integers: by default y = stored integer of x; with DEQUANTIZE y = real value of stored x.
 // Scales and zero points are one for all, one an entry of an axis, or one a block of it. Specialization constant 1: ties
 // go away from zero; 2: multiply by the scale's reciprocal. COMPUTED: parameters are tensors; constant 3 says how many
-// zero points there are: 0 none, 1 one, 2 as many as scales.
+// zero points there are: 0 none, 1 one, 2 as many as scales. Elements of 16 bits are only loaded and stored: few devices
+// compute with them; UNSIGNED: RESULT is uint16_t.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -39,12 +40,20 @@ uint parameter_of(uint i) {
 }
 
 #ifdef DEQUANTIZE
-RESULT convert(STORED x, Parameter p) { return RESULT(p.scale * float(int(x) - p.zero)); }
+#define VALUE int
+#define INTEGER
+float convert(int x, Parameter p) { return p.scale * float(x - p.zero); }
 #else
-RESULT convert(STORED x, Parameter p) {
+#define VALUE float
+#ifdef UNSIGNED
+#define INTEGER uint
+#else
+#define INTEGER
+#endif
+int convert(float x, Parameter p) {
   precise const float inverse = 1.0 / p.scale;
-  precise const float scaled = kReciprocal ? float(x) * inverse : float(x) / p.scale;
-  if ((floatBitsToUint(scaled) & 0x7fffffffu) > 0x7f800000u) return RESULT(0);
+  precise const float scaled = kReciprocal ? x * inverse : x / p.scale;
+  if ((floatBitsToUint(scaled) & 0x7fffffffu) > 0x7f800000u) return 0;
   float r = clamp(scaled, -1e6, 1e6);
   if (kTiesAway) {
     const float whole = trunc(r);
@@ -52,11 +61,11 @@ RESULT convert(STORED x, Parameter p) {
   } else {
     r = roundEven(r);
   }
-  return RESULT(clamp(int(r) + p.zero, low, high));
+  return clamp(int(r) + p.zero, low, high);
 }
 #endif
 
 void main() {
   const uint i = flat_id();
-  if (i < n) ys[i] = convert(xs[i], parameter(parameter_of(i)));
+  if (i < n) ys[i] = RESULT(INTEGER(convert(VALUE(xs[i]), parameter(parameter_of(i)))));
 }
