@@ -1,111 +1,162 @@
-// TFLite's fixed-point sums, differences and products.
+// TFLite's fixed-point sums, differences and products, a vector at a time: equal to FixedArithmetic bit by bit.
 #include <algorithm>
-#include <array>
-#include <vector>
+#include <cstdlib>
+#include <cstring>
+#include <type_traits>
+
+#include "cpu/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/binary_fixed.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
 
 #include "cpu/broadcast.h"
 #include "cpu/kernel.h"
-#include "cpu/requant.h"
 #include "ops/elementwise/binary_fixed.h"
 #include "tensor/numeric.h"
 #include "tensor/one_grid.h"
 
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using DI = hn::ScalableTag<int32_t>;
+using DU64 = hn::Repartition<uint64_t, DI>;
+using VI = hn::Vec<DI>;
+
+HWY_INLINE hn::Vec<DU64> product_of_even(VI a, VI b) { return hn::BitCast(DU64(), hn::MulEven(a, b)); }
+HWY_INLINE VI odd_to_even(VI v) { return hn::BitCast(DI(), hn::ShiftRight<32>(hn::BitCast(DU64(), v))); }
+
+/// rescale_double() by one factor of at most 1, plus `zero`. kSmall: nothing of it leaves 32 bits.
+template <bool kSmall>
+struct Rescale {
+  static constexpr DI d{};
+  VI multiplier, sign, zero;
+  hn::Vec<DU64> nudge;
+  int shift;
+
+  HWY_INLINE Rescale(FixedFactor f, int32_t zero_point) : shift(-f.shift) {
+    multiplier = hn::Set(d, f.multiplier);
+    sign = hn::Set(d, shift ? -1 : 0);
+    zero = hn::Set(d, zero_point);
+    if constexpr (kSmall) {
+      const int64_t half = (int64_t{1} << shift >> 1) + zero_point * (int64_t{1} << shift);
+      nudge = hn::Set(DU64(), (static_cast<uint64_t>(half) << 32) + 0x80000000u);
+    } else {
+      nudge = hn::Set(DU64(), uint64_t{1} << 30);
+    }
+  }
+  HWY_INLINE VI operator()(VI v) const {
+    if constexpr (kSmall) {
+      const VI twice = hn::Add(v, v);
+      const auto even = hn::Add(product_of_even(twice, multiplier), nudge);
+      const auto odd = hn::Add(product_of_even(odd_to_even(twice), multiplier), nudge);
+      const VI q = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
+      return hn::ShiftRightSame(hn::Add(q, hn::And(hn::BroadcastSignBit(v), sign)), shift);
+    } else {
+      const auto even = hn::Add(product_of_even(v, multiplier), nudge);
+      const auto odd = hn::Add(product_of_even(odd_to_even(v), multiplier), nudge);
+      const VI q = hn::OddEven(hn::BitCast(d, hn::ShiftLeft<1>(odd)), hn::BitCast(d, hn::ShiftRight<31>(even)));
+      if (shift == 0) return hn::Add(q, zero);
+      const VI t = hn::ShiftRightSame(hn::Add(q, hn::BroadcastSignBit(q)), shift - 1);
+      return hn::Add(hn::ShiftRight<1>(hn::Add(t, hn::Set(d, 1))), zero);
+    }
+  }
+};
+
+/// Loads values, less their zero point; `step` 0: one value for all.
+template <class T>
+HWY_INLINE VI load_wide(const T* from, int64_t step, int64_t n, VI zero) {
+  const DI d;
+  const hn::Rebind<T, DI> dt;
+  if (step == 0) return hn::Sub(hn::Set(d, *from), zero);
+  if (n == static_cast<int64_t>(hn::Lanes(d))) return hn::Sub(hn::PromoteTo(d, hn::LoadU(dt, from)), zero);
+  HWY_ALIGN T rest[HWY_MAX_BYTES] = {};
+  std::memcpy(rest, from, static_cast<size_t>(n) * sizeof(T));
+  return hn::Sub(hn::PromoteTo(d, hn::Load(dt, rest)), zero);
+}
+
+template <class T>
+HWY_INLINE void store_narrow(VI v, int64_t n, T* to) {
+  const hn::Rebind<T, DI> dt;
+  const auto stored = hn::DemoteTo(dt, v);
+  if (n == static_cast<int64_t>(hn::Lanes(dt))) return hn::StoreU(stored, dt, to);
+  HWY_ALIGN T rest[HWY_MAX_BYTES];
+  hn::Store(stored, dt, rest);
+  std::memcpy(to, rest, static_cast<size_t>(n) * sizeof(T));
+}
+
+template <class T, bool kSmall>
+void fixed_rows(const FixedArithmetic& f, const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
+  const DI d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto *p = static_cast<const T*>(a), *q = static_cast<const T*>(b);
+  auto* to = static_cast<T*>(y);
+  const VI zero_a = hn::Set(d, f.zero_a), zero_b = hn::Set(d, f.zero_b);
+  const VI low = hn::Set(d, static_cast<int32_t>(f.low)),
+           high = hn::Set(d, static_cast<int32_t>(std::max(f.low, f.high)));
+  const Rescale<kSmall> of_a(f.product ? FixedFactor{} : f.a, 0), of_b(f.product ? FixedFactor{} : f.b, 0),
+      of_out(f.out, f.zero);
+  const auto each = [&](auto combine) HWY_ATTR {
+    for (int64_t i = 0; i < n; i += lanes) {
+      const int64_t here = std::min(lanes, n - i);
+      const VI v = combine(load_wide(p + i * sa, sa, here, zero_a), load_wide(q + i * sb, sb, here, zero_b));
+      store_narrow(hn::Min(hn::Max(of_out(v), low), high), here, to + i);
+    }
+  };
+  if (f.product) return each([&](VI u, VI v) HWY_ATTR { return hn::Mul(u, v); });
+  const auto common_a = [&](VI v) HWY_ATTR { return of_a(hn::ShiftLeftSame(v, f.left)); };
+  const auto common_b = [&](VI v) HWY_ATTR { return of_b(hn::ShiftLeftSame(v, f.left)); };
+  if (f.negate_b) return each([&](VI u, VI v) HWY_ATTR { return hn::Sub(common_a(u), common_b(v)); });
+  each([&](VI u, VI v) HWY_ATTR { return hn::Add(common_a(u), common_b(v)); });
+}
+
+using FixedRows = void (*)(const FixedArithmetic&, const void*, int64_t, const void*, int64_t, void*, int64_t);
+FixedRows choose_fixed_rows(DType dtype, bool small) {
+  if (dtype == DType::kI8) return small ? fixed_rows<int8_t, true> : fixed_rows<int8_t, false>;
+  if (dtype == DType::kU8) return small ? fixed_rows<uint8_t, true> : fixed_rows<uint8_t, false>;
+  return small ? fixed_rows<int16_t, true> : fixed_rows<int16_t, false>;
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace smelt {
 namespace {
 
-/// 8-bit operands come by tables to 32-bit numbers, whose sums or products are rescaled a few hundred at a time.
-class FixedBytes final : public Kernel {
+class BinaryFixed final : public Kernel {
  public:
-  FixedBytes(const FixedArithmetic& f, const KernelSpec& spec, const BroadcastLoops& loops)
-      : loops_(loops), product_(f.product) {
-    const bool is_signed = spec.outputs[0].dtype == DType::kI8;
-    for (int i = 0; i < 256; ++i) {
-      const int32_t stored = is_signed ? static_cast<int8_t>(i) : i;
-      a_[static_cast<size_t>(i)] = f.of_a(stored);
-      b_[static_cast<size_t>(i)] = f.of_b(stored);
-    }
-    requant_.rounding = Rounding::kFixedDouble;
-    requant_.is_signed = is_signed;
-    requant_.zero = f.zero;
-    requant_.low = static_cast<int32_t>(f.low);
-    requant_.high = static_cast<int32_t>(std::max(f.low, f.high));
-    requant_.factors.resize(kChunk + 64);
-    requant_.multipliers.assign(kChunk + 64, f.out.multiplier);
-    requant_.shifts.assign(kChunk + 64, -f.out.shift);
-    const auto largest = [](const std::array<int32_t, 256>& values) {
-      int64_t most = 0;
-      for (int32_t v : values) most = std::max(most, std::abs(static_cast<int64_t>(v)));
-      return most;
-    };
-    const int64_t a = largest(a_), b = largest(b_);
-    requant_.reach = std::min<int64_t>(INT32_MAX, product_ ? a * b : a + b);
-    requant_.prepare();
-    rescale_ = requant_rows(spec.isa, requant_);
-  }
+  BinaryFixed(const FixedArithmetic& f, bool small, const KernelSpec& spec)
+      : f_(f),
+        loops_(BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape)),
+        bytes_(spec.outputs[0].dtype == DType::kI16 ? 2 : 1),
+        rows_(SMELT_FOR_LEVEL(spec.isa, choose_fixed_rows)(spec.outputs[0].dtype, small)) {}
   Status run(KernelContext& ctx) const override {
-    const auto* a = ctx.input(0).data<uint8_t>();
-    const auto* b = ctx.input(1).data<uint8_t>();
-    auto* y = ctx.output(0).data<uint8_t>();
-    loops_.each_row(ctx.threads(), 8192,
-                    [&](int64_t at_a, int64_t at_b, int64_t at_y, int64_t n) { row(a + at_a, b + at_b, y + at_y, n); });
+    const auto* a = static_cast<const char*>(ctx.input(0).raw());
+    const auto* b = static_cast<const char*>(ctx.input(1).raw());
+    auto* y = static_cast<char*>(ctx.output(0).raw());
+    loops_.each_row(ctx.threads(), 8192, [&](int64_t at_a, int64_t at_b, int64_t at_y, int64_t n) {
+      rows_(f_, a + at_a * bytes_, loops_.inner_a, b + at_b * bytes_, loops_.inner_b, y + at_y * bytes_, n);
+    });
     return Ok();
   }
 
  private:
-  static constexpr int64_t kChunk = 256;
-  void row(const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n) const {
-    alignas(64) int32_t sums[kChunk + 16];
-    for (int64_t at = 0; at < n; at += kChunk) {
-      const int64_t here = std::min(kChunk, n - at);
-      const uint8_t *p = a + at * loops_.inner_a, *q = b + at * loops_.inner_b;
-      const auto combine = [&](auto f) {
-        if (loops_.inner_a && loops_.inner_b) {
-          for (int64_t i = 0; i < here; ++i) sums[i] = f(a_[p[i]], b_[q[i]]);
-        } else {
-          for (int64_t i = 0; i < here; ++i) sums[i] = f(a_[p[i * loops_.inner_a]], b_[q[i * loops_.inner_b]]);
-        }
-      };
-      if (product_)
-        combine([](int32_t u, int32_t v) { return u * v; });
-      else
-        combine([](int32_t u, int32_t v) {
-          return static_cast<int32_t>(static_cast<uint32_t>(u) + static_cast<uint32_t>(v));
-        });
-      rescale_(requant_, sums, kChunk, 1, here, 0, y + at, here);
-    }
-  }
-
-  BroadcastLoops loops_;
-  bool product_;
-  RequantRows rescale_ = nullptr;
-  Requant requant_;
-  std::array<int32_t, 256> a_{}, b_{};
-};
-
-/// 16-bit operands, one after the other.
-class FixedShorts final : public Kernel {
- public:
-  FixedShorts(const FixedArithmetic& f, const BroadcastLoops& loops) : f_(f), loops_(loops) {}
-  Status run(KernelContext& ctx) const override {
-    const auto* a = ctx.input(0).data<int16_t>();
-    const auto* b = ctx.input(1).data<int16_t>();
-    auto* y = ctx.output(0).data<int16_t>();
-    loops_.each_row(ctx.threads(), 4096,
-                    [&](int64_t at_a, int64_t at_b, int64_t at_y, int64_t n) { row(a + at_a, b + at_b, y + at_y, n); });
-    return Ok();
-  }
-
- private:
-  void row(const int16_t* a, const int16_t* b, int16_t* y, int64_t n) const {
-    const FixedArithmetic f = f_;
-    const int64_t sa = loops_.inner_a, sb = loops_.inner_b;
-    for (int64_t i = 0; i < n; ++i)
-      y[i] = static_cast<int16_t>(f.stored(f.combine(f.of_a(a[i * sa]), f.of_b(b[i * sb]))));
-  }
-
   FixedArithmetic f_;
   BroadcastLoops loops_;
+  int64_t bytes_;
+  void (*rows_)(const FixedArithmetic&, const void*, int64_t, const void*, int64_t, void*, int64_t);
 };
+
+bool at_most_one(FixedFactor f) { return f.shift <= 0 && f.shift >= -31; }
+
+/// Whether twice a sum, and what is added before the last shift, fit 32 bits.
+bool is_small(const FixedArithmetic& f, DType dtype) {
+  const int64_t range = dtype == DType::kI16 ? 65535 : 255, most = f.product ? range * range : range << f.left;
+  const int64_t limit = int64_t{1} << 29;
+  return most < limit && f.a.shift > -30 && f.b.shift > -30 && f.out.shift > -30 &&
+         (std::abs(int64_t{f.zero}) + 1) << -f.out.shift <= 2 * limit;
+}
 
 }  // namespace
 
@@ -123,10 +174,11 @@ std::unique_ptr<Kernel> make_binary_fixed(const KernelSpec& spec) {
   Tensor out = typed(y);
   const auto f = FixedArithmetic::make(attrs, typed(a), typed(b), out);
   if (!f || f->low < int_min(y.dtype) || f->high > int_max(y.dtype)) return nullptr;
-  const BroadcastLoops loops = BroadcastLoops::make(a.shape, b.shape, y.shape);
-  if (y.dtype == DType::kI16) return std::make_unique<FixedShorts>(*f, loops);
-  if (f->out.shift > 0 || f->out.shift < -31 || std::abs(f->zero) > (1 << 20)) return nullptr;
-  return std::make_unique<FixedBytes>(*f, spec, loops);
+  if (!at_most_one(f->out) || (!f->product && !(at_most_one(f->a) && at_most_one(f->b)))) return nullptr;
+  for (const auto& [zero, dtype] : {std::pair{f->zero_a, a.dtype}, {f->zero_b, b.dtype}, {f->zero, y.dtype}})
+    if (zero < int_min(dtype) || zero > int_max(dtype)) return nullptr;
+  return std::make_unique<BinaryFixed>(*f, is_small(*f, y.dtype), spec);
 }
 
 }  // namespace smelt
+#endif

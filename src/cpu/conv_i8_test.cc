@@ -105,6 +105,22 @@ TEST(ConvI8, DepthwiseChannelsLast) {
         check_case(conv_case(r, s, Layout::kChannelsLast, FilterLayout::kISO, rounding), "depthwise_i8");
 }
 
+/// Bundles of several pixels, parts of blocks, strides beyond the window, rows that the padding alone fills.
+const QConvRow kNarrowDepthwise[] = {
+    {1, 2, 9, 11, 2, 3, 3, 1, 1, 1, 2},      {1, 4, 16, 16, 4, 7, 7, 1, 1, 3, 4, ActKind::kRelu6},
+    {1, 24, 12, 50, 24, 3, 3, 1, 1, 1, 24},  {1, 16, 20, 19, 16, 5, 5, 2, 1, 2, 16, ActKind::kRelu},
+    {1, 8, 12, 12, 8, 2, 2, 3, 1, 0, 8},     {1, 48, 10, 33, 48, 3, 3, 2, 1, 1, 48},
+    {1, 3, 2, 2, 3, 3, 3, 1, 3, 3, 3},       {1, 96, 5, 6, 96, 1, 3, 1, 1, 1, 96},
+    {2, 200, 4, 5, 200, 3, 3, 1, 1, 1, 200},
+};
+
+TEST(ConvI8, DepthwiseOfFewChannels) {
+  for (const QConvRow& r : kNarrowDepthwise)
+    for (const Stored& s : kStored)
+      for (Rounding rounding : kRoundings)
+        check_case(conv_case(r, s, Layout::kChannelsLast, FilterLayout::kISO, rounding));
+}
+
 TEST(ConvI8, DepthwiseChannelsFirst) {
   for (const QConvRow& r : kDepthwise)
     check_case(conv_case(r, kStored[0], Layout::kChannelsFirst, FilterLayout::kOIS, Rounding::kFloatHalfEven),

@@ -21,7 +21,12 @@ TEST(BinaryFixed, FunctionsTypesAndShapes) {
       {{3, 7, 53}, {3, 7, 53}}, {{2, 5, 9}, {9}}, {{4, 6}, {1}}, {{3, 1}, {1, 300}}};
   for (const auto& [a, b] : shapes)
     for (const DType type : {DType::kI8, DType::kU8, DType::kI16})
-      for (const Binary fn : {Binary::kAdd, Binary::kSub, Binary::kMul}) {
+      for (const auto& [fn, coarse] : {std::pair{Binary::kAdd, 1.0f},
+                                       {Binary::kSub, 1.0f},
+                                       {Binary::kMul, 1.0f},
+                                       {Binary::kSub, 2.0f},
+                                       {Binary::kSub, 30.0f},
+                                       {Binary::kMul, 500.0f}}) {
         BinaryAttrs attrs(fn);
         attrs.rounding = Rounding::kFixedDouble;
         if (fn == Binary::kAdd) attrs.act.kind = ActKind::kRelu6;
@@ -35,8 +40,8 @@ TEST(BinaryFixed, FunctionsTypesAndShapes) {
                      {},
                      {true, true}};
         c.output.dtype = type;
-        c.output.quant =
-            per_tensor(scale * (fn == Binary::kMul ? 90.0f : 2.1f), wide ? 0 : zero + 3, Rounding::kFixedDouble);
+        c.output.quant = per_tensor(scale * (fn == Binary::kMul ? 90.0f : 2.1f) * coarse, wide ? 0 : zero + 3,
+                                    Rounding::kFixedDouble);
         check_case(c, "binary_fixed");
       }
 }
