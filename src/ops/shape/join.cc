@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/error.h"
 #include "ops/op.h"
+#include "ops/shape/loops.h"
 #include "ops/shape/movement.h"
 #include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
@@ -212,7 +213,8 @@ void scatter_pieces(KernelContext& ctx, int axis, const std::vector<int64_t>& ex
   }
 }
 
-/// Extents of the pieces of a Split; empty when not known yet.
+}  // namespace
+
 Result<std::vector<int64_t>> split_extents(int64_t n, std::optional<std::vector<int64_t>> sizes, bool has_sizes,
                                            int64_t count, int outputs) {
   if (has_sizes) {
@@ -240,8 +242,6 @@ Result<std::vector<int64_t>> split_extents(int64_t n, std::optional<std::vector<
   for (int64_t i = 0; i < count; ++i) out.push_back(std::clamp<int64_t>(n - i * piece, 0, piece));
   return out;
 }
-
-}  // namespace
 
 Status infer_Split(InferContext& ctx) {
   SMELT_TRY(need_tensors(ctx, 1));

@@ -17,24 +17,6 @@ bool packed(DType dtype) {
   return bits > 0 && bits < 8;
 }
 
-/// Drops dimensions of 1 and joins neighbours that run on without a gap on both sides.
-void simplify(CopyLoop& l) {
-  CopyLoop s;
-  for (size_t i = 0; i < l.dims.size(); ++i) {
-    if (l.dims[i] == 1) continue;
-    if (!s.dims.empty() && s.from.back() == l.from[i] * l.dims[i] && s.to.back() == l.to[i] * l.dims[i]) {
-      s.dims.back() *= l.dims[i];
-      s.from.back() = l.from[i];
-      s.to.back() = l.to[i];
-    } else {
-      s.dim(l.dims[i], l.from[i], l.to[i]);
-    }
-  }
-  l.dims = std::move(s.dims);
-  l.from = std::move(s.from);
-  l.to = std::move(s.to);
-}
-
 /// Calls body(from, to) for every step of the loop nest.
 template <class F>
 void each_step(const CopyLoop& l, F&& body) {
@@ -118,6 +100,23 @@ void copy_units(const T* x, T* y, CopyLoop l) {
 }
 
 }  // namespace
+
+void simplify(CopyLoop& l) {
+  CopyLoop s;
+  for (size_t i = 0; i < l.dims.size(); ++i) {
+    if (l.dims[i] == 1) continue;
+    if (!s.dims.empty() && s.from.back() == l.from[i] * l.dims[i] && s.to.back() == l.to[i] * l.dims[i]) {
+      s.dims.back() *= l.dims[i];
+      s.from.back() = l.from[i];
+      s.to.back() = l.to[i];
+    } else {
+      s.dim(l.dims[i], l.from[i], l.to[i]);
+    }
+  }
+  l.dims = std::move(s.dims);
+  l.from = std::move(s.from);
+  l.to = std::move(s.to);
+}
 
 MoveSource::MoveSource(const Tensor& t) : kept_(t), data_(t.data<std::byte>()), unit_(unit_of(t.dtype())) {
   if (!packed(t.dtype())) return;

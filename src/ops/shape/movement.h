@@ -55,6 +55,8 @@ struct CopyLoop {
   }
 };
 
+/// Drops dimensions of 1 and joins neighbours that run on without a gap on both sides.
+void simplify(CopyLoop& loop);
 /// Runs a loop nest. Precondition: equal units, every element addressed lies inside.
 void copy(const MoveSource& x, MoveTarget& y, CopyLoop loop);
 /// Copies n elements in a row.

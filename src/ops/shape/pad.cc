@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "ops/op.h"
+#include "ops/shape/loops.h"
 #include "ops/shape/movement.h"
 #include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
@@ -125,21 +126,26 @@ void copy_by_tables(const Tensor& x, Tensor& y, const std::vector<std::vector<in
   });
 }
 
+/// What stays of x, to its place in y.
+std::optional<CopyLoop> inner_loop(const Shape& x, const Shape& y, const Border& b) {
+  const Shape from = x.strides(), to = y.strides();
+  CopyLoop loop;
+  for (int i = 0; i < x.rank(); ++i) {
+    const int64_t lo = std::max<int64_t>(0, -b.before[i]), hi = x[i] - std::max<int64_t>(0, -b.after[i]);
+    if (hi <= lo) return std::nullopt;
+    loop.dim(hi - lo, from[i], to[i]);
+    loop.from_offset += lo * from[i];
+    loop.to_offset += (lo + b.before[i]) * to[i];
+  }
+  return loop;
+}
+
 /// A border of one value: y filled, what stays of x copied into it as a block.
 void copy_into_border(const Tensor& x, Tensor& y, const Border& b, const Tensor& value) {
   const MoveSource source(x), border(value);
   MoveTarget target(y);
   fill_run(border, 0, target, 0, y.elements());
-  const Shape from = x.shape().strides(), to = y.shape().strides();
-  CopyLoop loop;
-  for (int i = 0; i < x.rank(); ++i) {
-    const int64_t lo = std::max<int64_t>(0, -b.before[i]), hi = x.dim(i) - std::max<int64_t>(0, -b.after[i]);
-    if (hi <= lo) return;
-    loop.dim(hi - lo, from[i], to[i]);
-    loop.from_offset += lo * from[i];
-    loop.to_offset += (lo + b.before[i]) * to[i];
-  }
-  copy(source, target, std::move(loop));
+  if (auto loop = inner_loop(x.shape(), y.shape(), b)) copy(source, target, std::move(*loop));
 }
 
 Status pad_tensor(const Tensor& x, Tensor& y, const Border& b, PadAttrs::Mode mode, const Tensor& value) {
@@ -158,6 +164,13 @@ Status pad_tensor(const Tensor& x, Tensor& y, const Border& b, PadAttrs::Mode mo
 }
 
 }  // namespace
+
+Result<std::optional<CopyLoop>> pad_loop(const Shape& x, const Ints& pads, const std::optional<Ints>& axes, bool pairs,
+                                         Shape& y) {
+  SMELT_ASSIGN(const Border b, border_of(pads, axes, pairs, x.rank()));
+  SMELT_ASSIGN(y, padded_shape(x, b));
+  return inner_loop(x, y, b);
+}
 
 Status infer_Pad(InferContext& ctx) {
   SMELT_TRY(need_tensors(ctx, 2));

@@ -1,5 +1,6 @@
 #include "base/error.h"
 #include "ops/op.h"
+#include "ops/shape/loops.h"
 #include "ops/shape/movement.h"
 #include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
@@ -19,8 +20,8 @@ Result<std::vector<int>> permutation(const std::vector<int64_t>& perm, int rank)
   return axes_of(perm, rank);
 }
 
-/// x's elements, seen with dims `split`, written with those dimensions in the order `perm`.
-void permute(const Tensor& x, Tensor& y, const std::vector<int64_t>& split, const std::vector<int>& perm) {
+/// A value's elements, seen with dims `split`, written with those dimensions in the order `perm`.
+CopyLoop permute_loop(const std::vector<int64_t>& split, const std::vector<int>& perm) {
   std::vector<int64_t> strides(split.size(), 1);
   for (size_t i = split.size(); i-- > 1;) strides[i - 1] = strides[i] * split[i];
   CopyLoop loop;
@@ -35,6 +36,10 @@ void permute(const Tensor& x, Tensor& y, const std::vector<int64_t>& split, cons
     loop.to[i] = stride;
     stride *= split[p];
   }
+  return loop;
+}
+
+void run_loop(const Tensor& x, Tensor& y, CopyLoop loop) {
   const MoveSource source(x);
   MoveTarget target(y);
   copy(source, target, std::move(loop));
@@ -83,9 +88,14 @@ Status reference_Transpose(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   std::vector<int64_t> perm = ctx.attrs<TransposeAttrs>().perm;
   if (perm.empty() && ctx.has(1)) perm = ints_of(ctx.input(1));
-  SMELT_ASSIGN(const auto order, permutation(perm, x.rank()));
-  permute(x, ctx.output(0), {x.shape().begin(), x.shape().end()}, order);
+  SMELT_ASSIGN(CopyLoop loop, transpose_loop(x.shape(), perm));
+  run_loop(x, ctx.output(0), std::move(loop));
   return Ok();
+}
+
+Result<CopyLoop> transpose_loop(const Shape& x, const Ints& perm) {
+  SMELT_ASSIGN(const auto order, permutation(perm, x.rank()));
+  return permute_loop({x.begin(), x.end()}, order);
 }
 
 Status infer_DepthSpace(InferContext& ctx) {
@@ -117,12 +127,16 @@ Status infer_DepthSpace(InferContext& ctx) {
 }
 
 Status reference_DepthSpace(KernelContext& ctx) {
-  const auto& a = ctx.attrs<BlockAttrs>();
   const Tensor& x = ctx.input(0);
+  run_loop(x, ctx.output(0), depth_space_loop(ctx.attrs<BlockAttrs>(), x.shape()));
+  return Ok();
+}
+
+CopyLoop depth_space_loop(const BlockAttrs& a, const Shape& x) {
   const ImageDims d = image_dims(x.rank(), a.layout);
   int64_t n = 1;
-  for (int i = 0; i < d.batch_rank; ++i) n *= x.dim(i);
-  const int64_t b = a.block, c = x.dim(d.c), h = x.dim(d.h), w = x.dim(d.w);
+  for (int i = 0; i < d.batch_rank; ++i) n *= x[i];
+  const int64_t b = a.block, c = x[d.c], h = x[d.h], w = x[d.w];
   std::vector<int64_t> split;
   std::vector<int> perm;
   const bool first = a.layout == Layout::kChannelsFirst, crd = a.channel_first_order;
@@ -141,8 +155,7 @@ Status reference_DepthSpace(KernelContext& ctx) {
     split = crd ? std::vector<int64_t>{n, h, w, oc, b, b} : std::vector<int64_t>{n, h, w, b, b, oc};
     perm = crd ? std::vector<int>{0, 1, 4, 2, 5, 3} : std::vector<int>{0, 1, 3, 2, 4, 5};
   }
-  permute(x, ctx.output(0), split, perm);
-  return Ok();
+  return permute_loop(split, perm);
 }
 
 namespace {

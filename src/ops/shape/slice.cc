@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "ops/op.h"
+#include "ops/shape/loops.h"
 #include "ops/shape/movement.h"
 #include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
@@ -49,17 +50,22 @@ void slice_dim(Part& p, int axis, int64_t n, int64_t start, int64_t end, int64_t
   }
 }
 
-void copy_part(const Tensor& x, Tensor& y, const Part& p, const Shape& x_shape) {
-  const Shape strides = x_shape.strides(), to = p.extent.strides();
+CopyLoop part_loop(const Part& p, const Shape& x) {
+  const Shape strides = x.strides(), to = p.extent.strides();
   CopyLoop loop;
   for (int i = 0; i < p.extent.rank(); ++i) {
-    if (p.extent[i] == 0) return;
-    loop.from_offset += p.start[i] * strides[i];
-    loop.dim(p.extent[i], p.extent[i] == 1 ? 0 : p.step[i] * strides[i], to[i]);
+    loop.from_offset += p.extent[i] == 0 ? 0 : p.start[i] * strides[i];
+    loop.dim(p.extent[i], p.extent[i] <= 1 ? 0 : p.step[i] * strides[i], to[i]);
   }
-  const MoveSource source(x);
-  MoveTarget target(y);
+  return loop;
+}
+
+Status run_loop(KernelContext& ctx, CopyLoop loop, const Shape& extent) {
+  SMELT_TRY(expect_shape(ctx.output(0), extent));
+  const MoveSource source(ctx.input(0));
+  MoveTarget target(ctx.output(0));
   copy(source, target, std::move(loop));
+  return Ok();
 }
 
 /// Per-axis parameters of a slice: those of the entries that stay.
@@ -142,10 +148,16 @@ Status reference_Slice(KernelContext& ctx) {
   SliceLists lists{ints_of(ctx.input(1)), ints_of(ctx.input(2)), {}, {}};
   if (ctx.has(3)) lists.axes = ints_of(ctx.input(3));
   if (ctx.has(4)) lists.steps = ints_of(ctx.input(4));
-  SMELT_ASSIGN(const Part p, onnx_part(x.shape(), lists));
-  SMELT_TRY(expect_shape(ctx.output(0), p.extent));
-  copy_part(x, ctx.output(0), p, x.shape());
-  return Ok();
+  Shape extent;
+  SMELT_ASSIGN(CopyLoop loop, slice_loop(x.shape(), lists.starts, lists.ends, lists.axes, lists.steps, extent));
+  return run_loop(ctx, std::move(loop), extent);
+}
+
+Result<CopyLoop> slice_loop(const Shape& x, const Ints& starts, const Ints& ends, const Ints& axes, const Ints& steps,
+                            Shape& extent) {
+  SMELT_ASSIGN(const Part p, onnx_part(x, {starts, ends, axes, steps}));
+  extent = p.extent;
+  return part_loop(p, x);
 }
 
 namespace {
@@ -191,10 +203,15 @@ Status infer_SliceSize(InferContext& ctx) {
 
 Status reference_SliceSize(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
-  SMELT_ASSIGN(const Part p, sized_part(x.shape(), ints_of(ctx.input(1)), ints_of(ctx.input(2))));
-  SMELT_TRY(expect_shape(ctx.output(0), p.extent));
-  copy_part(x, ctx.output(0), p, x.shape());
-  return Ok();
+  Shape extent;
+  SMELT_ASSIGN(CopyLoop loop, slice_size_loop(x.shape(), ints_of(ctx.input(1)), ints_of(ctx.input(2)), extent));
+  return run_loop(ctx, std::move(loop), extent);
+}
+
+Result<CopyLoop> slice_size_loop(const Shape& x, const Ints& begin, const Ints& size, Shape& extent) {
+  SMELT_ASSIGN(const Part p, sized_part(x, begin, size));
+  extent = p.extent;
+  return part_loop(p, x);
 }
 
 namespace {
@@ -320,10 +337,17 @@ Status infer_StridedSlice(InferContext& ctx) {
 Status reference_StridedSlice(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   const auto begin = ints_of(ctx.input(1)), end = ints_of(ctx.input(2)), strides = ints_of(ctx.input(3));
-  SMELT_ASSIGN(const StridedPart s, strided_part(x.shape(), ctx.attrs<StridedSliceAttrs>(), {begin, end, strides}));
-  SMELT_TRY(expect_shape(ctx.output(0), s.out));
-  copy_part(x, ctx.output(0), s.part, s.x);
-  return Ok();
+  Shape extent;
+  SMELT_ASSIGN(CopyLoop loop,
+               strided_slice_loop(x.shape(), ctx.attrs<StridedSliceAttrs>(), begin, end, strides, extent));
+  return run_loop(ctx, std::move(loop), extent);
+}
+
+Result<CopyLoop> strided_slice_loop(const Shape& x, const StridedSliceAttrs& a, const Ints& begin, const Ints& end,
+                                    const Ints& strides, Shape& extent) {
+  SMELT_ASSIGN(const StridedPart s, strided_part(x, a, {begin, end, strides}));
+  extent = s.out;
+  return part_loop(s.part, s.x);
 }
 
 }  // namespace smelt

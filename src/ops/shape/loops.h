@@ -1,0 +1,35 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "ops/shape/movement.h"
+#include "ops/shape/shape.h"
+
+namespace smelt {
+
+// What operators of this family copy, as loop nests over elements from an input to an output, for shapes that are
+// known.
+
+using Ints = std::vector<int64_t>;
+
+/// perm empty: reversed.
+Result<CopyLoop> transpose_loop(const Shape& x, const Ints& perm);
+/// Precondition: x has a rank of 3 at least and dimensions that the block divides.
+CopyLoop depth_space_loop(const BlockAttrs& a, const Shape& x);
+/// ONNX's Slice; axes and steps may be empty. `extent`: the result's shape.
+Result<CopyLoop> slice_loop(const Shape& x, const Ints& starts, const Ints& ends, const Ints& axes, const Ints& steps,
+                            Shape& extent);
+/// TFLite's SLICE.
+Result<CopyLoop> slice_size_loop(const Shape& x, const Ints& begin, const Ints& size, Shape& extent);
+/// TFLite's STRIDED_SLICE.
+Result<CopyLoop> strided_slice_loop(const Shape& x, const StridedSliceAttrs& a, const Ints& begin, const Ints& end,
+                                    const Ints& strides, Shape& extent);
+/// Extents of a Split's pieces of a dimension of n; empty when they are not known yet.
+Result<Ints> split_extents(int64_t n, std::optional<Ints> sizes, bool has_sizes, int64_t count, int outputs);
+/// What stays of x, from its place in x to its place in the padded value y; nullopt: nothing.
+Result<std::optional<CopyLoop>> pad_loop(const Shape& x, const Ints& pads, const std::optional<Ints>& axes, bool pairs,
+                                         Shape& y);
+
+}  // namespace smelt
