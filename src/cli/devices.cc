@@ -46,6 +46,7 @@ void print_json(const Result<std::vector<vulkan::DeviceInfo>>& found) {
                       {"int8", d.int8},
                       {"int8_dot_product", d.int8_dot_product},
                       {"push_descriptors", d.push_descriptors},
+                      {"timeline_semaphores", d.timeline_semaphores},
                       {"int64", d.int64},
                       {"unified_memory", d.unified_memory}});
   json out = {{"cpu", {{"isa", to_string(active_isa())}, {"threads", std::thread::hardware_concurrency()}}},

@@ -1,9 +1,9 @@
 #include "vulkan/device.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <map>
+#include <mutex>
 #include <string_view>
 #include <vector>
 
@@ -119,6 +119,7 @@ struct Features {
   VkPhysicalDevice16BitStorageFeatures storage16{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES};
   VkPhysicalDevice8BitStorageFeatures storage8{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES};
   VkPhysicalDeviceShaderFloat16Int8Features small{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES};
+  VkPhysicalDeviceTimelineSemaphoreFeatures timeline{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES};
   VkPhysicalDeviceShaderIntegerDotProductFeatures dot{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
 
@@ -127,8 +128,9 @@ struct Features {
     if (version >= VK_API_VERSION_1_2) {
       storage16.pNext = &storage8;
       storage8.pNext = &small;
+      small.pNext = &timeline;
     }
-    if (version >= VK_API_VERSION_1_3) small.pNext = &dot;
+    if (version >= VK_API_VERSION_1_3) timeline.pNext = &dot;
   }
 };
 
@@ -167,6 +169,7 @@ DeviceInfo describe(VkPhysicalDevice physical, int index) {
   info.storage8 = f.storage8.storageBuffer8BitAccess;
   info.fp16 = f.small.shaderFloat16 && info.storage16;
   info.int8 = f.small.shaderInt8 && info.storage8;
+  info.timeline_semaphores = f.timeline.timelineSemaphore;
   info.int8_dot_product = f.dot.shaderIntegerDotProduct;
   info.push_descriptors = !plain() && has_extension(physical, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
   VkPhysicalDeviceMemoryProperties memory;
@@ -273,6 +276,7 @@ Status Device::create(VkPhysicalDevice physical, const DeviceInfo& info) {
   use.storage8.storageBuffer8BitAccess = has.storage8.storageBuffer8BitAccess;
   use.small.shaderFloat16 = has.small.shaderFloat16;
   use.small.shaderInt8 = has.small.shaderInt8;
+  use.timeline.timelineSemaphore = info.timeline_semaphores;
   use.dot.shaderIntegerDotProduct = has.dot.shaderIntegerDotProduct;
   const float priority = 1;
   VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
@@ -287,7 +291,7 @@ Status Device::create(VkPhysicalDevice physical, const DeviceInfo& info) {
   create.queueCreateInfoCount = 1;
   create.pQueueCreateInfos = &queue;
   SMELT_TRY(check(vkCreateDevice(physical, &create, nullptr, &device_), "vkCreateDevice"));
-  vkGetDeviceQueue(device_, family_, 0, &queue_);
+  SMELT_ASSIGN(queue_, Queue::make(device_, family_, info.timeline_semaphores));
   heap_ = std::make_unique<Heap>(device_);
   pipelines_ = std::make_unique<Pipelines>(device_, properties_, info.push_descriptors);
   textures_ = textures_ && images_share_memory();
@@ -314,15 +318,16 @@ bool Device::images_share_memory() const {
 Device::~Device() {
   if (!device_) return;
   // What the device still works on must not be taken from under it: all goes with the process.
-  if (hangs_) {
+  if (queue_ && hangs()) {
     static_cast<void>(heap_.release());
     pipelines_->abandon();
     return;
   }
   vkDeviceWaitIdle(device_);
-  pipelines_->save();
+  if (pipelines_) pipelines_->save();
   pipelines_.reset();
   heap_.reset();
+  queue_.reset();
   vkDestroyDevice(device_, nullptr);
 }
 
@@ -353,40 +358,6 @@ int Device::memory_type(uint32_t type_bits, VkMemoryPropertyFlags required, VkMe
     for (uint32_t i = 0; i < memory_.memoryTypeCount; ++i)
       if ((type_bits >> i & 1) && (memory_.memoryTypes[i].propertyFlags & flags) == flags) return static_cast<int>(i);
   return -1;
-}
-
-Status Device::submit(VkCommandBuffer commands, VkFence fence, const std::function<Status()>& tick) {
-  using Clock = std::chrono::steady_clock;
-  if (lost_) return Error(ErrorCode::kDevice, "the Vulkan device was lost");
-  SMELT_TRY(check(vkResetFences(device_, 1, &fence), "vkResetFences"));
-  VkSubmitInfo info{VK_STRUCTURE_TYPE_SUBMIT_INFO};
-  info.commandBufferCount = 1;
-  info.pCommandBuffers = &commands;
-  VkResult result;
-  {
-    const std::lock_guard lock(queue_mutex_);
-    result = vkQueueSubmit(queue_, 1, &info, fence);
-  }
-  if (result != VK_SUCCESS) {
-    // Without memory nothing was submitted; any other fault is the device's end.
-    Status status = check(result, "vkQueueSubmit");
-    lost_ = lost_ || status.error().code() == ErrorCode::kDevice;
-    return status;
-  }
-  Status asked;
-  Clock::time_point give_up{};
-  while ((result = vkWaitForFences(device_, 1, &fence, VK_TRUE, 50'000'000)) != VK_SUCCESS) {
-    if (result == VK_TIMEOUT && asked.ok()) {
-      asked = tick ? tick() : Ok();
-      if (!asked.ok()) give_up = Clock::now() + patience_;
-    } else if (result != VK_TIMEOUT || Clock::now() > give_up) {
-      lost_ = true;
-      hangs_ = result != VK_ERROR_DEVICE_LOST;
-      if (result == VK_TIMEOUT) return Error(ErrorCode::kDevice, "the Vulkan device does not finish its work");
-      return Error(ErrorCode::kDevice, Cat("vkWaitForFences: ", to_string(result)));
-    }
-  }
-  return asked;
 }
 
 }  // namespace smelt::vulkan

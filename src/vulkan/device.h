@@ -1,14 +1,11 @@
 #pragma once
 
-#include <atomic>
-#include <chrono>
-#include <functional>
 #include <memory>
-#include <mutex>
 
 #include "smelt/tensor.h"
 #include "vulkan/backend.h"
 #include "vulkan/pipelines.h"
+#include "vulkan/queue.h"
 
 namespace smelt::vulkan {
 
@@ -43,17 +40,10 @@ class Device {
 
   Heap& heap() const { return *heap_; }
 
-  /// Submits and waits for `fence`. `tick` is asked every 50 ms; its error is returned once the device is done with the
-  /// work or, after some patience, with the device given up as lost.
-  Status submit(VkCommandBuffer commands, VkFence fence, const std::function<Status()>& tick);
-  /// Every later submit() fails; Device::open() gives a fresh one.
-  bool lost() const { return lost_; }
-  /// Lost with work that may still go on: what that uses must stay until the process ends.
-  bool hangs() const { return hangs_; }
-  /// For tests of that, whose work did end.
-  void forget_hang() { hangs_ = false; }
-  /// How long work may go on after its tick asked to stop.
-  void set_patience(std::chrono::milliseconds patience) { patience_ = patience; }
+  Queue& queue() const { return *queue_; }
+  /// See Queue; Device::open() gives a fresh one.
+  bool lost() const { return queue_->lost(); }
+  bool hangs() const { return queue_->hangs(); }
 
  private:
   Device();
@@ -62,17 +52,14 @@ class Device {
 
   VkPhysicalDevice physical_ = VK_NULL_HANDLE;
   VkDevice device_ = VK_NULL_HANDLE;
-  VkQueue queue_ = VK_NULL_HANDLE;
   uint32_t family_ = 0;
   DeviceInfo info_;
   VkPhysicalDeviceProperties properties_{};
   VkPhysicalDeviceMemoryProperties memory_{};
   bool unified_ = false, textures_ = false;
-  std::atomic<bool> lost_ = false, hangs_ = false;
-  std::chrono::milliseconds patience_{10'000};
+  std::unique_ptr<Queue> queue_;
   std::unique_ptr<Heap> heap_;
   std::unique_ptr<Pipelines> pipelines_;
-  std::mutex queue_mutex_;
 };
 
 }  // namespace smelt::vulkan

@@ -68,21 +68,26 @@ TEST(VulkanFailure, LostWhenSubmitting) {
   lose<FakeCall<&vkQueueSubmit>>(VK_ERROR_DEVICE_LOST);
 }
 
+bool waits_for_semaphores() { return devices()->front().timeline_semaphores; }
+
 TEST(VulkanFailure, LostWhileWaiting) {
   SKIP_WITHOUT_GPU();
+  if (waits_for_semaphores()) lose<FakeCall<&vkWaitSemaphores>>(VK_ERROR_DEVICE_LOST);
+  const Forced plain("SMELT_VULKAN_PLAIN", "1");
   lose<FakeCall<&vkWaitForFences>>(VK_ERROR_DEVICE_LOST);
 }
 
-TEST(VulkanFailure, WorkWithoutEndIsGivenUp) {
-  SKIP_WITHOUT_GPU();
+/// The device's work seems to go on as long as `Wait` is a fake.
+template <auto Wait>
+void give_up() {
   const Model model = small_model();
   auto session = open(model, 0.2);
   ASSERT_TRUE(session.ok() && run(*session).ok());
   {
     auto device = Device::open(-1);
     ASSERT_TRUE(device.ok());
-    (*device)->set_patience(std::chrono::milliseconds(200));
-    const FakeCall<&vkWaitForFences> fake(VK_TIMEOUT);
+    (*device)->queue().set_patience(std::chrono::milliseconds(200));
+    const FakeCall<Wait> fake(VK_TIMEOUT);
     const auto start = std::chrono::steady_clock::now();
     const Status s = run(*session);
     ASSERT_FALSE(s.ok());
@@ -91,12 +96,19 @@ TEST(VulkanFailure, WorkWithoutEndIsGivenUp) {
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
     // It does in truth: nothing needs to be left behind.
     ASSERT_EQ(vkDeviceWaitIdle((*device)->handle()), VK_SUCCESS);
-    (*device)->forget_hang();
+    (*device)->queue().forget_hang();
   }
   EXPECT_FALSE(run(*session).ok());
   auto fresh = open(model);
   ASSERT_TRUE(fresh.ok());
   EXPECT_TRUE(run(*fresh).ok());
+}
+
+TEST(VulkanFailure, WorkWithoutEndIsGivenUp) {
+  SKIP_WITHOUT_GPU();
+  if (waits_for_semaphores()) give_up<&vkWaitSemaphores>();
+  const Forced plain("SMELT_VULKAN_PLAIN", "1");
+  give_up<&vkWaitForFences>();
 }
 
 /// Memory runs out in one entry point, from the opening of the device to the end of the first run.
@@ -123,6 +135,7 @@ void run_out() {
 
 TEST(VulkanFailure, MemoryRunsOut) {
   SKIP_WITHOUT_GPU();
+  if (waits_for_semaphores()) run_out<&vkCreateSemaphore>();
   const Forced plain("SMELT_VULKAN_PLAIN", "1");
   run_out<&vkCreateDevice>();
   run_out<&vkAllocateMemory>();

@@ -21,7 +21,6 @@ Recorder::~Recorder() {
   vkDestroyDescriptorPool(device_->handle(), descriptor_pool_, nullptr);
   vkDestroyQueryPool(device_->handle(), queries_, nullptr);
   vkDestroyCommandPool(device_->handle(), pool_, nullptr);
-  vkDestroyFence(device_->handle(), fence_, nullptr);
 }
 
 /// The command buffer, begun, and what it refers to.
@@ -35,8 +34,6 @@ Status Recorder::make_objects() {
   allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
   allocate.commandBufferCount = 1;
   SMELT_TRY(check(vkAllocateCommandBuffers(d, &allocate, &commands_), "vkAllocateCommandBuffers"));
-  const VkFenceCreateInfo fence{VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
-  SMELT_TRY(check(vkCreateFence(d, &fence, nullptr, &fence_), "vkCreateFence"));
   if (!device_->info().push_descriptors) SMELT_TRY(make_descriptor_pool());
   const auto marks = static_cast<uint32_t>(
       std::count_if(work_.begin(), work_.end(), [](const Work& w) { return w.kind == Work::Kind::kMark; }));

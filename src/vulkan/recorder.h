@@ -40,8 +40,8 @@ class Recorder {
   void mark() { work_.emplace_back().kind = Work::Kind::kMark; }
   /// Makes the command buffer, at its end everything visible to the host.
   Status end();
-  /// After end(): runs what is recorded and waits; see Device::submit. Any number of times.
-  Status run(const std::function<Status()>& tick = nullptr) { return device_->submit(commands_, fence_, tick); }
+  /// After end(): runs what is recorded and waits; see Queue::run. Any number of times.
+  Status run(const std::function<Status()>& tick = nullptr) { return device_->queue().run(commands_, tick); }
   Device& device() const { return *device_; }
   const std::shared_ptr<Device>& share_device() const { return device_; }
   /// Nanoseconds between mark i and mark i + 1, after a run.
@@ -72,7 +72,6 @@ class Recorder {
   std::vector<Work> work_;  ///< until end()
   VkCommandPool pool_ = VK_NULL_HANDLE;
   VkCommandBuffer commands_ = VK_NULL_HANDLE;
-  VkFence fence_ = VK_NULL_HANDLE;
   VkDescriptorPool descriptor_pool_ = VK_NULL_HANDLE;  ///< null where descriptors are pushed
   VkQueryPool queries_ = VK_NULL_HANDLE;
   uint32_t marks_ = 0;
