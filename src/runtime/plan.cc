@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "ops/control/bodies.h"
 #include "ops/control/control.h"
 #include "vulkan/program.h"
 #include "vulkan/states.h"
@@ -184,6 +185,7 @@ Status Plan::run_step(PlannedEnvironment& env, Step& step, int depth) {
     case Step::Kind::kDeviceWrite:
       return Ok();
     case Step::Kind::kGeneric:
+      if (step.node->op == Op::kWhile) return run_while(env, step, depth);
       break;
   }
   generic_in_.clear();
@@ -194,6 +196,33 @@ Status Plan::run_step(PlannedEnvironment& env, Step& step, int depth) {
     if (step.out[i] < 0) continue;
     if (keeps) own(generic_out_[i]);
     slots_[static_cast<size_t>(step.out[i])] = std::move(generic_out_[i]);
+  }
+  return Ok();
+}
+
+Status Plan::run_while(PlannedEnvironment& env, Step& step, int depth) {
+  const auto& a = static_cast<const WhileAttrs&>(*step.node->attrs);
+  if (!step.loop) step.loop = std::make_unique<LoopValues>();
+  LoopValues& loop = *step.loop;
+  const size_t count = step.in.size();
+  loop.begin(step.in, slots_);
+  while (true) {
+    SMELT_TRY(env.control.tick());
+    SMELT_TRY(env.run(a.cond_graph, loop.values(), depth + 1, loop.condition, true));
+    if (loop.condition.empty()) return InvalidModel("the condition's graph gives no result");
+    SMELT_ASSIGN(const bool go_on, condition_of(loop.condition[0]));
+    if (!go_on) break;
+    SMELT_TRY(env.run(a.body_graph, loop.values(), depth + 1, loop.results, true));
+    if (loop.results.size() < count)
+      return InvalidModel("graph '", env.module->graphs[static_cast<size_t>(a.body_graph)].name, "' gives ",
+                          loop.results.size(), " results, ", count, " expected");
+    SMELT_TRY(loop.take(loop.results, env.states));
+  }
+  for (size_t i = 0; i < step.out.size(); ++i) {
+    if (step.out[i] < 0) continue;
+    SMELT_ASSIGN(Datum value, loop.give(i));
+    if (value.is_tensor()) SMELT_TRY(env.control.charge(value.tensor.bytes()));
+    slots_[static_cast<size_t>(step.out[i])] = std::move(value);
   }
   return Ok();
 }
@@ -214,7 +243,8 @@ bool Plan::passed_on(ValueId id) const {
          std::find(graph_->inputs.begin(), graph_->inputs.end(), id) != graph_->inputs.end();
 }
 
-Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, int depth, std::vector<Datum>& outputs) {
+Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, int depth, std::vector<Datum>& outputs,
+                 bool borrow) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     Datum& slot = slots_[static_cast<size_t>(graph_->inputs[i])];
     slot = inputs[i];
@@ -247,7 +277,7 @@ Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, int dep
     const ValueId id = graph_->outputs[i];
     if (id == kNone) continue;
     const Datum& d = slots_[static_cast<size_t>(id)];
-    outputs[i] = depth > 0 && d.is_tensor() && !passed_on(id) ? Datum(d.tensor.clone()) : d;
+    outputs[i] = depth > 0 && !borrow && d.is_tensor() && !passed_on(id) ? Datum(d.tensor.clone()) : d;
   }
   return Ok();
 }
@@ -310,14 +340,15 @@ Result<const Plan*> PlannedEnvironment::prepare(int graph, std::span<const Value
 
 std::string Plan::type_text(ValueId id) const { return id == kNone ? "" : types_[static_cast<size_t>(id)].str(); }
 
-Status PlannedEnvironment::run(int graph, std::span<const Datum> inputs, int depth, std::vector<Datum>& outputs) {
+Status PlannedEnvironment::run(int graph, std::span<const Datum> inputs, int depth, std::vector<Datum>& outputs,
+                               bool borrow) {
   if (depth > 64) return LimitReached("graphs are nested more than 64 deep");
   const Graph& g = module->graphs[static_cast<size_t>(graph)];
   if (inputs.size() != g.inputs.size())
     return InvalidInput(inputs.size(), " inputs given, graph '", g.name, "' takes ", g.inputs.size());
   if (depth > 0) SMELT_TRY(control.enter(graph, inputs));
   SMELT_ASSIGN(Plan * plan, plan_for(graph, inputs, depth));
-  return plan->run(*this, inputs, depth, outputs);
+  return plan->run(*this, inputs, depth, outputs, borrow);
 }
 
 namespace {
@@ -331,6 +362,13 @@ bool same_types(std::span<const ValueType> a, std::span<const ValueType> b) {
 Result<bool> PlannedEnvironment::run_fast(const Graph& graph, const Node& node, KernelContext& ctx,
                                           std::span<const ValueType> inputs, std::span<const ValueType> outputs) {
   if (planning_) return false;
+  // Preparing to move little takes longer than moving it, and loops that gather slices ask with new shapes every time.
+  if ((op_info(node.op).flags & kMoves) != 0 || node.op == Op::kConcat) {
+    constexpr int64_t kWorthwhile = 4096;
+    int64_t moved = 0;
+    for (const ValueType& t : outputs) moved += t.shape.is_static() ? t.shape.elements() : 0;
+    if (moved < kWorthwhile) return false;
+  }
   const auto [at, is_new] = late_.try_emplace(&node);
   LateKernel& late = at->second;
   if (is_new || !same_types(late.inputs, inputs) || !same_types(late.outputs, outputs)) {

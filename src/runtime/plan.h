@@ -10,6 +10,7 @@
 #include "cpu/kernel.h"
 #include "runtime/arena.h"
 #include "runtime/environment.h"
+#include "runtime/loop_values.h"
 #include "vulkan/backend.h"
 
 namespace smelt::vulkan {
@@ -39,14 +40,15 @@ struct Step {
   const Node* node = nullptr;
   std::unique_ptr<Kernel> kernel;
   const char* kernel_name = "reference";
-  std::vector<int32_t> in, out;  ///< slots; -1: absent
-  std::vector<int32_t> dead;     ///< heap values that nobody uses after this step
-  Shape shape;                   ///< kAlias
-  DType dtype{};                 ///< kAlias
-  QuantPtr quant;                ///< kAlias
-  const char* host_reason = "";  ///< with a device: why the step is not on it
-  std::string storage;           ///< kDevice: the form of textures that it works on; "": buffers
-  int32_t segment = -1;          ///< kDevice: this step runs that segment of the program
+  std::vector<int32_t> in, out;      ///< slots; -1: absent
+  std::vector<int32_t> dead;         ///< heap values that nobody uses after this step
+  Shape shape;                       ///< kAlias
+  DType dtype{};                     ///< kAlias
+  QuantPtr quant;                    ///< kAlias
+  const char* host_reason = "";      ///< with a device: why the step is not on it
+  std::string storage;               ///< kDevice: the form of textures that it works on; "": buffers
+  std::unique_ptr<LoopValues> loop;  ///< While: made by its first run
+  int32_t segment = -1;              ///< kDevice: this step runs that segment of the program
   double micros = 0;
   uint64_t calls = 0;
 };
@@ -65,8 +67,9 @@ class Plan {
 
   bool fits(std::span<const Datum> inputs) const;
   /// Outputs at depth 0 may lie in the arena and are valid until the next run of this plan; deeper they own their
-  /// storage.
-  Status run(PlannedEnvironment& env, std::span<const Datum> inputs, int depth, std::vector<Datum>& outputs);
+  /// storage, unless they are borrowed until the next run.
+  Status run(PlannedEnvironment& env, std::span<const Datum> inputs, int depth, std::vector<Datum>& outputs,
+             bool borrow = false);
 
   size_t arena_bytes() const { return arena_bytes_; }
   size_t arena_lower_bound() const { return arena_lower_bound_; }
@@ -90,6 +93,7 @@ class Plan {
     void operator()(void* p) const { std::free(p); }
   };
   Status run_step(PlannedEnvironment& env, Step& step, int depth);
+  Status run_while(PlannedEnvironment& env, Step& step, int depth);
   /// Whether an output is an input that owns its storage: it goes on as it is.
   bool passed_on(ValueId id) const;
   /// Adds what the nodes of the segment that starts at step `first` took on the device.
@@ -122,8 +126,8 @@ class PlannedEnvironment final : public Environment {
   Result<std::vector<Datum>> call(int graph, std::span<const Datum> inputs, int depth) override;
   Result<bool> run_fast(const Graph& graph, const Node& node, KernelContext& ctx, std::span<const ValueType> inputs,
                         std::span<const ValueType> outputs) override;
-  /// The entry: outputs are valid until the next run.
-  Status run(int graph, std::span<const Datum> inputs, int depth, std::vector<Datum>& outputs);
+  /// The entry: outputs are valid until the next run; those of graphs inside own their storage unless borrowed.
+  Status run(int graph, std::span<const Datum> inputs, int depth, std::vector<Datum>& outputs, bool borrow = false);
 
   Isa isa() const { return isa_; }
   PackCache& packs() { return *packs_; }
