@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "cpu/gemm_f32.h"
 #include "cpu/kernel.h"
 #include "cpu/math-inl.h"
+#include "cpu/vectors-inl.h"
 #include "ops/recurrent/recurrent.h"
 
 #ifndef SMELT_CPU_RECURRENT_F32
@@ -33,6 +35,8 @@ struct CellOps {
   void (*gru_gates)(const CellStep&);  ///< the update gate goes to c
   void (*gru_state)(const CellStep&);  ///< rec is the candidate's
   void (*lstm)(const CellStep&);
+  /// What is left of n values that pass through 8 bits with one scale and zero point for all of them.
+  void (*through_bytes)(const float* x, int64_t n, float* y);
 };
 }  // namespace smelt
 #endif
@@ -93,7 +97,34 @@ void lstm(const CellStep& s) {
   }
 }
 
-CellOps make_cell_ops() { return {rnn, gru_gates, gru_state, lstm}; }
+void through_bytes(const float* x, int64_t n, float* y) {
+  const D d;
+  const V zero = hn::Zero(d);
+  V low = zero, high = zero;
+  float least = 0, most = 0;
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    const auto v = part.load(x + i);  // zeros in the rest change nothing
+    if constexpr (part.kSingle) {
+      least = std::min(least, x[i]);
+      most = std::max(most, x[i]);
+    } else {
+      low = hn::Min(low, v);
+      high = hn::Max(high, v);
+    }
+  });
+  least = std::min(least, hn::GetLane(hn::MinOfLanes(d, low)));
+  most = std::max(most, hn::GetLane(hn::MaxOfLanes(d, high)));
+  const float scale = most == least ? 1 : (most - least) / 255;
+  const float at = std::clamp(std::nearbyint(-least / scale), 0.0f, 255.0f);
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    const auto t = part.d;
+    const auto q = hn::Add(hn::Round(hn::Div(part.load(x + i), hn::Set(t, scale))), hn::Set(t, at));
+    const auto stored = clamp(q, hn::Zero(t), hn::Set(t, 255.0f));
+    part.store(hn::Mul(hn::Sub(stored, hn::Set(t, at)), hn::Set(t, scale)), y + i);
+  });
+}
+
+CellOps make_cell_ops() { return {rnn, gru_gates, gru_state, lstm, through_bytes}; }
 
 }  // namespace smelt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -138,7 +169,8 @@ class RecurrentF32 final : public Kernel {
                              [&] { return pack(spec); });
   }
   size_t scratch_bytes() const override {
-    return static_cast<size_t>((steps_ * gates_ + first_ + 1 + 3) * batch_ * n_ + 16) * sizeof(float);
+    const int64_t coarse = a_.dynamic_quantization ? steps_ * batch_ * input_ : 0;
+    return static_cast<size_t>((steps_ * gates_ + first_ + 1 + 3) * batch_ * n_ + coarse + 16) * sizeof(float);
   }
   Status run(KernelContext& ctx) const override {
     auto* scratch = static_cast<float*>(ctx.scratch(scratch_bytes()));
@@ -146,6 +178,11 @@ class RecurrentF32 final : public Kernel {
     const float* x = ctx.input(0).data<float>();
     const auto state = [&](int i) { return ctx.has(i) ? ctx.input(i).data<float>() : nullptr; };
     const auto wanted = [&](int i) { return ctx.wants(i) ? ctx.output(i).data<float>() : nullptr; };
+    if (a_.dynamic_quantization) {
+      ops_.through_bytes(x, steps_ * batch_ * input_, scratch);
+      x = scratch;
+      scratch += steps_ * batch_ * input_;
+    }
     for (int64_t d = 0; d < directions_; ++d) {
       float* pre = scratch;
       float* h = pre + steps_ * gates_ * batch_ * n_;
@@ -188,7 +225,12 @@ class RecurrentF32 final : public Kernel {
     float* reset = c + batch_ * n_;
     float* rec = reset + batch_ * n_;
     const float* r = weights(d) + w_size_;
-    gemm_.run(batch_, first_ * n_, hidden_, h, n_, r, 0, gemm_.panels(first_ * n_), rec, first_ * n_, nullptr, -kInf,
+    const float* seen = h;
+    if (a_.dynamic_quantization) {
+      ops_.through_bytes(h, batch_ * n_, reset);
+      seen = reset;
+    }
+    gemm_.run(batch_, first_ * n_, hidden_, seen, n_, r, 0, gemm_.panels(first_ * n_), rec, first_ * n_, nullptr, -kInf,
               kInf);
     const auto cell = [&](int64_t b) {
       CellStep s{};
@@ -284,7 +326,7 @@ std::unique_ptr<Kernel> make_recurrent_f32(const KernelSpec& spec) {
     if (spec.has(i) && (spec.inputs[i].dtype != DType::kF32 || spec.inputs[i].quant)) return nullptr;  // lengths too
   bool relu = false;
   const auto& a = spec.attrs<RecurrentAttrs>();
-  if (a.dynamic_quantization || !usual_activations(a, relu)) return nullptr;
+  if ((a.dynamic_quantization && a.cell != Cell::kLstm) || !usual_activations(a, relu)) return nullptr;
   for (size_t i : {1, 2, 3, 7})
     if ((i < 3 || spec.has(i)) && !spec.constant(i)) return nullptr;
   if (spec.inputs[0].shape.elements() == 0) return nullptr;

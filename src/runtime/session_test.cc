@@ -186,6 +186,60 @@ TEST_P(SessionTest, BoundsOfInputsHold) {
   EXPECT_NE(session->run(rows(9)).error().message().find("at most [8,4]"), std::string::npos);
 }
 
+/// While i < 5: (i, a, b, c) = (i + 1, b, a + b, c); gives i, a, b, c.
+Model swapping_loop() {
+  auto module = std::make_shared<Module>();
+  module->graphs.resize(3);
+  module->methods.push_back({"main", 0});
+  const ValueType counter = ValueType::tensor(DType::kI64, Shape{}), pair = ValueType::tensor(DType::kF32, Shape{2});
+  const auto inputs = [&](Builder& b) {
+    return std::vector<ValueId>{b.input("i", counter), b.input("a", pair), b.input("b", pair), b.input("c", pair)};
+  };
+  const auto number = [](Builder& b, int64_t n) {
+    return b.constant("n", Tensor::from<int64_t>(DType::kI64, Shape{}, std::vector<int64_t>{n}));
+  };
+  Builder condition(*module, 1);
+  auto in = inputs(condition);
+  condition.graph().outputs = {
+      condition.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kLess), {in[0], number(condition, 5)}).value()};
+  Builder body(*module, 2);
+  in = inputs(body);
+  const ValueId next = body.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {in[0], number(body, 1)}).value();
+  const ValueId sum = body.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {in[1], in[2]}).value();
+  body.graph().outputs = {next, in[2], sum, in[3]};
+  Builder b(*module, 0);
+  in = inputs(b);
+  auto loop = std::make_shared<WhileAttrs>();
+  loop->cond_graph = 1;
+  loop->body_graph = 2;
+  const auto out = b.node(Op::kWhile, loop, in, 4);
+  b.graph().outputs = out.value();
+  return Model(std::move(module));
+}
+
+TEST_P(SessionTest, LoopsMayPassTheirValuesOn) {
+  SessionOptions options;
+  options.backend = GetParam();
+  auto session = Session::create(swapping_loop(), options);
+  ASSERT_TRUE(session.ok()) << session.error().message();
+  const auto pair = [](float x, float y) {
+    return Datum(Tensor::from<float>(DType::kF32, Shape{2}, std::vector<float>{x, y}));
+  };
+  for (int round = 0; round < 3; ++round) {
+    const std::vector<Datum> given = {Tensor(DType::kI64, Shape{}), pair(1, 10), pair(1, 20), pair(7, 8)};
+    const auto out = session->run(given);
+    ASSERT_TRUE(out.ok()) << out.error().message();
+    const auto at = [&](size_t i, int64_t k) { return (*out)[i].tensor.data<float>()[k]; };
+    EXPECT_EQ((*out)[0].tensor.data<int64_t>()[0], 5);
+    EXPECT_EQ(at(1, 0), 8);
+    EXPECT_EQ(at(1, 1), 130);
+    EXPECT_EQ(at(2, 0), 13);
+    EXPECT_EQ(at(2, 1), 210);
+    EXPECT_EQ(at(3, 0), 7);
+    EXPECT_EQ(at(3, 1), 8);
+  }
+}
+
 TEST(Session, SessionsOfOneModelShareWeights) {
   const Model model = small_model();
   auto a = Session::create(model), b = Session::create(model);
