@@ -1,30 +1,109 @@
+// TFLite's softmax of 8-bit values. The sums of several rows are inverted together, a vector of them at a time: equal
+// to Softmax8::group bit by bit.
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "cpu/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/softmax_i8.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
 #include "cpu/kernel.h"
+#include "ops/common/fixed_point.h"
 #include "ops/softmax/softmax_quantized.h"
 #include "tensor/numeric.h"
 
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using DI = hn::ScalableTag<int32_t>;
+using DU64 = hn::Repartition<uint64_t, DI>;
+using VI = hn::Vec<DI>;
+
+/// rounding_doubling_high_mul() of every lane.
+HWY_INLINE VI high_mul(VI a, VI b) {
+  const DI d;
+  const auto odd_to_even = [](VI v) HWY_ATTR { return hn::BitCast(DI(), hn::ShiftRight<32>(hn::BitCast(DU64(), v))); };
+  const auto nudge = hn::Set(DU64(), uint64_t{1} << 30);
+  const auto even = hn::Add(hn::BitCast(DU64(), hn::MulEven(a, b)), nudge);
+  const auto odd = hn::Add(hn::BitCast(DU64(), hn::MulEven(odd_to_even(a), odd_to_even(b))), nudge);
+  return hn::OddEven(hn::BitCast(d, hn::ShiftLeft<1>(odd)), hn::BitCast(d, hn::ShiftRight<31>(even)));
+}
+
+/// fixed_one_over_one_plus() of n values, whole vectors of them.
+void one_over_one_plus(int32_t* values, int64_t n) {
+  const DI d;
+  for (int64_t i = 0; i < n; i += static_cast<int64_t>(hn::Lanes(d))) {
+    const VI half = hn::Add(hn::ShiftRight<1>(hn::LoadU(d, values + i)), hn::Set(d, 1 << 30));
+    VI x = hn::Add(hn::Set(d, 1515870810), high_mul(half, hn::Set(d, -1010580540)));  // 48/17 - 32/17 x in Q2
+    for (int step = 0; step < 3; ++step)
+      x = hn::Add(x, hn::ShiftLeft<2>(high_mul(x, hn::Sub(hn::Set(d, 1 << 29), high_mul(half, x)))));
+    const VI most = hn::Set(d, std::numeric_limits<int32_t>::max());
+    hn::StoreU(hn::IfThenElse(hn::Gt(x, hn::ShiftRight<1>(most)), most, hn::Add(x, x)), d, values + i);
+  }
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace smelt {
 namespace {
 
-template <class In, class Out>
+template <class T>
 class SoftmaxI8 final : public Kernel {
  public:
-  SoftmaxI8(const Softmax8& rule, const AxisView& view) : rule_(rule), v_(view) {}
+  SoftmaxI8(const Softmax8& rule, const AxisView& view, Isa isa)
+      : rule_(rule), v_(view), invert_(SMELT_FOR_LEVEL(isa, one_over_one_plus)) {}
   Status run(KernelContext& ctx) const override {
-    const In* x = ctx.input(0).data<In>();
-    Out* y = ctx.output(0).data<Out>();
-    ctx.threads().parallel_for(v_.outer, 64, [&](int64_t begin, int64_t end) {
-      for (int64_t o = begin; o < end; ++o)
-        for (int64_t i = 0; i < v_.inner; ++i) {
-          const int64_t at = o * v_.extent * v_.inner + i;
-          rule_.group(x + at, v_.extent, v_.inner, y + at);
-        }
+    const T* x = ctx.input(0).data<T>();
+    T* y = ctx.output(0).data<T>();
+    const int64_t groups = v_.outer * v_.inner;
+    ctx.threads().parallel_for((groups + kBatch - 1) / kBatch, 8, [&](int64_t begin, int64_t end) {
+      for (int64_t b = begin; b < end; ++b) batch(x, y, b * kBatch, std::min(kBatch, groups - b * kBatch));
     });
     return Ok();
   }
 
  private:
+  static constexpr int64_t kBatch = 16;
+  static constexpr int kSumBits = 12;
+  int64_t start(int64_t group) const { return group / v_.inner * v_.extent * v_.inner + group % v_.inner; }
+  void batch(const T* x, T* y, int64_t first, int64_t count) const {
+    int32_t largest[kBatch], exponents[kBatch];
+    alignas(64) int32_t inverses[kBatch] = {};
+    for (int64_t i = 0; i < count; ++i) {
+      const T* from = x + start(first + i);
+      largest[i] = std::numeric_limits<T>::min();
+      for (int64_t k = 0; k < v_.extent; ++k) largest[i] = std::max<int32_t>(largest[i], from[k * v_.inner]);
+      uint32_t sum = 0;
+      for (int64_t k = 0; k < v_.extent; ++k)
+        sum += rule_.parts()[static_cast<size_t>(largest[i] - from[k * v_.inner])];
+      sum = std::clamp<uint32_t>(sum, 1, INT32_MAX);
+      const int zeros = std::countl_zero(sum);
+      inverses[i] = static_cast<int32_t>((sum << zeros) - (uint32_t{1} << 31));
+      exponents[i] = std::clamp(kSumBits - zeros + 23, 0, 31);
+    }
+    invert_(inverses, kBatch);
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t at = start(first + i);
+      for (int64_t k = 0; k < v_.extent; ++k)
+        y[at + k * v_.inner] = stored(largest[i] - x[at + k * v_.inner], inverses[i], exponents[i]);
+    }
+  }
+  T stored(int32_t below, int64_t inverse, int exponent) const {
+    constexpr int64_t kLow = std::numeric_limits<T>::min(), kHigh = std::numeric_limits<T>::max();
+    const int32_t e = rule_.exps()[static_cast<size_t>(below)];
+    // No factor is negative but the exponential that stands for none.
+    const int64_t product = (inverse * std::max(e, 0) + (1 << 30)) >> 31;
+    return static_cast<T>(std::min(((product + (int64_t{1} << exponent >> 1)) >> exponent) + kLow, kHigh));
+  }
+
   Softmax8 rule_;
   AxisView v_;
+  void (*invert_)(int32_t*, int64_t);
 };
 
 }  // namespace
@@ -37,9 +116,10 @@ std::unique_ptr<Kernel> make_softmax_i8(const KernelSpec& spec) {
   if (!axis.ok()) return nullptr;
   const AxisView view = axis_view(x.shape, *axis);
   const Softmax8 rule(attrs.beta, x.quant->scale());
-  if (x.dtype == DType::kI8 && y.dtype == DType::kI8) return std::make_unique<SoftmaxI8<int8_t, int8_t>>(rule, view);
-  if (x.dtype == DType::kU8 && y.dtype == DType::kU8) return std::make_unique<SoftmaxI8<uint8_t, uint8_t>>(rule, view);
-  return nullptr;
+  if (x.dtype != y.dtype) return nullptr;
+  if (x.dtype == DType::kI8) return std::make_unique<SoftmaxI8<int8_t>>(rule, view, spec.isa);
+  return std::make_unique<SoftmaxI8<uint8_t>>(rule, view, spec.isa);
 }
 
 }  // namespace smelt
+#endif
