@@ -41,6 +41,25 @@ void sum_taps(const float* const* taps, int64_t count, int64_t n, float* y) {
   });
 }
 
+/// Calls step(tag, i) for n elements: whole vectors, then ever shorter ones.
+template <class T, class F>
+HWY_INLINE void each_shorter(int64_t n, F&& step) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) step(d, i);
+  const auto once = [&](auto part) HWY_ATTR {
+    if (i + static_cast<int64_t>(hn::Lanes(part)) > n) return;
+    step(part, i);
+    i += static_cast<int64_t>(hn::Lanes(part));
+  };
+  if (lanes > 32) once(hn::CappedTag<T, 32>());
+  if (lanes > 16) once(hn::CappedTag<T, 16>());
+  if (lanes > 8) once(hn::CappedTag<T, 8>());
+  if (lanes > 4) once(hn::CappedTag<T, 4>());
+  for (; i < n; ++i) step(hn::CappedTag<T, 1>(), i);
+}
+
 template <class T>
 void max_bytes(const uint8_t* const* taps, int64_t count, int64_t n, uint8_t* y) {
   const auto step = [&](auto d, int64_t i) HWY_ATTR {
@@ -48,12 +67,7 @@ void max_bytes(const uint8_t* const* taps, int64_t count, int64_t n, uint8_t* y)
     for (int64_t t = 1; t < count; ++t) best = hn::Max(best, hn::LoadU(d, reinterpret_cast<const T*>(taps[t] + i)));
     hn::StoreU(best, d, reinterpret_cast<T*>(y + i));
   };
-  const hn::ScalableTag<T> d;
-  const hn::CappedTag<T, 1> one;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) step(d, i);
-  for (; i < n; ++i) step(one, i);
+  each_shorter<T>(n, step);
 }
 
 void max_taps_bytes(const uint8_t* const* taps, int64_t count, int64_t n, bool is_signed, uint8_t* y) {
@@ -62,21 +76,13 @@ void max_taps_bytes(const uint8_t* const* taps, int64_t count, int64_t n, bool i
 
 template <class T>
 void sum_bytes(const uint8_t* const* taps, int64_t count, int64_t n, int32_t* y) {
-  const hn::ScalableTag<int32_t> d;
-  const hn::Rebind<T, decltype(d)> narrow;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
+  each_shorter<int32_t>(n, [&](auto d, int64_t i) HWY_ATTR {
+    const hn::Rebind<T, decltype(d)> narrow;
     auto sum = hn::Zero(d);
     for (int64_t t = 0; t < count; ++t)
       sum = hn::Add(sum, hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const T*>(taps[t] + i))));
     hn::StoreU(sum, d, y + i);
-  }
-  for (; i < n; ++i) {
-    int32_t sum = 0;
-    for (int64_t t = 0; t < count; ++t) sum += static_cast<T>(taps[t][i]);
-    y[i] = sum;
-  }
+  });
 }
 
 void sum_taps_bytes(const uint8_t* const* taps, int64_t count, int64_t n, bool is_signed, int32_t* y) {
