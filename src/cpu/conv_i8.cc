@@ -6,13 +6,16 @@
 #include "cpu/conv_shape.h"
 #include "cpu/gemm_i8.h"
 #include "cpu/kernel.h"
+#include "cpu/padded_rows.h"
 #include "cpu/quantized.h"
 #include "cpu/requant.h"
 
 namespace smelt {
 namespace {
 
-/// Integer convolution: rows of patches times packed filters. Channels-first images are turned around before and after.
+/// Integer convolution: rows of patches times packed filters. The patches are copied together, or read where they lie:
+/// in the image (pointwise), or piece by piece in its padded rows. Channels-first images are turned around before and
+/// after.
 class ConvI8 final : public Kernel {
  public:
   ConvI8(const ConvShape& g, const QuantizedPair& q, Requant requant, const KernelSpec& spec)
@@ -20,6 +23,7 @@ class ConvI8 final : public Kernel {
         q_(q),
         requant_(std::move(requant)),
         rescale_(requant_rows(spec.isa, requant_)),
+        rows_(g, false, static_cast<uint8_t>(q.x_zero), nullptr),
         threads_(std::max(spec.threads, 1)) {
     const Tensor& filter = *spec.constant(1);
     const bool plain = plain_filter(filter);
@@ -27,6 +31,7 @@ class ConvI8 final : public Kernel {
     if (!plain) weights = ordered_filter(filter);
     fits_ = plain || fits_int8(weights);
     gemm_ = &gemm_i8(spec.isa, fits_);
+    choose_pieces();
     const Tensor* bias = spec.constant(2);
     packed_ = spec.packs.get(filter.raw(), key(bias ? bias->raw() : nullptr),
                              [&] { return plain ? pack(filter.data<int8_t>()) : pack(weights.data()); });
@@ -37,15 +42,20 @@ class ConvI8 final : public Kernel {
       block_ = std::min(block_, std::max(gemm_->mr, share / gemm_->mr * gemm_->mr));
     }
     direct_ = g.pointwise() && gemm_->bytes;
-    patches_ = align(direct_ ? lda_ : block_ * lda_ + kPatchSlack);
-    raw_ = g.pointwise() || gemm_->bytes ? 0 : align(block_ * lda_ / 2 + kPatchSlack);
+    if (pieces_) {
+      room_ = rows_.room_bytes();
+      outside_ = rows_.outside_bytes();
+    } else {
+      patches_ = align(direct_ ? lda_ : block_ * lda_ + kPatchSlack);
+      room_ = patches_ + (g.pointwise() || gemm_->bytes ? 0 : align(block_ * lda_ / 2 + kPatchSlack));
+    }
     if (!g.channels_last) {
       turned_in_ = align(g.in_pixels() * g.all_in());
       turned_out_ = align(g.out_pixels() * g.all_out());
     }
   }
   size_t scratch_bytes() const override {
-    return static_cast<size_t>(threads_ * (patches_ + raw_) + turned_in_ + turned_out_);
+    return static_cast<size_t>(threads_ * room_ + outside_ + turned_in_ + turned_out_);
   }
   Status run(KernelContext& ctx) const override {
     const auto* x = ctx.input(0).data<uint8_t>();
@@ -55,7 +65,9 @@ class ConvI8 final : public Kernel {
       scratch = static_cast<uint8_t*>(ctx.scratch(bytes));
       if (!scratch) return Error(ErrorCode::kLimit, "no memory for the patches of a convolution");
     }
-    uint8_t* const turned_in = scratch + threads_ * (patches_ + raw_);
+    uint8_t* const outside = scratch + threads_ * room_;
+    uint8_t* const turned_in = outside + outside_;
+    if (pieces_) rows_.fill_outside(outside);
     uint8_t* const turned_out = turned_in + turned_in_;
     for (int64_t image = 0; image < g_.batch; ++image) {
       const uint8_t* from = x + image * g_.in_pixels() * g_.all_in();
@@ -93,24 +105,49 @@ class ConvI8 final : public Kernel {
   }
   std::string key(const void* bias) const {
     return Cat("conv_i8 ", g_.groups, ' ', g_.c_in, ' ', g_.c_out, ' ', g_.taps(), ' ', g_.filter_o, ' ', g_.filter_i,
-               ' ', gemm_->bytes, ' ', gemm_->lanes, ' ', q_.x_zero, ' ', q_.x_signed, ' ',
+               ' ', gemm_->bytes, ' ', gemm_->lanes, ' ', pieces_, ' ', q_.x_zero, ' ', q_.x_signed, ' ',
                reinterpret_cast<uintptr_t>(bias));
   }
+  /// Whether windows are read in pieces from padded rows: a piece is a line of a window, or one tap of a line where its
+  /// taps do not lie side by side. Not for short rows, nor where pieces waste too much of their last groups, nor for
+  /// filters that do not stay in the nearest cache from row to row.
+  void choose_pieces() {
+    constexpr int64_t kShort = 8, kNearest = 32 * 1024;
+    if (!gemm_->bytes || g_.pointwise() || g_.out[2] < kShort || !rows_.small()) return;
+    const int64_t lines = g_.kernel[0] * g_.kernel[1];
+    joined_ = g_.dilation[2] == 1 && g_.groups == 1;
+    const int64_t pieces = joined_ ? lines : g_.taps(), steps = gemm_->steps(g_.depth() / pieces);
+    if (pieces > kMaxPieces || pieces * steps * 5 > gemm_->steps(g_.depth()) * 7) return;
+    if (pieces * steps * gemm_->nr() * 4 > kNearest) return;
+    pieces_ = pieces;
+    steps_ = steps;
+  }
+  /// Length of a packed filter: pieces end with whole groups.
+  int64_t packed_depth() const { return pieces_ ? pieces_ * steps_ * 4 : g_.depth(); }
   template <class W>
   Packed pack(const W* weights) const {
-    const int64_t group = gemm_->packed_bytes(g_.depth(), g_.c_out);
+    const int64_t depth = packed_depth(), group = gemm_->packed_bytes(depth, g_.c_out);
     auto packed = std::make_shared<AlignedBytes>(static_cast<size_t>(group * g_.groups));
+    std::vector<W> spread;
+    if (depth != g_.depth()) {
+      const int64_t piece = g_.depth() / pieces_;
+      spread.resize(static_cast<size_t>(g_.all_out() * depth));
+      for (int64_t i = 0; i < g_.all_out() * pieces_; ++i)
+        std::copy_n(weights + i * piece, piece, spread.data() + i * steps_ * 4);
+      weights = spread.data();
+    }
     for (int64_t i = 0; i < g_.groups; ++i)
-      gemm_->pack(weights + i * g_.c_out * g_.depth(), g_.depth(), g_.c_out, requant_.bias.data() + i * g_.c_out,
+      gemm_->pack(weights + i * g_.c_out * depth, depth, g_.c_out, requant_.bias.data() + i * g_.c_out,
                   GemmI8::byte_zero(q_.x_signed, q_.x_zero), packed->data<char>() + i * group);
     return packed;
   }
   void image_rows(ThreadPool& pool, const uint8_t* x, uint8_t* y, uint8_t* scratch) const {
+    if (pieces_) return lines(pool, x, y, scratch);
     const int64_t blocks = (g_.out_pixels() + block_ - 1) / block_, slots = std::min(threads_, blocks);
     pool.parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot)
         for (int64_t b = blocks * slot / slots; b < blocks * (slot + 1) / slots; ++b)
-          block(x, y, b, scratch + slot * (patches_ + raw_));
+          block(x, y, b, scratch + slot * room_);
     });
   }
   void block(const uint8_t* x, uint8_t* y, int64_t index, uint8_t* scratch) const {
@@ -137,6 +174,47 @@ class ConvI8 final : public Kernel {
       multiply(scratch, lda_, first, rows, group, y);
     }
   }
+  void lines(ThreadPool& pool, const uint8_t* x, uint8_t* y, uint8_t* scratch) const {
+    const int64_t n = g_.out[0] * g_.out[1], slots = std::min(threads_, n);
+    const uint8_t* const outside = scratch + threads_ * room_;
+    pool.parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slot = begin; slot < end; ++slot) {
+        uint8_t* room = scratch + slot * room_;
+        rows_.clear(room);
+        for (int64_t i = n * slot / slots; i < n * (slot + 1) / slots; ++i)
+          line(x, outside, i, room, y + i * g_.out[2] * g_.all_out());
+      }
+    });
+  }
+  /// One row of output pixels.
+  void line(const uint8_t* x, const uint8_t* outside, int64_t index, uint8_t* room, uint8_t* y) const {
+    const uint8_t* starts[kMaxPieces];
+    int64_t n = 0;
+    const int64_t z0 = index / g_.out[1] * g_.stride[0] - g_.pad[0], y0 = index % g_.out[1] * g_.stride[1] - g_.pad[1];
+    for (int64_t kz = 0; kz < g_.kernel[0]; ++kz)
+      for (int64_t ky = 0; ky < g_.kernel[1]; ++ky) {
+        const uint8_t* row = rows_.row(x, outside, z0 + kz * g_.dilation[0], y0 + ky * g_.dilation[1], room);
+        for (int64_t kx = 0; kx < (joined_ ? 1 : g_.kernel[2]); ++kx) starts[n++] = row + rows_.offset(kx);
+      }
+    const int64_t step = g_.stride[2] * g_.all_in(), depth = packed_depth();
+    const int64_t tiles = (g_.out[2] + gemm_->mr - 1) / gemm_->mr, height = (g_.out[2] + tiles - 1) / tiles;
+    alignas(64) int32_t sums[GemmI8::kMaxTile];
+    for (int64_t group = 0; group < g_.groups; ++group) {
+      const char* packed = packed_->data<char>() + group * gemm_->packed_bytes(depth, g_.c_out);
+      for (int64_t p = 0; p < gemm_->panels(g_.c_out); ++p) {
+        const auto* tile = gemm_->tiles[q_.x_signed][gemm_->width(g_.c_out, p) / gemm_->lanes - 1];
+        const int64_t column = p * gemm_->nr(), channel = group * g_.c_out + column;
+        for (int64_t at = 0; at < g_.out[2]; at += height) {
+          const int64_t here = std::min(height, g_.out[2] - at);
+          const void* pieces[kMaxPieces];
+          for (int64_t i = 0; i < n; ++i) pieces[i] = starts[i] + at * step + group * g_.c_in;
+          tile[here - 1](pieces, n, step, packed + gemm_->panel_offset(depth, p), steps_, sums);
+          rescale_(requant_, sums, gemm_->nr(), here, std::min(gemm_->nr(), g_.c_out - column), channel,
+                   y + at * g_.all_out() + channel, g_.all_out());
+        }
+      }
+    }
+  }
   /// Output pixels [first, first + rows) of a group from rows of patches.
   void multiply(const uint8_t* a, int64_t lda, int64_t first, int64_t rows, int64_t group, uint8_t* y) const {
     const void* packed = packed_->data<char>() + group * gemm_->packed_bytes(g_.depth(), g_.c_out);
@@ -152,8 +230,11 @@ class ConvI8 final : public Kernel {
   QuantizedPair q_;
   Requant requant_;
   RequantRows rescale_;
-  int64_t threads_, lda_ = 0, block_ = 1, patches_ = 0, raw_ = 0, turned_in_ = 0, turned_out_ = 0;
-  bool fits_ = false, direct_ = false;
+  PaddedRows rows_;
+  int64_t threads_, lda_ = 0, block_ = 1, patches_ = 0, room_ = 0, outside_ = 0, turned_in_ = 0, turned_out_ = 0;
+  static constexpr int64_t kMaxPieces = 64;
+  int64_t pieces_ = 0, steps_ = 0;  ///< of a window read from padded rows, groups of a piece; 0: from patches
+  bool fits_ = false, direct_ = false, joined_ = false;
   const GemmI8* gemm_ = nullptr;
   Packed packed_;
 };

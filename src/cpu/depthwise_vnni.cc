@@ -7,6 +7,7 @@
 #include "base/cat.h"
 #include "cpu/conv_shape.h"
 #include "cpu/kernel.h"
+#include "cpu/padded_rows.h"
 #include "cpu/quantized.h"
 #include "cpu/requant.h"
 
@@ -17,7 +18,6 @@ namespace {
 
 using Rule = DepthwiseRow::Rule;
 constexpr int64_t kMaxTaps = 128;
-constexpr int64_t kMaxRing = int64_t{1} << 22;  ///< bytes of the rows that a thread keeps
 
 int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
 
@@ -27,47 +27,12 @@ Rule rule_of(const Requant& r) {
   return r.steps == Requant::Steps::kPositive ? Rule::kPositive : Rule::kDouble;
 }
 
-/// How the rows of an image lie in a thread's ring: padded, the bytes made unsigned; with a stride s, the pixels 0, s,
-/// 2s, ... of a row come first, then 1, s + 1, ..., so that neighbouring outputs read neighbouring pixels.
-struct PaddedRows {
-  int64_t pixels = 0;     ///< of one of the s parts
-  int64_t bytes = 0;      ///< of a row
-  int64_t lines[2] = {};  ///< extent of the window in depth and height: rows of the ring
-
-  explicit PaddedRows(const ConvShape& g) {
-    const int64_t width = (g.out[2] - 1) * g.stride[2] + (g.kernel[2] - 1) * g.dilation[2] + 1;
-    pixels = (width + g.stride[2] - 1) / g.stride[2];
-    bytes = align(pixels * g.stride[2] * g.groups + DepthwiseRow::kBlock);
-    for (int d = 0; d < 2; ++d) lines[d] = (g.kernel[d] - 1) * g.dilation[d] + 1;
-  }
-  int64_t count() const { return lines[0] * lines[1]; }
-  /// Where column kx of the window of the first output pixel is.
-  int64_t offset(const ConvShape& g, int64_t kx) const {
-    const int64_t at = kx * g.dilation[2];
-    return (at % g.stride[2] * pixels + at / g.stride[2]) * g.groups;
-  }
-  void fill(const ConvShape& g, const uint8_t* from, uint8_t zero, uint8_t flip, uint8_t* to) const {
-    const int64_t s = g.stride[2], c = g.groups;
-    for (int64_t part = 0; part < s; ++part, to += pixels * c) {
-      // Pixel i of the part is pixel i * s + part - pad of the image.
-      const int64_t shift = part - g.pad[2];
-      const int64_t first = std::clamp<int64_t>(shift >= 0 ? 0 : (-shift + s - 1) / s, 0, pixels);
-      const int64_t last = shift >= g.in[2] ? first : std::clamp((g.in[2] - shift + s - 1) / s, first, pixels);
-      std::memset(to, zero, static_cast<size_t>(first * c));
-      gather_pixels_vnni(from + (first * s + shift) * c, last - first, s * c, c, flip, to + first * c);
-      std::memset(to + last * c, zero, static_cast<size_t>((pixels - last) * c));
-    }
-  }
-};
-
 /// 8-bit depthwise convolution, one filter a channel, from padded rows straight to stored bytes. Channels-first images
 /// are turned around before and after.
 class DepthwiseVnni final : public Kernel {
  public:
   DepthwiseVnni(const ConvShape& g, const QuantizedPair& q, const Requant& requant, const KernelSpec& spec)
-      : g_(g), rows_(g), q_(q), threads_(std::max(spec.threads, 1)) {
-    flip_ = q.x_signed ? 0x80 : 0;
-    zero_ = static_cast<uint8_t>(static_cast<uint8_t>(q.x_zero) ^ flip_);
+      : g_(g), rows_(padded_rows(g, q)), q_(q), threads_(std::max(spec.threads, 1)) {
     const Rule rule = rule_of(requant);
     row_.channels = bundle() * g.groups;
     row_.groups = (g.taps() + 3) / 4;
@@ -84,26 +49,24 @@ class DepthwiseVnni final : public Kernel {
                                   ' ', q.x_signed, ' ', bias ? reinterpret_cast<uintptr_t>(bias->raw()) : 0),
                               [&] { return pack(spec.constant(1)->data<uint8_t>(), requant.bias); });
     rules_ = pack_rules(requant, rule);
-    for (int64_t ky = 0; ky < g.kernel[2]; ++ky) offsets_.push_back(rows_.offset(g, ky));
-    tags_ = align(rows_.count() * 8);
-    slot_ = tags_ + rows_.count() * rows_.bytes;
+    for (int64_t kx = 0; kx < g.kernel[2]; ++kx) offsets_.push_back(rows_.offset(kx));
     if (!g.channels_last) {
       turned_in_ = align(g.in_pixels() * g.groups);
       turned_out_ = align(g.out_pixels() * g.groups);
     }
   }
   size_t scratch_bytes() const override {
-    return static_cast<size_t>(threads_ * slot_ + rows_.bytes + turned_in_ + turned_out_);
+    return static_cast<size_t>(threads_ * rows_.room_bytes() + rows_.outside_bytes() + turned_in_ + turned_out_);
   }
   Status run(KernelContext& ctx) const override {
     const auto* x = ctx.input(0).data<uint8_t>();
     auto* y = ctx.output(0).data<uint8_t>();
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for a depthwise convolution");
-    uint8_t* const outside = scratch + threads_ * slot_;
-    uint8_t* const turned_in = outside + rows_.bytes;
+    uint8_t* const outside = scratch + threads_ * rows_.room_bytes();
+    uint8_t* const turned_in = outside + rows_.outside_bytes();
     uint8_t* const turned_out = turned_in + turned_in_;
-    std::memset(outside, zero_, static_cast<size_t>(rows_.bytes));
+    rows_.fill_outside(outside);
     for (int64_t image = 0; image < g_.batch; ++image) {
       const uint8_t* from = x + image * g_.in_pixels() * g_.groups;
       uint8_t* to = y + image * g_.out_pixels() * g_.groups;
@@ -117,9 +80,10 @@ class DepthwiseVnni final : public Kernel {
     }
     return Ok();
   }
-  static bool applies(const ConvShape& g) {
-    const PaddedRows rows(g);
-    return rows.count() <= kMaxRing / rows.bytes;
+  /// The rows in the form that the tiles take: unsigned.
+  static PaddedRows padded_rows(const ConvShape& g, const QuantizedPair& q) {
+    const auto zero = static_cast<uint8_t>(q.x_signed ? q.x_zero + 128 : q.x_zero);
+    return {g, true, zero, q.x_signed ? gather_signed_pixels_vnni : gather_pixels_vnni};
   }
 
  private:
@@ -197,8 +161,8 @@ class DepthwiseVnni final : public Kernel {
     const int64_t n = g_.out[0] * g_.out[1], slots = std::min(threads_, n);
     pool.parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot) {
-        uint8_t* room = scratch + slot * slot_;
-        std::fill_n(reinterpret_cast<int64_t*>(room), rows_.count(), int64_t{-1});
+        uint8_t* room = scratch + slot * rows_.room_bytes();
+        rows_.clear(room);
         for (int64_t r = n * slot / slots; r < n * (slot + 1) / slots; ++r)
           row(x, outside, r, room, y + r * g_.out[2] * g_.groups);
       }
@@ -210,7 +174,7 @@ class DepthwiseVnni final : public Kernel {
     const int64_t z0 = index / g_.out[1] * g_.stride[0] - g_.pad[0], y0 = index % g_.out[1] * g_.stride[1] - g_.pad[1];
     for (int64_t kz = 0; kz < g_.kernel[0]; ++kz)
       for (int64_t ky = 0; ky < g_.kernel[1]; ++ky) {
-        const uint8_t* line = padded(x, outside, z0 + kz * g_.dilation[0], y0 + ky * g_.dilation[1], room);
+        const uint8_t* line = rows_.row(x, outside, z0 + kz * g_.dilation[0], y0 + ky * g_.dilation[1], room);
         for (int64_t offset : offsets_) taps[n++] = line + offset;
       }
     while (n % 4) taps[n++] = outside;
@@ -221,22 +185,11 @@ class DepthwiseVnni final : public Kernel {
     r.out = y;
     function_(r);
   }
-  /// Row y of depth z, from the ring: brought there when it is not.
-  const uint8_t* padded(const uint8_t* x, const uint8_t* outside, int64_t z, int64_t y, uint8_t* room) const {
-    if (z < 0 || z >= g_.in[0] || y < 0 || y >= g_.in[1]) return outside;
-    const int64_t slot = z % rows_.lines[0] * rows_.lines[1] + y % rows_.lines[1], line = z * g_.in[1] + y;
-    uint8_t* to = room + tags_ + slot * rows_.bytes;
-    auto& tag = reinterpret_cast<int64_t*>(room)[slot];
-    if (tag != line) rows_.fill(g_, x + line * g_.in[2] * g_.groups, zero_, flip_, to);
-    tag = line;
-    return to;
-  }
 
   ConvShape g_;
   PaddedRows rows_;
   QuantizedPair q_;
-  int64_t threads_, tags_ = 0, slot_ = 0, turned_in_ = 0, turned_out_ = 0;
-  uint8_t flip_ = 0, zero_ = 0;
+  int64_t threads_, turned_in_ = 0, turned_out_ = 0;
   DepthwiseRow row_;
   DepthwiseRowFunction function_ = nullptr;
   std::vector<int64_t> offsets_;  ///< of the columns of a window, in bytes
@@ -249,13 +202,13 @@ std::unique_ptr<Kernel> make_depthwise_vnni(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const auto g = ConvShape::make(spec);
   if (spec.isa < Isa::kVnni || !g || !spec.constant(1) || spec.outputs[0].shape.elements() == 0) return nullptr;
-  if (!g->depthwise() || g->c_out != 1 || g->taps() > kMaxTaps || g->taps() == 0 || !DepthwiseVnni::applies(*g))
-    return nullptr;
+  if (!g->depthwise() || g->c_out != 1 || g->taps() > kMaxTaps || g->taps() == 0) return nullptr;
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1],
                                      filter_output_axis(attrs, spec.inputs[1].shape.rank()), g->groups);
   // Differences to other zero points need not fit bytes.
   if (!q || !q->w_signed || std::any_of(q->w_zeros.begin(), q->w_zeros.end(), [](int32_t z) { return z != 0; }))
     return nullptr;
+  if (!DepthwiseVnni::padded_rows(*g, *q).small()) return nullptr;
   const auto requant = Requant::make(spec, g->groups, attrs.act, attrs.rounding);
   if (!requant || requant->steps == Requant::Steps::kAll) return nullptr;
   return std::make_unique<DepthwiseVnni>(*g, *q, *requant, spec);

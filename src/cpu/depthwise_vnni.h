@@ -36,8 +36,8 @@ struct DepthwiseRow {
 using DepthwiseRowFunction = void (*)(const DepthwiseRow&);
 DepthwiseRowFunction depthwise_row_vnni(DepthwiseRow::Rule rule, bool is_signed, int64_t taps);
 
-/// Copies n pixels of `channels` bytes that lie `step` apart side by side, each byte xor `flip`. Up to 63 bytes behind
-/// them are overwritten.
-void gather_pixels_vnni(const uint8_t* from, int64_t n, int64_t step, int64_t channels, uint8_t flip, uint8_t* to);
+/// PaddedRows::Gather of stored uint8, and of int8, which become unsigned by counting from -128.
+void gather_pixels_vnni(const uint8_t* from, int64_t n, int64_t step, int64_t channels, uint8_t* to);
+void gather_signed_pixels_vnni(const uint8_t* from, int64_t n, int64_t step, int64_t channels, uint8_t* to);
 
 }  // namespace smelt

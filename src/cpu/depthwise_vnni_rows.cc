@@ -125,6 +125,19 @@ DepthwiseRowFunction choose(bool is_signed, bool nine) {
   return nine ? row<R, false, 3> : row<R, false, 0>;
 }
 
+void gather(const uint8_t* from, int64_t n, int64_t step, int64_t channels, int flip, uint8_t* to) {
+  const __m512i sign = _mm512_set1_epi8(static_cast<char>(flip));
+  if (step == channels) {
+    channels *= n;
+    n = 1;
+  }
+  for (int64_t i = 0; i < n; ++i, from += step, to += channels)
+    for (int64_t c = 0; c < channels; c += 64) {
+      const __mmask64 here = channels - c >= 64 ? ~__mmask64{0} : (__mmask64{1} << (channels - c)) - 1;
+      _mm512_storeu_si512(to + c, _mm512_xor_si512(_mm512_maskz_loadu_epi8(here, from + c), sign));
+    }
+}
+
 }  // namespace
 
 DepthwiseRowFunction depthwise_row_vnni(Rule rule, bool is_signed, int64_t taps) {
@@ -141,17 +154,11 @@ DepthwiseRowFunction depthwise_row_vnni(Rule rule, bool is_signed, int64_t taps)
   return choose<Rule::kFloat>(is_signed, taps == 9);
 }
 
-void gather_pixels_vnni(const uint8_t* from, int64_t n, int64_t step, int64_t channels, uint8_t flip, uint8_t* to) {
-  const __m512i sign = _mm512_set1_epi8(static_cast<char>(flip));
-  if (step == channels) {
-    channels *= n;
-    n = 1;
-  }
-  for (int64_t i = 0; i < n; ++i, from += step, to += channels)
-    for (int64_t c = 0; c < channels; c += 64) {
-      const __mmask64 here = channels - c >= 64 ? ~__mmask64{0} : (__mmask64{1} << (channels - c)) - 1;
-      _mm512_storeu_si512(to + c, _mm512_xor_si512(_mm512_maskz_loadu_epi8(here, from + c), sign));
-    }
+void gather_pixels_vnni(const uint8_t* from, int64_t n, int64_t step, int64_t channels, uint8_t* to) {
+  gather(from, n, step, channels, 0, to);
+}
+void gather_signed_pixels_vnni(const uint8_t* from, int64_t n, int64_t step, int64_t channels, uint8_t* to) {
+  gather(from, n, step, channels, 0x80, to);
 }
 
 }  // namespace smelt

@@ -33,7 +33,8 @@ HWY_INLINE VI multiply_pairs(VS a, VS b, VI sum) {
 }
 
 template <int MR, int NV>
-void short_tile(const void* a, ptrdiff_t lda, const void* panel, ptrdiff_t steps, int32_t* HWY_RESTRICT sums) {
+void short_tile(const void* const* a, ptrdiff_t pieces, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
+                int32_t* HWY_RESTRICT sums) {
   const DI d;
   const DS ds;
   constexpr ptrdiff_t L = HWY_MAX_BYTES / 4;
@@ -45,24 +46,26 @@ void short_tile(const void* a, ptrdiff_t lda, const void* panel, ptrdiff_t steps
 #pragma GCC unroll 2
     for (int j = 0; j < NV; ++j) acc[m][j] = hn::Load(d, b + j * L);
   b += NV * L;
-  const char* rows[kGroups];
+  for (const void* const* last = a + pieces; a < last; ++a) {
+    const char* rows[kGroups];
 #pragma GCC unroll 5
-  for (int g = 0; g < kGroups; ++g) rows[g] = static_cast<const char*>(a) + g * 3 * lda;
-  for (ptrdiff_t i = 0; i < steps; ++i) {
-    VS bv[NV];
+    for (int g = 0; g < kGroups; ++g) rows[g] = static_cast<const char*>(*a) + g * 3 * lda;
+    for (ptrdiff_t i = 0; i < steps; ++i) {
+      VS bv[NV];
 #pragma GCC unroll 2
-    for (int j = 0; j < NV; ++j) bv[j] = hn::BitCast(ds, hn::Load(d, b + j * L));
+      for (int j = 0; j < NV; ++j) bv[j] = hn::BitCast(ds, hn::Load(d, b + j * L));
 #pragma GCC unroll 16
-    for (int m = 0; m < MR; ++m) {
-      int32_t pair;
-      std::memcpy(&pair, rows[m / 3] + lda * (m % 3), 4);
-      const VS av = hn::BitCast(ds, hn::Set(d, pair));
+      for (int m = 0; m < MR; ++m) {
+        int32_t pair;
+        std::memcpy(&pair, rows[m / 3] + lda * (m % 3), 4);
+        const VS av = hn::BitCast(ds, hn::Set(d, pair));
 #pragma GCC unroll 2
-      for (int j = 0; j < NV; ++j) acc[m][j] = multiply_pairs(av, bv[j], acc[m][j]);
-    }
-    b += NV * L;
+        for (int j = 0; j < NV; ++j) acc[m][j] = multiply_pairs(av, bv[j], acc[m][j]);
+      }
+      b += NV * L;
 #pragma GCC unroll 5
-    for (int g = 0; g < kGroups; ++g) rows[g] += 4;
+      for (int g = 0; g < kGroups; ++g) rows[g] += 4;
+    }
   }
 #pragma GCC unroll 16
   for (int m = 0; m < MR; ++m)

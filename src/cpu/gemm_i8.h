@@ -16,8 +16,10 @@ namespace smelt {
 /// a holds steps(k) groups of 4 bytes, the end filled with anything. A panel of b is one row of int32 addends and then
 /// steps(k) rows of groups, one group a column; missing columns and the end of k are zero.
 struct GemmI8 {
-  /// sums: rows 2 * lanes apart, whole vectors are written. a: rows `lda` bytes apart.
-  using Tile = void (*)(const void* a, ptrdiff_t lda, const void* b, ptrdiff_t steps, int32_t* sums);
+  /// sums: rows 2 * lanes apart, whole vectors are written. a: rows `lda` bytes apart, each in `pieces` of `steps`
+  /// groups.
+  using Tile = void (*)(const void* const* a, ptrdiff_t pieces, ptrdiff_t lda, const void* b, ptrdiff_t steps,
+                        int32_t* sums);
   static constexpr int64_t kMaxTile = 14 * 32;
 
   int64_t mr = 0, lanes = 0;
@@ -55,7 +57,8 @@ struct GemmI8 {
         const void* panel = static_cast<const char*>(packed) + panel_offset(k, p);
         for (int64_t i = row; i < row + rows; i += height) {
           const int64_t here = std::min(height, row + rows - i);
-          tile[here - 1](static_cast<const char*>(a) + i * lda, lda, panel, count, sums);
+          const void* rows_of_a = static_cast<const char*>(a) + i * lda;
+          tile[here - 1](&rows_of_a, 1, lda, panel, count, sums);
           done(sums, i, here, p * nr(), std::min(nr(), n - p * nr()));
         }
       }

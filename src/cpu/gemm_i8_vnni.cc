@@ -25,7 +25,8 @@ struct ShortProducts {
 };
 
 template <class P, int MR, int NV>
-void vnni_tile(const void* a, ptrdiff_t lda, const void* panel, ptrdiff_t steps, int32_t* __restrict sums) {
+void vnni_tile(const void* const* a, ptrdiff_t pieces, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
+               int32_t* __restrict sums) {
   constexpr int kGroups = (MR + 2) / 3;
   const char* b = static_cast<const char*>(panel);
   __m512i acc[MR][NV];
@@ -34,24 +35,26 @@ void vnni_tile(const void* a, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
 #pragma GCC unroll 2
     for (int j = 0; j < NV; ++j) acc[m][j] = _mm512_load_si512(b + j * 64);
   b += NV * 64;
-  const char* rows[kGroups];
+  for (const void* const* last = a + pieces; a < last; ++a) {
+    const char* rows[kGroups];
 #pragma GCC unroll 5
-  for (int g = 0; g < kGroups; ++g) rows[g] = static_cast<const char*>(a) + g * 3 * lda;
-  for (ptrdiff_t i = 0; i < steps; ++i) {
-    __m512i bv[NV];
+    for (int g = 0; g < kGroups; ++g) rows[g] = static_cast<const char*>(*a) + g * 3 * lda;
+    for (ptrdiff_t i = 0; i < steps; ++i) {
+      __m512i bv[NV];
 #pragma GCC unroll 2
-    for (int j = 0; j < NV; ++j) bv[j] = _mm512_load_si512(b + j * 64);
+      for (int j = 0; j < NV; ++j) bv[j] = _mm512_load_si512(b + j * 64);
 #pragma GCC unroll 16
-    for (int m = 0; m < MR; ++m) {
-      int group;
-      __builtin_memcpy(&group, rows[m / 3] + lda * (m % 3), 4);
-      const __m512i av = P::spread(group);
+      for (int m = 0; m < MR; ++m) {
+        int group;
+        __builtin_memcpy(&group, rows[m / 3] + lda * (m % 3), 4);
+        const __m512i av = P::spread(group);
 #pragma GCC unroll 2
-      for (int j = 0; j < NV; ++j) acc[m][j] = P::multiply(acc[m][j], av, bv[j]);
-    }
-    b += NV * 64;
+        for (int j = 0; j < NV; ++j) acc[m][j] = P::multiply(acc[m][j], av, bv[j]);
+      }
+      b += NV * 64;
 #pragma GCC unroll 5
-    for (int g = 0; g < kGroups; ++g) rows[g] += 4;
+      for (int g = 0; g < kGroups; ++g) rows[g] += 4;
+    }
   }
 #pragma GCC unroll 16
   for (int m = 0; m < MR; ++m)

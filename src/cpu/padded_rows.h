@@ -1,0 +1,84 @@
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/conv_shape.h"
+
+namespace smelt {
+
+/// The rows of a channels-last image of bytes that a convolution's windows cover, padding included, each in one piece:
+/// a ring in a thread's own memory, where a row is brought when it is first asked for. With `split` by the stride s the
+/// pixels 0, s, 2s, ... of a row come first, then 1, s + 1, ..., so that neighbouring outputs read neighbouring pixels.
+class PaddedRows {
+ public:
+  /// Copies n pixels of `channels` bytes that lie `step` apart side by side. Up to 63 bytes behind them may be
+  /// overwritten.
+  using Gather = void (*)(const uint8_t* from, int64_t n, int64_t step, int64_t channels, uint8_t* to);
+
+  /// `zero` stands in the padding, after `gather`. Without `gather` (then not split) bytes are taken as they are.
+  PaddedRows(const ConvShape& g, bool split, uint8_t zero, Gather gather)
+      : g_(g), parts_(split ? g.stride[2] : 1), zero_(zero), gather_(gather) {
+    const int64_t width = (g.out[2] - 1) * g.stride[2] + (g.kernel[2] - 1) * g.dilation[2] + 1;
+    pixels_ = (width + parts_ - 1) / parts_;
+    bytes_ = align(pixels_ * parts_ * g.all_in() + 64);
+    for (int d = 0; d < 2; ++d) lines_[d] = (g.kernel[d] - 1) * g.dilation[d] + 1;
+    tags_ = align(lines_[0] * lines_[1] * 8);
+  }
+  /// Whether a thread's memory is small enough to be worth it.
+  bool small() const {
+    constexpr int64_t kMost = int64_t{1} << 22;
+    return lines_[0] * lines_[1] <= kMost / bytes_;
+  }
+  /// Memory of a thread, aligned to 64 bytes.
+  int64_t room_bytes() const { return tags_ + lines_[0] * lines_[1] * bytes_; }
+  /// A row of padding, which threads share.
+  int64_t outside_bytes() const { return bytes_; }
+  void fill_outside(uint8_t* outside) const { std::memset(outside, zero_, static_cast<size_t>(bytes_)); }
+
+  /// Bytes from the start of a row to column kx of the window of the first output pixel.
+  int64_t offset(int64_t kx) const {
+    const int64_t at = kx * g_.dilation[2];
+    return (at % parts_ * pixels_ + at / parts_) * g_.all_in();
+  }
+  /// Forgets all rows, before those of another image.
+  void clear(uint8_t* room) const { std::fill_n(reinterpret_cast<int64_t*>(room), lines_[0] * lines_[1], int64_t{-1}); }
+  /// Row y of depth z of image x. Precondition: the rows asked for since clear() lie in windows in order.
+  const uint8_t* row(const uint8_t* x, const uint8_t* outside, int64_t z, int64_t y, uint8_t* room) const {
+    if (z < 0 || z >= g_.in[0] || y < 0 || y >= g_.in[1]) return outside;
+    const int64_t slot = z % lines_[0] * lines_[1] + y % lines_[1], line = z * g_.in[1] + y;
+    uint8_t* to = room + tags_ + slot * bytes_;
+    auto& tag = reinterpret_cast<int64_t*>(room)[slot];
+    if (tag != line) fill(x + line * g_.in[2] * g_.all_in(), to);
+    tag = line;
+    return to;
+  }
+
+ private:
+  static int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
+  void fill(const uint8_t* from, uint8_t* to) const {
+    const int64_t c = g_.all_in();
+    for (int64_t part = 0; part < parts_; ++part, to += pixels_ * c) {
+      // Pixel i of the part is pixel i * parts + part - pad of the image.
+      const int64_t shift = part - g_.pad[2];
+      const int64_t first = std::clamp<int64_t>(shift >= 0 ? 0 : (-shift + parts_ - 1) / parts_, 0, pixels_);
+      const int64_t last =
+          shift >= g_.in[2] ? first : std::clamp((g_.in[2] - shift + parts_ - 1) / parts_, first, pixels_);
+      std::memset(to, zero_, static_cast<size_t>(first * c));
+      const uint8_t* start = from + (first * parts_ + shift) * c;
+      if (gather_)
+        gather_(start, last - first, parts_ * c, c, to + first * c);
+      else
+        std::memcpy(to + first * c, start, static_cast<size_t>((last - first) * c));
+      std::memset(to + last * c, zero_, static_cast<size_t>((pixels_ - last) * c));
+    }
+  }
+
+  ConvShape g_;
+  int64_t parts_, pixels_ = 0, bytes_ = 0, tags_ = 0;
+  int64_t lines_[2] = {};  ///< extent of a window in depth and height: rows of the ring
+  uint8_t zero_;
+  Gather gather_;
+};
+
+}  // namespace smelt
