@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/ml/scores.h"
+#include "ops/ml/svm.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
@@ -142,8 +143,7 @@ std::vector<double> couple(int64_t classes, const std::vector<double>& r) {
 }
 
 /// Pairwise decision values of a classifier with support vectors, and the votes that they cast.
-void pairwise(const SvmAttrs& a, const std::vector<double>& k, std::vector<double>& scores,
-              std::vector<int64_t>& votes) {
+void pairwise(const SvmAttrs& a, std::span<const double> k, std::vector<double>& scores, std::vector<int64_t>& votes) {
   const auto classes = static_cast<int64_t>(a.vectors_per_class.size());
   const auto total = static_cast<int64_t>(k.size());
   scores.clear();
@@ -186,21 +186,18 @@ int64_t svm_width(const SvmAttrs& a) {
   return classes > 2 ? classes * (classes - 1) / 2 : 2;
 }
 
-Status classify(KernelContext& ctx, const SvmAttrs& a, const double* x, int64_t features, int64_t n) {
-  std::vector<double> scores;
-  std::vector<int64_t> votes;
-  bool positive = true;
-  if (a.vectors_per_class.empty()) {
-    for (size_t c = 0; c < std::max<size_t>(a.labels.size(), 1); ++c)
-      scores.push_back(kernel(a, x, a.coefficients.data() + c * static_cast<size_t>(features), features) +
-                       (a.rho.empty() ? 0.0 : static_cast<double>(a.rho[0])));
-  } else {
-    std::vector<double> k;
-    for (size_t m = 0; (m + 1) * static_cast<size_t>(features) <= a.support_vectors.size(); ++m)
-      k.push_back(kernel(a, x, a.support_vectors.data() + m * static_cast<size_t>(features), features));
-    pairwise(a, k, scores, votes);
+Status classify_row(KernelContext& ctx, const SvmAttrs& a, int64_t n, SvmRow& row) {
+  std::vector<double>& scores = row.values;
+  std::vector<int64_t>& votes = row.votes;
+  if (!a.vectors_per_class.empty()) {
+    pairwise(a, row.kernel, scores, votes);
     if (!a.prob_a.empty()) scores = probabilities(a, scores);
+  } else {
+    votes.clear();
+    scores.clear();
+    for (const double k : row.kernel) scores.push_back(k + (a.rho.empty() ? 0.0 : static_cast<double>(a.rho[0])));
   }
+  bool positive = true;
   for (const float c : a.coefficients) positive = positive && c >= 0;
   size_t label = votes.empty() ? first_largest(scores)
                                : static_cast<size_t>(std::max_element(votes.begin(), votes.end()) - votes.begin());
@@ -241,24 +238,34 @@ Status reference_Svm(KernelContext& ctx) {
   const auto& a = ctx.attrs<SvmAttrs>();
   const auto rows = ml::rows_of(ctx.input(0).shape());
   const auto x = ml::load_rows(ctx.input(0));
+  const std::vector<float>& vectors = svm_vectors(a);
+  const size_t features = static_cast<size_t>(rows.features);
+  const size_t count = features == 0 ? 0 : vectors.size() / features;
+  std::vector<double> k(count);
+  SvmRow row;
   for (int64_t n = 0; n < rows.count; ++n) {
-    const double* row = x.data() + n * rows.features;
     SMELT_TRY(ctx.tick());
-    if (a.classifier) {
-      SMELT_TRY(classify(ctx, a, row, rows.features, n));
-      continue;
-    }
-    double sum = a.rho.empty() ? 0 : static_cast<double>(a.rho[0]);
-    if (a.supports > 0) {
-      for (int64_t m = 0; m < a.supports; ++m)
-        sum += static_cast<double>(a.coefficients[m]) *
-               kernel(a, row, a.support_vectors.data() + m * rows.features, rows.features);
-    } else {
-      sum += kernel(a, row, a.coefficients.data(), rows.features);
-    }
-    if (a.one_class) sum = sum > 0 ? 1 : -1;
-    write_row(ctx.output(0), n, 1, {sum});  // no transform, as in ONNX Runtime
+    for (size_t m = 0; m < count; ++m)
+      k[m] = kernel(a, x.data() + n * rows.features, vectors.data() + m * features, rows.features);
+    row.kernel = k;
+    SMELT_TRY(svm_row(ctx, a, n, row));
   }
+  return Ok();
+}
+
+const std::vector<float>& svm_vectors(const SvmAttrs& a) {
+  const bool supported = a.classifier ? !a.vectors_per_class.empty() : a.supports > 0;
+  return supported ? a.support_vectors : a.coefficients;
+}
+
+Status svm_row(KernelContext& ctx, const SvmAttrs& a, int64_t n, SvmRow& row) {
+  if (a.classifier) return classify_row(ctx, a, n, row);
+  double sum = a.rho.empty() ? 0 : static_cast<double>(a.rho[0]);
+  for (size_t m = 0; m < row.kernel.size(); ++m)
+    sum += (a.supports > 0 ? static_cast<double>(a.coefficients[m]) : 1.0) * row.kernel[m];
+  if (a.one_class) sum = sum > 0 ? 1 : -1;
+  row.values.assign(1, sum);
+  write_row(ctx.output(0), n, 1, row.values);  // no transform, as in ONNX Runtime
   return Ok();
 }
 
