@@ -136,6 +136,31 @@ TEST(VulkanConv, Transposed) {
     }
 }
 
+/// The largest products there are, in sums beyond what float32 holds.
+TEST(VulkanConv, LargeIntegers) {
+  SKIP_WITHOUT_GPU();
+  for (int64_t c : {12, 40, 260, 700})
+    for (DType t : {DType::kI8, DType::kU8}) {
+      const double low = t == DType::kI8 ? -128 : 0, high = t == DType::kI8 ? 127 : 255;
+      KernelCase k;
+      k.label = Cat(c, " channels of ", to_string(t));
+      k.op = Op::kConv;
+      ConvAttrs a;
+      a.layout = Layout::kChannelsLast;
+      a.filter = FilterLayout::kOSI;
+      a.pads = {1, 1, 1, 1};
+      k.attrs = make_attrs<ConvAttrs>(a);
+      Tensor x = random_tensor(t, {1, 5, 7, c}, high - 2, high, 1),
+             w = random_tensor(t, {20, 3, 3, c}, high - 2, high, 2);
+      x.set_quant(per_tensor(0.02f, static_cast<int32_t>(low)));
+      w.set_quant(per_tensor(0.004f, static_cast<int32_t>(low)));
+      k.inputs = {x, w};
+      k.output.dtype = t;
+      k.output.quant = per_tensor(0.025f * static_cast<float>(c) * 9, static_cast<int32_t>(low));
+      check_on_gpu(k, eight_lanes() ? "conv_packed_i8" : "conv_i8");
+    }
+}
+
 TEST(VulkanConv, Integers) {
   SKIP_WITHOUT_GPU();
   const std::pair<DType, DType> stored[] = {
@@ -147,7 +172,8 @@ TEST(VulkanConv, Integers) {
                      eight_lanes() ? "conv_packed_i8" : "conv_i8");
       check_on_gpu(integer_case(kRows[2], Layout::kChannelsFirst, x, w, rounding),
                    eight_lanes() ? "conv_packed_i8" : "conv_i8");
-      check_on_gpu(integer_case(kDepthwise[0], Layout::kChannelsLast, x, w, rounding), "conv_i8");
+      for (const Row& r : kDepthwise)
+        check_on_gpu(integer_case(r, Layout::kChannelsLast, x, w, rounding), "depthwise_i8");
       check_on_gpu(integer_case(kRows[2], Layout::kChannelsLast, x, w, rounding, true), "conv_transpose_i8");
     }
 }

@@ -17,7 +17,8 @@
 namespace smelt::vulkan {
 namespace {
 
-constexpr int64_t kTile = 16;  ///< output channels of an invocation of shaders/conv_packed.comp
+constexpr int64_t kExactProducts = 256;  ///< of 8-bit values: float32 holds their sum
+constexpr int64_t kTile = 16;            ///< output channels of an invocation of shaders/conv_packed.comp
 
 int32_t i32(int64_t v) { return static_cast<int32_t>(v); }
 
@@ -183,7 +184,7 @@ class PackedConv final : public Kernel {
   }
   static bool suits(const KernelSpec& spec, const ConvShape& s) {
     return spec.device.info().type == "CPU" && spec.device.info().subgroup_size == kLanes && s.c_out >= 4 &&
-           s.depth() >= 8 && s.taps() * ((s.c_in + 3) / 4 + 1) <= kMaxRounds && s.batch * s.groups <= 65535 &&
+           s.depth() >= 8 && s.taps() * ((s.c_in + 3) / 4 * 17 / 16 + 4) <= kMaxRounds && s.batch * s.groups <= 65535 &&
            s.out_pixels() / kLanes <= 65534 && s.c_out / kTile <= 65534;
   }
   void set_bias(const RealOperand& bias) { bias_ = bias; }
@@ -240,16 +241,13 @@ class PackedConv final : public Kernel {
     if (!integers_)
       return packed_filter(r, filter_, Cat("tiles of 16 in ", shape_.groups), n,
                            [&](const float* from, float* to) { pack_tiles(shape_, from, to); });
-    std::string zeros;
-    for (int32_t z : integers_->pair.w_zeros) zeros += Cat(" ", z);
-    return r.table(1, Cat("integer tiles of 16 in ", shape_.groups, " less", zeros), n * sizeof(int32_t),
-                   [&](void* to) {
-                     std::vector<int64_t> stored(static_cast<size_t>(filter_.elements()));
-                     to_ints(filter_, stored.data());
-                     std::vector<int32_t> values(stored.begin(), stored.end());
-                     for (size_t i = 0; i < values.size(); ++i) values[i] -= integers_->pair.w_zeros[channel_of(i)];
-                     pack_tiles(shape_, values.data(), static_cast<int32_t*>(to));
-                   });
+    return r.table(1, Cat("integer tiles of 16 in ", shape_.groups), n, [&](void* to) {
+      std::vector<int64_t> stored(static_cast<size_t>(filter_.elements()));
+      to_ints(filter_, stored.data());
+      std::vector<int8_t> values(stored.size());
+      for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int8_t>(integers_->signed_weight(stored[i]));
+      pack_tiles(shape_, values.data(), static_cast<int8_t*>(to));
+    });
   }
   Result<Binding> stored_binding(KernelRecorder& r, size_t n) const {
     const auto bytes = n * static_cast<size_t>(stored_->bits) / 8;
@@ -302,57 +300,95 @@ class PackedConv final : public Kernel {
 };
 
 /// The layout of shaders/depthwise.comp.
-struct DepthwisePush {
+struct DepthwiseGeometry {
   int32_t x_size[2], y_size[2];
   int32_t kernel_y, stride_y, pad[2];
   int32_t quads, n;
-  float low, high;
 };
 
 class Depthwise final : public Kernel {
  public:
-  Depthwise(const ConvShape& s, const Activation& act, const Tensor& filter, const RealOperand& bias, bool has_bias,
-            bool software)
-      : shape_(s), act_(act), filter_(filter), bias_(bias), has_bias_(has_bias), width_(software ? 8 : kWidth) {
-    const Bounds bounds = activation_bounds(act);
-    push_ = {{i32(s.in[1]), i32(s.in[2])},
-             {i32(s.out[1]), i32(s.out[2])},
-             i32(s.kernel[1]),
-             i32(s.stride[1]),
-             {i32(s.pad[1]), i32(s.pad[2])},
-             i32(s.groups / 4),
-             0,
-             bounds.lo,
-             bounds.hi};
+  Depthwise(const ConvShape& s, const Activation& act, const Tensor& filter, bool software)
+      : shape_(s), act_(act), filter_(filter), width_(software ? 8 : kWidth) {
     pixels_ = s.out[2] >= 4 ? 4 : static_cast<uint32_t>(s.out[2]);
-    push_.n = i32(s.groups / 4 * ((s.out[2] + pixels_ - 1) / pixels_) * s.out[1] * s.batch);
+    geometry_ = {{i32(s.in[1]), i32(s.in[2])},
+                 {i32(s.out[1]), i32(s.out[2])},
+                 i32(s.kernel[1]),
+                 i32(s.stride[1]),
+                 {i32(s.pad[1]), i32(s.pad[2])},
+                 i32(s.groups / 4),
+                 i32(s.groups / 4 * ((s.out[2] + pixels_ - 1) / pixels_) * s.out[1] * s.batch)};
   }
-  bool reads(size_t i) const override { return i != 1; }
+  static bool suits(const ConvShape& s) {
+    return s.channels_last && s.depthwise() && s.c_out == 1 && s.groups % 4 == 0 && s.kernel[2] <= 7 &&
+           s.stride[2] <= 2 && s.dilation[1] == 1 && s.dilation[2] == 1;
+  }
+  void set_bias(const RealOperand& bias) { bias_ = bias; }
+  void set_integers(IntegerProduct product) { integers_ = std::move(product); }
+  bool reads(size_t i) const override { return i == 0 || (i == 2 && bias_.has_value()); }
+
   Status record(KernelRecorder& r) const override {
-    const auto floats = static_cast<size_t>(shape_.taps() * shape_.groups);
-    SMELT_ASSIGN(const Binding filter,
-                 packed_filter(r, filter_, "taps of channels", floats, [&](const float* from, float* to) {
-                   for (int64_t tap = 0; tap < shape_.taps(); ++tap)
-                     for (int64_t c = 0; c < shape_.groups; ++c)
-                       *to++ = from[c * shape_.filter_o + tap * shape_.filter_s];
-                 }));
+    SMELT_ASSIGN(const Binding filter, integers_ ? integer_taps(r) : real_taps(r));
     SMELT_ASSIGN(const Binding x, r.input(0));
-    SMELT_ASSIGN(const Binding bias, has_bias_ ? bias_.bind(r) : no_bias(r, shape_.groups));
-    Dispatch d{"depthwise_f32",
+    SMELT_ASSIGN(const Binding channels, integers_ ? integers_->table(r)
+                                         : bias_   ? bias_->bind(r)
+                                                   : no_bias(r, shape_.groups));
+    const bool fixed = integers_ && integers_->requant.rounding != Rounding::kFloatHalfEven;
+    const char* kind = !integers_ ? "f32" : integers_->pair.x_signed ? "s8" : "u8";
+    const std::string name = Cat("depthwise_", kind, fixed ? "_fixed" : "");
+    Dispatch d{name.c_str(),
                {width_, pixels_, static_cast<uint32_t>(shape_.kernel[2]), static_cast<uint32_t>(shape_.stride[2])},
-               {x, filter, bias, r.output(0)}};
-    set_grid(d, static_cast<uint64_t>(push_.n), width_);
-    SMELT_TRY(r.dispatch(d, push_));
+               {x, filter, channels, r.output(0)}};
+    if (fixed) d.constants.push_back(integers_->rounding());
+    set_grid(d, static_cast<uint64_t>(geometry_.n), width_);
+    if (integers_) {
+      const Requant& q = integers_->requant;
+      return r.dispatch(d, IntegersPush{geometry_, {integers_->pair.x_zero, 0, q.zero, q.low, q.high}});
+    }
+    const Bounds bounds = activation_bounds(act_);
+    SMELT_TRY(r.dispatch(d, RealPush{geometry_, bounds.lo, bounds.hi}));
     return activate_after(r, act_, static_cast<uint32_t>(shape_.batch * shape_.all_out() * shape_.out_pixels()));
   }
 
  private:
+  struct RealPush {
+    DepthwiseGeometry g;
+    float low, high;
+  };
+  struct IntegersPush {
+    DepthwiseGeometry g;
+    IntegerPush q;
+  };
+  /// [tap][channel] of `at(channel, index)`.
+  template <class At>
+  void pack(float* to, const At& at) const {
+    for (int64_t tap = 0; tap < shape_.taps(); ++tap)
+      for (int64_t c = 0; c < shape_.groups; ++c)
+        *to++ = at(static_cast<size_t>(c), static_cast<size_t>(c * shape_.filter_o + tap * shape_.filter_s));
+  }
+  size_t floats() const { return static_cast<size_t>(shape_.taps() * shape_.groups); }
+  Result<Binding> real_taps(KernelRecorder& r) const {
+    return packed_filter(r, filter_, "taps of channels", floats(),
+                         [&](const float* from, float* to) { pack(to, [&](size_t, size_t i) { return from[i]; }); });
+  }
+  /// Less their zero points.
+  Result<Binding> integer_taps(KernelRecorder& r) const {
+    std::string zeros;
+    for (int32_t z : integers_->pair.w_zeros) zeros += Cat(" ", z);
+    return r.table(1, Cat("taps of channels less", zeros), floats() * sizeof(float), [&](void* to) {
+      std::vector<int64_t> stored(static_cast<size_t>(filter_.elements()));
+      to_ints(filter_, stored.data());
+      pack(static_cast<float*>(to),
+           [&](size_t c, size_t i) { return static_cast<float>(stored[i] - integers_->pair.w_zeros[c]); });
+    });
+  }
+
   ConvShape shape_;
-  DepthwisePush push_;
+  DepthwiseGeometry geometry_;
   Activation act_;
   Tensor filter_;
-  RealOperand bias_;
-  bool has_bias_;
+  std::optional<RealOperand> bias_;
+  std::optional<IntegerProduct> integers_;
   uint32_t width_, pixels_;
 };
 
@@ -414,7 +450,7 @@ std::unique_ptr<Kernel> make_matmul_packed_i8(const KernelSpec& spec) {
   if (!s || !PackedConv::suits(spec, *s)) return nullptr;
   auto product =
       IntegerProduct::make(spec, attrs.transpose_b ? 0 : 1, s->c_out, attrs.act, attrs.rounding, attrs.alpha);
-  if (!product) return nullptr;
+  if (!product || !product->zeros_fit()) return nullptr;
   auto kernel = std::make_unique<PackedConv>(*s, Activation{}, *spec.constant(1));
   kernel->set_integers(std::move(*product));
   return kernel;
@@ -426,7 +462,7 @@ std::unique_ptr<Kernel> make_conv_packed_i8(const KernelSpec& spec) {
   if (!s || !spec.constant(1) || !PackedConv::suits(spec, *s)) return nullptr;
   auto product = IntegerProduct::make(spec, filter_output_axis(attrs, spec.inputs[1].shape.rank()), s->all_out(),
                                       attrs.act, attrs.rounding);
-  if (!product) return nullptr;
+  if (!product || !product->zeros_fit()) return nullptr;
   auto kernel = std::make_unique<PackedConv>(*s, Activation{}, *spec.constant(1));
   kernel->set_integers(std::move(*product));
   return kernel;
@@ -435,12 +471,25 @@ std::unique_ptr<Kernel> make_conv_packed_i8(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_depthwise_f32(const KernelSpec& spec) {
   RealOperand filter, bias;
   const auto s = plain_conv(spec, filter, bias);
-  if (!s || !s->channels_last || !s->depthwise() || s->c_out != 1 || s->groups % 4 != 0) return nullptr;
-  if (s->kernel[2] > 7 || s->stride[2] > 2 || s->dilation[1] != 1 || s->dilation[2] != 1) return nullptr;
+  if (!s || !Depthwise::suits(*s)) return nullptr;
   const Tensor* b = spec.has(2) ? spec.constant(2) : nullptr;
   if (spec.has(2) && !b) return nullptr;
-  return std::make_unique<Depthwise>(*s, spec.attrs<ConvAttrs>().act, *spec.constant(1), bias, spec.has(2),
-                                     spec.device.info().type == "CPU");
+  auto kernel =
+      std::make_unique<Depthwise>(*s, spec.attrs<ConvAttrs>().act, *spec.constant(1), spec.device.info().type == "CPU");
+  if (b) kernel->set_bias(bias);
+  return kernel;
+}
+
+std::unique_ptr<Kernel> make_depthwise_i8(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvAttrs>();
+  const auto s = plane_conv(spec);
+  if (!s || !spec.constant(1) || !Depthwise::suits(*s) || s->taps() > kExactProducts) return nullptr;
+  auto product = IntegerProduct::make(spec, filter_output_axis(attrs, spec.inputs[1].shape.rank()), s->all_out(),
+                                      attrs.act, attrs.rounding);
+  if (!product || !product->zeros_fit()) return nullptr;
+  auto kernel = std::make_unique<Depthwise>(*s, Activation{}, *spec.constant(1), spec.device.info().type == "CPU");
+  kernel->set_integers(std::move(*product));
+  return kernel;
 }
 
 }  // namespace smelt::vulkan

@@ -1,5 +1,6 @@
 #include "vulkan/kernels/integer.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -25,11 +26,19 @@ Result<Binding> IntegerProduct::table(KernelRecorder& r) const {
     const bool real = requant.rounding == Rounding::kFloatHalfEven;
     rows.insert(rows.end(),
                 {requant.bias[c], real ? std::bit_cast<int32_t>(requant.factors[c]) : requant.multipliers[c],
-                 real ? 0 : requant.shifts[c], 0});
+                 real ? 0 : requant.shifts[c], signed_weight(pair.w_zeros[c])});
   }
   const size_t bytes = rows.size() * sizeof(int32_t);
   const std::string key(reinterpret_cast<const char*>(rows.data()), bytes);
   return r.table("requant " + key, bytes, [&](void* to) { std::memcpy(to, rows.data(), bytes); });
+}
+
+bool IntegerProduct::zeros_fit() const {
+  const auto fits = [](int32_t zero, bool is_signed) {
+    return is_signed ? zero >= -128 && zero <= 127 : zero >= 0 && zero <= 255;
+  };
+  return fits(pair.x_zero, pair.x_signed) &&
+         std::all_of(pair.w_zeros.begin(), pair.w_zeros.end(), [&](int32_t z) { return fits(z, pair.w_signed); });
 }
 
 std::optional<int32_t> IntegerProduct::w_zero() const {

@@ -17,8 +17,12 @@ struct IntegerProduct {
   /// Nullopt: not this kind of node. `w_axis`: the weights' dimension of output channels.
   static std::optional<IntegerProduct> make(const KernelSpec& spec, int w_axis, int64_t channels, const Activation& act,
                                             Rounding rounding, double alpha = 1);
-  /// One ivec4 a channel: bias, factor or multiplier, shift.
+  /// One ivec4 a channel: bias, factor or multiplier, shift, zero point of weights as signed_weight() has them.
   Result<Binding> table(KernelRecorder& r) const;
+  /// A stored weight as int8: unsigned ones less 128.
+  int32_t signed_weight(int64_t stored) const { return static_cast<int32_t>(pair.w_signed ? stored : stored - 128); }
+  /// Whether zero points are values that the operands can have: differences from them then have eight bits and a sign.
+  bool zeros_fit() const;
   uint32_t rounding() const { return static_cast<uint32_t>(requant.rounding); }
   /// The zero point of all channels of the weights, if it is one.
   std::optional<int32_t> w_zero() const;

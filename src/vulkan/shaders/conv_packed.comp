@@ -3,8 +3,9 @@
 // loads an eighth of the weights, which then go round by broadcasts; pixels lie along the lanes. Filters are packed as
 // [group][16 output channels][tap][4 input channels][4][16]. VECTOR: channels-last images of channels in fours.
 // WEIGHT_BITS: filters of real images as integers of 8 or 4 bits in the same order, with scales [tile][block][16].
-// INTEGER: 8-bit images, weights as 32-bit integers without zero points, 32-bit sums, requantized: FIXED by multipliers
-// and shifts, else by factors. What is known here is not a specialization constant: drivers then get small code.
+// INTEGER: 8-bit images and weights of int8, requantized: FIXED by multipliers and shifts, else by factors. Products are
+// summed as floats, which is faster where integers of 32 bits are multiplied slowly, and exact up to 256 of them, then as
+// 32-bit integers. What is known here is not a specialization constant: drivers then get small code.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_ballot : require
 #include "common.glsl"
@@ -30,23 +31,20 @@ layout(push_constant) uniform Push {
 #endif
 };
 #ifdef INTEGER
-#define SUM int
-#define FOUR ivec4
 #define CHANNEL_PARAMETER ivec4
-#define LESS_ZERO - x_zero
+#define LESS_ZERO - float(x_zero)
+const int kExact = 64;  // fours of products whose sum is exact
 #else
-#define SUM float
-#define FOUR vec4
 #define CHANNEL_PARAMETER float
 #define LESS_ZERO
 #endif
 layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
-#if WEIGHT_BITS == 8
+#if WEIGHT_BITS == 8 || defined(INTEGER)
 layout(set = 0, binding = 1) readonly buffer W { i8vec4 ws[]; };
 #elif WEIGHT_BITS == 4
 layout(set = 0, binding = 1) readonly buffer W { uint16_t ws[]; };  // four of four bits, 8 more than they mean
 #else
-layout(set = 0, binding = 1) readonly buffer W { FOUR ws[]; };
+layout(set = 0, binding = 1) readonly buffer W { vec4 ws[]; };
 #endif
 layout(set = 0, binding = 2) readonly buffer B { CHANNEL_PARAMETER bias[]; };
 layout(set = 0, binding = 3) writeonly buffer Y { ELEMENT ys[]; };
@@ -66,7 +64,7 @@ vec4 weights(int at, vec4 scale) {
 // The weights of input channel k of four for outputs 4t.. come from the lane that holds them.
 #define WEIGHTS(k, t)                                                       \
   {                                                                         \
-    const FOUR all = subgroupBroadcast(w[(k) / 2], (k) % 2 * 4 + (t));      \
+    const vec4 all = subgroupBroadcast(w[(k) / 2], (k) % 2 * 4 + (t));      \
     [[unroll]] for (uint p = 0; p < kPixels; ++p) sum[p][t] += x[p][k] * all; \
   }
 #define CHANNEL(k) WEIGHTS(k, 0) WEIGHTS(k, 1) WEIGHTS(k, 2) WEIGHTS(k, 3)
@@ -78,51 +76,83 @@ void main() {
   const int x_base = image * c_in * groups * x_size[0] * x_size[1] + group * c_in * x_channel;
   const int start = int(gl_WorkGroupID.x * gl_WorkGroupSize.x * kPixels + gl_LocalInvocationID.x);
   const int chunks = (c_in + 3) / 4, blocks = (chunks + kBlock - 1) / kBlock;
-  int w_at = (group * tiles + int(gl_WorkGroupID.y)) * kernel[0] * kernel[1] * chunks * 16 + int(gl_SubgroupInvocationID);
+  const int taps = kernel[0] * kernel[1], channel = group * c_out + first;
+  int w_at = (group * tiles + int(gl_WorkGroupID.y)) * taps * chunks * 16 + int(gl_SubgroupInvocationID);
 
-  FOUR sum[kPixels][4];
+  vec4 sum[kPixels][4];
   int oy[kPixels], ox[kPixels];
   [[unroll]] for (uint p = 0; p < kPixels; ++p) {
     const int pixel = min(start + int(p * gl_WorkGroupSize.x), y_pixels - 1);
     const int line = pixel / y_size[1];
     ox[p] = (pixel - line * y_size[1]) * stride[1] - pad[1];
     oy[p] = line * stride[0] - pad[0];
-    [[unroll]] for (uint t = 0; t < 4; ++t) sum[p][t] = FOUR(0);
+    [[unroll]] for (uint t = 0; t < 4; ++t) sum[p][t] = vec4(0.0);
+  }
+#ifdef INTEGER
+  ivec4 total[kPixels][4];
+  [[unroll]] for (uint p = 0; p < kPixels; ++p)
+    [[unroll]] for (uint t = 0; t < 4; ++t) total[p][t] = ivec4(0);
+  vec4 w_zero;  // of the outputs that this lane's weights are for
+  [[unroll]] for (int i = 0; i < 4; ++i)
+    w_zero[i] = float(bias[channel + min(int(gl_SubgroupInvocationID) % 4 * 4 + i, c_out - 1 - first)].w);
+  const int together = max(kExact / chunks, 1), piece = kExact;
+#else
+  const int together = taps, piece = chunks;
+#endif
+
+  // `together` taps, or a piece of the channels of one tap, give sums that are exact.
+  int ky = 0, kx = 0;
+  for (int first_tap = 0; first_tap < taps; first_tap += together) {
+    const int first_ky = ky, first_kx = kx;
+    for (int first_c = 0; first_c < chunks; first_c += piece) {
+      ky = first_ky;
+      kx = first_kx;
+      for (int tap = first_tap; tap < min(first_tap + together, taps); ++tap) {
+        int at[kPixels];
+        bool inside[kPixels];
+        [[unroll]] for (uint p = 0; p < kPixels; ++p) {
+          const int iy = oy[p] + ky * dilation[0], ix = ox[p] + kx * dilation[1];
+          inside[p] = iy >= 0 && iy < x_size[0] && ix >= 0 && ix < x_size[1];
+          at[p] = x_base + (inside[p] ? (iy * x_size[1] + ix) * x_pixel : 0);
+        }
+        const bool row_ends = ++kx == kernel[1];
+        kx = row_ends ? 0 : kx;
+        ky += row_ends ? 1 : 0;
+        for (int c = first_c; c < min(first_c + piece, chunks); ++c) {
+#ifdef WEIGHT_BITS
+          const int scales_at = (int(gl_WorkGroupID.y) * blocks + c / kBlock) * 4;
+          const vec4 scale = scales[scales_at + int(gl_SubgroupInvocationID) % 4];
+          const vec4 w[2] = {weights(w_at, scale), weights(w_at + 8, scale)};
+#elif defined(INTEGER)
+          const vec4 w[2] = {vec4(ws[w_at]) - w_zero, vec4(ws[w_at + 8]) - w_zero};
+#else
+          const vec4 w[2] = {ws[w_at], ws[w_at + 8]};
+#endif
+          w_at += 16;
+          vec4 x[kPixels];
+          [[unroll]] for (uint p = 0; p < kPixels; ++p) {
+#ifdef VECTOR
+            x[p] = inside[p] ? vec4(xs[at[p] / 4 + c]) LESS_ZERO : vec4(0.0);
+#else
+            [[unroll]] for (int i = 0; i < 4; ++i) {
+              const float v = float(xs[at[p] + min(c * 4 + i, c_in - 1) * x_channel]) LESS_ZERO;
+              x[p][i] = inside[p] && c * 4 + i < c_in ? v : 0.0;
+            }
+#endif
+          }
+          CHANNEL(0) CHANNEL(1) CHANNEL(2) CHANNEL(3)
+        }
+      }
+#ifdef INTEGER
+      [[unroll]] for (uint p = 0; p < kPixels; ++p)
+        [[unroll]] for (uint t = 0; t < 4; ++t) {
+          total[p][t] += ivec4(sum[p][t]);
+          sum[p][t] = vec4(0.0);
+        }
+#endif
+    }
   }
 
-  for (int ky = 0; ky < kernel[0]; ++ky)
-    for (int kx = 0; kx < kernel[1]; ++kx) {
-      int at[kPixels];
-      bool inside[kPixels];
-      [[unroll]] for (uint p = 0; p < kPixels; ++p) {
-        const int iy = oy[p] + ky * dilation[0], ix = ox[p] + kx * dilation[1];
-        inside[p] = iy >= 0 && iy < x_size[0] && ix >= 0 && ix < x_size[1];
-        at[p] = x_base + (inside[p] ? (iy * x_size[1] + ix) * x_pixel : 0);
-      }
-      for (int c = 0; c < chunks; ++c) {
-#ifdef WEIGHT_BITS
-        const vec4 scale = scales[(int(gl_WorkGroupID.y) * blocks + c / kBlock) * 4 + int(gl_SubgroupInvocationID) % 4];
-        const vec4 w[2] = {weights(w_at, scale), weights(w_at + 8, scale)};
-#else
-        const FOUR w[2] = {ws[w_at], ws[w_at + 8]};
-#endif
-        w_at += 16;
-        FOUR x[kPixels];
-        [[unroll]] for (uint p = 0; p < kPixels; ++p) {
-#ifdef VECTOR
-          x[p] = inside[p] ? FOUR(xs[at[p] / 4 + c]) LESS_ZERO : FOUR(0);
-#else
-          [[unroll]] for (int i = 0; i < 4; ++i) {
-            const SUM v = SUM(xs[at[p] + min(c * 4 + i, c_in - 1) * x_channel]) LESS_ZERO;
-            x[p][i] = inside[p] && c * 4 + i < c_in ? v : SUM(0);
-          }
-#endif
-        }
-        CHANNEL(0) CHANNEL(1) CHANNEL(2) CHANNEL(3)
-      }
-    }
-
-  const int channel = group * c_out + first;
   const int y_base = image * c_out * groups * y_pixels + channel * y_channel;
 #ifdef INTEGER
   ivec4 r[16];
@@ -135,12 +165,12 @@ void main() {
   [[unroll]] for (uint p = 0; p < kPixels; ++p) {
     const int pixel = start + int(p * gl_WorkGroupSize.x);
     [[unroll]] for (uint t = 0; t < 4; ++t) {
-      FOUR y = sum[p][t];
 #ifdef INTEGER
+      ivec4 y = total[p][t];
       [[unroll]] for (uint i = 0; i < 4; ++i)
         y[i] = requantize(y[i] + r[t * 4 + i].x, r[t * 4 + i], kRounding, zero, low, high);
 #else
-      y += b[t];
+      vec4 y = sum[p][t] + b[t];
       [[unroll]] for (uint i = 0; i < 4; ++i) y[i] = bounded(y[i], low, high);
 #endif
 #ifdef VECTOR
