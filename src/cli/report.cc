@@ -211,10 +211,21 @@ json state_json(const StateVar& s) {
 
 json port_json(const Graph& g, ValueId id) { return id == kNone ? json(nullptr) : value_json(g.value(id)); }
 
+/// The module as runs that override no default see it: inputs with defaults are constants there.
+std::shared_ptr<const Module> with_defaults(std::shared_ptr<const Module> module) {
+  auto copy = std::make_shared<Module>(*module);
+  bool changed = false;
+  for (const Method& method : copy->methods) {
+    Graph& g = copy->graphs[static_cast<size_t>(method.graph)];
+    changed |= std::erase_if(g.inputs, [&](ValueId id) { return id != kNone && g.value(id).constant; }) > 0;
+  }
+  return changed ? std::shared_ptr<const Module>(std::move(copy)) : module;
+}
+
 }  // namespace
 
 Result<json> describe_model(const Model& model, const SessionOptions& on) {
-  std::shared_ptr<const Module> module = model.share_module();
+  std::shared_ptr<const Module> module = with_defaults(model.share_module());
   if (on.backend == BackendKind::kVulkan) module = round_rows(std::move(module));
   const Module& m = *module;
   SessionOptions options;
@@ -229,7 +240,7 @@ Result<json> describe_model(const Model& model, const SessionOptions& on) {
   env.control.begin(options, env.size, {});
   json methods = json::array(), graphs = json::array(), states = json::array();
   for (const Method& method : m.methods) {
-    const Graph& g = m.graphs[static_cast<size_t>(method.graph)];
+    const Graph& g = model.module().graphs[static_cast<size_t>(method.graph)];
     json in = json::array(), out = json::array();
     for (ValueId id : g.inputs) in.push_back(port_json(g, id));
     for (ValueId id : g.outputs) out.push_back(port_json(g, id));
@@ -247,6 +258,7 @@ Result<json> describe_model(const Model& model, const SessionOptions& on) {
     else
       p.problem = "planned when called";
     graphs.push_back(graph_json(m.graphs[i], p, counted, weights));
+    graphs.back()["inputs"] = model.module().graphs[i].inputs;
     nodes += m.graphs[i].nodes.size();
   }
   for (const StateVar& s : m.states) states.push_back(state_json(s));
