@@ -33,6 +33,8 @@ class Requantizer {
   /// The output takes stored integers by 32-bit sums, factors and a clamp alone, which the accessors below describe:
   /// stored = clamp(rescale(sum + bias) + zero). Then faster kernels can do the same.
   bool integer_only() const { return !real_ && !plain_ && !wide_ && !through_real_; }
+  /// The same by fixed() alone, of sums of 64 bits where they are wide().
+  bool fixed_point() const { return !real_ && !plain_ && !through_real_ && rounding_ != Rounding::kFloatHalfEven; }
   const std::vector<int64_t>& bias() const { return bias_; }        ///< empty, one, or one a channel
   const std::vector<float>& factors() const { return factors_; }    ///< repeat along the channels
   const std::vector<FixedFactor>& fixed() const { return fixed_; }  ///< the same in fixed point

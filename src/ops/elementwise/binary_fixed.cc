@@ -214,6 +214,21 @@ std::optional<FixedArithmetic> FixedArithmetic::make(const BinaryAttrs& attrs, c
   return arithmetic(attrs.fn, o);
 }
 
+std::optional<ShiftedArithmetic> ShiftedArithmetic::make(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b,
+                                                         Tensor& y) {
+  if (attrs.fn != Binary::kAdd && attrs.fn != Binary::kSub) return std::nullopt;
+  Operands o{a, b, y, grid_of(a), grid_of(b), grid_of(y), 0, 0};
+  ShiftedArithmetic s;
+  if (attrs.alpha != 1 || !shifts(attrs, o, s.right_a, s.right_b) || !stored_range(attrs.act, o)) return std::nullopt;
+  s.negate_b = attrs.fn == Binary::kSub;
+  s.zero_a = o.ga.zero;
+  s.zero_b = o.gb.zero;
+  s.zero = o.gy.zero;
+  s.low = o.lo;
+  s.high = o.hi;
+  return s;
+}
+
 bool binary_fixed(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Tensor& y) {
   Operands o{a, b, y, grid_of(a), grid_of(b), grid_of(y), 0, 0};
   if (!is_integer_kernel_type(a.dtype()) || !is_integer_kernel_type(b.dtype())) return false;

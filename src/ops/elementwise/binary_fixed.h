@@ -38,6 +38,17 @@ struct FixedArithmetic {
   }
 };
 
+/// Sums and differences of int16 values whose scales are powers of two: both operands only move to the right, rounded,
+/// before they are added.
+struct ShiftedArithmetic {
+  bool negate_b = false;
+  int right_a = 0, right_b = 0;
+  int32_t zero_a = 0, zero_b = 0, zero = 0;
+  int64_t low = 0, high = 0;
+  /// nullopt: another function, or other scales.
+  static std::optional<ShiftedArithmetic> make(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Tensor& y);
+};
+
 /// TFLite's integer kernels of binary functions; inputs and output are quantized per tensor (comparisons give bool).
 /// False where TFLite has none for this function and these element types.
 bool binary_fixed(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Tensor& y);

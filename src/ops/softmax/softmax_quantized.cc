@@ -88,15 +88,9 @@ void log_softmax8(const AxisView& v, const Tensor& x, Tensor& y) {
   });
 }
 
-/// exp on [-10, 0] and 1 / (1 + x) on [0, 1] by 16-bit tables.
 void softmax16(const SoftmaxAttrs& attrs, const AxisView& v, const Tensor& x, Tensor& y) {
-  constexpr double kRange = 65535.0;
-  static const auto exp_table =
-      word_table<double>(10.0 / kRange, 32767, 2.0 / kRange, 0, [](double t) { return std::exp(t); });
-  static const auto inverse_table =
-      word_table<double>(1.0 / kRange, -32768, 2.0 / kRange, 0, [](double t) { return 1.0 / (1.0 + t); });
-  const double scale = static_cast<double>(x.quant()->scale() * static_cast<float>(attrs.beta)) / (10.0 / 65535.0);
-  const FixedFactor factor = fixed_factor(scale);
+  const auto &exp_table = Softmax16::exps(), &inverse_table = Softmax16::inverses();
+  const FixedFactor factor = Softmax16(attrs.beta, x.quant()->scale()).factor;
   std::vector<int16_t> exps(static_cast<size_t>(v.extent));
   each_group(v, [&](int64_t start) {
     const std::vector<int32_t> diffs = load_row(x, v, start);
@@ -119,6 +113,19 @@ void softmax16(const SoftmaxAttrs& attrs, const AxisView& v, const Tensor& x, Te
 }
 
 }  // namespace
+
+Softmax16::Softmax16(double beta, float scale)
+    : factor(fixed_factor(static_cast<double>(scale * static_cast<float>(beta)) / (10.0 / 65535.0))) {}
+const std::vector<int16_t>& Softmax16::exps() {
+  static const auto table =
+      word_table<double>(10.0 / 65535.0, 32767, 2.0 / 65535.0, 0, [](double t) { return std::exp(t); });
+  return table;
+}
+const std::vector<int16_t>& Softmax16::inverses() {
+  static const auto table =
+      word_table<double>(1.0 / 65535.0, -32768, 2.0 / 65535.0, 0, [](double t) { return 1.0 / (1.0 + t); });
+  return table;
+}
 
 Softmax8::Softmax8(double beta, float scale) {
   const ScaledDiff scaled(static_cast<double>(static_cast<float>(beta)), static_cast<double>(scale));

@@ -2,8 +2,10 @@
 
 #include <array>
 #include <cstdint>
+#include <vector>
 
 #include "graph/graph.h"
+#include "ops/common/fixed_point.h"
 #include "ops/common/index.h"
 #include "ops/softmax/softmax.h"
 #include "smelt/tensor.h"
@@ -26,6 +28,14 @@ class Softmax8 {
   static constexpr int32_t kNone = -1;  ///< the exponential counts as zero
   std::array<int32_t, 256> exps_{};     ///< Q0, by how much a value is below the largest
   std::array<uint32_t, 256> parts_{};   ///< what they add to the sum, Q12
+};
+
+/// TFLite's softmax of int16 values: exponentials on [-10, 0] and 1 / (1 + x) on [0, 1] by tables of linear pieces.
+struct Softmax16 {
+  Softmax16(double beta, float scale);
+  static const std::vector<int16_t>& exps();
+  static const std::vector<int16_t>& inverses();
+  FixedFactor factor;  ///< of differences to the largest value, to the first table's steps
 };
 
 /// Whether a node is softmax of 8-bit values on one grid that TFLite computes in integers, not log-softmax.

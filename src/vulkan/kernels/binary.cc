@@ -1,8 +1,13 @@
+#include <algorithm>
+#include <cstring>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "ops/elementwise/binary_fixed.h"
 #include "ops/elementwise/elementwise.h"
 #include "tensor/numeric.h"
+#include "tensor/one_grid.h"
 #include "vulkan/activation.h"
 #include "vulkan/kernel_recorder.h"
 #include "vulkan/kernels/common.h"
@@ -158,6 +163,85 @@ std::unique_ptr<Kernel> make_binary_integer(const KernelSpec& spec) {
   }
   return std::make_unique<BinaryKernel<IntegerPush>>(shader, code,
                                                      std::vector<uint32_t>{plain(spec), clamped ? 1u : 0u}, push);
+}
+
+namespace {
+
+/// Of shaders/binary_fixed.comp.
+enum class FixedRule : uint32_t { kProduct, kSum, kShifted };
+struct FixedParameters {
+  int32_t zero_a = 0, zero_b = 0, zero = 0, low = 0, high = 0;
+  int32_t sign_b = 1, left = 0, padding = 0;
+  int32_t a[2] = {}, b[2] = {}, out[2] = {};
+};
+
+class FixedBinary final : public Kernel {
+ public:
+  FixedBinary(FixedRule rule, const FixedParameters& parameters, const Walk<2>& walk)
+      : rule_(rule), parameters_(parameters), walk_(walk) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    SMELT_ASSIGN(const Binding y, r.input(1));
+    const std::string key(reinterpret_cast<const char*>(&parameters_), sizeof parameters_);
+    SMELT_ASSIGN(const Binding parameters, r.table("fixed point " + key, sizeof parameters_, [&](void* to) {
+      std::memcpy(to, &parameters_, sizeof parameters_);
+    }));
+    Dispatch d{"binary_fixed_i16", {kWidth, static_cast<uint32_t>(rule_)}, {x, y, parameters, r.output(0)}};
+    set_grid(d, walk_.n, kWidth);
+    return r.dispatch(d, walk_);
+  }
+
+ private:
+  FixedRule rule_;
+  FixedParameters parameters_;
+  Walk<2> walk_;
+};
+
+/// A tensor that has a type and no content.
+Tensor typed(const ValueType& t) {
+  Tensor v = Tensor::view(t.dtype, t.shape, nullptr, nullptr);
+  v.set_quant(t.quant);
+  return v;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_binary_fixed(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<BinaryAttrs>();
+  const auto walk = walk_of(spec);
+  for (const ValueType* t : {&spec.inputs[0], &spec.inputs[1], &spec.outputs[0]})
+    if (t->dtype != DType::kI16 || !on_one_grid(t->quant)) return nullptr;
+  if (!walk || attrs.rounding == Rounding::kFloatHalfEven) return nullptr;
+  Tensor y = typed(spec.outputs[0]);
+  const Tensor a = typed(spec.inputs[0]), b = typed(spec.inputs[1]);
+  const auto parameters = [](const auto& f) {
+    FixedParameters p;
+    p.zero_a = f.zero_a;
+    p.zero_b = f.zero_b;
+    p.zero = f.zero;
+    p.low = static_cast<int32_t>(f.low);
+    p.high = static_cast<int32_t>(std::max(f.low, f.high));
+    p.sign_b = f.negate_b ? -1 : 1;
+    return p;
+  };
+  if (const auto s = ShiftedArithmetic::make(attrs, a, b, y)) {
+    FixedParameters p = parameters(*s);
+    p.a[0] = s->right_a;
+    p.b[0] = s->right_b;
+    return std::make_unique<FixedBinary>(FixedRule::kShifted, p, *walk);
+  }
+  const auto f = FixedArithmetic::make(attrs, a, b, y);
+  if (!f) return nullptr;
+  FixedParameters p = parameters(*f);
+  p.left = f->left;
+  const auto put = [](int32_t(&to)[2], FixedFactor from) {
+    to[0] = from.multiplier;
+    to[1] = from.shift;
+  };
+  put(p.a, f->a);
+  put(p.b, f->b);
+  put(p.out, f->out);
+  return std::make_unique<FixedBinary>(f->product ? FixedRule::kProduct : FixedRule::kSum, p, *walk);
 }
 
 }  // namespace smelt::vulkan

@@ -3,6 +3,7 @@
 #include "vulkan/device.h"
 #include "vulkan/kernels/common.h"
 #include "vulkan/kernels/integer.h"
+#include "vulkan/kernels/wide_sums.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -208,6 +209,58 @@ std::unique_ptr<Kernel> make_stored(const KernelSpec& spec, const ConvShape& sha
                                       std::move(*product), tiling, grid);
 }
 
+/// int16 images and 8-bit filters.
+class WideConv final : public Kernel {
+ public:
+  struct Push {
+    Geometry g;
+    int32_t x_zero, w_zero;
+  };
+  WideConv(const char* shader, const Geometry& g, WideSums sums, const Tiling& tiling)
+      : shader_(shader), sums_(std::move(sums)), tiling_(tiling), push_{g, sums_.x_zero(), sums_.w_zero()} {}
+  uint32_t grid[3] = {1, 1, 1};
+
+  bool reads(size_t i) const override { return i < 2; }
+  size_t scratch_bytes() const override { return sums_.scratch_bytes(); }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    SMELT_ASSIGN(const Binding filter, r.input(1));
+    SMELT_TRY(r.dispatch({shader_,
+                          {tiling_.width, tiling_.tile, tiling_.lanes, 0u, 0u},
+                          {x, filter, filter, sums_.sums(r, true)},
+                          grid[0],
+                          grid[1],
+                          grid[2]},
+                         push_));
+    return sums_.record(r);
+  }
+
+ private:
+  const char* shader_;
+  WideSums sums_;
+  Tiling tiling_;
+  Push push_;
+};
+
+std::unique_ptr<Kernel> make_wide(const KernelSpec& spec, const ConvShape& shape, const ConvAttrs& attrs,
+                                  bool transposed) {
+  const ValueType &x = spec.inputs[0], &w = spec.inputs[1];
+  if (!within_limits(shape) || x.dtype != DType::kI16 || w.dtype != DType::kI8 || !spec.device.stores(w.dtype))
+    return nullptr;
+  const bool inputs_first = transposed && attrs.filter == FilterLayout::kIOS;
+  if (inputs_first && shape.groups > 1 && w.quant && w.quant->scales.size() != 1) return nullptr;
+  if (w.quant && w.quant->kind == Quantization::Kind::kPerAxis &&
+      w.quant->axis != filter_output_axis(attrs, w.shape.rank()))
+    return nullptr;
+  auto sums =
+      WideSums::make(spec, shape.all_out(), shape.channels_last ? 1 : shape.out_pixels(), attrs.act, attrs.rounding);
+  if (!sums) return nullptr;
+  const Tiling tiling = choose_tiling(spec.device, shape.out_pixels(), shape.c_out);
+  auto kernel = std::make_unique<WideConv>(transposed ? "conv_transpose_wide_s16" : "conv_wide_s16",
+                                           geometry_of(shape, inputs_first), std::move(*sums), tiling);
+  return set_conv_grid(shape, tiling, kernel->grid) ? std::move(kernel) : nullptr;
+}
+
 /// The sizes of a transposed convolution.
 std::optional<ConvShape> transposed_shape(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvTransposeAttrs>();
@@ -248,6 +301,18 @@ std::unique_ptr<Kernel> make_conv_sums(const KernelSpec& spec) {
   auto kernel = std::make_unique<SumsConv>(shader, geometry_of(*shape, false), tiling, x_zero > 0,
                                            static_cast<uint32_t>(w_zeros));
   return set_conv_grid(*shape, tiling, kernel->grid) ? std::move(kernel) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_conv_i16(const KernelSpec& spec) {
+  if (spec.inputs[0].dtype != DType::kI16 || spec.outputs[0].dtype != DType::kI16) return nullptr;
+  const auto shape = ConvShape::make(cpu_spec(spec));
+  return shape ? make_wide(spec, *shape, spec.attrs<ConvAttrs>(), false) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_conv_transpose_i16(const KernelSpec& spec) {
+  if (spec.inputs[0].dtype != DType::kI16 || spec.outputs[0].dtype != DType::kI16) return nullptr;
+  const auto shape = transposed_shape(spec);
+  return shape ? make_wide(spec, *shape, spec.attrs<ConvTransposeAttrs>(), true) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_conv_transpose_i8(const KernelSpec& spec) {

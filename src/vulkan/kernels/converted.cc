@@ -80,6 +80,12 @@ bool takes_reals(const KernelSpec& spec) {
 
 /// Maxima and minima of stored values of one grid are those of the integers.
 bool orders_stored(const KernelSpec& spec) {
+  if (spec.node.op == Op::kBinary) {
+    const auto& a = spec.attrs<BinaryAttrs>();
+    const QuantPtr& q = spec.outputs[0].quant;
+    return (a.fn == Binary::kMax || a.fn == Binary::kMin) && a.act.kind == ActKind::kNone &&
+           on_same_grid(spec.inputs[0].quant, q) && on_same_grid(spec.inputs[1].quant, q);
+  }
   if (spec.node.op != Op::kReduce) return false;
   const auto& a = spec.attrs<ReduceAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];

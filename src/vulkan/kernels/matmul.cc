@@ -5,6 +5,7 @@
 #include "vulkan/device.h"
 #include "vulkan/kernels/common.h"
 #include "vulkan/kernels/integer.h"
+#include "vulkan/kernels/wide_sums.h"
 #include "vulkan/strides.h"
 
 namespace smelt::vulkan {
@@ -196,6 +197,38 @@ class SumsMatMul final : public Kernel {
   const char* shader_;
 };
 
+/// 8- and 16-bit matrices with int16 results.
+class WideMatMul final : public Kernel {
+ public:
+  struct Push {
+    Geometry g;
+    int32_t b_zero, a_zero;
+  };
+  WideMatMul(const char* shader, const Geometry& g, WideSums sums, const Tiling& tiling, uint32_t batches)
+      : shader_(shader),
+        sums_(std::move(sums)),
+        tiling_(tiling),
+        batches_(batches),
+        push_{g, sums_.w_zero(), sums_.x_zero()} {}
+  bool reads(size_t i) const override { return i < 2; }
+  size_t scratch_bytes() const override { return sums_.scratch_bytes(); }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding a, r.input(0));
+    SMELT_ASSIGN(const Binding b, r.input(1));
+    Dispatch d{shader_, {tiling_.width, tiling_.tile, tiling_.lanes, 0u, 0u}, {b, a, b, sums_.sums(r, true)}};
+    set_product_grid(d, push_.g, tiling_, batches_);
+    SMELT_TRY(r.dispatch(d, push_));
+    return sums_.record(r);
+  }
+
+ private:
+  const char* shader_;
+  WideSums sums_;
+  Tiling tiling_;
+  uint32_t batches_;
+  Push push_;
+};
+
 int column_axis(const MatMulAttrs& a, const Shape& b) {
   if (b.rank() < 2) return -1;
   if (a.trans_batch_b && b.rank() > 2) return a.transpose_b ? 0 : b.rank() - 1;
@@ -219,6 +252,29 @@ std::unique_ptr<Kernel> make_matmul_i8(const KernelSpec& spec) {
   const Tiling tiling = choose_tiling(spec.device, g->lanes, g->tiles);
   if ((g->tiles + tiling.tile - 1) / tiling.tile > 65535) return nullptr;
   return std::make_unique<StoredMatMul>(*g, std::move(*product), tiling, static_cast<uint32_t>(batch.elements()));
+}
+
+std::unique_ptr<Kernel> make_matmul_i16(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<MatMulAttrs>();
+  const ValueType &a = spec.inputs[0], &b = spec.inputs[1];
+  if (spec.outputs[0].dtype != DType::kI16 || !spec.device.stores(b.dtype)) return nullptr;
+  const char* shader = a.dtype == DType::kI16 && b.dtype == DType::kI8    ? "matmul_wide_s8_s16"
+                       : a.dtype == DType::kI16 && b.dtype == DType::kI16 ? "matmul_wide_s16"
+                       : a.dtype == DType::kI8 && b.dtype == DType::kI8   ? "matmul_wide_s8"
+                       : a.dtype == DType::kU8 && b.dtype == DType::kU8   ? "matmul_wide_u8"
+                                                                          : nullptr;
+  const auto shape = MatMulShape::make(cpu_spec(spec));
+  if (!shader || !shape || shape->k == 0 || shape->k > kMaxRounds) return nullptr;
+  if (spec.has(2) && (!shape->is_row(spec.inputs[2].shape) || attrs.beta != 1)) return nullptr;
+  if (b.quant && b.quant->kind == Quantization::Kind::kPerAxis && b.quant->axis != column_axis(attrs, b.shape))
+    return nullptr;
+  auto sums = WideSums::make(spec, shape->n, 1, attrs.act, attrs.rounding, attrs.alpha);
+  const Shape batch = shape->batches == 1 ? Shape{} : shape->g.batch;
+  const auto g = layout_of(*shape, shape->m, batch, {}, false);
+  if (!sums || !g) return nullptr;
+  const Tiling tiling = choose_tiling(spec.device, g->lanes, g->tiles);
+  if ((g->tiles + tiling.tile - 1) / tiling.tile > 65535) return nullptr;
+  return std::make_unique<WideMatMul>(shader, *g, std::move(*sums), tiling, static_cast<uint32_t>(batch.elements()));
 }
 
 std::unique_ptr<Kernel> make_matmul_sums(const KernelSpec& spec) {

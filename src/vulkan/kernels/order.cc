@@ -49,6 +49,8 @@ const char* order_shader(DType dtype) {
       return "order_i8";
     case DType::kU8:
       return "order_u8";
+    case DType::kI16:
+      return "order_i16";
     default:
       return nullptr;
   }

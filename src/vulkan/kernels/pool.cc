@@ -106,16 +106,17 @@ struct StoredPush {
 
 class StoredPool final : public Kernel {
  public:
-  StoredPool(bool is_signed, bool max, const StoredPush& push) : signed_(is_signed), max_(max), push_(push) {}
+  StoredPool(const char* shader, bool max, const StoredPush& push) : shader_(shader), max_(max), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    Dispatch d{signed_ ? "pool_s8" : "pool_u8", {kWidth, max_ ? 1u : 0u, 0u, 0u, 0u}, {x, r.output(0), r.output(0)}};
+    Dispatch d{shader_, {kWidth, max_ ? 1u : 0u, 0u, 0u, 0u}, {x, r.output(0), r.output(0)}};
     set_grid(d, push_.g.n, kWidth);
     return r.dispatch(d, push_);
   }
 
  private:
-  bool signed_, max_;
+  const char* shader_;
+  bool max_;
   StoredPush push_;
 };
 
@@ -176,7 +177,11 @@ std::unique_ptr<Kernel> make_pool_texture(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
   const auto& a = spec.attrs<PoolAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  if ((x.dtype != DType::kI8 && x.dtype != DType::kU8) || x.dtype != y.dtype || !x.quant != !y.quant) return nullptr;
+  const char* shader = x.dtype == DType::kI8    ? "pool_s8"
+                       : x.dtype == DType::kU8  ? "pool_u8"
+                       : x.dtype == DType::kI16 ? "pool_s16"
+                                                : nullptr;
+  if (!shader || x.dtype != y.dtype || !x.quant != !y.quant) return nullptr;
   if (x.quant &&
       (!on_one_grid(x.quant) || x.quant->scales != y.quant->scales || x.quant->zero_point() != y.quant->zero_point()))
     return nullptr;
@@ -192,8 +197,7 @@ std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
         std::clamp(static_cast<double>(std::round(bound / y.quant->scale())) + y.quant->zero_point(), low, high));
   };
   const Bounds b = y.quant ? activation_bounds(a.act) : Bounds{-1, 1};  // of the type
-  return std::make_unique<StoredPool>(x.dtype == DType::kI8, a.kind == PoolKind::kMax,
-                                      StoredPush{*g, place(b.lo), place(b.hi)});
+  return std::make_unique<StoredPool>(shader, a.kind == PoolKind::kMax, StoredPush{*g, place(b.lo), place(b.hi)});
 }
 
 namespace {

@@ -197,27 +197,29 @@ class ReduceTableKernel final : public Kernel {
   bool reads(size_t i) const override { return i == 0; }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    const int64_t count = walk_.row.n, bytes = table_bytes(count);
+    const int64_t count = walk_.row.n, entries = table_entries(x_.dtype, count);
     std::string key = Cat("sums ", count, " ", to_string(attrs_.fn), " ", static_cast<int>(attrs_.rounding));
     for (const ValueType* t : {&x_, &y_})
       key += Cat(" ", to_string(t->dtype), " ", std::bit_cast<uint32_t>(t->quant->scale()), " ", t->quant->zero_point(),
                  " ", static_cast<int>(t->quant->rounding));
-    SMELT_ASSIGN(const Binding table, r.table(key, static_cast<size_t>(bytes), [&](void* to) {
-      std::vector<int64_t> sums(static_cast<size_t>(bytes));
+    SMELT_ASSIGN(const Binding table, r.table(key, Tensor::byte_size(y_.dtype, entries), [&](void* to) {
+      std::vector<int64_t> sums(static_cast<size_t>(entries));
       std::iota(sums.begin(), sums.end(), int_min(x_.dtype) * count);
-      Tensor stored(y_.dtype, Shape{bytes});
+      Tensor stored(y_.dtype, Shape{entries});
       stored.set_quant(y_.quant);
       finish_sums(attrs_, x_.dtype, *x_.quant, count, std::move(sums), stored);
       std::memcpy(to, stored.raw(), stored.bytes());
     }));
-    Dispatch d{x_.dtype == DType::kI8 ? "reduce_table_i8" : "reduce_table_u8",
+    Dispatch d{x_.dtype == DType::kI8   ? "reduce_table_i8"
+               : x_.dtype == DType::kU8 ? "reduce_table_u8"
+                                        : "reduce_table_i16",
                {row_width(lanes_), lanes_, static_cast<uint32_t>(code_of(Reduction::kSum)), walk_.straight() ? 1u : 0u},
                {x, r.output(0), table}};
     set_row_grid(d, walk_.rows.n, lanes_);
     return r.dispatch(d, ReducePush{walk_, 0});
   }
-  /// Sums of `count` 8-bit integers that differ.
-  static int64_t table_bytes(int64_t count) { return count * 255 + 1; }
+  /// Sums of `count` integers that differ.
+  static int64_t table_entries(DType dtype, int64_t count) { return count * (int_max(dtype) - int_min(dtype)) + 1; }
 
  private:
   ReduceAttrs attrs_;
@@ -231,7 +233,7 @@ class ReduceTableKernel final : public Kernel {
 std::unique_ptr<Kernel> make_reduce_table(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ReduceAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  if ((x.dtype != DType::kI8 && x.dtype != DType::kU8) || x.dtype != y.dtype ||
+  if ((x.dtype != DType::kI8 && x.dtype != DType::kU8 && x.dtype != DType::kI16) || x.dtype != y.dtype ||
       !reduces_by_sums(attrs, x.dtype, y.dtype))
     return nullptr;
   for (const ValueType* t : {&x, &y})
@@ -239,7 +241,7 @@ std::unique_ptr<Kernel> make_reduce_table(const KernelSpec& spec) {
   const auto axes = reduced_axes(spec, attrs.noop_with_empty_axes);
   if (!axes) return nullptr;
   const auto walk = RowWalk<1, 4>::make(x.shape, *axes, {x.shape.strides()});
-  if (!walk || walk->rows.n != y.shape.elements() || ReduceTableKernel::table_bytes(walk->row.n) > kMaxTable)
+  if (!walk || walk->rows.n != y.shape.elements() || ReduceTableKernel::table_entries(x.dtype, walk->row.n) > kMaxTable)
     return nullptr;
   const uint32_t lanes = walk->lanes(1);
   return lanes ? std::make_unique<ReduceTableKernel>(spec, attrs, *walk, lanes) : nullptr;

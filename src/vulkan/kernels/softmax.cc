@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ops/softmax/softmax_quantized.h"
+#include "tensor/one_grid.h"
 #include "vulkan/kernels/rows.h"
 #include "vulkan/kernels/texture.h"
 #include "vulkan/kernels/weights.h"
@@ -102,8 +103,8 @@ namespace {
 
 class Softmax8Kernel final : public Kernel {
  public:
-  Softmax8Kernel(DType dtype, float beta, float scale, uint32_t lanes, const AxisPush& push)
-      : dtype_(dtype), beta_(beta), scale_(scale), lanes_(lanes), push_(push) {}
+  Softmax8Kernel(const char* shader, float beta, float scale, uint32_t lanes, const AxisPush& push)
+      : shader_(shader), beta_(beta), scale_(scale), lanes_(lanes), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
     const std::string key = Cat("softmax ", std::bit_cast<uint32_t>(beta_), " ", std::bit_cast<uint32_t>(scale_));
@@ -112,14 +113,13 @@ class Softmax8Kernel final : public Kernel {
       std::memcpy(to, rule.exps().data(), 256 * 4);
       std::memcpy(static_cast<char*>(to) + 256 * 4, rule.parts().data(), 256 * 4);
     }));
-    Dispatch d{
-        dtype_ == DType::kI8 ? "softmax_i8" : "softmax_u8", {row_width(lanes_), lanes_}, {x, tables, r.output(0)}};
+    Dispatch d{shader_, {row_width(lanes_), lanes_}, {x, tables, r.output(0)}};
     set_row_grid(d, push_.rows, lanes_);
     return r.dispatch(d, push_);
   }
 
  private:
-  DType dtype_;
+  const char* shader_;
   float beta_, scale_;
   uint32_t lanes_;
   AxisPush push_;
@@ -130,14 +130,60 @@ class Softmax8Kernel final : public Kernel {
 std::unique_ptr<Kernel> make_softmax_i8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<SoftmaxAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  if (!is_softmax8(attrs, x, y) || x.dtype != y.dtype) return nullptr;
+  const bool wide = y.dtype == DType::kI16;
+  if (!is_softmax8(attrs, x, y) || (x.dtype != y.dtype && !wide)) return nullptr;
   const auto axis = normalize_axis(attrs.axis, x.shape.rank());
   if (!axis.ok()) return nullptr;
   const AxisView v = axis_view(x.shape, *axis);
   const uint32_t lanes = lanes_for(v.outer * v.inner, v.extent, v.inner == 1, 3);
   if (lanes == 0) return nullptr;
-  return std::make_unique<Softmax8Kernel>(x.dtype, static_cast<float>(attrs.beta), x.quant->scale(), lanes,
-                                          AxisPush(v));
+  const char* shader =
+      x.dtype == DType::kI8 ? (wide ? "softmax_i8_i16" : "softmax_i8") : (wide ? "softmax_u8_i16" : "softmax_u8");
+  return std::make_unique<Softmax8Kernel>(shader, static_cast<float>(attrs.beta), x.quant->scale(), lanes, AxisPush(v));
+}
+
+namespace {
+
+class Softmax16Kernel final : public Kernel {
+ public:
+  struct Push {
+    AxisPush axis;
+    int32_t multiplier, shift;
+  };
+  Softmax16Kernel(uint32_t lanes, const Push& push) : lanes_(lanes), push_(push) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    const size_t entries = Softmax16::exps().size() + Softmax16::inverses().size();
+    SMELT_ASSIGN(const Binding tables, r.table("softmax of int16", entries * sizeof(int32_t), [&](void* to) {
+      auto* out = static_cast<int32_t*>(to);
+      for (const auto* table : {&Softmax16::exps(), &Softmax16::inverses()})
+        for (int16_t v : *table) *out++ = v;
+    }));
+    Dispatch d{"softmax_i16", {row_width(lanes_), lanes_}, {x, tables, r.output(0)}};
+    set_row_grid(d, push_.axis.rows, lanes_);
+    return r.dispatch(d, push_);
+  }
+
+ private:
+  uint32_t lanes_;
+  Push push_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_softmax_i16(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<SoftmaxAttrs>();
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  if (x.dtype != DType::kI16 || y.dtype != DType::kI16 || !on_one_grid(x.quant) || !y.quant || attrs.flatten ||
+      attrs.kind != SoftmaxAttrs::Kind::kSoftmax || attrs.rounding == Rounding::kFloatHalfEven || x.shape.rank() == 0)
+    return nullptr;
+  const auto axis = normalize_axis(attrs.axis, x.shape.rank());
+  if (!axis.ok()) return nullptr;
+  const AxisView v = axis_view(x.shape, *axis);
+  const uint32_t lanes = lanes_for(v.outer * v.inner, v.extent, v.inner == 1, 3);
+  if (lanes == 0 || v.extent > 65535) return nullptr;  // sums of 32 bits
+  const FixedFactor f = Softmax16(attrs.beta, x.quant->scale()).factor;
+  return std::make_unique<Softmax16Kernel>(lanes, Softmax16Kernel::Push{AxisPush(v), f.multiplier, f.shift});
 }
 
 }  // namespace smelt::vulkan

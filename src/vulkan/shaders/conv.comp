@@ -3,7 +3,7 @@
 // invocation makes kPixels x kTile outputs: pixels along the lanes, output channels in registers; filter addresses are
 // the same in all lanes. INTEGER: 8-bit operands, 32-bit sums, requantized. SUMS: the sums themselves, with zero points
 // given as tensors: of x one (kInputZero), of the filter one for all or one a channel (kFilterZeros 1, 2).
-// HALVES: products in float16, sums in float32.
+// HALVES: products in float16, sums in float32. WIDE: 8- and 16-bit operands, the sums themselves in 64 bits.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
@@ -13,6 +13,11 @@
 #define BIAS WEIGHT
 #define X_ZERO - input_zero
 #define W_ZERO - w_zero[t]
+#elif defined(WIDE)
+#define SUM int64_t
+#define BIAS WEIGHT
+#define X_ZERO - x_zero
+#define W_ZERO - w_zero
 #elif defined(INTEGER)
 #define SUM int
 #define BIAS ivec4
@@ -42,6 +47,8 @@ layout(push_constant) uniform Push {
   int c_in, c_out, groups;  // channels of one group
   int channels_last;
 #ifdef SUMS
+#elif defined(WIDE)
+  int x_zero, w_zero;
 #elif defined(INTEGER)
   int x_zero, w_zero, zero, low, high;
 #else
@@ -55,6 +62,8 @@ layout(set = 0, binding = 2) readonly buffer B { BIAS bias[]; };
 #ifdef SUMS
 layout(set = 0, binding = 3) writeonly buffer Y { int ys[]; };
 layout(set = 0, binding = 4) readonly buffer Z { STORED x_zeros[]; };
+#elif defined(WIDE)
+layout(set = 0, binding = 3) writeonly buffer Y { int64_t ys[]; };
 #else
 layout(set = 0, binding = 3) writeonly buffer Y { STORED ys[]; };
 #endif
@@ -143,7 +152,7 @@ void main() {
     [[unroll]] for (uint t = 0; t < kTile; ++t) {
       if (int(t) > more) continue;
       const int to = y_base + int(t) * y_channel + pixel * y_pixel;
-#ifdef SUMS
+#if defined(SUMS) || defined(WIDE)
       ys[to] = sum[p][t];
 #elif defined(INTEGER)
       const ivec4 r = bias[channel + int(t)];

@@ -3,7 +3,7 @@
 // c[lane, tile]), all by strides. An invocation makes kLanes x kTile outputs; addresses of q are the same in all lanes.
 // INTEGER: 8-bit operands, 32-bit sums, requantized; channels go along the lanes. SUMS: the sums themselves, with zero
 // points given as tensors: one for all, or one a lane (kLaneZeros) or row of tiles (kTileZeros).
-// HALVES: products in float16, sums in float32.
+// HALVES: products in float16, sums in float32. WIDE: 8- and 16-bit operands, the sums themselves in 64 bits.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
@@ -13,6 +13,12 @@
 #define ADDEND LANE
 #define P_ZERO - p_zero[l]
 #define Q_ZERO - q_zero[t]
+#elif defined(WIDE)
+#define SUM int64_t
+#define ADDEND LANE
+#define STORED int64_t
+#define P_ZERO - p_zero
+#define Q_ZERO - q_zero
 #elif defined(INTEGER)
 #define SUM int
 #define ADDEND ivec4
@@ -44,6 +50,8 @@ layout(push_constant) uniform Push {
   uint batch[3];  // innermost first
   int p_batch[3], q_batch[3], c_batch[3], y_batch;
 #ifdef SUMS
+#elif defined(WIDE)
+  int p_zero, q_zero;
 #elif defined(INTEGER)
   int p_zero, q_zero, zero, low, high;
 #else
@@ -112,7 +120,7 @@ void main() {
     [[unroll]] for (uint t = 0; t < kTile; ++t) {
       if (int(t) > more) continue;
       const int tile = first + int(t), to = y_base + lane * y_lane + tile * y_tile;
-#ifdef SUMS
+#if defined(SUMS) || defined(WIDE)
       ys[to] = sum[l][t];
 #elif defined(INTEGER)
       const ivec4 r = cs[lane];

@@ -4,37 +4,20 @@
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "rows.glsl"
+#include "fixed_point.glsl"
 
 layout(push_constant) uniform Push { uint rows, extent, inner; };
 layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
 layout(set = 0, binding = 1) readonly buffer Tables { int tables[512]; };
-layout(set = 0, binding = 2) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 2) writeonly buffer Y { RESULT ys[]; };
 ROW_FOLD(row_max, int, max(a, b))
 ROW_FOLD(row_sum, uint, a + b)
-
-// The high word of 2ab, rounded to nearest, ties away from zero. Precondition: not both are the least integer.
-int mul(int a, int b) {
-  const bool negative = (a ^ b) < 0 && a != 0 && b != 0;
-  uint high, low, carry;
-  umulExtended(uint(abs(a)), uint(abs(b)), high, low);
-  low = uaddCarry(low, negative ? (1u << 30) - 1 : 1u << 30, carry);
-  const int r = int((high + carry) << 1 | low >> 31);
-  return negative ? -r : r;
-}
-int saturating_shift(int a, int n) {
-  const int limit = 0x7fffffff >> n;
-  return a > limit ? 0x7fffffff : a < -limit - 1 ? -0x7fffffff - 1 : a << n;
-}
-int divide_by_pot(int x, uint n) {
-  const int mask = int((1u << n) - 1u);
-  return (x >> n) + ((x & mask) > (mask >> 1) + (x < 0 ? 1 : 0) ? 1 : 0);
-}
 
 // 1 / (1 + a) in Q0 for a in [0, 1), by Newton-Raphson.
 int one_over_one_plus(int a) {
   const int half_denominator = int((uint(a) + 0x7fffffffu + 1u) >> 1);
-  int x = 1515870810 + mul(half_denominator, -1010580540);
-  for (int i = 0; i < 3; ++i) x += saturating_shift(mul(x, (1 << 29) - mul(half_denominator, x)), 2);
+  int x = 1515870810 + high_mul(half_denominator, -1010580540);
+  for (int i = 0; i < 3; ++i) x += saturating_shift(high_mul(x, (1 << 29) - high_mul(half_denominator, x)), 2);
   return saturating_shift(x, 1);
 }
 
@@ -50,10 +33,10 @@ void main() {
   sum = clamp(row_sum(sum), 1u, 0x7fffffffu);
   const int zeros = 31 - findMSB(sum);
   const int inverse = one_over_one_plus(int((sum << zeros) - (1u << 31)));
-  const uint exponent = uint(clamp(12 - zeros + 23, 0, 31));
+  const uint exponent = uint(clamp(12 - zeros + 31 - BITS, 0, 31));
   for (uint k = lane; k < extent; k += kLanes) {
     const uint at = base + k * inner;
     const int e = tables[top - int(xs[at])];
-    ys[at] = STORED(e < 0 ? LEAST : min(divide_by_pot(mul(inverse, e), exponent) + LEAST, LEAST + 255));
+    ys[at] = RESULT(e < 0 ? LEAST_RESULT : min(divide_by_pot(high_mul(inverse, e), exponent) + LEAST_RESULT, LEAST_RESULT + (1 << BITS) - 1));
   }
 }

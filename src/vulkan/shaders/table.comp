@@ -1,10 +1,10 @@
 #version 450
-// y = table[x] for 8-bit x.
+// y = table[x] for x of 8 or 16 bits.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
 layout(push_constant) uniform Push { uint n; };
-layout(set = 0, binding = 0) readonly buffer X { uint8_t xs[]; };
+layout(set = 0, binding = 0) readonly buffer X { INDEX xs[]; };
 layout(set = 0, binding = 1) readonly buffer T { RESULT table[]; };
 layout(set = 0, binding = 2) writeonly buffer Y { RESULT ys[]; };
 
