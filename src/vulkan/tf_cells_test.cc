@@ -180,5 +180,37 @@ TEST_F(VulkanTfCells, Rnn) {
           }
 }
 
+TEST_F(VulkanTfCells, Svdf) {
+  constexpr int64_t kFilters = 6, kMemory = 5;
+  for (DType dtype : {DType::kF32, DType::kI8})
+    for (bool asymmetric : {false, true}) {
+      TfSvdfAttrs a;
+      a.rank = 2;
+      a.asymmetric_inputs = asymmetric;
+      a.act = {ActKind::kRelu};
+      OpCase c{Cat(to_string(dtype), " asymmetric ", asymmetric), Op::kTfSvdf, make_attrs<TfSvdfAttrs>(a)};
+      c.inputs = {real({kBatch, kFeatures}, 1), weights(dtype, {kFilters, kFeatures}, 2),
+                  weights(dtype, {kFilters, kMemory}, 3), real({kFilters / 2}, 4),
+                  real({kBatch, kFilters * kMemory}, 5)};
+      finish(c, {0, 4}, 2);
+      check_case(c, "vulkan:tf_svdf", near_of(dtype));
+    }
+  TfSvdfAttrs a;
+  const auto stored = [](DType dtype, const Shape& shape, double most, float scale, int32_t zero = 0) {
+    Tensor t = random_tensor(dtype, shape, -most, most, 6);
+    t.set_quant(testing::per_tensor(scale, zero));
+    return t;
+  };
+  OpCase c{"int8", Op::kTfSvdf, make_attrs<TfSvdfAttrs>(a)};
+  c.inputs = {
+      stored(DType::kI8, {kBatch, kFeatures}, 127, 0.05f, 3), stored(DType::kI8, {kFilters, kFeatures}, 127, 0.01f),
+      stored(DType::kI16, {kFilters, kMemory}, 3000, 0.001f), random_tensor(DType::kI32, {kFilters}, -1000, 1000, 7),
+      stored(DType::kI16, {kBatch, kFilters * kMemory}, 3000, 0.002f)};
+  finish(c, {0, 4}, 2);
+  c.outputs = {ValueType::tensor(DType::kI8, {kBatch, kFilters}, testing::per_tensor(0.3f, -5)),
+               ValueType::tensor(DType::kI16, {kBatch, kFilters * kMemory}, testing::per_tensor(0.002f, 0))};
+  check_case(c, "vulkan:tf_svdf");
+}
+
 }  // namespace
 }  // namespace smelt::vulkan

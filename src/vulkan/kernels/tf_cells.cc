@@ -13,8 +13,21 @@
 #include "vulkan/activation.h"
 #include "vulkan/kernel_recorder.h"
 #include "vulkan/kernels/common.h"
+#include "vulkan/kernels/tf_cells.h"
 
 namespace smelt::vulkan {
+
+uint32_t weight_word(const Tensor& t, int64_t i, bool stored) {
+  if (stored && t.dtype() == DType::kU8)  // int8 under another name
+    return static_cast<uint32_t>(static_cast<int32_t>(t.data<int8_t>()[i]));
+  if (stored) return static_cast<uint32_t>(get_int(t, i));
+  if (t.dtype() == DType::kU8 && t.quant())
+    return std::bit_cast<uint32_t>(t.quant()->scale() * static_cast<float>(t.data<int8_t>()[i]));
+  if (!t.quant()) return std::bit_cast<uint32_t>(static_cast<float>(get_double(t, i)));
+  const auto& q = *t.quant();
+  return std::bit_cast<uint32_t>(static_cast<float>((get_double(t, i) - q.zero_point()) * q.scale()));
+}
+
 namespace {
 
 /// What there is: of shaders/tf_cell.comp.
@@ -72,16 +85,6 @@ struct Cell {
     return each * (f + a + o + 48) + (o + lanes - 1) / lanes * (n + 16) + 2 * (f + a + o + n) / lanes + 256;
   }
 };
-
-/// The stored integer or float32 bits of one entry.
-uint32_t word(const Tensor& t, int64_t i, bool stored) {
-  if (stored) return static_cast<uint32_t>(static_cast<int32_t>(t.data<int8_t>()[i]));
-  if (t.dtype() == DType::kU8 && t.quant())  // int8 under another name
-    return std::bit_cast<uint32_t>(t.quant()->scale() * static_cast<float>(t.data<int8_t>()[i]));
-  if (!t.quant()) return std::bit_cast<uint32_t>(static_cast<float>(get_double(t, i)));
-  const auto& q = *t.quant();
-  return std::bit_cast<uint32_t>(static_cast<float>((get_double(t, i) - q.zero_point()) * q.scale()));
-}
 
 class TfCells final : public Kernel {
  public:
@@ -164,7 +167,7 @@ class TfCells final : public Kernel {
       for (const Part& p : c.parts)
         for (int64_t k = 0; k < p.columns; ++k)
           for (int64_t u = 0; u < p.rows; ++u)
-            *out++ = p.t.defined() ? word(p.t, (p.from + u) * p.width + p.column + k, p.stored) : 0;
+            *out++ = p.t.defined() ? weight_word(p.t, (p.from + u) * p.width + p.column + k, p.stored) : 0;
     });
   }
   std::vector<Cell> cells_;
