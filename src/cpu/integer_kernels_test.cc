@@ -3,6 +3,7 @@
 #include "ops/conv/conv.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
+#include "ops/reduce/reduce.h"
 #include "ops/softmax/softmax.h"
 
 namespace smelt {
@@ -92,6 +93,93 @@ TEST(SoftmaxI8, AxesAndTypes) {
       c.output.quant = per_tensor(1.0f / 256, type == DType::kI8 ? -128 : 0, Rounding::kFixedDouble);
       check_case(c, "softmax_i8");
     }
+}
+
+TEST(SoftmaxI8, WideResults) {
+  for (const DType type : {DType::kI8, DType::kU8}) {
+    SoftmaxAttrs a;
+    a.rounding = Rounding::kFixedDouble;
+    KernelCase c{
+        to_string(type), Op::kSoftmax, make_attrs<SoftmaxAttrs>(a), {stored(type, {37, 5}, 0.11f, 4, 1)}, {}, {}};
+    c.output.dtype = DType::kI16;
+    c.output.quant = per_tensor(1.0f / 65536, -32768, Rounding::kFixedDouble);
+    check_case(c, "softmax_i8");
+  }
+}
+
+TEST(LeakyReluI16, Slopes) {
+  for (const double slope : {0.1, 0.9, -0.3, 1.7})
+    for (const float out : {0.011f, 0.004f, 0.25f}) {
+      UnaryAttrs a(Unary::kLeakyRelu, slope);
+      a.rounding = Rounding::kFixedDouble;
+      KernelCase c{Cat(slope, ' ', out),
+                   Op::kUnary,
+                   make_attrs<UnaryAttrs>(a),
+                   {stored(DType::kI16, {7, 53}, 0.01f, 0, 1)},
+                   {},
+                   {}};
+      c.output.dtype = DType::kI16;
+      c.output.quant = per_tensor(out, 0, Rounding::kFixedDouble);
+      check_case(c, "leaky_relu_i16");
+    }
+}
+
+TEST(ReduceBool, AnyAndAll) {
+  for (const Reduction fn : {Reduction::kAny, Reduction::kAll})
+    for (const std::vector<int64_t>& axes : {std::vector<int64_t>{2}, {1}, {0, 1}, {0, 1, 2}}) {
+      ReduceAttrs a;
+      a.fn = fn;
+      Tensor x = random_tensor(DType::kBool, {5, 7, 19}, 0, 1, 3);
+      for (int64_t i = 0; i < x.elements(); ++i) {  // some slices of one value
+        if (i / 19 % 3 == 0) x.data<uint8_t>()[i] = fn == Reduction::kAll;
+        if (i % 19 == 4) x.data<uint8_t>()[i] = fn == Reduction::kAll;
+      }
+      KernelCase c{Cat(to_string(fn), axes[0], axes.size()),
+                   Op::kReduce,
+                   make_attrs<ReduceAttrs>(a),
+                   {x, Tensor::from<int64_t>(DType::kI64, {static_cast<int64_t>(axes.size())}, axes)},
+                   {},
+                   {}};
+      c.output.dtype = DType::kBool;
+      check_case(c, "reduce_bool");
+    }
+}
+
+TEST(ConvI16, DenseGroupedAndDepthwise) {
+  struct Row {
+    int64_t c_in, c_out, kernel, stride, pad, groups;
+    ActKind act = ActKind::kNone;
+  };
+  for (const Row& r : {Row{5, 9, 3, 1, 1, 1},
+                       {12, 37, 1, 1, 0, 1, ActKind::kRelu},
+                       {8, 8, 3, 2, 1, 8},
+                       {6, 4, 3, 1, 0, 2},
+                       {19, 19, 3, 1, 1, 19, ActKind::kRelu6}}) {
+    auto attrs = std::make_shared<ConvAttrs>();
+    attrs->strides = {r.stride, r.stride};
+    attrs->dilations = {1, 1};
+    attrs->pads = {r.pad, r.pad, r.pad, r.pad};
+    attrs->groups = r.groups;
+    attrs->layout = Layout::kChannelsLast;
+    attrs->filter = FilterLayout::kOSI;
+    attrs->act.kind = r.act;
+    attrs->rounding = Rounding::kFixedDouble;
+    Tensor w = random_tensor(DType::kI8, {r.c_out, r.kernel, r.kernel, r.c_in / r.groups}, -127, 127, 2);
+    std::vector<float> scales;
+    for (int64_t o = 0; o < r.c_out; ++o) scales.push_back(0.003f + 0.0007f * static_cast<float>(o % 7));
+    w.set_quant(per_axis(scales, 0));
+    KernelCase c{Cat(r.c_in, ' ', r.c_out, ' ', r.groups),
+                 Op::kConv,
+                 attrs,
+                 {stored(DType::kI16, {2, 9, 11, r.c_in}, 3e-4f, 0, 1), w,
+                  random_tensor(DType::kI64, {r.c_out}, -5000000, 5000000, 3)},
+                 {},
+                 {}};
+    c.output.dtype = DType::kI16;
+    c.output.quant = per_tensor(9e-4f, 0, Rounding::kFixedDouble);
+    c.threaded = true;
+    check_case(c, "conv_i16");
+  }
 }
 
 TEST(MatMulI8Computed, BatchesAndTranspositions) {

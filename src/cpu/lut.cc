@@ -3,12 +3,57 @@
 #include <cstring>
 #include <vector>
 
+#include "cpu/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/lut.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
 #include "base/cat.h"
 #include "cpu/broadcast.h"
 #include "cpu/kernel.h"
 #include "ops/common/lone_node.h"
 #include "tensor/one_grid.h"
 
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// y[i] = table[x[i]].
+void look_up_bytes(const uint8_t* HWY_RESTRICT table, const uint8_t* x, int64_t n, uint8_t* y) {
+  const hn::ScalableTag<uint8_t> d;
+  const hn::RebindToSigned<decltype(d)> ds;
+  using VU = hn::Vec<decltype(d)>;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  if (n >= 4 * lanes) {
+    // A lookup of 16 bytes gives 0 for an index below 0 and else looks at its low 4 bits. With block j of each half of
+    // the table replaced by its difference to block j - 1, the lookups of x - 16 j add up to that of x.
+    HWY_ALIGN uint8_t steps[256];
+    for (int k = 0; k < 256; ++k) steps[k] = static_cast<uint8_t>(k % 128 < 16 ? table[k] : table[k] ^ table[k - 16]);
+    VU blocks[16];
+    for (int j = 0; j < 16; ++j) blocks[j] = hn::LoadDup128(d, steps + 16 * j);
+    const auto sixteen = hn::Set(ds, int8_t{16});
+    for (; i + lanes <= n; i += lanes) {
+      auto low = hn::BitCast(ds, hn::LoadU(d, x + i)), high = hn::Xor(low, hn::Set(ds, int8_t{-128}));
+      auto sum = hn::Zero(d);
+#pragma GCC unroll 8
+      for (int j = 0; j < 8; ++j) {
+        sum = hn::Xor(sum, hn::TableLookupBytesOr0(blocks[j], hn::BitCast(d, low)));
+        sum = hn::Xor(sum, hn::TableLookupBytesOr0(blocks[8 + j], hn::BitCast(d, high)));
+        low = hn::SaturatedSub(low, sixteen);
+        high = hn::SaturatedSub(high, sixteen);
+      }
+      hn::StoreU(sum, d, y + i);
+    }
+  }
+  for (; i < n; ++i) y[i] = table[x[i]];
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace smelt {
 namespace {
 
@@ -54,23 +99,27 @@ Packed make_table(const KernelSpec& spec, size_t inputs) {
   });
 }
 
+void look_up_floats(const float* table, const uint8_t* x, int64_t n, float* y) {
+  for (int64_t i = 0; i < n; ++i) y[i] = table[x[i]];
+}
+
 template <class T>
 class UnaryTable final : public Kernel {
  public:
-  UnaryTable(Packed table, int64_t n) : table_(std::move(table)), n_(n) {}
+  using LookUp = void (*)(const T* table, const uint8_t* x, int64_t n, T* y);
+  UnaryTable(Packed table, int64_t n, LookUp look_up) : table_(std::move(table)), n_(n), look_up_(look_up) {}
   Status run(KernelContext& ctx) const override {
     const auto* x = ctx.input(0).data<uint8_t>();
     T* y = ctx.output(0).data<T>();
-    const T* table = table_->data<T>();
-    ctx.threads().parallel_for(n_, 16384, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) y[i] = table[x[i]];
-    });
+    ctx.threads().parallel_for(
+        n_, 16384, [&](int64_t begin, int64_t end) { look_up_(table_->data<T>(), x + begin, end - begin, y + begin); });
     return Ok();
   }
 
  private:
   Packed table_;
   int64_t n_;
+  LookUp look_up_;
 };
 
 class BinaryTable final : public Kernel {
@@ -111,8 +160,8 @@ std::unique_ptr<Kernel> make_unary_table(const KernelSpec& spec) {
   Packed table = make_table(spec, 1);
   if (!table) return nullptr;
   const int64_t n = x.shape.elements();
-  if (real) return std::make_unique<UnaryTable<float>>(std::move(table), n);
-  return std::make_unique<UnaryTable<uint8_t>>(std::move(table), n);
+  if (real) return std::make_unique<UnaryTable<float>>(std::move(table), n, look_up_floats);
+  return std::make_unique<UnaryTable<uint8_t>>(std::move(table), n, SMELT_FOR_LEVEL(spec.isa, look_up_bytes));
 }
 std::unique_ptr<Kernel> make_quantize_table(const KernelSpec& spec) { return make_unary_table(spec); }
 std::unique_ptr<Kernel> make_dequantize_table(const KernelSpec& spec) { return make_unary_table(spec); }
@@ -135,3 +184,4 @@ std::unique_ptr<Kernel> make_binary_table(const KernelSpec& spec) {
 }
 
 }  // namespace smelt
+#endif

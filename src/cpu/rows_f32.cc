@@ -2,11 +2,13 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <vector>
 
 #include "cpu/kernel.h"
+#include "cpu/requant.h"
 #include "cpu/rows.h"
 #include "ops/common/fixed_point.h"
 #include "ops/normalization/normalization.h"
@@ -206,7 +208,7 @@ namespace {
 /// with the division by the count folded in.
 class MeanI8 final : public Kernel {
  public:
-  MeanI8(const ReduceView& v, const ValueType& x, const ValueType& y, bool real, int64_t threads, const RowOps& ops)
+  MeanI8(const ReduceView& v, const ValueType& x, const ValueType& y, bool real, int64_t threads, Isa isa)
       : v_(v),
         real_(real),
         away_(y.quant->rounding != Rounding::kFloatHalfEven),
@@ -216,12 +218,25 @@ class MeanI8 final : public Kernel {
         x_zero_(x.quant->zero_point()),
         y_zero_(y.quant->zero_point()),
         threads_(threads),
-        ops_(ops) {
+        ops_(row_ops(isa)) {
     factor_ = fixed_factor(static_cast<double>(x.quant->scale()) / static_cast<double>(y.quant->scale()));
     int shift = std::min(63 - std::countl_zero(static_cast<uint64_t>(v.count)), 32);
     shift = std::max(std::min(shift, 31 + factor_.shift), 0);
     factor_.multiplier = static_cast<int32_t>((int64_t{factor_.multiplier} << shift) / v.count);
     factor_.shift -= shift;
+    if (real_ || factor_.shift > 0 || factor_.shift < -31 || std::abs(x_zero_) > 255) return;
+    const auto n = static_cast<size_t>(v.inner) + 64;
+    rule_.rounding = Rounding::kFixedDouble;
+    rule_.is_signed = signed_;
+    rule_.zero = y_zero_;
+    rule_.low = signed_ ? -128 : 0;
+    rule_.high = signed_ ? 127 : 255;
+    rule_.factors.resize(n);
+    rule_.multipliers.assign(n, factor_.multiplier);
+    rule_.shifts.assign(n, -factor_.shift);
+    rule_.reach = std::min<int64_t>(INT32_MAX, v.count * 510);
+    rule_.prepare();
+    rescale_ = requant_rows(isa, rule_);
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(threads_) * slot_bytes(); }
   Status run(KernelContext& ctx) const override {
@@ -237,6 +252,11 @@ class MeanI8 final : public Kernel {
         for (int64_t i = v_.outer * slot / slots; i < v_.outer * (slot + 1) / slots; ++i) {
           for (int64_t t = 0; t < v_.count; ++t) taps[t] = x + (i * v_.count + t) * v_.inner;
           ops_.sum_taps_bytes(taps, v_.count, v_.inner, signed_, sums);
+          if (rescale_ && v_.inner >= kShort) {
+            for (int64_t c = 0; c < v_.inner; ++c) sums[c] -= static_cast<int32_t>(x_zero_ * v_.count);
+            rescale_(rule_, sums, v_.inner, 1, v_.inner, 0, y + i * v_.inner, v_.inner);
+            continue;
+          }
           for (int64_t c = 0; c < v_.inner; ++c) y[i * v_.inner + c] = stored(sums[c]);
         }
       }
@@ -245,7 +265,8 @@ class MeanI8 final : public Kernel {
   }
 
  private:
-  size_t slot_bytes() const { return static_cast<size_t>((v_.count * 8 + v_.inner * 4 + 63) / 64 * 64); }
+  size_t slot_bytes() const { return static_cast<size_t>((v_.count * 8 + v_.inner * 4 + 127) / 64 * 64); }
+  static constexpr int64_t kShort = 8;  ///< so many means are rescaled together
   uint8_t stored(int32_t sum) const {
     const double lo = signed_ ? -128 : 0, hi = signed_ ? 127 : 255;
     if (real_) {
@@ -266,6 +287,8 @@ class MeanI8 final : public Kernel {
   int64_t threads_;
   const RowOps& ops_;
   FixedFactor factor_;
+  Requant rule_;
+  RequantRows rescale_ = nullptr;
 };
 
 }  // namespace
@@ -280,7 +303,63 @@ std::unique_ptr<Kernel> make_mean_i8(const KernelSpec& spec) {
   const auto v = reduce_view(spec);
   if (!v || v->count > (1 << 22)) return nullptr;
   const bool real = attrs.rounding == Rounding::kFloatHalfEven;
-  return std::make_unique<MeanI8>(*v, x, y, real, std::max(spec.threads, 1), row_ops(spec.isa));
+  return std::make_unique<MeanI8>(*v, x, y, real, std::max(spec.threads, 1), spec.isa);
+}
+
+namespace {
+
+/// Bytes of bool, each 0 or not.
+class ReduceBool final : public Kernel {
+ public:
+  ReduceBool(const ReduceView& v, bool any) : v_(v), any_(any) {}
+  Status run(KernelContext& ctx) const override {
+    const auto* x = ctx.input(0).data<uint8_t>();
+    auto* y = ctx.output(0).data<uint8_t>();
+    const int64_t grain = std::max<int64_t>(1, 32768 / (v_.count * v_.inner));
+    ctx.threads().parallel_for(v_.outer, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) slice(x + i * v_.count * v_.inner, y + i * v_.inner);
+    });
+    return Ok();
+  }
+
+ private:
+  void slice(const uint8_t* x, uint8_t* y) const {
+    if (v_.inner == 1) {
+      *y = any_ ? some(x, v_.count) : std::memchr(x, 0, static_cast<size_t>(v_.count)) == nullptr;
+      return;
+    }
+    for (int64_t c = 0; c < v_.inner; ++c) y[c] = any_ ? 0 : 1;
+    for (int64_t k = 0; k < v_.count; ++k, x += v_.inner)
+      for (int64_t c = 0; c < v_.inner; ++c) {
+        const auto truth = static_cast<uint8_t>(x[c] != 0);
+        y[c] = any_ ? y[c] | truth : y[c] & truth;
+      }
+  }
+  static bool some(const uint8_t* x, int64_t n) {
+    uint64_t bits = 0, word;
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+      std::memcpy(&word, x + i, 8);
+      bits |= word;
+    }
+    for (; i < n; ++i) bits |= x[i];
+    return bits != 0;
+  }
+
+  ReduceView v_;
+  bool any_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_reduce_bool(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ReduceAttrs>();
+  const bool any = attrs.fn == Reduction::kAny;
+  if ((!any && attrs.fn != Reduction::kAll) || spec.inputs[0].dtype != DType::kBool ||
+      spec.outputs[0].dtype != DType::kBool)
+    return nullptr;
+  const auto v = reduce_view(spec);
+  return v ? std::make_unique<ReduceBool>(*v, any) : nullptr;
 }
 
 }  // namespace smelt

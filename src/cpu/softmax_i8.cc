@@ -10,27 +10,14 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "cpu/fixed-inl.h"
 #include "cpu/kernel.h"
-#include "ops/common/fixed_point.h"
 #include "ops/softmax/softmax_quantized.h"
 #include "tensor/numeric.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using DI = hn::ScalableTag<int32_t>;
-using DU64 = hn::Repartition<uint64_t, DI>;
-using VI = hn::Vec<DI>;
-
-/// rounding_doubling_high_mul() of every lane.
-HWY_INLINE VI high_mul(VI a, VI b) {
-  const DI d;
-  const auto odd_to_even = [](VI v) HWY_ATTR { return hn::BitCast(DI(), hn::ShiftRight<32>(hn::BitCast(DU64(), v))); };
-  const auto nudge = hn::Set(DU64(), uint64_t{1} << 30);
-  const auto even = hn::Add(hn::BitCast(DU64(), hn::MulEven(a, b)), nudge);
-  const auto odd = hn::Add(hn::BitCast(DU64(), hn::MulEven(odd_to_even(a), odd_to_even(b))), nudge);
-  return hn::OddEven(hn::BitCast(d, hn::ShiftLeft<1>(odd)), hn::BitCast(d, hn::ShiftRight<31>(even)));
-}
 
 /// fixed_one_over_one_plus() of n values, whole vectors of them.
 void one_over_one_plus(int32_t* values, int64_t n) {
@@ -52,17 +39,19 @@ HWY_AFTER_NAMESPACE();
 namespace smelt {
 namespace {
 
-template <class T>
+template <class In, class Out>
 class SoftmaxI8 final : public Kernel {
  public:
   SoftmaxI8(const Softmax8& rule, const AxisView& view, Isa isa)
       : rule_(rule), v_(view), invert_(SMELT_FOR_LEVEL(isa, one_over_one_plus)) {}
   Status run(KernelContext& ctx) const override {
-    const T* x = ctx.input(0).data<T>();
-    T* y = ctx.output(0).data<T>();
+    const In* x = ctx.input(0).data<In>();
+    Out* y = ctx.output(0).data<Out>();
     const int64_t groups = v_.outer * v_.inner;
     ctx.threads().parallel_for((groups + kBatch - 1) / kBatch, 8, [&](int64_t begin, int64_t end) {
-      for (int64_t b = begin; b < end; ++b) batch(x, y, b * kBatch, std::min(kBatch, groups - b * kBatch));
+      for (int64_t b = begin; b < end; ++b)
+        (v_.inner == 1 ? &SoftmaxI8::batch<true> : &SoftmaxI8::batch<false>)(*this, x, y, b * kBatch,
+                                                                             std::min(kBatch, groups - b * kBatch));
     });
     return Ok();
   }
@@ -70,35 +59,40 @@ class SoftmaxI8 final : public Kernel {
  private:
   static constexpr int64_t kBatch = 16;
   static constexpr int kSumBits = 12;
-  int64_t start(int64_t group) const { return group / v_.inner * v_.extent * v_.inner + group % v_.inner; }
-  void batch(const T* x, T* y, int64_t first, int64_t count) const {
+  template <bool kDense>
+  static void batch(const SoftmaxI8& self, const In* x, Out* y, int64_t first, int64_t count) {
+    const int64_t extent = self.v_.extent, inner = kDense ? 1 : self.v_.inner;
+    const int32_t* const exps = self.rule_.exps().data();
+    const uint32_t* const parts = self.rule_.parts().data();
+    const auto start = [&](int64_t group) { return group / inner * extent * inner + group % inner; };
     int32_t largest[kBatch], exponents[kBatch];
     alignas(64) int32_t inverses[kBatch] = {};
     for (int64_t i = 0; i < count; ++i) {
-      const T* from = x + start(first + i);
-      largest[i] = std::numeric_limits<T>::min();
-      for (int64_t k = 0; k < v_.extent; ++k) largest[i] = std::max<int32_t>(largest[i], from[k * v_.inner]);
+      const In* from = x + start(first + i);
+      int32_t most = std::numeric_limits<In>::min();
+      for (int64_t k = 0; k < extent; ++k) most = std::max<int32_t>(most, from[k * inner]);
       uint32_t sum = 0;
-      for (int64_t k = 0; k < v_.extent; ++k)
-        sum += rule_.parts()[static_cast<size_t>(largest[i] - from[k * v_.inner])];
+      for (int64_t k = 0; k < extent; ++k) sum += parts[most - from[k * inner]];
       sum = std::clamp<uint32_t>(sum, 1, INT32_MAX);
       const int zeros = std::countl_zero(sum);
+      largest[i] = most;
       inverses[i] = static_cast<int32_t>((sum << zeros) - (uint32_t{1} << 31));
-      exponents[i] = std::clamp(kSumBits - zeros + 23, 0, 31);
+      exponents[i] = std::clamp(kSumBits - zeros + 31 - static_cast<int>(sizeof(Out) * 8), 0, 31);
     }
-    invert_(inverses, kBatch);
+    self.invert_(inverses, kBatch);
+    constexpr int64_t kLow = std::numeric_limits<Out>::min(), kHigh = std::numeric_limits<Out>::max();
     for (int64_t i = 0; i < count; ++i) {
-      const int64_t at = start(first + i);
-      for (int64_t k = 0; k < v_.extent; ++k)
-        y[at + k * v_.inner] = stored(largest[i] - x[at + k * v_.inner], inverses[i], exponents[i]);
+      const In* from = x + start(first + i);
+      Out* to = y + start(first + i);
+      const int64_t inverse = inverses[i], half = int64_t{1} << exponents[i] >> 1;
+      const int32_t most = largest[i];
+      const int exponent = exponents[i];
+      for (int64_t k = 0; k < extent; ++k) {
+        // No factor is negative but the exponential that stands for none.
+        const int64_t product = (inverse * std::max(exps[most - from[k * inner]], 0) + (1 << 30)) >> 31;
+        to[k * inner] = static_cast<Out>(std::min(((product + half) >> exponent) + kLow, kHigh));
+      }
     }
-  }
-  T stored(int32_t below, int64_t inverse, int exponent) const {
-    constexpr int64_t kLow = std::numeric_limits<T>::min(), kHigh = std::numeric_limits<T>::max();
-    const int32_t e = rule_.exps()[static_cast<size_t>(below)];
-    // No factor is negative but the exponential that stands for none.
-    const int64_t product = (inverse * std::max(e, 0) + (1 << 30)) >> 31;
-    return static_cast<T>(std::min(((product + (int64_t{1} << exponent >> 1)) >> exponent) + kLow, kHigh));
   }
 
   Softmax8 rule_;
@@ -116,9 +110,13 @@ std::unique_ptr<Kernel> make_softmax_i8(const KernelSpec& spec) {
   if (!axis.ok()) return nullptr;
   const AxisView view = axis_view(x.shape, *axis);
   const Softmax8 rule(attrs.beta, x.quant->scale());
+  if (y.dtype == DType::kI16) {
+    if (x.dtype == DType::kI8) return std::make_unique<SoftmaxI8<int8_t, int16_t>>(rule, view, spec.isa);
+    return std::make_unique<SoftmaxI8<uint8_t, int16_t>>(rule, view, spec.isa);
+  }
   if (x.dtype != y.dtype) return nullptr;
-  if (x.dtype == DType::kI8) return std::make_unique<SoftmaxI8<int8_t>>(rule, view, spec.isa);
-  return std::make_unique<SoftmaxI8<uint8_t>>(rule, view, spec.isa);
+  if (x.dtype == DType::kI8) return std::make_unique<SoftmaxI8<int8_t, int8_t>>(rule, view, spec.isa);
+  return std::make_unique<SoftmaxI8<uint8_t, uint8_t>>(rule, view, spec.isa);
 }
 
 }  // namespace smelt

@@ -77,27 +77,28 @@ Status run_integer(KernelContext& ctx, const Sizes& z) {
   const FixedFactor first = fixed_factor(sx * sf / ss), second = fixed_factor(ss * st / sy);
   std::vector<int16_t> state(s.data<int16_t>(), s.data<int16_t>() + s.elements());
   shift_state(state, z.memory);
-  const int32_t zero = x.quant()->zero_point();
-  for (int64_t b = 0; b < z.batch; ++b)
+  const int32_t zero = x.quant()->zero_point(), y_zero = y.quant()->zero_point();
+  const auto *features = wf.data<int8_t>(), *xs = x.data<int8_t>();
+  const auto* times = wt.data<int16_t>();
+  const int32_t* bias = ctx.has(3) ? ctx.input(3).data<int32_t>() : nullptr;
+  for (int64_t b = 0; b < z.batch; ++b, xs += z.features)
     for (int64_t f = 0; f < z.filters; ++f) {
+      const int8_t* w = features + f * z.features;
       int32_t sum = 0;
-      for (int64_t k = 0; k < z.features; ++k)
-        sum += wf.data<int8_t>()[f * z.features + k] * (x.data<int8_t>()[b * z.features + k] - zero);
+      for (int64_t k = 0; k < z.features; ++k) sum += w[k] * (xs[k] - zero);
       state[static_cast<size_t>((b * z.filters + f) * z.memory + z.memory - 1)] =
           static_cast<int16_t>(std::clamp(rescale_double(sum, first), -32768, 32767));
     }
-  const int64_t rank = z.filters / z.units;
-  for (int64_t b = 0; b < z.batch; ++b)
-    for (int64_t u = 0; u < z.units; ++u) {
-      uint32_t sum = ctx.has(3) ? static_cast<uint32_t>(ctx.input(3).data<int32_t>()[u]) : 0;
-      for (int64_t f = u * rank; f < (u + 1) * rank; ++f)
-        for (int64_t m = 0; m < z.memory; ++m)
-          sum += static_cast<uint32_t>(wt.data<int16_t>()[f * z.memory + m] *
-                                       state[static_cast<size_t>((b * z.filters + f) * z.memory + m)]);
-      const int64_t v =
-          static_cast<int64_t>(rescale_double(static_cast<int32_t>(sum), second)) + y.quant()->zero_point();
-      y.data<int8_t>()[b * z.units + u] = static_cast<int8_t>(std::clamp<int64_t>(v, -128, 127));
-    }
+  // The filters of a unit lie side by side, their weights like their states.
+  const int64_t entries = z.filters / z.units * z.memory;
+  for (int64_t i = 0; i < z.batch * z.units; ++i) {
+    const int64_t u = i % z.units;
+    const int16_t *w = times + u * entries, *values = state.data() + i * entries;
+    uint32_t sum = bias ? static_cast<uint32_t>(bias[u]) : 0;
+    for (int64_t m = 0; m < entries; ++m) sum += static_cast<uint32_t>(w[m] * values[m]);
+    const int64_t v = static_cast<int64_t>(rescale_double(static_cast<int32_t>(sum), second)) + y_zero;
+    y.data<int8_t>()[i] = static_cast<int8_t>(std::clamp<int64_t>(v, -128, 127));
+  }
   if (ctx.wants(1)) std::copy(state.begin(), state.end(), ctx.output(1).data<int16_t>());
   return Ok();
 }
