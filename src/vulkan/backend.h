@@ -19,6 +19,7 @@ struct DeviceInfo {
   bool fp16 = false, int8 = false, int64 = false;  ///< arithmetic
   bool storage16 = false, storage8 = false;        ///< elements of these bits in buffers
   bool int8_dot_product = false;
+  bool fast_int8_dot_product = false;  ///< faster than multiplying and adding
   bool push_descriptors = false;  ///< VK_KHR_push_descriptor
   bool timeline_semaphores = false;
   bool unified_memory = false;  ///< host and device share the memory that activations lie in

@@ -150,8 +150,11 @@ DeviceInfo describe(VkPhysicalDevice physical, int index) {
   VkPhysicalDeviceProperties2 p{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
   vkGetPhysicalDeviceProperties(physical, &p.properties);
   const uint32_t version = version_of(p.properties);
+  VkPhysicalDeviceShaderIntegerDotProductProperties dot{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES};
   p.pNext = &subgroup;
   if (version >= VK_API_VERSION_1_2) subgroup.pNext = &driver;
+  if (version >= VK_API_VERSION_1_3) driver.pNext = &dot;
   vkGetPhysicalDeviceProperties2(physical, &p);
   info.name = p.properties.deviceName;
   info.type = type_name(p.properties.deviceType);
@@ -171,6 +174,7 @@ DeviceInfo describe(VkPhysicalDevice physical, int index) {
   info.int8 = f.small.shaderInt8 && info.storage8;
   info.timeline_semaphores = f.timeline.timelineSemaphore;
   info.int8_dot_product = f.dot.shaderIntegerDotProduct;
+  info.fast_int8_dot_product = dot.integerDotProduct4x8BitPackedSignedAccelerated;
   info.push_descriptors = !plain() && has_extension(physical, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
   VkPhysicalDeviceMemoryProperties memory;
   vkGetPhysicalDeviceMemoryProperties(physical, &memory);

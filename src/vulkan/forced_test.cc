@@ -106,6 +106,61 @@ TEST_F(VulkanForced, ProductsOfHalves) {
   check_on_gpu(c, "conv_real", 1e-2);
 }
 
+/// Four products an instruction, or one.
+TEST_F(VulkanForced, DotProducts) {
+  const auto found = devices();
+  if (!found->front().int8_dot_product) GTEST_SKIP() << "the device has no dot products of 8-bit values";
+  const Forced on("SMELT_VULKAN_DOT", "1");
+  struct Row {
+    Layout layout;
+    int64_t c_in, c_out, groups;
+    DType x, w;
+    int32_t x_zero, w_zero;
+  };
+  for (const Row& r : {Row{Layout::kChannelsLast, 8, 20, 1, DType::kI8, DType::kI8, 5, 0},
+                       Row{Layout::kChannelsLast, 24, 12, 2, DType::kU8, DType::kI8, 120, 0},
+                       Row{Layout::kChannelsLast, 13, 9, 1, DType::kU8, DType::kU8, 3, 131},
+                       Row{Layout::kChannelsLast, 12, 8, 2, DType::kI8, DType::kI8, -128, 7},
+                       Row{Layout::kChannelsFirst, 10, 16, 1, DType::kI8, DType::kI8, -3, 0},
+                       Row{Layout::kChannelsFirst, 8, 33, 1, DType::kU8, DType::kU8, 255, 1}})
+    for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle}) {
+      const auto stored = [](DType t, const Shape& s, uint32_t seed, double scale, int32_t zero) {
+        Tensor v = random_tensor(t, s, t == DType::kI8 ? -128 : 0, t == DType::kI8 ? 127 : 255, seed);
+        v.set_quant(testing::per_tensor(static_cast<float>(scale), zero));
+        return v;
+      };
+      ConvAttrs a;
+      a.layout = r.layout;
+      a.filter = r.layout == Layout::kChannelsLast ? FilterLayout::kOSI : FilterLayout::kOIS;
+      a.pads = {1, 1, 1, 0};
+      a.strides = {1, 2};
+      a.groups = r.groups;
+      a.rounding = rounding;
+      const bool last = r.layout == Layout::kChannelsLast;
+      const int64_t i = r.c_in / r.groups;
+      testing::KernelCase c;
+      c.label = Cat(to_string(r.layout), " ", r.c_in, " to ", r.c_out, " ", to_string(rounding));
+      c.op = Op::kConv;
+      c.attrs = make_attrs<ConvAttrs>(a);
+      c.inputs = {stored(r.x, last ? Shape{2, 6, 9, r.c_in} : Shape{2, r.c_in, 6, 9}, 1, 0.02, r.x_zero),
+                  stored(r.w, last ? Shape{r.c_out, 3, 3, i} : Shape{r.c_out, i, 3, 3}, 2, 0.004, r.w_zero),
+                  random_tensor(DType::kI32, {r.c_out}, -5000, 5000, 3)};
+      c.output.dtype = r.x;
+      c.output.quant = testing::per_tensor(0.2f, r.x == DType::kI8 ? -7 : 99);
+      check_on_gpu(c, "conv_dot");
+      MatMulAttrs m;
+      m.rounding = rounding;
+      testing::KernelCase product;
+      product.label = Cat("product of ", r.c_in, " ", to_string(rounding));
+      product.op = Op::kMatMul;
+      product.attrs = make_attrs<MatMulAttrs>(m);
+      product.inputs = {stored(r.x, {11, r.c_in}, 4, 0.02, r.x_zero),
+                        stored(r.w, {r.c_in, r.c_out}, 5, 0.004, r.w_zero)};
+      product.output = c.output;
+      check_on_gpu(product, "matmul_dot");
+    }
+}
+
 /// Descriptors lie in sets or in the command buffer.
 TEST_F(VulkanForced, PlainDevices) {
   ConvAttrs a;

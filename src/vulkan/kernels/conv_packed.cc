@@ -4,33 +4,22 @@
 #include <vector>
 
 #include "base/error.h"
-#include "cpu/conv_shape.h"
-#include "cpu/matmul_shape.h"
 #include "ops/common/operands.h"
 #include "tensor/numeric.h"
 #include "vulkan/activation.h"
 #include "vulkan/device.h"
 #include "vulkan/kernels/common.h"
 #include "vulkan/kernels/integer.h"
+#include "vulkan/kernels/packed.h"
 #include "vulkan/kernels/weights.h"
 
 namespace smelt::vulkan {
 namespace {
 
 constexpr int64_t kExactProducts = 256;  ///< of 8-bit values: float32 holds their sum
-constexpr int64_t kTile = 16;            ///< output channels of an invocation of shaders/conv_packed.comp
+constexpr int64_t kTile = kPackedTile;
 
 int32_t i32(int64_t v) { return static_cast<int32_t>(v); }
-
-/// A convolution of two spatial dimensions at most.
-std::optional<ConvShape> plane_conv(const KernelSpec& spec) {
-  const auto shape = ConvShape::make(cpu_spec(spec));
-  if (!shape || !shape->planar()) return std::nullopt;
-  for (int d = 1; d < 3; ++d)
-    if (shape->dilation[d] > 1 << 16 || shape->kernel[d] > 1 << 10 || std::abs(shape->pad[d]) > 1 << 20)
-      return std::nullopt;
-  return shape;
-}
 
 /// A float32 one with a constant filter of real numbers.
 std::optional<ConvShape> plain_conv(const KernelSpec& spec, RealOperand& filter, RealOperand& bias) {
@@ -65,34 +54,6 @@ Result<Binding> packed_filter(KernelRecorder& r, const Tensor& filter, const std
   });
   SMELT_TRY(status);
   return binding;
-}
-
-/// The layout of shaders/conv_packed.comp.
-struct PackedGeometry {
-  int32_t x_size[2], y_size[2], kernel[2], stride[2], dilation[2], pad[2];
-  int32_t c_in, c_out, groups, tiles;
-  int32_t x_pixel, x_channel, y_pixel, y_channel;
-};
-
-PackedGeometry packed_geometry(const ConvShape& s) {
-  PackedGeometry p{};
-  for (int d = 0; d < 2; ++d) {
-    p.x_size[d] = i32(s.in[d + 1]);
-    p.y_size[d] = i32(s.out[d + 1]);
-    p.kernel[d] = i32(s.kernel[d + 1]);
-    p.stride[d] = i32(s.stride[d + 1]);
-    p.dilation[d] = i32(s.dilation[d + 1]);
-    p.pad[d] = i32(s.pad[d + 1]);
-  }
-  p.c_in = i32(s.c_in);
-  p.c_out = i32(s.c_out);
-  p.groups = i32(s.groups);
-  p.tiles = i32((s.c_out + kTile - 1) / kTile);
-  p.x_pixel = s.channels_last ? i32(s.all_in()) : 1;
-  p.x_channel = s.channels_last ? 1 : i32(s.in_pixels());
-  p.y_pixel = s.channels_last ? i32(s.all_out()) : 1;
-  p.y_channel = s.channels_last ? 1 : i32(s.out_pixels());
-  return p;
 }
 
 /// A bias where the node has none.
@@ -406,27 +367,6 @@ std::unique_ptr<Kernel> make_conv_packed_f32(const KernelSpec& spec) {
   if (stored) kernel->set_stored(*stored);
   return kernel;
 }
-
-namespace {
-
-/// A product of rows and one constant matrix, as a convolution of a line of pixels.
-std::optional<ConvShape> rows_as_pixels(const KernelSpec& spec, const MatMulAttrs& attrs) {
-  if (!spec.constant(1) || attrs.hybrid || spec.inputs[1].shape.rank() != 2) return std::nullopt;
-  const auto m = MatMulShape::make(cpu_spec(spec));
-  if (!m || m->batches != 1 || m->g.a.column_stride != 1 || (m->m > 1 && m->g.a.row_stride != m->k) || m->k == 0)
-    return std::nullopt;
-  if (spec.has(2) && !m->is_row(spec.inputs[2].shape)) return std::nullopt;
-  ConvShape s;
-  s.c_in = m->k;
-  s.c_out = m->n;
-  s.in[2] = s.out[2] = m->m;
-  s.channels_last = true;
-  s.filter_o = m->g.b.column_stride;
-  s.filter_i = m->g.b.row_stride;
-  return s;
-}
-
-}  // namespace
 
 std::unique_ptr<Kernel> make_matmul_packed_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+
+#include "cpu/conv_shape.h"
+#include "ops/matmul/matmul.h"
+#include "vulkan/kernel.h"
+
+namespace smelt::vulkan {
+
+/// Output channels of an invocation of shaders/conv_packed.comp.
+inline constexpr int64_t kPackedTile = 16;
+
+/// Of convolutions with packed filters: the layout of shaders/conv_packed.comp and dot.comp.
+struct PackedGeometry {
+  int32_t x_size[2], y_size[2], kernel[2], stride[2], dilation[2], pad[2];
+  int32_t c_in, c_out, groups, tiles;
+  int32_t x_pixel, x_channel, y_pixel, y_channel;
+};
+PackedGeometry packed_geometry(const ConvShape& s);
+
+/// A convolution of two spatial dimensions at most.
+std::optional<ConvShape> plane_conv(const KernelSpec& spec);
+/// A product of rows and one constant matrix, as a convolution of a line of pixels.
+std::optional<ConvShape> rows_as_pixels(const KernelSpec& spec, const MatMulAttrs& attrs);
+
+}  // namespace smelt::vulkan
