@@ -2,6 +2,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "cpu/convert.h"
 #include "cpu/kernel.h"
 #include "ops/elementwise/elementwise.h"
 #include "tensor/numeric.h"
@@ -75,6 +76,30 @@ Convert conversion(DType from, DType to) {
   return found;
 }
 
+/// Between float32 and a 16-bit float.
+class CastHalf final : public Kernel {
+ public:
+  CastHalf(DType from, DType to, int64_t n, const Converter& convert)
+      : widens_(to == DType::kF32), brain_((widens_ ? from : to) == DType::kBF16), n_(n), convert_(convert) {}
+  Status run(KernelContext& ctx) const override {
+    const Tensor& x = ctx.input(0);
+    Tensor& y = ctx.output(0);
+    ctx.threads().parallel_for(n_, 16384, [&](int64_t begin, int64_t end) {
+      if (widens_)
+        (brain_ ? convert_.from_bf16 : convert_.from_f16)(x.data<uint16_t>() + begin, end - begin,
+                                                          y.data<float>() + begin);
+      else
+        (brain_ ? convert_.to_bf16 : convert_.to_f16)(x.data<float>() + begin, end - begin, y.data<uint16_t>() + begin);
+    });
+    return Ok();
+  }
+
+ private:
+  bool widens_, brain_;
+  int64_t n_;
+  const Converter& convert_;
+};
+
 class Cast final : public Kernel {
  public:
   Cast(Convert convert, int64_t n) : convert_(convert), n_(n) {}
@@ -137,6 +162,9 @@ std::unique_ptr<Kernel> dequantizer(const KernelSpec& spec, int axis, std::vecto
 std::unique_ptr<Kernel> make_cast(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   if (x.quant || y.quant) return nullptr;
+  const auto half = [](DType t) { return t == DType::kF16 || t == DType::kBF16; };
+  if ((half(x.dtype) && y.dtype == DType::kF32) || (x.dtype == DType::kF32 && half(y.dtype)))
+    return std::make_unique<CastHalf>(x.dtype, y.dtype, x.shape.elements(), converter(spec.isa));
   const Convert convert = conversion(x.dtype, y.dtype);
   return convert ? std::make_unique<Cast>(convert, x.shape.elements()) : nullptr;
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <type_traits>
 
 #include "cpu/targets.h"
 #undef HWY_TARGET_INCLUDE
@@ -10,6 +11,7 @@
 #include "cpu/activation.h"
 #include "cpu/conv_shape.h"
 #include "cpu/kernel.h"
+#include "cpu/vectors-inl.h"
 
 #ifndef SMELT_CPU_DEPTHWISE_F32
 #define SMELT_CPU_DEPTHWISE_F32
@@ -28,25 +30,26 @@ HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// `count` neighbouring output pixels of one vector of channels; every tap of columns [kx0, kx1) and lines [ky0, ky1)
-/// lies inside the image. x: the first pixel's first tap.
-template <int PX, int KW, int STRIDE, class D>
-HWY_INLINE void pixels(D d, const float* x, int64_t line, int64_t pixel, const float* w, int64_t w_stride,
-                       const float* bias, int64_t ky0, int64_t ky1, int64_t kernel_w, float* y, float lo, float hi) {
-  using V = hn::Vec<D>;
+/// PX neighbouring output pixels of one vector of channels; every tap of lines [ky0, ky1) lies inside the image. x: the
+/// first pixel's first tap.
+template <int PX, int KW, int STRIDE, class Part>
+HWY_INLINE void pixels(Part part, const float* x, int64_t line, int64_t pixel, const float* w, int64_t w_stride,
+                       const float* bias, int64_t ky0, int64_t ky1, float* y, float lo, float hi) {
+  const auto d = part.d;
+  using V = hn::Vec<decltype(part.d)>;
   V acc[PX];
 #pragma GCC unroll 4
   for (int p = 0; p < PX; ++p) acc[p] = hn::LoadU(d, bias);
   for (int64_t ky = ky0; ky < ky1; ++ky) {
     const float* row = x + ky * line;
-    const float* taps = w + ky * kernel_w * w_stride;
+    const float* taps = w + ky * KW * w_stride;
     V wv[KW];
 #pragma GCC unroll 5
     for (int k = 0; k < KW; ++k) wv[k] = hn::LoadU(d, taps + k * w_stride);
     constexpr int kColumns = (PX - 1) * STRIDE + KW;
 #pragma GCC unroll 16
     for (int column = 0; column < kColumns; ++column) {
-      const V v = hn::LoadU(d, row + column * pixel);
+      const V v = part.load(row + column * pixel);
 #pragma GCC unroll 4
       for (int p = 0; p < PX; ++p) {
         const int k = column - p * STRIDE;
@@ -55,60 +58,76 @@ HWY_INLINE void pixels(D d, const float* x, int64_t line, int64_t pixel, const f
     }
   }
 #pragma GCC unroll 4
-  for (int p = 0; p < PX; ++p) hn::StoreU(hn::Min(hn::Set(d, hi), hn::Max(hn::Set(d, lo), acc[p])), d, y + p * pixel);
+  for (int p = 0; p < PX; ++p) part.store(hn::Min(hn::Set(d, hi), hn::Max(hn::Set(d, lo), acc[p])), y + p * pixel);
 }
 
-template <class D>
-HWY_INLINE void one_pixel(D d, const float* x, int64_t line, int64_t column, const float* w, int64_t w_stride,
+template <class Part>
+HWY_INLINE void one_pixel(Part part, const float* x, int64_t line, int64_t column, const float* w, int64_t w_stride,
                           const float* bias, int64_t ky0, int64_t ky1, int64_t kx0, int64_t kx1, int64_t kernel_w,
                           float* y, float lo, float hi) {
+  const auto d = part.d;
   auto acc = hn::LoadU(d, bias);
   for (int64_t ky = ky0; ky < ky1; ++ky)
     for (int64_t kx = kx0; kx < kx1; ++kx)
-      acc =
-          hn::MulAdd(hn::LoadU(d, x + ky * line + kx * column), hn::LoadU(d, w + (ky * kernel_w + kx) * w_stride), acc);
-  hn::StoreU(hn::Min(hn::Set(d, hi), hn::Max(hn::Set(d, lo), acc)), d, y);
+      acc = hn::MulAdd(part.load(x + ky * line + kx * column), hn::LoadU(d, w + (ky * kernel_w + kx) * w_stride), acc);
+  part.store(hn::Min(hn::Set(d, hi), hn::Max(hn::Set(d, lo), acc)), y);
 }
 
-/// Channels [c0, c1), a multiple of the tag's lanes, of one row of output pixels.
-template <class D>
-void channels(D d, const ConvShape& g, const float* image, const DepthwiseFilter& f, int64_t oy, int64_t c0, int64_t c1,
-              float* y_row) {
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+/// Taps of a window, `dilation` apart, that lie in front of `distance`.
+HWY_INLINE int64_t taps_before(int64_t distance, int64_t dilation) {
+  return dilation == 1 ? distance : (distance + dilation - 1) / dilation;
+}
+
+/// Channels [c0, c1) of one row of output pixels, as many as the part's lanes at a time.
+template <class Part>
+void channels(Part part, const ConvShape& g, const float* image, const DepthwiseFilter& f, int64_t oy, int64_t c0,
+              int64_t c1, float* y_row) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(part.d));
   const int64_t pixel = g.all_in(), line = g.in[2] * pixel * g.dilation[1], s = g.stride[2], kw = g.kernel[2];
-  const int64_t y0 = oy * g.stride[1] - g.pad[1];
-  const int64_t ky0 = std::clamp<int64_t>((-y0 + g.dilation[1] - 1) / g.dilation[1], 0, g.kernel[1]);
+  const int64_t y0 = oy * g.stride[1] - g.pad[1], dx = g.dilation[2];
+  const int64_t ky0 = std::clamp<int64_t>(taps_before(-y0, g.dilation[1]), 0, g.kernel[1]);
   const int64_t ky1 =
-      y0 >= g.in[1] ? ky0 : std::clamp<int64_t>((g.in[1] - y0 + g.dilation[1] - 1) / g.dilation[1], ky0, g.kernel[1]);
+      y0 >= g.in[1] ? ky0 : std::clamp<int64_t>(taps_before(g.in[1] - y0, g.dilation[1]), ky0, g.kernel[1]);
   // Output pixels whose taps all lie inside.
   const int64_t inner0 = std::min(g.out[2], (g.pad[2] + s - 1) / s);
-  const int64_t reach = g.in[2] + g.pad[2] - (kw - 1) * g.dilation[2] - 1;
+  const int64_t reach = g.in[2] + g.pad[2] - (kw - 1) * dx - 1;
   const int64_t inner1 = std::clamp<int64_t>(reach < 0 ? 0 : reach / s + 1, inner0, g.out[2]);
   const float* base = image + y0 * g.in[2] * pixel;
+  const auto several = [&](auto count, const float* x, float* y) HWY_ATTR {
+    constexpr int kCount = decltype(count)::value;
+    for (int64_t c = c0; c < c1; c += lanes) {
+      const float *taps = f.taps + c, *bias = f.bias + c;
+      if (kw == 3 && s == 1)
+        pixels<kCount, 3, 1>(part, x + c, line, pixel, taps, f.stride, bias, ky0, ky1, y + c, f.lo, f.hi);
+      else if (kw == 3)
+        pixels<kCount, 3, 2>(part, x + c, line, pixel, taps, f.stride, bias, ky0, ky1, y + c, f.lo, f.hi);
+      else if (s == 1)
+        pixels<kCount, 5, 1>(part, x + c, line, pixel, taps, f.stride, bias, ky0, ky1, y + c, f.lo, f.hi);
+      else
+        pixels<kCount, 5, 2>(part, x + c, line, pixel, taps, f.stride, bias, ky0, ky1, y + c, f.lo, f.hi);
+    }
+  };
+  const bool usual = dx == 1 && (kw == 3 || kw == 5) && s <= 2;
   for (int64_t ox = 0; ox < g.out[2];) {
     const int64_t x0 = ox * s - g.pad[2];
     const float* x = base + x0 * pixel;
     float* y = y_row + ox * pixel;
     const bool inner = ox >= inner0 && ox < inner1;
-    if (inner && ox + 4 <= inner1 && g.dilation[2] == 1 && ((kw == 3 && s <= 2) || (kw == 5 && s <= 2))) {
-      for (int64_t c = c0; c < c1; c += lanes) {
-        if (kw == 3 && s == 1)
-          pixels<4, 3, 1>(d, x + c, line, pixel, f.taps + c, f.stride, f.bias + c, ky0, ky1, kw, y + c, f.lo, f.hi);
-        else if (kw == 3)
-          pixels<4, 3, 2>(d, x + c, line, pixel, f.taps + c, f.stride, f.bias + c, ky0, ky1, kw, y + c, f.lo, f.hi);
-        else if (s == 1)
-          pixels<4, 5, 1>(d, x + c, line, pixel, f.taps + c, f.stride, f.bias + c, ky0, ky1, kw, y + c, f.lo, f.hi);
-        else
-          pixels<4, 5, 2>(d, x + c, line, pixel, f.taps + c, f.stride, f.bias + c, ky0, ky1, kw, y + c, f.lo, f.hi);
-      }
-      ox += 4;
+    if (inner && usual) {
+      const int64_t left = inner1 - ox;
+      if (left >= 4)
+        several(std::integral_constant<int, 4>(), x, y);
+      else if (left >= 2)
+        several(std::integral_constant<int, 2>(), x, y);
+      else
+        several(std::integral_constant<int, 1>(), x, y);
+      ox += left >= 4 ? 4 : left >= 2 ? 2 : 1;
       continue;
     }
-    const int64_t dx = g.dilation[2];
-    const int64_t kx0 = inner ? 0 : std::clamp<int64_t>((-x0 + dx - 1) / dx, 0, kw);
-    const int64_t kx1 = inner ? kw : x0 >= g.in[2] ? kx0 : std::clamp<int64_t>((g.in[2] - x0 + dx - 1) / dx, kx0, kw);
+    const int64_t kx0 = inner ? 0 : std::clamp<int64_t>(taps_before(-x0, dx), 0, kw);
+    const int64_t kx1 = inner ? kw : x0 >= g.in[2] ? kx0 : std::clamp<int64_t>(taps_before(g.in[2] - x0, dx), kx0, kw);
     for (int64_t c = c0; c < c1; c += lanes)
-      one_pixel(d, x + c, line, pixel * dx, f.taps + c, f.stride, f.bias + c, ky0, ky1, kx0, kx1, kw, y + c, f.lo,
+      one_pixel(part, x + c, line, pixel * dx, f.taps + c, f.stride, f.bias + c, ky0, ky1, kx0, kx1, kw, y + c, f.lo,
                 f.hi);
     ++ox;
   }
@@ -116,17 +135,19 @@ void channels(D d, const ConvShape& g, const float* image, const DepthwiseFilter
 
 /// One row of output pixels, channels-last.
 void depthwise_row(const ConvShape& g, const float* image, const DepthwiseFilter& f, int64_t oy, float* y_row) {
-  const hn::ScalableTag<float> d;
-  const hn::CappedTag<float, 1> one;
+  using D = hn::ScalableTag<float>;
+  const D d;
   const int64_t n = g.all_in(), full = n / static_cast<int64_t>(hn::Lanes(d)) * static_cast<int64_t>(hn::Lanes(d));
   constexpr int64_t kBlock = 128;  // channels whose filters stay in the level-1 cache
-  for (int64_t c = 0; c < full; c += kBlock) channels(d, g, image, f, oy, c, std::min(c + kBlock, full), y_row);
-  const auto part = [&](auto narrow, int64_t from) {
-    const int64_t size = static_cast<int64_t>(hn::Lanes(narrow)), to = from + (n - from) / size * size;
-    if (from < to) channels(narrow, g, image, f, oy, from, to, y_row);
-    return to;
-  };
-  part(one, part(hn::CappedTag<float, 4>(), part(hn::CappedTag<float, 8>(), full)));
+  for (int64_t c = 0; c < full; c += kBlock)
+    channels(WholeVector<D>{d}, g, image, f, oy, c, std::min(c + kBlock, full), y_row);
+  if (full == n) return;
+  if constexpr (kMaskedLoads) {
+    channels(PartVector<D>{d, hn::FirstN(d, static_cast<size_t>(n - full))}, g, image, f, oy, full, n, y_row);
+  } else {
+    using One = hn::CappedTag<float, 1>;
+    channels(WholeVector<One>{One()}, g, image, f, oy, full, n, y_row);
+  }
 }
 
 /// One plane, channels-first. Each input line is laid out in `work` as stride[2] phases with its padding, so that a tap

@@ -74,33 +74,30 @@ std::vector<int64_t> best_first(const float* scores, int64_t n, int64_t keep) {
 /// Greedy suppression of one list of scores.
 Status suppress(KernelContext& ctx, const DetectionAttrs& a, const std::vector<Box>& boxes,
                 const std::vector<float>& scores, int64_t most, std::vector<int64_t>& selected) {
-  std::vector<int64_t> kept;
-  std::vector<float> kept_scores;
-  for (size_t i = 0; i < scores.size(); ++i) {
-    if (!(scores[i] >= static_cast<float>(a.score_threshold))) continue;
-    kept.push_back(static_cast<int64_t>(i));
-    kept_scores.push_back(scores[i]);
-  }
-  const auto n = static_cast<int64_t>(kept.size());
-  std::vector<int64_t> order(static_cast<size_t>(n));  // falling scores, none of them NaN; ties: lower index first
-  std::iota(order.begin(), order.end(), int64_t{0});
-  std::sort(order.begin(), order.end(), [&](int64_t p, int64_t q) {
-    const float x = kept_scores[static_cast<size_t>(p)], y = kept_scores[static_cast<size_t>(q)];
-    return x > y || (x == y && p < q);
-  });
-  std::vector<int64_t> ranks;  // of what is selected
-  selected.clear();
-  const auto box = [&](int64_t rank) -> const Box& {
-    return boxes[static_cast<size_t>(kept[static_cast<size_t>(order[static_cast<size_t>(rank)])])];
+  struct Candidate {
+    float score;
+    int64_t box;
   };
-  for (int64_t i = 0; i < n && static_cast<int64_t>(selected.size()) < std::min(n, most); ++i) {
-    const bool covered = std::any_of(ranks.begin(), ranks.end(), [&](int64_t rank) {
-      return overlap(box(rank), box(i)) > static_cast<float>(a.iou_threshold);
+  std::vector<Candidate> heap;  // the highest score on top, none of them NaN; ties: lower index first
+  for (size_t i = 0; i < scores.size(); ++i)
+    if (scores[i] >= static_cast<float>(a.score_threshold)) heap.push_back({scores[i], static_cast<int64_t>(i)});
+  const auto behind = [](const Candidate& p, const Candidate& q) {
+    return p.score < q.score || (p.score == q.score && p.box > q.box);
+  };
+  std::make_heap(heap.begin(), heap.end(), behind);
+  most = std::min(most, static_cast<int64_t>(heap.size()));
+  selected.clear();
+  while (!heap.empty() && static_cast<int64_t>(selected.size()) < most) {
+    const int64_t candidate = heap.front().box;
+    std::pop_heap(heap.begin(), heap.end(), behind);
+    heap.pop_back();
+    const Box& box = boxes[static_cast<size_t>(candidate)];
+    const bool covered = std::any_of(selected.begin(), selected.end(), [&](int64_t chosen) {
+      return overlap(boxes[static_cast<size_t>(chosen)], box) > static_cast<float>(a.iou_threshold);
     });
     if (covered) continue;
     SMELT_TRY(ctx.tick());
-    selected.push_back(kept[static_cast<size_t>(order[static_cast<size_t>(i)])]);
-    ranks.push_back(i);
+    selected.push_back(candidate);
   }
   return Ok();
 }
