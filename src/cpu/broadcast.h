@@ -72,6 +72,23 @@ struct BroadcastLoops {
     });
   }
 
+  /// Rows so short that several of them had better go together, as each_block() hands them out.
+  bool narrow() const { return rank >= 1 && inner < kNarrow && dims[rank - 1] >= 4; }
+  /// Calls block(offset in a, offset in b, offset in the output) for each run of dims[rank - 1] rows. Precondition:
+  /// narrow().
+  template <class F>
+  void each_block(ThreadPool& threads, int64_t grain, const F& block) const {
+    const int64_t rows = dims[rank - 1], blocks = outer / rows;
+    threads.parallel_for(blocks, std::max<int64_t>(1, grain / (rows * inner)), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        int64_t offset_a, offset_b;
+        at(i * rows, offset_a, offset_b);
+        block(offset_a, offset_b, i * rows * inner);
+      }
+    });
+  }
+  static constexpr int64_t kNarrow = 16;
+
   /// Offsets of the operands at outer index i.
   void at(int64_t i, int64_t& offset_a, int64_t& offset_b) const {
     offset_a = offset_b = 0;

@@ -14,6 +14,11 @@ inline Box ordered(const Box& b) {
           std::max(b.x_min, b.x_max)};
 }
 
+/// Whether the boxes have more than a border in common. Precondition: corners in order.
+inline bool touch(const Box& a, const Box& b) {
+  return (a.y_min < b.y_max) & (b.y_min < a.y_max) & (a.x_min < b.x_max) & (b.x_min < a.x_max);
+}
+
 /// Intersection over union; 0 when one of the boxes has no area.
 inline float overlap(const Box& a, const Box& b) {
   const float area_a = (a.y_max - a.y_min) * (a.x_max - a.x_min), area_b = (b.y_max - b.y_min) * (b.x_max - b.x_min);

@@ -86,18 +86,20 @@ Status suppress(KernelContext& ctx, const DetectionAttrs& a, const std::vector<B
   };
   std::make_heap(heap.begin(), heap.end(), behind);
   most = std::min(most, static_cast<int64_t>(heap.size()));
+  std::vector<Box> chosen;  // those of `selected`
   selected.clear();
   while (!heap.empty() && static_cast<int64_t>(selected.size()) < most) {
     const int64_t candidate = heap.front().box;
     std::pop_heap(heap.begin(), heap.end(), behind);
     heap.pop_back();
     const Box& box = boxes[static_cast<size_t>(candidate)];
-    const bool covered = std::any_of(selected.begin(), selected.end(), [&](int64_t chosen) {
-      return overlap(boxes[static_cast<size_t>(chosen)], box) > static_cast<float>(a.iou_threshold);
+    const bool covered = std::any_of(chosen.begin(), chosen.end(), [&](const Box& other) {
+      return touch(other, box) && overlap(other, box) > static_cast<float>(a.iou_threshold);
     });
     if (covered) continue;
     SMELT_TRY(ctx.tick());
     selected.push_back(candidate);
+    chosen.push_back(box);
   }
   return Ok();
 }
