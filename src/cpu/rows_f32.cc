@@ -204,56 +204,6 @@ std::unique_ptr<Kernel> make_reduce_f32(const KernelSpec& spec) {
 
 namespace {
 
-/// Whether any or all of the bools of [outer, count, inner] hold.
-class ReduceBool final : public Kernel {
- public:
-  ReduceBool(const ReduceView& v, bool all) : v_(v), all_(all) {}
-  Status run(KernelContext& ctx) const override {
-    const auto* x = ctx.input(0).data<uint8_t>();
-    auto* y = ctx.output(0).data<uint8_t>();
-    for (int64_t o = 0; o < v_.outer; ++o, x += v_.count * v_.inner, y += v_.inner) {
-      if (v_.inner == 1) {
-        y[0] = all_ ? std::memchr(x, 0, static_cast<size_t>(v_.count)) == nullptr : holds(x, v_.count);
-        continue;
-      }
-      std::memset(y, all_ ? 1 : 0, static_cast<size_t>(v_.inner));
-      for (int64_t t = 0; t < v_.count; ++t)
-        for (int64_t i = 0; i < v_.inner; ++i) {
-          const uint8_t bit = x[t * v_.inner + i] != 0;
-          y[i] = all_ ? y[i] & bit : y[i] | bit;
-        }
-    }
-    return Ok();
-  }
-
- private:
-  static bool holds(const uint8_t* x, int64_t n) {
-    int64_t i = 0;
-    for (; i + 32 <= n; i += 32) {
-      uint64_t words[4];
-      std::memcpy(words, x + i, sizeof(words));
-      if ((words[0] | words[1] | words[2] | words[3]) != 0) return true;
-    }
-    for (; i < n; ++i)
-      if (x[i]) return true;
-    return false;
-  }
-  ReduceView v_;
-  bool all_;
-};
-
-}  // namespace
-
-std::unique_ptr<Kernel> make_reduce_bool(const KernelSpec& spec) {
-  const auto& attrs = spec.attrs<ReduceAttrs>();
-  if (spec.inputs[0].dtype != DType::kBool || spec.outputs[0].dtype != DType::kBool) return nullptr;
-  if (attrs.fn != Reduction::kAny && attrs.fn != Reduction::kAll) return nullptr;
-  const auto v = reduce_view(spec);
-  return v ? std::make_unique<ReduceBool>(*v, attrs.fn == Reduction::kAll) : nullptr;
-}
-
-namespace {
-
 /// Sums in 32 bits, then as the reference kernel does it: real numbers where ties go to even, else a fixed-point factor
 /// with the division by the count folded in.
 class MeanI8 final : public Kernel {
