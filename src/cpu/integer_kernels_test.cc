@@ -211,7 +211,11 @@ TEST(ConvTranspose, GeometriesAndTypes) {
   const Row rows[] = {{1, 8, 5, 7, 6, 2, 2, 0, 0, 1},
                       {2, 5, 6, 4, 17, 3, 2, 1, 1, 1},
                       {1, 12, 9, 9, 18, 4, 3, 1, 0, 3},
-                      {1, 33, 3, 3, 40, 3, 1, 1, 0, 1}};
+                      {1, 33, 3, 3, 40, 3, 1, 1, 0, 1},
+                      {2, 8, 5, 12, 6, 3, 2, 1, 1, 1},
+                      {1, 7, 4, 19, 35, 2, 2, 0, 0, 1},
+                      {1, 6, 6, 11, 10, 1, 2, 0, 1, 2},
+                      {1, 5, 7, 14, 20, 5, 1, 3, 0, 1}};
   for (const Row& r : rows)
     for (const bool integers : {false, true}) {
       ConvTransposeAttrs a;
@@ -235,6 +239,7 @@ TEST(ConvTranspose, GeometriesAndTypes) {
                     random_tensor(DType::kI32, {r.c_out}, -1000, 1000, 3)};
         c.output.dtype = DType::kI8;
         c.output.quant = per_tensor(0.9f, -3, Rounding::kFixedDouble);
+        c.threaded = r.w > 10;
         check_case(c, "conv_transpose_i8");
       } else {
         c.inputs = {random_tensor(DType::kF32, x, -1, 1, 1), random_tensor(DType::kF32, w, -1, 1, 2),

@@ -12,6 +12,7 @@
 #include "base/cat.h"
 #include "cpu/broadcast.h"
 #include "cpu/kernel.h"
+#include "cpu/lut.h"
 #include "ops/common/lone_node.h"
 #include "tensor/one_grid.h"
 
@@ -55,6 +56,9 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace smelt {
+
+LookUpBytes byte_lookup(Isa isa) { return SMELT_FOR_LEVEL(isa, look_up_bytes); }
+
 namespace {
 
 bool byte_type(const ValueType& t) {
@@ -161,7 +165,7 @@ std::unique_ptr<Kernel> make_unary_table(const KernelSpec& spec) {
   if (!table) return nullptr;
   const int64_t n = x.shape.elements();
   if (real) return std::make_unique<UnaryTable<float>>(std::move(table), n, look_up_floats);
-  return std::make_unique<UnaryTable<uint8_t>>(std::move(table), n, SMELT_FOR_LEVEL(spec.isa, look_up_bytes));
+  return std::make_unique<UnaryTable<uint8_t>>(std::move(table), n, byte_lookup(spec.isa));
 }
 std::unique_ptr<Kernel> make_quantize_table(const KernelSpec& spec) { return make_unary_table(spec); }
 std::unique_ptr<Kernel> make_dequantize_table(const KernelSpec& spec) { return make_unary_table(spec); }

@@ -272,9 +272,10 @@ std::unique_ptr<Kernel> make_pool_f32(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   const auto& attrs = spec.attrs<PoolAttrs>();
-  if ((x.dtype != DType::kI8 && x.dtype != DType::kU8) || x.dtype != y.dtype || !x.quant || !y.quant) return nullptr;
-  if (x.quant->scales.size() != 1 || x.quant->scales != y.quant->scales ||
-      x.quant->zero_point() != y.quant->zero_point())
+  if ((x.dtype != DType::kI8 && x.dtype != DType::kU8) || x.dtype != y.dtype || !x.quant != !y.quant) return nullptr;
+  if (!x.quant && (attrs.kind != PoolKind::kMax || attrs.act.kind != ActKind::kNone)) return nullptr;
+  if (x.quant && (x.quant->scales.size() != 1 || x.quant->scales != y.quant->scales ||
+                  x.quant->zero_point() != y.quant->zero_point()))
     return nullptr;
   // Means in real numbers round in another way than integers.
   if (attrs.kind == PoolKind::kAverage && attrs.rounding == Rounding::kFloatHalfEven) return nullptr;
@@ -282,6 +283,7 @@ std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
   if (!s || (!s->channels_last && s->channels != 1)) return nullptr;
   const auto low = static_cast<double>(int_min(y.dtype)), high = static_cast<double>(int_max(y.dtype));
   const auto place = [&](float bound) {
+    if (!y.quant) return static_cast<int>(bound < 0 ? low : high);
     return static_cast<int>(
         std::clamp(static_cast<double>(std::round(bound / y.quant->scale())) + y.quant->zero_point(), low, high));
   };

@@ -69,6 +69,10 @@ TEST(Pool, Bytes) {
         c.output.dtype = dtype;
         c.output.quant = c.inputs[0].quant();
         check_case(c, "pool_i8");
+        if (kind != PoolKind::kMax || attrs->act.kind != ActKind::kNone) continue;
+        c.inputs[0].set_quant(nullptr);
+        c.output.quant = nullptr;
+        check_case(c, "pool_i8");
       }
 }
 
