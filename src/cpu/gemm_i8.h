@@ -48,12 +48,12 @@ struct GemmI8 {
     constexpr int64_t kBlockBytes = 192 * 1024;
     alignas(64) int32_t sums[kMaxTile];
     const int64_t count = steps(k);
-    const int64_t block = std::max<int64_t>(1, kBlockBytes / std::max<int64_t>(1, count * 4 * mr)) * mr;
+    const int64_t block = m <= mr ? mr : std::max<int64_t>(1, kBlockBytes / std::max<int64_t>(1, count * 4 * mr)) * mr;
     for (int64_t row = 0; row < m; row += block) {
       const int64_t rows = std::min(block, m - row);
-      const int64_t tall = (rows + mr - 1) / mr, height = (rows + tall - 1) / tall;
+      const int64_t tall = rows <= mr ? 1 : (rows + mr - 1) / mr, height = tall == 1 ? rows : (rows + tall - 1) / tall;
       for (int64_t p = first; p < last; ++p) {
-        const Tile* tile = tiles[a_signed][width(n, p) / lanes - 1];
+        const Tile* tile = tiles[a_signed][width(n, p) > lanes];
         const void* panel = static_cast<const char*>(packed) + panel_offset(k, p);
         for (int64_t i = row; i < row + rows; i += height) {
           const int64_t here = std::min(height, row + rows - i);

@@ -21,15 +21,13 @@ class PaddedRows {
       : g_(g), parts_(split ? g.stride[2] : 1), zero_(zero), gather_(gather) {
     const int64_t width = (g.out[2] - 1) * g.stride[2] + (g.kernel[2] - 1) * g.dilation[2] + 1;
     pixels_ = (width + parts_ - 1) / parts_;
-    bytes_ = align(pixels_ * parts_ * g.all_in() + 64);
-    for (int d = 0; d < 2; ++d) lines_[d] = (g.kernel[d] - 1) * g.dilation[d] + 1;
+    const auto bytes = static_cast<__int128>(pixels_) * parts_ * g.all_in() + 64;
+    bytes_ = bytes > kMost ? kMost + 1 : align(static_cast<int64_t>(bytes));
+    for (int d = 0; d < 2; ++d) lines_[d] = std::min((g.kernel[d] - 1) * g.dilation[d] + 1, kMost + 1);
     tags_ = align(lines_[0] * lines_[1] * 8);
   }
-  /// Whether a thread's memory is small enough to be worth it.
-  bool small() const {
-    constexpr int64_t kMost = int64_t{1} << 22;
-    return lines_[0] * lines_[1] <= kMost / bytes_;
-  }
+  /// Whether a thread's memory is small enough to be worth it. Else nothing else may be asked for.
+  bool small() const { return lines_[0] * lines_[1] <= kMost / bytes_; }
   /// Memory of a thread, aligned to 64 bytes.
   int64_t room_bytes() const { return tags_ + lines_[0] * lines_[1] * bytes_; }
   /// A row of padding, which threads share.
@@ -55,6 +53,7 @@ class PaddedRows {
   }
 
  private:
+  static constexpr int64_t kMost = int64_t{1} << 22;  ///< bytes of a thread's rows
   static int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
   void fill(const uint8_t* from, uint8_t* to) const {
     const int64_t c = g_.all_in();
