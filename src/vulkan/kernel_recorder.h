@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstring>
+#include <functional>
 #include <string>
 
 #include "vulkan/kernel.h"
@@ -18,6 +19,8 @@ class KernelRecorder {
     /// Of content that a kernel computed from a constant: that one's bytes, and a name of the way from there.
     const void* of = nullptr;
     const char* derived = "";
+    /// Writes that content, which is unset before. Called when the first table is made of it.
+    const std::function<void()>* compute = nullptr;
   };
   KernelRecorder(Recorder& recorder, std::span<const Operand> inputs, std::span<const Binding> outputs,
                  const Binding& scratch, const Binding& faults, uint32_t fault_code, bool* faulty,
@@ -69,7 +72,10 @@ class KernelRecorder {
   /// A table that the host computes from constant input i, whose content its key need not repeat.
   Result<Binding> table(size_t i, const std::string& key, size_t bytes, const WeightStore::Fill& fill) {
     const Operand& o = inputs_[i];
-    return o.store->table(o.of ? o.of : o.constant->raw(), o.derived + key, bytes, fill);
+    return o.store->table(o.of ? o.of : o.constant->raw(), o.derived + key, bytes, [&](void* to) {
+      if (o.compute) (*o.compute)();
+      fill(to);
+    });
   }
   /// A table of this plan alone.
   Result<Binding> table(const std::string& key, size_t bytes, const WeightStore::Fill& fill) {

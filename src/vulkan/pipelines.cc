@@ -109,18 +109,25 @@ void Pipelines::make(std::unique_lock<std::mutex>& lock, const Key& key, Entry& 
   made_.notify_all();
 }
 
+bool Pipelines::make_next(std::unique_lock<std::mutex>& lock) {
+  while (!queue_.empty()) {
+    const Key& key = queue_.front()->first;
+    queue_.pop_front();
+    Entry& entry = entries_.find(key)->second;
+    if (entry.state != Entry::State::kAsked) continue;
+    make(lock, key, entry);
+    return true;
+  }
+  return false;
+}
+
 void Pipelines::work() {
   std::unique_lock lock(mutex_);
   while (!ending_) {
-    if (queue_.empty()) {
-      ++idle_;
-      asked_.wait(lock, [&] { return ending_ || !queue_.empty(); });
-      --idle_;
-      continue;
-    }
-    const Key& key = queue_.front()->first;
-    queue_.pop_front();
-    if (Entry& entry = entries_.find(key)->second; entry.state == Entry::State::kAsked) make(lock, key, entry);
+    if (make_next(lock)) continue;
+    ++idle_;
+    asked_.wait(lock, [&] { return ending_ || !queue_.empty(); });
+    --idle_;
   }
 }
 
@@ -147,7 +154,9 @@ Result<Pipeline> Pipelines::get(const Shader& shader, std::span<const uint32_t> 
   // One that failed is tried again: memory may have come back.
   const bool failed = entry.state == Entry::State::kMade && entry.result != VK_SUCCESS;
   if (entry.state == Entry::State::kAsked || failed) make(lock, at->first, entry);
-  made_.wait(lock, [&] { return entry.state == Entry::State::kMade; });
+  // A thread is at it: meanwhile others are made here.
+  while (entry.state != Entry::State::kMade)
+    if (!make_next(lock)) made_.wait(lock);
   if (auto s = check(entry.result, "vkCreateComputePipelines"); !s.ok()) return s.error().within(shader.name);
   return Pipeline{entry.handle, l.pipeline, l.set};
 }

@@ -73,6 +73,8 @@ class Pipelines {
   VkResult create(const Key& key, VkPipelineLayout layout, VkPipeline* out) const;
   /// Makes the entry's pipeline with the lock released meanwhile.
   void make(std::unique_lock<std::mutex>& lock, const Key& key, Entry& entry);
+  /// The same for the next one that was asked for and not begun; false: none is left.
+  bool make_next(std::unique_lock<std::mutex>& lock);
   void work();
   void end_threads();
 

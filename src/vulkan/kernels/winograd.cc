@@ -27,12 +27,11 @@ struct OutPush {
   GpuActivation act;
 };
 
-/// The filter as [point][output channel][input channel]: G g G^T.
-Result<Tensor> filter_points(const Tensor& filter, const ConvShape& s) {
+/// Fills `points` with the filter as [point][output channel][input channel]: G g G^T.
+Status compute_points(const Tensor& filter, const ConvShape& s, Tensor points) {
   std::vector<float> g(static_cast<size_t>(filter.elements()));
   SMELT_TRY(real_values(filter, g.data()));
-  SMELT_ASSIGN(Tensor u, Tensor::allocate(DType::kF32, Shape{kPoints * s.c_out, 1, 1, s.c_in}, false));
-  auto* to = u.data<float>();
+  auto* to = points.data<float>();
   const auto thirds = [](float a, float b, float c, float* out) {
     out[0] = a;
     out[1] = 0.5f * (a + b + c);
@@ -51,7 +50,7 @@ Result<Tensor> filter_points(const Tensor& filter, const ConvShape& s) {
         for (int y = 0; y < 4; ++y) to[((y * 4 + x) * s.c_out + o) * s.c_in + i] = column[y];
       }
     }
-  return u;
+  return Ok();
 }
 
 class Winograd final : public Kernel {
@@ -95,11 +94,15 @@ class Winograd final : public Kernel {
     set_grid(d, static_cast<uint64_t>(in.n), kWidth);
     SMELT_TRY(r.dispatch(d, in));
 
+    const KernelRecorder::Operand& filter = r.operand(1);
+    Status status;
+    const std::function<void()> compute = [&] { status = compute_points(*filter.constant, s_, points_); };
     const KernelRecorder::Operand operands[] = {
-        {r.scratch(0, in_bytes_, false)}, {{}, &points_, r.operand(1).store, r.operand(1).constant->raw(), "points, "}};
+        {r.scratch(0, in_bytes_, false)}, {{}, &points_, filter.store, filter.constant->raw(), "points, ", &compute}};
     const Binding sums[] = {r.scratch(in_bytes_, out_bytes_, false)};
     KernelRecorder inner = r.nested(operands, sums, r.scratch(in_bytes_ + out_bytes_, sums_->scratch_bytes(), false));
     SMELT_TRY(sums_->record(inner));
+    SMELT_TRY(status);
 
     Binding added = sums[0];
     if (has_bias_) {
@@ -123,7 +126,7 @@ class Winograd final : public Kernel {
   ConvShape s_;
   int64_t tiles_[2];
   GpuActivation act_;
-  Tensor points_;
+  Tensor points_;  ///< computed once a model, when they go to the device
   std::unique_ptr<Kernel> sums_;
   size_t in_bytes_ = 0, out_bytes_ = 0;
   bool has_bias_;
@@ -150,7 +153,7 @@ std::unique_ptr<Kernel> make_winograd_f32(const KernelSpec& spec) {
   const int64_t largest =
       s->batch * ((s->out[1] + 1) / 2) * ((s->out[2] + 1) / 2) * kPoints * std::max(s->c_in, s->c_out);
   if (largest >= INT32_MAX) return nullptr;
-  auto points = filter_points(*spec.constant(1), *s);
+  auto points = Tensor::allocate(DType::kF32, Shape{kPoints * s->c_out, 1, 1, s->c_in}, false);
   if (!points.ok()) return nullptr;
   auto kernel = std::make_unique<Winograd>(spec, *s, std::move(*points));
   kernel->bias = bias;
