@@ -9,20 +9,13 @@
 namespace smelt {
 namespace {
 
-/// One axis: the two neighbours of every output index and the distance from the lower one.
-struct Neighbours {
-  int64_t lower, upper;
-  int64_t fixed;  ///< in units of 2^-10
-  float real;
-};
-
-Neighbours neighbours(const ResizeAttrs& a, const ResizeAxis& d, int64_t i) {
+ResizeNeighbours fixed_neighbours(const ResizeAttrs& a, const ResizeAxis& d, int64_t i) {
   const bool corners = a.coord == ResizeAttrs::Coord::kAlignCorners && d.out > 1;
   const bool half = a.coord == ResizeAttrs::Coord::kHalfPixel;
   const int64_t in = corners ? d.in - 1 : d.in, out = corners ? d.out - 1 : d.out;
   const int64_t step = (1024 * in + out / 2) / out;
   const int64_t at = half ? i * step + step / 2 - 512 : i * step;
-  Neighbours n;
+  ResizeNeighbours n;
   n.lower = std::max<int64_t>(at / 1024, 0);
   n.upper = std::min((at + 1023) / 1024, d.in - 1);
   n.lower = std::min(n.lower, d.in - 1);
@@ -32,13 +25,13 @@ Neighbours neighbours(const ResizeAttrs& a, const ResizeAxis& d, int64_t i) {
   return n;
 }
 
-Neighbours real_neighbours(const ResizeAttrs& a, const ResizeAxis& d, int64_t i) {
+ResizeNeighbours real_neighbours(const ResizeAttrs& a, const ResizeAxis& d, int64_t i) {
   const bool corners = a.coord == ResizeAttrs::Coord::kAlignCorners && d.out > 1;
   const bool half = a.coord == ResizeAttrs::Coord::kHalfPixel;
   const float step = corners ? static_cast<float>(d.in - 1) / static_cast<float>(d.out - 1)
                              : static_cast<float>(d.in) / static_cast<float>(d.out);
   const float at = half ? (static_cast<float>(i) + 0.5f) * step - 0.5f : static_cast<float>(i) * step;
-  Neighbours n;
+  ResizeNeighbours n;
   n.lower = std::clamp<int64_t>(static_cast<int64_t>(std::floor(at)), 0, d.in - 1);
   n.upper = std::clamp<int64_t>(static_cast<int64_t>(std::ceil(at)), 0, d.in - 1);
   n.fixed = 0;
@@ -58,10 +51,14 @@ int64_t blend_real(float v00, float v10, float v01, float v11, float dy, float d
 
 }  // namespace
 
-bool resizes_in_integers(const ResizeAttrs& a, const Tensor& x, const Tensor& y, const std::vector<ResizeAxis>& axes) {
+ResizeNeighbours resize_neighbours(const ResizeAttrs& a, const ResizeAxis& d, int64_t i, bool fixed) {
+  return fixed ? fixed_neighbours(a, d, i) : real_neighbours(a, d, i);
+}
+
+bool resizes_in_integers(const ResizeAttrs& a, DType x, DType y, const std::vector<ResizeAxis>& axes) {
   if (!a.tflite || a.rounding == Rounding::kFloatHalfEven || a.mode != ResizeAttrs::Mode::kLinear || a.antialias)
     return false;
-  if (!is_integer(x.dtype()) || x.dtype() != y.dtype() || bit_width(x.dtype()) > 16) return false;
+  if (!is_integer(x) || x != y || bit_width(x) > 16) return false;
   return axes.size() == 2 && axes[0].axis + 1 == axes[1].axis && axes[0].in > 0 && axes[1].in > 0;
 }
 
@@ -78,9 +75,9 @@ Status resize_in_integers(KernelContext& ctx, const ResizeAttrs& a, const std::v
   const bool fixed = is_signed_integer(x.dtype());
   for (int64_t o = 0; o < outer; ++o)
     for (int64_t i = 0; i < v.out; ++i) {
-      const Neighbours ny = fixed ? neighbours(a, v, i) : real_neighbours(a, v, i);
+      const ResizeNeighbours ny = resize_neighbours(a, v, i, fixed);
       for (int64_t j = 0; j < h.out; ++j) {
-        const Neighbours nx = fixed ? neighbours(a, h, j) : real_neighbours(a, h, j);
+        const ResizeNeighbours nx = resize_neighbours(a, h, j, fixed);
         const auto pixel = [&](int64_t r, int64_t c) { return xs + ((o * v.in + r) * h.in + c) * inner; };
         const int64_t *p00 = pixel(ny.lower, nx.lower), *p10 = pixel(ny.upper, nx.lower);
         const int64_t *p01 = pixel(ny.lower, nx.upper), *p11 = pixel(ny.upper, nx.upper);

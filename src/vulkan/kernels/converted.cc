@@ -10,6 +10,7 @@
 #include "ops/op.h"
 #include "ops/pool/pool.h"
 #include "ops/reduce/reduce.h"
+#include "ops/resize/resize.h"
 #include "ops/softmax/softmax.h"
 #include "tensor/numeric.h"
 #include "tensor/one_grid.h"
@@ -36,6 +37,8 @@ bool computes_on_reals(const KernelSpec& spec) {
     }
     case Op::kSoftmax:
       return spec.attrs<SoftmaxAttrs>().rounding == Rounding::kFloatHalfEven;
+    case Op::kResize:
+      return spec.attrs<ResizeAttrs>().rounding == Rounding::kFloatHalfEven;
     default:
       return false;
   }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/cat.h"
+#include "ops/resize/integer.h"
 #include "ops/resize/plan.h"
 #include "vulkan/device.h"
 #include "vulkan/kernel_recorder.h"
@@ -99,16 +100,24 @@ class ResizeKernel final : public Kernel {
 
 namespace {
 
+/// The dimensions that the node names; nullopt: not known.
+std::optional<std::vector<ResizeAxis>> named_axes(const KernelSpec& spec) {
+  for (size_t i = 1; i < spec.inputs.size(); ++i)
+    if (spec.has(i) && !spec.constant(i)) return std::nullopt;
+  const auto content = [&](size_t i) { return spec.has(i) ? spec.constant(i) : nullptr; };
+  auto axes =
+      plan_resize(spec.attrs<ResizeAttrs>(), spec.inputs[0].shape, resize_request(content(1), content(2), content(3)));
+  if (!axes.ok()) return std::nullopt;
+  return std::move(*axes);
+}
+
 /// The dimensions that change, from the first to the last; nullopt: not known, or not to what the node gives.
 std::optional<std::vector<std::pair<ResizeAxis, AxisTaps>>> changed_axes(const KernelSpec& spec) {
   const auto& a = spec.attrs<ResizeAttrs>();
   if (!plain_reals(spec, {0}, {0})) return std::nullopt;
-  for (size_t i = 1; i < spec.inputs.size(); ++i)
-    if (spec.has(i) && !spec.constant(i)) return std::nullopt;
-  const auto content = [&](size_t i) { return spec.has(i) ? spec.constant(i) : nullptr; };
   Shape shape = spec.inputs[0].shape;
-  const auto axes = plan_resize(a, shape, resize_request(content(1), content(2), content(3)));
-  if (!axes.ok()) return std::nullopt;
+  const auto axes = named_axes(spec);
+  if (!axes) return std::nullopt;
   std::vector<std::pair<ResizeAxis, AxisTaps>> changed;
   for (size_t i = axes->size(); i-- > 0;) {
     const ResizeAxis& d = (*axes)[i];
@@ -215,6 +224,67 @@ std::unique_ptr<Kernel> make_resize_real(const KernelSpec& spec) {
     shape[axis.axis] = axis.out;
   }
   return std::make_unique<ResizeKernel>(spec.outputs[0].dtype, std::move(passes));
+}
+
+namespace {
+
+/// The layout of shaders/resize_integer.comp.
+struct BlendPush {
+  uint32_t n, in_rows, in_columns, rows, columns, inner;
+};
+
+class ResizeIntegers final : public Kernel {
+ public:
+  ResizeIntegers(const char* shader, std::vector<uint32_t> table, const BlendPush& push)
+      : shader_(shader), table_(std::move(table)), push_(push) {}
+  bool reads(size_t i) const override { return i == 0; }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    SMELT_ASSIGN(const Binding table,
+                 r.table(Cat("blend ", reinterpret_cast<uintptr_t>(this)), table_.size() * sizeof(uint32_t),
+                         [&](void* to) { std::memcpy(to, table_.data(), table_.size() * sizeof(uint32_t)); }));
+    Dispatch d{shader_, {kWidth}, {x, table, r.output(0)}};
+    set_grid(d, push_.n, kWidth);
+    return r.dispatch(d, push_);
+  }
+
+ private:
+  const char* shader_;
+  std::vector<uint32_t> table_;
+  BlendPush push_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_resize_integer(const KernelSpec& spec) {
+  const auto& a = spec.attrs<ResizeAttrs>();
+  const DType dtype = spec.inputs[0].dtype;
+  const char* shader = dtype == DType::kI8    ? "resize_i8"
+                       : dtype == DType::kU8  ? "resize_u8"
+                       : dtype == DType::kI16 ? "resize_i16"
+                                              : nullptr;
+  if (!shader || (dtype == DType::kI16 && !spec.device.info().int64)) return nullptr;
+  const auto axes = named_axes(spec);
+  if (!axes || !resizes_in_integers(a, dtype, spec.outputs[0].dtype, *axes)) return nullptr;
+  const Shape& x = spec.inputs[0].shape;
+  const ResizeAxis &v = (*axes)[0], &h = (*axes)[1];
+  Shape want = x;
+  want[v.axis] = v.out;
+  want[h.axis] = h.out;
+  if (want != spec.outputs[0].shape) return nullptr;
+  std::vector<uint32_t> table;
+  const bool fixed = dtype != DType::kU8;
+  for (const ResizeAxis* d : {&v, &h})
+    for (int64_t i = 0; i < d->out; ++i) {
+      const ResizeNeighbours n = resize_neighbours(a, *d, i, fixed);
+      table.insert(table.end(), {static_cast<uint32_t>(n.lower), static_cast<uint32_t>(n.upper),
+                                 fixed ? static_cast<uint32_t>(n.fixed) : std::bit_cast<uint32_t>(n.real)});
+    }
+  const auto u32 = [](int64_t value) { return static_cast<uint32_t>(value); };
+  return std::make_unique<ResizeIntegers>(
+      shader, std::move(table),
+      BlendPush{u32(want.elements()), u32(v.in), u32(h.in), u32(v.out), u32(h.out),
+                u32(Shape(x.dims().subspan(static_cast<size_t>(h.axis) + 1)).elements())});
 }
 
 }  // namespace smelt::vulkan
