@@ -5,6 +5,7 @@
 #include "ops/matmul/matmul.h"
 #include "ops/pool/pool.h"
 #include "ops/reduce/reduce.h"
+#include "ops/resize/resize.h"
 #include "ops/softmax/softmax.h"
 #include "ops/sort/sort.h"
 #include "vulkan/check_test.h"
@@ -196,6 +197,34 @@ TEST_F(VulkanInt16, PoolsReductionsAndOrder) {
               {},
               std::vector<ValueType>(2)},
              "vulkan:sort");
+}
+
+TEST_F(VulkanInt16, ResizedStoredIntegers) {
+  using Coord = ResizeAttrs::Coord;
+  for (DType dtype : {DType::kI8, DType::kU8, DType::kI16})
+    for (Rounding rounding : {Rounding::kFixedDouble, Rounding::kFloatHalfEven})
+      for (Coord coord : {Coord::kAsymmetric, Coord::kHalfPixel, Coord::kAlignCorners})
+        for (const auto& [height, width] : {std::pair{9, 13}, std::pair{3, 4}}) {
+          ResizeAttrs a;
+          a.tflite = true;
+          a.mode = ResizeAttrs::Mode::kLinear;
+          a.coord = coord;
+          a.axes = {1, 2};
+          a.rounding = rounding;
+          const bool fixed = rounding == Rounding::kFixedDouble;
+          if (!fixed && dtype == DType::kI16) continue;
+          const double h = height, w = width;
+          check_case({Cat(to_string(dtype), " ", height, "x", width, fixed ? " fixed" : " real"),
+                      Op::kResize,
+                      make_attrs<ResizeAttrs>(a),
+                      {stored(dtype, {2, 5, 6, 3}, 0.05f, 1, dtype == DType::kU8 ? 120 : -3),
+                       {},
+                       {},
+                       test::tensor(DType::kI32, {2}, {h, w})},
+                      {false, true, true, true},
+                      {result({2, height, width, 3}, 0.05f, dtype, dtype == DType::kU8 ? 120 : -3)}},
+                     fixed ? "vulkan:resize_integer" : "vulkan:converted");
+        }
 }
 
 }  // namespace

@@ -59,8 +59,43 @@ TEST_F(VulkanOrder, Sort) {
   }
 }
 
-TEST_F(VulkanOrder, LongRowsStayOnTheHost) {
-  check_case({"", Op::kSort, make_attrs<SortAttrs>(), {random_tensor(DType::kF32, Shape{1025}, -9, 9, 3)}}, "");
+TEST_F(VulkanOrder, LongRows) {
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kI32, DType::kI64, DType::kI8, DType::kU8, DType::kI16})
+    for (bool descending : {false, true})
+      for (const Shape& shape : {Shape{1025, 3}, Shape{9000}, Shape{2, 4096, 2}}) {
+        SortAttrs a;
+        a.axis = shape.rank() == 3 ? 1 : 0;
+        a.descending = descending;
+        check_case({Cat(to_string(dtype), " ", shape.str()),
+                    Op::kSort,
+                    make_attrs<SortAttrs>(a),
+                    {random_tensor(dtype, shape, dtype == DType::kU8 ? 0 : -99, 99, 3)},
+                    {},
+                    std::vector<ValueType>(2)},
+                   "vulkan:sort");
+      }
+  TopKAttrs a;
+  a.index_dtype = DType::kI32;
+  check_case({"top",
+              Op::kTopK,
+              make_attrs<TopKAttrs>(a),
+              {random_tensor(DType::kF32, Shape{3, 50000}, -9, 9, 3), test::tensor(DType::kI64, Shape{1}, {2000})},
+              {false, true},
+              std::vector<ValueType>(2)},
+             "vulkan:top_k");
+}
+
+TEST_F(VulkanOrder, TiesInTheOrderOfPyTorch) {
+  TopKAttrs a;
+  a.torch_order = true;
+  for (size_t outputs : {1u, 2u})
+    check_case({"",
+                Op::kTopK,
+                make_attrs<TopKAttrs>(a),
+                {random_tensor(DType::kI32, Shape{3, 50}, -9, 9, 3), test::tensor(DType::kI64, Shape{1}, {20})},
+                {false, true},
+                std::vector<ValueType>(outputs)},
+               outputs == 1 ? "vulkan:top_k" : "");
 }
 
 }  // namespace

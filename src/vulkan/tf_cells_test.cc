@@ -212,5 +212,52 @@ TEST_F(VulkanTfCells, Svdf) {
   check_case(c, "vulkan:tf_svdf");
 }
 
+TEST_F(VulkanTfCells, IntegerLstm) {
+  const auto stored = [](DType dtype, const Shape& shape, double most, float scale, uint32_t seed, int32_t zero = 0) {
+    Tensor t = random_tensor(dtype, shape, -most, most, seed);
+    t.set_quant(testing::per_tensor(scale, zero));
+    return t;
+  };
+  for (const Parts& p : kParts)
+    for (bool time_major : {false, true}) {
+      if (p.diagonal) continue;
+      TfLstmAttrs a;
+      a.sequence = true;
+      a.time_major = time_major;
+      a.act = {ActKind::kTanh};
+      a.cell_clip = p.peephole ? 0.9 : 0;
+      a.proj_clip = p.norm ? 0.7 : 0;
+      for (int i = 0; i < 5; ++i)
+        a.intermediates.push_back(ValueType::tensor(i < 4 ? DType::kI16 : DType::kI8, {},
+                                                    testing::per_tensor(i < 4 ? 0.001f : 0.007f, i < 4 ? 0 : 3)));
+      const int64_t outputs = p.projection ? kOutputs : kUnits;
+      OpCase c{Cat("int8", to_string(p), " time major ", time_major), Op::kTfLstm, make_attrs<TfLstmAttrs>(a),
+               std::vector<Tensor>(24)};
+      c.inputs[0] = stored(DType::kI8, time_major ? Shape{kTime, kBatch, kFeatures} : Shape{kBatch, kTime, kFeatures},
+                           127, 0.008f, 1, 2);
+      for (size_t g = p.coupled ? 1 : 0; g < 4; ++g) {
+        const auto seed = static_cast<uint32_t>(g);
+        c.inputs[1 + g] = stored(DType::kI8, {kUnits, kFeatures}, 127, 0.006f, seed + 2);
+        c.inputs[5 + g] = stored(DType::kI8, {kUnits, outputs}, 127, 0.006f, seed + 9);
+        c.inputs[12 + g] = random_tensor(DType::kI32, {kUnits}, -20000, 20000, seed + 20);
+        if (p.peephole && g != 2)
+          c.inputs[9 + (g == 3 ? 2 : g)] = stored(DType::kI16, {kUnits}, 20000, 3e-5f, seed + 30);
+        if (p.norm) c.inputs[20 + g] = stored(DType::kI16, {kUnits}, 20000, 5e-5f, seed + 40);
+      }
+      if (p.projection) {
+        c.inputs[16] = stored(DType::kI8, {kOutputs, kUnits}, 127, 0.006f, 50);
+        c.inputs[17] = random_tensor(DType::kI32, {kOutputs}, -2000, 2000, 51);
+      }
+      c.inputs[18] = stored(DType::kI8, {kBatch, outputs}, 100, 0.0078f, 52, -4);
+      c.inputs[19] = stored(DType::kI16, {kBatch, kUnits}, 9000, 1.f / 2048, 53);
+      finish(c, {0, 18, 19}, 3);
+      ValueType y = ValueType::tensor(DType::kI8);
+      y.ranked = false;
+      y.quant = testing::per_tensor(0.0078f, -4);
+      c.outputs[0] = y;
+      check_case(c, "vulkan:tf_lstm_i8");
+    }
+}
+
 }  // namespace
 }  // namespace smelt::vulkan

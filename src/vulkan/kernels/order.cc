@@ -1,15 +1,18 @@
-// TopK and Sort of short rows.
+// TopK and Sort.
 #include <bit>
+#include <string>
 
 #include "ops/common/index.h"
 #include "ops/sort/sort.h"
+#include "vulkan/device.h"
 #include "vulkan/kernel_recorder.h"
 #include "vulkan/kernels/common.h"
 
 namespace smelt::vulkan {
 namespace {
 
-constexpr int64_t kMaxSlots = 1024;  // of shaders/order.comp
+constexpr uint32_t kMaxSlots = 1024;  // of shaders/order.comp, and the chunks of order_long.comp
+constexpr int64_t kMaxExtent = 1 << 22;
 
 struct Push {
   uint32_t rows, extent, inner, keep;
@@ -17,53 +20,88 @@ struct Push {
 
 class OrderKernel final : public Kernel {
  public:
-  OrderKernel(const char* shader, std::vector<uint32_t> constants, const Push& push)
-      : shader_(shader), constants_(std::move(constants)), push_(push) {}
+  OrderKernel(std::string shader, std::vector<uint32_t> constants, const Push& push)
+      : shader_(std::move(shader)), constants_(std::move(constants)), push_(push) {}
   bool reads(size_t i) const override { return i == 0; }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
     const bool indices = constants_[3] > 0, values = constants_[4] != 0;
     const Binding any = r.output(values ? 0 : 1);
-    Dispatch d{shader_, constants_, {x, any, indices ? r.output(1) : any}};
+    Dispatch d{shader_.c_str(), constants_, {x, any, indices ? r.output(1) : any}};
     set_grid(d, push_.rows, 1);
     return r.dispatch(d, push_);
   }
 
  private:
-  const char* shader_;
+  std::string shader_;
   std::vector<uint32_t> constants_;
   Push push_;
 };
 
-const char* order_shader(DType dtype) {
+/// Rows of more elements, in memory (shaders/order_long.comp).
+class LongOrderKernel final : public Kernel {
+ public:
+  struct LongPush {
+    Push order;
+    uint32_t slots, run, apart;
+  };
+  enum Part : uint32_t { kSortChunks, kStep, kMergeChunks, kWrite };
+
+  LongOrderKernel(std::string shader, std::vector<uint32_t> flags, const Push& push, uint32_t slots)
+      : shader_(std::move(shader)), flags_(std::move(flags)), push_(push), slots_(slots) {}
+  bool reads(size_t i) const override { return i == 0; }
+  size_t scratch_bytes() const override { return size_t{push_.rows} * slots_ * sizeof(uint32_t); }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    const bool values = flags_[2] != 0, indices = flags_[1] > 0;
+    const Binding any = r.output(values ? 0 : 1), index = indices ? r.output(1) : any;
+    const auto pass = [&](Part part, uint64_t items, uint32_t size, uint32_t run, uint32_t apart) {
+      std::vector<uint32_t> constants{size == 1 ? 256 : kWidth, part};
+      constants.insert(constants.end(), flags_.begin(), flags_.end());
+      Dispatch d{shader_.c_str(), std::move(constants), {x, any, index, r.scratch(0, scratch_bytes(), part != kWrite)}};
+      set_grid(d, items, size);
+      return r.dispatch(d, LongPush{push_, slots_, run, apart});
+    };
+    const uint64_t chunks = uint64_t{push_.rows} * (slots_ / kMaxSlots), all = uint64_t{push_.rows} * slots_;
+    SMELT_TRY(pass(kSortChunks, chunks, 1, 0, 0));
+    for (uint32_t run = 2 * kMaxSlots; run <= slots_; run *= 2) {
+      for (uint32_t apart = run / 2; apart >= kMaxSlots; apart /= 2)
+        SMELT_TRY(pass(kStep, all / 2, kWidth, run, apart));
+      SMELT_TRY(pass(kMergeChunks, chunks, 1, run, 0));
+    }
+    return pass(kWrite, uint64_t{push_.rows} * push_.keep, kWidth, 0, 0);
+  }
+
+ private:
+  std::string shader_;
+  std::vector<uint32_t> flags_;
+  Push push_;
+  uint32_t slots_;
+};
+
+bool orders(DType dtype) {
   switch (dtype) {
     case DType::kF32:
-      return "order_f32";
     case DType::kF16:
-      return "order_f16";
     case DType::kI32:
-      return "order_i32";
     case DType::kI64:
-      return "order_i64";
     case DType::kI8:
-      return "order_i8";
     case DType::kU8:
-      return "order_u8";
     case DType::kI16:
-      return "order_i16";
+      return true;
     default:
-      return nullptr;
+      return false;
   }
 }
 
 std::unique_ptr<Kernel> make_order(const KernelSpec& spec, int64_t axis, bool descending) {
   const Shape& in = spec.inputs[0].shape;
-  const char* shader = order_shader(spec.inputs[0].dtype);
   const bool values = wanted(spec, 0), indices = wanted(spec, 1);
-  if (!shader || (spec.inputs[0].dtype == DType::kI64 && !spec.device.info().int64)) return nullptr;
+  const DType dtype = spec.inputs[0].dtype;
+  if (!orders(dtype) || (dtype == DType::kI64 && !spec.device.info().int64)) return nullptr;
   if (in.rank() == 0 || (!values && !indices)) return nullptr;
   const auto a = normalize_axis(axis, in.rank());
-  if (!a.ok() || in[*a] > kMaxSlots) return nullptr;
+  if (!a.ok() || in[*a] > kMaxExtent) return nullptr;
   if (values && spec.outputs[0].dtype != spec.inputs[0].dtype) return nullptr;
   const uint32_t words = indices ? whole_words(spec.outputs[1].dtype) : 0;
   if (indices && words == 0) return nullptr;
@@ -71,17 +109,26 @@ std::unique_ptr<Kernel> make_order(const KernelSpec& spec, int64_t axis, bool de
   const int64_t keep = spec.outputs[values ? 0 : 1].shape[*a];
   if (keep < 1 || keep > v.extent) return nullptr;
   const auto slots = std::max(2u, std::bit_ceil(static_cast<uint32_t>(v.extent)));
-  return std::make_unique<OrderKernel>(
-      shader, std::vector<uint32_t>{kWidth, slots, descending ? 1u : 0u, words, values ? 1u : 0u},
-      Push{static_cast<uint32_t>(v.outer * v.inner), static_cast<uint32_t>(v.extent), static_cast<uint32_t>(v.inner),
-           static_cast<uint32_t>(keep)});
+  const Push push{static_cast<uint32_t>(v.outer * v.inner), static_cast<uint32_t>(v.extent),
+                  static_cast<uint32_t>(v.inner), static_cast<uint32_t>(keep)};
+  std::vector<uint32_t> flags{descending ? 1u : 0u, words, values ? 1u : 0u};
+  if (v.extent > kMaxSlots) {
+    const uint64_t places = uint64_t{push.rows} * slots;
+    if (places > UINT32_MAX / 4 || places * sizeof(uint32_t) > spec.device.max_binding()) return nullptr;
+    return std::make_unique<LongOrderKernel>("order_long_" + short_name(dtype), std::move(flags), push, slots);
+  }
+  std::vector<uint32_t> constants{kWidth, slots};
+  constants.insert(constants.end(), flags.begin(), flags.end());
+  return std::make_unique<OrderKernel>("order_" + short_name(dtype), std::move(constants), push);
 }
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_top_k(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<TopKAttrs>();
-  return spec.constant(1) && !attrs.torch_order ? make_order(spec, attrs.axis, attrs.largest) : nullptr;
+  // Where ties are in PyTorch's order, only what doesn't show it is the same.
+  if (!spec.constant(1) || (attrs.torch_order && (!attrs.sorted || wanted(spec, 1)))) return nullptr;
+  return make_order(spec, attrs.axis, attrs.largest);
 }
 
 std::unique_ptr<Kernel> make_sort(const KernelSpec& spec) {
