@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "graph/builder.h"
+#include "vulkan/kernel.h"
+
+namespace smelt::vulkan {
+
+/// An operator said in others: the nodes that a kernel is composed of, each run by a kernel of the list. Views (Reshape
+/// and the like) cost nothing.
+class Composition {
+ public:
+  explicit Composition(const KernelSpec& spec);
+  /// Operand i of the node.
+  ValueId input(size_t i) const { return inputs_[i]; }
+  ValueId i64(const std::vector<int64_t>& values) { return builder_.i64(values); }
+  const Shape& shape(ValueId id) const { return builder_.type(id).shape; }
+  /// The value of a node; kNone when it can't be, or an operand can't (`absent`: kNone stands for one that is left
+  /// out).
+  ValueId add(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, bool absent = false);
+  ValueId reshape(ValueId x, const std::vector<int64_t>& dims);
+  ValueId transpose(ValueId x, const std::vector<int64_t>& perm);
+  /// The kernel whose outputs are these values; null when one of them is kNone, no computed value, or of another type
+  /// than the node's output, or when a node of the composition has no kernel.
+  std::unique_ptr<Kernel> kernel(const std::vector<ValueId>& results);
+
+ private:
+  const KernelSpec& spec_;
+  std::shared_ptr<Module> module_;
+  Builder builder_;
+  std::vector<ValueId> inputs_;
+};
+
+}  // namespace smelt::vulkan

@@ -1,0 +1,170 @@
+// Einstein sums as products of matrices, and bounds that are computed.
+#include "ops/matmul/einsum_equation.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "ops/elementwise/elementwise.h"
+#include "ops/matmul/matmul.h"
+#include "ops/reduce/reduce.h"
+#include "ops/shape/shape.h"
+#include "vulkan/kernels/common.h"
+#include "vulkan/kernels/composed.h"
+
+namespace smelt::vulkan {
+namespace {
+
+using Labels = std::vector<int>;
+
+bool holds(const Labels& labels, int label) { return std::find(labels.begin(), labels.end(), label) != labels.end(); }
+
+/// A value with the label of every dimension.
+struct Term {
+  ValueId id = kNone;
+  Labels labels;
+  std::vector<int64_t> sizes;
+};
+
+/// Lowers one sum, as the reference kernel goes about it: operand after operand, a product of matrices each.
+class Einsum {
+ public:
+  explicit Einsum(Composition& c) : c_(c) {}
+
+  /// An operand: of repeated labels the diagonal, dimensions of 1 that broadcast dropped.
+  Term term(ValueId id, const Labels& labels, const LabelSizes& all) {
+    const Shape shape = c_.shape(id), strides = shape.strides();
+    Term t{id};
+    AsStridedAttrs diagonal;
+    bool repeated = false;
+    for (size_t d = 0; d < labels.size(); ++d) {
+      const int axis = static_cast<int>(d);
+      if (shape[axis] == 1 && all.of(labels[d]) != 1) continue;
+      const auto it = std::find(t.labels.begin(), t.labels.end(), labels[d]);
+      if (it != t.labels.end()) {
+        diagonal.stride[static_cast<size_t>(it - t.labels.begin())] += strides[axis];
+        repeated = true;
+        continue;
+      }
+      t.labels.push_back(labels[d]);
+      t.sizes.push_back(shape[axis]);
+      diagonal.stride.push_back(strides[axis]);
+    }
+    diagonal.size = t.sizes;
+    t.id = repeated ? c_.add(Op::kAsStrided, make_attrs<AsStridedAttrs>(diagonal), {id}) : c_.reshape(id, t.sizes);
+    return t;
+  }
+  /// The term with its labels in the order `wanted`; the others are summed.
+  Term arranged(const Term& t, const Labels& wanted) {
+    if (t.labels == wanted) return t;
+    Term r{kNone, wanted};
+    std::vector<int64_t> perm, axes;
+    const auto take = [&](int label) {
+      perm.push_back(std::find(t.labels.begin(), t.labels.end(), label) - t.labels.begin());
+    };
+    for (int label : wanted) {
+      take(label);
+      r.sizes.push_back(t.sizes[static_cast<size_t>(perm.back())]);
+    }
+    for (int label : t.labels) {
+      if (holds(wanted, label)) continue;
+      axes.push_back(static_cast<int64_t>(perm.size()));
+      take(label);
+    }
+    r.id = std::is_sorted(perm.begin(), perm.end()) ? t.id : c_.transpose(t.id, perm);
+    if (axes.empty() || r.id == kNone) return r;
+    r.id = c_.add(Op::kReduce, make_attrs<ReduceAttrs>(), {r.id, c_.i64(axes)});
+    return r;
+  }
+  Term product(const Term& a, const Term& b, const Labels& needed) {
+    Labels batch, rows, columns, inner;
+    for (int label : a.labels) {
+      const bool shared = holds(b.labels, label), kept = holds(needed, label);
+      if (shared) (kept ? batch : inner).push_back(label);
+      if (!shared && kept) rows.push_back(label);
+    }
+    for (int label : b.labels)
+      if (!holds(a.labels, label) && holds(needed, label)) columns.push_back(label);
+    const Term left = arranged(a, joined(batch, rows, inner)), right = arranged(b, joined(batch, inner, columns));
+    const auto extent = [](const Term& t, size_t from, size_t count) {
+      int64_t n = 1;
+      for (size_t i = from; i < from + count; ++i) n *= t.sizes[i];
+      return n;
+    };
+    const int64_t batches = extent(left, 0, batch.size()), m = extent(left, batch.size(), rows.size());
+    const int64_t k = extent(left, batch.size() + rows.size(), inner.size());
+    const int64_t n = extent(right, batch.size() + inner.size(), columns.size());
+    Term r{kNone, joined(batch, rows, columns)};
+    r.sizes.assign(left.sizes.begin(), left.sizes.begin() + static_cast<std::ptrdiff_t>(batch.size() + rows.size()));
+    r.sizes.insert(r.sizes.end(), right.sizes.begin() + static_cast<std::ptrdiff_t>(batch.size() + inner.size()),
+                   right.sizes.end());
+    r.id = c_.add(Op::kMatMul, make_attrs<MatMulAttrs>(),
+                  {c_.reshape(left.id, {batches, m, k}), c_.reshape(right.id, {batches, k, n})});
+    r.id = c_.reshape(r.id, r.sizes);
+    return r;
+  }
+
+ private:
+  static Labels joined(Labels x, const Labels& y, const Labels& z) {
+    x.insert(x.end(), y.begin(), y.end());
+    x.insert(x.end(), z.begin(), z.end());
+    return x;
+  }
+
+  Composition& c_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_einsum(const KernelSpec& spec) {
+  std::vector<int> ranks;
+  std::vector<Shape> shapes;
+  for (size_t i = 0; i < spec.inputs.size(); ++i) {
+    if (!spec.has(i) || spec.inputs[i].dtype != DType::kF32 || spec.inputs[i].quant || spec.constant(i)) return nullptr;
+    ranks.push_back(spec.inputs[i].shape.rank());
+    shapes.push_back(spec.inputs[i].shape);
+  }
+  if (!plain_reals(spec, {0}, {0})) return nullptr;
+  const auto e = parse_einsum(spec.attrs<EinsumAttrs>().equation, ranks);
+  if (!e.ok()) return nullptr;
+  const auto sizes = einsum_sizes(*e, shapes);
+  if (!sizes.ok()) return nullptr;
+  Composition c(spec);
+  Einsum sum(c);
+  Term result = sum.term(c.input(0), e->operands[0], *sizes);
+  for (size_t i = 1; i < spec.inputs.size() && result.id != kNone; ++i) {
+    Labels needed = e->output;
+    for (size_t k = i + 1; k < e->operands.size(); ++k)
+      needed.insert(needed.end(), e->operands[k].begin(), e->operands[k].end());
+    const Term next = sum.term(c.input(i), e->operands[i], *sizes);
+    if (next.id == kNone) return nullptr;
+    result = sum.product(result, next, needed);
+  }
+  Labels present;
+  for (int label : e->output)
+    if (holds(result.labels, label)) present.push_back(label);
+  if (result.id == kNone) return nullptr;
+  const ValueId before = result.id;
+  result = sum.arranged(result, present);
+  if (result.id == before && spec.inputs.size() == 1) {  // nothing but a copy
+    std::vector<int64_t> same(result.sizes.size());
+    std::iota(same.begin(), same.end(), int64_t{0});
+    result.id = c.transpose(result.id, same);
+  }
+  if (result.id == kNone) return nullptr;
+  const Shape& y = spec.outputs[0].shape;
+  return c.kernel({c.reshape(result.id, std::vector<int64_t>(y.begin(), y.end()))});
+}
+
+/// The larger of x and the lower bounds, and of that and the upper bounds the smaller.
+std::unique_ptr<Kernel> make_clamp_computed(const KernelSpec& spec) {
+  for (size_t i = 0; i < spec.inputs.size(); ++i)
+    if (spec.has(i) && (spec.inputs[i].dtype != spec.outputs[0].dtype || spec.inputs[i].quant)) return nullptr;
+  if (spec.outputs[0].quant) return nullptr;
+  Composition c(spec);
+  ValueId v = c.input(0);
+  if (spec.has(1)) v = c.add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMax), {v, c.input(1)});
+  if (spec.has(2)) v = c.add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMin), {v, c.input(2)});
+  return c.kernel({v});
+}
+
+}  // namespace smelt::vulkan
