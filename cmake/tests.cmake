@@ -32,6 +32,9 @@ set_source_files_properties(${SMELT_TEST_SUPPORT} PROPERTIES COMPILE_DEFINITIONS
 
 smelt_test_executable(smelt_tests ${SMELT_TEST_SOURCES} src/cli/verify_bundle.cc)
 gtest_discover_tests(smelt_tests DISCOVERY_TIMEOUT 60)
+# All in one process, which knows at its end whether every kernel and shader has been tested.
+add_test(NAME unit_tests_cover_every_kernel COMMAND smelt_tests --gtest_brief=1)
+set_tests_properties(unit_tests_cover_every_kernel PROPERTIES TIMEOUT 1200)
 
 smelt_test_executable(smelt_corpus_tests tests/suites/corpus_test.cc tests/suites/abi_corpus_test.cc
   tests/suites/device_memory_test.cc src/cli/golden_case.cc

@@ -10,6 +10,7 @@
 
 #include "cpu/testing.h"
 #include "tensor/numeric.h"
+#include "tests/support/coverage.h"
 
 namespace smelt::testing {
 
@@ -40,6 +41,7 @@ inline void check_case(const KernelCase& c, const std::string& want = "", Tolera
         ASSERT_TRUE(got.ok()) << got.error().message();
         ASSERT_EQ(got->shape().str(), expected->shape().str());
         ASSERT_EQ(got->dtype(), expected->dtype());
+        test::note_compared(info.name);
         if (!is_float(got->dtype())) {
           for (int64_t i = 0; i < got->elements(); ++i)
             ASSERT_EQ(get_int(*got, i), get_int(*expected, i)) << "element " << i;

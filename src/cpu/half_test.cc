@@ -4,6 +4,11 @@
 #include "ops/conv/conv.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
+#include "ops/normalization/normalization.h"
+#include "ops/pool/pool.h"
+#include "ops/reduce/reduce.h"
+#include "ops/resize/resize.h"
+#include "ops/softmax/softmax.h"
 
 namespace smelt {
 namespace {
@@ -59,6 +64,49 @@ TEST(Half, Operators) {
                 {},
                 {}},
                "unary_half", loose);
+    const Tensor image = random_tensor(t, {2, 6, 7, 20}, -2, 2, 1);
+    auto pool = std::make_shared<PoolAttrs>();
+    pool->kernel = {3, 3};
+    pool->layout = Layout::kChannelsLast;
+    check_case({Cat("pool ", to_string(t)), Op::kPool, pool, {image}, {}, {}}, "pool_half", loose);
+    check_case({Cat("softmax ", to_string(t)), Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {image}, {}, {}},
+               "softmax_half", loose);
+    check_case({Cat("norm ", to_string(t)),
+                Op::kLayerNorm,
+                make_attrs<LayerNormAttrs>(),
+                {image, random_tensor(t, {20}, -1, 1, 2), random_tensor(t, {20}, -1, 1, 3)},
+                {},
+                {}},
+               "layer_norm_half", loose);
+    auto sum = std::make_shared<ReduceAttrs>();
+    sum->fn = Reduction::kMean;
+    check_case({Cat("mean ", to_string(t)),
+                Op::kReduce,
+                sum,
+                {image, Tensor::from<int64_t>(DType::kI64, {2}, std::vector<int64_t>{1, 2})},
+                {},
+                {}},
+               "reduce_half", loose);
+    ConvTransposeAttrs spread;
+    spread.strides = {2, 2};
+    spread.layout = Layout::kChannelsLast;
+    spread.filter = FilterLayout::kIOS;
+    check_case({Cat("transposed ", to_string(t)),
+                Op::kConvTranspose,
+                make_attrs<ConvTransposeAttrs>(spread),
+                {image, random_tensor(t, {20, 5, 3, 3}, -1, 1, 2)},
+                {},
+                {}},
+               "conv_transpose_half", loose);
+    ResizeAttrs linear;
+    linear.mode = ResizeAttrs::Mode::kLinear;
+    check_case({Cat("resize ", to_string(t)),
+                Op::kResize,
+                make_attrs<ResizeAttrs>(linear),
+                {image, Tensor(), Tensor(), Tensor::from<int64_t>(DType::kI64, {4}, std::vector<int64_t>{2, 9, 4, 20})},
+                {},
+                {}},
+               "resize_half", loose);
   }
 }
 

@@ -20,7 +20,7 @@ struct DeviceInfo {
   bool storage16 = false, storage8 = false;        ///< elements of these bits in buffers
   bool int8_dot_product = false;
   bool fast_int8_dot_product = false;  ///< faster than multiplying and adding
-  bool push_descriptors = false;  ///< VK_KHR_push_descriptor
+  bool push_descriptors = false;       ///< VK_KHR_push_descriptor
   bool timeline_semaphores = false;
   bool unified_memory = false;  ///< host and device share the memory that activations lie in
   uint32_t subgroup_size = 1;

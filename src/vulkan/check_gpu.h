@@ -13,6 +13,7 @@
 #include "graph/verify.h"
 #include "smelt/model.h"
 #include "tensor/numeric.h"
+#include "tests/support/coverage.h"
 #include "vulkan/backend.h"
 
 namespace smelt::vulkan {
@@ -67,6 +68,7 @@ inline Result<std::vector<Datum>> run_case(const KernelCase& c, BackendKind back
   options.profile = true;
   SMELT_ASSIGN(Session session, Session::create(Model(module), options));
   auto result = session.run(fed);
+  if (backend == BackendKind::kVulkan) test::note_shaders();
   for (const ProfileEntry& e : session.profile()) *kernels += e.kernel + " ";
   return result;
 }

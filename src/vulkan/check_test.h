@@ -10,6 +10,7 @@
 #include "graph/builder.h"
 #include "graph/verify.h"
 #include "smelt/model.h"
+#include "tests/support/coverage.h"
 #include "tests/support/op_runner.h"
 #include "vulkan/backend.h"
 
@@ -66,6 +67,7 @@ inline Result<std::vector<Datum>> run_case(const OpCase& c, BackendKind backend,
       Session session,
       Session::create(Model(module), {.backend = backend, .device_storage = DeviceStorage::kBuffer, .profile = true}));
   auto result = session.run(fed);
+  if (backend == BackendKind::kVulkan) test::note_shaders();
   if (kernel)
     for (const ProfileEntry& e : session.profile()) *kernel = e.kernel;
   return result;

@@ -161,6 +161,30 @@ TEST(VulkanConv, LargeIntegers) {
     }
 }
 
+TEST(VulkanConv, IntegersOfVolumes) {
+  SKIP_WITHOUT_GPU();
+  for (const auto& [x, w] : {std::pair{DType::kI8, DType::kI8}, {DType::kU8, DType::kU8}, {DType::kU8, DType::kI8}})
+    for (int64_t groups : {1, 2}) {
+      ConvAttrs a;
+      a.groups = groups;
+      a.strides = {1, 2, 1};
+      a.pads = {1, 0, 1, 0, 1, 1};
+      KernelCase c;
+      c.label = std::string(to_string(x)) + " " + to_string(w);
+      c.op = Op::kConv;
+      c.attrs = make_attrs<ConvAttrs>(a);
+      Tensor image = random_tensor(x, {2, 4, 5, 6, 3}, x == DType::kI8 ? -128 : 0, x == DType::kI8 ? 127 : 255, 1);
+      Tensor filter =
+          random_tensor(w, {6, 4 / groups, 3, 2, 3}, w == DType::kI8 ? -128 : 0, w == DType::kI8 ? 127 : 255, 2);
+      image.set_quant(per_tensor(0.02f, x == DType::kI8 ? 5 : 120));
+      filter.set_quant(per_tensor(0.004f, w == DType::kI8 ? 0 : 131));
+      c.inputs = {image, filter, random_tensor(DType::kI32, {6}, -5000, 5000, 3)};
+      c.output.dtype = x;
+      c.output.quant = per_tensor(0.3f, x == DType::kI8 ? -7 : 99);
+      check_on_gpu(c, "conv_i8");
+    }
+}
+
 TEST(VulkanConv, Integers) {
   SKIP_WITHOUT_GPU();
   const std::pair<DType, DType> stored[] = {

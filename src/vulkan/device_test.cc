@@ -1,10 +1,10 @@
 #include "vulkan/device.h"
-#include "vulkan/alignment.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
+#include "vulkan/alignment.h"
 #include "vulkan/kernel.h"
 #include "vulkan/recorder.h"
 
@@ -31,15 +31,6 @@ TEST(VulkanDevice, ANumberBeyondTheListIsNamed) {
 TEST(VulkanDevice, UsersShareADevice) {
   OPEN_OR_SKIP(device);
   EXPECT_EQ(Device::open(device->info().index).value(), device);
-}
-
-TEST(VulkanDevice, EveryShaderMakesAPipeline) {
-  OPEN_OR_SKIP(device);
-  for (const Shader& s : all_shaders()) {
-    const uint32_t width = 8;
-    const auto p = device->pipelines().get(s, {&width, 1});
-    ASSERT_TRUE(p.ok()) << s.name << ": " << p.error().message();
-  }
 }
 
 TEST(VulkanDevice, KernelsOfAnOperatorDifferInName) {

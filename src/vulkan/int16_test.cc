@@ -85,6 +85,8 @@ TEST_F(VulkanInt16, FunctionsByTables) {
                "vulkan:table");
   check_case({"64 bits", Op::kCast, make_attrs<CastAttrs>(DType::kI64), {random_tensor(DType::kU16, x, 0, 65535, 1)}},
              "vulkan:cast");
+  check_case({"64 bits", Op::kCast, make_attrs<CastAttrs>(DType::kU64), {random_tensor(DType::kU16, x, 0, 65535, 1)}},
+             "vulkan:table");
 }
 
 Tensor bias(DType dtype, int64_t n) { return random_tensor(dtype, {n}, -100000, 100000, 9); }

@@ -224,5 +224,19 @@ TEST(VulkanMovement, ResizesByWeights) {
         }
 }
 
+TEST(VulkanMovement, ResizesOneAxis) {
+  NEED_DEVICE();
+  for (DType dtype : {DType::kF32, DType::kF16})
+    for (double scale : {0.5, 1.7}) {
+      ResizeAttrs a;
+      a.mode = ResizeAttrs::Mode::kLinear;
+      expect_same(OpRunner(Op::kResize, make_attrs<ResizeAttrs>(a))
+                      .input(counted(dtype, {1, 2, 5, 6}))
+                      .absent()
+                      .constant(floats({4}, {1, 1, 1, scale})),
+                  dtype == DType::kF32 ? 1e-5 : 2e-3, std::to_string(scale));
+    }
+}
+
 }  // namespace
 }  // namespace smelt::test

@@ -33,6 +33,13 @@ Pipelines::~Pipelines() {
   vkDestroyPipelineCache(device_, cache_, nullptr);
 }
 
+std::set<std::string> Pipelines::shaders() {
+  const std::lock_guard lock(mutex_);
+  std::set<std::string> names;
+  for (const auto& [key, entry] : entries_) names.insert(key.first->name);
+  return names;
+}
+
 void Pipelines::abandon() {
   end_threads();
   device_ = VK_NULL_HANDLE;

@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
@@ -52,6 +53,8 @@ class Pipelines {
   void request(const Shader& shader, std::span<const uint32_t> constants, int threads);
   /// The pipeline, once it is made; made here if nobody has begun.
   Result<Pipeline> get(const Shader& shader, std::span<const uint32_t> constants);
+  /// Names of those that pipelines were asked of.
+  std::set<std::string> shaders();
   /// Writes the cache to disk when pipelines were made since.
   void save();
   /// The threads end; what exists is left to the process. For a device that was lost.

@@ -134,6 +134,15 @@ TEST_F(VulkanPipelines, ThreadsMakeWhatIsAsked) {
   }
 }
 
+TEST_F(VulkanPipelines, EveryShaderMakesOne) {
+  const uint32_t width = 8;
+  Pipelines all(device_->handle(), properties_, false);
+  for (const Shader& s : all_shaders()) {
+    const auto p = all.get(s, {&width, 1});
+    ASSERT_TRUE(p.ok()) << s.name << ": " << p.error().message();
+  }
+}
+
 TEST_F(VulkanPipelines, RequestsThatNobodyFetchesEndWithTheirOwner) {
   const uint32_t width = 8;
   Pipelines all(device_->handle(), properties_, false);

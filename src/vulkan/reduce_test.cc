@@ -109,7 +109,7 @@ TEST_F(VulkanReduce, NotANumber) {
 }
 
 TEST_F(VulkanReduce, ArgReduce) {
-  for (DType dtype : {DType::kF32, DType::kF16, DType::kI32, DType::kI8, DType::kU8})
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kI32, DType::kI64, DType::kI8, DType::kU8})
     for (DType to : {DType::kI32, DType::kI64})
       for (int variant = 0; variant < 4; ++variant)
         for (const Shape& shape : {Shape{4, 9, 3}, Shape{2, 200, 2}, Shape{500}, Shape{70000}}) {

@@ -322,6 +322,7 @@ TEST(VulkanTexture, ConversionsKeepElements) {
             EXPECT_EQ(std::memcmp((*to)->mapped(), t.raw(), t.bytes()), 0)
                 << to_string(first->form) << " to " << to_string(second->form);
           }
+  test::note_shaders();
 }
 
 }  // namespace

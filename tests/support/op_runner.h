@@ -12,6 +12,7 @@
 #include "graph/verify.h"
 #include "smelt/model.h"
 #include "tensor/numeric.h"
+#include "tests/support/coverage.h"
 
 namespace smelt::test {
 
@@ -78,7 +79,9 @@ class OpRunner {
     b.graph().outputs = out;
     SMELT_TRY(verify(*module));
     SMELT_ASSIGN(Session session, Session::create(Model(module), options_));
-    return session.run(fed);
+    auto result = session.run(fed);
+    if (options_.backend == BackendKind::kVulkan) note_shaders();
+    return result;
   }
   /// The first output; fails the test and returns an undefined tensor when the run fails.
   Tensor run() const {
