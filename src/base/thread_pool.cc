@@ -23,20 +23,16 @@ void tile(void* context, size_t start, size_t count) {
 }
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) : threads_(std::max(threads, 1)) {
-  if (threads_ > 1) pool_ = pthreadpool_create(static_cast<size_t>(threads_));
-  if (pool_)
-    threads_ = static_cast<int>(pthreadpool_get_threads_count(pool_));
-  else
-    threads_ = 1;
-}
+ThreadPool::ThreadPool(int threads) : threads_(std::max(threads, 1)) {}
 
 ThreadPool::~ThreadPool() {
   if (pool_) pthreadpool_destroy(pool_);
 }
 
 void ThreadPool::run(int64_t n, int64_t grain, void (*call)(void*, int64_t, int64_t), void* body) {
-  if (inside_parallel) {
+  // The first use begins the threads: new ones spin for a while, which a session that needs none should not pay.
+  if (!inside_parallel && !pool_) pool_ = pthreadpool_create(static_cast<size_t>(threads_));
+  if (inside_parallel || !pool_) {
     call(body, 0, n);
     return;
   }
