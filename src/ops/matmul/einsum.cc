@@ -21,10 +21,6 @@ struct Term {
   }
 };
 
-bool holds(const std::vector<int>& labels, int label) {
-  return std::find(labels.begin(), labels.end(), label) != labels.end();
-}
-
 /// Product of sizes as a checked number.
 Result<int64_t> product(const std::vector<int64_t>& sizes) {
   int64_t n = 1;
@@ -117,34 +113,13 @@ Result<Term<T>> term_of(KernelContext& ctx, const Tensor& t, const std::vector<i
 /// Sum of products of two terms, keeping the labels in `needed`.
 template <class T>
 Result<Term<T>> contracted(KernelContext& ctx, const Term<T>& a, const Term<T>& b, const std::vector<int>& needed) {
-  std::vector<int> batch, rows, columns, inner;
-  for (int label : a.labels) {
-    const bool shared = holds(b.labels, label), kept = holds(needed, label);
-    if (shared) (kept ? batch : inner).push_back(label);
-    if (!shared && kept) rows.push_back(label);
-  }
-  for (int label : b.labels)
-    if (!holds(a.labels, label) && holds(needed, label)) columns.push_back(label);
-  const auto joined = [](std::vector<int> x, const std::vector<int>& y, const std::vector<int>& z) {
-    x.insert(x.end(), y.begin(), y.end());
-    x.insert(x.end(), z.begin(), z.end());
-    return x;
-  };
-  SMELT_ASSIGN(const Term<T> left, arranged(ctx, a, joined(batch, rows, inner)));
-  SMELT_ASSIGN(const Term<T> right, arranged(ctx, b, joined(batch, inner, columns)));
-  const auto extent = [](const Term<T>& t, size_t from, size_t count) {
-    int64_t n = 1;
-    for (size_t i = from; i < from + count; ++i) n *= t.sizes[i];
-    return n;
-  };
-  const int64_t batches = extent(left, 0, batch.size()), m = extent(left, batch.size(), rows.size());
-  const int64_t k = extent(left, batch.size() + rows.size(), inner.size());
-  const int64_t n = extent(right, batch.size() + inner.size(), columns.size());
+  const auto p = EinsumProduct::of(a.labels, b.labels, needed);
+  SMELT_ASSIGN(const Term<T> left, arranged(ctx, a, p.left()));
+  SMELT_ASSIGN(const Term<T> right, arranged(ctx, b, p.right()));
+  const auto [batches, m, k, n, sizes] = p.sizes(left.sizes, right.sizes);
   Term<T> r;
-  r.labels = joined(batch, rows, columns);
-  r.sizes.assign(left.sizes.begin(), left.sizes.begin() + static_cast<long>(batch.size() + rows.size()));
-  r.sizes.insert(r.sizes.end(), right.sizes.begin() + static_cast<long>(batch.size() + inner.size()),
-                 right.sizes.end());
+  r.labels = p.result();
+  r.sizes = sizes;
   SMELT_ASSIGN(const int64_t total, product(r.sizes));
   SMELT_ASSIGN(T* const out, scratch_array<T>(ctx, total));
   std::fill_n(out, total, T{});
@@ -154,14 +129,6 @@ Result<Term<T>> contracted(KernelContext& ctx, const Term<T>& a, const Term<T>& 
   }
   r.data = out;
   return r;
-}
-
-/// Labels that later terms or the output still need.
-std::vector<int> needed_after(const EinsumEquation& e, size_t next) {
-  std::vector<int> needed = e.output;
-  for (size_t i = next; i < e.operands.size(); ++i)
-    needed.insert(needed.end(), e.operands[i].begin(), e.operands[i].end());
-  return needed;
 }
 
 template <class T>

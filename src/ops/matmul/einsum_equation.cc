@@ -1,6 +1,8 @@
 #include "ops/matmul/einsum_equation.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "base/error.h"
 
@@ -118,6 +120,57 @@ Result<LabelSizes> einsum_sizes(const EinsumEquation& e, const std::vector<Shape
       else if (size >= 0 && size != 1 && known >= 0 && size != known)
         return InvalidInput("an einsum label stands for sizes ", known, " and ", size);
     }
+  return s;
+}
+
+bool holds(const std::vector<int>& labels, int label) {
+  return std::find(labels.begin(), labels.end(), label) != labels.end();
+}
+
+std::vector<int> needed_after(const EinsumEquation& e, size_t next) {
+  std::vector<int> needed = e.output;
+  for (size_t i = next; i < e.operands.size(); ++i)
+    needed.insert(needed.end(), e.operands[i].begin(), e.operands[i].end());
+  return needed;
+}
+
+EinsumProduct EinsumProduct::of(const std::vector<int>& a, const std::vector<int>& b, const std::vector<int>& needed) {
+  EinsumProduct p;
+  for (int label : a) {
+    const bool shared = holds(b, label), kept = holds(needed, label);
+    if (shared) (kept ? p.batch : p.inner).push_back(label);
+    if (!shared && kept) p.rows.push_back(label);
+  }
+  for (int label : b)
+    if (!holds(a, label) && holds(needed, label)) p.columns.push_back(label);
+  return p;
+}
+
+namespace {
+
+std::vector<int> joined(std::vector<int> x, const std::vector<int>& y, const std::vector<int>& z) {
+  x.insert(x.end(), y.begin(), y.end());
+  x.insert(x.end(), z.begin(), z.end());
+  return x;
+}
+
+}  // namespace
+
+std::vector<int> EinsumProduct::left() const { return joined(batch, rows, inner); }
+std::vector<int> EinsumProduct::right() const { return joined(batch, inner, columns); }
+std::vector<int> EinsumProduct::result() const { return joined(batch, rows, columns); }
+
+EinsumProduct::Sizes EinsumProduct::sizes(const std::vector<int64_t>& left, const std::vector<int64_t>& right) const {
+  const auto first_column = right.begin() + static_cast<std::ptrdiff_t>(batch.size() + inner.size());
+  const auto first_inner = left.begin() + static_cast<std::ptrdiff_t>(batch.size() + rows.size());
+  const auto first_row = left.begin() + static_cast<std::ptrdiff_t>(batch.size());
+  const auto product = [](auto from, auto to) { return std::accumulate(from, to, int64_t{1}, std::multiplies<>()); };
+  Sizes s{product(left.begin(), first_row),
+          product(first_row, first_inner),
+          product(first_inner, left.end()),
+          product(first_column, right.end()),
+          {left.begin(), first_inner}};
+  s.result.insert(s.result.end(), first_column, right.end());
   return s;
 }
 

@@ -27,4 +27,27 @@ struct LabelSizes {
 };
 Result<LabelSizes> einsum_sizes(const EinsumEquation& e, const std::vector<Shape>& shapes);
 
+bool holds(const std::vector<int>& labels, int label);
+/// Labels that the operands from `next` on or the output still need.
+std::vector<int> needed_after(const EinsumEquation& e, size_t next);
+
+/// Two operands as a stack of matrix products, by their labels: [batch, rows, inner] x [batch, inner, columns] ->
+/// [batch, rows, columns].
+struct EinsumProduct {
+  std::vector<int> batch, rows, columns, inner;
+
+  /// Of operands without repeated labels; the result keeps the labels in `needed`.
+  static EinsumProduct of(const std::vector<int>& a, const std::vector<int>& b, const std::vector<int>& needed);
+  std::vector<int> left() const;
+  std::vector<int> right() const;
+  std::vector<int> result() const;
+
+  struct Sizes {
+    int64_t batches = 1, m = 1, k = 1, n = 1;
+    std::vector<int64_t> result;
+  };
+  /// From the extents of operands whose labels lie as left() and right() say.
+  Sizes sizes(const std::vector<int64_t>& left, const std::vector<int64_t>& right) const;
+};
+
 }  // namespace smelt

@@ -16,8 +16,6 @@ namespace {
 
 using Labels = std::vector<int>;
 
-bool holds(const Labels& labels, int label) { return std::find(labels.begin(), labels.end(), label) != labels.end(); }
-
 /// A value with the label of every dimension.
 struct Term {
   ValueId id = kNone;
@@ -76,27 +74,10 @@ class Einsum {
     return r;
   }
   Term product(const Term& a, const Term& b, const Labels& needed) {
-    Labels batch, rows, columns, inner;
-    for (int label : a.labels) {
-      const bool shared = holds(b.labels, label), kept = holds(needed, label);
-      if (shared) (kept ? batch : inner).push_back(label);
-      if (!shared && kept) rows.push_back(label);
-    }
-    for (int label : b.labels)
-      if (!holds(a.labels, label) && holds(needed, label)) columns.push_back(label);
-    const Term left = arranged(a, joined(batch, rows, inner)), right = arranged(b, joined(batch, inner, columns));
-    const auto extent = [](const Term& t, size_t from, size_t count) {
-      int64_t n = 1;
-      for (size_t i = from; i < from + count; ++i) n *= t.sizes[i];
-      return n;
-    };
-    const int64_t batches = extent(left, 0, batch.size()), m = extent(left, batch.size(), rows.size());
-    const int64_t k = extent(left, batch.size() + rows.size(), inner.size());
-    const int64_t n = extent(right, batch.size() + inner.size(), columns.size());
-    Term r{kNone, joined(batch, rows, columns)};
-    r.sizes.assign(left.sizes.begin(), left.sizes.begin() + static_cast<std::ptrdiff_t>(batch.size() + rows.size()));
-    r.sizes.insert(r.sizes.end(), right.sizes.begin() + static_cast<std::ptrdiff_t>(batch.size() + inner.size()),
-                   right.sizes.end());
+    const auto p = EinsumProduct::of(a.labels, b.labels, needed);
+    const Term left = arranged(a, p.left()), right = arranged(b, p.right());
+    const auto [batches, m, k, n, sizes] = p.sizes(left.sizes, right.sizes);
+    Term r{kNone, p.result(), sizes};
     r.id = c_.add(Op::kMatMul, make_attrs<MatMulAttrs>(),
                   {c_.reshape(left.id, {batches, m, k}), c_.reshape(right.id, {batches, k, n})});
     r.id = c_.reshape(r.id, r.sizes);
@@ -104,12 +85,6 @@ class Einsum {
   }
 
  private:
-  static Labels joined(Labels x, const Labels& y, const Labels& z) {
-    x.insert(x.end(), y.begin(), y.end());
-    x.insert(x.end(), z.begin(), z.end());
-    return x;
-  }
-
   Composition& c_;
 };
 
@@ -132,12 +107,9 @@ std::unique_ptr<Kernel> make_einsum(const KernelSpec& spec) {
   Einsum sum(c);
   Term result = sum.term(c.input(0), e->operands[0], *sizes);
   for (size_t i = 1; i < spec.inputs.size() && result.id != kNone; ++i) {
-    Labels needed = e->output;
-    for (size_t k = i + 1; k < e->operands.size(); ++k)
-      needed.insert(needed.end(), e->operands[k].begin(), e->operands[k].end());
     const Term next = sum.term(c.input(i), e->operands[i], *sizes);
     if (next.id == kNone) return nullptr;
-    result = sum.product(result, next, needed);
+    result = sum.product(result, next, needed_after(*e, i + 1));
   }
   Labels present;
   for (int label : e->output)
