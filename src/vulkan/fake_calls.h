@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
+#include <utility>
 
 #include "vulkan/vk.h"
 
@@ -19,10 +21,15 @@ struct FakeCall<Entry> {
     given = result;
     fails = true;
   }
-  ~FakeCall() { *Entry = real; }
+  ~FakeCall() {
+    *Entry = real;
+    prelude = nullptr;
+  }
   FakeCall(const FakeCall&) = delete;
   FakeCall& operator=(const FakeCall&) = delete;
   int count() const { return calls; }
+  /// What each call does before it gives its result.
+  void before(std::function<void()> first) { prelude = std::move(first); }
 
  private:
   static void begin(bool fail) {
@@ -33,11 +40,13 @@ struct FakeCall<Entry> {
   }
   static R call(A... a) {
     ++calls;
+    if (prelude) prelude();
     return fails ? given : real(a...);
   }
   static inline R (*real)(A...) = nullptr;
   static inline std::atomic<int> calls = 0;
   static inline bool fails = false;
+  static inline std::function<void()> prelude;
   static inline R given{};
 };
 
