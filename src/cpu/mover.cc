@@ -254,6 +254,15 @@ Mover::Mover(CopyLoop loop, int64_t unit, Isa isa) {
   }
   MoveBlock& b = block_;
   b.unit = unit;
+  // The innermost dimension that is left becomes the block's rows.
+  const auto take_rows = [&] {
+    if (loop.dims.empty()) return false;
+    b.rows = loop.dims.back();
+    b.x_row = loop.from.back();
+    b.y_row = loop.to.back();
+    pop(loop.dims.size() - 1);
+    return true;
+  };
   const bool small = unit <= 16 && (unit & (unit - 1)) == 0;
   int64_t crossing = -1;
   for (size_t d = 0; small && unit <= 8 && d + 1 < loop.dims.size(); ++d)
@@ -269,28 +278,15 @@ Mover::Mover(CopyLoop loop, int64_t unit, Isa isa) {
     b.x_column = loop.from.back();
     b.y_column = loop.to.back();
     pop(loop.dims.size() - 1);
-    if (!loop.dims.empty()) {
-      // The longer of the innermost dimensions makes the inner loop.
-      const size_t last = loop.dims.size() - 1;
-      b.rows = loop.dims[last];
-      b.x_row = loop.from[last];
-      b.y_row = loop.to[last];
-      pop(last);
-      if (b.rows > 4 * b.columns) {
-        std::swap(b.rows, b.columns);
-        std::swap(b.x_row, b.x_column);
-        std::swap(b.y_row, b.y_column);
-      }
+    // The longer of the innermost dimensions makes the inner loop.
+    if (take_rows() && b.rows > 4 * b.columns) {
+      std::swap(b.rows, b.columns);
+      std::swap(b.x_row, b.x_column);
+      std::swap(b.y_row, b.y_column);
     }
     rows_ = SMELT_FOR_LEVEL(isa, choose_strided)(b);
   } else {
-    if (!loop.dims.empty()) {
-      const size_t last = loop.dims.size() - 1;
-      b.rows = loop.dims[last];
-      b.x_row = loop.from[last];
-      b.y_row = loop.to[last];
-      pop(last);
-    }
+    take_rows();
     rows_ = SMELT_FOR_LEVEL(isa, choose_runs)(b);
   }
   x_offset_ = loop.from_offset * element;

@@ -388,21 +388,18 @@ std::unique_ptr<Kernel> make_matmul_packed_i8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   const auto s = rows_as_pixels(spec, attrs);
   if (!s || !PackedConv::suits(spec, *s)) return nullptr;
-  auto product =
-      IntegerProduct::make(spec, attrs.transpose_b ? 0 : 1, s->c_out, attrs.act, attrs.rounding, attrs.alpha);
-  if (!product || !product->zeros_fit()) return nullptr;
+  auto product = exact_product(spec, attrs, *s);
+  if (!product) return nullptr;
   auto kernel = std::make_unique<PackedConv>(*s, Activation{}, *spec.constant(1));
   kernel->set_integers(std::move(*product));
   return kernel;
 }
 
 std::unique_ptr<Kernel> make_conv_packed_i8(const KernelSpec& spec) {
-  const auto& attrs = spec.attrs<ConvAttrs>();
   const auto s = plane_conv(spec);
   if (!s || !spec.constant(1) || !PackedConv::suits(spec, *s)) return nullptr;
-  auto product = IntegerProduct::make(spec, filter_output_axis(attrs, spec.inputs[1].shape.rank()), s->all_out(),
-                                      attrs.act, attrs.rounding);
-  if (!product || !product->zeros_fit()) return nullptr;
+  auto product = exact_product(spec, *s);
+  if (!product) return nullptr;
   auto kernel = std::make_unique<PackedConv>(*s, Activation{}, *spec.constant(1));
   kernel->set_integers(std::move(*product));
   return kernel;
@@ -421,12 +418,10 @@ std::unique_ptr<Kernel> make_depthwise_f32(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> make_depthwise_i8(const KernelSpec& spec) {
-  const auto& attrs = spec.attrs<ConvAttrs>();
   const auto s = plane_conv(spec);
   if (!s || !spec.constant(1) || !Depthwise::suits(*s) || s->taps() > kExactProducts) return nullptr;
-  auto product = IntegerProduct::make(spec, filter_output_axis(attrs, spec.inputs[1].shape.rank()), s->all_out(),
-                                      attrs.act, attrs.rounding);
-  if (!product || !product->zeros_fit()) return nullptr;
+  auto product = exact_product(spec, *s);
+  if (!product) return nullptr;
   auto kernel = std::make_unique<Depthwise>(*s, Activation{}, *spec.constant(1), spec.device.info().type == "CPU");
   kernel->set_integers(std::move(*product));
   return kernel;

@@ -109,12 +109,10 @@ class DotConv final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_conv_dot(const KernelSpec& spec) {
-  const auto& attrs = spec.attrs<ConvAttrs>();
   const auto s = plane_conv(spec);
   if (!s || !DotConv::suits(spec, *s)) return nullptr;
-  auto product = IntegerProduct::make(spec, filter_output_axis(attrs, spec.inputs[1].shape.rank()), s->all_out(),
-                                      attrs.act, attrs.rounding);
-  if (!product || !product->zeros_fit()) return nullptr;
+  auto product = exact_product(spec, *s);
+  if (!product) return nullptr;
   return DotConv::make(spec, *s, std::move(*product));
 }
 
@@ -122,9 +120,8 @@ std::unique_ptr<Kernel> make_matmul_dot(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   const auto s = rows_as_pixels(spec, attrs);
   if (!s || !DotConv::suits(spec, *s)) return nullptr;
-  auto product =
-      IntegerProduct::make(spec, attrs.transpose_b ? 0 : 1, s->c_out, attrs.act, attrs.rounding, attrs.alpha);
-  if (!product || !product->zeros_fit()) return nullptr;
+  auto product = exact_product(spec, attrs, *s);
+  if (!product) return nullptr;
   return DotConv::make(spec, *s, std::move(*product));
 }
 

@@ -3,11 +3,17 @@
 #include <cstdlib>
 
 #include "cpu/matmul_shape.h"
+#include "ops/conv/conv.h"
 #include "vulkan/kernels/weights.h"
 
 namespace smelt::vulkan {
 namespace {
 int32_t i32(int64_t v) { return static_cast<int32_t>(v); }
+
+std::optional<IntegerProduct> if_zeros_fit(std::optional<IntegerProduct> product) {
+  if (product && !product->zeros_fit()) return std::nullopt;
+  return product;
+}
 }  // namespace
 
 PackedGeometry packed_geometry(const ConvShape& s) {
@@ -54,6 +60,17 @@ std::optional<ConvShape> rows_as_pixels(const KernelSpec& spec, const MatMulAttr
   s.filter_o = m->g.b.column_stride;
   s.filter_i = m->g.b.row_stride;
   return s;
+}
+
+std::optional<IntegerProduct> exact_product(const KernelSpec& spec, const ConvShape& s) {
+  const auto& attrs = spec.attrs<ConvAttrs>();
+  const int w_axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
+  return if_zeros_fit(IntegerProduct::make(spec, w_axis, s.all_out(), attrs.act, attrs.rounding));
+}
+
+std::optional<IntegerProduct> exact_product(const KernelSpec& spec, const MatMulAttrs& attrs, const ConvShape& s) {
+  const int w_axis = attrs.transpose_b ? 0 : 1;
+  return if_zeros_fit(IntegerProduct::make(spec, w_axis, s.c_out, attrs.act, attrs.rounding, attrs.alpha));
 }
 
 }  // namespace smelt::vulkan

@@ -4,7 +4,7 @@
 
 #include "cpu/conv_shape.h"
 #include "ops/matmul/matmul.h"
-#include "vulkan/kernel.h"
+#include "vulkan/kernels/integer.h"
 
 namespace smelt::vulkan {
 
@@ -23,5 +23,10 @@ PackedGeometry packed_geometry(const ConvShape& s);
 std::optional<ConvShape> plane_conv(const KernelSpec& spec);
 /// A product of rows and one constant matrix, as a convolution of a line of pixels.
 std::optional<ConvShape> rows_as_pixels(const KernelSpec& spec, const MatMulAttrs& attrs);
+
+/// The 8-bit product of a convolution with the shape of plane_conv(), if its zero points fit.
+std::optional<IntegerProduct> exact_product(const KernelSpec& spec, const ConvShape& s);
+/// The same of a product with the shape of rows_as_pixels().
+std::optional<IntegerProduct> exact_product(const KernelSpec& spec, const MatMulAttrs& attrs, const ConvShape& s);
 
 }  // namespace smelt::vulkan
