@@ -42,6 +42,11 @@ inline void check_case(const KernelCase& c, const std::string& want = "", Tolera
         ASSERT_EQ(got->shape().str(), expected->shape().str());
         ASSERT_EQ(got->dtype(), expected->dtype());
         test::note_compared(info.name);
+        if (expected->quant() && expected->quant()->kind == Quantization::Kind::kDynamicRow) {
+          ASSERT_TRUE(got->quant());
+          ASSERT_EQ(got->quant()->scales, expected->quant()->scales);
+          ASSERT_EQ(got->quant()->zero_points, expected->quant()->zero_points);
+        }
         if (!is_float(got->dtype())) {
           for (int64_t i = 0; i < got->elements(); ++i)
             ASSERT_EQ(get_int(*got, i), get_int(*expected, i)) << "element " << i;

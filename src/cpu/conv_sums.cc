@@ -1,5 +1,5 @@
-// Products of 8-bit integers whose zero point, and maybe scale, is known when they run: ConvInteger, MatMulInteger and
-// TFLite's hybrid convolution.
+// Products of 8-bit integers whose zero point, and maybe scale, is known when they run: ConvInteger, MatMulInteger,
+// TFLite's hybrid convolution and convolutions of images that carry a grid each.
 #include <algorithm>
 #include <vector>
 
@@ -28,14 +28,20 @@ struct SumWeights {
 /// image of real numbers was quantized to.
 class ConvSums final : public Kernel {
  public:
-  ConvSums(const ConvShape& g, const SumWeights& weights, const KernelSpec& spec, bool hybrid)
+  enum class Images : uint8_t {
+    kSums,     ///< integers with one zero point at most, an operand; sums come out
+    kDynamic,  ///< the input carries a scale and zero point an image; float32 comes out
+    kHybrid,   ///< float32, quantized as they come; float32 comes out
+  };
+  ConvSums(const ConvShape& g, const SumWeights& weights, const KernelSpec& spec, Images images)
       : g_(g),
-        hybrid_(hybrid),
-        x_signed_(hybrid || spec.inputs[0].dtype == DType::kI8),
+        hybrid_(images == Images::kHybrid),
+        real_(images != Images::kSums),
+        x_signed_(hybrid_ || spec.inputs[0].dtype == DType::kI8),
         gemm_(gemm_i8(spec.isa, fits_int8(weights.values))),
         quant_(row_quant(spec.isa)),
         threads_(std::max(spec.threads, 1)) {
-    if (hybrid) {
+    if (real_) {
       act_ = spec.attrs<ConvAttrs>().act;
       asymmetric_ = spec.attrs<ConvAttrs>().asymmetric_inputs;
       has_bias_ = spec.has(2);
@@ -50,14 +56,14 @@ class ConvSums final : public Kernel {
     }
     patches_ = align(block_ * lda_ + kPatchSlack);
     raw_ = g.pointwise() || gemm_.bytes ? 0 : align(block_ * lda_ / 2 + kPatchSlack);
-    stored_ = hybrid ? align(g.in_pixels() * g.all_in() + kPatchSlack) : 0;
+    stored_ = hybrid_ ? align(g.in_pixels() * g.all_in() + kPatchSlack) : 0;
     scales_at_ = align(gemm_.packed_bytes(g.depth(), g.c_out) * g.groups);
     sums_at_ = scales_at_ + align(g.all_out() * 4);
     packed_ =
         spec.packs.get(spec.constant(1)->raw(),
                        Cat("conv_sums ", g.groups, ' ', g.c_in, ' ', g.c_out, ' ', g.taps(), ' ', g.filter_o, ' ',
-                           g.filter_i, ' ', gemm_.bytes, ' ', gemm_.lanes, ' ', hybrid, ' ',
-                           reinterpret_cast<uintptr_t>(!hybrid && spec.has(3) ? spec.constant(3)->raw() : nullptr)),
+                           g.filter_i, ' ', gemm_.bytes, ' ', gemm_.lanes, ' ', real_, ' ',
+                           reinterpret_cast<uintptr_t>(!real_ && spec.has(3) ? spec.constant(3)->raw() : nullptr)),
                        [&] { return pack(weights); });
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * (patches_ + raw_) + stored_); }
@@ -66,6 +72,9 @@ class ConvSums final : public Kernel {
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for the patches of a convolution");
     uint8_t* stored = scratch + threads_ * (patches_ + raw_);
     const int64_t size = g_.in_pixels() * g_.all_in();
+    const Quantization* grids = real_ && !hybrid_ ? ctx.input(0).quant().get() : nullptr;
+    if (real_ && !hybrid_ && (!grids || static_cast<int64_t>(grids->scales.size()) < g_.batch))
+      return Error(ErrorCode::kInvalidInput, "a dynamically quantized image has no scale");
     for (int64_t image = 0; image < g_.batch; ++image) {
       RowGrid grid;
       const uint8_t* x = stored;
@@ -74,6 +83,7 @@ class ConvSums final : public Kernel {
                                    reinterpret_cast<int8_t*>(stored));
       } else {
         x = ctx.input(0).data<uint8_t>() + image * size;
+        if (grids) grid = {grids->scale(image), grids->zero_point(image)};
         if (has_zero_) grid.zero_point = static_cast<int32_t>(get_int(ctx.input(2), 0));
       }
       rows_of_image(ctx, x, grid, image, scratch);
@@ -129,7 +139,7 @@ class ConvSums final : public Kernel {
                   const int64_t channel = group * g_.c_out + column;
                   for (int64_t r = 0; r < n_rows; ++r, sums += gemm_.nr()) {
                     const int64_t at = to + (row + r) * g_.all_out() + channel;
-                    if (hybrid_)
+                    if (real_)
                       quant_.rescale(sums, left, column_sums + channel, grid.scale, scales + channel,
                                      bias ? bias + channel : nullptr, true, true, bounds.lo, bounds.hi, n,
                                      ctx.output(0).data<float>() + at);
@@ -138,7 +148,7 @@ class ConvSums final : public Kernel {
                   }
                 });
     }
-    if (hybrid_) activate_rows(act_, ctx.output(0).data<float>() + to, rows, g_.all_out(), g_.all_out());
+    if (real_) activate_rows(act_, ctx.output(0).data<float>() + to, rows, g_.all_out(), g_.all_out());
   }
   static void store(const int32_t* sums, int32_t zero, const int32_t* column_sums, int64_t n, int32_t* y) {
     const auto z = static_cast<uint32_t>(zero);
@@ -147,7 +157,7 @@ class ConvSums final : public Kernel {
   }
 
   ConvShape g_;
-  bool hybrid_, x_signed_, asymmetric_ = false, has_bias_ = false, has_zero_ = false;
+  bool hybrid_, real_, x_signed_, asymmetric_ = false, has_bias_ = false, has_zero_ = false;
   Activation act_;
   const GemmI8& gemm_;
   const RowQuant& quant_;
@@ -191,12 +201,11 @@ bool integer_operands(const KernelSpec& spec) {
   return !spec.has(2) || (spec.inputs[2].shape.elements() == 1 && spec.inputs[2].dtype == spec.inputs[0].dtype);
 }
 
-}  // namespace
-
-std::unique_ptr<Kernel> make_conv_hybrid(const KernelSpec& spec) {
+/// Channels-last images and constant 8-bit filters that give float32; null where that does not fit.
+std::unique_ptr<Kernel> to_real(const KernelSpec& spec, ConvSums::Images images) {
   const auto& attrs = spec.attrs<ConvAttrs>();
-  if (!attrs.hybrid || attrs.layout != Layout::kChannelsLast || spec.inputs[0].dtype != DType::kF32 ||
-      spec.outputs[0].dtype != DType::kF32 || !spec.constant(1) || spec.outputs[0].shape.elements() == 0)
+  if (attrs.layout != Layout::kChannelsLast || spec.outputs[0].dtype != DType::kF32 || !spec.constant(1) ||
+      spec.outputs[0].shape.elements() == 0)
     return nullptr;
   const QuantPtr& q = spec.inputs[1].quant;
   if (!q || !is_byte(spec.inputs[1].dtype) || (spec.has(2) && spec.inputs[2].dtype != DType::kF32)) return nullptr;
@@ -211,7 +220,22 @@ std::unique_ptr<Kernel> make_conv_hybrid(const KernelSpec& spec) {
   if (!pair) return nullptr;
   SumWeights w = ordered(*g, *spec.constant(1), pair->w_zeros);
   for (int64_t o = 0; o < g->all_out(); ++o) w.scales.push_back(q->scale(q->scales.size() == 1 ? 0 : o));
-  return std::make_unique<ConvSums>(*g, w, spec, true);
+  return std::make_unique<ConvSums>(*g, w, spec, images);
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_conv_hybrid(const KernelSpec& spec) {
+  if (!spec.attrs<ConvAttrs>().hybrid || spec.inputs[0].dtype != DType::kF32) return nullptr;
+  return to_real(spec, ConvSums::Images::kHybrid);
+}
+
+std::unique_ptr<Kernel> make_conv_dynamic(const KernelSpec& spec) {
+  const ValueType& x = spec.inputs[0];
+  if (!is_byte(x.dtype) || !x.quant || x.quant->kind != Quantization::Kind::kDynamicRow || x.shape.rank() == 0 ||
+      x.quant->axis != x.shape.rank() - 1)
+    return nullptr;
+  return to_real(spec, ConvSums::Images::kDynamic);
 }
 
 std::unique_ptr<Kernel> make_conv_integer(const KernelSpec& spec) {
@@ -221,7 +245,7 @@ std::unique_ptr<Kernel> make_conv_integer(const KernelSpec& spec) {
       {spec.node, spec.inputs.first(2), spec.constants, spec.outputs, spec.isa, spec.threads, spec.packs});
   std::vector<int32_t> zeros;
   if (!g || !zeros_of(spec.has(3) ? spec.constant(3) : nullptr, g->all_out(), zeros)) return nullptr;
-  return std::make_unique<ConvSums>(*g, ordered(*g, *spec.constant(1), zeros), spec, false);
+  return std::make_unique<ConvSums>(*g, ordered(*g, *spec.constant(1), zeros), spec, ConvSums::Images::kSums);
 }
 
 std::unique_ptr<Kernel> make_matmul_integer(const KernelSpec& spec) {
@@ -239,7 +263,7 @@ std::unique_ptr<Kernel> make_matmul_integer(const KernelSpec& spec) {
   g.filter_i = s->g.b.row_stride;
   std::vector<int32_t> zeros;
   if (!zeros_of(spec.has(3) ? spec.constant(3) : nullptr, s->n, zeros)) return nullptr;
-  return std::make_unique<ConvSums>(g, ordered(g, *spec.constant(1), zeros), spec, false);
+  return std::make_unique<ConvSums>(g, ordered(g, *spec.constant(1), zeros), spec, ConvSums::Images::kSums);
 }
 
 }  // namespace smelt

@@ -53,6 +53,36 @@ TEST(ConvHybrid, SymmetricAndAsymmetric) {
     }
 }
 
+TEST(ConvDynamic, ImagesWithGrids) {
+  for (const Row& r : kRows)
+    for (const DType x : {DType::kU8, DType::kI8}) {
+      auto a = attrs_of(r);
+      a->filter = FilterLayout::kOSI;
+      a->act.kind = x == DType::kU8 ? ActKind::kRelu : ActKind::kNone;
+      Tensor image = random_tensor(x, {r.batch, r.h, r.w, r.c_in}, x == DType::kI8 ? -128 : 0, 127, 1);
+      auto q = std::make_shared<Quantization>();
+      q->kind = Quantization::Kind::kDynamicRow;
+      q->axis = 3;
+      for (int64_t i = 0; i < r.batch; ++i) {
+        q->scales.push_back(0.01f + 0.002f * static_cast<float>(i));
+        q->zero_points.push_back(static_cast<int32_t>(17 * i + 3));
+      }
+      image.set_quant(q);
+      Tensor w = random_tensor(DType::kI8, {r.c_out, r.kernel, r.kernel, r.c_in / r.groups}, -127, 127, 2);
+      std::vector<float> scales;
+      for (int64_t i = 0; i < r.c_out; ++i) scales.push_back(0.001f * static_cast<float>(i % 7 + 1));
+      w.set_quant(per_axis(scales, 0));
+      KernelCase c{Cat("channels ", r.c_in, " to ", r.c_out, ' ', to_string(x)),
+                   Op::kConv,
+                   a,
+                   {image, w, random_tensor(DType::kF32, {r.c_out}, -1, 1, 3)},
+                   ValueType::tensor(DType::kF32, {}),
+                   {}};
+      c.threaded = true;
+      check_case(c, "conv_dynamic", {1e-4, 1e-5});
+    }
+}
+
 TEST(ConvInteger, TypesAndZeroPoints) {
   for (const Row& r : kRows)
     for (const DType x : {DType::kU8, DType::kI8})
@@ -149,6 +179,25 @@ TEST(DynamicQuantize, Rules) {
                      {},
                      {}};
         check_case(c, "dynamic_quantize_f32");
+      }
+}
+
+TEST(QuantizeRows, Grids) {
+  for (const DType to : {DType::kU8, DType::kI8})
+    for (const int axis : {1, 2})
+      for (const bool symmetric : {false, true}) {
+        auto q = std::make_shared<Quantization>();
+        q->kind = Quantization::Kind::kDynamicRow;
+        q->axis = axis;
+        q->symmetric = symmetric;
+        KernelCase c{Cat(to_string(to), ' ', axis, ' ', symmetric),
+                     Op::kQuantize,
+                     make_attrs<NoAttrs>(),
+                     {random_tensor(DType::kF32, {3, 5, 37}, -2, 5, 1)},
+                     ValueType::tensor(to, {3, 5, 37}, q),
+                     {}};
+        c.threaded = true;
+        check_case(c, "quantize_rows_f32");
       }
 }
 

@@ -127,6 +127,12 @@ std::unique_ptr<Kernel> make_transpose(const KernelSpec& spec) {
   return one_loop(spec, transpose_loop(spec.inputs[0].shape, perm), spec.outputs[0].shape);
 }
 
+std::unique_ptr<Kernel> make_expand(const KernelSpec& spec) {
+  const Shape &x = spec.inputs[0].shape, &y = spec.outputs[0].shape;
+  if (!spec.constant(1) || x.rank() > y.rank()) return nullptr;
+  return one_loop(spec, expand_loop(x, y), y);
+}
+
 std::unique_ptr<Kernel> make_depth_space(const KernelSpec& spec) {
   if (spec.inputs[0].shape.rank() < 3 || spec.inputs[0].shape.elements() == 0) return nullptr;
   return one_loop(spec, depth_space_loop(spec.attrs<BlockAttrs>(), spec.inputs[0].shape), spec.outputs[0].shape);

@@ -46,6 +46,22 @@ TEST(Moves, Transpositions) {
     }
 }
 
+TEST(Moves, Expansions) {
+  const std::pair<Shape, std::vector<int64_t>> rows[] = {
+      {{5, 1}, {5, 7}},       {{1, 16}, {3, 16}},           {{1}, {2, 3, 40}},
+      {{2, 1, 3}, {2, 9, 3}}, {{4, 1, 1, 5}, {4, 2, 3, 5}}, {{1, 6, 1}, {33, 6, 50}},
+      {{3, 4}, {1, 1}}};
+  for (const auto& [shape, to] : rows)
+    for (DType t : {DType::kI8, DType::kF16, DType::kF32, DType::kI64})
+      check_case({Cat(to_string(t), ' ', shape.str()),
+                  Op::kExpand,
+                  make_attrs<NoAttrs>(),
+                  {counted(t, shape), numbers(to)},
+                  {},
+                  {}},
+                 "expand");
+}
+
 TEST(Moves, SlicesAndBorders) {
   for (DType t : {DType::kU8, DType::kF32, DType::kI64}) {
     const Tensor x = counted(t, {3, 8, 10});

@@ -13,13 +13,26 @@ std::vector<int> count_uses(const Graph& graph) {
   return uses;
 }
 
+namespace {
+
+/// Operators that give statistics or indices beside their result only where someone reads them.
+bool has_optional_outputs(Op op) {
+  return op == Op::kLayerNorm || op == Op::kGroupNorm || op == Op::kPool || op == Op::kBatchNorm;
+}
+
+}  // namespace
+
 void remove_dead_nodes(Graph& graph) {
   std::vector<int> uses = count_uses(graph);
   std::vector<char> keep(graph.nodes.size(), 1);
   for (size_t k = graph.nodes.size(); k-- > 0;) {
-    const Node& n = graph.nodes[k];
+    Node& n = graph.nodes[k];
     // A called graph may write variables: control flow stays.
     if (op_info(n.op).flags & (kEffect | kControl)) continue;
+    if (has_optional_outputs(n.op)) {
+      while (n.outputs.size() > 1 && (n.outputs.back() == kNone || uses[static_cast<size_t>(n.outputs.back())] == 0))
+        n.outputs.pop_back();
+    }
     bool used = false;
     for (ValueId id : n.outputs)
       if (id != kNone && uses[static_cast<size_t>(id)] > 0) used = true;

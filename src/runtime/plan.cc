@@ -153,7 +153,8 @@ Status Plan::run_step(PlannedEnvironment& env, Step& step, int depth) {
       Tensor& to = slots_[static_cast<size_t>(step.out[0])].tensor;
       to = from.dtype() == step.dtype ? from.reshaped(step.shape)
                                       : Tensor::view(step.dtype, step.shape, from.raw(), from.owner());
-      to.set_quant(step.quant);
+      const bool rows = step.quant && step.quant->kind == Quantization::Kind::kDynamicRow;
+      to.set_quant(rows ? from.quant() : step.quant);
       return Ok();
     }
     case Step::Kind::kStateRead:

@@ -43,10 +43,12 @@ class PlanInfer final : public NodeInfer {
 };
 
 bool is_alias(Op op) { return op == Op::kReshape || op == Op::kSqueeze || op == Op::kUnsqueeze || op == Op::kFlatten; }
-/// Whether every element stays in its place: bytes seen as another type, a transposition that moves dimensions of 1.
+/// Whether every element stays in its place: bytes seen as another type, a transposition that moves dimensions of 1,
+/// an expansion to the same shape.
 bool moves_nothing(const Node& node, const ValueType& from, const ValueType& to) {
   const Shape& x = from.shape;
   if (node.op == Op::kBitCast) return bit_width(from.dtype) == bit_width(to.dtype) && x == to.shape;
+  if (node.op == Op::kExpand) return x == to.shape;
   if (node.op != Op::kTranspose || node.inputs.size() != 1) return false;
   const auto& perm = static_cast<const TransposeAttrs&>(*node.attrs).perm;
   if (static_cast<int>(perm.size()) != x.rank()) return false;

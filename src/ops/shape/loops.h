@@ -16,6 +16,8 @@ using Ints = std::vector<int64_t>;
 
 /// perm empty: reversed.
 Result<CopyLoop> transpose_loop(const Shape& x, const Ints& perm);
+/// x broadcast to `y`. Precondition: that is its shape; x has no higher rank.
+CopyLoop expand_loop(const Shape& x, const Shape& y);
 /// Precondition: x has a rank of 3 at least and dimensions that the block divides.
 CopyLoop depth_space_loop(const BlockAttrs& a, const Shape& x);
 /// ONNX's Slice; axes and steps may be empty. `extent`: the result's shape.

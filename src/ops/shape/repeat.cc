@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "ops/op.h"
+#include "ops/shape/loops.h"
 #include "ops/shape/movement.h"
 #include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
@@ -19,6 +20,14 @@ Shape widened(const Shape& x, int rank) {
 }
 
 }  // namespace
+
+CopyLoop expand_loop(const Shape& x, const Shape& y) {
+  const Shape from = widened(x, y.rank());
+  const Shape strides = from.strides(), to = y.strides();
+  CopyLoop loop;
+  for (int i = 0; i < y.rank(); ++i) loop.dim(y[i], from[i] == 1 ? 0 : strides[i], to[i]);
+  return loop;
+}
 
 Status infer_Expand(InferContext& ctx) {
   SMELT_TRY(need_tensors(ctx, 2));
@@ -44,13 +53,9 @@ Status reference_Expand(KernelContext& ctx) {
   SMELT_ASSIGN(const Shape target_shape, shape_from(ints_of(ctx.input(1))));
   SMELT_ASSIGN(const Shape want, broadcast_both(x.shape(), target_shape));
   SMELT_TRY(expect_shape(y, want));
-  const Shape from = widened(x.shape(), y.rank());
-  const Shape strides = from.strides(), to = y.shape().strides();
-  CopyLoop loop;
-  for (int i = 0; i < y.rank(); ++i) loop.dim(y.dim(i), from[i] == 1 ? 0 : strides[i], to[i]);
   const MoveSource source(x);
   MoveTarget target(y);
-  copy(source, target, std::move(loop));
+  copy(source, target, expand_loop(x.shape(), y.shape()));
   return Ok();
 }
 
