@@ -13,10 +13,10 @@
 #include <hwy/highway.h>
 
 #include "base/cat.h"
-#include "cpu/conv_shape.h"
 #include "cpu/gemm_i8.h"
+#include "cpu/im2col.h"
 #include "cpu/kernel.h"
-#include "cpu/quantized.h"
+#include "ops/common/quantized_pair.h"
 #include "ops/common/requantize.h"
 #include "tensor/one_grid.h"
 

@@ -3,12 +3,13 @@
 #include <vector>
 
 #include "base/cat.h"
-#include "cpu/conv_shape.h"
 #include "cpu/gemm_i8.h"
+#include "cpu/im2col.h"
 #include "cpu/kernel.h"
 #include "cpu/padded_rows.h"
 #include "cpu/quantized.h"
 #include "cpu/requant.h"
+#include "ops/common/quantized_pair.h"
 
 namespace smelt {
 namespace {

@@ -4,6 +4,7 @@
 #include "cpu/activation.h"
 #include "cpu/conv_f32.h"
 #include "cpu/gemm_f32.h"
+#include "cpu/im2col.h"
 #include "cpu/kernel.h"
 
 namespace smelt {

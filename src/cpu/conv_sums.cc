@@ -5,12 +5,13 @@
 
 #include "base/cat.h"
 #include "cpu/activation.h"
-#include "cpu/conv_shape.h"
 #include "cpu/gemm_i8.h"
+#include "cpu/im2col.h"
 #include "cpu/kernel.h"
-#include "cpu/matmul_shape.h"
 #include "cpu/quantized.h"
 #include "cpu/row_quant.h"
+#include "ops/common/quantized_pair.h"
+#include "ops/matmul/matmul_shape.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
@@ -241,8 +242,7 @@ std::unique_ptr<Kernel> make_conv_dynamic(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_conv_integer(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   if (attrs.layout != Layout::kChannelsLast || !integer_operands(spec)) return nullptr;
-  const auto g = ConvShape::make(
-      {spec.node, spec.inputs.first(2), spec.constants, spec.outputs, spec.isa, spec.threads, spec.packs});
+  const auto g = ConvShape::make({spec.node, spec.inputs.first(2), spec.constants, spec.outputs});
   std::vector<int32_t> zeros;
   if (!g || !zeros_of(spec.has(3) ? spec.constant(3) : nullptr, g->all_out(), zeros)) return nullptr;
   return std::make_unique<ConvSums>(*g, ordered(*g, *spec.constant(1), zeros), spec, ConvSums::Images::kSums);

@@ -6,13 +6,14 @@
 
 #include "base/cat.h"
 #include "cpu/activation.h"
-#include "cpu/conv_shape.h"
 #include "cpu/gemm_f32.h"
 #include "cpu/gemm_i8.h"
 #include "cpu/kernel.h"
 #include "cpu/padded_rows.h"
 #include "cpu/quantized.h"
 #include "cpu/requant.h"
+#include "ops/common/quantized_pair.h"
+#include "ops/conv/conv_shape.h"
 
 namespace smelt {
 namespace {

@@ -9,9 +9,9 @@
 
 #include "base/cat.h"
 #include "cpu/activation.h"
-#include "cpu/conv_shape.h"
 #include "cpu/kernel.h"
 #include "cpu/vectors-inl.h"
+#include "ops/conv/conv_shape.h"
 
 #ifndef SMELT_CPU_DEPTHWISE_F32
 #define SMELT_CPU_DEPTHWISE_F32

@@ -8,10 +8,11 @@
 #include <hwy/highway.h>
 
 #include "base/cat.h"
-#include "cpu/conv_shape.h"
 #include "cpu/kernel.h"
 #include "cpu/quantized.h"
 #include "cpu/requant.h"
+#include "ops/common/quantized_pair.h"
+#include "ops/conv/conv_shape.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {

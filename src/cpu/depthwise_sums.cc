@@ -9,9 +9,9 @@
 
 #include "base/cat.h"
 #include "cpu/activation.h"
-#include "cpu/conv_shape.h"
 #include "cpu/kernel.h"
-#include "cpu/quantized.h"
+#include "ops/conv/conv_shape.h"
+
 #include "cpu/row_quant.h"
 #include "tensor/numeric.h"
 
@@ -168,8 +168,7 @@ std::unique_ptr<Kernel> make_depthwise_integer(const KernelSpec& spec) {
   if (!spec.constant(1) || !is_byte(spec.inputs[0].dtype) || !is_byte(spec.inputs[1].dtype) || spec.inputs[0].quant ||
       spec.inputs[1].quant || (spec.has(2) && spec.inputs[2].shape.elements() != 1))
     return nullptr;
-  const auto g = ConvShape::make(
-      {spec.node, spec.inputs.first(2), spec.constants, spec.outputs, spec.isa, spec.threads, spec.packs});
+  const auto g = ConvShape::make({spec.node, spec.inputs.first(2), spec.constants, spec.outputs});
   if (!depthwise_rows(g, spec)) return nullptr;
   std::vector<int32_t> zeros{0};
   if (spec.has(3)) {

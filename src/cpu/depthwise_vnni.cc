@@ -5,11 +5,12 @@
 #include <vector>
 
 #include "base/cat.h"
-#include "cpu/conv_shape.h"
 #include "cpu/kernel.h"
 #include "cpu/padded_rows.h"
 #include "cpu/quantized.h"
 #include "cpu/requant.h"
+#include "ops/common/quantized_pair.h"
+#include "ops/conv/conv_shape.h"
 
 namespace smelt {
 

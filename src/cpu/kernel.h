@@ -6,27 +6,16 @@
 
 #include "cpu/isa.h"
 #include "cpu/pack_cache.h"
-#include "graph/graph.h"
+#include "ops/node_spec.h"
 #include "ops/op.h"
 
 namespace smelt {
 
 /// What a kernel is chosen and prepared for. The spans and references are only valid during make_kernel().
-struct KernelSpec {
-  const Node& node;
-  std::span<const ValueType> inputs;         ///< every dimension known, quantization included; kInvalid where absent
-  std::span<const Tensor* const> constants;  ///< contents of inputs; null where computed or absent
-  std::span<const ValueType> outputs;
+struct KernelSpec : NodeSpec {
   Isa isa = Isa::kBaseline;
   int threads = 1;  ///< of the pool that run() will see
   PackCache& packs;
-
-  template <class A>
-  const A& attrs() const {
-    return static_cast<const A&>(*node.attrs);
-  }
-  bool has(size_t i) const { return i < inputs.size() && inputs[i].dtype != DType::kInvalid; }
-  const Tensor* constant(size_t i) const { return i < constants.size() ? constants[i] : nullptr; }
 };
 
 /// A prepared kernel: knows all shapes, holds packed weights. Immutable, so one object may run in several threads at

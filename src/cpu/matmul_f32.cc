@@ -5,7 +5,7 @@
 #include "cpu/broadcast.h"
 #include "cpu/gemm_f32.h"
 #include "cpu/kernel.h"
-#include "cpu/matmul_shape.h"
+#include "ops/matmul/matmul_shape.h"
 
 namespace smelt {
 namespace {

@@ -6,10 +6,11 @@
 #include "cpu/activation.h"
 #include "cpu/gemm_i8.h"
 #include "cpu/kernel.h"
-#include "cpu/matmul_shape.h"
 #include "cpu/quantized.h"
 #include "cpu/requant.h"
 #include "cpu/row_quant.h"
+#include "ops/common/quantized_pair.h"
+#include "ops/matmul/matmul_shape.h"
 #include "tensor/numeric.h"
 
 namespace smelt {

@@ -3,9 +3,9 @@
 
 #include "cpu/gemm_i8.h"
 #include "cpu/kernel.h"
-#include "cpu/matmul_shape.h"
-#include "cpu/quantized.h"
 #include "cpu/requant.h"
+#include "ops/common/quantized_pair.h"
+#include "ops/matmul/matmul_shape.h"
 
 namespace smelt {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cpu/conv_shape.h"
+#include "ops/conv/conv_shape.h"
 
 namespace smelt {
 

@@ -1,32 +1,13 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "graph/graph.h"
-#include "ops/conv/conv.h"
 
 namespace smelt {
 
-/// Stored 8-bit operands of a product: an activation with one zero point, weights with one or one an output channel.
-struct QuantizedPair {
-  bool x_signed = true, w_signed = true;
-  int32_t x_zero = 0;
-  std::vector<int32_t> w_zeros;  ///< one a channel
-
-  /// nullopt: not 8-bit integers of per-tensor x and per-tensor or per-`w_axis` weights.
-  static std::optional<QuantizedPair> make(const ValueType& x, const ValueType& w, int w_axis, int64_t channels);
-  int16_t weight(uint8_t stored, int64_t channel) const {
-    const int32_t value = w_signed ? static_cast<int8_t>(stored) : stored;
-    return static_cast<int16_t>(value - w_zeros[static_cast<size_t>(channel)]);
-  }
-};
-
 bool fits_int8(const std::vector<int16_t>& values);
-
-int filter_output_axis(const ConvAttrs& attrs, int rank);
 
 /// [rows][columns] -> [columns][rows].
 void transpose_bytes(ThreadPool& pool, const uint8_t* in, int64_t rows, int64_t columns, uint8_t* out);

@@ -4,7 +4,7 @@
 #include <memory>
 #include <span>
 
-#include "graph/graph.h"
+#include "ops/node_spec.h"
 #include "ops/op.h"
 #include "vulkan/image_layout.h"
 
@@ -14,20 +14,9 @@ class Device;
 class KernelRecorder;
 
 /// What a GPU kernel is chosen for. The spans and references are only valid during make_kernel().
-struct KernelSpec {
-  const Node& node;
-  std::span<const ValueType> inputs;         ///< every dimension known, quantization included; kInvalid where absent
-  std::span<const Tensor* const> constants;  ///< contents of inputs; null where computed or absent
-  std::span<const ValueType> outputs;
+struct KernelSpec : NodeSpec {
   const Device& device;
   TextureForm form = {};  ///< asked of kernels for textures
-
-  template <class A>
-  const A& attrs() const {
-    return static_cast<const A&>(*node.attrs);
-  }
-  bool has(size_t i) const { return i < inputs.size() && inputs[i].dtype != DType::kInvalid; }
-  const Tensor* constant(size_t i) const { return i < constants.size() ? constants[i] : nullptr; }
 };
 
 /// A prepared kernel: knows all shapes; made without touching the device.

@@ -1,4 +1,4 @@
-#include "cpu/conv_shape.h"
+#include "ops/conv/conv_shape.h"
 #include "vulkan/activation.h"
 #include "vulkan/device.h"
 #include "vulkan/kernels/common.h"
@@ -280,7 +280,7 @@ std::optional<ConvShape> transposed_shape(const KernelSpec& spec) {
 }  // namespace
 
 std::unique_ptr<Kernel> make_conv_i8(const KernelSpec& spec) {
-  const auto shape = ConvShape::make(cpu_spec(spec));
+  const auto shape = ConvShape::make(spec);
   return shape ? make_stored(spec, *shape, spec.attrs<ConvAttrs>(), false) : nullptr;
 }
 
@@ -305,7 +305,7 @@ std::unique_ptr<Kernel> make_conv_sums(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_conv_i16(const KernelSpec& spec) {
   if (spec.inputs[0].dtype != DType::kI16 || spec.outputs[0].dtype != DType::kI16) return nullptr;
-  const auto shape = ConvShape::make(cpu_spec(spec));
+  const auto shape = ConvShape::make(spec);
   return shape ? make_wide(spec, *shape, spec.attrs<ConvAttrs>(), false) : nullptr;
 }
 
@@ -322,7 +322,7 @@ std::unique_ptr<Kernel> make_conv_transpose_i8(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_conv_real(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
-  const auto shape = ConvShape::make(cpu_spec(spec));
+  const auto shape = ConvShape::make(spec);
   if (!shape || attrs.hybrid) return nullptr;
   return make_real(spec, *shape, attrs, false);
 }

@@ -3,9 +3,9 @@
 #include <cstdlib>
 
 #include "base/cat.h"
-#include "cpu/conv_shape.h"
-#include "cpu/matmul_shape.h"
 #include "ops/conv/conv.h"
+#include "ops/conv/conv_shape.h"
+#include "ops/matmul/matmul_shape.h"
 #include "vulkan/activation.h"
 #include "vulkan/device.h"
 #include "vulkan/kernels/texture.h"
@@ -133,7 +133,7 @@ std::unique_ptr<Kernel> make(const KernelSpec& spec, uint32_t axes, const ConvSh
 
 std::unique_ptr<Kernel> make_conv_texture(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
-  const auto s = ConvShape::make(cpu_spec(spec));
+  const auto s = ConvShape::make(spec);
   if (!s || attrs.hybrid || (spec.outputs[0].shape.rank() == 3 && s->in[1] != 1)) return nullptr;
   const auto axes = pixel_axes(spec.form, spec.outputs[0].shape.rank(), s->channels_last);
   return axes ? make(spec, *axes, *s, attrs.act) : nullptr;
@@ -147,7 +147,7 @@ std::unique_ptr<Kernel> make_matmul_texture(const KernelSpec& spec) {
       spec.form.packing != Packing::kWidth || spec.inputs[1].shape.rank() != 2 || x.rank() != y.rank() ||
       x.rank() < 2 || x.rank() > 4)
     return nullptr;
-  const auto m = MatMulShape::make(cpu_spec(spec));
+  const auto m = MatMulShape::make(spec);
   if (!m || m->k == 0 || m->g.a.column_stride != 1 || x.back() != m->k || y.back() != m->n) return nullptr;
   for (int d = 0; d + 1 < x.rank(); ++d)
     if (x[d] != y[d]) return nullptr;

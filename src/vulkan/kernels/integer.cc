@@ -14,7 +14,7 @@ std::optional<IntegerProduct> IntegerProduct::make(const KernelSpec& spec, int w
   if (x.dtype != y.dtype || (spec.has(2) && !spec.constant(2))) return std::nullopt;
   auto pair = QuantizedPair::make(x, spec.inputs[1], w_axis, channels);
   if (!pair || (pair->w_signed != pair->x_signed && !pair->w_signed)) return std::nullopt;
-  auto requant = Requant::make(cpu_spec(spec), channels, act, rounding, alpha);
+  auto requant = Requant::make(spec, channels, act, rounding, alpha);
   if (!requant) return std::nullopt;
   return IntegerProduct{std::move(*pair), std::move(*requant)};
 }

@@ -3,8 +3,8 @@
 #include <optional>
 #include <vector>
 
-#include "cpu/quantized.h"
-#include "cpu/requant.h"
+#include "ops/common/quantized_pair.h"
+#include "ops/common/requant.h"
 #include "vulkan/kernels/weights.h"
 
 namespace smelt::vulkan {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "cpu/matmul_shape.h"
+#include "ops/matmul/matmul_shape.h"
 #include "vulkan/activation.h"
 #include "vulkan/device.h"
 #include "vulkan/kernels/common.h"
@@ -239,7 +239,7 @@ int column_axis(const MatMulAttrs& a, const Shape& b) {
 
 std::unique_ptr<Kernel> make_matmul_i8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
-  const auto shape = MatMulShape::make(cpu_spec(spec));
+  const auto shape = MatMulShape::make(spec);
   if (!shape || shape->k == 0 || shape->k > kMaxRounds) return nullptr;
   if (!spec.device.stores(spec.inputs[1].dtype) || (spec.has(2) && !shape->is_row(spec.inputs[2].shape)))
     return nullptr;
@@ -263,7 +263,7 @@ std::unique_ptr<Kernel> make_matmul_i16(const KernelSpec& spec) {
                        : a.dtype == DType::kI8 && b.dtype == DType::kI8   ? "matmul_wide_s8"
                        : a.dtype == DType::kU8 && b.dtype == DType::kU8   ? "matmul_wide_u8"
                                                                           : nullptr;
-  const auto shape = MatMulShape::make(cpu_spec(spec));
+  const auto shape = MatMulShape::make(spec);
   if (!shader || !shape || shape->k == 0 || shape->k > kMaxRounds) return nullptr;
   if (spec.has(2) && (!shape->is_row(spec.inputs[2].shape) || attrs.beta != 1)) return nullptr;
   if (b.quant && b.quant->kind == Quantization::Kind::kPerAxis && b.quant->axis != column_axis(attrs, b.shape))
@@ -281,7 +281,7 @@ std::unique_ptr<Kernel> make_matmul_sums(const KernelSpec& spec) {
   const ValueType &a = spec.inputs[0], &b = spec.inputs[1];
   if (!eight_bits(spec, a) || !eight_bits(spec, b)) return nullptr;
   if (spec.outputs[0].dtype != DType::kI32 || spec.outputs[0].quant) return nullptr;
-  const auto shape = MatMulShape::make(cpu_spec(spec));
+  const auto shape = MatMulShape::make(spec);
   if (!shape || shape->k == 0 || shape->k > kMaxRounds) return nullptr;
   // Zero points of rows and columns belong to matrices, not to stacks of them.
   const int a_zeros = zero_points(spec, 2, a.dtype, a.shape.rank() == 2 ? shape->m : 1);
@@ -308,7 +308,7 @@ std::unique_ptr<Kernel> make_matmul_real(const KernelSpec& spec) {
   if (half && !a.half && !b.half) return nullptr;
   const bool has_c = spec.has(2) && attrs.beta != 0;
   if (has_c && !make_float_operand(spec, 2, c)) return nullptr;
-  const auto shape = MatMulShape::make(cpu_spec(spec));
+  const auto shape = MatMulShape::make(spec);
   if (!shape || shape->k == 0 || shape->k > kMaxRounds || shape->batches > 65535) return nullptr;
   Shape batch = shape->g.batch;
   int64_t m = shape->m;

@@ -2,8 +2,8 @@
 
 #include <cstdlib>
 
-#include "cpu/matmul_shape.h"
 #include "ops/conv/conv.h"
+#include "ops/matmul/matmul_shape.h"
 #include "vulkan/kernels/weights.h"
 
 namespace smelt::vulkan {
@@ -38,7 +38,7 @@ PackedGeometry packed_geometry(const ConvShape& s) {
 }
 
 std::optional<ConvShape> plane_conv(const KernelSpec& spec) {
-  const auto shape = ConvShape::make(cpu_spec(spec));
+  const auto shape = ConvShape::make(spec);
   if (!shape || !shape->planar()) return std::nullopt;
   for (int d = 1; d < 3; ++d)
     if (shape->dilation[d] > 1 << 16 || shape->kernel[d] > 1 << 10 || std::abs(shape->pad[d]) > 1 << 20)
@@ -48,7 +48,7 @@ std::optional<ConvShape> plane_conv(const KernelSpec& spec) {
 
 std::optional<ConvShape> rows_as_pixels(const KernelSpec& spec, const MatMulAttrs& attrs) {
   if (!spec.constant(1) || attrs.hybrid || spec.inputs[1].shape.rank() != 2) return std::nullopt;
-  const auto m = MatMulShape::make(cpu_spec(spec));
+  const auto m = MatMulShape::make(spec);
   if (!m || m->batches != 1 || m->g.a.column_stride != 1 || (m->m > 1 && m->g.a.row_stride != m->k) || m->k == 0)
     return std::nullopt;
   if (spec.has(2) && !m->is_row(spec.inputs[2].shape)) return std::nullopt;

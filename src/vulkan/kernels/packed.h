@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "cpu/conv_shape.h"
+#include "ops/conv/conv_shape.h"
 #include "ops/matmul/matmul.h"
 #include "vulkan/kernels/integer.h"
 

@@ -8,11 +8,6 @@
 
 namespace smelt::vulkan {
 
-smelt::KernelSpec cpu_spec(const KernelSpec& spec) {
-  static PackCache* const none = new PackCache(PackCache::Mode::kDry);
-  return {spec.node, spec.inputs, spec.constants, spec.outputs, Isa::kBaseline, 1, *none};
-}
-
 Result<Binding> FloatConstant::bind(KernelRecorder& r) const {
   if (tensor_.dtype() == DType::kF32 && !tensor_.quant()) return r.input(input_);
   const auto bytes = static_cast<size_t>(tensor_.elements()) * sizeof(float);

@@ -2,13 +2,9 @@
 
 #include <string>
 
-#include "cpu/kernel.h"
 #include "vulkan/kernel_recorder.h"
 
 namespace smelt::vulkan {
-
-/// The same node as the CPU's shape rules take it. Packs nothing.
-smelt::KernelSpec cpu_spec(const KernelSpec& spec);
 
 /// A constant operand that the device sees as float32, whatever the model holds it as: dequantized, widened.
 class FloatConstant {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "cpu/conv_shape.h"
 #include "ops/common/operands.h"
+#include "ops/conv/conv_shape.h"
 #include "tensor/numeric.h"
 #include "vulkan/activation.h"
 #include "vulkan/device.h"
@@ -143,7 +143,7 @@ std::unique_ptr<Kernel> make_winograd_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   if (attrs.hybrid || !plain_reals(spec, {0}, {0}) || spec.outputs[0].dtype != DType::kF32 || !spec.constant(1))
     return nullptr;
-  const auto s = ConvShape::make(cpu_spec(spec));
+  const auto s = ConvShape::make(spec);
   if (!s || !s->channels_last || s->groups != 1 || !s->planar() || s->filter_s == 0) return nullptr;
   for (int d = 1; d < 3; ++d)
     if (s->kernel[d] != 3 || s->stride[d] != 1 || s->dilation[d] != 1 || s->pad[d] < 0 || s->pad[d] > 2) return nullptr;

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "cpu/kernel.h"
 #include "ops/matmul/geometry.h"
+#include "ops/node_spec.h"
 
 namespace smelt {
 
@@ -15,8 +15,8 @@ struct MatMulShape {
   int64_t batches = 1, m = 0, n = 0, k = 0;
   int64_t b_matrices = 1;  ///< different matrices of b
 
-  static std::optional<MatMulShape> make(const KernelSpec& spec) {
-    const auto& attrs = static_cast<const MatMulAttrs&>(*spec.node.attrs);
+  static std::optional<MatMulShape> make(const NodeSpec& spec) {
+    const auto& attrs = spec.attrs<MatMulAttrs>();
     auto geometry = matmul_geometry(attrs, spec.inputs[0].shape, spec.inputs[1].shape);
     if (!geometry.ok() || geometry->output.elements() != spec.outputs[0].shape.elements()) return std::nullopt;
     MatMulShape s;

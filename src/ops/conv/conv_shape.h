@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "cpu/kernel.h"
 #include "ops/conv/geometry.h"
+#include "ops/node_spec.h"
 
 namespace smelt {
 
@@ -34,21 +34,13 @@ struct ConvShape {
 
   static constexpr int64_t kMaxStride = 4096;  ///< room for work grows with it
   /// Geometry of a Conv node whose bias fits; nullopt where the kernels do not go (more than three spatial dimensions).
-  static std::optional<ConvShape> make(const KernelSpec& spec);
+  static std::optional<ConvShape> make(const NodeSpec& spec);
   /// The same from sizes that are known, direct or transposed (then filter_i and filter_o belong to the roles that
   /// the channels play in it).
   static std::optional<ConvShape> of(const ConvGeometry& geometry, const ConvAttrs& attrs, const Shape& filter);
 };
 
-/// Copies the patches of output pixels [first, last) of one image into rows of depth() elements in the order
-/// (tap, channel). x: channels-last image, at the group's first channel; rows: `row_stride` elements apart. `fill`
-/// stands in the padding. Up to kPatchSlack elements behind the last row are overwritten.
-inline constexpr int64_t kPatchSlack = 16;
-template <class T>
-void im2col_rows(const ConvShape& g, const T* x, int64_t first, int64_t last, T fill, T* rows, int64_t row_stride);
-
-/// Copies the patches of output pixels [first, last) as columns: dst[k * width + j], k in the order (channel, tap), j
-/// the pixel; columns up to `width` are zero. x: channels-first image, at the group's first channel.
-void im2col_panel(const ConvShape& g, const float* x, int64_t first, int64_t last, int64_t width, float* dst);
+/// The dimension of output channels in filters of `rank` dimensions.
+int filter_output_axis(const ConvAttrs& attrs, int rank);
 
 }  // namespace smelt

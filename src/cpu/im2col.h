@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+
+#include "ops/conv/conv_shape.h"
+
+namespace smelt {
+
+/// Copies the patches of output pixels [first, last) of one image into rows of depth() elements in the order
+/// (tap, channel). x: channels-last image, at the group's first channel; rows: `row_stride` elements apart. `fill`
+/// stands in the padding. Up to kPatchSlack elements behind the last row are overwritten.
+inline constexpr int64_t kPatchSlack = 16;
+template <class T>
+void im2col_rows(const ConvShape& g, const T* x, int64_t first, int64_t last, T fill, T* rows, int64_t row_stride);
+
+/// Copies the patches of output pixels [first, last) as columns: dst[k * width + j], k in the order (channel, tap), j
+/// the pixel; columns up to `width` are zero. x: channels-first image, at the group's first channel.
+void im2col_panel(const ConvShape& g, const float* x, int64_t first, int64_t last, int64_t width, float* dst);
+
+}  // namespace smelt

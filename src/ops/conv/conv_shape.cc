@@ -1,0 +1,46 @@
+#include "ops/conv/conv_shape.h"
+
+namespace smelt {
+
+std::optional<ConvShape> ConvShape::make(const NodeSpec& spec) {
+  const auto& attrs = spec.attrs<ConvAttrs>();
+  const Shape &x = spec.inputs[0].shape, &w = spec.inputs[1].shape;
+  const auto geometry = conv_geometry(attrs, x, w);
+  if (!geometry.ok()) return std::nullopt;
+  if (geometry->output_shape(attrs.layout) != spec.outputs[0].shape) return std::nullopt;
+  if (spec.has(2) && spec.inputs[2].shape.elements() != geometry->out_channels) return std::nullopt;
+  return of(*geometry, attrs, w);
+}
+
+std::optional<ConvShape> ConvShape::of(const ConvGeometry& geometry, const ConvAttrs& attrs, const Shape& w) {
+  const int r = geometry.window.rank;
+  if (r > 3) return std::nullopt;
+  ConvShape g;
+  g.batch = geometry.batch;
+  g.groups = geometry.groups;
+  g.channels_last = attrs.layout == Layout::kChannelsLast;
+  g.c_in = geometry.group_in();
+  g.c_out = geometry.group_out();
+  for (int i = 0; i < r; ++i)
+    if (geometry.window.dims[static_cast<size_t>(i)].stride > kMaxStride) return std::nullopt;
+  for (int i = 0; i < r; ++i) {
+    const WindowDim& from = geometry.window.dims[static_cast<size_t>(i)];
+    const int d = 3 - r + i;
+    g.in[d] = from.in;
+    g.out[d] = from.out;
+    g.kernel[d] = from.kernel;
+    g.stride[d] = from.stride;
+    g.dilation[d] = from.dilation;
+    g.pad[d] = from.pad_begin;
+  }
+  const FilterDims dims = filter_dims(attrs.filter, r + 2);
+  const Shape strides = w.strides();
+  g.filter_o = strides[dims.output];
+  g.filter_i = strides[dims.input];
+  g.filter_s = strides[dims.spatial + r - 1];
+  return g;
+}
+
+int filter_output_axis(const ConvAttrs& attrs, int rank) { return filter_dims(attrs.filter, rank).output; }
+
+}  // namespace smelt

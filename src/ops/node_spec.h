@@ -1,0 +1,25 @@
+#pragma once
+
+#include <span>
+
+#include "graph/graph.h"
+
+namespace smelt {
+
+/// A node with the types of its operands and the constants among them: what geometry and the choice of a kernel follow
+/// from. The spans and references are those of the caller.
+struct NodeSpec {
+  const Node& node;
+  std::span<const ValueType> inputs;         ///< every dimension known, quantization included; kInvalid where absent
+  std::span<const Tensor* const> constants;  ///< contents of inputs; null where computed or absent
+  std::span<const ValueType> outputs;
+
+  template <class A>
+  const A& attrs() const {
+    return static_cast<const A&>(*node.attrs);
+  }
+  bool has(size_t i) const { return i < inputs.size() && inputs[i].dtype != DType::kInvalid; }
+  const Tensor* constant(size_t i) const { return i < constants.size() ? constants[i] : nullptr; }
+};
+
+}  // namespace smelt
