@@ -267,6 +267,10 @@ Status Device::create(VkPhysicalDevice physical, const DeviceInfo& info) {
   info_ = info;
   unified_ = info.unified_memory;
   vkGetPhysicalDeviceProperties(physical, &properties_);
+  // Tests bind little.
+  if (const char* e = std::getenv("SMELT_VULKAN_BINDING"))
+    if (const auto bytes = static_cast<uint32_t>(std::strtoul(e, nullptr, 10)); bytes > 0)
+      properties_.limits.maxStorageBufferRange = std::min(properties_.limits.maxStorageBufferRange, bytes);
   vkGetPhysicalDeviceMemoryProperties(physical, &memory_);
   family_ = *compute_family(physical);
   Features has(version_of(properties_)), use(version_of(properties_));

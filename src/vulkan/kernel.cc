@@ -31,22 +31,25 @@ bool fits(const Device& device, const ValueType& t) {
   return n.ok() && *n > 0 && *n < (int64_t{1} << 31) && Tensor::byte_size(t.dtype, *n) <= device.max_binding();
 }
 
-/// Whether the device binds every computed input that the kernel reads.
+/// Whether the device binds every computed input that the kernel reads, and every constant whole unless in pieces.
 bool binds_inputs(const KernelSpec& spec, const Kernel& kernel) {
-  for (size_t i = 0; i < spec.inputs.size(); ++i)
-    if (spec.has(i) && kernel.reads(i) && !spec.constant(i) && !fits(spec.device, spec.inputs[i])) return false;
+  for (size_t i = 0; i < spec.inputs.size(); ++i) {
+    if (!spec.has(i)) continue;
+    if (const Tensor* t = spec.constant(i)) {
+      if (t->bytes() > spec.device.max_binding() && !kernel.cuts(i)) return false;
+    } else if (kernel.reads(i) && !fits(spec.device, spec.inputs[i])) {
+      return false;
+    }
+  }
   return true;
 }
 
-/// Whether the device stores every result and binds every weight, and no dimensions of inputs overflow when kernels
-/// multiply them.
+/// Whether the device stores every result, and no dimensions of inputs overflow when kernels multiply them.
 bool fits(const KernelSpec& spec) {
   for (size_t i = 0; i < spec.outputs.size(); ++i)
     if (spec.node.outputs[i] != kNone && !fits(spec.device, spec.outputs[i])) return false;
-  for (size_t i = 0; i < spec.inputs.size(); ++i) {
+  for (size_t i = 0; i < spec.inputs.size(); ++i)
     if (spec.has(i) && !spec.inputs[i].shape.checked_elements().ok()) return false;
-    if (const Tensor* t = spec.constant(i); t && t->bytes() > spec.device.max_binding()) return false;  // bound whole
-  }
   return true;
 }
 

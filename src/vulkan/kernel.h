@@ -31,6 +31,11 @@ class Kernel {
     (void)i;
     return true;
   }
+  /// Whether constant input i may lie beyond the largest binding: the kernel binds pieces of it.
+  virtual bool cuts(size_t i) const {
+    (void)i;
+    return false;
+  }
   /// How an operand lies while the kernel runs: null, a dense buffer.
   virtual const ImageLayout* input_image(size_t i) const {
     (void)i;

@@ -67,7 +67,8 @@ class KernelRecorder {
   }
   /// Constant input i as `pack` lays it out; see WeightStore::packed.
   Result<Binding> packed(size_t i, const std::string& key, size_t bytes, const WeightStore::Pack& pack) {
-    return inputs_[i].store->packed(*inputs_[i].constant, key, bytes, pack);
+    const Operand& o = inputs_[i];
+    return (o.of ? plan_store_ : *o.store).packed(*o.constant, key, bytes, pack);
   }
   /// A table that the host computes from constant input i, whose content its key need not repeat.
   Result<Binding> table(size_t i, const std::string& key, size_t bytes, const WeightStore::Fill& fill) {

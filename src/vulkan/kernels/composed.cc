@@ -1,6 +1,7 @@
 #include "vulkan/kernels/composed.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "ops/shape/shape.h"
 #include "vulkan/alignment.h"
@@ -29,7 +30,15 @@ class Composed final : public Kernel {
  public:
   std::vector<Place> places;  ///< by value
   std::vector<Stage> stages;
-  std::vector<std::unique_ptr<Tensor>> constants;
+  struct Constant {
+    std::unique_ptr<Tensor> content;
+    std::optional<Composition::Derived> derived;
+  };
+  std::vector<Constant> constants;
+  bool cuts(size_t i) const override {
+    return std::any_of(constants.begin(), constants.end(),
+                       [&](const Constant& c) { return c.derived && c.derived->operand == i; });
+  }
   size_t scratch = 0;  ///< of values; behind it that of kernels
 
   bool reads(size_t i) const override {
@@ -64,8 +73,12 @@ class Composed final : public Kernel {
     switch (p.kind) {
       case Place::kOperand:
         return r.operand(p.index);
-      case Place::kConstant:
-        return {{}, constants[p.index].get(), &r.plan_store()};
+      case Place::kConstant: {
+        const Constant& c = constants[p.index];
+        if (!c.derived || r.operand(c.derived->operand).of) return {{}, c.content.get(), &r.plan_store()};
+        const KernelRecorder::Operand& whole = r.operand(c.derived->operand);
+        return {{}, c.content.get(), whole.store, whole.constant->raw(), c.derived->name.c_str()};
+      }
       case Place::kOutput:
         return {r.place(p.index)};
       default:
@@ -94,6 +107,19 @@ ValueId Composition::add(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, boo
   return made.ok() && builder_.type(*made).is_static() ? *made : kNone;
 }
 
+ValueId Composition::add_as(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& type) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i] == kNone && (i >= spec_.inputs.size() || spec_.has(i))) return kNone;
+  auto made = builder_.op_as(op, std::move(attrs), std::move(inputs), type);
+  return made.ok() && builder_.type(*made).is_static() ? *made : kNone;
+}
+
+ValueId Composition::derived(size_t i, const Tensor& content, std::string name) {
+  const ValueId id = builder_.constant("", content);
+  derived_[id] = {i, std::move(name)};
+  return id;
+}
+
 ValueId Composition::reshape(ValueId x, const std::vector<int64_t>& dims) {
   if (x == kNone || shape(x) == Shape(dims)) return x;
   return add(Op::kReshape, make_attrs<ReshapeAttrs>(), {x, i64(dims)});
@@ -119,15 +145,17 @@ std::unique_ptr<Kernel> Composition::kernel(const std::vector<ValueId>& results)
   for (size_t id = 0; id < g.values.size(); ++id) {
     if (!g.values[id].constant || k->places[id].kind != Place::kNowhere) continue;
     k->places[id] = {Place::kConstant, k->constants.size()};
-    k->constants.push_back(std::make_unique<Tensor>(*g.values[id].constant));
-    contents[id] = k->constants.back().get();
+    Composed::Constant& c =
+        k->constants.emplace_back(Composed::Constant{std::make_unique<Tensor>(*g.values[id].constant), {}});
+    if (const auto it = derived_.find(static_cast<ValueId>(id)); it != derived_.end()) c.derived = it->second;
+    contents[id] = c.content.get();
   }
   // Results lie in the node's outputs, and so does what they are views of.
   for (size_t i = 0; i < results.size(); ++i) {
     ValueId id = results[i];
     if (id == kNone) return nullptr;
     const ValueType &made = builder_.type(id), &want = spec_.outputs[i];
-    if (made.dtype != want.dtype || made.shape != want.shape || want.quant) return nullptr;
+    if (made.dtype != want.dtype || made.shape != want.shape || made.quant != want.quant) return nullptr;
     for (size_t n = g.nodes.size(); n-- > 0;)
       if (is_view(g.nodes[n].op) && g.nodes[n].outputs[0] == id) id = g.nodes[n].inputs[0];
     if (at(id).kind != Place::kNowhere) return nullptr;

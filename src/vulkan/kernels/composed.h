@@ -1,6 +1,8 @@
 #pragma once
 
+#include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "graph/builder.h"
@@ -12,6 +14,10 @@ namespace smelt::vulkan {
 /// and the like) cost nothing.
 class Composition {
  public:
+  struct Derived {
+    size_t operand;
+    std::string name;
+  };
   explicit Composition(const KernelSpec& spec);
   /// Operand i of the node.
   ValueId input(size_t i) const { return inputs_[i]; }
@@ -20,6 +26,10 @@ class Composition {
   /// The value of a node; kNone when it can't be, or an operand can't (`absent`: kNone stands for one that is left
   /// out).
   ValueId add(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, bool absent = false);
+  /// The same with the type of the value, its quantization included. An input may be absent if the operand is.
+  ValueId add_as(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& type);
+  /// A constant that is made of constant operand i; `name` says how.
+  ValueId derived(size_t i, const Tensor& content, std::string name);
   ValueId reshape(ValueId x, const std::vector<int64_t>& dims);
   ValueId transpose(ValueId x, const std::vector<int64_t>& perm);
   /// The kernel whose outputs are these values; null when one of them is kNone, no computed value, or of another type
@@ -31,6 +41,7 @@ class Composition {
   std::shared_ptr<Module> module_;
   Builder builder_;
   std::vector<ValueId> inputs_;
+  std::map<ValueId, Derived> derived_;
 };
 
 }  // namespace smelt::vulkan

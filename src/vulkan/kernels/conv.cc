@@ -171,6 +171,7 @@ std::unique_ptr<Kernel> make_real(const KernelSpec& spec, const ConvShape& shape
   RealOperand x, filter, bias;
   if (!make_real_operand(spec, 0, x) || x.half != half || (x.constant && half)) return nullptr;
   if (!(half ? make_real_operand : make_float_operand)(spec, 1, filter)) return nullptr;
+  if (!x.fits(spec.device) || !filter.fits(spec.device)) return nullptr;
   const bool has_bias = spec.has(2);
   if (has_bias && !make_float_operand(spec, 2, bias)) return nullptr;
   const Tiling tiling = choose_tiling(spec.device, shape.out_pixels(), shape.c_out);

@@ -143,10 +143,16 @@ class PackedConv final : public Kernel {
     fours_ = shape.channels_last && shape.c_in % 4 == 0 && shape.c_out % 4 == 0;
     pixels_ = shape.out_pixels() > kLanes ? 4 : 1;
   }
-  static bool suits(const KernelSpec& spec, const ConvShape& s) {
+  /// `bits`: of an element of the packed filter.
+  static bool suits(const KernelSpec& spec, const ConvShape& s, int bits) {
     return spec.device.info().type == "CPU" && spec.device.info().subgroup_size == kLanes && s.c_out >= 4 &&
            s.depth() >= 8 && s.taps() * ((s.c_in + 3) / 4 * 17 / 16 + 4) <= kMaxRounds && s.batch * s.groups <= 65535 &&
-           s.out_pixels() / kLanes <= 65534 && s.c_out / kTile <= 65534;
+           s.out_pixels() / kLanes <= 65534 && s.c_out / kTile <= 65534 &&
+           elements(s) * static_cast<size_t>(bits) / 8 <= spec.device.max_binding();
+  }
+  /// Elements of the packed filter.
+  static size_t elements(const ConvShape& s) {
+    return static_cast<size_t>(s.groups * ((s.c_out + kTile - 1) / kTile) * kTile * s.taps() * ((s.c_in + 3) / 4 * 4));
   }
   void set_bias(const RealOperand& bias) { bias_ = bias; }
   void set_stored(const StoredWeights& weights) { stored_ = weights; }
@@ -196,8 +202,7 @@ class PackedConv final : public Kernel {
     return Cat("conv_packed_", fours_ ? "fours_" : "", kind, fixed() ? "_fixed_" : "_", pixels_);
   }
   Result<Binding> filter_binding(KernelRecorder& r) const {
-    const auto n =
-        static_cast<size_t>(shape_.groups * geometry_.tiles * kTile * shape_.taps() * ((shape_.c_in + 3) / 4 * 4));
+    const size_t n = elements(shape_);
     if (stored_) return stored_binding(r, n);
     if (!integers_)
       return packed_filter(r, filter_, Cat("tiles of 16 in ", shape_.groups), n,
@@ -358,12 +363,13 @@ class Depthwise final : public Kernel {
 std::unique_ptr<Kernel> make_conv_packed_f32(const KernelSpec& spec) {
   RealOperand filter, bias;
   const auto s = plain_conv(spec, filter, bias);
-  if (!s || !PackedConv::suits(spec, *s)) return nullptr;
-  auto kernel = std::make_unique<PackedConv>(*s, spec.attrs<ConvAttrs>().act, *spec.constant(1));
-  if (spec.has(2)) kernel->set_bias(bias);
+  if (!s) return nullptr;
   const int rank = spec.inputs[1].shape.rank();
   const auto stored =
       StoredWeights::make(spec.device, spec.inputs[1], *s, filter_output_axis(spec.attrs<ConvAttrs>(), rank), -1);
+  if (!PackedConv::suits(spec, *s, stored ? stored->bits : 32)) return nullptr;
+  auto kernel = std::make_unique<PackedConv>(*s, spec.attrs<ConvAttrs>().act, *spec.constant(1));
+  if (spec.has(2)) kernel->set_bias(bias);
   if (stored) kernel->set_stored(*stored);
   return kernel;
 }
@@ -374,20 +380,21 @@ std::unique_ptr<Kernel> make_matmul_packed_f32(const KernelSpec& spec) {
     return nullptr;
   const auto s = rows_as_pixels(spec, attrs);
   RealOperand weights, c;
-  if (!s || !PackedConv::suits(spec, *s) || !make_real_operand(spec, 1, weights)) return nullptr;
+  if (!s || !make_real_operand(spec, 1, weights)) return nullptr;
   if (spec.has(2) && (!make_real_operand(spec, 2, c) || c.half)) return nullptr;
+  const int o_axis = attrs.transpose_b ? 0 : 1;
+  const auto stored = StoredWeights::make(spec.device, spec.inputs[1], *s, o_axis, 1 - o_axis);
+  if (!PackedConv::suits(spec, *s, stored ? stored->bits : 32)) return nullptr;
   auto kernel = std::make_unique<PackedConv>(*s, attrs.act, *spec.constant(1));
   if (spec.has(2)) kernel->set_bias(c);
-  const int o_axis = attrs.transpose_b ? 0 : 1;
-  if (const auto stored = StoredWeights::make(spec.device, spec.inputs[1], *s, o_axis, 1 - o_axis))
-    kernel->set_stored(*stored);
+  if (stored) kernel->set_stored(*stored);
   return kernel;
 }
 
 std::unique_ptr<Kernel> make_matmul_packed_i8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   const auto s = rows_as_pixels(spec, attrs);
-  if (!s || !PackedConv::suits(spec, *s)) return nullptr;
+  if (!s || !PackedConv::suits(spec, *s, 8)) return nullptr;
   auto product = exact_product(spec, attrs, *s);
   if (!product) return nullptr;
   auto kernel = std::make_unique<PackedConv>(*s, Activation{}, *spec.constant(1));
@@ -397,7 +404,7 @@ std::unique_ptr<Kernel> make_matmul_packed_i8(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_conv_packed_i8(const KernelSpec& spec) {
   const auto s = plane_conv(spec);
-  if (!s || !spec.constant(1) || !PackedConv::suits(spec, *s)) return nullptr;
+  if (!s || !spec.constant(1) || !PackedConv::suits(spec, *s, 8)) return nullptr;
   auto product = exact_product(spec, *s);
   if (!product) return nullptr;
   auto kernel = std::make_unique<PackedConv>(*s, Activation{}, *spec.constant(1));

@@ -238,11 +238,14 @@ class Converted final : public Kernel {
   bool reads(size_t i) const override { return kernel_->reads(i) && !inputs_[i].constant; }
   Status record(KernelRecorder& r) const override {
     std::vector<KernelRecorder::Operand> inputs;
+    std::vector<std::string> names(inputs_.size());
     for (size_t i = 0; i < inputs_.size(); ++i) {
       const Part& part = inputs_[i];
       KernelRecorder::Operand operand = r.operand(i);
       if (part.constant) {
-        operand = {{}, part.constant.get(), operand.store, operand.constant->raw(), derivation(*part.constant)};
+        names[i] = Cat(operand.derived, derivation(*part.constant));
+        const void* of = operand.of ? operand.of : operand.constant->raw();
+        operand = {{}, part.constant.get(), operand.store, of, names[i].c_str()};
       } else if (part.kernel && kernel_->reads(i)) {
         const KernelRecorder::Operand from[] = {operand};
         const Binding to[] = {r.scratch(part.offset, part.bytes, false)};

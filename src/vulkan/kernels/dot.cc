@@ -27,7 +27,8 @@ class DotConv final : public Kernel {
     const int64_t x = (s.out_pixels() + across - 1) / across, y = (s.c_out + tiling.tile - 1) / tiling.tile;
     const int64_t z = s.batch * s.groups;
     if (x > 65535 || y > 65535 || z > 65535 || s.taps() * ((s.c_in + 3) / 4 + 1) > kMaxRounds) return nullptr;
-    if (words_a_channel(s) * s.all_out() > INT32_MAX) return nullptr;
+    const int64_t words = words_a_channel(s) * s.all_out();
+    if (words > INT32_MAX || static_cast<uint64_t>(words) * 4 > spec.device.max_binding()) return nullptr;
     auto kernel = std::make_unique<DotConv>(s, *spec.constant(1), std::move(product));
     kernel->tiling_ = tiling;
     kernel->grid_ = {static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(z)};

@@ -303,6 +303,7 @@ std::unique_ptr<Kernel> make_matmul_real(const KernelSpec& spec) {
   if ((dtype != DType::kF32 && dtype != DType::kF16) || spec.outputs[0].quant || attrs.hybrid) return nullptr;
   RealOperand a, b, c;
   if (!make_real_operand(spec, 0, a) || !make_real_operand(spec, 1, b)) return nullptr;
+  if (!a.fits(spec.device) || !b.fits(spec.device)) return nullptr;
   const bool half = dtype == DType::kF16;
   if (!half && (a.half || b.half)) return nullptr;
   if (half && !a.half && !b.half) return nullptr;

@@ -10,14 +10,14 @@ namespace smelt::vulkan {
 
 Result<Binding> FloatConstant::bind(KernelRecorder& r) const {
   if (tensor_.dtype() == DType::kF32 && !tensor_.quant()) return r.input(input_);
-  const auto bytes = static_cast<size_t>(tensor_.elements()) * sizeof(float);
-  if (bytes > r.device().max_binding()) return LimitReached("weights of ", bytes, " bytes as float32");
   Status status;
   const auto binding =
-      r.table(input_, "float32", bytes, [&](void* to) { status = real_values(tensor_, static_cast<float*>(to)); });
+      r.table(input_, "float32", bytes(), [&](void* to) { status = real_values(tensor_, static_cast<float*>(to)); });
   SMELT_TRY(status);
   return binding;
 }
+
+bool RealOperand::fits(const Device& device) const { return !constant || constant.bytes() <= device.max_binding(); }
 
 bool make_real_operand(const KernelSpec& spec, size_t input, RealOperand& out) {
   const ValueType& t = spec.inputs[input];

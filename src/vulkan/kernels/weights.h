@@ -12,6 +12,7 @@ class FloatConstant {
   FloatConstant() = default;
   FloatConstant(size_t input, const Tensor& t) : input_(input), tensor_(t) {}
   explicit operator bool() const { return tensor_.defined(); }
+  size_t bytes() const { return static_cast<size_t>(tensor_.elements()) * sizeof(float); }
   Result<Binding> bind(KernelRecorder& r) const;
 
  private:
@@ -24,6 +25,8 @@ struct RealOperand {
   bool half = false;
   FloatConstant constant;  ///< when its elements are not read as they lie
   size_t input = 0;
+  /// Whether the device binds it. (That it binds operands as they lie is the choice of kernels' concern.)
+  bool fits(const Device& device) const;
   Result<Binding> bind(KernelRecorder& r) const { return constant ? constant.bind(r) : r.input(input); }
 };
 /// False where there is no way: a computed operand of another type.
