@@ -148,6 +148,8 @@ void print_device(const json& graph) {
              human_bytes(number(d, "arena_lower_bound")));
   fmt::print("  copies a run: {} up ({}), {} down ({})\n", d["uploads"].get<size_t>(),
              human_bytes(number(d, "bytes_up")), d["downloads"].get<size_t>(), human_bytes(number(d, "bytes_down")));
+  if (const auto n = d["conversions"].get<size_t>(); n > 0)
+    fmt::print("  {} changes between buffer and texture or two textures a run\n", n);
   for (const auto& [what, count] : host) fmt::print("  on the host {} x {}\n", count, what);
 }
 

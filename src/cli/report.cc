@@ -167,10 +167,15 @@ json graph_json(const Graph& g, const Placement& p, std::set<const void*>& count
     out["arena_bytes"] = p.arena;
     out["arena_lower_bound"] = p.arena_bound;
     if (p.has_device)
-      out["device"] = {{"nodes", p.device_nodes},       {"segments", p.segments},
-                       {"arena_bytes", p.device_arena}, {"arena_lower_bound", p.device_bound},
-                       {"uploads", p.copies.up},        {"downloads", p.copies.down},
-                       {"bytes_up", p.copies.bytes_up}, {"bytes_down", p.copies.bytes_down}};
+      out["device"] = {{"nodes", p.device_nodes},
+                       {"segments", p.segments},
+                       {"arena_bytes", p.device_arena},
+                       {"arena_lower_bound", p.device_bound},
+                       {"uploads", p.copies.up},
+                       {"downloads", p.copies.down},
+                       {"bytes_up", p.copies.bytes_up},
+                       {"bytes_down", p.copies.bytes_down},
+                       {"conversions", p.copies.conversions}};
   } else {
     out["plan_error"] = p.problem;
   }

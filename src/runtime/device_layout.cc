@@ -64,6 +64,7 @@ class LayoutMaker {
       for (ValueId id : s.uploads) out.copies.bytes_up += bytes_of(id);
       for (ValueId id : s.downloads) out.copies.bytes_down += bytes_of(id);
     }
+    out.copies.conversions = conversions_.size();
     if (!env_.gpu.weights) return out;
     out.program = std::make_unique<vulkan::Program>(env_.gpu.device, env_.gpu.weights, env_.device_states,
                                                     env_.options.profile, env_.threads.threads());

@@ -56,6 +56,7 @@ struct Step {
 /// What crosses between the host and the device in one run.
 struct Copies {
   size_t up = 0, down = 0, bytes_up = 0, bytes_down = 0;
+  size_t conversions = 0;  ///< on the device, of a value between buffer and texture or two textures
 };
 
 /// A graph made ready for one set of input shapes: kernels chosen, activations laid out in one arena.

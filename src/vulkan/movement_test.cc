@@ -6,6 +6,7 @@
 #include "ops/shape/shape.h"
 #include "support/op_runner.h"
 #include "vulkan/backend.h"
+#include "vulkan/image_layout.h"
 
 namespace smelt::test {
 namespace {
@@ -25,6 +26,21 @@ void expect_same(OpRunner op, double tolerance, const std::string& what) {
   }
 }
 
+/// In textures of every form, by that kernel, or the one for images of new sizes.
+void expect_same_in_textures(OpRunner op, double tolerance, const std::string& what, const std::string& kernel) {
+  const auto want = op.run_all();
+  ASSERT_TRUE(want.ok()) << want.error().message();
+  for (const Storage storage : {Storage::kTexture3D, Storage::kTexture2D})
+    for (const Packing packing : {Packing::kWidth, Packing::kHeight, Packing::kChannels}) {
+      SCOPED_TRACE(what + ", " + vulkan::to_string(vulkan::TextureForm{storage, packing}));
+      const auto got = op.textures({storage, packing}).run_all();
+      ASSERT_TRUE(got.ok()) << got.error().message();
+      EXPECT_TRUE(op.kernel() == kernel || op.kernel() == "vulkan:resize_texture") << op.kernel();
+      for (size_t i = 0; i < want->size(); ++i)
+        expect_near((*got)[i].tensor, values((*want)[i].tensor), tolerance, tolerance);
+    }
+}
+
 Tensor counted(DType dtype, const Shape& shape) {
   std::vector<double> v(static_cast<size_t>(shape.elements()));
   for (size_t i = 0; i < v.size(); ++i) v[i] = static_cast<double>(i % 120 + 1);
@@ -38,7 +54,10 @@ TEST(VulkanMovement, KnownPlaces) {
   NEED_DEVICE();
   for (DType dtype : kWidths) {
     const Tensor x = counted(dtype, {2, 4, 6});
-    const auto run = [&](OpRunner op, const char* what) { expect_same(std::move(op), 0, what); };
+    const auto run = [&](OpRunner op, const char* what) {
+      expect_same(op, 0, what);
+      if (is_float(dtype)) expect_same_in_textures(std::move(op), 0, what, "vulkan:places_texture");
+    };
     run(OpRunner(Op::kTranspose, make_attrs<TransposeAttrs>(std::vector<int64_t>{2, 0, 1})).input(x), "transpose");
     run(OpRunner(Op::kSlice, make_attrs<NoAttrs>())
             .input(x)
@@ -62,8 +81,13 @@ TEST(VulkanMovement, KnownPlaces) {
     run(OpRunner(Op::kPad, make_attrs<PadAttrs>())
             .input(x)
             .constant(ints({0, 1, 2, 0, -1, 3}))
-            .input(tensor(dtype, {}, {9})),
+            .constant(tensor(dtype, {}, {9})),
         "pad with a value");
+    run(OpRunner(Op::kPad, make_attrs<PadAttrs>())
+            .input(x)
+            .constant(ints({0, 1, 2, 0, -1, 3}))
+            .input(tensor(dtype, {}, {9})),
+        "pad with a computed value");
     run(OpRunner(Op::kExpand, make_attrs<NoAttrs>()).input(counted(dtype, {2, 1, 3})).constant(ints({2, 4, 3})),
         "expand");
     run(OpRunner(Op::kTile, make_attrs<NoAttrs>()).input(x).constant(ints({2, 3, 1})), "tile");
@@ -71,7 +95,8 @@ TEST(VulkanMovement, KnownPlaces) {
     run(OpRunner(Op::kTriangle, make_attrs<TriangleAttrs>()).input(x).constant(ints({1})), "triangle");
     run(OpRunner(Op::kRoll, make_attrs<NoAttrs>()).input(x).constant(ints({1, -2})).constant(ints({1, 2})), "roll");
     run(OpRunner(Op::kRepeatInterleave, make_attrs<AxisAttrs>(1)).input(x).constant(ints({1, 0, 3, 2})), "repeat");
-    run(OpRunner(Op::kFill, make_attrs<NoAttrs>()).constant(ints({3, 5})).input(tensor(dtype, {}, {7})), "fill");
+    expect_same(OpRunner(Op::kFill, make_attrs<NoAttrs>()).constant(ints({3, 5})).input(tensor(dtype, {}, {7})), 0,
+                "fill");
     BlockAttrs block;
     block.block = 2;
     run(OpRunner(Op::kDepthSpace, make_attrs<BlockAttrs>(block)).input(counted(dtype, {1, 8, 3, 2})), "depth to space");

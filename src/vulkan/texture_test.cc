@@ -11,7 +11,7 @@
 #include "ops/resize/resize.h"
 #include "ops/shape/shape.h"
 #include "ops/softmax/softmax.h"
-#include "vulkan/check_gpu.h"
+#include "vulkan/check_texture.h"
 #include "vulkan/device.h"
 #include "vulkan/memory.h"
 #include "vulkan/recorder.h"
@@ -19,20 +19,6 @@
 namespace smelt::vulkan {
 namespace {
 using smelt::testing::random_tensor;
-
-constexpr Packing kPackings[] = {Packing::kWidth, Packing::kHeight, Packing::kChannels};
-constexpr Storage kStorages[] = {Storage::kTexture3D, Storage::kTexture2D};
-
-/// The node runs with that kernel in the packings given, in images of both kinds.
-void check_forms(const KernelCase& c, const std::string& kernel,
-                 std::vector<Packing> packings = {std::begin(kPackings), std::end(kPackings)}) {
-  const bool half = c.output.dtype == DType::kF16 || c.inputs[0].dtype() == DType::kF16;
-  for (const Storage storage : kStorages)
-    for (const Packing packing : packings) {
-      SCOPED_TRACE(to_string(TextureForm{storage, packing}));
-      check_on_gpu(c, kernel, half ? 4e-3 : 2e-5, {{storage, packing}, DeviceStorage::kTexture});
-    }
-}
 
 const Shape kShapes[] = {{2, 5, 3, 7}, {1, 8, 4, 4}, {6, 5}, {3, 2, 9}, {11}, {}};
 
@@ -258,7 +244,7 @@ TEST(VulkanTexture, Transpose) {
       c.attrs = std::make_shared<TransposeAttrs>(perm);
       c.inputs = {random_tensor(dtype, {2, 5, 3, 7}, -5, 5, 1)};
       c.output.dtype = dtype;
-      check_forms(c, "transpose_texture");
+      check_forms(c, "places_texture");
     }
 }
 
@@ -274,7 +260,7 @@ TEST(VulkanTexture, Concat) {
     c.inputs = {random_tensor(DType::kF32, x, -5, 5, 1), random_tensor(DType::kF32, y, -5, 5, 2)};
     c.computed = {true, true};
     c.output.dtype = DType::kF32;
-    check_forms(c, "concat_texture");
+    check_forms(c, "places_texture");
   }
 }
 

@@ -50,6 +50,16 @@ class OpRunner {
     options_.backend = kind;
     return *this;
   }
+  /// Runs on the Vulkan device with textures where there are kernels for them, results in that form.
+  OpRunner& textures(const StorageHint& form) {
+    options_.backend = BackendKind::kVulkan;
+    options_.device_storage = DeviceStorage::kTexture;
+    options_.profile = true;
+    form_ = form;
+    return *this;
+  }
+  /// The kernel of the last run that was profiled.
+  const std::string& kernel() const { return kernel_; }
 
   Result<std::vector<Datum>> run_all() const {
     auto module = std::make_shared<Module>();
@@ -77,9 +87,11 @@ class OpRunner {
     for (const ValueType& type : outputs_) out.push_back(b.value("y", type));
     SMELT_TRY(b.node_to(op_, attrs_, in, out));
     b.graph().outputs = out;
+    for (ValueId id : out) b.graph().value(id).storage = form_;
     SMELT_TRY(verify(*module));
     SMELT_ASSIGN(Session session, Session::create(Model(module), options_));
     auto result = session.run(fed);
+    for (const ProfileEntry& e : session.profile()) kernel_ = e.kernel;
     if (options_.backend == BackendKind::kVulkan) note_shaders();
     return result;
   }
@@ -111,6 +123,8 @@ class OpRunner {
   std::vector<ValueType> outputs_{ValueType{}};
   bool unknown_ = false;
   SessionOptions options_{.backend = BackendKind::kReference};
+  StorageHint form_;
+  mutable std::string kernel_;
 };
 
 /// A tensor of any real element type from values.

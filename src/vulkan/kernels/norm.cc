@@ -3,13 +3,12 @@
 
 #include "ops/normalization/normalization.h"
 #include "vulkan/activation.h"
+#include "vulkan/kernels/norm.h"
 #include "vulkan/kernels/rows.h"
 
 namespace smelt::vulkan {
 namespace {
 
-/// Codes of shaders/norm.comp.
-enum Kind : uint32_t { kMoments, kRms, kDeviation, kL1, kL2, kL1Max, kL2Max };
 enum Present : uint32_t { kScale = 1, kBias = 2, kMean = 4, kInverse = 8 };
 
 struct Push {
@@ -20,7 +19,7 @@ struct Push {
 
 class NormKernel final : public Kernel {
  public:
-  NormKernel(const char* shader, Kind kind, uint32_t present, uint32_t lanes, const Push& push)
+  NormKernel(const char* shader, NormKind kind, uint32_t present, uint32_t lanes, const Push& push)
       : shader_(shader), kind_(kind), present_(present), lanes_(lanes), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
@@ -41,13 +40,13 @@ class NormKernel final : public Kernel {
 
  private:
   const char* shader_;
-  Kind kind_;
+  NormKind kind_;
   uint32_t present_, lanes_;
   Push push_;
 };
 
 /// The kernel for rows along `axes` of a shape; null where types or strides are beyond the shader.
-std::unique_ptr<Kernel> make_norm(const KernelSpec& spec, Kind kind, double epsilon, const Activation& act,
+std::unique_ptr<Kernel> make_norm(const KernelSpec& spec, NormKind kind, double epsilon, const Activation& act,
                                   const Shape& dims, const std::vector<int>& axes, const Shape& scale,
                                   const Shape& bias) {
   if (!plain_reals(spec, {0}, {0})) return nullptr;
@@ -75,18 +74,6 @@ std::unique_ptr<Kernel> make_norm(const KernelSpec& spec, Kind kind, double epsi
                                       Push{*walk, static_cast<float>(epsilon), gpu_activation(act)});
 }
 
-/// Strides of a parameter that broadcasts to `shape`; nullopt when it does not.
-std::optional<Shape> parameter_strides(const KernelSpec& spec, size_t i, const Shape& shape) {
-  if (!spec.has(i)) return Shape::of_rank(shape.rank(), 0);
-  const Shape& p = spec.inputs[i].shape;
-  if (p.rank() > shape.rank()) return std::nullopt;
-  for (int d = 1; d <= p.rank(); ++d)
-    if (p[p.rank() - d] != 1 && p[p.rank() - d] != shape[shape.rank() - d]) return std::nullopt;
-  return broadcast_strides(p, shape);
-}
-
-int channel_axis(Layout layout, int rank) { return rank < 2 ? 0 : layout == Layout::kChannelsFirst ? 1 : rank - 1; }
-
 /// Every dimension, or those from `first` on.
 std::vector<int> axes_from(int first, int rank) {
   std::vector<int> axes;
@@ -102,8 +89,7 @@ std::unique_ptr<Kernel> make_layer_norm(const KernelSpec& spec) {
   const auto axis = normalize_axis(attrs.axis, shape.rank());
   const auto scale = parameter_strides(spec, 1, shape), bias = parameter_strides(spec, 2, shape);
   if (!axis.ok() || !scale || !bias) return nullptr;
-  return make_norm(spec, attrs.rms ? kRms : kMoments, attrs.epsilon, {}, shape, axes_from(*axis, shape.rank()), *scale,
-                   *bias);
+  return make_norm(spec, norm_kind(attrs), attrs.epsilon, {}, shape, axes_from(*axis, shape.rank()), *scale, *bias);
 }
 
 std::unique_ptr<Kernel> make_group_norm(const KernelSpec& spec) {
@@ -132,7 +118,7 @@ std::unique_ptr<Kernel> make_mean_variance_norm(const KernelSpec& spec) {
   const auto axes = normalize_axes(spec.attrs<MeanVarianceNormAttrs>().axes, shape.rank());
   if (!axes.ok()) return nullptr;
   const Shape none = Shape::of_rank(shape.rank(), 0);
-  return make_norm(spec, kDeviation, 1e-9, {}, shape, *axes, none, none);
+  return make_norm(spec, kDeviation, kDeviationEpsilon, {}, shape, *axes, none, none);
 }
 
 std::unique_ptr<Kernel> make_lp_norm_real(const KernelSpec& spec) {
@@ -141,8 +127,7 @@ std::unique_ptr<Kernel> make_lp_norm_real(const KernelSpec& spec) {
   const auto axis = normalize_axis(attrs.axis, shape.rank());
   if (!axis.ok()) return nullptr;
   const Shape none = Shape::of_rank(shape.rank(), 0);
-  const Kind kind = attrs.p == 1 ? (attrs.epsilon_max ? kL1Max : kL1) : (attrs.epsilon_max ? kL2Max : kL2);
-  return make_norm(spec, kind, attrs.epsilon, attrs.act, shape, {*axis}, none, none);
+  return make_norm(spec, norm_kind(attrs), attrs.epsilon, attrs.act, shape, {*axis}, none, none);
 }
 
 namespace {

@@ -9,7 +9,8 @@
 #include "ops/resize/resize.h"
 #include "tensor/numeric.h"
 #include "tensor/one_grid.h"
-#include "vulkan/kernels/move.h"
+#include "vulkan/kernels/common.h"
+#include "vulkan/kernels/places.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -77,12 +78,8 @@ std::optional<std::vector<uint8_t>> rescaling(const KernelSpec& spec, size_t inp
   return std::vector<uint8_t>(bytes, bytes + 256);
 }
 
-/// Element `from` of a source goes to `to`.
-struct Place {
-  int32_t to, from;
-};
+}  // namespace
 
-/// The places as a walk, found as nested runs of one step; nullopt when they are none.
 std::optional<Move> as_walk(std::vector<Place> list) {
   Move m;
   m.y_offset = list[0].to;
@@ -108,6 +105,8 @@ std::optional<Move> as_walk(std::vector<Place> list) {
   }
   return m;
 }
+
+namespace {
 
 /// The move of one output from one source. A single element that goes to irregular places may go everywhere first: then
 /// `background` turns from false to true.
@@ -171,28 +170,27 @@ std::optional<std::vector<Datum>> numbered(const KernelSpec& spec, uint32_t movi
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_places(const KernelSpec& spec) {
+std::optional<std::vector<PlaceList>> find_places(const KernelSpec& spec, uint64_t& fill) {
   const uint32_t moving = moving_inputs(spec);
-  if (!moving) return nullptr;
+  if (!moving) return std::nullopt;
   int64_t total = 0;
   std::vector<Tensor> outputs;
   for (size_t o = 0; o < spec.outputs.size(); ++o) {
-    const bool wanted = spec.node.outputs[o] != kNone;
-    if (wanted) total += spec.outputs[o].shape.elements();
-    if (total > kMostElements) return nullptr;
-    outputs.push_back(wanted ? Tensor(DType::kI32, spec.outputs[o].shape) : Tensor());
+    if (wanted(spec, o)) total += spec.outputs[o].shape.elements();
+    if (total > kMostElements) return std::nullopt;
+    outputs.push_back(wanted(spec, o) ? Tensor(DType::kI32, spec.outputs[o].shape) : Tensor());
   }
   std::vector<int32_t> first;
   auto in = numbered(spec, moving, first);
-  if (!in) return nullptr;
+  if (!in) return std::nullopt;
   const auto moved = run_reference(spec.node, std::move(*in), std::move(outputs));
-  if (!moved.ok()) return nullptr;
-  uint64_t fill = 0;
-  std::vector<Move> backgrounds, moves;
+  if (!moved.ok()) return std::nullopt;
+  fill = 0;
+  std::vector<PlaceList> found;
   for (size_t o = 0; o < moved->size(); ++o) {
     const Tensor& y = (*moved)[o];
     if (!y.defined()) continue;
-    if (!(y.shape() == spec.outputs[o].shape)) return nullptr;
+    if (!(y.shape() == spec.outputs[o].shape)) return std::nullopt;
     std::vector<std::vector<Place>> lists(first.size());  // by input; the last one: the fill value
     size_t source = 0;
     for (int32_t i = 0; i < y.elements(); ++i) {
@@ -201,26 +199,37 @@ std::unique_ptr<Kernel> make_places(const KernelSpec& spec) {
         lists.back().push_back({i, 0});
         continue;
       }
-      if (number < 0 || number >= first.back()) return nullptr;
+      if (number < 0 || number >= first.back()) return std::nullopt;
       if (number < first[source] || number >= first[source + 1])
         source = static_cast<size_t>(std::upper_bound(first.begin(), first.end(), number) - first.begin()) - 1;
       lists[source].push_back({i, number - first[source]});
     }
-    if (!lists.back().empty() && !fill_pattern(spec, fill)) return nullptr;
-    bool has_background = false;
-    for (size_t k = 0; k < lists.size(); ++k) {
-      if (lists[k].empty()) continue;
-      const bool before = has_background;
-      Move m = move_of(lists[k], static_cast<int32_t>(y.elements()), has_background);
-      m.in = k + 1 == lists.size() ? Move::kFill : k;
-      m.out = o;
-      if (spec.node.op == Op::kConcat && !same_parameters(spec.inputs[k].quant, spec.outputs[0].quant)) {
-        auto table = rescaling(spec, k);
-        if (!table || !m.places.empty()) return nullptr;
-        m.table = std::move(*table);
-      }
-      (has_background != before ? backgrounds : moves).push_back(std::move(m));
+    if (!lists.back().empty() && !fill_pattern(spec, fill)) return std::nullopt;
+    for (size_t k = 0; k < lists.size(); ++k)
+      if (!lists[k].empty()) found.push_back({k + 1 == lists.size() ? Move::kFill : k, o, std::move(lists[k])});
+  }
+  return found;
+}
+
+std::unique_ptr<Kernel> make_places(const KernelSpec& spec) {
+  uint64_t fill = 0;
+  const auto lists = find_places(spec, fill);
+  if (!lists) return nullptr;
+  std::vector<Move> backgrounds, moves;
+  bool has_background = false;
+  for (size_t i = 0; i < lists->size(); ++i) {
+    const PlaceList& l = (*lists)[i];
+    if (i > 0 && l.out != (*lists)[i - 1].out) has_background = false;
+    const bool before = has_background;
+    Move m = move_of(l.places, static_cast<int32_t>(spec.outputs[l.out].shape.elements()), has_background);
+    m.in = l.in;
+    m.out = l.out;
+    if (spec.node.op == Op::kConcat && !same_parameters(spec.inputs[l.in].quant, spec.outputs[0].quant)) {
+      auto table = rescaling(spec, l.in);
+      if (!table || !m.places.empty()) return nullptr;
+      m.table = std::move(*table);
     }
+    (has_background != before ? backgrounds : moves).push_back(std::move(m));
   }
   backgrounds.insert(backgrounds.end(), std::make_move_iterator(moves.begin()), std::make_move_iterator(moves.end()));
   return make_moves(spec.outputs[0].dtype, std::move(backgrounds), fill);

@@ -9,4 +9,8 @@ std::optional<uint32_t> pixel_axes(const TextureForm& form, int rank, bool chann
   return form.packing == Packing::kHeight ? std::optional<uint32_t>(2) : std::nullopt;
 }
 
+Result<Binding> no_buffer(KernelRecorder& r) {
+  return r.table("nothing", sizeof(float), [](void* to) { std::memset(to, 0, sizeof(float)); });
+}
+
 }  // namespace smelt::vulkan

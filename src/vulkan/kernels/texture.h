@@ -16,35 +16,45 @@ inline std::optional<ImageLayout> image_of(const KernelSpec& spec, const ValueTy
   return ImageLayout::of(type.shape, type.dtype, spec.form, spec.device);
 }
 
+/// A buffer for a binding that the shader's constants leave unread.
+Result<Binding> no_buffer(KernelRecorder& r);
+
 /// How images of pixels lie: pixel_position() of shaders/texture.glsl. Nullopt: their texels are not fours of channels.
 std::optional<uint32_t> pixel_axes(const TextureForm& form, int rank, bool channels_last);
 
-/// A kernel whose first inputs and only output are images of one form.
+/// A kernel whose operands are images of one kind; absent: a buffer.
 class TextureKernel : public Kernel {
  public:
-  TextureKernel(std::vector<ImageLayout> inputs, const ImageLayout& output)
-      : inputs_(std::move(inputs)), output_(output) {}
-  const ImageLayout* input_image(size_t i) const override { return i < inputs_.size() ? &inputs_[i] : nullptr; }
-  const ImageLayout* output_image(size_t i) const override { return i == 0 ? &output_ : nullptr; }
+  using Images = std::vector<std::optional<ImageLayout>>;
+  TextureKernel(const TextureForm& form, Images inputs, Images outputs)
+      : form_(form), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
+  /// The only output is an image.
+  TextureKernel(Images inputs, const ImageLayout& output) : TextureKernel(output.form, std::move(inputs), {output}) {}
+  const ImageLayout* input_image(size_t i) const override { return at(inputs_, i); }
+  const ImageLayout* output_image(size_t i) const override { return at(outputs_, i); }
 
  protected:
-  const ImageLayout& input(size_t i) const { return inputs_[i]; }
-  const ImageLayout& output() const { return output_; }
-  uint32_t packed() const { return static_cast<uint32_t>(output_.packed()); }
-  /// Runs the variant of `family` for these images on `items` invocations; `constants` are those from id 1 on.
+  /// Precondition: it is an image.
+  const ImageLayout& output(size_t i = 0) const { return *outputs_[i]; }
+  uint32_t packed() const { return static_cast<uint32_t>(form_.packing) - 1; }
+  /// Runs the variant of `family` for these images on `items` invocations, or workgroups of `width` of them;
+  /// `constants` are those from id 1 on.
   template <class Push>
   Status dispatch(KernelRecorder& r, const char* family, std::vector<uint32_t> constants, std::vector<Binding> operands,
-                  uint64_t items, const Push& push) const {
-    const std::string shader = std::string(family) + (output_.form.storage == Storage::kTexture2D ? "_2d" : "_3d");
-    constants.insert(constants.begin(), kWidth);
+                  uint64_t items, const Push& push, uint32_t width = kWidth, bool groups = false) const {
+    const std::string shader = std::string(family) + (form_.storage == Storage::kTexture2D ? "_2d" : "_3d");
+    constants.insert(constants.begin(), width);
     Dispatch d{shader.c_str(), std::move(constants), std::move(operands)};
-    set_grid(d, items, kWidth);
+    set_grid(d, items, groups ? 1 : width);
     return r.dispatch(d, push);
   }
 
  private:
-  std::vector<ImageLayout> inputs_;
-  ImageLayout output_;
+  static const ImageLayout* at(const Images& images, size_t i) {
+    return i < images.size() && images[i] ? &*images[i] : nullptr;
+  }
+  TextureForm form_;
+  Images inputs_, outputs_;
 };
 
 }  // namespace smelt::vulkan

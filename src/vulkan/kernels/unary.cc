@@ -82,9 +82,10 @@ struct TexturePush {
 
 class UnaryTexture final : public TextureKernel {
  public:
-  UnaryTexture(ImageLayout layout, int code, float a, float b, float c)
-      : TextureKernel({layout}, layout), code_(static_cast<uint32_t>(code)), push_{{}, a, b, c} {
-    for (size_t d = 0; d < 3; ++d) push_.texels[d] = static_cast<int32_t>(layout.texels()[d]);
+  /// `x` differs from `y` in the element type at most.
+  UnaryTexture(const ImageLayout& x, const ImageLayout& y, int code, float a, float b, float c)
+      : TextureKernel({x}, y), code_(static_cast<uint32_t>(code)), push_{{}, a, b, c} {
+    for (size_t d = 0; d < 3; ++d) push_.texels[d] = static_cast<int32_t>(y.texels()[d]);
   }
   bool reads(size_t i) const override { return i == 0; }
   Status record(KernelRecorder& r) const override {
@@ -122,8 +123,8 @@ std::unique_ptr<Kernel> make_unary_texture(const KernelSpec& spec) {
   const int code = real_code(attrs.fn);
   const auto layout = shared_image(spec);
   if (code < 0 || gives_bool(attrs.fn) || !layout) return nullptr;
-  return std::make_unique<UnaryTexture>(*layout, code, static_cast<float>(attrs.a), static_cast<float>(attrs.b),
-                                        static_cast<float>(attrs.c));
+  return std::make_unique<UnaryTexture>(*layout, *layout, code, static_cast<float>(attrs.a),
+                                        static_cast<float>(attrs.b), static_cast<float>(attrs.c));
 }
 
 std::unique_ptr<Kernel> make_unary_integer(const KernelSpec& spec) {
@@ -162,8 +163,14 @@ std::unique_ptr<Kernel> make_clamp_texture(const KernelSpec& spec) {
   const auto bounds = constant_bounds(spec);
   const auto layout = shared_image(spec);
   if (!bounds || !layout) return nullptr;
-  return std::make_unique<UnaryTexture>(*layout, real_code(Unary::kClamp), static_cast<float>((*bounds)[0]),
+  return std::make_unique<UnaryTexture>(*layout, *layout, real_code(Unary::kClamp), static_cast<float>((*bounds)[0]),
                                         static_cast<float>((*bounds)[1]), 0.0f);
+}
+
+std::unique_ptr<Kernel> make_cast_texture(const KernelSpec& spec) {
+  const auto x = image_of(spec, spec.inputs[0]), y = image_of(spec, spec.outputs[0]);
+  if (!x || !y || spec.inputs[0].shape != spec.outputs[0].shape || spec.constant(0)) return nullptr;
+  return std::make_unique<UnaryTexture>(*x, *y, real_code(Unary::kIdentity), 0.0f, 0.0f, 0.0f);
 }
 
 std::unique_ptr<Kernel> make_clamp(const KernelSpec& spec) {

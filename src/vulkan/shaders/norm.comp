@@ -1,20 +1,12 @@
 #version 450
 // Rows of x normalized by their own statistics: y = act((x - mean) * inverse * scale + bias). Rows and their elements
-// are strided walks over x, scale and bias. Specialization constants: 2 the kind (codes below), 3 says that a row's
+// are strided walks over x, scale and bias. Specialization constants: 2 the kind (norm.glsl), 3 says that a row's
 // elements are one dimension, 4 which operands are there (1 scale, 2 bias, 4 mean, 8 inverse).
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
 #include "rows.glsl"
 #include "strides.glsl"
-
-const uint kMoments = 0;    // 1 / sqrt(variance + epsilon)
-const uint kRms = 1;        // 1 / sqrt(mean square + epsilon), no mean
-const uint kDeviation = 2;  // 1 / (sqrt(variance) + epsilon)
-const uint kL1 = 3;         // 1 / (sum of magnitudes + epsilon), no mean
-const uint kL2 = 4;         // 1 / sqrt(sum of squares + epsilon), no mean
-const uint kL1Max = 5;      // 1 / max(sum of magnitudes, epsilon), no mean
-const uint kL2Max = 6;      // 1 / max(sqrt(sum of squares), epsilon), no mean
 
 layout(constant_id = 2) const uint kKind = 0;
 layout(constant_id = 3) const bool kStraight = false;
@@ -46,18 +38,7 @@ int x_at(int base, uint k) {
 }
 float element(int base, uint k) { return float(xs[x_at(base, k)]); }
 
-float inverse_of(float sum) {
-  float norm = 0.0;
-  switch (kKind) {
-    case kMoments: case kRms: return 1.0 / sqrt(sum / float(count) + epsilon);
-    case kDeviation: return 1.0 / (sqrt(sum / float(count)) + epsilon);
-    case kL1: norm = sum + epsilon; break;
-    case kL2: norm = sqrt(sum + epsilon); break;
-    case kL1Max: norm = sum < epsilon ? epsilon : sum; break;
-    case kL2Max: norm = sqrt(sum) < epsilon ? epsilon : sqrt(sum); break;
-  }
-  return norm == 0.0 ? 0.0 : 1.0 / norm;
-}
+#include "norm.glsl"
 
 void main() {
   const uint row = row_id(), lane = row_lane();

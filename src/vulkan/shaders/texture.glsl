@@ -32,6 +32,9 @@ ivec4 place_of(int i, ivec3 t) {
 }
 ivec3 position_of(ivec4 place, ivec3 t) { return ivec3(place.xy, place.z + place.w * t.z); }
 
+// The place of an element in a tensor's order.
+int order_of(ivec4 e, ivec4 size) { return ((e.w * size.z + e.z) * size.y + e.y) * size.x + e.x; }
+
 // `rows`: texels along the height. A 2-D image has the slices one below the other.
 vec4 fetch(texture3D image, ivec3 at, int rows) { return texelFetch(image, at, 0); }
 vec4 fetch(texture2D image, ivec3 at, int rows) { return texelFetch(image, ivec2(at.x, at.y + at.z * rows), 0); }

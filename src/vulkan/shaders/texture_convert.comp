@@ -23,9 +23,6 @@ layout(set = 0, binding = 1) writeonly buffer Y { STORED ys[]; };
 layout(set = 0, binding = 1) writeonly uniform TO ys;
 #endif
 
-// The place of an element in a tensor's order.
-int order_of(ivec4 e, ivec4 size) { return ((e.w * size.z + e.z) * size.y + e.y) * size.x + e.x; }
-
 #ifndef FROM_BUFFER
 float element(int order) {
   ivec4 e = place_of(order, from_size.xyz);
