@@ -1,6 +1,7 @@
 // Element-wise operators on 8-bit values as tables, filled by the reference kernel itself: equal to it by construction.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "cpu/targets.h"
@@ -13,6 +14,7 @@
 #include "cpu/broadcast.h"
 #include "cpu/kernel.h"
 #include "cpu/lut.h"
+#include "cpu/row_quant.h"
 #include "ops/common/lone_node.h"
 #include "tensor/one_grid.h"
 
@@ -126,6 +128,38 @@ class UnaryTable final : public Kernel {
   LookUp look_up_;
 };
 
+/// The grid whose values the table holds, exactly; nullopt: some other function.
+std::optional<Grid> line_of(const Packed& table, bool is_signed) {
+  const auto* entries = table->data<float>();
+  const auto entry = [&](int stored) { return entries[static_cast<uint8_t>(stored)]; };
+  Grid g;
+  g.is_signed = is_signed;
+  g.low = is_signed ? -128 : 0;
+  g.high = g.low + 255;
+  for (g.zero = g.low; g.zero < g.high && entry(g.zero) != 0;) ++g.zero;
+  g.scale = g.zero < g.high ? entry(g.zero + 1) : -entry(g.zero - 1);
+  for (int i = g.low; i <= g.high; ++i)
+    if (entry(i) != g.scale * static_cast<float>(i - g.zero)) return std::nullopt;
+  return g;
+}
+
+class DequantizeLine final : public Kernel {
+ public:
+  DequantizeLine(const Grid& grid, int64_t n, Isa isa) : grid_(grid), n_(n), ops_(row_quant(isa)) {}
+  Status run(KernelContext& ctx) const override {
+    const auto* x = ctx.input(0).data<uint8_t>();
+    auto* y = ctx.output(0).data<float>();
+    ctx.threads().parallel_for(
+        n_, 16384, [&](int64_t begin, int64_t end) { ops_.from_grid(x + begin, end - begin, grid_, 1, y + begin); });
+    return Ok();
+  }
+
+ private:
+  Grid grid_;
+  int64_t n_;
+  const RowQuant& ops_;
+};
+
 class BinaryTable final : public Kernel {
  public:
   BinaryTable(Packed table, const BroadcastLoops& loops) : table_(std::move(table)), loops_(loops) {}
@@ -170,10 +204,31 @@ std::unique_ptr<Kernel> make_unary_table(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_quantize_table(const KernelSpec& spec) { return make_unary_table(spec); }
 std::unique_ptr<Kernel> make_dequantize_table(const KernelSpec& spec) { return make_unary_table(spec); }
 
+std::unique_ptr<Kernel> make_dequantize_line(const KernelSpec& spec) {
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  if (!byte_type(x) || x.dtype == DType::kBool || y.dtype != DType::kF32 || y.quant || x.shape != y.shape)
+    return nullptr;
+  const Packed table = make_table(spec, 1);
+  const auto grid = table ? line_of(table, x.dtype == DType::kI8) : std::nullopt;
+  return grid ? std::make_unique<DequantizeLine>(*grid, x.shape.elements(), spec.isa) : nullptr;
+}
+
+namespace {
+
+/// One scale and zero point, known now.
+bool one_known_grid(const KernelSpec& spec) {
+  for (size_t i = 1; i < spec.inputs.size(); ++i)
+    if (spec.has(i) && (!spec.constant(i) || spec.constant(i)->elements() != 1)) return false;
+  return true;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_dequantize_linear_line(const KernelSpec& spec) {
+  return one_known_grid(spec) ? make_dequantize_line(spec) : nullptr;
+}
 std::unique_ptr<Kernel> make_dequantize_linear_table(const KernelSpec& spec) {
-  for (size_t i = 1; i < spec.inputs.size(); ++i)  // one scale and zero point, known now
-    if (spec.has(i) && (!spec.constant(i) || spec.constant(i)->elements() != 1)) return nullptr;
-  return make_unary_table(spec);
+  return one_known_grid(spec) ? make_unary_table(spec) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_binary_table(const KernelSpec& spec) {

@@ -73,10 +73,32 @@ TEST(Tables, Conversions) {
       "dequantize", Op::kDequantize, make_attrs<NoAttrs>(), {bytes(DType::kU8, {5, 100}, 0.05f, 3, 1)}, {}, {}};
   d.output.dtype = DType::kF32;
   check_case(d, "dequantize_table");
+  for (DType t : {DType::kU8, DType::kI8})
+    for (int zero : {-128, -3, 0, 127, 255}) {
+      if (zero < (t == DType::kI8 ? -128 : 0) || zero > (t == DType::kI8 ? 127 : 255)) continue;
+      d.inputs = {bytes(t, {5, 103}, 0.37f, zero, 1)};
+      check_case(d, "dequantize_line", {0, 0});
+    }
   KernelCase q{"requantize", Op::kQuantize, make_attrs<NoAttrs>(), {bytes(DType::kU8, {5, 100}, 0.05f, 3, 1)}, {}, {}};
   q.output.dtype = DType::kI8;
   q.output.quant = per_tensor(0.04f, -8);
   check_case(q, "quantize_table");
+}
+
+TEST(Tables, IntegersToOtherGrids) {
+  const DType types[] = {DType::kI8, DType::kU8, DType::kI16, DType::kI32};
+  for (DType from : types)
+    for (DType to : types)
+      for (float scale : {0.0001f, 0.7f, 31.0f}) {
+        KernelCase c{
+            Cat(to_string(from), " to ", to_string(to), ' ', scale), Op::kQuantize, make_attrs<NoAttrs>(), {}, {}, {}};
+        Tensor x = random_tensor(from, {3, 50}, from == DType::kU8 ? 0 : -128, from == DType::kI32 ? 1e9 : 127, 1);
+        x.set_quant(per_tensor(0.5f, 3, Rounding::kFixedDouble));
+        c.inputs = {x};
+        c.output =
+            ValueType::tensor(to, {3, 50}, per_tensor(scale, to == DType::kU8 ? 100 : -5, Rounding::kFixedDouble));
+        check_case(c, "requantize_ints");
+      }
 }
 
 TEST(Tables, QuantizeReals) {
@@ -107,6 +129,7 @@ TEST(Tables, QuantizeReals) {
                     {},
                     {}};
     check_case(back, "dequantize_linear_table");
+    check_case(back, "dequantize_linear_line", {0, 0});
   }
 }
 

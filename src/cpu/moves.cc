@@ -138,6 +138,37 @@ std::unique_ptr<Kernel> make_depth_space(const KernelSpec& spec) {
   return one_loop(spec, depth_space_loop(spec.attrs<BlockAttrs>(), spec.inputs[0].shape), spec.outputs[0].shape);
 }
 
+namespace {
+
+std::unique_ptr<Kernel> batch_blocks(const KernelSpec& spec, bool to_batch) {
+  constexpr int kMostPieces = 256;
+  const auto block = ints(spec, 1), edge = ints(spec, 2);
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  const int64_t unit = unit_of(x.dtype);
+  if (!block || !edge || unit == 0 || y.dtype != x.dtype || y.shape.elements() == 0) return nullptr;
+  if (to_batch ? y.shape[0] > kMostPieces * std::max<int64_t>(x.shape[0], 1)
+               : x.shape[0] > kMostPieces * std::max<int64_t>(y.shape[0], 1))
+    return nullptr;
+  auto made = std::make_unique<Moves>(unit, spec.isa);
+  if (to_batch) {
+    Tensor zero(x.dtype, Shape{});
+    zero.set_quant(y.quant ? y.quant : x.quant);
+    zero = zero_like(zero);
+    made->fill(zero.data<std::byte>(), y.shape.elements());
+  }
+  Shape want;
+  const Status done = batch_block_loops(x.shape, *block, *edge, to_batch, want, [&](CopyLoop loop) -> Status {
+    made->add(0, 0, std::move(loop));
+    return Ok();
+  });
+  return done.ok() && want == y.shape ? std::move(made) : nullptr;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_space_to_batch(const KernelSpec& spec) { return batch_blocks(spec, true); }
+std::unique_ptr<Kernel> make_batch_to_space(const KernelSpec& spec) { return batch_blocks(spec, false); }
+
 std::unique_ptr<Kernel> make_slice(const KernelSpec& spec) {
   const auto starts = ints(spec, 1), ends = ints(spec, 2), axes = ints(spec, 3), steps = ints(spec, 4);
   if (!starts || !ends || (spec.has(3) && !axes) || (spec.has(4) && !steps)) return nullptr;

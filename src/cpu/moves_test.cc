@@ -62,6 +62,38 @@ TEST(Moves, Expansions) {
                  "expand");
 }
 
+TEST(Moves, BlocksAndBatches) {
+  struct Row {
+    Shape shape;
+    std::vector<int64_t> block, edge;
+  };
+  const Row to_batch[] = {{{2, 4, 6, 3}, {2, 3}, {0, 0, 0, 0}},
+                          {{1, 5, 7, 2}, {2, 2}, {1, 2, 4, 1}},
+                          {{3, 8, 5}, {4}, {0, 0}},
+                          {{2, 3}, {1}, {2, 3}},
+                          {{1, 1, 1, 4}, {3, 2}, {1, 1, 0, 1}}};
+  const Row to_space[] = {
+      {{12, 2, 3, 3}, {2, 3}, {0, 0, 0, 0}}, {{4, 4, 6, 2}, {2, 2}, {1, 2, 4, 1}}, {{8, 8, 5}, {4}, {3, 6}}};
+  for (DType t : {DType::kI8, DType::kF32}) {
+    for (const Row& r : to_batch)
+      check_case({Cat(to_string(t), ' ', r.shape.str()),
+                  Op::kSpaceToBatch,
+                  make_attrs<NoAttrs>(),
+                  {counted(t, r.shape), numbers(r.block), numbers(r.edge)},
+                  {},
+                  {}},
+                 "space_to_batch");
+    for (const Row& r : to_space)
+      check_case({Cat(to_string(t), ' ', r.shape.str()),
+                  Op::kBatchToSpace,
+                  make_attrs<NoAttrs>(),
+                  {counted(t, r.shape), numbers(r.block), numbers(r.edge)},
+                  {},
+                  {}},
+                 "batch_to_space");
+  }
+}
+
 TEST(Moves, SlicesAndBorders) {
   for (DType t : {DType::kU8, DType::kF32, DType::kI64}) {
     const Tensor x = counted(t, {3, 8, 10});

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -20,6 +21,10 @@ Result<CopyLoop> transpose_loop(const Shape& x, const Ints& perm);
 CopyLoop expand_loop(const Shape& x, const Shape& y);
 /// Precondition: x has a rank of 3 at least and dimensions that the block divides.
 CopyLoop depth_space_loop(const BlockAttrs& a, const Shape& x);
+/// SpaceToBatch and BatchToSpace: calls `each` for every place in a block, of which something is moved. `y`: the
+/// result's shape, set before; what a SpaceToBatch leaves of it is padding.
+Status batch_block_loops(const Shape& x, const Ints& block, const Ints& edge, bool to_batch, Shape& y,
+                         const std::function<Status(CopyLoop)>& each);
 /// ONNX's Slice; axes and steps may be empty. `extent`: the result's shape.
 Result<CopyLoop> slice_loop(const Shape& x, const Ints& starts, const Ints& ends, const Ints& axes, const Ints& steps,
                             Shape& extent);

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <array>
+
 #include "base/error.h"
 #include "ops/op.h"
 #include "ops/shape/loops.h"
@@ -224,53 +227,67 @@ Status infer_batch_blocks(InferContext& ctx, bool to_batch) {
   return Ok();
 }
 
-/// Calls f(position in space-side element units, position in batch-side units, run) for every spatial cell of the
-/// blocked tensor whose cell lies inside the unpadded tensor.
 Status move_blocks(KernelContext& ctx, bool to_batch) {
   const Tensor& x = ctx.input(0);
   Tensor& y = ctx.output(0);
-  SMELT_ASSIGN(const BatchBlocks b, batch_blocks(ints_of(ctx.input(1)), ints_of(ctx.input(2)), x.rank()));
-  SMELT_ASSIGN(const Shape want, batch_block_shape(x.shape(), b, to_batch));
-  SMELT_TRY(expect_shape(y, want));
   const MoveSource source(x);
   MoveTarget target(y);
   if (to_batch) {
     const Tensor zero = zero_like(y.quant() ? y : x);
     fill_run(MoveSource(zero), 0, target, 0, y.elements());
   }
-  if (x.elements() == 0 || y.elements() == 0) return Ok();
-  const Shape& space = to_batch ? x.shape() : y.shape();
-  const Shape& blocked = to_batch ? y.shape() : x.shape();
-  const Shape space_strides = space.strides();
-  const int m = b.spatial;
-  int64_t run = 1;
-  for (int i = m + 1; i < blocked.rank(); ++i) run *= blocked[i];
-  Shape cells = Shape(blocked.dims().first(static_cast<size_t>(m + 1)));
-  int64_t at = 0;
-  for_each_index(cells, [&](const int64_t* index) {
-    int64_t block_index = index[0] / space[0];
-    int64_t position = index[0] % space[0] * space_strides[0];
-    bool inside = true;
-    for (int i = m; i-- > 0;) {
-      const int64_t block = b.block[static_cast<size_t>(i)];
-      const int64_t p = index[i + 1] * block + block_index % block - b.edge[static_cast<size_t>(2 * i)];
-      block_index /= block;
-      inside = inside && p >= 0 && p < space[i + 1];
-      position += p * space_strides[i + 1];
-    }
-    if (inside) {
-      if (to_batch)
-        copy_run(source, position, target, at, run);
-      else
-        copy_run(source, at, target, position, run);
-    }
-    at += run;
-    return true;
-  });
-  return Ok();
+  Shape want;
+  return batch_block_loops(x.shape(), ints_of(ctx.input(1)), ints_of(ctx.input(2)), to_batch, want,
+                           [&](CopyLoop loop) -> Status {
+                             SMELT_TRY(expect_shape(y, want));
+                             copy(source, target, std::move(loop));
+                             return Ok();
+                           });
 }
 
 }  // namespace
+
+Status batch_block_loops(const Shape& x, const Ints& block, const Ints& edge, bool to_batch, Shape& y,
+                         const std::function<Status(CopyLoop)>& each) {
+  SMELT_ASSIGN(const BatchBlocks b, batch_blocks(block, edge, x.rank()));
+  SMELT_ASSIGN(y, batch_block_shape(x, b, to_batch));
+  if (x.elements() == 0 || y.elements() == 0) return Ok();
+  const Shape &space = to_batch ? x : y, &blocked = to_batch ? y : x;
+  const Shape strides = space.strides(), blocked_strides = blocked.strides();
+  const int64_t blocks = blocked[0] / space[0];
+  for (int64_t k = 0; k < blocks; ++k) {
+    // Cell i of a dimension stands for position i * block + within - edge of the space.
+    CopyLoop loop;
+    int64_t at = 0, blocked_at = k * space[0] * blocked_strides[0], rest = k;
+    bool any = true;
+    std::array<std::array<int64_t, 3>, Shape::kMaxRank> dims = {};
+    for (int i = b.spatial; i > 0; --i) {
+      const auto d = static_cast<size_t>(i - 1);
+      const int64_t step = b.block[d], shift = rest % step - b.edge[2 * d];
+      rest /= step;
+      const int64_t first = shift >= 0 ? 0 : (-shift + step - 1) / step;
+      const int64_t last = shift >= space[i] ? 0 : std::min((space[i] - shift + step - 1) / step, blocked[i]);
+      any = any && first < last;
+      at += (first * step + shift) * strides[i];
+      blocked_at += first * blocked_strides[i];
+      dims[d] = {last - first, step * strides[i], blocked_strides[i]};
+    }
+    if (!any) continue;
+    const auto add = [&](int64_t n, int64_t in_space, int64_t in_blocked) {
+      loop.dim(n, to_batch ? in_space : in_blocked, to_batch ? in_blocked : in_space);
+    };
+    add(space[0], strides[0], blocked_strides[0]);
+    for (int i = 0; i < b.spatial; ++i) {
+      const auto& [n, in_space, in_blocked] = dims[static_cast<size_t>(i)];
+      add(n, in_space, in_blocked);
+    }
+    add(strides[b.spatial], 1, 1);
+    loop.from_offset = to_batch ? at : blocked_at;
+    loop.to_offset = to_batch ? blocked_at : at;
+    SMELT_TRY(each(std::move(loop)));
+  }
+  return Ok();
+}
 
 Status infer_SpaceToBatch(InferContext& ctx) { return infer_batch_blocks(ctx, true); }
 Status infer_BatchToSpace(InferContext& ctx) { return infer_batch_blocks(ctx, false); }
