@@ -25,6 +25,7 @@ std::string features(const vulkan::DeviceInfo& d) {
   add(d.int8, "int8");
   add(d.int8_dot_product, "int8 dot product");
   add(d.int64, "int64");
+  add(d.float64, "float64");
   add(d.unified_memory, "unified memory");
   return out;
 }
@@ -48,6 +49,7 @@ void print_json(const Result<std::vector<vulkan::DeviceInfo>>& found) {
                       {"push_descriptors", d.push_descriptors},
                       {"timeline_semaphores", d.timeline_semaphores},
                       {"int64", d.int64},
+                      {"float64", d.float64},
                       {"unified_memory", d.unified_memory}});
   json out = {{"cpu", {{"isa", to_string(active_isa())}, {"threads", std::thread::hardware_concurrency()}}},
               {"vulkan", list}};

@@ -159,7 +159,7 @@ json graph_json(const Graph& g, const Placement& p, std::set<const void*>& count
                                                      : "unknown"}});
     if (it != p.steps.end() && it->second->kind == Step::Kind::kDevice)
       nodes.back()["storage"] = it->second->storage.empty() ? "buffer" : it->second->storage;
-    if (it != p.steps.end() && !on_device(*it->second) && *it->second->host_reason)
+    if (it != p.steps.end() && !on_device(*it->second) && !it->second->host_reason.empty())
       nodes.back()["host_reason"] = it->second->host_reason;
   }
   json out = {{"name", g.name}, {"inputs", g.inputs}, {"outputs", g.outputs}, {"nodes", nodes}, {"values", values}};

@@ -45,7 +45,7 @@ struct Step {
   Shape shape;                       ///< kAlias
   DType dtype{};                     ///< kAlias
   QuantPtr quant;                    ///< kAlias
-  const char* host_reason = "";      ///< with a device: why the step is not on it
+  std::string host_reason;           ///< with a device: why the step is not on it
   std::string storage;               ///< kDevice: the form of textures that it works on; "": buffers
   std::unique_ptr<LoopValues> loop;  ///< While: made by its first run
   int32_t segment = -1;              ///< kDevice: this step runs that segment of the program

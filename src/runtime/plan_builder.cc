@@ -259,7 +259,7 @@ class PlanBuilder {
     for (size_t i = 0; i < draft.types.size(); ++i)
       if (node.outputs[i] != kNone) known_[static_cast<size_t>(node.outputs[i])].type = draft.types[i];
     std::unique_ptr<vulkan::Kernel> kernel;
-    const char* reason = "";
+    std::string reason;
     if (env_.gpu.device && !is_static(node, draft.types)) {
       reason = "shapes depend on data, or control flow";
     } else if (env_.gpu.device && !is_view(node)) {
@@ -272,7 +272,7 @@ class PlanBuilder {
     }
     Step step;
     step.node = &node;
-    step.host_reason = reason;
+    step.host_reason = std::move(reason);
     for (ValueId id : node.inputs) step.in.push_back(id);
     for (ValueId id : node.outputs) step.out.push_back(id);
     plan_.steps_.push_back(std::move(step));

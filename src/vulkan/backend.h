@@ -16,8 +16,8 @@ struct DeviceInfo {
   std::string name, type /* "discrete GPU", "CPU", ... */, driver, api_version;
   uint64_t memory_bytes = 0;  ///< of the largest device-local heap
   uint32_t vendor_id = 0, device_id = 0;
-  bool fp16 = false, int8 = false, int64 = false;  ///< arithmetic
-  bool storage16 = false, storage8 = false;        ///< elements of these bits in buffers
+  bool fp16 = false, int8 = false, int64 = false, float64 = false;  ///< arithmetic
+  bool storage16 = false, storage8 = false;                         ///< elements of these bits in buffers
   bool int8_dot_product = false;
   bool fast_int8_dot_product = false;  ///< faster than multiplying and adding
   bool push_descriptors = false;       ///< VK_KHR_push_descriptor

@@ -102,7 +102,7 @@ std::string version_text(uint32_t v) {
   return Cat(VK_API_VERSION_MAJOR(v), ".", VK_API_VERSION_MINOR(v), ".", VK_API_VERSION_PATCH(v));
 }
 
-/// Tests run what plain Vulkan 1.1 devices get on machines that have more.
+/// Tests run what plain Vulkan 1.1 devices without 64-bit arithmetic get on machines that have more.
 bool plain() {
   const char* e = std::getenv("SMELT_VULKAN_PLAIN");
   return e && *e == '1';
@@ -167,7 +167,8 @@ DeviceInfo describe(VkPhysicalDevice physical, int index) {
                           (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT);
   Features f(version);
   vkGetPhysicalDeviceFeatures2(physical, &f.core);
-  info.int64 = f.core.features.shaderInt64;
+  info.int64 = !plain() && f.core.features.shaderInt64;
+  info.float64 = !plain() && f.core.features.shaderFloat64;
   info.storage16 = f.storage16.storageBuffer16BitAccess;
   info.storage8 = f.storage8.storageBuffer8BitAccess;
   info.fp16 = f.small.shaderFloat16 && info.storage16;
@@ -275,7 +276,8 @@ Status Device::create(VkPhysicalDevice physical, const DeviceInfo& info) {
   family_ = *compute_family(physical);
   Features has(version_of(properties_)), use(version_of(properties_));
   vkGetPhysicalDeviceFeatures2(physical, &has.core);
-  use.core.features.shaderInt64 = has.core.features.shaderInt64;
+  use.core.features.shaderInt64 = info.int64;
+  use.core.features.shaderFloat64 = info.float64;
   use.core.features.shaderInt16 = has.core.features.shaderInt16;
   // One shader writes float32 and float16 images.
   textures_ = has.core.features.shaderStorageImageWriteWithoutFormat;
@@ -346,6 +348,7 @@ bool Device::stores(DType dtype) const {
     case DType::kU32:
     case DType::kI64:
     case DType::kU64:
+    case DType::kF64:
       return true;
     case DType::kF16:
     case DType::kBF16:

@@ -26,7 +26,7 @@ class Device {
   const VkPhysicalDeviceLimits& limits() const { return properties_.limits; }
   /// Activations lie in memory that the host maps, cached.
   bool unified() const { return unified_; }
-  /// Whether shaders can load and store elements of this type (64-bit integers as pairs of words).
+  /// Whether shaders can load and store elements of this type (64-bit ones as pairs of words).
   bool stores(DType dtype) const;
   /// Whether tensors may be images, in the memory that activations lie in.
   bool textures() const { return textures_; }

@@ -8,6 +8,7 @@
 #include "ops/resize/resize.h"
 #include "ops/softmax/softmax.h"
 #include "ops/sort/sort.h"
+#include "vulkan/check_gpu.h"
 #include "vulkan/check_test.h"
 
 namespace smelt::vulkan {
@@ -85,6 +86,7 @@ TEST_F(VulkanInt16, FunctionsByTables) {
                "vulkan:table");
   check_case({"64 bits", Op::kCast, make_attrs<CastAttrs>(DType::kI64), {random_tensor(DType::kU16, x, 0, 65535, 1)}},
              "vulkan:cast");
+  const Forced plain("SMELT_VULKAN_PLAIN", "1");
   check_case({"64 bits", Op::kCast, make_attrs<CastAttrs>(DType::kU64), {random_tensor(DType::kU16, x, 0, 65535, 1)}},
              "vulkan:table");
 }

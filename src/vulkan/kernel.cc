@@ -88,20 +88,4 @@ std::unique_ptr<Kernel> make_texture_kernel(const KernelSpec& spec, const Kernel
   return fits(spec) ? choose(kTextureKernels, spec, chosen) : nullptr;
 }
 
-const char* refusal(const KernelSpec& spec) {
-  bool listed = false;
-  for (const KernelInfo& info : kKernels) listed = listed || info.op == spec.node.op;
-  if (!listed) return "no Vulkan kernel for the operator";
-  for (size_t i = 0; i < spec.outputs.size(); ++i) {
-    if (spec.node.outputs[i] == kNone || fits(spec.device, spec.outputs[i])) continue;
-    if (!spec.device.stores(spec.outputs[i].dtype)) return "an element type that the device does not store";
-    const auto n = spec.outputs[i].shape.checked_elements();
-    return n.ok() && *n == 0 ? "an empty tensor" : "a tensor beyond what the device binds";
-  }
-  for (size_t i = 0; i < spec.inputs.size(); ++i)
-    if (const Tensor* t = spec.constant(i); t && t->bytes() > spec.device.max_binding())
-      return "weights beyond what the device binds";
-  return "no Vulkan kernel takes these operands";
-}
-
 }  // namespace smelt::vulkan

@@ -3,7 +3,9 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 
+#include "base/cat.h"
 #include "ops/node_spec.h"
 #include "ops/op.h"
 #include "vulkan/image_layout.h"
@@ -16,7 +18,16 @@ class KernelRecorder;
 /// What a GPU kernel is chosen for. The spans and references are only valid during make_kernel().
 struct KernelSpec : NodeSpec {
   const Device& device;
-  TextureForm form = {};  ///< asked of kernels for textures
+  TextureForm form = {};       ///< asked of kernels for textures
+  std::string* why = nullptr;  ///< where refuse() writes
+
+  /// Null, for make_NAME() to return, with a cause that is more than that another kernel is to be chosen. The last
+  /// one counts.
+  template <class... Parts>
+  std::nullptr_t refuse(const Parts&... parts) const {
+    if (why) *why = Cat(parts...);
+    return nullptr;
+  }
 };
 
 /// A prepared kernel: knows all shapes; made without touching the device.
@@ -48,6 +59,8 @@ class Kernel {
   /// Whether textures are worth a change of form around a kernel for textures: sums over neighbourhoods, which read an
   /// element many times.
   virtual bool prefers_textures() const { return false; }
+  /// What it means that a shader set KernelRecorder::faults().
+  virtual const char* fault() const { return "an index is out of range"; }
   /// Records the dispatches of one run; uploads and packs weights.
   virtual Status record(KernelRecorder& r) const = 0;
 };
@@ -72,8 +85,9 @@ std::unique_ptr<Kernel> make_texture_kernel(const KernelSpec& spec, const Kernel
 
 /// The same among the lines of the list alone, element types as they are. Checks no bounds of the device.
 std::unique_ptr<Kernel> listed_kernel(const KernelSpec& spec, const KernelInfo** chosen = nullptr);
-/// Why no kernel of the list takes the node: "no Vulkan kernel for the operator", ...
-const char* refusal(const KernelSpec& spec);
+/// Why make_kernel() gave none: "no Vulkan kernel for Dft", "output 0 is string, which the device does not store", or
+/// what a kernel of the list said with KernelSpec::refuse().
+std::string refusal(const KernelSpec& spec);
 
 #define SMELT_GPU_KERNEL(name, op, doc) std::unique_ptr<Kernel> make_##name(const KernelSpec& spec);
 #define SMELT_TEXTURE_KERNEL SMELT_GPU_KERNEL

@@ -82,7 +82,7 @@ class KernelRecorder {
   Result<Binding> table(const std::string& key, size_t bytes, const WeightStore::Fill& fill) {
     return plan_store_.table(nullptr, key, bytes, fill);
   }
-  /// One word that a shader sets to fault_code() when data is at fault (an index out of range): the run then fails.
+  /// One word that a shader sets to fault_code() when data is at fault: the run then fails with Kernel::fault().
   Binding faults() {
     if (!*faulty_) recorder_.fill(faults_, 0);
     *faulty_ = true;

@@ -30,7 +30,11 @@ struct Segment {
   Recorder recorder;
   std::vector<Upload> uploads;
   std::vector<int> states_read, states_written;
-  std::vector<const Node*> nodes;
+  struct Ran {
+    const Node* node;
+    const char* fault;  ///< of its kernel
+  };
+  std::vector<Ran> nodes;
   std::vector<double> micros;
   bool faults = false;
 };
@@ -154,7 +158,7 @@ Status Program::add(const Kernel& kernel, const Node& node, size_t scratch_offse
   }
   const size_t scratch = kernel.scratch_bytes();
   if (impl_->profile && s.nodes.empty()) s.recorder.mark();
-  s.nodes.push_back(&node);
+  s.nodes.push_back({&node, kernel.fault()});
   s.recorder.start(started);
   KernelRecorder r(s.recorder, inputs, outputs, impl_->arena->slice(scratch_offset, scratch),
                    impl_->faults->slice(0, 4), static_cast<uint32_t>(s.nodes.size()), &s.faults, impl_->own);
@@ -247,8 +251,8 @@ Status Program::run(int index, std::span<const Datum> slots, std::span<const Dat
   }
   if (s.faults && *impl_->fault_word() != 0) {
     const uint32_t code = *impl_->fault_word();
-    const Node* node = code <= s.nodes.size() ? s.nodes[code - 1] : s.nodes.front();
-    return InvalidInput(node->where, node->where.empty() ? "" : " ", node->origin, ": an index is out of range");
+    const auto& [node, fault] = code <= s.nodes.size() ? s.nodes[code - 1] : s.nodes.front();
+    return InvalidInput(node->where, node->where.empty() ? "" : " ", node->origin, ": ", fault);
   }
   return Ok();
 }

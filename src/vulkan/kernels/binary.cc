@@ -9,6 +9,7 @@
 #include "tensor/numeric.h"
 #include "tensor/one_grid.h"
 #include "vulkan/activation.h"
+#include "vulkan/device.h"
 #include "vulkan/kernel_recorder.h"
 #include "vulkan/kernels/common.h"
 #include "vulkan/kernels/texture.h"
@@ -26,6 +27,11 @@ struct IntegerPush {
   Walk<2> walk;
   int32_t alpha;
   int32_t low, high;
+  uint32_t fault_code;
+};
+struct DoublePush {
+  Walk<2> walk;
+  double alpha, low, high;
 };
 
 /// The function's code in shaders/binary_functions.inc; -1: it has none.
@@ -53,6 +59,18 @@ int integer_code(Binary fn) {
   }
 }
 
+int double_code(Binary fn) {
+  switch (fn) {
+#define SMELT_DOUBLE(name, code, value) \
+  case Binary::k##name:                 \
+    return code;
+#include "vulkan/shaders/double_functions.inc"
+#undef SMELT_DOUBLE
+    default:
+      return -1;
+  }
+}
+
 template <class Push>
 class BinaryKernel final : public Kernel {
  public:
@@ -66,8 +84,15 @@ class BinaryKernel final : public Kernel {
     SMELT_ASSIGN(const Binding y, r.input(1));
     Dispatch d{shader_, constants_, {x, y, r.output(0)}};
     set_grid(d, push_.walk.n, kWidth);
-    return r.dispatch(d, push_);
+    Push push = push_;
+    if constexpr (requires { push.fault_code; })
+      if (push.fault_code) {
+        push.fault_code = r.fault_code();
+        d.buffers.push_back(r.faults());
+      }
+    return r.dispatch(d, push);
   }
+  const char* fault() const override { return "division by zero: an element of the divisor is 0"; }
 
  private:
   const char* shader_;
@@ -109,14 +134,34 @@ uint32_t plain(const KernelSpec& spec) {
   return spec.inputs[0].shape == out && spec.inputs[1].shape == out ? 1 : 0;
 }
 
-/// A division that reports a divisor of 0 needs one that is known to have none.
-bool may_divide(const KernelSpec& spec) {
-  if (!spec.attrs<BinaryAttrs>().checked_division) return true;
+/// Whether a divisor of 0 is to be reported that may be there.
+bool checks_divisor(const KernelSpec& spec) {
+  if (!spec.attrs<BinaryAttrs>().checked_division) return false;
   const Tensor* divisor = spec.constant(1);
-  if (!divisor) return false;
-  for (int64_t i = 0; i < divisor->elements(); ++i)
-    if (get_int(*divisor, i) == 0) return false;
-  return true;
+  for (int64_t i = 0; divisor && i < divisor->elements(); ++i)
+    if (get_int(*divisor, i) == 0) return true;
+  return !divisor;
+}
+
+/// Functions of uint64 values that are those of int64 ones.
+bool ignores_sign(Binary fn) {
+  switch (fn) {
+    case Binary::kAdd:
+    case Binary::kSub:
+    case Binary::kMul:
+    case Binary::kBitAnd:
+    case Binary::kBitOr:
+    case Binary::kBitXor:
+    case Binary::kEqual:
+    case Binary::kNotEqual:
+    case Binary::kLogicalAnd:
+    case Binary::kLogicalOr:
+    case Binary::kLogicalXor:
+    case Binary::kShiftLeft:
+      return true;
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -148,21 +193,50 @@ std::unique_ptr<Kernel> make_binary_integer(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
   const int code = integer_code(attrs.fn);
   const bool to_bool = gives_bool(attrs.fn);
+  if (spec.inputs[0].dtype == DType::kU64) {
+    if (!ignores_sign(attrs.fn) || attrs.act.kind != ActKind::kNone) return nullptr;
+    std::vector<ValueType> inputs(spec.inputs.begin(), spec.inputs.end()), outputs{spec.outputs[0]};
+    for (auto* types : {&inputs, &outputs})
+      for (ValueType& t : *types)
+        if (t.dtype == DType::kU64) t.dtype = DType::kI64;
+    return make_binary_integer({{spec.node, inputs, spec.constants, outputs}, spec.device});
+  }
   const char* shader = element_shader(spec, {0, 1}, to_bool,
                                       {"binary_i32", "binary_i64", "binary_i32_bool", "binary_i64_bool"}, DType::kI32);
   const auto walk = walk_of(spec);
-  if (code < 0 || !shader || !walk || !fits_int32(attrs.alpha) || !may_divide(spec)) return nullptr;
-  IntegerPush push{*walk, static_cast<int32_t>(attrs.alpha), 0, 0};
+  if (code < 0 || !shader || !walk || !fits_int32(attrs.alpha)) return nullptr;
+  IntegerPush push{*walk, static_cast<int32_t>(attrs.alpha), 0, 0, 0};
+  const bool wide = spec.inputs[0].dtype == DType::kI64;
+  if (checks_divisor(spec)) {
+    push.fault_code = 1;
+    shader = wide ? "binary_i64_checked" : "binary_i32_checked";
+  }
   const Bounds bounds = activation_bounds(attrs.act);
   const bool clamped = !to_bool && attrs.act.kind != ActKind::kNone;
   if (clamped) {
-    const bool wide = spec.inputs[0].dtype == DType::kI64;
     if (wide && !(fits_int32(bounds.lo) && fits_int32(bounds.hi))) return nullptr;
     push.low = fits_int32(bounds.lo) ? static_cast<int32_t>(bounds.lo) : INT32_MIN;
     push.high = fits_int32(bounds.hi) ? static_cast<int32_t>(bounds.hi) : INT32_MAX;
   }
   return std::make_unique<BinaryKernel<IntegerPush>>(shader, code,
                                                      std::vector<uint32_t>{plain(spec), clamped ? 1u : 0u}, push);
+}
+
+std::unique_ptr<Kernel> make_binary_double(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<BinaryAttrs>();
+  if (spec.inputs[0].dtype != DType::kF64 || spec.inputs[1].dtype != DType::kF64) return nullptr;
+  if (!spec.device.info().float64) return spec.refuse("the device has no float64");
+  const int code = double_code(attrs.fn);
+  if (code < 0) return spec.refuse("float64 is not computed with this function");
+  const bool to_bool = gives_bool(attrs.fn);
+  const auto walk = walk_of(spec);
+  if (!walk || spec.outputs[0].dtype != (to_bool ? DType::kBool : DType::kF64)) return nullptr;
+  if (gpu_activation(attrs.act).code > 1)
+    return spec.refuse("float64 is not computed with activation ", to_string(attrs.act.kind));
+  const Bounds bounds = activation_bounds(attrs.act);
+  const DoublePush push{*walk, attrs.alpha, to_bool ? 0 : bounds.lo, to_bool ? 1 : bounds.hi};
+  return std::make_unique<BinaryKernel<DoublePush>>(to_bool ? "binary_f64_bool" : "binary_f64", code,
+                                                    std::vector<uint32_t>{plain(spec)}, push);
 }
 
 namespace {

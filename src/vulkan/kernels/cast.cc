@@ -36,19 +36,24 @@ class CastKernel final : public Kernel {
 
 std::unique_ptr<Kernel> make_cast(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<CastAttrs>();
-  const DType from = spec.inputs[0].dtype, to = spec.outputs[0].dtype;
+  DType from = spec.inputs[0].dtype, to = spec.outputs[0].dtype;
   const int64_t n = spec.outputs[0].shape.elements();
+  // To and from other integers, uint64 goes as int64 does.
+  if (from == DType::kU64 && !is_float(to)) from = DType::kI64;
+  if (to == DType::kU64 && !is_float(from)) to = DType::kI64;
   if (from == to) {
     const auto walk = Walk<2>::make(Shape{n}, {Shape{1}, Shape{1}});
     return walk ? make_moves(to, {{.walk = *walk}}) : nullptr;
   }
-  if ((from == DType::kI64 || to == DType::kI64) && !spec.device.info().int64) return nullptr;
+  if ((from == DType::kI64 || to == DType::kI64) && !spec.device.info().int64)
+    return spec.refuse("the device has no 64-bit integers");
+  if ((from == DType::kF64 || to == DType::kF64) && !spec.device.info().float64)
+    return spec.refuse("the device has no float64");
   const Shader* shader = find_shader(("cast_" + short_name(from) + "_" + short_name(to)).c_str());
   if (!shader) return nullptr;
   Push push{static_cast<uint32_t>(n), 0, 0};
   const bool saturate = attrs.clamp && is_float(from) && is_integer(to);
-  if (saturate && (to == DType::kI64 || to == DType::kU32)) return nullptr;
-  if (saturate) {
+  if (saturate && to != DType::kI64 && to != DType::kU32) {  // whose bounds the shader knows
     push.low = static_cast<int32_t>(int_min(to));
     push.high = static_cast<int32_t>(int_max(to));
   }

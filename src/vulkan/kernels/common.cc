@@ -43,6 +43,8 @@ std::string short_name(DType dtype) {
   switch (dtype) {
     case DType::kF32:
       return "f32";
+    case DType::kF64:
+      return "f64";
     case DType::kF16:
       return "f16";
     case DType::kBF16:

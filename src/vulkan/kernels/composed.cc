@@ -40,6 +40,7 @@ class Composed final : public Kernel {
                        [&](const Constant& c) { return c.derived && c.derived->operand == i; });
   }
   size_t scratch = 0;  ///< of values; behind it that of kernels
+  const char* fault_text = nullptr;
 
   bool reads(size_t i) const override {
     for (const Stage& s : stages)
@@ -50,6 +51,7 @@ class Composed final : public Kernel {
       }
     return false;
   }
+  const char* fault() const override { return fault_text ? fault_text : Kernel::fault(); }
   size_t scratch_bytes() const override {
     size_t most = 0;
     for (const Stage& s : stages) most = std::max(most, s.kernel->scratch_bytes());
@@ -131,9 +133,10 @@ ValueId Composition::transpose(ValueId x, const std::vector<int64_t>& perm) {
   return add(Op::kTranspose, make_attrs<TransposeAttrs>(a), {x});
 }
 
-std::unique_ptr<Kernel> Composition::kernel(const std::vector<ValueId>& results) {
+std::unique_ptr<Kernel> Composition::kernel(const std::vector<ValueId>& results, const char* fault) {
   const Graph& g = builder_.graph();
   auto k = std::make_unique<Composed>();
+  k->fault_text = fault;
   k->places.resize(g.values.size());
   const auto at = [&](ValueId id) -> Place& { return k->places[static_cast<size_t>(id)]; };
   std::vector<const Tensor*> contents(g.values.size(), nullptr);
@@ -153,6 +156,7 @@ std::unique_ptr<Kernel> Composition::kernel(const std::vector<ValueId>& results)
   // Results lie in the node's outputs, and so does what they are views of.
   for (size_t i = 0; i < results.size(); ++i) {
     ValueId id = results[i];
+    if (spec_.node.outputs[i] == kNone) continue;
     if (id == kNone) return nullptr;
     const ValueType &made = builder_.type(id), &want = spec_.outputs[i];
     if (made.dtype != want.dtype || made.shape != want.shape || made.quant != want.quant) return nullptr;

@@ -34,7 +34,8 @@ class Composition {
   ValueId transpose(ValueId x, const std::vector<int64_t>& perm);
   /// The kernel whose outputs are these values; null when one of them is kNone, no computed value, or of another type
   /// than the node's output, or when a node of the composition has no kernel.
-  std::unique_ptr<Kernel> kernel(const std::vector<ValueId>& results);
+  /// `fault`: what Kernel::fault() says; null: an index.
+  std::unique_ptr<Kernel> kernel(const std::vector<ValueId>& results, const char* fault = nullptr);
 
  private:
   const KernelSpec& spec_;

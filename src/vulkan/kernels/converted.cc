@@ -236,6 +236,7 @@ class Converted final : public Kernel {
   }
   size_t scratch_bytes() const override { return scratch_ + kernel_->scratch_bytes(); }
   bool reads(size_t i) const override { return kernel_->reads(i) && !inputs_[i].constant; }
+  const char* fault() const override { return kernel_->fault(); }
   Status record(KernelRecorder& r) const override {
     std::vector<KernelRecorder::Operand> inputs;
     std::vector<std::string> names(inputs_.size());

@@ -127,7 +127,8 @@ std::unique_ptr<Kernel> make_order(const KernelSpec& spec, int64_t axis, bool de
 std::unique_ptr<Kernel> make_top_k(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<TopKAttrs>();
   // Where ties are in PyTorch's order, only what doesn't show it is the same.
-  if (!spec.constant(1) || (attrs.torch_order && (!attrs.sorted || wanted(spec, 1)))) return nullptr;
+  if (attrs.torch_order && (!attrs.sorted || wanted(spec, 1))) return spec.refuse("ties are in PyTorch's order");
+  if (!spec.constant(1)) return spec.refuse("the number of results (input 1) is computed");
   return make_order(spec, attrs.axis, attrs.largest);
 }
 

@@ -142,6 +142,12 @@ bool fill_pattern(const KernelSpec& spec, uint64_t& pattern) {
   return true;
 }
 
+/// Whether no other kernel takes the operator, one for computed places.
+bool alone(Op op) {
+  return std::count_if(all_kernels().begin(), all_kernels().end(), [=](const KernelInfo& k) { return k.op == op; }) ==
+         1;
+}
+
 /// The inputs with numbers in place of the elements that move: 1 and up through all sources; 0 is the fill value.
 std::optional<std::vector<Datum>> numbered(const KernelSpec& spec, uint32_t moving, std::vector<int32_t>& first) {
   std::vector<Datum> in;
@@ -153,7 +159,10 @@ std::optional<std::vector<Datum>> numbered(const KernelSpec& spec, uint32_t movi
       continue;
     }
     if (i < 32 && !(moving >> i & 1) && moving != kAllInputs) {
-      if (!spec.constant(i)) return std::nullopt;
+      if (!spec.constant(i)) {
+        if (alone(spec.node.op)) spec.refuse("where elements go depends on input ", i, ", which is computed");
+        return std::nullopt;
+      }
       in.emplace_back(*spec.constant(i));
       continue;
     }

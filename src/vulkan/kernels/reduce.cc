@@ -87,10 +87,13 @@ const char* reduce_shader(const KernelSpec& spec, Reduction fn) {
   }
 }
 
-/// The integers of parameter input i; nullopt when they are not known at make time.
+/// The integers of the axes, input i; nullopt when they are not known at make time.
 std::optional<std::vector<int64_t>> constant_ints(const KernelSpec& spec, size_t i) {
   const Tensor* t = spec.constant(i);
-  if (!t) return std::nullopt;
+  if (!t) {
+    spec.refuse("the axes (input ", i, ") are computed");
+    return std::nullopt;
+  }
   std::vector<int64_t> v(static_cast<size_t>(t->elements()));
   to_ints(*t, v.data());
   return v;

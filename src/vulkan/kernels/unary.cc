@@ -23,6 +23,10 @@ struct IntegerPush {
   uint32_t n;
   int32_t low, high;
 };
+struct DoublePush {
+  uint32_t n, unused;
+  double a, b;
+};
 
 /// The function's code in shaders/unary_functions.inc; -1: it has none.
 int real_code(Unary fn) {
@@ -44,6 +48,18 @@ int integer_code(Unary fn) {
     return code;
 #include "vulkan/shaders/unary_integer_functions.inc"
 #undef SMELT_UNARY_INTEGER
+    default:
+      return -1;
+  }
+}
+
+int double_code(Unary fn) {
+  switch (fn) {
+#define SMELT_UNARY_DOUBLE(name, code, value) \
+  case Unary::k##name:                        \
+    return code;
+#include "vulkan/shaders/unary_double_functions.inc"
+#undef SMELT_UNARY_DOUBLE
     default:
       return -1;
   }
@@ -143,6 +159,19 @@ std::unique_ptr<Kernel> make_unary_integer(const KernelSpec& spec) {
   return std::make_unique<UnaryKernel<IntegerPush>>(shader, code, push);
 }
 
+std::unique_ptr<Kernel> make_unary_double(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<UnaryAttrs>();
+  const bool to_bool = gives_bool(attrs.fn);
+  if (spec.inputs[0].dtype != DType::kF64 || spec.outputs[0].dtype != (to_bool ? DType::kBool : DType::kF64))
+    return nullptr;
+  if (!spec.device.info().float64) return spec.refuse("the device has no float64");
+  const int code = double_code(attrs.fn);
+  if (code < 0) return spec.refuse("float64 is not computed with this function");
+  return std::make_unique<UnaryKernel<DoublePush>>(
+      to_bool ? "unary_f64_bool" : "unary_f64", code,
+      DoublePush{static_cast<uint32_t>(spec.outputs[0].shape.elements()), 0, attrs.a, attrs.b});
+}
+
 namespace {
 /// Bounds that are constant numbers are the parameters of the unary function.
 std::optional<std::array<double, 2>> constant_bounds(const KernelSpec& spec) {
@@ -181,6 +210,9 @@ std::unique_ptr<Kernel> make_clamp(const KernelSpec& spec) {
   if (const char* real = element_shader(spec, {0}, false, {"unary_f32", "unary_f16", "", ""}))
     return std::make_unique<ClampKernel<RealPush>>(
         real, real_code(Unary::kClamp), RealPush{n, static_cast<float>(bounds[0]), static_cast<float>(bounds[1]), 0});
+  if (spec.inputs[0].dtype == DType::kF64 && spec.device.info().float64)
+    return std::make_unique<ClampKernel<DoublePush>>("unary_f64", double_code(Unary::kClamp),
+                                                     DoublePush{n, 0, bounds[0], bounds[1]});
   const char* integer = element_shader(spec, {0}, false, {"unary_i32", "unary_i64", "", ""}, DType::kI32);
   if (!integer || (spec.inputs[0].dtype == DType::kI64 && !(fits_int32(bounds[0]) && fits_int32(bounds[1]))))
     return nullptr;

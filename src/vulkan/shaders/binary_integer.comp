@@ -1,7 +1,7 @@
 #version 450
 // z = f(x, y) of integers with broadcasting; specialization constant 1 is the function, 2 says that neither operand repeats,
 // 3 that the result is clamped.
-// RESULT is the type of z.
+// RESULT is the type of z. CHECKED: a divisor of 0 sets `faults`.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "strides.glsl"
@@ -15,10 +15,14 @@ layout(push_constant) uniform Push {
   int x_stride[8], y_stride[8];
   int alpha;
   int low, high;
+  uint fault_code;
 };
 layout(set = 0, binding = 0) readonly buffer X { T xs[]; };
 layout(set = 0, binding = 1) readonly buffer Y { T ys[]; };
 layout(set = 0, binding = 2) writeonly buffer Z { RESULT zs[]; };
+#ifdef CHECKED
+layout(set = 0, binding = 3) buffer F { uint faults[]; };
+#endif
 
 T quotient(T x, T y) { return y == T(0) ? T(0) : (y == T(-1) ? -x : x / y); }
 T remainder_of(T x, T y) { return x - quotient(x, y) * y; }
@@ -30,6 +34,16 @@ T floor_remainder(T x, T y) {
   if (y == T(0)) return T(0);
   const T r = remainder_of(x, y);
   return r != T(0) && (r < T(0)) != (y < T(0)) ? r + y : r;
+}
+
+T power_of(T x, T y) {
+  if (y < T(0)) return x == T(1) || x == T(-1) && (y & T(1)) == T(0) ? T(1) : (x == T(-1) ? x : T(0));
+  T r = T(1);
+  for (T left = y; left != T(0); left >>= 1) {
+    if ((left & T(1)) != T(0)) r *= x;
+    x *= x;
+  }
+  return r;
 }
 
 T f(T x, T y) {
@@ -48,6 +62,9 @@ void main() {
     STRIDED_OFFSET(at_x, i, rank, size, x_stride)
     STRIDED_OFFSET(at_y, i, rank, size, y_stride)
   }
+#ifdef CHECKED
+  if (ys[at_y] == T(0)) faults[0] = fault_code;
+#endif
   const T r = f(xs[at_x], ys[at_y]);
   zs[i] = RESULT(!kClamped ? r : (r < T(low) ? T(low) : (r > T(high) ? T(high) : r)));
 }

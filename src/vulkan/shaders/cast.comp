@@ -1,6 +1,6 @@
 #version 450
 // y = x as another element type. Variants define STORED and RESULT, the types in buffers, and FROM_ and TO_ with the
-// kind of element: FLOAT, BF16 (in uint16_t), INT, SHORT (of 16 bits), USHORT, UINT, BOOL. Floats out of the range of
+// kind of element: FLOAT, DOUBLE, BF16 (in uint16_t), INT, LONG, SHORT (of 16 bits), USHORT, UINT, BOOL. Floats out of the range of
 // integers wrap; specialization constant 1 makes them saturate. Elements of 16 bits are only loaded and stored: few
 // devices compute with them.
 #extension GL_GOOGLE_include_directive : require
@@ -20,6 +20,9 @@ float load(uint i) { return uintBitsToFloat(uint(xs[i]) << 16); }
 #elif defined(FROM_FLOAT)
 #define VALUE float
 float load(uint i) { return float(xs[i]); }
+#elif defined(FROM_DOUBLE)
+#define VALUE double
+double load(uint i) { return xs[i]; }
 #elif defined(FROM_SHORT)
 #define VALUE int
 int load(uint i) { return int(xs[i]); }
@@ -49,6 +52,46 @@ int to_int(float v) {
   }
   return low_word(v);
 }
+#ifdef TO_UINT
+uint to_uint(float v) {
+  if (!kSaturate) return uint(low_word(v));
+  return v >= 4294967296.0 ? 0xffffffffu : (v > 0.0 ? uint(v) : 0u);
+}
+uint to_uint(int v) { return uint(v); }
+#endif
+#ifdef FROM_DOUBLE
+double power_of_2(int n) { return packDouble2x32(uvec2(0, uint(1023 + n) << 20)); }
+// As of a float.
+int low_word(double v) {
+  if (isnan(v)) return 0;
+  if (abs(v) < 2147483648.0LF) return int(v);
+  if (v >= power_of_2(63)) return -1;
+  if (v <= -power_of_2(63)) return 0;
+  const double magnitude = trunc(abs(v)), high = floor(magnitude / power_of_2(32));
+  const uint low = uint(magnitude - high * power_of_2(32));
+  return int(v < 0.0LF ? 0u - low : low);
+}
+int to_int(double v) {
+  if (!kSaturate) return low_word(v);
+  if (isnan(v)) return 0;
+  if (v >= double(high)) return high;
+  return v <= double(low) ? low : int(v);
+}
+#ifdef TO_UINT
+uint to_uint(double v) {
+  if (!kSaturate) return uint(low_word(v));
+  return v >= 4294967296.0LF ? 0xffffffffu : (v > 0.0LF ? uint(v) : 0u);
+}
+#endif
+#ifdef WIDE
+int64_t to_long(double v) {
+  if (isnan(v)) return int64_t(0);
+  if (v >= power_of_2(63)) return int64_t(0x7fffffffffffffffL);
+  if (v <= -power_of_2(63)) return -int64_t(0x7fffffffffffffffL) - int64_t(1);
+  return int64_t(v);
+}
+#endif
+#endif
 #ifdef WIDE
 int64_t to_long(float v) {
   if (is_nan(v)) return int64_t(0);
@@ -70,12 +113,16 @@ uint convert(VALUE x) {
   const uint bits = floatBitsToUint(v);
   return is_nan(v) ? (bits >> 16 | 0x40u) : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
 }
+#elif defined(TO_DOUBLE)
+double convert(VALUE x) { return double(x); }
 #elif defined(TO_FLOAT)
 float convert(VALUE x) { return float(x); }
 #elif defined(TO_BOOL)
 int convert(VALUE x) { return x != VALUE(0) ? 1 : 0; }
 #elif defined(TO_LONG)
 int64_t convert(VALUE x) { return to_long(x); }
+#elif defined(TO_UINT)
+uint convert(VALUE x) { return to_uint(x); }
 #elif defined(TO_USHORT)
 uint convert(VALUE x) { return uint(to_int(x)); }
 #else
