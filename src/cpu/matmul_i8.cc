@@ -5,6 +5,7 @@
 #include "base/cat.h"
 #include "cpu/activation.h"
 #include "cpu/gemm_i8.h"
+#include "cpu/integer_weights.h"
 #include "cpu/kernel.h"
 #include "cpu/quantized.h"
 #include "cpu/requant.h"
@@ -17,79 +18,6 @@ namespace smelt {
 namespace {
 
 int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
-
-/// Weights of a constant b as [n][k], zero points subtracted, cut along k into blocks of one scale each.
-struct IntegerWeights {
-  int64_t blocks = 1, block = 0;  ///< entries of k in a block; the last may be shorter
-  std::vector<float> scales;      ///< [block][n]
-  std::vector<int16_t> values;
-  const int8_t* plain = nullptr;  ///< the constant itself, where it is just that; `values` are empty then
-
-  bool fit_int8() const { return plain || fits_int8(values); }
-  int64_t depth(int64_t i, int64_t k) const { return std::min(block, k - i * block); }
-  /// nullopt: no integers of at most 8 bits whose scales are one for all, one a column, or one a block and column.
-  static std::optional<IntegerWeights> make(const Tensor& b, const MatMulShape& s);
-};
-
-int32_t stored_weight(const Tensor& b, int64_t i) {
-  switch (b.dtype()) {
-    case DType::kI8:
-      return b.data<int8_t>()[i];
-    case DType::kU8:
-      return b.data<uint8_t>()[i];
-    case DType::kU4:
-      return b.data<uint8_t>()[i / 2] >> (i % 2 * 4) & 15;
-    case DType::kI4:
-      return static_cast<int8_t>(b.data<uint8_t>()[i / 2] >> (i % 2 * 4) << 4) >> 4;
-    default:
-      return static_cast<int32_t>(get_int(b, i));
-  }
-}
-
-std::optional<IntegerWeights> IntegerWeights::make(const Tensor& b, const MatMulShape& s) {
-  if (!b.quant() || !is_integer(b.dtype()) || bit_width(b.dtype()) > 8 || b.rank() != 2) return std::nullopt;
-  const Quantization& q = *b.quant();
-  const int k_axis = s.g.b.column_stride == 1 && s.g.b.row_stride != 1 ? 0 : 1;
-  const int n_axis = 1 - k_axis;
-  IntegerWeights w;
-  w.block = std::max<int64_t>(s.k, 1);
-  const auto scales = static_cast<int64_t>(q.scales.size());
-  if (q.kind == Quantization::Kind::kPerBlock) {
-    if (q.axis != k_axis || q.block <= 0 || b.dim(k_axis) != s.k || b.dim(n_axis) != s.n) return std::nullopt;
-    w.block = q.block;
-    w.blocks = (s.k + q.block - 1) / q.block;
-    if (scales != w.blocks * s.n) return std::nullopt;
-  } else if (q.kind == Quantization::Kind::kPerAxis) {
-    if (scales != 1 && (q.axis != n_axis || scales != s.n)) return std::nullopt;
-  } else if (q.kind != Quantization::Kind::kPerTensor || scales != 1) {
-    return std::nullopt;
-  }
-  if (q.zero_points.size() > 1 && static_cast<int64_t>(q.zero_points.size()) != scales) return std::nullopt;
-  const auto parameter = [&](int64_t n, int64_t i) {
-    if (scales == 1) return int64_t{0};
-    if (w.blocks == 1 && q.kind != Quantization::Kind::kPerBlock) return n;
-    return k_axis == 1 ? n * w.blocks + i : i * s.n + n;
-  };
-  w.scales.resize(static_cast<size_t>(w.blocks * s.n));
-  if (b.dtype() == DType::kI8 && w.blocks == 1 && s.g.b.row_stride == 1 && s.g.b.column_stride == s.k &&
-      std::all_of(q.zero_points.begin(), q.zero_points.end(), [](int32_t z) { return z == 0; })) {
-    for (int64_t n = 0; n < s.n; ++n) w.scales[static_cast<size_t>(n)] = q.scale(parameter(n, 0));
-    w.plain = b.data<int8_t>();
-    return w;
-  }
-  w.values.resize(static_cast<size_t>(s.n * s.k));
-  int16_t* to = w.values.data();
-  for (int64_t n = 0; n < s.n; ++n)
-    for (int64_t i = 0; i < w.blocks; ++i) {
-      const int64_t p = parameter(n, i);
-      const int32_t zero = q.zero_point(q.zero_points.size() > 1 ? p : 0);
-      if (zero < -255 || zero > 255) return std::nullopt;
-      w.scales[static_cast<size_t>(i * s.n + n)] = q.scale(p);
-      for (int64_t k = i * w.block; k < std::min(s.k, (i + 1) * w.block); ++k)
-        *to++ = static_cast<int16_t>(stored_weight(b, k * s.g.b.row_stride + n * s.g.b.column_stride) - zero);
-    }
-  return w;
-}
 
 /// Rows of 8-bit integers times integer weights; the result is rescaled to integers, or to real numbers by a scale a
 /// row.
@@ -105,7 +33,7 @@ class MatMulI8 final : public Kernel {
       : s_(s),
         rows_(rows),
         attrs_(spec.attrs<MatMulAttrs>()),
-        gemm_(gemm_i8(spec.isa, weights.fit_int8())),
+        gemm_(gemm_i8(spec.isa, weights.plain || fits_int8(weights.values))),
         quant_(row_quant(spec.isa)),
         requant_(std::move(requant)),
         rescale_(requant_ ? requant_rows(spec.isa, *requant_) : nullptr),
@@ -143,10 +71,7 @@ class MatMulI8 final : public Kernel {
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for the rows of a matrix product");
     auto* grids = reinterpret_cast<RowGrid*>(scratch + a_bytes_ + stored_bytes_);
     const Tensor& a = ctx.input(0);
-    if (rows_ == Rows::kDynamic && !a.quant()) return Error(ErrorCode::kInternal, "a dynamic operand has no scales");
-    if (rows_ == Rows::kDynamic && a.quant()->scales.size() != 1 &&
-        static_cast<int64_t>(a.quant()->scales.size()) < s_.m)
-      return Error(ErrorCode::kInvalidInput, "a dynamically quantized operand has too few scales");
+    if (rows_ == Rows::kDynamic) SMELT_TRY(check_row_grids(a, s_.m));
     const int64_t parts = std::min(threads_, s_.m);
     ctx.threads().parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t part = begin; part < end; ++part)
@@ -273,20 +198,6 @@ class MatMulI8 final : public Kernel {
   Packed packed_;
 };
 
-/// A product of dense rows of a with one constant b.
-std::optional<MatMulShape> rows_times_constant(const KernelSpec& spec) {
-  if (!spec.constant(1) || !spec.inputs[1].quant) return std::nullopt;
-  auto s = MatMulShape::make(spec);
-  if (!s || s->batches != 1 || s->b_matrices != 1 || s->k == 0 || s->g.a.column_stride != 1 ||
-      (s->m > 1 && s->g.a.row_stride != s->k))
-    return std::nullopt;
-  return s;
-}
-
-bool float_bias(const KernelSpec& spec, const MatMulShape& s) {
-  return !spec.has(2) || (spec.inputs[2].dtype == DType::kF32 && s.is_row(spec.inputs[2].shape));
-}
-
 }  // namespace
 
 std::unique_ptr<Kernel> make_matmul_i8(const KernelSpec& spec) {
@@ -305,14 +216,9 @@ std::unique_ptr<Kernel> make_matmul_i8(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_matmul_dynamic(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   const auto s = rows_times_constant(spec);
-  const ValueType& a = spec.inputs[0];
   if (!s || spec.outputs[0].dtype != DType::kF32 || attrs.alpha != 1 || attrs.beta != 1 || !float_bias(spec, *s))
     return nullptr;
-  if (!a.quant || a.quant->kind != Quantization::Kind::kDynamicRow || (a.dtype != DType::kI8 && a.dtype != DType::kU8))
-    return nullptr;
-  int64_t row = 1;
-  for (int i = std::max(0, a.shape.rank() - a.quant->axis); i < a.shape.rank(); ++i) row *= a.shape[i];
-  if (row != s->k) return nullptr;
+  if (!carries_row_grids(spec, *s)) return nullptr;
   auto weights = IntegerWeights::make(*spec.constant(1), *s);
   if (!weights) return nullptr;
   return std::make_unique<MatMulI8>(*s, MatMulI8::Rows::kDynamic, spec, std::move(*weights), std::nullopt);

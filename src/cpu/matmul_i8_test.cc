@@ -98,6 +98,23 @@ TEST(MatMulI8, DynamicRows) {
       }
 }
 
+TEST(MatMulI8, HybridBlocks) {
+  for (const Row& r : kRows)
+    for (DType w : {DType::kI4, DType::kU4})
+      for (int64_t block : {0, 32}) {
+        KernelCase c = real_case(r, w, block);
+        auto attrs = std::make_shared<MatMulAttrs>(static_cast<const MatMulAttrs&>(*c.attrs));
+        attrs->hybrid = true;
+        attrs->asymmetric_inputs = block != 0;
+        c.attrs = attrs;
+        c.inputs[0] = random_tensor(DType::kF32, {r.m, r.k}, -2, 3, 1);
+        c.output.dtype = DType::kF32;
+        c.threaded = true;
+        const bool four = w == DType::kI4 || block != 0;  // uint4 without a zero point reaches 15
+        check_case(c, four && best_isa() == Isa::kVnni ? "matmul_w4" : "matmul_hybrid", {1e-4, 1e-4});
+      }
+}
+
 TEST(MatMulI8, Hybrid) {
   for (const Row& r : kRows)
     for (bool asymmetric : {false, true}) {
