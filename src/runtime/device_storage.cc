@@ -22,7 +22,7 @@ class Chooser {
                      ? Storage::kTexture3D
                      : Storage::kBuffer),
         make_(make),
-        forms_(graph.values.size()),
+        images_(graph.values.size()),
         candidates_(steps.size()) {}
 
   void run() {
@@ -65,8 +65,8 @@ class Chooser {
   /// The step's candidate: in the form that the model asks for, that its input has, or that its kernel likes.
   void consider(size_t k) {
     const Step& s = steps_[k];
-    if (s.kind == Step::Kind::kDeviceAlias) {
-      forms_[static_cast<size_t>(s.out[0])] = forms_[static_cast<size_t>(s.in[0])];
+    if (is_view(k)) {
+      images_[static_cast<size_t>(s.out[0])] = images_[static_cast<size_t>(s.in[0])];
       return;
     }
     if (s.kind != Step::Kind::kDevice || s.out.empty() || s.out[0] == kNone) return;
@@ -78,8 +78,11 @@ class Chooser {
       if (p != Packing::kAny && std::find(packings.begin(), packings.end(), p) == packings.end()) packings.push_back(p);
     };
     add(hint.packing);
-    for (int32_t id : s.in)
-      if (id != kNone && forms_[static_cast<size_t>(id)]) add(forms_[static_cast<size_t>(id)]->packing);
+    InputImages inputs;
+    for (int32_t id : s.in) {
+      inputs.push_back(id == kNone ? std::nullopt : images_[static_cast<size_t>(id)]);
+      if (inputs.back()) add(inputs.back()->form.packing);
+    }
     for (Packing p : {Packing::kChannels, Packing::kWidth, Packing::kHeight}) add(p);
     std::vector<Storage> storages{storage == Storage::kTexture2D ? Storage::kTexture2D : Storage::kTexture3D};
     storages.push_back(storages[0] == Storage::kTexture2D ? Storage::kTexture3D : Storage::kTexture2D);
@@ -88,36 +91,45 @@ class Chooser {
       for (const Packing p : packings) {
         if (c.kernel) break;
         c.form = {kind, p};
-        c.kernel = make_(k, c.form, &c.name);
+        c.kernel = make_(k, c.form, inputs, &c.name);
       }
     if (!c.kernel) return;
     c.asked = graph_.value(s.out[0]).storage.storage != Storage::kAny;
     for (size_t i = 0; i < s.out.size(); ++i)
-      if (s.out[i] != kNone && c.kernel->output_image(i)) forms_[static_cast<size_t>(s.out[i])] = c.form;
+      if (const auto* image = s.out[i] == kNone ? nullptr : c.kernel->output_image(i))
+        images_[static_cast<size_t>(s.out[i])] = *image;
   }
+
+  bool is_view(size_t k) const { return steps_[k].kind == Step::Kind::kDeviceAlias; }
 
   /// Gives a step back to buffers where more of its neighbours' values are buffers than textures.
   bool drop_lonely() {
-    std::vector<int> maker(graph_.values.size(), -1);
+    std::vector<int> maker(graph_.values.size(), -1);  // of a view's root
     for (size_t k = 0; k < steps_.size(); ++k)
       for (int32_t id : steps_[k].out)
-        if (id != kNone) maker[static_cast<size_t>(id)] = static_cast<int>(k);
+        if (id != kNone)
+          maker[static_cast<size_t>(id)] =
+              is_view(k) ? maker[static_cast<size_t>(steps_[k].in[0])] : static_cast<int>(k);
     std::vector<int> buffers(steps_.size(), 0), textures(steps_.size(), 0);
+    const auto is_texture = [&](int32_t id) {
+      const int m = maker[static_cast<size_t>(id)];
+      return m >= 0 && candidates_[static_cast<size_t>(m)].kernel && images_[static_cast<size_t>(id)];
+    };
     const auto meet = [&](size_t k, bool texture) { ++(texture ? textures : buffers)[k]; };
     for (size_t k = 0; k < steps_.size(); ++k) {
+      if (is_view(k)) continue;
       const Candidate& user = candidates_[k];
       for (size_t i = 0; i < steps_[k].in.size(); ++i) {
         const int32_t id = steps_[k].in[i];
         if (id == kNone || graph_.value(id).constant) continue;
         const int m = maker[static_cast<size_t>(id)];
         const bool takes = user.kernel && user.kernel->input_image(i);
-        if (user.kernel && takes) meet(k, m >= 0 && candidates_[static_cast<size_t>(m)].kernel != nullptr);
-        if (m >= 0 && candidates_[static_cast<size_t>(m)].kernel) meet(static_cast<size_t>(m), takes);
+        if (user.kernel && takes) meet(k, is_texture(id));
+        if (is_texture(id)) meet(static_cast<size_t>(m), takes);
       }
     }
     for (ValueId id : graph_.outputs)
-      if (id != kNone && maker[static_cast<size_t>(id)] >= 0)
-        meet(static_cast<size_t>(maker[static_cast<size_t>(id)]), false);
+      if (id != kNone && is_texture(id)) meet(static_cast<size_t>(maker[static_cast<size_t>(id)]), false);
     bool dropped = false;
     for (size_t k = 0; k < steps_.size(); ++k) {
       Candidate& c = candidates_[k];
@@ -134,9 +146,9 @@ class Chooser {
   DeviceStorage wish_;
   Storage default_;
   const MakeTextureKernel& make_;
-  std::vector<StorageHint> hints_;                 ///< by value
-  std::vector<std::optional<TextureForm>> forms_;  ///< by value
-  std::vector<Candidate> candidates_;              ///< by step
+  std::vector<StorageHint> hints_;     ///< by value
+  InputImages images_;                 ///< by value, that of a view's root
+  std::vector<Candidate> candidates_;  ///< by step
 };
 
 }  // namespace

@@ -2,7 +2,9 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "runtime/plan.h"
 #include "vulkan/kernel.h"
@@ -13,9 +15,12 @@ namespace smelt {
 /// caches that buffers lack.
 bool prefers_textures(const vulkan::DeviceInfo& device);
 
+/// What a step's inputs already are, where they are images.
+using InputImages = std::vector<std::optional<vulkan::ImageLayout>>;
+
 /// Makes the kernel of step k that gives its results as textures of that form; null: there is none.
-using MakeTextureKernel =
-    std::function<std::unique_ptr<vulkan::Kernel>(size_t k, const vulkan::TextureForm& form, const char** name)>;
+using MakeTextureKernel = std::function<std::unique_ptr<vulkan::Kernel>(size_t k, const vulkan::TextureForm& form,
+                                                                        const InputImages& inputs, const char** name)>;
 
 /// The layout pass: decides for each step of kind kDevice whether its values are buffers or textures, and replaces
 /// kernels and their names. A kernel's neighbours decide with it, so that values change their form as seldom as can be;

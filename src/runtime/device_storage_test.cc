@@ -52,7 +52,8 @@ struct Chain {
   /// What the pass makes of each step.
   std::vector<std::string> choose(DeviceStorage wish, const vulkan::DeviceInfo& device) {
     choose_storage(graph, steps, kernels, wish, device,
-                   [&](size_t k, const TextureForm& form, const char** name) -> std::unique_ptr<vulkan::Kernel> {
+                   [&](size_t k, const TextureForm& form, const InputImages&,
+                       const char** name) -> std::unique_ptr<vulkan::Kernel> {
                      if (!takes[k] || (only[k] != Packing::kAny && only[k] != form.packing)) return nullptr;
                      *name = "texture";
                      return std::make_unique<FakeKernel>(true, prefers[k], form);

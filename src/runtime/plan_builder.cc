@@ -556,17 +556,17 @@ class PlanBuilder {
 
   Status lay_out_on_device() {
     if (!env_.gpu.device) return Ok();
-    choose_storage(graph_, plan_.steps_, device_kernels_, env_.options.device_storage,
-                   vulkan::device_info(*env_.gpu.device),
-                   [&](size_t k, const vulkan::TextureForm& form, const char** name) {
-                     const Node& node = *plan_.steps_[k].node;
-                     const Operands ops = operands(node);
-                     const vulkan::KernelInfo* chosen = nullptr;
-                     auto kernel = vulkan::make_texture_kernel(
-                         {node, ops.types, ops.constants, drafts_[k].types, *env_.gpu.device, form}, &chosen);
-                     if (kernel) *name = chosen->name;
-                     return kernel;
-                   });
+    choose_storage(
+        graph_, plan_.steps_, device_kernels_, env_.options.device_storage, vulkan::device_info(*env_.gpu.device),
+        [&](size_t k, const vulkan::TextureForm& form, const InputImages& inputs, const char** name) {
+          const Node& node = *plan_.steps_[k].node;
+          const Operands ops = operands(node);
+          const vulkan::KernelInfo* chosen = nullptr;
+          auto kernel = vulkan::make_texture_kernel(
+              {node, ops.types, ops.constants, drafts_[k].types, *env_.gpu.device, form, nullptr, inputs}, &chosen);
+          if (kernel) *name = chosen->name;
+          return kernel;
+        });
     std::vector<DeviceValue> values(graph_.values.size());
     for (size_t i = 0; i < values.size(); ++i)
       values[i] = {known_[i].type, known_[i].content, graph_.values[i].constant && known_[i].content,

@@ -20,6 +20,8 @@ struct KernelSpec : NodeSpec {
   const Device& device;
   TextureForm form = {};       ///< asked of kernels for textures
   std::string* why = nullptr;  ///< where refuse() writes
+  /// Images that inputs already are, where known; a view's may be of another shape than its own.
+  std::span<const std::optional<ImageLayout>> images = {};
 
   /// Null, for make_NAME() to return, with a cause that is more than that another kernel is to be chosen. The last
   /// one counts.

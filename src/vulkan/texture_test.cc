@@ -95,6 +95,11 @@ TEST(VulkanTexture, Conv) {
       {{2, 6, 13}, {6, 1, 3}, {1}, {2}, {1, 1}, 6, Packing::kHeight},
       {{2, 9, 7, 5}, {6, 5, 3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 1, Packing::kWidth, Layout::kChannelsLast},
       {{2, 9, 7, 6}, {6, 1, 3, 3}, {2, 1}, {1, 1}, {1, 1, 1, 1}, 6, Packing::kWidth, Layout::kChannelsLast},
+      {{1, 16, 9, 7}, {8, 8, 3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 2, Packing::kChannels},
+      {{2, 6, 5, 7}, {9, 2, 3, 3}, {1, 2}, {1, 1}, {1, 1, 1, 1}, 3, Packing::kChannels},
+      {{1, 3, 5, 7}, {6, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 3, Packing::kChannels},
+      {{1, 6, 11}, {4, 3, 3}, {1}, {1}, {1, 1}, 2, Packing::kHeight},
+      {{1, 5, 7, 10}, {15, 2, 3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 5, Packing::kWidth, Layout::kChannelsLast},
   };
   for (const Case& k : cases)
     for (DType dtype : {DType::kF32, DType::kF16})
@@ -116,6 +121,86 @@ TEST(VulkanTexture, Conv) {
         c.output.dtype = dtype;
         check_forms(c, "conv_texture", {k.packing});
       }
+}
+
+TEST(VulkanTexture, ConvTranspose) {
+  SKIP_WITHOUT_GPU();
+  struct Case {
+    Shape x, filter;
+    std::vector<int64_t> strides, dilations, pads;
+    int64_t groups;
+    Packing packing;
+    FilterLayout order = FilterLayout::kIOS;
+    Layout layout = Layout::kChannelsFirst;
+  };
+  const Case cases[] = {
+      {{2, 5, 4, 7}, {5, 6, 3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}, 1, Packing::kChannels},
+      {{1, 8, 5, 3}, {8, 4, 2, 3}, {2, 3}, {1, 2}, {0, 0, 0, 0}, 2, Packing::kChannels},
+      {{1, 6, 5, 3}, {6, 3, 3, 3}, {1, 2}, {1, 1}, {1, 0, 1, 0}, 2, Packing::kChannels},
+      {{1, 6, 5, 3}, {6, 1, 3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}, 6, Packing::kChannels},
+      {{2, 6, 9}, {6, 5, 4}, {2}, {1}, {1, 1}, 1, Packing::kHeight},
+      {{1, 4, 3, 5},
+       {7, 5, 3, 3},
+       {2, 2},
+       {1, 1},
+       {0, 0, 0, 0},
+       1,
+       Packing::kWidth,
+       FilterLayout::kOIS,
+       Layout::kChannelsLast},
+  };
+  for (const Case& k : cases)
+    for (DType dtype : {DType::kF32, DType::kF16})
+      for (bool bias : {true, false}) {
+        KernelCase c;
+        c.label = "transposed conv " + k.x.str() + " " + k.filter.str() + (bias ? " bias" : "");
+        c.op = Op::kConvTranspose;
+        auto attrs = std::make_shared<ConvTransposeAttrs>();
+        attrs->layout = k.layout;
+        attrs->filter = k.order;
+        attrs->strides = k.strides;
+        attrs->dilations = k.dilations;
+        attrs->pads = k.pads;
+        attrs->groups = k.groups;
+        if (bias) attrs->act.kind = ActKind::kRelu;
+        c.attrs = attrs;
+        c.inputs = {random_tensor(dtype, k.x, -1, 1, 1), random_tensor(dtype, k.filter, -1, 1, 2)};
+        const int64_t out = k.order == FilterLayout::kIOS ? k.filter[1] * k.groups : k.filter[0];
+        if (bias) c.inputs.push_back(random_tensor(dtype, {out}, -1, 1, 3));
+        c.output.dtype = dtype;
+        check_forms(c, "conv_transpose_texture", {k.packing});
+      }
+}
+
+/// Weights of other types are packed by the host.
+TEST(VulkanTexture, QuantizedWeights) {
+  SKIP_WITHOUT_GPU();
+  Quantization scales;
+  scales.kind = Quantization::Kind::kPerAxis;
+  scales.axis = 0;
+  scales.scales = {0.01f, 0.02f, 0.03f, 0.01f, 0.02f};
+  scales.zero_points.assign(5, 0);
+  const auto grid = std::make_shared<const Quantization>(scales);
+  KernelCase c;
+  c.label = "quantized filter";
+  c.op = Op::kConv;
+  auto conv = std::make_shared<ConvAttrs>();
+  conv->filter = FilterLayout::kOIS;
+  c.attrs = conv;
+  Tensor filter = random_tensor(DType::kI8, {5, 3, 3, 2}, -127, 127, 2);
+  filter.set_quant(grid);
+  c.inputs = {random_tensor(DType::kF32, {1, 3, 6, 7}, -1, 1, 1), filter};
+  c.output.dtype = DType::kF32;
+  check_forms(c, "conv_texture", {Packing::kChannels});
+  Tensor rows = random_tensor(DType::kI8, {5, 9}, -127, 127, 2);
+  rows.set_quant(grid);
+  c.label = "quantized matrix";
+  c.op = Op::kMatMul;
+  auto product = std::make_shared<MatMulAttrs>();
+  product->transpose_b = true;
+  c.attrs = product;
+  c.inputs = {random_tensor(DType::kF32, {2, 3, 9}, -1, 1, 1), rows};
+  check_forms(c, "matmul_texture", {Packing::kWidth});
 }
 
 TEST(VulkanTexture, MatMul) {
@@ -231,6 +316,35 @@ TEST(VulkanTexture, Reduce) {
       c.output.dtype = DType::kF32;
       check_forms(c, "reduce_texture");
     }
+}
+
+TEST(VulkanTexture, ReduceDropsDimensions) {
+  SKIP_WITHOUT_GPU();
+  struct Case {
+    Shape shape;
+    std::vector<int64_t> axes;
+    std::vector<Packing> packings;
+  };
+  const Case cases[] = {{{2, 5, 3, 7}, {2, 3}, {Packing::kWidth, Packing::kHeight}},
+                        {{2, 5, 3, 7}, {1}, {Packing::kWidth, Packing::kHeight, Packing::kChannels}},
+                        {{2, 5, 3, 7}, {0, 1, 2, 3}, {Packing::kWidth, Packing::kHeight, Packing::kChannels}},
+                        {{3, 6, 9}, {2}, {Packing::kWidth, Packing::kHeight}},
+                        {{6, 9}, {0}, {Packing::kWidth}}};
+  for (const Case& k : cases)
+    for (Reduction fn : {Reduction::kMean, Reduction::kMax})
+      for (DType dtype : {DType::kF32, DType::kF16}) {
+        KernelCase c;
+        c.label = "reduce " + k.shape.str();
+        c.op = Op::kReduce;
+        auto attrs = std::make_shared<ReduceAttrs>();
+        attrs->fn = fn;
+        c.attrs = attrs;
+        Tensor list(DType::kI64, {static_cast<int64_t>(k.axes.size())});
+        std::copy(k.axes.begin(), k.axes.end(), list.data<int64_t>());
+        c.inputs = {random_tensor(dtype, k.shape, -5, 5, 1), list};
+        c.output.dtype = dtype;
+        check_forms(c, "reduce_texture", k.packings);
+      }
 }
 
 TEST(VulkanTexture, Transpose) {

@@ -1,4 +1,5 @@
-#include "ops/conv/conv_shape.h"
+#include "vulkan/kernels/conv.h"
+
 #include "vulkan/activation.h"
 #include "vulkan/device.h"
 #include "vulkan/kernels/common.h"
@@ -262,7 +263,8 @@ std::unique_ptr<Kernel> make_wide(const KernelSpec& spec, const ConvShape& shape
   return set_conv_grid(shape, tiling, kernel->grid) ? std::move(kernel) : nullptr;
 }
 
-/// The sizes of a transposed convolution.
+}  // namespace
+
 std::optional<ConvShape> transposed_shape(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvTransposeAttrs>();
   const Shape &x = spec.inputs[0].shape, &w = spec.inputs[1].shape, &y = spec.outputs[0].shape;
@@ -277,8 +279,6 @@ std::optional<ConvShape> transposed_shape(const KernelSpec& spec) {
   if (spec.has(2) && spec.inputs[2].shape.elements() != g->out_channels) return std::nullopt;
   return ConvShape::of(*g, attrs, w);
 }
-
-}  // namespace
 
 std::unique_ptr<Kernel> make_conv_i8(const KernelSpec& spec) {
   const auto shape = ConvShape::make(spec);

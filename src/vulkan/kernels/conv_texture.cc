@@ -3,11 +3,12 @@
 #include <cstdlib>
 
 #include "base/cat.h"
+#include "ops/common/operands.h"
 #include "ops/conv/conv.h"
-#include "ops/conv/conv_shape.h"
 #include "ops/matmul/matmul_shape.h"
 #include "vulkan/activation.h"
 #include "vulkan/device.h"
+#include "vulkan/kernels/conv.h"
 #include "vulkan/kernels/texture.h"
 #include "vulkan/kernels/weights.h"
 
@@ -19,8 +20,9 @@ int32_t i32(int64_t v) { return static_cast<int32_t>(v); }
 /// The layout of shaders/weights_pack.comp.
 struct PackPush {
   uint32_t n;
-  int32_t c_in, c_out, taps;
-  int32_t filter_o, filter_i, filter_s;
+  int32_t all_out, taps, span;
+  int32_t group_in, group_out;  ///< channels
+  int32_t filter_g, filter_o, filter_i, filter_s;
 };
 
 /// The layout of shaders/conv_texture.comp.
@@ -28,6 +30,46 @@ struct ConvPush {
   GpuSize x, y;  ///< width, height, channels, batch
   std::array<int32_t, 2> kernel, stride, dilation, pad;
   GpuActivation act;
+  int32_t group_in, group_out, span;
+};
+
+/// How groups lie among fours of channels (kGroups of shaders/conv_texture.comp).
+enum class Groups : uint32_t { kOne, kWhole, kOther };
+
+/// The filter as shaders/weights_pack.comp packs it in float32.
+void pack_fours(const PackPush& p, bool depthwise, const float* filter, float* out) {
+  for (int32_t at = 0; at < static_cast<int32_t>(p.n); ++at) {
+    const int32_t quads = (p.all_out + 3) / 4, ins = p.span * 4;
+    const int32_t tap = depthwise ? at / quads : at / ins % p.taps;
+    const int32_t o = (depthwise ? at % quads : at / ins / p.taps) * 4;
+    const int32_t i = at % ins + o / p.group_out * p.group_in / 4 * 4;
+    for (int32_t k = 0; k < 4; ++k) {
+      const int32_t group = (o + k) / p.group_out, from = depthwise ? 0 : i - group * p.group_in;
+      const bool real = from >= 0 && from < p.group_in && o + k < p.all_out;
+      out[size_t{4} * static_cast<size_t>(at) + static_cast<size_t>(k)] =
+          real ? filter[int64_t{group} * p.filter_g + int64_t{o + k - group * p.group_out} * p.filter_o +
+                        int64_t{from} * p.filter_i + int64_t{tap} * p.filter_s]
+               : 0;
+    }
+  }
+}
+
+/// Fours of channels of x that four outputs read, at most.
+int64_t widest(const ConvShape& s) {
+  int64_t span = 1;
+  for (int64_t o = 0; o < s.all_out(); o += 4) {
+    const int64_t first = o / s.c_out * s.c_in / 4;
+    const int64_t last = ((std::min(o + 3, s.all_out() - 1) / s.c_out + 1) * s.c_in - 1) / 4;
+    span = std::max(span, last - first + 1);
+  }
+  return span;
+}
+
+/// What a convolution in textures is, beside its shape.
+struct ConvPlan {
+  uint32_t axes = 0;  ///< pixel_axes()
+  bool transposed = false, inputs_first = false;
+  Activation act = {};
 };
 
 /// Invocations that keep a device busy.
@@ -36,37 +78,54 @@ constexpr uint64_t kEnough = 512;
 class ConvTexture final : public TextureKernel {
  public:
   /// Precondition: fits(s).
-  ConvTexture(const ImageLayout& x, const ImageLayout& y, uint32_t axes, const ConvShape& s, bool half,
-              const Activation& act)
-      : TextureKernel({x}, y), axes_(axes), half_(half), depthwise_(s.depthwise()) {
+  ConvTexture(const ImageLayout& x, const ImageLayout& y, const ConvPlan& plan, const ConvShape& s,
+              const RealOperand& weights, const Tensor& filter)
+      : TextureKernel({x}, y),
+        axes_(plan.axes),
+        half_(weights.half),
+        depthwise_(one_a_channel(s)),
+        transposed_(plan.transposed),
+        groups_(s.groups == 1 || depthwise_           ? Groups::kOne
+                : s.c_in % 4 == 0 && s.c_out % 4 == 0 ? Groups::kWhole
+                                                      : Groups::kOther) {
+    if (weights.constant) filter_ = filter;
+    const int64_t span = depthwise_ ? 1 : widest(s);
     push_ = {{i32(s.in[2]), i32(s.in[1]), i32(s.all_in()), i32(s.batch)},
              {i32(s.out[2]), i32(s.out[1]), i32(s.all_out()), i32(s.batch)},
              {i32(s.kernel[2]), i32(s.kernel[1])},
              {i32(s.stride[2]), i32(s.stride[1])},
              {i32(s.dilation[2]), i32(s.dilation[1])},
              {i32(s.pad[2]), i32(s.pad[1])},
-             gpu_activation(act)};
-    const int64_t outs = (s.all_out() + 3) / 4, ins = depthwise_ ? 1 : (s.c_in + 3) / 4 * 4;
-    pack_ = {static_cast<uint32_t>(outs * s.taps() * ins),
+             gpu_activation(plan.act),
              i32(s.c_in),
+             i32(s.c_out),
+             i32(span)};
+    const int64_t outs = (s.all_out() + 3) / 4;
+    pack_ = {static_cast<uint32_t>(outs * s.taps() * (depthwise_ ? 1 : span * 4)),
              i32(s.all_out()),
              i32(s.taps()),
+             i32(span),
+             i32(s.c_in),
+             i32(s.c_out),
+             i32(plan.inputs_first ? s.c_in * s.filter_i : s.c_out * s.filter_o),
              i32(s.filter_o),
              i32(s.filter_i),
              i32(s.filter_s)};
-    pixels_ = s.out[2] >= 4 ? 4 : s.out[2] >= 2 ? 2 : 1;
+    // Neighbours of a transposed one seldom meet the same taps.
+    pixels_ = transposed_ ? 1 : s.out[2] >= 4 ? 4 : s.out[2] >= 2 ? 2 : 1;
     // The more outputs share a texel that was read the better, as long as there are invocations enough.
-    if (!depthwise_)
+    if (s.groups == 1)
       while (quads_ < 4 && quads_ * 2 <= outs && y.count() / (pixels_ * quads_ * 2) >= kEnough) quads_ *= 2;
   }
-  /// Planes, of one group or one filter a channel, within the limits of the shader.
+  static bool one_a_channel(const ConvShape& s) { return s.depthwise() && s.c_out == 1; }
+  /// Planes, within the limits of the shader.
   static bool fits(const ConvShape& s) {
     if (!s.planar()) return false;
-    if (s.groups != 1 && !(s.depthwise() && s.c_out == 1)) return false;
     for (int d = 1; d < 3; ++d)
       if (s.dilation[d] > 1 << 14 || s.kernel[d] > 1 << 10 || std::abs(s.pad[d]) > 1 << 20 || s.stride[d] > 1 << 12)
         return false;
-    const int64_t ins = (s.c_in + 3) / 4;
+    if (s.all_in() > 1 << 24 || s.all_out() > 1 << 24) return false;
+    const int64_t ins = one_a_channel(s) ? 1 : widest(s);
     return s.taps() * ins <= kMaxRounds && (s.all_out() + 3) / 4 * s.taps() * ins * 4 < int64_t{1} << 26;
   }
   /// What the filter takes as it is packed.
@@ -83,7 +142,9 @@ class ConvTexture final : public TextureKernel {
       SMELT_ASSIGN(bias, bias_->bind(r));
     }
     const uint64_t pieces = (static_cast<uint64_t>(push_.y[0]) + pixels_ - 1) / pixels_;
-    return dispatch(r, "conv", {pixels_, axes_, bias_ ? 1u : 0u, half_ ? 1u : 0u, depthwise_ ? 1u : 0u, quads_},
+    return dispatch(r, "conv",
+                    {pixels_, axes_, bias_ ? 1u : 0u, half_ ? 1u : 0u, depthwise_ ? 1u : 0u, quads_,
+                     static_cast<uint32_t>(groups_), transposed_ ? 1u : 0u},
                     {x, filter, bias, r.output(0)},
                     pieces * static_cast<uint64_t>(push_.y[1]) *
                         ((static_cast<uint64_t>(push_.y[2]) + 3) / 4 + quads_ - 1) / quads_ *
@@ -94,8 +155,18 @@ class ConvTexture final : public TextureKernel {
  private:
   Result<Binding> packed_filter(KernelRecorder& r) const {
     const PackPush& p = pack_;
-    const std::string key = Cat("fours ", p.c_in, " ", p.c_out, " ", p.taps, " ", p.filter_o, " ", p.filter_i, " ",
-                                p.filter_s, depthwise_ ? " depthwise" : "");
+    const std::string key = Cat("fours ", p.group_in, " ", p.group_out, " ", p.all_out, " ", p.taps, " ", p.filter_g,
+                                " ", p.filter_o, " ", p.filter_i, " ", p.filter_s);
+    if (filter_.defined()) {
+      Status status;
+      const auto table = r.table(1, key, packed_bytes(), [&](void* to) {
+        std::vector<float> values(static_cast<size_t>(filter_.elements()));
+        status = real_values(filter_, values.data());
+        pack_fours(p, depthwise_, values.data(), static_cast<float*>(to));
+      });
+      SMELT_TRY(status);
+      return table;
+    }
     return r.packed(1, key, packed_bytes(), [&](Recorder& to, const Binding& raw, const Binding& packed) {
       Dispatch d{half_ ? "weights_pack_f16" : "weights_pack_f32",
                  {kWidth, half_ ? 1u : 0u, depthwise_ ? 1u : 0u},
@@ -106,20 +177,22 @@ class ConvTexture final : public TextureKernel {
   }
 
   uint32_t axes_, pixels_ = 1, quads_ = 1;
-  bool half_, depthwise_;
+  bool half_, depthwise_, transposed_;
+  Groups groups_;
+  Tensor filter_;  ///< when the host packs it
   ConvPush push_;
   PackPush pack_;
   std::optional<RealOperand> bias_;
 };
 
-std::unique_ptr<Kernel> make(const KernelSpec& spec, uint32_t axes, const ConvShape& s, const Activation& act) {
+std::unique_ptr<Kernel> make(const KernelSpec& spec, const ConvShape& s, const ConvPlan& plan) {
   const Tensor* filter = spec.constant(1);
   if (!filter || !plain_reals(spec, {0}, {0}) || !ConvTexture::fits(s)) return nullptr;
   RealOperand weights;
-  if (!make_real_operand(spec, 1, weights) || weights.constant) return nullptr;
+  if (!make_real_operand(spec, 1, weights)) return nullptr;
   const auto x = image_of(spec, spec.inputs[0]), y = image_of(spec, spec.outputs[0]);
   if (!x || !y || spec.constant(0)) return nullptr;
-  auto kernel = std::make_unique<ConvTexture>(*x, *y, axes, s, weights.half, act);
+  auto kernel = std::make_unique<ConvTexture>(*x, *y, plan, s, weights, *filter);
   if (std::max(kernel->packed_bytes(), filter->bytes()) > spec.device.max_binding()) return nullptr;
   if (spec.has(2)) {
     RealOperand bias;
@@ -136,7 +209,18 @@ std::unique_ptr<Kernel> make_conv_texture(const KernelSpec& spec) {
   const auto s = ConvShape::make(spec);
   if (!s || attrs.hybrid || (spec.outputs[0].shape.rank() == 3 && s->in[1] != 1)) return nullptr;
   const auto axes = pixel_axes(spec.form, spec.outputs[0].shape.rank(), s->channels_last);
-  return axes ? make(spec, *axes, *s, attrs.act) : nullptr;
+  return axes ? make(spec, *s, {.axes = *axes, .act = attrs.act}) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_conv_transpose_texture(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvTransposeAttrs>();
+  const auto s = transposed_shape(spec);
+  if (!s || (spec.outputs[0].shape.rank() == 3 && s->in[1] != 1)) return nullptr;
+  const auto axes = pixel_axes(spec.form, spec.outputs[0].shape.rank(), s->channels_last);
+  if (!axes) return nullptr;
+  return make(
+      spec, *s,
+      {.axes = *axes, .transposed = true, .inputs_first = attrs.filter == FilterLayout::kIOS, .act = attrs.act});
 }
 
 /// The rows are pixels of a channels-last image, the weights a filter of one tap.
@@ -161,7 +245,7 @@ std::unique_ptr<Kernel> make_matmul_texture(const KernelSpec& spec) {
   s.channels_last = true;
   s.filter_o = m->g.b.column_stride;
   s.filter_i = m->g.b.row_stride;
-  return make(spec, 1, s, attrs.act);
+  return make(spec, s, {.axes = 1, .act = attrs.act});
 }
 
 }  // namespace smelt::vulkan

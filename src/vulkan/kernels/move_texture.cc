@@ -110,12 +110,13 @@ std::optional<BlockPush> as_block(const std::vector<Place>& places, const GpuSiz
   return count == places.size() && matches(b, places) ? std::optional(b) : std::nullopt;
 }
 
-/// Whether whole texels of x become whole texels of the block, packed along dimension p.
-bool moves_texels(const BlockPush& b, size_t p) {
-  if (b.to[p] % 4 != 0 || b.at[p] % 4 != 0) return false;
+/// Whether whole texels of x, packed along dimension q, become whole texels of the block, packed along dimension p.
+bool moves_texels(const BlockPush& b, size_t q, size_t p) {
+  if (b.to[p] % 4 != 0 || b.at[q] % 4 != 0) return false;
   for (size_t d = 0; d < 4; ++d) {
-    const bool along = (b.axes >> 2 * d & 3) == p;
-    if (d == p ? !along || b.step[d] != 1 : along && b.block[d] > 1 && b.step[d] % 4 != 0) return false;
+    if (b.block[d] == 1) continue;
+    const bool along = (b.axes >> 2 * d & 3) == q;
+    if (d == p ? !along || b.step[d] != 1 : along && b.step[d] % 4 != 0) return false;
   }
   return true;
 }
@@ -137,7 +138,7 @@ Piece make_piece(const std::vector<Place>& places, const ImageLayout& x, const I
   const auto p = static_cast<size_t>(y.packed());
   if (const auto block = as_block(places, x.size, y.size)) {
     piece.block = *block;
-    piece.whole = moves_texels(*block, p);
+    piece.whole = moves_texels(*block, static_cast<size_t>(x.packed()), p);
     const int32_t end = block->to[p] + block->block[p];
     piece.rest = block->to[p] % 4 == 0 && (end % 4 == 0 || end == y.size[p]) ? Rest::kAnything : Rest::kKept;
     return piece;
@@ -175,7 +176,8 @@ class PlacesTexture final : public TextureKernel {
       before.written = false;
     }
     const std::vector<uint32_t> constants{packed(), static_cast<uint32_t>(piece.rest), piece.all ? 1u : 0u,
-                                          piece.whole ? 1u : 0u};
+                                          piece.whole ? 1u : 0u,
+                                          static_cast<uint32_t>(input_image(piece.in)->packed())};
     if (piece.way == Piece::Way::kWalk)
       return dispatch(r, "move_walk", constants, {x, before, y}, piece.walk.n, piece.walk);
     if (piece.way == Piece::Way::kBlock)
@@ -232,7 +234,7 @@ std::unique_ptr<Kernel> make_places_texture(const KernelSpec& spec) {
       const PlaceList& l = (*lists)[k];
       if (single_value(spec, l.in)) continue;
       if (!spec.has(l.in) || spec.inputs[l.in].dtype != spec.outputs[o].dtype) return nullptr;
-      inputs[l.in] = image_of(spec, spec.inputs[l.in]);
+      inputs[l.in] = image_as_it_lies(spec, l.in);
       if (!inputs[l.in]) return nullptr;
       Piece piece = make_piece(l.places, *inputs[l.in], *outputs[o]);
       piece.in = l.in;

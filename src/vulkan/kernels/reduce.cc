@@ -147,22 +147,27 @@ namespace {
 /// The layout of shaders/reduce_texture.comp.
 struct TexturePush {
   GpuSize x, y;
+  GpuSize reduced{};
   float scale;
   uint32_t n;
 };
 
 class ReduceTexture final : public TextureKernel {
  public:
-  ReduceTexture(const ImageLayout& x, const ImageLayout& y, uint32_t function, float scale)
-      : TextureKernel({x}, y), function_(function), push_{x.size, y.size, scale, static_cast<uint32_t>(y.count())} {}
+  ReduceTexture(const ImageLayout& x, const ImageLayout& y, uint32_t function, uint32_t axes, const TexturePush& push)
+      : TextureKernel({x}, y),
+        packed_x_(static_cast<uint32_t>(x.packed())),
+        function_(function),
+        axes_(axes),
+        push_(push) {}
   bool reads(size_t i) const override { return i == 0; }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    return dispatch(r, "reduce", {packed(), function_}, {x, r.output(0)}, push_.n, push_);
+    return dispatch(r, "reduce", {packed(), packed_x_, function_, axes_}, {x, r.output(0)}, push_.n, push_);
   }
 
  private:
-  uint32_t function_;
+  uint32_t packed_x_, function_, axes_;
   TexturePush push_;
 };
 
@@ -175,18 +180,42 @@ std::unique_ptr<Kernel> make_reduce_texture(const KernelSpec& spec) {
   if (!mean && !most && !least && attrs.fn != Reduction::kSum) return nullptr;
   const auto axes = reduced_axes(spec, attrs.noop_with_empty_axes);
   if (!axes || axes->empty() || !plain_reals(spec, {0}, {0}) || spec.constant(0)) return nullptr;
-  Shape kept = spec.inputs[0].shape;
-  for (int d : *axes) kept[d] = 1;
-  const auto x = image_of(spec, spec.inputs[0]), y = image_of(spec, spec.outputs[0]);
-  if (!x || !y || kept != spec.outputs[0].shape) return nullptr;
-  const auto rounds = static_cast<int64_t>(x->count() / y->count());
-  if (rounds > kMaxRounds) return nullptr;
-  const auto count = static_cast<double>(spec.inputs[0].shape.elements() / kept.elements());
-  return std::make_unique<ReduceTexture>(*x, *y,
-                                         most    ? 1u
-                                         : least ? 2u
-                                                 : 0u,
-                                         mean ? static_cast<float>(1 / count) : 1.0f);
+  const int rank = spec.inputs[0].shape.rank();
+  const auto y = image_of(spec, spec.outputs[0]);
+  if (!y || rank > 4) return nullptr;
+  const auto p = static_cast<size_t>(y->packed());
+  TexturePush push{{}, y->size};
+  for (int d : *axes) push.reduced[static_cast<size_t>(rank - 1 - d)] = 1;
+  // Dimensions that are kept, innermost first, then those that are not; or each its own.
+  uint32_t order = 0, next = 0;
+  for (int gone = 0; gone < 2; ++gone)
+    for (uint32_t d = 0; d < 4; ++d) {
+      const bool last = static_cast<int>(d) >= rank || push.reduced[d];
+      if (attrs.keep_dims ? gone == 0 : last == (gone == 1)) order |= d << 2 * next++;
+    }
+  const uint32_t own = order >> 2 * p & 3;  // of x, along the result's texels
+  // Texels of one element each are worth it only where x leaves no choice.
+  if (y->size[p] == 1 && spec.outputs[0].shape.elements() > 1 && !push.reduced[p]) return nullptr;
+  const auto in = [&](const TextureForm& form) {
+    return ImageLayout::of(spec.inputs[0].shape, spec.inputs[0].dtype, form, spec.device);
+  };
+  auto x = image_as_it_lies(spec, 0);
+  if (!x || x != in(x->form) || !(spec.images.size() > 0 && spec.images[0]))
+    x = in({spec.form.storage, static_cast<Packing>(std::min(own, 2u) + 1)});
+  if (!x) return nullptr;
+  for (uint32_t d = 0; d < 4; ++d)
+    if (const uint32_t from = order >> 2 * d & 3; y->size[d] != (push.reduced[from] ? 1 : x->size[from]))
+      return nullptr;
+  push.x = x->size;
+  uint64_t rounds = 1;
+  for (int d = 0; d < 4; ++d)
+    if (const auto k = static_cast<size_t>(d); push.reduced[k])
+      rounds *= static_cast<uint64_t>(d == x->packed() ? (x->size[k] + 3) / 4 : x->size[k]);
+  if (4 * rounds > kMaxRounds) return nullptr;
+  const auto count = static_cast<double>(spec.inputs[0].shape.elements() / spec.outputs[0].shape.elements());
+  push.scale = mean ? static_cast<float>(1 / count) : 1.0f;
+  push.n = static_cast<uint32_t>(y->count());
+  return std::make_unique<ReduceTexture>(*x, *y, most ? 1u : least ? 2u : 0u, order, push);
 }
 
 namespace {

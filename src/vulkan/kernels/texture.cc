@@ -9,6 +9,16 @@ std::optional<uint32_t> pixel_axes(const TextureForm& form, int rank, bool chann
   return form.packing == Packing::kHeight ? std::optional<uint32_t>(2) : std::nullopt;
 }
 
+std::optional<ImageLayout> image_as_it_lies(const KernelSpec& spec, size_t i) {
+  const ValueType& type = spec.inputs[i];
+  if (i < spec.images.size() && spec.images[i] && !type.quant) {
+    const ImageLayout& l = *spec.images[i];
+    const int64_t elements = int64_t{l.size[0]} * l.size[1] * l.size[2] * l.size[3];
+    if (l.dtype == type.dtype && l.form.storage == spec.form.storage && elements == type.shape.elements()) return l;
+  }
+  return image_of(spec, type);
+}
+
 Result<Binding> no_buffer(KernelRecorder& r) {
   return r.table("nothing", sizeof(float), [](void* to) { std::memset(to, 0, sizeof(float)); });
 }

@@ -16,6 +16,9 @@ inline std::optional<ImageLayout> image_of(const KernelSpec& spec, const ValueTy
   return ImageLayout::of(type.shape, type.dtype, spec.form, spec.device);
 }
 
+/// Input i as an image that it already is, elements in the same order, or else as one of the form that is asked for.
+std::optional<ImageLayout> image_as_it_lies(const KernelSpec& spec, size_t i);
+
 /// A buffer for a binding that the shader's constants leave unread.
 Result<Binding> no_buffer(KernelRecorder& r);
 

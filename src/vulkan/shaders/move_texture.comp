@@ -7,10 +7,11 @@
 
 const uint kKept = 1, kValue = 2;  // kinds of kRest
 
-layout(constant_id = 1) const uint kPacked = 0;
+layout(constant_id = 1) const uint kPacked = 0;  // of y
 layout(constant_id = 2) const uint kRest = 0;      // what elements of y without a source become; 0: anything
 layout(constant_id = 3) const bool kAll = false;   // all texels of y are looked at, else those of the block
 layout(constant_id = 4) const bool kWhole = false;  // whole texels of x become texels of the block
+layout(constant_id = 5) const uint kPackedX = 0;
 layout(push_constant) uniform Push {
   ivec4 x_size, y_size;
 #ifdef BLOCK
@@ -66,8 +67,8 @@ bool source(ivec4 e, out ivec4 s) {
 }
 
 vec4 texel(ivec4 e) {
-  const ivec3 t = texels_of(x_size, kPacked);
-  e[kPacked] >>= 2;
+  const ivec3 t = texels_of(x_size, kPackedX);
+  e[kPackedX] >>= 2;
   return fetch(xs, position_of(e, t), t.y);
 }
 
@@ -102,7 +103,7 @@ void main() {
   {
     [[unroll]] for (int k = 0; k < 4; ++k) {
       if (e[kPacked] < y_size[kPacked] && source(e, s)) {
-        y[k] = texel(s)[s[kPacked] & 3];
+        y[k] = texel(s)[s[kPackedX] & 3];
         found[k] = true;
       }
       ++e[kPacked];

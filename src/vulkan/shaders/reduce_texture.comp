@@ -1,15 +1,18 @@
 #version 450
-// Sum, mean, largest or least of an image's elements over some of its dimensions, which stay as 1; a texel of the result
-// an invocation.
+// Sum, mean, largest or least of an image's elements over some of its dimensions; a texel of the result an invocation.
+// The result's dimensions are those of x in another order, the reduced ones 1.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "texture.glsl"
 
-layout(constant_id = 1) const uint kPacked = 0;
-layout(constant_id = 2) const uint kFunction = 0;  // 0 sum and mean, 1 largest, 2 least
+layout(constant_id = 1) const uint kPacked = 0;   // of the result
+layout(constant_id = 2) const uint kPackedX = 0;
+layout(constant_id = 3) const uint kFunction = 0;  // 0 sum and mean, 1 largest, 2 least
+layout(constant_id = 4) const uint kAxes = 0;      // two bits a dimension of the result: which one of x it is
 layout(push_constant) uniform Push {
   ivec4 x_size, y_size;
-  float scale;  // of the result
+  ivec4 reduced;  // by dimension of x: 1 or 0
+  float scale;    // of the result
   uint n;
 };
 layout(set = 0, binding = 0) uniform READ_IMAGE xs;
@@ -20,12 +23,9 @@ float join(float a, float b) {
   return (kFunction == 1 ? b > a : b < a) || isnan(b) ? b : a;
 }
 
-void main() {
-  if (flat_id() >= n) return;
-  const ivec3 t = texels_of(x_size, kPacked), y_texels = texels_of(y_size, kPacked);
-  const ivec4 place = place_of(int(flat_id()), y_texels), texels = ivec4(t, x_size.w);
-  const bvec4 reduced = notEqual(x_size, y_size);
-  const ivec4 begin = mix(place, ivec4(0), reduced), end = mix(place + 1, texels, reduced);
+// All texels of x from `begin` on that the result at that place comes from, lane by lane.
+vec4 reduce(ivec4 begin, ivec3 t) {
+  const ivec4 end = mix(begin + 1, ivec4(t, x_size.w), notEqual(reduced, ivec4(0)));
   const float first = kFunction == 0 ? 0.0 : uintBitsToFloat(kFunction == 1 ? 0xff800000u : 0x7f800000u);
   vec4 all = vec4(first);
   ivec4 p;
@@ -34,9 +34,36 @@ void main() {
       for (p.y = begin.y; p.y < end.y; ++p.y)
         for (p.x = begin.x; p.x < end.x; ++p.x) {
           vec4 x = fetch(xs, position_of(p, t), t.y);
-          x = mix(vec4(first), x, lessThan(ivec4(0, 1, 2, 3) + 4 * p[kPacked], ivec4(x_size[kPacked])));
+          x = mix(vec4(first), x, lessThan(ivec4(0, 1, 2, 3) + 4 * p[kPackedX], ivec4(x_size[kPackedX])));
           [[unroll]] for (int k = 0; k < 4; ++k) all[k] = join(all[k], x[k]);
         }
-  if (reduced[kPacked]) all = vec4(join(join(all.x, all.y), join(all.z, all.w)));
-  put(ys, position_of(place, y_texels), y_texels.y, all * scale);
+  return all;
+}
+
+// A place of the result among the dimensions of x.
+ivec4 in_x(ivec4 y) {
+  ivec4 x = ivec4(0);
+  [[unroll]] for (uint d = 0; d < 4; ++d) x[kAxes >> 2 * d & 3] = y[d];
+  return x;
+}
+
+void main() {
+  if (flat_id() >= n) return;
+  const ivec3 t = texels_of(x_size, kPackedX), y_texels = texels_of(y_size, kPacked);
+  const ivec4 place = place_of(int(flat_id()), y_texels);
+  vec4 y = vec4(0.0);
+  if ((kAxes >> 2 * kPacked & 3) == kPackedX && reduced[kPackedX] == 0) {
+    y = reduce(in_x(place), t);
+  } else {
+    ivec4 e = place;
+    e[kPacked] <<= 2;
+    for (int k = 0; k < 4 && e[kPacked] < y_size[kPacked]; ++k, ++e[kPacked]) {
+      ivec4 begin = in_x(e);
+      const int lane = begin[kPackedX] & 3;
+      begin[kPackedX] >>= 2;
+      const vec4 x = reduce(begin, t);
+      y[k] = reduced[kPackedX] != 0 ? join(join(x.x, x.y), join(x.z, x.w)) : x[lane];
+    }
+  }
+  put(ys, position_of(place, y_texels), y_texels.y, y * scale);
 }
