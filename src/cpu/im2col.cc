@@ -26,6 +26,7 @@ inline T* copy_short_run(T* dst, const T* src, int64_t n) {
   return dst + n;
 }
 constexpr int64_t kShortRun = 128;  ///< bytes
+constexpr int64_t kMostInnerPixels = 128;
 }  // namespace
 
 template <class T>
@@ -88,7 +89,38 @@ void im2col_rows(const ConvShape& g, const T* x, int64_t first, int64_t last, T 
 template void im2col_rows<float>(const ConvShape&, const float*, int64_t, int64_t, float, float*, int64_t);
 template void im2col_rows<uint8_t>(const ConvShape&, const uint8_t*, int64_t, int64_t, uint8_t, uint8_t*, int64_t);
 
+namespace {
+
+/// im2col_panel() of windows that lie inside the image, pixel by pixel.
+void panel_of_inner_pixels(const ConvShape& g, const float* x, int64_t first, int64_t n, int64_t width, float* dst) {
+  int64_t starts[kMostInnerPixels];
+  for (int64_t j = 0; j < n; ++j) {
+    const int64_t p = first + j;
+    const int64_t ox = p % g.out[2], oy = p / g.out[2] % g.out[1], oz = p / g.out[2] / g.out[1];
+    starts[j] = (oz * g.stride[0] * g.in[1] + oy * g.stride[1]) * g.in[2] + ox * g.stride[2];
+  }
+  for (int64_t c = 0; c < g.c_in; ++c, x += g.in_pixels())
+    for (int64_t kz = 0; kz < g.kernel[0]; ++kz)
+      for (int64_t ky = 0; ky < g.kernel[1]; ++ky)
+        for (int64_t kx = 0; kx < g.kernel[2]; ++kx, dst += width) {
+          const float* tap = x + (kz * g.dilation[0] * g.in[1] + ky * g.dilation[1]) * g.in[2] + kx * g.dilation[2];
+          for (int64_t j = 0; j < n; ++j) dst[j] = tap[starts[j]];
+          fill_run(dst + n, width - n, 0.0f);
+        }
+}
+
+bool windows_lie_inside(const ConvShape& g) {
+  for (int d = 0; d < 3; ++d)
+    if (g.pad[d] != 0 || (g.out[d] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d] >= g.in[d]) return false;
+  return true;
+}
+
+}  // namespace
+
 void im2col_panel(const ConvShape& g, const float* x, int64_t first, int64_t last, int64_t width, float* dst) {
+  constexpr int64_t kShortRow = 8;
+  if (g.out[2] < kShortRow && last - first <= kMostInnerPixels && windows_lie_inside(g))
+    return panel_of_inner_pixels(g, x, first, last - first, width, dst);
   const int64_t plane = g.in_pixels();
   for (int64_t c = 0; c < g.c_in; ++c) {
     for (int64_t kz = 0; kz < g.kernel[0]; ++kz)

@@ -81,12 +81,14 @@ void rescale_sums(const int32_t* sums, int32_t zero, const int32_t* column_sums,
   for (; j < n; ++j) step(one, j);
 }
 
-void to_grid(const float* x, int64_t n, const Grid& g, uint8_t* out) {
+void to_grid(const float* x, int64_t n, const Grid& grid, uint8_t* out) {
+  const Grid g = grid;  // stores to `out` cannot change it
+  const float inverse = 1.0f / g.scale;
   const auto step = [&](auto d, int64_t i) HWY_ATTR {
     const hn::RebindToSigned<decltype(d)> di;
     const auto x_i = hn::LoadU(d, x + i);
     const auto v = g.factor       ? hn::Mul(x_i, hn::Set(d, g.scale))
-                   : g.reciprocal ? hn::Mul(x_i, hn::Set(d, 1.0f / g.scale))
+                   : g.reciprocal ? hn::Mul(x_i, hn::Set(d, inverse))
                                   : hn::Div(x_i, hn::Set(d, g.scale));
     auto r = hn::Min(hn::Max(v, hn::Set(d, static_cast<float>(g.low - g.zero))),
                      hn::Set(d, static_cast<float>(g.high - g.zero)));
@@ -122,7 +124,8 @@ void to_grid(const float* x, int64_t n, const Grid& g, uint8_t* out) {
   for (; i < n; ++i) step(one, i);
 }
 
-void from_grid(const uint8_t* x, int64_t n, const Grid& g, float factor, float* out) {
+void from_grid(const uint8_t* x, int64_t n, const Grid& grid, float factor, float* out) {
+  const Grid g = grid;  // stores to `out` cannot change it
   const auto step = [&](auto d, int64_t i) HWY_ATTR {
     const hn::RebindToSigned<decltype(d)> di;
     const hn::Rebind<int8_t, decltype(d)> ds;

@@ -166,6 +166,7 @@ class RunInfer final : public NodeInfer {
   RunInfer(const Module& module, const Graph& graph, const Node& node, const std::vector<Datum>& in,
            std::vector<ValueType>& out)
       : NodeInfer(module, graph, node, out), in_(in) {
+    inputs_.reserve(in.size());
     for (const Datum& d : in) inputs_.push_back(type_of(d));
   }
   /// Of the inputs.

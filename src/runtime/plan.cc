@@ -17,6 +17,8 @@ namespace {
 constexpr uint64_t kPlanSteps = 50;
 /// Arenas that the plans of one body hold together.
 constexpr size_t kIdleBytes = size_t{32} << 20;
+/// Plans of one body that are kept beyond SessionOptions::max_plans, and the steps that they may have together.
+constexpr size_t kBodyPlans = 256, kBodySteps = 8192;
 
 /// A static step's view of the plan's slots.
 class SlotContext final : public RunContext {
@@ -304,11 +306,13 @@ const Plan* PlannedEnvironment::latest(int graph) const {
 
 Result<Plan*> PlannedEnvironment::plan_for(int graph, std::span<const Datum> inputs, int depth) {
   auto& list = plans_[static_cast<size_t>(graph)];
+  // The one that ran last, else from the one that ran longest ago: shapes mostly stay, or come round.
   for (size_t i = 0; i < list.size(); ++i) {
-    if (!list[i]->fits(inputs)) continue;
-    if (i > 0)
-      std::rotate(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(i),
-                  list.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    const size_t at = i == 0 ? 0 : list.size() - i;
+    if (!list[at]->fits(inputs)) continue;
+    if (at > 0)
+      std::rotate(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(at),
+                  list.begin() + static_cast<std::ptrdiff_t>(at) + 1);
     return list.front().get();
   }
   const Graph& g = module->graphs[static_cast<size_t>(graph)];
@@ -322,11 +326,14 @@ Result<Plan*> PlannedEnvironment::plan_for(int graph, std::span<const Datum> inp
 
 Result<Plan*> PlannedEnvironment::add_plan(int graph, std::span<const ValueType> inputs, int depth) {
   auto& list = plans_[static_cast<size_t>(graph)];
-  SMELT_TRY(control.spend(kPlanSteps + 4 * module->graphs[static_cast<size_t>(graph)].nodes.size()));
+  const size_t nodes = module->graphs[static_cast<size_t>(graph)].nodes.size();
+  SMELT_TRY(control.spend(kPlanSteps + 4 * nodes));
   SMELT_ASSIGN(auto plan, Plan::build(*this, graph, inputs, depth));
   // A graph's own least recently used plans make room: plans of graphs that are running stay. Those of bodies, whose
-  // shapes may change with every call, hold little memory.
-  if (list.size() >= std::max<size_t>(options.max_plans, 1)) list.pop_back();
+  // shapes may change with every call, hold little memory; small ones may be many.
+  size_t most = std::max<size_t>(options.max_plans, 1);
+  if (depth > 0) most = std::max(most, std::min(kBodyPlans, kBodySteps / std::max<size_t>(nodes, 1)));
+  if (list.size() >= most) list.pop_back();
   size_t idle = plan->arena_bytes();
   for (const auto& p : list) idle += p->arena_bytes();
   for (; depth > 0 && idle > kIdleBytes && !list.empty(); list.pop_back()) idle -= list.back()->arena_bytes();
