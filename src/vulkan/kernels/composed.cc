@@ -122,6 +122,23 @@ ValueId Composition::derived(size_t i, const Tensor& content, std::string name) 
   return id;
 }
 
+ValueId Composition::binary(Binary fn, ValueId x, ValueId y) {
+  return add(Op::kBinary, make_attrs<BinaryAttrs>(fn), {x, y});
+}
+
+ValueId Composition::where(ValueId condition, ValueId x, ValueId y) {
+  return add(Op::kWhere, make_attrs<NoAttrs>(), {condition, x, y});
+}
+
+ValueId Composition::cast(ValueId x, DType to) {
+  return x == kNone || dtype(x) == to ? x : add(Op::kCast, make_attrs<CastAttrs>(to), {x});
+}
+
+ValueId Composition::expand(ValueId x, const Shape& to) {
+  if (x == kNone || shape(x) == to) return x;
+  return add(Op::kExpand, make_attrs<NoAttrs>(), {x, i64(std::vector<int64_t>(to.begin(), to.end()))});
+}
+
 ValueId Composition::reshape(ValueId x, const std::vector<int64_t>& dims) {
   if (x == kNone || shape(x) == Shape(dims)) return x;
   return add(Op::kReshape, make_attrs<ReshapeAttrs>(), {x, i64(dims)});
@@ -179,8 +196,9 @@ std::unique_ptr<Kernel> Composition::kernel(const std::vector<ValueId>& results,
       constants.push_back(id == kNone ? nullptr : contents[static_cast<size_t>(id)]);
     }
     const ValueType& type = builder_.type(out);
-    auto made = make_kernel({n, types, constants, {&type, 1}, spec_.device});
-    if (!made) return nullptr;
+    const KernelSpec part{{n, types, constants, {&type, 1}}, spec_.device};
+    auto made = make_kernel(part);
+    if (!made) return spec_.why ? spec_.refuse("of its parts, ", refusal(part)) : nullptr;
     if (Place& p = at(out); p.kind == Place::kNowhere) {
       p = {Place::kScratch, 0, k->scratch, Tensor::byte_size(type.dtype, type.shape.elements())};
       k->scratch += align_binding(p.bytes);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/builder.h"
+#include "ops/elementwise/elementwise.h"
 #include "vulkan/kernel.h"
 
 namespace smelt::vulkan {
@@ -22,6 +23,9 @@ class Composition {
   /// Operand i of the node.
   ValueId input(size_t i) const { return inputs_[i]; }
   ValueId i64(const std::vector<int64_t>& values) { return builder_.i64(values); }
+  ValueId constant(Tensor t) { return builder_.constant("", std::move(t)); }
+  ValueId scalar(DType dtype, double value) { return builder_.scalar(dtype, value); }
+  DType dtype(ValueId id) const { return builder_.type(id).dtype; }
   const Shape& shape(ValueId id) const { return builder_.type(id).shape; }
   /// The value of a node; kNone when it can't be, or an operand can't (`absent`: kNone stands for one that is left
   /// out).
@@ -30,6 +34,11 @@ class Composition {
   ValueId add_as(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& type);
   /// A constant that is made of constant operand i; `name` says how.
   ValueId derived(size_t i, const Tensor& content, std::string name);
+  ValueId binary(Binary fn, ValueId x, ValueId y);
+  ValueId where(ValueId condition, ValueId x, ValueId y);
+  ValueId cast(ValueId x, DType to);
+  /// x broadcast to a shape.
+  ValueId expand(ValueId x, const Shape& shape);
   ValueId reshape(ValueId x, const std::vector<int64_t>& dims);
   ValueId transpose(ValueId x, const std::vector<int64_t>& perm);
   /// The kernel whose outputs are these values; null when one of them is kNone, no computed value, or of another type
