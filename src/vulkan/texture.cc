@@ -4,16 +4,6 @@
 #include "vulkan/kernels/common.h"
 
 namespace smelt::vulkan {
-namespace {
-
-/// The layout of shaders/texture_convert.comp.
-struct Push {
-  GpuSize from, to;
-  uint32_t n;
-};
-
-}  // namespace
-
 Result<std::shared_ptr<Image>> make_image(const std::shared_ptr<Device>& device, const ImageLayout& layout) {
   SMELT_ASSIGN(auto image, Image::make(device, layout));
   return std::shared_ptr<Image>(std::move(image));
@@ -31,7 +21,7 @@ Status record_conversion(Recorder& recorder, const ImageLayout* from_layout, con
   const std::string shader = "convert_" + kind(from_layout) + "_" + kind(to_layout);
   const auto packed = [](const ImageLayout* l) { return l ? static_cast<uint32_t>(l->packed()) : 0; };
   to.written = true;
-  Push push{{}, {}, static_cast<uint32_t>(any.count())};
+  ConversionPush push{{}, {}, static_cast<uint32_t>(any.count())};
   if (from_layout) push.from = from_layout->size;
   if (to_layout) push.to = to_layout->size;
   Dispatch d{shader.c_str(), {kWidth, packed(from_layout), packed(to_layout)}, {from, to}};

@@ -4,6 +4,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "ops/normalization/normalization.h"
+#include "support/op_runner.h"
 #include "vulkan/check_texture.h"
 
 namespace smelt::vulkan {
@@ -91,6 +92,29 @@ TEST(VulkanTextureNorm, OthersAlongAxes) {
   }
 }
 
+/// Means and inverse deviations, where something reads them.
+TEST(VulkanTextureNorm, Statistics) {
+  SKIP_WITHOUT_GPU();
+  const Tensor x = random_tensor(DType::kF32, {2, 6, 3, 5}, -3, 4, 1);
+  LayerNormAttrs layer;
+  GroupNormAttrs group;
+  group.groups = 3;
+  const std::pair<Op, AttrsPtr> ops[] = {{Op::kLayerNorm, std::make_shared<LayerNormAttrs>(layer)},
+                                         {Op::kGroupNorm, std::make_shared<GroupNormAttrs>(group)}};
+  for (const auto& [op, attrs] : ops)
+    for (const Storage storage : kStorages)
+      for (const Packing packing : kPackings) {
+        test::OpRunner runner(op, attrs);
+        const Tensor scale = random_tensor(DType::kF32, {op == Op::kLayerNorm ? 5 : 6}, -1, 2, 2);
+        runner.input(x).constant(scale).constant(scale).outputs(3);
+        const auto want = runner.run_all();
+        const auto got = runner.textures({storage, packing}).run_all();
+        ASSERT_TRUE(want.ok() && got.ok());
+        for (size_t i = 0; i < 3; ++i) test::expect_near((*got)[i].tensor, test::values((*want)[i].tensor), 2e-5, 2e-5);
+        EXPECT_EQ(runner.kernel(), op == Op::kLayerNorm ? "vulkan:layer_norm_texture" : "vulkan:group_norm_texture");
+      }
+}
+
 TEST(VulkanTextureNorm, Batch) {
   SKIP_WITHOUT_GPU();
   for (DType dtype : kReals)
@@ -116,6 +140,18 @@ TEST(VulkanTexture, Cast) {
       check_forms(c, "cast_texture");
     }
   }
+}
+
+TEST(VulkanTexture, CastOfIntegers) {
+  SKIP_WITHOUT_GPU();
+  for (DType from : {DType::kI32, DType::kBool})
+    for (DType to : kReals) {
+      Tensor x(from, {2, 5, 3, 7});
+      for (int64_t i = 0; i < x.elements(); ++i) set_int(x, i, from == DType::kBool ? i % 3 == 0 : i % 50 - 20);
+      auto c = make_case("cast", Op::kCast, CastAttrs(to), {x});
+      c.output.dtype = to;
+      check_forms(c, "cast_texture");
+    }
 }
 
 TEST(VulkanTexture, Product) {

@@ -5,6 +5,7 @@
 #include "graph/builder.h"
 #include "ops/conv/conv.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/gather/gather.h"
 #include "ops/matmul/matmul.h"
 #include "ops/pool/pool.h"
 #include "ops/reduce/reduce.h"
@@ -74,6 +75,77 @@ TEST(VulkanTexture, Binary) {
         c.output.dtype = dtype;
         check_forms(c, "binary_texture");
       }
+}
+
+TEST(VulkanTexture, Compare) {
+  SKIP_WITHOUT_GPU();
+  const std::pair<Shape, Shape> shapes[] = {{{2, 5, 3, 7}, {5, 1, 1}}, {{7}, {4, 7}}};
+  for (const auto& [x, y] : shapes)
+    for (DType dtype : {DType::kF32, DType::kF16})
+      for (Binary fn : {Binary::kLess, Binary::kNotEqual}) {
+        KernelCase c;
+        c.label = "compare " + x.str() + " " + y.str();
+        c.op = Op::kBinary;
+        auto attrs = std::make_shared<BinaryAttrs>();
+        attrs->fn = fn;
+        c.attrs = attrs;
+        c.inputs = {random_tensor(dtype, x, -3, 3, 1), random_tensor(dtype, y, -3, 3, 2)};
+        c.computed = {true, true};
+        c.output.dtype = DType::kBool;
+        check_forms(c, "binary_texture");
+      }
+}
+
+TEST(VulkanTexture, Where) {
+  SKIP_WITHOUT_GPU();
+  for (DType dtype : {DType::kF32, DType::kF16})
+    for (const Shape& condition : {Shape{2, 5, 3, 7}, Shape{5, 1, 7}, Shape{1}})
+      for (const Shape& y : {Shape{2, 5, 3, 7}, Shape{}}) {
+        KernelCase c;
+        c.label = "where " + condition.str();
+        c.op = Op::kWhere;
+        c.attrs = std::make_shared<NoAttrs>();
+        Tensor chosen(DType::kBool, condition);
+        for (int64_t i = 0; i < chosen.elements(); ++i) chosen.data<uint8_t>()[i] = i % 3 == 1;
+        c.inputs = {chosen, random_tensor(dtype, {2, 5, 3, 7}, -3, 3, 1), random_tensor(dtype, y, -3, 3, 2)};
+        c.computed = {true, true, true};
+        c.output.dtype = dtype;
+        check_forms(c, "where_texture");
+      }
+}
+
+TEST(VulkanTexture, Gather) {
+  SKIP_WITHOUT_GPU();
+  for (DType dtype : {DType::kF32, DType::kF16})
+    for (DType index : {DType::kI32, DType::kI64})
+      for (int axis : {0, 1}) {
+        KernelCase c;
+        c.label = "gather along " + std::to_string(axis);
+        c.op = Op::kGather;
+        GatherAttrs attrs;
+        attrs.axis = axis;
+        attrs.negative = true;
+        c.attrs = std::make_shared<GatherAttrs>(attrs);
+        Tensor at(index, {2, 3});
+        const int64_t picked[] = {3, -1, 0, 2, 2, -4};
+        for (int64_t i = 0; i < 6; ++i) set_int(at, i, picked[i]);
+        c.inputs = {random_tensor(dtype, axis == 0 ? Shape{4, 7} : Shape{5, 4}, -3, 3, 1), at};
+        c.computed = {axis == 1, true};
+        c.output.dtype = dtype;
+        check_forms(c, "gather_texture");
+      }
+  KernelCase c;
+  c.label = "elements";
+  c.op = Op::kGatherElements;
+  GatherAttrs attrs;
+  attrs.axis = 1;
+  c.attrs = std::make_shared<GatherAttrs>(attrs);
+  Tensor at(DType::kI64, {3, 2});
+  for (int64_t i = 0; i < 6; ++i) set_int(at, i, (i * 5 + 1) % 4);
+  c.inputs = {random_tensor(DType::kF32, {3, 4}, -3, 3, 1), at};
+  c.computed = {true, true};
+  c.output.dtype = DType::kF32;
+  check_forms(c, "gather_texture");
 }
 
 TEST(VulkanTexture, Conv) {

@@ -108,17 +108,24 @@ struct TexturePush {
 
 class BinaryTexture final : public TextureKernel {
  public:
-  BinaryTexture(const ImageLayout& x, const ImageLayout& y, const ImageLayout& z, int code, float alpha,
+  /// `to_bool`: z is a buffer, of as many elements as that image.
+  BinaryTexture(const ImageLayout& x, const ImageLayout& y, const ImageLayout& z, bool to_bool, int code, float alpha,
                 const GpuActivation& act)
-      : TextureKernel({x, y}, z), code_(static_cast<uint32_t>(code)), push_{x.size, y.size, z.size, alpha, act} {}
+      : TextureKernel(z.form, {x, y}, to_bool ? Images{} : Images{z}),
+        to_bool_(to_bool),
+        code_(static_cast<uint32_t>(code)),
+        texels_(z.count()),
+        push_{x.size, y.size, z.size, alpha, act} {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
     SMELT_ASSIGN(const Binding y, r.input(1));
-    return dispatch(r, "binary", {code_, 0, packed()}, {x, y, r.output(0)}, output().count(), push_);
+    return dispatch(r, to_bool_ ? "binary_bool" : "binary", {code_, 0, packed()}, {x, y, r.output(0)}, texels_, push_);
   }
 
  private:
+  bool to_bool_;
   uint32_t code_;
+  uint64_t texels_;
   TexturePush push_;
 };
 
@@ -181,12 +188,15 @@ std::unique_ptr<Kernel> make_binary_real(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_binary_texture(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
   const int code = real_code(attrs.fn);
-  if (code < 0 || gives_bool(attrs.fn) || !plain_reals(spec, {0, 1}, {0})) return nullptr;
-  if (spec.constant(0) && spec.constant(1)) return nullptr;
+  const DType dtype = spec.inputs[0].dtype;
+  const bool to_bool = gives_bool(attrs.fn);
+  if (code < 0 || spec.inputs[1].dtype != dtype || (spec.constant(0) && spec.constant(1))) return nullptr;
+  if (spec.outputs[0].dtype != (to_bool ? DType::kBool : dtype) || spec.outputs[0].quant) return nullptr;
   const auto x = image_of(spec, spec.inputs[0]), y = image_of(spec, spec.inputs[1]),
-             z = image_of(spec, spec.outputs[0]);
-  if (!x || !y || !z) return nullptr;
-  return std::make_unique<BinaryTexture>(*x, *y, *z, code, static_cast<float>(attrs.alpha), gpu_activation(attrs.act));
+             z = ImageLayout::of(spec.outputs[0].shape, dtype, spec.form, spec.device);
+  if (!x || !y || !z || !spec.device.stores(spec.outputs[0].dtype)) return nullptr;
+  return std::make_unique<BinaryTexture>(*x, *y, *z, to_bool, code, static_cast<float>(attrs.alpha),
+                                         to_bool ? GpuActivation{} : gpu_activation(attrs.act));
 }
 
 std::unique_ptr<Kernel> make_binary_integer(const KernelSpec& spec) {

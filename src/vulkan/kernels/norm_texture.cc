@@ -38,8 +38,14 @@ struct Parameter {
 class NormTexture final : public TextureKernel {
  public:
   /// `joined`: blocks reach along the packed dimension.
-  NormTexture(const ImageLayout& image, NormKind kind, bool joined, uint32_t lanes, const Push& push)
-      : TextureKernel({image}, image), kind_(kind), joined_(joined), lanes_(lanes), push_(push) {}
+  NormTexture(const ImageLayout& image, NormKind kind, bool joined, uint32_t lanes, uint32_t statistics,
+              const Push& push)
+      : TextureKernel({image}, image),
+        kind_(kind),
+        joined_(joined),
+        lanes_(lanes),
+        statistics_(statistics),
+        push_(push) {}
   std::optional<Parameter> scale, bias;
   bool reads(size_t i) const override {
     const auto& p = i == 1 ? scale : bias;
@@ -49,30 +55,29 @@ class NormTexture final : public TextureKernel {
     SMELT_ASSIGN(const Binding x, r.input(0));
     SMELT_ASSIGN(const Binding scales, scale ? scale->bind(r) : no_buffer(r));
     SMELT_ASSIGN(const Binding biases, bias ? bias->bind(r) : no_buffer(r));
-    return dispatch(r, "norm", {lanes_, kind_, packed(), joined_ ? 1u : 0u, scale ? 1u : 0u, bias ? 1u : 0u},
-                    {x, scales, biases, r.output(0)}, push_.rows, push_, row_width(lanes_), lanes_ > 1);
+    SMELT_ASSIGN(const Binding none, no_buffer(r));
+    return dispatch(
+        r, "norm", {lanes_, kind_, packed(), joined_ ? 1u : 0u, scale ? 1u : 0u, bias ? 1u : 0u, statistics_},
+        {x, scales, biases, r.output(0), statistics_ & 1 ? r.output(1) : none, statistics_ & 2 ? r.output(2) : none},
+        push_.rows, push_, row_width(lanes_), lanes_ > 1);
   }
 
  private:
   NormKind kind_;
   bool joined_;
-  uint32_t lanes_;
+  uint32_t lanes_, statistics_;
   Push push_;
 };
-
-/// Strides of dimensions in order as those of an image's width, height, channels and batch.
-GpuSize image_strides(const Shape& strides) {
-  GpuSize s{};
-  for (int d = 0; d < strides.rank(); ++d)
-    s[static_cast<size_t>(d)] = static_cast<int32_t>(strides[strides.rank() - 1 - d]);
-  return s;
-}
 
 /// Blocks of so many elements along width, height, channels and batch; 1 elsewhere than where statistics join them.
 std::unique_ptr<NormTexture> make_blocks(const KernelSpec& spec, NormKind kind, const GpuSize& elements, Push push) {
   if (!plain_reals(spec, {0}, {0}) || spec.constant(0)) return nullptr;
-  for (size_t i = 1; i < spec.outputs.size(); ++i)
-    if (wanted(spec, i)) return nullptr;
+  uint32_t statistics = 0;
+  for (size_t i = 1; i < spec.outputs.size(); ++i) {
+    if (!wanted(spec, i)) continue;
+    if (i > 2 || kind == kGiven || spec.outputs[i].dtype != DType::kF32) return nullptr;
+    statistics |= static_cast<uint32_t>(i);
+  }
   const auto image = image_of(spec, spec.outputs[0]);
   if (!image) return nullptr;
   const auto p = static_cast<size_t>(image->packed());
@@ -88,7 +93,7 @@ std::unique_ptr<NormTexture> make_blocks(const KernelSpec& spec, NormKind kind, 
   push.rows = static_cast<uint32_t>(image->count() / texels);
   const uint32_t lanes = lanes_for(push.rows, static_cast<int64_t>(texels), true, 3);
   if (lanes == 0) return nullptr;
-  return std::make_unique<NormTexture>(*image, kind, joined, lanes, push);
+  return std::make_unique<NormTexture>(*image, kind, joined, lanes, statistics, push);
 }
 
 /// The same with the scale and bias that the node may have as inputs 1 and 2.

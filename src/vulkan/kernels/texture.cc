@@ -19,6 +19,13 @@ std::optional<ImageLayout> image_as_it_lies(const KernelSpec& spec, size_t i) {
   return image_of(spec, type);
 }
 
+GpuSize image_strides(const Shape& strides) {
+  GpuSize s{};
+  for (int d = 0; d < strides.rank(); ++d)
+    s[static_cast<size_t>(d)] = static_cast<int32_t>(strides[strides.rank() - 1 - d]);
+  return s;
+}
+
 Result<Binding> no_buffer(KernelRecorder& r) {
   return r.table("nothing", sizeof(float), [](void* to) { std::memset(to, 0, sizeof(float)); });
 }

@@ -16,6 +16,9 @@ inline std::optional<ImageLayout> image_of(const KernelSpec& spec, const ValueTy
   return ImageLayout::of(type.shape, type.dtype, spec.form, spec.device);
 }
 
+/// Strides of dimensions in order as those of an image's width, height, channels and batch.
+GpuSize image_strides(const Shape& strides);
+
 /// Input i as an image that it already is, elements in the same order, or else as one of the form that is asked for.
 std::optional<ImageLayout> image_as_it_lies(const KernelSpec& spec, size_t i);
 

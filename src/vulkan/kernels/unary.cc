@@ -11,6 +11,7 @@
 #include "vulkan/kernel_recorder.h"
 #include "vulkan/kernels/common.h"
 #include "vulkan/kernels/texture.h"
+#include "vulkan/texture.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -114,6 +115,21 @@ class UnaryTexture final : public TextureKernel {
   TexturePush push_;
 };
 
+/// Integers in a buffer become reals in an image.
+class ConvertTexture final : public TextureKernel {
+ public:
+  ConvertTexture(const ImageLayout& y, DType from) : TextureKernel(Images{}, y), from_(from) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    const auto n = static_cast<uint32_t>(output().count());
+    return dispatch(r, ("convert_" + short_name(from_)).c_str(), {0, packed()}, {x, r.output(0)}, n,
+                    ConversionPush{{}, output().size, n});
+  }
+
+ private:
+  DType from_;
+};
+
 /// The image that input 0 and the result both are; nullopt: not both are.
 std::optional<ImageLayout> shared_image(const KernelSpec& spec) {
   if (!plain_reals(spec, {0}, {0}) || spec.inputs[0].shape != spec.outputs[0].shape || spec.constant(0))
@@ -197,6 +213,11 @@ std::unique_ptr<Kernel> make_clamp_texture(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> make_cast_texture(const KernelSpec& spec) {
+  const DType from = spec.inputs[0].dtype;
+  if ((from == DType::kI32 || from == DType::kBool) && !spec.inputs[0].quant && spec.device.stores(from)) {
+    const auto to = image_of(spec, spec.outputs[0]);
+    return to ? std::make_unique<ConvertTexture>(*to, from) : nullptr;
+  }
   const auto x = image_of(spec, spec.inputs[0]), y = image_of(spec, spec.outputs[0]);
   if (!x || !y || spec.inputs[0].shape != spec.outputs[0].shape || spec.constant(0)) return nullptr;
   return std::make_unique<UnaryTexture>(*x, *y, real_code(Unary::kIdentity), 0.0f, 0.0f, 0.0f);

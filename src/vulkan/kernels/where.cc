@@ -1,6 +1,6 @@
 #include "vulkan/device.h"
 #include "vulkan/kernel_recorder.h"
-#include "vulkan/kernels/common.h"
+#include "vulkan/kernels/texture.h"
 #include "vulkan/strides.h"
 
 namespace smelt::vulkan {
@@ -25,7 +25,40 @@ class WhereKernel final : public Kernel {
   Walk<3> walk_;
 };
 
+/// The layout of shaders/where_texture.comp.
+struct TexturePush {
+  GpuSize a, b, y;
+  GpuSize c_stride;
+  uint32_t n;
+};
+
+class WhereTexture final : public TextureKernel {
+ public:
+  WhereTexture(const ImageLayout& a, const ImageLayout& b, const ImageLayout& y, const GpuSize& c_stride)
+      : TextureKernel({std::nullopt, a, b}, y),
+        push_{a.size, b.size, y.size, c_stride, static_cast<uint32_t>(y.count())} {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding c, r.input(0));
+    SMELT_ASSIGN(const Binding a, r.input(1));
+    SMELT_ASSIGN(const Binding b, r.input(2));
+    return dispatch(r, "where", {packed()}, {c, a, b, r.output(0)}, push_.n, push_);
+  }
+
+ private:
+  TexturePush push_;
+};
+
 }  // namespace
+
+std::unique_ptr<Kernel> make_where_texture(const KernelSpec& spec) {
+  if (spec.inputs[0].dtype != DType::kBool || !spec.device.stores(DType::kBool) || !plain_reals(spec, {1, 2}, {0}))
+    return nullptr;
+  const auto a = image_of(spec, spec.inputs[1]), b = image_of(spec, spec.inputs[2]),
+             y = image_of(spec, spec.outputs[0]);
+  if (!a || !b || !y) return nullptr;
+  return std::make_unique<WhereTexture>(*a, *b, *y,
+                                        image_strides(broadcast_strides(spec.inputs[0].shape, spec.outputs[0].shape)));
+}
 
 std::unique_ptr<Kernel> make_where(const KernelSpec& spec) {
   const Shape& out = spec.outputs[0].shape;

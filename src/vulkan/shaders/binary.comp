@@ -1,6 +1,6 @@
 #version 450
 // z = act(f(x, y)) with broadcasting; specialization constant 1 is the function, 2 says that neither operand repeats.
-// RESULT is the type of z.
+// RESULT is the type of z. TEXTURE: x and y are images; so is z, without a RESULT.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
@@ -29,7 +29,11 @@ layout(push_constant) uniform Push {
 #ifdef TEXTURE
 layout(set = 0, binding = 0) uniform READ_IMAGE xs;
 layout(set = 0, binding = 1) uniform READ_IMAGE ys;
+#ifdef RESULT
+layout(set = 0, binding = 2) writeonly buffer Z { RESULT zs[]; };
+#else
 layout(set = 0, binding = 2) writeonly uniform WRITE_IMAGE zs;
+#endif
 #else
 layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
 layout(set = 0, binding = 1) readonly buffer Y { STORED ys[]; };
@@ -45,22 +49,24 @@ float f(float x, float y) {
 }
 
 #ifdef TEXTURE
-// The operand's texel for the result's at `place`; a dimension of 1 repeats.
-vec4 operand(READ_IMAGE image, ivec4 size, ivec4 place) {
-  const ivec3 t = texels_of(size, kPacked);
-  const vec4 x = fetch(image, position_of(min(place, ivec4(t, size.w) - 1), t), t.y);
-  return size[kPacked] == 1 && z_size[kPacked] != 1 ? x.xxxx : x;
-}
-
 void main() {
   const uint i = flat_id();
   const ivec3 t = texels_of(z_size, kPacked);
   if (i >= t.x * t.y * t.z * z_size.w) return;
   const ivec4 place = place_of(int(i), t);
-  const vec4 x = operand(xs, x_size, place), y = operand(ys, y_size, place);
+  const vec4 x = spread(xs, x_size, z_size, place, kPacked), y = spread(ys, y_size, z_size, place, kPacked);
+#ifdef RESULT
+  ivec4 e = place;
+  e[kPacked] <<= 2;
+  [[unroll]] for (int k = 0; k < 4; ++k) {
+    if (e[kPacked] < z_size[kPacked]) zs[order_of(e, z_size)] = RESULT(f(x[k], y[k]));
+    ++e[kPacked];
+  }
+#else
   vec4 z;
   [[unroll]] for (int k = 0; k < 4; ++k) z[k] = activate(f(x[k], y[k]), act, act_a, act_b);
   put(zs, position_of(place, t), t.y, z);
+#endif
 }
 #else
 void main() {

@@ -13,6 +13,7 @@ layout(constant_id = 3) const uint kPacked = 0;
 layout(constant_id = 4) const bool kJoined = false;
 layout(constant_id = 5) const bool kScale = false;
 layout(constant_id = 6) const bool kBias = false;
+layout(constant_id = 7) const uint kStatistics = 0;  // that are wanted: 1 mean, 2 inverse
 layout(push_constant) uniform Push {
   ivec4 x_size;
   ivec4 block;  // texels, and images
@@ -27,6 +28,8 @@ layout(set = 0, binding = 0) uniform READ_IMAGE xs;
 layout(set = 0, binding = 1) readonly buffer Scale { float scales[]; };
 layout(set = 0, binding = 2) readonly buffer Bias { float biases[]; };
 layout(set = 0, binding = 3) writeonly uniform WRITE_IMAGE ys;
+layout(set = 0, binding = 4) writeonly buffer Mean { float means[]; };
+layout(set = 0, binding = 5) writeonly buffer Inverse { float inverses[]; };
 ROW_FOLD(row_sum, vec4, a + b)
 #include "norm.glsl"
 
@@ -71,5 +74,15 @@ void main() {
       ++e[kPacked];
     }
     put(ys, position_of(p, t), t.y, v);
+  }
+  if (kStatistics == 0 || lane != 0) return;
+  ivec4 blocks = all / block, e = base / block;  // blocks, or single elements along the packed dimension
+  if (!kJoined) {
+    blocks[kPacked] = x_size[kPacked];
+    e[kPacked] <<= 2;
+  }
+  for (int k = 0; k < (kJoined ? 1 : 4) && e[kPacked] < blocks[kPacked]; ++k, ++e[kPacked]) {
+    if ((kStatistics & 1) != 0) means[order_of(e, blocks)] = mean[k];
+    if ((kStatistics & 2) != 0) inverses[order_of(e, blocks)] = inverse[k];
   }
 }

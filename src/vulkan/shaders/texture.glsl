@@ -41,6 +41,13 @@ vec4 fetch(texture2D image, ivec3 at, int rows) { return texelFetch(image, ivec2
 void put(writeonly image3D image, ivec3 at, int rows, vec4 x) { imageStore(image, at, x); }
 void put(writeonly image2D image, ivec3 at, int rows, vec4 x) { imageStore(image, ivec2(at.x, at.y + at.z * rows), x); }
 
+// The texel of an operand, which broadcasts to `all`, for the result's at `place`.
+vec4 spread(READ_IMAGE image, ivec4 size, ivec4 all, ivec4 place, uint axis) {
+  const ivec3 t = texels_of(size, axis);
+  const vec4 x = fetch(image, position_of(min(place, ivec4(t, size.w) - 1), t), t.y);
+  return size[axis] == 1 && all[axis] != 1 ? x.xxxx : x;
+}
+
 // How the pixels of an image lie: 0, channels first: (x, y, quad); 1, channels last: (quad, x, y); 2, one dimension,
 // channels first: (x, quad). A quad is four channels; `h` and `quads` are those of an image of the batch.
 ivec3 pixel_position(uint axes, int x, int y, int quad, int image, int h, int quads) {

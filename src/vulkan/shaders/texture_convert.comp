@@ -1,6 +1,6 @@
 #version 450
 // A tensor's elements from a buffer or image to another, in order. FROM and TO are texture3D, image2D and so on; a buffer
-// is STORED elements (FROM_BUFFER, TO_BUFFER). An invocation for each texel of the target, or of the source when the
+// is STORED elements (FROM_BUFFER, TO_BUFFER), TO_FLOAT what becomes float32. An invocation for each texel of the target, or of the source when the
 // target is a buffer.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
@@ -32,7 +32,10 @@ float element(int order) {
   return fetch(xs, position_of(e, t), t.y)[lane];
 }
 #else
-float element(int order) { return float(xs[order]); }
+#ifndef TO_FLOAT
+#define TO_FLOAT float
+#endif
+float element(int order) { return float(TO_FLOAT(xs[order])); }
 #endif
 
 void main() {
