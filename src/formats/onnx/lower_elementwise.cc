@@ -178,6 +178,7 @@ void cast_to(NodeContext& n, DType to) {
   const std::string mode = n.s("round_mode", "up");
   if (mode != "up" && mode != "down" && mode != "nearest") n.fail("round_mode is '", mode, "'");
   a.round_mode = mode == "down" ? 1 : mode == "nearest" ? 2 : 0;
+  a.round = is_integer(to) && bit_width(to) < 8;  // as ONNX Runtime does; the standard does not say
   n.emit(Op::kCast, pack(a), {n.in(0)});
 }
 

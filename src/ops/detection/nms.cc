@@ -85,8 +85,11 @@ struct Candidate {
 };
 
 /// TFLite's selection: hard suppression at iou_threshold; with sigma > 0 scores of overlapping boxes decay (soft NMS).
-void select_soft(const std::vector<Box>& boxes, const std::vector<float>& scores, int64_t most, float iou_threshold,
-                 float score_threshold, float sigma, std::vector<int64_t>& selected, std::vector<float>& kept_scores) {
+/// A selected box stays a candidate, which its overlap with itself suppresses: one without area is selected again and
+/// again, as TFLite does.
+Status select_soft(KernelContext& ctx, const std::vector<Box>& boxes, const std::vector<float>& scores, int64_t most,
+                   float iou_threshold, float score_threshold, float sigma, std::vector<int64_t>& selected,
+                   std::vector<float>& kept_scores) {
   const auto worse = [](const Candidate& a, const Candidate& b) { return a.score < b.score; };
   std::priority_queue<Candidate, std::deque<Candidate>, decltype(worse)> queue(worse);
   for (size_t i = 0; i < scores.size(); ++i)
@@ -94,6 +97,7 @@ void select_soft(const std::vector<Box>& boxes, const std::vector<float>& scores
   const int64_t wanted = std::min<int64_t>(static_cast<int64_t>(queue.size()), most);
   const float decay = sigma > 0 ? -0.5f / sigma : 0;
   while (static_cast<int64_t>(selected.size()) < wanted && !queue.empty()) {
+    SMELT_TRY(ctx.tick());
     Candidate next = queue.top();
     queue.pop();
     const float original = next.score;
@@ -113,10 +117,10 @@ void select_soft(const std::vector<Box>& boxes, const std::vector<float>& scores
     if (next.score == original) {
       selected.push_back(next.index);
       kept_scores.push_back(next.score);
-    } else if (next.score > score_threshold) {
-      queue.push(next);
     }
+    if (next.score > score_threshold) queue.push(next);
   }
+  return Ok();
 }
 
 Status run_tflite(KernelContext& ctx, bool soft) {
@@ -127,7 +131,7 @@ Status run_tflite(KernelContext& ctx, bool soft) {
   SMELT_ASSIGN(const double score_threshold, number_of(ctx, 4, 0));
   SMELT_ASSIGN(const double sigma, number_of(ctx, 5, 0));
   if (!(most >= 0 && most < 2147483648.0)) return InvalidInput("a maximum of ", most, " boxes");
-  if (!(iou_threshold >= 0 && iou_threshold <= 1)) return InvalidInput("an overlap threshold of ", iou_threshold);
+  if (!(iou_threshold >= 0)) return InvalidInput("an overlap threshold of ", iou_threshold);
   if (!(sigma >= 0)) return InvalidInput("a sigma of ", sigma);
   std::vector<float> corners(static_cast<size_t>(boxes.elements())), values(static_cast<size_t>(n));
   to_floats(boxes, corners.data());
@@ -137,8 +141,8 @@ Status run_tflite(KernelContext& ctx, bool soft) {
   std::vector<int64_t> selected;
   std::vector<float> kept;
   const auto places = static_cast<int64_t>(most);
-  select_soft(own, values, places, static_cast<float>(iou_threshold), static_cast<float>(score_threshold),
-              static_cast<float>(sigma), selected, kept);
+  SMELT_TRY(select_soft(ctx, own, values, places, static_cast<float>(iou_threshold),
+                        static_cast<float>(score_threshold), static_cast<float>(sigma), selected, kept));
   const auto count = static_cast<int64_t>(selected.size());
   if (ctx.wants(0)) {
     SMELT_ASSIGN(Tensor * y, ctx.allocate(0, DType::kI32, Shape{places}));

@@ -30,5 +30,21 @@ TEST(NonMaxSuppression, SoftScoresDecay) {
   expect_equal((*out)[2].tensor, {3});
 }
 
+TEST(NonMaxSuppression, ABoxWithoutAreaIsSelectedAgainAsInTflite) {
+  NmsAttrs a;
+  a.form = NmsAttrs::Form::kTflite4;
+  auto out = OpRunner(Op::kNonMaxSuppression, make_attrs<NmsAttrs>(a))
+                 .input(floats({2, 4}, {0, 0, 1, 1, 2, 2, 2, 3}))
+                 .input(floats({2}, {0.5, 0.9}))
+                 .input(tensor(DType::kI32, {}, {4}))
+                 .input(floats({}, {0.5}))
+                 .input(floats({}, {0.0}))
+                 .outputs(2)
+                 .run_all();
+  ASSERT_TRUE(out.ok()) << out.error().message();
+  expect_equal((*out)[0].tensor, {1, 1, 0, 0});
+  expect_equal((*out)[1].tensor, {2});
+}
+
 }  // namespace
 }  // namespace smelt

@@ -134,9 +134,9 @@ void divide(const Operands& o) {
     const int32_t quotient = rounding_doubling_high_mul(wrap_left(p, headroom), inverse);
     const int right = headroom + bits - factor.shift;
     const int32_t scaled = rounding_doubling_high_mul(quotient, factor.multiplier);
-    return right > 31 ? 0
-                      : (right >= 0 ? rounding_divide_by_pot(scaled, right)
-                                    : saturating_rounding_multiply_by_pot(scaled, -right));
+    // Beyond 31 bits TFLite's mask is all ones and its shift takes the amount modulo 32: nothing divided becomes 1.
+    if (right > 31) return (scaled >> (right & 31)) + (scaled >= 0);
+    return right >= 0 ? rounding_divide_by_pot(scaled, right) : saturating_rounding_multiply_by_pot(scaled, -right);
   });
 }
 

@@ -27,7 +27,8 @@ bool with_real_function(Binary fn, Use&& use) {
       use([](T a, T b) { return a / b; });
       return true;
     case Binary::kFloorDiv:
-      use([](T a, T b) { return std::floor(a / b); });
+      // The quotient of float32 values may round up to an integer.
+      use([](T a, T b) { return static_cast<T>(std::floor(static_cast<double>(a) / static_cast<double>(b))); });
       return true;
     case Binary::kFloorDivMod:
       use([](T a, T b) {

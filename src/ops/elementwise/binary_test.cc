@@ -46,6 +46,7 @@ TEST(Binary, IntegerDivisionNeverTraps) {
                b = tensor(DType::kI32, {5}, {2, -2, -1, 0, 4});
   expect_equal(binary(BinaryAttrs(Binary::kDiv), a, b), {-3, -3, -2147483648.0, 0, -2});
   expect_equal(binary(BinaryAttrs(Binary::kFloorDiv), a, b), {-4, -4, -2147483648.0, 0, -2});
+  expect_equal(binary(BinaryAttrs(Binary::kFloorDiv), floats({2}, {70, -70}), floats({2}, {0.2, 0.2})), {349, -350});
   expect_equal(binary(BinaryAttrs(Binary::kMod), a, b), {1, -1, 0, 0, 0});
   expect_equal(binary(BinaryAttrs(Binary::kFmod), a, b), {-1, 1, 0, 0, 0});
 }

@@ -29,6 +29,7 @@ uint8_t to_e8m0(float v, bool saturate, int64_t mode) {
 }
 
 void store_float(const CastAttrs& attrs, Tensor& y, int64_t i, double v) {
+  if (attrs.round && is_integer(y.dtype())) v = std::round(v);
   if (attrs.clamp && is_integer(y.dtype()) && y.dtype() != DType::kU64 && y.dtype() != DType::kI64) {
     const auto lo = static_cast<double>(int_min(y.dtype())), hi = static_cast<double>(int_max(y.dtype()));
     set_int(y, i, v != v ? 0 : static_cast<int64_t>(std::clamp(v, lo, hi)));

@@ -53,6 +53,14 @@ TEST(Cast, Numbers) {
   EXPECT_EQ(cast(tensor(DType::kI64, {1}, {16777217}), DType::kF32).data<float>()[0], 16777216.0f);
 }
 
+TEST(Cast, RoundsWhenAsked) {
+  CastAttrs attrs(DType::kI4);
+  const Tensor x = floats({5}, {-2.5, -0.4, 0.5, 6.6, 7.5});
+  expect_equal(OpRunner(Op::kCast, make_attrs<CastAttrs>(attrs)).input(x).run(), {-2, 0, 0, 6, 7});
+  attrs.round = true;
+  expect_equal(OpRunner(Op::kCast, make_attrs<CastAttrs>(attrs)).input(x).run(), {-3, 0, 1, 7, -8});
+}
+
 TEST(Cast, Strings) {
   expect_near(cast(strings({"1.5", "-INF", "NaN", " 7 "}), DType::kF32), {1.5, -kInf, kNan, 7});
   expect_equal(cast(strings({"-12", "3"}), DType::kI32), {-12, 3});

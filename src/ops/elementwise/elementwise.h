@@ -152,9 +152,10 @@ struct CastAttrs : Attrs {
   bool saturate = true;    ///< to the 8-bit floats: out of range becomes the largest finite value
   int64_t round_mode = 0;  ///< float to e8m0: 0 up, 1 down, 2 nearest
   bool clamp = false;      ///< float to integer: out of range becomes the nearest integer of the type, else it wraps
+  bool round = false;      ///< float to integer: to the nearest, halves away from 0, else toward 0
   CastAttrs() = default;
   explicit CastAttrs(DType t, bool s = true) : to(t), saturate(s) {}
-  SMELT_FIELDS(to, saturate, round_mode, clamp)
+  SMELT_FIELDS(to, saturate, round_mode, clamp, round)
 };
 
 /// Quantization with run-time parameters: y = saturate(round_half_even(x / scale) + zero_point).

@@ -94,6 +94,16 @@ TEST(BinaryFixed, CloseToFloat) {
       }
 }
 
+TEST(BinaryFixed, NothingDividedFarBelowOneStepIsOneStep) {
+  BinaryAttrs attrs(Binary::kDiv);
+  attrs.rounding = Rounding::kFixedDouble;
+  const Tensor a = quantized(DType::kU8, {2}, {120, 140}, 0.05f, 120, Rounding::kFixedDouble);
+  const Tensor b = quantized(DType::kU8, {2}, {152, 152}, 0.021f, 133, Rounding::kFixedDouble);
+  const auto type = ValueType::tensor(DType::kU8, {2}, per_tensor(0.5f, 131, Rounding::kFixedDouble));
+  const Tensor y = OpRunner(Op::kBinary, make_attrs<BinaryAttrs>(attrs)).input(a).input(b).outputs({type}).run();
+  expect_equal(y, {132, 136});
+}
+
 TEST(BinaryFixed, ComparesOnACommonGrid) {
   BinaryAttrs attrs(Binary::kLess);
   attrs.rounding = Rounding::kFixedDouble;

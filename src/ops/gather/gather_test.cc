@@ -149,6 +149,22 @@ TEST(OneHot, NegativeIndices) {
       {0, 0, 0, 0, 5, 0});
 }
 
+TEST(Lookup, SparseRowsAreAveragedInRuns) {
+  EmbeddingSparseAttrs attrs;
+  attrs.combiner = EmbeddingSparseAttrs::Combiner::kMean;
+  const auto mean = [&](std::initializer_list<double> places) {
+    return OpRunner(Op::kEmbeddingLookupSparse, make_attrs<EmbeddingSparseAttrs>(attrs))
+        .input(tensor(DType::kI32, {3}, {0, 1, 1}))
+        .input(tensor(DType::kI32, {3, 2}, places))
+        .input(tensor(DType::kI32, {2}, {2, 3}))
+        .input(floats({3}, {1, 3, 4}))
+        .input(floats({2, 2}, {8, 16, 4, 12}))
+        .run();
+  };
+  expect_near(mean({0, 0, 0, 1, 1, 0}), {5, 13, 4, 12});
+  expect_near(mean({0, 0, 1, 0, 0, 1}), {(8 + 16) / 4.0, (16 + 48) / 4.0, 4, 12});
+}
+
 TEST(Lookup, QuantizedRowsAndMisses) {
   const Tensor table = quantized(DType::kI8, {2, 2}, {2, 4, 6, 8}, 0.5f, 0);
   const Tensor y = OpRunner(Op::kEmbeddingLookup, make_attrs<NoAttrs>())

@@ -183,7 +183,14 @@ Status reference_EmbeddingLookupSparse(KernelContext& ctx) {
   const int64_t run = Around(table.shape(), 0).inner;
   const int64_t buckets = run == 0 ? 0 : y.elements() / run;
   std::vector<double> sum(static_cast<size_t>(y.elements()), 0);
-  std::vector<double> total(static_cast<size_t>(buckets), 0), squares(static_cast<size_t>(buckets), 0);
+  double total = 0, squares = 0;
+  int64_t open = -1;  // the bucket of the ids before
+  // As in TFLite a bucket is divided when ids of another follow, so indices out of order divide it more than once.
+  const auto close = [&] {
+    if (open < 0 || combiner == Combiner::kSum) return;
+    const double divisor = combiner == Combiner::kMean ? total : std::sqrt(squares);
+    for (int64_t k = 0; k < run; ++k) sum[static_cast<size_t>(open * run + k)] /= divisor;
+  };
   if (buckets == 0) return Ok();
   const TableReader reader(table);
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -194,20 +201,17 @@ Status reference_EmbeddingLookupSparse(KernelContext& ctx) {
       bucket = bucket * dense[k] + p;
     }
     const double w = get_double(weights, static_cast<int64_t>(i));
-    total[static_cast<size_t>(bucket)] += w;
-    squares[static_cast<size_t>(bucket)] += w * w;
+    if (bucket != open) {
+      close();
+      total = squares = 0;
+      open = bucket;
+    }
+    total += w;
+    squares += w * w;
     for (int64_t k = 0; k < run; ++k) sum[static_cast<size_t>(bucket * run + k)] += w * reader[row * run + k];
   }
-  for (int64_t b = 0; b < buckets; ++b) {
-    double divisor = 1;
-    if (combiner == Combiner::kMean) divisor = total[static_cast<size_t>(b)];
-    if (combiner == Combiner::kSqrtN) divisor = std::sqrt(squares[static_cast<size_t>(b)]);
-    const bool touched = squares[static_cast<size_t>(b)] > 0 || total[static_cast<size_t>(b)] != 0;
-    for (int64_t k = 0; k < run; ++k) {
-      const double v = sum[static_cast<size_t>(b * run + k)];
-      set_double(y, b * run + k, touched ? v / divisor : v);
-    }
-  }
+  close();
+  for (int64_t i = 0; i < y.elements(); ++i) set_double(y, i, sum[static_cast<size_t>(i)]);
   return Ok();
 }
 
