@@ -166,6 +166,18 @@ TEST(RoiPool, RegionsOfAPlane) {
                   .input(tensor(DType::kI64, {1}, {0}))
                   .run(),
               {2.5, 4.5, 10.5, 12.5});
+  a.sampling_ratio = 0;
+  for (bool max : {false, true}) {
+    a.max = max;
+    const Tensor inside_out = floats({1, 4}, {4, 0, 1, 4});
+    expect_equal(OpRunner(Op::kRoiPool, make_attrs<RoiAttrs>(a))
+                     .input(x)
+                     .input(inside_out)
+                     .input(tensor(DType::kI64, {1}, {0}))
+                     .run(),
+                 {0, 0, 0, 0});
+  }
+  a.max = false;
   a.legacy = true;
   expect_equal(OpRunner(Op::kRoiPool, make_attrs<RoiAttrs>(a)).input(x).input(floats({1, 5}, {0, 0, 0, 3, 3})).run(),
                {5, 7, 13, 15});

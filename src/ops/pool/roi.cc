@@ -42,11 +42,11 @@ std::array<float, 4> align_sample(const Plane& p, float y, float x) {
   return p.weighted(std::max(y, 0.0f), std::max(x, 0.0f));
 }
 
-/// Samples along one side of a bin. A box far larger than the image reads mostly outside of it: `size` bounds the
-/// samples, so that no box stalls the kernel.
+/// Samples along one side of a bin; without a ratio a box turned inside out has none, as in ONNX Runtime. A box far
+/// larger than the image reads mostly outside of it: `size` bounds the samples, so that no box stalls the kernel.
 int64_t samples_of(int64_t ratio, float bin, int64_t size) {
   if (ratio > 0) return ratio;
-  if (!(bin > 0)) return 1;
+  if (!(bin > 0)) return 0;
   return static_cast<int64_t>(std::min(std::ceil(bin), static_cast<float>(16 * size + 16)));
 }
 
@@ -73,7 +73,7 @@ void roi_align(const RoiAttrs& a, const Plane& p, const float* roi, float* out) 
           sum += w[0] + w[1] + w[2] + w[3];
           for (float v : w) best = std::max(best, v);  // the standard's maximum is of weighted neighbours
         }
-      out[i * a.width + j] = a.max ? best : sum / static_cast<float>(ny * nx);
+      out[i * a.width + j] = ny * nx == 0 ? 0 : a.max ? best : sum / static_cast<float>(ny * nx);
     }
 }
 
