@@ -121,10 +121,7 @@ HWY_AFTER_NAMESPACE();
 namespace smelt {
 
 const GemmF32& gemm_f32(Isa isa) {
-  static const GemmF32 table[] = {
-      SMELT_FOR_LEVEL(Isa::kBaseline, make_gemm_f32)(), SMELT_FOR_LEVEL(Isa::kAvx2, make_gemm_f32)(),
-      SMELT_FOR_LEVEL(Isa::kAvx512, make_gemm_f32)(), SMELT_FOR_LEVEL(Isa::kVnni, make_gemm_f32)()};
-  return table[static_cast<int>(isa)];
+  return of_level(isa, [](Isa level) { return SMELT_FOR_LEVEL(level, make_gemm_f32)(); });
 }
 
 void GemmF32::pack(const float* b, int64_t stride_k, int64_t stride_n, int64_t k, int64_t n, const float* bias,

@@ -137,9 +137,7 @@ Forms make_forms(Isa isa) {
 }  // namespace
 
 const GemmI8& gemm_i8(Isa isa, bool fits) {
-  static const Forms forms[] = {make_forms(Isa::kBaseline), make_forms(Isa::kAvx2), make_forms(Isa::kAvx512),
-                                make_forms(Isa::kVnni)};
-  const Forms& f = forms[static_cast<int>(isa)];
+  const Forms& f = of_level(isa, [](Isa level) { return make_forms(level); });
   return fits ? f.bytes : f.shorts;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <mutex>
 
 namespace smelt {
 
@@ -12,6 +14,8 @@ enum class Isa : uint8_t {
   kVnni,      ///< kAvx512 and AVX-512 VNNI
 };
 
+inline constexpr size_t kIsas = 4;
+
 const char* to_string(Isa isa);  ///< "baseline", "avx2", "avx512", "vnni"
 /// Best level of this machine.
 Isa best_isa();
@@ -19,5 +23,16 @@ Isa best_isa();
 Isa active_isa();
 /// False on processors below kBaseline (x86 without SSE4.1): no kernel applies there.
 bool has_vectors();
+
+/// What `make`, an expression of its own, gives for a level; made at the first use of that level, so that no code of
+/// levels that the machine lacks is run.
+template <class Make>
+const auto& of_level(Isa isa, Make make) {
+  static std::array<std::once_flag, kIsas> once;
+  static std::array<decltype(make(isa)), kIsas> made;
+  const auto at = static_cast<size_t>(isa);
+  std::call_once(once[at], [&] { made[at] = make(isa); });
+  return made[at];
+}
 
 }  // namespace smelt

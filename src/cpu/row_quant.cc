@@ -152,10 +152,7 @@ HWY_AFTER_NAMESPACE();
 namespace smelt {
 
 const RowQuant& row_quant(Isa isa) {
-  static const RowQuant table[] = {
-      SMELT_FOR_LEVEL(Isa::kBaseline, make_row_quant)(), SMELT_FOR_LEVEL(Isa::kAvx2, make_row_quant)(),
-      SMELT_FOR_LEVEL(Isa::kAvx512, make_row_quant)(), SMELT_FOR_LEVEL(Isa::kVnni, make_row_quant)()};
-  return table[static_cast<int>(isa)];
+  return of_level(isa, [](Isa level) { return SMELT_FOR_LEVEL(level, make_row_quant)(); });
 }
 
 RowGrid RowQuant::quantize_row(const float* x, int64_t n, bool asymmetric, int8_t* out) const {

@@ -293,10 +293,7 @@ HWY_AFTER_NAMESPACE();
 namespace smelt {
 
 const RowOps& row_ops(Isa isa) {
-  static const RowOps table[] = {
-      SMELT_FOR_LEVEL(Isa::kBaseline, make_row_ops)(), SMELT_FOR_LEVEL(Isa::kAvx2, make_row_ops)(),
-      SMELT_FOR_LEVEL(Isa::kAvx512, make_row_ops)(), SMELT_FOR_LEVEL(Isa::kVnni, make_row_ops)()};
-  return table[static_cast<int>(isa)];
+  return of_level(isa, [](Isa level) { return SMELT_FOR_LEVEL(level, make_row_ops)(); });
 }
 
 }  // namespace smelt
