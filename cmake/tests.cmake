@@ -35,6 +35,13 @@ gtest_discover_tests(smelt_tests DISCOVERY_TIMEOUT 60)
 # All in one process, which knows at its end whether every kernel and shader has been tested.
 add_test(NAME unit_tests_cover_every_kernel COMMAND smelt_tests --gtest_brief=1)
 set_tests_properties(unit_tests_cover_every_kernel PROPERTIES TIMEOUT 1200)
+if(NOT SMELT_SANITIZE)
+  foreach(processor Nehalem Haswell-noTSX)  # SSE4.2, AVX2
+    add_test(NAME older_processor_${processor}
+      COMMAND ${PROJECT_SOURCE_DIR}/tests/older_processor_test.sh $<TARGET_FILE:smelt_tests> ${processor})
+    set_tests_properties(older_processor_${processor} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1200)
+  endforeach()
+endif()
 
 smelt_test_executable(smelt_corpus_tests tests/suites/corpus_test.cc tests/suites/abi_corpus_test.cc
   tests/suites/device_memory_test.cc src/cli/golden_case.cc
