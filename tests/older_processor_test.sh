@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The unit tests of the host on processors without AVX-512 and without AVX, as QEMU emulates them: no instruction that
-# the processor lacks may run.      older_processors_test.sh SMELT_TESTS PROCESSOR      exit status 77: skipped, no QEMU
+# the processor lacks may run.      older_processor_test.sh SMELT_TESTS PROCESSOR      exit status 77: skipped, no QEMU
 set -euo pipefail
 tests=$1 processor=$2
 if [ "$(uname -m)" != x86_64 ] || ! command -v qemu-x86_64 >/dev/null; then
