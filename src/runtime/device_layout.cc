@@ -191,7 +191,7 @@ class LayoutMaker {
 
   int find_image(ValueId id, const vulkan::ImageLayout& layout) const {
     for (int v : images_of_[static_cast<size_t>(root_[static_cast<size_t>(id)])])
-      if (images_[static_cast<size_t>(v)].layout == layout) return v;
+      if (images_[static_cast<size_t>(v)].layout.same_places(layout)) return v;
     return -1;
   }
   int add_image(ValueId id, const vulkan::ImageLayout& layout, int k) {

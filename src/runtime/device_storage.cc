@@ -83,7 +83,12 @@ class Chooser {
       inputs.push_back(id == kNone ? std::nullopt : images_[static_cast<size_t>(id)]);
       if (inputs.back()) add(inputs.back()->form.packing);
     }
-    for (Packing p : {Packing::kChannels, Packing::kWidth, Packing::kHeight}) add(p);
+    // Without a word from anybody, rows are rows and images are channels first.
+    const ValueType& type = graph_.value(s.out[0]).type;
+    const bool rows = type.ranked && type.shape.rank() > 0 && type.shape.rank() < 4;
+    for (Packing p :
+         {rows ? Packing::kWidth : Packing::kChannels, Packing::kChannels, Packing::kWidth, Packing::kHeight})
+      add(p);
     std::vector<Storage> storages{storage == Storage::kTexture2D ? Storage::kTexture2D : Storage::kTexture3D};
     storages.push_back(storages[0] == Storage::kTexture2D ? Storage::kTexture3D : Storage::kTexture2D);
     Candidate& c = candidates_[k];

@@ -21,6 +21,14 @@ std::array<uint32_t, 3> ImageLayout::extents() const {
   return {t[0], t[1] * t[2], 1};
 }
 
+bool ImageLayout::same_places(const ImageLayout& other) const {
+  if (*this == other) return true;
+  // Images of a batch continue the channels, unless the last texel of an image's channels is not full.
+  return form == other.form && dtype == other.dtype && size[0] == other.size[0] && size[1] == other.size[1] &&
+         int64_t{size[2]} * size[3] == int64_t{other.size[2]} * other.size[3] &&
+         (packed() != 2 || (size[2] % 4 == 0 && other.size[2] % 4 == 0));
+}
+
 std::optional<ImageLayout> ImageLayout::of(const Shape& shape, DType dtype, const TextureForm& form,
                                            const Device& device) {
   if (!device.textures() || shape.rank() > 4 || !device.stores(dtype)) return std::nullopt;

@@ -31,6 +31,8 @@ struct ImageLayout {
   int packed() const { return static_cast<int>(form.packing) - 1; }
   uint64_t count() const { return uint64_t{texels()[0]} * texels()[1] * texels()[2]; }
   bool operator==(const ImageLayout&) const = default;
+  /// Whether every element, in the order of its tensor, has the same place in both.
+  bool same_places(const ImageLayout& other) const;
 
   /// Nullopt where the device has no such image.
   static std::optional<ImageLayout> of(const Shape& shape, DType dtype, const TextureForm& form, const Device& device);

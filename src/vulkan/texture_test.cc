@@ -62,7 +62,7 @@ TEST(VulkanTexture, Binary) {
                                             {{2, 5, 3, 7}, {1, 7}}};
   for (const auto& [x, y] : shapes)
     for (DType dtype : {DType::kF32, DType::kF16})
-      for (bool constant : {false, true}) {
+      for (int constant : {0, 1, 2}) {
         KernelCase c;
         c.label = "binary " + x.str() + " " + y.str() + (constant ? " constant" : "");
         c.op = Op::kBinary;
@@ -71,7 +71,7 @@ TEST(VulkanTexture, Binary) {
         attrs->act.kind = ActKind::kRelu6;
         c.attrs = attrs;
         c.inputs = {random_tensor(dtype, x, -3, 3, 1), random_tensor(dtype, y, -3, 3, 2)};
-        c.computed = {true, !constant};
+        c.computed = {constant != 2, constant != 1};
         c.output.dtype = dtype;
         check_forms(c, "binary_texture");
       }
@@ -90,9 +90,11 @@ TEST(VulkanTexture, Compare) {
         attrs->fn = fn;
         c.attrs = attrs;
         c.inputs = {random_tensor(dtype, x, -3, 3, 1), random_tensor(dtype, y, -3, 3, 2)};
-        c.computed = {true, true};
         c.output.dtype = DType::kBool;
-        check_forms(c, "binary_texture");
+        for (const std::vector<bool>& computed : {std::vector{true, true}, {true, false}, {false, true}}) {
+          c.computed = computed;
+          check_forms(c, "binary_texture");
+        }
       }
 }
 

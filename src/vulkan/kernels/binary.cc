@@ -13,6 +13,7 @@
 #include "vulkan/kernel_recorder.h"
 #include "vulkan/kernels/common.h"
 #include "vulkan/kernels/texture.h"
+#include "vulkan/kernels/weights.h"
 #include "vulkan/strides.h"
 
 namespace smelt::vulkan {
@@ -100,26 +101,32 @@ class BinaryKernel final : public Kernel {
   Push push_;
 };
 
+/// The layout of shaders/binary.comp for textures.
 struct TexturePush {
-  GpuSize x, y, z;
+  GpuSize x, y;  ///< y: strides of a constant
+  GpuSize z;
   float alpha;
   GpuActivation act;
 };
 
+/// Of two images, or an image and a constant in a buffer.
 class BinaryTexture final : public TextureKernel {
  public:
   /// `to_bool`: z is a buffer, of as many elements as that image.
-  BinaryTexture(const ImageLayout& x, const ImageLayout& y, const ImageLayout& z, bool to_bool, int code, float alpha,
-                const GpuActivation& act)
-      : TextureKernel(z.form, {x, y}, to_bool ? Images{} : Images{z}),
+  BinaryTexture(Images operands, const ImageLayout& z, bool to_bool, int code, const TexturePush& push)
+      : TextureKernel(z.form, std::move(operands), to_bool ? Images{} : Images{z}),
         to_bool_(to_bool),
         code_(static_cast<uint32_t>(code)),
         texels_(z.count()),
-        push_{x.size, y.size, z.size, alpha, act} {}
+        push_(push) {}
+  std::optional<RealOperand> constant;
   Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    SMELT_ASSIGN(const Binding y, r.input(1));
-    return dispatch(r, to_bool_ ? "binary_bool" : "binary", {code_, 0, packed()}, {x, y, r.output(0)}, texels_, push_);
+    const size_t first = input_image(0) ? 0 : 1;
+    SMELT_ASSIGN(const Binding x, r.input(first));
+    SMELT_ASSIGN(const Binding y, constant ? constant->bind(r) : r.input(1));
+    const char* family =
+        constant ? (to_bool_ ? "binary_constant_bool" : "binary_constant") : (to_bool_ ? "binary_bool" : "binary");
+    return dispatch(r, family, {code_, 0, packed(), first == 1 ? 1u : 0u}, {x, y, r.output(0)}, texels_, push_);
   }
 
  private:
@@ -192,11 +199,28 @@ std::unique_ptr<Kernel> make_binary_texture(const KernelSpec& spec) {
   const bool to_bool = gives_bool(attrs.fn);
   if (code < 0 || spec.inputs[1].dtype != dtype || (spec.constant(0) && spec.constant(1))) return nullptr;
   if (spec.outputs[0].dtype != (to_bool ? DType::kBool : dtype) || spec.outputs[0].quant) return nullptr;
-  const auto x = image_of(spec, spec.inputs[0]), y = image_of(spec, spec.inputs[1]),
-             z = ImageLayout::of(spec.outputs[0].shape, dtype, spec.form, spec.device);
-  if (!x || !y || !z || !spec.device.stores(spec.outputs[0].dtype)) return nullptr;
-  return std::make_unique<BinaryTexture>(*x, *y, *z, to_bool, code, static_cast<float>(attrs.alpha),
-                                         to_bool ? GpuActivation{} : gpu_activation(attrs.act));
+  const Shape& out = spec.outputs[0].shape;
+  const auto z = ImageLayout::of(out, dtype, spec.form, spec.device);
+  if (!z || !spec.device.stores(spec.outputs[0].dtype)) return nullptr;
+  TextureKernel::Images operands(2);
+  GpuSize sizes[2];
+  std::optional<RealOperand> constant;
+  for (size_t i = 0; i < 2; ++i) {
+    if (spec.constant(i)) {
+      if (!make_float_operand(spec, i, constant.emplace()) || !constant->fits(spec.device)) return nullptr;
+      sizes[1] = image_strides(broadcast_strides(spec.inputs[i].shape, out));
+      continue;
+    }
+    operands[i] = image_of(spec, spec.inputs[i]);
+    if (!operands[i]) return nullptr;
+    sizes[constant ? 0 : i] = operands[i]->size;
+  }
+  auto kernel =
+      std::make_unique<BinaryTexture>(std::move(operands), *z, to_bool, code,
+                                      TexturePush{sizes[0], sizes[1], z->size, static_cast<float>(attrs.alpha),
+                                                  to_bool ? GpuActivation{} : gpu_activation(attrs.act)});
+  kernel->constant = constant;
+  return kernel;
 }
 
 std::unique_ptr<Kernel> make_binary_integer(const KernelSpec& spec) {

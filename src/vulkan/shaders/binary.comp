@@ -1,6 +1,7 @@
 #version 450
 // z = act(f(x, y)) with broadcasting; specialization constant 1 is the function, 2 says that neither operand repeats.
 // RESULT is the type of z. TEXTURE: x and y are images; so is z, without a RESULT.
+// CONSTANT: y is in a buffer, with strides; kSwap: it stands before x.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
@@ -14,9 +15,11 @@
 layout(constant_id = 1) const uint kFunction = 0;
 layout(constant_id = 2) const bool kPlain = false;
 layout(constant_id = 3) const uint kPacked = 0;  // of images
+layout(constant_id = 4) const bool kSwap = false;
 layout(push_constant) uniform Push {
 #ifdef TEXTURE
-  ivec4 x_size, y_size, z_size;
+  ivec4 x_size, y_size;  // CONSTANT: of y the strides
+  ivec4 z_size;
 #else
   uint n, rank;
   uint size[8];
@@ -28,7 +31,11 @@ layout(push_constant) uniform Push {
 };
 #ifdef TEXTURE
 layout(set = 0, binding = 0) uniform READ_IMAGE xs;
+#ifdef CONSTANT
+layout(set = 0, binding = 1) readonly buffer Y { float ys[]; };
+#else
 layout(set = 0, binding = 1) uniform READ_IMAGE ys;
+#endif
 #ifdef RESULT
 layout(set = 0, binding = 2) writeonly buffer Z { RESULT zs[]; };
 #else
@@ -49,12 +56,32 @@ float f(float x, float y) {
 }
 
 #ifdef TEXTURE
+#ifdef CONSTANT
+vec4 second(ivec4 place) {
+  vec4 y = vec4(0.0);
+  place[kPacked] <<= 2;
+  [[unroll]] for (int k = 0; k < 4; ++k) {
+    if (place[kPacked] < z_size[kPacked])
+      y[k] = ys[place.x * y_size.x + place.y * y_size.y + place.z * y_size.z + place.w * y_size.w];
+    ++place[kPacked];
+  }
+  return y;
+}
+#else
+vec4 second(ivec4 place) { return spread(ys, y_size, z_size, place, kPacked); }
+#endif
+
 void main() {
   const uint i = flat_id();
   const ivec3 t = texels_of(z_size, kPacked);
   if (i >= t.x * t.y * t.z * z_size.w) return;
   const ivec4 place = place_of(int(i), t);
-  const vec4 x = spread(xs, x_size, z_size, place, kPacked), y = spread(ys, y_size, z_size, place, kPacked);
+  vec4 x = spread(xs, x_size, z_size, place, kPacked), y = second(place);
+  if (kSwap) {
+    const vec4 first = y;
+    y = x;
+    x = first;
+  }
 #ifdef RESULT
   ivec4 e = place;
   e[kPacked] <<= 2;

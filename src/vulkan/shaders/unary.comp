@@ -39,7 +39,9 @@ void main() {
   if (i >= texels.x * texels.y * texels.z) return;
   const ivec3 at = place_of(int(i), texels).xyz;
   const vec4 x = fetch(xs, at, texels.y);
-  put(ys, at, texels.y, vec4(f(x.x), f(x.y), f(x.z), f(x.w)));
+  vec4 y;
+  for (int k = 0; k < 4; ++k) y[k] = f(x[k]);
+  put(ys, at, texels.y, y);
 }
 #else
 void main() {
