@@ -1,6 +1,7 @@
 #include "ops/attention/attention.h"
 
 #include "cpu/testing.h"
+#include "ops/gather/gather.h"
 #include "vulkan/check_test.h"
 
 namespace smelt::vulkan {
@@ -12,6 +13,11 @@ class VulkanAttention : public VulkanTest {};
 
 Near near(DType dtype) { return dtype == DType::kF16 ? Near{4e-3, 4e-3} : Near{2e-5, 2e-5}; }
 Tensor x_of(DType dtype, const Shape& shape, uint32_t seed) { return random_tensor(dtype, shape, -2, 2, seed); }
+Tensor values(DType dtype, const Shape& shape) {
+  Tensor t(dtype, shape);
+  for (int64_t i = 0; i < t.elements(); ++i) set_double(t, i, static_cast<double>(i * 7 % 101));
+  return t;
+}
 Tensor whole(DType dtype, const std::vector<double>& v) {
   return test::tensor(dtype, Shape{static_cast<int64_t>(v.size())}, v);
 }
@@ -154,6 +160,83 @@ TEST_F(VulkanAttention, KvAppend) {
         c.inputs[2] = whole(start, {static_cast<double>(Shape{3, 5, 4}[static_cast<int>(axis)])});
         EXPECT_FALSE(run_case(c, BackendKind::kVulkan, nullptr).ok());
       }
+}
+
+TEST_F(VulkanAttention, TensorScatter) {
+  for (DType dtype : {DType::kU8, DType::kF16, DType::kF32, DType::kI64})
+    for (bool circular : {false, true}) {
+      ScatterAttrs a;
+      a.axis = -2;
+      if (circular) a.reduction = ScatterAttrs::Reduce::kAdd;
+      OpCase c{Cat(to_string(dtype), circular ? " circular" : ""),
+               Op::kTensorScatter,
+               make_attrs<ScatterAttrs>(a),
+               {values(dtype, Shape{3, 2, 5, 4}), values(dtype, Shape{3, 2, 2, 4}), whole(DType::kI64, {0, 3, 1})}};
+      check_case(c, "vulkan:tensor_scatter");
+      c.inputs[2] = whole(DType::kI64, {0, circular ? 14.0 : 2.0, 4 - (circular ? 0.0 : 1.0)});
+      check_case(c, "vulkan:tensor_scatter");
+      c.inputs[2] = whole(DType::kI64, {0, circular ? -1.0 : 4.0, 1});
+      EXPECT_FALSE(run_case(c, BackendKind::kVulkan, nullptr).ok());
+    }
+}
+
+/// 2 batch entries, 4 query and 2 key heads of 8.
+struct Grouped {
+  int64_t rows, past = 0, capacity;
+  std::vector<double> last;  ///< valid positions
+  bool packed = false, bias = false, positions = false;
+};
+
+OpCase grouped(const Grouped& g, const GroupQueryAttrs& given, DType dtype) {
+  GroupQueryAttrs a = given;
+  a.num_heads = 4;
+  a.kv_heads = 2;
+  OpCase c{Cat(to_string(dtype), " ", g.rows, " rows, past ", g.past), Op::kGroupQueryAttention,
+           make_attrs<GroupQueryAttrs>(a)};
+  c.inputs.resize(12);
+  c.inputs[0] = x_of(dtype, Shape{2, g.rows, g.packed ? 64 : 32}, 1);
+  if (!g.packed) c.inputs[1] = x_of(dtype, Shape{2, g.rows, 16}, 2);
+  if (!g.packed) c.inputs[2] = x_of(dtype, Shape{2, g.rows, 16}, 3);
+  if (g.past > 0) c.inputs[3] = x_of(dtype, Shape{2, 2, g.past, 8}, 4);
+  if (g.past > 0) c.inputs[4] = x_of(dtype, Shape{2, 2, g.past, 8}, 5);
+  c.inputs[5] = whole(DType::kI32, g.last);
+  c.inputs[6] = test::tensor(DType::kI32, Shape{}, {static_cast<double>(g.capacity)});
+  if (a.rotary)
+    for (size_t i : {7u, 8u}) c.inputs[i] = x_of(dtype, Shape{16, 4}, 6 + static_cast<uint32_t>(i));
+  if (g.positions)
+    c.inputs[9] = test::tensor(DType::kI64, Shape{2, g.rows}, std::vector<double>(2 * static_cast<size_t>(g.rows), 3));
+  if (g.bias) c.inputs[10] = x_of(dtype, Shape{1, 4, g.rows, g.capacity}, 9);
+  c.inputs.resize(g.bias ? 11 : g.positions ? 10 : a.rotary ? 9 : 7);
+  c.constant = {false, false, false, false, false, false, true};
+  const Shape present{2, 2, g.capacity, 8};
+  c.outputs = {{}, ValueType::tensor(dtype, present), ValueType::tensor(dtype, present)};
+  return c;
+}
+
+TEST_F(VulkanAttention, GroupedQueries) {
+  const std::vector<Grouped> all = {{3, 0, 3, {2, 2}},
+                                    {3, 0, 5, {2, 2}},
+                                    {3, 0, 3, {2, 1}, true},
+                                    {1, 6, 6, {4, 2}},
+                                    {1, 6, 6, {4, 2}, true},
+                                    {2, 6, 8, {7, 3}},
+                                    {3, 6, 6, {5, 3}},
+                                    {6, 6, 6, {5, 3}},
+                                    {1, 6, 6, {5, 3}, false, true},
+                                    {2, 4, 6, {5, 3}, false, false, true}};
+  for (const Grouped& g : all)
+    for (int variant = 0; variant < 6; ++variant) {
+      GroupQueryAttrs a;
+      a.rotary = variant % 2 == 1 || g.positions;
+      a.interleaved = variant == 3;
+      if (variant == 2) a.window = 2;
+      if (variant == 4) a.softcap = 3;
+      if (variant == 5) a.scale = 0.2, a.smooth_softmax = true;
+      for (DType dtype : {DType::kF32, DType::kF16})
+        check_case(grouped(g, a, dtype), "vulkan:group_query_attention", near(dtype));
+    }
+  OpCase c = grouped({1, 6, 6, {6, 2}}, {}, DType::kF32);
+  EXPECT_FALSE(run_case(c, BackendKind::kVulkan, nullptr).ok());
 }
 
 }  // namespace

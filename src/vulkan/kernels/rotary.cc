@@ -2,6 +2,8 @@
 #include <optional>
 
 #include "ops/attention/attention.h"
+#include "ops/common/index.h"
+#include "ops/gather/gather.h"
 #include "vulkan/kernel_recorder.h"
 #include "vulkan/kernels/common.h"
 
@@ -115,18 +117,18 @@ std::unique_ptr<Kernel> make_rotary(const KernelSpec& spec) {
 namespace {
 
 struct AppendPush {
-  uint32_t n, room, inner, count, fault_code;
+  uint32_t n, room, inner, count, rows, fault_code;
 };
 
 class KvAppendKernel final : public Kernel {
  public:
-  KvAppendKernel(const char* shader, uint32_t words, const AppendPush& push)
-      : shader_(shader), words_(words), push_(push) {}
+  KvAppendKernel(const char* shader, uint32_t words, bool circular, const AppendPush& push)
+      : shader_(shader), words_(words), circular_(circular), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding cache, r.input(0));
     SMELT_ASSIGN(const Binding fresh, r.input(1));
     SMELT_ASSIGN(const Binding start, r.input(2));
-    Dispatch d{shader_, {kWidth, words_}, {cache, fresh, start, r.faults(), r.output(0)}};
+    Dispatch d{shader_, {kWidth, words_, circular_ ? 1u : 0u}, {cache, fresh, start, r.faults(), r.output(0)}};
     set_grid(d, push_.n, kWidth);
     AppendPush push = push_;
     push.fault_code = r.fault_code();
@@ -136,20 +138,19 @@ class KvAppendKernel final : public Kernel {
  private:
   const char* shader_;
   uint32_t words_;
+  bool circular_;
   AppendPush push_;
 };
 
-}  // namespace
-
-std::unique_ptr<Kernel> make_kv_append(const KernelSpec& spec) {
-  const int64_t axis = spec.attrs<KvAppendAttrs>().axis;
+/// Of `starts` first entries along `axis`, one for each of the leading dimension or one for all.
+std::unique_ptr<Kernel> make_append(const KernelSpec& spec, int64_t axis, int64_t starts, bool circular) {
   const ValueType &cache = spec.inputs[0], &fresh = spec.inputs[1];
   const int rank = cache.shape.rank();
   const uint32_t words = whole_words(spec.inputs[2].dtype);
-  if (words == 0 || spec.inputs[2].shape.elements() < 1 || cache.dtype != fresh.dtype || axis < 0 || axis >= rank ||
-      fresh.shape.rank() != rank || fresh.shape.elements() == 0)
+  if (words == 0 || spec.inputs[2].shape.elements() < starts || cache.dtype != fresh.dtype || axis < 0 ||
+      axis >= rank || fresh.shape.rank() != rank || fresh.shape.elements() == 0)
     return nullptr;
-  AppendPush push{static_cast<uint32_t>(cache.shape.elements()), 0, 1, 0, 0};
+  AppendPush push{static_cast<uint32_t>(cache.shape.elements()), 0, 1, 0, 1, 0};
   for (int d = 0; d < rank; ++d) {
     if (d == axis) {
       push.room = static_cast<uint32_t>(cache.shape[d]);
@@ -157,13 +158,28 @@ std::unique_ptr<Kernel> make_kv_append(const KernelSpec& spec) {
       continue;
     }
     if (cache.shape[d] != fresh.shape[d]) return nullptr;
-    if (d > axis) push.inner *= static_cast<uint32_t>(cache.shape[d]);
+    (d > axis ? push.inner : push.rows) *= static_cast<uint32_t>(cache.shape[d]);
   }
-  if (push.count > push.room) return nullptr;
+  if (push.count > push.room || push.rows % static_cast<uint32_t>(starts) != 0) return nullptr;
+  push.rows /= static_cast<uint32_t>(starts);
   static const char* const shaders[] = {"kv_append_8", "kv_append_16", "kv_append_32", "kv_append_64"};
   const int width = width_index(cache.dtype);
   if (width < 0) return nullptr;
-  return std::make_unique<KvAppendKernel>(shaders[width], words, push);
+  return std::make_unique<KvAppendKernel>(shaders[width], words, circular, push);
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_kv_append(const KernelSpec& spec) {
+  return make_append(spec, spec.attrs<KvAppendAttrs>().axis, 1, false);
+}
+
+std::unique_ptr<Kernel> make_tensor_scatter(const KernelSpec& spec) {
+  const auto& a = spec.attrs<ScatterAttrs>();
+  const Shape& x = spec.inputs[0].shape;
+  const auto axis = normalize_axis(a.axis, x.rank());
+  if (!spec.has(2) || !axis.ok() || *axis == 0 || spec.inputs[2].shape.elements() != x[0]) return nullptr;
+  return make_append(spec, *axis, x[0], a.reduction == ScatterAttrs::Reduce::kAdd);
 }
 
 }  // namespace smelt::vulkan

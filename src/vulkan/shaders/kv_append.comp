@@ -1,11 +1,12 @@
 #version 450
-// y = cache [outer, room, inner] with fresh [outer, length, inner] from entry `start` on, which is data.
-// Specialization constant 1: words of the start.
+// y = cache [outer, room, inner] with fresh [outer, count, inner] from an entry on that is data: one for every `rows` of
+// outer. Specialization constants: 1 words of a start, 2 that entries behind the last one are the first ones.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
 layout(constant_id = 1) const uint kStartWords = 1;
-layout(push_constant) uniform Push { uint n, room, inner, count, fault_code; };
+layout(constant_id = 2) const bool kCircular = false;
+layout(push_constant) uniform Push { uint n, room, inner, count, rows, fault_code; };
 layout(set = 0, binding = 0) readonly buffer Cache { STORED cache[]; };
 layout(set = 0, binding = 1) readonly buffer Fresh { STORED fresh[]; };
 layout(set = 0, binding = 2) readonly buffer Start { int starts[]; };
@@ -15,14 +16,15 @@ layout(set = 0, binding = 4) writeonly buffer Y { STORED ys[]; };
 void main() {
   const uint i = flat_id();
   if (i >= n) return;
-  const int start = starts[0];
-  if ((kStartWords == 2 && starts[1] != 0) || start < 0 || uint(start) > room - count) {
+  const uint entry = i / inner % room, outer = i / (inner * room), at = outer / rows * kStartWords;
+  const int start = starts[at];
+  if ((kStartWords == 2 && starts[at + 1] != 0) || start < 0 || (!kCircular && uint(start) > room - count)) {
     faults[0] = fault_code;
     return;
   }
-  const uint entry = i / inner % room, outer = i / (inner * room);
-  if (entry >= uint(start) && entry < uint(start) + count)
-    ys[i] = fresh[(outer * count + entry - uint(start)) * inner + i % inner];
+  const uint first = uint(start) % (kCircular ? room : 0xffffffffu), place = entry < first ? entry + room : entry;
+  if (place - first < count)
+    ys[i] = fresh[(outer * count + place - first) * inner + i % inner];
   else
     ys[i] = cache[i];
 }
