@@ -110,6 +110,22 @@ TEST(Half, Operators) {
   }
 }
 
+TEST(Half, Quantize) {
+  for (DType t : {DType::kF16, DType::kBF16}) {
+    auto rows = std::make_shared<Quantization>();
+    rows->kind = Quantization::Kind::kDynamicRow;
+    rows->axis = 1;
+    for (const QuantPtr& q : {per_tensor(0.02f, 3), QuantPtr(rows)})
+      check_case({Cat("quantize ", to_string(t)),
+                  Op::kQuantize,
+                  make_attrs<NoAttrs>(),
+                  {random_tensor(t, {5, 37}, -2, 3, 1)},
+                  ValueType::tensor(DType::kI8, {5, 37}, q),
+                  {}},
+                 "quantize_half");
+  }
+}
+
 TEST(Half, QuantizedWeights) {
   auto attrs = std::make_shared<MatMulAttrs>();
   attrs->transpose_b = true;

@@ -62,6 +62,24 @@ TEST(Moves, Expansions) {
                  "expand");
 }
 
+TEST(Moves, BordersThatRepeat) {
+  for (PadAttrs::Mode mode :
+       {PadAttrs::Mode::kReflect, PadAttrs::Mode::kSymmetric, PadAttrs::Mode::kEdge, PadAttrs::Mode::kWrap})
+    for (DType t : {DType::kI8, DType::kF16, DType::kF32, DType::kI64})
+      for (const auto& pads :
+           {std::vector<int64_t>{0, 2, 3, 0, 1, 2}, {0, 1, 0, 0, 2, 0}, {1, 0, -2, 0, -1, 4}, {0, 0, 7, 0, 0, 9}}) {
+        PadAttrs a;
+        a.mode = mode;
+        check_case({Cat(to_string(mode), ' ', to_string(t), ' ', pads[2]),
+                    Op::kPad,
+                    make_attrs<PadAttrs>(a),
+                    {counted(t, {2, 5, 6}), numbers(pads)},
+                    {},
+                    {}},
+                   "pad_tables");
+      }
+}
+
 TEST(Moves, BlocksAndBatches) {
   struct Row {
     Shape shape;

@@ -28,6 +28,22 @@ TEST(ResizeF32, ModesAndCoordinates) {
         }
 }
 
+TEST(ResizeNearest, TypesAndSizes) {
+  for (DType t : {DType::kU8, DType::kI8, DType::kI16, DType::kF32})
+    for (const auto& size : {std::vector<int64_t>{2, 12, 10, 3}, {2, 3, 9, 3}, {2, 6, 5, 3}, {2, 6, 10, 6}}) {
+      ResizeAttrs a;
+      a.mode = ResizeAttrs::Mode::kNearest;
+      check_case({Cat(to_string(t), ' ', size[1], 'x', size[2]),
+                  Op::kResize,
+                  make_attrs<ResizeAttrs>(a),
+                  {random_tensor(t, {2, 6, 5, 3}, 0, 127, 1), Tensor(), Tensor(),
+                   Tensor::from<int64_t>(DType::kI64, {4}, size)},
+                  {},
+                  {}},
+                 "resize_nearest", {0, 0});
+    }
+}
+
 TEST(ReduceBool, AnyAndAll) {
   for (Reduction fn : {Reduction::kAny, Reduction::kAll})
     for (const std::vector<int64_t>& axes : {std::vector<int64_t>{2}, {0}, {1}, {0, 1, 2}})

@@ -263,6 +263,22 @@ void softmax_rows(const float* x, int64_t rows, int64_t n, float beta, bool loga
   }
 }
 
+void softmax_columns(const float* x, int64_t count, int64_t stride, int64_t n, float beta, float* y) {
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    const auto d = part.d;
+    auto best = part.load(x + i);
+    for (int64_t t = 1; t < count; ++t) best = hn::Max(best, part.load(x + t * stride + i));
+    auto sum = hn::Zero(d);
+    for (int64_t t = 0; t < count; ++t) {
+      const auto e = exp_f32(d, hn::Mul(hn::Sub(part.load(x + t * stride + i), best), hn::Set(d, beta)));
+      sum = hn::Add(sum, e);
+      part.store(e, y + t * stride + i);
+    }
+    const auto inverse = hn::Div(hn::Set(d, 1.0f), sum);
+    for (int64_t t = 0; t < count; ++t) part.store(hn::Mul(part.load(y + t * stride + i), inverse), y + t * stride + i);
+  });
+}
+
 void normalize_row(const float* x, int64_t n, double epsilon, bool rms, const float* scale, const float* bias,
                    float* y) {
   const double count = static_cast<double>(std::max<int64_t>(n, 1));
@@ -282,8 +298,8 @@ void normalize_row(const float* x, int64_t n, double epsilon, bool rms, const fl
 }
 
 RowOps make_row_ops() {
-  return {max_taps,    sum_taps,       max_taps_bytes, sum_taps_bytes, max_columns,  sum_columns,
-          scale_clamp, max_row_or_nan, sum_row,        softmax_rows,   normalize_row};
+  return {max_taps,    sum_taps,       max_taps_bytes, sum_taps_bytes, max_columns,     sum_columns,
+          scale_clamp, max_row_or_nan, sum_row,        softmax_rows,   softmax_columns, normalize_row};
 }
 
 }  // namespace smelt::HWY_NAMESPACE

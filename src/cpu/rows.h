@@ -22,6 +22,8 @@ struct RowOps {
   double (*sum_row)(const float* x, int64_t n);
   /// Rows of n > 0 neighbours: y = softmax(beta * x), or its logarithm.
   void (*softmax_rows)(const float* x, int64_t rows, int64_t n, float beta, bool logarithm, float* y);
+  /// The same down columns: `count` rows of n neighbours, `stride` apart in x and y.
+  void (*softmax_columns)(const float* x, int64_t count, int64_t stride, int64_t n, float beta, float* y);
   /// y = (x - mean) / sqrt(variance + epsilon) * scale + bias; rms: without the mean. scale and bias may be null.
   void (*normalize_row)(const float* x, int64_t n, double epsilon, bool rms, const float* scale, const float* bias,
                         float* y);

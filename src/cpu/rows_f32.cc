@@ -53,6 +53,31 @@ class SoftmaxF32 final : public Kernel {
   const RowOps& ops_;
 };
 
+/// Over the middle of [outer, count, inner].
+class SoftmaxColumnsF32 final : public Kernel {
+ public:
+  SoftmaxColumnsF32(int64_t outer, int64_t count, int64_t inner, double beta, const RowOps& ops)
+      : outer_(outer), count_(count), inner_(inner), beta_(static_cast<float>(beta)), ops_(ops) {}
+  Status run(KernelContext& ctx) const override {
+    const float* x = ctx.input(0).data<float>();
+    float* y = ctx.output(0).data<float>();
+    const int64_t pieces = (inner_ + kPiece - 1) / kPiece;
+    ctx.threads().parallel_for(outer_ * pieces, std::max<int64_t>(1, 4 / count_), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t first = i % pieces * kPiece, at = i / pieces * count_ * inner_ + first;
+        ops_.softmax_columns(x + at, count_, inner_, std::min(kPiece, inner_ - first), beta_, y + at);
+      }
+    });
+    return Ok();
+  }
+
+ private:
+  static constexpr int64_t kPiece = 512;
+  int64_t outer_, count_, inner_;
+  float beta_;
+  const RowOps& ops_;
+};
+
 class LayerNormF32 final : public Kernel {
  public:
   LayerNormF32(int64_t rows, int64_t n, const LayerNormAttrs& attrs, bool scale, bool bias, const RowOps& ops)
@@ -136,6 +161,17 @@ std::unique_ptr<Kernel> make_softmax_f32(const KernelSpec& spec) {
   const int64_t n = product(shape, axis, shape.rank());
   if (!attrs.flatten && n != shape[axis]) return nullptr;
   return std::make_unique<SoftmaxF32>(product(shape, 0, axis), n, attrs, row_ops(spec.isa));
+}
+
+std::unique_ptr<Kernel> make_softmax_columns_f32(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<SoftmaxAttrs>();
+  const Shape& shape = spec.inputs[0].shape;
+  if (!plain_f32(spec.inputs[0]) || !plain_f32(spec.outputs[0]) || shape.rank() == 0 || shape.elements() == 0)
+    return nullptr;
+  const int axis = static_cast<int>(attrs.axis < 0 ? attrs.axis + shape.rank() : attrs.axis);
+  if (attrs.kind != SoftmaxAttrs::Kind::kSoftmax || attrs.flatten || axis < 0 || axis >= shape.rank()) return nullptr;
+  return std::make_unique<SoftmaxColumnsF32>(product(shape, 0, axis), shape[axis],
+                                             product(shape, axis + 1, shape.rank()), attrs.beta, row_ops(spec.isa));
 }
 
 std::unique_ptr<Kernel> make_layer_norm_f32(const KernelSpec& spec) {

@@ -92,6 +92,15 @@ TEST(Rows, Softmax) {
     }
 }
 
+TEST(Rows, SoftmaxOfColumns) {
+  const std::pair<Shape, int64_t> rows[] = {{{2, 3, 33}, 1}, {{7, 5}, 0}, {{1, 21, 16, 40}, 1}, {{2, 4, 1, 9}, -2}};
+  for (const auto& [shape, axis] : rows) {
+    auto attrs = std::make_shared<SoftmaxAttrs>();
+    attrs->axis = axis;
+    check_case({shape.str(), Op::kSoftmax, attrs, {f32(shape)}, {}, {}}, "softmax_columns_f32", {1e-7, 1e-5});
+  }
+}
+
 TEST(Rows, LayerNorm) {
   for (bool rms : {false, true})
     for (int64_t n : {1, 37, 256})

@@ -38,5 +38,8 @@ Result<Ints> split_extents(int64_t n, std::optional<Ints> sizes, bool has_sizes,
 /// What stays of x, from its place in x to its place in the padded value y; nullopt: nothing.
 Result<std::optional<CopyLoop>> pad_loop(const Shape& x, const Ints& pads, const std::optional<Ints>& axes, bool pairs,
                                          Shape& y);
+/// For each dimension, the entry of x behind every entry of the padded value, in a mode that has one.
+Result<std::vector<Ints>> pad_tables(const Shape& x, const Ints& pads, const std::optional<Ints>& axes,
+                                     const PadAttrs& a);
 
 }  // namespace smelt

@@ -148,6 +148,14 @@ void copy_into_border(const Tensor& x, Tensor& y, const Border& b, const Tensor&
   if (auto loop = inner_loop(x.shape(), y.shape(), b)) copy(source, target, std::move(*loop));
 }
 
+/// Whether every dimension keeps an entry that a border can repeat.
+Status has_entries(const Shape& x, const Border& b) {
+  for (int i = 0; i < x.rank(); ++i)
+    if (x[i] - std::max<int64_t>(0, -b.before[i]) - std::max<int64_t>(0, -b.after[i]) <= 0)
+      return InvalidInput("dimension ", i, " of shape ", x.str(), " has no entries to pad with");
+  return Ok();
+}
+
 Status pad_tensor(const Tensor& x, Tensor& y, const Border& b, PadAttrs::Mode mode, const Tensor& value) {
   SMELT_ASSIGN(const Shape want, padded_shape(x.shape(), b));
   SMELT_TRY(expect_shape(y, want));
@@ -156,9 +164,7 @@ Status pad_tensor(const Tensor& x, Tensor& y, const Border& b, PadAttrs::Mode mo
     copy_into_border(x, y, b, value);
     return Ok();
   }
-  for (int i = 0; i < x.rank(); ++i)
-    if (x.dim(i) - std::max<int64_t>(0, -b.before[i]) - std::max<int64_t>(0, -b.after[i]) <= 0)
-      return InvalidInput("dimension ", i, " of shape ", x.shape().str(), " has no entries to pad with");
+  SMELT_TRY(has_entries(x.shape(), b));
   copy_by_tables(x, y, entry_tables(x.shape(), y.shape(), b, mode), value);
   return Ok();
 }
@@ -170,6 +176,14 @@ Result<std::optional<CopyLoop>> pad_loop(const Shape& x, const Ints& pads, const
   SMELT_ASSIGN(const Border b, border_of(pads, axes, pairs, x.rank()));
   SMELT_ASSIGN(y, padded_shape(x, b));
   return inner_loop(x, y, b);
+}
+
+Result<std::vector<Ints>> pad_tables(const Shape& x, const Ints& pads, const std::optional<Ints>& axes,
+                                     const PadAttrs& a) {
+  SMELT_ASSIGN(const Border b, border_of(pads, axes, a.pairs, x.rank()));
+  SMELT_ASSIGN(const Shape y, padded_shape(x, b));
+  SMELT_TRY(has_entries(x, b));
+  return entry_tables(x, y, b, a.mode);
 }
 
 Status infer_Pad(InferContext& ctx) {
