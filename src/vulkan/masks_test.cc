@@ -111,7 +111,10 @@ TEST_F(VulkanMasks, AccumulatesAtIndices) {
     c.inputs = {values(dtype, {3, 4}), values(dtype, {1}), tensor(DType::kI32, {2, 1}, {0, 2}),
                 tensor(DType::kI32, {3}, {1, 3, 1})};
     check_case(c, "vulkan:index_add");
+    c.constant = {false, false, true, true};
+    check_case(c, "vulkan:index_add");
     c.inputs[3] = tensor(DType::kI32, {3}, {1, 4, 1});
+    c.constant.clear();
     fails(c, "out of range");
   }
 }

@@ -141,6 +141,13 @@ ValueId Composition::expand(ValueId x, const Shape& to) {
 
 ValueId Composition::reshape(ValueId x, const std::vector<int64_t>& dims) {
   if (x == kNone || shape(x) == Shape(dims)) return x;
+  if (const Tensor* t = builder_.constant_of(x); t && Shape(dims).checked_elements().ok()) {
+    if (Shape(dims).elements() != t->elements()) return kNone;
+    const auto operand = std::find(inputs_.begin(), inputs_.end(), x);
+    if (operand == inputs_.end()) return constant(t->reshaped(Shape(dims)));
+    return derived(static_cast<size_t>(operand - inputs_.begin()), t->reshaped(Shape(dims)),
+                   Cat("reshaped to ", Shape(dims).str(), ", "));
+  }
   return add(Op::kReshape, make_attrs<ReshapeAttrs>(), {x, i64(dims)});
 }
 
