@@ -22,33 +22,55 @@ HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+/// The table in registers, 16 bytes each, as look_up() wants them.
+void fill_blocks(const uint8_t* HWY_RESTRICT table, hn::Vec<hn::ScalableTag<uint8_t>>* blocks) {
+  const hn::ScalableTag<uint8_t> d;
+#if HWY_ARCH_X86
+  // A lookup of 16 bytes gives 0 for an index below 0 and else looks at its low 4 bits. With block j of each half of
+  // the table replaced by its difference to block j - 1, the lookups of x - 16 j add up to that of x.
+  HWY_ALIGN uint8_t steps[256];
+  for (int k = 0; k < 256; ++k) steps[k] = static_cast<uint8_t>(k % 128 < 16 ? table[k] : table[k] ^ table[k - 16]);
+  table = steps;
+#endif
+  for (int j = 0; j < 16; ++j) blocks[j] = hn::LoadDup128(d, table + 16 * j);
+}
+
+template <class V>
+HWY_INLINE V look_up(const V* blocks, V x) {
+  const hn::DFromV<V> d;
+  auto sum = hn::Zero(d);
+#if HWY_ARCH_X86
+  const hn::RebindToSigned<decltype(d)> ds;
+  const auto sixteen = hn::Set(ds, int8_t{16});
+  auto low = hn::BitCast(ds, x), high = hn::Xor(low, hn::Set(ds, int8_t{-128}));
+#pragma GCC unroll 8
+  for (int j = 0; j < 8; ++j) {
+    sum = hn::Xor(sum, hn::TableLookupBytesOr0(blocks[j], hn::BitCast(d, low)));
+    sum = hn::Xor(sum, hn::TableLookupBytesOr0(blocks[8 + j], hn::BitCast(d, high)));
+    low = hn::SaturatedSub(low, sixteen);
+    high = hn::SaturatedSub(high, sixteen);
+  }
+#else
+  // What a lookup of 16 bytes gives for other indices differs from machine to machine.
+  const auto sixteen = hn::Set(d, uint8_t{16});
+#pragma GCC unroll 16
+  for (int j = 0; j < 16; ++j) {
+    sum = hn::Or(sum, hn::IfThenElseZero(hn::Lt(x, sixteen), hn::TableLookupBytes(blocks[j], x)));
+    x = hn::Sub(x, sixteen);
+  }
+#endif
+  return sum;
+}
+
 /// y[i] = table[x[i]].
 void look_up_bytes(const uint8_t* HWY_RESTRICT table, const uint8_t* x, int64_t n, uint8_t* y) {
   const hn::ScalableTag<uint8_t> d;
-  const hn::RebindToSigned<decltype(d)> ds;
-  using VU = hn::Vec<decltype(d)>;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
   if (n >= 4 * lanes) {
-    // A lookup of 16 bytes gives 0 for an index below 0 and else looks at its low 4 bits. With block j of each half of
-    // the table replaced by its difference to block j - 1, the lookups of x - 16 j add up to that of x.
-    HWY_ALIGN uint8_t steps[256];
-    for (int k = 0; k < 256; ++k) steps[k] = static_cast<uint8_t>(k % 128 < 16 ? table[k] : table[k] ^ table[k - 16]);
-    VU blocks[16];
-    for (int j = 0; j < 16; ++j) blocks[j] = hn::LoadDup128(d, steps + 16 * j);
-    const auto sixteen = hn::Set(ds, int8_t{16});
-    for (; i + lanes <= n; i += lanes) {
-      auto low = hn::BitCast(ds, hn::LoadU(d, x + i)), high = hn::Xor(low, hn::Set(ds, int8_t{-128}));
-      auto sum = hn::Zero(d);
-#pragma GCC unroll 8
-      for (int j = 0; j < 8; ++j) {
-        sum = hn::Xor(sum, hn::TableLookupBytesOr0(blocks[j], hn::BitCast(d, low)));
-        sum = hn::Xor(sum, hn::TableLookupBytesOr0(blocks[8 + j], hn::BitCast(d, high)));
-        low = hn::SaturatedSub(low, sixteen);
-        high = hn::SaturatedSub(high, sixteen);
-      }
-      hn::StoreU(sum, d, y + i);
-    }
+    hn::Vec<decltype(d)> blocks[16];
+    fill_blocks(table, blocks);
+    for (; i + lanes <= n; i += lanes) hn::StoreU(look_up(blocks, hn::LoadU(d, x + i)), d, y + i);
   }
   for (; i < n; ++i) y[i] = table[x[i]];
 }
