@@ -106,25 +106,28 @@ Tensor all_values(const ValueType& type, const Shape& shape) {
 
 /// The results of the reference kernel for all values of the inputs (one, or two in rows and columns); null when it
 /// fails.
+Packed fill_table(const KernelSpec& spec, size_t inputs) {
+  std::vector<Datum> in;
+  in.emplace_back(all_values(spec.inputs[0], inputs == 2 ? Shape{256, 1} : Shape{256}));
+  if (inputs == 2) in.emplace_back(all_values(spec.inputs[1], Shape{1, 256}));
+  for (size_t i = inputs; i < spec.inputs.size(); ++i) in.push_back(spec.has(i) ? Datum(*spec.constant(i)) : Datum());
+  Tensor out(spec.outputs[0].dtype, inputs == 2 ? Shape{256, 256} : Shape{256});
+  out.set_quant(spec.outputs[0].quant);
+  const auto filled = run_reference(spec.node, std::move(in), {out});
+  if (!filled.ok()) return nullptr;
+  auto packed = std::make_shared<AlignedBytes>(out.bytes());
+  std::memcpy(packed->data<char>(), filled->front().raw(), out.bytes());
+  return packed;
+}
+
+/// The same, kept with the packed weights. Not to be read before the kernel runs: a dry cache fills nothing.
 Packed make_table(const KernelSpec& spec, size_t inputs) {
   std::string key = Cat("table ", static_cast<int>(spec.node.op), ' ');
   for (size_t i = 0; i < inputs; ++i) key += quant_key(spec.inputs[i]);
   key += quant_key(spec.outputs[0]);
   for (size_t i = inputs; i < spec.inputs.size(); ++i)
     if (spec.has(i)) key += Cat(reinterpret_cast<uintptr_t>(spec.constant(i)->raw()), ' ');
-  return spec.packs.get(spec.node.attrs.get(), key, [&]() -> Packed {
-    std::vector<Datum> in;
-    in.emplace_back(all_values(spec.inputs[0], inputs == 2 ? Shape{256, 1} : Shape{256}));
-    if (inputs == 2) in.emplace_back(all_values(spec.inputs[1], Shape{1, 256}));
-    for (size_t i = inputs; i < spec.inputs.size(); ++i) in.push_back(spec.has(i) ? Datum(*spec.constant(i)) : Datum());
-    Tensor out(spec.outputs[0].dtype, inputs == 2 ? Shape{256, 256} : Shape{256});
-    out.set_quant(spec.outputs[0].quant);
-    const auto filled = run_reference(spec.node, std::move(in), {out});
-    if (!filled.ok()) return nullptr;
-    auto packed = std::make_shared<AlignedBytes>(out.bytes());
-    std::memcpy(packed->data<char>(), filled->front().raw(), out.bytes());
-    return packed;
-  });
+  return spec.packs.get(spec.node.attrs.get(), key, [&] { return fill_table(spec, inputs); });
 }
 
 void look_up_floats(const float* table, const uint8_t* x, int64_t n, float* y) {
@@ -230,7 +233,7 @@ std::unique_ptr<Kernel> make_dequantize_line(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   if (!byte_type(x) || x.dtype == DType::kBool || y.dtype != DType::kF32 || y.quant || x.shape != y.shape)
     return nullptr;
-  const Packed table = make_table(spec, 1);
+  const Packed table = fill_table(spec, 1);
   const auto grid = table ? line_of(table, x.dtype == DType::kI8) : std::nullopt;
   return grid ? std::make_unique<DequantizeLine>(*grid, x.shape.elements(), spec.isa) : nullptr;
 }
