@@ -55,7 +55,7 @@ CaseRunner::CaseRunner(const KernelCase& c) : case_(c), out_types_(1) {
 }
 
 KernelSpec CaseRunner::spec(Isa isa, int threads) {
-  return {node_, in_types_, constants_, std::span<const ValueType>(out_types_), isa, threads, packs_};
+  return {{node_, in_types_, constants_, std::span<const ValueType>(out_types_)}, isa, threads, packs_};
 }
 
 std::unique_ptr<Kernel> CaseRunner::make(const KernelInfo& info, Isa isa, int threads) {

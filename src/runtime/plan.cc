@@ -389,7 +389,7 @@ Result<bool> PlannedEnvironment::run_fast(const Graph& graph, const Node& node, 
       constants.push_back(fixed ? graph.value(id).constant.get() : nullptr);
       if (id == kNone) late.inputs[i].dtype = DType::kInvalid;
     }
-    late.kernel = make_kernel({node, late.inputs, constants, late.outputs, isa(), threads.threads(), packs()});
+    late.kernel = make_kernel({{node, late.inputs, constants, late.outputs}, isa(), threads.threads(), packs()});
     if (late.kernel && late.kernel->scratch_bytes() > (size_t{1} << 30)) late.kernel.reset();
   }
   if (!late.kernel) return false;

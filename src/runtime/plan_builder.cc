@@ -264,7 +264,7 @@ class PlanBuilder {
       reason = "shapes depend on data, or control flow";
     } else if (env_.gpu.device && !is_view(node)) {
       const Operands ops = operands(node);
-      const vulkan::KernelSpec spec{node, ops.types, ops.constants, draft.types, *env_.gpu.device};
+      const vulkan::KernelSpec spec{{node, ops.types, ops.constants, draft.types}, *env_.gpu.device};
       const vulkan::KernelInfo* chosen = nullptr;
       kernel = vulkan::make_kernel(spec, &chosen);
       if (kernel) draft.device_kernel = chosen->name;
@@ -485,7 +485,8 @@ class PlanBuilder {
     // Kernels pack constants by address: what this plan computed lives no longer than the plan.
     PackCache& packs = o.lasting ? env_.packs() : own_packs();
     const KernelInfo* chosen = nullptr;
-    step.kernel = make_kernel({node, o.types, o.constants, types, env_.isa(), env_.threads.threads(), packs}, &chosen);
+    step.kernel =
+        make_kernel({{node, o.types, o.constants, types}, env_.isa(), env_.threads.threads(), packs}, &chosen);
     if (!step.kernel) return false;
     step.kind = Step::Kind::kKernel;
     step.kernel_name = chosen->name;
@@ -563,7 +564,7 @@ class PlanBuilder {
           const Operands ops = operands(node);
           const vulkan::KernelInfo* chosen = nullptr;
           auto kernel = vulkan::make_texture_kernel(
-              {node, ops.types, ops.constants, drafts_[k].types, *env_.gpu.device, form, nullptr, inputs}, &chosen);
+              {{node, ops.types, ops.constants, drafts_[k].types}, *env_.gpu.device, form, nullptr, inputs}, &chosen);
           if (kernel) *name = chosen->name;
           return kernel;
         });

@@ -166,7 +166,7 @@ std::unique_ptr<Kernel> conversion(const ValueType& from, const ValueType& to, W
     node.attrs = make_attrs<CastAttrs>(result.dtype);
   }
   const Tensor* const none = nullptr;
-  return listed_kernel({node, {&source, 1}, {&none, 1}, {&result, 1}, device});
+  return listed_kernel({{node, {&source, 1}, {&none, 1}, {&result, 1}}, device});
 }
 
 /// Names what converted_constant() makes of a constant.
@@ -228,7 +228,7 @@ class Converted final : public Kernel {
       if (!part.kernel || part.bytes > spec.device.max_binding()) return nullptr;
     }
     if (!changes) return nullptr;
-    k->kernel_ = listed_kernel({spec.node, inputs, constants, outputs, spec.device});
+    k->kernel_ = listed_kernel({{spec.node, inputs, constants, outputs}, spec.device});
     if (!k->kernel_) return nullptr;
     for (Part& part : k->inputs_) k->place(part);
     for (Part& part : k->outputs_) k->place(part);

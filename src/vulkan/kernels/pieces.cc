@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ops/matmul/matmul_shape.h"
 #include "ops/conv/conv_shape.h"
+#include "ops/matmul/matmul_shape.h"
 #include "ops/shape/shape.h"
 #include "vulkan/device.h"
 #include "vulkan/kernels/common.h"

@@ -111,7 +111,7 @@ std::unique_ptr<Kernel> make_hybrid(const KernelSpec& spec, AttrsPtr plain, int6
   if (!rows) return nullptr;
   Node node = spec.node;
   node.attrs = std::move(plain);
-  auto product = listed_kernel({node, spec.inputs, spec.constants, spec.outputs, spec.device});
+  auto product = listed_kernel({{node, spec.inputs, spec.constants, spec.outputs}, spec.device});
   if (!product) return nullptr;
   return std::make_unique<Hybrid>(*rows, std::move(product));
 }

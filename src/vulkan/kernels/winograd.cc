@@ -74,7 +74,7 @@ class Winograd final : public Kernel {
     in_bytes_ = align_binding(Tensor::byte_size(DType::kF32, in[0].shape.elements()));
     out_bytes_ = align_binding(Tensor::byte_size(DType::kF32, out[0].shape.elements()));
     if (std::max(in_bytes_, out_bytes_) <= spec.device.max_binding())
-      sums_ = listed_kernel({node, in, constants, out, spec.device});
+      sums_ = listed_kernel({{node, in, constants, out}, spec.device});
   }
   bool works() const { return sums_ != nullptr; }
   RealOperand bias;
