@@ -46,6 +46,7 @@ TEST(RecurrentF32, CellsAndLayouts) {
                 random_tensor(DType::kF32, {d, g * r.hidden, r.input}, -1, 1, 2),
                 random_tensor(DType::kF32, {d, g * r.hidden, r.hidden}, -1, 1, 3),
                 random_tensor(DType::kF32, {d, 2 * g * r.hidden}, -1, 1, 4)};
+    c.others.resize(r.cell == Cell::kLstm ? 2 : 1);
     if (r.states) {
       c.inputs.emplace_back();
       c.inputs.push_back(random_tensor(DType::kF32, state, -1, 1, 5));

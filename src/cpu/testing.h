@@ -21,6 +21,8 @@ struct KernelCase {
   ValueType output;            ///< dtype and quantization; the shape is filled in by inference
   std::vector<bool> computed;  ///< by input; missing entries: only input 0 is computed
   bool threaded = false;       ///< check it with several threads too
+  /// Outputs behind the first; those that the operator always has need not be named.
+  std::vector<ValueType> others = {};
   bool is_constant(size_t i) const { return i < computed.size() ? !computed[i] : i > 0; }
 };
 
@@ -28,25 +30,27 @@ struct KernelCase {
 class CaseRunner {
  public:
   explicit CaseRunner(const KernelCase& c);
-  const ValueType& output_type() const { return out_types_[0]; }
-  /// A null status and an undefined tensor: the operator has no reference kernel.
-  Result<Tensor> reference();
+  /// All outputs.
+  Result<std::vector<Tensor>> reference();
   /// The kernel of this entry for a level, or null when it does not apply.
   std::unique_ptr<Kernel> make(const KernelInfo& info, Isa isa, int threads = 1);
-  std::unique_ptr<Kernel> make(Isa isa, int threads, const KernelInfo** chosen);
-  Result<Tensor> run(const Kernel& kernel, int threads = 1);
+  /// The kernel of the list that is chosen for a level, with packed weights or with a cache that packs none; null:
+  /// none.
+  const KernelInfo* choose(Isa isa, PackCache::Mode mode);
+  /// All outputs. The kernel finds their elements undefined.
+  Result<std::vector<Tensor>> run(const Kernel& kernel, int threads = 1);
   Status shape_error() const { return infer_status_; }
 
  private:
   friend class CaseContext;
-  KernelSpec spec(Isa isa, int threads);
+  KernelSpec spec(Isa isa, int threads, PackCache& packs);
   const KernelCase& case_;
   Module module_;
   Node node_;
   std::vector<ValueType> in_types_, out_types_;
   std::vector<const Tensor*> constants_;
   std::vector<Datum> data_;
-  PackCache packs_;
+  PackCache packs_, dry_{PackCache::Mode::kDry};
   Status infer_status_;
 };
 
@@ -56,7 +60,8 @@ class CaseContext final : public KernelContext {
   CaseContext(CaseRunner& runner, int threads, size_t scratch_bytes);
   ~CaseContext() override;
   const Datum& datum(int i) const override { return runner_.data_[static_cast<size_t>(i)]; }
-  Tensor& output(int) override { return output_; }
+  Tensor& output(int i) override { return outputs_[static_cast<size_t>(i)]; }
+  std::vector<Tensor>& outputs() { return outputs_; }
   Result<Tensor*> allocate(int i, DType dtype, const Shape& shape) override;
   void set_output(int, Datum) override {}
   void* scratch(size_t bytes) override;
@@ -66,11 +71,11 @@ class CaseContext final : public KernelContext {
   Status tick() override { return Ok(); }
   uint64_t random() override { return 0; }
   const Module& module() const override { return runner_.module_; }
-  QuantPtr output_quant(int) const override { return runner_.out_types_[0].quant; }
+  QuantPtr output_quant(int i) const override { return runner_.out_types_[static_cast<size_t>(i)].quant; }
 
  private:
   CaseRunner& runner_;
-  Tensor output_;
+  std::vector<Tensor> outputs_;
   ThreadPool pool_;
   Datum state_;
   void* fixed_ = nullptr;

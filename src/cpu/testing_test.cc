@@ -1,5 +1,8 @@
 #include "cpu/testing.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "tensor/numeric.h"
 
 namespace smelt::testing {
@@ -8,7 +11,7 @@ namespace {
 class CaseInfer final : public InferContext {
  public:
   CaseInfer(const Node& node, const Module& module, const std::vector<ValueType>& in, const std::vector<Datum>& data,
-            std::vector<ValueType>& out, const ValueType& declared)
+            std::vector<ValueType>& out, const std::vector<ValueType>& declared)
       : module_(module), in_(in), data_(data), out_(out), declared_(declared) {
     node_ = &node;
   }
@@ -19,24 +22,23 @@ class CaseInfer final : public InferContext {
   }
   const Module& module() const override { return module_; }
   void set(int i, ValueType type) override {
-    if (i == 0) out_[0] = std::move(type);
+    if (wants(i)) out_[static_cast<size_t>(i)] = std::move(type);
   }
-  const ValueType& declared(int) const override { return declared_; }
+  const ValueType& declared(int i) const override { return declared_[static_cast<size_t>(i)]; }
 
  private:
   const Module& module_;
   const std::vector<ValueType>& in_;
   const std::vector<Datum>& data_;
   std::vector<ValueType>& out_;
-  const ValueType& declared_;
+  const std::vector<ValueType>& declared_;
 };
 
 }  // namespace
 
-CaseRunner::CaseRunner(const KernelCase& c) : case_(c), out_types_(1) {
+CaseRunner::CaseRunner(const KernelCase& c) : case_(c) {
   node_.op = c.op;
   node_.attrs = c.attrs;
-  node_.outputs = {static_cast<ValueId>(c.inputs.size())};
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     const Tensor& t = c.inputs[i];
     node_.inputs.push_back(t.defined() ? static_cast<ValueId>(i) : kNone);
@@ -45,49 +47,54 @@ CaseRunner::CaseRunner(const KernelCase& c) : case_(c), out_types_(1) {
     data_.push_back(t.defined() ? Datum(t) : Datum());
   }
   const OpInfo& info = op_info(c.op);
-  out_types_[0] = c.output;
-  if (info.infer) {
-    CaseInfer infer(node_, module_, in_types_, data_, out_types_, c.output);
-    infer_status_ = info.infer(infer);
-    if (c.output.dtype != DType::kInvalid) out_types_[0].dtype = c.output.dtype;
-    if (c.output.quant) out_types_[0].quant = c.output.quant;
+  std::vector<ValueType> declared{c.output};
+  declared.insert(declared.end(), c.others.begin(), c.others.end());
+  declared.resize(std::max(declared.size(), static_cast<size_t>(info.min_outputs)));
+  for (size_t i = 0; i < declared.size(); ++i) node_.outputs.push_back(static_cast<ValueId>(c.inputs.size() + i));
+  out_types_ = declared;
+  CaseInfer infer(node_, module_, in_types_, data_, out_types_, declared);
+  infer_status_ = info.infer(infer);
+  for (size_t i = 0; i < declared.size(); ++i) {
+    if (declared[i].dtype != DType::kInvalid) out_types_[i].dtype = declared[i].dtype;
+    if (declared[i].quant) out_types_[i].quant = declared[i].quant;
   }
 }
 
-KernelSpec CaseRunner::spec(Isa isa, int threads) {
-  return {{node_, in_types_, constants_, std::span<const ValueType>(out_types_)}, isa, threads, packs_};
+KernelSpec CaseRunner::spec(Isa isa, int threads, PackCache& packs) {
+  return {{node_, in_types_, constants_, std::span<const ValueType>(out_types_)}, isa, threads, packs};
 }
 
 std::unique_ptr<Kernel> CaseRunner::make(const KernelInfo& info, Isa isa, int threads) {
-  return info.op == node_.op && info.isa <= isa ? info.make(spec(isa, threads)) : nullptr;
+  return info.op == node_.op && info.isa <= isa ? info.make(spec(isa, threads, packs_)) : nullptr;
 }
 
-std::unique_ptr<Kernel> CaseRunner::make(Isa isa, int threads, const KernelInfo** chosen) {
-  return make_kernel(spec(isa, threads), chosen);
+const KernelInfo* CaseRunner::choose(Isa isa, PackCache::Mode mode) {
+  const KernelInfo* chosen = nullptr;
+  make_kernel(spec(isa, 1, mode == PackCache::Mode::kDry ? dry_ : packs_), &chosen);
+  return chosen;
 }
 
-Result<Tensor> CaseRunner::reference() {
-  const OpInfo& info = op_info(case_.op);
-  if (!info.reference) return Tensor();
+Result<std::vector<Tensor>> CaseRunner::reference() {
   SMELT_TRY(infer_status_);
   CaseContext ctx(*this, 1, 0);
-  SMELT_TRY(info.reference(ctx));
-  return ctx.output(0);
+  SMELT_TRY(op_info(case_.op).reference(ctx));
+  return std::move(ctx.outputs());
 }
 
-Result<Tensor> CaseRunner::run(const Kernel& kernel, int threads) {
+Result<std::vector<Tensor>> CaseRunner::run(const Kernel& kernel, int threads) {
   CaseContext ctx(*this, threads, kernel.scratch_bytes());
+  for (Tensor& t : ctx.outputs()) std::memset(t.raw(), 0xa5, t.bytes());
   SMELT_TRY(kernel.run(ctx));
-  return ctx.output(0);
+  return std::move(ctx.outputs());
 }
 
 CaseContext::CaseContext(CaseRunner& runner, int threads, size_t scratch_bytes)
-    : runner_(runner),
-      output_(runner.out_types_[0].dtype, runner.out_types_[0].shape),
-      pool_(threads),
-      fixed_bytes_((scratch_bytes + 63) / 64 * 64) {
+    : runner_(runner), pool_(threads), fixed_bytes_((scratch_bytes + 63) / 64 * 64) {
   node_ = &runner.node_;
-  output_.set_quant(runner.out_types_[0].quant);
+  for (const ValueType& type : runner.out_types_) {
+    outputs_.emplace_back(type.dtype, type.shape);
+    outputs_.back().set_quant(type.quant);
+  }
   if (fixed_bytes_) fixed_ = std::aligned_alloc(64, fixed_bytes_);
 }
 
@@ -96,9 +103,9 @@ CaseContext::~CaseContext() {
   for (void* p : more_) std::free(p);
 }
 
-Result<Tensor*> CaseContext::allocate(int, DType dtype, const Shape& shape) {
-  output_ = Tensor(dtype, shape);
-  return &output_;
+Result<Tensor*> CaseContext::allocate(int i, DType dtype, const Shape& shape) {
+  output(i) = Tensor(dtype, shape);
+  return &output(i);
 }
 
 void* CaseContext::scratch(size_t bytes) {

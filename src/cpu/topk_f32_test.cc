@@ -26,7 +26,9 @@ TEST(TopKF32, OrderTiesAndNan) {
                     make_attrs<TopKAttrs>(a),
                     {x, Tensor::from<int64_t>(DType::kI64, {1}, std::vector<int64_t>{k})},
                     {},
-                    {}},
+                    {},
+                    false,
+                    {ValueType{}}},
                    "topk_f32", {0, 0});
       }
 }
