@@ -105,7 +105,7 @@ TEST_F(VulkanAttention, LengthOutOfRange) {
     OpCase c = attention("length", DType::kF32, {}, 3, 10, 8, 6);
     c.inputs.resize(7);
     c.inputs[6] = whole(whole_type, {-1});
-    const auto r = run_case(c, BackendKind::kVulkan, nullptr);
+    const auto r = run_on_gpu(c);
     ASSERT_FALSE(r.ok());
     EXPECT_EQ(r.error().code(), ErrorCode::kInvalidInput);
   }
@@ -141,7 +141,7 @@ TEST_F(VulkanAttention, RotaryPositionOutOfRange) {
   OpCase c{"", Op::kRotary, make_attrs<RotaryAttrs>(), {x_of(DType::kF32, Shape{1, 2, 5, 8}, 1)}};
   for (uint32_t seed : {2u, 3u}) c.inputs.push_back(x_of(DType::kF32, Shape{16, 4}, seed));
   c.inputs.push_back(whole(DType::kI64, {12}));
-  EXPECT_FALSE(run_case(c, BackendKind::kVulkan, nullptr).ok());
+  EXPECT_FALSE(run_on_gpu(c).ok());
 }
 
 TEST_F(VulkanAttention, KvAppend) {
@@ -158,7 +158,7 @@ TEST_F(VulkanAttention, KvAppend) {
                  {x_of(dtype, Shape{3, 5, 4}, 1), x_of(dtype, fresh, 2), whole(start, {1})}};
         check_case(c, "vulkan:kv_append");
         c.inputs[2] = whole(start, {static_cast<double>(Shape{3, 5, 4}[static_cast<int>(axis)])});
-        EXPECT_FALSE(run_case(c, BackendKind::kVulkan, nullptr).ok());
+        EXPECT_FALSE(run_on_gpu(c).ok());
       }
 }
 
@@ -176,7 +176,7 @@ TEST_F(VulkanAttention, TensorScatter) {
       c.inputs[2] = whole(DType::kI64, {0, circular ? 14.0 : 2.0, 4 - (circular ? 0.0 : 1.0)});
       check_case(c, "vulkan:tensor_scatter");
       c.inputs[2] = whole(DType::kI64, {0, circular ? -1.0 : 4.0, 1});
-      EXPECT_FALSE(run_case(c, BackendKind::kVulkan, nullptr).ok());
+      EXPECT_FALSE(run_on_gpu(c).ok());
     }
 }
 
@@ -236,7 +236,7 @@ TEST_F(VulkanAttention, GroupedQueries) {
         check_case(grouped(g, a, dtype), "vulkan:group_query_attention", near(dtype));
     }
   OpCase c = grouped({1, 6, 6, {6, 2}}, {}, DType::kF32);
-  EXPECT_FALSE(run_case(c, BackendKind::kVulkan, nullptr).ok());
+  EXPECT_FALSE(run_on_gpu(c).ok());
 }
 
 }  // namespace

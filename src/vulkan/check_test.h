@@ -3,27 +3,39 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "graph/builder.h"
-#include "graph/verify.h"
-#include "smelt/model.h"
-#include "tests/support/coverage.h"
+#include "cpu/testing.h"
 #include "tests/support/op_runner.h"
 #include "vulkan/backend.h"
 
 namespace smelt::vulkan {
 
+using smelt::testing::KernelCase;
+
+#define SKIP_WITHOUT_GPU()                                                        \
+  if (const auto found = smelt::vulkan::devices(); !found.ok() || found->empty()) \
+  GTEST_SKIP() << "no Vulkan device" << (found.ok() ? "" : ": " + found.error().message())
+
 /// Skips its tests where no Vulkan device is found.
 class VulkanTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto found = devices();
-    if (!found.ok()) GTEST_SKIP() << "no Vulkan device: " << found.error().message();
-    if (found->empty()) GTEST_SKIP() << "no Vulkan device";
-  }
+  void SetUp() override { SKIP_WITHOUT_GPU(); }
+};
+
+/// An environment variable for as long as the object lives.
+class Forced {
+ public:
+  Forced(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
+  ~Forced() { unsetenv(name_); }
+  Forced(const Forced&) = delete;
+  Forced& operator=(const Forced&) = delete;
+
+ private:
+  const char* name_;
 };
 
 /// One operator with its operands.
@@ -34,65 +46,96 @@ struct OpCase {
   std::vector<Tensor> inputs;         ///< undefined: absent
   std::vector<bool> constant = {};    ///< by input; missing entries: computed
   std::vector<ValueType> outputs{1};  ///< declared types
+  bool is_constant(size_t i) const { return i < constant.size() && constant[i]; }
 };
+
+inline std::vector<ValueType> outputs_of(const OpCase& c) { return c.outputs; }
+inline std::vector<ValueType> outputs_of(const KernelCase& c) { return {c.output}; }
+
+/// An OpCase or a KernelCase.
+template <class Case>
+test::OpRunner runner_of(const Case& c) {
+  test::OpRunner r(c.op, c.attrs);
+  for (size_t i = 0; i < c.inputs.size(); ++i) {
+    const Tensor& t = c.inputs[i];
+    if (!t.defined())
+      r.absent();
+    else if (c.is_constant(i))
+      r.constant(t);
+    else
+      r.input(t);
+  }
+  return r.outputs(outputs_of(c));
+}
 
 struct Near {
   double absolute = 1e-5, relative = 1e-5;
 };
 
-inline Result<std::vector<Datum>> run_case(const OpCase& c, BackendKind backend, std::string* kernel) {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
-  Builder b(*module, 0);
-  std::vector<ValueId> in, out;
-  std::vector<Datum> fed;
-  for (size_t i = 0; i < c.inputs.size(); ++i) {
-    const Tensor& t = c.inputs[i];
-    if (!t.defined()) {
-      in.push_back(kNone);
-    } else if (i < c.constant.size() && c.constant[i]) {
-      in.push_back(b.constant("", t));
-    } else {
-      in.push_back(b.input("x", ValueType::tensor(t.dtype(), t.shape(), t.quant())));
-      fed.push_back(t);
-    }
-  }
-  for (const ValueType& type : c.outputs) out.push_back(b.value("y", type));
-  SMELT_TRY(b.node_to(c.op, c.attrs, in, out));
-  b.graph().outputs = out;
-  SMELT_TRY(verify(*module));
-  SMELT_ASSIGN(
-      Session session,
-      Session::create(Model(module), {.backend = backend, .device_storage = DeviceStorage::kBuffer, .profile = true}));
-  auto result = session.run(fed);
-  if (backend == BackendKind::kVulkan) test::note_shaders();
-  if (kernel)
-    for (const ProfileEntry& e : session.profile()) *kernel = e.kernel;
-  return result;
-}
-
-/// The operator runs with GPU kernel `want` ("vulkan:NAME") and gives what the reference kernel gives: integers equal,
-/// reals within the tolerance. `want` empty: it runs on the host.
-inline void check_case(const OpCase& c, const std::string& want, Near near = {}) {
-  SCOPED_TRACE(c.label);
-  const auto expected = run_case(c, BackendKind::kReference, nullptr);
-  ASSERT_TRUE(expected.ok()) << expected.error().message();
-  std::string kernel;
-  const auto got = run_case(c, BackendKind::kVulkan, &kernel);
-  ASSERT_TRUE(got.ok()) << got.error().message();
-  if (want.empty())
-    EXPECT_NE(kernel.substr(0, 7), "vulkan:");
-  else
-    EXPECT_EQ(kernel, want);
-  for (size_t i = 0; i < expected->size(); ++i) {
-    const Tensor &e = (*expected)[i].tensor, &g = (*got)[i].tensor;
-    ASSERT_EQ(g.dtype(), e.dtype()) << "output " << i;
-    ASSERT_EQ(g.shape(), e.shape()) << "output " << i;
+/// Shapes and types are equal, and so are integers; reals are near.
+inline void expect_same(const std::vector<Datum>& got, const std::vector<Datum>& want, const Near& near) {
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < want.size(); ++i) {
+    const Tensor &e = want[i].tensor, &g = got[i].tensor;
+    SCOPED_TRACE("output " + std::to_string(i));
+    ASSERT_EQ(g.dtype(), e.dtype());
+    ASSERT_EQ(g.shape(), e.shape());
     const bool real = is_float(e.dtype());
     test::expect_near(g, test::values(e), real ? near.absolute : 0, real ? near.relative : 0);
   }
+}
+
+/// What a test asks of the layout pass: of the result, and of all values.
+struct StorageWish {
+  StorageHint result;
+  DeviceStorage all = DeviceStorage::kBuffer;
+};
+
+/// The operator gives on the device what the reference kernel gives. `kernels`: those that ran there, without
+/// "vulkan:".
+inline void check_same(test::OpRunner op, const Near& near, const StorageWish& wish = {},
+                       std::vector<std::string>* kernels = nullptr) {
+  const auto want = op.backend(BackendKind::kReference).run_all();
+  ASSERT_TRUE(want.ok()) << want.error().message();
+  const auto got = op.device(wish.all, wish.result).run_all();
+  ASSERT_TRUE(got.ok()) << got.error().message();
+  expect_same(*got, *want, near);
+  for (const std::string& k : op.kernels())
+    if (kernels && k.rfind("vulkan:", 0) == 0) kernels->push_back(k.substr(7));
+}
+
+/// The same by kernel `want`, or one of several, A|B. "": it runs on the host.
+inline void check_by(const test::OpRunner& op, const std::string& want, const Near& near,
+                     const StorageWish& wish = {}) {
+  SCOPED_TRACE("by " + want);
+  std::vector<std::string> kernels;
+  check_same(op, near, wish, &kernels);
+  const auto meant = [&](const std::string& k) { return ("|" + want + "|").find("|" + k + "|") != std::string::npos; };
+  const bool as_meant = want.empty() ? kernels.empty() : std::any_of(kernels.begin(), kernels.end(), meant);
+  EXPECT_TRUE(as_meant) << "ran " << ::testing::PrintToString(kernels);
+}
+
+/// The same with a whole kernel name, "vulkan:NAME".
+inline void check_case(const OpCase& c, const std::string& want, const Near& near = {}) {
+  SCOPED_TRACE(c.label);
+  check_by(runner_of(c), want.empty() ? "" : want.substr(7), near);
+}
+
+inline void check_on_gpu(const KernelCase& c, const std::string& want, double tolerance = 1e-5,
+                         const StorageWish& wish = {}) {
+  SCOPED_TRACE(c.label);
+  check_by(runner_of(c), want, {tolerance, tolerance}, wish);
+}
+
+/// What a run on the device gives.
+inline Result<std::vector<Datum>> run_on_gpu(const OpCase& c) {
+  return runner_of(c).device(DeviceStorage::kBuffer).run_all();
+}
+
+/// Whether the best device is a software one with subgroups of eight lanes.
+inline bool eight_lanes() {
+  const auto device = open_device(-1);
+  return device.ok() && device_info(**device).type == "CPU" && device_info(**device).subgroup_size == 8;
 }
 
 }  // namespace smelt::vulkan

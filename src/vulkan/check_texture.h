@@ -2,9 +2,10 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "vulkan/check_gpu.h"
+#include "vulkan/check_test.h"
 #include "vulkan/image_layout.h"
 
 namespace smelt::vulkan {
@@ -12,15 +13,32 @@ namespace smelt::vulkan {
 inline constexpr Packing kPackings[] = {Packing::kWidth, Packing::kHeight, Packing::kChannels};
 inline constexpr Storage kStorages[] = {Storage::kTexture3D, Storage::kTexture2D};
 
-/// The node runs with that kernel in the packings given, in images of both kinds.
-inline void check_forms(const KernelCase& c, const std::string& kernel,
-                        std::vector<Packing> packings = {std::begin(kPackings), std::end(kPackings)}) {
-  const bool half = c.output.dtype == DType::kF16 || c.inputs[0].dtype() == DType::kF16;
+/// One computed input and constants, unless KernelCase::computed is set; the result has the first one's element type.
+template <class A>
+KernelCase make_case(std::string label, Op op, A attrs, std::vector<Tensor> inputs) {
+  KernelCase c;
+  c.label = std::move(label);
+  c.op = op;
+  c.attrs = std::make_shared<A>(std::move(attrs));
+  c.output.dtype = inputs[0].dtype();
+  c.inputs = std::move(inputs);
+  return c;
+}
+
+/// The operator runs with that kernel, or one of several, A|B, in the packings given, in images of both kinds.
+inline void check_forms(const test::OpRunner& op, const std::string& kernel, const Near& near,
+                        const std::vector<Packing>& packings = {std::begin(kPackings), std::end(kPackings)}) {
   for (const Storage storage : kStorages)
     for (const Packing packing : packings) {
       SCOPED_TRACE(to_string(TextureForm{storage, packing}));
-      check_on_gpu(c, kernel, half ? 4e-3 : 2e-5, {{storage, packing}, DeviceStorage::kTexture});
+      check_by(op, kernel, near, {{storage, packing}, DeviceStorage::kTexture});
     }
+}
+inline void check_forms(const KernelCase& c, const std::string& kernel,
+                        const std::vector<Packing>& packings = {std::begin(kPackings), std::end(kPackings)}) {
+  SCOPED_TRACE(c.label);
+  const bool half = c.output.dtype == DType::kF16 || c.inputs[0].dtype() == DType::kF16;
+  check_forms(runner_of(c), kernel, half ? Near{4e-3, 4e-3} : Near{2e-5, 2e-5}, packings);
 }
 
 }  // namespace smelt::vulkan

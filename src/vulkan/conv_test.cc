@@ -1,6 +1,6 @@
 #include "ops/conv/conv.h"
 
-#include "vulkan/check_gpu.h"
+#include "vulkan/check_test.h"
 
 namespace smelt::vulkan {
 namespace {

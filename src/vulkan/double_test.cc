@@ -127,7 +127,7 @@ TEST_F(VulkanWide, CheckedDivisions) {
       c.inputs = {tensor(dtype, {2, 3}, {7, -7, 9, -32768, 100, 0}), tensor(dtype, {3}, {2, 3, -4})};
       check_case(c, dtype == DType::kI16 ? "vulkan:converted" : "vulkan:binary_integer");
       c.inputs[1] = tensor(dtype, {3}, {2, 0, -4});
-      const auto run = run_case(c, BackendKind::kVulkan, nullptr);
+      const auto run = run_on_gpu(c);
       ASSERT_FALSE(run.ok());
       EXPECT_EQ(run.error().code(), ErrorCode::kInvalidInput);
       EXPECT_NE(run.error().message().find("division by zero"), std::string::npos) << run.error().message();

@@ -6,14 +6,10 @@
 
 #include "ops/elementwise/elementwise.h"
 #include "ops/elementwise/unary_math.h"
-#include "support/op_runner.h"
-#include "vulkan/backend.h"
+#include "vulkan/check_test.h"
 
 namespace smelt::test {
 namespace {
-
-#define NEED_DEVICE() \
-  if (!vulkan::open_device(-1).ok()) GTEST_SKIP() << "no Vulkan device"
 
 std::vector<double> spread(int64_t n, double low, double high, uint32_t seed = 1) {
   std::mt19937 random(seed);
@@ -23,24 +19,20 @@ std::vector<double> spread(int64_t n, double low, double high, uint32_t seed = 1
   return v;
 }
 
-/// Runs on both back-ends. The device runs what its kernels take and the CPU the rest; both have to agree.
+/// Runs on both back-ends. The device runs what its kernels take and the CPU the rest; both have to agree, on what they
+/// refuse too.
 void expect_same(OpRunner op, double atol, double rtol, const std::string& what) {
   SCOPED_TRACE(what);
-  const auto want = op.run_all();
-  const auto got = op.backend(BackendKind::kVulkan).run_all();
-  ASSERT_EQ(want.ok(), got.ok()) << (want.ok() ? got.error().message() : want.error().message());
-  if (!want.ok()) return;
-  for (size_t i = 0; i < want->size(); ++i) {
-    EXPECT_EQ((*got)[i].tensor.shape().str(), (*want)[i].tensor.shape().str());
-    EXPECT_EQ((*got)[i].tensor.dtype(), (*want)[i].tensor.dtype());
-    expect_near((*got)[i].tensor, values((*want)[i].tensor), atol, rtol);
-  }
+  if (op.run_all().ok())
+    vulkan::check_same(op, {atol, rtol});
+  else
+    EXPECT_FALSE(op.backend(BackendKind::kVulkan).run_all().ok());
 }
 
 const double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
 
 TEST(VulkanElementwise, UnaryFunctionsOfReals) {
-  NEED_DEVICE();
+  SKIP_WITHOUT_GPU();
   for (DType dtype : {DType::kF32, DType::kF16})
     for (int f = 0; f < static_cast<int>(Unary::kCount); ++f) {
       const auto fn = static_cast<Unary>(f);
@@ -55,14 +47,14 @@ TEST(VulkanElementwise, UnaryFunctionsOfReals) {
 }
 
 TEST(VulkanElementwise, LargeAngles) {
-  NEED_DEVICE();
+  SKIP_WITHOUT_GPU();
   const Tensor x = floats({7}, {1000, 1e5, -3e6, 1e9, 123456789012.0, -1e30, 3.4e38});
   for (Unary fn : {Unary::kSin, Unary::kCos})
     expect_same(OpRunner(Op::kUnary, make_attrs<UnaryAttrs>(fn)).input(x), 1e-6, 1e-6, to_string(fn));
 }
 
 TEST(VulkanElementwise, UnaryFunctionsOfIntegers) {
-  NEED_DEVICE();
+  SKIP_WITHOUT_GPU();
   for (DType dtype : {DType::kI32, DType::kI64, DType::kI8, DType::kU8, DType::kBool})
     for (int f = 0; f < static_cast<int>(Unary::kCount); ++f) {
       const auto fn = static_cast<Unary>(f);
@@ -74,7 +66,7 @@ TEST(VulkanElementwise, UnaryFunctionsOfIntegers) {
 }
 
 TEST(VulkanElementwise, BinaryFunctionsOfReals) {
-  NEED_DEVICE();
+  SKIP_WITHOUT_GPU();
   for (DType dtype : {DType::kF32, DType::kF16})
     for (int f = 0; f < static_cast<int>(Binary::kCount); ++f) {
       const auto fn = static_cast<Binary>(f);
@@ -94,7 +86,7 @@ TEST(VulkanElementwise, BinaryFunctionsOfReals) {
 }
 
 TEST(VulkanElementwise, BinaryFunctionsOfIntegers) {
-  NEED_DEVICE();
+  SKIP_WITHOUT_GPU();
   for (DType dtype : {DType::kI32, DType::kI64, DType::kI8, DType::kU8})
     for (int f = 0; f < static_cast<int>(Binary::kCount); ++f) {
       const auto fn = static_cast<Binary>(f);
@@ -109,7 +101,7 @@ TEST(VulkanElementwise, BinaryFunctionsOfIntegers) {
 }
 
 TEST(VulkanElementwise, QuantizedFunctionsAreExact) {
-  NEED_DEVICE();
+  SKIP_WITHOUT_GPU();
   for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble})
     for (DType dtype : {DType::kI8, DType::kU8}) {
       const auto a = quantized(dtype, {3, 2}, {1, 5, 100, 60, 0, 33}, 0.05f, 10, rounding);
@@ -130,7 +122,7 @@ TEST(VulkanElementwise, QuantizedFunctionsAreExact) {
 }
 
 TEST(VulkanElementwise, QuantizesAndDequantizes) {
-  NEED_DEVICE();
+  SKIP_WITHOUT_GPU();
   const auto axis = std::make_shared<const Quantization>(Quantization{
       .kind = Quantization::Kind::kPerAxis, .scales = {0.1f, 0.02f, 0.5f}, .zero_points = {0, 3, 1}, .axis = 1});
   for (DType real : {DType::kF32, DType::kF16})
@@ -163,7 +155,7 @@ TEST(VulkanElementwise, QuantizesAndDequantizes) {
 }
 
 TEST(VulkanElementwise, Casts) {
-  NEED_DEVICE();
+  SKIP_WITHOUT_GPU();
   for (DType from : {DType::kF32, DType::kF16, DType::kBF16, DType::kI32, DType::kI64, DType::kI8, DType::kBool})
     for (DType to :
          {DType::kF32, DType::kF16, DType::kBF16, DType::kI32, DType::kI64, DType::kI8, DType::kU8, DType::kBool})
@@ -183,7 +175,7 @@ TEST(VulkanElementwise, Casts) {
 }
 
 TEST(VulkanElementwise, FakeQuantization) {
-  NEED_DEVICE();
+  SKIP_WITHOUT_GPU();
   FakeQuantAttrs attrs;
   attrs.min = -1.3f;
   attrs.max = 2.1f;
@@ -197,7 +189,7 @@ TEST(VulkanElementwise, FakeQuantization) {
 }
 
 TEST(VulkanElementwise, WhereAndClamp) {
-  NEED_DEVICE();
+  SKIP_WITHOUT_GPU();
   const Tensor c = tensor(DType::kBool, {3, 1}, {1, 0, 1});
   for (DType dtype : {DType::kU8, DType::kF16, DType::kF32, DType::kI64}) {
     const Tensor a = tensor(dtype, {3, 4}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}),

@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "ops/elementwise/elementwise.h"
-#include "vulkan/check_gpu.h"
+#include "vulkan/check_test.h"
 #include "vulkan/device.h"
 #include "vulkan/fake_calls.h"
 

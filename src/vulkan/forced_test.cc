@@ -5,7 +5,6 @@
 #include "ops/normalization/normalization.h"
 #include "ops/reduce/reduce.h"
 #include "ops/softmax/softmax.h"
-#include "vulkan/check_gpu.h"
 #include "vulkan/check_test.h"
 #include "vulkan/fake_calls.h"
 
@@ -48,16 +47,14 @@ TEST_F(VulkanForced, NoWinograd) {
   ConvAttrs a;
   a.layout = Layout::kChannelsLast;
   a.filter = FilterLayout::kOSI;
-  std::string kernel;
-  const auto run = run_case(
-      {"plain",
-       Op::kConv,
-       make_attrs<ConvAttrs>(a),
-       {random_tensor(DType::kF32, {1, 20, 33, 64}, -1, 1, 1), random_tensor(DType::kF32, {64, 3, 3, 64}, -1, 1, 2)},
-       {false, true}},
-      BackendKind::kVulkan, &kernel);
-  ASSERT_TRUE(run.ok());
-  EXPECT_NE(kernel, "vulkan:winograd_f32");
+  auto op = runner_of(OpCase{
+      "plain",
+      Op::kConv,
+      make_attrs<ConvAttrs>(a),
+      {random_tensor(DType::kF32, {1, 20, 33, 64}, -1, 1, 1), random_tensor(DType::kF32, {64, 3, 3, 64}, -1, 1, 2)},
+      {false, true}});
+  ASSERT_TRUE(op.device(DeviceStorage::kBuffer).run_all().ok());
+  EXPECT_NE(op.kernels().back(), "vulkan:winograd_f32");
 }
 
 /// Rows that a workgroup shares, with and without a view of other lanes' values.

@@ -8,7 +8,6 @@
 #include "ops/resize/resize.h"
 #include "ops/softmax/softmax.h"
 #include "ops/sort/sort.h"
-#include "vulkan/check_gpu.h"
 #include "vulkan/check_test.h"
 
 namespace smelt::vulkan {

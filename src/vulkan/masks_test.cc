@@ -16,11 +16,11 @@ class VulkanMasks : public VulkanTest {
  protected:
   static void fails(const OpCase& c, const std::string& word) {
     SCOPED_TRACE(c.label);
-    const auto run = run_case(c, BackendKind::kVulkan, nullptr);
+    const auto run = run_on_gpu(c);
     ASSERT_FALSE(run.ok());
     EXPECT_EQ(run.error().code(), ErrorCode::kInvalidInput);
     EXPECT_NE(run.error().message().find(word), std::string::npos) << run.error().message();
-    EXPECT_FALSE(run_case(c, BackendKind::kReference, nullptr).ok());
+    EXPECT_FALSE(runner_of(c).run_all().ok());
   }
   static Tensor values(DType dtype, const Shape& shape) {
     Tensor t(dtype, shape);

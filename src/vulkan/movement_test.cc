@@ -4,41 +4,20 @@
 #include "ops/gather/gather.h"
 #include "ops/resize/resize.h"
 #include "ops/shape/shape.h"
-#include "support/op_runner.h"
-#include "vulkan/backend.h"
-#include "vulkan/image_layout.h"
+#include "vulkan/check_texture.h"
 
 namespace smelt::test {
 namespace {
 
-#define NEED_DEVICE() \
-  if (!vulkan::open_device(-1).ok()) GTEST_SKIP() << "no Vulkan device"
-
-void expect_same(OpRunner op, double tolerance, const std::string& what) {
+void expect_same(const OpRunner& op, double tolerance, const std::string& what) {
   SCOPED_TRACE(what);
-  const auto want = op.run_all();
-  const auto got = op.backend(BackendKind::kVulkan).run_all();
-  ASSERT_TRUE(want.ok()) << want.error().message();
-  ASSERT_TRUE(got.ok()) << got.error().message();
-  for (size_t i = 0; i < want->size(); ++i) {
-    EXPECT_EQ((*got)[i].tensor.shape().str(), (*want)[i].tensor.shape().str());
-    expect_near((*got)[i].tensor, values((*want)[i].tensor), tolerance, tolerance);
-  }
+  vulkan::check_same(op, {tolerance, tolerance});
 }
 
 /// In textures of every form, by that kernel, or the one for images of new sizes.
-void expect_same_in_textures(OpRunner op, double tolerance, const std::string& what, const std::string& kernel) {
-  const auto want = op.run_all();
-  ASSERT_TRUE(want.ok()) << want.error().message();
-  for (const Storage storage : {Storage::kTexture3D, Storage::kTexture2D})
-    for (const Packing packing : {Packing::kWidth, Packing::kHeight, Packing::kChannels}) {
-      SCOPED_TRACE(what + ", " + vulkan::to_string(vulkan::TextureForm{storage, packing}));
-      const auto got = op.textures({storage, packing}).run_all();
-      ASSERT_TRUE(got.ok()) << got.error().message();
-      EXPECT_TRUE(op.kernel() == kernel || op.kernel() == "vulkan:resize_texture") << op.kernel();
-      for (size_t i = 0; i < want->size(); ++i)
-        expect_near((*got)[i].tensor, values((*want)[i].tensor), tolerance, tolerance);
-    }
+void expect_same_in_textures(const OpRunner& op, double tolerance, const std::string& what, const std::string& kernel) {
+  SCOPED_TRACE(what);
+  vulkan::check_forms(op, kernel + "|resize_texture", {tolerance, tolerance});
 }
 
 Tensor counted(DType dtype, const Shape& shape) {
@@ -51,12 +30,12 @@ Tensor ints(std::vector<double> v) { return tensor(DType::kI64, {static_cast<int
 const DType kWidths[] = {DType::kI8, DType::kF16, DType::kF32, DType::kI64};
 
 TEST(VulkanMovement, KnownPlaces) {
-  NEED_DEVICE();
+  SKIP_WITHOUT_GPU();
   for (DType dtype : kWidths) {
     const Tensor x = counted(dtype, {2, 4, 6});
     const auto run = [&](OpRunner op, const char* what) {
       expect_same(op, 0, what);
-      if (is_float(dtype)) expect_same_in_textures(std::move(op), 0, what, "vulkan:places_texture");
+      if (is_float(dtype)) expect_same_in_textures(op, 0, what, "places_texture");
     };
     run(OpRunner(Op::kTranspose, make_attrs<TransposeAttrs>(std::vector<int64_t>{2, 0, 1})).input(x), "transpose");
     run(OpRunner(Op::kSlice, make_attrs<NoAttrs>())
@@ -132,7 +111,7 @@ TEST(VulkanMovement, KnownPlaces) {
 }
 
 TEST(VulkanMovement, QuantizedBordersAreTheZeroPoint) {
-  NEED_DEVICE();
+  SKIP_WITHOUT_GPU();
   expect_same(OpRunner(Op::kPad, make_attrs<PadAttrs>())
                   .input(quantized(DType::kI8, {2, 2}, {1, 2, 3, 4}, 0.5f, -7))
                   .constant(ints({1, 1, 1, 1})),
@@ -140,7 +119,7 @@ TEST(VulkanMovement, QuantizedBordersAreTheZeroPoint) {
 }
 
 TEST(VulkanMovement, ConcatRescalesQuantizedValues) {
-  NEED_DEVICE();
+  SKIP_WITHOUT_GPU();
   for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble})
     expect_same(OpRunner(Op::kConcat, make_attrs<AxisAttrs>(1))
                     .input(quantized(DType::kI8, {2, 2}, {1, 20, -30, 40}, 0.5f, -7, rounding))
@@ -150,7 +129,7 @@ TEST(VulkanMovement, ConcatRescalesQuantizedValues) {
 }
 
 TEST(VulkanMovement, ComputedIndices) {
-  NEED_DEVICE();
+  SKIP_WITHOUT_GPU();
   for (DType dtype : kWidths)
     for (DType index : {DType::kI32, DType::kI64}) {
       const Tensor x = counted(dtype, {3, 4, 5});
@@ -173,7 +152,7 @@ TEST(VulkanMovement, ComputedIndices) {
 }
 
 TEST(VulkanMovement, PutsByComputedIndices) {
-  NEED_DEVICE();
+  SKIP_WITHOUT_GPU();
   for (DType dtype : kWidths)
     for (DType index : {DType::kI32, DType::kI64}) {
       const Tensor x = counted(dtype, {3, 4, 5}), at = tensor(index, {3}, {2, -4, 2});
@@ -200,7 +179,7 @@ TEST(VulkanMovement, PutsByComputedIndices) {
 }
 
 TEST(VulkanMovement, SamplesGrids) {
-  NEED_DEVICE();
+  SKIP_WITHOUT_GPU();
   std::vector<double> at;
   for (int i = 0; i < 2 * 3 * 4 * 2; ++i) at.push_back(-1.7 + 0.0737 * i);
   for (DType dtype : {DType::kF32, DType::kF16})
@@ -220,7 +199,7 @@ TEST(VulkanMovement, SamplesGrids) {
 }
 
 TEST(VulkanMovement, AnIndexOutOfRangeFailsTheRun) {
-  NEED_DEVICE();
+  SKIP_WITHOUT_GPU();
   for (DType index : {DType::kI32, DType::kI64})
     OpRunner(Op::kGather, make_attrs<GatherAttrs>())
         .input(counted(DType::kF32, {3, 2}))
@@ -230,7 +209,7 @@ TEST(VulkanMovement, AnIndexOutOfRangeFailsTheRun) {
 }
 
 TEST(VulkanMovement, ResizesByWeights) {
-  NEED_DEVICE();
+  SKIP_WITHOUT_GPU();
   using Coord = ResizeAttrs::Coord;
   for (DType dtype : {DType::kF32, DType::kF16})
     for (auto mode : {ResizeAttrs::Mode::kNearest, ResizeAttrs::Mode::kLinear, ResizeAttrs::Mode::kCubic})
@@ -250,7 +229,7 @@ TEST(VulkanMovement, ResizesByWeights) {
 }
 
 TEST(VulkanMovement, ResizesOneAxis) {
-  NEED_DEVICE();
+  SKIP_WITHOUT_GPU();
   for (DType dtype : {DType::kF32, DType::kF16})
     for (double scale : {0.5, 1.7}) {
       ResizeAttrs a;

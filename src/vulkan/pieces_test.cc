@@ -2,7 +2,6 @@
 #include "cpu/testing.h"
 #include "ops/conv/conv.h"
 #include "ops/matmul/matmul.h"
-#include "vulkan/check_gpu.h"
 #include "vulkan/check_test.h"
 
 namespace smelt::vulkan {

@@ -1,6 +1,6 @@
 #include "ops/pool/pool.h"
 
-#include "vulkan/check_gpu.h"
+#include "vulkan/check_test.h"
 
 namespace smelt::vulkan {
 namespace {

@@ -4,7 +4,6 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "ops/normalization/normalization.h"
-#include "support/op_runner.h"
 #include "vulkan/check_texture.h"
 
 namespace smelt::vulkan {
@@ -12,17 +11,6 @@ namespace {
 using smelt::testing::random_tensor;
 
 constexpr DType kReals[] = {DType::kF32, DType::kF16};
-
-template <class A>
-KernelCase make_case(const char* label, Op op, A attrs, std::vector<Tensor> inputs) {
-  KernelCase c;
-  c.label = label;
-  c.op = op;
-  c.attrs = std::make_shared<A>(std::move(attrs));
-  c.output.dtype = inputs[0].dtype();
-  c.inputs = std::move(inputs);
-  return c;
-}
 
 TEST(VulkanTextureNorm, Layer) {
   SKIP_WITHOUT_GPU();
@@ -101,18 +89,12 @@ TEST(VulkanTextureNorm, Statistics) {
   group.groups = 3;
   const std::pair<Op, AttrsPtr> ops[] = {{Op::kLayerNorm, std::make_shared<LayerNormAttrs>(layer)},
                                          {Op::kGroupNorm, std::make_shared<GroupNormAttrs>(group)}};
-  for (const auto& [op, attrs] : ops)
-    for (const Storage storage : kStorages)
-      for (const Packing packing : kPackings) {
-        test::OpRunner runner(op, attrs);
-        const Tensor scale = random_tensor(DType::kF32, {op == Op::kLayerNorm ? 5 : 6}, -1, 2, 2);
-        runner.input(x).constant(scale).constant(scale).outputs(3);
-        const auto want = runner.run_all();
-        const auto got = runner.textures({storage, packing}).run_all();
-        ASSERT_TRUE(want.ok() && got.ok());
-        for (size_t i = 0; i < 3; ++i) test::expect_near((*got)[i].tensor, test::values((*want)[i].tensor), 2e-5, 2e-5);
-        EXPECT_EQ(runner.kernel(), op == Op::kLayerNorm ? "vulkan:layer_norm_texture" : "vulkan:group_norm_texture");
-      }
+  for (const auto& [op, attrs] : ops) {
+    const bool layers = op == Op::kLayerNorm;
+    const Tensor scale = random_tensor(DType::kF32, {layers ? 5 : 6}, -1, 2, 2);
+    check_forms(test::OpRunner(op, attrs).input(x).constant(scale).constant(scale).outputs(3),
+                layers ? "layer_norm_texture" : "group_norm_texture", {2e-5, 2e-5});
+  }
 }
 
 TEST(VulkanTextureNorm, Batch) {

@@ -28,27 +28,18 @@ TEST(VulkanTexture, Unary) {
   for (const Shape& shape : kShapes)
     for (DType dtype : {DType::kF32, DType::kF16})
       for (Unary fn : {Unary::kIdentity, Unary::kHardSwish, Unary::kExp}) {
-        KernelCase c;
-        c.label = "unary " + shape.str();
-        c.op = Op::kUnary;
-        auto attrs = std::make_shared<UnaryAttrs>();
-        attrs->fn = fn;
-        c.attrs = attrs;
-        c.inputs = {random_tensor(dtype, shape, -4, 4, 1)};
-        c.output.dtype = dtype;
+        UnaryAttrs attrs;
+        attrs.fn = fn;
+        auto c = make_case("unary " + shape.str(), Op::kUnary, attrs, {random_tensor(dtype, shape, -4, 4, 1)});
         check_forms(c, "unary_texture");
       }
 }
 
 TEST(VulkanTexture, Clamp) {
   SKIP_WITHOUT_GPU();
-  KernelCase c;
-  c.label = "clamp";
-  c.op = Op::kClamp;
-  c.attrs = std::make_shared<NoAttrs>();
-  c.inputs = {random_tensor(DType::kF32, {2, 5, 3, 7}, -4, 4, 1), random_tensor(DType::kF32, {}, -1, -1, 1),
-              random_tensor(DType::kF32, {}, 2, 2, 1)};
-  c.output.dtype = DType::kF32;
+  auto c = make_case("clamp", Op::kClamp, NoAttrs{},
+                     {random_tensor(DType::kF32, {2, 5, 3, 7}, -4, 4, 1), random_tensor(DType::kF32, {}, -1, -1, 1),
+                      random_tensor(DType::kF32, {}, 2, 2, 1)});
   check_forms(c, "clamp_texture");
 }
 
@@ -63,16 +54,12 @@ TEST(VulkanTexture, Binary) {
   for (const auto& [x, y] : shapes)
     for (DType dtype : {DType::kF32, DType::kF16})
       for (int constant : {0, 1, 2}) {
-        KernelCase c;
-        c.label = "binary " + x.str() + " " + y.str() + (constant ? " constant" : "");
-        c.op = Op::kBinary;
-        auto attrs = std::make_shared<BinaryAttrs>();
-        attrs->fn = constant ? Binary::kSub : Binary::kMul;
-        attrs->act.kind = ActKind::kRelu6;
-        c.attrs = attrs;
-        c.inputs = {random_tensor(dtype, x, -3, 3, 1), random_tensor(dtype, y, -3, 3, 2)};
+        BinaryAttrs attrs;
+        attrs.fn = constant ? Binary::kSub : Binary::kMul;
+        attrs.act.kind = ActKind::kRelu6;
+        auto c = make_case("binary " + x.str() + " " + y.str() + (constant ? " constant" : ""), Op::kBinary, attrs,
+                           {random_tensor(dtype, x, -3, 3, 1), random_tensor(dtype, y, -3, 3, 2)});
         c.computed = {constant != 2, constant != 1};
-        c.output.dtype = dtype;
         check_forms(c, "binary_texture");
       }
 }
@@ -83,13 +70,10 @@ TEST(VulkanTexture, Compare) {
   for (const auto& [x, y] : shapes)
     for (DType dtype : {DType::kF32, DType::kF16})
       for (Binary fn : {Binary::kLess, Binary::kNotEqual}) {
-        KernelCase c;
-        c.label = "compare " + x.str() + " " + y.str();
-        c.op = Op::kBinary;
-        auto attrs = std::make_shared<BinaryAttrs>();
-        attrs->fn = fn;
-        c.attrs = attrs;
-        c.inputs = {random_tensor(dtype, x, -3, 3, 1), random_tensor(dtype, y, -3, 3, 2)};
+        BinaryAttrs attrs;
+        attrs.fn = fn;
+        auto c = make_case("compare " + x.str() + " " + y.str(), Op::kBinary, attrs,
+                           {random_tensor(dtype, x, -3, 3, 1), random_tensor(dtype, y, -3, 3, 2)});
         c.output.dtype = DType::kBool;
         for (const std::vector<bool>& computed : {std::vector{true, true}, {true, false}, {false, true}}) {
           c.computed = computed;
@@ -103,13 +87,10 @@ TEST(VulkanTexture, Where) {
   for (DType dtype : {DType::kF32, DType::kF16})
     for (const Shape& condition : {Shape{2, 5, 3, 7}, Shape{5, 1, 7}, Shape{1}})
       for (const Shape& y : {Shape{2, 5, 3, 7}, Shape{}}) {
-        KernelCase c;
-        c.label = "where " + condition.str();
-        c.op = Op::kWhere;
-        c.attrs = std::make_shared<NoAttrs>();
         Tensor chosen(DType::kBool, condition);
         for (int64_t i = 0; i < chosen.elements(); ++i) chosen.data<uint8_t>()[i] = i % 3 == 1;
-        c.inputs = {chosen, random_tensor(dtype, {2, 5, 3, 7}, -3, 3, 1), random_tensor(dtype, y, -3, 3, 2)};
+        auto c = make_case("where " + condition.str(), Op::kWhere, NoAttrs{},
+                           {chosen, random_tensor(dtype, {2, 5, 3, 7}, -3, 3, 1), random_tensor(dtype, y, -3, 3, 2)});
         c.computed = {true, true, true};
         c.output.dtype = dtype;
         check_forms(c, "where_texture");
@@ -121,45 +102,59 @@ TEST(VulkanTexture, Gather) {
   for (DType dtype : {DType::kF32, DType::kF16})
     for (DType index : {DType::kI32, DType::kI64})
       for (int axis : {0, 1}) {
-        KernelCase c;
-        c.label = "gather along " + std::to_string(axis);
-        c.op = Op::kGather;
         GatherAttrs attrs;
         attrs.axis = axis;
         attrs.negative = true;
-        c.attrs = std::make_shared<GatherAttrs>(attrs);
         Tensor at(index, {2, 3});
         const int64_t picked[] = {3, -1, 0, 2, 2, -4};
         for (int64_t i = 0; i < 6; ++i) set_int(at, i, picked[i]);
-        c.inputs = {random_tensor(dtype, axis == 0 ? Shape{4, 7} : Shape{5, 4}, -3, 3, 1), at};
+        auto c = make_case("gather along " + std::to_string(axis), Op::kGather, attrs,
+                           {random_tensor(dtype, axis == 0 ? Shape{4, 7} : Shape{5, 4}, -3, 3, 1), at});
         c.computed = {axis == 1, true};
-        c.output.dtype = dtype;
         check_forms(c, "gather_texture");
       }
-  KernelCase c;
-  c.label = "elements";
-  c.op = Op::kGatherElements;
   GatherAttrs attrs;
   attrs.axis = 1;
-  c.attrs = std::make_shared<GatherAttrs>(attrs);
   Tensor at(DType::kI64, {3, 2});
   for (int64_t i = 0; i < 6; ++i) set_int(at, i, (i * 5 + 1) % 4);
-  c.inputs = {random_tensor(DType::kF32, {3, 4}, -3, 3, 1), at};
+  auto c = make_case("elements", Op::kGatherElements, attrs, {random_tensor(DType::kF32, {3, 4}, -3, 3, 1), at});
   c.computed = {true, true};
-  c.output.dtype = DType::kF32;
   check_forms(c, "gather_texture");
+}
+
+/// A convolution of some kind, and how its images are packed.
+struct ConvCase {
+  Shape x, filter;
+  std::vector<int64_t> strides, dilations, pads;
+  int64_t groups;
+  Packing packing;
+  Layout layout = Layout::kChannelsFirst;
+  FilterLayout order = FilterLayout::kIOS;  ///< of transposed ones
+};
+
+template <class Attrs>
+void check_convolution(const ConvCase& k, Op op, FilterLayout order, const std::string& kernel) {
+  const int64_t channels = order == FilterLayout::kIOS ? k.filter[1] * k.groups : k.filter[0];
+  for (DType dtype : {DType::kF32, DType::kF16})
+    for (bool bias : {true, false}) {
+      Attrs attrs;
+      attrs.layout = k.layout;
+      attrs.filter = order;
+      attrs.strides = k.strides;
+      attrs.dilations = k.dilations;
+      attrs.pads = k.pads;
+      attrs.groups = k.groups;
+      if (bias) attrs.act.kind = ActKind::kRelu;
+      auto c = make_case(k.x.str() + " " + k.filter.str() + (bias ? " bias" : ""), op, attrs,
+                         {random_tensor(dtype, k.x, -1, 1, 1), random_tensor(dtype, k.filter, -1, 1, 2)});
+      if (bias) c.inputs.push_back(random_tensor(dtype, {channels}, -1, 1, 3));
+      check_forms(c, kernel, {k.packing});
+    }
 }
 
 TEST(VulkanTexture, Conv) {
   SKIP_WITHOUT_GPU();
-  struct Case {
-    Shape x, filter;
-    std::vector<int64_t> strides, dilations, pads;
-    int64_t groups;
-    Packing packing;
-    Layout layout = Layout::kChannelsFirst;
-  };
-  const Case cases[] = {
+  const ConvCase cases[] = {
       {{2, 5, 9, 7}, {6, 5, 3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 1, Packing::kChannels},
       {{1, 8, 9, 7}, {7, 8, 1, 1}, {1, 1}, {1, 1}, {0, 0, 0, 0}, 1, Packing::kChannels},
       {{1, 3, 10, 11}, {4, 3, 3, 2}, {2, 3}, {2, 1}, {1, 0, 0, 1}, 1, Packing::kChannels},
@@ -175,39 +170,12 @@ TEST(VulkanTexture, Conv) {
       {{1, 6, 11}, {4, 3, 3}, {1}, {1}, {1, 1}, 2, Packing::kHeight},
       {{1, 5, 7, 10}, {15, 2, 3, 3}, {1, 1}, {1, 1}, {1, 1, 1, 1}, 5, Packing::kWidth, Layout::kChannelsLast},
   };
-  for (const Case& k : cases)
-    for (DType dtype : {DType::kF32, DType::kF16})
-      for (bool bias : {true, false}) {
-        KernelCase c;
-        c.label = "conv " + k.x.str() + " " + k.filter.str() + (bias ? " bias" : "");
-        c.op = Op::kConv;
-        auto attrs = std::make_shared<ConvAttrs>();
-        attrs->layout = k.layout;
-        attrs->filter = FilterLayout::kOIS;
-        attrs->strides = k.strides;
-        attrs->dilations = k.dilations;
-        attrs->pads = k.pads;
-        attrs->groups = k.groups;
-        if (bias) attrs->act.kind = ActKind::kRelu;
-        c.attrs = attrs;
-        c.inputs = {random_tensor(dtype, k.x, -1, 1, 1), random_tensor(dtype, k.filter, -1, 1, 2)};
-        if (bias) c.inputs.push_back(random_tensor(dtype, {k.filter[0]}, -1, 1, 3));
-        c.output.dtype = dtype;
-        check_forms(c, "conv_texture", {k.packing});
-      }
+  for (const ConvCase& k : cases) check_convolution<ConvAttrs>(k, Op::kConv, FilterLayout::kOIS, "conv_texture");
 }
 
 TEST(VulkanTexture, ConvTranspose) {
   SKIP_WITHOUT_GPU();
-  struct Case {
-    Shape x, filter;
-    std::vector<int64_t> strides, dilations, pads;
-    int64_t groups;
-    Packing packing;
-    FilterLayout order = FilterLayout::kIOS;
-    Layout layout = Layout::kChannelsFirst;
-  };
-  const Case cases[] = {
+  const ConvCase cases[] = {
       {{2, 5, 4, 7}, {5, 6, 3, 3}, {2, 2}, {1, 1}, {1, 1, 1, 1}, 1, Packing::kChannels},
       {{1, 8, 5, 3}, {8, 4, 2, 3}, {2, 3}, {1, 2}, {0, 0, 0, 0}, 2, Packing::kChannels},
       {{1, 6, 5, 3}, {6, 3, 3, 3}, {1, 2}, {1, 1}, {1, 0, 1, 0}, 2, Packing::kChannels},
@@ -220,30 +188,11 @@ TEST(VulkanTexture, ConvTranspose) {
        {0, 0, 0, 0},
        1,
        Packing::kWidth,
-       FilterLayout::kOIS,
-       Layout::kChannelsLast},
+       Layout::kChannelsLast,
+       FilterLayout::kOIS},
   };
-  for (const Case& k : cases)
-    for (DType dtype : {DType::kF32, DType::kF16})
-      for (bool bias : {true, false}) {
-        KernelCase c;
-        c.label = "transposed conv " + k.x.str() + " " + k.filter.str() + (bias ? " bias" : "");
-        c.op = Op::kConvTranspose;
-        auto attrs = std::make_shared<ConvTransposeAttrs>();
-        attrs->layout = k.layout;
-        attrs->filter = k.order;
-        attrs->strides = k.strides;
-        attrs->dilations = k.dilations;
-        attrs->pads = k.pads;
-        attrs->groups = k.groups;
-        if (bias) attrs->act.kind = ActKind::kRelu;
-        c.attrs = attrs;
-        c.inputs = {random_tensor(dtype, k.x, -1, 1, 1), random_tensor(dtype, k.filter, -1, 1, 2)};
-        const int64_t out = k.order == FilterLayout::kIOS ? k.filter[1] * k.groups : k.filter[0];
-        if (bias) c.inputs.push_back(random_tensor(dtype, {out}, -1, 1, 3));
-        c.output.dtype = dtype;
-        check_forms(c, "conv_transpose_texture", {k.packing});
-      }
+  for (const ConvCase& k : cases)
+    check_convolution<ConvTransposeAttrs>(k, Op::kConvTranspose, k.order, "conv_transpose_texture");
 }
 
 /// Weights of other types are packed by the host.
@@ -255,26 +204,20 @@ TEST(VulkanTexture, QuantizedWeights) {
   scales.scales = {0.01f, 0.02f, 0.03f, 0.01f, 0.02f};
   scales.zero_points.assign(5, 0);
   const auto grid = std::make_shared<const Quantization>(scales);
-  KernelCase c;
-  c.label = "quantized filter";
-  c.op = Op::kConv;
-  auto conv = std::make_shared<ConvAttrs>();
-  conv->filter = FilterLayout::kOIS;
-  c.attrs = conv;
+  ConvAttrs conv;
+  conv.filter = FilterLayout::kOIS;
   Tensor filter = random_tensor(DType::kI8, {5, 3, 3, 2}, -127, 127, 2);
   filter.set_quant(grid);
-  c.inputs = {random_tensor(DType::kF32, {1, 3, 6, 7}, -1, 1, 1), filter};
-  c.output.dtype = DType::kF32;
-  check_forms(c, "conv_texture", {Packing::kChannels});
+  check_forms(
+      make_case("quantized filter", Op::kConv, conv, {random_tensor(DType::kF32, {1, 3, 6, 7}, -1, 1, 1), filter}),
+      "conv_texture", {Packing::kChannels});
   Tensor rows = random_tensor(DType::kI8, {5, 9}, -127, 127, 2);
   rows.set_quant(grid);
-  c.label = "quantized matrix";
-  c.op = Op::kMatMul;
-  auto product = std::make_shared<MatMulAttrs>();
-  product->transpose_b = true;
-  c.attrs = product;
-  c.inputs = {random_tensor(DType::kF32, {2, 3, 9}, -1, 1, 1), rows};
-  check_forms(c, "matmul_texture", {Packing::kWidth});
+  MatMulAttrs product;
+  product.transpose_b = true;
+  check_forms(
+      make_case("quantized matrix", Op::kMatMul, product, {random_tensor(DType::kF32, {2, 3, 9}, -1, 1, 1), rows}),
+      "matmul_texture", {Packing::kWidth});
 }
 
 TEST(VulkanTexture, MatMul) {
@@ -282,16 +225,12 @@ TEST(VulkanTexture, MatMul) {
   for (const Shape& x : {Shape{3, 10}, Shape{2, 5, 10}, Shape{2, 3, 4, 10}})
     for (DType dtype : {DType::kF32, DType::kF16})
       for (bool transposed : {true, false}) {
-        KernelCase c;
-        c.label = "matmul " + x.str();
-        c.op = Op::kMatMul;
-        auto attrs = std::make_shared<MatMulAttrs>();
-        attrs->transpose_b = transposed;
-        c.attrs = attrs;
-        c.inputs = {random_tensor(dtype, x, -1, 1, 1),
-                    random_tensor(dtype, transposed ? Shape{7, 10} : Shape{10, 7}, -1, 1, 2)};
+        MatMulAttrs attrs;
+        attrs.transpose_b = transposed;
+        auto c = make_case("matmul " + x.str(), Op::kMatMul, attrs,
+                           {random_tensor(dtype, x, -1, 1, 1),
+                            random_tensor(dtype, transposed ? Shape{7, 10} : Shape{10, 7}, -1, 1, 2)});
         if (transposed) c.inputs.push_back(random_tensor(dtype, {7}, -1, 1, 3));
-        c.output.dtype = dtype;
         check_forms(c, "matmul_texture", {Packing::kWidth});
       }
 }
@@ -302,35 +241,26 @@ TEST(VulkanTexture, Pool) {
     for (DType dtype : {DType::kF32, DType::kF16})
       for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
         const bool last = layout == Layout::kChannelsLast;
-        KernelCase c;
-        c.label = std::string("pool ") + to_string(kind) + " " + to_string(layout);
-        c.op = Op::kPool;
-        auto attrs = std::make_shared<PoolAttrs>();
-        attrs->kind = kind;
-        attrs->layout = layout;
-        attrs->kernel = {3, 2};
-        attrs->strides = {2, 1};
-        attrs->pads = {1, 0, 1, 1};
-        c.attrs = attrs;
-        c.inputs = {random_tensor(dtype, last ? Shape{2, 9, 10, 6} : Shape{2, 6, 9, 10}, -1, 1, 1)};
-        c.output.dtype = dtype;
+        PoolAttrs attrs;
+        attrs.kind = kind;
+        attrs.layout = layout;
+        attrs.kernel = {3, 2};
+        attrs.strides = {2, 1};
+        attrs.pads = {1, 0, 1, 1};
+        auto c = make_case(std::string("pool ") + to_string(kind) + " " + to_string(layout), Op::kPool, attrs,
+                           {random_tensor(dtype, last ? Shape{2, 9, 10, 6} : Shape{2, 6, 9, 10}, -1, 1, 1)});
         check_forms(c, "pool_texture", {last ? Packing::kWidth : Packing::kChannels});
-        auto bins = std::make_shared<AdaptivePoolAttrs>();
-        bins->kind = kind;
-        bins->layout = layout;
-        bins->output = {4, 3};
+        AdaptivePoolAttrs bins;
+        bins.kind = kind;
+        bins.layout = layout;
+        bins.output = {4, 3};
         c.op = Op::kAdaptivePool;
-        c.attrs = bins;
+        c.attrs = make_attrs<AdaptivePoolAttrs>(bins);
         check_forms(c, "adaptive_pool_texture", {last ? Packing::kWidth : Packing::kChannels});
       }
-  KernelCase c;
-  c.label = "pool of lines";
-  c.op = Op::kPool;
-  auto attrs = std::make_shared<PoolAttrs>();
-  attrs->kernel = {3};
-  c.attrs = attrs;
-  c.inputs = {random_tensor(DType::kF32, {2, 6, 10}, -1, 1, 1)};
-  c.output.dtype = DType::kF32;
+  PoolAttrs attrs;
+  attrs.kernel = {3};
+  auto c = make_case("pool of lines", Op::kPool, attrs, {random_tensor(DType::kF32, {2, 6, 10}, -1, 1, 1)});
   check_forms(c, "pool_texture", {Packing::kHeight});
 }
 
@@ -338,18 +268,14 @@ TEST(VulkanTexture, Resize) {
   SKIP_WITHOUT_GPU();
   for (auto mode : {ResizeAttrs::Mode::kNearest, ResizeAttrs::Mode::kLinear, ResizeAttrs::Mode::kCubic})
     for (DType dtype : {DType::kF32, DType::kF16}) {
-      KernelCase c;
-      c.label = std::string("resize ") + to_string(mode);
-      c.op = Op::kResize;
-      auto attrs = std::make_shared<ResizeAttrs>();
-      attrs->mode = mode;
-      attrs->axes = {2, 3};
-      c.attrs = attrs;
+      ResizeAttrs attrs;
+      attrs.mode = mode;
+      attrs.axes = {2, 3};
       Tensor sizes(DType::kI64, {2});
       sizes.data<int64_t>()[0] = 9;
       sizes.data<int64_t>()[1] = 5;
-      c.inputs = {random_tensor(dtype, {2, 5, 4, 7}, -1, 1, 1), {}, {}, sizes};
-      c.output.dtype = dtype;
+      auto c = make_case(std::string("resize ") + to_string(mode), Op::kResize, attrs,
+                         {random_tensor(dtype, {2, 5, 4, 7}, -1, 1, 1), {}, {}, sizes});
       check_forms(c, "resize_texture", {Packing::kChannels});
     }
 }
@@ -359,15 +285,11 @@ TEST(VulkanTexture, Softmax) {
   for (const Shape& shape : {Shape{2, 5, 3, 7}, Shape{4, 9}})
     for (int axis = 0; axis < shape.rank(); ++axis)
       for (auto kind : {SoftmaxAttrs::Kind::kSoftmax, SoftmaxAttrs::Kind::kLogSoftmax}) {
-        KernelCase c;
-        c.label = "softmax along " + std::to_string(axis);
-        c.op = Op::kSoftmax;
-        auto attrs = std::make_shared<SoftmaxAttrs>();
-        attrs->axis = axis;
-        attrs->kind = kind;
-        c.attrs = attrs;
-        c.inputs = {random_tensor(DType::kF32, shape, -5, 5, 1)};
-        c.output.dtype = DType::kF32;
+        SoftmaxAttrs attrs;
+        attrs.axis = axis;
+        attrs.kind = kind;
+        auto c = make_case("softmax along " + std::to_string(axis), Op::kSoftmax, attrs,
+                           {random_tensor(DType::kF32, shape, -5, 5, 1)});
         check_forms(c, "softmax_texture");
       }
 }
@@ -377,17 +299,12 @@ TEST(VulkanTexture, Reduce) {
   const std::vector<std::vector<int64_t>> all_axes = {{2, 3}, {1}, {0, 2}, {0, 1, 2, 3}};
   for (const auto& axes : all_axes)
     for (Reduction fn : {Reduction::kMean, Reduction::kSum, Reduction::kMax, Reduction::kMin}) {
-      KernelCase c;
-      c.label = "reduce";
-      c.op = Op::kReduce;
-      auto attrs = std::make_shared<ReduceAttrs>();
-      attrs->fn = fn;
-      attrs->keep_dims = true;
-      c.attrs = attrs;
+      ReduceAttrs attrs;
+      attrs.fn = fn;
+      attrs.keep_dims = true;
       Tensor list(DType::kI64, {static_cast<int64_t>(axes.size())});
       std::copy(axes.begin(), axes.end(), list.data<int64_t>());
-      c.inputs = {random_tensor(DType::kF32, {2, 5, 3, 7}, -5, 5, 1), list};
-      c.output.dtype = DType::kF32;
+      auto c = make_case("reduce", Op::kReduce, attrs, {random_tensor(DType::kF32, {2, 5, 3, 7}, -5, 5, 1), list});
       check_forms(c, "reduce_texture");
     }
 }
@@ -407,16 +324,12 @@ TEST(VulkanTexture, ReduceDropsDimensions) {
   for (const Case& k : cases)
     for (Reduction fn : {Reduction::kMean, Reduction::kMax})
       for (DType dtype : {DType::kF32, DType::kF16}) {
-        KernelCase c;
-        c.label = "reduce " + k.shape.str();
-        c.op = Op::kReduce;
-        auto attrs = std::make_shared<ReduceAttrs>();
-        attrs->fn = fn;
-        c.attrs = attrs;
+        ReduceAttrs attrs;
+        attrs.fn = fn;
         Tensor list(DType::kI64, {static_cast<int64_t>(k.axes.size())});
         std::copy(k.axes.begin(), k.axes.end(), list.data<int64_t>());
-        c.inputs = {random_tensor(dtype, k.shape, -5, 5, 1), list};
-        c.output.dtype = dtype;
+        auto c =
+            make_case("reduce " + k.shape.str(), Op::kReduce, attrs, {random_tensor(dtype, k.shape, -5, 5, 1), list});
         check_forms(c, "reduce_texture", k.packings);
       }
 }
@@ -426,12 +339,8 @@ TEST(VulkanTexture, Transpose) {
   const std::vector<std::vector<int64_t>> perms = {{0, 2, 3, 1}, {3, 1, 0, 2}, {0, 1, 3, 2}, {1, 0, 2, 3}, {}};
   for (const auto& perm : perms)
     for (DType dtype : {DType::kF32, DType::kF16}) {
-      KernelCase c;
-      c.label = "transpose";
-      c.op = Op::kTranspose;
-      c.attrs = std::make_shared<TransposeAttrs>(perm);
-      c.inputs = {random_tensor(dtype, {2, 5, 3, 7}, -5, 5, 1)};
-      c.output.dtype = dtype;
+      auto c =
+          make_case("transpose", Op::kTranspose, TransposeAttrs(perm), {random_tensor(dtype, {2, 5, 3, 7}, -5, 5, 1)});
       check_forms(c, "places_texture");
     }
 }
@@ -439,15 +348,11 @@ TEST(VulkanTexture, Transpose) {
 TEST(VulkanTexture, Concat) {
   SKIP_WITHOUT_GPU();
   for (int axis = 0; axis < 4; ++axis) {
-    KernelCase c;
-    c.label = "concat along " + std::to_string(axis);
-    c.op = Op::kConcat;
-    c.attrs = std::make_shared<AxisAttrs>(axis);
     Shape x{4, 8, 4, 12}, y = x;
     y[axis] = 3;
-    c.inputs = {random_tensor(DType::kF32, x, -5, 5, 1), random_tensor(DType::kF32, y, -5, 5, 2)};
+    auto c = make_case("concat along " + std::to_string(axis), Op::kConcat, AxisAttrs(axis),
+                       {random_tensor(DType::kF32, x, -5, 5, 1), random_tensor(DType::kF32, y, -5, 5, 2)});
     c.computed = {true, true};
-    c.output.dtype = DType::kF32;
     check_forms(c, "places_texture");
   }
 }

@@ -50,16 +50,16 @@ class OpRunner {
     options_.backend = kind;
     return *this;
   }
-  /// Runs on the Vulkan device with textures where there are kernels for them, results in that form.
-  OpRunner& textures(const StorageHint& form) {
+  /// Runs on the Vulkan device with values in that storage, results in that form.
+  OpRunner& device(DeviceStorage storage, const StorageHint& result = {}) {
     options_.backend = BackendKind::kVulkan;
-    options_.device_storage = DeviceStorage::kTexture;
+    options_.device_storage = storage;
     options_.profile = true;
-    form_ = form;
+    form_ = result;
     return *this;
   }
-  /// The kernel of the last run that was profiled.
-  const std::string& kernel() const { return kernel_; }
+  /// The kernels of the last run, if on a device.
+  const std::vector<std::string>& kernels() const { return kernels_; }
 
   Result<std::vector<Datum>> run_all() const {
     auto module = std::make_shared<Module>();
@@ -91,7 +91,8 @@ class OpRunner {
     SMELT_TRY(verify(*module));
     SMELT_ASSIGN(Session session, Session::create(Model(module), options_));
     auto result = session.run(fed);
-    for (const ProfileEntry& e : session.profile()) kernel_ = e.kernel;
+    kernels_.clear();
+    for (const ProfileEntry& e : session.profile()) kernels_.push_back(e.kernel);
     if (options_.backend == BackendKind::kVulkan) note_shaders();
     return result;
   }
@@ -124,7 +125,7 @@ class OpRunner {
   bool unknown_ = false;
   SessionOptions options_{.backend = BackendKind::kReference};
   StorageHint form_;
-  mutable std::string kernel_;
+  mutable std::vector<std::string> kernels_;
 };
 
 /// A tensor of any real element type from values.
