@@ -70,13 +70,16 @@ class KernelRecorder {
     const Operand& o = inputs_[i];
     return (o.of ? plan_store_ : *o.store).packed(*o.constant, key, bytes, pack);
   }
+  /// The same of what the host computes from constant input i.
+  Result<Binding> packed(size_t i, const std::string& key, size_t raw_bytes, const WeightStore::Fill& fill,
+                         size_t bytes, const WeightStore::Pack& pack) {
+    const Operand& o = inputs_[i];
+    return o.store->packed(origin(o), o.derived + key, raw_bytes, computed(o, fill), bytes, pack);
+  }
   /// A table that the host computes from constant input i, whose content its key need not repeat.
   Result<Binding> table(size_t i, const std::string& key, size_t bytes, const WeightStore::Fill& fill) {
     const Operand& o = inputs_[i];
-    return o.store->table(o.of ? o.of : o.constant->raw(), o.derived + key, bytes, [&](void* to) {
-      if (o.compute) (*o.compute)();
-      fill(to);
-    });
+    return o.store->table(origin(o), o.derived + key, bytes, computed(o, fill));
   }
   /// A table of this plan alone.
   Result<Binding> table(const std::string& key, size_t bytes, const WeightStore::Fill& fill) {
@@ -101,6 +104,14 @@ class KernelRecorder {
   }
 
  private:
+  static const void* origin(const Operand& o) { return o.of ? o.of : o.constant->raw(); }
+  static WeightStore::Fill computed(const Operand& o, const WeightStore::Fill& fill) {
+    return [&](void* to) {
+      if (o.compute) (*o.compute)();
+      fill(to);
+    };
+  }
+
   Recorder& recorder_;
   std::span<const Operand> inputs_;
   std::span<const Binding> outputs_;

@@ -51,25 +51,38 @@ Result<Binding> WeightStore::packed(const Tensor& t, const std::string& name, si
   const std::lock_guard lock(mutex_);
   const Key key{t.raw(), name};
   if (auto it = entries_.find(key); it != entries_.end()) return it->second;
-  SMELT_ASSIGN(const Buffer* buffer, hold(bytes));
-  Binding raw;
-  if (auto it = entries_.find({t.raw(), Cat("raw ", t.bytes())}); it != entries_.end()) {
-    raw = it->second;
-  } else {
-    SMELT_ASSIGN(auto source, Buffer::make(device_, t.bytes(), Buffer::Use::kDevice));
-    SMELT_TRY(upload(t.raw(), t.bytes(), *source));
-    raw = source->slice(0, t.bytes());
-    pending_ += t.bytes();
-    temporary_.push_back(std::move(source));
-  }
-  SMELT_TRY(start_pack(pack, raw, buffer->slice(0, bytes)));
-  return entries_[key] = buffer->slice(0, bytes);
+  if (auto it = entries_.find({t.raw(), Cat("raw ", t.bytes())}); it != entries_.end())
+    return pack_from(it->second, key, bytes, pack);
+  SMELT_ASSIGN(const Binding raw, upload_for_now(t.raw(), t.bytes()));
+  return pack_from(raw, key, bytes, pack);
 }
 
-Status WeightStore::start_pack(const Pack& pack, const Binding& raw, Binding packed) {
+Result<Binding> WeightStore::packed(const void* of, const std::string& name, size_t raw_bytes, const Fill& fill,
+                                    size_t bytes, const Pack& pack) {
+  const std::lock_guard lock(mutex_);
+  const Key key{of, name};
+  if (auto it = entries_.find(key); it != entries_.end()) return it->second;
+  std::vector<std::byte> content(raw_bytes);
+  fill(content.data());
+  SMELT_ASSIGN(const Binding raw, upload_for_now(content.data(), raw_bytes));
+  return pack_from(raw, key, bytes, pack);
+}
+
+Result<Binding> WeightStore::upload_for_now(const void* data, size_t bytes) {
+  SMELT_ASSIGN(auto buffer, Buffer::make(device_, bytes, Buffer::Use::kDevice));
+  SMELT_TRY(upload(data, bytes, *buffer));
+  pending_ += bytes;
+  temporary_.push_back(std::move(buffer));
+  return temporary_.back()->slice(0, bytes);
+}
+
+Result<Binding> WeightStore::pack_from(const Binding& raw, const Key& key, size_t bytes, const Pack& pack) {
+  SMELT_ASSIGN(const Buffer* buffer, hold(bytes));
+  Binding packed = buffer->slice(0, bytes);
   packed.written = true;
   SMELT_TRY(pack(setup(), raw, packed));
-  return pending_ > kMaxPending ? flush_locked() : Ok();
+  if (pending_ > kMaxPending) SMELT_TRY(flush_locked());
+  return entries_[key] = buffer->slice(0, bytes);
 }
 
 Result<Binding> WeightStore::table(const void* of, const std::string& name, size_t bytes, const Fill& fill) {

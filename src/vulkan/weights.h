@@ -23,8 +23,11 @@ class WeightStore {
   /// its parameters.
   using Pack = std::function<Status(Recorder& r, const Binding& raw, const Binding& packed)>;
   Result<Binding> packed(const Tensor& t, const std::string& key, size_t bytes, const Pack& pack);
-  /// `bytes` that the host computes; `fill` writes them all. `of` and `key` name them.
+  /// The same from bytes that the host computes: `fill` writes all `raw_bytes` of them. `of` and `key` name the result.
   using Fill = std::function<void(void* to)>;
+  Result<Binding> packed(const void* of, const std::string& key, size_t raw_bytes, const Fill& fill, size_t bytes,
+                         const Pack& pack);
+  /// `bytes` that the host computes.
   Result<Binding> table(const void* of, const std::string& key, size_t bytes, const Fill& fill);
   /// Runs what is pending; before that no entry may be used.
   Status flush();
@@ -36,7 +39,9 @@ class WeightStore {
   Result<const Buffer*> hold(size_t bytes);
   Status upload(const void* data, size_t bytes, const Buffer& to);
   Recorder& setup();
-  Status start_pack(const Pack& pack, const Binding& raw, Binding packed);
+  /// Bytes on the device until what is pending ran.
+  Result<Binding> upload_for_now(const void* data, size_t bytes);
+  Result<Binding> pack_from(const Binding& raw, const Key& key, size_t bytes, const Pack& pack);
   Status flush_locked();
 
   std::shared_ptr<Device> device_;

@@ -36,24 +36,6 @@ struct ConvPush {
 /// How groups lie among fours of channels (kGroups of shaders/conv_texture.comp).
 enum class Groups : uint32_t { kOne, kWhole, kOther };
 
-/// The filter as shaders/weights_pack.comp packs it in float32.
-void pack_fours(const PackPush& p, bool depthwise, const float* filter, float* out) {
-  for (int32_t at = 0; at < static_cast<int32_t>(p.n); ++at) {
-    const int32_t quads = (p.all_out + 3) / 4, ins = p.span * 4;
-    const int32_t tap = depthwise ? at / quads : at / ins % p.taps;
-    const int32_t o = (depthwise ? at % quads : at / ins / p.taps) * 4;
-    const int32_t i = at % ins + o / p.group_out * p.group_in / 4 * 4;
-    for (int32_t k = 0; k < 4; ++k) {
-      const int32_t group = (o + k) / p.group_out, from = depthwise ? 0 : i - group * p.group_in;
-      const bool real = from >= 0 && from < p.group_in && o + k < p.all_out;
-      out[size_t{4} * static_cast<size_t>(at) + static_cast<size_t>(k)] =
-          real ? filter[int64_t{group} * p.filter_g + int64_t{o + k - group * p.group_out} * p.filter_o +
-                        int64_t{from} * p.filter_i + int64_t{tap} * p.filter_s]
-               : 0;
-    }
-  }
-}
-
 /// Fours of channels of x that four outputs read, at most.
 int64_t widest(const ConvShape& s) {
   int64_t span = 1;
@@ -157,29 +139,26 @@ class ConvTexture final : public TextureKernel {
     const PackPush& p = pack_;
     const std::string key = Cat("fours ", p.group_in, " ", p.group_out, " ", p.all_out, " ", p.taps, " ", p.filter_g,
                                 " ", p.filter_o, " ", p.filter_i, " ", p.filter_s);
-    if (filter_.defined()) {
-      Status status;
-      const auto table = r.table(1, key, packed_bytes(), [&](void* to) {
-        std::vector<float> values(static_cast<size_t>(filter_.elements()));
-        status = real_values(filter_, values.data());
-        pack_fours(p, depthwise_, values.data(), static_cast<float*>(to));
-      });
-      SMELT_TRY(status);
-      return table;
-    }
-    return r.packed(1, key, packed_bytes(), [&](Recorder& to, const Binding& raw, const Binding& packed) {
+    const auto pack = [&](Recorder& to, const Binding& raw, const Binding& packed) {
       Dispatch d{half_ ? "weights_pack_f16" : "weights_pack_f32",
                  {kWidth, half_ ? 1u : 0u, depthwise_ ? 1u : 0u},
                  {raw, packed}};
       set_grid(d, p.n, kWidth);
       return to.dispatch(d, p);
-    });
+    };
+    if (!filter_.defined()) return r.packed(1, key, packed_bytes(), pack);
+    Status status;
+    const auto floats = static_cast<size_t>(filter_.elements()) * sizeof(float);
+    const auto read = [&](void* to) { status = real_values(filter_, static_cast<float*>(to)); };
+    const auto packed = r.packed(1, key, floats, read, packed_bytes(), pack);
+    SMELT_TRY(status);
+    return packed;
   }
 
   uint32_t axes_, pixels_ = 1, quads_ = 1;
   bool half_, depthwise_, transposed_;
   Groups groups_;
-  Tensor filter_;  ///< when the host packs it
+  Tensor filter_;  ///< when it is not packed as it lies
   ConvPush push_;
   PackPush pack_;
   std::optional<RealOperand> bias_;
