@@ -5,7 +5,7 @@
 namespace smelt {
 
 /// Runs graphs node by node with the reference kernels, allocating as it goes: the obvious way, which the planned way
-/// (planner.h) is tested against.
+/// (plan.h) is tested against.
 class Executor final : public Environment {
  public:
   using Environment::Environment;

@@ -137,7 +137,7 @@ class PlannedEnvironment final : public Environment {
   /// Makes the plan for inputs of these types without running it.
   Result<const Plan*> prepare(int graph, std::span<const ValueType> inputs);
   /// Finds or makes the plan for inputs like these.
-  friend class PlanBuilder;
+  friend class KnownValues;
   /// The kernel of a node whose shapes are known only as it runs, for the types that it ran with last.
   struct LateKernel {
     std::vector<ValueType> inputs, outputs;

@@ -1,46 +1,23 @@
-// Turns a graph and concrete input types into a plan: shape inference with the contents of small tensors, constant
-// folding of what shapes determine, choice of kernels, lifetimes, arena; with a device, what runs there.
+// Turns a graph and concrete input types into a plan: what is known of values (known_values.h), choice of kernels,
+// lifetimes, arena; with a device, what runs there.
 #include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
 #include "base/large_memory.h"
-#include "graph/node_infer.h"
 #include "ops/control/control.h"
 #include "ops/shape/shape.h"
-#include "passes/passes.h"
 #include "runtime/device_layout.h"
 #include "runtime/device_storage.h"
+#include "runtime/known_values.h"
 #include "runtime/plan.h"
+#include "runtime/resident_states.h"
 #include "runtime/split.h"
 #include "vulkan/kernel.h"
 #include "vulkan/program.h"
 
 namespace smelt {
 namespace {
-
-/// Contents up to this many elements are computed while planning when all inputs are known, also where nothing will
-/// run.
-constexpr int64_t kFoldElements = 4096;
-/// Larger ones (weights that a model makes of its constants) are computed for a plan that will run, up to this sum.
-constexpr size_t kFoldBytes = size_t{1} << 30;
-
-struct Known {
-  ValueType type;
-  const Tensor* content = nullptr;
-};
-
-class PlanInfer final : public NodeInfer {
- public:
-  PlanInfer(const Module& module, const Graph& graph, const Node& node, const std::vector<Known>& known,
-            std::vector<ValueType>& out)
-      : NodeInfer(module, graph, node, out), known_(known) {}
-  const ValueType& input(int i) const override { return known_[value_of(i)].type; }
-  const Tensor* constant(int i) const override { return has(i) ? known_[value_of(i)].content : nullptr; }
-
- private:
-  const std::vector<Known>& known_;
-};
 
 bool is_alias(Op op) { return op == Op::kReshape || op == Op::kSqueeze || op == Op::kUnsqueeze || op == Op::kFlatten; }
 /// Whether every element stays in its place: bytes seen as another type, a transposition that moves dimensions of 1,
@@ -61,42 +38,33 @@ bool moves_nothing(const Node& node, const ValueType& from, const ValueType& to)
   }
   return true;
 }
-bool shape_only(Op op) { return op == Op::kShapeOf || op == Op::kSizeOf || op == Op::kRankOf; }
-
 }  // namespace
 
 class PlanBuilder {
  public:
-  PlanBuilder(PlannedEnvironment& env, int graph, Plan& plan, int depth)
-      : env_(env), graph_(env.module->graphs[static_cast<size_t>(graph)]), plan_(plan), depth_(depth) {}
-
-  Status build(std::span<const ValueType> inputs) {
-    const size_t n = graph_.values.size();
+  PlanBuilder(PlannedEnvironment& env, int graph, std::span<const ValueType> inputs, Plan& plan, int depth)
+      : env_(env),
+        graph_(env.module->graphs[static_cast<size_t>(graph)]),
+        plan_(plan),
+        depth_(depth),
+        known_(env, graph_, inputs, plan.slots_) {
     plan_.graph_ = &graph_;
     plan_.inputs_.assign(inputs.begin(), inputs.end());
-    plan_.slots_.resize(n);
-    known_.resize(n);
+  }
+
+  Status build() {
+    const size_t n = graph_.values.size();
     home_.assign(n, Home::kHeap);
-    users_ = count_uses(graph_);
-    for (size_t i = 0; i < n; ++i) {
-      const Value& v = graph_.values[i];
-      known_[i].type =
-          v.constant ? ValueType::tensor(v.constant->dtype(), v.constant->shape(), v.type.quant) : dynamic_type(v.type);
-      if (v.constant) settle(static_cast<int32_t>(i), *v.constant);
-    }
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const auto id = static_cast<size_t>(graph_.inputs[i]);
-      known_[id].type = inputs[i];
-      known_[id].content = nullptr;
-      home_[id] = Home::kOutside;
-    }
     for (const Node& node : graph_.nodes)
       if (auto s = add(node); !s.ok()) return s.error().within(node_label(node));
+    for (size_t i = 0; i < n; ++i)
+      if (known_[i].settled) home_[i] = Home::kConstant;
+    for (ValueId id : graph_.inputs) home_[static_cast<size_t>(id)] = Home::kOutside;
     put_in_order();
     find_last_uses();
     for (size_t k = 0; k < plan_.steps_.size(); ++k)
       if (auto s = choose(k); !s.ok()) return s.error().within(node_label(*plan_.steps_[k].node));
-    for (const Known& k : known_) plan_.types_.push_back(k.type);
+    for (size_t i = 0; i < n; ++i) plan_.types_.push_back(known_[i].type);
     SMELT_TRY(lay_out_on_device());
     return lay_out();
   }
@@ -110,30 +78,12 @@ class PlanBuilder {
     const char* device_kernel = "";
   };
 
-  /// Types of computed values start without their dimensions: those follow from the inputs at hand.
-  static ValueType dynamic_type(const ValueType& declared) {
-    ValueType t = declared;
-    if (t.kind == ValueType::Kind::kTensor) {
-      t.ranked = false;
-      t.shape = Shape{};
-    }
-    return t;
-  }
-
-  void settle(int32_t id, Tensor content) {
-    const auto i = static_cast<size_t>(id);
-    if (known_[i].type.quant) content.set_quant(known_[i].type.quant);
-    plan_.slots_[i] = Datum(std::move(content));
-    known_[i].content = &plan_.slots_[i].tensor;
-    home_[i] = Home::kConstant;
-  }
-
   /// Whether the output is the input's storage under another type. Precondition: add() was called for the node.
   bool is_view(const Node& node) const {
     if (node.inputs.empty() || node.inputs[0] == kNone || node.outputs.empty() || node.outputs[0] == kNone)
       return false;
-    const ValueType& from = known_[static_cast<size_t>(node.inputs[0])].type;
-    const ValueType& to = known_[static_cast<size_t>(node.outputs[0])].type;
+    const ValueType& from = known_[node.inputs[0]].type;
+    const ValueType& to = known_[node.outputs[0]].type;
     return from.is_static() && to.is_static() && (is_alias(node.op) || moves_nothing(node, from, to));
   }
 
@@ -155,109 +105,12 @@ class PlanBuilder {
     }
   }
 
-  Status infer(const Node& node, std::vector<ValueType>& types) {
-    const OpInfo& info = op_info(node.op);
-    if (!info.infer) return Unsupported("operator ", info.name, " has no shape rule");
-    types.assign(node.outputs.size(), {});
-    PlanInfer ctx(*env_.module, graph_, node, known_, types);
-    SMELT_TRY(info.infer(ctx));
-    for (size_t i = 0; i < types.size(); ++i) {
-      if (node.outputs[i] == kNone) continue;
-      const ValueType& declared = graph_.value(node.outputs[i]).type;
-      if (types[i].dtype == DType::kInvalid && types[i].kind == ValueType::Kind::kTensor)
-        types[i].dtype = declared.dtype;
-      if (declared.quant) types[i].quant = declared.quant;
-    }
-    return Ok();
-  }
-
-  bool all_known(const Node& node) const {
-    for (ValueId id : node.inputs)
-      if (id != kNone && !known_[static_cast<size_t>(id)].content) return false;
-    return true;
-  }
-
-  /// Computes the outputs now when the inputs' contents (or, for ShapeOf, shapes) determine them and they are small.
-  Result<bool> fold(const Node& node, const std::vector<ValueType>& types) {
-    const OpInfo& info = op_info(node.op);
-    if (info.flags & (kEffect | kControl | kContainer)) return false;
-    std::vector<Datum> in, out;
-    if (shape_only(node.op)) {
-      const ValueType& t = known_[static_cast<size_t>(node.inputs[0])].type;
-      if (!t.is_static()) return false;
-      in.emplace_back(Tensor::view(t.dtype, t.shape, nullptr, nullptr));
-    } else {
-      if (!all_known(node)) return false;
-      int64_t elements = 0;
-      for (const ValueType& t : types) {
-        if (info.flags & kDynamic) break;
-        if (!t.is_static()) return false;
-        SMELT_ASSIGN(const int64_t n, t.shape.checked_elements());
-        elements = std::max(elements, n);
-      }
-      for (ValueId id : node.inputs) {
-        in.push_back(id == kNone ? Datum{} : plan_.slots_[static_cast<size_t>(id)]);
-        if (in.back().is_tensor()) elements = std::max(elements, in.back().tensor.elements());
-      }
-      if (elements > kFoldElements) {
-        size_t bytes = 0;
-        for (const ValueType& t : types) {
-          if (!t.is_static()) return false;
-          SMELT_ASSIGN(const int64_t n, t.shape.checked_elements());
-          if (n > (int64_t{1} << 32)) return false;
-          bytes += Tensor::byte_size(t.dtype, n);
-        }
-        if (folded_bytes_ + bytes > kFoldBytes) return false;
-        folded_bytes_ += bytes;
-        if (env_.packs().mode() == PackCache::Mode::kDry) return settle_unread(node, types);
-      }
-    }
-    env_.planning_ = true;
-    auto done = execute_node(env_, graph_, node, std::move(in), out, 0);
-    env_.planning_ = false;
-    SMELT_TRY(std::move(done));
-    for (const Datum& d : out)
-      if (d.is_tensor()) env_.control.release(d.tensor.bytes());
-    for (size_t i = 0; i < out.size(); ++i) {
-      if (node.outputs[i] == kNone) continue;
-      const auto id = static_cast<size_t>(node.outputs[i]);
-      known_[id].type = type_of(out[i]);
-      settle(node.outputs[i], out[i].tensor);
-    }
-    drop_inputs(node);
-    return true;
-  }
-
-  /// In a plan that only shows what would run: constants whose contents nobody reads.
-  Result<bool> settle_unread(const Node& node, const std::vector<ValueType>& types) {
-    for (size_t i = 0; i < types.size(); ++i) {
-      if (node.outputs[i] == kNone) continue;
-      SMELT_ASSIGN(Tensor t, Tensor::allocate(types[i].dtype, types[i].shape, false));
-      const auto id = static_cast<size_t>(node.outputs[i]);
-      known_[id].type = types[i];
-      settle(node.outputs[i], std::move(t));
-    }
-    return true;
-  }
-
-  /// Frees what only folded nodes needed.
-  void drop_inputs(const Node& node) {
-    for (ValueId id : node.inputs) {
-      if (id == kNone || --users_[static_cast<size_t>(id)] > 0 || graph_.value(id).constant) continue;
-      if (home_[static_cast<size_t>(id)] != Home::kConstant) continue;
-      plan_.slots_[static_cast<size_t>(id)] = Datum{};
-      known_[static_cast<size_t>(id)].content = nullptr;
-    }
-  }
-
   /// Types of the node's outputs, or their contents; else a step and its draft.
   Status add(const Node& node) {
     Draft draft;
-    SMELT_TRY(infer(node, draft.types));
-    SMELT_ASSIGN(const bool folded, fold(node, draft.types));
+    SMELT_TRY(known_.infer(node, draft.types));
+    SMELT_ASSIGN(const bool folded, known_.fold(node, draft.types));
     if (folded) return Ok();
-    for (size_t i = 0; i < draft.types.size(); ++i)
-      if (node.outputs[i] != kNone) known_[static_cast<size_t>(node.outputs[i])].type = draft.types[i];
     std::unique_ptr<vulkan::Kernel> kernel;
     std::string reason;
     if (env_.gpu.device && !is_static(node, draft.types)) {
@@ -289,7 +142,7 @@ class PlanBuilder {
     for (size_t i = 0; i < types.size(); ++i)
       if (node.outputs[i] != kNone && !types[i].is_static()) return false;
     for (ValueId id : node.inputs)
-      if (id != kNone && !known_[static_cast<size_t>(id)].type.is_static()) return false;
+      if (id != kNone && !known_[id].type.is_static()) return false;
     return true;
   }
 
@@ -305,61 +158,7 @@ class PlanBuilder {
     for (const ValueType& t : types) n += size(t);
     const bool sums = node.op == Op::kConv || node.op == Op::kMatMul || node.op == Op::kConvTranspose;
     if (!sums || node.inputs.size() < 2 || node.inputs[1] == kNone) return n;
-    return n * std::max<double>(1, std::sqrt(size(known_[static_cast<size_t>(node.inputs[1])].type)));
-  }
-
-  static int state_of(const Node& node) {
-    if (node.op != Op::kStateRead && node.op != Op::kStateWrite) return -1;
-    return static_cast<const StateAttrs&>(*node.attrs).state;
-  }
-
-  /// The variables that only device nodes touch: they stay on the device from run to run. Each is written once at most,
-  /// after all reads, by a value that the device makes.
-  std::vector<bool> resident_states(const std::vector<SplitNode>& nodes) const {
-    std::vector<bool> resident(env_.module->states.size(), true);
-    std::vector<bool> used(resident.size(), false), written(resident.size(), false);
-    std::vector<int> content(graph_.values.size(), -1);  // the variable whose content a value is
-    std::vector<bool> made_there(graph_.values.size(), false);
-    for (const SplitNode& n : nodes) {
-      const Node& node = *n.node;
-      const int state = state_of(node);
-      if (op_info(node.op).flags & kControl) return std::vector<bool>(resident.size(), false);
-      const bool takes = n.device || n.alias;
-      for (ValueId id : node.inputs)
-        if (id != kNone && content[static_cast<size_t>(id)] >= 0 && (!takes || state >= 0))
-          resident[static_cast<size_t>(content[static_cast<size_t>(id)])] = false;
-      if (state >= 0) {
-        const auto s = static_cast<size_t>(state);
-        const ValueId id = node.op == Op::kStateRead ? node.outputs[0] : node.inputs[0];
-        const ValueType& t = known_[static_cast<size_t>(std::max(id, 0))].type;
-        const ValueType& declared = env_.module->states[s].type;
-        const bool same = id != kNone && t.is_static() && declared.is_static() && t.dtype == declared.dtype &&
-                          t.shape == declared.shape && vulkan::stores(*env_.gpu.device, t.dtype);
-        if (!same || written[s]) resident[s] = false;
-        used[s] = true;
-        if (node.op == Op::kStateWrite) {
-          if (!made_there[static_cast<size_t>(id)]) resident[s] = false;
-          written[s] = true;
-        } else if (id != kNone) {
-          content[static_cast<size_t>(id)] = state;
-        }
-        continue;
-      }
-      for (ValueId id : node.outputs) {
-        if (id == kNone) continue;
-        if (n.alias && node.inputs[0] != kNone) {
-          content[static_cast<size_t>(id)] = content[static_cast<size_t>(node.inputs[0])];
-          made_there[static_cast<size_t>(id)] = made_there[static_cast<size_t>(node.inputs[0])];
-        } else {
-          made_there[static_cast<size_t>(id)] = n.device;
-        }
-      }
-    }
-    for (ValueId id : graph_.outputs)
-      if (id != kNone && content[static_cast<size_t>(id)] >= 0)
-        resident[static_cast<size_t>(content[static_cast<size_t>(id)])] = false;
-    for (size_t s = 0; s < resident.size(); ++s) resident[s] = resident[s] && used[s];
-    return resident;
+    return n * std::max<double>(1, std::sqrt(size(known_[node.inputs[1]].type)));
   }
 
   /// With a device: device nodes side by side.
@@ -373,12 +172,12 @@ class PlanBuilder {
     std::vector<int> order;
     // Work that is given to the host may take variables along.
     for (bool again = true; again;) {
-      resident_ = resident_states(nodes);
+      resident_ = resident_states(*env_.module, graph_, nodes, known_, *env_.gpu.device);
       for (size_t k = 0; k < nodes.size(); ++k)
         if (const int state = state_of(*nodes[k].node); state >= 0)
           nodes[k].device = resident_[static_cast<size_t>(state)];
       order = split(graph_, nodes);
-      again = resident_states(nodes) != resident_;
+      again = resident_states(*env_.module, graph_, nodes, known_, *env_.gpu.device) != resident_;
     }
     std::vector<Step> steps;
     std::vector<Draft> drafts;
@@ -451,7 +250,7 @@ class PlanBuilder {
   bool needs_float(const OpInfo& info, const Node& node, const std::vector<ValueType>& types) const {
     if (info.flags & (kMoves | kQuantized | kEffect)) return false;
     for (ValueId id : node.inputs)
-      if (id != kNone && known_[static_cast<size_t>(id)].type.quant) return true;
+      if (id != kNone && known_[id].type.quant) return true;
     for (const ValueType& t : types)
       if (t.quant) return true;
     return false;
@@ -459,8 +258,8 @@ class PlanBuilder {
 
   /// The contents of a value as kernels see them: constants of the model, and what planning computed.
   const Tensor* constant_for_kernel(size_t id) const {
-    if (graph_.values[id].constant) return known_[id].content ? graph_.values[id].constant.get() : nullptr;
-    return home_[id] == Home::kConstant ? known_[id].content : nullptr;
+    const Tensor* content = known_[id].content;
+    return content && graph_.values[id].constant ? graph_.values[id].constant.get() : content;
   }
 
   struct Operands {
@@ -473,7 +272,7 @@ class PlanBuilder {
     for (ValueId id : node.inputs) {
       const Tensor* content = id == kNone ? nullptr : constant_for_kernel(static_cast<size_t>(id));
       if (content && !graph_.value(id).constant) o.lasting = false;
-      o.types.push_back(id == kNone ? ValueType{} : known_[static_cast<size_t>(id)].type);
+      o.types.push_back(id == kNone ? ValueType{} : known_[id].type);
       o.constants.push_back(content);
     }
     return o;
@@ -580,7 +379,7 @@ class PlanBuilder {
     plan_.device_arena_lower_bound_ = layout.arena_lower_bound;
     plan_.program_ = std::move(layout.program);
     for (const auto& [id, data] : layout.views) {
-      const ValueType& t = known_[static_cast<size_t>(id)].type;
+      const ValueType& t = known_[id].type;
       Tensor view = Tensor::view(t.dtype, t.shape, data, nullptr);
       view.set_quant(t.quant);
       plan_.slots_[static_cast<size_t>(id)] = Datum(std::move(view));
@@ -627,11 +426,9 @@ class PlanBuilder {
   const Graph& graph_;
   Plan& plan_;
   int depth_;
-  std::vector<Known> known_;
+  KnownValues known_;
   std::vector<Home> home_;
   std::vector<int> last_use_;
-  std::vector<int> users_;  ///< that are not folded, graph outputs included
-  size_t folded_bytes_ = 0;
   std::vector<ArenaItem> items_;
   std::vector<ValueId> item_value_;
   // Aligned with the plan's steps:
@@ -643,8 +440,7 @@ class PlanBuilder {
 Result<std::unique_ptr<Plan>> Plan::build(PlannedEnvironment& env, int graph, std::span<const ValueType> inputs,
                                           int depth) {
   auto plan = std::make_unique<Plan>();
-  PlanBuilder builder(env, graph, *plan, depth);
-  SMELT_TRY(builder.build(inputs));
+  SMELT_TRY(PlanBuilder(env, graph, inputs, *plan, depth).build());
   return plan;
 }
 

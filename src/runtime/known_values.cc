@@ -1,0 +1,162 @@
+// Shape inference with the contents of small tensors, and constant folding of what shapes determine.
+#include "runtime/known_values.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "graph/node_infer.h"
+#include "passes/passes.h"
+
+namespace smelt {
+namespace {
+
+/// Contents up to this many elements are computed while planning when all inputs are known, also where nothing will
+/// run.
+constexpr int64_t kFoldElements = 4096;
+/// Larger ones (weights that a model makes of its constants) are computed for a plan that will run, up to this sum.
+constexpr size_t kFoldBytes = size_t{1} << 30;
+
+class PlanInfer final : public NodeInfer {
+ public:
+  PlanInfer(const Module& module, const Graph& graph, const Node& node, const std::vector<Known>& known,
+            std::vector<ValueType>& out)
+      : NodeInfer(module, graph, node, out), known_(known) {}
+  const ValueType& input(int i) const override { return known_[value_of(i)].type; }
+  const Tensor* constant(int i) const override { return has(i) ? known_[value_of(i)].content : nullptr; }
+
+ private:
+  const std::vector<Known>& known_;
+};
+
+bool shape_only(Op op) { return op == Op::kShapeOf || op == Op::kSizeOf || op == Op::kRankOf; }
+
+/// Types of computed values start without their dimensions: those follow from the inputs at hand.
+ValueType dynamic_type(const ValueType& declared) {
+  ValueType t = declared;
+  if (t.kind == ValueType::Kind::kTensor) {
+    t.ranked = false;
+    t.shape = Shape{};
+  }
+  return t;
+}
+
+}  // namespace
+
+KnownValues::KnownValues(PlannedEnvironment& env, const Graph& graph, std::span<const ValueType> inputs,
+                         std::vector<Datum>& slots)
+    : env_(env), graph_(graph), slots_(slots), known_(graph.values.size()), users_(count_uses(graph)) {
+  slots_.resize(known_.size());
+  for (size_t i = 0; i < known_.size(); ++i) {
+    const Value& v = graph.values[i];
+    known_[i].type =
+        v.constant ? ValueType::tensor(v.constant->dtype(), v.constant->shape(), v.type.quant) : dynamic_type(v.type);
+    if (v.constant) settle(static_cast<ValueId>(i), *v.constant);
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) known_[static_cast<size_t>(graph.inputs[i])] = {inputs[i]};
+}
+
+void KnownValues::settle(ValueId id, Tensor content) {
+  const auto i = static_cast<size_t>(id);
+  Known& known = known_[i];
+  if (known.type.quant) content.set_quant(known.type.quant);
+  slots_[i] = Datum(std::move(content));
+  known.content = &slots_[i].tensor;
+  known.settled = true;
+}
+
+Status KnownValues::infer(const Node& node, std::vector<ValueType>& types) {
+  const OpInfo& info = op_info(node.op);
+  if (!info.infer) return Unsupported("operator ", info.name, " has no shape rule");
+  types.assign(node.outputs.size(), {});
+  PlanInfer ctx(*env_.module, graph_, node, known_, types);
+  SMELT_TRY(info.infer(ctx));
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (node.outputs[i] == kNone) continue;
+    const ValueType& declared = graph_.value(node.outputs[i]).type;
+    if (types[i].dtype == DType::kInvalid && types[i].kind == ValueType::Kind::kTensor) types[i].dtype = declared.dtype;
+    if (declared.quant) types[i].quant = declared.quant;
+    known_[static_cast<size_t>(node.outputs[i])].type = types[i];
+  }
+  return Ok();
+}
+
+bool KnownValues::all_known(const Node& node) const {
+  return std::all_of(node.inputs.begin(), node.inputs.end(),
+                     [&](ValueId id) { return id == kNone || (*this)[id].content; });
+}
+
+Result<bool> KnownValues::fold(const Node& node, const std::vector<ValueType>& types) {
+  const OpInfo& info = op_info(node.op);
+  if (info.flags & (kEffect | kControl | kContainer)) return false;
+  std::vector<Datum> in, out;
+  if (shape_only(node.op)) {
+    const ValueType& t = (*this)[node.inputs[0]].type;
+    if (!t.is_static()) return false;
+    in.emplace_back(Tensor::view(t.dtype, t.shape, nullptr, nullptr));
+  } else {
+    if (!all_known(node)) return false;
+    int64_t elements = 0;
+    for (const ValueType& t : types) {
+      if (info.flags & kDynamic) break;
+      if (!t.is_static()) return false;
+      SMELT_ASSIGN(const int64_t n, t.shape.checked_elements());
+      elements = std::max(elements, n);
+    }
+    for (ValueId id : node.inputs) {
+      in.push_back(id == kNone ? Datum{} : slots_[static_cast<size_t>(id)]);
+      if (in.back().is_tensor()) elements = std::max(elements, in.back().tensor.elements());
+    }
+    if (elements > kFoldElements) {
+      SMELT_ASSIGN(const bool room, take_room(types));
+      if (!room) return false;
+      if (env_.packs().mode() == PackCache::Mode::kDry) return settle_unread(node, types);
+    }
+  }
+  env_.planning_ = true;
+  auto done = execute_node(env_, graph_, node, std::move(in), out, 0);
+  env_.planning_ = false;
+  SMELT_TRY(std::move(done));
+  for (const Datum& d : out)
+    if (d.is_tensor()) env_.control.release(d.tensor.bytes());
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (node.outputs[i] == kNone) continue;
+    known_[static_cast<size_t>(node.outputs[i])].type = type_of(out[i]);
+    settle(node.outputs[i], out[i].tensor);
+  }
+  drop_inputs(node);
+  return true;
+}
+
+Result<bool> KnownValues::take_room(const std::vector<ValueType>& types) {
+  size_t bytes = 0;
+  for (const ValueType& t : types) {
+    if (!t.is_static()) return false;
+    SMELT_ASSIGN(const int64_t n, t.shape.checked_elements());
+    if (n > (int64_t{1} << 32)) return false;
+    bytes += Tensor::byte_size(t.dtype, n);
+  }
+  if (folded_bytes_ + bytes > kFoldBytes) return false;
+  folded_bytes_ += bytes;
+  return true;
+}
+
+Result<bool> KnownValues::settle_unread(const Node& node, const std::vector<ValueType>& types) {
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (node.outputs[i] == kNone) continue;
+    SMELT_ASSIGN(Tensor t, Tensor::allocate(types[i].dtype, types[i].shape, false));
+    settle(node.outputs[i], std::move(t));
+  }
+  return true;
+}
+
+void KnownValues::drop_inputs(const Node& node) {
+  for (ValueId id : node.inputs) {
+    if (id == kNone || --users_[static_cast<size_t>(id)] > 0 || graph_.value(id).constant) continue;
+    Known& known = known_[static_cast<size_t>(id)];
+    if (!known.settled) continue;
+    slots_[static_cast<size_t>(id)] = Datum{};
+    known.content = nullptr;
+  }
+}
+
+}  // namespace smelt

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "runtime/plan.h"
+
+namespace smelt {
+
+/// What planning knows of one value.
+struct Known {
+  ValueType type;
+  const Tensor* content = nullptr;
+  bool settled = false;  ///< no step makes it: its content was known once, and may be gone when nothing needs it
+};
+
+/// Types of a graph's values for inputs of given types, and contents of those that constants and shapes determine.
+class KnownValues {
+ public:
+  /// Contents lie in `slots`, which gets one for each value.
+  KnownValues(PlannedEnvironment& env, const Graph& graph, std::span<const ValueType> inputs,
+              std::vector<Datum>& slots);
+  template <class Id>
+  const Known& operator[](Id id) const {
+    return known_[static_cast<size_t>(id)];
+  }
+
+  /// Notes and returns the types of the node's outputs, by its shape rule and what the graph declares.
+  Status infer(const Node& node, std::vector<ValueType>& types);
+  /// Computes the outputs, of the types that infer() gave, when the inputs' contents (or, for ShapeOf, shapes)
+  /// determine them and they are small enough. False: a step has to.
+  Result<bool> fold(const Node& node, const std::vector<ValueType>& types);
+
+ private:
+  void settle(ValueId id, Tensor content);
+  bool all_known(const Node& node) const;
+  /// Whether large contents of these types still fit what a plan may compute.
+  Result<bool> take_room(const std::vector<ValueType>& types);
+  /// In a plan that only shows what would run: constants whose contents nobody reads. True.
+  Result<bool> settle_unread(const Node& node, const std::vector<ValueType>& types);
+  /// Frees what only folded nodes needed.
+  void drop_inputs(const Node& node);
+
+  PlannedEnvironment& env_;
+  const Graph& graph_;
+  std::vector<Datum>& slots_;
+  std::vector<Known> known_;
+  std::vector<int> users_;  ///< that are not folded, graph outputs included
+  size_t folded_bytes_ = 0;
+};
+
+}  // namespace smelt
