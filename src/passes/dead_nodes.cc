@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ops/op.h"
 #include "passes/passes.h"
 
@@ -15,9 +17,14 @@ std::vector<int> count_uses(const Graph& graph) {
 
 namespace {
 
-/// Operators that give statistics or indices beside their result only where someone reads them.
-bool has_optional_outputs(Op op) {
-  return op == Op::kLayerNorm || op == Op::kGroupNorm || op == Op::kPool || op == Op::kBatchNorm;
+/// Outputs at the end that nobody uses and that the operator may lack: kernels without statistics and indices apply.
+/// Variadic operators go by the number of their outputs.
+void drop_unused_outputs(Node& n, const std::vector<int>& uses) {
+  const OpInfo& info = op_info(n.op);
+  if (info.max_outputs == kMany) return;
+  while (static_cast<int>(n.outputs.size()) > std::max(info.min_outputs, 1) &&
+         (n.outputs.back() == kNone || uses[static_cast<size_t>(n.outputs.back())] == 0))
+    n.outputs.pop_back();
 }
 
 }  // namespace
@@ -29,10 +36,7 @@ void remove_dead_nodes(Graph& graph) {
     Node& n = graph.nodes[k];
     // A called graph may write variables: control flow stays.
     if (op_info(n.op).flags & (kEffect | kControl)) continue;
-    if (has_optional_outputs(n.op)) {
-      while (n.outputs.size() > 1 && (n.outputs.back() == kNone || uses[static_cast<size_t>(n.outputs.back())] == 0))
-        n.outputs.pop_back();
-    }
+    drop_unused_outputs(n, uses);
     bool used = false;
     for (ValueId id : n.outputs)
       if (id != kNone && uses[static_cast<size_t>(id)] > 0) used = true;

@@ -17,7 +17,7 @@ Status optimise(Module& module, const Evaluate& evaluate);
 
 // The passes, each a graph-to-graph rewrite that keeps the meaning.
 
-/// Removes nodes whose outputs nobody uses and that have no effect, and statistics and indices that nobody reads.
+/// Removes nodes whose outputs nobody uses and that have no effect, and optional outputs that nobody reads.
 void remove_dead_nodes(Graph& graph);
 /// Computes nodes whose inputs are all constants. Results that grow beyond their inputs by more than a fixed slack stay
 /// lazy, so that a model that makes its weights at run time does not grow at load. A node that fails is left to the
