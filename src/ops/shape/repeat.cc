@@ -19,6 +19,25 @@ Shape widened(const Shape& x, int rank) {
   return out;
 }
 
+/// The result's type where shape_of(x's shape, the integers of input 1) is its shape; before those are known their
+/// number tells its rank.
+template <class F>
+Status infer_from_list(InferContext& ctx, F shape_of) {
+  SMELT_TRY(need_tensors(ctx, 2));
+  const ValueType& x = ctx.input(0);
+  if (!x.ranked) {
+    ctx.set(0, like_unranked(x));
+  } else if (const auto list = ctx.ints(1)) {
+    SMELT_ASSIGN(const Shape out, shape_of(x.shape, *list));
+    ctx.set(0, like(x, out));
+  } else if (const auto n = entries_of(ctx, 1); n && *n <= Shape::kMaxRank) {
+    ctx.set(0, like(x, Shape::of_rank(std::max(x.shape.rank(), static_cast<int>(*n)), -1)));
+  } else {
+    ctx.set(0, like_unranked(x));
+  }
+  return Ok();
+}
+
 }  // namespace
 
 CopyLoop expand_loop(const Shape& x, const Shape& y) {
@@ -30,21 +49,10 @@ CopyLoop expand_loop(const Shape& x, const Shape& y) {
 }
 
 Status infer_Expand(InferContext& ctx) {
-  SMELT_TRY(need_tensors(ctx, 2));
-  const ValueType& x = ctx.input(0);
-  auto dims = ctx.ints(1);
-  if (!x.ranked) {
-    ctx.set(0, like_unranked(x));
-  } else if (dims) {
-    SMELT_ASSIGN(const Shape target, shape_from(*dims));
-    SMELT_ASSIGN(const Shape out, broadcast_both(x.shape, target));
-    ctx.set(0, like(x, out));
-  } else if (auto n = entries_of(ctx, 1); n && *n <= Shape::kMaxRank) {
-    ctx.set(0, like(x, Shape::of_rank(std::max(x.shape.rank(), static_cast<int>(*n)), -1)));
-  } else {
-    ctx.set(0, like_unranked(x));
-  }
-  return Ok();
+  return infer_from_list(ctx, [](const Shape& x, const std::vector<int64_t>& dims) -> Result<Shape> {
+    SMELT_ASSIGN(const Shape target, shape_from(dims));
+    return broadcast_both(x, target);
+  });
 }
 
 Status reference_Expand(KernelContext& ctx) {
@@ -76,22 +84,7 @@ Result<Shape> tiled_shape(const Shape& x, const std::vector<int64_t>& repeats) {
 
 }  // namespace
 
-Status infer_Tile(InferContext& ctx) {
-  SMELT_TRY(need_tensors(ctx, 2));
-  const ValueType& x = ctx.input(0);
-  auto repeats = ctx.ints(1);
-  if (!x.ranked) {
-    ctx.set(0, like_unranked(x));
-  } else if (repeats) {
-    SMELT_ASSIGN(const Shape out, tiled_shape(x.shape, *repeats));
-    ctx.set(0, like(x, out));
-  } else if (auto n = entries_of(ctx, 1); n && *n <= Shape::kMaxRank) {
-    ctx.set(0, like(x, Shape::of_rank(std::max(x.shape.rank(), static_cast<int>(*n)), -1)));
-  } else {
-    ctx.set(0, like_unranked(x));
-  }
-  return Ok();
-}
+Status infer_Tile(InferContext& ctx) { return infer_from_list(ctx, tiled_shape); }
 
 Status reference_Tile(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
