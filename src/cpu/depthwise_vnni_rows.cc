@@ -1,16 +1,10 @@
-// Highway's release has no target with AVX-512 VNNI: intrinsics in functions of their own attributes.
 #if defined(__x86_64__)
-#if !defined(__clang__)  // GCC's own headers start from undefined vectors on purpose.
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#include <hwy/base.h>
-#include <immintrin.h>
-
 #include <algorithm>
 
 #include "cpu/depthwise_vnni.h"
+#include "cpu/vnni-inl.h"
 
-HWY_PUSH_ATTRIBUTES("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
+SMELT_BEFORE_VNNI
 namespace smelt {
 namespace {
 
@@ -162,5 +156,5 @@ void gather_signed_pixels_vnni(const uint8_t* from, int64_t n, int64_t step, int
 }
 
 }  // namespace smelt
-HWY_POP_ATTRIBUTES
+SMELT_AFTER_VNNI
 #endif

@@ -1,11 +1,9 @@
-// Tiles of AVX-512 VNNI. Highway's release has no such target: intrinsics in functions of their own attributes.
+// Tiles of AVX-512 VNNI.
 #if defined(__x86_64__)
-#include <hwy/base.h>
-#include <immintrin.h>
-
 #include "cpu/gemm_i8.h"
+#include "cpu/vnni-inl.h"
 
-HWY_PUSH_ATTRIBUTES("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
+SMELT_BEFORE_VNNI
 namespace smelt {
 namespace {
 
@@ -81,5 +79,5 @@ void fill_vnni_tiles(GemmI8& bytes, GemmI8& shorts) {
 }
 
 }  // namespace smelt
-HWY_POP_ATTRIBUTES
+SMELT_AFTER_VNNI
 #endif

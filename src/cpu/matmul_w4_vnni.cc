@@ -1,15 +1,9 @@
-// Tiles of products with 4-bit weights. Highway's release has no VNNI target: intrinsics in functions of their own
-// attributes.
+// Tiles of products with 4-bit weights.
 #if defined(__x86_64__)
-#if !defined(__clang__)  // GCC's own headers start from undefined vectors on purpose.
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-#include <hwy/base.h>
-#include <immintrin.h>
-
 #include "cpu/matmul_w4.h"
+#include "cpu/vnni-inl.h"
 
-HWY_PUSH_ATTRIBUTES("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni")
+SMELT_BEFORE_VNNI
 namespace smelt {
 namespace {
 
@@ -107,5 +101,5 @@ void w4_store_vnni(const float* sums, float scale, float zero, const float* zero
 }
 
 }  // namespace smelt
-HWY_POP_ATTRIBUTES
+SMELT_AFTER_VNNI
 #endif
