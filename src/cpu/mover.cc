@@ -235,6 +235,11 @@ void drop(std::vector<int64_t>& v, size_t i) { v.erase(v.begin() + static_cast<s
 
 }  // namespace
 
+int64_t whole_bytes(DType t) {
+  const int bits = t == DType::kString || t == DType::kInvalid ? 0 : bit_width(t);
+  return bits >= 8 ? bits / 8 : 0;
+}
+
 Mover::Mover(CopyLoop loop, int64_t unit, Isa isa) {
   simplify(loop);
   const int64_t element = unit;

@@ -10,6 +10,9 @@
 
 namespace smelt {
 
+/// Bytes of an element; 0: texts and packed elements, which do not move as bytes.
+int64_t whole_bytes(DType t);
+
 /// The two innermost dimensions of a loop nest; strides in bytes.
 struct MoveBlock {
   int64_t rows = 1, columns = 1;

@@ -16,12 +16,6 @@
 namespace smelt {
 namespace {
 
-/// Bytes of an element; 0: texts and packed elements, which do not move as bytes.
-int64_t unit_of(DType t) {
-  const int bits = t == DType::kString || t == DType::kInvalid ? 0 : bit_width(t);
-  return bits >= 8 ? bits / 8 : 0;
-}
-
 /// Whether all values there are have the element type of the first.
 bool one_type(std::span<const ValueType> values, DType t) {
   return std::all_of(values.begin(), values.end(), [&](const ValueType& v) { return v.dtype == t; });
@@ -77,7 +71,7 @@ class Moves final : public Kernel {
 
 /// One loop nest from input 0 to output 0, whose shape must be `extent`.
 std::unique_ptr<Kernel> one_loop(const KernelSpec& spec, Result<CopyLoop> loop, const Shape& extent) {
-  const int64_t unit = unit_of(spec.inputs[0].dtype);
+  const int64_t unit = whole_bytes(spec.inputs[0].dtype);
   if (unit == 0 || spec.outputs[0].dtype != spec.inputs[0].dtype || !loop.ok() || spec.outputs[0].shape != extent ||
       extent.elements() == 0)
     return nullptr;
@@ -89,7 +83,7 @@ std::unique_ptr<Kernel> one_loop(const KernelSpec& spec, Result<CopyLoop> loop, 
 /// Pieces of one value along an axis; `joins`: from all inputs to output 0, else from input 0 to all outputs.
 std::unique_ptr<Kernel> pieces(const KernelSpec& spec, bool joins, int axis, const Ints& extents) {
   const Shape& whole = joins ? spec.outputs[0].shape : spec.inputs[0].shape;
-  const int64_t unit = unit_of(spec.inputs[0].dtype);
+  const int64_t unit = whole_bytes(spec.inputs[0].dtype);
   if (unit == 0 || whole.elements() == 0 || !one_type(joins ? spec.inputs : spec.outputs, spec.inputs[0].dtype) ||
       spec.outputs[0].dtype != spec.inputs[0].dtype)
     return nullptr;
@@ -144,7 +138,7 @@ std::unique_ptr<Kernel> batch_blocks(const KernelSpec& spec, bool to_batch) {
   constexpr int kMostPieces = 256;
   const auto block = ints(spec, 1), edge = ints(spec, 2);
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  const int64_t unit = unit_of(x.dtype);
+  const int64_t unit = whole_bytes(x.dtype);
   if (!block || !edge || unit == 0 || y.dtype != x.dtype || y.shape.elements() == 0) return nullptr;
   if (to_batch ? y.shape[0] > kMostPieces * std::max<int64_t>(x.shape[0], 1)
                : x.shape[0] > kMostPieces * std::max<int64_t>(y.shape[0], 1))
@@ -197,7 +191,7 @@ std::unique_ptr<Kernel> make_pad(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<PadAttrs>();
   const auto pads = ints(spec, 1), axes = ints(spec, 3);
   const ValueType& x = spec.inputs[0];
-  const int64_t unit = unit_of(x.dtype);
+  const int64_t unit = whole_bytes(x.dtype);
   if (attrs.mode != PadAttrs::Mode::kConstant || !pads || (spec.has(3) && !axes) || unit == 0 ||
       spec.outputs[0].dtype != x.dtype || spec.outputs[0].shape.elements() == 0)
     return nullptr;
@@ -246,8 +240,8 @@ std::unique_ptr<Kernel> make_split(const KernelSpec& spec) {
   if ((spec.has(1) && !spec.constant(1)) || (spec.has(2) && !spec.constant(2))) return nullptr;
   const auto axis = axis_of(spec.has(2) ? get_int(*spec.constant(2), 0) : attrs.axis, x.rank());
   if (!axis.ok()) return nullptr;
-  auto extents = split_extents(x[*axis], spec.has(1) ? ints(spec, 1) : std::nullopt, spec.has(1), attrs.count,
-                               static_cast<int>(spec.outputs.size()));
+  auto extents =
+      split_extents(x[*axis], ints(spec, 1), spec.has(1), attrs.count, static_cast<int>(spec.outputs.size()));
   if (!extents.ok()) return nullptr;
   for (size_t i = 0; i < spec.outputs.size(); ++i) {
     Shape want = x;
@@ -291,7 +285,7 @@ class GatherRuns final : public Kernel {
 std::unique_ptr<Kernel> make_gather(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<GatherAttrs>();
   const Shape &x = spec.inputs[0].shape, &indices = spec.inputs[1].shape;
-  const int64_t unit = unit_of(spec.inputs[0].dtype);
+  const int64_t unit = whole_bytes(spec.inputs[0].dtype);
   const DType t = spec.inputs[1].dtype;
   if (unit == 0 || spec.outputs[0].dtype != spec.inputs[0].dtype || spec.outputs[0].shape.elements() == 0 ||
       (t != DType::kI32 && t != DType::kI64))

@@ -2,9 +2,11 @@
 // value, and nearest neighbours.
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 #include <vector>
 
 #include "cpu/kernel.h"
+#include "cpu/mover.h"
 #include "ops/resize/plan.h"
 #include "ops/shape/loops.h"
 #include "ops/shape/rules.h"
@@ -115,14 +117,14 @@ std::unique_ptr<Kernel> table_moves(const KernelSpec& spec, std::vector<Ints> ta
     if (static_cast<int64_t>(t.size()) != y[d]) return nullptr;
     if (std::any_of(t.begin(), t.end(), [&](int64_t i) { return i < 0 || i >= x[d]; })) return nullptr;
   }
-  return std::make_unique<TableMoves>(x, std::move(tables), bit_width(spec.inputs[0].dtype) / 8);
+  return std::make_unique<TableMoves>(x, std::move(tables), whole_bytes(spec.inputs[0].dtype));
 }
 
 /// Whether elements of whole bytes go from input 0 to output 0 as they are.
 bool moves_bytes(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  return x.dtype == y.dtype && x.dtype != DType::kString && bit_width(x.dtype) >= 8 && x.shape.rank() > 0 &&
-         x.shape.rank() == y.shape.rank() && x.shape.elements() > 0 && y.shape.elements() > 0;
+  return x.dtype == y.dtype && whole_bytes(x.dtype) > 0 && x.shape.rank() > 0 && x.shape.rank() == y.shape.rank() &&
+         x.shape.elements() > 0 && y.shape.elements() > 0;
 }
 
 }  // namespace
@@ -150,7 +152,7 @@ std::unique_ptr<Kernel> make_resize_nearest(const KernelSpec& spec) {
   std::vector<Ints> tables;
   for (int64_t n : x.shape) {
     Ints table(static_cast<size_t>(n));
-    for (int64_t i = 0; i < n; ++i) table[static_cast<size_t>(i)] = i;
+    std::iota(table.begin(), table.end(), int64_t{0});
     tables.push_back(std::move(table));
   }
   for (const ResizeAxis& axis : *axes) {
