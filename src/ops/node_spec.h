@@ -22,4 +22,11 @@ struct NodeSpec {
   const Tensor* constant(size_t i) const { return i < constants.size() ? constants[i] : nullptr; }
 };
 
+/// A tensor of that type and quantization without elements, for rules that read none.
+inline Tensor type_only(const ValueType& t) {
+  Tensor tensor = Tensor::view(t.dtype, t.shape, nullptr, nullptr);
+  tensor.set_quant(t.quant);
+  return tensor;
+}
+
 }  // namespace smelt

@@ -310,9 +310,7 @@ class PlanBuilder {
       home_[i] = Home::kOutside;
       return Ok();
     }
-    Tensor view = Tensor::view(type.dtype, type.shape, nullptr, nullptr);
-    view.set_quant(type.quant);
-    plan_.slots_[i] = Datum(std::move(view));
+    plan_.slots_[i] = Datum(type_only(type));
     home_[i] = Home::kArena;
     // 64 bytes of slack let vector kernels read past the end.
     items_.push_back({.bytes = Tensor::byte_size(type.dtype, n) + 64, .first = k, .last = std::max(k, last_use_[i])});

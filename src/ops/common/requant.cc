@@ -44,16 +44,11 @@ std::optional<Requant> Requant::make(const NodeSpec& spec, int64_t channels, con
                                      double alpha) {
   const DType out = spec.outputs[0].dtype;
   if (out != DType::kI8 && out != DType::kU8) return std::nullopt;
-  const auto typed = [](const ValueType& t) {
-    Tensor tensor = Tensor::view(t.dtype, t.shape, nullptr, nullptr);
-    tensor.set_quant(t.quant);
-    return tensor;
-  };
   const Tensor* bias = spec.has(2) ? spec.constant(2) : nullptr;
   if (spec.has(2) && !bias) return std::nullopt;
   if (!spec.inputs[0].quant || !spec.inputs[1].quant || !spec.outputs[0].quant) return std::nullopt;
-  const auto made = Requantizer::make(typed(spec.inputs[0]), typed(spec.inputs[1]), bias, typed(spec.outputs[0]),
-                                      channels, act, rounding, alpha);
+  const auto made = Requantizer::make(type_only(spec.inputs[0]), type_only(spec.inputs[1]), bias,
+                                      type_only(spec.outputs[0]), channels, act, rounding, alpha);
   if (!made.ok() || !made->integer_only()) return std::nullopt;
   Requant r;
   r.rounding = rounding;

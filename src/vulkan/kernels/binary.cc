@@ -305,13 +305,6 @@ class FixedBinary final : public Kernel {
   Walk<2> walk_;
 };
 
-/// A tensor that has a type and no content.
-Tensor typed(const ValueType& t) {
-  Tensor v = Tensor::view(t.dtype, t.shape, nullptr, nullptr);
-  v.set_quant(t.quant);
-  return v;
-}
-
 }  // namespace
 
 std::unique_ptr<Kernel> make_binary_fixed(const KernelSpec& spec) {
@@ -320,8 +313,8 @@ std::unique_ptr<Kernel> make_binary_fixed(const KernelSpec& spec) {
   for (const ValueType* t : {&spec.inputs[0], &spec.inputs[1], &spec.outputs[0]})
     if (t->dtype != DType::kI16 || !on_one_grid(t->quant)) return nullptr;
   if (!walk || attrs.rounding == Rounding::kFloatHalfEven) return nullptr;
-  Tensor y = typed(spec.outputs[0]);
-  const Tensor a = typed(spec.inputs[0]), b = typed(spec.inputs[1]);
+  Tensor y = type_only(spec.outputs[0]);
+  const Tensor a = type_only(spec.inputs[0]), b = type_only(spec.inputs[1]);
   const auto parameters = [](const auto& f) {
     FixedParameters p;
     p.zero_a = f.zero_a;

@@ -10,12 +10,6 @@
 namespace smelt::vulkan {
 namespace {
 
-Tensor type_only(const ValueType& t) {
-  Tensor v = Tensor::view(t.dtype, t.shape, nullptr, nullptr);
-  v.set_quant(t.quant);
-  return v;
-}
-
 struct Push {
   uint32_t n, inner, channels;
   int32_t zero, low, high;
