@@ -67,11 +67,8 @@ class BinaryFixed final : public Kernel {
         bytes_(spec.outputs[0].dtype == DType::kI16 ? 2 : 1),
         rows_(SMELT_FOR_LEVEL(spec.isa, choose_fixed_rows)(spec.outputs[0].dtype, small)) {}
   Status run(KernelContext& ctx) const override {
-    const auto* a = static_cast<const char*>(ctx.input(0).raw());
-    const auto* b = static_cast<const char*>(ctx.input(1).raw());
-    auto* y = static_cast<char*>(ctx.output(0).raw());
-    loops_.each_row(ctx.threads(), 8192, [&](int64_t at_a, int64_t at_b, int64_t at_y, int64_t n) {
-      rows_(f_, a + at_a * bytes_, loops_.inner_a, b + at_b * bytes_, loops_.inner_b, y + at_y * bytes_, n);
+    loops_.each_row(ctx, bytes_, bytes_, [&](const void* a, const void* b, void* y, int64_t n) {
+      rows_(f_, a, loops_.inner_a, b, loops_.inner_b, y, n);
     });
     return Ok();
   }
@@ -101,13 +98,8 @@ std::unique_ptr<Kernel> make_binary_fixed(const KernelSpec& spec) {
   if (attrs.rounding == Rounding::kFloatHalfEven || !on_one_grid(a.quant) || !on_one_grid(b.quant) ||
       !on_one_grid(y.quant))
     return nullptr;
-  const auto typed = [](const ValueType& t) {
-    Tensor tensor = Tensor::view(t.dtype, t.shape, nullptr, nullptr);
-    tensor.set_quant(t.quant);
-    return tensor;
-  };
-  Tensor out = typed(y);
-  const auto f = FixedArithmetic::make(attrs, typed(a), typed(b), out);
+  Tensor out = type_only(y);
+  const auto f = FixedArithmetic::make(attrs, type_only(a), type_only(b), out);
   if (!f || f->low < int_min(y.dtype) || f->high > int_max(y.dtype)) return nullptr;
   if (!at_most_one(f->out) || (!f->product && !(at_most_one(f->a) && at_most_one(f->b)))) return nullptr;
   for (const auto& [zero, dtype] : {std::pair{f->zero_a, a.dtype}, {f->zero_b, b.dtype}, {f->zero, y.dtype}})

@@ -8,26 +8,15 @@
 #include "cpu/broadcast.h"
 #include "cpu/kernel.h"
 #include "cpu/row_quant.h"
-#include "tensor/numeric.h"
+#include "ops/common/quantized_pair.h"
 #include "tensor/one_grid.h"
 
 namespace smelt {
 namespace {
 
 bool on_a_grid(const ValueType& t) {
-  return (t.dtype == DType::kI8 || t.dtype == DType::kU8) && on_one_grid(t.quant) && std::isfinite(t.quant->scale()) &&
-         t.quant->scale() > 0 && std::abs(t.quant->zero_point()) <= 1 << 20;
-}
-
-Grid grid_of(const ValueType& t) {
-  Grid grid;
-  grid.scale = t.quant->scale();
-  grid.zero = t.quant->zero_point();
-  grid.low = static_cast<int32_t>(int_min(t.dtype));
-  grid.high = static_cast<int32_t>(int_max(t.dtype));
-  grid.is_signed = t.dtype == DType::kI8;
-  grid.away = t.quant->rounding != Rounding::kFloatHalfEven;
-  return grid;
+  return is_byte(t.dtype) && on_one_grid(t.quant) && std::isfinite(t.quant->scale()) && t.quant->scale() > 0 &&
+         std::abs(t.quant->zero_point()) <= 1 << 20;
 }
 
 class BinaryI8 final : public Kernel {
@@ -42,11 +31,9 @@ class BinaryI8 final : public Kernel {
         bounds_(bounds),
         quant_(row_quant(spec.isa)) {}
   Status run(KernelContext& ctx) const override {
-    const auto* a = ctx.input(0).data<uint8_t>();
-    const auto* b = ctx.input(1).data<uint8_t>();
-    auto* y = ctx.output(0).data<uint8_t>();
-    loops_.each_row(ctx.threads(), 8192,
-                    [&](int64_t at_a, int64_t at_b, int64_t at_y, int64_t n) { row(a + at_a, b + at_b, y + at_y, n); });
+    loops_.each_row(ctx, 1, 1, [&](const void* a, const void* b, void* y, int64_t n) {
+      row(static_cast<const uint8_t*>(a), static_cast<const uint8_t*>(b), static_cast<uint8_t*>(y), n);
+    });
     return Ok();
   }
 

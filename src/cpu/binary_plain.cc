@@ -119,15 +119,9 @@ class BinaryPlain final : public Kernel {
         size_(static_cast<int64_t>(Tensor::byte_size(spec.inputs[0].dtype, 1))),
         out_size_(static_cast<int64_t>(Tensor::byte_size(spec.outputs[0].dtype, 1))) {}
   Status run(KernelContext& ctx) const override {
-    const auto* a = static_cast<const char*>(ctx.input(0).raw());
-    const auto* b = static_cast<const char*>(ctx.input(1).raw());
-    auto* y = static_cast<char*>(ctx.output(0).raw());
-    const BroadcastLoops& l = loops_;
-    for (int64_t i = 0; i < l.outer; ++i) {
-      int64_t oa, ob;
-      l.at(i, oa, ob);
-      rows_(a + oa * size_, l.inner_a, b + ob * size_, l.inner_b, y + i * l.inner * out_size_, l.inner);
-    }
+    loops_.each_row(ctx, size_, out_size_, [&](const void* a, const void* b, void* y, int64_t n) {
+      rows_(a, loops_.inner_a, b, loops_.inner_b, y, n);
+    });
     return Ok();
   }
 

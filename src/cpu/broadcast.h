@@ -4,8 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/thread_pool.h"
-#include "smelt/tensor.h"
+#include "ops/op.h"
 
 namespace smelt {
 
@@ -69,6 +68,18 @@ struct BroadcastLoops {
         at(i, offset_a, offset_b);
         row(offset_a, offset_b, i * inner, inner);
       }
+    });
+  }
+
+  /// The same for a node's operands, of elements of `size` bytes, and its result: row(a, b, y, elements).
+  template <class F>
+  void each_row(KernelContext& ctx, int64_t size, int64_t out_size, const F& row) const {
+    constexpr int64_t kGrain = 8192;
+    const auto* a = static_cast<const char*>(ctx.input(0).raw());
+    const auto* b = static_cast<const char*>(ctx.input(1).raw());
+    auto* y = static_cast<char*>(ctx.output(0).raw());
+    each_row(ctx.threads(), kGrain, [&](int64_t at_a, int64_t at_b, int64_t at_y, int64_t n) {
+      row(a + at_a * size, b + at_b * size, y + at_y * out_size, n);
     });
   }
 

@@ -16,6 +16,7 @@
 #include "cpu/lut.h"
 #include "cpu/row_quant.h"
 #include "ops/common/lone_node.h"
+#include "ops/common/quantized_pair.h"
 #include "tensor/one_grid.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -86,8 +87,7 @@ LookUpBytes byte_lookup(Isa isa) { return SMELT_FOR_LEVEL(isa, look_up_bytes); }
 namespace {
 
 bool byte_type(const ValueType& t) {
-  if (t.dtype != DType::kI8 && t.dtype != DType::kU8 && t.dtype != DType::kBool) return false;
-  return !t.quant || on_one_grid(t.quant);
+  return (is_byte(t.dtype) || t.dtype == DType::kBool) && (!t.quant || on_one_grid(t.quant));
 }
 
 std::string quant_key(const ValueType& t) {
@@ -189,11 +189,9 @@ class BinaryTable final : public Kernel {
  public:
   BinaryTable(Packed table, const BroadcastLoops& loops) : table_(std::move(table)), loops_(loops) {}
   Status run(KernelContext& ctx) const override {
-    const auto* a = ctx.input(0).data<uint8_t>();
-    const auto* b = ctx.input(1).data<uint8_t>();
-    auto* y = ctx.output(0).data<uint8_t>();
-    loops_.each_row(ctx.threads(), 8192,
-                    [&](int64_t at_a, int64_t at_b, int64_t at_y, int64_t n) { row(a + at_a, b + at_b, y + at_y, n); });
+    loops_.each_row(ctx, 1, 1, [&](const void* a, const void* b, void* y, int64_t n) {
+      row(static_cast<const uint8_t*>(a), static_cast<const uint8_t*>(b), static_cast<uint8_t*>(y), n);
+    });
     return Ok();
   }
 
@@ -237,17 +235,6 @@ std::unique_ptr<Kernel> make_dequantize_line(const KernelSpec& spec) {
   const auto grid = table ? line_of(table, x.dtype == DType::kI8) : std::nullopt;
   return grid ? std::make_unique<DequantizeLine>(*grid, x.shape.elements(), spec.isa) : nullptr;
 }
-
-namespace {
-
-/// One scale and zero point, known now.
-bool one_known_grid(const KernelSpec& spec) {
-  for (size_t i = 1; i < spec.inputs.size(); ++i)
-    if (spec.has(i) && (!spec.constant(i) || spec.constant(i)->elements() != 1)) return false;
-  return true;
-}
-
-}  // namespace
 
 std::unique_ptr<Kernel> make_dequantize_linear_line(const KernelSpec& spec) {
   return one_known_grid(spec) ? make_dequantize_line(spec) : nullptr;

@@ -3,6 +3,7 @@
 
 #include "cpu/kernel.h"
 #include "cpu/row_quant.h"
+#include "ops/common/quantized_pair.h"
 #include "ops/elementwise/dynamic_range.h"
 #include "ops/elementwise/elementwise.h"
 #include "tensor/numeric.h"
@@ -30,21 +31,27 @@ class QuantizeF32 final : public Kernel {
 };
 
 bool float_to_bytes(const KernelSpec& spec) {
-  const DType y = spec.outputs[0].dtype;
-  return spec.inputs[0].dtype == DType::kF32 && !spec.inputs[0].quant && (y == DType::kI8 || y == DType::kU8);
+  return spec.inputs[0].dtype == DType::kF32 && !spec.inputs[0].quant && is_byte(spec.outputs[0].dtype);
 }
 
-bool float_to_shorts(const KernelSpec& spec) {
+bool float_to_bytes_or_shorts(const KernelSpec& spec) {
   const DType y = spec.outputs[0].dtype;
-  return spec.inputs[0].dtype == DType::kF32 && !spec.inputs[0].quant && (y == DType::kI16 || y == DType::kU16);
+  return spec.inputs[0].dtype == DType::kF32 && !spec.inputs[0].quant &&
+         (is_byte(y) || y == DType::kI16 || y == DType::kU16);
 }
 
-std::unique_ptr<Kernel> quantizer(const KernelSpec& spec, Grid grid) {
-  const DType y = spec.outputs[0].dtype;
-  grid.is_signed = y == DType::kI8 || y == DType::kI16;
-  grid.wide = y == DType::kI16 || y == DType::kU16;
+std::unique_ptr<Kernel> quantizer(const KernelSpec& spec, const Grid& grid) {
   if (!(std::isfinite(grid.scale) && grid.scale > 0) || std::abs(grid.zero) > (1 << 20)) return nullptr;
   return std::make_unique<QuantizeF32>(grid, spec.inputs[0].shape.elements(), spec.isa);
+}
+
+/// Bounds the entries by a range of the model; equal ends: it has none. False: the type has not all of them.
+bool narrow(Grid& grid, int64_t low, int64_t high) {
+  if (low == high) return true;
+  if (low < grid.low || high > grid.high) return false;
+  grid.low = static_cast<int32_t>(low);
+  grid.high = static_cast<int32_t>(high);
+  return true;
 }
 
 /// Chooses the grid of some values, then quantizes them.
@@ -143,12 +150,8 @@ std::unique_ptr<Kernel> make_dynamic_quantize_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<DynamicQuantizeAttrs>();
   const Shape& x = spec.inputs[0].shape;
   if (!float_to_bytes(spec) || x.elements() == 0) return nullptr;
-  const bool ranged = attrs.quant_min != attrs.quant_max;
-  Grid grid;
-  grid.is_signed = attrs.to == DType::kI8;
-  grid.low = static_cast<int32_t>(ranged ? attrs.quant_min : int_min(attrs.to));
-  grid.high = static_cast<int32_t>(ranged ? attrs.quant_max : int_max(attrs.to));
-  if (grid.low < int_min(attrs.to) || grid.high > int_max(attrs.to) || grid.low >= grid.high) return nullptr;
+  Grid grid = grid_of(attrs.to);
+  if (!narrow(grid, attrs.quant_min, attrs.quant_max) || grid.low >= grid.high) return nullptr;
   const int64_t n = attrs.per_row && x.rank() > 0 ? x.back() : x.elements();
   using Rule = RangedGrid::Rule;
   const Rule rule = attrs.symmetric ? Rule::kSymmetric : attrs.xnnpack_rule ? Rule::kBalanced : Rule::kAsymmetric;
@@ -160,40 +163,25 @@ std::unique_ptr<Kernel> make_quantize_rows_f32(const KernelSpec& spec) {
   const QuantPtr& q = spec.outputs[0].quant;
   const Shape& x = spec.inputs[0].shape;
   if (!float_to_bytes(spec) || !q || q->kind != Quantization::Kind::kDynamicRow || x.elements() == 0) return nullptr;
-  Grid grid;
-  grid.is_signed = spec.outputs[0].dtype == DType::kI8;
-  grid.low = static_cast<int32_t>(int_min(spec.outputs[0].dtype));
-  grid.high = static_cast<int32_t>(int_max(spec.outputs[0].dtype));
   int64_t n = 1;
   for (int i = std::max(0, x.rank() - q->axis); i < x.rank(); ++i) n *= x[i];
   const auto rule = q->symmetric ? RangedGrid::Rule::kSymmetric : RangedGrid::Rule::kBalanced;
-  return std::make_unique<QuantizeRowsF32>(RangedGrid{rule, grid, 0, row_quant(spec.isa)}, x.elements() / n, n);
+  return std::make_unique<QuantizeRowsF32>(RangedGrid{rule, grid_of(spec.outputs[0].dtype), 0, row_quant(spec.isa)},
+                                           x.elements() / n, n);
 }
 
 std::unique_ptr<Kernel> make_quantize_f32(const KernelSpec& spec) {
-  const QuantPtr& q = spec.outputs[0].quant;
-  if ((!float_to_bytes(spec) && !float_to_shorts(spec)) || !on_one_grid(q)) return nullptr;
-  Grid grid;
-  grid.scale = q->scale();
-  grid.zero = q->zero_point();
-  grid.low = static_cast<int32_t>(int_min(spec.outputs[0].dtype));
-  grid.high = static_cast<int32_t>(int_max(spec.outputs[0].dtype));
-  grid.away = q->rounding != Rounding::kFloatHalfEven;
-  return quantizer(spec, grid);
+  if (!float_to_bytes_or_shorts(spec) || !on_one_grid(spec.outputs[0].quant)) return nullptr;
+  return quantizer(spec, grid_of(spec.outputs[0]));
 }
 
 std::unique_ptr<Kernel> make_quantize_linear_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<QuantizeLinearAttrs>();
-  if (!float_to_bytes(spec) && !float_to_shorts(spec)) return nullptr;
-  for (size_t i = 1; i < spec.inputs.size(); ++i)  // one scale and zero point, known now
-    if (spec.has(i) && (!spec.constant(i) || spec.constant(i)->elements() != 1)) return nullptr;
-  Grid grid;
+  if (!float_to_bytes_or_shorts(spec) || !one_known_grid(spec)) return nullptr;
+  Grid grid = grid_of(spec.outputs[0].dtype);
   grid.scale = static_cast<float>(get_double(*spec.constant(1), 0));
   if (spec.has(2)) grid.zero = static_cast<int32_t>(get_int(*spec.constant(2), 0));
-  const bool ranged = attrs.quant_min != attrs.quant_max;
-  grid.low = static_cast<int32_t>(ranged ? attrs.quant_min : int_min(spec.outputs[0].dtype));
-  grid.high = static_cast<int32_t>(ranged ? attrs.quant_max : int_max(spec.outputs[0].dtype));
-  if (grid.low < int_min(spec.outputs[0].dtype) || grid.high > int_max(spec.outputs[0].dtype)) return nullptr;
+  if (!narrow(grid, attrs.quant_min, attrs.quant_max)) return nullptr;
   grid.reciprocal = attrs.reciprocal;
   return quantizer(spec, grid);
 }

@@ -9,6 +9,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "tensor/numeric.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -150,6 +152,29 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace smelt {
+
+Grid grid_of(DType dtype) {
+  Grid grid;
+  grid.low = static_cast<int32_t>(int_min(dtype));
+  grid.high = static_cast<int32_t>(int_max(dtype));
+  grid.is_signed = grid.low < 0;
+  grid.wide = bit_width(dtype) == 16;
+  return grid;
+}
+
+Grid grid_of(const ValueType& t) {
+  Grid grid = grid_of(t.dtype);
+  grid.scale = t.quant->scale();
+  grid.zero = t.quant->zero_point();
+  grid.away = t.quant->rounding != Rounding::kFloatHalfEven;
+  return grid;
+}
+
+bool one_known_grid(const NodeSpec& spec) {
+  for (size_t i = 1; i < spec.inputs.size(); ++i)
+    if (spec.has(i) && (!spec.constant(i) || spec.constant(i)->elements() != 1)) return false;
+  return true;
+}
 
 const RowQuant& row_quant(Isa isa) {
   return of_level(isa, [](Isa level) { return SMELT_FOR_LEVEL(level, make_row_quant)(); });

@@ -4,6 +4,7 @@
 
 #include "cpu/isa.h"
 #include "ops/common/hybrid.h"
+#include "ops/node_spec.h"
 
 namespace smelt {
 
@@ -17,6 +18,14 @@ struct Grid {
   bool reciprocal = false;  ///< x * (1 / scale) instead of x / scale
   bool factor = false;      ///< x * scale
 };
+
+/// The entries that an integer type has, on a grid of scale 1.
+Grid grid_of(DType dtype);
+/// A quantized value of one grid. Precondition: on_one_grid(t.quant).
+Grid grid_of(const ValueType& t);
+
+/// Whether QuantizeLinear or DequantizeLinear has one scale and zero point, known now.
+bool one_known_grid(const NodeSpec& spec);
 
 /// Vector versions of quantize_row (ops/common/hybrid.h), equal to it bit by bit, and of the rescaling of its products.
 struct RowQuant {
