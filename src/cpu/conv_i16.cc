@@ -15,6 +15,7 @@
 #include "base/cat.h"
 #include "cpu/gemm_i8.h"
 #include "cpu/im2col.h"
+#include "cpu/integer_weights.h"
 #include "cpu/kernel.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/common/requantize.h"
@@ -62,14 +63,9 @@ struct WideRescale {
 
   static std::optional<WideRescale> make(const KernelSpec& spec, int64_t n) {
     const auto& attrs = spec.attrs<ConvAttrs>();
-    const auto typed = [](const ValueType& t) {
-      Tensor tensor = Tensor::view(t.dtype, t.shape, nullptr, nullptr);
-      tensor.set_quant(t.quant);
-      return tensor;
-    };
     if (attrs.rounding != Rounding::kFixedDouble || (spec.has(2) && !spec.constant(2))) return std::nullopt;
-    const auto made = Requantizer::make(typed(spec.inputs[0]), typed(spec.inputs[1]), spec.constant(2),
-                                        typed(spec.outputs[0]), n, attrs.act, attrs.rounding);
+    const auto made = Requantizer::make(type_only(spec.inputs[0]), type_only(spec.inputs[1]), spec.constant(2),
+                                        type_only(spec.outputs[0]), n, attrs.act, attrs.rounding);
     if (!made.ok() || !made->fixed_point() || !made->wide()) return std::nullopt;
     WideRescale r;
     r.zero = made->zero();
@@ -97,20 +93,16 @@ struct WideRescale {
   }
 };
 
-/// Weights as [output][tap][input], zero points subtracted; nullopt where 32 bits do not hold all sums.
-std::optional<std::vector<int16_t>> ordered(const ConvShape& g, const QuantizedPair& q, const uint8_t* stored) {
-  std::vector<int16_t> out;
-  out.reserve(static_cast<size_t>(g.all_out() * g.depth()));
-  for (int64_t o = 0; o < g.all_out(); ++o) {
-    int64_t total = 0;
-    for (int64_t t = 0; t < g.taps(); ++t)
-      for (int64_t i = 0; i < g.c_in; ++i) {
-        out.push_back(q.weight(stored[o * g.filter_o + i * g.filter_i + t * g.filter_s], o));
-        total += std::abs(out.back());
-      }
-    if (total * -std::numeric_limits<int16_t>::min() > std::numeric_limits<int32_t>::max()) return std::nullopt;
+/// Whether 32 bits hold all sums of products with rows of `depth` weights.
+bool sums_fit(const std::vector<int16_t>& weights, int64_t depth) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max() / -std::numeric_limits<int16_t>::min();
+  int64_t total = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (i % static_cast<size_t>(depth) == 0) total = 0;
+    total += std::abs(weights[i]);
+    if (total > kMost) return false;
   }
-  return out;
+  return true;
 }
 
 /// Rows of patches times packed filters.
@@ -255,11 +247,11 @@ std::unique_ptr<Kernel> make_conv_i16(const KernelSpec& spec) {
   if (!q) return nullptr;
   auto rescale = WideRescale::make(spec, g->all_out());
   if (!rescale) return nullptr;
-  const auto weights = ordered(*g, *q, spec.constant(1)->data<uint8_t>());
-  if (!weights) return nullptr;
+  const auto weights = ordered_filter(*g, *spec.constant(1), q->w_zeros);
+  if (!sums_fit(weights, g->depth())) return nullptr;
   if (g->depthwise() && g->c_out == 1 && g->taps() <= DepthwiseI16::kMaxTaps)
-    return std::make_unique<DepthwiseI16>(*g, *weights, std::move(*rescale), spec);
-  return std::make_unique<ConvI16>(*g, *weights, std::move(*rescale), spec);
+    return std::make_unique<DepthwiseI16>(*g, weights, std::move(*rescale), spec);
+  return std::make_unique<ConvI16>(*g, weights, std::move(*rescale), spec);
 }
 
 }  // namespace smelt

@@ -5,10 +5,11 @@
 #include "base/cat.h"
 #include "cpu/gemm_i8.h"
 #include "cpu/im2col.h"
+#include "cpu/integer_weights.h"
 #include "cpu/kernel.h"
 #include "cpu/padded_rows.h"
-#include "cpu/quantized.h"
 #include "cpu/requant.h"
+#include "cpu/transpose_bytes.h"
 #include "ops/common/quantized_pair.h"
 
 namespace smelt {
@@ -28,14 +29,12 @@ class ConvI8 final : public Kernel {
         threads_(std::max(spec.threads, 1)) {
     const Tensor& filter = *spec.constant(1);
     const bool plain = plain_filter(filter);
-    std::vector<int16_t> weights;
-    if (!plain) weights = ordered_filter(filter);
-    fits_ = plain || fits_int8(weights);
-    gemm_ = &gemm_i8(spec.isa, fits_);
+    gemm_ = &gemm_i8(spec.isa, filter_fits_int8(g, filter, q.w_zeros));
     choose_pieces();
     const Tensor* bias = spec.constant(2);
-    packed_ = spec.packs.get(filter.raw(), key(bias ? bias->raw() : nullptr),
-                             [&] { return plain ? pack(filter.data<int8_t>()) : pack(weights.data()); });
+    packed_ = spec.packs.get(filter.raw(), key(bias ? bias->raw() : nullptr), [&] {
+      return plain ? pack(filter.data<int8_t>()) : pack(ordered_filter(g_, filter, q_.w_zeros).data());
+    });
     lda_ = gemm_->a_row_bytes(g.depth());
     block_ = std::max<int64_t>(1, 128 * 1024 / std::max<int64_t>(1, lda_ * gemm_->mr)) * gemm_->mr;
     if (threads_ > 1) {
@@ -86,23 +85,12 @@ class ConvI8 final : public Kernel {
 
  private:
   static int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
-  /// Whether the stored filter is what ordered_filter() would give, in int8.
+  /// Whether the stored filter is what ordered_filter() gives, in int8.
   bool plain_filter(const Tensor& filter) const {
     return filter.dtype() == DType::kI8 &&
            std::all_of(q_.w_zeros.begin(), q_.w_zeros.end(), [](int32_t z) { return z == 0; }) &&
            g_.filter_o == g_.depth() && (g_.taps() == 1 || g_.filter_s == g_.c_in) &&
            (g_.c_in == 1 || g_.filter_i == 1);
-  }
-  /// Weights minus zero points as [output][tap][channel].
-  std::vector<int16_t> ordered_filter(const Tensor& filter) const {
-    std::vector<int16_t> out(static_cast<size_t>(g_.all_out() * g_.depth()));
-    int16_t* to = out.data();
-    const auto* stored = filter.data<uint8_t>();
-    for (int64_t o = 0; o < g_.all_out(); ++o)
-      for (int64_t t = 0; t < g_.taps(); ++t)
-        for (int64_t i = 0; i < g_.c_in; ++i)
-          *to++ = q_.weight(stored[o * g_.filter_o + i * g_.filter_i + t * g_.filter_s], o);
-    return out;
   }
   std::string key(const void* bias) const {
     return Cat("conv_i8 ", g_.groups, ' ', g_.c_in, ' ', g_.c_out, ' ', g_.taps(), ' ', g_.filter_o, ' ', g_.filter_i,
@@ -235,7 +223,7 @@ class ConvI8 final : public Kernel {
   int64_t threads_, lda_ = 0, block_ = 1, patches_ = 0, room_ = 0, outside_ = 0, turned_in_ = 0, turned_out_ = 0;
   static constexpr int64_t kMaxPieces = 64;
   int64_t pieces_ = 0, steps_ = 0;  ///< of a window read from padded rows, groups of a piece; 0: from patches
-  bool fits_ = false, direct_ = false, joined_ = false;
+  bool direct_ = false, joined_ = false;
   const GemmI8* gemm_ = nullptr;
   Packed packed_;
 };

@@ -7,11 +7,10 @@
 #include "cpu/activation.h"
 #include "cpu/gemm_i8.h"
 #include "cpu/im2col.h"
+#include "cpu/integer_weights.h"
 #include "cpu/kernel.h"
-#include "cpu/quantized.h"
 #include "cpu/row_quant.h"
 #include "ops/common/quantized_pair.h"
-#include "ops/matmul/matmul_shape.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
@@ -19,9 +18,9 @@ namespace {
 
 int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
 
-/// Weights as [output][tap][channel], zero points subtracted, and their scales (hybrid).
-struct SumWeights {
-  std::vector<int16_t> values;
+/// Of weights, one an output; scales where real numbers come out.
+struct WeightGrids {
+  std::vector<int32_t> zeros;
   std::vector<float> scales;
 };
 
@@ -34,12 +33,12 @@ class ConvSums final : public Kernel {
     kDynamic,  ///< the input carries a scale and zero point an image; float32 comes out
     kHybrid,   ///< float32, quantized as they come; float32 comes out
   };
-  ConvSums(const ConvShape& g, const SumWeights& weights, const KernelSpec& spec, Images images)
+  ConvSums(const ConvShape& g, const WeightGrids& grids, const KernelSpec& spec, Images images)
       : g_(g),
-        hybrid_(images == Images::kHybrid),
+        images_(images),
         real_(images != Images::kSums),
-        x_signed_(hybrid_ || spec.inputs[0].dtype == DType::kI8),
-        gemm_(gemm_i8(spec.isa, fits_int8(weights.values))),
+        x_signed_(images == Images::kHybrid || spec.inputs[0].dtype == DType::kI8),
+        gemm_(gemm_i8(spec.isa, filter_fits_int8(g, *spec.constant(1), grids.zeros))),
         quant_(row_quant(spec.isa)),
         threads_(std::max(spec.threads, 1)) {
     if (real_) {
@@ -57,7 +56,7 @@ class ConvSums final : public Kernel {
     }
     patches_ = align(block_ * lda_ + kPatchSlack);
     raw_ = g.pointwise() || gemm_.bytes ? 0 : align(block_ * lda_ / 2 + kPatchSlack);
-    stored_ = hybrid_ ? align(g.in_pixels() * g.all_in() + kPatchSlack) : 0;
+    stored_ = images == Images::kHybrid ? align(g.in_pixels() * g.all_in() + kPatchSlack) : 0;
     scales_at_ = align(gemm_.packed_bytes(g.depth(), g.c_out) * g.groups);
     sums_at_ = scales_at_ + align(g.all_out() * 4);
     packed_ =
@@ -65,7 +64,7 @@ class ConvSums final : public Kernel {
                        Cat("conv_sums ", g.groups, ' ', g.c_in, ' ', g.c_out, ' ', g.taps(), ' ', g.filter_o, ' ',
                            g.filter_i, ' ', gemm_.bytes, ' ', gemm_.lanes, ' ', real_, ' ',
                            reinterpret_cast<uintptr_t>(!real_ && spec.has(3) ? spec.constant(3)->raw() : nullptr)),
-                       [&] { return pack(weights); });
+                       [&] { return pack(*spec.constant(1), grids); });
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * (patches_ + raw_) + stored_); }
   Status run(KernelContext& ctx) const override {
@@ -73,18 +72,17 @@ class ConvSums final : public Kernel {
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for the patches of a convolution");
     uint8_t* stored = scratch + threads_ * (patches_ + raw_);
     const int64_t size = g_.in_pixels() * g_.all_in();
-    const Quantization* grids = real_ && !hybrid_ ? ctx.input(0).quant().get() : nullptr;
-    if (real_ && !hybrid_ && (!grids || static_cast<int64_t>(grids->scales.size()) < g_.batch))
-      return Error(ErrorCode::kInvalidInput, "a dynamically quantized image has no scale");
+    if (images_ == Images::kDynamic) SMELT_TRY(check_row_grids(ctx.input(0), g_.batch));
     for (int64_t image = 0; image < g_.batch; ++image) {
       RowGrid grid;
       const uint8_t* x = stored;
-      if (hybrid_) {
+      if (images_ == Images::kHybrid) {
         grid = quant_.quantize_row(ctx.input(0).data<float>() + image * size, size, asymmetric_,
                                    reinterpret_cast<int8_t*>(stored));
       } else {
         x = ctx.input(0).data<uint8_t>() + image * size;
-        if (grids) grid = {grids->scale(image), grids->zero_point(image)};
+        if (images_ == Images::kDynamic)
+          grid = {ctx.input(0).quant()->scale(image), ctx.input(0).quant()->zero_point(image)};
         if (has_zero_) grid.zero_point = static_cast<int32_t>(get_int(ctx.input(2), 0));
       }
       rows_of_image(ctx, x, grid, image, scratch);
@@ -93,17 +91,18 @@ class ConvSums final : public Kernel {
   }
 
  private:
-  Packed pack(const SumWeights& w) const {
+  Packed pack(const Tensor& filter, const WeightGrids& grids) const {
+    const std::vector<int16_t> values = ordered_filter(g_, filter, grids.zeros);
     auto packed = std::make_shared<AlignedBytes>(static_cast<size_t>(sums_at_ + align(g_.all_out() * 4)));
     char* to = packed->data<char>();
     for (int64_t i = 0; i < g_.groups; ++i)
-      gemm_.pack(w.values.data() + i * g_.c_out * g_.depth(), g_.depth(), g_.c_out, nullptr, 0,
+      gemm_.pack(values.data() + i * g_.c_out * g_.depth(), g_.depth(), g_.c_out, nullptr, 0,
                  to + i * gemm_.packed_bytes(g_.depth(), g_.c_out));
-    std::copy(w.scales.begin(), w.scales.end(), reinterpret_cast<float*>(to + scales_at_));
+    std::copy(grids.scales.begin(), grids.scales.end(), reinterpret_cast<float*>(to + scales_at_));
     auto* sums = reinterpret_cast<uint32_t*>(to + sums_at_);
     for (int64_t o = 0; o < g_.all_out(); ++o)
       for (int64_t k = 0; k < g_.depth(); ++k)
-        sums[o] += static_cast<uint32_t>(static_cast<int32_t>(w.values[static_cast<size_t>(o * g_.depth() + k)]));
+        sums[o] += static_cast<uint32_t>(static_cast<int32_t>(values[static_cast<size_t>(o * g_.depth() + k)]));
     return packed;
   }
   void rows_of_image(KernelContext& ctx, const uint8_t* x, const RowGrid& grid, int64_t image, uint8_t* scratch) const {
@@ -158,7 +157,8 @@ class ConvSums final : public Kernel {
   }
 
   ConvShape g_;
-  bool hybrid_, real_, x_signed_, asymmetric_ = false, has_bias_ = false, has_zero_ = false;
+  Images images_;
+  bool real_, x_signed_, asymmetric_ = false, has_bias_ = false, has_zero_ = false;
   Activation act_;
   const GemmI8& gemm_;
   const RowQuant& quant_;
@@ -166,8 +166,6 @@ class ConvSums final : public Kernel {
   int64_t scales_at_ = 0, sums_at_ = 0;
   Packed packed_;
 };
-
-bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
 
 /// One zero point, or one a channel, of at most 8 bits.
 bool zeros_of(const Tensor* t, int64_t channels, std::vector<int32_t>& zeros) {
@@ -177,21 +175,6 @@ bool zeros_of(const Tensor* t, int64_t channels, std::vector<int32_t>& zeros) {
   for (int64_t i = 0; i < channels; ++i)
     zeros[static_cast<size_t>(i)] = static_cast<int32_t>(get_int(*t, t->elements() == 1 ? 0 : i));
   return true;
-}
-
-SumWeights ordered(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros) {
-  SumWeights w;
-  w.values.reserve(static_cast<size_t>(g.all_out() * g.depth()));
-  const auto* stored = filter.data<uint8_t>();
-  const bool is_signed = filter.dtype() == DType::kI8;
-  for (int64_t o = 0; o < g.all_out(); ++o)
-    for (int64_t t = 0; t < g.taps(); ++t)
-      for (int64_t i = 0; i < g.c_in; ++i) {
-        const uint8_t v = stored[o * g.filter_o + i * g.filter_i + t * g.filter_s];
-        w.values.push_back(
-            static_cast<int16_t>((is_signed ? static_cast<int8_t>(v) : v) - zeros[static_cast<size_t>(o)]));
-      }
-  return w;
 }
 
 /// Operands of an integer product: bytes, a constant second one, zero points of one element (x) or one a channel (w).
@@ -219,9 +202,9 @@ std::unique_ptr<Kernel> to_real(const KernelSpec& spec, ConvSums::Images images)
   x.quant = std::move(grid);
   const auto pair = QuantizedPair::make(x, spec.inputs[1], axis, g->all_out());
   if (!pair) return nullptr;
-  SumWeights w = ordered(*g, *spec.constant(1), pair->w_zeros);
-  for (int64_t o = 0; o < g->all_out(); ++o) w.scales.push_back(q->scale(q->scales.size() == 1 ? 0 : o));
-  return std::make_unique<ConvSums>(*g, w, spec, images);
+  WeightGrids grids{pair->w_zeros, {}};
+  for (int64_t o = 0; o < g->all_out(); ++o) grids.scales.push_back(q->scale(q->scales.size() == 1 ? 0 : o));
+  return std::make_unique<ConvSums>(*g, grids, spec, images);
 }
 
 }  // namespace
@@ -243,17 +226,15 @@ std::unique_ptr<Kernel> make_conv_integer(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   if (attrs.layout != Layout::kChannelsLast || !integer_operands(spec)) return nullptr;
   const auto g = ConvShape::make({spec.node, spec.inputs.first(2), spec.constants, spec.outputs});
-  std::vector<int32_t> zeros;
-  if (!g || !zeros_of(spec.has(3) ? spec.constant(3) : nullptr, g->all_out(), zeros)) return nullptr;
-  return std::make_unique<ConvSums>(*g, ordered(*g, *spec.constant(1), zeros), spec, ConvSums::Images::kSums);
+  WeightGrids grids;
+  if (!g || !zeros_of(spec.constant(3), g->all_out(), grids.zeros)) return nullptr;
+  return std::make_unique<ConvSums>(*g, grids, spec, ConvSums::Images::kSums);
 }
 
 std::unique_ptr<Kernel> make_matmul_integer(const KernelSpec& spec) {
   if (!integer_operands(spec)) return nullptr;
-  const auto s = MatMulShape::make(spec);
-  if (!s || s->batches != 1 || s->b_matrices != 1 || s->k == 0 || s->g.a.column_stride != 1 ||
-      (s->m > 1 && s->g.a.row_stride != s->k))
-    return nullptr;
+  const auto s = rows_times_matrix(spec);
+  if (!s) return nullptr;
   ConvShape g;
   g.in[2] = g.out[2] = s->m;
   g.c_in = s->k;
@@ -261,9 +242,9 @@ std::unique_ptr<Kernel> make_matmul_integer(const KernelSpec& spec) {
   g.channels_last = true;
   g.filter_o = s->g.b.column_stride;
   g.filter_i = s->g.b.row_stride;
-  std::vector<int32_t> zeros;
-  if (!zeros_of(spec.has(3) ? spec.constant(3) : nullptr, s->n, zeros)) return nullptr;
-  return std::make_unique<ConvSums>(g, ordered(g, *spec.constant(1), zeros), spec, ConvSums::Images::kSums);
+  WeightGrids grids;
+  if (!zeros_of(spec.constant(3), s->n, grids.zeros)) return nullptr;
+  return std::make_unique<ConvSums>(g, grids, spec, ConvSums::Images::kSums);
 }
 
 }  // namespace smelt

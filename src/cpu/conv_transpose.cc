@@ -8,9 +8,9 @@
 #include "cpu/activation.h"
 #include "cpu/gemm_f32.h"
 #include "cpu/gemm_i8.h"
+#include "cpu/integer_weights.h"
 #include "cpu/kernel.h"
 #include "cpu/padded_rows.h"
-#include "cpu/quantized.h"
 #include "cpu/requant.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/conv/conv_shape.h"
@@ -144,16 +144,28 @@ class ConvTransposeF32 final : public Kernel {
   Packed packed_;
 };
 
+/// Weights as [group][tap][output][input], zero points subtracted.
+std::vector<int16_t> ordered(const Spread& s, const QuantizedPair& q, const Tensor& filter) {
+  std::vector<int16_t> weights;
+  weights.reserve(static_cast<size_t>(filter.elements()));
+  const auto* stored = filter.data<uint8_t>();
+  for (int64_t g = 0; g < s.groups; ++g)
+    for (int64_t t = 0; t < s.taps(); ++t)
+      for (int64_t o = 0; o < s.c_out; ++o)
+        for (int64_t i = 0; i < s.c_in; ++i) weights.push_back(q.weight(stored[s.at(g, o, i, t)], g * s.c_out + o));
+  return weights;
+}
+
 class ConvTransposeI8 final : public Kernel {
  public:
-  ConvTransposeI8(const Spread& s, const QuantizedPair& q, Requant requant, const GemmI8& gemm,
-                  const std::vector<int16_t>& weights, const KernelSpec& spec)
+  ConvTransposeI8(const Spread& s, const QuantizedPair& q, Requant requant, const GemmI8& gemm, const KernelSpec& spec)
       : s_(s), q_(q), requant_(std::move(requant)), rescale_(requant_rows(spec.isa, requant_)), gemm_(&gemm) {
     const auto* stored = spec.constant(1)->data<uint8_t>();
     group_bytes_ = gemm_->packed_bytes(s.c_in, s.columns());
     packed_ = spec.packs.get(
         stored, Cat(key_of("conv_transpose_i8", s, gemm_->nr()), ' ', gemm_->bytes, ' ', q.x_zero, ' ', q.x_signed),
         [&] {
+          const std::vector<int16_t> weights = ordered(s, q, *spec.constant(1));
           auto packed = std::make_shared<AlignedBytes>(static_cast<size_t>(group_bytes_ * s.groups));
           for (int64_t g = 0; g < s.groups; ++g)
             gemm_->pack(weights.data() + g * s.columns() * s.c_in, s.c_in, s.columns(), nullptr,
@@ -225,7 +237,7 @@ class ConvTransposeRows final : public Kernel {
            PaddedRows(window(s), false, 0, nullptr).small();
   }
   ConvTransposeRows(const Spread& s, const QuantizedPair& q, Requant requant, const GemmI8& gemm,
-                    const std::vector<int16_t>& weights, const KernelSpec& spec)
+                    const KernelSpec& spec)
       : s_(s),
         q_(q),
         requant_(std::move(requant)),
@@ -246,7 +258,7 @@ class ConvTransposeRows final : public Kernel {
                              Cat(key_of("conv_transpose_rows", s, gemm.nr()), ' ', s.stride[1], ' ', s.stride[2], ' ',
                                  s.pad[1], ' ', s.pad[2], ' ', s.dilation[1], ' ', s.dilation[2], ' ', q.x_zero, ' ',
                                  q.x_signed, ' ', reinterpret_cast<uintptr_t>(bias ? bias->raw() : nullptr)),
-                             [&] { return pack(weights, bytes); });
+                             [&] { return pack(ordered(s, q, *spec.constant(1)), bytes); });
   }
   size_t scratch_bytes() const override {
     return static_cast<size_t>(threads_ * rows_.room_bytes() + rows_.outside_bytes());
@@ -391,16 +403,11 @@ std::unique_ptr<Kernel> make_conv_transpose_i8(const KernelSpec& spec) {
   if (!q) return nullptr;
   auto requant = Requant::make(spec, s->all_out(), attrs.act, attrs.rounding);
   if (!requant) return nullptr;
-  std::vector<int16_t> weights;  // [group][tap][output][input]
-  const auto* stored = spec.constant(1)->data<uint8_t>();
-  for (int64_t g = 0; g < s->groups; ++g)
-    for (int64_t t = 0; t < s->taps(); ++t)
-      for (int64_t o = 0; o < s->c_out; ++o)
-        for (int64_t i = 0; i < s->c_in; ++i) weights.push_back(q->weight(stored[s->at(g, o, i, t)], g * s->c_out + o));
-  const GemmI8& gemm = gemm_i8(spec.isa, fits_int8(weights));
+  const GemmI8& gemm =
+      gemm_i8(spec.isa, always_int8(q->w_signed, q->w_zeros) || fits_int8(ordered(*s, *q, *spec.constant(1))));
   if (ConvTransposeRows::applies(*s, gemm))
-    return std::make_unique<ConvTransposeRows>(*s, *q, std::move(*requant), gemm, weights, spec);
-  return std::make_unique<ConvTransposeI8>(*s, *q, std::move(*requant), gemm, weights, spec);
+    return std::make_unique<ConvTransposeRows>(*s, *q, std::move(*requant), gemm, spec);
+  return std::make_unique<ConvTransposeI8>(*s, *q, std::move(*requant), gemm, spec);
 }
 
 }  // namespace smelt

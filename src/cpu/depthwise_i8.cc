@@ -9,8 +9,8 @@
 
 #include "base/cat.h"
 #include "cpu/kernel.h"
-#include "cpu/quantized.h"
 #include "cpu/requant.h"
+#include "cpu/transpose_bytes.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/conv/conv_shape.h"
 

@@ -10,9 +10,9 @@
 #include "base/cat.h"
 #include "cpu/activation.h"
 #include "cpu/kernel.h"
-#include "ops/conv/conv_shape.h"
-
 #include "cpu/row_quant.h"
+#include "ops/common/quantized_pair.h"
+#include "ops/conv/conv_shape.h"
 #include "tensor/numeric.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -68,8 +68,6 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace smelt {
 namespace {
-
-bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
 
 /// The sums go out as they are, or rescaled by the grid that an image of real numbers was quantized to (hybrid).
 class DepthwiseSums final : public Kernel {

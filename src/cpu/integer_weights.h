@@ -6,23 +6,50 @@
 #include <vector>
 
 #include "cpu/kernel.h"
+#include "ops/conv/conv_shape.h"
 #include "ops/matmul/matmul_shape.h"
 
 namespace smelt {
 
-/// Weights of a constant b as [n][k], zero points subtracted, cut along k into blocks of one scale each.
-struct IntegerWeights {
-  int64_t blocks = 1, block = 0;  ///< entries of k in a block; the last may be shorter
-  std::vector<float> scales;      ///< [block][n]
-  std::vector<int16_t> values;
-  const int8_t* plain = nullptr;  ///< the constant itself, where it is just that; `values` are empty then
+// Constant integer weights of products. A plan asks what they are like from types and parameters where those tell; the
+// weights themselves are read when they are packed, once a model.
 
-  int64_t depth(int64_t i, int64_t k) const { return std::min(block, k - i * block); }
+/// Whether 8-bit weights fit int8 with any of these zero points subtracted, whatever they are.
+bool always_int8(bool is_signed, const std::vector<int32_t>& zeros);
+bool fits_int8(const std::vector<int16_t>& values);
+
+/// A filter of 8-bit integers as [output][tap][channel], zero points (one an output) subtracted.
+std::vector<int16_t> ordered_filter(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros);
+bool filter_fits_int8(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros);
+
+/// Weights of a constant b as [n][k], zero points subtracted, cut along k into blocks of one scale each.
+class IntegerWeights {
+ public:
   /// nullopt: no integers of at most 8 bits whose scales are one for all, one a column, or one a block and column.
+  /// b must live as long.
   static std::optional<IntegerWeights> make(const Tensor& b, const MatMulShape& s);
+
+  int64_t blocks() const { return blocks_; }
+  int64_t block() const { return block_; }  ///< entries of k in a block; the last may be shorter
+  int64_t depth(int64_t i) const { return std::min(block_, k_ - i * block_); }
+  const std::vector<float>& scales() const { return scales_; }  ///< [block][n]
+  /// The constant itself, where it is just values(); else null.
+  const int8_t* plain() const;
+  std::vector<int16_t> values() const;
+  bool all_within(int32_t low, int32_t high) const;
+
+ private:
+  bool read_grids(const MatMulShape& s);
+  const Tensor* b_ = nullptr;
+  int64_t n_ = 0, k_ = 0, row_stride_ = 0, column_stride_ = 0;
+  int64_t blocks_ = 1, block_ = 1;
+  std::vector<float> scales_;
+  std::vector<int16_t> zeros_;  ///< as `scales`; empty: all 0
 };
 
-/// The product of a node of dense rows of a with one constant b; nullopt: it is none.
+/// The product of a node of dense rows of a with one matrix b; nullopt: it is none.
+std::optional<MatMulShape> rows_times_matrix(const KernelSpec& spec);
+/// The same with a quantized constant b.
 std::optional<MatMulShape> rows_times_constant(const KernelSpec& spec);
 /// Whether there is no bias, or a float32 one, one entry a column.
 bool float_bias(const KernelSpec& spec, const MatMulShape& s);

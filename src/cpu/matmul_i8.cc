@@ -7,7 +7,6 @@
 #include "cpu/gemm_i8.h"
 #include "cpu/integer_weights.h"
 #include "cpu/kernel.h"
-#include "cpu/quantized.h"
 #include "cpu/requant.h"
 #include "cpu/row_quant.h"
 #include "ops/common/quantized_pair.h"
@@ -28,18 +27,18 @@ class MatMulI8 final : public Kernel {
     kDynamic,  ///< a carries a scale and zero point a row
     kHybrid,   ///< a is float32, quantized as it comes
   };
-  MatMulI8(const MatMulShape& s, Rows rows, const KernelSpec& spec, IntegerWeights weights,
+  MatMulI8(const MatMulShape& s, Rows rows, const KernelSpec& spec, const IntegerWeights& weights,
            std::optional<Requant> requant)
       : s_(s),
         rows_(rows),
         attrs_(spec.attrs<MatMulAttrs>()),
-        gemm_(gemm_i8(spec.isa, weights.plain || fits_int8(weights.values))),
+        gemm_(gemm_i8(spec.isa, weights.all_within(-128, 127))),
         quant_(row_quant(spec.isa)),
         requant_(std::move(requant)),
         rescale_(requant_ ? requant_rows(spec.isa, *requant_) : nullptr),
         threads_(std::max(spec.threads, 1)),
-        blocks_(weights.blocks),
-        block_(weights.block) {
+        blocks_(weights.blocks()),
+        block_(weights.block()) {
     x_signed_ = rows == Rows::kHybrid || spec.inputs[0].dtype == DType::kI8;
     if (rows == Rows::kOneGrid) x_zero_ = spec.inputs[0].quant->zero_point();
     depth_steps_ = 0;
@@ -104,7 +103,7 @@ class MatMulI8 final : public Kernel {
     char* to = packed->data<char>();
     auto* scales = reinterpret_cast<float*>(packed->data<char>() + scales_at_);
     auto* sums = reinterpret_cast<uint32_t*>(packed->data<char>() + sums_at_);
-    std::copy(w.scales.begin(), w.scales.end(), scales);
+    std::copy(w.scales().begin(), w.scales().end(), scales);
     const int32_t zero = rows_ == Rows::kOneGrid ? GemmI8::byte_zero(x_signed_, x_zero_) : 0;
     const auto sum = [](const auto* values, int64_t n) {
       uint32_t total = 0;
@@ -112,17 +111,18 @@ class MatMulI8 final : public Kernel {
       return total;
     };
     const int32_t* bias = requant_ ? requant_->bias.data() : nullptr;
-    if (w.plain) {
-      for (int64_t n = 0; n < s_.n; ++n) sums[n] = sum(w.plain + n * s_.k, s_.k);
-      gemm_.pack(w.plain, s_.k, s_.n, bias, zero, to);
+    if (const int8_t* plain = w.plain()) {
+      for (int64_t n = 0; n < s_.n; ++n) sums[n] = sum(plain + n * s_.k, s_.k);
+      gemm_.pack(plain, s_.k, s_.n, bias, zero, to);
       return packed;
     }
+    const std::vector<int16_t> values = w.values();
     std::vector<int16_t> part;
     for (int64_t i = 0; i < blocks_; ++i) {
       const int64_t k = depth(i);
       part.resize(static_cast<size_t>(s_.n * k));
       for (int64_t n = 0; n < s_.n; ++n) {
-        const int16_t* from = w.values.data() + n * s_.k + i * block_;
+        const int16_t* from = values.data() + n * s_.k + i * block_;
         std::copy_n(from, k, part.data() + n * k);
         sums[i * s_.n + n] = sum(from, k);
       }
@@ -208,9 +208,9 @@ std::unique_ptr<Kernel> make_matmul_i8(const KernelSpec& spec) {
   if (!QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, s->n)) return nullptr;
   auto requant = Requant::make(spec, s->n, attrs.act, attrs.rounding, attrs.alpha);
   if (!requant) return nullptr;
-  auto weights = IntegerWeights::make(*spec.constant(1), *s);
-  if (!weights || weights->blocks != 1) return nullptr;
-  return std::make_unique<MatMulI8>(*s, MatMulI8::Rows::kOneGrid, spec, std::move(*weights), std::move(requant));
+  const auto weights = IntegerWeights::make(*spec.constant(1), *s);
+  if (!weights || weights->blocks() != 1) return nullptr;
+  return std::make_unique<MatMulI8>(*s, MatMulI8::Rows::kOneGrid, spec, *weights, std::move(requant));
 }
 
 std::unique_ptr<Kernel> make_matmul_dynamic(const KernelSpec& spec) {
@@ -219,9 +219,9 @@ std::unique_ptr<Kernel> make_matmul_dynamic(const KernelSpec& spec) {
   if (!s || spec.outputs[0].dtype != DType::kF32 || attrs.alpha != 1 || attrs.beta != 1 || !float_bias(spec, *s))
     return nullptr;
   if (!carries_row_grids(spec, *s)) return nullptr;
-  auto weights = IntegerWeights::make(*spec.constant(1), *s);
+  const auto weights = IntegerWeights::make(*spec.constant(1), *s);
   if (!weights) return nullptr;
-  return std::make_unique<MatMulI8>(*s, MatMulI8::Rows::kDynamic, spec, std::move(*weights), std::nullopt);
+  return std::make_unique<MatMulI8>(*s, MatMulI8::Rows::kDynamic, spec, *weights, std::nullopt);
 }
 
 std::unique_ptr<Kernel> make_matmul_hybrid(const KernelSpec& spec) {
@@ -229,9 +229,9 @@ std::unique_ptr<Kernel> make_matmul_hybrid(const KernelSpec& spec) {
   if (!attrs.hybrid || spec.inputs[0].dtype != DType::kF32 || spec.outputs[0].dtype != DType::kF32) return nullptr;
   const auto s = rows_times_constant(spec);
   if (!s || attrs.alpha != 1 || attrs.beta != 1 || !float_bias(spec, *s) || attrs.trans_batch_a) return nullptr;
-  auto weights = IntegerWeights::make(*spec.constant(1), *s);
+  const auto weights = IntegerWeights::make(*spec.constant(1), *s);
   if (!weights) return nullptr;
-  return std::make_unique<MatMulI8>(*s, MatMulI8::Rows::kHybrid, spec, std::move(*weights), std::nullopt);
+  return std::make_unique<MatMulI8>(*s, MatMulI8::Rows::kHybrid, spec, *weights, std::nullopt);
 }
 
 }  // namespace smelt

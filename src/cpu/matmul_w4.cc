@@ -24,16 +24,15 @@ class MatMulW4 final : public Kernel {
         hybrid_(attrs_.hybrid),
         has_bias_(spec.has(2)),
         quant_(row_quant(spec.isa)),
-        threads_(std::max(spec.threads, 1)),
-        blocks_(w.blocks),
-        block_(w.block) {
+        blocks_(w.blocks()),
+        block_(w.block()) {
     panels_ = (s.n + W4Tile::kColumns - 1) / W4Tile::kColumns;
     lda_ = (s.k + W4Tile::kStep - 1) / W4Tile::kStep * W4Tile::kStep;
     panel_bytes_ = lda_ / W4Tile::kStep * 64;
     packed_ = spec.packs.get(
         spec.constant(1)->raw(),
         Cat("matmul_w4 ", s.k, ' ', s.n, ' ', s.g.b.row_stride, ' ', s.g.b.column_stride, ' ', blocks_), [&] {
-          auto packed = std::make_shared<AlignedBytes>(static_cast<size_t>(panels_ * (panel_bytes_ + line(1) * 4)));
+          auto packed = std::make_shared<AlignedBytes>(static_cast<size_t>(panels_ * (panel_bytes_ + scales_bytes())));
           pack(w, packed->data<uint8_t>(), reinterpret_cast<float*>(packed->data<char>() + panels_ * panel_bytes_));
           return packed;
         });
@@ -67,15 +66,16 @@ class MatMulW4 final : public Kernel {
     RowGrid* grids;
   };
   size_t row_bytes() const { return static_cast<size_t>(lda_ + blocks_ * 4) + sizeof(RowGrid); }
-  /// Scales of a panel, block by block, and behind them what a zero point of one takes off.
-  int64_t line(int64_t panels) const { return panels * W4Tile::kColumns * (blocks_ + 1); }
+  /// Of a panel, block by block, and behind them what a zero point of one takes off.
+  int64_t scales_bytes() const { return W4Tile::kColumns * (blocks_ + 1) * 4; }
   int64_t depth(int64_t i) const { return std::min(block_, s_.k - i * block_); }
 
   void pack(const IntegerWeights& w, uint8_t* panels, float* scales) const {
+    const std::vector<int16_t> values = w.values();
     const int64_t padded = panels_ * W4Tile::kColumns;
     const auto at = [&](int64_t n, int64_t k) {
       const bool there = n < s_.n && k < s_.k;
-      return static_cast<uint8_t>(8 + (there ? w.values[static_cast<size_t>(n * s_.k + k)] : 0));
+      return static_cast<uint8_t>(8 + (there ? values[static_cast<size_t>(n * s_.k + k)] : 0));
     };
     for (int64_t n = 0; n < padded; ++n) {
       uint8_t* to = panels + n / W4Tile::kColumns * panel_bytes_ + n % W4Tile::kColumns * 4;
@@ -83,11 +83,11 @@ class MatMulW4 final : public Kernel {
         for (int64_t j = 0; j < 4; ++j) to[j] = static_cast<uint8_t>(at(n, k + j) | at(n, k + j + 4) << 4);
       double zero = 0;
       for (int64_t i = 0; i < blocks_; ++i) {
-        const float scale = n < s_.n ? w.scales[static_cast<size_t>(i * s_.n + n)] : 0.0f;
+        const float scale = n < s_.n ? w.scales()[static_cast<size_t>(i * s_.n + n)] : 0.0f;
         scales[i * padded + n] = scale;
         int64_t sum = 0;
         for (int64_t k = i * block_; n < s_.n && k < i * block_ + depth(i); ++k)
-          sum += w.values[static_cast<size_t>(n * s_.k + k)];
+          sum += values[static_cast<size_t>(n * s_.k + k)];
         zero += static_cast<double>(scale) * static_cast<double>(sum);
       }
       scales[blocks_ * padded + n] = static_cast<float>(zero);
@@ -138,7 +138,7 @@ class MatMulW4 final : public Kernel {
   MatMulAttrs attrs_;
   bool hybrid_, has_bias_;
   const RowQuant& quant_;
-  int64_t threads_, blocks_, block_, panels_ = 0, lda_ = 0, panel_bytes_ = 0;
+  int64_t blocks_, block_, panels_ = 0, lda_ = 0, panel_bytes_ = 0;
   Packed packed_;
 };
 
@@ -154,8 +154,7 @@ std::unique_ptr<Kernel> make_matmul_w4(const KernelSpec& spec) {
                                  : carries_row_grids(spec, *s) && spec.inputs[0].dtype == DType::kI8;
   if (!fits) return nullptr;
   const auto w = IntegerWeights::make(*spec.constant(1), *s);
-  if (!w || w->plain || (w->blocks > 1 && w->block % W4Tile::kStep != 0)) return nullptr;
-  if (std::any_of(w->values.begin(), w->values.end(), [](int16_t v) { return v < -8 || v > 7; })) return nullptr;
+  if (!w || (w->blocks() > 1 && w->block() % W4Tile::kStep != 0) || !w->all_within(-8, 7)) return nullptr;
   return std::make_unique<MatMulW4>(*s, spec, *w);
 }
 #else

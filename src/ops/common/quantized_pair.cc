@@ -5,8 +5,7 @@
 namespace smelt {
 
 std::optional<QuantizedPair> QuantizedPair::make(const ValueType& x, const ValueType& w, int w_axis, int64_t channels) {
-  const auto eight_bits = [](const ValueType& t) { return t.dtype == DType::kI8 || t.dtype == DType::kU8; };
-  if (!eight_bits(x) || !eight_bits(w) || !on_one_grid(x.quant) || !w.quant) return std::nullopt;
+  if (!is_byte(x.dtype) || !is_byte(w.dtype) || !on_one_grid(x.quant) || !w.quant) return std::nullopt;
   const Quantization& q = *w.quant;
   if (q.kind == Quantization::Kind::kPerAxis) {
     if (q.scales.size() != 1 && (q.axis != w_axis || static_cast<int64_t>(q.scales.size()) != channels))

@@ -8,6 +8,8 @@
 
 namespace smelt {
 
+inline bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
+
 /// Stored 8-bit operands of a product: an activation with one zero point, weights with one or one an output channel.
 struct QuantizedPair {
   bool x_signed = true, w_signed = true;

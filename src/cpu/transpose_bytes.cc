@@ -1,12 +1,8 @@
-#include "cpu/quantized.h"
+#include "cpu/transpose_bytes.h"
 
 #include <algorithm>
 
 namespace smelt {
-
-bool fits_int8(const std::vector<int16_t>& values) {
-  return std::all_of(values.begin(), values.end(), [](int16_t v) { return v >= -128 && v <= 127; });
-}
 
 void transpose_bytes(ThreadPool& pool, const uint8_t* in, int64_t rows, int64_t columns, uint8_t* out) {
   constexpr int64_t kTile = 32;
