@@ -35,6 +35,16 @@ TEST(VulkanTexture, Unary) {
       }
 }
 
+/// Stores of float16 round to the nearest, of two to the even one, and overflow to infinity.
+TEST(VulkanTexture, RoundsToHalf) {
+  SKIP_WITHOUT_GPU();
+  std::vector<double> x{0,       1 + 0x1p-11, 1 + 3 * 0x1p-11,       65519,   65520,   -70000,
+                        0x1p-24, 0x1p-25,     3 * 0x1p-25 + 0x1p-40, -25.389, 0x1p-14, 0x1.ffep-15};
+  const auto op = test::OpRunner(Op::kCast, make_attrs<CastAttrs>(DType::kF16))
+                      .input(test::tensor(DType::kF32, {static_cast<int64_t>(x.size())}, x));
+  check_forms(op, "cast_texture", {0, 0});
+}
+
 TEST(VulkanTexture, Clamp) {
   SKIP_WITHOUT_GPU();
   auto c = make_case("clamp", Op::kClamp, NoAttrs{},

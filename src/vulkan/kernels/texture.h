@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -50,12 +51,20 @@ class TextureKernel : public Kernel {
                   uint64_t items, const Push& push, uint32_t width = kWidth, bool groups = false) const {
     const std::string shader = std::string(family) + (form_.storage == Storage::kTexture2D ? "_2d" : "_3d");
     constants.insert(constants.begin(), width);
+    if (gives_half()) {
+      constants.resize(kHalfImage + 1);
+      constants[kHalfImage] = 1;
+    }
     Dispatch d{shader.c_str(), std::move(constants), std::move(operands)};
     set_grid(d, items, groups ? 1 : width);
     return r.dispatch(d, push);
   }
 
  private:
+  static constexpr size_t kHalfImage = 20;  ///< the constant of shaders/texture.glsl
+  bool gives_half() const {
+    return std::any_of(outputs_.begin(), outputs_.end(), [](const auto& y) { return y && y->dtype == DType::kF16; });
+  }
   static const ImageLayout* at(const Images& images, size_t i) {
     return i < images.size() && images[i] ? &*images[i] : nullptr;
   }

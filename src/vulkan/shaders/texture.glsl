@@ -38,8 +38,28 @@ int order_of(ivec4 e, ivec4 size) { return ((e.w * size.z + e.z) * size.y + e.y)
 // `rows`: texels along the height. A 2-D image has the slices one below the other.
 vec4 fetch(texture3D image, ivec3 at, int rows) { return texelFetch(image, at, 0); }
 vec4 fetch(texture2D image, ivec3 at, int rows) { return texelFetch(image, ivec2(at.x, at.y + at.z * rows), 0); }
-void put(writeonly image3D image, ivec3 at, int rows, vec4 x) { imageStore(image, at, x); }
-void put(writeonly image2D image, ivec3 at, int rows, vec4 x) { imageStore(image, ivec2(at.x, at.y + at.z * rows), x); }
+
+layout(constant_id = 20) const bool kHalfImage = false;  // results are float16
+// The nearest float16 value, of two the even one. How stores into images round is up to the device.
+float nearest_half(float x) {
+  const uint sign = floatBitsToUint(x) & 0x80000000u;
+  uint bits = floatBitsToUint(x) ^ sign;
+  if (bits >= 0x7f800000u) return x;  // infinite or not a number
+  if (bits < 0x38800000u)  // steps of 2^-24
+    bits = floatBitsToUint(roundEven(uintBitsToFloat(bits) * 16777216.0) / 16777216.0);
+  else
+    bits = (bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu;
+  return uintBitsToFloat((bits > 0x477fe000u ? 0x7f800000u : bits) | sign);
+}
+vec4 as_stored(vec4 x) {
+  if (kHalfImage)
+    [[unroll]] for (int k = 0; k < 4; ++k) x[k] = nearest_half(x[k]);
+  return x;
+}
+void put(writeonly image3D image, ivec3 at, int rows, vec4 x) { imageStore(image, at, as_stored(x)); }
+void put(writeonly image2D image, ivec3 at, int rows, vec4 x) {
+  imageStore(image, ivec2(at.x, at.y + at.z * rows), as_stored(x));
+}
 
 // The texel of an operand, which broadcasts to `all`, for the result's at `place`.
 vec4 spread(READ_IMAGE image, ivec4 size, ivec4 all, ivec4 place, uint axis) {
