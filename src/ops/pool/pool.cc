@@ -269,14 +269,15 @@ bool same_grid(const Tensor& x, const Tensor& y) {
   return x.quant()->scales == y.quant()->scales && x.quant()->zero_point() == y.quant()->zero_point();
 }
 
-/// Maxima of integers, and TFLite's integer means.
+/// Maxima of integers, TFLite's means of 8- and 16-bit ones, and means of longer ones, rounded toward zero as
+/// PyTorch's.
 Status pool_integers(Job& job) {
   const Tensor& x = job.ctx.input(0);
   Tensor& y = job.ctx.output(0);
   SMELT_ASSIGN(const uint64_t* const stored, operand<uint64_t>(job.ctx, x));
   const auto* xs = reinterpret_cast<const int64_t*>(stored);
   int64_t* ys = nullptr;
-  if (job.a.kind == PoolKind::kMax) {
+  if (job.a.kind == PoolKind::kMax || bit_width(x.dtype()) > 16) {
     SMELT_ASSIGN(ys, pooled<int64_t>(job, xs));
   } else {
     SMELT_ASSIGN(const int64_t* const image, image_of(job, xs));

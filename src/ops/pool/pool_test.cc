@@ -51,6 +51,19 @@ TEST(Pool, MeansAndWhatTheyDivideBy) {
   expect_near(run(), {4.5, 13.5, 6});
 }
 
+TEST(Pool, MeansOfLongIntegers) {
+  PoolAttrs a;
+  a.kind = PoolKind::kAverage;
+  a.kernel = {3};
+  a.pads = {1, 1};
+  const auto run = [&] { return pool(a).input(tensor(DType::kI64, {1, 1, 3}, {-7, 2, 9})).run(); };
+  expect_equal(run(), {-2, 1, 5});
+  a.count_include_pad = true;
+  expect_equal(run(), {-1, 1, 3});
+  a.divisor_override = 2;
+  expect_equal(run(), {-2, 2, 5});
+}
+
 TEST(Pool, DilatedWindows) {
   PoolAttrs a;
   a.kernel = {2};
