@@ -14,10 +14,10 @@ _smelt() {
   esac
   if [[ $cur == -* ]]; then
     case "$command" in
-      run) COMPREPLY=($(compgen -W "$common --input --output-dir --backend --device --device-storage --threads --invokes --method --data --seed --limit-memory --limit-seconds --image --labels --top --mean --std" -- "$cur")) ;;
-      inspect) COMPREPLY=($(compgen -W "$common --json --html --nodes --data --backend --device --device-storage" -- "$cur")) ;;
-      bench) COMPREPLY=($(compgen -W "$common --input --backend --device --device-storage --threads --runs --warmup --method --data --seed --profile --json" -- "$cur")) ;;
-      verify) COMPREPLY=($(compgen -W "$common --backend --device --device-storage --rtol --atol --threads" -- "$cur")) ;;
+      run) COMPREPLY=($(compgen -W "$common --input --output-dir --backend --device --device-storage --fp16 --threads --invokes --method --data --seed --limit-memory --limit-seconds --image --labels --top --mean --std" -- "$cur")) ;;
+      inspect) COMPREPLY=($(compgen -W "$common --json --html --nodes --data --backend --device --device-storage --fp16" -- "$cur")) ;;
+      bench) COMPREPLY=($(compgen -W "$common --input --backend --device --device-storage --fp16 --threads --runs --warmup --method --data --seed --profile --json" -- "$cur")) ;;
+      verify) COMPREPLY=($(compgen -W "$common --backend --device --device-storage --fp16 --rtol --atol --threads" -- "$cur")) ;;
       devices) COMPREPLY=($(compgen -W "$common --json" -- "$cur")) ;;
       bundle) COMPREPLY=($(compgen -W "$common --method --inputs --expected --record --format" -- "$cur")) ;;
     esac

@@ -82,7 +82,10 @@ struct SessionOptions {
   std::string method;  ///< run when none is named; "" = the first method
   int device = -1;     ///< kVulkan: which device, as `smelt devices` lists them; -1: the best
   DeviceStorage device_storage = DeviceStorage::kAuto;  ///< kVulkan
-  uint64_t seed = 0;                                    ///< of random operators that carry no seed of their own
+  /// kVulkan: Conv, ConvTranspose and MatMul multiply in float16 (sums stay float32), their constant weights are stored
+  /// so, and textures of float32 values hold float16. Values beyond 65504 are lost. An error where the device can't.
+  bool fp16 = false;
+  uint64_t seed = 0;         ///< of random operators that carry no seed of their own
   size_t limit_memory = 0;   ///< bytes that a run may hold beyond the weights; 0 = 1 GiB + 64x inputs + 16x weights
   double limit_seconds = 0;  ///< 0 = none
   uint64_t limit_steps = 0;  ///< node executions in one run, loops included; 0 = in proportion to the model

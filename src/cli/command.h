@@ -18,10 +18,11 @@ struct Target {
   std::string backend = "cpu";
   int device = -1;
   std::string storage = "auto";
+  bool fp16 = false;
   void apply(SessionOptions& options) const;
 };
 
-/// The options --backend, --device and --device-storage; precondition: `target` outlives the parsing.
+/// The options --backend, --device, --device-storage and --fp16; precondition: `target` outlives the parsing.
 void add_target(CLI::App& command, Target& target);
 
 // Each adds its subcommand to the application; the callback stores the exit status.

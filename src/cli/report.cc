@@ -236,11 +236,10 @@ Result<json> describe_model(const Model& model, const SessionOptions& on) {
   SessionOptions options;
   options.backend = on.backend;
   options.device_storage = on.device_storage;
+  options.fp16 = on.fp16;
   options.limit_memory = size_t{1} << 40;  // the arena is laid out, never touched
   PlannedEnvironment::Gpu gpu;
-  if (on.backend == BackendKind::kVulkan) {
-    SMELT_ASSIGN(gpu.device, vulkan::open_device(on.device));
-  }
+  SMELT_ASSIGN(gpu.device, device_for(on));
   PlannedEnvironment env(module, options, std::make_shared<PackCache>(PackCache::Mode::kDry), gpu);
   env.control.begin(options, env.size, {});
   json methods = json::array(), graphs = json::array(), states = json::array();

@@ -285,6 +285,20 @@ Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, int dep
   return Ok();
 }
 
+Result<std::shared_ptr<vulkan::Device>> device_for(const SessionOptions& options) {
+  if (options.backend != BackendKind::kVulkan) {
+    if (options.fp16) return InvalidInput("fp16 products are the Vulkan back-end's; this one multiplies in float32");
+    return std::shared_ptr<vulkan::Device>();
+  }
+  SMELT_ASSIGN(auto device, vulkan::open_device(options.device));
+  const vulkan::DeviceInfo& info = vulkan::device_info(*device);
+  if (options.fp16 && !info.fp16)
+    return Error(ErrorCode::kDevice, Cat("fp16 products are not to be had on device ", info.index, ", ", info.name,
+                                         ": it has no 16-bit arithmetic or storage (shaderFloat16, "
+                                         "storageBuffer16BitAccess)"));
+  return device;
+}
+
 PlannedEnvironment::PlannedEnvironment(std::shared_ptr<const Module> m, const SessionOptions& o,
                                        std::shared_ptr<PackCache> packs, Gpu g)
     : Environment(std::move(m), o),

@@ -114,6 +114,9 @@ class Plan {
   std::vector<Datum> generic_in_, generic_out_;
 };
 
+/// The device that a session asks for; null with other back-ends. An error where it lacks what the options ask of it.
+Result<std::shared_ptr<vulkan::Device>> device_for(const SessionOptions& options);
+
 /// Runs graphs by plans, which it keeps per graph and input shapes.
 class PlannedEnvironment final : public Environment {
  public:

@@ -117,7 +117,8 @@ class PlanBuilder {
       reason = "shapes depend on data, or control flow";
     } else if (env_.gpu.device && !is_view(node)) {
       const Operands ops = operands(node);
-      const vulkan::KernelSpec spec{{node, ops.types, ops.constants, draft.types}, *env_.gpu.device};
+      vulkan::KernelSpec spec{{node, ops.types, ops.constants, draft.types}, *env_.gpu.device};
+      spec.fp16 = env_.options.fp16;
       const vulkan::KernelInfo* chosen = nullptr;
       kernel = vulkan::make_kernel(spec, &chosen);
       if (kernel) draft.device_kernel = chosen->name;
@@ -360,8 +361,10 @@ class PlanBuilder {
           const Node& node = *plan_.steps_[k].node;
           const Operands ops = operands(node);
           const vulkan::KernelInfo* chosen = nullptr;
-          auto kernel = vulkan::make_texture_kernel(
-              {{node, ops.types, ops.constants, drafts_[k].types}, *env_.gpu.device, form, nullptr, inputs}, &chosen);
+          vulkan::KernelSpec spec{{node, ops.types, ops.constants, drafts_[k].types}, *env_.gpu.device, form};
+          spec.images = inputs;
+          spec.fp16 = spec.form.halves = env_.options.fp16;
+          auto kernel = vulkan::make_texture_kernel(spec, &chosen);
           if (kernel) *name = chosen->name;
           return kernel;
         });

@@ -51,17 +51,14 @@ Result<Session> Session::create(const Model& model, const SessionOptions& option
   auto impl = std::make_unique<Impl>();
   impl->graph = impl->latest = graph;
   impl->model = model.share_module();
+  PlannedEnvironment::Gpu gpu;
+  SMELT_ASSIGN(gpu.device, device_for(options));
   if (options.backend == BackendKind::kReference) {
     impl->reference = std::make_unique<Executor>(model.share_module(), options);
   } else {
     impl->compiled = model.compiled();
-    const bool on_gpu = options.backend == BackendKind::kVulkan;
-    SMELT_ASSIGN(auto module, on_gpu ? impl->compiled->for_gpu(false) : impl->compiled->optimised());
-    PlannedEnvironment::Gpu gpu;
-    if (on_gpu) {
-      SMELT_ASSIGN(gpu.device, vulkan::open_device(options.device));
-      gpu.weights = impl->compiled->weights(gpu.device);
-    }
+    SMELT_ASSIGN(auto module, gpu.device ? impl->compiled->for_gpu(false) : impl->compiled->optimised());
+    if (gpu.device) gpu.weights = impl->compiled->weights(gpu.device);
     impl->planned =
         std::make_unique<PlannedEnvironment>(std::move(module), options, impl->compiled->packs(), std::move(gpu));
   }

@@ -89,6 +89,7 @@ inline void expect_same(const std::vector<Datum>& got, const std::vector<Datum>&
 struct StorageWish {
   StorageHint result;
   DeviceStorage all = DeviceStorage::kBuffer;
+  bool fp16 = false;  ///< SessionOptions::fp16
 };
 
 /// The operator gives on the device what the reference kernel gives. `kernels`: those that ran there, without
@@ -97,7 +98,7 @@ inline void check_same(test::OpRunner op, const Near& near, const StorageWish& w
                        std::vector<std::string>* kernels = nullptr) {
   const auto want = op.backend(BackendKind::kReference).run_all();
   ASSERT_TRUE(want.ok()) << want.error().message();
-  const auto got = op.device(wish.all, wish.result).run_all();
+  const auto got = op.device(wish.all, wish.result, wish.fp16).run_all();
   ASSERT_TRUE(got.ok()) << got.error().message();
   expect_same(*got, *want, near);
   for (const std::string& k : op.kernels())

@@ -84,25 +84,6 @@ TEST_F(VulkanForced, Subgroups) {
     }
 }
 
-TEST_F(VulkanForced, ProductsOfHalves) {
-  const Forced on("SMELT_VULKAN_FP16", "1");
-  check_case({"product",
-              Op::kMatMul,
-              make_attrs<MatMulAttrs>(),
-              {random_tensor(DType::kF16, {9, 40}, -1, 1, 1), random_tensor(DType::kF16, {40, 20}, -1, 1, 2)}},
-             "vulkan:matmul_real", {1e-2, 4e-3});
-  ConvAttrs a;
-  a.layout = Layout::kChannelsLast;
-  a.filter = FilterLayout::kOSI;
-  testing::KernelCase c;
-  c.label = "convolution";
-  c.op = Op::kConv;
-  c.attrs = make_attrs<ConvAttrs>(a);
-  c.inputs = {random_tensor(DType::kF16, {1, 9, 8, 6}, -1, 1, 3), random_tensor(DType::kF16, {12, 3, 3, 6}, -1, 1, 4)};
-  c.output.dtype = DType::kF16;
-  check_on_gpu(c, "conv_real", 1e-2);
-}
-
 /// Four products an instruction, or one.
 TEST_F(VulkanForced, DotProducts) {
   const auto found = devices();

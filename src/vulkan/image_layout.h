@@ -16,6 +16,7 @@ class Device;
 struct TextureForm {
   Storage storage = Storage::kTexture3D;
   Packing packing = Packing::kChannels;
+  bool halves = false;  ///< float32 values are stored as float16
   bool operator==(const TextureForm&) const = default;
 };
 

@@ -22,6 +22,14 @@ struct KernelSpec : NodeSpec {
   std::string* why = nullptr;  ///< where refuse() writes
   /// Images that inputs already are, where known; a view's may be of another shape than its own.
   std::span<const std::optional<ImageLayout>> images = {};
+  bool fp16 = false;  ///< SessionOptions::fp16, which the device can
+
+  /// For a kernel that does a part of this one's work.
+  KernelSpec part(const NodeSpec& of) const {
+    KernelSpec p{of, device};
+    p.fp16 = fp16;
+    return p;
+  }
 
   /// Null, for make_NAME() to return, with a cause that is more than that another kernel is to be chosen. The last
   /// one counts.

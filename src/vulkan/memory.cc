@@ -129,6 +129,14 @@ Buffer::~Buffer() {
   if (chunk_.block) device_->heap().give(chunk_);
 }
 
+namespace {
+
+VkFormat format_of(const ImageLayout& l) {
+  return l.dtype == DType::kF16 || l.form.halves ? VK_FORMAT_R16G16B16A16_SFLOAT : VK_FORMAT_R32G32B32A32_SFLOAT;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Image>> Image::make(std::shared_ptr<Device> device, const ImageLayout& layout) {
   std::unique_ptr<Image> image(new Image(std::move(device), layout));
   VkDevice d = image->device_->handle();
@@ -136,7 +144,7 @@ Result<std::unique_ptr<Image>> Image::make(std::shared_ptr<Device> device, const
   const auto extents = layout.extents();
   VkImageCreateInfo info{VK_STRUCTURE_TYPE_IMAGE_CREATE_INFO};
   info.imageType = flat ? VK_IMAGE_TYPE_2D : VK_IMAGE_TYPE_3D;
-  info.format = layout.dtype == DType::kF16 ? VK_FORMAT_R16G16B16A16_SFLOAT : VK_FORMAT_R32G32B32A32_SFLOAT;
+  info.format = format_of(layout);
   info.extent = {extents[0], extents[1], extents[2]};
   info.mipLevels = info.arrayLayers = 1;
   info.samples = VK_SAMPLE_COUNT_1_BIT;
@@ -168,7 +176,7 @@ Status Image::place(const Buffer& memory, size_t offset) {
   VkImageViewCreateInfo info{VK_STRUCTURE_TYPE_IMAGE_VIEW_CREATE_INFO};
   info.image = binding_.image;
   info.viewType = layout_.form.storage == Storage::kTexture2D ? VK_IMAGE_VIEW_TYPE_2D : VK_IMAGE_VIEW_TYPE_3D;
-  info.format = layout_.dtype == DType::kF16 ? VK_FORMAT_R16G16B16A16_SFLOAT : VK_FORMAT_R32G32B32A32_SFLOAT;
+  info.format = format_of(layout_);
   info.subresourceRange = {VK_IMAGE_ASPECT_COLOR_BIT, 0, 1, 0, 1};
   return check(vkCreateImageView(d, &info, nullptr, &binding_.view), "vkCreateImageView");
 }

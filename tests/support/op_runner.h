@@ -51,9 +51,10 @@ class OpRunner {
     return *this;
   }
   /// Runs on the Vulkan device with values in that storage, results in that form.
-  OpRunner& device(DeviceStorage storage, const StorageHint& result = {}) {
+  OpRunner& device(DeviceStorage storage, const StorageHint& result = {}, bool fp16 = false) {
     options_.backend = BackendKind::kVulkan;
     options_.device_storage = storage;
+    options_.fp16 = fp16;
     options_.profile = true;
     form_ = result;
     return *this;

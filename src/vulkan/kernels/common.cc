@@ -35,10 +35,6 @@ std::optional<bool> forced(const char* name) {
   return *e == '1';
 }
 
-bool multiplies_halves(const KernelSpec& spec) {
-  return spec.device.info().fp16 && forced("SMELT_VULKAN_FP16").value_or(false);
-}
-
 std::string short_name(DType dtype) {
   switch (dtype) {
     case DType::kF32:

@@ -26,10 +26,6 @@ inline uint32_t whole_words(DType dtype) { return dtype == DType::kI32 ? 1 : dty
 /// What the environment says: variable `name` is 1 or 0.
 std::optional<bool> forced(const char* name);
 
-/// Whether float16 values are multiplied as such: SMELT_VULKAN_FP16=1, where the device can. Results are then off by a
-/// rounding a product, and products beyond 65504 are lost.
-bool multiplies_halves(const KernelSpec& spec);
-
 /// Whether something uses output i.
 inline bool wanted(const KernelSpec& spec, size_t i) {
   return i < spec.outputs.size() && spec.node.outputs[i] != kNone;

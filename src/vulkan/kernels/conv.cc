@@ -175,14 +175,16 @@ std::unique_ptr<Kernel> make_real(const KernelSpec& spec, const ConvShape& shape
   if (!x.fits(spec.device) || !filter.fits(spec.device)) return nullptr;
   const bool has_bias = spec.has(2);
   if (has_bias && !make_float_operand(spec, 2, bias)) return nullptr;
+  if (spec.fp16) halve(spec, filter);
   const Tiling tiling = choose_tiling(spec.device, shape.out_pixels(), shape.c_out);
-  static const char* const direct[] = {"conv_f32", "conv_f16", "conv_f16_f32"};
-  static const char* const turned[] = {"conv_transpose_f32", "conv_transpose_f16", "conv_transpose_f16_f32"};
-  const int variant = !half ? 0 : filter.half ? 1 : 2;
-  const bool products_of_halves = variant == 1 && !transposed && multiplies_halves(spec);
-  auto k = std::make_unique<ConvKernel>(
-      products_of_halves ? "conv_f16_products" : (transposed ? turned : direct)[variant],
-      geometry_of(shape, transposed && attrs.filter == FilterLayout::kIOS), attrs.act, tiling);
+  static const char* const direct[] = {"conv_f32", "conv_f16", "conv_f16_f32", "conv_products_f32",
+                                       "conv_products_f16"};
+  static const char* const turned[] = {"conv_transpose_f32", "conv_transpose_f16", "conv_transpose_f16_f32",
+                                       "conv_transpose_products_f32", "conv_transpose_products_f16"};
+  const int variant = spec.fp16 && filter.half ? (half ? 4 : 3) : !half ? 0 : filter.half ? 1 : 2;
+  auto k = std::make_unique<ConvKernel>((transposed ? turned : direct)[variant],
+                                        geometry_of(shape, transposed && attrs.filter == FilterLayout::kIOS), attrs.act,
+                                        tiling);
   if (!set_conv_grid(shape, tiling, k->grid)) return nullptr;
   k->x = x;
   k->filter = filter;

@@ -367,7 +367,7 @@ std::unique_ptr<Kernel> make_conv_packed_f32(const KernelSpec& spec) {
   const int rank = spec.inputs[1].shape.rank();
   const auto stored =
       StoredWeights::make(spec.device, spec.inputs[1], *s, filter_output_axis(spec.attrs<ConvAttrs>(), rank), -1);
-  if (!PackedConv::suits(spec, *s, stored ? stored->bits : 32)) return nullptr;
+  if ((spec.fp16 && !stored) || !PackedConv::suits(spec, *s, stored ? stored->bits : 32)) return nullptr;
   auto kernel = std::make_unique<PackedConv>(*s, spec.attrs<ConvAttrs>().act, *spec.constant(1));
   if (spec.has(2)) kernel->set_bias(bias);
   if (stored) kernel->set_stored(*stored);
@@ -384,7 +384,7 @@ std::unique_ptr<Kernel> make_matmul_packed_f32(const KernelSpec& spec) {
   if (spec.has(2) && (!make_real_operand(spec, 2, c) || c.half)) return nullptr;
   const int o_axis = attrs.transpose_b ? 0 : 1;
   const auto stored = StoredWeights::make(spec.device, spec.inputs[1], *s, o_axis, 1 - o_axis);
-  if (!PackedConv::suits(spec, *s, stored ? stored->bits : 32)) return nullptr;
+  if ((spec.fp16 && !stored) || !PackedConv::suits(spec, *s, stored ? stored->bits : 32)) return nullptr;
   auto kernel = std::make_unique<PackedConv>(*s, attrs.act, *spec.constant(1));
   if (spec.has(2)) kernel->set_bias(c);
   if (stored) kernel->set_stored(*stored);

@@ -6,6 +6,7 @@
 #include "ops/common/operands.h"
 #include "ops/conv/conv.h"
 #include "ops/matmul/matmul_shape.h"
+#include "tensor/numeric.h"
 #include "vulkan/activation.h"
 #include "vulkan/device.h"
 #include "vulkan/kernels/conv.h"
@@ -61,16 +62,18 @@ class ConvTexture final : public TextureKernel {
  public:
   /// Precondition: fits(s).
   ConvTexture(const ImageLayout& x, const ImageLayout& y, const ConvPlan& plan, const ConvShape& s,
-              const RealOperand& weights, const Tensor& filter)
+              const RealOperand& weights, const Tensor& filter, bool products_of_halves)
       : TextureKernel({x}, y),
         axes_(plan.axes),
         half_(weights.half),
+        products_of_halves_(products_of_halves),
         depthwise_(one_a_channel(s)),
         transposed_(plan.transposed),
         groups_(s.groups == 1 || depthwise_           ? Groups::kOne
                 : s.c_in % 4 == 0 && s.c_out % 4 == 0 ? Groups::kWhole
                                                       : Groups::kOther) {
     if (weights.constant) filter_ = filter;
+    stored_half_ = !weights.constant && filter.dtype() == DType::kF16;
     const int64_t span = depthwise_ ? 1 : widest(s);
     push_ = {{i32(s.in[2]), i32(s.in[1]), i32(s.all_in()), i32(s.batch)},
              {i32(s.out[2]), i32(s.out[1]), i32(s.all_out()), i32(s.batch)},
@@ -124,7 +127,7 @@ class ConvTexture final : public TextureKernel {
       SMELT_ASSIGN(bias, bias_->bind(r));
     }
     const uint64_t pieces = (static_cast<uint64_t>(push_.y[0]) + pixels_ - 1) / pixels_;
-    return dispatch(r, "conv",
+    return dispatch(r, products_of_halves_ ? "conv_products" : "conv",
                     {pixels_, axes_, bias_ ? 1u : 0u, half_ ? 1u : 0u, depthwise_ ? 1u : 0u, quads_,
                      static_cast<uint32_t>(groups_), transposed_ ? 1u : 0u},
                     {x, filter, bias, r.output(0)},
@@ -137,10 +140,10 @@ class ConvTexture final : public TextureKernel {
  private:
   Result<Binding> packed_filter(KernelRecorder& r) const {
     const PackPush& p = pack_;
-    const std::string key = Cat("fours ", p.group_in, " ", p.group_out, " ", p.all_out, " ", p.taps, " ", p.filter_g,
-                                " ", p.filter_o, " ", p.filter_i, " ", p.filter_s);
+    const std::string key = Cat(half_ ? "halves " : "fours ", p.group_in, " ", p.group_out, " ", p.all_out, " ", p.taps,
+                                " ", p.filter_g, " ", p.filter_o, " ", p.filter_i, " ", p.filter_s);
     const auto pack = [&](Recorder& to, const Binding& raw, const Binding& packed) {
-      Dispatch d{half_ ? "weights_pack_f16" : "weights_pack_f32",
+      Dispatch d{stored_half_ ? "weights_pack_f16" : "weights_pack_f32",
                  {kWidth, half_ ? 1u : 0u, depthwise_ ? 1u : 0u},
                  {raw, packed}};
       set_grid(d, p.n, kWidth);
@@ -156,7 +159,7 @@ class ConvTexture final : public TextureKernel {
   }
 
   uint32_t axes_, pixels_ = 1, quads_ = 1;
-  bool half_, depthwise_, transposed_;
+  bool half_, products_of_halves_, stored_half_ = false, depthwise_, transposed_;
   Groups groups_;
   Tensor filter_;  ///< when it is not packed as it lies
   ConvPush push_;
@@ -171,7 +174,8 @@ std::unique_ptr<Kernel> make(const KernelSpec& spec, const ConvShape& s, const C
   if (!make_real_operand(spec, 1, weights)) return nullptr;
   const auto x = image_of(spec, spec.inputs[0]), y = image_of(spec, spec.outputs[0]);
   if (!x || !y || spec.constant(0)) return nullptr;
-  auto kernel = std::make_unique<ConvTexture>(*x, *y, plan, s, weights, *filter);
+  weights.half = weights.half || spec.fp16;  // packed so
+  auto kernel = std::make_unique<ConvTexture>(*x, *y, plan, s, weights, *filter, spec.fp16);
   if (std::max(kernel->packed_bytes(), filter->bytes()) > spec.device.max_binding()) return nullptr;
   if (spec.has(2)) {
     RealOperand bias;

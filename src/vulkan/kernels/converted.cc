@@ -228,7 +228,7 @@ class Converted final : public Kernel {
       if (!part.kernel || part.bytes > spec.device.max_binding()) return nullptr;
     }
     if (!changes) return nullptr;
-    k->kernel_ = listed_kernel({{spec.node, inputs, constants, outputs}, spec.device});
+    k->kernel_ = listed_kernel(spec.part({spec.node, inputs, constants, outputs}));
     if (!k->kernel_) return nullptr;
     for (Part& part : k->inputs_) k->place(part);
     for (Part& part : k->outputs_) k->place(part);

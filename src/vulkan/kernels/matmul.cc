@@ -111,11 +111,11 @@ class MatMulKernel final : public Kernel {
     if (has_c_) {
       SMELT_ASSIGN(c, addend_.bind(r));
     }
-    const char* shader = !half_               ? "matmul_f32"
-                         : !lane_.half        ? "matmul_f32_f16"
-                         : !tile_.half        ? "matmul_f16_f32"
-                         : products_of_halves ? "matmul_f16_products"
-                                              : "matmul_f16";
+    // By the elements of lanes and tiles: float32, float16.
+    static const char* const products[2][2] = {{"matmul_products_f32", "matmul_products_f32_f16"},
+                                               {"matmul_products_f16_f32", "matmul_products_f16"}};
+    static const char* const plain[2][2] = {{"matmul_f32", "matmul_f32_f16"}, {"matmul_f16_f32", "matmul_f16"}};
+    const char* shader = (products_of_halves ? products : plain)[lane_.half ? 1 : 0][tile_.half ? 1 : 0];
     Dispatch d{
         shader, {tiling_.width, tiling_.tile, tiling_.lanes, has_c_ ? 1u : 0u, 0u}, {lane, tile, c, r.output(0)}};
     set_product_grid(d, push_.g, tiling_, batches_);
@@ -307,6 +307,10 @@ std::unique_ptr<Kernel> make_matmul_real(const KernelSpec& spec) {
   const bool half = dtype == DType::kF16;
   if (!half && (a.half || b.half)) return nullptr;
   if (half && !a.half && !b.half) return nullptr;
+  if (spec.fp16) {
+    halve(spec, b);
+    if (half || !b.half) halve(spec, a);
+  }
   const bool has_c = spec.has(2) && attrs.beta != 0;
   if (has_c && !make_float_operand(spec, 2, c)) return nullptr;
   const auto shape = MatMulShape::make(spec);
@@ -347,7 +351,7 @@ std::unique_ptr<Kernel> make_matmul_real(const KernelSpec& spec) {
   auto kernel = std::make_unique<MatMulKernel>(push, tiling, rows_in_lanes ? a : b, rows_in_lanes ? b : a, half, has_c,
                                                static_cast<uint32_t>(batch.elements()));
   if (has_c) kernel->set_addend(c);
-  kernel->products_of_halves = multiplies_halves(spec);
+  kernel->products_of_halves = spec.fp16 && (!half || (a.half && b.half));
   return kernel;
 }
 

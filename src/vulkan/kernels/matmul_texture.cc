@@ -21,10 +21,11 @@ struct Push {
 class MatMulTexture final : public TextureKernel {
  public:
   MatMulTexture(const ImageLayout& a, const ImageLayout& b, const ImageLayout& y, const MatMulAttrs& attrs,
-                int32_t depth)
+                int32_t depth, bool products_of_halves)
       : TextureKernel({a, b}, y),
         turn_a_(attrs.transpose_a),
         turn_b_(attrs.transpose_b),
+        products_of_halves_(products_of_halves),
         push_{a.size, b.size, y.size, depth, 0, static_cast<float>(attrs.alpha), gpu_activation(attrs.act)} {
     const auto t = y.texels();
     push_.n = t[0] * ((t[1] + 3) / 4) * t[2];
@@ -35,12 +36,12 @@ class MatMulTexture final : public TextureKernel {
     SMELT_ASSIGN(const Binding a, r.input(0));
     SMELT_ASSIGN(const Binding b, r.input(1));
     SMELT_ASSIGN(const Binding row, row_ ? row_->bind(r) : no_buffer(r));
-    return dispatch(r, "matmul", {turn_a_ ? 1u : 0u, turn_b_ ? 1u : 0u, row_ ? 1u : 0u}, {a, b, row, r.output(0)},
-                    push_.n, push_);
+    return dispatch(r, products_of_halves_ ? "matmul_products" : "matmul",
+                    {turn_a_ ? 1u : 0u, turn_b_ ? 1u : 0u, row_ ? 1u : 0u}, {a, b, row, r.output(0)}, push_.n, push_);
   }
 
  private:
-  bool turn_a_, turn_b_;
+  bool turn_a_, turn_b_, products_of_halves_;
   Push push_;
   std::optional<RealOperand> row_;
 };
@@ -59,7 +60,8 @@ std::unique_ptr<Kernel> make_product_texture(const KernelSpec& spec) {
   const auto a_image = image_of(spec, spec.inputs[0]), b_image = image_of(spec, spec.inputs[1]),
              y_image = image_of(spec, spec.outputs[0]);
   if (!a_image || !b_image || !y_image) return nullptr;
-  auto kernel = std::make_unique<MatMulTexture>(*a_image, *b_image, *y_image, attrs, static_cast<int32_t>(m->k));
+  auto kernel =
+      std::make_unique<MatMulTexture>(*a_image, *b_image, *y_image, attrs, static_cast<int32_t>(m->k), spec.fp16);
   if (spec.has(2)) {
     RealOperand row;
     if (!make_float_operand(spec, 2, row) || !row.fits(spec.device)) return nullptr;

@@ -5,6 +5,7 @@
 #include "vulkan/activation.h"
 #include "vulkan/kernels/norm.h"
 #include "vulkan/kernels/rows.h"
+#include "vulkan/kernels/texture.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -183,6 +184,25 @@ class LrnKernel final : public Kernel {
   LrnPush push_;
 };
 
+std::optional<LrnPush> lrn_push(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<LrnAttrs>();
+  const Shape& shape = spec.inputs[0].shape;
+  // An invocation on textures makes four elements.
+  if (shape.rank() < 2 || attrs.size < 1 || attrs.size > kMaxRounds / 4 || !plain_reals(spec, {0}, {0}))
+    return std::nullopt;
+  const AxisView v = axis_view(shape, channel_axis(attrs.layout, shape.rank()));
+  // No window reaches further than all channels.
+  const int64_t before = (attrs.size - 1) / 2, after = attrs.size - 1 - before;
+  return LrnPush{static_cast<uint32_t>(shape.elements()),
+                 static_cast<uint32_t>(v.extent),
+                 static_cast<uint32_t>(v.inner),
+                 static_cast<uint32_t>(std::min(before, v.extent)),
+                 static_cast<uint32_t>(std::min(after, v.extent)),
+                 static_cast<float>(attrs.alpha),
+                 static_cast<float>(attrs.beta),
+                 static_cast<float>(attrs.bias)};
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_batch_norm(const KernelSpec& spec) {
@@ -212,17 +232,17 @@ std::unique_ptr<Kernel> make_batch_norm(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> make_lrn(const KernelSpec& spec) {
-  const auto& attrs = spec.attrs<LrnAttrs>();
-  const Shape& shape = spec.inputs[0].shape;
-  if (shape.rank() < 2 || attrs.size < 1 || attrs.size > kMaxRounds || !plain_reals(spec, {0}, {0})) return nullptr;
-  const AxisView v = axis_view(shape, channel_axis(attrs.layout, shape.rank()));
-  // No window reaches further than all channels.
-  const int64_t before = (attrs.size - 1) / 2, after = attrs.size - 1 - before;
-  return std::make_unique<LrnKernel>(
-      spec.outputs[0].dtype,
-      LrnPush{static_cast<uint32_t>(shape.elements()), static_cast<uint32_t>(v.extent), static_cast<uint32_t>(v.inner),
-              static_cast<uint32_t>(std::min(before, v.extent)), static_cast<uint32_t>(std::min(after, v.extent)),
-              static_cast<float>(attrs.alpha), static_cast<float>(attrs.beta), static_cast<float>(attrs.bias)});
+  const auto push = lrn_push(spec);
+  return push ? std::make_unique<LrnKernel>(spec.outputs[0].dtype, *push) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_lrn_texture(const KernelSpec& spec) {
+  auto push = lrn_push(spec);
+  const auto y = image_of(spec, spec.outputs[0]);
+  if (!push || !y || spec.constant(0)) return nullptr;
+  const auto x = image_as_it_lies(spec, 0);
+  push->n = static_cast<uint32_t>(y->count());
+  return x ? std::make_unique<ElementsTexture<LrnPush>>("lrn", *x, *y, *push) : nullptr;
 }
 
 }  // namespace smelt::vulkan

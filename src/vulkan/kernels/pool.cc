@@ -68,34 +68,48 @@ class PoolKernel final : public Kernel {
   Push push_;
 };
 
+/// Nullopt: indices of another type than the shader's.
+std::optional<Indices> indices_of(const KernelSpec& spec, PoolAttrs::Index rule) {
+  if (!wanted(spec, 1)) return Indices{};
+  const uint32_t words = whole_words(spec.outputs[1].dtype);
+  if (words == 0) return std::nullopt;
+  return Indices{words, static_cast<uint32_t>(rule)};
+}
+
 /// One kernel for both kinds; planes only.
 class PoolTexture final : public TextureKernel {
  public:
-  PoolTexture(const ImageLayout& x, const ImageLayout& y, uint32_t axes, bool max, bool adaptive, const Push& push)
-      : TextureKernel({x}, y), axes_(axes), max_(max), adaptive_(adaptive), push_(push) {}
+  PoolTexture(const ImageLayout& x, const ImageLayout& y, uint32_t axes, bool max, bool adaptive, Indices indices,
+              const Push& push)
+      : TextureKernel({x}, y), axes_(axes), max_(max), adaptive_(adaptive), indices_(indices), push_(push) {}
   bool reads(size_t i) const override { return i == 0; }
   bool prefers_textures() const override { return true; }
-  static std::unique_ptr<Kernel> make(const KernelSpec& spec, Layout layout, bool max, bool adaptive, Geometry g,
-                                      const Activation& act) {
+  static std::unique_ptr<Kernel> make(const KernelSpec& spec, Layout layout, bool max, bool adaptive,
+                                      PoolAttrs::Index rule, Geometry g, const Activation& act) {
     const Shape& y = spec.outputs[0].shape;
     const bool last = layout == Layout::kChannelsLast;
     const auto axes = pixel_axes(spec.form, y.rank(), last);
+    const auto indices = indices_of(spec, rule);
+    if (!indices || (indices->words > 0 && !max)) return nullptr;
     if (!axes || g.x_size[0] != 1 || g.y_size[0] != 1 || g.kernel[0] != 1 || g.pad[0] != 0) return nullptr;
     if (y.rank() == 3 && (g.x_size[1] != 1 || g.kernel[1] != 1)) return nullptr;  // a plane without a batch
     const auto from = image_of(spec, spec.inputs[0]), to = image_of(spec, spec.outputs[0]);
     if (!from || !to) return nullptr;
     g.channels = static_cast<int32_t>(last ? y.back() : y[1]);
     g.n = static_cast<uint32_t>(to->count());
-    return std::make_unique<PoolTexture>(*from, *to, *axes, max, adaptive, Push{g, gpu_activation(act), 0});
+    return std::make_unique<PoolTexture>(*from, *to, *axes, max, adaptive, *indices, Push{g, gpu_activation(act), 0});
   }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    return dispatch(r, "pool", {max_ ? 1u : 0u, adaptive_ ? 1u : 0u, axes_}, {x, r.output(0)}, push_.g.n, push_);
+    SMELT_ASSIGN(const Binding indices, indices_.words ? Result<Binding>(r.output(1)) : no_buffer(r));
+    return dispatch(r, "pool", {max_ ? 1u : 0u, adaptive_ ? 1u : 0u, indices_.words, indices_.rule, axes_},
+                    {x, r.output(0), indices}, push_.g.n, push_);
   }
 
  private:
   uint32_t axes_;
   bool max_, adaptive_;
+  Indices indices_;
   Push push_;
 };
 
@@ -119,14 +133,6 @@ class StoredPool final : public Kernel {
   bool max_;
   StoredPush push_;
 };
-
-/// Nullopt: indices of another type than the shader's.
-std::optional<Indices> indices_of(const KernelSpec& spec, PoolAttrs::Index rule) {
-  if (!wanted(spec, 1)) return Indices{};
-  const uint32_t words = whole_words(spec.outputs[1].dtype);
-  if (words == 0) return std::nullopt;
-  return Indices{words, static_cast<uint32_t>(rule)};
-}
 
 std::optional<Geometry> pool_layout(const KernelSpec& spec) {
   const auto& a = spec.attrs<PoolAttrs>();
@@ -169,9 +175,9 @@ std::unique_ptr<Kernel> make_pool_real(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_pool_texture(const KernelSpec& spec) {
   const auto& a = spec.attrs<PoolAttrs>();
   if (!plain_reals(spec, {0}, {0}) || spec.constant(0)) return nullptr;
-  if (a.kind == PoolKind::kLp || wanted(spec, 1)) return nullptr;
+  if (a.kind == PoolKind::kLp) return nullptr;
   const auto g = pool_layout(spec);
-  return g ? PoolTexture::make(spec, a.layout, a.kind == PoolKind::kMax, false, *g, a.act) : nullptr;
+  return g ? PoolTexture::make(spec, a.layout, a.kind == PoolKind::kMax, false, a.index, *g, a.act) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
@@ -236,10 +242,8 @@ std::unique_ptr<Kernel> make_adaptive_pool_real(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_adaptive_pool_texture(const KernelSpec& spec) {
   const auto& a = spec.attrs<AdaptivePoolAttrs>();
   const auto g = adaptive_layout(spec);
-  if (!g || spec.constant(0) || wanted(spec, 1) ||
-      spec.outputs[0].shape.rank() != static_cast<int>(a.output.size()) + 2)
-    return nullptr;
-  return PoolTexture::make(spec, a.layout, a.kind == PoolKind::kMax, true, *g, {});
+  if (!g || spec.constant(0) || spec.outputs[0].shape.rank() != static_cast<int>(a.output.size()) + 2) return nullptr;
+  return PoolTexture::make(spec, a.layout, a.kind == PoolKind::kMax, true, PoolAttrs::Index::kPlane, *g, {});
 }
 
 }  // namespace smelt::vulkan

@@ -201,7 +201,7 @@ std::unique_ptr<Kernel> make_reduce_texture(const KernelSpec& spec) {
   };
   auto x = image_as_it_lies(spec, 0);
   if (!x || x != in(x->form) || !(spec.images.size() > 0 && spec.images[0]))
-    x = in({spec.form.storage, static_cast<Packing>(std::min(own, 2u) + 1)});
+    x = in({spec.form.storage, static_cast<Packing>(std::min(own, 2u) + 1), spec.form.halves});
   if (!x) return nullptr;
   for (uint32_t d = 0; d < 4; ++d)
     if (const uint32_t from = order >> 2 * d & 3; y->size[d] != (push.reduced[from] ? 1 : x->size[from]))
@@ -300,28 +300,70 @@ const char* arg_shader(DType x, bool wide) {
   }
 }
 
+/// What a kernel of shaders/arg_reduce.comp is.
+struct ArgPlan {
+  AxisPush push;
+  uint32_t lanes;
+  std::vector<uint32_t> constants;  ///< without the width
+  static std::optional<ArgPlan> make(const KernelSpec& spec) {
+    const auto& attrs = spec.attrs<ArgReduceAttrs>();
+    const DType to = spec.outputs[0].dtype;
+    if (to != DType::kI32 && to != DType::kI64) return std::nullopt;
+    const Shape& in = spec.inputs[0].shape;
+    int64_t axis = attrs.axis;
+    if (spec.has(1)) {
+      const auto given = constant_ints(spec, 1);
+      if (!given || given->empty()) return std::nullopt;
+      axis = given->front();
+    }
+    const auto push = attrs.flatten ? AxisPush({1, in.elements(), 1}) : axis_push(in, axis);
+    if (!push || push->extent == 0) return std::nullopt;
+    const uint32_t lanes = lanes_for(push->rows, push->extent, push->inner == 1, 1);
+    if (lanes == 0) return std::nullopt;
+    return ArgPlan{*push, lanes, {lanes, attrs.min ? 1u : 0u, attrs.select_last ? 1u : 0u}};
+  }
+};
+
+class ArgTexture final : public TextureKernel {
+ public:
+  ArgTexture(const TextureForm& form, const ImageLayout& x, bool wide, ArgPlan plan)
+      : TextureKernel(form, {x}, {}), wide_(wide), plan_(std::move(plan)), push_{x.size, plan_.push} {
+    plan_.constants.push_back(static_cast<uint32_t>(x.packed()));
+  }
+  bool reads(size_t i) const override { return i == 0; }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    return dispatch(r, wide_ ? "arg_i64" : "arg_i32", plan_.constants, {x, r.output(0)}, plan_.push.rows, push_,
+                    row_width(plan_.lanes), plan_.lanes > 1);
+  }
+
+ private:
+  struct Push {
+    GpuSize x;
+    AxisPush axis;
+  };
+  bool wide_;
+  ArgPlan plan_;
+  Push push_;
+};
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_arg_reduce(const KernelSpec& spec) {
-  const auto& attrs = spec.attrs<ArgReduceAttrs>();
-  const DType to = spec.outputs[0].dtype;
-  if (to != DType::kI32 && to != DType::kI64) return nullptr;
-  const char* shader = arg_shader(spec.inputs[0].dtype, to == DType::kI64);
+  const char* shader = arg_shader(spec.inputs[0].dtype, spec.outputs[0].dtype == DType::kI64);
   if (!shader || (spec.inputs[0].dtype == DType::kI64 && !spec.device.info().int64)) return nullptr;
-  const Shape& in = spec.inputs[0].shape;
-  int64_t axis = attrs.axis;
-  if (spec.has(1)) {
-    const auto given = constant_ints(spec, 1);
-    if (!given || given->empty()) return nullptr;
-    axis = given->front();
-  }
-  const auto push = attrs.flatten ? AxisPush({1, in.elements(), 1}) : axis_push(in, axis);
-  if (!push || push->extent == 0) return nullptr;
-  const uint32_t lanes = lanes_for(push->rows, push->extent, push->inner == 1, 1);
-  if (lanes == 0) return nullptr;
-  return std::make_unique<PushedRowKernel<AxisPush>>(
-      shader, std::vector<uint32_t>{row_width(lanes), lanes, attrs.min ? 1u : 0u, attrs.select_last ? 1u : 0u},
-      push->rows, lanes, *push);
+  auto plan = ArgPlan::make(spec);
+  if (!plan) return nullptr;
+  plan->constants.insert(plan->constants.begin(), row_width(plan->lanes));
+  return std::make_unique<PushedRowKernel<AxisPush>>(shader, plan->constants, plan->push.rows, plan->lanes, plan->push);
+}
+
+std::unique_ptr<Kernel> make_arg_reduce_texture(const KernelSpec& spec) {
+  auto plan = ArgPlan::make(spec);
+  if (!plan || spec.constant(0) || spec.inputs[0].quant) return nullptr;
+  const auto x = image_as_it_lies(spec, 0);
+  if (!x) return nullptr;
+  return std::make_unique<ArgTexture>(spec.form, *x, spec.outputs[0].dtype == DType::kI64, std::move(*plan));
 }
 
 std::unique_ptr<Kernel> make_cumulative(const KernelSpec& spec) {

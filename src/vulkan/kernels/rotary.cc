@@ -1,11 +1,11 @@
 // Rotary embedding and appending to caches.
 #include <optional>
+#include <vector>
 
 #include "ops/attention/attention.h"
 #include "ops/common/index.h"
 #include "ops/gather/gather.h"
-#include "vulkan/kernel_recorder.h"
-#include "vulkan/kernels/common.h"
+#include "vulkan/kernels/texture.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -17,30 +17,67 @@ struct RotaryPush {
   uint32_t fault_code;
 };
 
-class RotaryKernel final : public Kernel {
- public:
-  RotaryKernel(const char* shader, bool interleaved, uint32_t words, const RotaryPush& push)
-      : shader_(shader), interleaved_(interleaved), words_(words), push_(push) {}
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
+/// A rotary embedding as both kinds of kernels run it.
+struct Rotation {
+  RotaryPush push;
+  bool interleaved;
+  uint32_t words;  ///< of a position id; 0: there are none
+
+  /// The bindings behind x.
+  Result<std::vector<Binding>> operands(KernelRecorder& r, const Binding& x) const {
     SMELT_ASSIGN(const Binding cosines, r.input(1));
     SMELT_ASSIGN(const Binding sines, r.input(2));
-    Binding ids = x;
-    if (words_ > 0) {
+    Binding ids = sines;
+    if (words > 0) {
       SMELT_ASSIGN(ids, r.input(3));
     }
-    Dispatch d{shader_, {kWidth, interleaved_ ? 1u : 0u, words_}, {x, cosines, sines, ids, r.faults(), r.output(0)}};
-    set_grid(d, push_.n, kWidth);
-    RotaryPush push = push_;
+    return std::vector<Binding>{x, cosines, sines, ids, r.faults(), r.output(0)};
+  }
+};
+
+class RotaryKernel final : public Kernel {
+ public:
+  RotaryKernel(const char* shader, const Rotation& rotation) : shader_(shader), rotation_(rotation) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    SMELT_ASSIGN(auto operands, rotation_.operands(r, x));
+    Dispatch d{shader_, {kWidth, rotation_.interleaved ? 1u : 0u, rotation_.words}, std::move(operands)};
+    set_grid(d, rotation_.push.n, kWidth);
+    RotaryPush push = rotation_.push;
     push.fault_code = r.fault_code();
     return r.dispatch(d, push);
   }
 
  private:
   const char* shader_;
-  bool interleaved_;
-  uint32_t words_;
-  RotaryPush push_;
+  Rotation rotation_;
+};
+
+class RotaryTexture final : public TextureKernel {
+ public:
+  RotaryTexture(const ImageLayout& x, const ImageLayout& y, bool half_table, const Rotation& rotation)
+      : TextureKernel({x}, y),
+        packed_x_(static_cast<uint32_t>(x.packed())),
+        half_table_(half_table),
+        rotation_(rotation),
+        push_{x.size, y.size, rotation.push} {
+    push_.own.n = static_cast<uint32_t>(y.count());
+  }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    SMELT_ASSIGN(auto operands, rotation_.operands(r, x));
+    auto push = push_;
+    push.own.fault_code = r.fault_code();
+    return dispatch(r, half_table_ ? "rotary_f16" : "rotary_f32",
+                    {rotation_.interleaved ? 1u : 0u, rotation_.words, packed(), packed_x_}, std::move(operands),
+                    push.own.n, push);
+  }
+
+ private:
+  uint32_t packed_x_;
+  bool half_table_;
+  Rotation rotation_;
+  ElementsPush<RotaryPush> push_;
 };
 
 /// The layout of x; nullopt when it is none that rotary embedding takes.
@@ -75,20 +112,18 @@ std::optional<RotaryPush> rotary_layout(const RotaryAttrs& a, const Shape& x) {
   return p;
 }
 
-}  // namespace
-
-std::unique_ptr<Kernel> make_rotary(const KernelSpec& spec) {
+std::optional<Rotation> rotation_of(const KernelSpec& spec) {
   const auto& a = spec.attrs<RotaryAttrs>();
-  if (!plain_reals(spec, {0}, {0}) || !spec.has(1) || !spec.has(2)) return nullptr;
+  if (!plain_reals(spec, {0}, {0}) || !spec.has(1) || !spec.has(2)) return std::nullopt;
   auto push = rotary_layout(a, spec.inputs[0].shape);
   const ValueType &cosines = spec.inputs[1], &sines = spec.inputs[2];
   const DType dtype = spec.outputs[0].dtype;
   if (!push || push->half_size == 0 || cosines.dtype != sines.dtype || cosines.quant || sines.quant ||
       (cosines.dtype != dtype && cosines.dtype != DType::kF32))
-    return nullptr;
+    return std::nullopt;
   const int64_t n = cosines.shape.elements();
   if (cosines.shape.rank() < 1 || cosines.shape.back() != push->half_size || n != sines.shape.elements())
-    return nullptr;
+    return std::nullopt;
   const int64_t rows = n / push->half_size, batch = spec.inputs[0].shape[0], steps = push->steps;
   push->table_rows = static_cast<uint32_t>(rows);
   push->scale = static_cast<float>(a.scale);
@@ -96,7 +131,7 @@ std::unique_ptr<Kernel> make_rotary(const KernelSpec& spec) {
   if (spec.has(3)) {
     const int64_t ids = spec.inputs[3].shape.elements();
     words = whole_words(spec.inputs[3].dtype);
-    if (words == 0) return nullptr;
+    if (words == 0) return std::nullopt;
     if (ids == batch * steps || ids == steps) {
       push->id_batch = ids == batch * steps ? push->steps : 0;
       push->id_step = 1;
@@ -104,14 +139,33 @@ std::unique_ptr<Kernel> make_rotary(const KernelSpec& spec) {
       push->id_batch = ids == 1 ? 0 : 1;
       push->add_step = 1;
     } else {
-      return nullptr;
+      return std::nullopt;
     }
   } else {
     push->id_batch = rows == steps || batch == 1 ? 0 : push->steps;
     push->id_step = 1;
   }
-  const char* shader = dtype == DType::kF32 ? "rotary_f32" : cosines.dtype == dtype ? "rotary_f16" : "rotary_f16_f32";
-  return std::make_unique<RotaryKernel>(shader, a.interleaved, words, *push);
+  return Rotation{*push, a.interleaved, words};
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_rotary(const KernelSpec& spec) {
+  const auto rotation = rotation_of(spec);
+  if (!rotation) return nullptr;
+  const DType dtype = spec.outputs[0].dtype, table = spec.inputs[1].dtype;
+  return std::make_unique<RotaryKernel>(dtype == DType::kF32 ? "rotary_f32"
+                                        : table == dtype     ? "rotary_f16"
+                                                             : "rotary_f16_f32",
+                                        *rotation);
+}
+
+std::unique_ptr<Kernel> make_rotary_texture(const KernelSpec& spec) {
+  const auto rotation = rotation_of(spec);
+  const auto y = image_of(spec, spec.outputs[0]);
+  if (!rotation || !y || spec.constant(0)) return nullptr;
+  const auto x = image_as_it_lies(spec, 0);
+  return x ? std::make_unique<RotaryTexture>(*x, *y, spec.inputs[1].dtype == DType::kF16, *rotation) : nullptr;
 }
 
 namespace {

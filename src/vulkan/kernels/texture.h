@@ -72,4 +72,32 @@ class TextureKernel : public Kernel {
   Images inputs_, outputs_;
 };
 
+/// Push constants of shaders/elements.glsl's users for images.
+template <class Push>
+struct ElementsPush {
+  GpuSize x, y;
+  Push own;
+};
+
+/// Runs a shader that gives a result's elements one by one, of one input.
+template <class Push>
+class ElementsTexture final : public TextureKernel {
+ public:
+  ElementsTexture(const char* family, const ImageLayout& x, const ImageLayout& y, const Push& push)
+      : TextureKernel({x}, y),
+        family_(family),
+        packed_x_(static_cast<uint32_t>(x.packed())),
+        push_{x.size, y.size, push} {}
+  bool reads(size_t i) const override { return i == 0; }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    return dispatch(r, family_, {packed(), packed_x_}, {x, r.output(0)}, output().count(), push_);
+  }
+
+ private:
+  const char* family_;
+  uint32_t packed_x_;
+  ElementsPush<Push> push_;
+};
+
 }  // namespace smelt::vulkan

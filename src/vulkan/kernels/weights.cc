@@ -1,6 +1,7 @@
 #include "vulkan/kernels/weights.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "ops/common/operands.h"
 #include "tensor/numeric.h"
@@ -9,10 +10,11 @@
 namespace smelt::vulkan {
 
 Result<Binding> FloatConstant::bind(KernelRecorder& r) const {
-  if (tensor_.dtype() == DType::kF32 && !tensor_.quant()) return r.input(input_);
+  if (tensor_.dtype() == (half_ ? DType::kF16 : DType::kF32) && !tensor_.quant()) return r.input(input_);
   Status status;
-  const auto binding =
-      r.table(input_, "float32", bytes(), [&](void* to) { status = real_values(tensor_, static_cast<float*>(to)); });
+  const auto binding = r.table(input_, half_ ? "float16" : "float32", bytes(), [&](void* to) {
+    status = half_ ? half_values(tensor_, static_cast<uint16_t*>(to)) : real_values(tensor_, static_cast<float*>(to));
+  });
   SMELT_TRY(status);
   return binding;
 }
@@ -37,6 +39,18 @@ bool make_float_operand(const KernelSpec& spec, size_t input, RealOperand& out) 
   if (!spec.constant(input)) return false;
   out = {false, FloatConstant(input, *spec.constant(input)), input};
   return true;
+}
+
+void halve(const KernelSpec& spec, RealOperand& operand) {
+  if (const Tensor* c = spec.constant(operand.input); c && !operand.half)
+    operand = {true, FloatConstant(operand.input, *c, true), operand.input};
+}
+
+Status half_values(const Tensor& t, uint16_t* out) {
+  std::vector<float> values(static_cast<size_t>(t.elements()));
+  SMELT_TRY(real_values(t, values.data()));
+  std::transform(values.begin(), values.end(), out, f32_to_f16);
+  return Ok();
 }
 
 Tiling choose_tiling(const Device& device, int64_t lanes, int64_t tiles) {

@@ -141,7 +141,8 @@ bool pays_off(const ConvShape& s) {
 
 std::unique_ptr<Kernel> make_winograd_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
-  if (attrs.hybrid || !plain_reals(spec, {0}, {0}) || spec.outputs[0].dtype != DType::kF32 || !spec.constant(1))
+  if (attrs.hybrid || spec.fp16 || !plain_reals(spec, {0}, {0}) || spec.outputs[0].dtype != DType::kF32 ||
+      !spec.constant(1))
     return nullptr;
   const auto s = ConvShape::make(spec);
   if (!s || !s->channels_last || s->groups != 1 || !s->planar() || s->filter_s == 0) return nullptr;

@@ -7,8 +7,21 @@
 
 layout(constant_id = 2) const bool kMin = false;
 layout(constant_id = 3) const bool kLast = false;
+#ifdef TEXTURE
+#include "texture.glsl"
+#define VALUE float
+#define X_AT(i) element(xs, int(i), x_size, kPackedX)
+layout(constant_id = 4) const uint kPackedX = 0;
+layout(push_constant) uniform Push {
+  ivec4 x_size;
+  uint rows, extent, inner;
+};
+layout(set = 0, binding = 0) uniform READ_IMAGE xs;
+#else
+#define X_AT(i) VALUE(xs[i])
 layout(push_constant) uniform Push { uint rows, extent, inner; };
 layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
+#endif
 layout(set = 0, binding = 1) writeonly buffer Y { INDEX ys[]; };
 
 shared VALUE values[256];
@@ -32,9 +45,9 @@ void main() {
   if (row >= rows) return;
   const uint base = row / inner * extent * inner + row % inner;
   uint best = min(lane, extent - 1);
-  VALUE top = VALUE(xs[base + best * inner]);
+  VALUE top = X_AT(base + best * inner);
   for (uint k = lane + kLanes; k < extent; k += kLanes) {
-    const VALUE v = VALUE(xs[base + k * inner]);
+    const VALUE v = X_AT(base + k * inner);
     if (before(v, k, top, best)) {
       top = v;
       best = k;

@@ -1,10 +1,16 @@
 #version 450
 // Convolution of images whose texels are four channels of a pixel, by filters that weights_pack.comp made; also products
-// of rows and matrices. An invocation gives kQuads fours of channels of kPixels neighbours of a row.
+// of rows and matrices. HALVES: products in float16, sums in float32. An invocation gives kQuads fours of channels of kPixels neighbours of a row.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
 #include "texture.glsl"
+
+#ifdef HALVES
+#define FACTORS f16vec4
+#else
+#define FACTORS vec4
+#endif
 
 layout(constant_id = 1) const uint kPixels = 4;
 layout(constant_id = 2) const uint kAxes = 0;  // pixel_position() of texture.glsl
@@ -38,12 +44,12 @@ int met(int to, int offset, int stride, int size) {
   return i < size ? i : -1;
 }
 
-vec4 weight(int i) {
+FACTORS weight(int i) {
   if (kHalf) {
     const uvec2 h = hs[i];
-    return vec4(unpackHalf2x16(h.x), unpackHalf2x16(h.y));
+    return FACTORS(vec4(unpackHalf2x16(h.x), unpackHalf2x16(h.y)));
   }
-  return ws[i];
+  return FACTORS(ws[i]);
 }
 
 void main() {
@@ -77,30 +83,31 @@ void main() {
       for (int q = first; q <= last; ++q) {
         // Beyond the last channel a texel holds anything.
         const bvec4 real = lessThan(ivec4(0, 1, 2, 3) + 4 * q, ivec4(x_size.z));
-        vec4 x[kPixels];
+        FACTORS x[kPixels];
         [[unroll]] for (uint p = 0; p < kPixels; ++p) {
           const int ix = met(x0 + int(p), kx * dilation.x - pad.x, stride.x, x_size.x);
-          x[p] = vec4(0.0);
+          x[p] = FACTORS(0.0);
           if (ix >= 0)
-            x[p] = mix(vec4(0.0), fetch(xs, pixel_position(kAxes, ix, iy, q, image, x_size.y, x_quads), x_rows), real);
+            x[p] = FACTORS(
+                mix(vec4(0.0), fetch(xs, pixel_position(kAxes, ix, iy, q, image, x_size.y, x_quads), x_rows), real));
         }
         if (kDepthwise) {
-          const vec4 w = weight(tap * x_quads + q);
-          [[unroll]] for (uint p = 0; p < kPixels; ++p) sum[0][p] += w * x[p];
+          const FACTORS w = weight(tap * x_quads + q);
+          [[unroll]] for (uint p = 0; p < kPixels; ++p) sum[0][p] += vec4(w * x[p]);
         } else {
           [[unroll]] for (uint j = 0; j < kQuads; ++j) {
             const int at = (filters[j] + tap * span + q - first) * 4;
-            const vec4 w0 = weight(at), w1 = weight(at + 1), w2 = weight(at + 2), w3 = weight(at + 3);
+            const FACTORS w0 = weight(at), w1 = weight(at + 1), w2 = weight(at + 2), w3 = weight(at + 3);
             [[unroll]] for (uint p = 0; p < kPixels; ++p) {
               if (kGroups == 2) {
                 // A group's outputs see nothing of other groups, not even what is not finite.
                 const ivec4 groups_of = (4 * q + ivec4(0, 1, 2, 3)) / group_in;
-                sum[j][p] += mix(vec4(0.0), w0 * x[p].x, equal(own_groups, groups_of.xxxx));
-                sum[j][p] += mix(vec4(0.0), w1 * x[p].y, equal(own_groups, groups_of.yyyy));
-                sum[j][p] += mix(vec4(0.0), w2 * x[p].z, equal(own_groups, groups_of.zzzz));
-                sum[j][p] += mix(vec4(0.0), w3 * x[p].w, equal(own_groups, groups_of.wwww));
+                sum[j][p] += mix(vec4(0.0), vec4(w0 * x[p].x), equal(own_groups, groups_of.xxxx));
+                sum[j][p] += mix(vec4(0.0), vec4(w1 * x[p].y), equal(own_groups, groups_of.yyyy));
+                sum[j][p] += mix(vec4(0.0), vec4(w2 * x[p].z), equal(own_groups, groups_of.zzzz));
+                sum[j][p] += mix(vec4(0.0), vec4(w3 * x[p].w), equal(own_groups, groups_of.wwww));
               } else {
-                sum[j][p] += w0 * x[p].x + w1 * x[p].y + w2 * x[p].z + w3 * x[p].w;
+                sum[j][p] += vec4(w0 * x[p].x) + vec4(w1 * x[p].y) + vec4(w2 * x[p].z) + vec4(w3 * x[p].w);
               }
             }
           }

@@ -1,10 +1,16 @@
 #version 450
 // y = act(alpha * a * b + c) of matrices in images whose texels are four neighbours of a row; leading dimensions of 1
-// repeat. An invocation gives four columns of four rows. c: a row, in a buffer.
+// repeat. HALVES: products in float16, sums in float32. An invocation gives four columns of four rows. c: a row, in a buffer.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
 #include "texture.glsl"
+
+#ifdef HALVES
+#define FACTORS f16vec4
+#else
+#define FACTORS vec4
+#endif
 
 layout(constant_id = 1) const bool kTransposeA = false;  // a is stored with a column of the product's as a row
 layout(constant_id = 2) const bool kTransposeB = false;
@@ -49,7 +55,7 @@ void main() {
     mat4 b = kTransposeB ? transpose(block(bs, b_size, k, place.x * 4, place.zw))
                          : block(bs, b_size, place.x, k * 4, place.zw);
     [[unroll]] for (int r = 0; r < 4; ++r)
-      [[unroll]] for (int i = 0; i < 4; ++i) sum[r] += a[r][i] * b[i];
+      [[unroll]] for (int i = 0; i < 4; ++i) sum[r] += vec4(FACTORS(a[r][i]) * FACTORS(b[i]));
   }
   vec4 c = vec4(0.0);
   if (kRow)

@@ -21,11 +21,13 @@ const uint kTensorRow = 0, kTensorColumn = 1, kPlane = 2, kWindowColumn = 3;
 
 layout(constant_id = 1) const uint kKind = 0;
 layout(constant_id = 2) const bool kAdaptive = false;
-#ifdef TEXTURE
-layout(constant_id = 3) const uint kAxes = 0;  // of images: pixel_position() of texture.glsl
-#else
 layout(constant_id = 3) const uint kIndexWords = 0;
 layout(constant_id = 4) const uint kIndexRule = 0;
+#ifdef TEXTURE
+layout(constant_id = 5) const uint kAxes = 0;  // of images: pixel_position() of texture.glsl
+const int kLanes = 4;                          // channels of an invocation
+#else
+const int kLanes = 1;
 #endif
 const bool kMax = kKind == kMaximum;
 layout(push_constant) uniform Push {
@@ -47,8 +49,8 @@ layout(set = 0, binding = 1) writeonly uniform WRITE_IMAGE ys;
 #else
 layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
 layout(set = 0, binding = 1) writeonly buffer Y { STORED ys[]; };
-layout(set = 0, binding = 2) writeonly buffer Indices { uint indices[]; };
 #endif
+layout(set = 0, binding = 2) writeonly buffer Indices { uint indices[]; };
 
 // Taps of dimension d that lie below `limit` when the first one is at `first`.
 int taps_below(int d, int limit, int first) {
@@ -66,7 +68,7 @@ void main() {
 #ifdef TEXTURE
   // Images have no third dimension; an invocation gives four channels.
   const int quads = (channels + 3) / 4, rest = int(i) / y_pixels, pixel = int(i) - rest * y_pixels;
-  const int image = rest / quads, quad = rest - image * quads;
+  const int image = rest / quads, quad = rest - image * quads, channel = quad * 4;
 #else
   const int rest = int(i) / (channels_last != 0 ? channels : y_pixels);
   const int in_row = int(i) - rest * (channels_last != 0 ? channels : y_pixels);
@@ -105,7 +107,8 @@ void main() {
   }
   SUM sum = SUM(0);
   SUM best = LOWEST;
-  ivec3 winner = ivec3(0);
+  ivec3 winner[kLanes];
+  [[unroll]] for (int k = 0; k < kLanes; ++k) winner[k] = ivec3(0);
   for (int kz = 0; kz < count[0]; ++kz)
     for (int ky = 0; ky < count[1]; ++ky)
       for (int kx = 0; kx < count[2]; ++kx) {
@@ -118,7 +121,10 @@ void main() {
         if (kMax) {
 #ifdef TEXTURE
           [[unroll]] for (int k = 0; k < 4; ++k)
-            if (x[k] > best[k] || isnan(x[k])) best[k] = x[k];
+            if (x[k] > best[k] || isnan(x[k])) {
+              best[k] = x[k];
+              if (kIndexWords > 0) winner[k] = ivec3(kz, ky, kx);
+            }
 #else
 #ifdef INTEGER
           const bool better = x > best;
@@ -126,7 +132,7 @@ void main() {
           const bool better = x > best || isnan(x);
 #endif
           if (better) best = x;
-          if (better && kIndexWords > 0) winner = ivec3(kz, ky, kx);
+          if (better && kIndexWords > 0) winner[0] = ivec3(kz, ky, kx);
 #endif
         } else if (kKind == kMean) {
           sum += x;
@@ -162,13 +168,13 @@ void main() {
   ys[i] = STORED(activate(y, act, act_a, act_b));
 #endif
 #endif
-#ifndef TEXTURE
-  if (kIndexWords > 0) {
-    const ivec3 tap = winner;
+  if (kIndexWords == 0) return;
+  for (int k = 0; k < kLanes && channel + k < channels; ++k) {
+    const ivec3 tap = winner[k];
+    const int plane = image * channels + channel + k;
     int at = inside == 0 ? 0
                          : ((begin[0] + tap.x * inc[0]) * x_size[1] + begin[1] + tap.y * inc[1]) * x_size[2] +
                                begin[2] + tap.z * inc[2];
-    const int plane = image * channels + channel;
     if (kIndexRule == kTensorColumn) {
       const int column = at % x_size[2], row = at / x_size[2] % x_size[1], layer = at / x_size[2] / x_size[1];
       at = plane * x_pixels + (column * x_size[1] + row) * x_size[0] + layer;
@@ -178,10 +184,10 @@ void main() {
         inside_window[d] = (begin[d] - (o[d] * stride[d] - pad[d])) / dilation[d] + tap[d];
       at = inside == 0 ? 0 : inside_window[0] + kernel[0] * (inside_window[1] + kernel[1] * inside_window[2]);
     } else if (kIndexRule == kTensorRow) {
-      at = channels_last != 0 ? (image * x_pixels + at) * channels + channel : plane * x_pixels + at;
+      at = channels_last != 0 ? (image * x_pixels + at) * channels + channel + k : plane * x_pixels + at;
     }
-    indices[i * kIndexWords] = uint(at);
-    if (kIndexWords == 2) indices[i * 2 + 1] = 0;
+    const int to = channels_last != 0 ? (image * y_pixels + pixel) * channels + channel + k : plane * y_pixels + pixel;
+    indices[to * kIndexWords] = uint(at);
+    if (kIndexWords == 2) indices[to * 2 + 1] = 0;
   }
-#endif
 }
