@@ -21,7 +21,7 @@ khronos_validation.enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDA
 SETTINGS
 export VK_LAYER_SETTINGS_PATH=$work/vk_layer_settings.txt
 status=0
-for way in "0 auto 0" "1 auto 1" "0 texture 0" "0 buffer 0 --fp16" "0 texture 0 --fp16"; do
+for way in "0 auto 0" "1 auto 1" "0 texture 0" "0 buffer 2" "0 buffer 0 --fp16" "0 texture 0 --fp16"; do
   read -r staging storage plain fp16 <<<"$way"
   SMELT_VULKAN_STAGING=$staging SMELT_VULKAN_PLAIN=$plain "$smelt" verify --backend vulkan --device-storage "$storage" $fp16 "$@" >"$log" 2>&1 || status=$?
   # Workgroup sizes that are chosen at run time need the old built-in as long as Vulkan 1.1 and 1.2 are served.

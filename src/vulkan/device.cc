@@ -102,16 +102,36 @@ std::string version_text(uint32_t v) {
   return Cat(VK_API_VERSION_MAJOR(v), ".", VK_API_VERSION_MINOR(v), ".", VK_API_VERSION_PATCH(v));
 }
 
-/// Tests run what plain Vulkan 1.1 devices without 64-bit arithmetic get on machines that have more.
-bool plain() {
+/// Tests run what lesser devices get on machines that have more: 1, plain Vulkan 1.1 without 64-bit arithmetic; 2, what
+/// is core later by its extensions.
+char lesser() {
   const char* e = std::getenv("SMELT_VULKAN_PLAIN");
-  return e && *e == '1';
+  return e && (*e == '1' || *e == '2') ? *e : '0';
 }
+bool plain() { return lesser() == '1'; }
 
 /// The version whose features are used.
 uint32_t version_of(const VkPhysicalDeviceProperties& p) {
-  return plain() ? std::min<uint32_t>(p.apiVersion, VK_API_VERSION_1_1) : p.apiVersion;
+  return lesser() != '0' ? std::min<uint32_t>(p.apiVersion, VK_API_VERSION_1_1) : p.apiVersion;
 }
+
+/// The extensions that a device has; none where only plain Vulkan is used.
+class Extensions {
+ public:
+  explicit Extensions(VkPhysicalDevice physical) {
+    uint32_t n = 0;
+    if (plain() || vkEnumerateDeviceExtensionProperties(physical, nullptr, &n, nullptr) != VK_SUCCESS) return;
+    all_.resize(n);
+    if (vkEnumerateDeviceExtensionProperties(physical, nullptr, &n, all_.data()) != VK_SUCCESS) all_.clear();
+  }
+  bool has(std::string_view name) const {
+    return std::any_of(all_.begin(), all_.end(),
+                       [&](const VkExtensionProperties& e) { return name == e.extensionName; });
+  }
+
+ private:
+  std::vector<VkExtensionProperties> all_;
+};
 
 /// Everything that a device can do and smelt uses, chained for query and for creation.
 struct Features {
@@ -123,24 +143,27 @@ struct Features {
   VkPhysicalDeviceShaderIntegerDotProductFeatures dot{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
 
-  explicit Features(uint32_t version) {
-    core.pNext = &storage16;
-    if (version >= VK_API_VERSION_1_2) {
-      storage16.pNext = &storage8;
-      storage8.pNext = &small;
-      small.pNext = &timeline;
-    }
-    if (version >= VK_API_VERSION_1_3) timeline.pNext = &dot;
-  }
-};
+  std::vector<const char*> extensions;  ///< to be enabled
 
-bool has_extension(VkPhysicalDevice physical, std::string_view name) {
-  uint32_t n = 0;
-  if (vkEnumerateDeviceExtensionProperties(physical, nullptr, &n, nullptr) != VK_SUCCESS) return false;
-  std::vector<VkExtensionProperties> all(n);
-  if (vkEnumerateDeviceExtensionProperties(physical, nullptr, &n, all.data()) != VK_SUCCESS) return false;
-  return std::any_of(all.begin(), all.end(), [&](const VkExtensionProperties& e) { return name == e.extensionName; });
-}
+  /// What is core in `version`, or an extension.
+  Features(uint32_t version, const Extensions& known) {
+    core.pNext = &storage16;
+    void** last = &storage16.pNext;
+    const auto chain = [&](auto& structure, uint32_t since, const char* extension) {
+      const bool is_core = version >= since;
+      if (!is_core && !known.has(extension)) return;
+      if (!is_core) extensions.push_back(extension);
+      *last = &structure;
+      last = &structure.pNext;
+    };
+    chain(storage8, VK_API_VERSION_1_2, VK_KHR_8BIT_STORAGE_EXTENSION_NAME);
+    chain(small, VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME);
+    chain(dot, VK_API_VERSION_1_3, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+    if (version >= VK_API_VERSION_1_2) *last = &timeline;  // whose functions are found by their core names
+  }
+  Features(const Features&) = delete;
+  Features& operator=(const Features&) = delete;
+};
 
 DeviceInfo describe(VkPhysicalDevice physical, int index) {
   DeviceInfo info;
@@ -152,9 +175,13 @@ DeviceInfo describe(VkPhysicalDevice physical, int index) {
   const uint32_t version = version_of(p.properties);
   VkPhysicalDeviceShaderIntegerDotProductProperties dot{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES};
+  const Extensions extensions(physical);
   p.pNext = &subgroup;
   if (version >= VK_API_VERSION_1_2) subgroup.pNext = &driver;
-  if (version >= VK_API_VERSION_1_3) driver.pNext = &dot;
+  if (version >= VK_API_VERSION_1_3 || extensions.has(VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME)) {
+    dot.pNext = subgroup.pNext;
+    subgroup.pNext = &dot;
+  }
   vkGetPhysicalDeviceProperties2(physical, &p);
   info.name = p.properties.deviceName;
   info.type = type_name(p.properties.deviceType);
@@ -165,7 +192,7 @@ DeviceInfo describe(VkPhysicalDevice physical, int index) {
   info.subgroup_size = subgroup.subgroupSize;
   info.subgroup_shuffle = (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) &&
                           (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT);
-  Features f(version);
+  Features f(version, extensions);
   vkGetPhysicalDeviceFeatures2(physical, &f.core);
   info.int64 = !plain() && f.core.features.shaderInt64;
   info.float64 = !plain() && f.core.features.shaderFloat64;
@@ -176,7 +203,7 @@ DeviceInfo describe(VkPhysicalDevice physical, int index) {
   info.timeline_semaphores = f.timeline.timelineSemaphore;
   info.int8_dot_product = f.dot.shaderIntegerDotProduct;
   info.fast_int8_dot_product = dot.integerDotProduct4x8BitPackedSignedAccelerated;
-  info.push_descriptors = !plain() && has_extension(physical, VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
+  info.push_descriptors = extensions.has(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
   VkPhysicalDeviceMemoryProperties memory;
   vkGetPhysicalDeviceMemoryProperties(physical, &memory);
   constexpr VkMemoryPropertyFlags kShared = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT |
@@ -274,7 +301,8 @@ Status Device::create(VkPhysicalDevice physical, const DeviceInfo& info) {
       properties_.limits.maxStorageBufferRange = std::min(properties_.limits.maxStorageBufferRange, bytes);
   vkGetPhysicalDeviceMemoryProperties(physical, &memory_);
   family_ = *compute_family(physical);
-  Features has(version_of(properties_)), use(version_of(properties_));
+  const Extensions extensions(physical);
+  Features has(version_of(properties_), extensions), use(version_of(properties_), extensions);
   vkGetPhysicalDeviceFeatures2(physical, &has.core);
   use.core.features.shaderInt64 = info.int64;
   use.core.features.shaderFloat64 = info.float64;
@@ -295,9 +323,9 @@ Status Device::create(VkPhysicalDevice physical, const DeviceInfo& info) {
   queue.pQueuePriorities = &priority;
   VkDeviceCreateInfo create{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
   create.pNext = &use.core;
-  const char* const push_descriptors = VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME;
-  create.enabledExtensionCount = info.push_descriptors ? 1 : 0;
-  create.ppEnabledExtensionNames = &push_descriptors;
+  if (info.push_descriptors) use.extensions.push_back(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
+  create.enabledExtensionCount = static_cast<uint32_t>(use.extensions.size());
+  create.ppEnabledExtensionNames = use.extensions.data();
   create.queueCreateInfoCount = 1;
   create.pQueueCreateInfos = &queue;
   SMELT_TRY(check(vkCreateDevice(physical, &create, nullptr, &device_), "vkCreateDevice"));

@@ -139,6 +139,20 @@ TEST_F(VulkanForced, DotProducts) {
     }
 }
 
+/// What is core in later versions is had by extensions.
+TEST_F(VulkanForced, Extensions) {
+  const DeviceInfo now = devices()->front();
+  const Forced way("SMELT_VULKAN_PLAIN", "2");
+  const DeviceInfo old = devices()->front();
+  EXPECT_EQ(old.api_version.substr(0, 3), "1.1");
+  EXPECT_FALSE(old.timeline_semaphores);
+  // A driver need not list what its version includes.
+  if (!old.storage8 || !old.int8_dot_product) GTEST_SKIP() << "the driver has no such extensions";
+  EXPECT_EQ(old.fp16, now.fp16);
+  EXPECT_EQ(old.int8, now.int8);
+  EXPECT_EQ(old.fast_int8_dot_product, now.fast_int8_dot_product);
+}
+
 /// Descriptors lie in sets or in the command buffer.
 TEST_F(VulkanForced, PlainDevices) {
   ConvAttrs a;

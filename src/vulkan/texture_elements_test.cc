@@ -1,5 +1,6 @@
 // Kernels that give a texture's elements one by one, or indices of them.
 #include "ops/attention/attention.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/normalization/normalization.h"
 #include "ops/pool/pool.h"
 #include "ops/reduce/reduce.h"
@@ -47,6 +48,28 @@ TEST_F(VulkanTextureElements, ArgReduce) {
   auto c = make_case("all", Op::kArgReduce, flat, {random_tensor(DType::kF16, {2, 5, 7}, -2, 2, 1)});
   c.output.dtype = DType::kI64;
   check_forms(c, "arg_reduce_texture");
+}
+
+TEST_F(VulkanTextureElements, CastToIntegers) {
+  for (DType from : kReals)
+    for (DType to : {DType::kI32, DType::kI64, DType::kI8, DType::kU8, DType::kBool})
+      for (bool clamp : {false, true}) {
+        CastAttrs a(to);
+        a.clamp = clamp;
+        Tensor x = random_tensor(from, {2, 5, 3, 7}, -400, 400, 1);
+        set_double(x, 3, 0);
+        auto c = make_case(Cat("to ", to_string(to)), Op::kCast, a, {x});
+        c.output.dtype = to;
+        check_forms(c, "cast_from_texture");
+      }
+}
+
+TEST_F(VulkanTextureElements, CastOfBytes) {
+  for (DType from : {DType::kI8, DType::kU8}) {
+    auto c = make_case("cast", Op::kCast, CastAttrs(DType::kF32), {random_tensor(from, {2, 5, 3, 7}, 0, 127, 1)});
+    c.output.dtype = DType::kF32;
+    check_forms(c, "cast_texture");
+  }
 }
 
 TEST_F(VulkanTextureElements, PoolIndices) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ops/common/enums.h"
+#include "smelt/result.h"
 #include "smelt/tensor.h"
 
 namespace smelt {
@@ -46,6 +47,9 @@ struct MaxUnpoolAttrs : Attrs {
   std::vector<int64_t> kernel, strides, pads;
   SMELT_FIELDS(kernel, strides, pads)
 };
+
+/// The shape that pooled to x: what the indices of unpooling refer to. -1 where x's is.
+Result<Shape> unpooled_shape(const MaxUnpoolAttrs& a, const Shape& x);
 
 struct RoiAttrs : Attrs {
   bool max = false;        ///< else average

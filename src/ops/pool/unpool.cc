@@ -5,10 +5,8 @@
 #include "tensor/numeric.h"
 
 namespace smelt {
-namespace {
 
-/// Shape that pooled to x: what the indices refer to.
-Result<Shape> unpooled(const MaxUnpoolAttrs& a, const Shape& x) {
+Result<Shape> unpooled_shape(const MaxUnpoolAttrs& a, const Shape& x) {
   const int rank = static_cast<int>(a.kernel.size());
   if (x.rank() != rank + 2)
     return InvalidModel("the input of unpooling has rank ", x.rank(), ", ", rank + 2, " expected");
@@ -31,13 +29,11 @@ Result<Shape> unpooled(const MaxUnpoolAttrs& a, const Shape& x) {
   return y;
 }
 
-}  // namespace
-
 Status infer_MaxUnpool(InferContext& ctx) {
   const ValueType& x = ctx.input(0);
   ValueType y = ValueType::tensor(x.dtype);
   if (x.ranked) {
-    SMELT_ASSIGN(y.shape, unpooled(ctx.attrs<MaxUnpoolAttrs>(), x.shape));
+    SMELT_ASSIGN(y.shape, unpooled_shape(ctx.attrs<MaxUnpoolAttrs>(), x.shape));
     y.ranked = true;
     if (ctx.has(2)) {
       const auto sizes = ctx.ints(2);
@@ -56,7 +52,7 @@ Status infer_MaxUnpool(InferContext& ctx) {
 Status reference_MaxUnpool(KernelContext& ctx) {
   const Tensor &x = ctx.input(0), &indices = ctx.input(1);
   Tensor& y = ctx.output(0);
-  SMELT_ASSIGN(const Shape inner, unpooled(ctx.attrs<MaxUnpoolAttrs>(), x.shape()));
+  SMELT_ASSIGN(const Shape inner, unpooled_shape(ctx.attrs<MaxUnpoolAttrs>(), x.shape()));
   SMELT_ASSIGN(const int64_t limit, inner.checked_elements());
   if (indices.elements() != x.elements())
     return InvalidInput("there are ", indices.elements(), " indices for ", x.elements(), " elements");

@@ -7,6 +7,7 @@
 #include "vulkan/kernel_recorder.h"
 #include "vulkan/kernels/common.h"
 #include "vulkan/kernels/move.h"
+#include "vulkan/kernels/texture.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -32,10 +33,58 @@ class CastKernel final : public Kernel {
   Push push_;
 };
 
+/// Reals in textures to integers in a buffer.
+class CastFromTexture final : public TextureKernel {
+ public:
+  CastFromTexture(const TextureForm& form, const ImageLayout& x, std::string family, bool saturate, const Push& push)
+      : TextureKernel(form, {x}, {}),
+        packed_x_(static_cast<uint32_t>(x.packed())),
+        family_(std::move(family)),
+        saturate_(saturate),
+        push_{x.size, push} {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    return dispatch(r, family_.c_str(), {saturate_ ? 1u : 0u, packed_x_}, {x, r.output(0)}, push_.own.n, push_);
+  }
+
+ private:
+  struct TexturePush {
+    GpuSize x;
+    Push own;
+  };
+  uint32_t packed_x_;
+  std::string family_;
+  bool saturate_;
+  TexturePush push_;
+};
+
+bool saturates(const KernelSpec& spec) {
+  return spec.attrs<CastAttrs>().clamp && is_float(spec.inputs[0].dtype) && is_integer(spec.outputs[0].dtype);
+}
+
+Push push_of(const KernelSpec& spec, DType to) {
+  Push push{static_cast<uint32_t>(spec.outputs[0].shape.elements()), 0, 0};
+  if (saturates(spec) && to != DType::kI64 && to != DType::kU32) {  // whose bounds the shader knows
+    push.low = static_cast<int32_t>(int_min(to));
+    push.high = static_cast<int32_t>(int_max(to));
+  }
+  return push;
+}
+
 }  // namespace
 
+std::unique_ptr<Kernel> make_cast_from_texture(const KernelSpec& spec) {
+  const DType to = spec.outputs[0].dtype;
+  if (!is_float(spec.inputs[0].dtype) || spec.constant(0) || spec.inputs[0].quant || spec.outputs[0].quant ||
+      (to == DType::kI64 && !spec.device.info().int64))
+    return nullptr;
+  std::string family = "cast_to_" + short_name(to);
+  const auto x = image_as_it_lies(spec, 0);
+  if (!x || !find_shader((family + "_3d").c_str())) return nullptr;
+  return std::make_unique<CastFromTexture>(spec.form, *x, std::move(family), saturates(spec), push_of(spec, to));
+}
+
 std::unique_ptr<Kernel> make_cast(const KernelSpec& spec) {
-  const auto& attrs = spec.attrs<CastAttrs>();
   DType from = spec.inputs[0].dtype, to = spec.outputs[0].dtype;
   const int64_t n = spec.outputs[0].shape.elements();
   // To and from other integers, uint64 goes as int64 does.
@@ -51,13 +100,7 @@ std::unique_ptr<Kernel> make_cast(const KernelSpec& spec) {
     return spec.refuse("the device has no float64");
   const Shader* shader = find_shader(("cast_" + short_name(from) + "_" + short_name(to)).c_str());
   if (!shader) return nullptr;
-  Push push{static_cast<uint32_t>(n), 0, 0};
-  const bool saturate = attrs.clamp && is_float(from) && is_integer(to);
-  if (saturate && to != DType::kI64 && to != DType::kU32) {  // whose bounds the shader knows
-    push.low = static_cast<int32_t>(int_min(to));
-    push.high = static_cast<int32_t>(int_max(to));
-  }
-  return std::make_unique<CastKernel>(shader->name, saturate, push);
+  return std::make_unique<CastKernel>(shader->name, saturates(spec), push_of(spec, to));
 }
 
 }  // namespace smelt::vulkan

@@ -214,7 +214,8 @@ std::unique_ptr<Kernel> make_clamp_texture(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_cast_texture(const KernelSpec& spec) {
   const DType from = spec.inputs[0].dtype;
-  if ((from == DType::kI32 || from == DType::kBool) && !spec.inputs[0].quant && spec.device.stores(from)) {
+  const bool integers = from == DType::kI32 || from == DType::kI8 || from == DType::kU8 || from == DType::kBool;
+  if (integers && !spec.inputs[0].quant && spec.device.stores(from)) {
     const auto to = image_of(spec, spec.outputs[0]);
     return to ? std::make_unique<ConvertTexture>(*to, from) : nullptr;
   }

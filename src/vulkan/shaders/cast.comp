@@ -7,14 +7,28 @@
 #include "common.glsl"
 
 layout(constant_id = 1) const bool kSaturate = false;
+#ifdef TEXTURE
+#include "texture.glsl"
+layout(constant_id = 2) const uint kPackedX = 0;
+#endif
 layout(push_constant) uniform Push {
+#ifdef TEXTURE
+  ivec4 x_size;
+#endif
   uint n;
   int low, high;  // of the result's type, for kSaturate
 };
+#ifdef TEXTURE
+layout(set = 0, binding = 0) uniform READ_IMAGE xs;
+#else
 layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
+#endif
 layout(set = 0, binding = 1) writeonly buffer Y { RESULT ys[]; };
 
-#ifdef FROM_BF16
+#ifdef TEXTURE
+#define VALUE float
+float load(uint i) { return element(xs, int(i), x_size, kPackedX); }
+#elif defined(FROM_BF16)
 #define VALUE float
 float load(uint i) { return uintBitsToFloat(uint(xs[i]) << 16); }
 #elif defined(FROM_FLOAT)

@@ -62,13 +62,16 @@ void put(writeonly image2D image, ivec3 at, int rows, vec4 x) {
 }
 
 // An element by its place in the tensor's order.
-float element(READ_IMAGE image, int order, ivec4 size, uint axis) {
-  ivec4 e = place_of(order, size.xyz);
-  const int lane = e[axis] & 3;
-  e[axis] >>= 2;
-  const ivec3 t = texels_of(size, axis);
-  return fetch(image, position_of(e, t), t.y)[lane];
-}
+#define ELEMENT(IMAGE)                                              \
+  float element(IMAGE image, int order, ivec4 size, uint axis) {    \
+    ivec4 e = place_of(order, size.xyz);                            \
+    const int lane = e[axis] & 3;                                   \
+    e[axis] >>= 2;                                                  \
+    const ivec3 t = texels_of(size, axis);                          \
+    return fetch(image, position_of(e, t), t.y)[lane];              \
+  }
+ELEMENT(texture3D)
+ELEMENT(texture2D)
 
 // The texel of an operand, which broadcasts to `all`, for the result's at `place`.
 vec4 spread(READ_IMAGE image, ivec4 size, ivec4 all, ivec4 place, uint axis) {

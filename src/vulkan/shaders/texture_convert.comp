@@ -24,13 +24,7 @@ layout(set = 0, binding = 1) writeonly uniform TO ys;
 #endif
 
 #ifndef FROM_BUFFER
-float element(int order) {
-  ivec4 e = place_of(order, from_size.xyz);
-  const int lane = e[kFrom] & 3;
-  e[kFrom] >>= 2;
-  const ivec3 t = texels_of(from_size, kFrom);
-  return fetch(xs, position_of(e, t), t.y)[lane];
-}
+float element(int order) { return element(xs, order, from_size, kFrom); }
 #else
 #ifndef TO_FLOAT
 #define TO_FLOAT float
