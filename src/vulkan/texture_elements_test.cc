@@ -36,6 +36,7 @@ TEST_F(VulkanTextureElements, ArgReduce) {
         a.axis = axis;
         a.min = min;
         a.select_last = min;
+        a.to = index;
         // Few values: there are equals.
         Tensor x(DType::kF32, {3, 4, 130, 5});
         for (int64_t i = 0; i < x.elements(); ++i) set_double(x, i, static_cast<double>(i * 7919 % 63));
