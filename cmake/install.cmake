@@ -14,6 +14,7 @@ install(TARGETS smelt_shared smelt_static EXPORT smelt_targets
 install(TARGETS onnxifi EXPORT smelt_targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES ${CMAKE_BINARY_DIR}/lib/libonnxifi-smelt.so DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES include/onnxifi.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+file(RELATIVE_PATH SMELT_PREFIX_FROM_PC /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 configure_file(cmake/onnxifi.pc.in ${CMAKE_BINARY_DIR}/onnxifi.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/onnxifi.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(DIRECTORY include/smelt DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})

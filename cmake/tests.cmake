@@ -62,6 +62,7 @@ add_test(NAME inspect_page COMMAND ${PROJECT_SOURCE_DIR}/tests/page_test.sh $<TA
   ${digits}/digits_vulkan.pte ${digits}/digits.bpte)
 set_tests_properties(inspect_page PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
 add_test(NAME digits_example COMMAND ${PROJECT_SOURCE_DIR}/tests/digits_test.sh $<TARGET_FILE:smelt_command> ${digits})
+add_test(NAME command_line COMMAND ${PROJECT_SOURCE_DIR}/tests/command_test.sh $<TARGET_FILE:smelt_command> ${digits})
 # Slow under a sanitizer, which the suites on the device are run with as well.
 if(NOT SMELT_SANITIZE)
   add_test(NAME vulkan_validation COMMAND ${PROJECT_SOURCE_DIR}/tests/vulkan_validation_test.sh $<TARGET_FILE:smelt_command>

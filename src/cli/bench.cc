@@ -8,8 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/write_file.h"
 #include "cli/command.h"
 #include "cli/common.h"
+#include "cli/options.h"
+#include "cli/output.h"
 #include "cli/values.h"
 #include "smelt/model.h"
 
@@ -43,12 +46,7 @@ Status write_profile(const std::string& path, const Session& session) {
                    {"output", e.output},
                    {"calls", e.calls},
                    {"micros", e.micros}});
-  std::FILE* f = std::fopen(path.c_str(), "wb");
-  if (!f) return Error(ErrorCode::kIo, Cat(path, ": cannot write"));
-  const std::string text = out.dump(1);
-  const bool good = std::fwrite(text.data(), 1, text.size(), f) == text.size();
-  if (std::fclose(f) != 0 || !good) return Error(ErrorCode::kIo, Cat(path, ": cannot write"));
-  return Ok();
+  return write_file(path, {out.dump(1, ' ', false, nlohmann::json::error_handler_t::replace)});
 }
 
 /// The operators that took most of the time.
@@ -64,7 +62,22 @@ void print_profile(const Session& session) {
                fmt::format("{:.1f}", e.micros / static_cast<double>(e.calls)),
                fmt::format("{:.1f} %", 100 * e.micros / std::max(total, 1e-9))});
   }
-  fmt::print("{}", table.str({3, 4}));
+  put(table.str({3, 4}));
+}
+
+/// Milliseconds of the measured runs, in ascending order. The first run is over.
+Result<std::vector<double>> measure(Session& session, const std::vector<Datum>& inputs, const BenchOptions& o) {
+  Progress progress("bench");
+  const size_t total = static_cast<size_t>(o.runs) + static_cast<size_t>(std::max(o.warmup - 1, 0));
+  std::vector<double> ms;
+  for (size_t i = 0; i < total; ++i) {
+    const double a = seconds();
+    SMELT_TRY(session.run_in_place(inputs));
+    if (total - i <= static_cast<size_t>(o.runs)) ms.push_back((seconds() - a) * 1e3);
+    progress.step(i + 1, total);
+  }
+  std::sort(ms.begin(), ms.end());
+  return ms;
 }
 
 Status bench(const BenchOptions& o) {
@@ -84,16 +97,7 @@ Status bench(const BenchOptions& o) {
   const double t2 = seconds();
   SMELT_TRY(session.run_in_place(inputs));
   const double t3 = seconds();
-  Progress progress("bench");
-  for (int i = 1; i < o.warmup; ++i) SMELT_TRY(session.run_in_place(inputs));
-  std::vector<double> ms;
-  for (int i = 0; i < o.runs; ++i) {
-    const double a = seconds();
-    SMELT_TRY(session.run_in_place(inputs));
-    ms.push_back((seconds() - a) * 1e3);
-    progress.step(static_cast<size_t>(i) + 1, static_cast<size_t>(o.runs));
-  }
-  std::sort(ms.begin(), ms.end());
+  SMELT_ASSIGN(const std::vector<double> ms, measure(session, inputs, o));
   const auto at = [&](double q) {
     return ms[std::min(ms.size() - 1, static_cast<size_t>(q * static_cast<double>(ms.size())))];
   };
@@ -104,14 +108,14 @@ Status bench(const BenchOptions& o) {
                                 {"p90_ms", at(0.9)},          {"runs", o.runs},
                                 {"threads", o.threads},       {"backend", o.target.backend},
                                 {"isa", session.isa()},       {"peak_memory_bytes", peak_memory()}};
-    fmt::print("{}\n", out.dump());
+    say("{}\n", out.dump());
     return Ok();
   }
-  fmt::print("load {:.2f} ms, first run {:.2f} ms, then {} runs: min {:.3f}, median {:.3f}, p90 {:.3f} ms\n",
-             (t1 - t0) * 1e3, (t3 - t2) * 1e3, o.runs, ms.front(), at(0.5), at(0.9));
-  fmt::print("backend {}, isa {}, {} thread{}, activations {}, peak memory {}\n", o.target.backend, session.isa(),
-             o.threads, o.threads == 1 ? "" : "s", human_bytes(static_cast<double>(session.arena_bytes())),
-             human_bytes(static_cast<double>(peak_memory())));
+  say("load {:.2f} ms, first run {:.2f} ms, then {} runs: min {:.3f}, median {:.3f}, p90 {:.3f} ms\n", (t1 - t0) * 1e3,
+      (t3 - t2) * 1e3, o.runs, ms.front(), at(0.5), at(0.9));
+  say("backend {}, isa {}, {} thread{}, activations {}, peak memory {}\n", o.target.backend, session.isa(), o.threads,
+      o.threads == 1 ? "" : "s", human_bytes(static_cast<double>(session.arena_bytes())),
+      human_bytes(static_cast<double>(peak_memory())));
   if (!o.profile.empty()) print_profile(session);
   return Ok();
 }
@@ -121,19 +125,26 @@ Status bench(const BenchOptions& o) {
 void add_bench(CLI::App& app, int& status) {
   auto o = std::make_shared<BenchOptions>();
   CLI::App* c = app.add_subcommand("bench", "Measure a model's speed");
-  c->add_option("model", o->model, "Model file")->required();
-  c->add_option("--input", o->inputs, "FILE.npy in the model's order, or NAME=FILE.npy; random without")->take_all();
+  add_model(*c, o->model);
+  add_inputs(*c, o->inputs);
   add_target(*c, o->target);
-  c->add_option("--threads", o->threads, "Threads")->check(CLI::Range(1, 256));
-  c->add_option("--runs", o->runs, "Measured runs")->check(CLI::Range(1, 10000000));
-  c->add_option("--warmup", o->warmup, "Runs before, at least 1")->check(CLI::Range(0, 10000000));
-  c->add_option("--method", o->method, "Method of a program");
-  c->add_option("--data", o->data, "External weights (.ptd)");
-  c->add_option("--seed", o->seed, "Seed of random inputs");
-  c->add_option("--profile", o->profile, "Write time per operator as JSON to FILE and print the slowest");
+  add_threads(*c, o->threads);
+  c->add_option("--runs", o->runs, "Measured runs")->check(between(1, 10000000))->type_name("N")->capture_default_str();
+  c->add_option("--warmup", o->warmup, "Runs before, at least 1")
+      ->check(between(0, 10000000))
+      ->type_name("N")
+      ->capture_default_str();
+  c->add_option("--method", o->method, "Method of a program (default: the first)")->type_name("NAME");
+  add_data(*c, o->data);
+  add_seed(*c, o->seed);
+  c->add_option("--profile", o->profile, "Write time per operator as JSON to FILE and print the slowest")
+      ->type_name("FILE");
   c->add_flag("--json", o->json, "One JSON object with the figures");
   c->footer("Examples:\n  smelt bench model.tflite --threads 2 --runs 50\n  smelt bench model.onnx --profile ops.json");
-  c->callback([o, &status] { status = report(bench(*o)); });
+  c->callback([o, &status] {
+    take_model(o->model, o->inputs);
+    status = report(bench(*o));
+  });
 }
 
 }  // namespace smelt::cli

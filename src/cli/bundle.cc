@@ -1,15 +1,16 @@
 // smelt bundle: a program with test sets in one file.
 #include <fmt/format.h>
 
-#include <filesystem>
-#include <fstream>
 #include <memory>
 #include <vector>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "base/write_file.h"
 #include "cli/command.h"
 #include "cli/common.h"
+#include "cli/options.h"
+#include "cli/output.h"
 #include "cli/values.h"
 #include "formats/bundle/bundle.h"
 #include "formats/executorch/file.h"
@@ -60,23 +61,6 @@ Status check_set(const bundle::TestSet& set, const std::vector<Port>& ports, con
   return Ok();
 }
 
-/// Writes the file whole or not at all.
-Status write_file(const std::string& path, const std::vector<uint8_t>& bytes) {
-  const std::string part = path + ".part";
-  {
-    std::ofstream out(part, std::ios::binary | std::ios::trunc);
-    out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-    if (!out) return Error(ErrorCode::kIo, Cat(path, ": cannot write"));
-  }
-  std::error_code ec;
-  std::filesystem::rename(part, path, ec);
-  if (ec) {
-    std::filesystem::remove(part, ec);
-    return Error(ErrorCode::kIo, Cat(path, ": cannot write"));
-  }
-  return Ok();
-}
-
 Status write_bundle(const BundleOptions& o) {
   SMELT_ASSIGN(const auto file, MappedFile::open(o.model));
   bundle::Bundle made;
@@ -88,6 +72,8 @@ Status write_bundle(const BundleOptions& o) {
     if (o.add) made.tests = std::move(given.tests);
     as_bp08 = given.version == bundle::Version::kBp08;
   }
+  if (o.add && made.program.data() == file->bytes().data())
+    return InvalidInput(o.model, ": not a bundled program, there are no test sets that --add could keep");
   if (!executorch::ProgramFile::recognise(made.program))
     return InvalidInput(o.model, ": not an ExecuTorch program, nothing else can be bundled");
   made.version = o.format == "bp04" ? bundle::Version::kBp04 : bundle::Version::kBp08;
@@ -137,11 +123,10 @@ Status write_bundle(const BundleOptions& o) {
   }
   made.tests.push_back(std::move(tests));
   SMELT_ASSIGN(const auto bytes, bundle::write(made, methods.size()));
-  SMELT_TRY(write_file(o.output, bytes));
-  fmt::print("{}: {}, {} test {} of {}{}, {}\n", o.output, bundle::to_string(made.version), sets,
-             sets == 1 ? "set" : "sets", so.method,
-             o.record || !o.expected.empty() ? "" : " without expected outputs (see --expected, --record)",
-             human_bytes(static_cast<double>(bytes.size())));
+  SMELT_TRY(write_file(o.output, {{reinterpret_cast<const char*>(bytes.data()), bytes.size()}}));
+  say("{}: {}, {} test {} of {}{}, {}\n", o.output, bundle::to_string(made.version), sets, sets == 1 ? "set" : "sets",
+      so.method, o.record || !o.expected.empty() ? "" : " without expected outputs (see --expected, --record)",
+      human_bytes(static_cast<double>(bytes.size())));
   return Ok();
 }
 
@@ -150,16 +135,26 @@ Status write_bundle(const BundleOptions& o) {
 void add_bundle(CLI::App& app, int& status) {
   auto o = std::make_shared<BundleOptions>();
   CLI::App* c = app.add_subcommand("bundle", "Put a program and its tests in one file");
-  c->add_option("model", o->model, "ExecuTorch program (of a bundle: the program inside)")->required();
-  c->add_option("--method", o->method, "Method that the tests run (default: the first)");
-  c->add_option("--inputs", o->inputs, "FILE.npy in the method's order; as many again for every further set");
-  auto* expected = c->add_option("--expected", o->expected, "FILE.npy of the outputs that each set must give");
+  add_model(*c, o->model)->required()->description("ExecuTorch program (of a bundle: the program inside)");
+  c->add_option("--method", o->method, "Method that the tests run (default: the first)")->type_name("NAME");
+  c->add_option("--inputs,--input", o->inputs,
+                "FILE.npy in the method's order; as many again for every further set; seeded random values without")
+      ->type_name("FILE");
+  auto* expected =
+      c->add_option("--expected", o->expected, "FILE.npy of the outputs that each set must give")->type_name("FILE");
   c->add_flag("--record", o->record, "Run the method and keep what it gives")->excludes(expected);
   c->add_flag("--add", o->add, "Keep the test sets of MODEL, a bundle (its attachments are not kept)");
-  c->add_option("--format", o->format, "bp04 or bp08")->check(CLI::IsMember({"bp04", "bp08"}));
+  c->add_option("--format", o->format, "bp04 or bp08")
+      ->check(one_of({"bp04", "bp08"}))
+      ->type_name("NAME")
+      ->capture_default_str();
   add_target(*c, o->target);
-  c->add_option("--data", o->data, "External weights (.ptd)");
-  c->add_option("-o,--output", o->output, "File to write")->required();
+  add_data(*c, o->data);
+  c->add_option("-o,--output", o->output, "File to write")->required()->type_name("FILE");
+  c->footer(
+      "Examples:\n"
+      "  smelt bundle program.pte --inputs x.npy --record -o tested.bpte\n"
+      "  smelt bundle tested.bpte --add --inputs x2.npy --expected y2.npy -o tested.bpte");
   c->callback([o, &status] { status = report(write_bundle(*o)); });
 }
 

@@ -1,10 +1,7 @@
 #include "cli/common.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <chrono>
 #include <random>
 
 #include "base/error.h"
@@ -48,65 +45,6 @@ Result<Datum> random_value(const Port& p, uint64_t seed) {
       set_int(t, k, static_cast<int64_t>(random() % (p.quant ? 256 : 2)));
   }
   return Datum(std::move(t));
-}
-
-namespace {
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-}  // namespace
-
-Progress::Progress(std::string label) : label_(std::move(label)), on_(isatty(STDERR_FILENO) != 0) { last_ = now(); }
-
-Progress::~Progress() {
-  if (on_) std::fputs("\r\033[K", stderr);
-}
-
-void Progress::step(size_t done, size_t total) {
-  if (!on_ || now() - last_ < 0.1) return;
-  last_ = now();
-  const size_t width = 30, filled = total ? done * width / total : 0;
-  fmt::print(stderr, "\r\033[K{} [{}{}] {}/{}", label_, std::string(filled, '#'), std::string(width - filled, '.'),
-             done, total);
-  std::fflush(stderr);
-}
-
-namespace {
-/// Characters shown, counting a UTF-8 sequence once.
-size_t shown(const std::string& s) {
-  return static_cast<size_t>(std::count_if(s.begin(), s.end(), [](char c) { return (c & 0xc0) != 0x80; }));
-}
-
-std::string cut(const std::string& s, size_t max) {
-  if (shown(s) <= max) return s;
-  std::string out;
-  size_t n = 0;
-  for (char c : s) {
-    if ((c & 0xc0) != 0x80 && ++n >= max) break;
-    out += c;
-  }
-  return out + "…";
-}
-}  // namespace
-
-std::string Table::str(const std::vector<int>& right, size_t max) const {
-  std::vector<size_t> width;
-  for (const auto& r : rows_)
-    for (size_t i = 0; i < r.size(); ++i) {
-      if (width.size() <= i) width.push_back(0);
-      width[i] = std::max(width[i], std::min(shown(r[i]), max));
-    }
-  std::string out;
-  for (const auto& r : rows_) {
-    std::string line;
-    for (size_t i = 0; i < r.size(); ++i) {
-      const std::string cell = cut(r[i], max);
-      const std::string gap(width[i] - shown(cell), ' ');
-      const bool to_right = std::find(right.begin(), right.end(), static_cast<int>(i)) != right.end();
-      line += (i ? "  " : "") + (to_right ? gap + cell : cell + gap);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + "\n";
-  }
-  return out;
 }
 
 }  // namespace smelt::cli

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/common.h"
+#include "cli/output.h"
 #include "cpu/isa.h"
 #include "vulkan/backend.h"
 
@@ -54,21 +55,20 @@ void print_json(const Result<std::vector<vulkan::DeviceInfo>>& found) {
   json out = {{"cpu", {{"isa", to_string(active_isa())}, {"threads", std::thread::hardware_concurrency()}}},
               {"vulkan", list}};
   if (!found.ok()) out["vulkan_problem"] = found.error().message();
-  fmt::print("{}\n", out.dump(1, ' ', false, json::error_handler_t::replace));
+  say("{}\n", out.dump(1, ' ', false, json::error_handler_t::replace));
 }
 
 void print_text(const Result<std::vector<vulkan::DeviceInfo>>& found) {
-  fmt::print("cpu     {} instructions, {} hardware threads\n", to_string(active_isa()),
-             std::thread::hardware_concurrency());
+  say("cpu     {} instructions, {} hardware threads\n", to_string(active_isa()), std::thread::hardware_concurrency());
   if (!found.ok()) {
-    fmt::print("vulkan  {}; the cpu back-end runs every format\n", found.error().message());
+    say("vulkan  {}; the cpu back-end runs every format\n", found.error().message());
     return;
   }
   Table table({"vulkan", "name", "type", "version", "memory", "features"});
   for (const vulkan::DeviceInfo& d : *found)
     table.row(
         {Cat(d.index), d.name, d.type, d.api_version, human_bytes(static_cast<double>(d.memory_bytes)), features(d)});
-  fmt::print("{}", table.str({4}, 60));
+  put(table.str({4}, 60));
 }
 
 }  // namespace

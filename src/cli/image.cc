@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
-#include "cli/common.h"
+#include "cli/output.h"
 #include "graph/graph.h"
 #include "tensor/numeric.h"
 
@@ -35,6 +35,8 @@
 namespace smelt::cli {
 namespace {
 
+constexpr int64_t kMaxPixels = 100'000'000;
+
 /// Where an image goes in an input.
 struct Fit {
   int height = 0, width = 0, channels = 0;
@@ -47,7 +49,8 @@ bool is_channels(int64_t c) { return c == 1 || c == 3 || c == 4; }
 Result<Fit> fit_of(const Port& p) {
   Fit f;
   f.shape = p.shape;
-  if (!p.is_tensor || !p.ranked) return InvalidInput("input '", p.name, "' takes no image");
+  if (!p.is_tensor || !p.ranked || !(is_float(p.dtype) || is_integer(p.dtype)))
+    return InvalidInput("input '", p.name, "' takes no image: ", p.is_tensor ? to_string(p.dtype) : "not a tensor");
   for (int i = 0; i < f.shape.rank(); ++i)
     if (f.shape[i] < 0) f.shape[i] = i == 0 ? 1 : 224;
   const int r = f.shape.rank();
@@ -78,10 +81,13 @@ Result<std::vector<uint8_t>> decode(const std::string& path, const Fit& f) {
   const auto bytes = file->bytes();
   if (bytes.size() > size_t{1} << 30) return InvalidInput(path, ": larger than 1 GiB");
   int w = 0, h = 0, c = 0;
-  std::unique_ptr<stbi_uc, void (*)(void*)> pixels(
-      stbi_load_from_memory(reinterpret_cast<const stbi_uc*>(bytes.data()), static_cast<int>(bytes.size()), &w, &h, &c,
-                            f.channels),
-      stbi_image_free);
+  const auto* data = reinterpret_cast<const stbi_uc*>(bytes.data());
+  const int size = static_cast<int>(bytes.size());
+  if (stbi_info_from_memory(data, size, &w, &h, &c) != 0 && int64_t{w} * h > kMaxPixels)
+    return InvalidInput(path, ": an image of ", w, " x ", h, ", at most ", kMaxPixels / 1000000,
+                        " megapixels expected");
+  std::unique_ptr<stbi_uc, void (*)(void*)> pixels(stbi_load_from_memory(data, size, &w, &h, &c, f.channels),
+                                                   stbi_image_free);
   if (!pixels) return InvalidInput(path, ": not an image: ", stbi_failure_reason());
   std::vector<uint8_t> out(static_cast<size_t>(f.height) * static_cast<size_t>(f.width) *
                            static_cast<size_t>(f.channels));
@@ -94,7 +100,7 @@ Result<std::vector<uint8_t>> decode(const std::string& path, const Fit& f) {
 
 float entry(const std::vector<float>& v, int channel, float otherwise) {
   if (v.empty()) return otherwise;
-  return v.size() == 1 ? v[0] : v[static_cast<size_t>(channel) % v.size()];
+  return v.size() == 1 ? v[0] : v[static_cast<size_t>(channel)];
 }
 
 }  // namespace
@@ -111,6 +117,10 @@ Result<Datum> image_input(const Model& model, const std::string& method, int ind
     mean = it->second.mean;
     deviation = it->second.std;
   }
+  for (const auto* v : {&mean, &deviation})
+    if (v->size() > 1 && v->size() != static_cast<size_t>(f.channels))
+      return InvalidInput(v == &mean ? "mean" : "standard deviation", " of ", v->size(), " channels, input '", p.name,
+                          "' has ", f.channels);
   const bool given = !mean.empty() || !deviation.empty();
   SMELT_ASSIGN(Tensor t, Tensor::allocate(p.dtype, f.shape));
   const int64_t plane = static_cast<int64_t>(f.height) * f.width;
@@ -164,9 +174,11 @@ std::string top_classes(const Tensor& scores, const std::vector<std::string>& la
     to_floats(scores, v.data());
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), int64_t{0});
+  const auto rank = [](float score) { return std::isnan(score) ? -INFINITY : score; };
   const auto keep = static_cast<std::ptrdiff_t>(std::min<int64_t>(top, n));
-  std::partial_sort(order.begin(), order.begin() + keep, order.end(),
-                    [&](int64_t a, int64_t b) { return v[static_cast<size_t>(a)] > v[static_cast<size_t>(b)]; });
+  std::partial_sort(order.begin(), order.begin() + keep, order.end(), [&](int64_t a, int64_t b) {
+    return rank(v[static_cast<size_t>(a)]) > rank(v[static_cast<size_t>(b)]);
+  });
   // A model with one class more than the list has a background class first.
   const int64_t shift = static_cast<int64_t>(labels.size()) + 1 == n ? 1 : 0;
   Table table({"class", "score", "label"});

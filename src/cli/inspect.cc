@@ -6,8 +6,11 @@
 #include <memory>
 
 #include "base/error.h"
+#include "base/write_file.h"
 #include "cli/command.h"
 #include "cli/common.h"
+#include "cli/options.h"
+#include "cli/output.h"
 #include "cli/page.h"
 #include "cli/report.h"
 
@@ -38,7 +41,7 @@ void print_ports(const char* title, const json& ports) {
         if (!d.get<std::string>().empty()) type += " " + d.get<std::string>();
     table.row({p["name"], type});
   }
-  fmt::print("{}\n", table.str({}, 70));
+  say("{}\n", table.str({}, 70));
 }
 
 void print_operators(const json& r) {
@@ -56,7 +59,7 @@ void print_operators(const json& r) {
     table.row({name, fmt::format("{}", e["count"].get<int>()), bytes > 0 ? human_bytes(bytes) : "",
                bytes > 0 ? fmt::format("{:.1f} %", 100 * bytes / weights) : "", on});
   }
-  fmt::print("{}", table.str({1, 2, 3}, 60));
+  put(table.str({1, 2, 3}, 60));
 }
 
 /// What delegates took and what runs outside them.
@@ -73,7 +76,7 @@ void print_partitions(const json& r) {
     table.row({p["name"], p["backend"], p["bytes"] > 0 ? human_bytes(number(p, "bytes")) : "",
                fmt::format("{}", p["nodes"].get<int>()), operators});
   }
-  fmt::print("\n{}", table.str({2, 3}, 100));
+  say("\n{}", table.str({2, 3}, 100));
 }
 
 /// What the bytes of the file are for.
@@ -84,32 +87,31 @@ void print_parts(const json& r) {
   for (const auto& p : r["parts"])
     table.row({p["name"], fmt::format("{}", p["count"].get<size_t>()), human_bytes(number(p, "bytes")),
                p["outside"].get<bool>() ? "" : fmt::format("{:.1f} %", 100 * number(p, "bytes") / total)});
-  fmt::print("\n{}", table.str({1, 2, 3}, 60));
+  say("\n{}", table.str({1, 2, 3}, 60));
 }
 
 /// The activations of each method: ours, and what the file plans.
 void print_memory(const json& r) {
-  fmt::print("\n");
+  say("\n");
   for (const auto& m : r["methods"]) {
-    const std::string label = r["methods"].size() > 1 ? fmt::format("{}: ", m["name"].get<std::string>()) : "";
+    const std::string label = r["methods"].size() > 1 ? fmt::format("{}: ", printable(m["name"])) : "";
     const auto& g = r["graphs"][m["graph"].get<size_t>()];
     if (g.contains("plan_error"))
-      fmt::print("{}no plan for unknown dimensions at their bound or 1: {}\n", label,
-                 g["plan_error"].get<std::string>());
+      say("{}no plan for unknown dimensions at their bound or 1: {}\n", label, printable(g["plan_error"]));
     else
-      fmt::print("{}activations {} (lower bound {})\n", label, human_bytes(number(g, "arena_bytes")),
-                 human_bytes(number(g, "arena_lower_bound")));
+      say("{}activations {} (lower bound {})\n", label, human_bytes(number(g, "arena_bytes")),
+          human_bytes(number(g, "arena_lower_bound")));
     if (!m.contains("planned_bytes")) continue;
     std::string buffers;
     for (const auto& bytes : m["planned_bytes"])
       buffers += fmt::format("{}{}", buffers.empty() ? "" : " + ", human_bytes(bytes.get<double>()));
-    fmt::print("{}the file plans {}\n", label, buffers);
+    say("{}the file plans {}\n", label, buffers);
   }
 }
 
 void print_nodes(const json& r) {
   for (const auto& g : r["graphs"]) {
-    fmt::print("\ngraph {}\n", g["name"].get<std::string>());
+    say("\ngraph {}\n", printable(g["name"]));
     std::vector<std::string> header{"#", "operator", "graph operator", "output", "runs on"};
     const bool device =
         std::any_of(g["nodes"].begin(), g["nodes"].end(), [](const json& n) { return n.contains("storage"); });
@@ -128,7 +130,7 @@ void print_nodes(const json& r) {
       row.push_back(delegate);
       table.row(row);
     }
-    fmt::print("{}", table.str({0}, 50));
+    put(table.str({0}, 50));
   }
 }
 
@@ -143,23 +145,23 @@ void print_device(const json& graph) {
     ++host[n["origin"].get<std::string>() + ": " + n["host_reason"].get<std::string>()];
     ++on_host;
   }
-  fmt::print("device: {} nodes in {} segments, {} on the host; activations there {} (lower bound {})\n",
-             d["nodes"].get<size_t>(), d["segments"].get<size_t>(), on_host, human_bytes(number(d, "arena_bytes")),
-             human_bytes(number(d, "arena_lower_bound")));
-  fmt::print("  copies a run: {} up ({}), {} down ({})\n", d["uploads"].get<size_t>(),
-             human_bytes(number(d, "bytes_up")), d["downloads"].get<size_t>(), human_bytes(number(d, "bytes_down")));
+  say("device: {} nodes in {} segments, {} on the host; activations there {} (lower bound {})\n",
+      d["nodes"].get<size_t>(), d["segments"].get<size_t>(), on_host, human_bytes(number(d, "arena_bytes")),
+      human_bytes(number(d, "arena_lower_bound")));
+  say("  copies a run: {} up ({}), {} down ({})\n", d["uploads"].get<size_t>(), human_bytes(number(d, "bytes_up")),
+      d["downloads"].get<size_t>(), human_bytes(number(d, "bytes_down")));
   if (const auto n = d["conversions"].get<size_t>(); n > 0)
-    fmt::print("  {} changes between buffer and texture or two textures a run\n", n);
-  for (const auto& [what, count] : host) fmt::print("  on the host {} x {}\n", count, what);
+    say("  {} changes between buffer and texture or two textures a run\n", n);
+  for (const auto& [what, count] : host) say("  on the host {} x {}\n", count, printable(what));
 }
 
 void print_text(const json& r, bool nodes) {
-  fmt::print("{}: {}, {}, {} nodes, weights {}\n", r["file"].get<std::string>(), r["format"].get<std::string>(),
-             human_bytes(number(r, "file_bytes")), r["nodes"].get<size_t>(), human_bytes(number(r, "weights_bytes")));
-  if (!r["producer"].get<std::string>().empty()) fmt::print("{}\n", r["producer"].get<std::string>());
-  fmt::print("\n");
+  say("{}: {}, {}, {} nodes, weights {}\n", printable(r["file"]), r["format"].get<std::string>(),
+      human_bytes(number(r, "file_bytes")), r["nodes"].get<size_t>(), human_bytes(number(r, "weights_bytes")));
+  if (!r["producer"].get<std::string>().empty()) say("{}\n", printable(r["producer"]));
+  say("\n");
   for (const auto& m : r["methods"]) {
-    if (r["methods"].size() > 1) fmt::print("method {}\n", m["name"].get<std::string>());
+    if (r["methods"].size() > 1) say("method {}\n", printable(m["name"]));
     print_ports("input", m["inputs"]);
     print_ports("output", m["outputs"]);
   }
@@ -169,21 +171,13 @@ void print_text(const json& r, bool nodes) {
   print_parts(r);
   print_memory(r);
   print_device(r["graphs"][r["methods"][0]["graph"].get<size_t>()]);
-  for (const auto& [key, value] : r["metadata"].items()) fmt::print("{}: {}\n", key, value.get<std::string>());
+  for (const auto& [key, value] : r["metadata"].items()) say("{}: {}\n", printable(key), printable(value));
   for (const auto& f : r["associated_files"])
-    fmt::print("associated file {}: {} lines\n", f["name"].get<std::string>(), f["lines"].get<size_t>());
+    say("associated file {}: {} lines\n", printable(f["name"]), f["lines"].get<size_t>());
   if (r.contains("normalization"))
     for (const auto& [index, n] : r["normalization"].items())
-      fmt::print("input {}: (pixel - {}) / {}\n", index, n["mean"].dump(), n["std"].dump());
+      say("input {}: (pixel - {}) / {}\n", index, n["mean"].dump(), n["std"].dump());
   if (nodes) print_nodes(r);
-}
-
-Status write_text(const std::string& path, const std::string& text) {
-  std::FILE* f = std::fopen(path.c_str(), "wb");
-  if (!f) return Error(ErrorCode::kIo, Cat(path, ": cannot write"));
-  const bool good = std::fwrite(text.data(), 1, text.size(), f) == text.size();
-  if (std::fclose(f) != 0 || !good) return Error(ErrorCode::kIo, Cat(path, ": cannot write"));
-  return Ok();
 }
 
 Status inspect(const InspectOptions& o) {
@@ -194,11 +188,11 @@ Status inspect(const InspectOptions& o) {
   o.target.apply(on);
   SMELT_ASSIGN(const json r, describe_model(model, on));
   if (!o.html.empty()) {
-    SMELT_TRY(write_text(o.html, inspect_page(r)));
-    fmt::print("{}: open it in a browser\n", o.html);
+    SMELT_TRY(write_file(o.html, {inspect_page(r)}));
+    if (!o.as_json) say("{}: open it in a browser\n", o.html);
   }
   if (o.as_json)
-    fmt::print("{}\n", r.dump(1, ' ', false, json::error_handler_t::replace));
+    say("{}\n", r.dump(1, ' ', false, json::error_handler_t::replace));
   else if (o.html.empty())
     print_text(r, o.nodes);
   return Ok();
@@ -209,11 +203,12 @@ Status inspect(const InspectOptions& o) {
 void add_inspect(CLI::App& app, int& status) {
   auto o = std::make_shared<InspectOptions>();
   CLI::App* c = app.add_subcommand("inspect", "Show what a model is made of and what each node runs on");
-  c->add_option("model", o->model, "Model file")->required();
-  c->add_flag("--json", o->as_json, "Everything as one JSON object");
-  c->add_option("--html", o->html, "Write a self-contained page that shows the graph");
-  c->add_flag("--nodes", o->nodes, "List every node");
-  c->add_option("--data", o->data, "External weights (.ptd)");
+  add_model(*c, o->model)->required();
+  CLI::Option* as_json = c->add_flag("--json", o->as_json, "Everything as one JSON object");
+  CLI::Option* html =
+      c->add_option("--html", o->html, "Write a self-contained page that shows the graph")->type_name("FILE");
+  c->add_flag("--nodes", o->nodes, "List every node")->excludes(as_json)->excludes(html);
+  add_data(*c, o->data);
   add_target(*c, o->target);
   c->footer("Examples:\n  smelt inspect model.tflite --nodes\n  smelt inspect model.onnx --html model.html");
   c->callback([o, &status] { status = report(inspect(*o)); });

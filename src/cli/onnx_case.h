@@ -1,20 +1,13 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/common.h"
 #include "cli/verify_bundle.h"
 
 namespace smelt::cli {
-
-/// Tolerances that the caller chose; else they follow the element type: rtol 1e-3 with atol 1e-7 for float64, 1e-5 for
-/// float32, 1e-3 for float16; 0.016 each for bfloat16 (two steps);
-/// a float8 has to be equal.
-struct CaseTolerance {
-  std::optional<double> rtol, atol;
-};
 
 /// One test_data_set_N of an ONNX test folder.
 struct OnnxTestSet {
@@ -28,7 +21,9 @@ Result<std::vector<OnnxTestSet>> read_onnx_sets(const Model& model, const std::f
 std::string mismatch(const Datum& want, const Datum& got, const CaseTolerance& tolerance);
 
 /// Runs the test sets of an ONNX test folder (model.onnx, test_data_set_N/input_K.pb and output_K.pb). Reals match by
-/// |expected - got| <= atol + rtol * |expected|, everything else exactly. An error: the model or the data are broken.
+/// |expected - got| <= atol + rtol * |expected|, everything else exactly. Where the caller chose no tolerance it
+/// follows the element type: rtol 1e-3 with atol 1e-7 for float64, 1e-5 for float32, 1e-3 for float16; 0.016 each for
+/// bfloat16 (two steps); a float8 has to be equal. An error: the model or the data are broken.
 Result<std::vector<SetResult>> run_onnx_case(const std::filesystem::path& folder, const SessionOptions& options,
                                              const CaseTolerance& tolerance);
 

@@ -11,6 +11,8 @@
 #include "cli/command.h"
 #include "cli/common.h"
 #include "cli/image.h"
+#include "cli/options.h"
+#include "cli/output.h"
 #include "cli/values.h"
 #include "smelt/model.h"
 #include "tensor/numeric.h"
@@ -34,15 +36,21 @@ std::string summary(const Tensor& t) {
   if (t.elements() == 0) return "empty";
   if (t.dtype() == DType::kString) return t.data<std::string>()[0];
   if (is_complex(t.dtype())) return "";
+  if (t.elements() == 1) return fmt::format("{:.6g}", get_double(t, 0));
   double lo = INFINITY, hi = -INFINITY, sum = 0;
+  int64_t numbers = 0;
   for (int64_t i = 0; i < t.elements(); ++i) {
     const double v = get_double(t, i);
-    lo = std::fmin(lo, v);
-    hi = std::fmax(hi, v);
+    if (std::isnan(v)) continue;
+    lo = std::min(lo, v);
+    hi = std::max(hi, v);
     sum += v;
+    ++numbers;
   }
-  if (t.elements() == 1) return fmt::format("{:.6g}", lo);
-  return fmt::format("min {:.6g}  max {:.6g}  mean {:.6g}", lo, hi, sum / static_cast<double>(t.elements()));
+  if (numbers == 0) return "all NaN";
+  std::string out = fmt::format("min {:.6g}  max {:.6g}  mean {:.6g}", lo, hi, sum / static_cast<double>(numbers));
+  if (numbers < t.elements()) out += fmt::format("  NaN {}", t.elements() - numbers);
+  return out;
 }
 
 std::string describe(const Datum& d) {
@@ -67,7 +75,7 @@ void print_outputs(const std::vector<Datum>& outputs, const std::vector<Port>& p
     table.row({Cat(i), i < ports.size() ? ports[i].name : "", describe(d), d.is_tensor() ? d.tensor.shape().str() : "",
                d.is_tensor() ? summary(d.tensor) : ""});
   }
-  fmt::print("{}", table.str({0}));
+  put(table.str({0}, 60));
 }
 
 Status write_outputs(const std::string& folder, const std::vector<Datum>& outputs) {
@@ -84,7 +92,6 @@ Result<std::vector<std::vector<Datum>>> inputs_of(const RunOptions& o, const Mod
   size_t used = 0;
   for (size_t m = 0; m < out.size(); ++m) {
     if (!o.image.file.empty()) {
-      if (!o.inputs.empty()) return InvalidInput("give --image or --input, not both");
       SMELT_ASSIGN(Datum image, image_input(model, o.methods[m], 0, o.image));
       out[m].push_back(std::move(image));
       continue;
@@ -127,9 +134,11 @@ Status run(RunOptions o) {
     }
   }
   if (!o.output_dir.empty()) SMELT_TRY(write_outputs(o.output_dir, outputs));
-  if (!o.image.file.empty() && !outputs.empty() && outputs[0].is_tensor()) {
+  const bool scores = !outputs.empty() && outputs[0].is_tensor() &&
+                      (is_float(outputs[0].tensor.dtype()) || is_integer(outputs[0].tensor.dtype()));
+  if (!o.image.file.empty() && scores) {
     SMELT_ASSIGN(const auto labels, read_labels(model, o.labels));
-    fmt::print("{}", top_classes(outputs[0].tensor, labels, o.top));
+    put(top_classes(outputs[0].tensor, labels, o.top));
   } else {
     print_outputs(outputs, model.outputs(so.method));
   }
@@ -141,36 +150,65 @@ Status run(RunOptions o) {
 void add_run(CLI::App& app, int& status) {
   auto o = std::make_shared<RunOptions>();
   CLI::App* c = app.add_subcommand("run", "Run a model");
-  c->add_option("model", o->model,
-                "Model file: .tflite, .onnx, .pte, .bpte, XNNPACK or Vulkan graph (recognised by content)")
-      ->required();
-  c->add_option("--input", o->inputs,
-                "FILE.npy in the model's order, or NAME=FILE.npy; N.seq folders; 'none' for an absent optional")
-      ->take_all();
-  c->add_option("--output-dir", o->output_dir, "Write the outputs there as 0.npy, 1.npy, ...");
+  add_model(*c, o->model);
+  CLI::Option* inputs = add_inputs(*c, o->inputs);
+  c->add_option("--output-dir", o->output_dir, "Write the outputs there as 0.npy, 1.npy, ...")->type_name("DIR");
   add_target(*c, o->target);
-  c->add_option("--threads", o->threads, "Threads")->check(CLI::Range(1, 256));
-  c->add_option("--invokes", o->invokes, "Runs; state is kept between them")->check(CLI::Range(1, 1000000));
+  add_threads(*c, o->threads);
+  c->add_option("--invokes", o->invokes, "Runs; state is kept between them")
+      ->check(between(1, 1000000))
+      ->type_name("N")
+      ->capture_default_str();
   c->add_option("--method", o->methods,
                 "Method of a program; several run one after another on the same state, the last one's outputs count")
-      ->allow_extra_args(false);
-  c->add_option("--data", o->data, "External weights (.ptd)");
-  c->add_option("--seed", o->seed, "Seed of random inputs and operators");
-  c->add_option("--limit-memory", o->limit_memory, "Bytes a run may hold");
-  c->add_option("--limit-seconds", o->limit_seconds, "Seconds a run may take");
-  c->add_option("--limit-steps", o->limit_steps, "Operators a run may execute, those of loops each time");
-  c->add_option("--image", o->image.file, "PNG or JPEG for the first input, fitted to its size, layout and type");
-  c->add_option("--labels", o->labels, "Class names, one a line (the model's own when it carries them)");
-  c->add_option("--top", o->top, "Classes shown with --image")->check(CLI::Range(1, 10000));
-  c->add_option("--mean", o->image.mean, "Pixel mean (0..255), one value or one a channel")->delimiter(',');
-  c->add_option("--std", o->image.std, "Pixel standard deviation, likewise")->delimiter(',');
+      ->allow_extra_args(false)
+      ->type_name("NAME");
+  add_data(*c, o->data);
+  add_seed(*c, o->seed);
+  c->add_option("--limit-memory", o->limit_memory,
+                "Bytes that a run may hold beyond the weights; 0: in proportion to the model")
+      ->check(at_least_zero())
+      ->type_name("BYTES")
+      ->capture_default_str();
+  add_limit_seconds(*c, o->limit_seconds);
+  c->add_option("--limit-steps", o->limit_steps,
+                "Operators that a run may execute, those of loops each time; 0: in proportion to the model")
+      ->check(at_least_zero())
+      ->type_name("N")
+      ->capture_default_str();
+  CLI::Option* image =
+      c->add_option("--image", o->image.file, "PNG or JPEG for the first input, fitted to its size, layout and type")
+          ->excludes(inputs)
+          ->type_name("FILE");
+  c->add_option("--labels", o->labels, "Class names, one a line (the model's own when it carries them)")
+      ->needs(image)
+      ->type_name("FILE");
+  c->add_option("--top", o->top, "Classes shown with --image")
+      ->check(between(1, 10000))
+      ->needs(image)
+      ->type_name("N")
+      ->capture_default_str();
+  c->add_option("--mean", o->image.mean, "Pixel mean (0..255): one value, or one a channel as R,G,B")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->needs(image)
+      ->type_name("X");
+  c->add_option("--std", o->image.std, "Pixel standard deviation, likewise")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(above_zero())
+      ->needs(image)
+      ->type_name("X");
   c->footer(
       "Examples:\n"
       "  smelt run model.tflite                          random inputs, a table of the outputs\n"
       "  smelt run model.onnx --input x=x.npy --output-dir out\n"
       "  smelt run mobilenet.tflite --image cat.jpg --labels labels.txt --top 3\n"
       "  smelt run program.pte --method prefill --input tokens.npy --method decode --input token.npy");
-  c->callback([o, &status] { status = report(run(*o)); });
+  c->callback([o, &status] {
+    take_model(o->model, o->inputs);
+    status = report(run(*o));
+  });
 }
 
 }  // namespace smelt::cli

@@ -10,11 +10,12 @@ namespace smelt::cli {
 Result<Datum> read_value(const std::string& path) {
   namespace fs = std::filesystem;
   if (path == "none") return Datum{};
-  if (!fs::is_directory(path)) {
+  std::error_code ec;
+  if (!fs::is_directory(path, ec)) {
     SMELT_ASSIGN(Tensor t, read_npy(path));
     return Datum(std::move(t));
   }
-  if (fs::exists(fs::path(path) / "keys.npy")) {
+  if (fs::exists(fs::path(path) / "keys.npy", ec)) {
     SMELT_ASSIGN(Tensor keys, read_npy((fs::path(path) / "keys.npy").string()));
     SMELT_ASSIGN(Tensor values, read_npy((fs::path(path) / "values.npy").string()));
     return Datum::map(std::move(keys), std::move(values));
@@ -22,10 +23,12 @@ Result<Datum> read_value(const std::string& path) {
   std::vector<Datum> items;
   for (int i = 0;; ++i) {
     const fs::path file = fs::path(path) / Cat(i, ".npy");
-    if (!fs::exists(file)) break;
+    if (!fs::exists(file, ec)) break;
     SMELT_ASSIGN(Tensor t, read_npy(file.string()));
     items.emplace_back(std::move(t));
   }
+  if (items.empty() && fs::path(path).extension() != ".seq")
+    return InvalidInput(path, ": a folder without 0.npy, 1.npy, ... or keys.npy and values.npy");
   return Datum::sequence(std::move(items));
 }
 
@@ -44,6 +47,14 @@ Datum adapt(Datum d, const Port& port) {
   return d;
 }
 
+namespace {
+std::string input_names(const std::vector<Port>& ports) {
+  std::string out;
+  for (const Port& p : ports) out += Cat(out.empty() ? "" : ", ", p.name);
+  return out.empty() ? "none" : out;
+}
+}  // namespace
+
 Result<std::vector<Datum>> gather_inputs(const Model& model, const std::string& method,
                                          const std::vector<std::string>& arguments, uint64_t seed) {
   const auto ports = model.inputs(method);
@@ -60,17 +71,20 @@ Result<std::vector<Datum>> gather_inputs(const Model& model, const std::string& 
     size_t index = ports.size();
     std::string path = text;
     const size_t eq = text.find('=');
-    if (eq != std::string::npos && !std::filesystem::exists(text)) {
+    std::error_code ec;
+    if (eq != std::string::npos && !std::filesystem::exists(text, ec)) {
       const std::string name = text.substr(0, eq);
       for (size_t i = 0; i < ports.size(); ++i)
         if (ports[i].name == name) index = i;
-      if (index == ports.size()) return InvalidInput("the model has no input '", name, "'");
+      if (index == ports.size())
+        return InvalidInput("the model has no input '", name, "'; it has: ", input_names(ports));
       path = text.substr(eq + 1);
     } else {
       index = 0;
       while (index < ports.size() && given[index]) ++index;
       if (index >= ports.size()) return InvalidInput(arguments.size(), " inputs given, the model takes ", ports.size());
     }
+    if (given[index]) return InvalidInput("input '", ports[index].name, "' is given twice");
     SMELT_ASSIGN(Datum d, read_value(path));
     out[index] = adapt(std::move(d), ports[index]);
     given[index] = true;
@@ -94,6 +108,8 @@ Status write_value(const std::filesystem::path& folder_path, size_t index, const
       if (ec) return Error(ErrorCode::kIo, Cat(folder.string(), ": ", ec.message()));
       for (size_t i = 0; i < d.items->size(); ++i)
         if ((*d.items)[i].is_tensor()) SMELT_TRY(write_npy((folder / Cat(i, ".npy")).string(), (*d.items)[i].tensor));
+      // What an earlier, longer sequence left there.
+      for (size_t i = d.items->size(); fs::remove(folder / Cat(i, ".npy"), ec); ++i) continue;
       return Ok();
     }
     case Datum::Kind::kMap: {

@@ -14,6 +14,8 @@
 #include "cli/common.h"
 #include "cli/golden_case.h"
 #include "cli/onnx_case.h"
+#include "cli/options.h"
+#include "cli/output.h"
 #include "cli/verify_bundle.h"
 #include "formats/bundle/bundle.h"
 
@@ -33,7 +35,8 @@ struct VerifyOptions {
 class Tally {
  public:
   void line(const char* verdict, const std::string& name, const std::string& text) {
-    fmt::print("{:<4}  {}{}{}\n", verdict, name, text.empty() ? "" : ": ", text);
+    say("{:<4}  {}{}{}\n", verdict, printable(name), text.empty() ? "" : ": ", printable(text));
+    if (!flush_output()) broken_ = true;
   }
   void passed(const std::string& name, const std::string& text) {
     ++passed_;
@@ -51,10 +54,10 @@ class Tally {
     broken_ = true;
     ++failed_;
     line("FAIL", name, "");
-    fmt::print(stderr, "smelt: {}\n", message);
+    warn("smelt: {}\n", printable(message));
   }
   int finish() const {
-    fmt::print("{} passed, {} failed, {} skipped\n", passed_, failed_, skipped_);
+    say("{} passed, {} failed, {} skipped\n", passed_, failed_, skipped_);
     if (broken_) return kFault;
     return failed_ > 0 ? kMismatch : kDone;
   }
@@ -109,7 +112,8 @@ class Verifier {
   void bundle_case(const fs::path& path, const fs::path& model) {
     std::ifstream in(path / "case.json");
     const auto info = nlohmann::json::parse(in, nullptr, false);
-    const std::string expect = info.is_object() ? info.value("expect", "match") : "match";
+    const bool says = info.is_object() && info.contains("expect") && info["expect"].is_string();
+    const std::string expect = says ? info["expect"].get<std::string>() : "match";
     const auto results = verify_bundle(model.string(), load_, session_, rule_);
     std::string outcome = "error", text = results.ok() ? "" : results.error().message();
     if (results.ok()) {
@@ -137,7 +141,7 @@ class Verifier {
     for (const auto& e : fs::directory_iterator(path, ec))
       if (e.path().stem() == "model" && (e.path().extension() == ".bpte" || e.path().extension() == ".bp"))
         return bundle_case(path, e.path());
-    const CaseResult r = run_golden_case(path, session_);
+    const CaseResult r = run_golden_case(path, session_, tolerance_);
     switch (r.verdict) {
       case CaseResult::Verdict::kPassed:
         return tally_.passed(path.string(), "");
@@ -174,9 +178,11 @@ class Verifier {
     if (fs::exists(path / "model.onnx", ec)) return onnx(path);
     std::vector<fs::path> inside;
     for (const auto& e : fs::directory_iterator(path, ec)) inside.push_back(e.path());
+    if (ec) return tally_.broken(path.string(), Cat(path.string(), ": ", ec.message()));
     std::sort(inside.begin(), inside.end());
     const size_t before = seen_;
     for (const fs::path& p : inside) {
+      if (!flush_output()) return;
       if (fs::is_directory(p, ec) && !fs::is_symlink(p, ec) && depth < 8) {
         folder(p, depth + 1);
       } else if (is_bundle(p)) {
@@ -203,22 +209,29 @@ void add_verify(CLI::App& app, int& status) {
   c->add_option("paths", o->paths,
                 "Bundled programs (.bp, .bpte), or folders of them, of golden cases (case.json) and of "
                 "ONNX tests (model.onnx, test_data_set_N)")
-      ->required();
-  c->add_option("--rtol", o->rtol, "Relative tolerance of reals (default 1e-5; 1e-3 for ONNX)")
-      ->check(CLI::NonNegativeNumber);
-  c->add_option("--atol", o->atol, "Absolute tolerance of reals (default 1e-8; for ONNX by element type)")
-      ->check(CLI::NonNegativeNumber);
+      ->required()
+      ->type_name("FILE|FOLDER");
+  c->add_option("--rtol", o->rtol, "Relative tolerance of reals (default 1e-5; 1e-3 for ONNX; a golden case's own)")
+      ->check(at_least_zero())
+      ->type_name("X");
+  c->add_option("--atol", o->atol,
+                "Absolute tolerance of reals (default 1e-8; for ONNX by element type; a golden case's own)")
+      ->check(at_least_zero())
+      ->type_name("X");
   add_target(*c, o->target);
-  c->add_option("--threads", o->threads, "Threads")->check(CLI::Range(1, 256));
-  c->add_option("--data", o->data, "External weights (.ptd)");
-  c->add_option("--limit-seconds", o->limit_seconds, "Seconds a run may take");
+  add_threads(*c, o->threads);
+  add_data(*c, o->data);
+  add_limit_seconds(*c, o->limit_seconds);
   c->footer(
-      "Prints a line a test and 'N passed, N failed, N skipped'. Exit status: 0 everything matched, 3 something did "
-      "not,\n"
-      "1 a file is broken.");
+      "Prints a line a test and 'N passed, N failed, N skipped'.\n"
+      "Exit status: 0 everything matched, 3 something did not, 1 a file is broken.\n"
+      "Examples:\n"
+      "  smelt verify model.bpte\n"
+      "  smelt verify tests --backend vulkan --rtol 1e-3");
   c->callback([o, &status] {
     Verifier verifier(*o);
-    for (const std::string& path : o->paths) verifier.verify(path);
+    for (const std::string& path : o->paths)
+      if (flush_output()) verifier.verify(path);
     status = verifier.finish();
   });
 }

@@ -31,6 +31,7 @@ struct Format {
   const char* name;
   bool (*recognise)(std::span<const std::byte> bytes);
   Result<Module> (*load)(const Source& source);
+  bool takes_data_files = false;  ///< LoadOptions::data_files
 };
 
 /// In the order in which they are tried.

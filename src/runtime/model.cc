@@ -30,6 +30,8 @@ Result<Model> Model::load_bytes(std::span<const std::byte> bytes, std::shared_pt
   const Source source{bytes, owner, name, folder, &options};
   for (const Format* format : all_formats()) {
     if (!format->recognise(bytes)) continue;
+    if (!options.data_files.empty() && !format->takes_data_files)
+      return InvalidInput(name, ": external data files belong to ExecuTorch programs, this is ", format->name);
     auto module = format->load(source);
     if (!module.ok()) return module.error().within(name);
     return finish_model(std::move(module).value(), source, format->name);

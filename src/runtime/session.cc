@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <mutex>
 
 #include "base/error.h"
@@ -67,17 +68,45 @@ Result<Session> Session::create(const Model& model, const SessionOptions& option
 
 namespace {
 
+const char* kind_name(const Datum& d) {
+  switch (d.kind) {
+    case Datum::Kind::kTensor:
+      return d.tensor.defined() ? "a tensor" : "an undefined tensor";
+    case Datum::Kind::kSequence:
+      return d.items ? "a sequence" : "an undefined sequence";
+    case Datum::Kind::kMap:
+      return d.items && d.items->size() == 2 ? "a map" : "an undefined map";
+    case Datum::Kind::kNone:
+      break;
+  }
+  return "missing";
+}
+
+/// Whether `d` is of the kind that the type asks for, its elements included.
+bool fits(const ValueType& want, const Datum& d) {
+  switch (want.kind) {
+    case ValueType::Kind::kTensor:
+      return d.is_tensor() && d.tensor.defined();
+    case ValueType::Kind::kOptional:
+      return d.none() || !want.element || fits(*want.element, d);
+    case ValueType::Kind::kSequence:
+      return d.kind == Datum::Kind::kSequence && d.items &&
+             std::all_of(d.items->begin(), d.items->end(),
+                         [&](const Datum& e) { return !want.element || fits(*want.element, e); });
+    case ValueType::Kind::kMap:
+      return d.kind == Datum::Kind::kMap && d.items && d.items->size() == 2;
+  }
+  return false;
+}
+
 /// `exact`: known dimensions are demands; else a caller's shapes replace them.
 Status check_input(const Value& v, size_t i, const Datum& d, bool exact) {
-  if (!d.is_tensor()) {
-    if (d.none() && v.type.kind == ValueType::Kind::kTensor)
-      return InvalidInput("input ", i, " '", v.name, "' is missing");
-    return Ok();
+  if (!fits(v.type, d)) {
+    if (d.none()) return InvalidInput("input ", i, " '", v.name, "' is missing");
+    return InvalidInput("input ", i, " '", v.name, "' is ", kind_name(d), ", the model takes ", v.type.str());
   }
-  if (v.type.kind == ValueType::Kind::kSequence || v.type.kind == ValueType::Kind::kMap)
-    return InvalidInput("input ", i, " '", v.name, "' is a tensor, the model takes ", v.type.str());
   const ValueType& want = v.type.kind == ValueType::Kind::kOptional && v.type.element ? *v.type.element : v.type;
-  if (want.kind != ValueType::Kind::kTensor) return Ok();
+  if (want.kind != ValueType::Kind::kTensor || !d.is_tensor()) return Ok();
   const Tensor& t = d.tensor;
   if (want.dtype != DType::kInvalid && t.dtype() != want.dtype)
     return InvalidInput("input ", i, " '", v.name, "' is ", to_string(t.dtype()), ", the model takes ",

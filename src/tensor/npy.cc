@@ -2,15 +2,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <string_view>
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "base/write_file.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
@@ -100,6 +98,8 @@ Result<Tensor> read_npy(const std::string& path) {
   SMELT_ASSIGN(auto file, MappedFile::open(path));
   const auto bytes = file->bytes();
   const auto bad = [&](const std::string& why) { return InvalidInput(path, ": not a plain .npy file: ", why); };
+  if (bytes.size() > 4 && std::memcmp(bytes.data(), "PK\x03\x04", 4) == 0)
+    return bad("an .npz archive; numpy.save writes each of its arrays as .npy");
   if (bytes.size() < 12 || std::memcmp(bytes.data(), "\x93NUMPY", 6) != 0) return bad("no NUMPY magic");
   const int version = static_cast<int>(bytes[6]);
   if (version < 1 || version > 3) return bad(Cat("version ", version));
@@ -272,21 +272,8 @@ Status write_npy(const std::string& path, const Tensor& tensor) {
   head += static_cast<char>(header.size() & 0xff);
   head += static_cast<char>(header.size() >> 8);
   head += header;
-  const std::string temporary = path + ".part";
-  std::FILE* f = std::fopen(temporary.c_str(), "wb");
-  if (!f) return Error(ErrorCode::kIo, Cat(path, ": cannot write: ", std::strerror(errno)));
-  const void* body = data.empty() ? tensor.raw() : data.data();
-  const size_t size = data.empty() ? (tensor.dtype() == DType::kString ? 0 : tensor.bytes()) : data.size();
-  bool good = std::fwrite(head.data(), 1, head.size(), f) == head.size() &&
-              (size == 0 || std::fwrite(body, 1, size, f) == size);
-  good = std::fclose(f) == 0 && good;
-  std::error_code ec;
-  if (good) std::filesystem::rename(temporary, path, ec);
-  if (!good || ec) {
-    std::remove(temporary.c_str());
-    return Error(ErrorCode::kIo, Cat(path, ": cannot write"));
-  }
-  return Ok();
+  if (!data.empty() || tensor.dtype() == DType::kString) return write_file(path, {head, data});
+  return write_file(path, {head, {static_cast<const char*>(tensor.raw()), tensor.bytes()}});
 }
 
 }  // namespace smelt

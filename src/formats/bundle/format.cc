@@ -43,6 +43,6 @@ Result<Module> load_bundle(const Source& source) {
 
 }  // namespace
 
-const Format bundle_format{"bundle", bundle::recognise, load_bundle};
+const Format bundle_format{"bundle", bundle::recognise, load_bundle, true};
 
 }  // namespace smelt

@@ -131,6 +131,6 @@ Result<Module> load(const Source& source) {
 }  // namespace executorch
 
 extern const Format executorch_format;
-const Format executorch_format{"executorch", executorch::ProgramFile::recognise, executorch::load};
+const Format executorch_format{"executorch", executorch::ProgramFile::recognise, executorch::load, true};
 
 }  // namespace smelt

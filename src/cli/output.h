@@ -1,0 +1,68 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace smelt::cli {
+
+/// Writes text on standard output. What cannot be written is lost here and told by finish_output().
+void put(std::string_view text);
+/// The same on standard error, where a loss is nobody's concern.
+void put_error(std::string_view text);
+
+template <class... A>
+void say(fmt::format_string<A...> format, A&&... args) {
+  put(fmt::format(format, std::forward<A>(args)...));
+}
+template <class... A>
+void warn(fmt::format_string<A...> format, A&&... args) {
+  put_error(fmt::format(format, std::forward<A>(args)...));
+}
+
+/// Sends off what was written; false when some of it was lost, so that going on is of no use.
+bool flush_output();
+
+/// The exit status after everything is written: `status`, or 1 with a message where standard output took not all of it.
+/// A reader who closed the pipe has seen enough: no message, no fault.
+int finish_output(int status);
+
+/// Columns of the terminal that shows standard output; 0: no terminal, any width will do.
+size_t terminal_width();
+
+/// Names in models may hold anything: control characters become "?".
+std::string printable(std::string text);
+
+/// A line on standard error that shows what goes on, only on a terminal, gone when it is over.
+class Progress {
+ public:
+  explicit Progress(std::string label);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  void step(size_t done, size_t total);
+
+ private:
+  std::string label_;
+  bool on_;
+  bool shown_ = false;
+  double last_ = 0;
+};
+
+/// Prints rows as columns: the widest cell sets a column's width; cells wider than `max` are cut with "…", and where a
+/// terminal is narrower than the row, the widest columns are cut until it fits.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> header) { row(std::move(header)); }
+  void row(std::vector<std::string> cells);
+  /// Columns whose index is in `right` are aligned to the right. `width`: of the line, 0 for any.
+  std::string str(const std::vector<int>& right = {}, size_t max = 44, size_t width = terminal_width()) const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+}  // namespace smelt::cli
