@@ -61,11 +61,10 @@ struct WideRescale {
   std::vector<Channel> channels;
   int64_t zero = 0, low = 0, high = 0;
 
-  static std::optional<WideRescale> make(const KernelSpec& spec, int64_t n) {
-    const auto& attrs = spec.attrs<ConvAttrs>();
-    if (attrs.rounding != Rounding::kFixedDouble || (spec.has(2) && !spec.constant(2))) return std::nullopt;
+  static std::optional<WideRescale> make(const KernelSpec& spec, int64_t n, const Activation& act, Rounding rounding) {
+    if (rounding != Rounding::kFixedDouble || (spec.has(2) && !spec.constant(2))) return std::nullopt;
     const auto made = Requantizer::make(type_only(spec.inputs[0]), type_only(spec.inputs[1]), spec.constant(2),
-                                        type_only(spec.outputs[0]), n, attrs.act, attrs.rounding);
+                                        type_only(spec.outputs[0]), n, act, rounding);
     if (!made.ok() || !made->fixed_point() || !made->wide()) return std::nullopt;
     WideRescale r;
     r.zero = made->zero();
@@ -119,15 +118,16 @@ class ConvI16 final : public Kernel {
     block_ = std::max<int64_t>(1, 64 * 1024 / std::max<int64_t>(1, lda_ * gemm_.mr)) * gemm_.mr;
     patches_ = align(block_ * lda_ + kPatchSlack);
     const int64_t group = gemm_.packed_bytes(g.depth(), g.c_out);
-    packed_ = spec.packs.get(
-        spec.constant(1)->raw(),
-        Cat("conv_i16 ", g.groups, ' ', g.c_in, ' ', g.c_out, ' ', g.taps(), ' ', g.filter_o, ' ', gemm_.lanes), [&] {
-          auto packed = std::make_shared<AlignedBytes>(static_cast<size_t>(group * g.groups));
-          for (int64_t i = 0; i < g.groups; ++i)
-            gemm_.pack(weights.data() + i * g.c_out * g.depth(), g.depth(), g.c_out, nullptr, 0,
-                       packed->data<char>() + i * group);
-          return packed;
-        });
+    packed_ = spec.packs.get(spec.constant(1)->raw(),
+                             Cat("conv_i16 ", g.groups, ' ', g.c_in, ' ', g.c_out, ' ', g.taps(), ' ', g.filter_o, ' ',
+                                 g.filter_i, ' ', gemm_.lanes),
+                             [&] {
+                               auto packed = std::make_shared<AlignedBytes>(static_cast<size_t>(group * g.groups));
+                               for (int64_t i = 0; i < g.groups; ++i)
+                                 gemm_.pack(weights.data() + i * g.c_out * g.depth(), g.depth(), g.c_out, nullptr, 0,
+                                            packed->data<char>() + i * group);
+                               return packed;
+                             });
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * patches_); }
   Status run(KernelContext& ctx) const override {
@@ -229,29 +229,48 @@ class DepthwiseI16 final : public Kernel {
   std::vector<int32_t> weights_;  ///< [tap][channel]
 };
 
+/// A constant filter of 8 bits and 16-bit values of one grid without a zero point; nullopt: they are others.
+std::optional<QuantizedPair> wide_pair(const KernelSpec& spec, int axis, int64_t channels) {
+  const ValueType &x = spec.inputs[0], &w = spec.inputs[1], &y = spec.outputs[0];
+  if (x.dtype != DType::kI16 || y.dtype != DType::kI16 || !on_one_grid(x.quant) || !on_one_grid(y.quant) ||
+      x.quant->zero_point() != 0 || !spec.constant(1) || y.shape.elements() == 0)
+    return std::nullopt;
+  // The filter is like one of 8-bit activations.
+  ValueType bytes = ValueType::tensor(DType::kI8, x.shape);
+  bytes.quant = x.quant;
+  return QuantizedPair::make(bytes, w, axis, channels);
+}
+
+/// `axis`: that of output channels in the filter.
+std::unique_ptr<Kernel> wide_products(const KernelSpec& spec, const ConvShape& g, int axis, const Activation& act,
+                                      Rounding rounding) {
+  const auto q = wide_pair(spec, axis, g.all_out());
+  if (!q) return nullptr;
+  auto rescale = WideRescale::make(spec, g.all_out(), act, rounding);
+  if (!rescale) return nullptr;
+  const auto weights = ordered_filter(g, *spec.constant(1), q->w_zeros);
+  if (!sums_fit(weights, g.depth())) return nullptr;
+  if (g.depthwise() && g.c_out == 1 && g.taps() <= DepthwiseI16::kMaxTaps)
+    return std::make_unique<DepthwiseI16>(g, weights, std::move(*rescale), spec);
+  return std::make_unique<ConvI16>(g, weights, std::move(*rescale), spec);
+}
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_conv_i16(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
-  const ValueType &x = spec.inputs[0], &w = spec.inputs[1], &y = spec.outputs[0];
-  if (attrs.layout != Layout::kChannelsLast || x.dtype != DType::kI16 || y.dtype != DType::kI16 ||
-      !on_one_grid(x.quant) || !on_one_grid(y.quant) || x.quant->zero_point() != 0 || !spec.constant(1) ||
-      y.shape.elements() == 0)
-    return nullptr;
   const auto g = ConvShape::make(spec);
-  if (!g) return nullptr;
-  // The filter is like one of 8-bit activations.
-  ValueType bytes = ValueType::tensor(DType::kI8, x.shape);
-  bytes.quant = x.quant;
-  const auto q = QuantizedPair::make(bytes, w, filter_output_axis(attrs, w.shape.rank()), g->all_out());
-  if (!q) return nullptr;
-  auto rescale = WideRescale::make(spec, g->all_out());
-  if (!rescale) return nullptr;
-  const auto weights = ordered_filter(*g, *spec.constant(1), q->w_zeros);
-  if (!sums_fit(weights, g->depth())) return nullptr;
-  if (g->depthwise() && g->c_out == 1 && g->taps() <= DepthwiseI16::kMaxTaps)
-    return std::make_unique<DepthwiseI16>(*g, weights, std::move(*rescale), spec);
-  return std::make_unique<ConvI16>(*g, weights, std::move(*rescale), spec);
+  if (!g || attrs.layout != Layout::kChannelsLast) return nullptr;
+  return wide_products(spec, *g, filter_output_axis(attrs, spec.inputs[1].shape.rank()), attrs.act, attrs.rounding);
+}
+
+std::unique_ptr<Kernel> make_matmul_i16(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<MatMulAttrs>();
+  const auto s = rows_times_constant(spec);
+  if (!s || attrs.alpha != 1 || attrs.beta != 1 || spec.inputs[1].shape.rank() != 2 ||
+      (spec.has(2) && !s->is_row(spec.inputs[2].shape)))
+    return nullptr;
+  return wide_products(spec, pixels(*s), attrs.transpose_b ? 0 : 1, attrs.act, attrs.rounding);
 }
 
 }  // namespace smelt

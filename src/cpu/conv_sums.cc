@@ -235,13 +235,7 @@ std::unique_ptr<Kernel> make_matmul_integer(const KernelSpec& spec) {
   if (!integer_operands(spec)) return nullptr;
   const auto s = rows_times_matrix(spec);
   if (!s) return nullptr;
-  ConvShape g;
-  g.in[2] = g.out[2] = s->m;
-  g.c_in = s->k;
-  g.c_out = s->n;
-  g.channels_last = true;
-  g.filter_o = s->g.b.column_stride;
-  g.filter_i = s->g.b.row_stride;
+  const ConvShape g = pixels(*s);
   WeightGrids grids;
   if (!zeros_of(spec.constant(3), s->n, grids.zeros)) return nullptr;
   return std::make_unique<ConvSums>(g, grids, spec, ConvSums::Images::kSums);

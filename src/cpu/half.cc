@@ -168,6 +168,7 @@ std::unique_ptr<Kernel> make_conv_half(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_matmul_half(const KernelSpec& spec) {
   return widened(spec, !spec.attrs<MatMulAttrs>().hybrid);
 }
+std::unique_ptr<Kernel> make_attention_half(const KernelSpec& spec) { return widened(spec); }
 std::unique_ptr<Kernel> make_pool_half(const KernelSpec& spec) { return widened(spec); }
 std::unique_ptr<Kernel> make_quantize_half(const KernelSpec& spec) {
   return is_half(spec.inputs[0]) ? widened(spec) : nullptr;

@@ -1,6 +1,7 @@
 #include "base/cat.h"
 #include "cpu/check_test.h"
 #include "cpu/convert.h"
+#include "ops/attention/attention.h"
 #include "ops/conv/conv.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
@@ -71,6 +72,13 @@ TEST(Half, Operators) {
     check_case({Cat("pool ", to_string(t)), Op::kPool, pool, {image}, {}, {}}, "pool_half", loose);
     check_case({Cat("softmax ", to_string(t)), Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {image}, {}, {}},
                "softmax_half", loose);
+    check_case({Cat("attention ", to_string(t)),
+                Op::kAttention,
+                make_attrs<AttentionAttrs>(),
+                {image, image, image},
+                {},
+                {true, true, true}},
+               "attention_half", loose);
     check_case({Cat("norm ", to_string(t)),
                 Op::kLayerNorm,
                 make_attrs<LayerNormAttrs>(),

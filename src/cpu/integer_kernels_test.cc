@@ -182,6 +182,44 @@ TEST(ConvI16, DenseGroupedAndDepthwise) {
   }
 }
 
+TEST(MatMulI16, TranspositionsAndBias) {
+  for (const bool transposed : {false, true})
+    for (const bool bias : {false, true}) {
+      auto attrs = std::make_shared<MatMulAttrs>();
+      attrs->transpose_b = transposed;
+      attrs->rounding = Rounding::kFixedDouble;
+      attrs->act.kind = bias ? ActKind::kRelu : ActKind::kNone;
+      Tensor w = random_tensor(DType::kI8, transposed ? Shape{19, 37} : Shape{37, 19}, -127, 127, 2);
+      std::vector<float> scales;
+      for (int64_t o = 0; o < 19; ++o) scales.push_back(0.003f + 0.0007f * static_cast<float>(o % 7));
+      w.set_quant(per_axis(scales, transposed ? 0 : 1));
+      KernelCase c{
+          Cat("transposed ", transposed), Op::kMatMul, attrs, {stored(DType::kI16, {23, 37}, 3e-4f, 0, 1), w}, {}, {}};
+      if (bias) c.inputs.push_back(random_tensor(DType::kI64, {19}, -5000000, 5000000, 3));
+      c.output.dtype = DType::kI16;
+      c.output.quant = per_tensor(9e-4f, 0, Rounding::kFixedDouble);
+      c.threaded = true;
+      check_case(c, "matmul_i16");
+    }
+}
+
+TEST(Where, TypesAndBroadcasts) {
+  for (const DType type : {DType::kBool, DType::kI8, DType::kF16, DType::kF32, DType::kI64})
+    for (const auto& [condition, a, b] : {std::array{Shape{3, 5, 9}, Shape{3, 5, 9}, Shape{3, 5, 9}},
+                                          {Shape{5, 9}, Shape{3, 5, 9}, Shape{}},
+                                          {Shape{3, 5, 9}, Shape{}, Shape{5, 1}},
+                                          {Shape{3, 1, 1}, Shape{5, 9}, Shape{9}},
+                                          {Shape{}, Shape{}, Shape{}}})
+      check_case({Cat(to_string(type), ' ', condition.str(), a.str(), b.str()),
+                  Op::kWhere,
+                  make_attrs<NoAttrs>(),
+                  {random_tensor(DType::kBool, condition, 0, 1, 1), random_tensor(type, a, 0, 1, 2),
+                   random_tensor(type, b, 0, 1, 3)},
+                  {},
+                  {true, true, true}},
+                 "where");
+}
+
 TEST(MatMulI8Computed, BatchesAndTranspositions) {
   for (const bool transpose_a : {false, true})
     for (const bool transpose_b : {false, true})

@@ -134,6 +134,17 @@ std::optional<MatMulShape> rows_times_constant(const KernelSpec& spec) {
   return spec.constant(1) && spec.inputs[1].quant ? rows_times_matrix(spec) : std::nullopt;
 }
 
+ConvShape pixels(const MatMulShape& s) {
+  ConvShape g;
+  g.in[2] = g.out[2] = s.m;
+  g.c_in = s.k;
+  g.c_out = s.n;
+  g.channels_last = true;
+  g.filter_o = s.g.b.column_stride;
+  g.filter_i = s.g.b.row_stride;
+  return g;
+}
+
 bool float_bias(const KernelSpec& spec, const MatMulShape& s) {
   return !spec.has(2) || (spec.inputs[2].dtype == DType::kF32 && s.is_row(spec.inputs[2].shape));
 }

@@ -51,6 +51,8 @@ class IntegerWeights {
 std::optional<MatMulShape> rows_times_matrix(const KernelSpec& spec);
 /// The same with a quantized constant b.
 std::optional<MatMulShape> rows_times_constant(const KernelSpec& spec);
+/// The same product as a convolution: rows are pixels, columns output channels.
+ConvShape pixels(const MatMulShape& s);
 /// Whether there is no bias, or a float32 one, one entry a column.
 bool float_bias(const KernelSpec& spec, const MatMulShape& s);
 /// Whether rows of a are 8-bit integers with scales of their own, one a row of the product.

@@ -3,9 +3,12 @@
 
 #include "cpu/activation.h"
 #include "cpu/kernel.h"
+#include "cpu/row_quant.h"
 #include "cpu/rows.h"
+#include "ops/common/quantized_pair.h"
 #include "ops/pool/geometry.h"
 #include "tensor/numeric.h"
+#include "tensor/one_grid.h"
 
 namespace smelt {
 namespace {
@@ -260,6 +263,93 @@ class PoolI8 final : public Kernel {
   size_t taps_bytes_, slot_bytes_;
 };
 
+/// Means of 8-bit values in real numbers. The values, multiples of one scale by less than 9 bits, add up exactly in
+/// double precision: in any order to what the reference kernel gets.
+class PoolMeanI8 final : public Kernel {
+ public:
+  PoolMeanI8(const PoolShape& s, const KernelSpec& spec)
+      : s_(s),
+        to_(grid_of(spec.outputs[0])),
+        quant_(row_quant(spec.isa)),
+        threads_(std::max(spec.threads, 1)),
+        taps_bytes_(rounded(s.taps() * 8)),
+        sums_bytes_(rounded(s.channels * 8)),
+        slot_bytes_(taps_bytes_ + sums_bytes_ + rounded((s.channels_last ? s.channels : s.out_pixels()) * 4)) {
+    const Quantization& q = *spec.inputs[0].quant;
+    const bool is_signed = spec.inputs[0].dtype == DType::kI8;
+    for (int i = 0; i < 256; ++i)
+      values_[i] = q.scale() * static_cast<float>((is_signed ? static_cast<int8_t>(i) : i) - q.zero_point());
+  }
+  size_t scratch_bytes() const override { return static_cast<size_t>(threads_) * slot_bytes_; }
+  Status run(KernelContext& ctx) const override {
+    const auto* x = ctx.input(0).data<uint8_t>();
+    auto* y = ctx.output(0).data<uint8_t>();
+    const int64_t lines = s_.dims[0].out * s_.dims[1].out;
+    if (s_.channels_last)
+      return in_slots(ctx, threads_, s_.batch * lines, slot_bytes_, [&](int64_t unit, char* scratch) {
+        line(x + unit / lines * s_.in_pixels() * s_.channels, unit % lines,
+             y + unit / lines * s_.out_pixels() * s_.channels, scratch);
+      });
+    return in_slots(ctx, threads_, s_.batch * s_.channels, slot_bytes_, [&](int64_t unit, char* scratch) {
+      plane(x + unit * s_.in_pixels(), y + unit * s_.out_pixels(), scratch);
+    });
+  }
+
+ private:
+  float mean(double sum, int64_t divisor) const {
+    return std::clamp(static_cast<float>(sum / static_cast<double>(divisor)), s_.lo, s_.hi);
+  }
+  void line(const uint8_t* image, int64_t index, uint8_t* y, char* scratch) const {
+    auto** taps = reinterpret_cast<const uint8_t**>(scratch);
+    auto* sums = reinterpret_cast<double*>(scratch + taps_bytes_);
+    auto* means = reinterpret_cast<float*>(scratch + taps_bytes_ + sums_bytes_);
+    each_pixel(s_, index, [&](int64_t pixel, const int64_t out[3]) {
+      const int64_t count = window_pixels(s_, image, out, taps), divisor = s_.divisor_at(out, count);
+      std::fill_n(sums, s_.channels, 0.0);
+      for (int64_t t = 0; t < count; ++t)
+        for (int64_t c = 0; c < s_.channels; ++c) sums[c] += values_[taps[t][c]];
+      for (int64_t c = 0; c < s_.channels; ++c) means[c] = mean(sums[c], divisor);
+      quant_.to_grid(means, s_.channels, to_, y + pixel * s_.channels);
+    });
+  }
+  void plane(const uint8_t* image, uint8_t* y, char* scratch) const {
+    auto* means = reinterpret_cast<float*>(scratch + taps_bytes_ + sums_bytes_);
+    for (int64_t index = 0; index < s_.dims[0].out * s_.dims[1].out; ++index)
+      each_pixel(s_, index, [&](int64_t pixel, const int64_t out[3]) {
+        int64_t count;
+        const double sum = window_sum(image, out, count);
+        means[pixel] = mean(sum, s_.divisor_at(out, count));
+      });
+    quant_.to_grid(means, s_.out_pixels(), to_, y);
+  }
+  double window_sum(const uint8_t* image, const int64_t out[3], int64_t& count) const {
+    int64_t first[3], last[3];
+    for (int i = 0; i < 3; ++i) PoolShape::range(s_.dims[i], out[i], first[i], last[i]);
+    const auto at = [&](int i, int64_t k) {
+      return out[i] * s_.dims[i].stride - s_.dims[i].pad_begin + k * s_.dims[i].dilation;
+    };
+    const int64_t n = last[2] - first[2], step = s_.dims[2].dilation;
+    count = (last[0] - first[0]) * (last[1] - first[1]) * n;
+    double sums[4] = {};  // of every fourth tap, not to wait for one sum
+    for (int64_t z = first[0]; z < last[0]; ++z)
+      for (int64_t v = first[1]; v < last[1]; ++v) {
+        const uint8_t* row = image + (at(0, z) * s_.dims[1].in + at(1, v)) * s_.dims[2].in + at(2, first[2]);
+        int64_t k = 0;
+        for (; k + 4 <= n; k += 4)
+          for (int64_t j = 0; j < 4; ++j) sums[j] += values_[row[(k + j) * step]];
+        for (; k < n; ++k) sums[0] += values_[row[k * step]];
+      }
+    return sums[0] + sums[1] + (sums[2] + sums[3]);
+  }
+
+  PoolShape s_;
+  Grid to_;
+  const RowQuant& quant_;
+  int64_t threads_;
+  size_t taps_bytes_, sums_bytes_, slot_bytes_;
+  double values_[256] = {};
+};
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_pool_f32(const KernelSpec& spec) {
@@ -272,7 +362,7 @@ std::unique_ptr<Kernel> make_pool_f32(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   const auto& attrs = spec.attrs<PoolAttrs>();
-  if ((x.dtype != DType::kI8 && x.dtype != DType::kU8) || x.dtype != y.dtype || !x.quant != !y.quant) return nullptr;
+  if (!is_byte(x.dtype) || x.dtype != y.dtype || !x.quant != !y.quant) return nullptr;
   if (!x.quant && (attrs.kind != PoolKind::kMax || attrs.act.kind != ActKind::kNone)) return nullptr;
   if (x.quant && (x.quant->scales.size() != 1 || x.quant->scales != y.quant->scales ||
                   x.quant->zero_point() != y.quant->zero_point()))
@@ -289,6 +379,17 @@ std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
   };
   const int lo = place(s->lo), hi = std::max(lo, place(s->hi));
   return std::make_unique<PoolI8>(*s, lo, hi, spec);
+}
+
+std::unique_ptr<Kernel> make_pool_mean_i8(const KernelSpec& spec) {
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  const auto& attrs = spec.attrs<PoolAttrs>();
+  if (attrs.kind != PoolKind::kAverage || attrs.rounding != Rounding::kFloatHalfEven || !is_byte(x.dtype) ||
+      !is_byte(y.dtype) || !on_one_grid(x.quant) || !on_one_grid(y.quant) || !std::isnormal(x.quant->scale()) ||
+      !std::isnormal(y.quant->scale()))
+    return nullptr;
+  const auto s = PoolShape::make(spec);
+  return s ? std::make_unique<PoolMeanI8>(*s, spec) : nullptr;
 }
 
 }  // namespace smelt

@@ -76,6 +76,20 @@ TEST(Pool, Bytes) {
       }
 }
 
+TEST(Pool, MeansOfBytesInRealNumbers) {
+  for (const PoolRow& r : kPools)
+    for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast})
+      for (DType dtype : {DType::kI8, DType::kU8}) {
+        KernelCase c = pool_case(r, PoolKind::kAverage, layout);
+        const Shape image = c.inputs[0].shape();
+        const bool s = dtype == DType::kI8;
+        c.inputs[0] = random_tensor(dtype, image, s ? -128 : 0, s ? 127 : 255, 4);
+        c.inputs[0].set_quant(per_tensor(0.037f, s ? -10 : 118));
+        c.output = ValueType::tensor(dtype, {}, per_tensor(0.021f, s ? 3 : 128));
+        check_case(c, "pool_mean_i8");
+      }
+}
+
 TEST(Rows, Softmax) {
   for (const Shape& shape : {Shape{3, 5, 37}, Shape{1000}, Shape{4, 1}, Shape{7, 16}})
     for (auto kind : {SoftmaxAttrs::Kind::kSoftmax, SoftmaxAttrs::Kind::kLogSoftmax}) {

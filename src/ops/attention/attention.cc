@@ -21,65 +21,17 @@ void split_heads(const T* from, bool flat, int64_t batch, int64_t heads, int64_t
                     to + ((b * heads + h) * total + offset + i) * depth);
 }
 
-/// Which keys a query may see, and what is added to its scores.
+/// What is added to the scores; null: nothing.
 template <class T>
-struct Mask {
-  const T* values = nullptr;  ///< additive; null: none
-  int64_t strides[4] = {0, 0, 0, 0};
-  int64_t keys = 0;  ///< keys behind these are masked
-  const T* row(int64_t b, int64_t h, int64_t i) const {
-    return values ? values + b * strides[0] + h * strides[1] + i * strides[2] : nullptr;
-  }
-};
-
-template <class T>
-Result<Mask<T>> mask_of(KernelContext& ctx, const AttentionGeometry& g) {
-  Mask<T> m;
-  m.keys = g.keys;
-  if (!ctx.has(3)) return m;
+Result<const T*> mask_values(KernelContext& ctx) {
+  if (!ctx.has(3)) return nullptr;
   const Tensor& t = ctx.input(3);
-  const int64_t wanted[4] = {g.batch, g.q_heads, g.rows, g.keys};
-  if (t.rank() > 4) return InvalidInput("the mask of attention has rank ", t.rank());
-  const Shape own = t.shape().strides();
-  for (int i = 1; i <= t.rank(); ++i) {
-    const int64_t d = t.dim(t.rank() - i), w = wanted[4 - i];
-    if (i == 1 && d != w && d != 1) {
-      if (d > w) return InvalidInput("the mask of attention covers ", d, " keys, there are ", w);
-      m.keys = d;
-    } else if (d != 1 && d != w) {
-      return InvalidInput("a mask of shape ", t.shape().str(), " does not fit [", wanted[0], ",", wanted[1], ",",
-                          wanted[2], ",", wanted[3], "]");
-    }
-    m.strides[4 - i] = d == 1 ? 0 : own[t.rank() - i];
-  }
-  if (t.dtype() == DType::kBool) {
-    SMELT_ASSIGN(T* const values, scratch_array<T>(ctx, t.elements()));
-    for (int64_t i = 0, n = t.elements(); i < n; ++i)
-      values[i] = t.data<uint8_t>()[i] ? T{0} : -std::numeric_limits<T>::infinity();
-    m.values = values;
-  } else {
-    SMELT_ASSIGN(m.values, operand<T>(ctx, t));
-  }
-  return m;
+  if (t.dtype() != DType::kBool) return operand<T>(ctx, t);
+  SMELT_ASSIGN(T* const values, scratch_array<T>(ctx, t.elements()));
+  for (int64_t i = 0, n = t.elements(); i < n; ++i)
+    values[i] = t.data<uint8_t>()[i] ? T{0} : -std::numeric_limits<T>::infinity();
+  return values;
 }
-
-/// First and one past the last key that query i of batch b may see.
-struct Visible {
-  int64_t begin, end;
-};
-Visible visible_keys(const AttentionAttrs& a, int64_t position, int64_t valid) {
-  Visible v{0, valid};
-  if (a.causal) v.end = std::clamp<int64_t>(position + 1, 0, valid);
-  if (a.window_right >= 0 && a.window_right < valid)
-    v.end = std::clamp<int64_t>(position + a.window_right + 1, 0, v.end);
-  if (a.window >= 0 && a.window < valid + position) v.begin = std::clamp<int64_t>(position - a.window, 0, v.end);
-  return v;
-}
-
-/// Keys of one batch entry that count, and the position of its first query.
-struct KeySpan {
-  int64_t valid, offset;
-};
 
 /// Softmax of one row in place; a row without any visible key becomes zero.
 template <class T>
@@ -100,8 +52,8 @@ void softmax_row(T* row, int64_t n, bool smooth) {
 
 /// Softcap, mask and softmax on the raw scores [rows, keys] of one head; `seen` gets the stage that output 3 wants.
 template <class T>
-void weigh(const AttentionAttrs& a, const AttentionGeometry& g, const Mask<T>& mask, int64_t b, int64_t h,
-           const KeySpan& span, T* scores, T* seen) {
+void weigh(const AttentionAttrs& a, const AttentionGeometry& g, const AttentionMask& mask, const T* added, int64_t b,
+           int64_t h, const KeySpan& span, T* scores, T* seen) {
   constexpr T hidden = -std::numeric_limits<T>::infinity();
   const int64_t n = g.keys;
   for (int64_t i = 0; i < g.rows; ++i) {
@@ -115,10 +67,11 @@ void weigh(const AttentionAttrs& a, const AttentionGeometry& g, const Mask<T>& m
       for (int64_t j = 0; j < n; ++j) row[j] = cap * std::tanh(row[j] / cap);
     }
     show(1);
-    if (const T* extra = mask.row(b, h, i)) {
+    if (added) {
+      const T* extra = added + mask.row(b, h, i);
       for (int64_t j = 0; j < n; ++j) row[j] = j < mask.keys ? row[j] + extra[j * mask.strides[3]] : hidden;
     }
-    const Visible v = visible_keys(a, span.offset + i, span.valid);
+    const VisibleKeys v = visible_keys(a, span.offset + i, span.valid);
     std::fill(row, row + v.begin, hidden);
     std::fill(row + v.end, row + n, hidden);
     show(2);
@@ -143,20 +96,6 @@ Result<T*> heads(KernelContext& ctx, int input, int past, bool flat, const Atten
   return out;
 }
 
-Result<KeySpan> key_span(KernelContext& ctx, const AttentionAttrs& a, const AttentionGeometry& g, int64_t b) {
-  KeySpan s{g.keys, 0};
-  if (ctx.has(6)) {
-    const Tensor& t = ctx.input(6);
-    if (t.elements() != g.batch && t.elements() != 1)
-      return InvalidInput("there are ", t.elements(), " key lengths for a batch of ", g.batch);
-    s.valid = get_int(t, t.elements() == 1 ? 0 : b);
-    if (s.valid < 0 || s.valid > g.keys) return InvalidInput("key length ", s.valid, " is outside [0, ", g.keys, "]");
-  }
-  if (a.causal_from_end)
-    s.offset = ctx.has(6) ? s.valid - g.rows : ctx.has(4) ? g.past : std::max<int64_t>(s.valid - g.rows, 0);
-  return s;
-}
-
 template <class T>
 Status attend(KernelContext& ctx, const AttentionAttrs& a, const AttentionGeometry& g) {
   if (ctx.has(4) != ctx.has(5)) return InvalidModel("attention takes past keys and past values together");
@@ -165,7 +104,11 @@ Status attend(KernelContext& ctx, const AttentionAttrs& a, const AttentionGeomet
   SMELT_ASSIGN(T* const v, heads<T>(ctx, 2, 5, g.flat_v, g, g.kv_heads, g.fresh, g.v_depth));
   if (ctx.wants(1)) store(k, ctx.output(1));
   if (ctx.wants(2)) store(v, ctx.output(2));
-  SMELT_ASSIGN(const Mask<T> mask, mask_of<T>(ctx, g));
+  AttentionMask mask;
+  if (ctx.has(3)) {
+    SMELT_ASSIGN(mask, attention_mask(g, ctx.input(3).shape()));
+  }
+  SMELT_ASSIGN(const T* const added, mask_values<T>(ctx));
   SMELT_ASSIGN(T* const turned, scratch_array<T>(ctx, g.depth * g.keys));
   SMELT_ASSIGN(T* const scores, scratch_array<T>(ctx, g.rows * g.keys));
   SMELT_ASSIGN(T* const one, scratch_array<T>(ctx, g.rows * g.v_depth));
@@ -188,7 +131,7 @@ Status attend(KernelContext& ctx, const AttentionAttrs& a, const AttentionGeomet
         for (int64_t d = 0; d < g.depth; ++d) turned[d * g.keys + j] = keys[j * g.depth + d] * scale;
       std::fill_n(scores, g.rows * g.keys, T{});
       gemm_accumulate(g.rows, g.keys, g.depth, q + head * g.rows * g.depth, g.depth, turned, g.keys, scores, g.keys);
-      weigh(a, g, mask, b, h, span, scores, seen ? seen + head * g.rows * g.keys : nullptr);
+      weigh(a, g, mask, added, b, h, span, scores, seen ? seen + head * g.rows * g.keys : nullptr);
       std::fill_n(one, g.rows * g.v_depth, T{});
       gemm_accumulate(g.rows, g.v_depth, g.keys, scores, g.keys, v + kv * g.keys * g.v_depth, g.v_depth, one,
                       g.v_depth);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "tensor/numeric.h"
 
 namespace smelt {
 
@@ -60,6 +61,49 @@ Result<AttentionGeometry> attention_geometry(const AttentionAttrs& a, const Shap
   }
   g.keys = g.past < 0 || g.fresh < 0 ? -1 : g.past + g.fresh;
   return g;
+}
+
+Result<AttentionMask> attention_mask(const AttentionGeometry& g, const Shape& mask) {
+  const int64_t wanted[4] = {g.batch, g.q_heads, g.rows, g.keys};
+  if (mask.rank() > 4) return InvalidInput("the mask of attention has rank ", mask.rank());
+  AttentionMask m;
+  m.keys = g.keys;
+  const Shape own = mask.strides();
+  for (int i = 1; i <= mask.rank(); ++i) {
+    const int64_t d = mask[mask.rank() - i], w = wanted[4 - i];
+    if (i == 1 && d != w && d != 1) {
+      if (d > w) return InvalidInput("the mask of attention covers ", d, " keys, there are ", w);
+      m.keys = d;
+    } else if (d != 1 && d != w) {
+      return InvalidInput("a mask of shape ", mask.str(), " does not fit [", wanted[0], ",", wanted[1], ",", wanted[2],
+                          ",", wanted[3], "]");
+    }
+    m.strides[4 - i] = d == 1 ? 0 : own[mask.rank() - i];
+  }
+  return m;
+}
+
+Result<KeySpan> key_span(KernelContext& ctx, const AttentionAttrs& a, const AttentionGeometry& g, int64_t b) {
+  KeySpan s{g.keys, 0};
+  if (ctx.has(6)) {
+    const Tensor& t = ctx.input(6);
+    if (t.elements() != g.batch && t.elements() != 1)
+      return InvalidInput("there are ", t.elements(), " key lengths for a batch of ", g.batch);
+    s.valid = get_int(t, t.elements() == 1 ? 0 : b);
+    if (s.valid < 0 || s.valid > g.keys) return InvalidInput("key length ", s.valid, " is outside [0, ", g.keys, "]");
+  }
+  if (a.causal_from_end)
+    s.offset = ctx.has(6) ? s.valid - g.rows : ctx.has(4) ? g.past : std::max<int64_t>(s.valid - g.rows, 0);
+  return s;
+}
+
+VisibleKeys visible_keys(const AttentionAttrs& a, int64_t position, int64_t valid) {
+  VisibleKeys v{0, valid};
+  if (a.causal) v.end = std::clamp<int64_t>(position + 1, 0, valid);
+  if (a.window_right >= 0 && a.window_right < valid)
+    v.end = std::clamp<int64_t>(position + a.window_right + 1, 0, v.end);
+  if (a.window >= 0 && a.window < valid + position) v.begin = std::clamp<int64_t>(position - a.window, 0, v.end);
+  return v;
 }
 
 }  // namespace smelt

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ops/attention/attention.h"
+#include "ops/op.h"
 #include "smelt/result.h"
 #include "smelt/tensor.h"
 
@@ -22,5 +23,26 @@ struct AttentionGeometry {
 /// `past_k` is null when absent.
 Result<AttentionGeometry> attention_geometry(const AttentionAttrs& a, const Shape& q, const Shape& k, const Shape& v,
                                              const Shape* past_k);
+
+/// Where a mask broadcast to [batch, q_heads, rows, keys] has its entries.
+struct AttentionMask {
+  int64_t strides[4] = {0, 0, 0, 0};
+  int64_t keys = 0;  ///< keys behind these are masked
+  int64_t row(int64_t b, int64_t h, int64_t i) const { return b * strides[0] + h * strides[1] + i * strides[2]; }
+};
+Result<AttentionMask> attention_mask(const AttentionGeometry& g, const Shape& mask);
+
+/// Keys of one batch entry that count, and the position of its first query.
+struct KeySpan {
+  int64_t valid, offset;
+};
+/// Precondition: inputs 4 to 6 are those of Attention.
+Result<KeySpan> key_span(KernelContext& ctx, const AttentionAttrs& a, const AttentionGeometry& g, int64_t b);
+
+/// First and one past the last key that a query may see.
+struct VisibleKeys {
+  int64_t begin, end;
+};
+VisibleKeys visible_keys(const AttentionAttrs& a, int64_t position, int64_t valid);
 
 }  // namespace smelt
