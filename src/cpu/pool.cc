@@ -209,7 +209,7 @@ class PoolF32 final : public Kernel {
   size_t taps_bytes_, slot_bytes_;
 };
 
-/// Maxima of stored bytes, and integer means (rounded half away from zero), channels-last.
+/// Maxima of stored bytes, and integer means (rounded half away from zero), of channels-last images.
 class PoolI8 final : public Kernel {
  public:
   PoolI8(const PoolShape& s, int lo, int hi, const KernelSpec& spec)
@@ -369,8 +369,13 @@ std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
     return nullptr;
   // Means in real numbers round in another way than integers.
   if (attrs.kind == PoolKind::kAverage && attrs.rounding == Rounding::kFloatHalfEven) return nullptr;
-  const auto s = PoolShape::make(spec);
-  if (!s || (!s->channels_last && s->channels != 1)) return nullptr;
+  auto s = PoolShape::make(spec);
+  if (!s) return nullptr;
+  if (!s->channels_last) {  // every plane is an image of one channel
+    s->batch *= s->channels;
+    s->channels = 1;
+    s->channels_last = true;
+  }
   const auto low = static_cast<double>(int_min(y.dtype)), high = static_cast<double>(int_max(y.dtype));
   const auto place = [&](float bound) {
     if (!y.quant) return static_cast<int>(bound < 0 ? low : high);

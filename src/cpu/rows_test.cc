@@ -58,13 +58,15 @@ TEST(Pool, F32) {
 TEST(Pool, Bytes) {
   for (const PoolRow& r : kPools)
     for (PoolKind kind : {PoolKind::kMax, PoolKind::kAverage})
-      for (DType dtype : {DType::kI8, DType::kU8}) {
-        KernelCase c = pool_case(r, kind, Layout::kChannelsLast);
+      for (const auto& [layout, dtype] : {std::pair{Layout::kChannelsLast, DType::kI8},
+                                          {Layout::kChannelsLast, DType::kU8},
+                                          {Layout::kChannelsFirst, DType::kI8}}) {
+        KernelCase c = pool_case(r, kind, layout);
         auto attrs = std::make_shared<PoolAttrs>(static_cast<const PoolAttrs&>(*c.attrs));
         attrs->rounding = Rounding::kFixedDouble;
         c.attrs = attrs;
         const bool s = dtype == DType::kI8;
-        c.inputs[0] = random_tensor(dtype, r.image, s ? -128 : 0, s ? 127 : 255, 4);
+        c.inputs[0] = random_tensor(dtype, c.inputs[0].shape(), s ? -128 : 0, s ? 127 : 255, 4);
         c.inputs[0].set_quant(per_tensor(0.05f, s ? -10 : 118));
         c.output.dtype = dtype;
         c.output.quant = c.inputs[0].quant();

@@ -8,6 +8,7 @@ Status optimise(Module& module, const Evaluate& evaluate) {
     remove_dead_nodes(graph);
     fuse_batch_norm(graph);
     fuse_activations(graph);
+    fuse_quantization(graph);
     channels_last(graph);
   }
   return Ok();

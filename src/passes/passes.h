@@ -27,6 +27,10 @@ void fold_constants(Graph& graph, const Evaluate& evaluate);
 void fuse_activations(Graph& graph);
 /// Multiplies a BatchNorm with constant statistics into the filter and bias of the convolution before it.
 void fuse_batch_norm(Graph& graph);
+/// Operators whose operands come from DequantizeLinear and whose result goes to QuantizeLinear, with known parameters
+/// of 8-bit values, work on the quantized values instead. Where a sum of products is close to the middle between two
+/// steps of its result, that may fall to the other one.
+void fuse_quantization(Graph& graph);
 /// Makes convolutions and what lies between them channels-last, with transpositions where they begin and end.
 void channels_last(Graph& graph);
 

@@ -1,0 +1,249 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "ops/common/quantized_pair.h"
+#include "ops/conv/conv_shape.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/matmul/matmul.h"
+#include "ops/op.h"
+#include "ops/pool/pool.h"
+#include "ops/resize/resize.h"
+#include "passes/passes.h"
+#include "tensor/numeric.h"
+#include "tensor/one_grid.h"
+
+namespace smelt {
+namespace {
+
+bool same_grids(const Quantization& a, const Quantization& b) {
+  if (a.kind != b.kind || a.axis != b.axis || a.scales != b.scales) return false;
+  for (size_t i = 0; i < a.scales.size(); ++i)
+    if (a.zero_point(static_cast<int64_t>(i)) != b.zero_point(static_cast<int64_t>(i))) return false;
+  return true;
+}
+
+/// Stored integers and how they are read as real numbers.
+struct Stored {
+  ValueId id = kNone;
+  QuantPtr quant;
+};
+
+class QuantizationFuser {
+ public:
+  explicit QuantizationFuser(Graph& g) : g_(g), stored_(g.values.size()), quantizer_(g.values.size(), -1) {
+    const std::vector<int> uses = count_uses(g);
+    for (size_t k = 0; k < g.nodes.size(); ++k) {
+      const Node& n = g.nodes[k];
+      if (n.op == Op::kDequantizeLinear && n.outputs[0] != kNone && g.value(n.outputs[0]).type.dtype == DType::kF32)
+        stored_[static_cast<size_t>(n.outputs[0])] = {n.inputs[0], parameters(n)};
+      else if (n.op == Op::kQuantizeLinear && g.value(n.inputs[0]).type.dtype == DType::kF32 &&
+               uses[static_cast<size_t>(n.inputs[0])] == 1)
+        quantizer_[static_cast<size_t>(n.inputs[0])] = static_cast<int>(k);
+    }
+  }
+  void run() {
+    std::vector<char> done(g_.nodes.size(), 0);
+    for (size_t k = 0; k < g_.nodes.size(); ++k) {
+      if (done[k]) continue;
+      const Node& n = g_.nodes[k];
+      const ValueId y = n.outputs.size() == 1 ? n.outputs[0] : kNone;
+      const int q = y == kNone || static_cast<size_t>(y) >= quantizer_.size() ? -1 : quantizer_[static_cast<size_t>(y)];
+      if (q >= 0 && fuse(n, g_.nodes[static_cast<size_t>(q)]))
+        done[static_cast<size_t>(q)] = 1;
+      else
+        nodes_.push_back(n);
+    }
+    g_.nodes = std::move(nodes_);
+  }
+
+ private:
+  const Tensor* constant(const Node& n, size_t i) const {
+    return i < n.inputs.size() && n.inputs[i] != kNone ? g_.value(n.inputs[i]).constant.get() : nullptr;
+  }
+  /// Of a QuantizeLinear or DequantizeLinear; null: unknown as yet, or of a kind that quantized values don't have.
+  QuantPtr parameters(const Node& n) const {
+    const auto& a = static_cast<const QuantizeLinearAttrs&>(*n.attrs);
+    const bool has_zero = n.inputs.size() > 2 && n.inputs[2] != kNone;
+    const Tensor *scale = constant(n, 1), *zero = constant(n, 2);
+    if (a.block != 0 || a.reciprocal || a.quant_min != a.quant_max || !scale || scale->dtype() != DType::kF32 ||
+        scale->elements() < 1 || scale->rank() > 1 || (has_zero && (!zero || zero->elements() != scale->elements())))
+      return nullptr;
+    const ValueType& x = g_.value(n.inputs[0]).type;
+    auto q = std::make_shared<Quantization>();
+    for (int64_t i = 0; i < scale->elements(); ++i) {
+      const float s = scale->data<float>()[i];
+      if (!(std::isnormal(s) && s > 0)) return nullptr;
+      q->scales.push_back(s);
+      if (has_zero) q->zero_points.push_back(static_cast<int32_t>(get_int(*zero, i)));
+    }
+    if (scale->elements() > 1) {
+      if (!x.ranked) return nullptr;
+      q->kind = Quantization::Kind::kPerAxis;
+      q->axis = static_cast<int>(a.axis < 0 ? a.axis + x.shape.rank() : a.axis);
+    }
+    return q;
+  }
+  /// Input i as stored integers of a type; null: it is real.
+  const Stored* stored(const Node& n, size_t i) const {
+    if (i >= n.inputs.size() || n.inputs[i] == kNone || static_cast<size_t>(n.inputs[i]) >= stored_.size())
+      return nullptr;
+    const Stored& s = stored_[static_cast<size_t>(n.inputs[i])];
+    return s.quant && !g_.value(s.id).type.quant ? &s : nullptr;
+  }
+  const Stored* bytes(const Node& n, size_t i) const {
+    const Stored* s = stored(n, i);
+    return s && is_byte(g_.value(s->id).type.dtype) ? s : nullptr;
+  }
+  /// The first `count` inputs as bytes of one grid each.
+  bool one_grid_each(const Node& n, size_t count) const {
+    for (size_t i = 0; i < count; ++i) {
+      const Stored* s = bytes(n, i);
+      if (!s || !on_one_grid(s->quant)) return false;
+    }
+    return true;
+  }
+
+  /// A bias is a constant of 32-bit integers on the grid of the sums, or absent.
+  bool bias_fits(const Node& n, const Quantization& x, const Quantization& w) const {
+    if (n.inputs.size() <= 2 || n.inputs[2] == kNone) return true;
+    const Stored* s = stored(n, 2);
+    if (!s || g_.value(s->id).type.dtype != DType::kI32 || !g_.value(s->id).constant) return false;
+    const auto& scales = s->quant->scales;
+    const auto& zeros = s->quant->zero_points;
+    const QuantPtr sums = sums_grid(x, w);
+    if (std::any_of(zeros.begin(), zeros.end(), [](int32_t z) { return z != 0; })) return false;
+    return std::equal(scales.begin(), scales.end(), sums->scales.begin(), sums->scales.end(),
+                      [](float a, float b) { return std::abs(a - b) <= 1e-4f * b; });
+  }
+  /// A product of bytes on one grid with constant bytes, on one or one an output channel (`axis`).
+  bool product_fits(const Node& n, int axis) const {
+    const Stored *x = bytes(n, 0), *w = bytes(n, 1);
+    if (!x || !w || !on_one_grid(x->quant) || !g_.value(w->id).constant) return false;
+    if (w->quant->kind == Quantization::Kind::kPerAxis && w->quant->axis != axis) return false;
+    return bias_fits(n, *x->quant, *w->quant);
+  }
+  bool fits(const Node& n, const ValueType& y) const {
+    switch (n.op) {
+      case Op::kConv: {
+        const auto& a = static_cast<const ConvAttrs&>(*n.attrs);
+        const Stored* w = bytes(n, 1);
+        return !a.hybrid && w && product_fits(n, filter_output_axis(a, g_.value(w->id).type.shape.rank()));
+      }
+      case Op::kMatMul: {
+        const auto& a = static_cast<const MatMulAttrs&>(*n.attrs);
+        if (a.hybrid || a.alpha != 1 || a.beta != 1 || a.trans_batch_a || a.trans_batch_b) return false;
+        const Stored* w = bytes(n, 1);
+        return w && g_.value(w->id).type.shape.rank() == 2 && product_fits(n, a.transpose_b ? 0 : 1);
+      }
+      case Op::kBinary: {
+        const Binary fn = static_cast<const BinaryAttrs&>(*n.attrs).fn;
+        return (fn == Binary::kAdd || fn == Binary::kSub || fn == Binary::kMul) && one_grid_each(n, 2);
+      }
+      case Op::kUnary:
+        return one_grid_each(n, 1);
+      case Op::kConcat:
+        return one_grid_each(n, n.inputs.size()) && std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId id) {
+                 return g_.value(stored_[static_cast<size_t>(id)].id).type.dtype == y.dtype;
+               });
+      case Op::kPool:
+        return static_cast<const PoolAttrs&>(*n.attrs).kind == PoolKind::kAverage ? one_grid_each(n, 1)
+                                                                                  : keeps_grid(n, y);
+      case Op::kResize:
+        return static_cast<const ResizeAttrs&>(*n.attrs).mode == ResizeAttrs::Mode::kNearest && keeps_grid(n, y);
+      case Op::kReshape:
+      case Op::kFlatten:
+      case Op::kSqueeze:
+      case Op::kUnsqueeze:
+      case Op::kTranspose:
+      case Op::kSlice:
+      case Op::kDepthSpace:
+        return keeps_grid(n, y);
+      default:
+        return false;
+    }
+  }
+  bool keeps_grid(const Node& n, const ValueType& y) const {
+    return one_grid_each(n, 1) && same_grids(*bytes(n, 0)->quant, *y.quant) &&
+           g_.value(bytes(n, 0)->id).type.dtype == y.dtype;
+  }
+
+  /// n becomes an operator of quantized values that gives what the QuantizeLinear behind it gives.
+  bool fuse(const Node& n, const Node& quantize) {
+    const ValueId plain = quantize.outputs[0];
+    if (plain == kNone) return false;
+    ValueType type = g_.value(plain).type;
+    type.quant = parameters(quantize);
+    if (!is_byte(type.dtype) || !on_one_grid(type.quant) || !fits(n, type)) return false;
+    Node fused = n;
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      const Stored* s = stored(n, i);
+      if (!s) continue;
+      const bool bias = i == 2 && (n.op == Op::kConv || n.op == Op::kMatMul);
+      fused.inputs[i] = typed(n, bias ? Stored{s->id, sums_grid(*stored(n, 0)->quant, *stored(n, 1)->quant)} : *s);
+    }
+    const ValueId y = with_quant(plain, type.quant);
+    fused.outputs = {y};
+    fused.origin = n.origin + "+" + quantize.origin;
+    nodes_.push_back(std::move(fused));
+    typed_[plain].push_back({y, type.quant});
+    bit_cast(n, y, plain);
+    return true;
+  }
+  /// Of sums of products, channel by channel.
+  static QuantPtr sums_grid(const Quantization& x, const Quantization& w) {
+    auto q = std::make_shared<Quantization>();
+    q->kind = w.kind;
+    for (const float s : w.scales) q->scales.push_back(x.scale() * s);
+    return q;
+  }
+  ValueId with_quant(ValueId like, const QuantPtr& quant) {
+    Value v;
+    v.type = g_.value(like).type;
+    v.type.quant = quant;
+    return g_.add_value(std::move(v));
+  }
+  void bit_cast(const Node& like, ValueId from, ValueId to) {
+    Node n = like;
+    CastAttrs same;
+    same.to = g_.value(to).type.dtype;
+    n.op = Op::kBitCast;
+    n.attrs = make_attrs<CastAttrs>(same);
+    n.inputs = {from};
+    n.outputs = {to};
+    nodes_.push_back(std::move(n));
+  }
+  /// The stored integers as a quantized value.
+  ValueId typed(const Node& user, const Stored& s) {
+    auto& known = typed_[s.id];
+    for (const Stored& t : known)
+      if (same_grids(*t.quant, *s.quant)) return t.id;
+    const ValueId id = with_quant(s.id, s.quant);
+    if (const auto& constant = g_.value(s.id).constant) {
+      Tensor copy = *constant;
+      copy.set_quant(s.quant);
+      g_.value(id).constant = std::make_shared<const Tensor>(std::move(copy));
+    } else {
+      bit_cast(user, s.id, id);
+    }
+    known.push_back({id, s.quant});
+    return id;
+  }
+
+  Graph& g_;
+  std::vector<Stored> stored_;  ///< by value of the original graph: what a DequantizeLinear made it from
+  std::vector<int> quantizer_;  ///< by value: the node that quantizes it, where that is its only user; -1: none
+  std::map<ValueId, std::vector<Stored>> typed_;
+  std::vector<Node> nodes_;
+};
+
+}  // namespace
+
+void fuse_quantization(Graph& graph) {
+  QuantizationFuser(graph).run();
+  remove_dead_nodes(graph);
+}
+
+}  // namespace smelt

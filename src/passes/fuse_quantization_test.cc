@@ -1,0 +1,109 @@
+#include <gtest/gtest.h>
+
+#include "cpu/testing.h"
+#include "graph/builder.h"
+#include "graph/verify.h"
+#include "ops/conv/conv.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/pool/pool.h"
+#include "smelt/model.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+using testing::random_tensor;
+
+/// A graph in ONNX's form of quantized models: real operators between pairs of QuantizeLinear and DequantizeLinear.
+class QdqGraph {
+ public:
+  QdqGraph() {
+    module->format = "test";
+    module->graphs.resize(1);
+    module->methods.push_back({"main", 0});
+  }
+  ValueId node(Op op, AttrsPtr attrs, std::vector<ValueId> in) {
+    const ValueId y = builder.value("", {});
+    EXPECT_TRUE(builder.node_to(op, std::move(attrs), in, {y}).ok());
+    return y;
+  }
+  ValueId dequantized(ValueId x, std::vector<float> scales, int64_t axis = 0) {
+    QuantizeLinearAttrs a;
+    a.axis = axis;
+    a.to = DType::kF32;
+    const Shape shape = scales.size() == 1 ? Shape{} : Shape{static_cast<int64_t>(scales.size())};
+    return node(Op::kDequantizeLinear, make_attrs<QuantizeLinearAttrs>(a),
+                {x, builder.constant("", Tensor::from<float>(DType::kF32, shape, scales))});
+  }
+  /// Through stored bytes and back.
+  ValueId rounded(ValueId x, float scale, uint8_t zero) {
+    QuantizeLinearAttrs to, from;
+    from.to = DType::kF32;
+    const ValueId s = builder.constant("", Tensor::from<float>(DType::kF32, {}, std::vector{scale}));
+    const ValueId z = builder.constant("", Tensor::from<uint8_t>(DType::kU8, {}, std::vector{zero}));
+    return node(Op::kDequantizeLinear, make_attrs<QuantizeLinearAttrs>(from),
+                {node(Op::kQuantizeLinear, make_attrs<QuantizeLinearAttrs>(to), {x, s, z}), s, z});
+  }
+  Result<std::vector<Datum>> run(BackendKind backend, const Tensor& x, std::string* kernels) {
+    SessionOptions options;
+    options.backend = backend;
+    options.profile = true;
+    SMELT_ASSIGN(Session session, Session::create(Model(module), options));
+    auto result = session.run(std::vector<Datum>{x});
+    for (const ProfileEntry& e : session.profile()) *kernels += e.kernel + " ";
+    return result;
+  }
+
+  std::shared_ptr<Module> module = std::make_shared<Module>();
+  Builder builder{*module, 0};
+};
+
+TEST(FuseQuantization, ConvolutionsSumsAndPools) {
+  QdqGraph g;
+  Builder& b = g.builder;
+  const Tensor x = random_tensor(DType::kF32, {1, 3, 9, 9}, -1, 1, 1);
+  const ValueId image = g.rounded(b.input("x", ValueType::tensor(DType::kF32, x.shape())), 0.01f, 128);
+  ConvAttrs conv;
+  conv.pads = {1, 1, 1, 1};
+  const ValueId filter = g.dequantized(b.constant("", random_tensor(DType::kI8, {4, 3, 3, 3}, -127, 127, 2)),
+                                       {0.01f, 0.02f, 0.01f, 0.03f});
+  const ValueId bias = g.dequantized(b.constant("", random_tensor(DType::kI32, {4}, -2000, 2000, 3)),
+                                     {0.0001f, 0.0002f, 0.0001f, 0.0003f});
+  ValueId y = g.node(Op::kConv, make_attrs<ConvAttrs>(conv), {image, filter, bias});
+  y = g.rounded(g.node(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kRelu), {y}), 0.05f, 0);
+  PoolAttrs pool;
+  pool.kernel = {3, 3};
+  const ValueId most = g.rounded(g.node(Op::kPool, make_attrs<PoolAttrs>(pool), {y}), 0.05f, 0);
+  pool.kind = PoolKind::kAverage;
+  const ValueId mean = g.rounded(g.node(Op::kPool, make_attrs<PoolAttrs>(pool), {y}), 0.04f, 3);
+  const ValueId sum = g.rounded(g.node(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {most, mean}), 0.07f, 10);
+  b.graph().outputs = {sum};
+  ASSERT_TRUE(verify(*g.module).ok());
+  std::string kernels, none;
+  const auto expected = g.run(BackendKind::kReference, x, &none), got = g.run(BackendKind::kCpu, x, &kernels);
+  ASSERT_TRUE(expected.ok() && got.ok());
+  for (const char* want : {"conv_i8", "pool_i8", "pool_mean_i8", "binary_i8"})
+    EXPECT_NE(kernels.find(want), std::string::npos) << want << " not in " << kernels;
+  const Tensor &e = expected->front().tensor, &t = got->front().tensor;
+  ASSERT_EQ(e.shape(), t.shape());
+  for (int64_t i = 0; i < e.elements(); ++i) ASSERT_NEAR(get_double(t, i), get_double(e, i), 0.0701) << "element " << i;
+}
+
+TEST(FuseQuantization, RealBiasStaysReal) {
+  QdqGraph g;
+  Builder& b = g.builder;
+  const Tensor x = random_tensor(DType::kF32, {1, 3, 5, 5}, -1, 1, 1);
+  const ValueId image = g.rounded(b.input("x", ValueType::tensor(DType::kF32, x.shape())), 0.01f, 128);
+  const ValueId filter = g.dequantized(b.constant("", random_tensor(DType::kI8, {4, 3, 1, 1}, -127, 127, 2)), {0.01f});
+  const ValueId bias = b.constant("", random_tensor(DType::kF32, {4}, -1, 1, 3));
+  const ValueId y = g.rounded(g.node(Op::kConv, make_attrs<ConvAttrs>(), {image, filter, bias}), 0.05f, 128);
+  b.graph().outputs = {y};
+  std::string kernels, none;
+  const auto expected = g.run(BackendKind::kReference, x, &none), got = g.run(BackendKind::kCpu, x, &kernels);
+  ASSERT_TRUE(expected.ok() && got.ok());
+  EXPECT_EQ(kernels.find("conv_i8"), std::string::npos) << kernels;
+  for (int64_t i = 0; i < x.dim(0) * 4 * 25; ++i)
+    ASSERT_NEAR(get_double(got->front().tensor, i), get_double(expected->front().tensor, i), 0.0501);
+}
+
+}  // namespace
+}  // namespace smelt
