@@ -40,25 +40,6 @@ void row_range(const float* x, int64_t n, float* low, float* high) {
   *high = hi;
 }
 
-void quantize_values(const float* x, int64_t n, float factor, float offset, float low, int8_t* out) {
-  const D d;
-  const hn::Rebind<int8_t, D> d8;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const V vf = hn::Set(d, factor), vo = hn::Set(d, offset), half = hn::Set(d, 0.5f), one = hn::Set(d, 1.0f);
-  const V vlow = hn::Set(d, low), vhigh = hn::Set(d, 127.0f);
-  const hn::RebindToSigned<D> di;
-  const auto eight = [&](V v) HWY_ATTR {
-    v = hn::Add(vo, hn::Mul(v, vf));
-    const V whole = hn::Trunc(v);
-    const V away = hn::IfThenElseZero(hn::Ge(hn::Abs(hn::Sub(v, whole)), half), hn::CopySign(one, v));
-    v = hn::Min(hn::Max(hn::Add(whole, away), vlow), vhigh);
-    return hn::DemoteTo(d8, hn::ConvertTo(di, v));
-  };
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(eight(hn::LoadU(d, x + i)), d8, out + i);
-  for (; i < n; ++i) out[i] = static_cast<int8_t>(std::clamp(std::round(offset + x[i] * factor), low, 127.0f));
-}
-
 void rescale_sums(const int32_t* sums, int32_t zero, const int32_t* column_sums, float row_scale, const float* scales,
                   const float* bias, bool first, bool last, float lo, float hi, int64_t n, float* y) {
   const auto step = [&](auto d, int64_t j) HWY_ATTR {
@@ -145,7 +126,7 @@ void from_grid(const uint8_t* x, int64_t n, const Grid& grid, float factor, floa
   for (; i < n; ++i) step(one, i);
 }
 
-RowQuant make_row_quant() { return {row_range, quantize_values, rescale_sums, to_grid, from_grid}; }
+RowQuant make_row_quant() { return {row_range, rescale_sums, to_grid, from_grid}; }
 
 }  // namespace smelt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -186,14 +167,16 @@ RowGrid RowQuant::quantize_row(const float* x, int64_t n, bool asymmetric, int8_
   range(x, n, &low, &high);
   const float magnitude = std::max(std::fabs(low), std::fabs(high));
   if (!(magnitude > 0) || !std::isfinite(magnitude)) return smelt::quantize_row(x, n, asymmetric, out);
+  RowGrid row{magnitude / 127.0f, 0};
+  Grid grid{.scale = 127.0f / magnitude, .low = -127, .away = true, .factor = true};
   if (asymmetric) {
-    RowGrid grid;
-    if (!asymmetric_grid(low, high, grid)) return smelt::quantize_row(x, n, true, out);
-    quantize(x, n, 1.0f / grid.scale, static_cast<float>(grid.zero_point), -128.0f, out);
-    return grid;
+    if (!asymmetric_grid(low, high, row)) return smelt::quantize_row(x, n, true, out);
+    grid.scale = 1.0f / row.scale;
+    grid.zero = row.zero_point;
+    grid.low = -128;
   }
-  quantize(x, n, 127.0f / magnitude, 0.0f, -127.0f, out);
-  return {magnitude / 127.0f, 0};
+  to_grid(x, n, grid, reinterpret_cast<uint8_t*>(out));
+  return row;
 }
 
 }  // namespace smelt

@@ -31,8 +31,6 @@ bool one_known_grid(const NodeSpec& spec);
 struct RowQuant {
   /// Smallest and largest of n > 0 values; NaN is ignored or spreads.
   void (*range)(const float* x, int64_t n, float* low, float* high);
-  /// out[i] = clamp(round half away(x[i] * factor + offset), low, 127).
-  void (*quantize)(const float* x, int64_t n, float factor, float offset, float low, int8_t* out);
   /// y[j] (+)= float(sums[j] - zero * column_sums[j]) * row_scale * scales[j]; adds `bias` (null: none) and clamps when
   /// `last`.
   void (*rescale)(const int32_t* sums, int32_t zero, const int32_t* column_sums, float row_scale, const float* scales,

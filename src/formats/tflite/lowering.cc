@@ -53,6 +53,17 @@ Status Lowering::bind(uint64_t optional) {
   return Ok();
 }
 
+void Lowering::read_uint8_as_int8() {
+  if (out_type(0).dtype != DType::kF32) return;
+  for (ValueId& id : inputs_) {
+    const Tensor* t = id == kNone ? nullptr : b().constant_of(id);
+    if (!t || t->dtype() != DType::kU8 || !t->quant()) continue;
+    Tensor same = Tensor::view(DType::kI8, t->shape(), t->raw(), t->owner());
+    same.set_quant(t->quant());
+    id = b().constant(b().graph().value(id).name, same);
+  }
+}
+
 Status Lowering::finish() {
   for (int i = 0; i < outputs(); ++i) {
     const TensorSlot& slot = out_slot(i);

@@ -62,6 +62,9 @@ class Lowering {
   /// One node from these inputs to output 0 (or to all outputs).
   Status emit(Op op, AttrsPtr attrs, std::vector<ValueId> ins);
   Status emit_all(Op op, AttrsPtr attrs, std::vector<ValueId> ins);
+  /// Makes constant uint8 inputs int8 where the result is float32: hybrid operators hold weights so since before there
+  /// was int8.
+  void read_uint8_as_int8();
   /// The same value without its quantization: the stored integers as plain numbers.
   Result<ValueId> plain(ValueId id);
   /// The stored integers of a value under other parameters.

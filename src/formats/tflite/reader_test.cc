@@ -89,6 +89,50 @@ TEST(TfliteReader, RunsAConvolution) {
   EXPECT_FLOAT_EQ(y[15], 1.5f);
 }
 
+/// Weights of hybrid operators in old files are int8 in uint8 tensors.
+TEST(TfliteReader, HybridWeightsInUint8) {
+  TestModel m;
+  const int x = m.tensor({.shape = {1, 2}}),
+            w = m.tensor({.shape = {2, 2},
+                          .type = tfl::TensorType::UINT8,
+                          .raw = {1, 0xff, 0x81, 2},
+                          .scales = {0.5f},
+                          .zero_points = {0}}),
+            y = m.tensor({.shape = {1, 2}});
+  m.op(Op::FULLY_CONNECTED, {x, w, -1}, {y}, tfl::CreateFullyConnectedOptions(m.fbb()));
+  m.end_subgraph({x}, {y});
+  const std::string file = m.finish();
+  const auto model = load(file);
+  ASSERT_TRUE(model.ok()) << model.error().message();
+  Session session = session_of(*model);
+  const auto got = run(session, {floats({1, 2}, {127, -127})});
+  ASSERT_EQ(got.size(), 2u);
+  EXPECT_FLOAT_EQ(got[0], 127);
+  EXPECT_FLOAT_EQ(got[1], -127 * 129 / 2.0f);
+}
+
+/// Integers of 16 bits are compared as they are stored.
+TEST(TfliteReader, ComparesStoredInt16) {
+  TestModel m;
+  const auto operand = [&](float scale) {
+    return m.tensor({.shape = {2}, .type = tfl::TensorType::INT16, .scales = {scale}, .zero_points = {0}});
+  };
+  const int a = operand(1), b = operand(0.001f), y = m.tensor({.shape = {2}, .type = tfl::TensorType::BOOL});
+  m.op(Op::LESS, {a, b}, {y});
+  m.end_subgraph({a, b}, {y});
+  const std::string file = m.finish();
+  const auto model = load(file);
+  ASSERT_TRUE(model.ok()) << model.error().message();
+  Session session = session_of(*model);
+  const auto stored = [](std::vector<int16_t> v) {
+    return Tensor::from<int16_t>(DType::kI16, {2}, std::span<const int16_t>(v));
+  };
+  const auto got = session.run(std::vector<Datum>{stored({5, 9}), stored({6, 8})});
+  ASSERT_TRUE(got.ok()) << got.error().message();
+  EXPECT_EQ(got->front().tensor.data<uint8_t>()[0], 1);
+  EXPECT_EQ(got->front().tensor.data<uint8_t>()[1], 0);
+}
+
 TEST(TfliteReader, TruncatedFilesAreErrors) {
   const std::string file = rich_model();
   for (size_t n = 0; n < file.size(); ++n) {

@@ -16,6 +16,7 @@ class TestModel {
     std::vector<int32_t> shape;
     tfl::TensorType type = tfl::TensorType::FLOAT32;
     std::vector<float> values = {};  ///< contents of a float constant
+    std::vector<uint8_t> raw = {};   ///< contents of a constant of another type
     bool variable = false;
     std::vector<float> scales = {};
     std::vector<int64_t> zero_points = {};
@@ -23,10 +24,10 @@ class TestModel {
 
   int tensor(const TensorSpec& spec) {
     uint32_t buffer = 0;
-    if (!spec.values.empty()) {
+    if (!spec.values.empty() || !spec.raw.empty()) {
       std::vector<uint8_t> bytes(spec.values.size() * 4);
-      std::memcpy(bytes.data(), spec.values.data(), bytes.size());
-      buffers_.push_back(std::move(bytes));
+      if (!bytes.empty()) std::memcpy(bytes.data(), spec.values.data(), bytes.size());
+      buffers_.push_back(bytes.empty() ? spec.raw : std::move(bytes));
       buffer = static_cast<uint32_t>(buffers_.size());
     }
     flatbuffers::Offset<tfl::QuantizationParameters> quant;

@@ -27,7 +27,7 @@ RowGrid asymmetric_row(const float* values, int64_t n, float low, float high, in
   const float inverse = 1.0f / grid.scale;
   for (int64_t i = 0; i < n; ++i)
     out[i] = static_cast<int8_t>(
-        std::clamp(std::round(static_cast<float>(grid.zero_point) + values[i] * inverse), -128.0f, 127.0f));
+        std::clamp(static_cast<float>(grid.zero_point) + std::round(values[i] * inverse), -128.0f, 127.0f));
   return grid;
 }
 

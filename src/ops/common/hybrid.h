@@ -14,7 +14,7 @@ struct RowGrid {
 bool asymmetric_grid(float low, float high, RowGrid& grid);
 
 /// Quantizes one row to int8 as TFLite's hybrid kernels do: symmetric to +-127 of the largest magnitude, or asymmetric
-/// over the range widened to hold 0. Rounds half away from zero.
+/// over the range widened to hold 0. Rounds half away from zero, before the zero point is added.
 RowGrid quantize_row(const float* values, int64_t n, bool asymmetric, int8_t* out);
 
 }  // namespace smelt

@@ -169,6 +169,12 @@ TEST(MatMul, HybridQuantizesEveryRow) {
   a.asymmetric_inputs = true;
   const Tensor z = matmul(a).input(floats({2, 2}, {1, -0.5, 0, 0})).constant(w).run();
   expect_near(z, {(2 * 170 - 85) * 0.25 * 1.5 / 255, 0});
+  // At 1, zero point -77: ties go away from zero before the zero point is added.
+  const Tensor ties = matmul(a)
+                          .input(floats({1, 4}, {-51, 204, -10.5, 10.5}))
+                          .constant(quantized(DType::kI8, {2, 4}, {0, 0, 1, 0, 0, 0, 0, 1}, 1, 0))
+                          .run();
+  expect_near(ties, {-11, 11});
 }
 
 TEST(MatMul, HybridQuantizesRowsAfterTransposition) {

@@ -59,10 +59,7 @@ float stored_of(uint rule, float x, Grid g, int low, int high) {
   precise float r = g.inverse != 0.0 ? x * g.inverse : x / g.scale;
   if (g.none) return 0.0;
   if (rule == kHybrid) return clamp(round_half_away(r), -127.0, 127.0);
-  if (rule == kHybridAsymmetric) {
-    r = float(g.zero) + r;
-    return clamp(round_half_away(r), -128.0, 127.0);
-  }
+  if (rule == kHybridAsymmetric) return clamp(float(g.zero) + round_half_away(r), -128.0, 127.0);
   if (is_nan(r)) return clamp(0.0, float(low), float(high));
   r = roundEven(clamp(r, -1e6, 1e6)) + float(g.zero);
   return clamp(r, float(low), float(high));
