@@ -2,13 +2,13 @@
 
 namespace smelt {
 
-std::optional<ConvShape> ConvShape::make(const NodeSpec& spec) {
+std::optional<ConvShape> ConvShape::make(const NodeSpec& spec, bool bias) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const Shape &x = spec.inputs[0].shape, &w = spec.inputs[1].shape;
   const auto geometry = conv_geometry(attrs, x, w);
   if (!geometry.ok()) return std::nullopt;
   if (geometry->output_shape(attrs.layout) != spec.outputs[0].shape) return std::nullopt;
-  if (spec.has(2) && spec.inputs[2].shape.elements() != geometry->out_channels) return std::nullopt;
+  if (bias && spec.has(2) && spec.inputs[2].shape.elements() != geometry->out_channels) return std::nullopt;
   return of(*geometry, attrs, w);
 }
 

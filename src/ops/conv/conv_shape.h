@@ -33,8 +33,9 @@ struct ConvShape {
   bool planar() const { return in[0] == 1 && out[0] == 1 && kernel[0] == 1 && pad[0] == 0; }
 
   static constexpr int64_t kMaxStride = 4096;  ///< room for work grows with it
-  /// Geometry of a Conv node whose bias fits; nullopt where the kernels do not go (more than three spatial dimensions).
-  static std::optional<ConvShape> make(const NodeSpec& spec);
+  /// Geometry of a Conv node whose bias (`bias`: input 2 is one) fits; nullopt where the kernels do not go (more than
+  /// three spatial dimensions).
+  static std::optional<ConvShape> make(const NodeSpec& spec, bool bias = true);
   /// The same from sizes that are known, direct or transposed (then filter_i and filter_o belong to the roles that
   /// the channels play in it).
   static std::optional<ConvShape> of(const ConvGeometry& geometry, const ConvAttrs& attrs, const Shape& filter);

@@ -290,10 +290,7 @@ std::unique_ptr<Kernel> make_conv_i8(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_conv_sums(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &filter = spec.inputs[1];
   if (!eight_bits(spec, x) || !eight_bits(spec, filter) || spec.outputs[0].dtype != DType::kI32) return nullptr;
-  const auto& attrs = spec.attrs<ConvAttrs>();
-  const auto g = conv_geometry(attrs, x.shape, filter.shape);
-  if (!g.ok() || g->output_shape(attrs.layout) != spec.outputs[0].shape) return nullptr;
-  const auto shape = ConvShape::of(*g, attrs, filter.shape);
+  const auto shape = ConvShape::make(spec, false);
   if (!shape || !within_limits(*shape)) return nullptr;
   const int x_zero = zero_points(spec, 2, x.dtype, 1), w_zeros = zero_points(spec, 3, filter.dtype, shape->all_out());
   if (x_zero < 0 || w_zeros < 0) return nullptr;

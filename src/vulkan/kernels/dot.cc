@@ -1,5 +1,8 @@
 // Products of 8-bit values four at a time: VK_KHR_shader_integer_dot_product.
 #include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "ops/conv/conv.h"
@@ -18,58 +21,64 @@ bool multiplies_fours(const Device& device) {
   return info.int8_dot_product && forced("SMELT_VULKAN_DOT").value_or(info.fast_int8_dot_product);
 }
 
-class DotConv final : public Kernel {
+/// What both kinds of sums share: the filter as int8 in fours, unsigned values less 128.
+class DotProduct : public Kernel {
  public:
-  /// Nullopt: beyond what a dispatch takes.
-  static std::unique_ptr<Kernel> make(const KernelSpec& spec, const ConvShape& s, IntegerProduct product) {
-    const Tiling tiling = choose_tiling(spec.device, s.out_pixels(), s.c_out);
-    const int64_t across = int64_t{tiling.width} * tiling.lanes;
-    const int64_t x = (s.out_pixels() + across - 1) / across, y = (s.c_out + tiling.tile - 1) / tiling.tile;
-    const int64_t z = s.batch * s.groups;
-    if (x > 65535 || y > 65535 || z > 65535 || s.taps() * ((s.c_in + 3) / 4 + 1) > kMaxRounds) return nullptr;
-    const int64_t words = words_a_channel(s) * s.all_out();
-    if (words > INT32_MAX || static_cast<uint64_t>(words) * 4 > spec.device.max_binding()) return nullptr;
-    auto kernel = std::make_unique<DotConv>(s, *spec.constant(1), std::move(product));
-    kernel->tiling_ = tiling;
-    kernel->grid_ = {static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(z)};
-    return kernel;
-  }
+  DotProduct(const ConvShape& s, const Tensor& filter, bool x_signed, bool w_signed)
+      : shape_(s), filter_(filter), x_signed_(x_signed), w_signed_(w_signed) {}
   static bool suits(const KernelSpec& spec, const ConvShape& s) {
     return multiplies_fours(spec.device) && spec.constant(1) && s.c_in >= 4;
   }
-  DotConv(const ConvShape& s, const Tensor& filter, IntegerProduct product)
-      : shape_(s), filter_(filter), product_(std::move(product)) {}
-  bool reads(size_t i) const override { return i == 0; }
-
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    const auto words = static_cast<size_t>(words_a_channel(shape_) * shape_.all_out());
-    SMELT_ASSIGN(const Binding filter, r.table(1, Cat("int8 in fours, groups ", shape_.groups), words * 4,
-                                               [&](void* to) { pack(static_cast<int8_t*>(to)); }));
-    SMELT_ASSIGN(const Binding channels, folded().table(r));
-    const auto& zeros = product_.pair.w_zeros;
-    const bool filter_zeros =
-        std::any_of(zeros.begin(), zeros.end(), [&](int32_t z) { return product_.signed_weight(z); });
-    const bool in_fours = shape_.channels_last && shape_.c_in % 4 == 0;
-    const Requant& q = product_.requant;
-    struct Push {
-      PackedGeometry g;
-      IntegerPush q;
-    };
-    return r.dispatch(
-        {product_.pair.x_signed ? "dot_s8" : "dot_u8",
-         {tiling_.width, tiling_.tile, tiling_.lanes, product_.rounding(), in_fours ? 1u : 0u, filter_zeros ? 1u : 0u},
-         {x, filter, channels, r.output(0), x},
-         grid_[0],
-         grid_[1],
-         grid_[2]},
-        Push{packed_geometry(shape_), {signed_x_zero(), 0, q.zero, q.low, q.high}});
+  /// False: beyond what a dispatch takes.
+  bool set_grid(const Device& device) {
+    const ConvShape& s = shape_;
+    tiling_ = choose_tiling(device, s.out_pixels(), s.c_out);
+    const int64_t across = int64_t{tiling_.width} * tiling_.lanes;
+    const int64_t x = (s.out_pixels() + across - 1) / across, y = (s.c_out + tiling_.tile - 1) / tiling_.tile;
+    const int64_t z = s.batch * s.groups;
+    if (x > 65535 || y > 65535 || z > 65535 || s.taps() * ((s.c_in + 3) / 4 + 1) > kMaxRounds) return false;
+    const int64_t words = words_a_channel() * s.all_out();
+    if (words > INT32_MAX || static_cast<uint64_t>(words) * 4 > device.max_binding()) return false;
+    grid_ = {static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(z)};
+    return true;
   }
 
- private:
-  static int64_t words_a_channel(const ConvShape& s) { return s.taps() * ((s.c_in + 3) / 4); }
-  int32_t signed_x_zero() const { return product_.pair.x_zero - (product_.pair.x_signed ? 0 : 128); }
+ protected:
+  int32_t signed_weight(int64_t stored) const { return static_cast<int32_t>(w_signed_ ? stored : stored - 128); }
+  /// Sums of the packed filter's values, by output channel.
+  std::vector<int64_t> filter_sums() const {
+    std::vector<int8_t> w(static_cast<size_t>(words_a_channel() * 4 * shape_.all_out()));
+    pack(w.data());
+    const size_t n = w.size() / static_cast<size_t>(shape_.all_out());
+    std::vector<int64_t> sums(static_cast<size_t>(shape_.all_out()), 0);
+    for (size_t i = 0; i < w.size(); ++i) sums[i / n] += w[i];
+    return sums;
+  }
+  /// `channels`: what the shader reads by output channel; `last`: bindings behind the others.
+  template <class Push>
+  Status record_product(KernelRecorder& r, const char* shader, const Binding& channels, uint32_t rounding,
+                        bool filter_zeros, std::optional<Binding> x_zero, const Push& push) const {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    const auto words = static_cast<size_t>(words_a_channel() * shape_.all_out());
+    SMELT_ASSIGN(const Binding filter, r.table(1, Cat("int8 in fours, groups ", shape_.groups), words * 4,
+                                               [&](void* to) { pack(static_cast<int8_t*>(to)); }));
+    const bool in_fours = shape_.channels_last && shape_.c_in % 4 == 0;
+    return r.dispatch({shader,
+                       {tiling_.width, tiling_.tile, tiling_.lanes, rounding, in_fours ? 1u : 0u,
+                        filter_zeros ? 1u : 0u, x_zero ? 1u : 0u},
+                       {x, filter, channels, r.output(0), x, x_zero.value_or(x)},
+                       grid_[0],
+                       grid_[1],
+                       grid_[2]},
+                      push);
+  }
 
+  ConvShape shape_;
+  Tensor filter_;
+  bool x_signed_, w_signed_;
+
+ private:
+  int64_t words_a_channel() const { return shape_.taps() * ((shape_.c_in + 3) / 4); }
   /// [output channel of all groups][tap][input channel], those in fours, zero where there is none.
   void pack(int8_t* to) const {
     std::vector<int64_t> stored(static_cast<size_t>(filter_.elements()));
@@ -79,39 +88,107 @@ class DotConv final : public Kernel {
       for (int64_t tap = 0; tap < shape_.taps(); ++tap)
         for (int64_t i = 0; i < chunks * 4; ++i) {
           const auto at = static_cast<size_t>(o * shape_.filter_o + i * shape_.filter_i + tap * shape_.filter_s);
-          *to++ = i < shape_.c_in ? static_cast<int8_t>(product_.signed_weight(stored[at])) : int8_t{0};
+          *to++ = i < shape_.c_in ? static_cast<int8_t>(signed_weight(stored[at])) : int8_t{0};
         }
   }
+
+  Tiling tiling_;
+  std::array<uint32_t, 3> grid_{1, 1, 1};
+};
+
+/// Requantized.
+class DotConv final : public DotProduct {
+ public:
+  static std::unique_ptr<Kernel> make(const KernelSpec& spec, const ConvShape& s, IntegerProduct product) {
+    auto kernel = std::make_unique<DotConv>(s, *spec.constant(1), std::move(product));
+    return kernel->set_grid(spec.device) ? std::move(kernel) : nullptr;
+  }
+  DotConv(const ConvShape& s, const Tensor& filter, IntegerProduct product)
+      : DotProduct(s, filter, product.pair.x_signed, product.pair.w_signed), product_(std::move(product)) {}
+  bool reads(size_t i) const override { return i == 0; }
+
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding channels, folded().table(r));
+    const auto& zeros = product_.pair.w_zeros;
+    const bool filter_zeros = std::any_of(zeros.begin(), zeros.end(), [&](int32_t z) { return signed_weight(z); });
+    const Requant& q = product_.requant;
+    struct Push {
+      PackedGeometry g;
+      IntegerPush q;
+    };
+    return record_product(r, x_signed_ ? "dot_s8" : "dot_u8", channels, product_.rounding(), filter_zeros, std::nullopt,
+                          Push{packed_geometry(shape_), {signed_x_zero(), 0, q.zero, q.low, q.high}});
+  }
+
+ private:
+  int32_t signed_x_zero() const { return product_.pair.x_zero - (x_signed_ ? 0 : 128); }
   /// The zero points' part of sums of (x - x_zero) (w - w_zero) that does not depend on x goes into the bias, modulo
   /// 2^32 as all sums.
   IntegerProduct folded() const {
     IntegerProduct p = product_;
-    std::vector<int8_t> w(static_cast<size_t>(words_a_channel(shape_) * 4 * shape_.all_out()));
-    pack(w.data());
-    const size_t n = w.size() / static_cast<size_t>(shape_.all_out());
+    const auto sums = filter_sums();
     const auto products = static_cast<int64_t>(shape_.taps() * shape_.c_in);
-    for (size_t o = 0; o < static_cast<size_t>(shape_.all_out()); ++o) {
-      int64_t sum = 0;
-      for (size_t i = 0; i < n; ++i) sum += w[o * n + i];
-      const int64_t w_zero = product_.signed_weight(product_.pair.w_zeros[o]);
+    for (size_t o = 0; o < sums.size(); ++o) {
+      const int64_t w_zero = signed_weight(product_.pair.w_zeros[o]);
       p.requant.bias[o] =
-          static_cast<int32_t>(p.requant.bias[o] - signed_x_zero() * sum + products * signed_x_zero() * w_zero);
+          static_cast<int32_t>(p.requant.bias[o] - signed_x_zero() * sums[o] + products * signed_x_zero() * w_zero);
     }
     return p;
   }
 
-  ConvShape shape_;
-  Tensor filter_;
   IntegerProduct product_;
-  Tiling tiling_;
-  std::array<uint32_t, 3> grid_{1, 1, 1};
+};
+
+/// The sums themselves, with zero points from tensors: that of x computed or not, those of the filter constant.
+class DotSums final : public DotProduct {
+ public:
+  static std::unique_ptr<Kernel> make(const KernelSpec& spec, const std::optional<ConvShape>& s) {
+    const ValueType &x = spec.inputs[0], &w = spec.inputs[1];
+    if (!s || !suits(spec, *s) || !eight_bits(spec, x) || !eight_bits(spec, w) || spec.outputs[0].dtype != DType::kI32)
+      return nullptr;
+    const int x_zeros = zero_points(spec, 2, x.dtype, 1), w_zeros = zero_points(spec, 3, w.dtype, s->all_out());
+    if (x_zeros < 0 || w_zeros < 0 || (w_zeros > 0 && !spec.constant(3))) return nullptr;
+    auto kernel = std::make_unique<DotSums>(*s, *spec.constant(1), x.dtype == DType::kI8, w.dtype == DType::kI8);
+    kernel->has_x_zero_ = x_zeros > 0;
+    kernel->w_zeros_.assign(static_cast<size_t>(s->all_out()), w_zeros > 0 ? 0 : kernel->signed_weight(0));
+    for (size_t o = 0; w_zeros > 0 && o < kernel->w_zeros_.size(); ++o)
+      kernel->w_zeros_[o] =
+          kernel->signed_weight(get_int(*spec.constant(3), w_zeros == 1 ? 0 : static_cast<int64_t>(o)));
+    return kernel->set_grid(spec.device) ? std::move(kernel) : nullptr;
+  }
+  using DotProduct::DotProduct;
+  bool reads(size_t i) const override { return i == 0 || (i == 2 && has_x_zero_); }
+
+  Status record(KernelRecorder& r) const override {
+    const auto sums = filter_sums();
+    std::vector<int32_t> rows;
+    for (size_t o = 0; o < sums.size(); ++o) {
+      rows.push_back(static_cast<int32_t>(sums[o]));
+      rows.push_back(w_zeros_[o]);
+    }
+    const size_t bytes = rows.size() * sizeof(int32_t);
+    const std::string key(reinterpret_cast<const char*>(rows.data()), bytes);
+    SMELT_ASSIGN(const Binding channels,
+                 r.table("sums " + key, bytes, [&](void* to) { std::memcpy(to, rows.data(), bytes); }));
+    std::optional<Binding> x_zero;
+    if (has_x_zero_) {
+      SMELT_ASSIGN(x_zero, r.input(2));
+    }
+    const bool filter_zeros = std::any_of(w_zeros_.begin(), w_zeros_.end(), [](int32_t z) { return z != 0; });
+    return record_product(r, x_signed_ ? "dot_sums_s8" : "dot_sums_u8", channels, 0, filter_zeros, x_zero,
+                          packed_geometry(shape_));
+  }
+
+ private:
+  bool has_x_zero_ = false;
+  std::vector<int32_t> w_zeros_;  ///< as signed_weight() has them
 };
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_conv_dot(const KernelSpec& spec) {
   const auto s = plane_conv(spec);
-  if (!s || !DotConv::suits(spec, *s)) return nullptr;
+  if (!s || !DotProduct::suits(spec, *s)) return nullptr;
   auto product = exact_product(spec, *s);
   if (!product) return nullptr;
   return DotConv::make(spec, *s, std::move(*product));
@@ -120,10 +197,16 @@ std::unique_ptr<Kernel> make_conv_dot(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_matmul_dot(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   const auto s = rows_as_pixels(spec, attrs);
-  if (!s || !DotConv::suits(spec, *s)) return nullptr;
+  if (!s || !DotProduct::suits(spec, *s)) return nullptr;
   auto product = exact_product(spec, attrs, *s);
   if (!product) return nullptr;
   return DotConv::make(spec, *s, std::move(*product));
+}
+
+std::unique_ptr<Kernel> make_conv_sums_dot(const KernelSpec& spec) { return DotSums::make(spec, plane_conv(spec, false)); }
+
+std::unique_ptr<Kernel> make_matmul_sums_dot(const KernelSpec& spec) {
+  return DotSums::make(spec, rows_as_pixels(spec, {}, false));
 }
 
 }  // namespace smelt::vulkan

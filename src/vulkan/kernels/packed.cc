@@ -37,8 +37,8 @@ PackedGeometry packed_geometry(const ConvShape& s) {
   return p;
 }
 
-std::optional<ConvShape> plane_conv(const KernelSpec& spec) {
-  const auto shape = ConvShape::make(spec);
+std::optional<ConvShape> plane_conv(const KernelSpec& spec, bool bias) {
+  const auto shape = ConvShape::make(spec, bias);
   if (!shape || !shape->planar()) return std::nullopt;
   for (int d = 1; d < 3; ++d)
     if (shape->dilation[d] > 1 << 16 || shape->kernel[d] > 1 << 10 || std::abs(shape->pad[d]) > 1 << 20)
@@ -46,12 +46,12 @@ std::optional<ConvShape> plane_conv(const KernelSpec& spec) {
   return shape;
 }
 
-std::optional<ConvShape> rows_as_pixels(const KernelSpec& spec, const MatMulAttrs& attrs) {
+std::optional<ConvShape> rows_as_pixels(const KernelSpec& spec, const MatMulAttrs& attrs, bool addend) {
   if (!spec.constant(1) || attrs.hybrid || spec.inputs[1].shape.rank() != 2) return std::nullopt;
   const auto m = MatMulShape::make(spec);
   if (!m || m->batches != 1 || m->g.a.column_stride != 1 || (m->m > 1 && m->g.a.row_stride != m->k) || m->k == 0)
     return std::nullopt;
-  if (spec.has(2) && !m->is_row(spec.inputs[2].shape)) return std::nullopt;
+  if (addend && spec.has(2) && !m->is_row(spec.inputs[2].shape)) return std::nullopt;
   ConvShape s;
   s.c_in = m->k;
   s.c_out = m->n;

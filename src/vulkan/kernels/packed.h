@@ -19,10 +19,10 @@ struct PackedGeometry {
 };
 PackedGeometry packed_geometry(const ConvShape& s);
 
-/// A convolution of two spatial dimensions at most.
-std::optional<ConvShape> plane_conv(const KernelSpec& spec);
-/// A product of rows and one constant matrix, as a convolution of a line of pixels.
-std::optional<ConvShape> rows_as_pixels(const KernelSpec& spec, const MatMulAttrs& attrs);
+/// A convolution of two spatial dimensions at most. `bias`: input 2 is one.
+std::optional<ConvShape> plane_conv(const KernelSpec& spec, bool bias = true);
+/// A product of rows and one constant matrix, as a convolution of a line of pixels. `addend`: input 2 is one.
+std::optional<ConvShape> rows_as_pixels(const KernelSpec& spec, const MatMulAttrs& attrs, bool addend = true);
 
 /// The 8-bit product of a convolution with the shape of plane_conv(), if its zero points fit.
 std::optional<IntegerProduct> exact_product(const KernelSpec& spec, const ConvShape& s);

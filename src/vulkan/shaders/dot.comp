@@ -4,6 +4,7 @@
 // unsigned images (UNSIGNED) become such by less 128, as filters did when they were packed as [group][output
 // channel][tap][four input channels]. Outside of the image lies its zero point, so that the zero points' part of a sum
 // is the same for all pixels and stands in the channel's bias; only that of filters with one (kFilterZeros) depends on x.
+// SUMS: the sums themselves; the zero point of x is a tensor (kInputZero), and a channel has the sum of its filter.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_spirv_intrinsics : require
 #include "common.glsl"
@@ -18,18 +19,27 @@ layout(constant_id = 2) const uint kPixels = 1;
 layout(constant_id = 3) const uint kRounding = 0;
 layout(constant_id = 4) const bool kWords = false;  // the image's channels come in fours, side by side
 layout(constant_id = 5) const bool kFilterZeros = false;
+layout(constant_id = 6) const bool kInputZero = false;
 layout(push_constant) uniform Push {
   int x_size[2], y_size[2], kernel[2], stride[2], dilation[2], pad[2];
   int c_in, c_out, groups;  // channels of one group
   int tiles;
   int x_pixel, x_channel, y_pixel, y_channel;
+#ifndef SUMS
   int x_zero;  // as int8
   int w_zero, zero, low, high;
+#endif
 };
 layout(set = 0, binding = 0) readonly buffer X { int xs[]; };
 layout(set = 0, binding = 1) readonly buffer W { int ws[]; };
+#ifdef SUMS
+layout(set = 0, binding = 2) readonly buffer B { ivec2 channels[]; };  // sum and zero point of the filter
+layout(set = 0, binding = 3) writeonly buffer Y { int ys[]; };
+layout(set = 0, binding = 5) readonly buffer Z { STORED x_zeros[]; };
+#else
 layout(set = 0, binding = 2) readonly buffer B { ivec4 channels[]; };
 layout(set = 0, binding = 3) writeonly buffer Y { STORED ys[]; };
+#endif
 layout(set = 0, binding = 4) readonly buffer Bytes { STORED bytes[]; };  // of the image
 #ifdef UNSIGNED
 const int kFlip = int(0x80808080u);
@@ -45,6 +55,13 @@ void main() {
   const int x_base = image * c_in * groups * x_size[0] * x_size[1] + group * c_in * x_channel;
   const int start = int(gl_WorkGroupID.x * gl_WorkGroupSize.x * kPixels + gl_LocalInvocationID.x);
   const int chunks = (c_in + 3) / 4, channel = group * c_out + first, more = c_out - 1 - first;
+#ifdef SUMS
+#ifdef UNSIGNED
+  const int x_zero = (kInputZero ? int(x_zeros[0]) : 0) - 128;
+#else
+  const int x_zero = kInputZero ? int(x_zeros[0]) : 0;
+#endif
+#endif
   const int outside = (x_zero & 0xff) * kOnes;
 
   int sum[kPixels][kTile], x_sum[kPixels], oy[kPixels], ox[kPixels];
@@ -100,9 +117,16 @@ void main() {
     if (pixel >= y_pixels) continue;
     [[unroll]] for (uint t = 0; t < kTile; ++t) {
       if (int(t) > more) continue;
+#ifdef SUMS
+      const ivec2 r = channels[channel + int(t)];
+      const int products = kernel[0] * kernel[1] * c_in;
+      ys[y_base + int(t) * y_channel + pixel * y_pixel] =
+          sum[p][t] - x_zero * r.x - (kFilterZeros ? (x_sum[p] - products * x_zero) * r.y : 0);
+#else
       const ivec4 r = channels[channel + int(t)];
       const int v = sum[p][t] + r.x - (kFilterZeros ? x_sum[p] * r.w : 0);
       ys[y_base + int(t) * y_channel + pixel * y_pixel] = STORED(requantize(v, r, kRounding, zero, low, high));
+#endif
     }
   }
 }
