@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cpu/gemm_i8.h"
+#include "cpu/integer_weights.h"
 #include "cpu/kernel.h"
 #include "cpu/requant.h"
 #include "ops/common/quantized_pair.h"
@@ -19,7 +20,7 @@ class MatMulI8Computed final : public Kernel {
         q_(q),
         requant_(std::move(requant)),
         rescale_(requant_rows(spec.isa, requant_)),
-        gemm_(gemm_i8(spec.isa, q.w_signed && q.w_zeros[0] == 0)),
+        gemm_(gemm_i8(spec.isa, always_int8(q.w_signed, q.w_zeros))),
         lda_(gemm_.a_row_bytes(s.k)) {
     rows_at_ = align(s.n * s.k * 2);
     packed_at_ = rows_at_ + align(s.m * s.k + 64);

@@ -127,7 +127,8 @@ class QuantizationFuser {
   }
   bool fits(const Node& n, const ValueType& y) const {
     switch (n.op) {
-      case Op::kConv: {
+      case Op::kConv:
+      case Op::kConvTranspose: {
         const auto& a = static_cast<const ConvAttrs&>(*n.attrs);
         const Stored* w = bytes(n, 1);
         return !a.hybrid && w && product_fits(n, filter_output_axis(a, g_.value(w->id).type.shape.rank()));
@@ -136,6 +137,8 @@ class QuantizationFuser {
         const auto& a = static_cast<const MatMulAttrs&>(*n.attrs);
         if (a.hybrid || a.alpha != 1 || a.beta != 1 || a.trans_batch_a || a.trans_batch_b) return false;
         const Stored* w = bytes(n, 1);
+        if (w && !g_.value(w->id).constant)
+          return (n.inputs.size() <= 2 || n.inputs[2] == kNone) && one_grid_each(n, 2);
         return w && g_.value(w->id).type.shape.rank() == 2 && product_fits(n, a.transpose_b ? 0 : 1);
       }
       case Op::kBinary: {
@@ -181,7 +184,7 @@ class QuantizationFuser {
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const Stored* s = stored(n, i);
       if (!s) continue;
-      const bool bias = i == 2 && (n.op == Op::kConv || n.op == Op::kMatMul);
+      const bool bias = i == 2 && (n.op == Op::kConv || n.op == Op::kConvTranspose || n.op == Op::kMatMul);
       fused.inputs[i] = typed(n, bias ? Stored{s->id, sums_grid(*stored(n, 0)->quant, *stored(n, 1)->quant)} : *s);
     }
     const ValueId y = with_quant(plain, type.quant);

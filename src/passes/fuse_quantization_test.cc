@@ -5,6 +5,7 @@
 #include "graph/verify.h"
 #include "ops/conv/conv.h"
 #include "ops/elementwise/elementwise.h"
+#include "ops/matmul/matmul.h"
 #include "ops/pool/pool.h"
 #include "smelt/model.h"
 #include "tensor/numeric.h"
@@ -57,6 +58,19 @@ class QdqGraph {
   Builder builder{*module, 0};
 };
 
+/// Kernels of the names run, and the results are within `near` of those in real numbers.
+void check(QdqGraph& g, ValueId y, const Tensor& x, std::initializer_list<const char*> names, double near) {
+  g.builder.graph().outputs = {y};
+  ASSERT_TRUE(verify(*g.module).ok());
+  std::string kernels, none;
+  const auto expected = g.run(BackendKind::kReference, x, &none), got = g.run(BackendKind::kCpu, x, &kernels);
+  ASSERT_TRUE(expected.ok() && got.ok());
+  for (const char* want : names) EXPECT_NE(kernels.find(want), std::string::npos) << want << " not in " << kernels;
+  const Tensor &e = expected->front().tensor, &t = got->front().tensor;
+  ASSERT_EQ(e.shape(), t.shape());
+  for (int64_t i = 0; i < e.elements(); ++i) ASSERT_NEAR(get_double(t, i), get_double(e, i), near) << "element " << i;
+}
+
 TEST(FuseQuantization, ConvolutionsSumsAndPools) {
   QdqGraph g;
   Builder& b = g.builder;
@@ -76,16 +90,30 @@ TEST(FuseQuantization, ConvolutionsSumsAndPools) {
   pool.kind = PoolKind::kAverage;
   const ValueId mean = g.rounded(g.node(Op::kPool, make_attrs<PoolAttrs>(pool), {y}), 0.04f, 3);
   const ValueId sum = g.rounded(g.node(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {most, mean}), 0.07f, 10);
-  b.graph().outputs = {sum};
-  ASSERT_TRUE(verify(*g.module).ok());
-  std::string kernels, none;
-  const auto expected = g.run(BackendKind::kReference, x, &none), got = g.run(BackendKind::kCpu, x, &kernels);
-  ASSERT_TRUE(expected.ok() && got.ok());
-  for (const char* want : {"conv_i8", "pool_i8", "pool_mean_i8", "binary_i8"})
-    EXPECT_NE(kernels.find(want), std::string::npos) << want << " not in " << kernels;
-  const Tensor &e = expected->front().tensor, &t = got->front().tensor;
-  ASSERT_EQ(e.shape(), t.shape());
-  for (int64_t i = 0; i < e.elements(); ++i) ASSERT_NEAR(get_double(t, i), get_double(e, i), 0.0701) << "element " << i;
+  check(g, sum, x, {"conv_i8", "pool_i8", "pool_mean_i8", "binary_i8"}, 0.0701);
+}
+
+TEST(FuseQuantization, ComputedProducts) {
+  QdqGraph g;
+  const Tensor x = random_tensor(DType::kF32, {3, 6, 6}, -1, 1, 1);
+  const ValueId a = g.rounded(g.builder.input("x", ValueType::tensor(DType::kF32, x.shape())), 0.01f, 128);
+  const ValueId y = g.rounded(g.node(Op::kMatMul, make_attrs<MatMulAttrs>(), {a, a}), 0.03f, 120);
+  check(g, y, x, {"matmul_i8_computed"}, 0.0301);
+}
+
+TEST(FuseQuantization, TransposedConvolutions) {
+  QdqGraph g;
+  Builder& b = g.builder;
+  const Tensor x = random_tensor(DType::kF32, {1, 6, 6, 3}, -1, 1, 1);
+  const ValueId image = g.rounded(b.input("x", ValueType::tensor(DType::kF32, x.shape())), 0.01f, 128);
+  ConvTransposeAttrs conv;
+  conv.strides = {2, 2};
+  conv.layout = Layout::kChannelsLast;
+  conv.filter = FilterLayout::kIOS;
+  const ValueId filter = g.dequantized(b.constant("", random_tensor(DType::kI8, {3, 4, 3, 3}, -127, 127, 2)), {0.01f});
+  const ValueId y =
+      g.rounded(g.node(Op::kConvTranspose, make_attrs<ConvTransposeAttrs>(conv), {image, filter}), 0.1f, 100);
+  check(g, y, x, {"conv_transpose_i8"}, 0.1001);
 }
 
 TEST(FuseQuantization, RealBiasStaysReal) {
