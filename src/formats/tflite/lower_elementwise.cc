@@ -147,8 +147,10 @@ Status lower_binary(Lowering& l) {
     SMELT_ASSIGN(b, l.b().op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMax), {b, l.b().scalar(dtype, 0)}));
     SMELT_ASSIGN(b, l.b().op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMin), {b, l.b().scalar(dtype, width - 1)}));
   }
-  // TFLite compares stored integers of 16 bits, whatever their scales.
-  const bool stored = gives_bool(a.fn) && l.type(0).dtype == DType::kI16;
+  // TFLite orders stored integers of 16 bits, whatever their scales.
+  const bool ordered =
+      a.fn == Binary::kLess || a.fn == Binary::kLessEqual || a.fn == Binary::kGreater || a.fn == Binary::kGreaterEqual;
+  const bool stored = ordered && l.type(0).dtype == DType::kI16;
   return (l.*(stored ? &Lowering::emit_plain : &Lowering::emit))(Op::kBinary, make_attrs<BinaryAttrs>(a), {l.in(0), b});
 }
 

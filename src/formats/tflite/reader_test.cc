@@ -111,8 +111,8 @@ TEST(TfliteReader, HybridWeightsInUint8) {
   EXPECT_FLOAT_EQ(got[1], -127 * 129 / 2.0f);
 }
 
-/// Integers of 16 bits are compared as they are stored.
-TEST(TfliteReader, ComparesStoredInt16) {
+/// Integers of 16 bits are ordered as they are stored.
+TEST(TfliteReader, OrdersStoredInt16) {
   TestModel m;
   const auto operand = [&](float scale) {
     return m.tensor({.shape = {2}, .type = tfl::TensorType::INT16, .scales = {scale}, .zero_points = {0}});
