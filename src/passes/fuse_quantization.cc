@@ -106,24 +106,52 @@ class QuantizationFuser {
     return true;
   }
 
-  /// A bias is a constant of 32-bit integers on the grid of the sums, or absent.
-  bool bias_fits(const Node& n, const Quantization& x, const Quantization& w) const {
-    if (n.inputs.size() <= 2 || n.inputs[2] == kNone) return true;
-    const Stored* s = stored(n, 2);
-    if (!s || g_.value(s->id).type.dtype != DType::kI32 || !g_.value(s->id).constant) return false;
-    const auto& scales = s->quant->scales;
-    const auto& zeros = s->quant->zero_points;
-    const QuantPtr sums = sums_grid(x, w);
-    if (std::any_of(zeros.begin(), zeros.end(), [](int32_t z) { return z != 0; })) return false;
-    return std::equal(scales.begin(), scales.end(), sums->scales.begin(), sums->scales.end(),
-                      [](float a, float b) { return std::abs(a - b) <= 1e-4f * b; });
+  static bool has_bias(const Node& n) {
+    return (n.op == Op::kConv || n.op == Op::kConvTranspose || n.op == Op::kMatMul) && n.inputs.size() > 2 &&
+           n.inputs[2] != kNone;
   }
-  /// A product of bytes on one grid with constant bytes, on one or one an output channel (`axis`).
-  bool product_fits(const Node& n, int axis) const {
+  /// The constant bias of a product as integers on the grid of the sums: stored so, or real numbers that are rounded to
+  /// it. An undefined tensor: neither.
+  Tensor integer_bias(const Node& n, int64_t channels) const {
+    const QuantPtr sums = sums_grid(*stored(n, 0)->quant, *stored(n, 1)->quant);
+    const auto scale = [&](int64_t c) { return sums->scale(sums->scales.size() == 1 ? 0 : c); };
+    const Stored* s = stored(n, 2);
+    const Tensor* t = s ? g_.value(s->id).constant.get() : g_.value(n.inputs[2]).constant.get();
+    if (!t || t->elements() != channels || t->rank() != 1) return {};
+    Tensor bias;
+    if (s) {
+      const Quantization& q = *s->quant;
+      if (t->dtype() != DType::kI32) return {};
+      for (int64_t c = 0; c < channels; ++c) {
+        const auto p = q.scales.size() == 1 ? 0 : c;
+        if (p >= static_cast<int64_t>(q.scales.size()) || q.zero_point(p) != 0 ||
+            std::abs(q.scale(p) - scale(c)) > 1e-4f * scale(c))
+          return {};
+      }
+      bias = *t;
+    } else {
+      if (t->dtype() != DType::kF32 || t->quant()) return {};
+      bias = Tensor(DType::kI32, t->shape());
+      for (int64_t c = 0; c < channels; ++c) {
+        const double v = std::nearbyint(static_cast<double>(t->data<float>()[c]) / static_cast<double>(scale(c)));
+        if (!(std::abs(v) < 1 << 30)) return {};
+        bias.data<int32_t>()[c] = static_cast<int32_t>(v);
+      }
+    }
+    bias.set_quant(sums);
+    return bias;
+  }
+  /// A product of bytes on one grid with constant bytes, on one or one an output channel, of which `axis` has all of a
+  /// group.
+  bool product_fits(const Node& n, int axis, int64_t groups) const {
     const Stored *x = bytes(n, 0), *w = bytes(n, 1);
     if (!x || !w || !on_one_grid(x->quant) || !g_.value(w->id).constant) return false;
-    if (w->quant->kind == Quantization::Kind::kPerAxis && w->quant->axis != axis) return false;
-    return bias_fits(n, *x->quant, *w->quant);
+    const Shape& filter = g_.value(w->id).constant->shape();
+    if (axis >= filter.rank() || (w->quant->kind == Quantization::Kind::kPerAxis && w->quant->axis != axis))
+      return false;
+    const int64_t channels = filter[axis] * groups;
+    if (w->quant->scales.size() != 1 && static_cast<int64_t>(w->quant->scales.size()) != channels) return false;
+    return !has_bias(n) || integer_bias(n, channels).defined();
   }
   bool fits(const Node& n, const ValueType& y) const {
     switch (n.op) {
@@ -131,15 +159,16 @@ class QuantizationFuser {
       case Op::kConvTranspose: {
         const auto& a = static_cast<const ConvAttrs&>(*n.attrs);
         const Stored* w = bytes(n, 1);
-        return !a.hybrid && w && product_fits(n, filter_output_axis(a, g_.value(w->id).type.shape.rank()));
+        return !a.hybrid && w &&
+               product_fits(n, filter_output_axis(a, g_.value(w->id).type.shape.rank()),
+                            a.filter == FilterLayout::kIOS ? a.groups : 1);
       }
       case Op::kMatMul: {
         const auto& a = static_cast<const MatMulAttrs&>(*n.attrs);
         if (a.hybrid || a.alpha != 1 || a.beta != 1 || a.trans_batch_a || a.trans_batch_b) return false;
         const Stored* w = bytes(n, 1);
-        if (w && !g_.value(w->id).constant)
-          return (n.inputs.size() <= 2 || n.inputs[2] == kNone) && one_grid_each(n, 2);
-        return w && g_.value(w->id).type.shape.rank() == 2 && product_fits(n, a.transpose_b ? 0 : 1);
+        if (w && !g_.value(w->id).constant) return !has_bias(n) && one_grid_each(n, 2);
+        return w && g_.value(w->id).type.shape.rank() == 2 && product_fits(n, a.transpose_b ? 0 : 1, 1);
       }
       case Op::kBinary: {
         const Binary fn = static_cast<const BinaryAttrs&>(*n.attrs).fn;
@@ -183,9 +212,10 @@ class QuantizationFuser {
     Node fused = n;
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const Stored* s = stored(n, i);
-      if (!s) continue;
-      const bool bias = i == 2 && (n.op == Op::kConv || n.op == Op::kConvTranspose || n.op == Op::kMatMul);
-      fused.inputs[i] = typed(n, bias ? Stored{s->id, sums_grid(*stored(n, 0)->quant, *stored(n, 1)->quant)} : *s);
+      if (i == 2 && has_bias(n))
+        fused.inputs[i] = constant_of(integer_bias(n, g_.value(n.inputs[i]).type.shape.elements()));
+      else if (s)
+        fused.inputs[i] = typed(n, *s);
     }
     const ValueId y = with_quant(plain, type.quant);
     fused.outputs = {y};
@@ -201,6 +231,12 @@ class QuantizationFuser {
     q->kind = w.kind;
     for (const float s : w.scales) q->scales.push_back(x.scale() * s);
     return q;
+  }
+  ValueId constant_of(Tensor t) {
+    Value v;
+    v.type = ValueType::tensor(t.dtype(), t.shape(), t.quant());
+    v.constant = std::make_shared<const Tensor>(std::move(t));
+    return g_.add_value(std::move(v));
   }
   ValueId with_quant(ValueId like, const QuantPtr& quant) {
     Value v;
@@ -223,12 +259,13 @@ class QuantizationFuser {
     auto& known = typed_[s.id];
     for (const Stored& t : known)
       if (same_grids(*t.quant, *s.quant)) return t.id;
-    const ValueId id = with_quant(s.id, s.quant);
+    ValueId id;
     if (const auto& constant = g_.value(s.id).constant) {
       Tensor copy = *constant;
       copy.set_quant(s.quant);
-      g_.value(id).constant = std::make_shared<const Tensor>(std::move(copy));
+      id = constant_of(std::move(copy));
     } else {
+      id = with_quant(s.id, s.quant);
       bit_cast(user, s.id, id);
     }
     known.push_back({id, s.quant});
