@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs a build into a scratch folder and uses libonnxifi from there as a program would: opened at run time, linked
-# through pkg-config, linked through CMake.
+# Installs a build into a scratch folder and uses libonnxifi from there as a program would (opened at run time, linked
+# through pkg-config, linked through CMake), and libsmelt.
 #   install_test.sh BUILD_FOLDER SOURCE_FOLDER
 set -euo pipefail
 build=$1 source=$2
@@ -39,4 +39,41 @@ CMAKE
 cmake -G Ninja -S "$folder/project" -B "$folder/project/build" -DCMAKE_PREFIX_PATH="$folder/usr" >/dev/null
 cmake --build "$folder/project/build" >/dev/null
 "$folder/project/build/client"
-echo "libonnxifi works as installed"
+
+# The C++ library by CMake in a project that knows C++ only, shared and static, and by pkg-config.
+mkdir "$folder/app"
+cat >"$folder/app/main.cc" <<'CODE'
+#include <smelt/custom_operator.h>
+#include <smelt/model.h>
+
+#include <cstdio>
+#include <vector>
+
+int main(int, char** arguments) {
+  auto model = smelt::Model::load(arguments[1]);
+  if (!model) return std::fputs(model.error().message().c_str(), stderr), 1;
+  smelt::SessionOptions options;
+  options.threads = 2;
+  auto session = smelt::Session::create(*model, options);
+  const std::vector<smelt::Datum> inputs{smelt::Tensor(smelt::DType::kF32, {1, 1, 8, 8})};
+  return session && session->run(inputs) ? 0 : 1;
+}
+CODE
+cat >"$folder/app/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(app LANGUAGES CXX)
+find_package(smelt REQUIRED)
+foreach(library smelt smelt_static)
+  add_executable(app_${library} main.cc)
+  target_compile_options(app_${library} PRIVATE -Wall -Wextra -Wpedantic -Werror)
+  target_link_libraries(app_${library} PRIVATE smelt::${library})
+endforeach()
+CMAKE
+cmake -G Ninja -S "$folder/app" -B "$folder/app/build" -DCMAKE_PREFIX_PATH="$folder/usr" >/dev/null
+cmake --build "$folder/app/build" >/dev/null
+"$folder/app/build/app_smelt" "$model"
+"$folder/app/build/app_smelt_static" "$model"
+read -ra flags <<<"$(pkg-config --cflags --libs smelt)"
+c++ -std=c++20 -Wall -Wextra -Wpedantic -Werror "$folder/app/main.cc" "${flags[@]}" -o "$folder/app/by_pkg_config"
+LD_LIBRARY_PATH=$libraries "$folder/app/by_pkg_config" "$model"
+echo "libsmelt and libonnxifi work as installed"

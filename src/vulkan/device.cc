@@ -72,7 +72,10 @@ struct Instance {
     if (app.apiVersion < VK_API_VERSION_1_1) return Error(ErrorCode::kDevice, "Vulkan 1.1 is needed");
     VkInstanceCreateInfo info{VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO};
     info.pApplicationInfo = &app;
-    SMELT_TRY(check(vkCreateInstance(&info, nullptr, &handle), "vkCreateInstance"));
+    const VkResult made = vkCreateInstance(&info, nullptr, &handle);
+    if (made == VK_ERROR_INCOMPATIBLE_DRIVER)
+      return Error(ErrorCode::kDevice, "there is no Vulkan driver on this machine (VK_ERROR_INCOMPATIBLE_DRIVER)");
+    SMELT_TRY(check(made, "vkCreateInstance"));
     volkLoadInstance(handle);
     return Ok();
   }
