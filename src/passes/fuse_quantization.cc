@@ -37,6 +37,7 @@ class QuantizationFuser {
     const std::vector<int> uses = count_uses(g);
     for (size_t k = 0; k < g.nodes.size(); ++k) {
       const Node& n = g.nodes[k];
+      if (n.inputs.empty() || n.inputs[0] == kNone || n.outputs.empty()) continue;
       if (n.op == Op::kDequantizeLinear && n.outputs[0] != kNone && g.value(n.outputs[0]).type.dtype == DType::kF32)
         stored_[static_cast<size_t>(n.outputs[0])] = {n.inputs[0], parameters(n)};
       else if (n.op == Op::kQuantizeLinear && g.value(n.inputs[0]).type.dtype == DType::kF32 &&
@@ -77,7 +78,10 @@ class QuantizationFuser {
       const float s = scale->data<float>()[i];
       if (!(std::isnormal(s) && s > 0)) return nullptr;
       q->scales.push_back(s);
-      if (has_zero) q->zero_points.push_back(static_cast<int32_t>(get_int(*zero, i)));
+      if (!has_zero) continue;
+      const int64_t z = get_int(*zero, i);
+      if (z < -128 || z > 255) return nullptr;
+      q->zero_points.push_back(static_cast<int32_t>(z));
     }
     if (scale->elements() > 1) {
       if (!x.ranked) return nullptr;
@@ -97,9 +101,22 @@ class QuantizationFuser {
     const Stored* s = stored(n, i);
     return s && is_byte(g_.value(s->id).type.dtype) ? s : nullptr;
   }
-  /// The first `count` inputs as bytes of one grid each.
-  bool one_grid_each(const Node& n, size_t count) const {
-    for (size_t i = 0; i < count; ++i) {
+  /// How many inputs, from the first on, are to be stored bytes.
+  static size_t operands(const Node& n) {
+    switch (n.op) {
+      case Op::kConv:
+      case Op::kConvTranspose:
+      case Op::kMatMul:
+      case Op::kBinary:
+        return 2;
+      case Op::kConcat:
+        return n.inputs.size();
+      default:
+        return 1;
+    }
+  }
+  bool one_grid_each(const Node& n) const {
+    for (size_t i = 0; i < operands(n); ++i) {
       const Stored* s = bytes(n, i);
       if (!s || !on_one_grid(s->quant)) return false;
     }
@@ -110,13 +127,17 @@ class QuantizationFuser {
     return (n.op == Op::kConv || n.op == Op::kConvTranspose || n.op == Op::kMatMul) && n.inputs.size() > 2 &&
            n.inputs[2] != kNone;
   }
+  const Tensor* bias_constant(const Node& n) const {
+    const Stored* s = stored(n, 2);
+    return g_.value(s ? s->id : n.inputs[2]).constant.get();
+  }
   /// The constant bias of a product as integers on the grid of the sums: stored so, or real numbers that are rounded to
   /// it. An undefined tensor: neither.
   Tensor integer_bias(const Node& n, int64_t channels) const {
     const QuantPtr sums = sums_grid(*stored(n, 0)->quant, *stored(n, 1)->quant);
     const auto scale = [&](int64_t c) { return sums->scale(sums->scales.size() == 1 ? 0 : c); };
     const Stored* s = stored(n, 2);
-    const Tensor* t = s ? g_.value(s->id).constant.get() : g_.value(n.inputs[2]).constant.get();
+    const Tensor* t = bias_constant(n);
     if (!t || t->elements() != channels || t->rank() != 1) return {};
     Tensor bias;
     if (s) {
@@ -167,22 +188,21 @@ class QuantizationFuser {
         const auto& a = static_cast<const MatMulAttrs&>(*n.attrs);
         if (a.hybrid || a.alpha != 1 || a.beta != 1 || a.trans_batch_a || a.trans_batch_b) return false;
         const Stored* w = bytes(n, 1);
-        if (w && !g_.value(w->id).constant) return !has_bias(n) && one_grid_each(n, 2);
+        if (w && !g_.value(w->id).constant) return !has_bias(n) && one_grid_each(n);
         return w && g_.value(w->id).type.shape.rank() == 2 && product_fits(n, a.transpose_b ? 0 : 1, 1);
       }
       case Op::kBinary: {
         const Binary fn = static_cast<const BinaryAttrs&>(*n.attrs).fn;
-        return (fn == Binary::kAdd || fn == Binary::kSub || fn == Binary::kMul) && one_grid_each(n, 2);
+        return (fn == Binary::kAdd || fn == Binary::kSub || fn == Binary::kMul) && one_grid_each(n);
       }
       case Op::kUnary:
-        return one_grid_each(n, 1);
+        return one_grid_each(n);
       case Op::kConcat:
-        return one_grid_each(n, n.inputs.size()) && std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId id) {
+        return one_grid_each(n) && std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId id) {
                  return g_.value(stored_[static_cast<size_t>(id)].id).type.dtype == y.dtype;
                });
       case Op::kPool:
-        return static_cast<const PoolAttrs&>(*n.attrs).kind == PoolKind::kAverage ? one_grid_each(n, 1)
-                                                                                  : keeps_grid(n, y);
+        return static_cast<const PoolAttrs&>(*n.attrs).kind == PoolKind::kAverage ? one_grid_each(n) : keeps_grid(n, y);
       case Op::kResize:
         return static_cast<const ResizeAttrs&>(*n.attrs).mode == ResizeAttrs::Mode::kNearest && keeps_grid(n, y);
       case Op::kReshape:
@@ -198,7 +218,7 @@ class QuantizationFuser {
     }
   }
   bool keeps_grid(const Node& n, const ValueType& y) const {
-    return one_grid_each(n, 1) && same_grids(*bytes(n, 0)->quant, *y.quant) &&
+    return one_grid_each(n) && same_grids(*bytes(n, 0)->quant, *y.quant) &&
            g_.value(bytes(n, 0)->id).type.dtype == y.dtype;
   }
 
@@ -210,13 +230,8 @@ class QuantizationFuser {
     type.quant = parameters(quantize);
     if (!is_byte(type.dtype) || !on_one_grid(type.quant) || !fits(n, type)) return false;
     Node fused = n;
-    for (size_t i = 0; i < n.inputs.size(); ++i) {
-      const Stored* s = stored(n, i);
-      if (i == 2 && has_bias(n))
-        fused.inputs[i] = constant_of(integer_bias(n, g_.value(n.inputs[i]).type.shape.elements()));
-      else if (s)
-        fused.inputs[i] = typed(n, *s);
-    }
+    for (size_t i = 0; i < operands(n); ++i) fused.inputs[i] = typed(n, *stored(n, i));
+    if (has_bias(n)) fused.inputs[2] = constant_of(integer_bias(n, bias_constant(n)->elements()));
     const ValueId y = with_quant(plain, type.quant);
     fused.outputs = {y};
     fused.origin = n.origin + "+" + quantize.origin;
