@@ -84,13 +84,18 @@ inline int32_t rescale_single(int64_t x, FixedFactor f) {
   return static_cast<int32_t>(rounded);
 }
 
-/// 64-bit accumulators (int16 activations): the multiplier is cut to 16 bits, one rounding, ties towards plus infinity.
-inline int32_t rescale_wide(int64_t x, FixedFactor f) {
+/// x * factor before it is known to fit 32 bits; see rescale_wide().
+inline __int128 wide_product(int64_t x, FixedFactor f) {
   const int32_t reduced = f.multiplier < 0x7fff0000 ? (f.multiplier + (1 << 15)) >> 16 : 0x7fff;
   const int total = 15 - f.shift;
   const __int128 product = static_cast<__int128>(x) * reduced;
-  const __int128 value = total > 0 ? (product + (static_cast<__int128>(1) << (total - 1))) >> total
-                                   : product * (static_cast<__int128>(1) << -total);
+  return total > 0 ? (product + (static_cast<__int128>(1) << (total - 1))) >> total
+                   : product * (static_cast<__int128>(1) << -total);
+}
+
+/// 64-bit accumulators (int16 activations): the multiplier is cut to 16 bits, one rounding, ties towards plus infinity.
+inline int32_t rescale_wide(int64_t x, FixedFactor f) {
+  const __int128 value = wide_product(x, f);
   if (value > std::numeric_limits<int32_t>::max()) return std::numeric_limits<int32_t>::max();
   if (value < std::numeric_limits<int32_t>::min()) return std::numeric_limits<int32_t>::min();
   return static_cast<int32_t>(value);

@@ -66,7 +66,7 @@ void finish_real(bool mean, const Quantization& p, int64_t n, const std::vector<
   store_real(real.data(), y);
 }
 
-/// Product, rescaled after every factor by the n-th part of the output scale.
+/// Product, rescaled after every factor by the n-th part of the output scale, in 32 bits that wrap as TFLite's do.
 void product_fixed(const ReducePlan& plan, const Tensor& x, Tensor& y) {
   const Quantization &p = *x.quant(), &q = *y.quant();
   const int64_t n = plan.count();
@@ -74,15 +74,16 @@ void product_fixed(const ReducePlan& plan, const Tensor& x, Tensor& y) {
   const double scale =
       static_cast<double>(p.scale()) / std::pow(static_cast<double>(q.scale()), 1.0 / static_cast<double>(n));
   const FixedFactor factor = fixed_factor(scale);
+  const auto rescaled = [&](int64_t v) { return static_cast<int32_t>(wide_product(v, factor)); };
   std::vector<int64_t> products(static_cast<size_t>(plan.outputs()), 0);
   std::vector<char> begun(products.size(), 0);
   plan.each([&](int64_t in, int64_t out) {
     const auto k = static_cast<size_t>(out);
     const int64_t v = get_int(x, in) - p.zero_point();
-    products[k] = begun[k] ? rescale_wide(products[k] * v, factor) : v;
+    products[k] = begun[k] ? rescaled(products[k] * v) : v;
     begun[k] = 1;
   });
-  for (int64_t& v : products) v = int64_t{rescale_wide(v, factor)} + q.zero_point();
+  for (int64_t& v : products) v = int64_t{rescaled(v)} + q.zero_point();
   store_clamped(products, y);
 }
 

@@ -49,6 +49,18 @@ TEST(Reduce, AxesKnownAtRunTime) {
   EXPECT_NE(message.find("axis 3"), std::string::npos) << message;
 }
 
+/// TFLite's quantized product wraps in 32 bits: the first row would be large and positive.
+TEST(Reduce, QuantizedProductWraps) {
+  ReduceAttrs a;
+  a.fn = Reduction::kProd;
+  a.rounding = Rounding::kFixedDouble;
+  const Tensor x = quantized(DType::kI16, {2, 4}, {-2302, -19207, -27568, -20306, 23625, -12653, 11280, -28834},
+                             0.43492424f, 0, Rounding::kFixedDouble);
+  const ValueType y = ValueType::tensor(DType::kI16, {2}, per_tensor(0.08714315f, 0, Rounding::kFixedDouble));
+  expect_equal(OpRunner(Op::kReduce, make_attrs<ReduceAttrs>(a)).input(x).constant(axes({1})).outputs({y}).run(),
+               {-32768, 32767});
+}
+
 TEST(Reduce, Functions) {
   const Tensor x = floats({4}, {1, -2, 3, -4});
   expect_near(reduce(Reduction::kMean, x, {0}), {-0.5});
