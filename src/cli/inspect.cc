@@ -31,8 +31,13 @@ double number(const json& j, const char* key) { return j.value(key, 0.0); }
 void print_ports(const char* title, const json& ports) {
   if (ports.empty()) return;
   Table table({title, "type"});
+  size_t defaults = 0;
   for (const auto& p : ports) {
     if (p.is_null()) continue;
+    if (p.contains("constant_bytes") && ports.size() > 16) {
+      ++defaults;
+      continue;
+    }
     std::string type = p["type"];
     if (p.contains("bound")) type += fmt::format(" up to {}", p["bound"].dump());
     if (p.contains("initial")) type += fmt::format(", {}", p["initial"].get<std::string>());
@@ -41,7 +46,8 @@ void print_ports(const char* title, const json& ports) {
         if (!d.get<std::string>().empty()) type += " " + d.get<std::string>();
     table.row({p["name"], type});
   }
-  say("{}\n", table.str({}, 70));
+  put(table.str({}, 70));
+  say("{}\n", defaults > 0 ? fmt::format("and {} with default values\n", defaults) : "");
 }
 
 void print_operators(const json& r) {
@@ -145,9 +151,9 @@ void print_device(const json& graph) {
     ++host[n["origin"].get<std::string>() + ": " + n["host_reason"].get<std::string>()];
     ++on_host;
   }
-  say("device: {} nodes in {} segments, {} on the host; activations there {} (lower bound {})\n",
-      d["nodes"].get<size_t>(), d["segments"].get<size_t>(), on_host, human_bytes(number(d, "arena_bytes")),
-      human_bytes(number(d, "arena_lower_bound")));
+  say("device: {} nodes in {} segment{}, {} on the host; activations there {} (lower bound {})\n",
+      d["nodes"].get<size_t>(), d["segments"].get<size_t>(), d["segments"] == 1 ? "" : "s", on_host,
+      human_bytes(number(d, "arena_bytes")), human_bytes(number(d, "arena_lower_bound")));
   say("  copies a run: {} up ({}), {} down ({})\n", d["uploads"].get<size_t>(), human_bytes(number(d, "bytes_up")),
       d["downloads"].get<size_t>(), human_bytes(number(d, "bytes_down")));
   if (const auto n = d["conversions"].get<size_t>(); n > 0)

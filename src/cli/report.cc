@@ -201,6 +201,28 @@ json partitions_json(const Module& m) {
   return out;
 }
 
+/// Operators by origin: how many, the constants that they read (one that several share counts once), what they run on.
+json operators_json(const Module& m, const json& graphs) {
+  json out = json::object();
+  std::set<std::pair<std::string, const void*>> counted;
+  for (size_t g = 0; g < m.graphs.size(); ++g)
+    for (size_t i = 0; i < m.graphs[g].nodes.size(); ++i) {
+      const Node& n = m.graphs[g].nodes[i];
+      const std::string key = n.origin.empty() ? to_string(n.op) : n.origin;
+      json& entry = out[key];
+      if (entry.is_null()) entry = {{"count", 0}, {"weights_bytes", size_t{0}}, {"runs_on", json::object()}};
+      entry["count"] = entry["count"].get<int>() + 1;
+      size_t bytes = entry["weights_bytes"];
+      for (ValueId id : n.inputs)
+        if (const Value* v = id == kNone ? nullptr : &m.graphs[g].value(id); v && v->constant)
+          if (counted.emplace(key, v->constant->raw()).second) bytes += v->constant->bytes();
+      entry["weights_bytes"] = bytes;
+      json& on = entry["runs_on"][graphs[g]["nodes"][i]["runs_on"].get<std::string>()];
+      on = on.is_null() ? 1 : on.get<int>() + 1;
+    }
+  return out;
+}
+
 json parts_json(const Module& m) {
   json out = json::array();
   for (const FilePart& p : m.parts)
@@ -266,20 +288,10 @@ Result<json> describe_model(const Model& model, const SessionOptions& on) {
     nodes += m.graphs[i].nodes.size();
   }
   for (const StateVar& s : m.states) states.push_back(state_json(s));
-  json metadata = json::object(), files = json::array(), operators = json::object();
+  json metadata = json::object(), files = json::array();
   for (const auto& [key, value] : m.metadata) metadata[key] = value;
   for (const auto& [name, lines] : m.text_files)
     files.push_back({{"name", name}, {"lines", lines.size()}, {"first", lines.empty() ? "" : lines[0]}});
-  for (const auto& g : graphs)
-    for (const auto& n : g["nodes"]) {
-      const std::string key = n["origin"].get<std::string>().empty() ? n["op"] : n["origin"];
-      json& entry = operators[key];
-      if (entry.is_null()) entry = {{"count", 0}, {"weights_bytes", size_t{0}}, {"runs_on", json::object()}};
-      entry["count"] = entry["count"].get<int>() + 1;
-      entry["weights_bytes"] = entry["weights_bytes"].get<size_t>() + n["weights_bytes"].get<size_t>();
-      json& on = entry["runs_on"][n["runs_on"].get<std::string>()];
-      on = on.is_null() ? 1 : on.get<int>() + 1;
-    }
   json out = {{"file", m.name},
               {"format", m.format},
               {"producer", m.producer},
@@ -292,7 +304,7 @@ Result<json> describe_model(const Model& model, const SessionOptions& on) {
               {"parts", parts_json(m)},
               {"metadata", metadata},
               {"associated_files", files},
-              {"operators", operators},
+              {"operators", operators_json(m, graphs)},
               {"graphs", graphs},
               {"isa", to_string(env.isa())}};
   json norms = json::object();
