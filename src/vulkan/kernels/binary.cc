@@ -12,6 +12,7 @@
 #include "vulkan/device.h"
 #include "vulkan/kernel_recorder.h"
 #include "vulkan/kernels/common.h"
+#include "vulkan/kernels/composed.h"
 #include "vulkan/kernels/texture.h"
 #include "vulkan/kernels/weights.h"
 #include "vulkan/strides.h"
@@ -254,6 +255,18 @@ std::unique_ptr<Kernel> make_binary_integer(const KernelSpec& spec) {
   }
   return std::make_unique<BinaryKernel<IntegerPush>>(shader, code,
                                                      std::vector<uint32_t>{plain(spec), clamped ? 1u : 0u}, push);
+}
+
+std::unique_ptr<Kernel> make_pow_mixed(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<BinaryAttrs>();
+  const ValueType &x = spec.inputs[0], &y = spec.inputs[1], &z = spec.outputs[0];
+  // Where integers come out, a power just below one would be another.
+  if (attrs.fn != Binary::kPow || attrs.act.kind != ActKind::kNone || x.dtype == y.dtype || !is_float(z.dtype) ||
+      x.quant || y.quant || z.quant || !spec.device.info().float64)
+    return nullptr;
+  Composition c(spec);
+  const ValueId power = c.binary(Binary::kPow, c.cast(c.input(0), DType::kF64), c.cast(c.input(1), DType::kF64));
+  return c.kernel({c.cast(power, z.dtype)});
 }
 
 std::unique_ptr<Kernel> make_binary_double(const KernelSpec& spec) {

@@ -26,7 +26,7 @@ struct IntegerPush {
 };
 struct DoublePush {
   uint32_t n, unused;
-  double a, b;
+  double a, b, c = 0;
 };
 
 /// The function's code in shaders/unary_functions.inc; -1: it has none.
@@ -185,7 +185,7 @@ std::unique_ptr<Kernel> make_unary_double(const KernelSpec& spec) {
   if (code < 0) return spec.refuse("float64 is not computed with this function");
   return std::make_unique<UnaryKernel<DoublePush>>(
       to_bool ? "unary_f64_bool" : "unary_f64", code,
-      DoublePush{static_cast<uint32_t>(spec.outputs[0].shape.elements()), 0, attrs.a, attrs.b});
+      DoublePush{static_cast<uint32_t>(spec.outputs[0].shape.elements()), 0, attrs.a, attrs.b, attrs.c});
 }
 
 namespace {

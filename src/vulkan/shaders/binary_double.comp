@@ -3,6 +3,7 @@
 // operand repeats. RESULT is the type of z.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
+#include "double_math.glsl"
 #include "strides.glsl"
 
 layout(constant_id = 1) const uint kFunction = 0;

@@ -2,11 +2,12 @@
 // y = f(x) of float64 values, element by element; specialization constant 1 is the function. RESULT is the type of y.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
+#include "double_math.glsl"
 
 layout(constant_id = 1) const uint kFunction = 0;
 layout(push_constant) uniform Push {
   uint n;
-  double a, b;
+  double a, b, c;
 };
 layout(set = 0, binding = 0) readonly buffer X { double xs[]; };
 layout(set = 0, binding = 1) writeonly buffer Y { RESULT ys[]; };
