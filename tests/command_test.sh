@@ -77,6 +77,9 @@ holds [ "$(ls outputs)" = 0.npy ]
 status 1 'has shape .1,10., the model takes' run --input outputs/0.npy "$model" # the model last
 status 0 '1 test set' bundle "$program" --record -o made.bpte
 status 0 '1 passed' verify made.bpte
+status 1 'set 0: .*has shape .1,10., the model takes' bundle "$program" --input outputs/0.npy -o never
+status 2 'output is required' bundle "$program"
+holds [ ! -e never ]
 ln -s /dev/full full
 for arguments in "run $model --output-dir linked" "inspect $model --html full" "bench $model --profile full" "bundle $program -o full"; do
   mkdir -p linked && ln -sf /dev/full linked/0.npy

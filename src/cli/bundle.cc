@@ -112,6 +112,7 @@ Status write_bundle(const BundleOptions& o) {
       set.expected = test_values(std::move(outputs), kinds.outputs);
     }
     if (auto s = check_set(set, in_ports, kinds.inputs); !s.ok()) return s.error().within(Cat("set ", k));
+    if (const auto runs = session.prepare(inputs); !runs.ok()) return runs.error().within(Cat("set ", k));
     tests.sets.push_back(std::move(set));
   }
   // Both layouts find tests: by the method's name, and by the plan's index.

@@ -162,8 +162,9 @@ void print_device(const json& graph) {
 }
 
 void print_text(const json& r, bool nodes) {
-  say("{}: {}, {}, {} nodes, weights {}\n", printable(r["file"]), r["format"].get<std::string>(),
-      human_bytes(number(r, "file_bytes")), r["nodes"].get<size_t>(), human_bytes(number(r, "weights_bytes")));
+  say("{}: {}, {}, {} node{}, weights {}\n", printable(r["file"]), r["format"].get<std::string>(),
+      human_bytes(number(r, "file_bytes")), r["nodes"].get<size_t>(), r["nodes"] == 1 ? "" : "s",
+      human_bytes(number(r, "weights_bytes")));
   if (!r["producer"].get<std::string>().empty()) say("{}\n", printable(r["producer"]));
   say("\n");
   for (const auto& m : r["methods"]) {
