@@ -93,13 +93,11 @@ void set_product_grid(Dispatch& d, const Geometry& g, const Tiling& t, uint32_t 
 
 class MatMulKernel final : public Kernel {
  public:
-  MatMulKernel(const Push& push, const Tiling& tiling, RealOperand lane, RealOperand tile, bool half, bool has_c,
-               uint32_t batches)
+  MatMulKernel(const Push& push, const Tiling& tiling, RealOperand lane, RealOperand tile, bool has_c, uint32_t batches)
       : push_(push),
         tiling_(tiling),
         lane_(std::move(lane)),
         tile_(std::move(tile)),
-        half_(half),
         has_c_(has_c),
         batches_(batches) {}
   void set_addend(RealOperand c) { addend_ = std::move(c); }
@@ -126,7 +124,7 @@ class MatMulKernel final : public Kernel {
   Push push_;
   Tiling tiling_;
   RealOperand lane_, tile_, addend_;
-  bool half_, has_c_;
+  bool has_c_;
   uint32_t batches_;
 };
 
@@ -348,7 +346,7 @@ std::unique_ptr<Kernel> make_matmul_real(const KernelSpec& spec) {
   push.act = gpu_activation(attrs.act);
   const Tiling tiling = choose_tiling(spec.device, g->lanes, g->tiles);
   if ((g->tiles + tiling.tile - 1) / tiling.tile > 65535) return nullptr;
-  auto kernel = std::make_unique<MatMulKernel>(push, tiling, rows_in_lanes ? a : b, rows_in_lanes ? b : a, half, has_c,
+  auto kernel = std::make_unique<MatMulKernel>(push, tiling, rows_in_lanes ? a : b, rows_in_lanes ? b : a, has_c,
                                                static_cast<uint32_t>(batch.elements()));
   if (has_c) kernel->set_addend(c);
   kernel->products_of_halves = spec.fp16 && (!half || (a.half && b.half));
