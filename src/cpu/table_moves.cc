@@ -120,11 +120,15 @@ std::unique_ptr<Kernel> table_moves(const KernelSpec& spec, std::vector<Ints> ta
   return std::make_unique<TableMoves>(x, std::move(tables), whole_bytes(spec.inputs[0].dtype));
 }
 
-/// Whether elements of whole bytes go from input 0 to output 0 as they are.
+/// Entries that the tables of one kernel may have.
+constexpr int64_t kMostEntries = int64_t{1} << 22;
+
+/// Whether elements of whole bytes go from input 0 to output 0 as they are, by tables that are no burden.
 bool moves_bytes(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   return x.dtype == y.dtype && whole_bytes(x.dtype) > 0 && x.shape.rank() > 0 && x.shape.rank() == y.shape.rank() &&
-         x.shape.elements() > 0 && y.shape.elements() > 0;
+         x.shape.elements() > 0 && y.shape.elements() > 0 &&
+         std::accumulate(y.shape.begin(), y.shape.end(), int64_t{0}) <= kMostEntries;
 }
 
 }  // namespace

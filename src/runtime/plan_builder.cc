@@ -311,10 +311,14 @@ class PlanBuilder {
       home_[i] = Home::kOutside;
       return Ok();
     }
+    // 64 bytes of slack let vector kernels read past the end.
+    const size_t bytes = Tensor::byte_size(type.dtype, n) + 64;
+    // No kernel is prepared for what alone is too much for the arena.
+    SMELT_TRY(env_.control.charge_plan(bytes, depth_));
+    env_.control.release(bytes);
     plan_.slots_[i] = Datum(type_only(type));
     home_[i] = Home::kArena;
-    // 64 bytes of slack let vector kernels read past the end.
-    items_.push_back({.bytes = Tensor::byte_size(type.dtype, n) + 64, .first = k, .last = std::max(k, last_use_[i])});
+    items_.push_back({.bytes = bytes, .first = k, .last = std::max(k, last_use_[i])});
     item_value_.push_back(id);
     return Ok();
   }

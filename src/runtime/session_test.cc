@@ -132,6 +132,27 @@ TEST_P(SessionTest, MemoryLimit) {
   EXPECT_EQ(big.error().code(), ErrorCode::kLimit);
 }
 
+/// A border of 2^36 entries is beyond any limit: nothing is prepared for it first.
+TEST_P(SessionTest, HugeResultsAreRefusedAtOnce) {
+  auto module = std::make_shared<Module>();
+  module->graphs.resize(1);
+  module->methods.push_back({"main", 0});
+  Builder b(*module, 0);
+  PadAttrs edge;
+  edge.mode = PadAttrs::Mode::kEdge;
+  const ValueId x = b.input("x", ValueType::tensor(DType::kI8, Shape{4}));
+  auto y = b.op(Op::kPad, make_attrs<PadAttrs>(edge), {x, b.i64({0, int64_t{1} << 36})});
+  ASSERT_TRUE(y.ok()) << y.error().message();
+  b.graph().outputs = {*y};
+  SessionOptions options;
+  options.backend = GetParam();
+  auto session = Session::create(Model(module), options);
+  ASSERT_TRUE(session.ok());
+  const auto run = session->run(std::vector<Datum>{Tensor(DType::kI8, Shape{4})});
+  ASSERT_FALSE(run.ok());
+  EXPECT_EQ(run.error().code(), ErrorCode::kLimit);
+}
+
 /// Two methods on one variable: "add" adds its input to the total, "total" gives the total plus its input.
 Model counter_model() {
   auto module = std::make_shared<Module>();
