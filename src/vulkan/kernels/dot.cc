@@ -203,7 +203,9 @@ std::unique_ptr<Kernel> make_matmul_dot(const KernelSpec& spec) {
   return DotConv::make(spec, *s, std::move(*product));
 }
 
-std::unique_ptr<Kernel> make_conv_sums_dot(const KernelSpec& spec) { return DotSums::make(spec, plane_conv(spec, false)); }
+std::unique_ptr<Kernel> make_conv_sums_dot(const KernelSpec& spec) {
+  return DotSums::make(spec, plane_conv(spec, false));
+}
 
 std::unique_ptr<Kernel> make_matmul_sums_dot(const KernelSpec& spec) {
   return DotSums::make(spec, rows_as_pixels(spec, {}, false));
