@@ -4,7 +4,7 @@
 
 #include "ops/elementwise/elementwise.h"
 #include "tensor/numeric.h"
-#include "vulkan/check_test.h"
+#include "vulkan/check_double.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -12,16 +12,7 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr Near kClose{1e-15, 1e-12};
 
-class VulkanDoubles : public VulkanTest {
- protected:
-  void SetUp() override {
-    VulkanTest::SetUp();
-    if (IsSkipped()) return;
-    const auto device = open_device(-1);
-    ASSERT_TRUE(device.ok());
-    if (!device_info(**device).float64 || !device_info(**device).int64) GTEST_SKIP() << "no float64 or int64";
-  }
-};
+class VulkanDoubles : public VulkanDoubleTest {};
 
 Tensor doubles(const std::vector<double>& v) {
   Tensor t(DType::kF64, Shape{static_cast<int64_t>(v.size())});

@@ -4,23 +4,14 @@
 
 #include "cpu/testing.h"
 #include "ops/elementwise/elementwise.h"
-#include "vulkan/check_test.h"
+#include "vulkan/check_double.h"
 
 namespace smelt::vulkan {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
 
-class VulkanWide : public VulkanTest {
- protected:
-  void SetUp() override {
-    VulkanTest::SetUp();
-    if (IsSkipped()) return;
-    const auto device = open_device(-1);
-    ASSERT_TRUE(device.ok());
-    if (!device_info(**device).float64 || !device_info(**device).int64) GTEST_SKIP() << "no float64 or int64";
-  }
-};
+class VulkanWide : public VulkanDoubleTest {};
 
 Tensor tensor(DType dtype, const Shape& shape, const std::vector<double>& values) {
   Tensor t(dtype, shape);

@@ -5,6 +5,7 @@
 #include "ops/normalization/normalization.h"
 #include "ops/reduce/reduce.h"
 #include "ops/softmax/softmax.h"
+#include "vulkan/check_integer.h"
 #include "vulkan/check_test.h"
 #include "vulkan/fake_calls.h"
 
@@ -142,29 +143,16 @@ TEST_F(VulkanForced, DotProducts) {
 TEST_F(VulkanForced, SumsOfDotProducts) {
   if (!devices()->front().int8_dot_product) GTEST_SKIP() << "the device has no dot products of 8-bit values";
   const Forced on("SMELT_VULKAN_DOT", "1");
-  const auto fill = [](DType t, const Shape& s, uint32_t seed) {
-    return random_tensor(t, s, t == DType::kI8 ? -128 : 0, t == DType::kI8 ? 127 : 255, seed);
-  };
   for (DType x : {DType::kI8, DType::kU8})
     for (DType w : {DType::kI8, DType::kU8})
       for (int zeros : {0, 1, 2})
         for (int64_t groups : {1, 2}) {
-          ConvAttrs a;
-          a.groups = groups;
-          a.pads = {1, 0, 1, 2};
-          a.strides = {2, 1};
-          OpCase c{.label = Cat(to_string(x), " ", to_string(w), " zeros ", zeros, " groups ", groups),
-                   .op = Op::kConvInteger,
-                   .attrs = make_attrs<ConvAttrs>(a),
-                   .inputs = {fill(x, {2, 10, 7, 6}, 1), fill(w, {6, 10 / groups, 3, 3}, 2)},
-                   .constant = {false, true, false, true}};
-          if (zeros == 1) c.inputs.insert(c.inputs.end(), {fill(x, {}, 3), fill(w, {}, 4)});
-          if (zeros == 2) c.inputs.insert(c.inputs.end(), {fill(x, {1}, 3), fill(w, {6}, 4)});
+          OpCase c = conv_integer_case(x, w, zeros, groups, 10);
           check_case(c, "vulkan:conv_sums_dot");
           c.op = Op::kMatMulInteger;
           c.attrs = make_attrs<MatMulAttrs>();
-          c.inputs[0] = fill(x, {11, 4 * groups + 2}, 5);
-          c.inputs[1] = fill(w, {4 * groups + 2, 6}, 6);
+          c.inputs[0] = any_bytes(x, {11, 4 * groups + 2}, 5);
+          c.inputs[1] = any_bytes(w, {4 * groups + 2, 6}, 6);
           check_case(c, "vulkan:matmul_sums_dot");
         }
 }

@@ -1,6 +1,7 @@
 #include "cpu/testing.h"
 #include "ops/conv/conv.h"
 #include "ops/pool/pool.h"
+#include "vulkan/check_integer.h"
 #include "vulkan/check_test.h"
 
 namespace smelt::vulkan {
@@ -49,24 +50,11 @@ TEST_F(VulkanPoolIndices, Adaptive) {
 class VulkanConvInteger : public VulkanTest {};
 
 TEST_F(VulkanConvInteger, TypesZeroPointsAndGroups) {
-  const auto fill = [](DType t, const Shape& s, uint32_t seed) {
-    return random_tensor(t, s, t == DType::kI8 ? -128 : 0, t == DType::kI8 ? 127 : 255, seed);
-  };
   for (DType x : {DType::kI8, DType::kU8})
     for (DType w : {DType::kI8, DType::kU8})
       for (int zeros : {0, 1, 2})
         for (int64_t groups : {1, 2}) {
-          ConvAttrs a;
-          a.groups = groups;
-          a.pads = {1, 0, 1, 2};
-          a.strides = {2, 1};
-          OpCase c{.label = Cat(to_string(x), " ", to_string(w), " zeros ", zeros, " groups ", groups),
-                   .op = Op::kConvInteger,
-                   .attrs = make_attrs<ConvAttrs>(a),
-                   .inputs = {fill(x, {2, 4, 7, 6}, 1), fill(w, {6, 4 / groups, 3, 3}, 2)},
-                   .constant = {false, true, false, true}};
-          if (zeros == 1) c.inputs.insert(c.inputs.end(), {fill(x, {}, 3), fill(w, {}, 4)});
-          if (zeros == 2) c.inputs.insert(c.inputs.end(), {fill(x, {1}, 3), fill(w, {6}, 4)});
+          const OpCase c = conv_integer_case(x, w, zeros, groups, 4);
           check_case(c, "vulkan:conv_sums");
         }
 }
