@@ -1,5 +1,8 @@
 #include "base/write_file.h"
 
+#include <unistd.h>
+
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -18,7 +21,9 @@ Status write_file(const std::string& path, std::initializer_list<std::string_vie
     if (fs::path to = fs::canonical(target, ec); !ec) target = std::move(to);
   const fs::file_status there = fs::status(target, ec);
   const bool aside = !fs::exists(there) || fs::is_regular_file(there);
-  const std::string written = aside ? target.string() + ".part" : target.string();
+  static std::atomic<unsigned> count = 0;  // processes and threads that write one path at once don't meet
+  const std::string written =
+      aside ? Cat(target.string(), ".", getpid(), ".", count.fetch_add(1), ".part") : target.string();
   const auto fault = [&](int number) {
     if (aside) std::remove(written.c_str());
     return Error(ErrorCode::kIo, Cat(path, ": cannot write: ", std::strerror(number)));

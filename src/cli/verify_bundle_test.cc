@@ -3,7 +3,6 @@
 #include "cli/verify_bundle.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
@@ -14,6 +13,7 @@
 #include "base/error.h"
 #include "formats/bundle/bundle.h"
 #include "support/program_writer.h"
+#include "support/temporary_folder.h"
 #include "tensor/numeric.h"
 
 namespace smelt::cli {
@@ -116,12 +116,11 @@ class VerifyBundle : public ::testing::TestWithParam<bundle::Version> {
     const auto bytes = bundle::write(b, 1);
     EXPECT_TRUE(bytes.ok()) << (bytes.ok() ? "" : bytes.error().message());
     if (!bytes.ok()) return {};
-    const auto path = std::filesystem::temp_directory_path() /
-                      Cat("verify_bundle_", ::testing::UnitTest::GetInstance()->random_seed(), "_", getpid(), ".bpte");
+    const TemporaryFolder folder;
+    const auto path = folder.path() / "tests.bpte";
     std::ofstream(path, std::ios::binary)
         .write(reinterpret_cast<const char*>(bytes->data()), static_cast<std::streamsize>(bytes->size()));
     auto results = verify_bundle(path.string(), {}, {.backend = BackendKind::kCpu}, rule);
-    std::filesystem::remove(path);
     EXPECT_TRUE(results.ok()) << (results.ok() ? "" : results.error().message());
     return results.ok() ? std::move(results).value() : std::vector<SetResult>{};
   }

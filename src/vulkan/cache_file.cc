@@ -1,12 +1,12 @@
 #include "vulkan/cache_file.h"
 
-#include <unistd.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+
+#include "base/write_file.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -76,17 +76,11 @@ void write_cache_file(const std::string& path, std::span<const char> bytes) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   fs::create_directories(fs::path(path).parent_path(), ignored);
-  const std::string aside = Cat(path, ".", getpid(), ".", reinterpret_cast<uintptr_t>(bytes.data()), ".tmp");
   Head head;
   head.bytes = bytes.size();
   head.sum = sum_of(bytes);
-  std::ofstream out(aside, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(&head), sizeof head);
-  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  out.close();
-  std::error_code failed;
-  if (out) fs::rename(aside, path, failed);
-  if (!out || failed) fs::remove(aside, ignored);
+  // A cache that cannot be kept costs time only.
+  (void)write_file(path, {{reinterpret_cast<const char*>(&head), sizeof head}, {bytes.data(), bytes.size()}});
 }
 
 }  // namespace smelt::vulkan

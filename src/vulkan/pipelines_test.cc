@@ -1,12 +1,12 @@
 #include "vulkan/pipelines.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
+#include "support/temporary_folder.h"
 #include "vulkan/cache_file.h"
 #include "vulkan/device.h"
 
@@ -14,15 +14,6 @@ namespace smelt::vulkan {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct TemporaryFolder {
-  fs::path path = fs::temp_directory_path() / ("smelt_pipelines_" + std::to_string(getpid()) + "_" +
-                                               std::to_string(reinterpret_cast<uintptr_t>(this)));
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path, ignored);
-  }
-};
 
 VkPhysicalDeviceProperties some_device() {
   VkPhysicalDeviceProperties p{};
@@ -52,19 +43,19 @@ TEST(VulkanCacheFile, WhatWasKeptComesBack) {
   TemporaryFolder folder;
   const auto device = some_device();
   const auto bytes = driver_bytes(device);
-  const std::string path = (folder.path / "below" / "cache.bin").string();
+  const std::string path = (folder.path() / "below" / "cache.bin").string();
   EXPECT_TRUE(read_cache_file(path, device).empty());
   write_cache_file(path, bytes);
   EXPECT_EQ(read_cache_file(path, device), bytes);
   write_cache_file(path, bytes);
-  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path / "below"), fs::directory_iterator()), 1)
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path() / "below"), fs::directory_iterator()), 1)
       << "nothing else stays behind";
 }
 
 TEST(VulkanCacheFile, DamageIsSeen) {
   TemporaryFolder folder;
   const auto device = some_device();
-  const std::string path = (folder.path / "cache.bin").string();
+  const std::string path = (folder.path() / "cache.bin").string();
   write_cache_file(path, driver_bytes(device));
   const std::string good = contents(path);
   for (size_t i = 0; i < good.size(); i += 7) {
@@ -83,7 +74,7 @@ TEST(VulkanCacheFile, DamageIsSeen) {
 
 TEST(VulkanCacheFile, AnotherDeviceOrDriverHasItsOwn) {
   TemporaryFolder folder;
-  const std::string path = (folder.path / "cache.bin").string();
+  const std::string path = (folder.path() / "cache.bin").string();
   write_cache_file(path, driver_bytes(some_device()));
   auto vendor = some_device(), device = some_device(), driver = some_device();
   ++vendor.vendorID;
@@ -97,7 +88,7 @@ class VulkanPipelines : public ::testing::Test {
  protected:
   void SetUp() override {
     if (const char* e = std::getenv("SMELT_CACHE_DIR")) before_ = e;
-    setenv("SMELT_CACHE_DIR", folder_.path.c_str(), 1);
+    setenv("SMELT_CACHE_DIR", folder_.path().c_str(), 1);
     auto opened = Device::open(-1);
     if (!opened.ok()) GTEST_SKIP() << "no Vulkan device: " << opened.error().message();
     device_ = opened.value();
