@@ -129,4 +129,13 @@ inline void set_grid(Dispatch& d, uint64_t items, uint32_t size) {
   d.y = static_cast<uint32_t>(d.x ? (groups + d.x - 1) / d.x : 0);
 }
 
+/// Dispatches `items` invocations of a shader that reports faults: r.faults() is among the buffers of `d`, whose first
+/// constant is the width of a workgroup.
+template <class Push>
+Status dispatch_checked(KernelRecorder& r, Dispatch d, uint64_t items, Push push) {
+  set_grid(d, items, d.constants.front());
+  push.fault_code = r.fault_code();
+  return r.dispatch(d, push);
+}
+
 }  // namespace smelt::vulkan

@@ -51,10 +51,7 @@ class GatherKernel final : public Kernel {
     SMELT_ASSIGN(const Binding x, r.input(x_));
     SMELT_ASSIGN(const Binding indices, r.input(indices_));
     Dispatch d{shader_, constants_, {x, indices, r.output(0), r.faults()}};
-    set_grid(d, push_.walk.n, kWidth);
-    Push push = push_;
-    push.fault_code = r.fault_code();
-    return r.dispatch(d, push);
+    return dispatch_checked(r, std::move(d), push_.walk.n, push_);
   }
 
  private:

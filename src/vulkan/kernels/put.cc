@@ -34,10 +34,7 @@ class PutKernel final : public Kernel {
     SMELT_ASSIGN(const Binding indices, r.input(in_.indices));
     SMELT_ASSIGN(const Binding values, r.input(in_.values));
     Dispatch d{shader_, {kWidth}, {x, indices, values, r.output(0), r.faults()}};
-    set_grid(d, push_.n, kWidth);
-    Push push = push_;
-    push.fault_code = r.fault_code();
-    return r.dispatch(d, push);
+    return dispatch_checked(r, std::move(d), push_.n, push_);
   }
 
  private:

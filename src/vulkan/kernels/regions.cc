@@ -36,10 +36,7 @@ class RoiKernel final : public Kernel {
     Dispatch d{half_ ? "roi_pool_f16" : "roi_pool_f32",
                {kWidth, static_cast<uint32_t>(kind_), batch_words_, half_pixel_ ? 1u : 0u},
                {x, rois, batches, r.output(0), r.faults()}};
-    set_grid(d, push_.n, kWidth);
-    RoiPush push = push_;
-    push.fault_code = r.fault_code();
-    return r.dispatch(d, push);
+    return dispatch_checked(r, std::move(d), push_.n, push_);
   }
 
  private:
@@ -98,10 +95,7 @@ class UnpoolKernel final : public Kernel {
     SMELT_ASSIGN(const Binding indices, r.input(1));
     r.fill(r.output(0), 0);
     Dispatch d{half_ ? "unpool_f16" : "unpool_f32", {kWidth, words_}, {x, indices, r.output(0), r.faults()}};
-    set_grid(d, push_.n, kWidth);
-    UnpoolPush push = push_;
-    push.fault_code = r.fault_code();
-    return r.dispatch(d, push);
+    return dispatch_checked(r, std::move(d), push_.n, push_);
   }
 
  private:

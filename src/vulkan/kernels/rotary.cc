@@ -42,10 +42,7 @@ class RotaryKernel final : public Kernel {
     SMELT_ASSIGN(const Binding x, r.input(0));
     SMELT_ASSIGN(auto operands, rotation_.operands(r, x));
     Dispatch d{shader_, {kWidth, rotation_.interleaved ? 1u : 0u, rotation_.words}, std::move(operands)};
-    set_grid(d, rotation_.push.n, kWidth);
-    RotaryPush push = rotation_.push;
-    push.fault_code = r.fault_code();
-    return r.dispatch(d, push);
+    return dispatch_checked(r, std::move(d), rotation_.push.n, rotation_.push);
   }
 
  private:
@@ -183,10 +180,7 @@ class KvAppendKernel final : public Kernel {
     SMELT_ASSIGN(const Binding fresh, r.input(1));
     SMELT_ASSIGN(const Binding start, r.input(2));
     Dispatch d{shader_, {kWidth, words_, circular_ ? 1u : 0u}, {cache, fresh, start, r.faults(), r.output(0)}};
-    set_grid(d, push_.n, kWidth);
-    AppendPush push = push_;
-    push.fault_code = r.fault_code();
-    return r.dispatch(d, push);
+    return dispatch_checked(r, std::move(d), push_.n, push_);
   }
 
  private:

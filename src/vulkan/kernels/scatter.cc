@@ -41,13 +41,10 @@ class ScatterKernel final : public Kernel {
     } else {
       r.fill(r.output(0), 0);
     }
-    Push push = push_;
-    push.fault_code = r.fault_code();
     Dispatch d{shader_,
                {kWidth, static_cast<uint32_t>(reduce_), tuple_, negative_ ? 1u : 0u},
                {indices, updates, r.output(0), r.faults()}};
-    set_grid(d, push.lines.n, kWidth);
-    return r.dispatch(d, push);
+    return dispatch_checked(r, std::move(d), push_.lines.n, push_);
   }
 
  private:

@@ -9,7 +9,7 @@ layout(constant_id = 2) const bool kBias = false;
 layout(constant_id = 3) const bool kMask = false;
 layout(push_constant) uniform Push {
   int x_size[2], y_size[2], kernel[2], stride[2], dilation[2], pad[2];
-  int c_in, c_out, groups;                    // channels of one group
+  int c_in, c_out, groups;             // channels of one group
   int offset_groups, offset_channels;  // channels of an offset group
   uint batch;
 };

@@ -1,6 +1,7 @@
 #version 450
 // y = act(alpha * a * b + c) of matrices in images whose texels are four neighbours of a row; leading dimensions of 1
-// repeat. HALVES: products in float16, sums in float32. An invocation gives four columns of four rows. c: a row, in a buffer.
+// repeat. HALVES: products in float16, sums in float32. An invocation gives four columns of four rows. c: a row, in a
+// buffer.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
