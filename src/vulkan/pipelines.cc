@@ -158,12 +158,13 @@ Result<Pipeline> Pipelines::get(const Shader& shader, std::span<const uint32_t> 
   SMELT_ASSIGN(const Layout l, layout(shader.kinds));
   const auto at = entries_.try_emplace(Key{&shader, {constants.begin(), constants.end()}}).first;
   Entry& entry = at->second;
-  // One that failed is tried again: memory may have come back.
-  const bool failed = entry.state == Entry::State::kMade && entry.result != VK_SUCCESS;
-  if (entry.state == Entry::State::kAsked || failed) make(lock, at->first, entry);
+  const bool here = entry.state == Entry::State::kAsked;
+  if (here) make(lock, at->first, entry);
   // A thread is at it: meanwhile others are made here.
   while (entry.state != Entry::State::kMade)
     if (!make_next(lock)) made_.wait(lock);
+  // What failed before is tried again: memory may have come back.
+  if (!here && entry.result != VK_SUCCESS) make(lock, at->first, entry);
   if (auto s = check(entry.result, "vkCreateComputePipelines"); !s.ok()) return s.error().within(shader.name);
   return Pipeline{entry.handle, l.pipeline, l.set};
 }

@@ -2,9 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <thread>
 
 #include "support/temporary_folder.h"
 #include "vulkan/cache_file.h"
@@ -123,6 +126,31 @@ TEST_F(VulkanPipelines, ThreadsMakeWhatIsAsked) {
         seen.push_back(p->handle);
       }
   }
+}
+
+TEST_F(VulkanPipelines, WhatAThreadCouldNotMakeIsTriedAgain) {
+  static std::promise<void> begun, go;
+  begun = {};
+  go = {};
+  const uint32_t width = 8;
+  const Shader& shader = *find_shader("copy_32");
+  Pipelines all(device_->handle(), properties_, false);
+  const auto real = vkCreateShaderModule;
+  vkCreateShaderModule = [](VkDevice, const VkShaderModuleCreateInfo*, const VkAllocationCallbacks*, VkShaderModule*) {
+    begun.set_value();
+    go.get_future().wait();
+    return VK_ERROR_OUT_OF_HOST_MEMORY;
+  };
+  all.request(shader, {&width, 1}, 1);
+  begun.get_future().wait();
+  vkCreateShaderModule = real;
+  std::thread later([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    go.set_value();
+  });
+  const auto p = all.get(shader, {&width, 1});
+  later.join();
+  EXPECT_TRUE(p.ok()) << p.error().message();
 }
 
 TEST_F(VulkanPipelines, EveryShaderMakesOne) {
