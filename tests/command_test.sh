@@ -51,6 +51,11 @@ status 0 'Exit status: 0 done' --help
 status 0 '^smelt [0-9]' --version
 for command in run inspect bench verify bundle devices; do status 0 'Examples:' "$command" --help; done
 
+# What the file holds, and what runs.
+status 0 'DequantizeLinear  *Dequantize' inspect "$digits/digits_qdq.onnx" --nodes
+status 0 'Conv+QuantizeLinear  *Conv  *int8' inspect "$digits/digits_qdq.onnx" --nodes --optimised
+status 0 'page.html: open it' inspect "$digits/digits_qdq.onnx" --optimised --html page.html
+
 # The model or an input is at fault.
 status 1 'nope.onnx: cannot open: No such file' run nope.onnx
 status 1 'empty_file: not a model of a known format' run empty_file
@@ -110,6 +115,7 @@ def refuse(word): raise ValueError(word)
 json.load(sys.stdin, parse_constant=refuse)')
   for file in "$digits"/digits*.{tflite,onnx,pte,bpte}; do
     holds "${json[@]}" < <("$smelt" inspect "$file" --json --html page.html)
+    holds "${json[@]}" < <("$smelt" inspect "$file" --json --optimised)
   done
   holds "${json[@]}" < <("$smelt" bench "$model" --json --runs 1 --profile profile.json)
   holds "${json[@]}" <profile.json

@@ -23,7 +23,7 @@ struct InspectOptions {
   std::string model, html;
   Target target;
   std::vector<std::string> data;
-  bool as_json = false, nodes = false;
+  bool as_json = false, nodes = false, optimised = false;
 };
 
 double number(const json& j, const char* key) { return j.value(key, 0.0); }
@@ -193,7 +193,7 @@ Status inspect(const InspectOptions& o) {
   SMELT_ASSIGN(Model model, Model::load(o.model, load));
   SessionOptions on;
   o.target.apply(on);
-  SMELT_ASSIGN(const json r, describe_model(model, on));
+  SMELT_ASSIGN(const json r, describe_model(model, on, o.optimised));
   if (!o.html.empty()) {
     SMELT_TRY(write_file(o.html, {inspect_page(r)}));
     if (!o.as_json) say("{}: open it in a browser\n", o.html);
@@ -215,9 +215,12 @@ void add_inspect(CLI::App& app, int& status) {
   CLI::Option* html =
       c->add_option("--html", o->html, "Write a self-contained page that shows the graph")->type_name("FILE");
   c->add_flag("--nodes", o->nodes, "List every node")->excludes(as_json)->excludes(html);
+  c->add_flag("--optimised,--optimized", o->optimised,
+              "The graph that runs execute, its nodes fused and constants folded, in place of the file's");
   add_data(*c, o->data);
   add_target(*c, o->target);
-  c->footer("Examples:\n  smelt inspect model.tflite --nodes\n  smelt inspect model.onnx --html model.html");
+  c->footer(
+      "Examples:\n  smelt inspect model.tflite --nodes --optimised\n  smelt inspect model.onnx --html model.html");
   c->callback([o, &status] { status = report(inspect(*o)); });
 }
 

@@ -7,6 +7,7 @@
 #include "graph/graph.h"
 #include "ops/op.h"
 #include "passes/passes.h"
+#include "runtime/compiled.h"
 #include "runtime/plan.h"
 
 namespace smelt::cli {
@@ -249,11 +250,18 @@ std::shared_ptr<const Module> with_defaults(std::shared_ptr<const Module> module
   return changed ? std::shared_ptr<const Module>(std::move(copy)) : module;
 }
 
+Result<std::shared_ptr<const Module>> described(const Model& model, BackendKind backend, bool optimised) {
+  const bool gpu = backend == BackendKind::kVulkan;
+  if (optimised && backend != BackendKind::kReference)
+    return gpu ? model.compiled()->for_gpu(false) : model.compiled()->optimised();
+  auto module = with_defaults(model.share_module());
+  return gpu ? round_rows(std::move(module)) : module;
+}
+
 }  // namespace
 
-Result<json> describe_model(const Model& model, const SessionOptions& on) {
-  std::shared_ptr<const Module> module = with_defaults(model.share_module());
-  if (on.backend == BackendKind::kVulkan) module = round_rows(std::move(module));
+Result<json> describe_model(const Model& model, const SessionOptions& on, bool optimised) {
+  SMELT_ASSIGN(const auto module, described(model, on.backend, optimised));
   const Module& m = *module;
   SessionOptions options;
   options.backend = on.backend;
@@ -284,7 +292,7 @@ Result<json> describe_model(const Model& model, const SessionOptions& on) {
     else
       p.problem = "planned when called";
     graphs.push_back(graph_json(m.graphs[i], p, counted, weights));
-    graphs.back()["inputs"] = model.module().graphs[i].inputs;
+    graphs.back()["inputs"] = (optimised ? m : model.module()).graphs[i].inputs;
     nodes += m.graphs[i].nodes.size();
   }
   for (const StateVar& s : m.states) states.push_back(state_json(s));
