@@ -3,11 +3,11 @@
 #include <vector>
 
 #include "base/cat.h"
+#include "cpu/conv_pieces.h"
 #include "cpu/gemm_i8.h"
 #include "cpu/im2col.h"
 #include "cpu/integer_weights.h"
 #include "cpu/kernel.h"
-#include "cpu/padded_rows.h"
 #include "cpu/requant.h"
 #include "cpu/transpose_bytes.h"
 #include "ops/common/quantized_pair.h"
@@ -25,38 +25,31 @@ class ConvI8 final : public Kernel {
         q_(q),
         requant_(std::move(requant)),
         rescale_(requant_rows(spec.isa, requant_)),
-        rows_(g, false, static_cast<uint8_t>(q.x_zero), nullptr),
+        gemm_(gemm_i8(spec.isa, filter_fits_int8(g, *spec.constant(1), q.w_zeros))),
+        pieces_(g, gemm_),
         threads_(std::max(spec.threads, 1)) {
     const Tensor& filter = *spec.constant(1);
     const bool plain = plain_filter(filter);
-    gemm_ = &gemm_i8(spec.isa, filter_fits_int8(g, filter, q.w_zeros));
-    choose_pieces();
     const Tensor* bias = spec.constant(2);
     packed_ = spec.packs.get(filter.raw(), key(bias ? bias->raw() : nullptr), [&] {
       return plain ? pack(filter.data<int8_t>()) : pack(ordered_filter(g_, filter, q_.w_zeros).data());
     });
-    lda_ = gemm_->a_row_bytes(g.depth());
-    block_ = std::max<int64_t>(1, 128 * 1024 / std::max<int64_t>(1, lda_ * gemm_->mr)) * gemm_->mr;
+    lda_ = gemm_.a_row_bytes(g.depth());
+    block_ = std::max<int64_t>(1, 128 * 1024 / std::max<int64_t>(1, lda_ * gemm_.mr)) * gemm_.mr;
     if (threads_ > 1) {
       const int64_t share = g.batch * g.out_pixels() / (threads_ * 2);
-      block_ = std::min(block_, std::max(gemm_->mr, share / gemm_->mr * gemm_->mr));
+      block_ = std::min(block_, std::max(gemm_.mr, share / gemm_.mr * gemm_.mr));
     }
-    direct_ = g.pointwise() && gemm_->bytes;
-    if (pieces_) {
-      room_ = rows_.room_bytes();
-      outside_ = rows_.outside_bytes();
-    } else {
-      patches_ = align(direct_ ? lda_ : block_ * lda_ + kPatchSlack);
-      room_ = patches_ + (g.pointwise() || gemm_->bytes ? 0 : align(block_ * lda_ / 2 + kPatchSlack));
-    }
+    direct_ = g.pointwise() && gemm_.bytes;
+    patches_ = align(direct_ ? lda_ : block_ * lda_ + kPatchSlack);
+    room_ = patches_ + (g.pointwise() || gemm_.bytes ? 0 : align(block_ * lda_ / 2 + kPatchSlack));
+    windows_ = pieces_.apply() ? pieces_.scratch_bytes(threads_) : threads_ * room_;
     if (!g.channels_last) {
       turned_in_ = align(g.in_pixels() * g.all_in());
       turned_out_ = align(g.out_pixels() * g.all_out());
     }
   }
-  size_t scratch_bytes() const override {
-    return static_cast<size_t>(threads_ * room_ + outside_ + turned_in_ + turned_out_);
-  }
+  size_t scratch_bytes() const override { return static_cast<size_t>(windows_ + turned_in_ + turned_out_); }
   Status run(KernelContext& ctx) const override {
     const auto* x = ctx.input(0).data<uint8_t>();
     auto* y = ctx.output(0).data<uint8_t>();
@@ -65,9 +58,7 @@ class ConvI8 final : public Kernel {
       scratch = static_cast<uint8_t*>(ctx.scratch(bytes));
       if (!scratch) return Error(ErrorCode::kLimit, "no memory for the patches of a convolution");
     }
-    uint8_t* const outside = scratch + threads_ * room_;
-    uint8_t* const turned_in = outside + outside_;
-    if (pieces_) rows_.fill_outside(outside);
+    uint8_t* const turned_in = scratch + windows_;
     uint8_t* const turned_out = turned_in + turned_in_;
     for (int64_t image = 0; image < g_.batch; ++image) {
       const uint8_t* from = x + image * g_.in_pixels() * g_.all_in();
@@ -94,44 +85,31 @@ class ConvI8 final : public Kernel {
   }
   std::string key(const void* bias) const {
     return Cat("conv_i8 ", g_.groups, ' ', g_.c_in, ' ', g_.c_out, ' ', g_.taps(), ' ', g_.filter_o, ' ', g_.filter_i,
-               ' ', gemm_->bytes, ' ', gemm_->lanes, ' ', pieces_, ' ', q_.x_zero, ' ', q_.x_signed, ' ',
+               ' ', gemm_.bytes, ' ', gemm_.lanes, ' ', pieces_.count(), ' ', q_.x_zero, ' ', q_.x_signed, ' ',
                reinterpret_cast<uintptr_t>(bias));
   }
-  /// Whether windows are read in pieces from padded rows: a piece is a line of a window, or one tap of a line where its
-  /// taps do not lie side by side. Not for short rows, nor where pieces waste too much of their last groups, nor for
-  /// filters that do not stay in the nearest cache from row to row.
-  void choose_pieces() {
-    constexpr int64_t kShort = 8, kNearest = 32 * 1024;
-    if (!gemm_->bytes || g_.pointwise() || g_.out[2] < kShort || !rows_.small()) return;
-    const int64_t lines = g_.kernel[0] * g_.kernel[1];
-    joined_ = g_.dilation[2] == 1 && g_.groups == 1;
-    const int64_t pieces = joined_ ? lines : g_.taps(), steps = gemm_->steps(g_.depth() / pieces);
-    if (pieces > kMaxPieces || pieces * steps * 5 > gemm_->steps(g_.depth()) * 7) return;
-    if (pieces * steps * gemm_->nr() * 4 > kNearest) return;
-    pieces_ = pieces;
-    steps_ = steps;
-  }
-  /// Length of a packed filter: pieces end with whole groups.
-  int64_t packed_depth() const { return pieces_ ? pieces_ * steps_ * 4 : g_.depth(); }
+  /// Length of a packed filter.
+  int64_t packed_depth() const { return pieces_.apply() ? pieces_.depth() : g_.depth(); }
   template <class W>
   Packed pack(const W* weights) const {
-    const int64_t depth = packed_depth(), group = gemm_->packed_bytes(depth, g_.c_out);
+    const int64_t depth = packed_depth(), group = gemm_.packed_bytes(depth, g_.c_out);
     auto packed = std::make_shared<AlignedBytes>(static_cast<size_t>(group * g_.groups));
-    std::vector<W> spread;
-    if (depth != g_.depth()) {
-      const int64_t piece = g_.depth() / pieces_;
-      spread.resize(static_cast<size_t>(g_.all_out() * depth));
-      for (int64_t i = 0; i < g_.all_out() * pieces_; ++i)
-        std::copy_n(weights + i * piece, piece, spread.data() + i * steps_ * 4);
-      weights = spread.data();
-    }
+    std::vector<W> room;
+    if (pieces_.apply()) weights = pieces_.spread(weights, room);
     for (int64_t i = 0; i < g_.groups; ++i)
-      gemm_->pack(weights + i * g_.c_out * depth, depth, g_.c_out, requant_.bias.data() + i * g_.c_out,
-                  GemmI8::byte_zero(q_.x_signed, q_.x_zero), packed->data<char>() + i * group);
+      gemm_.pack(weights + i * g_.c_out * depth, depth, g_.c_out, requant_.bias.data() + i * g_.c_out,
+                 GemmI8::byte_zero(q_.x_signed, q_.x_zero), packed->data<char>() + i * group);
     return packed;
   }
   void image_rows(ThreadPool& pool, const uint8_t* x, uint8_t* y, uint8_t* scratch) const {
-    if (pieces_) return lines(pool, x, y, scratch);
+    if (pieces_.apply()) {
+      pieces_.image(pool, threads_, x, q_.x_signed, static_cast<uint8_t>(q_.x_zero), packed_->data<char>(), scratch,
+                    [&](const int32_t* sums, int64_t pixel, int64_t pixels, int64_t channel, int64_t n) {
+                      rescale_(requant_, sums, gemm_.nr(), pixels, n, channel, y + pixel * g_.all_out() + channel,
+                               g_.all_out());
+                    });
+      return;
+    }
     const int64_t blocks = (g_.out_pixels() + block_ - 1) / block_, slots = std::min(threads_, blocks);
     pool.parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot)
@@ -153,78 +131,35 @@ class ConvI8 final : public Kernel {
         continue;
       }
       if (g_.pointwise()) {
-        gemm_->convert(from + first * g_.all_in(), g_.all_in(), rows, g_.c_in, q_.x_signed, q_.x_zero, scratch, lda_);
+        gemm_.convert(from + first * g_.all_in(), g_.all_in(), rows, g_.c_in, q_.x_signed, q_.x_zero, scratch, lda_);
       } else {
-        uint8_t* raw = gemm_->bytes ? scratch : scratch + patches_;
-        const int64_t stride = gemm_->bytes ? lda_ : lda_ / 2;
+        uint8_t* raw = gemm_.bytes ? scratch : scratch + patches_;
+        const int64_t stride = gemm_.bytes ? lda_ : lda_ / 2;
         im2col_rows<uint8_t>(g_, from, first, last, static_cast<uint8_t>(q_.x_zero), raw, stride);
-        if (!gemm_->bytes) gemm_->convert(raw, stride, rows, stride, q_.x_signed, q_.x_zero, scratch, lda_);
+        if (!gemm_.bytes) gemm_.convert(raw, stride, rows, stride, q_.x_signed, q_.x_zero, scratch, lda_);
       }
       multiply(scratch, lda_, first, rows, group, y);
     }
   }
-  void lines(ThreadPool& pool, const uint8_t* x, uint8_t* y, uint8_t* scratch) const {
-    const int64_t n = g_.out[0] * g_.out[1], slots = std::min(threads_, n);
-    const uint8_t* const outside = scratch + threads_ * room_;
-    pool.parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot) {
-        uint8_t* room = scratch + slot * room_;
-        rows_.clear(room);
-        for (int64_t i = n * slot / slots; i < n * (slot + 1) / slots; ++i)
-          line(x, outside, i, room, y + i * g_.out[2] * g_.all_out());
-      }
-    });
-  }
-  /// One row of output pixels.
-  void line(const uint8_t* x, const uint8_t* outside, int64_t index, uint8_t* room, uint8_t* y) const {
-    const uint8_t* starts[kMaxPieces];
-    int64_t n = 0;
-    const int64_t z0 = index / g_.out[1] * g_.stride[0] - g_.pad[0], y0 = index % g_.out[1] * g_.stride[1] - g_.pad[1];
-    for (int64_t kz = 0; kz < g_.kernel[0]; ++kz)
-      for (int64_t ky = 0; ky < g_.kernel[1]; ++ky) {
-        const uint8_t* row = rows_.row(x, outside, z0 + kz * g_.dilation[0], y0 + ky * g_.dilation[1], room);
-        for (int64_t kx = 0; kx < (joined_ ? 1 : g_.kernel[2]); ++kx) starts[n++] = row + rows_.offset(kx);
-      }
-    const int64_t step = g_.stride[2] * g_.all_in(), depth = packed_depth();
-    const int64_t tiles = (g_.out[2] + gemm_->mr - 1) / gemm_->mr, height = (g_.out[2] + tiles - 1) / tiles;
-    alignas(64) int32_t sums[GemmI8::kMaxTile];
-    for (int64_t group = 0; group < g_.groups; ++group) {
-      const char* packed = packed_->data<char>() + group * gemm_->packed_bytes(depth, g_.c_out);
-      for (int64_t p = 0; p < gemm_->panels(g_.c_out); ++p) {
-        const auto* tile = gemm_->tiles[q_.x_signed][gemm_->width(g_.c_out, p) / gemm_->lanes - 1];
-        const int64_t column = p * gemm_->nr(), channel = group * g_.c_out + column;
-        for (int64_t at = 0; at < g_.out[2]; at += height) {
-          const int64_t here = std::min(height, g_.out[2] - at);
-          const void* pieces[kMaxPieces];
-          for (int64_t i = 0; i < n; ++i) pieces[i] = starts[i] + at * step + group * g_.c_in;
-          tile[here - 1](pieces, n, step, packed + gemm_->panel_offset(depth, p), steps_, sums);
-          rescale_(requant_, sums, gemm_->nr(), here, std::min(gemm_->nr(), g_.c_out - column), channel,
-                   y + at * g_.all_out() + channel, g_.all_out());
-        }
-      }
-    }
-  }
   /// Output pixels [first, first + rows) of a group from rows of patches.
   void multiply(const uint8_t* a, int64_t lda, int64_t first, int64_t rows, int64_t group, uint8_t* y) const {
-    const void* packed = packed_->data<char>() + group * gemm_->packed_bytes(g_.depth(), g_.c_out);
+    const void* packed = packed_->data<char>() + group * gemm_.packed_bytes(g_.depth(), g_.c_out);
     uint8_t* to = y + first * g_.all_out() + group * g_.c_out;
-    gemm_->run(rows, g_.c_out, g_.depth(), a, lda, q_.x_signed, packed, 0, gemm_->panels(g_.c_out),
-               [&](const int32_t* sums, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
-                 rescale_(requant_, sums, gemm_->nr(), n_rows, n, group * g_.c_out + column,
-                          to + row * g_.all_out() + column, g_.all_out());
-               });
+    gemm_.run(rows, g_.c_out, g_.depth(), a, lda, q_.x_signed, packed, 0, gemm_.panels(g_.c_out),
+              [&](const int32_t* sums, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
+                rescale_(requant_, sums, gemm_.nr(), n_rows, n, group * g_.c_out + column,
+                         to + row * g_.all_out() + column, g_.all_out());
+              });
   }
 
   ConvShape g_;
   QuantizedPair q_;
   Requant requant_;
   RequantRows rescale_;
-  PaddedRows rows_;
-  int64_t threads_, lda_ = 0, block_ = 1, patches_ = 0, room_ = 0, outside_ = 0, turned_in_ = 0, turned_out_ = 0;
-  static constexpr int64_t kMaxPieces = 64;
-  int64_t pieces_ = 0, steps_ = 0;  ///< of a window read from padded rows, groups of a piece; 0: from patches
-  bool direct_ = false, joined_ = false;
-  const GemmI8* gemm_ = nullptr;
+  const GemmI8& gemm_;
+  ConvPieces pieces_;
+  int64_t threads_, lda_ = 0, block_ = 1, patches_ = 0, room_ = 0, windows_ = 0, turned_in_ = 0, turned_out_ = 0;
+  bool direct_ = false;
   Packed packed_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/cat.h"
 #include "cpu/activation.h"
+#include "cpu/conv_pieces.h"
 #include "cpu/gemm_i8.h"
 #include "cpu/im2col.h"
 #include "cpu/integer_weights.h"
@@ -39,6 +40,7 @@ class ConvSums final : public Kernel {
         real_(images != Images::kSums),
         x_signed_(images == Images::kHybrid || spec.inputs[0].dtype == DType::kI8),
         gemm_(gemm_i8(spec.isa, filter_fits_int8(g, *spec.constant(1), grids.zeros))),
+        pieces_(g, gemm_),
         quant_(row_quant(spec.isa)),
         threads_(std::max(spec.threads, 1)) {
     if (real_) {
@@ -56,21 +58,22 @@ class ConvSums final : public Kernel {
     }
     patches_ = align(block_ * lda_ + kPatchSlack);
     raw_ = g.pointwise() || gemm_.bytes ? 0 : align(block_ * lda_ / 2 + kPatchSlack);
+    windows_ = pieces_.apply() ? pieces_.scratch_bytes(threads_) : threads_ * (patches_ + raw_);
     stored_ = images == Images::kHybrid ? align(g.in_pixels() * g.all_in() + kPatchSlack) : 0;
-    scales_at_ = align(gemm_.packed_bytes(g.depth(), g.c_out) * g.groups);
+    scales_at_ = align(gemm_.packed_bytes(packed_depth(), g.c_out) * g.groups);
     sums_at_ = scales_at_ + align(g.all_out() * 4);
     packed_ =
         spec.packs.get(spec.constant(1)->raw(),
                        Cat("conv_sums ", g.groups, ' ', g.c_in, ' ', g.c_out, ' ', g.taps(), ' ', g.filter_o, ' ',
-                           g.filter_i, ' ', gemm_.bytes, ' ', gemm_.lanes, ' ', real_, ' ',
+                           g.filter_i, ' ', gemm_.bytes, ' ', gemm_.lanes, ' ', pieces_.count(), ' ', real_, ' ',
                            reinterpret_cast<uintptr_t>(!real_ && spec.has(3) ? spec.constant(3)->raw() : nullptr)),
                        [&] { return pack(*spec.constant(1), grids); });
   }
-  size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * (patches_ + raw_) + stored_); }
+  size_t scratch_bytes() const override { return static_cast<size_t>(windows_ + stored_); }
   Status run(KernelContext& ctx) const override {
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for the patches of a convolution");
-    uint8_t* stored = scratch + threads_ * (patches_ + raw_);
+    uint8_t* stored = scratch + windows_;
     const int64_t size = g_.in_pixels() * g_.all_in();
     if (images_ == Images::kDynamic) SMELT_TRY(check_row_grids(ctx.input(0), g_.batch));
     for (int64_t image = 0; image < g_.batch; ++image) {
@@ -91,13 +94,17 @@ class ConvSums final : public Kernel {
   }
 
  private:
+  int64_t packed_depth() const { return pieces_.apply() ? pieces_.depth() : g_.depth(); }
   Packed pack(const Tensor& filter, const WeightGrids& grids) const {
     const std::vector<int16_t> values = ordered_filter(g_, filter, grids.zeros);
     auto packed = std::make_shared<AlignedBytes>(static_cast<size_t>(sums_at_ + align(g_.all_out() * 4)));
     char* to = packed->data<char>();
+    std::vector<int16_t> room;
+    const int16_t* weights = pieces_.apply() ? pieces_.spread(values.data(), room) : values.data();
+    const int64_t depth = packed_depth();
     for (int64_t i = 0; i < g_.groups; ++i)
-      gemm_.pack(values.data() + i * g_.c_out * g_.depth(), g_.depth(), g_.c_out, nullptr, 0,
-                 to + i * gemm_.packed_bytes(g_.depth(), g_.c_out));
+      gemm_.pack(weights + i * g_.c_out * depth, depth, g_.c_out, nullptr, 0,
+                 to + i * gemm_.packed_bytes(depth, g_.c_out));
     std::copy(grids.scales.begin(), grids.scales.end(), reinterpret_cast<float*>(to + scales_at_));
     auto* sums = reinterpret_cast<uint32_t*>(to + sums_at_);
     for (int64_t o = 0; o < g_.all_out(); ++o)
@@ -106,54 +113,85 @@ class ConvSums final : public Kernel {
     return packed;
   }
   void rows_of_image(KernelContext& ctx, const uint8_t* x, const RowGrid& grid, int64_t image, uint8_t* scratch) const {
+    const Outputs out = outputs(ctx, grid, image);
+    const auto zero = static_cast<uint8_t>(grid.zero_point);
+    if (pieces_.apply()) {
+      pieces_.image(ctx.threads(), threads_, x, x_signed_, zero, packed_->data<char>(), scratch,
+                    [&](const int32_t* sums, int64_t pixel, int64_t pixels, int64_t channel, int64_t n) {
+                      put(out, sums, pixel, pixels, channel, n);
+                    });
+      activate(out, 0, g_.out_pixels());
+      return;
+    }
     const int64_t blocks = (g_.out_pixels() + block_ - 1) / block_, slots = std::min(threads_, blocks);
     ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot)
         for (int64_t b = blocks * slot / slots; b < blocks * (slot + 1) / slots; ++b)
-          block(ctx, x, grid, image, b, scratch + slot * (patches_ + raw_));
+          block(x, grid, out, b * block_, scratch + slot * (patches_ + raw_));
     });
   }
-  void block(KernelContext& ctx, const uint8_t* x, const RowGrid& grid, int64_t image, int64_t index,
-             uint8_t* scratch) const {
-    const int64_t first = index * block_, rows = std::min(first + block_, g_.out_pixels()) - first;
-    const int64_t to = (image * g_.out_pixels() + first) * g_.all_out();
+  /// Where the sums of an image go, and how.
+  struct Outputs {
+    RowGrid left;  ///< its zero point is what is left to subtract
+    SumScales by;  ///< real numbers
+    float* real = nullptr;
+    int32_t* sums = nullptr;
+  };
+  Outputs outputs(KernelContext& ctx, const RowGrid& grid, int64_t image) const {
     const Bounds bounds = activation_bounds(act_);
-    const auto* scales = reinterpret_cast<const float*>(packed_->data<char>() + scales_at_);
-    const auto* column_sums = reinterpret_cast<const int32_t*>(packed_->data<char>() + sums_at_);
-    const float* bias = has_bias_ ? ctx.input(2).data<float>() : nullptr;
-    const int32_t left = gemm_.bytes ? GemmI8::byte_zero(x_signed_, grid.zero_point) : 0;
+    const int64_t at = image * g_.out_pixels() * g_.all_out();
+    Outputs out{{grid.scale, gemm_.bytes ? GemmI8::byte_zero(x_signed_, grid.zero_point) : 0},
+                {.column_sums = reinterpret_cast<const int32_t*>(packed_->data<char>() + sums_at_),
+                 .scales = reinterpret_cast<const float*>(packed_->data<char>() + scales_at_),
+                 .bias = has_bias_ ? ctx.input(2).data<float>() : nullptr,
+                 .lo = bounds.lo,
+                 .hi = bounds.hi}};
+    if (real_)
+      out.real = ctx.output(0).data<float>() + at;
+    else
+      out.sums = ctx.output(0).data<int32_t>() + at;
+    return out;
+  }
+  /// A tile of sums, gemm_.nr() apart.
+  void put(const Outputs& out, const int32_t* sums, int64_t pixel, int64_t pixels, int64_t channel, int64_t n) const {
+    const int64_t at = pixel * g_.all_out() + channel;
+    if (real_) {
+      quant_.rescale(out.by.columns(channel), sums, gemm_.nr(), pixels, &out.left, 0, n, out.real + at, g_.all_out());
+      return;
+    }
+    const auto zero = static_cast<uint32_t>(out.left.zero_point);
+    int32_t* y = out.sums + at;
+    for (int64_t r = 0; r < pixels; ++r, sums += gemm_.nr(), y += g_.all_out())
+      for (int64_t j = 0; j < n; ++j)
+        y[j] = static_cast<int32_t>(static_cast<uint32_t>(sums[j]) -
+                                    zero * static_cast<uint32_t>(out.by.column_sums[channel + j]));
+  }
+  void activate(const Outputs& out, int64_t pixel, int64_t pixels) const {
+    if (real_) activate_rows(act_, out.real + pixel * g_.all_out(), pixels, g_.all_out(), g_.all_out());
+  }
+  /// Output pixels from `first` on, from patches.
+  void block(const uint8_t* x, const RowGrid& grid, const Outputs& out, int64_t first, uint8_t* scratch) const {
+    const int64_t rows = std::min(first + block_, g_.out_pixels()) - first;
+    const bool direct = g_.pointwise() && gemm_.bytes && g_.c_in % 4 == 0;  // whole groups as they lie in the image
     for (int64_t group = 0; group < g_.groups; ++group) {
-      if (g_.pointwise()) {
+      const uint8_t* a = direct ? x + first * g_.all_in() + group * g_.c_in : scratch;
+      if (g_.pointwise() && !direct) {
         gemm_.convert(x + first * g_.all_in() + group * g_.c_in, g_.all_in(), rows, g_.c_in, x_signed_, grid.zero_point,
                       scratch, lda_);
-      } else {
+      } else if (!direct) {
         uint8_t* raw = gemm_.bytes ? scratch : scratch + patches_;
         const int64_t stride = gemm_.bytes ? lda_ : lda_ / 2;
         im2col_rows<uint8_t>(g_, x + group * g_.c_in, first, first + rows, static_cast<uint8_t>(grid.zero_point), raw,
                              stride);
         if (!gemm_.bytes) gemm_.convert(raw, stride, rows, stride, x_signed_, grid.zero_point, scratch, lda_);
       }
-      gemm_.run(rows, g_.c_out, g_.depth(), scratch, lda_, x_signed_,
+      gemm_.run(rows, g_.c_out, g_.depth(), a, direct ? g_.all_in() : lda_, x_signed_,
                 packed_->data<char>() + group * gemm_.packed_bytes(g_.depth(), g_.c_out), 0, gemm_.panels(g_.c_out),
                 [&](const int32_t* sums, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
-                  const int64_t channel = group * g_.c_out + column;
-                  for (int64_t r = 0; r < n_rows; ++r, sums += gemm_.nr()) {
-                    const int64_t at = to + (row + r) * g_.all_out() + channel;
-                    if (real_)
-                      quant_.rescale(sums, left, column_sums + channel, grid.scale, scales + channel,
-                                     bias ? bias + channel : nullptr, true, true, bounds.lo, bounds.hi, n,
-                                     ctx.output(0).data<float>() + at);
-                    else
-                      store(sums, left, column_sums + channel, n, ctx.output(0).data<int32_t>() + at);
-                  }
+                  put(out, sums, first + row, n_rows, group * g_.c_out + column, n);
                 });
     }
-    if (real_) activate_rows(act_, ctx.output(0).data<float>() + to, rows, g_.all_out(), g_.all_out());
-  }
-  static void store(const int32_t* sums, int32_t zero, const int32_t* column_sums, int64_t n, int32_t* y) {
-    const auto z = static_cast<uint32_t>(zero);
-    for (int64_t j = 0; j < n; ++j)
-      y[j] = static_cast<int32_t>(static_cast<uint32_t>(sums[j]) - z * static_cast<uint32_t>(column_sums[j]));
+    activate(out, first, rows);
   }
 
   ConvShape g_;
@@ -161,8 +199,9 @@ class ConvSums final : public Kernel {
   bool real_, x_signed_, asymmetric_ = false, has_bias_ = false, has_zero_ = false;
   Activation act_;
   const GemmI8& gemm_;
+  ConvPieces pieces_;
   const RowQuant& quant_;
-  int64_t threads_, lda_ = 0, block_ = 1, patches_ = 0, raw_ = 0, stored_ = 0;
+  int64_t threads_, lda_ = 0, block_ = 1, patches_ = 0, raw_ = 0, windows_ = 0, stored_ = 0;
   int64_t scales_at_ = 0, sums_at_ = 0;
   Packed packed_;
 };

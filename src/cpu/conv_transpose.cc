@@ -234,7 +234,7 @@ class ConvTransposeRows final : public Kernel {
     const int64_t phases = s.stride[1] * s.stride[2];
     return s.out[2] >= kShort * s.stride[2] && phases <= 64 && s.taps() <= kMaxPieces &&
            s.taps() * gemm.a_row_bytes(s.c_in) * gemm.nr() / phases <= kNearest &&
-           PaddedRows(window(s), false, 0, nullptr).small();
+           PaddedRows(window(s), false, nullptr).small();
   }
   ConvTransposeRows(const Spread& s, const QuantizedPair& q, Requant requant, const GemmI8& gemm,
                     const KernelSpec& spec)
@@ -243,7 +243,7 @@ class ConvTransposeRows final : public Kernel {
         requant_(std::move(requant)),
         rescale_(requant_rows(spec.isa, requant_)),
         gemm_(gemm),
-        rows_(window(s), false, static_cast<uint8_t>(q.x_zero), nullptr),
+        rows_(window(s), false, nullptr),
         steps_(gemm.steps(s.c_in)),
         threads_(std::max(spec.threads, 1)) {
     int64_t bytes = 0;
@@ -267,7 +267,7 @@ class ConvTransposeRows final : public Kernel {
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for a transposed convolution");
     uint8_t* const outside = scratch + threads_ * rows_.room_bytes();
-    rows_.fill_outside(outside);
+    rows_.fill_outside(outside, static_cast<uint8_t>(q_.x_zero));
     const int64_t slots = std::min(threads_, s_.out[1]);
     for (int64_t image = 0; image < s_.batch; ++image) {
       const auto* x = ctx.input(0).data<uint8_t>() + image * s_.in_pixels() * s_.all_in();

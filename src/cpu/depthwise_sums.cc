@@ -127,7 +127,7 @@ class DepthwiseSums final : public Kernel {
             }
             auto* sums = reinterpret_cast<int32_t*>(scratch + stored_ + slot * line_);
             row_(true, g_, scratch, grid.zero_point, packed_->data<int32_t>(), stride_, oy, sums);
-            rescale(ctx, sums, grid.scale, ctx.output(0).data<float>() + at);
+            rescale(ctx, sums, grid, ctx.output(0).data<float>() + at);
           }
       });
     }
@@ -135,13 +135,15 @@ class DepthwiseSums final : public Kernel {
   }
 
  private:
-  void rescale(KernelContext& ctx, const int32_t* sums, float scale, float* y) const {
+  void rescale(KernelContext& ctx, const int32_t* sums, const RowGrid& grid, float* y) const {
     const Bounds bounds = activation_bounds(attrs_.act);
-    const float* bias = has_third_ ? ctx.input(2).data<float>() : nullptr;
     const int64_t n = g_.all_out();
-    for (int64_t ox = 0; ox < g_.out[2]; ++ox)
-      quant_.rescale(sums + ox * n, 0, nullptr, scale, scales_.data(), bias, true, true, bounds.lo, bounds.hi, n,
-                     y + ox * n);
+    const SumScales by{.column_sums = nullptr,
+                       .scales = scales_.data(),
+                       .bias = has_third_ ? ctx.input(2).data<float>() : nullptr,
+                       .lo = bounds.lo,
+                       .hi = bounds.hi};
+    quant_.rescale(by, sums, n, g_.out[2], &grid, 0, n, y, n);
     activate_rows(attrs_.act, y, g_.out[2], n, n);
   }
 

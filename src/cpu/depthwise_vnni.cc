@@ -67,7 +67,7 @@ class DepthwiseVnni final : public Kernel {
     uint8_t* const outside = scratch + threads_ * rows_.room_bytes();
     uint8_t* const turned_in = outside + rows_.outside_bytes();
     uint8_t* const turned_out = turned_in + turned_in_;
-    rows_.fill_outside(outside);
+    rows_.fill_outside(outside, static_cast<uint8_t>(q_.x_signed ? q_.x_zero + 128 : q_.x_zero));
     for (int64_t image = 0; image < g_.batch; ++image) {
       const uint8_t* from = x + image * g_.in_pixels() * g_.groups;
       uint8_t* to = y + image * g_.out_pixels() * g_.groups;
@@ -83,8 +83,7 @@ class DepthwiseVnni final : public Kernel {
   }
   /// The rows in the form that the tiles take: unsigned.
   static PaddedRows padded_rows(const ConvShape& g, const QuantizedPair& q) {
-    const auto zero = static_cast<uint8_t>(q.x_signed ? q.x_zero + 128 : q.x_zero);
-    return {g, true, zero, q.x_signed ? gather_signed_pixels_vnni : gather_pixels_vnni};
+    return {g, true, q.x_signed ? gather_signed_pixels_vnni : gather_pixels_vnni};
   }
 
  private:

@@ -55,7 +55,8 @@ class MatMulI8 final : public Kernel {
     has_bias_ = !requant_ && spec.has(2);
     direct_ = rows == Rows::kOneGrid && gemm_.bytes && s.k % 4 == 0;
     a_bytes_ = direct_ ? 0 : align(s.m * lda_);
-    stored_bytes_ = rows == Rows::kHybrid ? align(threads_ * s.k) : 0;
+    in_place_ = rows == Rows::kHybrid && gemm_.bytes && blocks_ == 1;
+    stored_bytes_ = rows == Rows::kHybrid && !in_place_ ? align(threads_ * s.k) : 0;
   }
   size_t scratch_bytes() const override {
     if (direct_) return 0;
@@ -136,7 +137,12 @@ class MatMulI8 final : public Kernel {
     const uint8_t* from;
     int32_t zero = x_zero_;
     if (rows_ == Rows::kHybrid) {
+      if (in_place_) room = reinterpret_cast<int8_t*>(to);
       grid = quant_.quantize_row(a.data<float>() + r * s_.k, s_.k, attrs_.asymmetric_inputs, room);
+      if (in_place_) {
+        grid.zero_point = GemmI8::byte_zero(true, grid.zero_point);
+        return;
+      }
       from = reinterpret_cast<const uint8_t*>(room);
       zero = grid.zero_point;
     } else {
@@ -155,11 +161,16 @@ class MatMulI8 final : public Kernel {
   void multiply(const uint8_t* a, const RowGrid* grids, const float* bias, Tensor& y, int64_t r0, int64_t r1,
                 int64_t p0, int64_t p1) const {
     const char* panels = packed_->data<char>();
-    const auto* scales = reinterpret_cast<const float*>(packed_->data<char>() + scales_at_);
-    const auto* column_sums = reinterpret_cast<const int32_t*>(packed_->data<char>() + sums_at_);
     const Bounds bounds = activation_bounds(attrs_.act);
+    SumScales by{.column_sums = reinterpret_cast<const int32_t*>(packed_->data<char>() + sums_at_),
+                 .scales = reinterpret_cast<const float*>(packed_->data<char>() + scales_at_),
+                 .bias = bias,
+                 .lo = bounds.lo,
+                 .hi = bounds.hi};
     const uint8_t* rows = a + r0 * lda_;
     for (int64_t i = 0; i < blocks_; ++i) {
+      by.first = i == 0;
+      by.last = i == blocks_ - 1;
       gemm_.run(r1 - r0, s_.n, depth(i), rows, lda_, x_signed_, panels, p0, p1,
                 [&](const int32_t* sums, int64_t row, int64_t count, int64_t column, int64_t n) {
                   if (requant_) {
@@ -167,16 +178,13 @@ class MatMulI8 final : public Kernel {
                              y.data<uint8_t>() + (r0 + row) * s_.n + column, s_.n);
                     return;
                   }
-                  for (int64_t j = 0; j < count; ++j) {
-                    const RowGrid& grid = grids[r0 + row + j];
-                    const int64_t at = i * s_.n + column;
-                    quant_.rescale(sums + j * gemm_.nr(), grid.zero_point, column_sums + at, grid.scale, scales + at,
-                                   bias ? bias + column : nullptr, i == 0, i == blocks_ - 1, bounds.lo, bounds.hi, n,
-                                   y.data<float>() + (r0 + row + j) * s_.n + column);
-                  }
+                  quant_.rescale(by.columns(column), sums, gemm_.nr(), count, grids + r0 + row, 1, n,
+                                 y.data<float>() + (r0 + row) * s_.n + column, s_.n);
                 });
       rows += gemm_.a_row_bytes(depth(i));
       panels += align(gemm_.packed_bytes(depth(i), s_.n));
+      by.column_sums += s_.n;
+      by.scales += s_.n;
     }
     if (!requant_) {
       const int64_t column = p0 * gemm_.nr(), n = std::min(s_.n, p1 * gemm_.nr()) - column;
@@ -194,6 +202,7 @@ class MatMulI8 final : public Kernel {
   int64_t threads_, blocks_, block_, depth_steps_ = 0, lda_ = 0, scales_at_ = 0, sums_at_ = 0;
   int64_t a_bytes_ = 0, stored_bytes_ = 0;
   bool x_signed_ = true, has_bias_ = false, direct_ = false;
+  bool in_place_ = false;  ///< float32 rows become rows of the tiles at once
   int32_t x_zero_ = 0;
   Packed packed_;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "ops/conv/conv_shape.h"
@@ -16,23 +17,24 @@ class PaddedRows {
   /// overwritten.
   using Gather = void (*)(const uint8_t* from, int64_t n, int64_t step, int64_t channels, uint8_t* to);
 
-  /// `zero` stands in the padding, after `gather`. Without `gather` (then not split) bytes are taken as they are.
-  PaddedRows(const ConvShape& g, bool split, uint8_t zero, Gather gather)
-      : g_(g), parts_(split ? g.stride[2] : 1), zero_(zero), gather_(gather) {
+  /// Without `gather` (then not split) bytes are taken as they are.
+  PaddedRows(const ConvShape& g, bool split, Gather gather) : g_(g), parts_(split ? g.stride[2] : 1), gather_(gather) {
     const int64_t width = (g.out[2] - 1) * g.stride[2] + (g.kernel[2] - 1) * g.dilation[2] + 1;
     pixels_ = (width + parts_ - 1) / parts_;
     const auto bytes = static_cast<__int128>(pixels_) * parts_ * g.all_in() + 64;
     bytes_ = bytes > kMost ? kMost + 1 : align(static_cast<int64_t>(bytes));
-    for (int d = 0; d < 2; ++d) lines_[d] = std::min((g.kernel[d] - 1) * g.dilation[d] + 1, kMost + 1);
+    for (int d = 0; d < 2; ++d)
+      lines_[d] = static_cast<int64_t>(
+          std::bit_ceil(static_cast<uint64_t>(std::min((g.kernel[d] - 1) * g.dilation[d] + 1, kMost + 1))));
     tags_ = align(lines_[0] * lines_[1] * 8);
   }
   /// Whether a thread's memory is small enough to be worth it. Else nothing else may be asked for.
   bool small() const { return lines_[0] * lines_[1] <= kMost / bytes_; }
   /// Memory of a thread, aligned to 64 bytes.
   int64_t room_bytes() const { return tags_ + lines_[0] * lines_[1] * bytes_; }
-  /// A row of padding, which threads share.
+  /// A row of padding, which threads share. `zero` is what stands in it, after `gather`.
   int64_t outside_bytes() const { return bytes_; }
-  void fill_outside(uint8_t* outside) const { std::memset(outside, zero_, static_cast<size_t>(bytes_)); }
+  void fill_outside(uint8_t* outside, uint8_t zero) const { std::memset(outside, zero, static_cast<size_t>(bytes_)); }
 
   /// Bytes from the start of a row to column kx of the window of the first output pixel.
   int64_t offset(int64_t kx) const {
@@ -41,13 +43,14 @@ class PaddedRows {
   }
   /// Forgets all rows, before those of another image.
   void clear(uint8_t* room) const { std::fill_n(reinterpret_cast<int64_t*>(room), lines_[0] * lines_[1], int64_t{-1}); }
-  /// Row y of depth z of image x. Precondition: the rows asked for since clear() lie in windows in order.
+  /// Row y of depth z of image x, between pixels of `outside`. Precondition: the rows asked for since clear() lie in
+  /// windows in order.
   const uint8_t* row(const uint8_t* x, const uint8_t* outside, int64_t z, int64_t y, uint8_t* room) const {
     if (z < 0 || z >= g_.in[0] || y < 0 || y >= g_.in[1]) return outside;
-    const int64_t slot = z % lines_[0] * lines_[1] + y % lines_[1], line = z * g_.in[1] + y;
+    const int64_t slot = (z & (lines_[0] - 1)) * lines_[1] + (y & (lines_[1] - 1)), line = z * g_.in[1] + y;
     uint8_t* to = room + tags_ + slot * bytes_;
     auto& tag = reinterpret_cast<int64_t*>(room)[slot];
-    if (tag != line) fill(x + line * g_.in[2] * g_.all_in(), to);
+    if (tag != line) fill(x + line * g_.in[2] * g_.all_in(), *outside, to);
     tag = line;
     return to;
   }
@@ -55,7 +58,7 @@ class PaddedRows {
  private:
   static constexpr int64_t kMost = int64_t{1} << 22;  ///< bytes of a thread's rows
   static int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
-  void fill(const uint8_t* from, uint8_t* to) const {
+  void fill(const uint8_t* from, uint8_t zero, uint8_t* to) const {
     const int64_t c = g_.all_in();
     for (int64_t part = 0; part < parts_; ++part, to += pixels_ * c) {
       // Pixel i of the part is pixel i * parts + part - pad of the image.
@@ -63,20 +66,19 @@ class PaddedRows {
       const int64_t first = std::clamp<int64_t>(shift >= 0 ? 0 : (-shift + parts_ - 1) / parts_, 0, pixels_);
       const int64_t last =
           shift >= g_.in[2] ? first : std::clamp((g_.in[2] - shift + parts_ - 1) / parts_, first, pixels_);
-      std::memset(to, zero_, static_cast<size_t>(first * c));
+      std::memset(to, zero, static_cast<size_t>(first * c));
       const uint8_t* start = from + (first * parts_ + shift) * c;
       if (gather_)
         gather_(start, last - first, parts_ * c, c, to + first * c);
       else
         std::memcpy(to + first * c, start, static_cast<size_t>((last - first) * c));
-      std::memset(to + last * c, zero_, static_cast<size_t>((pixels_ - last) * c));
+      std::memset(to + last * c, zero, static_cast<size_t>((pixels_ - last) * c));
     }
   }
 
   ConvShape g_;
   int64_t parts_, pixels_ = 0, bytes_ = 0, tags_ = 0;
-  int64_t lines_[2] = {};  ///< extent of a window in depth and height: rows of the ring
-  uint8_t zero_;
+  int64_t lines_[2] = {};  ///< extent of a window in depth and height: rows of the ring, powers of two
   Gather gather_;
 };
 

@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "cpu/vectors-inl.h"
 #include "tensor/numeric.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -40,71 +41,79 @@ void row_range(const float* x, int64_t n, float* low, float* high) {
   *high = hi;
 }
 
-void rescale_sums(const int32_t* sums, int32_t zero, const int32_t* column_sums, float row_scale, const float* scales,
-                  const float* bias, bool first, bool last, float lo, float hi, int64_t n, float* y) {
-  const auto step = [&](auto d, int64_t j) HWY_ATTR {
-    const hn::RebindToSigned<decltype(d)> di;
-    auto s = hn::LoadU(di, sums + j);
-    if (zero != 0) s = hn::Sub(s, hn::Mul(hn::Set(di, zero), hn::LoadU(di, column_sums + j)));
-    auto v = hn::Mul(hn::Mul(hn::ConvertTo(d, s), hn::Set(d, row_scale)), hn::LoadU(d, scales + j));
-    if (!first) v = hn::Add(v, hn::LoadU(d, y + j));
+/// Columns [j, ...) of the rows, as many as the part's lanes.
+template <class Part>
+HWY_INLINE void rescale_columns(Part part, const SumScales& by, int64_t j, const int32_t* sums, int64_t stride,
+                                int64_t rows, const RowGrid* grids, int64_t grid_step, float* y, int64_t y_stride) {
+  const auto d = part.d;
+  const hn::RebindToSigned<decltype(part.d)> di;
+  const auto column_sums = by.column_sums ? part.load_ints(by.column_sums + j) : hn::Zero(di);
+  const auto scales = part.load(by.scales + j);
+  const auto bias = by.bias ? part.load(by.bias + j) : hn::Zero(d);
+  const auto lo = hn::Set(d, by.lo), hi = hn::Set(d, by.hi);
+  const bool first = by.first, last = by.last, adds = by.bias != nullptr, zeros = by.column_sums != nullptr;
+  sums += j;
+  y += j;
+  for (int64_t r = 0; r < rows; ++r, sums += stride, y += y_stride, grids += grid_step) {
+    auto s = part.load_ints(sums);
+    if (zeros) s = hn::Sub(s, hn::Mul(hn::Set(di, grids->zero_point), column_sums));
+    auto v = hn::Mul(hn::Mul(hn::ConvertTo(d, s), hn::Set(d, grids->scale)), scales);
+    if (!first) v = hn::Add(v, part.load(y));
     if (last) {
-      if (bias) v = hn::Add(v, hn::LoadU(d, bias + j));
-      v = hn::Min(hn::Set(d, hi), hn::Max(hn::Set(d, lo), v));
+      if (adds) v = hn::Add(v, bias);
+      v = hn::Min(hi, hn::Max(lo, v));
     }
-    hn::StoreU(v, d, y + j);
-  };
-  const D d;
-  const hn::CappedTag<float, 4> four;
-  const hn::CappedTag<float, 1> one;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t j = 0;
-  for (; j + lanes <= n; j += lanes) step(d, j);
-  for (; j + 4 <= n; j += 4) step(four, j);
-  for (; j < n; ++j) step(one, j);
+    part.store(v, y);
+  }
 }
 
-void to_grid(const float* x, int64_t n, const Grid& grid, uint8_t* out) {
-  const Grid g = grid;  // stores to `out` cannot change it
-  const float inverse = 1.0f / g.scale;
-  const auto step = [&](auto d, int64_t i) HWY_ATTR {
+void rescale_sums(const SumScales& by, const int32_t* sums, int64_t stride, int64_t rows, const RowGrid* grids,
+                  int64_t grid_step, int64_t n, float* y, int64_t y_stride) {
+  each_vector(n, [&](auto part, int64_t j)
+                     HWY_ATTR { rescale_columns(part, by, j, sums, stride, rows, grids, grid_step, y, y_stride); });
+}
+
+/// The product or quotient that a grid is made by, and the integers it goes to.
+template <bool kAway, bool kDivides, class Q>
+void to_grid_of(const float* x, int64_t n, const Grid& grid, Q* out) {
+  const auto step = [zero = grid.zero, low = static_cast<float>(grid.low - grid.zero),
+                     high = static_cast<float>(grid.high - grid.zero),
+                     scale = kDivides || grid.factor ? grid.scale : 1.0f / grid.scale](auto d, const float* x,
+                                                                                       Q* out) HWY_ATTR {
     const hn::RebindToSigned<decltype(d)> di;
-    const auto x_i = hn::LoadU(d, x + i);
-    const auto v = g.factor       ? hn::Mul(x_i, hn::Set(d, g.scale))
-                   : g.reciprocal ? hn::Mul(x_i, hn::Set(d, inverse))
-                                  : hn::Div(x_i, hn::Set(d, g.scale));
-    auto r = hn::Min(hn::Max(v, hn::Set(d, static_cast<float>(g.low - g.zero))),
-                     hn::Set(d, static_cast<float>(g.high - g.zero)));
-    if (g.away) {
-      const auto whole = hn::Trunc(r);
-      const auto tie = hn::Ge(hn::Abs(hn::Sub(r, whole)), hn::Set(d, 0.5f));
-      r = hn::Add(whole, hn::IfThenElseZero(tie, hn::CopySign(hn::Set(d, 1.0f), r)));
-    }
-    auto q = hn::Add(hn::NearestInt(r), hn::Set(di, g.zero));
+    const hn::Rebind<Q, decltype(d)> dq;
+    const auto x_i = hn::LoadU(d, x);
+    const auto v = kDivides ? hn::Div(x_i, hn::Set(d, scale)) : hn::Mul(x_i, hn::Set(d, scale));
+    const auto r = hn::Min(hn::Max(v, hn::Set(d, low)), hn::Set(d, high));
+    // Away from zero: the largest number below 1/2 goes over the middle from 1/2 on, and from nothing below.
+    auto q = kAway ? hn::ConvertTo(di, hn::Add(r, hn::CopySign(hn::Set(d, 0x1.fffffep-2f), r))) : hn::NearestInt(r);
+    q = hn::Add(q, hn::Set(di, zero));
     q = hn::IfThenZeroElse(hn::RebindMask(di, hn::IsNaN(v)), q);
-    if (g.wide) {
-      auto* to = reinterpret_cast<uint16_t*>(out) + i;
-      if (g.is_signed) {
-        const hn::Rebind<int16_t, decltype(d)> d16;
-        hn::StoreU(hn::DemoteTo(d16, q), d16, reinterpret_cast<int16_t*>(to));
-      } else {
-        const hn::Rebind<uint16_t, decltype(d)> d16;
-        hn::StoreU(hn::DemoteTo(d16, q), d16, to);
-      }
-    } else if (g.is_signed) {
-      const hn::Rebind<int8_t, decltype(d)> d8;
-      hn::StoreU(hn::DemoteTo(d8, q), d8, reinterpret_cast<int8_t*>(out + i));
-    } else {
-      const hn::Rebind<uint8_t, decltype(d)> d8;
-      hn::StoreU(hn::DemoteTo(d8, q), d8, out + i);
-    }
+    hn::StoreU(hn::DemoteTo(dq, q), dq, out);
   };
   const D d;
   const hn::CappedTag<float, 1> one;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) step(d, i);
-  for (; i < n; ++i) step(one, i);
+  for (; i + lanes <= n; i += lanes) step(d, x + i, out + i);
+  for (; i < n; ++i) step(one, x + i, out + i);
+}
+
+template <bool kAway, bool kDivides>
+void to_grid_type(const float* x, int64_t n, const Grid& g, uint8_t* out) {
+  if (g.wide)
+    g.is_signed ? to_grid_of<kAway, kDivides>(x, n, g, reinterpret_cast<int16_t*>(out))
+                : to_grid_of<kAway, kDivides>(x, n, g, reinterpret_cast<uint16_t*>(out));
+  else
+    g.is_signed ? to_grid_of<kAway, kDivides>(x, n, g, reinterpret_cast<int8_t*>(out))
+                : to_grid_of<kAway, kDivides>(x, n, g, out);
+}
+
+void to_grid(const float* x, int64_t n, const Grid& g, uint8_t* out) {
+  if (g.factor || g.reciprocal)
+    (g.away ? to_grid_type<true, false> : to_grid_type<false, false>)(x, n, g, out);
+  else
+    (g.away ? to_grid_type<true, true> : to_grid_type<false, true>)(x, n, g, out);
 }
 
 void from_grid(const uint8_t* x, int64_t n, const Grid& grid, float factor, float* out) {

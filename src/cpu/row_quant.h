@@ -27,14 +27,31 @@ Grid grid_of(const ValueType& t);
 /// Whether QuantizeLinear or DequantizeLinear has one scale and zero point, known now.
 bool one_known_grid(const NodeSpec& spec);
 
+/// How columns of sums become real numbers.
+struct SumScales {
+  const int32_t* column_sums;  ///< null: zero points are 0
+  const float* scales;
+  const float* bias;               ///< null: none
+  bool first = true, last = true;  ///< of the addends of an output: else it is added to; at the end bias and clamp
+  float lo, hi;
+
+  SumScales columns(int64_t from) const {
+    SumScales s = *this;
+    if (s.column_sums) s.column_sums += from;
+    s.scales += from;
+    if (s.bias) s.bias += from;
+    return s;
+  }
+};
+
 /// Vector versions of quantize_row (ops/common/hybrid.h), equal to it bit by bit, and of the rescaling of its products.
 struct RowQuant {
   /// Smallest and largest of n > 0 values; NaN is ignored or spreads.
   void (*range)(const float* x, int64_t n, float* low, float* high);
-  /// y[j] (+)= float(sums[j] - zero * column_sums[j]) * row_scale * scales[j]; adds `bias` (null: none) and clamps when
-  /// `last`.
-  void (*rescale)(const int32_t* sums, int32_t zero, const int32_t* column_sums, float row_scale, const float* scales,
-                  const float* bias, bool first, bool last, float lo, float hi, int64_t n, float* y);
+  /// Rows of n sums, `stride` apart, to rows of y, `y_stride` apart:
+  /// y[j] (+)= float(sums[j] - zero_point * column_sums[j]) * scale * scales[j]. grids: of the rows, `grid_step` apart.
+  void (*rescale)(const SumScales& by, const int32_t* sums, int64_t stride, int64_t rows, const RowGrid* grids,
+                  int64_t grid_step, int64_t n, float* y, int64_t y_stride);
 
   /// out[i] = clamp(round(x[i] / scale) + zero, low, high); NaN gives 0. Wide grids: 16-bit entries of out.
   void (*to_grid)(const float* x, int64_t n, const Grid& grid, uint8_t* out);

@@ -20,6 +20,9 @@ struct WholeVector {
   static constexpr bool kSingle = hn::MaxLanes(Tag()) == 1;
   Tag d;
   HWY_INLINE V load(const float* p) const { return hn::LoadU(d, p); }
+  HWY_INLINE hn::Vec<hn::RebindToSigned<Tag>> load_ints(const int32_t* p) const {
+    return hn::LoadU(hn::RebindToSigned<Tag>(), p);
+  }
   HWY_INLINE void store(V v, float* p) const { hn::StoreU(v, d, p); }
   HWY_INLINE V rest_as(V v, V) const { return v; }
 };
@@ -32,6 +35,10 @@ struct PartVector {
   Tag d;
   hn::Mask<Tag> mask;
   HWY_INLINE V load(const float* p) const { return hn::MaskedLoad(mask, d, p); }  // zero in the rest
+  HWY_INLINE hn::Vec<hn::RebindToSigned<Tag>> load_ints(const int32_t* p) const {
+    const hn::RebindToSigned<Tag> di;
+    return hn::MaskedLoad(hn::RebindMask(di, mask), di, p);
+  }
   HWY_INLINE void store(V v, float* p) const { hn::BlendedStore(v, mask, d, p); }
   HWY_INLINE V rest_as(V v, V other) const { return hn::IfThenElse(mask, v, other); }
 };
