@@ -61,14 +61,18 @@ class ConvPieces {
     constexpr int64_t kShort = 8, kNearest = 32 * 1024;
     if (!gemm_.bytes || g_.pointwise() || g_.out[2] < kShort || !rows_.small()) return;
     const int64_t lines = g_.kernel[0] * g_.kernel[1];
-    joined_ = g_.dilation[2] == 1 && g_.groups == 1;
-    const int64_t pieces = joined_ ? lines : g_.taps();
+    const bool joined = g_.dilation[2] == 1 && g_.groups == 1;
+    const int64_t pieces = joined ? lines : g_.taps();
     if (pieces > kMaxPieces) return;
     const int64_t steps = gemm_.steps(g_.depth() / pieces);
     if (pieces * steps * 5 > gemm_.steps(g_.depth()) * 7) return;
     if (pieces * steps * gemm_.nr() * 4 > kNearest) return;
     pieces_ = pieces;
     steps_ = steps;
+    panel_bytes_ = gemm_.panel_offset(depth(), 1);
+    const int64_t tiles = (g_.out[2] + gemm_.mr - 1) / gemm_.mr;
+    height_ = (g_.out[2] + tiles - 1) / tiles;
+    for (int64_t kx = 0; kx < (joined ? 1 : g_.kernel[2]); ++kx) offsets_.push_back(rows_.offset(kx));
   }
   /// One row of output pixels.
   template <class F>
@@ -80,30 +84,34 @@ class ConvPieces {
     for (int64_t kz = 0; kz < g_.kernel[0]; ++kz)
       for (int64_t ky = 0; ky < g_.kernel[1]; ++ky) {
         const uint8_t* row = rows_.row(x, outside, z0 + kz * g_.dilation[0], y0 + ky * g_.dilation[1], room);
-        for (int64_t kx = 0; kx < (joined_ ? 1 : g_.kernel[2]); ++kx) starts[n++] = row + rows_.offset(kx);
+        for (const int64_t offset : offsets_) starts[n++] = row + offset;
       }
-    const int64_t step = g_.stride[2] * g_.all_in();
-    const int64_t tiles = (g_.out[2] + gemm_.mr - 1) / gemm_.mr, height = (g_.out[2] + tiles - 1) / tiles;
+    const int64_t step = g_.stride[2] * g_.all_in(), nr = gemm_.nr(), first = index * g_.out[2];
     alignas(64) int32_t sums[GemmI8::kMaxTile];
-    for (int64_t group = 0; group < g_.groups; ++group, packed += gemm_.packed_bytes(depth(), g_.c_out))
-      for (int64_t p = 0; p < gemm_.panels(g_.c_out); ++p) {
-        const auto* tile = gemm_.tiles[x_signed][gemm_.width(g_.c_out, p) / gemm_.lanes - 1];
-        const int64_t column = p * gemm_.nr();
-        for (int64_t at = 0; at < g_.out[2]; at += height) {
-          const int64_t here = std::min(height, g_.out[2] - at);
+    for (int64_t group = 0, channel = 0; group < g_.groups; ++group)
+      for (int64_t left = g_.c_out; left > 0; left -= nr) {
+        const bool wide = left > gemm_.lanes;
+        const int64_t columns = std::min(left, nr);
+        const auto* tile = gemm_.tiles[x_signed][wide];
+        int64_t shift = group * g_.c_in;
+        for (int64_t at = 0; at < g_.out[2]; at += height_, shift += height_ * step) {
+          const int64_t here = std::min(height_, g_.out[2] - at);
           const void* pieces[kMaxPieces];
-          for (int64_t i = 0; i < n; ++i) pieces[i] = starts[i] + at * step + group * g_.c_in;
-          tile[here - 1](pieces, n, step, packed + gemm_.panel_offset(depth(), p), steps_, sums);
-          done(sums, index * g_.out[2] + at, here, group * g_.c_out + column, std::min(gemm_.nr(), g_.c_out - column));
+          for (int64_t i = 0; i < n; ++i) pieces[i] = starts[i] + shift;
+          tile[here - 1](pieces, n, step, packed, steps_, sums);
+          done(sums, first + at, here, channel, columns);
         }
+        packed += panel_bytes_ >> !wide;
+        channel += columns;
       }
   }
 
   ConvShape g_;
   const GemmI8& gemm_;
   PaddedRows rows_;
-  int64_t pieces_ = 0, steps_ = 0;  ///< of a window, groups of a piece
-  bool joined_ = false;
+  int64_t pieces_ = 0, steps_ = 0;        ///< of a window, groups of a piece
+  int64_t panel_bytes_ = 0, height_ = 0;  ///< of a panel of full width; of the tiles
+  std::vector<int64_t> offsets_;          ///< of the pieces of a line
 };
 
 }  // namespace smelt

@@ -30,36 +30,59 @@ HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// PX neighbouring output pixels of one vector of channels; every tap of lines [ky0, ky1) lies inside the image. x: the
-/// first pixel's first tap.
+/// What of a row of windows lies inside the image: lines [ky0, ky1) of each, columns [x0, x1) from the first one's
+/// first.
+struct Inside {
+  int64_t ky0, ky1, x0, x1;
+};
+
+/// PX neighbouring output pixels of one vector of channels. x: the first pixel's first tap.
 template <int PX, int KW, int STRIDE, class Part>
-HWY_INLINE void pixels(Part part, const float* x, int64_t line, int64_t pixel, const float* w, int64_t w_stride,
-                       const float* bias, int64_t ky0, int64_t ky1, float* y, float lo, float hi) {
+HWY_INLINE void pixels(Part part, const float* x, int64_t line, int64_t pixel, const DepthwiseFilter& f, int64_t c,
+                       const Inside& inside, float* y) {
   const auto d = part.d;
   using V = hn::Vec<decltype(part.d)>;
   V acc[PX];
-#pragma GCC unroll 4
-  for (int p = 0; p < PX; ++p) acc[p] = hn::LoadU(d, bias);
-  for (int64_t ky = ky0; ky < ky1; ++ky) {
-    const float* row = x + ky * line;
-    const float* taps = w + ky * KW * w_stride;
+#pragma GCC unroll 6
+  for (int p = 0; p < PX; ++p) acc[p] = hn::LoadU(d, f.bias + c);
+  constexpr int kColumns = (PX - 1) * STRIDE + KW;
+  const float* row = x + c + inside.ky0 * line;
+  const float* taps = f.taps + c + inside.ky0 * KW * f.stride;
+  for (int64_t ky = inside.ky0; ky < inside.ky1; ++ky, row += line, taps += KW * f.stride) {
     V wv[KW];
 #pragma GCC unroll 5
-    for (int k = 0; k < KW; ++k) wv[k] = hn::LoadU(d, taps + k * w_stride);
-    constexpr int kColumns = (PX - 1) * STRIDE + KW;
+    for (int k = 0; k < KW; ++k) wv[k] = hn::LoadU(d, taps + k * f.stride);
 #pragma GCC unroll 16
     for (int column = 0; column < kColumns; ++column) {
+      if (column < inside.x0 || column >= inside.x1) continue;
       const V v = part.load(row + column * pixel);
-#pragma GCC unroll 4
+#pragma GCC unroll 6
       for (int p = 0; p < PX; ++p) {
         const int k = column - p * STRIDE;
         if (k >= 0 && k < KW) acc[p] = hn::MulAdd(v, wv[k], acc[p]);
       }
     }
   }
-#pragma GCC unroll 4
-  for (int p = 0; p < PX; ++p) part.store(hn::Min(hn::Set(d, hi), hn::Max(hn::Set(d, lo), acc[p])), y + p * pixel);
+  y += c;
+#pragma GCC unroll 6
+  for (int p = 0; p < PX; ++p) part.store(hn::Min(hn::Set(d, f.hi), hn::Max(hn::Set(d, f.lo), acc[p])), y + p * pixel);
 }
+
+/// The same of `count` pixels at most, of channels [c0, c1).
+template <int PX, int KW, int STRIDE, class Part>
+void pixels_of_channels(Part part, int64_t count, const float* x, int64_t line, int64_t pixel, const DepthwiseFilter& f,
+                        int64_t c0, int64_t c1, const Inside& inside, float* y) {
+  if constexpr (PX > 1)
+    if (count < PX) return pixels_of_channels<PX - 1, KW, STRIDE>(part, count, x, line, pixel, f, c0, c1, inside, y);
+  for (int64_t c = c0; c < c1; c += static_cast<int64_t>(hn::Lanes(part.d)))
+    pixels<PX, KW, STRIDE>(part, x, line, pixel, f, c, inside, y);
+}
+
+#if HWY_MAX_BYTES >= 64
+constexpr int kMostPixels = 6;
+#else
+constexpr int kMostPixels = 4;
+#endif
 
 template <class Part>
 HWY_INLINE void one_pixel(Part part, const float* x, int64_t line, int64_t column, const float* w, int64_t w_stride,
@@ -88,48 +111,27 @@ void channels(Part part, const ConvShape& g, const float* image, const Depthwise
   const int64_t ky0 = std::clamp<int64_t>(taps_before(-y0, g.dilation[1]), 0, g.kernel[1]);
   const int64_t ky1 =
       y0 >= g.in[1] ? ky0 : std::clamp<int64_t>(taps_before(g.in[1] - y0, g.dilation[1]), ky0, g.kernel[1]);
-  // Output pixels whose taps all lie inside.
-  const int64_t inner0 = std::min(g.out[2], (g.pad[2] + s - 1) / s);
-  const int64_t reach = g.in[2] + g.pad[2] - (kw - 1) * dx - 1;
-  const int64_t inner1 = std::clamp<int64_t>(reach < 0 ? 0 : reach / s + 1, inner0, g.out[2]);
   const float* base = image + y0 * g.in[2] * pixel;
-  const auto several = [&](auto count, const float* x, float* y) HWY_ATTR {
-    constexpr int kCount = decltype(count)::value;
-    for (int64_t c = c0; c < c1; c += lanes) {
-      const float *taps = f.taps + c, *bias = f.bias + c;
-      if (kw == 3 && s == 1)
-        pixels<kCount, 3, 1>(part, x + c, line, pixel, taps, f.stride, bias, ky0, ky1, y + c, f.lo, f.hi);
-      else if (kw == 3)
-        pixels<kCount, 3, 2>(part, x + c, line, pixel, taps, f.stride, bias, ky0, ky1, y + c, f.lo, f.hi);
-      else if (s == 1)
-        pixels<kCount, 5, 1>(part, x + c, line, pixel, taps, f.stride, bias, ky0, ky1, y + c, f.lo, f.hi);
-      else
-        pixels<kCount, 5, 2>(part, x + c, line, pixel, taps, f.stride, bias, ky0, ky1, y + c, f.lo, f.hi);
+  if (dx == 1 && (kw == 3 || kw == 5) && s <= 2) {
+    const auto row =
+        kw == 3  ? s == 1 ? pixels_of_channels<kMostPixels, 3, 1, Part> : pixels_of_channels<kMostPixels, 3, 2, Part>
+         : s == 1 ? pixels_of_channels<kMostPixels, 5, 1, Part>
+                 : pixels_of_channels<kMostPixels, 5, 2, Part>;
+    const int64_t tiles = (g.out[2] + kMostPixels - 1) / kMostPixels, most = (g.out[2] + tiles - 1) / tiles;
+    for (int64_t ox = 0; ox < g.out[2]; ox += most) {
+      const int64_t x0 = ox * s - g.pad[2];
+      row(part, std::min(most, g.out[2] - ox), base + x0 * pixel, line, pixel, f, c0, c1, {ky0, ky1, -x0, g.in[2] - x0},
+          y_row + ox * pixel);
     }
-  };
-  const bool usual = dx == 1 && (kw == 3 || kw == 5) && s <= 2;
-  for (int64_t ox = 0; ox < g.out[2];) {
+    return;
+  }
+  for (int64_t ox = 0; ox < g.out[2]; ++ox) {
     const int64_t x0 = ox * s - g.pad[2];
-    const float* x = base + x0 * pixel;
-    float* y = y_row + ox * pixel;
-    const bool inner = ox >= inner0 && ox < inner1;
-    if (inner && usual) {
-      const int64_t left = inner1 - ox;
-      if (left >= 4)
-        several(std::integral_constant<int, 4>(), x, y);
-      else if (left >= 2)
-        several(std::integral_constant<int, 2>(), x, y);
-      else
-        several(std::integral_constant<int, 1>(), x, y);
-      ox += left >= 4 ? 4 : left >= 2 ? 2 : 1;
-      continue;
-    }
-    const int64_t kx0 = inner ? 0 : std::clamp<int64_t>(taps_before(-x0, dx), 0, kw);
-    const int64_t kx1 = inner ? kw : x0 >= g.in[2] ? kx0 : std::clamp<int64_t>(taps_before(g.in[2] - x0, dx), kx0, kw);
+    const int64_t kx0 = std::clamp<int64_t>(taps_before(-x0, dx), 0, kw);
+    const int64_t kx1 = x0 >= g.in[2] ? kx0 : std::clamp<int64_t>(taps_before(g.in[2] - x0, dx), kx0, kw);
     for (int64_t c = c0; c < c1; c += lanes)
-      one_pixel(part, x + c, line, pixel * dx, f.taps + c, f.stride, f.bias + c, ky0, ky1, kx0, kx1, kw, y + c, f.lo,
-                f.hi);
-    ++ox;
+      one_pixel(part, base + x0 * pixel + c, line, pixel * dx, f.taps + c, f.stride, f.bias + c, ky0, ky1, kx0, kx1, kw,
+                y_row + ox * pixel + c, f.lo, f.hi);
   }
 }
 

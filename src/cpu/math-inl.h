@@ -16,14 +16,37 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// NaN stays.
 template <class V>
 HWY_INLINE V clamp(V v, V lo, V hi) {
+#if HWY_ARCH_X86
+  return hn::Min(hi, hn::Max(lo, v));  // the second operand where one is NaN
+#else
   v = hn::IfThenElse(hn::Lt(v, lo), lo, v);
   return hn::IfThenElse(hn::Gt(v, hi), hi, v);
+#endif
+}
+
+/// v * 2^n for a whole n in [-150, 129], rounded once; v is about 1, or NaN, which stays.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V times_power_of_two(D d, V v, V n) {
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (sizeof(v.raw) == 64)
+    return V{_mm512_scalef_ps(v.raw, n.raw)};
+  else if constexpr (sizeof(v.raw) == 32)
+    return V{_mm256_scalef_ps(v.raw, n.raw)};
+  else
+    return V{_mm_scalef_ps(v.raw, n.raw)};
+#else
+  // In two steps, so that the ends of the range come out right.
+  const hn::RebindToSigned<D> di;
+  const auto ni = hn::ConvertTo(di, n);
+  const auto half = hn::ShiftRight<1>(ni);
+  const auto power = [&](auto e) HWY_ATTR { return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(e, hn::Set(di, 127)))); };
+  return hn::Mul(hn::Mul(v, power(half)), power(hn::Sub(ni, half)));
+#endif
 }
 
 /// e^x: 2^n times a polynomial on [-ln 2 / 2, ln 2 / 2]. Overflows to infinity, underflows through denormals to zero.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V exp_f32(D d, V x) {
-  const hn::RebindToSigned<D> di;
   const V bounded = clamp(x, hn::Set(d, -104.0f), hn::Set(d, 89.0f));
   const V n = hn::Round(hn::Mul(bounded, hn::Set(d, 1.44269504f)));
   V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), bounded);
@@ -35,12 +58,7 @@ HWY_INLINE V exp_f32(D d, V x) {
   p = hn::MulAdd(p, r, hn::Set(d, 1.66666672e-1f));
   p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
   p = hn::Add(hn::MulAdd(hn::Mul(r, r), p, r), hn::Set(d, 1.0f));
-  // 2^n in two steps, so that the ends of the range come out right.
-  const auto ni = hn::ConvertTo(di, n);
-  const auto half = hn::ShiftRight<1>(ni);
-  const auto power = [&](auto e) HWY_ATTR { return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(e, hn::Set(di, 127)))); };
-  const V result = hn::Mul(hn::Mul(p, power(half)), power(hn::Sub(ni, half)));
-  return hn::IfThenElse(hn::IsNaN(x), x, result);
+  return times_power_of_two(d, p, n);
 }
 
 template <class D, class V = hn::Vec<D>>
