@@ -139,13 +139,13 @@ class PlannedEnvironment final : public Environment {
   const Plan* latest(int graph) const;  ///< the plan that ran last; null before the first run
   /// Makes the plan for inputs of these types without running it.
   Result<const Plan*> prepare(int graph, std::span<const ValueType> inputs);
-  /// Finds or makes the plan for inputs like these.
   friend class KnownValues;
   /// The kernel of a node whose shapes are known only as it runs, for the types that it ran with last.
   struct LateKernel {
     std::vector<ValueType> inputs, outputs;
     std::unique_ptr<Kernel> kernel;
   };
+  /// Finds or makes the plan for inputs like these.
   Result<Plan*> plan_for(int graph, std::span<const Datum> inputs, int depth = 0);
   void reset_state() override;
   ScratchStack scratch;

@@ -40,10 +40,7 @@ Status lower_one_hot(Lowering& l) {
   return l.emit(Op::kOneHot, make_attrs<OneHotAttrs>(a), l.ins());
 }
 
-Status lower_embedding_lookup(Lowering& l) {
-  l.read_uint8_as_int8();
-  return l.emit(Op::kEmbeddingLookup, make_attrs<NoAttrs>(), l.ins());
-}
+Status lower_embedding_lookup(Lowering& l) { return l.emit(Op::kEmbeddingLookup, make_attrs<NoAttrs>(), l.ins()); }
 
 Status lower_embedding_lookup_sparse(Lowering& l) {
   EmbeddingSparseAttrs a;

@@ -74,7 +74,6 @@ Status conv2d(Lowering& l, ConvAttrs a) {
 }  // namespace
 
 Status lower_conv2d(Lowering& l) {
-  l.read_uint8_as_int8();
   const auto* o = l.options<tfl::Conv2DOptions>();
   if (!o) return InvalidModel("Conv2DOptions are missing");
   ConvAttrs a;
@@ -209,7 +208,6 @@ Status emit_shuffled_input(Lowering& l) {
 }  // namespace
 
 Status lower_fully_connected(Lowering& l) {
-  l.read_uint8_as_int8();
   const auto* o = l.options<tfl::FullyConnectedOptions>();
   MatMulAttrs a;
   a.transpose_b = true;

@@ -59,7 +59,6 @@ Status lower_basic_lstm(Lowering& l, TfLstmAttrs a) {
 }  // namespace
 
 Status lower_lstm(Lowering& l) {
-  l.read_uint8_as_int8();
   TfLstmAttrs a;
   tfl::ActivationFunctionType act = tfl::ActivationFunctionType::TANH;
   bool basic = false;
@@ -90,7 +89,6 @@ Status lower_lstm(Lowering& l) {
 }
 
 Status lower_bidirectional_lstm(Lowering& l) {
-  l.read_uint8_as_int8();
   const auto* o = l.options<tfl::BidirectionalSequenceLSTMOptions>();
   if (!o) return InvalidModel("BidirectionalSequenceLSTMOptions are missing");
   TfLstmAttrs a;
@@ -109,7 +107,6 @@ Status lower_bidirectional_lstm(Lowering& l) {
 }
 
 Status lower_rnn(Lowering& l) {
-  l.read_uint8_as_int8();
   TfRnnAttrs a;
   tfl::ActivationFunctionType act = tfl::ActivationFunctionType::NONE;
   if (const auto* o = l.options<tfl::RNNOptions>()) {
@@ -128,7 +125,6 @@ Status lower_rnn(Lowering& l) {
 }
 
 Status lower_bidirectional_rnn(Lowering& l) {
-  l.read_uint8_as_int8();
   const auto* o = l.options<tfl::BidirectionalSequenceRNNOptions>();
   if (!o) return InvalidModel("BidirectionalSequenceRNNOptions are missing");
   TfRnnAttrs a;
@@ -143,7 +139,6 @@ Status lower_bidirectional_rnn(Lowering& l) {
 }
 
 Status lower_svdf(Lowering& l) {
-  l.read_uint8_as_int8();
   const auto* o = l.options<tfl::SVDFOptions>();
   if (!o) return InvalidModel("SVDFOptions are missing");
   if (o->rank() < 1) return InvalidModel("rank ", o->rank());

@@ -10,10 +10,12 @@ namespace smelt::tflite {
 
 const BuiltinRow* builtin_row(int code) {
   static const BuiltinRow rows[] = {
-#define TFL_OP(code, lower, min_in, max_in, min_out, max_out, optional) \
-  {tfl::BuiltinOperator::code, #code, lower, min_in, max_in, min_out, max_out, optional},
+#define TFL_ROW(code, lower, min_in, max_in, min_out, max_out, optional, hybrid) \
+  {tfl::BuiltinOperator::code, #code, lower, min_in, max_in, min_out, max_out, optional, hybrid},
+#define TFL_OP(...) TFL_ROW(__VA_ARGS__, false)
+#define TFL_HYBRID_OP(...) TFL_ROW(__VA_ARGS__, true)
 #include "formats/tflite/operators.inc"
-#undef TFL_OP
+#undef TFL_ROW
   };
   static const std::vector<const BuiltinRow*> by_code = [] {
     std::vector<const BuiltinRow*> index(static_cast<size_t>(tfl::BuiltinOperator::MAX) + 1, nullptr);
@@ -228,6 +230,7 @@ Status lower_operator(SubgraphReader& subgraph, const tfl::Operator& op, int ind
       return located(InvalidModel(outs, " outputs, ", row->min_outputs, " to ", row->max_outputs, " expected"));
   }
   if (auto s = l.bind(custom ? ~uint64_t{0} : row->optional); !s.ok()) return located(s);
+  if (!custom && row->hybrid) l.read_uint8_as_int8();
   if (auto s = custom ? lower_custom(l, custom_code) : row->lower(l); !s.ok()) return located(s);
   if (auto s = l.finish(); !s.ok()) return located(s);
   return Ok();

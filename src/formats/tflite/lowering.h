@@ -62,8 +62,7 @@ class Lowering {
   /// One node from these inputs to output 0 (or to all outputs).
   Status emit(Op op, AttrsPtr attrs, std::vector<ValueId> ins);
   Status emit_all(Op op, AttrsPtr attrs, std::vector<ValueId> ins);
-  /// Makes constant uint8 inputs int8 where the result is float32: hybrid operators hold weights so since before there
-  /// was int8.
+  /// Of a hybrid operator: makes constant uint8 inputs int8 where the result is float32.
   void read_uint8_as_int8();
   /// The same value without its quantization: the stored integers as plain numbers.
   Result<ValueId> plain(ValueId id);
@@ -95,6 +94,7 @@ struct BuiltinRow {
   LowerFn lower;
   int min_inputs, max_inputs, min_outputs, max_outputs;
   uint64_t optional;
+  bool hybrid;
 };
 /// Null for a code that the table does not know.
 const BuiltinRow* builtin_row(int code);
@@ -104,7 +104,6 @@ Status lower_operator(SubgraphReader& subgraph, const tfl::Operator& op, int ind
 
 #define TFL_OP(code, lower, ...) Status lower(Lowering& l);
 #include "formats/tflite/operators.inc"
-#undef TFL_OP
 Status lower_custom(Lowering& l, const std::string& code);
 /// A loop over two subgraphs on all inputs.
 Status emit_while(Lowering& l, int cond, int body);
