@@ -34,8 +34,9 @@ void fuse_quantization(Graph& graph);
 /// Makes convolutions and what lies between them channels-last, with transpositions where they begin and end.
 void channels_last(Graph& graph);
 
-/// For back-ends that multiply reals: products of rows that are quantized at run time (kDynamicRow) take what
-/// DynamicQuantize and DequantizeLinear leave of the rows. Not one of optimise()'s.
+/// For back-ends whose values carry no grids of their own: products of rows that are quantized at run time
+/// (kDynamicRow) take what DynamicQuantize and DequantizeLinear leave of the rows, or the integers with their scales
+/// where those are int8 and meet a constant matrix of integers. Not one of optimise()'s.
 std::shared_ptr<const Module> round_rows(std::shared_ptr<const Module> module);
 
 /// Where a node is the only user of what the one before it makes (its first input) and `fused` gives a node that does

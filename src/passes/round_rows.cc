@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "ops/elementwise/elementwise.h"
+#include "ops/matmul/matmul.h"
 #include "ops/op.h"
 #include "passes/passes.h"
 
@@ -84,17 +85,73 @@ class Rewriter {
   std::vector<Node> nodes_;
 };
 
+/// Whether a product is one of rows and a matrix of weights that can take integers and their scales.
+bool multiplies_rows(const Graph& g, const Node& n) {
+  const auto& a = static_cast<const MatMulAttrs&>(*n.attrs);
+  if (n.inputs.size() > 3 || a.transpose_a || a.flatten_a || a.hybrid || a.trans_batch_b || a.alpha != 1 || a.beta != 1)
+    return false;
+  const ValueType &x = g.value(n.inputs[0]).type, &w = g.value(n.inputs[1]).type;
+  if (!x.ranked || x.shape.rank() < 2 || !g.value(n.inputs[1]).constant || w.shape.rank() != 2 || !w.quant)
+    return false;
+  if (!is_integer(w.dtype) || bit_width(w.dtype) > 8) return false;
+  if (n.inputs.size() < 3 || n.inputs[2] == kNone) return true;
+  const ValueType& c = g.value(n.inputs[2]).type;
+  return c.is_static() && c.shape.rank() == 1 && c.shape[0] == w.shape[a.transpose_b ? 0 : 1];
+}
+
+/// Whether a node makes reals of int8 rows with a scale and zero point each.
+bool scales_rows(const Graph& g, const Node& n) {
+  if (n.op != Op::kDequantizeLinear || n.inputs.size() < 3 || n.inputs[2] == kNone) return false;
+  const ValueType& x = g.value(n.inputs[0]).type;
+  const ValueType& y = g.value(n.outputs[0]).type;
+  if (x.dtype != DType::kI8 || x.quant || !x.ranked || y.dtype != DType::kF32) return false;
+  const auto one_a_row = [&](ValueId id, DType dtype) {
+    const ValueType& t = g.value(id).type;
+    if (t.dtype != dtype || t.quant || !t.ranked) return false;
+    if (t.shape.rank() == 0) return true;
+    if (t.shape.rank() != x.shape.rank() || t.shape.back() != 1) return false;
+    for (int d = 0; d + 1 < t.shape.rank(); ++d)
+      if (t.shape[d] != x.shape[d]) return false;
+    return true;
+  };
+  return one_a_row(n.inputs[1], DType::kF32) && one_a_row(n.inputs[2], DType::kI8) &&
+         g.value(n.inputs[1]).type.shape.rank() == g.value(n.inputs[2]).type.shape.rank();
+}
+
+/// Products of such reals take the integers.
+void multiply_integers(Graph& g) {
+  std::vector<int> maker(g.values.size(), -1);
+  bool changed = false;
+  for (size_t k = 0; k < g.nodes.size(); ++k) {
+    Node& n = g.nodes[k];
+    if (scales_rows(g, n)) maker[static_cast<size_t>(n.outputs[0])] = static_cast<int>(k);
+    if (n.op != Op::kMatMul || n.inputs[0] == kNone) continue;
+    const int from = maker[static_cast<size_t>(n.inputs[0])];
+    if (from < 0 || !multiplies_rows(g, n)) continue;
+    const std::vector<ValueId>& rows = g.nodes[static_cast<size_t>(from)].inputs;
+    n.inputs.resize(3, kNone);
+    n.inputs[0] = rows[0];
+    n.inputs.insert(n.inputs.end(), {rows[1], rows[2]});
+    changed = true;
+  }
+  if (changed) remove_dead_nodes(g);
+}
+
 }  // namespace
 
 std::shared_ptr<const Module> round_rows(std::shared_ptr<const Module> module) {
   const auto makes_rows = [](const Graph& g) {
     return std::any_of(g.nodes.begin(), g.nodes.end(), [&](const Node& n) {
-      return n.op == Op::kQuantize && n.outputs[0] != kNone && has_row_grids(g.value(n.outputs[0]).type);
+      return (n.op == Op::kQuantize && n.outputs[0] != kNone && has_row_grids(g.value(n.outputs[0]).type)) ||
+             scales_rows(g, n);
     });
   };
   if (std::none_of(module->graphs.begin(), module->graphs.end(), makes_rows)) return module;
   auto copy = std::make_shared<Module>(*module);
-  for (Graph& graph : copy->graphs) Rewriter(graph).run();
+  for (Graph& graph : copy->graphs) {
+    Rewriter(graph).run();
+    multiply_integers(graph);
+  }
   return copy;
 }
 

@@ -3,6 +3,7 @@
 #include "ops/common/output_type.h"
 #include "ops/common/requantize.h"
 #include "ops/matmul/product.h"
+#include "ops/matmul/scaled_rows.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
@@ -177,13 +178,18 @@ Status infer_product(InferContext& ctx, DType dtype) {
 
 }  // namespace
 
-Status infer_MatMul(InferContext& ctx) { return infer_product(ctx, real_result_type(ctx)); }
+Status infer_MatMul(InferContext& ctx) {
+  if (!ctx.has(3)) return infer_product(ctx, real_result_type(ctx));
+  SMELT_TRY(check_scaled_rows(ctx.attrs<MatMulAttrs>(), ctx.input(0), ctx.input(1)));
+  return infer_product(ctx, DType::kF32);
+}
 
 Status reference_MatMul(KernelContext& ctx) {
   const auto& attrs = ctx.attrs<MatMulAttrs>();
   const Tensor &a = ctx.input(0), &b = ctx.input(1);
   SMELT_ASSIGN(const MatMulGeometry g, matmul_geometry(attrs, a.shape(), b.shape()));
   const bool integer_b = has_integer_grid(b, column_axis(attrs, b));
+  if (ctx.has(3)) return scaled_rows_product(ctx, g, attrs);
   const bool real_c = ctx.has(2) && !is_integer(ctx.input(2).dtype());
   const bool one_c = !ctx.has(2) || ctx.input(2).elements() == g.n;
   if (has_integer_grid(a, -1) && integer_b && (one_c || !real_c)) return quantized_matmul(ctx, g, attrs);

@@ -11,6 +11,7 @@
 #include "vulkan/kernels/common.h"
 #include "vulkan/kernels/integer.h"
 #include "vulkan/kernels/packed.h"
+#include "vulkan/kernels/stored_weights.h"
 #include "vulkan/kernels/weights.h"
 
 namespace smelt::vulkan {
@@ -90,50 +91,6 @@ void pack_tiles(const ConvShape& s, const T* filter, T* to) {
                         : T{};
           }
 }
-
-/// Integer weights of real images: what they mean is scale * (stored - zero), with scales for each output channel and
-/// block of input channels.
-struct StoredWeights {
-  int bits = 8;       ///< in the packed form
-  int64_t block = 0;  ///< input channels that share a scale; a multiple of 4 unless there is one block
-
-  static std::optional<StoredWeights> make(const Device& device, const ValueType& t, const ConvShape& s, int o_axis,
-                                           int i_axis) {
-    if (!t.quant || !is_integer(t.dtype) || bit_width(t.dtype) > 8 || s.groups != 1) return std::nullopt;
-    const Quantization& q = *t.quant;
-    StoredWeights w;
-    w.block = s.c_in;
-    if (q.kind == Quantization::Kind::kPerBlock) {
-      if (t.shape.rank() != 2 || q.axis != i_axis || q.block <= 0 || (q.block % 4 != 0 && q.block < s.c_in))
-        return std::nullopt;
-      w.block = std::min(q.block, s.c_in);
-      if (static_cast<int64_t>(q.scales.size()) != w.blocks(s) * s.c_out) return std::nullopt;
-    } else if (q.kind == Quantization::Kind::kPerAxis) {
-      if (q.scales.size() != 1 && (q.axis != o_axis || static_cast<int64_t>(q.scales.size()) != s.c_out))
-        return std::nullopt;
-    } else if (q.kind != Quantization::Kind::kPerTensor || q.scales.size() != 1) {
-      return std::nullopt;
-    }
-    if (q.zero_points.size() > 1 && q.zero_points.size() != q.scales.size()) return std::nullopt;
-    int64_t low = 0, high = 0;
-    for (size_t i = 0; i < std::max<size_t>(q.zero_points.size(), 1); ++i) {
-      const int64_t zero = q.zero_point(static_cast<int64_t>(i));
-      low = std::min(low, int_min(t.dtype) - zero);
-      high = std::max(high, int_max(t.dtype) - zero);
-    }
-    if (low < -128 || high > 127) return std::nullopt;
-    w.bits = low >= -8 && high <= 7 ? 4 : 8;
-    if (!device.stores(w.bits == 4 ? DType::kU16 : DType::kI8)) return std::nullopt;
-    return w;
-  }
-  int64_t blocks(const ConvShape& s) const { return (s.c_in + block - 1) / block; }
-  /// Number of the scale and zero point of output channel o and input channel i.
-  int64_t parameter(const Quantization& q, const ConvShape& s, int64_t o, int64_t i) const {
-    if (q.scales.size() == 1) return 0;
-    if (q.kind != Quantization::Kind::kPerBlock) return o;
-    return s.filter_i < s.filter_o ? o * blocks(s) + i / block : i / block * s.c_out + o;
-  }
-};
 
 class PackedConv final : public Kernel {
  public:
@@ -218,15 +175,8 @@ class PackedConv final : public Kernel {
   Result<Binding> stored_binding(KernelRecorder& r, size_t n) const {
     const auto bytes = n * static_cast<size_t>(stored_->bits) / 8;
     return r.table(1, Cat("stored tiles of 16, ", stored_->bits, " bits"), bytes, [&](void* to) {
-      std::vector<int64_t> stored(static_cast<size_t>(filter_.elements()));
-      to_ints(filter_, stored.data());
-      std::vector<int8_t> values(stored.size()), packed(n);
-      const Quantization& q = *filter_.quant();
-      for (size_t i = 0; i < values.size(); ++i) {
-        const auto at = static_cast<int64_t>(i) / shape_.filter_i % shape_.c_in;
-        const int64_t p = stored_->parameter(q, shape_, static_cast<int64_t>(channel_of(i)), at);
-        values[i] = static_cast<int8_t>(stored[i] - q.zero_point(q.zero_points.size() > 1 ? p : 0));
-      }
+      const std::vector<int8_t> values = stored_->values(filter_, shape_);
+      std::vector<int8_t> packed(n);
       pack_tiles(shape_, values.data(), packed.data());
       auto* out = static_cast<uint8_t*>(to);
       if (stored_->bits == 8)
@@ -249,11 +199,6 @@ class PackedConv final : public Kernel {
           }
     });
   }
-  /// The output channel of an element of the filter.
-  size_t channel_of(size_t i) const {
-    return i / static_cast<size_t>(shape_.filter_o) % static_cast<size_t>(shape_.all_out());
-  }
-
   ConvShape shape_;
   PackedGeometry geometry_;
   Activation act_;

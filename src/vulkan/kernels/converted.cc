@@ -45,6 +45,7 @@ bool computes_on_reals(const KernelSpec& spec) {
 }
 
 bool takes_reals(const KernelSpec& spec) {
+  if (spec.node.op == Op::kMatMul && spec.has(3)) return false;  // stored integers with scales
   switch (spec.node.op) {
     case Op::kUnary:
     case Op::kBinary:

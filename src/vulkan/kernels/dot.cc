@@ -9,17 +9,12 @@
 #include "tensor/numeric.h"
 #include "vulkan/device.h"
 #include "vulkan/kernels/common.h"
+#include "vulkan/kernels/dot_rows.h"
 #include "vulkan/kernels/integer.h"
 #include "vulkan/kernels/packed.h"
 
 namespace smelt::vulkan {
 namespace {
-
-/// Where the device says that it is fast, or SMELT_VULKAN_DOT says so.
-bool multiplies_fours(const Device& device) {
-  const DeviceInfo& info = device.info();
-  return info.int8_dot_product && forced("SMELT_VULKAN_DOT").value_or(info.fast_int8_dot_product);
-}
 
 /// What both kinds of sums share: the filter as int8 in fours, unsigned values less 128.
 class DotProduct : public Kernel {

@@ -1,5 +1,6 @@
 // Rows of reals on grids of integers that are chosen at run time.
 #include <algorithm>
+#include <array>
 
 #include "ops/common/requantize.h"
 #include "ops/conv/conv.h"
@@ -7,6 +8,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "tensor/numeric.h"
+#include "vulkan/kernels/dot_rows.h"
 #include "vulkan/kernels/rows.h"
 
 namespace smelt::vulkan {
@@ -102,15 +104,60 @@ class Hybrid final : public Kernel {
   std::unique_ptr<Kernel> product_;
 };
 
+/// Rows as integers, with their scales and zero points, in scratch memory.
+struct StoredRows {
+  RowGrid grid;
+  size_t values() const { return align_binding(size_t{grid.push.rows} * grid.push.count); }
+  size_t scales() const { return align_binding(size_t{grid.push.rows} * sizeof(float)); }
+  size_t zeros() const { return align_binding(grid.push.rows); }
+  size_t bytes() const { return values() + scales() + zeros(); }
+  /// Bindings of the three.
+  std::array<Binding, 3> places(KernelRecorder& r, bool written) const {
+    return {r.scratch(0, values(), written), r.scratch(values(), scales(), written),
+            r.scratch(values() + scales(), zeros(), written)};
+  }
+  Status record(KernelRecorder& r) const {
+    const auto p = places(r, true);
+    return grid.record(r, {p.begin(), p.end()});
+  }
+};
+
+/// The same by sums of integers.
+class HybridDot final : public Kernel {
+ public:
+  HybridDot(const RowGrid& rows, DotRows product) : rows_{rows}, product_(std::move(product)) {}
+  size_t scratch_bytes() const override { return rows_.bytes(); }
+  bool reads(size_t i) const override { return i == 0; }
+  Status record(KernelRecorder& r) const override {
+    SMELT_TRY(rows_.record(r));
+    const auto p = rows_.places(r, false);
+    return product_.record(r, {p[0], p[1], p[2]});
+  }
+
+ private:
+  StoredRows rows_;
+  DotRows product_;
+};
+
+/// How rows of input 0 find their grids, as reals (`shader` round_rows_f32) or as integers (dynamic_quantize_i8).
+std::optional<RowGrid> hybrid_rows(const KernelSpec& spec, const char* shader, int64_t length, bool asymmetric) {
+  const ValueType& x = spec.inputs[0];
+  if (x.quant || x.dtype != DType::kF32 || spec.constant(0)) return std::nullopt;
+  return RowGrid::make(spec, shader, asymmetric ? Rule::kHybridAsymmetric : Rule::kHybrid, length,
+                       {0, 0, -128, 127, 0});
+}
+
+Node with_attrs(const Node& node, AttrsPtr attrs) {
+  Node n = node;
+  n.attrs = std::move(attrs);
+  return n;
+}
+
 /// `plain`: the node's attributes without `hybrid`.
 std::unique_ptr<Kernel> make_hybrid(const KernelSpec& spec, AttrsPtr plain, int64_t length, bool asymmetric) {
-  const ValueType& x = spec.inputs[0];
-  if (x.quant || x.dtype != DType::kF32 || spec.constant(0)) return nullptr;
-  const auto rows = RowGrid::make(spec, "round_rows_f32", asymmetric ? Rule::kHybridAsymmetric : Rule::kHybrid, length,
-                                  {0, 0, -128, 127, 0});
+  const auto rows = hybrid_rows(spec, "round_rows_f32", length, asymmetric);
   if (!rows) return nullptr;
-  Node node = spec.node;
-  node.attrs = std::move(plain);
+  const Node node = with_attrs(spec.node, std::move(plain));
   auto product = listed_kernel({{node, spec.inputs, spec.constants, spec.outputs}, spec.device});
   if (!product) return nullptr;
   return std::make_unique<Hybrid>(*rows, std::move(product));
@@ -136,6 +183,17 @@ std::unique_ptr<Kernel> make_matmul_hybrid(const KernelSpec& spec) {
   a.hybrid = false;
   return make_hybrid(spec, make_attrs<MatMulAttrs>(a), b->dim(b->rank() - (a.transpose_b ? 1 : 2)),
                      a.asymmetric_inputs);
+}
+
+std::unique_ptr<Kernel> make_matmul_hybrid_dot(const KernelSpec& spec) {
+  MatMulAttrs a = spec.attrs<MatMulAttrs>();
+  if (!a.hybrid) return nullptr;
+  a.hybrid = false;
+  const Node node = with_attrs(spec.node, make_attrs<MatMulAttrs>(a));
+  auto product = DotRows::make(spec.part({node, spec.inputs, spec.constants, spec.outputs}));
+  if (!product) return nullptr;
+  const auto rows = hybrid_rows(spec, "dynamic_quantize_i8", product->row(), a.asymmetric_inputs);
+  return rows ? std::make_unique<HybridDot>(*rows, std::move(*product)) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_conv_hybrid(const KernelSpec& spec) { return make_hybrid_image<ConvAttrs>(spec); }

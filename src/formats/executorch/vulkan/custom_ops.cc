@@ -142,15 +142,19 @@ void linear_q4gsw_backward(L& l) {
 /// one scale and zero point a row.
 void linear_dq8ca_q4gsw(L& l) {
   const ValueId x = l.t(0), w = four_bit_weights(l, 3, 5, l.i(6));
-  const DType dtype = l.dtype(x);
-  const auto column = [&](size_t at) {
+  const auto column = [&](size_t at, DType dtype) {
     const ValueId v = l.cast(l.t(at), dtype);
     return l.rank(v) < l.rank(x) ? l.unsqueeze(v, {-1}) : v;
   };
-  const ValueId scale = column(1), zero = column(2);
-  ValueId q = l.binary(Binary::kAdd, l.unary(Unary::kRound, l.binary(Binary::kDiv, x, scale)), zero);
-  q = l.unary(Unary::kClamp, q, -128, 127);
-  l.result(linear(l, l.binary(Binary::kMul, l.binary(Binary::kSub, q, zero), scale), w, l.opt(7)));
+  const ValueId scale = column(1, DType::kF32), zero = column(2, DType::kI8);
+  QuantizeLinearAttrs a;
+  a.axis = l.rank(x) - 1;
+  a.to = DType::kI8;
+  const ValueId q =
+      l.op(Op::kQuantizeLinear, make_attrs<QuantizeLinearAttrs>(a), {l.cast(x, DType::kF32), scale, zero});
+  a.to = DType::kF32;
+  const ValueId rows = l.op(Op::kDequantizeLinear, make_attrs<QuantizeLinearAttrs>(a), {q, scale, zero});
+  l.result(l.cast(linear(l, rows, w, l.opt(7)), l.dtype(x)));
 }
 
 /// _weight_int8pack_mm(x, weights int8 [out, in], scales [out]).
