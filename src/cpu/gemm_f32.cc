@@ -8,6 +8,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "cpu/vectors-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -93,6 +95,68 @@ void gemm_tile(const GemmRuns& runs, const float* a, ptrdiff_t lda, const float*
     }
 }
 
+/// Four neighbours each from the vector's blocks, which come from places `step` floats apart.
+template <class Tag>
+HWY_INLINE hn::Vec<Tag> load_blocks(Tag d, const float* from, ptrdiff_t step) {
+  if constexpr (hn::MaxLanes(Tag()) > 4) {
+    const hn::Half<Tag> half;
+    const ptrdiff_t blocks = static_cast<ptrdiff_t>(hn::Lanes(half)) / 4;
+    return hn::Combine(d, load_blocks(half, from + blocks * step, step), load_blocks(half, from, step));
+  } else {
+    return hn::LoadU(d, from);
+  }
+}
+
+/// Four elements of as many columns as the vector has lanes, as four rows `w` apart. Elements of a column are
+/// neighbours.
+template <class Tag>
+HWY_INLINE void turn_columns(Tag d, const float* columns, ptrdiff_t stride, float alpha, float* rows, ptrdiff_t w) {
+  const hn::Repartition<double, Tag> pairs;
+  hn::Vec<Tag> c[4];
+#pragma GCC unroll 4
+  for (int m = 0; m < 4; ++m) c[m] = load_blocks(d, columns + m * stride, 4 * stride);
+  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, c[0], c[1])),
+             low23 = hn::BitCast(pairs, hn::InterleaveLower(d, c[2], c[3])),
+             high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, c[0], c[1])),
+             high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, c[2], c[3]));
+  const auto put = [&](auto row, ptrdiff_t i)
+                       HWY_ATTR { hn::StoreU(hn::Mul(hn::BitCast(d, row), hn::Set(d, alpha)), d, rows + i * w); };
+  put(hn::InterleaveLower(pairs, low01, low23), 0);
+  put(hn::InterleaveUpper(pairs, low01, low23), 1);
+  put(hn::InterleaveLower(pairs, high01, high23), 2);
+  put(hn::InterleaveUpper(pairs, high01, high23), 3);
+}
+
+/// Rows [0, k) of the first `used` columns of a panel of width w.
+void pack_columns(const float* b, int64_t stride_k, int64_t stride_n, int64_t k, int64_t used, float alpha, float* rows,
+                  int64_t w) {
+  const D d;
+  if (stride_n == 1) {
+    for (int64_t i = 0; i < k; ++i, rows += w, b += stride_k)
+      each_vector(used, [&](auto part, int64_t j)
+                            HWY_ATTR { part.store(hn::Mul(part.load(b + j), hn::Set(part.d, alpha)), rows + j); });
+    return;
+  }
+  constexpr int64_t kBlock = 64;  // rows that stay in the level-1 cache while all columns pass by
+  for (int64_t i0 = 0; i0 < k; i0 += kBlock) {
+    const int64_t end = std::min(k, i0 + kBlock), fours = stride_k == 1 ? i0 + (end - i0) / 4 * 4 : i0;
+    int64_t j = 0;
+    const auto several = [&](auto tag) HWY_ATTR {
+      const auto lanes = static_cast<int64_t>(hn::Lanes(tag));
+      for (; j + lanes <= used && fours > i0; j += lanes) {
+        for (int64_t i = i0; i < fours; i += 4)
+          turn_columns(tag, b + j * stride_n + i, stride_n, alpha, rows + i * w + j, w);
+        for (int64_t i = fours; i < end; ++i)
+          for (int64_t c = j; c < j + lanes; ++c) rows[i * w + c] = b[c * stride_n + i] * alpha;
+      }
+    };
+    several(d);
+    several(hn::CappedTag<float, 4>());
+    for (; j < used; ++j)
+      for (int64_t i = i0; i < end; ++i) rows[i * w + j] = b[j * stride_n + i * stride_k] * alpha;
+  }
+}
+
 #if HWY_MAX_BYTES >= 64
 constexpr int kRows = 14;
 #else
@@ -111,6 +175,7 @@ GemmF32 make_gemm_f32() {
   g.mr = kRows;
   g.lanes = HWY_MAX_BYTES / 4;
   fill_tiles<kRows>(g);
+  g.pack_columns = pack_columns;
   return g;
 }
 
@@ -130,18 +195,8 @@ void GemmF32::pack(const float* b, int64_t stride_k, int64_t stride_n, int64_t k
     const int64_t w = width(n, p), first = p * nr(), used = std::min(w, n - first);
     for (int64_t j = 0; j < w; ++j) dst[j] = bias && j < used ? bias[first + j] * beta : 0.0f;
     float* rows = dst + w;
-    if (stride_n == 1) {
-      for (int64_t i = 0; i < k; ++i)
-        for (int64_t j = 0; j < w; ++j) rows[i * w + j] = j < used ? b[i * stride_k + first + j] * alpha : 0.0f;
-    } else {
-      if (used < w) std::fill_n(rows, k * w, 0.0f);
-      constexpr int64_t kBlock = 64;  // rows that stay in the level-1 cache while all columns pass by
-      for (int64_t i0 = 0; i0 < k; i0 += kBlock)
-        for (int64_t j = 0; j < used; ++j) {
-          const float* column = b + (first + j) * stride_n;
-          for (int64_t i = i0; i < std::min(k, i0 + kBlock); ++i) rows[i * w + j] = column[i * stride_k] * alpha;
-        }
-    }
+    if (used < w) std::fill_n(rows, k * w, 0.0f);
+    pack_columns(b + first * stride_n, stride_k, stride_n, k, used, alpha, rows, w);
     dst += (k + 1) * w;
   }
 }

@@ -26,6 +26,9 @@ struct GemmF32 {
   int64_t mr = 0;
   int64_t lanes = 0;
   Tile tiles[2][16] = {};  ///< [panel width / lanes - 1][rows - 1]
+  /// rows[i * w + j] = b[i * stride_k + j * stride_n] * alpha for i < k, j < used.
+  void (*pack_columns)(const float* b, int64_t stride_k, int64_t stride_n, int64_t k, int64_t used, float alpha,
+                       float* rows, int64_t w) = nullptr;
 
   int64_t nr() const { return 2 * lanes; }
   int64_t panels(int64_t n) const { return (n + nr() - 1) / nr(); }

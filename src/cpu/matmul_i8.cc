@@ -74,9 +74,15 @@ class MatMulI8 final : public Kernel {
     if (rows_ == Rows::kDynamic) SMELT_TRY(check_row_grids(a, s_.m));
     const int64_t parts = std::min(threads_, s_.m);
     ctx.threads().parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t part = begin; part < end; ++part)
-        for (int64_t r = s_.m * part / parts; r < s_.m * (part + 1) / parts; ++r)
+      for (int64_t part = begin; part < end; ++part) {
+        const int64_t first = s_.m * part / parts, last = s_.m * (part + 1) / parts;
+        if (in_place_) {
+          quantize_rows(a, first, last, scratch, grids);
+          continue;
+        }
+        for (int64_t r = first; r < last; ++r)
           prepare(a, r, reinterpret_cast<int8_t*>(scratch + a_bytes_ + part * s_.k), grids[r], scratch + r * lda_);
+      }
     });
     products(ctx, scratch, grids);
     return Ok();
@@ -132,17 +138,18 @@ class MatMulI8 final : public Kernel {
     }
     return packed;
   }
+  /// Rows [first, last) of float32 in the form of the tiles.
+  void quantize_rows(const Tensor& a, int64_t first, int64_t last, uint8_t* to, RowGrid* grids) const {
+    quant_.quantize_rows(a.data<float>() + first * s_.k, last - first, s_.k, attrs_.asymmetric_inputs,
+                         reinterpret_cast<int8_t*>(to + first * lda_), lda_, grids + first);
+    for (int64_t r = first; r < last; ++r) grids[r].zero_point = GemmI8::byte_zero(true, grids[r].zero_point);
+  }
   /// Brings row r of a into the form of the tiles, block by block; grid.zero_point is what is left to subtract.
   void prepare(const Tensor& a, int64_t r, int8_t* room, RowGrid& grid, uint8_t* to) const {
     const uint8_t* from;
     int32_t zero = x_zero_;
     if (rows_ == Rows::kHybrid) {
-      if (in_place_) room = reinterpret_cast<int8_t*>(to);
       grid = quant_.quantize_row(a.data<float>() + r * s_.k, s_.k, attrs_.asymmetric_inputs, room);
-      if (in_place_) {
-        grid.zero_point = GemmI8::byte_zero(true, grid.zero_point);
-        return;
-      }
       from = reinterpret_cast<const uint8_t*>(room);
       zero = grid.zero_point;
     } else {

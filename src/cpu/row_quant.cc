@@ -18,7 +18,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-void row_range(const float* x, int64_t n, float* low, float* high) {
+HWY_INLINE void row_range_inline(const float* x, int64_t n, float* low, float* high) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   float lo = x[0], hi = x[0];
@@ -40,6 +40,8 @@ void row_range(const float* x, int64_t n, float* low, float* high) {
   *low = lo;
   *high = hi;
 }
+
+void row_range(const float* x, int64_t n, float* low, float* high) { row_range_inline(x, n, low, high); }
 
 /// Columns [j, ...) of the rows, as many as the part's lanes.
 template <class Part>
@@ -75,7 +77,7 @@ void rescale_sums(const SumScales& by, const int32_t* sums, int64_t stride, int6
 
 /// The product or quotient that a grid is made by, and the integers it goes to.
 template <bool kAway, bool kDivides, class Q>
-void to_grid_of(const float* x, int64_t n, const Grid& grid, Q* out) {
+HWY_INLINE void to_grid_of(const float* x, int64_t n, const Grid& grid, Q* out) {
   const auto step = [zero = grid.zero, low = static_cast<float>(grid.low - grid.zero),
                      high = static_cast<float>(grid.high - grid.zero),
                      scale = kDivides || grid.factor ? grid.scale : 1.0f / grid.scale](auto d, const float* x,
@@ -135,7 +137,33 @@ void from_grid(const uint8_t* x, int64_t n, const Grid& grid, float factor, floa
   for (; i < n; ++i) step(one, i);
 }
 
-RowQuant make_row_quant() { return {row_range, rescale_sums, to_grid, from_grid}; }
+void quantize_rows(const float* x, int64_t rows, int64_t n, bool asymmetric, int8_t* out, int64_t stride,
+                   RowGrid* grids) {
+  for (int64_t r = 0; r < rows; ++r, x += n, out += stride) {
+    RowGrid& row = grids[r];
+    float low = 0, high = 0;
+    if (n > 0) row_range_inline(x, n, &low, &high);
+    const float magnitude = std::max(std::fabs(low), std::fabs(high));
+    if (!(magnitude > 0) || !std::isfinite(magnitude)) {
+      row = quantize_row(x, n, asymmetric, out);
+      continue;
+    }
+    row = {magnitude / 127.0f, 0};
+    Grid grid{.scale = 127.0f / magnitude, .low = -127, .away = true, .factor = true};
+    if (asymmetric) {
+      if (!asymmetric_grid(low, high, row)) {
+        row = quantize_row(x, n, true, out);
+        continue;
+      }
+      grid.scale = 1.0f / row.scale;
+      grid.zero = row.zero_point;
+      grid.low = -128;
+    }
+    to_grid_of<true, false>(x, n, grid, out);
+  }
+}
+
+RowQuant make_row_quant() { return {row_range, rescale_sums, to_grid, from_grid, quantize_rows}; }
 
 }  // namespace smelt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -168,24 +196,6 @@ bool one_known_grid(const NodeSpec& spec) {
 
 const RowQuant& row_quant(Isa isa) {
   return of_level(isa, [](Isa level) { return SMELT_FOR_LEVEL(level, make_row_quant)(); });
-}
-
-RowGrid RowQuant::quantize_row(const float* x, int64_t n, bool asymmetric, int8_t* out) const {
-  if (n == 0) return {};
-  float low, high;
-  range(x, n, &low, &high);
-  const float magnitude = std::max(std::fabs(low), std::fabs(high));
-  if (!(magnitude > 0) || !std::isfinite(magnitude)) return smelt::quantize_row(x, n, asymmetric, out);
-  RowGrid row{magnitude / 127.0f, 0};
-  Grid grid{.scale = 127.0f / magnitude, .low = -127, .away = true, .factor = true};
-  if (asymmetric) {
-    if (!asymmetric_grid(low, high, row)) return smelt::quantize_row(x, n, true, out);
-    grid.scale = 1.0f / row.scale;
-    grid.zero = row.zero_point;
-    grid.low = -128;
-  }
-  to_grid(x, n, grid, reinterpret_cast<uint8_t*>(out));
-  return row;
 }
 
 }  // namespace smelt

@@ -58,7 +58,15 @@ struct RowQuant {
   /// out[i] = factor * (scale * (x[i] - zero)).
   void (*from_grid)(const uint8_t* x, int64_t n, const Grid& grid, float factor, float* out);
 
-  RowGrid quantize_row(const float* x, int64_t n, bool asymmetric, int8_t* out) const;
+  /// Rows of n values to rows of `out`, `stride` apart, and their grids.
+  void (*quantize_rows)(const float* x, int64_t rows, int64_t n, bool asymmetric, int8_t* out, int64_t stride,
+                        RowGrid* grids);
+
+  RowGrid quantize_row(const float* x, int64_t n, bool asymmetric, int8_t* out) const {
+    RowGrid grid;
+    quantize_rows(x, 1, n, asymmetric, out, n, &grid);
+    return grid;
+  }
 };
 const RowQuant& row_quant(Isa isa);
 

@@ -40,7 +40,8 @@ bool asymmetric_grid(float low, float high, RowGrid& grid) {
   const double error_min = 128.0 + std::fabs(rmin / scale), error_max = 127.0 + std::fabs(rmax / scale);
   const double zero = error_min < error_max ? -128.0 - rmin / scale : 127.0 - rmax / scale;
   grid.scale = static_cast<float>(scale);
-  grid.zero_point = static_cast<int32_t>(std::clamp(std::round(zero), -128.0, 127.0));
+  const double bounded = std::clamp(zero, -128.0, 127.0);
+  grid.zero_point = static_cast<int32_t>(bounded + std::copysign(0x1.fffffffffffffp-2, bounded));  // std::round
   return true;
 }
 
