@@ -196,6 +196,10 @@ double sum_row(const float* x, int64_t n) {
   return sum_of(x, n, [](auto, auto v) HWY_ATTR { return v; });
 }
 
+double squares_row(const float* x, int64_t n) {
+  return sum_of(x, n, [](auto, auto v) HWY_ATTR { return hn::Mul(v, v); });
+}
+
 /// Softmax of a row that fits kVectors registers.
 template <int kVectors>
 HWY_INLINE void softmax_registers(const float* x, int64_t n, float beta, float* y) {
@@ -298,8 +302,8 @@ void normalize_row(const float* x, int64_t n, double epsilon, bool rms, const fl
 }
 
 RowOps make_row_ops() {
-  return {max_taps,    sum_taps,       max_taps_bytes, sum_taps_bytes, max_columns,     sum_columns,
-          scale_clamp, max_row_or_nan, sum_row,        softmax_rows,   softmax_columns, normalize_row};
+  return {max_taps,       sum_taps, max_taps_bytes, sum_taps_bytes, max_columns,     sum_columns,  scale_clamp,
+          max_row_or_nan, sum_row,  squares_row,    softmax_rows,   softmax_columns, normalize_row};
 }
 
 }  // namespace smelt::HWY_NAMESPACE

@@ -20,6 +20,7 @@ struct RowOps {
   void (*scale_clamp)(float* x, int64_t n, float scale, float lo, float hi);
   float (*max_row)(const float* x, int64_t n);  ///< NaN wins; n > 0
   double (*sum_row)(const float* x, int64_t n);
+  double (*squares_row)(const float* x, int64_t n);  ///< sum of squares
   /// Rows of n > 0 neighbours: y = softmax(beta * x), or its logarithm.
   void (*softmax_rows)(const float* x, int64_t rows, int64_t n, float beta, bool logarithm, float* y);
   /// The same down columns: `count` rows of n neighbours, `stride` apart in x and y.

@@ -116,8 +116,7 @@ class ReduceF32 final : public Kernel {
       ctx.threads().parallel_for(outer_, std::max<int64_t>(1, 16384 / count_), [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {
           const float* row = x + i * count_;
-          y[i] = fn_ == Reduction::kMax ? ops_.max_row(row, count_)
-                                        : static_cast<float>(ops_.sum_row(row, count_) / divisor);
+          y[i] = of_row(row, divisor);
         }
       });
       return Ok();
@@ -141,6 +140,17 @@ class ReduceF32 final : public Kernel {
   }
 
  private:
+  float of_row(const float* row, double divisor) const {
+    switch (fn_) {
+      case Reduction::kMax:
+        return ops_.max_row(row, count_);
+      case Reduction::kSumSquare:
+        return static_cast<float>(ops_.squares_row(row, count_));
+      default:
+        return static_cast<float>(ops_.sum_row(row, count_) / divisor);
+    }
+  }
+
   int64_t outer_, count_, inner_;
   Reduction fn_;
   int64_t threads_;
@@ -230,10 +240,12 @@ std::optional<ReduceView> reduce_view(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_reduce_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ReduceAttrs>();
   if (!plain_f32(spec.inputs[0]) || !plain_f32(spec.outputs[0])) return nullptr;
-  if (attrs.fn != Reduction::kSum && attrs.fn != Reduction::kMean && attrs.fn != Reduction::kMax) return nullptr;
+  const bool squares = attrs.fn == Reduction::kSumSquare;
+  if (!squares && attrs.fn != Reduction::kSum && attrs.fn != Reduction::kMean && attrs.fn != Reduction::kMax)
+    return nullptr;
   if (attrs.accumulate != DType::kInvalid && attrs.accumulate != DType::kF32) return nullptr;
   const auto v = reduce_view(spec);
-  if (!v) return nullptr;
+  if (!v || (squares && v->inner != 1)) return nullptr;
   return std::make_unique<ReduceF32>(v->outer, v->count, v->inner, attrs.fn, std::max(spec.threads, 1),
                                      row_ops(spec.isa));
 }

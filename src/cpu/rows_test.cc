@@ -130,6 +130,20 @@ TEST(Rows, LayerNorm) {
       }
 }
 
+TEST(Rows, SumsOfSquares) {
+  for (const int64_t n : {1, 5, 33, 1500}) {
+    auto attrs = std::make_shared<ReduceAttrs>();
+    attrs->fn = Reduction::kSumSquare;
+    check_case({Cat("n ", n),
+                Op::kReduce,
+                attrs,
+                {f32({3, 2, n}), Tensor::from<int64_t>(DType::kI64, {1}, std::vector<int64_t>{-1})},
+                {},
+                {}},
+               "reduce_f32");
+  }
+}
+
 TEST(Rows, Reduce) {
   const std::vector<int64_t> lists[] = {{1, 2}, {-1}, {0}, {0, 1, 2, 3}, {2}, {0, 2}};
   for (Reduction fn : {Reduction::kSum, Reduction::kMean, Reduction::kMax})

@@ -48,6 +48,11 @@ class MoveTarget {
 struct CopyLoop {
   std::vector<int64_t> dims, from, to;
   int64_t from_offset = 0, to_offset = 0;
+  void reserve(size_t rank) {
+    dims.reserve(rank);
+    from.reserve(rank);
+    to.reserve(rank);
+  }
   void dim(int64_t n, int64_t from_stride, int64_t to_stride) {
     dims.push_back(n);
     from.push_back(from_stride);

@@ -53,6 +53,7 @@ void slice_dim(Part& p, int axis, int64_t n, int64_t start, int64_t end, int64_t
 CopyLoop part_loop(const Part& p, const Shape& x) {
   const Shape strides = x.strides(), to = p.extent.strides();
   CopyLoop loop;
+  loop.reserve(static_cast<size_t>(p.extent.rank()));
   for (int i = 0; i < p.extent.rank(); ++i) {
     loop.from_offset += p.extent[i] == 0 ? 0 : p.start[i] * strides[i];
     loop.dim(p.extent[i], p.extent[i] <= 1 ? 0 : p.step[i] * strides[i], to[i]);
