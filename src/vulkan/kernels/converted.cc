@@ -82,8 +82,10 @@ bool takes_reals(const KernelSpec& spec) {
   return !any || computes_on_reals(spec);
 }
 
-/// Maxima and minima of stored values of one grid are those of the integers.
-bool orders_stored(const KernelSpec& spec) {
+/// Maxima and minima of stored values of one grid are those of the integers, and stored values are put together as they
+/// are.
+bool keeps_stored(const KernelSpec& spec) {
+  if (spec.node.op == Op::kScatterNew || spec.node.op == Op::kSparseToDense) return true;
   if (spec.node.op == Op::kBinary) {
     const auto& a = spec.attrs<BinaryAttrs>();
     const QuantPtr& q = spec.outputs[0].quant;
@@ -106,11 +108,13 @@ bool takes_integers(const KernelSpec& spec) {
     case Op::kCumulative:
     case Op::kTopK:
     case Op::kSort:
+    case Op::kScatterNew:
+    case Op::kSparseToDense:
       break;
     default:
       return false;
   }
-  return (!is_stored(spec.inputs[0]) && !is_stored(spec.outputs[0])) || orders_stored(spec);
+  return (!is_stored(spec.inputs[0]) && !is_stored(spec.outputs[0])) || keeps_stored(spec);
 }
 
 bool widens(DType dtype, Width width) {

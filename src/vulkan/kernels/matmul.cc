@@ -1,6 +1,10 @@
 #include <algorithm>
+#include <cstring>
+#include <vector>
 
 #include "ops/matmul/matmul_shape.h"
+#include "tensor/numeric.h"
+#include "tensor/one_grid.h"
 #include "vulkan/activation.h"
 #include "vulkan/device.h"
 #include "vulkan/kernels/common.h"
@@ -162,9 +166,11 @@ class StoredMatMul final : public Kernel {
   uint32_t batches_;
 };
 
-/// Sums of products of 8-bit matrices with zero points from tensors.
+/// Sums of products of 8-bit matrices with zero points from tensors, or known ones.
 class SumsMatMul final : public Kernel {
  public:
+  void set_zeros(int32_t a, int32_t b) { known_ = {a, b}; }
+  bool reads(size_t i) const override { return i < 2 || known_.empty(); }
   SumsMatMul(const Geometry& g, const Tiling& tiling, uint32_t batches, bool a_signed, bool b_signed, uint32_t a_zeros,
              uint32_t b_zeros)
       : g_(g), tiling_(tiling), batches_(batches), a_zeros_(a_zeros), b_zeros_(b_zeros) {
@@ -176,10 +182,10 @@ class SumsMatMul final : public Kernel {
     SMELT_ASSIGN(const Binding b, r.input(1));
     Binding a_zero = a, b_zero = b;
     if (a_zeros_) {
-      SMELT_ASSIGN(a_zero, r.input(2));
+      SMELT_ASSIGN(a_zero, zeros(r, 0));
     }
     if (b_zeros_) {
-      SMELT_ASSIGN(b_zero, r.input(3));
+      SMELT_ASSIGN(b_zero, zeros(r, 1));
     }
     Dispatch d{shader_,
                {tiling_.width, tiling_.tile, tiling_.lanes, 0u, 0u, b_zeros_, a_zeros_},
@@ -189,10 +195,18 @@ class SumsMatMul final : public Kernel {
   }
 
  private:
+  Result<Binding> zeros(KernelRecorder& r, size_t operand) const {
+    if (known_.empty()) return r.input(2 + operand);
+    const auto byte = static_cast<uint8_t>(known_[operand]);
+    return r.table(Cat("zero point ", byte), sizeof(uint32_t),
+                   [&](void* to) { std::memset(to, byte, sizeof(uint32_t)); });
+  }
+
   Geometry g_;
   Tiling tiling_;
   uint32_t batches_, a_zeros_, b_zeros_;
   const char* shader_;
+  std::vector<int32_t> known_;  ///< zero points of a and b
 };
 
 /// 8- and 16-bit matrices with int16 results.
@@ -275,24 +289,50 @@ std::unique_ptr<Kernel> make_matmul_i16(const KernelSpec& spec) {
   return std::make_unique<WideMatMul>(shader, *g, std::move(*sums), tiling, static_cast<uint32_t>(batch.elements()));
 }
 
+namespace {
+
+/// `zeros`: how a and b give zero points.
+std::unique_ptr<SumsMatMul> make_sums(const KernelSpec& spec, const MatMulShape& shape, int a_zeros, int b_zeros) {
+  if (shape.k == 0 || shape.k > kMaxRounds || a_zeros < 0 || b_zeros < 0) return nullptr;
+  const Shape batch = shape.batches == 1 ? Shape{} : shape.g.batch;
+  const auto g = layout_of(shape, shape.m, batch, {}, false);
+  if (!g) return nullptr;
+  const Tiling tiling = choose_tiling(spec.device, g->lanes, g->tiles);
+  if ((g->tiles + tiling.tile - 1) / tiling.tile > 65535) return nullptr;
+  return std::make_unique<SumsMatMul>(*g, tiling, static_cast<uint32_t>(batch.elements()),
+                                      spec.inputs[0].dtype == DType::kI8, spec.inputs[1].dtype == DType::kI8,
+                                      static_cast<uint32_t>(a_zeros), static_cast<uint32_t>(b_zeros));
+}
+
+}  // namespace
+
 std::unique_ptr<Kernel> make_matmul_sums(const KernelSpec& spec) {
   const ValueType &a = spec.inputs[0], &b = spec.inputs[1];
   if (!eight_bits(spec, a) || !eight_bits(spec, b)) return nullptr;
   if (spec.outputs[0].dtype != DType::kI32 || spec.outputs[0].quant) return nullptr;
   const auto shape = MatMulShape::make(spec);
-  if (!shape || shape->k == 0 || shape->k > kMaxRounds) return nullptr;
+  if (!shape) return nullptr;
   // Zero points of rows and columns belong to matrices, not to stacks of them.
   const int a_zeros = zero_points(spec, 2, a.dtype, a.shape.rank() == 2 ? shape->m : 1);
   const int b_zeros = zero_points(spec, 3, b.dtype, b.shape.rank() == 2 ? shape->n : 1);
-  if (a_zeros < 0 || b_zeros < 0) return nullptr;
-  const Shape batch = shape->batches == 1 ? Shape{} : shape->g.batch;
-  const auto g = layout_of(*shape, shape->m, batch, {}, false);
-  if (!g) return nullptr;
-  const Tiling tiling = choose_tiling(spec.device, g->lanes, g->tiles);
-  if ((g->tiles + tiling.tile - 1) / tiling.tile > 65535) return nullptr;
-  return std::make_unique<SumsMatMul>(*g, tiling, static_cast<uint32_t>(batch.elements()), a.dtype == DType::kI8,
-                                      b.dtype == DType::kI8, static_cast<uint32_t>(a_zeros),
-                                      static_cast<uint32_t>(b_zeros));
+  return make_sums(spec, *shape, a_zeros, b_zeros);
+}
+
+std::unique_ptr<Kernel> make_matmul_stored_sums(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<MatMulAttrs>();
+  const ValueType &a = spec.inputs[0], &b = spec.inputs[1];
+  if (!eight_bits(spec, a) || !eight_bits(spec, b) || !on_one_grid(a.quant) || !on_one_grid(b.quant)) return nullptr;
+  if (spec.outputs[0].dtype != DType::kI32 || spec.outputs[0].quant || spec.has(2)) return nullptr;
+  if (attrs.alpha != 1 || attrs.act.kind != ActKind::kNone) return nullptr;
+  const auto fits = [](const ValueType& t) {
+    const int64_t zero = t.quant->zero_point();
+    return zero >= int_min(t.dtype) && zero <= int_max(t.dtype);
+  };
+  const auto shape = MatMulShape::make(spec);
+  if (!shape || !fits(a) || !fits(b)) return nullptr;
+  auto kernel = make_sums(spec, *shape, 1, 1);
+  if (kernel) kernel->set_zeros(a.quant->zero_point(), b.quant->zero_point());
+  return kernel;
 }
 
 std::unique_ptr<Kernel> make_matmul_real(const KernelSpec& spec) {

@@ -10,6 +10,7 @@
 #include "vulkan/device.h"
 #include "vulkan/kernel_recorder.h"
 #include "vulkan/kernels/common.h"
+#include "vulkan/kernels/composed.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -165,6 +166,13 @@ std::unique_ptr<Kernel> make_quantize(const KernelSpec& spec) {
   std::vector<Parameter> parameters;
   if (!real(spec.inputs[0]) || !take_parameters(y, parameters, push)) return nullptr;
   return make(spec, "quantize_", std::move(parameters), {y.quant->rounding != Rounding::kFloatHalfEven, false}, push);
+}
+
+std::unique_ptr<Kernel> make_dequantize_half(const KernelSpec& spec) {
+  if (spec.inputs[0].dtype != DType::kF16 || spec.inputs[0].quant || spec.outputs[0].dtype != DType::kF32)
+    return nullptr;
+  Composition c(spec);
+  return c.kernel({c.cast(c.input(0), DType::kF32)});
 }
 
 std::unique_ptr<Kernel> make_dequantize(const KernelSpec& spec) {

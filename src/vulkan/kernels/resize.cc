@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "vulkan/device.h"
 #include "vulkan/kernel_recorder.h"
 #include "vulkan/kernels/common.h"
+#include "vulkan/kernels/composed.h"
 #include "vulkan/kernels/texture.h"
 #include "vulkan/kernels/weights.h"
 
@@ -224,6 +226,37 @@ std::unique_ptr<Kernel> make_resize_real(const KernelSpec& spec) {
     shape[axis.axis] = axis.out;
   }
   return std::make_unique<ResizeKernel>(spec.outputs[0].dtype, std::move(passes));
+}
+
+namespace {
+
+/// Whether sums of 8-bit values by these weights are exact in float32 along two dimensions: multiples of 1 / 256.
+bool exact_weights(const AxisTaps& taps) {
+  return std::all_of(taps.weight.begin(), taps.weight.end(), [](double w) { return w * 256 == std::floor(w * 256); });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_resize_bytes(const KernelSpec& spec) {
+  const auto& a = spec.attrs<ResizeAttrs>();
+  const DType dtype = spec.outputs[0].dtype;
+  if ((dtype != DType::kU8 && dtype != DType::kI8) || spec.inputs[0].dtype != dtype || spec.inputs[0].quant ||
+      spec.outputs[0].quant || a.mode != ResizeAttrs::Mode::kLinear || a.antialias)
+    return nullptr;
+  const auto axes = named_axes(spec);
+  if (!axes || resizes_in_integers(a, dtype, dtype, *axes)) return nullptr;
+  int weighed = 0;
+  for (const ResizeAxis& d : *axes) {
+    const auto taps = axis_taps(a, d);
+    if (!taps.ok() || !exact_weights(*taps)) return nullptr;
+    weighed += taps->identity ? 0 : 1;
+  }
+  if (weighed > 2 || a.coord == ResizeAttrs::Coord::kTfCropAndResize) return nullptr;
+  Composition c(spec);
+  std::vector<ValueId> inputs{c.cast(c.input(0), DType::kF32)};
+  if (inputs[0] == kNone) return nullptr;
+  for (size_t i = 1; i < spec.inputs.size(); ++i) inputs.push_back(c.input(i));
+  return c.kernel({c.cast(c.add(Op::kResize, spec.node.attrs, std::move(inputs), true), dtype)});
 }
 
 namespace {
