@@ -50,13 +50,12 @@ cat >"$folder/app/main.cc" <<'CODE'
 #include <vector>
 
 int main(int, char** arguments) {
-  auto model = smelt::Model::load(arguments[1]);
+  auto model = smelt::Model::load(arguments[1], {.max_nodes = 1000});
   if (!model) return std::fputs(model.error().message().c_str(), stderr), 1;
-  smelt::SessionOptions options;
-  options.threads = 2;
-  auto session = smelt::Session::create(*model, options);
+  auto session = smelt::Session::create(*model, {.threads = 2, .limit_seconds = 60});
   const std::vector<smelt::Datum> inputs{smelt::Tensor(smelt::DType::kF32, {1, 1, 8, 8})};
-  return session && session->run(inputs) ? 0 : 1;
+  if (!session) return std::fputs(session.error().message().c_str(), stderr), 1;
+  return session->run(inputs) ? 0 : 1;
 }
 CODE
 cat >"$folder/app/CMakeLists.txt" <<'CMAKE'
@@ -71,8 +70,10 @@ endforeach()
 CMAKE
 cmake -G Ninja -S "$folder/app" -B "$folder/app/build" -DCMAKE_PREFIX_PATH="$folder/usr" >/dev/null
 cmake --build "$folder/app/build" >/dev/null
-"$folder/app/build/app_smelt" "$model"
-"$folder/app/build/app_smelt_static" "$model"
+for each in "$model" "$source"/examples/digits/digits_{portable,xnnpack,vulkan}.pte; do
+  "$folder/app/build/app_smelt" "$each"
+  "$folder/app/build/app_smelt_static" "$each"
+done
 read -ra flags <<<"$(pkg-config --cflags --libs smelt)"
 c++ -std=c++20 -Wall -Wextra -Wpedantic -Werror "$folder/app/main.cc" "${flags[@]}" -o "$folder/app/by_pkg_config"
 LD_LIBRARY_PATH=$libraries "$folder/app/by_pkg_config" "$model"

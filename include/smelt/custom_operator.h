@@ -14,15 +14,15 @@ namespace smelt {
 /// An operator that the caller provides. Derive from it and list an instance in LoadOptions::custom_operators: every
 /// node of the model whose custom operator has this name is run by it. A registered operator goes before a built-in
 /// one of the same name. Instances are shared by all sessions of a model, which may run side by side: the const
-/// functions must be safe to call from several threads.
+/// functions must be safe to call from several threads. What they throw ends the load or the run as an error.
 class CustomOperator {
  public:
   /// Type of an operand or result. dtype kInvalid and ranked false: not known, or an absent optional operand.
   struct TensorType {
     DType dtype = DType::kInvalid;
     bool ranked = false;
-    Shape shape;  ///< -1: not known before the run
-    QuantPtr quant;
+    Shape shape = {};  ///< -1: not known before the run
+    QuantPtr quant = {};
   };
 
   virtual ~CustomOperator() = default;

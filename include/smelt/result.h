@@ -34,7 +34,7 @@ class Error {
   std::string message_;
 };
 
-/// Either a T or an Error. The library neither throws nor aborts across its boundary.
+/// Either a T or an Error. The library throws no exception where it returns one; asking for the other one throws.
 template <class T>
 class [[nodiscard]] Result {
  public:

@@ -59,7 +59,7 @@ class SMELT_API Shape {
   static constexpr int kMaxRank = 16;
   Shape() = default;
   Shape(std::initializer_list<int64_t> dims) : Shape(std::span<const int64_t>(dims.begin(), dims.size())) {}
-  explicit Shape(std::span<const int64_t> dims);  ///< precondition: dims.size() <= kMaxRank
+  explicit Shape(std::span<const int64_t> dims);  ///< throws std::length_error above kMaxRank
   static Shape of_rank(int rank, int64_t fill) {
     Shape s;
     s.rank_ = static_cast<uint8_t>(rank);
@@ -116,8 +116,8 @@ struct Quantization {
                   ///< (asymmetric int8 unless `symmetric`)
   };
   Kind kind = Kind::kPerTensor;
-  std::vector<float> scales;
-  std::vector<int32_t> zero_points;  ///< empty = all zero; else the size of scales (or 1 for all)
+  std::vector<float> scales = {};
+  std::vector<int32_t> zero_points = {};  ///< empty = all zero; else the size of scales (or 1 for all)
   int axis = 0;
   int64_t block = 0;
   bool symmetric = false;
@@ -136,7 +136,7 @@ using QuantPtr = std::shared_ptr<const Quantization>;
 class SMELT_API Tensor {
  public:
   Tensor() = default;
-  /// Owned zero-filled storage. Precondition: shape has known dimensions and its byte size fits in memory.
+  /// Owned zero-filled storage. Throws std::bad_alloc for a shape with unknown dimensions or too large for memory.
   Tensor(DType dtype, const Shape& shape);
   /// Owned storage with checks on size; `zero` = false leaves the bytes undefined.
   static Result<Tensor> allocate(DType dtype, const Shape& shape, bool zero = true);

@@ -3,6 +3,8 @@
 #include <pthreadpool.h>
 
 #include <algorithm>
+#include <atomic>
+#include <exception>
 #include <type_traits>
 
 namespace smelt {
@@ -12,13 +14,19 @@ thread_local bool inside_parallel = false;
 struct Job {
   void (*call)(void*, int64_t, int64_t);
   void* body;
+  std::atomic_flag failed = {};
+  std::exception_ptr error;  ///< of the first piece that threw: C code in between can't pass it on
 };
 
 void tile(void* context, size_t start, size_t count) {
-  const auto* job = static_cast<const Job*>(context);
+  auto* job = static_cast<Job*>(context);
   const bool outer = inside_parallel;
   inside_parallel = true;
-  job->call(job->body, static_cast<int64_t>(start), static_cast<int64_t>(start + count));
+  try {
+    job->call(job->body, static_cast<int64_t>(start), static_cast<int64_t>(start + count));
+  } catch (...) {
+    if (!job->failed.test_and_set()) job->error = std::current_exception();
+  }
   inside_parallel = outer;
 }
 }  // namespace
@@ -36,9 +44,10 @@ void ThreadPool::run(int64_t n, int64_t grain, void (*call)(void*, int64_t, int6
     call(body, 0, n);
     return;
   }
-  Job job{call, body};
+  Job job{call, body, {}, nullptr};
   pthreadpool_parallelize_1d_tile_1d(pool_, tile, &job, static_cast<size_t>(n),
                                      static_cast<size_t>(std::max<int64_t>(grain, 1)), 0);
+  if (job.error) std::rethrow_exception(job.error);
 }
 
 }  // namespace smelt

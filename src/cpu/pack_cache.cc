@@ -27,7 +27,7 @@ Packed PackCache::get(const void* data, const std::string& key, const std::funct
 size_t PackCache::bytes() const {
   const std::lock_guard lock(mutex_);
   size_t total = 0;
-  for (const auto& [key, packed] : entries_) total += packed->bytes();
+  for (const auto& [key, packed] : entries_) total += packed ? packed->bytes() : 0;
   return total;
 }
 

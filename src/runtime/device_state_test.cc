@@ -1,7 +1,7 @@
 // Variables that stay on the device from run to run.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include <optional>
 
 #include "graph/builder.h"
 #include "graph/verify.h"
@@ -10,6 +10,7 @@
 #include "ops/matmul/matmul.h"
 #include "runtime/plan.h"
 #include "smelt/model.h"
+#include "vulkan/check_test.h"
 #include "vulkan/states.h"
 
 namespace smelt {
@@ -42,7 +43,7 @@ std::shared_ptr<Module> counter() {
 class DeviceState : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    if (GetParam()) setenv("SMELT_VULKAN_STAGING", "1", 1);
+    if (GetParam()) staging_.emplace("SMELT_VULKAN_STAGING", "1");
     auto opened = vulkan::open_device(-1);
     if (!opened.ok()) GTEST_SKIP() << "no Vulkan device: " << opened.error().message();
     PlannedEnvironment::Gpu gpu{opened.value(), vulkan::make_weight_store(opened.value())};
@@ -51,7 +52,6 @@ class DeviceState : public ::testing::TestWithParam<bool> {
     environment_ =
         std::make_unique<PlannedEnvironment>(counter(), options, std::make_shared<PackCache>(), std::move(gpu));
   }
-  void TearDown() override { unsetenv("SMELT_VULKAN_STAGING"); }
 
   /// Runs a method on the unit matrix times x; an element of the diagonal of what comes out.
   float run(int graph, float x) {
@@ -64,6 +64,7 @@ class DeviceState : public ::testing::TestWithParam<bool> {
     return s.ok() ? out[0].tensor.data<float>()[0] : -1;
   }
   uint64_t copies() const { return environment_->device_states->copies(); }
+  std::optional<vulkan::Forced> staging_;
   std::unique_ptr<PlannedEnvironment> environment_;
 };
 

@@ -59,7 +59,8 @@ void RunControl::begin(const SessionOptions& o, const ModelSize& model, std::spa
   max_grown_ = o.limit_memory ? o.limit_memory : (size_t{24} << 20) + 4 * (given + model.constants);
   max_body_ = o.limit_memory ? o.limit_memory : (size_t{96} << 20) + 64 * given + 16 * model.constants;
   std::fill(first_entry_.begin(), first_entry_.end(), 0);
-  timed_ = o.limit_seconds > 0;
+  constexpr double kForever = 1e9;  // what no clock counts to
+  timed_ = o.limit_seconds > 0 && o.limit_seconds < kForever;
   if (timed_)
     deadline_ = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                                        std::chrono::duration<double>(o.limit_seconds));
@@ -120,20 +121,20 @@ Environment::Environment(std::shared_ptr<const Module> m, const SessionOptions& 
   random_state_ = options.seed * 0x9e3779b97f4a7c15ull + 0x853c49e6748fea9bull;
 }
 
+namespace {
+Datum initial_state(const StateVar& s) {
+  // Written in place, while the initial value may lie in the mapped file.
+  if (!s.initial.none()) return s.initial.is_tensor() ? Datum(s.initial.tensor.clone()) : s.initial;
+  if (!s.type.is_static()) return {};
+  Tensor zeros(s.type.dtype, s.type.shape);
+  zeros.set_quant(s.type.quant);
+  return zeros;
+}
+}  // namespace
+
 void Environment::reset_state() {
-  states.clear();
-  for (const StateVar& s : module->states) {
-    if (!s.initial.none()) {
-      // Written in place, while the initial value may lie in the mapped file.
-      states.push_back(s.initial.is_tensor() ? Datum(s.initial.tensor.clone()) : s.initial);
-    } else if (s.type.is_static()) {
-      Tensor zeros(s.type.dtype, s.type.shape);
-      zeros.set_quant(s.type.quant);
-      states.push_back(std::move(zeros));
-    } else {
-      states.emplace_back();
-    }
-  }
+  states.resize(module->states.size());
+  for (size_t i = 0; i < states.size(); ++i) states[i] = initial_state(module->states[i]);
 }
 
 uint64_t Environment::next_random() {
@@ -232,7 +233,11 @@ class NodeRun final : public RunContext {
     RunInfer infer(*env_.module, graph_, *node_, in_, types);
     SMELT_TRY(info_.infer(infer));
     if (through_float_) SMELT_TRY(dequantize_inputs());
-    if (!(info_.flags & (kDynamic | kContainer | kControl))) SMELT_TRY(allocate_outputs(types));
+    if (!(info_.flags & (kDynamic | kContainer | kControl))) {
+      SMELT_TRY(allocate_outputs(types));
+      if (nothing_to_compute(*node_, [&](size_t i) { return out_[i].tensor.elements() == 0; }))
+        return quantize_outputs();
+    }
     SMELT_ASSIGN(const bool done, run_fast(infer.types(), types));
     if (!done) SMELT_TRY(info_.reference(*this));
     SMELT_TRY(limit_);
@@ -315,6 +320,16 @@ class NodeRun final : public RunContext {
 };
 
 }  // namespace
+
+bool nothing_to_compute(const Node& node, const std::function<bool(size_t)>& empty) {
+  bool any = false;
+  for (size_t i = 0; i < node.outputs.size(); ++i) {
+    if (node.outputs[i] == kNone) continue;
+    if (!empty(i)) return false;
+    any = true;
+  }
+  return any && !(op_info(node.op).flags & kEffect);
+}
 
 std::string node_label(const Node& node) {
   return node.where.empty() ? node.origin : Cat(node.where, " ", node.origin);

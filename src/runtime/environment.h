@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -105,6 +106,10 @@ ValueType type_of(const Datum& datum);
 /// node.inputs, `out` with node.outputs. Quantized tensors pass through float32 where the kernel has no integers.
 Status execute_node(Environment& env, const Graph& graph, const Node& node, std::vector<Datum> in,
                     std::vector<Datum>& out, int depth);
+
+/// Whether the node has outputs, none of them has elements (`empty(i)`), and it does nothing else. A kernel then does
+/// not run: around an extent of 0 others may be of any size.
+bool nothing_to_compute(const Node& node, const std::function<bool(size_t)>& empty);
 
 /// "subgraph 0, operator 12 CONV_2D" for messages.
 std::string node_label(const Node& node);

@@ -112,10 +112,14 @@ Result<bool> KnownValues::fold(const Node& node, const std::vector<ValueType>& t
       if (env_.packs().mode() == PackCache::Mode::kDry) return settle_unread(node, types);
     }
   }
-  env_.planning_ = true;
-  auto done = execute_node(env_, graph_, node, std::move(in), out, 0);
-  env_.planning_ = false;
-  SMELT_TRY(std::move(done));
+  {
+    struct Planning {
+      bool& flag;
+      explicit Planning(bool& f) : flag(f) { flag = true; }
+      ~Planning() { flag = false; }
+    } const planning(env_.planning_);
+    SMELT_TRY(execute_node(env_, graph_, node, std::move(in), out, 0));
+  }
   for (const Datum& d : out)
     if (d.is_tensor()) env_.control.release(d.tensor.bytes());
   for (size_t i = 0; i < out.size(); ++i) {

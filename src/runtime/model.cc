@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/guard.h"
 #include "base/mapped_file.h"
 #include "formats/format.h"
 #include "graph/graph.h"
@@ -25,28 +26,37 @@ Result<Model> finish_model(Module module, const Source& source, const char* form
   return Model(std::shared_ptr<const Module>(std::move(shared)));
 }
 
-Result<Model> Model::load_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
-                                const std::string& name, const std::string& folder, const LoadOptions& options) {
-  const Source source{bytes, owner, name, folder, &options};
+namespace {
+
+Result<Model> load_source(const Source& source) {
   for (const Format* format : all_formats()) {
-    if (!format->recognise(bytes)) continue;
-    if (!options.data_files.empty() && !format->takes_data_files)
-      return InvalidInput(name, ": external data files belong to ExecuTorch programs, this is ", format->name);
+    if (!format->recognise(source.bytes)) continue;
+    if (!source.options->data_files.empty() && !format->takes_data_files)
+      return InvalidInput(source.name, ": external data files belong to ExecuTorch programs, this is ", format->name);
     auto module = format->load(source);
-    if (!module.ok()) return module.error().within(name);
+    if (!module.ok()) return module.error().within(source.name);
     return finish_model(std::move(module).value(), source, format->name);
   }
   return InvalidModel(
-      name,
+      source.name,
       ": not a model of a known format (TFLite, ONNX, ExecuTorch program, bundled program, XNNPACK or Vulkan graph)");
 }
 
+}  // namespace
+
+Result<Model> Model::load_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner,
+                                const std::string& name, const std::string& folder, const LoadOptions& options) {
+  return guarded([&] { return load_source({bytes, owner, name, folder, &options}); });
+}
+
 Result<Model> Model::load(const std::string& path, const LoadOptions& options) {
-  SMELT_ASSIGN(auto file, MappedFile::open(path));
-  std::string folder = std::filesystem::path(path).parent_path().string();
-  if (folder.empty()) folder = ".";
-  const auto bytes = file->bytes();
-  return load_bytes(bytes, std::move(file), path, folder, options);
+  return guarded([&]() -> Result<Model> {
+    SMELT_ASSIGN(auto file, MappedFile::open(path));
+    std::string folder = std::filesystem::path(path).parent_path().string();
+    if (folder.empty()) folder = ".";
+    const auto bytes = file->bytes();
+    return load_source({bytes, std::move(file), path, folder, &options});
+  });
 }
 
 const std::string& Model::format() const { return module_->format; }
@@ -64,8 +74,9 @@ std::vector<Port> ports(const Module& module, const std::string& method, bool in
   if (!m) return out;
   const Graph& g = module.graphs[static_cast<size_t>(m->graph)];
   for (ValueId id : inputs ? g.inputs : g.outputs) {
+    Port& p = out.emplace_back();
+    if (id == kNone) continue;
     const Value& v = g.value(id);
-    Port p;
     p.name = v.name;
     const ValueType& t = v.type;
     p.is_tensor = t.kind == ValueType::Kind::kTensor;
@@ -76,7 +87,6 @@ std::vector<Port> ports(const Module& module, const std::string& method, bool in
     p.dim_names = v.dim_names;
     p.bound = v.bound;
     p.quant = t.quant;
-    out.push_back(std::move(p));
   }
   return out;
 }

@@ -144,6 +144,7 @@ Status Plan::run_step(PlannedEnvironment& env, Step& step, int depth) {
       return step.kernel->run(ctx);
     }
     case Step::Kind::kReference: {
+      if (step.empty) return Ok();
       clear_outputs(step, slots_);
       SMELT_TRY(check_texts(env, step, slots_));
       SlotContext ctx(env, step, slots_, depth);

@@ -234,6 +234,8 @@ class PlanBuilder {
     for (size_t i = 0; i < types.size(); ++i)
       if (node.outputs[i] != kNone) SMELT_TRY(in_arena(node.outputs[i], types[i], k));
     step.kind = Step::Kind::kReference;
+    step.empty = nothing_to_compute(node, [&](size_t i) { return types[i].shape.elements() == 0; });
+    if (step.empty) return Ok();
     if (needs_float(info, node, types)) {
       // The reference kernel works on real numbers: the runtime wraps it, allocating as it goes.
       if (!fast_kernel(node, types, step)) {

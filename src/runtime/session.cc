@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <functional>
 #include <mutex>
+#include <utility>
 
 #include "base/error.h"
+#include "base/guard.h"
 #include "runtime/compiled.h"
 #include "runtime/executor.h"
 #include "runtime/plan.h"
@@ -19,16 +22,20 @@ struct Session::Impl {
   PlannedEnvironment* chosen = nullptr;            ///< of the two, for this run
   int graph = 0;                                   ///< of the session's method
   int latest = 0;                                  ///< ran last
+  bool reset = false;                              ///< variables go back to their initial values before the next run
   std::vector<Datum> inputs, outputs;
 
   Environment& environment() { return planned ? static_cast<Environment&>(*planned) : *reference; }
   Result<std::span<const Datum>> run(int graph, std::span<const Datum> given);
+  Result<std::vector<Port>> prepare(std::span<const Datum> given);
   /// Begins a run: checks what was given and keeps it, with defaults for what was left out, and chooses where it runs.
-  Status take(int graph, std::span<const Datum> given);
+  /// `read`: contents count.
+  Status take(int graph, std::span<const Datum> given, bool read);
   Environment& running() { return chosen ? static_cast<Environment&>(*chosen) : environment(); }
 
  private:
   Status choose(const Graph& graph, std::span<const Datum> given);
+  bool lent(const Datum& d) const;
 };
 
 Session::Session(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -47,23 +54,46 @@ Result<int> graph_of(const Module& module, const std::string& method) {
 
 }  // namespace
 
+namespace {
+
+Status check(const SessionOptions& o) {
+  if (o.backend != BackendKind::kReference && o.backend != BackendKind::kCpu && o.backend != BackendKind::kVulkan)
+    return InvalidInput("SessionOptions::backend is ", static_cast<int>(o.backend), ", which is none");
+  if (o.threads < 1 || o.threads > SessionOptions::kMaxThreads)
+    return InvalidInput("SessionOptions::threads is ", o.threads, ", 1 to ", SessionOptions::kMaxThreads, " expected");
+  if (o.device < -1)
+    return InvalidInput("SessionOptions::device is ", o.device, ", the index of a device or -1 expected");
+  if (o.device_storage != DeviceStorage::kAuto && o.device_storage != DeviceStorage::kBuffer &&
+      o.device_storage != DeviceStorage::kTexture)
+    return InvalidInput("SessionOptions::device_storage is ", static_cast<int>(o.device_storage), ", which is none");
+  if (!(o.limit_seconds >= 0))
+    return InvalidInput("SessionOptions::limit_seconds is ", o.limit_seconds, ", at least 0 expected");
+  if (o.max_plans < 1) return InvalidInput("SessionOptions::max_plans is 0, at least 1 expected");
+  return Ok();
+}
+
+}  // namespace
+
 Result<Session> Session::create(const Model& model, const SessionOptions& options) {
-  SMELT_ASSIGN(const int graph, graph_of(model.module(), options.method));
-  auto impl = std::make_unique<Impl>();
-  impl->graph = impl->latest = graph;
-  impl->model = model.share_module();
-  PlannedEnvironment::Gpu gpu;
-  SMELT_ASSIGN(gpu.device, device_for(options));
-  if (options.backend == BackendKind::kReference) {
-    impl->reference = std::make_unique<Executor>(model.share_module(), options);
-  } else {
-    impl->compiled = model.compiled();
-    SMELT_ASSIGN(auto module, gpu.device ? impl->compiled->for_gpu(false) : impl->compiled->optimised());
-    if (gpu.device) gpu.weights = impl->compiled->weights(gpu.device);
-    impl->planned =
-        std::make_unique<PlannedEnvironment>(std::move(module), options, impl->compiled->packs(), std::move(gpu));
-  }
-  return Session(std::move(impl));
+  return guarded([&]() -> Result<Session> {
+    SMELT_TRY(check(options));
+    SMELT_ASSIGN(const int graph, graph_of(model.module(), options.method));
+    auto impl = std::make_unique<Impl>();
+    impl->graph = impl->latest = graph;
+    impl->model = model.share_module();
+    PlannedEnvironment::Gpu gpu;
+    SMELT_ASSIGN(gpu.device, device_for(options));
+    if (options.backend == BackendKind::kReference) {
+      impl->reference = std::make_unique<Executor>(model.share_module(), options);
+    } else {
+      impl->compiled = model.compiled();
+      SMELT_ASSIGN(auto module, gpu.device ? impl->compiled->for_gpu(false) : impl->compiled->optimised());
+      if (gpu.device) gpu.weights = impl->compiled->weights(gpu.device);
+      impl->planned =
+          std::make_unique<PlannedEnvironment>(std::move(module), options, impl->compiled->packs(), std::move(gpu));
+    }
+    return Session(std::move(impl));
+  });
 }
 
 namespace {
@@ -99,13 +129,39 @@ bool fits(const ValueType& want, const Datum& d) {
   return false;
 }
 
+/// Without "optional".
+const ValueType& input_type(const Value& v) {
+  return v.type.kind == ValueType::Kind::kOptional && v.type.element ? *v.type.element : v.type;
+}
+
+/// Whether the tensors of a caller are what they say: their elements fill their shapes and, where they are read, are
+/// there.
+Status check_tensors(const Datum& d, bool read) {
+  if (d.items)
+    for (const Datum& e : *d.items) SMELT_TRY(check_tensors(e, read));
+  if (!d.is_tensor()) return Ok();
+  const Tensor& t = d.tensor;
+  if (const auto n = t.shape().checked_elements(); !n.ok() || *n != t.elements())
+    return InvalidInput("has ", t.elements(), " elements, which don't make its shape ", t.shape().str());
+  if (read && !t.raw() && t.elements() > 0) return InvalidInput("has no data");
+  return Ok();
+}
+
+/// The model's quantization counts, not what a caller's tensors carry.
+void requantize(Datum& d, const QuantPtr& quant) {
+  if (d.is_tensor()) d.tensor.set_quant(quant);
+  if (!d.items) return;
+  d.items = std::make_shared<std::vector<Datum>>(*d.items);
+  for (Datum& e : *d.items) requantize(e, nullptr);
+}
+
 /// `exact`: known dimensions are demands; else a caller's shapes replace them.
 Status check_input(const Value& v, size_t i, const Datum& d, bool exact) {
   if (!fits(v.type, d)) {
     if (d.none()) return InvalidInput("input ", i, " '", v.name, "' is missing");
     return InvalidInput("input ", i, " '", v.name, "' is ", kind_name(d), ", the model takes ", v.type.str());
   }
-  const ValueType& want = v.type.kind == ValueType::Kind::kOptional && v.type.element ? *v.type.element : v.type;
+  const ValueType& want = input_type(v);
   if (want.kind != ValueType::Kind::kTensor || !d.is_tensor()) return Ok();
   const Tensor& t = d.tensor;
   if (want.dtype != DType::kInvalid && t.dtype() != want.dtype)
@@ -164,15 +220,36 @@ Status Session::Impl::choose(const Graph& g, std::span<const Datum> given) {
   return Ok();
 }
 
-Status Session::Impl::take(int index, std::span<const Datum> given) {
+/// Whether `d` lies in what the last run lent its caller, which the next one writes over.
+bool Session::Impl::lent(const Datum& d) const {
+  if (!d.is_tensor()) return false;
+  const auto meets = [&](const Datum& other) {
+    if (!other.is_tensor()) return false;
+    const auto* a = d.tensor.data<std::byte>();
+    const auto* b = other.tensor.data<std::byte>();
+    return std::less<>()(a, b + other.tensor.bytes()) && std::less<>()(b, a + d.tensor.bytes());
+  };
+  return std::any_of(outputs.begin(), outputs.end(), meets) && std::none_of(inputs.begin(), inputs.end(), meets);
+}
+
+Status Session::Impl::take(int index, std::span<const Datum> given, bool read) {
   const Graph& g = model->graphs[static_cast<size_t>(index)];
+  if (reset) environment().reset_state();
+  reset = false;
   if (given.size() != g.inputs.size())
     return InvalidInput(given.size(), " inputs given, the model takes ", g.inputs.size());
+  std::vector<std::pair<size_t, Datum>> kept;
+  for (size_t i = 0; i < given.size(); ++i)
+    if (lent(given[i])) kept.emplace_back(i, given[i].tensor.clone());
   inputs.assign(given.begin(), given.end());
+  for (auto& [i, d] : kept) inputs[i] = std::move(d);
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value& v = g.value(g.inputs[i]);
     if (inputs[i].none() && v.constant) inputs[i] = Datum(*v.constant);
     SMELT_TRY(check_input(v, i, inputs[i], model->exact_inputs));
+    if (auto s = check_tensors(inputs[i], read); !s.ok())
+      return InvalidInput("input ", i, " '", v.name, "' ", s.error().message());
+    if (!given[i].none()) requantize(inputs[i], input_type(v).quant);
   }
   SMELT_TRY(choose(g, given));
   Environment& env = running();
@@ -180,16 +257,16 @@ Status Session::Impl::take(int index, std::span<const Datum> given) {
   return Ok();
 }
 
-Result<std::vector<Port>> Session::prepare(std::span<const Datum> inputs) {
-  const auto locate = [&](const Error& e) { return e.within(impl_->model->name); };
-  if (auto s = impl_->take(impl_->graph, inputs); !s.ok()) return locate(s.error());
+Result<std::vector<Port>> Session::Impl::prepare(std::span<const Datum> given) {
+  const auto locate = [&](const Error& e) { return e.within(model->name); };
+  if (auto s = take(graph, given, false); !s.ok()) return locate(s.error());
   const Plan* plan = nullptr;
-  if (impl_->chosen) {
-    auto found = impl_->chosen->plan_for(impl_->graph, impl_->inputs);
+  if (chosen) {
+    auto found = chosen->plan_for(graph, inputs);
     if (!found.ok()) return locate(found.error());
     plan = *found;
   }
-  const Graph& g = impl_->running().module->graphs[static_cast<size_t>(impl_->graph)];
+  const Graph& g = running().module->graphs[static_cast<size_t>(graph)];
   std::vector<Port> out;
   for (ValueId id : g.outputs) {
     Port& p = out.emplace_back();
@@ -207,7 +284,7 @@ Result<std::vector<Port>> Session::prepare(std::span<const Datum> inputs) {
 
 Result<std::span<const Datum>> Session::Impl::run(int index, std::span<const Datum> given) {
   const auto locate = [&](const Error& e) { return e.within(model->name); };
-  if (auto s = take(index, given); !s.ok()) return locate(s.error());
+  if (auto s = take(index, given, true); !s.ok()) return locate(s.error());
   latest = index;
   if (chosen) {
     if (auto s = chosen->run(index, inputs, 0, outputs); !s.ok()) return locate(s.error());
@@ -219,27 +296,44 @@ Result<std::span<const Datum>> Session::Impl::run(int index, std::span<const Dat
   return std::span<const Datum>(outputs);
 }
 
+namespace {
+Error moved_from() { return InvalidInput("the session was moved from"); }
+}  // namespace
+
+Result<std::vector<Port>> Session::prepare(std::span<const Datum> inputs) {
+  if (!impl_) return moved_from();
+  return guarded([&] { return impl_->prepare(inputs); });
+}
+
 Result<std::span<const Datum>> Session::run_in_place(std::span<const Datum> inputs) {
-  return impl_->run(impl_->graph, inputs);
+  if (!impl_) return moved_from();
+  return guarded([&] { return impl_->run(impl_->graph, inputs); });
 }
 
 Result<std::span<const Datum>> Session::run_in_place(const std::string& method, std::span<const Datum> inputs) {
-  SMELT_ASSIGN(const int graph, graph_of(*impl_->environment().module, method));
-  return impl_->run(graph, inputs);
+  if (!impl_) return moved_from();
+  return guarded([&]() -> Result<std::span<const Datum>> {
+    SMELT_ASSIGN(const int graph, graph_of(*impl_->model, method));
+    return impl_->run(graph, inputs);
+  });
 }
 
 Result<std::vector<Datum>> Session::run(std::span<const Datum> inputs) {
   SMELT_ASSIGN(const auto view, run_in_place(inputs));
-  return copies(view);
+  return guarded([&]() -> Result<std::vector<Datum>> { return copies(view); });
 }
 
 Result<std::vector<Datum>> Session::run(const std::string& method, std::span<const Datum> inputs) {
   SMELT_ASSIGN(const auto view, run_in_place(method, inputs));
-  return copies(view);
+  return guarded([&]() -> Result<std::vector<Datum>> { return copies(view); });
 }
 
-void Session::reset_state() { impl_->environment().reset_state(); }
+void Session::reset_state() {
+  if (impl_) impl_->reset = true;
+}
+
 void Session::cancel() {
+  if (!impl_) return;
   impl_->environment().control.cancel();
   const std::lock_guard lock(impl_->making);
   if (impl_->overriding) impl_->overriding->control.cancel();
@@ -247,7 +341,7 @@ void Session::cancel() {
 
 std::vector<ProfileEntry> Session::profile() const {
   std::vector<ProfileEntry> out;
-  if (!impl_->planned) return out;
+  if (!impl_ || !impl_->planned) return out;
   for (size_t g = 0; g < impl_->planned->module->graphs.size(); ++g)
     for (const auto& plan : impl_->planned->plans(static_cast<int>(g)))
       for (const Step& s : plan->steps()) {
@@ -259,10 +353,10 @@ std::vector<ProfileEntry> Session::profile() const {
   return out;
 }
 
-const char* Session::isa() const { return impl_->planned ? to_string(impl_->planned->isa()) : "reference"; }
+const char* Session::isa() const { return impl_ && impl_->planned ? to_string(impl_->planned->isa()) : "reference"; }
 
 size_t Session::arena_bytes() const {
-  const Plan* plan = impl_->planned ? impl_->planned->latest(impl_->latest) : nullptr;
+  const Plan* plan = impl_ && impl_->planned ? impl_->planned->latest(impl_->latest) : nullptr;
   return plan ? plan->arena_bytes() : 0;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <stdexcept>
 
 #include "base/error.h"
 
@@ -123,7 +124,7 @@ bool is_signed_integer(DType d) {
 bool is_complex(DType dtype) { return dtype == DType::kC64 || dtype == DType::kC128; }
 
 Shape::Shape(std::span<const int64_t> dims) : rank_(static_cast<uint8_t>(dims.size())) {
-  if (dims.size() > kMaxRank) std::abort();
+  if (dims.size() > kMaxRank) throw std::length_error("a shape has too many dimensions");
   for (size_t i = 0; i < dims.size(); ++i) dims_[i] = dims[i];
 }
 
@@ -220,7 +221,7 @@ Result<Tensor> Tensor::allocate(DType dtype, const Shape& shape, bool zero) {
 
 Tensor::Tensor(DType dtype, const Shape& shape) {
   auto t = allocate(dtype, shape);
-  if (!t.ok()) std::abort();
+  if (!t.ok()) throw std::bad_alloc();
   *this = std::move(t).value();
 }
 

@@ -5,12 +5,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "cpu/testing.h"
 #include "tests/support/op_runner.h"
 #include "vulkan/backend.h"
+#include "vulkan/device.h"
 
 namespace smelt::vulkan {
 
@@ -26,16 +28,28 @@ class VulkanTest : public ::testing::Test {
   void SetUp() override { SKIP_WITHOUT_GPU(); }
 };
 
-/// An environment variable for as long as the object lives.
+/// An environment variable for as long as the object lives, then what it was before. It changes while no thread makes a
+/// pipeline: drivers read the environment there.
 class Forced {
  public:
-  Forced(const char* name, const char* value) : name_(name) { setenv(name, value, 1); }
-  ~Forced() { unsetenv(name_); }
+  Forced(const char* name, const char* value) : name_(name) {
+    if (const char* e = std::getenv(name)) before_ = e;
+    set(value);
+  }
+  ~Forced() { set(before_ ? before_->c_str() : nullptr); }
   Forced(const Forced&) = delete;
   Forced& operator=(const Forced&) = delete;
 
  private:
+  void set(const char* value) const {
+    Device::settle();
+    if (value)
+      setenv(name_, value, 1);
+    else
+      unsetenv(name_);
+  }
   const char* name_;
+  std::optional<std::string> before_;
 };
 
 /// One operator with its operands.

@@ -265,10 +265,26 @@ Result<std::vector<DeviceInfo>> devices() {
   return out;
 }
 
+namespace {
+/// The devices that are in use, by index.
+struct Opened {
+  std::mutex mutex;
+  std::map<int, std::weak_ptr<Device>> devices;
+};
+Opened& opened() {
+  static Opened one;
+  return one;
+}
+}  // namespace
+
+void Device::settle() {
+  const std::lock_guard lock(opened().mutex);
+  for (const auto& [index, device] : opened().devices)
+    if (const auto known = device.lock()) known->pipelines().settle();
+}
+
 Result<std::shared_ptr<Device>> Device::open(int index) {
-  static std::mutex mutex;
-  static std::map<int, std::weak_ptr<Device>> opened;
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(opened().mutex);
   SMELT_ASSIGN(const auto physical, physical_devices());
   SMELT_ASSIGN(const auto infos, devices());
   if (index < 0) {
@@ -278,10 +294,11 @@ Result<std::shared_ptr<Device>> Device::open(int index) {
   }
   if (static_cast<size_t>(index) >= infos.size())
     return Error(ErrorCode::kDevice, Cat("there is no Vulkan device ", index, "; this machine has ", infos.size()));
-  if (auto known = opened[index].lock(); known && !known->lost()) return known;
+  std::weak_ptr<Device>& entry = opened().devices[index];
+  if (auto known = entry.lock(); known && !known->lost()) return known;
   std::shared_ptr<Device> device(new Device);
   SMELT_TRY(device->create(physical[static_cast<size_t>(index)], infos[static_cast<size_t>(index)]));
-  opened[index] = device;
+  entry = device;
   return device;
 }
 

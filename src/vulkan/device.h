@@ -15,6 +15,8 @@ class Heap;
 class Device {
  public:
   static Result<std::shared_ptr<Device>> open(int index);
+  /// Pipelines::settle() of all devices that are open.
+  static void settle();
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;

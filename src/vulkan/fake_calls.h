@@ -5,6 +5,7 @@
 #include <functional>
 #include <utility>
 
+#include "vulkan/device.h"
 #include "vulkan/vk.h"
 
 namespace smelt::vulkan {
@@ -13,17 +14,20 @@ template <auto Entry>
 struct FakeCall;
 
 /// While it lives, the entry point (&vkQueueSubmit, ...) counts its calls and, given a result, does nothing but give
-/// it.
+/// it. It comes and goes while no thread makes a pipeline: entry points are plain pointers.
 template <class R, class... A, R (**Entry)(A...)>
 struct FakeCall<Entry> {
-  FakeCall() { begin(false); }
-  explicit FakeCall(R result) : FakeCall() {
+  FakeCall() { begin(); }
+  explicit FakeCall(R result) {
     given = result;
     fails = true;
+    begin();
   }
   ~FakeCall() {
+    Device::settle();
     *Entry = real;
     prelude = nullptr;
+    fails = false;
   }
   FakeCall(const FakeCall&) = delete;
   FakeCall& operator=(const FakeCall&) = delete;
@@ -32,10 +36,10 @@ struct FakeCall<Entry> {
   void before(std::function<void()> first) { prelude = std::move(first); }
 
  private:
-  static void begin(bool fail) {
+  static void begin() {
+    Device::settle();
     real = *Entry;
     calls = 0;
-    fails = fail;
     *Entry = call;
   }
   static R call(A... a) {

@@ -1,5 +1,6 @@
 #include "vulkan/pipelines.h"
 
+#include <new>
 #include <system_error>
 
 #include "vulkan/cache_file.h"
@@ -104,14 +105,21 @@ VkResult Pipelines::create(const Key& key, VkPipelineLayout layout, VkPipeline* 
 
 void Pipelines::make(std::unique_lock<std::mutex>& lock, const Key& key, Entry& entry) {
   entry.state = Entry::State::kBegun;
-  const auto l = layout(key.first->kinds);
-  lock.unlock();
+  ++making_;
   VkPipeline handle = VK_NULL_HANDLE;
-  const VkResult result = l.ok() ? create(key, l->pipeline, &handle) : VK_ERROR_OUT_OF_HOST_MEMORY;
-  lock.lock();
+  VkResult result = VK_ERROR_OUT_OF_HOST_MEMORY;
+  try {
+    const auto l = layout(key.first->kinds);
+    lock.unlock();
+    if (l.ok()) result = create(key, l->pipeline, &handle);
+  } catch (const std::bad_alloc&) {
+    // As the result says: others wait for it.
+  }
+  if (!lock.owns_lock()) lock.lock();
   entry.handle = handle;
   entry.result = result;
   entry.state = Entry::State::kMade;
+  --making_;
   grew_ = grew_ || result == VK_SUCCESS;
   made_.notify_all();
 }
@@ -167,6 +175,13 @@ Result<Pipeline> Pipelines::get(const Shader& shader, std::span<const uint32_t> 
   if (!here && entry.result != VK_SUCCESS) make(lock, at->first, entry);
   if (auto s = check(entry.result, "vkCreateComputePipelines"); !s.ok()) return s.error().within(shader.name);
   return Pipeline{entry.handle, l.pipeline, l.set};
+}
+
+void Pipelines::settle() {
+  std::unique_lock lock(mutex_);
+  while (make_next(lock)) {
+  }
+  made_.wait(lock, [&] { return making_ == 0; });
 }
 
 void Pipelines::save() {

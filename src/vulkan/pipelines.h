@@ -57,6 +57,8 @@ class Pipelines {
   std::set<std::string> shaders();
   /// Writes the cache to disk when pipelines were made since.
   void save();
+  /// Returns once what was asked for is made and no thread is at it. For tests that change what threads read.
+  void settle();
   /// The threads end; what exists is left to the process. For a device that was lost.
   void abandon();
 
@@ -88,6 +90,7 @@ class Pipelines {
   std::mutex mutex_;
   std::condition_variable asked_, made_;
   bool grew_ = false, ending_ = false;
+  int making_ = 0;
   std::map<std::string, Layout> layouts_;  ///< by Shader::kinds
   std::map<Key, Entry> entries_;           ///< never erased: references stay
   std::deque<const std::pair<const Key, Entry>*> queue_;

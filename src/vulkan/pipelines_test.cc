@@ -11,6 +11,7 @@
 
 #include "support/temporary_folder.h"
 #include "vulkan/cache_file.h"
+#include "vulkan/check_test.h"
 #include "vulkan/device.h"
 
 namespace smelt::vulkan {
@@ -90,23 +91,15 @@ TEST(VulkanCacheFile, AnotherDeviceOrDriverHasItsOwn) {
 class VulkanPipelines : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (const char* e = std::getenv("SMELT_CACHE_DIR")) before_ = e;
-    setenv("SMELT_CACHE_DIR", folder_.path().c_str(), 1);
     auto opened = Device::open(-1);
     if (!opened.ok()) GTEST_SKIP() << "no Vulkan device: " << opened.error().message();
     device_ = opened.value();
     vkGetPhysicalDeviceProperties(device_->physical(), &properties_);
   }
-  void TearDown() override {
-    if (before_.empty())
-      unsetenv("SMELT_CACHE_DIR");
-    else
-      setenv("SMELT_CACHE_DIR", before_.c_str(), 1);
-  }
   std::shared_ptr<Device> device_;
   VkPhysicalDeviceProperties properties_{};
-  TemporaryFolder folder_;
-  std::string before_;
+  const TemporaryFolder folder_;
+  const Forced cache_{"SMELT_CACHE_DIR", folder_.path().c_str()};
 };
 
 TEST_F(VulkanPipelines, ThreadsMakeWhatIsAsked) {

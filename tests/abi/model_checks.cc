@@ -1,7 +1,7 @@
 // Compatibility and onnxInitGraph: argument errors, broken bytes, broken models, properties. Both functions answer
 // alike.
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 
 #include "suite.h"
 
@@ -327,9 +327,9 @@ void argument_errors(Checks& checks) {
     EXPECT_OK(api.GetBackendCompatibility(ids[0], model->size(), model->data()));  // the fixture's reference
   });
   add("1000_queries_take_less_than_a_second", [](Device& d) {
-    const auto begin = std::chrono::steady_clock::now();
+    const std::clock_t begin = std::clock();  // of the processor: others may have the machine
     for (int i = 0; i < 1000; ++i) EXPECT_OK(api.GetBackendCompatibility(d.id, model->size(), model->data()));
-    EXPECT(std::chrono::steady_clock::now() - begin < std::chrono::seconds(1) * (kSanitized ? 20 : 1));
+    EXPECT(std::clock() - begin < CLOCKS_PER_SEC * (kSanitized ? 20 : 1));
   });
   add("release_graph_null", [](Device&) { EXPECT_STATUS(ONNXIFI_STATUS_INVALID_GRAPH, api.ReleaseGraph(nullptr)); });
   add("release_graph_twice", [](Device& d) {

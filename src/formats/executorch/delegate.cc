@@ -13,7 +13,7 @@ Result<DelegateResults> lower_delegate(Builder& builder, const DelegateCall& cal
       {"VulkanBackend", lower_vulkan},
   };
   for (const auto& b : kBackends)
-    if (call.backend == b.backend && b.lower) return b.lower(builder, call);
+    if (call.backend == b.backend) return b.lower(builder, call);
   return Unsupported("no delegate '", call.backend, "' (known: XnnpackBackend, VulkanBackend)");
 }
 

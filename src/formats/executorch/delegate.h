@@ -44,7 +44,7 @@ Result<DelegateResults> lower_delegate(Builder& builder, const DelegateCall& cal
 DelegateBlob blob_of(const DelegateCall& call);
 
 /// The backends, each in its own folder.
-[[gnu::weak]] Result<DelegateResults> lower_xnnpack(Builder& builder, const DelegateCall& call);
-[[gnu::weak]] Result<DelegateResults> lower_vulkan(Builder& builder, const DelegateCall& call);
+Result<DelegateResults> lower_xnnpack(Builder& builder, const DelegateCall& call);
+Result<DelegateResults> lower_vulkan(Builder& builder, const DelegateCall& call);
 
 }  // namespace smelt::executorch

@@ -41,7 +41,7 @@ Session session_of(const Model& model) {
   SessionOptions options;
   options.backend = BackendKind::kReference;
   options.limit_memory = size_t{64} << 20;
-  options.limit_seconds = 1;
+  options.limit_seconds = 20;
   auto session = Session::create(model, options);
   EXPECT_TRUE(session.ok());
   return std::move(session).value();

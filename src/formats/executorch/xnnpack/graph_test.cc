@@ -83,6 +83,8 @@ TEST(XnnGraph, RefusesBadValues) {
   expect_says(with_constant(kF32, {4}, 12, {}), "needs more");
   expect_says(with_constant(kF32, {0xffffffffu, 0xffffffffu, 0xffffffffu}, 12, {}), "value 0");
   expect_says(with_constant(kQ8, {4}, 4, {}), "without quantization parameters");
+  expect_says(with_constant(kQ8, {4}, 4, {.scales = {0.1f}, .torn = true}), "no quantization parameters");
+  expect_says(with_constant(kQ8, {4}, 4, {.scales = {0.1f}, .channel_dim = 0, .torn = true}), "no quantization");
   expect_says(with_constant(kQ8, {4}, 4, {.scales = {0.1f}, .zero_point = 200}), "zero point 200");
   expect_says(with_constant(kQ8, {4}, 4, {.scales = {-1.0f}}), "scale");
   expect_says(with_constant(kQ8, {4}, 4, {.scales = {std::numeric_limits<float>::infinity()}}), "scale");

@@ -26,6 +26,7 @@ struct XnnQuant {
   int channel_dim = -1;
   int group_size = 0;
   int nonbatch_dims = -1;  ///< set: dynamic
+  bool torn = false;       ///< the file names the kind and leaves the parameters out
 };
 
 /// A blob with an XH00 header, put together value by value and node by node.
@@ -101,6 +102,7 @@ class XnnBlob {
     } else {
       params = fb_xnnpack::CreatePerTensorQuant(fbb, quant.scales[0], quant.zero_point).Union();
     }
+    if (quant.torn) params = 0;
     const auto quantized = fb_xnnpack::CreateXNNQuantizedTensorValue(fbb, tensor, kind, params);
     values_.push_back(
         fb_xnnpack::CreateXValue(fbb, fb_xnnpack::XValueUnion::XNNQuantizedTensorValue, quantized.Union()));

@@ -132,6 +132,7 @@ Result<Quantization> read_quantization(const fb_xnnpack::XNNGraph& table,
     return InvalidModel(fb_xnnpack::EnumNameXNNDatatype(datatype), " does not go with ",
                         fb_xnnpack::EnumNameXNNQuantParams(value.quant_params_type()));
   };
+  if (!value.quant_params()) return InvalidModel("no quantization parameters");
   switch (value.quant_params_type()) {
     case fb_xnnpack::XNNQuantParams::PerTensorQuant: {
       SMELT_TRY(
