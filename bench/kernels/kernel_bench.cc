@@ -32,8 +32,7 @@ int main(int argc, char** argv) {
   for (const bench::BenchCase& b : cases)
     for (const KernelInfo& info : all_kernels()) {
       testing::CaseRunner runner(b.c);
-      for (int level = 0; level <= static_cast<int>(best_isa()); ++level) {
-        const auto isa = static_cast<Isa>(level);
+      for (const Isa isa : machine_isas()) {
         if (!runner.make(info, isa)) continue;
         benchmark::RegisterBenchmark(
             Cat(b.c.label, '/', info.name, '/', to_string(isa)).c_str(),

@@ -57,10 +57,9 @@ inline void check_case(const KernelCase& c, const std::string& want = "", Tolera
   ASSERT_TRUE(expected.ok()) << expected.error().message();
   bool wanted = want.empty();
   for (const KernelInfo& info : all_kernels())
-    for (int level = 0; level <= static_cast<int>(best_isa()); ++level)
+    for (const Isa isa : machine_isas())
       for (int threads : {1, 3}) {
-        if (threads > 1 && (!c.threaded || level < static_cast<int>(best_isa()))) continue;
-        const auto isa = static_cast<Isa>(level);
+        if (threads > 1 && (!c.threaded || isa < best_isa())) continue;
         const auto kernel = runner.make(info, isa, threads);
         if (!kernel) continue;
         SCOPED_TRACE(std::string(info.name) + " " + to_string(isa) + " threads " + std::to_string(threads));
@@ -75,8 +74,7 @@ inline void check_case(const KernelCase& c, const std::string& want = "", Tolera
         }
       }
   EXPECT_TRUE(wanted) << "kernel " << want << " does not apply";
-  for (int level = 0; level <= static_cast<int>(best_isa()); ++level)
-    expect_chosen_dry(runner, static_cast<Isa>(level));
+  for (const Isa isa : machine_isas()) expect_chosen_dry(runner, isa);
 }
 
 }  // namespace smelt::testing

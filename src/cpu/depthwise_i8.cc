@@ -9,6 +9,7 @@
 
 #include "base/cat.h"
 #include "cpu/kernel.h"
+#include "cpu/pairs-inl.h"
 #include "cpu/requant.h"
 #include "cpu/transpose_bytes.h"
 #include "ops/common/quantized_pair.h"
@@ -17,30 +18,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using DI = hn::ScalableTag<int32_t>;
-using DS = hn::ScalableTag<int16_t>;
-using VI = hn::Vec<DI>;
-using VS = hn::Vec<DS>;
-
-template <bool kVnni>
-HWY_INLINE VI add_pairs(VI sum, VS a, VS b) {
-#if HWY_TARGET == HWY_AVX3
-  if constexpr (kVnni) {  // not in this target's attributes, but in the kVnni level's processors
-    asm("vpdpwssd %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "vm"(b.raw));
-    return sum;
-  }
-  return VI{_mm512_add_epi32(sum.raw, _mm512_madd_epi16(a.raw, b.raw))};
-#elif HWY_TARGET == HWY_AVX2
-  return VI{_mm256_add_epi32(sum.raw, _mm256_madd_epi16(a.raw, b.raw))};
-#elif HWY_TARGET == HWY_SSE4
-  return VI{_mm_add_epi32(sum.raw, _mm_madd_epi16(a.raw, b.raw))};
-#else
-  const DI d;
-  const VI ai = hn::BitCast(d, a), bi = hn::BitCast(d, b);
-  const VI even = hn::Mul(hn::ShiftRight<16>(hn::ShiftLeft<16>(ai)), hn::ShiftRight<16>(hn::ShiftLeft<16>(bi)));
-  return hn::Add(sum, hn::Add(even, hn::Mul(hn::ShiftRight<16>(ai), hn::ShiftRight<16>(bi))));
-#endif
-}
 
 /// Stores sums that interleaving left in halves of 128-bit blocks, in the order of channels.
 HWY_INLINE void store_in_order(VI lower, VI upper, int32_t* to) {
@@ -259,15 +236,17 @@ std::unique_ptr<Kernel> make_depthwise_i8(const KernelSpec& spec) {
   if (!g || !spec.constant(1) || spec.outputs[0].shape.elements() == 0) return nullptr;
   if (!g->depthwise() || g->c_out != 1 || g->taps() > kMaxTaps || g->taps() == 0) return nullptr;
   // The widest vectors that the channels fill.
-  int level = static_cast<int>(spec.isa);
-  while (level >= 0 && SMELT_FOR_LEVEL(static_cast<Isa>(level), short_lanes)() > g->groups) --level;
-  if (level < 0) return nullptr;
+  const auto levels = machine_isas();
+  const auto level = std::find_if(levels.rbegin(), levels.rend(), [&](Isa isa) {
+    return isa <= spec.isa && SMELT_FOR_LEVEL(isa, short_lanes)() <= g->groups;
+  });
+  if (level == levels.rend()) return nullptr;
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1],
                                      filter_output_axis(attrs, spec.inputs[1].shape.rank()), g->groups);
   if (!q) return nullptr;
   auto requant = Requant::make(spec, g->groups, attrs.act, attrs.rounding);
   if (!requant) return nullptr;
-  return std::make_unique<DepthwiseI8>(*g, *q, std::move(*requant), static_cast<Isa>(level), spec);
+  return std::make_unique<DepthwiseI8>(*g, *q, std::move(*requant), *level, spec);
 }
 
 }  // namespace smelt

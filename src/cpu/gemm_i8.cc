@@ -8,35 +8,35 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "cpu/pairs-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using DI = hn::ScalableTag<int32_t>;
-using DS = hn::ScalableTag<int16_t>;
-using VI = hn::Vec<DI>;
-using VS = hn::Vec<DS>;
 
-/// sum[i] + a[2i] * b[2i] + a[2i+1] * b[2i+1], exact.
-HWY_INLINE VI multiply_pairs(VS a, VS b, VI sum) {
-#if HWY_TARGET == HWY_AVX3
-  return VI{_mm512_add_epi32(sum.raw, _mm512_madd_epi16(a.raw, b.raw))};
-#elif HWY_TARGET == HWY_AVX2
-  return VI{_mm256_add_epi32(sum.raw, _mm256_madd_epi16(a.raw, b.raw))};
-#elif HWY_TARGET == HWY_SSE4
-  return VI{_mm_add_epi32(sum.raw, _mm_madd_epi16(a.raw, b.raw))};
-#else
-  const DI d;
-  const VI ai = hn::BitCast(d, a), bi = hn::BitCast(d, b);
-  const VI even = hn::Mul(hn::ShiftRight<16>(hn::ShiftLeft<16>(ai)), hn::ShiftRight<16>(hn::ShiftLeft<16>(bi)));
-  return hn::Add(sum, hn::Add(even, hn::Mul(hn::ShiftRight<16>(ai), hn::ShiftRight<16>(bi))));
-#endif
+#if HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64
+using Pair = int16x4_t;
+/// The columns' first and second numbers of a pair.
+struct Columns {
+  int16x4_t first, second;
+};
+HWY_INLINE Pair spread(int32_t pair) { return vreinterpret_s16_s32(vdup_n_s32(pair)); }
+HWY_INLINE Columns columns(VI b) { return {vmovn_s32(b.raw), vshrn_n_s32(b.raw, 16)}; }
+HWY_INLINE VI multiply(Pair a, const Columns& b, VI sum) {
+  return VI{vmlal_lane_s16(vmlal_lane_s16(sum.raw, b.first, a, 0), b.second, a, 1)};
 }
+#else
+using Pair = VS;
+using Columns = VS;
+HWY_INLINE Pair spread(int32_t pair) { return hn::BitCast(DS(), hn::Set(DI(), pair)); }
+HWY_INLINE Columns columns(VI b) { return hn::BitCast(DS(), b); }
+HWY_INLINE VI multiply(Pair a, Columns b, VI sum) { return add_pairs(sum, a, b); }
+#endif
 
 template <int MR, int NV>
 void short_tile(const void* const* a, ptrdiff_t pieces, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
                 int32_t* HWY_RESTRICT sums) {
   const DI d;
-  const DS ds;
   constexpr ptrdiff_t L = HWY_MAX_BYTES / 4;
   constexpr int kGroups = (MR + 2) / 3;
   const auto* HWY_RESTRICT b = static_cast<const int32_t*>(panel);
@@ -51,16 +51,16 @@ void short_tile(const void* const* a, ptrdiff_t pieces, ptrdiff_t lda, const voi
 #pragma GCC unroll 5
     for (int g = 0; g < kGroups; ++g) rows[g] = static_cast<const char*>(*a) + g * 3 * lda;
     for (ptrdiff_t i = 0; i < steps; ++i) {
-      VS bv[NV];
+      Columns bv[NV];
 #pragma GCC unroll 2
-      for (int j = 0; j < NV; ++j) bv[j] = hn::BitCast(ds, hn::Load(d, b + j * L));
+      for (int j = 0; j < NV; ++j) bv[j] = columns(hn::Load(d, b + j * L));
 #pragma GCC unroll 16
       for (int m = 0; m < MR; ++m) {
         int32_t pair;
         std::memcpy(&pair, rows[m / 3] + lda * (m % 3), 4);
-        const VS av = hn::BitCast(ds, hn::Set(d, pair));
+        const Pair av = spread(pair);
 #pragma GCC unroll 2
-        for (int j = 0; j < NV; ++j) acc[m][j] = multiply_pairs(av, bv[j], acc[m][j]);
+        for (int j = 0; j < NV; ++j) acc[m][j] = multiply(av, bv[j], acc[m][j]);
       }
       b += NV * L;
 #pragma GCC unroll 5
@@ -92,6 +92,8 @@ void bytes_to_shorts(const uint8_t* x, int64_t n, bool is_signed, int32_t zero, 
 
 #if HWY_MAX_BYTES >= 64
 constexpr int kRows = 12;
+#elif HWY_ARCH_ARM_A64
+constexpr int kRows = 8;
 #else
 constexpr int kRows = 6;
 #endif
@@ -130,6 +132,8 @@ Forms make_forms(Isa isa) {
   f.shorts = f.bytes = SMELT_FOR_LEVEL(isa, make_gemm_i8)();
 #if defined(__x86_64__)
   if (isa == Isa::kVnni) fill_vnni_tiles(f.bytes, f.shorts);
+#elif defined(__aarch64__)
+  if (isa == Isa::kDot) fill_dot_tiles(f.bytes);
 #endif
   return f;
 }
@@ -165,6 +169,7 @@ uint32_t pack_column(const W* column, int64_t k, int64_t w, char* to) {
 template <class W>
 void pack_panels(const GemmI8& g, const W* weights, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero,
                  void* packed) {
+  const uint32_t zero = g.bytes ? static_cast<uint32_t>(a_zero - g.less) : 0u;
   for (int64_t p = 0; p < g.panels(n); ++p) {
     const int64_t w = g.width(n, p), first = p * g.nr(), used = std::min(w, n - first);
     auto* addends = reinterpret_cast<uint32_t*>(static_cast<char*>(packed) + g.panel_offset(k, p));
@@ -174,8 +179,7 @@ void pack_panels(const GemmI8& g, const W* weights, int64_t k, int64_t n, const 
       const W* column = weights + (first + j) * k;
       const uint32_t sum = g.bytes ? pack_column<int8_t>(column, k, w, groups + j * 4)
                                    : pack_column<int16_t>(column, k, w, groups + j * 4);
-      addends[j] =
-          (bias ? static_cast<uint32_t>(bias[first + j]) : 0u) - (g.bytes ? sum * static_cast<uint32_t>(a_zero) : 0u);
+      addends[j] = (bias ? static_cast<uint32_t>(bias[first + j]) : 0u) - sum * zero;
     }
   }
 }

@@ -11,10 +11,10 @@ namespace smelt {
 
 /// Integer matrix product with exact 32-bit sums (modulo 2^32), in tiles of mr rows by nr columns of b's panels.
 ///
-/// Two forms. Bytes: a is stored bytes of either sign, b signed bytes, four products a step (AVX-512 VNNI). Shorts: a
-/// and b are signed 16-bit numbers, two products a step (every level); zero points are subtracted beforehand. A row of
-/// a holds steps(k) groups of 4 bytes, the end filled with anything. A panel of b is one row of int32 addends and then
-/// steps(k) rows of groups, one group a column; missing columns and the end of k are zero.
+/// Two forms. Bytes: a is stored bytes of either sign, b signed bytes, four products a step (AVX-512 VNNI, Arm's dot
+/// products). Shorts: a and b are signed 16-bit numbers, two products a step (every level); zero points are subtracted
+/// beforehand. A row of a holds steps(k) groups of 4 bytes, the end filled with anything. A panel of b is one row of
+/// int32 addends and then steps(k) rows of groups, one group a column; missing columns and the end of k are zero.
 struct GemmI8 {
   /// sums: rows 2 * lanes apart, whole vectors are written. a: rows `lda` bytes apart, each in `pieces` of `steps`
   /// groups.
@@ -24,6 +24,7 @@ struct GemmI8 {
 
   int64_t mr = 0, lanes = 0;
   bool bytes = false;
+  int32_t less = 0;           ///< what tiles count the bytes of a less; the addends of a panel make up for it
   Tile tiles[2][2][16] = {};  ///< [a is int8][panel width / lanes - 1][rows - 1]; shorts: the same of both signs
 
   int64_t nr() const { return 2 * lanes; }
@@ -80,6 +81,9 @@ const GemmI8& gemm_i8(Isa isa, bool fits);
 #if defined(__x86_64__)
 /// Tiles of AVX-512 VNNI, in gemm_i8_vnni.cc.
 void fill_vnni_tiles(GemmI8& bytes, GemmI8& shorts);
+#elif defined(__aarch64__)
+/// Tiles of Armv8.2's dot products, in gemm_i8_dot.cc.
+void fill_dot_tiles(GemmI8& bytes);
 #endif
 
 }  // namespace smelt

@@ -18,15 +18,15 @@ using namespace smelt::testing;
 TEST(Half, ConversionsAreExact) {
   std::vector<uint16_t> all(65536);
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(i);
-  for (int level = 0; level <= static_cast<int>(best_isa()); ++level) {
-    const Converter& c = converter(static_cast<Isa>(level));
+  for (const Isa isa : machine_isas()) {
+    const Converter& c = converter(isa);
     std::vector<float> wide(all.size());
     std::vector<uint16_t> back(all.size());
     c.from_f16(all.data(), 65536, wide.data());
     c.to_f16(wide.data(), 65536, back.data());
     for (size_t i = 0; i < all.size(); ++i) {
       if (wide[i] != wide[i]) continue;  // NaN
-      ASSERT_EQ(back[i], all[i]) << "level " << level;
+      ASSERT_EQ(back[i], all[i]) << to_string(isa);
     }
   }
 }

@@ -3,22 +3,26 @@
 #include <array>
 #include <cstdint>
 #include <mutex>
+#include <span>
 
 namespace smelt {
 
-/// Instruction set levels of the CPU kernels, each a superset of the ones before.
+/// Instruction set levels of the CPU kernels, each a superset of those of its processors before it.
 enum class Isa : uint8_t {
   kBaseline,  ///< Highway's lowest vector target: SSE4.1 on x86, NEON on Arm
+  kDot,       ///< on Arm: NEON with 8-bit dot products (Armv8.2 FEAT_DotProd)
   kAvx2,      ///< AVX2, FMA, F16C
   kAvx512,    ///< AVX-512 F, BW, DQ, VL
   kVnni,      ///< kAvx512 and AVX-512 VNNI
 };
 
-inline constexpr size_t kIsas = 4;
+inline constexpr size_t kIsas = 5;
 
-const char* to_string(Isa isa);  ///< "baseline", "avx2", "avx512", "vnni"
+const char* to_string(Isa isa);  ///< "baseline", "dot", "avx2", "avx512", "vnni"
+/// The levels of this machine, ascending.
+std::span<const Isa> machine_isas();
 /// Best level of this machine.
-Isa best_isa();
+inline Isa best_isa() { return machine_isas().back(); }
 /// SMELT_ISA if it names a level that the machine has, else best_isa(). Read once.
 Isa active_isa();
 /// False on processors below kBaseline (x86 without SSE4.1): no kernel applies there.

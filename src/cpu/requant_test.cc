@@ -59,15 +59,14 @@ void check_every_level(int bits, bool rectified) {
           sums[2 * kChannels + c] = 0;
           sums[3 * kChannels + c] = c % 2 ? -1 : 1;
         }
-        for (int level = 0; level <= static_cast<int>(best_isa()); ++level) {
+        for (const Isa isa : machine_isas()) {
           std::vector<uint8_t> out(sums.size());
-          requant_rows(static_cast<Isa>(level), r)(r, sums.data(), kChannels, kRows, kChannels, 0, out.data(),
-                                                   kChannels);
+          requant_rows(isa, r)(r, sums.data(), kChannels, kRows, kChannels, 0, out.data(), kChannels);
           for (size_t i = 0; i < kChannels * kRows; ++i) {
             const int got = is_signed ? static_cast<int8_t>(out[i]) : out[i];
             ASSERT_EQ(got, expected(r, sums[i], i % kChannels))
-                << to_string(rounding) << ' ' << to_string(static_cast<Isa>(level)) << " sum " << sums[i] << " channel "
-                << i % kChannels << " shift " << r.shifts[i % kChannels];
+                << to_string(rounding) << ' ' << to_string(isa) << " sum " << sums[i] << " channel " << i % kChannels
+                << " shift " << r.shifts[i % kChannels];
           }
         }
       }
