@@ -93,6 +93,22 @@ TEST_F(VulkanRecurrent, Activations) {
   }
 }
 
+/// Products see x and the states of all sequences on 8-bit grids.
+TEST_F(VulkanRecurrent, DynamicQuantization) {
+  for (int directions : {1, 2, 3})
+    for (bool all : {false, true}) {
+      RecurrentAttrs a;
+      a.forward = directions & 1;
+      a.backward = directions & 2;
+      a.batch_first = all;
+      a.hidden = Net{}.hidden;
+      a.dynamic_quantization = true;
+      OpCase c = net_case(a, {});
+      if (all) add_operands(c, a, {}, all);
+      check_case(c, "vulkan:recurrent", {2e-3, 1e-3});
+    }
+}
+
 TEST_F(VulkanRecurrent, HalfFloats) {
   RecurrentAttrs a;
   a.cell = Cell::kGru;

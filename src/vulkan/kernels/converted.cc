@@ -71,6 +71,7 @@ bool takes_reals(const KernelSpec& spec) {
     case Op::kResize:
     case Op::kFakeQuant:
     case Op::kRecurrent:
+    case Op::kLinearAttention:
     case Op::kTopK:
     case Op::kSort:
       break;

@@ -1,10 +1,12 @@
 #version 450
 // Steps [first, first + count) of one direction of a recurrent network (ONNX RNN, GRU, LSTM), a workgroup a sequence, a
 // lane some units. Between dispatches the states lie in `states`. Specialization constants: 1 the cell, 2 which operands
-// are there (codes below), 3 words of a length, 4 to 6 the activations (RecurrentGate::Fn).
+// are there (codes below), 3 words of a length, 4 to 6 the activations (RecurrentGate::Fn), 7 that products see states on
+// the 8-bit grid of those of all sequences: then a dispatch is one step, which keeps its new states apart from the old ones.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "real_functions.glsl"
+#include "row_grid.glsl"
 
 const uint kRnn = 0, kGru = 1, kLstm = 2;
 const uint kBias = 1, kLengths = 2, kInitialH = 4, kInitialC = 8, kPeephole = 16, kAll = 32, kLastH = 64, kLastC = 128;
@@ -16,6 +18,7 @@ layout(constant_id = 3) const uint kLengthWords = 1;
 layout(constant_id = 4) const uint kFn0 = 9;
 layout(constant_id = 5) const uint kFn1 = 9;
 layout(constant_id = 6) const uint kFn2 = 9;
+layout(constant_id = 7) const bool kRounded = false;
 layout(push_constant) uniform Push {
   uint steps, inputs, hidden;
   uint x_step, x_batch, y_step, y_at, y_batch, s_at, s_batch;
@@ -43,6 +46,7 @@ layout(set = 0, binding = 12) writeonly buffer Faults { uint faults[]; };
 const uint kMaxHidden = 1024;
 shared float hs[2][kMaxHidden];    // the state that a step reads, and the one that it makes
 shared float reset[kMaxHidden];
+shared float lows[256], highs[256];
 
 float gate(uint fn, float x, float a, float b) {
   switch (fn) {
@@ -90,20 +94,50 @@ float candidate_of(uint unit, uint now, bool of_reset) {
   return sum;
 }
 
+// Where the states of a sequence lie as a dispatch finds them, and as it leaves them.
+uint old_state(uint n) { return (kRounded && first % 2 == 1 ? gl_NumWorkGroups.x + n : n) * 2 * hidden; }
+uint new_state(uint n) { return (kRounded && first % 2 == 0 ? gl_NumWorkGroups.x + n : n) * 2 * hidden; }
+float state_of(uint n, uint u) {
+  if (first > 0) return states[old_state(n) + u];
+  return (kPresent & kInitialH) != 0 ? h0s[s_at + n * s_batch + u] : 0.0;
+}
+
+// The states of this sequence, in hs[0], go to the grid of all.
+void round_states(uint lane, uint width) {
+  float low = 0.0, high = 0.0;
+  for (uint n = 0; n < gl_NumWorkGroups.x; ++n)
+    for (uint u = lane; u < hidden; u += width) {
+      const float h = state_of(n, u);
+      if (h < low) low = h;
+      if (h > high) high = h;
+    }
+  lows[lane] = low;
+  highs[lane] = high;
+  for (uint step = width / 2; step > 0; step /= 2) {
+    barrier();
+    if (lane < step) {
+      lows[lane] = min(lows[lane], lows[lane + step]);
+      highs[lane] = max(highs[lane], highs[lane + step]);
+    }
+  }
+  barrier();
+  const Grid g = grid_of(kAsymmetric, lows[0], highs[0], 0, 255, 0.0);
+  for (uint u = lane; u < hidden; u += width)
+    hs[0][u] = g.scale * (stored_of(kAsymmetric, hs[0][u], g, 0, 255) - float(g.zero));
+}
+
 void main() {
   const uint n = gl_WorkGroupID.x, lane = gl_LocalInvocationID.x, width = gl_WorkGroupSize.x;
   const uint state_at = n * 2 * hidden;
   uint now = 0;
   for (uint u = lane; u < hidden; u += width) {
-    float h = 0.0, c = 0.0;
+    float c = 0.0;
     if (first > 0) {
-      h = states[state_at + u];
       c = states[state_at + hidden + u];
-    } else {
-      if ((kPresent & kInitialH) != 0) h = h0s[s_at + n * s_batch + u];
-      if ((kPresent & kInitialC) != 0) c = c0s[s_at + n * s_batch + u];
+    } else if ((kPresent & kInitialC) != 0) {
+      c = c0s[s_at + n * s_batch + u];
     }
-    hs[0][u] = h;
+    hs[0][u] = state_of(n, u);
     states[state_at + hidden + u] = c;
   }
   uint length = steps;
@@ -112,6 +146,7 @@ void main() {
     if (given < 0 || given > int(steps) || (kLengthWords == 2 && lengths[n * 2 + 1] != given >> 31)) faults[0] = fault_code;
     length = uint(clamp(given, 0, int(steps)));
   }
+  if (kRounded && first < length) round_states(lane, width);
   barrier();
   for (uint k = first; k < first + count; ++k) {
     const bool runs = k < length;
@@ -166,7 +201,7 @@ void main() {
   const bool ends = first + count == steps;
   for (uint u = lane; u < hidden; u += width) {
     const float h = hs[now][u], c = states[state_at + hidden + u];
-    states[state_at + u] = h;
+    states[new_state(n) + u] = h;
     const uint to = s_at + n * s_batch + u;
     if (ends && (kPresent & kLastH) != 0) yhs[to] = length == 0 ? 0.0 : h;
     if (ends && (kPresent & kLastC) != 0) ycs[to] = length == 0 ? 0.0 : c;
