@@ -1,6 +1,9 @@
 #include "base/thread_pool.h"
 
 #include <pthreadpool.h>
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
 
 #include <algorithm>
 #include <atomic>
@@ -11,6 +14,15 @@ namespace smelt {
 namespace {
 thread_local bool inside_parallel = false;
 
+// What pthreadpool orders between threads ThreadSanitizer does not see, unless it is told.
+#ifdef __SANITIZE_THREAD__
+void hand_over(void* p) { __tsan_release(p); }
+void take_over(void* p) { __tsan_acquire(p); }
+#else
+void hand_over(void* /*p*/) {}
+void take_over(void* /*p*/) {}
+#endif
+
 struct Job {
   void (*call)(void*, int64_t, int64_t);
   void* body;
@@ -20,6 +32,7 @@ struct Job {
 
 void tile(void* context, size_t start, size_t count) {
   auto* job = static_cast<Job*>(context);
+  take_over(job);
   const bool outer = inside_parallel;
   inside_parallel = true;
   try {
@@ -28,6 +41,7 @@ void tile(void* context, size_t start, size_t count) {
     if (!job->failed.test_and_set()) job->error = std::current_exception();
   }
   inside_parallel = outer;
+  hand_over(job);
 }
 }  // namespace
 
@@ -45,8 +59,10 @@ void ThreadPool::run(int64_t n, int64_t grain, void (*call)(void*, int64_t, int6
     return;
   }
   Job job{call, body, {}, nullptr};
+  hand_over(&job);
   pthreadpool_parallelize_1d_tile_1d(pool_, tile, &job, static_cast<size_t>(n),
                                      static_cast<size_t>(std::max<int64_t>(grain, 1)), 0);
+  take_over(&job);
   if (job.error) std::rethrow_exception(job.error);
 }
 
