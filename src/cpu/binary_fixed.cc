@@ -13,6 +13,7 @@
 #include "cpu/broadcast.h"
 #include "cpu/fixed-inl.h"
 #include "cpu/kernel.h"
+#include "cpu/vectors-inl.h"
 #include "ops/elementwise/binary_fixed.h"
 #include "tensor/numeric.h"
 #include "tensor/one_grid.h"
@@ -89,7 +90,7 @@ void nearly_linear_rows(const FixedArithmetic& f, const void* a, int64_t sa, con
     const int64_t here = std::min(lanes, n - i);
     const VI u = load_wide(p + i * sa, sa, here, zero_a), v = load_wide(q + i * sb, sb, here, zero_b);
     const auto sum = hn::MulAdd(hn::ConvertTo(df, u), by_a, hn::MulAdd(hn::ConvertTo(df, v), by_b, zero));
-    const VI nearest = hn::NearestInt(sum);
+    const VI nearest = nearest_in_range(sum);
     const auto off = hn::Abs(hn::Sub(sum, hn::ConvertTo(df, nearest)));
     if (HWY_LIKELY(hn::AllTrue(df, hn::Lt(off, sure))))
       store_narrow(hn::Min(hn::Max(nearest, low), high), here, to + i);

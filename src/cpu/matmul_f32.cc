@@ -21,7 +21,11 @@ class MatMulF32 final : public Kernel {
     const bool folded = !spec.has(2) || attrs_.beta == 0 || (row_c_ && c);
     if (spec.constant(1) && folded) pack_constant(spec, c ? c->data<float>() : nullptr);
     if (!packed_) b_room_ = packed_size_;
-    if (s.g.a.column_stride != 1 && s.k > 1) a_room_ = (s.m * s.k + 15) / 16 * 16;
+    turned_ = s.g.a.column_stride != 1 && s.k > 1;
+    if (turned_ || collides()) {
+      lda_ = collides() ? s.k + 16 : s.k;
+      a_room_ = (s.m * lda_ + 15) / 16 * 16;
+    }
     add_c_ = spec.has(2) && attrs_.beta != 0 && !row_c_;
     const MatrixView& b = s.g.b;
     row_vector_ = !packed_ && s.m == 1 && s.batches == 1 && s.k > 1 && a_room_ == 0 && b.row_stride == 1 &&
@@ -76,7 +80,13 @@ class MatMulF32 final : public Kernel {
     });
     activate_rows(attrs_.act, y, 1, s_.n, s_.n);
   }
-  int64_t lda() const { return a_room_ ? s_.k : s_.g.a.row_stride; }
+  int64_t lda() const { return a_room_ ? lda_ : s_.g.a.row_stride; }
+  /// Whether the rows of a tile would meet in the same few lines of the nearest cache, and many tiles would suffer.
+  bool collides() const {
+    constexpr int64_t kPage = 1024, kFewRows = 4, kFewPanels = 4;
+    const int64_t stride = turned_ ? s_.k : s_.g.a.row_stride;
+    return stride % kPage == 0 && s_.k >= kPage && s_.m > kFewRows && gemm_.panels(s_.n) >= kFewPanels;
+  }
   void pack_constant(const KernelSpec& spec, const float* c) {
     const MatrixView& b = s_.g.b;
     packed_ = spec.packs.get(
@@ -92,11 +102,15 @@ class MatMulF32 final : public Kernel {
           return packed;
         });
   }
-  /// Copies rows [first, last) of a transposed a.
+  /// Copies rows [first, last) of an a that is transposed, or whose rows collide.
   void copy_a(const float* a, int64_t first, int64_t last, float* room) const {
     const MatrixView& v = s_.g.a;
+    if (!turned_) {
+      for (int64_t r = first; r < last; ++r) std::copy_n(a + r * v.row_stride, s_.k, room + r * lda_);
+      return;
+    }
     for (int64_t k = 0; k < s_.k; ++k)
-      for (int64_t r = first; r < last; ++r) room[r * s_.k + k] = a[r * v.row_stride + k * v.column_stride];
+      for (int64_t r = first; r < last; ++r) room[r * lda_ + k] = a[r * v.row_stride + k * v.column_stride];
   }
   void pack_b(const Operands& in, int64_t index, int64_t first, int64_t last, float* room) const {
     const MatrixView& v = s_.g.b;
@@ -161,8 +175,8 @@ class MatMulF32 final : public Kernel {
   MatMulShape s_;
   const GemmF32& gemm_;
   MatMulAttrs attrs_;
-  int64_t threads_, slots_ = 1, packed_size_ = 0, a_room_ = 0, b_room_ = 0;
-  bool row_c_ = false, add_c_ = false, row_vector_ = false;
+  int64_t threads_, slots_ = 1, packed_size_ = 0, a_room_ = 0, b_room_ = 0, lda_ = 0;
+  bool turned_ = false, row_c_ = false, add_c_ = false, row_vector_ = false;
   BroadcastLoops c_loops_;
   Packed packed_;
 };

@@ -30,6 +30,8 @@ const MatMulRow kRows[] = {
     {{1, 2000}, {2000, 3}},
     {{100, 1}, {1, 100}, false, false, {100}},
     {{7, 40}, {40, 70}, false, false, {7, 70}, 1, 0.25, ActKind::kTanh},
+    {{9, 1024}, {1024, 130}, false, false, {130}},
+    {{1024, 5}, {130, 1024}, true, true},
 };
 
 void check_all(bool computed) {

@@ -10,6 +10,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "cpu/vectors-inl.h"
 #include "ops/common/requantize.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -44,7 +45,7 @@ struct ChannelFactors<Rounding::kFloatHalfEven, S> {
   HWY_INLINE VI rescale(VI v) const {
     auto f = hn::Mul(hn::ConvertTo(DF(), v), factor);
     if constexpr (S == Steps::kAll) f = hn::Min(hn::Max(f, low), high);
-    return hn::Add(hn::NearestInt(f), zero);
+    return hn::Add(nearest_in_range(f), zero);
   }
 };
 

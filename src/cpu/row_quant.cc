@@ -88,7 +88,7 @@ HWY_INLINE void to_grid_of(const float* x, int64_t n, const Grid& grid, Q* out) 
     const auto v = kDivides ? hn::Div(x_i, hn::Set(d, scale)) : hn::Mul(x_i, hn::Set(d, scale));
     const auto r = hn::Min(hn::Max(v, hn::Set(d, low)), hn::Set(d, high));
     // Away from zero: the largest number below 1/2 goes over the middle from 1/2 on, and from nothing below.
-    auto q = kAway ? hn::ConvertTo(di, hn::Add(r, hn::CopySign(hn::Set(d, 0x1.fffffep-2f), r))) : hn::NearestInt(r);
+    auto q = kAway ? whole_in_range(hn::Add(r, hn::CopySign(hn::Set(d, 0x1.fffffep-2f), r))) : nearest_in_range(r);
     q = hn::Add(q, hn::Set(di, zero));
     q = hn::IfThenZeroElse(hn::RebindMask(di, hn::IsNaN(v)), q);
     hn::StoreU(hn::DemoteTo(dq, q), dq, out);

@@ -49,6 +49,39 @@ constexpr bool kMaskedLoads = true;  // they do not fault
 constexpr bool kMaskedLoads = false;
 #endif
 
+/// The nearest integers, ties to even, of float32 values that fit 32 bits (others give anything).
+template <class V>
+HWY_INLINE auto nearest_in_range(V v) {
+  using VI = decltype(hn::NearestInt(v));
+#if HWY_ARCH_X86
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (sizeof(v.raw) == 64) return VI{_mm512_cvtps_epi32(v.raw)};
+#endif
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  if constexpr (sizeof(v.raw) == 32) return VI{_mm256_cvtps_epi32(v.raw)};
+#endif
+  if constexpr (sizeof(v.raw) == 16) return VI{_mm_cvtps_epi32(v.raw)};
+#else
+  return VI(hn::NearestInt(v));
+#endif
+}
+/// The same, towards zero.
+template <class V>
+HWY_INLINE auto whole_in_range(V v) {
+  using VI = decltype(hn::NearestInt(v));
+#if HWY_ARCH_X86
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (sizeof(v.raw) == 64) return VI{_mm512_cvttps_epi32(v.raw)};
+#endif
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
+  if constexpr (sizeof(v.raw) == 32) return VI{_mm256_cvttps_epi32(v.raw)};
+#endif
+  if constexpr (sizeof(v.raw) == 16) return VI{_mm_cvttps_epi32(v.raw)};
+#else
+  return VI(hn::ConvertTo(hn::DFromV<VI>(), v));
+#endif
+}
+
 /// Calls body(WholeVector or PartVector, i) for all of [0, n).
 template <class F>
 HWY_INLINE void each_vector(int64_t n, F&& body) {
