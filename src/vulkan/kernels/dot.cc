@@ -1,10 +1,13 @@
 // Products of 8-bit values four at a time: VK_KHR_shader_integer_dot_product.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "ops/common/operands.h"
+#include "ops/common/requantize.h"
 #include "ops/conv/conv.h"
 #include "tensor/numeric.h"
 #include "vulkan/device.h"
@@ -12,6 +15,7 @@
 #include "vulkan/kernels/dot_rows.h"
 #include "vulkan/kernels/integer.h"
 #include "vulkan/kernels/packed.h"
+#include "vulkan/kernels/row_grid.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -49,23 +53,25 @@ class DotProduct : public Kernel {
     for (size_t i = 0; i < w.size(); ++i) sums[i / n] += w[i];
     return sums;
   }
-  /// `channels`: what the shader reads by output channel; `last`: bindings behind the others.
+  /// `channels`: what the shader reads by output channel; `more`: bindings behind the others.
   template <class Push>
   Status record_product(KernelRecorder& r, const char* shader, const Binding& channels, uint32_t rounding,
-                        bool filter_zeros, std::optional<Binding> x_zero, const Push& push) const {
+                        bool filter_zeros, std::optional<Binding> x_zero, const Push& push,
+                        const std::vector<Binding>& more = {}) const {
     SMELT_ASSIGN(const Binding x, r.input(0));
     const auto words = static_cast<size_t>(words_a_channel() * shape_.all_out());
     SMELT_ASSIGN(const Binding filter, r.table(1, Cat("int8 in fours, groups ", shape_.groups), words * 4,
                                                [&](void* to) { pack(static_cast<int8_t*>(to)); }));
     const bool in_fours = shape_.channels_last && shape_.c_in % 4 == 0;
-    return r.dispatch({shader,
-                       {tiling_.width, tiling_.tile, tiling_.lanes, rounding, in_fours ? 1u : 0u,
-                        filter_zeros ? 1u : 0u, x_zero ? 1u : 0u},
-                       {x, filter, channels, r.output(0), x, x_zero.value_or(x)},
-                       grid_[0],
-                       grid_[1],
-                       grid_[2]},
-                      push);
+    Dispatch d{shader,
+               {tiling_.width, tiling_.tile, tiling_.lanes, rounding, in_fours ? 1u : 0u, filter_zeros ? 1u : 0u,
+                x_zero ? 1u : 0u},
+               {x, filter, channels, r.output(0), x, x_zero.value_or(x)},
+               grid_[0],
+               grid_[1],
+               grid_[2]};
+    d.buffers.insert(d.buffers.end(), more.begin(), more.end());
+    return r.dispatch(d, push);
   }
 
   ConvShape shape_;
@@ -179,6 +185,65 @@ class DotSums final : public DotProduct {
   std::vector<int32_t> w_zeros_;  ///< as signed_weight() has them
 };
 
+/// Float32 images on 8-bit grids of their own.
+class DotImages final : public DotProduct {
+ public:
+  /// `spec`: of the node without `hybrid`.
+  static std::unique_ptr<Kernel> make(const KernelSpec& spec, bool asymmetric) {
+    const auto& attrs = spec.attrs<ConvAttrs>();
+    const auto s = plane_conv(spec);
+    if (!s || !suits(spec, *s) || spec.outputs[0].dtype != DType::kF32 || spec.outputs[0].quant) return nullptr;
+    const Tensor& filter = *spec.constant(1);
+    const int o_axis = filter_output_axis(attrs, filter.rank());
+    if (filter.dtype() != DType::kI8 || !has_integer_grid(filter, o_axis) || (spec.has(2) && !spec.constant(2)))
+      return nullptr;
+    for (const auto zero : filter.quant()->zero_points)
+      if (zero != 0) return nullptr;
+    const auto rows = hybrid_rows(spec, "dynamic_quantize_i8", spec.inputs[0].shape.elements() / s->batch, asymmetric);
+    if (!rows) return nullptr;
+    auto kernel = std::make_unique<DotImages>(*s, filter, *rows);
+    kernel->act_ = gpu_activation(attrs.act);
+    kernel->bias_.assign(static_cast<size_t>(s->all_out()), 0.0f);
+    if (spec.has(2) && !real_values(*spec.constant(2), kernel->bias_.data()).ok()) return nullptr;
+    return kernel->set_grid(spec.device) ? std::move(kernel) : nullptr;
+  }
+  DotImages(const ConvShape& s, const Tensor& filter, const RowGrid& rows)
+      : DotProduct(s, filter, true, true), rows_{rows} {}
+  bool reads(size_t i) const override { return i == 0; }
+  size_t scratch_bytes() const override { return rows_.bytes(); }
+
+  Status record(KernelRecorder& r) const override {
+    SMELT_TRY(rows_.record(r));
+    const auto stored = rows_.places(r, false);
+    const KernelRecorder::Operand inputs[] = {{stored[0]}, r.operand(1)};
+    const Binding outputs[] = {r.place(0)};
+    KernelRecorder product = r.nested(inputs, outputs, {});
+    const Quantization& q = *filter_.quant();
+    const auto sums = filter_sums();
+    std::vector<int32_t> table;
+    for (size_t o = 0; o < sums.size(); ++o) {
+      const float scale = q.scale(q.scales.size() > 1 ? static_cast<int64_t>(o) : 0);
+      table.insert(table.end(),
+                   {static_cast<int32_t>(sums[o]), std::bit_cast<int32_t>(scale), std::bit_cast<int32_t>(bias_[o]), 0});
+    }
+    const size_t bytes = table.size() * sizeof(int32_t);
+    const std::string key(reinterpret_cast<const char*>(table.data()), bytes);
+    SMELT_ASSIGN(const Binding channels,
+                 r.table("images " + key, bytes, [&](void* to) { std::memcpy(to, table.data(), bytes); }));
+    struct Push {
+      PackedGeometry g;
+      GpuActivation act;
+    };
+    return record_product(product, "dot_images", channels, 0, false, stored[2], Push{packed_geometry(shape_), act_},
+                          {stored[1]});
+  }
+
+ private:
+  StoredRows rows_;
+  GpuActivation act_;
+  std::vector<float> bias_;
+};
+
 }  // namespace
 
 std::unique_ptr<Kernel> make_conv_dot(const KernelSpec& spec) {
@@ -187,6 +252,14 @@ std::unique_ptr<Kernel> make_conv_dot(const KernelSpec& spec) {
   auto product = exact_product(spec, *s);
   if (!product) return nullptr;
   return DotConv::make(spec, *s, std::move(*product));
+}
+
+std::unique_ptr<Kernel> make_conv_hybrid_dot(const KernelSpec& spec) {
+  ConvAttrs a = spec.attrs<ConvAttrs>();
+  if (!a.hybrid) return nullptr;
+  a.hybrid = false;
+  const Node node = with_attrs(spec.node, make_attrs<ConvAttrs>(a));
+  return DotImages::make(spec.part({node, spec.inputs, spec.constants, spec.outputs}), a.asymmetric_inputs);
 }
 
 std::unique_ptr<Kernel> make_matmul_dot(const KernelSpec& spec) {

@@ -9,45 +9,48 @@
 #include "ops/matmul/matmul.h"
 #include "tensor/numeric.h"
 #include "vulkan/kernels/dot_rows.h"
-#include "vulkan/kernels/rows.h"
+#include "vulkan/kernels/row_grid.h"
 
 namespace smelt::vulkan {
+
+std::optional<RowGrid> RowGrid::make(const KernelSpec& spec, const char* shader, Rule rule, int64_t length, Push push) {
+  const int64_t n = spec.inputs[0].shape.elements();
+  if (length < 1 || n < 1 || n % length != 0) return std::nullopt;
+  push.rows = static_cast<uint32_t>(n / length);
+  push.count = static_cast<uint32_t>(length);
+  const uint32_t lanes = lanes_for(push.rows, length, true, 2);
+  if (lanes == 0) return std::nullopt;
+  return RowGrid{row_shader(spec, shader, lanes), rule, push, lanes};
+}
+
+Status RowGrid::record(KernelRecorder& r, std::vector<Binding> results) const {
+  SMELT_ASSIGN(const Binding x, r.input(0));
+  Dispatch d{shader, {row_width(lanes), lanes, static_cast<uint32_t>(rule)}, {x}};
+  d.buffers.insert(d.buffers.end(), results.begin(), results.end());
+  set_row_grid(d, push.rows, lanes);
+  return r.dispatch(d, push);
+}
+
+std::array<Binding, 3> StoredRows::places(KernelRecorder& r, bool written) const {
+  return {r.scratch(0, values(), written), r.scratch(values(), scales(), written),
+          r.scratch(values() + scales(), zeros(), written)};
+}
+
+Status StoredRows::record(KernelRecorder& r) const {
+  const auto p = places(r, true);
+  return grid.record(r, {p.begin(), p.end()});
+}
+
+std::optional<RowGrid> hybrid_rows(const KernelSpec& spec, const char* shader, int64_t length, bool asymmetric) {
+  const ValueType& x = spec.inputs[0];
+  if (x.quant || x.dtype != DType::kF32 || spec.constant(0)) return std::nullopt;
+  return RowGrid::make(spec, shader, asymmetric ? RowGrid::Rule::kHybridAsymmetric : RowGrid::Rule::kHybrid, length,
+                       {0, 0, -128, 127, 0});
+}
+
 namespace {
 
-/// The rules of shaders/row_grid.comp.
-enum class Rule : uint32_t { kSymmetric, kAsymmetric, kBalanced, kHybrid, kHybridAsymmetric };
-
-struct Push {
-  uint32_t rows, count;
-  int32_t low, high;
-  float epsilon;
-};
-
-/// One pass over the rows of input 0.
-struct RowGrid {
-  const char* shader;
-  Rule rule;
-  Push push;
-  uint32_t lanes;
-
-  /// Nullopt when rows of `length` are too long for a workgroup. `push`: without rows and count.
-  static std::optional<RowGrid> make(const KernelSpec& spec, const char* shader, Rule rule, int64_t length, Push push) {
-    const int64_t n = spec.inputs[0].shape.elements();
-    if (length < 1 || n < 1 || n % length != 0) return std::nullopt;
-    push.rows = static_cast<uint32_t>(n / length);
-    push.count = static_cast<uint32_t>(length);
-    const uint32_t lanes = lanes_for(push.rows, length, true, 2);
-    if (lanes == 0) return std::nullopt;
-    return RowGrid{row_shader(spec, shader, lanes), rule, push, lanes};
-  }
-  Status record(KernelRecorder& r, std::vector<Binding> results) const {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    Dispatch d{shader, {row_width(lanes), lanes, static_cast<uint32_t>(rule)}, {x}};
-    d.buffers.insert(d.buffers.end(), results.begin(), results.end());
-    set_row_grid(d, push.rows, lanes);
-    return r.dispatch(d, push);
-  }
-};
+using Rule = RowGrid::Rule;
 
 class DynamicQuantize final : public Kernel {
  public:
@@ -104,24 +107,6 @@ class Hybrid final : public Kernel {
   std::unique_ptr<Kernel> product_;
 };
 
-/// Rows as integers, with their scales and zero points, in scratch memory.
-struct StoredRows {
-  RowGrid grid;
-  size_t values() const { return align_binding(size_t{grid.push.rows} * grid.push.count); }
-  size_t scales() const { return align_binding(size_t{grid.push.rows} * sizeof(float)); }
-  size_t zeros() const { return align_binding(grid.push.rows); }
-  size_t bytes() const { return values() + scales() + zeros(); }
-  /// Bindings of the three.
-  std::array<Binding, 3> places(KernelRecorder& r, bool written) const {
-    return {r.scratch(0, values(), written), r.scratch(values(), scales(), written),
-            r.scratch(values() + scales(), zeros(), written)};
-  }
-  Status record(KernelRecorder& r) const {
-    const auto p = places(r, true);
-    return grid.record(r, {p.begin(), p.end()});
-  }
-};
-
 /// The same by sums of integers.
 class HybridDot final : public Kernel {
  public:
@@ -138,20 +123,6 @@ class HybridDot final : public Kernel {
   StoredRows rows_;
   DotRows product_;
 };
-
-/// How rows of input 0 find their grids, as reals (`shader` round_rows_f32) or as integers (dynamic_quantize_i8).
-std::optional<RowGrid> hybrid_rows(const KernelSpec& spec, const char* shader, int64_t length, bool asymmetric) {
-  const ValueType& x = spec.inputs[0];
-  if (x.quant || x.dtype != DType::kF32 || spec.constant(0)) return std::nullopt;
-  return RowGrid::make(spec, shader, asymmetric ? Rule::kHybridAsymmetric : Rule::kHybrid, length,
-                       {0, 0, -128, 127, 0});
-}
-
-Node with_attrs(const Node& node, AttrsPtr attrs) {
-  Node n = node;
-  n.attrs = std::move(attrs);
-  return n;
-}
 
 /// `plain`: the node's attributes without `hybrid`.
 std::unique_ptr<Kernel> make_hybrid(const KernelSpec& spec, AttrsPtr plain, int64_t length, bool asymmetric) {

@@ -5,9 +5,11 @@
 // channel][tap][four input channels]. Outside of the image lies its zero point, so that the zero points' part of a sum
 // is the same for all pixels and stands in the channel's bias; only that of filters with one (kFilterZeros) depends on x.
 // SUMS: the sums themselves; the zero point of x is a tensor (kInputZero), and a channel has the sum of its filter.
+// IMAGES: the sums as reals, of images with a scale and zero point each; a channel has the sum, scale and bias of its filter.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_spirv_intrinsics : require
 #include "common.glsl"
+#include "activation.glsl"
 #include "requant.glsl"
 
 // OpSDot of packed words (format 0), sums of products of int8.
@@ -25,7 +27,10 @@ layout(push_constant) uniform Push {
   int c_in, c_out, groups;  // channels of one group
   int tiles;
   int x_pixel, x_channel, y_pixel, y_channel;
-#ifndef SUMS
+#ifdef IMAGES
+  uint act;
+  float act_a, act_b;
+#elif !defined(SUMS)
   int x_zero;  // as int8
   int w_zero, zero, low, high;
 #endif
@@ -36,6 +41,11 @@ layout(set = 0, binding = 1) readonly buffer W { int ws[]; };
 layout(set = 0, binding = 2) readonly buffer B { ivec2 channels[]; };  // sum and zero point of the filter
 layout(set = 0, binding = 3) writeonly buffer Y { int ys[]; };
 layout(set = 0, binding = 5) readonly buffer Z { STORED x_zeros[]; };
+#elif defined(IMAGES)
+layout(set = 0, binding = 2) readonly buffer B { ivec4 channels[]; };
+layout(set = 0, binding = 3) writeonly buffer Y { float ys[]; };
+layout(set = 0, binding = 5) readonly buffer Z { STORED x_zeros[]; };
+layout(set = 0, binding = 6) readonly buffer Scales { float x_scales[]; };
 #else
 layout(set = 0, binding = 2) readonly buffer B { ivec4 channels[]; };
 layout(set = 0, binding = 3) writeonly buffer Y { STORED ys[]; };
@@ -61,6 +71,9 @@ void main() {
 #else
   const int x_zero = kInputZero ? int(x_zeros[0]) : 0;
 #endif
+#endif
+#ifdef IMAGES
+  const int x_zero = int(x_zeros[image]);
 #endif
   const int outside = (x_zero & 0xff) * kOnes;
 
@@ -122,6 +135,10 @@ void main() {
       const int products = kernel[0] * kernel[1] * c_in;
       ys[y_base + int(t) * y_channel + pixel * y_pixel] =
           sum[p][t] - x_zero * r.x - (kFilterZeros ? (x_sum[p] - products * x_zero) * r.y : 0);
+#elif defined(IMAGES)
+      const ivec4 r = channels[channel + int(t)];
+      const float y = float(sum[p][t] - x_zero * r.x) * x_scales[image] * intBitsToFloat(r.y) + intBitsToFloat(r.z);
+      ys[y_base + int(t) * y_channel + pixel * y_pixel] = activate(y, act, act_a, act_b);
 #else
       const ivec4 r = channels[channel + int(t)];
       const int v = sum[p][t] + r.x - (kFilterZeros ? x_sum[p] * r.w : 0);
