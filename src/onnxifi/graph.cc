@@ -57,7 +57,7 @@ onnxStatus shape_status(const Error& e) {
 }  // namespace
 
 Graph::Graph(Loaded loaded, Session session, bool instrument)
-    : model_(std::move(loaded.model)),
+    : model_(loaded.model),
       session_(std::move(session)),
       instrument_(instrument),
       inputs_(model_.inputs()),
