@@ -140,9 +140,9 @@ void Shape::erase(int at) {
 }
 
 int64_t Shape::elements() const {
-  int64_t n = 1;
-  for (int i = 0; i < rank_; ++i) n *= dims_[i];
-  return n;
+  uint64_t n = 1;  // wraps where checked_elements() gives an error
+  for (int i = 0; i < rank_; ++i) n *= static_cast<uint64_t>(dims_[i]);
+  return static_cast<int64_t>(n);
 }
 
 Result<int64_t> Shape::checked_elements() const {
