@@ -10,6 +10,6 @@ if(SMELT_SANITIZE)
   add_link_options(-fsanitize=${SMELT_SANITIZE})
 endif()
 find_program(SMELT_LLD ld.lld)
-if(SMELT_LLD)
+if(SMELT_LLD AND NOT CMAKE_CROSSCOMPILING)  # which a cross compiler does not find
   add_link_options(-fuse-ld=lld)
 endif()
