@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <functional>
+#include <span>
 #include <string>
 
 #include "vulkan/kernel.h"
@@ -84,6 +85,12 @@ class KernelRecorder {
   /// A table of this plan alone.
   Result<Binding> table(const std::string& key, size_t bytes, const WeightStore::Fill& fill) {
     return plan_store_.table(nullptr, key, bytes, fill);
+  }
+  /// The same of bytes at hand, which are its key as well.
+  template <class T>
+  Result<Binding> table(const char* name, std::span<const T> content) {
+    const std::string bytes(reinterpret_cast<const char*>(content.data()), content.size_bytes());
+    return table(name + (" " + bytes), bytes.size(), [&](void* to) { std::memcpy(to, bytes.data(), bytes.size()); });
   }
   /// One word that a shader sets to fault_code() when data is at fault: the run then fails with Kernel::fault().
   Binding faults() {

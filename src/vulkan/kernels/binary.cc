@@ -1,7 +1,6 @@
 #include <algorithm>
-#include <cstring>
 #include <optional>
-#include <string>
+#include <span>
 #include <vector>
 
 #include "ops/elementwise/binary_fixed.h"
@@ -303,10 +302,7 @@ class FixedBinary final : public Kernel {
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
     SMELT_ASSIGN(const Binding y, r.input(1));
-    const std::string key(reinterpret_cast<const char*>(&parameters_), sizeof parameters_);
-    SMELT_ASSIGN(const Binding parameters, r.table("fixed point " + key, sizeof parameters_, [&](void* to) {
-      std::memcpy(to, &parameters_, sizeof parameters_);
-    }));
+    SMELT_ASSIGN(const Binding parameters, r.table("fixed point", std::span<const FixedParameters>(&parameters_, 1)));
     Dispatch d{"binary_fixed_i16", {kWidth, static_cast<uint32_t>(rule_)}, {x, y, parameters, r.output(0)}};
     set_grid(d, walk_.n, kWidth);
     return r.dispatch(d, walk_);

@@ -1,9 +1,8 @@
 // Products of 8-bit values four at a time: VK_KHR_shader_integer_dot_product.
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <optional>
-#include <string>
+#include <span>
 #include <vector>
 
 #include "ops/common/operands.h"
@@ -167,10 +166,7 @@ class DotSums final : public DotProduct {
       rows.push_back(static_cast<int32_t>(sums[o]));
       rows.push_back(w_zeros_[o]);
     }
-    const size_t bytes = rows.size() * sizeof(int32_t);
-    const std::string key(reinterpret_cast<const char*>(rows.data()), bytes);
-    SMELT_ASSIGN(const Binding channels,
-                 r.table("sums " + key, bytes, [&](void* to) { std::memcpy(to, rows.data(), bytes); }));
+    SMELT_ASSIGN(const Binding channels, r.table("sums", std::span<const int32_t>(rows)));
     std::optional<Binding> x_zero;
     if (has_x_zero_) {
       SMELT_ASSIGN(x_zero, r.input(2));
@@ -226,10 +222,7 @@ class DotImages final : public DotProduct {
       table.insert(table.end(),
                    {static_cast<int32_t>(sums[o]), std::bit_cast<int32_t>(scale), std::bit_cast<int32_t>(bias_[o]), 0});
     }
-    const size_t bytes = table.size() * sizeof(int32_t);
-    const std::string key(reinterpret_cast<const char*>(table.data()), bytes);
-    SMELT_ASSIGN(const Binding channels,
-                 r.table("images " + key, bytes, [&](void* to) { std::memcpy(to, table.data(), bytes); }));
+    SMELT_ASSIGN(const Binding channels, r.table("images", std::span<const int32_t>(table)));
     struct Push {
       PackedGeometry g;
       GpuActivation act;

@@ -45,10 +45,7 @@ class GatherBlocks final : public Kernel {
     Dispatch d{half ? "gather_blocks_f16" : "gather_blocks_f32",
                {kWidth, bits, is_signed ? 1u : 0u, zeros.defined() ? 1u : 0u, words},
                {x, indices, scale, zero, r.output(0), r.faults()}};
-    set_grid(d, push.n, kWidth);
-    Push p = push;
-    p.fault_code = r.fault_code();
-    return r.dispatch(d, p);
+    return dispatch_checked(r, std::move(d), push.n, push);
   }
 };
 

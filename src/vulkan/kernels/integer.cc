@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
+#include <span>
 
 #include "vulkan/device.h"
 
@@ -28,9 +28,7 @@ Result<Binding> IntegerProduct::table(KernelRecorder& r) const {
                 {requant.bias[c], real ? std::bit_cast<int32_t>(requant.factors[c]) : requant.multipliers[c],
                  real ? 0 : requant.shifts[c], signed_weight(pair.w_zeros[c])});
   }
-  const size_t bytes = rows.size() * sizeof(int32_t);
-  const std::string key(reinterpret_cast<const char*>(rows.data()), bytes);
-  return r.table("requant " + key, bytes, [&](void* to) { std::memcpy(to, rows.data(), bytes); });
+  return r.table("requant", std::span<const int32_t>(rows));
 }
 
 bool IntegerProduct::zeros_fit() const {

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "ops/recurrent/gates.h"
 #include "vulkan/kernel_recorder.h"
-#include "vulkan/kernels/rows.h"
+#include "vulkan/kernels/row_grid.h"
 #include "vulkan/kernels/weights.h"
 
 namespace smelt::vulkan {
@@ -37,8 +38,13 @@ struct Sizes {
 
 class RecurrentKernel final : public Kernel {
  public:
-  RecurrentKernel(const KernelSpec& spec, const Sizes& s, std::vector<RecurrentGate> gates, uint32_t present)
-      : attrs_(spec.attrs<RecurrentAttrs>()), s_(s), activations_(std::move(gates)), present_(present) {
+  RecurrentKernel(const KernelSpec& spec, const Sizes& s, std::vector<RecurrentGate> gates, uint32_t present,
+                  const std::optional<RowGrid>& rounding)
+      : attrs_(spec.attrs<RecurrentAttrs>()),
+        s_(s),
+        activations_(std::move(gates)),
+        present_(present),
+        rounding_(rounding) {
     if (spec.has(4)) length_words_ = whole_words(spec.inputs[4].dtype);
     for (size_t i : {1, 2}) constant_[i - 1] = spec.constant(i) != nullptr;
   }
@@ -46,8 +52,10 @@ class RecurrentKernel final : public Kernel {
   Status record(KernelRecorder& r) const override {
     std::vector<Binding> buffers;
     SMELT_ASSIGN(Binding x, r.input(0));
-    if (attrs_.dynamic_quantization) {
-      SMELT_ASSIGN(x, rounded(r, x));
+    if (rounding_) {
+      const size_t at = scratch_bytes() - rounded_bytes();
+      SMELT_TRY(rounding_->record(r, {r.scratch(at, rounded_bytes(), true)}));
+      x = r.scratch(at, rounded_bytes(), false);
     }
     buffers.push_back(x);
     const int64_t rows = s_.gates * s_.hidden;
@@ -87,29 +95,10 @@ class RecurrentKernel final : public Kernel {
  private:
   static uint32_t width(const Sizes& s) { return s.hidden > 128 ? 256 : s.hidden > 32 ? kWidth : 32; }
   size_t state_bytes() const {
-    const int64_t copies = attrs_.dynamic_quantization ? 2 : 1;
+    const int64_t copies = rounding_ ? 2 : 1;
     return align_binding(static_cast<size_t>(copies * s_.batch * 2 * s_.hidden) * sizeof(float));
   }
-  int64_t elements() const { return s_.steps * s_.batch * s_.inputs; }
-  size_t rounded_bytes() const {
-    return attrs_.dynamic_quantization ? align_binding(static_cast<size_t>(elements()) * sizeof(float)) : 0;
-  }
-  /// x on the 8-bit grid of its range.
-  Result<Binding> rounded(KernelRecorder& r, const Binding& x) const {
-    struct {
-      uint32_t rows, count;
-      int32_t low, high;
-      float epsilon;
-    } push{1, u32(elements()), 0, 255, 0};
-    constexpr uint32_t kAsymmetric = 1;  // of shaders/row_grid.glsl
-    const uint32_t lanes = lanes_for(1, elements(), true, 2);
-    const size_t at = scratch_bytes() - rounded_bytes();
-    Dispatch d{"round_rows_f32", {row_width(lanes), lanes, kAsymmetric}, {x, r.scratch(at, rounded_bytes(), true)}};
-    set_row_grid(d, 1, lanes);
-    SMELT_TRY(r.dispatch(d, push));
-    return r.scratch(at, rounded_bytes(), false);
-  }
-
+  size_t rounded_bytes() const { return rounding_ ? align_binding(size_t{rounding_->push.count} * sizeof(float)) : 0; }
   /// Weights as [direction][column][row], so that neighbouring units are neighbours.
   Result<Binding> transposed(KernelRecorder& r, size_t i, int64_t rows, int64_t columns) const {
     const auto n = static_cast<size_t>(s_.directions * rows * columns);
@@ -148,8 +137,8 @@ class RecurrentKernel final : public Kernel {
     p.clip = static_cast<float>(std::max(attrs_.clip, 0.0));
     p.fault_code = r.fault_code();
     const size_t each = activations_.size() / static_cast<size_t>(s_.directions);
-    std::vector<uint32_t> constants{width(s_), static_cast<uint32_t>(attrs_.cell),   present_, length_words_, 0, 0,
-                                    0,         attrs_.dynamic_quantization ? 1u : 0u};
+    std::vector<uint32_t> constants{
+        width(s_), static_cast<uint32_t>(attrs_.cell), present_, length_words_, 0, 0, 0, rounding_ ? 1u : 0u};
     for (size_t i = 0; i < each; ++i) {
       const RecurrentGate& gate = activations_[static_cast<size_t>(d) * each + i];
       constants[4 + i] = static_cast<uint32_t>(gate.fn);
@@ -157,7 +146,7 @@ class RecurrentKernel final : public Kernel {
       p.beta[i] = static_cast<float>(gate.beta);
     }
     for (p.first = 0; p.first < p.steps; p.first += p.count) {
-      p.count = std::min(u32(steps_at_once(s_, attrs_.dynamic_quantization)), p.steps - p.first);
+      p.count = std::min(u32(steps_at_once(s_, rounding_.has_value())), p.steps - p.first);
       SMELT_TRY(r.dispatch({"recurrent", constants, buffers, u32(s_.batch)}, p));
     }
     return Ok();
@@ -167,6 +156,7 @@ class RecurrentKernel final : public Kernel {
   Sizes s_;
   std::vector<RecurrentGate> activations_;
   uint32_t present_, length_words_ = 1;
+  std::optional<RowGrid> rounding_;  ///< of x, where products see 8-bit grids
   bool constant_[2] = {};
 };
 
@@ -176,8 +166,11 @@ std::unique_ptr<Kernel> make_recurrent(const KernelSpec& spec) {
   const auto& a = spec.attrs<RecurrentAttrs>();
   const Shape& x = spec.inputs[0].shape;
   if (x.rank() != 3) return nullptr;
-  if (a.dynamic_quantization && (a.cell != RecurrentAttrs::Cell::kLstm || !lanes_for(1, x.elements(), true, 2)))
-    return nullptr;
+  std::optional<RowGrid> rounding;
+  if (a.dynamic_quantization) {
+    rounding = RowGrid::make(spec, "round_rows_f32", RowGrid::Rule::kAsymmetric, x.elements(), {0, 0, 0, 255, 0});
+    if (a.cell != RecurrentAttrs::Cell::kLstm || !rounding) return nullptr;
+  }
   const Sizes s{(a.forward ? 1 : 0) + (a.backward ? 1 : 0),
                 a.cell == RecurrentAttrs::Cell::kRnn   ? 1
                 : a.cell == RecurrentAttrs::Cell::kGru ? 3
@@ -201,8 +194,8 @@ std::unique_ptr<Kernel> make_recurrent(const KernelSpec& spec) {
   }
   if ((present & kLastC) && a.cell != RecurrentAttrs::Cell::kLstm) return nullptr;
   auto gates = recurrent_gates(a, static_cast<int>(s.directions));
-  if (!gates.ok() || RecurrentKernel::steps_at_once(s, a.dynamic_quantization) < 1) return nullptr;
-  return std::make_unique<RecurrentKernel>(spec, s, std::move(*gates), present);
+  if (!gates.ok() || RecurrentKernel::steps_at_once(s, rounding.has_value()) < 1) return nullptr;
+  return std::make_unique<RecurrentKernel>(spec, s, std::move(*gates), present, rounding);
 }
 
 }  // namespace smelt::vulkan

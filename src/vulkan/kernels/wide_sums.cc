@@ -1,6 +1,6 @@
 #include "vulkan/kernels/wide_sums.h"
 
-#include <cstring>
+#include <span>
 
 #include "base/cat.h"
 #include "tensor/one_grid.h"
@@ -51,10 +51,7 @@ Status WideSums::record(KernelRecorder& r) const {
     rows.insert(rows.end(), {static_cast<uint32_t>(b), static_cast<uint32_t>(b >> 32),
                              static_cast<uint32_t>(f.multiplier), static_cast<uint32_t>(f.shift)});
   }
-  const size_t bytes = rows.size() * sizeof(uint32_t);
-  const std::string key(reinterpret_cast<const char*>(rows.data()), bytes);
-  SMELT_ASSIGN(const Binding table,
-               r.table("rescale " + key, bytes, [&](void* to) { std::memcpy(to, rows.data(), bytes); }));
+  SMELT_ASSIGN(const Binding table, r.table("rescale", std::span<const uint32_t>(rows)));
   Dispatch d{"rescale_sums_i16", {kWidth, q_.wide() ? 1u : 0u, once_ ? 1u : 0u}, {sums(r, false), table, r.output(0)}};
   set_grid(d, n_, kWidth);
   return r.dispatch(d, Push{static_cast<uint32_t>(n_), inner_, channels_, static_cast<int32_t>(q_.zero()),

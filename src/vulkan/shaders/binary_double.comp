@@ -1,6 +1,6 @@
 #version 450
-// z = clamp(f(x, y)) of float64 values with broadcasting; specialization constant 1 is the function, 2 says that neither
-// operand repeats. RESULT is the type of z.
+// z = clamp(f(x, y)) of float64 values with broadcasting; specialization constant 1 is the function, 2 says that
+// neither operand repeats. RESULT is the type of z.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "double_math.glsl"

@@ -1,6 +1,6 @@
 #version 450
-// z = f(x, y) of integers with broadcasting; specialization constant 1 is the function, 2 says that neither operand repeats,
-// 3 that the result is clamped.
+// z = f(x, y) of integers with broadcasting; specialization constant 1 is the function, 2 says that neither operand
+// repeats, 3 that the result is clamped.
 // RESULT is the type of z. CHECKED: a divisor of 0 sets `faults`.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"

@@ -1,8 +1,8 @@
 #version 450
 // y = x as another element type. Variants define STORED and RESULT, the types in buffers, and FROM_ and TO_ with the
-// kind of element: FLOAT, DOUBLE, BF16 (in uint16_t), INT, LONG, SHORT (of 16 bits), USHORT, UINT, BOOL. Floats out of the range of
-// integers wrap; specialization constant 1 makes them saturate. Elements of 16 bits are only loaded and stored: few
-// devices compute with them.
+// kind of element: FLOAT, DOUBLE, BF16 (in uint16_t), INT, LONG, SHORT (of 16 bits), USHORT, UINT, BOOL. Floats out of
+// the range of integers wrap; specialization constant 1 makes them saturate. Elements of 16 bits are only loaded and
+// stored: few devices compute with them.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 

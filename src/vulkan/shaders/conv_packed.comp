@@ -3,9 +3,9 @@
 // loads an eighth of the weights, which then go round by broadcasts; pixels lie along the lanes. Filters are packed as
 // [group][16 output channels][tap][4 input channels][4][16]. VECTOR: channels-last images of channels in fours.
 // WEIGHT_BITS: filters of real images as integers of 8 or 4 bits in the same order, with scales [tile][block][16].
-// INTEGER: 8-bit images and weights of int8, requantized: FIXED by multipliers and shifts, else by factors. Products are
-// summed as floats, which is faster where integers of 32 bits are multiplied slowly, and exact up to 256 of them, then as
-// 32-bit integers. What is known here is not a specialization constant: drivers then get small code.
+// INTEGER: 8-bit images and weights of int8, requantized: FIXED by multipliers and shifts, else by factors. Products
+// are summed as floats, which is faster where integers of 32 bits are multiplied slowly, and exact up to 256 of them,
+// then as 32-bit integers. What is known here is not a specialization constant: drivers then get small code.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_ballot : require
 #include "common.glsl"

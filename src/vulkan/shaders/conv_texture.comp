@@ -1,7 +1,7 @@
 #version 450
-// Convolution of images whose texels are four channels of a pixel, by filters that weights_pack.comp made; also products
-// of rows and matrices. HALVES: products in float16, sums in float32. An invocation gives kQuads fours of channels of
-// kPixels neighbours of a row.
+// Convolution of images whose texels are four channels of a pixel, by filters that weights_pack.comp made; also
+// products of rows and matrices. HALVES: products in float16, sums in float32. An invocation gives kQuads fours of
+// channels of kPixels neighbours of a row.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"

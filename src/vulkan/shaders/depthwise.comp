@@ -1,7 +1,7 @@
 #version 450
 // Depthwise convolution of channels-last images whose channels come in fours: four channels a lane, kPixels
-// neighbouring outputs of a row an invocation. Filters are packed as [tap][channel]. INTEGER: 8-bit images, whose sums of
-// up to 256 products are exact as floats, requantized: FIXED by multipliers and shifts, else by factors.
+// neighbouring outputs of a row an invocation. Filters are packed as [tap][channel]. INTEGER: 8-bit images, whose sums
+// of up to 256 products are exact as floats, requantized: FIXED by multipliers and shifts, else by factors.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"

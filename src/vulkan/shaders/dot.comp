@@ -1,20 +1,19 @@
 #version 450
 // Convolution of 8-bit images with constant filters, four products an instruction, requantized. An invocation makes
-// kPixels x kTile outputs: pixels along the lanes, output channels in registers. Four input channels are a word of int8;
-// unsigned images (UNSIGNED) become such by less 128, as filters did when they were packed as [group][output
+// kPixels x kTile outputs: pixels along the lanes, output channels in registers. Four input channels are a word of
+// int8; unsigned images (UNSIGNED) become such by less 128, as filters did when they were packed as [group][output
 // channel][tap][four input channels]. Outside of the image lies its zero point, so that the zero points' part of a sum
-// is the same for all pixels and stands in the channel's bias; only that of filters with one (kFilterZeros) depends on x.
+// is the same for all pixels and stands in the channel's bias; only that of filters with one (kFilterZeros) depends on
+// x.
 // SUMS: the sums themselves; the zero point of x is a tensor (kInputZero), and a channel has the sum of its filter.
-// IMAGES: the sums as reals, of images with a scale and zero point each; a channel has the sum, scale and bias of its filter.
+// IMAGES: the sums as reals, of images with a scale and zero point each; a channel has the sum, scale and bias of its
+// filter.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_spirv_intrinsics : require
 #include "common.glsl"
 #include "activation.glsl"
+#include "dot.glsl"
 #include "requant.glsl"
-
-// OpSDot of packed words (format 0), sums of products of int8.
-spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6018, 6019], id = 4450)
-int dot_int8(int a, int b, spirv_literal int format);
 
 layout(constant_id = 1) const uint kTile = 8;
 layout(constant_id = 2) const uint kPixels = 1;

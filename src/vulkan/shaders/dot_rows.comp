@@ -1,26 +1,24 @@
 #version 450
 // Rows of int8 values on grids of their own times constant weights, four products an instruction: y[row, column] =
-// act(scale[row] * sum_k (x[row, k] - zero[row]) * w[k, column] * scale of w + bias[column]). Columns go along the lanes;
-// an invocation makes kLanes x kTile outputs, or a part of them, one of kSlices, when rows are few. Weights are words of
-// [chunk][column]: BITS 8, four int8; 4, eight integers of four bits, those of the first word of x in the low halves of
-// bytes. BLOCKS: they have scales for each `block` chunks, so that sums of blocks are real.
+// act(scale[row] * sum_k (x[row, k] - zero[row]) * w[k, column] * scale of w + bias[column]). Columns go along the
+// lanes; an invocation makes kLanes x kTile outputs, or a part of them, one of kSlices, when rows are few. Weights are
+// words of [chunk][column]: BITS 8, four int8; 4, eight integers of four bits, those of the first word of x in the low
+// halves of bytes. BLOCKS: they have scales for each `block` chunks, so that sums of blocks are real.
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_spirv_intrinsics : require
 #include "common.glsl"
 #include "activation.glsl"
+#include "dot.glsl"
 #ifdef BLOCKS
 #define SUM float
 #else
 #define SUM int
 #endif
 
-// OpSDot of packed words (format 0), sums of products of int8.
-spirv_instruction(extensions = ["SPV_KHR_integer_dot_product"], capabilities = [6018, 6019], id = 4450)
-int dot_int8(int a, int b, spirv_literal int format);
-
 layout(constant_id = 1) const uint kTile = 1;
 layout(constant_id = 2) const uint kLanes = 1;
-layout(constant_id = 3) const uint kSlices = 1;  // more than one: kTile and kLanes are 1, the workgroup is of 256 at most
+// More slices than one: kTile and kLanes are 1, the workgroup is of 256 at most.
+layout(constant_id = 3) const uint kSlices = 1;
 layout(constant_id = 4) const bool kOneGrid = false;
 layout(push_constant) uniform Push {
   int rows, columns;

@@ -1,5 +1,5 @@
-// Functions of a float64 variable that GLSL has for 32 bits alone, to about 1e-13 of the result: arguments are reduced by
-// constants in two parts, and series are summed. NaN goes in and comes out.
+// Functions of a float64 variable that GLSL has for 32 bits alone, to about 1e-13 of the result: arguments are reduced
+// by constants in two parts, and series are summed. NaN goes in and comes out.
 const double kLn2High = 0.693147180369123816490LF, kLn2Low = 1.90821492927058770002e-10LF;
 const double kLn2 = 0.693147180559945309417LF;
 const double kPi = 3.141592653589793238463LF, kHalfPi = 1.570796326794896619231LF;

@@ -32,7 +32,8 @@ int rescale_single(int64_t x, int multiplier, int shift) {
   const uint64_t low = uint64_t(x & 0xffffffffL) * uint64_t(multiplier) + (uint64_t(1) << (total - 1));
   const int64_t high = (x >> 32) * multiplier + int64_t(low >> 32);
   const int64_t value =
-      total >= 32 ? high >> max(total - 32, 0) : high << min(32 - total, 31) | int64_t((low & 0xffffffffUL) >> min(total, 31));
+      total >= 32 ? high >> max(total - 32, 0)
+                  : high << min(32 - total, 31) | int64_t((low & 0xffffffffUL) >> min(total, 31));
   return multiplier == 0 ? 0 : int(clamp(value, int64_t(-0x7fffffff - 1), int64_t(0x7fffffff)));
 }
 // The same by 16 bits of the multiplier.

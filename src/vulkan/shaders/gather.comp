@@ -1,6 +1,6 @@
 #version 450
-// y[i] = x[an element that indices name]. A tuple of up to four indices picks in as many dimensions of x. An index out of
-// range sets `faults` and gives element 0. INDEX_WORDS is 2 for 64-bit indices. TEXTURE: y is an image, x real.
+// y[i] = x[an element that indices name]. A tuple of up to four indices picks in as many dimensions of x. An index out
+// of range sets `faults` and gives element 0. INDEX_WORDS is 2 for 64-bit indices. TEXTURE: y is an image, x real.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "strides.glsl"

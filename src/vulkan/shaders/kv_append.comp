@@ -1,6 +1,6 @@
 #version 450
-// y = cache [outer, room, inner] with fresh [outer, count, inner] from an entry on that is data: one for every `rows` of
-// outer. Specialization constants: 1 words of a start, 2 that entries behind the last one are the first ones.
+// y = cache [outer, room, inner] with fresh [outer, count, inner] from an entry on that is data: one for every `rows`
+// of outer. Specialization constants: 1 words of a start, 2 that entries behind the last one are the first ones.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 

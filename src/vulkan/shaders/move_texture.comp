@@ -1,6 +1,7 @@
 #version 450
 // Elements of one image put into another. An invocation gives a texel of y. Where an element of y comes from: BLOCK, a
-// block of y, y[to + i] = x[at + step * i permuted]; WALK, places along strides (vulkan/kernels/places.h); TABLE, a list.
+// block of y, y[to + i] = x[at + step * i permuted]; WALK, places along strides (vulkan/kernels/places.h); TABLE, a
+// list.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "texture.glsl"

@@ -8,8 +8,8 @@ const uint kL1Max = 5;      // 1 / max(sum of magnitudes, epsilon), no mean
 const uint kL2Max = 6;      // 1 / max(sqrt(sum of squares), epsilon), no mean
 const uint kGiven = 7;      // none: scale and bias are all
 
-// What `sum` makes of a row of `count` values: the factor that normalizes them. The sum is that of their magnitudes, for
-// kL1 and kL1Max, or else of their squares.
+// What `sum` makes of a row of `count` values: the factor that normalizes them. The sum is that of their magnitudes,
+// for kL1 and kL1Max, or else of their squares.
 float inverse_of(float sum) {
   float norm = 0.0;
   switch (kKind) {

@@ -1,7 +1,7 @@
 #version 450
-// Blocks of an image normalized by their own statistics: y = act((x - mean) * inverse * scale + bias). kLanes invocations
-// work on a block together. kJoined: the packed dimension is part of the blocks; else the four elements of a texel belong
-// to four of them. Scale and bias are in buffers.
+// Blocks of an image normalized by their own statistics: y = act((x - mean) * inverse * scale + bias). kLanes
+// invocations work on a block together. kJoined: the packed dimension is part of the blocks; else the four elements of
+// a texel belong to four of them. Scale and bias are in buffers.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
@@ -67,8 +67,10 @@ void main() {
     vec4 v = (fetch(xs, position_of(p, t), t.y) - mean) * inverse;
     [[unroll]] for (int i = 0; i < 4; ++i) {
       if (e[kPacked] < x_size[kPacked]) {
-        if (kScale) v[i] *= scales[e.x * scale_stride.x + e.y * scale_stride.y + e.z * scale_stride.z + e.w * scale_stride.w];
-        if (kBias) v[i] += biases[e.x * bias_stride.x + e.y * bias_stride.y + e.z * bias_stride.z + e.w * bias_stride.w];
+        if (kScale)
+          v[i] *= scales[e.x * scale_stride.x + e.y * scale_stride.y + e.z * scale_stride.z + e.w * scale_stride.w];
+        if (kBias)
+          v[i] += biases[e.x * bias_stride.x + e.y * bias_stride.y + e.z * bias_stride.z + e.w * bias_stride.w];
         v[i] = activate(v[i], act, act_a, act_b);
       }
       ++e[kPacked];

@@ -1,9 +1,9 @@
 #version 450
 // The order of rows of more elements than order.comp takes, by a bitonic network over kSlots places of each row in
-// memory, in several dispatches: runs of kChunk places in shared memory first; then, for every longer run, steps between
-// places that are far apart, and the near ones in shared memory again; at last the first `keep` are written. Rows are
-// the middle of [outer, extent, inner]. Specialization constants: 1 the part, 2 largest first, 3 words of an index (0:
-// none wanted), 4 values wanted.
+// memory, in several dispatches: runs of kChunk places in shared memory first; then, for every longer run, steps
+// between places that are far apart, and the near ones in shared memory again; at last the first `keep` are written.
+// Rows are the middle of [outer, extent, inner]. Specialization constants: 1 the part, 2 largest first, 3 words of an
+// index (0: none wanted), 4 values wanted.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 

@@ -1,6 +1,6 @@
 #version 450
-// Maximum, mean or norm of a sliding window, or of the bins of adaptive pooling (kAdaptive), in either layout; an output
-// element an invocation. kIndexWords: words of the maximum's index (0: none wanted), kIndexRule what it counts.
+// Maximum, mean or norm of a sliding window, or of the bins of adaptive pooling (kAdaptive), in either layout; an
+// output element an invocation. kIndexWords: words of the maximum's index (0: none wanted), kIndexRule what it counts.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"

@@ -1,6 +1,7 @@
 #version 450
 // y = x with the entries of one axis that indices name replaced by those of v: y[o][a][k] = v[o][p][k] for the last p
-// with index a, x[o][a][k] where there is none. An index out of range sets `faults`. INDEX_WORDS is 2 for 64-bit indices.
+// with index a, x[o][a][k] where there is none. An index out of range sets `faults`. INDEX_WORDS is 2 for 64-bit
+// indices.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 

@@ -1,9 +1,9 @@
 #version 450
 // Between reals and stored integers: by default y = stored integer of x; with DEQUANTIZE y = real value of stored x.
-// Scales and zero points are one for all, one an entry of an axis, or one a block of it. Specialization constant 1: ties
-// go away from zero; 2: multiply by the scale's reciprocal. COMPUTED: parameters are tensors; constant 3 says how many
-// zero points there are: 0 none, 1 one, 2 as many as scales. Elements of 16 bits are only loaded and stored: few devices
-// compute with them; UNSIGNED: RESULT is uint16_t.
+// Scales and zero points are one for all, one an entry of an axis, or one a block of it. Specialization constant 1:
+// ties go away from zero; 2: multiply by the scale's reciprocal. COMPUTED: parameters are tensors; constant 3 says how
+// many zero points there are: 0 none, 1 one, 2 as many as scales. Elements of 16 bits are only loaded and stored: few
+// devices compute with them; UNSIGNED: RESULT is uint16_t.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 

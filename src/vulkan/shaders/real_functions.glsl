@@ -52,8 +52,8 @@ uint two_by_pi(int first_bit) {  // 32 of them; zeros before the first
   return high << bit | low >> (32 - bit);
 }
 
-// x as quarter turns (0 to 3) and a rest between -pi / 4 and pi / 4. In fixed point: a float is a whole number of 24 bits
-// times a power of two, and of its product with 2 / pi only the bits from 2 downwards count.
+// x as quarter turns (0 to 3) and a rest between -pi / 4 and pi / 4. In fixed point: a float is a whole number of 24
+// bits times a power of two, and of its product with 2 / pi only the bits from 2 downwards count.
 float quarter_turns(float x, out int turn) {
   const uint bits = floatBitsToUint(x) & 0x7fffffffu;
   const int exponent = int(bits >> 23) - 150;

@@ -1,8 +1,9 @@
 #version 450
 // Steps [first, first + count) of one direction of a recurrent network (ONNX RNN, GRU, LSTM), a workgroup a sequence, a
-// lane some units. Between dispatches the states lie in `states`. Specialization constants: 1 the cell, 2 which operands
-// are there (codes below), 3 words of a length, 4 to 6 the activations (RecurrentGate::Fn), 7 that products see states on
-// the 8-bit grid of those of all sequences: then a dispatch is one step, which keeps its new states apart from the old ones.
+// lane some units. Between dispatches the states lie in `states`. Specialization constants: 1 the cell, 2 which
+// operands are there (codes below), 3 words of a length, 4 to 6 the activations (RecurrentGate::Fn), 7 that products
+// see states on the 8-bit grid of those of all sequences: then a dispatch is one step, which keeps its new states apart
+// from the old ones.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "real_functions.glsl"
@@ -143,7 +144,8 @@ void main() {
   uint length = steps;
   if ((kPresent & kLengths) != 0) {
     const int given = lengths[n * kLengthWords];
-    if (given < 0 || given > int(steps) || (kLengthWords == 2 && lengths[n * 2 + 1] != given >> 31)) faults[0] = fault_code;
+    if (given < 0 || given > int(steps) || (kLengthWords == 2 && lengths[n * 2 + 1] != given >> 31))
+      faults[0] = fault_code;
     length = uint(clamp(given, 0, int(steps)));
   }
   if (kRounded && first < length) round_states(lane, width);

@@ -1,5 +1,6 @@
-// 32-bit sums become stored 8-bit integers, bit-equal with Requant (ops/common/requant.h). r: bias (added by the caller),
-// factor's bits or multiplier, right shift, zero point of the channel's weights as int8. rounding: the value of smelt::Rounding.
+// 32-bit sums become stored 8-bit integers, bit-equal with Requant (ops/common/requant.h). r: bias (added by the
+// caller), factor's bits or multiplier, right shift, zero point of the channel's weights as int8. rounding: the value
+// of smelt::Rounding.
 int requantize(int v, ivec4 r, uint rounding, int zero, int low, int high) {
   if (rounding == 0) {
     const float f = float(v) * intBitsToFloat(r.y);

@@ -1,6 +1,6 @@
 #version 450
-// One dimension replaced by weighted sums along it: y[o][i][k] = sum of weight * x[o][place][k] over the taps of i. A tap
-// with place -1 stands for the extrapolation value.
+// One dimension replaced by weighted sums along it: y[o][i][k] = sum of weight * x[o][place][k] over the taps of i. A
+// tap with place -1 stands for the extrapolation value.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 

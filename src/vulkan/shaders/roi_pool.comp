@@ -1,14 +1,15 @@
 #version 450
 // Regions of images [batch, channels, height, width] pooled into [regions, channels, height, width]; an element of the
-// result an invocation. kKind: 0 mean and 1 largest of bilinear samples, 2 largest of whole pixels, 3 a bilinear and 4 a
-// nearest pixel of an even grid.
+// result an invocation. kKind: 0 mean and 1 largest of bilinear samples, 2 largest of whole pixels, 3 a bilinear and 4
+// a nearest pixel of an even grid.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
 const uint kMean = 0, kMaximum = 1, kPixels = 2, kCrop = 3, kNearest = 4;
 
 layout(constant_id = 1) const uint kKind = 0;
-layout(constant_id = 2) const uint kBatchWords = 0;  // of a region's image; 0: the first one, or the region's first number
+// Words of the number of a region's image; 0: the first one, or the region's first number.
+layout(constant_id = 2) const uint kBatchWords = 0;
 layout(constant_id = 3) const bool kHalfPixel = false;
 layout(push_constant) uniform Push {
   uint n, channels;

@@ -1,6 +1,7 @@
 #version 450
 // Rows of reals and the grid of integers that the range of each chooses. Variants: y = the values rounded to the grid;
-// with RESULT, the stored integers, and scales and zero points of the rows. Specialization constant 2 is the rule (row_grid.glsl).
+// with RESULT, the stored integers, and scales and zero points of the rows. Specialization constant 2 is the rule
+// (row_grid.glsl).
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "rows.glsl"

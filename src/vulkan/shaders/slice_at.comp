@@ -1,6 +1,7 @@
 #version 450
-// Slices whose first index is data. UPDATE: y = x with `update` (of shape `part`) written from there on, starts clamped;
-// else y (of shape `part`) is x from there on, and starts outside of it are a fault. Dimensions innermost first.
+// Slices whose first index is data. UPDATE: y = x with `update` (of shape `part`) written from there on, starts
+// clamped; else y (of shape `part`) is x from there on, and starts outside of it are a fault. Dimensions innermost
+// first.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 

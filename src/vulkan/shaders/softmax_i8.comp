@@ -37,6 +37,8 @@ void main() {
   for (uint k = lane; k < extent; k += kLanes) {
     const uint at = base + k * inner;
     const int e = tables[top - int(xs[at])];
-    ys[at] = RESULT(e < 0 ? LEAST_RESULT : min(divide_by_pot(high_mul(inverse, e), exponent) + LEAST_RESULT, LEAST_RESULT + (1 << BITS) - 1));
+    ys[at] = RESULT(e < 0 ? LEAST_RESULT
+                          : min(divide_by_pot(high_mul(inverse, e), exponent) + LEAST_RESULT,
+                                LEAST_RESULT + (1 << BITS) - 1));
   }
 }

@@ -1,6 +1,6 @@
 #version 450
-// Softmax along a dimension of an image, a line of texels an invocation: across the texels' elements when that dimension
-// is the packed one, else four at once.
+// Softmax along a dimension of an image, a line of texels an invocation: across the texels' elements when that
+// dimension is the packed one, else four at once.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "texture.glsl"

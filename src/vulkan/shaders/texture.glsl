@@ -1,5 +1,5 @@
-// Tensors as images (vulkan/image_layout.h). Variants define TEXTURE as 2 or 3, the dimensions of their images. Sizes are
-// width, height, channels, batch. A position counts texels along width, height, and channels with batch.
+// Tensors as images (vulkan/image_layout.h). Variants define TEXTURE as 2 or 3, the dimensions of their images. Sizes
+// are width, height, channels, batch. A position counts texels along width, height, and channels with batch.
 #extension GL_EXT_samplerless_texture_functions : require
 
 #if defined(TEXTURE) && TEXTURE == 2

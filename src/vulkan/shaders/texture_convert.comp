@@ -1,7 +1,7 @@
 #version 450
-// A tensor's elements from a buffer or image to another, in order. FROM and TO are texture3D, image2D and so on; a buffer
-// is STORED elements (FROM_BUFFER, TO_BUFFER), TO_FLOAT what becomes float32. An invocation for each texel of the target, or of the source when the
-// target is a buffer.
+// A tensor's elements from a buffer or image to another, in order. FROM and TO are texture3D, image2D and so on; a
+// buffer is STORED elements (FROM_BUFFER, TO_BUFFER), TO_FLOAT what becomes float32. An invocation for each texel of
+// the target, or of the source when the target is a buffer.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "texture.glsl"

@@ -118,7 +118,8 @@ void normalize(uint gate) {
   const float factor = 1.0 / sqrt(row_sum(squares) / float(units) + 1e-8);
   for (uint u = row_lane(); u < units; u += kLanes) {
     const float v = (real(base + u) - mean) * factor;
-    scratch[base + u] = floatBitsToUint(v * weight(gate_at(gate) + part_of(4) + u) + weight(gate_at(gate) + part_of(5) + u));
+    scratch[base + u] =
+        floatBitsToUint(v * weight(gate_at(gate) + part_of(4) + u) + weight(gate_at(gate) + part_of(5) + u));
   }
 }
 
@@ -194,7 +195,8 @@ void main() {
           float h = weight(p_at + units * outputs + o);
           if (has(kQuantizes)) {
             int sum = 0;
-            for (uint u = 0; u < units; ++u) sum += int(ws[p_at + u * outputs + o]) * (int(scratch[rows_at + u]) - grid.zero);
+            for (uint u = 0; u < units; ++u)
+              sum += int(ws[p_at + u * outputs + o]) * (int(scratch[rows_at + u]) - grid.zero);
             h += float(sum) * (grid.scale * weight(12));
           } else {
             float sum = 0.0;

@@ -1,9 +1,9 @@
 #version 450
 // Steps [first, first + count) of one direction of TFLite's LSTM of int8 activations with int16 gates and cells, a
 // workgroup a sequence, a lane some units; bit-equal with run_integer_16 (ops/recurrent/tf_lstm_integer.cc). Tables of
-// the host: what the gates' functions make of every int16, and the weights (tf_cells_integer.cc): for each of four gates
-// (input, forget, cell, output) 16 parameters, weights of x and of h with units innermost, peephole, norm and bias; then
-// the projection. Specialization constants: 1 the workgroup's width again, 2 what there is.
+// the host: what the gates' functions make of every int16, and the weights (tf_cells_integer.cc): for each of four
+// gates (input, forget, cell, output) 16 parameters, weights of x and of h with units innermost, peephole, norm and
+// bias; then the projection. Specialization constants: 1 the workgroup's width again, 2 what there is.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "rows.glsl"
@@ -67,7 +67,8 @@ ivec2 inverse_sqrt(int x) {
 
 uint parts_at(uint gate, uint part) {  // 0: the parameters, 1: of x, 2: of h, 3: peephole, 4: norm, 5: bias
   const uint n = units, each = 16 + n * (features + outputs + 3);
-  const uint parts[6] = uint[6](0, 16, 16 + n * features, 16 + n * (features + outputs), 16 + n * (features + outputs + 1),
+  const uint parts[6] = uint[6](0, 16, 16 + n * features, 16 + n * (features + outputs),
+                                16 + n * (features + outputs + 1),
                                 16 + n * (features + outputs + 2));
   return gate * each + parts[part];
 }

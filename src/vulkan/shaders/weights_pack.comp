@@ -36,7 +36,8 @@ void main() {
   [[unroll]] for (int k = 0; k < 4; ++k) {
     const int group = (o + k) / group_out, from_i = kDepthwise ? 0 : i - group * group_in;
     if (from_i >= 0 && from_i < group_in && o + k < all_out)
-      w[k] = float(from[group * filter_g + (o + k - group * group_out) * filter_o + from_i * filter_i + tap * filter_s]);
+      w[k] =
+          float(from[group * filter_g + (o + k - group * group_out) * filter_o + from_i * filter_i + tap * filter_s]);
   }
   if (kHalf)
     hs[at] = uvec2(packHalf2x16(w.xy), packHalf2x16(w.zw));
