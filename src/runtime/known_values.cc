@@ -43,8 +43,8 @@ ValueType dynamic_type(const ValueType& declared) {
 }  // namespace
 
 KnownValues::KnownValues(PlannedEnvironment& env, const Graph& graph, std::span<const ValueType> inputs,
-                         std::vector<Datum>& slots)
-    : env_(env), graph_(graph), slots_(slots), known_(graph.values.size()), users_(count_uses(graph)) {
+                         std::span<const Datum> given, std::vector<Datum>& slots)
+    : env_(env), graph_(graph), given_(given), slots_(slots), known_(graph.values.size()), users_(count_uses(graph)) {
   slots_.resize(known_.size());
   for (size_t i = 0; i < known_.size(); ++i) {
     const Value& v = graph.values[i];
@@ -70,6 +70,7 @@ Status KnownValues::infer(const Node& node, std::vector<ValueType>& types) {
   types.assign(node.outputs.size(), {});
   PlanInfer ctx(*env_.module, graph_, node, known_, types);
   SMELT_TRY(info.infer(ctx));
+  SMELT_TRY(infer_by_content(node, types));
   for (size_t i = 0; i < types.size(); ++i) {
     if (node.outputs[i] == kNone) continue;
     const ValueType& declared = graph_.value(node.outputs[i]).type;
@@ -77,6 +78,28 @@ Status KnownValues::infer(const Node& node, std::vector<ValueType>& types) {
     if (declared.quant) types[i].quant = declared.quant;
     known_[static_cast<size_t>(node.outputs[i])].type = types[i];
   }
+  return Ok();
+}
+
+Status KnownValues::infer_by_content(const Node& node, std::vector<ValueType>& types) {
+  if (std::all_of(types.begin(), types.end(), [](const ValueType& t) { return t.is_static(); })) return Ok();
+  std::vector<ValueType> inputs;
+  for (ValueId id : node.inputs) inputs.push_back(id == kNone ? ValueType{} : (*this)[id].type);
+  auto guard = ShapeGuard::of(*env_.module, graph_, node, inputs);
+  if (!guard) return Ok();
+  if (given_.empty() && env_.packs().mode() == PackCache::Mode::kDry) {
+    // What would run: counts that change nothing.
+    std::vector<Datum> zeros;
+    for (ValueId id : graph_.inputs) {
+      const ValueType& t = (*this)[id].type;
+      const bool count = is_integer(t.dtype) && t.is_static() && t.shape.rank() <= 1 && t.shape.elements() <= 1;
+      zeros.push_back(count ? Datum(Tensor(t.dtype, t.shape)) : Datum{});
+    }
+    return guard->infer(zeros, types);
+  }
+  SMELT_TRY(guard->infer(given_, types));
+  guard->expect(types);
+  guards_.push_back(std::move(*guard));
   return Ok();
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "runtime/plan.h"
+#include "runtime/shape_guard.h"
 
 namespace smelt {
 
@@ -17,9 +18,9 @@ struct Known {
 /// Types of a graph's values for inputs of given types, and contents of those that constants and shapes determine.
 class KnownValues {
  public:
-  /// Contents lie in `slots`, which gets one for each value.
+  /// Contents lie in `slots`, which gets one for each value. `given`: the inputs themselves, or none.
   KnownValues(PlannedEnvironment& env, const Graph& graph, std::span<const ValueType> inputs,
-              std::vector<Datum>& slots);
+              std::span<const Datum> given, std::vector<Datum>& slots);
   template <class Id>
   const Known& operator[](Id id) const {
     return known_[static_cast<size_t>(id)];
@@ -30,8 +31,12 @@ class KnownValues {
   /// Computes the outputs, of the types that infer() gave, when the inputs' contents (or, for ShapeOf, shapes)
   /// determine them and they are small enough. False: a step has to.
   Result<bool> fold(const Node& node, const std::vector<ValueType>& types);
+  /// What infer() took from the contents of inputs.
+  const std::vector<ShapeGuard>& guards() const { return guards_; }
 
  private:
+  /// The same with what the graph's inputs hold, where shapes follow from that.
+  Status infer_by_content(const Node& node, std::vector<ValueType>& types);
   void settle(ValueId id, Tensor content);
   bool all_known(const Node& node) const;
   /// Whether large contents of these types still fit what a plan may compute.
@@ -43,7 +48,9 @@ class KnownValues {
 
   PlannedEnvironment& env_;
   const Graph& graph_;
+  std::span<const Datum> given_;
   std::vector<Datum>& slots_;
+  std::vector<ShapeGuard> guards_;
   std::vector<Known> known_;
   std::vector<int> users_;  ///< that are not folded, graph outputs included
   size_t folded_bytes_ = 0;

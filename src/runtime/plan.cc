@@ -130,11 +130,11 @@ bool same_type(const Datum& d, const ValueType& t) {
 Plan::Plan() = default;
 Plan::~Plan() = default;
 
-bool Plan::fits(std::span<const Datum> inputs) const {
+bool Plan::fits(std::span<const Datum> inputs, bool by_types) const {
   if (inputs.size() != inputs_.size()) return false;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (!same_type(inputs[i], inputs_[i])) return false;
-  return true;
+  return by_types || std::all_of(guards_.begin(), guards_.end(), [&](const ShapeGuard& g) { return g.holds(inputs); });
 }
 
 Status Plan::run_step(PlannedEnvironment& env, Step& step, int depth) {
@@ -319,12 +319,12 @@ const Plan* PlannedEnvironment::latest(int graph) const {
   return list.empty() ? nullptr : list.front().get();
 }
 
-Result<Plan*> PlannedEnvironment::plan_for(int graph, std::span<const Datum> inputs, int depth) {
+Result<Plan*> PlannedEnvironment::plan_for(int graph, std::span<const Datum> inputs, int depth, bool by_types) {
   auto& list = plans_[static_cast<size_t>(graph)];
   // The one that ran last, else from the one that ran longest ago: shapes mostly stay, or come round.
   for (size_t i = 0; i < list.size(); ++i) {
     const size_t at = i == 0 ? 0 : list.size() - i;
-    if (!list[at]->fits(inputs)) continue;
+    if (!list[at]->fits(inputs, by_types)) continue;
     if (at > 0)
       std::rotate(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(at),
                   list.begin() + static_cast<std::ptrdiff_t>(at) + 1);
@@ -336,14 +336,15 @@ Result<Plan*> PlannedEnvironment::plan_for(int graph, std::span<const Datum> inp
     types.push_back(type_of(inputs[i]));
     if (!types.back().quant) types.back().quant = g.value(g.inputs[i]).type.quant;
   }
-  return add_plan(graph, types, depth);
+  return add_plan(graph, types, by_types ? std::span<const Datum>() : inputs, depth);
 }
 
-Result<Plan*> PlannedEnvironment::add_plan(int graph, std::span<const ValueType> inputs, int depth) {
+Result<Plan*> PlannedEnvironment::add_plan(int graph, std::span<const ValueType> inputs, std::span<const Datum> given,
+                                           int depth) {
   auto& list = plans_[static_cast<size_t>(graph)];
   const size_t nodes = module->graphs[static_cast<size_t>(graph)].nodes.size();
   SMELT_TRY(control.spend(kPlanSteps + 4 * nodes));
-  SMELT_ASSIGN(auto plan, Plan::build(*this, graph, inputs, depth));
+  SMELT_ASSIGN(auto plan, Plan::build(*this, graph, inputs, given, depth));
   // A graph's own least recently used plans make room: plans of graphs that are running stay. Those of bodies, whose
   // shapes may change with every call, hold little memory; small ones may be many.
   size_t most = std::max<size_t>(options.max_plans, 1);
@@ -357,7 +358,7 @@ Result<Plan*> PlannedEnvironment::add_plan(int graph, std::span<const ValueType>
 }
 
 Result<const Plan*> PlannedEnvironment::prepare(int graph, std::span<const ValueType> inputs) {
-  SMELT_ASSIGN(const Plan* plan, add_plan(graph, inputs, 0));
+  SMELT_ASSIGN(const Plan* plan, add_plan(graph, inputs, {}, 0));
   return plan;
 }
 

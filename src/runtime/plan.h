@@ -11,6 +11,7 @@
 #include "runtime/arena.h"
 #include "runtime/environment.h"
 #include "runtime/loop_values.h"
+#include "runtime/shape_guard.h"
 #include "vulkan/backend.h"
 
 namespace smelt::vulkan {
@@ -63,11 +64,12 @@ struct Copies {
 /// A graph made ready for one set of input shapes: kernels chosen, activations laid out in one arena.
 class Plan {
  public:
-  /// `inputs` are the concrete types of the graph's inputs.
+  /// `inputs` are the concrete types of the graph's inputs; `given` they themselves, or none: unknown contents.
   static Result<std::unique_ptr<Plan>> build(PlannedEnvironment& env, int graph, std::span<const ValueType> inputs,
-                                             int depth);
+                                             std::span<const Datum> given, int depth);
 
-  bool fits(std::span<const Datum> inputs) const;
+  /// Contents are read where shapes follow from them, unless `by_types`.
+  bool fits(std::span<const Datum> inputs, bool by_types) const;
   /// Outputs at depth 0 may lie in the arena and are valid until the next run of this plan; deeper they own their
   /// storage, unless they are borrowed until the next run.
   Status run(PlannedEnvironment& env, std::span<const Datum> inputs, int depth, std::vector<Datum>& outputs,
@@ -103,6 +105,7 @@ class Plan {
 
   const Graph* graph_ = nullptr;
   std::vector<ValueType> inputs_;
+  std::vector<ShapeGuard> guards_;
   std::vector<ValueType> types_;  ///< of every value, as far as planning knew
   std::vector<Step> steps_;
   std::vector<Datum> slots_;
@@ -146,8 +149,8 @@ class PlannedEnvironment final : public Environment {
     std::vector<ValueType> inputs, outputs;
     std::unique_ptr<Kernel> kernel;
   };
-  /// Finds or makes the plan for inputs like these.
-  Result<Plan*> plan_for(int graph, std::span<const Datum> inputs, int depth = 0);
+  /// Finds or makes the plan for inputs like these. `by_types`: contents are not to be read.
+  Result<Plan*> plan_for(int graph, std::span<const Datum> inputs, int depth = 0, bool by_types = false);
   void reset_state() override;
   ScratchStack scratch;
   const Gpu gpu;
@@ -155,7 +158,7 @@ class PlannedEnvironment final : public Environment {
   const std::shared_ptr<vulkan::StateStore> device_states;
 
  private:
-  Result<Plan*> add_plan(int graph, std::span<const ValueType> inputs, int depth);
+  Result<Plan*> add_plan(int graph, std::span<const ValueType> inputs, std::span<const Datum> given, int depth);
   Isa isa_;
   std::shared_ptr<PackCache> packs_;
   std::map<const Node*, LateKernel> late_;

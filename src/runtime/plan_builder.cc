@@ -42,12 +42,13 @@ bool moves_nothing(const Node& node, const ValueType& from, const ValueType& to)
 
 class PlanBuilder {
  public:
-  PlanBuilder(PlannedEnvironment& env, int graph, std::span<const ValueType> inputs, Plan& plan, int depth)
+  PlanBuilder(PlannedEnvironment& env, int graph, std::span<const ValueType> inputs, std::span<const Datum> given,
+              Plan& plan, int depth)
       : env_(env),
         graph_(env.module->graphs[static_cast<size_t>(graph)]),
         plan_(plan),
         depth_(depth),
-        known_(env, graph_, inputs, plan.slots_) {
+        known_(env, graph_, inputs, given, plan.slots_) {
     plan_.graph_ = &graph_;
     plan_.inputs_.assign(inputs.begin(), inputs.end());
   }
@@ -60,6 +61,7 @@ class PlanBuilder {
     for (size_t i = 0; i < n; ++i)
       if (known_[i].settled) home_[i] = Home::kConstant;
     for (ValueId id : graph_.inputs) home_[static_cast<size_t>(id)] = Home::kOutside;
+    plan_.guards_ = known_.guards();
     put_in_order();
     find_last_uses();
     for (size_t k = 0; k < plan_.steps_.size(); ++k)
@@ -445,9 +447,9 @@ class PlanBuilder {
 };
 
 Result<std::unique_ptr<Plan>> Plan::build(PlannedEnvironment& env, int graph, std::span<const ValueType> inputs,
-                                          int depth) {
+                                          std::span<const Datum> given, int depth) {
   auto plan = std::make_unique<Plan>();
-  SMELT_TRY(PlanBuilder(env, graph, inputs, *plan, depth).build());
+  SMELT_TRY(PlanBuilder(env, graph, inputs, given, *plan, depth).build());
   return plan;
 }
 

@@ -262,7 +262,7 @@ Result<std::vector<Port>> Session::Impl::prepare(std::span<const Datum> given) {
   if (auto s = take(graph, given, false); !s.ok()) return locate(s.error());
   const Plan* plan = nullptr;
   if (chosen) {
-    auto found = chosen->plan_for(graph, inputs);
+    auto found = chosen->plan_for(graph, inputs, 0, true);
     if (!found.ok()) return locate(found.error());
     plan = *found;
   }

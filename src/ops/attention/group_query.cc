@@ -194,8 +194,9 @@ Status infer_GroupQueryAttention(InferContext& ctx) {
     return Ok();
   }
   const auto total = ctx.ints(6);
-  SMELT_ASSIGN(const Sizes s, sizes_of(a, q.shape, !ctx.has(1), ctx.has(3) ? &ctx.input(3).shape : nullptr,
-                                       total && total->size() == 1 ? (*total)[0] : -1));
+  SMELT_ASSIGN(Sizes s, sizes_of(a, q.shape, !ctx.has(1), ctx.has(3) ? &ctx.input(3).shape : nullptr,
+                                 total && total->size() == 1 ? (*total)[0] : -1));
+  if (ctx.has(6) && !total) s.capacity = -1;
   ctx.set(0, ValueType::tensor(q.dtype, Shape{s.batch, s.rows, s.depth < 0 ? -1 : s.depth * a.num_heads}));
   for (int i = 1; i < 3; ++i) ctx.set(i, ValueType::tensor(q.dtype, Shape{s.batch, a.kv_heads, s.capacity, s.depth}));
   return Ok();

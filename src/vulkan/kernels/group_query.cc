@@ -16,7 +16,12 @@ enum Input : size_t { kQ, kK, kV, kPastK, kPastV, kLengths, kTotal, kCos, kSin, 
 class GroupQuery {
  public:
   explicit GroupQuery(const KernelSpec& spec)
-      : spec_(spec), a_(spec.attrs<GroupQueryAttrs>()), c_(spec), packed_(!spec.has(kK)), past_(spec.has(kPastK)) {}
+      : spec_(spec),
+        a_(spec.attrs<GroupQueryAttrs>()),
+        c_(spec),
+        packed_(!spec.has(kK)),
+        given_(spec.has(kPastK)),
+        past_(given_) {}
 
   std::unique_ptr<Kernel> kernel() {
     const Shape& q = spec_.inputs[kQ].shape;
@@ -28,7 +33,7 @@ class GroupQuery {
     const Shape& present = spec_.outputs.size() > 1 ? spec_.outputs[1].shape : Shape{};
     if (present.rank() != 4 || spec_.inputs[kLengths].shape.elements() != batch_) return nullptr;
     capacity_ = present[2];
-    if (past_ && (spec_.inputs[kPastK].shape.rank() != 4 || spec_.inputs[kPastK].shape[2] > capacity_)) return nullptr;
+    if (given_ && (spec_.inputs[kPastK].shape.rank() != 4 || spec_.inputs[kPastK].shape[2] > capacity_)) return nullptr;
     if (!set_first()) return nullptr;
     const int64_t width = a_.num_heads * depth_, kv_width = a_.kv_heads * depth_;
     const ValueId query = rotated(fresh(kQ, 0, width), a_.num_heads);
@@ -42,19 +47,22 @@ class GroupQuery {
  private:
   ValueId number(int64_t v) { return c_.scalar(DType::kI32, static_cast<double>(v)); }
 
-  /// The first row's place in the cache, [batch]; none: 0.
+  /// The first row's place in the cache, [batch]; none: 0. A prompt, as long as the total, begins at 0.
   bool set_first() {
-    from_start_ = !past_;
-    if (!past_) return true;
-    const Tensor* total = spec_.constant(kTotal);  // else the capacity would not be known
-    if (!total || total->elements() != 1) return false;
-    if (get_int(*total, 0) == rows_) {  // a prompt
-      from_start_ = true;
-      first_ = c_.constant(Tensor(DType::kI32, Shape{batch_}));
+    const Tensor* total = given_ ? spec_.constant(kTotal) : nullptr;
+    if (given_ && (!spec_.has(kTotal) || spec_.inputs[kTotal].shape.elements() != 1)) return false;
+    from_start_ = !given_ || (total && get_int(*total, 0) == rows_);
+    if (from_start_) {
+      past_ = given_ && spec_.inputs[kPastK].shape[2] > rows_;  // what the prompt leaves of it is kept
+      if (past_) first_ = c_.constant(Tensor(DType::kI32, Shape{batch_}));
       return true;
     }
     const ValueId length = c_.cast(c_.reshape(c_.input(kLengths), {batch_}), DType::kI32);
     first_ = c_.binary(Binary::kSub, length, number(rows_ - 1));
+    if (first_ == kNone || total) return first_ != kNone;
+    const ValueId prompt =
+        c_.binary(Binary::kEqual, c_.cast(c_.reshape(c_.input(kTotal), {1}), DType::kI32), number(rows_));
+    first_ = c_.where(prompt, number(0), first_);
     return first_ != kNone;
   }
 
@@ -90,7 +98,10 @@ class GroupQuery {
     if (x == kNone || !past_) return filled(x);
     ScatterAttrs s;
     s.axis = 2;
-    return c_.add(Op::kTensorScatter, make_attrs<ScatterAttrs>(s), {filled(c_.input(past)), x, first_});
+    const Shape cache{batch_, a_.kv_heads, capacity_, depth_};
+    const ValueId old =
+        spec_.inputs[past].shape[2] > 0 ? filled(c_.input(past)) : c_.constant(Tensor(c_.dtype(x), cache));
+    return c_.add(Op::kTensorScatter, make_attrs<ScatterAttrs>(s), {old, x, first_});
   }
 
   /// With zeros behind, up to the capacity.
@@ -124,7 +135,10 @@ class GroupQuery {
   const KernelSpec& spec_;
   const GroupQueryAttrs& a_;
   Composition c_;
-  bool packed_, past_, from_start_ = false;
+  bool packed_;
+  bool given_;               ///< caches come in, perhaps empty
+  bool past_;                ///< rows go into a cache that is there
+  bool from_start_ = false;  ///< known to be a prompt
   int64_t batch_ = 0, rows_ = 0, depth_ = 0, capacity_ = 0;
   ValueId first_ = kNone;
 };
