@@ -166,7 +166,11 @@ std::unique_ptr<Kernel> make_conv_half(const KernelSpec& spec) {
   return widened(spec, !spec.attrs<ConvAttrs>().hybrid);
 }
 std::unique_ptr<Kernel> make_matmul_half(const KernelSpec& spec) {
-  return widened(spec, !spec.attrs<MatMulAttrs>().hybrid);
+  const auto& attrs = spec.attrs<MatMulAttrs>();
+  if (attrs.hybrid || attrs.row_block > 0) return widened(spec);
+  if (spec.constant(1) && spec.inputs[1].quant && bit_width(spec.inputs[1].dtype) == 4)
+    if (auto kernel = widened(spec)) return kernel;
+  return widened(spec, true);
 }
 std::unique_ptr<Kernel> make_attention_half(const KernelSpec& spec) { return widened(spec); }
 std::unique_ptr<Kernel> make_pool_half(const KernelSpec& spec) { return widened(spec); }

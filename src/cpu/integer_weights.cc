@@ -114,6 +114,10 @@ std::vector<int16_t> IntegerWeights::values() const {
   return out;
 }
 
+bool IntegerWeights::all_zeros_are(int32_t zero) const {
+  return zeros_.empty() ? zero == 0 : std::all_of(zeros_.begin(), zeros_.end(), [&](int16_t z) { return z == zero; });
+}
+
 bool IntegerWeights::all_within(int32_t low, int32_t high) const {
   const auto least = static_cast<int32_t>(int_min(b_->dtype())), most = static_cast<int32_t>(int_max(b_->dtype()));
   const auto always = [&](int32_t zero) { return least - zero >= low && most - zero <= high; };

@@ -33,6 +33,11 @@ class IntegerWeights {
   int64_t block() const { return block_; }  ///< entries of k in a block; the last may be shorter
   int64_t depth(int64_t i) const { return std::min(block_, k_ - i * block_); }
   const std::vector<float>& scales() const { return scales_; }  ///< [block][n]
+  /// What was subtracted from the stored entries of a column's block.
+  int32_t zero(int64_t block, int64_t n) const {
+    return zeros_.empty() ? 0 : zeros_[static_cast<size_t>(block * n_ + n)];
+  }
+  bool all_zeros_are(int32_t zero) const;
   /// The constant itself, where it is just values(); else null.
   const int8_t* plain() const;
   std::vector<int16_t> values() const;

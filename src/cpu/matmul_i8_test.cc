@@ -110,8 +110,7 @@ TEST(MatMulI8, HybridBlocks) {
         c.inputs[0] = random_tensor(DType::kF32, {r.m, r.k}, -2, 3, 1);
         c.output.dtype = DType::kF32;
         c.threaded = true;
-        const bool four = w == DType::kI4 || block != 0;  // uint4 without a zero point reaches 15
-        check_case(c, four && best_isa() == Isa::kVnni ? "matmul_w4" : "matmul_hybrid", {1e-4, 1e-4});
+        check_case(c, "matmul_w4", {1e-4, 1e-4});
       }
 }
 

@@ -1,6 +1,7 @@
 #include "cpu/row_quant.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "cpu/targets.h"
@@ -163,7 +164,62 @@ void quantize_rows(const float* x, int64_t rows, int64_t n, bool asymmetric, int
   }
 }
 
-RowQuant make_row_quant() { return {row_range, rescale_sums, to_grid, from_grid, quantize_rows}; }
+HWY_INLINE int32_t sum_of(const int8_t* x, int64_t n) {
+  const hn::ScalableTag<int32_t> d;
+  const hn::Rebind<int8_t, decltype(d)> d8;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto sum = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) sum = hn::Add(sum, hn::PromoteTo(d, hn::LoadU(d8, x + i)));
+  int32_t total = hn::GetLane(hn::SumOfLanes(d, sum));
+  for (; i < n; ++i) total += x[i];
+  return total;
+}
+
+void sum_blocks(const int8_t* x, int64_t n, int64_t block, int32_t* sums) {
+  for (int64_t at = 0; at < n; at += block) *sums++ = sum_of(x + at, std::min(block, n - at));
+}
+
+void sum_real_blocks(const float* x, int64_t n, int64_t block, float* sums) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t at = 0; at < n; at += block) {
+    const int64_t end = std::min(n, at + block);
+    V sum = hn::Zero(d);
+    int64_t i = at;
+    for (; i + lanes <= end; i += lanes) sum = hn::Add(sum, hn::LoadU(d, x + i));
+    float total = hn::GetLane(hn::SumOfLanes(d, sum));
+    for (; i < end; ++i) total += x[i];
+    *sums++ = total;
+  }
+}
+
+/// The largest magnitude; NaN, whose bits are above all others, if there is one.
+HWY_INLINE float magnitude_of(const float* x, int64_t n) {
+  const hn::ScalableTag<int32_t> d;
+  const auto magnitude = hn::Set(d, 0x7fffffff);
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto most = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) most = hn::Max(most, hn::And(magnitude, hn::BitCast(d, hn::LoadU(D(), x + i))));
+  int32_t bits = hn::GetLane(hn::MaxOfLanes(d, most));
+  for (; i < n; ++i) bits = std::max(bits, std::bit_cast<int32_t>(x[i]) & 0x7fffffff);
+  return std::bit_cast<float>(bits);
+}
+
+void quantize_blocks(const float* x, int64_t n, int64_t block, int8_t* out, float* scales, int32_t* sums) {
+  for (int64_t at = 0; at < n; at += block) {
+    const int64_t here = std::min(block, n - at);
+    const BlockGrid to = block_grid(magnitude_of(x + at, here));
+    to_grid_of<false, false>(x + at, here, Grid{.scale = to.inverse, .low = -127, .factor = true}, out + at);
+    *scales++ = to.scale;
+    *sums++ = sum_of(out + at, here);
+  }
+}
+
+RowQuant make_row_quant() {
+  return {row_range, rescale_sums, to_grid, from_grid, quantize_rows, quantize_blocks, sum_blocks, sum_real_blocks};
+}
 
 }  // namespace smelt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

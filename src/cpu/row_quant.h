@@ -62,6 +62,13 @@ struct RowQuant {
   void (*quantize_rows)(const float* x, int64_t rows, int64_t n, bool asymmetric, int8_t* out, int64_t stride,
                         RowGrid* grids);
 
+  /// Blocks of a row of n values, each on its own grid: as quantize_block (ops/common/hybrid.h), and sums of what is
+  /// stored.
+  void (*quantize_blocks)(const float* x, int64_t n, int64_t block, int8_t* out, float* scales, int32_t* sums);
+  /// Sums of blocks of n stored values.
+  void (*sum_blocks)(const int8_t* x, int64_t n, int64_t block, int32_t* sums);
+  void (*sum_real_blocks)(const float* x, int64_t n, int64_t block, float* sums);
+
   RowGrid quantize_row(const float* x, int64_t n, bool asymmetric, int8_t* out) const {
     RowGrid grid;
     quantize_rows(x, 1, n, asymmetric, out, n, &grid);

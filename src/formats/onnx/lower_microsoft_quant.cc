@@ -264,13 +264,18 @@ ValueId computed_weights(NodeContext& n, const Blocks& s) {
   return first_of_last(n, n.reshape(w, {s.n, -1}), s.k);
 }
 
+/// Whether ONNX Runtime multiplies such weights as integers where accuracy_level allows rows of int8.
+bool has_integer_product(const Blocks& s) {
+  return s.bits == 4 && s.block >= 16 && s.block <= 256 && (s.block & (s.block - 1)) == 0;
+}
+
 void lower_matmul_nbits(NodeContext& n) {
   Blocks s;
   s.n = n.i("N", 0);
   s.k = n.i("K", 0);
   s.bits = n.i("bits", 4);
   s.block = n.i("block_size", 0);
-  n.i("accuracy_level", 0);
+  const bool int8_rows = n.i("accuracy_level", 0) == 4;
   constexpr int64_t kLarge = int64_t{1} << 31;
   if (s.n < 1 || s.k < 1 || s.n > kLarge || s.k > kLarge || (s.bits != 2 && s.bits != 4 && s.bits != 8) ||
       s.block < 8 || s.block > kLarge || s.block % 8 != 0)
@@ -302,6 +307,8 @@ void lower_matmul_nbits(NodeContext& n) {
   bool whole = groups.empty();
   for (const double z : zeros) whole = whole && z == std::floor(z) && std::fabs(z) < 256;
   ValueId w = whole ? typed_weights(n, s, *b, *scales, zeros) : decode_weights(n, s, *b, *scales, zeros, groups);
+  if (int8_rows && whole && has_integer_product(s) && (!n.has(3) || n.dtype(n.in(3)) == DType::kU8))
+    a.row_block = s.block;
   const ValueId x = n.in(0);
   if (!whole && n.ok() && n.dtype(x) != DType::kInvalid) w = n.cast(w, n.dtype(x));
   n.bind(0, plus_optional(n, n.add(Op::kMatMul, pack(a), {x, w}), 5));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace smelt {
 namespace {
@@ -49,6 +50,27 @@ RowGrid quantize_row(const float* values, int64_t n, bool asymmetric, int8_t* ou
   if (n == 0) return {};
   const auto [low, high] = std::minmax_element(values, values + n);
   return asymmetric ? asymmetric_row(values, n, *low, *high, out) : symmetric_row(values, n, *low, *high, out);
+}
+
+BlockGrid block_grid(float magnitude) {
+  if (!std::isfinite(magnitude)) return {std::numeric_limits<float>::quiet_NaN(), 0};
+  const float inverse = 127.0f / magnitude;
+  if (!std::isfinite(inverse)) return {};
+  return {magnitude / 127.0f, inverse};
+}
+
+float quantize_block(const float* values, int64_t n, int8_t* out) {
+  float magnitude = 0;
+  for (int64_t i = 0; i < n; ++i)
+    if (!(std::fabs(values[i]) <= magnitude)) magnitude = std::fabs(values[i]);
+  for (int64_t i = 0; i < n; ++i)
+    if (std::isnan(values[i])) magnitude = values[i];
+  const BlockGrid grid = block_grid(magnitude);
+  for (int64_t i = 0; i < n; ++i) {
+    const float v = values[i] * grid.inverse;
+    out[i] = std::isnan(v) ? int8_t{0} : static_cast<int8_t>(std::clamp(std::nearbyint(v), -127.0f, 127.0f));
+  }
+  return grid.scale;
 }
 
 }  // namespace smelt

@@ -17,4 +17,14 @@ bool asymmetric_grid(float low, float high, RowGrid& grid);
 /// over the range widened to hold 0. Rounds half away from zero, before the zero point is added.
 RowGrid quantize_row(const float* values, int64_t n, bool asymmetric, int8_t* out);
 
+/// The symmetric int8 grid of a block of values: stored = value * inverse, half to even, within +-127.
+struct BlockGrid {
+  float scale = 0, inverse = 0;
+};
+/// `magnitude`: the largest of the block, NaN if there is one. Values that are not finite spread through the scale;
+/// those too small for a grid are 0.
+BlockGrid block_grid(float magnitude);
+/// Quantizes one block; returns its scale.
+float quantize_block(const float* values, int64_t n, int8_t* out);
+
 }  // namespace smelt

@@ -139,6 +139,15 @@ Status hybrid_matmul(KernelContext& ctx, MatMulGeometry g, const MatMulAttrs& at
   return finish(ctx, attrs, out, y);
 }
 
+/// What is left of a row whose blocks are quantized.
+void round_blocks(float* row, int64_t k, int64_t block, int8_t* stored) {
+  for (int64_t from = 0; from < k; from += block) {
+    const int64_t n = std::min(block, k - from);
+    const float scale = quantize_block(row + from, n, stored);
+    for (int64_t i = 0; i < n; ++i) row[from + i] = scale * static_cast<float>(stored[i]);
+  }
+}
+
 /// The same where rows of a broadcast, or scales of b change within a column (blocks): the rows lose what their int8
 /// grid loses, then the product is real.
 Status hybrid_real_matmul(KernelContext& ctx, MatMulGeometry g, const MatMulAttrs& attrs) {
@@ -147,6 +156,10 @@ Status hybrid_real_matmul(KernelContext& ctx, MatMulGeometry g, const MatMulAttr
   SMELT_ASSIGN(const float* const bs, operand<float>(ctx, b));
   SMELT_ASSIGN(int8_t* const stored, scratch_array<int8_t>(ctx, g.k));
   for (float* row = as; row != as + a.elements(); row += g.k) {
+    if (attrs.row_block > 0) {
+      round_blocks(row, g.k, attrs.row_block, stored);
+      continue;
+    }
     const RowGrid grid = quantize_row(row, g.k, attrs.asymmetric_inputs, stored);
     for (int64_t i = 0; i < g.k; ++i) row[i] = grid.scale * static_cast<float>(stored[i] - grid.zero_point);
   }
@@ -193,9 +206,10 @@ Status reference_MatMul(KernelContext& ctx) {
   const bool real_c = ctx.has(2) && !is_integer(ctx.input(2).dtype());
   const bool one_c = !ctx.has(2) || ctx.input(2).elements() == g.n;
   if (has_integer_grid(a, -1) && integer_b && (one_c || !real_c)) return quantized_matmul(ctx, g, attrs);
-  if (attrs.hybrid && is_float(a.dtype()) && b.quant() && !attrs.trans_batch_a && g.k > 0) {
+  if ((attrs.hybrid || attrs.row_block > 0) && is_float(a.dtype()) && b.quant() && !attrs.trans_batch_a && g.k > 0) {
     const bool one_row_each = a.elements() / g.k * g.n == ctx.output(0).elements();  // a does not broadcast
-    return integer_b && one_row_each ? hybrid_matmul(ctx, g, attrs) : hybrid_real_matmul(ctx, g, attrs);
+    return attrs.row_block <= 0 && integer_b && one_row_each ? hybrid_matmul(ctx, g, attrs)
+                                                             : hybrid_real_matmul(ctx, g, attrs);
   }
   return with_compute(compute_of(a, b), [&]<class T>() -> Status {
     SMELT_ASSIGN(const T* const as, factor<T>(ctx, a, attrs.conjugate_a));
