@@ -1,6 +1,7 @@
 // SessionOptions::fp16: products in float16, weights and images stored so.
 #include "ops/conv/conv.h"
 #include "ops/matmul/matmul.h"
+#include "ops/signal/signal.h"
 #include "vulkan/check_test.h"
 
 namespace smelt::vulkan {
@@ -70,16 +71,58 @@ TEST_F(VulkanFp16, Convolutions) {
   }
 }
 
-/// The rounding of products and weights shows, or they would not have been in float16.
-TEST_F(VulkanFp16, Rounds) {
-  const Tensor a = random_tensor(DType::kF32, {9, 64}, -1, 1, 1), b = random_tensor(DType::kF32, {64, 20}, -1, 1, 2);
-  const KernelCase c = product(DType::kF32, a, b, {true, false});
+/// How far float16 is off.
+template <class Case>
+double rounding(const Case& c) {
   const Tensor exact = runner_of(c).backend(BackendKind::kReference).run();
   const Tensor halves = runner_of(c).device(DeviceStorage::kBuffer, {}, true).run();
   double off = 0;
   for (int64_t i = 0; i < exact.elements(); ++i)
     off = std::max(off, std::abs(get_double(exact, i) - get_double(halves, i)));
-  EXPECT_GT(off, 1e-5);
+  return off;
+}
+
+/// The rounding of products and weights shows, or they would not have been in float16.
+TEST_F(VulkanFp16, Rounds) {
+  const Tensor a = random_tensor(DType::kF32, {9, 64}, -1, 1, 1), b = random_tensor(DType::kF32, {64, 20}, -1, 1, 2);
+  EXPECT_GT(rounding(product(DType::kF32, a, b, {true, false})), 1e-5);
+}
+
+/// Products that are parts of other kernels; of too few columns for the kernel of software devices.
+TEST_F(VulkanFp16, Parts) {
+  const Forced no_fours("SMELT_VULKAN_DOT", "0");
+  Tensor b = random_tensor(DType::kI8, {40, 3}, -127, 127, 2);
+  b.set_quant(testing::per_tensor(0.01f, 0));
+  OpCase rows{"rows",
+              Op::kMatMul,
+              make_attrs<MatMulAttrs>(),
+              {random_tensor(DType::kI8, {6, 40}, -128, 127, 1), b, Tensor(),
+               random_tensor(DType::kF32, {6, 1}, 0.004, 0.008, 4), random_tensor(DType::kI8, {6, 1}, -9, 9, 5)},
+              {false, true, true}};
+  MatMulAttrs rounded;
+  rounded.hybrid = true;
+  const OpCase hybrid{"hybrid",
+                      Op::kMatMul,
+                      make_attrs<MatMulAttrs>(rounded),
+                      {random_tensor(DType::kF32, {6, 40}, -1, 1, 1), b},
+                      {false, true}};
+  EinsumAttrs sums;
+  sums.equation = "ij,kj->ik";
+  const OpCase einsum{"einsum",
+                      Op::kEinsum,
+                      make_attrs<EinsumAttrs>(sums),
+                      {random_tensor(DType::kF32, {6, 40}, -1, 1, 1), random_tensor(DType::kF32, {9, 40}, -1, 1, 2)}};
+  for (const auto& [c, kernel] :
+       {std::pair{rows, "matmul_rows"}, std::pair{hybrid, "matmul_hybrid"}, std::pair{einsum, "einsum"}}) {
+    SCOPED_TRACE(c.label);
+    check_by(runner_of(c), kernel, {3 * kTolerance, kTolerance}, kBuffers);
+    EXPECT_GT(rounding(c), 1e-5);
+  }
+  DftAttrs waves;
+  waves.axis = 1;
+  OpCase dft{"no product of the model's", Op::kDft, make_attrs<DftAttrs>(waves), {}};
+  dft.inputs = {random_tensor(DType::kF32, {2, 60, 2}, -1, 1, 1)};
+  check_by(runner_of(dft), "dft", {1e-4, 1e-5}, kBuffers);
 }
 
 TEST_F(VulkanFp16, QuantizedWeights) {

@@ -203,7 +203,7 @@ std::unique_ptr<Kernel> Composition::kernel(const std::vector<ValueId>& results,
       constants.push_back(id == kNone ? nullptr : contents[static_cast<size_t>(id)]);
     }
     const ValueType& type = builder_.type(out);
-    const KernelSpec part{{n, types, constants, {&type, 1}}, spec_.device};
+    const KernelSpec part = spec_.part({n, types, constants, {&type, 1}});
     auto made = make_kernel(part);
     if (!made) return spec_.why ? spec_.refuse("of its parts, ", refusal(part)) : nullptr;
     if (Place& p = at(out); p.kind == Place::kNowhere) {

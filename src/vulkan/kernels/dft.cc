@@ -87,7 +87,9 @@ std::unique_ptr<Kernel> make_dft(const KernelSpec& spec) {
   for (size_t d = 0; d < turn.size(); ++d) back[static_cast<size_t>(turn[d])] = static_cast<int64_t>(d);
   for (size_t d = 0; d + 2 < turn.size(); ++d) rows.push_back(x[static_cast<int>(turn[d])]);
   const int64_t count = std::accumulate(rows.begin(), rows.end(), int64_t{1}, std::multiplies<>());
-  Composition c(spec);
+  KernelSpec exact = spec;
+  exact.fp16 = false;  // no product of the model's
+  Composition c(exact);
   const ValueId lines = c.reshape(c.transpose(c.input(0), turn), {count, t.extent * t.parts});
   const ValueId product = c.add(Op::kMatMul, make_attrs<MatMulAttrs>(), {lines, c.constant(waves(t))});
   rows.push_back(t.keep);

@@ -129,7 +129,7 @@ std::unique_ptr<Kernel> make_hybrid(const KernelSpec& spec, AttrsPtr plain, int6
   const auto rows = hybrid_rows(spec, "round_rows_f32", length, asymmetric);
   if (!rows) return nullptr;
   const Node node = with_attrs(spec.node, std::move(plain));
-  auto product = listed_kernel({{node, spec.inputs, spec.constants, spec.outputs}, spec.device});
+  auto product = listed_kernel(spec.part({node, spec.inputs, spec.constants, spec.outputs}));
   if (!product) return nullptr;
   return std::make_unique<Hybrid>(*rows, std::move(product));
 }
