@@ -141,7 +141,7 @@ bool plain_f32(const ValueType& t) { return t.dtype == DType::kF32 && !t.quant; 
 
 std::unique_ptr<Kernel> make_attention_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<AttentionAttrs>();
-  if (attrs.smooth_softmax || spec.has(4) || spec.has(5) || !plain_f32(spec.outputs[0])) return nullptr;
+  if (attrs.smooth_softmax || spec.has(4) || spec.has(5) || spec.has(7) || !plain_f32(spec.outputs[0])) return nullptr;
   for (size_t i = 0; i < 3; ++i)
     if (!plain_f32(spec.inputs[i])) return nullptr;
   for (size_t i = 1; i < spec.node.outputs.size(); ++i)

@@ -79,6 +79,19 @@ TEST_F(VulkanAttention, Masks) {
   check_case(c, "vulkan:attention");
 }
 
+/// One more logit of each head.
+TEST_F(VulkanAttention, Sinks) {
+  for (DType dtype : {DType::kF32, DType::kF16})
+    for (bool smooth : {false, true}) {
+      AttentionAttrs a;
+      a.smooth_softmax = smooth;
+      OpCase c = attention(smooth ? "smooth" : "sinks", dtype, a, 3, 20, 8, 8);
+      c.inputs.resize(8);
+      c.inputs[7] = test::tensor(dtype, Shape{4}, {-INFINITY, 3, -2, 0.5});
+      check_case(c, "vulkan:attention", near(dtype));
+    }
+}
+
 TEST_F(VulkanAttention, PastAndLengths) {
   for (DType dtype : {DType::kF32, DType::kF16})
     for (bool flat : {false, true}) {
@@ -184,7 +197,7 @@ TEST_F(VulkanAttention, TensorScatter) {
 struct Grouped {
   int64_t rows, past = 0, capacity;
   std::vector<double> last;  ///< valid positions
-  bool packed = false, bias = false, positions = false;
+  bool packed = false, bias = false, positions = false, sinks = false;
 };
 
 OpCase grouped(const Grouped& g, const GroupQueryAttrs& given, DType dtype) {
@@ -206,7 +219,8 @@ OpCase grouped(const Grouped& g, const GroupQueryAttrs& given, DType dtype) {
   if (g.positions)
     c.inputs[9] = test::tensor(DType::kI64, Shape{2, g.rows}, std::vector<double>(2 * static_cast<size_t>(g.rows), 3));
   if (g.bias) c.inputs[10] = x_of(dtype, Shape{1, 4, g.rows, g.capacity}, 9);
-  c.inputs.resize(g.bias ? 11 : g.positions ? 10 : a.rotary ? 9 : 7);
+  if (g.sinks) c.inputs[11] = x_of(dtype, Shape{4}, 10);
+  c.inputs.resize(g.sinks ? 12 : g.bias ? 11 : g.positions ? 10 : a.rotary ? 9 : 7);
   c.constant = {false, false, false, false, false, false, true};
   const Shape present{2, 2, g.capacity, 8};
   c.outputs = {{}, ValueType::tensor(dtype, present), ValueType::tensor(dtype, present)};
@@ -236,7 +250,8 @@ TEST_F(VulkanAttention, GroupedQueries) {
                                     {3, 6, 6, {5, 3}},
                                     {6, 6, 6, {5, 3}},
                                     {1, 6, 6, {5, 3}, false, true},
-                                    {2, 4, 6, {5, 3}, false, false, true}};
+                                    {2, 4, 6, {5, 3}, false, false, true},
+                                    {1, 6, 6, {4, 2}, false, false, false, true}};
   for (const Grouped& g : all)
     for (int variant = 0; variant < 6; ++variant) {
       GroupQueryAttrs a;

@@ -191,10 +191,14 @@ TEST(VulkanMovement, SamplesGrids) {
           a.mode = mode;
           a.padding = padding;
           a.align_corners = corners;
-          expect_same(OpRunner(Op::kGridSample, make_attrs<GridSampleAttrs>(a))
-                          .input(counted(dtype, {2, 2, 5, 4}))
-                          .input(tensor(dtype, {2, 3, 4, 2}, at)),
-                      dtype == DType::kF32 ? 1e-4 : 4e-3, to_string(mode));
+          const auto check = [&](const Shape& x, const Shape& grid) {
+            const auto sampled = OpRunner(Op::kGridSample, make_attrs<GridSampleAttrs>(a))
+                                     .input(counted(dtype, x))
+                                     .input(tensor(dtype, grid, at));
+            expect_same(sampled, dtype == DType::kF32 ? 1e-4 : 4e-3, to_string(mode));
+          };
+          check({2, 2, 5, 4}, {2, 3, 4, 2});
+          check({2, 2, 3, 2, 4}, {2, 2, 1, 4, 3});
         }
 }
 

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "cpu/testing.h"
+#include "ops/normalization/normalization.h"
 #include "ops/softmax/softmax.h"
 #include "vulkan/check_test.h"
 
@@ -192,6 +193,48 @@ TEST_F(VulkanReduce, QuantizedSoftmax) {
                {ValueType::tensor(dtype, shape, test::per_tensor(1 / 256.0f, is_signed ? -128 : 0, a.rounding))}},
               "vulkan:softmax_i8");
         }
+}
+
+TEST_F(VulkanReduce, LogSoftmaxOfBytes) {
+  for (DType dtype : {DType::kI8, DType::kU8})
+    for (float scale : {0.003f, 0.06f, 0.4f, 2.5f})
+      for (const auto& [shape, axis] : {std::pair{Shape{2, 300, 3}, 1}, {Shape{5, 40}, 1}, {Shape{3, 1000}, -1}}) {
+        SoftmaxAttrs a;
+        a.kind = SoftmaxAttrs::Kind::kLogSoftmax;
+        a.axis = axis;
+        a.rounding = Rounding::kFixedDouble;
+        const double least = dtype == DType::kI8 ? -128 : 0;
+        Tensor x = random_tensor(dtype, shape, least, least + 255, 3);
+        x.set_quant(test::per_tensor(scale, 5, a.rounding));
+        const auto quant = test::per_tensor(16 / 256.0f, static_cast<int32_t>(least) + 255, a.rounding);
+        check_case({Cat(to_string(dtype), " ", scale, " ", shape.str()),
+                    Op::kSoftmax,
+                    make_attrs<SoftmaxAttrs>(a),
+                    {x},
+                    {},
+                    {ValueType::tensor(dtype, shape, quant)}},
+                   "vulkan:log_softmax_i8");
+      }
+}
+
+TEST_F(VulkanReduce, NormsOfBytes) {
+  for (DType dtype : {DType::kI8, DType::kU8})
+    for (double part : {0.0, 0.01, 0.2, 1.0})
+      for (const Shape& shape : {Shape{7, 3}, Shape{2, 2, 90}, Shape{3, 1500}}) {
+        LpNormAttrs a;
+        a.rounding = Rounding::kFixedDouble;
+        const double least = dtype == DType::kI8 ? -128 : 0, zero = std::round(least + 128 + 5 * part);
+        Tensor x = random_tensor(dtype, shape, zero - part * (zero - least), zero + part * (least + 255 - zero), 3);
+        x.set_quant(test::per_tensor(0.02f, static_cast<int32_t>(zero), a.rounding));
+        const auto quant = test::per_tensor(1 / 128.0f, static_cast<int32_t>(least) + 128, a.rounding);
+        check_case({Cat(to_string(dtype), " ", part, " ", shape.str()),
+                    Op::kLpNorm,
+                    make_attrs<LpNormAttrs>(a),
+                    {x},
+                    {},
+                    {ValueType::tensor(dtype, shape, quant)}},
+                   "vulkan:lp_norm_i8");
+      }
 }
 
 }  // namespace

@@ -33,16 +33,18 @@ Result<const T*> mask_values(KernelContext& ctx) {
   return values;
 }
 
-/// Softmax of one row in place; a row without any visible key becomes zero.
+/// Softmax of one row in place; a row without any visible key becomes zero. `sink`: one more logit, or null.
 template <class T>
-void softmax_row(T* row, int64_t n, bool smooth) {
+void softmax_row(T* row, int64_t n, bool smooth, const T* sink) {
   T top = smooth ? T{0} : -std::numeric_limits<T>::infinity();
+  if (sink) top = std::max(top, *sink);
   for (int64_t j = 0; j < n; ++j) top = std::max(top, row[j]);
   if (std::isinf(top) && top < 0) {
     std::fill_n(row, n, T{0});
     return;
   }
   double sum = smooth ? std::exp(-static_cast<double>(top)) : 0;
+  if (sink) sum += std::exp(static_cast<double>(*sink - top));
   for (int64_t j = 0; j < n; ++j) {
     row[j] = std::exp(row[j] - top);
     sum += static_cast<double>(row[j]);
@@ -53,7 +55,7 @@ void softmax_row(T* row, int64_t n, bool smooth) {
 /// Softcap, mask and softmax on the raw scores [rows, keys] of one head; `seen` gets the stage that output 3 wants.
 template <class T>
 void weigh(const AttentionAttrs& a, const AttentionGeometry& g, const AttentionMask& mask, const T* added, int64_t b,
-           int64_t h, const KeySpan& span, T* scores, T* seen) {
+           int64_t h, const KeySpan& span, const T* sink, T* scores, T* seen) {
   constexpr T hidden = -std::numeric_limits<T>::infinity();
   const int64_t n = g.keys;
   for (int64_t i = 0; i < g.rows; ++i) {
@@ -75,7 +77,7 @@ void weigh(const AttentionAttrs& a, const AttentionGeometry& g, const AttentionM
     std::fill(row, row + v.begin, hidden);
     std::fill(row + v.end, row + n, hidden);
     show(2);
-    softmax_row(row, n, a.smooth_softmax);
+    softmax_row(row, n, a.smooth_softmax, sink);
     show(3);
   }
 }
@@ -109,6 +111,12 @@ Status attend(KernelContext& ctx, const AttentionAttrs& a, const AttentionGeomet
     SMELT_ASSIGN(mask, attention_mask(g, ctx.input(3).shape()));
   }
   SMELT_ASSIGN(const T* const added, mask_values<T>(ctx));
+  const T* sinks = nullptr;
+  if (ctx.has(7)) {
+    if (ctx.input(7).elements() != g.q_heads)
+      return InvalidInput(ctx.input(7).elements(), " attention sinks for ", g.q_heads, " heads");
+    SMELT_ASSIGN(sinks, operand<T>(ctx, ctx.input(7)));
+  }
   SMELT_ASSIGN(T* const turned, scratch_array<T>(ctx, g.depth * g.keys));
   SMELT_ASSIGN(T* const scores, scratch_array<T>(ctx, g.rows * g.keys));
   SMELT_ASSIGN(T* const one, scratch_array<T>(ctx, g.rows * g.v_depth));
@@ -131,7 +139,8 @@ Status attend(KernelContext& ctx, const AttentionAttrs& a, const AttentionGeomet
         for (int64_t d = 0; d < g.depth; ++d) turned[d * g.keys + j] = keys[j * g.depth + d] * scale;
       std::fill_n(scores, g.rows * g.keys, T{});
       gemm_accumulate(g.rows, g.keys, g.depth, q + head * g.rows * g.depth, g.depth, turned, g.keys, scores, g.keys);
-      weigh(a, g, mask, added, b, h, span, scores, seen ? seen + head * g.rows * g.keys : nullptr);
+      weigh(a, g, mask, added, b, h, span, sinks ? sinks + h : nullptr, scores,
+            seen ? seen + head * g.rows * g.keys : nullptr);
       std::fill_n(one, g.rows * g.v_depth, T{});
       gemm_accumulate(g.rows, g.v_depth, g.keys, scores, g.keys, v + kv * g.keys * g.v_depth, g.v_depth, one,
                       g.v_depth);

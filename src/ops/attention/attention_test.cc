@@ -54,6 +54,23 @@ TEST(Attention, ScoresAreScaledCappedAndWeighted) {
   expect_near(smooth, {hot / (hot + cold + 1)});
 }
 
+/// One more logit, ln 2, beside two of 0.
+TEST(Attention, SinksTakeWeight) {
+  const auto run = [](const Tensor& sinks) {
+    return attention({})
+        .input(floats({1, 1, 1, 1}, {1}))
+        .input(floats({1, 1, 2, 1}, {0, 0}))
+        .input(floats({1, 1, 2, 1}, {3, 6}))
+        .absent()
+        .absent()
+        .absent()
+        .absent()
+        .input(sinks);
+  };
+  expect_near(run(floats({1}, {std::log(2.0)})).run(), {9.0 / 4});
+  EXPECT_NE(run(floats({2}, {0, 0})).error().find("2 attention sinks for 1 heads"), std::string::npos);
+}
+
 TEST(Attention, MasksOfBothKinds) {
   const Tensor q = floats({1, 1, 1, 1}, {1}), k = floats({1, 1, 3, 1}, {0, 0, 0}), v = floats({1, 1, 3, 1}, {1, 2, 6});
   AttentionAttrs a;

@@ -40,15 +40,6 @@ std::vector<int32_t> load_row(const Tensor& x, const AxisView& v, int64_t start)
   return row;
 }
 
-/// Sum of exponentials in Q12.
-int32_t sum_of_exps(const std::vector<int32_t>& diffs, const ScaledDiff& scaled) {
-  uint32_t sum = 0;
-  for (int32_t d : diffs)
-    if (d >= scaled.smallest)
-      sum += static_cast<uint32_t>(rounding_divide_by_pot(fixed_exp_negative_q5(scaled(d)), kSumBits));
-  return static_cast<int32_t>(std::min<uint32_t>(sum, INT32_MAX));
-}
-
 template <class F>
 void each_group(const AxisView& v, F&& f) {
   for (int64_t o = 0; o < v.outer; ++o)
@@ -69,20 +60,20 @@ void softmax8(const SoftmaxAttrs& attrs, const AxisView& v, const Tensor& x, Ten
 }
 
 void log_softmax8(const AxisView& v, const Tensor& x, Tensor& y) {
-  const ScaledDiff scaled(1.0, static_cast<double>(x.quant()->scale()));
-  const int left = std::max(scaled.factor.shift, 0);
-  const FixedFactor back = fixed_factor(static_cast<double>(int64_t{1} << (31 - left)) /
-                                        static_cast<double>(std::max(scaled.factor.multiplier, 1)));
+  const LogSoftmax8 rule(x.quant()->scale());
   const int64_t lo = int_min(y.dtype()), hi = int_max(y.dtype());
   each_group(v, [&](int64_t start) {
     const std::vector<int32_t> diffs = load_row(x, v, start);
-    const int32_t log_sum = fixed_log_q12(std::max(sum_of_exps(diffs, scaled), 1 << (31 - kSumBits)));
-    const auto lowest = static_cast<int32_t>(int64_t{log_sum} + INT32_MIN);
-    const int32_t smallest = std::max(scaled.smallest - 1, rescale_double(lowest, back));
+    uint32_t sum = 0;
+    for (int32_t d : diffs) sum += rule.parts[static_cast<size_t>(-d)];
+    const int32_t log_sum = LogSoftmax8::log_of(sum), beyond = rule.beyond(log_sum);
     for (int64_t k = 0; k < v.extent; ++k) {
       const int32_t d = diffs[static_cast<size_t>(k)];
       int64_t r = lo;
-      if (d > smallest) r = std::clamp(rounding_divide_by_pot(scaled(d) - log_sum, 31 - kDiffBits - 4) + hi, lo, hi);
+      if (d > beyond) {
+        const int32_t scaled = rule.diffs[static_cast<size_t>(-d)];
+        r = std::clamp(rounding_divide_by_pot(scaled - log_sum, 31 - kDiffBits - 4) + hi, lo, hi);
+      }
       set_int(y, start + k * v.inner, r);
     }
   });
@@ -136,6 +127,23 @@ Softmax8::Softmax8(double beta, float scale) {
   }
 }
 
+LogSoftmax8::LogSoftmax8(float scale) : parts(Softmax8(1, scale).parts()) {
+  const ScaledDiff scaled(1.0, static_cast<double>(scale));
+  for (int32_t d = 0; d < 256; ++d) diffs[static_cast<size_t>(d)] = scaled(-d);
+  smallest = scaled.smallest - 1;
+  const int left = std::max(scaled.factor.shift, 0);
+  back = fixed_factor(static_cast<double>(int64_t{1} << (31 - left)) /
+                      static_cast<double>(std::max(scaled.factor.multiplier, 1)));
+}
+
+int32_t LogSoftmax8::log_of(uint32_t sum) {
+  return fixed_log_q12(static_cast<int32_t>(std::clamp<uint32_t>(sum, 1u << (31 - kSumBits), INT32_MAX)));
+}
+
+int32_t LogSoftmax8::beyond(int32_t log_sum) const {
+  return std::max(smallest, rescale_double(static_cast<int32_t>(int64_t{log_sum} + INT32_MIN), back));
+}
+
 template <class In, class Out>
 void Softmax8::group(const In* x, int64_t n, int64_t step, Out* y) const {
   int32_t largest = std::numeric_limits<In>::min();
@@ -158,10 +166,19 @@ template void Softmax8::group(const int8_t*, int64_t, int64_t, int16_t*) const;
 template void Softmax8::group(const uint8_t*, int64_t, int64_t, uint8_t*) const;
 template void Softmax8::group(const uint8_t*, int64_t, int64_t, int16_t*) const;
 
+namespace {
+bool in_fixed_point(const SoftmaxAttrs& attrs, SoftmaxAttrs::Kind kind, const ValueType& x, const ValueType& y) {
+  return (x.dtype == DType::kI8 || x.dtype == DType::kU8) && on_one_grid(x.quant) && y.quant && attrs.kind == kind &&
+         attrs.rounding != Rounding::kFloatHalfEven && !attrs.flatten && x.shape.rank() > 0;
+}
+}  // namespace
+
 bool is_softmax8(const SoftmaxAttrs& attrs, const ValueType& x, const ValueType& y) {
-  return (x.dtype == DType::kI8 || x.dtype == DType::kU8) && on_one_grid(x.quant) && y.quant &&
-         attrs.kind == SoftmaxAttrs::Kind::kSoftmax && attrs.rounding != Rounding::kFloatHalfEven && !attrs.flatten &&
-         x.shape.rank() > 0;
+  return in_fixed_point(attrs, SoftmaxAttrs::Kind::kSoftmax, x, y);
+}
+
+bool is_log_softmax8(const SoftmaxAttrs& attrs, const ValueType& x, const ValueType& y) {
+  return in_fixed_point(attrs, SoftmaxAttrs::Kind::kLogSoftmax, x, y) && x.dtype == y.dtype;
 }
 
 bool softmax_fixed(const SoftmaxAttrs& attrs, const AxisView& view, const Tensor& x, Tensor& y) {

@@ -30,6 +30,19 @@ class Softmax8 {
   std::array<uint32_t, 256> parts_{};   ///< what they add to the sum, Q12
 };
 
+/// TFLite's logarithmic softmax of 8-bit values, by how much a value is below the largest.
+struct LogSoftmax8 {
+  explicit LogSoftmax8(float scale);
+  /// The logarithm of a sum of parts, in Q5.
+  static int32_t log_of(uint32_t sum);
+  /// Differences to the largest value are below what the result holds up to this one.
+  int32_t beyond(int32_t log_sum) const;
+  std::array<uint32_t, 256> parts;  ///< what values add to the sum, Q12
+  std::array<int32_t, 256> diffs;   ///< to the largest value, Q5, as far as they can be said
+  int32_t smallest;                 ///< difference of which nothing is left
+  FixedFactor back;                 ///< from Q5 to differences
+};
+
 /// TFLite's softmax of int16 values: exponentials on [-10, 0] and 1 / (1 + x) on [0, 1] by tables of linear pieces.
 struct Softmax16 {
   Softmax16(double beta, float scale);
@@ -40,6 +53,9 @@ struct Softmax16 {
 
 /// Whether a node is softmax of 8-bit values on one grid that TFLite computes in integers, not log-softmax.
 bool is_softmax8(const SoftmaxAttrs& attrs, const ValueType& x, const ValueType& y);
+
+/// The same for log-softmax.
+bool is_log_softmax8(const SoftmaxAttrs& attrs, const ValueType& x, const ValueType& y);
 
 /// TFLite's integer softmax and log-softmax. False for combinations that it does not define.
 bool softmax_fixed(const SoftmaxAttrs& attrs, const AxisView& view, const Tensor& x, Tensor& y);

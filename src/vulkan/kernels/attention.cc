@@ -10,7 +10,7 @@ namespace smelt::vulkan {
 namespace {
 
 /// Flags of shaders/attention.comp.
-enum Flag : uint32_t { kCausal = 1, kFromEnd = 2, kPast = 4, kLengths = 8, kMask = 16, kSmooth = 32 };
+enum Flag : uint32_t { kCausal = 1, kFromEnd = 2, kPast = 4, kLengths = 8, kMask = 16, kSmooth = 32, kSinks = 64 };
 constexpr int64_t kMaxColumns = 4 * kWidth;
 
 struct Push {
@@ -42,17 +42,19 @@ class AttentionKernel final : public Kernel {
                   std::unique_ptr<Kernel> presents)
       : shader_(shader), constants_(std::move(constants)), push_(push), presents_(std::move(presents)) {}
   Status record(KernelRecorder& r) const override {
-    Binding in[7];
-    for (size_t i = 0; i < 7; ++i) {
-      const bool there = i < 3 || (i == 3 && has(kMask)) || (i == 6 && has(kLengths)) || (i > 3 && i < 6 && has(kPast));
+    static constexpr Flag kNeeded[] = {kMask, kPast, kPast, kLengths, kSinks};  // of inputs from the fourth on
+    Binding in[8];
+    for (size_t i = 0; i < 8; ++i) {
+      const bool there = i < 3 || has(kNeeded[i - 3]);
       in[i] = in[0];
       if (there) {
         SMELT_ASSIGN(in[i], r.input(i));
       }
     }
     const Binding y = r.output(0);
-    Dispatch d{
-        shader_, constants_, {in[0], in[1], in[2], in[4], in[5], in[3], in[6], has(kLengths) ? r.faults() : y, y}};
+    Dispatch d{shader_,
+               constants_,
+               {in[0], in[1], in[2], in[4], in[5], in[3], in[6], in[7], has(kLengths) ? r.faults() : y, y}};
     set_grid(d, push_.rows, 1);
     Push push = push_;
     push.fault_code = r.fault_code();
@@ -130,13 +132,14 @@ std::unique_ptr<Kernel> make_attention(const KernelSpec& spec) {
     return nullptr;
   if (g.v_depth > kMaxColumns || g.keys < 1 || (g.keys / kWidth + 1) * g.depth + g.keys * 4 > kMaxRounds)
     return nullptr;
+  if (spec.has(7) && (!plain_reals(spec, {7}, {0}) || spec.inputs[7].shape.elements() != g.q_heads)) return nullptr;
   Push push{};
   const char* shader = attention_shader(spec);
   if (!shader || !set_mask(spec, g, push)) return nullptr;
   // Else the first query stands at position 0.
   const bool from_end = a.causal_from_end && (spec.has(6) || (past ? g.past > 0 : g.keys >= g.rows));
   uint32_t flags = (a.causal ? kCausal : 0u) | (from_end ? kFromEnd : 0u) | (past && g.past > 0 ? kPast : 0u) |
-                   (spec.has(3) ? kMask : 0u) | (a.smooth_softmax ? kSmooth : 0u);
+                   (spec.has(3) ? kMask : 0u) | (a.smooth_softmax ? kSmooth : 0u) | (spec.has(7) ? kSinks : 0u);
   uint32_t words = 1, step = 0;
   if (spec.has(6)) {
     const int64_t n = spec.inputs[6].shape.elements();

@@ -128,8 +128,9 @@ class GroupQuery {
       std::fill_n(all.data<int32_t>(), batch_, static_cast<int32_t>(rows_));
       used = c_.constant(std::move(all));
     }
-    const ValueId bias = spec_.has(kBias) ? c_.input(kBias) : kNone;
-    return c_.add(Op::kAttention, make_attrs<AttentionAttrs>(t), {query, keys, values, bias, kNone, kNone, used}, true);
+    const auto given = [&](Input i) { return spec_.has(i) ? c_.input(i) : kNone; };
+    return c_.add(Op::kAttention, make_attrs<AttentionAttrs>(t),
+                  {query, keys, values, given(kBias), kNone, kNone, used, given(kSinks)}, true);
   }
 
   const KernelSpec& spec_;
@@ -146,10 +147,9 @@ class GroupQuery {
 }  // namespace
 
 std::unique_ptr<Kernel> make_group_query_attention(const KernelSpec& spec) {
-  if (spec.has(kSinks)) return spec.refuse("attention sinks (input 11)");
   if (spec.has(kPastK) != spec.has(kPastV) || spec.has(kK) != spec.has(kV) || !plain_reals(spec, {kQ}, {0}))
     return nullptr;
-  for (size_t i : {kK, kV, kPastK, kPastV})
+  for (size_t i : {kK, kV, kPastK, kPastV, kSinks})
     if (spec.has(i) && !plain_reals(spec, {i}, {0})) return nullptr;
   // The reference leaves scores alone beyond the bias, where attention hides keys.
   if (spec.has(kBias)) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ops/normalization/normalization.h"
+#include "tensor/one_grid.h"
 #include "vulkan/activation.h"
 #include "vulkan/kernels/norm.h"
 #include "vulkan/kernels/rows.h"
@@ -129,6 +130,47 @@ std::unique_ptr<Kernel> make_lp_norm_real(const KernelSpec& spec) {
   if (!axis.ok()) return nullptr;
   const Shape none = Shape::of_rank(shape.rank(), 0);
   return make_norm(spec, norm_kind(attrs), attrs.epsilon, attrs.act, shape, {*axis}, none, none);
+}
+
+namespace {
+
+class LpNorm8Kernel final : public Kernel {
+ public:
+  struct Push {
+    uint32_t rows, extent;
+    int32_t zero;
+  };
+  LpNorm8Kernel(const char* shader, uint32_t lanes, const Push& push) : shader_(shader), lanes_(lanes), push_(push) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    Dispatch d{shader_, {row_width(lanes_), lanes_}, {x, r.output(0)}};
+    set_row_grid(d, push_.rows, lanes_);
+    return r.dispatch(d, push_);
+  }
+
+ private:
+  const char* shader_;
+  uint32_t lanes_;
+  Push push_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_lp_norm_i8(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<LpNormAttrs>();
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  const bool bytes = x.dtype == DType::kI8 || x.dtype == DType::kU8;
+  if (!bytes || y.dtype != x.dtype || !on_one_grid(x.quant) || !y.quant || attrs.p != 2 ||
+      attrs.rounding == Rounding::kFloatHalfEven)
+    return nullptr;
+  const auto axis = normalize_axis(attrs.axis, x.shape.rank());
+  if (!axis.ok()) return nullptr;
+  const AxisView v = axis_view(x.shape, *axis);
+  const uint32_t lanes = lanes_for(v.outer, v.extent, true, 2);
+  if (v.inner != 1 || lanes == 0) return nullptr;
+  return std::make_unique<LpNorm8Kernel>(
+      x.dtype == DType::kI8 ? "lp_norm_i8" : "lp_norm_u8", lanes,
+      LpNorm8Kernel::Push{static_cast<uint32_t>(v.outer), static_cast<uint32_t>(v.extent), x.quant->zero_point()});
 }
 
 namespace {

@@ -144,6 +144,51 @@ std::unique_ptr<Kernel> make_softmax_i8(const KernelSpec& spec) {
 
 namespace {
 
+class LogSoftmax8Kernel final : public Kernel {
+ public:
+  struct Push {
+    AxisPush axis;
+    int32_t smallest, multiplier, shift;
+  };
+  LogSoftmax8Kernel(const char* shader, float scale, uint32_t lanes, const AxisPush& axis)
+      : shader_(shader), rule_(scale), scale_(scale), lanes_(lanes), axis_(axis) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    const std::string key = Cat("log-softmax ", std::bit_cast<uint32_t>(scale_));
+    SMELT_ASSIGN(const Binding tables, r.table(key, 512 * 4, [&](void* to) {
+      std::memcpy(to, rule_.parts.data(), 256 * 4);
+      std::memcpy(static_cast<char*>(to) + 256 * 4, rule_.diffs.data(), 256 * 4);
+    }));
+    Dispatch d{shader_, {row_width(lanes_), lanes_}, {x, tables, r.output(0)}};
+    set_row_grid(d, axis_.rows, lanes_);
+    return r.dispatch(d, Push{axis_, rule_.smallest, rule_.back.multiplier, rule_.back.shift});
+  }
+
+ private:
+  const char* shader_;
+  LogSoftmax8 rule_;
+  float scale_;
+  uint32_t lanes_;
+  AxisPush axis_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_log_softmax_i8(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<SoftmaxAttrs>();
+  const ValueType& x = spec.inputs[0];
+  if (!is_log_softmax8(attrs, x, spec.outputs[0])) return nullptr;
+  const auto axis = normalize_axis(attrs.axis, x.shape.rank());
+  if (!axis.ok()) return nullptr;
+  const AxisView v = axis_view(x.shape, *axis);
+  const uint32_t lanes = lanes_for(v.outer * v.inner, v.extent, v.inner == 1, 3);
+  if (lanes == 0) return nullptr;
+  return std::make_unique<LogSoftmax8Kernel>(x.dtype == DType::kI8 ? "log_softmax_i8" : "log_softmax_u8",
+                                             x.quant->scale(), lanes, AxisPush(v));
+}
+
+namespace {
+
 class Softmax16Kernel final : public Kernel {
  public:
   struct Push {

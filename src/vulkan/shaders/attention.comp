@@ -5,7 +5,7 @@
 #include "common.glsl"
 #include "rows.glsl"
 
-const uint kCausal = 1, kFromEnd = 2, kPast = 4, kLengths = 8, kMask = 16, kSmooth = 32;
+const uint kCausal = 1, kFromEnd = 2, kPast = 4, kLengths = 8, kMask = 16, kSmooth = 32, kSinks = 64;
 const uint kChunk = 512, kColumns = 4;  // keys at a time; columns of values a lane
 
 layout(constant_id = 2) const uint kFlags = 0;
@@ -29,8 +29,9 @@ layout(set = 0, binding = 3) readonly buffer PastK { STORED past_ks[]; };
 layout(set = 0, binding = 4) readonly buffer PastV { STORED past_vs[]; };
 layout(set = 0, binding = 5) readonly buffer Mask { MASK masks[]; };
 layout(set = 0, binding = 6) readonly buffer Lengths { int lengths[]; };
-layout(set = 0, binding = 7) buffer Faults { uint faults[]; };
-layout(set = 0, binding = 8) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 7) readonly buffer Sinks { STORED sinks[]; };
+layout(set = 0, binding = 8) buffer Faults { uint faults[]; };
+layout(set = 0, binding = 9) writeonly buffer Y { STORED ys[]; };
 
 shared float weights[kChunk];
 ROW_FOLD(row_max, float, (b > a ? b : a))
@@ -86,6 +87,11 @@ void main() {
   const uint past_head = (batch * kv_heads + kv) * uint(past);
   const uint mask_base = batch * mask_stride[0] + head * mask_stride[1] + query * mask_stride[2];
   float top = is(kSmooth) ? 0.0 : -kInfinity, sum = is(kSmooth) ? 1.0 : 0.0;
+  if (is(kSinks)) {  // one more logit
+    const float sink = float(sinks[head]), most = max(top, sink);
+    if (sink > -kInfinity) sum = sum * exp(top - most) + exp(sink - most);
+    top = most;
+  }
   float acc[kColumns];
   for (uint m = 0; m < kColumns; ++m) acc[m] = 0.0;
   for (int from = seen.x; from < seen.y; from += int(kChunk)) {

@@ -1,7 +1,7 @@
 #version 450
-// Samples 2-D images [n, c, h, w] at the coordinates of a grid [n, h', w', 2]. Specialization constants: 1 the mode (0
-// linear, 1 nearest, 2 cubic), 2 the padding (0 zeros, 1 border, 2 reflection), 3 whether -1 and 1 are the centres of
-// the corner pixels.
+// Samples images [n, c, h, w] at the coordinates of a grid [n, h', w', 2], volumes [n, c, d, h, w] at those of one
+// [n, d', h', w', 3]. Specialization constants: 1 the mode (0 linear, 1 nearest, 2 cubic), 2 the padding (0 zeros, 1
+// border, 2 reflection), 3 whether -1 and 1 are the centres of the corner pixels, 4 whether these are volumes.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "real_functions.glsl"
@@ -9,9 +9,10 @@
 layout(constant_id = 1) const uint kMode = 0;
 layout(constant_id = 2) const uint kPadding = 0;
 layout(constant_id = 3) const bool kAlignCorners = false;
+layout(constant_id = 4) const bool kVolumes = false;
 layout(push_constant) uniform Push {
   uint n;
-  uint channels, height, width, positions;
+  uint channels, depth, height, width, positions;
 };
 layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
 layout(set = 0, binding = 1) readonly buffer G { STORED grid[]; };
@@ -72,19 +73,33 @@ Taps taps_of(float g, float size) {
   return t;
 }
 
-void main() {
-  const uint i = flat_id();
-  if (i >= n) return;
-  const uint position = i % positions, plane = i / positions;
-  const uint at = (plane / channels * positions + position) * 2;
-  const Taps across = taps_of(float(grid[at]), float(width)), down = taps_of(float(grid[at + 1]), float(height));
+// Of the image that begins at row `first`, weighted.
+float sample_image(uint first, Taps down, Taps across, float factor) {
   const int count = kMode == 0 ? 2 : (kMode == 1 ? 1 : 4);
   float sum = 0.0;
   for (int v = 0; v < count; ++v)
     for (int h = 0; h < count; ++h) {
-      const float weight = down.weight[v] * across.weight[h];
+      const float weight = factor * down.weight[v] * across.weight[h];
       if (down.place[v] >= 0 && across.place[h] >= 0 && weight != 0.0)
-        sum += weight * float(xs[(plane * height + uint(down.place[v])) * width + uint(across.place[h])]);
+        sum += weight * float(xs[(first + uint(down.place[v])) * width + uint(across.place[h])]);
     }
+  return sum;
+}
+
+void main() {
+  const uint i = flat_id();
+  if (i >= n) return;
+  const uint position = i % positions, plane = i / positions;
+  const uint at = (plane / channels * positions + position) * (kVolumes ? 3 : 2);
+  const Taps across = taps_of(float(grid[at]), float(width)), down = taps_of(float(grid[at + 1]), float(height));
+  float sum = 0.0;
+  if (kVolumes) {
+    const Taps inward = taps_of(float(grid[at + 2]), float(depth));
+    for (int k = 0; k < (kMode == 0 ? 2 : (kMode == 1 ? 1 : 4)); ++k)
+      if (inward.place[k] >= 0)
+        sum += sample_image((plane * depth + uint(inward.place[k])) * height, down, across, inward.weight[k]);
+  } else {
+    sum = sample_image(plane * height, down, across, 1.0);
+  }
   ys[i] = STORED(sum);
 }

@@ -5,6 +5,7 @@
 #include "common.glsl"
 #include "rows.glsl"
 #include "fixed_point.glsl"
+#include "fixed_functions.glsl"
 
 layout(push_constant) uniform Push { uint rows, extent, inner; };
 layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
@@ -12,14 +13,6 @@ layout(set = 0, binding = 1) readonly buffer Tables { int tables[512]; };
 layout(set = 0, binding = 2) writeonly buffer Y { RESULT ys[]; };
 ROW_FOLD(row_max, int, max(a, b))
 ROW_FOLD(row_sum, uint, a + b)
-
-// 1 / (1 + a) in Q0 for a in [0, 1), by Newton-Raphson.
-int one_over_one_plus(int a) {
-  const int half_denominator = int((uint(a) + 0x7fffffffu + 1u) >> 1);
-  int x = 1515870810 + high_mul(half_denominator, -1010580540);
-  for (int i = 0; i < 3; ++i) x += saturating_shift(high_mul(x, (1 << 29) - high_mul(half_denominator, x)), 2);
-  return saturating_shift(x, 1);
-}
 
 void main() {
   const uint row = row_id(), lane = row_lane();
