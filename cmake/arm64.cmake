@@ -9,5 +9,4 @@ set(smelt_sysroot ${CMAKE_CURRENT_LIST_DIR}/../build/arm64-sysroot)
 set(CMAKE_FIND_ROOT_PATH ${smelt_sysroot} /)
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(ENV{PKG_CONFIG_LIBDIR} /usr/lib/aarch64-linux-gnu/pkgconfig:/usr/share/pkgconfig)
-set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L /usr/aarch64-linux-gnu -E
-    LD_LIBRARY_PATH=/usr/lib/aarch64-linux-gnu:${smelt_sysroot}/usr/lib/aarch64-linux-gnu)
+set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -E LD_LIBRARY_PATH=${smelt_sysroot}/usr/lib/aarch64-linux-gnu)
