@@ -44,7 +44,7 @@ class Row:
 
 
 def smelt_bench(args, model, inputs, runs):
-    command = [args.smelt, "bench", str(model), "--json", "--threads", "1", "--runs", str(runs)]
+    command = [args.smelt, "bench", str(model), "--json", "--threads", str(args.threads), "--runs", str(runs)]
     if inputs is not None:
         command += ["--input", *[str(model.parent / "inputs" / f"{i}.npy") for i in range(len(inputs))]]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -54,10 +54,10 @@ def smelt_bench(args, model, inputs, runs):
 
 
 def measure(args, model, make_peer):
-    """make_peer(model, inputs) loads the model with the peer on one thread; it returns a function that runs it once."""
+    """make_peer(model, inputs, threads) loads the model with the peer; it returns a function that runs it once."""
     inputs = case_inputs(model)
     row = Row(model.parent.name if model.stem == "model" else model.stem)
-    run = make_peer(model, inputs)
+    run = make_peer(model, inputs, args.threads)
     run()
     guess = max(median_ms(run, 3), 1e-3)
     runs = max(5, min(2000, int(args.milliseconds / guess)))
@@ -67,17 +67,17 @@ def measure(args, model, make_peer):
         row.our_start = min(row.our_start, figures["load_ms"] + figures["first_run_ms"])
         row.theirs = min(row.theirs, median_ms(run, runs))
         if args.start:
-            command = [sys.executable, sys.argv[0], "--start-only", str(model)]
+            command = [sys.executable, sys.argv[0], "--start-only", "--threads", str(args.threads), str(model)]
             done = subprocess.run(command, capture_output=True, text=True, check=True)
             row.their_start = min(row.their_start, float(done.stdout.split()[-1]))
     return row
 
 
-def start_ms(model, make_peer):
+def start_ms(model, make_peer, threads):
     """Load and first run in a process that ran nothing before, as `smelt bench` is one."""
     inputs = case_inputs(model)
     start = time.perf_counter()
-    make_peer(model, inputs)()
+    make_peer(model, inputs, threads)()
     return (time.perf_counter() - start) * 1e3
 
 
@@ -85,6 +85,7 @@ def main(doc, model_name, peer_name, make_peer):
     ap = argparse.ArgumentParser(description=doc)
     ap.add_argument("models", nargs="+", help=f"model files, or folders with {model_name} in them")
     ap.add_argument("--smelt", default="build/release/bin/smelt")
+    ap.add_argument("--threads", type=int, default=1, help="of each side")
     ap.add_argument("--rounds", type=int, default=3)
     ap.add_argument("--milliseconds", type=float, default=60, help="measured time of a model, each round and side")
     ap.add_argument("--above", type=float, default=0, help="list only ratios above this")
@@ -92,7 +93,7 @@ def main(doc, model_name, peer_name, make_peer):
     ap.add_argument("--start-only", action="store_true", help=argparse.SUPPRESS)
     args = ap.parse_args()
     if args.start_only:
-        print(start_ms(pathlib.Path(args.models[0]), make_peer))
+        print(start_ms(pathlib.Path(args.models[0]), make_peer, args.threads))
         return
     rows = []
     for model in models_of(args.models, model_name):

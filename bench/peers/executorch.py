@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares smelt with ExecuTorch (pip install executorch) on .pte programs: one thread each, in turns.
+"""Compares smelt with ExecuTorch (pip install executorch) on .pte programs, with as many threads each, in turns.
 
 bench/models/mobilenet_v2.py writes two.
 """
@@ -19,8 +19,8 @@ TYPES = {0: torch.uint8, 1: torch.int8, 3: torch.int32, 4: torch.int64, 5: torch
          11: torch.bool, 15: torch.bfloat16}
 
 
-def make_peer(model, inputs):
-    portable_lib._unsafe_reset_threadpool(1)
+def make_peer(model, inputs, threads):
+    portable_lib._unsafe_reset_threadpool(threads)
     module = portable_lib._load_for_executorch(str(model))
     meta = module.method_meta("forward")
     if inputs is None:

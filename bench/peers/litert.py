@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Compares smelt with LiteRT (pip install ai-edge-litert) on .tflite models: one thread each, in turns."""
+"""Compares smelt with LiteRT (pip install ai-edge-litert) on .tflite models, with as many threads each, in turns."""
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
 
 import compare
 
 
-def make_peer(model, inputs):
-    interpreter = Interpreter(model_path=str(model), num_threads=1)
+def make_peer(model, inputs, threads):
+    interpreter = Interpreter(model_path=str(model), num_threads=threads)
     details = interpreter.get_input_details()
     if inputs is not None:
         for d, x in zip(details, inputs):

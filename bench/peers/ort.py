@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares smelt with ONNX Runtime (pip install onnxruntime) on .onnx models: one thread each, in turns."""
+"""Compares smelt with ONNX Runtime (pip install onnxruntime) on .onnx models, with as many threads each, in turns."""
 import numpy as np
 import onnxruntime
 
@@ -10,9 +10,9 @@ TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(dou
          "tensor(bool)": np.bool_}
 
 
-def make_peer(model, inputs):
+def make_peer(model, inputs, threads):
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
     wanted = session.get_inputs()

@@ -26,6 +26,7 @@ class MatMulI8 final : public Kernel {
     kOneGrid,  ///< a has one scale; the output is 8-bit
     kDynamic,  ///< a carries a scale and zero point a row
     kHybrid,   ///< a is float32, quantized as it comes
+    kBlocks,   ///< a is float32, blocks of its rows are quantized as they come
   };
   MatMulI8(const MatMulShape& s, Rows rows, const KernelSpec& spec, const IntegerWeights& weights,
            std::optional<Requant> requant)
@@ -39,7 +40,7 @@ class MatMulI8 final : public Kernel {
         threads_(std::max(spec.threads, 1)),
         blocks_(weights.blocks()),
         block_(weights.block()) {
-    x_signed_ = rows == Rows::kHybrid || spec.inputs[0].dtype == DType::kI8;
+    x_signed_ = real_rows() || spec.inputs[0].dtype == DType::kI8;
     if (rows == Rows::kOneGrid) x_zero_ = spec.inputs[0].quant->zero_point();
     depth_steps_ = 0;
     for (int64_t i = 0; i < blocks_; ++i) depth_steps_ += gemm_.a_row_bytes(depth(i));
@@ -56,11 +57,12 @@ class MatMulI8 final : public Kernel {
     direct_ = rows == Rows::kOneGrid && gemm_.bytes && s.k % 4 == 0;
     a_bytes_ = direct_ ? 0 : align(s.m * lda_);
     in_place_ = rows == Rows::kHybrid && gemm_.bytes && blocks_ == 1;
-    stored_bytes_ = rows == Rows::kHybrid && !in_place_ ? align(threads_ * s.k) : 0;
+    stored_bytes_ = real_rows() && !in_place_ ? align(threads_ * room_bytes()) : 0;
+    row_grids_ = rows == Rows::kBlocks ? blocks_ : 1;
   }
   size_t scratch_bytes() const override {
     if (direct_) return 0;
-    return static_cast<size_t>(a_bytes_ + stored_bytes_ + align(s_.m * static_cast<int64_t>(sizeof(RowGrid))));
+    return static_cast<size_t>(a_bytes_ + stored_bytes_ + align(s_.m * row_grids_ * grid_bytes()));
   }
   Status run(KernelContext& ctx) const override {
     if (direct_) {
@@ -81,7 +83,7 @@ class MatMulI8 final : public Kernel {
           continue;
         }
         for (int64_t r = first; r < last; ++r)
-          prepare(a, r, reinterpret_cast<int8_t*>(scratch + a_bytes_ + part * s_.k), grids[r], scratch + r * lda_);
+          prepare(a, r, scratch + a_bytes_ + part * room_bytes(), grids + r, scratch + r * lda_);
       }
     });
     products(ctx, scratch, grids);
@@ -89,6 +91,10 @@ class MatMulI8 final : public Kernel {
   }
 
  private:
+  bool real_rows() const { return rows_ == Rows::kHybrid || rows_ == Rows::kBlocks; }
+  static int64_t grid_bytes() { return static_cast<int64_t>(sizeof(RowGrid)); }
+  /// Of a thread: scales and sums of blocks, a row as it is stored.
+  int64_t room_bytes() const { return (rows_ == Rows::kBlocks ? blocks_ * 8 : 0) + (s_.k + 3) / 4 * 4; }
   void products(KernelContext& ctx, const uint8_t* a, const RowGrid* grids) const {
     const float* bias = has_bias_ ? ctx.input(2).data<float>() : nullptr;
     Tensor& y = ctx.output(0);
@@ -144,14 +150,23 @@ class MatMulI8 final : public Kernel {
                          reinterpret_cast<int8_t*>(to + first * lda_), lda_, grids + first);
     for (int64_t r = first; r < last; ++r) grids[r].zero_point = GemmI8::byte_zero(true, grids[r].zero_point);
   }
-  /// Brings row r of a into the form of the tiles, block by block; grid.zero_point is what is left to subtract.
-  void prepare(const Tensor& a, int64_t r, int8_t* room, RowGrid& grid, uint8_t* to) const {
+  /// Brings row r of a into the form of the tiles, block by block, and fills its grids, which lie s_.m apart where they
+  /// are one a block; their zero points are what is left to subtract.
+  void prepare(const Tensor& a, int64_t r, uint8_t* room, RowGrid* grids, uint8_t* to) const {
     const uint8_t* from;
     int32_t zero = x_zero_;
+    RowGrid& grid = grids[0];
     if (rows_ == Rows::kHybrid) {
-      grid = quant_.quantize_row(a.data<float>() + r * s_.k, s_.k, attrs_.asymmetric_inputs, room);
-      from = reinterpret_cast<const uint8_t*>(room);
+      grid = quant_.quantize_row(a.data<float>() + r * s_.k, s_.k, attrs_.asymmetric_inputs,
+                                 reinterpret_cast<int8_t*>(room));
+      from = room;
       zero = grid.zero_point;
+    } else if (rows_ == Rows::kBlocks) {
+      auto* scales = reinterpret_cast<float*>(room);
+      from = room + blocks_ * 8;
+      quant_.quantize_blocks(a.data<float>() + r * s_.k, s_.k, block_, reinterpret_cast<int8_t*>(room + blocks_ * 8),
+                             scales, reinterpret_cast<int32_t*>(scales + blocks_));
+      for (int64_t i = 0; i < blocks_; ++i) grids[i * s_.m] = {scales[i], gemm_.bytes ? GemmI8::byte_zero(true, 0) : 0};
     } else {
       from = a.data<uint8_t>() + r * s_.k;
       if (rows_ == Rows::kDynamic) {
@@ -163,7 +178,7 @@ class MatMulI8 final : public Kernel {
       gemm_.convert(from + i * block_, s_.k, 1, depth(i), x_signed_, zero, to, lda_);
       to += gemm_.a_row_bytes(depth(i));
     }
-    grid.zero_point = gemm_.bytes ? GemmI8::byte_zero(x_signed_, zero) : 0;
+    if (rows_ != Rows::kBlocks) grid.zero_point = gemm_.bytes ? GemmI8::byte_zero(x_signed_, zero) : 0;
   }
   void multiply(const uint8_t* a, const RowGrid* grids, const float* bias, Tensor& y, int64_t r0, int64_t r1,
                 int64_t p0, int64_t p1) const {
@@ -192,6 +207,7 @@ class MatMulI8 final : public Kernel {
       panels += align(gemm_.packed_bytes(depth(i), s_.n));
       by.column_sums += s_.n;
       by.scales += s_.n;
+      if (rows_ == Rows::kBlocks) grids += s_.m;
     }
     if (!requant_) {
       const int64_t column = p0 * gemm_.nr(), n = std::min(s_.n, p1 * gemm_.nr()) - column;
@@ -207,7 +223,7 @@ class MatMulI8 final : public Kernel {
   std::optional<Requant> requant_;
   RequantRows rescale_;
   int64_t threads_, blocks_, block_, depth_steps_ = 0, lda_ = 0, scales_at_ = 0, sums_at_ = 0;
-  int64_t a_bytes_ = 0, stored_bytes_ = 0;
+  int64_t a_bytes_ = 0, stored_bytes_ = 0, row_grids_ = 1;
   bool x_signed_ = true, has_bias_ = false, direct_ = false;
   bool in_place_ = false;  ///< float32 rows become rows of the tiles at once
   int32_t x_zero_ = 0;
@@ -242,12 +258,15 @@ std::unique_ptr<Kernel> make_matmul_dynamic(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_matmul_hybrid(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
-  if (!attrs.hybrid || spec.inputs[0].dtype != DType::kF32 || spec.outputs[0].dtype != DType::kF32) return nullptr;
+  if (!attrs.hybrid && attrs.row_block <= 0) return nullptr;
+  if (spec.inputs[0].dtype != DType::kF32 || spec.inputs[0].quant || spec.outputs[0].dtype != DType::kF32)
+    return nullptr;
   const auto s = rows_times_constant(spec);
   if (!s || attrs.alpha != 1 || attrs.beta != 1 || !float_bias(spec, *s) || attrs.trans_batch_a) return nullptr;
   const auto weights = IntegerWeights::make(*spec.constant(1), *s);
-  if (!weights) return nullptr;
-  return std::make_unique<MatMulI8>(*s, MatMulI8::Rows::kHybrid, spec, *weights, std::nullopt);
+  if (!weights || (!attrs.hybrid && attrs.row_block != weights->block())) return nullptr;
+  return std::make_unique<MatMulI8>(*s, attrs.hybrid ? MatMulI8::Rows::kHybrid : MatMulI8::Rows::kBlocks, spec,
+                                    *weights, std::nullopt);
 }
 
 }  // namespace smelt

@@ -62,6 +62,20 @@ TEST(MatMulW4, BlocksOfRows) {
   each_case(true, [](const KernelCase& c) { check_case(c, "matmul_w4", {1e-5, 1e-5}); });
 }
 
+TEST(MatMulI8, BlocksOfRows) {
+  for (const Product& p : kProducts)
+    for (const bool shifted : {false, true}) {
+      if (!p.block) continue;
+      KernelCase c = product_case(p, DType::kU4, shifted, p.block);
+      const QuantPtr q = c.inputs[1].quant();
+      c.inputs[1] = random_tensor(DType::kU8, {p.n, p.k}, 0, 255, 2);
+      auto wide = std::make_shared<Quantization>(*q);
+      for (int32_t& z : wide->zero_points) z = shifted ? z * 17 : 128;
+      c.inputs[1].set_quant(wide);
+      check_case(c, "matmul_hybrid", {1e-4, 1e-5});
+    }
+}
+
 TEST(MatMulW4, ManyRowsOfFewColumns) {
   for (const int64_t row_block : {0, 32})
     check_case(product_case({70, 64, 9, 32}, DType::kU4, true, row_block), "matmul_w4");

@@ -266,7 +266,7 @@ ValueId computed_weights(NodeContext& n, const Blocks& s) {
 
 /// Whether ONNX Runtime multiplies such weights as integers where accuracy_level allows rows of int8.
 bool has_integer_product(const Blocks& s) {
-  return s.bits == 4 && s.block >= 16 && s.block <= 256 && (s.block & (s.block - 1)) == 0;
+  return s.bits != 2 && s.block >= 16 && s.block <= 256 && (s.block & (s.block - 1)) == 0;
 }
 
 void lower_matmul_nbits(NodeContext& n) {
