@@ -40,13 +40,21 @@ class Rewriter {
   bool round(const Node& n) {
     const ValueId to = n.outputs[0];
     if (to == kNone || !only_products_[static_cast<size_t>(to)]) return false;
-    const ValueType stored = g_.value(to).type, x = g_.value(n.inputs[0]).type;
+    const ValueType stored = g_.value(to).type;
+    ValueType x = g_.value(n.inputs[0]).type;
     if (!has_row_grids(stored)) return false;
-    if (x.dtype != DType::kF32 || x.quant || !x.ranked || x.shape.rank() < 1) return false;
+    const bool half = x.dtype == DType::kF16 || x.dtype == DType::kBF16;
+    if ((x.dtype != DType::kF32 && !half) || x.quant || !x.ranked || x.shape.rank() < 1) return false;
     if (stored.dtype != DType::kI8 && stored.dtype != DType::kU8) return false;
     const int inner = stored.quant->axis, rank = x.shape.rank();
     const bool whole = inner == rank || (inner == rank - 1 && x.shape[0] == 1);
     if (inner != 1 && !whole) return false;
+    ValueId from = n.inputs[0];
+    x.dtype = DType::kF32;
+    if (half) {
+      from = add(x);
+      emit(n, Op::kCast, make_attrs<CastAttrs>(DType::kF32), {n.inputs[0]}, {from});
+    }
     DynamicQuantizeAttrs grid;
     grid.to = stored.dtype;
     grid.symmetric = stored.quant->symmetric;
@@ -57,7 +65,7 @@ class Rewriter {
     ValueType integers = x, zeros = parameters;
     integers.dtype = zeros.dtype = stored.dtype;
     const std::vector<ValueId> made{add(integers), add(parameters), add(zeros)};
-    emit(n, Op::kDynamicQuantize, make_attrs<DynamicQuantizeAttrs>(grid), {n.inputs[0]}, made);
+    emit(n, Op::kDynamicQuantize, make_attrs<DynamicQuantizeAttrs>(grid), {from}, made);
     QuantizeLinearAttrs back;
     back.axis = rank - 1;
     back.to = DType::kF32;
