@@ -195,6 +195,28 @@ TEST_F(VulkanReduce, QuantizedSoftmax) {
         }
 }
 
+TEST_F(VulkanReduce, Segments) {
+  for (DType dtype : {DType::kF32, DType::kI32})
+    for (DType id : {DType::kI32, DType::kI64})
+      for (Reduction fn : {Reduction::kSum, Reduction::kProd, Reduction::kMax, Reduction::kMin}) {
+        SegmentAttrs a;
+        a.fn = fn;
+        a.sorted = false;
+        OpCase c{Cat(to_string(dtype), " by ", to_string(id)), Op::kSegment, make_attrs<SegmentAttrs>(a)};
+        c.inputs = {random_tensor(dtype, Shape{2, 3, 5}, -3, 3, 1), test::tensor(id, Shape{2, 3}, {3, 0, -1, 3, 5, 0}),
+                    ints({6})};
+        c.constant = {false, false, true};
+        check_case(c, "vulkan:segment", near(dtype));
+        c.inputs[1] = test::tensor(id, Shape{2, 3}, {3, 0, 6, 3, 5, 0});
+        EXPECT_FALSE(run_on_gpu(c).ok());
+        a.sorted = true;
+        OpCase sorted{"sorted", Op::kSegment, make_attrs<SegmentAttrs>(a)};
+        sorted.inputs = {random_tensor(dtype, Shape{4, 7}, -3, 3, 1), test::tensor(id, Shape{4}, {0, 2, 2, 3})};
+        sorted.constant = {false, true};
+        check_case(sorted, "vulkan:segment", near(dtype));
+      }
+}
+
 TEST_F(VulkanReduce, LogSoftmaxOfBytes) {
   for (DType dtype : {DType::kI8, DType::kU8})
     for (float scale : {0.003f, 0.06f, 0.4f, 2.5f})

@@ -1,4 +1,5 @@
 // TopK and Sort.
+#include <algorithm>
 #include <bit>
 #include <string>
 
@@ -79,6 +80,34 @@ class LongOrderKernel final : public Kernel {
   uint32_t slots_;
 };
 
+/// Rows whose ties lie where PyTorch leaves them (shaders/order_unstable.comp).
+class UnstableOrderKernel final : public Kernel {
+ public:
+  UnstableOrderKernel(std::string shader, std::vector<uint32_t> constants, const Push& push)
+      : shader_(std::move(shader)), constants_(std::move(constants)), push_(push) {}
+  bool reads(size_t i) const override { return i == 0; }
+  size_t scratch_bytes() const override { return size_t{push_.rows} * push_.extent * sizeof(uint32_t); }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    const bool indices = constants_[2] > 0, values = constants_[3] != 0;
+    const Binding any = r.output(values ? 0 : 1);
+    Dispatch d{shader_.c_str(), constants_, {x, any, indices ? r.output(1) : any, r.scratch(0, scratch_bytes(), true)}};
+    set_grid(d, push_.rows, constants_.front());
+    return r.dispatch(d, push_);
+  }
+
+ private:
+  std::string shader_;
+  std::vector<uint32_t> constants_;
+  Push push_;
+};
+
+/// Rounds of loops that ordering one row may take: a selection by parts or heaps, and a sort.
+int64_t unstable_rounds(int64_t extent, int64_t keep, bool few) {
+  const int64_t kept = std::bit_width(static_cast<uint64_t>(keep)), all = std::bit_width(static_cast<uint64_t>(extent));
+  return few ? extent * (2 + 2 * kept) + 3 * keep * kept : extent * (1 + 4 * all) + keep * (16 + 5 * kept);
+}
+
 bool orders(DType dtype) {
   switch (dtype) {
     case DType::kF32:
@@ -94,7 +123,9 @@ bool orders(DType dtype) {
   }
 }
 
-std::unique_ptr<Kernel> make_order(const KernelSpec& spec, int64_t axis, bool descending) {
+/// `ties`: they are to lie where PyTorch leaves them.
+std::unique_ptr<Kernel> make_order(const KernelSpec& spec, int64_t axis, bool descending,
+                                   const TopKAttrs* ties = nullptr) {
   const Shape& in = spec.inputs[0].shape;
   const bool values = wanted(spec, 0), indices = wanted(spec, 1);
   const DType dtype = spec.inputs[0].dtype;
@@ -112,6 +143,17 @@ std::unique_ptr<Kernel> make_order(const KernelSpec& spec, int64_t axis, bool de
   const Push push{static_cast<uint32_t>(v.outer * v.inner), static_cast<uint32_t>(v.extent),
                   static_cast<uint32_t>(v.inner), static_cast<uint32_t>(keep)};
   std::vector<uint32_t> flags{descending ? 1u : 0u, words, values ? 1u : 0u};
+  if (ties) {
+    const bool few = keep * 64 <= v.extent;
+    const uint64_t places = uint64_t{push.rows} * push.extent;
+    if (unstable_rounds(v.extent, keep, few) > kMaxRounds ||
+        places * sizeof(uint32_t) > std::min<uint64_t>(spec.device.max_binding(), UINT32_MAX))
+      return spec.refuse("ties of rows of ", v.extent, " elements in PyTorch's order");
+    std::vector<uint32_t> constants{kWidth};
+    constants.insert(constants.end(), flags.begin(), flags.end());
+    constants.insert(constants.end(), {few ? 1u : 0u, ties->sorted ? 1u : 0u});
+    return std::make_unique<UnstableOrderKernel>("order_unstable_" + short_name(dtype), std::move(constants), push);
+  }
   if (v.extent > kMaxSlots) {
     const uint64_t places = uint64_t{push.rows} * slots;
     if (places > UINT32_MAX / 4 || places * sizeof(uint32_t) > spec.device.max_binding()) return nullptr;
@@ -126,10 +168,10 @@ std::unique_ptr<Kernel> make_order(const KernelSpec& spec, int64_t axis, bool de
 
 std::unique_ptr<Kernel> make_top_k(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<TopKAttrs>();
-  // Where ties are in PyTorch's order, only what doesn't show it is the same.
-  if (attrs.torch_order && (!attrs.sorted || wanted(spec, 1))) return spec.refuse("ties are in PyTorch's order");
   if (!spec.constant(1)) return spec.refuse("the number of results (input 1) is computed");
-  return make_order(spec, attrs.axis, attrs.largest);
+  // Values alone, in order, don't show the order of ties.
+  const bool ties = attrs.torch_order && (!attrs.sorted || wanted(spec, 1));
+  return make_order(spec, attrs.axis, attrs.largest, ties ? &attrs : nullptr);
 }
 
 std::unique_ptr<Kernel> make_sort(const KernelSpec& spec) {
