@@ -101,6 +101,9 @@ void clear_outputs(const Step& step, std::vector<Datum>& slots) {
   }
 }
 
+/// In a body, what handing work to the device costs in steps: a loop without end is stopped soon there, too.
+constexpr uint64_t kStepsOfASubmission = 64;
+
 /// Memory held until the end of a block.
 struct Charged {
   RunControl& control;
@@ -183,6 +186,7 @@ Status Plan::run_step(PlannedEnvironment& env, Step& step, int depth) {
     }
     case Step::Kind::kDevice:
       if (step.segment < 0) return Ok();
+      if (depth > 0) SMELT_TRY(env.control.spend(kStepsOfASubmission));
       return program_->run(step.segment, slots_, env.states, [&] { return env.control.tick(); });
     case Step::Kind::kDeviceAlias:
     case Step::Kind::kDeviceRead:

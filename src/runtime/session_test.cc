@@ -261,6 +261,20 @@ TEST_P(SessionTest, LoopsMayPassTheirValuesOn) {
   }
 }
 
+/// So that loops without end are stopped as soon there as on the host.
+TEST_P(SessionTest, WhatABodyHandsToADeviceCountsAsManySteps) {
+  auto session = Session::create(swapping_loop(), {.backend = GetParam(), .limit_steps = 300});
+  ASSERT_TRUE(session.ok()) << session.error().message();
+  const Tensor pair(DType::kF32, Shape{2});
+  const auto out = session->run(std::vector<Datum>{Tensor(DType::kI64, Shape{}), pair, pair, pair});
+  if (GetParam() != BackendKind::kVulkan) {
+    EXPECT_TRUE(out.ok()) << out.error().message();
+  } else {
+    ASSERT_FALSE(out.ok());
+    EXPECT_EQ(out.error().code(), ErrorCode::kLimit);
+  }
+}
+
 TEST(Session, SessionsOfOneModelShareWeights) {
   const Model model = small_model();
   auto a = Session::create(model), b = Session::create(model);

@@ -273,5 +273,18 @@ TEST_F(VulkanAttention, GroupedQueries) {
   EXPECT_FALSE(run_on_gpu(c).ok());
 }
 
+/// A total below the rows leaves no room for them.
+TEST_F(VulkanAttention, GroupedQueriesOfMoreRowsThanTheCacheHas) {
+  for (const bool known : {true, false})
+    for (int64_t past : {0, 2}) {
+      OpCase c = grouped({4, past, 3, {3, 3}}, {}, DType::kF32);
+      if (!known) c.constant.clear();
+      const auto out = run_on_gpu(c);
+      ASSERT_FALSE(out.ok());
+      EXPECT_NE(out.error().message().find("does not fit 4 rows and a cache of 3"), std::string::npos)
+          << out.error().message();
+    }
+}
+
 }  // namespace
 }  // namespace smelt::vulkan

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ops/attention/attention.h"
+#include "ops/common/operands.h"
 #include "ops/op.h"
 #include "tensor/numeric.h"
 
@@ -60,8 +61,8 @@ std::vector<float> floats(const Tensor& t) {
 /// Everything that one run works on.
 struct Work {
   Sizes s;
-  std::vector<float> q, k, v;       // [batch, rows, heads, depth]
-  std::vector<float> keys, values;  // [batch, kv_heads, capacity, depth]
+  std::vector<float> q, k, v;                // [batch, rows, heads, depth]
+  float *keys = nullptr, *values = nullptr;  // [batch, kv_heads, capacity, depth], in scratch memory
   std::vector<float> bias, sinks;
   Shape bias_shape;
   std::vector<float> y;
@@ -91,7 +92,7 @@ void attend(const GroupQueryAttrs& a, Work& w, int64_t b, int64_t before, std::v
       const int64_t end = std::min(before + i + 1, s.capacity);
       const int64_t begin = a.window > 0 ? std::max<int64_t>(0, end - a.window) : 0;
       for (int64_t j = begin; j < end; ++j) {
-        const float* k = w.keys.data() + (kv * s.capacity + j) * s.depth;
+        const float* k = w.keys + (kv * s.capacity + j) * s.depth;
         float sum = 0;
         for (int64_t d = 0; d < s.depth; ++d) sum += q[d] * k[d];
         sum *= scale;
@@ -106,7 +107,7 @@ void attend(const GroupQueryAttrs& a, Work& w, int64_t b, int64_t before, std::v
       softmax(row.data(), begin, end, a.smooth_softmax, w.sinks.empty() ? nullptr : &w.sinks[static_cast<size_t>(h)]);
       float* y = w.y.data() + ((b * s.rows + i) * a.num_heads + h) * s.depth;
       for (int64_t j = begin; j < end; ++j) {
-        const float* v = w.values.data() + (kv * s.capacity + j) * s.depth;
+        const float* v = w.values + (kv * s.capacity + j) * s.depth;
         for (int64_t d = 0; d < s.depth; ++d) y[d] += row[static_cast<size_t>(j)] * v[d];
       }
     }
@@ -137,16 +138,18 @@ Status load(KernelContext& ctx, const GroupQueryAttrs& a, Work& w) {
   if (w.k.size() != fresh || w.v.size() != fresh)
     return InvalidInput("keys of shape ", ctx.input(ctx.has(1) ? 1 : 0).shape().str(), " do not fit ", a.kv_heads,
                         " heads");
-  const auto cache = static_cast<size_t>(s.batch * a.kv_heads * s.capacity * s.depth);
-  w.keys.assign(cache, 0);
-  w.values.assign(cache, 0);
+  SMELT_ASSIGN(const int64_t cache, Shape({s.batch, a.kv_heads, s.capacity, s.depth}).checked_elements());
+  for (float** to : {&w.keys, &w.values}) {
+    SMELT_ASSIGN(*to, scratch_array<float>(ctx, cache));
+    std::fill_n(*to, cache, 0.0f);
+  }
   for (int i = 3; i <= 4 && ctx.has(3) && ctx.has(4); ++i) {
     const auto old = floats(ctx.input(i));
     if (static_cast<int64_t>(old.size()) != s.batch * a.kv_heads * s.past * s.depth)
       return InvalidInput("a past of shape ", ctx.input(i).shape().str(), " does not fit");
-    auto& to = i == 3 ? w.keys : w.values;
+    float* to = i == 3 ? w.keys : w.values;
     for (int64_t h = 0; h < s.batch * a.kv_heads; ++h)
-      std::copy_n(old.begin() + h * s.past * s.depth, s.past * s.depth, to.begin() + h * s.capacity * s.depth);
+      std::copy_n(old.begin() + h * s.past * s.depth, s.past * s.depth, to + h * s.capacity * s.depth);
   }
   if (ctx.has(10)) {
     if (ctx.input(10).rank() != 4) return InvalidInput("the bias has shape ", ctx.input(10).shape().str());
@@ -228,14 +231,14 @@ Status reference_GroupQueryAttention(KernelContext& ctx) {
       for (int64_t h = 0; h < a.kv_heads; ++h) {
         const int64_t from = ((b * s.rows + i) * a.kv_heads + h) * s.depth;
         const int64_t to = ((b * a.kv_heads + h) * s.capacity + before + i) * s.depth;
-        std::copy_n(w.k.begin() + from, s.depth, w.keys.begin() + to);
-        std::copy_n(w.v.begin() + from, s.depth, w.values.begin() + to);
+        std::copy_n(w.k.begin() + from, s.depth, w.keys + to);
+        std::copy_n(w.v.begin() + from, s.depth, w.values + to);
       }
     attend(a, w, b, before, row);
   }
   if (ctx.wants(0)) from_floats(w.y.data(), ctx.output(0));
-  if (ctx.wants(1)) from_floats(w.keys.data(), ctx.output(1));
-  if (ctx.wants(2)) from_floats(w.values.data(), ctx.output(2));
+  if (ctx.wants(1)) from_floats(w.keys, ctx.output(1));
+  if (ctx.wants(2)) from_floats(w.values, ctx.output(2));
   return Ok();
 }
 

@@ -33,6 +33,7 @@ class GroupQuery {
     const Shape& present = spec_.outputs.size() > 1 ? spec_.outputs[1].shape : Shape{};
     if (present.rank() != 4 || spec_.inputs[kLengths].shape.elements() != batch_) return nullptr;
     capacity_ = present[2];
+    if (capacity_ < rows_) return nullptr;  // for the reference to say
     if (given_ && (spec_.inputs[kPastK].shape.rank() != 4 || spec_.inputs[kPastK].shape[2] > capacity_)) return nullptr;
     if (!set_first()) return nullptr;
     const int64_t width = a_.num_heads * depth_, kv_width = a_.kv_heads * depth_;
