@@ -155,7 +155,7 @@ std::unique_ptr<Kernel> widened(const KernelSpec& spec, bool weights = false) {
     types[i].quant = nullptr;
   }
   if (is_half(outputs[0])) outputs[0].dtype = DType::kF32;
-  auto inner = make_kernel({spec.node, types, pointers, outputs, spec.isa, spec.threads, spec.packs});
+  auto inner = make_kernel({{spec.node, types, pointers, outputs}, spec.isa, spec.threads, spec.packs});
   if (!inner) return nullptr;
   return std::make_unique<HalfKernel>(spec, std::move(inner), std::move(constants), std::move(storage));
 }

@@ -74,6 +74,7 @@ class Environment {
   std::vector<Datum> states;
   RunControl control;
   ThreadPool threads;
+  ThreadPool one_thread{1};  ///< for what is too little work to share
 
   virtual void reset_state();
   uint64_t next_random();

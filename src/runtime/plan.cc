@@ -48,6 +48,7 @@ class SlotContext final : public RunContext {
       slots_[static_cast<size_t>(step_.out[static_cast<size_t>(i)])] = std::move(value);
   }
   void* scratch(size_t bytes) override { return scratch_.take(bytes); }
+  ThreadPool& threads() override { return step_.alone ? env_.one_thread : env_.threads; }
   QuantPtr output_quant(int i) const override {
     const int32_t s = step_.out[static_cast<size_t>(i)];
     return s < 0 ? nullptr : slots_[static_cast<size_t>(s)].tensor.quant();

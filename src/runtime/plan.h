@@ -49,6 +49,7 @@ struct Step {
   std::string host_reason;           ///< with a device: why the step is not on it
   std::string storage;               ///< kDevice: the form of textures that it works on; "": buffers
   std::unique_ptr<LoopValues> loop;  ///< While: made by its first run
+  bool alone = false;                ///< kKernel: one thread, for little work
   bool empty = false;                ///< kReference: no output has elements, so the kernel does not run
   int32_t segment = -1;              ///< kDevice: this step runs that segment of the program
   double micros = 0;

@@ -13,6 +13,7 @@
 #include "runtime/plan.h"
 #include "runtime/resident_states.h"
 #include "runtime/split.h"
+#include "runtime/work.h"
 #include "vulkan/kernel.h"
 #include "vulkan/program.h"
 
@@ -289,8 +290,9 @@ class PlanBuilder {
     // Kernels pack constants by address: what this plan computed lives no longer than the plan.
     PackCache& packs = o.lasting ? env_.packs() : own_packs();
     const KernelInfo* chosen = nullptr;
-    step.kernel =
-        make_kernel({{node, o.types, o.constants, types}, env_.isa(), env_.threads.threads(), packs}, &chosen);
+    const int threads = worthwhile_threads(env_.threads.threads(), node, o.types, types, env_.isa());
+    step.alone = threads == 1;
+    step.kernel = make_kernel({{node, o.types, o.constants, types}, env_.isa(), threads, packs}, &chosen);
     if (!step.kernel) return false;
     step.kind = Step::Kind::kKernel;
     step.kernel_name = chosen->name;

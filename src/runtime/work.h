@@ -1,0 +1,17 @@
+#pragma once
+
+#include <span>
+
+#include "cpu/isa.h"
+#include "graph/graph.h"
+
+namespace smelt {
+
+/// About how long one thread takes for a node, in nanoseconds. Every dimension is known.
+double estimated_time(const Node& node, std::span<const ValueType> inputs, std::span<const ValueType> outputs, Isa isa);
+
+/// Threads that a kernel of this node gets, of `threads`: one where to share the work would take longer than the work.
+int worthwhile_threads(int threads, const Node& node, std::span<const ValueType> inputs,
+                       std::span<const ValueType> outputs, Isa isa);
+
+}  // namespace smelt
