@@ -89,7 +89,7 @@ class MatMulW4 final : public Kernel {
   struct Operands {
     int8_t* ints;
     float* reals;
-    int32_t* sums;     ///< [row][block]
+    int32_t* sums;     ///< [row][block]: what W4Tile::less points to
     float* real_sums;  ///< the same
     float* scales;     ///< the same
     RowGrid* grids;
@@ -177,6 +177,7 @@ class MatMulW4 final : public Kernel {
     }
     std::fill(to + s_.k, to + lda_, int8_t{0});
     if (mode_ != Rows::kBlocks) quant_.sum_blocks(to, s_.k, block_, sums);
+    for (int64_t i = 0; i < blocks_; ++i) sums[i] *= has_zeros_ ? -1 : -8;
   }
   W4Tile tile(int64_t panel) const {
     W4Tile t;
@@ -209,7 +210,7 @@ class MatMulW4 final : public Kernel {
         (count > W4Tile::kFew ? gemm_.one_real_row : gemm_.real_tiles[here - 1])(t);
       } else {
         t.a = in.ints + r * lda_;
-        t.sums = in.sums + r * blocks_;
+        t.less = in.sums + r * blocks_;
         t.row_scales = in.scales ? in.scales + r * blocks_ : nullptr;
         (count > W4Tile::kFew ? gemm_.one_row : gemm_.tiles[here - 1])(t);
       }
@@ -277,6 +278,8 @@ std::unique_ptr<Kernel> make_matmul_w4(const KernelSpec& spec) {
     return nullptr;
   const auto w = IntegerWeights::make(*spec.constant(1), *s);
   if (!w || (w->blocks() > 1 && w->block() % W4Tile::kStep != 0)) return nullptr;
+  constexpr int64_t kMostOfABlock = 65536;  // sums of 32 bits hold 256 times these
+  if (std::min(w->block(), s->k) > kMostOfABlock) return nullptr;
   const auto rows = rows_of(spec, *s, *w);
   return rows ? std::make_unique<MatMulW4>(*s, *rows, spec, *w) : nullptr;
 }

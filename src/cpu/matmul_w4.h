@@ -21,7 +21,7 @@ struct W4Tile {
   const char* panel = nullptr;
   ptrdiff_t panel_bytes = 0;          ///< from one to the next
   const int16_t* zeros = nullptr;     ///< zero points [panel][block][lane]; null: 8
-  const int32_t* sums = nullptr;      ///< [row][block]: of int8 entries
+  const int32_t* less = nullptr;      ///< [row][block]: sums of int8 entries, negative, 8 times where zeros is null
   const float* row_scales = nullptr;  ///< [row][block]: of int8 entries; null: 1
   const float* real_sums = nullptr;   ///< [row][block]: of float32 entries
   float* out = nullptr;               ///< [row][panel][lane]

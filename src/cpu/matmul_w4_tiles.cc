@@ -29,106 +29,99 @@ HWY_INLINE V8 spread(const int8_t* from) {
   return hn::BitCast(D8(), hn::Set(DI(), group));
 }
 
-// Sums of products of int8 entries of a with weights of at most 15, four at a time: room for kMost of them, then what
-// has come together goes to sums of 32 bits.
+// Sums of products of int8 entries of a with weights of at most 15, or with any bytes (kTakesBytes), four at a time:
+// partial ones, with room for kMost products each, that gather() brings to 32 bits. Values in arrays, which the
+// compiler keeps in registers.
 
-#if HWY_TARGET == HWY_AVX3
-/// AVX-512 VNNI is not in this target's attributes, but in the kVnni level's processors.
+#if HWY_TARGET == HWY_AVX3 || (HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64)
+/// Dot products are not in these targets' attributes, but in the processors of the levels kVnni and kDot.
 struct DirectSums {
   static constexpr int kMost = 1 << 20;
-  VI sum;
-  HWY_INLINE void start(VI from) { sum = from; }
-  HWY_INLINE void add(V8 w, V8 a) { asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(w.raw), "v"(a.raw)); }
-  HWY_INLINE void gather() {}
-};
-#elif HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64
-/// 8-bit dot products are not in this target's attributes, but in the kDot level's processors.
-struct DirectSums {
-  static constexpr int kMost = 1 << 20;
-  VI sum;
-  HWY_INLINE void start(VI from) { sum = from; }
-  HWY_INLINE void add(V8 w, V8 a) {
-    asm(".arch_extension dotprod\n\tsdot %0.4s, %1.16b, %2.16b" : "+w"(sum.raw) : "w"(w.raw), "w"(a.raw));
+  static constexpr bool kTakesBytes = HWY_ARCH_X86;
+  using Partial = VI;
+  static HWY_INLINE Partial start(VI from) { return from; }
+  static HWY_INLINE Partial add(Partial sum, V8 w, V8 a) {
+#if HWY_ARCH_X86
+    asm("vpdpbusd %2, %1, %0" : "+v"(sum.raw) : "v"(w.raw), "v"(a.raw));
+#else
+    asm(".arch armv8.2-a+dotprod\n\tsdot %0.4s, %1.16b, %2.16b" : "+w"(sum.raw) : "w"(w.raw), "w"(a.raw));
+#endif
+    return sum;
   }
-  HWY_INLINE void gather() {}
+  static HWY_INLINE VI gather(VI, Partial partial) { return partial; }
+  static HWY_INLINE Partial restart(Partial partial) { return partial; }
 };
 #endif
 
 #if HWY_ARCH_X86
 /// Pairs in 16 bits: 2 * 15 * 128 each.
-struct PairedSums {
+struct PlainSums {
   static constexpr int kMost = 8;
-  using VS = hn::Vec<hn::ScalableTag<int16_t>>;
-  VI sum;
-  VS pairs;
-  HWY_INLINE void start(VI from) {
-    sum = from;
-    pairs = hn::Zero(hn::ScalableTag<int16_t>());
-  }
-  HWY_INLINE void add(V8 w, V8 a) {
+  static constexpr bool kTakesBytes = false;
+  using Partial = hn::Vec<hn::ScalableTag<int16_t>>;
+  static HWY_INLINE Partial start(VI) { return hn::Zero(hn::ScalableTag<int16_t>()); }
 #if HWY_TARGET == HWY_AVX3
-    pairs.raw = _mm512_add_epi16(pairs.raw, _mm512_maddubs_epi16(w.raw, a.raw));
-#elif HWY_TARGET == HWY_AVX2
-    pairs.raw = _mm256_add_epi16(pairs.raw, _mm256_maddubs_epi16(w.raw, a.raw));
-#else
-    pairs.raw = _mm_add_epi16(pairs.raw, _mm_maddubs_epi16(w.raw, a.raw));
-#endif
+  static HWY_INLINE Partial add(Partial sum, V8 w, V8 a) {
+    return Partial{_mm512_add_epi16(sum.raw, _mm512_maddubs_epi16(w.raw, a.raw))};
   }
-  HWY_INLINE void gather() {
-#if HWY_TARGET == HWY_AVX3
-    sum.raw = _mm512_add_epi32(sum.raw, _mm512_madd_epi16(pairs.raw, _mm512_set1_epi16(1)));
-#elif HWY_TARGET == HWY_AVX2
-    sum.raw = _mm256_add_epi32(sum.raw, _mm256_madd_epi16(pairs.raw, _mm256_set1_epi16(1)));
-#else
-    sum.raw = _mm_add_epi32(sum.raw, _mm_madd_epi16(pairs.raw, _mm_set1_epi16(1)));
-#endif
-    pairs = hn::Zero(hn::ScalableTag<int16_t>());
+  static HWY_INLINE VI gather(VI sum, Partial partial) {
+    return VI{_mm512_add_epi32(sum.raw, _mm512_madd_epi16(partial.raw, _mm512_set1_epi16(1)))};
   }
+#elif HWY_TARGET == HWY_AVX2
+  static HWY_INLINE Partial add(Partial sum, V8 w, V8 a) {
+    return Partial{_mm256_add_epi16(sum.raw, _mm256_maddubs_epi16(w.raw, a.raw))};
+  }
+  static HWY_INLINE VI gather(VI sum, Partial partial) {
+    return VI{_mm256_add_epi32(sum.raw, _mm256_madd_epi16(partial.raw, _mm256_set1_epi16(1)))};
+  }
+#else
+  static HWY_INLINE Partial add(Partial sum, V8 w, V8 a) {
+    return Partial{_mm_add_epi16(sum.raw, _mm_maddubs_epi16(w.raw, a.raw))};
+  }
+  static HWY_INLINE VI gather(VI sum, Partial partial) {
+    return VI{_mm_add_epi32(sum.raw, _mm_madd_epi16(partial.raw, _mm_set1_epi16(1)))};
+  }
+#endif
+  static HWY_INLINE Partial restart(Partial) { return start(VI()); }
 };
-using PlainSums = PairedSums;
 #elif HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64
 /// Products in 16 bits: 15 * 128 each.
-struct LongSums {
+struct PlainSums {
   static constexpr int kMost = 16;
-  VI sum;
-  int16x8_t low, high;
-  HWY_INLINE void start(VI from) {
-    sum = from;
-    low = high = vdupq_n_s16(0);
-  }
-  HWY_INLINE void add(V8 w, V8 a) {
+  static constexpr bool kTakesBytes = false;
+  struct Partial {
+    int16x8_t low, high;
+  };
+  static HWY_INLINE Partial start(VI) { return {vdupq_n_s16(0), vdupq_n_s16(0)}; }
+  static HWY_INLINE Partial add(Partial sum, V8 w, V8 a) {
     const int8x16_t ws = vreinterpretq_s8_u8(w.raw), as = vreinterpretq_s8_u8(a.raw);
-    low = vmlal_s8(low, vget_low_s8(ws), vget_low_s8(as));
-    high = vmlal_high_s8(high, ws, as);
+    return {vmlal_s8(sum.low, vget_low_s8(ws), vget_low_s8(as)), vmlal_high_s8(sum.high, ws, as)};
   }
-  HWY_INLINE void gather() {
-    sum.raw = vaddq_s32(sum.raw, vpaddq_s32(vpaddlq_s16(low), vpaddlq_s16(high)));
-    low = high = vdupq_n_s16(0);
+  static HWY_INLINE VI gather(VI sum, Partial partial) {
+    return VI{vaddq_s32(sum.raw, vpaddq_s32(vpaddlq_s16(partial.low), vpaddlq_s16(partial.high)))};
   }
+  static HWY_INLINE Partial restart(Partial) { return start(VI()); }
 };
-using PlainSums = LongSums;
 #else
 /// Any processor: byte by byte of the groups.
-struct LaneSums {
+struct PlainSums {
   static constexpr int kMost = 1 << 20;
-  VI sum;
-  HWY_INLINE void start(VI from) { sum = from; }
+  static constexpr bool kTakesBytes = false;
+  using Partial = VI;
+  static HWY_INLINE Partial start(VI from) { return from; }
   template <int kByte>
-  HWY_INLINE void add_byte(VI w, VI a) {
-    const VI of_w = hn::ShiftRight<24>(hn::ShiftLeft<24 - 8 * kByte>(w));
-    const VI of_a = hn::ShiftRight<24>(hn::ShiftLeft<24 - 8 * kByte>(a));
-    sum = hn::Add(sum, hn::Mul(of_w, of_a));
+  static HWY_INLINE VI byte_of(V8 v) {
+    return hn::ShiftRight<24>(hn::ShiftLeft<24 - 8 * kByte>(hn::BitCast(DI(), v)));
   }
-  HWY_INLINE void add(V8 w, V8 a) {
-    const VI wi = hn::BitCast(DI(), w), ai = hn::BitCast(DI(), a);
-    add_byte<0>(wi, ai);
-    add_byte<1>(wi, ai);
-    add_byte<2>(wi, ai);
-    add_byte<3>(wi, ai);
+  static HWY_INLINE Partial add(Partial sum, V8 w, V8 a) {
+    sum = hn::Add(sum, hn::Mul(byte_of<0>(w), byte_of<0>(a)));
+    sum = hn::Add(sum, hn::Mul(byte_of<1>(w), byte_of<1>(a)));
+    sum = hn::Add(sum, hn::Mul(byte_of<2>(w), byte_of<2>(a)));
+    return hn::Add(sum, hn::Mul(byte_of<3>(w), byte_of<3>(a)));
   }
-  HWY_INLINE void gather() {}
+  static HWY_INLINE VI gather(VI, Partial partial) { return partial; }
+  static HWY_INLINE Partial restart(Partial partial) { return partial; }
 };
-using PlainSums = LaneSums;
 #endif
 
 template <class Sums, int MR, int NV>
@@ -136,7 +129,11 @@ void int_tile(const W4Tile& t) {
   const D d;
   const DI di;
   const D8 d8;
+  const hn::Rebind<int16_t, DI> d16;
   const V8 low_half = hn::Set(d8, uint8_t{15});
+  // Where few sums wait for one another, high halves go to sums of their own, in sixteenths.
+  constexpr bool kApart = Sums::kTakesBytes && MR * NV < 8;
+  const V8 high_half = hn::Set(d8, uint8_t{0xf0});
   V total[MR][NV];
 #pragma GCC unroll 8
   for (int m = 0; m < MR; ++m)
@@ -145,16 +142,17 @@ void int_tile(const W4Tile& t) {
   const auto* a = static_cast<const int8_t*>(t.a);
   const char* panel = t.panel;
   for (ptrdiff_t b = 0; b < t.blocks; ++b) {
-    Sums sums[MR][NV];
+    VI sums[MR][NV];
+    typename Sums::Partial partial[MR][NV], high_partial[MR][NV];
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) {
-      const VI zero =
-          t.zeros ? hn::PromoteTo(di, hn::LoadU(hn::Rebind<int16_t, DI>(), t.zeros + (j * t.blocks + b) * kLanes))
-                  : hn::Set(di, 8);
+      const VI zero = t.zeros ? hn::PromoteTo(di, hn::LoadU(d16, t.zeros + (j * t.blocks + b) * kLanes)) : hn::Zero(di);
 #pragma GCC unroll 8
       for (int m = 0; m < MR; ++m) {
-        const VI sum = hn::Set(di, t.sums[m * t.blocks + b]);
-        sums[m][j].start(hn::Neg(t.zeros ? hn::Mul(sum, zero) : hn::ShiftLeft<3>(sum)));
+        const VI less = hn::Set(di, t.less[m * t.blocks + b]);
+        sums[m][j] = t.zeros ? hn::Mul(less, zero) : less;
+        partial[m][j] = Sums::start(sums[m][j]);
+        if constexpr (kApart) high_partial[m][j] = Sums::start(hn::Zero(di));
       }
     }
     const char* const scales = panel;
@@ -168,22 +166,32 @@ void int_tile(const W4Tile& t) {
         for (int j = 0; j < NV; ++j) {
           const V8 w = hn::Load(d8, reinterpret_cast<const uint8_t*>(panel + j * t.panel_bytes));
           low[j] = hn::And(w, low_half);
-          high[j] = hn::ShiftRight<4>(w);
+          high[j] = kApart ? hn::And(w, high_half) : hn::ShiftRight<4>(w);
         }
 #pragma GCC unroll 8
         for (int m = 0; m < MR; ++m) {
           const V8 first = spread(a + m * t.lda), second = spread(a + m * t.lda + 4);
 #pragma GCC unroll 4
           for (int j = 0; j < NV; ++j) {
-            sums[m][j].add(low[j], first);
-            sums[m][j].add(high[j], second);
+            partial[m][j] = Sums::add(partial[m][j], low[j], first);
+            auto& of_high = kApart ? high_partial[m][j] : partial[m][j];
+            of_high = Sums::add(of_high, high[j], second);
           }
         }
       }
 #pragma GCC unroll 8
       for (int m = 0; m < MR; ++m)
 #pragma GCC unroll 4
-        for (int j = 0; j < NV; ++j) sums[m][j].gather();
+        for (int j = 0; j < NV; ++j) {
+          sums[m][j] = Sums::gather(sums[m][j], partial[m][j]);
+          partial[m][j] = Sums::restart(partial[m][j]);
+        }
+    }
+    if constexpr (kApart) {
+#pragma GCC unroll 8
+      for (int m = 0; m < MR; ++m)
+#pragma GCC unroll 4
+        for (int j = 0; j < NV; ++j) sums[m][j] = hn::Add(sums[m][j], hn::ShiftRight<4>(high_partial[m][j]));
     }
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) {
@@ -192,7 +200,7 @@ void int_tile(const W4Tile& t) {
       for (int m = 0; m < MR; ++m) {
         // A product and a sum, not both at once: every level rounds alike.
         const V by = t.row_scales ? hn::Mul(scale, hn::Set(d, t.row_scales[m * t.blocks + b])) : scale;
-        total[m][j] = hn::Add(total[m][j], hn::Mul(hn::ConvertTo(d, sums[m][j].sum), by));
+        total[m][j] = hn::Add(total[m][j], hn::Mul(hn::ConvertTo(d, sums[m][j]), by));
       }
     }
   }
