@@ -117,7 +117,8 @@ class MatMulI8 final : public Kernel {
     auto* scales = reinterpret_cast<float*>(packed->data<char>() + scales_at_);
     auto* sums = reinterpret_cast<uint32_t*>(packed->data<char>() + sums_at_);
     std::copy(w.scales().begin(), w.scales().end(), scales);
-    const int32_t zero = rows_ == Rows::kOneGrid ? GemmI8::byte_zero(x_signed_, x_zero_) : 0;
+    const bool known_zero = rows_ == Rows::kOneGrid || rows_ == Rows::kBlocks;  // then panels take it off
+    const int32_t zero = known_zero ? GemmI8::byte_zero(x_signed_, x_zero_) : 0;
     const auto sum = [](const auto* values, int64_t n) {
       uint32_t total = 0;
       for (int64_t j = 0; j < n; ++j) total += static_cast<uint32_t>(static_cast<int32_t>(values[j]));
@@ -166,7 +167,7 @@ class MatMulI8 final : public Kernel {
       from = room + blocks_ * 8;
       quant_.quantize_blocks(a.data<float>() + r * s_.k, s_.k, block_, reinterpret_cast<int8_t*>(room + blocks_ * 8),
                              scales, reinterpret_cast<int32_t*>(scales + blocks_));
-      for (int64_t i = 0; i < blocks_; ++i) grids[i * s_.m] = {scales[i], gemm_.bytes ? GemmI8::byte_zero(true, 0) : 0};
+      for (int64_t i = 0; i < blocks_; ++i) grids[i * s_.m] = {scales[i], 0};
     } else {
       from = a.data<uint8_t>() + r * s_.k;
       if (rows_ == Rows::kDynamic) {
@@ -189,6 +190,7 @@ class MatMulI8 final : public Kernel {
                  .bias = bias,
                  .lo = bounds.lo,
                  .hi = bounds.hi};
+    if (rows_ == Rows::kBlocks) by.column_sums = nullptr;
     const uint8_t* rows = a + r0 * lda_;
     for (int64_t i = 0; i < blocks_; ++i) {
       by.first = i == 0;
@@ -205,7 +207,7 @@ class MatMulI8 final : public Kernel {
                 });
       rows += gemm_.a_row_bytes(depth(i));
       panels += align(gemm_.packed_bytes(depth(i), s_.n));
-      by.column_sums += s_.n;
+      if (by.column_sums) by.column_sums += s_.n;
       by.scales += s_.n;
       if (rows_ == Rows::kBlocks) grids += s_.m;
     }
