@@ -40,15 +40,17 @@ double exp2_of(double x) {
 }
 double expm1_of(double x) { return abs(x) < 0.34LF ? small_expm1(x) : exp_of(x) - 1.0LF; }
 
+// Subnormal numbers are told and scaled by their bits: devices may take them for 0.
 double log_of(double x) {
-  if (!(x > 0.0LF)) return x == 0.0LF ? -infinity() : not_a_number();
+  uvec2 bits = unpackDouble2x32(x);
+  if ((bits.x | (bits.y & 0x7fffffffu)) == 0u) return -infinity();
+  if (isnan(x) || bits.y >> 31 != 0u) return not_a_number();
   if (isinf(x)) return x;
   int e = 0;
-  if (x < power_of_2(-1022)) {
-    x *= power_of_2(54);
-    e = -54;
+  if (bits.y >> 20 == 0u) {
+    bits = unpackDouble2x32(double(bits.y) * 4294967296.0LF + double(bits.x));
+    e = -1074;
   }
-  uvec2 bits = unpackDouble2x32(x);
   e += int(bits.y >> 20) - 1023;
   bits.y = (bits.y & 0xfffffu) | 0x3ff00000u;
   double m = packDouble2x32(bits);

@@ -254,7 +254,7 @@ float digamma_of(float x) {
 }
 
 float gelu_of(float x) { return 0.5 * x * (1.0 + erf_of(x * 0.707106781186548)); }
-float round_even(float x) { return abs(x) < 8388608.0 ? copy_sign(roundEven(x), x) : x; }
+float round_even(float x) { return copy_sign(roundEven(x), x); }
 float round_away(float x) { return abs(x) < 8388608.0 ? copy_sign(floor(abs(x) + 0.5), x) : x; }
 // floor(|x| + 0.5) would be 1 for the largest number below 0.5.
 float round_half_away(float x) { return abs(x) < 0.5 ? copy_sign(0.0, x) : round_away(x); }
