@@ -25,10 +25,17 @@ std::string features(const vulkan::DeviceInfo& d) {
   add(d.storage16 && !d.fp16, "fp16 storage");
   add(d.int8, "int8");
   add(d.int8_dot_product, "int8 dot product");
+  add(d.half_matrices.has_value(), "fp16 matrices");
+  add(d.int8_matrices.has_value(), "int8 matrices");
   add(d.int64, "int64");
   add(d.float64, "float64");
   add(d.unified_memory, "unified memory");
   return out;
+}
+
+/// [m, n, k], or null.
+json matrix(const std::optional<vulkan::MatrixSize>& size) {
+  return size ? json{size->m, size->n, size->k} : json();
 }
 
 void print_json(const Result<std::vector<vulkan::DeviceInfo>>& found) {
@@ -47,6 +54,8 @@ void print_json(const Result<std::vector<vulkan::DeviceInfo>>& found) {
                       {"fp16", d.fp16},
                       {"int8", d.int8},
                       {"int8_dot_product", d.int8_dot_product},
+                      {"half_matrices", matrix(d.half_matrices)},
+                      {"int8_matrices", matrix(d.int8_matrices)},
                       {"push_descriptors", d.push_descriptors},
                       {"timeline_semaphores", d.timeline_semaphores},
                       {"int64", d.int64},

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,11 @@
 
 /// What the runtime and the command line see of the GPU back-end; no Vulkan types.
 namespace smelt::vulkan {
+
+/// Of matrices that a subgroup multiplies: [m, k] x [k, n].
+struct MatrixSize {
+  uint32_t m, n, k;
+};
 
 struct DeviceInfo {
   int index = 0;  ///< SessionOptions::device
@@ -20,7 +26,9 @@ struct DeviceInfo {
   bool storage16 = false, storage8 = false;                         ///< elements of these bits in buffers
   bool int8_dot_product = false;
   bool fast_int8_dot_product = false;  ///< faster than multiplying and adding
-  bool push_descriptors = false;       ///< VK_KHR_push_descriptor
+  /// Cooperative matrices of float16 with float32 sums, and of int8 with int32 sums.
+  std::optional<MatrixSize> half_matrices, int8_matrices;
+  bool push_descriptors = false;  ///< VK_KHR_push_descriptor
   bool timeline_semaphores = false;
   bool unified_memory = false;  ///< host and device share the memory that activations lie in
   uint32_t subgroup_size = 1;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "vulkan/matrices.h"
 #include "vulkan/memory.h"
 
 namespace smelt::vulkan {
@@ -145,6 +146,9 @@ struct Features {
   VkPhysicalDeviceTimelineSemaphoreFeatures timeline{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_TIMELINE_SEMAPHORE_FEATURES};
   VkPhysicalDeviceShaderIntegerDotProductFeatures dot{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
+  VkPhysicalDeviceVulkanMemoryModelFeatures memory_model{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES};
+  MatrixFeatures matrices;
 
   std::vector<const char*> extensions;  ///< to be enabled
 
@@ -152,8 +156,8 @@ struct Features {
   Features(uint32_t version, const Extensions& known) {
     core.pNext = &storage16;
     void** last = &storage16.pNext;
-    const auto chain = [&](auto& structure, uint32_t since, const char* extension) {
-      const bool is_core = version >= since;
+    const auto chain = [&](auto& structure, std::optional<uint32_t> since, const char* extension) {
+      const bool is_core = since && version >= *since;
       if (!is_core && !known.has(extension)) return;
       if (!is_core) extensions.push_back(extension);
       *last = &structure;
@@ -162,6 +166,8 @@ struct Features {
     chain(storage8, VK_API_VERSION_1_2, VK_KHR_8BIT_STORAGE_EXTENSION_NAME);
     chain(small, VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME);
     chain(dot, VK_API_VERSION_1_3, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
+    chain(memory_model, VK_API_VERSION_1_2, VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME);
+    chain(matrices, std::nullopt, kMatricesExtension);
     if (version >= VK_API_VERSION_1_2) *last = &timeline;  // whose functions are found by their core names
   }
   Features(const Features&) = delete;
@@ -206,6 +212,15 @@ DeviceInfo describe(VkPhysicalDevice physical, int index) {
   info.timeline_semaphores = f.timeline.timelineSemaphore;
   info.int8_dot_product = f.dot.shaderIntegerDotProduct;
   info.fast_int8_dot_product = dot.integerDotProduct4x8BitPackedSignedAccelerated;
+  constexpr uint32_t kMatricesBytes = 28 << 10;  // of shaders/matrix.comp, in shared memory
+  const VkPhysicalDeviceLimits& limits = p.properties.limits;
+  if (f.matrices.cooperativeMatrix && f.memory_model.vulkanMemoryModel &&
+      limits.maxComputeSharedMemorySize >= kMatricesBytes &&
+      std::min(limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]) >= 4 * info.subgroup_size) {
+    const MatrixSizes sizes = matrix_sizes(instance().handle, physical);
+    if (info.fp16) info.half_matrices = sizes.halves;
+    if (info.int8) info.int8_matrices = sizes.bytes;
+  }
   info.push_descriptors = extensions.has(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
   VkPhysicalDeviceMemoryProperties memory;
   vkGetPhysicalDeviceMemoryProperties(physical, &memory);
@@ -336,6 +351,7 @@ Status Device::create(VkPhysicalDevice physical, const DeviceInfo& info) {
   use.small.shaderInt8 = has.small.shaderInt8;
   use.timeline.timelineSemaphore = info.timeline_semaphores;
   use.dot.shaderIntegerDotProduct = has.dot.shaderIntegerDotProduct;
+  use.matrices.cooperativeMatrix = use.memory_model.vulkanMemoryModel = info.half_matrices || info.int8_matrices;
   const float priority = 1;
   VkDeviceQueueCreateInfo queue{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
   queue.queueFamilyIndex = family_;

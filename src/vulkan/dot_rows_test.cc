@@ -80,41 +80,6 @@ TEST_F(VulkanDotRows, Hybrid) {
       }
 }
 
-/// Images that are quantized as they come: channels in fours and not, groups, either layout.
-TEST_F(VulkanDotRows, HybridImages) {
-  const Forced on("SMELT_VULKAN_DOT", "1");
-  struct Row {
-    Layout layout;
-    int64_t c_in, c_out, groups;
-  };
-  for (const Row& r : {Row{Layout::kChannelsLast, 8, 20, 1}, Row{Layout::kChannelsLast, 13, 9, 1},
-                       Row{Layout::kChannelsLast, 24, 12, 2}, Row{Layout::kChannelsFirst, 8, 5, 1}})
-    for (bool asymmetric : {false, true}) {
-      const bool last = r.layout == Layout::kChannelsLast;
-      const int64_t i = r.c_in / r.groups;
-      ConvAttrs a;
-      a.hybrid = true;
-      a.asymmetric_inputs = asymmetric;
-      a.layout = r.layout;
-      a.filter = last ? FilterLayout::kOSI : FilterLayout::kOIS;
-      a.pads = {1, 1, 1, 0};
-      a.strides = {1, 2};
-      a.groups = r.groups;
-      if (asymmetric) a.act = {ActKind::kTanh};
-      Tensor filter = random_tensor(DType::kI8, last ? Shape{r.c_out, 3, 3, i} : Shape{r.c_out, i, 3, 3}, -127, 127, 2);
-      std::vector<float> scales;
-      for (int64_t o = 0; o < r.c_out; ++o) scales.push_back(0.001f * static_cast<float>(1 + o % 5));
-      filter.set_quant(asymmetric ? testing::per_tensor(0.002f, 0) : testing::per_axis(scales, 0));
-      OpCase c{Cat(to_string(r.layout), " ", r.c_in, " to ", r.c_out, " in ", r.groups),
-               Op::kConv,
-               make_attrs<ConvAttrs>(a),
-               {random_tensor(DType::kF32, last ? Shape{2, 6, 9, r.c_in} : Shape{2, r.c_in, 6, 9}, -2, 3, 1), filter},
-               {false, true, true}};
-      if (asymmetric) c.inputs.push_back(random_tensor(DType::kF32, {r.c_out}, -1, 1, 3));
-      check_case(c, "vulkan:conv_hybrid_dot", kNear);
-    }
-}
-
 /// Rows that come as integers, with a scale and zero point each or one for all, with and without products of fours.
 TEST_F(VulkanDotRows, Rows) {
   for (const char* fours : {"1", "0"}) {

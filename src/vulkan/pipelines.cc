@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "vulkan/cache_file.h"
+#include "vulkan/matrices.h"
 
 namespace smelt::vulkan {
 
@@ -83,8 +84,10 @@ Result<Pipelines::Layout> Pipelines::layout(const std::string& kinds) {
 VkResult Pipelines::create(const Key& key, VkPipelineLayout layout, VkPipeline* out) const {
   const auto& [shader, constants] = key;
   VkShaderModuleCreateInfo module_info{VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
-  module_info.codeSize = static_cast<size_t>(shader->code_end - shader->code) * 4;
-  module_info.pCode = shader->code;
+  const auto code = shader->words();
+  const std::vector<uint32_t> khr = with_khr_matrices(code);
+  module_info.codeSize = khr.empty() ? code.size_bytes() : khr.size() * sizeof(uint32_t);
+  module_info.pCode = khr.empty() ? code.data() : khr.data();
   VkShaderModule module = VK_NULL_HANDLE;
   if (const VkResult r = vkCreateShaderModule(device_, &module_info, nullptr, &module); r != VK_SUCCESS) return r;
   std::vector<VkSpecializationMapEntry> entries(constants.size());

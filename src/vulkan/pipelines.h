@@ -22,6 +22,7 @@ struct Shader {
   const char* kinds;  ///< of the bindings from 0: b, a buffer; r, an image that is read; w, one that is written
   const uint32_t* code;
   const uint32_t* code_end;
+  std::span<const uint32_t> words() const { return {code, code_end}; }
 };
 /// Null when there is no shader of that name.
 const Shader* find_shader(const char* name);

@@ -13,6 +13,7 @@
 #include "vulkan/cache_file.h"
 #include "vulkan/check_test.h"
 #include "vulkan/device.h"
+#include "vulkan/matrices.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -150,6 +151,7 @@ TEST_F(VulkanPipelines, EveryShaderMakesOne) {
   const uint32_t width = 8;
   Pipelines all(device_->handle(), properties_, false);
   for (const Shader& s : all_shaders()) {
+    if (has_matrices(s.words())) continue;  // whose sizes are the device's choice: VulkanMatrices
     const auto p = all.get(s, {&width, 1});
     ASSERT_TRUE(p.ok()) << s.name << ": " << p.error().message();
   }

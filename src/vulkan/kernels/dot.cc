@@ -1,4 +1,4 @@
-// Products of 8-bit values four at a time: VK_KHR_shader_integer_dot_product.
+// Products of 8-bit values: by cooperative matrices, or four at a time (VK_KHR_shader_integer_dot_product).
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -13,6 +13,7 @@
 #include "vulkan/kernels/common.h"
 #include "vulkan/kernels/dot_rows.h"
 #include "vulkan/kernels/integer.h"
+#include "vulkan/kernels/matrix.h"
 #include "vulkan/kernels/packed.h"
 #include "vulkan/kernels/row_grid.h"
 
@@ -24,12 +25,13 @@ class DotProduct : public Kernel {
  public:
   DotProduct(const ConvShape& s, const Tensor& filter, bool x_signed, bool w_signed)
       : shape_(s), filter_(filter), x_signed_(x_signed), w_signed_(w_signed) {}
-  static bool suits(const KernelSpec& spec, const ConvShape& s) {
-    return multiplies_fours(spec.device) && spec.constant(1) && s.c_in >= 4;
-  }
+  static bool suits(const KernelSpec& spec, const ConvShape& s) { return spec.constant(1) && s.c_in >= 4; }
   /// False: beyond what a dispatch takes.
   bool set_grid(const Device& device) {
     const ConvShape& s = shape_;
+    matrices_ = MatrixTiles::make(device, s, MatrixTiles::Factors::kBytes);
+    if (matrices_) return true;
+    if (!multiplies_fours(device)) return false;
     tiling_ = choose_tiling(device, s.out_pixels(), s.c_out);
     const int64_t across = int64_t{tiling_.width} * tiling_.lanes;
     const int64_t x = (s.out_pixels() + across - 1) / across, y = (s.c_out + tiling_.tile - 1) / tiling_.tile;
@@ -52,23 +54,33 @@ class DotProduct : public Kernel {
     for (size_t i = 0; i < w.size(); ++i) sums[i / n] += w[i];
     return sums;
   }
+  /// A variant of dot.comp and the same of matrix.comp.
+  struct Shaders {
+    const char *dot, *matrix;
+  };
   /// `channels`: what the shader reads by output channel; `more`: bindings behind the others.
   template <class Push>
-  Status record_product(KernelRecorder& r, const char* shader, const Binding& channels, uint32_t rounding,
+  Status record_product(KernelRecorder& r, const Shaders& shaders, const Binding& channels, uint32_t rounding,
                         bool filter_zeros, std::optional<Binding> x_zero, const Push& push,
                         const std::vector<Binding>& more = {}) const {
     SMELT_ASSIGN(const Binding x, r.input(0));
     const auto words = static_cast<size_t>(words_a_channel() * shape_.all_out());
     SMELT_ASSIGN(const Binding filter, r.table(1, Cat("int8 in fours, groups ", shape_.groups), words * 4,
                                                [&](void* to) { pack(static_cast<int8_t*>(to)); }));
-    const bool in_fours = shape_.channels_last && shape_.c_in % 4 == 0;
-    Dispatch d{shader,
-               {tiling_.width, tiling_.tile, tiling_.lanes, rounding, in_fours ? 1u : 0u, filter_zeros ? 1u : 0u,
-                x_zero ? 1u : 0u},
+    const auto& grid = matrices_ ? matrices_->grid : grid_;
+    Dispatch d{matrices_ ? shaders.matrix : shaders.dot,
+               {},
                {x, filter, channels, r.output(0), x, x_zero.value_or(x)},
-               grid_[0],
-               grid_[1],
-               grid_[2]};
+               grid[0],
+               grid[1],
+               grid[2]};
+    if (matrices_) {
+      d.constants = matrices_->constants(rounding, {shape_.channels_last, filter_zeros, x_zero.has_value()});
+    } else {
+      const bool in_fours = shape_.channels_last && shape_.c_in % 4 == 0;
+      d.constants = {tiling_.width,      tiling_.tile,           tiling_.lanes,   rounding,
+                     in_fours ? 1u : 0u, filter_zeros ? 1u : 0u, x_zero ? 1u : 0u};
+    }
     d.buffers.insert(d.buffers.end(), more.begin(), more.end());
     return r.dispatch(d, push);
   }
@@ -92,6 +104,7 @@ class DotProduct : public Kernel {
         }
   }
 
+  std::optional<MatrixTiles> matrices_;
   Tiling tiling_;
   std::array<uint32_t, 3> grid_{1, 1, 1};
 };
@@ -116,7 +129,8 @@ class DotConv final : public DotProduct {
       PackedGeometry g;
       IntegerPush q;
     };
-    return record_product(r, x_signed_ ? "dot_s8" : "dot_u8", channels, product_.rounding(), filter_zeros, std::nullopt,
+    return record_product(r, x_signed_ ? Shaders{"dot_s8", "matrix_s8"} : Shaders{"dot_u8", "matrix_u8"}, channels,
+                          product_.rounding(), filter_zeros, std::nullopt,
                           Push{packed_geometry(shape_), {signed_x_zero(), 0, q.zero, q.low, q.high}});
   }
 
@@ -172,8 +186,9 @@ class DotSums final : public DotProduct {
       SMELT_ASSIGN(x_zero, r.input(2));
     }
     const bool filter_zeros = std::any_of(w_zeros_.begin(), w_zeros_.end(), [](int32_t z) { return z != 0; });
-    return record_product(r, x_signed_ ? "dot_sums_s8" : "dot_sums_u8", channels, 0, filter_zeros, x_zero,
-                          packed_geometry(shape_));
+    return record_product(
+        r, x_signed_ ? Shaders{"dot_sums_s8", "matrix_sums_s8"} : Shaders{"dot_sums_u8", "matrix_sums_u8"}, channels, 0,
+        filter_zeros, x_zero, packed_geometry(shape_));
   }
 
  private:
@@ -227,8 +242,8 @@ class DotImages final : public DotProduct {
       PackedGeometry g;
       GpuActivation act;
     };
-    return record_product(product, "dot_images", channels, 0, false, stored[2], Push{packed_geometry(shape_), act_},
-                          {stored[1]});
+    return record_product(product, {"dot_images", "matrix_images"}, channels, 0, false, stored[2],
+                          Push{packed_geometry(shape_), act_}, {stored[1]});
   }
 
  private:
