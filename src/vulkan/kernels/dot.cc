@@ -37,7 +37,7 @@ class DotProduct : public Kernel {
     const int64_t x = (s.out_pixels() + across - 1) / across, y = (s.c_out + tiling_.tile - 1) / tiling_.tile;
     const int64_t z = s.batch * s.groups;
     if (x > 65535 || y > 65535 || z > 65535 || s.taps() * ((s.c_in + 3) / 4 + 1) > kMaxRounds) return false;
-    const int64_t words = words_a_channel() * s.all_out();
+    const int64_t words = filter_chunks(s);
     if (words > INT32_MAX || static_cast<uint64_t>(words) * 4 > device.max_binding()) return false;
     grid_ = {static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(z)};
     return true;
@@ -47,7 +47,7 @@ class DotProduct : public Kernel {
   int32_t signed_weight(int64_t stored) const { return static_cast<int32_t>(w_signed_ ? stored : stored - 128); }
   /// Sums of the packed filter's values, by output channel.
   std::vector<int64_t> filter_sums() const {
-    std::vector<int8_t> w(static_cast<size_t>(words_a_channel() * 4 * shape_.all_out()));
+    std::vector<int8_t> w(static_cast<size_t>(filter_chunks(shape_) * 4));
     pack(w.data());
     const size_t n = w.size() / static_cast<size_t>(shape_.all_out());
     std::vector<int64_t> sums(static_cast<size_t>(shape_.all_out()), 0);
@@ -64,7 +64,7 @@ class DotProduct : public Kernel {
                         bool filter_zeros, std::optional<Binding> x_zero, const Push& push,
                         const std::vector<Binding>& more = {}) const {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    const auto words = static_cast<size_t>(words_a_channel() * shape_.all_out());
+    const auto words = static_cast<size_t>(filter_chunks(shape_));
     SMELT_ASSIGN(const Binding filter, r.table(1, Cat("int8 in fours, groups ", shape_.groups), words * 4,
                                                [&](void* to) { pack(static_cast<int8_t*>(to)); }));
     const auto& grid = matrices_ ? matrices_->grid : grid_;
@@ -90,18 +90,11 @@ class DotProduct : public Kernel {
   bool x_signed_, w_signed_;
 
  private:
-  int64_t words_a_channel() const { return shape_.taps() * ((shape_.c_in + 3) / 4); }
-  /// [output channel of all groups][tap][input channel], those in fours, zero where there is none.
   void pack(int8_t* to) const {
     std::vector<int64_t> stored(static_cast<size_t>(filter_.elements()));
     to_ints(filter_, stored.data());
-    const int64_t chunks = (shape_.c_in + 3) / 4;
-    for (int64_t o = 0; o < shape_.all_out(); ++o)
-      for (int64_t tap = 0; tap < shape_.taps(); ++tap)
-        for (int64_t i = 0; i < chunks * 4; ++i) {
-          const auto at = static_cast<size_t>(o * shape_.filter_o + i * shape_.filter_i + tap * shape_.filter_s);
-          *to++ = i < shape_.c_in ? static_cast<int8_t>(signed_weight(stored[at])) : int8_t{0};
-        }
+    pack_in_fours(
+        shape_, [&](size_t at) { return static_cast<int8_t>(signed_weight(stored[at])); }, to);
   }
 
   std::optional<MatrixTiles> matrices_;

@@ -30,10 +30,9 @@ std::optional<MatrixTiles> MatrixTiles::make(const Device& device, const ConvSha
   MatrixTiles t(*size, kSubgroups * info.subgroup_size);
   const int64_t x = (s.out_pixels() + kBlock - 1) / kBlock, y = (s.c_out + kBlock - 1) / kBlock, z = s.batch * s.groups;
   if (x > 65535 || y > 65535 || z > 65535) return std::nullopt;
-  const int64_t chunks = s.taps() * ((s.c_in + 3) / 4), words = chunks * (factors == Factors::kHalves ? 2 : 1);
-  if (words * s.all_out() > INT32_MAX || static_cast<uint64_t>(words * s.all_out()) * 4 > device.max_binding())
-    return std::nullopt;
-  const int64_t steps = (words + kWords - 1) / kWords;
+  const int64_t words = filter_chunks(s) * (factors == Factors::kHalves ? 2 : 1);
+  if (words > INT32_MAX || static_cast<uint64_t>(words) * 4 > device.max_binding()) return std::nullopt;
+  const int64_t steps = (words / s.all_out() + kWords - 1) / kWords;
   if ((2 * steps + kBlock / kWords) * (kBlock * kWords / t.width_ + 1) > kMaxRounds) return std::nullopt;
   t.grid = {static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(z)};
   return t;
@@ -65,7 +64,7 @@ class MatrixConv final : public Kernel {
 
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    const auto n = static_cast<size_t>(shape_.all_out() * shape_.taps() * chunks() * 4);
+    const auto n = static_cast<size_t>(filter_chunks(shape_) * 4);
     Status packed = Ok();
     SMELT_ASSIGN(const Binding filter, r.table(1, Cat("halves in fours, groups ", shape_.groups), n * sizeof(uint16_t),
                                                [&](void* to) { packed = pack(static_cast<uint16_t*>(to)); }));
@@ -91,17 +90,11 @@ class MatrixConv final : public Kernel {
   }
 
  private:
-  int64_t chunks() const { return (shape_.c_in + 3) / 4; }
-  /// [output channel of all groups][tap][input channel], those in fours, zero where there is none.
   Status pack(uint16_t* to) const {
     std::vector<uint16_t> w(static_cast<size_t>(filter_.elements()));
     SMELT_TRY(half_values(filter_, w.data()));
-    for (int64_t o = 0; o < shape_.all_out(); ++o)
-      for (int64_t tap = 0; tap < shape_.taps(); ++tap)
-        for (int64_t i = 0; i < chunks() * 4; ++i) {
-          const auto at = static_cast<size_t>(o * shape_.filter_o + i * shape_.filter_i + tap * shape_.filter_s);
-          *to++ = i < shape_.c_in ? w[at] : uint16_t{0};
-        }
+    pack_in_fours(
+        shape_, [&](size_t at) { return w[at]; }, to);
     return Ok();
   }
 
