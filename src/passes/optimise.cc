@@ -9,6 +9,7 @@ Status optimise(Module& module, const Evaluate& evaluate) {
     fuse_batch_norm(graph);
     fuse_activations(graph);
     fuse_quantization(graph);
+    fuse_pads(graph);
     channels_last(graph);
   }
   return Ok();

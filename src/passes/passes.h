@@ -27,6 +27,8 @@ void fold_constants(Graph& graph, const Evaluate& evaluate);
 void fuse_activations(Graph& graph);
 /// Multiplies a BatchNorm with constant statistics into the filter and bias of the convolution before it.
 void fuse_batch_norm(Graph& graph);
+/// A border of zeros around the input of a convolution becomes the convolution's padding.
+void fuse_pads(Graph& graph);
 /// Operators whose operands come from DequantizeLinear and whose result goes to QuantizeLinear, with known parameters
 /// of 8-bit values, work on the quantized values instead. Where a sum of products is close to the middle between two
 /// steps of its result, that may fall to the other one.

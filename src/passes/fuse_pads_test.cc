@@ -1,0 +1,98 @@
+#include <gtest/gtest.h>
+
+#include "cpu/testing.h"
+#include "graph/builder.h"
+#include "graph/verify.h"
+#include "ops/conv/conv.h"
+#include "ops/shape/shape.h"
+#include "smelt/model.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+using testing::random_tensor;
+
+struct Case {
+  bool quantized = false, channels_last = false, pairs = false, axes = false;
+  int64_t value = 0;
+};
+
+/// A Pad and a convolution; the Pad's result is an output as well where the two may not become one node.
+Result<Tensor> run(const Case& c, bool apart, bool fuses) {
+  auto module = std::make_shared<Module>();
+  module->format = "test";
+  module->graphs.resize(1);
+  module->methods.push_back({"main", 0});
+  Builder b(*module, 0);
+  const DType t = c.quantized ? DType::kI8 : DType::kF32;
+  const auto grid = [&](float scale, int32_t zero) {
+    return c.quantized ? testing::per_tensor(scale, zero) : QuantPtr();
+  };
+  const Shape shape = c.channels_last ? Shape{1, 7, 6, 4} : Shape{1, 4, 7, 6};
+  Tensor x = random_tensor(t, shape, -100, 100, 1);
+  x.set_quant(grid(0.5f, 7));
+  Tensor w = random_tensor(t, c.channels_last ? Shape{5, 3, 3, 4} : Shape{5, 4, 3, 3}, -100, 100, 2);
+  w.set_quant(grid(0.25f, 0));
+  Tensor value = random_tensor(t, Shape{}, static_cast<double>(c.value), static_cast<double>(c.value), 3);
+  std::vector<int64_t> pads = c.channels_last ? std::vector<int64_t>{0, 2, 1, 0, 0, 0, 3, 0}
+                                              : std::vector<int64_t>{0, 0, 2, 1, 0, 0, 0, 3};
+  std::vector<int64_t> axes = {-1, 2};
+  if (c.axes) pads = {1, 2, 3, 0};  // the last dimensions of channels-first
+  if (c.pairs) pads = {0, 0, 2, 0, 1, 3, 0, 0};
+  const auto integers = [&](const std::vector<int64_t>& v) {
+    return b.constant("", Tensor::from<int64_t>(DType::kI64, {static_cast<int64_t>(v.size())}, v));
+  };
+  PadAttrs pad;
+  pad.pairs = c.pairs;
+  ConvAttrs conv;
+  conv.layout = c.channels_last ? Layout::kChannelsLast : Layout::kChannelsFirst;
+  conv.filter = c.channels_last ? FilterLayout::kOSI : FilterLayout::kOIS;
+  conv.strides = {2, 1};
+  const ValueId padded = b.value("", {}), y = b.value("", {});
+  b.graph().values[static_cast<size_t>(y)].type = ValueType::tensor(t);
+  b.graph().values[static_cast<size_t>(y)].type.quant = grid(40.f, -3);
+  const ValueId in = b.input("x", ValueType::tensor(t, shape, grid(0.5f, 7)));
+  SMELT_TRY(b.node_to(Op::kPad, make_attrs<PadAttrs>(pad),
+                      {in, integers(pads), b.constant("", value), c.axes ? integers(axes) : kNone}, {padded}));
+  SMELT_TRY(b.node_to(Op::kConv, make_attrs<ConvAttrs>(conv), {padded, b.constant("", w)}, {y}));
+  b.graph().outputs = {y};
+  if (apart) b.graph().outputs.push_back(padded);
+  SMELT_TRY(verify(*module));
+  SessionOptions options;
+  options.profile = true;
+  SMELT_ASSIGN(Session session, Session::create(Model(module), options));
+  SMELT_ASSIGN(std::vector<Datum> results, session.run(std::vector<Datum>{x}));
+  bool pads_alone = false;
+  for (const ProfileEntry& e : session.profile()) pads_alone = pads_alone || e.op == "Pad";
+  EXPECT_EQ(pads_alone, !fuses);
+  return results[0].tensor;
+}
+
+void check(const Case& c, bool fuses) {
+  const auto want = run(c, true, false), got = run(c, false, fuses);
+  ASSERT_TRUE(want.ok()) << want.error().message();
+  ASSERT_TRUE(got.ok()) << got.error().message();
+  ASSERT_EQ(want->shape(), got->shape());
+  for (int64_t i = 0; i < want->elements(); ++i)
+    ASSERT_NEAR(get_double(*want, i), get_double(*got, i), c.quantized ? 0 : 0.05) << "element " << i;
+}
+
+TEST(FusePads, Float) {
+  check({}, true);
+  check({.axes = true}, true);
+  check({.channels_last = true}, true);
+  check({.channels_last = true, .pairs = true}, true);
+}
+
+TEST(FusePads, QuantizedZerosAreTheZeroPoint) {
+  check({.quantized = true, .channels_last = true, .pairs = true, .value = 7}, true);
+  check({.quantized = true, .value = 7}, true);
+}
+
+TEST(FusePads, OtherValuesStay) {
+  check({.value = 1}, false);
+  check({.quantized = true, .channels_last = true, .value = 0}, false);
+}
+
+}  // namespace
+}  // namespace smelt
