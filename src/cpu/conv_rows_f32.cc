@@ -25,7 +25,7 @@ struct LineShape {
   GemmRuns runs() const { return {at.data(), static_cast<ptrdiff_t>(at.size()), length}; }
   int64_t slice_floats(const ConvShape& g) const { return copied ? g.kernel[0] * slice_rows * line : 0; }
 
-  static LineShape make(const ConvShape& g, int64_t threads) {
+  static LineShape make(const ConvShape& g) {
     LineShape s;
     s.use = !g.pointwise() && g.out[2] >= kNarrowest;
     if (!s.use) return s;
@@ -41,8 +41,6 @@ struct LineShape {
     s.line = s.width * g.all_in();
     constexpr int64_t kFloats = 48 * 1024;  // slices stay in the level-2 cache
     while (s.lines < g.out[1] && g.kernel[0] * rows(s.lines + 1) * s.line <= kFloats) ++s.lines;
-    const int64_t all = g.batch * g.groups * g.out[0] * g.out[1];
-    if (threads > 1) s.lines = std::clamp<int64_t>(all / (threads * 2), 1, s.lines);
     s.slice_rows = rows(s.lines);
     const bool joined = g.dilation[2] == 1 && g.groups == 1;  // the taps of a line lie side by side
     s.length = joined ? g.kernel[2] * g.c_in : g.c_in;
@@ -86,16 +84,13 @@ class ConvRowsF32 final : public Kernel {
     const float* b = bias ? bias->data<float>() : nullptr;
     packed_ = spec.packs.get(spec.constant(1)->raw(), geometry_key("conv_rows_f32", g, gemm.nr(), b),
                              [&] { return pack(spec.constant(1)->data<float>(), b); });
-    const int64_t pixels = g.batch * g.out_pixels();
-    // Blocks of whole tiles: patches that fit the level-2 cache, and work for every thread.
-    block_ = std::max<int64_t>(1, 48 * 1024 / std::max<int64_t>(1, g.depth() * gemm.mr)) * gemm.mr;
-    if (g.pointwise()) block_ = std::max<int64_t>(block_, 16 * gemm.mr);
-    const int64_t share = (pixels + threads_ * 2 - 1) / (threads_ * 2);
-    if (threads_ > 1) block_ = std::min(block_, std::max(gemm.mr, share / gemm.mr * gemm.mr));
-    lines_ = LineShape::make(g, threads_);
-    // Few pixels and many filters: threads share the filters instead.
-    by_panels_ = threads_ > 1 && g.groups == 1 && pixels < block_ * threads_ && gemm.panels(g.c_out) >= 2 * threads_ &&
-                 g.pointwise();
+    // Blocks of whole tiles: patches that fit the level-2 cache.
+    block_ = std::max<int64_t>(1, 48 * 1024 / std::max<int64_t>(1, g.depth() * gemm.mr));
+    if (g.pointwise()) block_ = std::max<int64_t>(block_, 16);
+    lines_ = LineShape::make(g);
+    plane_ = lines_.use ? g.out[1] : (g.out_pixels() + gemm.mr - 1) / gemm.mr;
+    units_ = g.batch * plane_ * (lines_.use ? g.out[0] : 1);
+    by_panels_ = shares_panels();
   }
   size_t scratch_bytes() const override {
     return g_.pointwise() ? 0 : static_cast<size_t>(threads_ * slot_floats()) * sizeof(float);
@@ -103,39 +98,58 @@ class ConvRowsF32 final : public Kernel {
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
     float* y = ctx.output(0).data<float>();
-    if (by_panels_) {
-      const int64_t pixels = g_.batch * g_.out_pixels(), panels = gemm_.panels(g_.c_out);
-      ctx.threads().parallel_for(panels, (panels + threads_ - 1) / threads_, [&](int64_t begin, int64_t end) {
-        multiply(x, g_.all_in(), pixels, 0, begin, end, y);
-        const int64_t column = begin * gemm_.nr(), n = std::min(g_.c_out, end * gemm_.nr()) - column;
-        activate_rows(act_, y + column, pixels, n, g_.all_out());
-      });
-      return Ok();
-    }
     float* scratch = nullptr;
     if (const size_t bytes = scratch_bytes()) {
       scratch = static_cast<float*>(ctx.scratch(bytes));
       if (!scratch) return Error(ErrorCode::kLimit, "no memory for the patches of a convolution");
     }
-    const int64_t per_plane = (g_.out[1] + lines_.lines - 1) / lines_.lines;
-    const int64_t per_image = lines_.use ? g_.out[0] * per_plane : (g_.out_pixels() + block_ - 1) / block_;
-    const int64_t blocks = g_.batch * per_image;
-    const int64_t slots = std::min<int64_t>(threads_, blocks);
+    const int64_t panels = gemm_.panels(g_.c_out), shared = by_panels_ ? panels : units_;
+    const int64_t slots = std::min<int64_t>(threads_, shared);
     ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot)
-        for (int64_t b = blocks * slot / slots; b < blocks * (slot + 1) / slots; ++b)
-          if (float* room = scratch ? scratch + slot * slot_floats() : nullptr; lines_.use)
-            lines(x, y, b / per_image, b % per_image / per_plane, b % per_plane * lines_.lines, room);
-          else
-            block(x, y, b / per_image, b % per_image, room);
+      for (int64_t slot = begin; slot < end; ++slot) {
+        const int64_t first = shared * slot / slots, last = shared * (slot + 1) / slots;
+        float* room = scratch ? scratch + slot * slot_floats() : nullptr;
+        if (by_panels_)
+          units(x, y, 0, units_, {first, last}, room);
+        else
+          units(x, y, first, last, {0, panels}, room);
+      }
     });
     return Ok();
   }
 
  private:
+  /// Of a group's filters: [first, last).
+  struct Panels {
+    int64_t first, last;
+  };
   /// Scratch of a thread.
   int64_t slot_floats() const {
-    return ((lines_.use ? lines_.slice_floats(g_) : block_ * g_.depth() + kPatchSlack) + 15) / 16 * 16;
+    const int64_t floats = lines_.use ? lines_.slice_floats(g_) : block_ * gemm_.mr * g_.depth() + kPatchSlack;
+    return (floats + 15) / 16 * 16;
+  }
+  /// Threads share the filters and all see the whole image: there are more filters than image, or too few pixels to
+  /// share.
+  bool shares_panels() const {
+    const int64_t panels = gemm_.panels(g_.c_out);
+    if (threads_ <= 1 || g_.groups > 1 || panels < threads_) return false;
+    const auto largest = [&](int64_t n) {
+      return static_cast<double>((n + threads_ - 1) / threads_) / static_cast<double>(n);
+    };
+    const bool larger = g_.c_out * g_.depth() > g_.batch * g_.in_pixels() * g_.c_in;
+    return largest(panels) < largest(units_) * (larger ? 1.1 : 0.8);
+  }
+  /// Lines, or tiles of pixels, [first, last) of those of all images, in pieces that stay in the level-2 cache.
+  void units(const float* x, float* y, int64_t first, int64_t last, Panels panels, float* room) const {
+    for (int64_t n = 0; first < last; first += n) {
+      const int64_t at = first % plane_, left = std::min(last - first, plane_ - at);
+      const int64_t most = lines_.use ? lines_.lines : block_, pieces = (left + most - 1) / most;
+      n = (left + pieces - 1) / pieces;
+      if (lines_.use)
+        lines(x, y, first / plane_, at, n, panels, room);
+      else
+        block(x, y, first / plane_, at, n, panels, room);
+    }
   }
   Packed pack(const float* filter, const float* bias) const {
     const int64_t group = gemm_.packed_size(g_.depth(), g_.c_out);
@@ -155,35 +169,36 @@ class ConvRowsF32 final : public Kernel {
     }
     return packed;
   }
-  void multiply(const float* a, int64_t lda, int64_t rows, int64_t group, int64_t first, int64_t last, float* c) const {
-    const Bounds bounds = activation_bounds(act_);
-    gemm_.run(rows, g_.c_out, g_.depth(), a, lda,
-              packed_->data<float>() + group * gemm_.packed_size(g_.depth(), g_.c_out), first, last, c, g_.all_out(),
-              nullptr, bounds.lo, bounds.hi);
+  void activate(float* y, int64_t pixels, Panels panels) const {
+    const int64_t column = panels.first * gemm_.nr(), end = std::min(g_.c_out, panels.last * gemm_.nr());
+    activate_rows(act_, y + column, pixels, g_.groups > 1 ? g_.all_out() : end - column, g_.all_out());
   }
-  void block(const float* x, float* y, int64_t image, int64_t index, float* scratch) const {
-    const int64_t first = index * block_, last = std::min(first + block_, g_.out_pixels());
-    const int64_t panels = gemm_.panels(g_.c_out);
+  void block(const float* x, float* y, int64_t image, int64_t tile, int64_t tiles, Panels panels,
+             float* scratch) const {
+    const int64_t first = tile * gemm_.mr, last = std::min(first + tiles * gemm_.mr, g_.out_pixels());
+    const int64_t packed_group = gemm_.packed_size(g_.depth(), g_.c_out);
+    const Bounds bounds = activation_bounds(act_);
     const float* from = x + image * g_.in_pixels() * g_.all_in();
     float* to = y + (image * g_.out_pixels() + first) * g_.all_out();
     for (int64_t group = 0; group < g_.groups; ++group) {
-      if (g_.pointwise()) {
-        multiply(from + first * g_.all_in() + group * g_.c_in, g_.all_in(), last - first, group, 0, panels,
-                 to + group * g_.c_out);
-      } else {
+      const float* rows = from + first * g_.all_in() + group * g_.c_in;
+      if (!g_.pointwise()) {
         im2col_rows<float>(g_, from + group * g_.c_in, first, last, 0.0f, scratch, g_.depth());
-        multiply(scratch, g_.depth(), last - first, group, 0, panels, to + group * g_.c_out);
+        rows = scratch;
       }
+      gemm_.run(last - first, g_.c_out, g_.depth(), rows, g_.pointwise() ? g_.all_in() : g_.depth(),
+                packed_->data<float>() + group * packed_group, panels.first, panels.last, to + group * g_.c_out,
+                g_.all_out(), nullptr, bounds.lo, bounds.hi);
     }
-    activate_rows(act_, to, last - first, g_.all_out(), g_.all_out());
+    activate(to, last - first, panels);
   }
 
-  /// Output lines of depth oz from `first` on, as many as share a slice.
-  void lines(const float* x, float* y, int64_t image, int64_t oz, int64_t first, float* slice) const {
-    const int64_t last = std::min(first + lines_.lines, g_.out[1]);
+  /// So many output lines from `first` on, of those of a plane.
+  void lines(const float* x, float* y, int64_t plane, int64_t first, int64_t count, Panels panels, float* slice) const {
+    const int64_t image = plane / g_.out[0], oz = plane % g_.out[0];
     const float* from = x + image * g_.in_pixels() * g_.all_in();
     if (lines_.copied) {
-      lines_.fill(g_, from, oz, first, last, slice);
+      lines_.fill(g_, from, oz, first, first + count, slice);
       from = slice;
     } else {
       from += (oz * g_.stride[0] * g_.in[1] + first * g_.stride[1]) * lines_.line;
@@ -192,20 +207,21 @@ class ConvRowsF32 final : public Kernel {
     const Bounds bounds = activation_bounds(act_);
     const int64_t height = gemm_.even_height(g_.out[2]), packed_group = gemm_.packed_size(g_.depth(), g_.c_out);
     for (int64_t group = 0; group < g_.groups; ++group)
-      for (int64_t p = 0; p < gemm_.panels(g_.c_out); ++p)
-        for (int64_t line = 0; line < last - first; ++line)
+      for (int64_t p = panels.first; p < panels.last; ++p)
+        for (int64_t line = 0; line < count; ++line)
           gemm_.panel(
               lines_.runs(), g_.out[2], height, g_.c_out, from + group * g_.c_in + line * g_.stride[1] * lines_.line,
               g_.stride[2] * g_.all_in(), packed_->data<float>() + group * packed_group, p,
               to + group * g_.c_out + line * g_.out[2] * g_.all_out(), g_.all_out(), nullptr, bounds.lo, bounds.hi);
-    activate_rows(act_, to, (last - first) * g_.out[2], g_.all_out(), g_.all_out());
+    activate(to, count * g_.out[2], panels);
   }
 
   ConvShape g_;
   LineShape lines_;
   const GemmF32& gemm_;
   Activation act_;
-  int64_t threads_, block_ = 1;
+  int64_t threads_, block_ = 1;    ///< tiles that are worked on at once
+  int64_t plane_ = 1, units_ = 1;  ///< lines or tiles of a plane, or of an image; of all
   bool by_panels_ = false;
   Packed packed_;
 };

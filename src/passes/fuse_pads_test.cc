@@ -34,8 +34,8 @@ Result<Tensor> run(const Case& c, bool apart, bool fuses) {
   Tensor w = random_tensor(t, c.channels_last ? Shape{5, 3, 3, 4} : Shape{5, 4, 3, 3}, -100, 100, 2);
   w.set_quant(grid(0.25f, 0));
   Tensor value = random_tensor(t, Shape{}, static_cast<double>(c.value), static_cast<double>(c.value), 3);
-  std::vector<int64_t> pads = c.channels_last ? std::vector<int64_t>{0, 2, 1, 0, 0, 0, 3, 0}
-                                              : std::vector<int64_t>{0, 0, 2, 1, 0, 0, 0, 3};
+  std::vector<int64_t> pads =
+      c.channels_last ? std::vector<int64_t>{0, 2, 1, 0, 0, 0, 3, 0} : std::vector<int64_t>{0, 0, 2, 1, 0, 0, 0, 3};
   std::vector<int64_t> axes = {-1, 2};
   if (c.axes) pads = {1, 2, 3, 0};  // the last dimensions of channels-first
   if (c.pairs) pads = {0, 0, 2, 0, 1, 3, 0, 0};
