@@ -2,6 +2,7 @@
 #include "runtime/known_values.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
 #include "graph/node_infer.h"
@@ -15,6 +16,8 @@ namespace {
 constexpr int64_t kFoldElements = 4096;
 /// Larger ones (weights that a model makes of its constants) are computed for a plan that will run, up to this sum.
 constexpr size_t kFoldBytes = size_t{1} << 30;
+/// Contents up to this many bytes stay for the next plan when all their users are folded.
+constexpr size_t kKeptBytes = 4096;
 
 class PlanInfer final : public NodeInfer {
  public:
@@ -40,11 +43,29 @@ ValueType dynamic_type(const ValueType& declared) {
   return t;
 }
 
+bool same_type(const ValueType& a, const ValueType& b) {
+  return a.kind == ValueType::Kind::kTensor && b.kind == a.kind && a.dtype == b.dtype && a.ranked == b.ranked &&
+         a.shape == b.shape && a.quant == b.quant;
+}
+
+/// Of contents of one type.
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  if (a.raw() == b.raw()) return true;
+  return a.dtype() != DType::kString && a.raw() && b.raw() && a.bytes() == b.bytes() && a.bytes() <= kKeptBytes &&
+         std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
+}
+
 }  // namespace
 
 KnownValues::KnownValues(PlannedEnvironment& env, const Graph& graph, std::span<const ValueType> inputs,
-                         std::span<const Datum> given, std::vector<Datum>& slots)
-    : env_(env), graph_(graph), given_(given), slots_(slots), known_(graph.values.size()), users_(count_uses(graph)) {
+                         std::span<const Datum> given, std::vector<Datum>& slots, const Plan* before)
+    : env_(env),
+      graph_(graph),
+      given_(given),
+      slots_(slots),
+      known_(graph.values.size()),
+      users_(count_uses(graph)),
+      before_(before) {
   slots_.resize(known_.size());
   for (size_t i = 0; i < known_.size(); ++i) {
     const Value& v = graph.values[i];
@@ -53,6 +74,11 @@ KnownValues::KnownValues(PlannedEnvironment& env, const Graph& graph, std::span<
     if (v.constant) settle(static_cast<ValueId>(i), *v.constant);
   }
   for (size_t i = 0; i < inputs.size(); ++i) known_[static_cast<size_t>(graph.inputs[i])] = {inputs[i]};
+  if (!before_) return;
+  same_.assign(known_.size(), false);
+  for (size_t i = 0; i < known_.size(); ++i)
+    if (graph.values[i].constant) same_[i] = true;
+  for (ValueId id : graph.inputs) compare(id);
 }
 
 void KnownValues::settle(ValueId id, Tensor content) {
@@ -64,8 +90,36 @@ void KnownValues::settle(ValueId id, Tensor content) {
   known.settled = true;
 }
 
+void KnownValues::compare(ValueId id) {
+  if (!before_ || id == kNone) return;
+  const auto i = static_cast<size_t>(id);
+  const Known& known = known_[i];
+  same_[i] = known.settled == before_->settled_[i] && same_type(known.type, before_->types_[i]);
+  if (!same_[i] || !known.settled) return;
+  same_[i] = same_bytes(slots_[i].tensor, before_->slots_[i].tensor);
+  // Kernels of the plan before may point into its contents.
+  if (same_[i]) slots_[i] = before_->slots_[i];
+}
+
+bool KnownValues::as_before(const Node& node) const {
+  return before_ && !ShapeGuard::may_concern(node) &&
+         std::all_of(node.inputs.begin(), node.inputs.end(),
+                     [&](ValueId id) { return id == kNone || same_[static_cast<size_t>(id)]; });
+}
+
 Status KnownValues::infer(const Node& node, std::vector<ValueType>& types) {
   const OpInfo& info = op_info(node.op);
+  // Nobody kept the types of outputs that nobody wants.
+  if (as_before(node) && std::find(node.outputs.begin(), node.outputs.end(), kNone) == node.outputs.end()) {
+    types.clear();
+    for (ValueId id : node.outputs) {
+      const auto i = static_cast<size_t>(id);
+      types.push_back(before_->types_[i]);
+      known_[i].type = types.back();
+      same_[i] = !before_->settled_[i] && types.back().kind == ValueType::Kind::kTensor;
+    }
+    return Ok();
+  }
   if (!info.infer) return Unsupported("operator ", info.name, " has no shape rule");
   types.assign(node.outputs.size(), {});
   PlanInfer ctx(*env_.module, graph_, node, known_, types);
@@ -77,6 +131,7 @@ Status KnownValues::infer(const Node& node, std::vector<ValueType>& types) {
     if (types[i].dtype == DType::kInvalid && types[i].kind == ValueType::Kind::kTensor) types[i].dtype = declared.dtype;
     if (declared.quant) types[i].quant = declared.quant;
     known_[static_cast<size_t>(node.outputs[i])].type = types[i];
+    compare(node.outputs[i]);
   }
   return Ok();
 }
@@ -108,9 +163,24 @@ bool KnownValues::all_known(const Node& node) const {
                      [&](ValueId id) { return id == kNone || (*this)[id].content; });
 }
 
+bool KnownValues::fold_as_before(const Node& node) {
+  const auto settled = [&](ValueId id) { return id == kNone || before_->settled_[static_cast<size_t>(id)]; };
+  if (!std::all_of(node.outputs.begin(), node.outputs.end(), settled)) return false;
+  for (ValueId id : node.outputs) {
+    if (id == kNone) continue;
+    const auto i = static_cast<size_t>(id);
+    known_[i].type = before_->types_[i];
+    settle(id, before_->slots_[i].tensor);
+    same_[i] = true;
+  }
+  drop_inputs(node);
+  return true;
+}
+
 Result<bool> KnownValues::fold(const Node& node, const std::vector<ValueType>& types) {
   const OpInfo& info = op_info(node.op);
   if (info.flags & (kEffect | kControl | kContainer)) return false;
+  if (as_before(node)) return fold_as_before(node);
   std::vector<Datum> in, out;
   if (shape_only(node.op)) {
     const ValueType& t = (*this)[node.inputs[0]].type;
@@ -149,6 +219,7 @@ Result<bool> KnownValues::fold(const Node& node, const std::vector<ValueType>& t
     if (node.outputs[i] == kNone) continue;
     known_[static_cast<size_t>(node.outputs[i])].type = type_of(out[i]);
     settle(node.outputs[i], out[i].tensor);
+    compare(node.outputs[i]);
   }
   drop_inputs(node);
   return true;
@@ -180,7 +251,8 @@ void KnownValues::drop_inputs(const Node& node) {
   for (ValueId id : node.inputs) {
     if (id == kNone || --users_[static_cast<size_t>(id)] > 0 || graph_.value(id).constant) continue;
     Known& known = known_[static_cast<size_t>(id)];
-    if (!known.settled) continue;
+    if (!known.settled || (known.content && known.content->bytes() <= kKeptBytes)) continue;
+    complete_ = false;
     slots_[static_cast<size_t>(id)] = Datum{};
     known.content = nullptr;
   }

@@ -19,8 +19,9 @@ struct Known {
 class KnownValues {
  public:
   /// Contents lie in `slots`, which gets one for each value. `given`: the inputs themselves, or none.
+  /// `before`: another plan of the graph, whose findings hold where what they follow from is the same; null: none.
   KnownValues(PlannedEnvironment& env, const Graph& graph, std::span<const ValueType> inputs,
-              std::span<const Datum> given, std::vector<Datum>& slots);
+              std::span<const Datum> given, std::vector<Datum>& slots, const Plan* before = nullptr);
   template <class Id>
   const Known& operator[](Id id) const {
     return known_[static_cast<size_t>(id)];
@@ -31,6 +32,11 @@ class KnownValues {
   /// Computes the outputs, of the types that infer() gave, when the inputs' contents (or, for ShapeOf, shapes)
   /// determine them and they are small enough. False: a step has to.
   Result<bool> fold(const Node& node, const std::vector<ValueType>& types);
+  /// Whether types and contents of the node's inputs are those of the plan before, so that all that follows from them
+  /// is, too.
+  bool as_before(const Node& node) const;
+  /// Whether all contents are at hand that folded nodes took or gave: what another plan may go on from.
+  bool complete() const { return complete_; }
   /// What infer() took from the contents of inputs.
   const std::vector<ShapeGuard>& guards() const { return guards_; }
 
@@ -38,12 +44,16 @@ class KnownValues {
   /// The same with what the graph's inputs hold, where shapes follow from that.
   Status infer_by_content(const Node& node, std::vector<ValueType>& types);
   void settle(ValueId id, Tensor content);
+  /// Notes whether type and content are those of the plan before. Equal contents become the same ones.
+  void compare(ValueId id);
+  /// fold() by what the plan before made of the node.
+  bool fold_as_before(const Node& node);
   bool all_known(const Node& node) const;
   /// Whether large contents of these types still fit what a plan may compute.
   Result<bool> take_room(const std::vector<ValueType>& types);
   /// In a plan that only shows what would run: constants whose contents nobody reads. True.
   Result<bool> settle_unread(const Node& node, const std::vector<ValueType>& types);
-  /// Frees what only folded nodes needed.
+  /// Frees what only folded nodes needed, if it is large.
   void drop_inputs(const Node& node);
 
   PlannedEnvironment& env_;
@@ -54,6 +64,9 @@ class KnownValues {
   std::vector<Known> known_;
   std::vector<int> users_;  ///< that are not folded, graph outputs included
   size_t folded_bytes_ = 0;
+  const Plan* before_;
+  std::vector<bool> same_;  ///< by value, as in the plan before; empty without one
+  bool complete_ = true;
 };
 
 }  // namespace smelt

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/large_memory.h"
 #include "ops/control/bodies.h"
 #include "ops/control/control.h"
 #include "vulkan/program.h"
@@ -130,6 +131,13 @@ bool same_type(const Datum& d, const ValueType& t) {
 }
 
 }  // namespace
+
+std::shared_ptr<ArenaMemory> ArenaMemory::make(size_t bytes) {
+  auto memory = std::make_shared<ArenaMemory>();
+  memory->data_.reset(allocate_large(bytes));
+  memory->bytes_ = bytes;
+  return memory->data_ ? memory : nullptr;
+}
 
 Plan::Plan() = default;
 Plan::~Plan() = default;
@@ -324,12 +332,21 @@ const Plan* PlannedEnvironment::latest(int graph) const {
   return list.empty() ? nullptr : list.front().get();
 }
 
+std::shared_ptr<ArenaMemory> PlannedEnvironment::outermost_arena(size_t bytes) {
+  // Shapes that grow from run to run find room ahead; one large run does not keep its memory for ever.
+  constexpr size_t kSmall = size_t{1} << 20;
+  const size_t have = outermost_arena_ ? outermost_arena_->bytes() : 0;
+  if (have >= bytes && have / 4 <= std::max(bytes, kSmall)) return outermost_arena_;
+  const size_t ahead = have > 0 && have < bytes ? bytes / 4 : 0;
+  return outermost_arena_ = ArenaMemory::make(bytes + ahead);
+}
+
 Result<Plan*> PlannedEnvironment::plan_for(int graph, std::span<const Datum> inputs, int depth, bool by_types) {
   auto& list = plans_[static_cast<size_t>(graph)];
   // The one that ran last, else from the one that ran longest ago: shapes mostly stay, or come round.
   for (size_t i = 0; i < list.size(); ++i) {
     const size_t at = i == 0 ? 0 : list.size() - i;
-    if (!list[at]->fits(inputs, by_types)) continue;
+    if (list[at]->outermost() != (depth == 0) || !list[at]->fits(inputs, by_types)) continue;
     if (at > 0)
       std::rotate(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(at),
                   list.begin() + static_cast<std::ptrdiff_t>(at) + 1);
@@ -349,7 +366,8 @@ Result<Plan*> PlannedEnvironment::add_plan(int graph, std::span<const ValueType>
   auto& list = plans_[static_cast<size_t>(graph)];
   const size_t nodes = module->graphs[static_cast<size_t>(graph)].nodes.size();
   SMELT_TRY(control.spend(kPlanSteps + 4 * nodes));
-  SMELT_ASSIGN(auto plan, Plan::build(*this, graph, inputs, given, depth));
+  const Plan* before = list.empty() ? nullptr : list.front().get();
+  SMELT_ASSIGN(auto plan, Plan::build(*this, graph, inputs, given, depth, before));
   // A graph's own least recently used plans make room: plans of graphs that are running stay. Those of bodies, whose
   // shapes may change with every call, hold little memory; small ones may be many.
   size_t most = std::max<size_t>(options.max_plans, 1);

@@ -39,7 +39,7 @@ struct Step {
   };
   Kind kind = Kind::kGeneric;
   const Node* node = nullptr;
-  std::unique_ptr<Kernel> kernel;
+  std::shared_ptr<const Kernel> kernel;  ///< plans of one graph share it where it does the same
   const char* kernel_name = "reference";
   std::vector<int32_t> in, out;      ///< slots; -1: absent
   std::vector<int32_t> dead;         ///< heap values that nobody uses after this step
@@ -62,16 +62,35 @@ struct Copies {
   size_t conversions = 0;  ///< on the device, of a value between buffer and texture or two textures
 };
 
+/// Memory of activations, allocated without contents.
+class ArenaMemory {
+ public:
+  /// Null: there is no memory.
+  static std::shared_ptr<ArenaMemory> make(size_t bytes);
+  std::byte* data() const { return static_cast<std::byte*>(data_.get()); }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  struct Free {
+    void operator()(void* p) const { std::free(p); }
+  };
+  std::unique_ptr<void, Free> data_;
+  size_t bytes_ = 0;
+};
+
 /// A graph made ready for one set of input shapes: kernels chosen, activations laid out in one arena.
 class Plan {
  public:
   /// `inputs` are the concrete types of the graph's inputs; `given` they themselves, or none: unknown contents.
+  /// `before`: another plan of the graph, from which this one takes what holds for both; null: none.
   static Result<std::unique_ptr<Plan>> build(PlannedEnvironment& env, int graph, std::span<const ValueType> inputs,
-                                             std::span<const Datum> given, int depth);
+                                             std::span<const Datum> given, int depth, const Plan* before);
 
   /// Contents are read where shapes follow from them, unless `by_types`.
   bool fits(std::span<const Datum> inputs, bool by_types) const;
-  /// Outputs at depth 0 may lie in the arena and are valid until the next run of this plan; deeper they own their
+  /// Whether it was made for depth 0: such plans share one arena, and run one at a time.
+  bool outermost() const { return outermost_; }
+  /// Outputs at depth 0 may lie in the arena and are valid until the next run at depth 0; deeper they own their
   /// storage, unless they are borrowed until the next run.
   Status run(PlannedEnvironment& env, std::span<const Datum> inputs, int depth, std::vector<Datum>& outputs,
              bool borrow = false);
@@ -94,9 +113,7 @@ class Plan {
 
  private:
   friend class PlanBuilder;
-  struct Free {
-    void operator()(void* p) const { std::free(p); }
-  };
+  friend class KnownValues;
   Status run_step(PlannedEnvironment& env, Step& step, int depth);
   Status run_while(PlannedEnvironment& env, Step& step, int depth);
   /// Whether an output is an input that owns its storage: it goes on as it is.
@@ -108,10 +125,14 @@ class Plan {
   std::vector<ValueType> inputs_;
   std::vector<ShapeGuard> guards_;
   std::vector<ValueType> types_;  ///< of every value, as far as planning knew
+  std::vector<bool> settled_;     ///< by value: its slot holds what planning knew, and no step makes it
+  bool complete_ = false;         ///< no slot of these was emptied
+  bool outermost_ = false;
+  std::vector<int32_t> step_of_;  ///< by node of the graph; -1: none
   std::vector<Step> steps_;
   std::vector<Datum> slots_;
   std::unique_ptr<PackCache> packs_;  ///< of constants that planning computed
-  std::unique_ptr<void, Free> arena_;
+  std::shared_ptr<ArenaMemory> arena_;
   size_t arena_bytes_ = 0, arena_lower_bound_ = 0;
   size_t device_arena_bytes_ = 0, device_arena_lower_bound_ = 0;
   Copies copies_;
@@ -153,6 +174,9 @@ class PlannedEnvironment final : public Environment {
   /// Finds or makes the plan for inputs like these. `by_types`: contents are not to be read.
   Result<Plan*> plan_for(int graph, std::span<const Datum> inputs, int depth = 0, bool by_types = false);
   void reset_state() override;
+  /// Memory for a plan of the outermost graph, which all of them use in turn: of what was made last if that suits.
+  /// Null: there is none.
+  std::shared_ptr<ArenaMemory> outermost_arena(size_t bytes);
   ScratchStack scratch;
   const Gpu gpu;
   /// Variables on the device; null without one.
@@ -162,6 +186,7 @@ class PlannedEnvironment final : public Environment {
   Result<Plan*> add_plan(int graph, std::span<const ValueType> inputs, std::span<const Datum> given, int depth);
   Isa isa_;
   std::shared_ptr<PackCache> packs_;
+  std::shared_ptr<ArenaMemory> outermost_arena_;
   std::map<const Node*, LateKernel> late_;
   bool planning_ = false;                                  ///< what is computed now runs only once
   std::vector<std::vector<std::unique_ptr<Plan>>> plans_;  ///< by graph, most recently used first

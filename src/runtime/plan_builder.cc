@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "base/large_memory.h"
 #include "ops/control/control.h"
 #include "ops/shape/shape.h"
 #include "runtime/device_layout.h"
@@ -44,12 +43,14 @@ bool moves_nothing(const Node& node, const ValueType& from, const ValueType& to)
 class PlanBuilder {
  public:
   PlanBuilder(PlannedEnvironment& env, int graph, std::span<const ValueType> inputs, std::span<const Datum> given,
-              Plan& plan, int depth)
+              Plan& plan, int depth, const Plan* before)
       : env_(env),
         graph_(env.module->graphs[static_cast<size_t>(graph)]),
         plan_(plan),
         depth_(depth),
-        known_(env, graph_, inputs, given, plan.slots_) {
+        before_(before && before->complete_ ? before : nullptr),
+        known_(env, graph_, inputs, given, plan.slots_, before_) {
+    plan_.outermost_ = depth == 0;
     plan_.graph_ = &graph_;
     plan_.inputs_.assign(inputs.begin(), inputs.end());
   }
@@ -67,12 +68,27 @@ class PlanBuilder {
     find_last_uses();
     for (size_t k = 0; k < plan_.steps_.size(); ++k)
       if (auto s = choose(k); !s.ok()) return s.error().within(node_label(*plan_.steps_[k].node));
-    for (size_t i = 0; i < n; ++i) plan_.types_.push_back(known_[i].type);
+    note_findings();
     SMELT_TRY(lay_out_on_device());
     return lay_out();
   }
 
  private:
+  /// What the next plan may take over.
+  void note_findings() {
+    const size_t n = graph_.values.size();
+    plan_.types_.reserve(n);
+    plan_.settled_.reserve(n);
+    for (size_t i = 0; i < n; ++i) {
+      plan_.types_.push_back(known_[i].type);
+      plan_.settled_.push_back(known_[i].settled);
+    }
+    plan_.complete_ = known_.complete();
+    plan_.step_of_.assign(graph_.nodes.size(), -1);
+    for (size_t k = 0; k < plan_.steps_.size(); ++k)
+      plan_.step_of_[static_cast<size_t>(plan_.steps_[k].node - graph_.nodes.data())] = static_cast<int32_t>(k);
+  }
+
   enum class Home : uint8_t { kHeap, kConstant, kOutside /* input or variable */, kArena, kDevice };
 
   /// What add() learned about the node of a step.
@@ -286,6 +302,7 @@ class PlanBuilder {
 
   bool fast_kernel(const Node& node, const std::vector<ValueType>& types, Step& step) {
     if (env_.options.backend == BackendKind::kReference) return false;
+    if (kernel_as_before(node, step)) return true;
     const Operands o = operands(node);
     // Kernels pack constants by address: what this plan computed lives no longer than the plan.
     PackCache& packs = o.lasting ? env_.packs() : own_packs();
@@ -296,6 +313,20 @@ class PlanBuilder {
     if (!step.kernel) return false;
     step.kind = Step::Kind::kKernel;
     step.kernel_name = chosen->name;
+    return true;
+  }
+
+  /// The kernel that does the same in the plan before, if there is one.
+  bool kernel_as_before(const Node& node, Step& step) const {
+    if (!before_ || !known_.as_before(node)) return false;
+    const int32_t at = before_->step_of_[static_cast<size_t>(&node - graph_.nodes.data())];
+    if (at < 0) return false;
+    const Step& same = before_->steps_[static_cast<size_t>(at)];
+    if (same.kind != Step::Kind::kKernel) return false;
+    step.kind = same.kind;
+    step.kernel = same.kernel;
+    step.kernel_name = same.kernel_name;
+    step.alone = same.alone;
     return true;
   }
 
@@ -415,13 +446,14 @@ class PlanBuilder {
     if (auto s = env_.control.charge_plan(plan_.arena_bytes_, depth_); !s.ok()) return at_largest(s.error());
     env_.control.release(plan_.arena_bytes_);
     if (plan_.arena_bytes_ > 0) {
-      plan_.arena_.reset(allocate_large(plan_.arena_bytes_));
+      plan_.arena_ =
+          plan_.outermost_ ? env_.outermost_arena(plan_.arena_bytes_) : ArenaMemory::make(plan_.arena_bytes_);
       if (!plan_.arena_) return LimitReached("no memory for ", plan_.arena_bytes_, " bytes of activations");
     }
     for (size_t j = 0; j < items_.size(); ++j) {
       Tensor& t = plan_.slots_[static_cast<size_t>(item_value_[j])].tensor;
       QuantPtr quant = t.quant();
-      t = Tensor::view(t.dtype(), t.shape(), static_cast<char*>(plan_.arena_.get()) + items_[j].offset, nullptr);
+      t = Tensor::view(t.dtype(), t.shape(), plan_.arena_->data() + items_[j].offset, nullptr);
       t.set_quant(std::move(quant));
     }
     // Values on the heap go after their last step; so do views of them.
@@ -437,6 +469,7 @@ class PlanBuilder {
   const Graph& graph_;
   Plan& plan_;
   int depth_;
+  const Plan* before_;  ///< null: none to go on from
   KnownValues known_;
   std::vector<Home> home_;
   std::vector<int> last_use_;
@@ -449,9 +482,9 @@ class PlanBuilder {
 };
 
 Result<std::unique_ptr<Plan>> Plan::build(PlannedEnvironment& env, int graph, std::span<const ValueType> inputs,
-                                          std::span<const Datum> given, int depth) {
+                                          std::span<const Datum> given, int depth, const Plan* before) {
   auto plan = std::make_unique<Plan>();
-  SMELT_TRY(PlanBuilder(env, graph, inputs, given, *plan, depth).build());
+  SMELT_TRY(PlanBuilder(env, graph, inputs, given, *plan, depth, before).build());
   return plan;
 }
 

@@ -42,6 +42,8 @@ bool same(const ValueType& a, const ValueType& b) {
 
 }  // namespace
 
+bool ShapeGuard::may_concern(const Node& node) { return deciding_input(node) >= 0; }
+
 std::optional<ShapeGuard> ShapeGuard::of(const Module& module, const Graph& graph, const Node& node,
                                          std::vector<ValueType> inputs) {
   const int i = deciding_input(node);

@@ -14,6 +14,8 @@ namespace smelt {
 /// is made with, and fits others that give the same.
 class ShapeGuard {
  public:
+  /// Whether the node's shapes may follow from what a graph's input holds.
+  static bool may_concern(const Node& node);
   /// nullopt: the shapes do not, or the operator is none that plans are made for again and again.
   static std::optional<ShapeGuard> of(const Module& module, const Graph& graph, const Node& node,
                                       std::vector<ValueType> inputs);

@@ -243,7 +243,9 @@ Tensor Tensor::reshaped(const Shape& shape) const {
 
 Tensor Tensor::clone() const {
   if (!defined()) return {};
-  Tensor t(dtype_, shape_);
+  auto copy = allocate(dtype_, shape_, false);
+  if (!copy.ok()) throw std::bad_alloc();
+  Tensor t = std::move(copy).value();
   t.quant_ = quant_;
   if (dtype_ == DType::kString) {
     for (int64_t i = 0; i < elements_; ++i) t.data<std::string>()[i] = data<std::string>()[i];
