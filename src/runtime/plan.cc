@@ -260,6 +260,15 @@ bool Plan::passed_on(ValueId id) const {
          std::find(graph_->inputs.begin(), graph_->inputs.end(), id) != graph_->inputs.end();
 }
 
+void Plan::release_inputs() {
+  for (ValueId id : graph_->inputs) slots_[static_cast<size_t>(id)] = Datum{};
+  for (const Step& step : steps_) {
+    if (step.kind != Step::Kind::kAlias) continue;
+    Datum& view = slots_[static_cast<size_t>(step.out[0])];
+    if (view.tensor.owner()) view = Datum{};
+  }
+}
+
 Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, int depth, std::vector<Datum>& outputs,
                  bool borrow) {
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -296,6 +305,7 @@ Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, int dep
     const Datum& d = slots_[static_cast<size_t>(id)];
     outputs[i] = depth > 0 && !borrow && d.is_tensor() && !passed_on(id) ? Datum(d.tensor.clone()) : d;
   }
+  release_inputs();
   return Ok();
 }
 

@@ -118,6 +118,8 @@ class Plan {
   Status run_while(PlannedEnvironment& env, Step& step, int depth);
   /// Whether an output is an input that owns its storage: it goes on as it is.
   bool passed_on(ValueId id) const;
+  /// Plans that wait for their next run keep no caller's memory.
+  void release_inputs();
   /// Adds what the nodes of the segment that starts at step `first` took on the device.
   void device_times(std::ptrdiff_t first);
 

@@ -128,6 +128,20 @@ TEST_P(SessionTest, ACacheThatGrowsEveryRunStaysRight) {
   }
 }
 
+TEST_P(SessionTest, PlansKeepNoInputsOfFormerRuns) {
+  SessionOptions options;
+  options.backend = GetParam();
+  auto session = Session::create(growing_model(), options);
+  ASSERT_TRUE(session.ok());
+  std::weak_ptr<const void> former;
+  for (int64_t n = 1; n < 5; ++n) {
+    const Tensor past(DType::kF32, Shape{n, 4});
+    ASSERT_TRUE(session->run_in_place(std::vector<Datum>{rows(1)[0], past}).ok());
+    EXPECT_TRUE(former.expired());
+    former = past.owner();
+  }
+}
+
 /// r = relu(x), p = positions where r is not 0 (its size depends on data), t = r transposed, n = negated t in x's
 /// shape.
 Model mixed_model() {
