@@ -37,8 +37,8 @@ class ConvI8 final : public Kernel {
     lda_ = gemm_.a_row_bytes(g.depth());
     block_ = std::max<int64_t>(1, 128 * 1024 / std::max<int64_t>(1, lda_ * gemm_.mr)) * gemm_.mr;
     if (threads_ > 1) {
-      const int64_t share = g.batch * g.out_pixels() / (threads_ * 2);
-      block_ = std::min(block_, std::max(gemm_.mr, share / gemm_.mr * gemm_.mr));
+      const int64_t share = (g.out_pixels() + threads_ - 1) / threads_;
+      block_ = std::min(block_, (share + gemm_.mr - 1) / gemm_.mr * gemm_.mr);
     }
     direct_ = g.pointwise() && gemm_.bytes;
     patches_ = align(direct_ ? lda_ : block_ * lda_ + kPatchSlack);
@@ -110,15 +110,19 @@ class ConvI8 final : public Kernel {
                     });
       return;
     }
-    const int64_t blocks = (g_.out_pixels() + block_ - 1) / block_, slots = std::min(threads_, blocks);
+    // Threads get as many tiles each, in blocks.
+    const int64_t mr = gemm_.mr, tiles = (g_.out_pixels() + mr - 1) / mr, slots = std::min(threads_, tiles);
     pool.parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t slot = begin; slot < end; ++slot)
-        for (int64_t b = blocks * slot / slots; b < blocks * (slot + 1) / slots; ++b)
-          block(x, y, b, scratch + slot * room_);
+      for (int64_t slot = begin; slot < end; ++slot) {
+        const int64_t last = std::min(tiles * (slot + 1) / slots * mr, g_.out_pixels());
+        for (int64_t first = tiles * slot / slots * mr; first < last; first += block_)
+          block(x, y, first, std::min(first + block_, last), scratch + slot * room_);
+      }
     });
   }
-  void block(const uint8_t* x, uint8_t* y, int64_t index, uint8_t* scratch) const {
-    const int64_t first = index * block_, last = std::min(first + block_, g_.out_pixels()), rows = last - first;
+  /// Output pixels [first, last).
+  void block(const uint8_t* x, uint8_t* y, int64_t first, int64_t last, uint8_t* scratch) const {
+    const int64_t rows = last - first;
     for (int64_t group = 0; group < g_.groups; ++group) {
       const uint8_t* from = x + group * g_.c_in;
       if (direct_) {

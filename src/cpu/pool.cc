@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "cpu/activation.h"
 #include "cpu/kernel.h"
@@ -23,6 +24,9 @@ struct PoolShape {
 
   int64_t in_pixels() const { return dims[0].in * dims[1].in * dims[2].in; }
   int64_t out_pixels() const { return dims[0].out * dims[1].out * dims[2].out; }
+  bool bounded() const {
+    return lo > -std::numeric_limits<float>::infinity() || hi < std::numeric_limits<float>::infinity();
+  }
   int64_t taps() const { return dims[0].kernel * dims[1].kernel * dims[2].kernel; }
 
   static std::optional<PoolShape> make(const KernelSpec& spec) {
@@ -58,8 +62,9 @@ struct PoolShape {
   /// Taps [first, last) of output o along d that lie in the image.
   static void range(const WindowDim& d, int64_t o, int64_t& first, int64_t& last) {
     const int64_t at = o * d.stride - d.pad_begin;
-    first = std::min(d.kernel, at >= 0 ? 0 : (-at + d.dilation - 1) / d.dilation);
-    last = at >= d.in ? first : std::clamp((d.in - at + d.dilation - 1) / d.dilation, first, d.kernel);
+    const auto steps = [&](int64_t n) { return d.dilation == 1 ? n : (n + d.dilation - 1) / d.dilation; };
+    first = std::min(d.kernel, at >= 0 ? 0 : steps(-at));
+    last = at >= d.in ? first : std::clamp(steps(d.in - at), first, d.kernel);
   }
   /// Taps of output o along d that count as elements of the padded image.
   static int64_t counted(const WindowDim& d, int64_t o) {
@@ -144,6 +149,7 @@ class PoolF32 final : public Kernel {
       const int64_t count = window_pixels(s_, image, out, taps);
       float* to = y + pixel * s_.channels;
       (s_.maximum ? ops_.max_taps : ops_.sum_taps)(taps, count, s_.channels, to);
+      if (s_.maximum && !s_.bounded()) return;
       const float scale = s_.maximum ? 1.0f : static_cast<float>(1.0 / static_cast<double>(s_.divisor_at(out, count)));
       ops_.scale_clamp(to, s_.channels, scale, s_.lo, s_.hi);
     });

@@ -27,9 +27,15 @@ HWY_INLINE W larger(Tag, W best, W v) {
 
 void max_taps(const float* const* taps, int64_t count, int64_t n, float* y) {
   each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    // Whether one is no number is collected beside the maximum: each then waits for one operation a tap.
     auto best = part.load(taps[0] + i);
-    for (int64_t t = 1; t < count; ++t) best = larger(part.d, best, part.load(taps[t] + i));
-    part.store(best, y + i);
+    auto none = hn::IsNaN(best);
+    for (int64_t t = 1; t < count; ++t) {
+      const auto v = part.load(taps[t] + i);
+      best = hn::Max(v, best);
+      none = hn::Or(none, hn::IsNaN(v));
+    }
+    part.store(hn::IfThenElse(none, hn::NaN(part.d), best), y + i);
   });
 }
 

@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "base/cat.h"
 #include "cpu/check_test.h"
 #include "ops/normalization/normalization.h"
@@ -53,6 +55,15 @@ TEST(Pool, F32) {
     for (PoolKind kind : {PoolKind::kMax, PoolKind::kAverage})
       for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast})
         check_case(pool_case(r, kind, layout), "pool_f32");
+}
+
+TEST(Pool, MaximaWithNotANumber) {
+  for (Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst}) {
+    KernelCase c = pool_case(kPools[0], PoolKind::kMax, layout);
+    auto* x = c.inputs[0].data<float>();
+    for (int64_t i = 0; i < c.inputs[0].elements(); i += 41) x[i] = std::numeric_limits<float>::quiet_NaN();
+    check_case(c, "pool_f32");
+  }
 }
 
 TEST(Pool, Bytes) {

@@ -49,8 +49,10 @@ bool as_activation(const Graph& g, const Node& n, Activation& act) {
 bool same_grid(const ValueType& a, const ValueType& b) { return a.dtype == b.dtype && on_same_grid(a.quant, b.quant); }
 
 /// Whether an activation behind x can be part of the operator that makes x.
-bool can_fuse(const ValueType& x, const ValueType& y) {
-  return x.quant ? is_integer(x.dtype) && same_grid(x, y) : x.dtype == DType::kF32;
+bool can_fuse(const ValueType& x, const ValueType& y, const Activation& act) {
+  if (x.quant) return is_integer(x.dtype) && same_grid(x, y);
+  // Of half precision those whose bounds are numbers of it: to round before or behind them is the same.
+  return x.dtype == DType::kF32 || ((x.dtype == DType::kF16 || x.dtype == DType::kBF16) && act.kind != ActKind::kClamp);
 }
 
 /// The same attributes with an activation; null when the operator takes none or has one already.
@@ -84,7 +86,7 @@ void fuse_activations(Graph& graph) {
     if (n.outputs.empty() || n.outputs[0] == kNone) return std::nullopt;
     const ValueType& x = graph.value(n.inputs[0]).type;
     Activation act;
-    if (!can_fuse(x, graph.value(n.outputs[0]).type) || !as_activation(graph, n, act)) return std::nullopt;
+    if (!as_activation(graph, n, act) || !can_fuse(x, graph.value(n.outputs[0]).type, act)) return std::nullopt;
     AttrsPtr attrs = with_activation(before, act, x.quant != nullptr);
     if (!attrs) return std::nullopt;
     Node fused = before;
