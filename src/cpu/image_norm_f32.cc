@@ -176,32 +176,68 @@ int64_t padded(int64_t n) { return (n + 31) / 16 * 16; }
 
 class BatchNormF32 final : public Kernel {
  public:
-  BatchNormF32(const ImageShape& s, double epsilon, Isa isa) : s_(s), epsilon_(epsilon), ops_(image_norm_ops(isa)) {}
-  size_t scratch_bytes() const override { return static_cast<size_t>(2 * padded(s_.channels)) * sizeof(float); }
+  BatchNormF32(const ImageShape& s, const KernelSpec& spec)
+      : s_(s), epsilon_(spec.attrs<BatchNormAttrs>().epsilon), ops_(image_norm_ops(spec.isa)) {
+    for (size_t i = 1; i < 5; ++i)
+      if (spec.has(i) && !spec.constant(i)) return;
+    known_.resize(static_cast<size_t>(2 * padded(s.channels)));
+    parameters([&](size_t i) { return spec.has(i) ? spec.constant(i)->data<float>() : nullptr; }, known_.data());
+  }
+  size_t scratch_bytes() const override {
+    return known_.empty() ? static_cast<size_t>(2 * padded(s_.channels)) * sizeof(float) : 0;
+  }
   Status run(KernelContext& ctx) const override {
-    auto* a = static_cast<float*>(ctx.scratch(scratch_bytes()));
-    if (!a) return Error(ErrorCode::kLimit, "no memory for a normalization");
-    float* b = a + padded(s_.channels);
-    const auto entry = [&](int i, int64_t c, double otherwise) {
-      return ctx.has(i) ? static_cast<double>(ctx.input(i).data<float>()[c]) : otherwise;
-    };
-    for (int64_t c = 0; c < s_.channels; ++c) {
-      const double scale = entry(1, c, 1) / std::sqrt(entry(4, c, 1) + epsilon_);
-      a[c] = static_cast<float>(scale);
-      b[c] = static_cast<float>(entry(2, c, 0) - entry(3, c, 0) * scale);
+    const float* a = known_.data();
+    if (known_.empty()) {
+      auto* room = static_cast<float*>(ctx.scratch(scratch_bytes()));
+      if (!room) return Error(ErrorCode::kLimit, "no memory for a normalization");
+      parameters(
+          [&](size_t i) {
+            const int index = static_cast<int>(i);
+            return ctx.has(index) ? ctx.input(index).data<float>() : nullptr;
+          },
+          room);
+      a = room;
     }
-    const int64_t size = s_.channels * s_.pixels;
-    const float* x = ctx.input(0).data<float>();
-    float* y = ctx.output(0).data<float>();
-    const Bounds none = activation_bounds({});
-    for (int64_t n = 0; n < s_.batch; ++n) ops_.affine(s_, x + n * size, a, b, none.lo, none.hi, y + n * size);
+    normalize(ctx.threads(), ctx.input(0).data<float>(), a, a + padded(s_.channels), ctx.output(0).data<float>());
     return Ok();
   }
 
  private:
+  /// Factors and addends of the channels, padded() apart. given(i): input i, or null.
+  template <class F>
+  void parameters(F&& given, float* factors) const {
+    float* addends = factors + padded(s_.channels);
+    const float *scales = given(1), *biases = given(2), *means = given(3), *variances = given(4);
+    const auto entry = [](const float* from, int64_t c, double otherwise) {
+      return from ? static_cast<double>(from[c]) : otherwise;
+    };
+    for (int64_t c = 0; c < s_.channels; ++c) {
+      const double scale = entry(scales, c, 1) / std::sqrt(entry(variances, c, 1) + epsilon_);
+      factors[c] = static_cast<float>(scale);
+      addends[c] = static_cast<float>(entry(biases, c, 0) - entry(means, c, 0) * scale);
+    }
+  }
+  /// Threads share pixels, or planes of channels.
+  void normalize(ThreadPool& pool, const float* x, const float* a, const float* b, float* y) const {
+    constexpr int64_t kGrain = 8192;
+    const Bounds none = activation_bounds({});
+    const int64_t unit = s_.last ? s_.channels : s_.pixels, units = s_.batch * (s_.last ? s_.pixels : s_.channels);
+    pool.parallel_for(units, std::max<int64_t>(1, kGrain / unit), [&](int64_t begin, int64_t end) {
+      ImageShape part = s_;
+      for (int64_t n = 0; begin < end; begin += n) {
+        const int64_t channel = s_.last ? 0 : begin % s_.channels;
+        n = s_.last ? end - begin : std::min(end - begin, s_.channels - channel);
+        (s_.last ? part.pixels : part.channels) = n;
+        ops_.affine(part, x + begin * unit, a + channel, b + channel, none.lo, none.hi, y + begin * unit);
+      }
+    });
+  }
+
   ImageShape s_;
   double epsilon_;
   ImageNormOps ops_;
+  std::vector<float> known_;  ///< factors and addends where they are constants
 };
 
 class GroupNormF32 final : public Kernel {
@@ -295,7 +331,7 @@ std::unique_ptr<Kernel> make_batch_norm_f32(const KernelSpec& spec) {
   if (!s || a.training || !only_first_output(spec)) return nullptr;
   for (size_t i = 1; i < 5; ++i)
     if (spec.has(i) && spec.inputs[i].shape.elements() != s->channels) return nullptr;
-  return std::make_unique<BatchNormF32>(*s, a.epsilon, spec.isa);
+  return std::make_unique<BatchNormF32>(*s, spec);
 }
 
 std::unique_ptr<Kernel> make_group_norm_f32(const KernelSpec& spec) {

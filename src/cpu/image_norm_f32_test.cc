@@ -17,14 +17,18 @@ TEST(ImageNormF32, LayoutsAndSizes) {
       const Tensor image = random_tensor(DType::kF32, x, -1, 3, 1);
       BatchNormAttrs batch;
       batch.layout = layout;
-      check_case(
-          {label,
-           Op::kBatchNorm,
-           make_attrs<BatchNormAttrs>(batch),
-           {image, values(channels, -1, 2), values(channels, -1, 3), values(channels, -1, 4), values(channels, 0.1, 5)},
-           {},
-           {}},
-          "batch_norm_f32", {2e-5, 1e-5});
+      for (const bool constant : {false, true}) {
+        KernelCase c{label,
+                     Op::kBatchNorm,
+                     make_attrs<BatchNormAttrs>(batch),
+                     {image, values(channels, -1, 2), values(channels, -1, 3), values(channels, -1, 4),
+                      values(channels, 0.1, 5)},
+                     {},
+                     {}};
+        c.threaded = true;
+        if (!constant) c.computed.assign(5, true);
+        check_case(c, "batch_norm_f32", {2e-5, 1e-5});
+      }
       for (const int64_t groups : {0, 2}) {
         GroupNormAttrs group;
         group.layout = layout;
