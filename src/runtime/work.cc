@@ -51,6 +51,8 @@ double products(const Node& node, std::span<const ValueType> in, const ValueType
   }
 }
 
+bool grouped(const Node& node) { return node.op == Op::kConv && static_cast<const ConvAttrs&>(*node.attrs).groups > 1; }
+
 }  // namespace
 
 double estimated_time(const Node& node, std::span<const ValueType> inputs, std::span<const ValueType> outputs,
@@ -64,7 +66,9 @@ double estimated_time(const Node& node, std::span<const ValueType> inputs, std::
     for (const ValueType& t : outputs) made = std::max(made, elements(t));
     return moved + std::max(made, elements(inputs[0])) * kOther;
   }
-  return moved + count / (bit_width(inputs[0].dtype) == 8 ? kByteProducts : kProducts) * slower;
+  // Depthwise convolutions of bytes use their elements too seldom to be as fast as other products.
+  const bool fast = bit_width(inputs[0].dtype) == 8 && !grouped(node);
+  return moved + count / (fast ? kByteProducts : kProducts) * slower;
 }
 
 int worthwhile_threads(int threads, const Node& node, std::span<const ValueType> inputs,
