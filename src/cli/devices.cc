@@ -34,9 +34,7 @@ std::string features(const vulkan::DeviceInfo& d) {
 }
 
 /// [m, n, k], or null.
-json matrix(const std::optional<vulkan::MatrixSize>& size) {
-  return size ? json{size->m, size->n, size->k} : json();
-}
+json matrix(const std::optional<vulkan::MatrixSize>& size) { return size ? json{size->m, size->n, size->k} : json(); }
 
 void print_json(const Result<std::vector<vulkan::DeviceInfo>>& found) {
   json list = json::array();
