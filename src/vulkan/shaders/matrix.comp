@@ -1,6 +1,6 @@
 #version 450
-// Convolution with a constant filter by cooperative matrices. A workgroup of four subgroups makes kBlock pixels x kBlock
-// output channels, a subgroup half of either. Four input channels are a chunk: a word of int8 or, by REAL, two words of
+// Convolution with a constant filter by cooperative matrices. Four subgroups make kBlock pixels x kBlock output
+// channels, each half of either. Four input channels are a chunk: a word of int8 or, by REAL, two words of
 // float16 with sums in float32. Filters are packed as [group][output channel][tap][chunk]. Zero points, SUMS and IMAGES
 // as in dot.comp, whose bindings and channels these are; REAL: a channel has a bias.
 #extension GL_GOOGLE_include_directive : require
@@ -55,9 +55,9 @@ layout(set = 0, binding = 3) writeonly buffer Y { STORED ys[]; };
 #endif
 #endif
 
-const uint kBlock = 64;                   // pixels, and output channels, of a workgroup
-const uint kWords = 16;                   // of a row of either operand at a time
-const uint kRowWords = kWords + 4;        // in shared memory, where rows begin at different banks
+const uint kBlock = 64;             // pixels, and output channels, of a workgroup
+const uint kWords = 16;             // of a row of either operand at a time
+const uint kRowWords = kWords + 4;  // in shared memory, where rows begin at different banks
 const uint kSumWords = kBlock + 4;
 #ifdef REAL
 const uint kPart = 2;  // words of a chunk
@@ -72,7 +72,7 @@ const uint kPart = 1;
 #define MATRIX_W icoopmatNV<8, gl_ScopeSubgroup, kK, kN>
 #define MATRIX_SUM icoopmatNV<32, gl_ScopeSubgroup, kM, kN>
 #endif
-const uint kChunks = kWords / kPart;        // of a row at a time
+const uint kChunks = kWords / kPart;  // of a row at a time
 const uint kElements = kChunks * 4;
 const uint kRows = kBlock / 2 / kM, kColumns = kBlock / 2 / kN;  // matrices of a subgroup
 
