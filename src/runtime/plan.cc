@@ -305,7 +305,6 @@ Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, int dep
     const Datum& d = slots_[static_cast<size_t>(id)];
     outputs[i] = depth > 0 && !borrow && d.is_tensor() && !passed_on(id) ? Datum(d.tensor.clone()) : d;
   }
-  release_inputs();
   return Ok();
 }
 
@@ -357,11 +356,14 @@ Result<Plan*> PlannedEnvironment::plan_for(int graph, std::span<const Datum> inp
   for (size_t i = 0; i < list.size(); ++i) {
     const size_t at = i == 0 ? 0 : list.size() - i;
     if (list[at]->outermost() != (depth == 0) || !list[at]->fits(inputs, by_types)) continue;
-    if (at > 0)
+    if (at > 0) {
+      if (depth == 0) list.front()->release_inputs();
       std::rotate(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(at),
                   list.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+    }
     return list.front().get();
   }
+  if (depth == 0 && !list.empty()) list.front()->release_inputs();
   const Graph& g = module->graphs[static_cast<size_t>(graph)];
   std::vector<ValueType> types;
   for (size_t i = 0; i < inputs.size(); ++i) {

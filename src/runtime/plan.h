@@ -90,6 +90,8 @@ class Plan {
   bool fits(std::span<const Datum> inputs, bool by_types) const;
   /// Whether it was made for depth 0: such plans share one arena, and run one at a time.
   bool outermost() const { return outermost_; }
+  /// Lets go of what it was given to run on: plans that wait keep no caller's memory.
+  void release_inputs();
   /// Outputs at depth 0 may lie in the arena and are valid until the next run at depth 0; deeper they own their
   /// storage, unless they are borrowed until the next run.
   Status run(PlannedEnvironment& env, std::span<const Datum> inputs, int depth, std::vector<Datum>& outputs,
@@ -118,8 +120,6 @@ class Plan {
   Status run_while(PlannedEnvironment& env, Step& step, int depth);
   /// Whether an output is an input that owns its storage: it goes on as it is.
   bool passed_on(ValueId id) const;
-  /// Plans that wait for their next run keep no caller's memory.
-  void release_inputs();
   /// Adds what the nodes of the segment that starts at step `first` took on the device.
   void device_times(std::ptrdiff_t first);
 
