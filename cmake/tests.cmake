@@ -30,7 +30,7 @@ endfunction()
 set_source_files_properties(${SMELT_TEST_SUPPORT} PROPERTIES COMPILE_DEFINITIONS
   "SMELT_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\";SMELT_BINARY_DIR=\"${CMAKE_BINARY_DIR}\"")
 
-smelt_test_executable(smelt_tests ${SMELT_TEST_SOURCES} src/cli/verify_bundle.cc)
+smelt_test_executable(smelt_tests ${SMELT_TEST_SOURCES} tests/support/cpu_case.cc src/cli/verify_bundle.cc)
 gtest_discover_tests(smelt_tests DISCOVERY_TIMEOUT 60)
 # All in one process, which knows at its end whether every kernel and shader has been tested.
 add_test(NAME unit_tests_cover_every_kernel COMMAND smelt_tests --gtest_brief=1)

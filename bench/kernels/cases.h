@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "cpu/testing.h"
+#include "tests/support/cpu_case.h"
 
 namespace smelt::bench {
 

@@ -108,12 +108,12 @@ SMELT_API const char* to_string(Rounding rounding);
 /// Affine quantization of a value: real = scale * (stored - zero_point).
 struct Quantization {
   enum class Kind : uint8_t {
-    kPerTensor,   ///< scales.size() == 1
-    kPerAxis,     ///< scales.size() == extent of dimension `axis`
-    kPerBlock,    ///< dimension `axis` is cut into blocks of `block`; scales are row-major over
-                  ///< the shape with that dimension replaced by ceil(extent / block)
-    kDynamicRow,  ///< chosen at run time, one scale and zero point for each slice of the last `axis` dimensions
-                  ///< (asymmetric int8 unless `symmetric`)
+    kPerTensor,  ///< scales.size() == 1
+    kPerAxis,    ///< scales.size() == extent of dimension `axis`
+    kPerBlock,   ///< dimension `axis` is cut into blocks of `block`; scales are row-major over
+                 ///< the shape with that dimension replaced by ceil(extent / block)
+    kPerToken,   ///< chosen at run time, one scale and zero point for each slice of the last `axis` dimensions
+                 ///< (asymmetric int8 unless `symmetric`)
   };
   Kind kind = Kind::kPerTensor;
   std::vector<float> scales = {};

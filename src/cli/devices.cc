@@ -4,12 +4,12 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "backends/cpu/core/isa.h"
+#include "backends/vulkan/device/backend.h"
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/common.h"
 #include "cli/output.h"
-#include "cpu/isa.h"
-#include "vulkan/backend.h"
 
 namespace smelt::cli {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "base/cat.h"
 #include "graph/graph.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "passes/passes.h"
 #include "runtime/compiled.h"
 #include "runtime/plan.h"
@@ -144,7 +144,7 @@ json graph_json(const Graph& g, const Placement& p, std::set<const void*>& count
     if (n.attrs) n.attrs->visit(attrs);
     size_t bytes = 0;
     for (ValueId id : n.inputs)
-      if (id != kNone && g.value(id).constant) bytes += g.value(id).constant->bytes();
+      if (id != kNoValue && g.value(id).constant) bytes += g.value(id).constant->bytes();
     const auto it = p.steps.find(&n);
     nodes.push_back({{"op", to_string(n.op)},
                      {"origin", n.origin},
@@ -215,7 +215,7 @@ json operators_json(const Module& m, const json& graphs) {
       entry["count"] = entry["count"].get<int>() + 1;
       size_t bytes = entry["weights_bytes"];
       for (ValueId id : n.inputs)
-        if (const Value* v = id == kNone ? nullptr : &m.graphs[g].value(id); v && v->constant)
+        if (const Value* v = id == kNoValue ? nullptr : &m.graphs[g].value(id); v && v->constant)
           if (counted.emplace(key, v->constant->raw()).second) bytes += v->constant->bytes();
       entry["weights_bytes"] = bytes;
       json& on = entry["runs_on"][graphs[g]["nodes"][i]["runs_on"].get<std::string>()];
@@ -237,7 +237,7 @@ json state_json(const StateVar& s) {
   return out;
 }
 
-json port_json(const Graph& g, ValueId id) { return id == kNone ? json(nullptr) : value_json(g.value(id)); }
+json port_json(const Graph& g, ValueId id) { return id == kNoValue ? json(nullptr) : value_json(g.value(id)); }
 
 /// The module as runs that override no default see it: inputs with defaults are constants there.
 std::shared_ptr<const Module> with_defaults(std::shared_ptr<const Module> module) {
@@ -245,7 +245,7 @@ std::shared_ptr<const Module> with_defaults(std::shared_ptr<const Module> module
   bool changed = false;
   for (const Method& method : copy->methods) {
     Graph& g = copy->graphs[static_cast<size_t>(method.graph)];
-    changed |= std::erase_if(g.inputs, [&](ValueId id) { return id != kNone && g.value(id).constant; }) > 0;
+    changed |= std::erase_if(g.inputs, [&](ValueId id) { return id != kNoValue && g.value(id).constant; }) > 0;
   }
   return changed ? std::shared_ptr<const Module>(std::move(copy)) : module;
 }
@@ -255,7 +255,7 @@ Result<std::shared_ptr<const Module>> described(const Model& model, BackendKind 
   if (optimised && backend != BackendKind::kReference)
     return gpu ? model.compiled()->for_gpu(false) : model.compiled()->optimised();
   auto module = with_defaults(model.share_module());
-  return gpu ? round_rows(std::move(module)) : module;
+  return gpu ? dynamic_quantize(std::move(module)) : module;
 }
 
 }  // namespace

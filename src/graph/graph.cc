@@ -35,7 +35,7 @@ std::string ValueType::str() const {
       case Quantization::Kind::kPerBlock:
         out += Cat("{blocks of ", quant->block, ", axis ", quant->axis, "}");
         break;
-      case Quantization::Kind::kDynamicRow:
+      case Quantization::Kind::kPerToken:
         out += "{per row at run time}";
         break;
     }

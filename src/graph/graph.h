@@ -15,11 +15,11 @@
 
 namespace smelt {
 
-/// Operators of the graph; the list is ops/all_ops.inc.
+/// Operators of the graph; the list is ops/core/all_ops.inc.
 enum class Op : uint16_t;
 
 using ValueId = int32_t;
-inline constexpr ValueId kNone = -1;  ///< an absent optional input, or an output that nobody wants
+inline constexpr ValueId kNoValue = -1;  ///< an absent optional input, or an output that nobody wants
 
 /// Static type of a value.
 struct ValueType {
@@ -58,8 +58,8 @@ struct Value {
 
 struct Node {
   Op op{};
-  std::vector<ValueId> inputs;   ///< kNone for an absent optional input
-  std::vector<ValueId> outputs;  ///< kNone for an output that nobody wants
+  std::vector<ValueId> inputs;   ///< kNoValue for an absent optional input
+  std::vector<ValueId> outputs;  ///< kNoValue for an output that nobody wants
   AttrsPtr attrs;
   std::string name;    ///< in the model, for messages and profiles
   std::string origin;  ///< operator in the model's format: "CONV_2D", "com.microsoft.Gelu", "aten::add.out"
@@ -88,7 +88,7 @@ struct Graph {
 struct StateVar {
   std::string name;
   ValueType type;
-  Datum initial;  ///< kNone: zeros of `type` (which is then static), or unset until assigned
+  Datum initial;  ///< kNoValue: zeros of `type` (which is then static), or unset until assigned
 };
 
 struct Method {

@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <cstring>
 
+#include "backends/vulkan/device/backend.h"
 #include "base/cat.h"
 #include "onnxifi/loader.h"
-#include "vulkan/backend.h"
 
 namespace smelt::onnxifi {
 namespace {

@@ -4,13 +4,13 @@
 #include <memory>
 #include <string_view>
 
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "runtime/executor.h"
 
 namespace smelt::onnxifi {
 namespace {
 
-bool is_complex_value(const Graph& g, ValueId id) { return id != kNone && is_complex(g.value(id).type.dtype); }
+bool is_complex_value(const Graph& g, ValueId id) { return id != kNoValue && is_complex(g.value(id).type.dtype); }
 
 class TypeCheck {
  public:
@@ -27,12 +27,12 @@ class TypeCheck {
   bool takes(const Graph& g, const Node& n) {
     const OpInfo& info = op_info(n.op);
     if (n.op == Op::kUnary || n.op == Op::kBinary) return elementwise(g, n);
-    if (std::string_view(info.family) == "recurrent" && !n.inputs.empty() && n.inputs[0] != kNone) {
+    if (std::string_view(info.family) == "recurrent" && !n.inputs.empty() && n.inputs[0] != kNoValue) {
       const ValueType& x = g.value(n.inputs[0]).type;
       if (x.dtype != DType::kInvalid && !x.quant && !is_float(x.dtype)) return false;
     }
     const bool ordered = n.op == Op::kTopK || n.op == Op::kSort || n.op == Op::kUnique;  // moves, but compares as well
-    if (!ordered && info.flags & (kMoves | kControl | kContainer | kEffect)) return true;
+    if (!ordered && info.flags & (kDataMovement | kControl | kContainer | kEffect)) return true;
     if (n.op == Op::kCast || n.op == Op::kBitCast) return true;
     return std::none_of(n.inputs.begin(), n.inputs.end(), [&](ValueId id) { return is_complex_value(g, id); });
   }
@@ -42,7 +42,7 @@ class TypeCheck {
     std::vector<Datum> in, out;
     bool plain = true;
     for (ValueId id : n.inputs) {
-      if (id == kNone) return true;
+      if (id == kNoValue) return true;
       const ValueType& t = g.value(id).type;
       if (t.kind != ValueType::Kind::kTensor || t.dtype == DType::kInvalid || t.dtype == DType::kString || t.quant)
         return true;
@@ -52,7 +52,7 @@ class TypeCheck {
       in.emplace_back(std::move(one));
     }
     for (ValueId id : n.outputs)
-      if (id != kNone && g.value(id).type.quant) return true;
+      if (id != kNoValue && g.value(id).type.quant) return true;
     if (plain) return true;
     if (!environment_) {
       // The module outlives this object.

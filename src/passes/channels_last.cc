@@ -3,10 +3,10 @@
 #include <algorithm>
 
 #include "ops/conv/conv.h"
+#include "ops/core/op.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/gather/gather.h"
 #include "ops/normalization/normalization.h"
-#include "ops/op.h"
 #include "ops/pool/pool.h"
 #include "ops/resize/resize.h"
 #include "ops/shape/shape.h"
@@ -49,7 +49,7 @@ class ChannelsLast {
     std::vector<int> uses(g_.values.size(), 0);
     for (const Node& n : nodes)
       for (ValueId id : n.inputs)
-        if (id != kNone) ++uses[static_cast<size_t>(id)];
+        if (id != kNoValue) ++uses[static_cast<size_t>(id)];
     for (size_t k = 0; k < nodes.size(); ++k) {
       if (shuffle(nodes, k, uses)) {
         k += 2;
@@ -65,7 +65,7 @@ class ChannelsLast {
 
  private:
   void grow() {
-    last_.resize(g_.values.size(), kNone);
+    last_.resize(g_.values.size(), kNoValue);
     ready_.resize(g_.values.size(), 1);
     producer_.resize(g_.values.size(), -1);
     fixed_.resize(g_.values.size(), 0);
@@ -74,13 +74,13 @@ class ChannelsLast {
   void find_fixed() {
     for (size_t i = 0; i < g_.values.size(); ++i) fixed_[i] = g_.values[i].constant != nullptr;
     for (ValueId id : g_.inputs)  // a default may be replaced
-      if (id != kNone) fixed_[static_cast<size_t>(id)] = 0;
+      if (id != kNoValue) fixed_[static_cast<size_t>(id)] = 0;
     for (const Node& n : g_.nodes) {
       if (op_info(n.op).flags & (kEffect | kControl | kContainer | kDynamic) || n.inputs.empty()) continue;
       const bool all = std::all_of(n.inputs.begin(), n.inputs.end(),
-                                   [&](ValueId id) { return id == kNone || fixed_[static_cast<size_t>(id)]; });
+                                   [&](ValueId id) { return id == kNoValue || fixed_[static_cast<size_t>(id)]; });
       for (ValueId id : n.outputs)
-        if (id != kNone) fixed_[static_cast<size_t>(id)] = all;
+        if (id != kNoValue) fixed_[static_cast<size_t>(id)] = all;
     }
   }
 
@@ -89,20 +89,20 @@ class ChannelsLast {
     const ValueType& t = type(id);
     return t.kind == ValueType::Kind::kTensor && t.ranked ? t.shape.rank() : -1;
   }
-  bool has_last(ValueId id) const { return id != kNone && last_[static_cast<size_t>(id)] != kNone; }
+  bool has_last(ValueId id) const { return id != kNoValue && last_[static_cast<size_t>(id)] != kNoValue; }
   bool movable(ValueId id) const {
-    if (id == kNone || rank(id) < 3) return false;
+    if (id == kNoValue || rank(id) < 3) return false;
     const QuantPtr& q = type(id).quant;
     return !q || q->kind == Quantization::Kind::kPerTensor;
   }
   const Tensor* constant(const Node& n, size_t i) const {
-    return i < n.inputs.size() && n.inputs[i] != kNone ? g_.value(n.inputs[i]).constant.get() : nullptr;
+    return i < n.inputs.size() && n.inputs[i] != kNoValue ? g_.value(n.inputs[i]).constant.get() : nullptr;
   }
-  static bool given(const Node& n, size_t i) { return i < n.inputs.size() && n.inputs[i] != kNone; }
+  static bool given(const Node& n, size_t i) { return i < n.inputs.size() && n.inputs[i] != kNoValue; }
 
   void emit(Node n) {
     for (ValueId id : n.outputs)
-      if (id != kNone) producer_[static_cast<size_t>(id)] = static_cast<int>(g_.nodes.size());
+      if (id != kNoValue) producer_[static_cast<size_t>(id)] = static_cast<int>(g_.nodes.size());
     g_.nodes.push_back(std::move(n));
   }
   ValueId add(Value v) {
@@ -140,7 +140,7 @@ class ChannelsLast {
     emit(std::move(n));
   }
   void need_first(ValueId id) {
-    if (id == kNone || ready_[static_cast<size_t>(id)]) return;
+    if (id == kNoValue || ready_[static_cast<size_t>(id)]) return;
     ready_[static_cast<size_t>(id)] = 1;
     transpose(last_[static_cast<size_t>(id)], id, to_first_perm(rank(id)));
   }
@@ -180,13 +180,13 @@ class ChannelsLast {
   /// Emits the node with its image input and its outputs in channels-last form.
   bool rewrite(const Node& n, AttrsPtr attrs) {
     for (ValueId id : n.outputs)
-      if (id != kNone && (!movable(id) || rank(id) != rank(n.inputs[0]))) return false;
+      if (id != kNoValue && (!movable(id) || rank(id) != rank(n.inputs[0]))) return false;
     Node m = n;
     m.attrs = std::move(attrs);
     m.inputs[0] = to_last(n.inputs[0]);
     for (size_t i = 1; i < m.inputs.size(); ++i) need_first(m.inputs[i]);
     for (ValueId& id : m.outputs)
-      if (id != kNone) id = output_last(id);
+      if (id != kNoValue) id = output_last(id);
     emit(std::move(m));
     return true;
   }
@@ -204,10 +204,12 @@ class ChannelsLast {
     return rewrite(n, make_attrs<A>(std::move(attrs)));
   }
   static bool one_output(const Node& n) {
-    return std::count_if(n.outputs.begin(), n.outputs.end(), [](ValueId id) { return id != kNone; }) == 1 &&
-           n.outputs[0] != kNone;
+    return std::count_if(n.outputs.begin(), n.outputs.end(), [](ValueId id) { return id != kNoValue; }) == 1 &&
+           n.outputs[0] != kNoValue;
   }
-  bool one_element(ValueId id) const { return id == kNone || (type(id).is_static() && type(id).shape.elements() == 1); }
+  bool one_element(ValueId id) const {
+    return id == kNoValue || (type(id).is_static() && type(id).shape.elements() == 1);
+  }
 
   bool convert(const Node& n) {
     if (n.inputs.empty() || n.outputs.empty()) return false;
@@ -235,7 +237,7 @@ class ChannelsLast {
         return one_element(n.inputs[1]) ? rewrite(n, n.attrs) : move_axis<QuantizeLinearAttrs>(n);
       }
       case Op::kDynamicQuantize: {
-        if (static_cast<const DynamicQuantizeAttrs&>(*n.attrs).per_row || n.outputs[0] == kNone) return false;
+        if (static_cast<const DynamicQuantizeAttrs&>(*n.attrs).per_row || n.outputs[0] == kNoValue) return false;
         Node m = n;
         m.inputs[0] = to_last(n.inputs[0]);
         m.outputs[0] = output_last(n.outputs[0]);
@@ -292,7 +294,7 @@ class ChannelsLast {
         return false;
     }
     if (n.op == Op::kConvInteger &&
-        (!one_element(given(n, 2) ? n.inputs[2] : kNone) || (given(n, 3) && !constant(n, 3))))
+        (!one_element(given(n, 2) ? n.inputs[2] : kNoValue) || (given(n, 3) && !constant(n, 3))))
       return false;
     if (n.op != Op::kConvTranspose) return relayout<ConvAttrs>(n);
     return !given(n, 3) && relayout<ConvTransposeAttrs>(n);
@@ -307,7 +309,7 @@ class ChannelsLast {
     else
       for (int i = 0; i < r; ++i) axes.push_back(i);
     Node m = n;
-    m.inputs.resize(4, kNone);
+    m.inputs.resize(4, kNoValue);
     m.inputs[3] = integers(map_axes(std::move(axes), r));
     return rewrite(m, n.attrs);
   }
@@ -320,7 +322,7 @@ class ChannelsLast {
     else
       for (int64_t i = 0; i < starts->elements(); ++i) axes.push_back(i);
     Node m = n;
-    m.inputs.resize(std::max<size_t>(m.inputs.size(), 4), kNone);
+    m.inputs.resize(std::max<size_t>(m.inputs.size(), 4), kNoValue);
     m.inputs[3] = integers(map_axes(std::move(axes), r));
     return rewrite(m, n.attrs);
   }
@@ -345,7 +347,7 @@ class ChannelsLast {
     return true;
   }
 
-  /// An operand of a Binary whose result has r dimensions, as channels-last; kNone when it can't be.
+  /// An operand of a Binary whose result has r dimensions, as channels-last; kNoValue when it can't be.
   bool operand_fits(ValueId id, int r) const {
     if (has_last(id)) return rank(id) == r;
     if (rank(id) < 0) return false;
@@ -459,7 +461,7 @@ class ChannelsLast {
   }
 
   Graph& g_;
-  std::vector<ValueId> last_;  ///< channels-last form of a value, or kNone
+  std::vector<ValueId> last_;  ///< channels-last form of a value, or kNoValue
   std::vector<char> ready_;    ///< the value itself has been made
   std::vector<char> fixed_;
   std::vector<int> producer_;

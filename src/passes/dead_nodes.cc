@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "passes/passes.h"
 
 namespace smelt {
@@ -9,9 +9,9 @@ std::vector<int> count_uses(const Graph& graph) {
   std::vector<int> uses(graph.values.size(), 0);
   for (const Node& n : graph.nodes)
     for (ValueId id : n.inputs)
-      if (id != kNone) ++uses[static_cast<size_t>(id)];
+      if (id != kNoValue) ++uses[static_cast<size_t>(id)];
   for (ValueId id : graph.outputs)
-    if (id != kNone) ++uses[static_cast<size_t>(id)];
+    if (id != kNoValue) ++uses[static_cast<size_t>(id)];
   return uses;
 }
 
@@ -23,7 +23,7 @@ void drop_unused_outputs(Node& n, const std::vector<int>& uses) {
   const OpInfo& info = op_info(n.op);
   if (info.max_outputs == kMany) return;
   while (static_cast<int>(n.outputs.size()) > std::max(info.min_outputs, 1) &&
-         (n.outputs.back() == kNone || uses[static_cast<size_t>(n.outputs.back())] == 0))
+         (n.outputs.back() == kNoValue || uses[static_cast<size_t>(n.outputs.back())] == 0))
     n.outputs.pop_back();
 }
 
@@ -39,11 +39,11 @@ void remove_dead_nodes(Graph& graph) {
     drop_unused_outputs(n, uses);
     bool used = false;
     for (ValueId id : n.outputs)
-      if (id != kNone && uses[static_cast<size_t>(id)] > 0) used = true;
+      if (id != kNoValue && uses[static_cast<size_t>(id)] > 0) used = true;
     if (used) continue;
     keep[k] = 0;
     for (ValueId id : n.inputs)
-      if (id != kNone) --uses[static_cast<size_t>(id)];
+      if (id != kNoValue) --uses[static_cast<size_t>(id)];
   }
   size_t kept = 0;
   for (size_t k = 0; k < graph.nodes.size(); ++k) {

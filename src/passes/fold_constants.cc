@@ -1,5 +1,5 @@
 #include "base/error.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "passes/passes.h"
 
 namespace smelt {
@@ -22,18 +22,18 @@ bool foldable(const Graph& g, const Node& n) {
   // Weights that arrive quantized stay so: their kernels want the integers.
   if (n.op == Op::kDequantizeLinear || n.op == Op::kDequantize) {
     const ValueId x = n.inputs[0];
-    if (x == kNone || !g.value(x).constant || is_integer(g.value(x).type.dtype)) return false;
+    if (x == kNoValue || !g.value(x).constant || is_integer(g.value(x).type.dtype)) return false;
   }
   size_t in = 0;
   for (ValueId id : n.inputs) {
-    if (id == kNone) continue;
+    if (id == kNoValue) continue;
     const Value& v = g.value(id);
     if (!v.constant) return false;
     in += v.constant->bytes();
   }
   size_t out = 0;
   for (ValueId id : n.outputs) {
-    if (id == kNone) continue;
+    if (id == kNoValue) continue;
     const Value& v = g.value(id);
     if (!v.type.is_static()) return false;
     const size_t b = bytes_of(v.type);
@@ -51,7 +51,7 @@ void fold_constants(Graph& graph, const Evaluate& evaluate) {
     if (!foldable(graph, n)) continue;
     std::vector<Datum> in;
     for (ValueId id : n.inputs) {
-      if (id == kNone) {
+      if (id == kNoValue) {
         in.emplace_back();
         continue;
       }
@@ -61,7 +61,7 @@ void fold_constants(Graph& graph, const Evaluate& evaluate) {
     }
     if (!evaluate(graph, n, std::move(in), out).ok()) continue;
     for (size_t i = 0; i < n.outputs.size(); ++i) {
-      if (n.outputs[i] == kNone || !out[i].is_tensor()) continue;
+      if (n.outputs[i] == kNoValue || !out[i].is_tensor()) continue;
       Value& v = graph.value(n.outputs[i]);
       v.constant = std::make_shared<const Tensor>(std::move(out[i].tensor));
     }
@@ -70,7 +70,7 @@ void fold_constants(Graph& graph, const Evaluate& evaluate) {
   std::erase_if(graph.nodes, [&](const Node& n) {
     if (n.outputs.empty() || (op_info(n.op).flags & (kEffect | kControl))) return false;
     for (ValueId id : n.outputs)
-      if (id != kNone && !graph.value(id).constant) return false;
+      if (id != kNoValue && !graph.value(id).constant) return false;
     return true;
   });
 }

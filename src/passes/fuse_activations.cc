@@ -2,11 +2,11 @@
 #include <limits>
 
 #include "ops/conv/conv.h"
+#include "ops/core/op.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
-#include "ops/op.h"
 #include "passes/passes.h"
-#include "tensor/one_grid.h"
+#include "tensor/quant_params.h"
 
 namespace smelt {
 namespace {
@@ -37,7 +37,7 @@ bool as_activation(const Graph& g, const Node& n, Activation& act) {
   if (n.op != Op::kClamp) return false;
   act = {ActKind::kClamp, -kInf, kInf};
   for (size_t i = 1; i < n.inputs.size(); ++i) {
-    if (n.inputs[i] == kNone) continue;
+    if (n.inputs[i] == kNoValue) continue;
     const Tensor* t = g.value(n.inputs[i]).constant.get();
     if (!t || t->dtype() != DType::kF32 || t->elements() != 1) return false;
     (i == 1 ? act.a : act.b) = t->data<float>()[0];
@@ -45,12 +45,9 @@ bool as_activation(const Graph& g, const Node& n, Activation& act) {
   return act.a <= act.b;
 }
 
-/// Both on one grid of stored integers: clamping between them only bounds what is stored.
-bool same_grid(const ValueType& a, const ValueType& b) { return a.dtype == b.dtype && on_same_grid(a.quant, b.quant); }
-
 /// Whether an activation behind x can be part of the operator that makes x.
 bool can_fuse(const ValueType& x, const ValueType& y, const Activation& act) {
-  if (x.quant) return is_integer(x.dtype) && same_grid(x, y);
+  if (x.quant) return is_integer(x.dtype) && x.dtype == y.dtype && same_per_tensor(x.quant, y.quant);
   // Of half precision those whose bounds are numbers of it: to round before or behind them is the same.
   return x.dtype == DType::kF32 || ((x.dtype == DType::kF16 || x.dtype == DType::kBF16) && act.kind != ActKind::kClamp);
 }
@@ -83,7 +80,7 @@ AttrsPtr with_activation(const Node& n, const Activation& act, bool quantized) {
 
 void fuse_activations(Graph& graph) {
   fuse_into_producers(graph, [&](const Node& before, const Node& n) -> std::optional<Node> {
-    if (n.outputs.empty() || n.outputs[0] == kNone) return std::nullopt;
+    if (n.outputs.empty() || n.outputs[0] == kNoValue) return std::nullopt;
     const ValueType& x = graph.value(n.inputs[0]).type;
     Activation act;
     if (!as_activation(graph, n, act) || !can_fuse(x, graph.value(n.outputs[0]).type, act)) return std::nullopt;

@@ -1,8 +1,8 @@
 #include <cmath>
 
 #include "ops/conv/conv.h"
+#include "ops/core/op.h"
 #include "ops/normalization/normalization.h"
-#include "ops/op.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
 
@@ -30,7 +30,7 @@ bool as_affine(const Graph& g, const Node& n, int64_t channels, Affine& affine) 
   for (int i = 1; i < 5; ++i) {
     const ValueId id = n.inputs[static_cast<size_t>(i)];
     auto& part = parts[i - 1];
-    if (id == kNone) {
+    if (id == kNoValue) {
       part.assign(static_cast<size_t>(channels), i == 1 || i == 4 ? 1.0f : 0.0f);
       continue;
     }
@@ -49,10 +49,10 @@ bool as_affine(const Graph& g, const Node& n, int64_t channels, Affine& affine) 
 
 /// The convolution `conv` with what `n` does behind it.
 std::optional<Node> fused(Graph& graph, const Node& conv, const Node& n) {
-  if (n.op != Op::kBatchNorm || conv.op != Op::kConv || conv.inputs[1] == kNone) return std::nullopt;
+  if (n.op != Op::kBatchNorm || conv.op != Op::kConv || conv.inputs[1] == kNoValue) return std::nullopt;
   const auto& a = static_cast<const ConvAttrs&>(*conv.attrs);
   const Tensor* w = graph.value(conv.inputs[1]).constant.get();
-  const bool has_bias = conv.inputs.size() > 2 && conv.inputs[2] != kNone;
+  const bool has_bias = conv.inputs.size() > 2 && conv.inputs[2] != kNoValue;
   const Tensor* b = has_bias ? graph.value(conv.inputs[2]).constant.get() : nullptr;
   // The filter's first dimension must be the output channels.
   if (!w || !is_real(*w) || w->rank() == 0 || (a.filter != FilterLayout::kOIS && a.filter != FilterLayout::kOSI) ||

@@ -8,8 +8,8 @@ void fuse_into_producers(Graph& graph,
   std::vector<int> producer(graph.values.size(), -1);
   for (size_t k = 0; k < graph.nodes.size(); ++k) {
     Node& n = graph.nodes[k];
-    const ValueId x = n.inputs.empty() ? kNone : n.inputs[0];
-    const int from = x == kNone ? -1 : producer[static_cast<size_t>(x)];
+    const ValueId x = n.inputs.empty() ? kNoValue : n.inputs[0];
+    const int from = x == kNoValue ? -1 : producer[static_cast<size_t>(x)];
     if (from >= 0 && uses[static_cast<size_t>(x)] == 1) {
       const Node& before = graph.nodes[static_cast<size_t>(from)];
       if (std::optional<Node> both = fused(before, n)) {
@@ -20,7 +20,7 @@ void fuse_into_producers(Graph& graph,
       }
     }
     for (ValueId id : n.outputs)
-      if (id != kNone) producer[static_cast<size_t>(id)] = static_cast<int>(k);
+      if (id != kNoValue) producer[static_cast<size_t>(id)] = static_cast<int>(k);
   }
   remove_dead_nodes(graph);
 }

@@ -3,11 +3,11 @@
 #include <vector>
 
 #include "ops/conv/conv.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "ops/shape/shape.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
-#include "tensor/one_grid.h"
+#include "tensor/quant_params.h"
 
 namespace smelt {
 namespace {
@@ -16,10 +16,10 @@ namespace {
 bool pads_with_zeros(const Graph& g, const Node& pad) {
   if (static_cast<const PadAttrs&>(*pad.attrs).mode != PadAttrs::Mode::kConstant) return false;
   const ValueType &x = g.value(pad.inputs[0]).type, &y = g.value(pad.outputs[0]).type;
-  if (x.dtype != y.dtype || (x.quant || y.quant ? !on_same_grid(x.quant, y.quant) : x.dtype != DType::kF32)) {
+  if (x.dtype != y.dtype || (x.quant || y.quant ? !same_per_tensor(x.quant, y.quant) : x.dtype != DType::kF32)) {
     return false;
   }
-  if (pad.inputs.size() < 3 || pad.inputs[2] == kNone) return true;
+  if (pad.inputs.size() < 3 || pad.inputs[2] == kNoValue) return true;
   const Tensor* value = g.value(pad.inputs[2]).constant.get();
   return value && value->dtype() == x.dtype && value->elements() == 1 &&
          get_double(*value, 0) == (x.quant ? x.quant->zero_point() : 0);
@@ -30,9 +30,9 @@ bool pads_with_zeros(const Graph& g, const Node& pad) {
 std::optional<std::vector<int64_t>> border(const Graph& g, const Node& pad, int rank) {
   constexpr int64_t kMost = 16;
   const auto constant = [&](size_t i) -> const Tensor* {
-    return i < pad.inputs.size() && pad.inputs[i] != kNone ? g.value(pad.inputs[i]).constant.get() : nullptr;
+    return i < pad.inputs.size() && pad.inputs[i] != kNoValue ? g.value(pad.inputs[i]).constant.get() : nullptr;
   };
-  const bool has_axes = pad.inputs.size() > 3 && pad.inputs[3] != kNone;
+  const bool has_axes = pad.inputs.size() > 3 && pad.inputs[3] != kNoValue;
   const Tensor *pads = constant(1), *axes = constant(3);
   if (!pads || (has_axes && !axes)) return std::nullopt;
   const int64_t n = axes ? axes->elements() : rank;

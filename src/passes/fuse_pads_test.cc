@@ -1,12 +1,12 @@
 #include <gtest/gtest.h>
 
-#include "cpu/testing.h"
-#include "graph/builder.h"
-#include "graph/verify.h"
 #include "ops/conv/conv.h"
+#include "ops/core/builder.h"
+#include "ops/core/verify.h"
 #include "ops/shape/shape.h"
 #include "smelt/model.h"
 #include "tensor/numeric.h"
+#include "tests/support/cpu_case.h"
 
 namespace smelt {
 namespace {
@@ -53,7 +53,7 @@ Result<Tensor> run(const Case& c, bool apart, bool fuses) {
   b.graph().values[static_cast<size_t>(y)].type.quant = grid(40.f, -3);
   const ValueId in = b.input("x", ValueType::tensor(t, shape, grid(0.5f, 7)));
   SMELT_TRY(b.node_to(Op::kPad, make_attrs<PadAttrs>(pad),
-                      {in, integers(pads), b.constant("", value), c.axes ? integers(axes) : kNone}, {padded}));
+                      {in, integers(pads), b.constant("", value), c.axes ? integers(axes) : kNoValue}, {padded}));
   SMELT_TRY(b.node_to(Op::kConv, make_attrs<ConvAttrs>(conv), {padded, b.constant("", w)}, {y}));
   b.graph().outputs = {y};
   if (apart) b.graph().outputs.push_back(padded);

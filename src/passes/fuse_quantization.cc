@@ -6,28 +6,21 @@
 
 #include "ops/common/quantized_pair.h"
 #include "ops/conv/conv_shape.h"
+#include "ops/core/op.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
-#include "ops/op.h"
 #include "ops/pool/pool.h"
 #include "ops/resize/resize.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
-#include "tensor/one_grid.h"
+#include "tensor/quant_params.h"
 
 namespace smelt {
 namespace {
 
-bool same_grids(const Quantization& a, const Quantization& b) {
-  if (a.kind != b.kind || a.axis != b.axis || a.scales != b.scales) return false;
-  for (size_t i = 0; i < a.scales.size(); ++i)
-    if (a.zero_point(static_cast<int64_t>(i)) != b.zero_point(static_cast<int64_t>(i))) return false;
-  return true;
-}
-
 /// Stored integers and how they are read as real numbers.
 struct Stored {
-  ValueId id = kNone;
+  ValueId id = kNoValue;
   QuantPtr quant;
 };
 
@@ -37,8 +30,8 @@ class QuantizationFuser {
     const std::vector<int> uses = count_uses(g);
     for (size_t k = 0; k < g.nodes.size(); ++k) {
       const Node& n = g.nodes[k];
-      if (n.inputs.empty() || n.inputs[0] == kNone || n.outputs.empty()) continue;
-      if (n.op == Op::kDequantizeLinear && n.outputs[0] != kNone && g.value(n.outputs[0]).type.dtype == DType::kF32)
+      if (n.inputs.empty() || n.inputs[0] == kNoValue || n.outputs.empty()) continue;
+      if (n.op == Op::kDequantizeLinear && n.outputs[0] != kNoValue && g.value(n.outputs[0]).type.dtype == DType::kF32)
         stored_[static_cast<size_t>(n.outputs[0])] = {n.inputs[0], parameters(n)};
       else if (n.op == Op::kQuantizeLinear && g.value(n.inputs[0]).type.dtype == DType::kF32 &&
                uses[static_cast<size_t>(n.inputs[0])] == 1)
@@ -50,8 +43,9 @@ class QuantizationFuser {
     for (size_t k = 0; k < g_.nodes.size(); ++k) {
       if (done[k]) continue;
       const Node& n = g_.nodes[k];
-      const ValueId y = n.outputs.size() == 1 ? n.outputs[0] : kNone;
-      const int q = y == kNone || static_cast<size_t>(y) >= quantizer_.size() ? -1 : quantizer_[static_cast<size_t>(y)];
+      const ValueId y = n.outputs.size() == 1 ? n.outputs[0] : kNoValue;
+      const int q =
+          y == kNoValue || static_cast<size_t>(y) >= quantizer_.size() ? -1 : quantizer_[static_cast<size_t>(y)];
       if (q >= 0 && fuse(n, g_.nodes[static_cast<size_t>(q)]))
         done[static_cast<size_t>(q)] = 1;
       else
@@ -62,12 +56,12 @@ class QuantizationFuser {
 
  private:
   const Tensor* constant(const Node& n, size_t i) const {
-    return i < n.inputs.size() && n.inputs[i] != kNone ? g_.value(n.inputs[i]).constant.get() : nullptr;
+    return i < n.inputs.size() && n.inputs[i] != kNoValue ? g_.value(n.inputs[i]).constant.get() : nullptr;
   }
   /// Of a QuantizeLinear or DequantizeLinear; null: unknown as yet, or of a kind that quantized values don't have.
   QuantPtr parameters(const Node& n) const {
     const auto& a = static_cast<const QuantizeLinearAttrs&>(*n.attrs);
-    const bool has_zero = n.inputs.size() > 2 && n.inputs[2] != kNone;
+    const bool has_zero = n.inputs.size() > 2 && n.inputs[2] != kNoValue;
     const Tensor *scale = constant(n, 1), *zero = constant(n, 2);
     if (a.block != 0 || a.reciprocal || a.quant_min != a.quant_max || !scale || scale->dtype() != DType::kF32 ||
         scale->elements() < 1 || scale->rank() > 1 || (has_zero && (!zero || zero->elements() != scale->elements())))
@@ -92,14 +86,14 @@ class QuantizationFuser {
   }
   /// Input i as stored integers of a type; null: it is real.
   const Stored* stored(const Node& n, size_t i) const {
-    if (i >= n.inputs.size() || n.inputs[i] == kNone || static_cast<size_t>(n.inputs[i]) >= stored_.size())
+    if (i >= n.inputs.size() || n.inputs[i] == kNoValue || static_cast<size_t>(n.inputs[i]) >= stored_.size())
       return nullptr;
     const Stored& s = stored_[static_cast<size_t>(n.inputs[i])];
     return s.quant && !g_.value(s.id).type.quant ? &s : nullptr;
   }
   const Stored* bytes(const Node& n, size_t i) const {
     const Stored* s = stored(n, i);
-    return s && is_byte(g_.value(s->id).type.dtype) ? s : nullptr;
+    return s && is_8bit(g_.value(s->id).type.dtype) ? s : nullptr;
   }
   /// How many inputs, from the first on, are to be stored bytes.
   static size_t operands(const Node& n) {
@@ -118,14 +112,14 @@ class QuantizationFuser {
   bool one_grid_each(const Node& n) const {
     for (size_t i = 0; i < operands(n); ++i) {
       const Stored* s = bytes(n, i);
-      if (!s || !on_one_grid(s->quant)) return false;
+      if (!s || !is_per_tensor(s->quant)) return false;
     }
     return true;
   }
 
   static bool has_bias(const Node& n) {
     return (n.op == Op::kConv || n.op == Op::kConvTranspose || n.op == Op::kMatMul) && n.inputs.size() > 2 &&
-           n.inputs[2] != kNone;
+           n.inputs[2] != kNoValue;
   }
   const Tensor* bias_constant(const Node& n) const {
     const Stored* s = stored(n, 2);
@@ -166,7 +160,7 @@ class QuantizationFuser {
   /// group.
   bool product_fits(const Node& n, int axis, int64_t groups) const {
     const Stored *x = bytes(n, 0), *w = bytes(n, 1);
-    if (!x || !w || !on_one_grid(x->quant) || !g_.value(w->id).constant) return false;
+    if (!x || !w || !is_per_tensor(x->quant) || !g_.value(w->id).constant) return false;
     const Shape& filter = g_.value(w->id).constant->shape();
     if (axis >= filter.rank() || (w->quant->kind == Quantization::Kind::kPerAxis && w->quant->axis != axis))
       return false;
@@ -218,17 +212,17 @@ class QuantizationFuser {
     }
   }
   bool keeps_grid(const Node& n, const ValueType& y) const {
-    return one_grid_each(n) && same_grids(*bytes(n, 0)->quant, *y.quant) &&
+    return one_grid_each(n) && same_quant_params(bytes(n, 0)->quant, y.quant) &&
            g_.value(bytes(n, 0)->id).type.dtype == y.dtype;
   }
 
   /// n becomes an operator of quantized values that gives what the QuantizeLinear behind it gives.
   bool fuse(const Node& n, const Node& quantize) {
     const ValueId plain = quantize.outputs[0];
-    if (plain == kNone) return false;
+    if (plain == kNoValue) return false;
     ValueType type = g_.value(plain).type;
     type.quant = parameters(quantize);
-    if (!is_byte(type.dtype) || !on_one_grid(type.quant) || !fits(n, type)) return false;
+    if (!is_8bit(type.dtype) || !is_per_tensor(type.quant) || !fits(n, type)) return false;
     Node fused = n;
     for (size_t i = 0; i < operands(n); ++i) fused.inputs[i] = typed(n, *stored(n, i));
     if (has_bias(n)) fused.inputs[2] = constant_of(integer_bias(n, bias_constant(n)->elements()));
@@ -273,7 +267,7 @@ class QuantizationFuser {
   ValueId typed(const Node& user, const Stored& s) {
     auto& known = typed_[s.id];
     for (const Stored& t : known)
-      if (same_grids(*t.quant, *s.quant)) return t.id;
+      if (same_quant_params(t.quant, s.quant)) return t.id;
     ValueId id;
     if (const auto& constant = g_.value(s.id).constant) {
       Tensor copy = *constant;

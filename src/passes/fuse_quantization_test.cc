@@ -1,14 +1,14 @@
 #include <gtest/gtest.h>
 
-#include "cpu/testing.h"
-#include "graph/builder.h"
-#include "graph/verify.h"
 #include "ops/conv/conv.h"
+#include "ops/core/builder.h"
+#include "ops/core/verify.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "ops/pool/pool.h"
 #include "smelt/model.h"
 #include "tensor/numeric.h"
+#include "tests/support/cpu_case.h"
 
 namespace smelt {
 namespace {

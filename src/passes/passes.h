@@ -37,9 +37,9 @@ void fuse_quantization(Graph& graph);
 void channels_last(Graph& graph);
 
 /// For back-ends whose values carry no grids of their own: products of rows that are quantized at run time
-/// (kDynamicRow) take what DynamicQuantize and DequantizeLinear leave of the rows, or the integers with their scales
+/// (kPerToken) take what DynamicQuantize and DequantizeLinear leave of the rows, or the integers with their scales
 /// where those are int8 and meet a constant matrix of integers. Not one of optimise()'s.
-std::shared_ptr<const Module> round_rows(std::shared_ptr<const Module> module);
+std::shared_ptr<const Module> dynamic_quantize(std::shared_ptr<const Module> module);
 
 /// Where a node is the only user of what the one before it makes (its first input) and `fused` gives a node that does
 /// the work of both, that takes its place. Outputs and names are set here; `fused` may add values.

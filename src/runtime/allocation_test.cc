@@ -6,15 +6,15 @@
 #include <new>
 #include <utility>
 
-#include "graph/builder.h"
-#include "graph/verify.h"
+#include "backends/vulkan/device/backend.h"
 #include "ops/control/control.h"
+#include "ops/core/builder.h"
+#include "ops/core/verify.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "smelt/model.h"
 #include "tests/support/paths.h"
-#include "vulkan/backend.h"
-#include "vulkan/fake_calls.h"
+#include "tests/support/vulkan_fake_calls.h"
 
 namespace {
 thread_local bool counting = false;

@@ -10,12 +10,12 @@
 #include <stdexcept>
 #include <thread>
 
-#include "graph/builder.h"
+#include "backends/vulkan/device/backend.h"
+#include "ops/core/builder.h"
 #include "ops/matmul/matmul.h"
 #include "ops/softmax/softmax.h"
 #include "smelt/model.h"
 #include "tests/support/paths.h"
-#include "vulkan/backend.h"
 
 namespace smelt {
 namespace {
@@ -32,7 +32,8 @@ Model small_model() {
   const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{-1, 4}));
   Tensor w(DType::kF32, Shape{4, 4});
   for (int i = 0; i < 4; ++i) w.data<float>()[4 * i + 3 - i] = 2;
-  b.graph().outputs = {b.op(Op::kMatMul, make_attrs<MatMulAttrs>(), {x, b.constant("w", std::move(w))}).value(), kNone};
+  b.graph().outputs = {b.op(Op::kMatMul, make_attrs<MatMulAttrs>(), {x, b.constant("w", std::move(w))}).value(),
+                       kNoValue};
   return Model(std::move(module));
 }
 

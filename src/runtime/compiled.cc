@@ -25,7 +25,7 @@ Result<std::shared_ptr<const Module>> Compiled::optimised() {
   auto copy = std::make_shared<Module>(*module_);
   for (const Method& m : copy->methods) {
     Graph& g = copy->graphs[static_cast<size_t>(m.graph)];
-    std::erase_if(g.inputs, [&](ValueId id) { return id != kNone && g.value(id).constant; });
+    std::erase_if(g.inputs, [&](ValueId id) { return id != kNoValue && g.value(id).constant; });
   }
   SMELT_ASSIGN(optimised_, passed(std::move(copy)));
   return optimised_;
@@ -38,7 +38,7 @@ Result<std::shared_ptr<const Module>> Compiled::overridable() {
   for (const Method& m : copy->methods) {
     Graph& g = copy->graphs[static_cast<size_t>(m.graph)];
     for (ValueId id : g.inputs)
-      if (id != kNone) g.value(id).constant = nullptr;
+      if (id != kNoValue) g.value(id).constant = nullptr;
   }
   SMELT_ASSIGN(overridable_, passed(std::move(copy)));
   return overridable_;
@@ -49,7 +49,7 @@ Result<std::shared_ptr<const Module>> Compiled::for_gpu(bool overridable) {
   const std::lock_guard lock(mutex_);
   auto& made = for_gpu_[overridable ? 1 : 0];
   if (made) return made;
-  return made = round_rows(module);
+  return made = dynamic_quantize(module);
 }
 
 std::shared_ptr<vulkan::WeightStore> Compiled::weights(const std::shared_ptr<vulkan::Device>& device) {

@@ -4,9 +4,9 @@
 #include <memory>
 #include <mutex>
 
-#include "cpu/pack_cache.h"
+#include "backends/cpu/core/pack_cache.h"
+#include "backends/vulkan/device/backend.h"
 #include "graph/graph.h"
-#include "vulkan/backend.h"
 
 namespace smelt {
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "backends/vulkan/device/alignment.h"
+#include "backends/vulkan/layout/image.h"
 #include "base/error.h"
 #include "ops/control/control.h"
-#include "vulkan/alignment.h"
-#include "vulkan/texture.h"
 
 namespace smelt {
 namespace {
@@ -131,11 +131,11 @@ class LayoutMaker {
         place_device_step(k, static_cast<int>(at), segment_of);
       } else {
         for (ValueId id : s.in)
-          if (id != kNone) show_host(id, k, segment_of);
+          if (id != kNoValue) show_host(id, k, segment_of);
       }
     }
     for (ValueId id : graph_.outputs)
-      if (id != kNone) show_host(id, static_cast<int>(steps_.size()), segment_of);
+      if (id != kNoValue) show_host(id, static_cast<int>(steps_.size()), segment_of);
     for (const Step& s : steps_)
       if (s.kind == Step::Kind::kDeviceWrite) place_write(s, segment_of);
   }
@@ -159,7 +159,7 @@ class LayoutMaker {
     const vulkan::Kernel& kernel = *kernels_[static_cast<size_t>(k)];
     for (size_t i = 0; i < s.in.size(); ++i) {
       const ValueId id = s.in[i];
-      if (id == kNone || !kernel.reads(i)) continue;
+      if (id == kNoValue || !kernel.reads(i)) continue;
       const bool known = values_[static_cast<size_t>(id)].content != nullptr;
       Segment& seg = segments_[static_cast<size_t>(segment)];
       const int state = state_of(id);
@@ -176,7 +176,7 @@ class LayoutMaker {
     }
     for (size_t i = 0; i < s.out.size(); ++i) {
       const ValueId id = s.out[i];
-      if (id == kNone) continue;
+      if (id == kNoValue) continue;
       if (const vulkan::ImageLayout* image = kernel.output_image(i))
         live_image(add_image(id, *image, k), k);
       else
@@ -305,10 +305,10 @@ class LayoutMaker {
         const vulkan::Kernel& kernel = *kernels_[static_cast<size_t>(k)];
         std::vector<int> ins(s.in.size(), -1), outs(s.out.size(), -1);
         for (size_t i = 0; i < ins.size(); ++i)
-          if (const auto* image = s.in[i] == kNone ? nullptr : kernel.input_image(i); image && kernel.reads(i))
+          if (const auto* image = s.in[i] == kNoValue ? nullptr : kernel.input_image(i); image && kernel.reads(i))
             ins[i] = number(find_image(s.in[i], *image));
         for (size_t i = 0; i < outs.size(); ++i)
-          if (const auto* image = s.out[i] == kNone ? nullptr : kernel.output_image(i))
+          if (const auto* image = s.out[i] == kNoValue ? nullptr : kernel.output_image(i))
             outs[i] = number(find_image(s.out[i], *image));
         if (auto r = program.add(kernel, *s.node, scratch, ins, outs); !r.ok())
           return r.error().within(node_label(*s.node));

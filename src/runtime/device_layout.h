@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
+#include "backends/vulkan/core/kernel.h"
+#include "backends/vulkan/record/program.h"
 #include "runtime/plan.h"
-#include "vulkan/kernel.h"
-#include "vulkan/program.h"
 
 namespace smelt {
 

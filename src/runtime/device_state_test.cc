@@ -3,15 +3,15 @@
 
 #include <optional>
 
-#include "graph/builder.h"
-#include "graph/verify.h"
+#include "backends/vulkan/record/states.h"
 #include "ops/control/control.h"
+#include "ops/core/builder.h"
+#include "ops/core/verify.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "runtime/plan.h"
 #include "smelt/model.h"
-#include "vulkan/check_test.h"
-#include "vulkan/states.h"
+#include "tests/support/vulkan_check.h"
 
 namespace smelt {
 namespace {

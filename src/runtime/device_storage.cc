@@ -54,10 +54,10 @@ class Chooser {
     for (const Value& v : graph_.values) hints_.push_back(v.storage);
     for (size_t k = steps_.size(); k-- > 0;) {
       const Step& s = steps_[k];
-      if (s.out.empty() || s.out[0] == kNone) continue;
+      if (s.out.empty() || s.out[0] == kNoValue) continue;
       const StorageHint& made = hints_[static_cast<size_t>(s.out[0])];
       for (int32_t id : s.in)
-        if (id != kNone && hints_[static_cast<size_t>(id)].storage == Storage::kAny)
+        if (id != kNoValue && hints_[static_cast<size_t>(id)].storage == Storage::kAny)
           hints_[static_cast<size_t>(id)] = made;
     }
   }
@@ -69,7 +69,7 @@ class Chooser {
       images_[static_cast<size_t>(s.out[0])] = images_[static_cast<size_t>(s.in[0])];
       return;
     }
-    if (s.kind != Step::Kind::kDevice || s.out.empty() || s.out[0] == kNone) return;
+    if (s.kind != Step::Kind::kDevice || s.out.empty() || s.out[0] == kNoValue) return;
     const StorageHint& hint = hints_[static_cast<size_t>(s.out[0])];
     const Storage storage = hint.storage != Storage::kAny ? hint.storage : default_;
     if (storage == Storage::kBuffer && wish_ != DeviceStorage::kTexture) return;
@@ -80,7 +80,7 @@ class Chooser {
     add(hint.packing);
     InputImages inputs;
     for (int32_t id : s.in) {
-      inputs.push_back(id == kNone ? std::nullopt : images_[static_cast<size_t>(id)]);
+      inputs.push_back(id == kNoValue ? std::nullopt : images_[static_cast<size_t>(id)]);
       if (inputs.back()) add(inputs.back()->form.packing);
     }
     // Without a word from anybody, rows are rows and images are channels first.
@@ -101,7 +101,7 @@ class Chooser {
     if (!c.kernel) return;
     c.asked = graph_.value(s.out[0]).storage.storage != Storage::kAny;
     for (size_t i = 0; i < s.out.size(); ++i)
-      if (const auto* image = s.out[i] == kNone ? nullptr : c.kernel->output_image(i))
+      if (const auto* image = s.out[i] == kNoValue ? nullptr : c.kernel->output_image(i))
         images_[static_cast<size_t>(s.out[i])] = *image;
   }
 
@@ -112,7 +112,7 @@ class Chooser {
     std::vector<int> maker(graph_.values.size(), -1);  // of a view's root
     for (size_t k = 0; k < steps_.size(); ++k)
       for (int32_t id : steps_[k].out)
-        if (id != kNone)
+        if (id != kNoValue)
           maker[static_cast<size_t>(id)] =
               is_view(k) ? maker[static_cast<size_t>(steps_[k].in[0])] : static_cast<int>(k);
     std::vector<int> buffers(steps_.size(), 0), textures(steps_.size(), 0);
@@ -126,7 +126,7 @@ class Chooser {
       const Candidate& user = candidates_[k];
       for (size_t i = 0; i < steps_[k].in.size(); ++i) {
         const int32_t id = steps_[k].in[i];
-        if (id == kNone || graph_.value(id).constant) continue;
+        if (id == kNoValue || graph_.value(id).constant) continue;
         const int m = maker[static_cast<size_t>(id)];
         const bool takes = user.kernel && user.kernel->input_image(i);
         if (user.kernel && takes) meet(k, is_texture(id));
@@ -134,7 +134,7 @@ class Chooser {
       }
     }
     for (ValueId id : graph_.outputs)
-      if (id != kNone && is_texture(id)) meet(static_cast<size_t>(maker[static_cast<size_t>(id)]), false);
+      if (id != kNoValue && is_texture(id)) meet(static_cast<size_t>(maker[static_cast<size_t>(id)]), false);
     bool dropped = false;
     for (size_t k = 0; k < steps_.size(); ++k) {
       Candidate& c = candidates_[k];

@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "backends/vulkan/core/kernel.h"
 #include "runtime/plan.h"
-#include "vulkan/kernel.h"
 
 namespace smelt {
 

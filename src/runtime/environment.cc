@@ -6,7 +6,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
-#include "graph/node_infer.h"
+#include "ops/core/node_infer.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
@@ -189,7 +189,7 @@ class NodeRun final : public RunContext {
       : RunContext(env, node, depth), graph_(graph), info_(op_info(node.op)), in_(std::move(in)), out_(out) {
     out_.assign(node.outputs.size(), {});
     requantize_.resize(node.outputs.size());
-    through_float_ = !(info_.flags & (kMoves | kQuantized | kControl | kContainer | kEffect));
+    through_float_ = !(info_.flags & (kDataMovement | kQuantized | kControl | kContainer | kEffect));
   }
   ~NodeRun() override {
     for (void* p : scratch_) std::free(p);
@@ -259,7 +259,7 @@ class NodeRun final : public RunContext {
     for (const ValueType& t : in)
       if (t.quant || t.kind != ValueType::Kind::kTensor) return false;
     for (size_t i = 0; i < out.size(); ++i)
-      if (node_->outputs[i] != kNone &&
+      if (node_->outputs[i] != kNoValue &&
           (out_[i].tensor.quant() || requantize_[i] || out_[i].tensor.dtype() != out[i].dtype))
         return false;
     return env_.run_fast(graph_, *node_, *this, in, out);
@@ -278,7 +278,7 @@ class NodeRun final : public RunContext {
 
   Status allocate_outputs(const std::vector<ValueType>& types) {
     for (size_t i = 0; i < types.size(); ++i) {
-      if (node_->outputs[i] == kNone) continue;
+      if (node_->outputs[i] == kNoValue) continue;
       const ValueType& declared = graph_.value(node_->outputs[i]).type;
       DType dtype = types[i].dtype != DType::kInvalid ? types[i].dtype : declared.dtype;
       if (!types[i].ranked || !types[i].shape.is_static() || dtype == DType::kInvalid)
@@ -324,7 +324,7 @@ class NodeRun final : public RunContext {
 bool nothing_to_compute(const Node& node, const std::function<bool(size_t)>& empty) {
   bool any = false;
   for (size_t i = 0; i < node.outputs.size(); ++i) {
-    if (node.outputs[i] == kNone) continue;
+    if (node.outputs[i] == kNoValue) continue;
     if (!empty(i)) return false;
     any = true;
   }

@@ -10,7 +10,7 @@
 
 #include "base/thread_pool.h"
 #include "graph/graph.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 
 namespace smelt {
 

@@ -14,9 +14,9 @@ Result<std::vector<Datum>> Executor::call(int index, std::span<const Datum> inpu
   std::vector<int> uses(g.values.size(), 0);
   for (const Node& n : g.nodes)
     for (ValueId id : n.inputs)
-      if (id != kNone) ++uses[static_cast<size_t>(id)];
+      if (id != kNoValue) ++uses[static_cast<size_t>(id)];
   for (ValueId id : g.outputs)
-    if (id != kNone) ++uses[static_cast<size_t>(id)];
+    if (id != kNoValue) ++uses[static_cast<size_t>(id)];
   for (size_t i = 0; i < g.values.size(); ++i)
     if (g.values[i].constant) values[i] = *g.values[i].constant;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -36,25 +36,25 @@ Result<std::vector<Datum>> Executor::call(int index, std::span<const Datum> inpu
   for (const Node& n : g.nodes) {
     SMELT_TRY(control.tick());
     in.clear();
-    for (ValueId id : n.inputs) in.push_back(id == kNone ? Datum{} : values[static_cast<size_t>(id)]);
+    for (ValueId id : n.inputs) in.push_back(id == kNoValue ? Datum{} : values[static_cast<size_t>(id)]);
     if (auto s = execute_node(*this, g, n, std::move(in), out, depth); !s.ok()) return s.error().within(node_label(n));
     // A long kernel may have used up the time.
     if (auto s = control.spend(0); !s.ok()) return s.error().within(node_label(n));
     for (size_t i = 0; i < out.size(); ++i) {
-      if (n.outputs[i] == kNone) continue;
+      if (n.outputs[i] == kNoValue) continue;
       values[static_cast<size_t>(n.outputs[i])] = std::move(out[i]);
       held[static_cast<size_t>(n.outputs[i])] = 1;
     }
     for (ValueId id : n.inputs) {
-      if (id == kNone || --uses[static_cast<size_t>(id)] > 0) continue;
+      if (id == kNoValue || --uses[static_cast<size_t>(id)] > 0) continue;
       let_go(id);
       values[static_cast<size_t>(id)] = Datum{};
     }
   }
   std::vector<Datum> result;
   for (ValueId id : g.outputs) {
-    result.push_back(id == kNone ? Datum{} : values[static_cast<size_t>(id)]);
-    if (id != kNone && depth > 0) let_go(id);
+    result.push_back(id == kNoValue ? Datum{} : values[static_cast<size_t>(id)]);
+    if (id != kNoValue && depth > 0) let_go(id);
   }
   return result;
 }

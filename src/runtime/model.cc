@@ -7,7 +7,7 @@
 #include "base/mapped_file.h"
 #include "formats/format.h"
 #include "graph/graph.h"
-#include "graph/verify.h"
+#include "ops/core/verify.h"
 #include "runtime/compiled.h"
 #include "runtime/finish_model.h"
 
@@ -75,7 +75,7 @@ std::vector<Port> ports(const Module& module, const std::string& method, bool in
   const Graph& g = module.graphs[static_cast<size_t>(m->graph)];
   for (ValueId id : inputs ? g.inputs : g.outputs) {
     Port& p = out.emplace_back();
-    if (id == kNone) continue;
+    if (id == kNoValue) continue;
     const Value& v = g.value(id);
     p.name = v.name;
     const ValueType& t = v.type;

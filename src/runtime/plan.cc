@@ -4,12 +4,12 @@
 #include <cstring>
 #include <optional>
 
+#include "backends/vulkan/record/program.h"
+#include "backends/vulkan/record/states.h"
 #include "base/error.h"
 #include "base/large_memory.h"
 #include "ops/control/bodies.h"
 #include "ops/control/control.h"
-#include "vulkan/program.h"
-#include "vulkan/states.h"
 
 namespace smelt {
 namespace {
@@ -168,7 +168,7 @@ Status Plan::run_step(PlannedEnvironment& env, Step& step, int depth) {
       Tensor& to = slots_[static_cast<size_t>(step.out[0])].tensor;
       to = from.dtype() == step.dtype ? from.reshaped(step.shape)
                                       : Tensor::view(step.dtype, step.shape, from.raw(), from.owner());
-      const bool rows = step.quant && step.quant->kind == Quantization::Kind::kDynamicRow;
+      const bool rows = step.quant && step.quant->kind == Quantization::Kind::kPerToken;
       to.set_quant(rows ? from.quant() : step.quant);
       return Ok();
     }
@@ -301,7 +301,7 @@ Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, int dep
   outputs.resize(graph_->outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
     const ValueId id = graph_->outputs[i];
-    if (id == kNone) continue;
+    if (id == kNoValue) continue;
     const Datum& d = slots_[static_cast<size_t>(id)];
     outputs[i] = depth > 0 && !borrow && d.is_tensor() && !passed_on(id) ? Datum(d.tensor.clone()) : d;
   }
@@ -397,7 +397,7 @@ Result<const Plan*> PlannedEnvironment::prepare(int graph, std::span<const Value
   return plan;
 }
 
-std::string Plan::type_text(ValueId id) const { return id == kNone ? "" : types_[static_cast<size_t>(id)].str(); }
+std::string Plan::type_text(ValueId id) const { return id == kNoValue ? "" : types_[static_cast<size_t>(id)].str(); }
 
 Status PlannedEnvironment::run(int graph, std::span<const Datum> inputs, int depth, std::vector<Datum>& outputs,
                                bool borrow) {
@@ -422,7 +422,7 @@ Result<bool> PlannedEnvironment::run_fast(const Graph& graph, const Node& node, 
                                           std::span<const ValueType> inputs, std::span<const ValueType> outputs) {
   if (planning_) return false;
   // Preparing to move little takes longer than moving it, and loops that gather slices ask with new shapes every time.
-  if ((op_info(node.op).flags & kMoves) != 0 || node.op == Op::kConcat) {
+  if ((op_info(node.op).flags & kDataMovement) != 0 || node.op == Op::kConcat) {
     constexpr int64_t kWorthwhile = 4096;
     int64_t moved = 0;
     for (const ValueType& t : outputs) moved += t.shape.is_static() ? t.shape.elements() : 0;
@@ -436,9 +436,10 @@ Result<bool> PlannedEnvironment::run_fast(const Graph& graph, const Node& node, 
     std::vector<const Tensor*> constants;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId id = node.inputs[i];
-      const bool fixed = id != kNone && std::find(graph.inputs.begin(), graph.inputs.end(), id) == graph.inputs.end();
+      const bool fixed =
+          id != kNoValue && std::find(graph.inputs.begin(), graph.inputs.end(), id) == graph.inputs.end();
       constants.push_back(fixed ? graph.value(id).constant.get() : nullptr);
-      if (id == kNone) late.inputs[i].dtype = DType::kInvalid;
+      if (id == kNoValue) late.inputs[i].dtype = DType::kInvalid;
     }
     late.kernel = make_kernel({{node, late.inputs, constants, late.outputs}, isa(), threads.threads(), packs()});
     if (late.kernel && late.kernel->scratch_bytes() > (size_t{1} << 30)) late.kernel.reset();

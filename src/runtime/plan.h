@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "cpu/kernel.h"
+#include "backends/cpu/core/kernel.h"
+#include "backends/vulkan/device/backend.h"
 #include "runtime/arena.h"
 #include "runtime/environment.h"
 #include "runtime/loop_values.h"
 #include "runtime/shape_guard.h"
-#include "vulkan/backend.h"
 
 namespace smelt::vulkan {
 class Program;
@@ -110,7 +110,7 @@ class Plan {
   const Copies& copies() const { return copies_; }
   Plan();
   ~Plan();
-  /// "float32[1,10]" of a value as planned; "" for kNone.
+  /// "float32[1,10]" of a value as planned; "" for kNoValue.
   std::string type_text(ValueId id) const;
 
  private:

@@ -3,18 +3,18 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/vulkan/core/kernel.h"
+#include "backends/vulkan/record/program.h"
 #include "base/error.h"
 #include "ops/control/control.h"
 #include "ops/shape/shape.h"
+#include "runtime/constant_propagation.h"
 #include "runtime/device_layout.h"
 #include "runtime/device_storage.h"
-#include "runtime/known_values.h"
+#include "runtime/partition.h"
 #include "runtime/plan.h"
 #include "runtime/resident_states.h"
-#include "runtime/split.h"
 #include "runtime/work.h"
-#include "vulkan/kernel.h"
-#include "vulkan/program.h"
 
 namespace smelt {
 namespace {
@@ -99,7 +99,7 @@ class PlanBuilder {
 
   /// Whether the output is the input's storage under another type. Precondition: add() was called for the node.
   bool is_view(const Node& node) const {
-    if (node.inputs.empty() || node.inputs[0] == kNone || node.outputs.empty() || node.outputs[0] == kNone)
+    if (node.inputs.empty() || node.inputs[0] == kNoValue || node.outputs.empty() || node.outputs[0] == kNoValue)
       return false;
     const ValueType& from = known_[node.inputs[0]].type;
     const ValueType& to = known_[node.outputs[0]].type;
@@ -112,9 +112,9 @@ class PlanBuilder {
     last_use_.assign(graph_.values.size(), -1);
     for (int k = 0; k < steps; ++k)
       for (ValueId id : plan_.steps_[static_cast<size_t>(k)].node->inputs)
-        if (id != kNone) last_use_[static_cast<size_t>(id)] = k;
+        if (id != kNoValue) last_use_[static_cast<size_t>(id)] = k;
     for (ValueId id : graph_.outputs)
-      if (id != kNone) last_use_[static_cast<size_t>(id)] = steps;
+      if (id != kNoValue) last_use_[static_cast<size_t>(id)] = steps;
     // What aliases keep alive: an alias extends its source.
     for (int k = steps - 1; k >= 0; --k) {
       const Node& n = *plan_.steps_[static_cast<size_t>(k)].node;
@@ -160,9 +160,9 @@ class PlanBuilder {
     if ((flags & (kControl | kContainer | kDynamic)) && node.op != Op::kStateRead && node.op != Op::kIndexTensors)
       return false;
     for (size_t i = 0; i < types.size(); ++i)
-      if (node.outputs[i] != kNone && !types[i].is_static()) return false;
+      if (node.outputs[i] != kNoValue && !types[i].is_static()) return false;
     for (ValueId id : node.inputs)
-      if (id != kNone && !known_[id].type.is_static()) return false;
+      if (id != kNoValue && !known_[id].type.is_static()) return false;
     return true;
   }
 
@@ -177,7 +177,7 @@ class PlanBuilder {
     double n = 0;
     for (const ValueType& t : types) n += size(t);
     const bool sums = node.op == Op::kConv || node.op == Op::kMatMul || node.op == Op::kConvTranspose;
-    if (!sums || node.inputs.size() < 2 || node.inputs[1] == kNone) return n;
+    if (!sums || node.inputs.size() < 2 || node.inputs[1] == kNoValue) return n;
     return n * std::max<double>(1, std::sqrt(size(known_[node.inputs[1]].type)));
   }
 
@@ -233,7 +233,7 @@ class PlanBuilder {
       step.kind = Step::Kind::kDevice;
       step.kernel_name = drafts_[at].device_kernel;
       for (ValueId id : node.outputs)
-        if (id != kNone) home_[static_cast<size_t>(id)] = Home::kDevice;
+        if (id != kNoValue) home_[static_cast<size_t>(id)] = Home::kDevice;
       return Ok();
     }
     const bool fixed = is_static(node, types);
@@ -251,7 +251,7 @@ class PlanBuilder {
       return Ok();
     }
     for (size_t i = 0; i < types.size(); ++i)
-      if (node.outputs[i] != kNone) SMELT_TRY(in_arena(node.outputs[i], types[i], k));
+      if (node.outputs[i] != kNoValue) SMELT_TRY(in_arena(node.outputs[i], types[i], k));
     step.kind = Step::Kind::kReference;
     step.empty = nothing_to_compute(node, [&](size_t i) { return types[i].shape.elements() == 0; });
     if (step.empty) return Ok();
@@ -260,7 +260,7 @@ class PlanBuilder {
       if (!fast_kernel(node, types, step)) {
         step.kind = Step::Kind::kGeneric;
         for (ValueId id : node.outputs)
-          if (id != kNone) leave_arena(id);
+          if (id != kNoValue) leave_arena(id);
       }
       return Ok();
     }
@@ -270,9 +270,9 @@ class PlanBuilder {
   }
 
   bool needs_float(const OpInfo& info, const Node& node, const std::vector<ValueType>& types) const {
-    if (info.flags & (kMoves | kQuantized | kEffect)) return false;
+    if (info.flags & (kDataMovement | kQuantized | kEffect)) return false;
     for (ValueId id : node.inputs)
-      if (id != kNone && known_[id].type.quant) return true;
+      if (id != kNoValue && known_[id].type.quant) return true;
     for (const ValueType& t : types)
       if (t.quant) return true;
     return false;
@@ -292,9 +292,9 @@ class PlanBuilder {
   Operands operands(const Node& node) const {
     Operands o;
     for (ValueId id : node.inputs) {
-      const Tensor* content = id == kNone ? nullptr : constant_for_kernel(static_cast<size_t>(id));
+      const Tensor* content = id == kNoValue ? nullptr : constant_for_kernel(static_cast<size_t>(id));
       if (content && !graph_.value(id).constant) o.lasting = false;
-      o.types.push_back(id == kNone ? ValueType{} : known_[id].type);
+      o.types.push_back(id == kNoValue ? ValueType{} : known_[id].type);
       o.constants.push_back(content);
     }
     return o;
@@ -376,7 +376,7 @@ class PlanBuilder {
   Status choose_read(const Node& node, int k, const std::vector<ValueType>& types, bool is_static, Step& step) {
     const int state = static_cast<const StateAttrs&>(*node.attrs).state;
     const auto out = static_cast<size_t>(node.outputs[0]);
-    if (node.outputs[0] == kNone) return Ok();
+    if (node.outputs[0] == kNoValue) return Ok();
     const int last = last_use_[out];
     bool written = last >= static_cast<int>(plan_.steps_.size());
     for (int j = k + 1; !written && j < last; ++j) {

@@ -23,28 +23,28 @@ std::vector<bool> resident_states(const Module& module, const Graph& graph, std:
     if (op_info(node.op).flags & kControl) return std::vector<bool>(resident.size(), false);
     const bool takes = n.device || n.alias;
     for (ValueId id : node.inputs)
-      if (id != kNone && content[static_cast<size_t>(id)] >= 0 && (!takes || state >= 0))
+      if (id != kNoValue && content[static_cast<size_t>(id)] >= 0 && (!takes || state >= 0))
         resident[static_cast<size_t>(content[static_cast<size_t>(id)])] = false;
     if (state >= 0) {
       const auto s = static_cast<size_t>(state);
       const ValueId id = node.op == Op::kStateRead ? node.outputs[0] : node.inputs[0];
       const ValueType& t = known[std::max(id, 0)].type;
       const ValueType& declared = module.states[s].type;
-      const bool same = id != kNone && t.is_static() && declared.is_static() && t.dtype == declared.dtype &&
+      const bool same = id != kNoValue && t.is_static() && declared.is_static() && t.dtype == declared.dtype &&
                         t.shape == declared.shape && vulkan::stores(device, t.dtype);
       if (!same || written[s]) resident[s] = false;
       used[s] = true;
       if (node.op == Op::kStateWrite) {
         if (!made_there[static_cast<size_t>(id)]) resident[s] = false;
         written[s] = true;
-      } else if (id != kNone) {
+      } else if (id != kNoValue) {
         content[static_cast<size_t>(id)] = state;
       }
       continue;
     }
     for (ValueId id : node.outputs) {
-      if (id == kNone) continue;
-      if (n.alias && node.inputs[0] != kNone) {
+      if (id == kNoValue) continue;
+      if (n.alias && node.inputs[0] != kNoValue) {
         content[static_cast<size_t>(id)] = content[static_cast<size_t>(node.inputs[0])];
         made_there[static_cast<size_t>(id)] = made_there[static_cast<size_t>(node.inputs[0])];
       } else {
@@ -53,7 +53,7 @@ std::vector<bool> resident_states(const Module& module, const Graph& graph, std:
     }
   }
   for (ValueId id : graph.outputs)
-    if (id != kNone && content[static_cast<size_t>(id)] >= 0)
+    if (id != kNoValue && content[static_cast<size_t>(id)] >= 0)
       resident[static_cast<size_t>(content[static_cast<size_t>(id)])] = false;
   for (size_t s = 0; s < resident.size(); ++s) resident[s] = resident[s] && used[s];
   return resident;

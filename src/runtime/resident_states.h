@@ -3,8 +3,8 @@
 #include <span>
 #include <vector>
 
-#include "runtime/known_values.h"
-#include "runtime/split.h"
+#include "runtime/constant_propagation.h"
+#include "runtime/partition.h"
 
 namespace smelt {
 

@@ -270,7 +270,7 @@ Result<std::vector<Port>> Session::Impl::prepare(std::span<const Datum> given) {
   std::vector<Port> out;
   for (ValueId id : g.outputs) {
     Port& p = out.emplace_back();
-    if (id == kNone) continue;
+    if (id == kNoValue) continue;
     const ValueType& t = plan ? plan->type(id) : g.value(id).type;
     p.name = g.value(id).name;
     p.is_tensor = t.kind == ValueType::Kind::kTensor;
@@ -346,7 +346,7 @@ std::vector<ProfileEntry> Session::profile() const {
     for (const auto& plan : impl_->planned->plans(static_cast<int>(g)))
       for (const Step& s : plan->steps()) {
         if (s.calls == 0) continue;
-        const ValueId first = s.node->outputs.empty() ? kNone : s.node->outputs[0];
+        const ValueId first = s.node->outputs.empty() ? kNoValue : s.node->outputs[0];
         out.push_back({s.node->name, to_string(s.node->op), s.node->origin, s.kernel_name, plan->type_text(first),
                        s.micros, s.calls});
       }

@@ -1,13 +1,13 @@
 #include <gtest/gtest.h>
 
-#include "graph/builder.h"
+#include "backends/vulkan/device/backend.h"
 #include "ops/control/control.h"
+#include "ops/core/builder.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "ops/shape/shape.h"
 #include "ops/sort/sort.h"
 #include "smelt/model.h"
-#include "vulkan/backend.h"
 
 namespace smelt {
 namespace {

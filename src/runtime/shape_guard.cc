@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "graph/node_infer.h"
+#include "ops/core/node_infer.h"
 
 namespace smelt {
 namespace {
@@ -12,7 +12,7 @@ constexpr int64_t kMaxContent = 16;
 
 /// The input whose content the shapes follow from where the rule needs it; -1: none.
 int deciding_input(const Node& node) {
-  return node.op == Op::kGroupQueryAttention && node.inputs.size() > 6 && node.inputs[6] != kNone ? 6 : -1;
+  return node.op == Op::kGroupQueryAttention && node.inputs.size() > 6 && node.inputs[6] != kNoValue ? 6 : -1;
 }
 
 class GuardInfer final : public NodeInfer {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "smelt/tensor.h"
 
 namespace smelt {

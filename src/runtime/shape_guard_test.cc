@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/builder.h"
-#include "graph/verify.h"
 #include "ops/attention/attention.h"
+#include "ops/core/builder.h"
+#include "ops/core/verify.h"
 #include "runtime/executor.h"
 #include "runtime/plan.h"
 

@@ -4,8 +4,8 @@
 
 #include "ops/conv/conv.h"
 #include "ops/conv/conv_shape.h"
+#include "ops/core/op.h"
 #include "ops/matmul/matmul.h"
-#include "ops/op.h"
 
 namespace smelt {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "cpu/isa.h"
+#include "backends/cpu/core/isa.h"
 #include "graph/graph.h"
 
 namespace smelt {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "ops/conv/conv.h"
+#include "ops/core/op.h"
 #include "ops/matmul/matmul.h"
-#include "ops/op.h"
 
 namespace smelt {
 namespace {

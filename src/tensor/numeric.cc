@@ -369,7 +369,7 @@ void each_parameter(const Tensor& t, const Quantization& q, F&& f) {
     for (int64_t i = 0; i < n; ++i) f(i, int64_t{0});
     return;
   }
-  if (q.kind == Quantization::Kind::kDynamicRow) {
+  if (q.kind == Quantization::Kind::kPerToken) {
     int64_t length = 1;
     for (int d = std::max(rank - q.axis, 0); d < rank; ++d) length *= t.dim(d);
     const int64_t last_row = static_cast<int64_t>(q.scales.size()) - 1;

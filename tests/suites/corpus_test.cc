@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "backends/vulkan/device/backend.h"
 #include "cli/golden_case.h"
 #include "tests/support/paths.h"
-#include "vulkan/backend.h"
 
 namespace smelt {
 namespace {

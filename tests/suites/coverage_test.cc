@@ -7,10 +7,10 @@
 #include <set>
 #include <string>
 
-#include "cpu/kernel.h"
+#include "backends/cpu/core/kernel.h"
+#include "backends/vulkan/device/cooperative_matrix.h"
+#include "backends/vulkan/device/device.h"
 #include "support/coverage.h"
-#include "vulkan/device.h"
-#include "vulkan/matrices.h"
 
 namespace smelt::test {
 namespace {

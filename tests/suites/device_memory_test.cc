@@ -4,12 +4,12 @@
 
 #include <filesystem>
 
+#include "backends/vulkan/record/program.h"
 #include "cli/golden_case.h"
 #include "runtime/compiled.h"
 #include "runtime/plan.h"
 #include "smelt/model.h"
 #include "tests/support/paths.h"
-#include "vulkan/program.h"
 
 namespace smelt {
 namespace {

@@ -3,7 +3,7 @@
 #include <set>
 #include <string>
 
-#include "ops/op.h"
+#include "ops/core/op.h"
 
 namespace smelt {
 namespace {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "graph/builder.h"
-#include "graph/verify.h"
+#include "ops/core/builder.h"
+#include "ops/core/verify.h"
 #include "smelt/model.h"
 #include "tensor/numeric.h"
 #include "tests/support/coverage.h"
@@ -72,7 +72,7 @@ class OpRunner {
     std::vector<Datum> fed;
     for (const Input& i : inputs_) {
       if (i.kind == Kind::kAbsent) {
-        in.push_back(kNone);
+        in.push_back(kNoValue);
       } else if (i.kind == Kind::kConstant) {
         in.push_back(b.constant("", i.value.tensor));
       } else {

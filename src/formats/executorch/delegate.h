@@ -9,7 +9,7 @@
 
 #include "formats/executorch/aten/aten.h"
 #include "formats/executorch/blob.h"
-#include "graph/builder.h"
+#include "ops/core/builder.h"
 
 namespace smelt::executorch {
 
@@ -23,7 +23,7 @@ struct DelegateCall {
   std::function<const std::span<const std::byte>*(std::string_view key)> named_data;
 
   struct Argument {
-    aten::Arg value;     ///< kNone when the program has not computed it yet (an output)
+    aten::Arg value;     ///< kNoValue when the program has not computed it yet (an output)
     ValueType declared;  ///< of tensors: element type and upper bound of the shape as the program states them
     /// Order of the dimensions in the program's memory, outermost first, as channels-last tensors have it; the value
     /// itself is always in the order of the shape. Empty: the same order. A delegate sees memory order.

@@ -75,7 +75,7 @@ Status add_outputs(Region& region, const Plan& plan) {
     const int32_t at = plan.outputs[i];
     const PlanValue& v = plan.values[static_cast<size_t>(at)];
     if (v.kind == Kind::kNull && !region.bound(at)) {
-      b.graph().outputs.push_back(kNone);
+      b.graph().outputs.push_back(kNoValue);
       continue;
     }
     auto id = region.value(at);

@@ -43,7 +43,7 @@ Result<ValueId> Region::value(int32_t at) {
   }
   if (const auto known = constants_.find(at); known != constants_.end()) return known->second;
   const PlanValue& v = m_.plan.values[static_cast<size_t>(at)];
-  ValueId id = kNone;
+  ValueId id = kNoValue;
   switch (v.kind) {
     case Kind::kTensor:
       if (!v.constant()) return InvalidModel("value ", at, " is used before it is computed");
@@ -102,13 +102,13 @@ Result<aten::Arg> Region::list_argument(const PlanValue& v) {
       std::vector<aten::Int> items;
       for (int64_t at : v.items) {
         SMELT_ASSIGN(const aten::Arg item, argument(static_cast<int32_t>(at)));
-        items.push_back({item.i, item.kind == aten::Arg::Kind::kSymbol ? item.id : kNone});
+        items.push_back({item.i, item.kind == aten::Arg::Kind::kSymbol ? item.id : kNoValue});
       }
       return aten::Arg::int_list(std::move(items));
     }
     case Kind::kBoolList: {
       std::vector<aten::Int> items;
-      for (int64_t b : v.items) items.push_back({b != 0, kNone});
+      for (int64_t b : v.items) items.push_back({b != 0, kNoValue});
       return aten::Arg::bool_list(std::move(items));
     }
     case Kind::kDoubleList:
@@ -117,7 +117,7 @@ Result<aten::Arg> Region::list_argument(const PlanValue& v) {
       std::vector<ValueId> ids;
       for (int64_t at : v.items) {
         if (at < 0 || m_.plan.values[static_cast<size_t>(at)].kind == Kind::kNull) {
-          ids.push_back(kNone);
+          ids.push_back(kNoValue);
           continue;
         }
         SMELT_ASSIGN(const ValueId id, value(static_cast<int32_t>(at)));

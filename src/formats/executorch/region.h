@@ -8,7 +8,7 @@
 
 #include "formats/executorch/delegate.h"
 #include "formats/executorch/plan.h"
-#include "graph/builder.h"
+#include "ops/core/builder.h"
 
 namespace smelt::executorch {
 
@@ -46,11 +46,11 @@ class Region {
  private:
   struct Binding {
     int storage = -1;
-    ValueId seen = kNone;  ///< the value as of `version`
+    ValueId seen = kNoValue;  ///< the value as of `version`
     int version = 0;
   };
   struct Storage {
-    ValueId current = kNone;
+    ValueId current = kNoValue;
     int version = 0;
   };
 

@@ -15,7 +15,7 @@
 #include "formats/onnx/proto.h"
 #include "formats/onnx/reader.h"
 #include "formats/onnx/tensor.h"
-#include "graph/builder.h"
+#include "ops/core/builder.h"
 
 namespace smelt::onnx {
 
@@ -40,9 +40,9 @@ inline constexpr int64_t kNewestOpset = 28;
 
 /// What a name stands for: its plain value, or a quantized value that becomes plain when somebody asks for it.
 struct Binding {
-  ValueId plain = kNone;
-  ValueId typed = kNone;  ///< the same stored integers with their quantization in the type
-  bool absent = false;    ///< an optional input of a function that the caller left out
+  ValueId plain = kNoValue;
+  ValueId typed = kNoValue;  ///< the same stored integers with their quantization in the type
+  bool absent = false;       ///< an optional input of a function that the caller left out
 };
 
 /// Attributes of a function call, references already resolved.
@@ -72,7 +72,7 @@ class Lowering {
   Lowering(const Source& source, const ModelProto& proto, Module& module);
   Status run();
 
-  /// The value of a name, seen from a scope. Nullopt: no such name. kNone: an absent optional.
+  /// The value of a name, seen from a scope. Nullopt: no such name. kNoValue: an absent optional.
   std::optional<ValueId> find(Scope& scope, std::string_view name);
   Result<Body> lower_body(Scope& outer, const GraphProto& graph, const std::vector<ValueType>& inputs);
   TensorReader& tensors() { return tensors_; }
@@ -151,12 +151,12 @@ class NodeContext {
 
   // Inputs.
   int inputs() const { return static_cast<int>(node_.inputs.size()); }
-  bool has(int i) const { return i < inputs() && values_[static_cast<size_t>(i)] != kNone; }
+  bool has(int i) const { return i < inputs() && values_[static_cast<size_t>(i)] != kNoValue; }
   ValueId in(int i);   ///< a fault when absent
-  ValueId opt(int i);  ///< kNone when absent
+  ValueId opt(int i);  ///< kNoValue when absent
   std::vector<ValueId> all_inputs();
   void ignore(int i);  ///< an input that has no meaning for the result
-  ValueType type(ValueId id) const { return id == kNone ? ValueType{} : scope_.builder.type(id); }
+  ValueType type(ValueId id) const { return id == kNoValue ? ValueType{} : scope_.builder.type(id); }
   DType dtype(ValueId id) const { return type(id).dtype; }
   int rank(ValueId id) const;                             ///< -1 when unknown
   int rank_or_fail(ValueId id);                           ///< a fault when unknown
@@ -197,8 +197,8 @@ class NodeContext {
   // Small constants and steps that many operators need.
   ValueId ints1d(const std::vector<int64_t>& v);
   ValueId scalar_like(ValueId x, double v);  ///< a fault when x's element type is unknown
-  ValueId scalar(DType dtype, double v) { return ok() ? scope_.builder.scalar(dtype, v) : kNone; }
-  ValueId constant_value(Tensor t) { return ok() ? scope_.builder.constant("", std::move(t)) : kNone; }
+  ValueId scalar(DType dtype, double v) { return ok() ? scope_.builder.scalar(dtype, v) : kNoValue; }
+  ValueId constant_value(Tensor t) { return ok() ? scope_.builder.constant("", std::move(t)) : kNoValue; }
   ValueId cast(ValueId x, DType to);
   ValueId reshape(ValueId x, const std::vector<int64_t>& shape, bool allow_zero = false);
   ValueId transpose(ValueId x, const std::vector<int64_t>& perm);

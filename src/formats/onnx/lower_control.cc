@@ -54,7 +54,7 @@ void lower_if(NodeContext& n) {
 
 void lower_loop(NodeContext& n) {
   std::vector<ValueId> in = n.all_inputs();
-  while (in.size() < 2) in.push_back(kNone);
+  while (in.size() < 2) in.push_back(kNoValue);
   std::vector<ValueType> types{ValueType::tensor(DType::kI64, Shape{}), ValueType::tensor(DType::kBool, Shape{})};
   for (size_t k = 2; k < in.size(); ++k) types.push_back(changing(n.type(in[k])));
   auto body = n.body("body", types);
@@ -66,7 +66,7 @@ void lower_loop(NodeContext& n) {
   if (results < 1 + a.carried) return n.fail("the body gives ", results, " results for ", a.carried, " carried values");
   if (n.outputs() > results - 1) return n.fail("has ", n.outputs(), " outputs, the body gives ", results - 1);
   const ValueId again = graph_of(n, *body).outputs[0];
-  const DType condition = again == kNone ? DType::kInvalid : graph_of(n, *body).value(again).type.dtype;
+  const DType condition = again == kNoValue ? DType::kInvalid : graph_of(n, *body).value(again).type.dtype;
   if (condition != DType::kInvalid && condition != DType::kBool)
     return n.fail("the body's condition is ", to_string(condition), ", bool expected");
   attach_captures(n, *body, in);
@@ -88,7 +88,7 @@ void lower_scan(NodeContext& n) {
   a.output_directions = n.ints("scan_output_directions");
   std::vector<ValueType> types;
   for (size_t k = first; k < in.size(); ++k) {
-    if (in[k] == kNone) return n.fail("input ", k, " is missing");
+    if (in[k] == kNoValue) return n.fail("input ", k, " is missing");
     types.push_back(ValueType::tensor(n.dtype(in[k])));
   }
   auto body = n.body("body", types);
@@ -113,7 +113,7 @@ void lower_sequence_map(NodeContext& n) {
   std::vector<ValueId> in = n.all_inputs();
   std::vector<ValueType> types;
   for (const ValueId id : in) {
-    if (id == kNone) return n.fail("an input is missing");
+    if (id == kNoValue) return n.fail("an input is missing");
     const ValueType t = n.type(id);
     types.push_back(changing(t.kind == ValueType::Kind::kSequence && t.element ? *t.element : t));
   }
@@ -132,7 +132,7 @@ AttrsPtr plain() { return make_attrs<SequenceAttrs>(); }
 void lower_sequence_construct(NodeContext& n) {
   const auto in = n.all_inputs();
   for (const ValueId id : in)
-    if (id == kNone) return n.fail("an input is missing");
+    if (id == kNoValue) return n.fail("an input is missing");
   n.emit(Op::kSequenceConstruct, plain(), in);
 }
 void lower_sequence_empty(NodeContext& n) {

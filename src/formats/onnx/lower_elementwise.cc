@@ -142,7 +142,7 @@ void lower_variadic(NodeContext& n) {
   const auto in = n.all_inputs();
   if (in.empty()) return n.fail("has no inputs");
   for (const ValueId id : in)
-    if (id == kNone) return n.fail("an input is missing");
+    if (id == kNoValue) return n.fail("an input is missing");
   ValueId sum = in[0];
   for (size_t i = 1; i < in.size(); ++i) sum = n.add(Op::kBinary, make_attrs<BinaryAttrs>(fn), {sum, in[i]});
   if (op == "Mean")
@@ -158,8 +158,8 @@ void lower_where(NodeContext& n) { n.emit(Op::kWhere, make_attrs<NoAttrs>(), {n.
 void lower_clip(NodeContext& n) {
   const ValueId x = n.in(0);
   if (n.version() >= 11) return n.emit(Op::kClamp, make_attrs<NoAttrs>(), {x, n.opt(1), n.opt(2)});
-  const ValueId lo = n.has_attr("min") ? n.scalar_like(x, n.f("min")) : kNone;
-  const ValueId hi = n.has_attr("max") ? n.scalar_like(x, n.f("max")) : kNone;
+  const ValueId lo = n.has_attr("min") ? n.scalar_like(x, n.f("min")) : kNoValue;
+  const ValueId hi = n.has_attr("max") ? n.scalar_like(x, n.f("max")) : kNoValue;
   n.emit(Op::kClamp, make_attrs<NoAttrs>(), {x, lo, hi});
 }
 

@@ -143,7 +143,7 @@ void embed_layer_norm(NodeContext& n, ValueId word, ValueId position, ValueId se
   n.bind(0, n.add(Op::kLayerNorm, pack(a), {sum, gamma, beta}));
   const ValueId mask = n.opt(7);
   if (n.wants(1)) {
-    if (mask != kNone) {
+    if (mask != kNoValue) {
       n.bind(1, n.add(Op::kReduce, make_attrs<ReduceAttrs>(), {mask, n.ints1d({1})}));
     } else {
       ShapeOfAttrs batch;
@@ -158,7 +158,7 @@ void embed_layer_norm(NodeContext& n, ValueId word, ValueId position, ValueId se
 void lower_embed_layer_norm(NodeContext& n) { embed_layer_norm(n, n.in(2), n.in(3), n.opt(4), n.in(5), n.in(6)); }
 
 void lower_q_embed_layer_norm(NodeContext& n) {
-  const auto real = [&](int i, int k) { return n.has(i) ? dequantized(n, {i, 8 + k, 13 + k}) : kNone; };
+  const auto real = [&](int i, int k) { return n.has(i) ? dequantized(n, {i, 8 + k, 13 + k}) : kNoValue; };
   embed_layer_norm(n, real(2, 0), real(3, 1), real(4, 2), real(5, 3), real(6, 4));
 }
 
@@ -198,7 +198,7 @@ void lower_conv_transpose_dynamic_pads(NodeContext& n) {
   const ValueId crop = n.add(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kNeg), {n.in(2)});
   std::vector<int64_t> axes;
   for (size_t k = 0; k < s; ++k) axes.push_back(static_cast<int64_t>(k) + 2);
-  n.emit(Op::kPad, make_attrs<PadAttrs>(), {full, crop, kNone, n.ints1d(axes)});
+  n.emit(Op::kPad, make_attrs<PadAttrs>(), {full, crop, kNoValue, n.ints1d(axes)});
 }
 
 void lower_expand_dims(NodeContext& n) { n.bind(0, n.add(Op::kUnsqueeze, make_attrs<NoAttrs>(), {n.in(0), n.in(1)})); }

@@ -24,7 +24,7 @@ ValueId where(NodeContext& n, ValueId condition, ValueId a, ValueId b) {
 
 ValueId additive_mask(NodeContext& n, ValueId mask, ValueId x, ValueId keys, double filter, DType dtype) {
   const int rank = n.rank_or_fail(mask);
-  if (!n.ok()) return kNone;
+  if (!n.ok()) return kNoValue;
   const ValueId hidden = n.scalar(dtype, filter), seen = n.scalar(dtype, 0);
   if (rank >= 2) {
     const ValueId raw = n.add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kNotEqual), {mask, n.scalar_like(mask, 0)});
@@ -47,7 +47,7 @@ ValueId additive_mask(NodeContext& n, ValueId mask, ValueId x, ValueId keys, dou
     inside = binary(n, Binary::kLogicalAnd, before(halves[0]), started);
   } else if (batch > 0 && count > 0 && count != batch) {
     n.unsupported("a mask index of ", count, " entries for a batch of ", batch);
-    return kNone;
+    return kNoValue;
   } else {
     inside = before(mask);
   }
@@ -55,7 +55,7 @@ ValueId additive_mask(NodeContext& n, ValueId mask, ValueId x, ValueId keys, dou
 }
 
 ValueId joined(NodeContext& n, ValueId a, ValueId b) {
-  return a == kNone ? b : b == kNone ? a : binary(n, Binary::kAdd, a, b);
+  return a == kNoValue ? b : b == kNoValue ? a : binary(n, Binary::kAdd, a, b);
 }
 
 ValueId split_heads(NodeContext& n, ValueId x, int64_t heads) {
@@ -67,7 +67,7 @@ ValueId merge_heads(NodeContext& n, ValueId x) { return n.reshape(n.transpose(x,
 namespace {
 
 struct BertInputs {
-  ValueId qkv = kNone;  ///< [B, S, 3 * hidden]
+  ValueId qkv = kNoValue;  ///< [B, S, 3 * hidden]
   int mask = 3, past = 4, bias = -1;
 };
 
@@ -88,7 +88,7 @@ void bert_attention(NodeContext& n, const BertInputs& in) {
     three.count = 0;
   }
   const auto qkv = n.add_n(Op::kSplit, pack(three), split, 3);
-  std::vector<ValueId> args{qkv[0], qkv[1], qkv[2], kNone};
+  std::vector<ValueId> args{qkv[0], qkv[1], qkv[2], kNoValue};
   ValueId keys = dimension(n, in.qkv, 1);
   if (n.has(in.past)) {
     const auto past = n.add_n(Op::kUnstack, make_attrs<AxisAttrs>(0), {n.in(in.past)}, 2);
@@ -98,7 +98,7 @@ void bert_attention(NodeContext& n, const BertInputs& in) {
   const DType dtype = n.dtype(in.qkv) == DType::kInvalid ? DType::kF32 : n.dtype(in.qkv);
   if (n.has(in.mask)) args[3] = additive_mask(n, n.in(in.mask), in.qkv, keys, n.f("mask_filter_value", -10000), dtype);
   if (in.bias >= 0 && n.has(in.bias)) args[3] = joined(n, args[3], n.in(in.bias));
-  while (args.back() == kNone) args.pop_back();
+  while (args.back() == kNoValue) args.pop_back();
   const auto out = n.add_n(Op::kAttention, pack(a), args, n.wants(1) ? 3 : 1);
   n.bind(0, out[0]);
   if (n.wants(1)) n.bind(1, n.add(Op::kStack, make_attrs<AxisAttrs>(0), {out[1], out[2]}));
@@ -131,12 +131,12 @@ void lower_multi_head_attention(NodeContext& n) {
     q = n.reshape(parts[0], {0, 0, -1});
     k = n.reshape(parts[1], {0, 0, -1});
     v = n.reshape(parts[2], {0, 0, -1});
-  } else if (k != kNone && n.rank_or_fail(k) == 5) {  // packed [B, T, heads, 2, D]
+  } else if (k != kNoValue && n.rank_or_fail(k) == 5) {  // packed [B, T, heads, 2, D]
     const auto parts = n.add_n(Op::kUnstack, make_attrs<AxisAttrs>(3), {k}, 2);
     k = n.reshape(parts[0], {0, 0, -1});
     v = n.reshape(parts[1], {0, 0, -1});
   }
-  if (k == kNone || v == kNone) return n.fail("key or value is missing");
+  if (k == kNoValue || v == kNoValue) return n.fail("key or value is missing");
   const bool ready = n.rank_or_fail(k) == 4;  // keys and values already [B, heads, T, D]
   if (n.has(3)) {
     const ValueType qt = n.type(q), vt = n.type(v);
@@ -157,7 +157,7 @@ void lower_multi_head_attention(NodeContext& n) {
   }
   ValueId keys = dimension(n, k, ready ? 2 : 1);
   std::vector<ValueId> args{split_heads(n, q, heads), ready ? k : split_heads(n, k, heads),
-                            ready ? v : split_heads(n, v, heads), kNone};
+                            ready ? v : split_heads(n, v, heads), kNoValue};
   if (n.has(6) || n.has(7)) {
     args.push_back(n.in(6));
     args.push_back(n.in(7));
@@ -166,7 +166,7 @@ void lower_multi_head_attention(NodeContext& n) {
   const DType dtype = n.dtype(q) == DType::kInvalid ? DType::kF32 : n.dtype(q);
   if (n.has(4)) args[3] = additive_mask(n, n.in(4), q, keys, n.f("mask_filter_value", -10000), dtype);
   if (n.has(5)) args[3] = joined(n, args[3], n.in(5));
-  while (args.back() == kNone) args.pop_back();
+  while (args.back() == kNoValue) args.pop_back();
   const auto out = n.add_n(Op::kAttention, pack(a), args, n.wants(1) || n.wants(2) ? 3 : 1);
   n.bind(0, merge_heads(n, out[0]));
   if (out.size() < 3) return;
@@ -187,8 +187,8 @@ void lower_group_query_attention(NodeContext& n) {
   a.smooth_softmax = n.i("smooth_softmax", 0) == 1;
   std::vector<ValueId> in;
   for (int k = 0; k < 12; ++k) in.push_back(n.opt(k));
-  if (in[0] == kNone || in[5] == kNone) return n.fail("the query or seqlens_k is missing");
-  while (in.back() == kNone) in.pop_back();
+  if (in[0] == kNoValue || in[5] == kNoValue) return n.fail("the query or seqlens_k is missing");
+  while (in.back() == kNoValue) in.pop_back();
   n.emit(Op::kGroupQueryAttention, pack(a), in);
 }
 
@@ -247,7 +247,7 @@ void lower_linear_attention(NodeContext& n) {
   a.delta = rule.ends_with("delta");
   if ((a.gated && !n.has(4)) || (a.delta && !n.has(5))) return n.fail("decay or beta is missing for rule '", rule, "'");
   std::vector<ValueId> in{n.in(0), n.in(1), n.in(2), n.opt(3), n.opt(4), n.opt(5)};
-  while (in.back() == kNone) in.pop_back();
+  while (in.back() == kNoValue) in.pop_back();
   n.emit(Op::kLinearAttention, pack(a), in);
 }
 

@@ -38,11 +38,11 @@ void lower_decoder_masked_attention(NodeContext& n) {
   SplitAttrs three;
   three.axis = 2;
   three.count = 3;
-  if (k == kNone) {
+  if (k == kNoValue) {
     const auto parts = n.add_n(Op::kSplit, pack(three), {q}, 3);
     q = parts[0], k = parts[1], v = parts[2];
   }
-  if (v == kNone) return n.fail("the value is missing");
+  if (v == kNoValue) return n.fail("the value is missing");
   const bool cross = n.rank_or_fail(k) == 4;
   if (n.has(10)) {
     three.axis = 0;
@@ -51,11 +51,11 @@ void lower_decoder_masked_attention(NodeContext& n) {
     if (!cross) k = binary(n, Binary::kAdd, k, bias[1]), v = binary(n, Binary::kAdd, v, bias[2]);
   }
   std::vector<ValueId> args{split_heads(n, q, heads), cross ? k : split_heads(n, k, heads),
-                            cross ? v : split_heads(n, v, heads), kNone};
+                            cross ? v : split_heads(n, v, heads), kNoValue};
   ValueId keys = dimension(n, args[1], 2);
   if (!cross) {
-    if (past_k == kNone || past_v == kNone) return n.fail("past_key or past_value is missing");
-    if (shared && length == kNone) return n.fail("past_sequence_length is missing");
+    if (past_k == kNoValue || past_v == kNoValue) return n.fail("past_key or past_value is missing");
+    if (shared && length == kNoValue) return n.fail("past_sequence_length is missing");
     const ValueId zero = n.scalar(DType::kI64, 0);
     const ValueId used = shared ? n.reshape(n.cast(length, DType::kI64), {}) : dimension(n, past_k, 2);
     args.push_back(shared ? rows(n, past_k, zero, used) : past_k);
@@ -65,7 +65,7 @@ void lower_decoder_masked_attention(NodeContext& n) {
   const DType dtype = n.dtype(q) == DType::kInvalid ? DType::kF32 : n.dtype(q);
   if (n.has(3)) args[3] = additive_mask(n, n.in(3), q, keys, n.f("mask_filter_value", -10000), dtype);
   args[3] = joined(n, args[3], n.opt(4));
-  while (args.back() == kNone) args.pop_back();
+  while (args.back() == kNoValue) args.pop_back();
   const bool scores = n.i("output_qk", 0) != 0 && n.wants(3);
   const bool present = !cross && (n.wants(1) || n.wants(2));
   const auto out = n.add_n(Op::kAttention, pack(a), args, scores ? 4 : present ? 3 : 1);
@@ -78,20 +78,20 @@ void lower_decoder_masked_attention(NodeContext& n) {
   }
 }
 
-/// Block masks in rows of compressed columns as bool [layouts, blocks, blocks]; kNone after a fault.
+/// Block masks in rows of compressed columns as bool [layouts, blocks, blocks]; kNoValue after a fault.
 ValueId block_mask(NodeContext& n, int row_input, int column_input) {
   const auto ends = n.const_ints(row_input), columns = n.const_ints(column_input);
   const ValueType rt = n.type(n.in(row_input)), ct = n.type(n.in(column_input));
   if (!ends || !columns || rt.shape.rank() != 2 || ct.shape.rank() != 2 || rt.shape[0] != ct.shape[0] ||
       rt.shape[1] < 2 || rt.shape[1] > 4097) {
     n.unsupported("a block mask that is not constant: [layouts, blocks + 1] row ends, [layouts, entries] columns");
-    return kNone;
+    return kNoValue;
   }
   const int64_t layouts = rt.shape[0], blocks = rt.shape[1] - 1, width = ct.shape[1];
   auto mask = Tensor::allocate(DType::kBool, Shape{layouts, blocks, blocks});
   if (!mask.ok()) {
     n.fail_with(mask.error());
-    return kNone;
+    return kNoValue;
   }
   for (int64_t l = 0; l < layouts; ++l)
     for (int64_t r = 0; r < blocks; ++r) {
@@ -99,13 +99,13 @@ ValueId block_mask(NodeContext& n, int row_input, int column_input) {
       const int64_t end = (*ends)[static_cast<size_t>(l * (blocks + 1) + r + 1)];
       if (begin < 0 || end < begin || end > width) {
         n.fail("row ", r, " of the block mask has entries ", begin, " to ", end, " of ", width);
-        return kNone;
+        return kNoValue;
       }
       for (int64_t i = begin; i < end; ++i) {
         const int64_t c = (*columns)[static_cast<size_t>(l * width + i)];
         if (c < 0 || c >= blocks) {
           n.fail("column ", c, " of the block mask is not in [0, ", blocks, ")");
-          return kNone;
+          return kNoValue;
         }
         mask->data<uint8_t>()[(l * blocks + r) * blocks + c] = 1;
       }
@@ -142,8 +142,9 @@ void lower_sparse_attention(NodeContext& n) {
   const DType dtype = n.dtype(q) == DType::kInvalid ? DType::kF32 : n.dtype(q);
   const ValueId bias = where(n, n.transpose(seen, {1, 0, 2, 3}), n.scalar(dtype, 0), n.scalar(dtype, -30000));
   const ValueId last = n.cast(binary(n, Binary::kSub, lengths, n.scalar(DType::kI64, 1)), DType::kI32);
-  n.emit(Op::kGroupQueryAttention, pack(a),
-         {q, n.opt(1), n.opt(2), n.in(3), n.in(4), last, n.cast(total, DType::kI32), n.opt(9), n.opt(10), kNone, bias});
+  n.emit(
+      Op::kGroupQueryAttention, pack(a),
+      {q, n.opt(1), n.opt(2), n.in(3), n.in(4), last, n.cast(total, DType::kI32), n.opt(9), n.opt(10), kNoValue, bias});
 }
 
 /// Positions in time, height and width, each for its share of the rotary dimensions.

@@ -44,7 +44,7 @@ ValueId rms(NodeContext& n, ValueId x, double epsilon) {
   LayerNormAttrs a;
   a.rms = true;
   a.epsilon = epsilon;
-  const ValueId one = n.ok() ? n.scalar(DType::kF32, 1) : kNone;
+  const ValueId one = n.ok() ? n.scalar(DType::kF32, 1) : kNoValue;
   return n.add(Op::kLayerNorm, pack(a), {n.cast(x, DType::kF32), n.reshape(one, {1})});
 }
 

@@ -191,7 +191,7 @@ ValueId decode_weights(NodeContext& n, const Blocks& s, const Tensor& b, const s
   auto t = Tensor::allocate(DType::kF32, Shape{s.n, s.k});
   if (!t.ok()) {
     n.fail_with(t.error());
-    return kNone;
+    return kNoValue;
   }
   const int64_t row = s.blocks * s.block * s.bits / 8;
   for (int64_t i = 0; i < s.n; ++i)
@@ -199,7 +199,7 @@ ValueId decode_weights(NodeContext& n, const Blocks& s, const Tensor& b, const s
       const int64_t g = groups.empty() ? k / s.block : groups[k];
       if (g < 0 || g >= s.blocks) {
         n.fail("group ", g, " of ", s.blocks);
-        return kNone;
+        return kNoValue;
       }
       const double q = static_cast<double>(packed(b.data<uint8_t>() + i * row, k, s.bits)) - zeros[i * s.blocks + g];
       t->data<float>()[i * s.k + k] = static_cast<float>(q) * scales[i * s.blocks + g];
@@ -224,7 +224,7 @@ ValueId typed_weights(NodeContext& n, const Blocks& s, const Tensor& b, const st
     auto t = Tensor::allocate(dtype, Shape{s.n, s.k});
     if (!t.ok()) {
       n.fail_with(t.error());
-      return kNone;
+      return kNoValue;
     }
     const int64_t row = s.blocks * s.block * s.bits / 8;
     for (int64_t i = 0; i < s.n; ++i)
@@ -241,7 +241,7 @@ ValueId computed_weights(NodeContext& n, const Blocks& s) {
   const auto blocked = [&](ValueId v, int64_t last) { return n.reshape(v, {s.n, s.blocks, last}); };
   ValueId w = blocked(n.cast(unpack_bits(n, n.in(1), s.bits), dtype), s.block);
   ValueId scales = n.reshape(n.in(2), {s.n, s.blocks});
-  ValueId zeros = kNone;
+  ValueId zeros = kNoValue;
   if (n.has(3) && n.dtype(n.in(3)) != DType::kU8)
     zeros = n.reshape(n.cast(n.in(3), dtype), {s.n, s.blocks});
   else if (n.has(3))
@@ -378,7 +378,7 @@ void lower_dynamic_quantize_lstm(NodeContext& n) {
   read_activations(n, a);
   std::vector<ValueId> in{n.in(0), recurrent_weights(n, 1, 8, 9), recurrent_weights(n, 2, 10, 11)};
   for (int k = 3; k <= 7; ++k) in.push_back(n.opt(k));
-  while (in.back() == kNone) in.pop_back();
+  while (in.back() == kNoValue) in.pop_back();
   n.emit(Op::kRecurrent, pack(a), in);
 }
 

@@ -70,7 +70,7 @@ void lower_attention(NodeContext& n) {
   a.window_right = n.i("right_window_size", -1);
   std::vector<ValueId> in{n.in(0), n.in(1), n.in(2)};
   for (int k = 3; k <= 6; ++k) in.push_back(n.opt(k));
-  while (in.back() == kNone) in.pop_back();
+  while (in.back() == kNoValue) in.pop_back();
   n.emit(Op::kAttention, pack(a), in);
 }
 
@@ -88,7 +88,7 @@ void lower_nms(NodeContext& n) {
   NmsAttrs a;
   a.center = n.i("center_point_box", 0) != 0;
   std::vector<ValueId> in{n.in(0), n.in(1), n.opt(2), n.opt(3), n.opt(4)};
-  while (in.back() == kNone) in.pop_back();
+  while (in.back() == kNoValue) in.pop_back();
   n.emit(Op::kNonMaxSuppression, pack(a), in);
 }
 
@@ -99,7 +99,7 @@ void lower_dft(NodeContext& n) {
   a.onesided = n.i("onesided", 0) != 0;
   a.axis = n.version() < 20 ? n.i("axis", 1) : -2;
   std::vector<ValueId> in{n.in(0), n.opt(1), n.opt(2)};
-  while (in.back() == kNone) in.pop_back();
+  while (in.back() == kNoValue) in.pop_back();
   n.emit(Op::kDft, pack(a), in);
 }
 
@@ -107,7 +107,7 @@ void lower_stft(NodeContext& n) {
   StftAttrs a;
   a.onesided = n.i("onesided", 1) != 0;
   std::vector<ValueId> in{n.in(0), n.in(1), n.opt(2), n.opt(3)};
-  while (in.back() == kNone) in.pop_back();
+  while (in.back() == kNoValue) in.pop_back();
   n.emit(Op::kStft, pack(a), in);
 }
 

@@ -19,19 +19,21 @@ ValueId einsum(NodeContext& n, const char* equation, ValueId a, ValueId b) {
   return n.add(Op::kEinsum, pack(e), {a, b});
 }
 
-/// One layer of all experts: weights [E, out, in] and bias [E, out], which may be kNone.
+/// One layer of all experts: weights [E, out, in] and bias [E, out], which may be kNoValue.
 struct Layer {
-  ValueId weights = kNone, bias = kNone;
+  ValueId weights = kNoValue, bias = kNoValue;
 };
 
-ValueId plus(NodeContext& n, ValueId x, ValueId bias) { return bias == kNone ? x : binary(n, Binary::kAdd, x, bias); }
+ValueId plus(NodeContext& n, ValueId x, ValueId bias) {
+  return bias == kNoValue ? x : binary(n, Binary::kAdd, x, bias);
+}
 
 ValueId clamped(NodeContext& n, ValueId x, bool both, double limit) {
   x = binary(n, Binary::kMin, x, n.scalar_like(x, limit));
   return both ? binary(n, Binary::kMax, x, n.scalar_like(x, -limit)) : x;
 }
 
-/// act(g) of a hidden layer h [T, E, I]; `linear` is the third layer's result or kNone.
+/// act(g) of a hidden layer h [T, E, I]; `linear` is the third layer's result or kNoValue.
 ValueId activated(NodeContext& n, ValueId h, ValueId linear) {
   const std::string act = n.s("activation_type", "relu");
   const double alpha = n.f("activation_alpha", 1), beta = n.f("activation_beta", 0);
@@ -52,9 +54,9 @@ ValueId activated(NodeContext& n, ValueId h, ValueId linear) {
       gate = n.squeeze(parts[0], {axis});
       linear = n.squeeze(parts[1], {axis});
     }
-    if (linear == kNone) {
+    if (linear == kNoValue) {
       n.fail("swiglu needs a fused or a third layer");
-      return kNone;
+      return kNoValue;
     }
     if (limited) {
       gate = clamped(n, gate, false, limit);
@@ -72,7 +74,7 @@ ValueId activated(NodeContext& n, ValueId h, ValueId linear) {
     h = unary(n, Unary::kSilu, h, 1);
   else if (act != "identity")
     n.unsupported("activation '", act, "'");
-  return linear == kNone ? h : binary(n, Binary::kMul, h, linear);
+  return linear == kNoValue ? h : binary(n, Binary::kMul, h, linear);
 }
 
 /// Weights of the experts for each token, [T, E]: zero outside the k best. `of_best`: probabilities among the best
@@ -85,7 +87,7 @@ ValueId routing(NodeContext& n, ValueId router, bool of_best, ValueId given) {
   ScatterAttrs along;
   along.axis = 1;
   ValueId top = best[0];
-  if (given != kNone) {
+  if (given != kNoValue) {
     GatherAttrs pick;
     pick.axis = 1;
     top = n.add(Op::kGatherElements, pack(pick), {given, best[1]});
@@ -106,7 +108,8 @@ ValueId routing(NodeContext& n, ValueId router, bool of_best, ValueId given) {
 void experts(NodeContext& n, int64_t hidden, const Layer& fc1, const Layer& fc2, const Layer& fc3, ValueId weights) {
   const ValueId x = n.in(0);
   const ValueId rows = n.reshape(x, {-1, hidden});
-  const ValueId linear = fc3.weights == kNone ? kNone : plus(n, einsum(n, "th,eih->tei", rows, fc3.weights), fc3.bias);
+  const ValueId linear =
+      fc3.weights == kNoValue ? kNoValue : plus(n, einsum(n, "th,eih->tei", rows, fc3.weights), fc3.bias);
   const ValueId h = activated(n, plus(n, einsum(n, "th,eih->tei", rows, fc1.weights), fc1.bias), linear);
   const ValueId y = plus(n, einsum(n, "tei,ehi->teh", h, fc2.weights), fc2.bias);
   const ValueId mixed = einsum(n, "teh,te->th", y, weights);
@@ -119,7 +122,7 @@ void lower_moe(NodeContext& n) {
   const ValueType w1 = n.type(n.in(2));
   if (!w1.ranked || w1.shape.rank() != 3 || w1.shape[2] < 1) return n.unsupported("fc1's shape must be known at load");
   const Layer fc1{n.in(2), n.opt(3)}, fc2{n.in(4), n.opt(5)}, fc3{n.opt(6), n.opt(7)};
-  experts(n, w1.shape[2], fc1, fc2, fc3, routing(n, n.in(1), false, kNone));
+  experts(n, w1.shape[2], fc1, fc2, fc3, routing(n, n.in(1), false, kNoValue));
 }
 
 /// Packed weights [E, out, in * bits / 8] as real numbers [E, out, in].
@@ -127,12 +130,12 @@ ValueId unpacked_weights(NodeContext& n, int weights, int scales, int zeros, int
   const ValueType wt = n.type(n.in(weights));
   if (!wt.ranked || wt.shape.rank() != 3 || wt.shape[1] < 1 || wt.shape[2] < 1) {
     n.unsupported("the weights' shape must be known at load");
-    return kNone;
+    return kNoValue;
   }
   const int64_t rows = wt.shape[1], in = wt.shape[2] * 8 / bits, group = block > 0 ? block : in;
   if (in % group != 0) {
     n.fail("block_size ", group, " does not divide ", in);
-    return kNone;
+    return kNoValue;
   }
   const int64_t groups = in / group;
   // [E, out, groups, group] against [E, out, groups, 1].

@@ -239,7 +239,7 @@ void lower_resize(NodeContext& n) {
       const Shape shape{static_cast<int64_t>(v.size())};
       scales = n.constant_value(Tensor::from<float>(DType::kF32, shape, v));
     }
-    return n.emit(Op::kResize, pack(a), {x, kNone, scales});
+    return n.emit(Op::kResize, pack(a), {x, kNoValue, scales});
   }
   a.coord = choice<R::Coord>(n, "coordinate_transformation_mode", "half_pixel",
                              {{"half_pixel", R::Coord::kHalfPixel},
@@ -263,7 +263,7 @@ void lower_resize(NodeContext& n) {
   a.exclude_outside = n.i("exclude_outside", 0) != 0;
   a.axes = n.ints("axes");
   const bool sized = n.has(3);
-  std::vector<ValueId> in{x, kNone, kNone};
+  std::vector<ValueId> in{x, kNoValue, kNoValue};
   if (a.coord == R::Coord::kTfCropAndResize) in[1] = n.opt(1);
   n.ignore(1);
   if (!sized) in[2] = n.in(2);

@@ -16,11 +16,11 @@ ValueId modified(NodeContext& n, const char* attribute, ValueId x, DType dtype) 
   if (!n.has_attr(attribute)) return x;
   const ValueType type = ValueType::tensor(dtype, Shape{-1, -1, -1, -1});
   auto body = n.body(attribute, {type});
-  if (!body) return kNone;
+  if (!body) return kNoValue;
   const Graph& g = n.builder().module().graphs[static_cast<size_t>(body->graph)];
   if (g.outputs.size() != 1) {
     n.fail(attribute, " gives ", g.outputs.size(), " results, 1 expected");
-    return kNone;
+    return kNoValue;
   }
   std::vector<ValueId> in{x};
   attach_captures(n, *body, in);

@@ -51,7 +51,7 @@ void lower_recurrent(NodeContext& n) {
     in.push_back(n.opt(6));
     in.push_back(n.opt(7));
   }
-  while (in.back() == kNone) in.pop_back();
+  while (in.back() == kNoValue) in.pop_back();
   n.emit(Op::kRecurrent, pack(a), in);
 }
 

@@ -18,19 +18,19 @@ void lower_reshape(NodeContext& n) {
   n.emit(Op::kReshape, pack(a), {n.in(0), shape});
 }
 
-/// Axes from input 1 (opset 13 on) or from the attribute; kNone when neither is given.
+/// Axes from input 1 (opset 13 on) or from the attribute; kNoValue when neither is given.
 ValueId axes_of(NodeContext& n) {
   if (n.has(1)) return n.in(1);
-  return n.has_attr("axes") ? n.ints1d(n.ints("axes")) : kNone;
+  return n.has_attr("axes") ? n.ints1d(n.ints("axes")) : kNoValue;
 }
 
 void lower_squeeze(NodeContext& n) {
   const ValueId axes = axes_of(n);
-  n.emit(Op::kSqueeze, none(), axes == kNone ? std::vector<ValueId>{n.in(0)} : std::vector<ValueId>{n.in(0), axes});
+  n.emit(Op::kSqueeze, none(), axes == kNoValue ? std::vector<ValueId>{n.in(0)} : std::vector<ValueId>{n.in(0), axes});
 }
 void lower_unsqueeze(NodeContext& n) {
   const ValueId axes = axes_of(n);
-  if (axes == kNone) return n.fail("axes are missing");
+  if (axes == kNoValue) return n.fail("axes are missing");
   n.emit(Op::kUnsqueeze, none(), {n.in(0), axes});
 }
 void lower_flatten(NodeContext& n) { n.emit(Op::kFlatten, make_attrs<AxisAttrs>(n.i("axis", 1)), {n.in(0)}); }
@@ -86,7 +86,7 @@ void lower_concat(NodeContext& n) {
   if (n.version() >= 4 && !n.has_attr("axis")) return n.fail("attribute 'axis' is missing");
   const auto in = n.all_inputs();
   for (const ValueId id : in)
-    if (id == kNone) return n.fail("an input is missing");
+    if (id == kNoValue) return n.fail("an input is missing");
   n.emit(Op::kConcat, make_attrs<AxisAttrs>(n.i("axis", 1)), in);
 }
 
@@ -127,7 +127,7 @@ void lower_constant(NodeContext& n) {
   for (const char* name : {"value", "sparse_value"}) {
     if (!n.has_attr(name)) continue;
     auto t = n.tensor(name);
-    return n.bind(0, t ? n.constant_value(std::move(*t)) : kNone);
+    return n.bind(0, t ? n.constant_value(std::move(*t)) : kNoValue);
   }
   const auto list = [](const auto& v) { return Shape{static_cast<int64_t>(v.size())}; };
   if (n.has_attr("value_float")) {

@@ -119,7 +119,7 @@ std::optional<ValueId> Lowering::find(Scope& scope, std::string_view name) {
   const auto it = scope.names.find(name);
   if (it != scope.names.end()) {
     Binding& b = it->second;
-    if (b.absent || b.plain != kNone) return b.plain;
+    if (b.absent || b.plain != kNoValue) return b.plain;
     ValueType plain = scope.builder.type(b.typed);
     plain.quant = nullptr;
     auto r = scope.builder.op_as(Op::kBitCast, make_attrs<CastAttrs>(plain.dtype), {b.typed}, plain);
@@ -131,7 +131,7 @@ std::optional<ValueId> Lowering::find(Scope& scope, std::string_view name) {
   }
   if (!scope.parent) return std::nullopt;
   const auto outer = find(*scope.parent, name);
-  if (!outer || *outer == kNone) return outer;
+  if (!outer || *outer == kNoValue) return outer;
   // The parent may be a function's scope in the same graph as its caller, but a body always has a graph of its own.
   const Value v = scope.parent->builder.graph().value(*outer);
   const ValueId inner = scope.builder.graph().add_value(
@@ -234,8 +234,8 @@ Status Lowering::lower_outputs(Scope& scope, const GraphProto& graph) {
     const ValueInfo& info = graph.outputs[i];
     auto id = find(scope, info.name);
     if (!id) return InvalidModel("output ", i, " '", info.name, "' is made by no node");
-    if (*id == kNone) {
-      b.graph().outputs.push_back(kNone);
+    if (*id == kNoValue) {
+      b.graph().outputs.push_back(kNoValue);
       continue;
     }
     Value& v = b.graph().value(*id);
@@ -337,7 +337,7 @@ Status Lowering::inline_function(Scope& scope, const NodeProto& node, const Func
               .depth = scope.depth + 1};
   for (size_t i = 0; i < function.inputs.size(); ++i) {
     const ValueId id = caller.opt(static_cast<int>(i));
-    inner.names[function.inputs[i]] = {.plain = id, .absent = id == kNone};
+    inner.names[function.inputs[i]] = {.plain = id, .absent = id == kNoValue};
   }
   SMELT_TRY(caller.status());
   for (const ValueInfo& v : function.value_info) inner.infos.emplace(v.name, &v);
@@ -346,8 +346,8 @@ Status Lowering::inline_function(Scope& scope, const NodeProto& node, const Func
     if (node.outputs[i].empty()) continue;
     const auto id = find(inner, function.outputs[i]);
     if (!id) return InvalidModel("output '", function.outputs[i], "' of the function is made by no node");
-    scope.names[node.outputs[i]] = {.plain = *id, .absent = *id == kNone};
-    if (*id == kNone) continue;
+    scope.names[node.outputs[i]] = {.plain = *id, .absent = *id == kNoValue};
+    if (*id == kNoValue) continue;
     Value& v = scope.builder.graph().value(*id);
     if (v.name == function.outputs[i] && !v.constant) v.name = std::string(node.outputs[i]);
   }

@@ -18,7 +18,7 @@ ValueId where(NodeContext& n, ValueId condition, ValueId a, ValueId b);
 /// The mask input of BERT attention as an additive mask that broadcasts to [batch, heads, rows, keys].
 /// Forms: [B] valid keys; [2B] ends then starts; [B, T] and [B, S, T] of 0 and 1; [B, 1, M, M].
 ValueId additive_mask(NodeContext& n, ValueId mask, ValueId x, ValueId keys, double filter, DType dtype);
-/// The sum of two masks, either of which may be kNone.
+/// The sum of two masks, either of which may be kNoValue.
 ValueId joined(NodeContext& n, ValueId a, ValueId b);
 /// [B, S, H * D] as [B, H, S, D], and back.
 ValueId split_heads(NodeContext& n, ValueId x, int64_t heads);

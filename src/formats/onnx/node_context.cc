@@ -4,6 +4,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/shape/shape.h"
 #include "tensor/numeric.h"
+#include "tensor/quant_params.h"
 
 namespace smelt::onnx {
 
@@ -16,7 +17,7 @@ NodeContext::NodeContext(Lowering& lowering, Scope& scope, const NodeProto& node
       scope_(scope),
       node_(node),
       version_(version),
-      values_(node.inputs.size(), kNone),
+      values_(node.inputs.size(), kNoValue),
       read_(node.inputs.size(), 0),
       bound_(node.outputs.size(), 0),
       asked_(node.attributes.size(), 0) {
@@ -32,7 +33,7 @@ NodeContext::NodeContext(Lowering& lowering, Scope& scope, const NodeProto& node
 
 Status NodeContext::finish() {
   for (size_t i = 0; i < read_.size(); ++i)
-    if (!read_[i] && values_[i] != kNone) fail("has ", inputs(), " inputs; input ", i, " has no meaning here");
+    if (!read_[i] && values_[i] != kNoValue) fail("has ", inputs(), " inputs; input ", i, " has no meaning here");
   for (size_t i = 0; i < bound_.size(); ++i)
     if (!bound_[i] && !node_.outputs[i].empty())
       fail("has ", outputs(), " outputs; output ", i, " does not exist here");
@@ -46,13 +47,13 @@ Status NodeContext::finish() {
 ValueId NodeContext::in(int i) {
   if (!has(i)) {
     fail("input ", i, " is missing");
-    return kNone;
+    return kNoValue;
   }
   return opt(i);
 }
 
 ValueId NodeContext::opt(int i) {
-  if (i >= inputs()) return kNone;
+  if (i >= inputs()) return kNoValue;
   read_[static_cast<size_t>(i)] = 1;
   return values_[static_cast<size_t>(i)];
 }
@@ -68,7 +69,7 @@ void NodeContext::ignore(int i) {
 }
 
 int NodeContext::rank(ValueId id) const {
-  if (id == kNone) return -1;
+  if (id == kNoValue) return -1;
   const ValueType& t = scope_.builder.type(id);
   return t.kind == ValueType::Kind::kTensor && t.ranked ? t.shape.rank() : -1;
 }
@@ -97,29 +98,19 @@ std::optional<std::vector<float>> NodeContext::const_floats(int i) {
   return out;
 }
 
-namespace {
-bool same_quant(const QuantPtr& a, const QuantPtr& b) {
-  if (a == b) return true;
-  if (!a || !b || a->kind != b->kind || a->scales != b->scales || a->axis != b->axis || a->block != b->block)
-    return false;
-  for (size_t i = 0; i < a->scales.size(); ++i)
-    if (a->zero_point(static_cast<int64_t>(i)) != b->zero_point(static_cast<int64_t>(i))) return false;
-  return true;
-}
-}  // namespace
-
 ValueId NodeContext::typed(int i, const QuantPtr& quant) {
-  if (!ok()) return kNone;
+  if (!ok()) return kNoValue;
   Builder& b = builder();
   if (i < inputs() && !node_.inputs[static_cast<size_t>(i)].empty()) {
     const auto it = scope_.names.find(node_.inputs[static_cast<size_t>(i)]);
-    if (it != scope_.names.end() && it->second.typed != kNone && same_quant(b.type(it->second.typed).quant, quant)) {
+    if (it != scope_.names.end() && it->second.typed != kNoValue &&
+        same_quant_params(b.type(it->second.typed).quant, quant)) {
       ignore(i);
       return it->second.typed;
     }
   }
   const ValueId plain = in(i);
-  if (!ok()) return kNone;
+  if (!ok()) return kNoValue;
   if (const Tensor* t = b.constant_of(plain)) {
     Tensor copy = *t;
     copy.set_quant(quant);
@@ -225,27 +216,27 @@ int NodeContext::wanted() const {
 }
 
 ValueId NodeContext::add(Op op, AttrsPtr attrs, std::vector<ValueId> inputs) {
-  if (!ok()) return kNone;
+  if (!ok()) return kNoValue;
   auto r = builder().op(op, std::move(attrs), std::move(inputs));
   if (!r.ok()) {
     fail_with(r.error());
-    return kNone;
+    return kNoValue;
   }
   return *r;
 }
 
 ValueId NodeContext::add_as(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& type) {
-  if (!ok()) return kNone;
+  if (!ok()) return kNoValue;
   auto r = builder().op_as(op, std::move(attrs), std::move(inputs), type);
   if (!r.ok()) {
     fail_with(r.error());
-    return kNone;
+    return kNoValue;
   }
   return *r;
 }
 
 std::vector<ValueId> NodeContext::add_n(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int count) {
-  std::vector<ValueId> none(static_cast<size_t>(count), kNone);
+  std::vector<ValueId> none(static_cast<size_t>(count), kNoValue);
   if (!ok()) return none;
   auto r = builder().node(op, std::move(attrs), std::move(inputs), count);
   if (!r.ok()) {
@@ -263,7 +254,7 @@ void NodeContext::emit(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int c
   if (!ok()) return;
   if (count < 0) count = std::max(1, wanted());
   std::vector<ValueId> out;
-  for (int k = 0; k < count; ++k) out.push_back(wants(k) ? new_output(k) : kNone);
+  for (int k = 0; k < count; ++k) out.push_back(wants(k) ? new_output(k) : kNoValue);
   if (auto s = builder().node_to(op, std::move(attrs), std::move(inputs), out); !s.ok()) return fail_with(s.error());
   for (int k = 0; k < count; ++k)
     if (wants(k)) bind(k, out[static_cast<size_t>(k)]);
@@ -273,7 +264,7 @@ void NodeContext::bind(int i, ValueId id) {
   if (!ok() || !wants(i)) return;
   const std::string_view name = node_.outputs[static_cast<size_t>(i)];
   bound_[static_cast<size_t>(i)] = 1;
-  if (id == kNone) {
+  if (id == kNoValue) {
     scope_.names[name] = {.absent = true};
     return;
   }
@@ -332,15 +323,15 @@ void NodeContext::refine(int i, ValueId id) {
 }
 
 ValueId NodeContext::ints1d(const std::vector<int64_t>& v) {
-  return ok() ? builder().i64(std::span<const int64_t>(v)) : kNone;
+  return ok() ? builder().i64(std::span<const int64_t>(v)) : kNoValue;
 }
 
 ValueId NodeContext::scalar_like(ValueId x, double v) {
-  if (!ok()) return kNone;
+  if (!ok()) return kNoValue;
   const DType d = dtype(x);
   if (d == DType::kInvalid) {
     unsupported("the element type of an input must be known at load");
-    return kNone;
+    return kNoValue;
   }
   return builder().scalar(d, v);
 }

@@ -6,7 +6,7 @@
 
 #include "formats/onnx/proto_writer.h"
 #include "graph/graph.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "smelt/model.h"
 
 namespace smelt::onnx {

@@ -87,7 +87,7 @@ Status lower_unique(Lowering& l) {
   a.sorted = false;
   a.index_dtype = l.outputs() > 1 ? l.out_type(1).dtype : DType::kI32;
   return l.b().node_to(Op::kUnique, make_attrs<UniqueAttrs>(a), {l.in(0)},
-                       {l.out(0), kNone, l.outputs() > 1 ? l.out(1) : kNone});
+                       {l.out(0), kNoValue, l.outputs() > 1 ? l.out(1) : kNoValue});
 }
 
 Status lower_where(Lowering& l) {

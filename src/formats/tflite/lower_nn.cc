@@ -328,7 +328,7 @@ Status lower_resize(Lowering& l) {
                      : ResizeAttrs::Coord::kAsymmetric;
     a.nearest = align ? ResizeAttrs::Nearest::kRoundPreferCeil : ResizeAttrs::Nearest::kFloor;
   }
-  return l.emit(Op::kResize, make_attrs<ResizeAttrs>(std::move(a)), {l.in(0), kNone, kNone, l.in(1)});
+  return l.emit(Op::kResize, make_attrs<ResizeAttrs>(std::move(a)), {l.in(0), kNoValue, kNoValue, l.in(1)});
 }
 
 }  // namespace smelt::tflite

@@ -6,9 +6,9 @@
 namespace smelt::tflite {
 namespace {
 
-/// The value that receives the new contents of state input `input`; kNone when the input is no variable.
+/// The value that receives the new contents of state input `input`; kNoValue when the input is no variable.
 ValueId new_state(Lowering& l, int input) {
-  if (l.state_of(input) < 0) return kNone;
+  if (l.state_of(input) < 0) return kNoValue;
   return l.b().value("", l.subgraph().result_type(l.in_slot(input)));
 }
 
@@ -20,7 +20,7 @@ Status emit_with_states(Lowering& l, Op op, AttrsPtr attrs, std::vector<ValueId>
     if (!l.has(input)) return InvalidModel("state input ", input, " is absent");
     const ValueId id = new_state(l, input);
     outs.push_back(id);
-    if (id != kNone) writes.emplace_back(l.state_of(input), id);
+    if (id != kNoValue) writes.emplace_back(l.state_of(input), id);
   }
   SMELT_TRY(l.b().node_to(op, std::move(attrs), l.ins(), std::move(outs)));
   for (const auto& [state, id] : writes)
@@ -103,7 +103,7 @@ Status lower_bidirectional_lstm(Lowering& l) {
     if (!l.has(required)) return InvalidModel("input ", required, " is absent, but required");
   if (!a.merge_outputs && l.outputs() < 2) return InvalidModel("1 output, separate directions give 2");
   return emit_with_states(l, Op::kTfLstm, make_attrs<TfLstmAttrs>(std::move(a)),
-                          {l.out(0), o->merge_outputs() ? kNone : l.out(1)}, {35, 36, 37, 38});
+                          {l.out(0), o->merge_outputs() ? kNoValue : l.out(1)}, {35, 36, 37, 38});
 }
 
 Status lower_rnn(Lowering& l) {
@@ -135,7 +135,7 @@ Status lower_bidirectional_rnn(Lowering& l) {
   SMELT_ASSIGN(a.act, activation_of(o->fused_activation_function()));
   if (!a.merge_outputs && l.outputs() < 2) return InvalidModel("1 output, separate directions give 2");
   return emit_with_states(l, Op::kTfRnn, make_attrs<TfRnnAttrs>(std::move(a)),
-                          {l.out(0), o->merge_outputs() ? kNone : l.out(1)}, {4, 8});
+                          {l.out(0), o->merge_outputs() ? kNoValue : l.out(1)}, {4, 8});
 }
 
 Status lower_svdf(Lowering& l) {

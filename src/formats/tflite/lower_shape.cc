@@ -14,7 +14,7 @@ const AttrsPtr& none() {
 
 /// The shape comes from input 1, or from the options of old files.
 Status lower_reshape(Lowering& l) {
-  ValueId shape = kNone;
+  ValueId shape = kNoValue;
   if (l.has(1) && (!l.type(1).ranked || l.type(1).shape.rank() == 1)) {
     shape = l.in(1);
   } else {
@@ -70,7 +70,7 @@ Status lower_split(Lowering& l) {
     return InvalidModel("num_splits ", o->num_splits(), " with ", l.outputs(), " outputs");
   SplitAttrs a;
   a.count = l.outputs();
-  if (!l.constant(0)) return l.emit_all(Op::kSplit, make_attrs<SplitAttrs>(a), {l.in(1), kNone, l.in(0)});
+  if (!l.constant(0)) return l.emit_all(Op::kSplit, make_attrs<SplitAttrs>(a), {l.in(1), kNoValue, l.in(0)});
   SMELT_ASSIGN(const auto axis, l.const_ints(0, "the axis"));
   if (axis.size() != 1) return InvalidModel("the axis has ", axis.size(), " elements");
   a.axis = axis[0];

@@ -32,7 +32,7 @@ Status Lowering::bind(uint64_t optional) {
     const int t = op_.inputs()->Get(i);
     if (t == -1) {
       if (i >= 64 || !(optional >> i & 1)) return InvalidModel("input ", i, " is absent, but required");
-      inputs_.push_back(kNone);
+      inputs_.push_back(kNoValue);
       continue;
     }
     if (t < 0 || t >= tensors) return InvalidModel("input ", i, " is tensor ", t, ", the subgraph has ", tensors);
@@ -47,7 +47,7 @@ Status Lowering::bind(uint64_t optional) {
     const int t = op_.outputs()->Get(i);
     if (t < 0 || t >= tensors) return InvalidModel("output ", i, " is tensor ", t, ", the subgraph has ", tensors);
     TensorSlot& slot = subgraph_.slot(t);
-    if (slot.value != kNone) return InvalidModel("output ", i, " writes tensor ", t, ", which already has a value");
+    if (slot.value != kNoValue) return InvalidModel("output ", i, " writes tensor ", t, ", which already has a value");
     const ValueId id = b().value(slot.table->name() ? slot.table->name()->str() : "", subgraph_.result_type(slot));
     outputs_.push_back(id);
     if (slot.state < 0) slot.value = id;
@@ -58,7 +58,7 @@ Status Lowering::bind(uint64_t optional) {
 void Lowering::read_uint8_as_int8() {
   if (out_type(0).dtype != DType::kF32) return;
   for (ValueId& id : inputs_) {
-    const Tensor* t = id == kNone ? nullptr : b().constant_of(id);
+    const Tensor* t = id == kNoValue ? nullptr : b().constant_of(id);
     if (!t || t->dtype() != DType::kU8 || !t->quant()) continue;
     Tensor same = Tensor::view(DType::kI8, t->shape(), t->raw(), t->owner());
     same.set_quant(t->quant());
@@ -69,7 +69,7 @@ void Lowering::read_uint8_as_int8() {
 Status Lowering::finish() {
   for (int i = 0; i < outputs(); ++i) {
     const TensorSlot& slot = out_slot(i);
-    if (slot.state >= 0 && out(i) != kNone)
+    if (slot.state >= 0 && out(i) != kNoValue)
       SMELT_TRY(b().node_to(Op::kStateWrite, make_attrs<StateAttrs>(slot.state), {out(i)}, {}));
   }
   return Ok();
@@ -102,7 +102,7 @@ Status Lowering::emit_all(Op op, AttrsPtr attrs, std::vector<ValueId> ins) {
 }
 
 Result<ValueId> Lowering::plain(ValueId id) {
-  return id == kNone || !b().type(id).quant ? id : with_quant(id, nullptr);
+  return id == kNoValue || !b().type(id).quant ? id : with_quant(id, nullptr);
 }
 
 Result<ValueId> Lowering::with_quant(ValueId id, QuantPtr quant) {
@@ -133,7 +133,7 @@ Status Lowering::alias(int output, ValueId value) {
     SMELT_TRY(b().node_to(Op::kStateWrite, make_attrs<StateAttrs>(slot.state), {value}, {}));
   else
     slot.value = value;
-  outputs_[static_cast<size_t>(output)] = kNone;
+  outputs_[static_cast<size_t>(output)] = kNoValue;
   return Ok();
 }
 

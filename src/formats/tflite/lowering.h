@@ -27,8 +27,8 @@ class Lowering {
 
   int inputs() const { return static_cast<int>(inputs_.size()); }
   int outputs() const { return static_cast<int>(outputs_.size()); }
-  bool has(int i) const { return i < inputs() && inputs_[static_cast<size_t>(i)] != kNone; }
-  ValueId in(int i) const { return i < inputs() ? inputs_[static_cast<size_t>(i)] : kNone; }
+  bool has(int i) const { return i < inputs() && inputs_[static_cast<size_t>(i)] != kNoValue; }
+  ValueId in(int i) const { return i < inputs() ? inputs_[static_cast<size_t>(i)] : kNoValue; }
   const std::vector<ValueId>& ins() const { return inputs_; }
   ValueId out(int i) const { return outputs_[static_cast<size_t>(i)]; }
   const std::vector<ValueId>& outs() const { return outputs_; }

@@ -63,7 +63,7 @@ Status Reader::add_methods() {
         if (!maps || !tensors) return;
         for (const tfl::TensorMap* m : *maps)
           for (uint32_t i = 0; i < tensors->size() && i < ports.size(); ++i)
-            if (tensors->Get(i) == static_cast<int32_t>(m->tensor_index()) && m->name() && ports[i] != kNone)
+            if (tensors->Get(i) == static_cast<int32_t>(m->tensor_index()) && m->name() && ports[i] != kNoValue)
               module_.metadata.emplace_back("signature " + method.name,
                                             m->name()->str() + " = " + g.value(ports[i]).name);
       };

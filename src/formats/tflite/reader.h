@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "formats/format.h"
 #include "formats/tflite/schema.h"
-#include "graph/builder.h"
+#include "ops/core/builder.h"
 
 namespace smelt::tflite {
 
@@ -20,7 +20,7 @@ struct TensorSlot {
   DType dtype = DType::kInvalid;  ///< kInvalid: a resource or variant
   Shape shape;                    ///< from shape_signature where it is given; -1 = not fixed
   QuantPtr quant;                 ///< as stored, whatever the element type
-  ValueId value = kNone;          ///< kNone: not computed yet, or a variable
+  ValueId value = kNoValue;       ///< kNoValue: not computed yet, or a variable
   int state = -1;                 ///< index into Module::states of a variable tensor
 };
 

@@ -41,7 +41,7 @@ Status SubgraphReader::read_tensors() {
           if (o >= 0 && static_cast<size_t>(o) < count) produced[static_cast<size_t>(o)] = 1;
   if (auto s = add_inputs(); !s.ok()) return s.error().within(Cat("subgraph ", index_));
   for (size_t i = 0; i < count; ++i) {
-    if (slots_[i].value != kNone) continue;
+    if (slots_[i].value != kNoValue) continue;
     if (auto s = read_constant(static_cast<int>(i), produced[i] != 0); !s.ok())
       return s.error().within(Cat("subgraph ", index_, ", tensor ", i,
                                   slots_[i].table->name() ? Cat(" '", slots_[i].table->name()->str(), "'") : ""));
@@ -172,7 +172,7 @@ Status SubgraphReader::add_inputs() {
     if (tensor < 0 || tensor >= tensors())
       return InvalidModel("input ", i, " is tensor ", tensor, ", the subgraph has ", tensors());
     TensorSlot& slot = this->slot(tensor);
-    if (slot.value != kNone) return InvalidModel("input ", i, " is tensor ", tensor, " again");
+    if (slot.value != kNoValue) return InvalidModel("input ", i, " is tensor ", tensor, " again");
     ValueType type = result_type(slot);
     type.ranked = true;
     type.shape = slot.shape;
@@ -184,7 +184,7 @@ Status SubgraphReader::add_inputs() {
 Result<ValueId> SubgraphReader::use(int tensor) {
   TensorSlot& slot = this->slot(tensor);
   if (slot.state >= 0) return builder_.op(Op::kStateRead, make_attrs<StateAttrs>(slot.state), {});
-  if (slot.value == kNone)
+  if (slot.value == kNoValue)
     return InvalidModel("tensor ", tensor, slot.table->name() ? Cat(" '", slot.table->name()->str(), "'") : "",
                         " is used before an operator computes it");
   return slot.value;
@@ -201,7 +201,7 @@ Status SubgraphReader::read_operators() {
         op.inputs()->size() == 5)
       for (const uint32_t k : {1u, 4u}) {
         const int t = op.inputs()->Get(k);
-        if (t >= 0 && t < tensors() && slot(t).value == kNone && slot(t).state < 0) SMELT_TRY(make_variable(t));
+        if (t >= 0 && t < tensors() && slot(t).value == kNoValue && slot(t).state < 0) SMELT_TRY(make_variable(t));
       }
     SMELT_TRY(lower_operator(*this, op, static_cast<int>(i)));
   }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "ops/attention/attention.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "smelt/result.h"
 #include "smelt/tensor.h"
 

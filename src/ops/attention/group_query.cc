@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "ops/attention/attention.h"
 #include "ops/common/operands.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "tensor/numeric.h"
 
 namespace smelt {

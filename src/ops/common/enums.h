@@ -48,7 +48,7 @@ struct Activation {
   float b = 0;  ///< kClamp: largest; kHardSigmoid: beta
 };
 std::string to_string(const Activation& act);  ///< "relu6", "clamp(0, 1)"
-/// Real bounds of a clamping activation: kRelu is [0, inf), kNone and non-clamping kinds are (-inf, inf).
+/// Real bounds of a clamping activation: kRelu is [0, inf), kNoValue and non-clamping kinds are (-inf, inf).
 struct Bounds {
   float lo, hi;
 };

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ops/op.h"
+#include "ops/core/op.h"
 
 namespace smelt {
 

@@ -33,7 +33,7 @@ Status real_values(const Tensor& t, float* out) {
   }
   const Quantization& q = *t.quant();
   const int64_t n = t.elements();
-  if (q.kind != Quantization::Kind::kDynamicRow) {
+  if (q.kind != Quantization::Kind::kPerToken) {
     dequantize(t, out);
     return Ok();
   }

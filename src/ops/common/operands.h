@@ -5,7 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "smelt/tensor.h"
 
 namespace smelt {

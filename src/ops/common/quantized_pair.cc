@@ -1,16 +1,16 @@
 #include "ops/common/quantized_pair.h"
 
-#include "tensor/one_grid.h"
+#include "tensor/quant_params.h"
 
 namespace smelt {
 
 std::optional<QuantizedPair> QuantizedPair::make(const ValueType& x, const ValueType& w, int w_axis, int64_t channels) {
-  if (!is_byte(x.dtype) || !is_byte(w.dtype) || !on_one_grid(x.quant) || !w.quant) return std::nullopt;
+  if (!is_8bit(x.dtype) || !is_8bit(w.dtype) || !is_per_tensor(x.quant) || !w.quant) return std::nullopt;
   const Quantization& q = *w.quant;
   if (q.kind == Quantization::Kind::kPerAxis) {
     if (q.scales.size() != 1 && (q.axis != w_axis || static_cast<int64_t>(q.scales.size()) != channels))
       return std::nullopt;
-  } else if (!on_one_grid(w.quant)) {
+  } else if (!is_per_tensor(w.quant)) {
     return std::nullopt;
   }
   const size_t zeros = q.zero_points.size();

@@ -8,7 +8,7 @@
 
 namespace smelt {
 
-inline bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
+inline bool is_8bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
 
 /// Stored 8-bit operands of a product: an activation with one zero point, weights with one or one an output channel.
 struct QuantizedPair {

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "ops/control/bodies.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "ops/shape/rules.h"
 #include "tensor/numeric.h"
 

@@ -1,7 +1,7 @@
 #include "ops/control/bodies.h"
 
 #include "base/error.h"
-#include "ops/shape/movement.h"
+#include "ops/shape/element_copy.h"
 #include "ops/shape/rules.h"
 #include "tensor/numeric.h"
 

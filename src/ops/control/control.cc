@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "ops/control/bodies.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "tensor/numeric.h"
 
 namespace smelt {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/verify.h"
+#include "ops/core/verify.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/shape/shape.h"
 #include "support/op_runner.h"
@@ -30,7 +30,7 @@ struct LoopModel {
 ValueId add(Builder& b, ValueId x, ValueId y) {
   auto r = b.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {x, y});
   EXPECT_TRUE(r.ok());
-  return r.ok() ? *r : kNone;
+  return r.ok() ? *r : kNoValue;
 }
 
 /// Loop that adds 1 to its carried value and gives every value as a scan output.
@@ -48,7 +48,7 @@ LoopModel counting_loop() {
   LoopAttrs a;
   a.body_graph = 0;
   a.carried = 1;
-  auto out = main.node(Op::kLoop, make_attrs<LoopAttrs>(a), {trips, kNone, start}, 2);
+  auto out = main.node(Op::kLoop, make_attrs<LoopAttrs>(a), {trips, kNoValue, start}, 2);
   EXPECT_TRUE(out.ok());
   if (out.ok()) main.graph().outputs = *out;
   return m;

@@ -1,6 +1,6 @@
 // Operators that the caller registered.
 #include "ops/control/control.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "smelt/custom_operator.h"
 
 namespace smelt {

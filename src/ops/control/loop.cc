@@ -4,8 +4,8 @@
 #include "base/error.h"
 #include "ops/control/bodies.h"
 #include "ops/control/control.h"
-#include "ops/op.h"
-#include "ops/shape/movement.h"
+#include "ops/core/op.h"
+#include "ops/shape/element_copy.h"
 #include "ops/shape/rules.h"
 #include "tensor/numeric.h"
 

@@ -1,8 +1,8 @@
 #include "ops/common/output_type.h"
 #include "ops/common/parameters.h"
-#include "ops/common/requantize.h"
+#include "ops/common/requantizer.h"
+#include "ops/conv/conv_integer.h"
 #include "ops/conv/quantized.h"
-#include "ops/conv/sums.h"
 
 namespace smelt {
 namespace {

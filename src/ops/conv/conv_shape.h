@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "ops/conv/geometry.h"
-#include "ops/node_spec.h"
+#include "ops/core/node_spec.h"
 
 namespace smelt {
 

@@ -1,8 +1,8 @@
 #include <cmath>
 
 #include "ops/common/operands.h"
+#include "ops/conv/conv_integer.h"
 #include "ops/conv/geometry.h"
-#include "ops/conv/sums.h"
 
 namespace smelt {
 namespace {

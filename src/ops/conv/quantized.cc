@@ -1,8 +1,8 @@
 #include "ops/conv/quantized.h"
 
-#include "ops/common/hybrid.h"
-#include "ops/common/requantize.h"
-#include "ops/conv/sums.h"
+#include "ops/common/dynamic_quant.h"
+#include "ops/common/requantizer.h"
+#include "ops/conv/conv_integer.h"
 
 namespace smelt {
 namespace {
@@ -22,8 +22,8 @@ Status run(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, bool t
   const Tensor &x = ctx.input(0), &filter = ctx.input(1);
   SMELT_ASSIGN(T* const xs, operand_copy<T>(ctx, x));
   SMELT_ASSIGN(T* const fs, operand_copy<T>(ctx, filter));
-  subtract_grid_zero(x, xs);
-  subtract_grid_zero(filter, fs);
+  subtract_own_zero_points(x, xs);
+  subtract_own_zero_points(filter, fs);
   SMELT_ASSIGN(const T* const sums, sums_of<T>(ctx, g, a, transposed, xs, fs));
   const int64_t positions = g.window.out_positions(), rows = g.batch * positions;
   Tensor& y = ctx.output(0);
@@ -40,7 +40,7 @@ Status run(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, bool t
 }  // namespace
 
 bool runs_on_integers(const Tensor& x, const Tensor& filter, const ConvAttrs& a) {
-  return has_integer_grid(x, -1) && has_integer_grid(filter, output_axis(filter, a));
+  return has_integer_quant_params(x, -1) && has_integer_quant_params(filter, output_axis(filter, a));
 }
 
 Status quantized_conv(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, bool transposed) {
@@ -50,18 +50,18 @@ Status quantized_conv(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs
 }
 
 bool runs_hybrid(const Tensor& x, const Tensor& filter, const ConvAttrs& a) {
-  return is_float(x.dtype()) && has_integer_grid(filter, output_axis(filter, a));
+  return is_float(x.dtype()) && has_integer_quant_params(filter, output_axis(filter, a));
 }
 
 Status hybrid_conv(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, bool transposed) {
   const Tensor &x = ctx.input(0), &filter = ctx.input(1);
   SMELT_ASSIGN(const float* const xs, operand<float>(ctx, x));
   SMELT_ASSIGN(uint32_t* const fs, operand_copy<uint32_t>(ctx, filter));
-  subtract_grid_zero(filter, fs);
+  subtract_own_zero_points(filter, fs);
   SMELT_ASSIGN(int8_t* const stored, scratch_array<int8_t>(ctx, x.elements()));
   SMELT_ASSIGN(uint32_t* const ints, scratch_array<uint32_t>(ctx, x.elements()));
   const int64_t image = g.batch ? x.elements() / g.batch : 0;
-  SMELT_ASSIGN(RowGrid* const grids, scratch_array<RowGrid>(ctx, g.batch));
+  SMELT_ASSIGN(QuantParams* const grids, scratch_array<QuantParams>(ctx, g.batch));
   for (int64_t n = 0; n < g.batch; ++n) {
     grids[n] = quantize_row(xs + n * image, image, a.asymmetric_inputs, stored + n * image);
     for (int64_t i = n * image; i < (n + 1) * image; ++i)

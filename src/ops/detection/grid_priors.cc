@@ -1,6 +1,6 @@
 #include "base/checked.h"
+#include "ops/core/op.h"
 #include "ops/detection/detection.h"
-#include "ops/op.h"
 #include "tensor/numeric.h"
 
 namespace smelt {

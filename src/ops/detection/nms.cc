@@ -6,9 +6,9 @@
 #include <queue>
 
 #include "base/error.h"
+#include "ops/core/op.h"
 #include "ops/detection/boxes.h"
 #include "ops/detection/detection.h"
-#include "ops/op.h"
 #include "ops/shape/rules.h"
 #include "tensor/numeric.h"
 

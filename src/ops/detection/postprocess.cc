@@ -4,9 +4,9 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "ops/core/op.h"
 #include "ops/detection/boxes.h"
 #include "ops/detection/detection.h"
-#include "ops/op.h"
 #include "ops/shape/rules.h"
 #include "tensor/numeric.h"
 

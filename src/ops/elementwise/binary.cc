@@ -7,10 +7,10 @@
 #include "ops/common/complex_view.h"
 #include "ops/common/infer.h"
 #include "ops/common/real.h"
+#include "ops/core/op.h"
 #include "ops/elementwise/binary_math.h"
 #include "ops/elementwise/binary_quantized.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/op.h"
 #include "tensor/numeric.h"
 
 namespace smelt {

@@ -1,7 +1,7 @@
 #include <limits>
 
+#include "ops/core/op.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/op.h"
 #include "support/op_runner.h"
 
 namespace smelt::test {

@@ -8,8 +8,8 @@
 
 #include "ops/common/complex_view.h"
 #include "ops/common/infer.h"
+#include "ops/core/op.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/op.h"
 #include "tensor/numeric.h"
 
 namespace smelt {

@@ -1,8 +1,8 @@
 // Where, Clamp, Cast, BitCast, Complex and the quantizing operators.
 #include <limits>
 
+#include "ops/core/op.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/op.h"
 #include "support/op_runner.h"
 
 namespace smelt::test {
@@ -98,7 +98,7 @@ TEST(Quantize, FixedPointRequantization) {
 
 TEST(Quantize, DynamicRows) {
   auto q = std::make_shared<Quantization>();
-  q->kind = Quantization::Kind::kDynamicRow;
+  q->kind = Quantization::Kind::kPerToken;
   q->axis = 1;
   const Tensor y = OpRunner(Op::kQuantize, make_attrs<NoAttrs>())
                        .input(floats({2, 2}, {0, 255, -1, 1}))

@@ -7,8 +7,8 @@
 #include "ops/common/index.h"
 #include "ops/common/infer.h"
 #include "ops/common/real.h"
+#include "ops/core/op.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/op.h"
 #include "tensor/numeric.h"
 
 namespace smelt {

@@ -1,8 +1,8 @@
 // The integer kernels of TFLite stay within a step of the real functions.
 #include <cmath>
 
+#include "ops/core/op.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/op.h"
 #include "support/op_runner.h"
 
 namespace smelt::test {

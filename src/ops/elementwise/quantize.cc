@@ -7,9 +7,9 @@
 #include "ops/common/index.h"
 #include "ops/common/infer.h"
 #include "ops/common/real.h"
+#include "ops/core/op.h"
 #include "ops/elementwise/dynamic_range.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/op.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
@@ -118,7 +118,7 @@ Status reference_Quantize(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   Tensor& y = ctx.output(0);
   if (!y.quant()) return InvalidModel("the output declares no quantization");
-  if (y.quant()->kind == Quantization::Kind::kDynamicRow) return quantize_rows(x, y);
+  if (y.quant()->kind == Quantization::Kind::kPerToken) return quantize_rows(x, y);
   if (is_quantized(x) && per_tensor(x) && per_tensor(y) && (fixed_point(x) || fixed_point(y))) {
     requantize(x, y);
     return Ok();

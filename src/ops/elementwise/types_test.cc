@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <string>
 
+#include "ops/core/op.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/op.h"
 #include "ops/reduce/reduce.h"
 #include "ops/softmax/softmax.h"
 #include "support/op_runner.h"

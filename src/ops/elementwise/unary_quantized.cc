@@ -9,19 +9,13 @@
 #include "ops/elementwise/unary_fixed.h"
 #include "ops/elementwise/unary_math.h"
 #include "tensor/numeric.h"
+#include "tensor/quant_params.h"
 
 namespace smelt {
 namespace {
 
-bool same_parameters(const Tensor& x, const Tensor& y) {
-  if (x.dtype() != y.dtype() || !x.quant() || !y.quant()) return false;
-  const Quantization &p = *x.quant(), &q = *y.quant();
-  return p.kind == q.kind && p.scales == q.scales && p.zero_points == q.zero_points && p.axis == q.axis &&
-         p.block == q.block;
-}
-
 Status through_float(const UnaryAttrs& attrs, const Tensor& x, Tensor& y) {
-  if (attrs.fn == Unary::kIdentity && same_parameters(x, y)) {
+  if (attrs.fn == Unary::kIdentity && x.dtype() == y.dtype() && x.quant() && same_quant_params(x.quant(), y.quant())) {
     if (x.bytes()) std::memcpy(y.raw(), x.raw(), x.bytes());
     return Ok();
   }

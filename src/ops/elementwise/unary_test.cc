@@ -1,8 +1,8 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/core/op.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/op.h"
 #include "support/op_runner.h"
 
 namespace smelt::test {

@@ -1,7 +1,7 @@
 #include "base/checked.h"
 #include "base/error.h"
+#include "ops/core/op.h"
 #include "ops/gather/gather.h"
-#include "ops/op.h"
 #include "ops/shape/rules.h"
 #include "tensor/numeric.h"
 

@@ -2,9 +2,9 @@
 
 #include <vector>
 
+#include "ops/core/op.h"
 #include "ops/gather/gather.h"
-#include "ops/op.h"
-#include "ops/shape/movement.h"
+#include "ops/shape/element_copy.h"
 
 namespace smelt {
 

@@ -1,8 +1,8 @@
 #include "ops/gather/gather.h"
 
 #include "base/error.h"
-#include "ops/op.h"
-#include "ops/shape/movement.h"
+#include "ops/core/op.h"
+#include "ops/shape/element_copy.h"
 #include "ops/shape/rules.h"
 
 namespace smelt {

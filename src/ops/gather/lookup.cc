@@ -4,9 +4,9 @@
 #include <string>
 
 #include "base/error.h"
+#include "ops/core/op.h"
 #include "ops/gather/gather.h"
-#include "ops/op.h"
-#include "ops/shape/movement.h"
+#include "ops/shape/element_copy.h"
 #include "ops/shape/rules.h"
 #include "tensor/numeric.h"
 

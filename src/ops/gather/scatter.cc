@@ -1,10 +1,10 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "ops/core/op.h"
 #include "ops/gather/combine.h"
 #include "ops/gather/gather.h"
-#include "ops/op.h"
-#include "ops/shape/movement.h"
+#include "ops/shape/element_copy.h"
 #include "ops/shape/rules.h"
 #include "tensor/numeric.h"
 

@@ -2,7 +2,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "tensor/numeric.h"
 
 namespace smelt {

@@ -1,9 +1,9 @@
 #include "ops/common/activated.h"
-#include "ops/common/hybrid.h"
+#include "ops/common/dynamic_quant.h"
 #include "ops/common/output_type.h"
-#include "ops/common/requantize.h"
+#include "ops/common/requantizer.h"
+#include "ops/matmul/dynamic_quant.h"
 #include "ops/matmul/product.h"
-#include "ops/matmul/scaled_rows.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
@@ -68,8 +68,8 @@ Status integer_product(KernelContext& ctx, const MatMulGeometry& g, const Requan
   Tensor& y = ctx.output(0);
   SMELT_ASSIGN(T* const as, operand_copy<T>(ctx, a));
   SMELT_ASSIGN(T* const bs, operand_copy<T>(ctx, b));
-  subtract_grid_zero(a, as);
-  subtract_grid_zero(b, bs);
+  subtract_own_zero_points(a, as);
+  subtract_own_zero_points(b, bs);
   SMELT_ASSIGN(T* const sums, products<T>(ctx, g, as, bs));
   const int64_t n = y.elements(), rows = g.n ? n / g.n : 0;
   if (add_c) {
@@ -119,11 +119,11 @@ Status hybrid_matmul(KernelContext& ctx, MatMulGeometry g, const MatMulAttrs& at
   const Tensor &a = ctx.input(0), &b = ctx.input(1);
   SMELT_ASSIGN(const float* const as, real_rows(ctx, g));
   SMELT_ASSIGN(uint32_t* const bs, operand_copy<uint32_t>(ctx, b));
-  subtract_grid_zero(b, bs);
+  subtract_own_zero_points(b, bs);
   const int64_t rows = g.k ? a.elements() / g.k : 0;
   SMELT_ASSIGN(int8_t* const stored, scratch_array<int8_t>(ctx, g.k));
   SMELT_ASSIGN(uint32_t* const ints, scratch_array<uint32_t>(ctx, a.elements()));
-  SMELT_ASSIGN(RowGrid* const grids, scratch_array<RowGrid>(ctx, rows));
+  SMELT_ASSIGN(QuantParams* const grids, scratch_array<QuantParams>(ctx, rows));
   for (int64_t r = 0; r < rows; ++r) {
     grids[r] = quantize_row(as + r * g.k, g.k, attrs.asymmetric_inputs, stored);
     for (int64_t i = 0; i < g.k; ++i) ints[r * g.k + i] = static_cast<uint32_t>(stored[i] - grids[r].zero_point);
@@ -160,7 +160,7 @@ Status hybrid_real_matmul(KernelContext& ctx, MatMulGeometry g, const MatMulAttr
       round_blocks(row, g.k, attrs.row_block, stored);
       continue;
     }
-    const RowGrid grid = quantize_row(row, g.k, attrs.asymmetric_inputs, stored);
+    const QuantParams grid = quantize_row(row, g.k, attrs.asymmetric_inputs, stored);
     for (int64_t i = 0; i < g.k; ++i) row[i] = grid.scale * static_cast<float>(stored[i] - grid.zero_point);
   }
   SMELT_ASSIGN(float* const sums, products<float>(ctx, g, as, bs));
@@ -201,11 +201,11 @@ Status reference_MatMul(KernelContext& ctx) {
   const auto& attrs = ctx.attrs<MatMulAttrs>();
   const Tensor &a = ctx.input(0), &b = ctx.input(1);
   SMELT_ASSIGN(const MatMulGeometry g, matmul_geometry(attrs, a.shape(), b.shape()));
-  const bool integer_b = has_integer_grid(b, column_axis(attrs, b));
+  const bool integer_b = has_integer_quant_params(b, column_axis(attrs, b));
   if (ctx.has(3)) return scaled_rows_product(ctx, g, attrs);
   const bool real_c = ctx.has(2) && !is_integer(ctx.input(2).dtype());
   const bool one_c = !ctx.has(2) || ctx.input(2).elements() == g.n;
-  if (has_integer_grid(a, -1) && integer_b && (one_c || !real_c)) return quantized_matmul(ctx, g, attrs);
+  if (has_integer_quant_params(a, -1) && integer_b && (one_c || !real_c)) return quantized_matmul(ctx, g, attrs);
   if ((attrs.hybrid || attrs.row_block > 0) && is_float(a.dtype()) && b.quant() && !attrs.trans_batch_a && g.k > 0) {
     const bool one_row_each = a.elements() / g.k * g.n == ctx.output(0).elements();  // a does not broadcast
     return attrs.row_block <= 0 && integer_b && one_row_each ? hybrid_matmul(ctx, g, attrs)

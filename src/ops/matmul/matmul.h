@@ -20,7 +20,7 @@ struct MatMulAttrs : Attrs {
   /// (transBatch).
   bool trans_batch_a = false, trans_batch_b = false;
   /// Float rows of a are quantized as they come in blocks of so many entries, each on a symmetric int8 grid of its own
-  /// (block_grid, ops/common/hybrid.h), and b has scales of as many; 0: they are not.
+  /// (choose_block_quant_params, ops/common/dynamic_quant.h), and b has scales of as many; 0: they are not.
   int64_t row_block = 0;
   SMELT_FIELDS(transpose_a, transpose_b, conjugate_a, conjugate_b, alpha, beta, act, rounding, hybrid,
                asymmetric_inputs, flatten_a, trans_batch_a, trans_batch_b, row_block)

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "ops/core/node_spec.h"
 #include "ops/matmul/geometry.h"
-#include "ops/node_spec.h"
 
 namespace smelt {
 

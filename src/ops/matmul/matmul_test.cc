@@ -150,7 +150,7 @@ TEST(MatMul, BlocksOfFourBitWeights) {
 TEST(MatMul, RowsQuantizedAtRunTime) {
   Tensor x = tensor(DType::kI8, {2, 2}, {127, -128, 3, 5});
   x.set_quant(std::make_shared<const Quantization>(
-      Quantization{.kind = Quantization::Kind::kDynamicRow, .scales = {0.5, 2}, .zero_points = {-1, 3}, .axis = 1}));
+      Quantization{.kind = Quantization::Kind::kPerToken, .scales = {0.5, 2}, .zero_points = {-1, 3}, .axis = 1}));
   const Tensor w = quantized(DType::kI8, {1, 2}, {2, 1}, 0.25f, 0);
   MatMulAttrs a;
   a.transpose_b = true;

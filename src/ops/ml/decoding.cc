@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ops/core/op.h"
 #include "ops/ml/ml.h"
-#include "ops/op.h"
 #include "tensor/numeric.h"
 
 namespace smelt {

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ops/core/op.h"
 #include "ops/ml/ml.h"
-#include "ops/op.h"
 
 namespace smelt::ml {
 

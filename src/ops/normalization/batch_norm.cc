@@ -4,8 +4,8 @@
 #include "ops/common/index.h"
 #include "ops/common/infer.h"
 #include "ops/common/parameters.h"
+#include "ops/core/op.h"
 #include "ops/normalization/normalization.h"
-#include "ops/op.h"
 #include "tensor/numeric.h"
 
 namespace smelt {

@@ -7,9 +7,9 @@
 #include "ops/common/index.h"
 #include "ops/common/infer.h"
 #include "ops/common/parameters.h"
+#include "ops/core/op.h"
 #include "ops/normalization/normalization.h"
 #include "ops/normalization/statistics.h"
-#include "ops/op.h"
 #include "ops/reduce/plan.h"
 #include "tensor/numeric.h"
 

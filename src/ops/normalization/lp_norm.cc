@@ -6,9 +6,9 @@
 #include "ops/common/index.h"
 #include "ops/common/infer.h"
 #include "ops/common/real.h"
+#include "ops/core/op.h"
 #include "ops/normalization/lp_norm_quantized.h"
 #include "ops/normalization/normalization.h"
-#include "ops/op.h"
 #include "tensor/numeric.h"
 
 namespace smelt {

@@ -5,10 +5,11 @@
 #include "ops/common/activated.h"
 #include "ops/common/operands.h"
 #include "ops/common/output_type.h"
-#include "ops/common/requantize.h"
-#include "ops/conv/sums.h"
+#include "ops/common/requantizer.h"
+#include "ops/conv/conv_integer.h"
 #include "ops/pool/geometry.h"
 #include "tensor/numeric.h"
+#include "tensor/quant_params.h"
 
 namespace smelt {
 
@@ -264,11 +265,6 @@ StoredBounds stored_bounds(const Tensor& y, const Activation& act) {
   return {place(b.lo), place(b.hi)};
 }
 
-bool same_grid(const Tensor& x, const Tensor& y) {
-  if (!x.quant() || !y.quant()) return x.quant() == y.quant();
-  return x.quant()->scales == y.quant()->scales && x.quant()->zero_point() == y.quant()->zero_point();
-}
-
 /// Maxima of integers, TFLite's means of 8- and 16-bit ones, and means of longer ones, rounded toward zero as
 /// PyTorch's.
 Status pool_integers(Job& job) {
@@ -330,7 +326,8 @@ Status reference_Pool(KernelContext& ctx) {
   if (x.elements() == 0 || ctx.output(0).elements() == 0) return Ok();
   Job job{ctx, a, g, g.window.in_positions(), g.window.out_positions(), {}};
   SMELT_TRY(make_room(ctx, g.window, job.taps));
-  const bool integers = is_integer(x.dtype()) && is_integer(ctx.output(0).dtype()) && same_grid(x, ctx.output(0));
+  const bool integers =
+      is_integer(x.dtype()) && is_integer(ctx.output(0).dtype()) && same_quant_params(x.quant(), ctx.output(0).quant());
   const bool exact_mean = a.kind == PoolKind::kAverage && (a.rounding != Rounding::kFloatHalfEven || !x.quant());
   if (integers && (a.kind == PoolKind::kMax || exact_mean)) return pool_integers(job);
   return x.dtype() == DType::kF64 ? pool_reals<double>(job) : pool_reals<float>(job);

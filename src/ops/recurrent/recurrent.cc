@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "ops/recurrent/gates.h"
 #include "tensor/numeric.h"
 

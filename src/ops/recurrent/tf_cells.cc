@@ -24,7 +24,7 @@ void Rows::accumulate(const Matrix& w, float* out) {
       grids_.push_back(quantize_row(values_ + r * columns_, columns_, asymmetric_, stored_.data() + r * columns_));
   }
   for (int64_t r = 0; r < rows_; ++r) {
-    const RowGrid& grid = grids_[static_cast<size_t>(r)];
+    const QuantParams& grid = grids_[static_cast<size_t>(r)];
     const float scale = grid.scale * w.scale;
     for (int64_t i = 0; i < w.rows; ++i) {
       const int8_t *a = w.stored + i * columns_, *b = stored_.data() + r * columns_;

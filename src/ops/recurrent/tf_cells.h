@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "ops/common/dynamic_quant.h"
 #include "ops/common/enums.h"
-#include "ops/common/hybrid.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 
 // Pieces that TFLite's recurrent operators share.
 namespace smelt::tf_cells {
@@ -33,7 +33,7 @@ class Rows {
   int64_t rows_, columns_;
   bool asymmetric_;
   std::vector<int8_t> stored_;
-  std::vector<RowGrid> grids_;
+  std::vector<QuantParams> grids_;
 };
 
 /// Input `i` as a matrix of `rows` x `columns` (-1: any), or undefined when absent.

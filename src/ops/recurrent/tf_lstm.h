@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "ops/recurrent/recurrent.h"
 #include "ops/recurrent/tf_cells.h"
 

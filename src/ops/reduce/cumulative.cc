@@ -5,7 +5,7 @@
 
 #include "ops/common/index.h"
 #include "ops/common/infer.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "ops/reduce/reduce.h"
 #include "tensor/numeric.h"
 

@@ -9,7 +9,7 @@
 #include "ops/common/complex_view.h"
 #include "ops/common/infer.h"
 #include "ops/common/real.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "ops/reduce/plan.h"
 #include "ops/reduce/reduce_quantized.h"
 #include "tensor/numeric.h"

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "support/op_runner.h"
 
 namespace smelt::test {

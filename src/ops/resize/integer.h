@@ -1,6 +1,6 @@
 #pragma once
 
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "ops/resize/plan.h"
 
 namespace smelt {

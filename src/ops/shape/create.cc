@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "ops/op.h"
-#include "ops/shape/movement.h"
+#include "ops/core/op.h"
+#include "ops/shape/element_copy.h"
 #include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
 #include "tensor/numeric.h"

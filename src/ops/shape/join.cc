@@ -3,12 +3,13 @@
 
 #include "base/checked.h"
 #include "base/error.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
+#include "ops/shape/element_copy.h"
 #include "ops/shape/loops.h"
-#include "ops/shape/movement.h"
 #include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
 #include "tensor/numeric.h"
+#include "tensor/quant_params.h"
 
 namespace smelt {
 namespace {
@@ -81,13 +82,6 @@ Status infer_Concat(InferContext& ctx) {
 
 namespace {
 
-bool same_parameters(const QuantPtr& a, const QuantPtr& b) {
-  if (a == b) return true;
-  if (!a || !b || a->kind != b->kind) return false;
-  if (a->kind != Quantization::Kind::kPerTensor) return a->scales == b->scales && a->zero_points == b->zero_points;
-  return a->scale() == b->scale() && a->zero_point() == b->zero_point();
-}
-
 /// x's stored integers with the parameters of the output. TFLite's rule for 8-bit values: round(q * s + bias), half
 /// away from zero; else through real numbers, half to even.
 Result<Tensor> requantized(KernelContext& ctx, const Tensor& x, const Tensor& y) {
@@ -127,7 +121,7 @@ Status reference_Concat(KernelContext& ctx) {
     Tensor x = ctx.input(i);
     if (x.dtype() != y.dtype()) return InvalidInput("input ", i, " is ", to_string(x.dtype()));
     if (x.elements() == 0) continue;
-    if (x.quant() && y.quant() && is_integer(x.dtype()) && !same_parameters(x.quant(), y.quant()) &&
+    if (x.quant() && y.quant() && is_integer(x.dtype()) && !same_quant_params(x.quant(), y.quant()) &&
         x.quant()->kind == Quantization::Kind::kPerTensor) {
       SMELT_ASSIGN(x, requantized(ctx, x, y));
     }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "ops/shape/movement.h"
+#include "ops/shape/element_copy.h"
 #include "ops/shape/shape.h"
 
 namespace smelt {

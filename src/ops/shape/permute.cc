@@ -2,9 +2,9 @@
 #include <array>
 
 #include "base/error.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
+#include "ops/shape/element_copy.h"
 #include "ops/shape/loops.h"
-#include "ops/shape/movement.h"
 #include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
 

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "ops/op.h"
+#include "ops/core/op.h"
 
 namespace smelt {
 

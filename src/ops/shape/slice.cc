@@ -1,9 +1,9 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
+#include "ops/shape/element_copy.h"
 #include "ops/shape/loops.h"
-#include "ops/shape/movement.h"
 #include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
 

@@ -3,7 +3,7 @@
 #include <complex>
 
 #include "base/error.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "ops/shape/rules.h"
 #include "ops/signal/fft.h"
 #include "ops/signal/signal.h"

@@ -1,7 +1,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "ops/shape/rules.h"
 #include "ops/signal/image_codecs.h"
 #include "ops/signal/signal.h"

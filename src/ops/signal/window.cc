@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "ops/shape/rules.h"
 #include "ops/signal/signal.h"
 #include "tensor/numeric.h"

@@ -7,7 +7,7 @@
 #include "ops/common/index.h"
 #include "ops/common/infer.h"
 #include "ops/common/real.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "ops/softmax/softmax_quantized.h"
 #include "tensor/numeric.h"
 

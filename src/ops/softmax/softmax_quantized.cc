@@ -10,7 +10,7 @@
 #include "ops/common/fixed_point.h"
 #include "ops/common/lookup.h"
 #include "tensor/numeric.h"
-#include "tensor/one_grid.h"
+#include "tensor/quant_params.h"
 
 namespace smelt {
 namespace {
@@ -122,8 +122,8 @@ Softmax8::Softmax8(double beta, float scale) {
   const ScaledDiff scaled(static_cast<double>(static_cast<float>(beta)), static_cast<double>(scale));
   for (int32_t d = 0; d < 256; ++d) {
     const auto i = static_cast<size_t>(d);
-    exps_[i] = -d >= scaled.smallest ? fixed_exp_negative_q5(scaled(-d)) : kNone;
-    parts_[i] = exps_[i] == kNone ? 0 : static_cast<uint32_t>(rounding_divide_by_pot(exps_[i], kSumBits));
+    exps_[i] = -d >= scaled.smallest ? fixed_exp_negative_q5(scaled(-d)) : kZero;
+    parts_[i] = exps_[i] == kZero ? 0 : static_cast<uint32_t>(rounding_divide_by_pot(exps_[i], kSumBits));
   }
 }
 
@@ -157,7 +157,7 @@ void Softmax8::group(const In* x, int64_t n, int64_t step, Out* y) const {
   for (int64_t k = 0; k < n; ++k) {
     const int32_t e = exps_[static_cast<size_t>(largest - x[k * step])];
     const int64_t r =
-        e == kNone ? kLow : rounding_divide_by_pot(rounding_doubling_high_mul(inverse, e), exponent) + kLow;
+        e == kZero ? kLow : rounding_divide_by_pot(rounding_doubling_high_mul(inverse, e), exponent) + kLow;
     y[k * step] = static_cast<Out>(std::min(r, kHigh));
   }
 }
@@ -168,7 +168,7 @@ template void Softmax8::group(const uint8_t*, int64_t, int64_t, int16_t*) const;
 
 namespace {
 bool in_fixed_point(const SoftmaxAttrs& attrs, SoftmaxAttrs::Kind kind, const ValueType& x, const ValueType& y) {
-  return (x.dtype == DType::kI8 || x.dtype == DType::kU8) && on_one_grid(x.quant) && y.quant && attrs.kind == kind &&
+  return (x.dtype == DType::kI8 || x.dtype == DType::kU8) && is_per_tensor(x.quant) && y.quant && attrs.kind == kind &&
          attrs.rounding != Rounding::kFloatHalfEven && !attrs.flatten && x.shape.rank() > 0;
 }
 }  // namespace

@@ -25,7 +25,7 @@ class Softmax8 {
   const std::array<uint32_t, 256>& parts() const { return parts_; }
 
  private:
-  static constexpr int32_t kNone = -1;  ///< the exponential counts as zero
+  static constexpr int32_t kZero = -1;  ///< the exponential counts as zero
   std::array<int32_t, 256> exps_{};     ///< Q0, by how much a value is below the largest
   std::array<uint32_t, 256> parts_{};   ///< what they add to the sum, Q12
 };

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "support/op_runner.h"
 
 namespace smelt::test {

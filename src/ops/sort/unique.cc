@@ -2,8 +2,8 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "ops/op.h"
-#include "ops/shape/movement.h"
+#include "ops/core/op.h"
+#include "ops/shape/element_copy.h"
 #include "ops/shape/rules.h"
 #include "ops/sort/keys.h"
 #include "ops/sort/sort.h"

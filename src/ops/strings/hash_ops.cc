@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "ops/shape/rules.h"
 #include "ops/strings/hash.h"
 #include "ops/strings/strings.h"

@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "ops/shape/rules.h"
 #include "ops/strings/strings.h"
 #include "tensor/numeric.h"
@@ -41,7 +41,7 @@ int64_t features(const TfIdfAttrs& a) {
 /// The n-grams of a TfIdf pool as a tree of numbered items: one walk from a place of a row finds all that begin there.
 class NgramPool {
  public:
-  static constexpr int32_t kNone = -1;
+  static constexpr int32_t kNoEntry = -1;
 
   static Result<NgramPool> make(const TfIdfAttrs& a) {
     NgramPool pool;
@@ -57,19 +57,19 @@ class NgramPool {
     return pool;
   }
 
-  /// The number of an item; kNone when no n-gram holds it.
+  /// The number of an item; kNoEntry when no n-gram holds it.
   int32_t number(const std::string& item) const { return find(strings_, std::string_view(item)); }
   int32_t number(int64_t item) const { return find(ints_, item); }
-  /// The node behind a node and an item; kNone when no n-gram goes on so. Node 0 is the root.
+  /// The node behind a node and an item; kNoEntry when no n-gram goes on so. Node 0 is the root.
   int32_t next(int32_t node, int32_t item) const { return node == 0 ? first_[item] : find(next_, edge(node, item)); }
-  /// Entry of the pool that ends at a node, or kNone.
+  /// Entry of the pool that ends at a node, or kNoEntry.
   int32_t entry(int32_t node) const { return entries_[static_cast<size_t>(node)]; }
 
  private:
   template <class Map, class Key>
   static int32_t find(const Map& map, const Key& key) {
     const auto found = map.find(key);
-    return found == map.end() ? kNone : found->second;
+    return found == map.end() ? kNoEntry : found->second;
   }
   static uint64_t edge(int32_t node, int32_t item) {
     return (static_cast<uint64_t>(node) << 32 | static_cast<uint32_t>(item)) * 0x9e3779b97f4a7c15;
@@ -82,24 +82,24 @@ class NgramPool {
       const auto fresh = static_cast<int32_t>(first_.size());
       const int32_t item = a.pool_strings.empty() ? ints_.emplace(a.pool_ints[k], fresh).first->second
                                                   : strings_.emplace(a.pool_strings[k], fresh).first->second;
-      if (item == fresh) first_.push_back(kNone);
+      if (item == fresh) first_.push_back(kNoEntry);
       const auto new_node = static_cast<int32_t>(entries_.size());
       int32_t& to =
-          node == 0 ? first_[static_cast<size_t>(item)] : next_.emplace(edge(node, item), kNone).first->second;
-      if (to == kNone) {
+          node == 0 ? first_[static_cast<size_t>(item)] : next_.emplace(edge(node, item), kNoEntry).first->second;
+      if (to == kNoEntry) {
         to = new_node;
-        entries_.push_back(kNone);
+        entries_.push_back(kNoEntry);
       }
       node = to;
     }
-    if (entries_[static_cast<size_t>(node)] == kNone) entries_[static_cast<size_t>(node)] = entry;
+    if (entries_[static_cast<size_t>(node)] == kNoEntry) entries_[static_cast<size_t>(node)] = entry;
   }
 
   std::unordered_map<std::string_view, int32_t> strings_;  ///< views of the attributes
   std::unordered_map<int64_t, int32_t> ints_;
   std::vector<int32_t> first_;  ///< by item: the node of n-grams that begin with it
   std::unordered_map<uint64_t, int32_t> next_;
-  std::vector<int32_t> entries_{kNone};  ///< by node
+  std::vector<int32_t> entries_{kNoEntry};  ///< by node
 };
 
 namespace {
@@ -116,12 +116,13 @@ Status count_row(KernelContext& ctx, const TfIdfAttrs& a, const NgramPool& pool,
       int32_t node = 0;
       for (int64_t n = 1, at = start; n <= most && at < length; ++n, at += skip + 1) {
         const int32_t item = row[static_cast<size_t>(at)];
-        if (item == NgramPool::kNone) break;
+        if (item == NgramPool::kNoEntry) break;
         node = pool.next(node, item);
-        if (node == NgramPool::kNone) break;
+        if (node == NgramPool::kNoEntry) break;
         const int32_t entry = pool.entry(node);
         // Single items have no gaps.
-        if (entry != NgramPool::kNone && n >= a.min_gram && (n > 1 || skip == 0)) ++counts[static_cast<size_t>(entry)];
+        if (entry != NgramPool::kNoEntry && n >= a.min_gram && (n > 1 || skip == 0))
+          ++counts[static_cast<size_t>(entry)];
       }
     }
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "ops/shape/rules.h"
 #include "ops/strings/regex.h"
 #include "ops/strings/utf8.h"

@@ -2,7 +2,7 @@
 #include <span>
 
 #include "base/error.h"
-#include "ops/op.h"
+#include "ops/core/op.h"
 #include "ops/shape/rules.h"
 #include "ops/strings/regex.h"
 #include "ops/strings/strings.h"

@@ -7,15 +7,15 @@
 #include <utility>
 #include <vector>
 
-#include "graph/builder.h"
+#include "ops/core/builder.h"
 
 namespace smelt::aten {
 
 /// An integer of an argument list: a number, or a value of the graph (int64 scalar tensor) when `id` is set.
 struct Int {
   int64_t value = 0;
-  ValueId id = kNone;
-  bool symbolic() const { return id != kNone; }
+  ValueId id = kNoValue;
+  bool symbolic() const { return id != kNoValue; }
 };
 
 /// One argument of an ATen-style call.
@@ -34,7 +34,7 @@ struct Arg {
     kTensors,  ///< ids; kNone where an optional tensor is absent
   };
   Kind kind = Kind::kNone;
-  ValueId id = kNone;
+  ValueId id = kNoValue;
   int64_t i = 0;
   double d = 0;
   std::string text;

@@ -160,14 +160,14 @@ void clamp(L& l) {
   const DType result = l.result_type(operands);
   const DType compute = l.compute_type(result, operands);
   const ValueId x = l.as(operands[0], compute);
-  ValueId lo = has_lo ? l.as(operands[1], compute) : kNone;
-  ValueId hi = has_hi ? l.as(operands.back(), compute) : kNone;
-  const auto dims = [&](ValueId v) { return v == kNone ? 0 : l.rank(v); };
+  ValueId lo = has_lo ? l.as(operands[1], compute) : kNoValue;
+  ValueId hi = has_hi ? l.as(operands.back(), compute) : kNoValue;
+  const auto dims = [&](ValueId v) { return v == kNoValue ? 0 : l.rank(v); };
   if (dims(lo) > 0 || dims(hi) > 0) {
     // Tensor bounds broadcast with x, and NaN bounds win.
     ValueId y = x;
-    if (lo != kNone) y = l.binary(Binary::kMax, y, lo);
-    if (hi != kNone) y = l.binary(Binary::kMin, y, hi);
+    if (lo != kNoValue) y = l.binary(Binary::kMax, y, lo);
+    if (hi != kNoValue) y = l.binary(Binary::kMin, y, hi);
     return l.result(l.cast(y, result));
   }
   l.result(l.cast(l.op(Op::kClamp, make_attrs<NoAttrs>(), {x, lo, hi}), result));

@@ -8,7 +8,7 @@ namespace {
 /// Index tensors of other integer types than int32 and int64 become int64; masks stay.
 ValueId index_of(L& l, ValueId v) {
   const DType d = l.dtype(v);
-  return v == kNone || d == DType::kBool || d == DType::kI64 || d == DType::kI32 ? v : l.cast(v, DType::kI64);
+  return v == kNoValue || d == DType::kBool || d == DType::kI64 || d == DType::kI32 ? v : l.cast(v, DType::kI64);
 }
 
 std::vector<ValueId> index_list(L& l, size_t at) {
@@ -17,7 +17,7 @@ std::vector<ValueId> index_list(L& l, size_t at) {
     v = index_of(l, v);
     if (l.dtype(v) == DType::kU8) v = l.cast(v, DType::kBool);
   }
-  while (!list.empty() && list.back() == kNone) list.pop_back();
+  while (!list.empty() && list.back() == kNoValue) list.pop_back();
   return list;
 }
 

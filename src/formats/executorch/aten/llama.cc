@@ -18,9 +18,9 @@ ValueId appended(L& l, ValueId cache, ValueId fresh, ValueId start) {
 ValueId attend(L& l, ValueId q, ValueId k, ValueId v, ValueId start, ValueId mask, bool causal, double scale) {
   if (l.rank(q) != 4 || l.rank(k) != 4 || l.rank(v) != 4) {
     l.fail(InvalidModel("attention operands must have rank 4"));
-    return kNone;
+    return kNoValue;
   }
-  if (mask == kNone) {
+  if (mask == kNoValue) {
     ShapeOfAttrs s;
     s.start = 1;
     s.end = 2;
@@ -36,11 +36,11 @@ ValueId attend(L& l, ValueId q, ValueId k, ValueId v, ValueId start, ValueId mas
   }
   AttentionAttrs a;
   a.scale = scale;
-  a.causal = causal && mask == kNone;
+  a.causal = causal && mask == kNoValue;
   a.causal_from_end = true;
   const auto heads_first = [&](ValueId x) { return l.transpose(x, {0, 2, 1, 3}); };
   std::vector<ValueId> in{heads_first(q), heads_first(k), heads_first(v)};
-  if (mask != kNone) in.push_back(mask);
+  if (mask != kNoValue) in.push_back(mask);
   return heads_first(l.op(Op::kAttention, make_attrs<AttentionAttrs>(a), in));
 }
 
@@ -117,7 +117,7 @@ std::vector<ValueId> gated_delta_rule(L& l, ValueId log_decay) {
   const ValueId q = l.t(0), k = l.t(1), v = l.t(2), beta = l.t(4), state = l.t(5);
   if (l.rank(q) != 4 || l.rank(k) != 4 || l.rank(v) != 4 || l.rank(beta) != 3 || l.rank(state) != 4) {
     l.fail(InvalidModel("a gated delta rule takes query, key, value and state of rank 4 and beta of rank 3"));
-    return {kNone, kNone};
+    return {kNoValue, kNoValue};
   }
   const int64_t batch = l.dim(state, 0), width = l.dim(v, 3);
   LinearAttentionAttrs a;
@@ -128,7 +128,7 @@ std::vector<ValueId> gated_delta_rule(L& l, ValueId log_decay) {
   if (batch < 0 || width < 0 || a.q_heads < 1 || a.kv_heads < 1 || a.q_heads % a.kv_heads != 0) {
     l.fail(InvalidModel("a gated delta rule with ", a.q_heads, " query heads, ", a.kv_heads, " key heads, batch ",
                         batch, " and values of width ", width));
-    return {kNone, kNone};
+    return {kNoValue, kNoValue};
   }
   // Tokens before heads, the heads of a token side by side.
   const auto tokens_first = [&](ValueId x) {
@@ -165,9 +165,9 @@ void tile_crop(L& l) {
     return Int{0, l.binary(Binary::kTruncDiv, n, l.integer(DType::kI64, size))};
   };
   const Int channels{0, l.reshape(l.slice(extent, 0, 0, 1), {})};
-  const ValueId grid = l.int_vector({channels, tiles(1), Int{size, kNone}, tiles(2), Int{size, kNone}});
+  const ValueId grid = l.int_vector({channels, tiles(1), Int{size, kNoValue}, tiles(2), Int{size, kNoValue}});
   const ValueId cut = l.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {x, grid});
-  const ValueId shape = l.int_vector({Int{-1, kNone}, channels, Int{size, kNone}, Int{size, kNone}});
+  const ValueId shape = l.int_vector({Int{-1, kNoValue}, channels, Int{size, kNoValue}, Int{size, kNoValue}});
   l.result(l.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {l.transpose(cut, {1, 3, 0, 2, 4}), shape}));
 }
 

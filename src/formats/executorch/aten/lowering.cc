@@ -13,7 +13,7 @@ const Arg& L::arg(size_t i) const {
 }
 
 ValueId L::t(size_t at) {
-  if (!ok()) return kNone;
+  if (!ok()) return kNoValue;
   const Arg& a = arg(at);
   switch (a.kind) {
     case Arg::Kind::kTensor:
@@ -27,11 +27,11 @@ ValueId L::t(size_t at) {
       return number(DType::kF32, a.d);
     default:
       fail(InvalidModel("argument ", at, " must be a tensor"));
-      return kNone;
+      return kNoValue;
   }
 }
 
-ValueId L::opt(size_t at) { return none(at) ? kNone : t(at); }
+ValueId L::opt(size_t at) { return none(at) ? kNoValue : t(at); }
 
 int64_t L::i(size_t at, std::optional<int64_t> otherwise) {
   const Arg& a = arg(at);
@@ -174,7 +174,7 @@ ValueId L::int_vector(size_t at) {
 
 const ValueType& L::type(ValueId v) const {
   static const ValueType unknown;
-  return v == kNone ? unknown : b.type(v);
+  return v == kNoValue ? unknown : b.type(v);
 }
 
 int L::rank(ValueId v) {
@@ -203,7 +203,7 @@ std::vector<int64_t> L::axes(std::vector<int64_t> list, int rank) {
 }
 
 std::vector<ValueId> L::ops(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int outputs) {
-  std::vector<ValueId> none(static_cast<size_t>(outputs), kNone);
+  std::vector<ValueId> none(static_cast<size_t>(outputs), kNoValue);
   if (!ok()) return none;
   auto r = b.node(op, std::move(attrs), std::move(inputs), outputs);
   if (!r.ok()) {
@@ -218,7 +218,7 @@ ValueId L::op(Op o, AttrsPtr attrs, std::vector<ValueId> inputs) {
 }
 
 ValueId L::cast(ValueId v, DType to) {
-  if (!ok() || v == kNone || to == DType::kInvalid || dtype(v) == to) return v;
+  if (!ok() || v == kNoValue || to == DType::kInvalid || dtype(v) == to) return v;
   if (const Tensor* k = b.constant_of(v); k && k->elements() == 1 && is_integer(k->dtype()) && is_integer(to)) {
     Tensor value(to, k->shape());
     set_int(value, 0, get_int(*k, 0));
@@ -274,7 +274,7 @@ ValueId L::shape_of(ValueId v) {
 }
 
 ValueId L::like_indices(ValueId rows, ValueId indices, int64_t width) {
-  if (!ok()) return kNone;
+  if (!ok()) return kNoValue;
   if (type(indices).is_static() && type(indices).shape.elements() > 0) {
     const auto known = type(indices).shape.dims();
     std::vector<int64_t> dims(known.begin(), known.end());

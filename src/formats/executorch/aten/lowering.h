@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "formats/executorch/aten/aten.h"
-#include "ops/all_attrs.h"
-#include "ops/op.h"
+#include "ops/core/all_attrs.h"
+#include "ops/core/op.h"
 
 namespace smelt::aten {
 
-/// One call being lowered. The first error sticks: after it every method does nothing and returns kNone or a default,
-/// so that lowering functions read as straight formulas; lower() reports it at the end.
+/// One call being lowered. The first error sticks: after it every method does nothing and returns kNoValue or a
+/// default, so that lowering functions read as straight formulas; lower() reports it at the end.
 class L {
  public:
   L(Builder& builder, const Call& call) : b(builder), c(call) {}
@@ -32,14 +32,14 @@ class L {
   bool none(size_t i) const { return arg(i).kind == Arg::Kind::kNone; }
   bool is_tensor(size_t i) const { return arg(i).kind == Arg::Kind::kTensor; }
   ValueId t(size_t i);    ///< tensor; a number becomes a scalar tensor
-  ValueId opt(size_t i);  ///< tensor or kNone
+  ValueId opt(size_t i);  ///< tensor or kNoValue
   int64_t i(size_t at, std::optional<int64_t> otherwise = {});
   double d(size_t at, std::optional<double> otherwise = {});
   bool flag(size_t at, bool otherwise = false) { return i(at, otherwise) != 0; }
   std::string text(size_t at, const std::string& otherwise = "");
   std::vector<int64_t> ints(size_t at);                                 ///< known numbers; None: empty
   std::vector<double> doubles(size_t at);                               ///< None: empty
-  std::vector<ValueId> tensors(size_t at);                              ///< TensorList; kNone inside where optional
+  std::vector<ValueId> tensors(size_t at);                              ///< TensorList; kNoValue inside where optional
   ValueId int_value(size_t at, std::optional<int64_t> otherwise = {});  ///< int64 scalar tensor, known or not
   ValueId int_vector(size_t at);                                        ///< 1-D int64 tensor, known or not
   ValueId int_vector(const std::vector<Int>& items);
@@ -82,7 +82,7 @@ class L {
   // Scalars and promotion.
   /// Operand of an element-wise operator: a tensor, or a number of Python's kinds.
   struct Operand {
-    ValueId id = kNone;  ///< tensor or symbol
+    ValueId id = kNoValue;  ///< tensor or symbol
     bool number = false;
     bool wrapped = false;  ///< a number known or not: of low priority in promotion
     DType kind = DType::kInvalid;

@@ -14,7 +14,7 @@ std::vector<ValueId> product_operands(L& l, std::initializer_list<size_t> at) {
   for (size_t i : at)
     if (!l.none(i)) to = to == DType::kInvalid ? l.dtype(l.t(i)) : promote(to, l.dtype(l.t(i)));
   std::vector<ValueId> out;
-  for (size_t i : at) out.push_back(l.none(i) ? kNone : l.cast(l.t(i), to));
+  for (size_t i : at) out.push_back(l.none(i) ? kNoValue : l.cast(l.t(i), to));
   return out;
 }
 
@@ -23,7 +23,7 @@ ValueId matmul(L& l, std::vector<ValueId> in, double alpha = 1, double beta = 1,
   a.alpha = alpha;
   a.beta = beta;
   a.transpose_b = transpose_b;
-  while (!in.empty() && in.back() == kNone) in.pop_back();
+  while (!in.empty() && in.back() == kNoValue) in.pop_back();
   return l.op(Op::kMatMul, make_attrs<MatMulAttrs>(a), in);
 }
 
@@ -94,13 +94,13 @@ ValueId conv_transpose(L& l, const ConvParameters& p, ValueId x, ValueId w, Valu
   a.filter = FilterLayout::kIOS;
   a.output_padding = p.output_padding;
   std::vector<ValueId> in{x, w};
-  if (bias != kNone) in.push_back(bias);
+  if (bias != kNoValue) in.push_back(bias);
   return l.op(Op::kConvTranspose, make_attrs<ConvTransposeAttrs>(a), in);
 }
 
 ValueId conv_forward(L& l, const ConvParameters& p, ValueId x, ValueId w, ValueId bias) {
   std::vector<ValueId> in{x, w};
-  if (bias != kNone) in.push_back(bias);
+  if (bias != kNoValue) in.push_back(bias);
   return l.op(Op::kConv, make_attrs<ConvAttrs>(conv_attrs<ConvAttrs>(p)), in);
 }
 
@@ -128,7 +128,7 @@ ValueId weight_gradient(L& l, const ConvParameters& p, ValueId x, ValueId g, Val
   q.strides = p.dilations;
   q.dilations = p.strides;
   q.groups = 1;
-  ValueId y = conv_forward(l, q, swapped(l, x), swapped(l, g), kNone);  // [I, O, k...]
+  ValueId y = conv_forward(l, q, swapped(l, x), swapped(l, g), kNoValue);  // [I, O, k...]
   for (int i = 0; i < p.spatial; ++i) y = l.slice(y, 2 + i, 0, l.dim(w, 2 + i));
   return swapped(l, y);
 }
@@ -143,7 +143,7 @@ void convolution_backward(L& l) {
   const auto wanted = [&](size_t k) { return k >= mask.size() || mask[k] != 0; };
   const auto nothing = [&](size_t k) { return l.fill(l.b.i64({0}), l.out_dtype(k), 0); };
   if (wanted(0) && p.transposed) {
-    l.result(conv_forward(l, p, g, w, kNone));
+    l.result(conv_forward(l, p, g, w, kNoValue));
   } else if (wanted(0)) {
     ConvParameters q = p;
     for (int i = 0; i < p.spatial; ++i) {
@@ -151,7 +151,7 @@ void convolution_backward(L& l) {
       const int64_t in = l.dim(x, 2 + i), k = l.dim(w, 2 + i), out = l.dim(g, 2 + i);
       q.output_padding[at] = in - ((out - 1) * p.strides[at] - 2 * p.pads[at] + p.dilations[at] * (k - 1) + 1);
     }
-    l.result(conv_transpose(l, q, g, w, kNone));
+    l.result(conv_transpose(l, q, g, w, kNoValue));
   } else {
     l.result(nothing(0));
   }
@@ -264,7 +264,7 @@ void resize(L& l, ResizeAttrs a, size_t size_at, const std::vector<double>& scal
   a.axes.clear();
   for (int i = 0; i < spatial; ++i) a.axes.push_back(2 + i);
   a.tflite = true;
-  std::vector<ValueId> in{x, kNone, kNone, kNone};
+  std::vector<ValueId> in{x, kNoValue, kNoValue, kNoValue};
   const bool corners = a.coord == ResizeAttrs::Coord::kAlignCorners || a.coord == ResizeAttrs::Coord::kCornersHalfPixel;
   if (!l.none(size_at) && (scales.empty() || corners)) {
     in[3] = l.int_vector(size_at);
@@ -280,7 +280,7 @@ void resize(L& l, ResizeAttrs a, size_t size_at, const std::vector<double>& scal
       a.tflite = false;
     }
   }
-  while (in.back() == kNone) in.pop_back();
+  while (in.back() == kNoValue) in.pop_back();
   const DType t = l.dtype(x);
   l.result(l.cast(l.op(Op::kResize, make_attrs<ResizeAttrs>(a), in), t));
 }

@@ -30,7 +30,7 @@ void layer_norm(L& l) {
   a.epsilon = l.d(4, 1e-5);
   if (a.axis < 0) return l.fail(InvalidModel("layer_norm over more dimensions than the input has"));
   std::vector<ValueId> in{x, l.cast(l.opt(2), l.dtype(x)), l.cast(l.opt(3), l.dtype(x))};
-  while (in.back() == kNone) in.pop_back();
+  while (in.back() == kNoValue) in.pop_back();
   for (ValueId v : l.ops(Op::kLayerNorm, make_attrs<LayerNormAttrs>(a), in, outputs)) l.result(v);
 }
 
@@ -42,7 +42,7 @@ void group_norm(L& l) {
   a.epsilon = l.d(7, 1e-5);
   if (a.groups <= 0) return l.fail(InvalidModel("group_norm with ", a.groups, " groups"));
   std::vector<ValueId> in{x, l.opt(1), l.opt(2)};
-  while (in.back() == kNone) in.pop_back();
+  while (in.back() == kNoValue) in.pop_back();
   for (ValueId v : l.ops(Op::kGroupNorm, make_attrs<GroupNormAttrs>(a), in, 3)) l.result(v);
 }
 
@@ -77,9 +77,9 @@ void batch_statistics(L& l, size_t eps_at) {
   const ValueId variance = l.reduce(Reduction::kVar, wide, axes, false, 0);
   const ValueId inverse = l.unary(Unary::kRsqrt, l.binary(Binary::kAdd, variance, l.number(w, l.d(eps_at, 1e-5))));
   ValueId y = l.binary(Binary::kMul, l.binary(Binary::kSub, wide, per_channel(l, mean, r)), per_channel(l, inverse, r));
-  if (const ValueId scale = l.opt(1); scale != kNone)
+  if (const ValueId scale = l.opt(1); scale != kNoValue)
     y = l.binary(Binary::kMul, y, per_channel(l, l.cast(scale, w), r));
-  if (const ValueId shift = l.opt(2); shift != kNone)
+  if (const ValueId shift = l.opt(2); shift != kNoValue)
     y = l.binary(Binary::kAdd, y, per_channel(l, l.cast(shift, w), r));
   l.result(l.cast(y, t));
   l.result(mean);
@@ -135,11 +135,11 @@ void sdpa(L& l) {
   a.scale = l.d(6, 0);
   const ValueId q = l.t(0), k = l.t(1), v = l.t(2);
   ValueId mask = l.opt(3);
-  if (mask != kNone && l.dtype(mask) != DType::kBool) mask = l.cast(mask, l.dtype(q));
+  if (mask != kNoValue && l.dtype(mask) != DType::kBool) mask = l.cast(mask, l.dtype(q));
   const int r = l.rank(q);
   const auto four = [&](ValueId x) { return r == 3 ? l.unsqueeze(x, {0}) : x; };
   std::vector<ValueId> in{four(q), four(k), four(v)};
-  if (mask != kNone) in.push_back(r == 3 && l.rank(mask) == 3 ? l.unsqueeze(mask, {0}) : mask);
+  if (mask != kNoValue) in.push_back(r == 3 && l.rank(mask) == 3 ? l.unsqueeze(mask, {0}) : mask);
   if (r != 3 && r != 4) return l.fail(Unsupported("attention of rank ", r));
   const ValueId y = l.op(Op::kAttention, make_attrs<AttentionAttrs>(a), in);
   l.result(r == 3 ? l.squeeze(y, {0}) : y);

@@ -23,7 +23,7 @@ ValueId scalar(L& l, size_t at) {
     }
     default:
       l.fail(InvalidModel("argument ", at, " must be a number"));
-      return kNone;
+      return kNoValue;
   }
 }
 

@@ -29,13 +29,13 @@ ValueId scalar_of(L& l, size_t at, DType to) {
 
 /// Zero points in the stored type; integers that it can't hold would be wrong and are refused.
 ValueId zero_points(L& l, size_t at, DType stored, bool scalar) {
-  if (l.none(at)) return kNone;
+  if (l.none(at)) return kNoValue;
   ValueId v = scalar ? scalar_of(l, at, DType::kI64) : l.cast(l.t(at), DType::kI64);
   if (const Tensor* k = l.b.constant_of(v); l.ok() && k)
     for (int64_t i = 0; i < k->elements(); ++i)
       if (get_int(*k, i) < int_min(stored) || get_int(*k, i) > int_max(stored)) {
         l.fail(InvalidModel("zero point ", get_int(*k, i), " does not fit ", to_string(stored)));
-        return kNone;
+        return kNoValue;
       }
   return l.cast(v, stored);
 }
@@ -47,7 +47,7 @@ ValueId quantize_linear(L& l, ValueId x, ValueId scale, ValueId zero, int64_t ax
   a.quant_min = lo;
   a.quant_max = hi;
   std::vector<ValueId> in{l.cast(x, DType::kF32), scale};
-  if (zero != kNone) in.push_back(zero);
+  if (zero != kNoValue) in.push_back(zero);
   return l.op(Op::kQuantizeLinear, make_attrs<QuantizeLinearAttrs>(a), in);
 }
 
@@ -56,7 +56,7 @@ ValueId dequantize_linear(L& l, ValueId x, ValueId scale, ValueId zero, int64_t 
   a.axis = axis;
   a.to = DType::kF32;
   std::vector<ValueId> in{x, scale};
-  if (zero != kNone) in.push_back(zero);
+  if (zero != kNoValue) in.push_back(zero);
   return l.op(Op::kDequantizeLinear, make_attrs<QuantizeLinearAttrs>(a), in);
 }
 
@@ -104,14 +104,14 @@ ValueId quantize_broadcast(L& l, ValueId x, ValueId scale, ValueId zero, int64_t
   const DType f = DType::kF32;
   const ValueId inverse = l.binary(Binary::kDiv, l.number(f, 1), l.cast(scale, f));
   const ValueId steps = l.unary(Unary::kRound, l.binary(Binary::kMul, l.cast(x, f), inverse));
-  const ValueId moved = zero == kNone ? steps : l.binary(Binary::kAdd, steps, l.cast(zero, f));
+  const ValueId moved = zero == kNoValue ? steps : l.binary(Binary::kAdd, steps, l.cast(zero, f));
   return l.cast(l.unary(Unary::kClamp, moved, static_cast<double>(lo), static_cast<double>(hi)), to);
 }
 
 ValueId dequantize_broadcast(L& l, ValueId x, ValueId scale, ValueId zero) {
   const DType f = DType::kF32;
   ValueId y = l.cast(x, f);
-  if (zero != kNone) y = l.binary(Binary::kSub, y, l.cast(zero, f));
+  if (zero != kNoValue) y = l.binary(Binary::kSub, y, l.cast(zero, f));
   return l.binary(Binary::kMul, y, l.cast(scale, f));
 }
 
@@ -135,7 +135,7 @@ void dequantize_per_channel_group(L& l) {
   const int64_t group = l.i(6);
   const ValueId zero = l.opt(2);
   l.result(l.cast(
-      dequantize_broadcast(l, l.t(0), grouped(l, l.t(1), group), zero == kNone ? kNone : grouped(l, zero, group)),
+      dequantize_broadcast(l, l.t(0), grouped(l, l.t(1), group), zero == kNoValue ? kNoValue : grouped(l, zero, group)),
       real_type(l, 7)));
 }
 
@@ -143,8 +143,8 @@ void quantize_per_channel_group(L& l) {
   const int64_t group = l.i(6);
   const ValueId zero = l.opt(2);
   const DType to = stored_type(l, 5);
-  l.result(quantize_broadcast(l, l.t(0), grouped(l, l.t(1), group), zero == kNone ? kNone : grouped(l, zero, group),
-                              l.i(3), l.i(4), to));
+  l.result(quantize_broadcast(l, l.t(0), grouped(l, l.t(1), group),
+                              zero == kNoValue ? kNoValue : grouped(l, zero, group), l.i(3), l.i(4), to));
 }
 
 /// Scale (float64) and zero point (int64) of a range widened to hold 0, as FBGEMM chooses them.
@@ -215,7 +215,7 @@ ValueId unpacked(L& l, ValueId packed, int bits) {
   const int64_t width = l.dim(packed, 1);
   if (l.rank(packed) != 2 || width <= 0) {
     l.fail(Unsupported("packed embedding table ", l.type(packed).str()));
-    return kNone;
+    return kNoValue;
   }
   return l.reshape(together, {-1, width * per_byte});
 }
@@ -228,7 +228,7 @@ void embedding(L& l) {
   if (l.rank(table) != 2) return l.fail(Unsupported("embedding table ", l.type(table).str()));
   const ValueId list = l.reshape(indices, {-1});
   const auto rows = [&](ValueId v) {
-    return v == kNone ? kNone : l.op(Op::kGather, make_attrs<GatherAttrs>(), {v, list});
+    return v == kNoValue ? kNoValue : l.op(Op::kGather, make_attrs<GatherAttrs>(), {v, list});
   };
   const ValueId picked = bits == 8 ? rows(table) : unpacked(l, rows(table), bits);
   const int64_t width = l.dim(picked, 1);
@@ -237,12 +237,12 @@ void embedding(L& l) {
   const int64_t groups = l.rank(scales) == 2 ? l.dim(scales, 1) : 1;
   if (groups <= 0 || width % groups) return l.fail(InvalidModel(groups, " scales a row for ", width, " columns"));
   const auto fit = [&](ValueId v, ValueId of) {
-    if (v == kNone) return v;
+    if (v == kNoValue) return v;
     const ValueId column = l.rank(of) == 1 ? l.unsqueeze(v, {-1}) : v;
     return groups > 1 ? grouped(l, column, width / groups) : column;
   };
   s = fit(s, scales);
-  if (z != kNone) z = fit(z, l.t(2));
+  if (z != kNoValue) z = fit(z, l.t(2));
   l.result(l.like_indices(dequantize_broadcast(l, picked, s, z), indices, width));
 }
 
@@ -262,11 +262,11 @@ void add(L& l) {
 template <bool linear>
 void mixed(L& l) {
   const ValueId x = l.t(0), w = l.t(1), scales = l.t(2);
-  const auto column = [&](ValueId v) { return v == kNone ? v : l.rank(v) == 1 ? l.unsqueeze(v, {-1}) : v; };
+  const auto column = [&](ValueId v) { return v == kNoValue ? v : l.rank(v) == 1 ? l.unsqueeze(v, {-1}) : v; };
   const auto fit = [&](ValueId v) {
     const ValueId c = column(v);
     const int64_t groups = l.dim(c, 1);
-    return c == kNone || groups <= 1 ? c : grouped(l, c, l.dim(w, 1) / groups);
+    return c == kNoValue || groups <= 1 ? c : grouped(l, c, l.dim(w, 1) / groups);
   };
   const ValueId real = dequantize_broadcast(l, w, fit(scales), fit(l.opt(3)));
   MatMulAttrs a;

@@ -183,7 +183,7 @@ ValueId sorted(L& l, bool indices) {
   if (indices) return both[1];
   l.result(both[0]);
   l.result(both[1]);
-  return kNone;
+  return kNoValue;
 }
 
 /// Rows of pairwise differences to distances: (sum |d|^p)^(1/p) over the last axis.

@@ -189,7 +189,7 @@ std::vector<ValueId> joined_list(L& l, size_t at) {
   std::vector<ValueId> list = l.tensors(at);
   std::vector<L::Operand> operands;
   for (ValueId v : list) {
-    if (v == kNone) {
+    if (v == kNoValue) {
       l.fail(InvalidModel("an absent tensor in a list to join"));
       return {};
     }
@@ -248,7 +248,7 @@ void pad_with(L& l, PadAttrs::Mode mode, ValueId value) {
   PadAttrs a;
   a.mode = mode;
   std::vector<ValueId> in{x, l.b.i64(order)};
-  if (value != kNone) in.push_back(value);
+  if (value != kNoValue) in.push_back(value);
   l.result(l.op(Op::kPad, make_attrs<PadAttrs>(a), in));
 }
 
@@ -258,15 +258,15 @@ void constant_pad(L& l) {
   const ValueId value = l.none(2) ? l.number(l.dtype(x), 0) : l.as(l.operand(2), l.dtype(x));
   pad_with(l, PadAttrs::Mode::kConstant, value);
 }
-void reflection_pad(L& l) { pad_with(l, PadAttrs::Mode::kReflect, kNone); }
-void replication_pad(L& l) { pad_with(l, PadAttrs::Mode::kEdge, kNone); }
+void reflection_pad(L& l) { pad_with(l, PadAttrs::Mode::kReflect, kNoValue); }
+void replication_pad(L& l) { pad_with(l, PadAttrs::Mode::kEdge, kNoValue); }
 
 /// pad(self, pad, mode="constant", value?).
 void pad(L& l) {
   const std::string mode = l.text(2, "constant");
   if (mode == "reflect") return reflection_pad(l);
   if (mode == "replicate") return replication_pad(l);
-  if (mode == "circular") return pad_with(l, PadAttrs::Mode::kWrap, kNone);
+  if (mode == "circular") return pad_with(l, PadAttrs::Mode::kWrap, kNoValue);
   const ValueId x = l.t(0);
   if (l.ok())
     pad_with(l, PadAttrs::Mode::kConstant, l.none(3) ? l.number(l.dtype(x), 0) : l.as(l.operand(3), l.dtype(x)));

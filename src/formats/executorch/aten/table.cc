@@ -49,7 +49,7 @@ Result<Lowered> lower(Builder& builder, const Call& call) {
     l.lowered.mutated.emplace_back(0, l.lowered.outputs[0]);
   // What a program declares is what it gets: results are converted to the outputs' element types.
   for (size_t k = 0; k < l.lowered.outputs.size(); ++k)
-    if (l.lowered.outputs[k] != kNone) l.lowered.outputs[k] = l.cast(l.lowered.outputs[k], l.out_dtype(k));
+    if (l.lowered.outputs[k] != kNoValue) l.lowered.outputs[k] = l.cast(l.lowered.outputs[k], l.out_dtype(k));
   if (!l.ok()) return l.status().error();
   return std::move(l.lowered);
 }

@@ -86,18 +86,18 @@ Tensor swap_halves(const Tensor& bytes) {
 ValueId four_bit_weights(L& l, size_t weights_at, size_t scales_at, int64_t group, bool high_first = false) {
   const ValueId id = l.t(weights_at);
   const std::vector<float> scales = known_floats(l, scales_at);
-  if (!l.ok()) return kNone;
+  if (!l.ok()) return kNoValue;
   const Tensor* bytes = l.b.constant_of(id);
   if (!bytes || bytes->rank() != 2 || bit_width(bytes->dtype()) != 8) {
     l.fail(Unsupported("the weights must be constant bytes of rank 2"));
-    return kNone;
+    return kNoValue;
   }
   const int64_t out = bytes->dim(0), in = bytes->dim(1) * 2;
   if (group == 0) group = in;
   const int64_t groups = group > 0 && in % group == 0 ? in / group : 0;
   if (groups == 0 || static_cast<int64_t>(scales.size()) != groups * out) {
     l.fail(InvalidModel(scales.size(), " scales for ", out, " channels of ", in, " inputs in groups of ", group));
-    return kNone;
+    return kNoValue;
   }
   auto q = std::make_shared<Quantization>();
   q->kind = Quantization::Kind::kPerBlock;
@@ -119,7 +119,7 @@ ValueId linear(L& l, ValueId x, ValueId weights, ValueId bias) {
   MatMulAttrs a;
   a.transpose_b = true;
   std::vector<ValueId> in{x, weights};
-  if (bias != kNone) in.push_back(l.cast(bias, l.dtype(x)));
+  if (bias != kNoValue) in.push_back(l.cast(bias, l.dtype(x)));
   return l.op(Op::kMatMul, make_attrs<MatMulAttrs>(a), in);
 }
 
@@ -130,7 +130,7 @@ void linear_q4gsw(L& l) {
 }
 
 /// linear_qcs4w(x, weights, scales [out]).
-void linear_qcs4w(L& l) { l.result(linear(l, l.t(0), four_bit_weights(l, 1, 2, 0, true), kNone)); }
+void linear_qcs4w(L& l) { l.result(linear(l, l.t(0), four_bit_weights(l, 1, 2, 0, true), kNoValue)); }
 
 /// linear_q4gsw_backward(d_out, weights, scales, group): the gradient of linear_q4gsw's x.
 void linear_q4gsw_backward(L& l) {
@@ -169,9 +169,9 @@ void weight_int8pack_mm(L& l) {
       return l.fail(InvalidModel(q->scales.size(), " scales for ", bytes->dim(0), " channels"));
     Tensor quantized = *bytes;
     quantized.set_quant(std::move(q));
-    return l.result(linear(l, x, l.b.constant("", std::move(quantized)), kNone));
+    return l.result(linear(l, x, l.b.constant("", std::move(quantized)), kNoValue));
   }
-  const ValueId y = linear(l, x, l.cast(w, l.dtype(x)), kNone);
+  const ValueId y = linear(l, x, l.cast(w, l.dtype(x)), kNoValue);
   l.result(l.binary(Binary::kMul, y, l.cast(l.t(2), l.dtype(x))));
 }
 

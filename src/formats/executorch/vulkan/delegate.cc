@@ -19,14 +19,14 @@ Result<ValueId> cast(Builder& b, ValueId id, DType to) {
 /// A number of the program, as the int64 scalar that a SymInt is.
 Result<ValueId> enter_symbol(Builder& b, const aten::Arg& arg) {
   if (arg.kind == aten::Arg::Kind::kInt) return b.i64_scalar(arg.i);
-  if (arg.id == kNone) return InvalidModel("is no integer");
+  if (arg.id == kNoValue) return InvalidModel("is no integer");
   SMELT_ASSIGN(const ValueId id, cast(b, arg.id, DType::kI64));
   return b.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {id, b.i64({})});
 }
 
 Result<ValueId> enter(Builder& b, const aten::Arg& arg, const ValueType& type) {
   if (type.dtype == DType::kInvalid) return enter_symbol(b, arg);
-  if (arg.id == kNone) return InvalidModel("is no tensor with a value");
+  if (arg.id == kNoValue) return InvalidModel("is no tensor with a value");
   return cast(b, arg.id, type.dtype);
 }
 

@@ -36,7 +36,7 @@ uint32_t output_arguments(std::string_view name, uint32_t arguments) {
 }  // namespace
 
 Result<ValueId> VkLowering::read(uint32_t v) {
-  if (ids_[v] != kNone) return ids_[v];
+  if (ids_[v] != kNoValue) return ids_[v];
   const Tensor& constant = g_.constants[v];
   if (!constant.defined()) return InvalidModel("value ", v, " is used before it is computed");
   ids_[v] = b_.constant(Cat("value ", v), constant);
@@ -55,7 +55,7 @@ Result<aten::Arg> VkLowering::list_argument(const vkgraph::ValueList& list) {
     const auto* value = g_.table->values()->Get(v);
     switch (value->value_type()) {
       case GraphTypes::Null:
-        tensors.push_back(kNone);
+        tensors.push_back(kNoValue);
         break;
       case GraphTypes::VkTensor: {
         SMELT_ASSIGN(const ValueId id, read(v));

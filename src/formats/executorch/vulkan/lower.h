@@ -5,7 +5,7 @@
 
 #include "formats/executorch/aten/aten.h"
 #include "formats/executorch/vulkan/graph.h"
-#include "graph/builder.h"
+#include "ops/core/builder.h"
 
 namespace smelt::executorch {
 
@@ -14,7 +14,7 @@ namespace smelt::executorch {
 class VkLowering {
  public:
   VkLowering(Builder& builder, const VkGraphView& graph)
-      : b_(builder), g_(graph), ids_(graph.types.size(), kNone), states_(graph.types.size(), -1) {}
+      : b_(builder), g_(graph), ids_(graph.types.size(), kNoValue), states_(graph.types.size(), -1) {}
 
   /// Makes constant `value` a variable that lives across runs, of the given element type.
   Status make_variable(uint32_t value, DType dtype);

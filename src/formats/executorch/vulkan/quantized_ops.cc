@@ -32,7 +32,7 @@ void finish(L& l, ValueId y, size_t at, size_t activation) {
 }
 
 /// A vector cut to `n` entries: exporters pad channels to a multiple of 4.
-ValueId first(L& l, ValueId v, int64_t n) { return v == kNone || l.dim(v, 0) == n ? v : l.slice(v, 0, 0, n); }
+ValueId first(L& l, ValueId v, int64_t n) { return v == kNoValue || l.dim(v, 0) == n ? v : l.slice(v, 0, 0, n); }
 
 /// Weights [out, ...] in float with a scale for each of them.
 ValueId weights_of(L& l, ValueId w, ValueId scales) {
@@ -46,7 +46,7 @@ ValueId linear(L& l, ValueId x, ValueId weights, ValueId bias) {
   MatMulAttrs a;
   a.transpose_b = true;
   std::vector<ValueId> in{x, weights};
-  if (bias != kNone) in.push_back(l.cast(first(l, bias, l.dim(weights, 0)), DType::kF32));
+  if (bias != kNoValue) in.push_back(l.cast(first(l, bias, l.dim(weights, 0)), DType::kF32));
   return l.op(Op::kMatMul, make_attrs<MatMulAttrs>(a), in);
 }
 
@@ -97,10 +97,10 @@ ValueId convolution(L& l, ValueId x, const ConvAt& at) {
                              dilation = pair(l, at.kernel + 3 + extra);
   ConvTransposeAttrs a;
   a.groups = l.i(at.kernel + 4 + extra);
-  if (!l.ok()) return kNone;
+  if (!l.ok()) return kNoValue;
   if (l.rank(x) != 4 || a.groups <= 0 || l.dim(x, 1) % a.groups != 0) {
     l.fail(InvalidModel("an input ", l.type(x).str(), " in ", a.groups, " groups"));
-    return kNone;
+    return kNoValue;
   }
   a.strides = stride;
   a.dilations = dilation;

@@ -33,7 +33,7 @@ Result<ValueId> with_quantization(Builder& b, ValueId id, const ValueType& type)
 }
 
 Result<ValueId> enter(Builder& b, const DelegateCall::Argument& arg, const XnnValue& v) {
-  if (arg.value.kind != aten::Arg::Kind::kTensor || arg.value.id == kNone)
+  if (arg.value.kind != aten::Arg::Kind::kTensor || arg.value.id == kNoValue)
     return InvalidModel("argument ", v.external_id, " is no tensor with a value");
   ValueId id = arg.value.id;
   if (is_permuted(arg.dim_order)) {

@@ -109,7 +109,7 @@ Status collect_externals(XnnGraph& g) {
 /// Matrix products take parameters row by row, however many dimensions a value says that they cover.
 void quantize_by_row(XnnGraph& g, uint32_t id) {
   ValueType& type = g.values[g.by_id.at(id)].type;
-  if (!type.quant || type.quant->kind != Quantization::Kind::kDynamicRow || type.quant->axis == 1) return;
+  if (!type.quant || type.quant->kind != Quantization::Kind::kPerToken || type.quant->axis == 1) return;
   Quantization rows = *type.quant;
   rows.axis = 1;
   type.quant = std::make_shared<const Quantization>(std::move(rows));

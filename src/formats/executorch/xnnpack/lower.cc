@@ -34,7 +34,7 @@ Result<int64_t> xnn_size(uint32_t value, const char* what, uint32_t least) {
 
 ValueId XnnLowering::operand(uint32_t id) {
   const size_t v = g_.by_id.at(id);
-  if (ids_[v] == kNone && g_.values[v].constant.defined())
+  if (ids_[v] == kNoValue && g_.values[v].constant.defined())
     ids_[v] = b_.constant(Cat("value ", id), g_.values[v].constant);
   return ids_[v];
 }
@@ -81,7 +81,7 @@ Status XnnLowering::bind(uint32_t id, ValueId result) {
 bool XnnLowering::on_stored_integers(std::span<const uint32_t> inputs, uint32_t out) const {
   const auto integers = [&](uint32_t id) {
     const ValueType& t = value(id).type;
-    return is_integer(t.dtype) && (!t.quant || t.quant->kind != Quantization::Kind::kDynamicRow) &&
+    return is_integer(t.dtype) && (!t.quant || t.quant->kind != Quantization::Kind::kPerToken) &&
            !value(id).dynamic_on_entry && (t.quant == nullptr) == (value(out).type.quant == nullptr);
   };
   for (uint32_t id : inputs)
@@ -175,7 +175,7 @@ Result<std::vector<ValueId>> XnnLowering::run(std::span<const ValueId> inputs) {
     ValueId id = inputs[i];
     if (v.dynamic_on_entry) {
       Quantization q;
-      q.kind = Quantization::Kind::kDynamicRow;
+      q.kind = Quantization::Kind::kPerToken;
       q.axis = 1;
       ValueType rows = ValueType::tensor(DType::kI8);
       rows.quant = std::make_shared<const Quantization>(std::move(q));
@@ -193,7 +193,7 @@ Result<std::vector<ValueId>> XnnLowering::run(std::span<const ValueId> inputs) {
   std::vector<ValueId> outputs;
   for (size_t v : g_.outputs) {
     const ValueId id = operand(g_.values[v].id);
-    if (id == kNone) return InvalidModel("value ", v, ", an output, is never computed");
+    if (id == kNoValue) return InvalidModel("value ", v, ", an output, is never computed");
     outputs.push_back(id);
   }
   return outputs;

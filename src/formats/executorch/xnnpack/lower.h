@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "formats/executorch/xnnpack/graph.h"
-#include "graph/builder.h"
 #include "ops/common/enums.h"
+#include "ops/core/builder.h"
 
 namespace smelt::executorch {
 
@@ -15,7 +15,7 @@ namespace smelt::executorch {
 /// a real output, in the output's element type; what does not fit is converted on the way in and out.
 class XnnLowering {
  public:
-  XnnLowering(Builder& builder, const XnnGraph& graph) : b_(builder), g_(graph), ids_(graph.values.size(), kNone) {}
+  XnnLowering(Builder& builder, const XnnGraph& graph) : b_(builder), g_(graph), ids_(graph.values.size(), kNoValue) {}
 
   /// `inputs` are the values of XnnGraph::inputs, of their types. Returns those of XnnGraph::outputs.
   Result<std::vector<ValueId>> run(std::span<const ValueId> inputs);
@@ -69,7 +69,7 @@ class XnnLowering {
   std::vector<ValueId> ids_;
 };
 
-/// The clamp of a node's output_min_max; kNone when it has none or it bounds nothing.
+/// The clamp of a node's output_min_max; kNoValue when it has none or it bounds nothing.
 Result<Activation> xnn_clamp(const fb_xnnpack::XNode& node);
 
 /// A size written as an unsigned number, within what a dimension can be.

@@ -96,7 +96,7 @@ Status XnnLowering::resize(const Node& node) {
   else if ((n.flags() & kLegacyCoordinates) != 0)
     attrs->coord = ResizeAttrs::Coord::kAsymmetric;
   const uint32_t in[] = {n.input_id()};
-  return emit(Op::kResize, std::move(attrs), in, n.output_id(), {kNone, kNone, b_.i64({height, width})});
+  return emit(Op::kResize, std::move(attrs), in, n.output_id(), {kNoValue, kNoValue, b_.i64({height, width})});
 }
 
 }  // namespace smelt::executorch

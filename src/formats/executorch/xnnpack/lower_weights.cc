@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kTransposeWeights = 1, kFlattenInput = 4, kTransposeB = 1;
 
-bool is_dynamic(const ValueType& type) { return type.quant && type.quant->kind == Quantization::Kind::kDynamicRow; }
+bool is_dynamic(const ValueType& type) { return type.quant && type.quant->kind == Quantization::Kind::kPerToken; }
 
 Status check_bias(const XnnValue& bias, int64_t channels) {
   const Shape& s = bias.type.shape;
@@ -136,7 +136,7 @@ Status XnnLowering::attention(const Node& node) {
     SMELT_ASSIGN(const ValueId scale, real(n.scale_id(), dtype));
     SMELT_ASSIGN(q, b_.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMul), {q, scale}));
   }
-  ValueId mask = kNone;
+  ValueId mask = kNoValue;
   if (n.mask_id() != kXnnInvalidId) {
     SMELT_ASSIGN(mask, real(n.mask_id(), dtype));
   }
@@ -148,7 +148,7 @@ Status XnnLowering::attention(const Node& node) {
   auto transposed = std::make_shared<MatMulAttrs>();
   transposed->transpose_b = true;
   SMELT_ASSIGN(ValueId scores, b_.op(Op::kMatMul, std::move(transposed), {q, k}));
-  if (mask != kNone) {
+  if (mask != kNoValue) {
     SMELT_ASSIGN(scores, b_.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {scores, mask}));
   }
   SMELT_ASSIGN(scores, b_.op(Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {scores}));

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <set>
 
+#include "backends/vulkan/device/backend.h"
 #include "formats/executorch/xnnpack/rows.h"
 #include "formats/executorch/xnnpack/values.h"
-#include "vulkan/backend.h"
 
 namespace smelt::executorch::testing {
 

@@ -159,7 +159,7 @@ Result<Quantization> read_quantization(const fb_xnnpack::XNNGraph& table,
       if (dims < 0 || dims > type.shape.rank())
         return InvalidModel(dims, " non-batch dimensions of a value of rank ", type.shape.rank());
       Quantization q;
-      q.kind = Quantization::Kind::kDynamicRow;
+      q.kind = Quantization::Kind::kPerToken;
       q.axis = dims;
       return q;
     }
@@ -257,7 +257,7 @@ Result<XnnValue> read_xnn_value(const fb_xnnpack::XNNGraph& table, const fb_xnnp
   }
   if (tensor->constant_buffer_idx() == 0) return v;
   if (v.input) return InvalidModel("it is constant and an external input");
-  if (v.type.quant && v.type.quant->kind == Quantization::Kind::kDynamicRow)
+  if (v.type.quant && v.type.quant->kind == Quantization::Kind::kPerToken)
     return InvalidModel("a dynamically quantized value can't be constant");
   SMELT_ASSIGN(const Bytes bytes, constant_bytes(table, tensor->constant_buffer_idx(), blob, parts));
   auto constant = is_four_bit(tensor->datatype())

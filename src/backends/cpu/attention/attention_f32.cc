@@ -1,0 +1,162 @@
+// Attention head by head: scores of a block of queries, their softmax, and the values that they weigh.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/vector_ops.h"
+#include "backends/cpu/gemm/gemm_f32.h"
+#include "ops/attention/geometry.h"
+
+namespace smelt {
+namespace {
+
+constexpr float kHidden = -std::numeric_limits<float>::infinity();
+
+/// [batch, heads, length, depth], or [batch, length, heads * depth], in memory.
+struct Heads {
+  int64_t batch_step, head_step, row_step;
+  Heads(bool flat, int64_t heads, int64_t length, int64_t depth)
+      : batch_step(heads * length * depth),
+        head_step(flat ? depth : length * depth),
+        row_step(flat ? heads * depth : depth) {}
+  int64_t at(int64_t b, int64_t h) const { return b * batch_step + h * head_step; }
+};
+
+class AttentionF32 final : public Kernel {
+ public:
+  AttentionF32(const AttentionGeometry& g, const AttentionMask& mask, const KernelSpec& spec)
+      : g_(g),
+        mask_(mask),
+        attrs_(spec.attrs<AttentionAttrs>()),
+        gemm_(gemm_f32(spec.isa)),
+        rows_(row_ops(spec.isa)),
+        q_(g.flat_q, g.q_heads, g.rows, g.depth),
+        y_(g.flat_q, g.q_heads, g.rows, g.v_depth),
+        k_(g.flat_k, g.kv_heads, g.fresh, g.depth),
+        v_(g.flat_v, g.kv_heads, g.fresh, g.v_depth),
+        has_mask_(spec.has(3)),
+        bool_mask_(has_mask_ && spec.inputs[3].dtype == DType::kBool) {
+    scale_ = static_cast<float>(attrs_.scale != 0 ? attrs_.scale : 1 / std::sqrt(static_cast<double>(g.depth)));
+    const int64_t threads = std::max(spec.threads, 1), heads = g.batch * g.kv_heads;
+    // Threads share the queries of a head where there are more of them than heads.
+    parts_ = std::min((threads + heads - 1) / heads, (g.rows + gemm_.mr - 1) / gemm_.mr);
+    slots_ = std::min(threads, heads * parts_);
+    constexpr int64_t kScores = 32 * 1024;  // of a block, to stay in a near cache
+    block_ = std::max<int64_t>(1, kScores / (g.keys * gemm_.mr)) * gemm_.mr;
+    block_ = std::min(block_, g.rows);
+    k_room_ = rounded(gemm_.packed_size(g.depth, g.keys));
+    v_room_ = rounded(gemm_.packed_size(g.keys, g.v_depth));
+    room_ = k_room_ + v_room_ + rounded(block_ * g.keys);
+  }
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(slots_ * room_) * sizeof(float) + static_cast<size_t>(g_.batch) * sizeof(KeySpan);
+  }
+  Status run(KernelContext& ctx) const override {
+    auto* scratch = static_cast<float*>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return Error(ErrorCode::kLimit, "no memory for attention");
+    auto* spans = reinterpret_cast<KeySpan*>(scratch + slots_ * room_);
+    for (int64_t b = 0; b < g_.batch; ++b) {
+      SMELT_ASSIGN(spans[b], key_span(ctx, attrs_, g_, b));
+    }
+    const int64_t units = g_.batch * g_.kv_heads * parts_;
+    ctx.threads().parallel_for(slots_, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slot = begin; slot < end; ++slot)
+        for (int64_t u = units * slot / slots_; u < units * (slot + 1) / slots_; ++u)
+          head(ctx, u / parts_, u % parts_, spans[u / parts_ / g_.kv_heads], scratch + slot * room_);
+    });
+    return Ok();
+  }
+
+ private:
+  static int64_t rounded(int64_t floats) { return (floats + 31) / 16 * 16; }
+
+  /// Part `part` of the queries of all heads that share keys and values `kv`.
+  void head(KernelContext& ctx, int64_t kv, int64_t part, const KeySpan& span, float* room) const {
+    const int64_t b = kv / g_.kv_heads, share = g_.q_heads / g_.kv_heads;
+    float *const keys = room, *const values = room + k_room_, *const scores = values + v_room_;
+    const float* q = ctx.input(0).data<float>();
+    float* y = ctx.output(0).data<float>();
+    gemm_.pack(ctx.input(1).data<float>() + k_.at(b, kv % g_.kv_heads), 1, k_.row_step, g_.depth, g_.keys, nullptr,
+               keys, scale_);
+    gemm_.pack(ctx.input(2).data<float>() + v_.at(b, kv % g_.kv_heads), v_.row_step, 1, g_.keys, g_.v_depth, nullptr,
+               values);
+    const Bounds all = activation_bounds({});
+    const int64_t first = g_.rows * part / parts_, last = g_.rows * (part + 1) / parts_;
+    for (int64_t h = kv % g_.kv_heads * share; h < (kv % g_.kv_heads + 1) * share; ++h)
+      for (int64_t i = first; i < last; i += block_) {
+        const int64_t n = std::min(block_, last - i);
+        gemm_.run(n, g_.keys, g_.depth, q + q_.at(b, h) + i * q_.row_step, q_.row_step, keys, 0, gemm_.panels(g_.keys),
+                  scores, g_.keys, nullptr, all.lo, all.hi);
+        for (int64_t r = 0; r < n; ++r) weigh(ctx, b, h, i + r, span, scores + r * g_.keys);
+        gemm_.run(n, g_.v_depth, g_.keys, scores, g_.keys, values, 0, gemm_.panels(g_.v_depth),
+                  y + y_.at(b, h) + i * y_.row_step, y_.row_step, nullptr, all.lo, all.hi);
+      }
+  }
+  /// Softcap, mask and softmax of the scores of query i.
+  void weigh(KernelContext& ctx, int64_t b, int64_t h, int64_t i, const KeySpan& span, float* scores) const {
+    if (attrs_.softcap > 0) {
+      const auto cap = static_cast<float>(attrs_.softcap);
+      for (int64_t j = 0; j < g_.keys; ++j) scores[j] = cap * std::tanh(scores[j] / cap);
+    }
+    VisibleKeys seen = visible_keys(attrs_, span.offset + i, span.valid);
+    if (has_mask_) {
+      seen.end = std::max(seen.begin, std::min(seen.end, mask_.keys));
+      mask(ctx.input(3), mask_.row(b, h, i), seen, scores);
+    }
+    const int64_t n = seen.end - seen.begin;
+    float* const row = scores + seen.begin;
+    // A query without any key gets zeros.
+    const bool any = n > 0 && (!has_mask_ || rows_.max_row(row, n) != kHidden);
+    if (any) rows_.softmax_rows(row, 1, n, 1, false, row);
+    std::fill(scores, any ? row : scores, 0.0f);
+    std::fill(any ? row + n : scores, scores + g_.keys, 0.0f);
+  }
+  void mask(const Tensor& t, int64_t at, const VisibleKeys& seen, float* scores) const {
+    const int64_t step = mask_.strides[3];
+    if (bool_mask_) {
+      const auto* allowed = t.data<uint8_t>() + at;
+      for (int64_t j = seen.begin; j < seen.end; ++j) scores[j] = allowed[j * step] ? scores[j] : kHidden;
+    } else {
+      const float* added = t.data<float>() + at;
+      for (int64_t j = seen.begin; j < seen.end; ++j) scores[j] += added[j * step];
+    }
+  }
+
+  AttentionGeometry g_;
+  AttentionMask mask_;
+  AttentionAttrs attrs_;
+  const GemmF32& gemm_;
+  const RowOps& rows_;
+  Heads q_, y_, k_, v_;
+  bool has_mask_, bool_mask_;
+  float scale_ = 1;
+  int64_t parts_ = 1, slots_ = 1, block_ = 1, k_room_ = 0, v_room_ = 0, room_ = 0;
+};
+
+bool plain_f32(const ValueType& t) { return t.dtype == DType::kF32 && !t.quant; }
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_attention_f32(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<AttentionAttrs>();
+  if (attrs.smooth_softmax || spec.has(4) || spec.has(5) || spec.has(7) || !plain_f32(spec.outputs[0])) return nullptr;
+  for (size_t i = 0; i < 3; ++i)
+    if (!plain_f32(spec.inputs[i])) return nullptr;
+  for (size_t i = 1; i < spec.node.outputs.size(); ++i)
+    if (spec.node.outputs[i] != kNoValue) return nullptr;
+  const auto g = attention_geometry(attrs, spec.inputs[0].shape, spec.inputs[1].shape, spec.inputs[2].shape, nullptr);
+  if (!g.ok() || g->output() != spec.outputs[0].shape || spec.outputs[0].shape.elements() == 0 || g->keys < 1 ||
+      g->depth < 1)
+    return nullptr;
+  AttentionMask mask;
+  if (spec.has(3)) {
+    const auto made = attention_mask(*g, spec.inputs[3].shape);
+    if (!made.ok() || (spec.inputs[3].dtype != DType::kBool && !plain_f32(spec.inputs[3]))) return nullptr;
+    mask = *made;
+  }
+  return std::make_unique<AttentionF32>(*g, mask, spec);
+}
+
+}  // namespace smelt

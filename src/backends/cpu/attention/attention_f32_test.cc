@@ -1,0 +1,63 @@
+#include "base/cat.h"
+#include "ops/attention/attention.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::testing;
+
+struct Row {
+  int64_t batch, heads, kv_heads, rows, keys, depth, v_depth;
+  bool flat, causal, softcap;
+  Shape mask;
+  DType mask_type = DType::kF32;
+};
+
+KernelCase attention(const Row& r) {
+  AttentionAttrs a;
+  if (r.flat) a.num_heads = r.heads, a.kv_heads = r.kv_heads;
+  a.causal = a.causal_from_end = r.causal;
+  if (r.softcap) a.softcap = 2, a.window = 3, a.scale = 0.7;
+  const auto operand = [&](int64_t heads, int64_t length, int64_t depth, uint32_t seed) {
+    const Shape shape = r.flat ? Shape{r.batch, length, heads * depth} : Shape{r.batch, heads, length, depth};
+    return random_tensor(DType::kF32, shape, -2, 2, seed);
+  };
+  KernelCase c{Cat("rows ", r.rows, " keys ", r.keys, " depth ", r.depth),
+               Op::kAttention,
+               make_attrs<AttentionAttrs>(a),
+               {operand(r.heads, r.rows, r.depth, 1), operand(r.kv_heads, r.keys, r.depth, 2),
+                operand(r.kv_heads, r.keys, r.v_depth, 3)},
+               {},
+               {true, true, true, true},
+               true};
+  if (r.mask.rank() == 0) return c;
+  c.inputs.push_back(random_tensor(r.mask_type, r.mask, 0, 1, 4));
+  Tensor& mask = c.inputs.back();
+  if (r.mask_type == DType::kBool) return c;
+  for (int64_t i = 0; i < mask.elements(); i += 3) mask.data<float>()[i] = -std::numeric_limits<float>::infinity();
+  return c;
+}
+
+TEST(AttentionF32, LayoutsMasksAndWindows) {
+  const Row rows[] = {{1, 1, 1, 1, 1, 1, 1, false, false, false, {}},
+                      {2, 4, 2, 5, 7, 8, 3, true, false, false, {}},
+                      {1, 3, 3, 65, 65, 16, 16, false, false, false, {}},
+                      {1, 2, 2, 33, 40, 20, 24, false, true, false, {}},
+                      {1, 6, 2, 9, 50, 5, 33, true, true, true, {}},
+                      {2, 2, 2, 6, 6, 4, 4, false, false, false, {2, 1, 1, 6}},
+                      {2, 2, 1, 6, 19, 4, 4, true, false, false, {6, 19}, DType::kBool},
+                      {1, 2, 2, 4, 9, 4, 4, false, true, false, {1, 2, 4, 7}},
+                      {1, 1, 1, 2, 3, 4, 4, false, false, false, {2, 1}}};
+  for (const Row& r : rows) check_case(attention(r), "attention_f32");
+}
+
+TEST(AttentionF32, KeyLengthsAndHiddenRows) {
+  KernelCase c = attention({2, 2, 2, 4, 9, 8, 8, false, true, false, {}});
+  c.inputs.resize(7);
+  c.inputs[6] = Tensor::from<int64_t>(DType::kI64, {2}, std::vector<int64_t>{9, 2});
+  c.computed.assign(7, true);
+  check_case(c, "attention_f32");
+}
+
+}  // namespace
+}  // namespace smelt

@@ -1,0 +1,218 @@
+// Grouped-query attention: caches are copied row by row as they grow, fresh keys rotated on the way in.
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/vector_ops.h"
+#include "backends/cpu/gemm/gemm_f32.h"
+#include "ops/attention/attention.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+enum Input : uint8_t { kQ, kK, kV, kPastK, kPastV, kLengths, kTotal, kCos, kSin, kPositions, kBias, kSinks };
+
+class GroupQueryF32 final : public Kernel {
+ public:
+  explicit GroupQueryF32(const KernelSpec& spec)
+      : a_(spec.attrs<GroupQueryAttrs>()),
+        gemm_(gemm_f32(spec.isa)),
+        rows_ops_(row_ops(spec.isa)),
+        packed_(!spec.has(kK)),
+        given_(spec.has(kPastK)),
+        batch_(spec.inputs[kQ].shape[0]),
+        rows_(spec.inputs[kQ].shape[1]),
+        width_(spec.inputs[kQ].shape[2]),
+        depth_(spec.outputs[1].shape[3]),
+        capacity_(spec.outputs[1].shape[2]),
+        past_(given_ ? spec.inputs[kPastK].shape[2] : 0),
+        half_(a_.rotary ? spec.inputs[kCos].shape[1] : 0),
+        own_positions_(spec.has(kPositions) && spec.inputs[kPositions].shape.elements() == batch_ * rows_) {
+    scale_ = a_.scale != 0 ? static_cast<float>(a_.scale) : 1.0f / std::sqrt(static_cast<float>(depth_));
+    slots_ = std::min<int64_t>(std::max(spec.threads, 1), batch_ * a_.kv_heads);
+    constexpr int64_t kScores = 32 * 1024;  // of a block, to stay in a near cache
+    block_ = std::clamp<int64_t>(kScores / (capacity_ * gemm_.mr) * gemm_.mr, std::min(gemm_.mr, rows_), rows_);
+    q_room_ = rounded(rows_ == 1 ? rounded(depth_) + gemm_.packed_size(depth_, 1) : rows_ * depth_);
+    k_room_ = rounded(rows_ == 1 ? 0 : gemm_.packed_size(depth_, capacity_));
+    v_room_ = rounded(gemm_.packed_size(capacity_, depth_));
+    room_ = q_room_ + k_room_ + v_room_ + rounded(block_ * capacity_);
+  }
+  size_t scratch_bytes() const override { return static_cast<size_t>(slots_ * room_) * sizeof(float); }
+
+  Status run(KernelContext& ctx) const override {
+    // What does not fit is for the reference to say.
+    for (int64_t b = 0; b < batch_; ++b)
+      if (!fits(ctx, b)) return op_info(Op::kGroupQueryAttention).reference(ctx);
+    auto* scratch = static_cast<float*>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return Error(ErrorCode::kLimit, "no memory for attention");
+    const int64_t units = batch_ * a_.kv_heads;
+    ctx.threads().parallel_for(slots_, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slot = begin; slot < end; ++slot)
+        for (int64_t u = units * slot / slots_; u < units * (slot + 1) / slots_; ++u)
+          group(ctx, u / a_.kv_heads, u % a_.kv_heads, scratch + slot * room_);
+    });
+    return Ok();
+  }
+
+ private:
+  static int64_t rounded(int64_t floats) { return (floats + 31) / 16 * 16; }
+
+  /// Where the first fresh row of batch entry b goes.
+  int64_t before(const KernelContext& ctx, int64_t b) const {
+    const bool prompt = !given_ || (ctx.has(kTotal) && get_int(ctx.input(kTotal), 0) == rows_);
+    return prompt ? 0 : get_int(ctx.input(kLengths), b) + 1 - rows_;
+  }
+  int64_t position(const KernelContext& ctx, int64_t b, int64_t i) const {
+    return own_positions_ ? get_int(ctx.input(kPositions), b * rows_ + i) : before(ctx, b) + i;
+  }
+  bool fits(const KernelContext& ctx, int64_t b) const {
+    const int64_t at = before(ctx, b);
+    if (at < 0 || at > capacity_ - rows_) return false;
+    for (int64_t i = 0; a_.rotary && i < rows_; ++i)
+      if (const int64_t p = position(ctx, b, i); p < 0 || p >= ctx.input(kCos).dim(0)) return false;
+    return true;
+  }
+
+  /// y = a head's row x as it is at row i of batch entry b.
+  void rotate(const KernelContext& ctx, int64_t b, int64_t i, const float* x, float* y) const {
+    std::copy_n(x, depth_, y);
+    if (!a_.rotary) return;
+    const int64_t at = position(ctx, b, i) * half_;
+    const float *cos = ctx.input(kCos).data<float>() + at, *sin = ctx.input(kSin).data<float>() + at;
+    const int64_t step = a_.interleaved ? 2 : 1, apart = a_.interleaved ? 1 : half_;
+    for (int64_t j = 0; j < half_; ++j) {
+      const float u = x[j * step], v = x[j * step + apart];
+      y[j * step] = u * cos[j] - v * sin[j];
+      y[j * step + apart] = u * sin[j] + v * cos[j];
+    }
+  }
+  /// Row i of head h of the fresh keys (first = 0) or values (1).
+  const float* fresh(const KernelContext& ctx, int64_t first, int64_t b, int64_t i, int64_t h) const {
+    const int64_t row = b * rows_ + i;
+    if (!packed_) return ctx.input(first == 0 ? kK : kV).data<float>() + (row * a_.kv_heads + h) * depth_;
+    return ctx.input(kQ).data<float>() + row * width_ + (a_.num_heads + first * a_.kv_heads + h) * depth_;
+  }
+  /// The cache of batch entry b and head h, with the fresh rows.
+  const float* fill(KernelContext& ctx, int64_t first, int64_t b, int64_t h) const {
+    const int64_t head = b * a_.kv_heads + h;
+    float* cache = ctx.output(static_cast<int>(1 + first)).data<float>() + head * capacity_ * depth_;
+    if (past_ > 0)
+      std::copy_n(ctx.input(static_cast<int>(kPastK + first)).data<float>() + head * past_ * depth_, past_ * depth_,
+                  cache);
+    std::fill(cache + past_ * depth_, cache + capacity_ * depth_, 0.0f);
+    for (int64_t i = 0; i < rows_; ++i) {
+      float* to = cache + (before(ctx, b) + i) * depth_;
+      const float* from = fresh(ctx, first, b, i, h);
+      if (first == 0)
+        rotate(ctx, b, i, from, to);
+      else
+        std::copy_n(from, depth_, to);
+    }
+    return cache;
+  }
+
+  /// All heads that share the cache of batch entry b and head kv.
+  void group(KernelContext& ctx, int64_t b, int64_t kv, float* room) const {
+    const float *k = fill(ctx, 0, b, kv), *v = fill(ctx, 1, b, kv);
+    float *const q = room, *const keys = room + q_room_, *const values = keys + k_room_;
+    float* const scores = values + v_room_;
+    const int64_t share = a_.num_heads / a_.kv_heads, length = before(ctx, b) + rows_;
+    const int64_t q_step = packed_ ? width_ : a_.num_heads * depth_, y_step = a_.num_heads * depth_;
+    const Bounds all = activation_bounds({});
+    if (rows_ > 1) gemm_.pack(k, 1, depth_, depth_, length, nullptr, keys, scale_);
+    gemm_.pack(v, depth_, 1, length, depth_, nullptr, values);
+    for (int64_t h = kv * share; h < (kv + 1) * share; ++h) {
+      for (int64_t i = 0; i < rows_; ++i)
+        rotate(ctx, b, i, ctx.input(kQ).data<float>() + (b * rows_ + i) * q_step + h * depth_, q + i * depth_);
+      for (int64_t i = 0; i < rows_; i += block_) {
+        const int64_t n = std::min(block_, rows_ - i);
+        if (rows_ > 1) {
+          gemm_.run(n, length, depth_, q + i * depth_, depth_, keys, 0, gemm_.panels(length), scores, length, nullptr,
+                    all.lo, all.hi);
+        } else {
+          // The cache's rows stay where they are; the query is the packed side.
+          float* const turned = q + rounded(depth_);
+          gemm_.pack(q, 1, 1, depth_, 1, nullptr, turned, scale_);
+          gemm_.run(length, 1, depth_, k, depth_, turned, 0, 1, scores, 1, nullptr, all.lo, all.hi);
+        }
+        for (int64_t r = 0; r < n; ++r) weigh(length - rows_ + i + r + 1, length, scores + r * length);
+        gemm_.run(n, depth_, length, scores, length, values, 0, gemm_.panels(depth_),
+                  ctx.output(0).data<float>() + (b * rows_ + i) * y_step + h * depth_, y_step, nullptr, all.lo, all.hi);
+      }
+    }
+  }
+  /// Scores of a query that sees the keys before `end`, of `length`, become weights.
+  void weigh(int64_t end, int64_t length, float* scores) const {
+    const int64_t begin = a_.window > 0 ? std::max<int64_t>(0, end - a_.window) : 0;
+    if (a_.softcap > 0) {
+      const auto cap = static_cast<float>(a_.softcap);
+      for (int64_t j = begin; j < end; ++j) scores[j] = cap * std::tanh(scores[j] / cap);
+    }
+    rows_ops_.softmax_rows(scores + begin, 1, end - begin, 1, false, scores + begin);
+    std::fill(scores, scores + begin, 0.0f);
+    std::fill(scores + end, scores + length, 0.0f);
+  }
+
+  GroupQueryAttrs a_;
+  const GemmF32& gemm_;
+  const RowOps& rows_ops_;
+  bool packed_, given_;
+  int64_t batch_, rows_, width_, depth_, capacity_, past_, half_;
+  bool own_positions_;
+  float scale_ = 1;
+  int64_t slots_ = 1, block_ = 1, q_room_ = 0, k_room_ = 0, v_room_ = 0, room_ = 0;
+};
+
+bool plain_f32(const ValueType& t) { return t.dtype == DType::kF32 && !t.quant && t.is_static(); }
+
+bool caches_fit(const KernelSpec& spec, const Shape& q, int64_t depth) {
+  const auto& a = spec.attrs<GroupQueryAttrs>();
+  const Shape& present = spec.outputs[1].shape;
+  const bool given = spec.has(kPastK);
+  if (given != spec.has(kPastV) || present.rank() != 4 || present != spec.outputs[2].shape) return false;
+  if (present[0] != q[0] || present[1] != a.kv_heads || present[2] < std::max<int64_t>(q[1], 1) || present[3] != depth)
+    return false;
+  if (!given) return present[2] == q[1];
+  const Shape& past = spec.inputs[kPastK].shape;
+  return past == spec.inputs[kPastV].shape && past.rank() == 4 && past[0] == q[0] && past[1] == a.kv_heads &&
+         past[2] <= present[2] && past[3] == depth;
+}
+
+bool rotary_fits(const KernelSpec& spec, int64_t depth) {
+  if (!spec.attrs<GroupQueryAttrs>().rotary) return true;
+  if (!spec.has(kCos) || !spec.has(kSin) || !plain_f32(spec.inputs[kCos]) || !plain_f32(spec.inputs[kSin]))
+    return false;
+  const Shape& table = spec.inputs[kCos].shape;
+  return table.rank() == 2 && table == spec.inputs[kSin].shape && table[1] <= depth / 2;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_group_query_f32(const KernelSpec& spec) {
+  const auto& a = spec.attrs<GroupQueryAttrs>();
+  if (a.smooth_softmax || spec.has(kBias) || spec.has(kSinks) || !spec.has(kLengths)) return nullptr;
+  if (spec.outputs.size() < 3 || spec.node.outputs[0] == kNoValue || spec.node.outputs[1] == kNoValue ||
+      spec.node.outputs[2] == kNoValue)
+    return nullptr;
+  for (size_t i = kQ; i <= kPastV; ++i)
+    if (spec.has(i) && !plain_f32(spec.inputs[i])) return nullptr;
+  for (const ValueType& t : spec.outputs)
+    if (!plain_f32(t)) return nullptr;
+  const Shape& q = spec.inputs[kQ].shape;
+  const bool packed = !spec.has(kK);
+  const int64_t heads = packed ? a.num_heads + 2 * a.kv_heads : a.num_heads;
+  if (q.rank() != 3 || a.kv_heads < 1 || a.num_heads % a.kv_heads != 0 || q.elements() == 0 || q[2] % heads != 0)
+    return nullptr;
+  const int64_t depth = q[2] / heads;
+  if (spec.outputs[0].shape != Shape{q[0], q[1], a.num_heads * depth} || !caches_fit(spec, q, depth) ||
+      !rotary_fits(spec, depth) || spec.inputs[kLengths].shape.elements() != q[0])
+    return nullptr;
+  if (spec.has(kTotal) && spec.inputs[kTotal].shape.elements() != 1) return nullptr;
+  for (size_t i = kK; !packed && i <= kV; ++i)
+    if (!spec.has(i) || spec.inputs[i].shape.elements() != q[0] * q[1] * a.kv_heads * depth) return nullptr;
+  return std::make_unique<GroupQueryF32>(spec);
+}
+
+}  // namespace smelt

@@ -1,0 +1,90 @@
+#include "base/cat.h"
+#include "ops/attention/attention.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::testing;
+
+struct Row {
+  int64_t rows, past, total;
+  std::vector<int32_t> last;  ///< the place of the last row, one a batch entry
+  bool packed = false, positions = false;
+};
+
+KernelCase grouped(const Row& r, GroupQueryAttrs a, int64_t depth = 8) {
+  a.num_heads = 4;
+  a.kv_heads = 2;
+  const auto batch = static_cast<int64_t>(r.last.size());
+  const auto any = [](const Shape& shape, uint32_t seed) { return random_tensor(DType::kF32, shape, -2, 2, seed); };
+  KernelCase c{Cat(r.rows, " rows, past ", r.past, " total ", r.total), Op::kGroupQueryAttention,
+               make_attrs<GroupQueryAttrs>(a)};
+  c.inputs.resize(10);
+  c.inputs[0] = any({batch, r.rows, (r.packed ? 8 : 4) * depth}, 1);
+  if (!r.packed) c.inputs[1] = any({batch, r.rows, 2 * depth}, 2);
+  if (!r.packed) c.inputs[2] = any({batch, r.rows, 2 * depth}, 3);
+  if (r.past >= 0) c.inputs[3] = any({batch, 2, r.past, depth}, 4);
+  if (r.past >= 0) c.inputs[4] = any({batch, 2, r.past, depth}, 5);
+  c.inputs[5] = Tensor::from<int32_t>(DType::kI32, Shape{batch}, r.last);
+  c.inputs[6] = Tensor(DType::kI32, Shape{});
+  c.inputs[6].data<int32_t>()[0] = static_cast<int32_t>(r.total);
+  if (a.rotary) c.inputs[7] = any({100, depth / 2 - (a.interleaved ? 1 : 0)}, 6);
+  if (a.rotary) c.inputs[8] = any({100, depth / 2 - (a.interleaved ? 1 : 0)}, 7);
+  if (r.positions) {
+    c.inputs[9] = Tensor(DType::kI64, Shape{batch, r.rows});
+    for (int64_t i = 0; i < batch * r.rows; ++i) c.inputs[9].data<int64_t>()[i] = (i * 7) % 90;
+  }
+  c.computed = {true, true, true, true, true, true, false};
+  c.others = {ValueType::tensor(DType::kF32), ValueType::tensor(DType::kF32)};
+  c.threaded = true;
+  return c;
+}
+
+const std::vector<Row> kRows = {{1, 6, 7, {6}},
+                                {1, 6, 7, {6}, true},
+                                {1, 6, 6, {4, 2}},  // a cache with room
+                                {1, 0, 1, {0, 0}},
+                                {3, 0, 3, {2, 1}},  // a prompt, padded behind its end
+                                {3, -1, 3, {2, 2}},
+                                {3, -1, 3, {2, 2}, true},
+                                {5, 9, 14, {13, 7}, false, true},
+                                {6, 6, 6, {5, 3}},  // a prompt over an old cache
+                                {40, 30, 70, {69, 65}, true}};
+
+TEST(GroupQueryKernel, Caches) {
+  for (const Row& r : kRows)
+    for (int variant = 0; variant < 5; ++variant) {
+      GroupQueryAttrs a;
+      a.rotary = variant % 2 == 1 || r.positions;
+      a.interleaved = variant == 3;
+      if (variant == 2) a.window = 2;
+      if (variant == 4) a.softcap = 3, a.scale = 0.2;
+      SCOPED_TRACE(variant);
+      check_case(grouped(r, a), "group_query_f32", {1e-5, 1e-4});
+    }
+  check_case(grouped({1, 900, 901, {900}}, {}, 64), "group_query_f32", {1e-5, 1e-4});
+  check_case(grouped({70, 900, 970, {969}}, {}, 24), "group_query_f32", {1e-5, 1e-4});
+}
+
+/// The message is the reference's.
+TEST(GroupQueryKernel, RowsBeyondTheCacheOrTheRotaryTable) {
+  GroupQueryAttrs turned;
+  turned.rotary = true;
+  for (const auto& [row, attrs] : {std::pair{Row{1, 6, 6, {6}}, GroupQueryAttrs{}}, {{1, 120, 121, {120}}, turned}}) {
+    const KernelCase c = grouped(row, attrs);
+    CaseRunner runner(c);
+    ASSERT_TRUE(runner.shape_error().ok());
+    for (const KernelInfo& info : all_kernels()) {
+      if (info.op != c.op) continue;
+      const auto kernel = runner.make(info, Isa::kBaseline);
+      ASSERT_TRUE(kernel);
+      const auto got = runner.run(*kernel), want = runner.reference();
+      ASSERT_FALSE(got.ok());
+      ASSERT_FALSE(want.ok());
+      EXPECT_EQ(got.error().message(), want.error().message());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace smelt

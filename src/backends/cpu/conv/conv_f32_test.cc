@@ -1,0 +1,130 @@
+#include "ops/conv/conv.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::testing;
+
+struct ConvRow {
+  int64_t batch, c_in, h, w, c_out, kh, kw, stride, dilation, pad, groups;
+  ActKind act = ActKind::kNone;
+  bool bias = true;
+};
+
+const ConvRow kRows[] = {
+    {1, 3, 9, 11, 5, 3, 3, 1, 1, 1, 1},
+    {2, 8, 7, 5, 19, 1, 1, 1, 1, 0, 1, ActKind::kRelu6},
+    {1, 16, 6, 6, 33, 1, 1, 2, 1, 0, 1},
+    {1, 5, 13, 9, 37, 3, 3, 2, 1, 1, 1, ActKind::kRelu},
+    {1, 6, 12, 12, 8, 3, 3, 1, 2, 2, 2},
+    {1, 12, 5, 7, 18, 5, 3, 1, 1, 0, 3, ActKind::kNone, false},
+    {3, 4, 8, 8, 17, 2, 2, 2, 1, 0, 1, ActKind::kReluN1},
+    {1, 40, 15, 15, 64, 3, 3, 1, 1, 1, 1},
+    {1, 7, 20, 21, 1, 1, 1, 1, 1, 0, 1},
+    {1, 3, 33, 31, 32, 7, 7, 2, 1, 3, 1, ActKind::kTanh},
+    {1, 2, 4, 4, 16, 3, 3, 1, 1, 4, 1},
+    // More filters than image: threads share the filters.
+    {1, 40, 7, 7, 200, 3, 3, 1, 1, 1, 1, ActKind::kTanh},
+    {2, 64, 5, 5, 200, 1, 1, 1, 1, 0, 1, ActKind::kTanh},
+    {1, 64, 3, 3, 200, 3, 3, 1, 1, 1, 1, ActKind::kTanh},
+};
+
+KernelCase conv_case(const ConvRow& r, Layout layout, FilterLayout filter) {
+  auto attrs = std::make_shared<ConvAttrs>();
+  attrs->strides = {r.stride, r.stride};
+  attrs->dilations = {r.dilation, r.dilation};
+  attrs->pads = {r.pad, r.pad, r.pad, r.pad};
+  attrs->groups = r.groups;
+  attrs->layout = layout;
+  attrs->filter = filter;
+  attrs->act.kind = r.act;
+  KernelCase c;
+  c.op = Op::kConv;
+  c.attrs = attrs;
+  const int64_t i = r.c_in / r.groups;
+  const Shape x = layout == Layout::kChannelsLast ? Shape{r.batch, r.h, r.w, r.c_in} : Shape{r.batch, r.c_in, r.h, r.w};
+  const Shape w = filter == FilterLayout::kOSI   ? Shape{r.c_out, r.kh, r.kw, i}
+                  : filter == FilterLayout::kISO ? Shape{i, r.kh, r.kw, r.c_out}
+                                                 : Shape{r.c_out, i, r.kh, r.kw};
+  c.label = "x " + x.str() + " filter " + w.str() + " stride " + std::to_string(r.stride) + " " + to_string(layout);
+  c.inputs = {random_tensor(DType::kF32, x, -1, 1, 1), random_tensor(DType::kF32, w, -1, 1, 2),
+              r.bias ? random_tensor(DType::kF32, {r.c_out}, -1, 1, 3) : Tensor()};
+  c.threaded = true;
+  return c;
+}
+
+TEST(ConvF32, ChannelsLast) {
+  for (const ConvRow& r : kRows) check_case(conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI), "conv_rows_f32");
+}
+
+TEST(ConvF32, ChannelsFirst) {
+  for (const ConvRow& r : kRows)
+    check_case(conv_case(r, Layout::kChannelsFirst, FilterLayout::kOIS), "conv_columns_f32");
+}
+
+const ConvRow kDepthwise[] = {
+    {1, 37, 9, 11, 37, 3, 3, 1, 1, 1, 37, ActKind::kRelu6},
+    {2, 16, 14, 23, 16, 3, 3, 2, 1, 1, 16},
+    {1, 130, 7, 7, 130, 3, 3, 1, 1, 1, 130, ActKind::kNone, false},
+    {1, 24, 12, 19, 24, 5, 5, 1, 1, 2, 24},
+    {1, 9, 15, 18, 9, 5, 5, 2, 1, 2, 9, ActKind::kSigmoid},
+    {1, 20, 17, 50, 20, 3, 3, 1, 2, 2, 20},
+    {1, 33, 8, 9, 33, 3, 4, 3, 2, 3, 33},
+    {1, 5, 3, 3, 5, 3, 3, 1, 1, 5, 5},
+    {1, 6, 70, 71, 6, 7, 7, 1, 1, 3, 6},
+    {1, 4, 6, 6, 4, 1, 1, 2, 1, 0, 4},
+};
+
+TEST(ConvF32, DepthwiseChannelsLast) {
+  for (const ConvRow& r : kDepthwise)
+    check_case(conv_case(r, Layout::kChannelsLast, FilterLayout::kISO), "depthwise_rows_f32");
+}
+
+TEST(ConvF32, DepthwiseChannelsFirst) {
+  for (const ConvRow& r : kDepthwise)
+    check_case(conv_case(r, Layout::kChannelsFirst, FilterLayout::kOIS), "depthwise_planes_f32");
+}
+
+TEST(ConvF32, ComputedFilters) {
+  for (const ConvRow* r : {&kRows[0], &kRows[1], &kRows[5], &kDepthwise[0]}) {
+    KernelCase c = conv_case(*r, Layout::kChannelsFirst, FilterLayout::kOIS);
+    c.computed = {true, true, true};
+    check_case(c, r->groups == r->c_in ? "depthwise_planes_f32" : "conv_columns_f32");
+  }
+}
+
+TEST(ConvF32, MixedLayouts) {
+  check_case(conv_case(kRows[0], Layout::kChannelsLast, FilterLayout::kOIS), "conv_rows_f32");
+  check_case(conv_case(kRows[3], Layout::kChannelsFirst, FilterLayout::kOSI), "conv_columns_f32");
+  check_case(conv_case(kRows[3], Layout::kChannelsLast, FilterLayout::kISO), "conv_rows_f32");
+}
+
+TEST(ConvF32, OneAndThreeDimensions) {
+  auto attrs = std::make_shared<ConvAttrs>();
+  attrs->strides = {2};
+  attrs->pads = {2, 1};
+  KernelCase line{
+      "1-D",
+      Op::kConv,
+      attrs,
+      {random_tensor(DType::kF32, {2, 5, 23}, -1, 1, 1), random_tensor(DType::kF32, {7, 5, 4}, -1, 1, 2), Tensor()},
+      {},
+      {}};
+  check_case(line, "conv_columns_f32");
+  attrs = std::make_shared<ConvAttrs>();
+  attrs->auto_pad = AutoPad::kSameUpper;
+  attrs->strides = {1, 2, 2};
+  attrs->layout = Layout::kChannelsLast;
+  attrs->filter = FilterLayout::kSIO;
+  KernelCase volume{"3-D",
+                    Op::kConv,
+                    attrs,
+                    {random_tensor(DType::kF32, {1, 4, 6, 5, 3}, -1, 1, 1),
+                     random_tensor(DType::kF32, {2, 3, 3, 3, 9}, -1, 1, 2), random_tensor(DType::kF32, {9}, -1, 1, 3)},
+                    {},
+                    {}};
+  check_case(volume, "conv_rows_f32");
+}
+
+}  // namespace
+}  // namespace smelt

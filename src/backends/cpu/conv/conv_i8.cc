@@ -1,0 +1,184 @@
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "backends/cpu/conv/conv_line_buffer.h"
+#include "backends/cpu/conv/im2col.h"
+#include "backends/cpu/copy/transpose_bytes.h"
+#include "backends/cpu/core/kernel.h"
+#include "backends/cpu/gemm/gemm_i8.h"
+#include "backends/cpu/gemm/quantized_weights.h"
+#include "backends/cpu/quantize/requantize_accumulators.h"
+#include "base/cat.h"
+#include "ops/common/quantized_pair.h"
+
+namespace smelt {
+namespace {
+
+/// Integer convolution: rows of patches times packed filters. The patches are copied together, or read where they lie:
+/// in the image (pointwise), or piece by piece in its padded rows. Channels-first images are turned around before and
+/// after.
+class ConvI8 final : public Kernel {
+ public:
+  ConvI8(const ConvShape& g, const QuantizedPair& q, RequantParams requant, const KernelSpec& spec)
+      : g_(g),
+        q_(q),
+        requant_(std::move(requant)),
+        rescale_(requant_rows(spec.isa, requant_)),
+        gemm_(gemm_i8(spec.isa, filter_fits_int8(g, *spec.constant(1), q.w_zeros))),
+        pieces_(g, gemm_),
+        threads_(std::max(spec.threads, 1)) {
+    const Tensor& filter = *spec.constant(1);
+    const bool plain = plain_filter(filter);
+    const Tensor* bias = spec.constant(2);
+    packed_ = spec.packs.get(filter.raw(), key(bias ? bias->raw() : nullptr), [&] {
+      return plain ? pack(filter.data<int8_t>()) : pack(ordered_filter(g_, filter, q_.w_zeros).data());
+    });
+    lda_ = gemm_.a_row_bytes(g.depth());
+    block_ = std::max<int64_t>(1, 128 * 1024 / std::max<int64_t>(1, lda_ * gemm_.mr)) * gemm_.mr;
+    if (threads_ > 1) {
+      const int64_t share = (g.out_pixels() + threads_ - 1) / threads_;
+      block_ = std::min(block_, (share + gemm_.mr - 1) / gemm_.mr * gemm_.mr);
+    }
+    direct_ = g.pointwise() && gemm_.bytes;
+    patches_ = align(direct_ ? lda_ : block_ * lda_ + kPatchSlack);
+    room_ = patches_ + (g.pointwise() || gemm_.bytes ? 0 : align(block_ * lda_ / 2 + kPatchSlack));
+    windows_ = pieces_.apply() ? pieces_.scratch_bytes(threads_) : threads_ * room_;
+    if (!g.channels_last) {
+      turned_in_ = align(g.in_pixels() * g.all_in());
+      turned_out_ = align(g.out_pixels() * g.all_out());
+    }
+  }
+  size_t scratch_bytes() const override { return static_cast<size_t>(windows_ + turned_in_ + turned_out_); }
+  Status run(KernelContext& ctx) const override {
+    const auto* x = ctx.input(0).data<uint8_t>();
+    auto* y = ctx.output(0).data<uint8_t>();
+    uint8_t* scratch = nullptr;
+    if (const size_t bytes = scratch_bytes()) {
+      scratch = static_cast<uint8_t*>(ctx.scratch(bytes));
+      if (!scratch) return Error(ErrorCode::kLimit, "no memory for the patches of a convolution");
+    }
+    uint8_t* const turned_in = scratch + windows_;
+    uint8_t* const turned_out = turned_in + turned_in_;
+    for (int64_t image = 0; image < g_.batch; ++image) {
+      const uint8_t* from = x + image * g_.in_pixels() * g_.all_in();
+      uint8_t* to = y + image * g_.out_pixels() * g_.all_out();
+      if (turned_in_) {
+        transpose_bytes(ctx.threads(), from, g_.all_in(), g_.in_pixels(), turned_in);
+        image_rows(ctx.threads(), turned_in, turned_out, scratch);
+        transpose_bytes(ctx.threads(), turned_out, g_.out_pixels(), g_.all_out(), to);
+      } else {
+        image_rows(ctx.threads(), from, to, scratch);
+      }
+    }
+    return Ok();
+  }
+
+ private:
+  static int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
+  /// Whether the stored filter is what ordered_filter() gives, in int8.
+  bool plain_filter(const Tensor& filter) const {
+    return filter.dtype() == DType::kI8 &&
+           std::all_of(q_.w_zeros.begin(), q_.w_zeros.end(), [](int32_t z) { return z == 0; }) &&
+           g_.filter_o == g_.depth() && (g_.taps() == 1 || g_.filter_s == g_.c_in) &&
+           (g_.c_in == 1 || g_.filter_i == 1);
+  }
+  std::string key(const void* bias) const {
+    return Cat("conv_i8 ", g_.groups, ' ', g_.c_in, ' ', g_.c_out, ' ', g_.taps(), ' ', g_.filter_o, ' ', g_.filter_i,
+               ' ', gemm_.bytes, ' ', gemm_.lanes, ' ', pieces_.count(), ' ', q_.x_zero, ' ', q_.x_signed, ' ',
+               reinterpret_cast<uintptr_t>(bias));
+  }
+  /// Length of a packed filter.
+  int64_t packed_depth() const { return pieces_.apply() ? pieces_.depth() : g_.depth(); }
+  template <class W>
+  Packed pack(const W* weights) const {
+    const int64_t depth = packed_depth(), group = gemm_.packed_bytes(depth, g_.c_out);
+    auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group * g_.groups));
+    std::vector<W> room;
+    if (pieces_.apply()) weights = pieces_.spread(weights, room);
+    for (int64_t i = 0; i < g_.groups; ++i)
+      gemm_.pack(weights + i * g_.c_out * depth, depth, g_.c_out, requant_.bias.data() + i * g_.c_out,
+                 GemmI8::byte_zero(q_.x_signed, q_.x_zero), packed->data<char>() + i * group);
+    return packed;
+  }
+  void image_rows(ThreadPool& pool, const uint8_t* x, uint8_t* y, uint8_t* scratch) const {
+    if (pieces_.apply()) {
+      pieces_.image(pool, threads_, x, q_.x_signed, static_cast<uint8_t>(q_.x_zero), packed_->data<char>(), scratch,
+                    [&](const int32_t* sums, int64_t pixel, int64_t pixels, int64_t channel, int64_t n) {
+                      rescale_(requant_, sums, gemm_.nr(), pixels, n, channel, y + pixel * g_.all_out() + channel,
+                               g_.all_out());
+                    });
+      return;
+    }
+    // Threads get as many tiles each, in blocks.
+    const int64_t mr = gemm_.mr, tiles = (g_.out_pixels() + mr - 1) / mr, slots = std::min(threads_, tiles);
+    pool.parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slot = begin; slot < end; ++slot) {
+        const int64_t last = std::min(tiles * (slot + 1) / slots * mr, g_.out_pixels());
+        for (int64_t first = tiles * slot / slots * mr; first < last; first += block_)
+          block(x, y, first, std::min(first + block_, last), scratch + slot * room_);
+      }
+    });
+  }
+  /// Output pixels [first, last).
+  void block(const uint8_t* x, uint8_t* y, int64_t first, int64_t last, uint8_t* scratch) const {
+    const int64_t rows = last - first;
+    for (int64_t group = 0; group < g_.groups; ++group) {
+      const uint8_t* from = x + group * g_.c_in;
+      if (direct_) {
+        // Rows of pixels as they lie in the image. The tiles read whole groups of 4 bytes: the last pixel is copied.
+        const bool copies = last == g_.out_pixels() && g_.c_in % 4 != 0;
+        multiply(from + first * g_.all_in(), g_.all_in(), first, rows - copies, group, y);
+        if (!copies) continue;
+        std::memcpy(scratch, from + (last - 1) * g_.all_in(), static_cast<size_t>(g_.c_in));
+        multiply(scratch, lda_, last - 1, 1, group, y);
+        continue;
+      }
+      if (g_.pointwise()) {
+        gemm_.convert(from + first * g_.all_in(), g_.all_in(), rows, g_.c_in, q_.x_signed, q_.x_zero, scratch, lda_);
+      } else {
+        uint8_t* raw = gemm_.bytes ? scratch : scratch + patches_;
+        const int64_t stride = gemm_.bytes ? lda_ : lda_ / 2;
+        im2col_rows<uint8_t>(g_, from, first, last, static_cast<uint8_t>(q_.x_zero), raw, stride);
+        if (!gemm_.bytes) gemm_.convert(raw, stride, rows, stride, q_.x_signed, q_.x_zero, scratch, lda_);
+      }
+      multiply(scratch, lda_, first, rows, group, y);
+    }
+  }
+  /// Output pixels [first, first + rows) of a group from rows of patches.
+  void multiply(const uint8_t* a, int64_t lda, int64_t first, int64_t rows, int64_t group, uint8_t* y) const {
+    const void* packed = packed_->data<char>() + group * gemm_.packed_bytes(g_.depth(), g_.c_out);
+    uint8_t* to = y + first * g_.all_out() + group * g_.c_out;
+    gemm_.run(rows, g_.c_out, g_.depth(), a, lda, q_.x_signed, packed, 0, gemm_.panels(g_.c_out),
+              [&](const int32_t* sums, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
+                rescale_(requant_, sums, gemm_.nr(), n_rows, n, group * g_.c_out + column,
+                         to + row * g_.all_out() + column, g_.all_out());
+              });
+  }
+
+  ConvShape g_;
+  QuantizedPair q_;
+  RequantParams requant_;
+  RequantRows rescale_;
+  const GemmI8& gemm_;
+  ConvPieces pieces_;
+  int64_t threads_, lda_ = 0, block_ = 1, patches_ = 0, room_ = 0, windows_ = 0, turned_in_ = 0, turned_out_ = 0;
+  bool direct_ = false;
+  Packed packed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_conv_i8(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvAttrs>();
+  const auto g = ConvShape::make(spec);
+  if (!g || !spec.constant(1) || spec.outputs[0].shape.elements() == 0) return nullptr;
+  const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
+  const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, g->all_out());
+  if (!q) return nullptr;
+  auto requant = RequantParams::make(spec, g->all_out(), attrs.act, attrs.rounding);
+  if (!requant) return nullptr;
+  return std::make_unique<ConvI8>(*g, *q, std::move(*requant), spec);
+}
+
+}  // namespace smelt

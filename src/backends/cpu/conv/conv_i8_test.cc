@@ -1,0 +1,131 @@
+#include "ops/conv/conv.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::testing;
+
+struct QConvRow {
+  int64_t batch, c_in, h, w, c_out, kh, kw, stride, dilation, pad, groups;
+  ActKind act = ActKind::kNone;
+};
+
+const QConvRow kRows[] = {
+    {1, 3, 9, 11, 5, 3, 3, 1, 1, 1, 1},
+    {2, 8, 7, 5, 19, 1, 1, 1, 1, 0, 1, ActKind::kRelu6},
+    {1, 16, 6, 6, 33, 1, 1, 2, 1, 0, 1},
+    {1, 5, 13, 9, 37, 3, 3, 2, 1, 1, 1, ActKind::kRelu},
+    {1, 6, 12, 12, 8, 3, 3, 1, 2, 2, 2},
+    {1, 12, 5, 7, 18, 5, 3, 1, 1, 0, 3},
+    {1, 40, 15, 15, 64, 3, 3, 1, 1, 1, 1, ActKind::kReluN1},
+    {1, 7, 20, 21, 1, 1, 1, 1, 1, 0, 1},
+    {1, 301, 3, 3, 20, 1, 1, 1, 1, 0, 1},
+};
+
+/// What the operands are stored as.
+struct Stored {
+  DType x, w;
+  int32_t x_zero, w_zero, y_zero;
+  bool per_channel;
+};
+const Stored kStored[] = {
+    {DType::kI8, DType::kI8, 5, 0, -7, true},      {DType::kI8, DType::kI8, -128, 0, 3, false},
+    {DType::kU8, DType::kU8, 120, 131, 99, false}, {DType::kU8, DType::kI8, 0, 0, 128, true},
+    {DType::kI8, DType::kI8, 1, -9, 0, false},
+};
+
+KernelCase conv_case(const QConvRow& r, const Stored& s, Layout layout, FilterLayout filter, Rounding rounding) {
+  auto attrs = std::make_shared<ConvAttrs>();
+  attrs->strides = {r.stride, r.stride};
+  attrs->dilations = {r.dilation, r.dilation};
+  attrs->pads = {r.pad, r.pad, r.pad, r.pad};
+  attrs->groups = r.groups;
+  attrs->layout = layout;
+  attrs->filter = filter;
+  attrs->act.kind = r.act;
+  attrs->rounding = rounding;
+  KernelCase c;
+  c.op = Op::kConv;
+  c.attrs = attrs;
+  const int64_t i = r.c_in / r.groups;
+  const Shape x = layout == Layout::kChannelsLast ? Shape{r.batch, r.h, r.w, r.c_in} : Shape{r.batch, r.c_in, r.h, r.w};
+  const Shape w = filter == FilterLayout::kOSI   ? Shape{r.c_out, r.kh, r.kw, i}
+                  : filter == FilterLayout::kISO ? Shape{i, r.kh, r.kw, r.c_out}
+                                                 : Shape{r.c_out, i, r.kh, r.kw};
+  const int axis = filter == FilterLayout::kISO ? 3 : 0;
+  c.label = "x " + x.str() + " filter " + w.str() + " " + to_string(s.x) + " " + to_string(rounding) + " " +
+            to_string(layout);
+  const auto limits = [](DType t) { return t == DType::kI8 ? std::pair{-128.0, 127.0} : std::pair{0.0, 255.0}; };
+  Tensor tx = random_tensor(s.x, x, limits(s.x).first, limits(s.x).second, 1);
+  Tensor tw = random_tensor(s.w, w, limits(s.w).first, limits(s.w).second, 2);
+  Tensor bias = random_tensor(DType::kI32, {r.c_out}, -5000, 5000, 3);
+  tx.set_quant(per_tensor(0.02f, s.x_zero, rounding));
+  std::vector<float> scales;
+  for (int64_t o = 0; o < (s.per_channel ? r.c_out : 1); ++o)
+    scales.push_back(0.003f + 0.0007f * static_cast<float>(o % 7));
+  tw.set_quant(s.per_channel ? per_axis(scales, axis) : per_tensor(scales[0], s.w_zero));
+  c.inputs = {tx, tw, bias};
+  const float terms = static_cast<float>(i * r.kh * r.kw);
+  c.output.dtype = s.x;
+  c.output.quant = per_tensor(0.02f * 0.004f * 74 * 74 / 40 * std::sqrt(terms), s.y_zero, rounding);
+  c.threaded = r.batch == 2 && s.per_channel && rounding == Rounding::kFloatHalfEven;
+  return c;
+}
+
+const Rounding kRoundings[] = {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle};
+
+TEST(ConvI8, ChannelsLast) {
+  for (const QConvRow& r : kRows)
+    for (const Stored& s : kStored)
+      for (Rounding rounding : kRoundings)
+        check_case(conv_case(r, s, Layout::kChannelsLast, FilterLayout::kOSI, rounding), "conv_i8");
+}
+
+TEST(ConvI8, ChannelsFirst) {
+  for (const QConvRow& r : kRows)
+    for (const Stored& s : kStored)
+      check_case(conv_case(r, s, Layout::kChannelsFirst, FilterLayout::kOIS, Rounding::kFloatHalfEven), "conv_i8");
+}
+
+const QConvRow kDepthwise[] = {
+    {1, 37, 9, 11, 37, 3, 3, 1, 1, 1, 37, ActKind::kRelu6},
+    {2, 16, 14, 13, 16, 3, 3, 2, 1, 1, 16},
+    {1, 130, 7, 7, 130, 3, 3, 1, 1, 1, 130},
+    {1, 24, 12, 9, 24, 5, 5, 1, 1, 2, 24},
+    {1, 9, 15, 18, 9, 5, 4, 2, 1, 2, 9},
+    {1, 64, 7, 10, 64, 3, 3, 1, 2, 2, 64},
+    {1, 33, 8, 9, 33, 3, 4, 3, 2, 3, 33, ActKind::kRelu},
+    {1, 8, 3, 3, 8, 1, 1, 1, 1, 0, 8},
+};
+
+TEST(ConvI8, DepthwiseChannelsLast) {
+  for (const QConvRow& r : kDepthwise)
+    for (const Stored& s : kStored)
+      for (Rounding rounding : kRoundings)
+        check_case(conv_case(r, s, Layout::kChannelsLast, FilterLayout::kISO, rounding), "depthwise_i8");
+}
+
+/// Bundles of several pixels, parts of blocks, strides beyond the window, rows that the padding alone fills.
+const QConvRow kNarrowDepthwise[] = {
+    {1, 2, 9, 11, 2, 3, 3, 1, 1, 1, 2},      {1, 4, 16, 16, 4, 7, 7, 1, 1, 3, 4, ActKind::kRelu6},
+    {1, 24, 12, 50, 24, 3, 3, 1, 1, 1, 24},  {1, 16, 20, 19, 16, 5, 5, 2, 1, 2, 16, ActKind::kRelu},
+    {1, 8, 12, 12, 8, 2, 2, 3, 1, 0, 8},     {1, 48, 10, 33, 48, 3, 3, 2, 1, 1, 48},
+    {1, 3, 2, 2, 3, 3, 3, 1, 3, 3, 3},       {1, 96, 5, 6, 96, 1, 3, 1, 1, 1, 96},
+    {2, 200, 4, 5, 200, 3, 3, 1, 1, 1, 200},
+};
+
+TEST(ConvI8, DepthwiseOfFewChannels) {
+  for (const QConvRow& r : kNarrowDepthwise)
+    for (const Stored& s : kStored)
+      for (Rounding rounding : kRoundings)
+        check_case(conv_case(r, s, Layout::kChannelsLast, FilterLayout::kISO, rounding));
+}
+
+TEST(ConvI8, DepthwiseChannelsFirst) {
+  for (const QConvRow& r : kDepthwise)
+    check_case(conv_case(r, kStored[0], Layout::kChannelsFirst, FilterLayout::kOIS, Rounding::kFloatHalfEven),
+               "depthwise_i8");
+}
+
+}  // namespace
+}  // namespace smelt

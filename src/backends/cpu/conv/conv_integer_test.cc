@@ -1,0 +1,205 @@
+#include "base/cat.h"
+#include "ops/conv/conv.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/matmul/matmul.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::testing;
+
+struct Row {
+  int64_t batch, c_in, h, w, c_out, kernel, stride, pad, groups;
+};
+const Row kRows[] = {{2, 5, 7, 9, 6, 3, 1, 1, 1},
+                     {1, 16, 6, 6, 40, 1, 1, 0, 1},
+                     {1, 12, 8, 5, 18, 3, 2, 1, 3},
+                     {2, 21, 8, 5, 21, 3, 2, 1, 21},
+                     {3, 7, 5, 5, 33, 1, 2, 0, 1}};
+
+std::shared_ptr<ConvAttrs> attrs_of(const Row& r) {
+  auto a = std::make_shared<ConvAttrs>();
+  a->strides = {r.stride, r.stride};
+  a->pads = {r.pad, r.pad, r.pad, r.pad};
+  a->groups = r.groups;
+  a->layout = Layout::kChannelsLast;
+  return a;
+}
+
+TEST(ConvHybrid, SymmetricAndAsymmetric) {
+  for (const Row& r : kRows)
+    for (const bool asymmetric : {false, true}) {
+      auto a = attrs_of(r);
+      const bool depthwise = r.groups == r.c_in;
+      a->filter = depthwise ? FilterLayout::kISO : FilterLayout::kOSI;
+      a->hybrid = true;
+      a->asymmetric_inputs = asymmetric;
+      a->act.kind = asymmetric ? ActKind::kTanh : ActKind::kRelu6;
+      const Shape filter =
+          depthwise ? Shape{1, r.kernel, r.kernel, r.c_out} : Shape{r.c_out, r.kernel, r.kernel, r.c_in / r.groups};
+      Tensor w = random_tensor(DType::kI8, filter, -127, 127, 2);
+      std::vector<float> scales;
+      for (int64_t i = 0; i < r.c_out; ++i) scales.push_back(0.001f * static_cast<float>(i % 7 + 1));
+      w.set_quant(asymmetric ? per_tensor(0.01f, 0) : per_axis(scales, depthwise ? 3 : 0));
+      KernelCase c{Cat("channels ", r.c_in, " to ", r.c_out, asymmetric ? " asymmetric" : ""),
+                   Op::kConv,
+                   a,
+                   {random_tensor(DType::kF32, {r.batch, r.h, r.w, r.c_in}, -1, 3, 1), w,
+                    random_tensor(DType::kF32, {r.c_out}, -1, 1, 3)},
+                   {},
+                   {}};
+      c.threaded = true;
+      check_case(c, depthwise ? "depthwise_hybrid" : "conv_hybrid", {1e-6, 1e-6});
+    }
+}
+
+TEST(ConvDynamic, ImagesWithGrids) {
+  for (const Row& r : kRows)
+    for (const DType x : {DType::kU8, DType::kI8}) {
+      auto a = attrs_of(r);
+      a->filter = FilterLayout::kOSI;
+      a->act.kind = x == DType::kU8 ? ActKind::kRelu : ActKind::kNone;
+      Tensor image = random_tensor(x, {r.batch, r.h, r.w, r.c_in}, x == DType::kI8 ? -128 : 0, 127, 1);
+      auto q = std::make_shared<Quantization>();
+      q->kind = Quantization::Kind::kPerToken;
+      q->axis = 3;
+      for (int64_t i = 0; i < r.batch; ++i) {
+        q->scales.push_back(0.01f + 0.002f * static_cast<float>(i));
+        q->zero_points.push_back(static_cast<int32_t>(17 * i + 3));
+      }
+      image.set_quant(q);
+      Tensor w = random_tensor(DType::kI8, {r.c_out, r.kernel, r.kernel, r.c_in / r.groups}, -127, 127, 2);
+      std::vector<float> scales;
+      for (int64_t i = 0; i < r.c_out; ++i) scales.push_back(0.001f * static_cast<float>(i % 7 + 1));
+      w.set_quant(per_axis(scales, 0));
+      KernelCase c{Cat("channels ", r.c_in, " to ", r.c_out, ' ', to_string(x)),
+                   Op::kConv,
+                   a,
+                   {image, w, random_tensor(DType::kF32, {r.c_out}, -1, 1, 3)},
+                   ValueType::tensor(DType::kF32, {}),
+                   {}};
+      c.threaded = true;
+      check_case(c, "conv_dynamic", {1e-4, 1e-5});
+    }
+}
+
+TEST(ConvInteger, TypesAndZeroPoints) {
+  for (const Row& r : kRows)
+    for (const DType x : {DType::kU8, DType::kI8})
+      for (const DType w : {DType::kU8, DType::kI8}) {
+        const Shape filter{r.c_out, r.c_in / r.groups, r.kernel, r.kernel};
+        const double lo = x == DType::kI8 ? -128 : 0, w_lo = w == DType::kI8 ? -128 : 0;
+        KernelCase c{Cat("channels ", r.c_in, " to ", r.c_out, ' ', to_string(x), ' ', to_string(w)),
+                     Op::kConvInteger,
+                     attrs_of(r),
+                     {random_tensor(x, {r.batch, r.h, r.w, r.c_in}, lo, lo + 255, 1),
+                      random_tensor(w, filter, w_lo, w_lo + 255, 2), random_tensor(x, {}, 3, 90, 3),
+                      random_tensor(w, {r.c_out}, 0, 100, 4)},
+                     {},
+                     {true, false, true, false}};
+        c.threaded = true;
+        check_case(c, r.groups == r.c_in ? "depthwise_integer" : "conv_integer");
+      }
+}
+
+TEST(MatMulInteger, Shapes) {
+  for (const int64_t n : {1, 30, 70})
+    for (const DType x : {DType::kU8, DType::kI8}) {
+      KernelCase c{Cat("columns ", n),
+                   Op::kMatMulInteger,
+                   std::make_shared<MatMulAttrs>(),
+                   {random_tensor(x, {2, 9, 37}, 0, 127, 1), random_tensor(DType::kI8, {37, n}, -128, 127, 2),
+                    random_tensor(x, {}, 3, 90, 3)},
+                   {},
+                   {true, false, true}};
+      check_case(c, "matmul_integer");
+    }
+}
+
+TEST(Cast, Types) {
+  const DType types[] = {DType::kF32, DType::kF64, DType::kI8, DType::kU8, DType::kI32, DType::kI64, DType::kBool};
+  for (const DType from : types)
+    for (const DType to : types) {
+      KernelCase c{Cat(to_string(from), " to ", to_string(to)),
+                   Op::kCast,
+                   make_attrs<CastAttrs>(to),
+                   {random_tensor(from, {3, 53}, 0, from == DType::kBool ? 1 : 100, 1)},
+                   {},
+                   {}};
+      check_case(c, is_float(from) && is_integer(to) && to != DType::kBool ? "" : "cast");
+    }
+}
+
+TEST(DequantizeLinear, TypesAndAxes) {
+  for (const DType from : {DType::kI8, DType::kU8, DType::kI16, DType::kU16, DType::kI32})
+    for (const bool per_axis : {false, true}) {
+      QuantizeLinearAttrs a;
+      a.axis = -2;
+      a.to = DType::kF32;
+      const Shape parameters = per_axis ? Shape{5} : Shape{};
+      KernelCase c{Cat(to_string(from), per_axis),
+                   Op::kDequantizeLinear,
+                   make_attrs<QuantizeLinearAttrs>(a),
+                   {random_tensor(from, {3, 5, 7}, 0, 127, 1), random_tensor(DType::kF32, parameters, 0.01, 0.1, 2),
+                    random_tensor(from, parameters, 0, from == DType::kI32 ? 0 : 9, 3)},
+                   {},
+                   {}};
+      check_case(c, "dequantize_linear");
+    }
+}
+
+TEST(QuantizeLinear, Shorts) {
+  for (const DType to : {DType::kI16, DType::kU16, DType::kI8}) {
+    QuantizeLinearAttrs a;
+    a.to = to;
+    KernelCase c{to_string(to),
+                 Op::kQuantizeLinear,
+                 make_attrs<QuantizeLinearAttrs>(a),
+                 {random_tensor(DType::kF32, {3, 53}, -5, 5, 1), random_tensor(DType::kF32, {}, 1e-4, 2e-4, 2),
+                  random_tensor(to, {}, 0, 100, 3)},
+                 {},
+                 {}};
+    check_case(c, "quantize_linear_f32");
+  }
+}
+
+TEST(DynamicQuantize, Rules) {
+  for (const DType to : {DType::kU8, DType::kI8})
+    for (const bool per_row : {false, true})
+      for (const int rule : {0, 1, 2}) {
+        DynamicQuantizeAttrs a;
+        a.to = to;
+        a.per_row = per_row;
+        a.symmetric = rule == 1;
+        a.xnnpack_rule = rule == 2;
+        KernelCase c{Cat(to_string(to), per_row, rule),
+                     Op::kDynamicQuantize,
+                     make_attrs<DynamicQuantizeAttrs>(a),
+                     {random_tensor(DType::kF32, {7, 53}, -2, 5, 1)},
+                     {},
+                     {}};
+        check_case(c, "dynamic_quantize_f32");
+      }
+}
+
+TEST(QuantizeRows, Grids) {
+  for (const DType to : {DType::kU8, DType::kI8})
+    for (const int axis : {1, 2})
+      for (const bool symmetric : {false, true}) {
+        auto q = std::make_shared<Quantization>();
+        q->kind = Quantization::Kind::kPerToken;
+        q->axis = axis;
+        q->symmetric = symmetric;
+        KernelCase c{Cat(to_string(to), ' ', axis, ' ', symmetric),
+                     Op::kQuantize,
+                     make_attrs<NoAttrs>(),
+                     {random_tensor(DType::kF32, {3, 5, 37}, -2, 5, 1)},
+                     ValueType::tensor(to, {3, 5, 37}, q),
+                     {}};
+        c.threaded = true;
+        check_case(c, "quantize_rows_f32");
+      }
+}
+
+}  // namespace
+}  // namespace smelt

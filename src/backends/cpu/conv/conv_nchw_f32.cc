@@ -1,0 +1,103 @@
+#include <algorithm>
+
+#include "backends/cpu/conv/conv_f32.h"
+#include "backends/cpu/conv/im2col.h"
+#include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/kernel.h"
+#include "backends/cpu/gemm/gemm_f32.h"
+
+namespace smelt {
+namespace {
+
+/// Channels-first: filters times panels of patches.
+class ConvColumnsF32 final : public Kernel {
+ public:
+  ConvColumnsF32(const ConvShape& g, const GemmF32& gemm, const KernelSpec& spec)
+      : g_(g),
+        gemm_(gemm),
+        act_(spec.attrs<ConvAttrs>().act),
+        threads_(std::max(spec.threads, 1)),
+        has_bias_(spec.has(2)) {
+    const Tensor* filter = spec.constant(1);
+    if (!in_order(g))
+      packed_ = spec.packs.get(filter->raw(), geometry_key("conv_columns_f32", g, 0, nullptr),
+                               [&] { return order(filter->data<float>()); });
+    const int64_t panel = (g.depth() + 1) * gemm.nr();
+    panels_ = std::clamp<int64_t>(48 * 1024 / panel, 1, 8);
+    const int64_t all = gemm.panels(g.out_pixels()) * g.batch * g.groups;
+    if (threads_ > 1) panels_ = std::clamp<int64_t>(all / (threads_ * 2), 1, panels_);
+  }
+  /// Whether filters are rows in the order (channel, tap) as they are.
+  static bool in_order(const ConvShape& g) {
+    return (g.filter_s == 1 || g.taps() == 1) && (g.filter_i == g.taps() || g.c_in == 1) && g.filter_o == g.depth();
+  }
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(threads_ * panels_ * (g_.depth() + 1) * gemm_.nr()) * sizeof(float) + 64;
+  }
+  Status run(KernelContext& ctx) const override {
+    const float* x = ctx.input(0).data<float>();
+    const float* filter = packed_ ? packed_->data<float>() : ctx.input(1).data<float>();
+    const float* bias = has_bias_ ? ctx.input(2).data<float>() : nullptr;
+    float* y = ctx.output(0).data<float>();
+    float* scratch = static_cast<float*>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return Error(ErrorCode::kLimit, "no memory for the patches of a convolution");
+    const int64_t step = panels_ * gemm_.nr();
+    const int64_t per_plane = (g_.out_pixels() + step - 1) / step, blocks = g_.batch * g_.groups * per_plane;
+    const int64_t slots = std::min<int64_t>(threads_, blocks);
+    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slot = begin; slot < end; ++slot)
+        for (int64_t b = blocks * slot / slots; b < blocks * (slot + 1) / slots; ++b)
+          block(x, filter, bias, y, b / per_plane, b % per_plane * step,
+                scratch + slot * panels_ * (g_.depth() + 1) * gemm_.nr());
+    });
+    return Ok();
+  }
+
+ private:
+  Packed order(const float* filter) const {
+    auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(g_.all_out() * g_.depth()) * sizeof(float));
+    float* to = packed->data<float>();
+    for (int64_t o = 0; o < g_.all_out(); ++o)
+      for (int64_t i = 0; i < g_.c_in; ++i)
+        for (int64_t t = 0; t < g_.taps(); ++t) *to++ = filter[o * g_.filter_o + i * g_.filter_i + t * g_.filter_s];
+    return packed;
+  }
+  /// `plane` counts images and groups, `first` is an output pixel.
+  void block(const float* x, const float* filter, const float* bias, float* y, int64_t plane, int64_t first,
+             float* scratch) const {
+    const int64_t image = plane / g_.groups, group = plane % g_.groups;
+    const int64_t pixels = std::min(panels_ * gemm_.nr(), g_.out_pixels() - first);
+    const float* from = x + (image * g_.all_in() + group * g_.c_in) * g_.in_pixels();
+    for (int64_t p = 0; p < gemm_.panels(pixels); ++p) {
+      const int64_t begin = first + p * gemm_.nr(), width = gemm_.width(pixels, p);
+      float* panel = scratch + gemm_.panel_offset(g_.depth(), p);
+      std::fill_n(panel, width, 0.0f);
+      im2col_panel(g_, from, begin, std::min(begin + width, first + pixels), width, panel + width);
+    }
+    const Bounds bounds = activation_bounds(act_);
+    const int64_t row = group * g_.c_out;
+    float* to = y + (image * g_.all_out() + row) * g_.out_pixels() + first;
+    gemm_.run(g_.c_out, pixels, g_.depth(), filter + row * g_.depth(), g_.depth(), scratch, 0, gemm_.panels(pixels), to,
+              g_.out_pixels(), bias ? bias + row : nullptr, bounds.lo, bounds.hi);
+    activate_rows(act_, to, g_.c_out, pixels, g_.out_pixels());
+  }
+
+  ConvShape g_;
+  const GemmF32& gemm_;
+  Activation act_;
+  int64_t threads_, panels_ = 1;
+  bool has_bias_;
+  Packed packed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_conv_columns_f32(const KernelSpec& spec) {
+  if (!plain_f32_conv(spec) || spec.attrs<ConvAttrs>().layout != Layout::kChannelsFirst) return nullptr;
+  const auto g = ConvShape::make(spec);
+  if (!g || (!spec.constant(1) && !ConvColumnsF32::in_order(*g)) || spec.outputs[0].shape.elements() == 0)
+    return nullptr;
+  return std::make_unique<ConvColumnsF32>(*g, gemm_f32(spec.isa), spec);
+}
+
+}  // namespace smelt

@@ -1,0 +1,239 @@
+#include <algorithm>
+#include <vector>
+
+#include "backends/cpu/conv/conv_f32.h"
+#include "backends/cpu/conv/im2col.h"
+#include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/kernel.h"
+#include "backends/cpu/gemm/gemm_f32.h"
+
+namespace smelt {
+namespace {
+
+/// Where the rows of a product with filters begin in an image that stays as it is, or in slices of it with padding
+/// around: a line of output pixels is one matrix whose rows overlap.
+struct LineShape {
+  bool use = false;
+  bool copied = false;     ///< slices are copied: there is padding
+  int64_t lines = 1;       ///< of output pixels, that share one slice
+  int64_t slice_rows = 0;  ///< lines of input pixels under them
+  int64_t width = 0;       ///< pixels of a slice's lines
+  int64_t line = 0;        ///< floats from one line of a slice, or of the image, to the next
+  std::vector<ptrdiff_t> at;
+  int64_t length = 0;
+
+  GemmRuns runs() const { return {at.data(), static_cast<ptrdiff_t>(at.size()), length}; }
+  int64_t slice_floats(const ConvShape& g) const { return copied ? g.kernel[0] * slice_rows * line : 0; }
+
+  static LineShape make(const ConvShape& g) {
+    LineShape s;
+    s.use = !g.pointwise() && g.out[2] >= kNarrowest;
+    if (!s.use) return s;
+    const auto reach = [&](int d) { return (g.out[d] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d] + 1; };
+    for (int d = 0; d < 3; ++d) s.copied = s.copied || g.pad[d] != 0 || reach(d) > g.in[d];
+    s.width = s.copied ? reach(2) : g.in[2];
+    const auto rows = [&](int64_t n) { return (n - 1) * g.stride[1] + (g.kernel[1] - 1) * g.dilation[1] + 1; };
+    constexpr double kMaxFloats = 1 << 22;  // wide filters over little: their patches are smaller
+    s.use = static_cast<double>(g.kernel[0]) * static_cast<double>(rows(1)) * static_cast<double>(s.width) *
+                static_cast<double>(g.all_in()) <=
+            kMaxFloats;
+    if (!s.use) return s;
+    s.line = s.width * g.all_in();
+    constexpr int64_t kFloats = 48 * 1024;  // slices stay in the level-2 cache
+    while (s.lines < g.out[1] && g.kernel[0] * rows(s.lines + 1) * s.line <= kFloats) ++s.lines;
+    s.slice_rows = rows(s.lines);
+    const bool joined = g.dilation[2] == 1 && g.groups == 1;  // the taps of a line lie side by side
+    s.length = joined ? g.kernel[2] * g.c_in : g.c_in;
+    const int64_t plane = s.copied ? s.slice_rows : g.in[1] * g.dilation[0];
+    for (int64_t z = 0; z < g.kernel[0]; ++z)
+      for (int64_t y = 0; y < g.kernel[1]; ++y)
+        for (int64_t x = 0; x < (joined ? 1 : g.kernel[2]); ++x)
+          s.at.push_back((z * plane + y * g.dilation[1]) * s.line + x * g.dilation[2] * g.all_in());
+    return s;
+  }
+  /// Fills the slice under the output lines [first, last) of depth oz.
+  void fill(const ConvShape& g, const float* image, int64_t oz, int64_t first, int64_t last, float* slice) const {
+    const int64_t pixel = g.all_in();
+    const int64_t left = std::clamp<int64_t>(g.pad[2], 0, width), skipped = std::max<int64_t>(-g.pad[2], 0);
+    const int64_t inside = std::clamp<int64_t>(g.in[2] - skipped, 0, width - left);
+    const int64_t rows = (last - first - 1) * g.stride[1] + (g.kernel[1] - 1) * g.dilation[1] + 1;
+    for (int64_t kz = 0; kz < g.kernel[0]; ++kz) {
+      const int64_t z = oz * g.stride[0] - g.pad[0] + kz * g.dilation[0];
+      float* to = slice + kz * slice_rows * line;
+      for (int64_t r = 0; r < rows; ++r, to += line) {
+        const int64_t y = first * g.stride[1] - g.pad[1] + r;
+        if (z < 0 || z >= g.in[0] || y < 0 || y >= g.in[1]) {
+          std::fill_n(to, line, 0.0f);
+          continue;
+        }
+        std::fill_n(to, left * pixel, 0.0f);
+        std::copy_n(image + ((z * g.in[1] + y) * g.in[2] + skipped) * pixel, inside * pixel, to + left * pixel);
+        std::fill_n(to + (left + inside) * pixel, (width - left - inside) * pixel, 0.0f);
+      }
+    }
+  }
+  static constexpr int64_t kNarrowest = 4;  ///< shorter lines make low tiles
+};
+
+/// Channels-last: rows of patches times packed filters.
+class ConvRowsF32 final : public Kernel {
+ public:
+  ConvRowsF32(const ConvShape& g, const GemmF32& gemm, const KernelSpec& spec)
+      : g_(g), gemm_(gemm), act_(spec.attrs<ConvAttrs>().act), threads_(std::max(spec.threads, 1)) {
+    const Tensor* bias = spec.has(2) ? spec.constant(2) : nullptr;
+    const float* b = bias ? bias->data<float>() : nullptr;
+    packed_ = spec.packs.get(spec.constant(1)->raw(), geometry_key("conv_rows_f32", g, gemm.nr(), b),
+                             [&] { return pack(spec.constant(1)->data<float>(), b); });
+    // Blocks of whole tiles: patches that fit the level-2 cache.
+    block_ = std::max<int64_t>(1, 48 * 1024 / std::max<int64_t>(1, g.depth() * gemm.mr));
+    if (g.pointwise()) block_ = std::max<int64_t>(block_, 16);
+    lines_ = LineShape::make(g);
+    plane_ = lines_.use ? g.out[1] : (g.out_pixels() + gemm.mr - 1) / gemm.mr;
+    units_ = g.batch * plane_ * (lines_.use ? g.out[0] : 1);
+    by_panels_ = shares_panels();
+  }
+  size_t scratch_bytes() const override {
+    return g_.pointwise() ? 0 : static_cast<size_t>(threads_ * slot_floats()) * sizeof(float);
+  }
+  Status run(KernelContext& ctx) const override {
+    const float* x = ctx.input(0).data<float>();
+    float* y = ctx.output(0).data<float>();
+    float* scratch = nullptr;
+    if (const size_t bytes = scratch_bytes()) {
+      scratch = static_cast<float*>(ctx.scratch(bytes));
+      if (!scratch) return Error(ErrorCode::kLimit, "no memory for the patches of a convolution");
+    }
+    const int64_t panels = gemm_.panels(g_.c_out), shared = by_panels_ ? panels : units_;
+    const int64_t slots = std::min<int64_t>(threads_, shared);
+    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slot = begin; slot < end; ++slot) {
+        const int64_t first = shared * slot / slots, last = shared * (slot + 1) / slots;
+        float* room = scratch ? scratch + slot * slot_floats() : nullptr;
+        if (by_panels_)
+          units(x, y, 0, units_, {first, last}, room);
+        else
+          units(x, y, first, last, {0, panels}, room);
+      }
+    });
+    return Ok();
+  }
+
+ private:
+  /// Of a group's filters: [first, last).
+  struct Panels {
+    int64_t first, last;
+  };
+  /// Scratch of a thread.
+  int64_t slot_floats() const {
+    const int64_t floats = lines_.use ? lines_.slice_floats(g_) : block_ * gemm_.mr * g_.depth() + kPatchSlack;
+    return (floats + 15) / 16 * 16;
+  }
+  /// Threads share the filters and all see the whole image: there are more filters than image, or too few pixels to
+  /// share.
+  bool shares_panels() const {
+    const int64_t panels = gemm_.panels(g_.c_out);
+    if (threads_ <= 1 || g_.groups > 1 || panels < threads_) return false;
+    const auto largest = [&](int64_t n) {
+      return static_cast<double>((n + threads_ - 1) / threads_) / static_cast<double>(n);
+    };
+    const bool larger = g_.c_out * g_.depth() > g_.batch * g_.in_pixels() * g_.c_in;
+    return largest(panels) < largest(units_) * (larger ? 1.1 : 0.8);
+  }
+  /// Lines, or tiles of pixels, [first, last) of those of all images, in pieces that stay in the level-2 cache.
+  void units(const float* x, float* y, int64_t first, int64_t last, Panels panels, float* room) const {
+    for (int64_t n = 0; first < last; first += n) {
+      const int64_t at = first % plane_, left = std::min(last - first, plane_ - at);
+      const int64_t most = lines_.use ? lines_.lines : block_, pieces = (left + most - 1) / most;
+      n = (left + pieces - 1) / pieces;
+      if (lines_.use)
+        lines(x, y, first / plane_, at, n, panels, room);
+      else
+        block(x, y, first / plane_, at, n, panels, room);
+    }
+  }
+  Packed pack(const float* filter, const float* bias) const {
+    const int64_t group = gemm_.packed_size(g_.depth(), g_.c_out);
+    auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group * g_.groups) * sizeof(float));
+    const bool in_order =
+        g_.filter_o == g_.depth() && (g_.taps() == 1 || g_.filter_s == g_.c_in) && (g_.c_in == 1 || g_.filter_i == 1);
+    // Rows of the panels are (tap, channel): gather the filter in that order, one group at a time.
+    std::vector<float> ordered(static_cast<size_t>(in_order ? 0 : g_.c_out * g_.depth()));
+    for (int64_t group_index = 0; group_index < g_.groups; ++group_index) {
+      const float* from = filter + group_index * g_.c_out * g_.filter_o;
+      float* to = ordered.data();
+      for (int64_t o = 0; o < g_.c_out && !in_order; ++o)
+        for (int64_t t = 0; t < g_.taps(); ++t)
+          for (int64_t i = 0; i < g_.c_in; ++i) *to++ = from[o * g_.filter_o + i * g_.filter_i + t * g_.filter_s];
+      gemm_.pack(in_order ? from : ordered.data(), 1, g_.depth(), g_.depth(), g_.c_out,
+                 bias ? bias + group_index * g_.c_out : nullptr, packed->data<float>() + group_index * group);
+    }
+    return packed;
+  }
+  void activate(float* y, int64_t pixels, Panels panels) const {
+    const int64_t column = panels.first * gemm_.nr(), end = std::min(g_.c_out, panels.last * gemm_.nr());
+    activate_rows(act_, y + column, pixels, g_.groups > 1 ? g_.all_out() : end - column, g_.all_out());
+  }
+  void block(const float* x, float* y, int64_t image, int64_t tile, int64_t tiles, Panels panels,
+             float* scratch) const {
+    const int64_t first = tile * gemm_.mr, last = std::min(first + tiles * gemm_.mr, g_.out_pixels());
+    const int64_t packed_group = gemm_.packed_size(g_.depth(), g_.c_out);
+    const Bounds bounds = activation_bounds(act_);
+    const float* from = x + image * g_.in_pixels() * g_.all_in();
+    float* to = y + (image * g_.out_pixels() + first) * g_.all_out();
+    for (int64_t group = 0; group < g_.groups; ++group) {
+      const float* rows = from + first * g_.all_in() + group * g_.c_in;
+      if (!g_.pointwise()) {
+        im2col_rows<float>(g_, from + group * g_.c_in, first, last, 0.0f, scratch, g_.depth());
+        rows = scratch;
+      }
+      gemm_.run(last - first, g_.c_out, g_.depth(), rows, g_.pointwise() ? g_.all_in() : g_.depth(),
+                packed_->data<float>() + group * packed_group, panels.first, panels.last, to + group * g_.c_out,
+                g_.all_out(), nullptr, bounds.lo, bounds.hi);
+    }
+    activate(to, last - first, panels);
+  }
+
+  /// So many output lines from `first` on, of those of a plane.
+  void lines(const float* x, float* y, int64_t plane, int64_t first, int64_t count, Panels panels, float* slice) const {
+    const int64_t image = plane / g_.out[0], oz = plane % g_.out[0];
+    const float* from = x + image * g_.in_pixels() * g_.all_in();
+    if (lines_.copied) {
+      lines_.fill(g_, from, oz, first, first + count, slice);
+      from = slice;
+    } else {
+      from += (oz * g_.stride[0] * g_.in[1] + first * g_.stride[1]) * lines_.line;
+    }
+    float* to = y + (image * g_.out_pixels() + (oz * g_.out[1] + first) * g_.out[2]) * g_.all_out();
+    const Bounds bounds = activation_bounds(act_);
+    const int64_t height = gemm_.even_height(g_.out[2]), packed_group = gemm_.packed_size(g_.depth(), g_.c_out);
+    for (int64_t group = 0; group < g_.groups; ++group)
+      for (int64_t p = panels.first; p < panels.last; ++p)
+        for (int64_t line = 0; line < count; ++line)
+          gemm_.panel(
+              lines_.runs(), g_.out[2], height, g_.c_out, from + group * g_.c_in + line * g_.stride[1] * lines_.line,
+              g_.stride[2] * g_.all_in(), packed_->data<float>() + group * packed_group, p,
+              to + group * g_.c_out + line * g_.out[2] * g_.all_out(), g_.all_out(), nullptr, bounds.lo, bounds.hi);
+    activate(to, count * g_.out[2], panels);
+  }
+
+  ConvShape g_;
+  LineShape lines_;
+  const GemmF32& gemm_;
+  Activation act_;
+  int64_t threads_, block_ = 1;    ///< tiles that are worked on at once
+  int64_t plane_ = 1, units_ = 1;  ///< lines or tiles of a plane, or of an image; of all
+  bool by_panels_ = false;
+  Packed packed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_conv_rows_f32(const KernelSpec& spec) {
+  if (!plain_f32_conv(spec) || spec.attrs<ConvAttrs>().layout != Layout::kChannelsLast) return nullptr;
+  if (!spec.constant(1) || (spec.has(2) && !spec.constant(2))) return nullptr;
+  const auto g = ConvShape::make(spec);
+  if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
+  return std::make_unique<ConvRowsF32>(*g, gemm_f32(spec.isa), spec);
+}
+
+}  // namespace smelt

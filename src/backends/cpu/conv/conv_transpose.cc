@@ -1,0 +1,414 @@
+// Transposed convolutions of channels-last images: every input pixel times the filter of all taps, spread over the
+// output pixels that it reaches.
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "backends/cpu/conv/line_buffer.h"
+#include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/kernel.h"
+#include "backends/cpu/gemm/gemm_f32.h"
+#include "backends/cpu/gemm/gemm_i8.h"
+#include "backends/cpu/gemm/quantized_weights.h"
+#include "backends/cpu/quantize/requantize_accumulators.h"
+#include "base/cat.h"
+#include "ops/common/quantized_pair.h"
+#include "ops/conv/conv_shape.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kRows = 56;  ///< input pixels at a time
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
+
+/// Everything known, as three spatial dimensions (missing ones in front are of size 1).
+struct Spread : ConvShape {
+  int64_t filter_group = 0;  ///< stride of the filter from group to group
+
+  int64_t columns() const { return taps() * c_out; }
+
+  static std::optional<Spread> make(const KernelSpec& spec);
+  /// Position in the filter of group g's output channel o, input channel i, tap t.
+  int64_t at(int64_t g, int64_t o, int64_t i, int64_t t) const {
+    return g * filter_group + o * filter_o + i * filter_i + t * filter_s;
+  }
+  /// Adds `rows` rows of columns() products, the first of input pixel `first`, to an image at the group's first
+  /// channel.
+  template <class T>
+  void add(const T* products, int64_t first, int64_t rows, T* image) const {
+    const bool joined = dilation[2] == 1 && groups == 1;
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t p = first + r, x = p % in[2] * stride[2] - pad[2];
+      const int64_t y = p / in[2] % in[1] * stride[1] - pad[1], z = p / in[2] / in[1] * stride[0] - pad[0];
+      const T* from = products + r * columns();
+      for (int64_t kz = 0; kz < kernel[0]; ++kz)
+        for (int64_t ky = 0; ky < kernel[1]; ++ky, from += kernel[2] * c_out) {
+          const int64_t oz = z + kz * dilation[0], oy = y + ky * dilation[1];
+          if (oz < 0 || oz >= out[0] || oy < 0 || oy >= out[1]) continue;
+          T* line = image + (oz * out[1] + oy) * out[2] * all_out();
+          if (joined) {
+            const int64_t begin = std::clamp<int64_t>(-x, 0, kernel[2]);
+            const int64_t end = std::clamp<int64_t>(out[2] - x, begin, kernel[2]);
+            run(from + begin * c_out, (end - begin) * c_out, line + (x + begin) * c_out);
+            continue;
+          }
+          for (int64_t kx = 0; kx < kernel[2]; ++kx) {
+            const int64_t ox = x + kx * dilation[2];
+            if (ox >= 0 && ox < out[2]) run(from + kx * c_out, c_out, line + ox * all_out());
+          }
+        }
+    }
+  }
+
+ private:
+  template <class T>
+  static void run(const T* from, int64_t n, T* to) {
+    for (int64_t i = 0; i < n; ++i) to[i] += from[i];
+  }
+};
+
+std::optional<Spread> Spread::make(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvTransposeAttrs>();
+  const Shape &x = spec.inputs[0].shape, &w = spec.inputs[1].shape, &y = spec.outputs[0].shape;
+  if (attrs.layout != Layout::kChannelsLast || !spec.constant(1) || y.elements() == 0 || x.elements() == 0)
+    return std::nullopt;
+  std::vector<int64_t> sizes = attrs.output_shape;
+  if (spec.has(3)) sizes.assign(y.begin() + 1, y.begin() + (y.rank() - 1));
+  const auto g = conv_transpose_geometry(attrs, x, w, sizes);
+  if (!g.ok() || g->output_shape(attrs.layout) != y) return std::nullopt;
+  if (spec.has(2) && spec.inputs[2].shape.elements() != g->out_channels) return std::nullopt;
+  const auto shape = of(*g, attrs, w);
+  if (!shape) return std::nullopt;
+  Spread s{*shape};
+  s.filter_group = attrs.filter == FilterLayout::kIOS ? s.c_in * s.filter_i : s.c_out * s.filter_o;
+  return s;
+}
+
+std::string key_of(const char* kind, const Spread& s, int64_t nr) {
+  return Cat(kind, ' ', s.groups, ' ', s.c_in, ' ', s.c_out, ' ', s.taps(), ' ', s.filter_o, ' ', s.filter_i, ' ', nr);
+}
+
+class ConvTransposeF32 final : public Kernel {
+ public:
+  ConvTransposeF32(const Spread& s, const KernelSpec& spec)
+      : s_(s), gemm_(gemm_f32(spec.isa)), act_(spec.attrs<ConvTransposeAttrs>().act), has_bias_(spec.has(2)) {
+    const float* filter = spec.constant(1)->data<float>();
+    packed_ = spec.packs.get(filter, key_of("conv_transpose_f32", s, gemm_.nr()), [&] {
+      const int64_t group = gemm_.packed_size(s.c_in, s.columns());
+      auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group * s.groups) * sizeof(float));
+      std::vector<float> ordered(static_cast<size_t>(s.c_in * s.columns()));
+      for (int64_t g = 0; g < s.groups; ++g) {
+        float* to = ordered.data();
+        for (int64_t i = 0; i < s.c_in; ++i)
+          for (int64_t t = 0; t < s.taps(); ++t)
+            for (int64_t o = 0; o < s.c_out; ++o) *to++ = filter[s.at(g, o, i, t)];
+        gemm_.pack(ordered.data(), s.columns(), 1, s.c_in, s.columns(), nullptr, packed->data<float>() + g * group);
+      }
+      return packed;
+    });
+  }
+  size_t scratch_bytes() const override { return static_cast<size_t>(kRows * s_.columns() + 16) * sizeof(float); }
+  Status run(KernelContext& ctx) const override {
+    auto* products = static_cast<float*>(ctx.scratch(scratch_bytes()));
+    if (!products) return Error(ErrorCode::kLimit, "no memory for a transposed convolution");
+    const float* x = ctx.input(0).data<float>();
+    float* y = ctx.output(0).data<float>();
+    const int64_t pixels = s_.batch * s_.out_pixels(), n = s_.all_out();
+    const float* bias = has_bias_ ? ctx.input(2).data<float>() : nullptr;
+    for (int64_t p = 0; p < pixels; ++p)
+      for (int64_t o = 0; o < n; ++o) y[p * n + o] = bias ? bias[o] : 0.0f;
+    for (int64_t image = 0; image < s_.batch; ++image)
+      for (int64_t g = 0; g < s_.groups; ++g)
+        for (int64_t first = 0; first < s_.in_pixels(); first += kRows) {
+          const int64_t rows = std::min(kRows, s_.in_pixels() - first);
+          gemm_.run(rows, s_.columns(), s_.c_in, x + (image * s_.in_pixels() + first) * s_.all_in() + g * s_.c_in,
+                    s_.all_in(), packed_->data<float>() + g * gemm_.packed_size(s_.c_in, s_.columns()), 0,
+                    gemm_.panels(s_.columns()), products, s_.columns(), nullptr, -kInf, kInf);
+          s_.add(products, first, rows, y + image * s_.out_pixels() * n + g * s_.c_out);
+        }
+    if (clamps(act_) && act_.kind != ActKind::kNone) {
+      const Bounds b = activation_bounds(act_);
+      for (int64_t i = 0; i < pixels * n; ++i) y[i] = std::min(b.hi, std::max(b.lo, y[i]));
+    }
+    activate_rows(act_, y, pixels, n, n);
+    return Ok();
+  }
+
+ private:
+  Spread s_;
+  const GemmF32& gemm_;
+  Activation act_;
+  bool has_bias_;
+  Packed packed_;
+};
+
+/// Weights as [group][tap][output][input], zero points subtracted.
+std::vector<int16_t> ordered(const Spread& s, const QuantizedPair& q, const Tensor& filter) {
+  std::vector<int16_t> weights;
+  weights.reserve(static_cast<size_t>(filter.elements()));
+  const auto* stored = filter.data<uint8_t>();
+  for (int64_t g = 0; g < s.groups; ++g)
+    for (int64_t t = 0; t < s.taps(); ++t)
+      for (int64_t o = 0; o < s.c_out; ++o)
+        for (int64_t i = 0; i < s.c_in; ++i) weights.push_back(q.weight(stored[s.at(g, o, i, t)], g * s.c_out + o));
+  return weights;
+}
+
+class ConvTransposeI8 final : public Kernel {
+ public:
+  ConvTransposeI8(const Spread& s, const QuantizedPair& q, RequantParams requant, const GemmI8& gemm,
+                  const KernelSpec& spec)
+      : s_(s), q_(q), requant_(std::move(requant)), rescale_(requant_rows(spec.isa, requant_)), gemm_(&gemm) {
+    const auto* stored = spec.constant(1)->data<uint8_t>();
+    group_bytes_ = gemm_->packed_bytes(s.c_in, s.columns());
+    packed_ = spec.packs.get(
+        stored, Cat(key_of("conv_transpose_i8", s, gemm_->nr()), ' ', gemm_->bytes, ' ', q.x_zero, ' ', q.x_signed),
+        [&] {
+          const std::vector<int16_t> weights = ordered(s, q, *spec.constant(1));
+          auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group_bytes_ * s.groups));
+          for (int64_t g = 0; g < s.groups; ++g)
+            gemm_->pack(weights.data() + g * s.columns() * s.c_in, s.c_in, s.columns(), nullptr,
+                        GemmI8::byte_zero(q.x_signed, q.x_zero), packed->data<char>() + g * group_bytes_);
+          return packed;
+        });
+    lda_ = gemm_->a_row_bytes(s.c_in);
+    products_ = align(kRows * lda_);
+    image_ = products_ + align(kRows * s.columns() * 4 + 64);
+  }
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(image_ + align(s_.out_pixels() * s_.all_out() * 4 + 64));
+  }
+  Status run(KernelContext& ctx) const override {
+    auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return Error(ErrorCode::kLimit, "no memory for a transposed convolution");
+    auto* products = reinterpret_cast<uint32_t*>(scratch + products_);
+    auto* sums = reinterpret_cast<uint32_t*>(scratch + image_);
+    const int64_t pixels = s_.out_pixels(), n = s_.all_out();
+    for (int64_t image = 0; image < s_.batch; ++image) {
+      const auto* x = ctx.input(0).data<uint8_t>() + image * s_.in_pixels() * s_.all_in();
+      for (int64_t p = 0; p < pixels; ++p)
+        for (int64_t o = 0; o < n; ++o) sums[p * n + o] = static_cast<uint32_t>(requant_.bias[static_cast<size_t>(o)]);
+      for (int64_t g = 0; g < s_.groups; ++g)
+        for (int64_t first = 0; first < s_.in_pixels(); first += kRows) {
+          const int64_t rows = std::min(kRows, s_.in_pixels() - first);
+          gemm_->convert(x + first * s_.all_in() + g * s_.c_in, s_.all_in(), rows, s_.c_in, q_.x_signed, q_.x_zero,
+                         scratch, lda_);
+          multiply(scratch, rows, g, products);
+          s_.add(products, first, rows, sums + g * s_.c_out);
+        }
+      auto* y = ctx.output(0).data<uint8_t>() + image * pixels * n;
+      rescale_(requant_, reinterpret_cast<const int32_t*>(sums), n, pixels, n, 0, y, n);
+    }
+    return Ok();
+  }
+
+ private:
+  void multiply(const uint8_t* a, int64_t rows, int64_t g, uint32_t* products) const {
+    gemm_->run(rows, s_.columns(), s_.c_in, a, lda_, q_.x_signed, packed_->data<char>() + g * group_bytes_, 0,
+               gemm_->panels(s_.columns()),
+               [&](const int32_t* sums, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
+                 for (int64_t r = 0; r < n_rows; ++r)
+                   std::copy_n(sums + r * gemm_->nr(), n, products + (row + r) * s_.columns() + column);
+               });
+  }
+
+  Spread s_;
+  QuantizedPair q_;
+  RequantParams requant_;
+  RequantRows rescale_;
+  const GemmI8* gemm_ = nullptr;
+  int64_t group_bytes_ = 0, lda_ = 0, products_ = 0, image_ = 0;
+  Packed packed_;
+};
+
+/// The outputs of one phase of the stride, as a convolution of stride 1 whose windows are read from padded rows: every
+/// output is finished in registers. Byte form only, two spatial dimensions.
+class ConvTransposeRows final : public Kernel {
+ public:
+  /// Not for short rows, nor for filters that do not stay in the nearest cache.
+  static bool applies(const Spread& s, const GemmI8& gemm) {
+    constexpr int64_t kShort = 8, kNearest = 32 * 1024;
+    if (!gemm.bytes || s.kernel[0] != 1 || s.in[0] != 1 || s.out[0] != 1 || s.stride[0] != 1 || s.pad[0] != 0)
+      return false;
+    const int64_t phases = s.stride[1] * s.stride[2];
+    return s.out[2] >= kShort * s.stride[2] && phases <= 64 && s.taps() <= kMaxPieces &&
+           s.taps() * gemm.a_row_bytes(s.c_in) * gemm.nr() / phases <= kNearest &&
+           PaddedRows(window(s), false, nullptr).small();
+  }
+  ConvTransposeRows(const Spread& s, const QuantizedPair& q, RequantParams requant, const GemmI8& gemm,
+                    const KernelSpec& spec)
+      : s_(s),
+        q_(q),
+        requant_(std::move(requant)),
+        rescale_(requant_rows(spec.isa, requant_)),
+        gemm_(gemm),
+        rows_(window(s), false, nullptr),
+        steps_(gemm.steps(s.c_in)),
+        threads_(std::max(spec.threads, 1)) {
+    int64_t bytes = 0;
+    for (int64_t py = 0; py < s.stride[1]; ++py)
+      for (int64_t px = 0; px < s.stride[2]; ++px) {
+        Phase phase{taps_of(1, py), taps_of(2, px), bytes};
+        bytes += align(gemm.packed_bytes(phase.taps() * steps_ * 4, s.c_out)) * s.groups;
+        phases_.push_back(std::move(phase));
+      }
+    const Tensor* bias = spec.constant(2);
+    packed_ = spec.packs.get(spec.constant(1)->raw(),
+                             Cat(key_of("conv_transpose_rows", s, gemm.nr()), ' ', s.stride[1], ' ', s.stride[2], ' ',
+                                 s.pad[1], ' ', s.pad[2], ' ', s.dilation[1], ' ', s.dilation[2], ' ', q.x_zero, ' ',
+                                 q.x_signed, ' ', reinterpret_cast<uintptr_t>(bias ? bias->raw() : nullptr)),
+                             [&] { return pack(ordered(s, q, *spec.constant(1)), bytes); });
+  }
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(threads_ * rows_.room_bytes() + rows_.outside_bytes());
+  }
+  Status run(KernelContext& ctx) const override {
+    auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return Error(ErrorCode::kLimit, "no memory for a transposed convolution");
+    uint8_t* const outside = scratch + threads_ * rows_.room_bytes();
+    rows_.fill_outside(outside, static_cast<uint8_t>(q_.x_zero));
+    const int64_t slots = std::min(threads_, s_.out[1]);
+    for (int64_t image = 0; image < s_.batch; ++image) {
+      const auto* x = ctx.input(0).data<uint8_t>() + image * s_.in_pixels() * s_.all_in();
+      auto* y = ctx.output(0).data<uint8_t>() + image * s_.out_pixels() * s_.all_out();
+      ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t slot = begin; slot < end; ++slot) {
+          uint8_t* room = scratch + slot * rows_.room_bytes();
+          rows_.clear(room);
+          for (int64_t oy = s_.out[1] * slot / slots; oy < s_.out[1] * (slot + 1) / slots; ++oy)
+            line(x, outside, oy, room, y + oy * s_.out[2] * s_.all_out());
+        }
+      });
+    }
+    return Ok();
+  }
+
+ private:
+  static constexpr int64_t kMaxPieces = 64;
+  struct Tap {
+    int64_t k, at;  ///< index in the filter; the input that it reads for the phase's first output
+  };
+  struct Phase {
+    std::vector<Tap> y, x;
+    int64_t packed = 0;  ///< where its filters are
+    int64_t taps() const { return static_cast<int64_t>(y.size() * x.size()); }
+  };
+  static int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+  /// What of the input the outputs read, as the windows of a convolution of stride 1.
+  static ConvShape window(const Spread& s) {
+    ConvShape g = s;
+    for (int d = 1; d < 3; ++d) {
+      const int64_t reach = (s.kernel[d] - 1) * s.dilation[d];
+      const int64_t first = floor_div(s.pad[d] - reach, s.stride[d]);
+      const int64_t last = floor_div(s.out[d] - 1 + s.pad[d], s.stride[d]);
+      g.kernel[d] = d == 1 ? reach / s.stride[d] + 1 : 1;
+      g.out[d] = last - first + 1;
+      g.pad[d] = -first;
+      g.stride[d] = g.dilation[d] = 1;
+    }
+    return g;
+  }
+  std::vector<Tap> taps_of(int d, int64_t phase) const {
+    std::vector<Tap> taps;
+    for (int64_t k = 0; k < s_.kernel[d]; ++k) {
+      const int64_t at = phase + s_.pad[d] - k * s_.dilation[d];
+      if (at == floor_div(at, s_.stride[d]) * s_.stride[d]) taps.push_back({k, floor_div(at, s_.stride[d])});
+    }
+    return taps;
+  }
+  Packed pack(const std::vector<int16_t>& weights, int64_t bytes) const {
+    auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(bytes));
+    for (const Phase& phase : phases_) {
+      const int64_t depth = phase.taps() * steps_ * 4, group_bytes = align(gemm_.packed_bytes(depth, s_.c_out));
+      for (int64_t g = 0; g < s_.groups; ++g) {
+        std::vector<int16_t> rows(static_cast<size_t>(s_.c_out * depth));
+        for (int64_t o = 0; o < s_.c_out; ++o) {
+          int16_t* to = rows.data() + o * depth;
+          for (const Tap& ty : phase.y)
+            for (const Tap& tx : phase.x) {
+              const int64_t t = ty.k * s_.kernel[2] + tx.k;
+              std::copy_n(weights.data() + ((g * s_.taps() + t) * s_.c_out + o) * s_.c_in, s_.c_in, to);
+              to += steps_ * 4;
+            }
+        }
+        gemm_.pack(rows.data(), depth, s_.c_out, requant_.bias.data() + g * s_.c_out,
+                   GemmI8::byte_zero(q_.x_signed, q_.x_zero), packed->data<char>() + phase.packed + g * group_bytes);
+      }
+    }
+    return packed;
+  }
+  void line(const uint8_t* x, const uint8_t* outside, int64_t oy, uint8_t* room, uint8_t* y) const {
+    const int64_t py = oy % s_.stride[1], my = oy / s_.stride[1], left = window_pad_;
+    for (int64_t px = 0; px < std::min(s_.stride[2], s_.out[2]); ++px) {
+      const Phase& phase = phases_[static_cast<size_t>(py * s_.stride[2] + px)];
+      const uint8_t* starts[kMaxPieces];
+      int64_t n = 0;
+      for (const Tap& ty : phase.y) {
+        const uint8_t* row = rows_.row(x, outside, 0, ty.at + my, room);
+        for (const Tap& tx : phase.x) starts[n++] = row + (tx.at + left) * s_.all_in();
+      }
+      const int64_t pixels = (s_.out[2] - px + s_.stride[2] - 1) / s_.stride[2];
+      for (int64_t g = 0; g < s_.groups; ++g) tiles(phase, starts, n, g, pixels, y + px * s_.all_out());
+    }
+  }
+  /// The outputs of a phase in one row, `y` the first.
+  void tiles(const Phase& phase, const uint8_t* const* starts, int64_t n, int64_t group, int64_t pixels,
+             uint8_t* y) const {
+    const int64_t depth = phase.taps() * steps_ * 4, out_step = s_.stride[2] * s_.all_out();
+    const char* packed = packed_->data<char>() + phase.packed + group * align(gemm_.packed_bytes(depth, s_.c_out));
+    const int64_t count = (pixels + gemm_.mr - 1) / gemm_.mr, height = (pixels + count - 1) / count;
+    alignas(64) int32_t sums[GemmI8::kMaxTile];
+    for (int64_t p = 0; p < gemm_.panels(s_.c_out); ++p) {
+      const auto* tile = gemm_.tiles[q_.x_signed][gemm_.width(s_.c_out, p) / gemm_.lanes - 1];
+      const int64_t column = p * gemm_.nr(), channel = group * s_.c_out + column;
+      for (int64_t at = 0; at < pixels; at += height) {
+        const int64_t here = std::min(height, pixels - at);
+        const void* pieces[kMaxPieces];
+        for (int64_t i = 0; i < n; ++i) pieces[i] = starts[i] + at * s_.all_in() + group * s_.c_in;
+        tile[here - 1](pieces, n, s_.all_in(), packed + gemm_.panel_offset(depth, p), steps_, sums);
+        rescale_(requant_, sums, gemm_.nr(), here, std::min(gemm_.nr(), s_.c_out - column), channel,
+                 y + at * out_step + channel, out_step);
+      }
+    }
+  }
+
+  Spread s_;
+  QuantizedPair q_;
+  RequantParams requant_;
+  RequantRows rescale_;
+  const GemmI8& gemm_;
+  PaddedRows rows_;
+  int64_t steps_, threads_, window_pad_ = window(s_).pad[2];
+  std::vector<Phase> phases_;
+  Packed packed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_conv_transpose_f32(const KernelSpec& spec) {
+  for (size_t i = 0; i < std::min<size_t>(spec.inputs.size(), 3); ++i)
+    if (spec.has(i) && (spec.inputs[i].dtype != DType::kF32 || spec.inputs[i].quant)) return nullptr;
+  if (spec.outputs[0].dtype != DType::kF32 || spec.outputs[0].quant) return nullptr;
+  const auto s = Spread::make(spec);
+  return s ? std::make_unique<ConvTransposeF32>(*s, spec) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_conv_transpose_i8(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvTransposeAttrs>();
+  const auto s = Spread::make(spec);
+  if (!s) return nullptr;
+  const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
+  const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, s->all_out());
+  if (!q) return nullptr;
+  auto requant = RequantParams::make(spec, s->all_out(), attrs.act, attrs.rounding);
+  if (!requant) return nullptr;
+  const GemmI8& gemm =
+      gemm_i8(spec.isa, always_int8(q->w_signed, q->w_zeros) || fits_int8(ordered(*s, *q, *spec.constant(1))));
+  if (ConvTransposeRows::applies(*s, gemm))
+    return std::make_unique<ConvTransposeRows>(*s, *q, std::move(*requant), gemm, spec);
+  return std::make_unique<ConvTransposeI8>(*s, *q, std::move(*requant), gemm, spec);
+}
+
+}  // namespace smelt

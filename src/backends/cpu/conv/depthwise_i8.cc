@@ -1,0 +1,253 @@
+#include <algorithm>
+#include <vector>
+
+#include "backends/cpu/core/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/conv/depthwise_i8.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "backends/cpu/copy/transpose_bytes.h"
+#include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/pairs-inl.h"
+#include "backends/cpu/quantize/requantize_accumulators.h"
+#include "base/cat.h"
+#include "ops/common/quantized_pair.h"
+#include "ops/conv/conv_shape.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Stores sums that interleaving left in halves of 128-bit blocks, in the order of channels.
+HWY_INLINE void store_in_order(VI lower, VI upper, int32_t* to) {
+  const DI d;
+#if HWY_TARGET == HWY_AVX3
+  const __m512i first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11),
+                last = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+  hn::StoreU(VI{_mm512_permutex2var_epi64(lower.raw, first, upper.raw)}, d, to);
+  hn::StoreU(VI{_mm512_permutex2var_epi64(lower.raw, last, upper.raw)}, d, to + 16);
+#elif HWY_TARGET == HWY_AVX2
+  hn::StoreU(VI{_mm256_permute2x128_si256(lower.raw, upper.raw, 0x20)}, d, to);
+  hn::StoreU(VI{_mm256_permute2x128_si256(lower.raw, upper.raw, 0x31)}, d, to + 8);
+#else
+  hn::StoreU(lower, d, to);
+  hn::StoreU(upper, d, to + hn::Lanes(d));
+#endif
+}
+
+template <class T>
+HWY_INLINE VS load_wide(const uint8_t* from) {
+  const DS d;
+  const hn::Rebind<T, DS> d8;
+  return hn::PromoteTo(d, hn::LoadU(d8, reinterpret_cast<const T*>(from)));
+}
+
+/// Sums of one output pixel over all channels. Taps come in pairs; `packed` holds for each block of channels its
+/// addends and then two vectors of interleaved weights a pair. Blocks of DS's lanes; the last one ends at the last
+/// channel.
+template <class T, bool kVnni>
+void pixel(const uint8_t* const* taps, int64_t pairs, int64_t channels, const int16_t* packed, int32_t* sums) {
+  const DI d;
+  const DS ds;
+  constexpr int64_t L = HWY_MAX_BYTES / 2;
+  for (int64_t block = 0; block < channels; block += L) {
+    const int64_t c = std::min(block, channels - L);
+    VI lower = hn::Load(d, reinterpret_cast<const int32_t*>(packed));
+    VI upper = hn::Load(d, reinterpret_cast<const int32_t*>(packed) + L / 2);
+    packed += 2 * L;
+    for (int64_t p = 0; p < pairs; ++p) {
+      const VS a = load_wide<T>(taps[2 * p] + c), b = load_wide<T>(taps[2 * p + 1] + c);
+      lower = add_pairs<kVnni>(lower, hn::InterleaveLower(ds, a, b), hn::Load(ds, packed));
+      upper = add_pairs<kVnni>(upper, hn::InterleaveUpper(ds, a, b), hn::Load(ds, packed + L));
+      packed += 2 * L;
+    }
+    store_in_order(lower, upper, sums + c);
+  }
+}
+
+using Pixel = void (*)(const uint8_t* const*, int64_t, int64_t, const int16_t*, int32_t*);
+Pixel choose_pixel(bool is_signed, bool vnni) {
+  if (vnni && HWY_MAX_BYTES >= 64) return is_signed ? pixel<int8_t, true> : pixel<uint8_t, true>;
+  return is_signed ? pixel<int8_t, false> : pixel<uint8_t, false>;
+}
+
+int64_t short_lanes() { return HWY_MAX_BYTES / 2; }
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt {
+namespace {
+
+constexpr int64_t kMaxTaps = 128;
+
+/// 8-bit depthwise convolution, one filter a channel. Channels-first images are turned around before and after.
+class DepthwiseI8 final : public Kernel {
+ public:
+  DepthwiseI8(const ConvShape& g, const QuantizedPair& q, RequantParams requant, Isa level, const KernelSpec& spec)
+      : g_(g),
+        q_(q),
+        requant_(std::move(requant)),
+        rescale_(requant_rows(spec.isa, requant_)),
+        pixel_(SMELT_FOR_LEVEL(level, choose_pixel)(q.x_signed, level == Isa::kVnni)),
+        lanes_(SMELT_FOR_LEVEL(level, short_lanes)()),
+        threads_(std::max(spec.threads, 1)),
+        pairs_((g.taps() + 1) / 2) {
+    const Tensor* bias = spec.constant(2);
+    packed_ = spec.packs.get(spec.constant(1)->raw(),
+                             Cat("depthwise_i8 ", g.filter_o, ' ', g.filter_s, ' ', lanes_, ' ', q.x_zero, ' ',
+                                 q.x_signed, ' ', bias ? reinterpret_cast<uintptr_t>(bias->raw()) : 0),
+                             [&] { return pack(spec.constant(1)->data<uint8_t>()); });
+    batch_ = std::clamp<int64_t>(4096 / g.groups, 1, 32);
+    sums_ = align(batch_ * g.groups * 4);
+    for (int64_t t = 0; t < g.taps(); ++t) {
+      const int64_t kx = t % g.kernel[2], ky = t / g.kernel[2] % g.kernel[1], kz = t / g.kernel[2] / g.kernel[1];
+      offsets_.push_back(((kz * g.dilation[0] * g.in[1] + ky * g.dilation[1]) * g.in[2] + kx * g.dilation[2]) *
+                         g.groups);
+    }
+    zeros_ = align(g.groups);
+    if (!g.channels_last) {
+      turned_in_ = align(g.in_pixels() * g.groups);
+      turned_out_ = align(g.out_pixels() * g.groups);
+    }
+  }
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(threads_ * sums_ + zeros_ + turned_in_ + turned_out_);
+  }
+  Status run(KernelContext& ctx) const override {
+    const auto* x = ctx.input(0).data<uint8_t>();
+    auto* y = ctx.output(0).data<uint8_t>();
+    auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return Error(ErrorCode::kLimit, "no memory for a depthwise convolution");
+    uint8_t* const padding = scratch + threads_ * sums_;
+    uint8_t* const turned_in = padding + zeros_;
+    uint8_t* const turned_out = turned_in + turned_in_;
+    std::fill_n(padding, g_.groups, static_cast<uint8_t>(q_.x_zero));
+    for (int64_t image = 0; image < g_.batch; ++image) {
+      const uint8_t* from = x + image * g_.in_pixels() * g_.groups;
+      uint8_t* to = y + image * g_.out_pixels() * g_.groups;
+      if (turned_in_) {
+        transpose_bytes(ctx.threads(), from, g_.groups, g_.in_pixels(), turned_in);
+        rows(ctx.threads(), turned_in, padding, scratch, turned_out);
+        transpose_bytes(ctx.threads(), turned_out, g_.out_pixels(), g_.groups, to);
+      } else {
+        rows(ctx.threads(), from, padding, scratch, to);
+      }
+    }
+    return Ok();
+  }
+
+ private:
+  static int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
+  Packed pack(const uint8_t* filter) const {
+    const int64_t blocks = (g_.groups + lanes_ - 1) / lanes_, half = lanes_ / 2;
+    auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(blocks * (1 + pairs_) * 2 * lanes_ * 2));
+    auto* to = packed->data<int16_t>();
+    for (int64_t block = 0; block < blocks; ++block) {
+      const int64_t c0 = std::min(block * lanes_, g_.groups - lanes_);
+      // Channel of lane i of a vector of 32-bit sums: interleaving takes halves of blocks of 8 channels.
+      const auto channel = [&](int64_t vector, int64_t i) { return c0 + i / 4 * 8 + vector * 4 + i % 4; };
+      auto* addends = reinterpret_cast<uint32_t*>(to);
+      for (int64_t v = 0; v < 2; ++v)
+        for (int64_t i = 0; i < half; ++i) {
+          const int64_t c = channel(v, i);
+          uint32_t sum = 0;
+          for (int64_t t = 0; t < g_.taps(); ++t)
+            sum += static_cast<uint32_t>(static_cast<int32_t>(weight(filter, c, t)));
+          addends[v * half + i] =
+              static_cast<uint32_t>(requant_.bias[static_cast<size_t>(c)]) - sum * static_cast<uint32_t>(q_.x_zero);
+        }
+      to += 2 * lanes_;
+      for (int64_t p = 0; p < pairs_; ++p)
+        for (int64_t v = 0; v < 2; ++v)
+          for (int64_t i = 0; i < half; ++i) {
+            *to++ = weight(filter, channel(v, i), 2 * p);
+            *to++ = 2 * p + 1 < g_.taps() ? weight(filter, channel(v, i), 2 * p + 1) : int16_t{0};
+          }
+    }
+    return packed;
+  }
+  int16_t weight(const uint8_t* filter, int64_t c, int64_t t) const {
+    return q_.weight(filter[c * g_.filter_o + t * g_.filter_s], c);
+  }
+  void rows(ThreadPool& pool, const uint8_t* x, const uint8_t* padding, uint8_t* scratch, uint8_t* y) const {
+    const int64_t n = g_.out[0] * g_.out[1], slots = std::min(threads_, n);
+    pool.parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slot = begin; slot < end; ++slot)
+        for (int64_t r = n * slot / slots; r < n * (slot + 1) / slots; ++r)
+          row(x, padding, r, reinterpret_cast<int32_t*>(scratch + slot * sums_), y + r * g_.out[2] * g_.groups);
+    });
+  }
+  void row(const uint8_t* x, const uint8_t* padding, int64_t index, int32_t* sums, uint8_t* y) const {
+    const uint8_t* taps[kMaxTaps + 1];
+    const int64_t c = g_.groups;
+    const int64_t z0 = index / g_.out[1] * g_.stride[0] - g_.pad[0], y0 = index % g_.out[1] * g_.stride[1] - g_.pad[1];
+    const bool lines_inside = z0 >= 0 && z0 + (g_.kernel[0] - 1) * g_.dilation[0] < g_.in[0] && y0 >= 0 &&
+                              y0 + (g_.kernel[1] - 1) * g_.dilation[1] < g_.in[1];
+    const uint8_t* corner = x + (z0 * g_.in[1] + y0) * g_.in[2] * c;
+    for (int64_t ox = 0, waiting = 0; ox < g_.out[2]; ++ox) {
+      const int64_t x0 = ox * g_.stride[2] - g_.pad[2];
+      const bool inside = lines_inside && x0 >= 0 && x0 + (g_.kernel[2] - 1) * g_.dilation[2] < g_.in[2];
+      const uint8_t* first = corner + x0 * c;
+      if (inside) {
+        for (int64_t t = 0; t < g_.taps(); ++t) taps[t] = first + offsets_[static_cast<size_t>(t)];
+      } else {
+        edge_taps(x, padding, z0, y0, x0, taps);
+      }
+      taps[g_.taps()] = taps[g_.taps() - 1];
+      pixel_(taps, pairs_, c, packed_->data<int16_t>(), sums + waiting * c);
+      if (++waiting == batch_ || ox + 1 == g_.out[2]) {
+        rescale_(requant_, sums, c, waiting, c, 0, y + (ox + 1 - waiting) * c, c);
+        waiting = 0;
+      }
+    }
+  }
+  void edge_taps(const uint8_t* x, const uint8_t* padding, int64_t z0, int64_t y0, int64_t x0,
+                 const uint8_t** taps) const {
+    for (int64_t kz = 0; kz < g_.kernel[0]; ++kz)
+      for (int64_t ky = 0; ky < g_.kernel[1]; ++ky) {
+        const int64_t iz = z0 + kz * g_.dilation[0], iy = y0 + ky * g_.dilation[1];
+        const bool line = iz >= 0 && iz < g_.in[0] && iy >= 0 && iy < g_.in[1];
+        for (int64_t kx = 0; kx < g_.kernel[2]; ++kx) {
+          const int64_t ix = x0 + kx * g_.dilation[2];
+          *taps++ = line && ix >= 0 && ix < g_.in[2] ? x + ((iz * g_.in[1] + iy) * g_.in[2] + ix) * g_.groups : padding;
+        }
+      }
+  }
+
+  ConvShape g_;
+  QuantizedPair q_;
+  RequantParams requant_;
+  RequantRows rescale_;
+  void (*pixel_)(const uint8_t* const*, int64_t, int64_t, const int16_t*, int32_t*);
+  int64_t lanes_, threads_, pairs_, sums_ = 0, zeros_ = 0, turned_in_ = 0, turned_out_ = 0;
+  int64_t batch_ = 1;             ///< pixels rescaled at once
+  std::vector<int64_t> offsets_;  ///< of the taps of one window, in bytes
+  Packed packed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_depthwise_i8(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvAttrs>();
+  const auto g = ConvShape::make(spec);
+  if (!g || !spec.constant(1) || spec.outputs[0].shape.elements() == 0) return nullptr;
+  if (!g->depthwise() || g->c_out != 1 || g->taps() > kMaxTaps || g->taps() == 0) return nullptr;
+  // The widest vectors that the channels fill.
+  const auto levels = machine_isas();
+  const auto level = std::find_if(levels.rbegin(), levels.rend(), [&](Isa isa) {
+    return isa <= spec.isa && SMELT_FOR_LEVEL(isa, short_lanes)() <= g->groups;
+  });
+  if (level == levels.rend()) return nullptr;
+  const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1],
+                                     filter_output_axis(attrs, spec.inputs[1].shape.rank()), g->groups);
+  if (!q) return nullptr;
+  auto requant = RequantParams::make(spec, g->groups, attrs.act, attrs.rounding);
+  if (!requant) return nullptr;
+  return std::make_unique<DepthwiseI8>(*g, *q, std::move(*requant), *level, spec);
+}
+
+}  // namespace smelt
+#endif

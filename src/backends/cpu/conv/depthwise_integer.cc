@@ -1,0 +1,206 @@
+#include <algorithm>
+#include <vector>
+
+#include "backends/cpu/core/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/conv/depthwise_integer.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/kernel.h"
+#include "backends/cpu/quantize/dynamic_quant.h"
+#include "base/cat.h"
+#include "ops/common/quantized_pair.h"
+#include "ops/conv/conv_shape.h"
+#include "tensor/numeric.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Channels [c0, c1), a multiple of the tag's lanes, of one row of output pixels. w: [taps][stride].
+template <class T, class D>
+void sum_channels(D d, const ConvShape& g, const T* image, int32_t zero, const int32_t* w, int64_t stride, int64_t oy,
+                  int64_t c0, int64_t c1, int32_t* y) {
+  const hn::Rebind<T, D> d8;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t pixel = g.all_in();
+  for (int64_t ox = 0; ox < g.out[2]; ++ox)
+    for (int64_t c = c0; c < c1; c += lanes) {
+      auto sum = hn::Zero(d);
+      for (int64_t ky = 0; ky < g.kernel[1]; ++ky) {
+        const int64_t iy = oy * g.stride[1] - g.pad[1] + ky * g.dilation[1];
+        if (iy < 0 || iy >= g.in[1]) continue;
+        for (int64_t kx = 0; kx < g.kernel[2]; ++kx) {
+          const int64_t ix = ox * g.stride[2] - g.pad[2] + kx * g.dilation[2];
+          if (ix < 0 || ix >= g.in[2]) continue;
+          const auto x = hn::PromoteTo(d, hn::LoadU(d8, image + (iy * g.in[2] + ix) * pixel + c));
+          sum = hn::Add(sum,
+                        hn::Mul(hn::Sub(x, hn::Set(d, zero)), hn::LoadU(d, w + (ky * g.kernel[2] + kx) * stride + c)));
+        }
+      }
+      hn::StoreU(sum, d, y + ox * pixel + c);
+    }
+}
+
+template <class T>
+void sum_row(const ConvShape& g, const T* image, int32_t zero, const int32_t* w, int64_t stride, int64_t oy,
+             int32_t* y) {
+  const hn::ScalableTag<int32_t> d;
+  const hn::CappedTag<int32_t, 1> one;
+  const int64_t n = g.all_in(), full = n / static_cast<int64_t>(hn::Lanes(d)) * static_cast<int64_t>(hn::Lanes(d));
+  sum_channels<T>(d, g, image, zero, w, stride, oy, 0, full, y);
+  if (full < n) sum_channels<T>(one, g, image, zero, w, stride, oy, full, n, y);
+}
+
+void depthwise_sums_row(bool is_signed, const ConvShape& g, const uint8_t* image, int32_t zero, const int32_t* w,
+                        int64_t stride, int64_t oy, int32_t* y) {
+  if (is_signed)
+    sum_row(g, reinterpret_cast<const int8_t*>(image), zero, w, stride, oy, y);
+  else
+    sum_row(g, image, zero, w, stride, oy, y);
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt {
+namespace {
+
+/// The sums go out as they are, or rescaled by the grid that an image of real numbers was quantized to (hybrid).
+class DepthwiseSums final : public Kernel {
+ public:
+  /// `zeros`: one a channel; `scales`: hybrid, one a channel.
+  DepthwiseSums(const ConvShape& g, const KernelSpec& spec, const std::vector<int32_t>& zeros,
+                std::vector<float> scales)
+      : g_(g),
+        hybrid_(!scales.empty()),
+        is_signed_(hybrid_ || spec.inputs[0].dtype == DType::kI8),
+        has_third_(spec.has(2)),
+        attrs_(spec.attrs<ConvAttrs>()),
+        stride_((g.groups + 15) / 16 * 16),
+        threads_(std::max(spec.threads, 1)),
+        scales_(std::move(scales)),
+        quant_(row_quant(spec.isa)),
+        row_(SMELT_FOR_LEVEL(spec.isa, depthwise_sums_row)) {
+    const Tensor& filter = *spec.constant(1);
+    std::string key = Cat("depthwise_sums ", g.filter_o, ' ', g.filter_s);
+    for (const int32_t z : zeros) key += Cat(' ', z);
+    packed_ = spec.packs.get(filter.raw(), key, [&] {
+      auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(g.taps() * stride_) * sizeof(int32_t));
+      for (int64_t c = 0; c < g.groups; ++c)
+        for (int64_t t = 0; t < g.taps(); ++t)
+          packed->data<int32_t>()[t * stride_ + c] =
+              static_cast<int32_t>(get_int(filter, c * g.filter_o + t * g.filter_s)) -
+              zeros[zeros.size() == 1 ? 0 : static_cast<size_t>(c)];
+      return packed;
+    });
+    if (!hybrid_) return;
+    stored_ = (g.in_pixels() * g.all_in() + 127) / 64 * 64;
+    line_ = (g.out[2] * g.all_out() * 4 + 127) / 64 * 64;
+  }
+  size_t scratch_bytes() const override { return static_cast<size_t>(stored_ + threads_ * line_); }
+  Status run(KernelContext& ctx) const override {
+    const int32_t zero = !hybrid_ && has_third_ ? static_cast<int32_t>(get_int(ctx.input(2), 0)) : 0;
+    uint8_t* scratch = nullptr;
+    if (hybrid_) {
+      scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
+      if (!scratch) return Error(ErrorCode::kLimit, "no memory for a depthwise convolution");
+    }
+    const int64_t size = g_.in_pixels() * g_.all_in(), line = g_.out[2] * g_.all_out();
+    const int64_t slots = std::min(threads_, g_.out[1]);
+    for (int64_t image = 0; image < g_.batch; ++image) {
+      QuantParams grid;
+      if (hybrid_)
+        grid = quant_.quantize_row(ctx.input(0).data<float>() + image * size, size, attrs_.asymmetric_inputs,
+                                   reinterpret_cast<int8_t*>(scratch));
+      ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t slot = begin; slot < end; ++slot)
+          for (int64_t oy = g_.out[1] * slot / slots; oy < g_.out[1] * (slot + 1) / slots; ++oy) {
+            const int64_t at = (image * g_.out[1] + oy) * line;
+            if (!hybrid_) {
+              row_(is_signed_, g_, ctx.input(0).data<uint8_t>() + image * size, zero, packed_->data<int32_t>(), stride_,
+                   oy, ctx.output(0).data<int32_t>() + at);
+              continue;
+            }
+            auto* sums = reinterpret_cast<int32_t*>(scratch + stored_ + slot * line_);
+            row_(true, g_, scratch, grid.zero_point, packed_->data<int32_t>(), stride_, oy, sums);
+            rescale(ctx, sums, grid, ctx.output(0).data<float>() + at);
+          }
+      });
+    }
+    return Ok();
+  }
+
+ private:
+  void rescale(KernelContext& ctx, const int32_t* sums, const QuantParams& grid, float* y) const {
+    const Bounds bounds = activation_bounds(attrs_.act);
+    const int64_t n = g_.all_out();
+    const SumScales by{.column_sums = nullptr,
+                       .scales = scales_.data(),
+                       .bias = has_third_ ? ctx.input(2).data<float>() : nullptr,
+                       .lo = bounds.lo,
+                       .hi = bounds.hi};
+    quant_.rescale(by, sums, n, g_.out[2], &grid, 0, n, y, n);
+    activate_rows(attrs_.act, y, g_.out[2], n, n);
+  }
+
+  ConvShape g_;
+  bool hybrid_, is_signed_, has_third_;  ///< the third input: a bias (hybrid) or x's zero point
+  ConvAttrs attrs_;
+  int64_t stride_, threads_, stored_ = 0, line_ = 0;
+  std::vector<float> scales_;
+  const RowQuant& quant_;
+  void (*row_)(bool, const ConvShape&, const uint8_t*, int32_t, const int32_t*, int64_t, int64_t, int32_t*);
+  Packed packed_;
+};
+
+bool depthwise_rows(const std::optional<ConvShape>& g, const KernelSpec& spec) {
+  return g && g->depthwise() && g->channels_last && g->c_out == 1 && g->planar() &&
+         spec.outputs[0].shape.elements() > 0;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_depthwise_integer(const KernelSpec& spec) {
+  if (!spec.constant(1) || !is_8bit(spec.inputs[0].dtype) || !is_8bit(spec.inputs[1].dtype) || spec.inputs[0].quant ||
+      spec.inputs[1].quant || (spec.has(2) && spec.inputs[2].shape.elements() != 1))
+    return nullptr;
+  const auto g = ConvShape::make({spec.node, spec.inputs.first(2), spec.constants, spec.outputs});
+  if (!depthwise_rows(g, spec)) return nullptr;
+  std::vector<int32_t> zeros{0};
+  if (spec.has(3)) {
+    const Tensor* t = spec.constant(3);
+    if (!t || (t->elements() != 1 && t->elements() != g->groups)) return nullptr;
+    zeros.clear();
+    for (int64_t i = 0; i < t->elements(); ++i) zeros.push_back(static_cast<int32_t>(get_int(*t, i)));
+  }
+  return std::make_unique<DepthwiseSums>(*g, spec, zeros, std::vector<float>{});
+}
+
+std::unique_ptr<Kernel> make_depthwise_hybrid(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvAttrs>();
+  const QuantPtr& q = spec.inputs[1].quant;
+  if (!attrs.hybrid || spec.inputs[0].dtype != DType::kF32 || spec.outputs[0].dtype != DType::kF32 ||
+      !spec.constant(1) || !q || !is_8bit(spec.inputs[1].dtype) || (spec.has(2) && spec.inputs[2].dtype != DType::kF32))
+    return nullptr;
+  const auto g = ConvShape::make(spec);
+  if (!depthwise_rows(g, spec)) return nullptr;
+  const auto grids = static_cast<int64_t>(q->scales.size());
+  if (q->kind == Quantization::Kind::kPerAxis
+          ? grids != 1 && (grids != g->groups || q->axis != filter_output_axis(attrs, spec.inputs[1].shape.rank()))
+          : q->kind != Quantization::Kind::kPerTensor || grids != 1)
+    return nullptr;
+  std::vector<float> scales;
+  std::vector<int32_t> zeros;
+  for (int64_t c = 0; c < g->groups; ++c) {
+    scales.push_back(q->scale(grids == 1 ? 0 : c));
+    zeros.push_back(q->zero_point(grids == 1 ? 0 : c));
+  }
+  return std::make_unique<DepthwiseSums>(*g, spec, zeros, std::move(scales));
+}
+
+}  // namespace smelt
+#endif

@@ -1,0 +1,220 @@
+#include "backends/cpu/conv/depthwise_vnni.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "backends/cpu/conv/line_buffer.h"
+#include "backends/cpu/copy/transpose_bytes.h"
+#include "backends/cpu/core/kernel.h"
+#include "backends/cpu/quantize/requantize_accumulators.h"
+#include "base/cat.h"
+#include "ops/common/quantized_pair.h"
+#include "ops/conv/conv_shape.h"
+
+namespace smelt {
+
+#if defined(__x86_64__)
+namespace {
+
+using Rule = DepthwiseRow::Rule;
+constexpr int64_t kMaxTaps = 128;
+
+int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
+
+Rule rule_of(const RequantParams& r) {
+  if (r.rounding == Rounding::kFloatHalfEven) return Rule::kFloat;
+  if (r.rounding == Rounding::kFixedSingle) return Rule::kSingle;
+  return r.steps == RequantParams::Steps::kPositive ? Rule::kPositive : Rule::kDouble;
+}
+
+/// 8-bit depthwise convolution, one filter a channel, from padded rows straight to stored bytes. Channels-first images
+/// are turned around before and after.
+class DepthwiseVnni final : public Kernel {
+ public:
+  DepthwiseVnni(const ConvShape& g, const QuantizedPair& q, const RequantParams& requant, const KernelSpec& spec)
+      : g_(g), rows_(padded_rows(g, q)), q_(q), threads_(std::max(spec.threads, 1)) {
+    const Rule rule = rule_of(requant);
+    row_.channels = bundle() * g.groups;
+    row_.groups = (g.taps() + 3) / 4;
+    row_.step = row_.channels;
+    row_.count = (g.out[2] * g.groups + row_.step - 1) / row_.step;
+    row_.last = g.out[2] * g.groups - row_.channels;
+    row_.zero = requant.zero;
+    row_.low = requant.low;
+    row_.high = requant.high;
+    function_ = depthwise_row_vnni(rule, requant.is_signed, g.taps());
+    const Tensor* bias = spec.constant(2);
+    weights_ = spec.packs.get(spec.constant(1)->raw(),
+                              Cat("depthwise_vnni ", g.filter_o, ' ', g.filter_s, ' ', row_.channels, ' ', q.x_zero,
+                                  ' ', q.x_signed, ' ', bias ? reinterpret_cast<uintptr_t>(bias->raw()) : 0),
+                              [&] { return pack(spec.constant(1)->data<uint8_t>(), requant.bias); });
+    rules_ = pack_rules(requant, rule);
+    for (int64_t kx = 0; kx < g.kernel[2]; ++kx) offsets_.push_back(rows_.offset(kx));
+    if (!g.channels_last) {
+      turned_in_ = align(g.in_pixels() * g.groups);
+      turned_out_ = align(g.out_pixels() * g.groups);
+    }
+  }
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(threads_ * rows_.room_bytes() + rows_.outside_bytes() + turned_in_ + turned_out_);
+  }
+  Status run(KernelContext& ctx) const override {
+    const auto* x = ctx.input(0).data<uint8_t>();
+    auto* y = ctx.output(0).data<uint8_t>();
+    auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return Error(ErrorCode::kLimit, "no memory for a depthwise convolution");
+    uint8_t* const outside = scratch + threads_ * rows_.room_bytes();
+    uint8_t* const turned_in = outside + rows_.outside_bytes();
+    uint8_t* const turned_out = turned_in + turned_in_;
+    rows_.fill_outside(outside, static_cast<uint8_t>(q_.x_signed ? q_.x_zero + 128 : q_.x_zero));
+    for (int64_t image = 0; image < g_.batch; ++image) {
+      const uint8_t* from = x + image * g_.in_pixels() * g_.groups;
+      uint8_t* to = y + image * g_.out_pixels() * g_.groups;
+      if (turned_in_) {
+        transpose_bytes(ctx.threads(), from, g_.groups, g_.in_pixels(), turned_in);
+        rows(ctx.threads(), turned_in, outside, scratch, turned_out);
+        transpose_bytes(ctx.threads(), turned_out, g_.out_pixels(), g_.groups, to);
+      } else {
+        rows(ctx.threads(), from, outside, scratch, to);
+      }
+    }
+    return Ok();
+  }
+  /// The rows in the form that the tiles take: unsigned.
+  static PaddedRows padded_rows(const ConvShape& g, const QuantizedPair& q) {
+    return {g, true, q.x_signed ? gather_signed_pixels_vnni : gather_pixels_vnni};
+  }
+
+ private:
+  /// Pixels of a bundle: those that waste least of the blocks.
+  int64_t bundle() const {
+    constexpr int64_t kMost = 16;
+    int64_t best = 1, least = INT64_MAX;
+    for (int64_t p = 1; p <= std::min(kMost, g_.out[2]); ++p) {
+      const int64_t blocks =
+          (g_.out[2] + p - 1) / p * ((p * g_.groups + DepthwiseRow::kBlock - 1) / DepthwiseRow::kBlock);
+      if (blocks >= least) continue;
+      least = blocks;
+      best = p;
+    }
+    return best;
+  }
+  int64_t blocks() const { return (row_.channels + DepthwiseRow::kBlock - 1) / DepthwiseRow::kBlock; }
+  /// Channel of the convolution that a lane of a block belongs to; none: -1.
+  int64_t channel(int64_t block, int64_t vector, int64_t lane) const {
+    const int64_t first =
+        std::max<int64_t>(0, std::min(block * DepthwiseRow::kBlock, row_.channels - DepthwiseRow::kBlock));
+    const int64_t c = first + DepthwiseRow::channel(vector, lane);
+    return c < row_.channels ? c % g_.groups : -1;
+  }
+  /// Calls f(vector of all vectors, lane, channel) for the lanes of a block that have one.
+  template <class F>
+  void each_lane(int64_t block, F&& f) const {
+    for (int64_t v = 0; v < DepthwiseRow::kVectors; ++v)
+      for (int64_t lane = 0; lane < 16; ++lane)
+        if (const int64_t c = channel(block, v, lane); c >= 0) f(v, lane, c);
+  }
+  Packed pack(const uint8_t* filter, const std::vector<int32_t>& bias) const {
+    const int64_t bytes = DepthwiseRow::weight_bytes(row_.groups);
+    auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(blocks() * bytes));
+    const auto zero = static_cast<uint32_t>(q_.x_signed ? q_.x_zero + 128 : q_.x_zero);
+    for (int64_t b = 0; b < blocks(); ++b) {
+      auto* addends = reinterpret_cast<uint32_t*>(packed->data<char>() + b * bytes);
+      auto* weights = reinterpret_cast<int8_t*>(addends + 64);
+      each_lane(b, [&](int64_t v, int64_t lane, int64_t c) {
+        uint32_t sum = 0;
+        for (int64_t t = 0; t < g_.taps(); ++t) {
+          const int16_t w = q_.weight(filter[c * g_.filter_o + t * g_.filter_s], c);
+          sum += static_cast<uint32_t>(static_cast<int32_t>(w));
+          weights[((t / 4 * 4 + v) * 16 + lane) * 4 + t % 4] = static_cast<int8_t>(w);
+        }
+        addends[v * 16 + lane] = static_cast<uint32_t>(bias[static_cast<size_t>(c)]) - sum * zero;
+      });
+    }
+    return packed;
+  }
+  Packed pack_rules(const RequantParams& r, Rule rule) const {
+    const int64_t bytes = DepthwiseRow::rule_bytes(rule);
+    auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(blocks() * bytes));
+    for (int64_t b = 0; b < blocks(); ++b) {
+      char* to = packed->data<char>() + b * bytes;
+      each_lane(b, [&](int64_t v, int64_t lane, int64_t channel) {
+        const auto c = static_cast<size_t>(channel);
+        if (rule == Rule::kFloat) {
+          reinterpret_cast<float*>(to)[v * 16 + lane] = r.factors[c];
+          return;
+        }
+        auto* words = reinterpret_cast<int32_t*>(to);
+        words[v * 16 + lane] = r.multipliers[c];
+        if (lane % 2) words[64 + v * 16 + lane - 1] = r.multipliers[c];
+        words[128 + v * 16 + lane] = r.shifts[c];
+        // The low half of a sum of 64 bits rounds the product, the high half the shift.
+        int32_t* sum = words + (lane % 2 ? 256 : 192) + v * 16 + lane / 2 * 2;
+        sum[0] = rule != Rule::kSingle || r.shifts[c] == 0 ? INT32_MIN : 0;
+        sum[1] = r.halves[c];
+      });
+    }
+    return packed;
+  }
+  void rows(ThreadPool& pool, const uint8_t* x, const uint8_t* outside, uint8_t* scratch, uint8_t* y) const {
+    const int64_t n = g_.out[0] * g_.out[1], slots = std::min(threads_, n);
+    pool.parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slot = begin; slot < end; ++slot) {
+        uint8_t* room = scratch + slot * rows_.room_bytes();
+        rows_.clear(room);
+        for (int64_t r = n * slot / slots; r < n * (slot + 1) / slots; ++r)
+          row(x, outside, r, room, y + r * g_.out[2] * g_.groups);
+      }
+    });
+  }
+  void row(const uint8_t* x, const uint8_t* outside, int64_t index, uint8_t* room, uint8_t* y) const {
+    const uint8_t* taps[kMaxTaps + 4];
+    int64_t n = 0;
+    const int64_t z0 = index / g_.out[1] * g_.stride[0] - g_.pad[0], y0 = index % g_.out[1] * g_.stride[1] - g_.pad[1];
+    for (int64_t kz = 0; kz < g_.kernel[0]; ++kz)
+      for (int64_t ky = 0; ky < g_.kernel[1]; ++ky) {
+        const uint8_t* line = rows_.row(x, outside, z0 + kz * g_.dilation[0], y0 + ky * g_.dilation[1], room);
+        for (int64_t offset : offsets_) taps[n++] = line + offset;
+      }
+    while (n % 4) taps[n++] = outside;
+    DepthwiseRow r = row_;
+    r.taps = taps;
+    r.weights = weights_->data<char>();
+    r.rules = rules_->data<char>();
+    r.out = y;
+    function_(r);
+  }
+
+  ConvShape g_;
+  PaddedRows rows_;
+  QuantizedPair q_;
+  int64_t threads_, turned_in_ = 0, turned_out_ = 0;
+  DepthwiseRow row_;
+  DepthwiseRowFunction function_ = nullptr;
+  std::vector<int64_t> offsets_;  ///< of the columns of a window, in bytes
+  Packed weights_, rules_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_depthwise_vnni(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvAttrs>();
+  const auto g = ConvShape::make(spec);
+  if (spec.isa < Isa::kVnni || !g || !spec.constant(1) || spec.outputs[0].shape.elements() == 0) return nullptr;
+  if (!g->depthwise() || g->c_out != 1 || g->taps() > kMaxTaps || g->taps() == 0) return nullptr;
+  const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1],
+                                     filter_output_axis(attrs, spec.inputs[1].shape.rank()), g->groups);
+  // Differences to other zero points need not fit bytes.
+  if (!q || !q->w_signed || std::any_of(q->w_zeros.begin(), q->w_zeros.end(), [](int32_t z) { return z != 0; }))
+    return nullptr;
+  if (!DepthwiseVnni::padded_rows(*g, *q).small()) return nullptr;
+  const auto requant = RequantParams::make(spec, g->groups, attrs.act, attrs.rounding);
+  if (!requant || requant->steps == RequantParams::Steps::kAll) return nullptr;
+  return std::make_unique<DepthwiseVnni>(*g, *q, *requant, spec);
+}
+#else
+std::unique_ptr<Kernel> make_depthwise_vnni(const KernelSpec&) { return nullptr; }
+#endif
+
+}  // namespace smelt

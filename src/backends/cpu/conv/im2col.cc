@@ -1,0 +1,159 @@
+#include "backends/cpu/conv/im2col.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace smelt {
+
+namespace {
+template <class T>
+inline T* fill_run(T* dst, int64_t n, T value) {
+  for (int64_t i = 0; i < n; ++i) dst[i] = value;
+  return dst + n;
+}
+template <class T>
+inline T* copy_run(T* dst, const T* src, int64_t n) {
+  std::memcpy(dst, src, static_cast<size_t>(n) * sizeof(T));
+  return dst + n;
+}
+/// Copies in pieces of 16 bytes: reads and writes up to 15 bytes more. For runs too short for memcpy.
+template <class T>
+inline T* copy_short_run(T* dst, const T* src, int64_t n) {
+  const auto* from = reinterpret_cast<const char*>(src);
+  auto* to = reinterpret_cast<char*>(dst);
+  for (int64_t bytes = n * static_cast<int64_t>(sizeof(T)); bytes > 0; bytes -= 16, from += 16, to += 16)
+    std::memcpy(to, from, 16);
+  return dst + n;
+}
+constexpr int64_t kShortRun = 128;  ///< bytes
+constexpr int64_t kMostInnerPixels = 128;
+}  // namespace
+
+template <class T>
+void im2col_rows(const ConvShape& g, const T* x, int64_t first, int64_t last, T fill, T* rows, int64_t row_stride) {
+  const int64_t pixel = g.all_in(), line = g.kernel[2] * g.c_in;
+  const bool joined = g.dilation[2] == 1 && g.groups == 1;  // the taps of a line lie side by side
+  const bool is_short = joined && line * static_cast<int64_t>(sizeof(T)) <= kShortRun;
+  const T* const safe = x + g.in_pixels() * pixel - kPatchSlack;  // up to here short runs read nothing foreign
+  const int64_t image_line = g.in[2] * pixel;
+  int64_t ox = first % g.out[2], oy = first / g.out[2] % g.out[1], oz = first / g.out[2] / g.out[1];
+  const auto next = [&] {
+    if (++ox < g.out[2]) return;
+    ox = 0;
+    if (++oy < g.out[1]) return;
+    oy = 0;
+    ++oz;
+  };
+  for (int64_t p = first; p < last; ++p, next()) {
+    T* dst = rows + (p - first) * row_stride;
+    const int64_t x0 = ox * g.stride[2] - g.pad[2];
+    if (is_short && g.kernel[0] == 1 && g.in[0] == 1 && x0 >= 0 && x0 + g.kernel[2] <= g.in[2]) {
+      const int64_t y0 = oy * g.stride[1] - g.pad[1], y1 = y0 + (g.kernel[1] - 1) * g.dilation[1];
+      if (oz * g.stride[0] == g.pad[0] && y0 >= 0 && y1 < g.in[1] && x + y1 * image_line + x0 * pixel + line <= safe) {
+        const T* src = x + y0 * image_line + x0 * pixel;  // a patch inside the image
+        for (int64_t ky = 0; ky < g.kernel[1]; ++ky, src += g.dilation[1] * image_line)
+          dst = copy_short_run(dst, src, line);
+        continue;
+      }
+    }
+    for (int64_t kz = 0; kz < g.kernel[0]; ++kz) {
+      const int64_t z = oz * g.stride[0] - g.pad[0] + kz * g.dilation[0];
+      for (int64_t ky = 0; ky < g.kernel[1]; ++ky) {
+        const int64_t y = oy * g.stride[1] - g.pad[1] + ky * g.dilation[1];
+        if (z < 0 || z >= g.in[0] || y < 0 || y >= g.in[1]) {
+          dst = fill_run(dst, line, fill);
+          continue;
+        }
+        const T* src = x + ((z * g.in[1] + y) * g.in[2]) * pixel;
+        if (is_short && x0 >= 0 && x0 + g.kernel[2] <= g.in[2] && src + x0 * pixel + line <= safe) {
+          dst = copy_short_run(dst, src + x0 * pixel, line);
+          continue;
+        }
+        if (joined) {
+          const int64_t begin = std::clamp<int64_t>(-x0, 0, g.kernel[2]);
+          const int64_t end = std::clamp<int64_t>(g.in[2] - x0, begin, g.kernel[2]);
+          dst = fill_run(dst, begin * pixel, fill);
+          dst = copy_run(dst, src + (x0 + begin) * pixel, (end - begin) * pixel);
+          dst = fill_run(dst, (g.kernel[2] - end) * pixel, fill);
+          continue;
+        }
+        for (int64_t kx = 0; kx < g.kernel[2]; ++kx) {
+          const int64_t at = x0 + kx * g.dilation[2];
+          dst = at < 0 || at >= g.in[2] ? fill_run(dst, g.c_in, fill) : copy_run(dst, src + at * pixel, g.c_in);
+        }
+      }
+    }
+  }
+}
+
+template void im2col_rows<float>(const ConvShape&, const float*, int64_t, int64_t, float, float*, int64_t);
+template void im2col_rows<uint8_t>(const ConvShape&, const uint8_t*, int64_t, int64_t, uint8_t, uint8_t*, int64_t);
+
+namespace {
+
+/// im2col_panel() of windows that lie inside the image, pixel by pixel.
+void panel_of_inner_pixels(const ConvShape& g, const float* x, int64_t first, int64_t n, int64_t width, float* dst) {
+  int64_t starts[kMostInnerPixels];
+  for (int64_t j = 0; j < n; ++j) {
+    const int64_t p = first + j;
+    const int64_t ox = p % g.out[2], oy = p / g.out[2] % g.out[1], oz = p / g.out[2] / g.out[1];
+    starts[j] = (oz * g.stride[0] * g.in[1] + oy * g.stride[1]) * g.in[2] + ox * g.stride[2];
+  }
+  for (int64_t c = 0; c < g.c_in; ++c, x += g.in_pixels())
+    for (int64_t kz = 0; kz < g.kernel[0]; ++kz)
+      for (int64_t ky = 0; ky < g.kernel[1]; ++ky)
+        for (int64_t kx = 0; kx < g.kernel[2]; ++kx, dst += width) {
+          const float* tap = x + (kz * g.dilation[0] * g.in[1] + ky * g.dilation[1]) * g.in[2] + kx * g.dilation[2];
+          for (int64_t j = 0; j < n; ++j) dst[j] = tap[starts[j]];
+          fill_run(dst + n, width - n, 0.0f);
+        }
+}
+
+bool windows_lie_inside(const ConvShape& g) {
+  for (int d = 0; d < 3; ++d)
+    if (g.pad[d] != 0 || (g.out[d] - 1) * g.stride[d] + (g.kernel[d] - 1) * g.dilation[d] >= g.in[d]) return false;
+  return true;
+}
+
+}  // namespace
+
+void im2col_panel(const ConvShape& g, const float* x, int64_t first, int64_t last, int64_t width, float* dst) {
+  constexpr int64_t kShortRow = 8;
+  if (g.out[2] < kShortRow && last - first <= kMostInnerPixels && windows_lie_inside(g))
+    return panel_of_inner_pixels(g, x, first, last - first, width, dst);
+  const int64_t plane = g.in_pixels();
+  for (int64_t c = 0; c < g.c_in; ++c) {
+    for (int64_t kz = 0; kz < g.kernel[0]; ++kz)
+      for (int64_t ky = 0; ky < g.kernel[1]; ++ky)
+        for (int64_t kx = 0; kx < g.kernel[2]; ++kx, dst += width) {
+          float* out = dst;
+          for (int64_t p = first; p < last;) {  // one stretch of a row of output pixels at a time
+            const int64_t ox = p % g.out[2], oy = p / g.out[2] % g.out[1], oz = p / g.out[2] / g.out[1];
+            const int64_t n = std::min(last - p, g.out[2] - ox);
+            p += n;
+            const int64_t z = oz * g.stride[0] - g.pad[0] + kz * g.dilation[0];
+            const int64_t y = oy * g.stride[1] - g.pad[1] + ky * g.dilation[1];
+            if (z < 0 || z >= g.in[0] || y < 0 || y >= g.in[1]) {
+              out = fill_run(out, n, 0.0f);
+              continue;
+            }
+            const float* src = x + c * plane + (z * g.in[1] + y) * g.in[2];
+            const int64_t s = g.stride[2];
+            int64_t at = ox * s - g.pad[2] + kx * g.dilation[2];
+            // Pixels j of the stretch with 0 <= at + j * s < in.
+            const int64_t begin = std::min(n, at >= 0 ? 0 : (-at + s - 1) / s);
+            const int64_t end = std::clamp<int64_t>(at >= g.in[2] ? 0 : (g.in[2] - at + s - 1) / s, begin, n);
+            out = fill_run(out, begin, 0.0f);
+            if (s == 1) {
+              out = copy_run(out, src + at + begin, end - begin);
+            } else {
+              for (int64_t j = begin; j < end; ++j) *out++ = src[at + j * s];
+            }
+            out = fill_run(out, n - end, 0.0f);
+          }
+          fill_run(out, width - (last - first), 0.0f);
+        }
+  }
+}
+
+}  // namespace smelt

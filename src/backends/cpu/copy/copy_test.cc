@@ -1,0 +1,192 @@
+#include "base/cat.h"
+#include "ops/gather/gather.h"
+#include "ops/shape/shape.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::testing;
+
+Tensor numbers(std::vector<int64_t> values) {
+  return Tensor::from<int64_t>(DType::kI64, {static_cast<int64_t>(values.size())}, values);
+}
+
+Tensor counted(DType dtype, const Shape& shape) {
+  Tensor t(dtype, shape);
+  for (int64_t i = 0; i < t.elements(); ++i) set_int(t, i, i % 120);
+  return t;
+}
+
+TEST(Moves, Transpositions) {
+  const std::pair<Shape, std::vector<int64_t>> rows[] = {{{5, 7}, {1, 0}},
+                                                         {{16, 33}, {1, 0}},
+                                                         {{3, 50}, {1, 0}},
+                                                         {{50, 4}, {1, 0}},
+                                                         {{2, 19, 3}, {0, 2, 1}},
+                                                         {{6, 2, 8}, {0, 2, 1}},
+                                                         {{9, 24, 2}, {0, 2, 1}},
+                                                         {{4, 5, 6, 7}, {0, 3, 1, 2}},
+                                                         {{4, 5, 6, 7}, {3, 2, 1, 0}},
+                                                         {{2, 6, 6, 5}, {0, 2, 1, 3}},
+                                                         {{3, 4, 2, 2}, {2, 0, 1, 3}},
+                                                         {{2, 3, 4, 16}, {1, 0, 2, 3}},
+                                                         {{1, 9, 1, 4}, {3, 1, 0, 2}},
+                                                         {{70, 2}, {1, 0}},
+                                                         {{2, 2, 3, 2, 2}, {4, 1, 3, 0, 2}}};
+  for (const auto& [shape, perm] : rows)
+    for (DType t : {DType::kI8, DType::kI16, DType::kF32, DType::kF64}) {
+      KernelCase c{Cat(to_string(t), ' ', shape.str()),
+                   Op::kTranspose,
+                   make_attrs<TransposeAttrs>(perm),
+                   {counted(t, shape)},
+                   {},
+                   {}};
+      c.threaded = true;
+      check_case(c, "transpose");
+    }
+}
+
+TEST(Moves, Expansions) {
+  const std::pair<Shape, std::vector<int64_t>> rows[] = {
+      {{5, 1}, {5, 7}},       {{1, 16}, {3, 16}},           {{1}, {2, 3, 40}},
+      {{2, 1, 3}, {2, 9, 3}}, {{4, 1, 1, 5}, {4, 2, 3, 5}}, {{1, 6, 1}, {33, 6, 50}},
+      {{3, 4}, {1, 1}}};
+  for (const auto& [shape, to] : rows)
+    for (DType t : {DType::kI8, DType::kF16, DType::kF32, DType::kI64})
+      check_case({Cat(to_string(t), ' ', shape.str()),
+                  Op::kExpand,
+                  make_attrs<NoAttrs>(),
+                  {counted(t, shape), numbers(to)},
+                  {},
+                  {}},
+                 "expand");
+}
+
+TEST(Moves, BordersThatRepeat) {
+  for (PadAttrs::Mode mode :
+       {PadAttrs::Mode::kReflect, PadAttrs::Mode::kSymmetric, PadAttrs::Mode::kEdge, PadAttrs::Mode::kWrap})
+    for (DType t : {DType::kI8, DType::kF16, DType::kF32, DType::kI64})
+      for (const auto& pads :
+           {std::vector<int64_t>{0, 2, 3, 0, 1, 2}, {0, 1, 0, 0, 2, 0}, {1, 0, -2, 0, -1, 4}, {0, 0, 7, 0, 0, 9}}) {
+        PadAttrs a;
+        a.mode = mode;
+        check_case({Cat(to_string(mode), ' ', to_string(t), ' ', pads[2]),
+                    Op::kPad,
+                    make_attrs<PadAttrs>(a),
+                    {counted(t, {2, 5, 6}), numbers(pads)},
+                    {},
+                    {}},
+                   "pad_tables");
+      }
+}
+
+TEST(Moves, BlocksAndBatches) {
+  struct Row {
+    Shape shape;
+    std::vector<int64_t> block, edge;
+  };
+  const Row to_batch[] = {{{2, 4, 6, 3}, {2, 3}, {0, 0, 0, 0}},
+                          {{1, 5, 7, 2}, {2, 2}, {1, 2, 4, 1}},
+                          {{3, 8, 5}, {4}, {0, 0}},
+                          {{2, 3}, {1}, {2, 3}},
+                          {{1, 1, 1, 4}, {3, 2}, {1, 1, 0, 1}}};
+  const Row to_space[] = {
+      {{12, 2, 3, 3}, {2, 3}, {0, 0, 0, 0}}, {{4, 4, 6, 2}, {2, 2}, {1, 2, 4, 1}}, {{8, 8, 5}, {4}, {3, 6}}};
+  for (DType t : {DType::kI8, DType::kF32}) {
+    for (const Row& r : to_batch)
+      check_case({Cat(to_string(t), ' ', r.shape.str()),
+                  Op::kSpaceToBatch,
+                  make_attrs<NoAttrs>(),
+                  {counted(t, r.shape), numbers(r.block), numbers(r.edge)},
+                  {},
+                  {}},
+                 "space_to_batch");
+    for (const Row& r : to_space)
+      check_case({Cat(to_string(t), ' ', r.shape.str()),
+                  Op::kBatchToSpace,
+                  make_attrs<NoAttrs>(),
+                  {counted(t, r.shape), numbers(r.block), numbers(r.edge)},
+                  {},
+                  {}},
+                 "batch_to_space");
+  }
+}
+
+TEST(Moves, SlicesAndBorders) {
+  for (DType t : {DType::kU8, DType::kF32, DType::kI64}) {
+    const Tensor x = counted(t, {3, 8, 10});
+    check_case({"slice",
+                Op::kSlice,
+                make_attrs<NoAttrs>(),
+                {x, numbers({1, 9}), numbers({7, 0}), numbers({1, 2}), numbers({2, -3})},
+                {},
+                {}},
+               "slice");
+    check_case({"sized", Op::kSliceSize, make_attrs<NoAttrs>(), {x, numbers({1, 2, 3}), numbers({2, -1, 5})}, {}, {}},
+               "slice_size");
+    auto masks = std::make_shared<StridedSliceAttrs>();
+    masks->shrink_axis_mask = 1;
+    check_case(
+        {"strided", Op::kStridedSlice, masks, {x, numbers({2, 1, 0}), numbers({3, 8, 10}), numbers({1, 3, 2})}, {}, {}},
+        "strided_slice");
+    check_case({"pad", Op::kPad, make_attrs<PadAttrs>(), {x, numbers({0, 2, -1, 1, 0, 3}), counted(t, {1})}, {}, {}},
+               "pad");
+    Tensor seven(t, {});
+    set_int(seven, 0, 7);
+    check_case({"pad sevens", Op::kPad, make_attrs<PadAttrs>(), {x, numbers({0, 2, 1, 1, 0, 3}), seven}, {}, {}},
+               "pad");
+    check_case({"all cropped", Op::kPad, make_attrs<PadAttrs>(), {x, numbers({0, -8, 0, 0, 2, 0})}, {}, {}}, "pad");
+  }
+}
+
+TEST(Moves, Joins) {
+  for (int64_t axis : {0, 1, 2, -1}) {
+    Shape a{3, 4, 5}, b{3, 4, 5}, e{3, 4, 5};
+    b[static_cast<int>(axis < 0 ? axis + 3 : axis)] = 7;
+    e[static_cast<int>(axis < 0 ? axis + 3 : axis)] = 0;
+    for (DType t : {DType::kI8, DType::kF32}) {
+      check_case({Cat("axis ", axis),
+                  Op::kConcat,
+                  make_attrs<AxisAttrs>(axis),
+                  {counted(t, a), counted(t, b), counted(t, e)},
+                  {},
+                  {}},
+                 "concat");
+      check_case({Cat("axis ", axis), Op::kStack, make_attrs<AxisAttrs>(axis), {counted(t, a), counted(t, a)}, {}, {}},
+                 "stack");
+    }
+  }
+}
+
+TEST(Moves, Blocks) {
+  for (bool to_depth : {false, true})
+    for (bool crd : {false, true})
+      for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
+        auto attrs = std::make_shared<BlockAttrs>();
+        attrs->block = 2;
+        attrs->to_depth = to_depth;
+        attrs->channel_first_order = crd;
+        attrs->layout = layout;
+        check_case({Cat(to_depth, crd, to_string(layout)),
+                    Op::kDepthSpace,
+                    attrs,
+                    {counted(DType::kF32, {2, 8, 4, 8})},
+                    {},
+                    {}},
+                   "depth_space");
+      }
+}
+
+TEST(Moves, Gathers) {
+  for (int64_t axis : {0, 1, 2}) {
+    auto attrs = std::make_shared<GatherAttrs>();
+    attrs->axis = axis;
+    KernelCase c{
+        Cat("axis ", axis), Op::kGather, attrs, {counted(DType::kF32, {4, 5, 6}), numbers({1, -1, 3, 0})}, {}, {}};
+    c.computed = {false, true};
+    check_case(c, "gather");
+  }
+}
+
+}  // namespace
+}  // namespace smelt

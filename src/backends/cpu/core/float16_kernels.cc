@@ -1,0 +1,188 @@
+// float16 and bfloat16 storage: operands become float32 in scratch, a float32 kernel of the list computes, the result
+// is rounded back. Constants are converted once.
+#include <array>
+#include <span>
+#include <vector>
+
+#include "backends/cpu/core/float16.h"
+#include "backends/cpu/core/kernel.h"
+#include "base/error.h"
+#include "ops/common/operands.h"
+#include "ops/conv/conv.h"
+#include "ops/matmul/matmul.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+constexpr size_t kMaxInputs = 8;
+
+bool is_half(const ValueType& t) { return (t.dtype == DType::kF16 || t.dtype == DType::kBF16) && !t.quant; }
+
+bool is_real(const ValueType& t) { return is_half(t) || (t.dtype == DType::kF32 && !t.quant); }
+
+/// Larger weights stay as they are: their float32 form would take too much memory.
+constexpr int64_t kMaxWeights = 16 << 20;
+
+int64_t padded(const ValueType& t) { return (t.shape.elements() + 31) / 16 * 16; }
+
+/// The same node with float32 operands.
+class WideContext final : public KernelContext {
+ public:
+  WideContext(KernelContext& outer, std::span<const Datum> inputs, Tensor& output, void* scratch)
+      : outer_(outer), inputs_(inputs), output_(output), scratch_(scratch) {
+    node_ = &outer.node();
+  }
+  const Datum& datum(int i) const override {
+    const Datum& d = inputs_[static_cast<size_t>(i)];
+    return d.none() ? outer_.datum(i) : d;
+  }
+  Tensor& output(int) override { return output_; }
+  Result<Tensor*> allocate(int i, DType dtype, const Shape& shape) override { return outer_.allocate(i, dtype, shape); }
+  void set_output(int i, Datum value) override { outer_.set_output(i, std::move(value)); }
+  void* scratch(size_t) override { return scratch_; }
+  ThreadPool& threads() override { return outer_.threads(); }
+  Result<std::vector<Datum>> call(int graph, std::span<const Datum> inputs) override {
+    return outer_.call(graph, inputs);
+  }
+  Datum& state(int index) override { return outer_.state(index); }
+  Status tick() override { return outer_.tick(); }
+  uint64_t random() override { return outer_.random(); }
+  const Module& module() const override { return outer_.module(); }
+  QuantPtr output_quant(int) const override { return nullptr; }
+
+ private:
+  KernelContext& outer_;
+  std::span<const Datum> inputs_;
+  Tensor& output_;
+  void* scratch_;
+};
+
+class HalfKernel final : public Kernel {
+ public:
+  HalfKernel(const KernelSpec& spec, std::unique_ptr<Kernel> inner, std::vector<Tensor> constants,
+             std::vector<Packed> storage)
+      : inner_(std::move(inner)),
+        constants_(std::move(constants)),
+        storage_(std::move(storage)),
+        types_(spec.inputs.begin(), spec.inputs.end()),
+        output_(spec.outputs[0]),
+        convert_(converter(spec.isa)) {
+    for (size_t i = 0; i < types_.size(); ++i)
+      if (converts(i)) floats_ += padded(types_[i]);
+    if (is_half(output_)) floats_ += padded(output_);
+  }
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(floats_) * sizeof(float) + (inner_->scratch_bytes() + 63) / 64 * 64;
+  }
+  Status run(KernelContext& ctx) const override {
+    auto* room = static_cast<float*>(ctx.scratch(scratch_bytes()));
+    if (!room) return Error(ErrorCode::kLimit, "no memory to widen half-precision operands");
+    std::array<Datum, kMaxInputs> inputs;
+    for (size_t i = 0; i < types_.size(); ++i) {
+      if (constants_[i].defined()) {
+        inputs[i] = constants_[i];
+      } else if (converts(i)) {
+        widen(ctx.threads(), types_[i].dtype, ctx.input(static_cast<int>(i)).data<uint16_t>(),
+              types_[i].shape.elements(), room);
+        inputs[i] = Tensor::view(DType::kF32, types_[i].shape, room, nullptr);
+        room += padded(types_[i]);
+      }
+    }
+    if (!is_half(output_)) {
+      WideContext inner(ctx, inputs, ctx.output(0), room);
+      return inner_->run(inner);
+    }
+    float* result = room;
+    Tensor y = Tensor::view(DType::kF32, output_.shape, result, nullptr);
+    room += padded(output_);
+    WideContext inner(ctx, inputs, y, room);
+    SMELT_TRY(inner_->run(inner));
+    auto* to = ctx.output(0).data<uint16_t>();
+    ctx.threads().parallel_for(output_.shape.elements(), 16384, [&](int64_t begin, int64_t end) {
+      (output_.dtype == DType::kF16 ? convert_.to_f16 : convert_.to_bf16)(result + begin, end - begin, to + begin);
+    });
+    return Ok();
+  }
+
+ private:
+  bool converts(size_t i) const { return is_half(types_[i]) && !constants_[i].defined(); }
+  void widen(ThreadPool& pool, DType dtype, const uint16_t* from, int64_t n, float* to) const {
+    pool.parallel_for(n, 16384, [&](int64_t begin, int64_t end) {
+      (dtype == DType::kF16 ? convert_.from_f16 : convert_.from_bf16)(from + begin, end - begin, to + begin);
+    });
+  }
+
+  std::unique_ptr<Kernel> inner_;
+  std::vector<Tensor> constants_;  ///< float32 forms of half-precision constants; undefined elsewhere
+  std::vector<Packed> storage_;    ///< of the constants
+  std::vector<ValueType> types_;
+  ValueType output_;
+  const Converter& convert_;
+  int64_t floats_ = 0;
+};
+
+/// A kernel of the list for the same node in float32, wrapped.
+/// `weights`: input 1 may be a quantized constant.
+std::unique_ptr<Kernel> widened(const KernelSpec& spec, bool weights = false) {
+  const bool quantized = weights && is_real(spec.inputs[0]) && is_real(spec.outputs[0]) && spec.constant(1) &&
+                         spec.inputs[1].quant && is_integer(spec.inputs[1].dtype) &&
+                         spec.inputs[1].shape.elements() <= kMaxWeights;
+  bool any = is_half(spec.outputs[0]) || quantized;
+  for (size_t i = 0; i < spec.inputs.size(); ++i) any = any || (spec.has(i) && is_half(spec.inputs[i]));
+  if (!any || spec.outputs.size() != 1 || spec.inputs.size() > kMaxInputs) return nullptr;
+  std::vector<ValueType> types(spec.inputs.begin(), spec.inputs.end());
+  std::vector<ValueType> outputs(spec.outputs.begin(), spec.outputs.end());
+  std::vector<const Tensor*> pointers(spec.inputs.size(), nullptr);
+  std::vector<Tensor> constants(spec.inputs.size());
+  std::vector<Packed> storage;
+  for (size_t i = 0; i < types.size(); ++i) {
+    pointers[i] = spec.constant(i);
+    const bool is_weights = i == 1 && quantized;
+    if (!spec.has(i) || !(is_half(types[i]) || is_weights)) continue;
+    if (const Tensor* c = spec.constant(i)) {
+      Packed wide = spec.packs.get(c->raw(), "float32", [&] {
+        auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(c->elements()) * sizeof(float));
+        if (!real_values(*c, packed->data<float>()).ok()) return Packed();
+        return Packed(packed);
+      });
+      if (!wide) return nullptr;
+      constants[i] = Tensor::view(DType::kF32, c->shape(), wide->data<float>(), wide);
+      pointers[i] = &constants[i];
+      storage.push_back(std::move(wide));
+    }
+    types[i].dtype = DType::kF32;
+    types[i].quant = nullptr;
+  }
+  if (is_half(outputs[0])) outputs[0].dtype = DType::kF32;
+  auto inner = make_kernel({{spec.node, types, pointers, outputs}, spec.isa, spec.threads, spec.packs});
+  if (!inner) return nullptr;
+  return std::make_unique<HalfKernel>(spec, std::move(inner), std::move(constants), std::move(storage));
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_conv_half(const KernelSpec& spec) {
+  return widened(spec, !spec.attrs<ConvAttrs>().hybrid);
+}
+std::unique_ptr<Kernel> make_matmul_half(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<MatMulAttrs>();
+  if (attrs.hybrid || attrs.row_block > 0) return widened(spec);
+  if (spec.constant(1) && spec.inputs[1].quant && bit_width(spec.inputs[1].dtype) == 4)
+    if (auto kernel = widened(spec)) return kernel;
+  return widened(spec, true);
+}
+std::unique_ptr<Kernel> make_attention_half(const KernelSpec& spec) { return widened(spec); }
+std::unique_ptr<Kernel> make_pool_half(const KernelSpec& spec) { return widened(spec); }
+std::unique_ptr<Kernel> make_quantize_half(const KernelSpec& spec) {
+  return is_half(spec.inputs[0]) ? widened(spec) : nullptr;
+}
+std::unique_ptr<Kernel> make_resize_half(const KernelSpec& spec) { return widened(spec); }
+std::unique_ptr<Kernel> make_conv_transpose_half(const KernelSpec& spec) { return widened(spec); }
+std::unique_ptr<Kernel> make_softmax_half(const KernelSpec& spec) { return widened(spec); }
+std::unique_ptr<Kernel> make_layer_norm_half(const KernelSpec& spec) { return widened(spec); }
+std::unique_ptr<Kernel> make_reduce_half(const KernelSpec& spec) { return widened(spec); }
+std::unique_ptr<Kernel> make_unary_half(const KernelSpec& spec) { return widened(spec); }
+std::unique_ptr<Kernel> make_binary_half(const KernelSpec& spec) { return widened(spec); }
+
+}  // namespace smelt

@@ -1,0 +1,23 @@
+// Highway's targets as smelt builds them. Include first in a file that is compiled once a target:
+//   #include "backends/cpu/core/targets.h"
+//   #undef HWY_TARGET_INCLUDE
+//   #define HWY_TARGET_INCLUDE "backends/cpu/FAMILY/FILE.cc"
+//   #include <hwy/foreach_target.h>
+//   #include <hwy/highway.h>
+#pragma once
+
+#include "backends/cpu/core/isa.h"
+
+#if defined(__x86_64__)
+// Debian's Highway has no SSE2 target; SSE4.1 is the lowest level with vectors (has_vectors() guards it).
+#define HWY_BASELINE_TARGETS HWY_SSE4
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
+/// Address of the function of that name compiled for a level.
+#define SMELT_FOR_LEVEL(level, function)                \
+  ((level) >= ::smelt::Isa::kAvx512 ? &N_AVX3::function \
+   : (level) == ::smelt::Isa::kAvx2 ? &N_AVX2::function \
+                                    : &N_SSE4::function)
+#else
+#define HWY_COMPILE_ONLY_STATIC
+#define SMELT_FOR_LEVEL(level, function) (static_cast<void>(level), &HWY_NAMESPACE::function)
+#endif

@@ -1,0 +1,326 @@
+#include "backends/cpu/core/vector_ops.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backends/cpu/core/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/core/vector_ops.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "backends/cpu/core/math-inl.h"
+#include "backends/cpu/core/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+using One = hn::CappedTag<float, 1>;
+
+template <class Tag, class W>
+HWY_INLINE W larger(Tag, W best, W v) {
+  return hn::IfThenElse(hn::Or(hn::Gt(v, best), hn::IsNaN(v)), v, best);
+}
+
+void max_taps(const float* const* taps, int64_t count, int64_t n, float* y) {
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    // Whether one is no number is collected beside the maximum: each then waits for one operation a tap.
+    auto best = part.load(taps[0] + i);
+    auto none = hn::IsNaN(best);
+    for (int64_t t = 1; t < count; ++t) {
+      const auto v = part.load(taps[t] + i);
+      best = hn::Max(v, best);
+      none = hn::Or(none, hn::IsNaN(v));
+    }
+    part.store(hn::IfThenElse(none, hn::NaN(part.d), best), y + i);
+  });
+}
+
+void sum_taps(const float* const* taps, int64_t count, int64_t n, float* y) {
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    auto sum = part.load(taps[0] + i);
+    for (int64_t t = 1; t < count; ++t) sum = hn::Add(sum, part.load(taps[t] + i));
+    part.store(sum, y + i);
+  });
+}
+
+/// Calls step(tag, i) for n elements: whole vectors, then ever shorter ones.
+template <class T, class F>
+HWY_INLINE void each_shorter(int64_t n, F&& step) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) step(d, i);
+  const auto once = [&](auto part) HWY_ATTR {
+    if (i + static_cast<int64_t>(hn::Lanes(part)) > n) return;
+    step(part, i);
+    i += static_cast<int64_t>(hn::Lanes(part));
+  };
+  if (lanes > 32) once(hn::CappedTag<T, 32>());
+  if (lanes > 16) once(hn::CappedTag<T, 16>());
+  if (lanes > 8) once(hn::CappedTag<T, 8>());
+  if (lanes > 4) once(hn::CappedTag<T, 4>());
+  for (; i < n; ++i) step(hn::CappedTag<T, 1>(), i);
+}
+
+template <class T>
+void max_bytes(const uint8_t* const* taps, int64_t count, int64_t n, uint8_t* y) {
+  const auto step = [&](auto d, int64_t i) HWY_ATTR {
+    auto best = hn::LoadU(d, reinterpret_cast<const T*>(taps[0] + i));
+    for (int64_t t = 1; t < count; ++t) best = hn::Max(best, hn::LoadU(d, reinterpret_cast<const T*>(taps[t] + i)));
+    hn::StoreU(best, d, reinterpret_cast<T*>(y + i));
+  };
+  each_shorter<T>(n, step);
+}
+
+void max_taps_bytes(const uint8_t* const* taps, int64_t count, int64_t n, bool is_signed, uint8_t* y) {
+  is_signed ? max_bytes<int8_t>(taps, count, n, y) : max_bytes<uint8_t>(taps, count, n, y);
+}
+
+template <class T>
+void sum_bytes(const uint8_t* const* taps, int64_t count, int64_t n, int32_t* y) {
+  each_shorter<int32_t>(n, [&](auto d, int64_t i) HWY_ATTR {
+    const hn::Rebind<T, decltype(d)> narrow;
+    auto sum = hn::Zero(d);
+    for (int64_t t = 0; t < count; ++t)
+      sum = hn::Add(sum, hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const T*>(taps[t] + i))));
+    hn::StoreU(sum, d, y + i);
+  });
+}
+
+void sum_taps_bytes(const uint8_t* const* taps, int64_t count, int64_t n, bool is_signed, int32_t* y) {
+  is_signed ? sum_bytes<int8_t>(taps, count, n, y) : sum_bytes<uint8_t>(taps, count, n, y);
+}
+
+template <class F>
+HWY_INLINE void fold_columns(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y, F&& f) {
+  const D d;
+  const One one;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto load = [&](const float* from) HWY_ATTR {
+    if (stride == 1) return hn::LoadU(d, from);
+    V even, odd;
+    hn::LoadInterleaved2(d, from, even, odd);
+    return even;
+  };
+  int64_t i = 0;
+  if (stride <= 2)
+    for (; i + lanes <= n; i += lanes) {
+      V v = load(x + i * stride);
+      for (int64_t t = 1; t < count; ++t) v = f(d, v, load(x + i * stride + t * step));
+      hn::StoreU(v, d, y + i);
+    }
+  for (; i < n; ++i) {
+    auto v = hn::LoadU(one, x + i * stride);
+    for (int64_t t = 1; t < count; ++t) v = f(one, v, hn::LoadU(one, x + i * stride + t * step));
+    hn::StoreU(v, one, y + i);
+  }
+}
+
+void max_columns(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y) {
+  fold_columns(x, stride, step, count, n, y, [](auto d, auto v, auto e) HWY_ATTR { return larger(d, v, e); });
+}
+void sum_columns(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y) {
+  fold_columns(x, stride, step, count, n, y, [](auto, auto v, auto e) HWY_ATTR { return hn::Add(v, e); });
+}
+
+void scale_clamp(float* x, int64_t n, float scale, float lo, float hi) {
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    const auto d = part.d;
+    part.store(clamp(hn::Mul(part.load(x + i), hn::Set(d, scale)), hn::Set(d, lo), hn::Set(d, hi)), x + i);
+  });
+}
+
+float max_row(const float* x, int64_t n) {
+  const D d;
+  const V lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  V v = lowest, w = lowest;
+  int64_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    v = hn::Max(v, hn::LoadU(d, x + i));
+    w = hn::Max(w, hn::LoadU(d, x + i + lanes));
+  }
+  float best = -std::numeric_limits<float>::infinity();
+  each_vector(n - i, [&](auto part, int64_t at) HWY_ATTR {
+    if constexpr (part.kSingle)
+      best = x[i + at] > best ? x[i + at] : best;
+    else
+      v = hn::Max(v, part.rest_as(part.load(x + i + at), lowest));
+  });
+  const float of_lanes = hn::GetLane(hn::MaxOfLanes(d, hn::Max(v, w)));
+  return of_lanes > best ? of_lanes : best;
+}
+
+/// The largest element, NaN if there is one.
+float max_row_or_nan(const float* x, int64_t n) {
+  const D d;
+  V v = hn::Set(d, x[0]);
+  float best = x[0];
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    if constexpr (part.kSingle)
+      best = x[i] > best || x[i] != x[i] ? x[i] : best;
+    else
+      v = larger(d, v, part.rest_as(part.load(x + i), hn::Set(d, x[0])));
+  });
+  if (!hn::AllFalse(d, hn::IsNaN(v)) || best != best) return std::numeric_limits<float>::quiet_NaN();
+  return std::max(best, hn::GetLane(hn::MaxOfLanes(d, v)));
+}
+
+/// Sum of f(x[i]) in float32 over stretches, which are added in double.
+template <class F>
+HWY_INLINE double sum_of(const float* x, int64_t n, F&& f) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr int64_t kStretch = 64;  // vectors
+  double total = 0;
+  int64_t i = 0;
+  while (i + lanes <= n) {
+    V a = hn::Zero(d), b = a;
+    const int64_t end = std::min(n, i + kStretch * lanes);
+    for (; i + 2 * lanes <= end; i += 2 * lanes) {
+      a = hn::Add(a, f(d, hn::LoadU(d, x + i)));
+      b = hn::Add(b, f(d, hn::LoadU(d, x + i + lanes)));
+    }
+    for (; i + lanes <= end; i += lanes) a = hn::Add(a, f(d, hn::LoadU(d, x + i)));
+    total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(a, b))));
+  }
+  each_vector(n - i, [&](auto part, int64_t at) HWY_ATTR {
+    const auto v = f(part.d, part.load(x + i + at));
+    if constexpr (part.kSingle)
+      total += static_cast<double>(hn::GetLane(v));
+    else
+      total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, part.rest_as(v, hn::Zero(d)))));
+  });
+  return total;
+}
+
+double sum_row(const float* x, int64_t n) {
+  return sum_of(x, n, [](auto, auto v) HWY_ATTR { return v; });
+}
+
+double squares_row(const float* x, int64_t n) {
+  return sum_of(x, n, [](auto, auto v) HWY_ATTR { return hn::Mul(v, v); });
+}
+
+/// Softmax of a row that fits kVectors registers.
+template <int kVectors>
+HWY_INLINE void softmax_registers(const float* x, int64_t n, float beta, float* y) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const PartVector<D> last{d, hn::FirstN(d, static_cast<size_t>(n - (kVectors - 1) * lanes))};
+  V v[kVectors];
+#pragma GCC unroll 4
+  for (int i = 0; i < kVectors - 1; ++i) v[i] = hn::LoadU(d, x + i * lanes);
+  v[kVectors - 1] = last.rest_as(last.load(x + (kVectors - 1) * lanes), hn::Set(d, x[0]));
+  V best = v[0];
+#pragma GCC unroll 4
+  for (int i = 1; i < kVectors; ++i) best = hn::Max(best, v[i]);
+  best = hn::MaxOfLanes(d, best);
+  V sum = hn::Zero(d);
+#pragma GCC unroll 4
+  for (int i = 0; i < kVectors; ++i) {
+    v[i] = exp_f32(d, hn::Mul(hn::Sub(v[i], best), hn::Set(d, beta)));
+    sum = hn::Add(sum, i == kVectors - 1 ? last.rest_as(v[i], hn::Zero(d)) : v[i]);
+  }
+  const V inverse = hn::Div(hn::Set(d, 1.0f), hn::SumOfLanes(d, sum));
+#pragma GCC unroll 4
+  for (int i = 0; i < kVectors - 1; ++i) hn::StoreU(hn::Mul(v[i], inverse), d, y + i * lanes);
+  last.store(hn::Mul(v[kVectors - 1], inverse), y + (kVectors - 1) * lanes);
+}
+
+void softmax_long_row(const float* x, int64_t n, float beta, bool logarithm, float* y) {
+  const float largest = max_row(x, n);
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    const auto d = part.d;
+    const auto shifted = hn::Mul(hn::Sub(part.load(x + i), hn::Set(d, largest)), hn::Set(d, beta));
+    part.store(logarithm ? shifted : exp_f32(d, shifted), y + i);
+  });
+  if (logarithm) {
+    const double sum = sum_of(y, n, [](auto d, auto v) HWY_ATTR { return exp_f32(d, v); });
+    const auto log_sum = static_cast<float>(std::log(sum));
+    each_vector(n, [&](auto part, int64_t i)
+                       HWY_ATTR { part.store(hn::Sub(part.load(y + i), hn::Set(part.d, log_sum)), y + i); });
+    return;
+  }
+  const auto inverse = static_cast<float>(1.0 / sum_row(y, n));
+  each_vector(n, [&](auto part, int64_t i)
+                     HWY_ATTR { part.store(hn::Mul(part.load(y + i), hn::Set(part.d, inverse)), y + i); });
+}
+
+void softmax_rows(const float* x, int64_t rows, int64_t n, float beta, bool logarithm, float* y) {
+  const int64_t lanes = HWY_MAX_BYTES / 4;
+  const int64_t vectors = kMaskedLoads && !logarithm ? (n + lanes - 1) / lanes : 0;
+  for (int64_t r = 0; r < rows; ++r, x += n, y += n) {
+    if constexpr (kMaskedLoads) {
+      if (vectors == 1) {
+        softmax_registers<1>(x, n, beta, y);
+        continue;
+      }
+      if (vectors == 2) {
+        softmax_registers<2>(x, n, beta, y);
+        continue;
+      }
+      if (vectors == 3 || vectors == 4) {
+        vectors == 3 ? softmax_registers<3>(x, n, beta, y) : softmax_registers<4>(x, n, beta, y);
+        continue;
+      }
+    }
+    softmax_long_row(x, n, beta, logarithm, y);
+  }
+}
+
+void softmax_columns(const float* x, int64_t count, int64_t stride, int64_t n, float beta, float* y) {
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    const auto d = part.d;
+    auto best = part.load(x + i);
+    for (int64_t t = 1; t < count; ++t) best = hn::Max(best, part.load(x + t * stride + i));
+    auto sum = hn::Zero(d);
+    for (int64_t t = 0; t < count; ++t) {
+      const auto e = exp_f32(d, hn::Mul(hn::Sub(part.load(x + t * stride + i), best), hn::Set(d, beta)));
+      sum = hn::Add(sum, e);
+      part.store(e, y + t * stride + i);
+    }
+    const auto inverse = hn::Div(hn::Set(d, 1.0f), sum);
+    for (int64_t t = 0; t < count; ++t) part.store(hn::Mul(part.load(y + t * stride + i), inverse), y + t * stride + i);
+  });
+}
+
+void normalize_row(const float* x, int64_t n, double epsilon, bool rms, const float* scale, const float* bias,
+                   float* y) {
+  const double count = static_cast<double>(std::max<int64_t>(n, 1));
+  const auto mean = static_cast<float>(rms ? 0.0 : sum_row(x, n) / count);
+  const double squares = sum_of(x, n, [mean](auto d, auto v) HWY_ATTR {
+    const auto e = hn::Sub(v, hn::Set(d, mean));
+    return hn::Mul(e, e);
+  });
+  const auto inverse = static_cast<float>(1 / std::sqrt(squares / count + epsilon));
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    const auto d = part.d;
+    auto v = hn::Mul(hn::Sub(part.load(x + i), hn::Set(d, mean)), hn::Set(d, inverse));
+    if (scale) v = hn::Mul(v, part.load(scale + i));
+    if (bias) v = hn::Add(v, part.load(bias + i));
+    part.store(v, y + i);
+  });
+}
+
+RowOps make_row_ops() {
+  return {max_taps,       sum_taps, max_taps_bytes, sum_taps_bytes, max_columns,     sum_columns,  scale_clamp,
+          max_row_or_nan, sum_row,  squares_row,    softmax_rows,   softmax_columns, normalize_row};
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt {
+
+const RowOps& row_ops(Isa isa) {
+  return of_level(isa, [](Isa level) { return SMELT_FOR_LEVEL(level, make_row_ops)(); });
+}
+
+}  // namespace smelt
+#endif

@@ -1,0 +1,185 @@
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cpu/core/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/elementwise/binary_f32.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/broadcast.h"
+#include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/math-inl.h"
+#include "backends/cpu/core/vectors-inl.h"
+#include "backends/cpu/elementwise/binary_vector.h"
+#include "ops/elementwise/elementwise.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// y[i] = clamp(fn(a[i * sa], b[i * sb])) for i < n; sa and sb are 0 or 1.
+struct AddFn {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Add(a, b);
+  }
+};
+struct SubFn {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Sub(a, b);
+  }
+};
+struct MulFn {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Mul(a, b);
+  }
+};
+struct DivFn {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Div(a, b);
+  }
+};
+struct MinFn {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {  // NaN of either operand wins
+    return hn::IfThenElse(hn::Or(hn::Lt(a, b), hn::IsNaN(a)), a, b);
+  }
+};
+struct MaxFn {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::IfThenElse(hn::Or(hn::Gt(a, b), hn::IsNaN(a)), a, b);
+  }
+};
+struct SquaredDifferenceFn {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    const V d = hn::Sub(a, b);
+    return hn::Mul(d, d);
+  }
+};
+struct PReluFn {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    const hn::DFromV<V> d;
+    return hn::IfThenElse(hn::Lt(a, hn::Zero(d)), hn::Mul(a, b), a);
+  }
+};
+
+template <class F>
+void binary_rows(const float* a, int64_t sa, const float* b, int64_t sb, float* y, int64_t n, float lo, float hi) {
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    const auto d = part.d;
+    const auto va = sa ? part.load(a + i) : hn::Set(d, *a), vb = sb ? part.load(b + i) : hn::Set(d, *b);
+    part.store(clamp(F::apply(va, vb), hn::Set(d, lo), hn::Set(d, hi)), y + i);
+  });
+}
+
+BinaryRows choose_binary_rows(Binary fn) {
+  switch (fn) {
+    case Binary::kAdd:
+      return binary_rows<AddFn>;
+    case Binary::kSub:
+      return binary_rows<SubFn>;
+    case Binary::kMul:
+      return binary_rows<MulFn>;
+    case Binary::kDiv:
+      return binary_rows<DivFn>;
+    case Binary::kMin:
+      return binary_rows<MinFn>;
+    case Binary::kMax:
+      return binary_rows<MaxFn>;
+    case Binary::kSquaredDifference:
+      return binary_rows<SquaredDifferenceFn>;
+    case Binary::kPRelu:
+      return binary_rows<PReluFn>;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt {
+namespace {
+
+class BinaryF32 final : public Kernel {
+ public:
+  BinaryF32(BinaryRows rows, const BroadcastLoops& loops, Bounds bounds)
+      : rows_(rows), loops_(loops), bounds_(bounds) {}
+  Status run(KernelContext& ctx) const override {
+    const float* a = ctx.input(0).data<float>();
+    const float* b = ctx.input(1).data<float>();
+    float* y = ctx.output(0).data<float>();
+    constexpr int64_t kGrain = 16384;  // elements a thread takes at once
+    if (loops_.narrow()) {
+      const int64_t last = loops_.rank - 1;
+      loops_.each_block(ctx.threads(), kGrain, [&](int64_t at_a, int64_t at_b, int64_t at_y) {
+        block({a + at_a, loops_.a[last], loops_.inner_a}, {b + at_b, loops_.b[last], loops_.inner_b}, y + at_y);
+      });
+      return Ok();
+    }
+    loops_.each_row(ctx.threads(), kGrain, [&](int64_t at_a, int64_t at_b, int64_t at_y, int64_t n) {
+      rows_(a + at_a, loops_.inner_a, b + at_b, loops_.inner_b, y + at_y, n, bounds_.lo, bounds_.hi);
+    });
+    return Ok();
+  }
+
+ private:
+  /// An operand of short rows: steps from row to row, and within one.
+  struct Rows {
+    const float* from;
+    int64_t row, step;
+    bool dense(int64_t inner) const { return row == inner && step == 1; }
+    void spread(int64_t first, int64_t rows, int64_t inner, float* to) const {
+      for (int64_t r = first; r < first + rows; ++r)
+        for (int64_t i = 0; i < inner; ++i) *to++ = from[r * row + i * step];
+    }
+  };
+  /// Short rows become long ones: operands that repeat are written out for several rows at a time.
+  void block(const Rows& a, const Rows& b, float* y) const {
+    constexpr int64_t kFloats = 256;
+    float wide_a[kFloats], wide_b[kFloats];
+    const int64_t inner = loops_.inner, rows = loops_.dims[loops_.rank - 1], together = kFloats / inner;
+    const auto once = [](const Rows& x) { return x.row == 0; };
+    for (int64_t first = 0; first < rows; first += together) {
+      const int64_t n = std::min(together, rows - first);
+      const auto operand = [&](const Rows& x, float* wide) {
+        if (x.dense(inner)) return x.from + first * inner;
+        if (first == 0 || !once(x)) x.spread(first, n, inner, wide);
+        return static_cast<const float*>(wide);
+      };
+      rows_(operand(a, wide_a), 1, operand(b, wide_b), 1, y + first * inner, n * inner, bounds_.lo, bounds_.hi);
+    }
+  }
+
+  BinaryRows rows_;
+  BroadcastLoops loops_;
+  Bounds bounds_;
+};
+
+}  // namespace
+
+BinaryRows binary_rows(Isa isa, Binary fn) { return SMELT_FOR_LEVEL(isa, choose_binary_rows)(fn); }
+
+std::unique_ptr<Kernel> make_binary_f32(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<BinaryAttrs>();
+  for (const ValueType& t : {spec.inputs[0], spec.inputs[1], spec.outputs[0]})
+    if (t.dtype != DType::kF32 || t.quant) return nullptr;
+  if (attrs.alpha != 1 || !clamps(attrs.act)) return nullptr;
+  const BinaryRows rows = binary_rows(spec.isa, attrs.fn);
+  if (!rows) return nullptr;
+  const Bounds bounds = activation_bounds(attrs.act);
+  return std::make_unique<BinaryF32>(
+      rows, BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape), bounds);
+}
+
+}  // namespace smelt
+#endif

@@ -1,0 +1,167 @@
+// TFLite's fixed-point sums, differences and products, a vector at a time: equal to FixedArithmetic bit by bit.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <type_traits>
+
+#include "backends/cpu/core/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/elementwise/binary_fixed.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "backends/cpu/core/broadcast.h"
+#include "backends/cpu/core/fixed_point-inl.h"
+#include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/vectors-inl.h"
+#include "ops/elementwise/binary_fixed.h"
+#include "tensor/numeric.h"
+#include "tensor/quant_params.h"
+
+#ifndef SMELT_CPU_BINARY_FIXED
+#define SMELT_CPU_BINARY_FIXED
+namespace smelt {
+/// A sum or difference of bytes as a linear function of the operands less their zero points: a * u + b * v + zero.
+/// FixedArithmetic is further than `error` neither from it nor, before its last rounding, from what float32 makes of
+/// it.
+struct NearLinear {
+  float a, b, zero, error;
+
+  explicit NearLinear(const FixedArithmetic& f) {
+    const auto real = [](FixedFactor g) { return std::ldexp(static_cast<double>(g.multiplier), g.shift - 31); };
+    const double out = real(f.out), common = std::ldexp(out, f.left);
+    a = static_cast<float>(real(f.a) * common);
+    b = static_cast<float>((f.negate_b ? -1 : 1) * real(f.b) * common);
+    zero = static_cast<float>(f.zero);
+    // Both operands come to the common scale with less than 1 lost each, the sum loses 1/2 before its last shift;
+    // float32 rounds two factors and two sums.
+    const double size = 512 * (std::fabs(a) + std::fabs(b)) + std::fabs(zero);
+    error = f.product ? 1.0f : static_cast<float>(2 * out + std::ldexp(0.5, f.out.shift) + size * 0x1p-22);
+  }
+};
+}  // namespace smelt
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <class T, bool kSmall>
+void fixed_rows(const FixedArithmetic& f, const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
+  const DI d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto *p = static_cast<const T*>(a), *q = static_cast<const T*>(b);
+  auto* to = static_cast<T*>(y);
+  const VI zero_a = hn::Set(d, f.zero_a), zero_b = hn::Set(d, f.zero_b);
+  const VI low = hn::Set(d, static_cast<int32_t>(f.low)),
+           high = hn::Set(d, static_cast<int32_t>(std::max(f.low, f.high)));
+  const Rescale<kSmall> of_a(f.product ? FixedFactor{} : f.a, 0), of_b(f.product ? FixedFactor{} : f.b, 0),
+      of_out(f.out, f.zero);
+  const auto each = [&](auto combine) HWY_ATTR {
+    for (int64_t i = 0; i < n; i += lanes) {
+      const int64_t here = std::min(lanes, n - i);
+      const VI v = combine(load_wide(p + i * sa, sa, here, zero_a), load_wide(q + i * sb, sb, here, zero_b));
+      store_narrow(hn::Min(hn::Max(of_out(v), low), high), here, to + i);
+    }
+  };
+  if (f.product) return each([&](VI u, VI v) HWY_ATTR { return hn::Mul(u, v); });
+  const auto common_a = [&](VI v) HWY_ATTR { return of_a(hn::ShiftLeftSame(v, f.left)); };
+  const auto common_b = [&](VI v) HWY_ATTR { return of_b(hn::ShiftLeftSame(v, f.left)); };
+  if (f.negate_b) return each([&](VI u, VI v) HWY_ATTR { return hn::Sub(common_a(u), common_b(v)); });
+  each([&](VI u, VI v) HWY_ATTR { return hn::Add(common_a(u), common_b(v)); });
+}
+
+/// The same of bytes, whose result is first computed as one linear function in float32: where that is further than
+/// `near.error` from the middle between two integers, it is the result.
+template <class T>
+void nearly_linear_rows(const FixedArithmetic& f, const void* a, int64_t sa, const void* b, int64_t sb, void* y,
+                        int64_t n) {
+  const DI d;
+  const hn::RebindToFloat<DI> df;
+  const NearLinear near(f);
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto *p = static_cast<const T*>(a), *q = static_cast<const T*>(b);
+  auto* to = static_cast<T*>(y);
+  const auto by_a = hn::Set(df, near.a), by_b = hn::Set(df, near.b), zero = hn::Set(df, near.zero),
+             sure = hn::Set(df, 0.5f - near.error);
+  const VI zero_a = hn::Set(d, f.zero_a), zero_b = hn::Set(d, f.zero_b), low = hn::Set(d, static_cast<int32_t>(f.low)),
+           high = hn::Set(d, static_cast<int32_t>(std::max(f.low, f.high)));
+  for (int64_t i = 0; i < n; i += lanes) {
+    const int64_t here = std::min(lanes, n - i);
+    const VI u = load_wide(p + i * sa, sa, here, zero_a), v = load_wide(q + i * sb, sb, here, zero_b);
+    const auto sum = hn::MulAdd(hn::ConvertTo(df, u), by_a, hn::MulAdd(hn::ConvertTo(df, v), by_b, zero));
+    const VI nearest = nearest_in_range(sum);
+    const auto off = hn::Abs(hn::Sub(sum, hn::ConvertTo(df, nearest)));
+    if (HWY_LIKELY(hn::AllTrue(df, hn::Lt(off, sure))))
+      store_narrow(hn::Min(hn::Max(nearest, low), high), here, to + i);
+    else
+      fixed_rows<T, true>(f, p + i * sa, sa, q + i * sb, sb, to + i, here);
+  }
+}
+
+using FixedRows = void (*)(const FixedArithmetic&, const void*, int64_t, const void*, int64_t, void*, int64_t);
+FixedRows choose_fixed_rows(const FixedArithmetic& f, DType dtype, bool small) {
+  if (small && dtype != DType::kI16 && NearLinear(f).error < 0.05f)
+    return dtype == DType::kI8 ? nearly_linear_rows<int8_t> : nearly_linear_rows<uint8_t>;
+  if (dtype == DType::kI8) return small ? fixed_rows<int8_t, true> : fixed_rows<int8_t, false>;
+  if (dtype == DType::kU8) return small ? fixed_rows<uint8_t, true> : fixed_rows<uint8_t, false>;
+  return small ? fixed_rows<int16_t, true> : fixed_rows<int16_t, false>;
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt {
+namespace {
+
+class BinaryFixed final : public Kernel {
+ public:
+  BinaryFixed(const FixedArithmetic& f, bool small, const KernelSpec& spec)
+      : f_(f),
+        loops_(BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape)),
+        bytes_(spec.outputs[0].dtype == DType::kI16 ? 2 : 1),
+        rows_(SMELT_FOR_LEVEL(spec.isa, choose_fixed_rows)(f, spec.outputs[0].dtype, small)) {}
+  Status run(KernelContext& ctx) const override {
+    loops_.each_row(ctx, bytes_, bytes_, [&](const void* a, const void* b, void* y, int64_t n) {
+      rows_(f_, a, loops_.inner_a, b, loops_.inner_b, y, n);
+    });
+    return Ok();
+  }
+
+ private:
+  FixedArithmetic f_;
+  BroadcastLoops loops_;
+  int64_t bytes_;
+  void (*rows_)(const FixedArithmetic&, const void*, int64_t, const void*, int64_t, void*, int64_t);
+};
+
+bool at_most_one(FixedFactor f) { return f.shift <= 0 && f.shift >= -31; }
+
+/// Whether twice a sum, and what is added before the last shift, fit 32 bits.
+bool is_small(const FixedArithmetic& f, DType dtype) {
+  const int64_t range = dtype == DType::kI16 ? 65535 : 255, most = f.product ? range * range : range << f.left;
+  const int64_t limit = int64_t{1} << 29;
+  return most < limit && f.a.shift > -30 && f.b.shift > -30 && f.out.shift > -30 &&
+         (std::abs(int64_t{f.zero}) + 1) << -f.out.shift <= 2 * limit;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_binary_fixed(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<BinaryAttrs>();
+  const ValueType &a = spec.inputs[0], &b = spec.inputs[1], &y = spec.outputs[0];
+  if (attrs.rounding == Rounding::kFloatHalfEven || !is_per_tensor(a.quant) || !is_per_tensor(b.quant) ||
+      !is_per_tensor(y.quant))
+    return nullptr;
+  Tensor out = type_only(y);
+  const auto f = FixedArithmetic::make(attrs, type_only(a), type_only(b), out);
+  if (!f || f->low < int_min(y.dtype) || f->high > int_max(y.dtype)) return nullptr;
+  if (!at_most_one(f->out) || (!f->product && !(at_most_one(f->a) && at_most_one(f->b)))) return nullptr;
+  for (const auto& [zero, dtype] : {std::pair{f->zero_a, a.dtype}, {f->zero_b, b.dtype}, {f->zero, y.dtype}})
+    if (zero < int_min(dtype) || zero > int_max(dtype)) return nullptr;
+  return std::make_unique<BinaryFixed>(*f, is_small(*f, y.dtype), spec);
+}
+
+}  // namespace smelt
+#endif

@@ -1,0 +1,145 @@
+// Functions of plain numbers that need no rule of their own: integers, comparisons, squares.
+#include <algorithm>
+#include <type_traits>
+
+#include "backends/cpu/core/broadcast.h"
+#include "backends/cpu/core/kernel.h"
+#include "ops/elementwise/elementwise.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+using Rows = void (*)(const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n);
+
+template <class T, class Out, class F>
+void rows(const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
+  const auto *p = static_cast<const T*>(a), *q = static_cast<const T*>(b);
+  auto* to = static_cast<Out*>(y);
+  if (sa && sb) {
+    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<Out>(F::apply(p[i], q[i]));
+  } else {
+    for (int64_t i = 0; i < n; ++i) to[i] = static_cast<Out>(F::apply(p[i * sa], q[i * sb]));
+  }
+}
+
+#define SMELT_BINARY(Name, ...)                                                          \
+  struct Name {                                                                          \
+    template <class T>                                                                   \
+    static auto apply(T a, [[maybe_unused]] T b) {                                       \
+      using U [[maybe_unused]] = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>; \
+      return __VA_ARGS__;                                                                \
+    }                                                                                    \
+  };
+SMELT_BINARY(AddFn, static_cast<T>(static_cast<U>(a) + static_cast<U>(b)))
+SMELT_BINARY(SubFn, static_cast<T>(static_cast<U>(a) - static_cast<U>(b)))
+SMELT_BINARY(MulFn, static_cast<T>(static_cast<U>(a) * static_cast<U>(b)))
+SMELT_BINARY(MinFn, std::min(a, b))
+SMELT_BINARY(MaxFn, std::max(a, b))
+SMELT_BINARY(EqualFn, a == b)
+SMELT_BINARY(NotEqualFn, a != b)
+SMELT_BINARY(LessFn, a < b)
+SMELT_BINARY(LessEqualFn, a <= b)
+SMELT_BINARY(GreaterFn, a > b)
+SMELT_BINARY(GreaterEqualFn, a >= b)
+SMELT_BINARY(AndFn, (a != 0) & (b != 0))
+SMELT_BINARY(OrFn, (a != 0) | (b != 0))
+SMELT_BINARY(SquareFn, a* a)
+#undef SMELT_BINARY
+
+template <class T>
+Rows comparison(Binary fn) {
+  switch (fn) {
+    case Binary::kEqual:
+      return rows<T, uint8_t, EqualFn>;
+    case Binary::kNotEqual:
+      return rows<T, uint8_t, NotEqualFn>;
+    case Binary::kLess:
+      return rows<T, uint8_t, LessFn>;
+    case Binary::kLessEqual:
+      return rows<T, uint8_t, LessEqualFn>;
+    case Binary::kGreater:
+      return rows<T, uint8_t, GreaterFn>;
+    case Binary::kGreaterEqual:
+      return rows<T, uint8_t, GreaterEqualFn>;
+    default:
+      return nullptr;
+  }
+}
+
+template <class T>
+Rows arithmetic(Binary fn) {
+  switch (fn) {
+    case Binary::kAdd:
+      return rows<T, T, AddFn>;
+    case Binary::kSub:
+      return rows<T, T, SubFn>;
+    case Binary::kMul:
+      return rows<T, T, MulFn>;
+    case Binary::kMin:
+      return rows<T, T, MinFn>;
+    case Binary::kMax:
+      return rows<T, T, MaxFn>;
+    default:
+      return comparison<T>(fn);
+  }
+}
+
+bool is_square(const KernelSpec& spec) {
+  const Tensor* exponent = spec.constant(1);
+  return spec.attrs<BinaryAttrs>().fn == Binary::kPow && exponent && exponent->elements() == 1 &&
+         get_double(*exponent, 0) == 2;
+}
+
+Rows choose(const KernelSpec& spec) {
+  const Binary fn = spec.attrs<BinaryAttrs>().fn;
+  const DType a = spec.inputs[0].dtype, y = spec.outputs[0].dtype;
+  if (a != spec.inputs[1].dtype || y != (gives_bool(fn) ? DType::kBool : a)) return nullptr;
+  switch (a) {
+    case DType::kF32:
+      return is_square(spec) ? rows<float, float, SquareFn> : comparison<float>(fn);
+    case DType::kI32:
+      return arithmetic<int32_t>(fn);
+    case DType::kI64:
+      return arithmetic<int64_t>(fn);
+    case DType::kBool:
+      return fn == Binary::kLogicalAnd  ? rows<uint8_t, uint8_t, AndFn>
+             : fn == Binary::kLogicalOr ? rows<uint8_t, uint8_t, OrFn>
+                                        : nullptr;
+    default:
+      return nullptr;
+  }
+}
+
+class BinaryPlain final : public Kernel {
+ public:
+  BinaryPlain(Rows rows, const KernelSpec& spec)
+      : rows_(rows),
+        loops_(BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape)),
+        size_(static_cast<int64_t>(Tensor::byte_size(spec.inputs[0].dtype, 1))),
+        out_size_(static_cast<int64_t>(Tensor::byte_size(spec.outputs[0].dtype, 1))) {}
+  Status run(KernelContext& ctx) const override {
+    loops_.each_row(ctx, size_, out_size_, [&](const void* a, const void* b, void* y, int64_t n) {
+      rows_(a, loops_.inner_a, b, loops_.inner_b, y, n);
+    });
+    return Ok();
+  }
+
+ private:
+  Rows rows_;
+  BroadcastLoops loops_;
+  int64_t size_, out_size_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_binary_plain(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<BinaryAttrs>();
+  for (const ValueType& t : {spec.inputs[0], spec.inputs[1], spec.outputs[0]})
+    if (t.quant) return nullptr;
+  if (attrs.alpha != 1 || attrs.act.kind != ActKind::kNone || spec.outputs[0].shape.elements() == 0) return nullptr;
+  const Rows rows = choose(spec);
+  return rows ? std::make_unique<BinaryPlain>(rows, spec) : nullptr;
+}
+
+}  // namespace smelt

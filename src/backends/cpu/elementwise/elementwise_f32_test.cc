@@ -1,0 +1,80 @@
+#include "base/cat.h"
+#include "ops/elementwise/elementwise.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::testing;
+
+TEST(UnaryF32, AllFunctions) {
+  for (int i = 0; i < static_cast<int>(Unary::kCount); ++i) {
+    const auto fn = static_cast<Unary>(i);
+    double a = 0.3, b = 0.7;
+    if (fn == Unary::kClamp) a = -0.4;
+    if (fn == Unary::kSilu || fn == Unary::kQuickGelu) a = 1.702;
+    for (double range : {0.01, 1.0, 8.0, 110.0}) {
+      const bool positive = fn == Unary::kSqrt || fn == Unary::kRsqrt || fn == Unary::kLog;
+      if (fn == Unary::kNot || fn == Unary::kBitNot || fn >= Unary::kIsNan) continue;
+      KernelCase c{Cat(to_string(fn), " to ", range),
+                   Op::kUnary,
+                   make_attrs<UnaryAttrs>(fn, a, b),
+                   {random_tensor(DType::kF32, {3, 7, 53}, positive ? 0.001 * range : -range, range, 5)},
+                   {},
+                   {}};
+      check_case(c, "", {fn == Unary::kGelu ? 5e-7 : 1e-7, 3e-6});
+    }
+  }
+}
+
+TEST(UnaryF32, SpecialValues) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> x = {0.0f, -0.0f, inf, -inf, nan, 1e-30f, -1e-30f, 88.0f, -103.0f, 3e38f, -3e38f, 5.0f};
+  for (Unary fn : {Unary::kExp, Unary::kSigmoid, Unary::kTanh, Unary::kErf, Unary::kRelu, Unary::kRelu6, Unary::kAbs,
+                   Unary::kSqrt, Unary::kLog, Unary::kElu, Unary::kSoftplus, Unary::kMish, Unary::kSin, Unary::kCos,
+                   Unary::kSign, Unary::kLogSigmoid, Unary::kRound, Unary::kTrunc}) {
+    Tensor t = Tensor::from<float>(DType::kF32, {static_cast<int64_t>(x.size())}, x);
+    KernelCase c{to_string(fn), Op::kUnary, make_attrs<UnaryAttrs>(fn), {t}, {}, {}};
+    check_case(c, "unary_f32", {1e-30, 3e-6});
+  }
+}
+
+TEST(PowerF32, QuartersOfExponents) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> x = {0.0f, -0.0f, inf, -inf, nan, 1.0f, -1.0f, -2.5f};
+  for (int i = 0; i < 40; ++i) x.push_back(0.01f * static_cast<float>(i * i));
+  for (float e : {0.0f, 0.25f, 0.5f, 0.75f, 1.0f, 1.5f, 2.0f, 2.75f, 3.0f, 4.0f, -0.5f, -0.75f, -1.0f, -3.0f}) {
+    KernelCase c{Cat("to the power ", e),
+                 Op::kBinary,
+                 make_attrs<BinaryAttrs>(Binary::kPow),
+                 {Tensor::from<float>(DType::kF32, {static_cast<int64_t>(x.size())}, x),
+                  Tensor::from<float>(DType::kF32, {}, std::vector<float>{e})},
+                 {},
+                 {}};
+    check_case(c, "power_f32", {1e-30, 1e-6});
+  }
+}
+
+TEST(BinaryF32, FunctionsAndShapes) {
+  const std::pair<Shape, Shape> shapes[] = {{{2, 3, 5, 7}, {2, 3, 5, 7}}, {{2, 3, 37}, {1}},
+                                            {{2, 3, 37}, {37}},           {{2, 3, 37}, {3, 1}},
+                                            {{4, 1, 6}, {1, 5, 1}},       {{5, 300, 2}, {5, 1, 2}},
+                                            {{5, 90, 3}, {90, 1}},        {{7, 1, 5}, {3, 7, 40, 5}},
+                                            {{9, 1, 2}, {9, 6, 1}},       {{1}, {100}},
+                                            {{3, 0, 2}, {3, 1, 2}},       {{}, {}}};
+  for (const auto& [a, b] : shapes)
+    for (Binary fn : {Binary::kAdd, Binary::kSub, Binary::kMul, Binary::kDiv, Binary::kMin, Binary::kMax,
+                      Binary::kSquaredDifference, Binary::kPRelu}) {
+      Activation act;
+      if (fn == Binary::kAdd) act.kind = ActKind::kRelu6;
+      KernelCase c{Cat(to_string(fn), a.str(), b.str()),
+                   Op::kBinary,
+                   make_attrs<BinaryAttrs>(fn, act),
+                   {random_tensor(DType::kF32, a, -9, 9, 5), random_tensor(DType::kF32, b, -2, 2, 6)},
+                   {},
+                   {}};
+      check_case(c, "binary_f32", {1e-7, 1e-6});
+    }
+}
+
+}  // namespace
+}  // namespace smelt

@@ -1,0 +1,258 @@
+// Element-wise operators on 8-bit values as tables, filled by the reference kernel itself: equal to it by construction.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "backends/cpu/core/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/elementwise/lookup_table.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "backends/cpu/core/broadcast.h"
+#include "backends/cpu/core/kernel.h"
+#include "backends/cpu/elementwise/lookup_table.h"
+#include "backends/cpu/quantize/dynamic_quant.h"
+#include "base/cat.h"
+#include "ops/common/quantized_pair.h"
+#include "ops/common/run_reference.h"
+#include "tensor/quant_params.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// The table in registers, 16 bytes each, as look_up() wants them.
+void fill_blocks(const uint8_t* HWY_RESTRICT table, hn::Vec<hn::ScalableTag<uint8_t>>* blocks) {
+  const hn::ScalableTag<uint8_t> d;
+#if HWY_ARCH_X86
+  // A lookup of 16 bytes gives 0 for an index below 0 and else looks at its low 4 bits. With block j of each half of
+  // the table replaced by its difference to block j - 1, the lookups of x - 16 j add up to that of x.
+  HWY_ALIGN uint8_t steps[256];
+  for (int k = 0; k < 256; ++k) steps[k] = static_cast<uint8_t>(k % 128 < 16 ? table[k] : table[k] ^ table[k - 16]);
+  table = steps;
+#endif
+  for (int j = 0; j < 16; ++j) blocks[j] = hn::LoadDup128(d, table + 16 * j);
+}
+
+template <class V>
+HWY_INLINE V look_up(const V* blocks, V x) {
+  const hn::DFromV<V> d;
+  auto sum = hn::Zero(d);
+#if HWY_ARCH_X86
+  const hn::RebindToSigned<decltype(d)> ds;
+  const auto sixteen = hn::Set(ds, int8_t{16});
+  auto low = hn::BitCast(ds, x), high = hn::Xor(low, hn::Set(ds, int8_t{-128}));
+#pragma GCC unroll 8
+  for (int j = 0; j < 8; ++j) {
+    sum = hn::Xor(sum, hn::TableLookupBytesOr0(blocks[j], hn::BitCast(d, low)));
+    sum = hn::Xor(sum, hn::TableLookupBytesOr0(blocks[8 + j], hn::BitCast(d, high)));
+    low = hn::SaturatedSub(low, sixteen);
+    high = hn::SaturatedSub(high, sixteen);
+  }
+#else
+  // What a lookup of 16 bytes gives for other indices differs from machine to machine.
+  const auto sixteen = hn::Set(d, uint8_t{16});
+#pragma GCC unroll 16
+  for (int j = 0; j < 16; ++j) {
+    sum = hn::Or(sum, hn::IfThenElseZero(hn::Lt(x, sixteen), hn::TableLookupBytes(blocks[j], x)));
+    x = hn::Sub(x, sixteen);
+  }
+#endif
+  return sum;
+}
+
+/// y[i] = table[x[i]].
+void look_up_bytes(const uint8_t* HWY_RESTRICT table, const uint8_t* x, int64_t n, uint8_t* y) {
+  const hn::ScalableTag<uint8_t> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  if (n >= 4 * lanes) {
+    hn::Vec<decltype(d)> blocks[16];
+    fill_blocks(table, blocks);
+    for (; i + lanes <= n; i += lanes) hn::StoreU(look_up(blocks, hn::LoadU(d, x + i)), d, y + i);
+  }
+  for (; i < n; ++i) y[i] = table[x[i]];
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt {
+
+LookUpBytes byte_lookup(Isa isa) { return SMELT_FOR_LEVEL(isa, look_up_bytes); }
+
+namespace {
+
+bool byte_type(const ValueType& t) {
+  return (is_8bit(t.dtype) || t.dtype == DType::kBool) && (!t.quant || is_per_tensor(t.quant));
+}
+
+std::string quant_key(const ValueType& t) {
+  return t.quant ? Cat(static_cast<int>(t.dtype), ':', t.quant->scale(), ':', t.quant->zero_point(), ':',
+                       static_cast<int>(t.quant->rounding), ' ')
+                 : Cat(static_cast<int>(t.dtype), ' ');
+}
+
+/// Every value of a byte in order, as a tensor of that type.
+Tensor all_values(const ValueType& type, const Shape& shape) {
+  Tensor t(type.dtype, shape);
+  for (int i = 0; i < 256; ++i) t.data<uint8_t>()[i] = static_cast<uint8_t>(i);
+  t.set_quant(type.quant);
+  return t;
+}
+
+/// The results of the reference kernel for all values of the inputs (one, or two in rows and columns); null when it
+/// fails.
+Packed fill_table(const KernelSpec& spec, size_t inputs) {
+  std::vector<Datum> in;
+  in.emplace_back(all_values(spec.inputs[0], inputs == 2 ? Shape{256, 1} : Shape{256}));
+  if (inputs == 2) in.emplace_back(all_values(spec.inputs[1], Shape{1, 256}));
+  for (size_t i = inputs; i < spec.inputs.size(); ++i) in.push_back(spec.has(i) ? Datum(*spec.constant(i)) : Datum());
+  Tensor out(spec.outputs[0].dtype, inputs == 2 ? Shape{256, 256} : Shape{256});
+  out.set_quant(spec.outputs[0].quant);
+  const auto filled = run_reference(spec.node, std::move(in), {out});
+  if (!filled.ok()) return nullptr;
+  auto packed = std::make_shared<AlignedBuffer>(out.bytes());
+  std::memcpy(packed->data<char>(), filled->front().raw(), out.bytes());
+  return packed;
+}
+
+/// The same, kept with the packed weights. Not to be read before the kernel runs: a dry cache fills nothing.
+Packed make_table(const KernelSpec& spec, size_t inputs) {
+  std::string key = Cat("table ", static_cast<int>(spec.node.op), ' ');
+  for (size_t i = 0; i < inputs; ++i) key += quant_key(spec.inputs[i]);
+  key += quant_key(spec.outputs[0]);
+  for (size_t i = inputs; i < spec.inputs.size(); ++i)
+    if (spec.has(i)) key += Cat(reinterpret_cast<uintptr_t>(spec.constant(i)->raw()), ' ');
+  return spec.packs.get(spec.node.attrs.get(), key, [&] { return fill_table(spec, inputs); });
+}
+
+void look_up_floats(const float* table, const uint8_t* x, int64_t n, float* y) {
+  for (int64_t i = 0; i < n; ++i) y[i] = table[x[i]];
+}
+
+template <class T>
+class UnaryTable final : public Kernel {
+ public:
+  using LookUp = void (*)(const T* table, const uint8_t* x, int64_t n, T* y);
+  UnaryTable(Packed table, int64_t n, LookUp look_up) : table_(std::move(table)), n_(n), look_up_(look_up) {}
+  Status run(KernelContext& ctx) const override {
+    const auto* x = ctx.input(0).data<uint8_t>();
+    T* y = ctx.output(0).data<T>();
+    ctx.threads().parallel_for(
+        n_, 16384, [&](int64_t begin, int64_t end) { look_up_(table_->data<T>(), x + begin, end - begin, y + begin); });
+    return Ok();
+  }
+
+ private:
+  Packed table_;
+  int64_t n_;
+  LookUp look_up_;
+};
+
+/// The grid whose values the table holds, exactly; nullopt: some other function.
+std::optional<Grid> line_of(const Packed& table, bool is_signed) {
+  const auto* entries = table->data<float>();
+  const auto entry = [&](int stored) { return entries[static_cast<uint8_t>(stored)]; };
+  Grid g;
+  g.is_signed = is_signed;
+  g.low = is_signed ? -128 : 0;
+  g.high = g.low + 255;
+  for (g.zero = g.low; g.zero < g.high && entry(g.zero) != 0;) ++g.zero;
+  g.scale = g.zero < g.high ? entry(g.zero + 1) : -entry(g.zero - 1);
+  for (int i = g.low; i <= g.high; ++i)
+    if (entry(i) != g.scale * static_cast<float>(i - g.zero)) return std::nullopt;
+  return g;
+}
+
+class DequantizeLine final : public Kernel {
+ public:
+  DequantizeLine(const Grid& grid, int64_t n, Isa isa) : grid_(grid), n_(n), ops_(row_quant(isa)) {}
+  Status run(KernelContext& ctx) const override {
+    const auto* x = ctx.input(0).data<uint8_t>();
+    auto* y = ctx.output(0).data<float>();
+    ctx.threads().parallel_for(
+        n_, 16384, [&](int64_t begin, int64_t end) { ops_.from_grid(x + begin, end - begin, grid_, 1, y + begin); });
+    return Ok();
+  }
+
+ private:
+  Grid grid_;
+  int64_t n_;
+  const RowQuant& ops_;
+};
+
+class BinaryTable final : public Kernel {
+ public:
+  BinaryTable(Packed table, const BroadcastLoops& loops) : table_(std::move(table)), loops_(loops) {}
+  Status run(KernelContext& ctx) const override {
+    loops_.each_row(ctx, 1, 1, [&](const void* a, const void* b, void* y, int64_t n) {
+      row(static_cast<const uint8_t*>(a), static_cast<const uint8_t*>(b), static_cast<uint8_t*>(y), n);
+    });
+    return Ok();
+  }
+
+ private:
+  void row(const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n) const {
+    const auto* table = table_->data<uint8_t>();
+    if (loops_.inner_a && loops_.inner_b) {
+      for (int64_t i = 0; i < n; ++i) y[i] = table[a[i] * 256 + b[i]];
+    } else if (loops_.inner_b) {
+      const uint8_t* line = table + *a * 256;
+      for (int64_t i = 0; i < n; ++i) y[i] = line[b[i]];
+    } else {
+      const uint8_t* column = table + *b;
+      for (int64_t i = 0; i < n; ++i) y[i] = column[a[i * loops_.inner_a] * 256];
+    }
+  }
+  Packed table_;
+  BroadcastLoops loops_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_unary_table(const KernelSpec& spec) {
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  const bool real = y.dtype == DType::kF32 && !y.quant;
+  if (!byte_type(x) || (!byte_type(y) && !real) || x.shape != y.shape) return nullptr;
+  Packed table = make_table(spec, 1);
+  if (!table) return nullptr;
+  const int64_t n = x.shape.elements();
+  if (real) return std::make_unique<UnaryTable<float>>(std::move(table), n, look_up_floats);
+  return std::make_unique<UnaryTable<uint8_t>>(std::move(table), n, byte_lookup(spec.isa));
+}
+std::unique_ptr<Kernel> make_quantize_table(const KernelSpec& spec) { return make_unary_table(spec); }
+std::unique_ptr<Kernel> make_dequantize_table(const KernelSpec& spec) { return make_unary_table(spec); }
+
+std::unique_ptr<Kernel> make_dequantize_line(const KernelSpec& spec) {
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  if (!byte_type(x) || x.dtype == DType::kBool || y.dtype != DType::kF32 || y.quant || x.shape != y.shape)
+    return nullptr;
+  const Packed table = fill_table(spec, 1);
+  const auto grid = table ? line_of(table, x.dtype == DType::kI8) : std::nullopt;
+  return grid ? std::make_unique<DequantizeLine>(*grid, x.shape.elements(), spec.isa) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_dequantize_linear_line(const KernelSpec& spec) {
+  return one_known_grid(spec) ? make_dequantize_line(spec) : nullptr;
+}
+std::unique_ptr<Kernel> make_dequantize_linear_table(const KernelSpec& spec) {
+  return one_known_grid(spec) ? make_unary_table(spec) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_binary_table(const KernelSpec& spec) {
+  const ValueType &a = spec.inputs[0], &b = spec.inputs[1], &y = spec.outputs[0];
+  if (!byte_type(a) || !byte_type(b) || !byte_type(y)) return nullptr;
+  // Below this size the reference kernel is done before its table would be.
+  constexpr int64_t kWorthATable = 2048;
+  if (y.shape.elements() < kWorthATable) return nullptr;
+  Packed table = make_table(spec, 2);
+  if (!table) return nullptr;
+  return std::make_unique<BinaryTable>(std::move(table), BroadcastLoops::make(a.shape, b.shape, y.shape));
+}
+
+}  // namespace smelt
+#endif

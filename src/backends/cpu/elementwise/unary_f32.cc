@@ -1,0 +1,294 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backends/cpu/core/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/elementwise/unary_f32.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+// Behind it.
+#include <hwy/contrib/math/math-inl.h>
+
+#include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/math-inl.h"
+#include "backends/cpu/core/vectors-inl.h"
+#include "ops/elementwise/elementwise.h"
+#include "tensor/numeric.h"
+
+#ifndef SMELT_CPU_UNARY_F32
+#define SMELT_CPU_UNARY_F32
+namespace smelt {
+struct UnaryParameters {
+  float a, b, c;
+};
+using UnaryRow = void (*)(const float* x, int64_t n, UnaryParameters p, float* y);
+}  // namespace smelt
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+/// e^x - 1 for x <= 0.
+HWY_INLINE V expm1_below(D d, V x) {
+  const V y = hn::Expm1(d, hn::Max(x, hn::Set(d, -100.0f)));
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+/// ln(1 + e^x).
+HWY_INLINE V softplus(D d, V x) {
+  const V y = hn::Add(hn::Max(x, hn::Zero(d)), hn::Log1p(d, exp_f32(d, hn::Neg(hn::Abs(x)))));
+  return hn::IfThenElse(hn::IsNaN(x), x, y);
+}
+HWY_INLINE V log_real(D d, V x) {
+  const V inf = hn::Set(d, std::numeric_limits<float>::infinity());
+  V y = hn::Log(d, x);
+  y = hn::IfThenElse(hn::Eq(x, hn::Zero(d)), hn::Neg(inf), y);
+  y = hn::IfThenElse(hn::Eq(x, inf), inf, y);
+  return hn::IfThenElse(hn::Or(hn::Lt(x, hn::Zero(d)), hn::IsNaN(x)), hn::NaN(d), y);
+}
+/// Angles beyond what the vector function reduces well go one by one.
+template <class F>
+HWY_INLINE V of_angle(D d, V x, V y, F&& one) {
+  const auto small = hn::Lt(hn::Abs(x), hn::Set(d, 8192.0f));
+  if (hn::AllTrue(d, small)) return y;
+  HWY_ALIGN float in[HWY_MAX_BYTES / 4], out[HWY_MAX_BYTES / 4];
+  hn::Store(x, d, in);
+  for (size_t i = 0; i < HWY_MAX_BYTES / 4; ++i) out[i] = one(in[i]);
+  return hn::IfThenElse(small, y, hn::Load(d, out));
+}
+/// x to the power p.a + p.b / 4, its reciprocal where p.c is set.
+HWY_INLINE V power(D d, V x, UnaryParameters p) {
+  if (p.b != 0) {  // roots of -0 and -infinity as pow() has them
+    const auto bare = hn::Or(hn::Eq(x, hn::Zero(d)), hn::IsInf(x));
+    x = hn::IfThenElse(bare, hn::Abs(x), x);
+  }
+  V y = hn::Set(d, 1.0f);
+  for (float i = 0; i < p.a; i += 1) y = hn::Mul(y, x);
+  if (p.b != 0) {
+    const V root = hn::Sqrt(x);
+    if (p.b >= 2) y = hn::Mul(y, root);
+    if (p.b != 2) y = hn::Mul(y, hn::Sqrt(root));
+  }
+  return p.c != 0 ? hn::Div(hn::Set(d, 1.0f), y) : y;
+}
+
+#define SMELT_UNARY(Name, ...)                                                                               \
+  struct Name {                                                                                              \
+    static HWY_INLINE V apply([[maybe_unused]] D d, V x, [[maybe_unused]] UnaryParameters p) { __VA_ARGS__ } \
+  };
+SMELT_UNARY(AbsFn, return hn::Abs(x);)
+SMELT_UNARY(NegFn, return hn::Neg(x);)
+SMELT_UNARY(SquareFn, return hn::Mul(x, x);)
+SMELT_UNARY(SqrtFn, return hn::Sqrt(x);)
+SMELT_UNARY(RsqrtFn, return hn::Div(hn::Set(d, 1.0f), hn::Sqrt(x));)
+SMELT_UNARY(ReciprocalFn, return hn::Div(hn::Set(d, 1.0f), x);)
+SMELT_UNARY(FloorFn, return hn::Floor(x);)
+SMELT_UNARY(CeilFn, return hn::Ceil(x);)
+SMELT_UNARY(ReluFn, return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Zero(d), x);)
+SMELT_UNARY(ClampFn, return clamp(x, hn::Set(d, p.a), hn::Set(d, p.b));)
+SMELT_UNARY(LeakyReluFn, return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, hn::Set(d, p.a)), x);)
+SMELT_UNARY(HardSwishFn, return hn::Div(hn::Mul(x, clamp(hn::Add(x, hn::Set(d, 3.0f)), hn::Zero(d), hn::Set(d, 6.0f))),
+                                        hn::Set(d, 6.0f));)
+SMELT_UNARY(HardSigmoidFn,
+            return clamp(hn::Add(hn::Mul(x, hn::Set(d, p.a)), hn::Set(d, p.b)), hn::Zero(d), hn::Set(d, 1.0f));)
+SMELT_UNARY(ExpFn, return exp_f32(d, x);)
+SMELT_UNARY(SigmoidFn, return sigmoid_f32(d, x);)
+SMELT_UNARY(SiluFn, return hn::Mul(x, sigmoid_f32(d, hn::Mul(x, hn::Set(d, p.a))));)
+SMELT_UNARY(TanhFn, return tanh_f32(d, x);)
+SMELT_UNARY(ErfFn, return erf_f32(d, x);)
+SMELT_UNARY(GeluFn, const V half = hn::Mul(x, hn::Set(d, 0.5f));
+            return hn::Add(half, hn::Mul(half, erf_f32(d, hn::Mul(x, hn::Set(d, 0.70710678f)))));)
+// (1 + tanh u) / 2 is the sigmoid of 2u, which does not cancel for negative u.
+SMELT_UNARY(GeluTanhFn, const V cube = hn::Mul(hn::Mul(x, x), x);
+            return hn::Mul(x, sigmoid_f32(d, hn::Mul(hn::Set(d, 1.59576912f),
+                                                     hn::MulAdd(hn::Set(d, 0.044715f), cube, x))));)
+SMELT_UNARY(RoundFn, return hn::Round(x);)
+SMELT_UNARY(TruncFn, return hn::Trunc(x);)
+SMELT_UNARY(SignFn, const V one = hn::Set(d, 1.0f); const V y = hn::IfThenElse(hn::Gt(x, hn::Zero(d)), one, x);
+            return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Neg(one), y);)
+SMELT_UNARY(SoftsignFn, return hn::Div(x, hn::Add(hn::Set(d, 1.0f), hn::Abs(x)));)
+SMELT_UNARY(ThresholdedReluFn, return hn::IfThenElse(hn::Gt(x, hn::Set(d, p.a)), x, hn::Set(d, p.b));)
+SMELT_UNARY(LogFn, return log_real(d, x);)
+SMELT_UNARY(SinFn, return of_angle(d, x, hn::Sin(d, x), [](float v) { return std::sin(v); });)
+SMELT_UNARY(CosFn, return of_angle(d, x, hn::Cos(d, x), [](float v) { return std::cos(v); });)
+// alpha a, scale b, input scale c
+SMELT_UNARY(EluFn, const V scaled = hn::Mul(x, hn::Set(d, p.b));
+            const V low = hn::Mul(hn::Set(d, p.a* p.b),
+                                  expm1_below(d, hn::Min(hn::Mul(x, hn::Set(d, p.c)), hn::Zero(d))));
+            return hn::IfThenElse(hn::Le(x, hn::Zero(d)), low, scaled);)
+// beta a, threshold b or infinity, 1 / beta c
+SMELT_UNARY(SoftplusFn, const V scaled = hn::Mul(x, hn::Set(d, p.a));
+            const V y = hn::Mul(softplus(d, scaled), hn::Set(d, p.c));
+            return hn::IfThenElse(hn::Gt(scaled, hn::Set(d, p.b)), x, y);)
+SMELT_UNARY(LogSigmoidFn, return hn::Neg(softplus(d, hn::Neg(x)));)
+SMELT_UNARY(MishFn, return hn::Mul(x, tanh_f32(d, softplus(d, x)));)
+SMELT_UNARY(PowerFn, return power(d, x, p);)
+#undef SMELT_UNARY
+
+template <class F>
+void unary_row(const float* x, int64_t n, UnaryParameters p, float* y) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(F::apply(d, hn::LoadU(d, x + i), p), d, y + i);
+  if (i == n) return;
+  if constexpr (kMaskedLoads) {
+    const PartVector<D> part{d, hn::FirstN(d, static_cast<size_t>(n - i))};
+    part.store(F::apply(d, part.load(x + i), p), y + i);
+  } else {
+    HWY_ALIGN float tail[HWY_MAX_BYTES / 4] = {};
+    std::copy(x + i, x + n, tail);
+    hn::Store(F::apply(d, hn::Load(d, tail), p), d, tail);
+    std::copy_n(tail, n - i, y + i);
+  }
+}
+
+UnaryRow power_row() { return unary_row<PowerFn>; }
+
+UnaryRow choose_unary_row(Unary fn) {
+  switch (fn) {
+    case Unary::kAbs:
+      return unary_row<AbsFn>;
+    case Unary::kNeg:
+      return unary_row<NegFn>;
+    case Unary::kSquare:
+      return unary_row<SquareFn>;
+    case Unary::kSqrt:
+      return unary_row<SqrtFn>;
+    case Unary::kRsqrt:
+      return unary_row<RsqrtFn>;
+    case Unary::kReciprocal:
+      return unary_row<ReciprocalFn>;
+    case Unary::kFloor:
+      return unary_row<FloorFn>;
+    case Unary::kCeil:
+      return unary_row<CeilFn>;
+    case Unary::kRelu:
+      return unary_row<ReluFn>;
+    case Unary::kRelu6:
+    case Unary::kReluN1:
+    case Unary::kClamp:
+      return unary_row<ClampFn>;
+    case Unary::kLeakyRelu:
+      return unary_row<LeakyReluFn>;
+    case Unary::kHardSwish:
+      return unary_row<HardSwishFn>;
+    case Unary::kHardSigmoid:
+      return unary_row<HardSigmoidFn>;
+    case Unary::kExp:
+      return unary_row<ExpFn>;
+    case Unary::kSigmoid:
+      return unary_row<SigmoidFn>;
+    case Unary::kSilu:
+    case Unary::kQuickGelu:
+      return unary_row<SiluFn>;
+    case Unary::kTanh:
+      return unary_row<TanhFn>;
+    case Unary::kErf:
+      return unary_row<ErfFn>;
+    case Unary::kGelu:
+      return unary_row<GeluFn>;
+    case Unary::kGeluTanh:
+      return unary_row<GeluTanhFn>;
+    case Unary::kRound:
+      return unary_row<RoundFn>;
+    case Unary::kTrunc:
+      return unary_row<TruncFn>;
+    case Unary::kSign:
+      return unary_row<SignFn>;
+    case Unary::kSoftsign:
+      return unary_row<SoftsignFn>;
+    case Unary::kThresholdedRelu:
+      return unary_row<ThresholdedReluFn>;
+    case Unary::kLog:
+      return unary_row<LogFn>;
+    case Unary::kSin:
+      return unary_row<SinFn>;
+    case Unary::kCos:
+      return unary_row<CosFn>;
+    case Unary::kElu:
+    case Unary::kCelu:
+    case Unary::kSelu:
+      return unary_row<EluFn>;
+    case Unary::kSoftplus:
+      return unary_row<SoftplusFn>;
+    case Unary::kLogSigmoid:
+      return unary_row<LogSigmoidFn>;
+    case Unary::kMish:
+      return unary_row<MishFn>;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt {
+namespace {
+
+class UnaryF32 final : public Kernel {
+ public:
+  UnaryF32(UnaryRow row, UnaryParameters p, int64_t n) : row_(row), p_(p), n_(n) {}
+  Status run(KernelContext& ctx) const override {
+    const float* x = ctx.input(0).data<float>();
+    float* y = ctx.output(0).data<float>();
+    ctx.threads().parallel_for(n_, 8192,
+                               [&](int64_t begin, int64_t end) { row_(x + begin, end - begin, p_, y + begin); });
+    return Ok();
+  }
+
+ private:
+  UnaryRow row_;
+  UnaryParameters p_;
+  int64_t n_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_unary_f32(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<UnaryAttrs>();
+  for (const ValueType& t : {spec.inputs[0], spec.outputs[0]})
+    if (t.dtype != DType::kF32 || t.quant) return nullptr;
+  const UnaryRow row = SMELT_FOR_LEVEL(spec.isa, choose_unary_row)(attrs.fn);
+  if (!row) return nullptr;
+  UnaryParameters p{static_cast<float>(attrs.a), static_cast<float>(attrs.b), static_cast<float>(attrs.c)};
+  if (attrs.fn == Unary::kRelu6) p = {0, 6, 0};
+  if (attrs.fn == Unary::kReluN1) p = {-1, 1, 0};
+  if ((attrs.fn == Unary::kSilu || attrs.fn == Unary::kQuickGelu) && p.a == 0) p.a = 1;
+  const auto or_one = [](float parameter) { return parameter == 0 ? 1.0f : parameter; };
+  if (attrs.fn == Unary::kElu) p = {p.a, or_one(p.b), or_one(p.c)};
+  if (attrs.fn == Unary::kSelu) p = {p.a, p.b, 1};
+  if (attrs.fn == Unary::kCelu) {
+    if (!(std::abs(p.a) > 0)) return nullptr;
+    p = {p.a, 1, 1 / p.a};
+  }
+  if (attrs.fn == Unary::kSoftplus)
+    p = {or_one(p.a), p.b > 0 ? p.b : std::numeric_limits<float>::infinity(), 1 / or_one(p.a)};
+  return std::make_unique<UnaryF32>(row, p, spec.inputs[0].shape.elements());
+}
+
+std::unique_ptr<Kernel> make_power_f32(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<BinaryAttrs>();
+  if (attrs.fn != Binary::kPow || attrs.act.kind != ActKind::kNone) return nullptr;
+  for (const ValueType& t : {spec.inputs[0], spec.outputs[0]})
+    if (t.dtype != DType::kF32 || t.quant) return nullptr;
+  const Tensor* exponent = spec.constant(1);
+  if (!exponent || exponent->elements() != 1 || spec.inputs[1].quant ||
+      !(is_float(exponent->dtype()) || is_integer(exponent->dtype())) ||
+      spec.outputs[0].shape.elements() != spec.inputs[0].shape.elements())
+    return nullptr;
+  const double quarters = std::abs(get_double(*exponent, 0)) * 4;
+  if (!(quarters <= 16) || quarters != std::floor(quarters)) return nullptr;
+  const auto whole = std::floor(quarters / 4);
+  const UnaryParameters p{static_cast<float>(whole), static_cast<float>(quarters - whole * 4),
+                          get_double(*exponent, 0) < 0 ? 1.0f : 0.0f};
+  return std::make_unique<UnaryF32>(SMELT_FOR_LEVEL(spec.isa, power_row)(), p, spec.inputs[0].shape.elements());
+}
+
+}  // namespace smelt
+#endif

@@ -1,0 +1,232 @@
+#include "backends/cpu/gemm/gemm_f32.h"
+
+#include <algorithm>
+
+#include "backends/cpu/core/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/gemm/gemm_f32.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "backends/cpu/core/vectors-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+/// Rows are addressed in threes from one pointer (0, 1 and 2 times lda), which keeps the pointers in registers.
+template <int MR, int NV>
+void gemm_tile(const GemmRuns& runs, const float* a, ptrdiff_t lda, const float* HWY_RESTRICT b, float* HWY_RESTRICT c,
+               ptrdiff_t ldc, ptrdiff_t n, const float* row_bias, float lo, float hi) {
+  const D d;
+  constexpr ptrdiff_t L = HWY_MAX_BYTES / 4;
+  constexpr int kGroups = (MR + 2) / 3;
+  constexpr int kSplit = MR * NV >= 8 ? 1 : 8 / (MR * NV) >= 4 ? 4 : 2;  // sums in flight hide the latency of FMA
+  V acc[kSplit][MR][NV];
+#pragma GCC unroll 16
+  for (int m = 0; m < MR; ++m)
+#pragma GCC unroll 2
+    for (int j = 0; j < NV; ++j) {
+      acc[0][m][j] = row_bias ? hn::Set(d, row_bias[m]) : hn::Load(d, b + j * L);
+#pragma GCC unroll 4
+      for (int s = 1; s < kSplit; ++s) acc[s][m][j] = hn::Zero(d);
+    }
+  b += NV * L;
+  const char* rows[kGroups];
+  const ptrdiff_t step = lda * 4;
+  const auto row_step = [&](int s, int at) HWY_ATTR {
+    V bv[NV];
+#pragma GCC unroll 2
+    for (int j = 0; j < NV; ++j) bv[j] = hn::Load(d, b + (at * NV + j) * L);
+#pragma GCC unroll 16
+    for (int m = 0; m < MR; ++m) {
+      const V av = hn::Set(d, *reinterpret_cast<const float*>(rows[m / 3] + step * (m % 3) + at * 4));
+#pragma GCC unroll 2
+      for (int j = 0; j < NV; ++j) acc[s][m][j] = hn::MulAdd(av, bv[j], acc[s][m][j]);
+    }
+  };
+  constexpr int kUnroll = kSplit > 2 ? kSplit : 2;
+  for (ptrdiff_t r = 0; r < runs.count; ++r) {
+#pragma GCC unroll 5
+    for (int g = 0; g < kGroups; ++g) rows[g] = reinterpret_cast<const char*>(a + runs.at[r] + g * 3 * lda);
+    ptrdiff_t i = runs.length;
+    for (; i >= kUnroll; i -= kUnroll) {
+#pragma GCC unroll 4
+      for (int u = 0; u < kUnroll; ++u) row_step(u % kSplit, u);
+      b += kUnroll * NV * L;
+#pragma GCC unroll 5
+      for (int g = 0; g < kGroups; ++g) rows[g] += kUnroll * 4;
+    }
+    for (; i > 0; --i) {
+      row_step(0, 0);
+      b += NV * L;
+#pragma GCC unroll 5
+      for (int g = 0; g < kGroups; ++g) rows[g] += 4;
+    }
+  }
+  const V vlo = hn::Set(d, lo), vhi = hn::Set(d, hi);
+#pragma GCC unroll 16
+  for (int m = 0; m < MR; ++m) {
+#pragma GCC unroll 2
+    for (int j = 0; j < NV; ++j) {
+#pragma GCC unroll 4
+      for (int s = 1; s < kSplit; ++s) acc[0][m][j] = hn::Add(acc[0][m][j], acc[s][m][j]);
+      acc[0][m][j] = hn::Min(vhi, hn::Max(vlo, acc[0][m][j]));  // NaN stays
+    }
+  }
+  if (n >= NV * L) {
+#pragma GCC unroll 16
+    for (int m = 0; m < MR; ++m)
+#pragma GCC unroll 2
+      for (int j = 0; j < NV; ++j) hn::StoreU(acc[0][m][j], d, c + m * ldc + j * L);
+    return;
+  }
+#pragma GCC unroll 16
+  for (int m = 0; m < MR; ++m)
+#pragma GCC unroll 2
+    for (int j = 0; j < NV; ++j) {
+      const ptrdiff_t left = n - j * L;
+      if (left >= L)
+        hn::StoreU(acc[0][m][j], d, c + m * ldc + j * L);
+      else if (left > 0)
+        hn::BlendedStore(acc[0][m][j], hn::FirstN(d, static_cast<size_t>(left)), d, c + m * ldc + j * L);
+    }
+}
+
+/// Four neighbours each from the vector's blocks, which come from places `step` floats apart.
+template <class Tag>
+HWY_INLINE hn::Vec<Tag> load_blocks(Tag d, const float* from, ptrdiff_t step) {
+  if constexpr (hn::MaxLanes(Tag()) > 4) {
+    const hn::Half<Tag> half;
+    const ptrdiff_t blocks = static_cast<ptrdiff_t>(hn::Lanes(half)) / 4;
+    return hn::Combine(d, load_blocks(half, from + blocks * step, step), load_blocks(half, from, step));
+  } else {
+    return hn::LoadU(d, from);
+  }
+}
+
+/// Four elements of as many columns as the vector has lanes, as four rows `w` apart. Elements of a column are
+/// neighbours.
+template <class Tag>
+HWY_INLINE void turn_columns(Tag d, const float* columns, ptrdiff_t stride, float alpha, float* rows, ptrdiff_t w) {
+  const hn::Repartition<double, Tag> pairs;
+  hn::Vec<Tag> c[4];
+#pragma GCC unroll 4
+  for (int m = 0; m < 4; ++m) c[m] = load_blocks(d, columns + m * stride, 4 * stride);
+  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, c[0], c[1])),
+             low23 = hn::BitCast(pairs, hn::InterleaveLower(d, c[2], c[3])),
+             high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, c[0], c[1])),
+             high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, c[2], c[3]));
+  const auto put = [&](auto row, ptrdiff_t i)
+                       HWY_ATTR { hn::StoreU(hn::Mul(hn::BitCast(d, row), hn::Set(d, alpha)), d, rows + i * w); };
+  put(hn::InterleaveLower(pairs, low01, low23), 0);
+  put(hn::InterleaveUpper(pairs, low01, low23), 1);
+  put(hn::InterleaveLower(pairs, high01, high23), 2);
+  put(hn::InterleaveUpper(pairs, high01, high23), 3);
+}
+
+/// Rows [0, k) of the first `used` columns of a panel of width w.
+void pack_columns(const float* b, int64_t stride_k, int64_t stride_n, int64_t k, int64_t used, float alpha, float* rows,
+                  int64_t w) {
+  const D d;
+  if (stride_n == 1) {
+    for (int64_t i = 0; i < k; ++i, rows += w, b += stride_k)
+      each_vector(used, [&](auto part, int64_t j)
+                            HWY_ATTR { part.store(hn::Mul(part.load(b + j), hn::Set(part.d, alpha)), rows + j); });
+    return;
+  }
+  constexpr int64_t kBlock = 64;  // rows that stay in the level-1 cache while all columns pass by
+  for (int64_t i0 = 0; i0 < k; i0 += kBlock) {
+    const int64_t end = std::min(k, i0 + kBlock), fours = stride_k == 1 ? i0 + (end - i0) / 4 * 4 : i0;
+    int64_t j = 0;
+    const auto several = [&](auto tag) HWY_ATTR {
+      const auto lanes = static_cast<int64_t>(hn::Lanes(tag));
+      for (; j + lanes <= used && fours > i0; j += lanes) {
+        for (int64_t i = i0; i < fours; i += 4)
+          turn_columns(tag, b + j * stride_n + i, stride_n, alpha, rows + i * w + j, w);
+        for (int64_t i = fours; i < end; ++i)
+          for (int64_t c = j; c < j + lanes; ++c) rows[i * w + c] = b[c * stride_n + i] * alpha;
+      }
+    };
+    several(d);
+    several(hn::CappedTag<float, 4>());
+    for (; j < used; ++j)
+      for (int64_t i = i0; i < end; ++i) rows[i * w + j] = b[j * stride_n + i * stride_k] * alpha;
+  }
+}
+
+#if HWY_MAX_BYTES >= 64
+constexpr int kRows = 14;
+#else
+constexpr int kRows = 6;
+#endif
+
+template <int MR>
+void fill_tiles(GemmF32& g) {
+  g.tiles[0][MR - 1] = gemm_tile<MR, 1>;
+  g.tiles[1][MR - 1] = gemm_tile<MR, 2>;
+  if constexpr (MR > 1) fill_tiles<MR - 1>(g);
+}
+
+GemmF32 make_gemm_f32() {
+  GemmF32 g;
+  g.mr = kRows;
+  g.lanes = HWY_MAX_BYTES / 4;
+  fill_tiles<kRows>(g);
+  g.pack_columns = pack_columns;
+  return g;
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt {
+
+const GemmF32& gemm_f32(Isa isa) {
+  return of_level(isa, [](Isa level) { return SMELT_FOR_LEVEL(level, make_gemm_f32)(); });
+}
+
+void GemmF32::pack(const float* b, int64_t stride_k, int64_t stride_n, int64_t k, int64_t n, const float* bias,
+                   float* dst, float alpha, float beta) const {
+  for (int64_t p = 0; p < panels(n); ++p) {
+    const int64_t w = width(n, p), first = p * nr(), used = std::min(w, n - first);
+    for (int64_t j = 0; j < w; ++j) dst[j] = bias && j < used ? bias[first + j] * beta : 0.0f;
+    float* rows = dst + w;
+    if (used < w) std::fill_n(rows, k * w, 0.0f);
+    pack_columns(b + first * stride_n, stride_k, stride_n, k, used, alpha, rows, w);
+    dst += (k + 1) * w;
+  }
+}
+
+void GemmF32::run(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* packed, int64_t first,
+                  int64_t last, float* c, int64_t ldc, const float* row_bias, float lo, float hi) const {
+  // A block of rows stays in the level-2 cache while all panels pass by; tiles of a block are of even height.
+  constexpr int64_t kBlockFloats = 64 * 1024;
+  constexpr ptrdiff_t kStart = 0;
+  const GemmRuns whole{&kStart, 1, k};
+  const int64_t block = std::max<int64_t>(1, kBlockFloats / std::max<int64_t>(1, k * mr)) * mr;
+  for (int64_t row = 0; row < m; row += block) {
+    const int64_t rows = std::min(block, m - row);
+    const int64_t height = even_height(rows);
+    for (int64_t p = first; p < last; ++p)
+      panel(whole, rows, height, n, a + row * lda, lda, packed, p, c + row * ldc, ldc,
+            row_bias ? row_bias + row : nullptr, lo, hi);
+  }
+}
+
+void GemmF32::panel(const GemmRuns& runs, int64_t m, int64_t height, int64_t n, const float* a, int64_t lda,
+                    const float* packed, int64_t p, float* c, int64_t ldc, const float* row_bias, float lo,
+                    float hi) const {
+  const Tile* tile = tiles[width(n, p) / lanes - 1];
+  const float* b = packed + panel_offset(runs.count * runs.length, p);
+  const int64_t column = p * nr(), used = std::min(nr(), n - column);
+  for (int64_t i = 0; i < m; i += height)
+    tile[std::min(height, m - i) - 1](runs, a + i * lda, lda, b, c + i * ldc + column, ldc, used,
+                                      row_bias ? row_bias + i : nullptr, lo, hi);
+}
+
+}  // namespace smelt
+#endif

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "backends/cpu/core/isa.h"
+
+namespace smelt {
+
+/// Integer matrix product with exact 32-bit sums (modulo 2^32), in tiles of mr rows by nr columns of b's panels.
+///
+/// Two forms. Bytes: a is stored bytes of either sign, b signed bytes, four products a step (AVX-512 VNNI, Arm's dot
+/// products). Shorts: a and b are signed 16-bit numbers, two products a step (every level); zero points are subtracted
+/// beforehand. A row of a holds steps(k) groups of 4 bytes, the end filled with anything. A panel of b is one row of
+/// int32 addends and then steps(k) rows of groups, one group a column; missing columns and the end of k are zero.
+struct GemmI8 {
+  /// sums: rows 2 * lanes apart, whole vectors are written. a: rows `lda` bytes apart, each in `pieces` of `steps`
+  /// groups.
+  using Tile = void (*)(const void* const* a, ptrdiff_t pieces, ptrdiff_t lda, const void* b, ptrdiff_t steps,
+                        int32_t* sums);
+  static constexpr int64_t kMaxTile = 14 * 32;
+
+  int64_t mr = 0, lanes = 0;
+  bool bytes = false;
+  int32_t less = 0;           ///< what tiles count the bytes of a less; the addends of a panel make up for it
+  Tile tiles[2][2][16] = {};  ///< [a is int8][panel width / lanes - 1][rows - 1]; shorts: the same of both signs
+
+  int64_t nr() const { return 2 * lanes; }
+  int64_t per_step() const { return bytes ? 4 : 2; }
+  int64_t steps(int64_t k) const { return (k + per_step() - 1) / per_step(); }
+  int64_t a_row_bytes(int64_t k) const { return steps(k) * 4; }
+  int64_t panels(int64_t n) const { return (n + nr() - 1) / nr(); }
+  int64_t width(int64_t n, int64_t p) const { return n - p * nr() <= lanes ? lanes : nr(); }
+  int64_t panel_offset(int64_t k, int64_t p) const { return p * (steps(k) + 1) * nr() * 4; }
+  int64_t packed_bytes(int64_t k, int64_t n) const {
+    return n == 0 ? 0 : panel_offset(k, panels(n) - 1) + (steps(k) + 1) * width(n, panels(n) - 1) * 4;
+  }
+  /// Packs weights given as [n][k] (zero points subtracted; in the byte form they fit int8). `bias`: n addends or null.
+  /// a_zero: subtracted from every element of a through the addends (bytes only; the short form converts a instead).
+  void pack(const int16_t* weights, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero, void* packed) const;
+  void pack(const int8_t* weights, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero, void* packed) const;
+
+  /// Calls done(sums, row, rows, column, columns) for each tile, sums nr() apart. a_signed: the bytes of a are int8.
+  template <class F>
+  void run(int64_t m, int64_t n, int64_t k, const void* a, int64_t lda, bool a_signed, const void* packed,
+           int64_t first, int64_t last, F&& done) const {
+    constexpr int64_t kBlockBytes = 192 * 1024;
+    alignas(64) int32_t sums[kMaxTile];
+    const int64_t count = steps(k);
+    const int64_t block = m <= mr ? mr : std::max<int64_t>(1, kBlockBytes / std::max<int64_t>(1, count * 4 * mr)) * mr;
+    for (int64_t row = 0; row < m; row += block) {
+      const int64_t rows = std::min(block, m - row);
+      const int64_t tall = rows <= mr ? 1 : (rows + mr - 1) / mr, height = tall == 1 ? rows : (rows + tall - 1) / tall;
+      for (int64_t p = first; p < last; ++p) {
+        const Tile* tile = tiles[a_signed][width(n, p) > lanes];
+        const void* panel = static_cast<const char*>(packed) + panel_offset(k, p);
+        for (int64_t i = row; i < row + rows; i += height) {
+          const int64_t here = std::min(height, row + rows - i);
+          const void* rows_of_a = static_cast<const char*>(a) + i * lda;
+          tile[here - 1](&rows_of_a, 1, lda, panel, count, sums);
+          done(sums, i, here, p * nr(), std::min(nr(), n - p * nr()));
+        }
+      }
+    }
+  }
+  /// Turns rows of k stored bytes into rows of a. is_signed: int8, else uint8. Bytes: as they are. Shorts: `zero` is
+  /// subtracted.
+  void convert(const uint8_t* x, int64_t ldx, int64_t rows, int64_t k, bool is_signed, int32_t zero, void* a,
+               int64_t lda) const;
+  /// The value that stands for `zero` in the sums of the byte form, which counts int8 from -128.
+  static int32_t byte_zero(bool is_signed, int32_t zero) { return is_signed ? zero + 128 : zero; }
+
+  void (*to_shorts)(const uint8_t* x, int64_t n, bool is_signed, int32_t zero, int16_t* out) = nullptr;
+};
+
+/// The form for weights that fit int8 (fits = true) or not.
+const GemmI8& gemm_i8(Isa isa, bool fits);
+
+#if defined(__x86_64__)
+/// Tiles of AVX-512 VNNI, in gemm_i8_vnni.cc.
+void fill_vnni_tiles(GemmI8& bytes, GemmI8& shorts);
+#elif defined(__aarch64__)
+/// Tiles of Armv8.2's dot products, in gemm_i8_dot.cc.
+void fill_dot_tiles(GemmI8& bytes);
+#endif
+
+}  // namespace smelt

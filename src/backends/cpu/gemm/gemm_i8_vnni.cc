@@ -1,0 +1,83 @@
+// Tiles of AVX-512 VNNI.
+#if defined(__x86_64__)
+#include "backends/cpu/core/vnni-inl.h"
+#include "backends/cpu/gemm/gemm_i8.h"
+
+SMELT_BEFORE_VNNI
+namespace smelt {
+namespace {
+
+struct ByteProducts {
+  static __m512i spread(int group) { return _mm512_set1_epi32(group); }
+  static __m512i multiply(__m512i sum, __m512i a, __m512i b) { return _mm512_dpbusd_epi32(sum, a, b); }
+};
+/// int8 values count from -128.
+struct SignedByteProducts : ByteProducts {
+  static __m512i spread(int group) {
+    return _mm512_xor_si512(_mm512_set1_epi32(group), _mm512_set1_epi32(static_cast<int>(0x80808080u)));
+  }
+};
+struct ShortProducts {
+  static __m512i spread(int group) { return _mm512_set1_epi32(group); }
+  static __m512i multiply(__m512i sum, __m512i a, __m512i b) { return _mm512_dpwssd_epi32(sum, a, b); }
+};
+
+template <class P, int MR, int NV>
+void vnni_tile(const void* const* a, ptrdiff_t pieces, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
+               int32_t* __restrict sums) {
+  constexpr int kGroups = (MR + 2) / 3;
+  const char* b = static_cast<const char*>(panel);
+  __m512i acc[MR][NV];
+#pragma GCC unroll 16
+  for (int m = 0; m < MR; ++m)
+#pragma GCC unroll 2
+    for (int j = 0; j < NV; ++j) acc[m][j] = _mm512_load_si512(b + j * 64);
+  b += NV * 64;
+  for (const void* const* last = a + pieces; a < last; ++a) {
+    const char* rows[kGroups];
+#pragma GCC unroll 5
+    for (int g = 0; g < kGroups; ++g) rows[g] = static_cast<const char*>(*a) + g * 3 * lda;
+    for (ptrdiff_t i = 0; i < steps; ++i) {
+      __m512i bv[NV];
+#pragma GCC unroll 2
+      for (int j = 0; j < NV; ++j) bv[j] = _mm512_load_si512(b + j * 64);
+#pragma GCC unroll 16
+      for (int m = 0; m < MR; ++m) {
+        int group;
+        __builtin_memcpy(&group, rows[m / 3] + lda * (m % 3), 4);
+        const __m512i av = P::spread(group);
+#pragma GCC unroll 2
+        for (int j = 0; j < NV; ++j) acc[m][j] = P::multiply(acc[m][j], av, bv[j]);
+      }
+      b += NV * 64;
+#pragma GCC unroll 5
+      for (int g = 0; g < kGroups; ++g) rows[g] += 4;
+    }
+  }
+#pragma GCC unroll 16
+  for (int m = 0; m < MR; ++m)
+#pragma GCC unroll 2
+    for (int j = 0; j < NV; ++j) _mm512_store_si512(sums + m * 32 + j * 16, acc[m][j]);
+}
+
+template <class P, int MR>
+void fill(GemmI8::Tile (&tiles)[2][16]) {
+  tiles[0][MR - 1] = vnni_tile<P, MR, 1>;
+  tiles[1][MR - 1] = vnni_tile<P, MR, 2>;
+  if constexpr (MR > 1) fill<P, MR - 1>(tiles);
+}
+
+}  // namespace
+
+void fill_vnni_tiles(GemmI8& bytes, GemmI8& shorts) {
+  bytes.mr = shorts.mr = 14;
+  bytes.lanes = shorts.lanes = 16;
+  bytes.bytes = true;
+  fill<ByteProducts, 14>(bytes.tiles[0]);
+  fill<SignedByteProducts, 14>(bytes.tiles[1]);
+  for (auto& tiles : shorts.tiles) fill<ShortProducts, 14>(tiles);
+}
+
+}  // namespace smelt
+SMELT_AFTER_VNNI
+#endif

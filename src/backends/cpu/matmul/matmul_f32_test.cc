@@ -1,0 +1,61 @@
+#include "ops/matmul/matmul.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::testing;
+
+struct MatMulRow {
+  Shape a, b;
+  bool transpose_a = false, transpose_b = false;
+  Shape c = Shape::of_rank(1, -1);  ///< -1: none
+  double alpha = 1, beta = 1;
+  ActKind act = ActKind::kNone;
+};
+
+const MatMulRow kRows[] = {
+    {{1, 128}, {128, 10}, false, false, {10}},
+    {{1, 100}, {33, 100}, false, true, {33}, 1, 1, ActKind::kRelu},
+    {{17, 31}, {31, 65}},
+    {{29, 64}, {64, 48}, false, false, {48}, 0.5, 2},
+    {{64, 19}, {64, 33}, true, false, {19, 1}, 1, 1, ActKind::kRelu},
+    {{64, 19}, {33, 64}, true, true, {1}, 1, -1},
+    {{2, 3, 15, 20}, {2, 3, 20, 18}},
+    {{2, 3, 15, 20}, {3, 18, 20}, false, true},
+    {{4, 5, 24}, {24, 40}, false, false, {40}},
+    {{3, 1, 5, 8}, {4, 8, 7}, false, false, {5, 7}, 2, 1, ActKind::kRelu6},
+    {{8}, {8, 5}},
+    {{6, 8}, {8}},
+    {{5}, {5}},
+    {{1, 2000}, {2000, 3}},
+    {{100, 1}, {1, 100}, false, false, {100}},
+    {{7, 40}, {40, 70}, false, false, {7, 70}, 1, 0.25, ActKind::kTanh},
+    {{9, 1024}, {1024, 130}, false, false, {130}},
+    {{1024, 5}, {130, 1024}, true, true},
+};
+
+void check_all(bool computed) {
+  for (const MatMulRow& r : kRows) {
+    auto attrs = std::make_shared<MatMulAttrs>();
+    attrs->transpose_a = r.transpose_a;
+    attrs->transpose_b = r.transpose_b;
+    attrs->alpha = r.alpha;
+    attrs->beta = r.beta;
+    attrs->act.kind = r.act;
+    KernelCase c;
+    c.label = "a " + r.a.str() + " b " + r.b.str();
+    c.op = Op::kMatMul;
+    c.attrs = attrs;
+    c.inputs = {random_tensor(DType::kF32, r.a, -1, 1, 1), random_tensor(DType::kF32, r.b, -1, 1, 2)};
+    if (r.c != Shape{-1}) c.inputs.push_back(random_tensor(DType::kF32, r.c, -1, 1, 3));
+    if (computed) c.computed = {true, true, true};
+    c.threaded = r.a.rank() == 4 || r.alpha == 0.5;
+    check_case(c, "matmul_f32", {1e-4, 1e-5});
+  }
+}
+
+TEST(MatMulF32, ConstantB) { check_all(false); }
+TEST(MatMulF32, ComputedB) { check_all(true); }
+
+}  // namespace
+}  // namespace smelt

@@ -1,0 +1,287 @@
+#include "backends/cpu/matmul/matmul_w4.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/kernel.h"
+#include "backends/cpu/gemm/gemm_f32.h"
+#include "backends/cpu/gemm/quantized_weights.h"
+#include "backends/cpu/quantize/dynamic_quant.h"
+#include "base/cat.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+/// Rows times constant 4-bit weights.
+class MatMulW4 final : public Kernel {
+ public:
+  enum class Rows : uint8_t {
+    kDynamic,  ///< int8, a scale and zero point each
+    kHybrid,   ///< float32, quantized as they come
+    kBlocks,   ///< float32, blocks of them quantized as they come
+    kReal,     ///< float32
+  };
+  MatMulW4(const MatMulShape& s, Rows mode, const KernelSpec& spec, const IntegerWeights& w)
+      : s_(s),
+        mode_(mode),
+        attrs_(spec.attrs<MatMulAttrs>()),
+        has_bias_(spec.has(2)),
+        gemm_(w4_gemm(spec.isa)),
+        floats_(gemm_f32(spec.isa)),
+        quant_(row_quant(spec.isa)),
+        threads_(std::max(spec.threads, 1)),
+        blocks_(w.blocks()),
+        block_(w.block()) {
+    const int64_t wide = W4Tile::kFew * gemm_.lanes;
+    panels_ = (s.n + wide - 1) / wide * W4Tile::kFew;
+    lda_ = (s.k + W4Tile::kStep - 1) / W4Tile::kStep * W4Tile::kStep;
+    panel_bytes_ = (blocks_ + lda_ / W4Tile::kStep) * gemm_.lanes * 4;
+    takes_at_ = panels_ * panel_bytes_;
+    zeros_at_ = takes_at_ + columns() * 4;
+    has_zeros_ = !w.all_zeros_are(is_signed_integer(spec.inputs[1].dtype) ? 0 : 8);
+    packed_ = spec.packs.get(spec.constant(1)->raw(),
+                             Cat("matmul_w4 ", s.k, ' ', s.n, ' ', s.g.b.row_stride, ' ', s.g.b.column_stride, ' ',
+                                 blocks_, ' ', gemm_.lanes),
+                             [&] { return pack(w, is_signed_integer(spec.inputs[1].dtype) ? 8 : 0); });
+    unpacks_ = mode == Rows::kReal && s.m > gemm_.real_rows;
+    if (unpacks_) lda_ = s.k + (s.k % 1024 == 0 ? 16 : 0);  // rows of a tile do not meet in the same cache lines
+    in_place_ = mode == Rows::kReal && lda_ == s.k;
+  }
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(s_.m) * row_bytes() +
+           static_cast<size_t>(unpacks_ ? threads_ * unpacked_floats() * 4 : 0);
+  }
+  Status run(KernelContext& ctx) const override {
+    auto* scratch = static_cast<char*>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return Error(ErrorCode::kLimit, "no memory for the rows of a matrix product");
+    if (mode_ == Rows::kDynamic) SMELT_TRY(check_row_grids(ctx.input(0), s_.m));
+    const Operands in = operands(ctx, scratch + (unpacks_ ? threads_ * unpacked_floats() * 4 : 0));
+    if (!in_place_ || has_zeros_) {
+      ctx.threads().parallel_for(s_.m, std::max<int64_t>(1, 32768 / s_.k), [&](int64_t begin, int64_t end) {
+        for (int64_t r = begin; r < end; ++r) prepare(ctx.input(0), r, in);
+      });
+    }
+    if (unpacks_) {
+      ctx.threads().parallel_for(threads_, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t piece = begin; piece < end; ++piece)
+          real_products(in, reinterpret_cast<float*>(scratch) + piece * unpacked_floats(), piece);
+      });
+      return Ok();
+    }
+    const int64_t together = s_.m == 1 ? W4Tile::kMany : W4Tile::kFew;
+    const int64_t groups = (panels_ + together - 1) / together, tall = (s_.m + tile_rows() - 1) / tile_rows();
+    const int64_t parts = threads_ == 1 ? 1 : std::clamp<int64_t>(4 * threads_ / groups, 1, tall);
+    ctx.threads().parallel_for(groups * parts, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t part = i % parts, panel = i / parts * together;
+        products(in, panel, std::min(together, panels_ - panel), tall * part / parts * tile_rows(),
+                 std::min(s_.m, tall * (part + 1) / parts * tile_rows()));
+      }
+    });
+    return Ok();
+  }
+
+ private:
+  /// Rows as the tiles take them, and what their products become.
+  struct Operands {
+    int8_t* ints;
+    float* reals;
+    int32_t* sums;     ///< [row][block]: what W4Tile::less points to
+    float* real_sums;  ///< the same
+    float* scales;     ///< the same
+    QuantParams* grids;
+    const float* bias;
+    float* y;
+  };
+  Operands operands(KernelContext& ctx, char* at) const {
+    Operands in{};
+    const auto take = [&](int64_t bytes_a_row) {
+      char* from = at;
+      at += s_.m * bytes_a_row;
+      return from;
+    };
+    if (mode_ == Rows::kReal) {
+      in.reals = in_place_ ? const_cast<float*>(ctx.input(0).data<float>()) : reinterpret_cast<float*>(take(lda_ * 4));
+      in.real_sums = reinterpret_cast<float*>(take(blocks_ * 4));
+    } else {
+      in.sums = reinterpret_cast<int32_t*>(take(blocks_ * 4));
+      if (mode_ == Rows::kBlocks)
+        in.scales = reinterpret_cast<float*>(take(blocks_ * 4));
+      else
+        in.grids = reinterpret_cast<QuantParams*>(take(sizeof(QuantParams)));
+      in.ints = reinterpret_cast<int8_t*>(take(lda_));
+    }
+    in.bias = has_bias_ ? ctx.input(2).data<float>() : nullptr;
+    in.y = ctx.output(0).data<float>();
+    return in;
+  }
+  size_t row_bytes() const {
+    if (mode_ == Rows::kReal) return static_cast<size_t>(blocks_ + (in_place_ ? 0 : lda_)) * 4;
+    return static_cast<size_t>(lda_ + blocks_ * 8) + sizeof(QuantParams);
+  }
+  int64_t columns() const { return panels_ * gemm_.lanes; }
+  int64_t tile_rows() const { return mode_ == Rows::kReal ? gemm_.real_rows : gemm_.rows; }
+  int64_t depth(int64_t i) const { return std::min(block_, s_.k - i * block_); }
+  static int64_t align(int64_t n) { return (n + 15) / 16 * 16; }
+  int64_t unpacked_floats() const { return align((s_.k + 1) * floats_.nr()); }
+
+  /// Panels; for every column what a row's zero point of one takes off; zero points as the tiles take them.
+  Packed pack(const IntegerWeights& w, int32_t offset) const {
+    auto packed =
+        std::make_shared<AlignedBuffer>(static_cast<size_t>(zeros_at_ + (has_zeros_ ? columns() * blocks_ * 2 : 0)));
+    const std::vector<int16_t> values = w.values();
+    for (int64_t n = 0; n < s_.n; ++n) {
+      const int64_t panel = n / gemm_.lanes, lane = n % gemm_.lanes;
+      char* to = packed->data<char>() + panel * panel_bytes_ + lane * 4;
+      auto* zeros = reinterpret_cast<int16_t*>(packed->data<char>() + zeros_at_) + panel * blocks_ * gemm_.lanes + lane;
+      const int16_t* from = values.data() + n * s_.k;
+      double takes = 0;
+      for (int64_t i = 0; i < blocks_; ++i) {
+        const int32_t zero = w.zero(i, n) + offset;
+        const float scale = w.scales()[static_cast<size_t>(i * s_.n + n)];
+        std::memcpy(to, &scale, 4);
+        to += gemm_.lanes * 4;
+        if (has_zeros_) zeros[i * gemm_.lanes] = static_cast<int16_t>(zero);
+        int64_t sum = 0;
+        for (int64_t k = 0; k < depth(i); k += W4Tile::kStep, to += gemm_.lanes * 4)
+          for (int64_t j = 0; j < std::min(W4Tile::kStep, depth(i) - k); ++j) {
+            sum += from[k + j];
+            to[j % 4] = static_cast<char>(to[j % 4] | (from[k + j] + zero) << (j / 4 * 4));
+          }
+        from += depth(i);
+        takes += static_cast<double>(scale) * static_cast<double>(sum);
+      }
+      reinterpret_cast<float*>(packed->data<char>() + takes_at_)[n] = static_cast<float>(takes);
+    }
+    return packed;
+  }
+  void prepare(const Tensor& a, int64_t r, const Operands& in) const {
+    if (mode_ == Rows::kReal) {
+      float* to = in.reals + r * lda_;
+      if (!in_place_) std::fill(std::copy_n(a.data<float>() + r * s_.k, s_.k, to), to + lda_, 0.0f);
+      if (has_zeros_) quant_.sum_real_blocks(to, s_.k, block_, in.real_sums + r * blocks_);
+      return;
+    }
+    int8_t* to = in.ints + r * lda_;
+    int32_t* sums = in.sums + r * blocks_;
+    if (mode_ == Rows::kBlocks) {
+      quant_.quantize_blocks(a.data<float>() + r * s_.k, s_.k, block_, to, in.scales + r * blocks_, sums);
+    } else if (mode_ == Rows::kHybrid) {
+      in.grids[r] = quant_.quantize_row(a.data<float>() + r * s_.k, s_.k, attrs_.asymmetric_inputs, to);
+    } else {
+      std::copy_n(a.data<int8_t>() + r * s_.k, s_.k, to);
+      in.grids[r] = {a.quant()->scale(r), a.quant()->zero_point(r)};
+    }
+    std::fill(to + s_.k, to + lda_, int8_t{0});
+    if (mode_ != Rows::kBlocks) quant_.sum_blocks(to, s_.k, block_, sums);
+    for (int64_t i = 0; i < blocks_; ++i) sums[i] *= has_zeros_ ? -1 : -8;
+  }
+  W4Tile tile(int64_t panel) const {
+    W4Tile t;
+    t.lda = lda_;
+    t.blocks = blocks_;
+    t.steps = block_ / W4Tile::kStep;
+    t.last_steps = (depth(blocks_ - 1) + W4Tile::kStep - 1) / W4Tile::kStep;
+    t.panel = packed_->data<char>() + panel * panel_bytes_;
+    t.panel_bytes = panel_bytes_;
+    if (has_zeros_)
+      t.zeros = reinterpret_cast<const int16_t*>(packed_->data<char>() + zeros_at_) + panel * blocks_ * gemm_.lanes;
+    return t;
+  }
+  /// `count` panels from `panel` on, of rows [from, to).
+  void products(const Operands& in, int64_t panel, int64_t count, int64_t from, int64_t to) const {
+    const int64_t first = panel * gemm_.lanes, n = std::min(s_.n - first, count * gemm_.lanes);
+    const Bounds bounds = activation_bounds(attrs_.act);
+    const W4Rows by{in.bias ? in.bias + first : nullptr,
+                    reinterpret_cast<const float*>(packed_->data<char>() + takes_at_) + first, bounds.lo, bounds.hi};
+    alignas(64) float out[W4Gemm::kMostRows * W4Tile::kFew * kMostLanes];
+    W4Tile t = tile(panel);
+    t.out = out;
+    const int64_t tall = std::max<int64_t>(1, (to - from + tile_rows() - 1) / tile_rows());
+    const int64_t height = (to - from + tall - 1) / tall;
+    for (int64_t r = from; r < to; r += height) {
+      const int64_t here = std::min(height, to - r);
+      if (in.reals) {
+        t.a = in.reals + r * lda_;
+        t.real_sums = in.real_sums + r * blocks_;
+        (count > W4Tile::kFew ? gemm_.one_real_row : gemm_.real_tiles[here - 1])(t);
+      } else {
+        t.a = in.ints + r * lda_;
+        t.less = in.sums + r * blocks_;
+        t.row_scales = in.scales ? in.scales + r * blocks_ : nullptr;
+        (count > W4Tile::kFew ? gemm_.one_row : gemm_.tiles[here - 1])(t);
+      }
+      for (int64_t i = r; i < r + here; ++i) {
+        const QuantParams grid = in.grids ? in.grids[i] : QuantParams{};
+        gemm_.store(by, out + (i - r) * count * gemm_.lanes, grid.scale, static_cast<float>(grid.zero_point), n,
+                    in.y + i * s_.n + first);
+      }
+    }
+    activate_rows(attrs_.act, in.y + from * s_.n + first, to - from, n, s_.n);
+  }
+  /// A piece of the product of many float32 rows: weights become float32, panel by panel.
+  void real_products(const Operands& in, float* room, int64_t piece) const {
+    const Bounds bounds = activation_bounds(attrs_.act);
+    split_product(s_.m, floats_.mr, floats_.panels(s_.n), piece, threads_,
+                  [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) {
+                    const int64_t height = floats_.even_height(r1 - r0);
+                    for (int64_t p = p0; p < p1; ++p) {
+                      const int64_t w = floats_.width(s_.n, p), first = p * floats_.nr();
+                      const int64_t n = std::min(w, s_.n - first);
+                      for (int64_t j = 0; j < w; ++j) room[j] = in.bias && j < n ? in.bias[first + j] : 0.0f;
+                      gemm_.unpack(tile(first / gemm_.lanes), w / gemm_.lanes, s_.k, room + w, w);
+                      float* y = in.y + r0 * s_.n + first;
+                      const ptrdiff_t start = 0;
+                      floats_.panel({&start, 1, s_.k}, r1 - r0, height, n, in.reals + r0 * lda_, lda_, room, 0, y, s_.n,
+                                    nullptr, bounds.lo, bounds.hi);
+                      activate_rows(attrs_.act, y, r1 - r0, n, s_.n);
+                    }
+                  });
+  }
+
+  static constexpr int64_t kMostLanes = 16;
+  MatMulShape s_;
+  Rows mode_;
+  MatMulAttrs attrs_;
+  bool has_bias_, has_zeros_ = false, unpacks_ = false;
+  bool in_place_ = false;  ///< float32 rows are taken as they are
+  const W4Gemm& gemm_;
+  const GemmF32& floats_;
+  const RowQuant& quant_;
+  int64_t threads_, blocks_, block_, panels_ = 0, lda_ = 0, panel_bytes_ = 0, takes_at_ = 0, zeros_at_ = 0;
+  Packed packed_;
+};
+
+/// How the kernel takes the rows of a, if it does.
+std::optional<MatMulW4::Rows> rows_of(const KernelSpec& spec, const MatMulShape& s, const IntegerWeights& w) {
+  const auto& attrs = spec.attrs<MatMulAttrs>();
+  const ValueType& a = spec.inputs[0];
+  if (a.dtype == DType::kI8 && carries_row_grids(spec, s)) return MatMulW4::Rows::kDynamic;
+  if (a.dtype != DType::kF32 || a.quant) return std::nullopt;
+  if (attrs.hybrid) return MatMulW4::Rows::kHybrid;
+  if (attrs.row_block <= 0) return MatMulW4::Rows::kReal;
+  if (attrs.row_block != w.block()) return std::nullopt;
+  return MatMulW4::Rows::kBlocks;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_matmul_w4(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<MatMulAttrs>();
+  const auto s = rows_times_constant(spec);
+  if (!s || s->m == 0 || s->n == 0 || spec.outputs[0].dtype != DType::kF32 || spec.outputs[0].quant ||
+      attrs.alpha != 1 || attrs.beta != 1 || attrs.trans_batch_a || !float_bias(spec, *s) ||
+      bit_width(spec.inputs[1].dtype) != 4)
+    return nullptr;
+  const auto w = IntegerWeights::make(*spec.constant(1), *s);
+  if (!w || (w->blocks() > 1 && w->block() % W4Tile::kStep != 0)) return nullptr;
+  constexpr int64_t kMostOfABlock = 65536;  // sums of 32 bits hold 256 times these
+  if (std::min(w->block(), s->k) > kMostOfABlock) return nullptr;
+  const auto rows = rows_of(spec, *s, *w);
+  return rows ? std::make_unique<MatMulW4>(*s, *rows, spec, *w) : nullptr;
+}
+
+}  // namespace smelt

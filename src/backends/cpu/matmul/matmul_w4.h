@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "backends/cpu/core/isa.h"
+
+namespace smelt {
+
+/// Some rows times two or four neighbouring panels of 4-bit weights.
+///
+/// A panel holds as many columns as a vector has lanes. For every block of k: the columns' scales, then for every 8
+/// entries of k one vector, whose 4 bytes a column hold entries 0 to 3 in their low halves and 4 to 7 in their high
+/// ones, counted from 0. Rows of a are padded to 8 entries; what is behind the last one counts for nothing.
+struct W4Tile {
+  static constexpr int64_t kStep = 8, kFew = 2, kMany = 4;  ///< panels of a tile; many only of one row
+  const void* a = nullptr;                                  ///< int8 or float32
+  ptrdiff_t lda = 0;                                        ///< in elements
+  ptrdiff_t blocks = 0;
+  ptrdiff_t steps = 0, last_steps = 0;  ///< of a block, of the last one
+  const char* panel = nullptr;
+  ptrdiff_t panel_bytes = 0;          ///< from one to the next
+  const int16_t* zeros = nullptr;     ///< zero points [panel][block][lane]; null: 8
+  const int32_t* less = nullptr;      ///< [row][block]: sums of int8 entries, negative, 8 times where zeros is null
+  const float* row_scales = nullptr;  ///< [row][block]: of int8 entries; null: 1
+  const float* real_sums = nullptr;   ///< [row][block]: of float32 entries
+  float* out = nullptr;               ///< [row][panel][lane]
+};
+
+/// How rows of sums become rows of y.
+struct W4Rows {
+  const float* bias;   ///< null: none
+  const float* zeros;  ///< what a row's zero point of one takes off
+  float low, high;
+};
+
+/// Products of rows with 4-bit weights in blocks of one scale each.
+struct W4Gemm {
+  using Tile = void (*)(const W4Tile&);
+  static constexpr int64_t kMostRows = 8;
+  int64_t lanes = 0;
+  int64_t rows = 0;                                ///< of the largest tile of int8 rows
+  int64_t real_rows = 0;                           ///< of the largest tile of float32 rows
+  Tile tiles[kMostRows] = {};                      ///< [rows - 1], of few panels
+  Tile real_tiles[kMostRows] = {};                 ///< the same for float32 rows
+  Tile one_row = nullptr, one_real_row = nullptr;  ///< times many panels
+  /// y = clamp(scale * (sums - zero * zeros) + bias) for n columns.
+  void (*store)(const W4Rows& by, const float* sums, float scale, float zero, int64_t n, float* y) = nullptr;
+  /// Rows [0, k) of real weights, `stride` floats apart, of the tile's `count` panels.
+  void (*unpack)(const W4Tile& t, int64_t count, int64_t k, float* rows, int64_t stride) = nullptr;
+};
+const W4Gemm& w4_gemm(Isa isa);
+
+}  // namespace smelt

@@ -1,0 +1,363 @@
+// Normalizations of images: batch, group and instance normalization, local response normalization.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "backends/cpu/core/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/norm/image_norm_f32.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/kernel.h"
+#include "ops/normalization/normalization.h"
+
+#ifndef SMELT_CPU_IMAGE_NORM_F32
+#define SMELT_CPU_IMAGE_NORM_F32
+namespace smelt {
+/// An image of `pixels` rows of `channels` values, or (channels-first) of `channels` planes.
+struct ImageShape {
+  int64_t batch, channels, pixels;
+  bool last;
+};
+struct LrnParameters {
+  int64_t before, after;
+  float alpha, bias;
+  int quarters;  ///< the exponent in quarters: 2, 3 or 4
+};
+struct ImageNormOps {
+  /// y = clamp(x * a + b) by channel.
+  void (*affine)(const ImageShape& s, const float* x, const float* a, const float* b, float lo, float hi, float* y);
+  /// sums[c] = sum of x, or of (x - mean[c])^2.
+  void (*sums)(const ImageShape& s, const float* x, const float* mean, double* sums);
+  /// room: the squares of one pixel with zeros around them (channels-last), or one plane.
+  void (*lrn)(const ImageShape& s, const LrnParameters& p, const float* x, float* room, float* y);
+};
+}  // namespace smelt
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using One = hn::CappedTag<float, 1>;
+using V = hn::Vec<D>;
+constexpr int64_t kLanes = HWY_MAX_BYTES / 4;
+
+/// Calls f(tag, i) for whole vectors, then for single lanes.
+template <class F>
+HWY_INLINE void each(int64_t n, F&& f) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) f(D(), i);
+  for (; i < n; ++i) f(One(), i);
+}
+
+void affine(const ImageShape& s, const float* x, const float* a, const float* b, float lo, float hi, float* y) {
+  const auto put = [&](auto d, auto v, float* to)
+                       HWY_ATTR { hn::StoreU(hn::Min(hn::Set(d, hi), hn::Max(hn::Set(d, lo), v)), d, to); };
+  if (s.last) {
+    for (int64_t p = 0; p < s.pixels; ++p, x += s.channels, y += s.channels)
+      each(s.channels, [&](auto d, int64_t c) HWY_ATTR {
+        put(d, hn::MulAdd(hn::LoadU(d, x + c), hn::LoadU(d, a + c), hn::LoadU(d, b + c)), y + c);
+      });
+    return;
+  }
+  for (int64_t c = 0; c < s.channels; ++c, x += s.pixels, y += s.pixels)
+    each(s.pixels, [&](auto d, int64_t i) HWY_ATTR {
+      put(d, hn::MulAdd(hn::LoadU(d, x + i), hn::Set(d, a[c]), hn::Set(d, b[c])), y + i);
+    });
+}
+
+template <class T>
+HWY_INLINE T term(T x, T mean, bool centred) {
+  const T v = hn::Sub(x, mean);
+  return centred ? hn::Mul(v, v) : x;
+}
+
+void sums(const ImageShape& s, const float* x, const float* mean, double* out) {
+  constexpr int64_t kChunk = 64;  // float32 sums stay short
+  if (s.last) {
+    std::fill_n(out, s.channels, 0.0);
+    for (int64_t first = 0; first < s.pixels; first += kChunk)
+      each(s.channels, [&](auto d, int64_t c) HWY_ATTR {
+        const auto m = mean ? hn::LoadU(d, mean + c) : hn::Zero(d);
+        auto sum = hn::Zero(d);
+        for (int64_t p = first; p < std::min(s.pixels, first + kChunk); ++p)
+          sum = hn::Add(sum, term(hn::LoadU(d, x + p * s.channels + c), m, mean != nullptr));
+        HWY_ALIGN float lanes[HWY_MAX_BYTES / 4];
+        hn::StoreU(sum, d, lanes);
+        for (size_t i = 0; i < hn::Lanes(d); ++i) out[c + static_cast<int64_t>(i)] += static_cast<double>(lanes[i]);
+      });
+    return;
+  }
+  const D d;
+  for (int64_t c = 0; c < s.channels; ++c, x += s.pixels) {
+    const V m = hn::Set(d, mean ? mean[c] : 0.0f);
+    double total = 0;
+    int64_t i = 0;
+    while (i + kLanes <= s.pixels) {
+      V sum = hn::Zero(d);
+      for (int64_t k = 0; k < kChunk && i + kLanes <= s.pixels; ++k, i += kLanes)
+        sum = hn::Add(sum, term(hn::LoadU(d, x + i), m, mean != nullptr));
+      total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
+    }
+    for (; i < s.pixels; ++i) {
+      const double v = static_cast<double>(x[i]) - static_cast<double>(mean ? mean[c] : 0.0f);
+      total += mean ? v * v : v;
+    }
+    out[c] = total;
+  }
+}
+
+/// x / v^(quarters / 4).
+template <class D2, class V2 = hn::Vec<D2>>
+HWY_INLINE V2 divide_by_power(D2, V2 x, V2 v, int quarters) {
+  if (quarters == 4) return hn::Div(x, v);
+  const V2 root = hn::Sqrt(v);
+  return hn::Div(x, quarters == 2 ? root : hn::Mul(root, hn::Sqrt(root)));
+}
+
+void lrn(const ImageShape& s, const LrnParameters& p, const float* x, float* room, float* y) {
+  if (s.last) {
+    std::fill_n(room, s.channels + p.before + p.after + kLanes, 0.0f);
+    for (int64_t i = 0; i < s.pixels; ++i, x += s.channels, y += s.channels) {
+      each(s.channels, [&](auto d, int64_t c) HWY_ATTR {
+        const auto v = hn::LoadU(d, x + c);
+        hn::StoreU(hn::Mul(v, v), d, room + p.before + c);
+      });
+      each(s.channels, [&](auto d, int64_t c) HWY_ATTR {
+        auto sum = hn::LoadU(d, room + c);
+        for (int64_t k = 1; k <= p.before + p.after; ++k) sum = hn::Add(sum, hn::LoadU(d, room + c + k));
+        const auto v = hn::MulAdd(hn::Set(d, p.alpha), sum, hn::Set(d, p.bias));
+        hn::StoreU(divide_by_power(d, hn::LoadU(d, x + c), v, p.quarters), d, y + c);
+      });
+    }
+    return;
+  }
+  for (int64_t c = 0; c < s.channels; ++c) {
+    const int64_t first = std::max<int64_t>(0, c - p.before), last = std::min(s.channels - 1, c + p.after);
+    each(s.pixels, [&](auto d, int64_t i) HWY_ATTR {
+      auto sum = hn::Zero(d);
+      for (int64_t k = first; k <= last; ++k) {
+        const auto v = hn::LoadU(d, x + k * s.pixels + i);
+        sum = hn::MulAdd(v, v, sum);
+      }
+      const auto v = hn::MulAdd(hn::Set(d, p.alpha), sum, hn::Set(d, p.bias));
+      hn::StoreU(divide_by_power(d, hn::LoadU(d, x + c * s.pixels + i), v, p.quarters), d, y + c * s.pixels + i);
+    });
+  }
+}
+
+ImageNormOps make_image_norm_ops() { return {affine, sums, lrn}; }
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt {
+namespace {
+
+ImageNormOps image_norm_ops(Isa isa) { return SMELT_FOR_LEVEL(isa, make_image_norm_ops)(); }
+
+/// nullopt: operands that are not all float32, or an image without elements.
+std::optional<ImageShape> image_shape(const KernelSpec& spec, Layout layout) {
+  for (size_t i = 0; i < spec.inputs.size(); ++i)
+    if (spec.has(i) && (spec.inputs[i].dtype != DType::kF32 || spec.inputs[i].quant)) return std::nullopt;
+  const Shape& x = spec.inputs[0].shape;
+  if (spec.outputs[0].dtype != DType::kF32 || spec.outputs[0].quant || x.rank() < 2 || x.elements() == 0)
+    return std::nullopt;
+  ImageShape s{x[0], x[layout == Layout::kChannelsFirst ? 1 : x.rank() - 1], 1, layout == Layout::kChannelsLast};
+  s.pixels = x.elements() / (s.batch * s.channels);
+  return s;
+}
+
+int64_t padded(int64_t n) { return (n + 31) / 16 * 16; }
+
+class BatchNormF32 final : public Kernel {
+ public:
+  BatchNormF32(const ImageShape& s, const KernelSpec& spec)
+      : s_(s), epsilon_(spec.attrs<BatchNormAttrs>().epsilon), ops_(image_norm_ops(spec.isa)) {
+    for (size_t i = 1; i < 5; ++i)
+      if (spec.has(i) && !spec.constant(i)) return;
+    known_.resize(static_cast<size_t>(2 * padded(s.channels)));
+    parameters([&](size_t i) { return spec.has(i) ? spec.constant(i)->data<float>() : nullptr; }, known_.data());
+  }
+  size_t scratch_bytes() const override {
+    return known_.empty() ? static_cast<size_t>(2 * padded(s_.channels)) * sizeof(float) : 0;
+  }
+  Status run(KernelContext& ctx) const override {
+    const float* a = known_.data();
+    if (known_.empty()) {
+      auto* room = static_cast<float*>(ctx.scratch(scratch_bytes()));
+      if (!room) return Error(ErrorCode::kLimit, "no memory for a normalization");
+      parameters(
+          [&](size_t i) {
+            const int index = static_cast<int>(i);
+            return ctx.has(index) ? ctx.input(index).data<float>() : nullptr;
+          },
+          room);
+      a = room;
+    }
+    normalize(ctx.threads(), ctx.input(0).data<float>(), a, a + padded(s_.channels), ctx.output(0).data<float>());
+    return Ok();
+  }
+
+ private:
+  /// Factors and addends of the channels, padded() apart. given(i): input i, or null.
+  template <class F>
+  void parameters(F&& given, float* factors) const {
+    float* addends = factors + padded(s_.channels);
+    const float *scales = given(1), *biases = given(2), *means = given(3), *variances = given(4);
+    const auto entry = [](const float* from, int64_t c, double otherwise) {
+      return from ? static_cast<double>(from[c]) : otherwise;
+    };
+    for (int64_t c = 0; c < s_.channels; ++c) {
+      const double scale = entry(scales, c, 1) / std::sqrt(entry(variances, c, 1) + epsilon_);
+      factors[c] = static_cast<float>(scale);
+      addends[c] = static_cast<float>(entry(biases, c, 0) - entry(means, c, 0) * scale);
+    }
+  }
+  /// Threads share pixels, or planes of channels.
+  void normalize(ThreadPool& pool, const float* x, const float* a, const float* b, float* y) const {
+    constexpr int64_t kGrain = 8192;
+    const Bounds none = activation_bounds({});
+    const int64_t unit = s_.last ? s_.channels : s_.pixels, units = s_.batch * (s_.last ? s_.pixels : s_.channels);
+    pool.parallel_for(units, std::max<int64_t>(1, kGrain / unit), [&](int64_t begin, int64_t end) {
+      ImageShape part = s_;
+      for (int64_t n = 0; begin < end; begin += n) {
+        const int64_t channel = s_.last ? 0 : begin % s_.channels;
+        n = s_.last ? end - begin : std::min(end - begin, s_.channels - channel);
+        (s_.last ? part.pixels : part.channels) = n;
+        ops_.affine(part, x + begin * unit, a + channel, b + channel, none.lo, none.hi, y + begin * unit);
+      }
+    });
+  }
+
+  ImageShape s_;
+  double epsilon_;
+  ImageNormOps ops_;
+  std::vector<float> known_;  ///< factors and addends where they are constants
+};
+
+class GroupNormF32 final : public Kernel {
+ public:
+  GroupNormF32(const ImageShape& s, const GroupNormAttrs& a, int64_t groups, Isa isa)
+      : s_(s), a_(a), groups_(groups), ops_(image_norm_ops(isa)) {}
+  size_t scratch_bytes() const override { return static_cast<size_t>(padded(s_.channels)) * (sizeof(double) + 8); }
+  Status run(KernelContext& ctx) const override {
+    auto* sums = static_cast<double*>(ctx.scratch(scratch_bytes()));
+    if (!sums) return Error(ErrorCode::kLimit, "no memory for a normalization");
+    auto* a = reinterpret_cast<float*>(sums + padded(s_.channels));
+    float* b = a + padded(s_.channels);
+    const int64_t size = s_.channels * s_.pixels;
+    const Bounds bounds = activation_bounds(a_.act);
+    for (int64_t n = 0; n < s_.batch; ++n) {
+      const float* x = ctx.input(0).data<float>() + n * size;
+      float* y = ctx.output(0).data<float>() + n * size;
+      ops_.sums(s_, x, nullptr, sums);
+      average(sums);
+      for (int64_t c = 0; c < s_.channels; ++c) b[c] = static_cast<float>(sums[c]);
+      ops_.sums(s_, x, b, sums);
+      average(sums);
+      parameters(ctx, sums, a, b);
+      ops_.affine(s_, x, a, b, bounds.lo, bounds.hi, y);
+      activate_rows(a_.act, y, 1, size, 0);
+    }
+    return Ok();
+  }
+
+ private:
+  /// Every channel's sum becomes the mean of its group.
+  void average(double* sums) const {
+    const int64_t width = s_.channels / groups_;
+    for (int64_t g = 0; g < groups_; ++g) {
+      double total = 0;
+      for (int64_t c = g * width; c < (g + 1) * width; ++c) total += sums[c];
+      std::fill_n(sums + g * width, width, total / static_cast<double>(width * s_.pixels));
+    }
+  }
+  /// b holds the means; the variances become factors and addends.
+  void parameters(KernelContext& ctx, const double* variance, float* a, float* b) const {
+    const int64_t width = s_.channels / groups_;
+    for (int64_t c = 0; c < s_.channels; ++c) {
+      const int64_t p = a_.per_group_affine ? c / width : c;
+      const double scale =
+          (ctx.has(1) ? static_cast<double>(ctx.input(1).data<float>()[p]) : 1.0) / std::sqrt(variance[c] + a_.epsilon);
+      const double bias = ctx.has(2) ? static_cast<double>(ctx.input(2).data<float>()[p]) : 0.0;
+      a[c] = static_cast<float>(scale);
+      b[c] = static_cast<float>(bias - static_cast<double>(b[c]) * scale);
+    }
+  }
+
+  ImageShape s_;
+  GroupNormAttrs a_;
+  int64_t groups_;
+  ImageNormOps ops_;
+};
+
+class LrnF32 final : public Kernel {
+ public:
+  LrnF32(const ImageShape& s, const LrnParameters& p, Isa isa) : s_(s), p_(p), ops_(image_norm_ops(isa)) {}
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(s_.channels + p_.before + p_.after + 64) * sizeof(float);
+  }
+  Status run(KernelContext& ctx) const override {
+    auto* room = static_cast<float*>(ctx.scratch(scratch_bytes()));
+    if (!room) return Error(ErrorCode::kLimit, "no memory for a normalization");
+    const int64_t size = s_.channels * s_.pixels;
+    for (int64_t n = 0; n < s_.batch; ++n)
+      ops_.lrn(s_, p_, ctx.input(0).data<float>() + n * size, room, ctx.output(0).data<float>() + n * size);
+    return Ok();
+  }
+
+ private:
+  ImageShape s_;
+  LrnParameters p_;
+  ImageNormOps ops_;
+};
+
+bool only_first_output(const KernelSpec& spec) {
+  for (size_t i = 1; i < spec.node.outputs.size(); ++i)
+    if (spec.node.outputs[i] != kNoValue) return false;
+  return true;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_batch_norm_f32(const KernelSpec& spec) {
+  const auto& a = spec.attrs<BatchNormAttrs>();
+  const auto s = image_shape(spec, a.layout);
+  if (!s || a.training || !only_first_output(spec)) return nullptr;
+  for (size_t i = 1; i < 5; ++i)
+    if (spec.has(i) && spec.inputs[i].shape.elements() != s->channels) return nullptr;
+  return std::make_unique<BatchNormF32>(*s, spec);
+}
+
+std::unique_ptr<Kernel> make_group_norm_f32(const KernelSpec& spec) {
+  const auto& a = spec.attrs<GroupNormAttrs>();
+  const auto s = image_shape(spec, a.layout);
+  if (!s || !only_first_output(spec)) return nullptr;
+  const int64_t groups = a.groups > 0 ? a.groups : s->channels;
+  if (s->channels % groups != 0) return nullptr;
+  for (size_t i = 1; i < 3; ++i)
+    if (spec.has(i) && spec.inputs[i].shape.elements() != (a.per_group_affine ? groups : s->channels)) return nullptr;
+  return std::make_unique<GroupNormF32>(*s, a, groups, spec.isa);
+}
+
+std::unique_ptr<Kernel> make_lrn_f32(const KernelSpec& spec) {
+  const auto& a = spec.attrs<LrnAttrs>();
+  const auto s = image_shape(spec, a.layout);
+  const double quarters = a.beta * 4;
+  if (!s || a.size < 1 || a.size > 64 || (quarters != 2 && quarters != 3 && quarters != 4)) return nullptr;
+  LrnParameters p{};
+  p.before = (a.size - 1) / 2;
+  p.after = a.size - 1 - p.before;
+  p.alpha = static_cast<float>(a.alpha);
+  p.bias = static_cast<float>(a.bias);
+  p.quarters = static_cast<int>(quarters);
+  return std::make_unique<LrnF32>(*s, p, spec.isa);
+}
+
+}  // namespace smelt
+#endif

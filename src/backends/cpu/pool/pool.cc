@@ -1,0 +1,406 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/vector_ops.h"
+#include "backends/cpu/quantize/dynamic_quant.h"
+#include "ops/common/quantized_pair.h"
+#include "ops/pool/geometry.h"
+#include "tensor/numeric.h"
+#include "tensor/quant_params.h"
+
+namespace smelt {
+namespace {
+
+/// Pooling as one of three spatial dimensions (missing ones in front are of size 1).
+struct PoolShape {
+  int64_t batch = 1, channels = 1;
+  WindowDim dims[3];
+  bool channels_last = false, maximum = false, count_padding = false;
+  int64_t divisor = 0;  ///< 0: the elements of the window
+  float lo = 0, hi = 0;
+
+  int64_t in_pixels() const { return dims[0].in * dims[1].in * dims[2].in; }
+  int64_t out_pixels() const { return dims[0].out * dims[1].out * dims[2].out; }
+  bool bounded() const {
+    return lo > -std::numeric_limits<float>::infinity() || hi < std::numeric_limits<float>::infinity();
+  }
+  int64_t taps() const { return dims[0].kernel * dims[1].kernel * dims[2].kernel; }
+
+  static std::optional<PoolShape> make(const KernelSpec& spec) {
+    const auto& attrs = spec.attrs<PoolAttrs>();
+    if (attrs.kind == PoolKind::kLp || !clamps(attrs.act)) return std::nullopt;
+    if (spec.node.outputs.size() > 1 && spec.node.outputs[1] != kNoValue) return std::nullopt;
+    const auto g = pool_geometry(attrs, spec.inputs[0].shape);
+    if (!g.ok() || g->window.rank > 3 || g->window.rank < 1 || g->output != spec.outputs[0].shape ||
+        g->output.elements() == 0)
+      return std::nullopt;
+    PoolShape s;
+    s.batch = g->batch;
+    s.channels = g->channels;
+    for (WindowDim& d : s.dims) d.in = d.out = 1;
+    for (int i = 0; i < g->window.rank; ++i) s.dims[3 - g->window.rank + i] = g->window.dims[static_cast<size_t>(i)];
+    s.channels_last = attrs.layout == Layout::kChannelsLast;
+    s.maximum = attrs.kind == PoolKind::kMax;
+    s.count_padding = attrs.count_include_pad;
+    s.divisor = s.maximum ? 0 : attrs.divisor_override;
+    if (s.taps() > (1 << 20) || s.taps() <= 0) return std::nullopt;
+    for (const WindowDim& d : s.dims)  // every window has an element of the image
+      for (int64_t o = 0; o < d.out; ++o) {
+        int64_t first, last;
+        s.range(d, o, first, last);
+        if (first >= last) return std::nullopt;
+      }
+    const Bounds bounds = activation_bounds(attrs.act);
+    s.lo = bounds.lo;
+    s.hi = bounds.hi;
+    return s;
+  }
+
+  /// Taps [first, last) of output o along d that lie in the image.
+  static void range(const WindowDim& d, int64_t o, int64_t& first, int64_t& last) {
+    const int64_t at = o * d.stride - d.pad_begin;
+    const auto steps = [&](int64_t n) { return d.dilation == 1 ? n : (n + d.dilation - 1) / d.dilation; };
+    first = std::min(d.kernel, at >= 0 ? 0 : steps(-at));
+    last = at >= d.in ? first : std::clamp(steps(d.in - at), first, d.kernel);
+  }
+  /// Taps of output o along d that count as elements of the padded image.
+  static int64_t counted(const WindowDim& d, int64_t o) {
+    const int64_t at = o * d.stride - d.pad_begin, end = d.in + std::max<int64_t>(d.pad_end, 0);
+    return at >= end ? 0 : std::min((end - at + d.dilation - 1) / d.dilation, d.kernel);
+  }
+  /// What the sum over the window of an output is divided by.
+  int64_t divisor_at(const int64_t out[3], int64_t inside) const {
+    if (divisor) return divisor;
+    if (!count_padding) return inside;
+    const int64_t n = counted(dims[0], out[0]) * counted(dims[1], out[1]) * counted(dims[2], out[2]);
+    return n ? n : 1;
+  }
+};
+
+/// Splits work units among threads, each with scratch of its own.
+template <class F>
+Status in_slots(KernelContext& ctx, int64_t threads, int64_t units, size_t bytes, F&& body) {
+  auto* scratch = static_cast<char*>(ctx.scratch(static_cast<size_t>(threads) * bytes));
+  if (!scratch) return Error(ErrorCode::kLimit, "no memory for pooling");
+  const int64_t slots = std::min(threads, units);
+  ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t slot = begin; slot < end; ++slot)
+      for (int64_t u = units * slot / slots; u < units * (slot + 1) / slots; ++u)
+        body(u, scratch + static_cast<size_t>(slot) * bytes);
+  });
+  return Ok();
+}
+
+size_t rounded(int64_t bytes) { return static_cast<size_t>((bytes + 63) / 64 * 64); }
+
+/// Calls body(flattened output pixel, position) for a line of output pixels: `line` counts depth and height.
+template <class F>
+void each_pixel(const PoolShape& s, int64_t line, F&& body) {
+  int64_t out[3] = {line / s.dims[1].out, line % s.dims[1].out, 0};
+  for (; out[2] < s.dims[2].out; ++out[2]) body(line * s.dims[2].out + out[2], out);
+}
+
+/// Pointers to the channels of the pixels under a window.
+template <class T>
+int64_t window_pixels(const PoolShape& s, const T* image, const int64_t out[3], const T** taps) {
+  int64_t first[3], last[3], count = 0;
+  for (int i = 0; i < 3; ++i) PoolShape::range(s.dims[i], out[i], first[i], last[i]);
+  const auto at = [&](int i, int64_t k) {
+    return out[i] * s.dims[i].stride - s.dims[i].pad_begin + k * s.dims[i].dilation;
+  };
+  for (int64_t z = first[0]; z < last[0]; ++z)
+    for (int64_t y = first[1]; y < last[1]; ++y) {
+      const T* row = image + (at(0, z) * s.dims[1].in + at(1, y)) * s.dims[2].in * s.channels;
+      for (int64_t x = first[2]; x < last[2]; ++x) taps[count++] = row + at(2, x) * s.channels;
+    }
+  return count;
+}
+
+class PoolF32 final : public Kernel {
+ public:
+  PoolF32(const PoolShape& s, const KernelSpec& spec)
+      : s_(s),
+        ops_(row_ops(spec.isa)),
+        threads_(std::max(spec.threads, 1)),
+        taps_bytes_(rounded(s.taps() * 8)),
+        slot_bytes_(taps_bytes_ + rounded(s.dims[2].in * 4 + 128)) {}
+  size_t scratch_bytes() const override { return static_cast<size_t>(threads_) * slot_bytes_; }
+  Status run(KernelContext& ctx) const override {
+    const float* x = ctx.input(0).data<float>();
+    float* y = ctx.output(0).data<float>();
+    const int64_t lines = s_.dims[0].out * s_.dims[1].out;
+    if (s_.channels_last)
+      return in_slots(ctx, threads_, s_.batch * lines, slot_bytes_, [&](int64_t unit, char* scratch) {
+        line(x + unit / lines * s_.in_pixels() * s_.channels, unit % lines,
+             y + unit / lines * s_.out_pixels() * s_.channels, reinterpret_cast<const float**>(scratch));
+      });
+    return in_slots(ctx, threads_, s_.batch * s_.channels, slot_bytes_, [&](int64_t unit, char* scratch) {
+      plane(x + unit * s_.in_pixels(), y + unit * s_.out_pixels(), reinterpret_cast<const float**>(scratch),
+            reinterpret_cast<float*>(scratch + taps_bytes_));
+    });
+  }
+
+ private:
+  void line(const float* image, int64_t index, float* y, const float** taps) const {
+    each_pixel(s_, index, [&](int64_t pixel, const int64_t out[3]) {
+      const int64_t count = window_pixels(s_, image, out, taps);
+      float* to = y + pixel * s_.channels;
+      (s_.maximum ? ops_.max_taps : ops_.sum_taps)(taps, count, s_.channels, to);
+      if (s_.maximum && !s_.bounded()) return;
+      const float scale = s_.maximum ? 1.0f : static_cast<float>(1.0 / static_cast<double>(s_.divisor_at(out, count)));
+      ops_.scale_clamp(to, s_.channels, scale, s_.lo, s_.hi);
+    });
+  }
+  /// Lines under the window become one line first, then columns.
+  void plane(const float* image, float* y, const float** taps, float* merged) const {
+    const WindowDim& dx = s_.dims[2];
+    for (int64_t index = 0; index < s_.dims[0].out * s_.dims[1].out; ++index) {
+      int64_t out[3] = {index / s_.dims[1].out, index % s_.dims[1].out, 0};
+      int64_t first[2], last[2], count = 0;
+      for (int i = 0; i < 2; ++i) PoolShape::range(s_.dims[i], out[i], first[i], last[i]);
+      for (int64_t z = first[0]; z < last[0]; ++z)
+        for (int64_t v = first[1]; v < last[1]; ++v) {
+          const int64_t iz = out[0] * s_.dims[0].stride - s_.dims[0].pad_begin + z * s_.dims[0].dilation;
+          const int64_t iy = out[1] * s_.dims[1].stride - s_.dims[1].pad_begin + v * s_.dims[1].dilation;
+          taps[count++] = image + (iz * s_.dims[1].in + iy) * dx.in;
+        }
+      (s_.maximum ? ops_.max_taps : ops_.sum_taps)(taps, count, dx.in, merged);
+      float* to = y + index * dx.out;
+      // Windows that lie inside the image in full take the short way.
+      const int64_t inner0 = std::min(dx.out, (dx.pad_begin + dx.stride - 1) / dx.stride);
+      const int64_t reach = dx.in + dx.pad_begin - dx.extent();
+      const int64_t inner1 = std::clamp(reach < 0 ? 0 : reach / dx.stride + 1, inner0, dx.out);
+      const auto edge = [&](int64_t begin, int64_t end) {
+        for (out[2] = begin; out[2] < end; ++out[2]) {
+          int64_t x0, x1;
+          PoolShape::range(dx, out[2], x0, x1);
+          to[out[2]] = column(merged + out[2] * dx.stride - dx.pad_begin + x0 * dx.dilation, x1 - x0,
+                              s_.maximum ? 1 : s_.divisor_at(out, count * (x1 - x0)));
+        }
+      };
+      edge(0, inner0);
+      out[2] = inner0;
+      if (inner0 < inner1) {
+        const float* from = merged + inner0 * dx.stride - dx.pad_begin;
+        (s_.maximum ? ops_.max_columns : ops_.sum_columns)(from, dx.stride, dx.dilation, dx.kernel, inner1 - inner0,
+                                                           to + inner0);
+        const auto divisor = static_cast<double>(s_.maximum ? 1 : s_.divisor_at(out, count * dx.kernel));
+        ops_.scale_clamp(to + inner0, inner1 - inner0, static_cast<float>(1.0 / divisor), s_.lo, s_.hi);
+      }
+      edge(inner1, dx.out);
+    }
+  }
+  float column(const float* from, int64_t n, int64_t divisor) const {
+    const int64_t step = s_.dims[2].dilation;
+    float v = from[0];
+    if (s_.maximum) {
+      for (int64_t k = 1; k < n; ++k) {
+        const float e = from[k * step];
+        v = e > v || e != e ? e : v;
+      }
+    } else {
+      for (int64_t k = 1; k < n; ++k) v += from[k * step];
+      v = static_cast<float>(v / static_cast<double>(divisor));
+    }
+    v = v < s_.lo ? s_.lo : v;
+    return v > s_.hi ? s_.hi : v;
+  }
+
+  PoolShape s_;
+  const RowOps& ops_;
+  int64_t threads_;
+  size_t taps_bytes_, slot_bytes_;
+};
+
+/// Maxima of stored bytes, and integer means (rounded half away from zero), of channels-last images.
+class PoolI8 final : public Kernel {
+ public:
+  PoolI8(const PoolShape& s, int lo, int hi, const KernelSpec& spec)
+      : s_(s),
+        ops_(row_ops(spec.isa)),
+        threads_(std::max(spec.threads, 1)),
+        lo_(lo),
+        hi_(hi),
+        signed_(spec.inputs[0].dtype == DType::kI8),
+        taps_bytes_(rounded(s.taps() * 8)),
+        slot_bytes_(taps_bytes_ + rounded(s.channels * 4)) {}
+  size_t scratch_bytes() const override { return static_cast<size_t>(threads_) * slot_bytes_; }
+  Status run(KernelContext& ctx) const override {
+    const auto* x = ctx.input(0).data<uint8_t>();
+    auto* y = ctx.output(0).data<uint8_t>();
+    const int64_t lines = s_.dims[0].out * s_.dims[1].out;
+    return in_slots(ctx, threads_, s_.batch * lines, slot_bytes_, [&](int64_t unit, char* scratch) {
+      line(x + unit / lines * s_.in_pixels() * s_.channels, unit % lines,
+           y + unit / lines * s_.out_pixels() * s_.channels, reinterpret_cast<const uint8_t**>(scratch),
+           reinterpret_cast<int32_t*>(scratch + taps_bytes_));
+    });
+  }
+
+ private:
+  void line(const uint8_t* image, int64_t index, uint8_t* y, const uint8_t** taps, int32_t* sums) const {
+    const bool narrow = lo_ > (signed_ ? -128 : 0) || hi_ < (signed_ ? 127 : 255);
+    each_pixel(s_, index, [&](int64_t pixel, const int64_t out[3]) {
+      const int64_t count = window_pixels(s_, image, out, taps);
+      uint8_t* to = y + pixel * s_.channels;
+      if (s_.maximum) {
+        ops_.max_taps_bytes(taps, count, s_.channels, signed_, to);
+        if (!narrow) return;
+        for (int64_t c = 0; c < s_.channels; ++c)
+          to[c] = static_cast<uint8_t>(std::clamp<int>(signed_ ? static_cast<int8_t>(to[c]) : to[c], lo_, hi_));
+        return;
+      }
+      ops_.sum_taps_bytes(taps, count, s_.channels, signed_, sums);
+      const auto n = static_cast<int32_t>(count);
+      for (int64_t c = 0; c < s_.channels; ++c) {
+        const int32_t mean = sums[c] > 0 ? (sums[c] + n / 2) / n : (sums[c] - n / 2) / n;
+        to[c] = static_cast<uint8_t>(std::clamp<int>(mean, lo_, hi_));
+      }
+    });
+  }
+
+  PoolShape s_;
+  const RowOps& ops_;
+  int64_t threads_;
+  int lo_, hi_;
+  bool signed_;
+  size_t taps_bytes_, slot_bytes_;
+};
+
+/// Means of 8-bit values in real numbers. The values, multiples of one scale by less than 9 bits, add up exactly in
+/// double precision: in any order to what the reference kernel gets.
+class PoolMeanI8 final : public Kernel {
+ public:
+  PoolMeanI8(const PoolShape& s, const KernelSpec& spec)
+      : s_(s),
+        to_(grid_of(spec.outputs[0])),
+        quant_(row_quant(spec.isa)),
+        threads_(std::max(spec.threads, 1)),
+        taps_bytes_(rounded(s.taps() * 8)),
+        sums_bytes_(rounded(s.channels * 8)),
+        slot_bytes_(taps_bytes_ + sums_bytes_ + rounded((s.channels_last ? s.channels : s.out_pixels()) * 4)) {
+    const Quantization& q = *spec.inputs[0].quant;
+    const bool is_signed = spec.inputs[0].dtype == DType::kI8;
+    for (int i = 0; i < 256; ++i)
+      values_[i] = q.scale() * static_cast<float>((is_signed ? static_cast<int8_t>(i) : i) - q.zero_point());
+  }
+  size_t scratch_bytes() const override { return static_cast<size_t>(threads_) * slot_bytes_; }
+  Status run(KernelContext& ctx) const override {
+    const auto* x = ctx.input(0).data<uint8_t>();
+    auto* y = ctx.output(0).data<uint8_t>();
+    const int64_t lines = s_.dims[0].out * s_.dims[1].out;
+    if (s_.channels_last)
+      return in_slots(ctx, threads_, s_.batch * lines, slot_bytes_, [&](int64_t unit, char* scratch) {
+        line(x + unit / lines * s_.in_pixels() * s_.channels, unit % lines,
+             y + unit / lines * s_.out_pixels() * s_.channels, scratch);
+      });
+    return in_slots(ctx, threads_, s_.batch * s_.channels, slot_bytes_, [&](int64_t unit, char* scratch) {
+      plane(x + unit * s_.in_pixels(), y + unit * s_.out_pixels(), scratch);
+    });
+  }
+
+ private:
+  float mean(double sum, int64_t divisor) const {
+    return std::clamp(static_cast<float>(sum / static_cast<double>(divisor)), s_.lo, s_.hi);
+  }
+  void line(const uint8_t* image, int64_t index, uint8_t* y, char* scratch) const {
+    auto** taps = reinterpret_cast<const uint8_t**>(scratch);
+    auto* sums = reinterpret_cast<double*>(scratch + taps_bytes_);
+    auto* means = reinterpret_cast<float*>(scratch + taps_bytes_ + sums_bytes_);
+    each_pixel(s_, index, [&](int64_t pixel, const int64_t out[3]) {
+      const int64_t count = window_pixels(s_, image, out, taps), divisor = s_.divisor_at(out, count);
+      std::fill_n(sums, s_.channels, 0.0);
+      for (int64_t t = 0; t < count; ++t)
+        for (int64_t c = 0; c < s_.channels; ++c) sums[c] += values_[taps[t][c]];
+      for (int64_t c = 0; c < s_.channels; ++c) means[c] = mean(sums[c], divisor);
+      quant_.to_grid(means, s_.channels, to_, y + pixel * s_.channels);
+    });
+  }
+  void plane(const uint8_t* image, uint8_t* y, char* scratch) const {
+    auto* means = reinterpret_cast<float*>(scratch + taps_bytes_ + sums_bytes_);
+    for (int64_t index = 0; index < s_.dims[0].out * s_.dims[1].out; ++index)
+      each_pixel(s_, index, [&](int64_t pixel, const int64_t out[3]) {
+        int64_t count;
+        const double sum = window_sum(image, out, count);
+        means[pixel] = mean(sum, s_.divisor_at(out, count));
+      });
+    quant_.to_grid(means, s_.out_pixels(), to_, y);
+  }
+  double window_sum(const uint8_t* image, const int64_t out[3], int64_t& count) const {
+    int64_t first[3], last[3];
+    for (int i = 0; i < 3; ++i) PoolShape::range(s_.dims[i], out[i], first[i], last[i]);
+    const auto at = [&](int i, int64_t k) {
+      return out[i] * s_.dims[i].stride - s_.dims[i].pad_begin + k * s_.dims[i].dilation;
+    };
+    const int64_t n = last[2] - first[2], step = s_.dims[2].dilation;
+    count = (last[0] - first[0]) * (last[1] - first[1]) * n;
+    double sums[4] = {};  // of every fourth tap, not to wait for one sum
+    for (int64_t z = first[0]; z < last[0]; ++z)
+      for (int64_t v = first[1]; v < last[1]; ++v) {
+        const uint8_t* row = image + (at(0, z) * s_.dims[1].in + at(1, v)) * s_.dims[2].in + at(2, first[2]);
+        int64_t k = 0;
+        for (; k + 4 <= n; k += 4)
+          for (int64_t j = 0; j < 4; ++j) sums[j] += values_[row[(k + j) * step]];
+        for (; k < n; ++k) sums[0] += values_[row[k * step]];
+      }
+    return sums[0] + sums[1] + (sums[2] + sums[3]);
+  }
+
+  PoolShape s_;
+  Grid to_;
+  const RowQuant& quant_;
+  int64_t threads_;
+  size_t taps_bytes_, sums_bytes_, slot_bytes_;
+  double values_[256] = {};
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_pool_f32(const KernelSpec& spec) {
+  for (const ValueType& t : {spec.inputs[0], spec.outputs[0]})
+    if (t.dtype != DType::kF32 || t.quant) return nullptr;
+  const auto s = PoolShape::make(spec);
+  return s ? std::make_unique<PoolF32>(*s, spec) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  const auto& attrs = spec.attrs<PoolAttrs>();
+  if (!is_8bit(x.dtype) || x.dtype != y.dtype || !x.quant != !y.quant) return nullptr;
+  if (!x.quant && (attrs.kind != PoolKind::kMax || attrs.act.kind != ActKind::kNone)) return nullptr;
+  if (x.quant && (x.quant->scales.size() != 1 || x.quant->scales != y.quant->scales ||
+                  x.quant->zero_point() != y.quant->zero_point()))
+    return nullptr;
+  // Means in real numbers round in another way than integers.
+  if (attrs.kind == PoolKind::kAverage && attrs.rounding == Rounding::kFloatHalfEven) return nullptr;
+  auto s = PoolShape::make(spec);
+  if (!s) return nullptr;
+  if (!s->channels_last) {  // every plane is an image of one channel
+    s->batch *= s->channels;
+    s->channels = 1;
+    s->channels_last = true;
+  }
+  const auto low = static_cast<double>(int_min(y.dtype)), high = static_cast<double>(int_max(y.dtype));
+  const auto place = [&](float bound) {
+    if (!y.quant) return static_cast<int>(bound < 0 ? low : high);
+    return static_cast<int>(
+        std::clamp(static_cast<double>(std::round(bound / y.quant->scale())) + y.quant->zero_point(), low, high));
+  };
+  const int lo = place(s->lo), hi = std::max(lo, place(s->hi));
+  return std::make_unique<PoolI8>(*s, lo, hi, spec);
+}
+
+std::unique_ptr<Kernel> make_pool_mean_i8(const KernelSpec& spec) {
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  const auto& attrs = spec.attrs<PoolAttrs>();
+  if (attrs.kind != PoolKind::kAverage || attrs.rounding != Rounding::kFloatHalfEven || !is_8bit(x.dtype) ||
+      !is_8bit(y.dtype) || !is_per_tensor(x.quant) || !is_per_tensor(y.quant) || !std::isnormal(x.quant->scale()) ||
+      !std::isnormal(y.quant->scale()))
+    return nullptr;
+  const auto s = PoolShape::make(spec);
+  return s ? std::make_unique<PoolMeanI8>(*s, spec) : nullptr;
+}
+
+}  // namespace smelt

@@ -1,0 +1,258 @@
+#include "backends/cpu/quantize/dynamic_quant.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "backends/cpu/core/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/quantize/dynamic_quant.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "backends/cpu/core/vectors-inl.h"
+#include "tensor/numeric.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+HWY_INLINE void row_range_inline(const float* x, int64_t n, float* low, float* high) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  float lo = x[0], hi = x[0];
+  int64_t i = 0;
+  if (n >= lanes) {
+    V vlo = hn::LoadU(d, x), vhi = vlo;
+    for (i = lanes; i + lanes <= n; i += lanes) {
+      const V v = hn::LoadU(d, x + i);
+      vlo = hn::Min(vlo, v);
+      vhi = hn::Max(vhi, v);
+    }
+    lo = hn::GetLane(hn::MinOfLanes(d, vlo));
+    hi = hn::GetLane(hn::MaxOfLanes(d, vhi));
+  }
+  for (; i < n; ++i) {
+    lo = std::min(lo, x[i]);
+    hi = std::max(hi, x[i]);
+  }
+  *low = lo;
+  *high = hi;
+}
+
+void row_range(const float* x, int64_t n, float* low, float* high) { row_range_inline(x, n, low, high); }
+
+/// Columns [j, ...) of the rows, as many as the part's lanes.
+template <class Part>
+HWY_INLINE void rescale_columns(Part part, const SumScales& by, int64_t j, const int32_t* sums, int64_t stride,
+                                int64_t rows, const QuantParams* grids, int64_t grid_step, float* y, int64_t y_stride) {
+  const auto d = part.d;
+  const hn::RebindToSigned<decltype(part.d)> di;
+  const auto column_sums = by.column_sums ? part.load_ints(by.column_sums + j) : hn::Zero(di);
+  const auto scales = part.load(by.scales + j);
+  const auto bias = by.bias ? part.load(by.bias + j) : hn::Zero(d);
+  const auto lo = hn::Set(d, by.lo), hi = hn::Set(d, by.hi);
+  const bool first = by.first, last = by.last, adds = by.bias != nullptr, zeros = by.column_sums != nullptr;
+  sums += j;
+  y += j;
+  for (int64_t r = 0; r < rows; ++r, sums += stride, y += y_stride, grids += grid_step) {
+    auto s = part.load_ints(sums);
+    if (zeros) s = hn::Sub(s, hn::Mul(hn::Set(di, grids->zero_point), column_sums));
+    auto v = hn::Mul(hn::Mul(hn::ConvertTo(d, s), hn::Set(d, grids->scale)), scales);
+    if (!first) v = hn::Add(v, part.load(y));
+    if (last) {
+      if (adds) v = hn::Add(v, bias);
+      v = hn::Min(hi, hn::Max(lo, v));
+    }
+    part.store(v, y);
+  }
+}
+
+void rescale_sums(const SumScales& by, const int32_t* sums, int64_t stride, int64_t rows, const QuantParams* grids,
+                  int64_t grid_step, int64_t n, float* y, int64_t y_stride) {
+  each_vector(n, [&](auto part, int64_t j)
+                     HWY_ATTR { rescale_columns(part, by, j, sums, stride, rows, grids, grid_step, y, y_stride); });
+}
+
+/// The product or quotient that a grid is made by, and the integers it goes to.
+template <bool kAway, bool kDivides, class Q>
+HWY_INLINE void to_grid_of(const float* x, int64_t n, const Grid& grid, Q* out) {
+  const auto step = [zero = grid.zero, low = static_cast<float>(grid.low - grid.zero),
+                     high = static_cast<float>(grid.high - grid.zero),
+                     scale = kDivides || grid.factor ? grid.scale : 1.0f / grid.scale](auto d, const float* x,
+                                                                                       Q* out) HWY_ATTR {
+    const hn::RebindToSigned<decltype(d)> di;
+    const hn::Rebind<Q, decltype(d)> dq;
+    const auto x_i = hn::LoadU(d, x);
+    const auto v = kDivides ? hn::Div(x_i, hn::Set(d, scale)) : hn::Mul(x_i, hn::Set(d, scale));
+    const auto r = hn::Min(hn::Max(v, hn::Set(d, low)), hn::Set(d, high));
+    // Away from zero: the largest number below 1/2 goes over the middle from 1/2 on, and from nothing below.
+    auto q = kAway ? whole_in_range(hn::Add(r, hn::CopySign(hn::Set(d, 0x1.fffffep-2f), r))) : nearest_in_range(r);
+    q = hn::Add(q, hn::Set(di, zero));
+    q = hn::IfThenZeroElse(hn::RebindMask(di, hn::IsNaN(v)), q);
+    hn::StoreU(hn::DemoteTo(dq, q), dq, out);
+  };
+  const D d;
+  const hn::CappedTag<float, 1> one;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) step(d, x + i, out + i);
+  for (; i < n; ++i) step(one, x + i, out + i);
+}
+
+template <bool kAway, bool kDivides>
+void to_grid_type(const float* x, int64_t n, const Grid& g, uint8_t* out) {
+  if (g.wide)
+    g.is_signed ? to_grid_of<kAway, kDivides>(x, n, g, reinterpret_cast<int16_t*>(out))
+                : to_grid_of<kAway, kDivides>(x, n, g, reinterpret_cast<uint16_t*>(out));
+  else
+    g.is_signed ? to_grid_of<kAway, kDivides>(x, n, g, reinterpret_cast<int8_t*>(out))
+                : to_grid_of<kAway, kDivides>(x, n, g, out);
+}
+
+void to_grid(const float* x, int64_t n, const Grid& g, uint8_t* out) {
+  if (g.factor || g.reciprocal)
+    (g.away ? to_grid_type<true, false> : to_grid_type<false, false>)(x, n, g, out);
+  else
+    (g.away ? to_grid_type<true, true> : to_grid_type<false, true>)(x, n, g, out);
+}
+
+void from_grid(const uint8_t* x, int64_t n, const Grid& grid, float factor, float* out) {
+  const Grid g = grid;  // stores to `out` cannot change it
+  const auto step = [&](auto d, int64_t i) HWY_ATTR {
+    const hn::RebindToSigned<decltype(d)> di;
+    const hn::Rebind<int8_t, decltype(d)> ds;
+    const hn::Rebind<uint8_t, decltype(d)> du;
+    const auto q = g.is_signed ? hn::PromoteTo(di, hn::LoadU(ds, reinterpret_cast<const int8_t*>(x + i)))
+                               : hn::PromoteTo(di, hn::LoadU(du, x + i));
+    const auto real = hn::Mul(hn::Set(d, g.scale), hn::ConvertTo(d, hn::Sub(q, hn::Set(di, g.zero))));
+    hn::StoreU(hn::Mul(hn::Set(d, factor), real), d, out + i);
+  };
+  const D d;
+  const hn::CappedTag<float, 1> one;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) step(d, i);
+  for (; i < n; ++i) step(one, i);
+}
+
+void quantize_rows(const float* x, int64_t rows, int64_t n, bool asymmetric, int8_t* out, int64_t stride,
+                   QuantParams* grids) {
+  for (int64_t r = 0; r < rows; ++r, x += n, out += stride) {
+    QuantParams& row = grids[r];
+    float low = 0, high = 0;
+    if (n > 0) row_range_inline(x, n, &low, &high);
+    const float magnitude = std::max(std::fabs(low), std::fabs(high));
+    if (!(magnitude > 0) || !std::isfinite(magnitude)) {
+      row = quantize_row(x, n, asymmetric, out);
+      continue;
+    }
+    row = {magnitude / 127.0f, 0};
+    Grid grid{.scale = 127.0f / magnitude, .low = -127, .away = true, .factor = true};
+    if (asymmetric) {
+      if (!choose_asymmetric_quant_params(low, high, row)) {
+        row = quantize_row(x, n, true, out);
+        continue;
+      }
+      grid.scale = 1.0f / row.scale;
+      grid.zero = row.zero_point;
+      grid.low = -128;
+    }
+    to_grid_of<true, false>(x, n, grid, out);
+  }
+}
+
+HWY_INLINE int32_t sum_of(const int8_t* x, int64_t n) {
+  const hn::ScalableTag<int32_t> d;
+  const hn::Rebind<int8_t, decltype(d)> d8;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto sum = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) sum = hn::Add(sum, hn::PromoteTo(d, hn::LoadU(d8, x + i)));
+  int32_t total = hn::GetLane(hn::SumOfLanes(d, sum));
+  for (; i < n; ++i) total += x[i];
+  return total;
+}
+
+void sum_blocks(const int8_t* x, int64_t n, int64_t block, int32_t* sums) {
+  for (int64_t at = 0; at < n; at += block) *sums++ = sum_of(x + at, std::min(block, n - at));
+}
+
+void sum_real_blocks(const float* x, int64_t n, int64_t block, float* sums) {
+  const D d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t at = 0; at < n; at += block) {
+    const int64_t end = std::min(n, at + block);
+    V sum = hn::Zero(d);
+    int64_t i = at;
+    for (; i + lanes <= end; i += lanes) sum = hn::Add(sum, hn::LoadU(d, x + i));
+    float total = hn::GetLane(hn::SumOfLanes(d, sum));
+    for (; i < end; ++i) total += x[i];
+    *sums++ = total;
+  }
+}
+
+/// The largest magnitude; NaN, whose bits are above all others, if there is one.
+HWY_INLINE float magnitude_of(const float* x, int64_t n) {
+  const hn::ScalableTag<int32_t> d;
+  const auto magnitude = hn::Set(d, 0x7fffffff);
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto most = hn::Zero(d);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) most = hn::Max(most, hn::And(magnitude, hn::BitCast(d, hn::LoadU(D(), x + i))));
+  int32_t bits = hn::GetLane(hn::MaxOfLanes(d, most));
+  for (; i < n; ++i) bits = std::max(bits, std::bit_cast<int32_t>(x[i]) & 0x7fffffff);
+  return std::bit_cast<float>(bits);
+}
+
+void quantize_blocks(const float* x, int64_t n, int64_t block, int8_t* out, float* scales, int32_t* sums) {
+  for (int64_t at = 0; at < n; at += block) {
+    const int64_t here = std::min(block, n - at);
+    const BlockQuantParams to = choose_block_quant_params(magnitude_of(x + at, here));
+    to_grid_of<false, false>(x + at, here, Grid{.scale = to.inverse, .low = -127, .factor = true}, out + at);
+    *scales++ = to.scale;
+    *sums++ = sum_of(out + at, here);
+  }
+}
+
+RowQuant make_row_quant() {
+  return {row_range, rescale_sums, to_grid, from_grid, quantize_rows, quantize_blocks, sum_blocks, sum_real_blocks};
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt {
+
+Grid grid_of(DType dtype) {
+  Grid grid;
+  grid.low = static_cast<int32_t>(int_min(dtype));
+  grid.high = static_cast<int32_t>(int_max(dtype));
+  grid.is_signed = grid.low < 0;
+  grid.wide = bit_width(dtype) == 16;
+  return grid;
+}
+
+Grid grid_of(const ValueType& t) {
+  Grid grid = grid_of(t.dtype);
+  grid.scale = t.quant->scale();
+  grid.zero = t.quant->zero_point();
+  grid.away = t.quant->rounding != Rounding::kFloatHalfEven;
+  return grid;
+}
+
+bool one_known_grid(const NodeSpec& spec) {
+  for (size_t i = 1; i < spec.inputs.size(); ++i)
+    if (spec.has(i) && (!spec.constant(i) || spec.constant(i)->elements() != 1)) return false;
+  return true;
+}
+
+const RowQuant& row_quant(Isa isa) {
+  return of_level(isa, [](Isa level) { return SMELT_FOR_LEVEL(level, make_row_quant)(); });
+}
+
+}  // namespace smelt
+#endif

@@ -1,0 +1,189 @@
+#include <algorithm>
+#include <cmath>
+
+#include "backends/cpu/core/kernel.h"
+#include "backends/cpu/quantize/dynamic_quant.h"
+#include "ops/common/quantized_pair.h"
+#include "ops/elementwise/dynamic_range.h"
+#include "ops/elementwise/elementwise.h"
+#include "tensor/numeric.h"
+#include "tensor/quant_params.h"
+
+namespace smelt {
+namespace {
+
+class QuantizeF32 final : public Kernel {
+ public:
+  QuantizeF32(const Grid& grid, int64_t n, Isa isa) : grid_(grid), n_(n), ops_(row_quant(isa)) {}
+  Status run(KernelContext& ctx) const override {
+    const float* x = ctx.input(0).data<float>();
+    auto* y = ctx.output(0).data<uint8_t>();
+    const int64_t bytes = grid_.wide ? 2 : 1;
+    ctx.threads().parallel_for(
+        n_, 16384, [&](int64_t begin, int64_t end) { ops_.to_grid(x + begin, end - begin, grid_, y + begin * bytes); });
+    return Ok();
+  }
+
+ private:
+  Grid grid_;
+  int64_t n_;
+  const RowQuant& ops_;
+};
+
+bool float_to_bytes(const KernelSpec& spec) {
+  return spec.inputs[0].dtype == DType::kF32 && !spec.inputs[0].quant && is_8bit(spec.outputs[0].dtype);
+}
+
+bool float_to_bytes_or_shorts(const KernelSpec& spec) {
+  const DType y = spec.outputs[0].dtype;
+  return spec.inputs[0].dtype == DType::kF32 && !spec.inputs[0].quant &&
+         (is_8bit(y) || y == DType::kI16 || y == DType::kU16);
+}
+
+std::unique_ptr<Kernel> quantizer(const KernelSpec& spec, const Grid& grid) {
+  if (!(std::isfinite(grid.scale) && grid.scale > 0) || std::abs(grid.zero) > (1 << 20)) return nullptr;
+  return std::make_unique<QuantizeF32>(grid, spec.inputs[0].shape.elements(), spec.isa);
+}
+
+/// Bounds the entries by a range of the model; equal ends: it has none. False: the type has not all of them.
+bool narrow(Grid& grid, int64_t low, int64_t high) {
+  if (low == high) return true;
+  if (low < grid.low || high > grid.high) return false;
+  grid.low = static_cast<int32_t>(low);
+  grid.high = static_cast<int32_t>(high);
+  return true;
+}
+
+/// Chooses the grid of some values, then quantizes them.
+struct RangedGrid {
+  enum class Rule : uint8_t { kSymmetric, kAsymmetric, kBalanced };
+  Rule rule = Rule::kAsymmetric;
+  Grid grid;  ///< but for scale and zero point
+  double eps = 0;
+  const RowQuant& ops;
+
+  DynamicRange choose(const float* x, int64_t n) const {
+    float ends[2] = {};
+    const float* from = ends;
+    ops.range(x, n, ends, ends + 1);
+    if (std::isnan(ends[0]) || std::isnan(ends[1]))
+      from = x;
+    else
+      n = 2;
+    if (rule == Rule::kSymmetric) return symmetric_range(from, n, grid.high, eps);
+    return (rule == Rule::kBalanced ? balanced_range : asymmetric_range)(from, n, grid.low, grid.high, eps);
+  }
+  void quantize(const float* x, int64_t n, const DynamicRange& range, uint8_t* y) const {
+    Grid chosen = grid;
+    chosen.scale = range.inverse != 0 ? range.inverse : range.scale;
+    chosen.factor = range.inverse != 0;
+    chosen.zero = static_cast<int32_t>(range.zero_point);
+    ops.to_grid(x, n, chosen, y);
+  }
+};
+
+/// Scale and zero point are outputs.
+class DynamicQuantizeF32 final : public Kernel {
+ public:
+  DynamicQuantizeF32(const RangedGrid& grid, int64_t rows, int64_t n) : grid_(grid), rows_(rows), n_(n) {}
+  Status run(KernelContext& ctx) const override {
+    const float* x = ctx.input(0).data<float>();
+    for (int64_t r = 0; r < rows_; ++r, x += n_) {
+      const DynamicRange range = grid_.choose(x, n_);
+      if (ctx.wants(0)) grid_.quantize(x, n_, range, ctx.output(0).data<uint8_t>() + r * n_);
+      if (ctx.wants(1)) set_double(ctx.output(1), r, range.scale);
+      if (ctx.wants(2)) set_int(ctx.output(2), r, range.zero_point);
+    }
+    return Ok();
+  }
+
+ private:
+  RangedGrid grid_;
+  int64_t rows_, n_;
+};
+
+/// Scales and zero points become the quantization of the output.
+class QuantizeRowsF32 final : public Kernel {
+ public:
+  QuantizeRowsF32(const RangedGrid& grid, int64_t rows, int64_t n) : grid_(grid), rows_(rows), n_(n) {}
+  Status run(KernelContext& ctx) const override {
+    Tensor& y = ctx.output(0);
+    if (!y.quant()) return Error(ErrorCode::kInternal, "a dynamic operand has no quantization");
+    auto* to = y.data<uint8_t>();
+    const auto grids = own_quantization(y);
+    const float* x = ctx.input(0).data<float>();
+    ctx.threads().parallel_for(rows_, std::max<int64_t>(1, 16384 / n_), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        const DynamicRange range = grid_.choose(x + r * n_, n_);
+        grids->scales[static_cast<size_t>(r)] = range.scale;
+        grids->zero_points[static_cast<size_t>(r)] = static_cast<int32_t>(range.zero_point);
+        grid_.quantize(x + r * n_, n_, range, to + r * n_);
+      }
+    });
+    y.set_quant(grids);
+    return Ok();
+  }
+
+ private:
+  /// Room for a row's parameters: what y carries from the run before where nobody else holds it, else new.
+  std::shared_ptr<Quantization> own_quantization(Tensor& y) const {
+    QuantPtr held = y.quant();
+    y.set_quant(nullptr);
+    const auto rows = static_cast<size_t>(rows_);
+    std::shared_ptr<Quantization> own;
+    if (held.use_count() == 1 && held->scales.size() == rows && held->zero_points.size() == rows)
+      own = std::const_pointer_cast<Quantization>(held);
+    else
+      own = std::make_shared<Quantization>(*held);
+    own->scales.resize(rows);
+    own->zero_points.resize(rows);
+    return own;
+  }
+
+  RangedGrid grid_;
+  int64_t rows_, n_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_dynamic_quantize_f32(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<DynamicQuantizeAttrs>();
+  const Shape& x = spec.inputs[0].shape;
+  if (!float_to_bytes(spec) || x.elements() == 0) return nullptr;
+  Grid grid = grid_of(attrs.to);
+  if (!narrow(grid, attrs.quant_min, attrs.quant_max) || grid.low >= grid.high) return nullptr;
+  const int64_t n = attrs.per_row && x.rank() > 0 ? x.back() : x.elements();
+  using Rule = RangedGrid::Rule;
+  const Rule rule = attrs.symmetric ? Rule::kSymmetric : attrs.xnnpack_rule ? Rule::kBalanced : Rule::kAsymmetric;
+  return std::make_unique<DynamicQuantizeF32>(RangedGrid{rule, grid, attrs.eps, row_quant(spec.isa)}, x.elements() / n,
+                                              n);
+}
+
+std::unique_ptr<Kernel> make_quantize_rows_f32(const KernelSpec& spec) {
+  const QuantPtr& q = spec.outputs[0].quant;
+  const Shape& x = spec.inputs[0].shape;
+  if (!float_to_bytes(spec) || !q || q->kind != Quantization::Kind::kPerToken || x.elements() == 0) return nullptr;
+  int64_t n = 1;
+  for (int i = std::max(0, x.rank() - q->axis); i < x.rank(); ++i) n *= x[i];
+  const auto rule = q->symmetric ? RangedGrid::Rule::kSymmetric : RangedGrid::Rule::kBalanced;
+  return std::make_unique<QuantizeRowsF32>(RangedGrid{rule, grid_of(spec.outputs[0].dtype), 0, row_quant(spec.isa)},
+                                           x.elements() / n, n);
+}
+
+std::unique_ptr<Kernel> make_quantize_f32(const KernelSpec& spec) {
+  if (!float_to_bytes_or_shorts(spec) || !is_per_tensor(spec.outputs[0].quant)) return nullptr;
+  return quantizer(spec, grid_of(spec.outputs[0]));
+}
+
+std::unique_ptr<Kernel> make_quantize_linear_f32(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<QuantizeLinearAttrs>();
+  if (!float_to_bytes_or_shorts(spec) || !one_known_grid(spec)) return nullptr;
+  Grid grid = grid_of(spec.outputs[0].dtype);
+  grid.scale = static_cast<float>(get_double(*spec.constant(1), 0));
+  if (spec.has(2)) grid.zero = static_cast<int32_t>(get_int(*spec.constant(2), 0));
+  if (!narrow(grid, attrs.quant_min, attrs.quant_max)) return nullptr;
+  grid.reciprocal = attrs.reciprocal;
+  return quantizer(spec, grid);
+}
+
+}  // namespace smelt

@@ -1,0 +1,211 @@
+#include "backends/cpu/quantize/requantize_accumulators.h"
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "backends/cpu/core/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/quantize/requantize_accumulators.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "backends/cpu/core/vectors-inl.h"
+#include "ops/common/requantizer.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+using DI = hn::ScalableTag<int32_t>;
+using DF = hn::ScalableTag<float>;
+using VI = hn::Vec<DI>;
+
+using DU64 = hn::Repartition<uint64_t, DI>;
+using Steps = RequantParams::Steps;
+
+HWY_INLINE hn::Vec<DU64> as_pairs(VI v) { return hn::BitCast(DU64(), v); }
+HWY_INLINE VI odd_to_even(VI v) { return hn::BitCast(DI(), hn::ShiftRight<32>(as_pairs(v))); }
+
+/// Parameters of one vector of channels, ready for use.
+template <Rounding R, Steps S>
+struct ChannelFactors;
+
+template <Steps S>
+struct ChannelFactors<Rounding::kFloatHalfEven, S> {
+  hn::Vec<DF> factor, low, high;
+  VI zero;
+
+  HWY_INLINE ChannelFactors(const RequantParams& r, int64_t channel) {
+    const DF df;
+    factor = hn::LoadU(df, r.factors.data() + channel);
+    zero = hn::Set(DI(), r.zero);
+    low = hn::Set(df, static_cast<float>(r.low - r.zero));
+    high = hn::Set(df, static_cast<float>(r.high - r.zero));
+  }
+  HWY_INLINE VI rescale(VI v) const {
+    auto f = hn::Mul(hn::ConvertTo(DF(), v), factor);
+    if constexpr (S == Steps::kAll) f = hn::Min(hn::Max(f, low), high);
+    return hn::Add(nearest_in_range(f), zero);
+  }
+};
+
+/// Fixed-point rules: a product rounded or cut to 31 bits less, then a right shift with rounding. Ties of the shift go
+/// away from zero for kFixedDouble, up for kFixedSingle.
+template <Rounding R>
+requires(R != Rounding::kFloatHalfEven) struct ChannelFactors<R, Steps::kAll> {
+  static constexpr DI d{};
+  VI low, high, zero, multiplier, odd_multiplier, less;
+  hn::Vec<DU64> even_nudge, odd_nudge;
+  hn::Mask<DI> whole;
+
+  HWY_INLINE ChannelFactors(const RequantParams& r, int64_t channel) {
+    zero = hn::Set(d, r.zero);
+    low = hn::Set(d, r.low - r.zero);
+    high = hn::Set(d, r.high - r.zero);
+    multiplier = hn::LoadU(d, r.multipliers.data() + channel);
+    odd_multiplier = odd_to_even(multiplier);
+    const VI shift = hn::LoadU(d, r.shifts.data() + channel);
+    whole = hn::Eq(shift, hn::Zero(d));
+    less = hn::Sub(shift, hn::IfThenZeroElse(whole, hn::Set(d, 1)));
+    VI nudge = hn::Set(d, 1 << 30);
+    if (R == Rounding::kFixedSingle) nudge = hn::IfThenElseZero(whole, nudge);
+    even_nudge = hn::And(as_pairs(nudge), hn::Set(DU64(), 0xffffffffu));
+    odd_nudge = hn::ShiftRight<32>(as_pairs(nudge));
+  }
+  /// floor((v * multiplier + nudge) / 2^31) of every lane.
+  HWY_INLINE VI high_product(VI v) const {
+    const auto even = hn::Add(hn::BitCast(DU64(), hn::MulEven(v, multiplier)), even_nudge);
+    const auto odd = hn::Add(hn::BitCast(DU64(), hn::MulEven(odd_to_even(v), odd_multiplier)), odd_nudge);
+    return hn::OddEven(hn::BitCast(d, hn::ShiftLeft<1>(odd)), hn::BitCast(d, hn::ShiftRight<31>(even)));
+  }
+  HWY_INLINE VI rescale(VI v) const {
+    const VI q = high_product(v);
+    const VI t = R == Rounding::kFixedDouble ? hn::Add(q, hn::BroadcastSignBit(q)) : q;
+    const VI shifted = hn::IfThenElse(whole, q, hn::ShiftRight<1>(hn::Add(hn::Shr(t, less), hn::Set(d, 1))));
+    return hn::Add(hn::Min(hn::Max(shifted, low), high), zero);
+  }
+};
+
+/// The same of small sums, where all is added before one shift. A negative sum takes one off, so that ties go away from
+/// zero; where negative results do not matter, neither does that.
+template <Rounding R, Steps S>
+requires(R != Rounding::kFloatHalfEven && S != Steps::kAll) struct ChannelFactors<R, S> {
+  static constexpr DI d{};
+  VI multiplier, odd_multiplier, shift;
+  hn::Vec<DU64> even_nudge, odd_nudge;
+  hn::Mask<DI> shifted;
+
+  HWY_INLINE ChannelFactors(const RequantParams& r, int64_t channel) {
+    multiplier = hn::LoadU(d, r.multipliers.data() + channel);
+    odd_multiplier = odd_to_even(multiplier);
+    shift = hn::LoadU(d, r.shifts.data() + channel);
+    shifted = hn::Gt(shift, hn::Zero(d));
+    VI half_product = hn::Set(d, INT32_MIN);
+    if (R == Rounding::kFixedSingle) half_product = hn::IfThenZeroElse(shifted, half_product);
+    const VI half = hn::LoadU(d, r.halves.data() + channel);
+    even_nudge = as_pairs(hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(as_pairs(half))), half_product));
+    odd_nudge = as_pairs(hn::OddEven(half, odd_to_even(half_product)));
+  }
+  HWY_INLINE VI rescale(VI v) const {
+    const VI twice = hn::Add(v, v);
+    const auto even = hn::Add(hn::BitCast(DU64(), hn::MulEven(twice, multiplier)), even_nudge);
+    const auto odd = hn::Add(hn::BitCast(DU64(), hn::MulEven(odd_to_even(twice), odd_multiplier)), odd_nudge);
+#if HWY_TARGET == HWY_AVX3
+    VI q{_mm512_mask_shuffle_epi32(hn::BitCast(d, odd).raw, 0x5555, hn::BitCast(d, even).raw, _MM_PERM_DDBB)};
+#else
+    VI q = hn::OddEven(hn::BitCast(d, odd), hn::BitCast(d, hn::ShiftRight<32>(even)));
+#endif
+    if constexpr (R == Rounding::kFixedDouble && S == Steps::kSmall)
+      q = hn::IfThenElse(shifted, hn::Add(q, hn::BroadcastSignBit(v)), q);
+    return hn::Shr(q, shift);
+  }
+};
+
+/// Stores the low `n` lanes as bytes, saturating.
+template <bool kSigned>
+HWY_INLINE void store_bytes(VI v, int64_t n, uint8_t* to) {
+  const DI d;
+  using T = std::conditional_t<kSigned, int8_t, uint8_t>;
+#if HWY_TARGET == HWY_AVX3
+  const __m128i bytes =
+      kSigned ? _mm512_cvtsepi32_epi8(v.raw) : _mm512_cvtusepi32_epi8(_mm512_max_epi32(v.raw, _mm512_setzero_si512()));
+  if (n == 16)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes);
+  else
+    _mm_mask_storeu_epi8(to, static_cast<__mmask16>((1u << n) - 1), bytes);
+#else
+  const hn::Rebind<T, DI> d8;
+  if (n == static_cast<int64_t>(hn::Lanes(d))) {
+    hn::StoreU(hn::DemoteTo(d8, v), d8, reinterpret_cast<T*>(to));
+    return;
+  }
+  HWY_ALIGN T bytes[HWY_MAX_BYTES];
+  hn::StoreU(hn::DemoteTo(d8, v), d8, bytes);
+  for (int64_t i = 0; i < n; ++i) to[i] = static_cast<uint8_t>(bytes[i]);
+#endif
+}
+
+template <Rounding R, Steps S, bool kSigned, bool kClamps>
+void requant(const RequantParams& r, const int32_t* sums, int64_t stride, int64_t rows, int64_t n, int64_t channel,
+             uint8_t* out, int64_t out_stride) {
+  const DI d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const VI low = hn::Set(d, r.low), high = hn::Set(d, r.high);
+  for (int64_t j = 0; j < n; j += lanes) {
+    const ChannelFactors<R, S> f(r, channel + j);
+    const auto columns = [&](int64_t count) HWY_ATTR {
+      const int32_t* from = sums + j;
+      uint8_t* to = out + j;
+      for (int64_t row = 0; row < rows; ++row, from += stride, to += out_stride) {
+        VI v = f.rescale(hn::LoadU(d, from));
+        if constexpr (kClamps) v = hn::Min(hn::Max(v, low), high);
+        store_bytes<kSigned>(v, count, to);
+      }
+    };
+    if (n - j >= lanes)
+      columns(lanes);
+    else
+      columns(n - j);
+  }
+}
+
+template <Rounding R, Steps S>
+RequantRows choose_range(const RequantParams& r) {
+  // Saturation clamps to the whole range of the type. Narrowing to uint8 saturates only values of 16 bits where there
+  // is no instruction for 32.
+  const bool whole =
+      r.is_signed ? r.low == -128 && r.high == 127 : HWY_TARGET == HWY_AVX3 && r.low == 0 && r.high == 255;
+  if (S == Steps::kAll || whole) return r.is_signed ? requant<R, S, true, false> : requant<R, S, false, false>;
+  return r.is_signed ? requant<R, S, true, true> : requant<R, S, false, true>;
+}
+
+template <Rounding R>
+RequantRows choose_steps(const RequantParams& r) {
+  if (r.steps == Steps::kSmall) return choose_range<R, Steps::kSmall>(r);
+  if constexpr (R == Rounding::kFixedDouble)
+    if (r.steps == Steps::kPositive) return choose_range<R, Steps::kPositive>(r);
+  return choose_range<R, Steps::kAll>(r);
+}
+
+RequantRows choose(const RequantParams& r) {
+  switch (r.rounding) {
+    case Rounding::kFixedDouble:
+      return choose_steps<Rounding::kFixedDouble>(r);
+    case Rounding::kFixedSingle:
+      return choose_steps<Rounding::kFixedSingle>(r);
+    case Rounding::kFloatHalfEven:
+      break;
+  }
+  return choose_steps<Rounding::kFloatHalfEven>(r);
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt {
+
+RequantRows requant_rows(Isa isa, const RequantParams& r) { return SMELT_FOR_LEVEL(isa, choose)(r); }
+
+}  // namespace smelt
+#endif

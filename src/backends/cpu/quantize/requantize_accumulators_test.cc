@@ -1,0 +1,94 @@
+#include "backends/cpu/quantize/requantize_accumulators.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "ops/common/fixed_point.h"
+
+namespace smelt {
+namespace {
+
+int64_t expected(const RequantParams& r, int32_t sum, size_t channel) {
+  int64_t q;
+  if (r.rounding == Rounding::kFloatHalfEven)
+    q = static_cast<int64_t>(std::nearbyint(static_cast<float>(sum) * r.factors[channel]));
+  else
+    q = rescale(sum, {r.multipliers[channel], -r.shifts[channel]}, r.rounding);
+  return std::clamp<int64_t>(q + r.zero, r.low, r.high);
+}
+
+/// `bits`: of the sums.
+void check_every_level(int bits, bool rectified) {
+  constexpr int64_t kChannels = 37, kRows = 200;
+  std::mt19937 gen(7);
+  for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle})
+    for (bool is_signed : {true, false})
+      for (bool whole_range : {true, false}) {
+        RequantParams r;
+        r.rounding = rounding;
+        r.is_signed = is_signed;
+        r.zero = is_signed ? -3 : 130;
+        r.low = is_signed ? -128 : 0;
+        r.high = is_signed ? 127 : whole_range ? 255 : 251;
+        if (rectified) r.zero = r.low;
+        if (bits < 32) r.reach = int64_t{1} << (bits - 1);
+        r.factors.resize(kChannels + 64);
+        r.multipliers.resize(kChannels + 64);
+        r.shifts.resize(kChannels + 64);
+        for (size_t c = 0; c < kChannels; ++c) {
+          // Factors from 1/2 down to 2^-31, some of them powers of two, where ties are common.
+          const double factor = std::ldexp(c % 3 ? 0.5 + 0.5 * (gen() / 4294967296.0) : 0.5,
+                                           -static_cast<int>(c % (bits < 32 ? 20 : 31)) - (whole_range ? 1 : 0));
+          const FixedFactor fixed = fixed_factor(factor);
+          r.factors[c] = static_cast<float>(factor);
+          r.multipliers[c] = fixed.multiplier;
+          r.shifts[c] = -fixed.shift;
+        }
+        r.prepare();
+        std::vector<int32_t> sums(kChannels * kRows + 16);
+        for (size_t i = 0; i < sums.size(); ++i) {
+          const int range = static_cast<int>(i / kChannels % 31);
+          sums[i] = static_cast<int32_t>(gen()) >> std::max(range, 32 - bits);
+        }
+        for (size_t c = 0; c < kChannels; ++c) {
+          sums[c] = std::numeric_limits<int32_t>::min() >> (32 - bits);
+          sums[kChannels + c] = std::numeric_limits<int32_t>::max() >> (32 - bits);
+          sums[2 * kChannels + c] = 0;
+          sums[3 * kChannels + c] = c % 2 ? -1 : 1;
+        }
+        // Sums whose results are nearly ties.
+        for (size_t i = 4 * kChannels; i < sums.size(); i += 5) {
+          const auto c = i % kChannels;
+          const double step = std::ldexp(1.0, r.shifts[c] + 31) / r.multipliers[c];
+          const double sum = (static_cast<int>(gen() % 512) - 256 + 0.5) * step;
+          if (std::fabs(sum) < static_cast<double>(r.reach) - 2)
+            sums[i] = static_cast<int32_t>(sum) + static_cast<int>(gen() % 3) - 1;
+        }
+        for (const Isa isa : machine_isas()) {
+          std::vector<uint8_t> out(sums.size());
+          requant_rows(isa, r)(r, sums.data(), kChannels, kRows, kChannels, 0, out.data(), kChannels);
+          for (size_t i = 0; i < kChannels * kRows; ++i) {
+            const int got = is_signed ? static_cast<int8_t>(out[i]) : out[i];
+            ASSERT_EQ(got, expected(r, sums[i], i % kChannels))
+                << to_string(rounding) << ' ' << to_string(isa) << " sum " << sums[i] << " channel " << i % kChannels
+                << " shift " << r.shifts[i % kChannels];
+          }
+        }
+      }
+}
+
+TEST(RequantParams, EveryLevelRoundsLikeTheReference) {
+  check_every_level(32, false);
+  check_every_level(32, true);
+}
+
+TEST(RequantParams, SmallSums) {
+  for (int bits : {29, 18})
+    for (bool rectified : {false, true}) check_every_level(bits, rectified);
+}
+
+}  // namespace
+}  // namespace smelt

@@ -1,0 +1,140 @@
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "backends/cpu/core/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/resize/resize_f32.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/vectors-inl.h"
+#include "ops/resize/plan.h"
+
+#ifndef SMELT_CPU_RESIZE_F32
+#define SMELT_CPU_RESIZE_F32
+namespace smelt {
+/// to[j] = sum over t < taps of weight[t] * from[index[t] * n + j], j < n.
+using WeightRows = void (*)(const float* from, const int64_t* index, const float* weight, int64_t taps, int64_t n,
+                            float* to);
+}  // namespace smelt
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+void weight_rows(const float* from, const int64_t* index, const float* weight, int64_t taps, int64_t n, float* to) {
+  each_vector(n, [&](auto part, int64_t j) HWY_ATTR {
+    const auto d = part.d;
+    auto sum = hn::Mul(hn::Set(d, weight[0]), part.load(from + index[0] * n + j));
+    for (int64_t t = 1; t < taps; ++t) sum = hn::MulAdd(hn::Set(d, weight[t]), part.load(from + index[t] * n + j), sum);
+    part.store(sum, to + j);
+  });
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt {
+namespace {
+
+/// One dimension of the value as it comes to this pass, [outer, in, inner], becomes [outer, out, inner].
+struct ResizePass {
+  int64_t outer, in, out, inner;
+  std::vector<int64_t> begin, index;
+  std::vector<float> weight;
+};
+
+class ResizeF32 final : public Kernel {
+ public:
+  ResizeF32(std::vector<ResizePass> passes, const KernelSpec& spec)
+      : passes_(std::move(passes)),
+        elements_(spec.inputs[0].shape.elements()),
+        rows_(SMELT_FOR_LEVEL(spec.isa, weight_rows)) {
+    for (size_t i = 0; i + 1 < passes_.size(); ++i)
+      room_ = std::max(room_, (passes_[i].outer * passes_[i].out * passes_[i].inner + 15) / 16 * 16);
+  }
+  size_t scratch_bytes() const override { return static_cast<size_t>(2 * room_) * sizeof(float); }
+  Status run(KernelContext& ctx) const override {
+    float* scratch = nullptr;
+    if (const size_t bytes = scratch_bytes()) {
+      scratch = static_cast<float*>(ctx.scratch(bytes));
+      if (!scratch) return Error(ErrorCode::kLimit, "no memory to resize");
+    }
+    const float* from = ctx.input(0).data<float>();
+    float* const y = ctx.output(0).data<float>();
+    if (passes_.empty()) std::copy_n(from, elements_, y);
+    for (size_t i = 0; i < passes_.size(); ++i) {
+      const ResizePass& p = passes_[i];
+      float* to = i + 1 == passes_.size() ? y : scratch + static_cast<int64_t>(i % 2) * room_;
+      const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, p.inner));
+      ctx.threads().parallel_for(p.outer * p.out, grain, [&](int64_t first, int64_t last) {
+        p.inner == 1 ? numbers(p, from, first, last, to) : vectors(p, from, first, last, to);
+      });
+      from = to;
+    }
+    return Ok();
+  }
+
+ private:
+  /// Output places [first, last), counted over all of outer.
+  void vectors(const ResizePass& p, const float* from, int64_t first, int64_t last, float* to) const {
+    for (int64_t at = first; at < last; ++at) {
+      const auto i = static_cast<size_t>(at % p.out);
+      const int64_t b = p.begin[i];
+      rows_(from + at / p.out * p.in * p.inner, p.index.data() + b, p.weight.data() + b, p.begin[i + 1] - b, p.inner,
+            to + at * p.inner);
+    }
+  }
+  static void numbers(const ResizePass& p, const float* from, int64_t first, int64_t last, float* to) {
+    for (int64_t at = first; at < last; ++at) {
+      const auto i = static_cast<size_t>(at % p.out);
+      const float* row = from + at / p.out * p.in;
+      float sum = 0;
+      for (auto k = static_cast<size_t>(p.begin[i]); k < static_cast<size_t>(p.begin[i + 1]); ++k)
+        sum += p.weight[k] * row[p.index[k]];
+      to[at] = sum;
+    }
+  }
+
+  std::vector<ResizePass> passes_;
+  int64_t elements_, room_ = 0;
+  WeightRows rows_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_resize_f32(const KernelSpec& spec) {
+  const auto& a = spec.attrs<ResizeAttrs>();
+  for (const ValueType& t : {spec.inputs[0], spec.outputs[0]})
+    if (t.dtype != DType::kF32 || t.quant || t.shape.elements() == 0) return nullptr;
+  if (a.coord == ResizeAttrs::Coord::kTfCropAndResize) return nullptr;
+  for (size_t i = 1; i <= 3; ++i)
+    if (spec.has(i) && !spec.constant(i)) return nullptr;
+  Shape shape = spec.inputs[0].shape;
+  const auto axes = plan_resize(a, shape, resize_request(spec.constant(1), spec.constant(2), spec.constant(3)));
+  if (!axes.ok()) return nullptr;
+  std::vector<ResizePass> passes;
+  for (size_t i = axes->size(); i-- > 0;) {
+    const ResizeAxis& axis = (*axes)[i];
+    if (axis.axis < 0 || axis.axis >= shape.rank() || axis.out < 1) return nullptr;
+    const auto taps = axis_taps(a, axis);
+    if (!taps.ok()) return nullptr;
+    if (taps->identity && axis.in == axis.out) continue;
+    ResizePass p{1, axis.in, axis.out, 1, taps->begin, taps->index, {taps->weight.begin(), taps->weight.end()}};
+    for (int d = 0; d < axis.axis; ++d) p.outer *= shape[d];
+    for (int d = axis.axis + 1; d < shape.rank(); ++d) p.inner *= shape[d];
+    for (size_t k = 0; k + 1 < p.begin.size(); ++k)
+      if (p.begin[k + 1] <= p.begin[k]) return nullptr;  // nothing to weigh
+    shape[axis.axis] = axis.out;
+    passes.push_back(std::move(p));
+  }
+  if (shape != spec.outputs[0].shape) return nullptr;
+  return std::make_unique<ResizeF32>(std::move(passes), spec);
+}
+
+}  // namespace smelt
+#endif

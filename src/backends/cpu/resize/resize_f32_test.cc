@@ -1,0 +1,67 @@
+#include "base/cat.h"
+#include "ops/reduce/reduce.h"
+#include "ops/resize/resize.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::testing;
+
+TEST(ResizeF32, ModesAndCoordinates) {
+  const std::vector<int64_t> sizes[] = {{1, 9, 4, 3}, {1, 5, 13, 3}, {1, 12, 5, 7}, {1, 6, 5, 3}};
+  for (int mode = 0; mode < 3; ++mode)
+    for (int coord = 0; coord < static_cast<int>(ResizeAttrs::Coord::kCornersHalfPixel); ++coord)
+      for (bool antialias : {false, true})
+        for (const auto& size : sizes) {
+          ResizeAttrs a;
+          a.mode = static_cast<ResizeAttrs::Mode>(mode);
+          a.coord = static_cast<ResizeAttrs::Coord>(coord);
+          a.antialias = antialias && mode != 0;
+          KernelCase c{Cat(to_string(a.mode), ' ', to_string(a.coord), ' ', size[1], 'x', size[2]),
+                       Op::kResize,
+                       make_attrs<ResizeAttrs>(a),
+                       {random_tensor(DType::kF32, {1, 6, 5, 3}, -1, 1, 1), Tensor(), Tensor(),
+                        Tensor::from<int64_t>(DType::kI64, {4}, size)},
+                       {},
+                       {}};
+          check_case(c, a.coord == ResizeAttrs::Coord::kTfCropAndResize ? "" : "resize_f32", {2e-6, 2e-6});
+        }
+}
+
+TEST(ResizeNearest, TypesAndSizes) {
+  for (DType t : {DType::kU8, DType::kI8, DType::kI16, DType::kF32})
+    for (const auto& size : {std::vector<int64_t>{2, 12, 10, 3}, {2, 3, 9, 3}, {2, 6, 5, 3}, {2, 6, 10, 6}}) {
+      ResizeAttrs a;
+      a.mode = ResizeAttrs::Mode::kNearest;
+      check_case({Cat(to_string(t), ' ', size[1], 'x', size[2]),
+                  Op::kResize,
+                  make_attrs<ResizeAttrs>(a),
+                  {random_tensor(t, {2, 6, 5, 3}, 0, 127, 1), Tensor(), Tensor(),
+                   Tensor::from<int64_t>(DType::kI64, {4}, size)},
+                  {},
+                  {}},
+                 "resize_nearest", {0, 0});
+    }
+}
+
+TEST(ReduceBool, AnyAndAll) {
+  for (Reduction fn : {Reduction::kAny, Reduction::kAll})
+    for (const std::vector<int64_t>& axes : {std::vector<int64_t>{2}, {0}, {1}, {0, 1, 2}})
+      for (int period : {1, 2, 97, 1000}) {
+        Tensor x(DType::kBool, {5, 3, 70});
+        for (int64_t i = 0; i < x.elements(); ++i)
+          x.data<uint8_t>()[i] = (i % period == period - 1) == (fn == Reduction::kAny);
+        ReduceAttrs a;
+        a.fn = fn;
+        check_case({Cat(to_string(fn), ' ', axes.size(), ' ', axes[0], ' ', period),
+                    Op::kReduce,
+                    make_attrs<ReduceAttrs>(a),
+                    {x, Tensor::from<int64_t>(DType::kI64, {static_cast<int64_t>(axes.size())}, axes)},
+                    {},
+                    {}},
+                   "reduce_bool");
+      }
+}
+
+}  // namespace
+}  // namespace smelt

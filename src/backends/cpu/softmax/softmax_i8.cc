@@ -1,0 +1,123 @@
+// TFLite's softmax of 8-bit values. The sums of several rows are inverted together, a vector of them at a time: equal
+// to Softmax8::group bit by bit.
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "backends/cpu/core/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/softmax/softmax_i8.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "backends/cpu/core/fixed_point-inl.h"
+#include "backends/cpu/core/kernel.h"
+#include "ops/softmax/softmax_quantized.h"
+#include "tensor/numeric.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// fixed_one_over_one_plus() of n values, whole vectors of them.
+void one_over_one_plus(int32_t* values, int64_t n) {
+  const DI d;
+  for (int64_t i = 0; i < n; i += static_cast<int64_t>(hn::Lanes(d))) {
+    const VI half = hn::Add(hn::ShiftRight<1>(hn::LoadU(d, values + i)), hn::Set(d, 1 << 30));
+    VI x = hn::Add(hn::Set(d, 1515870810), high_mul(half, hn::Set(d, -1010580540)));  // 48/17 - 32/17 x in Q2
+    for (int step = 0; step < 3; ++step)
+      x = hn::Add(x, hn::ShiftLeft<2>(high_mul(x, hn::Sub(hn::Set(d, 1 << 29), high_mul(half, x)))));
+    const VI most = hn::Set(d, std::numeric_limits<int32_t>::max());
+    hn::StoreU(hn::IfThenElse(hn::Gt(x, hn::ShiftRight<1>(most)), most, hn::Add(x, x)), d, values + i);
+  }
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt {
+namespace {
+
+template <class In, class Out>
+class SoftmaxI8 final : public Kernel {
+ public:
+  SoftmaxI8(const Softmax8& rule, const AxisView& view, Isa isa)
+      : rule_(rule), v_(view), invert_(SMELT_FOR_LEVEL(isa, one_over_one_plus)) {}
+  Status run(KernelContext& ctx) const override {
+    const In* x = ctx.input(0).data<In>();
+    Out* y = ctx.output(0).data<Out>();
+    const int64_t groups = v_.outer * v_.inner;
+    ctx.threads().parallel_for((groups + kBatch - 1) / kBatch, 8, [&](int64_t begin, int64_t end) {
+      for (int64_t b = begin; b < end; ++b)
+        (v_.inner == 1 ? &SoftmaxI8::batch<true> : &SoftmaxI8::batch<false>)(*this, x, y, b * kBatch,
+                                                                             std::min(kBatch, groups - b * kBatch));
+    });
+    return Ok();
+  }
+
+ private:
+  static constexpr int64_t kBatch = 16;
+  static constexpr int kSumBits = 12;
+  template <bool kDense>
+  static void batch(const SoftmaxI8& self, const In* x, Out* y, int64_t first, int64_t count) {
+    const int64_t extent = self.v_.extent, inner = kDense ? 1 : self.v_.inner;
+    const int32_t* const exps = self.rule_.exps().data();
+    const uint32_t* const parts = self.rule_.parts().data();
+    const auto start = [&](int64_t group) { return group / inner * extent * inner + group % inner; };
+    int32_t largest[kBatch], exponents[kBatch];
+    alignas(64) int32_t inverses[kBatch] = {};
+    for (int64_t i = 0; i < count; ++i) {
+      const In* from = x + start(first + i);
+      int32_t most = std::numeric_limits<In>::min();
+      for (int64_t k = 0; k < extent; ++k) most = std::max<int32_t>(most, from[k * inner]);
+      uint32_t sum = 0;
+      for (int64_t k = 0; k < extent; ++k) sum += parts[most - from[k * inner]];
+      sum = std::clamp<uint32_t>(sum, 1, INT32_MAX);
+      const int zeros = std::countl_zero(sum);
+      largest[i] = most;
+      inverses[i] = static_cast<int32_t>((sum << zeros) - (uint32_t{1} << 31));
+      exponents[i] = std::clamp(kSumBits - zeros + 31 - static_cast<int>(sizeof(Out) * 8), 0, 31);
+    }
+    self.invert_(inverses, kBatch);
+    constexpr int64_t kLow = std::numeric_limits<Out>::min(), kHigh = std::numeric_limits<Out>::max();
+    for (int64_t i = 0; i < count; ++i) {
+      const In* from = x + start(first + i);
+      Out* to = y + start(first + i);
+      const int64_t inverse = inverses[i], half = int64_t{1} << exponents[i] >> 1;
+      const int32_t most = largest[i];
+      const int exponent = exponents[i];
+      for (int64_t k = 0; k < extent; ++k) {
+        // No factor is negative but the exponential that stands for none.
+        const int64_t product = (inverse * std::max(exps[most - from[k * inner]], 0) + (1 << 30)) >> 31;
+        to[k * inner] = static_cast<Out>(std::min(((product + half) >> exponent) + kLow, kHigh));
+      }
+    }
+  }
+
+  Softmax8 rule_;
+  AxisView v_;
+  void (*invert_)(int32_t*, int64_t);
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_softmax_i8(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<SoftmaxAttrs>();
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  if (!is_softmax8(attrs, x, y) || x.shape.elements() == 0) return nullptr;
+  const auto axis = normalize_axis(attrs.axis, x.shape.rank());
+  if (!axis.ok()) return nullptr;
+  const AxisView view = axis_view(x.shape, *axis);
+  const Softmax8 rule(attrs.beta, x.quant->scale());
+  if (y.dtype == DType::kI16) {
+    if (x.dtype == DType::kI8) return std::make_unique<SoftmaxI8<int8_t, int16_t>>(rule, view, spec.isa);
+    return std::make_unique<SoftmaxI8<uint8_t, int16_t>>(rule, view, spec.isa);
+  }
+  if (x.dtype != y.dtype) return nullptr;
+  if (x.dtype == DType::kI8) return std::make_unique<SoftmaxI8<int8_t, int8_t>>(rule, view, spec.isa);
+  return std::make_unique<SoftmaxI8<uint8_t, uint8_t>>(rule, view, spec.isa);
+}
+
+}  // namespace smelt
+#endif

@@ -1,0 +1,95 @@
+// The few largest or smallest of lines of float32, kept in order as a line goes by.
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "backends/cpu/core/kernel.h"
+#include "ops/shape/rules.h"
+#include "ops/sort/sort.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kMost = 32;  ///< entries that insertion keeps in order fast enough
+
+/// An integer in the order of the number; NaN counts as the largest, both zeros as one.
+int32_t order_key(float x) {
+  if (x != x) return std::numeric_limits<int32_t>::max();
+  const auto bits = x == 0 ? 0 : std::bit_cast<int32_t>(x);
+  return bits ^ ((bits >> 31) & 0x7fffffff);
+}
+
+class TopKF32 final : public Kernel {
+ public:
+  TopKF32(const Around& around, int64_t extent, int64_t k, bool largest, DType index_type)
+      : around_(around), extent_(extent), k_(k), flip_(largest ? 0 : -1), index_type_(index_type) {}
+  Status run(KernelContext& ctx) const override {
+    const float* x = ctx.input(0).data<float>();
+    float* values = ctx.wants(0) ? ctx.output(0).data<float>() : nullptr;
+    void* indices = ctx.wants(1) ? ctx.output(1).raw() : nullptr;
+    for (int64_t o = 0; o < around_.outer; ++o)
+      for (int64_t i = 0; i < around_.inner; ++i) {
+        const float* line = x + o * extent_ * around_.inner + i;
+        int64_t best[kMost];
+        select(line, best);
+        for (int64_t j = 0; j < k_; ++j) {
+          const int64_t to = (o * k_ + j) * around_.inner + i;
+          if (values) values[to] = line[best[j] * around_.inner];
+          if (!indices) continue;
+          if (index_type_ == DType::kI64)
+            static_cast<int64_t*>(indices)[to] = best[j];
+          else
+            static_cast<int32_t*>(indices)[to] = static_cast<int32_t>(best[j]);
+        }
+      }
+    return Ok();
+  }
+
+ private:
+  /// Of equal elements the first one goes first.
+  void select(const float* line, int64_t* best) const {
+    int32_t keys[kMost];
+    int64_t count = 0;
+    for (int64_t i = 0; i < extent_; ++i) {
+      const int32_t key = order_key(line[i * around_.inner]) ^ flip_;
+      if (count == k_ && key <= keys[k_ - 1]) continue;
+      int64_t at = count < k_ ? count++ : k_ - 1;
+      for (; at > 0 && keys[at - 1] < key; --at) {
+        keys[at] = keys[at - 1];
+        best[at] = best[at - 1];
+      }
+      keys[at] = key;
+      best[at] = i;
+    }
+  }
+
+  Around around_;
+  int64_t extent_, k_;
+  int32_t flip_;
+  DType index_type_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_topk_f32(const KernelSpec& spec) {
+  const auto& a = spec.attrs<TopKAttrs>();
+  const ValueType& x = spec.inputs[0];
+  if (x.dtype != DType::kF32 || x.quant || x.shape.rank() == 0 || x.shape.elements() == 0 || a.torch_order)
+    return nullptr;
+  const bool wants_values = spec.node.outputs[0] != kNoValue;
+  const bool wants_indices = spec.node.outputs.size() > 1 && spec.node.outputs[1] != kNoValue;
+  if (!spec.constant(1) || spec.constant(1)->elements() < 1 || (wants_values && spec.outputs[0].quant)) return nullptr;
+  const auto axis = axis_of(a.axis, x.shape.rank());
+  const int64_t k = get_int(*spec.constant(1), 0);
+  if (!axis.ok() || k < 1 || k > kMost || k > x.shape[*axis]) return nullptr;
+  Shape want = x.shape;
+  want[*axis] = k;
+  const DType index_type = wants_indices ? spec.outputs[1].dtype : DType::kI64;
+  if ((wants_values && (spec.outputs[0].shape != want || spec.outputs[0].dtype != DType::kF32)) ||
+      (wants_indices && spec.outputs[1].shape != want) || (index_type != DType::kI64 && index_type != DType::kI32))
+    return nullptr;
+  return std::make_unique<TopKF32>(Around(x.shape, *axis), x.shape[*axis], k, a.largest, index_type);
+}
+
+}  // namespace smelt

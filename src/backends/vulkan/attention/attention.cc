@@ -1,0 +1,172 @@
+#include "ops/attention/attention.h"
+
+#include <cmath>
+
+#include "backends/vulkan/copy/strided_copy.h"
+#include "backends/vulkan/core/row_reduction.h"
+#include "ops/attention/geometry.h"
+
+namespace smelt::vulkan {
+namespace {
+
+/// Flags of attention.comp.
+enum Flag : uint32_t { kCausal = 1, kFromEnd = 2, kPast = 4, kLengths = 8, kMask = 16, kSmooth = 32, kSinks = 64 };
+constexpr int64_t kMaxColumns = 4 * kWidth;
+
+struct Push {
+  uint32_t rows, q_heads, share, queries;
+  int32_t keys, past;
+  uint32_t depth, v_depth;
+  uint32_t q_stride[3], k_stride[3], v_stride[3], y_stride[3];
+  uint32_t mask_stride[4];
+  int32_t mask_keys;
+  float scale, softcap;
+  int32_t window, window_right;
+  uint32_t fault_code;
+};
+
+uint32_t narrow(int64_t v) { return static_cast<uint32_t>(v); }
+/// A limit of which everything beyond 2^30 means the same.
+int32_t bounded(int64_t v) { return static_cast<int32_t>(std::min<int64_t>(v, int64_t{1} << 30)); }
+
+/// Strides of one operand by batch entry, head and row.
+void set_strides(uint32_t* to, bool flat, int64_t heads, int64_t length, int64_t depth) {
+  to[0] = narrow(heads * length * depth);
+  to[1] = narrow(flat ? depth : length * depth);
+  to[2] = narrow(flat ? heads * depth : depth);
+}
+
+class AttentionKernel final : public Kernel {
+ public:
+  AttentionKernel(const char* shader, std::vector<uint32_t> constants, const Push& push,
+                  std::unique_ptr<Kernel> presents)
+      : shader_(shader), constants_(std::move(constants)), push_(push), presents_(std::move(presents)) {}
+  Status record(KernelRecorder& r) const override {
+    static constexpr Flag kNeeded[] = {kMask, kPast, kPast, kLengths, kSinks};  // of inputs from the fourth on
+    Binding in[8];
+    for (size_t i = 0; i < 8; ++i) {
+      const bool there = i < 3 || has(kNeeded[i - 3]);
+      in[i] = in[0];
+      if (there) {
+        SMELT_ASSIGN(in[i], r.input(i));
+      }
+    }
+    const Binding y = r.output(0);
+    Dispatch d{shader_,
+               constants_,
+               {in[0], in[1], in[2], in[4], in[5], in[3], in[6], in[7], has(kLengths) ? r.faults() : y, y}};
+    set_grid(d, push_.rows, 1);
+    Push push = push_;
+    push.fault_code = r.fault_code();
+    SMELT_TRY(r.dispatch(d, push));
+    return presents_ ? presents_->record(r) : Ok();
+  }
+
+ private:
+  bool has(Flag f) const { return (constants_[2] & f) != 0; }
+  const char* shader_;
+  std::vector<uint32_t> constants_;
+  Push push_;
+  std::unique_ptr<Kernel> presents_;  ///< outputs 1 and 2
+};
+
+const char* attention_shader(const KernelSpec& spec) {
+  const bool half = spec.outputs[0].dtype == DType::kF16;
+  const DType mask = spec.has(3) ? spec.inputs[3].dtype : spec.outputs[0].dtype;
+  if (!spec.device.stores(mask)) return nullptr;
+  if (mask == DType::kBool) return half ? "attention_f16_bool" : "attention_f32_bool";
+  if (mask == spec.outputs[0].dtype) return half ? "attention_f16" : "attention_f32";
+  return half && mask == DType::kF32 ? "attention_f16_f32" : nullptr;
+}
+
+/// Fills in the mask's part; false when its shape does not fit.
+bool set_mask(const KernelSpec& spec, const AttentionGeometry& g, Push& push) {
+  push.mask_keys = bounded(g.keys);
+  if (!spec.has(3)) return true;
+  const Shape& s = spec.inputs[3].shape;
+  const int64_t full[4] = {g.batch, g.q_heads, g.rows, g.keys};
+  if (s.rank() > 4 || spec.inputs[3].quant) return false;
+  const Shape own = s.strides();
+  for (int i = 1; i <= s.rank(); ++i) {
+    const int64_t d = s[s.rank() - i], w = full[4 - i];
+    if (d != 1 && d != w && (i > 1 || d > w)) return false;
+    if (i == 1 && d != 1) push.mask_keys = bounded(d);
+    push.mask_stride[4 - i] = d == 1 ? 0 : narrow(own[s.rank() - i]);
+  }
+  return true;
+}
+
+/// Copies past and fresh rows into the outputs 1 and 2.
+std::unique_ptr<Kernel> presents(const KernelSpec& spec, const AttentionGeometry& g, const Push& push) {
+  std::vector<Move> moves;
+  for (size_t out = 1; out <= 2; ++out) {
+    if (!wanted(spec, out)) continue;
+    const int64_t depth = out == 1 ? g.depth : g.v_depth;
+    const uint32_t* own = out == 1 ? push.k_stride : push.v_stride;
+    const Shape to{g.kv_heads * g.keys * depth, g.keys * depth, depth, 1};
+    const auto add = [&](size_t in, int64_t length, const Shape& from, int64_t offset) {
+      const auto walk = Walk<2>::make(Shape{g.batch, g.kv_heads, length, depth}, {from, to});
+      if (walk) moves.push_back({.in = in, .out = out, .walk = *walk, .y_offset = static_cast<int32_t>(offset)});
+    };
+    if (g.past > 0) add(3 + out, g.past, Shape{g.kv_heads * g.past * depth, g.past * depth, depth, 1}, 0);
+    add(out, g.fresh, Shape{own[0], own[1], own[2], 1}, g.past * depth);
+  }
+  return moves.empty() ? nullptr : make_moves(spec.outputs[0].dtype, std::move(moves));
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_attention(const KernelSpec& spec) {
+  const auto& a = spec.attrs<AttentionAttrs>();
+  const bool past = spec.has(4) && spec.has(5);
+  if (!plain_reals(spec, {0, 1, 2}, {0}) || spec.has(4) != spec.has(5) || wanted(spec, 3)) return nullptr;
+  if (past && !plain_reals(spec, {4, 5}, {0})) return nullptr;
+  const auto found = attention_geometry(a, spec.inputs[0].shape, spec.inputs[1].shape, spec.inputs[2].shape,
+                                        past ? &spec.inputs[4].shape : nullptr);
+  if (!found.ok()) return nullptr;
+  const AttentionGeometry& g = *found;
+  for (size_t i = 0; i < 3; ++i)
+    if (spec.inputs[i].shape[0] != g.batch) return nullptr;
+  if (past && (spec.inputs[4].shape.elements() != g.batch * g.kv_heads * g.past * g.depth ||
+               spec.inputs[5].shape.elements() != g.batch * g.kv_heads * g.past * g.v_depth))
+    return nullptr;
+  if (g.v_depth > kMaxColumns || g.keys < 1 || (g.keys / kWidth + 1) * g.depth + g.keys * 4 > kMaxRounds)
+    return nullptr;
+  if (spec.has(7) && (!plain_reals(spec, {7}, {0}) || spec.inputs[7].shape.elements() != g.q_heads)) return nullptr;
+  Push push{};
+  const char* shader = attention_shader(spec);
+  if (!shader || !set_mask(spec, g, push)) return nullptr;
+  // Else the first query stands at position 0.
+  const bool from_end = a.causal_from_end && (spec.has(6) || (past ? g.past > 0 : g.keys >= g.rows));
+  uint32_t flags = (a.causal ? kCausal : 0u) | (from_end ? kFromEnd : 0u) | (past && g.past > 0 ? kPast : 0u) |
+                   (spec.has(3) ? kMask : 0u) | (a.smooth_softmax ? kSmooth : 0u) | (spec.has(7) ? kSinks : 0u);
+  uint32_t words = 1, step = 0;
+  if (spec.has(6)) {
+    const int64_t n = spec.inputs[6].shape.elements();
+    words = whole_words(spec.inputs[6].dtype);
+    if (words == 0 || (n != 1 && n != g.batch)) return nullptr;
+    step = n == 1 ? 0 : words;
+    flags |= kLengths;
+  }
+  push.rows = narrow(g.batch * g.q_heads * g.rows);
+  push.q_heads = narrow(g.q_heads);
+  push.share = narrow(g.q_heads / g.kv_heads);
+  push.queries = narrow(g.rows);
+  push.keys = bounded(g.keys);
+  push.past = bounded(g.past);
+  push.depth = narrow(g.depth);
+  push.v_depth = narrow(g.v_depth);
+  set_strides(push.q_stride, g.flat_q, g.q_heads, g.rows, g.depth);
+  set_strides(push.k_stride, g.flat_k, g.kv_heads, g.fresh, g.depth);
+  set_strides(push.v_stride, g.flat_v, g.kv_heads, g.fresh, g.v_depth);
+  set_strides(push.y_stride, g.flat_q, g.q_heads, g.rows, g.v_depth);
+  push.scale =
+      static_cast<float>(a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(g.depth, 1))));
+  push.softcap = static_cast<float>(a.softcap);
+  push.window = bounded(std::max<int64_t>(a.window, -1));
+  push.window_right = bounded(std::max<int64_t>(a.window_right, -1));
+  return std::make_unique<AttentionKernel>(shader, std::vector<uint32_t>{kWidth, kWidth, flags, step, words}, push,
+                                           presents(spec, g, push));
+}
+
+}  // namespace smelt::vulkan

@@ -1,0 +1,75 @@
+// Slices whose first index is computed on the device.
+#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/record/kernel_recorder.h"
+
+namespace smelt::vulkan {
+namespace {
+
+constexpr int kMostDims = 8;
+
+/// The layout of dynamic_slice.comp.
+struct Push {
+  uint32_t n, rank;
+  uint32_t size[kMostDims] = {}, part[kMostDims] = {};
+  uint32_t fault_code = 0;
+};
+
+/// x with input 1 written from input 2 on (`update`), or the part of x from input 1 on.
+class SliceAt final : public Kernel {
+ public:
+  SliceAt(const char* shader, bool update, uint32_t words, const Push& push)
+      : shader_(shader), update_(update), words_(words), push_(push) {}
+  bool reads(size_t i) const override { return update_ || i < 2; }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    SMELT_ASSIGN(const Binding start, r.input(update_ ? 2 : 1));
+    Dispatch d{shader_, {kWidth, words_}, {x, start, r.output(0)}};
+    Push push = push_;
+    if (update_) {
+      SMELT_ASSIGN(const Binding part, r.input(1));
+      d.buffers.push_back(part);
+    } else {
+      d.buffers.push_back(r.faults());
+      push.fault_code = r.fault_code();
+    }
+    set_grid(d, push.n, kWidth);
+    return r.dispatch(d, push);
+  }
+
+ private:
+  const char* shader_;
+  bool update_;
+  uint32_t words_;
+  Push push_;
+};
+
+/// `start`: the input that says where a slice of shape `part` begins.
+std::unique_ptr<Kernel> make(const KernelSpec& spec, bool update, size_t start, const Shape& part) {
+  static const char* const shaders[][2] = {{"slice_at_8", "update_at_8"},
+                                           {"slice_at_16", "update_at_16"},
+                                           {"slice_at_32", "update_at_32"},
+                                           {"slice_at_64", "update_at_64"}};
+  const Shape& x = spec.inputs[0].shape;
+  const int width = width_index(spec.outputs[0].dtype), rank = x.rank();
+  const uint32_t words = whole_words(spec.inputs[start].dtype);
+  if (width < 0 || words == 0 || rank < 1 || rank > kMostDims || part.rank() != rank) return nullptr;
+  if (spec.inputs[0].dtype != spec.outputs[0].dtype || spec.inputs[start].shape.elements() != rank) return nullptr;
+  Push push{static_cast<uint32_t>(spec.outputs[0].shape.elements()), static_cast<uint32_t>(rank)};
+  for (int d = 0; d < rank; ++d) {
+    if (part[d] > x[d]) return nullptr;
+    push.size[rank - 1 - d] = static_cast<uint32_t>(x[d]);
+    push.part[rank - 1 - d] = static_cast<uint32_t>(part[d]);
+  }
+  return std::make_unique<SliceAt>(shaders[width][update ? 1 : 0], update, words, push);
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_update_at(const KernelSpec& spec) {
+  if (spec.inputs[0].dtype != spec.inputs[1].dtype) return nullptr;
+  return make(spec, true, 2, spec.inputs[1].shape);
+}
+
+std::unique_ptr<Kernel> make_slice_at(const KernelSpec& spec) { return make(spec, false, 1, spec.outputs[0].shape); }
+
+}  // namespace smelt::vulkan

@@ -1,0 +1,76 @@
+// Why a node stays with the host, for readers of `smelt inspect`.
+#include <string>
+
+#include "backends/vulkan/core/kernel.h"
+#include "backends/vulkan/device/device.h"
+#include "base/cat.h"
+
+namespace smelt::vulkan {
+namespace {
+
+/// The fields that say which function of its family an operator is.
+class FunctionOf final : public AttrVisitor {
+ public:
+  std::string text;
+  void field(const char* name, const std::string& v) override {
+    if (const std::string_view n = name; n == "fn" || n == "kind" || n == "mode" || n == "reduction") text += " " + v;
+  }
+  void field(const char*, bool) override {}
+  void field(const char*, int64_t) override {}
+  void field(const char*, double) override {}
+  void field(const char*, const std::vector<int64_t>&) override {}
+  void field(const char*, const std::vector<double>&) override {}
+  void field(const char*, const std::vector<std::string>&) override {}
+};
+
+std::string name_of(const Node& node) {
+  FunctionOf function;
+  if (node.attrs) node.attrs->visit(function);
+  return to_string(node.op) + function.text;
+}
+
+std::string type_of(const ValueType& t) {
+  return t.dtype == DType::kInvalid ? "nothing" : Cat(t.quant ? "quantized " : "", to_string(t.dtype));
+}
+
+std::string types(const KernelSpec& spec) {
+  std::string text;
+  for (size_t i = 0; i < spec.inputs.size(); ++i) text += (i ? ", " : "") + type_of(spec.inputs[i]);
+  text += " to ";
+  for (size_t i = 0; i < spec.outputs.size(); ++i) text += (i ? ", " : "") + type_of(spec.outputs[i]);
+  return text;
+}
+
+/// What the device can't hold of an operand of that name; "": nothing.
+std::string beyond(const KernelSpec& spec, const ValueType& t, const std::string& name) {
+  if (t.dtype == DType::kInvalid) return "";
+  if (!spec.device.stores(t.dtype)) return Cat(name, " is ", to_string(t.dtype), ", which the device does not store");
+  const auto n = t.shape.checked_elements();
+  if (!n.ok()) return Cat(name, " ", t.shape.str(), " has too many elements");
+  if (*n == 0) return Cat(name, " ", t.shape.str(), " is empty");
+  const size_t bytes = Tensor::byte_size(t.dtype, *n), most = spec.device.max_binding();
+  if (bytes > most || *n >= int64_t{1} << 31)
+    return Cat(name, " of ", bytes, " bytes is beyond the ", most, " that the device binds");
+  return "";
+}
+
+}  // namespace
+
+std::string refusal(const KernelSpec& spec) {
+  bool listed = false;
+  for (const KernelInfo& info : all_kernels()) listed = listed || info.op == spec.node.op;
+  if (!listed) return Cat("no Vulkan kernel for ", name_of(spec.node));
+  for (size_t i = 0; i < spec.outputs.size(); ++i)
+    if (spec.node.outputs[i] != kNoValue)
+      if (std::string text = beyond(spec, spec.outputs[i], Cat("output ", i)); !text.empty()) return text;
+  std::string cause;
+  KernelSpec asked = spec;
+  asked.why = &cause;
+  static_cast<void>(listed_kernel(asked));
+  if (!cause.empty()) return Cat(name_of(spec.node), ": ", cause);
+  for (size_t i = 0; i < spec.inputs.size(); ++i)
+    if (std::string text = beyond(spec, spec.inputs[i], Cat("input ", i)); !text.empty()) return text;
+  return Cat("no Vulkan kernel for ", name_of(spec.node), " of ", types(spec));
+}
+
+}  // namespace smelt::vulkan

@@ -1,0 +1,218 @@
+#include "backends/vulkan/decompose/composed.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/device/alignment.h"
+#include "backends/vulkan/device/device.h"
+#include "backends/vulkan/record/kernel_recorder.h"
+#include "ops/shape/shape.h"
+
+namespace smelt::vulkan {
+namespace {
+
+bool is_view(Op op) { return op == Op::kReshape || op == Op::kSqueeze || op == Op::kUnsqueeze || op == Op::kFlatten; }
+
+/// Where a value lies.
+struct Place {
+  enum Kind : uint8_t { kNowhere, kOperand, kConstant, kScratch, kOutput } kind = kNowhere;
+  size_t index = 0;  ///< of the operand, the constant, or the output
+  size_t offset = 0, bytes = 0;
+};
+
+struct Stage {
+  std::unique_ptr<Kernel> kernel;
+  std::vector<ValueId> inputs, outputs;
+};
+
+class Composed final : public Kernel {
+ public:
+  std::vector<Place> places;  ///< by value
+  std::vector<Stage> stages;
+  struct Constant {
+    std::unique_ptr<Tensor> content;
+    std::optional<Composition::Derived> derived;
+  };
+  std::vector<Constant> constants;
+  bool cuts(size_t i) const override {
+    return std::any_of(constants.begin(), constants.end(),
+                       [&](const Constant& c) { return c.derived && c.derived->operand == i; });
+  }
+  size_t scratch = 0;  ///< of values; behind it that of kernels
+  const char* fault_text = nullptr;
+
+  bool reads(size_t i) const override {
+    for (const Stage& s : stages)
+      for (size_t k = 0; k < s.inputs.size(); ++k) {
+        if (s.inputs[k] == kNoValue || !s.kernel->reads(k)) continue;
+        const Place& p = places[static_cast<size_t>(s.inputs[k])];
+        if (p.kind == Place::kOperand && p.index == i) return true;
+      }
+    return false;
+  }
+  const char* fault() const override { return fault_text ? fault_text : Kernel::fault(); }
+  size_t scratch_bytes() const override {
+    size_t most = 0;
+    for (const Stage& s : stages) most = std::max(most, s.kernel->scratch_bytes());
+    return scratch + most;
+  }
+  Status record(KernelRecorder& r) const override {
+    for (const Stage& s : stages) {
+      std::vector<KernelRecorder::Operand> inputs;
+      for (ValueId id : s.inputs) inputs.push_back(id == kNoValue ? KernelRecorder::Operand{} : operand(r, id));
+      std::vector<Binding> outputs;
+      for (ValueId id : s.outputs) outputs.push_back(operand(r, id).binding);
+      KernelRecorder inner = r.nested(inputs, outputs, r.scratch(scratch, s.kernel->scratch_bytes(), false));
+      SMELT_TRY(s.kernel->record(inner));
+    }
+    return Ok();
+  }
+
+ private:
+  KernelRecorder::Operand operand(KernelRecorder& r, ValueId id) const {
+    const Place& p = places[static_cast<size_t>(id)];
+    switch (p.kind) {
+      case Place::kOperand:
+        return r.operand(p.index);
+      case Place::kConstant: {
+        const Constant& c = constants[p.index];
+        if (!c.derived || r.operand(c.derived->operand).of) return {{}, c.content.get(), &r.plan_store()};
+        const KernelRecorder::Operand& whole = r.operand(c.derived->operand);
+        return {{}, c.content.get(), whole.store, whole.constant->raw(), c.derived->name.c_str()};
+      }
+      case Place::kOutput:
+        return {r.place(p.index)};
+      default:
+        return {r.scratch(p.offset, p.bytes, false)};
+    }
+  }
+};
+
+}  // namespace
+
+Composition::Composition(const KernelSpec& spec)
+    : spec_(spec), module_(std::make_shared<Module>()), builder_(*module_, 0) {
+  module_->graphs.resize(1);
+  for (size_t i = 0; i < spec.inputs.size(); ++i) {
+    if (!spec.has(i))
+      inputs_.push_back(kNoValue);
+    else
+      inputs_.push_back(spec.constant(i) ? builder_.constant("", *spec.constant(i))
+                                         : builder_.input("", spec.inputs[i]));
+  }
+}
+
+ValueId Composition::add(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, bool absent) {
+  if (!absent && std::find(inputs.begin(), inputs.end(), kNoValue) != inputs.end()) return kNoValue;
+  auto made = builder_.op(op, std::move(attrs), std::move(inputs));
+  return made.ok() && builder_.type(*made).is_static() ? *made : kNoValue;
+}
+
+ValueId Composition::add_as(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& type) {
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i] == kNoValue && (i >= spec_.inputs.size() || spec_.has(i))) return kNoValue;
+  auto made = builder_.op_as(op, std::move(attrs), std::move(inputs), type);
+  return made.ok() && builder_.type(*made).is_static() ? *made : kNoValue;
+}
+
+ValueId Composition::derived(size_t i, const Tensor& content, std::string name) {
+  const ValueId id = builder_.constant("", content);
+  derived_[id] = {i, std::move(name)};
+  return id;
+}
+
+ValueId Composition::binary(Binary fn, ValueId x, ValueId y) {
+  return add(Op::kBinary, make_attrs<BinaryAttrs>(fn), {x, y});
+}
+
+ValueId Composition::where(ValueId condition, ValueId x, ValueId y) {
+  return add(Op::kWhere, make_attrs<NoAttrs>(), {condition, x, y});
+}
+
+ValueId Composition::cast(ValueId x, DType to) {
+  return x == kNoValue || dtype(x) == to ? x : add(Op::kCast, make_attrs<CastAttrs>(to), {x});
+}
+
+ValueId Composition::expand(ValueId x, const Shape& to) {
+  if (x == kNoValue || shape(x) == to) return x;
+  return add(Op::kExpand, make_attrs<NoAttrs>(), {x, i64(std::vector<int64_t>(to.begin(), to.end()))});
+}
+
+ValueId Composition::reshape(ValueId x, const std::vector<int64_t>& dims) {
+  if (x == kNoValue || shape(x) == Shape(dims)) return x;
+  if (const Tensor* t = builder_.constant_of(x); t && Shape(dims).checked_elements().ok()) {
+    if (Shape(dims).elements() != t->elements()) return kNoValue;
+    const auto operand = std::find(inputs_.begin(), inputs_.end(), x);
+    if (operand == inputs_.end()) return constant(t->reshaped(Shape(dims)));
+    return derived(static_cast<size_t>(operand - inputs_.begin()), t->reshaped(Shape(dims)),
+                   Cat("reshaped to ", Shape(dims).str(), ", "));
+  }
+  return add(Op::kReshape, make_attrs<ReshapeAttrs>(), {x, i64(dims)});
+}
+
+ValueId Composition::transpose(ValueId x, const std::vector<int64_t>& perm) {
+  TransposeAttrs a;
+  a.perm = perm;
+  return add(Op::kTranspose, make_attrs<TransposeAttrs>(a), {x});
+}
+
+std::unique_ptr<Kernel> Composition::kernel(const std::vector<ValueId>& results, const char* fault) {
+  const Graph& g = builder_.graph();
+  auto k = std::make_unique<Composed>();
+  k->fault_text = fault;
+  k->places.resize(g.values.size());
+  const auto at = [&](ValueId id) -> Place& { return k->places[static_cast<size_t>(id)]; };
+  std::vector<const Tensor*> contents(g.values.size(), nullptr);
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    if (inputs_[i] == kNoValue) continue;
+    at(inputs_[i]) = {Place::kOperand, i};
+    contents[static_cast<size_t>(inputs_[i])] = spec_.constant(i);
+  }
+  for (size_t id = 0; id < g.values.size(); ++id) {
+    if (!g.values[id].constant || k->places[id].kind != Place::kNowhere) continue;
+    k->places[id] = {Place::kConstant, k->constants.size()};
+    Composed::Constant& c =
+        k->constants.emplace_back(Composed::Constant{std::make_unique<Tensor>(*g.values[id].constant), {}});
+    if (const auto it = derived_.find(static_cast<ValueId>(id)); it != derived_.end()) c.derived = it->second;
+    contents[id] = c.content.get();
+  }
+  // Results lie in the node's outputs, and so does what they are views of.
+  for (size_t i = 0; i < results.size(); ++i) {
+    ValueId id = results[i];
+    if (spec_.node.outputs[i] == kNoValue) continue;
+    if (id == kNoValue) return nullptr;
+    const ValueType &made = builder_.type(id), &want = spec_.outputs[i];
+    if (made.dtype != want.dtype || made.shape != want.shape || made.quant != want.quant) return nullptr;
+    for (size_t n = g.nodes.size(); n-- > 0;)
+      if (is_view(g.nodes[n].op) && g.nodes[n].outputs[0] == id) id = g.nodes[n].inputs[0];
+    if (at(id).kind != Place::kNowhere) return nullptr;
+    at(id) = {Place::kOutput, i};
+  }
+  for (const Node& n : g.nodes) {
+    const ValueId out = n.outputs[0];
+    if (is_view(n.op)) {
+      at(out) = at(n.inputs[0]);
+      if (contents[static_cast<size_t>(n.inputs[0])]) return nullptr;  // constants have the shape that they need
+      continue;
+    }
+    std::vector<ValueType> types;
+    std::vector<const Tensor*> constants;
+    for (ValueId id : n.inputs) {
+      types.push_back(id == kNoValue ? ValueType{} : builder_.type(id));
+      constants.push_back(id == kNoValue ? nullptr : contents[static_cast<size_t>(id)]);
+    }
+    const ValueType& type = builder_.type(out);
+    const KernelSpec part = spec_.part({n, types, constants, {&type, 1}});
+    auto made = make_kernel(part);
+    if (!made) return spec_.why ? spec_.refuse("of its parts, ", refusal(part)) : nullptr;
+    if (Place& p = at(out); p.kind == Place::kNowhere) {
+      p = {Place::kScratch, 0, k->scratch, Tensor::byte_size(type.dtype, type.shape.elements())};
+      k->scratch += align_binding(p.bytes);
+    }
+    k->stages.push_back({std::move(made), n.inputs, n.outputs});
+  }
+  return k;
+}
+
+}  // namespace smelt::vulkan

@@ -1,0 +1,357 @@
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "backends/vulkan/core/activation.h"
+#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/strides.h"
+#include "backends/vulkan/decompose/composed.h"
+#include "backends/vulkan/device/device.h"
+#include "backends/vulkan/gemm/operand.h"
+#include "backends/vulkan/layout/texture_kernel.h"
+#include "backends/vulkan/record/kernel_recorder.h"
+#include "ops/elementwise/binary_fixed.h"
+#include "ops/elementwise/elementwise.h"
+#include "tensor/numeric.h"
+#include "tensor/quant_params.h"
+
+namespace smelt::vulkan {
+namespace {
+
+struct RealPush {
+  Walk<2> walk;
+  float alpha;
+  GpuActivation act;
+};
+struct IntegerPush {
+  Walk<2> walk;
+  int32_t alpha;
+  int32_t low, high;
+  uint32_t fault_code;
+};
+struct DoublePush {
+  Walk<2> walk;
+  double alpha, low, high;
+};
+
+/// The function's code in binary_functions.inc; -1: it has none.
+int real_code(Binary fn) {
+  switch (fn) {
+#define SMELT_BINARY(name, code, value) \
+  case Binary::k##name:                 \
+    return code;
+#include "backends/vulkan/elementwise/binary_functions.inc"
+#undef SMELT_BINARY
+    default:
+      return -1;
+  }
+}
+
+int integer_code(Binary fn) {
+  switch (fn) {
+#define SMELT_INTEGER(name, code, value) \
+  case Binary::k##name:                  \
+    return code;
+#include "backends/vulkan/elementwise/integer_functions.inc"
+#undef SMELT_INTEGER
+    default:
+      return -1;
+  }
+}
+
+int double_code(Binary fn) {
+  switch (fn) {
+#define SMELT_DOUBLE(name, code, value) \
+  case Binary::k##name:                 \
+    return code;
+#include "backends/vulkan/elementwise/float64_functions.inc"
+#undef SMELT_DOUBLE
+    default:
+      return -1;
+  }
+}
+
+template <class Push>
+class BinaryKernel final : public Kernel {
+ public:
+  /// `flags`: specialization constants behind the function's code.
+  BinaryKernel(const char* shader, int code, std::vector<uint32_t> flags, const Push& push)
+      : shader_(shader), constants_{kWidth, static_cast<uint32_t>(code)}, push_(push) {
+    constants_.insert(constants_.end(), flags.begin(), flags.end());
+  }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    SMELT_ASSIGN(const Binding y, r.input(1));
+    Dispatch d{shader_, constants_, {x, y, r.output(0)}};
+    set_grid(d, push_.walk.n, kWidth);
+    Push push = push_;
+    if constexpr (requires { push.fault_code; })
+      if (push.fault_code) {
+        push.fault_code = r.fault_code();
+        d.buffers.push_back(r.faults());
+      }
+    return r.dispatch(d, push);
+  }
+  const char* fault() const override { return "division by zero: an element of the divisor is 0"; }
+
+ private:
+  const char* shader_;
+  std::vector<uint32_t> constants_;
+  Push push_;
+};
+
+/// The layout of binary.comp for textures.
+struct TexturePush {
+  GpuSize x, y;  ///< y: strides of a constant
+  GpuSize z;
+  float alpha;
+  GpuActivation act;
+};
+
+/// Of two images, or an image and a constant in a buffer.
+class BinaryTexture final : public TextureKernel {
+ public:
+  /// `to_bool`: z is a buffer, of as many elements as that image.
+  BinaryTexture(Images operands, const ImageLayout& z, bool to_bool, int code, const TexturePush& push)
+      : TextureKernel(z.form, std::move(operands), to_bool ? Images{} : Images{z}),
+        to_bool_(to_bool),
+        code_(static_cast<uint32_t>(code)),
+        texels_(z.count()),
+        push_(push) {}
+  std::optional<RealOperand> constant;
+  Status record(KernelRecorder& r) const override {
+    const size_t first = input_image(0) ? 0 : 1;
+    SMELT_ASSIGN(const Binding x, r.input(first));
+    SMELT_ASSIGN(const Binding y, constant ? constant->bind(r) : r.input(1));
+    const char* family =
+        constant ? (to_bool_ ? "binary_constant_bool" : "binary_constant") : (to_bool_ ? "binary_bool" : "binary");
+    return dispatch(r, family, {code_, 0, packed(), first == 1 ? 1u : 0u}, {x, y, r.output(0)}, texels_, push_);
+  }
+
+ private:
+  bool to_bool_;
+  uint32_t code_;
+  uint64_t texels_;
+  TexturePush push_;
+};
+
+std::optional<Walk<2>> walk_of(const KernelSpec& spec) {
+  const Shape& out = spec.outputs[0].shape;
+  return Walk<2>::make(out,
+                       {broadcast_strides(spec.inputs[0].shape, out), broadcast_strides(spec.inputs[1].shape, out)});
+}
+
+/// Neither operand repeats.
+uint32_t plain(const KernelSpec& spec) {
+  const Shape& out = spec.outputs[0].shape;
+  return spec.inputs[0].shape == out && spec.inputs[1].shape == out ? 1 : 0;
+}
+
+/// Whether a divisor of 0 is to be reported that may be there.
+bool checks_divisor(const KernelSpec& spec) {
+  if (!spec.attrs<BinaryAttrs>().checked_division) return false;
+  const Tensor* divisor = spec.constant(1);
+  for (int64_t i = 0; divisor && i < divisor->elements(); ++i)
+    if (get_int(*divisor, i) == 0) return true;
+  return !divisor;
+}
+
+/// Functions of uint64 values that are those of int64 ones.
+bool ignores_sign(Binary fn) {
+  switch (fn) {
+    case Binary::kAdd:
+    case Binary::kSub:
+    case Binary::kMul:
+    case Binary::kBitAnd:
+    case Binary::kBitOr:
+    case Binary::kBitXor:
+    case Binary::kEqual:
+    case Binary::kNotEqual:
+    case Binary::kLogicalAnd:
+    case Binary::kLogicalOr:
+    case Binary::kLogicalXor:
+    case Binary::kShiftLeft:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_binary_real(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<BinaryAttrs>();
+  const int code = real_code(attrs.fn);
+  const bool to_bool = gives_bool(attrs.fn);
+  const char* shader =
+      element_shader(spec, {0, 1}, to_bool, {"binary_f32", "binary_f16", "binary_f32_bool", "binary_f16_bool"});
+  const auto walk = walk_of(spec);
+  if (code < 0 || !shader || !walk) return nullptr;
+  const RealPush push{*walk, static_cast<float>(attrs.alpha), to_bool ? GpuActivation{} : gpu_activation(attrs.act)};
+  return std::make_unique<BinaryKernel<RealPush>>(shader, code, std::vector<uint32_t>{plain(spec)}, push);
+}
+
+std::unique_ptr<Kernel> make_binary_texture(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<BinaryAttrs>();
+  const int code = real_code(attrs.fn);
+  const DType dtype = spec.inputs[0].dtype;
+  const bool to_bool = gives_bool(attrs.fn);
+  if (code < 0 || spec.inputs[1].dtype != dtype || (spec.constant(0) && spec.constant(1))) return nullptr;
+  if (spec.outputs[0].dtype != (to_bool ? DType::kBool : dtype) || spec.outputs[0].quant) return nullptr;
+  const Shape& out = spec.outputs[0].shape;
+  const auto z = ImageLayout::of(out, dtype, spec.form, spec.device);
+  if (!z || !spec.device.stores(spec.outputs[0].dtype)) return nullptr;
+  TextureKernel::Images operands(2);
+  GpuSize sizes[2];
+  std::optional<RealOperand> constant;
+  for (size_t i = 0; i < 2; ++i) {
+    if (spec.constant(i)) {
+      if (!make_float_operand(spec, i, constant.emplace()) || !constant->fits(spec.device)) return nullptr;
+      sizes[1] = image_strides(broadcast_strides(spec.inputs[i].shape, out));
+      continue;
+    }
+    operands[i] = image_of(spec, spec.inputs[i]);
+    if (!operands[i]) return nullptr;
+    sizes[constant ? 0 : i] = operands[i]->size;
+  }
+  auto kernel =
+      std::make_unique<BinaryTexture>(std::move(operands), *z, to_bool, code,
+                                      TexturePush{sizes[0], sizes[1], z->size, static_cast<float>(attrs.alpha),
+                                                  to_bool ? GpuActivation{} : gpu_activation(attrs.act)});
+  kernel->constant = constant;
+  return kernel;
+}
+
+std::unique_ptr<Kernel> make_binary_integer(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<BinaryAttrs>();
+  const int code = integer_code(attrs.fn);
+  const bool to_bool = gives_bool(attrs.fn);
+  if (spec.inputs[0].dtype == DType::kU64) {
+    if (!ignores_sign(attrs.fn) || attrs.act.kind != ActKind::kNone) return nullptr;
+    std::vector<ValueType> inputs(spec.inputs.begin(), spec.inputs.end()), outputs{spec.outputs[0]};
+    for (auto* types : {&inputs, &outputs})
+      for (ValueType& t : *types)
+        if (t.dtype == DType::kU64) t.dtype = DType::kI64;
+    return make_binary_integer({{spec.node, inputs, spec.constants, outputs}, spec.device});
+  }
+  const char* shader = element_shader(spec, {0, 1}, to_bool,
+                                      {"binary_i32", "binary_i64", "binary_i32_bool", "binary_i64_bool"}, DType::kI32);
+  const auto walk = walk_of(spec);
+  if (code < 0 || !shader || !walk || !fits_int32(attrs.alpha)) return nullptr;
+  IntegerPush push{*walk, static_cast<int32_t>(attrs.alpha), 0, 0, 0};
+  const bool wide = spec.inputs[0].dtype == DType::kI64;
+  if (checks_divisor(spec)) {
+    push.fault_code = 1;
+    shader = wide ? "binary_i64_checked" : "binary_i32_checked";
+  }
+  const Bounds bounds = activation_bounds(attrs.act);
+  const bool clamped = !to_bool && attrs.act.kind != ActKind::kNone;
+  if (clamped) {
+    if (wide && !(fits_int32(bounds.lo) && fits_int32(bounds.hi))) return nullptr;
+    push.low = fits_int32(bounds.lo) ? static_cast<int32_t>(bounds.lo) : INT32_MIN;
+    push.high = fits_int32(bounds.hi) ? static_cast<int32_t>(bounds.hi) : INT32_MAX;
+  }
+  return std::make_unique<BinaryKernel<IntegerPush>>(shader, code,
+                                                     std::vector<uint32_t>{plain(spec), clamped ? 1u : 0u}, push);
+}
+
+std::unique_ptr<Kernel> make_pow_mixed(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<BinaryAttrs>();
+  const ValueType &x = spec.inputs[0], &y = spec.inputs[1], &z = spec.outputs[0];
+  // Where integers come out, a power just below one would be another.
+  if (attrs.fn != Binary::kPow || attrs.act.kind != ActKind::kNone || x.dtype == y.dtype || !is_float(z.dtype) ||
+      x.quant || y.quant || z.quant || !spec.device.info().float64)
+    return nullptr;
+  Composition c(spec);
+  const ValueId power = c.binary(Binary::kPow, c.cast(c.input(0), DType::kF64), c.cast(c.input(1), DType::kF64));
+  return c.kernel({c.cast(power, z.dtype)});
+}
+
+std::unique_ptr<Kernel> make_binary_double(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<BinaryAttrs>();
+  if (spec.inputs[0].dtype != DType::kF64 || spec.inputs[1].dtype != DType::kF64) return nullptr;
+  if (!spec.device.info().float64) return spec.refuse("the device has no float64");
+  const int code = double_code(attrs.fn);
+  if (code < 0) return spec.refuse("float64 is not computed with this function");
+  const bool to_bool = gives_bool(attrs.fn);
+  const auto walk = walk_of(spec);
+  if (!walk || spec.outputs[0].dtype != (to_bool ? DType::kBool : DType::kF64)) return nullptr;
+  if (gpu_activation(attrs.act).code > 1)
+    return spec.refuse("float64 is not computed with activation ", to_string(attrs.act.kind));
+  const Bounds bounds = activation_bounds(attrs.act);
+  const DoublePush push{*walk, attrs.alpha, to_bool ? 0 : bounds.lo, to_bool ? 1 : bounds.hi};
+  return std::make_unique<BinaryKernel<DoublePush>>(to_bool ? "binary_f64_bool" : "binary_f64", code,
+                                                    std::vector<uint32_t>{plain(spec)}, push);
+}
+
+namespace {
+
+/// Of binary_fixed.comp.
+enum class FixedRule : uint32_t { kProduct, kSum, kShifted };
+struct FixedParameters {
+  int32_t zero_a = 0, zero_b = 0, zero = 0, low = 0, high = 0;
+  int32_t sign_b = 1, left = 0, padding = 0;
+  int32_t a[2] = {}, b[2] = {}, out[2] = {};
+};
+
+class FixedBinary final : public Kernel {
+ public:
+  FixedBinary(FixedRule rule, const FixedParameters& parameters, const Walk<2>& walk)
+      : rule_(rule), parameters_(parameters), walk_(walk) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    SMELT_ASSIGN(const Binding y, r.input(1));
+    SMELT_ASSIGN(const Binding parameters, r.table("fixed point", std::span<const FixedParameters>(&parameters_, 1)));
+    Dispatch d{"binary_fixed_i16", {kWidth, static_cast<uint32_t>(rule_)}, {x, y, parameters, r.output(0)}};
+    set_grid(d, walk_.n, kWidth);
+    return r.dispatch(d, walk_);
+  }
+
+ private:
+  FixedRule rule_;
+  FixedParameters parameters_;
+  Walk<2> walk_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_binary_fixed(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<BinaryAttrs>();
+  const auto walk = walk_of(spec);
+  for (const ValueType* t : {&spec.inputs[0], &spec.inputs[1], &spec.outputs[0]})
+    if (t->dtype != DType::kI16 || !is_per_tensor(t->quant)) return nullptr;
+  if (!walk || attrs.rounding == Rounding::kFloatHalfEven) return nullptr;
+  Tensor y = type_only(spec.outputs[0]);
+  const Tensor a = type_only(spec.inputs[0]), b = type_only(spec.inputs[1]);
+  const auto parameters = [](const auto& f) {
+    FixedParameters p;
+    p.zero_a = f.zero_a;
+    p.zero_b = f.zero_b;
+    p.zero = f.zero;
+    p.low = static_cast<int32_t>(f.low);
+    p.high = static_cast<int32_t>(std::max(f.low, f.high));
+    p.sign_b = f.negate_b ? -1 : 1;
+    return p;
+  };
+  if (const auto s = ShiftedArithmetic::make(attrs, a, b, y)) {
+    FixedParameters p = parameters(*s);
+    p.a[0] = s->right_a;
+    p.b[0] = s->right_b;
+    return std::make_unique<FixedBinary>(FixedRule::kShifted, p, *walk);
+  }
+  const auto f = FixedArithmetic::make(attrs, a, b, y);
+  if (!f) return nullptr;
+  FixedParameters p = parameters(*f);
+  p.left = f->left;
+  const auto put = [](int32_t(&to)[2], FixedFactor from) {
+    to[0] = from.multiplier;
+    to[1] = from.shift;
+  };
+  put(p.a, f->a);
+  put(p.b, f->b);
+  put(p.out, f->out);
+  return std::make_unique<FixedBinary>(f->product ? FixedRule::kProduct : FixedRule::kSum, p, *walk);
+}
+
+}  // namespace smelt::vulkan

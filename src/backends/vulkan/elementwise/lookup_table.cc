@@ -1,0 +1,117 @@
+// Functions of 8- and 16-bit values as tables, filled by the reference kernel itself: equal to it by construction.
+#include <cstring>
+
+#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/strides.h"
+#include "backends/vulkan/record/kernel_recorder.h"
+#include "base/cat.h"
+#include "ops/common/run_reference.h"
+#include "tensor/quant_params.h"
+
+namespace smelt::vulkan {
+namespace {
+
+constexpr const char* kShaders[] = {"table_8", "table_16", "table_32", "table_64"};
+constexpr const char* kWordShaders[] = {"table_words_8", "table_words_16", "table_words_32", "table_words_64"};
+
+/// Parameters that are the same for every element.
+bool uniform(const ValueType& t) { return !t.quant || is_per_tensor(t.quant); }
+
+bool byte_type(const ValueType& t) {
+  return (t.dtype == DType::kI8 || t.dtype == DType::kU8 || t.dtype == DType::kBool) && uniform(t);
+}
+
+bool word_type(const ValueType& t) { return (t.dtype == DType::kI16 || t.dtype == DType::kU16) && uniform(t); }
+
+/// Every value of a byte or a word in order.
+Tensor all_values(const ValueType& type, const Shape& shape) {
+  Tensor t(type.dtype, shape);
+  for (int64_t i = 0; i < shape.elements(); ++i) {
+    if (bit_width(type.dtype) == 16)
+      t.data<uint16_t>()[i] = static_cast<uint16_t>(i);
+    else
+      t.data<uint8_t>()[i] = static_cast<uint8_t>(type.dtype == DType::kBool ? i != 0 : i);
+  }
+  t.set_quant(type.quant);
+  return t;
+}
+
+/// Results for all values of the first `inputs` inputs; undefined when an input behind them is no single known number
+/// or the kernel fails.
+Tensor make_results(const KernelSpec& spec, size_t inputs) {
+  const int64_t n = bit_width(spec.inputs[0].dtype) == 16 ? 65536 : 256;
+  std::vector<Datum> in;
+  in.emplace_back(all_values(spec.inputs[0], inputs == 2 ? Shape{n, 1} : Shape{n}));
+  if (inputs == 2) in.emplace_back(all_values(spec.inputs[1], Shape{1, 256}));
+  for (size_t i = inputs; i < spec.inputs.size(); ++i) {
+    if (spec.has(i) && (!spec.constant(i) || spec.constant(i)->elements() != 1)) return {};
+    in.push_back(spec.has(i) ? Datum(spec.constant(i)->reshaped(Shape{})) : Datum());
+  }
+  Tensor out(spec.outputs[0].dtype, inputs == 2 ? Shape{n, 256} : Shape{n});
+  out.set_quant(spec.outputs[0].quant);
+  auto results = run_reference(spec.node, std::move(in), {std::move(out)});
+  return results.ok() ? std::move(results->front()) : Tensor();
+}
+
+Result<Binding> upload(KernelRecorder& r, const Tensor& table, const void* key) {
+  return r.table(Cat("table ", reinterpret_cast<uintptr_t>(key)), table.bytes(),
+                 [&](void* to) { std::memcpy(to, table.raw(), table.bytes()); });
+}
+
+class TableKernel final : public Kernel {
+ public:
+  TableKernel(Tensor table, bool words, uint32_t n) : table_(std::move(table)), words_(words), n_(n) {}
+  bool reads(size_t i) const override { return i == 0; }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    SMELT_ASSIGN(const Binding table, upload(r, table_, this));
+    Dispatch d{(words_ ? kWordShaders : kShaders)[width_index(table_.dtype())], {kWidth}, {x, table, r.output(0)}};
+    set_grid(d, n_, kWidth);
+    return r.dispatch(d, n_);
+  }
+
+ private:
+  Tensor table_;
+  bool words_;  ///< of 16 bits, else bytes
+  uint32_t n_;
+};
+
+class TablePairKernel final : public Kernel {
+ public:
+  TablePairKernel(Tensor table, const Walk<2>& walk) : table_(std::move(table)), walk_(walk) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    SMELT_ASSIGN(const Binding y, r.input(1));
+    SMELT_ASSIGN(const Binding table, upload(r, table_, this));
+    Dispatch d{"table_pair", {kWidth}, {x, y, table, r.output(0)}};
+    set_grid(d, walk_.n, kWidth);
+    return r.dispatch(d, walk_);
+  }
+
+ private:
+  Tensor table_;
+  Walk<2> walk_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_table(const KernelSpec& spec) {
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  if ((!byte_type(x) && !word_type(x)) || !uniform(y) || width_index(y.dtype) < 0 || !(x.shape == y.shape))
+    return nullptr;
+  Tensor results = make_results(spec, 1);
+  if (!results.defined()) return nullptr;
+  return std::make_unique<TableKernel>(std::move(results), word_type(x), static_cast<uint32_t>(y.shape.elements()));
+}
+
+std::unique_ptr<Kernel> make_table_pair(const KernelSpec& spec) {
+  const ValueType &a = spec.inputs[0], &b = spec.inputs[1], &y = spec.outputs[0];
+  if (!byte_type(a) || !byte_type(b) || !byte_type(y)) return nullptr;
+  const auto walk = Walk<2>::make(y.shape, {broadcast_strides(a.shape, y.shape), broadcast_strides(b.shape, y.shape)});
+  if (!walk) return nullptr;
+  Tensor results = make_results(spec, 2);
+  if (!results.defined()) return nullptr;
+  return std::make_unique<TablePairKernel>(std::move(results), *walk);
+}
+
+}  // namespace smelt::vulkan

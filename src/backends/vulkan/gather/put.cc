@@ -1,0 +1,87 @@
+// Entries of one axis replaced by indices that are computed on the device. Every element of the result looks for its
+// index, so that the last of equal ones wins as in the reference kernels.
+#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/record/kernel_recorder.h"
+#include "ops/common/index.h"
+#include "ops/gather/gather.h"
+
+namespace smelt::vulkan {
+namespace {
+
+constexpr const char* kShaders[][2] = {{"put_8_i32", "put_8_i64"},
+                                       {"put_16_i32", "put_16_i64"},
+                                       {"put_32_i32", "put_32_i64"},
+                                       {"put_64_i32", "put_64_i64"}};
+/// The search is linear.
+constexpr int64_t kMostPicks = 256;
+
+struct Push {
+  uint32_t n;
+  uint32_t extent, inner, picks;
+  uint32_t fault_code = 0;
+};
+
+/// Which inputs hold what.
+struct Inputs {
+  size_t indices, values;
+};
+
+class PutKernel final : public Kernel {
+ public:
+  PutKernel(const char* shader, const Inputs& in, const Push& push) : shader_(shader), in_(in), push_(push) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    SMELT_ASSIGN(const Binding indices, r.input(in_.indices));
+    SMELT_ASSIGN(const Binding values, r.input(in_.values));
+    Dispatch d{shader_, {kWidth}, {x, indices, values, r.output(0), r.faults()}};
+    return dispatch_checked(r, std::move(d), push_.n, push_);
+  }
+
+ private:
+  const char* shader_;
+  Inputs in_;
+  Push push_;
+};
+
+std::unique_ptr<Kernel> make(const KernelSpec& spec, const Inputs& in, int64_t axis) {
+  const Shape& x = spec.inputs[0].shape;
+  const DType dtype = spec.outputs[0].dtype, index = spec.inputs[in.indices].dtype;
+  const int width = width_index(dtype);
+  if (width < 0 || x.rank() == 0 || spec.inputs[in.values].dtype != dtype || whole_words(index) == 0) return nullptr;
+  const auto at = normalize_axis(axis, x.rank());
+  if (!at.ok()) return nullptr;
+  const AxisView v = axis_view(x, *at);
+  const Push push{static_cast<uint32_t>(x.elements()), static_cast<uint32_t>(v.extent), static_cast<uint32_t>(v.inner),
+                  static_cast<uint32_t>(spec.inputs[in.indices].shape.elements())};
+  const int64_t places = x.elements() / push.extent * push.picks;
+  if (push.picks > kMostPicks || push.picks == 0 || spec.inputs[in.values].shape.elements() != places) return nullptr;
+  return std::make_unique<PutKernel>(kShaders[width][whole_words(index) - 1], in, push);
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_put_slices(const KernelSpec& spec) {
+  const auto& a = spec.attrs<ScatterAttrs>();
+  if (a.reduction != ScatterAttrs::Reduce::kNone) return nullptr;
+  return make(spec, {1, 2}, a.axis);
+}
+
+std::unique_ptr<Kernel> make_put_rows(const KernelSpec& spec) {
+  const Shape& indices = spec.inputs[1].shape;
+  if (spec.attrs<ScatterAttrs>().reduction != ScatterAttrs::Reduce::kNone) return nullptr;
+  if (indices.rank() < 1 || indices.back() != 1) return nullptr;  // tuples of one index
+  return make(spec, {1, 2}, 0);
+}
+
+std::unique_ptr<Kernel> make_index_put(const KernelSpec& spec) {
+  if (spec.attrs<IndexAttrs>().accumulate) return nullptr;
+  size_t only = 0;
+  for (size_t i = 2; i < spec.inputs.size(); ++i) {
+    if (!spec.has(i)) continue;
+    if (only) return nullptr;
+    only = i;
+  }
+  return only ? make(spec, {only, 1}, static_cast<int64_t>(only) - 2) : nullptr;
+}
+
+}  // namespace smelt::vulkan

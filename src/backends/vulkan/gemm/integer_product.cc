@@ -1,0 +1,59 @@
+#include "backends/vulkan/gemm/integer_product.h"
+
+#include <algorithm>
+#include <bit>
+#include <span>
+
+#include "backends/vulkan/device/device.h"
+
+namespace smelt::vulkan {
+
+std::optional<IntegerProduct> IntegerProduct::make(const KernelSpec& spec, int w_axis, int64_t channels,
+                                                   const Activation& act, Rounding rounding, double alpha) {
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  if (x.dtype != y.dtype || (spec.has(2) && !spec.constant(2))) return std::nullopt;
+  auto pair = QuantizedPair::make(x, spec.inputs[1], w_axis, channels);
+  if (!pair || (pair->w_signed != pair->x_signed && !pair->w_signed)) return std::nullopt;
+  auto requant = RequantParams::make(spec, channels, act, rounding, alpha);
+  if (!requant) return std::nullopt;
+  return IntegerProduct{std::move(*pair), std::move(*requant)};
+}
+
+Result<Binding> IntegerProduct::table(KernelRecorder& r) const {
+  std::vector<int32_t> rows;
+  rows.reserve(requant.bias.size() * 4);
+  for (size_t c = 0; c < requant.bias.size(); ++c) {
+    const bool real = requant.rounding == Rounding::kFloatHalfEven;
+    rows.insert(rows.end(),
+                {requant.bias[c], real ? std::bit_cast<int32_t>(requant.factors[c]) : requant.multipliers[c],
+                 real ? 0 : requant.shifts[c], signed_weight(pair.w_zeros[c])});
+  }
+  return r.table("requant", std::span<const int32_t>(rows));
+}
+
+bool IntegerProduct::zeros_fit() const {
+  const auto fits = [](int32_t zero, bool is_signed) {
+    return is_signed ? zero >= -128 && zero <= 127 : zero >= 0 && zero <= 255;
+  };
+  return fits(pair.x_zero, pair.x_signed) &&
+         std::all_of(pair.w_zeros.begin(), pair.w_zeros.end(), [&](int32_t z) { return fits(z, pair.w_signed); });
+}
+
+std::optional<int32_t> IntegerProduct::w_zero() const {
+  for (int32_t z : pair.w_zeros)
+    if (z != pair.w_zeros[0]) return std::nullopt;
+  return pair.w_zeros.empty() ? 0 : pair.w_zeros[0];
+}
+
+bool eight_bits(const KernelSpec& spec, const ValueType& t) {
+  return (t.dtype == DType::kI8 || t.dtype == DType::kU8) && spec.device.stores(t.dtype);
+}
+
+int zero_points(const KernelSpec& spec, size_t i, DType operand, int64_t many) {
+  if (!spec.has(i)) return 0;
+  const ValueType& t = spec.inputs[i];
+  if (t.dtype != operand || t.shape.rank() > 1) return -1;
+  return t.shape.elements() == 1 ? 1 : t.shape.elements() == many ? 2 : -1;
+}
+
+}  // namespace smelt::vulkan

@@ -1,0 +1,69 @@
+#include "backends/vulkan/gemm/operand.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "backends/vulkan/device/device.h"
+#include "ops/common/operands.h"
+#include "tensor/numeric.h"
+
+namespace smelt::vulkan {
+
+Result<Binding> FloatConstant::bind(KernelRecorder& r) const {
+  if (tensor_.dtype() == (half_ ? DType::kF16 : DType::kF32) && !tensor_.quant()) return r.input(input_);
+  Status status;
+  const auto binding = r.table(input_, half_ ? "float16" : "float32", bytes(), [&](void* to) {
+    status = half_ ? half_values(tensor_, static_cast<uint16_t*>(to)) : real_values(tensor_, static_cast<float*>(to));
+  });
+  SMELT_TRY(status);
+  return binding;
+}
+
+bool RealOperand::fits(const Device& device) const { return !constant || constant.bytes() <= device.max_binding(); }
+
+bool make_real_operand(const KernelSpec& spec, size_t input, RealOperand& out) {
+  const ValueType& t = spec.inputs[input];
+  out.input = input;
+  const bool plain = !t.quant && (t.dtype == DType::kF32 || t.dtype == DType::kF16) && spec.device.stores(t.dtype);
+  out.half = plain && t.dtype == DType::kF16;
+  if (plain) return true;
+  const Tensor* c = spec.constant(input);
+  if (!c || !(t.quant || is_float(t.dtype)) || t.dtype == DType::kF64) return false;
+  out.constant = FloatConstant(input, *c);
+  return true;
+}
+
+bool make_float_operand(const KernelSpec& spec, size_t input, RealOperand& out) {
+  if (!make_real_operand(spec, input, out)) return false;
+  if (!out.half) return true;
+  if (!spec.constant(input)) return false;
+  out = {false, FloatConstant(input, *spec.constant(input)), input};
+  return true;
+}
+
+void halve(const KernelSpec& spec, RealOperand& operand) {
+  if (const Tensor* c = spec.constant(operand.input); c && !operand.half)
+    operand = {true, FloatConstant(operand.input, *c, true), operand.input};
+}
+
+Status half_values(const Tensor& t, uint16_t* out) {
+  std::vector<float> values(static_cast<size_t>(t.elements()));
+  SMELT_TRY(real_values(t, values.data()));
+  std::transform(values.begin(), values.end(), out, f32_to_f16);
+  return Ok();
+}
+
+Tiling choose_tiling(const Device& device, int64_t lanes, int64_t tiles) {
+  Tiling t;
+  const bool software = device.info().type == "CPU";
+  // A CPU wants one value a lane to meet many that all lanes share; a GPU wants many invocations.
+  if (software) t.width = 8;
+  const uint32_t most = software ? 16 : 8;
+  t.tile = 1;
+  while (t.tile < most && t.tile < tiles) t.tile *= 2;
+  while (t.width > 8 && static_cast<int64_t>(t.width) / 2 >= lanes) t.width /= 2;
+  t.lanes = lanes >= 2 * static_cast<int64_t>(t.width) ? 2 : 1;
+  return t;
+}
+
+}  // namespace smelt::vulkan

@@ -1,0 +1,34 @@
+#version 450
+// Sums of products of 64 bits become stored integers, bit-equal with Requantizer (ops/common/requantizer.h) in TFLite's
+// fixed point. Specialization constants: 1 whether they count with all their bits, else with the low 32; 2 whether they
+// are rounded once.
+#extension GL_GOOGLE_include_directive : require
+#include "common.glsl"
+#include "fixed_point.glsl"
+
+layout(constant_id = 1) const bool kWide = true;
+layout(constant_id = 2) const bool kOnce = false;
+layout(push_constant) uniform Push {
+  uint n, inner, channels;  // element i belongs to channel i / inner % channels
+  int zero, low, high;
+};
+struct Channel {
+  uint bias_low, bias_high;
+  int multiplier, shift;
+};
+layout(set = 0, binding = 0) readonly buffer X { int64_t xs[]; };
+layout(set = 0, binding = 1) readonly buffer C { Channel table[]; };
+layout(set = 0, binding = 2) writeonly buffer Y { STORED ys[]; };
+
+void main() {
+  const uint i = flat_id();
+  if (i >= n) return;
+  const Channel c = table[i / inner % channels];
+  const int64_t sum = xs[i] + int64_t(uint64_t(c.bias_high) << 32 | uint64_t(c.bias_low));
+  int r;
+  if (kOnce)
+    r = rescale_single(kWide ? sum : int64_t(int(sum)), c.multiplier, c.shift);
+  else
+    r = kWide ? rescale_wide(sum, c.multiplier, c.shift) : rescale_double(int(sum), c.multiplier, c.shift);
+  ys[i] = STORED(int(clamp(int64_t(r) + zero, int64_t(low), int64_t(high))));
+}

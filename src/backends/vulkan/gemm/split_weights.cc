@@ -1,0 +1,142 @@
+// Products with constant weights beyond what the device binds: their output channels in pieces, side by side.
+#include <algorithm>
+#include <cstring>
+
+#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/decompose/composed.h"
+#include "backends/vulkan/device/device.h"
+#include "backends/vulkan/gemm/operand.h"
+#include "ops/conv/conv_shape.h"
+#include "ops/matmul/matmul_shape.h"
+#include "ops/shape/shape.h"
+
+namespace smelt::vulkan {
+namespace {
+
+/// Elements [begin, end) of one dimension of a constant.
+struct Range {
+  int axis;
+  int64_t begin, end;
+};
+
+/// The parameters of a range of a quantized constant; null: it has none of its own.
+QuantPtr quant_of(const Tensor& t, const Range& r) {
+  const QuantPtr& q = t.quant();
+  if (!q || q->scales.size() <= 1 || q->kind == Quantization::Kind::kPerTensor) return q;
+  Shape s = t.shape();
+  if (q->kind == Quantization::Kind::kPerAxis) {
+    if (q->axis != r.axis) return q;
+    s = Shape{s[r.axis]};
+  } else if (q->kind == Quantization::Kind::kPerBlock && q->block > 0 && q->axis != r.axis) {
+    s[q->axis] = (s[q->axis] + q->block - 1) / q->block;
+  } else {
+    return nullptr;
+  }
+  if (static_cast<int64_t>(q->scales.size()) != s.elements()) return nullptr;
+  const int64_t inner = s.rank() == 1 ? 1 : s.strides()[r.axis], extent = t.shape()[r.axis];
+  auto part = std::make_shared<Quantization>(*q);
+  part->scales.clear();
+  if (q->zero_points.size() > 1) part->zero_points.clear();
+  for (int64_t i = 0; i < s.elements(); ++i) {
+    if (const int64_t at = i / inner % extent; at < r.begin || at >= r.end) continue;
+    part->scales.push_back(q->scale(i));
+    if (q->zero_points.size() > 1) part->zero_points.push_back(q->zero_point(i));
+  }
+  return part;
+}
+
+/// A range of a constant: a view of it where its bytes are neighbours, else a copy. Undefined: it does not begin and
+/// end with bytes.
+Tensor part_of(const Tensor& t, const Range& r) {
+  Shape shape = t.shape();
+  shape[r.axis] = r.end - r.begin;
+  const auto bits = static_cast<int64_t>(bit_width(t.dtype())) * t.shape().strides()[r.axis];
+  int64_t rows = 1;
+  for (int d = 0; d < r.axis; ++d) rows *= t.shape()[d];
+  if (bits * r.begin % 8 || (rows > 1 && (bits * r.end % 8 || bits * t.shape()[r.axis] % 8))) return {};
+  const auto* from = t.data<std::byte>() + bits * r.begin / 8;
+  Tensor part;
+  if (rows == 1) {
+    part = Tensor::view(t.dtype(), shape, from, t.owner());
+  } else {
+    auto made = Tensor::allocate(t.dtype(), shape, false);
+    if (!made.ok()) return {};
+    part = std::move(*made);
+    const auto row = static_cast<size_t>(bits * t.shape()[r.axis] / 8);
+    const auto bytes = static_cast<size_t>(bits * (r.end - r.begin) / 8);
+    for (size_t i = 0; i < static_cast<size_t>(rows); ++i)
+      std::memcpy(part.data<std::byte>() + i * bytes, from + i * row, bytes);
+  }
+  if (t.quant()) {
+    part.set_quant(quant_of(t, r));
+    if (!part.quant()) return {};
+  }
+  return part;
+}
+
+/// A product cut along its output channels.
+struct Cut {
+  int weights_axis, output_axis;
+  int64_t channels;
+};
+
+/// Channels of a piece: kernels bind the weights as they are or as float32, in fours along the sum and in sixteens.
+int64_t piece_of(const KernelSpec& spec, const Cut& cut) {
+  const Tensor& w = *spec.constant(1);
+  const int64_t products = w.elements() / cut.channels;
+  const int64_t bytes = (products + 3) / 4 * 4 * std::max(4, bit_width(w.dtype()) / 8);
+  const auto most = static_cast<int64_t>(spec.device.max_binding()) / bytes;
+  return std::min(most < 16 ? most : most / 16 * 16, cut.channels);
+}
+
+std::unique_ptr<Kernel> make_pieces(const KernelSpec& spec, const Cut& cut) {
+  const ValueType& y = spec.outputs[0];
+  const Tensor& weights = *spec.constant(1);
+  const int64_t most = piece_of(spec, cut);
+  if (most <= 0 || most >= cut.channels) return nullptr;
+  const Tensor* bias = spec.has(2) ? spec.constant(2) : nullptr;
+  Composition c(spec);
+  std::vector<ValueId> pieces;
+  for (int64_t at = 0; at < cut.channels; at += most) {
+    const int64_t end = std::min(at + most, cut.channels);
+    const auto constant = [&](size_t input, const Tensor& t, int axis) {
+      const Tensor part = part_of(t, {axis, at, end});
+      return part.defined() ? c.derived(input, part, Cat("channels ", at, " to ", end, ", ")) : kNoValue;
+    };
+    std::vector<ValueId> inputs{c.input(0), constant(1, weights, cut.weights_axis)};
+    if (spec.has(2)) {
+      const Shape& s = spec.inputs[2].shape;
+      const int last = s.rank() - 1;
+      ValueId addend = c.input(2);
+      if (s.rank() > 0 && s[last] == cut.channels && s[last] > 1)
+        addend = bias ? constant(2, *bias, last)
+                      : c.add(Op::kSlice, make_attrs<NoAttrs>(), {addend, c.i64({at}), c.i64({end}), c.i64({last})});
+      inputs.push_back(addend);
+    }
+    ValueType type = y;
+    type.shape[cut.output_axis] = end - at;
+    pieces.push_back(c.add_as(spec.node.op, spec.node.attrs, inputs, type));
+  }
+  return c.kernel({c.add_as(Op::kConcat, make_attrs<AxisAttrs>(cut.output_axis), pieces, y)});
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_matmul_pieces(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<MatMulAttrs>();
+  if (!spec.constant(1) || spec.inputs[1].shape.rank() != 2 || attrs.trans_batch_b) return nullptr;
+  const auto shape = MatMulShape::make(spec);
+  const int rank = spec.outputs[0].shape.rank();
+  if (!shape || rank == 0 || spec.outputs[0].shape.back() != shape->n) return nullptr;
+  return make_pieces(spec, {attrs.transpose_b ? 0 : 1, rank - 1, shape->n});
+}
+
+std::unique_ptr<Kernel> make_conv_pieces(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvAttrs>();
+  if (!spec.constant(1) || attrs.groups != 1) return nullptr;
+  const Shape& y = spec.outputs[0].shape;
+  const int axis = attrs.layout == Layout::kChannelsLast ? y.rank() - 1 : 1;
+  return make_pieces(spec, {filter_output_axis(attrs, spec.inputs[1].shape.rank()), axis, y[axis]});
+}
+
+}  // namespace smelt::vulkan

@@ -1,0 +1,66 @@
+// The grid of integers that the range of a row of reals chooses, and the row on it. Wants real_functions.glsl.
+const uint kSymmetric = 0;         // DynamicRange's rules: ops/elementwise/dynamic_range.h
+const uint kAsymmetric = 1;
+const uint kBalanced = 2;
+const uint kHybrid = 3;            // TFLite's: ops/common/dynamic_quant.h
+const uint kHybridAsymmetric = 4;
+
+bool is_finite(float v) { return (floatBitsToUint(v) & 0x7fffffffu) < 0x7f800000u; }
+
+// Of stored integers within [low, high] and scales of `epsilon` at least, where the rule heeds them.
+struct Grid {
+  float scale, inverse;  // inverse 0: values are divided by the scale
+  int zero;
+  bool none;  // every value becomes 0
+};
+
+Grid grid_of(uint rule, float least, float most, int low, int high, float epsilon) {
+  Grid g = Grid(1.0, 0.0, 0, false);
+  const float lo = float(low), hi = float(high), range = most - least, largest = max(-least, most);
+  precise float scale = 1.0, steps = 0.0;
+  switch (rule) {
+    case kSymmetric:
+      scale = max(largest / hi, epsilon);
+      g.scale = scale > 0.0 ? scale : 1.0;
+      break;
+    case kAsymmetric:
+      scale = max(range / (hi - lo), epsilon);
+      g.scale = scale > 0.0 ? scale : 1.0;
+      steps = lo - least / g.scale;
+      g.zero = int(roundEven(clamp(steps, lo, hi)));
+      break;
+    case kBalanced:
+      g.inverse = least == most ? 1.0 : (hi - lo) / range;
+      if (epsilon > 0.0) g.inverse = min(g.inverse, 1.0 / epsilon);
+      if (!is_finite(g.inverse)) g.inverse = 1.0;
+      steps = -least * g.inverse;
+      g.zero = low + (steps > 0.0 ? int(roundEven(min(steps, hi - lo))) : 0);
+      g.scale = 1.0 / g.inverse;
+      break;
+    case kHybrid:
+      g.none = !(largest > 0.0) || !is_finite(largest);
+      if (g.none) break;
+      g.inverse = 127.0 / largest;
+      g.scale = largest / 127.0;
+      break;
+    default:
+      g.none = !(range > 0.0) || !is_finite(range);
+      if (g.none) break;
+      g.scale = range / 255.0;
+      g.inverse = 1.0 / g.scale;
+      steps = 128.0 - least / g.scale < 127.0 + most / g.scale ? -128.0 - least / g.scale : 127.0 - most / g.scale;
+      g.zero = int(clamp(round_half_away(steps), -128.0, 127.0));
+  }
+  return g;
+}
+
+// The stored integer of x.
+float stored_of(uint rule, float x, Grid g, int low, int high) {
+  precise float r = g.inverse != 0.0 ? x * g.inverse : x / g.scale;
+  if (g.none) return 0.0;
+  if (rule == kHybrid) return clamp(round_half_away(r), -127.0, 127.0);
+  if (rule == kHybridAsymmetric) return clamp(float(g.zero) + round_half_away(r), -128.0, 127.0);
+  if (is_nan(r)) return clamp(0.0, float(low), float(high));
+  r = roundEven(clamp(r, -1e6, 1e6)) + float(g.zero);
+  return clamp(r, float(low), float(high));
+}

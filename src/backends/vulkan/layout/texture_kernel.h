@@ -1,0 +1,103 @@
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/record/kernel_recorder.h"
+
+namespace smelt::vulkan {
+
+/// The value as an image of the form that the kernel is asked for.
+inline std::optional<ImageLayout> image_of(const KernelSpec& spec, const ValueType& type) {
+  if (type.quant) return std::nullopt;
+  return ImageLayout::of(type.shape, type.dtype, spec.form, spec.device);
+}
+
+/// Strides of dimensions in order as those of an image's width, height, channels and batch.
+GpuSize image_strides(const Shape& strides);
+
+/// Input i as an image that it already is, elements in the same order, or else as one of the form that is asked for.
+std::optional<ImageLayout> image_as_it_lies(const KernelSpec& spec, size_t i);
+
+/// A buffer for a binding that the shader's constants leave unread.
+Result<Binding> no_buffer(KernelRecorder& r);
+
+/// How images of pixels lie: pixel_position() of texture.glsl. Nullopt: their texels are not fours of channels.
+std::optional<uint32_t> pixel_axes(const TextureForm& form, int rank, bool channels_last);
+
+/// A kernel whose operands are images of one kind; absent: a buffer.
+class TextureKernel : public Kernel {
+ public:
+  using Images = std::vector<std::optional<ImageLayout>>;
+  TextureKernel(const TextureForm& form, Images inputs, Images outputs)
+      : form_(form), inputs_(std::move(inputs)), outputs_(std::move(outputs)) {}
+  /// The only output is an image.
+  TextureKernel(Images inputs, const ImageLayout& output) : TextureKernel(output.form, std::move(inputs), {output}) {}
+  const ImageLayout* input_image(size_t i) const override { return at(inputs_, i); }
+  const ImageLayout* output_image(size_t i) const override { return at(outputs_, i); }
+
+ protected:
+  /// Precondition: it is an image.
+  const ImageLayout& output(size_t i = 0) const { return *outputs_[i]; }
+  uint32_t packed() const { return static_cast<uint32_t>(form_.packing) - 1; }
+  /// Runs the variant of `family` for these images on `items` invocations, or workgroups of `width` of them;
+  /// `constants` are those from id 1 on.
+  template <class Push>
+  Status dispatch(KernelRecorder& r, const char* family, std::vector<uint32_t> constants, std::vector<Binding> operands,
+                  uint64_t items, const Push& push, uint32_t width = kWidth, bool groups = false) const {
+    const std::string shader = std::string(family) + (form_.storage == Storage::kTexture2D ? "_2d" : "_3d");
+    constants.insert(constants.begin(), width);
+    if (gives_half()) {
+      constants.resize(kHalfImage + 1);
+      constants[kHalfImage] = 1;
+    }
+    Dispatch d{shader.c_str(), std::move(constants), std::move(operands)};
+    set_grid(d, items, groups ? 1 : width);
+    return r.dispatch(d, push);
+  }
+
+ private:
+  static constexpr size_t kHalfImage = 20;  ///< the constant of texture.glsl
+  bool gives_half() const {
+    return std::any_of(outputs_.begin(), outputs_.end(), [](const auto& y) { return y && y->dtype == DType::kF16; });
+  }
+  static const ImageLayout* at(const Images& images, size_t i) {
+    return i < images.size() && images[i] ? &*images[i] : nullptr;
+  }
+  TextureForm form_;
+  Images inputs_, outputs_;
+};
+
+/// Push constants of elements.glsl's users for images.
+template <class Push>
+struct ElementsPush {
+  GpuSize x, y;
+  Push own;
+};
+
+/// Runs a shader that gives a result's elements one by one, of one input.
+template <class Push>
+class ElementsTexture final : public TextureKernel {
+ public:
+  ElementsTexture(const char* family, const ImageLayout& x, const ImageLayout& y, const Push& push)
+      : TextureKernel({x}, y),
+        family_(family),
+        packed_x_(static_cast<uint32_t>(x.packed())),
+        push_{x.size, y.size, push} {}
+  bool reads(size_t i) const override { return i == 0; }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    return dispatch(r, family_, {packed(), packed_x_}, {x, r.output(0)}, output().count(), push_);
+  }
+
+ private:
+  const char* family_;
+  uint32_t packed_x_;
+  ElementsPush<Push> push_;
+};
+
+}  // namespace smelt::vulkan

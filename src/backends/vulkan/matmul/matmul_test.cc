@@ -1,0 +1,153 @@
+#include "ops/matmul/matmul.h"
+
+#include "tests/support/vulkan_check.h"
+
+namespace smelt::vulkan {
+namespace {
+using smelt::testing::per_axis;
+using smelt::testing::per_tensor;
+using smelt::testing::random_tensor;
+
+struct Row {
+  Shape a, b, c;  ///< c of rank 0: absent
+  bool transpose_a = false, transpose_b = false, flatten = false;
+  ActKind act = ActKind::kNone;
+  double alpha = 1, beta = 1;
+};
+const Row kRows[] = {
+    {{5, 12}, {12, 20}, {20}},
+    {{1, 33}, {9, 33}, {}, false, true, false, ActKind::kRelu},
+    {{40, 7}, {7, 3}, {40, 3}},
+    {{12, 5}, {12, 20}, {5, 1}, true, false, false, ActKind::kSigmoid, 0.5, 2},
+    {{2, 3, 4, 6}, {2, 1, 6, 9}, {}},
+    {{3, 4, 6}, {6, 9}, {3, 1, 9}},
+    {{2, 3, 4, 6}, {24, 5}, {5}, false, false, true},
+    {{6}, {2, 6, 9}, {}},
+    {{2, 4, 6}, {6}, {}},
+    {{2, 2, 3, 5, 4}, {2, 1, 3, 4, 6}, {}},
+};
+
+KernelCase product(const Row& r, DType dtype, DType weights) {
+  auto attrs = std::make_shared<MatMulAttrs>();
+  attrs->transpose_a = r.transpose_a;
+  attrs->transpose_b = r.transpose_b;
+  attrs->flatten_a = r.flatten;
+  attrs->act.kind = r.act;
+  attrs->alpha = r.alpha;
+  attrs->beta = r.beta;
+  KernelCase c;
+  c.op = Op::kMatMul;
+  c.attrs = attrs;
+  c.label = "a " + r.a.str() + " b " + r.b.str() + " " + to_string(dtype) + " " + to_string(weights);
+  Tensor b = random_tensor(weights, r.b, is_integer(weights) ? -7 : -1, is_integer(weights) ? 7 : 1, 2);
+  if (is_integer(weights)) b.set_quant(per_tensor(0.1f, 0));
+  c.inputs = {random_tensor(dtype, r.a, -1, 1, 1), b};
+  if (r.c.rank() > 0) c.inputs.push_back(random_tensor(dtype, r.c, -1, 1, 3));
+  c.output.dtype = dtype;
+  return c;
+}
+
+TEST(VulkanMatMul, Reals) {
+  SKIP_WITHOUT_GPU();
+  for (const Row& r : kRows) {
+    for (bool computed : {false, true}) {
+      KernelCase c = product(r, DType::kF32, DType::kF32);
+      c.computed = {true, computed, computed};
+      check_on_gpu(c, "matmul_real|matmul_packed_f32");
+    }
+    check_on_gpu(product(r, DType::kF16, DType::kF16), "matmul_real|matmul_packed_f32", 5e-3);
+  }
+}
+
+TEST(VulkanMatMul, QuantizedWeights) {
+  SKIP_WITHOUT_GPU();
+  for (size_t i = 0; i < 4; ++i)
+    for (DType weights : {DType::kI8, DType::kI4}) {
+      check_on_gpu(product(kRows[i], DType::kF32, weights), "matmul_real|matmul_packed_f32");
+      check_on_gpu(product(kRows[i], DType::kF16, weights), "matmul_real|matmul_packed_f32", 5e-3);
+    }
+}
+
+TEST(VulkanMatMul, BlocksAndColumnsOfIntegerWeights) {
+  SKIP_WITHOUT_GPU();
+  if (!eight_lanes()) GTEST_SKIP() << "the device has no subgroups of eight lanes";
+  for (bool transposed : {false, true})
+    for (int64_t n : {20, 21})
+      for (DType weights : {DType::kI8, DType::kI4, DType::kU4})
+        for (int64_t block : {0, 8, 16}) {
+          const int64_t m = weights == DType::kI4 ? 5 : 9, k = 40, blocks = block ? (k + block - 1) / block : 1;
+          const Row r{{m, k}, transposed ? Shape{n, k} : Shape{k, n}, {n}, false, transposed};
+          KernelCase c = product(r, DType::kF32, weights);
+          c.label += " block " + std::to_string(block);
+          Tensor b = random_tensor(weights, r.b, weights == DType::kU4 ? 0 : -8, weights == DType::kU4 ? 15 : 7, 2);
+          Quantization q;
+          q.kind = block ? Quantization::Kind::kPerBlock : Quantization::Kind::kPerAxis;
+          q.axis = block ? (transposed ? 1 : 0) : (transposed ? 0 : 1);
+          q.block = block;
+          for (int64_t i = 0; i < n * blocks; ++i) {
+            q.scales.push_back(0.01f + 0.003f * static_cast<float>(i % 7));
+            q.zero_points.push_back(weights == DType::kU4 ? 8 : weights == DType::kI8 ? static_cast<int>(i % 5) : 0);
+          }
+          b.set_quant(std::make_shared<const Quantization>(q));
+          c.inputs[1] = b;
+          check_on_gpu(c, "matmul_packed_f32");
+        }
+}
+
+TEST(VulkanMatMul, SumsWithZeroPointsFromTensors) {
+  SKIP_WITHOUT_GPU();
+  const auto fill = [](DType t, const Shape& s, uint32_t seed) {
+    return random_tensor(t, s, t == DType::kI8 ? -128 : 0, t == DType::kI8 ? 127 : 255, seed);
+  };
+  for (DType a : {DType::kI8, DType::kU8})
+    for (DType b : {DType::kI8, DType::kU8})
+      for (int zeros : {0, 1, 2}) {
+        KernelCase c;
+        c.op = Op::kMatMulInteger;
+        c.attrs = std::make_shared<MatMulAttrs>();
+        c.label = std::string(to_string(a)) + " " + to_string(b) + " zeros " + std::to_string(zeros);
+        c.inputs = {fill(a, {5, 12}, 1), fill(b, {12, 20}, 2)};
+        if (zeros == 1) c.inputs.insert(c.inputs.end(), {fill(a, {}, 3), fill(b, {1}, 4)});
+        if (zeros == 2) c.inputs.insert(c.inputs.end(), {fill(a, {5}, 3), fill(b, {20}, 4)});
+        c.computed = {true, false, true, false};
+        c.output.dtype = DType::kI32;
+        check_on_gpu(c, "matmul_sums");
+      }
+}
+
+TEST(VulkanMatMul, Integers) {
+  SKIP_WITHOUT_GPU();
+  const std::pair<DType, DType> stored[] = {
+      {DType::kI8, DType::kI8}, {DType::kU8, DType::kU8}, {DType::kU8, DType::kI8}};
+  const auto fill = [](DType t, const Shape& s, uint32_t seed) {
+    return random_tensor(t, s, t == DType::kI8 ? -128 : 0, t == DType::kI8 ? 127 : 255, seed);
+  };
+  for (const auto& [a, b] : stored)
+    for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle})
+      for (bool computed : {false, true})
+        for (const Row& r : {kRows[0], kRows[1], kRows[4]}) {
+          if (computed && rounding != Rounding::kFixedDouble) continue;
+          KernelCase c = product(r, DType::kF32, DType::kF32);
+          auto attrs = std::make_shared<MatMulAttrs>(static_cast<const MatMulAttrs&>(*c.attrs));
+          attrs->rounding = rounding;
+          c.attrs = attrs;
+          c.label += std::string(" ") + to_string(a) + " " + to_string(b) + " " + to_string(rounding);
+          Tensor ta = fill(a, r.a, 1), tb = fill(b, r.b, 2);
+          ta.set_quant(per_tensor(0.02f, a == DType::kI8 ? -9 : 101, rounding));
+          tb.set_quant(per_tensor(0.004f, b == DType::kI8 ? 3 : 131));
+          const int64_t n = attrs->transpose_b ? r.b[0] : r.b.back();
+          if (!computed && r.b.rank() == 2 && b == DType::kI8) {
+            std::vector<float> scales;
+            for (int64_t o = 0; o < n; ++o) scales.push_back(0.003f + 0.0007f * static_cast<float>(o % 7));
+            tb.set_quant(per_axis(scales, attrs->transpose_b ? 0 : 1));
+          }
+          c.inputs = {ta, tb, random_tensor(DType::kI32, {n}, -5000, 5000, 3)};
+          c.computed = {true, computed, false};
+          c.output.dtype = a;
+          c.output.quant = per_tensor(0.2f, a == DType::kI8 ? -7 : 99, rounding);
+          check_on_gpu(c, "matmul_i8|matmul_packed_i8");
+        }
+}
+
+}  // namespace
+}  // namespace smelt::vulkan

@@ -1,0 +1,249 @@
+#include <algorithm>
+#include <cmath>
+
+#include "backends/vulkan/core/activation.h"
+#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/gemm/operand.h"
+#include "backends/vulkan/layout/texture_kernel.h"
+#include "ops/pool/geometry.h"
+#include "tensor/numeric.h"
+#include "tensor/quant_params.h"
+
+namespace smelt::vulkan {
+namespace {
+
+/// The layout of pool.comp.
+struct Geometry {
+  uint32_t n;
+  int32_t x_size[3], y_size[3], kernel[3], stride[3], dilation[3], pad[3], pad_end[3];
+  int32_t channels, channels_last;
+  int32_t count_padding, divisor;
+};
+struct Push {
+  Geometry g;
+  GpuActivation act;
+  float power;
+};
+/// The kinds of pool.comp.
+enum class Kind : uint32_t { kMean, kMaximum, kNorm, kNormOfTwo, kRootMeanSquare };
+
+Kind kind_of(const PoolAttrs& a) {
+  if (a.kind == PoolKind::kMax) return Kind::kMaximum;
+  if (a.kind == PoolKind::kAverage) return Kind::kMean;
+  return a.mean_square ? Kind::kRootMeanSquare : a.p == 2 ? Kind::kNormOfTwo : Kind::kNorm;
+}
+
+/// Which index goes with a maximum, and its words; none wanted: 0.
+struct Indices {
+  uint32_t words = 0, rule = 0;
+};
+
+Geometry empty_geometry(const Shape& y, int64_t channels, Layout layout) {
+  Geometry g{};
+  g.n = static_cast<uint32_t>(y.elements());
+  for (int d = 0; d < 3; ++d) g.x_size[d] = g.y_size[d] = g.kernel[d] = g.stride[d] = g.dilation[d] = 1;
+  g.channels = static_cast<int32_t>(channels);
+  g.channels_last = layout == Layout::kChannelsLast ? 1 : 0;
+  return g;
+}
+
+class PoolKernel final : public Kernel {
+ public:
+  PoolKernel(bool half, Kind kind, bool adaptive, Indices indices, const Push& push)
+      : half_(half), kind_(kind), adaptive_(adaptive), indices_(indices), push_(push) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    Dispatch d{half_ ? "pool_f16" : "pool_f32",
+               {kWidth, static_cast<uint32_t>(kind_), adaptive_ ? 1u : 0u, indices_.words, indices_.rule},
+               {x, r.output(0), r.output(indices_.words ? 1 : 0)}};
+    set_grid(d, push_.g.n, kWidth);
+    return r.dispatch(d, push_);
+  }
+
+ private:
+  bool half_;
+  Kind kind_;
+  bool adaptive_;
+  Indices indices_;
+  Push push_;
+};
+
+/// Nullopt: indices of another type than the shader's.
+std::optional<Indices> indices_of(const KernelSpec& spec, PoolAttrs::Index rule) {
+  if (!wanted(spec, 1)) return Indices{};
+  const uint32_t words = whole_words(spec.outputs[1].dtype);
+  if (words == 0) return std::nullopt;
+  return Indices{words, static_cast<uint32_t>(rule)};
+}
+
+/// One kernel for both kinds; planes only.
+class PoolTexture final : public TextureKernel {
+ public:
+  PoolTexture(const ImageLayout& x, const ImageLayout& y, uint32_t axes, bool max, bool adaptive, Indices indices,
+              const Push& push)
+      : TextureKernel({x}, y), axes_(axes), max_(max), adaptive_(adaptive), indices_(indices), push_(push) {}
+  bool reads(size_t i) const override { return i == 0; }
+  bool prefers_textures() const override { return true; }
+  static std::unique_ptr<Kernel> make(const KernelSpec& spec, Layout layout, bool max, bool adaptive,
+                                      PoolAttrs::Index rule, Geometry g, const Activation& act) {
+    const Shape& y = spec.outputs[0].shape;
+    const bool last = layout == Layout::kChannelsLast;
+    const auto axes = pixel_axes(spec.form, y.rank(), last);
+    const auto indices = indices_of(spec, rule);
+    if (!indices || (indices->words > 0 && !max)) return nullptr;
+    if (!axes || g.x_size[0] != 1 || g.y_size[0] != 1 || g.kernel[0] != 1 || g.pad[0] != 0) return nullptr;
+    if (y.rank() == 3 && (g.x_size[1] != 1 || g.kernel[1] != 1)) return nullptr;  // a plane without a batch
+    const auto from = image_of(spec, spec.inputs[0]), to = image_of(spec, spec.outputs[0]);
+    if (!from || !to) return nullptr;
+    g.channels = static_cast<int32_t>(last ? y.back() : y[1]);
+    g.n = static_cast<uint32_t>(to->count());
+    return std::make_unique<PoolTexture>(*from, *to, *axes, max, adaptive, *indices, Push{g, gpu_activation(act), 0});
+  }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    SMELT_ASSIGN(const Binding indices, indices_.words ? Result<Binding>(r.output(1)) : no_buffer(r));
+    return dispatch(r, "pool", {max_ ? 1u : 0u, adaptive_ ? 1u : 0u, indices_.words, indices_.rule, axes_},
+                    {x, r.output(0), indices}, push_.g.n, push_);
+  }
+
+ private:
+  uint32_t axes_;
+  bool max_, adaptive_;
+  Indices indices_;
+  Push push_;
+};
+
+struct StoredPush {
+  Geometry g;
+  int32_t low, high;
+};
+
+class StoredPool final : public Kernel {
+ public:
+  StoredPool(const char* shader, bool max, const StoredPush& push) : shader_(shader), max_(max), push_(push) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    Dispatch d{shader_, {kWidth, max_ ? 1u : 0u, 0u, 0u, 0u}, {x, r.output(0), r.output(0)}};
+    set_grid(d, push_.g.n, kWidth);
+    return r.dispatch(d, push_);
+  }
+
+ private:
+  const char* shader_;
+  bool max_;
+  StoredPush push_;
+};
+
+std::optional<Geometry> pool_layout(const KernelSpec& spec) {
+  const auto& a = spec.attrs<PoolAttrs>();
+  const auto pool = pool_geometry(a, spec.inputs[0].shape);
+  if (!pool.ok() || pool->output != spec.outputs[0].shape || pool->window.rank > 3) return std::nullopt;
+  if (pool->window.taps() > kMaxRounds) return std::nullopt;
+  Geometry g = empty_geometry(pool->output, pool->channels, a.layout);
+  const int rank = pool->window.rank;
+  for (int i = 0; i < rank; ++i) {
+    const WindowDim& from = pool->window.dims[static_cast<size_t>(i)];
+    const int d = 3 - rank + i;
+    if (from.stride > 1 << 20 || from.dilation > 1 << 20 || from.pad_begin > 1 << 20 || from.pad_end > 1 << 20)
+      return std::nullopt;
+    g.x_size[d] = static_cast<int32_t>(from.in);
+    g.y_size[d] = static_cast<int32_t>(from.out);
+    g.kernel[d] = static_cast<int32_t>(from.kernel);
+    g.stride[d] = static_cast<int32_t>(from.stride);
+    g.dilation[d] = static_cast<int32_t>(from.dilation);
+    g.pad[d] = static_cast<int32_t>(from.pad_begin);
+    g.pad_end[d] = static_cast<int32_t>(from.pad_end);
+  }
+  g.count_padding = a.count_include_pad ? 1 : 0;
+  if (a.divisor_override > INT32_MAX || a.divisor_override < INT32_MIN) return std::nullopt;
+  g.divisor = static_cast<int32_t>(a.divisor_override);
+  return g;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_pool_real(const KernelSpec& spec) {
+  const auto& a = spec.attrs<PoolAttrs>();
+  if (!plain_reals(spec, {0}, {0})) return nullptr;
+  const auto g = pool_layout(spec);
+  const auto indices = indices_of(spec, a.index);
+  if (!g || !indices || (indices->words > 0 && a.kind != PoolKind::kMax)) return nullptr;
+  return std::make_unique<PoolKernel>(spec.outputs[0].dtype == DType::kF16, kind_of(a), false, *indices,
+                                      Push{*g, gpu_activation(a.act), static_cast<float>(a.p)});
+}
+
+std::unique_ptr<Kernel> make_pool_texture(const KernelSpec& spec) {
+  const auto& a = spec.attrs<PoolAttrs>();
+  if (!plain_reals(spec, {0}, {0}) || spec.constant(0)) return nullptr;
+  if (a.kind == PoolKind::kLp) return nullptr;
+  const auto g = pool_layout(spec);
+  return g ? PoolTexture::make(spec, a.layout, a.kind == PoolKind::kMax, false, a.index, *g, a.act) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
+  const auto& a = spec.attrs<PoolAttrs>();
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  const char* shader = x.dtype == DType::kI8    ? "pool_s8"
+                       : x.dtype == DType::kU8  ? "pool_u8"
+                       : x.dtype == DType::kI16 ? "pool_s16"
+                                                : nullptr;
+  if (!shader || x.dtype != y.dtype || !x.quant != !y.quant) return nullptr;
+  if (x.quant &&
+      (!is_per_tensor(x.quant) || x.quant->scales != y.quant->scales || x.quant->zero_point() != y.quant->zero_point()))
+    return nullptr;
+  // Means in real numbers round in another way than integers.
+  if (a.kind == PoolKind::kAverage && a.rounding == Rounding::kFloatHalfEven && x.quant) return nullptr;
+  if (a.kind == PoolKind::kLp || wanted(spec, 1)) return nullptr;
+  const auto g = pool_layout(spec);
+  if (!g) return nullptr;
+  const auto low = static_cast<double>(int_min(y.dtype)), high = static_cast<double>(int_max(y.dtype));
+  const auto place = [&](float bound) {
+    if (!y.quant) return static_cast<int32_t>(bound < 0 ? low : high);
+    return static_cast<int32_t>(
+        std::clamp(static_cast<double>(std::round(bound / y.quant->scale())) + y.quant->zero_point(), low, high));
+  };
+  const Bounds b = y.quant ? activation_bounds(a.act) : Bounds{-1, 1};  // of the type
+  return std::make_unique<StoredPool>(shader, a.kind == PoolKind::kMax, StoredPush{*g, place(b.lo), place(b.hi)});
+}
+
+namespace {
+std::optional<Geometry> adaptive_layout(const KernelSpec& spec) {
+  const auto& a = spec.attrs<AdaptivePoolAttrs>();
+  const Shape &x = spec.inputs[0].shape, &y = spec.outputs[0].shape;
+  const int rank = static_cast<int>(a.output.size());
+  const bool last = a.layout == Layout::kChannelsLast;
+  const int first = x.rank() - rank - (last ? 1 : 0);
+  if (!plain_reals(spec, {0}, {0}) || a.kind == PoolKind::kLp) return std::nullopt;
+  if (rank < 1 || rank > 3 || first < 0 || y.rank() != x.rank()) return std::nullopt;
+  Geometry g = empty_geometry(y, last ? x.back() : 1, a.layout);
+  int64_t taps = 1;
+  for (int i = 0; i < rank; ++i) {
+    const int d = 3 - rank + i;
+    if (x[first + i] > 1 << 15 || y[first + i] > 1 << 15) return std::nullopt;
+    g.x_size[d] = static_cast<int32_t>(x[first + i]);
+    g.y_size[d] = static_cast<int32_t>(y[first + i]);
+    taps *= x[first + i] / y[first + i] + 2;
+  }
+  if (taps > kMaxRounds) return std::nullopt;
+  return g;
+}
+}  // namespace
+
+std::unique_ptr<Kernel> make_adaptive_pool_real(const KernelSpec& spec) {
+  const auto g = adaptive_layout(spec);
+  const bool max = spec.attrs<AdaptivePoolAttrs>().kind == PoolKind::kMax;
+  // The index of an adaptive maximum counts within the plane.
+  const auto indices = indices_of(spec, PoolAttrs::Index::kPlane);
+  if (!g || !indices || (indices->words > 0 && !max)) return nullptr;
+  return std::make_unique<PoolKernel>(spec.outputs[0].dtype == DType::kF16, max ? Kind::kMaximum : Kind::kMean, true,
+                                      *indices, Push{*g, {}, 0});
+}
+
+std::unique_ptr<Kernel> make_adaptive_pool_texture(const KernelSpec& spec) {
+  const auto& a = spec.attrs<AdaptivePoolAttrs>();
+  const auto g = adaptive_layout(spec);
+  if (!g || spec.constant(0) || spec.outputs[0].shape.rank() != static_cast<int>(a.output.size()) + 2) return nullptr;
+  return PoolTexture::make(spec, a.layout, a.kind == PoolKind::kMax, true, PoolAttrs::Index::kPlane, *g, {});
+}
+
+}  // namespace smelt::vulkan

@@ -1,0 +1,238 @@
+// Quantization and its inverse, by parameters that are known beforehand.
+#include <cstring>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/decompose/composed.h"
+#include "backends/vulkan/device/device.h"
+#include "backends/vulkan/record/kernel_recorder.h"
+#include "base/cat.h"
+#include "ops/elementwise/elementwise.h"
+#include "tensor/numeric.h"
+
+namespace smelt::vulkan {
+namespace {
+
+struct Push {
+  uint32_t n;
+  uint32_t inner = 1, extent = 1, block = 0, blocks = 0;
+  int32_t low = 0, high = 0;
+};
+
+struct Parameter {
+  float scale;
+  int32_t zero;
+};
+
+struct Flags {
+  bool ties_away = false, reciprocal = false;
+};
+
+class QuantizeKernel final : public Kernel {
+ public:
+  QuantizeKernel(const char* shader, std::vector<Parameter> parameters, Flags flags, const Push& push)
+      : shader_(shader), parameters_(std::move(parameters)), flags_(flags), push_(push) {}
+  bool reads(size_t i) const override { return i == 0; }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    const size_t bytes = parameters_.size() * sizeof(Parameter);
+    SMELT_ASSIGN(const Binding parameters, r.table(Cat("scales ", reinterpret_cast<uintptr_t>(this)), bytes,
+                                                   [&](void* to) { std::memcpy(to, parameters_.data(), bytes); }));
+    Dispatch d{
+        shader_, {kWidth, flags_.ties_away ? 1u : 0u, flags_.reciprocal ? 1u : 0u}, {x, parameters, r.output(0)}};
+    set_grid(d, push_.n, kWidth);
+    return r.dispatch(d, push_);
+  }
+
+ private:
+  const char* shader_;
+  std::vector<Parameter> parameters_;
+  Flags flags_;
+  Push push_;
+};
+
+/// The same with parameters that the device computes, as inputs 1 and 2.
+class ComputedQuantize final : public Kernel {
+ public:
+  ComputedQuantize(const char* shader, uint32_t zeros, Flags flags, const Push& push)
+      : shader_(shader), zeros_(zeros), flags_(flags), push_(push) {}
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    SMELT_ASSIGN(const Binding scales, r.input(1));
+    Binding zeros = scales;
+    if (zeros_) {
+      SMELT_ASSIGN(zeros, r.input(2));
+    }
+    Dispatch d{shader_, {kWidth, 0u, flags_.reciprocal ? 1u : 0u, zeros_}, {x, scales, r.output(0), zeros}};
+    set_grid(d, push_.n, kWidth);
+    return r.dispatch(d, push_);
+  }
+
+ private:
+  const char* shader_;
+  uint32_t zeros_;
+  Flags flags_;
+  Push push_;
+};
+
+/// Sees x around the axis of the parameters: one each for blocks of `block` entries.
+void along_axis(Push& push, const Shape& x, int64_t axis, int64_t block) {
+  const int a = static_cast<int>(axis < 0 ? axis + x.rank() : axis);
+  for (int d = a + 1; d < x.rank(); ++d) push.inner *= static_cast<uint32_t>(x[d]);
+  push.extent = static_cast<uint32_t>(x[a]);
+  push.block = static_cast<uint32_t>(block);
+  push.blocks = static_cast<uint32_t>((x[a] + block - 1) / block);
+}
+
+/// Parameters in the type of a stored value.
+bool take_parameters(const ValueType& t, std::vector<Parameter>& parameters, Push& push) {
+  using Kind = Quantization::Kind;
+  if (!t.quant || t.quant->scales.empty() || t.quant->kind == Kind::kPerToken) return false;
+  const Quantization& q = *t.quant;
+  for (size_t i = 0; i < q.scales.size(); ++i)
+    parameters.push_back({q.scales[i], q.zero_points.size() == q.scales.size() ? q.zero_points[i] : q.zero_point(0)});
+  if (q.scales.size() == 1) return true;
+  if (q.kind == Kind::kPerTensor || q.axis < -t.shape.rank() || q.axis >= t.shape.rank()) return false;
+  const bool blocked = q.kind == Kind::kPerBlock && q.block > 1;
+  along_axis(push, t.shape, q.axis, blocked ? q.block : 1);
+  if (q.kind == Kind::kPerBlock && !blocked) return false;
+  const int64_t expected = blocked ? t.shape.elements() / push.extent * push.blocks : push.extent;
+  return static_cast<int64_t>(parameters.size()) == expected;
+}
+
+/// Where the parameters of QuantizeLinear and DequantizeLinear go, by their shapes.
+bool take_shapes(const KernelSpec& spec, Push& push) {
+  const auto& a = spec.attrs<QuantizeLinearAttrs>();
+  const Shape &x = spec.inputs[0].shape, &scale = spec.inputs[1].shape;
+  const int64_t n = scale.elements(), zeros = spec.has(2) ? spec.inputs[2].shape.elements() : n;
+  if (n < 1 || (zeros != n && zeros != 1)) return false;
+  if (n == 1) return true;
+  if (a.axis < -x.rank() || a.axis >= x.rank()) return false;
+  const int axis = static_cast<int>(a.axis < 0 ? a.axis + x.rank() : a.axis);
+  if (scale.rank() <= 1) {
+    along_axis(push, x, axis, 1);
+    return n == x[axis];
+  }
+  if (scale.rank() != x.rank() || scale[axis] < 1) return false;
+  int64_t block = a.block > 0 ? a.block : (x[axis] + scale[axis] - 1) / scale[axis];
+  block = std::min(block, x[axis]);
+  if (block < 2) return false;
+  along_axis(push, x, axis, block);
+  for (int d = 0; d < x.rank(); ++d)
+    if (scale[d] != (d == axis ? static_cast<int64_t>(push.blocks) : x[d])) return false;
+  return true;
+}
+
+/// Parameters as constant inputs 1 and 2 of QuantizeLinear and DequantizeLinear.
+bool take_constants(const KernelSpec& spec, std::vector<Parameter>& parameters, Push& push) {
+  const Tensor* scale = spec.constant(1);
+  const Tensor* zero = spec.has(2) ? spec.constant(2) : nullptr;
+  if (!scale || (spec.has(2) && !zero) || !take_shapes(spec, push)) return false;
+  for (int64_t i = 0; i < scale->elements(); ++i) {
+    const int64_t z = !zero || is_float(zero->dtype()) ? 0 : get_int(*zero, zero->elements() == 1 ? 0 : i);
+    if (z < INT32_MIN || z > INT32_MAX) return false;
+    parameters.push_back({static_cast<float>(get_double(*scale, i)), static_cast<int32_t>(z)});
+  }
+  return true;
+}
+
+bool real(const ValueType& t) { return (t.dtype == DType::kF32 || t.dtype == DType::kF16) && !t.quant; }
+
+std::unique_ptr<Kernel> make(const KernelSpec& spec, const char* prefix, std::vector<Parameter> parameters, Flags flags,
+                             const Push& push) {
+  const Shader* shader =
+      find_shader(Cat(prefix, short_name(spec.inputs[0].dtype), '_', short_name(spec.outputs[0].dtype)).c_str());
+  if (!shader) return nullptr;
+  return std::make_unique<QuantizeKernel>(shader->name, std::move(parameters), flags, push);
+}
+
+Push push_of(const KernelSpec& spec) {
+  Push push{static_cast<uint32_t>(spec.outputs[0].shape.elements())};
+  const DType to = spec.outputs[0].dtype;
+  if (bit_width(to) <= 16 && is_integer(to)) {
+    push.low = static_cast<int32_t>(int_min(to));
+    push.high = static_cast<int32_t>(int_max(to));
+  }
+  return push;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_quantize(const KernelSpec& spec) {
+  const ValueType& y = spec.outputs[0];
+  Push push = push_of(spec);
+  std::vector<Parameter> parameters;
+  if (!real(spec.inputs[0]) || !take_parameters(y, parameters, push)) return nullptr;
+  return make(spec, "quantize_", std::move(parameters), {y.quant->rounding != Rounding::kFloatHalfEven, false}, push);
+}
+
+std::unique_ptr<Kernel> make_dequantize_half(const KernelSpec& spec) {
+  if (spec.inputs[0].dtype != DType::kF16 || spec.inputs[0].quant || spec.outputs[0].dtype != DType::kF32)
+    return nullptr;
+  Composition c(spec);
+  return c.kernel({c.cast(c.input(0), DType::kF32)});
+}
+
+std::unique_ptr<Kernel> make_dequantize(const KernelSpec& spec) {
+  Push push = push_of(spec);
+  std::vector<Parameter> parameters;
+  if (!real(spec.outputs[0]) || !take_parameters(spec.inputs[0], parameters, push)) return nullptr;
+  return make(spec, "dequantize_", std::move(parameters), {}, push);
+}
+
+namespace {
+
+/// With parameters of the device: float32 scales, zero points in the stored type.
+std::unique_ptr<Kernel> make_computed(const KernelSpec& spec, const char* prefix, const ValueType& stored, Flags flags,
+                                      Push push) {
+  if (spec.inputs[1].dtype != DType::kF32 || spec.inputs[1].quant || !take_shapes(spec, push)) return nullptr;
+  if (spec.has(2) && (spec.inputs[2].dtype != stored.dtype || spec.inputs[2].quant)) return nullptr;
+  const Shader* shader = find_shader(
+      Cat(prefix, short_name(spec.inputs[0].dtype), '_', short_name(spec.outputs[0].dtype), "_computed").c_str());
+  if (!shader) return nullptr;
+  const uint32_t zeros = !spec.has(2) ? 0 : spec.inputs[2].shape.elements() == 1 ? 1 : 2;
+  return std::make_unique<ComputedQuantize>(shader->name, zeros, flags, push);
+}
+
+/// The range of the stored integers. False: not one of the type.
+bool take_range(const QuantizeLinearAttrs& a, Push& push) {
+  if (a.quant_min == a.quant_max) return true;
+  if (a.quant_min < push.low || a.quant_max > push.high || a.quant_min > a.quant_max) return false;
+  push.low = static_cast<int32_t>(a.quant_min);
+  push.high = static_cast<int32_t>(a.quant_max);
+  return true;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_quantize_linear_computed(const KernelSpec& spec) {
+  const auto& a = spec.attrs<QuantizeLinearAttrs>();
+  Push push = push_of(spec);
+  if (!real(spec.inputs[0]) || spec.outputs[0].quant || !take_range(a, push)) return nullptr;
+  return make_computed(spec, "quantize_", spec.outputs[0], {false, a.reciprocal}, push);
+}
+
+std::unique_ptr<Kernel> make_dequantize_linear_computed(const KernelSpec& spec) {
+  if (!real(spec.outputs[0]) || spec.inputs[0].quant) return nullptr;
+  return make_computed(spec, "dequantize_", spec.inputs[0], {}, push_of(spec));
+}
+
+std::unique_ptr<Kernel> make_quantize_linear(const KernelSpec& spec) {
+  const auto& a = spec.attrs<QuantizeLinearAttrs>();
+  Push push = push_of(spec);
+  std::vector<Parameter> parameters;
+  if (!real(spec.inputs[0]) || spec.outputs[0].quant || !take_constants(spec, parameters, push)) return nullptr;
+  if (!take_range(a, push)) return nullptr;
+  return make(spec, "quantize_", std::move(parameters), {false, a.reciprocal}, push);
+}
+
+std::unique_ptr<Kernel> make_dequantize_linear(const KernelSpec& spec) {
+  Push push = push_of(spec);
+  std::vector<Parameter> parameters;
+  if (!real(spec.outputs[0]) || spec.inputs[0].quant || !take_constants(spec, parameters, push)) return nullptr;
+  return make(spec, "dequantize_", std::move(parameters), {}, push);
+}
+
+}  // namespace smelt::vulkan

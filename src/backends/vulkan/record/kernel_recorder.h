@@ -1,0 +1,148 @@
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <span>
+#include <string>
+
+#include "backends/vulkan/core/kernel.h"
+#include "backends/vulkan/record/weights.h"
+
+namespace smelt::vulkan {
+
+/// What a kernel records with: its operands as bindings, its weights, and dispatches.
+class KernelRecorder {
+ public:
+  struct Operand {
+    Binding binding;                   ///< where it lies; unset for constants
+    const Tensor* constant = nullptr;  ///< known content
+    WeightStore* store = nullptr;      ///< that keeps it
+    /// Of content that a kernel computed from a constant: that one's bytes, and a name of the way from there.
+    const void* of = nullptr;
+    const char* derived = "";
+    /// Writes that content, which is unset before. Called when the first table is made of it.
+    const std::function<void()>* compute = nullptr;
+  };
+  KernelRecorder(Recorder& recorder, std::span<const Operand> inputs, std::span<const Binding> outputs,
+                 const Binding& scratch, const Binding& faults, uint32_t fault_code, bool* faulty,
+                 WeightStore& plan_store)
+      : recorder_(recorder),
+        inputs_(inputs),
+        outputs_(outputs),
+        scratch_(scratch),
+        faults_(faults),
+        fault_code_(fault_code),
+        faulty_(faulty),
+        plan_store_(plan_store) {}
+
+  /// Input i as its bytes lie; a constant is uploaded.
+  Result<Binding> input(size_t i) {
+    const Operand& o = inputs_[i];
+    if (o.of)
+      return table(i, "itself", o.constant->bytes(),
+                   [&](void* to) { std::memcpy(to, o.constant->raw(), o.constant->bytes()); });
+    return o.constant ? o.store->raw(*o.constant) : Result<Binding>(o.binding);
+  }
+  Binding output(size_t i) {
+    Binding b = outputs_[i];
+    b.written = true;
+    return b;
+  }
+  size_t operands() const { return inputs_.size(); }
+  const Operand& operand(size_t i) const { return inputs_[i]; }
+  /// Where output i lies.
+  const Binding& place(size_t i) const { return outputs_[i]; }
+  WeightStore& plan_store() const { return plan_store_; }
+  /// For a kernel within this one. The spans must outlive its record().
+  KernelRecorder nested(std::span<const Operand> inputs, std::span<const Binding> outputs,
+                        const Binding& scratch) const {
+    return {recorder_, inputs, outputs, scratch, faults_, fault_code_, faulty_, plan_store_};
+  }
+  /// Precondition: bytes from offset on lie within Kernel::scratch_bytes().
+  Binding scratch(size_t offset, size_t bytes, bool written) const {
+    Binding b = scratch_;
+    b.offset += offset;
+    b.bytes = bytes;
+    b.written = written;
+    return b;
+  }
+  /// Constant input i as `pack` lays it out; see WeightStore::packed.
+  Result<Binding> packed(size_t i, const std::string& key, size_t bytes, const WeightStore::Pack& pack) {
+    const Operand& o = inputs_[i];
+    return (o.of ? plan_store_ : *o.store).packed(*o.constant, key, bytes, pack);
+  }
+  /// The same of what the host computes from constant input i.
+  Result<Binding> packed(size_t i, const std::string& key, size_t raw_bytes, const WeightStore::Fill& fill,
+                         size_t bytes, const WeightStore::Pack& pack) {
+    const Operand& o = inputs_[i];
+    return o.store->packed(origin(o), o.derived + key, raw_bytes, computed(o, fill), bytes, pack);
+  }
+  /// A table that the host computes from constant input i, whose content its key need not repeat.
+  Result<Binding> table(size_t i, const std::string& key, size_t bytes, const WeightStore::Fill& fill) {
+    const Operand& o = inputs_[i];
+    return o.store->table(origin(o), o.derived + key, bytes, computed(o, fill));
+  }
+  /// A table of this plan alone.
+  Result<Binding> table(const std::string& key, size_t bytes, const WeightStore::Fill& fill) {
+    return plan_store_.table(nullptr, key, bytes, fill);
+  }
+  /// The same of bytes at hand, which are its key as well.
+  template <class T>
+  Result<Binding> table(const char* name, std::span<const T> content) {
+    const std::string bytes(reinterpret_cast<const char*>(content.data()), content.size_bytes());
+    return table(name + (" " + bytes), bytes.size(), [&](void* to) { std::memcpy(to, bytes.data(), bytes.size()); });
+  }
+  /// One word that a shader sets to fault_code() when data is at fault: the run then fails with Kernel::fault().
+  Binding faults() {
+    if (!*faulty_) recorder_.fill(faults_, 0);
+    *faulty_ = true;
+    Binding b = faults_;
+    b.written = true;
+    return b;
+  }
+  uint32_t fault_code() const { return fault_code_; }
+  const Device& device() const { return recorder_.device(); }
+
+  void copy(const Binding& from, const Binding& to) { recorder_.copy(from, to); }
+  void fill(const Binding& to, uint32_t word) { recorder_.fill(to, word); }
+  template <class Push>
+  Status dispatch(const Dispatch& d, const Push& push) {
+    return recorder_.dispatch(d, push);
+  }
+
+ private:
+  static const void* origin(const Operand& o) { return o.of ? o.of : o.constant->raw(); }
+  static WeightStore::Fill computed(const Operand& o, const WeightStore::Fill& fill) {
+    return [&](void* to) {
+      if (o.compute) (*o.compute)();
+      fill(to);
+    };
+  }
+
+  Recorder& recorder_;
+  std::span<const Operand> inputs_;
+  std::span<const Binding> outputs_;
+  Binding scratch_, faults_;
+  uint32_t fault_code_;
+  bool* faulty_;  ///< of the segment
+  WeightStore& plan_store_;
+};
+
+/// Workgroups for `items` of work, `size` a group, as a grid that stays within Vulkan's promised 65535 a dimension;
+/// shaders find their place with flat_id() of common.glsl.
+inline void set_grid(Dispatch& d, uint64_t items, uint32_t size) {
+  const uint64_t groups = (items + size - 1) / size;
+  d.x = static_cast<uint32_t>(groups < 32768 ? groups : 32768);
+  d.y = static_cast<uint32_t>(d.x ? (groups + d.x - 1) / d.x : 0);
+}
+
+/// Dispatches `items` invocations of a shader that reports faults: r.faults() is among the buffers of `d`, whose first
+/// constant is the width of a workgroup.
+template <class Push>
+Status dispatch_checked(KernelRecorder& r, Dispatch d, uint64_t items, Push push) {
+  set_grid(d, items, d.constants.front());
+  push.fault_code = r.fault_code();
+  return r.dispatch(d, push);
+}
+
+}  // namespace smelt::vulkan

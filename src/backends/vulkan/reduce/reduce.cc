@@ -1,0 +1,396 @@
+// Reduce, ArgReduce and Cumulative.
+#include "ops/reduce/reduce.h"
+
+#include <bit>
+#include <cstring>
+#include <numeric>
+#include <optional>
+
+#include "backends/vulkan/core/row_reduction.h"
+#include "backends/vulkan/gemm/operand.h"
+#include "backends/vulkan/layout/texture_kernel.h"
+#include "ops/reduce/reduce_quantized.h"
+#include "tensor/numeric.h"
+#include "tensor/quant_params.h"
+
+namespace smelt::vulkan {
+namespace {
+
+/// The function's code in reduce_functions.inc; -1: it has none.
+int code_of(Reduction fn) {
+  switch (fn) {
+#define SMELT_REDUCTION(name, code, first, map, combine, finish) \
+  case Reduction::k##name:                                       \
+    return code;
+#include "backends/vulkan/reduce/reduce_functions.inc"
+#undef SMELT_REDUCTION
+  }
+  return -1;
+}
+
+/// The one operand of a kernel whose other inputs are parameters.
+class RowKernel : public Kernel {
+ public:
+  RowKernel(const char* shader, std::vector<uint32_t> constants, uint64_t rows, uint32_t lanes)
+      : shader_(shader), constants_(std::move(constants)), rows_(rows), lanes_(lanes) {}
+  bool reads(size_t i) const override { return i == 0; }
+
+ protected:
+  template <class Push>
+  Status record_with(KernelRecorder& r, const Push& push) const {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    Dispatch d{shader_, constants_, {x, r.output(0)}};
+    set_row_grid(d, rows_, lanes_);
+    return r.dispatch(d, push);
+  }
+
+ private:
+  const char* shader_;
+  std::vector<uint32_t> constants_;
+  uint64_t rows_;
+  uint32_t lanes_;
+};
+
+struct ReducePush {
+  RowWalk<1, 4> walk;
+  float correction;
+};
+
+template <class Push>
+class PushedRowKernel final : public RowKernel {
+ public:
+  PushedRowKernel(const char* shader, std::vector<uint32_t> constants, uint64_t rows, uint32_t lanes, const Push& push)
+      : RowKernel(shader, std::move(constants), rows, lanes), push_(push) {}
+  Status record(KernelRecorder& r) const override { return record_with(r, push_); }
+
+ private:
+  Push push_;
+};
+
+const char* reduce_shader(const KernelSpec& spec, Reduction fn) {
+  const DType x = spec.inputs[0].dtype, y = spec.outputs[0].dtype;
+  if (x != y || spec.inputs[0].quant || spec.outputs[0].quant) return nullptr;
+  switch (x) {
+    case DType::kF32:
+      return "reduce_f32";
+    case DType::kF16:
+      return "reduce_f16";
+    case DType::kI32:
+      // The mean of int32 values sums in 64 bits; the others go through real numbers.
+      return fn == Reduction::kMean || code_of(fn) > code_of(Reduction::kSumSquare) ? nullptr : "reduce_i32";
+    case DType::kI64:
+      return code_of(fn) > code_of(Reduction::kSumSquare) || !spec.device.info().int64 ? nullptr : "reduce_i64";
+    case DType::kBool:
+      return fn == Reduction::kAny || fn == Reduction::kAll ? "reduce_bool" : nullptr;
+    default:
+      return nullptr;
+  }
+}
+
+/// The integers of the axes, input i; nullopt when they are not known at make time.
+std::optional<std::vector<int64_t>> constant_ints(const KernelSpec& spec, size_t i) {
+  const Tensor* t = spec.constant(i);
+  if (!t) {
+    spec.refuse("the axes (input ", i, ") are computed");
+    return std::nullopt;
+  }
+  std::vector<int64_t> v(static_cast<size_t>(t->elements()));
+  to_ints(*t, v.data());
+  return v;
+}
+
+std::optional<std::vector<int>> reduced_axes(const KernelSpec& spec, bool noop) {
+  const int rank = spec.inputs[0].shape.rank();
+  std::vector<int64_t> given;
+  if (spec.has(1)) {
+    const auto v = constant_ints(spec, 1);
+    if (!v) return std::nullopt;
+    given = *v;
+  }
+  if (rank == 0) return std::vector<int>{};
+  if (given.empty() && !noop)
+    for (int d = 0; d < rank; ++d) given.push_back(d);
+  auto axes = normalize_axes(given, rank);
+  if (!axes.ok()) return std::nullopt;
+  return *axes;
+}
+
+/// [outer, extent, inner] along one axis as push constants.
+std::optional<AxisPush> axis_push(const Shape& shape, int64_t axis) {
+  if (shape.rank() == 0) return AxisPush({1, 1, 1});
+  const auto a = normalize_axis(axis, shape.rank());
+  if (!a.ok()) return std::nullopt;
+  return AxisPush(axis_view(shape, *a));
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_reduce(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ReduceAttrs>();
+  const char* shader = reduce_shader(spec, attrs.fn);
+  const auto axes = reduced_axes(spec, attrs.noop_with_empty_axes);
+  if (!shader || !axes) return nullptr;
+  const Shape& in = spec.inputs[0].shape;
+  const auto walk = RowWalk<1, 4>::make(in, *axes, {in.strides()});
+  if (!walk || walk->rows.n != spec.outputs[0].shape.elements()) return nullptr;
+  const uint32_t lanes = walk->lanes(2);
+  if (lanes == 0) return nullptr;
+  return std::make_unique<PushedRowKernel<ReducePush>>(
+      row_shader(spec, shader, lanes),
+      std::vector<uint32_t>{row_width(lanes), lanes, static_cast<uint32_t>(code_of(attrs.fn)),
+                            walk->straight() ? 1u : 0u},
+      walk->rows.n, lanes, ReducePush{*walk, static_cast<float>(attrs.correction)});
+}
+
+namespace {
+
+/// The layout of reduce_texture.comp.
+struct TexturePush {
+  GpuSize x, y;
+  GpuSize reduced{};
+  float scale;
+  uint32_t n;
+};
+
+class ReduceTexture final : public TextureKernel {
+ public:
+  ReduceTexture(const ImageLayout& x, const ImageLayout& y, uint32_t function, uint32_t axes, const TexturePush& push)
+      : TextureKernel({x}, y),
+        packed_x_(static_cast<uint32_t>(x.packed())),
+        function_(function),
+        axes_(axes),
+        push_(push) {}
+  bool reads(size_t i) const override { return i == 0; }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    return dispatch(r, "reduce", {packed(), packed_x_, function_, axes_}, {x, r.output(0)}, push_.n, push_);
+  }
+
+ private:
+  uint32_t packed_x_, function_, axes_;
+  TexturePush push_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_reduce_texture(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ReduceAttrs>();
+  const bool mean = attrs.fn == Reduction::kMean, most = attrs.fn == Reduction::kMax,
+             least = attrs.fn == Reduction::kMin;
+  if (!mean && !most && !least && attrs.fn != Reduction::kSum) return nullptr;
+  const auto axes = reduced_axes(spec, attrs.noop_with_empty_axes);
+  if (!axes || axes->empty() || !plain_reals(spec, {0}, {0}) || spec.constant(0)) return nullptr;
+  const int rank = spec.inputs[0].shape.rank();
+  const auto y = image_of(spec, spec.outputs[0]);
+  if (!y || rank > 4) return nullptr;
+  const auto p = static_cast<size_t>(y->packed());
+  TexturePush push{{}, y->size};
+  for (int d : *axes) push.reduced[static_cast<size_t>(rank - 1 - d)] = 1;
+  // Dimensions that are kept, innermost first, then those that are not; or each its own.
+  uint32_t order = 0, next = 0;
+  for (int gone = 0; gone < 2; ++gone)
+    for (uint32_t d = 0; d < 4; ++d) {
+      const bool last = static_cast<int>(d) >= rank || push.reduced[d];
+      if (attrs.keep_dims ? gone == 0 : last == (gone == 1)) order |= d << 2 * next++;
+    }
+  const uint32_t own = order >> 2 * p & 3;  // of x, along the result's texels
+  // Texels of one element each are worth it only where x leaves no choice.
+  if (y->size[p] == 1 && spec.outputs[0].shape.elements() > 1 && !push.reduced[p]) return nullptr;
+  const auto in = [&](const TextureForm& form) {
+    return ImageLayout::of(spec.inputs[0].shape, spec.inputs[0].dtype, form, spec.device);
+  };
+  auto x = image_as_it_lies(spec, 0);
+  if (!x || x != in(x->form) || !(spec.images.size() > 0 && spec.images[0]))
+    x = in({spec.form.storage, static_cast<Packing>(std::min(own, 2u) + 1), spec.form.halves});
+  if (!x) return nullptr;
+  for (uint32_t d = 0; d < 4; ++d)
+    if (const uint32_t from = order >> 2 * d & 3; y->size[d] != (push.reduced[from] ? 1 : x->size[from]))
+      return nullptr;
+  push.x = x->size;
+  uint64_t rounds = 1;
+  for (int d = 0; d < 4; ++d)
+    if (const auto k = static_cast<size_t>(d); push.reduced[k])
+      rounds *= static_cast<uint64_t>(d == x->packed() ? (x->size[k] + 3) / 4 : x->size[k]);
+  if (4 * rounds > kMaxRounds) return nullptr;
+  const auto count = static_cast<double>(spec.inputs[0].shape.elements() / spec.outputs[0].shape.elements());
+  push.scale = mean ? static_cast<float>(1 / count) : 1.0f;
+  push.n = static_cast<uint32_t>(y->count());
+  return std::make_unique<ReduceTexture>(*x, *y, most ? 1u : least ? 2u : 0u, order, push);
+}
+
+namespace {
+
+constexpr int64_t kMaxTable = 4 << 20;
+
+class ReduceTableKernel final : public Kernel {
+ public:
+  ReduceTableKernel(const KernelSpec& spec, const ReduceAttrs& attrs, const RowWalk<1, 4>& walk, uint32_t lanes)
+      : attrs_(attrs), x_(spec.inputs[0]), y_(spec.outputs[0]), walk_(walk), lanes_(lanes) {}
+  bool reads(size_t i) const override { return i == 0; }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    const int64_t count = walk_.row.n, entries = table_entries(x_.dtype, count);
+    std::string key = Cat("sums ", count, " ", to_string(attrs_.fn), " ", static_cast<int>(attrs_.rounding));
+    for (const ValueType* t : {&x_, &y_})
+      key += Cat(" ", to_string(t->dtype), " ", std::bit_cast<uint32_t>(t->quant->scale()), " ", t->quant->zero_point(),
+                 " ", static_cast<int>(t->quant->rounding));
+    SMELT_ASSIGN(const Binding table, r.table(key, Tensor::byte_size(y_.dtype, entries), [&](void* to) {
+      std::vector<int64_t> sums(static_cast<size_t>(entries));
+      std::iota(sums.begin(), sums.end(), int_min(x_.dtype) * count);
+      Tensor stored(y_.dtype, Shape{entries});
+      stored.set_quant(y_.quant);
+      finish_sums(attrs_, x_.dtype, *x_.quant, count, std::move(sums), stored);
+      std::memcpy(to, stored.raw(), stored.bytes());
+    }));
+    Dispatch d{x_.dtype == DType::kI8   ? "reduce_table_i8"
+               : x_.dtype == DType::kU8 ? "reduce_table_u8"
+                                        : "reduce_table_i16",
+               {row_width(lanes_), lanes_, static_cast<uint32_t>(code_of(Reduction::kSum)), walk_.straight() ? 1u : 0u},
+               {x, r.output(0), table}};
+    set_row_grid(d, walk_.rows.n, lanes_);
+    return r.dispatch(d, ReducePush{walk_, 0});
+  }
+  /// Sums of `count` integers that differ.
+  static int64_t table_entries(DType dtype, int64_t count) { return count * (int_max(dtype) - int_min(dtype)) + 1; }
+
+ private:
+  ReduceAttrs attrs_;
+  ValueType x_, y_;
+  RowWalk<1, 4> walk_;
+  uint32_t lanes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_reduce_table(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ReduceAttrs>();
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  if ((x.dtype != DType::kI8 && x.dtype != DType::kU8 && x.dtype != DType::kI16) || x.dtype != y.dtype ||
+      !reduces_by_sums(attrs, x.dtype, y.dtype))
+    return nullptr;
+  for (const ValueType* t : {&x, &y})
+    if (!is_per_tensor(t->quant)) return nullptr;
+  const auto axes = reduced_axes(spec, attrs.noop_with_empty_axes);
+  if (!axes) return nullptr;
+  const auto walk = RowWalk<1, 4>::make(x.shape, *axes, {x.shape.strides()});
+  if (!walk || walk->rows.n != y.shape.elements() || ReduceTableKernel::table_entries(x.dtype, walk->row.n) > kMaxTable)
+    return nullptr;
+  const uint32_t lanes = walk->lanes(1);
+  return lanes ? std::make_unique<ReduceTableKernel>(spec, attrs, *walk, lanes) : nullptr;
+}
+
+namespace {
+
+const char* arg_shader(DType x, bool wide) {
+  switch (x) {
+    case DType::kF32:
+      return wide ? "arg_reduce_f32_i64" : "arg_reduce_f32_i32";
+    case DType::kF16:
+      return wide ? "arg_reduce_f16_i64" : "arg_reduce_f16_i32";
+    case DType::kI64:
+      return wide ? "arg_reduce_i64_i64" : "arg_reduce_i64_i32";
+    case DType::kI32:
+      return wide ? "arg_reduce_i32_i64" : "arg_reduce_i32_i32";
+    case DType::kI8:
+      return wide ? "arg_reduce_i8_i64" : "arg_reduce_i8_i32";
+    case DType::kU8:
+      return wide ? "arg_reduce_u8_i64" : "arg_reduce_u8_i32";
+    default:
+      return nullptr;
+  }
+}
+
+/// What a kernel of arg_reduce.comp is.
+struct ArgPlan {
+  AxisPush push;
+  uint32_t lanes;
+  std::vector<uint32_t> constants;  ///< without the width
+  static std::optional<ArgPlan> make(const KernelSpec& spec) {
+    const auto& attrs = spec.attrs<ArgReduceAttrs>();
+    const DType to = spec.outputs[0].dtype;
+    if (to != DType::kI32 && to != DType::kI64) return std::nullopt;
+    const Shape& in = spec.inputs[0].shape;
+    int64_t axis = attrs.axis;
+    if (spec.has(1)) {
+      const auto given = constant_ints(spec, 1);
+      if (!given || given->empty()) return std::nullopt;
+      axis = given->front();
+    }
+    const auto push = attrs.flatten ? AxisPush({1, in.elements(), 1}) : axis_push(in, axis);
+    if (!push || push->extent == 0) return std::nullopt;
+    const uint32_t lanes = lanes_for(push->rows, push->extent, push->inner == 1, 1);
+    if (lanes == 0) return std::nullopt;
+    return ArgPlan{*push, lanes, {lanes, attrs.min ? 1u : 0u, attrs.select_last ? 1u : 0u}};
+  }
+};
+
+class ArgTexture final : public TextureKernel {
+ public:
+  ArgTexture(const TextureForm& form, const ImageLayout& x, bool wide, ArgPlan plan)
+      : TextureKernel(form, {x}, {}), wide_(wide), plan_(std::move(plan)), push_{x.size, plan_.push} {
+    plan_.constants.push_back(static_cast<uint32_t>(x.packed()));
+  }
+  bool reads(size_t i) const override { return i == 0; }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    return dispatch(r, wide_ ? "arg_i64" : "arg_i32", plan_.constants, {x, r.output(0)}, plan_.push.rows, push_,
+                    row_width(plan_.lanes), plan_.lanes > 1);
+  }
+
+ private:
+  struct Push {
+    GpuSize x;
+    AxisPush axis;
+  };
+  bool wide_;
+  ArgPlan plan_;
+  Push push_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_arg_reduce(const KernelSpec& spec) {
+  const char* shader = arg_shader(spec.inputs[0].dtype, spec.outputs[0].dtype == DType::kI64);
+  if (!shader || (spec.inputs[0].dtype == DType::kI64 && !spec.device.info().int64)) return nullptr;
+  auto plan = ArgPlan::make(spec);
+  if (!plan) return nullptr;
+  plan->constants.insert(plan->constants.begin(), row_width(plan->lanes));
+  return std::make_unique<PushedRowKernel<AxisPush>>(shader, plan->constants, plan->push.rows, plan->lanes, plan->push);
+}
+
+std::unique_ptr<Kernel> make_arg_reduce_texture(const KernelSpec& spec) {
+  auto plan = ArgPlan::make(spec);
+  if (!plan || spec.constant(0) || spec.inputs[0].quant) return nullptr;
+  const auto x = image_as_it_lies(spec, 0);
+  if (!x) return nullptr;
+  return std::make_unique<ArgTexture>(spec.form, *x, spec.outputs[0].dtype == DType::kI64, std::move(*plan));
+}
+
+std::unique_ptr<Kernel> make_cumulative(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<CumulativeAttrs>();
+  const DType dtype = spec.outputs[0].dtype;
+  const auto axis = constant_ints(spec, 1);
+  if (spec.inputs[0].dtype != dtype || spec.inputs[0].quant || spec.outputs[0].quant || !axis || axis->size() != 1)
+    return nullptr;
+  const char* shader = dtype == DType::kF32   ? "cumulative_f32"
+                       : dtype == DType::kF16 ? "cumulative_f16"
+                       : dtype == DType::kI32 ? "cumulative_i32"
+                       : dtype == DType::kI64 ? "cumulative_i64"
+                                              : nullptr;
+  if (!shader || (dtype == DType::kI64 && !spec.device.info().int64)) return nullptr;
+  using Fn = CumulativeAttrs::Fn;
+  // The limits that exclusive extremes begin with are those of 64 bits.
+  if (dtype == DType::kI32 && attrs.fn != Fn::kSum && attrs.fn != Fn::kProd &&
+      (attrs.exclusive || attrs.fn == Fn::kLogSumExp))
+    return nullptr;
+  if (dtype == DType::kI64 && attrs.fn == Fn::kLogSumExp) return nullptr;
+  const auto push = axis_push(spec.inputs[0].shape, axis->front());
+  if (!push || push->extent > kMaxRounds) return nullptr;
+  return std::make_unique<PushedRowKernel<AxisPush>>(
+      shader,
+      std::vector<uint32_t>{kWidth, static_cast<uint32_t>(attrs.fn), attrs.exclusive ? 1u : 0u,
+                            attrs.reverse ? 1u : 0u},
+      push->rows, 1, *push);
+}
+
+}  // namespace smelt::vulkan

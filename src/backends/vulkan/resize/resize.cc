@@ -1,0 +1,323 @@
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/decompose/composed.h"
+#include "backends/vulkan/device/device.h"
+#include "backends/vulkan/gemm/operand.h"
+#include "backends/vulkan/layout/texture_kernel.h"
+#include "backends/vulkan/record/kernel_recorder.h"
+#include "base/cat.h"
+#include "ops/resize/integer.h"
+#include "ops/resize/plan.h"
+
+namespace smelt::vulkan {
+namespace {
+
+struct Push {
+  uint32_t n;
+  uint32_t in_length, out_length, inner;
+};
+
+struct Tap {
+  int32_t place;
+  float weight;
+};
+
+/// One dimension resampled.
+struct Pass {
+  Push push;
+  std::vector<uint32_t> begins;
+  std::vector<Tap> taps;
+};
+
+Pass make_pass(const AxisTaps& t, const ResizeAxis& d, const Shape& in, float extrapolation) {
+  Pass p;
+  const auto inner = Shape(in.dims().subspan(static_cast<size_t>(d.axis) + 1)).elements();
+  p.push = {static_cast<uint32_t>(in.elements() / d.in * d.out), static_cast<uint32_t>(d.in),
+            static_cast<uint32_t>(d.out), static_cast<uint32_t>(inner)};
+  for (int64_t i = 0; i < d.out; ++i) {
+    p.begins.push_back(static_cast<uint32_t>(p.taps.size()));
+    const auto at = static_cast<size_t>(i);
+    if (t.outside[at]) {
+      p.taps.push_back({-1, extrapolation});
+      continue;
+    }
+    for (auto k = static_cast<size_t>(t.begin[at]); k < static_cast<size_t>(t.begin[at + 1]); ++k)
+      p.taps.push_back({static_cast<int32_t>(t.index[k]), static_cast<float>(t.weight[k])});
+  }
+  p.begins.push_back(static_cast<uint32_t>(p.taps.size()));
+  return p;
+}
+
+/// Passes from the last axis to the first; what lies between two of them is float32.
+class ResizeKernel final : public Kernel {
+ public:
+  ResizeKernel(DType dtype, std::vector<Pass> passes) : dtype_(dtype), passes_(std::move(passes)) {
+    for (size_t i = 0; i + 1 < passes_.size(); ++i) {
+      offsets_.push_back(scratch_);
+      scratch_ += align_binding(size_t{passes_[i].push.n} * sizeof(float));
+    }
+  }
+  bool reads(size_t i) const override { return i == 0; }
+  size_t scratch_bytes() const override { return scratch_; }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(Binding x, r.input(0));
+    std::string from = short_name(dtype_);
+    for (size_t i = 0; i < passes_.size(); ++i) {
+      const Pass& p = passes_[i];
+      const bool last = i + 1 == passes_.size();
+      const std::string to = last ? short_name(dtype_) : "f32";
+      SMELT_ASSIGN(const Binding begins, upload(r, i, "begins", p.begins.data(), p.begins.size() * sizeof(uint32_t)));
+      SMELT_ASSIGN(const Binding taps, upload(r, i, "taps", p.taps.data(), p.taps.size() * sizeof(Tap)));
+      const size_t bytes = size_t{p.push.n} * sizeof(float);
+      Dispatch d{find_shader(Cat("resample_", from, '_', to).c_str())->name,
+                 {kWidth},
+                 {x, begins, taps, last ? r.output(0) : r.scratch(offsets_[i], bytes, true)}};
+      set_grid(d, p.push.n, kWidth);
+      SMELT_TRY(r.dispatch(d, p.push));
+      if (!last) x = r.scratch(offsets_[i], bytes, false);
+      from = to;
+    }
+    return Ok();
+  }
+
+ private:
+  Result<Binding> upload(KernelRecorder& r, size_t pass, const char* what, const void* data, size_t bytes) const {
+    return r.table(Cat(what, ' ', reinterpret_cast<uintptr_t>(this), ' ', pass), bytes,
+                   [&](void* to) { std::memcpy(to, data, bytes); });
+  }
+
+  DType dtype_;
+  std::vector<Pass> passes_;
+  std::vector<size_t> offsets_;
+  size_t scratch_ = 0;
+};
+
+}  // namespace
+
+namespace {
+
+/// The dimensions that the node names; nullopt: not known.
+std::optional<std::vector<ResizeAxis>> named_axes(const KernelSpec& spec) {
+  for (size_t i = 1; i < spec.inputs.size(); ++i)
+    if (spec.has(i) && !spec.constant(i)) return std::nullopt;
+  const auto content = [&](size_t i) { return spec.has(i) ? spec.constant(i) : nullptr; };
+  auto axes =
+      plan_resize(spec.attrs<ResizeAttrs>(), spec.inputs[0].shape, resize_request(content(1), content(2), content(3)));
+  if (!axes.ok()) return std::nullopt;
+  return std::move(*axes);
+}
+
+/// The dimensions that change, from the first to the last; nullopt: not known, or not to what the node gives.
+std::optional<std::vector<std::pair<ResizeAxis, AxisTaps>>> changed_axes(const KernelSpec& spec) {
+  const auto& a = spec.attrs<ResizeAttrs>();
+  if (!plain_reals(spec, {0}, {0})) return std::nullopt;
+  Shape shape = spec.inputs[0].shape;
+  const auto axes = named_axes(spec);
+  if (!axes) return std::nullopt;
+  std::vector<std::pair<ResizeAxis, AxisTaps>> changed;
+  for (size_t i = axes->size(); i-- > 0;) {
+    const ResizeAxis& d = (*axes)[i];
+    const auto taps = axis_taps(a, d);
+    if (!taps.ok()) return std::nullopt;
+    if (taps->identity && d.in == d.out && (i > 0 || !changed.empty())) continue;
+    changed.emplace(changed.begin(), d, *taps);
+    shape[d.axis] = d.out;
+  }
+  if (changed.empty() || !(shape == spec.outputs[0].shape)) return std::nullopt;
+  return changed;
+}
+
+/// The layout of resize_texture.comp.
+struct TexturePush {
+  GpuSize x, y;
+  uint32_t begins[2];
+  uint32_t n;
+};
+
+class ResizeTexture final : public TextureKernel {
+ public:
+  /// `first` and `second`: dimensions of the images. Their tables: begins, then taps; see append().
+  ResizeTexture(const ImageLayout& x, const ImageLayout& y, uint32_t first, uint32_t second)
+      : TextureKernel({x}, y),
+        first_(first),
+        second_(second),
+        push_{x.size, y.size, {}, static_cast<uint32_t>(y.count())} {}
+  bool reads(size_t i) const override { return i == 0; }
+  bool prefers_textures() const override { return true; }
+  void append(const Pass& p) {
+    push_.begins[dimensions_++] = static_cast<uint32_t>(table_.size());
+    const auto taps = static_cast<uint32_t>(table_.size() + p.begins.size());
+    for (uint32_t b : p.begins) table_.push_back(taps + 2 * b);
+    for (const Tap& t : p.taps) {
+      table_.push_back(static_cast<uint32_t>(t.place));
+      table_.push_back(std::bit_cast<uint32_t>(t.weight));
+    }
+  }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    SMELT_ASSIGN(const Binding table,
+                 r.table(Cat("resize ", reinterpret_cast<uintptr_t>(this)), table_.size() * sizeof(uint32_t),
+                         [&](void* to) { std::memcpy(to, table_.data(), table_.size() * sizeof(uint32_t)); }));
+    return dispatch(r, "resize", {packed(), first_, second_}, {x, table, r.output(0)}, push_.n, push_);
+  }
+
+ private:
+  uint32_t first_, second_;
+  size_t dimensions_ = 0;
+  TexturePush push_;
+  std::vector<uint32_t> table_;
+};
+
+size_t most_taps(const Pass& p) {
+  size_t most = 0;
+  for (size_t i = 0; i + 1 < p.begins.size(); ++i) most = std::max<size_t>(most, p.begins[i + 1] - p.begins[i]);
+  return most;
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_resize_texture(const KernelSpec& spec) {
+  const auto changed = changed_axes(spec);
+  const Shape &in = spec.inputs[0].shape, &out = spec.outputs[0].shape;
+  if (!changed || spec.constant(0) || changed->size() > 2) return nullptr;
+  const auto x = image_of(spec, spec.inputs[0]), y = image_of(spec, spec.outputs[0]);
+  if (!x || !y) return nullptr;
+  std::vector<uint32_t> dims;
+  std::vector<Pass> passes;
+  for (const auto& [axis, taps] : *changed) {
+    dims.push_back(static_cast<uint32_t>(in.rank() - 1 - axis.axis));
+    passes.push_back(make_pass(taps, axis, in, static_cast<float>(spec.attrs<ResizeAttrs>().extrapolation)));
+  }
+  if (dims.size() == 1) {
+    // The other dimension is one that stays, each coordinate its own tap.
+    uint32_t other = 0;
+    while (other == dims[0] || static_cast<int>(other) == x->packed()) ++other;
+    Pass stays;
+    for (int32_t i = 0; i < y->size[other]; ++i) {
+      stays.begins.push_back(static_cast<uint32_t>(i));
+      stays.taps.push_back({i, 1.0f});
+    }
+    stays.begins.push_back(static_cast<uint32_t>(y->size[other]));
+    dims.push_back(other);
+    passes.push_back(std::move(stays));
+  }
+  for (uint32_t d : dims)
+    if (static_cast<int>(d) == x->packed() || out.rank() > 4) return nullptr;
+  if (most_taps(passes[0]) * (most_taps(passes[1]) + 1) > static_cast<size_t>(kMaxRounds)) return nullptr;
+  auto kernel = std::make_unique<ResizeTexture>(*x, *y, dims[0], dims[1]);
+  for (const Pass& p : passes) kernel->append(p);
+  return kernel;
+}
+
+std::unique_ptr<Kernel> make_resize_real(const KernelSpec& spec) {
+  const auto changed = changed_axes(spec);
+  if (!changed) return nullptr;
+  std::vector<Pass> passes;
+  Shape shape = spec.inputs[0].shape;
+  for (size_t i = changed->size(); i-- > 0;) {
+    const auto& [axis, taps] = (*changed)[i];
+    passes.push_back(make_pass(taps, axis, shape, static_cast<float>(spec.attrs<ResizeAttrs>().extrapolation)));
+    shape[axis.axis] = axis.out;
+  }
+  return std::make_unique<ResizeKernel>(spec.outputs[0].dtype, std::move(passes));
+}
+
+namespace {
+
+/// Whether sums of 8-bit values by these weights are exact in float32 along two dimensions: multiples of 1 / 256.
+bool exact_weights(const AxisTaps& taps) {
+  return std::all_of(taps.weight.begin(), taps.weight.end(), [](double w) { return w * 256 == std::floor(w * 256); });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_resize_bytes(const KernelSpec& spec) {
+  const auto& a = spec.attrs<ResizeAttrs>();
+  const DType dtype = spec.outputs[0].dtype;
+  if ((dtype != DType::kU8 && dtype != DType::kI8) || spec.inputs[0].dtype != dtype || spec.inputs[0].quant ||
+      spec.outputs[0].quant || a.mode != ResizeAttrs::Mode::kLinear || a.antialias)
+    return nullptr;
+  const auto axes = named_axes(spec);
+  if (!axes || resizes_in_integers(a, dtype, dtype, *axes)) return nullptr;
+  int weighed = 0;
+  for (const ResizeAxis& d : *axes) {
+    const auto taps = axis_taps(a, d);
+    if (!taps.ok() || !exact_weights(*taps)) return nullptr;
+    weighed += taps->identity ? 0 : 1;
+  }
+  if (weighed > 2 || a.coord == ResizeAttrs::Coord::kTfCropAndResize) return nullptr;
+  Composition c(spec);
+  std::vector<ValueId> inputs{c.cast(c.input(0), DType::kF32)};
+  if (inputs[0] == kNoValue) return nullptr;
+  for (size_t i = 1; i < spec.inputs.size(); ++i) inputs.push_back(c.input(i));
+  return c.kernel({c.cast(c.add(Op::kResize, spec.node.attrs, std::move(inputs), true), dtype)});
+}
+
+namespace {
+
+/// The layout of resize_integer.comp.
+struct BlendPush {
+  uint32_t n, in_rows, in_columns, rows, columns, inner;
+};
+
+class ResizeIntegers final : public Kernel {
+ public:
+  ResizeIntegers(const char* shader, std::vector<uint32_t> table, const BlendPush& push)
+      : shader_(shader), table_(std::move(table)), push_(push) {}
+  bool reads(size_t i) const override { return i == 0; }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    SMELT_ASSIGN(const Binding table,
+                 r.table(Cat("blend ", reinterpret_cast<uintptr_t>(this)), table_.size() * sizeof(uint32_t),
+                         [&](void* to) { std::memcpy(to, table_.data(), table_.size() * sizeof(uint32_t)); }));
+    Dispatch d{shader_, {kWidth}, {x, table, r.output(0)}};
+    set_grid(d, push_.n, kWidth);
+    return r.dispatch(d, push_);
+  }
+
+ private:
+  const char* shader_;
+  std::vector<uint32_t> table_;
+  BlendPush push_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_resize_integer(const KernelSpec& spec) {
+  const auto& a = spec.attrs<ResizeAttrs>();
+  const DType dtype = spec.inputs[0].dtype;
+  const char* shader = dtype == DType::kI8    ? "resize_i8"
+                       : dtype == DType::kU8  ? "resize_u8"
+                       : dtype == DType::kI16 ? "resize_i16"
+                                              : nullptr;
+  if (!shader || (dtype == DType::kI16 && !spec.device.info().int64)) return nullptr;
+  const auto axes = named_axes(spec);
+  if (!axes || !resizes_in_integers(a, dtype, spec.outputs[0].dtype, *axes)) return nullptr;
+  const Shape& x = spec.inputs[0].shape;
+  const ResizeAxis &v = (*axes)[0], &h = (*axes)[1];
+  Shape want = x;
+  want[v.axis] = v.out;
+  want[h.axis] = h.out;
+  if (want != spec.outputs[0].shape) return nullptr;
+  std::vector<uint32_t> table;
+  const bool fixed = dtype != DType::kU8;
+  for (const ResizeAxis* d : {&v, &h})
+    for (int64_t i = 0; i < d->out; ++i) {
+      const ResizeNeighbours n = resize_neighbours(a, *d, i, fixed);
+      table.insert(table.end(), {static_cast<uint32_t>(n.lower), static_cast<uint32_t>(n.upper),
+                                 fixed ? static_cast<uint32_t>(n.fixed) : std::bit_cast<uint32_t>(n.real)});
+    }
+  const auto u32 = [](int64_t value) { return static_cast<uint32_t>(value); };
+  return std::make_unique<ResizeIntegers>(
+      shader, std::move(table),
+      BlendPush{u32(want.elements()), u32(v.in), u32(h.in), u32(v.out), u32(h.out),
+                u32(Shape(x.dims().subspan(static_cast<size_t>(h.axis) + 1)).elements())});
+}
+
+}  // namespace smelt::vulkan

@@ -1,0 +1,76 @@
+#include "ops/common/dynamic_quant.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace smelt {
+namespace {
+
+QuantParams symmetric_row(const float* values, int64_t n, float low, float high, int8_t* out) {
+  const float range = std::max(std::fabs(low), std::fabs(high));
+  if (!(range > 0) || !std::isfinite(range)) {
+    std::fill_n(out, n, int8_t{0});
+    return {};
+  }
+  const float inverse = 127.0f / range;
+  for (int64_t i = 0; i < n; ++i)
+    out[i] = static_cast<int8_t>(std::clamp(std::round(values[i] * inverse), -127.0f, 127.0f));
+  return {range / 127.0f, 0};
+}
+
+QuantParams asymmetric_row(const float* values, int64_t n, float low, float high, int8_t* out) {
+  QuantParams grid;
+  if (!choose_asymmetric_quant_params(low, high, grid)) {
+    std::fill_n(out, n, int8_t{0});
+    return {};
+  }
+  const float inverse = 1.0f / grid.scale;
+  for (int64_t i = 0; i < n; ++i)
+    out[i] = static_cast<int8_t>(
+        std::clamp(static_cast<float>(grid.zero_point) + std::round(values[i] * inverse), -128.0f, 127.0f));
+  return grid;
+}
+
+}  // namespace
+
+bool choose_asymmetric_quant_params(float low, float high, QuantParams& grid) {
+  const double rmin = std::min(0.0f, low), rmax = std::max(0.0f, high);
+  if (!(rmin < rmax) || !std::isfinite(rmax - rmin)) return false;
+  const double scale = (rmax - rmin) / 255.0;
+  const double error_min = 128.0 + std::fabs(rmin / scale), error_max = 127.0 + std::fabs(rmax / scale);
+  const double zero = error_min < error_max ? -128.0 - rmin / scale : 127.0 - rmax / scale;
+  grid.scale = static_cast<float>(scale);
+  const double bounded = std::clamp(zero, -128.0, 127.0);
+  grid.zero_point = static_cast<int32_t>(bounded + std::copysign(0x1.fffffffffffffp-2, bounded));  // std::round
+  return true;
+}
+
+QuantParams quantize_row(const float* values, int64_t n, bool asymmetric, int8_t* out) {
+  if (n == 0) return {};
+  const auto [low, high] = std::minmax_element(values, values + n);
+  return asymmetric ? asymmetric_row(values, n, *low, *high, out) : symmetric_row(values, n, *low, *high, out);
+}
+
+BlockQuantParams choose_block_quant_params(float magnitude) {
+  if (!std::isfinite(magnitude)) return {std::numeric_limits<float>::quiet_NaN(), 0};
+  const float inverse = 127.0f / magnitude;
+  if (!std::isfinite(inverse)) return {};
+  return {magnitude / 127.0f, inverse};
+}
+
+float quantize_block(const float* values, int64_t n, int8_t* out) {
+  float magnitude = 0;
+  for (int64_t i = 0; i < n; ++i)
+    if (!(std::fabs(values[i]) <= magnitude)) magnitude = std::fabs(values[i]);
+  for (int64_t i = 0; i < n; ++i)
+    if (std::isnan(values[i])) magnitude = values[i];
+  const BlockQuantParams grid = choose_block_quant_params(magnitude);
+  for (int64_t i = 0; i < n; ++i) {
+    const float v = values[i] * grid.inverse;
+    out[i] = std::isnan(v) ? int8_t{0} : static_cast<int8_t>(std::clamp(std::nearbyint(v), -127.0f, 127.0f));
+  }
+  return grid.scale;
+}
+
+}  // namespace smelt

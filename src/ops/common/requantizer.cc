@@ -1,0 +1,188 @@
+#include "ops/common/requantizer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tensor/numeric.h"
+
+namespace smelt {
+
+bool has_integer_quant_params(const Tensor& t, int axis) {
+  if (!t.quant() || !is_integer(t.dtype())) return false;
+  const Quantization& q = *t.quant();
+  if (q.kind == Quantization::Kind::kPerTensor) return q.scales.size() == 1;
+  return q.kind == Quantization::Kind::kPerAxis && (q.scales.size() == 1 || q.axis == axis);
+}
+
+template <class T>
+void subtract_own_zero_points(const Tensor& t, T* values) {
+  const Quantization& q = *t.quant();
+  const int64_t n = t.elements();
+  if (q.zero_points.empty()) return;
+  if (q.zero_points.size() == 1 || q.scales.size() == 1) {
+    const T zero = static_cast<T>(static_cast<int64_t>(q.zero_points[0]));
+    for (int64_t i = 0; i < n; ++i) values[i] -= zero;
+    return;
+  }
+  int64_t inner = 1;
+  for (int i = q.axis + 1; i < t.rank(); ++i) inner *= t.dim(i);
+  const auto extent = static_cast<int64_t>(q.zero_points.size());
+  for (int64_t i = 0; i < n; ++i)
+    values[i] -= static_cast<T>(static_cast<int64_t>(q.zero_points[static_cast<size_t>(i / inner % extent)]));
+}
+template void subtract_own_zero_points<uint32_t>(const Tensor&, uint32_t*);
+template void subtract_own_zero_points<uint64_t>(const Tensor&, uint64_t*);
+
+Status subtract_zero_points(const Tensor& zero_points, uint32_t* values, const Shape& shape, int axis) {
+  const int64_t n = shape.elements(), count = zero_points.elements();
+  if (count == 1) {
+    const auto zero = static_cast<uint32_t>(get_int(zero_points, 0));
+    for (int64_t i = 0; i < n; ++i) values[i] -= zero;
+    return Ok();
+  }
+  if (axis < 0 || axis >= shape.rank() || count != shape[axis])
+    return InvalidInput(count, " zero points given for ", shape.str(), ", 1 or one for each index of dimension ", axis,
+                        " expected");
+  int64_t inner = 1;
+  for (int i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];
+  for (int64_t i = 0; i < n; ++i) values[i] -= static_cast<uint32_t>(get_int(zero_points, i / inner % count));
+  return Ok();
+}
+
+namespace {
+
+/// A bound of an activation on the output's grid.
+int64_t on_grid(float bound, float scale, int64_t zero, int64_t low, int64_t high, Rounding rounding) {
+  const float q = bound / scale;
+  if (std::isnan(q)) return zero;
+  const double rounded = rounding == Rounding::kFloatHalfEven ? std::nearbyint(q) : std::round(q);
+  const double stored = rounded + static_cast<double>(zero);
+  return stored < static_cast<double>(low)    ? low
+         : stored > static_cast<double>(high) ? high
+                                              : static_cast<int64_t>(stored);
+}
+
+bool clamps(const Activation& act) {
+  return act.kind == ActKind::kNone || act.kind == ActKind::kRelu || act.kind == ActKind::kReluN1 ||
+         act.kind == ActKind::kRelu6 || act.kind == ActKind::kClamp;
+}
+
+/// Whether an integer bias is in units of x*w: peers assume it, Q/DQ graphs may say otherwise.
+bool bias_in_sum_units(const Tensor& bias, const std::vector<double>& sum_scales) {
+  if (!bias.quant()) return true;
+  const Quantization& q = *bias.quant();
+  for (size_t i = 0; i < std::max(q.scales.size(), sum_scales.size()); ++i) {
+    const double want = sum_scales[i % sum_scales.size()], have = q.scales[i % q.scales.size()];
+    if (std::fabs(have - want) > 0.01 * std::fabs(want)) return false;
+  }
+  return std::all_of(q.zero_points.begin(), q.zero_points.end(), [](int32_t z) { return z == 0; });
+}
+
+}  // namespace
+
+Result<Requantizer> Requantizer::make(const Tensor& x, const Tensor& w, const Tensor* bias, const Tensor& out,
+                                      int64_t channels, const Activation& act, Rounding rounding, double alpha) {
+  Requantizer r;
+  r.channels_ = channels;
+  r.act_ = act;
+  r.rounding_ = rounding;
+  const Quantization &xq = *x.quant(), &wq = *w.quant();
+  if (wq.scales.empty() || xq.scales.empty()) return InvalidInput("a quantized operand has no scale");
+  if (wq.scales.size() > 1 && channels % static_cast<int64_t>(wq.scales.size()) != 0)
+    return InvalidInput("there are ", wq.scales.size(), " scales for ", channels, " output channels");
+  for (float s : wq.scales) r.sum_scales_.push_back(static_cast<double>(xq.scales[0]) * s * alpha);
+  const bool wide_x = bit_width(x.dtype()) > 8;
+  const bool fixed = rounding != Rounding::kFloatHalfEven;
+  r.wide_ = wide_x && !(fixed && bias && bias->dtype() == DType::kI32);
+  r.real_ = !is_integer(out.dtype());
+  r.plain_ = !r.real_ && !out.quant();
+  r.low_ = r.real_ ? 0 : int_min(out.dtype());
+  r.high_ = r.real_ ? 0 : int_max(out.dtype());
+  if (bias) {
+    const auto n = static_cast<size_t>(bias->elements());
+    if (n != 1 && static_cast<int64_t>(n) != channels)
+      return InvalidInput("bias has ", n, " elements, ", channels, " expected");
+    if (is_integer(bias->dtype()) && (fixed || bias_in_sum_units(*bias, r.sum_scales_))) {
+      r.bias_.resize(n);
+      to_ints(*bias, r.bias_.data());
+    } else {
+      std::vector<float> real(n);
+      SMELT_TRY(real_values(*bias, real.data()));
+      r.real_bias_.assign(real.begin(), real.end());
+    }
+  }
+  if (r.real_ || r.plain_) return r;
+  const Quantization& oq = *out.quant();
+  if (oq.kind != Quantization::Kind::kPerTensor || oq.scales.size() != 1)
+    return Unsupported("an output of this kind must be quantized per tensor");
+  const float scale = oq.scales[0];
+  r.out_scale_ = scale;
+  r.zero_ = oq.zero_point();
+  r.through_real_ = !clamps(act) || !r.real_bias_.empty();
+  const Bounds b = activation_bounds(act);
+  const int64_t low = r.low_, high = r.high_;
+  r.low_ = on_grid(b.lo, scale, r.zero_, low, high, rounding);
+  r.high_ = on_grid(b.hi, scale, r.zero_, low, high, rounding);
+  for (size_t i = 0; i < r.sum_scales_.size(); ++i) {
+    r.fixed_.push_back(fixed_factor(r.sum_scales_[i] / static_cast<double>(scale)));
+    r.factors_.push_back(static_cast<float>(alpha) * xq.scales[0] * wq.scales[i] / scale);
+  }
+  return r;
+}
+
+template <class T>
+int64_t Requantizer::biased(T sum, int64_t channel) const {
+  if (!bias_.empty()) sum += static_cast<T>(bias_.size() == 1 ? bias_[0] : bias_[static_cast<size_t>(channel)]);
+  return static_cast<std::make_signed_t<T>>(sum);
+}
+
+double Requantizer::real_value(int64_t sum, int64_t channel) const {
+  double v = static_cast<double>(sum) * sum_scales_[static_cast<size_t>(channel) % sum_scales_.size()];
+  if (!real_bias_.empty()) v += real_bias_[real_bias_.size() == 1 ? 0 : static_cast<size_t>(channel)];
+  return v;
+}
+
+int64_t Requantizer::stored_value(int64_t sum, int64_t channel) const {
+  if (plain_) return sum;
+  const size_t s = static_cast<size_t>(channel) % factors_.size();
+  int64_t q;
+  if (through_real_ || rounding_ == Rounding::kFloatHalfEven) {
+    double scaled;
+    if (through_real_)
+      scaled = activate(act_, static_cast<float>(real_value(sum, channel))) / out_scale_;
+    else if (wide_)
+      scaled = static_cast<double>(sum) * static_cast<double>(factors_[s]);
+    else
+      scaled = static_cast<float>(sum) * factors_[s];
+    if (std::isnan(scaled)) scaled = 0;
+    q = static_cast<int64_t>(std::nearbyint(std::clamp(scaled, -1e12, 1e12)));
+  } else if (wide_) {
+    q = rounding_ == Rounding::kFixedSingle ? rescale_single(sum, fixed_[s]) : rescale_wide(sum, fixed_[s]);
+  } else {
+    q = rescale(static_cast<int32_t>(sum), fixed_[s], rounding_);
+  }
+  return std::clamp(q + zero_, low_, std::max(low_, high_));
+}
+
+template <class T>
+void Requantizer::to_real(const T* sums, int64_t rows, float* out) const {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < channels_; ++c, ++sums, ++out)
+      *out = activate(act_, static_cast<float>(real_value(biased(*sums, c), c)));
+}
+
+template <class T>
+void Requantizer::to_stored(const T* sums, int64_t rows, uint64_t* out) const {
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < channels_; ++c, ++sums, ++out)
+      *out = static_cast<uint64_t>(stored_value(biased(*sums, c), c));
+}
+
+#define SMELT_INSTANTIATE(T)                                              \
+  template void Requantizer::to_real<T>(const T*, int64_t, float*) const; \
+  template void Requantizer::to_stored<T>(const T*, int64_t, uint64_t*) const;
+SMELT_INSTANTIATE(uint32_t)
+SMELT_INSTANTIATE(uint64_t)
+#undef SMELT_INSTANTIATE
+
+}  // namespace smelt

@@ -1,0 +1,81 @@
+#include "ops/core/builder.h"
+
+#include "base/error.h"
+#include "ops/core/infer.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+
+void Builder::at(std::string origin, std::string name, std::string where) {
+  origin_ = std::move(origin);
+  name_ = std::move(name);
+  where_ = std::move(where);
+}
+
+ValueId Builder::input(const std::string& name, const ValueType& type) {
+  const ValueId id = value(name, type);
+  graph().inputs.push_back(id);
+  return id;
+}
+
+ValueId Builder::constant(const std::string& name, Tensor tensor) {
+  ValueType type = ValueType::tensor(tensor.dtype(), tensor.shape(), tensor.quant());
+  return graph().add_value(
+      {.name = name, .type = std::move(type), .constant = std::make_shared<const Tensor>(std::move(tensor))});
+}
+
+ValueId Builder::i64(std::span<const int64_t> values) {
+  return constant("", Tensor::from<int64_t>(DType::kI64, Shape{static_cast<int64_t>(values.size())}, values));
+}
+
+ValueId Builder::i64_scalar(int64_t value) {
+  Tensor t(DType::kI64, Shape{});
+  t.data<int64_t>()[0] = value;
+  return constant("", std::move(t));
+}
+ValueId Builder::f32_scalar(float value) { return scalar(DType::kF32, value); }
+
+ValueId Builder::scalar(DType dtype, double value) {
+  Tensor t(dtype, Shape{});
+  if (is_integer(dtype))
+    set_int(t, 0, static_cast<int64_t>(value));
+  else
+    set_double(t, 0, value);
+  return constant("", std::move(t));
+}
+
+Result<std::vector<ValueId>> Builder::node(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int outputs) {
+  std::vector<ValueId> out(static_cast<size_t>(outputs));
+  for (ValueId& id : out) id = value("", {});
+  SMELT_TRY(node_to(op, std::move(attrs), std::move(inputs), out));
+  return out;
+}
+
+Result<ValueId> Builder::op(Op op, AttrsPtr attrs, std::vector<ValueId> inputs) {
+  SMELT_ASSIGN(auto out, node(op, std::move(attrs), std::move(inputs), 1));
+  return out[0];
+}
+
+Result<ValueId> Builder::op_as(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& type) {
+  const ValueId out = value("", type);
+  SMELT_TRY(node_to(op, std::move(attrs), std::move(inputs), {out}));
+  return out;
+}
+
+Status Builder::node_to(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
+  Node n{op, std::move(inputs), std::move(outputs), std::move(attrs), name_, origin_, where_, partition_};
+  Graph& g = graph();
+  for (ValueId id : n.inputs)
+    if (id != kNoValue && (id < 0 || static_cast<size_t>(id) >= g.values.size()))
+      return Internal("input of ", to_string(op), " is no value");
+  std::vector<ValueType> types;
+  SMELT_TRY(infer_node(module_, g, n, types));
+  for (size_t i = 0; i < n.outputs.size(); ++i) {
+    if (n.outputs[i] == kNoValue) continue;
+    SMELT_TRY(merge_type(g.value(n.outputs[i]).type, types[i], Cat("output ", i)));
+  }
+  g.nodes.push_back(std::move(n));
+  return Ok();
+}
+
+}  // namespace smelt

@@ -1,0 +1,73 @@
+// Builds the operator table from the families' lists.
+#include <string_view>
+
+#include "ops/attention/attention.h"
+#include "ops/container/container.h"
+#include "ops/control/control.h"
+#include "ops/conv/conv.h"
+#include "ops/core/op.h"
+#include "ops/detection/detection.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/gather/gather.h"
+#include "ops/matmul/matmul.h"
+#include "ops/ml/ml.h"
+#include "ops/normalization/normalization.h"
+#include "ops/pool/pool.h"
+#include "ops/random/random.h"
+#include "ops/recurrent/recurrent.h"
+#include "ops/reduce/reduce.h"
+#include "ops/resize/resize.h"
+#include "ops/shape/shape.h"
+#include "ops/signal/signal.h"
+#include "ops/softmax/softmax.h"
+#include "ops/sort/sort.h"
+#include "ops/strings/strings.h"
+
+namespace smelt {
+namespace {
+
+struct Row {
+  const char* family = nullptr;  // set on the rows that begin a family
+  OpInfo info{};
+};
+
+template <class A>
+bool fits(const Attrs* attrs) {
+  return dynamic_cast<const A*>(attrs) != nullptr;
+}
+
+#define SMELT_FAMILY_BEGIN(name) Row{name, {}},
+#define SMELT_OP(name, attrs, min_in, max_in, min_out, max_out, flags, doc) \
+  Row{nullptr,                                                              \
+      {#name, nullptr, doc, min_in, max_in, min_out, max_out, flags, infer_##name, reference_##name, fits<attrs>}},
+
+std::vector<OpInfo> build() {
+  const Row rows[] = {
+#include "ops/core/all_ops.inc"
+  };
+  std::vector<OpInfo> table;
+  const char* family = nullptr;
+  for (const Row& row : rows) {
+    if (row.family) {
+      family = row.family;
+      continue;
+    }
+    table.push_back(row.info);
+    table.back().family = family;
+  }
+  return table;
+}
+#undef SMELT_OP
+#undef SMELT_FAMILY_BEGIN
+
+const std::vector<OpInfo>& table() {
+  static const std::vector<OpInfo> t = build();
+  return t;
+}
+
+}  // namespace
+
+const OpInfo& op_info(Op op) { return table()[static_cast<size_t>(op)]; }
+std::span<const OpInfo> all_ops() { return table(); }
+
+}  // namespace smelt

@@ -1,0 +1,62 @@
+#include <gtest/gtest.h>
+
+#include "ops/core/builder.h"
+#include "ops/core/verify.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/matmul/matmul.h"
+#include "passes/passes.h"
+#include "smelt/model.h"
+#include "tests/support/cpu_case.h"
+#include "tests/support/op_runner.h"
+
+namespace smelt {
+namespace {
+
+/// Rows of x [3, 8] on grids of their own times int8 weights [8, 5].
+std::shared_ptr<Module> product_of_rows(DType dtype) {
+  auto module = std::make_shared<Module>();
+  module->format = "test";
+  module->graphs.resize(1);
+  module->methods.push_back({"main", 0});
+  Builder b(*module, 0);
+  Tensor w = testing::random_tensor(DType::kI8, {8, 5}, -127, 127, 2);
+  w.set_quant(test::per_tensor(0.01f, 0));
+  auto rows = std::make_shared<Quantization>();
+  rows->kind = Quantization::Kind::kPerToken;
+  rows->axis = 1;
+  const ValueId x = b.input("x", ValueType::tensor(dtype, Shape{3, 8}));
+  const ValueId stored = b.value("stored", ValueType::tensor(DType::kI8, Shape{3, 8}, rows));
+  const ValueId y = b.value("y", ValueType::tensor(DType::kF32, Shape{3, 5}));
+  EXPECT_TRUE(b.node_to(Op::kQuantize, make_attrs<NoAttrs>(), {x}, {stored}).ok());
+  EXPECT_TRUE(b.node_to(Op::kMatMul, make_attrs<MatMulAttrs>(), {stored, b.constant("w", w)}, {y}).ok());
+  b.graph().outputs = {y};
+  EXPECT_TRUE(verify(*module).ok());
+  return module;
+}
+
+Tensor run(std::shared_ptr<const Module> module, const Tensor& x) {
+  auto session = Session::create(Model(std::move(module)), {.backend = BackendKind::kReference});
+  EXPECT_TRUE(session.ok());
+  auto result = session->run(std::vector<Datum>{x});
+  EXPECT_TRUE(result.ok()) << result.error().message();
+  return result->front().tensor;
+}
+
+/// The product takes the integers and their scales, of 16-bit reals as of their float32 values.
+TEST(RoundRows, OfEveryRealType) {
+  for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
+    SCOPED_TRACE(to_string(dtype));
+    const auto module = product_of_rows(dtype);
+    const auto rounded = dynamic_quantize(module);
+    std::vector<Op> ops;
+    for (const Node& n : rounded->graphs[0].nodes) ops.push_back(n.op);
+    std::vector<Op> expected{Op::kDynamicQuantize, Op::kMatMul};
+    if (dtype != DType::kF32) expected.insert(expected.begin(), Op::kCast);
+    EXPECT_EQ(ops, expected);
+    const Tensor x = testing::random_tensor(dtype, {3, 8}, -2, 3, 1);
+    test::expect_near(run(rounded, x), test::values(run(module, x)), 1e-4, 1e-4);
+  }
+}
+
+}  // namespace
+}  // namespace smelt

@@ -1,0 +1,261 @@
+// Shape inference with the contents of small tensors, and constant folding of what shapes determine.
+#include "runtime/constant_propagation.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "ops/core/node_infer.h"
+#include "passes/passes.h"
+
+namespace smelt {
+namespace {
+
+/// Contents up to this many elements are computed while planning when all inputs are known, also where nothing will
+/// run.
+constexpr int64_t kFoldElements = 4096;
+/// Larger ones (weights that a model makes of its constants) are computed for a plan that will run, up to this sum.
+constexpr size_t kFoldBytes = size_t{1} << 30;
+/// Contents up to this many bytes stay for the next plan when all their users are folded.
+constexpr size_t kKeptBytes = 4096;
+
+class PlanInfer final : public NodeInfer {
+ public:
+  PlanInfer(const Module& module, const Graph& graph, const Node& node, const std::vector<Known>& known,
+            std::vector<ValueType>& out)
+      : NodeInfer(module, graph, node, out), known_(known) {}
+  const ValueType& input(int i) const override { return known_[value_of(i)].type; }
+  const Tensor* constant(int i) const override { return has(i) ? known_[value_of(i)].content : nullptr; }
+
+ private:
+  const std::vector<Known>& known_;
+};
+
+bool shape_only(Op op) { return op == Op::kShapeOf || op == Op::kSizeOf || op == Op::kRankOf; }
+
+/// Types of computed values start without their dimensions: those follow from the inputs at hand.
+ValueType dynamic_type(const ValueType& declared) {
+  ValueType t = declared;
+  if (t.kind == ValueType::Kind::kTensor) {
+    t.ranked = false;
+    t.shape = Shape{};
+  }
+  return t;
+}
+
+bool same_type(const ValueType& a, const ValueType& b) {
+  return a.kind == ValueType::Kind::kTensor && b.kind == a.kind && a.dtype == b.dtype && a.ranked == b.ranked &&
+         a.shape == b.shape && a.quant == b.quant;
+}
+
+/// Of contents of one type.
+bool same_bytes(const Tensor& a, const Tensor& b) {
+  if (a.raw() == b.raw()) return true;
+  return a.dtype() != DType::kString && a.raw() && b.raw() && a.bytes() == b.bytes() && a.bytes() <= kKeptBytes &&
+         std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
+}
+
+}  // namespace
+
+KnownValues::KnownValues(PlannedEnvironment& env, const Graph& graph, std::span<const ValueType> inputs,
+                         std::span<const Datum> given, std::vector<Datum>& slots, const Plan* before)
+    : env_(env),
+      graph_(graph),
+      given_(given),
+      slots_(slots),
+      known_(graph.values.size()),
+      users_(count_uses(graph)),
+      before_(before) {
+  slots_.resize(known_.size());
+  for (size_t i = 0; i < known_.size(); ++i) {
+    const Value& v = graph.values[i];
+    known_[i].type =
+        v.constant ? ValueType::tensor(v.constant->dtype(), v.constant->shape(), v.type.quant) : dynamic_type(v.type);
+    if (v.constant) settle(static_cast<ValueId>(i), *v.constant);
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) known_[static_cast<size_t>(graph.inputs[i])] = {inputs[i]};
+  if (!before_) return;
+  same_.assign(known_.size(), false);
+  for (size_t i = 0; i < known_.size(); ++i)
+    if (graph.values[i].constant) same_[i] = true;
+  for (ValueId id : graph.inputs) compare(id);
+}
+
+void KnownValues::settle(ValueId id, Tensor content) {
+  const auto i = static_cast<size_t>(id);
+  Known& known = known_[i];
+  if (known.type.quant) content.set_quant(known.type.quant);
+  slots_[i] = Datum(std::move(content));
+  known.content = &slots_[i].tensor;
+  known.settled = true;
+}
+
+void KnownValues::compare(ValueId id) {
+  if (!before_ || id == kNoValue) return;
+  const auto i = static_cast<size_t>(id);
+  const Known& known = known_[i];
+  same_[i] = known.settled == before_->settled_[i] && same_type(known.type, before_->types_[i]);
+  if (!same_[i] || !known.settled) return;
+  same_[i] = same_bytes(slots_[i].tensor, before_->slots_[i].tensor);
+  // Kernels of the plan before may point into its contents.
+  if (same_[i]) slots_[i] = before_->slots_[i];
+}
+
+bool KnownValues::as_before(const Node& node) const {
+  return before_ && !ShapeGuard::may_concern(node) &&
+         std::all_of(node.inputs.begin(), node.inputs.end(),
+                     [&](ValueId id) { return id == kNoValue || same_[static_cast<size_t>(id)]; });
+}
+
+Status KnownValues::infer(const Node& node, std::vector<ValueType>& types) {
+  const OpInfo& info = op_info(node.op);
+  // Nobody kept the types of outputs that nobody wants.
+  if (as_before(node) && std::find(node.outputs.begin(), node.outputs.end(), kNoValue) == node.outputs.end()) {
+    types.clear();
+    for (ValueId id : node.outputs) {
+      const auto i = static_cast<size_t>(id);
+      types.push_back(before_->types_[i]);
+      known_[i].type = types.back();
+      same_[i] = !before_->settled_[i] && types.back().kind == ValueType::Kind::kTensor;
+    }
+    return Ok();
+  }
+  if (!info.infer) return Unsupported("operator ", info.name, " has no shape rule");
+  types.assign(node.outputs.size(), {});
+  PlanInfer ctx(*env_.module, graph_, node, known_, types);
+  SMELT_TRY(info.infer(ctx));
+  SMELT_TRY(infer_by_content(node, types));
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (node.outputs[i] == kNoValue) continue;
+    const ValueType& declared = graph_.value(node.outputs[i]).type;
+    if (types[i].dtype == DType::kInvalid && types[i].kind == ValueType::Kind::kTensor) types[i].dtype = declared.dtype;
+    if (declared.quant) types[i].quant = declared.quant;
+    known_[static_cast<size_t>(node.outputs[i])].type = types[i];
+    compare(node.outputs[i]);
+  }
+  return Ok();
+}
+
+Status KnownValues::infer_by_content(const Node& node, std::vector<ValueType>& types) {
+  if (std::all_of(types.begin(), types.end(), [](const ValueType& t) { return t.is_static(); })) return Ok();
+  std::vector<ValueType> inputs;
+  for (ValueId id : node.inputs) inputs.push_back(id == kNoValue ? ValueType{} : (*this)[id].type);
+  auto guard = ShapeGuard::of(*env_.module, graph_, node, inputs);
+  if (!guard) return Ok();
+  if (given_.empty() && env_.packs().mode() == PackCache::Mode::kDry) {
+    // What would run: counts that change nothing.
+    std::vector<Datum> zeros;
+    for (ValueId id : graph_.inputs) {
+      const ValueType& t = (*this)[id].type;
+      const bool count = is_integer(t.dtype) && t.is_static() && t.shape.rank() <= 1 && t.shape.elements() <= 1;
+      zeros.push_back(count ? Datum(Tensor(t.dtype, t.shape)) : Datum{});
+    }
+    return guard->infer(zeros, types);
+  }
+  SMELT_TRY(guard->infer(given_, types));
+  guard->expect(types);
+  guards_.push_back(std::move(*guard));
+  return Ok();
+}
+
+bool KnownValues::all_known(const Node& node) const {
+  return std::all_of(node.inputs.begin(), node.inputs.end(),
+                     [&](ValueId id) { return id == kNoValue || (*this)[id].content; });
+}
+
+bool KnownValues::fold_as_before(const Node& node) {
+  const auto settled = [&](ValueId id) { return id == kNoValue || before_->settled_[static_cast<size_t>(id)]; };
+  if (!std::all_of(node.outputs.begin(), node.outputs.end(), settled)) return false;
+  for (ValueId id : node.outputs) {
+    if (id == kNoValue) continue;
+    const auto i = static_cast<size_t>(id);
+    known_[i].type = before_->types_[i];
+    settle(id, before_->slots_[i].tensor);
+    same_[i] = true;
+  }
+  drop_inputs(node);
+  return true;
+}
+
+Result<bool> KnownValues::fold(const Node& node, const std::vector<ValueType>& types) {
+  const OpInfo& info = op_info(node.op);
+  if (info.flags & (kEffect | kControl | kContainer)) return false;
+  if (as_before(node)) return fold_as_before(node);
+  std::vector<Datum> in, out;
+  if (shape_only(node.op)) {
+    const ValueType& t = (*this)[node.inputs[0]].type;
+    if (!t.is_static()) return false;
+    in.emplace_back(Tensor::view(t.dtype, t.shape, nullptr, nullptr));
+  } else {
+    if (!all_known(node)) return false;
+    int64_t elements = 0;
+    for (const ValueType& t : types) {
+      if (info.flags & kDynamic) break;
+      if (!t.is_static()) return false;
+      SMELT_ASSIGN(const int64_t n, t.shape.checked_elements());
+      elements = std::max(elements, n);
+    }
+    for (ValueId id : node.inputs) {
+      in.push_back(id == kNoValue ? Datum{} : slots_[static_cast<size_t>(id)]);
+      if (in.back().is_tensor()) elements = std::max(elements, in.back().tensor.elements());
+    }
+    if (elements > kFoldElements) {
+      SMELT_ASSIGN(const bool room, take_room(types));
+      if (!room) return false;
+      if (env_.packs().mode() == PackCache::Mode::kDry) return settle_unread(node, types);
+    }
+  }
+  {
+    struct Planning {
+      bool& flag;
+      explicit Planning(bool& f) : flag(f) { flag = true; }
+      ~Planning() { flag = false; }
+    } const planning(env_.planning_);
+    SMELT_TRY(execute_node(env_, graph_, node, std::move(in), out, 0));
+  }
+  for (const Datum& d : out)
+    if (d.is_tensor()) env_.control.release(d.tensor.bytes());
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (node.outputs[i] == kNoValue) continue;
+    known_[static_cast<size_t>(node.outputs[i])].type = type_of(out[i]);
+    settle(node.outputs[i], out[i].tensor);
+    compare(node.outputs[i]);
+  }
+  drop_inputs(node);
+  return true;
+}
+
+Result<bool> KnownValues::take_room(const std::vector<ValueType>& types) {
+  size_t bytes = 0;
+  for (const ValueType& t : types) {
+    if (!t.is_static()) return false;
+    SMELT_ASSIGN(const int64_t n, t.shape.checked_elements());
+    if (n > (int64_t{1} << 32)) return false;
+    bytes += Tensor::byte_size(t.dtype, n);
+  }
+  if (folded_bytes_ + bytes > kFoldBytes) return false;
+  folded_bytes_ += bytes;
+  return true;
+}
+
+Result<bool> KnownValues::settle_unread(const Node& node, const std::vector<ValueType>& types) {
+  for (size_t i = 0; i < types.size(); ++i) {
+    if (node.outputs[i] == kNoValue) continue;
+    SMELT_ASSIGN(Tensor t, Tensor::allocate(types[i].dtype, types[i].shape, false));
+    settle(node.outputs[i], std::move(t));
+  }
+  return true;
+}
+
+void KnownValues::drop_inputs(const Node& node) {
+  for (ValueId id : node.inputs) {
+    if (id == kNoValue || --users_[static_cast<size_t>(id)] > 0 || graph_.value(id).constant) continue;
+    Known& known = known_[static_cast<size_t>(id)];
+    if (!known.settled || (known.content && known.content->bytes() <= kKeptBytes)) continue;
+    complete_ = false;
+    slots_[static_cast<size_t>(id)] = Datum{};
+    known.content = nullptr;
+  }
+}
+
+}  // namespace smelt

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "smelt/tensor.h"
+
+namespace smelt {
+
+/// True if the value is quantized with one scale and zero point for the whole tensor.
+inline bool is_per_tensor(const QuantPtr& q) {
+  return q && q->kind == Quantization::Kind::kPerTensor && q->scales.size() == 1;
+}
+
+/// True if two values read their stored integers alike: both unquantized, or equal kinds, scales, zero points (absent
+/// ones are 0), axes and blocks. The rounding rule may differ.
+inline bool same_quant_params(const QuantPtr& a, const QuantPtr& b) {
+  if (a == b) return true;
+  if (!a || !b || a->kind != b->kind || a->scales != b->scales) return false;
+  using Kind = Quantization::Kind;
+  if (a->kind != Kind::kPerTensor && a->axis != b->axis) return false;
+  if (a->kind == Kind::kPerBlock && a->block != b->block) return false;
+  if (a->kind == Kind::kPerToken && a->symmetric != b->symmetric) return false;
+  const size_t n = std::max({a->scales.size(), a->zero_points.size(), b->zero_points.size()});
+  for (size_t i = 0; i < n; ++i)
+    if (a->zero_point(static_cast<int64_t>(i)) != b->zero_point(static_cast<int64_t>(i))) return false;
+  return true;
+}
+
+/// same_quant_params() of two values that are quantized per tensor.
+inline bool same_per_tensor(const QuantPtr& a, const QuantPtr& b) {
+  return is_per_tensor(a) && same_quant_params(a, b);
+}
+
+}  // namespace smelt
