@@ -18,6 +18,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 import warnings
 
 import numpy as np
@@ -219,15 +220,27 @@ def microsoft(smelt, root):
     return lines
 
 
-def ranges(numbers):
-    """1, 2, 3, 7 -> "1-3, 7"."""
+def types_text(types):
+    """Element types in short: families that are complete by one name, {"i8", ...} -> "int"."""
+    types = set(types)
+    families = {"int": {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"},
+                "f8": {"f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz"},
+                "sub-byte": {"f4e2m1", "i2", "i4", "u2", "u4"}}
+    for name, members in families.items():
+        if members <= types:
+            types = types - members | {name}
+    return " ".join(sorted(types))
+
+
+def wrapped(lines):
+    """Lines of prose and lists at most 118 columns long; tables as they are."""
     out = []
-    for n in sorted(numbers):
-        if out and out[-1][1] == n - 1:
-            out[-1][1] = n
-        else:
-            out.append([n, n])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in out)
+    for line in lines:
+        keep = len(line) <= 118 or line.startswith("|")
+        indent = "  " if line.startswith("- ") else ""
+        out += [line] if keep else textwrap.wrap(line, 118, subsequent_indent=indent, break_long_words=False,
+                                                 break_on_hyphens=False)
+    return out
 
 
 def table(args, sets, root):
@@ -251,26 +264,26 @@ def table(args, sets, root):
         f"with the Python package onnx {onnx.__version__}; do not edit.", "",
         f"ONNX's backend tests through `smelt verify`, and through libonnxifi.so where it says C ABI. {sets_text}.", "",
         "*Versions* are those of the operator's definition that the reader knows; one in parentheses is refused by name.",
-        "*Opsets* and *element types* (of the inputs) are those of the tests: a type with a mark `!` failed. The counts are "
-        "passed / failed / skipped, an operator's expanded function bodies included. An operator without tests in the set "
-        "has a dash.", "",
-        "| Operator | Versions | Opsets tested | Element types tested | " + " | ".join(t for t, _ in sets) + " |",
-        "|---|---|---|---|" + "---|" * len(sets)]
+        "*Types* are the element types of the tests' inputs: a type with a mark `!` failed; `int` stands for the integers of "
+        "8 to 64 bits, `f8` for the four float8 formats with a fraction, `sub-byte` for those of 2 and 4 bits. The counts "
+        "are passed/failed/skipped, an operator's expanded function bodies included. An operator without tests in the set "
+        "has a dash. *opset N* is the test data of --data.", "",
+        "| Operator | Versions | Types | " + " | ".join(t for t, _ in sets) + " |",
+        "|---|---|---|" + "---|" * len(sets)]
     for op in sorted(schemas, key=lambda o: (o[0], o[1])):
         known = [str(v) if reads(args.smelt, root, *op, v) else f"({v})" for v in sorted(schemas[op])]
         cases = [c for part in rows[op] for c in part]
         bad = {t for c in cases if c.verdict == "fail" for t in c.types}
-        types = " ".join(sorted(t + ("!" if t in bad else "") for t in {t for c in cases for t in c.types}))
+        types = types_text(t + ("!" if t in bad else "") for t in {t for c in cases for t in c.types})
         cells = []
         for part in rows[op]:
             c = count(part)
-            cells.append(f"{c['pass']} / {c['fail']} / {c['skip']}" if part else "-")
+            cells.append(f"{c['pass']}/{c['fail']}/{c['skip']}" if part else "-")
         name = (op[0] + "." if op[0] else "") + op[1]
-        lines.append(f"| {name} | {' '.join(known)} | {ranges({c.opset for c in cases if c.op}) or '-'} | {types or '-'} | " +
+        lines.append(f"| {name} | {' '.join(known)} | {types or '-'} | " +
                      " | ".join(cells) + " |")
     lines += ["", "Models of several nodes (PyTorch exports, sequences, control flow): " +
-              "; ".join(f"{t}: {totals(cs)}" for (t, _), cs in zip(sets, rest)) + ".", *microsoft(args.smelt, root), "", "## What fails or is skipped", "",
-              "| Test | Verdict | Reason |", "|---|---|---|"]
+              "; ".join(f"{t}: {totals(cs)}" for (t, _), cs in zip(sets, rest)) + ".", *microsoft(args.smelt, root), "", "## What fails or is skipped", ""]
     verdicts = {(title, c.name): c.verdict for title, cases in sets for c in cases}
     beyond = collections.defaultdict(list)  # skipped through the ABI only: names by reason
     for title, cases in sets:
@@ -284,12 +297,12 @@ def table(args, sets, root):
                 if verdicts[title.removesuffix(ABI), c.name] == c.verdict:
                     continue  # as through `smelt verify`
             why = c.why if c.verdict == "skip" else reason_of(c.name, REASONS) or c.why
-            lines.append(f"| {c.name} ({title}) | {c.verdict} | {why} |")
+            lines.append(f"- {c.name} ({title}), {c.verdict}: {why}")
     if beyond:
         lines += ["", "Skipped through the C ABI only:", ""]
         for why, names in sorted(beyond.items()):
             lines.append(f"- {why}: " + ", ".join(sorted(set(names))))
-    return "\n".join(lines) + "\n"
+    return "\n".join(wrapped(lines)) + "\n"
 
 
 def main():
@@ -310,7 +323,7 @@ def main():
         for folder in args.data:
             cases = list(folder_cases(folder, wanted))
             newest = max((c.opset for c in cases if not c.op or c.op[0] in ("", "ai.onnx")), default=0)
-            sets.append((f"data of opset {newest}", cases))
+            sets.append((f"opset {newest}", cases))
         runs = [(title, cases, command) for title, cases in sets]
         if args.abi:
             runs += [(title + ABI, [copy.copy(c) for c in cases], args.abi.split()) for title, cases in sets]
