@@ -225,7 +225,7 @@ def types_text(types):
     types = set(types)
     families = {"int": {"i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"},
                 "f8": {"f8e4m3fn", "f8e4m3fnuz", "f8e5m2", "f8e5m2fnuz"},
-                "sub-byte": {"f4e2m1", "i2", "i4", "u2", "u4"}}
+                "narrow": {"f4e2m1", "i2", "i4", "u2", "u4"}}
     for name, members in families.items():
         if members <= types:
             types = types - members | {name}
@@ -265,7 +265,7 @@ def table(args, sets, root):
         f"ONNX's backend tests through `smelt verify`, and through libonnxifi.so where it says C ABI. {sets_text}.", "",
         "*Versions* are those of the operator's definition that the reader knows; one in parentheses is refused by name.",
         "*Types* are the element types of the tests' inputs: a type with a mark `!` failed; `int` stands for the integers of "
-        "8 to 64 bits, `f8` for the four float8 formats with a fraction, `sub-byte` for those of 2 and 4 bits. The counts "
+        "8 to 64 bits, `f8` for the four float8 formats with a fraction, `narrow` for those of 2 and 4 bits. The counts "
         "are passed/failed/skipped, an operator's expanded function bodies included. An operator without tests in the set "
         "has a dash. *opset N* is the test data of --data.", "",
         "| Operator | Versions | Types | " + " | ".join(t for t, _ in sets) + " |",
