@@ -268,7 +268,7 @@ def table(args, sets, root):
         "8 to 64 bits, `f8` for the four float8 formats with a fraction, `narrow` for those of 2 and 4 bits. The counts "
         "are passed/failed/skipped, an operator's expanded function bodies included. An operator without tests in the set "
         "has a dash. *opset N* is the test data of --data.", "",
-        "| Operator | Versions | Types | " + " | ".join(t for t, _ in sets) + " |",
+        "|Operator|Versions|Types|" + "|".join(t for t, _ in sets) + "|",
         "|---|---|---|" + "---|" * len(sets)]
     for op in sorted(schemas, key=lambda o: (o[0], o[1])):
         known = [str(v) if reads(args.smelt, root, *op, v) else f"({v})" for v in sorted(schemas[op])]
@@ -280,8 +280,7 @@ def table(args, sets, root):
             c = count(part)
             cells.append(f"{c['pass']}/{c['fail']}/{c['skip']}" if part else "-")
         name = (op[0] + "." if op[0] else "") + op[1]
-        lines.append(f"| {name} | {' '.join(known)} | {types or '-'} | " +
-                     " | ".join(cells) + " |")
+        lines.append("|".join(["", name, " ".join(known), types or "-", *cells, ""]))
     lines += ["", "Models of several nodes (PyTorch exports, sequences, control flow): " +
               "; ".join(f"{t}: {totals(cs)}" for (t, _), cs in zip(sets, rest)) + ".", *microsoft(args.smelt, root), "", "## What fails or is skipped", ""]
     verdicts = {(title, c.name): c.verdict for title, cases in sets for c in cases}
