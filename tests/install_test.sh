@@ -42,22 +42,11 @@ cmake --build "$folder/project/build" >/dev/null
 
 # The C++ library by CMake in a project that knows C++ only, shared and static, and by pkg-config.
 mkdir "$folder/app"
-cat >"$folder/app/main.cc" <<'CODE'
-#include <smelt/custom_operator.h>
-#include <smelt/model.h>
-
-#include <cstdio>
-#include <vector>
-
-int main(int, char** arguments) {
-  auto model = smelt::Model::load(arguments[1], {.max_nodes = 1000});
-  if (!model) return std::fputs(model.error().message().c_str(), stderr), 1;
-  auto session = smelt::Session::create(*model, {.threads = 2, .limit_seconds = 60});
-  const std::vector<smelt::Datum> inputs{smelt::Tensor(smelt::DType::kF32, {1, 1, 8, 8})};
-  if (!session) return std::fputs(session.error().message().c_str(), stderr), 1;
-  return session->run(inputs) ? 0 : 1;
-}
-CODE
+# The program that README.md shows.
+{
+  echo '#include <smelt/custom_operator.h>'
+  sed -n '/^```cpp$/,/^```$/p' "$source/README.md" | sed '/^```/d'
+} >"$folder/app/main.cc"
 cat >"$folder/app/CMakeLists.txt" <<'CMAKE'
 cmake_minimum_required(VERSION 3.25)
 project(app LANGUAGES CXX)
@@ -71,10 +60,14 @@ CMAKE
 cmake -G Ninja -S "$folder/app" -B "$folder/app/build" -DCMAKE_PREFIX_PATH="$folder/usr" >/dev/null
 cmake --build "$folder/app/build" >/dev/null
 for each in "$model" "$source"/examples/digits/digits_{portable,xnnpack,vulkan}.pte; do
-  "$folder/app/build/app_smelt" "$each"
-  "$folder/app/build/app_smelt_static" "$each"
+  [ "$("$folder/app/build/app_smelt" "$each")" = "[1,10]" ]
+  [ "$("$folder/app/build/app_smelt_static" "$each")" = "[1,10]" ]
 done
 read -ra flags <<<"$(pkg-config --cflags --libs smelt)"
 c++ -std=c++20 -Wall -Wextra -Wpedantic -Werror "$folder/app/main.cc" "${flags[@]}" -o "$folder/app/by_pkg_config"
 LD_LIBRARY_PATH=$libraries "$folder/app/by_pkg_config" "$model"
+# A missing file is an error, not a crash.
+status=0
+LD_LIBRARY_PATH=$libraries "$folder/app/by_pkg_config" missing.onnx 2>"$folder/error.txt" || status=$?
+[ $status = 1 ] && grep -q 'missing.onnx: cannot open' "$folder/error.txt"
 echo "libsmelt and libonnxifi work as installed"
