@@ -31,7 +31,7 @@ class AttentionF32 final : public Kernel {
         mask_(mask),
         attrs_(spec.attrs<AttentionAttrs>()),
         gemm_(gemm_f32(spec.isa)),
-        rows_(row_ops(spec.isa)),
+        rows_(vector_ops(spec.isa)),
         q_(g.flat_q, g.q_heads, g.rows, g.depth),
         y_(g.flat_q, g.q_heads, g.rows, g.v_depth),
         k_(g.flat_k, g.kv_heads, g.fresh, g.depth),
@@ -46,17 +46,17 @@ class AttentionF32 final : public Kernel {
     constexpr int64_t kScores = 32 * 1024;  // of a block, to stay in a near cache
     block_ = std::max<int64_t>(1, kScores / (g.keys * gemm_.mr)) * gemm_.mr;
     block_ = std::min(block_, g.rows);
-    k_room_ = rounded(gemm_.packed_size(g.depth, g.keys));
-    v_room_ = rounded(gemm_.packed_size(g.keys, g.v_depth));
-    room_ = k_room_ + v_room_ + rounded(block_ * g.keys);
+    k_workspace_ = rounded(gemm_.packed_size(g.depth, g.keys));
+    v_workspace_ = rounded(gemm_.packed_size(g.keys, g.v_depth));
+    workspace_ = k_workspace_ + v_workspace_ + rounded(block_ * g.keys);
   }
   size_t scratch_bytes() const override {
-    return static_cast<size_t>(slots_ * room_) * sizeof(float) + static_cast<size_t>(g_.batch) * sizeof(KeySpan);
+    return static_cast<size_t>(slots_ * workspace_) * sizeof(float) + static_cast<size_t>(g_.batch) * sizeof(KeySpan);
   }
   Status run(KernelContext& ctx) const override {
     auto* scratch = static_cast<float*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for attention");
-    auto* spans = reinterpret_cast<KeySpan*>(scratch + slots_ * room_);
+    auto* spans = reinterpret_cast<KeySpan*>(scratch + slots_ * workspace_);
     for (int64_t b = 0; b < g_.batch; ++b) {
       SMELT_ASSIGN(spans[b], key_span(ctx, attrs_, g_, b));
     }
@@ -64,7 +64,7 @@ class AttentionF32 final : public Kernel {
     ctx.threads().parallel_for(slots_, 1, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot)
         for (int64_t u = units * slot / slots_; u < units * (slot + 1) / slots_; ++u)
-          head(ctx, u / parts_, u % parts_, spans[u / parts_ / g_.kv_heads], scratch + slot * room_);
+          head(ctx, u / parts_, u % parts_, spans[u / parts_ / g_.kv_heads], scratch + slot * workspace_);
     });
     return Ok();
   }
@@ -73,9 +73,9 @@ class AttentionF32 final : public Kernel {
   static int64_t rounded(int64_t floats) { return (floats + 31) / 16 * 16; }
 
   /// Part `part` of the queries of all heads that share keys and values `kv`.
-  void head(KernelContext& ctx, int64_t kv, int64_t part, const KeySpan& span, float* room) const {
+  void head(KernelContext& ctx, int64_t kv, int64_t part, const KeySpan& span, float* workspace) const {
     const int64_t b = kv / g_.kv_heads, share = g_.q_heads / g_.kv_heads;
-    float *const keys = room, *const values = room + k_room_, *const scores = values + v_room_;
+    float *const keys = workspace, *const values = workspace + k_workspace_, *const scores = values + v_workspace_;
     const float* q = ctx.input(0).data<float>();
     float* y = ctx.output(0).data<float>();
     gemm_.pack(ctx.input(1).data<float>() + k_.at(b, kv % g_.kv_heads), 1, k_.row_step, g_.depth, g_.keys, nullptr,
@@ -108,8 +108,8 @@ class AttentionF32 final : public Kernel {
     const int64_t n = seen.end - seen.begin;
     float* const row = scores + seen.begin;
     // A query without any key gets zeros.
-    const bool any = n > 0 && (!has_mask_ || rows_.max_row(row, n) != kHidden);
-    if (any) rows_.softmax_rows(row, 1, n, 1, false, row);
+    const bool any = n > 0 && (!has_mask_ || rows_.reduce_max(row, n) != kHidden);
+    if (any) rows_.softmax(row, 1, n, 1, false, row);
     std::fill(scores, any ? row : scores, 0.0f);
     std::fill(any ? row + n : scores, scores + g_.keys, 0.0f);
   }
@@ -128,22 +128,23 @@ class AttentionF32 final : public Kernel {
   AttentionMask mask_;
   AttentionAttrs attrs_;
   const GemmF32& gemm_;
-  const RowOps& rows_;
+  const VectorOps& rows_;
   Heads q_, y_, k_, v_;
   bool has_mask_, bool_mask_;
   float scale_ = 1;
-  int64_t parts_ = 1, slots_ = 1, block_ = 1, k_room_ = 0, v_room_ = 0, room_ = 0;
+  int64_t parts_ = 1, slots_ = 1, block_ = 1, k_workspace_ = 0, v_workspace_ = 0, workspace_ = 0;
 };
 
-bool plain_f32(const ValueType& t) { return t.dtype == DType::kF32 && !t.quant; }
+bool unquantized_f32(const ValueType& t) { return t.dtype == DType::kF32 && !t.quant; }
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_attention_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<AttentionAttrs>();
-  if (attrs.smooth_softmax || spec.has(4) || spec.has(5) || spec.has(7) || !plain_f32(spec.outputs[0])) return nullptr;
+  if (attrs.smooth_softmax || spec.has(4) || spec.has(5) || spec.has(7) || !unquantized_f32(spec.outputs[0]))
+    return nullptr;
   for (size_t i = 0; i < 3; ++i)
-    if (!plain_f32(spec.inputs[i])) return nullptr;
+    if (!unquantized_f32(spec.inputs[i])) return nullptr;
   for (size_t i = 1; i < spec.node.outputs.size(); ++i)
     if (spec.node.outputs[i] != kNoValue) return nullptr;
   const auto g = attention_geometry(attrs, spec.inputs[0].shape, spec.inputs[1].shape, spec.inputs[2].shape, nullptr);
@@ -153,7 +154,7 @@ std::unique_ptr<Kernel> make_attention_f32(const KernelSpec& spec) {
   AttentionMask mask;
   if (spec.has(3)) {
     const auto made = attention_mask(*g, spec.inputs[3].shape);
-    if (!made.ok() || (spec.inputs[3].dtype != DType::kBool && !plain_f32(spec.inputs[3]))) return nullptr;
+    if (!made.ok() || (spec.inputs[3].dtype != DType::kBool && !unquantized_f32(spec.inputs[3]))) return nullptr;
     mask = *made;
   }
   return std::make_unique<AttentionF32>(*g, mask, spec);

@@ -7,8 +7,8 @@
 
 namespace smelt {
 
-/// Whether a convolution is of plain float32.
-inline bool plain_f32_conv(const NodeSpec& spec) {
+/// True if a convolution is of unquantized float32.
+inline bool unquantized_f32_conv(const NodeSpec& spec) {
   for (size_t i = 0; i < spec.inputs.size(); ++i)
     if (spec.has(i) && (spec.inputs[i].dtype != DType::kF32 || spec.inputs[i].quant)) return false;
   return spec.outputs[0].dtype == DType::kF32 && !spec.outputs[0].quant;

@@ -54,12 +54,11 @@ KernelCase conv_case(const ConvRow& r, Layout layout, FilterLayout filter) {
 }
 
 TEST(ConvF32, ChannelsLast) {
-  for (const ConvRow& r : kRows) check_case(conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI), "conv_rows_f32");
+  for (const ConvRow& r : kRows) check_case(conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI), "conv_nhwc_f32");
 }
 
 TEST(ConvF32, ChannelsFirst) {
-  for (const ConvRow& r : kRows)
-    check_case(conv_case(r, Layout::kChannelsFirst, FilterLayout::kOIS), "conv_columns_f32");
+  for (const ConvRow& r : kRows) check_case(conv_case(r, Layout::kChannelsFirst, FilterLayout::kOIS), "conv_nchw_f32");
 }
 
 const ConvRow kDepthwise[] = {
@@ -77,26 +76,26 @@ const ConvRow kDepthwise[] = {
 
 TEST(ConvF32, DepthwiseChannelsLast) {
   for (const ConvRow& r : kDepthwise)
-    check_case(conv_case(r, Layout::kChannelsLast, FilterLayout::kISO), "depthwise_rows_f32");
+    check_case(conv_case(r, Layout::kChannelsLast, FilterLayout::kISO), "depthwise_nhwc_f32");
 }
 
 TEST(ConvF32, DepthwiseChannelsFirst) {
   for (const ConvRow& r : kDepthwise)
-    check_case(conv_case(r, Layout::kChannelsFirst, FilterLayout::kOIS), "depthwise_planes_f32");
+    check_case(conv_case(r, Layout::kChannelsFirst, FilterLayout::kOIS), "depthwise_nchw_f32");
 }
 
-TEST(ConvF32, ComputedFilters) {
+TEST(ConvF32, DynamicFilters) {
   for (const ConvRow* r : {&kRows[0], &kRows[1], &kRows[5], &kDepthwise[0]}) {
     KernelCase c = conv_case(*r, Layout::kChannelsFirst, FilterLayout::kOIS);
     c.computed = {true, true, true};
-    check_case(c, r->groups == r->c_in ? "depthwise_planes_f32" : "conv_columns_f32");
+    check_case(c, r->groups == r->c_in ? "depthwise_nchw_f32" : "conv_nchw_f32");
   }
 }
 
 TEST(ConvF32, MixedLayouts) {
-  check_case(conv_case(kRows[0], Layout::kChannelsLast, FilterLayout::kOIS), "conv_rows_f32");
-  check_case(conv_case(kRows[3], Layout::kChannelsFirst, FilterLayout::kOSI), "conv_columns_f32");
-  check_case(conv_case(kRows[3], Layout::kChannelsLast, FilterLayout::kISO), "conv_rows_f32");
+  check_case(conv_case(kRows[0], Layout::kChannelsLast, FilterLayout::kOIS), "conv_nhwc_f32");
+  check_case(conv_case(kRows[3], Layout::kChannelsFirst, FilterLayout::kOSI), "conv_nchw_f32");
+  check_case(conv_case(kRows[3], Layout::kChannelsLast, FilterLayout::kISO), "conv_nhwc_f32");
 }
 
 TEST(ConvF32, OneAndThreeDimensions) {
@@ -110,7 +109,7 @@ TEST(ConvF32, OneAndThreeDimensions) {
       {random_tensor(DType::kF32, {2, 5, 23}, -1, 1, 1), random_tensor(DType::kF32, {7, 5, 4}, -1, 1, 2), Tensor()},
       {},
       {}};
-  check_case(line, "conv_columns_f32");
+  check_case(line, "conv_nchw_f32");
   attrs = std::make_shared<ConvAttrs>();
   attrs->auto_pad = AutoPad::kSameUpper;
   attrs->strides = {1, 2, 2};
@@ -123,7 +122,7 @@ TEST(ConvF32, OneAndThreeDimensions) {
                      random_tensor(DType::kF32, {2, 3, 3, 3, 9}, -1, 1, 2), random_tensor(DType::kF32, {9}, -1, 1, 3)},
                     {},
                     {}};
-  check_case(volume, "conv_rows_f32");
+  check_case(volume, "conv_nhwc_f32");
 }
 
 }  // namespace

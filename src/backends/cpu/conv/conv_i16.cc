@@ -1,5 +1,5 @@
-// Convolutions of 16-bit values with 8-bit filters, channels-last (TFLite's 16x8): sums that 32 bits hold, rescaled in
-// 64 as the reference kernel does.
+// Convolutions of 16-bit values with 8-bit filters, channels-last (TFLite's 16x8): accumulators that 32 bits hold,
+// rescaled in 64 as the reference kernel does.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -25,14 +25,14 @@ HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// sums[c] = sum over taps of taps[t][c] * weights[t * n + c].
-void tap_sums(const int16_t* const* taps, int64_t count, int64_t n, const int32_t* weights, int32_t* sums) {
+/// accumulators[c] = sum over taps of taps[t][c] * weights[t * n + c].
+void tap_acc(const int16_t* const* taps, int64_t count, int64_t n, const int32_t* weights, int32_t* acc) {
   const auto step = [&](auto d, int64_t c) HWY_ATTR {
     const hn::Rebind<int16_t, decltype(d)> d16;
     auto sum = hn::Zero(d);
     for (int64_t t = 0; t < count; ++t)
       sum = hn::Add(sum, hn::Mul(hn::PromoteTo(d, hn::LoadU(d16, taps[t] + c)), hn::LoadU(d, weights + t * n + c)));
-    hn::StoreU(sum, d, sums + c);
+    hn::StoreU(sum, d, acc + c);
   };
   const hn::ScalableTag<int32_t> d;
   const hn::CappedTag<int32_t, 4> four;
@@ -52,7 +52,7 @@ namespace {
 
 int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
 
-/// rescale_wide() of sums with their bias, channel by channel, to stored 16-bit values.
+/// rescale_wide() of accumulators with their bias, channel by channel, to quantized 16-bit values.
 struct WideRescale {
   struct Channel {
     int64_t bias, multiplier, half;
@@ -83,17 +83,17 @@ struct WideRescale {
     }
     return r;
   }
-  void operator()(const int32_t* sums, int64_t n, int64_t channel, int16_t* y) const {
+  void operator()(const int32_t* acc, int64_t n, int64_t channel, int16_t* y) const {
     for (int64_t i = 0; i < n; ++i) {
       const Channel& c = channels[static_cast<size_t>(channel + i)];
-      const int64_t q = ((sums[i] + c.bias) * c.multiplier + c.half) >> c.shift;
+      const int64_t q = ((acc[i] + c.bias) * c.multiplier + c.half) >> c.shift;
       y[i] = static_cast<int16_t>(std::clamp(q + zero, low, high));
     }
   }
 };
 
-/// Whether 32 bits hold all sums of products with rows of `depth` weights.
-bool sums_fit(const std::vector<int16_t>& weights, int64_t depth) {
+/// True if 32 bits hold all accumulators of products with rows of `depth` weights.
+bool acc_fits(const std::vector<int16_t>& weights, int64_t depth) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max() / -std::numeric_limits<int16_t>::min();
   int64_t total = 0;
   for (size_t i = 0; i < weights.size(); ++i) {
@@ -154,10 +154,10 @@ class ConvI16 final : public Kernel {
       im2col_rows<uint8_t>(bytes_, from, first, last, 0, patches, lda_);
       const char* packed = packed_->data<char>() + group * gemm_.packed_bytes(g_.depth(), g_.c_out);
       gemm_.run(last - first, g_.c_out, g_.depth(), patches, lda_, true, packed, 0, gemm_.panels(g_.c_out),
-                [&](const int32_t* sums, int64_t row, int64_t rows, int64_t column, int64_t n) {
+                [&](const int32_t* acc, int64_t row, int64_t rows, int64_t column, int64_t n) {
                   const int64_t channel = group * g_.c_out + column;
                   for (int64_t r = 0; r < rows; ++r)
-                    rescale_(sums + r * gemm_.nr(), n, channel, y + (first + row + r) * g_.all_out() + channel);
+                    rescale_(acc + r * gemm_.nr(), n, channel, y + (first + row + r) * g_.all_out() + channel);
                 });
     }
   }
@@ -175,7 +175,7 @@ class DepthwiseI16 final : public Kernel {
   DepthwiseI16(const ConvShape& g, const std::vector<int16_t>& weights, WideRescale rescale, const KernelSpec& spec)
       : g_(g),
         rescale_(std::move(rescale)),
-        sums_(SMELT_FOR_LEVEL(spec.isa, tap_sums)),
+        acc_(SMELT_FOR_LEVEL(spec.isa, tap_acc)),
         threads_(std::max(spec.threads, 1)) {
     weights_.resize(weights.size());
     for (int64_t c = 0; c < g.groups; ++c)
@@ -202,7 +202,7 @@ class DepthwiseI16 final : public Kernel {
   static constexpr int64_t kMaxTaps = 128;
 
  private:
-  void line(const int16_t* x, int64_t index, const int16_t* zeros, int32_t* sums, int16_t* y) const {
+  void line(const int16_t* x, int64_t index, const int16_t* zeros, int32_t* acc, int16_t* y) const {
     const int16_t* taps[kMaxTaps];
     const int64_t z0 = index / g_.out[1] * g_.stride[0] - g_.pad[0], y0 = index % g_.out[1] * g_.stride[1] - g_.pad[1];
     for (int64_t ox = 0; ox < g_.out[2]; ++ox, y += g_.groups) {
@@ -217,19 +217,20 @@ class DepthwiseI16 final : public Kernel {
                 inside && ix >= 0 && ix < g_.in[2] ? x + ((iz * g_.in[1] + iy) * g_.in[2] + ix) * g_.groups : zeros;
           }
         }
-      sums_(taps, n, g_.groups, weights_.data(), sums);
-      rescale_(sums, g_.groups, 0, y);
+      acc_(taps, n, g_.groups, weights_.data(), acc);
+      rescale_(acc, g_.groups, 0, y);
     }
   }
 
   ConvShape g_;
   WideRescale rescale_;
-  void (*sums_)(const int16_t* const*, int64_t, int64_t, const int32_t*, int32_t*);
+  void (*acc_)(const int16_t* const*, int64_t, int64_t, const int32_t*, int32_t*);
   int64_t threads_, slot_ = 0;
   std::vector<int32_t> weights_;  ///< [tap][channel]
 };
 
-/// A constant filter of 8 bits and 16-bit values of one grid without a zero point; nullopt: they are others.
+/// A constant filter of 8 bits and 16-bit values of one set of quantization parameters without a zero point; nullopt:
+/// they are others.
 std::optional<QuantizedPair> wide_pair(const KernelSpec& spec, int axis, int64_t channels) {
   const ValueType &x = spec.inputs[0], &w = spec.inputs[1], &y = spec.outputs[0];
   if (x.dtype != DType::kI16 || y.dtype != DType::kI16 || !is_per_tensor(x.quant) || !is_per_tensor(y.quant) ||
@@ -249,7 +250,7 @@ std::unique_ptr<Kernel> wide_products(const KernelSpec& spec, const ConvShape& g
   auto rescale = WideRescale::make(spec, g.all_out(), act, rounding);
   if (!rescale) return nullptr;
   const auto weights = ordered_filter(g, *spec.constant(1), q->w_zeros);
-  if (!sums_fit(weights, g.depth())) return nullptr;
+  if (!acc_fits(weights, g.depth())) return nullptr;
   if (g.depthwise() && g.c_out == 1 && g.taps() <= DepthwiseI16::kMaxTaps)
     return std::make_unique<DepthwiseI16>(g, weights, std::move(*rescale), spec);
   return std::make_unique<ConvI16>(g, weights, std::move(*rescale), spec);
@@ -266,7 +267,7 @@ std::unique_ptr<Kernel> make_conv_i16(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_matmul_i16(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
-  const auto s = rows_times_constant(spec);
+  const auto s = matmul_by_constant(spec);
   if (!s || attrs.alpha != 1 || attrs.beta != 1 || spec.inputs[1].shape.rank() != 2 ||
       (spec.has(2) && !s->is_row(spec.inputs[2].shape)))
     return nullptr;

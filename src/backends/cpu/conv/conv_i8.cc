@@ -16,23 +16,23 @@ namespace smelt {
 namespace {
 
 /// Integer convolution: rows of patches times packed filters. The patches are copied together, or read where they lie:
-/// in the image (pointwise), or piece by piece in its padded rows. Channels-first images are turned around before and
+/// in the image (pointwise), or chunk by chunk in its padded rows. Channels-first images are turned around before and
 /// after.
 class ConvI8 final : public Kernel {
  public:
-  ConvI8(const ConvShape& g, const QuantizedPair& q, RequantParams requant, const KernelSpec& spec)
+  ConvI8(const ConvShape& g, const QuantizedPair& q, RequantParams requant_params, const KernelSpec& spec)
       : g_(g),
         q_(q),
-        requant_(std::move(requant)),
-        rescale_(requant_rows(spec.isa, requant_)),
+        requant_params_(std::move(requant_params)),
+        rescale_(requantize_accumulators(spec.isa, requant_params_)),
         gemm_(gemm_i8(spec.isa, filter_fits_int8(g, *spec.constant(1), q.w_zeros))),
-        pieces_(g, gemm_),
+        chunks_(g, gemm_),
         threads_(std::max(spec.threads, 1)) {
     const Tensor& filter = *spec.constant(1);
-    const bool plain = plain_filter(filter);
+    const bool unquantized = unquantized_filter(filter);
     const Tensor* bias = spec.constant(2);
     packed_ = spec.packs.get(filter.raw(), key(bias ? bias->raw() : nullptr), [&] {
-      return plain ? pack(filter.data<int8_t>()) : pack(ordered_filter(g_, filter, q_.w_zeros).data());
+      return unquantized ? pack(filter.data<int8_t>()) : pack(ordered_filter(g_, filter, q_.w_zeros).data());
     });
     lda_ = gemm_.a_row_bytes(g.depth());
     block_ = std::max<int64_t>(1, 128 * 1024 / std::max<int64_t>(1, lda_ * gemm_.mr)) * gemm_.mr;
@@ -42,8 +42,8 @@ class ConvI8 final : public Kernel {
     }
     direct_ = g.pointwise() && gemm_.bytes;
     patches_ = align(direct_ ? lda_ : block_ * lda_ + kPatchSlack);
-    room_ = patches_ + (g.pointwise() || gemm_.bytes ? 0 : align(block_ * lda_ / 2 + kPatchSlack));
-    windows_ = pieces_.apply() ? pieces_.scratch_bytes(threads_) : threads_ * room_;
+    workspace_ = patches_ + (g.pointwise() || gemm_.bytes ? 0 : align(block_ * lda_ / 2 + kPatchSlack));
+    windows_ = chunks_.apply() ? chunks_.scratch_bytes(threads_) : threads_ * workspace_;
     if (!g.channels_last) {
       turned_in_ = align(g.in_pixels() * g.all_in());
       turned_out_ = align(g.out_pixels() * g.all_out());
@@ -76,8 +76,8 @@ class ConvI8 final : public Kernel {
 
  private:
   static int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
-  /// Whether the stored filter is what ordered_filter() gives, in int8.
-  bool plain_filter(const Tensor& filter) const {
+  /// True if the quantized filter is what ordered_filter() gives, in int8.
+  bool unquantized_filter(const Tensor& filter) const {
     return filter.dtype() == DType::kI8 &&
            std::all_of(q_.w_zeros.begin(), q_.w_zeros.end(), [](int32_t z) { return z == 0; }) &&
            g_.filter_o == g_.depth() && (g_.taps() == 1 || g_.filter_s == g_.c_in) &&
@@ -85,27 +85,27 @@ class ConvI8 final : public Kernel {
   }
   std::string key(const void* bias) const {
     return Cat("conv_i8 ", g_.groups, ' ', g_.c_in, ' ', g_.c_out, ' ', g_.taps(), ' ', g_.filter_o, ' ', g_.filter_i,
-               ' ', gemm_.bytes, ' ', gemm_.lanes, ' ', pieces_.count(), ' ', q_.x_zero, ' ', q_.x_signed, ' ',
+               ' ', gemm_.bytes, ' ', gemm_.lanes, ' ', chunks_.count(), ' ', q_.x_zero, ' ', q_.x_signed, ' ',
                reinterpret_cast<uintptr_t>(bias));
   }
   /// Length of a packed filter.
-  int64_t packed_depth() const { return pieces_.apply() ? pieces_.depth() : g_.depth(); }
+  int64_t packed_depth() const { return chunks_.apply() ? chunks_.depth() : g_.depth(); }
   template <class W>
   Packed pack(const W* weights) const {
     const int64_t depth = packed_depth(), group = gemm_.packed_bytes(depth, g_.c_out);
     auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group * g_.groups));
-    std::vector<W> room;
-    if (pieces_.apply()) weights = pieces_.spread(weights, room);
+    std::vector<W> workspace;
+    if (chunks_.apply()) weights = chunks_.spread(weights, workspace);
     for (int64_t i = 0; i < g_.groups; ++i)
-      gemm_.pack(weights + i * g_.c_out * depth, depth, g_.c_out, requant_.bias.data() + i * g_.c_out,
-                 GemmI8::byte_zero(q_.x_signed, q_.x_zero), packed->data<char>() + i * group);
+      gemm_.pack(weights + i * g_.c_out * depth, depth, g_.c_out, requant_params_.bias.data() + i * g_.c_out,
+                 GemmI8::int8_zero_point(q_.x_signed, q_.x_zero), packed->data<char>() + i * group);
     return packed;
   }
   void image_rows(ThreadPool& pool, const uint8_t* x, uint8_t* y, uint8_t* scratch) const {
-    if (pieces_.apply()) {
-      pieces_.image(pool, threads_, x, q_.x_signed, static_cast<uint8_t>(q_.x_zero), packed_->data<char>(), scratch,
-                    [&](const int32_t* sums, int64_t pixel, int64_t pixels, int64_t channel, int64_t n) {
-                      rescale_(requant_, sums, gemm_.nr(), pixels, n, channel, y + pixel * g_.all_out() + channel,
+    if (chunks_.apply()) {
+      chunks_.image(pool, threads_, x, q_.x_signed, static_cast<uint8_t>(q_.x_zero), packed_->data<char>(), scratch,
+                    [&](const int32_t* acc, int64_t pixel, int64_t pixels, int64_t channel, int64_t n) {
+                      rescale_(requant_params_, acc, gemm_.nr(), pixels, n, channel, y + pixel * g_.all_out() + channel,
                                g_.all_out());
                     });
       return;
@@ -116,7 +116,7 @@ class ConvI8 final : public Kernel {
       for (int64_t slot = begin; slot < end; ++slot) {
         const int64_t last = std::min(tiles * (slot + 1) / slots * mr, g_.out_pixels());
         for (int64_t first = tiles * slot / slots * mr; first < last; first += block_)
-          block(x, y, first, std::min(first + block_, last), scratch + slot * room_);
+          block(x, y, first, std::min(first + block_, last), scratch + slot * workspace_);
       }
     });
   }
@@ -150,19 +150,19 @@ class ConvI8 final : public Kernel {
     const void* packed = packed_->data<char>() + group * gemm_.packed_bytes(g_.depth(), g_.c_out);
     uint8_t* to = y + first * g_.all_out() + group * g_.c_out;
     gemm_.run(rows, g_.c_out, g_.depth(), a, lda, q_.x_signed, packed, 0, gemm_.panels(g_.c_out),
-              [&](const int32_t* sums, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
-                rescale_(requant_, sums, gemm_.nr(), n_rows, n, group * g_.c_out + column,
+              [&](const int32_t* acc, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
+                rescale_(requant_params_, acc, gemm_.nr(), n_rows, n, group * g_.c_out + column,
                          to + row * g_.all_out() + column, g_.all_out());
               });
   }
 
   ConvShape g_;
   QuantizedPair q_;
-  RequantParams requant_;
-  RequantRows rescale_;
+  RequantParams requant_params_;
+  RequantizeAccumulators rescale_;
   const GemmI8& gemm_;
-  ConvPieces pieces_;
-  int64_t threads_, lda_ = 0, block_ = 1, patches_ = 0, room_ = 0, windows_ = 0, turned_in_ = 0, turned_out_ = 0;
+  ConvLineBuffer chunks_;
+  int64_t threads_, lda_ = 0, block_ = 1, patches_ = 0, workspace_ = 0, windows_ = 0, turned_in_ = 0, turned_out_ = 0;
   bool direct_ = false;
   Packed packed_;
 };
@@ -176,9 +176,9 @@ std::unique_ptr<Kernel> make_conv_i8(const KernelSpec& spec) {
   const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, g->all_out());
   if (!q) return nullptr;
-  auto requant = RequantParams::make(spec, g->all_out(), attrs.act, attrs.rounding);
-  if (!requant) return nullptr;
-  return std::make_unique<ConvI8>(*g, *q, std::move(*requant), spec);
+  auto requant_params = RequantParams::make(spec, g->all_out(), attrs.act, attrs.rounding);
+  if (!requant_params) return nullptr;
+  return std::make_unique<ConvI8>(*g, *q, std::move(*requant_params), spec);
 }
 
 }  // namespace smelt

@@ -22,19 +22,19 @@ const QConvRow kRows[] = {
     {1, 301, 3, 3, 20, 1, 1, 1, 1, 0, 1},
 };
 
-/// What the operands are stored as.
-struct Stored {
+/// What the operands are quantized as.
+struct Quantized {
   DType x, w;
   int32_t x_zero, w_zero, y_zero;
   bool per_channel;
 };
-const Stored kStored[] = {
+const Quantized kQuantizedImages[] = {
     {DType::kI8, DType::kI8, 5, 0, -7, true},      {DType::kI8, DType::kI8, -128, 0, 3, false},
     {DType::kU8, DType::kU8, 120, 131, 99, false}, {DType::kU8, DType::kI8, 0, 0, 128, true},
     {DType::kI8, DType::kI8, 1, -9, 0, false},
 };
 
-KernelCase conv_case(const QConvRow& r, const Stored& s, Layout layout, FilterLayout filter, Rounding rounding) {
+KernelCase conv_case(const QConvRow& r, const Quantized& s, Layout layout, FilterLayout filter, Rounding rounding) {
   auto attrs = std::make_shared<ConvAttrs>();
   attrs->strides = {r.stride, r.stride};
   attrs->dilations = {r.dilation, r.dilation};
@@ -76,14 +76,14 @@ const Rounding kRoundings[] = {Rounding::kFloatHalfEven, Rounding::kFixedDouble,
 
 TEST(ConvI8, ChannelsLast) {
   for (const QConvRow& r : kRows)
-    for (const Stored& s : kStored)
+    for (const Quantized& s : kQuantizedImages)
       for (Rounding rounding : kRoundings)
         check_case(conv_case(r, s, Layout::kChannelsLast, FilterLayout::kOSI, rounding), "conv_i8");
 }
 
 TEST(ConvI8, ChannelsFirst) {
   for (const QConvRow& r : kRows)
-    for (const Stored& s : kStored)
+    for (const Quantized& s : kQuantizedImages)
       check_case(conv_case(r, s, Layout::kChannelsFirst, FilterLayout::kOIS, Rounding::kFloatHalfEven), "conv_i8");
 }
 
@@ -100,7 +100,7 @@ const QConvRow kDepthwise[] = {
 
 TEST(ConvI8, DepthwiseChannelsLast) {
   for (const QConvRow& r : kDepthwise)
-    for (const Stored& s : kStored)
+    for (const Quantized& s : kQuantizedImages)
       for (Rounding rounding : kRoundings)
         check_case(conv_case(r, s, Layout::kChannelsLast, FilterLayout::kISO, rounding), "depthwise_i8");
 }
@@ -116,14 +116,14 @@ const QConvRow kNarrowDepthwise[] = {
 
 TEST(ConvI8, DepthwiseOfFewChannels) {
   for (const QConvRow& r : kNarrowDepthwise)
-    for (const Stored& s : kStored)
+    for (const Quantized& s : kQuantizedImages)
       for (Rounding rounding : kRoundings)
         check_case(conv_case(r, s, Layout::kChannelsLast, FilterLayout::kISO, rounding));
 }
 
 TEST(ConvI8, DepthwiseChannelsFirst) {
   for (const QConvRow& r : kDepthwise)
-    check_case(conv_case(r, kStored[0], Layout::kChannelsFirst, FilterLayout::kOIS, Rounding::kFloatHalfEven),
+    check_case(conv_case(r, kQuantizedImages[0], Layout::kChannelsFirst, FilterLayout::kOIS, Rounding::kFloatHalfEven),
                "depthwise_i8");
 }
 

@@ -1,5 +1,5 @@
 // Products of 8-bit integers whose zero point, and maybe scale, is known when they run: ConvInteger, MatMulInteger,
-// TFLite's hybrid convolution and convolutions of images that carry a grid each.
+// TFLite's dynamic_quant convolution and convolutions of images that carry a params each.
 #include <algorithm>
 #include <vector>
 
@@ -20,28 +20,28 @@ namespace {
 int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
 
 /// Of weights, one an output; scales where real numbers come out.
-struct WeightGrids {
+struct WeightQuantParams {
   std::vector<int32_t> zeros;
   std::vector<float> scales;
 };
 
-/// Channels-last rows of patches times packed filters. The sums go out as they are, or rescaled by the grid that an
-/// image of real numbers was quantized to.
-class ConvSums final : public Kernel {
+/// Channels-last rows of patches times packed filters. The accumulators go out as they are, or rescaled by the params
+/// that an image of real numbers was quantized to.
+class ConvIntegerKernel final : public Kernel {
  public:
   enum class Images : uint8_t {
-    kSums,     ///< integers with one zero point at most, an operand; sums come out
-    kDynamic,  ///< the input carries a scale and zero point an image; float32 comes out
-    kHybrid,   ///< float32, quantized as they come; float32 comes out
+    kAccumulators,  ///< integers with one zero point at most, an operand; accumulators come out
+    kDynamic,       ///< the input carries a scale and zero point an image; float32 comes out
+    kDynamicQuant,  ///< float32, quantized at run time; float32 comes out
   };
-  ConvSums(const ConvShape& g, const WeightGrids& grids, const KernelSpec& spec, Images images)
+  ConvIntegerKernel(const ConvShape& g, const WeightQuantParams& params, const KernelSpec& spec, Images images)
       : g_(g),
         images_(images),
-        real_(images != Images::kSums),
-        x_signed_(images == Images::kHybrid || spec.inputs[0].dtype == DType::kI8),
-        gemm_(gemm_i8(spec.isa, filter_fits_int8(g, *spec.constant(1), grids.zeros))),
-        pieces_(g, gemm_),
-        quant_(row_quant(spec.isa)),
+        real_(images != Images::kAccumulators),
+        x_signed_(images == Images::kDynamicQuant || spec.inputs[0].dtype == DType::kI8),
+        gemm_(gemm_i8(spec.isa, filter_fits_int8(g, *spec.constant(1), params.zeros))),
+        chunks_(g, gemm_),
+        quant_(dynamic_quant_ops(spec.isa)),
         threads_(std::max(spec.threads, 1)) {
     if (real_) {
       act_ = spec.attrs<ConvAttrs>().act;
@@ -58,68 +58,68 @@ class ConvSums final : public Kernel {
     }
     patches_ = align(block_ * lda_ + kPatchSlack);
     raw_ = g.pointwise() || gemm_.bytes ? 0 : align(block_ * lda_ / 2 + kPatchSlack);
-    windows_ = pieces_.apply() ? pieces_.scratch_bytes(threads_) : threads_ * (patches_ + raw_);
-    stored_ = images == Images::kHybrid ? align(g.in_pixels() * g.all_in() + kPatchSlack) : 0;
+    windows_ = chunks_.apply() ? chunks_.scratch_bytes(threads_) : threads_ * (patches_ + raw_);
+    quantized_ = images == Images::kDynamicQuant ? align(g.in_pixels() * g.all_in() + kPatchSlack) : 0;
     scales_at_ = align(gemm_.packed_bytes(packed_depth(), g.c_out) * g.groups);
-    sums_at_ = scales_at_ + align(g.all_out() * 4);
+    column_sums_offset_ = scales_at_ + align(g.all_out() * 4);
     packed_ =
         spec.packs.get(spec.constant(1)->raw(),
                        Cat("conv_sums ", g.groups, ' ', g.c_in, ' ', g.c_out, ' ', g.taps(), ' ', g.filter_o, ' ',
-                           g.filter_i, ' ', gemm_.bytes, ' ', gemm_.lanes, ' ', pieces_.count(), ' ', real_, ' ',
+                           g.filter_i, ' ', gemm_.bytes, ' ', gemm_.lanes, ' ', chunks_.count(), ' ', real_, ' ',
                            reinterpret_cast<uintptr_t>(!real_ && spec.has(3) ? spec.constant(3)->raw() : nullptr)),
-                       [&] { return pack(*spec.constant(1), grids); });
+                       [&] { return pack(*spec.constant(1), params); });
   }
-  size_t scratch_bytes() const override { return static_cast<size_t>(windows_ + stored_); }
+  size_t scratch_bytes() const override { return static_cast<size_t>(windows_ + quantized_); }
   Status run(KernelContext& ctx) const override {
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for the patches of a convolution");
-    uint8_t* stored = scratch + windows_;
+    uint8_t* quantized = scratch + windows_;
     const int64_t size = g_.in_pixels() * g_.all_in();
-    if (images_ == Images::kDynamic) SMELT_TRY(check_row_grids(ctx.input(0), g_.batch));
+    if (images_ == Images::kDynamic) SMELT_TRY(check_per_token_params(ctx.input(0), g_.batch));
     for (int64_t image = 0; image < g_.batch; ++image) {
-      QuantParams grid;
-      const uint8_t* x = stored;
-      if (images_ == Images::kHybrid) {
-        grid = quant_.quantize_row(ctx.input(0).data<float>() + image * size, size, asymmetric_,
-                                   reinterpret_cast<int8_t*>(stored));
+      QuantParams params;
+      const uint8_t* x = quantized;
+      if (images_ == Images::kDynamicQuant) {
+        params = quant_.quantize_row(ctx.input(0).data<float>() + image * size, size, asymmetric_,
+                                     reinterpret_cast<int8_t*>(quantized));
       } else {
         x = ctx.input(0).data<uint8_t>() + image * size;
         if (images_ == Images::kDynamic)
-          grid = {ctx.input(0).quant()->scale(image), ctx.input(0).quant()->zero_point(image)};
-        if (has_zero_) grid.zero_point = static_cast<int32_t>(get_int(ctx.input(2), 0));
+          params = {ctx.input(0).quant()->scale(image), ctx.input(0).quant()->zero_point(image)};
+        if (has_zero_) params.zero_point = static_cast<int32_t>(get_int(ctx.input(2), 0));
       }
-      rows_of_image(ctx, x, grid, image, scratch);
+      rows_of_image(ctx, x, params, image, scratch);
     }
     return Ok();
   }
 
  private:
-  int64_t packed_depth() const { return pieces_.apply() ? pieces_.depth() : g_.depth(); }
-  Packed pack(const Tensor& filter, const WeightGrids& grids) const {
-    const std::vector<int16_t> values = ordered_filter(g_, filter, grids.zeros);
-    auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(sums_at_ + align(g_.all_out() * 4)));
+  int64_t packed_depth() const { return chunks_.apply() ? chunks_.depth() : g_.depth(); }
+  Packed pack(const Tensor& filter, const WeightQuantParams& params) const {
+    const std::vector<int16_t> values = ordered_filter(g_, filter, params.zeros);
+    auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(column_sums_offset_ + align(g_.all_out() * 4)));
     char* to = packed->data<char>();
-    std::vector<int16_t> room;
-    const int16_t* weights = pieces_.apply() ? pieces_.spread(values.data(), room) : values.data();
+    std::vector<int16_t> workspace;
+    const int16_t* weights = chunks_.apply() ? chunks_.spread(values.data(), workspace) : values.data();
     const int64_t depth = packed_depth();
     for (int64_t i = 0; i < g_.groups; ++i)
       gemm_.pack(weights + i * g_.c_out * depth, depth, g_.c_out, nullptr, 0,
                  to + i * gemm_.packed_bytes(depth, g_.c_out));
-    std::copy(grids.scales.begin(), grids.scales.end(), reinterpret_cast<float*>(to + scales_at_));
-    auto* sums = reinterpret_cast<uint32_t*>(to + sums_at_);
+    std::copy(params.scales.begin(), params.scales.end(), reinterpret_cast<float*>(to + scales_at_));
+    auto* acc = reinterpret_cast<uint32_t*>(to + column_sums_offset_);
     for (int64_t o = 0; o < g_.all_out(); ++o)
       for (int64_t k = 0; k < g_.depth(); ++k)
-        sums[o] += static_cast<uint32_t>(static_cast<int32_t>(values[static_cast<size_t>(o * g_.depth() + k)]));
+        acc[o] += static_cast<uint32_t>(static_cast<int32_t>(values[static_cast<size_t>(o * g_.depth() + k)]));
     return packed;
   }
-  void rows_of_image(KernelContext& ctx, const uint8_t* x, const QuantParams& grid, int64_t image,
+  void rows_of_image(KernelContext& ctx, const uint8_t* x, const QuantParams& params, int64_t image,
                      uint8_t* scratch) const {
-    const Outputs out = outputs(ctx, grid, image);
-    const auto zero = static_cast<uint8_t>(grid.zero_point);
-    if (pieces_.apply()) {
-      pieces_.image(ctx.threads(), threads_, x, x_signed_, zero, packed_->data<char>(), scratch,
-                    [&](const int32_t* sums, int64_t pixel, int64_t pixels, int64_t channel, int64_t n) {
-                      put(out, sums, pixel, pixels, channel, n);
+    const Outputs out = outputs(ctx, params, image);
+    const auto zero = static_cast<uint8_t>(params.zero_point);
+    if (chunks_.apply()) {
+      chunks_.image(ctx.threads(), threads_, x, x_signed_, zero, packed_->data<char>(), scratch,
+                    [&](const int32_t* acc, int64_t pixel, int64_t pixels, int64_t channel, int64_t n) {
+                      put(out, acc, pixel, pixels, channel, n);
                     });
       activate(out, 0, g_.out_pixels());
       return;
@@ -128,21 +128,21 @@ class ConvSums final : public Kernel {
     ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot)
         for (int64_t b = blocks * slot / slots; b < blocks * (slot + 1) / slots; ++b)
-          block(x, grid, out, b * block_, scratch + slot * (patches_ + raw_));
+          block(x, params, out, b * block_, scratch + slot * (patches_ + raw_));
     });
   }
-  /// Where the sums of an image go, and how.
+  /// Where the accumulators of an image go, and how.
   struct Outputs {
-    QuantParams left;  ///< its zero point is what is left to subtract
-    SumScales by;      ///< real numbers
+    QuantParams left;      ///< its zero point is what is left to subtract
+    AccumulatorScales by;  ///< real numbers
     float* real = nullptr;
-    int32_t* sums = nullptr;
+    int32_t* acc = nullptr;
   };
-  Outputs outputs(KernelContext& ctx, const QuantParams& grid, int64_t image) const {
+  Outputs outputs(KernelContext& ctx, const QuantParams& params, int64_t image) const {
     const Bounds bounds = activation_bounds(act_);
     const int64_t at = image * g_.out_pixels() * g_.all_out();
-    Outputs out{{grid.scale, gemm_.bytes ? GemmI8::byte_zero(x_signed_, grid.zero_point) : 0},
-                {.column_sums = reinterpret_cast<const int32_t*>(packed_->data<char>() + sums_at_),
+    Outputs out{{params.scale, gemm_.bytes ? GemmI8::int8_zero_point(x_signed_, params.zero_point) : 0},
+                {.column_sums = reinterpret_cast<const int32_t*>(packed_->data<char>() + column_sums_offset_),
                  .scales = reinterpret_cast<const float*>(packed_->data<char>() + scales_at_),
                  .bias = has_bias_ ? ctx.input(2).data<float>() : nullptr,
                  .lo = bounds.lo,
@@ -150,46 +150,46 @@ class ConvSums final : public Kernel {
     if (real_)
       out.real = ctx.output(0).data<float>() + at;
     else
-      out.sums = ctx.output(0).data<int32_t>() + at;
+      out.acc = ctx.output(0).data<int32_t>() + at;
     return out;
   }
-  /// A tile of sums, gemm_.nr() apart.
-  void put(const Outputs& out, const int32_t* sums, int64_t pixel, int64_t pixels, int64_t channel, int64_t n) const {
+  /// A tile of accumulators, gemm_.nr() apart.
+  void put(const Outputs& out, const int32_t* acc, int64_t pixel, int64_t pixels, int64_t channel, int64_t n) const {
     const int64_t at = pixel * g_.all_out() + channel;
     if (real_) {
-      quant_.rescale(out.by.columns(channel), sums, gemm_.nr(), pixels, &out.left, 0, n, out.real + at, g_.all_out());
+      quant_.rescale(out.by.columns(channel), acc, gemm_.nr(), pixels, &out.left, 0, n, out.real + at, g_.all_out());
       return;
     }
     const auto zero = static_cast<uint32_t>(out.left.zero_point);
-    int32_t* y = out.sums + at;
-    for (int64_t r = 0; r < pixels; ++r, sums += gemm_.nr(), y += g_.all_out())
+    int32_t* y = out.acc + at;
+    for (int64_t r = 0; r < pixels; ++r, acc += gemm_.nr(), y += g_.all_out())
       for (int64_t j = 0; j < n; ++j)
-        y[j] = static_cast<int32_t>(static_cast<uint32_t>(sums[j]) -
+        y[j] = static_cast<int32_t>(static_cast<uint32_t>(acc[j]) -
                                     zero * static_cast<uint32_t>(out.by.column_sums[channel + j]));
   }
   void activate(const Outputs& out, int64_t pixel, int64_t pixels) const {
-    if (real_) activate_rows(act_, out.real + pixel * g_.all_out(), pixels, g_.all_out(), g_.all_out());
+    if (real_) apply_activation(act_, out.real + pixel * g_.all_out(), pixels, g_.all_out(), g_.all_out());
   }
   /// Output pixels from `first` on, from patches.
-  void block(const uint8_t* x, const QuantParams& grid, const Outputs& out, int64_t first, uint8_t* scratch) const {
+  void block(const uint8_t* x, const QuantParams& params, const Outputs& out, int64_t first, uint8_t* scratch) const {
     const int64_t rows = std::min(first + block_, g_.out_pixels()) - first;
     const bool direct = g_.pointwise() && gemm_.bytes && g_.c_in % 4 == 0;  // whole groups as they lie in the image
     for (int64_t group = 0; group < g_.groups; ++group) {
       const uint8_t* a = direct ? x + first * g_.all_in() + group * g_.c_in : scratch;
       if (g_.pointwise() && !direct) {
-        gemm_.convert(x + first * g_.all_in() + group * g_.c_in, g_.all_in(), rows, g_.c_in, x_signed_, grid.zero_point,
-                      scratch, lda_);
+        gemm_.convert(x + first * g_.all_in() + group * g_.c_in, g_.all_in(), rows, g_.c_in, x_signed_,
+                      params.zero_point, scratch, lda_);
       } else if (!direct) {
         uint8_t* raw = gemm_.bytes ? scratch : scratch + patches_;
         const int64_t stride = gemm_.bytes ? lda_ : lda_ / 2;
-        im2col_rows<uint8_t>(g_, x + group * g_.c_in, first, first + rows, static_cast<uint8_t>(grid.zero_point), raw,
+        im2col_rows<uint8_t>(g_, x + group * g_.c_in, first, first + rows, static_cast<uint8_t>(params.zero_point), raw,
                              stride);
-        if (!gemm_.bytes) gemm_.convert(raw, stride, rows, stride, x_signed_, grid.zero_point, scratch, lda_);
+        if (!gemm_.bytes) gemm_.convert(raw, stride, rows, stride, x_signed_, params.zero_point, scratch, lda_);
       }
       gemm_.run(rows, g_.c_out, g_.depth(), a, direct ? g_.all_in() : lda_, x_signed_,
                 packed_->data<char>() + group * gemm_.packed_bytes(g_.depth(), g_.c_out), 0, gemm_.panels(g_.c_out),
-                [&](const int32_t* sums, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
-                  put(out, sums, first + row, n_rows, group * g_.c_out + column, n);
+                [&](const int32_t* acc, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
+                  put(out, acc, first + row, n_rows, group * g_.c_out + column, n);
                 });
     }
     activate(out, first, rows);
@@ -200,10 +200,10 @@ class ConvSums final : public Kernel {
   bool real_, x_signed_, asymmetric_ = false, has_bias_ = false, has_zero_ = false;
   Activation act_;
   const GemmI8& gemm_;
-  ConvPieces pieces_;
-  const RowQuant& quant_;
-  int64_t threads_, lda_ = 0, block_ = 1, patches_ = 0, raw_ = 0, windows_ = 0, stored_ = 0;
-  int64_t scales_at_ = 0, sums_at_ = 0;
+  ConvLineBuffer chunks_;
+  const DynamicQuantOps& quant_;
+  int64_t threads_, lda_ = 0, block_ = 1, patches_ = 0, raw_ = 0, windows_ = 0, quantized_ = 0;
+  int64_t scales_at_ = 0, column_sums_offset_ = 0;
   Packed packed_;
 };
 
@@ -226,7 +226,7 @@ bool integer_operands(const KernelSpec& spec) {
 }
 
 /// Channels-last images and constant 8-bit filters that give float32; null where that does not fit.
-std::unique_ptr<Kernel> to_real(const KernelSpec& spec, ConvSums::Images images) {
+std::unique_ptr<Kernel> to_real(const KernelSpec& spec, ConvIntegerKernel::Images images) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   if (attrs.layout != Layout::kChannelsLast || spec.outputs[0].dtype != DType::kF32 || !spec.constant(1) ||
       spec.outputs[0].shape.elements() == 0)
@@ -237,48 +237,48 @@ std::unique_ptr<Kernel> to_real(const KernelSpec& spec, ConvSums::Images images)
   if (!g) return nullptr;
   const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
   ValueType x = ValueType::tensor(DType::kI8, spec.inputs[0].shape);
-  auto grid = std::make_shared<Quantization>();
-  grid->scales = {1};
-  x.quant = std::move(grid);
+  auto unit_scale = std::make_shared<Quantization>();
+  unit_scale->scales = {1};
+  x.quant = std::move(unit_scale);
   const auto pair = QuantizedPair::make(x, spec.inputs[1], axis, g->all_out());
   if (!pair) return nullptr;
-  WeightGrids grids{pair->w_zeros, {}};
-  for (int64_t o = 0; o < g->all_out(); ++o) grids.scales.push_back(q->scale(q->scales.size() == 1 ? 0 : o));
-  return std::make_unique<ConvSums>(*g, grids, spec, images);
+  WeightQuantParams params{pair->w_zeros, {}};
+  for (int64_t o = 0; o < g->all_out(); ++o) params.scales.push_back(q->scale(q->scales.size() == 1 ? 0 : o));
+  return std::make_unique<ConvIntegerKernel>(*g, params, spec, images);
 }
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_conv_hybrid(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_conv_dynamic_quant(const KernelSpec& spec) {
   if (!spec.attrs<ConvAttrs>().hybrid || spec.inputs[0].dtype != DType::kF32) return nullptr;
-  return to_real(spec, ConvSums::Images::kHybrid);
+  return to_real(spec, ConvIntegerKernel::Images::kDynamicQuant);
 }
 
-std::unique_ptr<Kernel> make_conv_dynamic(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_conv_qd8(const KernelSpec& spec) {
   const ValueType& x = spec.inputs[0];
   if (!is_8bit(x.dtype) || !x.quant || x.quant->kind != Quantization::Kind::kPerToken || x.shape.rank() == 0 ||
       x.quant->axis != x.shape.rank() - 1)
     return nullptr;
-  return to_real(spec, ConvSums::Images::kDynamic);
+  return to_real(spec, ConvIntegerKernel::Images::kDynamic);
 }
 
 std::unique_ptr<Kernel> make_conv_integer(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   if (attrs.layout != Layout::kChannelsLast || !integer_operands(spec)) return nullptr;
   const auto g = ConvShape::make({spec.node, spec.inputs.first(2), spec.constants, spec.outputs});
-  WeightGrids grids;
-  if (!g || !zeros_of(spec.constant(3), g->all_out(), grids.zeros)) return nullptr;
-  return std::make_unique<ConvSums>(*g, grids, spec, ConvSums::Images::kSums);
+  WeightQuantParams params;
+  if (!g || !zeros_of(spec.constant(3), g->all_out(), params.zeros)) return nullptr;
+  return std::make_unique<ConvIntegerKernel>(*g, params, spec, ConvIntegerKernel::Images::kAccumulators);
 }
 
 std::unique_ptr<Kernel> make_matmul_integer(const KernelSpec& spec) {
   if (!integer_operands(spec)) return nullptr;
-  const auto s = rows_times_matrix(spec);
+  const auto s = matmul_by_matrix(spec);
   if (!s) return nullptr;
   const ConvShape g = pixels(*s);
-  WeightGrids grids;
-  if (!zeros_of(spec.constant(3), s->n, grids.zeros)) return nullptr;
-  return std::make_unique<ConvSums>(g, grids, spec, ConvSums::Images::kSums);
+  WeightQuantParams params;
+  if (!zeros_of(spec.constant(3), s->n, params.zeros)) return nullptr;
+  return std::make_unique<ConvIntegerKernel>(g, params, spec, ConvIntegerKernel::Images::kAccumulators);
 }
 
 }  // namespace smelt

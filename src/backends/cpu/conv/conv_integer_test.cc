@@ -26,7 +26,7 @@ std::shared_ptr<ConvAttrs> attrs_of(const Row& r) {
   return a;
 }
 
-TEST(ConvHybrid, SymmetricAndAsymmetric) {
+TEST(ConvDynamicQuant, SymmetricAndAsymmetric) {
   for (const Row& r : kRows)
     for (const bool asymmetric : {false, true}) {
       auto a = attrs_of(r);
@@ -49,7 +49,7 @@ TEST(ConvHybrid, SymmetricAndAsymmetric) {
                    {},
                    {}};
       c.threaded = true;
-      check_case(c, depthwise ? "depthwise_hybrid" : "conv_hybrid", {1e-6, 1e-6});
+      check_case(c, depthwise ? "depthwise_dynamic_quant" : "conv_dynamic_quant", {1e-6, 1e-6});
     }
 }
 
@@ -79,7 +79,7 @@ TEST(ConvDynamic, ImagesWithGrids) {
                    ValueType::tensor(DType::kF32, {}),
                    {}};
       c.threaded = true;
-      check_case(c, "conv_dynamic", {1e-4, 1e-5});
+      check_case(c, "conv_qd8", {1e-4, 1e-5});
     }
 }
 
@@ -148,7 +148,7 @@ TEST(DequantizeLinear, TypesAndAxes) {
     }
 }
 
-TEST(QuantizeLinear, Shorts) {
+TEST(QuantizeLinear, Int16Form) {
   for (const DType to : {DType::kI16, DType::kU16, DType::kI8}) {
     QuantizeLinearAttrs a;
     a.to = to;
@@ -197,7 +197,7 @@ TEST(QuantizeRows, Grids) {
                      ValueType::tensor(to, {3, 5, 37}, q),
                      {}};
         c.threaded = true;
-        check_case(c, "quantize_rows_f32");
+        check_case(c, "quantize_per_token_f32");
       }
 }
 

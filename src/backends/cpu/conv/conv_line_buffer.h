@@ -10,64 +10,64 @@
 
 namespace smelt {
 
-/// A channels-last convolution of bytes whose windows are read in pieces from padded rows: a piece is a line of a
-/// window, or one tap of a line where its taps do not lie side by side. Packed filters are of depth() elements: pieces
+/// A channels-last convolution of bytes whose windows are read in chunks from padded rows: a chunk is a line of a
+/// window, or one tap of a line where its taps do not lie side by side. Packed filters are of depth() elements: chunks
 /// end with whole groups.
-class ConvPieces {
+class ConvLineBuffer {
  public:
-  ConvPieces(const ConvShape& g, const GemmI8& gemm) : g_(g), gemm_(gemm), rows_(g, false, nullptr) { choose(); }
+  ConvLineBuffer(const ConvShape& g, const GemmI8& gemm) : g_(g), gemm_(gemm), rows_(g, false, nullptr) { choose(); }
 
-  /// Whether this is a good way. Else nothing else may be asked for.
-  bool apply() const { return pieces_ > 0; }
-  int64_t depth() const { return pieces_ * steps_ * 4; }
-  int64_t count() const { return pieces_; }  ///< of a window; 0: not a good way
+  /// True if this is a good way. Else nothing else may be asked for.
+  bool apply() const { return chunks_ > 0; }
+  int64_t depth() const { return chunks_ * steps_ * 4; }
+  int64_t count() const { return chunks_; }  ///< of a window; 0: not a good way
   /// Filters of g.depth() elements in the order (tap, channel), one behind the other, as ones of depth(): `weights`
-  /// themselves or in `room`.
+  /// themselves or in `workspace`.
   template <class W>
-  const W* spread(const W* weights, std::vector<W>& room) const {
+  const W* spread(const W* weights, std::vector<W>& workspace) const {
     if (depth() == g_.depth()) return weights;
-    const int64_t piece = g_.depth() / pieces_;
-    room.assign(static_cast<size_t>(g_.all_out() * depth()), W{0});
-    for (int64_t i = 0; i < g_.all_out() * pieces_; ++i)
-      std::copy_n(weights + i * piece, piece, room.data() + i * steps_ * 4);
-    return room.data();
+    const int64_t chunk = g_.depth() / chunks_;
+    workspace.assign(static_cast<size_t>(g_.all_out() * depth()), W{0});
+    for (int64_t i = 0; i < g_.all_out() * chunks_; ++i)
+      std::copy_n(weights + i * chunk, chunk, workspace.data() + i * steps_ * 4);
+    return workspace.data();
   }
   /// Memory of lines(), aligned to 64 bytes.
-  int64_t scratch_bytes(int64_t threads) const { return threads * rows_.room_bytes() + rows_.outside_bytes(); }
+  int64_t scratch_bytes(int64_t threads) const { return threads * rows_.workspace_bytes() + rows_.outside_bytes(); }
 
-  /// Calls done(sums, pixel, pixels, channel, channels) for the tiles of an image, sums gemm.nr() apart. packed:
-  /// filters of the groups one behind the other. `zero` stands in the padding.
+  /// Calls done(accumulators, pixel, pixels, channel, channels) for the tiles of an image, accumulators gemm.nr()
+  /// apart. packed: filters of the groups one behind the other. `zero` stands in the padding.
   template <class F>
   void image(ThreadPool& pool, int64_t threads, const uint8_t* x, bool x_signed, uint8_t zero, const char* packed,
              uint8_t* scratch, F&& done) const {
     const int64_t n = g_.out[0] * g_.out[1], slots = std::min(threads, n);
-    uint8_t* const outside = scratch + threads * rows_.room_bytes();
+    uint8_t* const outside = scratch + threads * rows_.workspace_bytes();
     rows_.fill_outside(outside, zero);
     pool.parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot) {
-        uint8_t* room = scratch + slot * rows_.room_bytes();
-        rows_.clear(room);
+        uint8_t* workspace = scratch + slot * rows_.workspace_bytes();
+        rows_.clear(workspace);
         for (int64_t i = n * slot / slots; i < n * (slot + 1) / slots; ++i)
-          line(x, x_signed, outside, i, packed, room, done);
+          line(x, x_signed, outside, i, packed, workspace, done);
       }
     });
   }
 
  private:
   static constexpr int64_t kMaxPieces = 64;
-  /// Not for short rows, nor where pieces waste too much of their last groups, nor for filters that do not stay in the
+  /// Not for short rows, nor where chunks waste too much of their last groups, nor for filters that do not stay in the
   /// nearest cache from row to row.
   void choose() {
     constexpr int64_t kShort = 8, kNearest = 32 * 1024;
     if (!gemm_.bytes || g_.pointwise() || g_.out[2] < kShort || !rows_.small()) return;
     const int64_t lines = g_.kernel[0] * g_.kernel[1];
     const bool joined = g_.dilation[2] == 1 && g_.groups == 1;
-    const int64_t pieces = joined ? lines : g_.taps();
-    if (pieces > kMaxPieces) return;
-    const int64_t steps = gemm_.steps(g_.depth() / pieces);
-    if (pieces * steps * 5 > gemm_.steps(g_.depth()) * 7) return;
-    if (pieces * steps * gemm_.nr() * 4 > kNearest) return;
-    pieces_ = pieces;
+    const int64_t chunks = joined ? lines : g_.taps();
+    if (chunks > kMaxPieces) return;
+    const int64_t steps = gemm_.steps(g_.depth() / chunks);
+    if (chunks * steps * 5 > gemm_.steps(g_.depth()) * 7) return;
+    if (chunks * steps * gemm_.nr() * 4 > kNearest) return;
+    chunks_ = chunks;
     steps_ = steps;
     panel_bytes_ = gemm_.panel_offset(depth(), 1);
     const int64_t tiles = (g_.out[2] + gemm_.mr - 1) / gemm_.mr;
@@ -76,18 +76,18 @@ class ConvPieces {
   }
   /// One row of output pixels.
   template <class F>
-  void line(const uint8_t* x, bool x_signed, const uint8_t* outside, int64_t index, const char* packed, uint8_t* room,
-            F&& done) const {
+  void line(const uint8_t* x, bool x_signed, const uint8_t* outside, int64_t index, const char* packed,
+            uint8_t* workspace, F&& done) const {
     const uint8_t* starts[kMaxPieces];
     int64_t n = 0;
     const int64_t z0 = index / g_.out[1] * g_.stride[0] - g_.pad[0], y0 = index % g_.out[1] * g_.stride[1] - g_.pad[1];
     for (int64_t kz = 0; kz < g_.kernel[0]; ++kz)
       for (int64_t ky = 0; ky < g_.kernel[1]; ++ky) {
-        const uint8_t* row = rows_.row(x, outside, z0 + kz * g_.dilation[0], y0 + ky * g_.dilation[1], room);
+        const uint8_t* row = rows_.row(x, outside, z0 + kz * g_.dilation[0], y0 + ky * g_.dilation[1], workspace);
         for (const int64_t offset : offsets_) starts[n++] = row + offset;
       }
     const int64_t step = g_.stride[2] * g_.all_in(), nr = gemm_.nr(), first = index * g_.out[2];
-    alignas(64) int32_t sums[GemmI8::kMaxTile];
+    alignas(64) int32_t acc[GemmI8::kMaxTile];
     for (int64_t group = 0, channel = 0; group < g_.groups; ++group)
       for (int64_t left = g_.c_out; left > 0; left -= nr) {
         const bool wide = left > gemm_.lanes;
@@ -96,10 +96,10 @@ class ConvPieces {
         int64_t shift = group * g_.c_in;
         for (int64_t at = 0; at < g_.out[2]; at += height_, shift += height_ * step) {
           const int64_t here = std::min(height_, g_.out[2] - at);
-          const void* pieces[kMaxPieces];
-          for (int64_t i = 0; i < n; ++i) pieces[i] = starts[i] + shift;
-          tile[here - 1](pieces, n, step, packed, steps_, sums);
-          done(sums, first + at, here, channel, columns);
+          const void* chunks[kMaxPieces];
+          for (int64_t i = 0; i < n; ++i) chunks[i] = starts[i] + shift;
+          tile[here - 1](chunks, n, step, packed, steps_, acc);
+          done(acc, first + at, here, channel, columns);
         }
         packed += panel_bytes_ >> !wide;
         channel += columns;
@@ -108,10 +108,10 @@ class ConvPieces {
 
   ConvShape g_;
   const GemmI8& gemm_;
-  PaddedRows rows_;
-  int64_t pieces_ = 0, steps_ = 0;        ///< of a window, groups of a piece
+  LineBuffer rows_;
+  int64_t chunks_ = 0, steps_ = 0;        ///< of a window, groups of a chunk
   int64_t panel_bytes_ = 0, height_ = 0;  ///< of a panel of full width; of the tiles
-  std::vector<int64_t> offsets_;          ///< of the pieces of a line
+  std::vector<int64_t> offsets_;          ///< of the chunks of a line
 };
 
 }  // namespace smelt

@@ -10,9 +10,9 @@ namespace smelt {
 namespace {
 
 /// Channels-first: filters times panels of patches.
-class ConvColumnsF32 final : public Kernel {
+class ConvNchwF32 final : public Kernel {
  public:
-  ConvColumnsF32(const ConvShape& g, const GemmF32& gemm, const KernelSpec& spec)
+  ConvNchwF32(const ConvShape& g, const GemmF32& gemm, const KernelSpec& spec)
       : g_(g),
         gemm_(gemm),
         act_(spec.attrs<ConvAttrs>().act),
@@ -20,14 +20,14 @@ class ConvColumnsF32 final : public Kernel {
         has_bias_(spec.has(2)) {
     const Tensor* filter = spec.constant(1);
     if (!in_order(g))
-      packed_ = spec.packs.get(filter->raw(), geometry_key("conv_columns_f32", g, 0, nullptr),
+      packed_ = spec.packs.get(filter->raw(), geometry_key("conv_nchw_f32", g, 0, nullptr),
                                [&] { return order(filter->data<float>()); });
     const int64_t panel = (g.depth() + 1) * gemm.nr();
     panels_ = std::clamp<int64_t>(48 * 1024 / panel, 1, 8);
     const int64_t all = gemm.panels(g.out_pixels()) * g.batch * g.groups;
     if (threads_ > 1) panels_ = std::clamp<int64_t>(all / (threads_ * 2), 1, panels_);
   }
-  /// Whether filters are rows in the order (channel, tap) as they are.
+  /// True if filters are rows in the order (channel, tap) as they are.
   static bool in_order(const ConvShape& g) {
     return (g.filter_s == 1 || g.taps() == 1) && (g.filter_i == g.taps() || g.c_in == 1) && g.filter_o == g.depth();
   }
@@ -79,7 +79,7 @@ class ConvColumnsF32 final : public Kernel {
     float* to = y + (image * g_.all_out() + row) * g_.out_pixels() + first;
     gemm_.run(g_.c_out, pixels, g_.depth(), filter + row * g_.depth(), g_.depth(), scratch, 0, gemm_.panels(pixels), to,
               g_.out_pixels(), bias ? bias + row : nullptr, bounds.lo, bounds.hi);
-    activate_rows(act_, to, g_.c_out, pixels, g_.out_pixels());
+    apply_activation(act_, to, g_.c_out, pixels, g_.out_pixels());
   }
 
   ConvShape g_;
@@ -92,12 +92,11 @@ class ConvColumnsF32 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_conv_columns_f32(const KernelSpec& spec) {
-  if (!plain_f32_conv(spec) || spec.attrs<ConvAttrs>().layout != Layout::kChannelsFirst) return nullptr;
+std::unique_ptr<Kernel> make_conv_nchw_f32(const KernelSpec& spec) {
+  if (!unquantized_f32_conv(spec) || spec.attrs<ConvAttrs>().layout != Layout::kChannelsFirst) return nullptr;
   const auto g = ConvShape::make(spec);
-  if (!g || (!spec.constant(1) && !ConvColumnsF32::in_order(*g)) || spec.outputs[0].shape.elements() == 0)
-    return nullptr;
-  return std::make_unique<ConvColumnsF32>(*g, gemm_f32(spec.isa), spec);
+  if (!g || (!spec.constant(1) && !ConvNchwF32::in_order(*g)) || spec.outputs[0].shape.elements() == 0) return nullptr;
+  return std::make_unique<ConvNchwF32>(*g, gemm_f32(spec.isa), spec);
 }
 
 }  // namespace smelt

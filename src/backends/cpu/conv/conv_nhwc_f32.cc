@@ -76,13 +76,13 @@ struct LineShape {
 };
 
 /// Channels-last: rows of patches times packed filters.
-class ConvRowsF32 final : public Kernel {
+class ConvNhwcF32 final : public Kernel {
  public:
-  ConvRowsF32(const ConvShape& g, const GemmF32& gemm, const KernelSpec& spec)
+  ConvNhwcF32(const ConvShape& g, const GemmF32& gemm, const KernelSpec& spec)
       : g_(g), gemm_(gemm), act_(spec.attrs<ConvAttrs>().act), threads_(std::max(spec.threads, 1)) {
     const Tensor* bias = spec.has(2) ? spec.constant(2) : nullptr;
     const float* b = bias ? bias->data<float>() : nullptr;
-    packed_ = spec.packs.get(spec.constant(1)->raw(), geometry_key("conv_rows_f32", g, gemm.nr(), b),
+    packed_ = spec.packs.get(spec.constant(1)->raw(), geometry_key("conv_nhwc_f32", g, gemm.nr(), b),
                              [&] { return pack(spec.constant(1)->data<float>(), b); });
     // Blocks of whole tiles: patches that fit the level-2 cache.
     block_ = std::max<int64_t>(1, 48 * 1024 / std::max<int64_t>(1, g.depth() * gemm.mr));
@@ -108,11 +108,11 @@ class ConvRowsF32 final : public Kernel {
     ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot) {
         const int64_t first = shared * slot / slots, last = shared * (slot + 1) / slots;
-        float* room = scratch ? scratch + slot * slot_floats() : nullptr;
+        float* workspace = scratch ? scratch + slot * slot_floats() : nullptr;
         if (by_panels_)
-          units(x, y, 0, units_, {first, last}, room);
+          units(x, y, 0, units_, {first, last}, workspace);
         else
-          units(x, y, first, last, {0, panels}, room);
+          units(x, y, first, last, {0, panels}, workspace);
       }
     });
     return Ok();
@@ -139,16 +139,16 @@ class ConvRowsF32 final : public Kernel {
     const bool larger = g_.c_out * g_.depth() > g_.batch * g_.in_pixels() * g_.c_in;
     return largest(panels) < largest(units_) * (larger ? 1.1 : 0.8);
   }
-  /// Lines, or tiles of pixels, [first, last) of those of all images, in pieces that stay in the level-2 cache.
-  void units(const float* x, float* y, int64_t first, int64_t last, Panels panels, float* room) const {
+  /// Lines, or tiles of pixels, [first, last) of those of all images, in chunks that stay in the level-2 cache.
+  void units(const float* x, float* y, int64_t first, int64_t last, Panels panels, float* workspace) const {
     for (int64_t n = 0; first < last; first += n) {
       const int64_t at = first % plane_, left = std::min(last - first, plane_ - at);
-      const int64_t most = lines_.use ? lines_.lines : block_, pieces = (left + most - 1) / most;
-      n = (left + pieces - 1) / pieces;
+      const int64_t most = lines_.use ? lines_.lines : block_, chunks = (left + most - 1) / most;
+      n = (left + chunks - 1) / chunks;
       if (lines_.use)
-        lines(x, y, first / plane_, at, n, panels, room);
+        lines(x, y, first / plane_, at, n, panels, workspace);
       else
-        block(x, y, first / plane_, at, n, panels, room);
+        block(x, y, first / plane_, at, n, panels, workspace);
     }
   }
   Packed pack(const float* filter, const float* bias) const {
@@ -171,7 +171,7 @@ class ConvRowsF32 final : public Kernel {
   }
   void activate(float* y, int64_t pixels, Panels panels) const {
     const int64_t column = panels.first * gemm_.nr(), end = std::min(g_.c_out, panels.last * gemm_.nr());
-    activate_rows(act_, y + column, pixels, g_.groups > 1 ? g_.all_out() : end - column, g_.all_out());
+    apply_activation(act_, y + column, pixels, g_.groups > 1 ? g_.all_out() : end - column, g_.all_out());
   }
   void block(const float* x, float* y, int64_t image, int64_t tile, int64_t tiles, Panels panels,
              float* scratch) const {
@@ -228,12 +228,12 @@ class ConvRowsF32 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_conv_rows_f32(const KernelSpec& spec) {
-  if (!plain_f32_conv(spec) || spec.attrs<ConvAttrs>().layout != Layout::kChannelsLast) return nullptr;
+std::unique_ptr<Kernel> make_conv_nhwc_f32(const KernelSpec& spec) {
+  if (!unquantized_f32_conv(spec) || spec.attrs<ConvAttrs>().layout != Layout::kChannelsLast) return nullptr;
   if (!spec.constant(1) || (spec.has(2) && !spec.constant(2))) return nullptr;
   const auto g = ConvShape::make(spec);
   if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
-  return std::make_unique<ConvRowsF32>(*g, gemm_f32(spec.isa), spec);
+  return std::make_unique<ConvNhwcF32>(*g, gemm_f32(spec.isa), spec);
 }
 
 }  // namespace smelt

@@ -132,7 +132,7 @@ class ConvTransposeF32 final : public Kernel {
       const Bounds b = activation_bounds(act_);
       for (int64_t i = 0; i < pixels * n; ++i) y[i] = std::min(b.hi, std::max(b.lo, y[i]));
     }
-    activate_rows(act_, y, pixels, n, n);
+    apply_activation(act_, y, pixels, n, n);
     return Ok();
   }
 
@@ -148,29 +148,33 @@ class ConvTransposeF32 final : public Kernel {
 std::vector<int16_t> ordered(const Spread& s, const QuantizedPair& q, const Tensor& filter) {
   std::vector<int16_t> weights;
   weights.reserve(static_cast<size_t>(filter.elements()));
-  const auto* stored = filter.data<uint8_t>();
+  const auto* quantized = filter.data<uint8_t>();
   for (int64_t g = 0; g < s.groups; ++g)
     for (int64_t t = 0; t < s.taps(); ++t)
       for (int64_t o = 0; o < s.c_out; ++o)
-        for (int64_t i = 0; i < s.c_in; ++i) weights.push_back(q.weight(stored[s.at(g, o, i, t)], g * s.c_out + o));
+        for (int64_t i = 0; i < s.c_in; ++i) weights.push_back(q.weight(quantized[s.at(g, o, i, t)], g * s.c_out + o));
   return weights;
 }
 
 class ConvTransposeI8 final : public Kernel {
  public:
-  ConvTransposeI8(const Spread& s, const QuantizedPair& q, RequantParams requant, const GemmI8& gemm,
+  ConvTransposeI8(const Spread& s, const QuantizedPair& q, RequantParams requant_params, const GemmI8& gemm,
                   const KernelSpec& spec)
-      : s_(s), q_(q), requant_(std::move(requant)), rescale_(requant_rows(spec.isa, requant_)), gemm_(&gemm) {
-    const auto* stored = spec.constant(1)->data<uint8_t>();
+      : s_(s),
+        q_(q),
+        requant_params_(std::move(requant_params)),
+        rescale_(requantize_accumulators(spec.isa, requant_params_)),
+        gemm_(&gemm) {
+    const auto* quantized = spec.constant(1)->data<uint8_t>();
     group_bytes_ = gemm_->packed_bytes(s.c_in, s.columns());
     packed_ = spec.packs.get(
-        stored, Cat(key_of("conv_transpose_i8", s, gemm_->nr()), ' ', gemm_->bytes, ' ', q.x_zero, ' ', q.x_signed),
+        quantized, Cat(key_of("conv_transpose_i8", s, gemm_->nr()), ' ', gemm_->bytes, ' ', q.x_zero, ' ', q.x_signed),
         [&] {
           const std::vector<int16_t> weights = ordered(s, q, *spec.constant(1));
           auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group_bytes_ * s.groups));
           for (int64_t g = 0; g < s.groups; ++g)
             gemm_->pack(weights.data() + g * s.columns() * s.c_in, s.c_in, s.columns(), nullptr,
-                        GemmI8::byte_zero(q.x_signed, q.x_zero), packed->data<char>() + g * group_bytes_);
+                        GemmI8::int8_zero_point(q.x_signed, q.x_zero), packed->data<char>() + g * group_bytes_);
           return packed;
         });
     lda_ = gemm_->a_row_bytes(s.c_in);
@@ -184,22 +188,23 @@ class ConvTransposeI8 final : public Kernel {
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for a transposed convolution");
     auto* products = reinterpret_cast<uint32_t*>(scratch + products_);
-    auto* sums = reinterpret_cast<uint32_t*>(scratch + image_);
+    auto* acc = reinterpret_cast<uint32_t*>(scratch + image_);
     const int64_t pixels = s_.out_pixels(), n = s_.all_out();
     for (int64_t image = 0; image < s_.batch; ++image) {
       const auto* x = ctx.input(0).data<uint8_t>() + image * s_.in_pixels() * s_.all_in();
       for (int64_t p = 0; p < pixels; ++p)
-        for (int64_t o = 0; o < n; ++o) sums[p * n + o] = static_cast<uint32_t>(requant_.bias[static_cast<size_t>(o)]);
+        for (int64_t o = 0; o < n; ++o)
+          acc[p * n + o] = static_cast<uint32_t>(requant_params_.bias[static_cast<size_t>(o)]);
       for (int64_t g = 0; g < s_.groups; ++g)
         for (int64_t first = 0; first < s_.in_pixels(); first += kRows) {
           const int64_t rows = std::min(kRows, s_.in_pixels() - first);
           gemm_->convert(x + first * s_.all_in() + g * s_.c_in, s_.all_in(), rows, s_.c_in, q_.x_signed, q_.x_zero,
                          scratch, lda_);
           multiply(scratch, rows, g, products);
-          s_.add(products, first, rows, sums + g * s_.c_out);
+          s_.add(products, first, rows, acc + g * s_.c_out);
         }
       auto* y = ctx.output(0).data<uint8_t>() + image * pixels * n;
-      rescale_(requant_, reinterpret_cast<const int32_t*>(sums), n, pixels, n, 0, y, n);
+      rescale_(requant_params_, reinterpret_cast<const int32_t*>(acc), n, pixels, n, 0, y, n);
     }
     return Ok();
   }
@@ -208,16 +213,16 @@ class ConvTransposeI8 final : public Kernel {
   void multiply(const uint8_t* a, int64_t rows, int64_t g, uint32_t* products) const {
     gemm_->run(rows, s_.columns(), s_.c_in, a, lda_, q_.x_signed, packed_->data<char>() + g * group_bytes_, 0,
                gemm_->panels(s_.columns()),
-               [&](const int32_t* sums, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
+               [&](const int32_t* acc, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
                  for (int64_t r = 0; r < n_rows; ++r)
-                   std::copy_n(sums + r * gemm_->nr(), n, products + (row + r) * s_.columns() + column);
+                   std::copy_n(acc + r * gemm_->nr(), n, products + (row + r) * s_.columns() + column);
                });
   }
 
   Spread s_;
   QuantizedPair q_;
-  RequantParams requant_;
-  RequantRows rescale_;
+  RequantParams requant_params_;
+  RequantizeAccumulators rescale_;
   const GemmI8* gemm_ = nullptr;
   int64_t group_bytes_ = 0, lda_ = 0, products_ = 0, image_ = 0;
   Packed packed_;
@@ -235,14 +240,14 @@ class ConvTransposeRows final : public Kernel {
     const int64_t phases = s.stride[1] * s.stride[2];
     return s.out[2] >= kShort * s.stride[2] && phases <= 64 && s.taps() <= kMaxPieces &&
            s.taps() * gemm.a_row_bytes(s.c_in) * gemm.nr() / phases <= kNearest &&
-           PaddedRows(window(s), false, nullptr).small();
+           LineBuffer(window(s), false, nullptr).small();
   }
-  ConvTransposeRows(const Spread& s, const QuantizedPair& q, RequantParams requant, const GemmI8& gemm,
+  ConvTransposeRows(const Spread& s, const QuantizedPair& q, RequantParams requant_params, const GemmI8& gemm,
                     const KernelSpec& spec)
       : s_(s),
         q_(q),
-        requant_(std::move(requant)),
-        rescale_(requant_rows(spec.isa, requant_)),
+        requant_params_(std::move(requant_params)),
+        rescale_(requantize_accumulators(spec.isa, requant_params_)),
         gemm_(gemm),
         rows_(window(s), false, nullptr),
         steps_(gemm.steps(s.c_in)),
@@ -262,12 +267,12 @@ class ConvTransposeRows final : public Kernel {
                              [&] { return pack(ordered(s, q, *spec.constant(1)), bytes); });
   }
   size_t scratch_bytes() const override {
-    return static_cast<size_t>(threads_ * rows_.room_bytes() + rows_.outside_bytes());
+    return static_cast<size_t>(threads_ * rows_.workspace_bytes() + rows_.outside_bytes());
   }
   Status run(KernelContext& ctx) const override {
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for a transposed convolution");
-    uint8_t* const outside = scratch + threads_ * rows_.room_bytes();
+    uint8_t* const outside = scratch + threads_ * rows_.workspace_bytes();
     rows_.fill_outside(outside, static_cast<uint8_t>(q_.x_zero));
     const int64_t slots = std::min(threads_, s_.out[1]);
     for (int64_t image = 0; image < s_.batch; ++image) {
@@ -275,10 +280,10 @@ class ConvTransposeRows final : public Kernel {
       auto* y = ctx.output(0).data<uint8_t>() + image * s_.out_pixels() * s_.all_out();
       ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
         for (int64_t slot = begin; slot < end; ++slot) {
-          uint8_t* room = scratch + slot * rows_.room_bytes();
-          rows_.clear(room);
+          uint8_t* workspace = scratch + slot * rows_.workspace_bytes();
+          rows_.clear(workspace);
           for (int64_t oy = s_.out[1] * slot / slots; oy < s_.out[1] * (slot + 1) / slots; ++oy)
-            line(x, outside, oy, room, y + oy * s_.out[2] * s_.all_out());
+            line(x, outside, oy, workspace, y + oy * s_.out[2] * s_.all_out());
         }
       });
     }
@@ -333,20 +338,21 @@ class ConvTransposeRows final : public Kernel {
               to += steps_ * 4;
             }
         }
-        gemm_.pack(rows.data(), depth, s_.c_out, requant_.bias.data() + g * s_.c_out,
-                   GemmI8::byte_zero(q_.x_signed, q_.x_zero), packed->data<char>() + phase.packed + g * group_bytes);
+        gemm_.pack(rows.data(), depth, s_.c_out, requant_params_.bias.data() + g * s_.c_out,
+                   GemmI8::int8_zero_point(q_.x_signed, q_.x_zero),
+                   packed->data<char>() + phase.packed + g * group_bytes);
       }
     }
     return packed;
   }
-  void line(const uint8_t* x, const uint8_t* outside, int64_t oy, uint8_t* room, uint8_t* y) const {
+  void line(const uint8_t* x, const uint8_t* outside, int64_t oy, uint8_t* workspace, uint8_t* y) const {
     const int64_t py = oy % s_.stride[1], my = oy / s_.stride[1], left = window_pad_;
     for (int64_t px = 0; px < std::min(s_.stride[2], s_.out[2]); ++px) {
       const Phase& phase = phases_[static_cast<size_t>(py * s_.stride[2] + px)];
       const uint8_t* starts[kMaxPieces];
       int64_t n = 0;
       for (const Tap& ty : phase.y) {
-        const uint8_t* row = rows_.row(x, outside, 0, ty.at + my, room);
+        const uint8_t* row = rows_.row(x, outside, 0, ty.at + my, workspace);
         for (const Tap& tx : phase.x) starts[n++] = row + (tx.at + left) * s_.all_in();
       }
       const int64_t pixels = (s_.out[2] - px + s_.stride[2] - 1) / s_.stride[2];
@@ -359,16 +365,16 @@ class ConvTransposeRows final : public Kernel {
     const int64_t depth = phase.taps() * steps_ * 4, out_step = s_.stride[2] * s_.all_out();
     const char* packed = packed_->data<char>() + phase.packed + group * align(gemm_.packed_bytes(depth, s_.c_out));
     const int64_t count = (pixels + gemm_.mr - 1) / gemm_.mr, height = (pixels + count - 1) / count;
-    alignas(64) int32_t sums[GemmI8::kMaxTile];
+    alignas(64) int32_t acc[GemmI8::kMaxTile];
     for (int64_t p = 0; p < gemm_.panels(s_.c_out); ++p) {
       const auto* tile = gemm_.tiles[q_.x_signed][gemm_.width(s_.c_out, p) / gemm_.lanes - 1];
       const int64_t column = p * gemm_.nr(), channel = group * s_.c_out + column;
       for (int64_t at = 0; at < pixels; at += height) {
         const int64_t here = std::min(height, pixels - at);
-        const void* pieces[kMaxPieces];
-        for (int64_t i = 0; i < n; ++i) pieces[i] = starts[i] + at * s_.all_in() + group * s_.c_in;
-        tile[here - 1](pieces, n, s_.all_in(), packed + gemm_.panel_offset(depth, p), steps_, sums);
-        rescale_(requant_, sums, gemm_.nr(), here, std::min(gemm_.nr(), s_.c_out - column), channel,
+        const void* chunks[kMaxPieces];
+        for (int64_t i = 0; i < n; ++i) chunks[i] = starts[i] + at * s_.all_in() + group * s_.c_in;
+        tile[here - 1](chunks, n, s_.all_in(), packed + gemm_.panel_offset(depth, p), steps_, acc);
+        rescale_(requant_params_, acc, gemm_.nr(), here, std::min(gemm_.nr(), s_.c_out - column), channel,
                  y + at * out_step + channel, out_step);
       }
     }
@@ -376,10 +382,10 @@ class ConvTransposeRows final : public Kernel {
 
   Spread s_;
   QuantizedPair q_;
-  RequantParams requant_;
-  RequantRows rescale_;
+  RequantParams requant_params_;
+  RequantizeAccumulators rescale_;
   const GemmI8& gemm_;
-  PaddedRows rows_;
+  LineBuffer rows_;
   int64_t steps_, threads_, window_pad_ = window(s_).pad[2];
   std::vector<Phase> phases_;
   Packed packed_;
@@ -402,13 +408,13 @@ std::unique_ptr<Kernel> make_conv_transpose_i8(const KernelSpec& spec) {
   const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, s->all_out());
   if (!q) return nullptr;
-  auto requant = RequantParams::make(spec, s->all_out(), attrs.act, attrs.rounding);
-  if (!requant) return nullptr;
+  auto requant_params = RequantParams::make(spec, s->all_out(), attrs.act, attrs.rounding);
+  if (!requant_params) return nullptr;
   const GemmI8& gemm =
       gemm_i8(spec.isa, always_int8(q->w_signed, q->w_zeros) || fits_int8(ordered(*s, *q, *spec.constant(1))));
   if (ConvTransposeRows::applies(*s, gemm))
-    return std::make_unique<ConvTransposeRows>(*s, *q, std::move(*requant), gemm, spec);
-  return std::make_unique<ConvTransposeI8>(*s, *q, std::move(*requant), gemm, spec);
+    return std::make_unique<ConvTransposeRows>(*s, *q, std::move(*requant_params), gemm, spec);
+  return std::make_unique<ConvTransposeI8>(*s, *q, std::move(*requant_params), gemm, spec);
 }
 
 }  // namespace smelt

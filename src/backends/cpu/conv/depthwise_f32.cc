@@ -68,7 +68,7 @@ HWY_INLINE void pixels(Part part, const float* x, int64_t line, int64_t pixel, c
   for (int p = 0; p < PX; ++p) part.store(hn::Min(hn::Set(d, f.hi), hn::Max(hn::Set(d, f.lo), acc[p])), y + p * pixel);
 }
 
-/// The same of `count` pixels at most, of channels [c0, c1).
+/// Computes at most `count` pixels, of channels [c0, c1).
 template <int PX, int KW, int STRIDE, class Part>
 void pixels_of_channels(Part part, int64_t count, const float* x, int64_t line, int64_t pixel, const DepthwiseFilter& f,
                         int64_t c0, int64_t c1, const Inside& inside, float* y) {
@@ -238,9 +238,9 @@ Packed pack_depthwise(const KernelSpec& spec, const ConvShape& g, int64_t stride
       });
 }
 
-class DepthwiseRowsF32 final : public Kernel {
+class DepthwiseNhwcF32 final : public Kernel {
  public:
-  DepthwiseRowsF32(const ConvShape& g, const KernelSpec& spec)
+  DepthwiseNhwcF32(const ConvShape& g, const KernelSpec& spec)
       : g_(g),
         act_(spec.attrs<ConvAttrs>().act),
         stride_((g.groups + 15) / 16 * 16),
@@ -257,7 +257,7 @@ class DepthwiseRowsF32 final : public Kernel {
       for (int64_t r = begin; r < end; ++r) {
         float* to = y + r * g_.out[2] * g_.all_out();
         row_(g_, x + r / g_.out[1] * g_.in_pixels() * g_.all_in(), filter, r % g_.out[1], to);
-        activate_rows(act_, to, 1, g_.out[2] * g_.all_out(), 0);
+        apply_activation(act_, to, 1, g_.out[2] * g_.all_out(), 0);
       }
     });
     return Ok();
@@ -271,9 +271,9 @@ class DepthwiseRowsF32 final : public Kernel {
   void (*row_)(const ConvShape&, const float*, const DepthwiseFilter&, int64_t, float*);
 };
 
-class DepthwisePlanesF32 final : public Kernel {
+class DepthwiseNchwF32 final : public Kernel {
  public:
-  DepthwisePlanesF32(const ConvShape& g, const KernelSpec& spec)
+  DepthwiseNchwF32(const ConvShape& g, const KernelSpec& spec)
       : g_(g),
         act_(spec.attrs<ConvAttrs>().act),
         threads_(std::max(spec.threads, 1)),
@@ -284,7 +284,7 @@ class DepthwisePlanesF32 final : public Kernel {
     work_ = (g.in[1] * g.stride[2] * phase_length_ + 15) / 16 * 16;
     if (!in_order(g)) packed_ = pack_planes(spec);
   }
-  /// Whether filters are rows of taps as they are.
+  /// True if filters are rows of taps as they are.
   static bool in_order(const ConvShape& g) { return (g.filter_s == 1 || g.taps() == 1) && g.filter_o == g.taps(); }
   size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * work_) * sizeof(float); }
   Status run(KernelContext& ctx) const override {
@@ -303,7 +303,7 @@ class DepthwisePlanesF32 final : public Kernel {
           float* to = y + p * g_.out_pixels();
           plane_(g_, x + p * g_.in_pixels(), filter + c * g_.taps(), bias ? bias[c] : 0.0f, bounds.lo, bounds.hi,
                  scratch + slot * work_, phase_length_, to);
-          activate_rows(act_, to, 1, g_.out_pixels(), 0);
+          apply_activation(act_, to, 1, g_.out_pixels(), 0);
         }
     });
     return Ok();
@@ -312,7 +312,7 @@ class DepthwisePlanesF32 final : public Kernel {
  private:
   Packed pack_planes(const KernelSpec& spec) const {
     const float* filter = spec.constant(1)->data<float>();
-    return spec.packs.get(filter, Cat("depthwise_planes_f32 ", g_.filter_o, ' ', g_.filter_s), [&] {
+    return spec.packs.get(filter, Cat("depthwise_nchw_f32 ", g_.filter_o, ' ', g_.filter_s), [&] {
       auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(g_.groups * g_.taps()) * sizeof(float));
       for (int64_t c = 0; c < g_.groups; ++c)
         for (int64_t t = 0; t < g_.taps(); ++t)
@@ -331,16 +331,16 @@ class DepthwisePlanesF32 final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_depthwise_rows_f32(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_depthwise_nhwc_f32(const KernelSpec& spec) {
   if (!spec.constant(1) || (spec.has(2) && !spec.constant(2))) return nullptr;
   const auto g = depthwise_shape(spec);
-  return g && g->channels_last ? std::make_unique<DepthwiseRowsF32>(*g, spec) : nullptr;
+  return g && g->channels_last ? std::make_unique<DepthwiseNhwcF32>(*g, spec) : nullptr;
 }
 
-std::unique_ptr<Kernel> make_depthwise_planes_f32(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_depthwise_nchw_f32(const KernelSpec& spec) {
   const auto g = depthwise_shape(spec);
-  if (g && !spec.constant(1) && !DepthwisePlanesF32::in_order(*g)) return nullptr;
-  return g && !g->channels_last ? std::make_unique<DepthwisePlanesF32>(*g, spec) : nullptr;
+  if (g && !spec.constant(1) && !DepthwiseNchwF32::in_order(*g)) return nullptr;
+  return g && !g->channels_last ? std::make_unique<DepthwiseNchwF32>(*g, spec) : nullptr;
 }
 
 }  // namespace smelt

@@ -19,7 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Stores sums that interleaving left in halves of 128-bit blocks, in the order of channels.
+/// Stores accumulators that interleaving left in halves of 128-bit blocks, in the order of channels.
 HWY_INLINE void store_in_order(VI lower, VI upper, int32_t* to) {
   const DI d;
 #if HWY_TARGET == HWY_AVX3
@@ -43,11 +43,11 @@ HWY_INLINE VS load_wide(const uint8_t* from) {
   return hn::PromoteTo(d, hn::LoadU(d8, reinterpret_cast<const T*>(from)));
 }
 
-/// Sums of one output pixel over all channels. Taps come in pairs; `packed` holds for each block of channels its
-/// addends and then two vectors of interleaved weights a pair. Blocks of DS's lanes; the last one ends at the last
+/// Accumulators of one output pixel over all channels. Taps come in pairs; `packed` holds for each block of channels
+/// its addends and then two vectors of interleaved weights a pair. Blocks of DS's lanes; the last one ends at the last
 /// channel.
 template <class T, bool kVnni>
-void pixel(const uint8_t* const* taps, int64_t pairs, int64_t channels, const int16_t* packed, int32_t* sums) {
+void pixel(const uint8_t* const* taps, int64_t pairs, int64_t channels, const int16_t* packed, int32_t* acc) {
   const DI d;
   const DS ds;
   constexpr int64_t L = HWY_MAX_BYTES / 2;
@@ -62,7 +62,7 @@ void pixel(const uint8_t* const* taps, int64_t pairs, int64_t channels, const in
       upper = add_pairs<kVnni>(upper, hn::InterleaveUpper(ds, a, b), hn::Load(ds, packed + L));
       packed += 2 * L;
     }
-    store_in_order(lower, upper, sums + c);
+    store_in_order(lower, upper, acc + c);
   }
 }
 
@@ -86,11 +86,12 @@ constexpr int64_t kMaxTaps = 128;
 /// 8-bit depthwise convolution, one filter a channel. Channels-first images are turned around before and after.
 class DepthwiseI8 final : public Kernel {
  public:
-  DepthwiseI8(const ConvShape& g, const QuantizedPair& q, RequantParams requant, Isa level, const KernelSpec& spec)
+  DepthwiseI8(const ConvShape& g, const QuantizedPair& q, RequantParams requant_params, Isa level,
+              const KernelSpec& spec)
       : g_(g),
         q_(q),
-        requant_(std::move(requant)),
-        rescale_(requant_rows(spec.isa, requant_)),
+        requant_params_(std::move(requant_params)),
+        rescale_(requantize_accumulators(spec.isa, requant_params_)),
         pixel_(SMELT_FOR_LEVEL(level, choose_pixel)(q.x_signed, level == Isa::kVnni)),
         lanes_(SMELT_FOR_LEVEL(level, short_lanes)()),
         threads_(std::max(spec.threads, 1)),
@@ -101,7 +102,7 @@ class DepthwiseI8 final : public Kernel {
                                  q.x_signed, ' ', bias ? reinterpret_cast<uintptr_t>(bias->raw()) : 0),
                              [&] { return pack(spec.constant(1)->data<uint8_t>()); });
     batch_ = std::clamp<int64_t>(4096 / g.groups, 1, 32);
-    sums_ = align(batch_ * g.groups * 4);
+    acc_ = align(batch_ * g.groups * 4);
     for (int64_t t = 0; t < g.taps(); ++t) {
       const int64_t kx = t % g.kernel[2], ky = t / g.kernel[2] % g.kernel[1], kz = t / g.kernel[2] / g.kernel[1];
       offsets_.push_back(((kz * g.dilation[0] * g.in[1] + ky * g.dilation[1]) * g.in[2] + kx * g.dilation[2]) *
@@ -114,14 +115,14 @@ class DepthwiseI8 final : public Kernel {
     }
   }
   size_t scratch_bytes() const override {
-    return static_cast<size_t>(threads_ * sums_ + zeros_ + turned_in_ + turned_out_);
+    return static_cast<size_t>(threads_ * acc_ + zeros_ + turned_in_ + turned_out_);
   }
   Status run(KernelContext& ctx) const override {
     const auto* x = ctx.input(0).data<uint8_t>();
     auto* y = ctx.output(0).data<uint8_t>();
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for a depthwise convolution");
-    uint8_t* const padding = scratch + threads_ * sums_;
+    uint8_t* const padding = scratch + threads_ * acc_;
     uint8_t* const turned_in = padding + zeros_;
     uint8_t* const turned_out = turned_in + turned_in_;
     std::fill_n(padding, g_.groups, static_cast<uint8_t>(q_.x_zero));
@@ -147,7 +148,7 @@ class DepthwiseI8 final : public Kernel {
     auto* to = packed->data<int16_t>();
     for (int64_t block = 0; block < blocks; ++block) {
       const int64_t c0 = std::min(block * lanes_, g_.groups - lanes_);
-      // Channel of lane i of a vector of 32-bit sums: interleaving takes halves of blocks of 8 channels.
+      // Channel of lane i of a vector of 32-bit accumulators: interleaving takes halves of blocks of 8 channels.
       const auto channel = [&](int64_t vector, int64_t i) { return c0 + i / 4 * 8 + vector * 4 + i % 4; };
       auto* addends = reinterpret_cast<uint32_t*>(to);
       for (int64_t v = 0; v < 2; ++v)
@@ -156,8 +157,8 @@ class DepthwiseI8 final : public Kernel {
           uint32_t sum = 0;
           for (int64_t t = 0; t < g_.taps(); ++t)
             sum += static_cast<uint32_t>(static_cast<int32_t>(weight(filter, c, t)));
-          addends[v * half + i] =
-              static_cast<uint32_t>(requant_.bias[static_cast<size_t>(c)]) - sum * static_cast<uint32_t>(q_.x_zero);
+          addends[v * half + i] = static_cast<uint32_t>(requant_params_.bias[static_cast<size_t>(c)]) -
+                                  sum * static_cast<uint32_t>(q_.x_zero);
         }
       to += 2 * lanes_;
       for (int64_t p = 0; p < pairs_; ++p)
@@ -177,10 +178,10 @@ class DepthwiseI8 final : public Kernel {
     pool.parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot)
         for (int64_t r = n * slot / slots; r < n * (slot + 1) / slots; ++r)
-          row(x, padding, r, reinterpret_cast<int32_t*>(scratch + slot * sums_), y + r * g_.out[2] * g_.groups);
+          row(x, padding, r, reinterpret_cast<int32_t*>(scratch + slot * acc_), y + r * g_.out[2] * g_.groups);
     });
   }
-  void row(const uint8_t* x, const uint8_t* padding, int64_t index, int32_t* sums, uint8_t* y) const {
+  void row(const uint8_t* x, const uint8_t* padding, int64_t index, int32_t* acc, uint8_t* y) const {
     const uint8_t* taps[kMaxTaps + 1];
     const int64_t c = g_.groups;
     const int64_t z0 = index / g_.out[1] * g_.stride[0] - g_.pad[0], y0 = index % g_.out[1] * g_.stride[1] - g_.pad[1];
@@ -197,9 +198,9 @@ class DepthwiseI8 final : public Kernel {
         edge_taps(x, padding, z0, y0, x0, taps);
       }
       taps[g_.taps()] = taps[g_.taps() - 1];
-      pixel_(taps, pairs_, c, packed_->data<int16_t>(), sums + waiting * c);
+      pixel_(taps, pairs_, c, packed_->data<int16_t>(), acc + waiting * c);
       if (++waiting == batch_ || ox + 1 == g_.out[2]) {
-        rescale_(requant_, sums, c, waiting, c, 0, y + (ox + 1 - waiting) * c, c);
+        rescale_(requant_params_, acc, c, waiting, c, 0, y + (ox + 1 - waiting) * c, c);
         waiting = 0;
       }
     }
@@ -219,10 +220,10 @@ class DepthwiseI8 final : public Kernel {
 
   ConvShape g_;
   QuantizedPair q_;
-  RequantParams requant_;
-  RequantRows rescale_;
+  RequantParams requant_params_;
+  RequantizeAccumulators rescale_;
   void (*pixel_)(const uint8_t* const*, int64_t, int64_t, const int16_t*, int32_t*);
-  int64_t lanes_, threads_, pairs_, sums_ = 0, zeros_ = 0, turned_in_ = 0, turned_out_ = 0;
+  int64_t lanes_, threads_, pairs_, acc_ = 0, zeros_ = 0, turned_in_ = 0, turned_out_ = 0;
   int64_t batch_ = 1;             ///< pixels rescaled at once
   std::vector<int64_t> offsets_;  ///< of the taps of one window, in bytes
   Packed packed_;
@@ -244,9 +245,9 @@ std::unique_ptr<Kernel> make_depthwise_i8(const KernelSpec& spec) {
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1],
                                      filter_output_axis(attrs, spec.inputs[1].shape.rank()), g->groups);
   if (!q) return nullptr;
-  auto requant = RequantParams::make(spec, g->groups, attrs.act, attrs.rounding);
-  if (!requant) return nullptr;
-  return std::make_unique<DepthwiseI8>(*g, *q, std::move(*requant), *level, spec);
+  auto requant_params = RequantParams::make(spec, g->groups, attrs.act, attrs.rounding);
+  if (!requant_params) return nullptr;
+  return std::make_unique<DepthwiseI8>(*g, *q, std::move(*requant_params), *level, spec);
 }
 
 }  // namespace smelt

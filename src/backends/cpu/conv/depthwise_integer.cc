@@ -45,8 +45,8 @@ void sum_channels(D d, const ConvShape& g, const T* image, int32_t zero, const i
 }
 
 template <class T>
-void sum_row(const ConvShape& g, const T* image, int32_t zero, const int32_t* w, int64_t stride, int64_t oy,
-             int32_t* y) {
+void reduce_sum(const ConvShape& g, const T* image, int32_t zero, const int32_t* w, int64_t stride, int64_t oy,
+                int32_t* y) {
   const hn::ScalableTag<int32_t> d;
   const hn::CappedTag<int32_t, 1> one;
   const int64_t n = g.all_in(), full = n / static_cast<int64_t>(hn::Lanes(d)) * static_cast<int64_t>(hn::Lanes(d));
@@ -54,12 +54,12 @@ void sum_row(const ConvShape& g, const T* image, int32_t zero, const int32_t* w,
   if (full < n) sum_channels<T>(one, g, image, zero, w, stride, oy, full, n, y);
 }
 
-void depthwise_sums_row(bool is_signed, const ConvShape& g, const uint8_t* image, int32_t zero, const int32_t* w,
-                        int64_t stride, int64_t oy, int32_t* y) {
+void depthwise_acc_row(bool is_signed, const ConvShape& g, const uint8_t* image, int32_t zero, const int32_t* w,
+                       int64_t stride, int64_t oy, int32_t* y) {
   if (is_signed)
-    sum_row(g, reinterpret_cast<const int8_t*>(image), zero, w, stride, oy, y);
+    reduce_sum(g, reinterpret_cast<const int8_t*>(image), zero, w, stride, oy, y);
   else
-    sum_row(g, image, zero, w, stride, oy, y);
+    reduce_sum(g, image, zero, w, stride, oy, y);
 }
 
 }  // namespace smelt::HWY_NAMESPACE
@@ -69,22 +69,23 @@ HWY_AFTER_NAMESPACE();
 namespace smelt {
 namespace {
 
-/// The sums go out as they are, or rescaled by the grid that an image of real numbers was quantized to (hybrid).
-class DepthwiseSums final : public Kernel {
+/// The accumulators go out as they are, or rescaled by the params that an image of real numbers was quantized to
+/// (dynamic_quant).
+class DepthwiseIntegerKernel final : public Kernel {
  public:
-  /// `zeros`: one a channel; `scales`: hybrid, one a channel.
-  DepthwiseSums(const ConvShape& g, const KernelSpec& spec, const std::vector<int32_t>& zeros,
-                std::vector<float> scales)
+  /// `zeros`: one a channel; `scales`: dynamic_quant, one a channel.
+  DepthwiseIntegerKernel(const ConvShape& g, const KernelSpec& spec, const std::vector<int32_t>& zeros,
+                         std::vector<float> scales)
       : g_(g),
-        hybrid_(!scales.empty()),
-        is_signed_(hybrid_ || spec.inputs[0].dtype == DType::kI8),
+        dynamic_quant_(!scales.empty()),
+        is_signed_(dynamic_quant_ || spec.inputs[0].dtype == DType::kI8),
         has_third_(spec.has(2)),
         attrs_(spec.attrs<ConvAttrs>()),
         stride_((g.groups + 15) / 16 * 16),
         threads_(std::max(spec.threads, 1)),
         scales_(std::move(scales)),
-        quant_(row_quant(spec.isa)),
-        row_(SMELT_FOR_LEVEL(spec.isa, depthwise_sums_row)) {
+        quant_(dynamic_quant_ops(spec.isa)),
+        row_(SMELT_FOR_LEVEL(spec.isa, depthwise_acc_row)) {
     const Tensor& filter = *spec.constant(1);
     std::string key = Cat("depthwise_sums ", g.filter_o, ' ', g.filter_s);
     for (const int32_t z : zeros) key += Cat(' ', z);
@@ -97,37 +98,37 @@ class DepthwiseSums final : public Kernel {
               zeros[zeros.size() == 1 ? 0 : static_cast<size_t>(c)];
       return packed;
     });
-    if (!hybrid_) return;
-    stored_ = (g.in_pixels() * g.all_in() + 127) / 64 * 64;
+    if (!dynamic_quant_) return;
+    quantized_ = (g.in_pixels() * g.all_in() + 127) / 64 * 64;
     line_ = (g.out[2] * g.all_out() * 4 + 127) / 64 * 64;
   }
-  size_t scratch_bytes() const override { return static_cast<size_t>(stored_ + threads_ * line_); }
+  size_t scratch_bytes() const override { return static_cast<size_t>(quantized_ + threads_ * line_); }
   Status run(KernelContext& ctx) const override {
-    const int32_t zero = !hybrid_ && has_third_ ? static_cast<int32_t>(get_int(ctx.input(2), 0)) : 0;
+    const int32_t zero = !dynamic_quant_ && has_third_ ? static_cast<int32_t>(get_int(ctx.input(2), 0)) : 0;
     uint8_t* scratch = nullptr;
-    if (hybrid_) {
+    if (dynamic_quant_) {
       scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
       if (!scratch) return Error(ErrorCode::kLimit, "no memory for a depthwise convolution");
     }
     const int64_t size = g_.in_pixels() * g_.all_in(), line = g_.out[2] * g_.all_out();
     const int64_t slots = std::min(threads_, g_.out[1]);
     for (int64_t image = 0; image < g_.batch; ++image) {
-      QuantParams grid;
-      if (hybrid_)
-        grid = quant_.quantize_row(ctx.input(0).data<float>() + image * size, size, attrs_.asymmetric_inputs,
-                                   reinterpret_cast<int8_t*>(scratch));
+      QuantParams params;
+      if (dynamic_quant_)
+        params = quant_.quantize_row(ctx.input(0).data<float>() + image * size, size, attrs_.asymmetric_inputs,
+                                     reinterpret_cast<int8_t*>(scratch));
       ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
         for (int64_t slot = begin; slot < end; ++slot)
           for (int64_t oy = g_.out[1] * slot / slots; oy < g_.out[1] * (slot + 1) / slots; ++oy) {
             const int64_t at = (image * g_.out[1] + oy) * line;
-            if (!hybrid_) {
+            if (!dynamic_quant_) {
               row_(is_signed_, g_, ctx.input(0).data<uint8_t>() + image * size, zero, packed_->data<int32_t>(), stride_,
                    oy, ctx.output(0).data<int32_t>() + at);
               continue;
             }
-            auto* sums = reinterpret_cast<int32_t*>(scratch + stored_ + slot * line_);
-            row_(true, g_, scratch, grid.zero_point, packed_->data<int32_t>(), stride_, oy, sums);
-            rescale(ctx, sums, grid, ctx.output(0).data<float>() + at);
+            auto* acc = reinterpret_cast<int32_t*>(scratch + quantized_ + slot * line_);
+            row_(true, g_, scratch, params.zero_point, packed_->data<int32_t>(), stride_, oy, acc);
+            rescale(ctx, acc, params, ctx.output(0).data<float>() + at);
           }
       });
     }
@@ -135,24 +136,24 @@ class DepthwiseSums final : public Kernel {
   }
 
  private:
-  void rescale(KernelContext& ctx, const int32_t* sums, const QuantParams& grid, float* y) const {
+  void rescale(KernelContext& ctx, const int32_t* acc, const QuantParams& params, float* y) const {
     const Bounds bounds = activation_bounds(attrs_.act);
     const int64_t n = g_.all_out();
-    const SumScales by{.column_sums = nullptr,
-                       .scales = scales_.data(),
-                       .bias = has_third_ ? ctx.input(2).data<float>() : nullptr,
-                       .lo = bounds.lo,
-                       .hi = bounds.hi};
-    quant_.rescale(by, sums, n, g_.out[2], &grid, 0, n, y, n);
-    activate_rows(attrs_.act, y, g_.out[2], n, n);
+    const AccumulatorScales by{.column_sums = nullptr,
+                               .scales = scales_.data(),
+                               .bias = has_third_ ? ctx.input(2).data<float>() : nullptr,
+                               .lo = bounds.lo,
+                               .hi = bounds.hi};
+    quant_.rescale(by, acc, n, g_.out[2], &params, 0, n, y, n);
+    apply_activation(attrs_.act, y, g_.out[2], n, n);
   }
 
   ConvShape g_;
-  bool hybrid_, is_signed_, has_third_;  ///< the third input: a bias (hybrid) or x's zero point
+  bool dynamic_quant_, is_signed_, has_third_;  ///< the third input: a bias (dynamic_quant) or x's zero point
   ConvAttrs attrs_;
-  int64_t stride_, threads_, stored_ = 0, line_ = 0;
+  int64_t stride_, threads_, quantized_ = 0, line_ = 0;
   std::vector<float> scales_;
-  const RowQuant& quant_;
+  const DynamicQuantOps& quant_;
   void (*row_)(bool, const ConvShape&, const uint8_t*, int32_t, const int32_t*, int64_t, int64_t, int32_t*);
   Packed packed_;
 };
@@ -177,10 +178,10 @@ std::unique_ptr<Kernel> make_depthwise_integer(const KernelSpec& spec) {
     zeros.clear();
     for (int64_t i = 0; i < t->elements(); ++i) zeros.push_back(static_cast<int32_t>(get_int(*t, i)));
   }
-  return std::make_unique<DepthwiseSums>(*g, spec, zeros, std::vector<float>{});
+  return std::make_unique<DepthwiseIntegerKernel>(*g, spec, zeros, std::vector<float>{});
 }
 
-std::unique_ptr<Kernel> make_depthwise_hybrid(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_depthwise_dynamic_quant(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const QuantPtr& q = spec.inputs[1].quant;
   if (!attrs.hybrid || spec.inputs[0].dtype != DType::kF32 || spec.outputs[0].dtype != DType::kF32 ||
@@ -188,18 +189,18 @@ std::unique_ptr<Kernel> make_depthwise_hybrid(const KernelSpec& spec) {
     return nullptr;
   const auto g = ConvShape::make(spec);
   if (!depthwise_rows(g, spec)) return nullptr;
-  const auto grids = static_cast<int64_t>(q->scales.size());
+  const auto params = static_cast<int64_t>(q->scales.size());
   if (q->kind == Quantization::Kind::kPerAxis
-          ? grids != 1 && (grids != g->groups || q->axis != filter_output_axis(attrs, spec.inputs[1].shape.rank()))
-          : q->kind != Quantization::Kind::kPerTensor || grids != 1)
+          ? params != 1 && (params != g->groups || q->axis != filter_output_axis(attrs, spec.inputs[1].shape.rank()))
+          : q->kind != Quantization::Kind::kPerTensor || params != 1)
     return nullptr;
   std::vector<float> scales;
   std::vector<int32_t> zeros;
   for (int64_t c = 0; c < g->groups; ++c) {
-    scales.push_back(q->scale(grids == 1 ? 0 : c));
-    zeros.push_back(q->zero_point(grids == 1 ? 0 : c));
+    scales.push_back(q->scale(params == 1 ? 0 : c));
+    zeros.push_back(q->zero_point(params == 1 ? 0 : c));
   }
-  return std::make_unique<DepthwiseSums>(*g, spec, zeros, std::move(scales));
+  return std::make_unique<DepthwiseIntegerKernel>(*g, spec, zeros, std::move(scales));
 }
 
 }  // namespace smelt

@@ -16,7 +16,7 @@ inline T* copy_run(T* dst, const T* src, int64_t n) {
   std::memcpy(dst, src, static_cast<size_t>(n) * sizeof(T));
   return dst + n;
 }
-/// Copies in pieces of 16 bytes: reads and writes up to 15 bytes more. For runs too short for memcpy.
+/// Copies in chunks of 16 bytes: reads and writes up to 15 bytes more. For runs too short for memcpy.
 template <class T>
 inline T* copy_short_run(T* dst, const T* src, int64_t n) {
   const auto* from = reinterpret_cast<const char*>(src);

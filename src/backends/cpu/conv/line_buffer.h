@@ -8,17 +8,17 @@
 
 namespace smelt {
 
-/// The rows of a channels-last image of bytes that a convolution's windows cover, padding included, each in one piece:
+/// The rows of a channels-last image of bytes that a convolution's windows cover, padding included, each in one chunk:
 /// a ring in a thread's own memory, where a row is brought when it is first asked for. With `split` by the stride s the
 /// pixels 0, s, 2s, ... of a row come first, then 1, s + 1, ..., so that neighbouring outputs read neighbouring pixels.
-class PaddedRows {
+class LineBuffer {
  public:
   /// Copies n pixels of `channels` bytes that lie `step` apart side by side. Up to 63 bytes behind them may be
   /// overwritten.
   using Gather = void (*)(const uint8_t* from, int64_t n, int64_t step, int64_t channels, uint8_t* to);
 
   /// Without `gather` (then not split) bytes are taken as they are.
-  PaddedRows(const ConvShape& g, bool split, Gather gather) : g_(g), parts_(split ? g.stride[2] : 1), gather_(gather) {
+  LineBuffer(const ConvShape& g, bool split, Gather gather) : g_(g), parts_(split ? g.stride[2] : 1), gather_(gather) {
     const int64_t width = (g.out[2] - 1) * g.stride[2] + (g.kernel[2] - 1) * g.dilation[2] + 1;
     pixels_ = (width + parts_ - 1) / parts_;
     const auto bytes = static_cast<__int128>(pixels_) * parts_ * g.all_in() + 64;
@@ -28,10 +28,10 @@ class PaddedRows {
           std::bit_ceil(static_cast<uint64_t>(std::min((g.kernel[d] - 1) * g.dilation[d] + 1, kMost + 1))));
     tags_ = align(lines_[0] * lines_[1] * 8);
   }
-  /// Whether a thread's memory is small enough to be worth it. Else nothing else may be asked for.
+  /// True if a thread's memory is small enough to be worth it. Else nothing else may be asked for.
   bool small() const { return lines_[0] * lines_[1] <= kMost / bytes_; }
   /// Memory of a thread, aligned to 64 bytes.
-  int64_t room_bytes() const { return tags_ + lines_[0] * lines_[1] * bytes_; }
+  int64_t workspace_bytes() const { return tags_ + lines_[0] * lines_[1] * bytes_; }
   /// A row of padding, which threads share. `zero` is what stands in it, after `gather`.
   int64_t outside_bytes() const { return bytes_; }
   void fill_outside(uint8_t* outside, uint8_t zero) const { std::memset(outside, zero, static_cast<size_t>(bytes_)); }
@@ -42,14 +42,16 @@ class PaddedRows {
     return (at % parts_ * pixels_ + at / parts_) * g_.all_in();
   }
   /// Forgets all rows, before those of another image.
-  void clear(uint8_t* room) const { std::fill_n(reinterpret_cast<int64_t*>(room), lines_[0] * lines_[1], int64_t{-1}); }
+  void clear(uint8_t* workspace) const {
+    std::fill_n(reinterpret_cast<int64_t*>(workspace), lines_[0] * lines_[1], int64_t{-1});
+  }
   /// Row y of depth z of image x, between pixels of `outside`. Precondition: the rows asked for since clear() lie in
   /// windows in order.
-  const uint8_t* row(const uint8_t* x, const uint8_t* outside, int64_t z, int64_t y, uint8_t* room) const {
+  const uint8_t* row(const uint8_t* x, const uint8_t* outside, int64_t z, int64_t y, uint8_t* workspace) const {
     if (z < 0 || z >= g_.in[0] || y < 0 || y >= g_.in[1]) return outside;
     const int64_t slot = (z & (lines_[0] - 1)) * lines_[1] + (y & (lines_[1] - 1)), line = z * g_.in[1] + y;
-    uint8_t* to = room + tags_ + slot * bytes_;
-    auto& tag = reinterpret_cast<int64_t*>(room)[slot];
+    uint8_t* to = workspace + tags_ + slot * bytes_;
+    auto& tag = reinterpret_cast<int64_t*>(workspace)[slot];
     if (tag != line) fill(x + line * g_.in[2] * g_.all_in(), *outside, to);
     tag = line;
     return to;

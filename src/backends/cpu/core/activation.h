@@ -6,7 +6,7 @@
 
 namespace smelt {
 
-/// Whether the activation is a clamp to activation_bounds().
+/// True if the activation is a clamp to activation_bounds().
 inline bool clamps(const Activation& act) {
   switch (act.kind) {
     case ActKind::kNone:
@@ -21,7 +21,7 @@ inline bool clamps(const Activation& act) {
 }
 
 /// Activations that are no clamp, applied in place behind a kernel.
-inline void activate_rows(const Activation& act, float* y, int64_t rows, int64_t columns, int64_t stride) {
+inline void apply_activation(const Activation& act, float* y, int64_t rows, int64_t columns, int64_t stride) {
   if (clamps(act)) return;
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t j = 0; j < columns; ++j) y[i * stride + j] = activate(act, y[i * stride + j]);

@@ -52,7 +52,7 @@ struct BroadcastLoops {
     return loops;
   }
 
-  /// Calls row(offset in a, offset in b, offset in the output, elements) for pieces of innermost rows, in several
+  /// Calls row(offset in a, offset in b, offset in the output, elements) for chunks of innermost rows, in several
   /// threads; a thread takes about `grain` elements at once.
   template <class F>
   void each_row(ThreadPool& threads, int64_t grain, const F& row) const {
@@ -71,7 +71,7 @@ struct BroadcastLoops {
     });
   }
 
-  /// The same for a node's operands, of elements of `size` bytes, and its result: row(a, b, y, elements).
+  /// Runs row(a, b, y, elements) over a node's operands and result, whose elements have `size` bytes.
   template <class F>
   void each_row(KernelContext& ctx, int64_t size, int64_t out_size, const F& row) const {
     constexpr int64_t kGrain = 8192;

@@ -84,10 +84,10 @@ HWY_INLINE VI load_wide(const T* from, int64_t step, int64_t n, VI zero) {
 template <class T>
 HWY_INLINE void store_narrow(VI v, int64_t n, T* to) {
   const hn::Rebind<T, DI> dt;
-  const auto stored = hn::DemoteTo(dt, v);
-  if (n == static_cast<int64_t>(hn::Lanes(dt))) return hn::StoreU(stored, dt, to);
+  const auto quantized = hn::DemoteTo(dt, v);
+  if (n == static_cast<int64_t>(hn::Lanes(dt))) return hn::StoreU(quantized, dt, to);
   HWY_ALIGN T rest[HWY_MAX_BYTES];
-  hn::Store(stored, dt, rest);
+  hn::Store(quantized, dt, rest);
   std::memcpy(to, rest, static_cast<size_t>(n) * sizeof(T));
 }
 

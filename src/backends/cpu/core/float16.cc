@@ -53,12 +53,12 @@ HWY_POP_ATTRIBUTES
 namespace smelt {
 
 const Converter& converter([[maybe_unused]] Isa isa) {
-  static const Converter plain{from_f16, to_f16, from_bf16, to_bf16};
+  static const Converter unquantized{from_f16, to_f16, from_bf16, to_bf16};
 #if defined(__x86_64__)
   static const Converter f16c{from_f16_f16c, to_f16_f16c, from_bf16, to_bf16};
   if (isa >= Isa::kAvx2) return f16c;
 #endif
-  return plain;
+  return unquantized;
 }
 
 }  // namespace smelt

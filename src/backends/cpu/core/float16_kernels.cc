@@ -17,16 +17,16 @@ namespace {
 
 constexpr size_t kMaxInputs = 8;
 
-bool is_half(const ValueType& t) { return (t.dtype == DType::kF16 || t.dtype == DType::kBF16) && !t.quant; }
+bool is_float16(const ValueType& t) { return (t.dtype == DType::kF16 || t.dtype == DType::kBF16) && !t.quant; }
 
-bool is_real(const ValueType& t) { return is_half(t) || (t.dtype == DType::kF32 && !t.quant); }
+bool is_real(const ValueType& t) { return is_float16(t) || (t.dtype == DType::kF32 && !t.quant); }
 
 /// Larger weights stay as they are: their float32 form would take too much memory.
 constexpr int64_t kMaxWeights = 16 << 20;
 
 int64_t padded(const ValueType& t) { return (t.shape.elements() + 31) / 16 * 16; }
 
-/// The same node with float32 operands.
+/// A copy of the node whose operands are float32.
 class WideContext final : public KernelContext {
  public:
   WideContext(KernelContext& outer, std::span<const Datum> inputs, Tensor& output, void* scratch)
@@ -58,10 +58,10 @@ class WideContext final : public KernelContext {
   void* scratch_;
 };
 
-class HalfKernel final : public Kernel {
+class Float16Kernel final : public Kernel {
  public:
-  HalfKernel(const KernelSpec& spec, std::unique_ptr<Kernel> inner, std::vector<Tensor> constants,
-             std::vector<Packed> storage)
+  Float16Kernel(const KernelSpec& spec, std::unique_ptr<Kernel> inner, std::vector<Tensor> constants,
+                std::vector<Packed> storage)
       : inner_(std::move(inner)),
         constants_(std::move(constants)),
         storage_(std::move(storage)),
@@ -70,33 +70,33 @@ class HalfKernel final : public Kernel {
         convert_(converter(spec.isa)) {
     for (size_t i = 0; i < types_.size(); ++i)
       if (converts(i)) floats_ += padded(types_[i]);
-    if (is_half(output_)) floats_ += padded(output_);
+    if (is_float16(output_)) floats_ += padded(output_);
   }
   size_t scratch_bytes() const override {
     return static_cast<size_t>(floats_) * sizeof(float) + (inner_->scratch_bytes() + 63) / 64 * 64;
   }
   Status run(KernelContext& ctx) const override {
-    auto* room = static_cast<float*>(ctx.scratch(scratch_bytes()));
-    if (!room) return Error(ErrorCode::kLimit, "no memory to widen half-precision operands");
+    auto* workspace = static_cast<float*>(ctx.scratch(scratch_bytes()));
+    if (!workspace) return Error(ErrorCode::kLimit, "no memory to widen half-precision operands");
     std::array<Datum, kMaxInputs> inputs;
     for (size_t i = 0; i < types_.size(); ++i) {
       if (constants_[i].defined()) {
         inputs[i] = constants_[i];
       } else if (converts(i)) {
         widen(ctx.threads(), types_[i].dtype, ctx.input(static_cast<int>(i)).data<uint16_t>(),
-              types_[i].shape.elements(), room);
-        inputs[i] = Tensor::view(DType::kF32, types_[i].shape, room, nullptr);
-        room += padded(types_[i]);
+              types_[i].shape.elements(), workspace);
+        inputs[i] = Tensor::view(DType::kF32, types_[i].shape, workspace, nullptr);
+        workspace += padded(types_[i]);
       }
     }
-    if (!is_half(output_)) {
-      WideContext inner(ctx, inputs, ctx.output(0), room);
+    if (!is_float16(output_)) {
+      WideContext inner(ctx, inputs, ctx.output(0), workspace);
       return inner_->run(inner);
     }
-    float* result = room;
+    float* result = workspace;
     Tensor y = Tensor::view(DType::kF32, output_.shape, result, nullptr);
-    room += padded(output_);
-    WideContext inner(ctx, inputs, y, room);
+    workspace += padded(output_);
+    WideContext inner(ctx, inputs, y, workspace);
     SMELT_TRY(inner_->run(inner));
     auto* to = ctx.output(0).data<uint16_t>();
     ctx.threads().parallel_for(output_.shape.elements(), 16384, [&](int64_t begin, int64_t end) {
@@ -106,7 +106,7 @@ class HalfKernel final : public Kernel {
   }
 
  private:
-  bool converts(size_t i) const { return is_half(types_[i]) && !constants_[i].defined(); }
+  bool converts(size_t i) const { return is_float16(types_[i]) && !constants_[i].defined(); }
   void widen(ThreadPool& pool, DType dtype, const uint16_t* from, int64_t n, float* to) const {
     pool.parallel_for(n, 16384, [&](int64_t begin, int64_t end) {
       (dtype == DType::kF16 ? convert_.from_f16 : convert_.from_bf16)(from + begin, end - begin, to + begin);
@@ -128,8 +128,8 @@ std::unique_ptr<Kernel> widened(const KernelSpec& spec, bool weights = false) {
   const bool quantized = weights && is_real(spec.inputs[0]) && is_real(spec.outputs[0]) && spec.constant(1) &&
                          spec.inputs[1].quant && is_integer(spec.inputs[1].dtype) &&
                          spec.inputs[1].shape.elements() <= kMaxWeights;
-  bool any = is_half(spec.outputs[0]) || quantized;
-  for (size_t i = 0; i < spec.inputs.size(); ++i) any = any || (spec.has(i) && is_half(spec.inputs[i]));
+  bool any = is_float16(spec.outputs[0]) || quantized;
+  for (size_t i = 0; i < spec.inputs.size(); ++i) any = any || (spec.has(i) && is_float16(spec.inputs[i]));
   if (!any || spec.outputs.size() != 1 || spec.inputs.size() > kMaxInputs) return nullptr;
   std::vector<ValueType> types(spec.inputs.begin(), spec.inputs.end());
   std::vector<ValueType> outputs(spec.outputs.begin(), spec.outputs.end());
@@ -139,7 +139,7 @@ std::unique_ptr<Kernel> widened(const KernelSpec& spec, bool weights = false) {
   for (size_t i = 0; i < types.size(); ++i) {
     pointers[i] = spec.constant(i);
     const bool is_weights = i == 1 && quantized;
-    if (!spec.has(i) || !(is_half(types[i]) || is_weights)) continue;
+    if (!spec.has(i) || !(is_float16(types[i]) || is_weights)) continue;
     if (const Tensor* c = spec.constant(i)) {
       Packed wide = spec.packs.get(c->raw(), "float32", [&] {
         auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(c->elements()) * sizeof(float));
@@ -154,35 +154,33 @@ std::unique_ptr<Kernel> widened(const KernelSpec& spec, bool weights = false) {
     types[i].dtype = DType::kF32;
     types[i].quant = nullptr;
   }
-  if (is_half(outputs[0])) outputs[0].dtype = DType::kF32;
+  if (is_float16(outputs[0])) outputs[0].dtype = DType::kF32;
   auto inner = make_kernel({{spec.node, types, pointers, outputs}, spec.isa, spec.threads, spec.packs});
   if (!inner) return nullptr;
-  return std::make_unique<HalfKernel>(spec, std::move(inner), std::move(constants), std::move(storage));
+  return std::make_unique<Float16Kernel>(spec, std::move(inner), std::move(constants), std::move(storage));
 }
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_conv_half(const KernelSpec& spec) {
-  return widened(spec, !spec.attrs<ConvAttrs>().hybrid);
-}
-std::unique_ptr<Kernel> make_matmul_half(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_conv_f16(const KernelSpec& spec) { return widened(spec, !spec.attrs<ConvAttrs>().hybrid); }
+std::unique_ptr<Kernel> make_matmul_f16(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   if (attrs.hybrid || attrs.row_block > 0) return widened(spec);
   if (spec.constant(1) && spec.inputs[1].quant && bit_width(spec.inputs[1].dtype) == 4)
     if (auto kernel = widened(spec)) return kernel;
   return widened(spec, true);
 }
-std::unique_ptr<Kernel> make_attention_half(const KernelSpec& spec) { return widened(spec); }
-std::unique_ptr<Kernel> make_pool_half(const KernelSpec& spec) { return widened(spec); }
-std::unique_ptr<Kernel> make_quantize_half(const KernelSpec& spec) {
-  return is_half(spec.inputs[0]) ? widened(spec) : nullptr;
+std::unique_ptr<Kernel> make_attention_f16(const KernelSpec& spec) { return widened(spec); }
+std::unique_ptr<Kernel> make_pool_f16(const KernelSpec& spec) { return widened(spec); }
+std::unique_ptr<Kernel> make_quantize_f16(const KernelSpec& spec) {
+  return is_float16(spec.inputs[0]) ? widened(spec) : nullptr;
 }
-std::unique_ptr<Kernel> make_resize_half(const KernelSpec& spec) { return widened(spec); }
-std::unique_ptr<Kernel> make_conv_transpose_half(const KernelSpec& spec) { return widened(spec); }
-std::unique_ptr<Kernel> make_softmax_half(const KernelSpec& spec) { return widened(spec); }
-std::unique_ptr<Kernel> make_layer_norm_half(const KernelSpec& spec) { return widened(spec); }
-std::unique_ptr<Kernel> make_reduce_half(const KernelSpec& spec) { return widened(spec); }
-std::unique_ptr<Kernel> make_unary_half(const KernelSpec& spec) { return widened(spec); }
-std::unique_ptr<Kernel> make_binary_half(const KernelSpec& spec) { return widened(spec); }
+std::unique_ptr<Kernel> make_resize_f16(const KernelSpec& spec) { return widened(spec); }
+std::unique_ptr<Kernel> make_conv_transpose_f16(const KernelSpec& spec) { return widened(spec); }
+std::unique_ptr<Kernel> make_softmax_f16(const KernelSpec& spec) { return widened(spec); }
+std::unique_ptr<Kernel> make_layer_norm_f16(const KernelSpec& spec) { return widened(spec); }
+std::unique_ptr<Kernel> make_reduce_f16(const KernelSpec& spec) { return widened(spec); }
+std::unique_ptr<Kernel> make_unary_f16(const KernelSpec& spec) { return widened(spec); }
+std::unique_ptr<Kernel> make_binary_f16(const KernelSpec& spec) { return widened(spec); }
 
 }  // namespace smelt

@@ -15,7 +15,7 @@ namespace smelt {
 namespace {
 using namespace smelt::testing;
 
-TEST(Half, ConversionsAreExact) {
+TEST(Float16, ConversionsAreExact) {
   std::vector<uint16_t> all(65536);
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(i);
   for (const Isa isa : machine_isas()) {
@@ -31,7 +31,7 @@ TEST(Half, ConversionsAreExact) {
   }
 }
 
-TEST(Half, Operators) {
+TEST(Float16, Operators) {
   for (DType t : {DType::kF16, DType::kBF16}) {
     const Tolerance loose{t == DType::kF16 ? 4e-3 : 4e-2, t == DType::kF16 ? 2e-3 : 1e-2};
     auto conv = std::make_shared<ConvAttrs>();
@@ -43,49 +43,49 @@ TEST(Half, Operators) {
                  random_tensor(t, {6}, -1, 1, 3)},
                 {},
                 {}},
-               "conv_half", loose);
+               "conv_f16", loose);
     check_case({Cat("matmul ", to_string(t)),
                 Op::kMatMul,
                 make_attrs<MatMulAttrs>(),
                 {random_tensor(t, {5, 40}, -1, 1, 1), random_tensor(t, {40, 19}, -1, 1, 2)},
                 {},
                 {true, true}},
-               "matmul_half", loose);
+               "matmul_f16", loose);
     check_case({Cat("add ", to_string(t)),
                 Op::kBinary,
                 make_attrs<BinaryAttrs>(Binary::kAdd),
                 {random_tensor(t, {5, 40}, -1, 1, 1), random_tensor(t, {40}, -1, 1, 2)},
                 {},
                 {}},
-               "binary_half", loose);
+               "binary_f16", loose);
     check_case({Cat("gelu ", to_string(t)),
                 Op::kUnary,
                 make_attrs<UnaryAttrs>(Unary::kGelu),
                 {random_tensor(t, {5, 40}, -3, 3, 1)},
                 {},
                 {}},
-               "unary_half", loose);
+               "unary_f16", loose);
     const Tensor image = random_tensor(t, {2, 6, 7, 20}, -2, 2, 1);
     auto pool = std::make_shared<PoolAttrs>();
     pool->kernel = {3, 3};
     pool->layout = Layout::kChannelsLast;
-    check_case({Cat("pool ", to_string(t)), Op::kPool, pool, {image}, {}, {}}, "pool_half", loose);
+    check_case({Cat("pool ", to_string(t)), Op::kPool, pool, {image}, {}, {}}, "pool_f16", loose);
     check_case({Cat("softmax ", to_string(t)), Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {image}, {}, {}},
-               "softmax_half", loose);
+               "softmax_f16", loose);
     check_case({Cat("attention ", to_string(t)),
                 Op::kAttention,
                 make_attrs<AttentionAttrs>(),
                 {image, image, image},
                 {},
                 {true, true, true}},
-               "attention_half", loose);
+               "attention_f16", loose);
     check_case({Cat("norm ", to_string(t)),
                 Op::kLayerNorm,
                 make_attrs<LayerNormAttrs>(),
                 {image, random_tensor(t, {20}, -1, 1, 2), random_tensor(t, {20}, -1, 1, 3)},
                 {},
                 {}},
-               "layer_norm_half", loose);
+               "layer_norm_f16", loose);
     auto sum = std::make_shared<ReduceAttrs>();
     sum->fn = Reduction::kMean;
     check_case({Cat("mean ", to_string(t)),
@@ -94,7 +94,7 @@ TEST(Half, Operators) {
                 {image, Tensor::from<int64_t>(DType::kI64, {2}, std::vector<int64_t>{1, 2})},
                 {},
                 {}},
-               "reduce_half", loose);
+               "reduce_f16", loose);
     ConvTransposeAttrs spread;
     spread.strides = {2, 2};
     spread.layout = Layout::kChannelsLast;
@@ -105,7 +105,7 @@ TEST(Half, Operators) {
                 {image, random_tensor(t, {20, 5, 3, 3}, -1, 1, 2)},
                 {},
                 {}},
-               "conv_transpose_half", loose);
+               "conv_transpose_f16", loose);
     ResizeAttrs linear;
     linear.mode = ResizeAttrs::Mode::kLinear;
     check_case({Cat("resize ", to_string(t)),
@@ -114,11 +114,11 @@ TEST(Half, Operators) {
                 {image, Tensor(), Tensor(), Tensor::from<int64_t>(DType::kI64, {4}, std::vector<int64_t>{2, 9, 4, 20})},
                 {},
                 {}},
-               "resize_half", loose);
+               "resize_f16", loose);
   }
 }
 
-TEST(Half, Quantize) {
+TEST(Float16, Quantize) {
   for (DType t : {DType::kF16, DType::kBF16}) {
     auto rows = std::make_shared<Quantization>();
     rows->kind = Quantization::Kind::kPerToken;
@@ -130,11 +130,11 @@ TEST(Half, Quantize) {
                   {random_tensor(t, {5, 37}, -2, 3, 1)},
                   ValueType::tensor(DType::kI8, {5, 37}, q),
                   {}},
-                 "quantize_half");
+                 "quantize_f16");
   }
 }
 
-TEST(Half, QuantizedWeights) {
+TEST(Float16, QuantizedWeights) {
   auto attrs = std::make_shared<MatMulAttrs>();
   attrs->transpose_b = true;
   for (DType t : {DType::kI8, DType::kI4}) {
@@ -147,7 +147,7 @@ TEST(Half, QuantizedWeights) {
     b.set_quant(q);
     KernelCase c{
         Cat("matmul ", to_string(t)), Op::kMatMul, attrs, {random_tensor(DType::kF32, {5, 64}, -1, 1, 1), b}, {}, {}};
-    check_case(c, "matmul_half", {1e-5, 1e-5});
+    check_case(c, "matmul_f16", {1e-5, 1e-5});
   }
 }
 

@@ -27,7 +27,7 @@ HWY_INLINE W larger(Tag, W best, W v) {
 
 void max_taps(const float* const* taps, int64_t count, int64_t n, float* y) {
   each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
-    // Whether one is no number is collected beside the maximum: each then waits for one operation a tap.
+    // True if one is no number is collected beside the maximum: each then waits for one operation a tap.
     auto best = part.load(taps[0] + i);
     auto none = hn::IsNaN(best);
     for (int64_t t = 1; t < count; ++t) {
@@ -76,7 +76,7 @@ void max_bytes(const uint8_t* const* taps, int64_t count, int64_t n, uint8_t* y)
   each_shorter<T>(n, step);
 }
 
-void max_taps_bytes(const uint8_t* const* taps, int64_t count, int64_t n, bool is_signed, uint8_t* y) {
+void max_taps_i8(const uint8_t* const* taps, int64_t count, int64_t n, bool is_signed, uint8_t* y) {
   is_signed ? max_bytes<int8_t>(taps, count, n, y) : max_bytes<uint8_t>(taps, count, n, y);
 }
 
@@ -91,7 +91,7 @@ void sum_bytes(const uint8_t* const* taps, int64_t count, int64_t n, int32_t* y)
   });
 }
 
-void sum_taps_bytes(const uint8_t* const* taps, int64_t count, int64_t n, bool is_signed, int32_t* y) {
+void sum_taps_i8(const uint8_t* const* taps, int64_t count, int64_t n, bool is_signed, int32_t* y) {
   is_signed ? sum_bytes<int8_t>(taps, count, n, y) : sum_bytes<uint8_t>(taps, count, n, y);
 }
 
@@ -120,10 +120,10 @@ HWY_INLINE void fold_columns(const float* x, int64_t stride, int64_t step, int64
   }
 }
 
-void max_columns(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y) {
+void max_strided(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y) {
   fold_columns(x, stride, step, count, n, y, [](auto d, auto v, auto e) HWY_ATTR { return larger(d, v, e); });
 }
-void sum_columns(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y) {
+void sum_strided(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y) {
   fold_columns(x, stride, step, count, n, y, [](auto, auto v, auto e) HWY_ATTR { return hn::Add(v, e); });
 }
 
@@ -134,7 +134,7 @@ void scale_clamp(float* x, int64_t n, float scale, float lo, float hi) {
   });
 }
 
-float max_row(const float* x, int64_t n) {
+float reduce_max(const float* x, int64_t n) {
   const D d;
   const V lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -156,7 +156,7 @@ float max_row(const float* x, int64_t n) {
 }
 
 /// The largest element, NaN if there is one.
-float max_row_or_nan(const float* x, int64_t n) {
+float reduce_max_or_nan(const float* x, int64_t n) {
   const D d;
   V v = hn::Set(d, x[0]);
   float best = x[0];
@@ -198,11 +198,11 @@ HWY_INLINE double sum_of(const float* x, int64_t n, F&& f) {
   return total;
 }
 
-double sum_row(const float* x, int64_t n) {
+double reduce_sum(const float* x, int64_t n) {
   return sum_of(x, n, [](auto, auto v) HWY_ATTR { return v; });
 }
 
-double squares_row(const float* x, int64_t n) {
+double reduce_sum_squares(const float* x, int64_t n) {
   return sum_of(x, n, [](auto, auto v) HWY_ATTR { return hn::Mul(v, v); });
 }
 
@@ -232,8 +232,8 @@ HWY_INLINE void softmax_registers(const float* x, int64_t n, float beta, float* 
   last.store(hn::Mul(v[kVectors - 1], inverse), y + (kVectors - 1) * lanes);
 }
 
-void softmax_long_row(const float* x, int64_t n, float beta, bool logarithm, float* y) {
-  const float largest = max_row(x, n);
+void softmax_long(const float* x, int64_t n, float beta, bool logarithm, float* y) {
+  const float largest = reduce_max(x, n);
   each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
     const auto d = part.d;
     const auto shifted = hn::Mul(hn::Sub(part.load(x + i), hn::Set(d, largest)), hn::Set(d, beta));
@@ -246,12 +246,12 @@ void softmax_long_row(const float* x, int64_t n, float beta, bool logarithm, flo
                        HWY_ATTR { part.store(hn::Sub(part.load(y + i), hn::Set(part.d, log_sum)), y + i); });
     return;
   }
-  const auto inverse = static_cast<float>(1.0 / sum_row(y, n));
+  const auto inverse = static_cast<float>(1.0 / reduce_sum(y, n));
   each_vector(n, [&](auto part, int64_t i)
                      HWY_ATTR { part.store(hn::Mul(part.load(y + i), hn::Set(part.d, inverse)), y + i); });
 }
 
-void softmax_rows(const float* x, int64_t rows, int64_t n, float beta, bool logarithm, float* y) {
+void softmax(const float* x, int64_t rows, int64_t n, float beta, bool logarithm, float* y) {
   const int64_t lanes = HWY_MAX_BYTES / 4;
   const int64_t vectors = kMaskedLoads && !logarithm ? (n + lanes - 1) / lanes : 0;
   for (int64_t r = 0; r < rows; ++r, x += n, y += n) {
@@ -269,11 +269,11 @@ void softmax_rows(const float* x, int64_t rows, int64_t n, float beta, bool loga
         continue;
       }
     }
-    softmax_long_row(x, n, beta, logarithm, y);
+    softmax_long(x, n, beta, logarithm, y);
   }
 }
 
-void softmax_columns(const float* x, int64_t count, int64_t stride, int64_t n, float beta, float* y) {
+void softmax_strided(const float* x, int64_t count, int64_t stride, int64_t n, float beta, float* y) {
   each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
     const auto d = part.d;
     auto best = part.load(x + i);
@@ -289,10 +289,9 @@ void softmax_columns(const float* x, int64_t count, int64_t stride, int64_t n, f
   });
 }
 
-void normalize_row(const float* x, int64_t n, double epsilon, bool rms, const float* scale, const float* bias,
-                   float* y) {
+void layer_norm(const float* x, int64_t n, double epsilon, bool rms, const float* scale, const float* bias, float* y) {
   const double count = static_cast<double>(std::max<int64_t>(n, 1));
-  const auto mean = static_cast<float>(rms ? 0.0 : sum_row(x, n) / count);
+  const auto mean = static_cast<float>(rms ? 0.0 : reduce_sum(x, n) / count);
   const double squares = sum_of(x, n, [mean](auto d, auto v) HWY_ATTR {
     const auto e = hn::Sub(v, hn::Set(d, mean));
     return hn::Mul(e, e);
@@ -307,9 +306,9 @@ void normalize_row(const float* x, int64_t n, double epsilon, bool rms, const fl
   });
 }
 
-RowOps make_row_ops() {
-  return {max_taps,       sum_taps, max_taps_bytes, sum_taps_bytes, max_columns,     sum_columns,  scale_clamp,
-          max_row_or_nan, sum_row,  squares_row,    softmax_rows,   softmax_columns, normalize_row};
+VectorOps make_vector_ops() {
+  return {max_taps,          sum_taps,   max_taps_i8,        sum_taps_i8, max_strided,     sum_strided, scale_clamp,
+          reduce_max_or_nan, reduce_sum, reduce_sum_squares, softmax,     softmax_strided, layer_norm};
 }
 
 }  // namespace smelt::HWY_NAMESPACE
@@ -318,8 +317,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace smelt {
 
-const RowOps& row_ops(Isa isa) {
-  return of_level(isa, [](Isa level) { return SMELT_FOR_LEVEL(level, make_row_ops)(); });
+const VectorOps& vector_ops(Isa isa) {
+  return of_level(isa, [](Isa level) { return SMELT_FOR_LEVEL(level, make_vector_ops)(); });
 }
 
 }  // namespace smelt

@@ -7,28 +7,28 @@
 namespace smelt {
 
 /// Vector loops over rows of numbers.
-struct RowOps {
+struct VectorOps {
   /// y[c] = max or sum over t of taps[t][c]; count > 0. NaN wins a maximum.
   void (*max_taps)(const float* const* taps, int64_t count, int64_t n, float* y);
   void (*sum_taps)(const float* const* taps, int64_t count, int64_t n, float* y);
-  void (*max_taps_bytes)(const uint8_t* const* taps, int64_t count, int64_t n, bool is_signed, uint8_t* y);
-  void (*sum_taps_bytes)(const uint8_t* const* taps, int64_t count, int64_t n, bool is_signed, int32_t* y);
+  void (*max_taps_i8)(const uint8_t* const* taps, int64_t count, int64_t n, bool is_signed, uint8_t* y);
+  void (*sum_taps_i8)(const uint8_t* const* taps, int64_t count, int64_t n, bool is_signed, int32_t* y);
   /// y[i] = max or sum over t < count of x[i * stride + t * step]. Reads up to 128 bytes behind the last element used.
-  void (*max_columns)(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y);
-  void (*sum_columns)(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y);
+  void (*max_strided)(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y);
+  void (*sum_strided)(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y);
   /// x = clamp(x * scale, lo, hi), NaN stays.
   void (*scale_clamp)(float* x, int64_t n, float scale, float lo, float hi);
-  float (*max_row)(const float* x, int64_t n);  ///< NaN wins; n > 0
-  double (*sum_row)(const float* x, int64_t n);
-  double (*squares_row)(const float* x, int64_t n);  ///< sum of squares
+  float (*reduce_max)(const float* x, int64_t n);  ///< NaN wins; n > 0
+  double (*reduce_sum)(const float* x, int64_t n);
+  double (*reduce_sum_squares)(const float* x, int64_t n);  ///< sum of squares
   /// Rows of n > 0 neighbours: y = softmax(beta * x), or its logarithm.
-  void (*softmax_rows)(const float* x, int64_t rows, int64_t n, float beta, bool logarithm, float* y);
-  /// The same down columns: `count` rows of n neighbours, `stride` apart in x and y.
-  void (*softmax_columns)(const float* x, int64_t count, int64_t stride, int64_t n, float beta, float* y);
+  void (*softmax)(const float* x, int64_t rows, int64_t n, float beta, bool logarithm, float* y);
+  /// Softmax over the first dimension of [count, n]: rows of n neighbours lie `stride` apart in x and y.
+  void (*softmax_strided)(const float* x, int64_t count, int64_t stride, int64_t n, float beta, float* y);
   /// y = (x - mean) / sqrt(variance + epsilon) * scale + bias; rms: without the mean. scale and bias may be null.
-  void (*normalize_row)(const float* x, int64_t n, double epsilon, bool rms, const float* scale, const float* bias,
-                        float* y);
+  void (*layer_norm)(const float* x, int64_t n, double epsilon, bool rms, const float* scale, const float* bias,
+                     float* y);
 };
-const RowOps& row_ops(Isa isa);
+const VectorOps& vector_ops(Isa isa);
 
 }  // namespace smelt

@@ -99,7 +99,7 @@ TEST(Pool, MeansOfBytesInRealNumbers) {
         c.inputs[0] = random_tensor(dtype, image, s ? -128 : 0, s ? 127 : 255, 4);
         c.inputs[0].set_quant(per_tensor(0.037f, s ? -10 : 118));
         c.output = ValueType::tensor(dtype, {}, per_tensor(0.021f, s ? 3 : 128));
-        check_case(c, "pool_mean_i8");
+        check_case(c, "avg_pool_i8");
       }
 }
 
@@ -124,7 +124,7 @@ TEST(Rows, SoftmaxOfColumns) {
   for (const auto& [shape, axis] : rows) {
     auto attrs = std::make_shared<SoftmaxAttrs>();
     attrs->axis = axis;
-    check_case({shape.str(), Op::kSoftmax, attrs, {f32(shape)}, {}, {}}, "softmax_columns_f32", {1e-7, 1e-5});
+    check_case({shape.str(), Op::kSoftmax, attrs, {f32(shape)}, {}, {}}, "softmax_strided_f32", {1e-7, 1e-5});
   }
 }
 

@@ -65,7 +65,7 @@ HWY_INLINE auto nearest_in_range(V v) {
   return VI(hn::NearestInt(v));
 #endif
 }
-/// The same, towards zero.
+/// Converts to integers, rounding towards zero.
 template <class V>
 HWY_INLINE auto whole_in_range(V v) {
   using VI = decltype(hn::NearestInt(v));

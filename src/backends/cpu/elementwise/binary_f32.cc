@@ -72,7 +72,7 @@ struct PReluFn {
 };
 
 template <class F>
-void binary_rows(const float* a, int64_t sa, const float* b, int64_t sb, float* y, int64_t n, float lo, float hi) {
+void binary_vector(const float* a, int64_t sa, const float* b, int64_t sb, float* y, int64_t n, float lo, float hi) {
   each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
     const auto d = part.d;
     const auto va = sa ? part.load(a + i) : hn::Set(d, *a), vb = sb ? part.load(b + i) : hn::Set(d, *b);
@@ -80,24 +80,24 @@ void binary_rows(const float* a, int64_t sa, const float* b, int64_t sb, float* 
   });
 }
 
-BinaryRows choose_binary_rows(Binary fn) {
+BinaryVector choose_binary_vector(Binary fn) {
   switch (fn) {
     case Binary::kAdd:
-      return binary_rows<AddFn>;
+      return binary_vector<AddFn>;
     case Binary::kSub:
-      return binary_rows<SubFn>;
+      return binary_vector<SubFn>;
     case Binary::kMul:
-      return binary_rows<MulFn>;
+      return binary_vector<MulFn>;
     case Binary::kDiv:
-      return binary_rows<DivFn>;
+      return binary_vector<DivFn>;
     case Binary::kMin:
-      return binary_rows<MinFn>;
+      return binary_vector<MinFn>;
     case Binary::kMax:
-      return binary_rows<MaxFn>;
+      return binary_vector<MaxFn>;
     case Binary::kSquaredDifference:
-      return binary_rows<SquaredDifferenceFn>;
+      return binary_vector<SquaredDifferenceFn>;
     case Binary::kPRelu:
-      return binary_rows<PReluFn>;
+      return binary_vector<PReluFn>;
     default:
       return nullptr;
   }
@@ -112,7 +112,7 @@ namespace {
 
 class BinaryF32 final : public Kernel {
  public:
-  BinaryF32(BinaryRows rows, const BroadcastLoops& loops, Bounds bounds)
+  BinaryF32(BinaryVector rows, const BroadcastLoops& loops, Bounds bounds)
       : rows_(rows), loops_(loops), bounds_(bounds) {}
   Status run(KernelContext& ctx) const override {
     const float* a = ctx.input(0).data<float>();
@@ -160,21 +160,21 @@ class BinaryF32 final : public Kernel {
     }
   }
 
-  BinaryRows rows_;
+  BinaryVector rows_;
   BroadcastLoops loops_;
   Bounds bounds_;
 };
 
 }  // namespace
 
-BinaryRows binary_rows(Isa isa, Binary fn) { return SMELT_FOR_LEVEL(isa, choose_binary_rows)(fn); }
+BinaryVector binary_vector(Isa isa, Binary fn) { return SMELT_FOR_LEVEL(isa, choose_binary_vector)(fn); }
 
 std::unique_ptr<Kernel> make_binary_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
   for (const ValueType& t : {spec.inputs[0], spec.inputs[1], spec.outputs[0]})
     if (t.dtype != DType::kF32 || t.quant) return nullptr;
   if (attrs.alpha != 1 || !clamps(attrs.act)) return nullptr;
-  const BinaryRows rows = binary_rows(spec.isa, attrs.fn);
+  const BinaryVector rows = binary_vector(spec.isa, attrs.fn);
   if (!rows) return nullptr;
   const Bounds bounds = activation_bounds(attrs.act);
   return std::make_unique<BinaryF32>(

@@ -47,7 +47,7 @@ namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T, bool kSmall>
-void fixed_rows(const FixedArithmetic& f, const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
+void fixed_vector(const FixedArithmetic& f, const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
   const DI d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto *p = static_cast<const T*>(a), *q = static_cast<const T*>(b);
@@ -74,8 +74,7 @@ void fixed_rows(const FixedArithmetic& f, const void* a, int64_t sa, const void*
 /// The same of bytes, whose result is first computed as one linear function in float32: where that is further than
 /// `near.error` from the middle between two integers, it is the result.
 template <class T>
-void nearly_linear_rows(const FixedArithmetic& f, const void* a, int64_t sa, const void* b, int64_t sb, void* y,
-                        int64_t n) {
+void nearly_linear(const FixedArithmetic& f, const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
   const DI d;
   const hn::RebindToFloat<DI> df;
   const NearLinear near(f);
@@ -95,17 +94,17 @@ void nearly_linear_rows(const FixedArithmetic& f, const void* a, int64_t sa, con
     if (HWY_LIKELY(hn::AllTrue(df, hn::Lt(off, sure))))
       store_narrow(hn::Min(hn::Max(nearest, low), high), here, to + i);
     else
-      fixed_rows<T, true>(f, p + i * sa, sa, q + i * sb, sb, to + i, here);
+      fixed_vector<T, true>(f, p + i * sa, sa, q + i * sb, sb, to + i, here);
   }
 }
 
-using FixedRows = void (*)(const FixedArithmetic&, const void*, int64_t, const void*, int64_t, void*, int64_t);
-FixedRows choose_fixed_rows(const FixedArithmetic& f, DType dtype, bool small) {
+using FixedVector = void (*)(const FixedArithmetic&, const void*, int64_t, const void*, int64_t, void*, int64_t);
+FixedVector choose_fixed_vector(const FixedArithmetic& f, DType dtype, bool small) {
   if (small && dtype != DType::kI16 && NearLinear(f).error < 0.05f)
-    return dtype == DType::kI8 ? nearly_linear_rows<int8_t> : nearly_linear_rows<uint8_t>;
-  if (dtype == DType::kI8) return small ? fixed_rows<int8_t, true> : fixed_rows<int8_t, false>;
-  if (dtype == DType::kU8) return small ? fixed_rows<uint8_t, true> : fixed_rows<uint8_t, false>;
-  return small ? fixed_rows<int16_t, true> : fixed_rows<int16_t, false>;
+    return dtype == DType::kI8 ? nearly_linear<int8_t> : nearly_linear<uint8_t>;
+  if (dtype == DType::kI8) return small ? fixed_vector<int8_t, true> : fixed_vector<int8_t, false>;
+  if (dtype == DType::kU8) return small ? fixed_vector<uint8_t, true> : fixed_vector<uint8_t, false>;
+  return small ? fixed_vector<int16_t, true> : fixed_vector<int16_t, false>;
 }
 
 }  // namespace smelt::HWY_NAMESPACE
@@ -121,7 +120,7 @@ class BinaryFixed final : public Kernel {
       : f_(f),
         loops_(BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape)),
         bytes_(spec.outputs[0].dtype == DType::kI16 ? 2 : 1),
-        rows_(SMELT_FOR_LEVEL(spec.isa, choose_fixed_rows)(f, spec.outputs[0].dtype, small)) {}
+        rows_(SMELT_FOR_LEVEL(spec.isa, choose_fixed_vector)(f, spec.outputs[0].dtype, small)) {}
   Status run(KernelContext& ctx) const override {
     loops_.each_row(ctx, bytes_, bytes_, [&](const void* a, const void* b, void* y, int64_t n) {
       rows_(f_, a, loops_.inner_a, b, loops_.inner_b, y, n);
@@ -138,7 +137,7 @@ class BinaryFixed final : public Kernel {
 
 bool at_most_one(FixedFactor f) { return f.shift <= 0 && f.shift >= -31; }
 
-/// Whether twice a sum, and what is added before the last shift, fit 32 bits.
+/// True if twice a sum, and what is added before the last shift, fit 32 bits.
 bool is_small(const FixedArithmetic& f, DType dtype) {
   const int64_t range = dtype == DType::kI16 ? 65535 : 255, most = f.product ? range * range : range << f.left;
   const int64_t limit = int64_t{1} << 29;

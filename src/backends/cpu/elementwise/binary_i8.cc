@@ -14,22 +14,22 @@
 namespace smelt {
 namespace {
 
-bool on_a_grid(const ValueType& t) {
+bool is_quantized_per_tensor(const ValueType& t) {
   return is_8bit(t.dtype) && is_per_tensor(t.quant) && std::isfinite(t.quant->scale()) && t.quant->scale() > 0 &&
          std::abs(t.quant->zero_point()) <= 1 << 20;
 }
 
 class BinaryI8 final : public Kernel {
  public:
-  BinaryI8(BinaryRows rows, const KernelSpec& spec, float alpha, Bounds bounds)
+  BinaryI8(BinaryVector rows, const KernelSpec& spec, float alpha, Bounds bounds)
       : rows_(rows),
-        a_(grid_of(spec.inputs[0])),
-        b_(grid_of(spec.inputs[1])),
-        y_(grid_of(spec.outputs[0])),
+        a_(quant_rule(spec.inputs[0])),
+        b_(quant_rule(spec.inputs[1])),
+        y_(quant_rule(spec.outputs[0])),
         alpha_(alpha),
         loops_(BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape)),
         bounds_(bounds),
-        quant_(row_quant(spec.isa)) {}
+        quant_(dynamic_quant_ops(spec.isa)) {}
   Status run(KernelContext& ctx) const override {
     loops_.each_row(ctx, 1, 1, [&](const void* a, const void* b, void* y, int64_t n) {
       row(static_cast<const uint8_t*>(a), static_cast<const uint8_t*>(b), static_cast<uint8_t*>(y), n);
@@ -38,34 +38,36 @@ class BinaryI8 final : public Kernel {
   }
 
  private:
-  static constexpr int64_t kPiece = 256;
+  static constexpr int64_t kChunk = 256;
   void row(const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t n) const {
-    alignas(64) float fa[kPiece], fb[kPiece], fy[kPiece];
-    for (int64_t i = 0; i < n; i += kPiece) {
-      const int64_t here = std::min(kPiece, n - i);
-      quant_.from_grid(a + i * loops_.inner_a, loops_.inner_a ? here : 1, a_, 1, fa);
-      quant_.from_grid(b + i * loops_.inner_b, loops_.inner_b ? here : 1, b_, alpha_, fb);
+    alignas(64) float fa[kChunk], fb[kChunk], fy[kChunk];
+    for (int64_t i = 0; i < n; i += kChunk) {
+      const int64_t here = std::min(kChunk, n - i);
+      quant_.dequantize(a + i * loops_.inner_a, loops_.inner_a ? here : 1, a_, 1, fa);
+      quant_.dequantize(b + i * loops_.inner_b, loops_.inner_b ? here : 1, b_, alpha_, fb);
       rows_(fa, loops_.inner_a, fb, loops_.inner_b, fy, here, bounds_.lo, bounds_.hi);
-      quant_.to_grid(fy, here, y_, y + i);
+      quant_.quantize(fy, here, y_, y + i);
     }
   }
 
-  BinaryRows rows_;
-  Grid a_, b_, y_;
+  BinaryVector rows_;
+  QuantRule a_, b_, y_;
   float alpha_;
   BroadcastLoops loops_;
   Bounds bounds_;
-  const RowQuant& quant_;
+  const DynamicQuantOps& quant_;
 };
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_binary_i8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
-  if (!on_a_grid(spec.inputs[0]) || !on_a_grid(spec.inputs[1]) || !on_a_grid(spec.outputs[0])) return nullptr;
+  if (!is_quantized_per_tensor(spec.inputs[0]) || !is_quantized_per_tensor(spec.inputs[1]) ||
+      !is_quantized_per_tensor(spec.outputs[0]))
+    return nullptr;
   if (attrs.rounding != Rounding::kFloatHalfEven || !clamps(attrs.act)) return nullptr;
   const bool scaled = attrs.fn == Binary::kAdd || attrs.fn == Binary::kSub;
-  const BinaryRows rows = scaled || attrs.fn == Binary::kMul ? binary_rows(spec.isa, attrs.fn) : nullptr;
+  const BinaryVector rows = scaled || attrs.fn == Binary::kMul ? binary_vector(spec.isa, attrs.fn) : nullptr;
   if (!rows) return nullptr;
   return std::make_unique<BinaryI8>(rows, spec, scaled ? static_cast<float>(attrs.alpha) : 1.0f,
                                     activation_bounds(attrs.act));

@@ -1,4 +1,4 @@
-// Functions of plain numbers that need no rule of their own: integers, comparisons, squares.
+// Functions of unquantized numbers that need no rule of their own: integers, comparisons, squares.
 #include <algorithm>
 #include <type_traits>
 
@@ -111,9 +111,9 @@ Rows choose(const KernelSpec& spec) {
   }
 }
 
-class BinaryPlain final : public Kernel {
+class BinaryUnquantized final : public Kernel {
  public:
-  BinaryPlain(Rows rows, const KernelSpec& spec)
+  BinaryUnquantized(Rows rows, const KernelSpec& spec)
       : rows_(rows),
         loops_(BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape)),
         size_(static_cast<int64_t>(Tensor::byte_size(spec.inputs[0].dtype, 1))),
@@ -133,13 +133,13 @@ class BinaryPlain final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_binary_plain(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_binary_unquantized(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
   for (const ValueType& t : {spec.inputs[0], spec.inputs[1], spec.outputs[0]})
     if (t.quant) return nullptr;
   if (attrs.alpha != 1 || attrs.act.kind != ActKind::kNone || spec.outputs[0].shape.elements() == 0) return nullptr;
   const Rows rows = choose(spec);
-  return rows ? std::make_unique<BinaryPlain>(rows, spec) : nullptr;
+  return rows ? std::make_unique<BinaryUnquantized>(rows, spec) : nullptr;
 }
 
 }  // namespace smelt

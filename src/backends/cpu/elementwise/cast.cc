@@ -1,4 +1,4 @@
-// Conversions of element types that are one machine conversion each, and integers to real numbers on a known grid.
+// Conversions of element types that are one machine conversion each, and integers to real numbers on a known params.
 #include <type_traits>
 #include <vector>
 
@@ -77,9 +77,9 @@ Convert conversion(DType from, DType to) {
 }
 
 /// Between float32 and a 16-bit float.
-class CastHalf final : public Kernel {
+class CastFloat16 final : public Kernel {
  public:
-  CastHalf(DType from, DType to, int64_t n, const Converter& convert)
+  CastFloat16(DType from, DType to, int64_t n, const Converter& convert)
       : widens_(to == DType::kF32), brain_((widens_ ? from : to) == DType::kBF16), n_(n), convert_(convert) {}
   Status run(KernelContext& ctx) const override {
     const Tensor& x = ctx.input(0);
@@ -164,7 +164,7 @@ std::unique_ptr<Kernel> make_cast(const KernelSpec& spec) {
   if (x.quant || y.quant) return nullptr;
   const auto half = [](DType t) { return t == DType::kF16 || t == DType::kBF16; };
   if ((half(x.dtype) && y.dtype == DType::kF32) || (x.dtype == DType::kF32 && half(y.dtype)))
-    return std::make_unique<CastHalf>(x.dtype, y.dtype, x.shape.elements(), converter(spec.isa));
+    return std::make_unique<CastFloat16>(x.dtype, y.dtype, x.shape.elements(), converter(spec.isa));
   const Convert convert = conversion(x.dtype, y.dtype);
   return convert ? std::make_unique<Cast>(convert, x.shape.elements()) : nullptr;
 }
@@ -187,7 +187,7 @@ std::unique_ptr<Kernel> make_dequantize_linear(const KernelSpec& spec) {
                      std::move(zeros));
 }
 
-std::unique_ptr<Kernel> make_dequantize_ints(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_dequantize_integer(const KernelSpec& spec) {
   const ValueType& x = spec.inputs[0];
   if (!x.quant || !is_integer(x.dtype) || spec.outputs[0].dtype != DType::kF32 || spec.outputs[0].quant) return nullptr;
   const Quantization& q = *x.quant;

@@ -10,7 +10,7 @@ namespace smelt {
 namespace {
 using namespace smelt::testing;
 
-Tensor stored(DType type, const Shape& shape, float scale, int32_t zero, uint32_t seed) {
+Tensor quantized(DType type, const Shape& shape, float scale, int32_t zero, uint32_t seed) {
   const double lo = static_cast<double>(int_min(type)), hi = static_cast<double>(int_max(type));
   Tensor t = random_tensor(type, shape, lo, hi, seed);
   t.set_quant(per_tensor(scale, zero, Rounding::kFixedDouble));
@@ -37,7 +37,7 @@ TEST(BinaryFixed, FunctionsTypesAndShapes) {
         KernelCase c{Cat(to_string(fn), ' ', to_string(type), ' ', a.str(), b.str()),
                      Op::kBinary,
                      make_attrs<BinaryAttrs>(attrs),
-                     {stored(type, a, scale, zero, 1), stored(type, b, scale * 0.7f, zero, 2)},
+                     {quantized(type, a, scale, zero, 1), quantized(type, b, scale * 0.7f, zero, 2)},
                      {},
                      {true, true}};
         c.output.dtype = type;
@@ -47,7 +47,7 @@ TEST(BinaryFixed, FunctionsTypesAndShapes) {
       }
 }
 
-TEST(BinaryPlain, FunctionsAndTypes) {
+TEST(BinaryUnquantized, FunctionsAndTypes) {
   for (const DType type : {DType::kI32, DType::kI64, DType::kF32, DType::kBool})
     for (int i = 0; i < static_cast<int>(Binary::kCount); ++i) {
       const auto fn = static_cast<Binary>(i);
@@ -63,7 +63,7 @@ TEST(BinaryPlain, FunctionsAndTypes) {
                     random_tensor(type, {7, 9}, 0, type == DType::kBool ? 1 : 4, 2)},
                    {},
                    {true, true}};
-      check_case(c, type == DType::kF32 && !gives_bool(fn) ? "binary_f32" : "binary_plain");
+      check_case(c, type == DType::kF32 && !gives_bool(fn) ? "binary_f32" : "binary_unquantized");
     }
   KernelCase square{
       "x^2",
@@ -72,7 +72,7 @@ TEST(BinaryPlain, FunctionsAndTypes) {
       {random_tensor(DType::kF32, {5, 9}, -4, 4, 1), Tensor::from<float>(DType::kF32, {}, std::vector{2.0f})},
       {},
       {}};
-  check_case(square, "binary_plain");
+  check_case(square, "binary_unquantized");
 }
 
 TEST(SoftmaxI8, AxesAndTypes) {
@@ -87,8 +87,8 @@ TEST(SoftmaxI8, AxesAndTypes) {
       a.axis = axis;
       a.beta = 0.9;
       a.rounding = Rounding::kFixedDouble;
-      KernelCase c{Cat(to_string(type), ' ', axis),    Op::kSoftmax, make_attrs<SoftmaxAttrs>(a),
-                   {stored(type, shape, scale, 4, 1)}, {},           {}};
+      KernelCase c{Cat(to_string(type), ' ', axis),       Op::kSoftmax, make_attrs<SoftmaxAttrs>(a),
+                   {quantized(type, shape, scale, 4, 1)}, {},           {}};
       c.output.dtype = type;
       c.output.quant = per_tensor(1.0f / 256, type == DType::kI8 ? -128 : 0, Rounding::kFixedDouble);
       check_case(c, "softmax_i8");
@@ -100,7 +100,7 @@ TEST(SoftmaxI8, WideResults) {
     SoftmaxAttrs a;
     a.rounding = Rounding::kFixedDouble;
     KernelCase c{
-        to_string(type), Op::kSoftmax, make_attrs<SoftmaxAttrs>(a), {stored(type, {37, 5}, 0.11f, 4, 1)}, {}, {}};
+        to_string(type), Op::kSoftmax, make_attrs<SoftmaxAttrs>(a), {quantized(type, {37, 5}, 0.11f, 4, 1)}, {}, {}};
     c.output.dtype = DType::kI16;
     c.output.quant = per_tensor(1.0f / 65536, -32768, Rounding::kFixedDouble);
     check_case(c, "softmax_i8");
@@ -115,7 +115,7 @@ TEST(LeakyReluI16, Slopes) {
       KernelCase c{Cat(slope, ' ', out),
                    Op::kUnary,
                    make_attrs<UnaryAttrs>(a),
-                   {stored(DType::kI16, {7, 53}, 0.01f, 0, 1)},
+                   {quantized(DType::kI16, {7, 53}, 0.01f, 0, 1)},
                    {},
                    {}};
       c.output.dtype = DType::kI16;
@@ -171,7 +171,7 @@ TEST(ConvI16, DenseGroupedAndDepthwise) {
     KernelCase c{Cat(r.c_in, ' ', r.c_out, ' ', r.groups),
                  Op::kConv,
                  attrs,
-                 {stored(DType::kI16, {2, 9, 11, r.c_in}, 3e-4f, 0, 1), w,
+                 {quantized(DType::kI16, {2, 9, 11, r.c_in}, 3e-4f, 0, 1), w,
                   random_tensor(DType::kI64, {r.c_out}, -5000000, 5000000, 3)},
                  {},
                  {}};
@@ -193,8 +193,12 @@ TEST(MatMulI16, TranspositionsAndBias) {
       std::vector<float> scales;
       for (int64_t o = 0; o < 19; ++o) scales.push_back(0.003f + 0.0007f * static_cast<float>(o % 7));
       w.set_quant(per_axis(scales, transposed ? 0 : 1));
-      KernelCase c{
-          Cat("transposed ", transposed), Op::kMatMul, attrs, {stored(DType::kI16, {23, 37}, 3e-4f, 0, 1), w}, {}, {}};
+      KernelCase c{Cat("transposed ", transposed),
+                   Op::kMatMul,
+                   attrs,
+                   {quantized(DType::kI16, {23, 37}, 3e-4f, 0, 1), w},
+                   {},
+                   {}};
       if (bias) c.inputs.push_back(random_tensor(DType::kI64, {19}, -5000000, 5000000, 3));
       c.output.dtype = DType::kI16;
       c.output.quant = per_tensor(9e-4f, 0, Rounding::kFixedDouble);
@@ -220,7 +224,7 @@ TEST(Where, TypesAndBroadcasts) {
                  "where");
 }
 
-TEST(MatMulI8Computed, BatchesAndTranspositions) {
+TEST(MatMulI8Dynamic, BatchesAndTranspositions) {
   for (const bool transpose_a : {false, true})
     for (const bool transpose_b : {false, true})
       for (const DType type : {DType::kI8, DType::kU8}) {
@@ -232,13 +236,13 @@ TEST(MatMulI8Computed, BatchesAndTranspositions) {
         KernelCase c{Cat(transpose_a, transpose_b, to_string(type)),
                      Op::kMatMul,
                      make_attrs<MatMulAttrs>(a),
-                     {stored(type, transpose_a ? Shape{2, 3, 21, 17} : Shape{2, 3, 17, 21}, 0.05f, zero + 3, 1),
-                      stored(type, transpose_b ? Shape{3, 37, 21} : Shape{3, 21, 37}, 0.04f, zero, 2)},
+                     {quantized(type, transpose_a ? Shape{2, 3, 21, 17} : Shape{2, 3, 17, 21}, 0.05f, zero + 3, 1),
+                      quantized(type, transpose_b ? Shape{3, 37, 21} : Shape{3, 21, 37}, 0.04f, zero, 2)},
                      {},
                      {true, true}};
         c.output.dtype = type;
         c.output.quant = per_tensor(1.5f, zero + 1, Rounding::kFixedDouble);
-        check_case(c, "matmul_i8_computed");
+        check_case(c, "matmul_i8_dynamic");
       }
 }
 
@@ -269,7 +273,7 @@ TEST(ConvTranspose, GeometriesAndTypes) {
                    {},
                    {}};
       if (integers) {
-        c.inputs = {stored(DType::kI8, x, 0.05f, 7, 1), stored(DType::kI8, w, 0.01f, 0, 2),
+        c.inputs = {quantized(DType::kI8, x, 0.05f, 7, 1), quantized(DType::kI8, w, 0.01f, 0, 2),
                     random_tensor(DType::kI32, {r.c_out}, -1000, 1000, 3)};
         c.output.dtype = DType::kI8;
         c.output.quant = per_tensor(0.9f, -3, Rounding::kFixedDouble);

@@ -28,7 +28,7 @@ HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-void leaky_rows(const LeakyRule& r, const int16_t* x, int64_t n, int16_t* y) {
+void leaky_vector(const LeakyRule& r, const int16_t* x, int64_t n, int16_t* y) {
   const DI d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto right = [](FixedFactor f) { return FixedFactor{f.multiplier, std::min(f.shift, 0)}; };
@@ -56,7 +56,7 @@ namespace {
 class LeakyReluI16 final : public Kernel {
  public:
   LeakyReluI16(const LeakyRule& rule, int64_t n, Isa isa)
-      : rule_(rule), n_(n), rows_(SMELT_FOR_LEVEL(isa, leaky_rows)) {}
+      : rule_(rule), n_(n), rows_(SMELT_FOR_LEVEL(isa, leaky_vector)) {}
   Status run(KernelContext& ctx) const override {
     const auto* x = ctx.input(0).data<int16_t>();
     auto* y = ctx.output(0).data<int16_t>();
@@ -86,7 +86,7 @@ std::unique_ptr<Kernel> make_leaky_relu_i16(const KernelSpec& spec) {
   rule.mirrored = slope < 0;
   rule.x_zero = x.quant->zero_point();
   rule.y_zero = y.quant->zero_point();
-  // Sums with the zero points stay in 32 bits.
+  // Accumulators with the zero points stay in 32 bits.
   constexpr int kMostUp = 8;
   if (std::abs(rule.x_zero) > INT16_MAX || std::abs(rule.y_zero) > INT16_MAX || rule.positive.shift > kMostUp ||
       rule.negative.shift > kMostUp)

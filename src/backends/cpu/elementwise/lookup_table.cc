@@ -64,7 +64,7 @@ HWY_INLINE V look_up(const V* blocks, V x) {
 }
 
 /// y[i] = table[x[i]].
-void look_up_bytes(const uint8_t* HWY_RESTRICT table, const uint8_t* x, int64_t n, uint8_t* y) {
+void look_up_8(const uint8_t* HWY_RESTRICT table, const uint8_t* x, int64_t n, uint8_t* y) {
   const hn::ScalableTag<uint8_t> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
@@ -82,11 +82,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace smelt {
 
-LookUpBytes byte_lookup(Isa isa) { return SMELT_FOR_LEVEL(isa, look_up_bytes); }
+LookUp8 lookup_8(Isa isa) { return SMELT_FOR_LEVEL(isa, look_up_8); }
 
 namespace {
 
-bool byte_type(const ValueType& t) {
+bool int8_type(const ValueType& t) {
   return (is_8bit(t.dtype) || t.dtype == DType::kBool) && (!t.quant || is_per_tensor(t.quant));
 }
 
@@ -120,7 +120,7 @@ Packed fill_table(const KernelSpec& spec, size_t inputs) {
   return packed;
 }
 
-/// The same, kept with the packed weights. Not to be read before the kernel runs: a dry cache fills nothing.
+/// A table that is kept with the packed weights. It must not be read before the kernel runs: a dry cache fills nothing.
 Packed make_table(const KernelSpec& spec, size_t inputs) {
   std::string key = Cat("table ", static_cast<int>(spec.node.op), ' ');
   for (size_t i = 0; i < inputs; ++i) key += quant_key(spec.inputs[i]);
@@ -153,11 +153,11 @@ class UnaryTable final : public Kernel {
   LookUp look_up_;
 };
 
-/// The grid whose values the table holds, exactly; nullopt: some other function.
-std::optional<Grid> line_of(const Packed& table, bool is_signed) {
+/// The params whose values the table holds, exactly; nullopt: some other function.
+std::optional<QuantRule> line_of(const Packed& table, bool is_signed) {
   const auto* entries = table->data<float>();
-  const auto entry = [&](int stored) { return entries[static_cast<uint8_t>(stored)]; };
-  Grid g;
+  const auto entry = [&](int quantized) { return entries[static_cast<uint8_t>(quantized)]; };
+  QuantRule g;
   g.is_signed = is_signed;
   g.low = is_signed ? -128 : 0;
   g.high = g.low + 255;
@@ -170,19 +170,19 @@ std::optional<Grid> line_of(const Packed& table, bool is_signed) {
 
 class DequantizeLine final : public Kernel {
  public:
-  DequantizeLine(const Grid& grid, int64_t n, Isa isa) : grid_(grid), n_(n), ops_(row_quant(isa)) {}
+  DequantizeLine(const QuantRule& params, int64_t n, Isa isa) : params_(params), n_(n), ops_(dynamic_quant_ops(isa)) {}
   Status run(KernelContext& ctx) const override {
     const auto* x = ctx.input(0).data<uint8_t>();
     auto* y = ctx.output(0).data<float>();
     ctx.threads().parallel_for(
-        n_, 16384, [&](int64_t begin, int64_t end) { ops_.from_grid(x + begin, end - begin, grid_, 1, y + begin); });
+        n_, 16384, [&](int64_t begin, int64_t end) { ops_.dequantize(x + begin, end - begin, params_, 1, y + begin); });
     return Ok();
   }
 
  private:
-  Grid grid_;
+  QuantRule params_;
   int64_t n_;
-  const RowQuant& ops_;
+  const DynamicQuantOps& ops_;
 };
 
 class BinaryTable final : public Kernel {
@@ -214,38 +214,38 @@ class BinaryTable final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_unary_table(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_unary_lookup_table(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   const bool real = y.dtype == DType::kF32 && !y.quant;
-  if (!byte_type(x) || (!byte_type(y) && !real) || x.shape != y.shape) return nullptr;
+  if (!int8_type(x) || (!int8_type(y) && !real) || x.shape != y.shape) return nullptr;
   Packed table = make_table(spec, 1);
   if (!table) return nullptr;
   const int64_t n = x.shape.elements();
   if (real) return std::make_unique<UnaryTable<float>>(std::move(table), n, look_up_floats);
-  return std::make_unique<UnaryTable<uint8_t>>(std::move(table), n, byte_lookup(spec.isa));
+  return std::make_unique<UnaryTable<uint8_t>>(std::move(table), n, lookup_8(spec.isa));
 }
-std::unique_ptr<Kernel> make_quantize_table(const KernelSpec& spec) { return make_unary_table(spec); }
-std::unique_ptr<Kernel> make_dequantize_table(const KernelSpec& spec) { return make_unary_table(spec); }
+std::unique_ptr<Kernel> make_quantize_lookup_table(const KernelSpec& spec) { return make_unary_lookup_table(spec); }
+std::unique_ptr<Kernel> make_dequantize_lookup_table(const KernelSpec& spec) { return make_unary_lookup_table(spec); }
 
-std::unique_ptr<Kernel> make_dequantize_line(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_dequantize_affine(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  if (!byte_type(x) || x.dtype == DType::kBool || y.dtype != DType::kF32 || y.quant || x.shape != y.shape)
+  if (!int8_type(x) || x.dtype == DType::kBool || y.dtype != DType::kF32 || y.quant || x.shape != y.shape)
     return nullptr;
   const Packed table = fill_table(spec, 1);
-  const auto grid = table ? line_of(table, x.dtype == DType::kI8) : std::nullopt;
-  return grid ? std::make_unique<DequantizeLine>(*grid, x.shape.elements(), spec.isa) : nullptr;
+  const auto params = table ? line_of(table, x.dtype == DType::kI8) : std::nullopt;
+  return params ? std::make_unique<DequantizeLine>(*params, x.shape.elements(), spec.isa) : nullptr;
 }
 
-std::unique_ptr<Kernel> make_dequantize_linear_line(const KernelSpec& spec) {
-  return one_known_grid(spec) ? make_dequantize_line(spec) : nullptr;
+std::unique_ptr<Kernel> make_dequantize_linear_affine(const KernelSpec& spec) {
+  return has_constant_per_tensor_params(spec) ? make_dequantize_affine(spec) : nullptr;
 }
-std::unique_ptr<Kernel> make_dequantize_linear_table(const KernelSpec& spec) {
-  return one_known_grid(spec) ? make_unary_table(spec) : nullptr;
+std::unique_ptr<Kernel> make_dequantize_linear_lookup_table(const KernelSpec& spec) {
+  return has_constant_per_tensor_params(spec) ? make_unary_lookup_table(spec) : nullptr;
 }
 
-std::unique_ptr<Kernel> make_binary_table(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_binary_lookup_table(const KernelSpec& spec) {
   const ValueType &a = spec.inputs[0], &b = spec.inputs[1], &y = spec.outputs[0];
-  if (!byte_type(a) || !byte_type(b) || !byte_type(y)) return nullptr;
+  if (!int8_type(a) || !int8_type(b) || !int8_type(y)) return nullptr;
   // Below this size the reference kernel is done before its table would be.
   constexpr int64_t kWorthATable = 2048;
   if (y.shape.elements() < kWorthATable) return nullptr;

@@ -23,7 +23,7 @@ TEST(Tables, Unary) {
           to_string(fn), Op::kUnary, make_attrs<UnaryAttrs>(fn), {bytes(dtype, {3, 7, 11}, 0.05f, 3, 1)}, {}, {}};
       c.output.dtype = dtype;
       c.output.quant = per_tensor(0.01f, dtype == DType::kI8 ? -100 : 17);
-      check_case(c, "unary_table");
+      check_case(c, "unary_lookup_table");
     }
 }
 
@@ -45,7 +45,7 @@ TEST(Tables, Binary) {
         c.output.dtype = DType::kI8;
         c.output.quant = per_tensor(0.06f, 1);
       }
-      check_case(c, "binary_table");
+      check_case(c, "binary_lookup_table");
       if (fn == Binary::kAdd || fn == Binary::kMul || fn == Binary::kSub) check_case(c, "binary_i8");
     }
 }
@@ -72,17 +72,17 @@ TEST(Tables, Conversions) {
   KernelCase d{
       "dequantize", Op::kDequantize, make_attrs<NoAttrs>(), {bytes(DType::kU8, {5, 100}, 0.05f, 3, 1)}, {}, {}};
   d.output.dtype = DType::kF32;
-  check_case(d, "dequantize_table");
+  check_case(d, "dequantize_lookup_table");
   for (DType t : {DType::kU8, DType::kI8})
     for (int zero : {-128, -3, 0, 127, 255}) {
       if (zero < (t == DType::kI8 ? -128 : 0) || zero > (t == DType::kI8 ? 127 : 255)) continue;
       d.inputs = {bytes(t, {5, 103}, 0.37f, zero, 1)};
-      check_case(d, "dequantize_line", {0, 0});
+      check_case(d, "dequantize_affine", {0, 0});
     }
   KernelCase q{"requantize", Op::kQuantize, make_attrs<NoAttrs>(), {bytes(DType::kU8, {5, 100}, 0.05f, 3, 1)}, {}, {}};
   q.output.dtype = DType::kI8;
   q.output.quant = per_tensor(0.04f, -8);
-  check_case(q, "quantize_table");
+  check_case(q, "quantize_lookup_table");
 }
 
 TEST(Tables, IntegersToOtherGrids) {
@@ -97,7 +97,7 @@ TEST(Tables, IntegersToOtherGrids) {
         c.inputs = {x};
         c.output =
             ValueType::tensor(to, {3, 50}, per_tensor(scale, to == DType::kU8 ? 100 : -5, Rounding::kFixedDouble));
-        check_case(c, "requantize_ints");
+        check_case(c, "requantize");
       }
 }
 
@@ -128,8 +128,8 @@ TEST(Tables, QuantizeReals) {
                      random_tensor(to, {}, 7, 7, 1)},
                     {},
                     {}};
-    check_case(back, "dequantize_linear_table");
-    check_case(back, "dequantize_linear_line", {0, 0});
+    check_case(back, "dequantize_linear_lookup_table");
+    check_case(back, "dequantize_linear_affine", {0, 0});
   }
 }
 

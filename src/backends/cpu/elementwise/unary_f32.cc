@@ -22,7 +22,7 @@ namespace smelt {
 struct UnaryParameters {
   float a, b, c;
 };
-using UnaryRow = void (*)(const float* x, int64_t n, UnaryParameters p, float* y);
+using UnaryVector = void (*)(const float* x, int64_t n, UnaryParameters p, float* y);
 }  // namespace smelt
 #endif
 
@@ -129,7 +129,7 @@ SMELT_UNARY(PowerFn, return power(d, x, p);)
 #undef SMELT_UNARY
 
 template <class F>
-void unary_row(const float* x, int64_t n, UnaryParameters p, float* y) {
+void unary_vector(const float* x, int64_t n, UnaryParameters p, float* y) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
@@ -146,79 +146,79 @@ void unary_row(const float* x, int64_t n, UnaryParameters p, float* y) {
   }
 }
 
-UnaryRow power_row() { return unary_row<PowerFn>; }
+UnaryVector power_vector() { return unary_vector<PowerFn>; }
 
-UnaryRow choose_unary_row(Unary fn) {
+UnaryVector choose_unary_vector(Unary fn) {
   switch (fn) {
     case Unary::kAbs:
-      return unary_row<AbsFn>;
+      return unary_vector<AbsFn>;
     case Unary::kNeg:
-      return unary_row<NegFn>;
+      return unary_vector<NegFn>;
     case Unary::kSquare:
-      return unary_row<SquareFn>;
+      return unary_vector<SquareFn>;
     case Unary::kSqrt:
-      return unary_row<SqrtFn>;
+      return unary_vector<SqrtFn>;
     case Unary::kRsqrt:
-      return unary_row<RsqrtFn>;
+      return unary_vector<RsqrtFn>;
     case Unary::kReciprocal:
-      return unary_row<ReciprocalFn>;
+      return unary_vector<ReciprocalFn>;
     case Unary::kFloor:
-      return unary_row<FloorFn>;
+      return unary_vector<FloorFn>;
     case Unary::kCeil:
-      return unary_row<CeilFn>;
+      return unary_vector<CeilFn>;
     case Unary::kRelu:
-      return unary_row<ReluFn>;
+      return unary_vector<ReluFn>;
     case Unary::kRelu6:
     case Unary::kReluN1:
     case Unary::kClamp:
-      return unary_row<ClampFn>;
+      return unary_vector<ClampFn>;
     case Unary::kLeakyRelu:
-      return unary_row<LeakyReluFn>;
+      return unary_vector<LeakyReluFn>;
     case Unary::kHardSwish:
-      return unary_row<HardSwishFn>;
+      return unary_vector<HardSwishFn>;
     case Unary::kHardSigmoid:
-      return unary_row<HardSigmoidFn>;
+      return unary_vector<HardSigmoidFn>;
     case Unary::kExp:
-      return unary_row<ExpFn>;
+      return unary_vector<ExpFn>;
     case Unary::kSigmoid:
-      return unary_row<SigmoidFn>;
+      return unary_vector<SigmoidFn>;
     case Unary::kSilu:
     case Unary::kQuickGelu:
-      return unary_row<SiluFn>;
+      return unary_vector<SiluFn>;
     case Unary::kTanh:
-      return unary_row<TanhFn>;
+      return unary_vector<TanhFn>;
     case Unary::kErf:
-      return unary_row<ErfFn>;
+      return unary_vector<ErfFn>;
     case Unary::kGelu:
-      return unary_row<GeluFn>;
+      return unary_vector<GeluFn>;
     case Unary::kGeluTanh:
-      return unary_row<GeluTanhFn>;
+      return unary_vector<GeluTanhFn>;
     case Unary::kRound:
-      return unary_row<RoundFn>;
+      return unary_vector<RoundFn>;
     case Unary::kTrunc:
-      return unary_row<TruncFn>;
+      return unary_vector<TruncFn>;
     case Unary::kSign:
-      return unary_row<SignFn>;
+      return unary_vector<SignFn>;
     case Unary::kSoftsign:
-      return unary_row<SoftsignFn>;
+      return unary_vector<SoftsignFn>;
     case Unary::kThresholdedRelu:
-      return unary_row<ThresholdedReluFn>;
+      return unary_vector<ThresholdedReluFn>;
     case Unary::kLog:
-      return unary_row<LogFn>;
+      return unary_vector<LogFn>;
     case Unary::kSin:
-      return unary_row<SinFn>;
+      return unary_vector<SinFn>;
     case Unary::kCos:
-      return unary_row<CosFn>;
+      return unary_vector<CosFn>;
     case Unary::kElu:
     case Unary::kCelu:
     case Unary::kSelu:
-      return unary_row<EluFn>;
+      return unary_vector<EluFn>;
     case Unary::kSoftplus:
-      return unary_row<SoftplusFn>;
+      return unary_vector<SoftplusFn>;
     case Unary::kLogSigmoid:
-      return unary_row<LogSigmoidFn>;
+      return unary_vector<LogSigmoidFn>;
     case Unary::kMish:
-      return unary_row<MishFn>;
+      return unary_vector<MishFn>;
     default:
       return nullptr;
   }
@@ -233,7 +233,7 @@ namespace {
 
 class UnaryF32 final : public Kernel {
  public:
-  UnaryF32(UnaryRow row, UnaryParameters p, int64_t n) : row_(row), p_(p), n_(n) {}
+  UnaryF32(UnaryVector row, UnaryParameters p, int64_t n) : row_(row), p_(p), n_(n) {}
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
     float* y = ctx.output(0).data<float>();
@@ -243,7 +243,7 @@ class UnaryF32 final : public Kernel {
   }
 
  private:
-  UnaryRow row_;
+  UnaryVector row_;
   UnaryParameters p_;
   int64_t n_;
 };
@@ -254,7 +254,7 @@ std::unique_ptr<Kernel> make_unary_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<UnaryAttrs>();
   for (const ValueType& t : {spec.inputs[0], spec.outputs[0]})
     if (t.dtype != DType::kF32 || t.quant) return nullptr;
-  const UnaryRow row = SMELT_FOR_LEVEL(spec.isa, choose_unary_row)(attrs.fn);
+  const UnaryVector row = SMELT_FOR_LEVEL(spec.isa, choose_unary_vector)(attrs.fn);
   if (!row) return nullptr;
   UnaryParameters p{static_cast<float>(attrs.a), static_cast<float>(attrs.b), static_cast<float>(attrs.c)};
   if (attrs.fn == Unary::kRelu6) p = {0, 6, 0};
@@ -287,7 +287,7 @@ std::unique_ptr<Kernel> make_power_f32(const KernelSpec& spec) {
   const auto whole = std::floor(quarters / 4);
   const UnaryParameters p{static_cast<float>(whole), static_cast<float>(quarters - whole * 4),
                           get_double(*exponent, 0) < 0 ? 1.0f : 0.0f};
-  return std::make_unique<UnaryF32>(SMELT_FOR_LEVEL(spec.isa, power_row)(), p, spec.inputs[0].shape.elements());
+  return std::make_unique<UnaryF32>(SMELT_FOR_LEVEL(spec.isa, power_vector)(), p, spec.inputs[0].shape.elements());
 }
 
 }  // namespace smelt

@@ -23,7 +23,9 @@ void gemm_tile(const GemmRuns& runs, const float* a, ptrdiff_t lda, const float*
   const D d;
   constexpr ptrdiff_t L = HWY_MAX_BYTES / 4;
   constexpr int kGroups = (MR + 2) / 3;
-  constexpr int kSplit = MR * NV >= 8 ? 1 : 8 / (MR * NV) >= 4 ? 4 : 2;  // sums in flight hide the latency of FMA
+  constexpr int kSplit = MR * NV >= 8         ? 1
+                         : 8 / (MR * NV) >= 4 ? 4
+                                              : 2;  // accumulators in flight hide the latency of FMA
   V acc[kSplit][MR][NV];
 #pragma GCC unroll 16
   for (int m = 0; m < MR; ++m)

@@ -32,7 +32,7 @@ struct GemmF32 {
 
   int64_t nr() const { return 2 * lanes; }
   int64_t panels(int64_t n) const { return (n + nr() - 1) / nr(); }
-  /// Columns of panel p of n, as stored.
+  /// Columns of panel p of n, as quantized.
   int64_t width(int64_t n, int64_t p) const { return n - p * nr() <= lanes ? lanes : nr(); }
   /// Floats of all panels of a k x n matrix.
   int64_t packed_size(int64_t k, int64_t n) const {

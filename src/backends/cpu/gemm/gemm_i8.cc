@@ -34,8 +34,8 @@ HWY_INLINE VI multiply(Pair a, Columns b, VI sum) { return add_pairs(sum, a, b);
 #endif
 
 template <int MR, int NV>
-void short_tile(const void* const* a, ptrdiff_t pieces, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
-                int32_t* HWY_RESTRICT sums) {
+void int16_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
+                int32_t* HWY_RESTRICT result) {
   const DI d;
   constexpr ptrdiff_t L = HWY_MAX_BYTES / 4;
   constexpr int kGroups = (MR + 2) / 3;
@@ -46,7 +46,7 @@ void short_tile(const void* const* a, ptrdiff_t pieces, ptrdiff_t lda, const voi
 #pragma GCC unroll 2
     for (int j = 0; j < NV; ++j) acc[m][j] = hn::Load(d, b + j * L);
   b += NV * L;
-  for (const void* const* last = a + pieces; a < last; ++a) {
+  for (const void* const* last = a + chunks; a < last; ++a) {
     const char* rows[kGroups];
 #pragma GCC unroll 5
     for (int g = 0; g < kGroups; ++g) rows[g] = static_cast<const char*>(*a) + g * 3 * lda;
@@ -70,10 +70,10 @@ void short_tile(const void* const* a, ptrdiff_t pieces, ptrdiff_t lda, const voi
 #pragma GCC unroll 16
   for (int m = 0; m < MR; ++m)
 #pragma GCC unroll 2
-    for (int j = 0; j < NV; ++j) hn::Store(acc[m][j], d, sums + m * 2 * L + j * L);
+    for (int j = 0; j < NV; ++j) hn::Store(acc[m][j], d, result + m * 2 * L + j * L);
 }
 
-void bytes_to_shorts(const uint8_t* x, int64_t n, bool is_signed, int32_t zero, int16_t* out) {
+void int8_to_int16(const uint8_t* x, int64_t n, bool is_signed, int32_t zero, int16_t* out) {
   const DS d;
   const hn::Rebind<uint8_t, DS> d8;
   const hn::Rebind<int8_t, DS> di8;
@@ -101,8 +101,8 @@ constexpr int kRows = 6;
 template <int MR>
 void fill_tiles(GemmI8& g) {
   for (auto& tiles : g.tiles) {
-    tiles[0][MR - 1] = short_tile<MR, 1>;
-    tiles[1][MR - 1] = short_tile<MR, 2>;
+    tiles[0][MR - 1] = int16_tile<MR, 1>;
+    tiles[1][MR - 1] = int16_tile<MR, 2>;
   }
   if constexpr (MR > 1) fill_tiles<MR - 1>(g);
 }
@@ -112,7 +112,7 @@ GemmI8 make_gemm_i8() {
   g.mr = kRows;
   g.lanes = HWY_MAX_BYTES / 4;
   fill_tiles<kRows>(g);
-  g.to_shorts = bytes_to_shorts;
+  g.to_int16 = int8_to_int16;
   return g;
 }
 
@@ -124,14 +124,14 @@ namespace smelt {
 namespace {
 
 struct Forms {
-  GemmI8 bytes, shorts;
+  GemmI8 bytes, int16s;
 };
 
 Forms make_forms(Isa isa) {
   Forms f;
-  f.shorts = f.bytes = SMELT_FOR_LEVEL(isa, make_gemm_i8)();
+  f.int16s = f.bytes = SMELT_FOR_LEVEL(isa, make_gemm_i8)();
 #if defined(__x86_64__)
-  if (isa == Isa::kVnni) fill_vnni_tiles(f.bytes, f.shorts);
+  if (isa == Isa::kVnni) fill_vnni_tiles(f.bytes, f.int16s);
 #elif defined(__aarch64__)
   if (isa == Isa::kDot) fill_dot_tiles(f.bytes);
 #endif
@@ -142,25 +142,25 @@ Forms make_forms(Isa isa) {
 
 const GemmI8& gemm_i8(Isa isa, bool fits) {
   const Forms& f = of_level(isa, [](Isa level) { return make_forms(level); });
-  return fits ? f.bytes : f.shorts;
+  return fits ? f.bytes : f.int16s;
 }
 
 namespace {
 
 /// One column of a panel of `w`: groups of 4 bytes, w of them apart. Returns the sum of its values.
-template <class Stored, class W>
+template <class Quantized, class W>
 uint32_t pack_column(const W* column, int64_t k, int64_t w, char* to) {
-  constexpr int64_t kGroup = 4 / sizeof(Stored);
+  constexpr int64_t kGroup = 4 / sizeof(Quantized);
   uint32_t sum = 0;
   for (int64_t i = 0; i < k; ++i) sum += static_cast<uint32_t>(static_cast<int32_t>(column[i]));
-  Stored group[kGroup];
+  Quantized group[kGroup];
   int64_t i = 0;
   for (; i + kGroup <= k; i += kGroup, to += w * 4) {
-    for (int64_t j = 0; j < kGroup; ++j) group[j] = static_cast<Stored>(column[i + j]);
+    for (int64_t j = 0; j < kGroup; ++j) group[j] = static_cast<Quantized>(column[i + j]);
     std::memcpy(to, group, sizeof group);
   }
   if (i < k) {
-    for (int64_t j = 0; j < kGroup; ++j) group[j] = i + j < k ? static_cast<Stored>(column[i + j]) : Stored{0};
+    for (int64_t j = 0; j < kGroup; ++j) group[j] = i + j < k ? static_cast<Quantized>(column[i + j]) : Quantized{0};
     std::memcpy(to, group, sizeof group);
   }
   return sum;
@@ -205,7 +205,7 @@ void GemmI8::convert(const uint8_t* x, int64_t ldx, int64_t rows, int64_t k, boo
   for (int64_t r = 0; r < rows; ++r) {
     char* to = static_cast<char*>(a) + r * lda;
     if (!bytes)
-      to_shorts(x + r * ldx, k, is_signed, zero, reinterpret_cast<int16_t*>(to));
+      to_int16(x + r * ldx, k, is_signed, zero, reinterpret_cast<int16_t*>(to));
     else
       std::memcpy(to, x + r * ldx, static_cast<size_t>(k));
   }

@@ -9,23 +9,25 @@
 
 namespace smelt {
 
-/// Integer matrix product with exact 32-bit sums (modulo 2^32), in tiles of mr rows by nr columns of b's panels.
+/// Integer matrix product with exact 32-bit accumulators (modulo 2^32), in tiles of mr rows by nr columns of b's
+/// panels.
 ///
-/// Two forms. Bytes: a is stored bytes of either sign, b signed bytes, four products a step (AVX-512 VNNI, Arm's dot
-/// products). Shorts: a and b are signed 16-bit numbers, two products a step (every level); zero points are subtracted
-/// beforehand. A row of a holds steps(k) groups of 4 bytes, the end filled with anything. A panel of b is one row of
-/// int32 addends and then steps(k) rows of groups, one group a column; missing columns and the end of k are zero.
+/// Two forms. Bytes: a is quantized bytes of either sign, b signed bytes, four products a step (AVX-512 VNNI, Arm's dot
+/// products). Int16Form: a and b are signed 16-bit numbers, two products a step (every level); zero points are
+/// subtracted beforehand. A row of a holds steps(k) groups of 4 bytes, the end filled with anything. A panel of b is
+/// one row of int32 addends and then steps(k) rows of groups, one group a column; missing columns and the end of k are
+/// zero.
 struct GemmI8 {
-  /// sums: rows 2 * lanes apart, whole vectors are written. a: rows `lda` bytes apart, each in `pieces` of `steps`
-  /// groups.
-  using Tile = void (*)(const void* const* a, ptrdiff_t pieces, ptrdiff_t lda, const void* b, ptrdiff_t steps,
-                        int32_t* sums);
+  /// accumulators: rows 2 * lanes apart, whole vectors are written. a: rows `lda` bytes apart, each in `chunks` of
+  /// `steps` groups.
+  using Tile = void (*)(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void* b, ptrdiff_t steps,
+                        int32_t* acc);
   static constexpr int64_t kMaxTile = 14 * 32;
 
   int64_t mr = 0, lanes = 0;
   bool bytes = false;
   int32_t less = 0;           ///< what tiles count the bytes of a less; the addends of a panel make up for it
-  Tile tiles[2][2][16] = {};  ///< [a is int8][panel width / lanes - 1][rows - 1]; shorts: the same of both signs
+  Tile tiles[2][2][16] = {};  ///< [a is int8][panel width / lanes - 1][rows - 1]; int16s: the same of both signs
 
   int64_t nr() const { return 2 * lanes; }
   int64_t per_step() const { return bytes ? 4 : 2; }
@@ -42,12 +44,13 @@ struct GemmI8 {
   void pack(const int16_t* weights, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero, void* packed) const;
   void pack(const int8_t* weights, int64_t k, int64_t n, const int32_t* bias, int32_t a_zero, void* packed) const;
 
-  /// Calls done(sums, row, rows, column, columns) for each tile, sums nr() apart. a_signed: the bytes of a are int8.
+  /// Calls done(accumulators, row, rows, column, columns) for each tile, accumulators nr() apart. a_signed: the bytes
+  /// of a are int8.
   template <class F>
   void run(int64_t m, int64_t n, int64_t k, const void* a, int64_t lda, bool a_signed, const void* packed,
            int64_t first, int64_t last, F&& done) const {
     constexpr int64_t kBlockBytes = 192 * 1024;
-    alignas(64) int32_t sums[kMaxTile];
+    alignas(64) int32_t acc[kMaxTile];
     const int64_t count = steps(k);
     const int64_t block = m <= mr ? mr : std::max<int64_t>(1, kBlockBytes / std::max<int64_t>(1, count * 4 * mr)) * mr;
     for (int64_t row = 0; row < m; row += block) {
@@ -59,20 +62,20 @@ struct GemmI8 {
         for (int64_t i = row; i < row + rows; i += height) {
           const int64_t here = std::min(height, row + rows - i);
           const void* rows_of_a = static_cast<const char*>(a) + i * lda;
-          tile[here - 1](&rows_of_a, 1, lda, panel, count, sums);
-          done(sums, i, here, p * nr(), std::min(nr(), n - p * nr()));
+          tile[here - 1](&rows_of_a, 1, lda, panel, count, acc);
+          done(acc, i, here, p * nr(), std::min(nr(), n - p * nr()));
         }
       }
     }
   }
-  /// Turns rows of k stored bytes into rows of a. is_signed: int8, else uint8. Bytes: as they are. Shorts: `zero` is
-  /// subtracted.
+  /// Turns rows of k quantized bytes into rows of a. is_signed: int8, else uint8. Bytes: as they are. Int16Form: `zero`
+  /// is subtracted.
   void convert(const uint8_t* x, int64_t ldx, int64_t rows, int64_t k, bool is_signed, int32_t zero, void* a,
                int64_t lda) const;
-  /// The value that stands for `zero` in the sums of the byte form, which counts int8 from -128.
-  static int32_t byte_zero(bool is_signed, int32_t zero) { return is_signed ? zero + 128 : zero; }
+  /// The value that stands for `zero` in the accumulators of the byte form, which counts int8 from -128.
+  static int32_t int8_zero_point(bool is_signed, int32_t zero) { return is_signed ? zero + 128 : zero; }
 
-  void (*to_shorts)(const uint8_t* x, int64_t n, bool is_signed, int32_t zero, int16_t* out) = nullptr;
+  void (*to_int16)(const uint8_t* x, int64_t n, bool is_signed, int32_t zero, int16_t* out) = nullptr;
 };
 
 /// The form for weights that fit int8 (fits = true) or not.
@@ -80,7 +83,7 @@ const GemmI8& gemm_i8(Isa isa, bool fits);
 
 #if defined(__x86_64__)
 /// Tiles of AVX-512 VNNI, in gemm_i8_vnni.cc.
-void fill_vnni_tiles(GemmI8& bytes, GemmI8& shorts);
+void fill_vnni_tiles(GemmI8& bytes, GemmI8& int16s);
 #elif defined(__aarch64__)
 /// Tiles of Armv8.2's dot products, in gemm_i8_dot.cc.
 void fill_dot_tiles(GemmI8& bytes);

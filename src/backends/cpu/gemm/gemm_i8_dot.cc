@@ -19,19 +19,19 @@ SMELT_DOT HWY_INLINE int8x16_t as_signed(uint8x16_t x) {
 
 /// Adds the products of group kGroup of each row of a with those of b's columns.
 template <int kGroup, int MR, int NV>
-SMELT_DOT HWY_INLINE void multiply(const int8x16_t (&a)[MR], const int8_t* b, int32x4_t (&sums)[MR][NV]) {
+SMELT_DOT HWY_INLINE void multiply(const int8x16_t (&a)[MR], const int8_t* b, int32x4_t (&acc)[MR][NV]) {
 #pragma GCC unroll 2
   for (int j = 0; j < NV; ++j) {
     const int8x16_t bv = vld1q_s8(b + j * 16);
 #pragma GCC unroll 16
-    for (int m = 0; m < MR; ++m) sums[m][j] = vdotq_laneq_s32(sums[m][j], bv, a[m], kGroup);
+    for (int m = 0; m < MR; ++m) acc[m][j] = vdotq_laneq_s32(acc[m][j], bv, a[m], kGroup);
   }
 }
 
 /// Four groups of each row at once, then group by group.
 template <bool kSigned, int MR, int NV>
-SMELT_DOT void dot_tile(const void* const* a, ptrdiff_t pieces, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
-                        int32_t* __restrict sums) {
+SMELT_DOT void dot_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
+                        int32_t* __restrict result) {
   const auto* b = static_cast<const int8_t*>(panel);
   int32x4_t acc[MR][NV];
 #pragma GCC unroll 16
@@ -39,7 +39,7 @@ SMELT_DOT void dot_tile(const void* const* a, ptrdiff_t pieces, ptrdiff_t lda, c
 #pragma GCC unroll 2
     for (int j = 0; j < NV; ++j) acc[m][j] = vld1q_s32(reinterpret_cast<const int32_t*>(b) + j * 4);
   b += NV * 16;
-  for (const void* const* last = a + pieces; a < last; ++a) {
+  for (const void* const* last = a + chunks; a < last; ++a) {
     const auto* row = static_cast<const uint8_t*>(*a);
     ptrdiff_t i = 0;
     for (; i + 4 <= steps; i += 4, row += 16) {
@@ -67,7 +67,7 @@ SMELT_DOT void dot_tile(const void* const* a, ptrdiff_t pieces, ptrdiff_t lda, c
 #pragma GCC unroll 16
   for (int m = 0; m < MR; ++m)
 #pragma GCC unroll 2
-    for (int j = 0; j < NV; ++j) vst1q_s32(sums + m * 8 + j * 4, acc[m][j]);
+    for (int j = 0; j < NV; ++j) vst1q_s32(result + m * 8 + j * 4, acc[m][j]);
 }
 
 template <bool kSigned, int MR>

@@ -7,24 +7,24 @@ SMELT_BEFORE_VNNI
 namespace smelt {
 namespace {
 
-struct ByteProducts {
+struct Int8Products {
   static __m512i spread(int group) { return _mm512_set1_epi32(group); }
   static __m512i multiply(__m512i sum, __m512i a, __m512i b) { return _mm512_dpbusd_epi32(sum, a, b); }
 };
 /// int8 values count from -128.
-struct SignedByteProducts : ByteProducts {
+struct SignedInt8Products : Int8Products {
   static __m512i spread(int group) {
     return _mm512_xor_si512(_mm512_set1_epi32(group), _mm512_set1_epi32(static_cast<int>(0x80808080u)));
   }
 };
-struct ShortProducts {
+struct Int16Products {
   static __m512i spread(int group) { return _mm512_set1_epi32(group); }
   static __m512i multiply(__m512i sum, __m512i a, __m512i b) { return _mm512_dpwssd_epi32(sum, a, b); }
 };
 
 template <class P, int MR, int NV>
-void vnni_tile(const void* const* a, ptrdiff_t pieces, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
-               int32_t* __restrict sums) {
+void vnni_tile(const void* const* a, ptrdiff_t chunks, ptrdiff_t lda, const void* panel, ptrdiff_t steps,
+               int32_t* __restrict result) {
   constexpr int kGroups = (MR + 2) / 3;
   const char* b = static_cast<const char*>(panel);
   __m512i acc[MR][NV];
@@ -33,7 +33,7 @@ void vnni_tile(const void* const* a, ptrdiff_t pieces, ptrdiff_t lda, const void
 #pragma GCC unroll 2
     for (int j = 0; j < NV; ++j) acc[m][j] = _mm512_load_si512(b + j * 64);
   b += NV * 64;
-  for (const void* const* last = a + pieces; a < last; ++a) {
+  for (const void* const* last = a + chunks; a < last; ++a) {
     const char* rows[kGroups];
 #pragma GCC unroll 5
     for (int g = 0; g < kGroups; ++g) rows[g] = static_cast<const char*>(*a) + g * 3 * lda;
@@ -57,7 +57,7 @@ void vnni_tile(const void* const* a, ptrdiff_t pieces, ptrdiff_t lda, const void
 #pragma GCC unroll 16
   for (int m = 0; m < MR; ++m)
 #pragma GCC unroll 2
-    for (int j = 0; j < NV; ++j) _mm512_store_si512(sums + m * 32 + j * 16, acc[m][j]);
+    for (int j = 0; j < NV; ++j) _mm512_store_si512(result + m * 32 + j * 16, acc[m][j]);
 }
 
 template <class P, int MR>
@@ -69,13 +69,13 @@ void fill(GemmI8::Tile (&tiles)[2][16]) {
 
 }  // namespace
 
-void fill_vnni_tiles(GemmI8& bytes, GemmI8& shorts) {
-  bytes.mr = shorts.mr = 14;
-  bytes.lanes = shorts.lanes = 16;
+void fill_vnni_tiles(GemmI8& bytes, GemmI8& int16s) {
+  bytes.mr = int16s.mr = 14;
+  bytes.lanes = int16s.lanes = 16;
   bytes.bytes = true;
-  fill<ByteProducts, 14>(bytes.tiles[0]);
-  fill<SignedByteProducts, 14>(bytes.tiles[1]);
-  for (auto& tiles : shorts.tiles) fill<ShortProducts, 14>(tiles);
+  fill<Int8Products, 14>(bytes.tiles[0]);
+  fill<SignedInt8Products, 14>(bytes.tiles[1]);
+  for (auto& tiles : int16s.tiles) fill<Int16Products, 14>(tiles);
 }
 
 }  // namespace smelt

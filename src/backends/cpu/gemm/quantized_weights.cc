@@ -8,7 +8,7 @@
 namespace smelt {
 namespace {
 
-int32_t stored_weight(const Tensor& b, int64_t i) {
+int32_t quantized_weight(const Tensor& b, int64_t i) {
   switch (b.dtype()) {
     case DType::kI8:
       return b.data<int8_t>()[i];
@@ -36,12 +36,12 @@ bool fits_int8(const std::vector<int16_t>& values) {
 std::vector<int16_t> ordered_filter(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros) {
   std::vector<int16_t> out(static_cast<size_t>(g.all_out() * g.depth()));
   int16_t* to = out.data();
-  const auto* stored = filter.data<uint8_t>();
+  const auto* quantized = filter.data<uint8_t>();
   const bool is_signed = filter.dtype() == DType::kI8;
   for (int64_t o = 0; o < g.all_out(); ++o)
     for (int64_t t = 0; t < g.taps(); ++t)
       for (int64_t i = 0; i < g.c_in; ++i) {
-        const uint8_t v = stored[o * g.filter_o + i * g.filter_i + t * g.filter_s];
+        const uint8_t v = quantized[o * g.filter_o + i * g.filter_i + t * g.filter_s];
         *to++ = static_cast<int16_t>((is_signed ? static_cast<int8_t>(v) : v) - zeros[static_cast<size_t>(o)]);
       }
   return out;
@@ -51,20 +51,20 @@ bool filter_fits_int8(const ConvShape& g, const Tensor& filter, const std::vecto
   return always_int8(filter.dtype() == DType::kI8, zeros) || fits_int8(ordered_filter(g, filter, zeros));
 }
 
-std::optional<IntegerWeights> IntegerWeights::make(const Tensor& b, const MatMulShape& s) {
+std::optional<QuantizedWeights> QuantizedWeights::make(const Tensor& b, const MatMulShape& s) {
   if (!b.quant() || !is_integer(b.dtype()) || bit_width(b.dtype()) > 8 || b.rank() != 2) return std::nullopt;
-  IntegerWeights w;
+  QuantizedWeights w;
   w.b_ = &b;
   w.n_ = s.n;
   w.k_ = s.k;
   w.row_stride_ = s.g.b.row_stride;
   w.column_stride_ = s.g.b.column_stride;
   w.block_ = std::max<int64_t>(s.k, 1);
-  if (!w.read_grids(s)) return std::nullopt;
+  if (!w.read_quant_params(s)) return std::nullopt;
   return w;
 }
 
-bool IntegerWeights::read_grids(const MatMulShape& s) {
+bool QuantizedWeights::read_quant_params(const MatMulShape& s) {
   const Quantization& q = *b_->quant();
   const int k_axis = s.g.b.column_stride == 1 && s.g.b.row_stride != 1 ? 0 : 1;
   const int n_axis = 1 - k_axis;
@@ -96,29 +96,29 @@ bool IntegerWeights::read_grids(const MatMulShape& s) {
   return true;
 }
 
-const int8_t* IntegerWeights::plain() const {
-  const bool is_plain =
+const int8_t* QuantizedWeights::unquantized() const {
+  const bool is_unquantized =
       b_->dtype() == DType::kI8 && blocks_ == 1 && row_stride_ == 1 && column_stride_ == k_ && zeros_.empty();
-  return is_plain ? b_->data<int8_t>() : nullptr;
+  return is_unquantized ? b_->data<int8_t>() : nullptr;
 }
 
-std::vector<int16_t> IntegerWeights::values() const {
+std::vector<int16_t> QuantizedWeights::values() const {
   std::vector<int16_t> out(static_cast<size_t>(n_ * k_));
   int16_t* to = out.data();
   for (int64_t n = 0; n < n_; ++n)
     for (int64_t i = 0; i < blocks_; ++i) {
       const int32_t zero = zeros_.empty() ? 0 : zeros_[static_cast<size_t>(i * n_ + n)];
       for (int64_t k = i * block_; k < i * block_ + depth(i); ++k)
-        *to++ = static_cast<int16_t>(stored_weight(*b_, k * row_stride_ + n * column_stride_) - zero);
+        *to++ = static_cast<int16_t>(quantized_weight(*b_, k * row_stride_ + n * column_stride_) - zero);
     }
   return out;
 }
 
-bool IntegerWeights::all_zeros_are(int32_t zero) const {
+bool QuantizedWeights::all_zeros_are(int32_t zero) const {
   return zeros_.empty() ? zero == 0 : std::all_of(zeros_.begin(), zeros_.end(), [&](int16_t z) { return z == zero; });
 }
 
-bool IntegerWeights::all_within(int32_t low, int32_t high) const {
+bool QuantizedWeights::all_within(int32_t low, int32_t high) const {
   const auto least = static_cast<int32_t>(int_min(b_->dtype())), most = static_cast<int32_t>(int_max(b_->dtype()));
   const auto always = [&](int32_t zero) { return least - zero >= low && most - zero <= high; };
   if (zeros_.empty() ? always(0) : std::all_of(zeros_.begin(), zeros_.end(), always)) return true;
@@ -126,7 +126,7 @@ bool IntegerWeights::all_within(int32_t low, int32_t high) const {
   return std::all_of(all.begin(), all.end(), [&](int16_t v) { return v >= low && v <= high; });
 }
 
-std::optional<MatMulShape> rows_times_matrix(const KernelSpec& spec) {
+std::optional<MatMulShape> matmul_by_matrix(const KernelSpec& spec) {
   auto s = MatMulShape::make(spec);
   if (!s || s->batches != 1 || s->b_matrices != 1 || s->k == 0 || s->g.a.column_stride != 1 ||
       (s->m > 1 && s->g.a.row_stride != s->k))
@@ -134,8 +134,8 @@ std::optional<MatMulShape> rows_times_matrix(const KernelSpec& spec) {
   return s;
 }
 
-std::optional<MatMulShape> rows_times_constant(const KernelSpec& spec) {
-  return spec.constant(1) && spec.inputs[1].quant ? rows_times_matrix(spec) : std::nullopt;
+std::optional<MatMulShape> matmul_by_constant(const KernelSpec& spec) {
+  return spec.constant(1) && spec.inputs[1].quant ? matmul_by_matrix(spec) : std::nullopt;
 }
 
 ConvShape pixels(const MatMulShape& s) {
@@ -153,7 +153,7 @@ bool float_bias(const KernelSpec& spec, const MatMulShape& s) {
   return !spec.has(2) || (spec.inputs[2].dtype == DType::kF32 && s.is_row(spec.inputs[2].shape));
 }
 
-bool carries_row_grids(const KernelSpec& spec, const MatMulShape& s) {
+bool has_per_token_params(const KernelSpec& spec, const MatMulShape& s) {
   const ValueType& a = spec.inputs[0];
   if (!a.quant || a.quant->kind != Quantization::Kind::kPerToken || !is_8bit(a.dtype)) return false;
   int64_t row = 1;
@@ -161,7 +161,7 @@ bool carries_row_grids(const KernelSpec& spec, const MatMulShape& s) {
   return row == s.k;
 }
 
-Status check_row_grids(const Tensor& a, int64_t rows) {
+Status check_per_token_params(const Tensor& a, int64_t rows) {
   if (!a.quant()) return Error(ErrorCode::kInternal, "a dynamic operand has no scales");
   const auto scales = static_cast<int64_t>(a.quant()->scales.size());
   if (scales != 1 && scales < rows)

@@ -14,7 +14,7 @@ namespace smelt {
 // Constant integer weights of products. A plan asks what they are like from types and parameters where those tell; the
 // weights themselves are read when they are packed, once a model.
 
-/// Whether 8-bit weights fit int8 with any of these zero points subtracted, whatever they are.
+/// True if 8-bit weights fit int8 with any of these zero points subtracted, whatever they are.
 bool always_int8(bool is_signed, const std::vector<int32_t>& zeros);
 bool fits_int8(const std::vector<int16_t>& values);
 
@@ -23,28 +23,28 @@ std::vector<int16_t> ordered_filter(const ConvShape& g, const Tensor& filter, co
 bool filter_fits_int8(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros);
 
 /// Weights of a constant b as [n][k], zero points subtracted, cut along k into blocks of one scale each.
-class IntegerWeights {
+class QuantizedWeights {
  public:
   /// nullopt: no integers of at most 8 bits whose scales are one for all, one a column, or one a block and column.
   /// b must live as long.
-  static std::optional<IntegerWeights> make(const Tensor& b, const MatMulShape& s);
+  static std::optional<QuantizedWeights> make(const Tensor& b, const MatMulShape& s);
 
   int64_t blocks() const { return blocks_; }
   int64_t block() const { return block_; }  ///< entries of k in a block; the last may be shorter
   int64_t depth(int64_t i) const { return std::min(block_, k_ - i * block_); }
   const std::vector<float>& scales() const { return scales_; }  ///< [block][n]
-  /// What was subtracted from the stored entries of a column's block.
+  /// What was subtracted from the quantized entries of a column's block.
   int32_t zero(int64_t block, int64_t n) const {
     return zeros_.empty() ? 0 : zeros_[static_cast<size_t>(block * n_ + n)];
   }
   bool all_zeros_are(int32_t zero) const;
   /// The constant itself, where it is just values(); else null.
-  const int8_t* plain() const;
+  const int8_t* unquantized() const;
   std::vector<int16_t> values() const;
   bool all_within(int32_t low, int32_t high) const;
 
  private:
-  bool read_grids(const MatMulShape& s);
+  bool read_quant_params(const MatMulShape& s);
   const Tensor* b_ = nullptr;
   int64_t n_ = 0, k_ = 0, row_stride_ = 0, column_stride_ = 0;
   int64_t blocks_ = 1, block_ = 1;
@@ -53,16 +53,16 @@ class IntegerWeights {
 };
 
 /// The product of a node of dense rows of a with one matrix b; nullopt: it is none.
-std::optional<MatMulShape> rows_times_matrix(const KernelSpec& spec);
-/// The same with a quantized constant b.
-std::optional<MatMulShape> rows_times_constant(const KernelSpec& spec);
-/// The same product as a convolution: rows are pixels, columns output channels.
+std::optional<MatMulShape> matmul_by_matrix(const KernelSpec& spec);
+/// The product of a node of dense rows of a with one quantized constant b; nullopt: it is none.
+std::optional<MatMulShape> matmul_by_constant(const KernelSpec& spec);
+/// A product written as a 1x1 convolution: rows become pixels, columns output channels.
 ConvShape pixels(const MatMulShape& s);
-/// Whether there is no bias, or a float32 one, one entry a column.
+/// True if there is no bias, or a float32 one, one entry a column.
 bool float_bias(const KernelSpec& spec, const MatMulShape& s);
-/// Whether rows of a are 8-bit integers with scales of their own, one a row of the product.
-bool carries_row_grids(const KernelSpec& spec, const MatMulShape& s);
+/// True if rows of a are 8-bit integers with a scale each, one a row of the product.
+bool has_per_token_params(const KernelSpec& spec, const MatMulShape& s);
 /// What a product of such rows needs when it runs. `rows`: how many there are.
-Status check_row_grids(const Tensor& a, int64_t rows);
+Status check_per_token_params(const Tensor& a, int64_t rows);
 
 }  // namespace smelt

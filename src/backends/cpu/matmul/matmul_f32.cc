@@ -20,20 +20,22 @@ class MatMulF32 final : public Kernel {
     row_c_ = spec.has(2) && attrs_.beta != 0 && s.is_row(spec.inputs[2].shape);
     const bool folded = !spec.has(2) || attrs_.beta == 0 || (row_c_ && c);
     if (spec.constant(1) && folded) pack_constant(spec, c ? c->data<float>() : nullptr);
-    if (!packed_) b_room_ = packed_size_;
+    if (!packed_) b_workspace_ = packed_size_;
     turned_ = s.g.a.column_stride != 1 && s.k > 1;
     if (turned_ || collides()) {
       lda_ = collides() ? s.k + 16 : s.k;
-      a_room_ = (s.m * lda_ + 15) / 16 * 16;
+      a_workspace_ = (s.m * lda_ + 15) / 16 * 16;
     }
     add_c_ = spec.has(2) && attrs_.beta != 0 && !row_c_;
     const MatrixView& b = s.g.b;
-    row_vector_ = !packed_ && s.m == 1 && s.batches == 1 && s.k > 1 && a_room_ == 0 && b.row_stride == 1 &&
+    row_vector_ = !packed_ && s.m == 1 && s.batches == 1 && s.k > 1 && a_workspace_ == 0 && b.row_stride == 1 &&
                   b.column_stride == s.k && !add_c_ && (!row_c_ || attrs_.beta == 1);
-    if (row_vector_) b_room_ = (gemm.packed_size(s.k, 1) + 15) / 16 * 16;
+    if (row_vector_) b_workspace_ = (gemm.packed_size(s.k, 1) + 15) / 16 * 16;
     if (add_c_) c_loops_ = BroadcastLoops::make(s.g.output, spec.inputs[2].shape, s.g.output);
   }
-  size_t scratch_bytes() const override { return static_cast<size_t>(slots_ * (a_room_ + b_room_)) * sizeof(float); }
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(slots_ * (a_workspace_ + b_workspace_)) * sizeof(float);
+  }
   Status run(KernelContext& ctx) const override {
     float* scratch = nullptr;
     if (const size_t bytes = scratch_bytes()) {
@@ -51,14 +53,14 @@ class MatMulF32 final : public Kernel {
       ctx.threads().parallel_for(slots_, 1, [&](int64_t begin, int64_t end) {
         for (int64_t slot = begin; slot < end; ++slot)
           for (int64_t i = s_.batches * slot / slots_; i < s_.batches * (slot + 1) / slots_; ++i)
-            matrix(in, i, scratch ? scratch + slot * (a_room_ + b_room_) : nullptr, y, 0, 1);
+            matrix(in, i, scratch ? scratch + slot * (a_workspace_ + b_workspace_) : nullptr, y, 0, 1);
       });
     } else {
       for (int64_t i = 0; i < s_.batches; ++i) {
         const float *a, *b;
         prepare(ctx.threads(), in, i, scratch, a, b);
         ctx.threads().parallel_for(threads_, 1, [&](int64_t begin, int64_t end) {
-          for (int64_t piece = begin; piece < end; ++piece) multiply(a, b, i, y, piece, threads_);
+          for (int64_t chunk = begin; chunk < end; ++chunk) multiply(a, b, i, y, chunk, threads_);
         });
       }
     }
@@ -71,17 +73,17 @@ class MatMulF32 final : public Kernel {
     const float *a, *b, *c;
   };
   /// One row times a computed b whose columns lie in rows: b's rows times the packed row, b itself stays as it is.
-  void times_vector(ThreadPool& pool, const Operands& in, float* room, float* y) const {
-    gemm_.pack(in.a, 1, 1, s_.k, 1, nullptr, room, static_cast<float>(attrs_.alpha));
+  void times_vector(ThreadPool& pool, const Operands& in, float* workspace, float* y) const {
+    gemm_.pack(in.a, 1, 1, s_.k, 1, nullptr, workspace, static_cast<float>(attrs_.alpha));
     const Bounds bounds = activation_bounds(attrs_.act);
     pool.parallel_for(s_.n, 512, [&](int64_t begin, int64_t end) {
-      gemm_.run(end - begin, 1, s_.k, in.b + begin * s_.k, s_.k, room, 0, 1, y + begin, 1,
+      gemm_.run(end - begin, 1, s_.k, in.b + begin * s_.k, s_.k, workspace, 0, 1, y + begin, 1,
                 in.c ? in.c + begin : nullptr, bounds.lo, bounds.hi);
     });
-    activate_rows(attrs_.act, y, 1, s_.n, s_.n);
+    apply_activation(attrs_.act, y, 1, s_.n, s_.n);
   }
-  int64_t lda() const { return a_room_ ? lda_ : s_.g.a.row_stride; }
-  /// Whether the rows of a tile would meet in the same few lines of the nearest cache, and many tiles would suffer.
+  int64_t lda() const { return a_workspace_ ? lda_ : s_.g.a.row_stride; }
+  /// True if the rows of a tile would meet in the same few lines of the nearest cache, and many tiles would suffer.
   bool collides() const {
     constexpr int64_t kPage = 1024, kFewRows = 4, kFewPanels = 4;
     const int64_t stride = turned_ ? s_.k : s_.g.a.row_stride;
@@ -103,26 +105,26 @@ class MatMulF32 final : public Kernel {
         });
   }
   /// Copies rows [first, last) of an a that is transposed, or whose rows collide.
-  void copy_a(const float* a, int64_t first, int64_t last, float* room) const {
+  void copy_a(const float* a, int64_t first, int64_t last, float* workspace) const {
     const MatrixView& v = s_.g.a;
     if (!turned_) {
-      for (int64_t r = first; r < last; ++r) std::copy_n(a + r * v.row_stride, s_.k, room + r * lda_);
+      for (int64_t r = first; r < last; ++r) std::copy_n(a + r * v.row_stride, s_.k, workspace + r * lda_);
       return;
     }
     for (int64_t k = 0; k < s_.k; ++k)
-      for (int64_t r = first; r < last; ++r) room[r * lda_ + k] = a[r * v.row_stride + k * v.column_stride];
+      for (int64_t r = first; r < last; ++r) workspace[r * lda_ + k] = a[r * v.row_stride + k * v.column_stride];
   }
-  void pack_b(const Operands& in, int64_t index, int64_t first, int64_t last, float* room) const {
+  void pack_b(const Operands& in, int64_t index, int64_t first, int64_t last, float* workspace) const {
     const MatrixView& v = s_.g.b;
     const int64_t column = first * gemm_.nr(), n = std::min(s_.n, last * gemm_.nr()) - column;
     gemm_.pack(in.b + s_.offset(v, index) + column * v.column_stride, v.row_stride, v.column_stride, s_.k, n,
-               in.c ? in.c + column : nullptr, room + gemm_.panel_offset(s_.k, first), static_cast<float>(attrs_.alpha),
-               static_cast<float>(attrs_.beta));
+               in.c ? in.c + column : nullptr, workspace + gemm_.panel_offset(s_.k, first),
+               static_cast<float>(attrs_.alpha), static_cast<float>(attrs_.beta));
   }
   void prepare(ThreadPool& pool, const Operands& in, int64_t index, float* scratch, const float*& a,
                const float*& b) const {
     a = in.a + s_.offset(s_.g.a, index);
-    if (a_room_) {
+    if (a_workspace_) {
       const float* from = a;
       pool.parallel_for(s_.m, 16, [&](int64_t begin, int64_t end) { copy_a(from, begin, end, scratch); });
       a = scratch;
@@ -131,13 +133,14 @@ class MatMulF32 final : public Kernel {
       b = packed_->data<float>() + s_.b_index(index) * packed_size_;
       return;
     }
-    float* room = scratch + a_room_;
-    pool.parallel_for(gemm_.panels(s_.n), 1, [&](int64_t begin, int64_t end) { pack_b(in, index, begin, end, room); });
-    b = room;
+    float* workspace = scratch + a_workspace_;
+    pool.parallel_for(gemm_.panels(s_.n), 1,
+                      [&](int64_t begin, int64_t end) { pack_b(in, index, begin, end, workspace); });
+    b = workspace;
   }
-  void matrix(const Operands& in, int64_t index, float* scratch, float* y, int64_t piece, int64_t pieces) const {
+  void matrix(const Operands& in, int64_t index, float* scratch, float* y, int64_t chunk, int64_t chunks) const {
     const float* a = in.a + s_.offset(s_.g.a, index);
-    if (a_room_) {
+    if (a_workspace_) {
       copy_a(a, 0, s_.m, scratch);
       a = scratch;
     }
@@ -145,19 +148,19 @@ class MatMulF32 final : public Kernel {
     if (packed_) {
       b = packed_->data<float>() + s_.b_index(index) * packed_size_;
     } else {
-      pack_b(in, index, 0, gemm_.panels(s_.n), scratch + a_room_);
-      b = scratch + a_room_;
+      pack_b(in, index, 0, gemm_.panels(s_.n), scratch + a_workspace_);
+      b = scratch + a_workspace_;
     }
-    multiply(a, b, index, y, piece, pieces);
+    multiply(a, b, index, y, chunk, chunks);
   }
-  void multiply(const float* a, const float* b, int64_t index, float* y, int64_t piece, int64_t pieces) const {
+  void multiply(const float* a, const float* b, int64_t index, float* y, int64_t chunk, int64_t chunks) const {
     const Bounds bounds = add_c_ ? activation_bounds({}) : activation_bounds(attrs_.act);
     split_product(
-        s_.m, gemm_.mr, gemm_.panels(s_.n), piece, pieces, [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) {
+        s_.m, gemm_.mr, gemm_.panels(s_.n), chunk, chunks, [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) {
           float* c = y + (index * s_.m + r0) * s_.n;
           gemm_.run(r1 - r0, s_.n, s_.k, a + r0 * lda(), lda(), b, p0, p1, c, s_.n, nullptr, bounds.lo, bounds.hi);
           const int64_t column = p0 * gemm_.nr(), n = std::min(s_.n, p1 * gemm_.nr()) - column;
-          if (!add_c_) activate_rows(attrs_.act, c + column, r1 - r0, n, s_.n);
+          if (!add_c_) apply_activation(attrs_.act, c + column, r1 - r0, n, s_.n);
         });
   }
   /// y = act(y + beta c) for a c that is no row.
@@ -175,7 +178,7 @@ class MatMulF32 final : public Kernel {
   MatMulShape s_;
   const GemmF32& gemm_;
   MatMulAttrs attrs_;
-  int64_t threads_, slots_ = 1, packed_size_ = 0, a_room_ = 0, b_room_ = 0, lda_ = 0;
+  int64_t threads_, slots_ = 1, packed_size_ = 0, a_workspace_ = 0, b_workspace_ = 0, lda_ = 0;
   bool turned_ = false, row_c_ = false, add_c_ = false, row_vector_ = false;
   BroadcastLoops c_loops_;
   Packed packed_;

@@ -55,7 +55,7 @@ void check_all(bool computed) {
 }
 
 TEST(MatMulF32, ConstantB) { check_all(false); }
-TEST(MatMulF32, ComputedB) { check_all(true); }
+TEST(MatMulF32, DynamicB) { check_all(true); }
 
 }  // namespace
 }  // namespace smelt

@@ -23,46 +23,47 @@ int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
 class MatMulI8 final : public Kernel {
  public:
   enum class Rows : uint8_t {
-    kOneGrid,  ///< a has one scale; the output is 8-bit
-    kDynamic,  ///< a carries a scale and zero point a row
-    kHybrid,   ///< a is float32, quantized as it comes
-    kBlocks,   ///< a is float32, blocks of its rows are quantized as they come
+    kPerTensorParams,  ///< a has one scale; the output is 8-bit
+    kDynamic,          ///< a carries a scale and zero point a row
+    kDynamicQuant,     ///< a is float32, quantized at run time
+    kBlocks,           ///< a is float32, blocks of its rows are quantized at run time
   };
-  MatMulI8(const MatMulShape& s, Rows rows, const KernelSpec& spec, const IntegerWeights& weights,
-           std::optional<RequantParams> requant)
+  MatMulI8(const MatMulShape& s, Rows rows, const KernelSpec& spec, const QuantizedWeights& weights,
+           std::optional<RequantParams> requant_params)
       : s_(s),
         rows_(rows),
         attrs_(spec.attrs<MatMulAttrs>()),
         gemm_(gemm_i8(spec.isa, weights.all_within(-128, 127))),
-        quant_(row_quant(spec.isa)),
-        requant_(std::move(requant)),
-        rescale_(requant_ ? requant_rows(spec.isa, *requant_) : nullptr),
+        quant_(dynamic_quant_ops(spec.isa)),
+        requant_params_(std::move(requant_params)),
+        rescale_(requant_params_ ? requantize_accumulators(spec.isa, *requant_params_) : nullptr),
         threads_(std::max(spec.threads, 1)),
         blocks_(weights.blocks()),
         block_(weights.block()) {
     x_signed_ = real_rows() || spec.inputs[0].dtype == DType::kI8;
-    if (rows == Rows::kOneGrid) x_zero_ = spec.inputs[0].quant->zero_point();
+    if (rows == Rows::kPerTensorParams) x_zero_ = spec.inputs[0].quant->zero_point();
     depth_steps_ = 0;
     for (int64_t i = 0; i < blocks_; ++i) depth_steps_ += gemm_.a_row_bytes(depth(i));
     lda_ = depth_steps_;
     scales_at_ = align(panels_bytes());
-    sums_at_ = scales_at_ + align(blocks_ * s.n * 4);
+    column_sums_offset_ = scales_at_ + align(blocks_ * s.n * 4);
     const Tensor* c = spec.constant(2);
-    packed_ = spec.packs.get(spec.constant(1)->raw(),
-                             Cat("matmul_i8 ", s.k, ' ', s.n, ' ', s.g.b.row_stride, ' ', s.g.b.column_stride, ' ',
-                                 gemm_.bytes, ' ', gemm_.lanes, ' ', blocks_, ' ', static_cast<int>(rows), ' ', x_zero_,
-                                 ' ', x_signed_, ' ', reinterpret_cast<uintptr_t>(requant_ && c ? c->raw() : nullptr)),
-                             [&] { return pack(weights); });
-    has_bias_ = !requant_ && spec.has(2);
-    direct_ = rows == Rows::kOneGrid && gemm_.bytes && s.k % 4 == 0;
+    packed_ =
+        spec.packs.get(spec.constant(1)->raw(),
+                       Cat("matmul_i8 ", s.k, ' ', s.n, ' ', s.g.b.row_stride, ' ', s.g.b.column_stride, ' ',
+                           gemm_.bytes, ' ', gemm_.lanes, ' ', blocks_, ' ', static_cast<int>(rows), ' ', x_zero_, ' ',
+                           x_signed_, ' ', reinterpret_cast<uintptr_t>(requant_params_ && c ? c->raw() : nullptr)),
+                       [&] { return pack(weights); });
+    has_bias_ = !requant_params_ && spec.has(2);
+    direct_ = rows == Rows::kPerTensorParams && gemm_.bytes && s.k % 4 == 0;
     a_bytes_ = direct_ ? 0 : align(s.m * lda_);
-    in_place_ = rows == Rows::kHybrid && gemm_.bytes && blocks_ == 1;
-    stored_bytes_ = real_rows() && !in_place_ ? align(threads_ * room_bytes()) : 0;
-    row_grids_ = rows == Rows::kBlocks ? blocks_ : 1;
+    in_place_ = rows == Rows::kDynamicQuant && gemm_.bytes && blocks_ == 1;
+    quantized_bytes_ = real_rows() && !in_place_ ? align(threads_ * workspace_bytes()) : 0;
+    per_token_params_ = rows == Rows::kBlocks ? blocks_ : 1;
   }
   size_t scratch_bytes() const override {
     if (direct_) return 0;
-    return static_cast<size_t>(a_bytes_ + stored_bytes_ + align(s_.m * row_grids_ * grid_bytes()));
+    return static_cast<size_t>(a_bytes_ + quantized_bytes_ + align(s_.m * per_token_params_ * params_bytes()));
   }
   Status run(KernelContext& ctx) const override {
     if (direct_) {
@@ -71,38 +72,38 @@ class MatMulI8 final : public Kernel {
     }
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for the rows of a matrix product");
-    auto* grids = reinterpret_cast<QuantParams*>(scratch + a_bytes_ + stored_bytes_);
+    auto* params = reinterpret_cast<QuantParams*>(scratch + a_bytes_ + quantized_bytes_);
     const Tensor& a = ctx.input(0);
-    if (rows_ == Rows::kDynamic) SMELT_TRY(check_row_grids(a, s_.m));
+    if (rows_ == Rows::kDynamic) SMELT_TRY(check_per_token_params(a, s_.m));
     const int64_t parts = std::min(threads_, s_.m);
     ctx.threads().parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t part = begin; part < end; ++part) {
         const int64_t first = s_.m * part / parts, last = s_.m * (part + 1) / parts;
         if (in_place_) {
-          quantize_rows(a, first, last, scratch, grids);
+          quantize_rows(a, first, last, scratch, params);
           continue;
         }
         for (int64_t r = first; r < last; ++r)
-          prepare(a, r, scratch + a_bytes_ + part * room_bytes(), grids + r, scratch + r * lda_);
+          prepare(a, r, scratch + a_bytes_ + part * workspace_bytes(), params + r, scratch + r * lda_);
       }
     });
-    products(ctx, scratch, grids);
+    products(ctx, scratch, params);
     return Ok();
   }
 
  private:
-  bool real_rows() const { return rows_ == Rows::kHybrid || rows_ == Rows::kBlocks; }
-  static int64_t grid_bytes() { return static_cast<int64_t>(sizeof(QuantParams)); }
-  /// Of a thread: scales and sums of blocks, a row as it is stored.
-  int64_t room_bytes() const { return (rows_ == Rows::kBlocks ? blocks_ * 8 : 0) + (s_.k + 3) / 4 * 4; }
-  void products(KernelContext& ctx, const uint8_t* a, const QuantParams* grids) const {
+  bool real_rows() const { return rows_ == Rows::kDynamicQuant || rows_ == Rows::kBlocks; }
+  static int64_t params_bytes() { return static_cast<int64_t>(sizeof(QuantParams)); }
+  /// Of a thread: scales and accumulators of blocks, a row as it is quantized.
+  int64_t workspace_bytes() const { return (rows_ == Rows::kBlocks ? blocks_ * 8 : 0) + (s_.k + 3) / 4 * 4; }
+  void products(KernelContext& ctx, const uint8_t* a, const QuantParams* params) const {
     const float* bias = has_bias_ ? ctx.input(2).data<float>() : nullptr;
     Tensor& y = ctx.output(0);
     ctx.threads().parallel_for(threads_, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t piece = begin; piece < end; ++piece)
+      for (int64_t chunk = begin; chunk < end; ++chunk)
         split_product(
-            s_.m, gemm_.mr, gemm_.panels(s_.n), piece, threads_,
-            [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) { multiply(a, grids, bias, y, r0, r1, p0, p1); });
+            s_.m, gemm_.mr, gemm_.panels(s_.n), chunk, threads_,
+            [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) { multiply(a, params, bias, y, r0, r1, p0, p1); });
     });
   }
   int64_t depth(int64_t i) const { return std::min(block_, s_.k - i * block_); }
@@ -111,23 +112,23 @@ class MatMulI8 final : public Kernel {
     for (int64_t i = 0; i < blocks_; ++i) bytes += align(gemm_.packed_bytes(depth(i), s_.n));
     return bytes;
   }
-  Packed pack(const IntegerWeights& w) const {
-    auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(sums_at_ + align(blocks_ * s_.n * 4)));
+  Packed pack(const QuantizedWeights& w) const {
+    auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(column_sums_offset_ + align(blocks_ * s_.n * 4)));
     char* to = packed->data<char>();
     auto* scales = reinterpret_cast<float*>(packed->data<char>() + scales_at_);
-    auto* sums = reinterpret_cast<uint32_t*>(packed->data<char>() + sums_at_);
+    auto* acc = reinterpret_cast<uint32_t*>(packed->data<char>() + column_sums_offset_);
     std::copy(w.scales().begin(), w.scales().end(), scales);
-    const bool known_zero = rows_ == Rows::kOneGrid || rows_ == Rows::kBlocks;  // then panels take it off
-    const int32_t zero = known_zero ? GemmI8::byte_zero(x_signed_, x_zero_) : 0;
+    const bool constant_zero = rows_ == Rows::kPerTensorParams || rows_ == Rows::kBlocks;  // then panels take it off
+    const int32_t zero = constant_zero ? GemmI8::int8_zero_point(x_signed_, x_zero_) : 0;
     const auto sum = [](const auto* values, int64_t n) {
       uint32_t total = 0;
       for (int64_t j = 0; j < n; ++j) total += static_cast<uint32_t>(static_cast<int32_t>(values[j]));
       return total;
     };
-    const int32_t* bias = requant_ ? requant_->bias.data() : nullptr;
-    if (const int8_t* plain = w.plain()) {
-      for (int64_t n = 0; n < s_.n; ++n) sums[n] = sum(plain + n * s_.k, s_.k);
-      gemm_.pack(plain, s_.k, s_.n, bias, zero, to);
+    const int32_t* bias = requant_params_ ? requant_params_->bias.data() : nullptr;
+    if (const int8_t* unquantized = w.unquantized()) {
+      for (int64_t n = 0; n < s_.n; ++n) acc[n] = sum(unquantized + n * s_.k, s_.k);
+      gemm_.pack(unquantized, s_.k, s_.n, bias, zero, to);
       return packed;
     }
     const std::vector<int16_t> values = w.values();
@@ -138,7 +139,7 @@ class MatMulI8 final : public Kernel {
       for (int64_t n = 0; n < s_.n; ++n) {
         const int16_t* from = values.data() + n * s_.k + i * block_;
         std::copy_n(from, k, part.data() + n * k);
-        sums[i * s_.n + n] = sum(from, k);
+        acc[i * s_.n + n] = sum(from, k);
       }
       gemm_.pack(part.data(), k, s_.n, bias, zero, to);
       to += align(gemm_.packed_bytes(k, s_.n));
@@ -146,74 +147,75 @@ class MatMulI8 final : public Kernel {
     return packed;
   }
   /// Rows [first, last) of float32 in the form of the tiles.
-  void quantize_rows(const Tensor& a, int64_t first, int64_t last, uint8_t* to, QuantParams* grids) const {
+  void quantize_rows(const Tensor& a, int64_t first, int64_t last, uint8_t* to, QuantParams* params) const {
     quant_.quantize_rows(a.data<float>() + first * s_.k, last - first, s_.k, attrs_.asymmetric_inputs,
-                         reinterpret_cast<int8_t*>(to + first * lda_), lda_, grids + first);
-    for (int64_t r = first; r < last; ++r) grids[r].zero_point = GemmI8::byte_zero(true, grids[r].zero_point);
+                         reinterpret_cast<int8_t*>(to + first * lda_), lda_, params + first);
+    for (int64_t r = first; r < last; ++r) params[r].zero_point = GemmI8::int8_zero_point(true, params[r].zero_point);
   }
-  /// Brings row r of a into the form of the tiles, block by block, and fills its grids, which lie s_.m apart where they
-  /// are one a block; their zero points are what is left to subtract.
-  void prepare(const Tensor& a, int64_t r, uint8_t* room, QuantParams* grids, uint8_t* to) const {
+  /// Brings row r of a into the form of the tiles, block by block, and fills its params, which lie s_.m apart where
+  /// they are one a block; their zero points are what is left to subtract.
+  void prepare(const Tensor& a, int64_t r, uint8_t* workspace, QuantParams* params, uint8_t* to) const {
     const uint8_t* from;
     int32_t zero = x_zero_;
-    QuantParams& grid = grids[0];
-    if (rows_ == Rows::kHybrid) {
-      grid = quant_.quantize_row(a.data<float>() + r * s_.k, s_.k, attrs_.asymmetric_inputs,
-                                 reinterpret_cast<int8_t*>(room));
-      from = room;
-      zero = grid.zero_point;
+    QuantParams& row = params[0];
+    if (rows_ == Rows::kDynamicQuant) {
+      row = quant_.quantize_row(a.data<float>() + r * s_.k, s_.k, attrs_.asymmetric_inputs,
+                                reinterpret_cast<int8_t*>(workspace));
+      from = workspace;
+      zero = row.zero_point;
     } else if (rows_ == Rows::kBlocks) {
-      auto* scales = reinterpret_cast<float*>(room);
-      from = room + blocks_ * 8;
-      quant_.quantize_blocks(a.data<float>() + r * s_.k, s_.k, block_, reinterpret_cast<int8_t*>(room + blocks_ * 8),
-                             scales, reinterpret_cast<int32_t*>(scales + blocks_));
-      for (int64_t i = 0; i < blocks_; ++i) grids[i * s_.m] = {scales[i], 0};
+      auto* scales = reinterpret_cast<float*>(workspace);
+      from = workspace + blocks_ * 8;
+      quant_.quantize_blocks(a.data<float>() + r * s_.k, s_.k, block_,
+                             reinterpret_cast<int8_t*>(workspace + blocks_ * 8), scales,
+                             reinterpret_cast<int32_t*>(scales + blocks_));
+      for (int64_t i = 0; i < blocks_; ++i) params[i * s_.m] = {scales[i], 0};
     } else {
       from = a.data<uint8_t>() + r * s_.k;
       if (rows_ == Rows::kDynamic) {
-        grid = {a.quant()->scale(r), a.quant()->zero_point(r)};
-        zero = grid.zero_point;
+        row = {a.quant()->scale(r), a.quant()->zero_point(r)};
+        zero = row.zero_point;
       }
     }
     for (int64_t i = 0; i < blocks_; ++i) {
       gemm_.convert(from + i * block_, s_.k, 1, depth(i), x_signed_, zero, to, lda_);
       to += gemm_.a_row_bytes(depth(i));
     }
-    if (rows_ != Rows::kBlocks) grid.zero_point = gemm_.bytes ? GemmI8::byte_zero(x_signed_, zero) : 0;
+    if (rows_ != Rows::kBlocks) row.zero_point = gemm_.bytes ? GemmI8::int8_zero_point(x_signed_, zero) : 0;
   }
-  void multiply(const uint8_t* a, const QuantParams* grids, const float* bias, Tensor& y, int64_t r0, int64_t r1,
+  void multiply(const uint8_t* a, const QuantParams* params, const float* bias, Tensor& y, int64_t r0, int64_t r1,
                 int64_t p0, int64_t p1) const {
     const char* panels = packed_->data<char>();
     const Bounds bounds = activation_bounds(attrs_.act);
-    SumScales by{.column_sums = reinterpret_cast<const int32_t*>(packed_->data<char>() + sums_at_),
-                 .scales = reinterpret_cast<const float*>(packed_->data<char>() + scales_at_),
-                 .bias = bias,
-                 .lo = bounds.lo,
-                 .hi = bounds.hi};
+    AccumulatorScales by{.column_sums = reinterpret_cast<const int32_t*>(packed_->data<char>() + column_sums_offset_),
+                         .scales = reinterpret_cast<const float*>(packed_->data<char>() + scales_at_),
+                         .bias = bias,
+                         .lo = bounds.lo,
+                         .hi = bounds.hi};
     if (rows_ == Rows::kBlocks) by.column_sums = nullptr;
     const uint8_t* rows = a + r0 * lda_;
     for (int64_t i = 0; i < blocks_; ++i) {
       by.first = i == 0;
       by.last = i == blocks_ - 1;
       gemm_.run(r1 - r0, s_.n, depth(i), rows, lda_, x_signed_, panels, p0, p1,
-                [&](const int32_t* sums, int64_t row, int64_t count, int64_t column, int64_t n) {
-                  if (requant_) {
-                    rescale_(*requant_, sums, gemm_.nr(), count, n, column,
+                [&](const int32_t* acc, int64_t row, int64_t count, int64_t column, int64_t n) {
+                  if (requant_params_) {
+                    rescale_(*requant_params_, acc, gemm_.nr(), count, n, column,
                              y.data<uint8_t>() + (r0 + row) * s_.n + column, s_.n);
                     return;
                   }
-                  quant_.rescale(by.columns(column), sums, gemm_.nr(), count, grids + r0 + row, 1, n,
+                  quant_.rescale(by.columns(column), acc, gemm_.nr(), count, params + r0 + row, 1, n,
                                  y.data<float>() + (r0 + row) * s_.n + column, s_.n);
                 });
       rows += gemm_.a_row_bytes(depth(i));
       panels += align(gemm_.packed_bytes(depth(i), s_.n));
       if (by.column_sums) by.column_sums += s_.n;
       by.scales += s_.n;
-      if (rows_ == Rows::kBlocks) grids += s_.m;
+      if (rows_ == Rows::kBlocks) params += s_.m;
     }
-    if (!requant_) {
+    if (!requant_params_) {
       const int64_t column = p0 * gemm_.nr(), n = std::min(s_.n, p1 * gemm_.nr()) - column;
-      activate_rows(attrs_.act, y.data<float>() + r0 * s_.n + column, r1 - r0, n, s_.n);
+      apply_activation(attrs_.act, y.data<float>() + r0 * s_.n + column, r1 - r0, n, s_.n);
     }
   }
 
@@ -221,11 +223,11 @@ class MatMulI8 final : public Kernel {
   Rows rows_;
   MatMulAttrs attrs_;
   const GemmI8& gemm_;
-  const RowQuant& quant_;
-  std::optional<RequantParams> requant_;
-  RequantRows rescale_;
-  int64_t threads_, blocks_, block_, depth_steps_ = 0, lda_ = 0, scales_at_ = 0, sums_at_ = 0;
-  int64_t a_bytes_ = 0, stored_bytes_ = 0, row_grids_ = 1;
+  const DynamicQuantOps& quant_;
+  std::optional<RequantParams> requant_params_;
+  RequantizeAccumulators rescale_;
+  int64_t threads_, blocks_, block_, depth_steps_ = 0, lda_ = 0, scales_at_ = 0, column_sums_offset_ = 0;
+  int64_t a_bytes_ = 0, quantized_bytes_ = 0, per_token_params_ = 1;
   bool x_signed_ = true, has_bias_ = false, direct_ = false;
   bool in_place_ = false;  ///< float32 rows become rows of the tiles at once
   int32_t x_zero_ = 0;
@@ -236,38 +238,38 @@ class MatMulI8 final : public Kernel {
 
 std::unique_ptr<Kernel> make_matmul_i8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
-  const auto s = rows_times_constant(spec);
+  const auto s = matmul_by_constant(spec);
   if (!s || spec.inputs[1].shape.rank() != 2 || (spec.has(2) && !s->is_row(spec.inputs[2].shape))) return nullptr;
   const int axis = attrs.transpose_b ? 0 : 1;
   if (!QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, s->n)) return nullptr;
-  auto requant = RequantParams::make(spec, s->n, attrs.act, attrs.rounding, attrs.alpha);
-  if (!requant) return nullptr;
-  const auto weights = IntegerWeights::make(*spec.constant(1), *s);
+  auto requant_params = RequantParams::make(spec, s->n, attrs.act, attrs.rounding, attrs.alpha);
+  if (!requant_params) return nullptr;
+  const auto weights = QuantizedWeights::make(*spec.constant(1), *s);
   if (!weights || weights->blocks() != 1) return nullptr;
-  return std::make_unique<MatMulI8>(*s, MatMulI8::Rows::kOneGrid, spec, *weights, std::move(requant));
+  return std::make_unique<MatMulI8>(*s, MatMulI8::Rows::kPerTensorParams, spec, *weights, std::move(requant_params));
 }
 
-std::unique_ptr<Kernel> make_matmul_dynamic(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_matmul_qd8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
-  const auto s = rows_times_constant(spec);
+  const auto s = matmul_by_constant(spec);
   if (!s || spec.outputs[0].dtype != DType::kF32 || attrs.alpha != 1 || attrs.beta != 1 || !float_bias(spec, *s))
     return nullptr;
-  if (!carries_row_grids(spec, *s)) return nullptr;
-  const auto weights = IntegerWeights::make(*spec.constant(1), *s);
+  if (!has_per_token_params(spec, *s)) return nullptr;
+  const auto weights = QuantizedWeights::make(*spec.constant(1), *s);
   if (!weights) return nullptr;
   return std::make_unique<MatMulI8>(*s, MatMulI8::Rows::kDynamic, spec, *weights, std::nullopt);
 }
 
-std::unique_ptr<Kernel> make_matmul_hybrid(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_matmul_dynamic_quant(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   if (!attrs.hybrid && attrs.row_block <= 0) return nullptr;
   if (spec.inputs[0].dtype != DType::kF32 || spec.inputs[0].quant || spec.outputs[0].dtype != DType::kF32)
     return nullptr;
-  const auto s = rows_times_constant(spec);
+  const auto s = matmul_by_constant(spec);
   if (!s || attrs.alpha != 1 || attrs.beta != 1 || !float_bias(spec, *s) || attrs.trans_batch_a) return nullptr;
-  const auto weights = IntegerWeights::make(*spec.constant(1), *s);
+  const auto weights = QuantizedWeights::make(*spec.constant(1), *s);
   if (!weights || (!attrs.hybrid && attrs.row_block != weights->block())) return nullptr;
-  return std::make_unique<MatMulI8>(*s, attrs.hybrid ? MatMulI8::Rows::kHybrid : MatMulI8::Rows::kBlocks, spec,
+  return std::make_unique<MatMulI8>(*s, attrs.hybrid ? MatMulI8::Rows::kDynamicQuant : MatMulI8::Rows::kBlocks, spec,
                                     *weights, std::nullopt);
 }
 

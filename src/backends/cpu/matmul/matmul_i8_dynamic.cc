@@ -1,4 +1,4 @@
-// 8-bit products whose second operand is computed: it is packed as it comes.
+// 8-bit products whose second operand is computed: it is packed at run time.
 #include <algorithm>
 
 #include "backends/cpu/core/kernel.h"
@@ -13,20 +13,20 @@ namespace {
 
 int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
 
-class MatMulI8Computed final : public Kernel {
+class MatMulI8Dynamic final : public Kernel {
  public:
-  MatMulI8Computed(const MatMulShape& s, const QuantizedPair& q, RequantParams requant, const KernelSpec& spec)
+  MatMulI8Dynamic(const MatMulShape& s, const QuantizedPair& q, RequantParams requant_params, const KernelSpec& spec)
       : s_(s),
         q_(q),
-        requant_(std::move(requant)),
-        rescale_(requant_rows(spec.isa, requant_)),
+        requant_params_(std::move(requant_params)),
+        rescale_(requantize_accumulators(spec.isa, requant_params_)),
         gemm_(gemm_i8(spec.isa, always_int8(q.w_signed, q.w_zeros))),
         lda_(gemm_.a_row_bytes(s.k)) {
-    rows_at_ = align(s.n * s.k * 2);
-    packed_at_ = rows_at_ + align(s.m * s.k + 64);
-    converted_at_ = packed_at_ + align(gemm_.packed_bytes(s.k, s.n));
+    rows_offset_ = align(s.n * s.k * 2);
+    packed_at_ = rows_offset_ + align(s.m * s.k + 64);
+    converted_offset_ = packed_at_ + align(gemm_.packed_bytes(s.k, s.n));
   }
-  size_t scratch_bytes() const override { return static_cast<size_t>(converted_at_ + align(s_.m * lda_)); }
+  size_t scratch_bytes() const override { return static_cast<size_t>(converted_offset_ + align(s_.m * lda_)); }
   Status run(KernelContext& ctx) const override {
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for a matrix product");
@@ -47,36 +47,36 @@ class MatMulI8Computed final : public Kernel {
     for (int64_t n = 0; n < s_.n; ++n)
       for (int64_t k = 0; k < s_.k; ++k)
         weights[n * s_.k + k] = q_.weight(b[k * v.row_stride + n * v.column_stride], 0);
-    gemm_.pack(weights, s_.k, s_.n, nullptr, GemmI8::byte_zero(q_.x_signed, q_.x_zero), scratch + packed_at_);
+    gemm_.pack(weights, s_.k, s_.n, nullptr, GemmI8::int8_zero_point(q_.x_signed, q_.x_zero), scratch + packed_at_);
   }
   void multiply(const uint8_t* a, uint8_t* scratch, uint8_t* y) const {
     const MatrixView& v = s_.g.a;
     int64_t stride = v.row_stride;
     if (v.column_stride != 1) {
-      uint8_t* rows = scratch + rows_at_;
+      uint8_t* rows = scratch + rows_offset_;
       for (int64_t k = 0; k < s_.k; ++k)
         for (int64_t r = 0; r < s_.m; ++r) rows[r * s_.k + k] = a[r * v.row_stride + k * v.column_stride];
       a = rows;
       stride = s_.k;
     }
-    gemm_.convert(a, stride, s_.m, s_.k, q_.x_signed, q_.x_zero, scratch + converted_at_, lda_);
-    gemm_.run(s_.m, s_.n, s_.k, scratch + converted_at_, lda_, q_.x_signed, scratch + packed_at_, 0, gemm_.panels(s_.n),
-              [&](const int32_t* sums, int64_t row, int64_t rows, int64_t column, int64_t n) {
-                rescale_(requant_, sums, gemm_.nr(), rows, n, column, y + row * s_.n + column, s_.n);
+    gemm_.convert(a, stride, s_.m, s_.k, q_.x_signed, q_.x_zero, scratch + converted_offset_, lda_);
+    gemm_.run(s_.m, s_.n, s_.k, scratch + converted_offset_, lda_, q_.x_signed, scratch + packed_at_, 0,
+              gemm_.panels(s_.n), [&](const int32_t* acc, int64_t row, int64_t rows, int64_t column, int64_t n) {
+                rescale_(requant_params_, acc, gemm_.nr(), rows, n, column, y + row * s_.n + column, s_.n);
               });
   }
 
   MatMulShape s_;
   QuantizedPair q_;
-  RequantParams requant_;
-  RequantRows rescale_;
+  RequantParams requant_params_;
+  RequantizeAccumulators rescale_;
   const GemmI8& gemm_;
-  int64_t lda_, rows_at_ = 0, packed_at_ = 0, converted_at_ = 0;
+  int64_t lda_, rows_offset_ = 0, packed_at_ = 0, converted_offset_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_matmul_i8_computed(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_matmul_i8_dynamic(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   if (spec.has(2) || attrs.trans_batch_a || attrs.trans_batch_b) return nullptr;
   const auto s = MatMulShape::make(spec);
@@ -85,9 +85,9 @@ std::unique_ptr<Kernel> make_matmul_i8_computed(const KernelSpec& spec) {
   if (!w || w->scales.size() != 1) return nullptr;
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1], -1, s->n);
   if (!q) return nullptr;
-  auto requant = RequantParams::make(spec, s->n, attrs.act, attrs.rounding, attrs.alpha);
-  if (!requant) return nullptr;
-  return std::make_unique<MatMulI8Computed>(*s, *q, std::move(*requant), spec);
+  auto requant_params = RequantParams::make(spec, s->n, attrs.act, attrs.rounding, attrs.alpha);
+  if (!requant_params) return nullptr;
+  return std::make_unique<MatMulI8Dynamic>(*s, *q, std::move(*requant_params), spec);
 }
 
 }  // namespace smelt

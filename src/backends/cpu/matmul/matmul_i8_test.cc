@@ -94,7 +94,7 @@ TEST(MatMulI8, DynamicRows) {
         }
         c.inputs[0].set_quant(q);
         c.output.dtype = DType::kF32;
-        check_case(c, "matmul_dynamic", {1e-2, 1e-4});
+        check_case(c, "matmul_qd8", {1e-2, 1e-4});
       }
 }
 
@@ -114,7 +114,7 @@ TEST(MatMulI8, HybridBlocks) {
       }
 }
 
-TEST(MatMulI8, Hybrid) {
+TEST(MatMulI8, DynamicQuant) {
   for (const Row& r : kRows)
     for (bool asymmetric : {false, true}) {
       KernelCase c = real_case(r, DType::kI8, 0);
@@ -124,7 +124,7 @@ TEST(MatMulI8, Hybrid) {
       c.attrs = attrs;
       c.inputs[0] = random_tensor(DType::kF32, {r.m, r.k}, -2, 3, 1);
       c.output.dtype = DType::kF32;
-      check_case(c, "matmul_hybrid", {1e-5, 1e-5});
+      check_case(c, "matmul_dynamic_quant", {1e-5, 1e-5});
     }
 }
 

@@ -19,19 +19,19 @@ namespace {
 class MatMulW4 final : public Kernel {
  public:
   enum class Rows : uint8_t {
-    kDynamic,  ///< int8, a scale and zero point each
-    kHybrid,   ///< float32, quantized as they come
-    kBlocks,   ///< float32, blocks of them quantized as they come
-    kReal,     ///< float32
+    kDynamic,       ///< int8, a scale and zero point each
+    kDynamicQuant,  ///< float32, quantized at run time
+    kBlocks,        ///< float32, blocks of them quantized at run time
+    kReal,          ///< float32
   };
-  MatMulW4(const MatMulShape& s, Rows mode, const KernelSpec& spec, const IntegerWeights& w)
+  MatMulW4(const MatMulShape& s, Rows mode, const KernelSpec& spec, const QuantizedWeights& w)
       : s_(s),
         mode_(mode),
         attrs_(spec.attrs<MatMulAttrs>()),
         has_bias_(spec.has(2)),
         gemm_(w4_gemm(spec.isa)),
         floats_(gemm_f32(spec.isa)),
-        quant_(row_quant(spec.isa)),
+        quant_(dynamic_quant_ops(spec.isa)),
         threads_(std::max(spec.threads, 1)),
         blocks_(w.blocks()),
         block_(w.block()) {
@@ -57,7 +57,7 @@ class MatMulW4 final : public Kernel {
   Status run(KernelContext& ctx) const override {
     auto* scratch = static_cast<char*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for the rows of a matrix product");
-    if (mode_ == Rows::kDynamic) SMELT_TRY(check_row_grids(ctx.input(0), s_.m));
+    if (mode_ == Rows::kDynamic) SMELT_TRY(check_per_token_params(ctx.input(0), s_.m));
     const Operands in = operands(ctx, scratch + (unpacks_ ? threads_ * unpacked_floats() * 4 : 0));
     if (!in_place_ || has_zeros_) {
       ctx.threads().parallel_for(s_.m, std::max<int64_t>(1, 32768 / s_.k), [&](int64_t begin, int64_t end) {
@@ -66,8 +66,8 @@ class MatMulW4 final : public Kernel {
     }
     if (unpacks_) {
       ctx.threads().parallel_for(threads_, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t piece = begin; piece < end; ++piece)
-          real_products(in, reinterpret_cast<float*>(scratch) + piece * unpacked_floats(), piece);
+        for (int64_t chunk = begin; chunk < end; ++chunk)
+          real_products(in, reinterpret_cast<float*>(scratch) + chunk * unpacked_floats(), chunk);
       });
       return Ok();
     }
@@ -89,10 +89,10 @@ class MatMulW4 final : public Kernel {
   struct Operands {
     int8_t* ints;
     float* reals;
-    int32_t* sums;     ///< [row][block]: what W4Tile::less points to
-    float* real_sums;  ///< the same
-    float* scales;     ///< the same
-    QuantParams* grids;
+    int32_t* acc;     ///< [row][block]: what W4Tile::less points to
+    float* real_acc;  ///< the same
+    float* scales;    ///< the same
+    QuantParams* params;
     const float* bias;
     float* y;
   };
@@ -105,13 +105,13 @@ class MatMulW4 final : public Kernel {
     };
     if (mode_ == Rows::kReal) {
       in.reals = in_place_ ? const_cast<float*>(ctx.input(0).data<float>()) : reinterpret_cast<float*>(take(lda_ * 4));
-      in.real_sums = reinterpret_cast<float*>(take(blocks_ * 4));
+      in.real_acc = reinterpret_cast<float*>(take(blocks_ * 4));
     } else {
-      in.sums = reinterpret_cast<int32_t*>(take(blocks_ * 4));
+      in.acc = reinterpret_cast<int32_t*>(take(blocks_ * 4));
       if (mode_ == Rows::kBlocks)
         in.scales = reinterpret_cast<float*>(take(blocks_ * 4));
       else
-        in.grids = reinterpret_cast<QuantParams*>(take(sizeof(QuantParams)));
+        in.params = reinterpret_cast<QuantParams*>(take(sizeof(QuantParams)));
       in.ints = reinterpret_cast<int8_t*>(take(lda_));
     }
     in.bias = has_bias_ ? ctx.input(2).data<float>() : nullptr;
@@ -129,7 +129,7 @@ class MatMulW4 final : public Kernel {
   int64_t unpacked_floats() const { return align((s_.k + 1) * floats_.nr()); }
 
   /// Panels; for every column what a row's zero point of one takes off; zero points as the tiles take them.
-  Packed pack(const IntegerWeights& w, int32_t offset) const {
+  Packed pack(const QuantizedWeights& w, int32_t offset) const {
     auto packed =
         std::make_shared<AlignedBuffer>(static_cast<size_t>(zeros_at_ + (has_zeros_ ? columns() * blocks_ * 2 : 0)));
     const std::vector<int16_t> values = w.values();
@@ -162,22 +162,22 @@ class MatMulW4 final : public Kernel {
     if (mode_ == Rows::kReal) {
       float* to = in.reals + r * lda_;
       if (!in_place_) std::fill(std::copy_n(a.data<float>() + r * s_.k, s_.k, to), to + lda_, 0.0f);
-      if (has_zeros_) quant_.sum_real_blocks(to, s_.k, block_, in.real_sums + r * blocks_);
+      if (has_zeros_) quant_.sum_real_blocks(to, s_.k, block_, in.real_acc + r * blocks_);
       return;
     }
     int8_t* to = in.ints + r * lda_;
-    int32_t* sums = in.sums + r * blocks_;
+    int32_t* acc = in.acc + r * blocks_;
     if (mode_ == Rows::kBlocks) {
-      quant_.quantize_blocks(a.data<float>() + r * s_.k, s_.k, block_, to, in.scales + r * blocks_, sums);
-    } else if (mode_ == Rows::kHybrid) {
-      in.grids[r] = quant_.quantize_row(a.data<float>() + r * s_.k, s_.k, attrs_.asymmetric_inputs, to);
+      quant_.quantize_blocks(a.data<float>() + r * s_.k, s_.k, block_, to, in.scales + r * blocks_, acc);
+    } else if (mode_ == Rows::kDynamicQuant) {
+      in.params[r] = quant_.quantize_row(a.data<float>() + r * s_.k, s_.k, attrs_.asymmetric_inputs, to);
     } else {
       std::copy_n(a.data<int8_t>() + r * s_.k, s_.k, to);
-      in.grids[r] = {a.quant()->scale(r), a.quant()->zero_point(r)};
+      in.params[r] = {a.quant()->scale(r), a.quant()->zero_point(r)};
     }
     std::fill(to + s_.k, to + lda_, int8_t{0});
-    if (mode_ != Rows::kBlocks) quant_.sum_blocks(to, s_.k, block_, sums);
-    for (int64_t i = 0; i < blocks_; ++i) sums[i] *= has_zeros_ ? -1 : -8;
+    if (mode_ != Rows::kBlocks) quant_.sum_blocks(to, s_.k, block_, acc);
+    for (int64_t i = 0; i < blocks_; ++i) acc[i] *= has_zeros_ ? -1 : -8;
   }
   W4Tile tile(int64_t panel) const {
     W4Tile t;
@@ -206,38 +206,38 @@ class MatMulW4 final : public Kernel {
       const int64_t here = std::min(height, to - r);
       if (in.reals) {
         t.a = in.reals + r * lda_;
-        t.real_sums = in.real_sums + r * blocks_;
+        t.real_acc = in.real_acc + r * blocks_;
         (count > W4Tile::kFew ? gemm_.one_real_row : gemm_.real_tiles[here - 1])(t);
       } else {
         t.a = in.ints + r * lda_;
-        t.less = in.sums + r * blocks_;
+        t.less = in.acc + r * blocks_;
         t.row_scales = in.scales ? in.scales + r * blocks_ : nullptr;
         (count > W4Tile::kFew ? gemm_.one_row : gemm_.tiles[here - 1])(t);
       }
       for (int64_t i = r; i < r + here; ++i) {
-        const QuantParams grid = in.grids ? in.grids[i] : QuantParams{};
-        gemm_.store(by, out + (i - r) * count * gemm_.lanes, grid.scale, static_cast<float>(grid.zero_point), n,
+        const QuantParams params = in.params ? in.params[i] : QuantParams{};
+        gemm_.store(by, out + (i - r) * count * gemm_.lanes, params.scale, static_cast<float>(params.zero_point), n,
                     in.y + i * s_.n + first);
       }
     }
-    activate_rows(attrs_.act, in.y + from * s_.n + first, to - from, n, s_.n);
+    apply_activation(attrs_.act, in.y + from * s_.n + first, to - from, n, s_.n);
   }
-  /// A piece of the product of many float32 rows: weights become float32, panel by panel.
-  void real_products(const Operands& in, float* room, int64_t piece) const {
+  /// A chunk of the product of many float32 rows: weights become float32, panel by panel.
+  void real_products(const Operands& in, float* workspace, int64_t chunk) const {
     const Bounds bounds = activation_bounds(attrs_.act);
-    split_product(s_.m, floats_.mr, floats_.panels(s_.n), piece, threads_,
+    split_product(s_.m, floats_.mr, floats_.panels(s_.n), chunk, threads_,
                   [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) {
                     const int64_t height = floats_.even_height(r1 - r0);
                     for (int64_t p = p0; p < p1; ++p) {
                       const int64_t w = floats_.width(s_.n, p), first = p * floats_.nr();
                       const int64_t n = std::min(w, s_.n - first);
-                      for (int64_t j = 0; j < w; ++j) room[j] = in.bias && j < n ? in.bias[first + j] : 0.0f;
-                      gemm_.unpack(tile(first / gemm_.lanes), w / gemm_.lanes, s_.k, room + w, w);
+                      for (int64_t j = 0; j < w; ++j) workspace[j] = in.bias && j < n ? in.bias[first + j] : 0.0f;
+                      gemm_.unpack(tile(first / gemm_.lanes), w / gemm_.lanes, s_.k, workspace + w, w);
                       float* y = in.y + r0 * s_.n + first;
                       const ptrdiff_t start = 0;
-                      floats_.panel({&start, 1, s_.k}, r1 - r0, height, n, in.reals + r0 * lda_, lda_, room, 0, y, s_.n,
-                                    nullptr, bounds.lo, bounds.hi);
-                      activate_rows(attrs_.act, y, r1 - r0, n, s_.n);
+                      floats_.panel({&start, 1, s_.k}, r1 - r0, height, n, in.reals + r0 * lda_, lda_, workspace, 0, y,
+                                    s_.n, nullptr, bounds.lo, bounds.hi);
+                      apply_activation(attrs_.act, y, r1 - r0, n, s_.n);
                     }
                   });
   }
@@ -250,18 +250,18 @@ class MatMulW4 final : public Kernel {
   bool in_place_ = false;  ///< float32 rows are taken as they are
   const W4Gemm& gemm_;
   const GemmF32& floats_;
-  const RowQuant& quant_;
+  const DynamicQuantOps& quant_;
   int64_t threads_, blocks_, block_, panels_ = 0, lda_ = 0, panel_bytes_ = 0, takes_at_ = 0, zeros_at_ = 0;
   Packed packed_;
 };
 
 /// How the kernel takes the rows of a, if it does.
-std::optional<MatMulW4::Rows> rows_of(const KernelSpec& spec, const MatMulShape& s, const IntegerWeights& w) {
+std::optional<MatMulW4::Rows> rows_of(const KernelSpec& spec, const MatMulShape& s, const QuantizedWeights& w) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   const ValueType& a = spec.inputs[0];
-  if (a.dtype == DType::kI8 && carries_row_grids(spec, s)) return MatMulW4::Rows::kDynamic;
+  if (a.dtype == DType::kI8 && has_per_token_params(spec, s)) return MatMulW4::Rows::kDynamic;
   if (a.dtype != DType::kF32 || a.quant) return std::nullopt;
-  if (attrs.hybrid) return MatMulW4::Rows::kHybrid;
+  if (attrs.hybrid) return MatMulW4::Rows::kDynamicQuant;
   if (attrs.row_block <= 0) return MatMulW4::Rows::kReal;
   if (attrs.row_block != w.block()) return std::nullopt;
   return MatMulW4::Rows::kBlocks;
@@ -271,14 +271,14 @@ std::optional<MatMulW4::Rows> rows_of(const KernelSpec& spec, const MatMulShape&
 
 std::unique_ptr<Kernel> make_matmul_w4(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
-  const auto s = rows_times_constant(spec);
+  const auto s = matmul_by_constant(spec);
   if (!s || s->m == 0 || s->n == 0 || spec.outputs[0].dtype != DType::kF32 || spec.outputs[0].quant ||
       attrs.alpha != 1 || attrs.beta != 1 || attrs.trans_batch_a || !float_bias(spec, *s) ||
       bit_width(spec.inputs[1].dtype) != 4)
     return nullptr;
-  const auto w = IntegerWeights::make(*spec.constant(1), *s);
+  const auto w = QuantizedWeights::make(*spec.constant(1), *s);
   if (!w || (w->blocks() > 1 && w->block() % W4Tile::kStep != 0)) return nullptr;
-  constexpr int64_t kMostOfABlock = 65536;  // sums of 32 bits hold 256 times these
+  constexpr int64_t kMostOfABlock = 65536;  // accumulators of 32 bits hold 256 times these
   if (std::min(w->block(), s->k) > kMostOfABlock) return nullptr;
   const auto rows = rows_of(spec, *s, *w);
   return rows ? std::make_unique<MatMulW4>(*s, *rows, spec, *w) : nullptr;

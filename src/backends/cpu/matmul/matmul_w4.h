@@ -19,15 +19,15 @@ struct W4Tile {
   ptrdiff_t blocks = 0;
   ptrdiff_t steps = 0, last_steps = 0;  ///< of a block, of the last one
   const char* panel = nullptr;
-  ptrdiff_t panel_bytes = 0;          ///< from one to the next
-  const int16_t* zeros = nullptr;     ///< zero points [panel][block][lane]; null: 8
-  const int32_t* less = nullptr;      ///< [row][block]: sums of int8 entries, negative, 8 times where zeros is null
+  ptrdiff_t panel_bytes = 0;       ///< from one to the next
+  const int16_t* zeros = nullptr;  ///< zero points [panel][block][lane]; null: 8
+  const int32_t* less = nullptr;  ///< [row][block]: accumulators of int8 entries, negative, 8 times where zeros is null
   const float* row_scales = nullptr;  ///< [row][block]: of int8 entries; null: 1
-  const float* real_sums = nullptr;   ///< [row][block]: of float32 entries
+  const float* real_acc = nullptr;    ///< [row][block]: of float32 entries
   float* out = nullptr;               ///< [row][panel][lane]
 };
 
-/// How rows of sums become rows of y.
+/// How rows of accumulators become rows of y.
 struct W4Rows {
   const float* bias;   ///< null: none
   const float* zeros;  ///< what a row's zero point of one takes off
@@ -44,8 +44,8 @@ struct W4Gemm {
   Tile tiles[kMostRows] = {};                      ///< [rows - 1], of few panels
   Tile real_tiles[kMostRows] = {};                 ///< the same for float32 rows
   Tile one_row = nullptr, one_real_row = nullptr;  ///< times many panels
-  /// y = clamp(scale * (sums - zero * zeros) + bias) for n columns.
-  void (*store)(const W4Rows& by, const float* sums, float scale, float zero, int64_t n, float* y) = nullptr;
+  /// y = clamp(scale * (accumulators - zero * zeros) + bias) for n columns.
+  void (*store)(const W4Rows& by, const float* acc, float scale, float zero, int64_t n, float* y) = nullptr;
   /// Rows [0, k) of real weights, `stride` floats apart, of the tile's `count` panels.
   void (*unpack)(const W4Tile& t, int64_t count, int64_t k, float* rows, int64_t stride) = nullptr;
 };

@@ -72,7 +72,7 @@ TEST(MatMulI8, BlocksOfRows) {
       auto wide = std::make_shared<Quantization>(*q);
       for (int32_t& z : wide->zero_points) z = shifted ? z * 17 : 128;
       c.inputs[1].set_quant(wide);
-      check_case(c, "matmul_hybrid", {1e-4, 1e-5});
+      check_case(c, "matmul_dynamic_quant", {1e-4, 1e-5});
     }
 }
 
@@ -114,7 +114,7 @@ TEST(MatMulW4, HalfPrecisionRows) {
     c.inputs[0] = random_tensor(DType::kF16, {3, 64}, -2, 3, 1);
     c.inputs[2] = Tensor();
     c.output.dtype = DType::kF16;
-    check_case(c, "matmul_half", {1e-2, 1e-3});
+    check_case(c, "matmul_f16", {1e-2, 1e-3});
   }
 }
 

@@ -29,9 +29,9 @@ HWY_INLINE V8 spread(const int8_t* from) {
   return hn::BitCast(D8(), hn::Set(DI(), group));
 }
 
-// Sums of products of int8 entries of a with weights of at most 15, or with any bytes (kTakesBytes), four at a time:
-// partial ones, with room for kMost products each, that gather() brings to 32 bits. Values in arrays, which the
-// compiler keeps in registers.
+// Accumulators of products of int8 entries of a with weights of at most 15, or with any bytes (kTakesBytes), four at a
+// time: partial ones, with workspace for kMost products each, that gather() brings to 32 bits. Values in arrays, which
+// the compiler keeps in registers.
 
 #if HWY_TARGET == HWY_AVX3 || (HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64)
 /// Dot products are not in these targets' attributes, but in the processors of the levels kVnni and kDot.
@@ -55,7 +55,7 @@ struct DirectSums {
 
 #if HWY_ARCH_X86
 /// Pairs in 16 bits: 2 * 15 * 128 each.
-struct PlainSums {
+struct BlockSums {
   static constexpr int kMost = 8;
   static constexpr bool kTakesBytes = false;
   using Partial = hn::Vec<hn::ScalableTag<int16_t>>;
@@ -86,7 +86,7 @@ struct PlainSums {
 };
 #elif HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64
 /// Products in 16 bits: 15 * 128 each.
-struct PlainSums {
+struct BlockSums {
   static constexpr int kMost = 16;
   static constexpr bool kTakesBytes = false;
   struct Partial {
@@ -104,7 +104,7 @@ struct PlainSums {
 };
 #else
 /// Any processor: byte by byte of the groups.
-struct PlainSums {
+struct BlockSums {
   static constexpr int kMost = 1 << 20;
   static constexpr bool kTakesBytes = false;
   using Partial = VI;
@@ -124,15 +124,15 @@ struct PlainSums {
 };
 #endif
 
-template <class Sums, int MR, int NV>
+template <class Accumulators, int MR, int NV>
 void int_tile(const W4Tile& t) {
   const D d;
   const DI di;
   const D8 d8;
   const hn::Rebind<int16_t, DI> d16;
   const V8 low_half = hn::Set(d8, uint8_t{15});
-  // Where few sums wait for one another, high halves go to sums of their own, in sixteenths.
-  constexpr bool kApart = Sums::kTakesBytes && MR * NV < 8;
+  // Where few accumulators wait for one another, high halves go to accumulators of their own, in sixteenths.
+  constexpr bool kApart = Accumulators::kTakesBytes && MR * NV < 8;
   const V8 high_half = hn::Set(d8, uint8_t{0xf0});
   V total[MR][NV];
 #pragma GCC unroll 8
@@ -142,22 +142,22 @@ void int_tile(const W4Tile& t) {
   const auto* a = static_cast<const int8_t*>(t.a);
   const char* panel = t.panel;
   for (ptrdiff_t b = 0; b < t.blocks; ++b) {
-    VI sums[MR][NV];
-    typename Sums::Partial partial[MR][NV], high_partial[MR][NV];
+    VI acc[MR][NV];
+    typename Accumulators::Partial partial[MR][NV], high_partial[MR][NV];
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) {
       const VI zero = t.zeros ? hn::PromoteTo(di, hn::LoadU(d16, t.zeros + (j * t.blocks + b) * kLanes)) : hn::Zero(di);
 #pragma GCC unroll 8
       for (int m = 0; m < MR; ++m) {
         const VI less = hn::Set(di, t.less[m * t.blocks + b]);
-        sums[m][j] = t.zeros ? hn::Mul(less, zero) : less;
-        partial[m][j] = Sums::start(sums[m][j]);
-        if constexpr (kApart) high_partial[m][j] = Sums::start(hn::Zero(di));
+        acc[m][j] = t.zeros ? hn::Mul(less, zero) : less;
+        partial[m][j] = Accumulators::start(acc[m][j]);
+        if constexpr (kApart) high_partial[m][j] = Accumulators::start(hn::Zero(di));
       }
     }
     const char* const scales = panel;
     panel += kLanes * 4;
-    constexpr ptrdiff_t kMost = Sums::kMost / 2;
+    constexpr ptrdiff_t kMost = Accumulators::kMost / 2;
     for (ptrdiff_t left = b + 1 < t.blocks ? t.steps : t.last_steps; left > 0; left -= kMost) {
       const char* const end = panel + kLanes * 4 * std::min(left, kMost);
       for (; panel < end; panel += kLanes * 4, a += W4Tile::kStep) {
@@ -173,9 +173,9 @@ void int_tile(const W4Tile& t) {
           const V8 first = spread(a + m * t.lda), second = spread(a + m * t.lda + 4);
 #pragma GCC unroll 4
           for (int j = 0; j < NV; ++j) {
-            partial[m][j] = Sums::add(partial[m][j], low[j], first);
+            partial[m][j] = Accumulators::add(partial[m][j], low[j], first);
             auto& of_high = kApart ? high_partial[m][j] : partial[m][j];
-            of_high = Sums::add(of_high, high[j], second);
+            of_high = Accumulators::add(of_high, high[j], second);
           }
         }
       }
@@ -183,15 +183,15 @@ void int_tile(const W4Tile& t) {
       for (int m = 0; m < MR; ++m)
 #pragma GCC unroll 4
         for (int j = 0; j < NV; ++j) {
-          sums[m][j] = Sums::gather(sums[m][j], partial[m][j]);
-          partial[m][j] = Sums::restart(partial[m][j]);
+          acc[m][j] = Accumulators::gather(acc[m][j], partial[m][j]);
+          partial[m][j] = Accumulators::restart(partial[m][j]);
         }
     }
     if constexpr (kApart) {
 #pragma GCC unroll 8
       for (int m = 0; m < MR; ++m)
 #pragma GCC unroll 4
-        for (int j = 0; j < NV; ++j) sums[m][j] = hn::Add(sums[m][j], hn::ShiftRight<4>(high_partial[m][j]));
+        for (int j = 0; j < NV; ++j) acc[m][j] = hn::Add(acc[m][j], hn::ShiftRight<4>(high_partial[m][j]));
     }
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) {
@@ -200,7 +200,7 @@ void int_tile(const W4Tile& t) {
       for (int m = 0; m < MR; ++m) {
         // A product and a sum, not both at once: every level rounds alike.
         const V by = t.row_scales ? hn::Mul(scale, hn::Set(d, t.row_scales[m * t.blocks + b])) : scale;
-        total[m][j] = hn::Add(total[m][j], hn::Mul(hn::ConvertTo(d, sums[m][j]), by));
+        total[m][j] = hn::Add(total[m][j], hn::Mul(hn::ConvertTo(d, acc[m][j]), by));
       }
     }
   }
@@ -247,7 +247,7 @@ template <int MR, int NV>
 void real_tile(const W4Tile& t) {
   const D d;
   const DI di;
-  constexpr int kSplit = MR * NV >= 8 ? 1 : MR * NV >= 4 ? 2 : 4;  // sums in flight hide the latency of FMA
+  constexpr int kSplit = MR * NV >= 8 ? 1 : MR * NV >= 4 ? 2 : 4;  // accumulators in flight hide the latency of FMA
   V total[MR][NV];
 #pragma GCC unroll 8
   for (int m = 0; m < MR; ++m)
@@ -256,15 +256,15 @@ void real_tile(const W4Tile& t) {
   const auto* a = static_cast<const float*>(t.a);
   const char* panel = t.panel;
   for (ptrdiff_t b = 0; b < t.blocks; ++b) {
-    V sums[kSplit][MR][NV];
+    V acc[kSplit][MR][NV];
 #pragma GCC unroll 8
     for (int m = 0; m < MR; ++m)
 #pragma GCC unroll 4
       for (int j = 0; j < NV; ++j) {
-        sums[0][m][j] = t.zeros ? hn::Neg(hn::Mul(centered_zeros(t, j, b), hn::Set(d, t.real_sums[m * t.blocks + b])))
-                                : hn::Zero(d);
+        acc[0][m][j] =
+            t.zeros ? hn::Neg(hn::Mul(centered_zeros(t, j, b), hn::Set(d, t.real_acc[m * t.blocks + b]))) : hn::Zero(d);
 #pragma GCC unroll 4
-        for (int s = 1; s < kSplit; ++s) sums[s][m][j] = hn::Zero(d);
+        for (int s = 1; s < kSplit; ++s) acc[s][m][j] = hn::Zero(d);
       }
     const char* const scales = panel;
     panel += kLanes * 4;
@@ -281,7 +281,7 @@ void real_tile(const W4Tile& t) {
           const V w = centered<kAt>(groups[j]);
 #pragma GCC unroll 8
           for (int m = 0; m < MR; ++m)
-            sums[kAt % kSplit][m][j] = hn::MulAdd(hn::Set(d, a[m * t.lda + kAt]), w, sums[kAt % kSplit][m][j]);
+            acc[kAt % kSplit][m][j] = hn::MulAdd(hn::Set(d, a[m * t.lda + kAt]), w, acc[kAt % kSplit][m][j]);
         }
       });
     }
@@ -291,8 +291,8 @@ void real_tile(const W4Tile& t) {
 #pragma GCC unroll 8
       for (int m = 0; m < MR; ++m) {
 #pragma GCC unroll 4
-        for (int s = 1; s < kSplit; ++s) sums[0][m][j] = hn::Add(sums[0][m][j], sums[s][m][j]);
-        total[m][j] = hn::MulAdd(sums[0][m][j], scale, total[m][j]);
+        for (int s = 1; s < kSplit; ++s) acc[0][m][j] = hn::Add(acc[0][m][j], acc[s][m][j]);
+        total[m][j] = hn::MulAdd(acc[0][m][j], scale, total[m][j]);
       }
     }
   }
@@ -324,10 +324,10 @@ void unpack_rows(const W4Tile& t, int64_t count, int64_t k, float* rows, int64_t
   }
 }
 
-void store_rows(const W4Rows& by, const float* sums, float scale, float zero, int64_t n, float* y) {
+void store_rows(const W4Rows& by, const float* acc, float scale, float zero, int64_t n, float* y) {
   each_vector(n, [&](auto part, int64_t j) HWY_ATTR {
     const auto d = part.d;
-    auto v = hn::Sub(part.load(sums + j), hn::Mul(hn::Set(d, zero), part.load(by.zeros + j)));
+    auto v = hn::Sub(part.load(acc + j), hn::Mul(hn::Set(d, zero), part.load(by.zeros + j)));
     v = hn::Mul(v, hn::Set(d, scale));
     if (by.bias) v = hn::Add(v, part.load(by.bias + j));
     part.store(hn::Min(hn::Set(d, by.high), hn::Max(hn::Set(d, by.low), v)), y + j);  // NaN stays
@@ -342,10 +342,10 @@ constexpr int kRows = 4, kRealRows = 4;
 constexpr int kRows = 2, kRealRows = 2;
 #endif
 
-template <class Sums, int MR>
+template <class Accumulators, int MR>
 void fill_tiles(W4Gemm& g) {
-  g.tiles[MR - 1] = int_tile<Sums, MR, W4Tile::kFew>;
-  if constexpr (MR > 1) fill_tiles<Sums, MR - 1>(g);
+  g.tiles[MR - 1] = int_tile<Accumulators, MR, W4Tile::kFew>;
+  if constexpr (MR > 1) fill_tiles<Accumulators, MR - 1>(g);
 }
 template <int MR>
 void fill_real_tiles(W4Gemm& g) {
@@ -353,22 +353,22 @@ void fill_real_tiles(W4Gemm& g) {
   if constexpr (MR > 1) fill_real_tiles<MR - 1>(g);
 }
 
-template <class Sums>
+template <class Accumulators>
 W4Gemm make_gemm() {
   W4Gemm g;
   g.lanes = kLanes;
   g.rows = kRows;
   g.real_rows = kRealRows;
-  fill_tiles<Sums, kRows>(g);
+  fill_tiles<Accumulators, kRows>(g);
   fill_real_tiles<kRealRows>(g);
-  g.one_row = int_tile<Sums, 1, W4Tile::kMany>;
+  g.one_row = int_tile<Accumulators, 1, W4Tile::kMany>;
   g.one_real_row = real_tile<1, W4Tile::kMany>;
   g.store = store_rows;
   g.unpack = unpack_rows;
   return g;
 }
 
-W4Gemm make_plain() { return make_gemm<PlainSums>(); }
+W4Gemm make_unquantized() { return make_gemm<BlockSums>(); }
 #if HWY_TARGET == HWY_AVX3 || (HWY_TARGET == HWY_NEON && HWY_ARCH_ARM_A64)
 W4Gemm make_direct() { return make_gemm<DirectSums>(); }
 #endif
@@ -386,7 +386,7 @@ const W4Gemm& w4_gemm(Isa isa) {
 #elif defined(__aarch64__)
     if (level == Isa::kDot) return HWY_NAMESPACE::make_direct();
 #endif
-    return SMELT_FOR_LEVEL(level, make_plain)();
+    return SMELT_FOR_LEVEL(level, make_unquantized)();
   });
 }
 

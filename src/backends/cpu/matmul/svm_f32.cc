@@ -17,14 +17,14 @@
 #define SMELT_CPU_SVM_F32
 namespace smelt {
 /// Support vectors in columns: feature f of vector m at f * columns + m, columns a multiple of 16.
-struct SvmColumns {
+struct SvmVectors {
   const float* vectors;
   int64_t features, columns;
   SvmAttrs::Kernel kernel;
   float gamma, coef0;
   int degree;
 };
-using SvmKernelRow = void (*)(const SvmColumns& s, const float* x, float* k);
+using SvmKernelRow = void (*)(const SvmVectors& s, const float* x, float* k);
 }  // namespace smelt
 #endif
 
@@ -34,7 +34,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-void svm_kernel_row(const SvmColumns& s, const float* x, float* k) {
+void svm_kernel_row(const SvmVectors& s, const float* x, float* k) {
   const D d;
   const V gamma = hn::Set(d, s.gamma), coef0 = hn::Set(d, s.coef0);
   for (int64_t m = 0; m < s.columns; m += static_cast<int64_t>(hn::Lanes(d))) {
@@ -99,7 +99,7 @@ class SvmF32 final : public Kernel {
     if (!wide) return Error(ErrorCode::kLimit, "no memory for the values of a kernel");
     auto* k = reinterpret_cast<float*>(wide + columns_.columns);
     const float* x = ctx.input(0).data<float>();
-    SvmColumns columns = columns_;
+    SvmVectors columns = columns_;
     columns.vectors = packed_->data<float>();
     SvmRow row;
     row.kernel = {wide, static_cast<size_t>(count_)};
@@ -117,7 +117,7 @@ class SvmF32 final : public Kernel {
   const SvmAttrs& a_;
   SvmKernelRow row_;
   int64_t rows_, count_ = 0;
-  SvmColumns columns_{};
+  SvmVectors columns_{};
   Packed packed_;
 };
 

@@ -31,8 +31,8 @@ struct ImageNormOps {
   void (*affine)(const ImageShape& s, const float* x, const float* a, const float* b, float lo, float hi, float* y);
   /// sums[c] = sum of x, or of (x - mean[c])^2.
   void (*sums)(const ImageShape& s, const float* x, const float* mean, double* sums);
-  /// room: the squares of one pixel with zeros around them (channels-last), or one plane.
-  void (*lrn)(const ImageShape& s, const LrnParameters& p, const float* x, float* room, float* y);
+  /// workspace: the squares of one pixel with zeros around them (channels-last), or one plane.
+  void (*lrn)(const ImageShape& s, const LrnParameters& p, const float* x, float* workspace, float* y);
 };
 }  // namespace smelt
 #endif
@@ -118,17 +118,17 @@ HWY_INLINE V2 divide_by_power(D2, V2 x, V2 v, int quarters) {
   return hn::Div(x, quarters == 2 ? root : hn::Mul(root, hn::Sqrt(root)));
 }
 
-void lrn(const ImageShape& s, const LrnParameters& p, const float* x, float* room, float* y) {
+void lrn(const ImageShape& s, const LrnParameters& p, const float* x, float* workspace, float* y) {
   if (s.last) {
-    std::fill_n(room, s.channels + p.before + p.after + kLanes, 0.0f);
+    std::fill_n(workspace, s.channels + p.before + p.after + kLanes, 0.0f);
     for (int64_t i = 0; i < s.pixels; ++i, x += s.channels, y += s.channels) {
       each(s.channels, [&](auto d, int64_t c) HWY_ATTR {
         const auto v = hn::LoadU(d, x + c);
-        hn::StoreU(hn::Mul(v, v), d, room + p.before + c);
+        hn::StoreU(hn::Mul(v, v), d, workspace + p.before + c);
       });
       each(s.channels, [&](auto d, int64_t c) HWY_ATTR {
-        auto sum = hn::LoadU(d, room + c);
-        for (int64_t k = 1; k <= p.before + p.after; ++k) sum = hn::Add(sum, hn::LoadU(d, room + c + k));
+        auto sum = hn::LoadU(d, workspace + c);
+        for (int64_t k = 1; k <= p.before + p.after; ++k) sum = hn::Add(sum, hn::LoadU(d, workspace + c + k));
         const auto v = hn::MulAdd(hn::Set(d, p.alpha), sum, hn::Set(d, p.bias));
         hn::StoreU(divide_by_power(d, hn::LoadU(d, x + c), v, p.quarters), d, y + c);
       });
@@ -180,24 +180,24 @@ class BatchNormF32 final : public Kernel {
       : s_(s), epsilon_(spec.attrs<BatchNormAttrs>().epsilon), ops_(image_norm_ops(spec.isa)) {
     for (size_t i = 1; i < 5; ++i)
       if (spec.has(i) && !spec.constant(i)) return;
-    known_.resize(static_cast<size_t>(2 * padded(s.channels)));
-    parameters([&](size_t i) { return spec.has(i) ? spec.constant(i)->data<float>() : nullptr; }, known_.data());
+    constant_.resize(static_cast<size_t>(2 * padded(s.channels)));
+    parameters([&](size_t i) { return spec.has(i) ? spec.constant(i)->data<float>() : nullptr; }, constant_.data());
   }
   size_t scratch_bytes() const override {
-    return known_.empty() ? static_cast<size_t>(2 * padded(s_.channels)) * sizeof(float) : 0;
+    return constant_.empty() ? static_cast<size_t>(2 * padded(s_.channels)) * sizeof(float) : 0;
   }
   Status run(KernelContext& ctx) const override {
-    const float* a = known_.data();
-    if (known_.empty()) {
-      auto* room = static_cast<float*>(ctx.scratch(scratch_bytes()));
-      if (!room) return Error(ErrorCode::kLimit, "no memory for a normalization");
+    const float* a = constant_.data();
+    if (constant_.empty()) {
+      auto* workspace = static_cast<float*>(ctx.scratch(scratch_bytes()));
+      if (!workspace) return Error(ErrorCode::kLimit, "no memory for a normalization");
       parameters(
           [&](size_t i) {
             const int index = static_cast<int>(i);
             return ctx.has(index) ? ctx.input(index).data<float>() : nullptr;
           },
-          room);
-      a = room;
+          workspace);
+      a = workspace;
     }
     normalize(ctx.threads(), ctx.input(0).data<float>(), a, a + padded(s_.channels), ctx.output(0).data<float>());
     return Ok();
@@ -237,7 +237,7 @@ class BatchNormF32 final : public Kernel {
   ImageShape s_;
   double epsilon_;
   ImageNormOps ops_;
-  std::vector<float> known_;  ///< factors and addends where they are constants
+  std::vector<float> constant_;  ///< factors and addends where they are constants
 };
 
 class GroupNormF32 final : public Kernel {
@@ -262,7 +262,7 @@ class GroupNormF32 final : public Kernel {
       average(sums);
       parameters(ctx, sums, a, b);
       ops_.affine(s_, x, a, b, bounds.lo, bounds.hi, y);
-      activate_rows(a_.act, y, 1, size, 0);
+      apply_activation(a_.act, y, 1, size, 0);
     }
     return Ok();
   }
@@ -303,11 +303,11 @@ class LrnF32 final : public Kernel {
     return static_cast<size_t>(s_.channels + p_.before + p_.after + 64) * sizeof(float);
   }
   Status run(KernelContext& ctx) const override {
-    auto* room = static_cast<float*>(ctx.scratch(scratch_bytes()));
-    if (!room) return Error(ErrorCode::kLimit, "no memory for a normalization");
+    auto* workspace = static_cast<float*>(ctx.scratch(scratch_bytes()));
+    if (!workspace) return Error(ErrorCode::kLimit, "no memory for a normalization");
     const int64_t size = s_.channels * s_.pixels;
     for (int64_t n = 0; n < s_.batch; ++n)
-      ops_.lrn(s_, p_, ctx.input(0).data<float>() + n * size, room, ctx.output(0).data<float>() + n * size);
+      ops_.lrn(s_, p_, ctx.input(0).data<float>() + n * size, workspace, ctx.output(0).data<float>() + n * size);
     return Ok();
   }
 

@@ -123,7 +123,7 @@ class PoolF32 final : public Kernel {
  public:
   PoolF32(const PoolShape& s, const KernelSpec& spec)
       : s_(s),
-        ops_(row_ops(spec.isa)),
+        ops_(vector_ops(spec.isa)),
         threads_(std::max(spec.threads, 1)),
         taps_bytes_(rounded(s.taps() * 8)),
         slot_bytes_(taps_bytes_ + rounded(s.dims[2].in * 4 + 128)) {}
@@ -185,7 +185,7 @@ class PoolF32 final : public Kernel {
       out[2] = inner0;
       if (inner0 < inner1) {
         const float* from = merged + inner0 * dx.stride - dx.pad_begin;
-        (s_.maximum ? ops_.max_columns : ops_.sum_columns)(from, dx.stride, dx.dilation, dx.kernel, inner1 - inner0,
+        (s_.maximum ? ops_.max_strided : ops_.sum_strided)(from, dx.stride, dx.dilation, dx.kernel, inner1 - inner0,
                                                            to + inner0);
         const auto divisor = static_cast<double>(s_.maximum ? 1 : s_.divisor_at(out, count * dx.kernel));
         ops_.scale_clamp(to + inner0, inner1 - inner0, static_cast<float>(1.0 / divisor), s_.lo, s_.hi);
@@ -210,17 +210,17 @@ class PoolF32 final : public Kernel {
   }
 
   PoolShape s_;
-  const RowOps& ops_;
+  const VectorOps& ops_;
   int64_t threads_;
   size_t taps_bytes_, slot_bytes_;
 };
 
-/// Maxima of stored bytes, and integer means (rounded half away from zero), of channels-last images.
+/// Maxima of quantized bytes, and integer means (rounded half away from zero), of channels-last images.
 class PoolI8 final : public Kernel {
  public:
   PoolI8(const PoolShape& s, int lo, int hi, const KernelSpec& spec)
       : s_(s),
-        ops_(row_ops(spec.isa)),
+        ops_(vector_ops(spec.isa)),
         threads_(std::max(spec.threads, 1)),
         lo_(lo),
         hi_(hi),
@@ -246,13 +246,13 @@ class PoolI8 final : public Kernel {
       const int64_t count = window_pixels(s_, image, out, taps);
       uint8_t* to = y + pixel * s_.channels;
       if (s_.maximum) {
-        ops_.max_taps_bytes(taps, count, s_.channels, signed_, to);
+        ops_.max_taps_i8(taps, count, s_.channels, signed_, to);
         if (!narrow) return;
         for (int64_t c = 0; c < s_.channels; ++c)
           to[c] = static_cast<uint8_t>(std::clamp<int>(signed_ ? static_cast<int8_t>(to[c]) : to[c], lo_, hi_));
         return;
       }
-      ops_.sum_taps_bytes(taps, count, s_.channels, signed_, sums);
+      ops_.sum_taps_i8(taps, count, s_.channels, signed_, sums);
       const auto n = static_cast<int32_t>(count);
       for (int64_t c = 0; c < s_.channels; ++c) {
         const int32_t mean = sums[c] > 0 ? (sums[c] + n / 2) / n : (sums[c] - n / 2) / n;
@@ -262,7 +262,7 @@ class PoolI8 final : public Kernel {
   }
 
   PoolShape s_;
-  const RowOps& ops_;
+  const VectorOps& ops_;
   int64_t threads_;
   int lo_, hi_;
   bool signed_;
@@ -275,8 +275,8 @@ class PoolMeanI8 final : public Kernel {
  public:
   PoolMeanI8(const PoolShape& s, const KernelSpec& spec)
       : s_(s),
-        to_(grid_of(spec.outputs[0])),
-        quant_(row_quant(spec.isa)),
+        to_(quant_rule(spec.outputs[0])),
+        quant_(dynamic_quant_ops(spec.isa)),
         threads_(std::max(spec.threads, 1)),
         taps_bytes_(rounded(s.taps() * 8)),
         sums_bytes_(rounded(s.channels * 8)),
@@ -315,7 +315,7 @@ class PoolMeanI8 final : public Kernel {
       for (int64_t t = 0; t < count; ++t)
         for (int64_t c = 0; c < s_.channels; ++c) sums[c] += values_[taps[t][c]];
       for (int64_t c = 0; c < s_.channels; ++c) means[c] = mean(sums[c], divisor);
-      quant_.to_grid(means, s_.channels, to_, y + pixel * s_.channels);
+      quant_.quantize(means, s_.channels, to_, y + pixel * s_.channels);
     });
   }
   void plane(const uint8_t* image, uint8_t* y, char* scratch) const {
@@ -326,7 +326,7 @@ class PoolMeanI8 final : public Kernel {
         const double sum = window_sum(image, out, count);
         means[pixel] = mean(sum, s_.divisor_at(out, count));
       });
-    quant_.to_grid(means, s_.out_pixels(), to_, y);
+    quant_.quantize(means, s_.out_pixels(), to_, y);
   }
   double window_sum(const uint8_t* image, const int64_t out[3], int64_t& count) const {
     int64_t first[3], last[3];
@@ -349,8 +349,8 @@ class PoolMeanI8 final : public Kernel {
   }
 
   PoolShape s_;
-  Grid to_;
-  const RowQuant& quant_;
+  QuantRule to_;
+  const DynamicQuantOps& quant_;
   int64_t threads_;
   size_t taps_bytes_, sums_bytes_, slot_bytes_;
   double values_[256] = {};
@@ -392,7 +392,7 @@ std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
   return std::make_unique<PoolI8>(*s, lo, hi, spec);
 }
 
-std::unique_ptr<Kernel> make_pool_mean_i8(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_avg_pool_i8(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   const auto& attrs = spec.attrs<PoolAttrs>();
   if (attrs.kind != PoolKind::kAverage || attrs.rounding != Rounding::kFloatHalfEven || !is_8bit(x.dtype) ||

@@ -46,8 +46,9 @@ void row_range(const float* x, int64_t n, float* low, float* high) { row_range_i
 
 /// Columns [j, ...) of the rows, as many as the part's lanes.
 template <class Part>
-HWY_INLINE void rescale_columns(Part part, const SumScales& by, int64_t j, const int32_t* sums, int64_t stride,
-                                int64_t rows, const QuantParams* grids, int64_t grid_step, float* y, int64_t y_stride) {
+HWY_INLINE void rescale_columns(Part part, const AccumulatorScales& by, int64_t j, const int32_t* acc, int64_t stride,
+                                int64_t rows, const QuantParams* params, int64_t params_step, float* y,
+                                int64_t y_stride) {
   const auto d = part.d;
   const hn::RebindToSigned<decltype(part.d)> di;
   const auto column_sums = by.column_sums ? part.load_ints(by.column_sums + j) : hn::Zero(di);
@@ -55,12 +56,12 @@ HWY_INLINE void rescale_columns(Part part, const SumScales& by, int64_t j, const
   const auto bias = by.bias ? part.load(by.bias + j) : hn::Zero(d);
   const auto lo = hn::Set(d, by.lo), hi = hn::Set(d, by.hi);
   const bool first = by.first, last = by.last, adds = by.bias != nullptr, zeros = by.column_sums != nullptr;
-  sums += j;
+  acc += j;
   y += j;
-  for (int64_t r = 0; r < rows; ++r, sums += stride, y += y_stride, grids += grid_step) {
-    auto s = part.load_ints(sums);
-    if (zeros) s = hn::Sub(s, hn::Mul(hn::Set(di, grids->zero_point), column_sums));
-    auto v = hn::Mul(hn::Mul(hn::ConvertTo(d, s), hn::Set(d, grids->scale)), scales);
+  for (int64_t r = 0; r < rows; ++r, acc += stride, y += y_stride, params += params_step) {
+    auto s = part.load_ints(acc);
+    if (zeros) s = hn::Sub(s, hn::Mul(hn::Set(di, params->zero_point), column_sums));
+    auto v = hn::Mul(hn::Mul(hn::ConvertTo(d, s), hn::Set(d, params->scale)), scales);
     if (!first) v = hn::Add(v, part.load(y));
     if (last) {
       if (adds) v = hn::Add(v, bias);
@@ -70,19 +71,19 @@ HWY_INLINE void rescale_columns(Part part, const SumScales& by, int64_t j, const
   }
 }
 
-void rescale_sums(const SumScales& by, const int32_t* sums, int64_t stride, int64_t rows, const QuantParams* grids,
-                  int64_t grid_step, int64_t n, float* y, int64_t y_stride) {
+void rescale_acc(const AccumulatorScales& by, const int32_t* acc, int64_t stride, int64_t rows,
+                 const QuantParams* params, int64_t params_step, int64_t n, float* y, int64_t y_stride) {
   each_vector(n, [&](auto part, int64_t j)
-                     HWY_ATTR { rescale_columns(part, by, j, sums, stride, rows, grids, grid_step, y, y_stride); });
+                     HWY_ATTR { rescale_columns(part, by, j, acc, stride, rows, params, params_step, y, y_stride); });
 }
 
-/// The product or quotient that a grid is made by, and the integers it goes to.
+/// The product or quotient that a quantization parameters is made by, and the integers it goes to.
 template <bool kAway, bool kDivides, class Q>
-HWY_INLINE void to_grid_of(const float* x, int64_t n, const Grid& grid, Q* out) {
-  const auto step = [zero = grid.zero, low = static_cast<float>(grid.low - grid.zero),
-                     high = static_cast<float>(grid.high - grid.zero),
-                     scale = kDivides || grid.factor ? grid.scale : 1.0f / grid.scale](auto d, const float* x,
-                                                                                       Q* out) HWY_ATTR {
+HWY_INLINE void to_grid_of(const float* x, int64_t n, const QuantRule& params, Q* out) {
+  const auto step = [zero = params.zero, low = static_cast<float>(params.low - params.zero),
+                     high = static_cast<float>(params.high - params.zero),
+                     scale = kDivides || params.factor ? params.scale : 1.0f / params.scale](auto d, const float* x,
+                                                                                             Q* out) HWY_ATTR {
     const hn::RebindToSigned<decltype(d)> di;
     const hn::Rebind<Q, decltype(d)> dq;
     const auto x_i = hn::LoadU(d, x);
@@ -103,7 +104,7 @@ HWY_INLINE void to_grid_of(const float* x, int64_t n, const Grid& grid, Q* out) 
 }
 
 template <bool kAway, bool kDivides>
-void to_grid_type(const float* x, int64_t n, const Grid& g, uint8_t* out) {
+void to_quantized_type(const float* x, int64_t n, const QuantRule& g, uint8_t* out) {
   if (g.wide)
     g.is_signed ? to_grid_of<kAway, kDivides>(x, n, g, reinterpret_cast<int16_t*>(out))
                 : to_grid_of<kAway, kDivides>(x, n, g, reinterpret_cast<uint16_t*>(out));
@@ -112,15 +113,15 @@ void to_grid_type(const float* x, int64_t n, const Grid& g, uint8_t* out) {
                 : to_grid_of<kAway, kDivides>(x, n, g, out);
 }
 
-void to_grid(const float* x, int64_t n, const Grid& g, uint8_t* out) {
+void quantize(const float* x, int64_t n, const QuantRule& g, uint8_t* out) {
   if (g.factor || g.reciprocal)
-    (g.away ? to_grid_type<true, false> : to_grid_type<false, false>)(x, n, g, out);
+    (g.away ? to_quantized_type<true, false> : to_quantized_type<false, false>)(x, n, g, out);
   else
-    (g.away ? to_grid_type<true, true> : to_grid_type<false, true>)(x, n, g, out);
+    (g.away ? to_quantized_type<true, true> : to_quantized_type<false, true>)(x, n, g, out);
 }
 
-void from_grid(const uint8_t* x, int64_t n, const Grid& grid, float factor, float* out) {
-  const Grid g = grid;  // stores to `out` cannot change it
+void dequantize(const uint8_t* x, int64_t n, const QuantRule& params, float factor, float* out) {
+  const QuantRule g = params;  // stores to `out` cannot change it
   const auto step = [&](auto d, int64_t i) HWY_ATTR {
     const hn::RebindToSigned<decltype(d)> di;
     const hn::Rebind<int8_t, decltype(d)> ds;
@@ -139,9 +140,9 @@ void from_grid(const uint8_t* x, int64_t n, const Grid& grid, float factor, floa
 }
 
 void quantize_rows(const float* x, int64_t rows, int64_t n, bool asymmetric, int8_t* out, int64_t stride,
-                   QuantParams* grids) {
+                   QuantParams* params) {
   for (int64_t r = 0; r < rows; ++r, x += n, out += stride) {
-    QuantParams& row = grids[r];
+    QuantParams& row = params[r];
     float low = 0, high = 0;
     if (n > 0) row_range_inline(x, n, &low, &high);
     const float magnitude = std::max(std::fabs(low), std::fabs(high));
@@ -150,17 +151,17 @@ void quantize_rows(const float* x, int64_t rows, int64_t n, bool asymmetric, int
       continue;
     }
     row = {magnitude / 127.0f, 0};
-    Grid grid{.scale = 127.0f / magnitude, .low = -127, .away = true, .factor = true};
+    QuantRule params{.scale = 127.0f / magnitude, .low = -127, .away = true, .factor = true};
     if (asymmetric) {
       if (!choose_asymmetric_quant_params(low, high, row)) {
         row = quantize_row(x, n, true, out);
         continue;
       }
-      grid.scale = 1.0f / row.scale;
-      grid.zero = row.zero_point;
-      grid.low = -128;
+      params.scale = 1.0f / row.scale;
+      params.zero = row.zero_point;
+      params.low = -128;
     }
-    to_grid_of<true, false>(x, n, grid, out);
+    to_grid_of<true, false>(x, n, params, out);
   }
 }
 
@@ -176,11 +177,11 @@ HWY_INLINE int32_t sum_of(const int8_t* x, int64_t n) {
   return total;
 }
 
-void sum_blocks(const int8_t* x, int64_t n, int64_t block, int32_t* sums) {
-  for (int64_t at = 0; at < n; at += block) *sums++ = sum_of(x + at, std::min(block, n - at));
+void sum_blocks(const int8_t* x, int64_t n, int64_t block, int32_t* acc) {
+  for (int64_t at = 0; at < n; at += block) *acc++ = sum_of(x + at, std::min(block, n - at));
 }
 
-void sum_real_blocks(const float* x, int64_t n, int64_t block, float* sums) {
+void sum_real_blocks(const float* x, int64_t n, int64_t block, float* acc) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t at = 0; at < n; at += block) {
@@ -190,7 +191,7 @@ void sum_real_blocks(const float* x, int64_t n, int64_t block, float* sums) {
     for (; i + lanes <= end; i += lanes) sum = hn::Add(sum, hn::LoadU(d, x + i));
     float total = hn::GetLane(hn::SumOfLanes(d, sum));
     for (; i < end; ++i) total += x[i];
-    *sums++ = total;
+    *acc++ = total;
   }
 }
 
@@ -207,18 +208,18 @@ HWY_INLINE float magnitude_of(const float* x, int64_t n) {
   return std::bit_cast<float>(bits);
 }
 
-void quantize_blocks(const float* x, int64_t n, int64_t block, int8_t* out, float* scales, int32_t* sums) {
+void quantize_blocks(const float* x, int64_t n, int64_t block, int8_t* out, float* scales, int32_t* acc) {
   for (int64_t at = 0; at < n; at += block) {
     const int64_t here = std::min(block, n - at);
     const BlockQuantParams to = choose_block_quant_params(magnitude_of(x + at, here));
-    to_grid_of<false, false>(x + at, here, Grid{.scale = to.inverse, .low = -127, .factor = true}, out + at);
+    to_grid_of<false, false>(x + at, here, QuantRule{.scale = to.inverse, .low = -127, .factor = true}, out + at);
     *scales++ = to.scale;
-    *sums++ = sum_of(out + at, here);
+    *acc++ = sum_of(out + at, here);
   }
 }
 
-RowQuant make_row_quant() {
-  return {row_range, rescale_sums, to_grid, from_grid, quantize_rows, quantize_blocks, sum_blocks, sum_real_blocks};
+DynamicQuantOps make_dynamic_quant_ops() {
+  return {row_range, rescale_acc, quantize, dequantize, quantize_rows, quantize_blocks, sum_blocks, sum_real_blocks};
 }
 
 }  // namespace smelt::HWY_NAMESPACE
@@ -227,31 +228,31 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace smelt {
 
-Grid grid_of(DType dtype) {
-  Grid grid;
-  grid.low = static_cast<int32_t>(int_min(dtype));
-  grid.high = static_cast<int32_t>(int_max(dtype));
-  grid.is_signed = grid.low < 0;
-  grid.wide = bit_width(dtype) == 16;
-  return grid;
+QuantRule quant_rule(DType dtype) {
+  QuantRule params;
+  params.low = static_cast<int32_t>(int_min(dtype));
+  params.high = static_cast<int32_t>(int_max(dtype));
+  params.is_signed = params.low < 0;
+  params.wide = bit_width(dtype) == 16;
+  return params;
 }
 
-Grid grid_of(const ValueType& t) {
-  Grid grid = grid_of(t.dtype);
-  grid.scale = t.quant->scale();
-  grid.zero = t.quant->zero_point();
-  grid.away = t.quant->rounding != Rounding::kFloatHalfEven;
-  return grid;
+QuantRule quant_rule(const ValueType& t) {
+  QuantRule params = quant_rule(t.dtype);
+  params.scale = t.quant->scale();
+  params.zero = t.quant->zero_point();
+  params.away = t.quant->rounding != Rounding::kFloatHalfEven;
+  return params;
 }
 
-bool one_known_grid(const NodeSpec& spec) {
+bool has_constant_per_tensor_params(const NodeSpec& spec) {
   for (size_t i = 1; i < spec.inputs.size(); ++i)
     if (spec.has(i) && (!spec.constant(i) || spec.constant(i)->elements() != 1)) return false;
   return true;
 }
 
-const RowQuant& row_quant(Isa isa) {
-  return of_level(isa, [](Isa level) { return SMELT_FOR_LEVEL(level, make_row_quant)(); });
+const DynamicQuantOps& dynamic_quant_ops(Isa isa) {
+  return of_level(isa, [](Isa level) { return SMELT_FOR_LEVEL(level, make_dynamic_quant_ops)(); });
 }
 
 }  // namespace smelt

@@ -14,53 +14,54 @@ namespace {
 
 class QuantizeF32 final : public Kernel {
  public:
-  QuantizeF32(const Grid& grid, int64_t n, Isa isa) : grid_(grid), n_(n), ops_(row_quant(isa)) {}
+  QuantizeF32(const QuantRule& params, int64_t n, Isa isa) : params_(params), n_(n), ops_(dynamic_quant_ops(isa)) {}
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
     auto* y = ctx.output(0).data<uint8_t>();
-    const int64_t bytes = grid_.wide ? 2 : 1;
-    ctx.threads().parallel_for(
-        n_, 16384, [&](int64_t begin, int64_t end) { ops_.to_grid(x + begin, end - begin, grid_, y + begin * bytes); });
+    const int64_t bytes = params_.wide ? 2 : 1;
+    ctx.threads().parallel_for(n_, 16384, [&](int64_t begin, int64_t end) {
+      ops_.quantize(x + begin, end - begin, params_, y + begin * bytes);
+    });
     return Ok();
   }
 
  private:
-  Grid grid_;
+  QuantRule params_;
   int64_t n_;
-  const RowQuant& ops_;
+  const DynamicQuantOps& ops_;
 };
 
-bool float_to_bytes(const KernelSpec& spec) {
+bool float_to_int8(const KernelSpec& spec) {
   return spec.inputs[0].dtype == DType::kF32 && !spec.inputs[0].quant && is_8bit(spec.outputs[0].dtype);
 }
 
-bool float_to_bytes_or_shorts(const KernelSpec& spec) {
+bool float_to_int8_or_int16(const KernelSpec& spec) {
   const DType y = spec.outputs[0].dtype;
   return spec.inputs[0].dtype == DType::kF32 && !spec.inputs[0].quant &&
          (is_8bit(y) || y == DType::kI16 || y == DType::kU16);
 }
 
-std::unique_ptr<Kernel> quantizer(const KernelSpec& spec, const Grid& grid) {
-  if (!(std::isfinite(grid.scale) && grid.scale > 0) || std::abs(grid.zero) > (1 << 20)) return nullptr;
-  return std::make_unique<QuantizeF32>(grid, spec.inputs[0].shape.elements(), spec.isa);
+std::unique_ptr<Kernel> quantizer(const KernelSpec& spec, const QuantRule& params) {
+  if (!(std::isfinite(params.scale) && params.scale > 0) || std::abs(params.zero) > (1 << 20)) return nullptr;
+  return std::make_unique<QuantizeF32>(params, spec.inputs[0].shape.elements(), spec.isa);
 }
 
 /// Bounds the entries by a range of the model; equal ends: it has none. False: the type has not all of them.
-bool narrow(Grid& grid, int64_t low, int64_t high) {
+bool narrow(QuantRule& params, int64_t low, int64_t high) {
   if (low == high) return true;
-  if (low < grid.low || high > grid.high) return false;
-  grid.low = static_cast<int32_t>(low);
-  grid.high = static_cast<int32_t>(high);
+  if (low < params.low || high > params.high) return false;
+  params.low = static_cast<int32_t>(low);
+  params.high = static_cast<int32_t>(high);
   return true;
 }
 
-/// Chooses the grid of some values, then quantizes them.
-struct RangedGrid {
+/// Chooses the params of some values, then quantizes them.
+struct RangedQuantParams {
   enum class Rule : uint8_t { kSymmetric, kAsymmetric, kBalanced };
   Rule rule = Rule::kAsymmetric;
-  Grid grid;  ///< but for scale and zero point
+  QuantRule params;  ///< but for scale and zero point
   double eps = 0;
-  const RowQuant& ops;
+  const DynamicQuantOps& ops;
 
   DynamicRange choose(const float* x, int64_t n) const {
     float ends[2] = {};
@@ -70,27 +71,27 @@ struct RangedGrid {
       from = x;
     else
       n = 2;
-    if (rule == Rule::kSymmetric) return symmetric_range(from, n, grid.high, eps);
-    return (rule == Rule::kBalanced ? balanced_range : asymmetric_range)(from, n, grid.low, grid.high, eps);
+    if (rule == Rule::kSymmetric) return symmetric_range(from, n, params.high, eps);
+    return (rule == Rule::kBalanced ? balanced_range : asymmetric_range)(from, n, params.low, params.high, eps);
   }
   void quantize(const float* x, int64_t n, const DynamicRange& range, uint8_t* y) const {
-    Grid chosen = grid;
+    QuantRule chosen = params;
     chosen.scale = range.inverse != 0 ? range.inverse : range.scale;
     chosen.factor = range.inverse != 0;
     chosen.zero = static_cast<int32_t>(range.zero_point);
-    ops.to_grid(x, n, chosen, y);
+    ops.quantize(x, n, chosen, y);
   }
 };
 
 /// Scale and zero point are outputs.
 class DynamicQuantizeF32 final : public Kernel {
  public:
-  DynamicQuantizeF32(const RangedGrid& grid, int64_t rows, int64_t n) : grid_(grid), rows_(rows), n_(n) {}
+  DynamicQuantizeF32(const RangedQuantParams& params, int64_t rows, int64_t n) : params_(params), rows_(rows), n_(n) {}
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
     for (int64_t r = 0; r < rows_; ++r, x += n_) {
-      const DynamicRange range = grid_.choose(x, n_);
-      if (ctx.wants(0)) grid_.quantize(x, n_, range, ctx.output(0).data<uint8_t>() + r * n_);
+      const DynamicRange range = params_.choose(x, n_);
+      if (ctx.wants(0)) params_.quantize(x, n_, range, ctx.output(0).data<uint8_t>() + r * n_);
       if (ctx.wants(1)) set_double(ctx.output(1), r, range.scale);
       if (ctx.wants(2)) set_int(ctx.output(2), r, range.zero_point);
     }
@@ -98,29 +99,29 @@ class DynamicQuantizeF32 final : public Kernel {
   }
 
  private:
-  RangedGrid grid_;
+  RangedQuantParams params_;
   int64_t rows_, n_;
 };
 
 /// Scales and zero points become the quantization of the output.
-class QuantizeRowsF32 final : public Kernel {
+class QuantizePerTokenF32 final : public Kernel {
  public:
-  QuantizeRowsF32(const RangedGrid& grid, int64_t rows, int64_t n) : grid_(grid), rows_(rows), n_(n) {}
+  QuantizePerTokenF32(const RangedQuantParams& params, int64_t rows, int64_t n) : params_(params), rows_(rows), n_(n) {}
   Status run(KernelContext& ctx) const override {
     Tensor& y = ctx.output(0);
     if (!y.quant()) return Error(ErrorCode::kInternal, "a dynamic operand has no quantization");
     auto* to = y.data<uint8_t>();
-    const auto grids = own_quantization(y);
+    const auto params = own_quantization(y);
     const float* x = ctx.input(0).data<float>();
     ctx.threads().parallel_for(rows_, std::max<int64_t>(1, 16384 / n_), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
-        const DynamicRange range = grid_.choose(x + r * n_, n_);
-        grids->scales[static_cast<size_t>(r)] = range.scale;
-        grids->zero_points[static_cast<size_t>(r)] = static_cast<int32_t>(range.zero_point);
-        grid_.quantize(x + r * n_, n_, range, to + r * n_);
+        const DynamicRange range = params_.choose(x + r * n_, n_);
+        params->scales[static_cast<size_t>(r)] = range.scale;
+        params->zero_points[static_cast<size_t>(r)] = static_cast<int32_t>(range.zero_point);
+        params_.quantize(x + r * n_, n_, range, to + r * n_);
       }
     });
-    y.set_quant(grids);
+    y.set_quant(params);
     return Ok();
   }
 
@@ -140,7 +141,7 @@ class QuantizeRowsF32 final : public Kernel {
     return own;
   }
 
-  RangedGrid grid_;
+  RangedQuantParams params_;
   int64_t rows_, n_;
 };
 
@@ -149,41 +150,41 @@ class QuantizeRowsF32 final : public Kernel {
 std::unique_ptr<Kernel> make_dynamic_quantize_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<DynamicQuantizeAttrs>();
   const Shape& x = spec.inputs[0].shape;
-  if (!float_to_bytes(spec) || x.elements() == 0) return nullptr;
-  Grid grid = grid_of(attrs.to);
-  if (!narrow(grid, attrs.quant_min, attrs.quant_max) || grid.low >= grid.high) return nullptr;
+  if (!float_to_int8(spec) || x.elements() == 0) return nullptr;
+  QuantRule params = quant_rule(attrs.to);
+  if (!narrow(params, attrs.quant_min, attrs.quant_max) || params.low >= params.high) return nullptr;
   const int64_t n = attrs.per_row && x.rank() > 0 ? x.back() : x.elements();
-  using Rule = RangedGrid::Rule;
+  using Rule = RangedQuantParams::Rule;
   const Rule rule = attrs.symmetric ? Rule::kSymmetric : attrs.xnnpack_rule ? Rule::kBalanced : Rule::kAsymmetric;
-  return std::make_unique<DynamicQuantizeF32>(RangedGrid{rule, grid, attrs.eps, row_quant(spec.isa)}, x.elements() / n,
-                                              n);
+  return std::make_unique<DynamicQuantizeF32>(RangedQuantParams{rule, params, attrs.eps, dynamic_quant_ops(spec.isa)},
+                                              x.elements() / n, n);
 }
 
-std::unique_ptr<Kernel> make_quantize_rows_f32(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_quantize_per_token_f32(const KernelSpec& spec) {
   const QuantPtr& q = spec.outputs[0].quant;
   const Shape& x = spec.inputs[0].shape;
-  if (!float_to_bytes(spec) || !q || q->kind != Quantization::Kind::kPerToken || x.elements() == 0) return nullptr;
+  if (!float_to_int8(spec) || !q || q->kind != Quantization::Kind::kPerToken || x.elements() == 0) return nullptr;
   int64_t n = 1;
   for (int i = std::max(0, x.rank() - q->axis); i < x.rank(); ++i) n *= x[i];
-  const auto rule = q->symmetric ? RangedGrid::Rule::kSymmetric : RangedGrid::Rule::kBalanced;
-  return std::make_unique<QuantizeRowsF32>(RangedGrid{rule, grid_of(spec.outputs[0].dtype), 0, row_quant(spec.isa)},
-                                           x.elements() / n, n);
+  const auto rule = q->symmetric ? RangedQuantParams::Rule::kSymmetric : RangedQuantParams::Rule::kBalanced;
+  return std::make_unique<QuantizePerTokenF32>(
+      RangedQuantParams{rule, quant_rule(spec.outputs[0].dtype), 0, dynamic_quant_ops(spec.isa)}, x.elements() / n, n);
 }
 
 std::unique_ptr<Kernel> make_quantize_f32(const KernelSpec& spec) {
-  if (!float_to_bytes_or_shorts(spec) || !is_per_tensor(spec.outputs[0].quant)) return nullptr;
-  return quantizer(spec, grid_of(spec.outputs[0]));
+  if (!float_to_int8_or_int16(spec) || !is_per_tensor(spec.outputs[0].quant)) return nullptr;
+  return quantizer(spec, quant_rule(spec.outputs[0]));
 }
 
 std::unique_ptr<Kernel> make_quantize_linear_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<QuantizeLinearAttrs>();
-  if (!float_to_bytes_or_shorts(spec) || !one_known_grid(spec)) return nullptr;
-  Grid grid = grid_of(spec.outputs[0].dtype);
-  grid.scale = static_cast<float>(get_double(*spec.constant(1), 0));
-  if (spec.has(2)) grid.zero = static_cast<int32_t>(get_int(*spec.constant(2), 0));
-  if (!narrow(grid, attrs.quant_min, attrs.quant_max)) return nullptr;
-  grid.reciprocal = attrs.reciprocal;
-  return quantizer(spec, grid);
+  if (!float_to_int8_or_int16(spec) || !has_constant_per_tensor_params(spec)) return nullptr;
+  QuantRule params = quant_rule(spec.outputs[0].dtype);
+  params.scale = static_cast<float>(get_double(*spec.constant(1), 0));
+  if (spec.has(2)) params.zero = static_cast<int32_t>(get_int(*spec.constant(2), 0));
+  if (!narrow(params, attrs.quant_min, attrs.quant_max)) return nullptr;
+  params.reciprocal = attrs.reciprocal;
+  return quantizer(spec, params);
 }
 
 }  // namespace smelt

@@ -1,4 +1,4 @@
-// Quantized integers to another grid, another width, or both, by TFLite's fixed-point factor.
+// Quantized integers to another params, another width, or both, by TFLite's fixed-point factor.
 #include <algorithm>
 
 #include "backends/cpu/core/kernel.h"
@@ -56,7 +56,7 @@ std::unique_ptr<Kernel> to_type(const KernelSpec& spec) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_requantize_ints(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_requantize(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   if (!is_per_tensor(x.quant) || !is_per_tensor(y.quant) || x.shape != y.shape) return nullptr;
   if (x.quant->rounding == Rounding::kFloatHalfEven && y.quant->rounding == Rounding::kFloatHalfEven) return nullptr;

@@ -86,8 +86,8 @@ requires(R != Rounding::kFloatHalfEven) struct ChannelFactors<R, Steps::kAll> {
   }
 };
 
-/// The same of small sums, where all is added before one shift. A negative sum takes one off, so that ties go away from
-/// zero; where negative results do not matter, neither does that.
+/// The same of small accumulators, where all is added before one shift. A negative sum takes one off, so that ties go
+/// away from zero; where negative results do not matter, neither does that.
 template <Rounding R, Steps S>
 requires(R != Rounding::kFloatHalfEven && S != Steps::kAll) struct ChannelFactors<R, S> {
   static constexpr DI d{};
@@ -146,15 +146,15 @@ HWY_INLINE void store_bytes(VI v, int64_t n, uint8_t* to) {
 }
 
 template <Rounding R, Steps S, bool kSigned, bool kClamps>
-void requant(const RequantParams& r, const int32_t* sums, int64_t stride, int64_t rows, int64_t n, int64_t channel,
-             uint8_t* out, int64_t out_stride) {
+void requant_params(const RequantParams& r, const int32_t* acc, int64_t stride, int64_t rows, int64_t n,
+                    int64_t channel, uint8_t* out, int64_t out_stride) {
   const DI d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const VI low = hn::Set(d, r.low), high = hn::Set(d, r.high);
   for (int64_t j = 0; j < n; j += lanes) {
     const ChannelFactors<R, S> f(r, channel + j);
     const auto columns = [&](int64_t count) HWY_ATTR {
-      const int32_t* from = sums + j;
+      const int32_t* from = acc + j;
       uint8_t* to = out + j;
       for (int64_t row = 0; row < rows; ++row, from += stride, to += out_stride) {
         VI v = f.rescale(hn::LoadU(d, from));
@@ -170,24 +170,25 @@ void requant(const RequantParams& r, const int32_t* sums, int64_t stride, int64_
 }
 
 template <Rounding R, Steps S>
-RequantRows choose_range(const RequantParams& r) {
+RequantizeAccumulators choose_range(const RequantParams& r) {
   // Saturation clamps to the whole range of the type. Narrowing to uint8 saturates only values of 16 bits where there
   // is no instruction for 32.
   const bool whole =
       r.is_signed ? r.low == -128 && r.high == 127 : HWY_TARGET == HWY_AVX3 && r.low == 0 && r.high == 255;
-  if (S == Steps::kAll || whole) return r.is_signed ? requant<R, S, true, false> : requant<R, S, false, false>;
-  return r.is_signed ? requant<R, S, true, true> : requant<R, S, false, true>;
+  if (S == Steps::kAll || whole)
+    return r.is_signed ? requant_params<R, S, true, false> : requant_params<R, S, false, false>;
+  return r.is_signed ? requant_params<R, S, true, true> : requant_params<R, S, false, true>;
 }
 
 template <Rounding R>
-RequantRows choose_steps(const RequantParams& r) {
+RequantizeAccumulators choose_steps(const RequantParams& r) {
   if (r.steps == Steps::kSmall) return choose_range<R, Steps::kSmall>(r);
   if constexpr (R == Rounding::kFixedDouble)
     if (r.steps == Steps::kPositive) return choose_range<R, Steps::kPositive>(r);
   return choose_range<R, Steps::kAll>(r);
 }
 
-RequantRows choose(const RequantParams& r) {
+RequantizeAccumulators choose(const RequantParams& r) {
   switch (r.rounding) {
     case Rounding::kFixedDouble:
       return choose_steps<Rounding::kFixedDouble>(r);
@@ -205,7 +206,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace smelt {
 
-RequantRows requant_rows(Isa isa, const RequantParams& r) { return SMELT_FOR_LEVEL(isa, choose)(r); }
+RequantizeAccumulators requantize_accumulators(Isa isa, const RequantParams& r) {
+  return SMELT_FOR_LEVEL(isa, choose)(r);
+}
 
 }  // namespace smelt
 #endif

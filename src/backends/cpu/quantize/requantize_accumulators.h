@@ -7,11 +7,11 @@
 
 namespace smelt {
 
-/// Rescales `rows` rows of n sums, `stride` apart; the first is channel `channel`. Whole vectors are read: up to 64
-/// bytes behind the last sum must be readable.
-using RequantRows = void (*)(const RequantParams& r, const int32_t* sums, int64_t stride, int64_t rows, int64_t n,
-                             int64_t channel, uint8_t* out, int64_t out_stride);
+/// Rescales `rows` rows of n accumulators, `stride` apart; the first is channel `channel`. Whole vectors are read: up
+/// to 64 bytes behind the last sum must be readable.
+using RequantizeAccumulators = void (*)(const RequantParams& r, const int32_t* acc, int64_t stride, int64_t rows,
+                                        int64_t n, int64_t channel, uint8_t* out, int64_t out_stride);
 /// For `r` and what has the same rounding, type, range and steps.
-RequantRows requant_rows(Isa isa, const RequantParams& r);
+RequantizeAccumulators requantize_accumulators(Isa isa, const RequantParams& r);
 
 }  // namespace smelt

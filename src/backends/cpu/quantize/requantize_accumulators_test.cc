@@ -20,7 +20,7 @@ int64_t expected(const RequantParams& r, int32_t sum, size_t channel) {
   return std::clamp<int64_t>(q + r.zero, r.low, r.high);
 }
 
-/// `bits`: of the sums.
+/// `bits`: of the accumulators.
 void check_every_level(int bits, bool rectified) {
   constexpr int64_t kChannels = 37, kRows = 200;
   std::mt19937 gen(7);
@@ -48,32 +48,32 @@ void check_every_level(int bits, bool rectified) {
           r.shifts[c] = -fixed.shift;
         }
         r.prepare();
-        std::vector<int32_t> sums(kChannels * kRows + 16);
-        for (size_t i = 0; i < sums.size(); ++i) {
+        std::vector<int32_t> acc(kChannels * kRows + 16);
+        for (size_t i = 0; i < acc.size(); ++i) {
           const int range = static_cast<int>(i / kChannels % 31);
-          sums[i] = static_cast<int32_t>(gen()) >> std::max(range, 32 - bits);
+          acc[i] = static_cast<int32_t>(gen()) >> std::max(range, 32 - bits);
         }
         for (size_t c = 0; c < kChannels; ++c) {
-          sums[c] = std::numeric_limits<int32_t>::min() >> (32 - bits);
-          sums[kChannels + c] = std::numeric_limits<int32_t>::max() >> (32 - bits);
-          sums[2 * kChannels + c] = 0;
-          sums[3 * kChannels + c] = c % 2 ? -1 : 1;
+          acc[c] = std::numeric_limits<int32_t>::min() >> (32 - bits);
+          acc[kChannels + c] = std::numeric_limits<int32_t>::max() >> (32 - bits);
+          acc[2 * kChannels + c] = 0;
+          acc[3 * kChannels + c] = c % 2 ? -1 : 1;
         }
-        // Sums whose results are nearly ties.
-        for (size_t i = 4 * kChannels; i < sums.size(); i += 5) {
+        // Accumulators whose results are nearly ties.
+        for (size_t i = 4 * kChannels; i < acc.size(); i += 5) {
           const auto c = i % kChannels;
           const double step = std::ldexp(1.0, r.shifts[c] + 31) / r.multipliers[c];
           const double sum = (static_cast<int>(gen() % 512) - 256 + 0.5) * step;
           if (std::fabs(sum) < static_cast<double>(r.reach) - 2)
-            sums[i] = static_cast<int32_t>(sum) + static_cast<int>(gen() % 3) - 1;
+            acc[i] = static_cast<int32_t>(sum) + static_cast<int>(gen() % 3) - 1;
         }
         for (const Isa isa : machine_isas()) {
-          std::vector<uint8_t> out(sums.size());
-          requant_rows(isa, r)(r, sums.data(), kChannels, kRows, kChannels, 0, out.data(), kChannels);
+          std::vector<uint8_t> out(acc.size());
+          requantize_accumulators(isa, r)(r, acc.data(), kChannels, kRows, kChannels, 0, out.data(), kChannels);
           for (size_t i = 0; i < kChannels * kRows; ++i) {
             const int got = is_signed ? static_cast<int8_t>(out[i]) : out[i];
-            ASSERT_EQ(got, expected(r, sums[i], i % kChannels))
-                << to_string(rounding) << ' ' << to_string(isa) << " sum " << sums[i] << " channel " << i % kChannels
+            ASSERT_EQ(got, expected(r, acc[i], i % kChannels))
+                << to_string(rounding) << ' ' << to_string(isa) << " sum " << acc[i] << " channel " << i % kChannels
                 << " shift " << r.shifts[i % kChannels];
           }
         }

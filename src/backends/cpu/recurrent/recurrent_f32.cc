@@ -119,8 +119,8 @@ void through_bytes(const float* x, int64_t n, float* y) {
   each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
     const auto t = part.d;
     const auto q = hn::Add(hn::Round(hn::Div(part.load(x + i), hn::Set(t, scale))), hn::Set(t, at));
-    const auto stored = clamp(q, hn::Zero(t), hn::Set(t, 255.0f));
-    part.store(hn::Mul(hn::Sub(stored, hn::Set(t, at)), hn::Set(t, scale)), y + i);
+    const auto quantized = clamp(q, hn::Zero(t), hn::Set(t, 255.0f));
+    part.store(hn::Mul(hn::Sub(quantized, hn::Set(t, at)), hn::Set(t, scale)), y + i);
   });
 }
 
@@ -306,7 +306,7 @@ class RecurrentF32 final : public Kernel {
   Packed packed_;
 };
 
-/// Whether the activations are the cell's own; a plain RNN may also have ReLU.
+/// True if the activations are the cell's own; an unquantized RNN may also have ReLU.
 bool usual_activations(const RecurrentAttrs& a, bool& relu) {
   relu = false;
   if (a.activations.empty()) return true;

@@ -21,7 +21,7 @@ namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 /// Sum of a[i] * b[i] modulo 2^32.
-uint32_t dot_shorts(const int16_t* a, const int16_t* b, int64_t n) {
+uint32_t dot_int16(const int16_t* a, const int16_t* b, int64_t n) {
   const hn::ScalableTag<int16_t> d;
   const hn::ScalableTag<int32_t> di;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -49,7 +49,7 @@ struct SvdfShape {
 class SvdfI8 final : public Kernel {
  public:
   SvdfI8(const SvdfShape& s, const KernelSpec& spec)
-      : s_(s), gemm_(gemm_i8(spec.isa, true)), dot_(SMELT_FOR_LEVEL(spec.isa, dot_shorts)) {
+      : s_(s), gemm_(gemm_i8(spec.isa, true)), dot_(SMELT_FOR_LEVEL(spec.isa, dot_int16)) {
     const Quantization &x = *spec.inputs[0].quant, &y = *spec.outputs[0].quant, &state = *spec.inputs[4].quant;
     x_zero_ = x.zero_point();
     y_zero_ = y.zero_point();
@@ -61,7 +61,7 @@ class SvdfI8 final : public Kernel {
     rows_bytes_ = (s.batch * lda_ + 127) / 64 * 64;
     has_bias_ = spec.has(3);
     const Tensor& weights = *spec.constant(1);
-    const int32_t zero = GemmI8::byte_zero(true, x_zero_);
+    const int32_t zero = GemmI8::int8_zero_point(true, x_zero_);
     packed_ = spec.packs.get(
         weights.raw(), Cat("svdf ", s.features, ' ', s.filters, ' ', gemm_.bytes, ' ', gemm_.lanes, ' ', zero), [&] {
           auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(gemm_.packed_bytes(s.features, s.filters)));
@@ -79,11 +79,11 @@ class SvdfI8 final : public Kernel {
     gemm_.convert(ctx.input(0).data<uint8_t>(), s_.features, s_.batch, s_.features, true, x_zero_, scratch, lda_);
     gemm_.run(s_.batch, s_.filters, s_.features, scratch, lda_, true, packed_->data<char>(), 0,
               gemm_.panels(s_.filters),
-              [&](const int32_t* sums, int64_t row, int64_t rows, int64_t column, int64_t columns) {
-                for (int64_t r = 0; r < rows; ++r, sums += gemm_.nr()) {
+              [&](const int32_t* acc, int64_t row, int64_t rows, int64_t column, int64_t columns) {
+                for (int64_t r = 0; r < rows; ++r, acc += gemm_.nr()) {
                   int16_t* newest = state + ((row + r) * s_.filters + column + 1) * s_.memory - 1;
                   for (int64_t j = 0; j < columns; ++j, newest += s_.memory)
-                    *newest = static_cast<int16_t>(std::clamp(rescale_double(sums[j], first_), -32768, 32767));
+                    *newest = static_cast<int16_t>(std::clamp(rescale_double(acc[j], first_), -32768, 32767));
                 }
               });
     weigh(ctx, state);
@@ -120,15 +120,15 @@ class SvdfI8 final : public Kernel {
   Packed packed_;
 };
 
-bool is_grid_of(const ValueType& t, DType dtype) { return t.dtype == dtype && is_per_tensor(t.quant); }
+bool has_params(const ValueType& t, DType dtype) { return t.dtype == dtype && is_per_tensor(t.quant); }
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_svdf_i8(const KernelSpec& spec) {
   if (!spec.has(4) || !spec.constant(1)) return nullptr;
   const ValueType &x = spec.inputs[0], &features = spec.inputs[1], &times = spec.inputs[2], &state = spec.inputs[4];
-  if (!is_grid_of(x, DType::kI8) || !is_grid_of(features, DType::kI8) || !is_grid_of(times, DType::kI16) ||
-      !is_grid_of(state, DType::kI16) || !is_grid_of(spec.outputs[0], DType::kI8))
+  if (!has_params(x, DType::kI8) || !has_params(features, DType::kI8) || !has_params(times, DType::kI16) ||
+      !has_params(state, DType::kI16) || !has_params(spec.outputs[0], DType::kI8))
     return nullptr;
   if (x.shape.rank() != 2 || features.shape.rank() != 2 || times.shape.rank() != 2) return nullptr;
   const int64_t rank = spec.attrs<TfSvdfAttrs>().rank;

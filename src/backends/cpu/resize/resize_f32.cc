@@ -41,7 +41,7 @@ HWY_AFTER_NAMESPACE();
 namespace smelt {
 namespace {
 
-/// One dimension of the value as it comes to this pass, [outer, in, inner], becomes [outer, out, inner].
+/// One dimension of the value at run time to this pass, [outer, in, inner], becomes [outer, out, inner].
 struct ResizePass {
   int64_t outer, in, out, inner;
   std::vector<int64_t> begin, index;
@@ -55,9 +55,9 @@ class ResizeF32 final : public Kernel {
         elements_(spec.inputs[0].shape.elements()),
         rows_(SMELT_FOR_LEVEL(spec.isa, weight_rows)) {
     for (size_t i = 0; i + 1 < passes_.size(); ++i)
-      room_ = std::max(room_, (passes_[i].outer * passes_[i].out * passes_[i].inner + 15) / 16 * 16);
+      workspace_ = std::max(workspace_, (passes_[i].outer * passes_[i].out * passes_[i].inner + 15) / 16 * 16);
   }
-  size_t scratch_bytes() const override { return static_cast<size_t>(2 * room_) * sizeof(float); }
+  size_t scratch_bytes() const override { return static_cast<size_t>(2 * workspace_) * sizeof(float); }
   Status run(KernelContext& ctx) const override {
     float* scratch = nullptr;
     if (const size_t bytes = scratch_bytes()) {
@@ -69,7 +69,7 @@ class ResizeF32 final : public Kernel {
     if (passes_.empty()) std::copy_n(from, elements_, y);
     for (size_t i = 0; i < passes_.size(); ++i) {
       const ResizePass& p = passes_[i];
-      float* to = i + 1 == passes_.size() ? y : scratch + static_cast<int64_t>(i % 2) * room_;
+      float* to = i + 1 == passes_.size() ? y : scratch + static_cast<int64_t>(i % 2) * workspace_;
       const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, p.inner));
       ctx.threads().parallel_for(p.outer * p.out, grain, [&](int64_t first, int64_t last) {
         p.inner == 1 ? numbers(p, from, first, last, to) : vectors(p, from, first, last, to);
@@ -101,7 +101,7 @@ class ResizeF32 final : public Kernel {
   }
 
   std::vector<ResizePass> passes_;
-  int64_t elements_, room_ = 0;
+  int64_t elements_, workspace_ = 0;
   WeightRows rows_;
 };
 

@@ -20,7 +20,7 @@
 namespace smelt {
 namespace {
 
-bool plain_f32(const ValueType& t) { return t.dtype == DType::kF32 && !t.quant; }
+bool unquantized_f32(const ValueType& t) { return t.dtype == DType::kF32 && !t.quant; }
 
 /// Product of dimensions [first, last).
 int64_t product(const Shape& s, int first, int last) {
@@ -31,7 +31,7 @@ int64_t product(const Shape& s, int first, int last) {
 
 class SoftmaxF32 final : public Kernel {
  public:
-  SoftmaxF32(int64_t rows, int64_t n, const SoftmaxAttrs& attrs, const RowOps& ops)
+  SoftmaxF32(int64_t rows, int64_t n, const SoftmaxAttrs& attrs, const VectorOps& ops)
       : rows_(rows),
         n_(n),
         beta_(static_cast<float>(attrs.beta)),
@@ -41,7 +41,7 @@ class SoftmaxF32 final : public Kernel {
     const float* x = ctx.input(0).data<float>();
     float* y = ctx.output(0).data<float>();
     ctx.threads().parallel_for(rows_, std::max<int64_t>(1, 4096 / n_), [&](int64_t begin, int64_t end) {
-      ops_.softmax_rows(x + begin * n_, end - begin, n_, beta_, logarithm_, y + begin * n_);
+      ops_.softmax(x + begin * n_, end - begin, n_, beta_, logarithm_, y + begin * n_);
     });
     return Ok();
   }
@@ -50,37 +50,37 @@ class SoftmaxF32 final : public Kernel {
   int64_t rows_, n_;
   float beta_;
   bool logarithm_;
-  const RowOps& ops_;
+  const VectorOps& ops_;
 };
 
 /// Over the middle of [outer, count, inner].
-class SoftmaxColumnsF32 final : public Kernel {
+class SoftmaxStridedF32 final : public Kernel {
  public:
-  SoftmaxColumnsF32(int64_t outer, int64_t count, int64_t inner, double beta, const RowOps& ops)
+  SoftmaxStridedF32(int64_t outer, int64_t count, int64_t inner, double beta, const VectorOps& ops)
       : outer_(outer), count_(count), inner_(inner), beta_(static_cast<float>(beta)), ops_(ops) {}
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
     float* y = ctx.output(0).data<float>();
-    const int64_t pieces = (inner_ + kPiece - 1) / kPiece;
-    ctx.threads().parallel_for(outer_ * pieces, std::max<int64_t>(1, 4 / count_), [&](int64_t begin, int64_t end) {
+    const int64_t chunks = (inner_ + kChunk - 1) / kChunk;
+    ctx.threads().parallel_for(outer_ * chunks, std::max<int64_t>(1, 4 / count_), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const int64_t first = i % pieces * kPiece, at = i / pieces * count_ * inner_ + first;
-        ops_.softmax_columns(x + at, count_, inner_, std::min(kPiece, inner_ - first), beta_, y + at);
+        const int64_t first = i % chunks * kChunk, at = i / chunks * count_ * inner_ + first;
+        ops_.softmax_strided(x + at, count_, inner_, std::min(kChunk, inner_ - first), beta_, y + at);
       }
     });
     return Ok();
   }
 
  private:
-  static constexpr int64_t kPiece = 512;
+  static constexpr int64_t kChunk = 512;
   int64_t outer_, count_, inner_;
   float beta_;
-  const RowOps& ops_;
+  const VectorOps& ops_;
 };
 
 class LayerNormF32 final : public Kernel {
  public:
-  LayerNormF32(int64_t rows, int64_t n, const LayerNormAttrs& attrs, bool scale, bool bias, const RowOps& ops)
+  LayerNormF32(int64_t rows, int64_t n, const LayerNormAttrs& attrs, bool scale, bool bias, const VectorOps& ops)
       : rows_(rows), n_(n), epsilon_(attrs.epsilon), rms_(attrs.rms), scale_(scale), bias_(bias), ops_(ops) {}
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
@@ -88,7 +88,7 @@ class LayerNormF32 final : public Kernel {
     const float* bias = bias_ ? ctx.input(2).data<float>() : nullptr;
     float* y = ctx.output(0).data<float>();
     ctx.threads().parallel_for(rows_, std::max<int64_t>(1, 4096 / n_), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) ops_.normalize_row(x + r * n_, n_, epsilon_, rms_, scale, bias, y + r * n_);
+      for (int64_t r = begin; r < end; ++r) ops_.layer_norm(x + r * n_, n_, epsilon_, rms_, scale, bias, y + r * n_);
     });
     return Ok();
   }
@@ -97,13 +97,13 @@ class LayerNormF32 final : public Kernel {
   int64_t rows_, n_;
   double epsilon_;
   bool rms_, scale_, bias_;
-  const RowOps& ops_;
+  const VectorOps& ops_;
 };
 
 /// [outer, count, inner] -> [outer, inner].
 class ReduceF32 final : public Kernel {
  public:
-  ReduceF32(int64_t outer, int64_t count, int64_t inner, Reduction fn, int64_t threads, const RowOps& ops)
+  ReduceF32(int64_t outer, int64_t count, int64_t inner, Reduction fn, int64_t threads, const VectorOps& ops)
       : outer_(outer), count_(count), inner_(inner), fn_(fn), threads_(threads), ops_(ops) {}
   size_t scratch_bytes() const override {
     return inner_ == 1 ? 0 : static_cast<size_t>(threads_ * count_) * sizeof(float*);
@@ -143,18 +143,18 @@ class ReduceF32 final : public Kernel {
   float of_row(const float* row, double divisor) const {
     switch (fn_) {
       case Reduction::kMax:
-        return ops_.max_row(row, count_);
+        return ops_.reduce_max(row, count_);
       case Reduction::kSumSquare:
-        return static_cast<float>(ops_.squares_row(row, count_));
+        return static_cast<float>(ops_.reduce_sum_squares(row, count_));
       default:
-        return static_cast<float>(ops_.sum_row(row, count_) / divisor);
+        return static_cast<float>(ops_.reduce_sum(row, count_) / divisor);
     }
   }
 
   int64_t outer_, count_, inner_;
   Reduction fn_;
   int64_t threads_;
-  const RowOps& ops_;
+  const VectorOps& ops_;
 };
 
 }  // namespace
@@ -162,7 +162,8 @@ class ReduceF32 final : public Kernel {
 std::unique_ptr<Kernel> make_softmax_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<SoftmaxAttrs>();
   const Shape& shape = spec.inputs[0].shape;
-  if (!plain_f32(spec.inputs[0]) || !plain_f32(spec.outputs[0]) || shape.rank() == 0 || shape.elements() == 0)
+  if (!unquantized_f32(spec.inputs[0]) || !unquantized_f32(spec.outputs[0]) || shape.rank() == 0 ||
+      shape.elements() == 0)
     return nullptr;
   if (attrs.kind == SoftmaxAttrs::Kind::kHardmax) return nullptr;
   const int axis = static_cast<int>(attrs.axis < 0 ? attrs.axis + shape.rank() : attrs.axis);
@@ -170,24 +171,26 @@ std::unique_ptr<Kernel> make_softmax_f32(const KernelSpec& spec) {
   // The values of one group must lie side by side.
   const int64_t n = product(shape, axis, shape.rank());
   if (!attrs.flatten && n != shape[axis]) return nullptr;
-  return std::make_unique<SoftmaxF32>(product(shape, 0, axis), n, attrs, row_ops(spec.isa));
+  return std::make_unique<SoftmaxF32>(product(shape, 0, axis), n, attrs, vector_ops(spec.isa));
 }
 
-std::unique_ptr<Kernel> make_softmax_columns_f32(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_softmax_strided_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<SoftmaxAttrs>();
   const Shape& shape = spec.inputs[0].shape;
-  if (!plain_f32(spec.inputs[0]) || !plain_f32(spec.outputs[0]) || shape.rank() == 0 || shape.elements() == 0)
+  if (!unquantized_f32(spec.inputs[0]) || !unquantized_f32(spec.outputs[0]) || shape.rank() == 0 ||
+      shape.elements() == 0)
     return nullptr;
   const int axis = static_cast<int>(attrs.axis < 0 ? attrs.axis + shape.rank() : attrs.axis);
   if (attrs.kind != SoftmaxAttrs::Kind::kSoftmax || attrs.flatten || axis < 0 || axis >= shape.rank()) return nullptr;
-  return std::make_unique<SoftmaxColumnsF32>(product(shape, 0, axis), shape[axis],
-                                             product(shape, axis + 1, shape.rank()), attrs.beta, row_ops(spec.isa));
+  return std::make_unique<SoftmaxStridedF32>(product(shape, 0, axis), shape[axis],
+                                             product(shape, axis + 1, shape.rank()), attrs.beta, vector_ops(spec.isa));
 }
 
 std::unique_ptr<Kernel> make_layer_norm_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<LayerNormAttrs>();
   const Shape& shape = spec.inputs[0].shape;
-  if (!plain_f32(spec.inputs[0]) || !plain_f32(spec.outputs[0]) || shape.rank() == 0 || shape.elements() == 0)
+  if (!unquantized_f32(spec.inputs[0]) || !unquantized_f32(spec.outputs[0]) || shape.rank() == 0 ||
+      shape.elements() == 0)
     return nullptr;
   for (size_t i = 1; i < spec.node.outputs.size(); ++i)
     if (spec.node.outputs[i] != kNoValue) return nullptr;
@@ -197,11 +200,12 @@ std::unique_ptr<Kernel> make_layer_norm_f32(const KernelSpec& spec) {
   for (size_t i = 1; i <= 2; ++i) {  // one entry for each value of a row
     if (!spec.has(i)) continue;
     const Shape& s = spec.inputs[i].shape;
-    if (!plain_f32(spec.inputs[i]) || s.elements() != n || s.rank() > shape.rank()) return nullptr;
+    if (!unquantized_f32(spec.inputs[i]) || s.elements() != n || s.rank() > shape.rank()) return nullptr;
     for (int d = 1; d <= s.rank(); ++d)
       if (s[s.rank() - d] != (shape.rank() - d >= axis ? shape[shape.rank() - d] : 1)) return nullptr;
   }
-  return std::make_unique<LayerNormF32>(product(shape, 0, axis), n, attrs, spec.has(1), spec.has(2), row_ops(spec.isa));
+  return std::make_unique<LayerNormF32>(product(shape, 0, axis), n, attrs, spec.has(1), spec.has(2),
+                                        vector_ops(spec.isa));
 }
 
 /// A reduction as [outer, count, inner] -> [outer, inner].
@@ -239,7 +243,7 @@ std::optional<ReduceView> reduce_view(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_reduce_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ReduceAttrs>();
-  if (!plain_f32(spec.inputs[0]) || !plain_f32(spec.outputs[0])) return nullptr;
+  if (!unquantized_f32(spec.inputs[0]) || !unquantized_f32(spec.outputs[0])) return nullptr;
   const bool squares = attrs.fn == Reduction::kSumSquare;
   if (!squares && attrs.fn != Reduction::kSum && attrs.fn != Reduction::kMean && attrs.fn != Reduction::kMax)
     return nullptr;
@@ -247,13 +251,13 @@ std::unique_ptr<Kernel> make_reduce_f32(const KernelSpec& spec) {
   const auto v = reduce_view(spec);
   if (!v || (squares && v->inner != 1)) return nullptr;
   return std::make_unique<ReduceF32>(v->outer, v->count, v->inner, attrs.fn, std::max(spec.threads, 1),
-                                     row_ops(spec.isa));
+                                     vector_ops(spec.isa));
 }
 
 namespace {
 
-/// Sums in 32 bits, then as the reference kernel does it: real numbers where ties go to even, else a fixed-point factor
-/// with the division by the count folded in.
+/// Accumulators in 32 bits, then as the reference kernel does it: real numbers where ties go to even, else a
+/// fixed-point factor with the division by the count folded in.
 class MeanI8 final : public Kernel {
  public:
   MeanI8(const ReduceView& v, const ValueType& x, const ValueType& y, bool real, int64_t threads, Isa isa)
@@ -266,7 +270,7 @@ class MeanI8 final : public Kernel {
         x_zero_(x.quant->zero_point()),
         y_zero_(y.quant->zero_point()),
         threads_(threads),
-        ops_(row_ops(isa)) {
+        ops_(vector_ops(isa)) {
     factor_ = fixed_factor(static_cast<double>(x.quant->scale()) / static_cast<double>(y.quant->scale()));
     int shift = std::min(63 - std::countl_zero(static_cast<uint64_t>(v.count)), 32);
     shift = std::max(std::min(shift, 31 + factor_.shift), 0);
@@ -284,7 +288,7 @@ class MeanI8 final : public Kernel {
     rule_.shifts.assign(n, -factor_.shift);
     rule_.reach = std::min<int64_t>(INT32_MAX, v.count * 510);
     rule_.prepare();
-    rescale_ = requant_rows(isa, rule_);
+    rescale_ = requantize_accumulators(isa, rule_);
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(threads_) * slot_bytes(); }
   Status run(KernelContext& ctx) const override {
@@ -299,13 +303,13 @@ class MeanI8 final : public Kernel {
         auto* sums = reinterpret_cast<int32_t*>(taps + v_.count);
         for (int64_t i = v_.outer * slot / slots; i < v_.outer * (slot + 1) / slots; ++i) {
           for (int64_t t = 0; t < v_.count; ++t) taps[t] = x + (i * v_.count + t) * v_.inner;
-          ops_.sum_taps_bytes(taps, v_.count, v_.inner, signed_, sums);
+          ops_.sum_taps_i8(taps, v_.count, v_.inner, signed_, sums);
           if (rescale_ && v_.inner >= kShort) {
             for (int64_t c = 0; c < v_.inner; ++c) sums[c] -= static_cast<int32_t>(x_zero_ * v_.count);
             rescale_(rule_, sums, v_.inner, 1, v_.inner, 0, y + i * v_.inner, v_.inner);
             continue;
           }
-          for (int64_t c = 0; c < v_.inner; ++c) y[i * v_.inner + c] = stored(sums[c]);
+          for (int64_t c = 0; c < v_.inner; ++c) y[i * v_.inner + c] = quantized(sums[c]);
         }
       }
     });
@@ -315,7 +319,7 @@ class MeanI8 final : public Kernel {
  private:
   size_t slot_bytes() const { return static_cast<size_t>((v_.count * 8 + v_.inner * 4 + 127) / 64 * 64); }
   static constexpr int64_t kShort = 8;  ///< so many means are rescaled together
-  uint8_t stored(int32_t sum) const {
+  uint8_t quantized(int32_t sum) const {
     const double lo = signed_ ? -128 : 0, hi = signed_ ? 127 : 255;
     if (real_) {
       const double total = static_cast<double>(x_scale_) * static_cast<double>(sum - int64_t{x_zero_} * v_.count);
@@ -333,10 +337,10 @@ class MeanI8 final : public Kernel {
   bool signed_;
   int32_t x_zero_, y_zero_;
   int64_t threads_;
-  const RowOps& ops_;
+  const VectorOps& ops_;
   FixedFactor factor_;
   RequantParams rule_;
-  RequantRows rescale_ = nullptr;
+  RequantizeAccumulators rescale_ = nullptr;
 };
 
 }  // namespace

@@ -1,7 +1,7 @@
 #if defined(__x86_64__)
 #include <algorithm>
 
-#include "backends/cpu/conv/depthwise_vnni.h"
+#include "backends/cpu/conv/depthwise_i8_vnni.h"
 #include "backends/cpu/core/vnni-inl.h"
 
 SMELT_BEFORE_VNNI
@@ -12,7 +12,7 @@ using Rule = DepthwiseRow::Rule;
 
 inline __m512i load(const char* from, int64_t vector) { return _mm512_load_si512(from + vector * 64); }
 
-/// Rescaling of the sums of one block: see requant.cc, whose steps these are.
+/// Rescaling of the accumulators of one block: see requant_params.cc, whose steps these are.
 template <Rule R>
 struct Rescale {
   __m512i multiplier[4], odd_multiplier[4], shift[4], even[4], odd[4];
@@ -49,14 +49,14 @@ struct Rescale<Rule::kFloat> {
   }
 };
 
-/// Adds four taps of 64 channels to their sums.
-inline void add_taps(__m512i a, __m512i b, __m512i c, __m512i d, const __m512i* w, __m512i* sums) {
+/// Adds four taps of 64 channels to their accumulators.
+inline void add_taps(__m512i a, __m512i b, __m512i c, __m512i d, const __m512i* w, __m512i* acc) {
   const __m512i ab0 = _mm512_unpacklo_epi8(a, b), ab1 = _mm512_unpackhi_epi8(a, b);
   const __m512i cd0 = _mm512_unpacklo_epi8(c, d), cd1 = _mm512_unpackhi_epi8(c, d);
-  sums[0] = _mm512_dpbusd_epi32(sums[0], _mm512_unpacklo_epi16(ab0, cd0), w[0]);
-  sums[1] = _mm512_dpbusd_epi32(sums[1], _mm512_unpackhi_epi16(ab0, cd0), w[1]);
-  sums[2] = _mm512_dpbusd_epi32(sums[2], _mm512_unpacklo_epi16(ab1, cd1), w[2]);
-  sums[3] = _mm512_dpbusd_epi32(sums[3], _mm512_unpackhi_epi16(ab1, cd1), w[3]);
+  acc[0] = _mm512_dpbusd_epi32(acc[0], _mm512_unpacklo_epi16(ab0, cd0), w[0]);
+  acc[1] = _mm512_dpbusd_epi32(acc[1], _mm512_unpackhi_epi16(ab0, cd0), w[1]);
+  acc[2] = _mm512_dpbusd_epi32(acc[2], _mm512_unpacklo_epi16(ab1, cd1), w[2]);
+  acc[3] = _mm512_dpbusd_epi32(acc[3], _mm512_unpackhi_epi16(ab1, cd1), w[3]);
 }
 
 template <bool kSigned>
@@ -86,23 +86,23 @@ void row(const DepthwiseRow& r) {
     }
     for (int64_t i = 0, next = 0; i < r.count; ++i, next += r.step) {
       const int64_t at = std::min(next, r.last) + channel;
-      __m512i sums[4] = {addends[0], addends[1], addends[2], addends[3]};
+      __m512i acc[4] = {addends[0], addends[1], addends[2], addends[3]};
       if constexpr (kGroups == 3) {
         const auto tap = [&](int t) { return _mm512_loadu_si512(taps[t] + at); };
-        add_taps(tap(0), tap(1), tap(2), tap(3), w, sums);
-        add_taps(tap(4), tap(5), tap(6), tap(7), w + 4, sums);
+        add_taps(tap(0), tap(1), tap(2), tap(3), w, acc);
+        add_taps(tap(4), tap(5), tap(6), tap(7), w + 4, acc);
         const __m512i none = _mm512_setzero_si512();
-        add_taps(tap(8), none, none, none, w + 8, sums);
+        add_taps(tap(8), none, none, none, w + 8, acc);
       } else {
         for (int64_t g = 0; g < r.groups; ++g) {
           const auto tap = [&](int t) { return _mm512_loadu_si512(r.taps[4 * g + t] + at); };
           const __m512i here[4] = {load(weights, 4 + 4 * g), load(weights, 5 + 4 * g), load(weights, 6 + 4 * g),
                                    load(weights, 7 + 4 * g)};
-          add_taps(tap(0), tap(1), tap(2), tap(3), here, sums);
+          add_taps(tap(0), tap(1), tap(2), tap(3), here, acc);
         }
       }
-      const __m512i bytes = narrow<kSigned>(rescale(sums[0], 0), rescale(sums[1], 1), rescale(sums[2], 2),
-                                            rescale(sums[3], 3), low, high);
+      const __m512i bytes =
+          narrow<kSigned>(rescale(acc[0], 0), rescale(acc[1], 1), rescale(acc[2], 2), rescale(acc[3], 3), low, high);
       if (whole)
         _mm512_storeu_si512(r.out + at, bytes);
       else

@@ -1,4 +1,4 @@
-#include "backends/cpu/conv/depthwise_vnni.h"
+#include "backends/cpu/conv/depthwise_i8_vnni.h"
 
 #include <algorithm>
 #include <cstring>
@@ -28,28 +28,28 @@ Rule rule_of(const RequantParams& r) {
   return r.steps == RequantParams::Steps::kPositive ? Rule::kPositive : Rule::kDouble;
 }
 
-/// 8-bit depthwise convolution, one filter a channel, from padded rows straight to stored bytes. Channels-first images
-/// are turned around before and after.
+/// 8-bit depthwise convolution, one filter a channel, from padded rows straight to quantized bytes. Channels-first
+/// images are turned around before and after.
 class DepthwiseVnni final : public Kernel {
  public:
-  DepthwiseVnni(const ConvShape& g, const QuantizedPair& q, const RequantParams& requant, const KernelSpec& spec)
-      : g_(g), rows_(padded_rows(g, q)), q_(q), threads_(std::max(spec.threads, 1)) {
-    const Rule rule = rule_of(requant);
+  DepthwiseVnni(const ConvShape& g, const QuantizedPair& q, const RequantParams& requant_params, const KernelSpec& spec)
+      : g_(g), rows_(line_buffer(g, q)), q_(q), threads_(std::max(spec.threads, 1)) {
+    const Rule rule = rule_of(requant_params);
     row_.channels = bundle() * g.groups;
     row_.groups = (g.taps() + 3) / 4;
     row_.step = row_.channels;
     row_.count = (g.out[2] * g.groups + row_.step - 1) / row_.step;
     row_.last = g.out[2] * g.groups - row_.channels;
-    row_.zero = requant.zero;
-    row_.low = requant.low;
-    row_.high = requant.high;
-    function_ = depthwise_row_vnni(rule, requant.is_signed, g.taps());
+    row_.zero = requant_params.zero;
+    row_.low = requant_params.low;
+    row_.high = requant_params.high;
+    function_ = depthwise_row_vnni(rule, requant_params.is_signed, g.taps());
     const Tensor* bias = spec.constant(2);
     weights_ = spec.packs.get(spec.constant(1)->raw(),
-                              Cat("depthwise_vnni ", g.filter_o, ' ', g.filter_s, ' ', row_.channels, ' ', q.x_zero,
+                              Cat("depthwise_i8_vnni ", g.filter_o, ' ', g.filter_s, ' ', row_.channels, ' ', q.x_zero,
                                   ' ', q.x_signed, ' ', bias ? reinterpret_cast<uintptr_t>(bias->raw()) : 0),
-                              [&] { return pack(spec.constant(1)->data<uint8_t>(), requant.bias); });
-    rules_ = pack_rules(requant, rule);
+                              [&] { return pack(spec.constant(1)->data<uint8_t>(), requant_params.bias); });
+    rules_ = pack_rules(requant_params, rule);
     for (int64_t kx = 0; kx < g.kernel[2]; ++kx) offsets_.push_back(rows_.offset(kx));
     if (!g.channels_last) {
       turned_in_ = align(g.in_pixels() * g.groups);
@@ -57,14 +57,14 @@ class DepthwiseVnni final : public Kernel {
     }
   }
   size_t scratch_bytes() const override {
-    return static_cast<size_t>(threads_ * rows_.room_bytes() + rows_.outside_bytes() + turned_in_ + turned_out_);
+    return static_cast<size_t>(threads_ * rows_.workspace_bytes() + rows_.outside_bytes() + turned_in_ + turned_out_);
   }
   Status run(KernelContext& ctx) const override {
     const auto* x = ctx.input(0).data<uint8_t>();
     auto* y = ctx.output(0).data<uint8_t>();
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for a depthwise convolution");
-    uint8_t* const outside = scratch + threads_ * rows_.room_bytes();
+    uint8_t* const outside = scratch + threads_ * rows_.workspace_bytes();
     uint8_t* const turned_in = outside + rows_.outside_bytes();
     uint8_t* const turned_out = turned_in + turned_in_;
     rows_.fill_outside(outside, static_cast<uint8_t>(q_.x_signed ? q_.x_zero + 128 : q_.x_zero));
@@ -82,7 +82,7 @@ class DepthwiseVnni final : public Kernel {
     return Ok();
   }
   /// The rows in the form that the tiles take: unsigned.
-  static PaddedRows padded_rows(const ConvShape& g, const QuantizedPair& q) {
+  static LineBuffer line_buffer(const ConvShape& g, const QuantizedPair& q) {
     return {g, true, q.x_signed ? gather_signed_pixels_vnni : gather_pixels_vnni};
   }
 
@@ -161,20 +161,20 @@ class DepthwiseVnni final : public Kernel {
     const int64_t n = g_.out[0] * g_.out[1], slots = std::min(threads_, n);
     pool.parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot) {
-        uint8_t* room = scratch + slot * rows_.room_bytes();
-        rows_.clear(room);
+        uint8_t* workspace = scratch + slot * rows_.workspace_bytes();
+        rows_.clear(workspace);
         for (int64_t r = n * slot / slots; r < n * (slot + 1) / slots; ++r)
-          row(x, outside, r, room, y + r * g_.out[2] * g_.groups);
+          row(x, outside, r, workspace, y + r * g_.out[2] * g_.groups);
       }
     });
   }
-  void row(const uint8_t* x, const uint8_t* outside, int64_t index, uint8_t* room, uint8_t* y) const {
+  void row(const uint8_t* x, const uint8_t* outside, int64_t index, uint8_t* workspace, uint8_t* y) const {
     const uint8_t* taps[kMaxTaps + 4];
     int64_t n = 0;
     const int64_t z0 = index / g_.out[1] * g_.stride[0] - g_.pad[0], y0 = index % g_.out[1] * g_.stride[1] - g_.pad[1];
     for (int64_t kz = 0; kz < g_.kernel[0]; ++kz)
       for (int64_t ky = 0; ky < g_.kernel[1]; ++ky) {
-        const uint8_t* line = rows_.row(x, outside, z0 + kz * g_.dilation[0], y0 + ky * g_.dilation[1], room);
+        const uint8_t* line = rows_.row(x, outside, z0 + kz * g_.dilation[0], y0 + ky * g_.dilation[1], workspace);
         for (int64_t offset : offsets_) taps[n++] = line + offset;
       }
     while (n % 4) taps[n++] = outside;
@@ -187,7 +187,7 @@ class DepthwiseVnni final : public Kernel {
   }
 
   ConvShape g_;
-  PaddedRows rows_;
+  LineBuffer rows_;
   QuantizedPair q_;
   int64_t threads_, turned_in_ = 0, turned_out_ = 0;
   DepthwiseRow row_;
@@ -198,7 +198,7 @@ class DepthwiseVnni final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_depthwise_vnni(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_depthwise_i8_vnni(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const auto g = ConvShape::make(spec);
   if (spec.isa < Isa::kVnni || !g || !spec.constant(1) || spec.outputs[0].shape.elements() == 0) return nullptr;
@@ -208,13 +208,13 @@ std::unique_ptr<Kernel> make_depthwise_vnni(const KernelSpec& spec) {
   // Differences to other zero points need not fit bytes.
   if (!q || !q->w_signed || std::any_of(q->w_zeros.begin(), q->w_zeros.end(), [](int32_t z) { return z != 0; }))
     return nullptr;
-  if (!DepthwiseVnni::padded_rows(*g, *q).small()) return nullptr;
-  const auto requant = RequantParams::make(spec, g->groups, attrs.act, attrs.rounding);
-  if (!requant || requant->steps == RequantParams::Steps::kAll) return nullptr;
-  return std::make_unique<DepthwiseVnni>(*g, *q, *requant, spec);
+  if (!DepthwiseVnni::line_buffer(*g, *q).small()) return nullptr;
+  const auto requant_params = RequantParams::make(spec, g->groups, attrs.act, attrs.rounding);
+  if (!requant_params || requant_params->steps == RequantParams::Steps::kAll) return nullptr;
+  return std::make_unique<DepthwiseVnni>(*g, *q, *requant_params, spec);
 }
 #else
-std::unique_ptr<Kernel> make_depthwise_vnni(const KernelSpec&) { return nullptr; }
+std::unique_ptr<Kernel> make_depthwise_i8_vnni(const KernelSpec&) { return nullptr; }
 #endif
 
 }  // namespace smelt

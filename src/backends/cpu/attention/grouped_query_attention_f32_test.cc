@@ -42,7 +42,7 @@ KernelCase grouped(const Row& r, GroupQueryAttrs a, int64_t depth = 8) {
 
 const std::vector<Row> kRows = {{1, 6, 7, {6}},
                                 {1, 6, 7, {6}, true},
-                                {1, 6, 6, {4, 2}},  // a cache with room
+                                {1, 6, 6, {4, 2}},  // a cache with workspace
                                 {1, 0, 1, {0, 0}},
                                 {3, 0, 3, {2, 1}},  // a prompt, padded behind its end
                                 {3, -1, 3, {2, 2}},
@@ -60,10 +60,10 @@ TEST(GroupQueryKernel, Caches) {
       if (variant == 2) a.window = 2;
       if (variant == 4) a.softcap = 3, a.scale = 0.2;
       SCOPED_TRACE(variant);
-      check_case(grouped(r, a), "group_query_f32", {1e-5, 1e-4});
+      check_case(grouped(r, a), "grouped_query_attention_f32", {1e-5, 1e-4});
     }
-  check_case(grouped({1, 900, 901, {900}}, {}, 64), "group_query_f32", {1e-5, 1e-4});
-  check_case(grouped({70, 900, 970, {969}}, {}, 24), "group_query_f32", {1e-5, 1e-4});
+  check_case(grouped({1, 900, 901, {900}}, {}, 64), "grouped_query_attention_f32", {1e-5, 1e-4});
+  check_case(grouped({70, 900, 970, {969}}, {}, 24), "grouped_query_attention_f32", {1e-5, 1e-4});
 }
 
 /// The message is the reference's.

@@ -19,7 +19,7 @@ class GroupQueryF32 final : public Kernel {
   explicit GroupQueryF32(const KernelSpec& spec)
       : a_(spec.attrs<GroupQueryAttrs>()),
         gemm_(gemm_f32(spec.isa)),
-        rows_ops_(row_ops(spec.isa)),
+        vector_ops_(vector_ops(spec.isa)),
         packed_(!spec.has(kK)),
         given_(spec.has(kPastK)),
         batch_(spec.inputs[kQ].shape[0]),
@@ -34,12 +34,12 @@ class GroupQueryF32 final : public Kernel {
     slots_ = std::min<int64_t>(std::max(spec.threads, 1), batch_ * a_.kv_heads);
     constexpr int64_t kScores = 32 * 1024;  // of a block, to stay in a near cache
     block_ = std::clamp<int64_t>(kScores / (capacity_ * gemm_.mr) * gemm_.mr, std::min(gemm_.mr, rows_), rows_);
-    q_room_ = rounded(rows_ == 1 ? rounded(depth_) + gemm_.packed_size(depth_, 1) : rows_ * depth_);
-    k_room_ = rounded(rows_ == 1 ? 0 : gemm_.packed_size(depth_, capacity_));
-    v_room_ = rounded(gemm_.packed_size(capacity_, depth_));
-    room_ = q_room_ + k_room_ + v_room_ + rounded(block_ * capacity_);
+    q_workspace_ = rounded(rows_ == 1 ? rounded(depth_) + gemm_.packed_size(depth_, 1) : rows_ * depth_);
+    k_workspace_ = rounded(rows_ == 1 ? 0 : gemm_.packed_size(depth_, capacity_));
+    v_workspace_ = rounded(gemm_.packed_size(capacity_, depth_));
+    workspace_ = q_workspace_ + k_workspace_ + v_workspace_ + rounded(block_ * capacity_);
   }
-  size_t scratch_bytes() const override { return static_cast<size_t>(slots_ * room_) * sizeof(float); }
+  size_t scratch_bytes() const override { return static_cast<size_t>(slots_ * workspace_) * sizeof(float); }
 
   Status run(KernelContext& ctx) const override {
     // What does not fit is for the reference to say.
@@ -51,7 +51,7 @@ class GroupQueryF32 final : public Kernel {
     ctx.threads().parallel_for(slots_, 1, [&](int64_t begin, int64_t end) {
       for (int64_t slot = begin; slot < end; ++slot)
         for (int64_t u = units * slot / slots_; u < units * (slot + 1) / slots_; ++u)
-          group(ctx, u / a_.kv_heads, u % a_.kv_heads, scratch + slot * room_);
+          group(ctx, u / a_.kv_heads, u % a_.kv_heads, scratch + slot * workspace_);
     });
     return Ok();
   }
@@ -114,10 +114,10 @@ class GroupQueryF32 final : public Kernel {
   }
 
   /// All heads that share the cache of batch entry b and head kv.
-  void group(KernelContext& ctx, int64_t b, int64_t kv, float* room) const {
+  void group(KernelContext& ctx, int64_t b, int64_t kv, float* workspace) const {
     const float *k = fill(ctx, 0, b, kv), *v = fill(ctx, 1, b, kv);
-    float *const q = room, *const keys = room + q_room_, *const values = keys + k_room_;
-    float* const scores = values + v_room_;
+    float *const q = workspace, *const keys = workspace + q_workspace_, *const values = keys + k_workspace_;
+    float* const scores = values + v_workspace_;
     const int64_t share = a_.num_heads / a_.kv_heads, length = before(ctx, b) + rows_;
     const int64_t q_step = packed_ ? width_ : a_.num_heads * depth_, y_step = a_.num_heads * depth_;
     const Bounds all = activation_bounds({});
@@ -150,22 +150,22 @@ class GroupQueryF32 final : public Kernel {
       const auto cap = static_cast<float>(a_.softcap);
       for (int64_t j = begin; j < end; ++j) scores[j] = cap * std::tanh(scores[j] / cap);
     }
-    rows_ops_.softmax_rows(scores + begin, 1, end - begin, 1, false, scores + begin);
+    vector_ops_.softmax(scores + begin, 1, end - begin, 1, false, scores + begin);
     std::fill(scores, scores + begin, 0.0f);
     std::fill(scores + end, scores + length, 0.0f);
   }
 
   GroupQueryAttrs a_;
   const GemmF32& gemm_;
-  const RowOps& rows_ops_;
+  const VectorOps& vector_ops_;
   bool packed_, given_;
   int64_t batch_, rows_, width_, depth_, capacity_, past_, half_;
   bool own_positions_;
   float scale_ = 1;
-  int64_t slots_ = 1, block_ = 1, q_room_ = 0, k_room_ = 0, v_room_ = 0, room_ = 0;
+  int64_t slots_ = 1, block_ = 1, q_workspace_ = 0, k_workspace_ = 0, v_workspace_ = 0, workspace_ = 0;
 };
 
-bool plain_f32(const ValueType& t) { return t.dtype == DType::kF32 && !t.quant && t.is_static(); }
+bool unquantized_f32(const ValueType& t) { return t.dtype == DType::kF32 && !t.quant && t.is_static(); }
 
 bool caches_fit(const KernelSpec& spec, const Shape& q, int64_t depth) {
   const auto& a = spec.attrs<GroupQueryAttrs>();
@@ -182,7 +182,7 @@ bool caches_fit(const KernelSpec& spec, const Shape& q, int64_t depth) {
 
 bool rotary_fits(const KernelSpec& spec, int64_t depth) {
   if (!spec.attrs<GroupQueryAttrs>().rotary) return true;
-  if (!spec.has(kCos) || !spec.has(kSin) || !plain_f32(spec.inputs[kCos]) || !plain_f32(spec.inputs[kSin]))
+  if (!spec.has(kCos) || !spec.has(kSin) || !unquantized_f32(spec.inputs[kCos]) || !unquantized_f32(spec.inputs[kSin]))
     return false;
   const Shape& table = spec.inputs[kCos].shape;
   return table.rank() == 2 && table == spec.inputs[kSin].shape && table[1] <= depth / 2;
@@ -190,16 +190,16 @@ bool rotary_fits(const KernelSpec& spec, int64_t depth) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_group_query_f32(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_grouped_query_attention_f32(const KernelSpec& spec) {
   const auto& a = spec.attrs<GroupQueryAttrs>();
   if (a.smooth_softmax || spec.has(kBias) || spec.has(kSinks) || !spec.has(kLengths)) return nullptr;
   if (spec.outputs.size() < 3 || spec.node.outputs[0] == kNoValue || spec.node.outputs[1] == kNoValue ||
       spec.node.outputs[2] == kNoValue)
     return nullptr;
   for (size_t i = kQ; i <= kPastV; ++i)
-    if (spec.has(i) && !plain_f32(spec.inputs[i])) return nullptr;
+    if (spec.has(i) && !unquantized_f32(spec.inputs[i])) return nullptr;
   for (const ValueType& t : spec.outputs)
-    if (!plain_f32(t)) return nullptr;
+    if (!unquantized_f32(t)) return nullptr;
   const Shape& q = spec.inputs[kQ].shape;
   const bool packed = !spec.has(kK);
   const int64_t heads = packed ? a.num_heads + 2 * a.kv_heads : a.num_heads;
