@@ -22,8 +22,8 @@ Result<Tensor> piece_of(const Tensor& x, int axis, int64_t start, int64_t n) {
   y.set_quant(x.quant());
   if (y.elements() == 0) return y;
   const Around around(x.shape(), axis);
-  const MoveSource source(x);
-  MoveTarget target(y);
+  const CopySource source(x);
+  CopyTarget target(y);
   for (int64_t o = 0; o < around.outer; ++o)
     copy_run(source, (o * x.dim(axis) + start) * around.inner, target, o * n * around.inner, n * around.inner);
   return y;
@@ -124,11 +124,11 @@ Status reference_SequenceConcat(KernelContext& ctx) {
   SMELT_ASSIGN(Tensor * y, ctx.allocate(0, first.dtype(), shape));
   if (y->elements() == 0) return Ok();
   const Around around(shape, axis);
-  MoveTarget target(*y);
+  CopyTarget target(*y);
   int64_t at = 0;
   for (const Datum& item : items) {
     const int64_t run = item.tensor.elements() / around.outer;
-    const MoveSource source(item.tensor);
+    const CopySource source(item.tensor);
     for (int64_t o = 0; o < around.outer; ++o) copy_run(source, o * run, target, o * extent * around.inner + at, run);
     at += run;
   }

@@ -98,9 +98,9 @@ Result<Datum> Stacked::join(int64_t given_axis, bool reversed, const ValueType& 
   const Around around(shape, axis);
   const auto n = static_cast<int64_t>(slices_.size());
   {
-    MoveTarget target(y);
+    CopyTarget target(y);
     for (int64_t i = 0; i < n; ++i) {
-      const MoveSource source(slices_[static_cast<size_t>(reversed ? n - 1 - i : i)]);
+      const CopySource source(slices_[static_cast<size_t>(reversed ? n - 1 - i : i)]);
       for (int64_t o = 0; o < around.outer; ++o)
         copy_run(source, o * around.inner, target, (o * n + i) * around.inner, around.inner);
     }
@@ -115,8 +115,8 @@ Result<Tensor> select_slice(const Tensor& x, int axis, int64_t index) {
   SMELT_ASSIGN(Tensor y, Tensor::allocate(x.dtype(), shape));
   y.set_quant(x.quant());
   if (y.elements() == 0) return y;
-  const MoveSource source(x);
-  MoveTarget target(y);
+  const CopySource source(x);
+  CopyTarget target(y);
   for (int64_t o = 0; o < around.outer; ++o)
     copy_run(source, (o * x.dim(axis) + index) * around.inner, target, o * around.inner, around.inner);
   return y;

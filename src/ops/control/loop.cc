@@ -168,8 +168,8 @@ Result<Tensor> lengthened(const Tensor& x, int64_t extent) {
   shape[0] = extent;
   SMELT_ASSIGN(Tensor y, Tensor::allocate(x.dtype(), shape));
   y.set_quant(x.quant());
-  const MoveSource source(x);
-  MoveTarget target(y);
+  const CopySource source(x);
+  CopyTarget target(y);
   copy_run(source, 0, target, 0, x.elements());
   return y;
 }

@@ -66,8 +66,8 @@ Status reference_Gather(KernelContext& ctx) {
   for (int i = g.batch; i < g.axis; ++i) outer *= x.dim(i);
   const int64_t extent = x.dim(g.axis), run = Around(x.shape(), g.axis).inner;
   const int64_t picks = batches == 0 ? 0 : static_cast<int64_t>(indices.size()) / batches;
-  const MoveSource source(x);
-  MoveTarget target(ctx.output(0));
+  const CopySource source(x);
+  CopyTarget target(ctx.output(0));
   int64_t at = 0;
   for (int64_t b = 0; b < batches; ++b)
     for (int64_t o = 0; o < outer; ++o)
@@ -104,8 +104,8 @@ Status reference_GatherElements(KernelContext& ctx) {
   const auto& a = ctx.attrs<GatherAttrs>();
   const Tensor& x = ctx.input(0);
   const auto indices = ints_of(ctx.input(1));
-  const MoveSource source(x);
-  MoveTarget target(ctx.output(0));
+  const CopySource source(x);
+  CopyTarget target(ctx.output(0));
   if (x.rank() == 0) {
     SMELT_TRY(index_of(indices[0], 1, a.negative));
     copy_run(source, 0, target, 0, 1);
@@ -164,8 +164,8 @@ Status reference_GatherND(KernelContext& ctx) {
   const int first = batch + static_cast<int>(tuple);
   const int64_t run = Around(x.shape(), first - 1).inner;
   const int64_t batch_stride = batch == 0 ? 0 : strides[batch - 1];
-  const MoveSource source(x);
-  MoveTarget target(ctx.output(0));
+  const CopySource source(x);
+  CopyTarget target(ctx.output(0));
   const int64_t* index = indices.data();
   int64_t at = 0;
   for (int64_t b = 0; b < batches; ++b)

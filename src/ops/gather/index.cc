@@ -204,8 +204,8 @@ Status reference_IndexTensors(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
   SMELT_ASSIGN(const Picked p, pick(ctx, x.shape(), 1));
   SMELT_ASSIGN(Tensor * y, ctx.allocate(0, x.dtype(), p.shape));
-  const MoveSource source(x);
-  MoveTarget target(*y);
+  const CopySource source(x);
+  CopyTarget target(*y);
   p.each([&](int64_t from, int64_t to, int64_t n) { copy_run(source, from, target, to, n); });
   return Ok();
 }

@@ -57,8 +57,8 @@ Status reference_OneHot(KernelContext& ctx) {
   const bool both = !ctx.has(3);  // input 2 is [off, on]
   if (on.elements() < (both ? 2 : 1)) return InvalidInput("the values have ", on.elements(), " elements");
   if (!both && ctx.input(3).elements() < 1) return InvalidInput("the off value is empty");
-  const MoveSource hot(on), cold(both ? on : ctx.input(3));
-  MoveTarget target(y);
+  const CopySource hot(on), cold(both ? on : ctx.input(3));
+  CopyTarget target(y);
   fill_run(cold, 0, target, 0, y.elements());
   if (y.elements() == 0) return Ok();
   const int64_t inner = Around(y.shape(), axis).inner;
@@ -133,8 +133,8 @@ Status reference_EmbeddingLookup(KernelContext& ctx) {
   const int64_t rows = table.dim(0), run = Around(table.shape(), 0).inner;
   for (int64_t id : ids) SMELT_TRY(index_of(id, rows, false));
   if (y.dtype() == table.dtype()) {
-    const MoveSource source(table);
-    MoveTarget target(y);
+    const CopySource source(table);
+    CopyTarget target(y);
     for (size_t i = 0; i < ids.size(); ++i) copy_run(source, ids[i] * run, target, static_cast<int64_t>(i) * run, run);
     return Ok();
   }
@@ -246,8 +246,8 @@ Status reference_HashtableLookup(KernelContext& ctx) {
     if (ctx.wants(1)) ctx.output(1).data<uint8_t>()[i] = found[i] >= 0;
   }
   if (!ctx.wants(0)) return Ok();
-  const MoveSource source(values), zero(stored_zero(values.dtype()));
-  MoveTarget target(ctx.output(0));
+  const CopySource source(values), zero(stored_zero(values.dtype()));
+  CopyTarget target(ctx.output(0));
   for (size_t i = 0; i < queries.size(); ++i) {
     const int64_t to = static_cast<int64_t>(i) * run;
     if (found[i] >= 0)

@@ -159,8 +159,8 @@ Status infer_ScatterNew(InferContext& ctx) {
 Status reference_ScatterNew(KernelContext& ctx) {
   Tensor& y = ctx.output(0);
   {
-    MoveTarget target(y);
-    fill_run(MoveSource(stored_zero(y.dtype())), 0, target, 0, y.elements());
+    CopyTarget target(y);
+    fill_run(CopySource(stored_zero(y.dtype())), 0, target, 0, y.elements());
   }
   return scatter_tuples(ctx.input(0), ctx.input(1), y, ScatterAttrs::Reduce::kAdd, true, false);
 }
@@ -242,9 +242,9 @@ Status reference_SparseToDense(KernelContext& ctx) {
   const bool one = values.rank() == 0 || (values.elements() == 1 && tuples != 1);
   if (!one && values.elements() < tuples) return InvalidInput(values.elements(), " values for ", tuples, " indices");
   const Shape strides = y.shape().strides();
-  const MoveSource source(values);
-  MoveTarget target(y);
-  fill_run(MoveSource(fallback), 0, target, 0, y.elements());
+  const CopySource source(values);
+  CopyTarget target(y);
+  fill_run(CopySource(fallback), 0, target, 0, y.elements());
   for (int64_t t = 0; t < tuples; ++t) {
     int64_t to = 0;
     for (int k = 0; k < rank; ++k) {

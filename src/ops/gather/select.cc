@@ -59,8 +59,8 @@ Status infer_MaskedScatter(InferContext& ctx) {
 Status reference_MaskedScatter(KernelContext& ctx) {
   const Tensor &x = ctx.input(0), &mask = ctx.input(1), &values = ctx.input(2);
   Tensor& y = ctx.output(0);
-  const MoveSource source(x), fresh(values);
-  MoveTarget target(y);
+  const CopySource source(x), fresh(values);
+  CopyTarget target(y);
   int64_t to = 0, used = 0;
   bool short_of_values = false;
   each_masked(x, mask, y.shape(), [&](int64_t at, bool take) {
@@ -95,8 +95,8 @@ Status reference_MaskedSelect(KernelContext& ctx) {
     return true;
   });
   SMELT_ASSIGN(Tensor * y, ctx.allocate(0, x.dtype(), Shape{static_cast<int64_t>(places.size())}));
-  const MoveSource source(x);
-  MoveTarget target(*y);
+  const CopySource source(x);
+  CopyTarget target(*y);
   for (size_t i = 0; i < places.size(); ++i) copy_run(source, places[i], target, static_cast<int64_t>(i), 1);
   return Ok();
 }
@@ -137,8 +137,8 @@ Status reference_Compress(KernelContext& ctx) {
   SMELT_ASSIGN(Tensor * y, ctx.allocate(0, x.dtype(), out));
   if (y->elements() == 0) return Ok();
   const Around around(from.shape(), axis);
-  const MoveSource source(from);
-  MoveTarget target(*y);
+  const CopySource source(from);
+  CopyTarget target(*y);
   int64_t to = 0;
   for (int64_t o = 0; o < around.outer; ++o)
     for (int64_t i : kept) {

@@ -1,27 +1,26 @@
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "ops/core/op.h"
 #include "ops/gather/gather.h"
-#include "ops/shape/element_copy.h"
+#include "ops/shape/copies.h"
 #include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
-#include "tensor/numeric.h"
 
 namespace smelt {
 namespace {
 
-/// Writes all of `part` into y, its first element at `offset`, its dimensions stepping by `steps` of y's elements.
-void write_part(const Tensor& part, Tensor& y, int64_t offset, const Shape& steps) {
-  const Shape from = part.shape().strides();
-  CopyLoop loop;
-  loop.to_offset = offset;
-  for (int i = 0; i < part.rank(); ++i) loop.dim(part.dim(i), from[i], part.dim(i) == 1 ? 0 : steps[i]);
-  const MoveSource source(part);
-  MoveTarget target(y);
-  // The target of packed elements starts out empty: the old values have to be carried over.
-  if (bit_width(y.dtype()) > 0 && bit_width(y.dtype()) < 8) copy_run(MoveSource(y), 0, target, 0, y.elements());
-  copy(source, target, std::move(loop));
+/// x with input 1 written into it, its first element at `offset`, its dimensions stepping by `steps` of x's elements.
+StridedCopies updated(const NodeSpec& spec, int64_t offset, const Shape& steps) {
+  const Shape &part = spec.inputs[1].shape, from = part.strides();
+  StridedCopies all = one_copy(whole_copy(spec, 0));
+  StridedCopy c;
+  c.input = 1;
+  c.out_offset = offset;
+  for (int i = 0; i < part.rank(); ++i) c.dim(part[i], from[i], steps[i]);
+  all.copies.push_back(std::move(c));
+  return all;
 }
 
 }  // namespace
@@ -43,17 +42,13 @@ Status infer_DynamicUpdateSlice(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_DynamicUpdateSlice(KernelContext& ctx) {
-  const Tensor &x = ctx.input(0), &update = ctx.input(1);
-  const auto start = ints_of(ctx.input(2));
-  Tensor& y = ctx.output(0);
-  copy_all(x, y);
-  const Shape strides = x.shape().strides();
+Result<StridedCopies> copies_DynamicUpdateSlice(const NodeSpec& spec) {
+  const Shape &x = spec.inputs[0].shape, &update = spec.inputs[1].shape, strides = x.strides();
+  SMELT_ASSIGN(const Ints start, constant_ints(spec, 2));
   int64_t offset = 0;
   for (int i = 0; i < x.rank(); ++i)
-    offset += std::clamp<int64_t>(start[static_cast<size_t>(i)], 0, x.dim(i) - update.dim(i)) * strides[i];
-  write_part(update, y, offset, strides);
-  return Ok();
+    offset += std::clamp<int64_t>(start[static_cast<size_t>(i)], 0, x[i] - update[i]) * strides[i];
+  return updated(spec, offset, strides);
 }
 
 namespace {
@@ -92,24 +87,20 @@ Status infer_SliceScatter(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_SliceScatter(KernelContext& ctx) {
-  const Tensor &x = ctx.input(0), &source = ctx.input(1);
-  Tensor& y = ctx.output(0);
-  SMELT_ASSIGN(const int axis, axis_of(ctx.attrs<AxisAttrs>().axis, x.rank()));
-  for (int i = 2; i < 5; ++i)
-    if (ctx.input(i).elements() < 1) return InvalidInput("input ", i, " is empty, a number expected");
-  SMELT_ASSIGN(const Span span,
-               clamped_span(get_int(ctx.input(2), 0), get_int(ctx.input(3), 0), get_int(ctx.input(4), 0), x.dim(axis)));
-  Shape want = x.shape();
+Result<StridedCopies> copies_SliceScatter(const NodeSpec& spec) {
+  const Shape &x = spec.inputs[0].shape, &source = spec.inputs[1].shape;
+  SMELT_ASSIGN(const int axis, axis_of(spec.attrs<AxisAttrs>().axis, x.rank()));
+  SMELT_ASSIGN(const int64_t start, constant_int(spec, 2, 0));
+  SMELT_ASSIGN(const int64_t end, constant_int(spec, 3, 0));
+  SMELT_ASSIGN(const int64_t step, constant_int(spec, 4, 0));
+  SMELT_ASSIGN(const Span span, clamped_span(start, end, step, x[axis]));
+  Shape want = x;
   want[axis] = span.length;
-  if (!(source.shape() == want))
-    return InvalidInput("the source has shape ", source.shape().str(), ", ", want.str(), " expected");
-  copy_all(x, y);
-  Shape steps = x.shape().strides();
+  if (!(source == want)) return InvalidInput("the source has shape ", source.str(), ", ", want.str(), " expected");
+  Shape steps = x.strides();
   const int64_t offset = span.start * steps[axis];
   steps[axis] = span.length > 1 ? steps[axis] * span.step : 0;
-  write_part(source, y, offset, steps);
-  return Ok();
+  return updated(spec, offset, steps);
 }
 
 Status infer_TensorScatter(InferContext& ctx) {
@@ -133,33 +124,40 @@ Status infer_TensorScatter(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_TensorScatter(KernelContext& ctx) {
-  const auto& a = ctx.attrs<ScatterAttrs>();
+Result<StridedCopies> copies_TensorScatter(const NodeSpec& spec) {
+  const auto& a = spec.attrs<ScatterAttrs>();
   const bool circular = a.reduction == ScatterAttrs::Reduce::kAdd;
-  const Tensor &x = ctx.input(0), &update = ctx.input(1);
-  Tensor& y = ctx.output(0);
+  const Shape &x = spec.inputs[0].shape, &update = spec.inputs[1].shape;
   SMELT_ASSIGN(const int axis, axis_of(a.axis, x.rank()));
-  std::vector<int64_t> start(static_cast<size_t>(x.elements() == 0 ? 0 : x.dim(0)), 0);
-  if (ctx.has(2)) start = ints_of(ctx.input(2));
-  const int64_t extent = x.dim(axis), count = update.dim(axis);
-  const MoveSource source(x), fresh(update);
-  MoveTarget target(y);
-  copy_run(source, 0, target, 0, x.elements());
-  if (update.elements() == 0) return Ok();
-  const Around around(x.shape(), axis);
-  const int64_t rows_per_batch = around.outer / x.dim(0);
-  for (int64_t o = 0; o < around.outer; ++o) {
-    const int64_t first = start[static_cast<size_t>(o / rows_per_batch)];
+  StridedCopies all = one_copy(whole_copy(spec, 0));
+  if (update.elements() == 0) return all;
+  Ints start(static_cast<size_t>(x[0]), 0);
+  if (spec.has(2)) {
+    SMELT_ASSIGN(start, constant_ints(spec, 2));
+  }
+  const int64_t extent = x[axis], count = update[axis], batches = x[0];
+  if (static_cast<int64_t>(start.size()) != batches)
+    return InvalidInput(start.size(), " write indices for a batch of ", batches);
+  const Around around(x, axis);
+  const int64_t rows = around.outer / batches;  // in every batch
+  for (int64_t batch = 0; batch < batches; ++batch) {
+    const int64_t first = start[static_cast<size_t>(batch)];
     if (first < 0 || (!circular && first > extent - count))
       return InvalidInput("write index ", first, " with ", count, " entries is out of range for an extent of ", extent);
-    for (int64_t s = 0; s < count; ++s) {
-      const int64_t at = circular ? static_cast<int64_t>((static_cast<uint64_t>(first) + static_cast<uint64_t>(s)) %
-                                                         static_cast<uint64_t>(extent))
-                                  : first + s;
-      copy_run(fresh, (o * count + s) * around.inner, target, (o * extent + at) * around.inner, around.inner);
+    // A circular update that reaches the end goes on at the beginning.
+    const int64_t at = first % extent, before_end = std::min(count, extent - at);
+    for (const auto& [from, to, n] :
+         {std::array{int64_t{0}, at, before_end}, {before_end, int64_t{0}, count - before_end}}) {
+      StridedCopy c;
+      c.input = 1;
+      c.in_offset = (batch * rows * count + from) * around.inner;
+      c.out_offset = (batch * rows * extent + to) * around.inner;
+      c.dim(rows, count * around.inner, extent * around.inner);
+      c.dim(n * around.inner, 1, 1);
+      all.copies.push_back(std::move(c));
     }
   }
-  return Ok();
+  return all;
 }
 
 }  // namespace smelt

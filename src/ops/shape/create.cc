@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "ops/core/op.h"
+#include "ops/shape/copies.h"
 #include "ops/shape/element_copy.h"
 #include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
@@ -79,11 +80,9 @@ Status infer_Fill(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_Fill(KernelContext& ctx) {
-  if (ctx.input(1).elements() != 1) return InvalidInput("the value to fill with has not one element");
-  MoveTarget target(ctx.output(0));
-  fill_run(MoveSource(ctx.input(1)), 0, target, 0, ctx.output(0).elements());
-  return Ok();
+Result<StridedCopies> copies_Fill(const NodeSpec& spec) {
+  if (spec.inputs[1].shape.elements() != 1) return InvalidInput("the value to fill with has not one element");
+  return one_copy(broadcast_copy(spec, 1));
 }
 
 namespace {
@@ -163,8 +162,8 @@ Status reference_Eye(KernelContext& ctx) {
   if (!is_float(y.dtype()) && !is_integer(y.dtype()) && y.dtype() != DType::kBool)
     return Unsupported("an identity of ", to_string(y.dtype()));
   {
-    MoveTarget target(y);
-    fill_run(MoveSource(stored_zero(y.dtype())), 0, target, 0, y.elements());
+    CopyTarget target(y);
+    fill_run(CopySource(stored_zero(y.dtype())), 0, target, 0, y.elements());
   }
   if (offset <= -y.dim(0) || offset >= y.dim(1)) return Ok();
   for (int64_t i = std::max<int64_t>(0, -offset); i < y.dim(0) && i + offset < y.dim(1); ++i)

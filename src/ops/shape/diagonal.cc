@@ -1,7 +1,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/core/node_spec.h"
 #include "ops/core/op.h"
+#include "ops/shape/copies.h"
 #include "ops/shape/element_copy.h"
 #include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
@@ -16,31 +18,27 @@ Status infer_Triangle(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_Triangle(KernelContext& ctx) {
-  const Tensor& x = ctx.input(0);
-  const bool upper = ctx.attrs<TriangleAttrs>().upper;
-  int64_t k = 0;
-  if (ctx.has(1)) {
-    if (ctx.input(1).elements() != 1) return InvalidInput("the diagonal has to be one number");
-    k = ints_of(ctx.input(1))[0];
-  }
-  const int64_t rows = x.dim(x.rank() - 2), columns = x.dim(x.rank() - 1);
+Result<StridedCopies> copies_Triangle(const NodeSpec& spec) {
+  const ValueType& x = spec.inputs[0];
+  const bool upper = spec.attrs<TriangleAttrs>().upper;
+  const int rank = x.shape.rank();
+  const int64_t rows = x.shape[rank - 2], columns = x.shape[rank - 1];
+  SMELT_ASSIGN(int64_t k, constant_int(spec, 1, 0));
   k = std::clamp(k, -rows - columns, rows + columns);
-  const MoveSource source(x), zero(zero_like(x));
-  MoveTarget target(ctx.output(0));
-  for (int64_t r = 0, at = 0; at < x.elements(); ++r, at += columns) {
+  StridedCopies all;
+  all.fill = zero_like(type_only(x));
+  if (x.shape.elements() == 0) return all;
+  const int64_t outer = x.shape.elements() / (rows * columns);
+  for (int64_t r = 0; r < rows; ++r) {
     // The first column on or right of the diagonal, or for a lower triangle the first one beyond it.
-    const int64_t row = r % rows;
-    const int64_t edge = std::clamp<int64_t>(row + k + (upper ? 0 : 1), 0, columns);
-    if (upper) {
-      fill_run(zero, 0, target, at, edge);
-      copy_run(source, at + edge, target, at + edge, columns - edge);
-    } else {
-      copy_run(source, at, target, at, edge);
-      fill_run(zero, 0, target, at + edge, columns - edge);
-    }
+    const int64_t edge = std::clamp<int64_t>(r + k + (upper ? 0 : 1), 0, columns);
+    StridedCopy c;
+    c.in_offset = c.out_offset = r * columns + (upper ? edge : 0);
+    c.dim(outer, rows * columns, rows * columns);
+    c.dim(upper ? columns - edge : edge, 1, 1);
+    all.copies.push_back(std::move(c));
   }
-  return Ok();
+  return all;
 }
 
 namespace {
@@ -78,22 +76,18 @@ Status infer_Diagonal(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_Diagonal(KernelContext& ctx) {
-  const Tensor& x = ctx.input(0);
-  Tensor& y = ctx.output(0);
-  const auto& a = ctx.attrs<DiagonalAttrs>();
+Result<StridedCopies> copies_Diagonal(const NodeSpec& spec) {
+  const Shape& x = spec.inputs[0].shape;
+  const auto& a = spec.attrs<DiagonalAttrs>();
   SMELT_ASSIGN(const auto axes, axes_of({a.axis1, a.axis2}, x.rank()));
-  const Shape strides = x.shape().strides(), to = y.shape().strides();
-  const DiagonalOf d = diagonal_of(x.dim(axes[0]), x.dim(axes[1]), a.offset);
-  CopyLoop loop;
-  loop.from_offset = d.row * strides[axes[0]] + d.column * strides[axes[1]];
+  const Shape from = x.strides(), to = spec.outputs[0].shape.strides();
+  const DiagonalOf d = diagonal_of(x[axes[0]], x[axes[1]], a.offset);
+  StridedCopy c;
+  c.in_offset = d.row * from[axes[0]] + d.column * from[axes[1]];
   for (int i = 0, o = 0; i < x.rank(); ++i)
-    if (i != axes[0] && i != axes[1]) loop.dim(x.dim(i), strides[i], to[o++]);
-  loop.dim(d.length, strides[axes[0]] + strides[axes[1]], 1);
-  const MoveSource source(x);
-  MoveTarget target(y);
-  copy(source, target, std::move(loop));
-  return Ok();
+    if (i != axes[0] && i != axes[1]) c.dim(x[i], from[i], to[o++]);
+  c.dim(d.length, from[axes[0]] + from[axes[1]], 1);
+  return one_copy(std::move(c));
 }
 
 Status infer_MatrixDiag(InferContext& ctx) {
@@ -111,15 +105,15 @@ Status infer_MatrixDiag(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_MatrixDiag(KernelContext& ctx) {
-  const Tensor& x = ctx.input(0);
-  Tensor& y = ctx.output(0);
-  const int64_t n = x.shape().back();
-  const MoveSource source(x), zero(stored_zero(x.dtype()));
-  MoveTarget target(y);
-  fill_run(zero, 0, target, 0, y.elements());
-  for (int64_t i = 0; i < x.elements(); ++i) copy_run(source, i, target, i / n * n * n + i % n * (n + 1), 1);
-  return Ok();
+Result<StridedCopies> copies_MatrixDiag(const NodeSpec& spec) {
+  const Shape& x = spec.inputs[0].shape;
+  const int64_t n = x.back();
+  StridedCopy c;
+  c.dim(n == 0 ? 0 : x.elements() / n, n, n * n);
+  c.dim(n, 1, n + 1);
+  StridedCopies all = one_copy(std::move(c));
+  all.fill = stored_zero(spec.inputs[0].dtype);
+  return all;
 }
 
 Status infer_MatrixSetDiag(InferContext& ctx) {
@@ -140,15 +134,16 @@ Status infer_MatrixSetDiag(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_MatrixSetDiag(KernelContext& ctx) {
-  const Tensor &x = ctx.input(0), &diagonal = ctx.input(1);
-  const int64_t rows = x.dim(x.rank() - 2), columns = x.dim(x.rank() - 1), n = std::min(rows, columns);
-  const MoveSource source(x), values(diagonal);
-  MoveTarget target(ctx.output(0));
-  copy_run(source, 0, target, 0, x.elements());
-  for (int64_t i = 0; i < diagonal.elements(); ++i)
-    copy_run(values, i, target, i / n * rows * columns + i % n * (columns + 1), 1);
-  return Ok();
+Result<StridedCopies> copies_MatrixSetDiag(const NodeSpec& spec) {
+  const Shape& x = spec.inputs[0].shape;
+  const int64_t rows = x[x.rank() - 2], columns = x[x.rank() - 1], n = std::min(rows, columns);
+  StridedCopies all = one_copy(whole_copy(spec, 0));
+  StridedCopy c;
+  c.input = 1;
+  c.dim(n == 0 ? 0 : x.elements() / (rows * columns), n, rows * columns);
+  c.dim(n, 1, columns + 1);
+  all.copies.push_back(std::move(c));
+  return all;
 }
 
 namespace {
@@ -181,18 +176,14 @@ Status infer_AsStrided(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_AsStrided(KernelContext& ctx) {
-  const Tensor& x = ctx.input(0);
-  const auto& a = ctx.attrs<AsStridedAttrs>();
-  SMELT_TRY(as_strided_fits(a, x.elements()));
-  const Shape to = ctx.output(0).shape().strides();
-  CopyLoop loop;
-  loop.from_offset = a.offset;
-  for (size_t i = 0; i < a.size.size(); ++i) loop.dim(a.size[i], a.stride[i], to[static_cast<int>(i)]);
-  const MoveSource source(x);
-  MoveTarget target(ctx.output(0));
-  copy(source, target, std::move(loop));
-  return Ok();
+Result<StridedCopies> copies_AsStrided(const NodeSpec& spec) {
+  const auto& a = spec.attrs<AsStridedAttrs>();
+  SMELT_TRY(as_strided_fits(a, spec.inputs[0].shape.elements()));
+  const Shape to = spec.outputs[0].shape.strides();
+  StridedCopy c;
+  c.in_offset = a.offset;
+  for (size_t i = 0; i < a.size.size(); ++i) c.dim(a.size[i], a.stride[i], to[static_cast<int>(i)]);
+  return one_copy(std::move(c));
 }
 
 Status infer_Unfold(InferContext& ctx) {
@@ -222,26 +213,19 @@ Status infer_Unfold(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_Unfold(KernelContext& ctx) {
-  const Tensor& x = ctx.input(0);
-  Tensor& y = ctx.output(0);
-  const auto& a = ctx.attrs<UnfoldAttrs>();
-  const MoveSource source(x);
-  MoveTarget target(y);
-  if (x.rank() == 0) {
-    copy_run(source, 0, target, 0, y.elements());
-    return Ok();
-  }
+Result<StridedCopies> copies_Unfold(const NodeSpec& spec) {
+  const Shape &x = spec.inputs[0].shape, &y = spec.outputs[0].shape;
+  const auto& a = spec.attrs<UnfoldAttrs>();
+  if (x.rank() == 0) return one_copy(broadcast_copy(spec, 0));
   SMELT_ASSIGN(const int axis, axis_of(a.axis, x.rank()));
-  const Shape strides = x.shape().strides(), to = y.shape().strides();
-  CopyLoop loop;
+  const Shape from = x.strides(), to = y.strides();
+  StridedCopy c;
   for (int i = 0; i < x.rank(); ++i) {
-    const int64_t stride = i != axis ? strides[i] : (y.dim(i) == 1 ? 0 : strides[i] * a.step);
-    loop.dim(y.dim(i), stride, to[i]);
+    const int64_t step = i != axis ? 1 : y[i] == 1 ? 0 : a.step;
+    c.dim(y[i], from[i] * step, to[i]);
   }
-  loop.dim(a.size, strides[axis], 1);
-  copy(source, target, std::move(loop));
-  return Ok();
+  c.dim(a.size, from[axis], 1);
+  return one_copy(std::move(c));
 }
 
 }  // namespace smelt

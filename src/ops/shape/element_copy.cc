@@ -17,40 +17,13 @@ bool packed(DType dtype) {
   return bits > 0 && bits < 8;
 }
 
-/// Calls body(from, to) for every step of the loop nest.
-template <class F>
-void each_step(const CopyLoop& l, F&& body) {
-  std::vector<int64_t> index(l.dims.size(), 0);
-  int64_t from = l.from_offset, to = l.to_offset;
-  while (true) {
-    body(from, to);
-    size_t d = l.dims.size();
-    while (d-- > 0) {
-      from += l.from[d];
-      to += l.to[d];
-      if (++index[d] < l.dims[d]) break;
-      from -= l.from[d] * l.dims[d];
-      to -= l.to[d] * l.dims[d];
-      index[d] = 0;
-    }
-    if (d == static_cast<size_t>(-1)) return;
-  }
-}
-
-void drop_dim(CopyLoop& l, size_t d) {
-  const auto at = static_cast<std::ptrdiff_t>(d);
-  l.dims.erase(l.dims.begin() + at);
-  l.from.erase(l.from.begin() + at);
-  l.to.erase(l.to.begin() + at);
-}
-
-/// The dimension along which x runs on without a gap while y's innermost one does not: a transposition, which goes by
-/// tiles; -1: none.
-int64_t crossing_dim(const CopyLoop& l) {
+/// The dimension along which x is contiguous where y's innermost one crosses it: a transposition, which goes by tiles;
+/// -1: none.
+int64_t crossing_dim(const StridedCopy& l) {
   constexpr int64_t kWorthwhile = 4;
-  if (l.to.back() != 1 || l.from.back() <= 1 || l.dims.back() < kWorthwhile) return -1;
+  if (l.out_strides.back() != 1 || l.in_strides.back() <= 1 || l.dims.back() < kWorthwhile) return -1;
   for (size_t d = 0; d + 1 < l.dims.size(); ++d)
-    if (l.from[d] == 1 && l.dims[d] >= kWorthwhile) return static_cast<int64_t>(d);
+    if (l.in_strides[d] == 1 && l.dims[d] >= kWorthwhile) return static_cast<int64_t>(d);
   return -1;
 }
 
@@ -65,29 +38,29 @@ void copy_crossed(const T* x, T* y, int64_t rows, int64_t to_stride, int64_t col
 }
 
 /// A short innermost dimension changes places with the longest one.
-void lengthen_rows(CopyLoop& l) {
+void lengthen_rows(StridedCopy& l) {
   constexpr int64_t kShort = 8, kGain = 4;
   const auto longest = static_cast<size_t>(std::max_element(l.dims.begin(), l.dims.end()) - l.dims.begin());
   if (l.dims.back() >= kShort || l.dims[longest] < kGain * l.dims.back()) return;
   std::swap(l.dims.back(), l.dims[longest]);
-  std::swap(l.from.back(), l.from[longest]);
-  std::swap(l.to.back(), l.to[longest]);
+  std::swap(l.in_strides.back(), l.in_strides[longest]);
+  std::swap(l.out_strides.back(), l.out_strides[longest]);
 }
 
 template <class T>
-void copy_units(const T* x, T* y, CopyLoop l) {
+void copy_units(const T* x, T* y, StridedCopy l) {
   const int64_t crossing = crossing_dim(l);
   if (crossing < 0) lengthen_rows(l);
-  const int64_t n = l.dims.back(), fs = l.from.back(), ts = l.to.back();
-  drop_dim(l, l.dims.size() - 1);
+  const int64_t n = l.dims.back(), fs = l.in_strides.back(), ts = l.out_strides.back();
+  l.erase_dim(l.dims.size() - 1);
   if (crossing >= 0) {
     const auto d = static_cast<size_t>(crossing);
-    const int64_t rows = l.dims[d], row_stride = l.to[d];
-    drop_dim(l, d);
-    each_step(l, [&](int64_t from, int64_t to) { copy_crossed(x + from, y + to, rows, row_stride, n, fs); });
+    const int64_t rows = l.dims[d], row_stride = l.out_strides[d];
+    l.erase_dim(d);
+    for_each_element(l, [&](int64_t from, int64_t to) { copy_crossed(x + from, y + to, rows, row_stride, n, fs); });
     return;
   }
-  each_step(l, [&](int64_t from, int64_t to) {
+  for_each_element(l, [&](int64_t from, int64_t to) {
     const T* f = x + from;
     T* t = y + to;
     if (fs == 1 && ts == 1)
@@ -101,24 +74,7 @@ void copy_units(const T* x, T* y, CopyLoop l) {
 
 }  // namespace
 
-void simplify(CopyLoop& l) {
-  CopyLoop s;
-  for (size_t i = 0; i < l.dims.size(); ++i) {
-    if (l.dims[i] == 1) continue;
-    if (!s.dims.empty() && s.from.back() == l.from[i] * l.dims[i] && s.to.back() == l.to[i] * l.dims[i]) {
-      s.dims.back() *= l.dims[i];
-      s.from.back() = l.from[i];
-      s.to.back() = l.to[i];
-    } else {
-      s.dim(l.dims[i], l.from[i], l.to[i]);
-    }
-  }
-  l.dims = std::move(s.dims);
-  l.from = std::move(s.from);
-  l.to = std::move(s.to);
-}
-
-MoveSource::MoveSource(const Tensor& t) : kept_(t), data_(t.data<std::byte>()), unit_(unit_of(t.dtype())) {
+CopySource::CopySource(const Tensor& t) : tensor_(t), data_(t.data<std::byte>()), unit_(unit_of(t.dtype())) {
   if (!packed(t.dtype())) return;
   const int bits = bit_width(t.dtype()), per_byte = 8 / bits;
   unpacked_.resize(static_cast<size_t>(t.elements()));
@@ -128,13 +84,13 @@ MoveSource::MoveSource(const Tensor& t) : kept_(t), data_(t.data<std::byte>()), 
   data_ = reinterpret_cast<const std::byte*>(unpacked_.data());
 }
 
-MoveTarget::MoveTarget(Tensor& t) : tensor_(t), data_(t.data<std::byte>()), unit_(unit_of(t.dtype())) {
+CopyTarget::CopyTarget(Tensor& t) : tensor_(t), data_(t.data<std::byte>()), unit_(unit_of(t.dtype())) {
   if (!packed(t.dtype())) return;
   unpacked_.assign(static_cast<size_t>(t.elements()), 0);
   data_ = reinterpret_cast<std::byte*>(unpacked_.data());
 }
 
-MoveTarget::~MoveTarget() {
+CopyTarget::~CopyTarget() {
   if (!packed(tensor_.dtype())) return;
   const int bits = bit_width(tensor_.dtype()), per_byte = 8 / bits;
   uint8_t* out = tensor_.data<uint8_t>();
@@ -144,10 +100,7 @@ MoveTarget::~MoveTarget() {
         static_cast<uint8_t>(out[i / per_byte] | unpacked_[static_cast<size_t>(i)] << (i % per_byte * bits));
 }
 
-void copy(const MoveSource& x, MoveTarget& y, CopyLoop loop) {
-  for (int64_t d : loop.dims)
-    if (d <= 0) return;
-  simplify(loop);
+void copy(const CopySource& x, CopyTarget& y, StridedCopy loop) {
   if (loop.dims.empty()) loop.dim(1, 1, 1);
   by_unit(x.unit(), [&](auto u) {
     using T = decltype(u);
@@ -155,7 +108,7 @@ void copy(const MoveSource& x, MoveTarget& y, CopyLoop loop) {
   });
 }
 
-void copy_run(const MoveSource& x, int64_t from, MoveTarget& y, int64_t to, int64_t n) {
+void copy_run(const CopySource& x, int64_t from, CopyTarget& y, int64_t to, int64_t n) {
   if (n <= 0) return;
   if (x.unit() == 0) {
     std::copy_n(reinterpret_cast<const std::string*>(x.data()) + from, n,
@@ -166,7 +119,7 @@ void copy_run(const MoveSource& x, int64_t from, MoveTarget& y, int64_t to, int6
   std::memcpy(y.data() + to * unit, x.data() + from * unit, static_cast<size_t>(n * unit));
 }
 
-void fill_run(const MoveSource& x, int64_t from, MoveTarget& y, int64_t to, int64_t n) {
+void fill_run(const CopySource& x, int64_t from, CopyTarget& y, int64_t to, int64_t n) {
   if (n <= 0) return;
   by_unit(x.unit(), [&](auto u) {
     using T = decltype(u);

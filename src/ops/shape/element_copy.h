@@ -5,34 +5,36 @@
 #include <string>
 #include <vector>
 
+#include "ops/core/strided_copy.h"
 #include "smelt/tensor.h"
 
 namespace smelt {
 
-// Moving elements of any type: bytes of the element's size, std::string elements, and packed sub-byte elements, which
-// are unpacked to one byte each while a kernel works.
+// Scalar copies of elements of any type: plain bytes, std::string, and sub-byte elements, which are unpacked to one
+// byte each while a kernel works.
 
-/// The elements of a tensor as addressable units of `unit` bytes (0: std::string).
-class MoveSource {
+/// Read access to the elements of a tensor as units of unit() bytes (0: std::string). Keeps the tensor alive.
+class CopySource {
  public:
-  explicit MoveSource(const Tensor& t);
+  explicit CopySource(const Tensor& t);
   const std::byte* data() const { return data_; }
   size_t unit() const { return unit_; }
 
  private:
-  Tensor kept_;  // of a temporary
+  Tensor tensor_;
   const std::byte* data_;
   size_t unit_;
   std::vector<uint8_t> unpacked_;
 };
 
-/// The same for an output. Packed elements are written back when the MoveTarget goes out of scope.
-class MoveTarget {
+/// Write access to the elements of a tensor as units of unit() bytes (0: std::string). Sub-byte elements start as zeros
+/// and are packed into the tensor when the CopyTarget goes out of scope.
+class CopyTarget {
  public:
-  explicit MoveTarget(Tensor& t);
-  ~MoveTarget();
-  MoveTarget(const MoveTarget&) = delete;
-  MoveTarget& operator=(const MoveTarget&) = delete;
+  explicit CopyTarget(Tensor& t);
+  ~CopyTarget();
+  CopyTarget(const CopyTarget&) = delete;
+  CopyTarget& operator=(const CopyTarget&) = delete;
   std::byte* data() { return data_; }
   size_t unit() const { return unit_; }
   const Tensor& tensor() const { return tensor_; }
@@ -44,30 +46,12 @@ class MoveTarget {
   std::vector<uint8_t> unpacked_;
 };
 
-/// A loop nest that copies one element an iteration; strides and offsets in elements.
-struct CopyLoop {
-  std::vector<int64_t> dims, from, to;
-  int64_t from_offset = 0, to_offset = 0;
-  void reserve(size_t rank) {
-    dims.reserve(rank);
-    from.reserve(rank);
-    to.reserve(rank);
-  }
-  void dim(int64_t n, int64_t from_stride, int64_t to_stride) {
-    dims.push_back(n);
-    from.push_back(from_stride);
-    to.push_back(to_stride);
-  }
-};
-
-/// Drops dimensions of 1 and joins neighbours that run on without a gap on both sides.
-void simplify(CopyLoop& loop);
-/// Runs a loop nest. Precondition: equal units, every element addressed lies inside.
-void copy(const MoveSource& x, MoveTarget& y, CopyLoop loop);
+/// Runs the loop nest of a copy. Precondition: equal units, no dimension is empty, every element addressed lies inside.
+void copy(const CopySource& x, CopyTarget& y, StridedCopy loop);
 /// Copies n elements in a row.
-void copy_run(const MoveSource& x, int64_t from, MoveTarget& y, int64_t to, int64_t n);
+void copy_run(const CopySource& x, int64_t from, CopyTarget& y, int64_t to, int64_t n);
 /// Sets n elements from `to` on to element `from` of x.
-void fill_run(const MoveSource& x, int64_t from, MoveTarget& y, int64_t to, int64_t n);
+void fill_run(const CopySource& x, int64_t from, CopyTarget& y, int64_t to, int64_t n);
 
 /// One element that stands for real zero in x's type: the zero point of quantized integers, else stored zero.
 Tensor zero_like(const Tensor& x);
@@ -100,7 +84,7 @@ void by_unit(size_t unit, F&& f) {
   }
 }
 
-/// Odometer over dims: calls f() with `index` advancing in row-major order; f returns false to stop.
+/// Calls f(index) for every index of dims in row-major order until f returns false.
 template <class F>
 void for_each_index(const Shape& dims, F&& f) {
   for (int64_t d : dims)

@@ -1,15 +1,11 @@
 #include <algorithm>
-#include <cmath>
 
 #include "base/checked.h"
 #include "base/error.h"
 #include "ops/core/op.h"
-#include "ops/shape/element_copy.h"
-#include "ops/shape/loops.h"
+#include "ops/shape/copies.h"
 #include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
-#include "tensor/numeric.h"
-#include "tensor/quant_params.h"
 
 namespace smelt {
 namespace {
@@ -82,55 +78,34 @@ Status infer_Concat(InferContext& ctx) {
 
 namespace {
 
-/// x's stored integers with the parameters of the output. TFLite's rule for 8-bit values: round(q * s + bias), half
-/// away from zero; else through real numbers, half to even.
-Result<Tensor> requantized(KernelContext& ctx, const Tensor& x, const Tensor& y) {
-  SMELT_ASSIGN(Tensor out, Tensor::allocate(y.dtype(), x.shape()));
-  out.set_quant(y.quant());
-  const Quantization& from = *x.quant();
-  const Quantization& to = *y.quant();
-  if (from.kind == Quantization::Kind::kPerTensor && to.kind == Quantization::Kind::kPerTensor &&
-      to.rounding != Rounding::kFloatHalfEven) {
-    const float inverse = 1.0f / to.scale(), scale = from.scale() * inverse;
-    const float bias = -static_cast<float>(from.zero_point()) * scale;
-    const int64_t lo = int_min(y.dtype()), hi = int_max(y.dtype());
-    for (int64_t i = 0; i < x.elements(); ++i) {
-      const auto q = static_cast<int64_t>(std::round(static_cast<float>(get_int(x, i)) * scale + bias));
-      set_int(out, i, std::clamp(q + to.zero_point(), lo, hi));
-    }
-    return out;
+/// Copies between one value and its slices along an axis, slice i `extents[i]` long. `joins`: all inputs to output 0;
+/// otherwise input 0 to all outputs.
+StridedCopies slice_copies(const Shape& whole, int axis, bool joins, const Ints& extents) {
+  const Around around(whole, axis);
+  const int64_t row = whole[axis] * around.inner;
+  StridedCopies all;
+  int64_t offset = 0;
+  for (size_t i = 0; i < extents.size(); ++i) {
+    const int64_t run = extents[i] * around.inner;
+    StridedCopy c;
+    (joins ? c.input : c.output) = i;
+    (joins ? c.out_offset : c.in_offset) = offset;
+    c.dim(around.outer, joins ? run : row, joins ? row : run);
+    c.dim(run, 1, 1);
+    all.copies.push_back(std::move(c));
+    offset += run;
   }
-  auto* real = static_cast<float*>(ctx.scratch(static_cast<size_t>(x.elements()) * sizeof(float)));
-  if (!real) return LimitReached("no memory to rescale ", x.elements(), " values");
-  dequantize(x, real);
-  quantize(real, out);
-  return out;
+  return all;
 }
 
 }  // namespace
 
-Status reference_Concat(KernelContext& ctx) {
-  Tensor& y = ctx.output(0);
-  if (y.elements() == 0) return Ok();
-  SMELT_ASSIGN(const int axis, axis_of(ctx.attrs<AxisAttrs>().axis, y.rank()));
-  const Around around(y.shape(), axis);
-  const int64_t row = y.dim(axis) * around.inner;
-  MoveTarget target(y);
-  int64_t at = 0;
-  for (int i = 0; i < ctx.inputs(); ++i) {
-    Tensor x = ctx.input(i);
-    if (x.dtype() != y.dtype()) return InvalidInput("input ", i, " is ", to_string(x.dtype()));
-    if (x.elements() == 0) continue;
-    if (x.quant() && y.quant() && is_integer(x.dtype()) && !same_quant_params(x.quant(), y.quant()) &&
-        x.quant()->kind == Quantization::Kind::kPerTensor) {
-      SMELT_ASSIGN(x, requantized(ctx, x, y));
-    }
-    const int64_t run = x.dim(axis) * around.inner;
-    const MoveSource source(x);
-    for (int64_t o = 0; o < around.outer; ++o) copy_run(source, o * run, target, o * row + at, run);
-    at += run;
-  }
-  return Ok();
+Result<StridedCopies> copies_Concat(const NodeSpec& spec) {
+  const Shape& y = spec.outputs[0].shape;
+  SMELT_ASSIGN(const int axis, axis_of(spec.attrs<AxisAttrs>().axis, y.rank()));
+  Ints extents;
+  for (const ValueType& x : spec.inputs) extents.push_back(x.shape.elements() == 0 ? 0 : x.shape[axis]);
+  return slice_copies(y, axis, true, extents);
 }
 
 Status infer_Stack(InferContext& ctx) {
@@ -158,18 +133,10 @@ Status infer_Stack(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_Stack(KernelContext& ctx) {
-  Tensor& y = ctx.output(0);
-  if (y.elements() == 0) return Ok();
-  SMELT_ASSIGN(const int axis, axis_of(ctx.attrs<AxisAttrs>().axis, y.rank()));
-  const Around around(y.shape(), axis);
-  MoveTarget target(y);
-  for (int i = 0; i < ctx.inputs(); ++i) {
-    const MoveSource source(ctx.input(i));
-    for (int64_t o = 0; o < around.outer; ++o)
-      copy_run(source, o * around.inner, target, (o * ctx.inputs() + i) * around.inner, around.inner);
-  }
-  return Ok();
+Result<StridedCopies> copies_Stack(const NodeSpec& spec) {
+  const Shape& y = spec.outputs[0].shape;
+  SMELT_ASSIGN(const int axis, axis_of(spec.attrs<AxisAttrs>().axis, y.rank()));
+  return slice_copies(y, axis, true, Ints(spec.inputs.size(), 1));
 }
 
 Status infer_Unstack(InferContext& ctx) {
@@ -190,25 +157,7 @@ Status infer_Unstack(InferContext& ctx) {
 
 namespace {
 
-/// Writes pieces of x along axis to the outputs, piece i `extents[i]` long.
-void scatter_pieces(KernelContext& ctx, int axis, const std::vector<int64_t>& extents) {
-  const Tensor& x = ctx.input(0);
-  const Around around(x.shape(), axis);
-  const int64_t row = x.dim(axis) * around.inner;
-  const MoveSource source(x);
-  int64_t at = 0;
-  for (int i = 0; i < ctx.outputs(); ++i) {
-    const int64_t run = extents[static_cast<size_t>(i)] * around.inner;
-    if (ctx.wants(i) && ctx.output(i).elements() > 0) {
-      MoveTarget target(ctx.output(i));
-      for (int64_t o = 0; o < around.outer; ++o) copy_run(source, o * row + at, target, o * run, run);
-    }
-    at += run;
-  }
-}
-
-}  // namespace
-
+/// Extents of the outputs of a Split of a dimension of n; empty while they are not known.
 Result<std::vector<int64_t>> split_extents(int64_t n, std::optional<std::vector<int64_t>> sizes, bool has_sizes,
                                            int64_t count, int outputs) {
   if (has_sizes) {
@@ -236,6 +185,8 @@ Result<std::vector<int64_t>> split_extents(int64_t n, std::optional<std::vector<
   for (int64_t i = 0; i < count; ++i) out.push_back(std::clamp<int64_t>(n - i * piece, 0, piece));
   return out;
 }
+
+}  // namespace
 
 Status infer_Split(InferContext& ctx) {
   SMELT_TRY(need_tensors(ctx, 1));
@@ -265,28 +216,29 @@ Status infer_Split(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_Split(KernelContext& ctx) {
-  const auto& a = ctx.attrs<SplitAttrs>();
-  const Tensor& x = ctx.input(0);
-  SMELT_ASSIGN(const int axis, axis_of(ctx.has(2) ? get_int(ctx.input(2), 0) : a.axis, x.rank()));
-  std::optional<std::vector<int64_t>> sizes;
-  if (ctx.has(1)) sizes = ints_of(ctx.input(1));
-  const bool has_sizes = sizes.has_value();
-  SMELT_ASSIGN(const auto extents, split_extents(x.dim(axis), std::move(sizes), has_sizes, a.count, ctx.outputs()));
-  for (int i = 0; i < ctx.outputs(); ++i) {
-    if (!ctx.wants(i)) continue;
-    Shape want = x.shape();
-    want[axis] = extents[static_cast<size_t>(i)];
-    SMELT_TRY(expect_shape(ctx.output(i), want));
+Result<StridedCopies> copies_Split(const NodeSpec& spec) {
+  const auto& a = spec.attrs<SplitAttrs>();
+  const Shape& x = spec.inputs[0].shape;
+  SMELT_ASSIGN(const int64_t wanted, constant_int(spec, 2, a.axis));
+  SMELT_ASSIGN(const int axis, axis_of(wanted, x.rank()));
+  std::optional<Ints> sizes;
+  if (spec.has(1)) {
+    SMELT_ASSIGN(sizes, constant_ints(spec, 1));
   }
-  scatter_pieces(ctx, axis, extents);
-  return Ok();
+  SMELT_ASSIGN(const Ints extents,
+               split_extents(x[axis], std::move(sizes), spec.has(1), a.count, static_cast<int>(spec.outputs.size())));
+  for (size_t i = 0; i < spec.outputs.size(); ++i) {
+    Shape want = x;
+    want[axis] = extents[i];
+    if (spec.node.outputs[i] != kNoValue) SMELT_TRY(expect_shape(spec.outputs[i], want));
+  }
+  return slice_copies(x, axis, false, extents);
 }
 
-Status reference_Unstack(KernelContext& ctx) {
-  SMELT_ASSIGN(const int axis, axis_of(ctx.attrs<AxisAttrs>().axis, ctx.input(0).rank()));
-  scatter_pieces(ctx, axis, std::vector<int64_t>(static_cast<size_t>(ctx.outputs()), 1));
-  return Ok();
+Result<StridedCopies> copies_Unstack(const NodeSpec& spec) {
+  const Shape& x = spec.inputs[0].shape;
+  SMELT_ASSIGN(const int axis, axis_of(spec.attrs<AxisAttrs>().axis, x.rank()));
+  return slice_copies(x, axis, false, Ints(spec.outputs.size(), 1));
 }
 
 }  // namespace smelt

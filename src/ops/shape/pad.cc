@@ -1,9 +1,10 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/core/node_spec.h"
 #include "ops/core/op.h"
+#include "ops/shape/copies.h"
 #include "ops/shape/element_copy.h"
-#include "ops/shape/loops.h"
 #include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
 
@@ -49,7 +50,8 @@ Result<Shape> padded_shape(const Shape& x, const Border& b) {
   return out;
 }
 
-/// The entry of x that the padded position p (counted from x's first entry) shows; -1: the border's value.
+/// The entry of x that position p (counted from x's first entry) shows in a mode that repeats x, of whose dimension
+/// [lo, hi) is left.
 int64_t source_entry(PadAttrs::Mode mode, int64_t p, int64_t lo, int64_t hi) {
   if (p >= lo && p < hi) return p;
   const int64_t n = hi - lo;
@@ -57,7 +59,7 @@ int64_t source_entry(PadAttrs::Mode mode, int64_t p, int64_t lo, int64_t hi) {
   p -= lo;
   switch (mode) {
     case PadAttrs::Mode::kConstant:
-      return -1;
+      break;
     case PadAttrs::Mode::kEdge:
       return lo + std::clamp<int64_t>(p, 0, n - 1);
     case PadAttrs::Mode::kWrap:
@@ -75,116 +77,47 @@ int64_t source_entry(PadAttrs::Mode mode, int64_t p, int64_t lo, int64_t hi) {
   return -1;
 }
 
-/// For each dimension, the entry of x behind every entry of y (-1: border).
-std::vector<std::vector<int64_t>> entry_tables(const Shape& x, const Shape& y, const Border& b, PadAttrs::Mode mode) {
-  std::vector<std::vector<int64_t>> tables;
-  for (int d = 0; d < y.rank(); ++d) {
-    std::vector<int64_t> table(static_cast<size_t>(y[d]));
-    const int64_t lo = std::max<int64_t>(0, -b.before[d]), hi = x[d] - std::max<int64_t>(0, -b.after[d]);
-    for (int64_t i = 0; i < y[d]; ++i) table[static_cast<size_t>(i)] = source_entry(mode, i - b.before[d], lo, hi);
-    tables.push_back(std::move(table));
-  }
-  return tables;
+/// Entries [lo, hi) of a dimension of x that are left when negative borders crop it.
+struct Kept {
+  int64_t lo, hi;
+};
+Kept kept_entries(const Shape& x, const Border& b, int d) {
+  return {std::max<int64_t>(0, -b.before[d]), x[d] - std::max<int64_t>(0, -b.after[d])};
 }
 
-/// Copies the rows (runs along the last dimension) of y from x by the tables.
-void copy_by_tables(const Tensor& x, Tensor& y, const std::vector<std::vector<int64_t>>& tables, const Tensor& value) {
-  const MoveSource source(x), border(value);
-  MoveTarget target(y);
-  const int rank = y.rank();
-  if (rank == 0) {
-    copy_run(source, 0, target, 0, 1);
-    return;
-  }
-  const Shape strides = x.shape().strides();
-  const auto& last = tables.back();
-  const auto row = static_cast<int64_t>(last.size());
-  int64_t at = 0;
-  const Shape outer(y.shape().dims().first(static_cast<size_t>(rank - 1)));
-  for_each_index(outer, [&](const int64_t* index) {
-    int64_t base = 0;
-    bool inside = true;
-    for (int d = 0; d + 1 < rank; ++d) {
-      const int64_t e = tables[static_cast<size_t>(d)][static_cast<size_t>(index[d])];
-      inside = inside && e >= 0;
-      base += e * strides[d];
-    }
-    for (int64_t i = 0; i < row;) {
-      const int64_t e = inside ? last[static_cast<size_t>(i)] : -1;
-      int64_t n = 1;
-      if (e < 0) {
-        while (i + n < row && (!inside || last[static_cast<size_t>(i + n)] < 0)) ++n;
-        fill_run(border, 0, target, at + i, n);
-      } else {
-        while (i + n < row && last[static_cast<size_t>(i + n)] == e + n) ++n;
-        copy_run(source, base + e, target, at + i, n);
-      }
-      i += n;
-    }
-    at += row;
-    return true;
-  });
+/// The runs of dimension d; none where everything is border.
+std::vector<DimRun> padded_runs(const Shape& x, int64_t extent, const Border& b, int d, PadAttrs::Mode mode) {
+  const auto [lo, hi] = kept_entries(x, b, d);
+  if (mode == PadAttrs::Mode::kConstant)
+    return hi <= lo ? std::vector<DimRun>{} : std::vector<DimRun>{neighbours(lo, lo + b.before[d], hi - lo)};
+  if (b.before[d] <= 0 && b.after[d] <= 0) return {neighbours(lo, 0, hi - lo)};
+  Ints table(static_cast<size_t>(extent));
+  for (int64_t i = 0; i < extent; ++i) table[static_cast<size_t>(i)] = source_entry(mode, i - b.before[d], lo, hi);
+  return dim_runs(table);
 }
 
-/// What stays of x, to its place in y.
-std::optional<CopyLoop> inner_loop(const Shape& x, const Shape& y, const Border& b) {
-  const Shape from = x.strides(), to = y.strides();
-  CopyLoop loop;
-  for (int i = 0; i < x.rank(); ++i) {
-    const int64_t lo = std::max<int64_t>(0, -b.before[i]), hi = x[i] - std::max<int64_t>(0, -b.after[i]);
-    if (hi <= lo) return std::nullopt;
-    loop.dim(hi - lo, from[i], to[i]);
-    loop.from_offset += lo * from[i];
-    loop.to_offset += (lo + b.before[i]) * to[i];
-  }
-  return loop;
-}
-
-/// A border of one value: y filled, what stays of x copied into it as a block.
-void copy_into_border(const Tensor& x, Tensor& y, const Border& b, const Tensor& value) {
-  const MoveSource source(x), border(value);
-  MoveTarget target(y);
-  fill_run(border, 0, target, 0, y.elements());
-  if (auto loop = inner_loop(x.shape(), y.shape(), b)) copy(source, target, std::move(*loop));
-}
-
-/// Whether every dimension keeps an entry that a border can repeat.
+/// Fails unless every dimension keeps an entry that a border can repeat.
 Status has_entries(const Shape& x, const Border& b) {
   for (int i = 0; i < x.rank(); ++i)
-    if (x[i] - std::max<int64_t>(0, -b.before[i]) - std::max<int64_t>(0, -b.after[i]) <= 0)
+    if (const auto [lo, hi] = kept_entries(x, b, i); hi <= lo)
       return InvalidInput("dimension ", i, " of shape ", x.str(), " has no entries to pad with");
   return Ok();
 }
 
-Status pad_tensor(const Tensor& x, Tensor& y, const Border& b, PadAttrs::Mode mode, const Tensor& value) {
-  SMELT_ASSIGN(const Shape want, padded_shape(x.shape(), b));
-  SMELT_TRY(expect_shape(y, want));
+/// Appends what y shows of x; the border's value is there already.
+Status add_padded(StridedCopies& all, const NodeSpec& spec, const Border& b, PadAttrs::Mode mode) {
+  const Shape &x = spec.inputs[0].shape, &y = spec.outputs[0].shape;
+  SMELT_ASSIGN(const Shape want, padded_shape(x, b));
+  SMELT_TRY(expect_shape(spec.outputs[0], want));
   if (y.elements() == 0) return Ok();
-  if (mode == PadAttrs::Mode::kConstant) {
-    copy_into_border(x, y, b, value);
-    return Ok();
-  }
-  SMELT_TRY(has_entries(x.shape(), b));
-  copy_by_tables(x, y, entry_tables(x.shape(), y.shape(), b, mode), value);
+  if (mode != PadAttrs::Mode::kConstant) SMELT_TRY(has_entries(x, b));
+  std::vector<std::vector<DimRun>> dims;
+  for (int d = 0; d < y.rank(); ++d) dims.push_back(padded_runs(x, y[d], b, d, mode));
+  add_separable(all, x, y, dims);
   return Ok();
 }
 
 }  // namespace
-
-Result<std::optional<CopyLoop>> pad_loop(const Shape& x, const Ints& pads, const std::optional<Ints>& axes, bool pairs,
-                                         Shape& y) {
-  SMELT_ASSIGN(const Border b, border_of(pads, axes, pairs, x.rank()));
-  SMELT_ASSIGN(y, padded_shape(x, b));
-  return inner_loop(x, y, b);
-}
-
-Result<std::vector<Ints>> pad_tables(const Shape& x, const Ints& pads, const std::optional<Ints>& axes,
-                                     const PadAttrs& a) {
-  SMELT_ASSIGN(const Border b, border_of(pads, axes, a.pairs, x.rank()));
-  SMELT_ASSIGN(const Shape y, padded_shape(x, b));
-  SMELT_TRY(has_entries(x, b));
-  return entry_tables(x, y, b, a.mode);
-}
 
 Status infer_Pad(InferContext& ctx) {
   SMELT_TRY(need_tensors(ctx, 2));
@@ -202,21 +135,30 @@ Status infer_Pad(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_Pad(KernelContext& ctx) {
-  const Tensor& x = ctx.input(0);
-  const auto& a = ctx.attrs<PadAttrs>();
-  std::optional<std::vector<int64_t>> axes;
-  if (ctx.has(3)) axes = ints_of(ctx.input(3));
-  SMELT_ASSIGN(const Border b, border_of(ints_of(ctx.input(1)), axes, a.pairs, x.rank()));
-  Tensor& y = ctx.output(0);
-  Tensor value = zero_like(y.quant() ? y : x);
-  if (ctx.has(2)) {
-    value = ctx.input(2);
-    if (value.dtype() != x.dtype())
-      return InvalidInput("the border's value is ", to_string(value.dtype()), ", ", to_string(x.dtype()), " expected");
-    if (value.elements() < 1) return InvalidInput("the border's value is empty");
+Result<StridedCopies> copies_Pad(const NodeSpec& spec) {
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  const auto& a = spec.attrs<PadAttrs>();
+  std::optional<Ints> axes;
+  if (spec.has(3)) {
+    SMELT_ASSIGN(axes, constant_ints(spec, 3));
   }
-  return pad_tensor(x, y, b, a.mode, value);
+  SMELT_ASSIGN(const Ints pads, constant_ints(spec, 1));
+  SMELT_ASSIGN(const Border b, border_of(pads, axes, a.pairs, x.shape.rank()));
+  StridedCopies all;
+  if (a.mode == PadAttrs::Mode::kConstant && spec.has(2)) {
+    const ValueType& value = spec.inputs[2];
+    if (value.dtype != x.dtype)
+      return InvalidInput("the border's value is ", to_string(value.dtype), ", ", to_string(x.dtype), " expected");
+    if (value.shape.elements() < 1) return InvalidInput("the border's value is empty");
+    if (spec.constant(2))
+      all.fill = *spec.constant(2);
+    else
+      all.copies.push_back(broadcast_copy(spec, 2));
+  } else if (a.mode == PadAttrs::Mode::kConstant) {
+    all.fill = zero_like(type_only(y.quant ? y : x));
+  }
+  SMELT_TRY(add_padded(all, spec, b, a.mode));
+  return all;
 }
 
 namespace {
@@ -254,20 +196,23 @@ Status infer_CenterCropPad(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_CenterCropPad(KernelContext& ctx) {
-  const Tensor& x = ctx.input(0);
-  Tensor& y = ctx.output(0);
-  SMELT_ASSIGN(const auto axes, axes_of(ints_of(ctx.input(2)), x.rank()));
-  SMELT_ASSIGN(const Shape want, cropped_shape(x.shape(), ints_of(ctx.input(1)), axes));
-  SMELT_TRY(expect_shape(y, want));
+Result<StridedCopies> copies_CenterCropPad(const NodeSpec& spec) {
+  const ValueType& x = spec.inputs[0];
+  SMELT_ASSIGN(const Ints sizes, constant_ints(spec, 1));
+  SMELT_ASSIGN(const Ints dims, constant_ints(spec, 2));
+  SMELT_ASSIGN(const auto axes, axes_of(dims, x.shape.rank()));
+  SMELT_ASSIGN(const Shape want, cropped_shape(x.shape, sizes, axes));
   Border b;
-  for (int i = 0; i < x.rank(); ++i) {
-    const int64_t grow = want[i] - x.dim(i);
+  for (int i = 0; i < x.shape.rank(); ++i) {
+    const int64_t grow = want[i] - x.shape[i];
     // Odd differences: one more entry is cropped or added at the end.
     b.before[i] = grow / 2;
     b.after[i] = grow - b.before[i];
   }
-  return pad_tensor(x, y, b, PadAttrs::Mode::kConstant, zero_like(x));
+  StridedCopies all;
+  all.fill = zero_like(type_only(x));
+  SMELT_TRY(add_padded(all, spec, b, PadAttrs::Mode::kConstant));
+  return all;
 }
 
 }  // namespace smelt

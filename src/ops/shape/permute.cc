@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/error.h"
+#include "ops/core/node_spec.h"
 #include "ops/core/op.h"
+#include "ops/shape/copies.h"
 #include "ops/shape/element_copy.h"
-#include "ops/shape/loops.h"
 #include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
 
@@ -24,28 +26,22 @@ Result<std::vector<int>> permutation(const std::vector<int64_t>& perm, int rank)
 }
 
 /// A value's elements, seen with dims `split`, written with those dimensions in the order `perm`.
-CopyLoop permute_loop(const std::vector<int64_t>& split, const std::vector<int>& perm) {
+StridedCopy permuted(const std::vector<int64_t>& split, const std::vector<int>& perm) {
   std::vector<int64_t> strides(split.size(), 1);
   for (size_t i = split.size(); i-- > 1;) strides[i - 1] = strides[i] * split[i];
-  CopyLoop loop;
+  StridedCopy loop;
   loop.dims.resize(split.size());
-  loop.from.resize(split.size());
-  loop.to.resize(split.size());
+  loop.in_strides.resize(split.size());
+  loop.out_strides.resize(split.size());
   int64_t stride = 1;
   for (size_t i = split.size(); i-- > 0;) {
     const auto p = static_cast<size_t>(perm[i]);
     loop.dims[i] = split[p];
-    loop.from[i] = strides[p];
-    loop.to[i] = stride;
+    loop.in_strides[i] = strides[p];
+    loop.out_strides[i] = stride;
     stride *= split[p];
   }
   return loop;
-}
-
-void run_loop(const Tensor& x, Tensor& y, CopyLoop loop) {
-  const MoveSource source(x);
-  MoveTarget target(y);
-  copy(source, target, std::move(loop));
 }
 
 struct ImageDims {
@@ -87,18 +83,14 @@ Status infer_Transpose(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_Transpose(KernelContext& ctx) {
-  const Tensor& x = ctx.input(0);
-  std::vector<int64_t> perm = ctx.attrs<TransposeAttrs>().perm;
-  if (perm.empty() && ctx.has(1)) perm = ints_of(ctx.input(1));
-  SMELT_ASSIGN(CopyLoop loop, transpose_loop(x.shape(), perm));
-  run_loop(x, ctx.output(0), std::move(loop));
-  return Ok();
-}
-
-Result<CopyLoop> transpose_loop(const Shape& x, const Ints& perm) {
+Result<StridedCopies> copies_Transpose(const NodeSpec& spec) {
+  const Shape& x = spec.inputs[0].shape;
+  Ints perm = spec.attrs<TransposeAttrs>().perm;
+  if (perm.empty()) {
+    SMELT_ASSIGN(perm, optional_ints(spec, 1));
+  }
   SMELT_ASSIGN(const auto order, permutation(perm, x.rank()));
-  return permute_loop({x.begin(), x.end()}, order);
+  return one_copy(permuted({x.begin(), x.end()}, order));
 }
 
 Status infer_DepthSpace(InferContext& ctx) {
@@ -129,13 +121,9 @@ Status infer_DepthSpace(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_DepthSpace(KernelContext& ctx) {
-  const Tensor& x = ctx.input(0);
-  run_loop(x, ctx.output(0), depth_space_loop(ctx.attrs<BlockAttrs>(), x.shape()));
-  return Ok();
-}
-
-CopyLoop depth_space_loop(const BlockAttrs& a, const Shape& x) {
+Result<StridedCopies> copies_DepthSpace(const NodeSpec& spec) {
+  const auto& a = spec.attrs<BlockAttrs>();
+  const Shape& x = spec.inputs[0].shape;
   const ImageDims d = image_dims(x.rank(), a.layout);
   int64_t n = 1;
   for (int i = 0; i < d.batch_rank; ++i) n *= x[i];
@@ -158,7 +146,7 @@ CopyLoop depth_space_loop(const BlockAttrs& a, const Shape& x) {
     split = crd ? std::vector<int64_t>{n, h, w, oc, b, b} : std::vector<int64_t>{n, h, w, b, b, oc};
     perm = crd ? std::vector<int>{0, 1, 4, 2, 5, 3} : std::vector<int>{0, 1, 3, 2, 4, 5};
   }
-  return permute_loop(split, perm);
+  return one_copy(permuted(split, perm));
 }
 
 namespace {
@@ -227,71 +215,88 @@ Status infer_batch_blocks(InferContext& ctx, bool to_batch) {
   return Ok();
 }
 
-Status move_blocks(KernelContext& ctx, bool to_batch) {
-  const Tensor& x = ctx.input(0);
-  Tensor& y = ctx.output(0);
-  const MoveSource source(x);
-  MoveTarget target(y);
-  if (to_batch) {
-    const Tensor zero = zero_like(y.quant() ? y : x);
-    fill_run(MoveSource(zero), 0, target, 0, y.elements());
+/// Without padding or crops: one permutation of the blocks' dimensions.
+StridedCopy batch_block_permutation(const Shape& space, const Shape& blocked, const BatchBlocks& b, bool to_batch) {
+  const Shape strides = space.strides(), blocked_strides = blocked.strides();
+  StridedCopy c;
+  const auto add = [&](int64_t n, int64_t in_space, int64_t in_blocked) {
+    c.dim(n, to_batch ? in_space : in_blocked, to_batch ? in_blocked : in_space);
+  };
+  const auto add_block = [&](int i, int64_t in_blocked) {
+    add(b.block[static_cast<size_t>(i)], strides[i + 1], in_blocked * space[0] * blocked_strides[0]);
+  };
+  int64_t block_step = blocked[0] / space[0];  // cells of the block that one step along a dimension passes
+  const auto next_block = [&](int i) { return block_step /= b.block[static_cast<size_t>(i)]; };
+  if (to_batch)
+    for (int i = 0; i < b.spatial; ++i) add_block(i, next_block(i));
+  add(space[0], strides[0], blocked_strides[0]);
+  for (int i = 0; i < b.spatial; ++i) {
+    add(blocked[i + 1], b.block[static_cast<size_t>(i)] * strides[i + 1], blocked_strides[i + 1]);
+    if (!to_batch) add_block(i, next_block(i));
   }
-  Shape want;
-  return batch_block_loops(x.shape(), ints_of(ctx.input(1)), ints_of(ctx.input(2)), to_batch, want,
-                           [&](CopyLoop loop) -> Status {
-                             SMELT_TRY(expect_shape(y, want));
-                             copy(source, target, std::move(loop));
-                             return Ok();
-                           });
+  add(strides[b.spatial], 1, 1);
+  return c;
+}
+
+/// What cell k of the block holds of the space; nullopt: nothing.
+std::optional<StridedCopy> batch_block_cell(const Shape& space, const Shape& blocked, const BatchBlocks& b,
+                                            bool to_batch, int64_t k) {
+  const Shape strides = space.strides(), blocked_strides = blocked.strides();
+  // Entry i of a dimension of `blocked` stands for entry i * block + (the cell's) - edge of the space.
+  int64_t at = 0, blocked_at = k * space[0] * blocked_strides[0], rest = k;
+  std::array<std::array<int64_t, 3>, Shape::kMaxRank> dims = {};
+  for (int i = b.spatial; i > 0; --i) {
+    const auto d = static_cast<size_t>(i - 1);
+    const int64_t step = b.block[d], shift = rest % step - b.edge[2 * d];
+    rest /= step;
+    const int64_t first = shift >= 0 ? 0 : (-shift + step - 1) / step;
+    const int64_t last = shift >= space[i] ? 0 : std::min((space[i] - shift + step - 1) / step, blocked[i]);
+    if (first >= last) return std::nullopt;
+    at += (first * step + shift) * strides[i];
+    blocked_at += first * blocked_strides[i];
+    dims[d] = {last - first, step * strides[i], blocked_strides[i]};
+  }
+  StridedCopy c;
+  const auto add = [&](int64_t n, int64_t in_space, int64_t in_blocked) {
+    c.dim(n, to_batch ? in_space : in_blocked, to_batch ? in_blocked : in_space);
+  };
+  add(space[0], strides[0], blocked_strides[0]);
+  for (int i = 0; i < b.spatial; ++i) {
+    const auto& [n, in_space, in_blocked] = dims[static_cast<size_t>(i)];
+    add(n, in_space, in_blocked);
+  }
+  add(strides[b.spatial], 1, 1);
+  c.in_offset = to_batch ? at : blocked_at;
+  c.out_offset = to_batch ? blocked_at : at;
+  return c;
+}
+
+Result<StridedCopies> batch_block_copies(const NodeSpec& spec, bool to_batch) {
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  SMELT_ASSIGN(Ints block, constant_ints(spec, 1));
+  SMELT_ASSIGN(Ints edge, constant_ints(spec, 2));
+  SMELT_ASSIGN(const BatchBlocks b, batch_blocks(std::move(block), std::move(edge), x.shape.rank()));
+  SMELT_ASSIGN(const Shape want, batch_block_shape(x.shape, b, to_batch));
+  SMELT_TRY(expect_shape(y, want));
+  StridedCopies all;
+  const bool padded = std::ranges::any_of(b.edge, [](int64_t e) { return e != 0; });
+  if (to_batch && padded) all.fill = zero_like(type_only(y.quant ? y : x));
+  if (x.shape.elements() == 0 || y.shape.elements() == 0) return all;
+  const Shape &space = to_batch ? x.shape : y.shape, &blocked = to_batch ? y.shape : x.shape;
+  if (!padded) {
+    all.copies.push_back(batch_block_permutation(space, blocked, b, to_batch));
+    return all;
+  }
+  for (int64_t k = 0; k < blocked[0] / space[0]; ++k)
+    if (auto cell = batch_block_cell(space, blocked, b, to_batch, k)) all.copies.push_back(std::move(*cell));
+  return all;
 }
 
 }  // namespace
 
-Status batch_block_loops(const Shape& x, const Ints& block, const Ints& edge, bool to_batch, Shape& y,
-                         const std::function<Status(CopyLoop)>& each) {
-  SMELT_ASSIGN(const BatchBlocks b, batch_blocks(block, edge, x.rank()));
-  SMELT_ASSIGN(y, batch_block_shape(x, b, to_batch));
-  if (x.elements() == 0 || y.elements() == 0) return Ok();
-  const Shape &space = to_batch ? x : y, &blocked = to_batch ? y : x;
-  const Shape strides = space.strides(), blocked_strides = blocked.strides();
-  const int64_t blocks = blocked[0] / space[0];
-  for (int64_t k = 0; k < blocks; ++k) {
-    // Cell i of a dimension stands for position i * block + within - edge of the space.
-    CopyLoop loop;
-    int64_t at = 0, blocked_at = k * space[0] * blocked_strides[0], rest = k;
-    bool any = true;
-    std::array<std::array<int64_t, 3>, Shape::kMaxRank> dims = {};
-    for (int i = b.spatial; i > 0; --i) {
-      const auto d = static_cast<size_t>(i - 1);
-      const int64_t step = b.block[d], shift = rest % step - b.edge[2 * d];
-      rest /= step;
-      const int64_t first = shift >= 0 ? 0 : (-shift + step - 1) / step;
-      const int64_t last = shift >= space[i] ? 0 : std::min((space[i] - shift + step - 1) / step, blocked[i]);
-      any = any && first < last;
-      at += (first * step + shift) * strides[i];
-      blocked_at += first * blocked_strides[i];
-      dims[d] = {last - first, step * strides[i], blocked_strides[i]};
-    }
-    if (!any) continue;
-    const auto add = [&](int64_t n, int64_t in_space, int64_t in_blocked) {
-      loop.dim(n, to_batch ? in_space : in_blocked, to_batch ? in_blocked : in_space);
-    };
-    add(space[0], strides[0], blocked_strides[0]);
-    for (int i = 0; i < b.spatial; ++i) {
-      const auto& [n, in_space, in_blocked] = dims[static_cast<size_t>(i)];
-      add(n, in_space, in_blocked);
-    }
-    add(strides[b.spatial], 1, 1);
-    loop.from_offset = to_batch ? at : blocked_at;
-    loop.to_offset = to_batch ? blocked_at : at;
-    SMELT_TRY(each(std::move(loop)));
-  }
-  return Ok();
-}
-
 Status infer_SpaceToBatch(InferContext& ctx) { return infer_batch_blocks(ctx, true); }
 Status infer_BatchToSpace(InferContext& ctx) { return infer_batch_blocks(ctx, false); }
-Status reference_SpaceToBatch(KernelContext& ctx) { return move_blocks(ctx, true); }
-Status reference_BatchToSpace(KernelContext& ctx) { return move_blocks(ctx, false); }
+Result<StridedCopies> copies_SpaceToBatch(const NodeSpec& spec) { return batch_block_copies(spec, true); }
+Result<StridedCopies> copies_BatchToSpace(const NodeSpec& spec) { return batch_block_copies(spec, false); }
 
 }  // namespace smelt

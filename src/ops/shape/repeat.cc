@@ -3,8 +3,7 @@
 
 #include "base/error.h"
 #include "ops/core/op.h"
-#include "ops/shape/element_copy.h"
-#include "ops/shape/loops.h"
+#include "ops/shape/copies.h"
 #include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
 #include "tensor/numeric.h"
@@ -40,14 +39,6 @@ Status infer_from_list(InferContext& ctx, F shape_of) {
 
 }  // namespace
 
-CopyLoop expand_loop(const Shape& x, const Shape& y) {
-  const Shape from = widened(x, y.rank());
-  const Shape strides = from.strides(), to = y.strides();
-  CopyLoop loop;
-  for (int i = 0; i < y.rank(); ++i) loop.dim(y[i], from[i] == 1 ? 0 : strides[i], to[i]);
-  return loop;
-}
-
 Status infer_Expand(InferContext& ctx) {
   return infer_from_list(ctx, [](const Shape& x, const std::vector<int64_t>& dims) -> Result<Shape> {
     SMELT_ASSIGN(const Shape target, shape_from(dims));
@@ -55,16 +46,16 @@ Status infer_Expand(InferContext& ctx) {
   });
 }
 
-Status reference_Expand(KernelContext& ctx) {
-  const Tensor& x = ctx.input(0);
-  Tensor& y = ctx.output(0);
-  SMELT_ASSIGN(const Shape target_shape, shape_from(ints_of(ctx.input(1))));
-  SMELT_ASSIGN(const Shape want, broadcast_both(x.shape(), target_shape));
-  SMELT_TRY(expect_shape(y, want));
-  const MoveSource source(x);
-  MoveTarget target(y);
-  copy(source, target, expand_loop(x.shape(), y.shape()));
-  return Ok();
+Result<StridedCopies> copies_Expand(const NodeSpec& spec) {
+  const Shape& y = spec.outputs[0].shape;
+  SMELT_ASSIGN(const Ints dims, constant_ints(spec, 1));
+  SMELT_ASSIGN(const Shape target, shape_from(dims));
+  SMELT_ASSIGN(const Shape want, broadcast_both(spec.inputs[0].shape, target));
+  SMELT_TRY(expect_shape(spec.outputs[0], want));
+  const Shape x = widened(spec.inputs[0].shape, y.rank()), from = x.strides(), to = y.strides();
+  StridedCopy c;
+  for (int i = 0; i < y.rank(); ++i) c.dim(y[i], x[i] == 1 ? 0 : from[i], to[i]);
+  return one_copy(std::move(c));
 }
 
 namespace {
@@ -86,23 +77,19 @@ Result<Shape> tiled_shape(const Shape& x, const std::vector<int64_t>& repeats) {
 
 Status infer_Tile(InferContext& ctx) { return infer_from_list(ctx, tiled_shape); }
 
-Status reference_Tile(KernelContext& ctx) {
-  const Tensor& x = ctx.input(0);
-  Tensor& y = ctx.output(0);
-  SMELT_ASSIGN(const Shape want, tiled_shape(x.shape(), ints_of(ctx.input(1))));
-  SMELT_TRY(expect_shape(y, want));
-  if (y.elements() == 0) return Ok();
-  const Shape from = widened(x.shape(), y.rank());
-  const Shape strides = from.strides(), to = y.shape().strides();
-  CopyLoop loop;
+Result<StridedCopies> copies_Tile(const NodeSpec& spec) {
+  const Shape& y = spec.outputs[0].shape;
+  SMELT_ASSIGN(const Ints repeats, constant_ints(spec, 1));
+  SMELT_ASSIGN(const Shape want, tiled_shape(spec.inputs[0].shape, repeats));
+  SMELT_TRY(expect_shape(spec.outputs[0], want));
+  if (y.elements() == 0) return StridedCopies{};
+  const Shape x = widened(spec.inputs[0].shape, y.rank()), from = x.strides(), to = y.strides();
+  StridedCopy c;
   for (int i = 0; i < y.rank(); ++i) {
-    loop.dim(y.dim(i) / from[i], 0, to[i] * from[i]);
-    loop.dim(from[i], strides[i], to[i]);
+    c.dim(y[i] / x[i], 0, to[i] * x[i]);
+    c.dim(x[i], from[i], to[i]);
   }
-  const MoveSource source(x);
-  MoveTarget target(y);
-  copy(source, target, std::move(loop));
-  return Ok();
+  return one_copy(std::move(c));
 }
 
 namespace {
@@ -144,25 +131,24 @@ Status infer_RepeatInterleave(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_RepeatInterleave(KernelContext& ctx) {
-  const Tensor& x = ctx.input(0);
-  Tensor& y = ctx.output(0);
-  if (y.elements() == 0) return Ok();
-  SMELT_ASSIGN(const int axis, axis_of(ctx.attrs<AxisAttrs>().axis, x.rank()));
-  SMELT_ASSIGN(const auto counts, repeat_counts(ints_of(ctx.input(1)), x.dim(axis)));
-  if (std::accumulate(counts.begin(), counts.end(), int64_t{0}) != y.dim(axis))
-    return InvalidInput("the repeat counts do not give the planned extent ", y.dim(axis));
-  int64_t outer = 1, inner = 1;
-  for (int i = 0; i < axis; ++i) outer *= x.dim(i);
-  for (int i = axis + 1; i < x.rank(); ++i) inner *= x.dim(i);
-  const MoveSource source(x);
-  MoveTarget target(y);
-  int64_t at = 0;
-  for (int64_t o = 0; o < outer; ++o)
-    for (int64_t i = 0; i < x.dim(axis); ++i)
-      for (int64_t r = counts[static_cast<size_t>(i)]; r > 0; --r, at += inner)
-        copy_run(source, (o * x.dim(axis) + i) * inner, target, at, inner);
-  return Ok();
+Result<StridedCopies> copies_RepeatInterleave(const NodeSpec& spec) {
+  const Shape &x = spec.inputs[0].shape, &y = spec.outputs[0].shape;
+  if (y.elements() == 0) return StridedCopies{};
+  SMELT_ASSIGN(const int axis, axis_of(spec.attrs<AxisAttrs>().axis, x.rank()));
+  SMELT_ASSIGN(Ints repeats, constant_ints(spec, 1));
+  SMELT_ASSIGN(const auto counts, repeat_counts(std::move(repeats), x[axis]));
+  if (std::accumulate(counts.begin(), counts.end(), int64_t{0}) != y[axis])
+    return InvalidInput("the repeat counts do not give the planned extent ", y[axis]);
+  Ints table;
+  table.reserve(static_cast<size_t>(y[axis]));
+  for (size_t i = 0; i < counts.size(); ++i)
+    table.insert(table.end(), static_cast<size_t>(counts[i]), static_cast<int64_t>(i));
+  std::vector<std::vector<DimRun>> dims;
+  for (int64_t n : x) dims.push_back({neighbours(0, 0, n)});
+  dims[static_cast<size_t>(axis)] = dim_runs(table);
+  StridedCopies all;
+  add_separable(all, x, y, dims);
+  return all;
 }
 
 Status infer_BroadcastShape(InferContext& ctx) {

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "ops/core/op.h"
-#include "ops/shape/element_copy.h"
+#include "ops/shape/copies.h"
 #include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
 
@@ -17,20 +17,18 @@ Status infer_Reverse(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_Reverse(KernelContext& ctx) {
-  const Tensor& x = ctx.input(0);
-  SMELT_ASSIGN(const auto axes, axes_of(ints_of(ctx.input(1)), x.rank()));
-  const Shape strides = x.shape().strides();
-  CopyLoop loop;
-  for (int i = 0; i < x.rank(); ++i) loop.dim(x.dim(i), strides[i], strides[i]);
+Result<StridedCopies> copies_Reverse(const NodeSpec& spec) {
+  const Shape& x = spec.inputs[0].shape;
+  SMELT_ASSIGN(const Ints flipped, constant_ints(spec, 1));
+  SMELT_ASSIGN(const auto axes, axes_of(flipped, x.rank()));
+  const Shape strides = x.strides();
+  StridedCopy c;
+  for (int i = 0; i < x.rank(); ++i) c.dim(x[i], strides[i], strides[i]);
   for (int a : axes) {
-    loop.from_offset += (x.dim(a) - 1) * strides[a];
-    loop.from[static_cast<size_t>(a)] = -strides[a];
+    c.in_offset += (x[a] - 1) * strides[a];
+    c.in_strides[static_cast<size_t>(a)] = -strides[a];
   }
-  const MoveSource source(x);
-  MoveTarget target(ctx.output(0));
-  copy(source, target, std::move(loop));
-  return Ok();
+  return one_copy(std::move(c));
 }
 
 Status infer_ReverseSequence(InferContext& ctx) {
@@ -47,55 +45,34 @@ Status infer_ReverseSequence(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_ReverseSequence(KernelContext& ctx) {
-  const auto& a = ctx.attrs<DiagonalAttrs>();
-  const Tensor& x = ctx.input(0);
+Result<StridedCopies> copies_ReverseSequence(const NodeSpec& spec) {
+  const auto& a = spec.attrs<DiagonalAttrs>();
+  const Shape& x = spec.inputs[0].shape;
   SMELT_ASSIGN(const auto axes, axes_of({a.axis1, a.axis2}, x.rank()));
   const int time = axes[0], batch = axes[1];
-  if (x.elements() == 0) return Ok();
-  const auto lengths = ints_of(ctx.input(1));
+  SMELT_ASSIGN(const Ints lengths, constant_ints(spec, 1));
+  if (static_cast<int64_t>(lengths.size()) != x[batch])
+    return InvalidInput(lengths.size(), " lengths for a batch of ", x[batch]);
   for (int64_t n : lengths)
-    if (n < 0 || n > x.dim(time)) return InvalidInput("a length of ", n, " for a time dimension of ", x.dim(time));
-  // One run is everything behind the later of the two axes.
-  const int last = std::max(time, batch);
-  int64_t run = 1;
-  for (int i = last + 1; i < x.rank(); ++i) run *= x.dim(i);
-  const Shape strides = x.shape().strides();
-  const MoveSource source(x);
-  MoveTarget target(ctx.output(0));
-  int64_t at = 0;
-  const Shape outer(x.shape().dims().first(static_cast<size_t>(last + 1)));
-  for_each_index(outer, [&](const int64_t* index) {
-    const int64_t n = lengths[static_cast<size_t>(index[batch])], t = index[time];
-    const int64_t from = t < n ? at + (n - 1 - 2 * t) * strides[time] : at;
-    copy_run(source, from, target, at, run);
-    at += run;
-    return true;
-  });
-  return Ok();
-}
-
-namespace {
-
-/// Start of the rotated dimension: how far to the right, in [0, n).
-int64_t rotation(int64_t shift, int64_t n) {
-  if (n == 0) return 0;
-  const int64_t r = shift % n;
-  return r < 0 ? r + n : r;
-}
-
-void roll_axis(const Tensor& x, Tensor& y, int64_t outer, int64_t n, int64_t inner, int64_t shift) {
-  const int64_t right = rotation(shift, n);
-  const MoveSource source(x);
-  MoveTarget target(y);
-  for (int64_t o = 0; o < outer; ++o) {
-    const int64_t base = o * n * inner;
-    copy_run(source, base, target, base + right * inner, (n - right) * inner);
-    copy_run(source, base + (n - right) * inner, target, base, right * inner);
+    if (n < 0 || n > x[time]) return InvalidInput("a length of ", n, " for a time dimension of ", x[time]);
+  const Shape strides = x.strides();
+  StridedCopies all;
+  for (int64_t i = 0; i < x[batch]; ++i) {
+    const int64_t n = lengths[static_cast<size_t>(i)], first = i * strides[batch];
+    StridedCopy reversed, rest;
+    for (int d = 0; d < x.rank(); ++d) {
+      if (d == batch) continue;
+      reversed.dim(d == time ? n : x[d], d == time ? -strides[d] : strides[d], strides[d]);
+      rest.dim(d == time ? x[d] - n : x[d], strides[d], strides[d]);
+    }
+    reversed.in_offset = first + (n - 1) * strides[time];
+    reversed.out_offset = first;
+    rest.in_offset = rest.out_offset = first + n * strides[time];
+    all.copies.push_back(std::move(reversed));
+    all.copies.push_back(std::move(rest));
   }
+  return all;
 }
-
-}  // namespace
 
 Status infer_Roll(InferContext& ctx) {
   SMELT_TRY(need_tensors(ctx, 3));
@@ -109,27 +86,31 @@ Status infer_Roll(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_Roll(KernelContext& ctx) {
-  const Tensor& x = ctx.input(0);
-  const auto shifts = ints_of(ctx.input(1)), axes = ints_of(ctx.input(2));
+Result<StridedCopies> copies_Roll(const NodeSpec& spec) {
+  SMELT_ASSIGN(const Ints shifts, constant_ints(spec, 1));
+  SMELT_ASSIGN(const Ints axes, constant_ints(spec, 2));
   if (shifts.size() != std::max<size_t>(axes.size(), 1))
     return InvalidInput(shifts.size(), " shifts for ", axes.size(), " axes");
-  Tensor& y = ctx.output(0);
-  if (x.elements() == 0) return Ok();
-  if (axes.empty()) {
-    roll_axis(x, y, 1, x.elements(), 1, shifts[0]);
-    return Ok();
+  Shape x = spec.inputs[0].shape;
+  if (x.elements() == 0) return StridedCopies{};
+  if (axes.empty()) x = Shape{x.elements()};
+  Shape start = Shape::of_rank(x.rank(), 0);  // where entry 0 of each dimension goes
+  for (size_t i = 0; i < shifts.size(); ++i) {
+    int axis = 0;
+    if (!axes.empty()) {
+      SMELT_ASSIGN(axis, axis_of(axes[i], x.rank()));
+    }
+    const int64_t n = x[axis];
+    start[axis] = (start[axis] + shifts[i] % n + n) % n;
   }
-  Tensor from = x;
-  for (size_t i = 0; i < axes.size(); ++i) {
-    SMELT_ASSIGN(const int axis, axis_of(axes[i], x.rank()));
-    int64_t outer = 1, inner = 1;
-    for (int d = 0; d < axis; ++d) outer *= x.dim(d);
-    for (int d = axis + 1; d < x.rank(); ++d) inner *= x.dim(d);
-    roll_axis(from, y, outer, x.dim(axis), inner, shifts[i]);
-    if (i + 1 < axes.size()) from = y.clone();
+  std::vector<std::vector<DimRun>> dims;
+  for (int d = 0; d < x.rank(); ++d) {
+    dims.push_back({neighbours(0, start[d], x[d] - start[d])});
+    if (start[d] > 0) dims.back().push_back(neighbours(x[d] - start[d], 0, start[d]));
   }
-  return Ok();
+  StridedCopies all;
+  add_separable(all, x, x, dims);
+  return all;
 }
 
 }  // namespace smelt

@@ -2,8 +2,7 @@
 
 #include "base/error.h"
 #include "ops/core/op.h"
-#include "ops/shape/element_copy.h"
-#include "ops/shape/loops.h"
+#include "ops/shape/copies.h"
 #include "ops/shape/rules.h"
 #include "ops/shape/shape.h"
 
@@ -50,23 +49,16 @@ void slice_dim(Part& p, int axis, int64_t n, int64_t start, int64_t end, int64_t
   }
 }
 
-CopyLoop part_loop(const Part& p, const Shape& x) {
-  const Shape strides = x.strides(), to = p.extent.strides();
-  CopyLoop loop;
-  loop.reserve(static_cast<size_t>(p.extent.rank()));
+/// The copy of a part of x to output 0.
+Result<StridedCopies> part_copies(const NodeSpec& spec, const Part& p, const Shape& x, const Shape& out) {
+  SMELT_TRY(expect_shape(spec.outputs[0], out));
+  const Shape from = x.strides(), to = p.extent.strides();
+  StridedCopy c;
   for (int i = 0; i < p.extent.rank(); ++i) {
-    loop.from_offset += p.extent[i] == 0 ? 0 : p.start[i] * strides[i];
-    loop.dim(p.extent[i], p.extent[i] <= 1 ? 0 : p.step[i] * strides[i], to[i]);
+    c.in_offset += p.extent[i] == 0 ? 0 : p.start[i] * from[i];
+    c.dim(p.extent[i], p.extent[i] <= 1 ? 0 : p.step[i] * from[i], to[i]);
   }
-  return loop;
-}
-
-Status run_loop(KernelContext& ctx, CopyLoop loop, const Shape& extent) {
-  SMELT_TRY(expect_shape(ctx.output(0), extent));
-  const MoveSource source(ctx.input(0));
-  MoveTarget target(ctx.output(0));
-  copy(source, target, std::move(loop));
-  return Ok();
+  return one_copy(std::move(c));
 }
 
 /// Per-axis parameters of a slice: those of the entries that stay.
@@ -144,21 +136,15 @@ Status infer_Slice(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_Slice(KernelContext& ctx) {
-  const Tensor& x = ctx.input(0);
-  SliceLists lists{ints_of(ctx.input(1)), ints_of(ctx.input(2)), {}, {}};
-  if (ctx.has(3)) lists.axes = ints_of(ctx.input(3));
-  if (ctx.has(4)) lists.steps = ints_of(ctx.input(4));
-  Shape extent;
-  SMELT_ASSIGN(CopyLoop loop, slice_loop(x.shape(), lists.starts, lists.ends, lists.axes, lists.steps, extent));
-  return run_loop(ctx, std::move(loop), extent);
-}
-
-Result<CopyLoop> slice_loop(const Shape& x, const Ints& starts, const Ints& ends, const Ints& axes, const Ints& steps,
-                            Shape& extent) {
-  SMELT_ASSIGN(const Part p, onnx_part(x, {starts, ends, axes, steps}));
-  extent = p.extent;
-  return part_loop(p, x);
+Result<StridedCopies> copies_Slice(const NodeSpec& spec) {
+  const Shape& x = spec.inputs[0].shape;
+  SliceLists l;
+  SMELT_ASSIGN(l.starts, constant_ints(spec, 1));
+  SMELT_ASSIGN(l.ends, constant_ints(spec, 2));
+  SMELT_ASSIGN(l.axes, optional_ints(spec, 3));
+  SMELT_ASSIGN(l.steps, optional_ints(spec, 4));
+  SMELT_ASSIGN(const Part p, onnx_part(x, l));
+  return part_copies(spec, p, x, p.extent);
 }
 
 namespace {
@@ -202,17 +188,12 @@ Status infer_SliceSize(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_SliceSize(KernelContext& ctx) {
-  const Tensor& x = ctx.input(0);
-  Shape extent;
-  SMELT_ASSIGN(CopyLoop loop, slice_size_loop(x.shape(), ints_of(ctx.input(1)), ints_of(ctx.input(2)), extent));
-  return run_loop(ctx, std::move(loop), extent);
-}
-
-Result<CopyLoop> slice_size_loop(const Shape& x, const Ints& begin, const Ints& size, Shape& extent) {
+Result<StridedCopies> copies_SliceSize(const NodeSpec& spec) {
+  const Shape& x = spec.inputs[0].shape;
+  SMELT_ASSIGN(const Ints begin, constant_ints(spec, 1));
+  SMELT_ASSIGN(const Ints size, constant_ints(spec, 2));
   SMELT_ASSIGN(const Part p, sized_part(x, begin, size));
-  extent = p.extent;
-  return part_loop(p, x);
+  return part_copies(spec, p, x, p.extent);
 }
 
 namespace {
@@ -225,7 +206,7 @@ struct StridedPart {
 };
 
 struct StridedLists {
-  const std::vector<int64_t>&begin, &end, &strides;
+  std::vector<int64_t> begin, end, strides;
 };
 
 /// One entry of the slice specification for a dimension of extent n.
@@ -335,20 +316,13 @@ Status infer_StridedSlice(InferContext& ctx) {
   return Ok();
 }
 
-Status reference_StridedSlice(KernelContext& ctx) {
-  const Tensor& x = ctx.input(0);
-  const auto begin = ints_of(ctx.input(1)), end = ints_of(ctx.input(2)), strides = ints_of(ctx.input(3));
-  Shape extent;
-  SMELT_ASSIGN(CopyLoop loop,
-               strided_slice_loop(x.shape(), ctx.attrs<StridedSliceAttrs>(), begin, end, strides, extent));
-  return run_loop(ctx, std::move(loop), extent);
-}
-
-Result<CopyLoop> strided_slice_loop(const Shape& x, const StridedSliceAttrs& a, const Ints& begin, const Ints& end,
-                                    const Ints& strides, Shape& extent) {
-  SMELT_ASSIGN(const StridedPart s, strided_part(x, a, {begin, end, strides}));
-  extent = s.out;
-  return part_loop(s.part, s.x);
+Result<StridedCopies> copies_StridedSlice(const NodeSpec& spec) {
+  StridedLists l;
+  SMELT_ASSIGN(l.begin, constant_ints(spec, 1));
+  SMELT_ASSIGN(l.end, constant_ints(spec, 2));
+  SMELT_ASSIGN(l.strides, constant_ints(spec, 3));
+  SMELT_ASSIGN(const StridedPart s, strided_part(spec.inputs[0].shape, spec.attrs<StridedSliceAttrs>(), l));
+  return part_copies(spec, s.part, s.x, s.out);
 }
 
 }  // namespace smelt

@@ -39,8 +39,8 @@ Status order_lines(KernelContext& ctx, int axis, int64_t keep, const Ordering& h
     if (ctx.wants(i) && ctx.output(i).elements() != around.outer * keep * around.inner)
       return InvalidInput("the number of entries does not fit the planned shape ", ctx.output(i).shape().str());
   if (x.elements() == 0 || keep == 0) return Ok();
-  const MoveSource source(x);
-  std::optional<MoveTarget> values;
+  const CopySource source(x);
+  std::optional<CopyTarget> values;
   if (ctx.wants(0)) values.emplace(ctx.output(0));
   std::vector<int64_t> order(static_cast<size_t>(extent));
   for (int64_t o = 0; o < around.outer; ++o)

@@ -107,8 +107,8 @@ Status reference_Unique(KernelContext& ctx) {
     Shape shape = x.shape();
     shape[axis] = n;
     SMELT_ASSIGN(Tensor * y, ctx.allocate(0, x.dtype(), shape));
-    const MoveSource source(x);
-    MoveTarget target(*y);
+    const CopySource source(x);
+    CopyTarget target(*y);
     if (x.elements() > 0)
       for (int64_t o = 0; o < around.outer; ++o)
         for (int64_t i = 0; i < n; ++i)

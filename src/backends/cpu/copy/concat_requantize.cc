@@ -1,4 +1,5 @@
-// 8-bit values of several grids side by side on one. The tables are filled by the reference kernel itself.
+// Concat of 8-bit values with several quantization parameters into those of the output. The reference kernel fills the
+// tables of 256.
 #include <cstring>
 #include <vector>
 
@@ -13,13 +14,14 @@
 namespace smelt {
 namespace {
 
-class ConcatI8 final : public Kernel {
+class ConcatRequantize final : public Kernel {
  public:
+  /// One input.
   struct Part {
     int64_t run = 0;  ///< bytes of an input at once
     bool copied = false;
   };
-  ConcatI8(std::vector<Part> parts, int64_t outer, Packed tables, LookUpBytes look_up)
+  ConcatRequantize(std::vector<Part> parts, int64_t outer, Packed tables, LookUpBytes look_up)
       : parts_(std::move(parts)), outer_(outer), tables_(std::move(tables)), look_up_(look_up) {
     for (const Part& p : parts_) row_ += p.run;
   }
@@ -48,7 +50,8 @@ class ConcatI8 final : public Kernel {
   LookUpBytes look_up_;
 };
 
-/// What becomes of every value of each input, one table after the other; null when the reference kernel fails.
+/// The output for each of the 256 values of every input, one table after the other; nullptr when the reference kernel
+/// fails.
 Packed make_tables(const KernelSpec& spec, int axis) {
   std::string key = "concat ";
   for (const ValueType& t : spec.inputs) key += Cat(t.quant->scale(), ':', t.quant->zero_point(), ' ');
@@ -77,27 +80,27 @@ Packed make_tables(const KernelSpec& spec, int axis) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_concat_i8(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_concat_requantize(const KernelSpec& spec) {
   const ValueType& y = spec.outputs[0];
   if ((y.dtype != DType::kI8 && y.dtype != DType::kU8) || !is_per_tensor(y.quant) || y.shape.elements() == 0)
     return nullptr;
   const auto axis = normalize_axis(spec.attrs<AxisAttrs>().axis, y.shape.rank());
   if (!axis.ok()) return nullptr;
-  std::vector<ConcatI8::Part> parts;
+  std::vector<ConcatRequantize::Part> parts;
   const AxisView view = axis_view(y.shape, *axis);
   bool all_copied = true;
   for (const ValueType& x : spec.inputs) {
     if (x.dtype != y.dtype || !is_per_tensor(x.quant)) return nullptr;
-    ConcatI8::Part part;
+    ConcatRequantize::Part part;
     if (x.shape.elements() > 0) part.run = x.shape[*axis] * view.inner;
     part.copied = same_quant_params(x.quant, y.quant);
     all_copied = all_copied && part.copied;
     parts.push_back(part);
   }
-  if (all_copied) return nullptr;  // the reference kernel copies as fast
+  if (all_copied) return nullptr;  // a strided copy
   Packed tables = make_tables(spec, *axis);
   if (!tables) return nullptr;
-  return std::make_unique<ConcatI8>(std::move(parts), view.outer, std::move(tables), byte_lookup(spec.isa));
+  return std::make_unique<ConcatRequantize>(std::move(parts), view.outer, std::move(tables), byte_lookup(spec.isa));
 }
 
 }  // namespace smelt

@@ -17,7 +17,7 @@ Tensor counted(DType dtype, const Shape& shape) {
   return t;
 }
 
-TEST(Moves, Transpositions) {
+TEST(StridedCopy, Transpositions) {
   const std::pair<Shape, std::vector<int64_t>> rows[] = {{{5, 7}, {1, 0}},
                                                          {{16, 33}, {1, 0}},
                                                          {{3, 50}, {1, 0}},
@@ -42,11 +42,11 @@ TEST(Moves, Transpositions) {
                    {},
                    {}};
       c.threaded = true;
-      check_case(c, "transpose");
+      check_case(c, "strided_copy");
     }
 }
 
-TEST(Moves, Expansions) {
+TEST(StridedCopy, Expansions) {
   const std::pair<Shape, std::vector<int64_t>> rows[] = {
       {{5, 1}, {5, 7}},       {{1, 16}, {3, 16}},           {{1}, {2, 3, 40}},
       {{2, 1, 3}, {2, 9, 3}}, {{4, 1, 1, 5}, {4, 2, 3, 5}}, {{1, 6, 1}, {33, 6, 50}},
@@ -59,10 +59,10 @@ TEST(Moves, Expansions) {
                   {counted(t, shape), numbers(to)},
                   {},
                   {}},
-                 "expand");
+                 "strided_copy");
 }
 
-TEST(Moves, BordersThatRepeat) {
+TEST(StridedCopy, BordersThatRepeat) {
   for (PadAttrs::Mode mode :
        {PadAttrs::Mode::kReflect, PadAttrs::Mode::kSymmetric, PadAttrs::Mode::kEdge, PadAttrs::Mode::kWrap})
     for (DType t : {DType::kI8, DType::kF16, DType::kF32, DType::kI64})
@@ -76,11 +76,11 @@ TEST(Moves, BordersThatRepeat) {
                     {counted(t, {2, 5, 6}), numbers(pads)},
                     {},
                     {}},
-                   "pad_tables");
+                   "strided_copy");
       }
 }
 
-TEST(Moves, BlocksAndBatches) {
+TEST(StridedCopy, BlocksAndBatches) {
   struct Row {
     Shape shape;
     std::vector<int64_t> block, edge;
@@ -100,7 +100,7 @@ TEST(Moves, BlocksAndBatches) {
                   {counted(t, r.shape), numbers(r.block), numbers(r.edge)},
                   {},
                   {}},
-                 "space_to_batch");
+                 "strided_copy");
     for (const Row& r : to_space)
       check_case({Cat(to_string(t), ' ', r.shape.str()),
                   Op::kBatchToSpace,
@@ -108,11 +108,11 @@ TEST(Moves, BlocksAndBatches) {
                   {counted(t, r.shape), numbers(r.block), numbers(r.edge)},
                   {},
                   {}},
-                 "batch_to_space");
+                 "strided_copy");
   }
 }
 
-TEST(Moves, SlicesAndBorders) {
+TEST(StridedCopy, SlicesAndBorders) {
   for (DType t : {DType::kU8, DType::kF32, DType::kI64}) {
     const Tensor x = counted(t, {3, 8, 10});
     check_case({"slice",
@@ -121,25 +121,26 @@ TEST(Moves, SlicesAndBorders) {
                 {x, numbers({1, 9}), numbers({7, 0}), numbers({1, 2}), numbers({2, -3})},
                 {},
                 {}},
-               "slice");
+               "strided_copy");
     check_case({"sized", Op::kSliceSize, make_attrs<NoAttrs>(), {x, numbers({1, 2, 3}), numbers({2, -1, 5})}, {}, {}},
-               "slice_size");
+               "strided_copy");
     auto masks = std::make_shared<StridedSliceAttrs>();
     masks->shrink_axis_mask = 1;
     check_case(
         {"strided", Op::kStridedSlice, masks, {x, numbers({2, 1, 0}), numbers({3, 8, 10}), numbers({1, 3, 2})}, {}, {}},
-        "strided_slice");
+        "strided_copy");
     check_case({"pad", Op::kPad, make_attrs<PadAttrs>(), {x, numbers({0, 2, -1, 1, 0, 3}), counted(t, {1})}, {}, {}},
-               "pad");
+               "strided_copy");
     Tensor seven(t, {});
     set_int(seven, 0, 7);
     check_case({"pad sevens", Op::kPad, make_attrs<PadAttrs>(), {x, numbers({0, 2, 1, 1, 0, 3}), seven}, {}, {}},
-               "pad");
-    check_case({"all cropped", Op::kPad, make_attrs<PadAttrs>(), {x, numbers({0, -8, 0, 0, 2, 0})}, {}, {}}, "pad");
+               "strided_copy");
+    check_case({"all cropped", Op::kPad, make_attrs<PadAttrs>(), {x, numbers({0, -8, 0, 0, 2, 0})}, {}, {}},
+               "strided_copy");
   }
 }
 
-TEST(Moves, Joins) {
+TEST(StridedCopy, Joins) {
   for (int64_t axis : {0, 1, 2, -1}) {
     Shape a{3, 4, 5}, b{3, 4, 5}, e{3, 4, 5};
     b[static_cast<int>(axis < 0 ? axis + 3 : axis)] = 7;
@@ -151,14 +152,14 @@ TEST(Moves, Joins) {
                   {counted(t, a), counted(t, b), counted(t, e)},
                   {},
                   {}},
-                 "concat");
+                 "strided_copy");
       check_case({Cat("axis ", axis), Op::kStack, make_attrs<AxisAttrs>(axis), {counted(t, a), counted(t, a)}, {}, {}},
-                 "stack");
+                 "strided_copy");
     }
   }
 }
 
-TEST(Moves, Blocks) {
+TEST(StridedCopy, Blocks) {
   for (bool to_depth : {false, true})
     for (bool crd : {false, true})
       for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
@@ -173,11 +174,11 @@ TEST(Moves, Blocks) {
                     {counted(DType::kF32, {2, 8, 4, 8})},
                     {},
                     {}},
-                   "depth_space");
+                   "strided_copy");
       }
 }
 
-TEST(Moves, Gathers) {
+TEST(Gather, ComputedIndices) {
   for (int64_t axis : {0, 1, 2}) {
     auto attrs = std::make_shared<GatherAttrs>();
     attrs->axis = axis;

@@ -153,7 +153,7 @@ TEST(ConcatI8, SeveralGrids) {
         c.computed = {true, true, true};
         c.output.dtype = type;
         c.output.quant = per_tensor(0.05f, s ? 3 : 120, rounding);
-        check_case(c, "concat_i8");
+        check_case(c, "concat_requantize");
       }
 }
 

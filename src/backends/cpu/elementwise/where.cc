@@ -1,5 +1,5 @@
 // Elements of one value or another by a condition.
-#include "backends/cpu/copy/strided_copy.h"
+#include "backends/cpu/copy/prepared_copy.h"
 #include "backends/cpu/core/kernel.h"
 #include "ops/common/broadcast.h"
 

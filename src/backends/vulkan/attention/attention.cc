@@ -98,7 +98,7 @@ bool set_mask(const KernelSpec& spec, const AttentionGeometry& g, Push& push) {
 
 /// Copies past and fresh rows into the outputs 1 and 2.
 std::unique_ptr<Kernel> presents(const KernelSpec& spec, const AttentionGeometry& g, const Push& push) {
-  std::vector<Move> moves;
+  std::vector<CopyStep> steps;
   for (size_t out = 1; out <= 2; ++out) {
     if (!wanted(spec, out)) continue;
     const int64_t depth = out == 1 ? g.depth : g.v_depth;
@@ -106,12 +106,12 @@ std::unique_ptr<Kernel> presents(const KernelSpec& spec, const AttentionGeometry
     const Shape to{g.kv_heads * g.keys * depth, g.keys * depth, depth, 1};
     const auto add = [&](size_t in, int64_t length, const Shape& from, int64_t offset) {
       const auto walk = Walk<2>::make(Shape{g.batch, g.kv_heads, length, depth}, {from, to});
-      if (walk) moves.push_back({.in = in, .out = out, .walk = *walk, .y_offset = static_cast<int32_t>(offset)});
+      if (walk) steps.push_back({.in = in, .out = out, .walk = *walk, .y_offset = static_cast<int32_t>(offset)});
     };
     if (g.past > 0) add(3 + out, g.past, Shape{g.kv_heads * g.past * depth, g.past * depth, depth, 1}, 0);
     add(out, g.fresh, Shape{own[0], own[1], own[2], 1}, g.past * depth);
   }
-  return moves.empty() ? nullptr : make_moves(spec.outputs[0].dtype, std::move(moves));
+  return steps.empty() ? nullptr : make_copies(spec.outputs[0].dtype, std::move(steps));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #version 450
-// Moves elements: y[to + its walk] = x[from + its walk]. Transposes, slices, concatenations, broadcasts.
+// One strided copy: y[y_offset + i * y_stride] = x[x_offset + i * x_stride] for every index i of a loop nest.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "strides.glsl"

@@ -1,5 +1,5 @@
 #version 450
-// Moves 8-bit elements through a table: y[to + its walk] = table[x[from + its walk]].
+// One strided copy (copy.comp) of 8-bit elements through a table of 256: y[...] = table[x[...]].
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "strides.glsl"

@@ -29,13 +29,13 @@ Tensor ints(std::vector<double> v) { return tensor(DType::kI64, {static_cast<int
 
 const DType kWidths[] = {DType::kI8, DType::kF16, DType::kF32, DType::kI64};
 
-TEST(VulkanMovement, KnownPlaces) {
+TEST(VulkanCopy, KnownPositions) {
   SKIP_WITHOUT_GPU();
   for (DType dtype : kWidths) {
     const Tensor x = counted(dtype, {2, 4, 6});
     const auto run = [&](OpRunner op, const char* what) {
       expect_same(op, 0, what);
-      if (is_float(dtype)) expect_same_in_textures(op, 0, what, "places_texture");
+      if (is_float(dtype)) expect_same_in_textures(op, 0, what, "strided_copy_texture|index_map_texture");
     };
     run(OpRunner(Op::kTranspose, make_attrs<TransposeAttrs>(std::vector<int64_t>{2, 0, 1})).input(x), "transpose");
     run(OpRunner(Op::kSlice, make_attrs<NoAttrs>())
@@ -110,7 +110,7 @@ TEST(VulkanMovement, KnownPlaces) {
   }
 }
 
-TEST(VulkanMovement, QuantizedBordersAreTheZeroPoint) {
+TEST(VulkanCopy, QuantizedBordersAreTheZeroPoint) {
   SKIP_WITHOUT_GPU();
   expect_same(OpRunner(Op::kPad, make_attrs<PadAttrs>())
                   .input(quantized(DType::kI8, {2, 2}, {1, 2, 3, 4}, 0.5f, -7))
@@ -118,7 +118,7 @@ TEST(VulkanMovement, QuantizedBordersAreTheZeroPoint) {
               0, "pad");
 }
 
-TEST(VulkanMovement, ConcatRescalesQuantizedValues) {
+TEST(VulkanCopy, ConcatRescalesQuantizedValues) {
   SKIP_WITHOUT_GPU();
   for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble})
     expect_same(OpRunner(Op::kConcat, make_attrs<AxisAttrs>(1))
@@ -128,7 +128,7 @@ TEST(VulkanMovement, ConcatRescalesQuantizedValues) {
                 0, "concat");
 }
 
-TEST(VulkanMovement, ComputedIndices) {
+TEST(VulkanCopy, ComputedIndices) {
   SKIP_WITHOUT_GPU();
   for (DType dtype : kWidths)
     for (DType index : {DType::kI32, DType::kI64}) {
@@ -151,7 +151,7 @@ TEST(VulkanMovement, ComputedIndices) {
     }
 }
 
-TEST(VulkanMovement, PutsByComputedIndices) {
+TEST(VulkanCopy, PutsByComputedIndices) {
   SKIP_WITHOUT_GPU();
   for (DType dtype : kWidths)
     for (DType index : {DType::kI32, DType::kI64}) {
@@ -178,7 +178,7 @@ TEST(VulkanMovement, PutsByComputedIndices) {
     }
 }
 
-TEST(VulkanMovement, SamplesGrids) {
+TEST(VulkanCopy, SamplesGrids) {
   SKIP_WITHOUT_GPU();
   std::vector<double> at;
   for (int i = 0; i < 2 * 3 * 4 * 2; ++i) at.push_back(-1.7 + 0.0737 * i);
@@ -202,7 +202,7 @@ TEST(VulkanMovement, SamplesGrids) {
         }
 }
 
-TEST(VulkanMovement, AnIndexOutOfRangeFailsTheRun) {
+TEST(VulkanCopy, AnIndexOutOfRangeFailsTheRun) {
   SKIP_WITHOUT_GPU();
   for (DType index : {DType::kI32, DType::kI64})
     OpRunner(Op::kGather, make_attrs<GatherAttrs>())
@@ -212,7 +212,7 @@ TEST(VulkanMovement, AnIndexOutOfRangeFailsTheRun) {
         .error();
 }
 
-TEST(VulkanMovement, ResizesByWeights) {
+TEST(VulkanCopy, ResizesByWeights) {
   SKIP_WITHOUT_GPU();
   using Coord = ResizeAttrs::Coord;
   for (DType dtype : {DType::kF32, DType::kF16})
@@ -232,7 +232,7 @@ TEST(VulkanMovement, ResizesByWeights) {
         }
 }
 
-TEST(VulkanMovement, ResizesOneAxis) {
+TEST(VulkanCopy, ResizesOneAxis) {
   SKIP_WITHOUT_GPU();
   for (DType dtype : {DType::kF32, DType::kF16})
     for (double scale : {0.5, 1.7}) {

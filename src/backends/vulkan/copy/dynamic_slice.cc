@@ -65,11 +65,13 @@ std::unique_ptr<Kernel> make(const KernelSpec& spec, bool update, size_t start, 
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_update_at(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_dynamic_update_slice(const KernelSpec& spec) {
   if (spec.inputs[0].dtype != spec.inputs[1].dtype) return nullptr;
   return make(spec, true, 2, spec.inputs[1].shape);
 }
 
-std::unique_ptr<Kernel> make_slice_at(const KernelSpec& spec) { return make(spec, false, 1, spec.outputs[0].shape); }
+std::unique_ptr<Kernel> make_dynamic_slice(const KernelSpec& spec) {
+  return make(spec, false, 1, spec.outputs[0].shape);
+}
 
 }  // namespace smelt::vulkan

@@ -1,14 +1,14 @@
 #version 450
-// Moves elements by a list: y[i] = x[places[i]]; where the place is negative y[i] stays.
+// Copies elements by an index map: y[i] = x[map[i]]; where the index is negative y[i] stays.
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
 layout(push_constant) uniform Push { uint n; };
 layout(set = 0, binding = 0) readonly buffer X { STORED x[]; };
-layout(set = 0, binding = 1) readonly buffer P { int places[]; };
+layout(set = 0, binding = 1) readonly buffer M { int map[]; };
 layout(set = 0, binding = 2) buffer Y { STORED y[]; };
 
 void main() {
   const uint i = flat_id();
-  if (i < n && places[i] >= 0) y[i] = x[places[i]];
+  if (i < n && map[i] >= 0) y[i] = x[map[i]];
 }

@@ -4,7 +4,9 @@
 
 #include "backends/vulkan/core/common.h"
 #include "base/cat.h"
+#include "ops/common/run_reference.h"
 #include "ops/shape/shape.h"
+#include "tensor/quant_params.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -16,10 +18,10 @@ struct Push {
 
 /// The shaders for elements of 8, 16, 32 and 64 bits.
 constexpr const char* kCopy[] = {"copy_8", "copy_16", "copy_32", "copy_64"};
-constexpr const char* kPick[] = {"pick_8", "pick_16", "pick_32", "pick_64"};
+constexpr const char* kIndexMap[] = {"index_map_8", "index_map_16", "index_map_32", "index_map_64"};
 
-/// Sees pairs of neighbours as elements of twice the width; false when they don't move together.
-bool pair_up(Move& m) {
+/// Sees pairs of neighbours as elements of twice the width; false where they are not copied together.
+bool pair_up(CopyStep& m) {
   Walk<2>& w = m.walk;
   if (w.rank == 0 || w.size[0] % 2 || w.stride[0][0] != 1 || w.stride[1][0] != 1 || m.x_offset % 2 || m.y_offset % 2)
     return false;
@@ -34,32 +36,33 @@ bool pair_up(Move& m) {
   return true;
 }
 
-class MoveKernel final : public Kernel {
+class StridedCopyKernel final : public Kernel {
  public:
-  MoveKernel(int width, std::vector<Move> moves, uint64_t fill) : width_(width), moves_(std::move(moves)), fill_(fill) {
-    for (Move& m : moves_) {
+  StridedCopyKernel(int width, std::vector<CopyStep> steps, uint64_t fill)
+      : width_(width), steps_(std::move(steps)), fill_(fill) {
+    for (CopyStep& m : steps_) {
       widths_.push_back(width);
-      while (m.in != Move::kFill && m.places.empty() && m.table.empty() && widths_.back() < 3 && pair_up(m))
+      while (m.in != CopyStep::kFill && m.index_map.empty() && m.lookup.empty() && widths_.back() < 3 && pair_up(m))
         ++widths_.back();
     }
   }
   bool reads(size_t i) const override {
-    for (const Move& m : moves_)
+    for (const CopyStep& m : steps_)
       if (m.in == i) return true;
     return false;
   }
   Status record(KernelRecorder& r) const override {
-    for (size_t k = 0; k < moves_.size(); ++k) {
-      const Move& m = moves_[k];
-      SMELT_ASSIGN(const Binding x, m.in == Move::kFill ? fill_value(r) : r.input(m.in));
-      if (!m.places.empty()) {
-        SMELT_TRY(pick(r, m, x, k));
+    for (size_t k = 0; k < steps_.size(); ++k) {
+      const CopyStep& m = steps_[k];
+      SMELT_ASSIGN(const Binding x, m.in == CopyStep::kFill ? fill_value(r) : r.input(m.in));
+      if (!m.index_map.empty()) {
+        SMELT_TRY(gather(r, m, x, k));
         continue;
       }
       Dispatch d{kCopy[widths_[k]], {kWidth}, {x, r.output(m.out)}};
-      if (!m.table.empty()) {
-        SMELT_ASSIGN(const Binding table, upload(r, "table", k, m.table.data(), m.table.size()));
-        d = {"copy_table", {kWidth}, {x, table, r.output(m.out)}};
+      if (!m.lookup.empty()) {
+        SMELT_ASSIGN(const Binding lookup, upload(r, "lookup", k, m.lookup.data(), m.lookup.size()));
+        d = {"copy_lookup", {kWidth}, {x, lookup, r.output(m.out)}};
       }
       set_grid(d, m.walk.n, kWidth);
       SMELT_TRY(r.dispatch(d, Push{m.walk, m.x_offset, m.y_offset}));
@@ -75,43 +78,94 @@ class MoveKernel final : public Kernel {
     return r.table(Cat(what, ' ', reinterpret_cast<uintptr_t>(this), ' ', k), bytes,
                    [&](void* to) { std::memcpy(to, data, bytes); });
   }
-  Status pick(KernelRecorder& r, const Move& m, const Binding& x, size_t k) const {
-    SMELT_ASSIGN(const Binding places, upload(r, "places", k, m.places.data(), m.places.size() * sizeof(int32_t)));
-    const auto n = static_cast<uint32_t>(m.places.size());
-    Dispatch d{kPick[width_], {kWidth}, {x, places, r.output(m.out)}};
+  Status gather(KernelRecorder& r, const CopyStep& m, const Binding& x, size_t k) const {
+    SMELT_ASSIGN(const Binding map,
+                 upload(r, "index map", k, m.index_map.data(), m.index_map.size() * sizeof(int32_t)));
+    const auto n = static_cast<uint32_t>(m.index_map.size());
+    Dispatch d{kIndexMap[width_], {kWidth}, {x, map, r.output(m.out)}};
     set_grid(d, n, kWidth);
     return r.dispatch(d, n);
   }
 
   int width_;
-  std::vector<Move> moves_;
-  std::vector<int> widths_;  ///< of the elements that each move sees
+  std::vector<CopyStep> steps_;
+  std::vector<int> widths_;  ///< by step, of the elements that it copies
   uint64_t fill_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_moves(DType dtype, std::vector<Move> moves, uint64_t fill) {
+std::unique_ptr<Kernel> make_copies(DType dtype, std::vector<CopyStep> steps, uint64_t fill) {
   const int width = width_index(dtype);
   if (width < 0) return nullptr;
-  return std::make_unique<MoveKernel>(width, std::move(moves), fill);
+  return std::make_unique<StridedCopyKernel>(width, std::move(steps), fill);
 }
 
-std::unique_ptr<Kernel> make_transpose(const KernelSpec& spec) {
-  const auto& attrs = spec.attrs<TransposeAttrs>();
-  const Shape& in = spec.inputs[0].shape;
-  const Shape& out = spec.outputs[0].shape;
-  if (spec.has(1)) return nullptr;
-  const Shape own = in.strides();
-  Shape strides = Shape::of_rank(out.rank(), 0);
-  for (int i = 0; i < out.rank(); ++i) {
-    int64_t from = attrs.perm.empty() ? out.rank() - 1 - i : attrs.perm[static_cast<size_t>(i)];
-    if (from < 0) from += out.rank();
-    strides[i] = own[static_cast<int>(from)];
+namespace {
+
+CopyStep step_of(ElementCopy e) {
+  const StridedCopy& c = e.strided;
+  CopyStep step{.in = c.input, .out = c.output, .walk = {}, .index_map = std::move(e.index_map)};
+  if (!step.index_map.empty()) return step;
+  step.x_offset = static_cast<int32_t>(c.in_offset);
+  step.y_offset = static_cast<int32_t>(c.out_offset);
+  step.walk.n = static_cast<uint32_t>(c.elements());
+  for (size_t d = c.dims.size(); d-- > 0; ++step.walk.rank) {
+    step.walk.size[step.walk.rank] = static_cast<uint32_t>(c.dims[d]);
+    step.walk.stride[0][step.walk.rank] = static_cast<int32_t>(c.in_strides[d]);
+    step.walk.stride[1][step.walk.rank] = static_cast<int32_t>(c.out_strides[d]);
   }
-  const auto walk = Walk<2>::make(out, {strides, out.strides()});
-  if (!walk) return nullptr;
-  return make_moves(spec.outputs[0].dtype, {{.walk = *walk}});
+  return step;
 }
+
+/// The fill value to all of output 0.
+CopyStep fill_step(int64_t elements) {
+  CopyStep step{.in = CopyStep::kFill, .walk = {}};
+  step.walk.n = step.walk.size[0] = static_cast<uint32_t>(elements);
+  step.walk.rank = 1;
+  step.walk.stride[1][0] = 1;
+  return step;
+}
+
+/// What becomes of the stored values of a Concat's input whose quantization parameters are not the output's; empty
+/// where a table of 256 bytes does not say it.
+std::vector<uint8_t> rescaling(const KernelSpec& spec, size_t input) {
+  const ValueType &x = spec.inputs[input], &y = spec.outputs[0];
+  if (!is_per_tensor(x.quant) || !is_per_tensor(y.quant) || x.dtype != y.dtype || bit_width(y.dtype) != 8) return {};
+  Tensor all(x.dtype, Shape{256}), out(y.dtype, Shape{256});
+  for (int i = 0; i < 256; ++i) all.data<uint8_t>()[i] = static_cast<uint8_t>(i);
+  all.set_quant(x.quant);
+  out.set_quant(y.quant);
+  Node alone = spec.node;
+  alone.inputs.resize(1);
+  alone.attrs = make_attrs<AxisAttrs>(0);
+  const auto rescaled = run_reference(alone, {std::move(all)}, {std::move(out)});
+  if (!rescaled.ok()) return {};
+  const auto* bytes = rescaled->front().data<uint8_t>();
+  return {bytes, bytes + 256};
+}
+
+std::unique_ptr<Kernel> run_plan(const KernelSpec& spec, std::optional<CopyPlan> plan) {
+  if (!plan) return nullptr;
+  const bool rescales = (op_info(spec.node.op).flags & kQuantized) != 0;
+  std::vector<CopyStep> steps;
+  if (plan->fill.defined()) steps.push_back(fill_step(spec.outputs[0].shape.elements()));
+  for (ElementCopy& e : plan->copies) {
+    steps.push_back(step_of(std::move(e)));
+    CopyStep& step = steps.back();
+    if (rescales && !same_quant_params(spec.inputs[step.in].quant, spec.outputs[0].quant)) {
+      step.lookup = rescaling(spec, step.in);
+      if (step.lookup.empty() || !step.index_map.empty()) return nullptr;
+    }
+  }
+  const Tensor& fill = plan->fill;
+  return make_copies(spec.outputs[0].dtype, std::move(steps), fill.defined() ? bit_pattern(fill) : 0);
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_strided_copy(const KernelSpec& spec) { return run_plan(spec, plan_strided_copies(spec)); }
+
+std::unique_ptr<Kernel> make_index_map(const KernelSpec& spec) { return run_plan(spec, plan_index_map(spec)); }
 
 }  // namespace smelt::vulkan

@@ -92,7 +92,7 @@ std::unique_ptr<Kernel> make_cast(const KernelSpec& spec) {
   if (to == DType::kU64 && !is_float(from)) to = DType::kI64;
   if (from == to) {
     const auto walk = Walk<2>::make(Shape{n}, {Shape{1}, Shape{1}});
-    return walk ? make_moves(to, {{.walk = *walk}}) : nullptr;
+    return walk ? make_copies(to, {{.walk = *walk}}) : nullptr;
   }
   if ((from == DType::kI64 || to == DType::kI64) && !spec.device.info().int64)
     return spec.refuse("the device has no 64-bit integers");

@@ -351,7 +351,7 @@ TEST(VulkanTexture, Transpose) {
     for (DType dtype : {DType::kF32, DType::kF16}) {
       auto c =
           make_case("transpose", Op::kTranspose, TransposeAttrs(perm), {random_tensor(dtype, {2, 5, 3, 7}, -5, 5, 1)});
-      check_forms(c, "places_texture");
+      check_forms(c, "strided_copy_texture|index_map_texture");
     }
 }
 
@@ -363,7 +363,7 @@ TEST(VulkanTexture, Concat) {
     auto c = make_case("concat along " + std::to_string(axis), Op::kConcat, AxisAttrs(axis),
                        {random_tensor(DType::kF32, x, -5, 5, 1), random_tensor(DType::kF32, y, -5, 5, 2)});
     c.computed = {true, true};
-    check_forms(c, "places_texture");
+    check_forms(c, "strided_copy_texture|index_map_texture");
   }
 }
 

@@ -1,7 +1,8 @@
 #version 450
-// Elements of one image put into another. An invocation gives a texel of y. Where an element of y comes from: BLOCK, a
-// block of y, y[to + i] = x[at + step * i permuted]; WALK, places along strides (backends/vulkan/copy/index_map.h); TABLE, a
-// list.
+// Copies elements of one image to another; an invocation gives a texel of y. Where an element of y comes from:
+// BOX   y[to + i] = x[at + step * i, permuted] for every index i of a box
+// WALK  a strided copy (copy.comp) whose dimensions ascend in their strides of y
+// MAP   an index map: the element of x by element of y, or -1
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "texture.glsl"
@@ -10,16 +11,16 @@ const uint kKept = 1, kValue = 2;  // kinds of kRest
 
 layout(constant_id = 1) const uint kPacked = 0;  // of y
 layout(constant_id = 2) const uint kRest = 0;      // what elements of y without a source become; 0: anything
-layout(constant_id = 3) const bool kAll = false;   // all texels of y are looked at, else those of the block
-layout(constant_id = 4) const bool kWhole = false;  // whole texels of x become texels of the block
+layout(constant_id = 3) const bool kAll = false;   // all texels of y are looked at, else those of the box
+layout(constant_id = 4) const bool kWhole = false;  // whole texels of x become texels of the box
 layout(constant_id = 5) const uint kPackedX = 0;
 layout(push_constant) uniform Push {
   ivec4 x_size, y_size;
-#ifdef BLOCK
-  ivec4 block;     // elements; dimensions are those of y
-  ivec4 to;        // where the block begins in y
-  ivec4 at, step;  // where it begins in x, and what a step along each dimension of the block is there
-  uint axes;       // two bits a dimension of the block: which dimension of x it is
+#ifdef BOX
+  ivec4 box;     // elements; dimensions are those of y
+  ivec4 to;        // where the box begins in y
+  ivec4 at, step;  // where it begins in x, and what a step along each dimension of the box is there
+  uint axes;       // two bits a dimension of the box: which dimension of x it is
 #endif
   uint n;
   float value;
@@ -33,22 +34,22 @@ layout(push_constant) uniform Push {
 layout(set = 0, binding = 0) uniform READ_IMAGE xs;
 layout(set = 0, binding = 1) uniform READ_IMAGE before;  // y, when something of it is kept
 layout(set = 0, binding = 2) writeonly uniform WRITE_IMAGE ys;
-#ifdef TABLE
-layout(set = 0, binding = 3) readonly buffer Table { int table[]; };
+#ifdef MAP
+layout(set = 0, binding = 3) readonly buffer Map { int map[]; };
 #endif
 
 // The element of x that becomes element `e` of y; false: there is none.
 bool source(ivec4 e, out ivec4 s) {
-#ifdef BLOCK
+#ifdef BOX
   const ivec4 i = e - to;
   s = at;
   [[unroll]] for (uint d = 0; d < 4; ++d) s[axes >> 2 * d & 3] += i[d] * step[d];
-  return all(greaterThanEqual(i, ivec4(0))) && all(lessThan(i, block));
+  return all(greaterThanEqual(i, ivec4(0))) && all(lessThan(i, box));
 #else
   const int order = order_of(e, y_size);
   int from;
-#ifdef TABLE
-  from = table[order];
+#ifdef MAP
+  from = map[order];
   const bool found = from >= 0;
 #else
   int left = order - y_offset;
@@ -76,28 +77,28 @@ vec4 texel(ivec4 e) {
 void main() {
   if (flat_id() >= n) return;
   const ivec3 t = texels_of(y_size, kPacked);
-  ivec4 place;
-#ifdef BLOCK
+  ivec4 texel_id;
+#ifdef BOX
   if (kAll) {
-    place = place_of(int(flat_id()), t);
+    texel_id = place_of(int(flat_id()), t);
   } else {
-    ivec4 part = block, first = to;
+    ivec4 part = box, first = to;
     part[kPacked] += to[kPacked] & 3;
     first[kPacked] >>= 2;
-    place = first + place_of(int(flat_id()), texels_of(part, kPacked));
+    texel_id = first + place_of(int(flat_id()), texels_of(part, kPacked));
   }
 #else
-  place = place_of(int(flat_id()), t);
+  texel_id = place_of(int(flat_id()), t);
 #endif
-  ivec4 e = place, s;
+  ivec4 e = texel_id, s;
   e[kPacked] <<= 2;
   vec4 y = vec4(0.0);
   bvec4 found = bvec4(false);
-#ifdef BLOCK
+#ifdef BOX
   if (kWhole) {
     if (source(e, s)) {
       y = texel(s);
-      found = lessThan(ivec4(0, 1, 2, 3) + (e[kPacked] - to[kPacked]), ivec4(block[kPacked]));
+      found = lessThan(ivec4(0, 1, 2, 3) + (e[kPacked] - to[kPacked]), ivec4(box[kPacked]));
     }
   } else
 #endif
@@ -113,7 +114,7 @@ void main() {
   if (kRest == kValue) y = mix(vec4(value), y, found);
   if (kRest == kKept) {
     if (!any(found)) return;
-    y = mix(fetch(before, position_of(place, t), t.y), y, found);
+    y = mix(fetch(before, position_of(texel_id, t), t.y), y, found);
   }
-  put(ys, position_of(place, t), t.y, y);
+  put(ys, position_of(texel_id, t), t.y, y);
 }

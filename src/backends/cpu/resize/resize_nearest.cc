@@ -1,26 +1,24 @@
-// Operators that take every entry of the result from an entry that a table a dimension names: borders that repeat the
-// value, and nearest neighbours.
+// Nearest neighbours: each dimension has a table that names the entry of x behind every entry of y.
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <vector>
 
-#include "backends/cpu/copy/strided_copy.h"
+#include "backends/cpu/copy/prepared_copy.h"
 #include "backends/cpu/core/kernel.h"
 #include "ops/resize/plan.h"
-#include "ops/shape/loops.h"
-#include "ops/shape/rules.h"
-#include "ops/shape/shape.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
 namespace {
 
+using Ints = std::vector<int64_t>;
+
 /// y[i, j, ...] = x[tables[0][i], tables[1][j], ...].
-class TableMoves final : public Kernel {
+class ResizeNearest final : public Kernel {
  public:
   /// Precondition: the tables hold indices of x's dimensions, none is empty.
-  TableMoves(const Shape& x, std::vector<Ints> tables, int64_t unit) : tables_(std::move(tables)), unit_(unit) {
+  ResizeNearest(const Shape& x, std::vector<Ints> tables, int64_t unit) : tables_(std::move(tables)), unit_(unit) {
     Ints dims(x.begin(), x.end());
     while (!tables_.empty() && is_identity(tables_.back(), dims.back())) {  // such dimensions are part of the unit
       unit_ *= dims.back();
@@ -41,12 +39,12 @@ class TableMoves final : public Kernel {
       ++runs_.back().count;
     }
     const bool scattered = runs_.size() * 4 > last_.size();
-    pick_ = !scattered   ? nullptr
-            : unit_ == 1 ? pick<uint8_t>
-            : unit_ == 2 ? pick<uint16_t>
-            : unit_ == 4 ? pick<uint32_t>
-            : unit_ == 8 ? pick<uint64_t>
-                         : nullptr;
+    gather_ = !scattered   ? nullptr
+              : unit_ == 1 ? gather<uint8_t>
+              : unit_ == 2 ? gather<uint16_t>
+              : unit_ == 4 ? gather<uint32_t>
+              : unit_ == 8 ? gather<uint64_t>
+                           : nullptr;
   }
   Status run(KernelContext& ctx) const override {
     const auto* x = ctx.input(0).data<std::byte>();
@@ -88,7 +86,7 @@ class TableMoves final : public Kernel {
     return at;
   }
   void row(const std::byte* x, std::byte* y) const {
-    if (pick_) return pick_(x, last_.data(), last_.size(), y);
+    if (gather_) return gather_(x, last_.data(), last_.size(), y);
     for (const Run& run : runs_) {
       const int64_t bytes = run.count * unit_;
       std::memcpy(y, x + run.from * unit_, static_cast<size_t>(bytes));
@@ -96,7 +94,7 @@ class TableMoves final : public Kernel {
     }
   }
   template <class T>
-  static void pick(const std::byte* x, const int64_t* entries, size_t n, std::byte* y) {
+  static void gather(const std::byte* x, const int64_t* entries, size_t n, std::byte* y) {
     const T* from = reinterpret_cast<const T*>(x);
     T* to = reinterpret_cast<T*>(y);
     for (size_t i = 0; i < n; ++i) to[i] = from[entries[i]];
@@ -106,10 +104,10 @@ class TableMoves final : public Kernel {
   Ints steps_, last_;         ///< bytes from entry to entry of them
   std::vector<Run> runs_;     ///< of the last dimension
   int64_t unit_, rows_ = 1;   ///< bytes that move as one
-  void (*pick_)(const std::byte*, const int64_t*, size_t, std::byte*) = nullptr;
+  void (*gather_)(const std::byte*, const int64_t*, size_t, std::byte*) = nullptr;
 };
 
-std::unique_ptr<Kernel> table_moves(const KernelSpec& spec, std::vector<Ints> tables) {
+std::unique_ptr<Kernel> resize_by_tables(const KernelSpec& spec, std::vector<Ints> tables) {
   const Shape &x = spec.inputs[0].shape, &y = spec.outputs[0].shape;
   if (static_cast<int>(tables.size()) != y.rank()) return nullptr;
   for (int d = 0; d < y.rank(); ++d) {
@@ -117,14 +115,14 @@ std::unique_ptr<Kernel> table_moves(const KernelSpec& spec, std::vector<Ints> ta
     if (static_cast<int64_t>(t.size()) != y[d]) return nullptr;
     if (std::any_of(t.begin(), t.end(), [&](int64_t i) { return i < 0 || i >= x[d]; })) return nullptr;
   }
-  return std::make_unique<TableMoves>(x, std::move(tables), whole_bytes(spec.inputs[0].dtype));
+  return std::make_unique<ResizeNearest>(x, std::move(tables), whole_bytes(spec.inputs[0].dtype));
 }
 
 /// Entries that the tables of one kernel may have.
 constexpr int64_t kMostEntries = int64_t{1} << 22;
 
-/// Whether elements of whole bytes go from input 0 to output 0 as they are, by tables that are no burden.
-bool moves_bytes(const KernelSpec& spec) {
+/// True if elements of whole bytes go from input 0 to output 0 unchanged, by tables of few entries.
+bool copies_bytes(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   return x.dtype == y.dtype && whole_bytes(x.dtype) > 0 && x.shape.rank() > 0 && x.shape.rank() == y.shape.rank() &&
          x.shape.elements() > 0 && y.shape.elements() > 0 &&
@@ -133,20 +131,10 @@ bool moves_bytes(const KernelSpec& spec) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_pad_tables(const KernelSpec& spec) {
-  const auto& a = spec.attrs<PadAttrs>();
-  if (a.mode == PadAttrs::Mode::kConstant || !moves_bytes(spec) || !spec.constant(1)) return nullptr;
-  if (spec.has(3) && !spec.constant(3)) return nullptr;
-  std::optional<Ints> axes;
-  if (spec.has(3)) axes = ints_of(*spec.constant(3));
-  auto tables = pad_tables(spec.inputs[0].shape, ints_of(*spec.constant(1)), axes, a);
-  return tables.ok() ? table_moves(spec, std::move(*tables)) : nullptr;
-}
-
 std::unique_ptr<Kernel> make_resize_nearest(const KernelSpec& spec) {
   const auto& a = spec.attrs<ResizeAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  if (a.mode != ResizeAttrs::Mode::kNearest || a.coord == ResizeAttrs::Coord::kTfCropAndResize || !moves_bytes(spec))
+  if (a.mode != ResizeAttrs::Mode::kNearest || a.coord == ResizeAttrs::Coord::kTfCropAndResize || !copies_bytes(spec))
     return nullptr;
   if (!is_integer(x.dtype) && x.dtype != DType::kBool && (x.dtype != DType::kF32 || x.quant || y.quant)) return nullptr;
   for (size_t i = 1; i <= 3; ++i)
@@ -168,7 +156,7 @@ std::unique_ptr<Kernel> make_resize_nearest(const KernelSpec& spec) {
       if (taps->begin[i] != static_cast<int64_t>(i) || taps->weight[i] != 1) return nullptr;
     tables[static_cast<size_t>(axis.axis)] = std::move(taps->index);
   }
-  return table_moves(spec, std::move(tables));
+  return resize_by_tables(spec, std::move(tables));
 }
 
 }  // namespace smelt
