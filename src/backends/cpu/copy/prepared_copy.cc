@@ -293,7 +293,7 @@ PreparedCopy::PreparedCopy(StridedCopy copy, int64_t unit, Isa isa) {
 
 void PreparedCopy::range(const std::byte* x, std::byte* y, int64_t begin, int64_t end) const {
   constexpr size_t kMost = 2 * Shape::kMaxRank;
-  int64_t index[kMost] = {};
+  int64_t index[kMost];  // of dims_.size() entries
   int64_t rest = begin;
   for (size_t d = dims_.size(); d-- > 0; rest /= dims_[d]) {
     index[d] = rest % dims_[d];

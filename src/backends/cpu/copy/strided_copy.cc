@@ -32,10 +32,13 @@ class StridedCopyKernel final : public Kernel {
     }
   }
   Status run(KernelContext& ctx) const override {
-    if (repeat_)
-      repeat_->run(ctx.threads(), fill_.data<std::byte>(), ctx.output(0).data<std::byte>());
-    else if (fill_.defined())
-      std::memset(ctx.output(0).raw(), 0, ctx.output(0).bytes());
+    if (fill_.defined()) {
+      Tensor& y = ctx.output(0);
+      if (repeat_)
+        repeat_->run(ctx.threads(), fill_.data<std::byte>(), y.data<std::byte>());
+      else
+        std::memset(y.raw(), 0, y.bytes());
+    }
     for (const Step& s : steps_)
       s.copy.run(ctx.threads(), ctx.input(s.input).data<std::byte>(), ctx.output(s.output).data<std::byte>());
     return Ok();

@@ -66,7 +66,7 @@ TEST(VulkanCopy, KnownPositions) {
             .input(x)
             .constant(ints({0, 1, 2, 0, -1, 3}))
             .input(tensor(dtype, {}, {9})),
-        "pad with a computed value");
+        "pad with a dynamic value");
     run(OpRunner(Op::kExpand, make_attrs<NoAttrs>()).input(counted(dtype, {2, 1, 3})).constant(ints({2, 4, 3})),
         "expand");
     run(OpRunner(Op::kTile, make_attrs<NoAttrs>()).input(x).constant(ints({2, 3, 1})), "tile");
@@ -108,6 +108,14 @@ TEST(VulkanCopy, KnownPositions) {
             .constant(floats({4}, {1, 1, 2, 1.7})),
         "nearest");
   }
+}
+
+TEST(VulkanCopy, HasNoLimitOfElements) {
+  SKIP_WITHOUT_GPU();
+  constexpr int64_t kRows = 4099, kColumns = 4097;  // more than 2^24 elements
+  Tensor x(DType::kI8, {kRows, kColumns});
+  for (int64_t i = 0; i < x.elements(); ++i) x.data<int8_t>()[i] = static_cast<int8_t>(i * 7);
+  vulkan::check_by(OpRunner(Op::kTranspose, make_attrs<TransposeAttrs>()).input(x), "strided_copy", {0, 0});
 }
 
 TEST(VulkanCopy, QuantizedBordersAreTheZeroPoint) {

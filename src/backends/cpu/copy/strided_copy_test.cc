@@ -178,14 +178,71 @@ TEST(StridedCopy, Blocks) {
       }
 }
 
-TEST(Gather, ComputedIndices) {
-  for (int64_t axis : {0, 1, 2}) {
-    auto attrs = std::make_shared<GatherAttrs>();
-    attrs->axis = axis;
-    KernelCase c{
-        Cat("axis ", axis), Op::kGather, attrs, {counted(DType::kF32, {4, 5, 6}), numbers({1, -1, 3, 0})}, {}, {}};
-    c.computed = {false, true};
-    check_case(c, "gather");
+TEST(StridedCopy, SplitsAlongEveryAxis) {
+  for (DType t : {DType::kI8, DType::kF16, DType::kF32, DType::kI64})
+    for (int axis = 0; axis < 3; ++axis) {
+      KernelCase c{"two slices", Op::kSplit, nullptr, {counted(t, {4, 6, 8})}, {}, {}};
+      SplitAttrs split;
+      split.axis = axis;
+      split.count = 2;
+      c.attrs = make_attrs<SplitAttrs>(split);
+      c.others.resize(1);
+      check_case(c, "strided_copy");
+      c.label = "one entry each";
+      c.op = Op::kUnstack;
+      c.attrs = make_attrs<AxisAttrs>(axis);
+      c.others.resize(static_cast<size_t>(c.inputs[0].dim(axis) - 1));
+      check_case(c, "strided_copy");
+    }
+}
+
+TEST(StridedCopy, OtherOperators) {
+  for (DType t : {DType::kI8, DType::kF16, DType::kF32, DType::kI64}) {
+    const Tensor x = counted(t, {3, 5, 5});
+    const auto check = [&](const char* label, Op op, AttrsPtr attrs, std::vector<Tensor> inputs) {
+      check_case({Cat(label, ' ', to_string(t)), op, std::move(attrs), std::move(inputs), {}, {}}, "strided_copy");
+    };
+    const AttrsPtr none = make_attrs<NoAttrs>();
+    check("tile", Op::kTile, none, {x, numbers({2, 3, 1, 2})});
+    check("reverse", Op::kReverse, none, {x, numbers({0, 2})});
+    DiagonalAttrs axes;
+    axes.axis1 = 1;
+    axes.axis2 = 0;
+    check("sequences", Op::kReverseSequence, make_attrs<DiagonalAttrs>(axes), {x, numbers({0, 3, 5})});
+    check("diagonal", Op::kDiagonal, make_attrs<DiagonalAttrs>(axes), {x});
+    check("diagonal matrices", Op::kMatrixDiag, none, {x});
+    check("new diagonals", Op::kMatrixSetDiag, none, {x, counted(t, {3, 5})});
+    for (bool upper : {false, true}) {
+      TriangleAttrs a;
+      a.upper = upper;
+      check("triangle", Op::kTriangle, make_attrs<TriangleAttrs>(a), {x, numbers({1})});
+    }
+    AsStridedAttrs strided;
+    strided.size = {2, 3, 4};
+    strided.stride = {7, 0, 3};
+    strided.offset = 2;
+    check("as strided", Op::kAsStrided, make_attrs<AsStridedAttrs>(strided), {x});
+    UnfoldAttrs windows;
+    windows.axis = 1;
+    windows.size = 3;
+    windows.step = 2;
+    check("unfold", Op::kUnfold, make_attrs<UnfoldAttrs>(windows), {x});
+    check("roll", Op::kRoll, none, {x, numbers({-1, 3, 4}), numbers({0, 2, 2})});
+    check("roll of all", Op::kRoll, none, {x, numbers({-7}), numbers({})});
+    check("crop and pad", Op::kCenterCropPad, none, {x, numbers({8, 2}), numbers({0, 2})});
+    check("repeat", Op::kRepeatInterleave, make_attrs<AxisAttrs>(1), {x, numbers({1, 0, 3, 2, 2})});
+    check("repeat alike", Op::kRepeatInterleave, make_attrs<AxisAttrs>(2), {x, numbers({3})});
+    check("update", Op::kDynamicUpdateSlice, none, {x, counted(t, {2, 5, 1}), numbers({9, 0, 2})});
+    check("slice scatter", Op::kSliceScatter, make_attrs<AxisAttrs>(1),
+          {x, counted(t, {3, 2, 5}), numbers({1}), numbers({5}), numbers({2})});
+    ScatterAttrs circular;
+    circular.axis = 1;
+    circular.reduction = ScatterAttrs::Reduce::kAdd;
+    check("cache", Op::kTensorScatter, make_attrs<ScatterAttrs>(circular),
+          {x, counted(t, {3, 4, 5}), numbers({0, 3, 11})});
+    KernelCase fill{"fill", Op::kFill, none, {numbers({3, 7}), counted(t, {1})}, {}, {}};
+    fill.computed = {false, true};
+    check_case(fill, "strided_copy");
   }
 }
 

@@ -1,0 +1,27 @@
+#include "ops/gather/gather.h"
+
+#include "base/cat.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::testing;
+
+TEST(Gather, ComputedIndices) {
+  for (int64_t axis : {0, 1, 2}) {
+    auto attrs = std::make_shared<GatherAttrs>();
+    attrs->axis = axis;
+    KernelCase c{Cat("axis ", axis),
+                 Op::kGather,
+                 attrs,
+                 {random_tensor(DType::kF32, {4, 5, 6}, -9, 9, 1),
+                  Tensor::from<int64_t>(DType::kI64, {4}, std::vector<int64_t>{1, -1, 3, 0})},
+                 {},
+                 {}};
+    c.computed = {false, true};
+    check_case(c, "gather");
+  }
+}
+
+}  // namespace
+}  // namespace smelt
