@@ -21,8 +21,8 @@ class ConcatRequantize final : public Kernel {
     int64_t run = 0;  ///< bytes of an input at once
     bool copied = false;
   };
-  ConcatRequantize(std::vector<Part> parts, int64_t outer, Packed tables, LookUpBytes look_up)
-      : parts_(std::move(parts)), outer_(outer), tables_(std::move(tables)), look_up_(look_up) {
+  ConcatRequantize(std::vector<Part> parts, int64_t outer, Packed tables, LookUp8 lookup)
+      : parts_(std::move(parts)), outer_(outer), tables_(std::move(tables)), lookup_(lookup) {
     for (const Part& p : parts_) row_ += p.run;
   }
   Status run(KernelContext& ctx) const override {
@@ -36,7 +36,7 @@ class ConcatRequantize final : public Kernel {
         if (p.copied)
           std::memcpy(y + o * row_, x + o * p.run, static_cast<size_t>(p.run));
         else
-          look_up_(table, x + o * p.run, p.run, y + o * row_);
+          lookup_(table, x + o * p.run, p.run, y + o * row_);
       }
       y += p.run;
     }
@@ -47,7 +47,7 @@ class ConcatRequantize final : public Kernel {
   std::vector<Part> parts_;
   int64_t outer_, row_ = 0;
   Packed tables_;
-  LookUpBytes look_up_;
+  LookUp8 lookup_;
 };
 
 /// The output for each of the 256 values of every input, one table after the other; nullptr when the reference kernel
@@ -100,7 +100,7 @@ std::unique_ptr<Kernel> make_concat_requantize(const KernelSpec& spec) {
   if (all_copied) return nullptr;  // a strided copy
   Packed tables = make_tables(spec, *axis);
   if (!tables) return nullptr;
-  return std::make_unique<ConcatRequantize>(std::move(parts), view.outer, std::move(tables), byte_lookup(spec.isa));
+  return std::make_unique<ConcatRequantize>(std::move(parts), view.outer, std::move(tables), lookup_8(spec.isa));
 }
 
 }  // namespace smelt
