@@ -135,6 +135,13 @@ QuantPtr per_tensor(float scale, int32_t zero_point, Rounding rounding) {
   return q;
 }
 
+Tensor quantized(DType dtype, const Shape& shape, float scale, int32_t zero_point, uint32_t seed) {
+  Tensor t =
+      random_tensor(dtype, shape, static_cast<double>(int_min(dtype)), static_cast<double>(int_max(dtype)), seed);
+  t.set_quant(per_tensor(scale, zero_point, Rounding::kFixedDouble));
+  return t;
+}
+
 QuantPtr per_axis(std::vector<float> scales, int axis, std::vector<int32_t> zero_points) {
   auto q = std::make_shared<Quantization>();
   q->kind = Quantization::Kind::kPerAxis;

@@ -86,6 +86,8 @@ class CaseContext final : public KernelContext {
 /// Random tensors. Integers over [lo, hi], floats uniform between them.
 Tensor random_tensor(DType dtype, const Shape& shape, double lo, double hi, uint32_t seed);
 QuantPtr per_tensor(float scale, int32_t zero_point, Rounding rounding = Rounding::kFloatHalfEven);
+/// Random integers over the whole range of `dtype`, quantized per tensor with TFLite's double rounding.
+Tensor quantized(DType dtype, const Shape& shape, float scale, int32_t zero_point, uint32_t seed);
 QuantPtr per_axis(std::vector<float> scales, int axis, std::vector<int32_t> zero_points = {});
 
 }  // namespace smelt::testing

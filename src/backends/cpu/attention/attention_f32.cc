@@ -135,16 +135,14 @@ class AttentionF32 final : public Kernel {
   int64_t parts_ = 1, slots_ = 1, block_ = 1, k_workspace_ = 0, v_workspace_ = 0, workspace_ = 0;
 };
 
-bool unquantized_f32(const ValueType& t) { return t.dtype == DType::kF32 && !t.quant; }
-
 }  // namespace
 
 std::unique_ptr<Kernel> make_attention_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<AttentionAttrs>();
-  if (attrs.smooth_softmax || spec.has(4) || spec.has(5) || spec.has(7) || !unquantized_f32(spec.outputs[0]))
+  if (attrs.smooth_softmax || spec.has(4) || spec.has(5) || spec.has(7) || !is_unquantized_f32(spec.outputs[0]))
     return nullptr;
   for (size_t i = 0; i < 3; ++i)
-    if (!unquantized_f32(spec.inputs[i])) return nullptr;
+    if (!is_unquantized_f32(spec.inputs[i])) return nullptr;
   for (size_t i = 1; i < spec.node.outputs.size(); ++i)
     if (spec.node.outputs[i] != kNoValue) return nullptr;
   const auto g = attention_geometry(attrs, spec.inputs[0].shape, spec.inputs[1].shape, spec.inputs[2].shape, nullptr);
@@ -154,7 +152,7 @@ std::unique_ptr<Kernel> make_attention_f32(const KernelSpec& spec) {
   AttentionMask mask;
   if (spec.has(3)) {
     const auto made = attention_mask(*g, spec.inputs[3].shape);
-    if (!made.ok() || (spec.inputs[3].dtype != DType::kBool && !unquantized_f32(spec.inputs[3]))) return nullptr;
+    if (!made.ok() || (spec.inputs[3].dtype != DType::kBool && !is_unquantized_f32(spec.inputs[3]))) return nullptr;
     mask = *made;
   }
   return std::make_unique<AttentionF32>(*g, mask, spec);

@@ -165,7 +165,7 @@ class GroupQueryF32 final : public Kernel {
   int64_t slots_ = 1, block_ = 1, q_workspace_ = 0, k_workspace_ = 0, v_workspace_ = 0, workspace_ = 0;
 };
 
-bool unquantized_f32(const ValueType& t) { return t.dtype == DType::kF32 && !t.quant && t.is_static(); }
+bool is_static_f32(const ValueType& t) { return is_unquantized_f32(t) && t.is_static(); }
 
 bool caches_fit(const KernelSpec& spec, const Shape& q, int64_t depth) {
   const auto& a = spec.attrs<GroupQueryAttrs>();
@@ -182,7 +182,7 @@ bool caches_fit(const KernelSpec& spec, const Shape& q, int64_t depth) {
 
 bool rotary_fits(const KernelSpec& spec, int64_t depth) {
   if (!spec.attrs<GroupQueryAttrs>().rotary) return true;
-  if (!spec.has(kCos) || !spec.has(kSin) || !unquantized_f32(spec.inputs[kCos]) || !unquantized_f32(spec.inputs[kSin]))
+  if (!spec.has(kCos) || !spec.has(kSin) || !is_static_f32(spec.inputs[kCos]) || !is_static_f32(spec.inputs[kSin]))
     return false;
   const Shape& table = spec.inputs[kCos].shape;
   return table.rank() == 2 && table == spec.inputs[kSin].shape && table[1] <= depth / 2;
@@ -197,9 +197,9 @@ std::unique_ptr<Kernel> make_grouped_query_attention_f32(const KernelSpec& spec)
       spec.node.outputs[2] == kNoValue)
     return nullptr;
   for (size_t i = kQ; i <= kPastV; ++i)
-    if (spec.has(i) && !unquantized_f32(spec.inputs[i])) return nullptr;
+    if (spec.has(i) && !is_static_f32(spec.inputs[i])) return nullptr;
   for (const ValueType& t : spec.outputs)
-    if (!unquantized_f32(t)) return nullptr;
+    if (!is_static_f32(t)) return nullptr;
   const Shape& q = spec.inputs[kQ].shape;
   const bool packed = !spec.has(kK);
   const int64_t heads = packed ? a.num_heads + 2 * a.kv_heads : a.num_heads;

@@ -29,6 +29,9 @@ class Kernel {
   virtual Status run(KernelContext& ctx) const = 0;
 };
 
+/// True if a value is float32 without quantization.
+inline bool is_unquantized_f32(const ValueType& t) { return t.dtype == DType::kF32 && !t.quant; }
+
 /// One entry of the kernel list, backends/cpu/core/kernels.inc.
 struct KernelInfo {
   const char* name;

@@ -84,11 +84,11 @@ namespace smelt {
 
 LookUp8 lookup_8(Isa isa) { return SMELT_FOR_LEVEL(isa, look_up_8); }
 
-namespace {
-
-bool int8_type(const ValueType& t) {
+bool takes_lookup_table(const ValueType& t) {
   return (is_8bit(t.dtype) || t.dtype == DType::kBool) && (!t.quant || is_per_tensor(t.quant));
 }
+
+namespace {
 
 std::string quant_key(const ValueType& t) {
   return t.quant ? Cat(static_cast<int>(t.dtype), ':', t.quant->scale(), ':', t.quant->zero_point(), ':',
@@ -104,9 +104,9 @@ Tensor all_values(const ValueType& type, const Shape& shape) {
   return t;
 }
 
-/// The results of the reference kernel for all values of the inputs (one, or two in rows and columns); null when it
-/// fails.
-Packed fill_table(const KernelSpec& spec, size_t inputs) {
+}  // namespace
+
+Packed fill_lookup_table(const KernelSpec& spec, size_t inputs) {
   std::vector<Datum> in;
   in.emplace_back(all_values(spec.inputs[0], inputs == 2 ? Shape{256, 1} : Shape{256}));
   if (inputs == 2) in.emplace_back(all_values(spec.inputs[1], Shape{1, 256}));
@@ -120,6 +120,8 @@ Packed fill_table(const KernelSpec& spec, size_t inputs) {
   return packed;
 }
 
+namespace {
+
 /// A table that is kept with the packed weights. It must not be read before the kernel runs: a dry cache fills nothing.
 Packed make_table(const KernelSpec& spec, size_t inputs) {
   std::string key = Cat("table ", static_cast<int>(spec.node.op), ' ');
@@ -127,7 +129,7 @@ Packed make_table(const KernelSpec& spec, size_t inputs) {
   key += quant_key(spec.outputs[0]);
   for (size_t i = inputs; i < spec.inputs.size(); ++i)
     if (spec.has(i)) key += Cat(reinterpret_cast<uintptr_t>(spec.constant(i)->raw()), ' ');
-  return spec.packs.get(spec.node.attrs.get(), key, [&] { return fill_table(spec, inputs); });
+  return spec.packs.get(spec.node.attrs.get(), key, [&] { return fill_lookup_table(spec, inputs); });
 }
 
 void look_up_floats(const float* table, const uint8_t* x, int64_t n, float* y) {
@@ -151,38 +153,6 @@ class UnaryTable final : public Kernel {
   Packed table_;
   int64_t n_;
   LookUp look_up_;
-};
-
-/// The params whose values the table holds, exactly; nullopt: some other function.
-std::optional<QuantRule> line_of(const Packed& table, bool is_signed) {
-  const auto* entries = table->data<float>();
-  const auto entry = [&](int quantized) { return entries[static_cast<uint8_t>(quantized)]; };
-  QuantRule g;
-  g.is_signed = is_signed;
-  g.low = is_signed ? -128 : 0;
-  g.high = g.low + 255;
-  for (g.zero = g.low; g.zero < g.high && entry(g.zero) != 0;) ++g.zero;
-  g.scale = g.zero < g.high ? entry(g.zero + 1) : -entry(g.zero - 1);
-  for (int i = g.low; i <= g.high; ++i)
-    if (entry(i) != g.scale * static_cast<float>(i - g.zero)) return std::nullopt;
-  return g;
-}
-
-class DequantizeLine final : public Kernel {
- public:
-  DequantizeLine(const QuantRule& params, int64_t n, Isa isa) : params_(params), n_(n), ops_(dynamic_quant_ops(isa)) {}
-  Status run(KernelContext& ctx) const override {
-    const auto* x = ctx.input(0).data<uint8_t>();
-    auto* y = ctx.output(0).data<float>();
-    ctx.threads().parallel_for(
-        n_, 16384, [&](int64_t begin, int64_t end) { ops_.dequantize(x + begin, end - begin, params_, 1, y + begin); });
-    return Ok();
-  }
-
- private:
-  QuantRule params_;
-  int64_t n_;
-  const DynamicQuantOps& ops_;
 };
 
 class BinaryTable final : public Kernel {
@@ -217,35 +187,16 @@ class BinaryTable final : public Kernel {
 std::unique_ptr<Kernel> make_unary_lookup_table(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   const bool real = y.dtype == DType::kF32 && !y.quant;
-  if (!int8_type(x) || (!int8_type(y) && !real) || x.shape != y.shape) return nullptr;
+  if (!takes_lookup_table(x) || (!takes_lookup_table(y) && !real) || x.shape != y.shape) return nullptr;
   Packed table = make_table(spec, 1);
   if (!table) return nullptr;
   const int64_t n = x.shape.elements();
   if (real) return std::make_unique<UnaryTable<float>>(std::move(table), n, look_up_floats);
   return std::make_unique<UnaryTable<uint8_t>>(std::move(table), n, lookup_8(spec.isa));
 }
-std::unique_ptr<Kernel> make_quantize_lookup_table(const KernelSpec& spec) { return make_unary_lookup_table(spec); }
-std::unique_ptr<Kernel> make_dequantize_lookup_table(const KernelSpec& spec) { return make_unary_lookup_table(spec); }
-
-std::unique_ptr<Kernel> make_dequantize_affine(const KernelSpec& spec) {
-  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  if (!int8_type(x) || x.dtype == DType::kBool || y.dtype != DType::kF32 || y.quant || x.shape != y.shape)
-    return nullptr;
-  const Packed table = fill_table(spec, 1);
-  const auto params = table ? line_of(table, x.dtype == DType::kI8) : std::nullopt;
-  return params ? std::make_unique<DequantizeLine>(*params, x.shape.elements(), spec.isa) : nullptr;
-}
-
-std::unique_ptr<Kernel> make_dequantize_linear_affine(const KernelSpec& spec) {
-  return has_constant_per_tensor_params(spec) ? make_dequantize_affine(spec) : nullptr;
-}
-std::unique_ptr<Kernel> make_dequantize_linear_lookup_table(const KernelSpec& spec) {
-  return has_constant_per_tensor_params(spec) ? make_unary_lookup_table(spec) : nullptr;
-}
-
 std::unique_ptr<Kernel> make_binary_lookup_table(const KernelSpec& spec) {
   const ValueType &a = spec.inputs[0], &b = spec.inputs[1], &y = spec.outputs[0];
-  if (!int8_type(a) || !int8_type(b) || !int8_type(y)) return nullptr;
+  if (!takes_lookup_table(a) || !takes_lookup_table(b) || !takes_lookup_table(y)) return nullptr;
   // Below this size the reference kernel is done before its table would be.
   constexpr int64_t kWorthATable = 2048;
   if (y.shape.elements() < kWorthATable) return nullptr;

@@ -3,7 +3,7 @@
 
 #include "backends/cpu/core/targets.h"
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/matmul/svm_f32.cc"
+#define HWY_TARGET_INCLUDE "backends/cpu/ml/svm_f32.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

@@ -1,0 +1,47 @@
+#include "base/cat.h"
+#include "ops/conv/conv.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::testing;
+
+TEST(ConvI16, DenseGroupedAndDepthwise) {
+  struct Row {
+    int64_t c_in, c_out, kernel, stride, pad, groups;
+    ActKind act = ActKind::kNone;
+  };
+  for (const Row& r : {Row{5, 9, 3, 1, 1, 1},
+                       {12, 37, 1, 1, 0, 1, ActKind::kRelu},
+                       {8, 8, 3, 2, 1, 8},
+                       {6, 4, 3, 1, 0, 2},
+                       {19, 19, 3, 1, 1, 19, ActKind::kRelu6}}) {
+    auto attrs = std::make_shared<ConvAttrs>();
+    attrs->strides = {r.stride, r.stride};
+    attrs->dilations = {1, 1};
+    attrs->pads = {r.pad, r.pad, r.pad, r.pad};
+    attrs->groups = r.groups;
+    attrs->layout = Layout::kChannelsLast;
+    attrs->filter = FilterLayout::kOSI;
+    attrs->act.kind = r.act;
+    attrs->rounding = Rounding::kFixedDouble;
+    Tensor w = random_tensor(DType::kI8, {r.c_out, r.kernel, r.kernel, r.c_in / r.groups}, -127, 127, 2);
+    std::vector<float> scales;
+    for (int64_t o = 0; o < r.c_out; ++o) scales.push_back(0.003f + 0.0007f * static_cast<float>(o % 7));
+    w.set_quant(per_axis(scales, 0));
+    KernelCase c{Cat(r.c_in, ' ', r.c_out, ' ', r.groups),
+                 Op::kConv,
+                 attrs,
+                 {quantized(DType::kI16, {2, 9, 11, r.c_in}, 3e-4f, 0, 1), w,
+                  random_tensor(DType::kI64, {r.c_out}, -5000000, 5000000, 3)},
+                 {},
+                 {}};
+    c.output.dtype = DType::kI16;
+    c.output.quant = per_tensor(9e-4f, 0, Rounding::kFixedDouble);
+    c.threaded = true;
+    check_case(c, "conv_i16");
+  }
+}
+
+}  // namespace
+}  // namespace smelt

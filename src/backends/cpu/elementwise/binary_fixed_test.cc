@@ -1,0 +1,40 @@
+#include "base/cat.h"
+#include "ops/elementwise/elementwise.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::testing;
+
+TEST(BinaryFixed, FunctionsTypesAndShapes) {
+  const std::pair<Shape, Shape> shapes[] = {
+      {{3, 7, 53}, {3, 7, 53}}, {{2, 5, 9}, {9}}, {{4, 6}, {1}}, {{3, 1}, {1, 300}}};
+  for (const auto& [a, b] : shapes)
+    for (const DType type : {DType::kI8, DType::kU8, DType::kI16})
+      for (const auto& [fn, coarse] : {std::pair{Binary::kAdd, 1.0f},
+                                       {Binary::kSub, 1.0f},
+                                       {Binary::kMul, 1.0f},
+                                       {Binary::kSub, 2.0f},
+                                       {Binary::kSub, 30.0f},
+                                       {Binary::kMul, 500.0f}}) {
+        BinaryAttrs attrs(fn);
+        attrs.rounding = Rounding::kFixedDouble;
+        if (fn == Binary::kAdd) attrs.act.kind = ActKind::kRelu6;
+        const bool wide = type == DType::kI16;
+        const int32_t zero = wide ? 0 : type == DType::kU8 ? 120 : -5;
+        const float scale = wide ? 3e-4f : 0.05f;
+        KernelCase c{Cat(to_string(fn), ' ', to_string(type), ' ', a.str(), b.str()),
+                     Op::kBinary,
+                     make_attrs<BinaryAttrs>(attrs),
+                     {quantized(type, a, scale, zero, 1), quantized(type, b, scale * 0.7f, zero, 2)},
+                     {},
+                     {true, true}};
+        c.output.dtype = type;
+        c.output.quant = per_tensor(scale * (fn == Binary::kMul ? 90.0f : 2.1f) * coarse, wide ? 0 : zero + 3,
+                                    Rounding::kFixedDouble);
+        check_case(c, "binary_fixed");
+      }
+}
+
+}  // namespace
+}  // namespace smelt

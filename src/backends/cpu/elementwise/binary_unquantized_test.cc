@@ -1,0 +1,38 @@
+#include "base/cat.h"
+#include "ops/elementwise/elementwise.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::testing;
+
+TEST(BinaryUnquantized, FunctionsAndTypes) {
+  for (const DType type : {DType::kI32, DType::kI64, DType::kF32, DType::kBool})
+    for (int i = 0; i < static_cast<int>(Binary::kCount); ++i) {
+      const auto fn = static_cast<Binary>(i);
+      const bool logical = fn == Binary::kLogicalAnd || fn == Binary::kLogicalOr;
+      if (logical != (type == DType::kBool)) continue;
+      if (!logical && fn != Binary::kAdd && fn != Binary::kSub && fn != Binary::kMul && fn != Binary::kMin &&
+          fn != Binary::kMax && (fn < Binary::kEqual || fn > Binary::kGreaterEqual))
+        continue;
+      KernelCase c{Cat(to_string(fn), ' ', to_string(type)),
+                   Op::kBinary,
+                   make_attrs<BinaryAttrs>(fn),
+                   {random_tensor(type, {5, 1, 9}, 0, type == DType::kBool ? 1 : 4, 1),
+                    random_tensor(type, {7, 9}, 0, type == DType::kBool ? 1 : 4, 2)},
+                   {},
+                   {true, true}};
+      check_case(c, type == DType::kF32 && !gives_bool(fn) ? "binary_f32" : "binary_unquantized");
+    }
+  KernelCase square{
+      "x^2",
+      Op::kBinary,
+      make_attrs<BinaryAttrs>(Binary::kPow),
+      {random_tensor(DType::kF32, {5, 9}, -4, 4, 1), Tensor::from<float>(DType::kF32, {}, std::vector{2.0f})},
+      {},
+      {}};
+  check_case(square, "binary_unquantized");
+}
+
+}  // namespace
+}  // namespace smelt

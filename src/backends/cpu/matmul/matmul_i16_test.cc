@@ -1,0 +1,35 @@
+#include "base/cat.h"
+#include "ops/matmul/matmul.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::testing;
+
+TEST(MatMulI16, TranspositionsAndBias) {
+  for (const bool transposed : {false, true})
+    for (const bool bias : {false, true}) {
+      auto attrs = std::make_shared<MatMulAttrs>();
+      attrs->transpose_b = transposed;
+      attrs->rounding = Rounding::kFixedDouble;
+      attrs->act.kind = bias ? ActKind::kRelu : ActKind::kNone;
+      Tensor w = random_tensor(DType::kI8, transposed ? Shape{19, 37} : Shape{37, 19}, -127, 127, 2);
+      std::vector<float> scales;
+      for (int64_t o = 0; o < 19; ++o) scales.push_back(0.003f + 0.0007f * static_cast<float>(o % 7));
+      w.set_quant(per_axis(scales, transposed ? 0 : 1));
+      KernelCase c{Cat("transposed ", transposed),
+                   Op::kMatMul,
+                   attrs,
+                   {quantized(DType::kI16, {23, 37}, 3e-4f, 0, 1), w},
+                   {},
+                   {}};
+      if (bias) c.inputs.push_back(random_tensor(DType::kI64, {19}, -5000000, 5000000, 3));
+      c.output.dtype = DType::kI16;
+      c.output.quant = per_tensor(9e-4f, 0, Rounding::kFixedDouble);
+      c.threaded = true;
+      check_case(c, "matmul_i16");
+    }
+}
+
+}  // namespace
+}  // namespace smelt

@@ -1,0 +1,83 @@
+#include <algorithm>
+#include <limits>
+
+#include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/vector_ops.h"
+#include "backends/cpu/reduce/reduce_view.h"
+
+namespace smelt {
+namespace {
+
+/// [outer, count, inner] -> [outer, inner].
+class ReduceF32 final : public Kernel {
+ public:
+  ReduceF32(int64_t outer, int64_t count, int64_t inner, Reduction fn, int64_t threads, const VectorOps& ops)
+      : outer_(outer), count_(count), inner_(inner), fn_(fn), threads_(threads), ops_(ops) {}
+  size_t scratch_bytes() const override {
+    return inner_ == 1 ? 0 : static_cast<size_t>(threads_ * count_) * sizeof(float*);
+  }
+  Status run(KernelContext& ctx) const override {
+    const float* x = ctx.input(0).data<float>();
+    float* y = ctx.output(0).data<float>();
+    const double divisor = fn_ == Reduction::kMean ? static_cast<double>(count_) : 1.0;
+    if (inner_ == 1) {
+      ctx.threads().parallel_for(outer_, std::max<int64_t>(1, 16384 / count_), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const float* row = x + i * count_;
+          y[i] = of_row(row, divisor);
+        }
+      });
+      return Ok();
+    }
+    auto* scratch = static_cast<const float**>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return Error(ErrorCode::kLimit, "no memory for a reduction");
+    const int64_t slots = std::min(threads_, outer_);
+    const float inf = std::numeric_limits<float>::infinity();
+    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slot = begin; slot < end; ++slot) {
+        const float** taps = scratch + slot * count_;
+        for (int64_t i = outer_ * slot / slots; i < outer_ * (slot + 1) / slots; ++i) {
+          for (int64_t t = 0; t < count_; ++t) taps[t] = x + (i * count_ + t) * inner_;
+          (fn_ == Reduction::kMax ? ops_.max_taps : ops_.sum_taps)(taps, count_, inner_, y + i * inner_);
+          if (fn_ == Reduction::kMean)
+            ops_.scale_clamp(y + i * inner_, inner_, static_cast<float>(1 / divisor), -inf, inf);
+        }
+      }
+    });
+    return Ok();
+  }
+
+ private:
+  float of_row(const float* row, double divisor) const {
+    switch (fn_) {
+      case Reduction::kMax:
+        return ops_.reduce_max(row, count_);
+      case Reduction::kSumSquare:
+        return static_cast<float>(ops_.reduce_sum_squares(row, count_));
+      default:
+        return static_cast<float>(ops_.reduce_sum(row, count_) / divisor);
+    }
+  }
+
+  int64_t outer_, count_, inner_;
+  Reduction fn_;
+  int64_t threads_;
+  const VectorOps& ops_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_reduce_f32(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ReduceAttrs>();
+  if (!is_unquantized_f32(spec.inputs[0]) || !is_unquantized_f32(spec.outputs[0])) return nullptr;
+  const bool squares = attrs.fn == Reduction::kSumSquare;
+  if (!squares && attrs.fn != Reduction::kSum && attrs.fn != Reduction::kMean && attrs.fn != Reduction::kMax)
+    return nullptr;
+  if (attrs.accumulate != DType::kInvalid && attrs.accumulate != DType::kF32) return nullptr;
+  const auto v = reduce_view(spec);
+  if (!v || (squares && v->inner != 1)) return nullptr;
+  return std::make_unique<ReduceF32>(v->outer, v->count, v->inner, attrs.fn, std::max(spec.threads, 1),
+                                     vector_ops(spec.isa));
+}
+
+}  // namespace smelt

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ops/core/node_spec.h"
+#include "ops/reduce/reduce.h"
+
+namespace smelt {
+
+/// The input of a Reduce node as [outer, count, inner]; its output is [outer, inner].
+struct ReduceView {
+  int64_t outer = 1, count = 1, inner = 1;
+};
+
+/// nullopt: the axes are dynamic, or the reduced dimensions are not neighbours.
+std::optional<ReduceView> reduce_view(const NodeSpec& spec);
+
+}  // namespace smelt
