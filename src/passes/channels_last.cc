@@ -1,13 +1,12 @@
-// Convolutions run faster on images whose channels lie side by side. The pass gives values a second, channels-last
-// form, made by the nodes that understand it; transpositions stand only where the two worlds meet.
+// Convolutions run faster on channels-last images. The pass gives values a second, channels-last form, which the
+// rewritten nodes read and write, and puts a Transpose only where a value is needed in the form that it does not have.
 #include <algorithm>
 
 #include "ops/conv/conv.h"
 #include "ops/core/op.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/gather/gather.h"
 #include "ops/normalization/normalization.h"
-#include "ops/pool/pool.h"
+#include "ops/reduce/reduce.h"
 #include "ops/resize/resize.h"
 #include "ops/shape/shape.h"
 #include "ops/softmax/softmax.h"
@@ -17,8 +16,8 @@
 namespace smelt {
 namespace {
 
-/// Convolutions of fewer output channels fill no vector.
-constexpr int64_t kNarrow = 8;
+/// A convolution with fewer output channels does not fill a SIMD vector and stays channels-first.
+constexpr int64_t kMinChannels = 8;
 
 std::vector<int64_t> to_last_perm(int rank) {
   std::vector<int64_t> perm{0};
@@ -31,11 +30,6 @@ std::vector<int64_t> to_first_perm(int rank) {
   for (int i = 1; i < rank - 1; ++i) perm.push_back(i);
   return perm;
 }
-/// Where dimension `axis` of the channels-first form lies in the channels-last form.
-int64_t last_axis(int64_t axis, int rank) {
-  if (axis < 0) axis += rank;
-  return axis == 0 ? 0 : axis == 1 ? rank - 1 : axis - 1;
-}
 
 class ChannelsLast {
  public:
@@ -43,7 +37,7 @@ class ChannelsLast {
 
   void run() {
     grow();
-    find_fixed();
+    find_constant();
     std::vector<Node> nodes = std::move(g_.nodes);
     g_.nodes.clear();
     std::vector<int> uses(g_.values.size(), 0);
@@ -68,19 +62,19 @@ class ChannelsLast {
     last_.resize(g_.values.size(), kNoValue);
     ready_.resize(g_.values.size(), 1);
     producer_.resize(g_.values.size(), -1);
-    fixed_.resize(g_.values.size(), 0);
+    constant_.resize(g_.values.size(), 0);
   }
-  /// What follows from constants alone.
-  void find_fixed() {
-    for (size_t i = 0; i < g_.values.size(); ++i) fixed_[i] = g_.values[i].constant != nullptr;
-    for (ValueId id : g_.inputs)  // a default may be replaced
-      if (id != kNoValue) fixed_[static_cast<size_t>(id)] = 0;
+  /// Marks the values that depend on constants alone.
+  void find_constant() {
+    for (size_t i = 0; i < g_.values.size(); ++i) constant_[i] = g_.values[i].constant != nullptr;
+    for (ValueId id : g_.inputs)  // a caller may replace a default
+      if (id != kNoValue) constant_[static_cast<size_t>(id)] = 0;
     for (const Node& n : g_.nodes) {
       if (op_info(n.op).flags & (kEffect | kControl | kContainer | kDynamic) || n.inputs.empty()) continue;
       const bool all = std::all_of(n.inputs.begin(), n.inputs.end(),
-                                   [&](ValueId id) { return id == kNoValue || fixed_[static_cast<size_t>(id)]; });
+                                   [&](ValueId id) { return id == kNoValue || constant_[static_cast<size_t>(id)]; });
       for (ValueId id : n.outputs)
-        if (id != kNoValue) fixed_[static_cast<size_t>(id)] = all;
+        if (id != kNoValue) constant_[static_cast<size_t>(id)] = all;
     }
   }
 
@@ -90,7 +84,8 @@ class ChannelsLast {
     return t.kind == ValueType::Kind::kTensor && t.ranked ? t.shape.rank() : -1;
   }
   bool has_last(ValueId id) const { return id != kNoValue && last_[static_cast<size_t>(id)] != kNoValue; }
-  bool movable(ValueId id) const {
+  /// True if the value may have a channels-last form.
+  bool permutable(ValueId id) const {
     if (id == kNoValue || rank(id) < 3) return false;
     const QuantPtr& q = type(id).quant;
     return !q || q->kind == Quantization::Kind::kPerTensor;
@@ -121,7 +116,7 @@ class ChannelsLast {
     return add(std::move(v));
   }
   void transpose(ValueId from, ValueId to, std::vector<int64_t> perm) {
-    // Of two transpositions in a row, one is enough.
+    // Two transpositions in a row become one.
     const int p = producer_[static_cast<size_t>(from)];
     if (p >= 0 && g_.nodes[static_cast<size_t>(p)].op == Op::kTranspose) {
       const Node& before = g_.nodes[static_cast<size_t>(p)];
@@ -139,11 +134,13 @@ class ChannelsLast {
     n.origin = "layout";
     emit(std::move(n));
   }
+  /// Makes the channels-first form of a value that has only the other one so far.
   void need_first(ValueId id) {
     if (id == kNoValue || ready_[static_cast<size_t>(id)]) return;
     ready_[static_cast<size_t>(id)] = 1;
     transpose(last_[static_cast<size_t>(id)], id, to_first_perm(rank(id)));
   }
+  /// The channels-last form of a value, transposed if there is none yet.
   ValueId to_last(ValueId id) {
     if (has_last(id)) return last_[static_cast<size_t>(id)];
     const std::vector<int64_t> perm = to_last_perm(rank(id));
@@ -152,7 +149,7 @@ class ChannelsLast {
     last_[static_cast<size_t>(id)] = made;
     return made;
   }
-  /// The channels-last form of a node's output, which the caller's node will write.
+  /// A new channels-last form for a node's output, which the caller's node writes.
   ValueId output_last(ValueId id) {
     const ValueId made = like(id, to_last_perm(rank(id)));
     last_[static_cast<size_t>(id)] = made;
@@ -173,14 +170,14 @@ class ChannelsLast {
     return v;
   }
   static std::vector<int64_t> map_axes(std::vector<int64_t> axes, int r) {
-    for (int64_t& a : axes) a = last_axis(a, r);
+    for (int64_t& a : axes) a = channels_last_axis(a, r);
     return axes;
   }
 
-  /// Emits the node with its image input and its outputs in channels-last form.
+  /// Emits the node with input 0 and its outputs in channels-last form. False if an output can't have one.
   bool rewrite(const Node& n, AttrsPtr attrs) {
     for (ValueId id : n.outputs)
-      if (id != kNoValue && (!movable(id) || rank(id) != rank(n.inputs[0]))) return false;
+      if (id != kNoValue && (!permutable(id) || rank(id) != rank(n.inputs[0]))) return false;
     Node m = n;
     m.attrs = std::move(attrs);
     m.inputs[0] = to_last(n.inputs[0]);
@@ -190,18 +187,10 @@ class ChannelsLast {
     emit(std::move(m));
     return true;
   }
-  template <class A>
+  /// rewrite() with the attributes' `layout` or `axis` adapted.
   bool relayout(const Node& n) {
-    A attrs = static_cast<const A&>(*n.attrs);
-    if (attrs.layout != Layout::kChannelsFirst) return false;
-    attrs.layout = Layout::kChannelsLast;
-    return rewrite(n, make_attrs<A>(std::move(attrs)));
-  }
-  template <class A>
-  bool move_axis(const Node& n) {
-    A attrs = static_cast<const A&>(*n.attrs);
-    attrs.axis = last_axis(attrs.axis, rank(n.inputs[0]));
-    return rewrite(n, make_attrs<A>(std::move(attrs)));
+    AttrsPtr attrs = op_info(n.op).channels_last(n.attrs, rank(n.inputs[0]));
+    return attrs && rewrite(n, std::move(attrs));
   }
   static bool one_output(const Node& n) {
     return std::count_if(n.outputs.begin(), n.outputs.end(), [](ValueId id) { return id != kNoValue; }) == 1 &&
@@ -211,31 +200,34 @@ class ChannelsLast {
     return id == kNoValue || (type(id).is_static() && type(id).shape.elements() == 1);
   }
 
+  /// True if a kAnyLayout node can't be channels-last after all.
+  bool needs_channels_first(const Node& n) const {
+    if (!one_output(n) && n.op != Op::kSplit) return true;
+    if (n.op == Op::kBatchNorm) return static_cast<const BatchNormAttrs&>(*n.attrs).training;
+    if (n.op == Op::kSoftmax) return static_cast<const SoftmaxAttrs&>(*n.attrs).flatten;
+    return n.op == Op::kSplit && given(n, 2);
+  }
+
+  /// Emits the node, or nodes that do its work, on channels-last values. False if it stays channels-first.
   bool convert(const Node& n) {
     if (n.inputs.empty() || n.outputs.empty()) return false;
     if (n.op == Op::kBinary) return binary(n);
     if (n.op == Op::kConcat) return concat(n);
-    if (!movable(n.inputs[0])) return false;
+    if (!permutable(n.inputs[0])) return false;
     if (n.op == Op::kConv || n.op == Op::kConvTranspose || n.op == Op::kConvInteger) return conv(n);
     if (!has_last(n.inputs[0])) return false;
+    if (op_info(n.op).flags & kAnyLayout) return !needs_channels_first(n) && relayout(n);
     const int r = rank(n.inputs[0]);
     switch (n.op) {
-      case Op::kUnary:
-      case Op::kCast:
-      case Op::kQuantize:
-      case Op::kDequantize:
-      case Op::kBitCast:
-        return rewrite(n, n.attrs);
       case Op::kClamp:
         for (size_t i = 1; i < n.inputs.size(); ++i)
           if (!one_element(n.inputs[i])) return false;
         return rewrite(n, n.attrs);
       case Op::kQuantizeLinear:
-      case Op::kDequantizeLinear: {
-        const auto& a = static_cast<const QuantizeLinearAttrs&>(*n.attrs);
-        if (a.block != 0 || !type(n.inputs[1]).is_static()) return false;
-        return one_element(n.inputs[1]) ? rewrite(n, n.attrs) : move_axis<QuantizeLinearAttrs>(n);
-      }
+      case Op::kDequantizeLinear:
+        if (static_cast<const QuantizeLinearAttrs&>(*n.attrs).block != 0 || !type(n.inputs[1]).is_static())
+          return false;
+        return one_element(n.inputs[1]) ? rewrite(n, n.attrs) : relayout(n);
       case Op::kDynamicQuantize: {
         if (static_cast<const DynamicQuantizeAttrs&>(*n.attrs).per_row || n.outputs[0] == kNoValue) return false;
         Node m = n;
@@ -244,20 +236,6 @@ class ChannelsLast {
         emit(std::move(m));
         return true;
       }
-      case Op::kPool:
-        return one_output(n) && relayout<PoolAttrs>(n);
-      case Op::kBatchNorm:
-        return one_output(n) && !static_cast<const BatchNormAttrs&>(*n.attrs).training && relayout<BatchNormAttrs>(n);
-      case Op::kGroupNorm:
-        return one_output(n) && relayout<GroupNormAttrs>(n);
-      case Op::kLRN:
-        return relayout<LrnAttrs>(n);
-      case Op::kDepthSpace:
-        return relayout<BlockAttrs>(n);
-      case Op::kSoftmax:
-        return !static_cast<const SoftmaxAttrs&>(*n.attrs).flatten && move_axis<SoftmaxAttrs>(n);
-      case Op::kSplit:
-        return !given(n, 2) && move_axis<SplitAttrs>(n);
       case Op::kResize: {
         auto a = static_cast<const ResizeAttrs&>(*n.attrs);
         if (a.coord == ResizeAttrs::Coord::kTfCropAndResize) return false;  // its roi may list all dimensions
@@ -267,9 +245,9 @@ class ChannelsLast {
         return rewrite(n, make_attrs<ResizeAttrs>(std::move(a)));
       }
       case Op::kPad:
-        return pad(n, r);
+        return constant(n, 1) && !static_cast<const PadAttrs&>(*n.attrs).pairs && map_axes_input(n, r, r);
       case Op::kSlice:
-        return slice(n, r);
+        return constant(n, 1) && map_axes_input(n, r, constant(n, 1)->elements());
       case Op::kReduce:
         return reduce(n, r);
       case Op::kTranspose: {
@@ -285,42 +263,26 @@ class ChannelsLast {
 
   bool conv(const Node& n) {
     const auto& a = static_cast<const ConvAttrs&>(*n.attrs);
-    if (a.layout != Layout::kChannelsFirst || !one_output(n) || !movable(n.outputs[0])) return false;
-    if (!fixed_[static_cast<size_t>(n.inputs[1])]) return false;
-    if (n.op == Op::kConv && given(n, 2) && !fixed_[static_cast<size_t>(n.inputs[2])]) return false;
+    if (a.layout != Layout::kChannelsFirst || !one_output(n) || !permutable(n.outputs[0])) return false;
+    if (!constant_[static_cast<size_t>(n.inputs[1])]) return false;
+    if (n.op == Op::kConv && given(n, 2) && !constant_[static_cast<size_t>(n.inputs[2])]) return false;
     if (!has_last(n.inputs[0])) {
       const ValueType& y = type(n.outputs[0]);
-      if (fixed_[static_cast<size_t>(n.inputs[0])] || (y.ranked && y.shape[1] >= 0 && y.shape[1] < kNarrow))
+      if (constant_[static_cast<size_t>(n.inputs[0])] || (y.ranked && y.shape[1] >= 0 && y.shape[1] < kMinChannels))
         return false;
     }
     if (n.op == Op::kConvInteger &&
         (!one_element(given(n, 2) ? n.inputs[2] : kNoValue) || (given(n, 3) && !constant(n, 3))))
       return false;
-    if (n.op != Op::kConvTranspose) return relayout<ConvAttrs>(n);
-    return !given(n, 3) && relayout<ConvTransposeAttrs>(n);
+    return (n.op != Op::kConvTranspose || !given(n, 3)) && relayout(n);
   }
 
-  bool pad(const Node& n, int r) {
-    const Tensor* pads = constant(n, 1);
-    if (!pads || static_cast<const PadAttrs&>(*n.attrs).pairs || (given(n, 3) && !constant(n, 3))) return false;
+  /// Rewrites a node whose input 3 lists axes; absent, they are 0 to `count` - 1.
+  bool map_axes_input(const Node& n, int r, int64_t count) {
+    if (given(n, 3) && !constant(n, 3)) return false;
     std::vector<int64_t> axes;
-    if (given(n, 3))
-      axes = list(*constant(n, 3));
-    else
-      for (int i = 0; i < r; ++i) axes.push_back(i);
-    Node m = n;
-    m.inputs.resize(4, kNoValue);
-    m.inputs[3] = integers(map_axes(std::move(axes), r));
-    return rewrite(m, n.attrs);
-  }
-  bool slice(const Node& n, int r) {
-    const Tensor* starts = constant(n, 1);
-    if (!starts || (given(n, 3) && !constant(n, 3))) return false;
-    std::vector<int64_t> axes;
-    if (given(n, 3))
-      axes = list(*constant(n, 3));
-    else
-      for (int64_t i = 0; i < starts->elements(); ++i) axes.push_back(i);
+    if (given(n, 3)) axes = list(*constant(n, 3));
+    for (int64_t i = 0; !given(n, 3) && i < count; ++i) axes.push_back(i);
     Node m = n;
     m.inputs.resize(std::max<size_t>(m.inputs.size(), 4), kNoValue);
     m.inputs[3] = integers(map_axes(std::move(axes), r));
@@ -333,7 +295,7 @@ class ChannelsLast {
     Node m = n;
     m.inputs[1] = integers(map_axes(axes, r));
     if (static_cast<const ReduceAttrs&>(*n.attrs).keep_dims) return rewrite(m, n.attrs);
-    // The dimensions that stay must come in the same order in both forms: without the channels, or only they.
+    // The remaining dimensions must have the same order in both forms: all but the channels, or the channels alone.
     int64_t spatial = 0;
     bool channels = false;
     for (int64_t a : axes) {
@@ -347,7 +309,7 @@ class ChannelsLast {
     return true;
   }
 
-  /// An operand of a Binary whose result has r dimensions, as channels-last; kNoValue when it can't be.
+  /// True if operand() can bring an operand of a Binary, whose result has r dimensions, to channels-last.
   bool operand_fits(ValueId id, int r) const {
     if (has_last(id)) return rank(id) == r;
     if (rank(id) < 0) return false;
@@ -358,8 +320,9 @@ class ChannelsLast {
       for (int i = 0; i < t->rank(); ++i) wide += t->dim(i) != 1;
       return wide == 1;
     }
-    return rank(id) == r && movable(id);
+    return rank(id) == r && permutable(id);
   }
+  /// The channels-last form of an operand that fits: a value of one element stays, a constant vector is reshaped.
   ValueId operand(ValueId id, int r) {
     if (has_last(id)) return to_last(id);
     if (one_element(id)) {
@@ -371,14 +334,14 @@ class ChannelsLast {
     Shape shape;
     for (int i = 0; i < r; ++i) shape.push_back(1);
     for (int i = 0; i < t->rank(); ++i)
-      if (t->dim(i) != 1) shape[static_cast<int>(last_axis(i + r - t->rank(), r))] = t->dim(i);
+      if (t->dim(i) != 1) shape[static_cast<int>(channels_last_axis(i + r - t->rank(), r))] = t->dim(i);
     Value v = g_.value(id);
     v.type.shape = shape;
     v.constant = std::make_shared<const Tensor>(t->reshaped(shape));
     return add(std::move(v));
   }
   bool binary(const Node& n) {
-    const int r = movable(n.outputs[0]) ? rank(n.outputs[0]) : -1;
+    const int r = permutable(n.outputs[0]) ? rank(n.outputs[0]) : -1;
     if (r < 0 || (!has_last(n.inputs[0]) && !has_last(n.inputs[1]))) return false;
     if (!operand_fits(n.inputs[0], r) || !operand_fits(n.inputs[1], r)) return false;
     Node m = n;
@@ -388,23 +351,24 @@ class ChannelsLast {
     return true;
   }
   bool concat(const Node& n) {
-    const int r = movable(n.outputs[0]) ? rank(n.outputs[0]) : -1;
+    const int r = permutable(n.outputs[0]) ? rank(n.outputs[0]) : -1;
     if (r < 0) return false;
     size_t here = 0;
     for (ValueId id : n.inputs) {
-      if (!movable(id) || rank(id) != r) return false;
+      if (!permutable(id) || rank(id) != r) return false;
       here += has_last(id);
     }
     if (here * 2 < n.inputs.size() || here == 0) return false;
     Node m = n;
-    m.attrs = make_attrs<AxisAttrs>(AxisAttrs(last_axis(static_cast<const AxisAttrs&>(*n.attrs).axis, r)));
+    m.attrs = op_info(n.op).channels_last(n.attrs, r);
     for (ValueId& id : m.inputs) id = to_last(id);
     m.outputs[0] = output_last(n.outputs[0]);
     emit(std::move(m));
     return true;
   }
 
-  /// Reshape [n, g, c, spatial] - Transpose [n, c, g, spatial] - Reshape [n, c g, spatial]: a channel shuffle.
+  /// Rewrites a channel shuffle: Reshape to [n, g, c, spatial], Transpose to [n, c, g, spatial], Reshape to
+  /// [n, c g, spatial]. `k` is the first node. False if the nodes are none.
   bool shuffle(const std::vector<Node>& nodes, size_t k, const std::vector<int>& uses) {
     const Node& split = nodes[k];
     if (split.op != Op::kReshape || !has_last(split.inputs[0]) || k + 2 >= nodes.size()) return false;
@@ -426,7 +390,7 @@ class ChannelsLast {
       return false;
     for (int i = 2; i < r; ++i)
       if (mid.shape[i + 1] != from.shape[i]) return false;
-    // The batch stays open: a caller may give another one.
+    // 0 keeps the batch dimension, which a caller may change.
     std::vector<int64_t> open(static_cast<size_t>(r) - 1, 0), closed(static_cast<size_t>(r) - 1, 0), last_two;
     open.push_back(mid.shape[1]);
     open.push_back(mid.shape[2]);
@@ -461,10 +425,10 @@ class ChannelsLast {
   }
 
   Graph& g_;
-  std::vector<ValueId> last_;  ///< channels-last form of a value, or kNoValue
-  std::vector<char> ready_;    ///< the value itself has been made
-  std::vector<char> fixed_;
-  std::vector<int> producer_;
+  std::vector<ValueId> last_;   ///< channels-last form of a value, or kNoValue
+  std::vector<char> ready_;     ///< the channels-first form exists
+  std::vector<char> constant_;  ///< the value depends on constants alone
+  std::vector<int> producer_;   ///< index of the node that writes the value, or -1
 };
 
 }  // namespace

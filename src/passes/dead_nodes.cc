@@ -17,8 +17,8 @@ std::vector<int> count_uses(const Graph& graph) {
 
 namespace {
 
-/// Outputs at the end that nobody uses and that the operator may lack: kernels without statistics and indices apply.
-/// Variadic operators go by the number of their outputs.
+/// Drops trailing optional outputs that nobody reads, so that kernels without statistics or indices apply. Variadic
+/// operators keep their outputs: their number has a meaning.
 void drop_unused_outputs(Node& n, const std::vector<int>& uses) {
   const OpInfo& info = op_info(n.op);
   if (info.max_outputs == kMany) return;

@@ -5,8 +5,7 @@
 namespace smelt {
 namespace {
 
-/// Folded results may exceed the bytes of the constants they come from by a factor of 4 (int8 to float32) and this
-/// much.
+/// Folded results may be larger than their inputs by a factor of 4 (int8 to float32) plus this many bytes.
 constexpr size_t kSlack = size_t{1} << 20;
 
 size_t bytes_of(const ValueType& t) {
@@ -14,12 +13,12 @@ size_t bytes_of(const ValueType& t) {
   return n.ok() ? Tensor::byte_size(t.dtype, n.value()) : SIZE_MAX;
 }
 
-/// Whether the node can be computed now without growing the model.
+/// True if the node can be evaluated now without growing the model much.
 bool foldable(const Graph& g, const Node& n) {
   const OpInfo& info = op_info(n.op);
   if (info.flags & (kEffect | kControl | kContainer | kDynamic)) return false;
   if (!info.reference || n.inputs.empty()) return false;
-  // Weights that arrive quantized stay so: their kernels want the integers.
+  // Quantized weights stay quantized: kernels use the integers.
   if (n.op == Op::kDequantizeLinear || n.op == Op::kDequantize) {
     const ValueId x = n.inputs[0];
     if (x == kNoValue || !g.value(x).constant || is_integer(g.value(x).type.dtype)) return false;
@@ -66,7 +65,7 @@ void fold_constants(Graph& graph, const Evaluate& evaluate) {
       v.constant = std::make_shared<const Tensor>(std::move(out[i].tensor));
     }
   }
-  // What has become constant needs no node.
+  // Nodes whose outputs are now constants are not needed.
   std::erase_if(graph.nodes, [&](const Node& n) {
     if (n.outputs.empty() || (op_info(n.op).flags & (kEffect | kControl))) return false;
     for (ValueId id : n.outputs)

@@ -1,10 +1,8 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/conv/conv.h"
 #include "ops/core/op.h"
 #include "ops/elementwise/elementwise.h"
-#include "ops/matmul/matmul.h"
 #include "passes/passes.h"
 #include "tensor/quant_params.h"
 
@@ -45,35 +43,11 @@ bool as_activation(const Graph& g, const Node& n, Activation& act) {
   return act.a <= act.b;
 }
 
-/// Whether an activation behind x can be part of the operator that makes x.
+/// True if an activation from x to y can be part of the operator that computes x.
 bool can_fuse(const ValueType& x, const ValueType& y, const Activation& act) {
   if (x.quant) return is_integer(x.dtype) && x.dtype == y.dtype && same_per_tensor(x.quant, y.quant);
-  // Of half precision those whose bounds are numbers of it: to round before or behind them is the same.
+  // The bounds of kClamp may be no fp16 numbers: rounding before and after the clamp then differ.
   return x.dtype == DType::kF32 || ((x.dtype == DType::kF16 || x.dtype == DType::kBF16) && act.kind != ActKind::kClamp);
-}
-
-/// The same attributes with an activation; null when the operator takes none or has one already.
-AttrsPtr with_activation(const Node& n, const Activation& act, bool quantized) {
-  const auto add = [&](auto attrs) -> AttrsPtr {
-    if (attrs.act.kind != ActKind::kNone) return nullptr;
-    // Fixed-point kernels round the bounds in their own way.
-    if (quantized && attrs.rounding != Rounding::kFloatHalfEven) return nullptr;
-    attrs.act = act;
-    return make_attrs<decltype(attrs)>(attrs);
-  };
-  switch (n.op) {
-    case Op::kConv:
-      return add(static_cast<const ConvAttrs&>(*n.attrs));
-    case Op::kMatMul:
-      return add(static_cast<const MatMulAttrs&>(*n.attrs));
-    case Op::kBinary: {
-      const auto& a = static_cast<const BinaryAttrs&>(*n.attrs);
-      if (a.fn != Binary::kAdd && a.fn != Binary::kSub && a.fn != Binary::kMul && a.fn != Binary::kDiv) return nullptr;
-      return add(a);
-    }
-    default:
-      return nullptr;
-  }
 }
 
 }  // namespace
@@ -84,7 +58,9 @@ void fuse_activations(Graph& graph) {
     const ValueType& x = graph.value(n.inputs[0]).type;
     Activation act;
     if (!as_activation(graph, n, act) || !can_fuse(x, graph.value(n.outputs[0]).type, act)) return std::nullopt;
-    AttrsPtr attrs = with_activation(before, act, x.quant != nullptr);
+    const OpInfo& info = op_info(before.op);
+    if (!(info.flags & kActivation)) return std::nullopt;
+    AttrsPtr attrs = info.with_activation(*before.attrs, act, x.quant != nullptr);
     if (!attrs) return std::nullopt;
     Node fused = before;
     fused.attrs = std::move(attrs);

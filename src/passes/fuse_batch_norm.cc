@@ -22,6 +22,7 @@ std::vector<float> floats(const Tensor& t) {
   return v;
 }
 
+/// Sets `affine` to what a BatchNorm with constant statistics does; false if it is none.
 bool as_affine(const Graph& g, const Node& n, int64_t channels, Affine& affine) {
   if (n.op != Op::kBatchNorm || n.outputs.size() > 1) return false;
   const auto& a = static_cast<const BatchNormAttrs&>(*n.attrs);
@@ -47,7 +48,7 @@ bool as_affine(const Graph& g, const Node& n, int64_t channels, Affine& affine) 
   return true;
 }
 
-/// The convolution `conv` with what `n` does behind it.
+/// A Conv that does the work of `conv` and the BatchNorm `n` behind it; nullopt if they can't be fused.
 std::optional<Node> fused(Graph& graph, const Node& conv, const Node& n) {
   if (n.op != Op::kBatchNorm || conv.op != Op::kConv || conv.inputs[1] == kNoValue) return std::nullopt;
   const auto& a = static_cast<const ConvAttrs&>(*conv.attrs);

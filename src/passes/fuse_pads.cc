@@ -12,7 +12,7 @@
 namespace smelt {
 namespace {
 
-/// Whether a Pad puts what stands for zero around the stored numbers, which stay on their grid.
+/// True if a Pad adds zeros (quantized: zero points) and keeps element type and quantization parameters.
 bool pads_with_zeros(const Graph& g, const Node& pad) {
   if (static_cast<const PadAttrs&>(*pad.attrs).mode != PadAttrs::Mode::kConstant) return false;
   const ValueType &x = g.value(pad.inputs[0]).type, &y = g.value(pad.outputs[0]).type;
@@ -25,10 +25,10 @@ bool pads_with_zeros(const Graph& g, const Node& pad) {
          get_double(*value, 0) == (x.quant ? x.quant->zero_point() : 0);
 }
 
-/// What a Pad of a value of `rank` dimensions adds to each: begins, then ends. Nothing where that is not known or is
-/// no usual border of a convolution.
+/// Elements that a Pad of `rank` dimensions adds: at the begin of each dimension, then at the ends. nullopt if they are
+/// not constant, negative, or too many for the padding of a convolution.
 std::optional<std::vector<int64_t>> border(const Graph& g, const Node& pad, int rank) {
-  constexpr int64_t kMost = 16;
+  constexpr int64_t kMaxPad = 16;
   const auto constant = [&](size_t i) -> const Tensor* {
     return i < pad.inputs.size() && pad.inputs[i] != kNoValue ? g.value(pad.inputs[i]).constant.get() : nullptr;
   };
@@ -46,11 +46,11 @@ std::optional<std::vector<int64_t>> border(const Graph& g, const Node& pad, int 
     all[static_cast<size_t>(axis)] = get_int(*pads, pairs ? 2 * i : i);
     all[static_cast<size_t>(axis + rank)] = get_int(*pads, pairs ? 2 * i + 1 : n + i);
   }
-  if (std::any_of(all.begin(), all.end(), [](int64_t p) { return p < 0 || p > kMost; })) return std::nullopt;
+  if (std::any_of(all.begin(), all.end(), [](int64_t p) { return p < 0 || p > kMaxPad; })) return std::nullopt;
   return all;
 }
 
-/// The attributes of a convolution that also does the work of the Pad before it; null where it can't.
+/// The attributes of the convolution with the border added to its padding; nullptr if they can't express it.
 AttrsPtr with_border(const ConvAttrs& conv, const std::vector<int64_t>& border) {
   if (conv.auto_pad != AutoPad::kExplicit && conv.auto_pad != AutoPad::kValid) return nullptr;
   const size_t rank = border.size() / 2, first = conv.layout == Layout::kChannelsLast ? 1 : 2;
@@ -64,7 +64,7 @@ AttrsPtr with_border(const ConvAttrs& conv, const std::vector<int64_t>& border) 
     if (!spatial && (border[i] != 0 || border[i + rank] != 0)) return nullptr;
     if (!spatial) continue;
     int64_t &before = fused.pads[i - first], &after = fused.pads[i - first + rank - 2];
-    if (before < 0 || after < 0) return nullptr;  // what is cropped is no border
+    if (before < 0 || after < 0) return nullptr;  // negative padding crops
     before += border[i];
     after += border[i + rank];
   }

@@ -18,21 +18,21 @@
 namespace smelt {
 namespace {
 
-/// Stored integers and how they are read as real numbers.
-struct Stored {
+/// A value of integers and the quantization parameters that give their real values.
+struct Quantized {
   ValueId id = kNoValue;
   QuantPtr quant;
 };
 
 class QuantizationFuser {
  public:
-  explicit QuantizationFuser(Graph& g) : g_(g), stored_(g.values.size()), quantizer_(g.values.size(), -1) {
+  explicit QuantizationFuser(Graph& g) : g_(g), quantized_(g.values.size()), quantizer_(g.values.size(), -1) {
     const std::vector<int> uses = count_uses(g);
     for (size_t k = 0; k < g.nodes.size(); ++k) {
       const Node& n = g.nodes[k];
       if (n.inputs.empty() || n.inputs[0] == kNoValue || n.outputs.empty()) continue;
       if (n.op == Op::kDequantizeLinear && n.outputs[0] != kNoValue && g.value(n.outputs[0]).type.dtype == DType::kF32)
-        stored_[static_cast<size_t>(n.outputs[0])] = {n.inputs[0], parameters(n)};
+        quantized_[static_cast<size_t>(n.outputs[0])] = {n.inputs[0], parameters(n)};
       else if (n.op == Op::kQuantizeLinear && g.value(n.inputs[0]).type.dtype == DType::kF32 &&
                uses[static_cast<size_t>(n.inputs[0])] == 1)
         quantizer_[static_cast<size_t>(n.inputs[0])] = static_cast<int>(k);
@@ -58,7 +58,8 @@ class QuantizationFuser {
   const Tensor* constant(const Node& n, size_t i) const {
     return i < n.inputs.size() && n.inputs[i] != kNoValue ? g_.value(n.inputs[i]).constant.get() : nullptr;
   }
-  /// Of a QuantizeLinear or DequantizeLinear; null: unknown as yet, or of a kind that quantized values don't have.
+  /// Parameters of a QuantizeLinear or DequantizeLinear; nullptr if they are not constant, or of a kind that quantized
+  /// values don't have.
   QuantPtr parameters(const Node& n) const {
     const auto& a = static_cast<const QuantizeLinearAttrs&>(*n.attrs);
     const bool has_zero = n.inputs.size() > 2 && n.inputs[2] != kNoValue;
@@ -84,53 +85,44 @@ class QuantizationFuser {
     }
     return q;
   }
-  /// Input i as stored integers of a type; null: it is real.
-  const Stored* stored(const Node& n, size_t i) const {
-    if (i >= n.inputs.size() || n.inputs[i] == kNoValue || static_cast<size_t>(n.inputs[i]) >= stored_.size())
+  /// The integers that a DequantizeLinear made input i from; nullptr: there are none.
+  const Quantized* quantized(const Node& n, size_t i) const {
+    if (i >= n.inputs.size() || n.inputs[i] == kNoValue || static_cast<size_t>(n.inputs[i]) >= quantized_.size())
       return nullptr;
-    const Stored& s = stored_[static_cast<size_t>(n.inputs[i])];
+    const Quantized& s = quantized_[static_cast<size_t>(n.inputs[i])];
     return s.quant && !g_.value(s.id).type.quant ? &s : nullptr;
   }
-  const Stored* bytes(const Node& n, size_t i) const {
-    const Stored* s = stored(n, i);
+  const Quantized* quantized_8bit(const Node& n, size_t i) const {
+    const Quantized* s = quantized(n, i);
     return s && is_8bit(g_.value(s->id).type.dtype) ? s : nullptr;
   }
-  /// How many inputs, from the first on, are to be stored bytes.
+  /// Number of leading inputs that must be 8-bit quantized.
   static size_t operands(const Node& n) {
-    switch (n.op) {
-      case Op::kConv:
-      case Op::kConvTranspose:
-      case Op::kMatMul:
-      case Op::kBinary:
-        return 2;
-      case Op::kConcat:
-        return n.inputs.size();
-      default:
-        return 1;
-    }
+    const OpInfo& info = op_info(n.op);
+    if (info.max_inputs == kMany) return n.inputs.size();
+    return info.flags & kQuantTransparent ? 1 : static_cast<size_t>(info.min_inputs);
   }
-  bool one_grid_each(const Node& n) const {
+  bool per_tensor_operands(const Node& n) const {
     for (size_t i = 0; i < operands(n); ++i) {
-      const Stored* s = bytes(n, i);
+      const Quantized* s = quantized_8bit(n, i);
       if (!s || !is_per_tensor(s->quant)) return false;
     }
     return true;
   }
 
   static bool has_bias(const Node& n) {
-    return (n.op == Op::kConv || n.op == Op::kConvTranspose || n.op == Op::kMatMul) && n.inputs.size() > 2 &&
-           n.inputs[2] != kNoValue;
+    return op_info(n.op).flags & kWeighted && n.inputs.size() > 2 && n.inputs[2] != kNoValue;
   }
   const Tensor* bias_constant(const Node& n) const {
-    const Stored* s = stored(n, 2);
+    const Quantized* s = quantized(n, 2);
     return g_.value(s ? s->id : n.inputs[2]).constant.get();
   }
-  /// The constant bias of a product as integers on the grid of the sums: stored so, or real numbers that are rounded to
-  /// it. An undefined tensor: neither.
+  /// The constant bias as int32 in units of the accumulators: given so, or rounded from float32. Undefined if it is
+  /// neither.
   Tensor integer_bias(const Node& n, int64_t channels) const {
-    const QuantPtr sums = sums_grid(*stored(n, 0)->quant, *stored(n, 1)->quant);
-    const auto scale = [&](int64_t c) { return sums->scale(sums->scales.size() == 1 ? 0 : c); };
-    const Stored* s = stored(n, 2);
+    const QuantPtr units = accumulator_quant(*quantized(n, 0)->quant, *quantized(n, 1)->quant);
+    const auto scale = [&](int64_t c) { return units->scale(units->scales.size() == 1 ? 0 : c); };
+    const Quantized* s = quantized(n, 2);
     const Tensor* t = bias_constant(n);
     if (!t || t->elements() != channels || t->rank() != 1) return {};
     Tensor bias;
@@ -153,13 +145,13 @@ class QuantizationFuser {
         bias.data<int32_t>()[c] = static_cast<int32_t>(v);
       }
     }
-    bias.set_quant(sums);
+    bias.set_quant(units);
     return bias;
   }
-  /// A product of bytes on one grid with constant bytes, on one or one an output channel, of which `axis` has all of a
-  /// group.
-  bool product_fits(const Node& n, int axis, int64_t groups) const {
-    const Stored *x = bytes(n, 0), *w = bytes(n, 1);
+  /// True if a weighted node can be quantized: input 0 is 8-bit per tensor, and the weights are constant and 8-bit, per
+  /// tensor or per output channel. `axis` is the weights' dimension of the output channels of one group.
+  bool weighted_fits(const Node& n, int axis, int64_t groups) const {
+    const Quantized *x = quantized_8bit(n, 0), *w = quantized_8bit(n, 1);
     if (!x || !w || !is_per_tensor(x->quant) || !g_.value(w->id).constant) return false;
     const Shape& filter = g_.value(w->id).constant->shape();
     if (axis >= filter.rank() || (w->quant->kind == Quantization::Kind::kPerAxis && w->quant->axis != axis))
@@ -168,74 +160,70 @@ class QuantizationFuser {
     if (w->quant->scales.size() != 1 && static_cast<int64_t>(w->quant->scales.size()) != channels) return false;
     return !has_bias(n) || integer_bias(n, channels).defined();
   }
+  /// True if a kernel runs `n` on quantized values with a result of type y.
   bool fits(const Node& n, const ValueType& y) const {
+    if (op_info(n.op).flags & kQuantTransparent) return keeps_quant_params(n, y);
     switch (n.op) {
       case Op::kConv:
       case Op::kConvTranspose: {
         const auto& a = static_cast<const ConvAttrs&>(*n.attrs);
-        const Stored* w = bytes(n, 1);
+        const Quantized* w = quantized_8bit(n, 1);
         return !a.hybrid && w &&
-               product_fits(n, filter_output_axis(a, g_.value(w->id).type.shape.rank()),
-                            a.filter == FilterLayout::kIOS ? a.groups : 1);
+               weighted_fits(n, filter_output_axis(a, g_.value(w->id).type.shape.rank()),
+                             a.filter == FilterLayout::kIOS ? a.groups : 1);
       }
       case Op::kMatMul: {
         const auto& a = static_cast<const MatMulAttrs&>(*n.attrs);
         if (a.hybrid || a.alpha != 1 || a.beta != 1 || a.trans_batch_a || a.trans_batch_b) return false;
-        const Stored* w = bytes(n, 1);
-        if (w && !g_.value(w->id).constant) return !has_bias(n) && one_grid_each(n);
-        return w && g_.value(w->id).type.shape.rank() == 2 && product_fits(n, a.transpose_b ? 0 : 1, 1);
+        const Quantized* w = quantized_8bit(n, 1);
+        if (w && !g_.value(w->id).constant) return !has_bias(n) && per_tensor_operands(n);
+        return w && g_.value(w->id).type.shape.rank() == 2 && weighted_fits(n, a.transpose_b ? 0 : 1, 1);
       }
       case Op::kBinary: {
         const Binary fn = static_cast<const BinaryAttrs&>(*n.attrs).fn;
-        return (fn == Binary::kAdd || fn == Binary::kSub || fn == Binary::kMul) && one_grid_each(n);
+        return (fn == Binary::kAdd || fn == Binary::kSub || fn == Binary::kMul) && per_tensor_operands(n);
       }
       case Op::kUnary:
-        return one_grid_each(n);
+        return per_tensor_operands(n);
       case Op::kConcat:
-        return one_grid_each(n) && std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId id) {
-                 return g_.value(stored_[static_cast<size_t>(id)].id).type.dtype == y.dtype;
+        return per_tensor_operands(n) && std::all_of(n.inputs.begin(), n.inputs.end(), [&](ValueId id) {
+                 return g_.value(quantized_[static_cast<size_t>(id)].id).type.dtype == y.dtype;
                });
       case Op::kPool:
-        return static_cast<const PoolAttrs&>(*n.attrs).kind == PoolKind::kAverage ? one_grid_each(n) : keeps_grid(n, y);
+        return static_cast<const PoolAttrs&>(*n.attrs).kind == PoolKind::kAverage ? per_tensor_operands(n)
+                                                                                  : keeps_quant_params(n, y);
       case Op::kResize:
-        return static_cast<const ResizeAttrs&>(*n.attrs).mode == ResizeAttrs::Mode::kNearest && keeps_grid(n, y);
-      case Op::kReshape:
-      case Op::kFlatten:
-      case Op::kSqueeze:
-      case Op::kUnsqueeze:
-      case Op::kTranspose:
-      case Op::kSlice:
-      case Op::kDepthSpace:
-        return keeps_grid(n, y);
+        return static_cast<const ResizeAttrs&>(*n.attrs).mode == ResizeAttrs::Mode::kNearest &&
+               keeps_quant_params(n, y);
       default:
         return false;
     }
   }
-  bool keeps_grid(const Node& n, const ValueType& y) const {
-    return one_grid_each(n) && same_quant_params(bytes(n, 0)->quant, y.quant) &&
-           g_.value(bytes(n, 0)->id).type.dtype == y.dtype;
+  bool keeps_quant_params(const Node& n, const ValueType& y) const {
+    return per_tensor_operands(n) && same_quant_params(quantized_8bit(n, 0)->quant, y.quant) &&
+           g_.value(quantized_8bit(n, 0)->id).type.dtype == y.dtype;
   }
 
-  /// n becomes an operator of quantized values that gives what the QuantizeLinear behind it gives.
+  /// Emits `n` on quantized values in place of `n` and the QuantizeLinear behind it. False if it does not fit.
   bool fuse(const Node& n, const Node& quantize) {
-    const ValueId plain = quantize.outputs[0];
-    if (plain == kNoValue) return false;
-    ValueType type = g_.value(plain).type;
+    const ValueId unquantized = quantize.outputs[0];
+    if (unquantized == kNoValue) return false;
+    ValueType type = g_.value(unquantized).type;
     type.quant = parameters(quantize);
     if (!is_8bit(type.dtype) || !is_per_tensor(type.quant) || !fits(n, type)) return false;
     Node fused = n;
-    for (size_t i = 0; i < operands(n); ++i) fused.inputs[i] = typed(n, *stored(n, i));
+    for (size_t i = 0; i < operands(n); ++i) fused.inputs[i] = typed(n, *quantized(n, i));
     if (has_bias(n)) fused.inputs[2] = constant_of(integer_bias(n, bias_constant(n)->elements()));
-    const ValueId y = with_quant(plain, type.quant);
+    const ValueId y = with_quant(unquantized, type.quant);
     fused.outputs = {y};
     fused.origin = n.origin + "+" + quantize.origin;
     nodes_.push_back(std::move(fused));
-    typed_[plain].push_back({y, type.quant});
-    bit_cast(n, y, plain);
+    typed_[unquantized].push_back({y, type.quant});
+    bit_cast(n, y, unquantized);
     return true;
   }
-  /// Of sums of products, channel by channel.
-  static QuantPtr sums_grid(const Quantization& x, const Quantization& w) {
+  /// Quantization parameters of the accumulators, channel by channel.
+  static QuantPtr accumulator_quant(const Quantization& x, const Quantization& w) {
     auto q = std::make_shared<Quantization>();
     q->kind = w.kind;
     for (const float s : w.scales) q->scales.push_back(x.scale() * s);
@@ -263,10 +251,10 @@ class QuantizationFuser {
     n.outputs = {to};
     nodes_.push_back(std::move(n));
   }
-  /// The stored integers as a quantized value.
-  ValueId typed(const Node& user, const Stored& s) {
+  /// The integers as a value of quantized type.
+  ValueId typed(const Node& user, const Quantized& s) {
     auto& known = typed_[s.id];
-    for (const Stored& t : known)
+    for (const Quantized& t : known)
       if (same_quant_params(t.quant, s.quant)) return t.id;
     ValueId id;
     if (const auto& constant = g_.value(s.id).constant) {
@@ -282,9 +270,9 @@ class QuantizationFuser {
   }
 
   Graph& g_;
-  std::vector<Stored> stored_;  ///< by value of the original graph: what a DequantizeLinear made it from
-  std::vector<int> quantizer_;  ///< by value: the node that quantizes it, where that is its only user; -1: none
-  std::map<ValueId, std::vector<Stored>> typed_;
+  std::vector<Quantized> quantized_;  ///< by value of the original graph: what a DequantizeLinear made it from
+  std::vector<int> quantizer_;        ///< by value: the node that quantizes it, where that is its only user; -1: none
+  std::map<ValueId, std::vector<Quantized>> typed_;
   std::vector<Node> nodes_;
 };
 

@@ -9,44 +9,43 @@
 
 namespace smelt {
 
-/// Runs one node on known inputs (the runtime's way to do it).
+/// Runs one node on the given inputs and sets its outputs. The runtime provides it.
 using Evaluate = std::function<Status(const Graph&, const Node&, std::vector<Datum> in, std::vector<Datum>& out)>;
 
-/// Runs all passes in their order. Values keep their ids; nodes are removed and rewritten.
+/// Runs the passes in their order on every graph of the module. Values keep their ids; nodes are removed and rewritten.
 Status optimise(Module& module, const Evaluate& evaluate);
 
-// The passes, each a graph-to-graph rewrite that keeps the meaning.
+// The passes. Each rewrites a graph in place and keeps its results.
 
-/// Removes nodes whose outputs nobody uses and that have no effect, and optional outputs that nobody reads.
+/// Removes nodes without effects whose outputs nobody reads, and trailing optional outputs that nobody reads.
 void remove_dead_nodes(Graph& graph);
-/// Computes nodes whose inputs are all constants. Results that grow beyond their inputs by more than a fixed slack stay
-/// lazy, so that a model that makes its weights at run time does not grow at load. A node that fails is left to the
-/// run.
+/// Evaluates nodes whose inputs are all constants and makes their outputs constants. Nodes whose outputs are much
+/// larger than their inputs stay, so that loading does not blow up the model. A node that fails stays and fails at run
+/// time.
 void fold_constants(Graph& graph, const Evaluate& evaluate);
-/// Moves a clamp, ReLU, ReLU6 ... that is the only user of a Conv, MatMul or Binary into that node.
+/// Moves a Clamp or a clamping Unary (ReLU, ReLU6, ...) into the kActivation node before it, whose only user it is.
 void fuse_activations(Graph& graph);
-/// Multiplies a BatchNorm with constant statistics into the filter and bias of the convolution before it.
+/// Folds a BatchNorm with constant statistics into the filter and bias of the Conv before it.
 void fuse_batch_norm(Graph& graph);
-/// A border of zeros around the input of a convolution becomes the convolution's padding.
+/// Folds a Pad with zeros before a Conv into the padding of the Conv.
 void fuse_pads(Graph& graph);
-/// Operators whose operands come from DequantizeLinear and whose result goes to QuantizeLinear, with known parameters
-/// of 8-bit values, work on the quantized values instead. Where a sum of products is close to the middle between two
-/// steps of its result, that may fall to the other one.
+/// Replaces DequantizeLinear, operator, QuantizeLinear by the operator on quantized values, for 8-bit values with
+/// constant parameters. A result halfway between two quantized values may round to the other one.
 void fuse_quantization(Graph& graph);
-/// Makes convolutions and what lies between them channels-last, with transpositions where they begin and end.
+/// Makes convolutions and the nodes between them channels-last, with a Transpose before and behind each such region.
 void channels_last(Graph& graph);
 
-/// For back-ends whose values carry no grids of their own: products of rows that are quantized at run time
-/// (kPerToken) take what DynamicQuantize and DequantizeLinear leave of the rows, or the integers with their scales
-/// where those are int8 and meet a constant matrix of integers. Not one of optimise()'s.
+/// For back-ends without kPerToken values: replaces each Quantize to kPerToken by DynamicQuantize and DequantizeLinear.
+/// A MatMul of int8 rows with a constant matrix of integers reads the integers, with scales and zero points as inputs.
+/// Returns the module itself if it has no such nodes. optimise() does not run this pass.
 std::shared_ptr<const Module> dynamic_quantize(std::shared_ptr<const Module> module);
 
-/// Where a node is the only user of what the one before it makes (its first input) and `fused` gives a node that does
-/// the work of both, that takes its place. Outputs and names are set here; `fused` may add values.
+/// Calls `fused` for each node and the producer of its input 0, if the node is that value's only user. A node that
+/// `fused` returns replaces both; its outputs and origin are set here. `fused` may add values to the graph.
 void fuse_into_producers(Graph& graph,
                          const std::function<std::optional<Node>(const Node& before, const Node& node)>& fused);
 
-/// How often each value is used by nodes and as a graph output.
+/// Number of uses of each value, by nodes and as graph output.
 std::vector<int> count_uses(const Graph& graph);
 
 }  // namespace smelt

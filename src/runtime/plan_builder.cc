@@ -19,7 +19,6 @@
 namespace smelt {
 namespace {
 
-bool is_alias(Op op) { return op == Op::kReshape || op == Op::kSqueeze || op == Op::kUnsqueeze || op == Op::kFlatten; }
 /// Whether every element stays in its place: bytes seen as another type, a transposition that moves dimensions of 1,
 /// an expansion to the same shape.
 bool moves_nothing(const Node& node, const ValueType& from, const ValueType& to) {
@@ -103,7 +102,8 @@ class PlanBuilder {
       return false;
     const ValueType& from = known_[node.inputs[0]].type;
     const ValueType& to = known_[node.outputs[0]].type;
-    return from.is_static() && to.is_static() && (is_alias(node.op) || moves_nothing(node, from, to));
+    return from.is_static() && to.is_static() &&
+           ((op_info(node.op).flags & kView) != 0 || moves_nothing(node, from, to));
   }
 
   /// By position in the steps; a graph's output is used after the last one.

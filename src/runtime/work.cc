@@ -3,9 +3,7 @@
 #include <algorithm>
 
 #include "ops/conv/conv.h"
-#include "ops/conv/conv_shape.h"
 #include "ops/core/op.h"
-#include "ops/matmul/matmul.h"
 
 namespace smelt {
 namespace {
@@ -19,38 +17,6 @@ double bytes(std::span<const ValueType> types) {
   return sum;
 }
 
-/// The dimension of a shape that may have too few.
-double dimension(const Shape& s, int i) { return i >= 0 && i < s.rank() ? static_cast<double>(s[i]) : 1; }
-
-/// Products of two numbers that the node adds up; 0: the operator is of another kind.
-double products(const Node& node, std::span<const ValueType> in, const ValueType& out) {
-  switch (node.op) {
-    case Op::kMatMul:
-    case Op::kMatMulInteger: {
-      const Shape& b = in[1].shape;
-      const bool turned = static_cast<const MatMulAttrs&>(*node.attrs).transpose_b;
-      return elements(out) * dimension(b, b.rank() - (turned || b.rank() < 2 ? 1 : 2));
-    }
-    case Op::kConv:
-    case Op::kConvInteger: {
-      const Shape& filter = in[1].shape;
-      const int axis = filter_output_axis(static_cast<const ConvAttrs&>(*node.attrs), filter.rank());
-      return elements(out) * elements(in[1]) / std::max(1.0, dimension(filter, axis));
-    }
-    case Op::kConvTranspose: {
-      const Shape& x = in[0].shape;
-      const bool last = static_cast<const ConvTransposeAttrs&>(*node.attrs).layout == Layout::kChannelsLast;
-      return elements(in[0]) * elements(in[1]) / std::max(1.0, dimension(x, last ? x.rank() - 1 : 1));
-    }
-    case Op::kAttention: {
-      const Shape& keys = in[1].shape;
-      return elements(in[0]) * dimension(keys, keys.rank() - 2) * 2;
-    }
-    default:
-      return 0;
-  }
-}
-
 bool grouped(const Node& node) { return node.op == Op::kConv && static_cast<const ConvAttrs&>(*node.attrs).groups > 1; }
 
 }  // namespace
@@ -60,7 +26,7 @@ double estimated_time(const Node& node, std::span<const ValueType> inputs, std::
   constexpr double kBytes = 30, kProducts = 60, kByteProducts = 180, kOther = 0.5;  // a nanosecond; of an element
   const double slower = isa >= Isa::kAvx512 ? 1 : isa == Isa::kAvx2 ? 2 : 6;
   const double moved = (bytes(inputs) + bytes(outputs)) / kBytes;
-  const double count = products(node, inputs, outputs[0]);
+  const double count = op_info(node.op).multiply_adds(*node.attrs, inputs, outputs[0]);
   if (count == 0) {
     double made = 0;
     for (const ValueType& t : outputs) made = std::max(made, elements(t));

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <span>
+
+#include "graph/graph.h"
 #include "ops/common/enums.h"
 #include "smelt/tensor.h"
 
@@ -11,18 +14,19 @@ struct AttentionAttrs : Attrs {
   int64_t num_heads = 0, kv_heads = 0;  ///< 0: 4-D operands
   double scale = 0;                     ///< 0: 1 / sqrt(D)
   bool causal = false;
-  /// Position of query row i: the number of keys before the block of queries (past keys; without them keys - S, at
-  /// least 0; valid keys - S where their number is given) plus i. Else i. A causal row sees the keys up to its
-  /// position.
+  /// Position of query row i: P + i if true, i if false. P is the number of past keys; keys - S, at least 0, without
+  /// past keys; valid keys - S with kv_lengths. A causal row sees the keys up to its position.
   bool causal_from_end = false;
   double softcap = 0;         ///< 0: none; scores = softcap * tanh(scores / softcap)
   int64_t window = -1;        ///< keys further than this before a row's position are hidden; -1: none
-  int64_t window_right = -1;  ///< the same for keys behind it
+  int64_t window_right = -1;  ///< keys further than this behind a row's position are hidden; -1: none
   DType softmax_dtype = DType::kInvalid;
   int64_t qk_output = 0;        ///< meaning of output 3: 0 raw q*k, 1 after softcap, 2 after mask, 3 after softmax
   bool smooth_softmax = false;  ///< one more logit of 0 in the denominator
   SMELT_FIELDS(num_heads, kv_heads, scale, causal, causal_from_end, softcap, window, window_right, softmax_dtype,
                qk_output, smooth_softmax)
+  /// See OpInfo::multiply_adds.
+  double multiply_adds(std::span<const ValueType> inputs, const ValueType& output) const;
 };
 
 struct RotaryAttrs : Attrs {

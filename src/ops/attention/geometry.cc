@@ -3,9 +3,15 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/common/index.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
+
+double AttentionAttrs::multiply_adds(std::span<const ValueType> inputs, const ValueType& /*output*/) const {
+  const Shape& keys = inputs[1].shape;
+  return static_cast<double>(inputs[0].shape.elements()) * static_cast<double>(dim_or_one(keys, keys.rank() - 2)) * 2;
+}
 
 Shape AttentionGeometry::output() const {
   if (!flat_q) return Shape{batch, q_heads, rows, v_depth};

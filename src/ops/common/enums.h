@@ -12,6 +12,11 @@ enum class Layout : uint8_t {
   kChannelsLast,   ///< N, spatial..., C
 };
 inline const char* to_string(Layout l) { return l == Layout::kChannelsFirst ? "channels_first" : "channels_last"; }
+/// Where dimension `axis` of a channels-first value of `rank` dimensions lies once the value is channels-last.
+inline int64_t channels_last_axis(int64_t axis, int rank) {
+  if (axis < 0) axis += rank;
+  return axis == 0 ? 0 : axis == 1 ? rank - 1 : axis - 1;
+}
 
 /// Order of a convolution filter's dimensions. O: output channels; I: input channels of one group; S: spatial.
 enum class FilterLayout : uint8_t {
@@ -27,8 +32,8 @@ const char* to_string(FilterLayout l);
 enum class AutoPad : uint8_t { kExplicit, kSameUpper, kSameLower, kValid };
 const char* to_string(AutoPad p);
 
-/// Activation fused behind an operator. In a quantized kernel it clamps the stored integers (kTanh, kSignBit: through
-/// float).
+/// Activation fused behind an operator. In a quantized kernel it clamps the quantized integers; kTanh and kSignBit are
+/// computed in float32.
 enum class ActKind : uint8_t {
   kNone,
   kRelu,
@@ -48,7 +53,7 @@ struct Activation {
   float b = 0;  ///< kClamp: largest; kHardSigmoid: beta
 };
 std::string to_string(const Activation& act);  ///< "relu6", "clamp(0, 1)"
-/// Real bounds of a clamping activation: kRelu is [0, inf), kNoValue and non-clamping kinds are (-inf, inf).
+/// Real bounds of a clamping activation: [0, inf) for kRelu; (-inf, inf) for kinds that don't clamp.
 struct Bounds {
   float lo, hi;
 };

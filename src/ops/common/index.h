@@ -8,9 +8,9 @@
 
 namespace smelt {
 
-/// Axis in [0, rank) from one in [-rank, rank).
+/// Axis in [0, rank) from one in [-rank, rank); an error outside.
 Result<int> normalize_axis(int64_t axis, int rank);
-/// The same for a list; the result is ascending. Duplicates are dropped.
+/// Axes in [0, rank), ascending and without duplicates, from ones in [-rank, rank).
 Result<std::vector<int>> normalize_axes(std::span<const int64_t> axes, int rank);
 
 /// A shape seen around one axis: element (o, a, i) lies at (o * extent + a) * inner + i.
@@ -24,6 +24,9 @@ inline AxisView axis_view(const Shape& shape, int axis) {
   for (int d = axis + 1; d < shape.rank(); ++d) v.inner *= shape[d];
   return v;
 }
+
+/// Dimension i of a shape; 1 where the shape has no such dimension.
+inline int64_t dim_or_one(const Shape& shape, int i) { return i >= 0 && i < shape.rank() ? shape[i] : 1; }
 
 /// Product of the dimensions [from, to).
 inline int64_t product(const Shape& shape, int from, int to) {

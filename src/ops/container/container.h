@@ -12,6 +12,7 @@ struct SequenceAttrs : Attrs {
   DType to = DType::kF32;  ///< SequenceEmpty
   int graph = -1;          ///< SequenceMap: body
   SMELT_FIELDS(axis, new_axis, keep_dims, to, graph)
+  std::vector<int> graphs() const { return {graph}; }  ///< of kControl operators alone
 };
 
 }  // namespace smelt

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <span>
+
+#include "graph/graph.h"
 #include "ops/common/enums.h"
 #include "smelt/tensor.h"
 
@@ -14,10 +17,12 @@ struct ConvAttrs : Attrs {
   FilterLayout filter = FilterLayout::kOIS;
   Activation act;
   Rounding rounding = Rounding::kFloatHalfEven;  ///< of quantized kernels
-  /// TFLite hybrid: float x is quantized per batch row to the weights' int8 grid at run time (symmetric unless
-  /// asymmetric_inputs).
+  /// TFLite hybrid: float x is quantized to int8 at run time, with one scale for each image of the batch (symmetric
+  /// unless asymmetric_inputs).
   bool hybrid = false, asymmetric_inputs = false;
   SMELT_FIELDS(strides, dilations, pads, auto_pad, groups, layout, filter, act, rounding, hybrid, asymmetric_inputs)
+  /// See OpInfo::multiply_adds.
+  double multiply_adds(std::span<const ValueType> inputs, const ValueType& output) const;
 };
 
 /// Transposed convolution (gradient of Conv with respect to x).
@@ -25,6 +30,8 @@ struct ConvTransposeAttrs : ConvAttrs {
   std::vector<int64_t> output_padding;
   std::vector<int64_t> output_shape;  ///< spatial sizes; empty: from pads. With SAME the pads follow from it
   SMELT_FIELDS(strides, dilations, pads, auto_pad, groups, layout, filter, act, rounding, output_padding, output_shape)
+  /// See OpInfo::multiply_adds.
+  double multiply_adds(std::span<const ValueType> inputs, const ValueType& output) const;
 };
 
 struct DeformConvAttrs : ConvAttrs {

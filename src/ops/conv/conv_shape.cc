@@ -1,5 +1,10 @@
 #include "ops/conv/conv_shape.h"
 
+#include <algorithm>
+
+#include "ops/common/index.h"
+#include "ops/common/window.h"
+
 namespace smelt {
 
 std::optional<ConvShape> ConvShape::make(const NodeSpec& spec, bool bias) {
@@ -42,5 +47,19 @@ std::optional<ConvShape> ConvShape::of(const ConvGeometry& geometry, const ConvA
 }
 
 int filter_output_axis(const ConvAttrs& attrs, int rank) { return filter_dims(attrs.filter, rank).output; }
+
+double ConvAttrs::multiply_adds(std::span<const ValueType> inputs, const ValueType& output) const {
+  const Shape& w = inputs[1].shape;
+  const int64_t channels = dim_or_one(w, filter_output_axis(*this, w.rank()));
+  return static_cast<double>(output.shape.elements()) * static_cast<double>(w.elements()) /
+         static_cast<double>(std::max<int64_t>(1, channels));
+}
+
+double ConvTransposeAttrs::multiply_adds(std::span<const ValueType> inputs, const ValueType& /*output*/) const {
+  const Shape &x = inputs[0].shape, &w = inputs[1].shape;
+  const int64_t channels = dim_or_one(x, channel_dim(layout, x.rank()));
+  return static_cast<double>(x.elements()) * static_cast<double>(w.elements()) /
+         static_cast<double>(std::max<int64_t>(1, channels));
+}
 
 }  // namespace smelt

@@ -19,7 +19,7 @@ class Builder {
 
   /// Origin and location for the nodes added from now on.
   void at(std::string origin, std::string name, std::string where);
-  /// The delegate's part (index of Module::partitions) that the nodes added from now on come from; -1: none.
+  /// Index of Module::partitions for the nodes added from now on; -1: none.
   void in_partition(int partition) { partition_ = partition; }
 
   ValueId input(const std::string& name, const ValueType& type);
@@ -37,9 +37,9 @@ class Builder {
 
   /// Adds a node whose outputs are new values; their types are inferred. Returns the outputs.
   Result<std::vector<ValueId>> node(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int outputs);
-  /// The same for one output.
+  /// Adds a node with one output, a new value of inferred type.
   Result<ValueId> op(Op op, AttrsPtr attrs, std::vector<ValueId> inputs);
-  /// One output whose type is given (its quantization, or what inference can't know).
+  /// Adds a node with one output of the given type (for its quantization, or what inference can't know).
   Result<ValueId> op_as(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& type);
   /// Adds a node that writes existing values (as file formats name their outputs up front). Known parts of the declared
   /// types stay; unknown parts are filled in by inference; a contradiction of rank or element type is an error.

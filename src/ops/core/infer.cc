@@ -58,7 +58,7 @@ Status merge_type(ValueType& declared, const ValueType& inferred, const std::str
                         to_string(inferred.dtype));
   if (!declared.quant) declared.quant = inferred.quant;
   if (inferred.ranked) {
-    // The shape that follows from the operator wins: declared shapes of several formats are bounds or hints.
+    // The inferred shape replaces the declared one, which is a bound or a hint in several formats.
     declared.ranked = true;
     declared.shape = inferred.shape;
   }

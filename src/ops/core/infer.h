@@ -6,7 +6,7 @@
 namespace smelt {
 
 /// Runs the shape rule of one node at load time: types from the graph's values, contents from its constants.
-/// Fills `types` with what the rule says of each output (dtype kInvalid where it says nothing).
+/// Sets types[i] for each output i; dtype kInvalid where the rule sets none.
 Status infer_node(const Module& module, const Graph& graph, const Node& node, std::vector<ValueType>& types);
 
 /// Merges what inference knows into a declared type. Declared dtype and quantization stay; unknown dimensions are

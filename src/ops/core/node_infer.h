@@ -8,8 +8,8 @@
 
 namespace smelt {
 
-/// Shape inference of a node of a graph: outputs go to `types`, declarations come from the graph. Where inputs come
-/// from is for the heirs to say.
+/// Shape inference of a node of a graph: writes output types to `types` and reads declared types from the graph.
+/// Derived classes provide the inputs.
 class NodeInfer : public InferContext {
  public:
   const Module& module() const override { return module_; }

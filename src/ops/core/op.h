@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,25 +23,44 @@ enum class Op : uint16_t {
 /// max_in / max_out of variadic operators.
 inline constexpr int kMany = 1 << 20;
 
+/// Facts about an operator that hold for all its attributes; a bit set.
 enum OpFlags : uint32_t {
   kNoFlags = 0,
-  /// The kernel moves stored elements and never looks at their values: quantized tensors pass as they are.
-  kDataMovement = 1,
+  // How it runs.
+  /// The kernel moves elements and never looks at their values: a quantized tensor is moved as its integers.
+  kDataMovement = 1 << 0,
   /// The reference kernel itself handles quantized inputs and outputs. Without kDataMovement and kQuantized, the
   /// runtime dequantizes quantized inputs to float32 and quantizes the outputs around the kernel.
-  kQuantized = 2,
+  kQuantized = 1 << 1,
   /// Has effects beyond its outputs (state, random stream): never removed, merged or reordered.
-  kEffect = 4,
-  /// Output shapes depend on the values of inputs in a way that inference can't give: the kernel allocates its outputs.
-  kDynamic = 8,
+  kEffect = 1 << 2,
+  /// Output shapes depend on input values in a way that shape inference can't give: the kernel allocates its outputs.
+  kDynamic = 1 << 3,
   /// Runs other graphs of the module.
-  kControl = 16,
+  kControl = 1 << 4,
   /// Works on sequences, optionals or maps.
-  kContainer = 32,
+  kContainer = 1 << 5,
+  // What passes and back-ends may do with it.
+  /// Output 0 holds the elements of input 0 in the same order: it can share the input's memory under another shape.
+  kView = 1 << 6,
+  /// Computes the same on permuted dimensions of input 0 once its `layout` or `axis` attribute, if it has one, is
+  /// adapted (OpInfo::channels_last). Further inputs don't follow the layout.
+  kAnyLayout = 1 << 7,
+  /// Commutes with quantization: on quantized integers it gives what it gives on their real values, if the output has
+  /// the quantization parameters of input 0.
+  kQuantTransparent = 1 << 8,
+  /// Multiplies input 0 with weights (input 1), accumulates, and adds an optional bias (input 2).
+  kWeighted = 1 << 9,
+  /// Takes an activation in its attributes (OpInfo::with_activation) in place of a node behind it.
+  kActivation = 1 << 10,
+  /// A back-end may compute it in float32 where its element types are narrower floats or quantized.
+  kWidensToFloat = 1 << 11,
+  /// A back-end may compute it in int32 or int64 where its element types are narrower integers.
+  kWidensToInt = 1 << 12,
 };
 
-/// What shape inference sees of one node. The same function runs at load (dimensions may be unknown) and at run time
-/// (all known; `constant` then also gives the contents of inputs that are computed).
+/// What shape inference sees of one node. The same rule runs at load, when dimensions may be unknown, and at run time,
+/// when all are known and `constant` also gives the contents of inputs that other nodes have computed.
 class InferContext {
  public:
   virtual ~InferContext() = default;
@@ -54,10 +74,10 @@ class InferContext {
   bool has(int i) const { return i < inputs() && node_->inputs[static_cast<size_t>(i)] != kNoValue; }
   bool wants(int i) const { return i < outputs() && node_->outputs[static_cast<size_t>(i)] != kNoValue; }
   virtual const ValueType& input(int i) const = 0;  ///< precondition: has(i)
-  /// Contents of input i if known now, else null.
+  /// Contents of input i if known now, else nullptr.
   virtual const Tensor* constant(int i) const = 0;
   virtual const Module& module() const = 0;
-  /// Declares output i. Ignored when nobody wants it.
+  /// Declares the type of output i. Ignored when nobody wants that output.
   virtual void set(int i, ValueType type) = 0;
   /// The type declared for output i by the model (its dtype and quantization guide operators such as Quantize);
   /// dtype kInvalid when nothing was declared.
@@ -91,12 +111,13 @@ class KernelContext {
   /// kernels find it zeroed; a back-end's kernels find it undefined.
   /// Precondition: wants(i), the operator is not kDynamic.
   virtual Tensor& output(int i) = 0;
-  /// For kDynamic operators: allocates output i. Checks the memory limit. The result may be a dummy when nobody wants
-  /// it.
+  /// For kDynamic operators: allocates output i within the memory limit. The tensor is a dummy when nobody wants the
+  /// output.
   virtual Result<Tensor*> allocate(int i, DType dtype, const Shape& shape) = 0;
-  /// For containers and control flow: hands over output i.
+  /// For containers and control flow: sets output i.
   virtual void set_output(int i, Datum value) = 0;
-  /// Uninitialised scratch memory, 64-byte aligned, until the kernel returns. Null when the limit is reached.
+  /// Uninitialised scratch memory, 64-byte aligned, valid until the kernel returns. nullptr when the memory limit is
+  /// reached.
   virtual void* scratch(size_t bytes) = 0;
   virtual ThreadPool& threads() = 0;
   /// Runs another graph of the module (control flow).
@@ -108,7 +129,7 @@ class KernelContext {
   /// Next 64 bits of the session's random stream.
   virtual uint64_t random() = 0;
   virtual const Module& module() const = 0;
-  /// Quantization wanted for output i (null: plain).
+  /// Quantization that the graph declares for output i; nullptr: not quantized.
   virtual QuantPtr output_quant(int i) const = 0;
 
  protected:
@@ -118,17 +139,30 @@ class KernelContext {
 using InferFn = Status (*)(InferContext&);
 using ReferenceFn = Status (*)(KernelContext&);
 
-/// One row of the operator table.
+struct Activation;
+
+/// One row of the operator table. The functions below `reference` follow from the attribute struct: a member of that
+/// name, or a field that they name. They are given attributes of the operator's own struct.
 struct OpInfo {
   const char* name;
   const char* family;  ///< folder below src/ops
   const char* doc;
   int min_inputs, max_inputs, min_outputs, max_outputs;
-  uint32_t flags;
+  uint32_t flags;  ///< OpFlags
   InferFn infer;
   ReferenceFn reference;
-  /// Whether `attrs` is the struct that the operator takes.
-  bool (*attrs_fit)(const Attrs*);
+  /// True if `attrs` is the struct that the operator takes.
+  bool (*attrs_fit)(const Attrs* attrs);
+  /// Graphs that the node runs; empty without kControl.
+  std::vector<int> (*graphs)(const Attrs& attrs);
+  /// Number of multiply-adds for operands of these types, all dimensions known; 0: the operator is of another kind.
+  double (*multiply_adds)(const Attrs& attrs, std::span<const ValueType> inputs, const ValueType& output);
+  /// The attributes for an input 0 of `rank` dimensions that is channels-last instead of channels-first: `layout` is
+  /// switched, `axis` is mapped. nullptr when the attributes ask for channels-last already.
+  AttrsPtr (*channels_last)(const AttrsPtr& attrs, int rank);
+  /// The attributes with an activation behind the operator. nullptr when they have one already, when the operator can't
+  /// take one, or when `quantized` and a fixed-point rounding rule would round the activation's bounds its own way.
+  AttrsPtr (*with_activation)(const Attrs& attrs, const Activation& act, bool quantized);
 };
 
 const OpInfo& op_info(Op op);

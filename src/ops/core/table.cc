@@ -36,10 +36,55 @@ bool fits(const Attrs* attrs) {
   return dynamic_cast<const A*>(attrs) != nullptr;
 }
 
+template <class A>
+std::vector<int> graphs([[maybe_unused]] const Attrs& attrs) {
+  if constexpr (requires(const A& a) { a.graphs(); }) return static_cast<const A&>(attrs).graphs();
+  return {};
+}
+
+template <class A>
+double multiply_adds([[maybe_unused]] const Attrs& attrs, [[maybe_unused]] std::span<const ValueType> inputs,
+                     [[maybe_unused]] const ValueType& output) {
+  if constexpr (requires(const A& a) { a.multiply_adds(inputs, output); })
+    return static_cast<const A&>(attrs).multiply_adds(inputs, output);
+  return 0;
+}
+
+template <class A>
+AttrsPtr channels_last(const AttrsPtr& attrs, [[maybe_unused]] int rank) {
+  if constexpr (requires(A & a) { a.layout = Layout::kChannelsLast; }) {
+    A moved = static_cast<const A&>(*attrs);
+    if (moved.layout != Layout::kChannelsFirst) return nullptr;
+    moved.layout = Layout::kChannelsLast;
+    return make_attrs<A>(std::move(moved));
+  } else if constexpr (requires(A & a) { a.axis = int64_t{}; }) {
+    A moved = static_cast<const A&>(*attrs);
+    moved.axis = channels_last_axis(moved.axis, rank);
+    return make_attrs<A>(std::move(moved));
+  } else {
+    return attrs;
+  }
+}
+
+template <class A>
+AttrsPtr with_activation([[maybe_unused]] const Attrs& attrs, [[maybe_unused]] const Activation& act,
+                         [[maybe_unused]] bool quantized) {
+  if constexpr (requires(A & a) { a.act = act, a.rounding; }) {
+    A fused = static_cast<const A&>(attrs);
+    if constexpr (requires { fused.takes_activation(); })
+      if (!fused.takes_activation()) return nullptr;
+    if (fused.act.kind != ActKind::kNone || (quantized && fused.rounding != Rounding::kFloatHalfEven)) return nullptr;
+    fused.act = act;
+    return make_attrs<A>(std::move(fused));
+  }
+  return nullptr;
+}
+
 #define SMELT_FAMILY_BEGIN(name) Row{name, {}},
-#define SMELT_OP(name, attrs, min_in, max_in, min_out, max_out, flags, doc) \
-  Row{nullptr,                                                              \
-      {#name, nullptr, doc, min_in, max_in, min_out, max_out, flags, infer_##name, reference_##name, fits<attrs>}},
+#define SMELT_OP(name, attrs, min_in, max_in, min_out, max_out, flags, doc)                                       \
+  Row{nullptr,                                                                                                    \
+      {#name, nullptr, doc, min_in, max_in, min_out, max_out, flags, infer_##name, reference_##name, fits<attrs>, \
+       graphs<attrs>, multiply_adds<attrs>, channels_last<attrs>, with_activation<attrs>}},
 
 std::vector<OpInfo> build() {
   const Row rows[] = {

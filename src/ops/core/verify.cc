@@ -1,35 +1,15 @@
 #include "ops/core/verify.h"
 
 #include "base/error.h"
-#include "ops/container/container.h"
 #include "ops/control/control.h"
 #include "ops/core/op.h"
 
 namespace smelt {
 namespace {
 
-/// Graphs that a node runs.
 std::vector<int> called_graphs(const Node& node) {
-  switch (node.op) {
-    case Op::kIf: {
-      const auto& a = static_cast<const IfAttrs&>(*node.attrs);
-      return {a.then_graph, a.else_graph};
-    }
-    case Op::kWhile: {
-      const auto& a = static_cast<const WhileAttrs&>(*node.attrs);
-      return {a.cond_graph, a.body_graph};
-    }
-    case Op::kLoop:
-      return {static_cast<const LoopAttrs&>(*node.attrs).body_graph};
-    case Op::kScan:
-      return {static_cast<const ScanAttrs&>(*node.attrs).body_graph};
-    case Op::kCall:
-      return {static_cast<const CallAttrs&>(*node.attrs).graph};
-    case Op::kSequenceMap:
-      return {static_cast<const SequenceAttrs&>(*node.attrs).graph};
-    default:
-      return {};
-  }
+  const OpInfo& info = op_info(node.op);
+  return info.flags & kControl ? info.graphs(*node.attrs) : std::vector<int>();
 }
 
 Status verify_graph(const Module& module, const Graph& g) {

@@ -3,8 +3,16 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/common/index.h"
 
 namespace smelt {
+
+double MatMulAttrs::multiply_adds(std::span<const ValueType> inputs, const ValueType& output) const {
+  const Shape& b = inputs[1].shape;
+  return static_cast<double>(output.shape.elements()) *
+         static_cast<double>(dim_or_one(b, b.rank() - (transpose_b || b.rank() < 2 ? 1 : 2)));
+}
+
 namespace {
 
 /// Row-major strides that tolerate unknown dimensions.

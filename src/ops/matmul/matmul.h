@@ -1,5 +1,8 @@
 #pragma once
 
+#include <span>
+
+#include "graph/graph.h"
 #include "ops/common/enums.h"
 #include "smelt/tensor.h"
 
@@ -19,11 +22,14 @@ struct MatMulAttrs : Attrs {
   /// The leading dimensions before the last (1) are one batch in transposition of com.microsoft.FusedMatMul
   /// (transBatch).
   bool trans_batch_a = false, trans_batch_b = false;
-  /// Float rows of a are quantized as they come in blocks of so many entries, each on a symmetric int8 grid of its own
-  /// (choose_block_quant_params, ops/common/dynamic_quant.h), and b has scales of as many; 0: they are not.
+  /// Block size of dynamic quantization: float rows of a are quantized to int8 at run time, with one symmetric scale
+  /// for each `row_block` entries (choose_block_quant_params, ops/common/dynamic_quant.h); b has blocks of that size
+  /// too. 0: a is not quantized by blocks.
   int64_t row_block = 0;
   SMELT_FIELDS(transpose_a, transpose_b, conjugate_a, conjugate_b, alpha, beta, act, rounding, hybrid,
                asymmetric_inputs, flatten_a, trans_batch_a, trans_batch_b, row_block)
+  /// See OpInfo::multiply_adds.
+  double multiply_adds(std::span<const ValueType> inputs, const ValueType& output) const;
 };
 
 struct EinsumAttrs : Attrs {

@@ -47,38 +47,7 @@ bool computes_on_reals(const KernelSpec& spec) {
 
 bool takes_reals(const KernelSpec& spec) {
   if (spec.node.op == Op::kMatMul && spec.has(3)) return false;  // stored integers with scales
-  switch (spec.node.op) {
-    case Op::kUnary:
-    case Op::kBinary:
-    case Op::kClamp:
-    case Op::kMatMul:
-    case Op::kConv:
-    case Op::kConvTranspose:
-    case Op::kPool:
-    case Op::kAdaptivePool:
-    case Op::kReduce:
-    case Op::kArgReduce:
-    case Op::kCumulative:
-    case Op::kSoftmax:
-    case Op::kLayerNorm:
-    case Op::kGroupNorm:
-    case Op::kMeanVarianceNorm:
-    case Op::kLpNorm:
-    case Op::kBatchNorm:
-    case Op::kLRN:
-    case Op::kAttention:
-    case Op::kRotary:
-    case Op::kGridSample:
-    case Op::kResize:
-    case Op::kFakeQuant:
-    case Op::kRecurrent:
-    case Op::kLinearAttention:
-    case Op::kTopK:
-    case Op::kSort:
-      break;
-    default:
-      return false;
-  }
+  if (!(op_info(spec.node.op).flags & kWidensToFloat)) return false;
   const auto stored = [](const ValueType& t) { return t.dtype != DType::kInvalid && is_stored(t); };
   const bool any = stored(spec.outputs[0]) || stored(spec.inputs[0]);
   return !any || computes_on_reals(spec);
@@ -101,21 +70,7 @@ bool keeps_stored(const KernelSpec& spec) {
 }
 
 bool takes_integers(const KernelSpec& spec) {
-  switch (spec.node.op) {
-    case Op::kUnary:
-    case Op::kBinary:
-    case Op::kClamp:
-    case Op::kReduce:
-    case Op::kArgReduce:
-    case Op::kCumulative:
-    case Op::kTopK:
-    case Op::kSort:
-    case Op::kScatterNew:
-    case Op::kSparseToDense:
-      break;
-    default:
-      return false;
-  }
+  if (!(op_info(spec.node.op).flags & kWidensToInt)) return false;
   return (!is_stored(spec.inputs[0]) && !is_stored(spec.outputs[0])) || keeps_stored(spec);
 }
 
