@@ -20,7 +20,7 @@ using Walk = BroadcastWalk<2>;
 
 Walk walk_of(const Tensor& a, const Tensor& b, const Tensor& y) { return Walk(y.shape(), {a.shape(), b.shape()}); }
 
-/// Rows of one functor with the broadcast pattern taken out of the inner loop.
+/// Applies one functor row by row, with a loop of its own for each broadcast pattern.
 template <class T, class Out, class F>
 void map_rows(const Walk& walk, const T* a, const T* b, Out* y, F f) {
   walk.each_row([&](int64_t out, const std::array<int64_t, 2>& at, int64_t n, const std::array<int64_t, 2>& step) {
@@ -68,8 +68,8 @@ Status binary_real(const BinaryAttrs& attrs, const Walk& walk, const T* a, const
   return Ok();
 }
 
-/// Narrow floats, mixed types and whatever else is real: through buffers of T.
-/// What processors convert to where a real number is none of a signed integer type: its smallest value.
+/// Writes element i. A value outside a signed 32- or 64-bit integer type becomes its smallest value, as processors
+/// convert.
 void store_power(Tensor& y, int64_t i, double v) {
   const double limit = y.dtype() == DType::kI32 ? 2147483648.0 : 9223372036854775808.0;
   if (is_signed_integer(y.dtype()) && bit_width(y.dtype()) >= 32 && !(v >= -limit && v < limit))
@@ -78,6 +78,7 @@ void store_power(Tensor& y, int64_t i, double v) {
     set_double(y, i, v);
 }
 
+/// Narrow floats, mixed types and all other real operands: through buffers of T.
 template <class T>
 Status binary_converted(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Tensor& y) {
   std::vector<T> p(static_cast<size_t>(a.elements())), q(static_cast<size_t>(b.elements()));
@@ -124,10 +125,11 @@ Status binary_integers(const BinaryAttrs& attrs, const Tensor& a, const Tensor& 
   const bool scaled = alpha != 1 && (attrs.fn == Binary::kAdd || attrs.fn == Binary::kSub);
   bool defined = true;
   walk_of(a, b, y).each([&](int64_t out, const std::array<int64_t, 2>& at) {
-    int64_t r = 0, q = get_int(b, at[1]);
+    int64_t q = get_int(b, at[1]);
     if (scaled) q = static_cast<int64_t>(static_cast<uint64_t>(q) * static_cast<uint64_t>(alpha));
-    defined = binary_int(attrs.fn, get_int(a, at[0]), q, bits, is_signed, r) && defined;
-    set_int(y, out, r);
+    const auto r = binary_int(attrs.fn, get_int(a, at[0]), q, bits, is_signed);
+    defined = defined && r.has_value();
+    set_int(y, out, r.value_or(0));
     if (activated) {
       const Bounds bounds = activation_bounds(attrs.act);
       const auto v = static_cast<double>(get_int(y, out));
@@ -144,9 +146,7 @@ Status binary_strings(Binary fn, const Tensor& a, const Tensor& b, Tensor& y) {
     return Unsupported(to_string(fn), " is not defined on strings");
   walk_of(a, b, y).each([&](int64_t out, const std::array<int64_t, 2>& at) {
     const int order = a.data<std::string>()[at[0]].compare(b.data<std::string>()[at[1]]);
-    int64_t r = 0;
-    binary_int(fn, order, 0, 64, true, r);
-    y.data<uint8_t>()[out] = r != 0;
+    y.data<uint8_t>()[out] = binary_int(fn, order, 0, 64, true).value_or(0) != 0;
   });
   return Ok();
 }
@@ -154,11 +154,11 @@ Status binary_strings(Binary fn, const Tensor& a, const Tensor& b, Tensor& y) {
 Status binary_complexes(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Tensor& y) {
   bool defined = true;
   walk_of(a, b, y).each([&](int64_t out, const std::array<int64_t, 2>& at) {
-    std::complex<double> r;
     std::complex<double> q = get_complex(b, at[1]);
     if (attrs.fn == Binary::kAdd || attrs.fn == Binary::kSub) q *= attrs.alpha;
-    defined = binary_complex(attrs.fn, get_complex(a, at[0]), q, r) && defined;
-    set_complex(y, out, r);
+    const auto r = binary_complex(attrs.fn, get_complex(a, at[0]), q);
+    defined = defined && r.has_value();
+    set_complex(y, out, r.value_or(0.0));
   });
   if (!defined) return Unsupported(to_string(attrs.fn), " is not defined on complex numbers");
   return Ok();
@@ -186,10 +186,10 @@ Status reference_Binary(KernelContext& ctx) {
   if (is_quantized(a) || is_quantized(b) || is_quantized(y)) return binary_quantized(attrs, a, b, y);
   if (a.dtype() == DType::kString && b.dtype() == DType::kString) return binary_strings(attrs.fn, a, b, y);
   if (is_complex(a.dtype()) || is_complex(b.dtype())) return binary_complexes(attrs, a, b, y);
-  const bool plain = a.dtype() == b.dtype() && y.dtype() == (gives_bool(attrs.fn) ? DType::kBool : a.dtype());
-  if (plain && a.dtype() == DType::kF32)
+  const bool one_type = a.dtype() == b.dtype() && y.dtype() == (gives_bool(attrs.fn) ? DType::kBool : a.dtype());
+  if (one_type && a.dtype() == DType::kF32)
     return binary_real<float>(attrs, walk_of(a, b, y), a.data<float>(), b.data<float>(), y.raw(), y.elements());
-  if (plain && a.dtype() == DType::kF64)
+  if (one_type && a.dtype() == DType::kF64)
     return binary_real<double>(attrs, walk_of(a, b, y), a.data<double>(), b.data<double>(), y.raw(), y.elements());
   const bool integers = !is_float(a.dtype()) && !is_float(b.dtype());
   if (integers && attrs.checked_division && y.elements() > 0)

@@ -9,21 +9,18 @@
 #include "ops/common/fixed_point.h"
 #include "ops/elementwise/binary_math.h"
 #include "tensor/numeric.h"
+#include "tensor/quant_params.h"
 
 namespace smelt {
 namespace {
 
-struct Grid {
-  float scale = 1;
-  int32_t zero = 0;
-};
-Grid grid_of(const Tensor& t) { return t.quant() ? Grid{t.quant()->scale(), t.quant()->zero_point()} : Grid{}; }
+QuantParams params_of(const Tensor& t) { return per_tensor_params(t.quant()); }
 
 struct Operands {
   const Tensor &a, &b;
   Tensor& y;
-  Grid ga, gb, gy;
-  int64_t lo, hi;  ///< stored range of y, the activation applied
+  QuantParams pa, pb, py;
+  int64_t lo, hi;  ///< range of y after the activation, in quantized integers
 };
 
 int32_t wrap_left(int32_t v, int bits) { return std::bit_cast<int32_t>(static_cast<uint32_t>(v) << bits); }
@@ -31,27 +28,27 @@ int32_t wrap_mul(int32_t p, int32_t q) {
   return std::bit_cast<int32_t>(static_cast<uint32_t>(p) * static_cast<uint32_t>(q));
 }
 
-/// y = clamp(f(stored a - zero, stored b - zero) + zero of y).
+/// y = clamp(f(a - zero point of a, b - zero point of b) + zero point of y), in quantized integers.
 template <class F>
 void map_centred(const Operands& o, F&& f) {
   BroadcastWalk<2>(o.y.shape(), {o.a.shape(), o.b.shape()}).each([&](int64_t out, const std::array<int64_t, 2>& at) {
-    const auto p = static_cast<int32_t>(get_int(o.a, at[0])) - o.ga.zero;
-    const auto q = static_cast<int32_t>(get_int(o.b, at[1])) - o.gb.zero;
-    const int64_t r = static_cast<int64_t>(f(p, q)) + o.gy.zero;
+    const auto p = static_cast<int32_t>(get_int(o.a, at[0])) - o.pa.zero_point;
+    const auto q = static_cast<int32_t>(get_int(o.b, at[1])) - o.pb.zero_point;
+    const int64_t r = static_cast<int64_t>(f(p, q)) + o.py.zero_point;
     set_int(o.y, out, std::min(o.hi, std::max(o.lo, r)));
   });
 }
 
-/// Both inputs on one grid of twice the larger scale, `left` bits finer.
+/// Rescales both inputs to a common scale: twice the larger one, with `left` more bits of precision.
 struct CommonScale {
   int left;
   double twice_max;
   FixedFactor a, b;
   CommonScale(const Operands& o, int left_shift)
       : left(left_shift),
-        twice_max(static_cast<double>(2 * std::max(o.ga.scale, o.gb.scale))),
-        a(fixed_factor(static_cast<double>(o.ga.scale) / twice_max)),
-        b(fixed_factor(static_cast<double>(o.gb.scale) / twice_max)) {}
+        twice_max(static_cast<double>(2 * std::max(o.pa.scale, o.pb.scale))),
+        a(fixed_factor(static_cast<double>(o.pa.scale) / twice_max)),
+        b(fixed_factor(static_cast<double>(o.pb.scale) / twice_max)) {}
   int32_t of_a(int32_t v) const { return rescale_double(wrap_left(v, left), a); }
   int32_t of_b(int32_t v) const { return rescale_double(wrap_left(v, left), b); }
 };
@@ -60,17 +57,17 @@ FixedArithmetic arithmetic(Binary fn, const Operands& o) {
   FixedArithmetic f;
   f.product = fn == Binary::kMul;
   f.negate_b = fn == Binary::kSub;
-  f.zero_a = o.ga.zero;
-  f.zero_b = o.gb.zero;
-  f.zero = o.gy.zero;
+  f.zero_a = o.pa.zero_point;
+  f.zero_b = o.pb.zero_point;
+  f.zero = o.py.zero_point;
   f.low = o.lo;
   f.high = o.hi;
   if (f.product) {
-    f.out = fixed_factor(static_cast<double>(o.ga.scale * o.gb.scale / o.gy.scale));
+    f.out = fixed_factor(static_cast<double>(o.pa.scale * o.pb.scale / o.py.scale));
     return f;
   }
   const CommonScale common(o, o.y.dtype() == DType::kI16 ? 15 : 20);
-  const auto unit = static_cast<double>(static_cast<float>(1 << common.left) * o.gy.scale);
+  const auto unit = static_cast<double>(static_cast<float>(1 << common.left) * o.py.scale);
   f.left = common.left;
   f.a = common.a;
   f.b = common.b;
@@ -83,22 +80,22 @@ void add_sub_or_multiply(Binary fn, const Operands& o) {
   BroadcastWalk<2>(o.y.shape(), {o.a.shape(), o.b.shape()}).each([&](int64_t out, const std::array<int64_t, 2>& at) {
     const int32_t a = f.of_a(static_cast<int32_t>(get_int(o.a, at[0])));
     const int32_t b = f.of_b(static_cast<int32_t>(get_int(o.b, at[1])));
-    set_int(o.y, out, f.stored(f.combine(a, b)));
+    set_int(o.y, out, f.quantized(f.combine(a, b)));
   });
 }
 
-/// Whether a scale is a power of two, and which.
+/// True if a scale is 2^exponent.
 bool power_of_two(float scale, int& exponent) {
   const float log2 = std::log(scale) * (1.0f / std::log(2.0f)), rounded = std::round(log2);
   exponent = static_cast<int>(rounded);
   return std::fabs(log2 - rounded) < 1e-3f;
 }
 
-/// Whether the int16 kernel for power-of-two scales applies, and by how much it shifts its inputs.
+/// True if the int16 kernel for power-of-two scales applies; sets the shifts of its inputs.
 bool shifts(const BinaryAttrs& attrs, const Operands& o, int& right_a, int& right_b) {
   int ea = 0, eb = 0, ey = 0;
   if (!attrs.pot_scale || attrs.fn == Binary::kMul || o.y.dtype() != DType::kI16 || o.a.dtype() != DType::kI16 ||
-      !power_of_two(o.ga.scale, ea) || !power_of_two(o.gb.scale, eb) || !power_of_two(o.gy.scale, ey))
+      !power_of_two(o.pa.scale, ea) || !power_of_two(o.pb.scale, eb) || !power_of_two(o.py.scale, ey))
     return false;
   right_a = ey - ea;
   right_b = ey - eb;
@@ -115,13 +112,13 @@ void add_or_sub_shifting(const Operands& o, bool subtract, int right_a, int righ
 /// int16 inputs in [-1, 1) to 8-bit outputs.
 void multiply_narrowing(const Operands& o) {
   map_centred(o, [&](int32_t p, int32_t q) {
-    const auto u = static_cast<int16_t>(p + o.ga.zero), v = static_cast<int16_t>(q + o.gb.zero);
+    const auto u = static_cast<int16_t>(p + o.pa.zero_point), v = static_cast<int16_t>(q + o.pb.zero_point);
     return rounding_divide_by_pot(rounding_doubling_high_mul16(u, v), 8);
   });
 }
 
 void divide(const Operands& o) {
-  const FixedFactor factor = fixed_factor(static_cast<double>(o.ga.scale / (o.gb.scale * o.gy.scale)));
+  const FixedFactor factor = fixed_factor(static_cast<double>(o.pa.scale / (o.pb.scale * o.py.scale)));
   map_centred(o, [&](int32_t p, int32_t q) -> int32_t {
     if (q == 0) return p == 0 ? 0 : (p > 0 ? 1 << 24 : -(1 << 24));
     if (q < 0) {
@@ -142,7 +139,7 @@ void divide(const Operands& o) {
 
 void squared_difference(const Operands& o) {
   const CommonScale common(o, 7);
-  const auto unit = static_cast<double>(static_cast<float>(1 << 14) * o.gy.scale);
+  const auto unit = static_cast<double>(static_cast<float>(1 << 14) * o.py.scale);
   const FixedFactor out = fixed_factor(common.twice_max * common.twice_max / unit);
   map_centred(o, [&](int32_t p, int32_t q) {
     const int32_t d = common.of_a(p) - common.of_b(q);
@@ -151,26 +148,25 @@ void squared_difference(const Operands& o) {
 }
 
 void prelu(const Operands& o) {
-  const FixedFactor identity = fixed_factor(static_cast<double>(o.ga.scale / o.gy.scale));
-  const FixedFactor sloped = fixed_factor(static_cast<double>(o.ga.scale * o.gb.scale / o.gy.scale));
+  const FixedFactor identity = fixed_factor(static_cast<double>(o.pa.scale / o.py.scale));
+  const FixedFactor sloped = fixed_factor(static_cast<double>(o.pa.scale * o.pb.scale / o.py.scale));
   map_centred(o, [&](int32_t p, int32_t q) {
     return p >= 0 ? rescale_double(p, identity) : rescale_double(wrap_mul(p, q), sloped);
   });
 }
 
 void compare(Binary fn, const Operands& o) {
-  const FixedFactor fa = fixed_factor(static_cast<double>(o.ga.scale)),
-                    fb = fixed_factor(static_cast<double>(o.gb.scale));
+  const FixedFactor fa = fixed_factor(static_cast<double>(o.pa.scale)),
+                    fb = fixed_factor(static_cast<double>(o.pb.scale));
   BroadcastWalk<2>(o.y.shape(), {o.a.shape(), o.b.shape()}).each([&](int64_t out, const std::array<int64_t, 2>& at) {
-    const auto p = static_cast<int32_t>(get_int(o.a, at[0])) - o.ga.zero;
-    const auto q = static_cast<int32_t>(get_int(o.b, at[1])) - o.gb.zero;
-    int64_t r = 0;
-    binary_int(fn, rescale_double(wrap_left(p, 8), fa), rescale_double(wrap_left(q, 8), fb), 32, true, r);
-    o.y.data<uint8_t>()[out] = r != 0;
+    const auto p = static_cast<int32_t>(get_int(o.a, at[0])) - o.pa.zero_point;
+    const auto q = static_cast<int32_t>(get_int(o.b, at[1])) - o.pb.zero_point;
+    const auto r = binary_int(fn, rescale_double(wrap_left(p, 8), fa), rescale_double(wrap_left(q, 8), fb), 32, true);
+    o.y.data<uint8_t>()[out] = r.value_or(0) != 0;
   });
 }
 
-/// The larger or smaller stored value; all three tensors share one grid.
+/// The larger or smaller integer; all three tensors have equal parameters.
 void extreme(bool largest, const Operands& o) {
   BroadcastWalk<2>(o.y.shape(), {o.a.shape(), o.b.shape()}).each([&](int64_t out, const std::array<int64_t, 2>& at) {
     const int64_t p = get_int(o.a, at[0]), q = get_int(o.b, at[1]);
@@ -181,10 +177,8 @@ void extreme(bool largest, const Operands& o) {
 bool is_narrow(DType d) { return d == DType::kI8 || d == DType::kU8; }
 bool is_integer_kernel_type(DType d) { return is_narrow(d) || d == DType::kI16; }
 
-bool same_grid(const Grid& p, const Grid& q) { return p.scale == q.scale && p.zero == q.zero; }
-
-/// The stored range that a clamping activation leaves.
-bool stored_range(const Activation& act, Operands& o) {
+/// Sets the range of y after a clamping activation; false for other activations.
+bool output_range(const Activation& act, Operands& o) {
   o.lo = int_min(o.y.dtype());
   o.hi = int_max(o.y.dtype());
   if (act.kind == ActKind::kNone) return true;
@@ -192,12 +186,12 @@ bool stored_range(const Activation& act, Operands& o) {
       act.kind != ActKind::kClamp)
     return false;
   const Bounds bounds = activation_bounds(act);
-  const auto on_grid = [&](float bound, int64_t beyond) {
-    const double q = static_cast<double>(std::round(bound / o.gy.scale)) + o.gy.zero;
+  const auto quantized_bound = [&](float bound, int64_t beyond) {
+    const double q = static_cast<double>(std::round(bound / o.py.scale)) + o.py.zero_point;
     return std::isfinite(q) && std::fabs(q) < 1e9 ? static_cast<int64_t>(q) : beyond;
   };
-  o.lo = std::max(o.lo, on_grid(bounds.lo, o.lo));
-  o.hi = std::min(o.hi, on_grid(bounds.hi, o.hi));
+  o.lo = std::max(o.lo, quantized_bound(bounds.lo, o.lo));
+  o.hi = std::min(o.hi, quantized_bound(bounds.hi, o.hi));
   return true;
 }
 
@@ -206,10 +200,10 @@ bool stored_range(const Activation& act, Operands& o) {
 std::optional<FixedArithmetic> FixedArithmetic::make(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b,
                                                      Tensor& y) {
   if (attrs.fn != Binary::kAdd && attrs.fn != Binary::kSub && attrs.fn != Binary::kMul) return std::nullopt;
-  Operands o{a, b, y, grid_of(a), grid_of(b), grid_of(y), 0, 0};
+  Operands o{a, b, y, params_of(a), params_of(b), params_of(y), 0, 0};
   int right_a = 0, right_b = 0;
   if (!is_integer_kernel_type(y.dtype()) || a.dtype() != y.dtype() || b.dtype() != y.dtype() || attrs.alpha != 1 ||
-      shifts(attrs, o, right_a, right_b) || !stored_range(attrs.act, o))
+      shifts(attrs, o, right_a, right_b) || !output_range(attrs.act, o))
     return std::nullopt;
   return arithmetic(attrs.fn, o);
 }
@@ -217,26 +211,26 @@ std::optional<FixedArithmetic> FixedArithmetic::make(const BinaryAttrs& attrs, c
 std::optional<ShiftedArithmetic> ShiftedArithmetic::make(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b,
                                                          Tensor& y) {
   if (attrs.fn != Binary::kAdd && attrs.fn != Binary::kSub) return std::nullopt;
-  Operands o{a, b, y, grid_of(a), grid_of(b), grid_of(y), 0, 0};
+  Operands o{a, b, y, params_of(a), params_of(b), params_of(y), 0, 0};
   ShiftedArithmetic s;
-  if (attrs.alpha != 1 || !shifts(attrs, o, s.right_a, s.right_b) || !stored_range(attrs.act, o)) return std::nullopt;
+  if (attrs.alpha != 1 || !shifts(attrs, o, s.right_a, s.right_b) || !output_range(attrs.act, o)) return std::nullopt;
   s.negate_b = attrs.fn == Binary::kSub;
-  s.zero_a = o.ga.zero;
-  s.zero_b = o.gb.zero;
-  s.zero = o.gy.zero;
+  s.zero_a = o.pa.zero_point;
+  s.zero_b = o.pb.zero_point;
+  s.zero = o.py.zero_point;
   s.low = o.lo;
   s.high = o.hi;
   return s;
 }
 
 bool binary_fixed(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Tensor& y) {
-  Operands o{a, b, y, grid_of(a), grid_of(b), grid_of(y), 0, 0};
+  Operands o{a, b, y, params_of(a), params_of(b), params_of(y), 0, 0};
   if (!is_integer_kernel_type(a.dtype()) || !is_integer_kernel_type(b.dtype())) return false;
   if (attrs.fn >= Binary::kEqual && attrs.fn <= Binary::kGreaterEqual) {
     compare(attrs.fn, o);
     return true;
   }
-  if (!is_integer_kernel_type(y.dtype()) || attrs.alpha != 1 || !stored_range(attrs.act, o)) return false;
+  if (!is_integer_kernel_type(y.dtype()) || attrs.alpha != 1 || !output_range(attrs.act, o)) return false;
   if (attrs.fn == Binary::kMul && a.dtype() == DType::kI16 && is_narrow(y.dtype())) {
     multiply_narrowing(o);
     return true;
@@ -266,7 +260,7 @@ bool binary_fixed(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Te
       return true;
     case Binary::kMin:
     case Binary::kMax:
-      if (!same_grid(o.ga, o.gb) || !same_grid(o.ga, o.gy)) return false;
+      if (!(o.pa == o.pb) || !(o.pa == o.py)) return false;
       extreme(attrs.fn == Binary::kMax, o);
       return true;
     default:

@@ -14,7 +14,7 @@ namespace smelt {
 namespace {
 
 Status through_float(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Tensor& y) {
-  const std::vector<float> p = real_values(a), q = real_values(b);
+  const std::vector<float> p = to_real_vector(a), q = to_real_vector(b);
   std::vector<float> r(static_cast<size_t>(y.elements()));
   const BroadcastWalk<2> walk(y.shape(), {a.shape(), b.shape()});
   const bool scaled = attrs.fn == Binary::kAdd || attrs.fn == Binary::kSub;

@@ -18,7 +18,7 @@ struct Range {
   float min = 0, max = 0;
 };
 
-/// Smallest and largest value, widened to hold zero. NaN is passed over.
+/// Smallest and largest value, widened to hold zero. NaN is ignored.
 Range range_of(const float* x, int64_t n) {
   Range r;
   for (int64_t i = 0; i < n; ++i) {
@@ -64,8 +64,7 @@ DynamicRange balanced_range(const float* x, int64_t n, int64_t lo, int64_t hi, d
   d.inverse = r.min == r.max ? 1.0f : (qmax - qmin) / (r.max - r.min);
   if (eps > 0) d.inverse = std::min(d.inverse, 1.0f / static_cast<float>(eps));
   if (!std::isfinite(d.inverse)) d.inverse = 1;
-  // Counted from the smallest value: what is halfway, as in rows with max = -min, then goes where it goes with the
-  // unsigned activations that XNNPACK prefers on x86.
+  // Counting from the smallest value rounds halfway cases (rows with max = -min) as XNNPACK's unsigned activations do.
   const float steps = -r.min * d.inverse;
   d.zero_point = lo + (steps > 0 ? std::lrint(std::min(steps, qmax - qmin)) : 0);
   d.scale = 1.0f / d.inverse;
@@ -74,29 +73,29 @@ DynamicRange balanced_range(const float* x, int64_t n, int64_t lo, int64_t hi, d
 
 Status infer_DynamicQuantize(InferContext& ctx) {
   const auto& attrs = ctx.attrs<DynamicQuantizeAttrs>();
-  ValueType stored = ctx.input(0);
-  stored.dtype = attrs.to;
-  stored.quant = nullptr;
-  ValueType parameters = ValueType::tensor(DType::kF32, Shape{});
+  ValueType quantized = ctx.input(0);
+  quantized.dtype = attrs.to;
+  quantized.quant = nullptr;
+  ValueType params = ValueType::tensor(DType::kF32, Shape{});
   if (attrs.per_row) {
-    parameters.ranked = stored.ranked;
-    parameters.shape = stored.shape;
-    if (stored.ranked && stored.shape.rank() == 0) return InvalidModel("per-row quantization of a scalar");
-    if (stored.ranked) parameters.shape[stored.shape.rank() - 1] = 1;
+    params.ranked = quantized.ranked;
+    params.shape = quantized.shape;
+    if (quantized.ranked && quantized.shape.rank() == 0) return InvalidModel("per-row quantization of a scalar");
+    if (quantized.ranked) params.shape[quantized.shape.rank() - 1] = 1;
   }
   const DType scale = ctx.declared(1).dtype, zero_point = ctx.declared(2).dtype;
-  ctx.set(0, std::move(stored));
-  parameters.dtype = scale == DType::kInvalid ? DType::kF32 : scale;
-  ctx.set(1, parameters);
-  parameters.dtype = zero_point == DType::kInvalid ? attrs.to : zero_point;
-  ctx.set(2, parameters);
+  ctx.set(0, std::move(quantized));
+  params.dtype = scale == DType::kInvalid ? DType::kF32 : scale;
+  ctx.set(1, params);
+  params.dtype = zero_point == DType::kInvalid ? attrs.to : zero_point;
+  ctx.set(2, params);
   return Ok();
 }
 
 Status reference_DynamicQuantize(KernelContext& ctx) {
   const auto& attrs = ctx.attrs<DynamicQuantizeAttrs>();
   const Tensor& x = ctx.input(0);
-  const std::vector<float> v = real_values(x);
+  const std::vector<float> v = to_real_vector(x);
   const int64_t n = x.elements();
   const bool ranged = attrs.quant_min != attrs.quant_max;
   const int64_t lo = ranged ? attrs.quant_min : int_min(attrs.to), hi = ranged ? attrs.quant_max : int_max(attrs.to);
@@ -126,7 +125,7 @@ Status reference_FakeQuant(KernelContext& ctx) {
   if (!(scale > 0)) return InvalidModel("fake quantization range [", attrs.min, ", ", attrs.max, "] is empty");
   const float zero = std::clamp(std::round(qmin - attrs.min / scale), qmin, qmax);
   const float low = (qmin - zero) * scale, high = (qmax - zero) * scale, inverse = 1.0f / scale;
-  std::vector<float> v = real_values(ctx.input(0));
+  std::vector<float> v = to_real_vector(ctx.input(0));
   for (float& f : v) {
     const float clamped = std::min(high, std::max(low, f));
     f = std::round((clamped - low) * inverse) * scale + low;

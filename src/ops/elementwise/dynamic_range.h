@@ -7,9 +7,9 @@ namespace smelt {
 /// Quantization parameters chosen from the range of some values.
 struct DynamicRange {
   float scale = 1;
-  float inverse = 1;  ///< what values are multiplied with; 0: they are divided by `scale`
+  float inverse = 1;  ///< factor from real to quantized values; 0: divide by `scale` instead
   int64_t zero_point = 0;
-  /// Round half to even, saturate to [lo, hi].
+  /// The quantized value: rounded half to even, saturated to [lo, hi]. NaN counts as 0.
   int64_t quantize(float x, int64_t lo, int64_t hi) const;
 };
 
@@ -17,7 +17,8 @@ struct DynamicRange {
 DynamicRange symmetric_range(const float* x, int64_t n, int64_t hi, double eps);
 /// The range widened to hold 0, zero point rounded from the smallest value (ONNX DynamicQuantizeLinear).
 DynamicRange asymmetric_range(const float* x, int64_t n, int64_t lo, int64_t hi, double eps);
-/// The same range by multiplication with (hi - lo) / (max - min), zero point rounded half to even (XNNPACK).
+/// The range widened to hold 0, by multiplication with (hi - lo) / (max - min); zero point rounded half to even
+/// (XNNPACK).
 DynamicRange balanced_range(const float* x, int64_t n, int64_t lo, int64_t hi, double eps);
 
 }  // namespace smelt

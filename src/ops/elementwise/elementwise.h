@@ -5,80 +5,12 @@
 
 namespace smelt {
 
-/// Functions of one real variable. a and b are UnaryAttrs::a and ::b.
+/// Functions of one variable: the list is ops/elementwise/unary_functions.inc. They may have parameters a, b and c,
+/// which are fields of UnaryAttrs.
 enum class Unary : uint8_t {
-  kIdentity,
-  kAbs,
-  kNeg,
-  kSign,
-  kFloor,
-  kCeil,
-  kRound /* half to even */,
-  kRoundHalfAway,
-  kTrunc,
-  kSqrt,
-  kRsqrt,
-  kReciprocal,
-  kSquare,
-  kExp,
-  kExpm1,
-  kExp2,
-  kLog,
-  kLog1p,
-  kLog2,
-  kLog10,
-  kSin,
-  kCos,
-  kTan,
-  kAsin,
-  kAcos,
-  kAtan,
-  kSinh,
-  kCosh,
-  kTanh,
-  kAsinh,
-  kAcosh,
-  kAtanh,
-  kErf,
-  kErfc,
-  kGamma,
-  kLgamma,
-  kDigamma,
-  kSigmoid,
-  kLogSigmoid,
-  kRelu,
-  kRelu6,
-  kReluN1 /* clamp -1..1 */,
-  kClamp /* a..b, NaN stays */,
-  kLeakyRelu /* a */,
-  kElu /* alpha a, scale b, input scale c (0: 1) */,
-  kCelu /* a */,
-  kSelu /* a alpha, b gamma */,
-  kGelu /* erf */,
-  kGeluTanh,
-  kQuickGelu /* x * sigmoid(a x); a 0: 1 */,
-  kSilu /* x * sigmoid(a x); a 0: 1 */,
-  kMish,
-  kHardSigmoid /* max(0, min(1, a x + b)) */,
-  kHardSwish /* x * relu6(x + 3) / 6 */,
-  kSoftplus /* a beta (0: 1), b threshold (0: none) */,
-  kSoftsign,
-  kThresholdedRelu /* a threshold, b value otherwise */,
-  kShrink /* a lambda, b bias */,
-  kHardShrink /* a */,
-  kSoftShrink /* a */,
-  kTanhShrink,
-  kLogit /* eps a; a < 0: none */,
-  kNot /* logical */,
-  kBitNot,
-  kIsNan,
-  kIsInf /* a != 0: positive counts, b != 0: negative counts */,
-  kIsFinite,
-  kReal,
-  kImag,
-  kConj,
-  kAngle,
-  kFastTanh,
+#define SMELT_UNARY(name, text, real, integer, complex) k##name,
+#include "ops/elementwise/unary_functions.inc"
+#undef SMELT_UNARY
   kCount
 };
 const char* to_string(Unary u);
@@ -92,46 +24,15 @@ struct UnaryAttrs : Attrs {
   SMELT_FIELDS(fn, a, b, c, rounding)
 };
 
-/// Functions of two variables, with NumPy broadcasting. Integer Add, Sub, Mul wrap.
+/// Functions of two variables: the list is ops/elementwise/binary_functions.inc.
 enum class Binary : uint8_t {
-  kAdd,
-  kSub,
-  kMul,
-  kDiv /* integers truncate */,
-  kFloorDiv /* floor(a / b) */,
-  kTruncDiv,
-  kPow,
-  kMod /* sign of the divisor */,
-  kFmod /* sign of the dividend */,
-  kMin /* NaN wins */,
-  kMax /* NaN wins */,
-  kFmin,
-  kFmax,
-  kAtan2,
-  kHypot,
-  kCopySign,
-  kSquaredDifference,
-  kPRelu /* b is the slope */,
-  kLogicalAnd,
-  kLogicalOr,
-  kLogicalXor,
-  kBitAnd,
-  kBitOr,
-  kBitXor,
-  kShiftLeft,
-  kShiftRight,
-  kShiftRightLogical,
-  kEqual,
-  kNotEqual,
-  kLess,
-  kLessEqual,
-  kGreater,
-  kGreaterEqual,
-  kFloorDivMod /* floats: (a - mod(a, b)) / b, as PyTorch's // */,
+#define SMELT_BINARY(name, text, real, integer, complex) k##name,
+#include "ops/elementwise/binary_functions.inc"
+#undef SMELT_BINARY
   kCount
 };
 const char* to_string(Binary b);
-/// Comparisons and logical functions give kBool.
+/// True for comparisons and logical functions, whose result is of type kBool.
 bool gives_bool(Binary b);
 
 /// Broadcasts a and b. Both have one dtype (readers cast first), except PRelu slopes and kPow exponents.
@@ -145,6 +46,9 @@ struct BinaryAttrs : Attrs {
   BinaryAttrs() = default;
   explicit BinaryAttrs(Binary f, Activation a = {}, double alpha_ = 1) : fn(f), act(a), alpha(alpha_) {}
   SMELT_FIELDS(fn, act, alpha, rounding, pot_scale, checked_division)
+  bool takes_activation() const {
+    return fn == Binary::kAdd || fn == Binary::kSub || fn == Binary::kMul || fn == Binary::kDiv;
+  }
 };
 
 struct CastAttrs : Attrs {
@@ -162,7 +66,7 @@ struct CastAttrs : Attrs {
 struct QuantizeLinearAttrs : Attrs {
   int64_t axis = 1;
   int64_t block = 0;      ///< 0: per tensor (scalar scale) or per axis (1-D scale)
-  DType to = DType::kU8;  ///< Quantize: stored type; Dequantize: real type of the result
+  DType to = DType::kU8;  ///< Quantize: quantized type; Dequantize: real type of the result
   bool saturate = true;
   int64_t quant_min = 0, quant_max = 0;  ///< equal: the range of `to`
   bool reciprocal = false;               ///< Quantize: multiplies by 1 / scale as PyTorch does
@@ -183,7 +87,7 @@ struct FakeQuantAttrs : Attrs {
 struct DynamicQuantizeAttrs : Attrs {
   DType to = DType::kU8;
   bool symmetric = false;
-  bool per_row = false;       ///< one pair of parameters a row of the last dimension; else one for the whole tensor
+  bool per_row = false;       ///< a scale and zero point for each row of the last dimension; else for the whole tensor
   bool xnnpack_rule = false;  ///< zero point by XNNPACK's error rule (qdint8)
   int64_t quant_min = 0, quant_max = 0;  ///< equal: the range of `to`
   double eps = 0;                        ///< smallest scale

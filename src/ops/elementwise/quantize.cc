@@ -18,7 +18,7 @@ namespace {
 bool fixed_point(const Tensor& t) { return t.quant()->rounding != Rounding::kFloatHalfEven; }
 bool per_tensor(const Tensor& t) { return t.quant()->scales.size() == 1; }
 
-/// TFLite's requantization in stored integers.
+/// TFLite's requantization of integers.
 void requantize(const Tensor& x, Tensor& y) {
   const Quantization &p = *x.quant(), &q = *y.quant();
   const FixedFactor factor = fixed_factor(static_cast<double>(p.scale()) / static_cast<double>(q.scale()));
@@ -35,7 +35,7 @@ Status quantize_rows(const Tensor& x, Tensor& y) {
   const int inner = std::clamp(q.axis, 0, x.rank());
   const int64_t length = product(x.shape(), x.rank() - inner, x.rank());
   const int64_t rows = product(x.shape(), 0, x.rank() - inner);
-  const std::vector<float> v = real_values(x);
+  const std::vector<float> v = to_real_vector(x);
   q.scales.assign(static_cast<size_t>(rows), 1.0f);
   q.zero_points.assign(static_cast<size_t>(rows), 0);
   const int64_t lo = int_min(y.dtype()), hi = int_max(y.dtype());
@@ -123,7 +123,7 @@ Status reference_Quantize(KernelContext& ctx) {
     requantize(x, y);
     return Ok();
   }
-  const std::vector<float> v = real_values(x);
+  const std::vector<float> v = to_real_vector(x);
   store_real(v.data(), y);
   return Ok();
 }
@@ -134,7 +134,7 @@ Status infer_Dequantize(InferContext& ctx) {
 }
 
 Status reference_Dequantize(KernelContext& ctx) {
-  const std::vector<float> v = real_values(ctx.input(0));
+  const std::vector<float> v = to_real_vector(ctx.input(0));
   from_floats(v.data(), ctx.output(0));
   return Ok();
 }

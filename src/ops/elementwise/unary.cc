@@ -23,7 +23,7 @@ void map_floats(const float* x, float* y, int64_t n, F&& f) {
   for (int64_t i = 0; i < n; ++i) y[i] = f(x[i]);
 }
 
-/// The functions that nets spend their time in, as plain loops; everything else one call an element.
+/// Common functions have loops of their own, others one call an element.
 void unary_floats(const UnaryAttrs& attrs, const float* x, float* y, int64_t n) {
   const float a = static_cast<float>(attrs.a), b = static_cast<float>(attrs.b);
   switch (attrs.fn) {
@@ -71,10 +71,9 @@ void unary_floats(const UnaryAttrs& attrs, const float* x, float* y, int64_t n) 
 
 Status unary_complex_tensor(const UnaryAttrs& attrs, const Tensor& x, Tensor& y) {
   for (int64_t i = 0; i < x.elements(); ++i) {
-    std::complex<double> r;
-    if (!unary_complex(attrs.fn, get_complex(x, i), r))
-      return Unsupported(to_string(attrs.fn), " is not defined on complex numbers");
-    set_complex(y, i, r);
+    const auto r = unary_complex(attrs.fn, get_complex(x, i));
+    if (!r) return Unsupported(to_string(attrs.fn), " is not defined on complex numbers");
+    set_complex(y, i, *r);
   }
   return Ok();
 }

@@ -12,20 +12,17 @@
 #include "ops/common/lookup.h"
 #include "ops/elementwise/unary_math.h"
 #include "tensor/numeric.h"
+#include "tensor/quant_params.h"
 
 namespace smelt {
 namespace {
 
-struct Grid {
-  float scale;
-  int32_t zero;
-};
-Grid grid_of(const Tensor& t) { return {t.quant()->scale(), t.quant()->zero_point()}; }
+QuantParams params_of(const Tensor& t) { return per_tensor_params(t.quant()); }
 
-/// y = clamp(f(stored x - zero) + zero of y).
+/// y = clamp(f(x - zero point of x) + zero point of y), in quantized integers.
 template <class F>
 void map_centred(const Tensor& x, Tensor& y, F&& f) {
-  const int32_t in_zero = grid_of(x).zero, out_zero = grid_of(y).zero;
+  const int32_t in_zero = params_of(x).zero_point, out_zero = params_of(y).zero_point;
   const int64_t lo = int_min(y.dtype()), hi = int_max(y.dtype());
   for (int64_t i = 0; i < x.elements(); ++i) {
     const auto v = static_cast<int32_t>(get_int(x, i)) - in_zero;
@@ -33,10 +30,10 @@ void map_centred(const Tensor& x, Tensor& y, F&& f) {
   }
 }
 
-/// The real function that 8- and 16-bit tables hold.
+/// The real function that tables of 8- and 16-bit values are built from.
 std::function<float(float)> tabulated(const UnaryAttrs& attrs, const Tensor& y) {
-  const Grid out = grid_of(y);
-  const float smallest = static_cast<float>(int_min(y.dtype()) - out.zero) * out.scale;
+  const QuantParams out = params_of(y);
+  const float smallest = static_cast<float>(int_min(y.dtype()) - out.zero_point) * out.scale;
   const float largest = static_cast<float>(int_max(y.dtype())) * out.scale;
   switch (attrs.fn) {
     case Unary::kSigmoid:
@@ -62,19 +59,19 @@ std::function<float(float)> tabulated(const UnaryAttrs& attrs, const Tensor& y) 
 }
 
 void by_table(const UnaryAttrs& attrs, const Tensor& x, Tensor& y) {
-  const Grid in = grid_of(x), out = grid_of(y);
+  const QuantParams in = params_of(x), out = params_of(y);
   const auto f = tabulated(attrs, y);
   if (x.dtype() == DType::kI16) {
-    const auto table = word_table<float>(in.scale, in.zero, out.scale, out.zero, f);
+    const auto table = word_table<float>(in.scale, in.zero_point, out.scale, out.zero_point, f);
     for (int64_t i = 0; i < x.elements(); ++i) y.data<int16_t>()[i] = look_up(x.data<int16_t>()[i], table);
     return;
   }
-  const auto table = byte_table(x.dtype(), in.scale, in.zero, out.scale, out.zero, f);
+  const auto table = byte_table(x.dtype(), in.scale, in.zero_point, out.scale, out.zero_point, f);
   for (int64_t i = 0; i < x.elements(); ++i) y.data<uint8_t>()[i] = table[x.data<uint8_t>()[i]];
 }
 
-/// Logistic function of i / 24 in unsigned 0.16 fixed point. TFLite's table lies up to one step above the exact values:
-/// this fit meets all of it but four entries, which are set apart.
+/// TFLite's table of the logistic function of i / 24 in unsigned 0.16 fixed point. Its entries are up to one step above
+/// the exact values: the formula gives all but four, which are corrected.
 const std::array<uint16_t, 256>& sigmoid_table() {
   static const std::array<uint16_t, 256> table = [] {
     std::array<uint16_t, 256> t{};
@@ -111,7 +108,7 @@ TableInput table_input(float scale, int largest_shift) {
 }
 
 void logistic16(const Tensor& x, Tensor& y) {
-  const TableInput scaled = table_input(grid_of(x).scale, 0);
+  const TableInput scaled = table_input(params_of(x).scale, 0);
   const auto& table = sigmoid_table();
   for (int64_t i = 0; i < x.elements(); ++i) {
     const int32_t v = scaled(x.data<int16_t>()[i]);
@@ -125,7 +122,7 @@ void logistic16(const Tensor& x, Tensor& y) {
 }
 
 void tanh16(const Tensor& x, Tensor& y) {
-  const TableInput scaled = table_input(grid_of(x).scale, 1);
+  const TableInput scaled = table_input(params_of(x).scale, 1);
   const auto& table = sigmoid_table();
   for (int64_t i = 0; i < x.elements(); ++i) {
     const int32_t v = scaled(x.data<int16_t>()[i]);
@@ -141,22 +138,22 @@ void tanh16(const Tensor& x, Tensor& y) {
 }
 
 void clamp_between(float low, float high, const Tensor& x, Tensor& y) {
-  const Grid in = grid_of(x), out = grid_of(y);
+  const QuantParams in = params_of(x), out = params_of(y);
   const FixedFactor factor = fixed_factor(static_cast<double>(in.scale / out.scale));
-  const auto on_grid = [&](float bound, int64_t beyond) {
-    const double q = static_cast<double>(std::round(bound / out.scale)) + out.zero;
+  const auto quantized_bound = [&](float bound, int64_t beyond) {
+    const double q = static_cast<double>(std::round(bound / out.scale)) + out.zero_point;
     return std::isfinite(q) && std::fabs(q) < 1e9 ? static_cast<int64_t>(q) : beyond;
   };
-  const int64_t lo = std::max(int_min(y.dtype()), on_grid(low, int_min(y.dtype())));
-  const int64_t hi = std::min(int_max(y.dtype()), on_grid(high, int_max(y.dtype())));
+  const int64_t lo = std::max(int_min(y.dtype()), quantized_bound(low, int_min(y.dtype())));
+  const int64_t hi = std::min(int_max(y.dtype()), quantized_bound(high, int_max(y.dtype())));
   for (int64_t i = 0; i < x.elements(); ++i) {
-    const auto v = static_cast<int32_t>(get_int(x, i)) - in.zero;
-    set_int(y, i, std::min(hi, std::max(lo, int64_t{rescale_double(v, factor)} + out.zero)));
+    const auto v = static_cast<int32_t>(get_int(x, i)) - in.zero_point;
+    set_int(y, i, std::min(hi, std::max(lo, int64_t{rescale_double(v, factor)} + out.zero_point)));
   }
 }
 
 void leaky_relu(double alpha, const Tensor& x, Tensor& y) {
-  const float in = grid_of(x).scale, out = grid_of(y).scale;
+  const float in = params_of(x).scale, out = params_of(y).scale;
   const float slope = in * static_cast<float>(alpha) / out;
   const FixedFactor identity = fixed_factor(static_cast<double>(in / out));
   const FixedFactor negative = fixed_factor(static_cast<double>(std::fabs(slope)));
@@ -178,7 +175,7 @@ int16_t saturating_left(int16_t v, int amount) {
 
 /// Hard swish in 16-bit fixed point; false when the output scale is too fine for it.
 bool hard_swish(const Tensor& x, Tensor& y) {
-  const Grid in = grid_of(x), out = grid_of(y);
+  const QuantParams in = params_of(x), out = params_of(y);
   const float fine = (1.0f / 128.0f) * in.scale;
   const FixedFactor to_out = fixed_factor(static_cast<double>(fine / out.scale));
   const FixedFactor to_unit = fixed_factor(static_cast<double>(fine / (3.0f / 32768.0f)));
@@ -203,7 +200,7 @@ bool hard_swish(const Tensor& x, Tensor& y) {
 }
 
 void magnitude(const Tensor& x, Tensor& y) {
-  const Grid in = grid_of(x), out = grid_of(y);
+  const QuantParams in = params_of(x), out = params_of(y);
   const FixedFactor factor = fixed_factor(static_cast<double>(in.scale / out.scale));
   map_centred(x, y,
               [&](int32_t v) { return in.scale == out.scale ? std::abs(v) : rescale_double(std::abs(v), factor); });
@@ -211,7 +208,7 @@ void magnitude(const Tensor& x, Tensor& y) {
 
 /// The quotient is truncated, not rounded.
 void square_root(const Tensor& x, Tensor& y) {
-  const Grid in = grid_of(x), out = grid_of(y);
+  const QuantParams in = params_of(x), out = params_of(y);
   map_centred(x, y, [&](int32_t v) {
     const float root = std::sqrt(in.scale * static_cast<float>(std::max(v, 0)));
     return static_cast<int32_t>(std::min(root / out.scale, 1e9f));
@@ -220,7 +217,7 @@ void square_root(const Tensor& x, Tensor& y) {
 
 void inverse_square_root8(const Tensor& x, Tensor& y) {
   constexpr int kShift = 20;
-  const Grid in = grid_of(x), out = grid_of(y);
+  const QuantParams in = params_of(x), out = params_of(y);
   FixedFactor factor = fixed_factor(1.0 / static_cast<double>(std::sqrt(in.scale) * out.scale));
   factor.shift -= kShift;
   map_centred(x, y, [&](int32_t v) -> int32_t {

@@ -19,7 +19,7 @@ Status through_float(const UnaryAttrs& attrs, const Tensor& x, Tensor& y) {
     if (x.bytes()) std::memcpy(y.raw(), x.raw(), x.bytes());
     return Ok();
   }
-  std::vector<float> v = real_values(x);
+  std::vector<float> v = to_real_vector(x);
   for (float& f : v) f = static_cast<float>(unary_real<double>(attrs, f));
   store_real(v.data(), y);
   return Ok();

@@ -74,10 +74,11 @@ namespace {
 
 /// float32 between two numbers that are not NaN; false: it is another case.
 bool clamp_floats(const Tensor& x, const Tensor* lo, const Tensor* hi, Tensor& y) {
-  const auto plain = [&](const Tensor* t) {
+  const auto unquantized = [&](const Tensor* t) {
     return !t || (t->dtype() == DType::kF32 && t->elements() == 1 && t->rank() <= x.rank());
   };
-  if (x.dtype() != DType::kF32 || y.dtype() != DType::kF32 || x.quant() || y.quant() || !plain(lo) || !plain(hi))
+  if (x.dtype() != DType::kF32 || y.dtype() != DType::kF32 || x.quant() || y.quant() || !unquantized(lo) ||
+      !unquantized(hi))
     return false;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const float l = lo ? lo->data<float>()[0] : -kInfinity, h = hi ? hi->data<float>()[0] : kInfinity;
