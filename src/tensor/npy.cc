@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string_view>
 
 #include "base/error.h"
@@ -14,9 +15,34 @@
 namespace smelt {
 namespace {
 
-struct Descr {
-  char order = '|', kind = 0;
-  int64_t size = 0;
+/// Element types that .npy and DType have in common: kind and bytes of an element as in '<f4'.
+struct NpyType {
+  DType dtype;
+  char kind;
+  int64_t size;
+};
+constexpr NpyType kTypes[] = {
+    {DType::kBool, 'b', 1}, {DType::kI8, 'i', 1},  {DType::kI16, 'i', 2}, {DType::kI32, 'i', 4},  {DType::kI64, 'i', 8},
+    {DType::kU8, 'u', 1},   {DType::kU16, 'u', 2}, {DType::kU32, 'u', 4}, {DType::kU64, 'u', 8},  {DType::kF16, 'f', 2},
+    {DType::kF32, 'f', 4},  {DType::kF64, 'f', 8}, {DType::kC64, 'c', 8}, {DType::kC128, 'c', 16}};
+
+/// What the header of an .npy file says.
+struct Header {
+  char order = '|', kind = 0;  ///< byte order; kind 'S' and 'U' are strings
+  int64_t size = 0;            ///< bytes of an element; of kind 'U': code points
+  std::string_view code;       ///< byte order, kind and size as written, for messages
+  bool fortran = false;
+  Shape shape;
+  size_t data = 0;  ///< offset of the elements
+
+  bool text() const { return kind == 'S' || kind == 'U'; }
+  int64_t item_bytes() const { return kind == 'U' ? size * 4 : size; }
+  DType dtype() const {
+    if (text()) return DType::kString;
+    for (const NpyType& t : kTypes)
+      if (t.kind == kind && t.size == size) return t.dtype;
+    return DType::kInvalid;
+  }
 };
 
 std::string utf8(const uint32_t* code_points, size_t n) {
@@ -50,38 +76,13 @@ std::vector<uint32_t> code_points(const std::string& s) {
       good = d >> 6 == 2;
       v = v << 6 | (d & 63);
     }
-    out.push_back(good ? v : c);  // bytes that are not UTF-8 stand for themselves (Latin-1)
+    out.push_back(good ? v : c);  // bytes that are not UTF-8 count as Latin-1
     i += good ? static_cast<size_t>(n) : 1;
   }
   return out;
 }
 
-DType dtype_of(const Descr& d) {
-  switch (d.kind) {
-    case 'b':
-      return d.size == 1 ? DType::kBool : DType::kInvalid;
-    case 'i':
-      return d.size == 1   ? DType::kI8
-             : d.size == 2 ? DType::kI16
-             : d.size == 4 ? DType::kI32
-             : d.size == 8 ? DType::kI64
-                           : DType::kInvalid;
-    case 'u':
-      return d.size == 1   ? DType::kU8
-             : d.size == 2 ? DType::kU16
-             : d.size == 4 ? DType::kU32
-             : d.size == 8 ? DType::kU64
-                           : DType::kInvalid;
-    case 'f':
-      return d.size == 2 ? DType::kF16 : d.size == 4 ? DType::kF32 : d.size == 8 ? DType::kF64 : DType::kInvalid;
-    case 'c':
-      return d.size == 8 ? DType::kC64 : d.size == 16 ? DType::kC128 : DType::kInvalid;
-    default:
-      return DType::kInvalid;
-  }
-}
-
-/// Value text after 'key': in the header's dictionary, or empty.
+/// The text behind 'key': in the header's dictionary; empty if there is none.
 std::string_view header_value(std::string_view header, std::string_view key) {
   size_t at = header.find(Cat("'", key, "'"));
   if (at == std::string_view::npos) return {};
@@ -92,159 +93,136 @@ std::string_view header_value(std::string_view header, std::string_view key) {
   return header.substr(at);
 }
 
+/// The dimensions in "(2, 3)" and what follows it.
+Result<Shape> parse_shape(std::string_view text) {
+  if (text.empty() || text[0] != '(') return InvalidInput("no shape");
+  text = text.substr(1, text.find(')') - 1);
+  Shape shape;
+  for (size_t i = 0; i < text.size();) {
+    if (text[i] < '0' || text[i] > '9') {
+      ++i;
+      continue;
+    }
+    int64_t v = 0;
+    while (i < text.size() && text[i] >= '0' && text[i] <= '9') {
+      if (v > (int64_t{1} << 50)) return InvalidInput("a dimension is too large");
+      v = v * 10 + (text[i++] - '0');
+    }
+    if (shape.rank() == Shape::kMaxRank) return InvalidInput("rank over 16");
+    shape.push_back(v);
+  }
+  return shape;
+}
+
+Result<Header> parse_header(std::span<const std::byte> bytes) {
+  if (bytes.size() > 4 && std::memcmp(bytes.data(), "PK\x03\x04", 4) == 0)
+    return InvalidInput("an .npz archive; numpy.save writes each of its arrays as .npy");
+  if (bytes.size() < 12 || std::memcmp(bytes.data(), "\x93NUMPY", 6) != 0) return InvalidInput("no NUMPY magic");
+  const int version = static_cast<int>(bytes[6]);
+  if (version < 1 || version > 3) return InvalidInput("version ", version);
+  size_t length = static_cast<size_t>(bytes[8]) | static_cast<size_t>(bytes[9]) << 8, start = 10;
+  if (version > 1) {
+    length |= static_cast<size_t>(bytes[10]) << 16 | static_cast<size_t>(bytes[11]) << 24;
+    start = 12;
+  }
+  if (length > bytes.size() - start) return InvalidInput("the header is cut off");
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + start, length);
+  const std::string_view descr = header_value(text, "descr");
+  if (descr.size() < 4 || descr[0] != '\'') return InvalidInput("structured or missing dtype");
+  Header h;
+  h.order = descr[1];
+  h.kind = descr[2];
+  h.code = descr.substr(1, 3);
+  h.size = std::strtoll(std::string(descr.substr(3, descr.substr(3).find('\''))).c_str(), nullptr, 10);
+  h.fortran = header_value(text, "fortran_order").starts_with("True");
+  SMELT_ASSIGN(h.shape, parse_shape(header_value(text, "shape")));
+  h.data = start + length;
+  return h;
+}
+
+/// The elements in the file's order, in this machine's byte order.
+void read_elements(const Header& h, const uint8_t* data, Tensor& t) {
+  const int64_t n = t.elements(), item = h.item_bytes();
+  if (h.kind == 'S') {
+    for (int64_t i = 0; i < n; ++i) {
+      const char* s = reinterpret_cast<const char*>(data) + i * item;
+      size_t length = static_cast<size_t>(item);
+      while (length > 0 && s[length - 1] == 0) --length;
+      t.data<std::string>()[i].assign(s, length);
+    }
+  } else if (h.kind == 'U') {
+    for (int64_t i = 0; i < n; ++i) {
+      std::vector<uint32_t> points(static_cast<size_t>(h.size));
+      std::memcpy(points.data(), data + i * item, static_cast<size_t>(item));
+      if (h.order == '>')
+        for (uint32_t& p : points) p = __builtin_bswap32(p);
+      t.data<std::string>()[i] = utf8(points.data(), points.size());
+    }
+  } else if (n > 0) {
+    std::memcpy(t.raw(), data, static_cast<size_t>(n * item));
+    if (h.order != '>' || item < 2) return;
+    const int64_t unit = h.kind == 'c' ? item / 2 : item;
+    auto* p = t.data<uint8_t>();
+    for (int64_t i = 0; i < n * item; i += unit) std::reverse(p + i, p + i + unit);
+  }
+}
+
+/// A row-major copy of elements in column-major order.
+Tensor from_column_major(const Tensor& t, int64_t item) {
+  const Shape& shape = t.shape();
+  Tensor c(t.dtype(), shape);
+  std::vector<int64_t> index(static_cast<size_t>(shape.rank()), 0);
+  for (int64_t i = 0; i < t.elements(); ++i) {
+    int64_t at = 0, stride = 1;
+    for (int k = 0; k < shape.rank(); ++k) {
+      at += index[static_cast<size_t>(k)] * stride;
+      stride *= shape[k];
+    }
+    if (t.dtype() == DType::kString)
+      c.data<std::string>()[i] = t.data<std::string>()[at];
+    else
+      std::memcpy(c.data<uint8_t>() + i * item, t.data<uint8_t>() + at * item, static_cast<size_t>(item));
+    for (int k = shape.rank() - 1; k >= 0; --k) {
+      if (++index[static_cast<size_t>(k)] < shape[k]) break;
+      index[static_cast<size_t>(k)] = 0;
+    }
+  }
+  return c;
+}
+
+/// The `descr` of an element type other than strings. Types that .npy lacks are written as 8- or 16-bit integers.
+std::string descr_of(DType dtype) {
+  if (dtype == DType::kBF16) return "<u2";
+  if (dtype == DType::kI4 || dtype == DType::kI2) return "|i1";
+  for (const NpyType& t : kTypes)
+    if (t.dtype == dtype) return Cat(t.size == 1 ? '|' : '<', t.kind, t.size);
+  return "|u1";
+}
+
 }  // namespace
 
 Result<Tensor> read_npy(const std::string& path) {
   SMELT_ASSIGN(auto file, MappedFile::open(path));
   const auto bytes = file->bytes();
   const auto bad = [&](const std::string& why) { return InvalidInput(path, ": not a plain .npy file: ", why); };
-  if (bytes.size() > 4 && std::memcmp(bytes.data(), "PK\x03\x04", 4) == 0)
-    return bad("an .npz archive; numpy.save writes each of its arrays as .npy");
-  if (bytes.size() < 12 || std::memcmp(bytes.data(), "\x93NUMPY", 6) != 0) return bad("no NUMPY magic");
-  const int version = static_cast<int>(bytes[6]);
-  if (version < 1 || version > 3) return bad(Cat("version ", version));
-  size_t length = static_cast<size_t>(bytes[8]) | static_cast<size_t>(bytes[9]) << 8, start = 10;
-  if (version > 1) {
-    length |= static_cast<size_t>(bytes[10]) << 16 | static_cast<size_t>(bytes[11]) << 24;
-    start = 12;
-  }
-  if (length > bytes.size() - start) return bad("the header is cut off");
-  const std::string_view header(reinterpret_cast<const char*>(bytes.data()) + start, length);
-  const std::string_view descr = header_value(header, "descr");
-  if (descr.size() < 4 || descr[0] != '\'') return bad("structured or missing dtype");
-  Descr d;
-  d.order = descr[1];
-  d.kind = descr[2];
-  const std::string_view digits = descr.substr(3, descr.substr(3).find('\''));
-  d.size = std::strtoll(std::string(digits).c_str(), nullptr, 10);
-  const bool fortran = header_value(header, "fortran_order").starts_with("True");
-  std::string_view shape_text = header_value(header, "shape");
-  if (shape_text.empty() || shape_text[0] != '(') return bad("no shape");
-  shape_text = shape_text.substr(1, shape_text.find(')') - 1);
-  Shape shape;
-  for (size_t i = 0; i < shape_text.size();) {
-    if (shape_text[i] < '0' || shape_text[i] > '9') {
-      ++i;
-      continue;
-    }
-    int64_t v = 0;
-    while (i < shape_text.size() && shape_text[i] >= '0' && shape_text[i] <= '9') {
-      if (v > (int64_t{1} << 50)) return bad("a dimension is too large");
-      v = v * 10 + (shape_text[i++] - '0');
-    }
-    if (shape.rank() == Shape::kMaxRank) return bad("rank over 16");
-    shape.push_back(v);
-  }
-  SMELT_ASSIGN(const int64_t n, shape.checked_elements());
-  const bool text = d.kind == 'S' || d.kind == 'U';
-  const DType dtype = text ? DType::kString : dtype_of(d);
-  if (dtype == DType::kInvalid) return bad(Cat("dtype '", std::string(descr.substr(1, 3)), "'"));
-  const int64_t item = d.kind == 'U' ? d.size * 4 : d.size;
-  const size_t available = bytes.size() - start - length;
+  const auto header = parse_header(bytes);
+  if (!header.ok()) return bad(header.error().message());
+  const Header& h = *header;
+  SMELT_ASSIGN(const int64_t n, h.shape.checked_elements());
+  if (h.dtype() == DType::kInvalid) return bad(Cat("dtype '", h.code, "'"));
+  const int64_t item = h.item_bytes();
+  const size_t available = bytes.size() - h.data;
   if (item < 0 || (item > 0 && static_cast<uint64_t>(n) > available / static_cast<uint64_t>(item)))
     return bad("the data are cut off");
-  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data()) + start + length;
-  SMELT_ASSIGN(Tensor t, Tensor::allocate(dtype, shape));
-  if (text) {
-    for (int64_t i = 0; i < n; ++i) {
-      if (d.kind == 'S') {
-        const char* s = reinterpret_cast<const char*>(data) + i * item;
-        size_t len = static_cast<size_t>(item);
-        while (len > 0 && s[len - 1] == 0) --len;
-        t.data<std::string>()[i].assign(s, len);
-      } else {
-        std::vector<uint32_t> points(static_cast<size_t>(d.size));
-        std::memcpy(points.data(), data + i * item, static_cast<size_t>(item));
-        if (d.order == '>')
-          for (uint32_t& p : points) p = __builtin_bswap32(p);
-        t.data<std::string>()[i] = utf8(points.data(), points.size());
-      }
-    }
-  } else if (n > 0) {
-    std::memcpy(t.raw(), data, static_cast<size_t>(n * item));
-    if (d.order == '>' && item > 1) {
-      const int64_t unit = d.kind == 'c' ? item / 2 : item;
-      auto* p = t.data<uint8_t>();
-      for (int64_t i = 0; i < n * item; i += unit) std::reverse(p + i, p + i + unit);
-    }
-  }
-  if (fortran && shape.rank() > 1 && n > 0) {
-    Tensor c(dtype, shape);
-    std::vector<int64_t> index(static_cast<size_t>(shape.rank()), 0);
-    for (int64_t i = 0; i < n; ++i) {
-      int64_t at = 0, stride = 1;
-      for (int k = 0; k < shape.rank(); ++k) {
-        at += index[static_cast<size_t>(k)] * stride;
-        stride *= shape[k];
-      }
-      if (text)
-        c.data<std::string>()[i] = t.data<std::string>()[at];
-      else
-        std::memcpy(c.data<uint8_t>() + i * item, t.data<uint8_t>() + at * item, static_cast<size_t>(item));
-      for (int k = shape.rank() - 1; k >= 0; --k) {
-        if (++index[static_cast<size_t>(k)] < shape[k]) break;
-        index[static_cast<size_t>(k)] = 0;
-      }
-    }
-    return c;
-  }
-  return t;
+  SMELT_ASSIGN(Tensor t, Tensor::allocate(h.dtype(), h.shape));
+  read_elements(h, reinterpret_cast<const uint8_t*>(bytes.data()) + h.data, t);
+  return h.fortran && h.shape.rank() > 1 && n > 0 ? from_column_major(t, item) : t;
 }
 
 Status write_npy(const std::string& path, const Tensor& tensor) {
-  std::string descr;
-  std::string data;
+  if (tensor.dtype() == DType::kInvalid) return Internal("an undefined tensor can't be written");
+  std::string descr = descr_of(tensor.dtype()), data;
   const int64_t n = tensor.elements();
-  switch (tensor.dtype()) {
-    case DType::kF32:
-      descr = "<f4";
-      break;
-    case DType::kF64:
-      descr = "<f8";
-      break;
-    case DType::kF16:
-      descr = "<f2";
-      break;
-    case DType::kBF16:
-    case DType::kU16:
-      descr = "<u2";
-      break;
-    case DType::kI16:
-      descr = "<i2";
-      break;
-    case DType::kI32:
-      descr = "<i4";
-      break;
-    case DType::kU32:
-      descr = "<u4";
-      break;
-    case DType::kI64:
-      descr = "<i8";
-      break;
-    case DType::kU64:
-      descr = "<u8";
-      break;
-    case DType::kI8:
-    case DType::kI4:
-    case DType::kI2:
-      descr = "|i1";
-      break;
-    case DType::kBool:
-      descr = "|b1";
-      break;
-    case DType::kC64:
-      descr = "<c8";
-      break;
-    case DType::kC128:
-      descr = "<c16";
-      break;
-    case DType::kString:
-      break;
-    case DType::kInvalid:
-      return Internal("an undefined tensor can't be written");
-    default:
-      descr = "|u1";
-  }
   if (tensor.dtype() == DType::kString) {
     std::vector<std::vector<uint32_t>> all;
     size_t longest = 1;
