@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/common/enum_names.h"
 #include "ops/common/enums.h"
 #include "smelt/tensor.h"
 
@@ -12,10 +13,7 @@ struct NmsAttrs : Attrs {
     kTflite5,  ///< ... and sigma (soft NMS) -> indices, scores, valid count
   } form = Form::kOnnx;
   bool center = false;  ///< boxes are centre x, centre y, width, height
-  friend const char* to_string(Form f) {
-    static const char* const names[] = {"onnx", "tflite_v4", "tflite_v5"};
-    return names[static_cast<int>(f)];
-  }
+  friend SMELT_ENUM_NAMES(Form, "onnx", "tflite_v4", "tflite_v5");
   SMELT_FIELDS(form, center)
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/common/enum_names.h"
 #include "ops/common/enums.h"
 #include "ops/reduce/reduce.h"
 #include "ops/shape/shape.h"
@@ -18,10 +19,7 @@ struct ScatterAttrs : Attrs {
   int64_t axis = 0;
   enum class Reduce : uint8_t { kNone, kAdd, kMul, kMin, kMax, kMean } reduction = Reduce::kNone;
   bool include_self = true;  ///< PyTorch scatter_reduce
-  friend const char* to_string(Reduce r) {
-    static const char* const names[] = {"none", "add", "mul", "min", "max", "mean"};
-    return names[static_cast<int>(r)];
-  }
+  friend SMELT_ENUM_NAMES(Reduce, "none", "add", "mul", "min", "max", "mean");
   SMELT_FIELDS(axis, reduction, include_self)
 };
 
@@ -38,10 +36,7 @@ struct OneHotAttrs : Attrs {
 
 struct EmbeddingSparseAttrs : Attrs {
   enum class Combiner : uint8_t { kSum, kMean, kSqrtN } combiner = Combiner::kSum;
-  friend const char* to_string(Combiner c) {
-    static const char* const names[] = {"sum", "mean", "sqrtn"};
-    return names[static_cast<int>(c)];
-  }
+  friend SMELT_ENUM_NAMES(Combiner, "sum", "mean", "sqrtn");
   SMELT_FIELDS(combiner)
 };
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "ops/common/enum_names.h"
 #include "ops/common/enums.h"
 #include "ops/common/prepared.h"
 #include "smelt/tensor.h"
@@ -14,10 +15,7 @@ struct KeyIndex;  // features.cc
 
 /// Transform of the scores of one row.
 enum class PostTransform : uint8_t { kNone, kSoftmax, kLogistic, kSoftmaxZero, kProbit };
-inline const char* to_string(PostTransform p) {
-  static const char* const names[] = {"none", "softmax", "logistic", "softmax_zero", "probit"};
-  return names[static_cast<int>(p)];
-}
+inline SMELT_ENUM_NAMES(PostTransform, "none", "softmax", "logistic", "softmax_zero", "probit");
 
 /// Class labels: strings or integers; both empty for regressors.
 struct ClassLabels {
@@ -31,10 +29,7 @@ struct ClassLabels {
 struct TreeEnsembleAttrs : Attrs {
   enum class Mode : uint8_t { kLessEqual, kLess, kGreaterEqual, kGreater, kEqual, kNotEqual, kMember };
   enum class Aggregate : uint8_t { kAverage, kSum, kMin, kMax };
-  friend const char* to_string(Aggregate a) {
-    static const char* const names[] = {"average", "sum", "min", "max"};
-    return names[static_cast<int>(a)];
-  }
+  friend SMELT_ENUM_NAMES(Aggregate, "average", "sum", "min", "max");
   std::vector<int32_t> roots;
   std::vector<int32_t> yes, no, feature;
   std::vector<Mode> mode;
@@ -67,10 +62,7 @@ struct LinearModelAttrs : Attrs {
 
 struct SvmAttrs : Attrs {
   enum class Kernel : uint8_t { kLinear, kPoly, kRbf, kSigmoid } kernel = Kernel::kLinear;
-  friend const char* to_string(Kernel k) {
-    static const char* const names[] = {"linear", "poly", "rbf", "sigmoid"};
-    return names[static_cast<int>(k)];
-  }
+  friend SMELT_ENUM_NAMES(Kernel, "linear", "poly", "rbf", "sigmoid");
   double gamma = 0, coef0 = 0, degree = 0;
   std::vector<float> coefficients, support_vectors, rho, prob_a, prob_b;
   std::vector<int64_t> vectors_per_class;  ///< empty: a linear classifier, or a regressor
@@ -84,10 +76,7 @@ struct SvmAttrs : Attrs {
 
 struct FeatureNormalizeAttrs : Attrs {
   enum class Norm : uint8_t { kMax, kL1, kL2 } norm = Norm::kMax;
-  friend const char* to_string(Norm n) {
-    static const char* const names[] = {"max", "l1", "l2"};
-    return names[static_cast<int>(n)];
-  }
+  friend SMELT_ENUM_NAMES(Norm, "max", "l1", "l2");
   SMELT_FIELDS(norm)
 };
 
@@ -104,7 +93,7 @@ struct FeatureConcatAttrs : Attrs {
   SMELT_FIELDS(sizes)
 };
 
-/// Maps keys to values; the last of equal keys wins.
+/// Maps keys to values; of equal keys, the last one counts.
 struct LabelEncodeAttrs : Attrs {
   Tensor keys, values;     ///< [n]
   Tensor fallback;         ///< one element of values' type

@@ -12,12 +12,6 @@
 #include "tensor/quant_params.h"
 
 namespace smelt {
-
-const char* to_string(PoolKind k) {
-  static const char* const names[] = {"max", "average", "lp"};
-  return names[static_cast<int>(k)];
-}
-
 namespace {
 
 /// The taps of one window that lie in the image.
@@ -123,7 +117,7 @@ void max_windows(const PoolGeometry& g, const T* image, Taps& taps, T* best, int
   });
 }
 
-/// Mean, p-norm or root of the mean square of every window, channels-last. `sum` has room for the channels.
+/// Mean, p-norm or root of the mean square of every window, channels-last. `sum`: scratch for one value a channel.
 template <class T>
 void mean_windows(const PoolGeometry& g, const PoolAttrs& a, const T* image, Taps& taps, double* sum, T* out) {
   const int64_t channels = g.channels;
@@ -170,7 +164,7 @@ void integer_mean_windows(const PoolGeometry& g, const int64_t* image, Taps& tap
   });
 }
 
-/// What output 1 holds for the winner of one window.
+/// The entry of output 1 for the largest element of one window.
 struct IndexRule {
   const PoolAttrs& a;
   const PoolGeometry& g;
@@ -248,7 +242,7 @@ Result<T*> pooled(Job& job, const T* x) {
   return y;
 }
 
-/// Bounds of a fused activation on the grid of a quantized output, or the type's range.
+/// Bounds of a fused activation as quantized values of the output, or the type's range.
 struct StoredBounds {
   int64_t lo, hi;
 };
@@ -258,11 +252,11 @@ StoredBounds stored_bounds(const Tensor& y, const Activation& act) {
   const Bounds b = activation_bounds(act);
   const float scale = y.quant()->scale();
   const int64_t zero = y.quant()->zero_point();
-  const auto place = [&](float bound) {
+  const auto quantized_bound = [&](float bound) {
     const double q = std::round(bound / scale) + static_cast<double>(zero);
     return static_cast<int64_t>(std::clamp(q, static_cast<double>(s.lo), static_cast<double>(s.hi)));
   };
-  return {place(b.lo), place(b.hi)};
+  return {quantized_bound(b.lo), quantized_bound(b.hi)};
 }
 
 /// Maxima of integers, TFLite's means of 8- and 16-bit ones, and means of longer ones, rounded toward zero as
@@ -270,8 +264,8 @@ StoredBounds stored_bounds(const Tensor& y, const Activation& act) {
 Status pool_integers(Job& job) {
   const Tensor& x = job.ctx.input(0);
   Tensor& y = job.ctx.output(0);
-  SMELT_ASSIGN(const uint64_t* const stored, operand<uint64_t>(job.ctx, x));
-  const auto* xs = reinterpret_cast<const int64_t*>(stored);
+  SMELT_ASSIGN(const uint64_t* const integers, operand<uint64_t>(job.ctx, x));
+  const auto* xs = reinterpret_cast<const int64_t*>(integers);
   int64_t* ys = nullptr;
   if (job.a.kind == PoolKind::kMax || bit_width(x.dtype()) > 16) {
     SMELT_ASSIGN(ys, pooled<int64_t>(job, xs));

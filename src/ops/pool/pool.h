@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/common/enum_names.h"
 #include "ops/common/enums.h"
 #include "smelt/result.h"
 #include "smelt/tensor.h"
@@ -7,7 +8,7 @@
 namespace smelt {
 
 enum class PoolKind : uint8_t { kMax, kAverage, kLp };
-const char* to_string(PoolKind k);
+inline SMELT_ENUM_NAMES(PoolKind, "max", "average", "lp");
 
 /// Sliding-window pooling, spatial rank >= 1.
 struct PoolAttrs : Attrs {
@@ -27,10 +28,7 @@ struct PoolAttrs : Attrs {
   /// Meaning of output 1 of kMax: index into the flattened tensor (ONNX row- or column-major), into the image plane
   /// (PyTorch), or into the window (XNNPACK ArgMaxPooling2d: kx * height + ky).
   enum class Index : uint8_t { kTensorRow, kTensorColumn, kPlane, kWindowColumn } index = Index::kTensorRow;
-  friend const char* to_string(Index i) {
-    static const char* const names[] = {"tensor_row_major", "tensor_column_major", "plane", "window_column_major"};
-    return names[static_cast<int>(i)];
-  }
+  friend SMELT_ENUM_NAMES(Index, "tensor_row_major", "tensor_column_major", "plane", "window_column_major");
   DType index_dtype = DType::kI64;
   SMELT_FIELDS(kind, kernel, strides, dilations, pads, auto_pad, ceil_mode, torch_ceil, count_include_pad,
                divisor_override, p, mean_square, global, layout, act, rounding, index, index_dtype)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/common/enum_names.h"
 #include "ops/common/enums.h"
 #include "smelt/tensor.h"
 
@@ -14,10 +15,7 @@ struct RandomAttrs : Attrs {
     kPermutation,
     kDropoutMask
   } kind = Kind::kUniform;
-  friend const char* to_string(Kind k) {
-    static const char* const names[] = {"uniform", "normal", "bernoulli", "multinomial", "permutation", "dropout_mask"};
-    return names[static_cast<int>(k)];
-  }
+  friend SMELT_ENUM_NAMES(Kind, "uniform", "normal", "bernoulli", "multinomial", "permutation", "dropout_mask");
   DType to = DType::kF32;
   double a = 0, b = 1;  ///< uniform: low, high; normal: mean, scale; integer uniform: [a, b)
   int64_t samples = 1;  ///< multinomial

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "graph/graph.h"
+#include "ops/common/enum_names.h"
 #include "ops/common/enums.h"
 #include "smelt/tensor.h"
 
@@ -9,10 +10,7 @@ namespace smelt {
 /// ONNX RNN, GRU and LSTM. Gate orders are ONNX's: GRU z r h, LSTM i o f c.
 struct RecurrentAttrs : Attrs {
   enum class Cell : uint8_t { kRnn, kGru, kLstm } cell = Cell::kLstm;
-  friend const char* to_string(Cell c) {
-    static const char* const names[] = {"rnn", "gru", "lstm"};
-    return names[static_cast<int>(c)];
-  }
+  friend SMELT_ENUM_NAMES(Cell, "rnn", "gru", "lstm");
   int64_t hidden = 0;
   bool forward = true, backward = false;  ///< both: bidirectional
   bool batch_first = false;               ///< layout = 1

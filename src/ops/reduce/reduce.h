@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/common/enum_names.h"
 #include "ops/common/enums.h"
 #include "smelt/tensor.h"
 
@@ -21,7 +22,8 @@ enum class Reduction : uint8_t {
   kVar,
   kStd
 };
-const char* to_string(Reduction r);
+inline SMELT_ENUM_NAMES(Reduction, "sum", "mean", "max", "min", "prod", "any", "all", "l1", "l2", "log_sum",
+                        "log_sum_exp", "sum_square", "var", "std");
 
 /// Axes are input 1 (integer tensor, negative allowed); absent or empty: all axes, or none when noop_with_empty_axes.
 struct ReduceAttrs : Attrs {
@@ -48,10 +50,7 @@ struct CumulativeAttrs : Attrs {
   enum class Fn : uint8_t { kSum, kProd, kMax, kMin, kLogSumExp };
   Fn fn = Fn::kSum;
   bool exclusive = false, reverse = false;
-  friend const char* to_string(Fn f) {
-    static const char* const names[] = {"sum", "prod", "max", "min", "logsumexp"};
-    return names[static_cast<int>(f)];
-  }
+  friend SMELT_ENUM_NAMES(Fn, "sum", "prod", "max", "min", "logsumexp");
   SMELT_FIELDS(fn, exclusive, reverse)
 };
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/common/enum_names.h"
 #include "ops/common/enums.h"
 #include "smelt/tensor.h"
 
@@ -31,24 +32,11 @@ struct ResizeAttrs : Attrs {
   /// Sizes give the coordinates' scale as in/out computed in float32, as TFLite and PyTorch do (ONNX: given scales).
   bool tflite = false;
   Rounding rounding = Rounding::kFloatHalfEven;
-  friend const char* to_string(Mode m) {
-    static const char* const names[] = {"nearest", "linear", "cubic"};
-    return names[static_cast<int>(m)];
-  }
-  friend const char* to_string(Coord c) {
-    static const char* const names[] = {"half_pixel",           "half_pixel_symmetric", "pytorch_half_pixel",
-                                        "align_corners",        "asymmetric",           "tf_crop_and_resize",
-                                        "tf_half_pixel_for_nn", "corners_half_pixel"};
-    return names[static_cast<int>(c)];
-  }
-  friend const char* to_string(Nearest n) {
-    static const char* const names[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "floor_or_ceil"};
-    return names[static_cast<int>(n)];
-  }
-  friend const char* to_string(Keep k) {
-    static const char* const names[] = {"stretch", "not_larger", "not_smaller"};
-    return names[static_cast<int>(k)];
-  }
+  friend SMELT_ENUM_NAMES(Mode, "nearest", "linear", "cubic");
+  friend SMELT_ENUM_NAMES(Coord, "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners",
+                          "asymmetric", "tf_crop_and_resize", "tf_half_pixel_for_nn", "corners_half_pixel");
+  friend SMELT_ENUM_NAMES(Nearest, "round_prefer_floor", "round_prefer_ceil", "floor", "ceil", "floor_or_ceil");
+  friend SMELT_ENUM_NAMES(Keep, "stretch", "not_larger", "not_smaller");
   SMELT_FIELDS(mode, coord, nearest, keep, cubic_a, extrapolation, antialias, exclude_outside, axes, tflite)
 };
 
@@ -56,14 +44,8 @@ struct GridSampleAttrs : Attrs {
   enum class Mode : uint8_t { kLinear, kNearest, kCubic } mode = Mode::kLinear;
   enum class Padding : uint8_t { kZeros, kBorder, kReflection } padding = Padding::kZeros;
   bool align_corners = false;
-  friend const char* to_string(Mode m) {
-    static const char* const names[] = {"linear", "nearest", "cubic"};
-    return names[static_cast<int>(m)];
-  }
-  friend const char* to_string(Padding p) {
-    static const char* const names[] = {"zeros", "border", "reflection"};
-    return names[static_cast<int>(p)];
-  }
+  friend SMELT_ENUM_NAMES(Mode, "linear", "nearest", "cubic");
+  friend SMELT_ENUM_NAMES(Padding, "zeros", "border", "reflection");
   SMELT_FIELDS(mode, padding, align_corners)
 };
 

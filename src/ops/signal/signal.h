@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/common/enum_names.h"
 #include "ops/common/enums.h"
 #include "smelt/tensor.h"
 
@@ -10,7 +11,7 @@ struct DftAttrs : Attrs {
   int64_t axis = -2;           ///< used when the axis input is absent
   bool complex_dtype = false;  ///< complex tensors; else ONNX's last dimension of 1 or 2 reals
   int64_t dims = 1;            ///< 2: TFLite RFFT2D over the last two dimensions
-  double scale = 1;            ///< factor on the result in place of 1/n of the inverse; 0: the default
+  double scale = 1;            ///< factor on the result; 0: 1, or 1/n for the inverse
   SMELT_FIELDS(inverse, onesided, axis, complex_dtype, dims, scale)
 };
 struct StftAttrs : Attrs {
@@ -19,10 +20,7 @@ struct StftAttrs : Attrs {
 };
 struct WindowAttrs : Attrs {
   enum class Kind : uint8_t { kHann, kHamming, kBlackman } kind = Kind::kHann;
-  friend const char* to_string(Kind k) {
-    static const char* const names[] = {"hann", "hamming", "blackman"};
-    return names[static_cast<int>(k)];
-  }
+  friend SMELT_ENUM_NAMES(Kind, "hann", "hamming", "blackman");
   bool periodic = true;
   DType to = DType::kF32;
   SMELT_FIELDS(kind, periodic, to)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/common/enum_names.h"
 #include "ops/common/enums.h"
 #include "smelt/tensor.h"
 
@@ -7,10 +8,7 @@ namespace smelt {
 
 struct SoftmaxAttrs : Attrs {
   enum class Kind : uint8_t { kSoftmax, kLogSoftmax, kHardmax } kind = Kind::kSoftmax;
-  friend const char* to_string(Kind k) {
-    static const char* const names[] = {"softmax", "log_softmax", "hardmax"};
-    return names[static_cast<int>(k)];
-  }
+  friend SMELT_ENUM_NAMES(Kind, "softmax", "log_softmax", "hardmax");
   int64_t axis = -1;
   bool flatten = false;  ///< ONNX before opset 13: over all dimensions from axis on
   double beta = 1;       ///< softmax(beta * x)
@@ -20,10 +18,7 @@ struct SoftmaxAttrs : Attrs {
 
 struct LossAttrs : Attrs {
   enum class Reduce : uint8_t { kNone, kMean, kSum } reduction = Reduce::kMean;
-  friend const char* to_string(Reduce r) {
-    static const char* const names[] = {"none", "mean", "sum"};
-    return names[static_cast<int>(r)];
-  }
+  friend SMELT_ENUM_NAMES(Reduce, "none", "mean", "sum");
   bool has_ignore_index = false;
   int64_t ignore_index = 0;
   SMELT_FIELDS(reduction, has_ignore_index, ignore_index)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "ops/common/enum_names.h"
 #include "ops/common/enums.h"
 #include "ops/common/prepared.h"
 #include "smelt/tensor.h"
@@ -51,10 +52,7 @@ struct SkipGramAttrs : Attrs {
 };
 struct HashAttrs : Attrs {
   enum class Kind : uint8_t { kMurmur3, kLshSparse, kLshDense } kind = Kind::kMurmur3;
-  friend const char* to_string(Kind k) {
-    static const char* const names[] = {"murmur3", "lsh_sparse", "lsh_dense"};
-    return names[static_cast<int>(k)];
-  }
+  friend SMELT_ENUM_NAMES(Kind, "murmur3", "lsh_sparse", "lsh_dense");
   bool positive = true;
   int64_t seed = 0;
   SMELT_FIELDS(kind, positive, seed)

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <cstddef>
+
+/// Defines to_string() of an enum by the names of its enumerators in order. It follows `friend` in an attribute struct
+/// and `inline` in a namespace.
+#define SMELT_ENUM_NAMES(type, ...)                   \
+  const char* to_string(type v) {                     \
+    static const char* const names[] = {__VA_ARGS__}; \
+    return names[static_cast<size_t>(v)];             \
+  }                                                   \
+  static_assert(sizeof(type) > 0)
