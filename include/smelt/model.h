@@ -17,7 +17,7 @@
 
 namespace smelt {
 
-struct Module;         // the graph form, src/graph/graph.h
+struct Module;         // the graphs of a model, src/graph/graph.h
 class CustomOperator;  // smelt/custom_operator.h
 class Compiled;        // optimised graph and packed weights, src/runtime/compiled.h
 
@@ -26,8 +26,8 @@ struct Port {
   std::string name;
   DType dtype = DType::kInvalid;
   bool ranked = true;
-  Shape shape;                 ///< -1: unknown until run
-  std::vector<int64_t> bound;  ///< of inputs: a tensor has at most as many elements as these dimensions; or empty
+  Shape shape;                         ///< -1: unknown until run
+  std::vector<int64_t> bound;          ///< of inputs: largest dimensions that a tensor may have; empty: no bound
   std::vector<std::string> dim_names;  ///< symbolic names, empty strings where a dimension has none
   QuantPtr quant;
   bool is_tensor = true;  ///< false: sequence, map or optional
@@ -37,33 +37,34 @@ struct Port {
 struct LoadOptions {
   std::vector<std::string> data_files = {};  ///< ExecuTorch external weights (.ptd)
   size_t max_nodes = 2'000'000;              ///< limit on nodes after inlining
-  /// Custom operators that the model may use, in addition to the built-in ones. Null ones are passed over.
+  /// Custom operators that the model may use, in addition to the built-in ones. Null pointers are ignored.
   std::vector<std::shared_ptr<CustomOperator>> custom_operators = {};
 };
 
-/// A loaded model: an immutable graph with constants that view the mapped file. Cheap to copy, thread-safe; moving
-/// copies. Its sessions keep what they need of it and may outlive it.
+/// A loaded model: an immutable graph whose constants are views of the mapped file. Cheap to copy (a move copies too)
+/// and thread-safe. Sessions share ownership of the graph and may outlive the model.
 class SMELT_API Model {
  public:
   Model(const Model&) = default;
   Model& operator=(const Model&) = default;
-  /// Recognises the format by content and maps the file.
+  /// Maps the file and recognises its format by content.
   static Result<Model> load(const std::string& path, const LoadOptions& options = {});
-  /// The bytes must stay valid while the model lives, unless `owner` keeps them. `name` labels error messages;
-  /// external data is refused unless `folder` names the folder that may hold it.
+  /// Loads a model from memory. The bytes must stay valid while the model and its sessions live; `owner` may keep them
+  /// alive. `name` labels error messages. `folder` may hold external data; "": external data is an error.
   static Result<Model> load_bytes(std::span<const std::byte> bytes, std::shared_ptr<const void> owner = nullptr,
                                   const std::string& name = "model", const std::string& folder = "",
                                   const LoadOptions& options = {});
 
   const std::string& format() const;  ///< "tflite", "onnx", "executorch", "xnnpack", "vulkan"
   std::vector<std::string> methods() const;
-  /// "" = the first method; empty for a method that the model has not.
+  /// Inputs of a method; "": the first method. Empty for an unknown method.
   std::vector<Port> inputs(const std::string& method = "") const;
+  /// Outputs of a method; "": the first method. Empty for an unknown method.
   std::vector<Port> outputs(const std::string& method = "") const;
   const Module& module() const { return *module_; }
   std::shared_ptr<const Module> share_module() const { return module_; }
   explicit Model(std::shared_ptr<const Module> module);
-  /// What the sessions of this model share.
+  /// Optimised graphs and packed weights that the sessions of this model share.
   const std::shared_ptr<Compiled>& compiled() const { return compiled_; }
 
  private:
@@ -73,29 +74,31 @@ class SMELT_API Model {
 
 enum class BackendKind : uint8_t { kReference, kCpu, kVulkan };
 
-/// What tensors are on a Vulkan device.
+/// Memory of tensors on a Vulkan device.
 enum class DeviceStorage : uint8_t {
-  kAuto,     ///< on a GPU as the model asks, else textures on phones; buffers on all other devices
+  kAuto,     ///< on a GPU what the model asks for, else textures on phones; buffers on all other devices
   kBuffer,   ///< buffers, whatever the model asks
   kTexture,  ///< textures wherever a kernel takes them
 };
 
-/// Session::create() refuses what lies outside the ranges named here (kInvalidInput).
+/// Options of a session. Session::create() fails with kInvalidInput for values outside the ranges named here.
 struct SessionOptions {
   BackendKind backend = BackendKind::kCpu;
-  int threads = 1;          ///< that compute: 1 to kMaxThreads
-  std::string method = {};  ///< run when none is named; "" = the first method
-  int device = -1;          ///< kVulkan: which device, as `smelt devices` lists them; -1: the best
+  int threads = 1;          ///< number of compute threads, 1 to kMaxThreads
+  std::string method = {};  ///< method that run(inputs) runs; "": the first
+  int device = -1;          ///< kVulkan: index in the list of `smelt devices`; -1: the best device
   DeviceStorage device_storage = DeviceStorage::kAuto;  ///< kVulkan
-  /// kVulkan: Conv, ConvTranspose and MatMul multiply in float16 (sums stay float32), their constant weights are stored
-  /// so, and textures of float32 values hold float16. Values beyond 65504 are lost. An error where the device can't.
+  /// kVulkan: Conv, ConvTranspose and MatMul multiply in float16 and accumulate in float32; their constant weights, and
+  /// textures of float32 values, are stored as float16. Values beyond 65504 become infinite. An error if the device
+  /// does not support it.
   bool fp16 = false;
-  uint64_t seed = 0;         ///< of random operators that carry no seed of their own
-  size_t limit_memory = 0;   ///< bytes that a run may hold beyond the weights; 0 = 1 GiB + 64x inputs + 16x weights
-  double limit_seconds = 0;  ///< of one run; 0 = none; not negative, not NaN
-  uint64_t limit_steps = 0;  ///< node executions in one run, loops included; 0 = in proportion to the model
+  uint64_t seed = 0;         ///< for random operators without a seed of their own
+  size_t limit_memory = 0;   ///< bytes that a run may use beyond the weights; 0: 1 GiB + 64x inputs + 16x weights
+  double limit_seconds = 0;  ///< time limit of one run, >= 0; 0: none
+  uint64_t limit_steps = 0;  ///< node executions in one run, loops included; 0: scales with the model
   bool profile = false;
-  size_t max_plans = 16;  ///< shape plans kept, at least one; the least recently used goes first
+  size_t max_plans =
+      16;  ///< plans (one for each set of input shapes) to keep, >= 1; the least recently used is dropped
 
   static constexpr int kMaxThreads = 256;
 };
@@ -106,13 +109,13 @@ struct ProfileEntry {
   std::string origin;  ///< operator name in the model's format
   std::string kernel;  ///< kernel that ran
   std::string output;  ///< dtype and shape of the first output
-  double micros = 0;   ///< summed over calls
+  double micros = 0;   ///< microseconds, summed over calls
   uint64_t calls = 0;
 };
 
-/// A compiled model. Keeps state (variables) between runs; its methods share them. Sessions of one model run side by
-/// side, each with state of its own. One call at a time on one session: only cancel() may be called from another
-/// thread while a run goes on. A session that was moved from refuses to run, and has no profile and no arena.
+/// A compiled model. It keeps variables between runs; all its methods share them. Sessions of one model may run at the
+/// same time, each with its own variables. A session takes one call at a time; only cancel() may be called from another
+/// thread during a run. A moved-from session returns an error from run(), and an empty profile and arena.
 class SMELT_API Session {
  public:
   static Result<Session> create(const Model& model, const SessionOptions& options = {});
@@ -120,26 +123,27 @@ class SMELT_API Session {
   Session& operator=(Session&&) noexcept;
   ~Session();
 
-  /// Runs the session's method once. Inputs in the model's order; their shapes may differ from run to run where the
-  /// model allows. kInvalidInput when their number, kinds, element types or shapes are not the model's, or a tensor has
-  /// no data. They are read as the model quantizes them, whatever quantization they carry. Output tensors own their
-  /// storage. After an error, cancellation included, the session may run again; variables hold what was last written.
+  /// Runs the session's method once and returns tensors that own their storage. Inputs come in the model's order; their
+  /// shapes may change from run to run where the model allows it. Their quantization is ignored: the model's applies.
+  /// kInvalidInput if their number, kinds, element types or shapes don't fit the model, or a tensor has no data. After
+  /// an error, cancellation included, the session may run again; variables keep the values last written.
   Result<std::vector<Datum>> run(std::span<const Datum> inputs);
-  /// The same for any method of the model, on the same state.
+  /// Runs the given method once, on the same variables.
   Result<std::vector<Datum>> run(const std::string& method, std::span<const Datum> inputs);
-  /// The same without copies: the outputs stay valid until the next run of this session, which may take them as inputs.
+  /// Runs without copying the outputs: they stay valid until the next run of this session, which may take them as
+  /// inputs.
   Result<std::span<const Datum>> run_in_place(std::span<const Datum> inputs);
   Result<std::span<const Datum>> run_in_place(const std::string& method, std::span<const Datum> inputs);
-  /// Plans a run for inputs of these element types and shapes, whose contents are not read: errors of shapes show here,
-  /// and the run need not plan. The outputs as far as they follow: -1 or not ranked where they depend on contents.
+  /// Plans a run for inputs of these element types and shapes, so that run() need not; reports errors of shapes.
+  /// Contents are not read. Returns the outputs; dimensions are -1, or the rank unknown, where they depend on contents.
   Result<std::vector<Port>> prepare(std::span<const Datum> inputs);
-  /// Variables back to their initial values.
+  /// Resets variables to their initial values.
   void reset_state();
-  /// Stops a run in flight from another thread; it returns kCancelled. Nothing when none is.
+  /// Stops a running run() from another thread; that call returns kCancelled. No effect when none is running.
   void cancel();
   std::vector<ProfileEntry> profile() const;
   const char* isa() const;     ///< instruction set level of the CPU kernels: "baseline", "avx2", "avx512", "vnni"
-  size_t arena_bytes() const;  ///< activations of the plan that ran last
+  size_t arena_bytes() const;  ///< memory for activations of the last run's plan
 
  private:
   struct Impl;

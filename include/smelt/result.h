@@ -8,10 +8,10 @@
 
 namespace smelt {
 
-/// What kind of fault an Error reports.
+/// Kind of an Error.
 enum class ErrorCode : uint8_t {
-  kInvalidModel,  ///< the bytes of a model are not what their format demands
-  kUnsupported,   ///< a valid model asks for something this build does not do; the message names it
+  kInvalidModel,  ///< the bytes of a model violate its format
+  kUnsupported,   ///< a valid model needs something that this build lacks; the message names it
   kInvalidInput,  ///< a caller's input or option does not fit the model
   kLimit,         ///< a limit (memory, time, steps, size) was reached
   kCancelled,     ///< the caller cancelled the run
@@ -26,7 +26,7 @@ class Error {
   Error(ErrorCode code, std::string message) : code_(code), message_(std::move(message)) {}
   ErrorCode code() const { return code_; }
   const std::string& message() const { return message_; }
-  /// The same fault seen from one level up: "WHERE: message".
+  /// This error with a location in front: "WHERE: message".
   Error within(const std::string& where) const { return Error(code_, where + ": " + message_); }
 
  private:
@@ -34,7 +34,7 @@ class Error {
   std::string message_;
 };
 
-/// Either a T or an Error. The library throws no exception where it returns one; asking for the other one throws.
+/// Either a T or an Error. value() of an error and error() of a value throw std::bad_variant_access.
 template <class T>
 class [[nodiscard]] Result {
  public:

@@ -52,8 +52,8 @@ SMELT_API bool is_integer(DType dtype);        ///< any integer type, kBool excl
 SMELT_API bool is_signed_integer(DType dtype);
 SMELT_API bool is_complex(DType dtype);
 
-/// Dimensions of a tensor. Rank at most kMaxRank. A dimension of -1 is unknown (only in types of graph values,
-/// never in a Tensor).
+/// Dimensions of a tensor. Rank at most kMaxRank. A dimension of -1 is unknown; types of graph values may have some, a
+/// Tensor has none.
 class SMELT_API Shape {
  public:
   static constexpr int kMaxRank = 16;
@@ -105,14 +105,14 @@ enum class Rounding : uint8_t {
 
 SMELT_API const char* to_string(Rounding rounding);
 
-/// Affine quantization of a value: real = scale * (stored - zero_point).
+/// Affine quantization of a value: real = scale * (q - zero_point).
 struct Quantization {
   enum class Kind : uint8_t {
     kPerTensor,  ///< scales.size() == 1
     kPerAxis,    ///< scales.size() == extent of dimension `axis`
     kPerBlock,   ///< dimension `axis` is cut into blocks of `block`; scales are row-major over
                  ///< the shape with that dimension replaced by ceil(extent / block)
-    kPerToken,   ///< chosen at run time, one scale and zero point for each slice of the last `axis` dimensions
+    kPerToken,   ///< chosen at run time: a scale and zero point for each slice of the last `axis` dimensions
                  ///< (asymmetric int8 unless `symmetric`)
   };
   Kind kind = Kind::kPerTensor;
@@ -131,17 +131,17 @@ struct Quantization {
 };
 using QuantPtr = std::shared_ptr<const Quantization>;
 
-/// A dense row-major array. Copies share the storage; the storage is freed, or the mapped file released,
-/// with the last copy. kString tensors hold std::string elements.
+/// A dense row-major array. Copies share the storage, which is freed with the last copy. kString tensors hold
+/// std::string elements.
 class SMELT_API Tensor {
  public:
   Tensor() = default;
   /// Owned zero-filled storage. Throws std::bad_alloc for a shape with unknown dimensions or too large for memory.
   Tensor(DType dtype, const Shape& shape);
-  /// Owned storage with checks on size; `zero` = false leaves the bytes undefined.
+  /// Owned storage; kLimit for sizes that overflow or don't fit in memory. `zero` = false leaves the bytes undefined.
   static Result<Tensor> allocate(DType dtype, const Shape& shape, bool zero = true);
-  /// A view of bytes that `owner` keeps alive (null: the caller does). Precondition: at least byte_size(dtype, shape)
-  /// bytes.
+  /// A view of bytes that `owner` keeps alive (nullptr: the caller does). Precondition: `data` has the bytes of such a
+  /// tensor.
   static Tensor view(DType dtype, const Shape& shape, const void* data, std::shared_ptr<const void> owner);
   template <class T>
   static Tensor from(DType dtype, const Shape& shape, std::span<const T> values) {
@@ -172,9 +172,9 @@ class SMELT_API Tensor {
   const void* raw() const { return data_; }
   const std::shared_ptr<const void>& owner() const { return owner_; }
 
-  /// The same storage seen with another shape of equally many elements.
+  /// A tensor on the same storage with another shape of equally many elements.
   Tensor reshaped(const Shape& shape) const;
-  /// A deep copy in storage of its own.
+  /// A deep copy.
   Tensor clone() const;
 
   static size_t byte_size(DType dtype, int64_t elements);
@@ -188,7 +188,7 @@ class SMELT_API Tensor {
   QuantPtr quant_;
 };
 
-/// What flows along an edge at run time: a tensor, a sequence, a map, or nothing (an absent optional).
+/// A value at run time: a tensor, a sequence, a map, or nothing (an absent optional).
 struct Datum {
   enum class Kind : uint8_t { kNone, kTensor, kSequence, kMap };
   Kind kind = Kind::kNone;

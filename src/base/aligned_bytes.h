@@ -9,11 +9,11 @@
 
 namespace smelt {
 
-/// Flatbuffers are read where they lie: they start at a multiple of this.
+/// Address alignment of flatbuffers, which are read in place.
 inline constexpr size_t kFlatbufferAlignment = 16;
 
-/// Leaves `bytes` that start at a multiple of kFlatbufferAlignment; others are copied to such an address, and `owner`
-/// then keeps the copy besides what it kept.
+/// Makes `bytes` start at a multiple of kFlatbufferAlignment: copies them if they don't. `owner` then keeps the copy
+/// alive as well.
 inline void align_flatbuffer(std::span<const std::byte>& bytes, std::shared_ptr<const void>& owner) {
   if (reinterpret_cast<uintptr_t>(bytes.data()) % kFlatbufferAlignment == 0) return;
   struct alignas(kFlatbufferAlignment) Unit {
@@ -26,8 +26,8 @@ inline void align_flatbuffer(std::span<const std::byte>& bytes, std::shared_ptr<
                                                                                                 std::move(owner));
 }
 
-/// Whether a flatbuffer's vector is absent, empty, or has its elements at multiples of their size, which verifying it
-/// does not look at.
+/// True if a flatbuffer's vector is absent, empty, or aligned to the size of its elements. The flatbuffers verifier
+/// does not check this.
 template <class Vector>
 bool elements_aligned(const Vector* v) {
   return !v || v->size() == 0 || reinterpret_cast<uintptr_t>(v->Data()) % sizeof(*v->begin()) == 0;

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <optional>
+#include <type_traits>
 
 namespace smelt {
 
@@ -21,7 +23,13 @@ inline bool in_range(uint64_t offset, uint64_t length, uint64_t size) {
   return offset <= size && length <= size - offset;
 }
 
+/// a / b rounded up, for a >= 0 and b > 0.
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+/// The smallest multiple of b that is not below a, for a >= 0 and b > 0.
 inline int64_t round_up(int64_t a, int64_t b) { return ceil_div(a, b) * b; }
+template <std::unsigned_integral T>
+T round_up(T a, std::type_identity_t<T> b) {
+  return (a + b - 1) / b * b;
+}
 
 }  // namespace smelt

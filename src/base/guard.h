@@ -8,7 +8,7 @@
 
 namespace smelt {
 
-/// What `f` gives, a Result or a Status; the library's boundary, where exceptions end as errors.
+/// Calls f() -> Result or Status and turns exceptions into errors. Stands at the library's boundary.
 template <class F>
 auto guarded(F&& f) -> decltype(f()) {
   try {

@@ -4,8 +4,8 @@
 
 namespace smelt {
 
-/// Memory for std::free, aligned to 64 bytes, uninitialised; null when there is none. Where the system has huge pages,
-/// large blocks lie on them: a first touch costs one fault instead of hundreds.
+/// Uninitialised memory aligned to 64 bytes, to be freed with std::free; nullptr when there is none. Large blocks use
+/// the system's huge pages, if it has them, which take fewer page faults.
 void* allocate_large(size_t bytes);
 
 }  // namespace smelt

@@ -27,7 +27,7 @@ struct Job {
   void (*call)(void*, int64_t, int64_t);
   void* body;
   std::atomic_flag failed = {};
-  std::exception_ptr error;  ///< of the first piece that threw: C code in between can't pass it on
+  std::exception_ptr error;  ///< of the first chunk that threw: exceptions can't pass through pthreadpool's C code
 };
 
 void tile(void* context, size_t start, size_t count) {

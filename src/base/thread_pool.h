@@ -18,8 +18,8 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
   int threads() const { return threads_; }
 
-  /// Calls body(begin, end) over [0, n) in pieces of about `grain`; returns when all are done. Allocates nothing. What
-  /// a piece throws is thrown here.
+  /// Calls body(begin, end) for chunks of about `grain` indices that cover [0, n), on several threads; returns when all
+  /// are done. Allocates nothing. Rethrows an exception of `body`.
   template <class F>
   void parallel_for(int64_t n, int64_t grain, F&& body) {
     if (n <= 0) return;

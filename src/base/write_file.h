@@ -8,9 +8,9 @@
 
 namespace smelt {
 
-/// Writes `parts` one after another. A regular file appears whole or not at all (it grows beside its place in a
-/// file of its own, whose name ends in .part, also when others write the same path); devices and pipes are written as
-/// they are, and a link stays a link.
+/// Writes `parts` one after another. A regular file appears whole or not at all, also when others write the same path:
+/// the bytes go to a .part file in the same folder that is renamed at the end. Devices and pipes are written directly;
+/// a link stays a link.
 Status write_file(const std::string& path, std::initializer_list<std::string_view> parts);
 
 }  // namespace smelt

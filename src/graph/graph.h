@@ -28,7 +28,7 @@ struct ValueType {
   DType dtype = DType::kInvalid;             ///< kInvalid: not known before the run
   bool ranked = false;                       ///< false: not even the rank is known
   Shape shape;                               ///< -1 = unknown dimension
-  QuantPtr quant;                            ///< null: plain numbers
+  QuantPtr quant;                            ///< nullptr: not quantized
   std::shared_ptr<const ValueType> element;  ///< of sequences and optionals
 
   static ValueType tensor(DType dtype) { return {.dtype = dtype}; }
@@ -48,12 +48,12 @@ struct ValueType {
 struct Value {
   std::string name;
   ValueType type;
-  std::shared_ptr<const Tensor>
-      constant;                        ///< contents when known at load: a view into the file, or a small owned tensor
+  /// Contents when known at load: a view into the file, or a small owned tensor.
+  std::shared_ptr<const Tensor> constant;
   std::vector<std::string> dim_names;  ///< symbolic dimensions of graph inputs and outputs
-  std::vector<int64_t> bound;  ///< of a graph input: the largest dimensions that memory is planned for, or empty
+  std::vector<int64_t> bound;          ///< of a graph input: the largest dimensions to plan memory for, or empty
   std::string doc;
-  StorageHint storage;  ///< on a GPU
+  StorageHint storage;  ///< what the model asks for on a GPU
 };
 
 struct Node {
@@ -88,7 +88,7 @@ struct Graph {
 struct StateVar {
   std::string name;
   ValueType type;
-  Datum initial;  ///< kNoValue: zeros of `type` (which is then static), or unset until assigned
+  Datum initial;  ///< none: zeros of `type` (which is then static), or unset until assigned
 };
 
 struct Method {
@@ -97,19 +97,20 @@ struct Method {
   std::vector<uint64_t> planned;  ///< bytes of the buffers that the file itself plans for activations
 };
 
-/// A piece of a program that its exporter gave to a delegate. Its graph is opened: the nodes say where they come from.
+/// A part of a program that its exporter lowered to a delegate. The graph holds the delegate's nodes, each with the
+/// index of its partition.
 struct Partition {
   std::string name;     ///< "forward, delegate 0"
   std::string backend;  ///< "XnnpackBackend"
   uint64_t bytes = 0;   ///< of the delegate's blob
 };
 
-/// What the bytes of a model's files are for.
+/// Size and purpose of some bytes of a model's files.
 struct FilePart {
   std::string name;  ///< "constant segment"
-  size_t count = 1;  ///< pieces
+  size_t count = 1;  ///< how many such parts
   uint64_t bytes = 0;
-  bool outside = false;  ///< in a file of its own
+  bool outside = false;  ///< not in the model's own file
 };
 
 /// A whole loaded model.
@@ -121,10 +122,10 @@ struct Module {
   std::vector<Method> methods;  ///< at least one; the first is the default
   std::vector<StateVar> states;
   std::vector<Partition> partitions;
-  std::vector<FilePart> parts;  ///< those in the model's file add up to its size; empty: the format does not say
+  std::vector<FilePart> parts;  ///< those in the model's own file add up to its size; empty: not known
   std::vector<std::pair<std::string, std::string>> metadata;  ///< shown by inspect
-  std::map<std::string, std::vector<std::string>>
-      text_files;  ///< associated files of TFLite metadata (labels), by name, as lines
+  /// Associated files of TFLite metadata (labels): lines by file name.
+  std::map<std::string, std::vector<std::string>> text_files;
   /// Normalization of TFLite metadata, by input index: real = (pixel - mean) / std.
   struct Normalization {
     std::vector<float> mean, std;
@@ -133,10 +134,10 @@ struct Module {
   std::vector<std::shared_ptr<CustomOperator>> custom_operators;
   std::shared_ptr<const void> storage;  ///< keeps the mapped file
   size_t file_bytes = 0;
-  /// Known dimensions of inputs are demands; else they are defaults or bounds that a caller's shapes replace.
+  /// True if the known dimensions of inputs must be met; otherwise a caller's shapes replace them.
   bool exact_inputs = false;
 
-  const Method* find_method(std::string_view name) const;  ///< "" = the first; null when absent
+  const Method* find_method(std::string_view name) const;  ///< "": the first; nullptr when absent
 };
 
 }  // namespace smelt

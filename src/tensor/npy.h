@@ -7,7 +7,7 @@
 
 namespace smelt {
 
-/// Reads a plain .npy file (versions 1-3; bool, integers, floats, complex, strings of kinds S and U; C or Fortran
+/// Reads an .npy file (versions 1-3; bool, integers, floats, complex, strings of kinds S and U; C or Fortran
 /// order; either byte order). Strings become kString (UTF-8).
 Result<Tensor> read_npy(const std::string& path);
 /// Writes version 1.0 in C order. bfloat16 is written as uint16 bits, the 8-bit floats as uint8 bits, sub-byte integers

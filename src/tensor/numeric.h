@@ -14,9 +14,10 @@ uint16_t f32_to_f16(float f);
 uint16_t f64_to_f16(double d);
 inline float bf16_to_f32(uint16_t b) { return std::bit_cast<float>(static_cast<uint32_t>(b) << 16); }
 uint16_t f32_to_bf16(float f);
-/// The 8-bit and 4-bit formats of DType as floats. `saturate`: out of range becomes the largest finite value instead of
-/// infinity or NaN.
+/// Value of an element of an 8-bit or 4-bit float format.
 float narrow_to_f32(DType dtype, uint8_t bits);
+/// The nearest element of an 8-bit or 4-bit float format. `saturate`: out of range becomes the largest finite value
+/// instead of infinity or NaN.
 uint8_t f32_to_narrow(DType dtype, float value, bool saturate = true);
 
 /// Reads element i of any real numeric or bool tensor (packed sub-byte types too) as double, without quantization.

@@ -7,12 +7,24 @@
 
 namespace smelt {
 
+/// Scale and zero point of a tensor, or of one of its rows: real = scale * (q - zero_point).
+struct QuantParams {
+  float scale = 1;
+  int32_t zero_point = 0;
+  friend bool operator==(const QuantParams&, const QuantParams&) = default;
+};
+
+/// Parameters of a per-tensor quantization; scale 1 and zero point 0 without one.
+inline QuantParams per_tensor_params(const QuantPtr& q) {
+  return q ? QuantParams{q->scale(), q->zero_point()} : QuantParams{};
+}
+
 /// True if the value is quantized with one scale and zero point for the whole tensor.
 inline bool is_per_tensor(const QuantPtr& q) {
   return q && q->kind == Quantization::Kind::kPerTensor && q->scales.size() == 1;
 }
 
-/// True if two values read their stored integers alike: both unquantized, or equal kinds, scales, zero points (absent
+/// True if two values have equal quantization parameters: both unquantized, or equal kinds, scales, zero points (absent
 /// ones are 0), axes and blocks. The rounding rule may differ.
 inline bool same_quant_params(const QuantPtr& a, const QuantPtr& b) {
   if (a == b) return true;
@@ -27,7 +39,7 @@ inline bool same_quant_params(const QuantPtr& a, const QuantPtr& b) {
   return true;
 }
 
-/// same_quant_params() of two values that are quantized per tensor.
+/// True if two values are quantized per tensor with equal parameters.
 inline bool same_per_tensor(const QuantPtr& a, const QuantPtr& b) {
   return is_per_tensor(a) && same_quant_params(a, b);
 }
