@@ -4,11 +4,13 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "base/checked.h"
+
 namespace smelt {
 namespace {
 
 constexpr size_t kAlign = 64;
-size_t aligned(size_t n) { return (n + kAlign - 1) / kAlign * kAlign; }
+size_t aligned(size_t n) { return round_up(n, kAlign); }
 bool meet(const ArenaItem& a, const ArenaItem& b) { return a.first <= b.last && b.first <= a.last; }
 
 /// Lowest offset at which `item` fits among the placed items (sorted by offset) that live at the same time.

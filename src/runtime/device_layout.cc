@@ -4,6 +4,7 @@
 
 #include "backends/vulkan/device/alignment.h"
 #include "backends/vulkan/layout/image.h"
+#include "base/checked.h"
 #include "base/error.h"
 #include "ops/control/control.h"
 
@@ -245,7 +246,7 @@ class LayoutMaker {
       items_[v.item].bytes = vulkan::image_bytes(*image);
       made_.push_back(std::move(image));
     }
-    for (ArenaItem& item : items_) item.bytes = (item.bytes + align - 1) / align * align;
+    for (ArenaItem& item : items_) item.bytes = round_up(item.bytes, align);
     return Ok();
   }
 

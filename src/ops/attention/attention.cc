@@ -21,7 +21,7 @@ void split_heads(const T* from, bool flat, int64_t batch, int64_t heads, int64_t
                     to + ((b * heads + h) * total + offset + i) * depth);
 }
 
-/// What is added to the scores; null: nothing.
+/// Addends of the scores; nullptr: none.
 template <class T>
 Result<const T*> mask_values(KernelContext& ctx) {
   if (!ctx.has(3)) return nullptr;
@@ -111,12 +111,9 @@ Status attend(KernelContext& ctx, const AttentionAttrs& a, const AttentionGeomet
     SMELT_ASSIGN(mask, attention_mask(g, ctx.input(3).shape()));
   }
   SMELT_ASSIGN(const T* const added, mask_values<T>(ctx));
-  const T* sinks = nullptr;
-  if (ctx.has(7)) {
-    if (ctx.input(7).elements() != g.q_heads)
-      return InvalidInput(ctx.input(7).elements(), " attention sinks for ", g.q_heads, " heads");
-    SMELT_ASSIGN(sinks, operand<T>(ctx, ctx.input(7)));
-  }
+  SMELT_ASSIGN(const T* const sinks, optional_operand<T>(ctx, 7));
+  if (sinks && ctx.input(7).elements() != g.q_heads)
+    return InvalidInput(ctx.input(7).elements(), " attention sinks for ", g.q_heads, " heads");
   SMELT_ASSIGN(T* const turned, scratch_array<T>(ctx, g.depth * g.keys));
   SMELT_ASSIGN(T* const scores, scratch_array<T>(ctx, g.rows * g.keys));
   SMELT_ASSIGN(T* const one, scratch_array<T>(ctx, g.rows * g.v_depth));

@@ -24,7 +24,7 @@ struct AttentionGeometry {
 Result<AttentionGeometry> attention_geometry(const AttentionAttrs& a, const Shape& q, const Shape& k, const Shape& v,
                                              const Shape* past_k);
 
-/// Where a mask broadcast to [batch, q_heads, rows, keys] has its entries.
+/// Strides of a mask that broadcasts to [batch, q_heads, rows, keys].
 struct AttentionMask {
   int64_t strides[4] = {0, 0, 0, 0};
   int64_t keys = 0;  ///< keys behind these are masked

@@ -121,15 +121,15 @@ Status reference_KvAppend(KernelContext& ctx) {
     return InvalidInput("a cache of ", to_string(cache.dtype()), " can't take ", to_string(fresh.dtype()));
   const int axis = static_cast<int>(a.axis);
   if (ctx.input(2).elements() < 1) return InvalidInput("the start of a cache append is empty");
-  const int64_t start = get_int(ctx.input(2), 0), length = fresh.dim(axis), room = cache.dim(axis);
-  if (start < 0 || start > room || length > room - start)
-    return InvalidInput("entries ", start, " to ", start, " + ", length, " lie outside a cache of ", room);
+  const int64_t start = get_int(ctx.input(2), 0), length = fresh.dim(axis), capacity = cache.dim(axis);
+  if (start < 0 || start > capacity || length > capacity - start)
+    return InvalidInput("entries ", start, " to ", start, " + ", length, " lie outside a cache of ", capacity);
   size_t outer = 1, inner = static_cast<size_t>(bit_width(cache.dtype()) / 8);
   for (int i = 0; i < axis; ++i) outer *= static_cast<size_t>(cache.dim(i));
   for (int i = axis + 1; i < cache.rank(); ++i) inner *= static_cast<size_t>(cache.dim(i));
   std::memcpy(y.raw(), cache.raw(), cache.bytes());
   for (size_t o = 0; o < outer; ++o)
-    std::memcpy(y.data<char>() + (o * static_cast<size_t>(room) + static_cast<size_t>(start)) * inner,
+    std::memcpy(y.data<char>() + (o * static_cast<size_t>(capacity) + static_cast<size_t>(start)) * inner,
                 fresh.data<char>() + o * static_cast<size_t>(length) * inner, static_cast<size_t>(length) * inner);
   return Ok();
 }

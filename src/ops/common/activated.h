@@ -4,7 +4,7 @@
 
 namespace smelt {
 
-/// activate() in the precision of T where the activation is a clamp.
+/// activate() in the precision of T for activations that clamp, in float32 for others.
 template <class T>
 T activated(const Activation& act, T x) {
   switch (act.kind) {

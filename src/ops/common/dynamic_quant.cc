@@ -20,29 +20,29 @@ QuantParams symmetric_row(const float* values, int64_t n, float low, float high,
 }
 
 QuantParams asymmetric_row(const float* values, int64_t n, float low, float high, int8_t* out) {
-  QuantParams grid;
-  if (!choose_asymmetric_quant_params(low, high, grid)) {
+  QuantParams params;
+  if (!choose_asymmetric_quant_params(low, high, params)) {
     std::fill_n(out, n, int8_t{0});
     return {};
   }
-  const float inverse = 1.0f / grid.scale;
+  const float inverse = 1.0f / params.scale;
   for (int64_t i = 0; i < n; ++i)
     out[i] = static_cast<int8_t>(
-        std::clamp(static_cast<float>(grid.zero_point) + std::round(values[i] * inverse), -128.0f, 127.0f));
-  return grid;
+        std::clamp(static_cast<float>(params.zero_point) + std::round(values[i] * inverse), -128.0f, 127.0f));
+  return params;
 }
 
 }  // namespace
 
-bool choose_asymmetric_quant_params(float low, float high, QuantParams& grid) {
+bool choose_asymmetric_quant_params(float low, float high, QuantParams& params) {
   const double rmin = std::min(0.0f, low), rmax = std::max(0.0f, high);
   if (!(rmin < rmax) || !std::isfinite(rmax - rmin)) return false;
   const double scale = (rmax - rmin) / 255.0;
   const double error_min = 128.0 + std::fabs(rmin / scale), error_max = 127.0 + std::fabs(rmax / scale);
   const double zero = error_min < error_max ? -128.0 - rmin / scale : 127.0 - rmax / scale;
-  grid.scale = static_cast<float>(scale);
+  params.scale = static_cast<float>(scale);
   const double bounded = std::clamp(zero, -128.0, 127.0);
-  grid.zero_point = static_cast<int32_t>(bounded + std::copysign(0x1.fffffffffffffp-2, bounded));  // std::round
+  params.zero_point = static_cast<int32_t>(bounded + std::copysign(0x1.fffffffffffffp-2, bounded));  // std::round
   return true;
 }
 
@@ -65,12 +65,12 @@ float quantize_block(const float* values, int64_t n, int8_t* out) {
     if (!(std::fabs(values[i]) <= magnitude)) magnitude = std::fabs(values[i]);
   for (int64_t i = 0; i < n; ++i)
     if (std::isnan(values[i])) magnitude = values[i];
-  const BlockQuantParams grid = choose_block_quant_params(magnitude);
+  const BlockQuantParams params = choose_block_quant_params(magnitude);
   for (int64_t i = 0; i < n; ++i) {
-    const float v = values[i] * grid.inverse;
+    const float v = values[i] * params.inverse;
     out[i] = std::isnan(v) ? int8_t{0} : static_cast<int8_t>(std::clamp(std::nearbyint(v), -127.0f, 127.0f));
   }
-  return grid.scale;
+  return params.scale;
 }
 
 }  // namespace smelt

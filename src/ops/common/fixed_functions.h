@@ -11,7 +11,7 @@ namespace smelt {
 
 /// exp(a) in Q0 for a <= 0 in Q5.
 int32_t fixed_exp_negative_q5(int32_t a);
-/// The same for a in Q(integer_bits), 0 <= integer_bits <= 5.
+/// exp(a) in Q0 for a <= 0 in Q(integer_bits), 0 <= integer_bits <= 5.
 int32_t fixed_exp_negative(int32_t a, int integer_bits);
 /// 1 / (1 + a) in Q0 for a in Q0, a in [0, 1].
 int32_t fixed_one_over_one_plus(int32_t a);

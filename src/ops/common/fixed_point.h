@@ -65,15 +65,15 @@ inline int32_t saturating_rounding_multiply_by_pot(int32_t x, int exponent) {
   return saturate_int32(static_cast<int64_t>(x) * (int64_t{1} << exponent));
 }
 
-/// Kernels that round twice: the left shift wraps as 32-bit arithmetic does.
+/// Rescaling with two roundings (Rounding::kFixedDouble); the left shift wraps.
 inline int32_t rescale_double(int32_t x, FixedFactor f) {
   const int left = f.shift > 0 ? f.shift : 0, right = f.shift > 0 ? 0 : -f.shift;
   const int32_t shifted = static_cast<int32_t>(static_cast<uint32_t>(x) << left);
   return rounding_divide_by_pot(rounding_doubling_high_mul(shifted, f.multiplier), right);
 }
 
-/// Kernels that round once, ties towards plus infinity; the result is cut to 32 bits by saturation. 64-bit accumulators
-/// too.
+/// Rescaling with one rounding (Rounding::kFixedSingle) of a 32- or 64-bit accumulator, ties towards plus infinity;
+/// saturates to 32 bits.
 inline int32_t rescale_single(int64_t x, FixedFactor f) {
   const int total = 31 - f.shift;
   if (f.multiplier == 0) return 0;
@@ -84,7 +84,7 @@ inline int32_t rescale_single(int64_t x, FixedFactor f) {
   return static_cast<int32_t>(rounded);
 }
 
-/// x * factor before it is known to fit 32 bits; see rescale_wide().
+/// rescale_wide() before saturation.
 inline __int128 wide_product(int64_t x, FixedFactor f) {
   const int32_t reduced = f.multiplier < 0x7fff0000 ? (f.multiplier + (1 << 15)) >> 16 : 0x7fff;
   const int total = 15 - f.shift;
@@ -93,7 +93,8 @@ inline __int128 wide_product(int64_t x, FixedFactor f) {
                    : product * (static_cast<__int128>(1) << -total);
 }
 
-/// 64-bit accumulators (int16 activations): the multiplier is cut to 16 bits, one rounding, ties towards plus infinity.
+/// Rescaling of a 64-bit accumulator (int16 activations): multiplier cut to 16 bits, one rounding, ties towards plus
+/// infinity; saturates to 32 bits.
 inline int32_t rescale_wide(int64_t x, FixedFactor f) {
   const __int128 value = wide_product(x, f);
   if (value > std::numeric_limits<int32_t>::max()) return std::numeric_limits<int32_t>::max();

@@ -14,8 +14,9 @@ std::array<uint8_t, 256> byte_table(DType dtype, float in_scale, int32_t in_zero
   const auto lo = static_cast<int32_t>(int_min(dtype)), hi = static_cast<int32_t>(int_max(dtype));
   for (int32_t v = lo; v <= hi; ++v) {
     const float scaled = std::round(f(in_scale * static_cast<float>(v - in_zero)) * inverse);
-    const double stored = static_cast<double>(scaled + static_cast<float>(out_zero));
-    const double clamped = stored != stored ? 0 : std::clamp(stored, static_cast<double>(lo), static_cast<double>(hi));
+    const double rounded = static_cast<double>(scaled + static_cast<float>(out_zero));
+    const double clamped =
+        rounded != rounded ? 0 : std::clamp(rounded, static_cast<double>(lo), static_cast<double>(hi));
     table[static_cast<uint8_t>(v)] = static_cast<uint8_t>(static_cast<int32_t>(clamped));
   }
   return table;
@@ -30,7 +31,7 @@ std::vector<int16_t> word_table(T in_scale, int32_t in_zero, T out_scale, int32_
   const T out_min = out_scale * static_cast<T>(INT16_MIN - out_zero);
   const T out_max = out_scale * static_cast<T>(INT16_MAX - out_zero);
   const T step = (in_max - in_min) / kSteps, half = step / 2, inverse = T(65536) / (out_max - out_min);
-  const auto stored = [](T v) {
+  const auto rounded = [](T v) {
     return static_cast<int16_t>(v != v ? T(0) : std::clamp(v, T(INT16_MIN), T(INT16_MAX)));
   };
   std::vector<int16_t> table(kSteps + 1);
@@ -40,9 +41,9 @@ std::vector<int16_t> word_table(T in_scale, int32_t in_zero, T out_scale, int32_
     const T next = f(in_min + static_cast<T>(i + 1) * step) * inverse;
     const T interpolated = std::round((next + sample) / 2);
     const T error = interpolated - std::round(f(at + half) * inverse);
-    table[static_cast<size_t>(i)] = stored(sample - std::round(error / 2));
+    table[static_cast<size_t>(i)] = rounded(sample - std::round(error / 2));
   }
-  table[kSteps] = stored(std::round(f(in_max) * inverse));
+  table[kSteps] = rounded(std::round(f(in_max) * inverse));
   return table;
 }
 template std::vector<int16_t> word_table<float>(float, int32_t, float, int32_t, const std::function<float(float)>&);

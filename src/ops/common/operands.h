@@ -10,11 +10,11 @@
 
 namespace smelt {
 
-/// The number type that a reference kernel computes in: float for float32 and narrower floats and for the real values
-/// of quantized tensors, double for float64, wrapping 64-bit integers, complex doubles.
+/// The type that a reference kernel computes in: float for float32, narrower floats and the real values of quantized
+/// tensors; double for float64; wrapping 64-bit integers; complex doubles.
 enum class Compute : uint8_t { kFloat, kDouble, kInteger, kComplex };
 Compute compute_of(DType dtype);
-/// For several operands: the widest one.
+/// The wider of the types of two operands.
 Compute compute_of(const Tensor& a, const Tensor& b);
 
 /// `n` elements of scratch memory, or an error when there is no memory for them.
@@ -26,8 +26,8 @@ Result<T*> scratch_array(KernelContext& ctx, int64_t n) {
   return static_cast<T*>(p);
 }
 
-/// The elements as an array of T, converted into scratch memory where the stored type differs. float and double see the
-/// real values of quantized tensors; the integer types see stored integers (sign-extended, modulo 2^bits).
+/// The elements as an array of T, converted into scratch memory where the tensor's type differs. float and double read
+/// the real values of quantized tensors; integer types read the quantized integers (sign-extended, modulo 2^bits).
 template <class T>
 Result<const T*> operand(KernelContext& ctx, const Tensor& t);
 extern template Result<const float*> operand<float>(KernelContext&, const Tensor&);
@@ -36,9 +36,16 @@ extern template Result<const uint32_t*> operand<uint32_t>(KernelContext&, const 
 extern template Result<const uint64_t*> operand<uint64_t>(KernelContext&, const Tensor&);
 extern template Result<const std::complex<double>*> operand<std::complex<double>>(KernelContext&, const Tensor&);
 
-/// The same, always in scratch memory of the caller's own.
+/// operand() in scratch memory that the caller may write.
 template <class T>
 Result<T*> operand_copy(KernelContext& ctx, const Tensor& t);
+
+/// operand() of input i; nullptr if the input is absent.
+template <class T>
+Result<const T*> optional_operand(KernelContext& ctx, int i) {
+  if (!ctx.has(i)) return static_cast<const T*>(nullptr);
+  return operand<T>(ctx, ctx.input(i));
+}
 
 /// Writes results into an output. Real results of a quantized output are quantized (half to even).
 void store(const float* values, Tensor& out);
@@ -46,7 +53,7 @@ void store(const double* values, Tensor& out);
 void store(const uint64_t* values, Tensor& out);
 void store(const std::complex<double>* values, Tensor& out);
 
-/// The real values of a tensor: stored integers of any Quantization kind dequantized, others converted.
+/// Writes the real values of a tensor of any Quantization kind to `out` [t.elements()]; other tensors are converted.
 Status real_values(const Tensor& t, float* out);
 
 /// Calls fn.template operator()<T>() for the number type of `c`.
@@ -64,7 +71,7 @@ Status with_compute(Compute c, F&& fn) {
   }
 }
 
-/// The same without complex numbers.
+/// with_compute() for operators without complex numbers, which are an error.
 template <class F>
 Status with_real_compute(Compute c, F&& fn) {
   switch (c) {

@@ -7,8 +7,8 @@
 
 namespace smelt {
 
-/// What a kernel derives from its attributes: made at the first run, then shared by all runs and threads. A member of
-/// an attribute struct; a copy of the struct starts anew, as its fields may change.
+/// Data that a kernel derives from its attributes: made at the first run, then shared by all runs and threads. It is a
+/// member of an attribute struct; a copy of the struct derives it again, as its fields may change.
 template <class T>
 class Prepared {
  public:
@@ -18,7 +18,7 @@ class Prepared {
     value_ = nullptr;
     return *this;
   }
-  /// make() -> Result<T>. A failure is not kept.
+  /// The data; calls make() -> Result<T> if there are none yet. An error is returned and not kept.
   template <class Make>
   Result<const T*> get(Make&& make) const {
     const std::lock_guard<std::mutex> lock(mutex_);

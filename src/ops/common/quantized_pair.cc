@@ -19,7 +19,7 @@ std::optional<QuantizedPair> QuantizedPair::make(const ValueType& x, const Value
   p.x_signed = x.dtype == DType::kI8;
   p.w_signed = w.dtype == DType::kI8;
   p.x_zero = x.quant->zero_point();
-  // The padding of an image is stored as the zero point, which must be a value of the type.
+  // The padding of an image is filled with the zero point, which must be a value of the type.
   if (p.x_zero < (p.x_signed ? -128 : 0) || p.x_zero > (p.x_signed ? 127 : 255)) return std::nullopt;
   p.w_zeros.resize(static_cast<size_t>(channels));
   for (size_t c = 0; c < p.w_zeros.size(); ++c) {

@@ -10,7 +10,8 @@ namespace smelt {
 
 inline bool is_8bit(DType t) { return t == DType::kI8 || t == DType::kU8; }
 
-/// Stored 8-bit operands of a product: an activation with one zero point, weights with one or one an output channel.
+/// 8-bit quantized operands of a Conv or MatMul: an activation with one zero point, weights with one zero point or one
+/// for each output channel.
 struct QuantizedPair {
   bool x_signed = true, w_signed = true;
   int32_t x_zero = 0;
@@ -18,8 +19,9 @@ struct QuantizedPair {
 
   /// nullopt: not 8-bit integers of per-tensor x and per-tensor or per-`w_axis` weights.
   static std::optional<QuantizedPair> make(const ValueType& x, const ValueType& w, int w_axis, int64_t channels);
-  int16_t weight(uint8_t stored, int64_t channel) const {
-    const int32_t value = w_signed ? static_cast<int8_t>(stored) : stored;
+  /// A weight with its zero point subtracted, from its byte.
+  int16_t weight(uint8_t byte, int64_t channel) const {
+    const int32_t value = w_signed ? static_cast<int8_t>(byte) : byte;
     return static_cast<int16_t>(value - w_zeros[static_cast<size_t>(channel)]);
   }
 };

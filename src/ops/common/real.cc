@@ -4,7 +4,7 @@
 
 namespace smelt {
 
-std::vector<float> real_values(const Tensor& t) {
+std::vector<float> to_real_vector(const Tensor& t) {
   std::vector<float> v(static_cast<size_t>(t.elements()));
   if (is_quantized(t))
     dequantize(t, v.data());

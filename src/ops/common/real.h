@@ -6,13 +6,13 @@
 
 namespace smelt {
 
-/// Whether a tensor holds integers that stand for reals.
+/// True if a tensor holds quantized integers with scales.
 inline bool is_quantized(const Tensor& t) { return t.quant() && !t.quant()->scales.empty() && is_integer(t.dtype()); }
 
-/// Real values of any numeric tensor as floats: dequantized where it is quantized, converted else.
-std::vector<float> real_values(const Tensor& t);
-/// Stores real values: quantized by t's parameters (ties as its rounding says: half away from zero for TFLite's
-/// fixed-point kernels, half to even else) or converted.
+/// Real values of a numeric tensor as floats: dequantized if it is quantized, converted otherwise.
+std::vector<float> to_real_vector(const Tensor& t);
+/// Writes real values: converted, or quantized by t's parameters (ties away from zero for TFLite's fixed-point rounding
+/// rules, to even otherwise).
 void store_real(const float* values, Tensor& t);
 
 }  // namespace smelt

@@ -26,12 +26,14 @@ void RequantParams::prepare() {
 
 namespace {
 
-/// Bound of the sums of products of bytes, zero points subtracted, of `channels` columns of w with these addends.
-int64_t largest_sum(const ValueType& w, int64_t channels, const std::vector<int32_t>& bias) {
+/// Bound of an accumulator's magnitude: products of 8-bit values, zero points subtracted, of `channels` columns of w,
+/// plus `bias`.
+int64_t largest_accumulator(const ValueType& w, int64_t channels, const std::vector<int32_t>& bias) {
   constexpr int64_t kMax = INT32_MAX;
   const auto& zeros = w.quant->zero_points;
-  const bool plain = w.dtype == DType::kI8 && std::all_of(zeros.begin(), zeros.end(), [](int32_t z) { return z == 0; });
-  const int64_t terms = w.shape.elements() / std::max<int64_t>(channels, 1), term = 255 * (plain ? 128 : 384);
+  const bool symmetric =
+      w.dtype == DType::kI8 && std::all_of(zeros.begin(), zeros.end(), [](int32_t z) { return z == 0; });
+  const int64_t terms = w.shape.elements() / std::max<int64_t>(channels, 1), term = 255 * (symmetric ? 128 : 384);
   if (terms > kMax / term) return kMax;
   int64_t most = 0;
   for (int32_t b : bias) most = std::max(most, std::abs(static_cast<int64_t>(b)));
@@ -73,7 +75,7 @@ std::optional<RequantParams> RequantParams::make(const NodeSpec& spec, int64_t c
     const auto& b = made->bias();
     r.bias[c] = b.empty() ? 0 : static_cast<int32_t>(b[b.size() == 1 ? 0 : c]);
   }
-  r.reach = largest_sum(spec.inputs[1], channels, r.bias);
+  r.reach = largest_accumulator(spec.inputs[1], channels, r.bias);
   r.prepare();
   return r;
 }

@@ -9,32 +9,34 @@
 
 namespace smelt {
 
-/// How 32-bit sums become stored 8-bit integers, channel by channel: clamp(rescale(sum) + zero, low, high). Bit-equal
-/// to Requantizer (ops/common/requantizer.h), which it is made from.
+/// The requantization of a back-end's kernel as plain arrays: int32 accumulators become 8-bit quantized integers,
+/// channel by channel, as clamp(rescale(accumulator + bias) + zero, low, high). It covers the common case alone and
+/// equals Requantizer (ops/common/requantizer.h) bit by bit; Requantizer is the reference for every case.
 struct RequantParams {
   Rounding rounding = Rounding::kFloatHalfEven;
-  std::vector<float> factors;        ///< one a channel; behind them zeros for whole vectors
+  std::vector<float> factors;        ///< one a channel, then zeros up to whole vectors
   std::vector<int32_t> multipliers;  ///< fixed-point rules
   std::vector<int32_t> shifts;       ///< to the right, >= 0
   int32_t zero = 0, low = 0, high = 0;
   bool is_signed = true;      ///< int8, else uint8
-  std::vector<int32_t> bias;  ///< one a channel, to be added to the sums before
-  /// No sum is further from 0 (INT32_MAX: not known). Small sums are rescaled in fewer steps.
+  std::vector<int32_t> bias;  ///< one a channel, added to the accumulators first
+  /// Bound of the accumulators' magnitude; INT32_MAX: not known. Small accumulators are rescaled in fewer steps.
   int64_t reach = INT32_MAX;
 
-  /// How much can be left out when sums are rescaled.
+  /// Which steps of the rescaling may be left out.
   enum class Steps : uint8_t {
-    kAll,
-    kSmall,     ///< no step of it leaves 32 bits: twice a sum, the zero point times 2^shift, ...
-    kPositive,  ///< the same, and negative results are clamped to the zero point
+    kAll,       ///< none
+    kSmall,     ///< those against overflow: no intermediate value leaves 32 bits
+    kPositive,  ///< as kSmall, and those for negative values, which `low` clamps to the zero point
   };
   Steps steps = Steps::kAll;
-  std::vector<int32_t> halves;  ///< of kSmall and kPositive, one a channel: what is added before the shift
+  std::vector<int32_t> halves;  ///< kSmall, kPositive: one a channel, rounding offset and zero point before the shift
 
-  /// Sets `steps` and `halves` from all the others.
+  /// Sets `steps` and `halves` from the other fields.
   void prepare();
 
-  /// nullopt: not this kind of output (then the reference kernel does it). `channels` are those of the output.
+  /// Parameters of a Conv or MatMul node of quantized operands with `channels` output channels. nullopt: the output is
+  /// not 8-bit, or the rescaling is not of this form; the reference kernel then runs the node.
   static std::optional<RequantParams> make(const NodeSpec& spec, int64_t channels, const Activation& act,
                                            Rounding rounding, double alpha = 1);
 };

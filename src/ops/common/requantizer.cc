@@ -51,15 +51,15 @@ Status subtract_zero_points(const Tensor& zero_points, uint32_t* values, const S
 
 namespace {
 
-/// A bound of an activation on the output's grid.
-int64_t on_grid(float bound, float scale, int64_t zero, int64_t low, int64_t high, Rounding rounding) {
+/// A bound of an activation as a quantized value of the output.
+int64_t quantized_bound(float bound, float scale, int64_t zero, int64_t low, int64_t high, Rounding rounding) {
   const float q = bound / scale;
   if (std::isnan(q)) return zero;
   const double rounded = rounding == Rounding::kFloatHalfEven ? std::nearbyint(q) : std::round(q);
-  const double stored = rounded + static_cast<double>(zero);
-  return stored < static_cast<double>(low)    ? low
-         : stored > static_cast<double>(high) ? high
-                                              : static_cast<int64_t>(stored);
+  const double with_zero = rounded + static_cast<double>(zero);
+  return with_zero < static_cast<double>(low)    ? low
+         : with_zero > static_cast<double>(high) ? high
+                                                 : static_cast<int64_t>(with_zero);
 }
 
 bool clamps(const Activation& act) {
@@ -67,12 +67,12 @@ bool clamps(const Activation& act) {
          act.kind == ActKind::kRelu6 || act.kind == ActKind::kClamp;
 }
 
-/// Whether an integer bias is in units of x*w: peers assume it, Q/DQ graphs may say otherwise.
-bool bias_in_sum_units(const Tensor& bias, const std::vector<double>& sum_scales) {
+/// True if an integer bias is in units of x * w. TFLite and XNNPACK require it; ONNX graphs may use other scales.
+bool bias_in_accumulator_units(const Tensor& bias, const std::vector<double>& accumulator_scales) {
   if (!bias.quant()) return true;
   const Quantization& q = *bias.quant();
-  for (size_t i = 0; i < std::max(q.scales.size(), sum_scales.size()); ++i) {
-    const double want = sum_scales[i % sum_scales.size()], have = q.scales[i % q.scales.size()];
+  for (size_t i = 0; i < std::max(q.scales.size(), accumulator_scales.size()); ++i) {
+    const double want = accumulator_scales[i % accumulator_scales.size()], have = q.scales[i % q.scales.size()];
     if (std::fabs(have - want) > 0.01 * std::fabs(want)) return false;
   }
   return std::all_of(q.zero_points.begin(), q.zero_points.end(), [](int32_t z) { return z == 0; });
@@ -90,19 +90,19 @@ Result<Requantizer> Requantizer::make(const Tensor& x, const Tensor& w, const Te
   if (wq.scales.empty() || xq.scales.empty()) return InvalidInput("a quantized operand has no scale");
   if (wq.scales.size() > 1 && channels % static_cast<int64_t>(wq.scales.size()) != 0)
     return InvalidInput("there are ", wq.scales.size(), " scales for ", channels, " output channels");
-  for (float s : wq.scales) r.sum_scales_.push_back(static_cast<double>(xq.scales[0]) * s * alpha);
+  for (float s : wq.scales) r.accumulator_scales_.push_back(static_cast<double>(xq.scales[0]) * s * alpha);
   const bool wide_x = bit_width(x.dtype()) > 8;
   const bool fixed = rounding != Rounding::kFloatHalfEven;
   r.wide_ = wide_x && !(fixed && bias && bias->dtype() == DType::kI32);
   r.real_ = !is_integer(out.dtype());
-  r.plain_ = !r.real_ && !out.quant();
+  r.unscaled_ = !r.real_ && !out.quant();
   r.low_ = r.real_ ? 0 : int_min(out.dtype());
   r.high_ = r.real_ ? 0 : int_max(out.dtype());
   if (bias) {
     const auto n = static_cast<size_t>(bias->elements());
     if (n != 1 && static_cast<int64_t>(n) != channels)
       return InvalidInput("bias has ", n, " elements, ", channels, " expected");
-    if (is_integer(bias->dtype()) && (fixed || bias_in_sum_units(*bias, r.sum_scales_))) {
+    if (is_integer(bias->dtype()) && (fixed || bias_in_accumulator_units(*bias, r.accumulator_scales_))) {
       r.bias_.resize(n);
       to_ints(*bias, r.bias_.data());
     } else {
@@ -111,7 +111,7 @@ Result<Requantizer> Requantizer::make(const Tensor& x, const Tensor& w, const Te
       r.real_bias_.assign(real.begin(), real.end());
     }
   }
-  if (r.real_ || r.plain_) return r;
+  if (r.real_ || r.unscaled_) return r;
   const Quantization& oq = *out.quant();
   if (oq.kind != Quantization::Kind::kPerTensor || oq.scales.size() != 1)
     return Unsupported("an output of this kind must be quantized per tensor");
@@ -121,66 +121,68 @@ Result<Requantizer> Requantizer::make(const Tensor& x, const Tensor& w, const Te
   r.through_real_ = !clamps(act) || !r.real_bias_.empty();
   const Bounds b = activation_bounds(act);
   const int64_t low = r.low_, high = r.high_;
-  r.low_ = on_grid(b.lo, scale, r.zero_, low, high, rounding);
-  r.high_ = on_grid(b.hi, scale, r.zero_, low, high, rounding);
-  for (size_t i = 0; i < r.sum_scales_.size(); ++i) {
-    r.fixed_.push_back(fixed_factor(r.sum_scales_[i] / static_cast<double>(scale)));
+  r.low_ = quantized_bound(b.lo, scale, r.zero_, low, high, rounding);
+  r.high_ = quantized_bound(b.hi, scale, r.zero_, low, high, rounding);
+  for (size_t i = 0; i < r.accumulator_scales_.size(); ++i) {
+    r.fixed_.push_back(fixed_factor(r.accumulator_scales_[i] / static_cast<double>(scale)));
     r.factors_.push_back(static_cast<float>(alpha) * xq.scales[0] * wq.scales[i] / scale);
   }
   return r;
 }
 
 template <class T>
-int64_t Requantizer::biased(T sum, int64_t channel) const {
-  if (!bias_.empty()) sum += static_cast<T>(bias_.size() == 1 ? bias_[0] : bias_[static_cast<size_t>(channel)]);
-  return static_cast<std::make_signed_t<T>>(sum);
+int64_t Requantizer::biased(T accumulator, int64_t channel) const {
+  if (!bias_.empty()) accumulator += static_cast<T>(bias_.size() == 1 ? bias_[0] : bias_[static_cast<size_t>(channel)]);
+  return static_cast<std::make_signed_t<T>>(accumulator);
 }
 
-double Requantizer::real_value(int64_t sum, int64_t channel) const {
-  double v = static_cast<double>(sum) * sum_scales_[static_cast<size_t>(channel) % sum_scales_.size()];
+double Requantizer::real_value(int64_t accumulator, int64_t channel) const {
+  double v =
+      static_cast<double>(accumulator) * accumulator_scales_[static_cast<size_t>(channel) % accumulator_scales_.size()];
   if (!real_bias_.empty()) v += real_bias_[real_bias_.size() == 1 ? 0 : static_cast<size_t>(channel)];
   return v;
 }
 
-int64_t Requantizer::stored_value(int64_t sum, int64_t channel) const {
-  if (plain_) return sum;
+int64_t Requantizer::quantized_value(int64_t accumulator, int64_t channel) const {
+  if (unscaled_) return accumulator;
   const size_t s = static_cast<size_t>(channel) % factors_.size();
   int64_t q;
   if (through_real_ || rounding_ == Rounding::kFloatHalfEven) {
     double scaled;
     if (through_real_)
-      scaled = activate(act_, static_cast<float>(real_value(sum, channel))) / out_scale_;
+      scaled = activate(act_, static_cast<float>(real_value(accumulator, channel))) / out_scale_;
     else if (wide_)
-      scaled = static_cast<double>(sum) * static_cast<double>(factors_[s]);
+      scaled = static_cast<double>(accumulator) * static_cast<double>(factors_[s]);
     else
-      scaled = static_cast<float>(sum) * factors_[s];
+      scaled = static_cast<float>(accumulator) * factors_[s];
     if (std::isnan(scaled)) scaled = 0;
     q = static_cast<int64_t>(std::nearbyint(std::clamp(scaled, -1e12, 1e12)));
   } else if (wide_) {
-    q = rounding_ == Rounding::kFixedSingle ? rescale_single(sum, fixed_[s]) : rescale_wide(sum, fixed_[s]);
+    q = rounding_ == Rounding::kFixedSingle ? rescale_single(accumulator, fixed_[s])
+                                            : rescale_wide(accumulator, fixed_[s]);
   } else {
-    q = rescale(static_cast<int32_t>(sum), fixed_[s], rounding_);
+    q = rescale(static_cast<int32_t>(accumulator), fixed_[s], rounding_);
   }
   return std::clamp(q + zero_, low_, std::max(low_, high_));
 }
 
 template <class T>
-void Requantizer::to_real(const T* sums, int64_t rows, float* out) const {
+void Requantizer::to_real(const T* accumulators, int64_t rows, float* out) const {
   for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < channels_; ++c, ++sums, ++out)
-      *out = activate(act_, static_cast<float>(real_value(biased(*sums, c), c)));
+    for (int64_t c = 0; c < channels_; ++c, ++accumulators, ++out)
+      *out = activate(act_, static_cast<float>(real_value(biased(*accumulators, c), c)));
 }
 
 template <class T>
-void Requantizer::to_stored(const T* sums, int64_t rows, uint64_t* out) const {
+void Requantizer::to_quantized(const T* accumulators, int64_t rows, uint64_t* out) const {
   for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < channels_; ++c, ++sums, ++out)
-      *out = static_cast<uint64_t>(stored_value(biased(*sums, c), c));
+    for (int64_t c = 0; c < channels_; ++c, ++accumulators, ++out)
+      *out = static_cast<uint64_t>(quantized_value(biased(*accumulators, c), c));
 }
 
 #define SMELT_INSTANTIATE(T)                                              \
   template void Requantizer::to_real<T>(const T*, int64_t, float*) const; \
-  template void Requantizer::to_stored<T>(const T*, int64_t, uint64_t*) const;
+  template void Requantizer::to_quantized<T>(const T*, int64_t, uint64_t*) const;
 SMELT_INSTANTIATE(uint32_t)
 SMELT_INSTANTIATE(uint64_t)
 #undef SMELT_INSTANTIATE

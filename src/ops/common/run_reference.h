@@ -6,9 +6,9 @@
 
 namespace smelt {
 
-/// Runs the reference kernel of one node outside of any session, for tables that back-ends compute beforehand.
-/// `outputs` have their types and are zeroed; undefined where nobody wants them. Operators that allocate their outputs
-/// replace them. No control flow, no state.
+/// Runs the reference kernel of one node outside of any session; back-ends build lookup tables with it. `outputs` are
+/// zeroed tensors of the output types, undefined for absent outputs; kDynamic operators replace them. Control flow and
+/// state are errors.
 Result<std::vector<Tensor>> run_reference(const Node& node, std::vector<Datum> inputs, std::vector<Tensor> outputs);
 
 }  // namespace smelt

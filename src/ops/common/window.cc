@@ -68,11 +68,11 @@ Status slide_window(Window& w, AutoPad auto_pad, bool ceil) {
       d.pad_end = total - d.pad_begin;
       continue;
     }
-    const int64_t room = d.in + d.pad_begin + d.pad_end - d.extent();
-    if (room < 0 && !(ceil && room > -d.stride))
+    const int64_t slack = d.in + d.pad_begin + d.pad_end - d.extent();
+    if (slack < 0 && !(ceil && slack > -d.stride))
       return InvalidInput("a window of ", d.extent(), " does not fit into a padded image of ",
                           d.in + d.pad_begin + d.pad_end, " in spatial dimension ", i);
-    d.out = (room < 0 ? 0 : ceil ? ceil_div(room, d.stride) : room / d.stride) + 1;
+    d.out = (slack < 0 ? 0 : ceil ? ceil_div(slack, d.stride) : slack / d.stride) + 1;
     if (ceil && d.out > 1 && (d.out - 1) * d.stride >= d.in + d.pad_begin) --d.out;
   }
   return Ok();

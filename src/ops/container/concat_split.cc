@@ -12,7 +12,7 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kMaxPieces = int64_t{1} << 24;
+constexpr int64_t kMaxParts = int64_t{1} << 24;
 
 /// Entries [start, start + n) of x along an axis.
 Result<Tensor> piece_of(const Tensor& x, int axis, int64_t start, int64_t n) {
@@ -29,19 +29,19 @@ Result<Tensor> piece_of(const Tensor& x, int axis, int64_t start, int64_t n) {
   return y;
 }
 
-/// Extents of the pieces: a scalar gives equal ones (the last may be smaller), a list their sizes.
+/// Extents of the parts: of equal size for a scalar (the last may be smaller), or as listed.
 Result<std::vector<int64_t>> piece_extents(const Tensor& sizes, int64_t n) {
   std::vector<int64_t> out = ints_of(sizes);
   if (sizes.rank() > 0) {
     int64_t sum = 0;
     for (int64_t s : out)
-      if (s < 0 || __builtin_add_overflow(sum, s, &sum)) return InvalidInput("a piece of ", s);
-    if (sum != n) return InvalidInput("pieces of ", sum, " together for a dimension of ", n);
+      if (s < 0 || __builtin_add_overflow(sum, s, &sum)) return InvalidInput("a part of ", s);
+    if (sum != n) return InvalidInput("parts of ", sum, " together for a dimension of ", n);
     return out;
   }
   const int64_t size = out[0];
-  if (size < 1) return InvalidInput("pieces of ", size);
-  if (n / size > kMaxPieces) return LimitReached(n / size, " pieces");
+  if (size < 1) return InvalidInput("parts of ", size);
+  if (n / size > kMaxParts) return LimitReached(n / size, " parts");
   out.clear();
   for (int64_t at = 0; at < n; at += size) out.push_back(std::min(size, n - at));
   return out;
@@ -53,15 +53,15 @@ Status infer_SequenceSplit(InferContext& ctx) {
   SMELT_TRY(need_tensors(ctx, 1));
   const auto& a = ctx.attrs<SequenceAttrs>();
   const ValueType& x = ctx.input(0);
-  ValueType piece = like_unranked(x);
+  ValueType part = like_unranked(x);
   if (x.ranked) {
     SMELT_ASSIGN(const int axis, axis_of(a.axis, x.shape.rank()));
     Shape shape = x.shape;
     shape[axis] = ctx.has(1) ? -1 : 1;
     if (!ctx.has(1) && !a.keep_dims) shape.erase(axis);
-    piece = like(x, shape);
+    part = like(x, shape);
   }
-  ctx.set(0, ValueType::sequence(piece));
+  ctx.set(0, ValueType::sequence(part));
   return Ok();
 }
 
@@ -71,7 +71,7 @@ Status reference_SequenceSplit(KernelContext& ctx) {
   SMELT_ASSIGN(const int axis, axis_of(a.axis, x.rank()));
   std::vector<Datum> items;
   if (!ctx.has(1)) {
-    if (x.dim(axis) > kMaxPieces) return LimitReached(x.dim(axis), " pieces");
+    if (x.dim(axis) > kMaxParts) return LimitReached(x.dim(axis), " parts");
     for (int64_t i = 0; i < x.dim(axis); ++i) {
       SMELT_ASSIGN(Tensor t, a.keep_dims ? piece_of(x, axis, i, 1) : select_slice(x, axis, i));
       items.emplace_back(std::move(t));

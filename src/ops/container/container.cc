@@ -27,7 +27,7 @@ Result<const std::vector<Datum>*> items_of(const KernelContext& ctx, int i) {
   return static_cast<const std::vector<Datum>*>(d.items.get());
 }
 
-/// The position that an optional scalar input names among `n` places; absent: `fallback`.
+/// The position in [0, n) that an optional scalar input gives; `fallback` if it is absent.
 Result<int64_t> position_of(const KernelContext& ctx, int i, int64_t n, int64_t fallback) {
   if (!ctx.has(i)) return fallback;
   if (!ctx.datum(i).is_tensor() || ctx.input(i).elements() != 1) return InvalidInput("a position has to be one number");

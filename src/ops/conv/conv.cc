@@ -7,32 +7,29 @@
 namespace smelt {
 namespace {
 
-/// A bias, if there is one, has one entry for each output channel.
+/// An error if there is a bias without one entry for each output channel.
 Status check_bias(KernelContext& ctx, int i, int64_t channels) {
   if (ctx.has(i) && ctx.input(i).elements() != channels)
     return InvalidInput("bias has ", ctx.input(i).elements(), " elements, ", channels, " expected");
   return Ok();
 }
 
-/// Convolution in real (or plain integer) numbers: sums, bias, activation, layout.
-template <class SumsFn>
-Status real_convolution(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, SumsFn&& sums_of) {
+/// Convolution of unquantized numbers: accumulators, bias, activation, layout.
+template <class Accumulate>
+Status real_convolution(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, Accumulate&& accumulate) {
   const Tensor &x = ctx.input(0), &filter = ctx.input(1);
   return with_real_compute(compute_of(x, filter), [&]<class T>() -> Status {
     SMELT_ASSIGN(const T* const xs, operand<T>(ctx, x));
     SMELT_ASSIGN(const T* const fs, operand<T>(ctx, filter));
-    const T* bias = nullptr;
-    if (ctx.has(2)) {
-      SMELT_ASSIGN(bias, operand<T>(ctx, ctx.input(2)));
-    }
-    SMELT_ASSIGN(T* const sums, sums_of(xs, fs));
+    SMELT_ASSIGN(const T* const bias, optional_operand<T>(ctx, 2));
+    SMELT_ASSIGN(T* const accumulators, accumulate(xs, fs));
     const int64_t positions = g.window.out_positions();
-    add_bias_activate(sums, g.batch * positions, g.out_channels, bias, a.act);
-    return store_image(ctx, sums, g.batch, positions, g.out_channels, a.layout, ctx.output(0));
+    add_bias_activate(accumulators, g.batch * positions, g.out_channels, bias, a.act);
+    return store_image(ctx, accumulators, g.batch, positions, g.out_channels, a.layout, ctx.output(0));
   });
 }
 
-/// Spatial output sizes that a transposed convolution was asked for.
+/// Spatial output sizes that the node asks for; empty: none. `unknown`: given by an input of unknown contents.
 Result<std::vector<int64_t>> asked_sizes(InferContext& ctx, const ConvTransposeAttrs& a, bool& unknown) {
   unknown = false;
   if (!ctx.has(3)) return a.output_shape;
@@ -72,7 +69,7 @@ Status reference_Conv(KernelContext& ctx) {
   SMELT_TRY(check_bias(ctx, 2, g.out_channels));
   if (runs_on_integers(x, filter, a)) return quantized_conv(ctx, g, a, false);
   if (a.hybrid && runs_hybrid(x, filter, a)) return hybrid_conv(ctx, g, a, false);
-  return real_convolution(ctx, g, a, [&]<class T>(const T* xs, const T* fs) { return conv_sums(ctx, g, a, xs, fs); });
+  return real_convolution(ctx, g, a, [&]<class T>(const T* xs, const T* fs) { return convolve(ctx, g, a, xs, fs); });
 }
 
 Status infer_ConvTranspose(InferContext& ctx) {
@@ -107,7 +104,7 @@ Status reference_ConvTranspose(KernelContext& ctx) {
   if (runs_on_integers(x, filter, a)) return quantized_conv(ctx, g, a, true);
   if (a.hybrid && runs_hybrid(x, filter, a)) return hybrid_conv(ctx, g, a, true);
   return real_convolution(ctx, g, a,
-                          [&]<class T>(const T* xs, const T* fs) { return conv_transpose_sums(ctx, g, a, xs, fs); });
+                          [&]<class T>(const T* xs, const T* fs) { return convolve_transposed(ctx, g, a, xs, fs); });
 }
 
 Status infer_ConvInteger(InferContext& ctx) { return infer_as(ctx, DType::kI32); }
@@ -121,13 +118,13 @@ Status reference_ConvInteger(KernelContext& ctx) {
   if (ctx.has(2)) SMELT_TRY(subtract_zero_points(ctx.input(2), xs, x.shape(), channel_dim(a.layout, x.rank())));
   if (ctx.has(3))
     SMELT_TRY(subtract_zero_points(ctx.input(3), fs, filter.shape(), filter_dims(a.filter, filter.rank()).output));
-  SMELT_ASSIGN(uint32_t* const sums, conv_sums<uint32_t>(ctx, g, a, xs, fs));
+  SMELT_ASSIGN(uint32_t* const accumulators, convolve<uint32_t>(ctx, g, a, xs, fs));
   const int64_t positions = g.window.out_positions();
   Tensor& y = ctx.output(0);
   if (a.layout == Layout::kChannelsFirst)
-    to_channels_first(sums, g.batch, positions, g.out_channels, y.data<uint32_t>());
+    to_channels_first(accumulators, g.batch, positions, g.out_channels, y.data<uint32_t>());
   else
-    std::copy_n(sums, y.elements(), y.data<uint32_t>());
+    std::copy_n(accumulators, y.elements(), y.data<uint32_t>());
   return Ok();
 }
 

@@ -83,14 +83,14 @@ constexpr int64_t kPatchRows = 32;
 /// Groups of one input channel each: every tap scales whole rows of channels.
 template <class T>
 void depthwise_rows(const ConvGeometry& g, const T* image, const T* packed, int64_t begin, int64_t end,
-                    int64_t* indices, T* sums) {
+                    int64_t* indices, T* accumulators) {
   const Window& w = g.window;
   const int64_t taps = w.taps(), channels = g.in_channels, multiplier = g.group_out(), out = g.out_channels;
   Position p;
   p.set(w, begin, &WindowDim::out);
   for (int64_t o = begin; o < end; ++o, p.next(w, &WindowDim::out)) {
     tap_indices(w, p, taps, indices);
-    T* acc = sums + o * out;
+    T* acc = accumulators + o * out;
     for (int64_t t = 0; t < taps; ++t) {
       if (indices[t] < 0) continue;
       const T* x = image + indices[t] * channels;
@@ -108,7 +108,7 @@ void depthwise_rows(const ConvGeometry& g, const T* image, const T* packed, int6
 /// General groups: patches of a few output positions times the group's filter matrix.
 template <class T>
 void patch_rows(const ConvGeometry& g, const T* image, const T* packed, int64_t begin, int64_t end, int64_t* indices,
-                T* patch, T* sums) {
+                T* patch, T* accumulators) {
   const Window& w = g.window;
   const int64_t taps = w.taps(), in = g.group_in(), out = g.group_out(), depth = taps * in;
   for (int64_t first = begin; first < end; first += kPatchRows) {
@@ -127,7 +127,7 @@ void patch_rows(const ConvGeometry& g, const T* image, const T* packed, int64_t 
             std::copy_n(image + index * g.in_channels + group * in, in, to);
         }
       gemm_accumulate(rows, out, depth, patch, depth, packed + group * depth * out, out,
-                      sums + first * g.out_channels + group * out, g.out_channels);
+                      accumulators + first * g.out_channels + group * out, g.out_channels);
     }
   }
 }
@@ -135,12 +135,12 @@ void patch_rows(const ConvGeometry& g, const T* image, const T* packed, int64_t 
 }  // namespace
 
 template <class T>
-Result<T*> conv_sums(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, const T* x, const T* filter) {
+Result<T*> convolve(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, const T* x, const T* filter) {
   const int64_t taps = g.window.taps(), in = g.group_in(), out = g.group_out(), depth = taps * in;
   const int64_t in_positions = g.window.in_positions(), out_positions = g.window.out_positions();
-  SMELT_ASSIGN(T* const sums, scratch_array<T>(ctx, g.batch * out_positions * g.out_channels));
-  std::fill_n(sums, g.batch * out_positions * g.out_channels, T{});
-  if (g.batch * out_positions * g.out_channels == 0) return sums;
+  SMELT_ASSIGN(T* const accumulators, scratch_array<T>(ctx, g.batch * out_positions * g.out_channels));
+  std::fill_n(accumulators, g.batch * out_positions * g.out_channels, T{});
+  if (g.batch * out_positions * g.out_channels == 0) return accumulators;
   SMELT_ASSIGN(const T* const image, channels_last(ctx, g, a.layout, x));
   const bool depthwise = in == 1 && g.groups > 1;
   // Packed filter: [groups, taps, in, out], or for depthwise [taps, all out channels].
@@ -153,39 +153,39 @@ Result<T*> conv_sums(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs&
         T* to = depthwise ? packed + t * g.out_channels + group * out : packed + (group * depth + t * in + i) * out;
         for (int64_t o = 0; o < out; ++o) to[o] = from[o * s.output];
       }
-  const int64_t pieces = std::max(1, ctx.threads().threads());
-  SMELT_ASSIGN(int64_t* const indices, scratch_array<int64_t>(ctx, pieces * kPatchRows * taps));
+  const int64_t tasks = std::max(1, ctx.threads().threads());
+  SMELT_ASSIGN(int64_t* const indices, scratch_array<int64_t>(ctx, tasks * kPatchRows * taps));
   T* patch = nullptr;
   if (!depthwise) {
-    SMELT_ASSIGN(patch, scratch_array<T>(ctx, pieces * kPatchRows * depth));
+    SMELT_ASSIGN(patch, scratch_array<T>(ctx, tasks * kPatchRows * depth));
   }
   for (int64_t n = 0; n < g.batch; ++n) {
     SMELT_TRY(ctx.tick());
     const T* one = image + n * in_positions * g.in_channels;
-    T* result = sums + n * out_positions * g.out_channels;
-    ctx.threads().parallel_for(pieces, 1, [&](int64_t b, int64_t e) {
-      for (int64_t piece = b; piece < e; ++piece) {
-        const int64_t begin = out_positions * piece / pieces, end = out_positions * (piece + 1) / pieces;
-        int64_t* my_indices = indices + piece * kPatchRows * taps;
+    T* result = accumulators + n * out_positions * g.out_channels;
+    ctx.threads().parallel_for(tasks, 1, [&](int64_t b, int64_t e) {
+      for (int64_t task = b; task < e; ++task) {
+        const int64_t begin = out_positions * task / tasks, end = out_positions * (task + 1) / tasks;
+        int64_t* my_indices = indices + task * kPatchRows * taps;
         if (depthwise)
           depthwise_rows(g, one, packed, begin, end, my_indices, result);
         else
-          patch_rows(g, one, packed, begin, end, my_indices, patch + piece * kPatchRows * depth, result);
+          patch_rows(g, one, packed, begin, end, my_indices, patch + task * kPatchRows * depth, result);
       }
     });
   }
-  return sums;
+  return accumulators;
 }
 
 template <class T>
-Result<T*> conv_transpose_sums(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, const T* x,
+Result<T*> convolve_transposed(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, const T* x,
                                const T* filter) {
   const Window& w = g.window;
   const int64_t taps = w.taps(), in = g.group_in(), out = g.group_out();
   const int64_t in_positions = w.in_positions(), out_positions = w.out_positions();
-  SMELT_ASSIGN(T* const sums, scratch_array<T>(ctx, g.batch * out_positions * g.out_channels));
-  std::fill_n(sums, g.batch * out_positions * g.out_channels, T{});
-  if (g.batch * out_positions * g.out_channels == 0) return sums;
+  SMELT_ASSIGN(T* const accumulators, scratch_array<T>(ctx, g.batch * out_positions * g.out_channels));
+  std::fill_n(accumulators, g.batch * out_positions * g.out_channels, T{});
+  if (g.batch * out_positions * g.out_channels == 0) return accumulators;
   SMELT_ASSIGN(const T* const image, channels_last(ctx, g, a.layout, x));
   // Packed filter: [groups, in, taps, out].
   SMELT_ASSIGN(T* const packed, scratch_array<T>(ctx, g.groups * in * taps * out));
@@ -222,19 +222,19 @@ Result<T*> conv_transpose_sums(KernelContext& ctx, const ConvGeometry& g, const 
             }
             if (index < 0) continue;
             const T* from = spread + (r * taps + t) * out;
-            T* to = sums + (n * out_positions + index) * g.out_channels + group * out;
+            T* to = accumulators + (n * out_positions + index) * g.out_channels + group * out;
             for (int64_t o = 0; o < out; ++o) to[o] += from[o];
           }
         }
       }
     }
-  return sums;
+  return accumulators;
 }
 
 template <class T>
-void add_bias_activate(T* sums, int64_t positions, int64_t channels, const T* bias, const Activation& act) {
+void add_bias_activate(T* accumulators, int64_t positions, int64_t channels, const T* bias, const Activation& act) {
   for (int64_t p = 0; p < positions; ++p) {
-    T* row = sums + p * channels;
+    T* row = accumulators + p * channels;
     if (bias)
       for (int64_t c = 0; c < channels; ++c) row[c] += bias[c];
     if constexpr (std::is_floating_point_v<T>) {
@@ -259,10 +259,10 @@ Status store_image(KernelContext& ctx, const T* values, int64_t batch, int64_t p
   return Ok();
 }
 
-#define SMELT_INSTANTIATE(T)                                                                                   \
-  template Result<T*> conv_sums<T>(KernelContext&, const ConvGeometry&, const ConvAttrs&, const T*, const T*); \
-  template Result<T*> conv_transpose_sums<T>(KernelContext&, const ConvGeometry&, const ConvAttrs&, const T*,  \
-                                             const T*);                                                        \
+#define SMELT_INSTANTIATE(T)                                                                                  \
+  template Result<T*> convolve<T>(KernelContext&, const ConvGeometry&, const ConvAttrs&, const T*, const T*); \
+  template Result<T*> convolve_transposed<T>(KernelContext&, const ConvGeometry&, const ConvAttrs&, const T*, \
+                                             const T*);                                                       \
   template void add_bias_activate<T>(T*, int64_t, int64_t, const T*, const Activation&);
 SMELT_INSTANTIATE(float)
 SMELT_INSTANTIATE(double)

@@ -5,19 +5,20 @@
 
 namespace smelt {
 
-/// Raw sums of a convolution without bias, channels-last: [batch, out positions, out channels]. Operands are in the
-/// layouts of `a`, padding counts as zero. T is float, double, uint32_t or uint64_t (wrapping integers).
+/// Accumulators of a convolution without bias, channels-last: [batch, out positions, out channels], in scratch memory.
+/// Operands have the layouts of `a`; padding counts as zero. T: float, double, uint32_t, uint64_t (wrapping integers).
 template <class T>
-Result<T*> conv_sums(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, const T* x, const T* filter);
+Result<T*> convolve(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, const T* x, const T* filter);
 
-/// The same for transposed convolution.
+/// Accumulators of a transposed convolution; see convolve().
 template <class T>
-Result<T*> conv_transpose_sums(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, const T* x,
+Result<T*> convolve_transposed(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, const T* x,
                                const T* filter);
 
-/// Adds a bias of out_channels entries to channels-last sums and applies the activation (real types only).
+/// Adds a bias of `channels` entries (nullptr: none) and applies the activation (real types only) to channels-last
+/// accumulators.
 template <class T>
-void add_bias_activate(T* sums, int64_t positions, int64_t channels, const T* bias, const Activation& act);
+void add_bias_activate(T* accumulators, int64_t positions, int64_t channels, const T* bias, const Activation& act);
 
 /// Writes channels-last values into an output of the given layout.
 template <class T>

@@ -8,10 +8,11 @@
 
 namespace smelt {
 
-/// A convolution with everything known, as one of three spatial dimensions (missing ones in front are of size 1).
+/// Sizes of a convolution whose shapes are all known, brought to three spatial dimensions (missing ones come first,
+/// with size 1).
 struct ConvShape {
   int64_t batch = 1, groups = 1;
-  int64_t c_in = 1, c_out = 1;  ///< of one group
+  int64_t c_in = 1, c_out = 1;  ///< channels of one group
   int64_t in[3] = {1, 1, 1}, out[3] = {1, 1, 1}, kernel[3] = {1, 1, 1};
   int64_t stride[3] = {1, 1, 1}, dilation[3] = {1, 1, 1}, pad[3] = {0, 0, 0};  ///< pad: before the first element
   bool channels_last = false;
@@ -22,22 +23,22 @@ struct ConvShape {
   int64_t out_pixels() const { return out[0] * out[1] * out[2]; }
   int64_t all_in() const { return groups * c_in; }
   int64_t all_out() const { return groups * c_out; }
-  int64_t depth() const { return taps() * c_in; }  ///< length of one dot product
-  /// Every output element sees exactly the input element at its place.
+  int64_t k() const { return taps() * c_in; }  ///< K, the reduction extent of one output element
+  /// True if output pixel i depends on input pixel i alone: a matrix product of pixels and the filter.
   bool pointwise() const {
     return taps() == 1 && stride[0] == 1 && stride[1] == 1 && stride[2] == 1 && pad[0] == 0 && pad[1] == 0 &&
            pad[2] == 0;
   }
   bool depthwise() const { return c_in == 1 && groups > 1; }
-  /// The first of the three dimensions does nothing.
+  /// True if the convolution has at most two spatial dimensions.
   bool planar() const { return in[0] == 1 && out[0] == 1 && kernel[0] == 1 && pad[0] == 0; }
 
-  static constexpr int64_t kMaxStride = 4096;  ///< room for work grows with it
-  /// Geometry of a Conv node whose bias (`bias`: input 2 is one) fits; nullopt where the kernels do not go (more than
-  /// three spatial dimensions).
+  static constexpr int64_t kMaxStride = 4096;  ///< kernels size their workspace by the stride
+  /// Geometry of a Conv node; `bias`: input 2 is a bias. nullopt for what kernels don't support: more than three
+  /// spatial dimensions, strides above kMaxStride, a bias or output shape that does not fit.
   static std::optional<ConvShape> make(const NodeSpec& spec, bool bias = true);
-  /// The same from sizes that are known, direct or transposed (then filter_i and filter_o belong to the roles that
-  /// the channels play in it).
+  /// Geometry of a direct or transposed convolution from checked sizes; nullopt as for make(). For a transposed one
+  /// filter_i and filter_o are the strides of that convolution's own input and output channels.
   static std::optional<ConvShape> of(const ConvGeometry& geometry, const ConvAttrs& attrs, const Shape& filter);
 };
 

@@ -39,12 +39,10 @@ Status deform(KernelContext& ctx, const DeformConvAttrs& a, const ConvGeometry& 
   SMELT_ASSIGN(const T* const xs, operand<T>(ctx, ctx.input(0)));
   SMELT_ASSIGN(const T* const fs, operand<T>(ctx, ctx.input(1)));
   SMELT_ASSIGN(const T* const offsets, operand<T>(ctx, ctx.input(2)));
-  const T *bias = nullptr, *mask = nullptr;
-  if (ctx.has(3)) {
-    SMELT_ASSIGN(bias, operand<T>(ctx, ctx.input(3)));
-    if (ctx.input(3).elements() != g.out_channels)
-      return InvalidInput("bias has ", ctx.input(3).elements(), " elements, ", g.out_channels, " expected");
-  }
+  SMELT_ASSIGN(const T* const bias, optional_operand<T>(ctx, 3));
+  if (bias && ctx.input(3).elements() != g.out_channels)
+    return InvalidInput("bias has ", ctx.input(3).elements(), " elements, ", g.out_channels, " expected");
+  const T* mask = nullptr;
   if (mask_tensor) {
     SMELT_ASSIGN(mask, operand<T>(ctx, *mask_tensor));
   }

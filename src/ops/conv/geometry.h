@@ -16,7 +16,7 @@ struct ConvGeometry {
   Shape output_shape(Layout layout) const;
 };
 
-/// Where the dimensions of a filter stand.
+/// Positions of a filter's dimensions.
 struct FilterDims {
   int output, input, spatial;  ///< `spatial` is the first of them
 };

@@ -12,9 +12,9 @@ const Tensor* bias_of(KernelContext& ctx) { return ctx.has(2) ? &ctx.input(2) : 
 int output_axis(const Tensor& filter, const ConvAttrs& a) { return filter_dims(a.filter, filter.rank()).output; }
 
 template <class T>
-Result<T*> sums_of(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, bool transposed, const T* x,
-                   const T* filter) {
-  return transposed ? conv_transpose_sums(ctx, g, a, x, filter) : conv_sums(ctx, g, a, x, filter);
+Result<T*> accumulate(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, bool transposed, const T* x,
+                      const T* filter) {
+  return transposed ? convolve_transposed(ctx, g, a, x, filter) : convolve(ctx, g, a, x, filter);
 }
 
 template <class T>
@@ -24,16 +24,16 @@ Status run(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, bool t
   SMELT_ASSIGN(T* const fs, operand_copy<T>(ctx, filter));
   subtract_own_zero_points(x, xs);
   subtract_own_zero_points(filter, fs);
-  SMELT_ASSIGN(const T* const sums, sums_of<T>(ctx, g, a, transposed, xs, fs));
+  SMELT_ASSIGN(const T* const accumulators, accumulate<T>(ctx, g, a, transposed, xs, fs));
   const int64_t positions = g.window.out_positions(), rows = g.batch * positions;
   Tensor& y = ctx.output(0);
   if (r.real()) {
     SMELT_ASSIGN(float* const out, scratch_array<float>(ctx, y.elements()));
-    r.to_real(sums, rows, out);
+    r.to_real(accumulators, rows, out);
     return store_image(ctx, out, g.batch, positions, g.out_channels, a.layout, y);
   }
   SMELT_ASSIGN(uint64_t* const out, scratch_array<uint64_t>(ctx, y.elements()));
-  r.to_stored(sums, rows, out);
+  r.to_quantized(accumulators, rows, out);
   return store_image(ctx, out, g.batch, positions, g.out_channels, a.layout, y);
 }
 
@@ -58,28 +58,25 @@ Status hybrid_conv(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a
   SMELT_ASSIGN(const float* const xs, operand<float>(ctx, x));
   SMELT_ASSIGN(uint32_t* const fs, operand_copy<uint32_t>(ctx, filter));
   subtract_own_zero_points(filter, fs);
-  SMELT_ASSIGN(int8_t* const stored, scratch_array<int8_t>(ctx, x.elements()));
+  SMELT_ASSIGN(int8_t* const quantized, scratch_array<int8_t>(ctx, x.elements()));
   SMELT_ASSIGN(uint32_t* const ints, scratch_array<uint32_t>(ctx, x.elements()));
   const int64_t image = g.batch ? x.elements() / g.batch : 0;
-  SMELT_ASSIGN(QuantParams* const grids, scratch_array<QuantParams>(ctx, g.batch));
+  SMELT_ASSIGN(QuantParams* const params, scratch_array<QuantParams>(ctx, g.batch));
   for (int64_t n = 0; n < g.batch; ++n) {
-    grids[n] = quantize_row(xs + n * image, image, a.asymmetric_inputs, stored + n * image);
+    params[n] = quantize_row(xs + n * image, image, a.asymmetric_inputs, quantized + n * image);
     for (int64_t i = n * image; i < (n + 1) * image; ++i)
-      ints[i] = static_cast<uint32_t>(stored[i] - grids[n].zero_point);
+      ints[i] = static_cast<uint32_t>(quantized[i] - params[n].zero_point);
   }
-  SMELT_ASSIGN(const uint32_t* const sums, sums_of<uint32_t>(ctx, g, a, transposed, ints, fs));
-  const float* bias = nullptr;
-  if (ctx.has(2)) {
-    SMELT_ASSIGN(bias, operand<float>(ctx, ctx.input(2)));
-  }
+  SMELT_ASSIGN(const uint32_t* const accumulators, accumulate<uint32_t>(ctx, g, a, transposed, ints, fs));
+  SMELT_ASSIGN(const float* const bias, optional_operand<float>(ctx, 2));
   const Quantization& fq = *filter.quant();
   const int64_t positions = g.window.out_positions(), channels = g.out_channels;
   const auto scales = static_cast<int64_t>(fq.scales.size());
   SMELT_ASSIGN(float* const out, scratch_array<float>(ctx, g.batch * positions * channels));
   for (int64_t row = 0; row < g.batch * positions; ++row)
     for (int64_t c = 0; c < channels; ++c)
-      out[row * channels + c] = static_cast<float>(static_cast<int32_t>(sums[row * channels + c])) *
-                                grids[row / positions].scale * fq.scale(scales > 1 ? c % scales : 0);
+      out[row * channels + c] = static_cast<float>(static_cast<int32_t>(accumulators[row * channels + c])) *
+                                params[row / positions].scale * fq.scale(scales > 1 ? c % scales : 0);
   add_bias_activate(out, g.batch * positions, channels, bias, a.act);
   return store_image(ctx, out, g.batch, positions, channels, a.layout, ctx.output(0));
 }

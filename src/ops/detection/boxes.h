@@ -14,7 +14,7 @@ inline Box ordered(const Box& b) {
           std::max(b.x_min, b.x_max)};
 }
 
-/// Whether the boxes have more than a border in common. Precondition: corners in order.
+/// True if the boxes' interiors overlap. Precondition: corners in order.
 inline bool touch(const Box& a, const Box& b) {
   return (a.y_min < b.y_max) & (b.y_min < a.y_max) & (a.x_min < b.x_max) & (b.x_min < a.x_max);
 }

@@ -85,8 +85,8 @@ struct Candidate {
 };
 
 /// TFLite's selection: hard suppression at iou_threshold; with sigma > 0 scores of overlapping boxes decay (soft NMS).
-/// A selected box stays a candidate, which its overlap with itself suppresses: one without area is selected again and
-/// again, as TFLite does.
+/// As in TFLite, a selected box stays a candidate until its overlap with itself suppresses it; a box without area is
+/// selected repeatedly.
 Status select_soft(KernelContext& ctx, const std::vector<Box>& boxes, const std::vector<float>& scores, int64_t most,
                    float iou_threshold, float score_threshold, float sigma, std::vector<int64_t>& selected,
                    std::vector<float>& kept_scores) {
@@ -140,18 +140,18 @@ Status run_tflite(KernelContext& ctx, bool soft) {
   for (int64_t i = 0; i < n; ++i) own.push_back(box_at(&corners[static_cast<size_t>(i * 4)], false));
   std::vector<int64_t> selected;
   std::vector<float> kept;
-  const auto places = static_cast<int64_t>(most);
-  SMELT_TRY(select_soft(ctx, own, values, places, static_cast<float>(iou_threshold),
-                        static_cast<float>(score_threshold), static_cast<float>(sigma), selected, kept));
+  const auto slots = static_cast<int64_t>(most);
+  SMELT_TRY(select_soft(ctx, own, values, slots, static_cast<float>(iou_threshold), static_cast<float>(score_threshold),
+                        static_cast<float>(sigma), selected, kept));
   const auto count = static_cast<int64_t>(selected.size());
   if (ctx.wants(0)) {
-    SMELT_ASSIGN(Tensor * y, ctx.allocate(0, DType::kI32, Shape{places}));
-    for (int64_t i = 0; i < places; ++i)
+    SMELT_ASSIGN(Tensor * y, ctx.allocate(0, DType::kI32, Shape{slots}));
+    for (int64_t i = 0; i < slots; ++i)
       y->data<int32_t>()[i] = i < count ? static_cast<int32_t>(selected[static_cast<size_t>(i)]) : 0;
   }
   if (soft && ctx.wants(1)) {
-    SMELT_ASSIGN(Tensor * y, ctx.allocate(1, DType::kF32, Shape{places}));
-    for (int64_t i = 0; i < places; ++i) y->data<float>()[i] = i < count ? kept[static_cast<size_t>(i)] : 0;
+    SMELT_ASSIGN(Tensor * y, ctx.allocate(1, DType::kF32, Shape{slots}));
+    for (int64_t i = 0; i < slots; ++i) y->data<float>()[i] = i < count ? kept[static_cast<size_t>(i)] : 0;
   }
   const int last = soft ? 2 : 1;
   if (!ctx.wants(last)) return Ok();
@@ -189,10 +189,10 @@ Status infer_NonMaxSuppression(InferContext& ctx) {
       return InvalidModel("boxes of shape ", boxes.shape.str(), " and scores of shape ", scores.shape.str());
     if (boxes.shape[0] > kMaxBoxes) return LimitReached(boxes.shape[0], " boxes");
   }
-  const Shape places{std::max<int64_t>(int_of(ctx, 2).value_or(-1), -1)};
-  ctx.set(0, ValueType::tensor(DType::kI32, places));
+  const Shape slots{std::max<int64_t>(int_of(ctx, 2).value_or(-1), -1)};
+  ctx.set(0, ValueType::tensor(DType::kI32, slots));
   const bool soft = form == NmsAttrs::Form::kTflite5;
-  if (soft) ctx.set(1, ValueType::tensor(DType::kF32, places));
+  if (soft) ctx.set(1, ValueType::tensor(DType::kF32, slots));
   ctx.set(soft ? 2 : 1, ValueType::tensor(DType::kI32, Shape{}));
   return Ok();
 }

@@ -166,10 +166,10 @@ Status infer_DetectionPostprocess(InferContext& ctx) {
     }
   }
   const int64_t n = a.regular_nms ? a.max_detections : a.max_detections * a.max_classes_per_detection;
-  const int64_t places = std::max(n, a.max_detections * a.max_classes_per_detection);
-  ctx.set(0, ValueType::tensor(DType::kF32, Shape{1, places, 4}));
-  ctx.set(1, ValueType::tensor(DType::kF32, Shape{1, places}));
-  ctx.set(2, ValueType::tensor(DType::kF32, Shape{1, places}));
+  const int64_t slots = std::max(n, a.max_detections * a.max_classes_per_detection);
+  ctx.set(0, ValueType::tensor(DType::kF32, Shape{1, slots, 4}));
+  ctx.set(1, ValueType::tensor(DType::kF32, Shape{1, slots}));
+  ctx.set(2, ValueType::tensor(DType::kF32, Shape{1, slots}));
   ctx.set(3, ValueType::tensor(DType::kF32, Shape{1}));
   return Ok();
 }
@@ -186,8 +186,8 @@ Status reference_DetectionPostprocess(KernelContext& ctx) {
   SMELT_ASSIGN(const auto found, a.regular_nms ? regular(ctx, a, s) : fast(ctx, a, s));
   for (int i = 0; i < 4; ++i)
     if (ctx.wants(i) && ctx.output(i).bytes() > 0) std::memset(ctx.output(i).raw(), 0, ctx.output(i).bytes());
-  const int64_t places = a.max_detections * a.max_classes_per_detection;
-  for (int64_t i = 0; i < std::min(places, static_cast<int64_t>(found.size())); ++i) {
+  const int64_t slots = a.max_detections * a.max_classes_per_detection;
+  for (int64_t i = 0; i < std::min(slots, static_cast<int64_t>(found.size())); ++i) {
     const Detection& d = found[static_cast<size_t>(i)];
     if (d.box < 0) continue;
     const Box& box = s.boxes[static_cast<size_t>(d.box)];

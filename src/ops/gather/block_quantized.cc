@@ -8,7 +8,7 @@
 namespace smelt {
 namespace {
 
-/// Values held in one stored element: bytes may pack several, along the last dimension.
+/// Number of values in one element: a byte may pack several, along the last dimension.
 int64_t values_per_element(DType dtype, const GatherBlockQuantizedAttrs& a) {
   return dtype == DType::kU8 && a.bits < 8 ? 8 / a.bits : 1;
 }

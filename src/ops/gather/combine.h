@@ -14,7 +14,7 @@ class Combiner {
   using Reduce = ScatterAttrs::Reduce;
   /// `y` already holds the values to update. Without `include_self` the first update of an element replaces it.
   Combiner(Tensor& y, const Tensor& updates, Reduce reduction, bool include_self);
-  /// Whether elements of that type can be combined that way.
+  /// An error if elements of that type can't be combined that way.
   static Status check(DType dtype, Reduce reduction);
   /// n elements from updates[from] on go to y[to] on.
   void apply(int64_t to, int64_t from, int64_t n);

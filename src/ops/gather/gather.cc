@@ -65,14 +65,14 @@ Status reference_Gather(KernelContext& ctx) {
   for (int i = 0; i < g.batch; ++i) batches *= x.dim(i);
   for (int i = g.batch; i < g.axis; ++i) outer *= x.dim(i);
   const int64_t extent = x.dim(g.axis), run = Around(x.shape(), g.axis).inner;
-  const int64_t picks = batches == 0 ? 0 : static_cast<int64_t>(indices.size()) / batches;
+  const int64_t count = batches == 0 ? 0 : static_cast<int64_t>(indices.size()) / batches;
   const CopySource source(x);
   CopyTarget target(ctx.output(0));
   int64_t at = 0;
   for (int64_t b = 0; b < batches; ++b)
     for (int64_t o = 0; o < outer; ++o)
-      for (int64_t i = 0; i < picks; ++i, at += run) {
-        SMELT_ASSIGN(const int64_t index, index_of(indices[static_cast<size_t>(b * picks + i)], extent, a.negative));
+      for (int64_t i = 0; i < count; ++i, at += run) {
+        SMELT_ASSIGN(const int64_t index, index_of(indices[static_cast<size_t>(b * count + i)], extent, a.negative));
         copy_run(source, ((b * outer + o) * extent + index) * run, target, at, run);
       }
   return Ok();

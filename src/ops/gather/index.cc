@@ -11,22 +11,23 @@
 namespace smelt {
 namespace {
 
-/// What x[i, j, ...] picks: for each entry of the broadcast index tensors a place in the indexed dimensions, combined
-/// with all places of the other dimensions.
-struct Picked {
-  Shape shape;                    ///< of the result
-  std::vector<int64_t> places;    ///< offset in x of each index entry
-  std::vector<int64_t> leading;   ///< offsets of the untouched dimensions before the last indexed one
-  int64_t run = 1;                ///< elements behind the last indexed dimension
-  bool index_dims_first = false;  ///< the indexed dimensions don't adjoin: theirs come first in the result
+/// The runs of elements that x[i, j, ...] reads or writes: for each entry of the broadcast index tensors an offset
+/// along the indexed dimensions, combined with all offsets along the other dimensions.
+struct IndexedRuns {
+  Shape shape;                   ///< of the result
+  std::vector<int64_t> offsets;  ///< offset in x of each index entry
+  std::vector<int64_t> leading;  ///< offsets of the untouched dimensions before the last indexed one
+  int64_t run = 1;               ///< elements behind the last indexed dimension
+  bool index_dims_first =
+      false;  ///< the indexed dimensions are not adjacent: the result begins with the dimensions of the indices
 
   /// Calls f(offset in x, offset in the result, run).
   template <class F>
   void each(F&& f) const {
-    const auto p = static_cast<int64_t>(places.size()), l = static_cast<int64_t>(leading.size());
+    const auto p = static_cast<int64_t>(offsets.size()), l = static_cast<int64_t>(leading.size());
     for (int64_t i = 0; i < l; ++i)
       for (int64_t j = 0; j < p; ++j)
-        f(leading[static_cast<size_t>(i)] + places[static_cast<size_t>(j)],
+        f(leading[static_cast<size_t>(i)] + offsets[static_cast<size_t>(j)],
           (index_dims_first ? j * l + i : i * p + j) * run, run);
   }
 };
@@ -81,13 +82,13 @@ Result<std::vector<DimIndex>> dim_indices(const KernelContext& ctx, const Shape&
   return out;
 }
 
-Status find_places(const std::vector<DimIndex>& dims, const Shape& x, const Shape& joint, Picked& p) {
+Status find_offsets(const std::vector<DimIndex>& dims, const Shape& x, const Shape& joint, IndexedRuns& p) {
   const Shape strides = x.strides();
   SMELT_ASSIGN(const int64_t n, joint.checked_elements());
   int64_t have = 1;
   for (const DimIndex& d : dims) have = std::max(have, static_cast<int64_t>(d.values.size()));
   if (n > (int64_t{1} << 32) && n > have) return LimitReached("indices of shape ", joint.str());
-  p.places.assign(static_cast<size_t>(n), 0);
+  p.offsets.assign(static_cast<size_t>(n), 0);
   for (const DimIndex& d : dims) {
     const Shape own = d.shape.strides();
     const int shift = joint.rank() - d.shape.rank();
@@ -102,7 +103,7 @@ Status find_places(const std::vector<DimIndex>& dims, const Shape& x, const Shap
         status = i.error();
         return false;
       }
-      p.places[at++] += *i * strides[d.dim];
+      p.offsets[at++] += *i * strides[d.dim];
       return true;
     });
     SMELT_TRY(std::move(status));
@@ -110,14 +111,14 @@ Status find_places(const std::vector<DimIndex>& dims, const Shape& x, const Shap
   return Ok();
 }
 
-Result<Picked> pick(const KernelContext& ctx, const Shape& x, int first_input) {
+Result<IndexedRuns> indexed_runs(const KernelContext& ctx, const Shape& x, int first_input) {
   SMELT_ASSIGN(const auto dims, dim_indices(ctx, x, first_input));
-  Picked p;
+  IndexedRuns p;
   Shape joint;
   for (const DimIndex& d : dims) {
     SMELT_ASSIGN(joint, broadcast_both(joint, d.shape));
   }
-  SMELT_TRY(find_places(dims, x, joint, p));
+  SMELT_TRY(find_offsets(dims, x, joint, p));
   const int first = dims.empty() ? 0 : dims.front().dim, last = dims.empty() ? -1 : dims.back().dim;
   p.index_dims_first = !dims.empty() && last - first + 1 != static_cast<int>(dims.size());
   std::vector<bool> indexed(static_cast<size_t>(x.rank()), false);
@@ -141,7 +142,7 @@ Result<Picked> pick(const KernelContext& ctx, const Shape& x, int first_input) {
   p.shape = Shape(std::span<const int64_t>{result});
   SMELT_ASSIGN(const int64_t elements, p.shape.checked_elements());
   if (elements == 0) {
-    p.places.clear();
+    p.offsets.clear();
     return p;
   }
   for_each_index(kept, [&](const int64_t* index) {
@@ -202,7 +203,7 @@ Status infer_IndexTensors(InferContext& ctx) {
 
 Status reference_IndexTensors(KernelContext& ctx) {
   const Tensor& x = ctx.input(0);
-  SMELT_ASSIGN(const Picked p, pick(ctx, x.shape(), 1));
+  SMELT_ASSIGN(const IndexedRuns p, indexed_runs(ctx, x.shape(), 1));
   SMELT_ASSIGN(Tensor * y, ctx.allocate(0, x.dtype(), p.shape));
   const CopySource source(x);
   CopyTarget target(*y);
@@ -223,10 +224,10 @@ Status infer_IndexPut(InferContext& ctx) {
 Status reference_IndexPut(KernelContext& ctx) {
   const Tensor &x = ctx.input(0), &values = ctx.input(1);
   Tensor& y = ctx.output(0);
-  SMELT_ASSIGN(const Picked p, pick(ctx, x.shape(), 2));
+  SMELT_ASSIGN(const IndexedRuns p, indexed_runs(ctx, x.shape(), 2));
   SMELT_ASSIGN(const Shape joint, broadcast_both(p.shape, values.shape()));
   if (joint.elements() != p.shape.elements())
-    return InvalidInput("values of shape ", values.shape().str(), " for a place of shape ", p.shape.str());
+    return InvalidInput("values of shape ", values.shape().str(), " for indexed elements of shape ", p.shape.str());
   copy_all(x, y);
   Combiner combiner(
       y, values, ctx.attrs<IndexAttrs>().accumulate ? ScatterAttrs::Reduce::kAdd : ScatterAttrs::Reduce::kNone, true);
@@ -234,18 +235,18 @@ Status reference_IndexPut(KernelContext& ctx) {
     p.each([&](int64_t to, int64_t from, int64_t n) { combiner.apply(to, from, n); });
     return Ok();
   }
-  // Strides of values seen in the shape of the place.
+  // Strides of `values`, broadcast to the shape of the indexed elements.
   Shape strides = Shape::of_rank(p.shape.rank(), 0);
   const Shape own = values.shape().strides();
   for (int d = values.rank() - 1, e = p.shape.rank() - 1; d >= 0 && e >= 0; --d, --e)
     if (values.dim(d) != 1) strides[e] = own[d];
-  const Shape place = p.shape.strides();
+  const Shape dest_strides = p.shape.strides();
   p.each([&](int64_t to, int64_t at, int64_t n) {
     for (int64_t i = 0; i < n; ++i) {
       int64_t from = 0, rest = at + i;
-      for (int d = 0; d < place.rank(); ++d) {
-        from += rest / place[d] * strides[d];
-        rest %= place[d];
+      for (int d = 0; d < dest_strides.rank(); ++d) {
+        from += rest / dest_strides[d] * strides[d];
+        rest %= dest_strides[d];
       }
       combiner.apply(to + i, from, 1);
     }

@@ -174,12 +174,12 @@ Status infer_EmbeddingLookupSparse(InferContext& ctx) {
 Status reference_EmbeddingLookupSparse(KernelContext& ctx) {
   using Combiner = EmbeddingSparseAttrs::Combiner;
   const Combiner combiner = ctx.attrs<EmbeddingSparseAttrs>().combiner;
-  const auto ids = ints_of(ctx.input(0)), places = ints_of(ctx.input(1)), dense = ints_of(ctx.input(2));
+  const auto ids = ints_of(ctx.input(0)), indices = ints_of(ctx.input(1)), dense = ints_of(ctx.input(2));
   const Tensor &weights = ctx.input(3), &table = ctx.input(4);
   Tensor& y = ctx.output(0);
   const size_t rank = dense.size();
-  if (places.size() != ids.size() * rank || weights.elements() != static_cast<int64_t>(ids.size()))
-    return InvalidInput(ids.size(), " ids with ", places.size(), " indices and ", weights.elements(), " weights");
+  if (indices.size() != ids.size() * rank || weights.elements() != static_cast<int64_t>(ids.size()))
+    return InvalidInput(ids.size(), " ids with ", indices.size(), " indices and ", weights.elements(), " weights");
   const int64_t run = Around(table.shape(), 0).inner;
   const int64_t buckets = run == 0 ? 0 : y.elements() / run;
   std::vector<double> sum(static_cast<size_t>(y.elements()), 0);
@@ -197,7 +197,7 @@ Status reference_EmbeddingLookupSparse(KernelContext& ctx) {
     SMELT_ASSIGN(const int64_t row, index_of(ids[i], table.dim(0), false));
     int64_t bucket = 0;
     for (size_t k = 0; k + 1 < rank; ++k) {
-      SMELT_ASSIGN(const int64_t p, index_of(places[i * rank + k], dense[k], false));
+      SMELT_ASSIGN(const int64_t p, index_of(indices[i * rank + k], dense[k], false));
       bucket = bucket * dense[k] + p;
     }
     const double w = get_double(weights, static_cast<int64_t>(i));

@@ -26,7 +26,7 @@ Shape spread_strides(const Shape& x, const Shape& out) {
   return s;
 }
 
-/// Calls f(place in x, mask holds) for every element of the broadcast of both.
+/// Calls f(offset in x, mask value) for every element of the broadcast of both.
 template <class F>
 void each_masked(const Tensor& x, const Tensor& mask, const Shape& out, F&& f) {
   const Shape xs = spread_strides(x.shape(), out), ms = spread_strides(mask.shape(), out);
@@ -89,15 +89,15 @@ Status reference_MaskedSelect(KernelContext& ctx) {
   SMELT_ASSIGN(const Shape joint, broadcast_both(x.shape(), mask.shape()));
   SMELT_ASSIGN(const int64_t elements, joint.checked_elements());
   if (elements > (int64_t{1} << 32)) return LimitReached("a mask of shape ", joint.str());
-  std::vector<int64_t> places;
+  std::vector<int64_t> offsets;
   each_masked(x, mask, joint, [&](int64_t at, bool take) {
-    if (take) places.push_back(at);
+    if (take) offsets.push_back(at);
     return true;
   });
-  SMELT_ASSIGN(Tensor * y, ctx.allocate(0, x.dtype(), Shape{static_cast<int64_t>(places.size())}));
+  SMELT_ASSIGN(Tensor * y, ctx.allocate(0, x.dtype(), Shape{static_cast<int64_t>(offsets.size())}));
   const CopySource source(x);
   CopyTarget target(*y);
-  for (size_t i = 0; i < places.size(); ++i) copy_run(source, places[i], target, static_cast<int64_t>(i), 1);
+  for (size_t i = 0; i < offsets.size(); ++i) copy_run(source, offsets[i], target, static_cast<int64_t>(i), 1);
   return Ok();
 }
 

@@ -10,64 +10,61 @@ namespace smelt {
 namespace {
 
 /// Scales and zero points of `rows` rows.
-struct Rows {
+struct RowParams {
   const float* scales;
   const uint32_t* zeros;
   int64_t count;
   int64_t at(int64_t row) const { return count == 1 ? 0 : row; }
 };
 
-Status add_and_activate(KernelContext& ctx, const MatMulAttrs& attrs, int64_t columns, float* sums) {
+Status add_and_activate(KernelContext& ctx, const MatMulAttrs& attrs, int64_t columns, float* accumulators) {
   Tensor& y = ctx.output(0);
-  const float* c = nullptr;
-  if (ctx.has(2)) {
-    SMELT_ASSIGN(c, operand<float>(ctx, ctx.input(2)));
-  }
+  SMELT_ASSIGN(const float* const c, optional_operand<float>(ctx, 2));
   for (int64_t i = 0, n = y.elements(); i < n; ++i) {
-    if (c) sums[i] += c[i % columns];
-    sums[i] = activated(attrs.act, sums[i]);
+    if (c) accumulators[i] += c[i % columns];
+    accumulators[i] = activated(attrs.act, accumulators[i]);
   }
-  store(sums, y);
+  store(accumulators, y);
   return Ok();
 }
 
-/// Whether b has one scale, or one a column.
+/// True if b has one scale, or one for each column.
 bool by_column(const Tensor& b, const MatMulAttrs& attrs) {
   return has_integer_quant_params(b, attrs.transpose_b ? 0 : 1);
 }
 
-Status integer_rows(KernelContext& ctx, const MatMulGeometry& g, const MatMulAttrs& attrs, const Rows& rows) {
+Status integer_rows(KernelContext& ctx, const MatMulGeometry& g, const MatMulAttrs& attrs, const RowParams& rows) {
   const Tensor &a = ctx.input(0), &b = ctx.input(1);
   SMELT_ASSIGN(uint32_t* const as, operand_copy<uint32_t>(ctx, a));
   SMELT_ASSIGN(uint32_t* const bs, operand_copy<uint32_t>(ctx, b));
   subtract_own_zero_points(b, bs);
   for (int64_t i = 0, n = a.elements(); i < n; ++i) as[i] -= rows.zeros[rows.at(i / g.k)];
-  SMELT_ASSIGN(const uint32_t* const sums, products<uint32_t>(ctx, g, as, bs));
+  SMELT_ASSIGN(const uint32_t* const accumulators, multiply<uint32_t>(ctx, g, as, bs));
   const int64_t n = ctx.output(0).elements(), scales = static_cast<int64_t>(b.quant()->scales.size());
   SMELT_ASSIGN(float* const out, scratch_array<float>(ctx, n));
   for (int64_t i = 0; i < n; ++i)
-    out[i] = static_cast<float>(static_cast<int32_t>(sums[i])) * rows.scales[rows.at(i / g.n)] *
+    out[i] = static_cast<float>(static_cast<int32_t>(accumulators[i])) * rows.scales[rows.at(i / g.n)] *
              b.quant()->scale(scales > 1 ? i % g.n : 0);
   return add_and_activate(ctx, attrs, g.n, out);
 }
 
-/// Where scales of b change within a column.
-Status real_rows(KernelContext& ctx, const MatMulGeometry& g, const MatMulAttrs& attrs, const Rows& rows) {
+/// For scales of b that change within a column: dequantizes both operands.
+Status real_rows(KernelContext& ctx, const MatMulGeometry& g, const MatMulAttrs& attrs, const RowParams& rows) {
   const Tensor& a = ctx.input(0);
-  SMELT_ASSIGN(const uint32_t* const stored, operand<uint32_t>(ctx, a));
+  SMELT_ASSIGN(const uint32_t* const quantized, operand<uint32_t>(ctx, a));
   SMELT_ASSIGN(const float* const bs, operand<float>(ctx, ctx.input(1)));
   SMELT_ASSIGN(float* const as, scratch_array<float>(ctx, a.elements()));
   for (int64_t i = 0, n = a.elements(); i < n; ++i) {
     const int64_t row = rows.at(i / g.k);
-    as[i] = rows.scales[row] * static_cast<float>(static_cast<int32_t>(stored[i] - rows.zeros[row]));
+    as[i] = rows.scales[row] * static_cast<float>(static_cast<int32_t>(quantized[i] - rows.zeros[row]));
   }
-  SMELT_ASSIGN(float* const sums, products<float>(ctx, g, as, bs));
-  return add_and_activate(ctx, attrs, g.n, sums);
+  SMELT_ASSIGN(float* const accumulators, multiply<float>(ctx, g, as, bs));
+  return add_and_activate(ctx, attrs, g.n, accumulators);
 }
 
 }  // namespace
 
-Status check_scaled_rows(const MatMulAttrs& attrs, const ValueType& a, const ValueType& b) {
+Status check_dynamic_quant(const MatMulAttrs& attrs, const ValueType& a, const ValueType& b) {
   if (attrs.transpose_a || attrs.flatten_a || attrs.alpha != 1 || attrs.beta != 1)
     return InvalidModel("a transposed, flattened or scaled product, rows times weights expected");
   if (b.ranked && (b.shape.rank() != 2 || !b.quant)) return InvalidModel("weights are no quantized matrix");
@@ -75,7 +72,7 @@ Status check_scaled_rows(const MatMulAttrs& attrs, const ValueType& a, const Val
   return Ok();
 }
 
-Status scaled_rows_product(KernelContext& ctx, const MatMulGeometry& g, const MatMulAttrs& attrs) {
+Status matmul_dynamic_quant(KernelContext& ctx, const MatMulGeometry& g, const MatMulAttrs& attrs) {
   const Tensor &a = ctx.input(0), &b = ctx.input(1), &scale = ctx.input(3);
   if (!ctx.has(4) || !is_8bit(a.dtype())) return InvalidModel("rows with scales are 8-bit integers with zero points");
   const Tensor& zero = ctx.input(4);
@@ -86,7 +83,7 @@ Status scaled_rows_product(KernelContext& ctx, const MatMulGeometry& g, const Ma
     return InvalidInput("an addend of ", ctx.input(2).elements(), " elements for ", g.n, " columns");
   SMELT_ASSIGN(const float* const scales, operand<float>(ctx, scale));
   SMELT_ASSIGN(const uint32_t* const zeros, operand<uint32_t>(ctx, zero));
-  const Rows r{scales, zeros, given};
+  const RowParams r{scales, zeros, given};
   return by_column(b, attrs) ? integer_rows(ctx, g, attrs, r) : real_rows(ctx, g, attrs, r);
 }
 

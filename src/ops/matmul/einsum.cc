@@ -21,21 +21,21 @@ struct Term {
   }
 };
 
-/// Product of sizes as a checked number.
-Result<int64_t> product(const std::vector<int64_t>& sizes) {
+/// Product of sizes; an error above 2^40.
+Result<int64_t> checked_product(const std::vector<int64_t>& sizes) {
   int64_t n = 1;
   for (int64_t s : sizes)
     if (__builtin_mul_overflow(n, s, &n) || n > (int64_t{1} << 40)) return LimitReached("an einsum is too large");
   return n;
 }
 
-/// Reads `from` with the given strides over `sizes`, then sums over the trailing `sum_dims` dimensions.
+/// Reads `from` with the given strides over `sizes`, then summed over the trailing `sum_dims` dimensions.
 template <class T>
 Result<const T*> gather(KernelContext& ctx, const T* from, const std::vector<int64_t>& sizes,
                         const std::vector<int64_t>& strides, size_t sum_dims) {
   const size_t kept = sizes.size() - sum_dims;
-  SMELT_ASSIGN(const int64_t outer, product({sizes.begin(), sizes.begin() + static_cast<long>(kept)}));
-  SMELT_ASSIGN(const int64_t inner, product({sizes.begin() + static_cast<long>(kept), sizes.end()}));
+  SMELT_ASSIGN(const int64_t outer, checked_product({sizes.begin(), sizes.begin() + static_cast<long>(kept)}));
+  SMELT_ASSIGN(const int64_t inner, checked_product({sizes.begin() + static_cast<long>(kept), sizes.end()}));
   SMELT_ASSIGN(T* const out, scratch_array<T>(ctx, outer));
   std::vector<int64_t> at(sizes.size(), 0);
   int64_t offset = 0;
@@ -72,13 +72,13 @@ Result<Term<T>> arranged(KernelContext& ctx, const Term<T>& t, const std::vector
   for (int label : wanted) take(label);
   r.labels = wanted;
   r.sizes = sizes;
-  size_t sums = 0;
+  size_t summed = 0;
   for (int label : t.labels)
     if (!holds(wanted, label)) {
       take(label);
-      ++sums;
+      ++summed;
     }
-  SMELT_ASSIGN(r.data, gather(ctx, t.data, sizes, strides, sums));
+  SMELT_ASSIGN(r.data, gather(ctx, t.data, sizes, strides, summed));
   return r;
 }
 
@@ -89,14 +89,14 @@ Result<Term<T>> term_of(KernelContext& ctx, const Tensor& t, const std::vector<i
   const Shape strides = t.shape().strides();
   Term<T> r;
   std::vector<int64_t> steps;
-  bool plain = true;
+  bool whole = true;
   for (size_t d = 0; d < labels.size(); ++d) {
     const int64_t size = t.dim(static_cast<int>(d)), stride = strides[static_cast<int>(d)];
     if (size == 1 && all.of(labels[d]) != 1) continue;
     const auto it = std::find(r.labels.begin(), r.labels.end(), labels[d]);
     if (it != r.labels.end()) {
       steps[static_cast<size_t>(it - r.labels.begin())] += stride;
-      plain = false;
+      whole = false;
       continue;
     }
     r.labels.push_back(labels[d]);
@@ -104,7 +104,7 @@ Result<Term<T>> term_of(KernelContext& ctx, const Tensor& t, const std::vector<i
     steps.push_back(stride);
   }
   r.data = data;
-  if (!plain) {
+  if (!whole) {
     SMELT_ASSIGN(r.data, gather(ctx, data, r.sizes, steps, 0));
   }
   return r;
@@ -120,7 +120,7 @@ Result<Term<T>> contracted(KernelContext& ctx, const Term<T>& a, const Term<T>& 
   Term<T> r;
   r.labels = p.result();
   r.sizes = sizes;
-  SMELT_ASSIGN(const int64_t total, product(r.sizes));
+  SMELT_ASSIGN(const int64_t total, checked_product(r.sizes));
   SMELT_ASSIGN(T* const out, scratch_array<T>(ctx, total));
   std::fill_n(out, total, T{});
   for (int64_t i = 0; i < batches; ++i) {

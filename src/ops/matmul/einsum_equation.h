@@ -36,7 +36,7 @@ std::vector<int> needed_after(const EinsumEquation& e, size_t next);
 struct EinsumProduct {
   std::vector<int> batch, rows, columns, inner;
 
-  /// Of operands without repeated labels; the result keeps the labels in `needed`.
+  /// For operands without repeated labels; the result keeps the labels in `needed`.
   static EinsumProduct of(const std::vector<int>& a, const std::vector<int>& b, const std::vector<int>& needed);
   std::vector<int> left() const;
   std::vector<int> right() const;

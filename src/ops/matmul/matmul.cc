@@ -26,30 +26,30 @@ T scaled(T value, double factor) {
     return value * factor;
 }
 
-/// y = act(alpha * sums + beta * c).
+/// y = act(alpha * accumulators + beta * c).
 template <class T>
-Status finish(KernelContext& ctx, const MatMulAttrs& attrs, T* sums, Tensor& y) {
+Status finish(KernelContext& ctx, const MatMulAttrs& attrs, T* accumulators, Tensor& y) {
   const int64_t n = y.elements();
   if (attrs.alpha != 1)
-    for (int64_t i = 0; i < n; ++i) sums[i] = scaled(sums[i], attrs.alpha);
+    for (int64_t i = 0; i < n; ++i) accumulators[i] = scaled(accumulators[i], attrs.alpha);
   if (ctx.has(2) && attrs.beta != 0) {
     SMELT_ASSIGN(const T* const c, operand<T>(ctx, ctx.input(2)));
     SMELT_ASSIGN(int64_t* const index, scratch_array<int64_t>(ctx, n));
     SMELT_TRY(broadcast_index(ctx.input(2).shape(), y.shape(), index));
-    for (int64_t i = 0; i < n; ++i) sums[i] += attrs.beta == 1 ? c[index[i]] : scaled(c[index[i]], attrs.beta);
+    for (int64_t i = 0; i < n; ++i) accumulators[i] += attrs.beta == 1 ? c[index[i]] : scaled(c[index[i]], attrs.beta);
   }
   if constexpr (std::is_floating_point_v<T>) {
     if (attrs.act.kind != ActKind::kNone)
-      for (int64_t i = 0; i < n; ++i) sums[i] = activated(attrs.act, sums[i]);
+      for (int64_t i = 0; i < n; ++i) accumulators[i] = activated(attrs.act, accumulators[i]);
   } else if constexpr (std::is_same_v<T, uint64_t>) {
     if (attrs.act.kind == ActKind::kRelu)
-      for (int64_t i = 0; i < n; ++i) sums[i] = static_cast<int64_t>(sums[i]) < 0 ? 0 : sums[i];
+      for (int64_t i = 0; i < n; ++i) accumulators[i] = static_cast<int64_t>(accumulators[i]) < 0 ? 0 : accumulators[i];
   }
-  store(sums, y);
+  store(accumulators, y);
   return Ok();
 }
 
-/// Complex conjugate of an operand where it is asked for.
+/// An operand, or its complex conjugate.
 template <class T>
 Result<const T*> factor(KernelContext& ctx, const Tensor& t, [[maybe_unused]] bool conjugate) {
   if constexpr (std::is_same_v<T, std::complex<double>>) {
@@ -70,27 +70,27 @@ Status integer_product(KernelContext& ctx, const MatMulGeometry& g, const Requan
   SMELT_ASSIGN(T* const bs, operand_copy<T>(ctx, b));
   subtract_own_zero_points(a, as);
   subtract_own_zero_points(b, bs);
-  SMELT_ASSIGN(T* const sums, products<T>(ctx, g, as, bs));
+  SMELT_ASSIGN(T* const accumulators, multiply<T>(ctx, g, as, bs));
   const int64_t n = y.elements(), rows = g.n ? n / g.n : 0;
   if (add_c) {
     SMELT_ASSIGN(const T* const c, operand<T>(ctx, ctx.input(2)));
     SMELT_ASSIGN(int64_t* const index, scratch_array<int64_t>(ctx, n));
     SMELT_TRY(broadcast_index(ctx.input(2).shape(), y.shape(), index));
-    for (int64_t i = 0; i < n; ++i) sums[i] += c[index[i]];
+    for (int64_t i = 0; i < n; ++i) accumulators[i] += c[index[i]];
   }
   if (r.real()) {
     SMELT_ASSIGN(float* const out, scratch_array<float>(ctx, n));
-    r.to_real(sums, rows, out);
+    r.to_real(accumulators, rows, out);
     store(out, y);
   } else {
     SMELT_ASSIGN(uint64_t* const out, scratch_array<uint64_t>(ctx, n));
-    r.to_stored(sums, rows, out);
+    r.to_quantized(accumulators, rows, out);
     store(out, y);
   }
   return Ok();
 }
 
-/// Both operands are stored integers with scales.
+/// Both operands are quantized integers.
 Status quantized_matmul(KernelContext& ctx, const MatMulGeometry& g, const MatMulAttrs& attrs) {
   const Tensor* c = ctx.has(2) ? &ctx.input(2) : nullptr;
   const bool vector_c = c && (c->elements() == g.n && (c->rank() == 0 || c->shape().back() == g.n));
@@ -114,57 +114,57 @@ Result<float*> real_rows(KernelContext& ctx, MatMulGeometry& g) {
   return rows;
 }
 
-/// Rows of a are quantized to int8 as they come; b holds integers.
+/// Rows of a are quantized to int8 at run time; b holds quantized integers.
 Status hybrid_matmul(KernelContext& ctx, MatMulGeometry g, const MatMulAttrs& attrs) {
   const Tensor &a = ctx.input(0), &b = ctx.input(1);
   SMELT_ASSIGN(const float* const as, real_rows(ctx, g));
   SMELT_ASSIGN(uint32_t* const bs, operand_copy<uint32_t>(ctx, b));
   subtract_own_zero_points(b, bs);
   const int64_t rows = g.k ? a.elements() / g.k : 0;
-  SMELT_ASSIGN(int8_t* const stored, scratch_array<int8_t>(ctx, g.k));
+  SMELT_ASSIGN(int8_t* const quantized, scratch_array<int8_t>(ctx, g.k));
   SMELT_ASSIGN(uint32_t* const ints, scratch_array<uint32_t>(ctx, a.elements()));
-  SMELT_ASSIGN(QuantParams* const grids, scratch_array<QuantParams>(ctx, rows));
+  SMELT_ASSIGN(QuantParams* const params, scratch_array<QuantParams>(ctx, rows));
   for (int64_t r = 0; r < rows; ++r) {
-    grids[r] = quantize_row(as + r * g.k, g.k, attrs.asymmetric_inputs, stored);
-    for (int64_t i = 0; i < g.k; ++i) ints[r * g.k + i] = static_cast<uint32_t>(stored[i] - grids[r].zero_point);
+    params[r] = quantize_row(as + r * g.k, g.k, attrs.asymmetric_inputs, quantized);
+    for (int64_t i = 0; i < g.k; ++i) ints[r * g.k + i] = static_cast<uint32_t>(quantized[i] - params[r].zero_point);
   }
-  SMELT_ASSIGN(const uint32_t* const sums, products<uint32_t>(ctx, g, ints, bs));
+  SMELT_ASSIGN(const uint32_t* const accumulators, multiply<uint32_t>(ctx, g, ints, bs));
   Tensor& y = ctx.output(0);
   SMELT_ASSIGN(float* const out, scratch_array<float>(ctx, y.elements()));
   const Quantization& q = *b.quant();
   const auto scales = static_cast<int64_t>(q.scales.size());
   for (int64_t i = 0, n = y.elements(); i < n; ++i)
-    out[i] = static_cast<float>(static_cast<int32_t>(sums[i])) * (rows ? grids[i / g.n % rows].scale : 1.0f) *
+    out[i] = static_cast<float>(static_cast<int32_t>(accumulators[i])) * (rows ? params[i / g.n % rows].scale : 1.0f) *
              q.scale(scales > 1 ? i % g.n % scales : 0);
   return finish(ctx, attrs, out, y);
 }
 
-/// What is left of a row whose blocks are quantized.
-void round_blocks(float* row, int64_t k, int64_t block, int8_t* stored) {
+/// Quantizes and dequantizes a row block by block.
+void round_blocks(float* row, int64_t k, int64_t block, int8_t* quantized) {
   for (int64_t from = 0; from < k; from += block) {
     const int64_t n = std::min(block, k - from);
-    const float scale = quantize_block(row + from, n, stored);
-    for (int64_t i = 0; i < n; ++i) row[from + i] = scale * static_cast<float>(stored[i]);
+    const float scale = quantize_block(row + from, n, quantized);
+    for (int64_t i = 0; i < n; ++i) row[from + i] = scale * static_cast<float>(quantized[i]);
   }
 }
 
-/// The same where rows of a broadcast, or scales of b change within a column (blocks): the rows lose what their int8
-/// grid loses, then the product is real.
+/// hybrid_matmul() where rows of a broadcast, or scales of b change within a column (blocks): the rows are quantized
+/// and dequantized, then multiplied in float32.
 Status hybrid_real_matmul(KernelContext& ctx, MatMulGeometry g, const MatMulAttrs& attrs) {
   const Tensor &a = ctx.input(0), &b = ctx.input(1);
   SMELT_ASSIGN(float* const as, real_rows(ctx, g));
   SMELT_ASSIGN(const float* const bs, operand<float>(ctx, b));
-  SMELT_ASSIGN(int8_t* const stored, scratch_array<int8_t>(ctx, g.k));
+  SMELT_ASSIGN(int8_t* const quantized, scratch_array<int8_t>(ctx, g.k));
   for (float* row = as; row != as + a.elements(); row += g.k) {
     if (attrs.row_block > 0) {
-      round_blocks(row, g.k, attrs.row_block, stored);
+      round_blocks(row, g.k, attrs.row_block, quantized);
       continue;
     }
-    const QuantParams grid = quantize_row(row, g.k, attrs.asymmetric_inputs, stored);
-    for (int64_t i = 0; i < g.k; ++i) row[i] = grid.scale * static_cast<float>(stored[i] - grid.zero_point);
+    const QuantParams params = quantize_row(row, g.k, attrs.asymmetric_inputs, quantized);
+    for (int64_t i = 0; i < g.k; ++i) row[i] = params.scale * static_cast<float>(quantized[i] - params.zero_point);
   }
-  SMELT_ASSIGN(float* const sums, products<float>(ctx, g, as, bs));
-  return finish(ctx, attrs, sums, ctx.output(0));
+  SMELT_ASSIGN(float* const accumulators, multiply<float>(ctx, g, as, bs));
+  return finish(ctx, attrs, accumulators, ctx.output(0));
 }
 
 /// Zero points of one matrix operand, broadcast to it; a vector goes along `axis`.
@@ -193,7 +193,7 @@ Status infer_product(InferContext& ctx, DType dtype) {
 
 Status infer_MatMul(InferContext& ctx) {
   if (!ctx.has(3)) return infer_product(ctx, real_result_type(ctx));
-  SMELT_TRY(check_scaled_rows(ctx.attrs<MatMulAttrs>(), ctx.input(0), ctx.input(1)));
+  SMELT_TRY(check_dynamic_quant(ctx.attrs<MatMulAttrs>(), ctx.input(0), ctx.input(1)));
   return infer_product(ctx, DType::kF32);
 }
 
@@ -202,7 +202,7 @@ Status reference_MatMul(KernelContext& ctx) {
   const Tensor &a = ctx.input(0), &b = ctx.input(1);
   SMELT_ASSIGN(const MatMulGeometry g, matmul_geometry(attrs, a.shape(), b.shape()));
   const bool integer_b = has_integer_quant_params(b, column_axis(attrs, b));
-  if (ctx.has(3)) return scaled_rows_product(ctx, g, attrs);
+  if (ctx.has(3)) return matmul_dynamic_quant(ctx, g, attrs);
   const bool real_c = ctx.has(2) && !is_integer(ctx.input(2).dtype());
   const bool one_c = !ctx.has(2) || ctx.input(2).elements() == g.n;
   if (has_integer_quant_params(a, -1) && integer_b && (one_c || !real_c)) return quantized_matmul(ctx, g, attrs);
@@ -214,8 +214,8 @@ Status reference_MatMul(KernelContext& ctx) {
   return with_compute(compute_of(a, b), [&]<class T>() -> Status {
     SMELT_ASSIGN(const T* const as, factor<T>(ctx, a, attrs.conjugate_a));
     SMELT_ASSIGN(const T* const bs, factor<T>(ctx, b, attrs.conjugate_b));
-    SMELT_ASSIGN(T* const sums, products<T>(ctx, g, as, bs));
-    return finish(ctx, attrs, sums, ctx.output(0));
+    SMELT_ASSIGN(T* const accumulators, multiply<T>(ctx, g, as, bs));
+    return finish(ctx, attrs, accumulators, ctx.output(0));
   });
 }
 
@@ -230,8 +230,8 @@ Status reference_MatMulInteger(KernelContext& ctx) {
   const int row_axis = a.rank() < 2 ? -1 : (attrs.transpose_a ? a.rank() - 1 : a.rank() - 2);
   if (ctx.has(2)) SMELT_TRY(subtract_operand_zero(ctx, 2, a, row_axis, as));
   if (ctx.has(3)) SMELT_TRY(subtract_operand_zero(ctx, 3, b, column_axis(attrs, b), bs));
-  SMELT_ASSIGN(const uint32_t* const sums, products<uint32_t>(ctx, g, as, bs));
-  std::copy_n(sums, ctx.output(0).elements(), ctx.output(0).data<uint32_t>());
+  SMELT_ASSIGN(const uint32_t* const accumulators, multiply<uint32_t>(ctx, g, as, bs));
+  std::copy_n(accumulators, ctx.output(0).elements(), ctx.output(0).data<uint32_t>());
   return Ok();
 }
 

@@ -76,7 +76,7 @@ struct MatMulShape {
     }
     return at_offset;
   }
-  /// Whether c broadcasts to the result.
+  /// True if c broadcasts to the result.
   bool broadcasts(const Shape& c) const {
     const Shape& y = g.output;
     if (c.rank() > y.rank()) return false;
@@ -84,20 +84,19 @@ struct MatMulShape {
       if (c[c.rank() - i] != 1 && c[c.rank() - i] != y[y.rank() - i]) return false;
     return true;
   }
-  /// Whether c is one row of n addends for every row of the result.
+  /// True if c is a vector of n entries that is added to every row of the result.
   bool is_row(const Shape& c) const { return c.elements() == n && (c.rank() == 0 || c.back() == n); }
 };
 
-/// Splits a rows x panels product into `pieces`; calls body(first row, last row, first panel, last panel).
+/// Splits a rows x panels product into `tasks`; calls body(first row, last row, first panel, last panel).
 template <class F>
-void split_product(int64_t rows, int64_t mr, int64_t panels, int64_t piece, int64_t pieces, F&& body) {
+void split_product(int64_t rows, int64_t mr, int64_t panels, int64_t task, int64_t tasks, F&& body) {
   const int64_t tall = (rows + mr - 1) / mr;
   if (tall >= panels) {
-    const int64_t r0 = std::min(rows, tall * piece / pieces * mr),
-                  r1 = std::min(rows, tall * (piece + 1) / pieces * mr);
+    const int64_t r0 = std::min(rows, tall * task / tasks * mr), r1 = std::min(rows, tall * (task + 1) / tasks * mr);
     if (r0 < r1) body(r0, r1, int64_t{0}, panels);
   } else {
-    const int64_t p0 = panels * piece / pieces, p1 = panels * (piece + 1) / pieces;
+    const int64_t p0 = panels * task / tasks, p1 = panels * (task + 1) / tasks;
     if (p0 < p1) body(int64_t{0}, rows, p0, p1);
   }
 }

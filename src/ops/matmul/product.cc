@@ -25,18 +25,18 @@ int64_t matrix_offset(const MatrixView& v, const Shape& batch, int64_t index) {
   return offset;
 }
 
-/// The matrix as rows of contiguous elements: in place, or packed into `room`.
+/// The matrix with contiguous rows: itself, or a copy in `buffer`.
 template <class T>
-const T* contiguous(const MatrixView& v, const T* base, T* room) {
+const T* contiguous(const MatrixView& v, const T* base, T* buffer) {
   if (v.column_stride == 1 && v.row_stride == v.columns) return base;
-  pack(base, v.rows, v.columns, v.row_stride, v.column_stride, room);
-  return room;
+  pack(base, v.rows, v.columns, v.row_stride, v.column_stride, buffer);
+  return buffer;
 }
 
 }  // namespace
 
 template <class T>
-Result<T*> products(KernelContext& ctx, const MatMulGeometry& g, const T* a, const T* b) {
+Result<T*> multiply(KernelContext& ctx, const MatMulGeometry& g, const T* a, const T* b) {
   int64_t batches = g.batch.elements(), m = g.m;
   const int64_t n = g.n, k = g.k, total = batches * m * n;
   SMELT_ASSIGN(T* const out, scratch_array<T>(ctx, total));
@@ -50,36 +50,36 @@ Result<T*> products(KernelContext& ctx, const MatMulGeometry& g, const T* a, con
     av.rows = m;
     batches = 1;
   }
-  SMELT_ASSIGN(T* const a_room, scratch_array<T>(ctx, m * k));
-  SMELT_ASSIGN(T* const b_room, scratch_array<T>(ctx, k * n));
+  SMELT_ASSIGN(T* const a_buffer, scratch_array<T>(ctx, m * k));
+  SMELT_ASSIGN(T* const b_buffer, scratch_array<T>(ctx, k * n));
   int64_t packed_b = -1;
   const T* bm = nullptr;
-  const int64_t pieces = std::max(1, ctx.threads().threads());
+  const int64_t tasks = std::max(1, ctx.threads().threads());
   for (int64_t i = 0; i < batches; ++i) {
     SMELT_TRY(ctx.tick());
-    const T* am = contiguous(av, batches == 1 ? a : a + matrix_offset(av, g.batch, i), a_room);
+    const T* am = contiguous(av, batches == 1 ? a : a + matrix_offset(av, g.batch, i), a_buffer);
     const int64_t b_offset = batches == 1 ? 0 : matrix_offset(g.b, g.batch, i);
     if (b_offset != packed_b) {
-      bm = contiguous(g.b, b + b_offset, b_room);
+      bm = contiguous(g.b, b + b_offset, b_buffer);
       packed_b = b_offset;
     }
     T* c = out + i * m * n;
-    ctx.threads().parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t piece = begin; piece < end; ++piece) {
+    ctx.threads().parallel_for(tasks, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t task = begin; task < end; ++task) {
         const int64_t blocks = (n + 15) / 16;
-        const int64_t j0 = std::min(n, blocks * piece / pieces * 16);
-        const int64_t j1 = std::min(n, blocks * (piece + 1) / pieces * 16);
+        const int64_t j0 = std::min(n, blocks * task / tasks * 16);
+        const int64_t j1 = std::min(n, blocks * (task + 1) / tasks * 16);
         gemm_accumulate(m, j1 - j0, k, am, k, bm + j0, n, c + j0, n);
       }
     });
   }
   return out;
 }
-template Result<float*> products<float>(KernelContext&, const MatMulGeometry&, const float*, const float*);
-template Result<double*> products<double>(KernelContext&, const MatMulGeometry&, const double*, const double*);
-template Result<uint32_t*> products<uint32_t>(KernelContext&, const MatMulGeometry&, const uint32_t*, const uint32_t*);
-template Result<uint64_t*> products<uint64_t>(KernelContext&, const MatMulGeometry&, const uint64_t*, const uint64_t*);
-template Result<std::complex<double>*> products<std::complex<double>>(KernelContext&, const MatMulGeometry&,
+template Result<float*> multiply<float>(KernelContext&, const MatMulGeometry&, const float*, const float*);
+template Result<double*> multiply<double>(KernelContext&, const MatMulGeometry&, const double*, const double*);
+template Result<uint32_t*> multiply<uint32_t>(KernelContext&, const MatMulGeometry&, const uint32_t*, const uint32_t*);
+template Result<uint64_t*> multiply<uint64_t>(KernelContext&, const MatMulGeometry&, const uint64_t*, const uint64_t*);
+template Result<std::complex<double>*> multiply<std::complex<double>>(KernelContext&, const MatMulGeometry&,
                                                                       const std::complex<double>*,
                                                                       const std::complex<double>*);
 

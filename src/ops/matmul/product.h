@@ -5,11 +5,11 @@
 
 namespace smelt {
 
-/// Raw products op(a) @ op(b) in [batch, m, n] order; T is float, double, uint32_t, uint64_t or complex.
+/// op(a) @ op(b) as [batch, m, n] in scratch memory. T: float, double, uint32_t, uint64_t (wrapping), complex doubles.
 template <class T>
-Result<T*> products(KernelContext& ctx, const MatMulGeometry& g, const T* a, const T* b);
+Result<T*> multiply(KernelContext& ctx, const MatMulGeometry& g, const T* a, const T* b);
 
-/// For each element of `output` the index of the element of `c` that broadcasts to it.
+/// Sets index[i] to the index of the element of `c` that broadcasts to element i of `output`.
 Status broadcast_index(const Shape& c, const Shape& output, int64_t* index);
 
 }  // namespace smelt

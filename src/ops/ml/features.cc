@@ -63,14 +63,14 @@ Status reference_Impute(KernelContext& ctx) {
   const int64_t columns = x.rank() == 0 ? 1 : x.shape()[x.rank() == 1 ? 0 : 1];
   if (count != 1 && count != columns) return InvalidInput(count, " imputed values for ", columns, " columns");
   for (int64_t i = 0; i < x.elements(); ++i) {
-    const auto pick = static_cast<size_t>(count == 1 ? 0 : i % columns);
+    const auto entry = static_cast<size_t>(count == 1 ? 0 : i % columns);
     if (real) {
       const double v = get_double(x, i);
       const bool hit = std::isnan(a.replaced) ? std::isnan(v) : v == a.replaced;
-      set_double(y, i, hit ? a.floats[pick] : v);
+      set_double(y, i, hit ? a.floats[entry] : v);
     } else {
       const int64_t v = get_int(x, i);
-      set_int(y, i, v == a.replaced_int ? a.ints[pick] : v);
+      set_int(y, i, v == a.replaced_int ? a.ints[entry] : v);
     }
   }
   return Ok();
@@ -162,20 +162,20 @@ void copy_element(Tensor& to, int64_t i, const Tensor& from, int64_t k) {
 
 }  // namespace
 
-/// Places of the keys; the last of equal keys wins.
+/// Positions of the keys; of equal keys, the last one counts.
 struct KeyIndex {
-  std::unordered_map<std::string, int64_t> places;
+  std::unordered_map<std::string, int64_t> positions;
 };
 
 Status reference_LabelEncode(KernelContext& ctx) {
   const auto& a = ctx.attrs<LabelEncodeAttrs>();
   SMELT_ASSIGN(const KeyIndex* const keys, a.index.get([&]() -> Result<KeyIndex> {
     KeyIndex made;
-    for (int64_t i = 0; i < a.keys.elements(); ++i) made.places[key_of(a.keys, i)] = i;
-    if (!a.nan_is_key) made.places.erase(kNanKey);
+    for (int64_t i = 0; i < a.keys.elements(); ++i) made.positions[key_of(a.keys, i)] = i;
+    if (!a.nan_is_key) made.positions.erase(kNanKey);
     return made;
   }));
-  const auto& index = keys->places;
+  const auto& index = keys->positions;
   const Tensor& x = ctx.input(0);
   Tensor& y = ctx.output(0);
   for (int64_t i = 0; i < x.elements(); ++i) {

@@ -19,15 +19,15 @@ size_t first_largest(const std::vector<double>& s) {
   return static_cast<size_t>(std::max_element(s.begin(), s.end()) - s.begin());
 }
 
-/// The sum of term(k) for k < n, in four sums side by side.
+/// The sum of term(k) for k < n, in four partial partial.
 template <class Term>
 double sum_of(int64_t n, Term&& term) {
-  double sums[4] = {};
+  double partial[4] = {};
   int64_t k = 0;
   for (; k + 4 <= n; k += 4)
-    for (int64_t j = 0; j < 4; ++j) sums[j] += term(k + j);
-  for (; k < n; ++k) sums[0] += term(k);
-  return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    for (int64_t j = 0; j < 4; ++j) partial[j] += term(k + j);
+  for (; k < n; ++k) partial[0] += term(k);
+  return (partial[0] + partial[1]) + (partial[2] + partial[3]);
 }
 double dot(const float* a, const double* b, int64_t n) {
   return sum_of(n, [&](int64_t k) { return static_cast<double>(a[k]) * b[k]; });

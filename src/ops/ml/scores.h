@@ -8,7 +8,7 @@
 
 namespace smelt::ml {
 
-/// What becomes of the single score of a two-class model.
+/// How the single score of a two-class model is expanded to two.
 enum class SecondClass : uint8_t {
   kNone,        ///< the score stays alone
   kComplement,  ///< [1 - s, s]

@@ -9,10 +9,10 @@
 
 namespace smelt {
 
-/// What a row of x is compared with: rows of as many features, the support vectors or a linear model's coefficients.
+/// The support vectors, or a linear model's coefficients: rows of as many features as x has.
 const std::vector<float>& svm_vectors(const SvmAttrs& a);
 
-/// One row on its way; the object may be used again for the next one.
+/// Scores one row; the object may be used again for the next one.
 struct SvmRow {
   std::span<const double> kernel;  ///< the kernel's value for each of svm_vectors()
   std::vector<double> values;

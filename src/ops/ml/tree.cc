@@ -103,9 +103,9 @@ size_t finish_binary(const Trees& a, Votes& v, ml::SecondClass& second) {
   }
   const double positive = both ? s[1] : v.has[0] ? s[0] : 0;
   if (a.one_vote_class) {
-    const bool wins = a.positive_weights ? positive > 0.5 : positive > 0;
+    const bool is_positive = a.positive_weights ? positive > 0.5 : positive > 0;
     second = a.positive_weights ? ml::SecondClass::kComplement : ml::SecondClass::kNegative;
-    return wins ? 1 : 0;
+    return is_positive ? 1 : 0;
   }
   if (s.size() == 1) second = ml::SecondClass::kNegative;
   return positive > 0 ? 1 : 0;

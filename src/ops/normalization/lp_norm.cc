@@ -58,7 +58,7 @@ Status reference_LpNorm(KernelContext& ctx) {
     return Ok();
   std::vector<double> values(static_cast<size_t>(x.elements()));
   if (is_quantized(x)) {
-    const std::vector<float> real = real_values(x);
+    const std::vector<float> real = to_real_vector(x);
     std::copy(real.begin(), real.end(), values.begin());
   } else {
     to_doubles(x, values.data());

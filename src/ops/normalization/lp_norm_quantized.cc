@@ -26,8 +26,8 @@ bool l2_norm_fixed(const LpNormAttrs& attrs, const AxisView& view, const Tensor&
       const auto v = static_cast<int32_t>(get_int(x, o * view.extent + k)) - zero;
       int64_t r;
       if (dtype == DType::kU8) {
-        const FixedFactor plain{inverse.multiplier, inverse.shift - 7};
-        r = rescale_double(128 * v, plain);
+        const FixedFactor factor{inverse.multiplier, inverse.shift - 7};
+        r = rescale_double(128 * v, factor);
       } else {
         r = rescale_double(v, inverse);
       }

@@ -70,18 +70,18 @@ Status multinomial(Bits& bits, const Tensor& x, Tensor& y) {
   const int64_t classes = x.shape().back(), samples = y.shape().back();
   if (y.elements() == 0) return Ok();
   if (classes < 1) return InvalidInput("no classes to draw from");
-  std::vector<double> sums(static_cast<size_t>(classes));
+  std::vector<double> cumulative(static_cast<size_t>(classes));
   for (int64_t row = 0; row < y.elements() / samples; ++row) {
     double largest = -std::numeric_limits<double>::infinity(), sum = 0;
     for (int64_t c = 0; c < classes; ++c) largest = std::max(largest, get_double(x, row * classes + c));
     for (int64_t c = 0; c < classes; ++c) {
       const double p = std::exp(get_double(x, row * classes + c) - largest);
       sum += p > 0 ? p : 0;
-      sums[static_cast<size_t>(c)] = sum;
+      cumulative[static_cast<size_t>(c)] = sum;
     }
     if (!(sum > 0)) return InvalidInput("row ", row, " has no class of positive probability");
     for (int64_t s = 0; s < samples; ++s) {
-      const auto at = std::upper_bound(sums.begin(), sums.end(), bits.unit() * sum) - sums.begin();
+      const auto at = std::upper_bound(cumulative.begin(), cumulative.end(), bits.unit() * sum) - cumulative.begin();
       const int64_t value = std::min<int64_t>(at, classes - 1);
       if (is_float(y.dtype()))
         set_double(y, row * samples + s, static_cast<double>(value));

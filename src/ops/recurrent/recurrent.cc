@@ -142,7 +142,7 @@ void store(KernelContext& ctx, int i, const std::vector<T>& v) {
     from_floats(v.data(), ctx.output(i));
 }
 
-/// What is left of values that pass through 8 bits with one scale and zero point for all of them.
+/// Quantizes and dequantizes values in 8 bits with one scale and zero point for all.
 template <class T>
 void quantize_dynamically(std::vector<T>& v) {
   float low = 0, high = 0;

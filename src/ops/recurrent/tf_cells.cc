@@ -18,18 +18,18 @@ void Rows::accumulate(const Matrix& w, float* out) {
       }
     return;
   }
-  if (grids_.empty()) {
-    stored_.resize(static_cast<size_t>(rows_ * columns_));
+  if (params_.empty()) {
+    quantized_.resize(static_cast<size_t>(rows_ * columns_));
     for (int64_t r = 0; r < rows_; ++r)
-      grids_.push_back(quantize_row(values_ + r * columns_, columns_, asymmetric_, stored_.data() + r * columns_));
+      params_.push_back(quantize_row(values_ + r * columns_, columns_, asymmetric_, quantized_.data() + r * columns_));
   }
   for (int64_t r = 0; r < rows_; ++r) {
-    const QuantParams& grid = grids_[static_cast<size_t>(r)];
-    const float scale = grid.scale * w.scale;
+    const QuantParams& params = params_[static_cast<size_t>(r)];
+    const float scale = params.scale * w.scale;
     for (int64_t i = 0; i < w.rows; ++i) {
-      const int8_t *a = w.stored + i * columns_, *b = stored_.data() + r * columns_;
+      const int8_t *a = w.quantized + i * columns_, *b = quantized_.data() + r * columns_;
       int32_t sum = 0;
-      for (int64_t k = 0; k < columns_; ++k) sum += a[k] * (b[k] - grid.zero_point);
+      for (int64_t k = 0; k < columns_; ++k) sum += a[k] * (b[k] - params.zero_point);
       out[r * w.rows + i] += static_cast<float>(sum) * scale;
     }
   }
@@ -50,7 +50,7 @@ Result<Matrix> matrix(const KernelContext& ctx, int i, int64_t rows, int64_t col
     case DType::kI8:
     case DType::kU8:
       if (!t.quant()) return InvalidModel("input ", i, " is ", to_string(t.dtype()), " without quantization");
-      m.stored = t.data<int8_t>();
+      m.quantized = t.data<int8_t>();
       m.scale = t.quant()->scale();
       return m;
     case DType::kF16:

@@ -13,11 +13,11 @@ namespace smelt::tf_cells {
 /// A matrix of weights: float, or 8-bit with one scale (uint8 is int8 under another name, as old files have it).
 struct Matrix {
   const float* real = nullptr;
-  const int8_t* stored = nullptr;
+  const int8_t* quantized = nullptr;
   std::vector<float> widened;  ///< of float16 weights
   float scale = 1;
   int64_t rows = 0, columns = 0;
-  bool defined() const { return real || stored; }
+  bool defined() const { return real || quantized; }
 };
 
 /// Rows of activations, and the same quantized where a matrix needs it.
@@ -32,8 +32,8 @@ class Rows {
   const float* values_;
   int64_t rows_, columns_;
   bool asymmetric_;
-  std::vector<int8_t> stored_;
-  std::vector<QuantParams> grids_;
+  std::vector<int8_t> quantized_;
+  std::vector<QuantParams> params_;
 };
 
 /// Input `i` as a matrix of `rows` x `columns` (-1: any), or undefined when absent.
@@ -45,7 +45,7 @@ Result<std::vector<float>> state(const KernelContext& ctx, int i, int64_t n);
 /// Writes a state's new contents where they are wanted.
 void write_state(KernelContext& ctx, int output, const std::vector<float>& values);
 
-/// How a sequence operator walks: time steps, batch rows, features, and where each step's rows lie.
+/// Sizes of a sequence operator (time steps, batch rows, features) and the offset of each step's rows.
 struct Walk {
   int64_t time = 1, batch = 1, features = 0;
   bool time_major = true;

@@ -26,7 +26,7 @@ const Inputs& single_inputs();
 const Inputs& forward_inputs();
 const Inputs& backward_inputs();
 
-/// Where a direction reads and writes.
+/// Operands and outputs of one direction.
 struct Stream {
   const Tensor* x = nullptr;
   const Tensor* aux = nullptr;  ///< with weights of its own

@@ -43,7 +43,7 @@ Status run_direction(KernelContext& ctx, Direction& d, const TfRnnAttrs& a, bool
   aux_walk.features = d.aux_features;
   // The format's kernel for 8-bit weights walks a time-major sequence in both directions as often as it has steps, the
   // state carried on; its results are what models were measured with.
-  const bool again = a.bidirectional && d.w.stored && d.walk.time_major;
+  const bool again = a.bidirectional && d.w.quantized && d.walk.time_major;
   const int64_t steps = again ? d.walk.time * d.walk.time : d.walk.time;
   for (int64_t i = 0; i < steps; ++i) {
     SMELT_TRY(ctx.tick());

@@ -16,7 +16,7 @@ bool is_nan(T v) {
   return v != v;
 }
 
-/// Index of the extreme value along the axis; the first NaN wins.
+/// Index of the extreme value along the axis; the first NaN counts as the extreme.
 template <class T>
 void arg_reduce(const ArgReduceAttrs& attrs, const AxisView& v, const std::vector<T>& x, Tensor& y) {
   for (int64_t o = 0; o < v.outer; ++o)

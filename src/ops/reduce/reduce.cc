@@ -23,7 +23,7 @@ std::vector<int64_t> all_axes(int rank) {
   return axes;
 }
 
-/// Axes to reduce; nothing to reduce when `noop` and the list is empty.
+/// Axes to reduce, ascending. Without given axes: all, or none with noop_with_empty_axes.
 Result<std::vector<int>> reduced_axes(const ReduceAttrs& attrs, const std::vector<int64_t>* given, int rank) {
   if (!given || given->empty()) {
     if (attrs.noop_with_empty_axes) return std::vector<int>{};
@@ -51,7 +51,7 @@ void fold(const ReducePlan& plan, const double* x, double* acc, F&& f) {
   });
 }
 
-/// Sums of float32 data in double: the common case of nets.
+/// Sums of float32 data in double precision.
 void sum_floats(const ReducePlan& plan, const float* x, double* acc) {
   plan.each_row([&](int64_t in, int64_t out, int64_t n, bool reduced) {
     const float* p = x + in;
@@ -96,8 +96,8 @@ std::vector<double> variance(const ReducePlan& plan, const double* x, double cor
   return sum;
 }
 
-/// Of integers every exponential and the logarithm are cut off to integers, as ONNX Runtime has it: what counts is how
-/// often the largest value comes.
+/// log(sum(exp(x))). `integers`: as in ONNX Runtime the exponentials, relative to the largest value, and the logarithm
+/// are truncated to integers.
 std::vector<double> log_sum_exp(const ReducePlan& plan, const double* x, bool integers) {
   std::vector<double> largest(static_cast<size_t>(plan.outputs()), -std::numeric_limits<double>::infinity());
   fold(plan, x, largest.data(), [](double a, double v) { return v > a || v != v ? v : a; });
@@ -161,9 +161,9 @@ std::vector<double> reduce_doubles(const ReduceAttrs& attrs, const ReducePlan& p
 
 namespace {
 
-/// Functions that stay exact on integers (wrapping); false for those that go through reals.
+/// Functions that are exact on integers, modulo 2^bits; false for those that are computed on reals.
 bool reduce_ints(const ReduceAttrs& attrs, const ReducePlan& plan, const Tensor& x, Tensor& y) {
-  const uint64_t flip = x.dtype() == DType::kU64 ? uint64_t{1} << 63 : 0;  // makes unsigned order signed order
+  const uint64_t flip = x.dtype() == DType::kU64 ? uint64_t{1} << 63 : 0;  // maps unsigned order to signed order
   const auto ordered = [flip](int64_t v) { return static_cast<int64_t>(static_cast<uint64_t>(v) ^ flip); };
   std::vector<int64_t> acc(static_cast<size_t>(plan.outputs()), 0);
   const auto run = [&](int64_t first, auto f) {

@@ -14,7 +14,7 @@ namespace smelt {
 namespace {
 
 Status through_float(const ReduceAttrs& attrs, const ReducePlan& plan, const Tensor& x, Tensor& y) {
-  const std::vector<float> v = real_values(x);
+  const std::vector<float> v = to_real_vector(x);
   const std::vector<double> wide(v.begin(), v.end());
   const std::vector<double> r = reduce_doubles(attrs, plan, wide.data());
   const std::vector<float> narrow(r.begin(), r.end());
@@ -27,8 +27,8 @@ void store_clamped(const std::vector<int64_t>& values, Tensor& y) {
   for (size_t i = 0; i < values.size(); ++i) set_int(y, static_cast<int64_t>(i), std::clamp(values[i], lo, hi));
 }
 
-/// Sum or mean: 32-bit sums, the division by the count folded into the multiplier.
-void finish_fixed(bool mean, const Quantization& p, int64_t n, std::vector<int64_t>& sums, Tensor& y) {
+/// Sum or mean in 32-bit fixed point; the division by the count is part of the multiplier.
+void finish_fixed(bool mean, const Quantization& p, int64_t n, std::vector<int64_t>& accumulators, Tensor& y) {
   const Quantization& q = *y.quant();
   FixedFactor factor = fixed_factor(static_cast<double>(p.scale()) / static_cast<double>(q.scale()));
   if (mean && n > 0) {
@@ -37,30 +37,30 @@ void finish_fixed(bool mean, const Quantization& p, int64_t n, std::vector<int64
     factor.multiplier = static_cast<int32_t>((int64_t{factor.multiplier} << shift) / n);
     factor.shift -= shift;
   }
-  for (int64_t& s : sums) {
+  for (int64_t& s : accumulators) {
     const auto centred = static_cast<int32_t>(s - p.zero_point() * n);
     s = n == 0 ? 0 : int64_t{rescale_double(centred, factor)} + q.zero_point();
   }
-  store_clamped(sums, y);
+  store_clamped(accumulators, y);
 }
 
 /// Sums of signed types: rescaled in float32, ties away from zero.
-void finish_in_float(const Quantization& p, int64_t n, std::vector<int64_t>& sums, Tensor& y) {
+void finish_in_float(const Quantization& p, int64_t n, std::vector<int64_t>& accumulators, Tensor& y) {
   const Quantization& q = *y.quant();
   const float scale = p.scale() / q.scale();
   const float bias = static_cast<float>(-p.zero_point()) * scale * static_cast<float>(n);
-  for (int64_t& s : sums) {
+  for (int64_t& s : accumulators) {
     const float v = std::round(static_cast<float>(s) * scale + bias);
     s = static_cast<int64_t>(std::clamp(v, -1e9f, 1e9f)) + q.zero_point();
   }
-  store_clamped(sums, y);
+  store_clamped(accumulators, y);
 }
 
 /// Sum or mean: exact integers, scaled as real numbers.
-void finish_real(bool mean, const Quantization& p, int64_t n, const std::vector<int64_t>& sums, Tensor& y) {
-  std::vector<float> real(sums.size());
-  for (size_t i = 0; i < sums.size(); ++i) {
-    const double sum = static_cast<double>(p.scale()) * static_cast<double>(sums[i] - p.zero_point() * n);
+void finish_real(bool mean, const Quantization& p, int64_t n, const std::vector<int64_t>& accumulators, Tensor& y) {
+  std::vector<float> real(accumulators.size());
+  for (size_t i = 0; i < accumulators.size(); ++i) {
+    const double sum = static_cast<double>(p.scale()) * static_cast<double>(accumulators[i] - p.zero_point() * n);
     real[i] = static_cast<float>(mean ? sum / static_cast<double>(n) : sum);
   }
   store_real(real.data(), y);
@@ -87,8 +87,8 @@ void product_fixed(const ReducePlan& plan, const Tensor& x, Tensor& y) {
   store_clamped(products, y);
 }
 
-/// Extremes need no arithmetic when both sides share one grid.
-bool extreme_stored(Reduction fn, const ReducePlan& plan, const Tensor& x, Tensor& y) {
+/// The largest or smallest integer; false if x and y differ in type or quantization parameters.
+bool extreme_of_integers(Reduction fn, const ReducePlan& plan, const Tensor& x, Tensor& y) {
   const Quantization &p = *x.quant(), &q = *y.quant();
   if (p.scale() != q.scale() || p.zero_point() != q.zero_point() || x.dtype() != y.dtype()) return false;
   const bool largest = fn == Reduction::kMax;
@@ -103,30 +103,31 @@ bool extreme_stored(Reduction fn, const ReducePlan& plan, const Tensor& x, Tenso
 
 }  // namespace
 
-bool reduces_by_sums(const ReduceAttrs& attrs, DType x, DType y) {
+bool reduces_in_integers(const ReduceAttrs& attrs, DType x, DType y) {
   if (attrs.fn != Reduction::kSum && attrs.fn != Reduction::kMean) return false;
   return attrs.rounding == Rounding::kFloatHalfEven ? bit_width(x) <= 16 : x == y;
 }
 
-void finish_sums(const ReduceAttrs& attrs, DType x, const Quantization& p, int64_t count, std::vector<int64_t> sums,
-                 Tensor& y) {
+void finish_accumulators(const ReduceAttrs& attrs, DType x, const Quantization& p, int64_t count,
+                         std::vector<int64_t> accumulators, Tensor& y) {
   const bool mean = attrs.fn == Reduction::kMean;
   if (attrs.rounding == Rounding::kFloatHalfEven)
-    finish_real(mean, p, count, sums, y);
+    finish_real(mean, p, count, accumulators, y);
   else if (!mean && is_signed_integer(x))
-    finish_in_float(p, count, sums, y);
+    finish_in_float(p, count, accumulators, y);
   else
-    finish_fixed(mean, p, count, sums, y);
+    finish_fixed(mean, p, count, accumulators, y);
 }
 
 Status reduce_quantized(const ReduceAttrs& attrs, const ReducePlan& plan, const Tensor& x, Tensor& y) {
   const auto per_tensor = [](const Tensor& t) { return is_quantized(t) && t.quant()->scales.size() == 1; };
   if (!per_tensor(x) || !per_tensor(y)) return through_float(attrs, plan, x, y);
-  if ((attrs.fn == Reduction::kMax || attrs.fn == Reduction::kMin) && extreme_stored(attrs.fn, plan, x, y)) return Ok();
-  if (reduces_by_sums(attrs, x.dtype(), y.dtype())) {
-    std::vector<int64_t> sums(static_cast<size_t>(plan.outputs()), 0);
-    plan.each([&](int64_t in, int64_t out) { sums[static_cast<size_t>(out)] += get_int(x, in); });
-    finish_sums(attrs, x.dtype(), *x.quant(), plan.count(), std::move(sums), y);
+  if ((attrs.fn == Reduction::kMax || attrs.fn == Reduction::kMin) && extreme_of_integers(attrs.fn, plan, x, y))
+    return Ok();
+  if (reduces_in_integers(attrs, x.dtype(), y.dtype())) {
+    std::vector<int64_t> accumulators(static_cast<size_t>(plan.outputs()), 0);
+    plan.each([&](int64_t in, int64_t out) { accumulators[static_cast<size_t>(out)] += get_int(x, in); });
+    finish_accumulators(attrs, x.dtype(), *x.quant(), plan.count(), std::move(accumulators), y);
     return Ok();
   }
   if (attrs.rounding != Rounding::kFloatHalfEven && x.dtype() == y.dtype() && attrs.fn == Reduction::kProd) {

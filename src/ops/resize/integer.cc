@@ -69,8 +69,8 @@ Status resize_in_integers(KernelContext& ctx, const ResizeAttrs& a, const std::v
   int64_t outer = 1, inner = 1;
   for (int i = 0; i < v.axis; ++i) outer *= x.dim(i);
   for (int i = h.axis + 1; i < x.rank(); ++i) inner *= x.dim(i);
-  SMELT_ASSIGN(const uint64_t* const stored, operand<uint64_t>(ctx, x));
-  const auto* xs = reinterpret_cast<const int64_t*>(stored);
+  SMELT_ASSIGN(const uint64_t* const integers, operand<uint64_t>(ctx, x));
+  const auto* xs = reinterpret_cast<const int64_t*>(integers);
   SMELT_ASSIGN(uint64_t* const ys, scratch_array<uint64_t>(ctx, y.elements()));
   const bool fixed = is_signed_integer(x.dtype());
   for (int64_t o = 0; o < outer; ++o)

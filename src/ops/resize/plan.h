@@ -8,7 +8,7 @@
 
 namespace smelt {
 
-/// What is asked of one resized dimension.
+/// Parameters of one resized dimension.
 struct ResizeAxis {
   int axis = 0;
   int64_t in = -1, out = -1;
@@ -30,7 +30,7 @@ ResizeRequest resize_request(const Tensor* roi, const Tensor* scales, const Tens
 /// unknown outputs.
 Result<std::vector<ResizeAxis>> plan_resize(const ResizeAttrs& a, const Shape& x, const ResizeRequest& r);
 
-/// Where one output index reads from: taps[begin..end) of one axis.
+/// Inputs of one output index along one axis: taps[begin..end).
 struct AxisTaps {
   std::vector<int64_t> begin;  ///< out + 1 entries into the lists
   std::vector<int64_t> index;

@@ -86,7 +86,7 @@ Status reference_Softmax(KernelContext& ctx) {
     from_doubles(v.data(), y);
     return Ok();
   }
-  std::vector<float> v = real_values(x);
+  std::vector<float> v = to_real_vector(x);
   softmax_all(attrs, view, v.data());
   store_real(v.data(), y);
   return Ok();

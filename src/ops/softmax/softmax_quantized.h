@@ -43,7 +43,7 @@ struct LogSoftmax8 {
   FixedFactor back;                 ///< from Q5 to differences
 };
 
-/// TFLite's softmax of int16 values: exponentials on [-10, 0] and 1 / (1 + x) on [0, 1] by tables of linear pieces.
+/// TFLite's softmax of int16 values: exponentials on [-10, 0] and 1 / (1 + x) on [0, 1] by piecewise linear tables.
 struct Softmax16 {
   Softmax16(double beta, float scale);
   static const std::vector<int16_t>& exps();
@@ -51,10 +51,10 @@ struct Softmax16 {
   FixedFactor factor;  ///< of differences to the largest value, to the first table's steps
 };
 
-/// Whether a node is softmax of 8-bit values on one grid that TFLite computes in integers, not log-softmax.
+/// True if a node is a softmax (not log-softmax) of 8-bit per-tensor values that TFLite computes in integers.
 bool is_softmax8(const SoftmaxAttrs& attrs, const ValueType& x, const ValueType& y);
 
-/// The same for log-softmax.
+/// True if a node is a log-softmax of 8-bit per-tensor values that TFLite computes in integers.
 bool is_log_softmax8(const SoftmaxAttrs& attrs, const ValueType& x, const ValueType& y);
 
 /// TFLite's integer softmax and log-softmax. False for combinations that it does not define.

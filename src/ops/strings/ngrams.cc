@@ -38,7 +38,8 @@ int64_t features(const TfIdfAttrs& a) {
 
 }  // namespace
 
-/// The n-grams of a TfIdf pool as a tree of numbered items: one walk from a place of a row finds all that begin there.
+/// The n-grams of a TfIdf pool as a tree of numbered items: one walk from a position in a row finds all that begin
+/// there.
 class NgramPool {
  public:
   static constexpr int32_t kNoEntry = -1;
@@ -207,26 +208,27 @@ std::vector<std::string> words_of(const std::string& text) {
   return out;
 }
 
-/// Enumerates the n-grams depth first; `place` holds the word at each depth.
+/// Enumerates the n-grams depth first; `position` holds the word at each depth.
 Status collect_grams(KernelContext& ctx, const SkipGramAttrs& a, const std::vector<std::string>& words,
                      std::vector<std::string>& out) {
   const auto n = static_cast<int64_t>(words.size());
-  std::vector<int64_t> place(static_cast<size_t>(a.ngram), 0);
+  std::vector<int64_t> position(static_cast<size_t>(a.ngram), 0);
   int64_t depth = 1;
   size_t bytes = 0;
   while (depth >= 0) {
     SMELT_TRY(ctx.tick());
     const auto d = static_cast<size_t>(depth);
-    const bool deeper = depth < a.ngram && place[d] + 1 < n && (depth == 0 || place[d] - place[d - 1] <= a.max_skip);
+    const bool deeper =
+        depth < a.ngram && position[d] + 1 < n && (depth == 0 || position[d] - position[d - 1] <= a.max_skip);
     if (deeper) {
-      ++place[d];
+      ++position[d];
       ++depth;
-      if (depth < a.ngram) place[d + 1] = place[d];
+      if (depth < a.ngram) position[d + 1] = position[d];
       continue;
     }
     if (depth > 0 && (a.all_ngrams || depth == a.ngram)) {
-      std::string gram = words[static_cast<size_t>(place[0])];
-      for (size_t k = 1; k < d; ++k) gram += " " + words[static_cast<size_t>(place[k])];
+      std::string gram = words[static_cast<size_t>(position[0])];
+      for (size_t k = 1; k < d; ++k) gram += " " + words[static_cast<size_t>(position[k])];
       bytes += gram.size() + sizeof(std::string);
       if (out.size() >= kMaxGrams || bytes > (size_t{1} << 30))
         return LimitReached("more than ", out.size(), " n-grams");

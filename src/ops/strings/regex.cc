@@ -29,8 +29,8 @@ class RegexCompiler {
       case RegexNode::Kind::kChoice: {
         SMELT_ASSIGN(int32_t first, node(n.parts.back(), next));
         for (size_t i = n.parts.size() - 1; i-- > 0;) {
-          SMELT_ASSIGN(const int32_t way, node(n.parts[i], next));
-          first = step({.kind = Regex::Step::Kind::kSplit, .next = way, .other = first});
+          SMELT_ASSIGN(const int32_t branch, node(n.parts[i], next));
+          first = step({.kind = Regex::Step::Kind::kSplit, .next = branch, .other = first});
         }
         return first;
       }

@@ -13,7 +13,7 @@ class Regex;
 /// A deterministic automaton for patterns without assertions that need few states. State 0 is the first.
 class RegexDfa {
  public:
-  /// Nothing when the pattern asserts places or needs too many states.
+  /// nullopt if the pattern has assertions or needs too many states.
   static std::optional<RegexDfa> make(const Regex& regex);
   /// End of the longest match that begins at `start`; -1 when there is none.
   int64_t longest_match(std::span<const char32_t> text, int64_t start) const;

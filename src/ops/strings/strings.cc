@@ -77,12 +77,12 @@ Status infer_StringConcat(InferContext& ctx) {
 Status reference_StringConcat(KernelContext& ctx) {
   const Tensor &a = ctx.input(0), &b = ctx.input(1);
   Tensor& y = ctx.output(0);
-  const Shape place = y.shape().strides(), as = a.shape().strides(), bs = b.shape().strides();
+  const Shape strides = y.shape().strides(), as = a.shape().strides(), bs = b.shape().strides();
   for (int64_t i = 0; i < y.elements(); ++i) {
     int64_t rest = i, ia = 0, ib = 0;
     for (int d = 0; d < y.rank(); ++d) {
-      const int64_t at = rest / place[d];
-      rest %= place[d];
+      const int64_t at = rest / strides[d];
+      rest %= strides[d];
       const int da = d - (y.rank() - a.rank()), db = d - (y.rank() - b.rank());
       if (da >= 0 && a.dim(da) != 1) ia += at * as[da];
       if (db >= 0 && b.dim(db) != 1) ib += at * bs[db];
@@ -104,7 +104,7 @@ std::vector<std::string> split_spaces(const std::string& text, int64_t most) {
     if (i == chars.size()) return out;
     size_t end = i;
     if (most >= 0 && static_cast<int64_t>(out.size()) >= most) {
-      // The rest is one piece, without the white space behind it.
+      // The rest is one part, without the white space behind it.
       end = chars.size();
       while (end > i && is_space(chars[end - 1])) --end;
       out.push_back(encode_utf8(&chars[i], chars.data() + end));
@@ -151,20 +151,20 @@ Status infer_StringSplit(InferContext& ctx) {
 Status reference_StringSplit(KernelContext& ctx) {
   const auto& a = ctx.attrs<StringSplitAttrs>();
   const Tensor& x = ctx.input(0);
-  std::vector<std::vector<std::string>> pieces;
+  std::vector<std::vector<std::string>> parts;
   size_t most = 0;
   for (int64_t i = 0; i < x.elements(); ++i) {
     const std::string& s = x.data<std::string>()[i];
-    pieces.push_back(a.delimiter.empty() ? split_spaces(s, a.max_splits) : split_by(s, a.delimiter, a.max_splits));
-    most = std::max(most, pieces.back().size());
+    parts.push_back(a.delimiter.empty() ? split_spaces(s, a.max_splits) : split_by(s, a.delimiter, a.max_splits));
+    most = std::max(most, parts.back().size());
   }
   Shape shape = x.shape();
   shape.push_back(static_cast<int64_t>(most));
   SMELT_ASSIGN(Tensor * y, ctx.allocate(0, DType::kString, shape));
-  for (size_t i = 0; i < pieces.size(); ++i)
-    std::copy(pieces[i].begin(), pieces[i].end(), y->data<std::string>() + i * most);
+  for (size_t i = 0; i < parts.size(); ++i)
+    std::copy(parts[i].begin(), parts[i].end(), y->data<std::string>() + i * most);
   SMELT_ASSIGN(Tensor * counts, ctx.allocate(1, DType::kI64, x.shape()));
-  for (size_t i = 0; i < pieces.size(); ++i) counts->data<int64_t>()[i] = static_cast<int64_t>(pieces[i].size());
+  for (size_t i = 0; i < parts.size(); ++i) counts->data<int64_t>()[i] = static_cast<int64_t>(parts[i].size());
   return Ok();
 }
 

@@ -31,7 +31,7 @@ Text part(Text text, int64_t begin, int64_t end) {
 
 }  // namespace
 
-/// How a Tokenize cuts one string.
+/// Splits one string as the attributes of a Tokenize say.
 class Cutter {
  public:
   static Result<Cutter> make(const TokenizeAttrs& a) {
@@ -55,28 +55,28 @@ class Cutter {
 
   /// Appends the tokens of text.
   void cut(Text text, std::vector<std::string>& out) const {
-    std::vector<Text> pieces;
+    std::vector<Text> parts;
     if (!tokens_.empty()) {
       int64_t at = 0;
       for (Found f = find_match(tokens_[0], text, at); f.begin >= 0; f = find_match(tokens_[0], text, at)) {
-        pieces.push_back(part(text, f.begin, f.end));
+        parts.push_back(part(text, f.begin, f.end));
         at = f.end;
       }
     } else if (characters_) {
-      for (size_t i = 0; i < text.size(); ++i) pieces.push_back(text.subspan(i, 1));
+      for (size_t i = 0; i < text.size(); ++i) parts.push_back(text.subspan(i, 1));
     } else {
-      pieces.push_back(text);
-      for (const Regex& separator : separators_) pieces = separated(pieces, separator);
+      parts.push_back(text);
+      for (const Regex& separator : separators_) parts = separated(parts, separator);
     }
-    for (const Text& p : pieces)
+    for (const Text& p : parts)
       if (!p.empty() && static_cast<int64_t>(p.size()) >= min_chars_)
         out.push_back(encode_utf8(p.data(), p.data() + p.size()));
   }
 
  private:
-  static std::vector<Text> separated(const std::vector<Text>& pieces, const Regex& separator) {
+  static std::vector<Text> separated(const std::vector<Text>& parts, const Regex& separator) {
     std::vector<Text> out;
-    for (const Text& text : pieces) {
+    for (const Text& text : parts) {
       int64_t at = 0;
       for (Found f = find_match(separator, text, at); f.begin >= 0; f = find_match(separator, text, at)) {
         if (f.begin > at) out.push_back(part(text, at, f.begin));

@@ -114,17 +114,17 @@ class ConvI16 final : public Kernel {
         gemm_(gemm_i8(spec.isa, false)),
         threads_(std::max(spec.threads, 1)) {
     bytes_.c_in *= 2;
-    lda_ = gemm_.a_row_bytes(g.depth());
+    lda_ = gemm_.a_row_bytes(g.k());
     block_ = std::max<int64_t>(1, 64 * 1024 / std::max<int64_t>(1, lda_ * gemm_.mr)) * gemm_.mr;
     patches_ = align(block_ * lda_ + kPatchSlack);
-    const int64_t group = gemm_.packed_bytes(g.depth(), g.c_out);
+    const int64_t group = gemm_.packed_bytes(g.k(), g.c_out);
     packed_ = spec.packs.get(spec.constant(1)->raw(),
                              Cat("conv_i16 ", g.groups, ' ', g.c_in, ' ', g.c_out, ' ', g.taps(), ' ', g.filter_o, ' ',
                                  g.filter_i, ' ', gemm_.lanes),
                              [&] {
                                auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group * g.groups));
                                for (int64_t i = 0; i < g.groups; ++i)
-                                 gemm_.pack(weights.data() + i * g.c_out * g.depth(), g.depth(), g.c_out, nullptr, 0,
+                                 gemm_.pack(weights.data() + i * g.c_out * g.k(), g.k(), g.c_out, nullptr, 0,
                                             packed->data<char>() + i * group);
                                return packed;
                              });
@@ -152,8 +152,8 @@ class ConvI16 final : public Kernel {
     for (int64_t group = 0; group < g_.groups; ++group) {
       const auto* from = reinterpret_cast<const uint8_t*>(x + group * g_.c_in);
       im2col_rows<uint8_t>(bytes_, from, first, last, 0, patches, lda_);
-      const char* packed = packed_->data<char>() + group * gemm_.packed_bytes(g_.depth(), g_.c_out);
-      gemm_.run(last - first, g_.c_out, g_.depth(), patches, lda_, true, packed, 0, gemm_.panels(g_.c_out),
+      const char* packed = packed_->data<char>() + group * gemm_.packed_bytes(g_.k(), g_.c_out);
+      gemm_.run(last - first, g_.c_out, g_.k(), patches, lda_, true, packed, 0, gemm_.panels(g_.c_out),
                 [&](const int32_t* acc, int64_t row, int64_t rows, int64_t column, int64_t n) {
                   const int64_t channel = group * g_.c_out + column;
                   for (int64_t r = 0; r < rows; ++r)
@@ -250,7 +250,7 @@ std::unique_ptr<Kernel> wide_products(const KernelSpec& spec, const ConvShape& g
   auto rescale = WideRescale::make(spec, g.all_out(), act, rounding);
   if (!rescale) return nullptr;
   const auto weights = ordered_filter(g, *spec.constant(1), q->w_zeros);
-  if (!acc_fits(weights, g.depth())) return nullptr;
+  if (!acc_fits(weights, g.k())) return nullptr;
   if (g.depthwise() && g.c_out == 1 && g.taps() <= DepthwiseI16::kMaxTaps)
     return std::make_unique<DepthwiseI16>(g, weights, std::move(*rescale), spec);
   return std::make_unique<ConvI16>(g, weights, std::move(*rescale), spec);

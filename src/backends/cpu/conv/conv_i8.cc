@@ -34,7 +34,7 @@ class ConvI8 final : public Kernel {
     packed_ = spec.packs.get(filter.raw(), key(bias ? bias->raw() : nullptr), [&] {
       return unquantized ? pack(filter.data<int8_t>()) : pack(ordered_filter(g_, filter, q_.w_zeros).data());
     });
-    lda_ = gemm_.a_row_bytes(g.depth());
+    lda_ = gemm_.a_row_bytes(g.k());
     block_ = std::max<int64_t>(1, 128 * 1024 / std::max<int64_t>(1, lda_ * gemm_.mr)) * gemm_.mr;
     if (threads_ > 1) {
       const int64_t share = (g.out_pixels() + threads_ - 1) / threads_;
@@ -80,8 +80,7 @@ class ConvI8 final : public Kernel {
   bool unquantized_filter(const Tensor& filter) const {
     return filter.dtype() == DType::kI8 &&
            std::all_of(q_.w_zeros.begin(), q_.w_zeros.end(), [](int32_t z) { return z == 0; }) &&
-           g_.filter_o == g_.depth() && (g_.taps() == 1 || g_.filter_s == g_.c_in) &&
-           (g_.c_in == 1 || g_.filter_i == 1);
+           g_.filter_o == g_.k() && (g_.taps() == 1 || g_.filter_s == g_.c_in) && (g_.c_in == 1 || g_.filter_i == 1);
   }
   std::string key(const void* bias) const {
     return Cat("conv_i8 ", g_.groups, ' ', g_.c_in, ' ', g_.c_out, ' ', g_.taps(), ' ', g_.filter_o, ' ', g_.filter_i,
@@ -89,7 +88,7 @@ class ConvI8 final : public Kernel {
                reinterpret_cast<uintptr_t>(bias));
   }
   /// Length of a packed filter.
-  int64_t packed_depth() const { return chunks_.apply() ? chunks_.depth() : g_.depth(); }
+  int64_t packed_depth() const { return chunks_.apply() ? chunks_.k() : g_.k(); }
   template <class W>
   Packed pack(const W* weights) const {
     const int64_t depth = packed_depth(), group = gemm_.packed_bytes(depth, g_.c_out);
@@ -147,9 +146,9 @@ class ConvI8 final : public Kernel {
   }
   /// Output pixels [first, first + rows) of a group from rows of patches.
   void multiply(const uint8_t* a, int64_t lda, int64_t first, int64_t rows, int64_t group, uint8_t* y) const {
-    const void* packed = packed_->data<char>() + group * gemm_.packed_bytes(g_.depth(), g_.c_out);
+    const void* packed = packed_->data<char>() + group * gemm_.packed_bytes(g_.k(), g_.c_out);
     uint8_t* to = y + first * g_.all_out() + group * g_.c_out;
-    gemm_.run(rows, g_.c_out, g_.depth(), a, lda, q_.x_signed, packed, 0, gemm_.panels(g_.c_out),
+    gemm_.run(rows, g_.c_out, g_.k(), a, lda, q_.x_signed, packed, 0, gemm_.panels(g_.c_out),
               [&](const int32_t* acc, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
                 rescale_(requant_params_, acc, gemm_.nr(), n_rows, n, group * g_.c_out + column,
                          to + row * g_.all_out() + column, g_.all_out());

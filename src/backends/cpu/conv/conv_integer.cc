@@ -50,7 +50,7 @@ class ConvIntegerKernel final : public Kernel {
     } else {
       has_zero_ = spec.has(2);
     }
-    lda_ = gemm_.a_row_bytes(g.depth());
+    lda_ = gemm_.a_row_bytes(g.k());
     block_ = std::max<int64_t>(1, 128 * 1024 / std::max<int64_t>(1, lda_ * gemm_.mr)) * gemm_.mr;
     if (threads_ > 1) {
       const int64_t share = g.out_pixels() / (threads_ * 2);
@@ -94,7 +94,7 @@ class ConvIntegerKernel final : public Kernel {
   }
 
  private:
-  int64_t packed_depth() const { return chunks_.apply() ? chunks_.depth() : g_.depth(); }
+  int64_t packed_depth() const { return chunks_.apply() ? chunks_.k() : g_.k(); }
   Packed pack(const Tensor& filter, const WeightQuantParams& params) const {
     const std::vector<int16_t> values = ordered_filter(g_, filter, params.zeros);
     auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(column_sums_offset_ + align(g_.all_out() * 4)));
@@ -108,8 +108,8 @@ class ConvIntegerKernel final : public Kernel {
     std::copy(params.scales.begin(), params.scales.end(), reinterpret_cast<float*>(to + scales_at_));
     auto* acc = reinterpret_cast<uint32_t*>(to + column_sums_offset_);
     for (int64_t o = 0; o < g_.all_out(); ++o)
-      for (int64_t k = 0; k < g_.depth(); ++k)
-        acc[o] += static_cast<uint32_t>(static_cast<int32_t>(values[static_cast<size_t>(o * g_.depth() + k)]));
+      for (int64_t k = 0; k < g_.k(); ++k)
+        acc[o] += static_cast<uint32_t>(static_cast<int32_t>(values[static_cast<size_t>(o * g_.k() + k)]));
     return packed;
   }
   void rows_of_image(KernelContext& ctx, const uint8_t* x, const QuantParams& params, int64_t image,
@@ -186,8 +186,8 @@ class ConvIntegerKernel final : public Kernel {
                              stride);
         if (!gemm_.bytes) gemm_.convert(raw, stride, rows, stride, x_signed_, params.zero_point, scratch, lda_);
       }
-      gemm_.run(rows, g_.c_out, g_.depth(), a, direct ? g_.all_in() : lda_, x_signed_,
-                packed_->data<char>() + group * gemm_.packed_bytes(g_.depth(), g_.c_out), 0, gemm_.panels(g_.c_out),
+      gemm_.run(rows, g_.c_out, g_.k(), a, direct ? g_.all_in() : lda_, x_signed_,
+                packed_->data<char>() + group * gemm_.packed_bytes(g_.k(), g_.c_out), 0, gemm_.panels(g_.c_out),
                 [&](const int32_t* acc, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
                   put(out, acc, first + row, n_rows, group * g_.c_out + column, n);
                 });

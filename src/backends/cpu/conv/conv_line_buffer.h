@@ -11,7 +11,7 @@
 namespace smelt {
 
 /// A channels-last convolution of bytes whose windows are read in chunks from padded rows: a chunk is a line of a
-/// window, or one tap of a line where its taps do not lie side by side. Packed filters are of depth() elements: chunks
+/// window, or one tap of a line where its taps do not lie side by side. Packed filters are of k() elements: chunks
 /// end with whole groups.
 class ConvLineBuffer {
  public:
@@ -19,15 +19,15 @@ class ConvLineBuffer {
 
   /// True if this is a good way. Else nothing else may be asked for.
   bool apply() const { return chunks_ > 0; }
-  int64_t depth() const { return chunks_ * steps_ * 4; }
+  int64_t k() const { return chunks_ * steps_ * 4; }
   int64_t count() const { return chunks_; }  ///< of a window; 0: not a good way
-  /// Filters of g.depth() elements in the order (tap, channel), one behind the other, as ones of depth(): `weights`
+  /// Filters of g.k() elements in the order (tap, channel), one behind the other, as ones of k(): `weights`
   /// themselves or in `workspace`.
   template <class W>
   const W* spread(const W* weights, std::vector<W>& workspace) const {
-    if (depth() == g_.depth()) return weights;
-    const int64_t chunk = g_.depth() / chunks_;
-    workspace.assign(static_cast<size_t>(g_.all_out() * depth()), W{0});
+    if (k() == g_.k()) return weights;
+    const int64_t chunk = g_.k() / chunks_;
+    workspace.assign(static_cast<size_t>(g_.all_out() * k()), W{0});
     for (int64_t i = 0; i < g_.all_out() * chunks_; ++i)
       std::copy_n(weights + i * chunk, chunk, workspace.data() + i * steps_ * 4);
     return workspace.data();
@@ -64,12 +64,12 @@ class ConvLineBuffer {
     const bool joined = g_.dilation[2] == 1 && g_.groups == 1;
     const int64_t chunks = joined ? lines : g_.taps();
     if (chunks > kMaxPieces) return;
-    const int64_t steps = gemm_.steps(g_.depth() / chunks);
-    if (chunks * steps * 5 > gemm_.steps(g_.depth()) * 7) return;
+    const int64_t steps = gemm_.steps(g_.k() / chunks);
+    if (chunks * steps * 5 > gemm_.steps(g_.k()) * 7) return;
     if (chunks * steps * gemm_.nr() * 4 > kNearest) return;
     chunks_ = chunks;
     steps_ = steps;
-    panel_bytes_ = gemm_.panel_offset(depth(), 1);
+    panel_bytes_ = gemm_.panel_offset(k(), 1);
     const int64_t tiles = (g_.out[2] + gemm_.mr - 1) / gemm_.mr;
     height_ = (g_.out[2] + tiles - 1) / tiles;
     for (int64_t kx = 0; kx < (joined ? 1 : g_.kernel[2]); ++kx) offsets_.push_back(rows_.offset(kx));

@@ -22,17 +22,17 @@ class ConvNchwF32 final : public Kernel {
     if (!in_order(g))
       packed_ = spec.packs.get(filter->raw(), geometry_key("conv_nchw_f32", g, 0, nullptr),
                                [&] { return order(filter->data<float>()); });
-    const int64_t panel = (g.depth() + 1) * gemm.nr();
+    const int64_t panel = (g.k() + 1) * gemm.nr();
     panels_ = std::clamp<int64_t>(48 * 1024 / panel, 1, 8);
     const int64_t all = gemm.panels(g.out_pixels()) * g.batch * g.groups;
     if (threads_ > 1) panels_ = std::clamp<int64_t>(all / (threads_ * 2), 1, panels_);
   }
   /// True if filters are rows in the order (channel, tap) as they are.
   static bool in_order(const ConvShape& g) {
-    return (g.filter_s == 1 || g.taps() == 1) && (g.filter_i == g.taps() || g.c_in == 1) && g.filter_o == g.depth();
+    return (g.filter_s == 1 || g.taps() == 1) && (g.filter_i == g.taps() || g.c_in == 1) && g.filter_o == g.k();
   }
   size_t scratch_bytes() const override {
-    return static_cast<size_t>(threads_ * panels_ * (g_.depth() + 1) * gemm_.nr()) * sizeof(float) + 64;
+    return static_cast<size_t>(threads_ * panels_ * (g_.k() + 1) * gemm_.nr()) * sizeof(float) + 64;
   }
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
@@ -48,14 +48,14 @@ class ConvNchwF32 final : public Kernel {
       for (int64_t slot = begin; slot < end; ++slot)
         for (int64_t b = blocks * slot / slots; b < blocks * (slot + 1) / slots; ++b)
           block(x, filter, bias, y, b / per_plane, b % per_plane * step,
-                scratch + slot * panels_ * (g_.depth() + 1) * gemm_.nr());
+                scratch + slot * panels_ * (g_.k() + 1) * gemm_.nr());
     });
     return Ok();
   }
 
  private:
   Packed order(const float* filter) const {
-    auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(g_.all_out() * g_.depth()) * sizeof(float));
+    auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(g_.all_out() * g_.k()) * sizeof(float));
     float* to = packed->data<float>();
     for (int64_t o = 0; o < g_.all_out(); ++o)
       for (int64_t i = 0; i < g_.c_in; ++i)
@@ -70,14 +70,14 @@ class ConvNchwF32 final : public Kernel {
     const float* from = x + (image * g_.all_in() + group * g_.c_in) * g_.in_pixels();
     for (int64_t p = 0; p < gemm_.panels(pixels); ++p) {
       const int64_t begin = first + p * gemm_.nr(), width = gemm_.width(pixels, p);
-      float* panel = scratch + gemm_.panel_offset(g_.depth(), p);
+      float* panel = scratch + gemm_.panel_offset(g_.k(), p);
       std::fill_n(panel, width, 0.0f);
       im2col_panel(g_, from, begin, std::min(begin + width, first + pixels), width, panel + width);
     }
     const Bounds bounds = activation_bounds(act_);
     const int64_t row = group * g_.c_out;
     float* to = y + (image * g_.all_out() + row) * g_.out_pixels() + first;
-    gemm_.run(g_.c_out, pixels, g_.depth(), filter + row * g_.depth(), g_.depth(), scratch, 0, gemm_.panels(pixels), to,
+    gemm_.run(g_.c_out, pixels, g_.k(), filter + row * g_.k(), g_.k(), scratch, 0, gemm_.panels(pixels), to,
               g_.out_pixels(), bias ? bias + row : nullptr, bounds.lo, bounds.hi);
     apply_activation(act_, to, g_.c_out, pixels, g_.out_pixels());
   }

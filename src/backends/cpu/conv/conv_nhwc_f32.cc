@@ -85,7 +85,7 @@ class ConvNhwcF32 final : public Kernel {
     packed_ = spec.packs.get(spec.constant(1)->raw(), geometry_key("conv_nhwc_f32", g, gemm.nr(), b),
                              [&] { return pack(spec.constant(1)->data<float>(), b); });
     // Blocks of whole tiles: patches that fit the level-2 cache.
-    block_ = std::max<int64_t>(1, 48 * 1024 / std::max<int64_t>(1, g.depth() * gemm.mr));
+    block_ = std::max<int64_t>(1, 48 * 1024 / std::max<int64_t>(1, g.k() * gemm.mr));
     if (g.pointwise()) block_ = std::max<int64_t>(block_, 16);
     lines_ = LineShape::make(g);
     plane_ = lines_.use ? g.out[1] : (g.out_pixels() + gemm.mr - 1) / gemm.mr;
@@ -125,7 +125,7 @@ class ConvNhwcF32 final : public Kernel {
   };
   /// Scratch of a thread.
   int64_t slot_floats() const {
-    const int64_t floats = lines_.use ? lines_.slice_floats(g_) : block_ * gemm_.mr * g_.depth() + kPatchSlack;
+    const int64_t floats = lines_.use ? lines_.slice_floats(g_) : block_ * gemm_.mr * g_.k() + kPatchSlack;
     return (floats + 15) / 16 * 16;
   }
   /// Threads share the filters and all see the whole image: there are more filters than image, or too few pixels to
@@ -136,7 +136,7 @@ class ConvNhwcF32 final : public Kernel {
     const auto largest = [&](int64_t n) {
       return static_cast<double>((n + threads_ - 1) / threads_) / static_cast<double>(n);
     };
-    const bool larger = g_.c_out * g_.depth() > g_.batch * g_.in_pixels() * g_.c_in;
+    const bool larger = g_.c_out * g_.k() > g_.batch * g_.in_pixels() * g_.c_in;
     return largest(panels) < largest(units_) * (larger ? 1.1 : 0.8);
   }
   /// Lines, or tiles of pixels, [first, last) of those of all images, in chunks that stay in the level-2 cache.
@@ -152,19 +152,19 @@ class ConvNhwcF32 final : public Kernel {
     }
   }
   Packed pack(const float* filter, const float* bias) const {
-    const int64_t group = gemm_.packed_size(g_.depth(), g_.c_out);
+    const int64_t group = gemm_.packed_size(g_.k(), g_.c_out);
     auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group * g_.groups) * sizeof(float));
     const bool in_order =
-        g_.filter_o == g_.depth() && (g_.taps() == 1 || g_.filter_s == g_.c_in) && (g_.c_in == 1 || g_.filter_i == 1);
+        g_.filter_o == g_.k() && (g_.taps() == 1 || g_.filter_s == g_.c_in) && (g_.c_in == 1 || g_.filter_i == 1);
     // Rows of the panels are (tap, channel): gather the filter in that order, one group at a time.
-    std::vector<float> ordered(static_cast<size_t>(in_order ? 0 : g_.c_out * g_.depth()));
+    std::vector<float> ordered(static_cast<size_t>(in_order ? 0 : g_.c_out * g_.k()));
     for (int64_t group_index = 0; group_index < g_.groups; ++group_index) {
       const float* from = filter + group_index * g_.c_out * g_.filter_o;
       float* to = ordered.data();
       for (int64_t o = 0; o < g_.c_out && !in_order; ++o)
         for (int64_t t = 0; t < g_.taps(); ++t)
           for (int64_t i = 0; i < g_.c_in; ++i) *to++ = from[o * g_.filter_o + i * g_.filter_i + t * g_.filter_s];
-      gemm_.pack(in_order ? from : ordered.data(), 1, g_.depth(), g_.depth(), g_.c_out,
+      gemm_.pack(in_order ? from : ordered.data(), 1, g_.k(), g_.k(), g_.c_out,
                  bias ? bias + group_index * g_.c_out : nullptr, packed->data<float>() + group_index * group);
     }
     return packed;
@@ -176,17 +176,17 @@ class ConvNhwcF32 final : public Kernel {
   void block(const float* x, float* y, int64_t image, int64_t tile, int64_t tiles, Panels panels,
              float* scratch) const {
     const int64_t first = tile * gemm_.mr, last = std::min(first + tiles * gemm_.mr, g_.out_pixels());
-    const int64_t packed_group = gemm_.packed_size(g_.depth(), g_.c_out);
+    const int64_t packed_group = gemm_.packed_size(g_.k(), g_.c_out);
     const Bounds bounds = activation_bounds(act_);
     const float* from = x + image * g_.in_pixels() * g_.all_in();
     float* to = y + (image * g_.out_pixels() + first) * g_.all_out();
     for (int64_t group = 0; group < g_.groups; ++group) {
       const float* rows = from + first * g_.all_in() + group * g_.c_in;
       if (!g_.pointwise()) {
-        im2col_rows<float>(g_, from + group * g_.c_in, first, last, 0.0f, scratch, g_.depth());
+        im2col_rows<float>(g_, from + group * g_.c_in, first, last, 0.0f, scratch, g_.k());
         rows = scratch;
       }
-      gemm_.run(last - first, g_.c_out, g_.depth(), rows, g_.pointwise() ? g_.all_in() : g_.depth(),
+      gemm_.run(last - first, g_.c_out, g_.k(), rows, g_.pointwise() ? g_.all_in() : g_.k(),
                 packed_->data<float>() + group * packed_group, panels.first, panels.last, to + group * g_.c_out,
                 g_.all_out(), nullptr, bounds.lo, bounds.hi);
     }
@@ -205,7 +205,7 @@ class ConvNhwcF32 final : public Kernel {
     }
     float* to = y + (image * g_.out_pixels() + (oz * g_.out[1] + first) * g_.out[2]) * g_.all_out();
     const Bounds bounds = activation_bounds(act_);
-    const int64_t height = gemm_.even_height(g_.out[2]), packed_group = gemm_.packed_size(g_.depth(), g_.c_out);
+    const int64_t height = gemm_.even_height(g_.out[2]), packed_group = gemm_.packed_size(g_.k(), g_.c_out);
     for (int64_t group = 0; group < g_.groups; ++group)
       for (int64_t p = panels.first; p < panels.last; ++p)
         for (int64_t line = 0; line < count; ++line)

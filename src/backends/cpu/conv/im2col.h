@@ -6,7 +6,7 @@
 
 namespace smelt {
 
-/// Copies the patches of output pixels [first, last) of one image into rows of depth() elements in the order
+/// Copies the patches of output pixels [first, last) of one image into rows of k() elements in the order
 /// (tap, channel). x: channels-last image, at the group's first channel; rows: `row_stride` elements apart. `fill`
 /// stands in the padding. Up to kPatchSlack elements behind the last row are overwritten.
 inline constexpr int64_t kPatchSlack = 16;

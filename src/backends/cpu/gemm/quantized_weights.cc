@@ -34,7 +34,7 @@ bool fits_int8(const std::vector<int16_t>& values) {
 }
 
 std::vector<int16_t> ordered_filter(const ConvShape& g, const Tensor& filter, const std::vector<int32_t>& zeros) {
-  std::vector<int16_t> out(static_cast<size_t>(g.all_out() * g.depth()));
+  std::vector<int16_t> out(static_cast<size_t>(g.all_out() * g.k()));
   int16_t* to = out.data();
   const auto* quantized = filter.data<uint8_t>();
   const bool is_signed = filter.dtype() == DType::kI8;

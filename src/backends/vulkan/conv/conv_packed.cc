@@ -103,7 +103,7 @@ class PackedConv final : public Kernel {
   /// `bits`: of an element of the packed filter.
   static bool suits(const KernelSpec& spec, const ConvShape& s, int bits) {
     return spec.device.info().type == "CPU" && spec.device.info().subgroup_size == kLanes && s.c_out >= 4 &&
-           s.depth() >= 8 && s.taps() * ((s.c_in + 3) / 4 * 17 / 16 + 4) <= kMaxRounds && s.batch * s.groups <= 65535 &&
+           s.k() >= 8 && s.taps() * ((s.c_in + 3) / 4 * 17 / 16 + 4) <= kMaxRounds && s.batch * s.groups <= 65535 &&
            s.out_pixels() / kLanes <= 65534 && s.c_out / kTile <= 65534 &&
            elements(s) * static_cast<size_t>(bits) / 8 <= spec.device.max_binding();
   }

@@ -2,14 +2,14 @@
 
 #include <cstddef>
 
+#include "base/checked.h"
+
 namespace smelt::vulkan {
 
-/// Offsets of bindings are multiples of this: Vulkan promises that no device demands more.
+/// Alignment of the offsets of bindings: no Vulkan device may require more.
 inline constexpr size_t kBindingAlignment = 256;
 
-/// Bytes up to where the next binding may begin.
-inline constexpr size_t align_binding(size_t bytes) {
-  return (bytes + kBindingAlignment - 1) / kBindingAlignment * kBindingAlignment;
-}
+/// Size of a binding up to the next aligned offset.
+inline size_t align_binding(size_t bytes) { return round_up(bytes, kBindingAlignment); }
 
 }  // namespace smelt::vulkan

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "backends/vulkan/device/alignment.h"
+#include "base/checked.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -41,7 +42,7 @@ Result<Heap::Chunk> Heap::take(const VkMemoryRequirements& need, uint32_t type, 
   const size_t align = std::max<size_t>(need.alignment, kBindingAlignment);
   const auto cut = [&](Block& b) -> std::optional<Chunk> {
     for (auto it = b.free.begin(); it != b.free.end(); ++it) {
-      const size_t start = (it->first + align - 1) / align * align, end = it->first + it->second;
+      const size_t start = round_up(it->first, align), end = it->first + it->second;
       if (start + need.size > end) continue;
       const size_t before = start - it->first, from = it->first;
       b.free.erase(it);
@@ -109,7 +110,7 @@ Result<std::unique_ptr<Buffer>> Buffer::make(std::shared_ptr<Device> device, siz
   if (use == Use::kDevice) required |= VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
   if (images.alignment > 0) {
     need.alignment = std::max<VkDeviceSize>(need.alignment, images.alignment);
-    need.size = (need.size + images.alignment - 1) / images.alignment * images.alignment;
+    need.size = round_up(need.size, images.alignment);
   }
   const int type = d.memory_type(need.memoryTypeBits & images.types, required, wanted);
   if (type < 0) return Error(ErrorCode::kDevice, "the Vulkan device has no memory of the kind that is needed");

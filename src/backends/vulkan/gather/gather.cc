@@ -4,6 +4,7 @@
 #include "backends/vulkan/core/strides.h"
 #include "backends/vulkan/layout/texture_kernel.h"
 #include "backends/vulkan/record/kernel_recorder.h"
+#include "ops/common/index.h"
 #include "ops/gather/gather.h"
 
 namespace smelt::vulkan {
@@ -83,12 +84,6 @@ std::unique_ptr<Kernel> make(const KernelSpec& spec, const std::optional<Plan>& 
   if (!walk) return nullptr;
   const bool wide = spec.inputs[p->indices].dtype == DType::kI64;
   return std::make_unique<GatherKernel>(kShaders[width][wide ? 1 : 0], p->x, p->indices, *walk, p->picked);
-}
-
-int64_t product(const Shape& s, int from, int to) {
-  int64_t n = 1;
-  for (int d = from; d < to; ++d) n *= s[d];
-  return n;
 }
 
 uint32_t word(int64_t v) { return static_cast<uint32_t>(v); }

@@ -25,7 +25,7 @@ std::optional<MatrixTiles> MatrixTiles::make(const Device& device, const ConvSha
   const auto& size = factors == Factors::kHalves ? info.half_matrices : info.int8_matrices;
   if (!size) return std::nullopt;
   const auto asked = forced("SMELT_VULKAN_MATRIX");
-  const bool large = std::min({s.out_pixels(), s.c_out, s.depth()}) >= kWorthIt;
+  const bool large = std::min({s.out_pixels(), s.c_out, s.k()}) >= kWorthIt;
   if (!asked.value_or(large && info.type != "CPU")) return std::nullopt;
   MatrixTiles t(*size, kSubgroups * info.subgroup_size);
   const int64_t x = (s.out_pixels() + kBlock - 1) / kBlock, y = (s.c_out + kBlock - 1) / kBlock, z = s.batch * s.groups;

@@ -239,7 +239,7 @@ class ReduceTableKernel final : public Kernel {
       std::iota(sums.begin(), sums.end(), int_min(x_.dtype) * count);
       Tensor stored(y_.dtype, Shape{entries});
       stored.set_quant(y_.quant);
-      finish_sums(attrs_, x_.dtype, *x_.quant, count, std::move(sums), stored);
+      finish_accumulators(attrs_, x_.dtype, *x_.quant, count, std::move(sums), stored);
       std::memcpy(to, stored.raw(), stored.bytes());
     }));
     Dispatch d{x_.dtype == DType::kI8   ? "reduce_table_i8"
@@ -266,7 +266,7 @@ std::unique_ptr<Kernel> make_reduce_table(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ReduceAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   if ((x.dtype != DType::kI8 && x.dtype != DType::kU8 && x.dtype != DType::kI16) || x.dtype != y.dtype ||
-      !reduces_by_sums(attrs, x.dtype, y.dtype))
+      !reduces_in_integers(attrs, x.dtype, y.dtype))
     return nullptr;
   for (const ValueType* t : {&x, &y})
     if (!is_per_tensor(t->quant)) return nullptr;
