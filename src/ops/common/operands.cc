@@ -56,7 +56,7 @@ Status real_values(const Tensor& t, float* out) {
 namespace {
 
 template <class T>
-bool stored_as(DType dtype) {
+bool is_type(DType dtype) {
   if constexpr (std::is_same_v<T, float>) return dtype == DType::kF32;
   if constexpr (std::is_same_v<T, double>) return dtype == DType::kF64;
   if constexpr (std::is_same_v<T, uint32_t>) return dtype == DType::kI32 || dtype == DType::kU32;
@@ -71,7 +71,7 @@ void widen(const Tensor& t, T* out) {
   for (int64_t i = 0, n = t.elements(); i < n; ++i) out[i] = static_cast<T>(static_cast<int64_t>(in[i]));
 }
 
-/// Stored integers modulo 2^bits of T.
+/// The tensor's integers modulo 2^bits of T.
 template <class T>
 void widen_integers(const Tensor& t, T* out) {
   switch (t.dtype()) {
@@ -143,7 +143,7 @@ Result<T*> operand_copy(KernelContext& ctx, const Tensor& t) {
 template <class T>
 Result<const T*> operand(KernelContext& ctx, const Tensor& t) {
   constexpr bool integer = std::is_same_v<T, uint32_t> || std::is_same_v<T, uint64_t>;
-  if (stored_as<T>(t.dtype()) && (integer || !has_real_values(t))) return t.data<T>();
+  if (is_type<T>(t.dtype()) && (integer || !has_real_values(t))) return t.data<T>();
   SMELT_ASSIGN(T* const copy, operand_copy<T>(ctx, t));
   return static_cast<const T*>(copy);
 }

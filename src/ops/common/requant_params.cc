@@ -20,8 +20,8 @@ void RequantParams::prepare() {
       std::any_of(shifts.begin(), shifts.end(), [](int32_t s) { return s > kMaxShift; }))
     return;
   steps = low >= zero && rounding == Rounding::kFixedDouble ? Steps::kPositive : Steps::kSmall;
-  halves.resize(shifts.size());
-  for (size_t c = 0; c < shifts.size(); ++c) halves[c] = (1 << shifts[c] >> 1) + zero * (1 << shifts[c]);
+  offsets.resize(shifts.size());
+  for (size_t c = 0; c < shifts.size(); ++c) offsets[c] = (1 << shifts[c] >> 1) + zero * (1 << shifts[c]);
 }
 
 namespace {

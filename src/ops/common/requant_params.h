@@ -30,9 +30,9 @@ struct RequantParams {
     kPositive,  ///< as kSmall, and those for negative values, which `low` clamps to the zero point
   };
   Steps steps = Steps::kAll;
-  std::vector<int32_t> halves;  ///< kSmall, kPositive: one a channel, rounding offset and zero point before the shift
+  std::vector<int32_t> offsets;  ///< kSmall, kPositive: one a channel, rounding offset and zero point before the shift
 
-  /// Sets `steps` and `halves` from the other fields.
+  /// Sets `steps` and `offsets` from the other fields.
   void prepare();
 
   /// Parameters of a Conv or MatMul node of quantized operands with `channels` output channels. nullopt: the output is

@@ -134,7 +134,7 @@ Result<std::vector<Stacked>> scan(KernelContext& ctx, const ScanAttrs& a, ScanRu
   return stacked;
 }
 
-Status scan_plain(KernelContext& ctx, const ScanAttrs& a) {
+Status scan_unbatched(KernelContext& ctx, const ScanAttrs& a) {
   ScanRun run;
   const auto states = static_cast<int>(a.states), scans = static_cast<int>(a.scans);
   for (int i = 0; i < states; ++i) run.states.push_back(ctx.datum(i));
@@ -255,7 +255,7 @@ Status infer_Scan(InferContext& ctx) {
 
 Status reference_Scan(KernelContext& ctx) {
   const auto& a = ctx.attrs<ScanAttrs>();
-  return a.batched ? scan_batched(ctx, a) : scan_plain(ctx, a);
+  return a.batched ? scan_batched(ctx, a) : scan_unbatched(ctx, a);
 }
 
 }  // namespace smelt

@@ -14,8 +14,8 @@ Combiner::Combiner(Tensor& y, const Tensor& updates, Reduce reduction, bool incl
   if (reduction == Reduce::kNone) return;
   if (reduction == Reduce::kMean || !include_self) counts_.assign(static_cast<size_t>(y.elements()), 0);
   if (reduction == Reduce::kMean) {
-    sums_.resize(static_cast<size_t>(y.elements()));
-    to_doubles(y, sums_.data());
+    accumulators_.resize(static_cast<size_t>(y.elements()));
+    to_doubles(y, accumulators_.data());
   }
 }
 
@@ -60,7 +60,7 @@ void Combiner::combine(int64_t to, int64_t from) {
   const auto at = static_cast<size_t>(to);
   const bool replace = !counts_.empty() && counts_[at]++ == 0 && !include_self_;
   if (reduction_ == Reduce::kMean) {
-    sums_[at] = replace ? get_double(updates_, from) : sums_[at] + get_double(updates_, from);
+    accumulators_[at] = replace ? get_double(updates_, from) : accumulators_[at] + get_double(updates_, from);
   } else if (is_float(y_.dtype())) {
     const double u = get_double(updates_, from);
     set_double(y_, to, replace ? u : combined<double>(reduction_, get_double(y_, to), u));
@@ -121,7 +121,7 @@ void Combiner::finish() {
   for (int64_t i = 0; i < y_.elements(); ++i) {
     const int64_t n = counts_[static_cast<size_t>(i)];
     if (n == 0) continue;
-    const double mean = sums_[static_cast<size_t>(i)] / static_cast<double>(n + (include_self_ ? 1 : 0));
+    const double mean = accumulators_[static_cast<size_t>(i)] / static_cast<double>(n + (include_self_ ? 1 : 0));
     if (is_float(y_.dtype()))
       set_double(y_, i, mean);
     else

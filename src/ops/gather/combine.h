@@ -30,8 +30,8 @@ class Combiner {
   const Tensor& updates_;
   Reduce reduction_;
   bool include_self_;
-  std::vector<int64_t> counts_;  ///< updates per element (kMean, or without include_self)
-  std::vector<double> sums_;     ///< kMean
+  std::vector<int64_t> counts_;       ///< updates per element (kMean, or without include_self)
+  std::vector<double> accumulators_;  ///< kMean
 };
 
 }  // namespace smelt

@@ -187,7 +187,7 @@ TEST(MatMul, HybridQuantizesRowsAfterTransposition) {
   expect_near(y, {(254 - 64) * 0.25 / 127, 0});
 }
 
-TEST(MatMul, HybridWithBlocksLosesWhatTheRowGridLoses) {
+TEST(MatMul, HybridWithBlocksQuantizesItsRows) {
   Tensor w = tensor(DType::kI4, {1, 4}, {1, 2, 3, 4});
   w.set_quant(std::make_shared<const Quantization>(
       Quantization{.kind = Quantization::Kind::kPerBlock, .scales = {1, 2}, .axis = 1, .block = 2}));

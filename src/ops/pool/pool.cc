@@ -64,8 +64,8 @@ void collect_taps(const Window& w, const int64_t* out, Taps& taps) {
   }
 }
 
-/// Room for the taps of the largest window.
-Status make_room(KernelContext& ctx, const Window& w, Taps& taps) {
+/// Allocates scratch memory for the taps of the largest window.
+Status allocate_scratch(KernelContext& ctx, const Window& w, Taps& taps) {
   int64_t n = 1;
   for (int i = 0; i < w.rank; ++i)
     n *= std::min(w.dims[static_cast<size_t>(i)].kernel, w.dims[static_cast<size_t>(i)].in);
@@ -246,7 +246,7 @@ Result<T*> pooled(Job& job, const T* x) {
 struct StoredBounds {
   int64_t lo, hi;
 };
-StoredBounds stored_bounds(const Tensor& y, const Activation& act) {
+StoredBounds quantized_bounds(const Tensor& y, const Activation& act) {
   StoredBounds s{int_min(y.dtype()), int_max(y.dtype())};
   if (!y.quant() || y.quant()->scales.empty()) return s;
   const Bounds b = activation_bounds(act);
@@ -277,7 +277,7 @@ Status pool_integers(Job& job) {
       integer_mean_windows(job.g, image + n * job.in_positions * job.g.channels, job.taps, sum,
                            ys + n * job.out_positions * job.g.channels);
   }
-  const StoredBounds b = stored_bounds(y, job.a.act);
+  const StoredBounds b = quantized_bounds(y, job.a.act);
   for (int64_t i = 0, n = y.elements(); i < n; ++i) ys[i] = std::clamp(ys[i], b.lo, std::max(b.lo, b.hi));
   return store_image(job.ctx, reinterpret_cast<const uint64_t*>(ys), job.g.batch, job.out_positions, job.g.channels,
                      job.a.layout, y);
@@ -319,7 +319,7 @@ Status reference_Pool(KernelContext& ctx) {
   SMELT_ASSIGN(const PoolGeometry g, pool_geometry(a, x.shape()));
   if (x.elements() == 0 || ctx.output(0).elements() == 0) return Ok();
   Job job{ctx, a, g, g.window.in_positions(), g.window.out_positions(), {}};
-  SMELT_TRY(make_room(ctx, g.window, job.taps));
+  SMELT_TRY(allocate_scratch(ctx, g.window, job.taps));
   const bool integers =
       is_integer(x.dtype()) && is_integer(ctx.output(0).dtype()) && same_quant_params(x.quant(), ctx.output(0).quant());
   const bool exact_mean = a.kind == PoolKind::kAverage && (a.rounding != Rounding::kFloatHalfEven || !x.quant());
@@ -340,7 +340,7 @@ Status reference_MaxPoolWithMask(KernelContext& ctx) {
   for (int64_t i = 0; i < n; ++i)
     if (get_double(mask, i % m) == 0) xs[i] = std::numeric_limits<float>::lowest();
   Job job{ctx, a, g, g.window.in_positions(), g.window.out_positions(), {}};
-  SMELT_TRY(make_room(ctx, g.window, job.taps));
+  SMELT_TRY(allocate_scratch(ctx, g.window, job.taps));
   SMELT_ASSIGN(float* const ys, pooled<float>(job, xs));
   return store_image(ctx, ys, g.batch, job.out_positions, g.channels, a.layout, ctx.output(0));
 }

@@ -152,7 +152,7 @@ class DepthwiseVnni final : public Kernel {
         // The low half of a sum of 64 bits rounds the product, the high half the shift.
         int32_t* sum = words + (lane % 2 ? 256 : 192) + v * 16 + lane / 2 * 2;
         sum[0] = rule != Rule::kSingle || r.shifts[c] == 0 ? INT32_MIN : 0;
-        sum[1] = r.halves[c];
+        sum[1] = r.offsets[c];
       });
     }
     return packed;

@@ -102,7 +102,7 @@ requires(R != Rounding::kFloatHalfEven && S != Steps::kAll) struct ChannelFactor
     shifted = hn::Gt(shift, hn::Zero(d));
     VI half_product = hn::Set(d, INT32_MIN);
     if (R == Rounding::kFixedSingle) half_product = hn::IfThenZeroElse(shifted, half_product);
-    const VI half = hn::LoadU(d, r.halves.data() + channel);
+    const VI half = hn::LoadU(d, r.offsets.data() + channel);
     even_nudge = as_pairs(hn::OddEven(hn::BitCast(d, hn::ShiftLeft<32>(as_pairs(half))), half_product));
     odd_nudge = as_pairs(hn::OddEven(half, odd_to_even(half_product)));
   }
