@@ -12,7 +12,7 @@
 namespace smelt {
 namespace {
 
-/// Rows of x [3, 8] on grids of their own times int8 weights [8, 5].
+/// Rows of x [3, 8], each with its own quantization parameters, times int8 weights [8, 5].
 std::shared_ptr<Module> product_of_rows(DType dtype) {
   auto module = std::make_shared<Module>();
   module->format = "test";
@@ -25,10 +25,10 @@ std::shared_ptr<Module> product_of_rows(DType dtype) {
   rows->kind = Quantization::Kind::kPerToken;
   rows->axis = 1;
   const ValueId x = b.input("x", ValueType::tensor(dtype, Shape{3, 8}));
-  const ValueId stored = b.value("stored", ValueType::tensor(DType::kI8, Shape{3, 8}, rows));
+  const ValueId quantized = b.value("quantized", ValueType::tensor(DType::kI8, Shape{3, 8}, rows));
   const ValueId y = b.value("y", ValueType::tensor(DType::kF32, Shape{3, 5}));
-  EXPECT_TRUE(b.node_to(Op::kQuantize, make_attrs<NoAttrs>(), {x}, {stored}).ok());
-  EXPECT_TRUE(b.node_to(Op::kMatMul, make_attrs<MatMulAttrs>(), {stored, b.constant("w", w)}, {y}).ok());
+  EXPECT_TRUE(b.node_to(Op::kQuantize, make_attrs<NoAttrs>(), {x}, {quantized}).ok());
+  EXPECT_TRUE(b.node_to(Op::kMatMul, make_attrs<MatMulAttrs>(), {quantized, b.constant("w", w)}, {y}).ok());
   b.graph().outputs = {y};
   EXPECT_TRUE(verify(*module).ok());
   return module;

@@ -25,14 +25,14 @@ Result<Tensor> run(const Case& c, bool apart, bool fuses) {
   module->methods.push_back({"main", 0});
   Builder b(*module, 0);
   const DType t = c.quantized ? DType::kI8 : DType::kF32;
-  const auto grid = [&](float scale, int32_t zero) {
+  const auto params = [&](float scale, int32_t zero) {
     return c.quantized ? testing::per_tensor(scale, zero) : QuantPtr();
   };
   const Shape shape = c.channels_last ? Shape{1, 7, 6, 4} : Shape{1, 4, 7, 6};
   Tensor x = random_tensor(t, shape, -100, 100, 1);
-  x.set_quant(grid(0.5f, 7));
+  x.set_quant(params(0.5f, 7));
   Tensor w = random_tensor(t, c.channels_last ? Shape{5, 3, 3, 4} : Shape{5, 4, 3, 3}, -100, 100, 2);
-  w.set_quant(grid(0.25f, 0));
+  w.set_quant(params(0.25f, 0));
   Tensor value = random_tensor(t, Shape{}, static_cast<double>(c.value), static_cast<double>(c.value), 3);
   std::vector<int64_t> pads =
       c.channels_last ? std::vector<int64_t>{0, 2, 1, 0, 0, 0, 3, 0} : std::vector<int64_t>{0, 0, 2, 1, 0, 0, 0, 3};
@@ -50,8 +50,8 @@ Result<Tensor> run(const Case& c, bool apart, bool fuses) {
   conv.strides = {2, 1};
   const ValueId padded = b.value("", {}), y = b.value("", {});
   b.graph().values[static_cast<size_t>(y)].type = ValueType::tensor(t);
-  b.graph().values[static_cast<size_t>(y)].type.quant = grid(40.f, -3);
-  const ValueId in = b.input("x", ValueType::tensor(t, shape, grid(0.5f, 7)));
+  b.graph().values[static_cast<size_t>(y)].type.quant = params(40.f, -3);
+  const ValueId in = b.input("x", ValueType::tensor(t, shape, params(0.5f, 7)));
   SMELT_TRY(b.node_to(Op::kPad, make_attrs<PadAttrs>(pad),
                       {in, integers(pads), b.constant("", value), c.axes ? integers(axes) : kNoValue}, {padded}));
   SMELT_TRY(b.node_to(Op::kConv, make_attrs<ConvAttrs>(conv), {padded, b.constant("", w)}, {y}));

@@ -35,7 +35,7 @@ class QdqGraph {
     return node(Op::kDequantizeLinear, make_attrs<QuantizeLinearAttrs>(a),
                 {x, builder.constant("", Tensor::from<float>(DType::kF32, shape, scales))});
   }
-  /// Through stored bytes and back.
+  /// QuantizeLinear to 8 bits and DequantizeLinear.
   ValueId rounded(ValueId x, float scale, uint8_t zero) {
     QuantizeLinearAttrs to, from;
     from.to = DType::kF32;
@@ -117,7 +117,7 @@ TEST(FuseQuantization, TransposedConvolutions) {
 }
 
 TEST(FuseQuantization, RealBias) {
-  for (const float largest : {1.0f, 1e7f}) {  // the second does not fit the sums
+  for (const float largest : {1.0f, 1e7f}) {  // the second does not fit the accumulators
     QdqGraph g;
     Builder& b = g.builder;
     const Tensor x = random_tensor(DType::kF32, {1, 3, 5, 5}, -1, 1, 1);

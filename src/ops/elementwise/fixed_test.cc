@@ -17,10 +17,10 @@ struct Case {
 };
 
 Tensor ramp(DType dtype, float scale, int zero) {
-  std::vector<double> stored;
+  std::vector<double> values;
   const int lo = static_cast<int>(int_min(dtype)), hi = static_cast<int>(int_max(dtype));
-  for (int v = lo; v <= hi; v += dtype == DType::kI16 ? 257 : 1) stored.push_back(v);
-  return quantized(dtype, {static_cast<int64_t>(stored.size())}, stored, scale, zero, Rounding::kFixedDouble);
+  for (int v = lo; v <= hi; v += dtype == DType::kI16 ? 257 : 1) values.push_back(v);
+  return quantized(dtype, {static_cast<int64_t>(values.size())}, values, scale, zero, Rounding::kFixedDouble);
 }
 
 void expect_within(const Tensor& got, const Tensor& want, double steps) {

@@ -16,7 +16,7 @@ Tensor strings(const std::vector<std::string>& v) {
   return t;
 }
 Tensor mask(const Shape& shape, const std::vector<double>& v) { return tensor(DType::kBool, shape, v); }
-const Tensor& grid() {
+const Tensor& matrix() {
   static const Tensor x = floats({2, 3}, {0, 1, 2, 3, 4, 5});
   return x;
 }
@@ -24,11 +24,11 @@ const Tensor& grid() {
 TEST(Gather, AxesAndBatches) {
   GatherAttrs a;
   a.axis = 1;
-  const Tensor y = OpRunner(Op::kGather, make_attrs<GatherAttrs>(a)).input(grid()).input(ints({2}, {2, -3})).run();
+  const Tensor y = OpRunner(Op::kGather, make_attrs<GatherAttrs>(a)).input(matrix()).input(ints({2}, {2, -3})).run();
   EXPECT_EQ(y.shape(), (Shape{2, 2}));
   expect_equal(y, {2, 0, 5, 3});
   a.batch_dims = 1;
-  expect_equal(OpRunner(Op::kGather, make_attrs<GatherAttrs>(a)).input(grid()).input(ints({2, 1}, {1, 2})).run(),
+  expect_equal(OpRunner(Op::kGather, make_attrs<GatherAttrs>(a)).input(matrix()).input(ints({2, 1}, {1, 2})).run(),
                {1, 5});
   const Tensor words =
       OpRunner(Op::kGather, make_attrs<GatherAttrs>()).input(strings({"a", "b"})).input(ints({}, {1})).run();
@@ -37,19 +37,19 @@ TEST(Gather, AxesAndBatches) {
 
 TEST(Gather, NamesTheIndexThatIsOut) {
   const std::string message =
-      OpRunner(Op::kGather, make_attrs<GatherAttrs>()).input(grid()).input(ints({1}, {7})).error();
+      OpRunner(Op::kGather, make_attrs<GatherAttrs>()).input(matrix()).input(ints({1}, {7})).error();
   EXPECT_NE(message.find("index 7"), std::string::npos) << message;
   EXPECT_NE(message.find("extent of 2"), std::string::npos) << message;
   GatherAttrs strict;
   strict.negative = false;
-  EXPECT_NE(OpRunner(Op::kGather, make_attrs<GatherAttrs>(strict)).input(grid()).input(ints({1}, {-1})).error(), "");
+  EXPECT_NE(OpRunner(Op::kGather, make_attrs<GatherAttrs>(strict)).input(matrix()).input(ints({1}, {-1})).error(), "");
 }
 
 TEST(GatherND, Tuples) {
   const auto attrs = make_attrs<GatherAttrs>();
-  expect_equal(OpRunner(Op::kGatherND, attrs).input(grid()).input(ints({2, 2}, {0, 1, 1, -1})).run(), {1, 5});
-  expect_equal(OpRunner(Op::kGatherND, attrs).input(grid()).input(ints({1, 1}, {1})).run(), {3, 4, 5});
-  EXPECT_NE(OpRunner(Op::kGatherND, attrs).input(grid()).input(ints({1, 3}, {0, 0, 0})).error(), "");
+  expect_equal(OpRunner(Op::kGatherND, attrs).input(matrix()).input(ints({2, 2}, {0, 1, 1, -1})).run(), {1, 5});
+  expect_equal(OpRunner(Op::kGatherND, attrs).input(matrix()).input(ints({1, 1}, {1})).run(), {3, 4, 5});
+  EXPECT_NE(OpRunner(Op::kGatherND, attrs).input(matrix()).input(ints({1, 3}, {0, 0, 0})).error(), "");
 }
 
 TEST(Scatter, Reductions) {
@@ -98,7 +98,7 @@ TEST(IndexTensors, AdvancedIndexing) {
   const auto attrs = make_attrs<IndexAttrs>();
   Tensor x(DType::kF32, {2, 3, 4});
   for (int64_t i = 0; i < 24; ++i) x.data<float>()[i] = static_cast<float>(i);
-  // Adjoining indices stay in place, separated ones come first.
+  // Adjacent indexed dimensions keep their position, separated ones come first.
   Tensor y = OpRunner(Op::kIndexTensors, attrs).input(x).absent().input(ints({2}, {2, 0})).run();
   EXPECT_EQ(y.shape(), (Shape{2, 2, 4}));
   EXPECT_EQ(values(y)[0], 8);
@@ -123,14 +123,14 @@ TEST(IndexTensors, AdvancedIndexing) {
 TEST(IndexPut, ReplacesAndAdds) {
   IndexAttrs a;
   expect_equal(OpRunner(Op::kIndexPut, make_attrs<IndexAttrs>(a))
-                   .input(grid())
+                   .input(matrix())
                    .input(floats({1}, {9}))
                    .input(ints({2}, {1, 1}))
                    .run(),
                {0, 1, 2, 9, 9, 9});
   a.accumulate = true;
   expect_equal(OpRunner(Op::kIndexPut, make_attrs<IndexAttrs>(a))
-                   .input(grid())
+                   .input(matrix())
                    .input(floats({3}, {1, 2, 3}))
                    .input(ints({2}, {1, 1}))
                    .run(),
@@ -152,10 +152,10 @@ TEST(OneHot, NegativeIndices) {
 TEST(Lookup, SparseRowsAreAveragedInRuns) {
   EmbeddingSparseAttrs attrs;
   attrs.combiner = EmbeddingSparseAttrs::Combiner::kMean;
-  const auto mean = [&](std::initializer_list<double> places) {
+  const auto mean = [&](std::initializer_list<double> positions) {
     return OpRunner(Op::kEmbeddingLookupSparse, make_attrs<EmbeddingSparseAttrs>(attrs))
         .input(tensor(DType::kI32, {3}, {0, 1, 1}))
-        .input(tensor(DType::kI32, {3, 2}, places))
+        .input(tensor(DType::kI32, {3, 2}, positions))
         .input(tensor(DType::kI32, {2}, {2, 3}))
         .input(floats({3}, {1, 3, 4}))
         .input(floats({2, 2}, {8, 16, 4, 12}))
@@ -186,32 +186,33 @@ TEST(Lookup, QuantizedRowsAndMisses) {
 }
 
 TEST(Masked, SelectScatterCompress) {
-  expect_equal(OpRunner(Op::kMaskedSelect, make_attrs<NoAttrs>()).input(grid()).input(mask({3}, {1, 0, 1})).run(),
+  expect_equal(OpRunner(Op::kMaskedSelect, make_attrs<NoAttrs>()).input(matrix()).input(mask({3}, {1, 0, 1})).run(),
                {0, 2, 3, 5});
   expect_equal(OpRunner(Op::kMaskedScatter, make_attrs<NoAttrs>())
-                   .input(grid())
+                   .input(matrix())
                    .input(mask({3}, {1, 0, 1}))
                    .input(floats({4}, {9, 8, 7, 6}))
                    .run(),
                {9, 1, 8, 7, 4, 6});
   EXPECT_NE(OpRunner(Op::kMaskedScatter, make_attrs<NoAttrs>())
-                .input(grid())
+                .input(matrix())
                 .input(mask({3}, {1, 0, 1}))
                 .input(floats({1}, {9}))
                 .error(),
             "");
-  expect_equal(OpRunner(Op::kCompress, make_attrs<AxisAttrs>(1)).input(grid()).input(mask({2}, {0, 1})).run(), {1, 4});
+  expect_equal(OpRunner(Op::kCompress, make_attrs<AxisAttrs>(1)).input(matrix()).input(mask({2}, {0, 1})).run(),
+               {1, 4});
 }
 
 TEST(Updates, SlicesAndCaches) {
   expect_equal(OpRunner(Op::kDynamicUpdateSlice, make_attrs<NoAttrs>())
-                   .input(grid())
+                   .input(matrix())
                    .input(floats({1, 2}, {8, 9}))
                    .input(ints({2}, {5, -5}))
                    .run(),
                {0, 1, 2, 8, 9, 5});
   OpRunner scatter(Op::kSliceScatter, make_attrs<AxisAttrs>(1));
-  scatter.input(grid())
+  scatter.input(matrix())
       .input(floats({2, 2}, {6, 7, 8, 9}))
       .input(ints({}, {0}))
       .input(ints({}, {99}))
@@ -221,7 +222,7 @@ TEST(Updates, SlicesAndCaches) {
   a.axis = 1;
   a.reduction = Reduce::kAdd;  // circular
   expect_equal(OpRunner(Op::kTensorScatter, make_attrs<ScatterAttrs>(a))
-                   .input(grid())
+                   .input(matrix())
                    .input(floats({2, 2}, {6, 7, 8, 9}))
                    .input(ints({2}, {2, 0}))
                    .run(),

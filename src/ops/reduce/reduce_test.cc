@@ -105,7 +105,7 @@ TEST(Reduce, IntegerKernelsFollowTheRealOnes) {
     for (DType dtype : {DType::kI8, DType::kU8, DType::kI16}) {
       SCOPED_TRACE(std::string(to_string(fn)) + " " + to_string(dtype));
       const int zero = dtype == DType::kU8 ? 100 : 0;
-      const auto grid = per_tensor(0.25f, zero, Rounding::kFixedDouble);
+      const auto quant = per_tensor(0.25f, zero, Rounding::kFixedDouble);
       const Tensor x = quantized(dtype, {2, 3},
                                  {zero + 5.0, zero - 3.0, zero + 9.0, zero + 2.0, zero + 6.0, zero + 4.0}, 0.25f, zero);
       ReduceAttrs attrs;
@@ -114,7 +114,7 @@ TEST(Reduce, IntegerKernelsFollowTheRealOnes) {
         return values(OpRunner(Op::kReduce, make_attrs<ReduceAttrs>(attrs))
                           .input(x)
                           .constant(axes({1}))
-                          .outputs({ValueType::tensor(dtype, {2}, grid)})
+                          .outputs({ValueType::tensor(dtype, {2}, quant)})
                           .run());
       };
       const auto want = run();

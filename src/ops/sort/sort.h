@@ -9,7 +9,7 @@ struct TopKAttrs : Attrs {
   int64_t axis = -1;
   bool largest = true, sorted = true;
   DType index_dtype = DType::kI64;
-  /// Equal elements, and all of an unsorted result, come in the order in which PyTorch's selection leaves them.
+  /// Equal elements, and all elements of an unsorted result, have the order that PyTorch's selection leaves.
   bool torch_order = false;
   SMELT_FIELDS(axis, largest, sorted, index_dtype, torch_order)
 };
