@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/common/fixed_functions.h"
 #include "ops/common/fixed_point.h"
 #include "ops/recurrent/fixed_cell.h"
 #include "ops/recurrent/tf_lstm.h"
@@ -125,38 +126,6 @@ void update_cell(std::vector<int16_t>& cell, const std::vector<int16_t>& input, 
   if (bound > 0) clip(cell, bound);
 }
 
-/// 1 / sqrt(x) as a fixed-point factor, by Newton's method on 32-bit fixed point as the format's kernels do.
-FixedFactor inverse_sqrt(int32_t x) {
-  if (x <= 1) return {std::numeric_limits<int32_t>::max(), 0};
-  int shift = 11;
-  while (x >= (1 << 29)) {
-    x /= 4;
-    ++shift;
-  }
-  const int bits = __builtin_clz(static_cast<uint32_t>(x)) - 1;
-  const int pairs = bits / 2 - 1;
-  shift -= pairs;
-  x <<= 2 * pairs;
-  // Three integer bits; the seed is 1.
-  const int32_t input = x >> 1;
-  const int32_t half = rounding_divide_by_pot(input, 1);
-  constexpr int32_t kHalfThree = (1 << 28) + (1 << 27);
-  int32_t y = 1 << 28;
-  const auto mul = [](int32_t a, int32_t b) { return rounding_doubling_high_mul(a, b); };
-  for (int i = 0; i < 5; ++i) {
-    // Products of numbers with three integer bits have six or nine: back to three each time.
-    const int32_t cube = saturating_rounding_multiply_by_pot(mul(mul(y, y), y), 6);
-    y = saturating_rounding_multiply_by_pot(
-        static_cast<int32_t>(static_cast<uint32_t>(mul(kHalfThree, y)) - static_cast<uint32_t>(mul(half, cube))), 3);
-  }
-  y = mul(y, 1518500250);  // sqrt(2) / 2
-  if (shift < 0) {
-    y = static_cast<int32_t>(static_cast<uint32_t>(y) << -shift);
-    shift = 0;
-  }
-  return {y, -shift};
-}
-
 void normalize_fixed(std::vector<int16_t>& rows, const GateWeights& g, int64_t batch, int64_t n) {
   constexpr int32_t kTwo20 = 1 << 20;
   for (int64_t b = 0; b < batch; ++b) {
@@ -171,7 +140,7 @@ void normalize_fixed(std::vector<int16_t>& rows, const GateWeights& g, int64_t b
         squares * static_cast<int64_t>(kTwo20 / static_cast<int32_t>(n)) - static_cast<int64_t>(mean) * mean;
     auto variance = static_cast<int32_t>(wide / kTwo20);
     if (variance < 1) variance = g.variance_guard;
-    const FixedFactor inverse = inverse_sqrt(variance);
+    const FixedFactor inverse = fixed_inverse_sqrt(variance);
     for (int64_t i = 0; i < n; ++i) {
       const int32_t shifted = 1024 * row[i] - mean;
       const int32_t scaled = rescale_double(shifted, inverse);
