@@ -7,6 +7,7 @@
 namespace smelt {
 
 #define SMELT_COPY_OP(name) Result<StridedCopies> copies_##name(const NodeSpec&);
+#define SMELT_COPY_CASE SMELT_COPY_OP
 #include "ops/core/copy_ops.inc"
 #undef SMELT_COPY_OP
 
@@ -14,7 +15,7 @@ namespace {
 
 using CopiesFn = Result<StridedCopies> (*)(const NodeSpec&);
 
-/// copies_NAME() of an operator; null: it has none.
+/// copies_NAME() of an operator; nullptr: it has none.
 CopiesFn copies_of(Op op) {
   switch (op) {
 #define SMELT_COPY_OP(name) \
@@ -22,6 +23,7 @@ CopiesFn copies_of(Op op) {
     return copies_##name;
 #include "ops/core/copy_ops.inc"
 #undef SMELT_COPY_OP
+#undef SMELT_COPY_CASE
     default:
       return nullptr;
   }

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "ops/core/op.h"
+#include "ops/shape/copies.h"
 #include "ops/shape/element_copy.h"
 #include "ops/shape/rules.h"
 
@@ -76,6 +77,21 @@ Status reference_Gather(KernelContext& ctx) {
         copy_run(source, ((b * outer + o) * extent + index) * run, target, at, run);
       }
   return Ok();
+}
+
+Result<StridedCopies> copies_Gather(const NodeSpec& spec) {
+  const Shape &x = spec.inputs[0].shape, &indices = spec.inputs[1].shape;
+  SMELT_ASSIGN(const GatherAxes g, gather_axes(spec.attrs<GatherAttrs>(), x.rank(), indices.rank()));
+  if (g.batch > 0) return Unsupported("a gather in batches");
+  SMELT_ASSIGN(Ints table, constant_ints(spec, 1));
+  for (int64_t& i : table) {
+    SMELT_ASSIGN(i, index_of(i, x[g.axis], spec.attrs<GatherAttrs>().negative));
+  }
+  const Around around(x, g.axis);
+  const Shape from{around.outer, x[g.axis], around.inner}, to{around.outer, indices.elements(), around.inner};
+  StridedCopies all;
+  add_separable(all, from, to, {{neighbours(0, 0, from[0])}, dim_runs(table), {neighbours(0, 0, from[2])}});
+  return all;
 }
 
 Status infer_GatherElements(InferContext& ctx) {

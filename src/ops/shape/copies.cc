@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 #include "ops/core/op.h"
@@ -108,28 +109,23 @@ void add_separable(StridedCopies& all, const Shape& x, const Shape& y, const std
 
 namespace {
 
-/// x's stored integers with the parameters of the output. TFLite's rule for 8-bit values: round(q * s + bias), half
-/// away from zero; else through real numbers, half to even.
-Result<Tensor> requantized(KernelContext& ctx, const Tensor& x, const Tensor& y) {
-  SMELT_ASSIGN(Tensor out, Tensor::allocate(y.dtype(), x.shape()));
-  out.set_quant(y.quant());
+/// Rescales x's stored integers to the parameters of y. TFLite's rule for 8-bit values: round(q * s + bias), half away
+/// from zero; else through real numbers, half to even. real: scratch for x's elements.
+void rescale(const Tensor& x, Tensor& y, float* real) {
   const Quantization& from = *x.quant();
   const Quantization& to = *y.quant();
-  if (to.kind == Quantization::Kind::kPerTensor && to.rounding != Rounding::kFloatHalfEven) {
-    const float inverse = 1.0f / to.scale(), scale = from.scale() * inverse;
-    const float bias = -static_cast<float>(from.zero_point()) * scale;
-    const int64_t lo = int_min(y.dtype()), hi = int_max(y.dtype());
-    for (int64_t i = 0; i < x.elements(); ++i) {
-      const auto q = static_cast<int64_t>(std::round(static_cast<float>(get_int(x, i)) * scale + bias));
-      set_int(out, i, std::clamp(q + to.zero_point(), lo, hi));
-    }
-    return out;
+  if (to.kind != Quantization::Kind::kPerTensor || to.rounding == Rounding::kFloatHalfEven) {
+    dequantize(x, real);
+    quantize(real, y);
+    return;
   }
-  auto* real = static_cast<float*>(ctx.scratch(static_cast<size_t>(x.elements()) * sizeof(float)));
-  if (!real) return LimitReached("no memory to rescale ", x.elements(), " values");
-  dequantize(x, real);
-  quantize(real, out);
-  return out;
+  const float inverse = 1.0f / to.scale(), scale = from.scale() * inverse;
+  const float bias = -static_cast<float>(from.zero_point()) * scale;
+  const int64_t lo = int_min(y.dtype()), hi = int_max(y.dtype());
+  for (int64_t i = 0; i < x.elements(); ++i) {
+    const auto q = static_cast<int64_t>(std::round(static_cast<float>(get_int(x, i)) * scale + bias));
+    set_int(y, i, std::clamp(q + to.zero_point(), lo, hi));
+  }
 }
 
 /// Input i as output `y` holds its elements.
@@ -138,7 +134,13 @@ Result<Tensor> copied_input(KernelContext& ctx, size_t i, const Tensor& y) {
   const bool rescales = (op_info(ctx.node().op).flags & kQuantized) != 0 && x.quant() && y.quant() &&
                         is_integer(x.dtype()) && x.quant()->kind == Quantization::Kind::kPerTensor &&
                         !same_quant_params(x.quant(), y.quant());
-  return rescales ? requantized(ctx, x, y) : x;
+  if (!rescales) return x;
+  SMELT_ASSIGN(Tensor out, Tensor::allocate(y.dtype(), x.shape()));
+  out.set_quant(y.quant());
+  auto* real = static_cast<float*>(ctx.scratch(static_cast<size_t>(x.elements()) * sizeof(float)));
+  if (!real) return LimitReached("no memory to rescale ", x.elements(), " values");
+  rescale(x, out, real);
+  return out;
 }
 
 ValueType type_of(const Tensor& t) { return ValueType::tensor(t.dtype(), t.shape(), t.quant()); }
@@ -174,9 +176,25 @@ Status run_copies(KernelContext& ctx) {
 
 }  // namespace
 
+std::optional<RescaleTable> rescale_table(const ValueType& x, const ValueType& y) {
+  if (!is_per_tensor(x.quant) || !is_per_tensor(y.quant) || x.dtype != y.dtype) return std::nullopt;
+  if (y.dtype != DType::kI8 && y.dtype != DType::kU8) return std::nullopt;
+  Tensor all(x.dtype, Shape{256}), out(y.dtype, Shape{256});
+  std::iota(all.data<uint8_t>(), all.data<uint8_t>() + 256, uint8_t{0});
+  all.set_quant(x.quant);
+  out.set_quant(y.quant);
+  float real[256];
+  rescale(all, out, real);
+  RescaleTable table;
+  std::copy_n(out.data<uint8_t>(), 256, table.begin());
+  return table;
+}
+
 #define SMELT_COPY_OP(name) \
   Status reference_##name(KernelContext& ctx) { return run_copies(ctx); }
+#define SMELT_COPY_CASE(name)
 #include "ops/core/copy_ops.inc"
 #undef SMELT_COPY_OP
+#undef SMELT_COPY_CASE
 
 }  // namespace smelt

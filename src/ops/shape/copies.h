@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -40,5 +41,11 @@ DimRun neighbours(int64_t in, int64_t out, int64_t count);
 std::vector<DimRun> dim_runs(const Ints& table);
 /// Appends y[i, j, ...] = x[i', j', ...] to `all`, where each dimension has its runs: one copy for every combination.
 void add_separable(StridedCopies& all, const Shape& x, const Shape& y, const std::vector<std::vector<DimRun>>& dims);
+
+/// The stored 8-bit value of an output for each of the 256 of an input, by their bits.
+using RescaleTable = std::array<uint8_t, 256>;
+/// How a Concat rescales an input to the quantization parameters of the output; nullopt unless both are of one 8-bit
+/// type and quantized per tensor.
+std::optional<RescaleTable> rescale_table(const ValueType& x, const ValueType& y);
 
 }  // namespace smelt

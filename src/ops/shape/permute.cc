@@ -215,25 +215,22 @@ Status infer_batch_blocks(InferContext& ctx, bool to_batch) {
   return Ok();
 }
 
-/// Without padding or crops: one permutation of the blocks' dimensions.
+/// Without padding or crops: one permutation of the blocks' dimensions, in the order of `blocked`.
 StridedCopy batch_block_permutation(const Shape& space, const Shape& blocked, const BatchBlocks& b, bool to_batch) {
   const Shape strides = space.strides(), blocked_strides = blocked.strides();
   StridedCopy c;
   const auto add = [&](int64_t n, int64_t in_space, int64_t in_blocked) {
     c.dim(n, to_batch ? in_space : in_blocked, to_batch ? in_blocked : in_space);
   };
-  const auto add_block = [&](int i, int64_t in_blocked) {
-    add(b.block[static_cast<size_t>(i)], strides[i + 1], in_blocked * space[0] * blocked_strides[0]);
-  };
-  int64_t block_step = blocked[0] / space[0];  // cells of the block that one step along a dimension passes
-  const auto next_block = [&](int i) { return block_step /= b.block[static_cast<size_t>(i)]; };
-  if (to_batch)
-    for (int i = 0; i < b.spatial; ++i) add_block(i, next_block(i));
-  add(space[0], strides[0], blocked_strides[0]);
+  int64_t step = blocked.elements();  // of `blocked`, along the block's dimension
   for (int i = 0; i < b.spatial; ++i) {
-    add(blocked[i + 1], b.block[static_cast<size_t>(i)] * strides[i + 1], blocked_strides[i + 1]);
-    if (!to_batch) add_block(i, next_block(i));
+    const int64_t block = b.block[static_cast<size_t>(i)];
+    step /= block;
+    add(block, strides[i + 1], step);
   }
+  add(space[0], strides[0], blocked_strides[0]);
+  for (int i = 0; i < b.spatial; ++i)
+    add(blocked[i + 1], b.block[static_cast<size_t>(i)] * strides[i + 1], blocked_strides[i + 1]);
   add(strides[b.spatial], 1, 1);
   return c;
 }

@@ -14,12 +14,12 @@ namespace smelt {
 Status need_tensors(const InferContext& ctx, int count);
 /// axis in [-rank, rank) as [0, rank).
 Result<int> axis_of(int64_t axis, int rank);
-/// The same for a list, refusing repetitions.
+/// A list of axes in [-rank, rank) as ones in [0, rank); an error where one is given twice.
 Result<std::vector<int>> axes_of(const std::vector<int64_t>& axes, int rank);
 /// A type with x's element type and quantization. Per-axis parameters follow to dimension `axis` of the result (-1:
 /// where they are).
 ValueType like(const ValueType& x, const Shape& shape, int axis = -1);
-/// The same with nothing known of the shape.
+/// A type with x's element type and quantization, nothing known of the shape.
 ValueType like_unranked(const ValueType& x);
 /// Extent of the result of broadcasting a with b, -1 unknown; an error when they contradict.
 Result<int64_t> broadcast_dim(int64_t a, int64_t b);

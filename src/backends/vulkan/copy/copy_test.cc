@@ -96,6 +96,9 @@ TEST(VulkanCopy, KnownPositions) {
             .constant(ints({5}))
             .constant(ints({2})),
         "slice scatter");
+    GatherAttrs rows;
+    rows.axis = 1;
+    run(OpRunner(Op::kGather, make_attrs<GatherAttrs>(rows)).input(x).constant(ints({3, -1, 0, 0, 2})), "gather");
     run(OpRunner(Op::kScatterND, make_attrs<ScatterAttrs>())
             .input(x)
             .constant(tensor(DType::kI64, {2, 2}, {1, 3, 0, -1}))

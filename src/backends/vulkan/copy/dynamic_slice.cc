@@ -1,4 +1,4 @@
-// Slices whose first index is computed on the device.
+// Slices whose start is a dynamic operand.
 #include "backends/vulkan/core/common.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 
@@ -14,10 +14,10 @@ struct Push {
   uint32_t fault_code = 0;
 };
 
-/// x with input 1 written from input 2 on (`update`), or the part of x from input 1 on.
-class SliceAt final : public Kernel {
+/// The slice of x that starts at input 1; or, for `update`, x with input 1 written from input 2 on.
+class DynamicSlice final : public Kernel {
  public:
-  SliceAt(const char* shader, bool update, uint32_t words, const Push& push)
+  DynamicSlice(const char* shader, bool update, uint32_t words, const Push& push)
       : shader_(shader), update_(update), words_(words), push_(push) {}
   bool reads(size_t i) const override { return update_ || i < 2; }
   Status record(KernelRecorder& r) const override {
@@ -60,7 +60,7 @@ std::unique_ptr<Kernel> make(const KernelSpec& spec, bool update, size_t start, 
     push.size[rank - 1 - d] = static_cast<uint32_t>(x[d]);
     push.part[rank - 1 - d] = static_cast<uint32_t>(part[d]);
   }
-  return std::make_unique<SliceAt>(shaders[width][update ? 1 : 0], update, words, push);
+  return std::make_unique<DynamicSlice>(shaders[width][update ? 1 : 0], update, words, push);
 }
 
 }  // namespace

@@ -4,8 +4,7 @@
 
 #include "backends/vulkan/core/common.h"
 #include "base/cat.h"
-#include "ops/common/run_reference.h"
-#include "ops/shape/shape.h"
+#include "ops/shape/copies.h"
 #include "tensor/quant_params.h"
 
 namespace smelt::vulkan {
@@ -127,24 +126,6 @@ CopyStep fill_step(int64_t elements) {
   return step;
 }
 
-/// What becomes of the stored values of a Concat's input whose quantization parameters are not the output's; empty
-/// where a table of 256 bytes does not say it.
-std::vector<uint8_t> rescaling(const KernelSpec& spec, size_t input) {
-  const ValueType &x = spec.inputs[input], &y = spec.outputs[0];
-  if (!is_per_tensor(x.quant) || !is_per_tensor(y.quant) || x.dtype != y.dtype || bit_width(y.dtype) != 8) return {};
-  Tensor all(x.dtype, Shape{256}), out(y.dtype, Shape{256});
-  for (int i = 0; i < 256; ++i) all.data<uint8_t>()[i] = static_cast<uint8_t>(i);
-  all.set_quant(x.quant);
-  out.set_quant(y.quant);
-  Node alone = spec.node;
-  alone.inputs.resize(1);
-  alone.attrs = make_attrs<AxisAttrs>(0);
-  const auto rescaled = run_reference(alone, {std::move(all)}, {std::move(out)});
-  if (!rescaled.ok()) return {};
-  const auto* bytes = rescaled->front().data<uint8_t>();
-  return {bytes, bytes + 256};
-}
-
 std::unique_ptr<Kernel> run_plan(const KernelSpec& spec, std::optional<CopyPlan> plan) {
   if (!plan) return nullptr;
   const bool rescales = (op_info(spec.node.op).flags & kQuantized) != 0;
@@ -154,8 +135,9 @@ std::unique_ptr<Kernel> run_plan(const KernelSpec& spec, std::optional<CopyPlan>
     steps.push_back(step_of(std::move(e)));
     CopyStep& step = steps.back();
     if (rescales && !same_quant_params(spec.inputs[step.in].quant, spec.outputs[0].quant)) {
-      step.lookup = rescaling(spec, step.in);
-      if (step.lookup.empty() || !step.index_map.empty()) return nullptr;
+      const auto table = rescale_table(spec.inputs[step.in], spec.outputs[0]);
+      if (!table || !step.index_map.empty()) return nullptr;
+      step.lookup.assign(table->begin(), table->end());
     }
   }
   const Tensor& fill = plan->fill;
