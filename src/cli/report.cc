@@ -6,9 +6,8 @@
 #include "base/cat.h"
 #include "graph/graph.h"
 #include "ops/core/op.h"
-#include "passes/passes.h"
 #include "runtime/compiled.h"
-#include "runtime/plan.h"
+#include "runtime/planned_environment.h"
 
 namespace smelt::cli {
 namespace {
@@ -84,8 +83,8 @@ struct Placement {
   std::string problem;
   size_t arena = 0, arena_bound = 0;
   bool has_device = false;
-  size_t device_nodes = 0, segments = 0, device_arena = 0, device_bound = 0;
-  Copies copies;
+  size_t device_nodes = 0, segments = 0;
+  DeviceUse device;
 };
 
 Placement place(PlannedEnvironment& env, int graph) {
@@ -97,40 +96,22 @@ Placement place(PlannedEnvironment& env, int graph) {
   }
   for (const Step& s : (*plan)->steps()) {
     p.steps[s.node] = &s;
-    p.device_nodes += s.kind == Step::Kind::kDevice;
-    p.segments += s.segment >= 0;
+    if (!s.on_device()) continue;
+    ++p.device_nodes;
+    p.segments += std::get<SegmentStep>(s.work).segment != nullptr;
   }
-  p.has_device = env.gpu.device != nullptr;
-  p.device_arena = (*plan)->device_arena_bytes();
-  p.copies = (*plan)->copies();
-  p.device_bound = (*plan)->device_arena_lower_bound();
+  p.has_device = env.device() != nullptr;
+  p.device = (*plan)->device();
   p.arena = (*plan)->arena_bytes();
   p.arena_bound = (*plan)->arena_lower_bound();
   return p;
 }
 
-bool on_device(const Step& s) {
-  return s.kind == Step::Kind::kDevice || s.kind == Step::Kind::kDeviceRead || s.kind == Step::Kind::kDeviceWrite;
-}
-
 const char* runs_on(const Step& s) {
-  switch (s.kind) {
-    case Step::Kind::kKernel:
-    case Step::Kind::kDevice:
-      return s.kernel_name;
-    case Step::Kind::kReference:
-      return "reference";
-    case Step::Kind::kGeneric:
-      return "reference (dynamic)";
-    case Step::Kind::kAlias:
-    case Step::Kind::kDeviceAlias:
-      return "view";
-    case Step::Kind::kDeviceRead:
-    case Step::Kind::kDeviceWrite:
-      return "state on the device";
-    default:
-      return "state";
-  }
+  if (const auto* work = std::get_if<DeviceStep>(&s.work))
+    return work->kind == DeviceStep::Kind::kView ? "view" : "state on the device";
+  if (s.is<DynamicStep>()) return "reference (dynamic)";
+  return s.is<AliasStep>() ? "view" : s.is<StateStep>() ? "state" : s.kernel_name();
 }
 
 json graph_json(const Graph& g, const Placement& p, std::set<const void*>& counted, size_t& weights) {
@@ -158,10 +139,14 @@ json graph_json(const Graph& g, const Placement& p, std::set<const void*>& count
                      {"runs_on", it != p.steps.end() ? runs_on(*it->second)
                                  : p.problem.empty() ? "folded"
                                                      : "unknown"}});
-    if (it != p.steps.end() && it->second->kind == Step::Kind::kDevice)
-      nodes.back()["storage"] = it->second->storage.empty() ? "buffer" : it->second->storage;
-    if (it != p.steps.end() && !on_device(*it->second) && !it->second->host_reason.empty())
-      nodes.back()["host_reason"] = it->second->host_reason;
+    if (it == p.steps.end()) continue;
+    const Step& step = *it->second;
+    if (step.on_device()) {
+      const std::string& storage = std::get<SegmentStep>(step.work).storage;
+      nodes.back()["storage"] = storage.empty() ? "buffer" : storage;
+    } else if (!step.is<DeviceStep>() && !step.host_reason.empty()) {
+      nodes.back()["host_reason"] = step.host_reason;
+    }
   }
   json out = {{"name", g.name}, {"inputs", g.inputs}, {"outputs", g.outputs}, {"nodes", nodes}, {"values", values}};
   if (p.problem.empty()) {
@@ -170,13 +155,13 @@ json graph_json(const Graph& g, const Placement& p, std::set<const void*>& count
     if (p.has_device)
       out["device"] = {{"nodes", p.device_nodes},
                        {"segments", p.segments},
-                       {"arena_bytes", p.device_arena},
-                       {"arena_lower_bound", p.device_bound},
-                       {"uploads", p.copies.up},
-                       {"downloads", p.copies.down},
-                       {"bytes_up", p.copies.bytes_up},
-                       {"bytes_down", p.copies.bytes_down},
-                       {"conversions", p.copies.conversions}};
+                       {"arena_bytes", p.device.arena_bytes},
+                       {"arena_lower_bound", p.device.arena_lower_bound},
+                       {"uploads", p.device.copies.up},
+                       {"downloads", p.device.copies.down},
+                       {"bytes_up", p.device.copies.bytes_up},
+                       {"bytes_down", p.device.copies.bytes_down},
+                       {"conversions", p.device.copies.conversions}};
   } else {
     out["plan_error"] = p.problem;
   }
@@ -250,27 +235,26 @@ std::shared_ptr<const Module> with_defaults(std::shared_ptr<const Module> module
   return changed ? std::shared_ptr<const Module>(std::move(copy)) : module;
 }
 
-Result<std::shared_ptr<const Module>> described(const Model& model, BackendKind backend, bool optimised) {
-  const bool gpu = backend == BackendKind::kVulkan;
-  if (optimised && backend != BackendKind::kReference)
-    return gpu ? model.compiled()->for_gpu(false) : model.compiled()->optimised();
-  auto module = with_defaults(model.share_module());
-  return gpu ? dynamic_quantize(std::move(module)) : module;
+Result<std::shared_ptr<const Module>> described(const Model& model, const std::vector<OpenBackend>& backends,
+                                                bool optimised) {
+  if (optimised && !backends.empty()) return model.compiled()->module(InputDefaults::kConstant, requirements(backends));
+  return legalized(with_defaults(model.share_module()), requirements(backends));
 }
 
 }  // namespace
 
 Result<json> describe_model(const Model& model, const SessionOptions& on, bool optimised) {
-  SMELT_ASSIGN(const auto module, described(model, on.backend, optimised));
+  SMELT_ASSIGN(const auto backends, open_backends(on));
+  SMELT_ASSIGN(const auto module, described(model, backends, optimised));
   const Module& m = *module;
   SessionOptions options;
   options.backend = on.backend;
   options.device_storage = on.device_storage;
   options.fp16 = on.fp16;
   options.limit_memory = size_t{1} << 40;  // the arena is laid out, never touched
-  PlannedEnvironment::Gpu gpu;
-  SMELT_ASSIGN(gpu.device, device_for(on));
-  PlannedEnvironment env(module, options, std::make_shared<PackCache>(PackCache::Mode::kDry), gpu);
+  std::vector<std::shared_ptr<BackendModel>> models;
+  for (const OpenBackend& b : backends) models.push_back(b.backend->make_model(b.device, CompileMode::kDry));
+  PlannedEnvironment env(module, options, std::move(models), CompileMode::kDry);
   env.control.begin(options, env.size, {});
   json methods = json::array(), graphs = json::array(), states = json::array();
   for (const Method& method : m.methods) {
@@ -314,7 +298,7 @@ Result<json> describe_model(const Model& model, const SessionOptions& on, bool o
               {"associated_files", files},
               {"operators", operators_json(m, graphs)},
               {"graphs", graphs},
-              {"isa", to_string(env.isa())}};
+              {"isa", env.isa()}};
   json norms = json::object();
   for (const auto& [index, n] : m.normalization) norms[Cat(index)] = {{"mean", n.mean}, {"std", n.std}};
   if (!norms.empty()) out["normalization"] = norms;

@@ -1,14 +1,17 @@
 #include "runtime/compiled.h"
 
+#include <algorithm>
+
 #include "passes/passes.h"
 #include "runtime/executor.h"
 
 namespace smelt {
+namespace {
 
-Result<std::shared_ptr<const Module>> Compiled::passed(std::shared_ptr<Module> copy) {
+Result<std::shared_ptr<const Module>> run_passes(std::shared_ptr<const Module> original, std::shared_ptr<Module> copy) {
   SessionOptions options;
   options.limit_seconds = 20;
-  Executor executor(module_, options);
+  Executor executor(std::move(original), options);
   executor.control.begin(options, executor.size, {});
   const Evaluate evaluate = [&](const Graph& graph, const Node& node, std::vector<Datum> in,
                                 std::vector<Datum>& out) -> Status {
@@ -19,45 +22,76 @@ Result<std::shared_ptr<const Module>> Compiled::passed(std::shared_ptr<Module> c
   return std::shared_ptr<const Module>(std::move(copy));
 }
 
-Result<std::shared_ptr<const Module>> Compiled::optimised() {
-  const std::lock_guard lock(mutex_);
-  if (optimised_) return optimised_;
-  auto copy = std::make_shared<Module>(*module_);
-  for (const Method& m : copy->methods) {
-    Graph& g = copy->graphs[static_cast<size_t>(m.graph)];
-    std::erase_if(g.inputs, [&](ValueId id) { return id != kNoValue && g.value(id).constant; });
+}  // namespace
+
+Result<std::vector<OpenBackend>> open_backends(const SessionOptions& options) {
+  std::vector<OpenBackend> open;
+  const char* const name = backend_name(options.backend);
+  const Backend* first = find_backend(name);
+  if (!first) {
+    if (options.fp16) return InvalidInput("back-end '", name, "' does not multiply in float16");
+    return open;
   }
-  SMELT_ASSIGN(optimised_, passed(std::move(copy)));
-  return optimised_;
+  SMELT_ASSIGN(auto device, first->open(options));
+  open.push_back({first, std::move(device)});
+  // What options ask of a device concerns the first choice alone.
+  SessionOptions host = options;
+  host.fp16 = false;
+  for (const Backend* b : all_backends()) {
+    if (b == first || b->memory() != MemorySpace::kHost) continue;
+    SMELT_ASSIGN(auto fallback, b->open(host));
+    open.push_back({b, std::move(fallback)});
+  }
+  return open;
 }
 
-Result<std::shared_ptr<const Module>> Compiled::overridable() {
-  const std::lock_guard lock(mutex_);
-  if (overridable_) return overridable_;
+GraphRequirements requirements(const std::vector<OpenBackend>& backends) {
+  return backends.empty() ? GraphRequirements{} : backends.front().backend->requirements();
+}
+
+std::shared_ptr<const Module> legalized(std::shared_ptr<const Module> module, const GraphRequirements& required) {
+  return required.dynamic_quantize ? dynamic_quantize(std::move(module)) : module;
+}
+
+/// Precondition: the mutex is held.
+Result<std::shared_ptr<const Module>> Compiled::optimised(InputDefaults defaults) {
+  auto& made = optimised_[static_cast<size_t>(defaults)];
+  if (made) return made;
   auto copy = std::make_shared<Module>(*module_);
   for (const Method& m : copy->methods) {
     Graph& g = copy->graphs[static_cast<size_t>(m.graph)];
+    if (defaults == InputDefaults::kConstant) {
+      std::erase_if(g.inputs, [&](ValueId id) { return id != kNoValue && g.value(id).constant; });
+      continue;
+    }
     for (ValueId id : g.inputs)
       if (id != kNoValue) g.value(id).constant = nullptr;
   }
-  SMELT_ASSIGN(overridable_, passed(std::move(copy)));
-  return overridable_;
+  SMELT_ASSIGN(made, run_passes(module_, std::move(copy)));
+  return made;
 }
 
-Result<std::shared_ptr<const Module>> Compiled::for_gpu(bool overridable) {
-  SMELT_ASSIGN(const auto module, overridable ? this->overridable() : optimised());
+Result<std::shared_ptr<const Module>> Compiled::module(InputDefaults defaults, const GraphRequirements& required) {
   const std::lock_guard lock(mutex_);
-  auto& made = for_gpu_[overridable ? 1 : 0];
-  if (made) return made;
-  return made = dynamic_quantize(module);
+  SMELT_ASSIGN(auto module, optimised(defaults));
+  if (!required.dynamic_quantize) return module;
+  auto& made = dynamically_quantized_[static_cast<size_t>(defaults)];
+  if (!made) made = legalized(std::move(module), required);
+  return made;
 }
 
-std::shared_ptr<vulkan::WeightStore> Compiled::weights(const std::shared_ptr<vulkan::Device>& device) {
+const std::shared_ptr<BackendModel>& Compiled::model_on(const OpenBackend& on) {
+  for (const OnDevice& m : models_)
+    if (m.on.backend == on.backend && m.on.device->same(*on.device)) return m.model;
+  return models_.emplace_back(OnDevice{on, on.backend->make_model(on.device, CompileMode::kRun)}).model;
+}
+
+std::vector<std::shared_ptr<BackendModel>> Compiled::models(const std::vector<OpenBackend>& backends) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(weights_, [](const auto& w) { return vulkan::lost(*w.first); });
-  auto& store = weights_[device];
-  if (!store) store = vulkan::make_weight_store(device);
-  return store;
+  std::erase_if(models_, [](const OnDevice& m) { return m.on.device->lost(); });
+  std::vector<std::shared_ptr<BackendModel>> out;
+  for (const OpenBackend& b : backends) out.push_back(model_on(b));
+  return out;
 }
 
 }  // namespace smelt

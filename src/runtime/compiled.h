@@ -1,38 +1,55 @@
 #pragma once
 
-#include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
-#include "backends/cpu/core/pack_cache.h"
-#include "backends/vulkan/device/backend.h"
+#include "backends/backend.h"
 #include "graph/graph.h"
 
 namespace smelt {
 
-/// What sessions of one model share: the optimised graph and the packed weights.
+struct OpenBackend {
+  const Backend* backend = nullptr;
+  std::shared_ptr<BackendDevice> device;
+};
+
+/// What a session of these options runs nodes on, best first: the back-end that it names, then those that work in the
+/// host's memory. Empty for BackendKind::kReference. An error where a device lacks what the options ask of it.
+Result<std::vector<OpenBackend>> open_backends(const SessionOptions& options);
+
+/// What inputs with defaults are in a compiled module.
+enum class InputDefaults : uint8_t {
+  kConstant,     ///< constants, and no inputs any more
+  kOverridable,  ///< inputs like all others: a caller gives the defaults, too
+};
+
+/// What sessions of one model share: the optimised graph, and the model on each back-end.
 class Compiled {
  public:
-  explicit Compiled(std::shared_ptr<const Module> module)
-      : module_(std::move(module)), packs_(std::make_shared<PackCache>()) {}
-  /// The module after the passes; made once. Inputs with defaults are constants there, and no inputs any more.
-  Result<std::shared_ptr<const Module>> optimised();
-  /// The same for callers that override a default: all inputs of the module are inputs, none is a constant.
-  Result<std::shared_ptr<const Module>> overridable();
-  /// One of these as the GPU takes it.
-  Result<std::shared_ptr<const Module>> for_gpu(bool overridable);
-  const std::shared_ptr<PackCache>& packs() const { return packs_; }
-  /// The weights on a device; made once a device.
-  std::shared_ptr<vulkan::WeightStore> weights(const std::shared_ptr<vulkan::Device>& device);
+  explicit Compiled(std::shared_ptr<const Module> module) : module_(std::move(module)) {}
+  /// The module after the passes, as the back-ends require it; made once.
+  Result<std::shared_ptr<const Module>> module(InputDefaults defaults, const GraphRequirements& requirements);
+  /// The model on each of these; made once a device.
+  std::vector<std::shared_ptr<BackendModel>> models(const std::vector<OpenBackend>& backends);
 
  private:
-  Result<std::shared_ptr<const Module>> passed(std::shared_ptr<Module> copy);
+  struct OnDevice {
+    OpenBackend on;
+    std::shared_ptr<BackendModel> model;
+  };
+  Result<std::shared_ptr<const Module>> optimised(InputDefaults defaults);
+  const std::shared_ptr<BackendModel>& model_on(const OpenBackend& on);
 
   std::shared_ptr<const Module> module_;
-  std::shared_ptr<PackCache> packs_;
   std::mutex mutex_;
-  std::shared_ptr<const Module> optimised_, overridable_, for_gpu_[2];
-  std::map<std::shared_ptr<vulkan::Device>, std::shared_ptr<vulkan::WeightStore>> weights_;
+  std::shared_ptr<const Module> optimised_[2], dynamically_quantized_[2];  ///< by InputDefaults
+  std::vector<OnDevice> models_;
 };
+
+/// The module as these requirements want it: a copy, where they change it.
+std::shared_ptr<const Module> legalized(std::shared_ptr<const Module> module, const GraphRequirements& requirements);
+/// What the nodes' first choice wants the graph to be.
+GraphRequirements requirements(const std::vector<OpenBackend>& backends);
 
 }  // namespace smelt

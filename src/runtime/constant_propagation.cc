@@ -21,14 +21,14 @@ constexpr size_t kKeptBytes = 4096;
 
 class PlanInfer final : public NodeInfer {
  public:
-  PlanInfer(const Module& module, const Graph& graph, const Node& node, const std::vector<Known>& known,
+  PlanInfer(const Module& module, const Graph& graph, const Node& node, const std::vector<ValueKnowledge>& known,
             std::vector<ValueType>& out)
       : NodeInfer(module, graph, node, out), known_(known) {}
   const ValueType& input(int i) const override { return known_[value_of(i)].type; }
   const Tensor* constant(int i) const override { return has(i) ? known_[value_of(i)].content : nullptr; }
 
  private:
-  const std::vector<Known>& known_;
+  const std::vector<ValueKnowledge>& known_;
 };
 
 bool shape_only(Op op) { return op == Op::kShapeOf || op == Op::kSizeOf || op == Op::kRankOf; }
@@ -57,21 +57,21 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
 
 }  // namespace
 
-KnownValues::KnownValues(PlannedEnvironment& env, const Graph& graph, std::span<const ValueType> inputs,
-                         std::span<const Datum> given, std::vector<Datum>& slots, const Plan* before)
+ConstantPropagation::ConstantPropagation(PlannedEnvironment& env, const Graph& graph, std::span<const ValueType> inputs,
+                                         std::span<const Datum> given, std::vector<Datum>& values, const Plan* before)
     : env_(env),
       graph_(graph),
       given_(given),
-      slots_(slots),
+      values_(values),
       known_(graph.values.size()),
       users_(count_uses(graph)),
       before_(before) {
-  slots_.resize(known_.size());
+  values_.resize(known_.size());
   for (size_t i = 0; i < known_.size(); ++i) {
     const Value& v = graph.values[i];
     known_[i].type =
         v.constant ? ValueType::tensor(v.constant->dtype(), v.constant->shape(), v.type.quant) : dynamic_type(v.type);
-    if (v.constant) settle(static_cast<ValueId>(i), *v.constant);
+    if (v.constant) set_content(static_cast<ValueId>(i), *v.constant);
   }
   for (size_t i = 0; i < inputs.size(); ++i) known_[static_cast<size_t>(graph.inputs[i])] = {inputs[i]};
   if (!before_) return;
@@ -81,42 +81,42 @@ KnownValues::KnownValues(PlannedEnvironment& env, const Graph& graph, std::span<
   for (ValueId id : graph.inputs) compare(id);
 }
 
-void KnownValues::settle(ValueId id, Tensor content) {
+void ConstantPropagation::set_content(ValueId id, Tensor content) {
   const auto i = static_cast<size_t>(id);
-  Known& known = known_[i];
+  ValueKnowledge& known = known_[i];
   if (known.type.quant) content.set_quant(known.type.quant);
-  slots_[i] = Datum(std::move(content));
-  known.content = &slots_[i].tensor;
-  known.settled = true;
+  values_[i] = Datum(std::move(content));
+  known.content = &values_[i].tensor;
+  known.folded = true;
 }
 
-void KnownValues::compare(ValueId id) {
+void ConstantPropagation::compare(ValueId id) {
   if (!before_ || id == kNoValue) return;
   const auto i = static_cast<size_t>(id);
-  const Known& known = known_[i];
-  same_[i] = known.settled == before_->settled_[i] && same_type(known.type, before_->types_[i]);
-  if (!same_[i] || !known.settled) return;
-  same_[i] = same_bytes(slots_[i].tensor, before_->slots_[i].tensor);
+  const ValueKnowledge& known = known_[i];
+  same_[i] = known.folded == before_->findings().folded[i] && same_type(known.type, before_->findings().types[i]);
+  if (!same_[i] || !known.folded) return;
+  same_[i] = same_bytes(values_[i].tensor, before_->values()[i].tensor);
   // Kernels of the plan before may point into its contents.
-  if (same_[i]) slots_[i] = before_->slots_[i];
+  if (same_[i]) values_[i] = before_->values()[i];
 }
 
-bool KnownValues::as_before(const Node& node) const {
+bool ConstantPropagation::same_as_before(const Node& node) const {
   return before_ && !ShapeGuard::may_concern(node) &&
          std::all_of(node.inputs.begin(), node.inputs.end(),
                      [&](ValueId id) { return id == kNoValue || same_[static_cast<size_t>(id)]; });
 }
 
-Status KnownValues::infer(const Node& node, std::vector<ValueType>& types) {
+Status ConstantPropagation::infer(const Node& node, std::vector<ValueType>& types) {
   const OpInfo& info = op_info(node.op);
   // Nobody kept the types of outputs that nobody wants.
-  if (as_before(node) && std::find(node.outputs.begin(), node.outputs.end(), kNoValue) == node.outputs.end()) {
+  if (same_as_before(node) && std::find(node.outputs.begin(), node.outputs.end(), kNoValue) == node.outputs.end()) {
     types.clear();
     for (ValueId id : node.outputs) {
       const auto i = static_cast<size_t>(id);
-      types.push_back(before_->types_[i]);
+      types.push_back(before_->findings().types[i]);
       known_[i].type = types.back();
-      same_[i] = !before_->settled_[i] && types.back().kind == ValueType::Kind::kTensor;
+      same_[i] = !before_->findings().folded[i] && types.back().kind == ValueType::Kind::kTensor;
     }
     return Ok();
   }
@@ -136,13 +136,13 @@ Status KnownValues::infer(const Node& node, std::vector<ValueType>& types) {
   return Ok();
 }
 
-Status KnownValues::infer_by_content(const Node& node, std::vector<ValueType>& types) {
+Status ConstantPropagation::infer_by_content(const Node& node, std::vector<ValueType>& types) {
   if (std::all_of(types.begin(), types.end(), [](const ValueType& t) { return t.is_static(); })) return Ok();
   std::vector<ValueType> inputs;
   for (ValueId id : node.inputs) inputs.push_back(id == kNoValue ? ValueType{} : (*this)[id].type);
   auto guard = ShapeGuard::of(*env_.module, graph_, node, inputs);
   if (!guard) return Ok();
-  if (given_.empty() && env_.packs().mode() == PackCache::Mode::kDry) {
+  if (given_.empty() && env_.mode() == CompileMode::kDry) {
     // What would run: counts that change nothing.
     std::vector<Datum> zeros;
     for (ValueId id : graph_.inputs) {
@@ -158,29 +158,29 @@ Status KnownValues::infer_by_content(const Node& node, std::vector<ValueType>& t
   return Ok();
 }
 
-bool KnownValues::all_known(const Node& node) const {
+bool ConstantPropagation::all_known(const Node& node) const {
   return std::all_of(node.inputs.begin(), node.inputs.end(),
                      [&](ValueId id) { return id == kNoValue || (*this)[id].content; });
 }
 
-bool KnownValues::fold_as_before(const Node& node) {
-  const auto settled = [&](ValueId id) { return id == kNoValue || before_->settled_[static_cast<size_t>(id)]; };
-  if (!std::all_of(node.outputs.begin(), node.outputs.end(), settled)) return false;
+bool ConstantPropagation::fold_as_before(const Node& node) {
+  const auto folded = [&](ValueId id) { return id == kNoValue || before_->findings().folded[static_cast<size_t>(id)]; };
+  if (!std::all_of(node.outputs.begin(), node.outputs.end(), folded)) return false;
   for (ValueId id : node.outputs) {
     if (id == kNoValue) continue;
     const auto i = static_cast<size_t>(id);
-    known_[i].type = before_->types_[i];
-    settle(id, before_->slots_[i].tensor);
+    known_[i].type = before_->findings().types[i];
+    set_content(id, before_->values()[i].tensor);
     same_[i] = true;
   }
   drop_inputs(node);
   return true;
 }
 
-Result<bool> KnownValues::fold(const Node& node, const std::vector<ValueType>& types) {
+Result<bool> ConstantPropagation::fold(const Node& node, const std::vector<ValueType>& types) {
   const OpInfo& info = op_info(node.op);
   if (info.flags & (kEffect | kControl | kContainer)) return false;
-  if (as_before(node)) return fold_as_before(node);
+  if (same_as_before(node)) return fold_as_before(node);
   std::vector<Datum> in, out;
   if (shape_only(node.op)) {
     const ValueType& t = (*this)[node.inputs[0]].type;
@@ -196,36 +196,27 @@ Result<bool> KnownValues::fold(const Node& node, const std::vector<ValueType>& t
       elements = std::max(elements, n);
     }
     for (ValueId id : node.inputs) {
-      in.push_back(id == kNoValue ? Datum{} : slots_[static_cast<size_t>(id)]);
+      in.push_back(id == kNoValue ? Datum{} : values_[static_cast<size_t>(id)]);
       if (in.back().is_tensor()) elements = std::max(elements, in.back().tensor.elements());
     }
     if (elements > kFoldElements) {
-      SMELT_ASSIGN(const bool room, take_room(types));
-      if (!room) return false;
-      if (env_.packs().mode() == PackCache::Mode::kDry) return settle_unread(node, types);
+      SMELT_ASSIGN(const bool fits, reserve(types));
+      if (!fits) return false;
+      if (env_.mode() == CompileMode::kDry) return fold_unread(node, types);
     }
   }
-  {
-    struct Planning {
-      bool& flag;
-      explicit Planning(bool& f) : flag(f) { flag = true; }
-      ~Planning() { flag = false; }
-    } const planning(env_.planning_);
-    SMELT_TRY(execute_node(env_, graph_, node, std::move(in), out, 0));
-  }
-  for (const Datum& d : out)
-    if (d.is_tensor()) env_.control.release(d.tensor.bytes());
+  SMELT_TRY(env_.fold_node(graph_, node, std::move(in), out));
   for (size_t i = 0; i < out.size(); ++i) {
     if (node.outputs[i] == kNoValue) continue;
     known_[static_cast<size_t>(node.outputs[i])].type = type_of(out[i]);
-    settle(node.outputs[i], out[i].tensor);
+    set_content(node.outputs[i], out[i].tensor);
     compare(node.outputs[i]);
   }
   drop_inputs(node);
   return true;
 }
 
-Result<bool> KnownValues::take_room(const std::vector<ValueType>& types) {
+Result<bool> ConstantPropagation::reserve(const std::vector<ValueType>& types) {
   size_t bytes = 0;
   for (const ValueType& t : types) {
     if (!t.is_static()) return false;
@@ -238,22 +229,22 @@ Result<bool> KnownValues::take_room(const std::vector<ValueType>& types) {
   return true;
 }
 
-Result<bool> KnownValues::settle_unread(const Node& node, const std::vector<ValueType>& types) {
+Result<bool> ConstantPropagation::fold_unread(const Node& node, const std::vector<ValueType>& types) {
   for (size_t i = 0; i < types.size(); ++i) {
     if (node.outputs[i] == kNoValue) continue;
     SMELT_ASSIGN(Tensor t, Tensor::allocate(types[i].dtype, types[i].shape, false));
-    settle(node.outputs[i], std::move(t));
+    set_content(node.outputs[i], std::move(t));
   }
   return true;
 }
 
-void KnownValues::drop_inputs(const Node& node) {
+void ConstantPropagation::drop_inputs(const Node& node) {
   for (ValueId id : node.inputs) {
     if (id == kNoValue || --users_[static_cast<size_t>(id)] > 0 || graph_.value(id).constant) continue;
-    Known& known = known_[static_cast<size_t>(id)];
-    if (!known.settled || (known.content && known.content->bytes() <= kKeptBytes)) continue;
+    ValueKnowledge& known = known_[static_cast<size_t>(id)];
+    if (!known.folded || (known.content && known.content->bytes() <= kKeptBytes)) continue;
     complete_ = false;
-    slots_[static_cast<size_t>(id)] = Datum{};
+    values_[static_cast<size_t>(id)] = Datum{};
     known.content = nullptr;
   }
 }

@@ -3,27 +3,27 @@
 #include <span>
 #include <vector>
 
-#include "runtime/plan.h"
+#include "runtime/planned_environment.h"
 #include "runtime/shape_guard.h"
 
 namespace smelt {
 
 /// What planning knows of one value.
-struct Known {
+struct ValueKnowledge {
   ValueType type;
   const Tensor* content = nullptr;
-  bool settled = false;  ///< no step makes it: its content was known once, and may be gone when nothing needs it
+  bool folded = false;  ///< no step makes it: its content was known once, and may be gone when nothing needs it
 };
 
 /// Types of a graph's values for inputs of given types, and contents of those that constants and shapes determine.
-class KnownValues {
+class ConstantPropagation {
  public:
-  /// Contents lie in `slots`, which gets one for each value. `given`: the inputs themselves, or none.
+  /// Contents lie in `values`, which gets one for each value of the graph. `given`: the inputs themselves, or none.
   /// `before`: another plan of the graph, whose findings hold where what they follow from is the same; null: none.
-  KnownValues(PlannedEnvironment& env, const Graph& graph, std::span<const ValueType> inputs,
-              std::span<const Datum> given, std::vector<Datum>& slots, const Plan* before = nullptr);
+  ConstantPropagation(PlannedEnvironment& env, const Graph& graph, std::span<const ValueType> inputs,
+                      std::span<const Datum> given, std::vector<Datum>& values, const Plan* before = nullptr);
   template <class Id>
-  const Known& operator[](Id id) const {
+  const ValueKnowledge& operator[](Id id) const {
     return known_[static_cast<size_t>(id)];
   }
 
@@ -32,36 +32,36 @@ class KnownValues {
   /// Computes the outputs, of the types that infer() gave, when the inputs' contents (or, for ShapeOf, shapes)
   /// determine them and they are small enough. False: a step has to.
   Result<bool> fold(const Node& node, const std::vector<ValueType>& types);
-  /// Whether types and contents of the node's inputs are those of the plan before, so that all that follows from them
+  /// True if types and contents of the node's inputs are those of the plan before, so that all that follows from them
   /// is, too.
-  bool as_before(const Node& node) const;
-  /// Whether all contents are at hand that folded nodes took or gave: what another plan may go on from.
+  bool same_as_before(const Node& node) const;
+  /// True if all contents are at hand that folded nodes took or gave: what another plan may go on from.
   bool complete() const { return complete_; }
   /// What infer() took from the contents of inputs.
   const std::vector<ShapeGuard>& guards() const { return guards_; }
 
  private:
-  /// The same with what the graph's inputs hold, where shapes follow from that.
+  /// infer() with the contents of the graph's inputs, where shapes follow from those.
   Status infer_by_content(const Node& node, std::vector<ValueType>& types);
-  void settle(ValueId id, Tensor content);
+  void set_content(ValueId id, Tensor content);
   /// Notes whether type and content are those of the plan before. Equal contents become the same ones.
   void compare(ValueId id);
   /// fold() by what the plan before made of the node.
   bool fold_as_before(const Node& node);
   bool all_known(const Node& node) const;
-  /// Whether large contents of these types still fit what a plan may compute.
-  Result<bool> take_room(const std::vector<ValueType>& types);
+  /// True if large contents of these types still fit what a plan may compute; they then count.
+  Result<bool> reserve(const std::vector<ValueType>& types);
   /// In a plan that only shows what would run: constants whose contents nobody reads. True.
-  Result<bool> settle_unread(const Node& node, const std::vector<ValueType>& types);
+  Result<bool> fold_unread(const Node& node, const std::vector<ValueType>& types);
   /// Frees what only folded nodes needed, if it is large.
   void drop_inputs(const Node& node);
 
   PlannedEnvironment& env_;
   const Graph& graph_;
   std::span<const Datum> given_;
-  std::vector<Datum>& slots_;
+  std::vector<Datum>& values_;
   std::vector<ShapeGuard> guards_;
-  std::vector<Known> known_;
+  std::vector<ValueKnowledge> known_;
   std::vector<int> users_;  ///< that are not folded, graph outputs included
   size_t folded_bytes_ = 0;
   const Plan* before_;

@@ -107,9 +107,21 @@ Status RunControl::check_text(std::span<const Datum> inputs, int64_t elements) c
   return Ok();
 }
 
-Status RunControl::charge_plan(size_t bytes, int depth) {
+Status RunControl::check(size_t bytes) {
+  auto s = charge(bytes);
+  release(bytes);
+  return s;
+}
+
+Status RunControl::check_plan(size_t bytes, GraphRole role) {
+  auto s = charge_plan(bytes, role);
+  release(bytes);
+  return s;
+}
+
+Status RunControl::charge_plan(size_t bytes, GraphRole role) {
   SMELT_TRY(charge(bytes));
-  if (depth > 0 && bytes > max_body_)
+  if (role == GraphRole::kBody && bytes > max_body_)
     return LimitReached("the graph inside needs ", bytes, " bytes; up to ", max_body_,
                         " bytes are expected here, a memory limit of the caller allows more");
   return Ok();
@@ -329,10 +341,6 @@ bool nothing_to_compute(const Node& node, const std::function<bool(size_t)>& emp
     any = true;
   }
   return any && !(op_info(node.op).flags & kEffect);
-}
-
-std::string node_label(const Node& node) {
-  return node.where.empty() ? node.origin : Cat(node.where, " ", node.origin);
 }
 
 Status execute_node(Environment& env, const Graph& graph, const Node& node, std::vector<Datum> in,

@@ -21,6 +21,9 @@ struct ModelSize {
 };
 ModelSize size_of(const Module& module);
 
+/// What a graph is to a run: the one that the session was asked to run, or one that a node of another runs.
+enum class GraphRole : uint8_t { kEntry, kBody };
+
 /// Limits and cancellation of one run; shared by all graphs that it enters.
 ///
 /// Where the options give no limit, a run may hold 1 GiB + 64 bytes an input byte + 16 bytes a constant byte, and take
@@ -38,9 +41,12 @@ class RunControl {
   Status enter(int graph, std::span<const Datum> inputs);
   void cancel() { cancelled_.store(true, std::memory_order_relaxed); }
   Status charge(size_t bytes);  ///< memory taken by the run
-  /// Whether a string tensor made from `inputs` fits, each element as long as their longest texts together.
+  /// An error unless a string tensor made from `inputs` fits, each element as long as their longest texts together.
   Status check_text(std::span<const Datum> inputs, int64_t elements) const;
-  Status charge_plan(size_t bytes, int depth);  ///< the same for a plan's arena, of the main graph at depth 0
+  Status charge_plan(size_t bytes, GraphRole role);  ///< memory taken by a plan's arena
+  // An error if charge() or charge_plan() would be one. Nothing stays charged.
+  Status check(size_t bytes);
+  Status check_plan(size_t bytes, GraphRole role);
   void release(size_t bytes) { held_ -= bytes < held_ ? bytes : held_; }
   size_t held() const { return held_; }
 
@@ -109,11 +115,8 @@ ValueType type_of(const Datum& datum);
 Status execute_node(Environment& env, const Graph& graph, const Node& node, std::vector<Datum> in,
                     std::vector<Datum>& out, int depth);
 
-/// Whether the node has outputs, none of them has elements (`empty(i)`), and it does nothing else. A kernel then does
+/// True if the node has outputs, none of them has elements (`empty(i)`), and it does nothing else. A kernel then does
 /// not run: around an extent of 0 others may be of any size.
 bool nothing_to_compute(const Node& node, const std::function<bool(size_t)>& empty);
-
-/// "subgraph 0, operator 12 CONV_2D" for messages.
-std::string node_label(const Node& node);
 
 }  // namespace smelt

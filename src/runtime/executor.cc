@@ -1,6 +1,7 @@
 #include "runtime/executor.h"
 
 #include "base/error.h"
+#include "graph/node_label.h"
 
 namespace smelt {
 

@@ -7,10 +7,6 @@
 namespace smelt {
 namespace {
 
-/// Below this an island of device nodes costs more in submission and waiting (about 20 microseconds) than the host
-/// takes for its work.
-constexpr double kIslandWork = 16'000;
-
 constexpr int kOutside = -1;  ///< an input or a constant
 
 /// Who makes and who uses each value, as indices into the nodes.
@@ -18,7 +14,7 @@ struct Edges {
   std::vector<int> maker;
   std::vector<std::vector<int>> users;
 
-  Edges(const Graph& graph, const std::vector<SplitNode>& nodes)
+  Edges(const Graph& graph, const std::vector<PartitionNode>& nodes)
       : maker(graph.values.size(), kOutside), users(nodes.size()) {
     for (int i = 0; i < static_cast<int>(nodes.size()); ++i)
       for (ValueId id : nodes[static_cast<size_t>(i)].node->outputs)
@@ -30,10 +26,10 @@ struct Edges {
   }
 };
 
-bool effect(const SplitNode& n) { return (op_info(n.node->op).flags & (kEffect | kControl)) != 0; }
+bool effect(const PartitionNode& n) { return (op_info(n.node->op).flags & (kEffect | kControl)) != 0; }
 
 /// Takes ready nodes, as long as possible from the side that the last one ran on.
-std::vector<int> schedule(const Graph& graph, const std::vector<SplitNode>& nodes) {
+std::vector<int> schedule(const Graph& graph, const std::vector<PartitionNode>& nodes) {
   const Edges edges(graph, nodes);
   const auto n = static_cast<int>(nodes.size());
   std::vector<int> waits(nodes.size(), 0), order;
@@ -44,7 +40,7 @@ std::vector<int> schedule(const Graph& graph, const std::vector<SplitNode>& node
   std::vector<std::vector<int>> ready(3);  // heaps, smallest index first
   const auto later = [](int a, int b) { return a > b; };
   const auto push = [&](int i) {
-    const SplitNode& s = nodes[static_cast<size_t>(i)];
+    const PartitionNode& s = nodes[static_cast<size_t>(i)];
     auto& heap = ready[s.alias ? kFree : s.device ? kDevice : kHost];
     heap.push_back(i);
     std::push_heap(heap.begin(), heap.end(), later);
@@ -57,7 +53,7 @@ std::vector<int> schedule(const Graph& graph, const std::vector<SplitNode>& node
     if (effect(nodes[static_cast<size_t>(i)])) effects.push_back(i);
   // A read of a variable needs only the effects before it; what changes something needs all that stood before it.
   const auto may = [&](int i) {
-    const SplitNode& s = nodes[static_cast<size_t>(i)];
+    const PartitionNode& s = nodes[static_cast<size_t>(i)];
     if (!effect(s)) return true;
     if (next_effect >= effects.size() || effects[next_effect] != i) return false;
     return s.node->op == Op::kStateRead || first_open == i;
@@ -98,34 +94,35 @@ std::vector<int> schedule(const Graph& graph, const std::vector<SplitNode>& node
 }
 
 /// Gives islands that don't pay to the host. True when there were any.
-bool drop_islands(const Graph& graph, std::vector<SplitNode>& nodes, const std::vector<int>& order) {
+bool drop_islands(const Graph& graph, std::vector<PartitionNode>& nodes, const std::vector<int>& order,
+                  const PartitionCost& cost) {
   const Edges edges(graph, nodes);
   bool dropped = false;
   for (size_t at = 0; at < order.size();) {
     size_t end = at;
     const auto on_device = [&](size_t k) {
-      const SplitNode& s = nodes[static_cast<size_t>(order[k])];
+      const PartitionNode& s = nodes[static_cast<size_t>(order[k])];
       return s.device || s.alias;
     };
     while (end < order.size() && on_device(end)) ++end;
     bool from_host = false, to_host = false;
     double work = 0;
     for (size_t k = at; k < end; ++k) {
-      const SplitNode& s = nodes[static_cast<size_t>(order[k])];
+      const PartitionNode& s = nodes[static_cast<size_t>(order[k])];
       work += s.work;
       for (ValueId id : s.node->inputs) {
         const int m = id == kNoValue ? kOutside : edges.maker[static_cast<size_t>(id)];
-        const SplitNode* maker = m == kOutside ? nullptr : &nodes[static_cast<size_t>(m)];
+        const PartitionNode* maker = m == kOutside ? nullptr : &nodes[static_cast<size_t>(m)];
         if (maker && !maker->device && !maker->alias) from_host = true;
       }
       for (int u : edges.users[static_cast<size_t>(order[k])]) {
-        const SplitNode& user = nodes[static_cast<size_t>(u)];
+        const PartitionNode& user = nodes[static_cast<size_t>(u)];
         if (!user.device && !user.alias) to_host = true;
       }
     }
-    if (from_host && to_host && work < kIslandWork) {
+    if (from_host && to_host && work < cost.min_island_work) {
       for (size_t k = at; k < end; ++k) {
-        SplitNode& s = nodes[static_cast<size_t>(order[k])];
+        PartitionNode& s = nodes[static_cast<size_t>(order[k])];
         dropped = dropped || s.device;
         s.device = false;
       }
@@ -137,10 +134,24 @@ bool drop_islands(const Graph& graph, std::vector<SplitNode>& nodes, const std::
 
 }  // namespace
 
-std::vector<int> split(const Graph& graph, std::vector<SplitNode>& nodes) {
+std::vector<int> partition(const Graph& graph, std::vector<PartitionNode>& nodes, const PartitionCost& cost) {
   std::vector<int> order = schedule(graph, nodes);
-  if (drop_islands(graph, nodes, order)) order = schedule(graph, nodes);
+  if (drop_islands(graph, nodes, order, cost)) order = schedule(graph, nodes);
   return order;
+}
+
+std::vector<NodeRange> find_partitions(std::span<const PlannedNode> nodes) {
+  std::vector<NodeRange> ranges;
+  bool open = false;
+  for (int k = 0; k < static_cast<int>(nodes.size()); ++k) {
+    const Placement p = nodes[static_cast<size_t>(k)].placement;
+    if (p == Placement::kElsewhere) open = false;
+    if (p != Placement::kHere) continue;
+    if (!open) ranges.push_back({k, k});
+    ranges.back().last = k;
+    open = true;
+  }
+  return ranges;
 }
 
 }  // namespace smelt

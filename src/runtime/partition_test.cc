@@ -14,7 +14,7 @@ namespace {
 /// A graph of unary nodes given as "output <- inputs".
 struct Drawing {
   Graph graph;
-  std::vector<SplitNode> nodes;
+  std::vector<PartitionNode> nodes;
 
   explicit Drawing(int values) { graph.values.resize(static_cast<size_t>(values)); }
   void node(ValueId out, std::vector<ValueId> in, bool device, double work = 1, Op op = Op::kUnary) {
@@ -27,11 +27,11 @@ struct Drawing {
   }
   std::vector<int> order() {
     for (size_t i = 0; i < nodes.size(); ++i) nodes[i].node = &graph.nodes[i];
-    return split(graph, nodes);
+    return partition(graph, nodes, {.min_island_work = 16'000});
   }
 };
 
-TEST(Split, DeviceNodesComeTogether) {
+TEST(Partition, DeviceNodesComeTogether) {
   Drawing d(6);
   d.node(1, {0}, true);
   d.node(2, {0}, false);
@@ -41,7 +41,7 @@ TEST(Split, DeviceNodesComeTogether) {
   EXPECT_EQ(d.order(), (std::vector<int>{0, 2, 1, 3, 4}));
 }
 
-TEST(Split, AnIslandThatDoesNotPayGoesToTheHost) {
+TEST(Partition, AnIslandThatDoesNotPayGoesToTheHost) {
   Drawing d(4);
   d.node(1, {0}, false);
   d.node(2, {1}, true, 10);
@@ -50,7 +50,7 @@ TEST(Split, AnIslandThatDoesNotPayGoesToTheHost) {
   EXPECT_FALSE(d.nodes[1].device);
 }
 
-TEST(Split, AnIslandThatPaysStays) {
+TEST(Partition, AnIslandThatPaysStays) {
   Drawing d(4);
   d.node(1, {0}, false);
   d.node(2, {1}, true, 1e7);
@@ -59,7 +59,7 @@ TEST(Split, AnIslandThatPaysStays) {
   EXPECT_TRUE(d.nodes[1].device);
 }
 
-TEST(Split, SmallWorkAtTheEdgesStays) {
+TEST(Partition, SmallWorkAtTheEdgesStays) {
   Drawing d(3);
   d.node(1, {0}, true, 1);
   d.node(2, {1}, false);
@@ -67,7 +67,7 @@ TEST(Split, SmallWorkAtTheEdgesStays) {
   EXPECT_TRUE(d.nodes[0].device);
 }
 
-TEST(Split, AWriteWaitsForWhatStoodBeforeIt) {
+TEST(Partition, AWriteWaitsForWhatStoodBeforeIt) {
   Drawing d(5);
   d.node(1, {}, false, 0, Op::kStateRead);
   d.node(2, {0}, true);

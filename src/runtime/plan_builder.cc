@@ -1,25 +1,19 @@
-// Turns a graph and concrete input types into a plan: what is known of values (known_values.h), choice of kernels,
-// lifetimes, arena; with a device, what runs there.
+// Turns a graph and concrete input types into a plan: what is known of values (constant_propagation.h), what runs each
+// node, lifetimes, arena.
 #include <algorithm>
 #include <cmath>
 
-#include "backends/vulkan/core/kernel.h"
-#include "backends/vulkan/record/program.h"
 #include "base/error.h"
+#include "graph/node_label.h"
 #include "ops/control/control.h"
 #include "ops/shape/shape.h"
 #include "runtime/constant_propagation.h"
-#include "runtime/device_layout.h"
-#include "runtime/device_storage.h"
 #include "runtime/partition.h"
-#include "runtime/plan.h"
-#include "runtime/resident_states.h"
-#include "runtime/work.h"
 
 namespace smelt {
 namespace {
 
-/// Whether every element stays in its place: bytes seen as another type, a transposition that moves dimensions of 1,
+/// True if every element stays in its place: bytes seen as another type, a transposition that moves dimensions of 1,
 /// an expansion to the same shape.
 bool moves_nothing(const Node& node, const ValueType& from, const ValueType& to) {
   const Shape& x = from.shape;
@@ -37,66 +31,72 @@ bool moves_nothing(const Node& node, const ValueType& from, const ValueType& to)
   }
   return true;
 }
-}  // namespace
-
 class PlanBuilder {
  public:
   PlanBuilder(PlannedEnvironment& env, int graph, std::span<const ValueType> inputs, std::span<const Datum> given,
-              Plan& plan, int depth, const Plan* before)
+              GraphRole role, const Plan* before)
       : env_(env),
         graph_(env.module->graphs[static_cast<size_t>(graph)]),
-        plan_(plan),
-        depth_(depth),
-        before_(before && before->complete_ ? before : nullptr),
-        known_(env, graph_, inputs, given, plan.slots_, before_) {
-    plan_.outermost_ = depth == 0;
-    plan_.graph_ = &graph_;
-    plan_.inputs_.assign(inputs.begin(), inputs.end());
+        before_(before && before->findings().complete ? before : nullptr),
+        known_(env, graph_, inputs, given, plan_.values, before_) {
+    plan_.role = role;
+    plan_.graph = &graph_;
+    plan_.inputs.assign(inputs.begin(), inputs.end());
+    const auto check_memory = [&env](size_t bytes) { return env.control.check(bytes); };
+    for (const auto& backend : env.backends()) {
+      compilers_.push_back({backend.get(), backend->begin_plan(check_memory)});
+      if (backend.get() == env.device()) device_ = compilers_.size() - 1;
+    }
   }
 
-  Status build() {
+  Result<std::unique_ptr<Plan>> build() {
     const size_t n = graph_.values.size();
     home_.assign(n, Home::kHeap);
     for (const Node& node : graph_.nodes)
       if (auto s = add(node); !s.ok()) return s.error().within(node_label(node));
     for (size_t i = 0; i < n; ++i)
-      if (known_[i].settled) home_[i] = Home::kConstant;
+      if (known_[i].folded) home_[i] = Home::kConstant;
     for (ValueId id : graph_.inputs) home_[static_cast<size_t>(id)] = Home::kOutside;
-    plan_.guards_ = known_.guards();
-    put_in_order();
+    plan_.guards = known_.guards();
+    if (env_.device()) order_steps(*env_.device());
     find_last_uses();
-    for (size_t k = 0; k < plan_.steps_.size(); ++k)
-      if (auto s = choose(k); !s.ok()) return s.error().within(node_label(*plan_.steps_[k].node));
+    for (size_t k = 0; k < plan_.steps.size(); ++k)
+      if (auto s = choose(k); !s.ok()) return s.error().within(node_label(*plan_.steps[k].node));
     note_findings();
-    SMELT_TRY(lay_out_on_device());
-    return lay_out();
+    for (size_t b = 0; b < compilers_.size(); ++b) SMELT_TRY(compile(b));
+    SMELT_TRY(lay_out());
+    return std::make_unique<Plan>(std::move(plan_));
   }
 
  private:
-  /// What the next plan may take over.
-  void note_findings() {
-    const size_t n = graph_.values.size();
-    plan_.types_.reserve(n);
-    plan_.settled_.reserve(n);
-    for (size_t i = 0; i < n; ++i) {
-      plan_.types_.push_back(known_[i].type);
-      plan_.settled_.push_back(known_[i].settled);
-    }
-    plan_.complete_ = known_.complete();
-    plan_.step_of_.assign(graph_.nodes.size(), -1);
-    for (size_t k = 0; k < plan_.steps_.size(); ++k)
-      plan_.step_of_[static_cast<size_t>(plan_.steps_[k].node - graph_.nodes.data())] = static_cast<int32_t>(k);
-  }
-
+  static constexpr size_t kNoBackend = static_cast<size_t>(-1);
   enum class Home : uint8_t { kHeap, kConstant, kOutside /* input or variable */, kArena, kDevice };
 
-  /// What add() learned about the node of a step.
+  /// What is known of the node of a step before it is compiled.
   struct Draft {
-    std::vector<ValueType> types;  ///< of the outputs
-    const char* device_kernel = "";
+    std::vector<ValueType> types;            ///< of the outputs
+    size_t backend = kNoBackend;             ///< that runs it, of compilers_
+    std::unique_ptr<PreparedNode> prepared;  ///< for that back-end; null: a segment of the plan before is taken over
+  };
+  struct Compiler {
+    const BackendSession* backend;
+    std::unique_ptr<PlanCompiler> compiler;
   };
 
-  /// Whether the output is the input's storage under another type. Precondition: add() was called for the node.
+  /// What the next plan may take over.
+  void note_findings() {
+    PlanFindings& f = plan_.findings;
+    for (size_t i = 0; i < graph_.values.size(); ++i) {
+      f.types.push_back(known_[i].type);
+      f.folded.push_back(known_[i].folded);
+    }
+    f.complete = known_.complete();
+    f.step_of.assign(graph_.nodes.size(), -1);
+    for (size_t k = 0; k < plan_.steps.size(); ++k) f.step_of[index_of(*plan_.steps[k].node)] = static_cast<int32_t>(k);
+  }
+  size_t index_of(const Node& node) const { return static_cast<size_t>(&node - graph_.nodes.data()); }
+
+  /// True if the output is the input's storage under another type. Precondition: add() was called for the node.
   bool is_view(const Node& node) const {
     if (node.inputs.empty() || node.inputs[0] == kNoValue || node.outputs.empty() || node.outputs[0] == kNoValue)
       return false;
@@ -108,16 +108,16 @@ class PlanBuilder {
 
   /// By position in the steps; a graph's output is used after the last one.
   void find_last_uses() {
-    const int steps = static_cast<int>(plan_.steps_.size());
+    const int steps = static_cast<int>(plan_.steps.size());
     last_use_.assign(graph_.values.size(), -1);
     for (int k = 0; k < steps; ++k)
-      for (ValueId id : plan_.steps_[static_cast<size_t>(k)].node->inputs)
+      for (ValueId id : plan_.steps[static_cast<size_t>(k)].node->inputs)
         if (id != kNoValue) last_use_[static_cast<size_t>(id)] = k;
     for (ValueId id : graph_.outputs)
       if (id != kNoValue) last_use_[static_cast<size_t>(id)] = steps;
     // What aliases keep alive: an alias extends its source.
     for (int k = steps - 1; k >= 0; --k) {
-      const Node& n = *plan_.steps_[static_cast<size_t>(k)].node;
+      const Node& n = *plan_.steps[static_cast<size_t>(k)].node;
       if (!is_view(n)) continue;
       int& source = last_use_[static_cast<size_t>(n.inputs[0])];
       source = std::max(source, last_use_[static_cast<size_t>(n.outputs[0])]);
@@ -130,28 +130,41 @@ class PlanBuilder {
     SMELT_TRY(known_.infer(node, draft.types));
     SMELT_ASSIGN(const bool folded, known_.fold(node, draft.types));
     if (folded) return Ok();
-    std::unique_ptr<vulkan::Kernel> kernel;
-    std::string reason;
-    if (env_.gpu.device && !is_static(node, draft.types)) {
-      reason = "shapes depend on data, or control flow";
-    } else if (env_.gpu.device && !is_view(node)) {
-      const Operands ops = operands(node);
-      vulkan::KernelSpec spec{{node, ops.types, ops.constants, draft.types}, *env_.gpu.device};
-      spec.fp16 = env_.options.fp16;
-      const vulkan::KernelInfo* chosen = nullptr;
-      kernel = vulkan::make_kernel(spec, &chosen);
-      if (kernel) draft.device_kernel = chosen->name;
-      reason = kernel ? "too little work between steps of the host" : vulkan::refusal(spec);
-    }
     Step step;
     step.node = &node;
-    step.host_reason = std::move(reason);
-    for (ValueId id : node.inputs) step.in.push_back(id);
-    for (ValueId id : node.outputs) step.out.push_back(id);
-    plan_.steps_.push_back(std::move(step));
+    if (device_ != kNoBackend && !is_static(node, draft.types)) {
+      step.host_reason = "shapes depend on data, or control flow";
+    } else if (device_ != kNoBackend && !is_view(node)) {
+      if (prepare(node, draft, device_, &step.host_reason))
+        step.host_reason = "too little work between steps of the host";
+    }
+    step.in.assign(node.inputs.begin(), node.inputs.end());
+    step.out.assign(node.outputs.begin(), node.outputs.end());
+    plan_.steps.push_back(std::move(step));
     drafts_.push_back(std::move(draft));
-    device_kernels_.push_back(std::move(kernel));
     return Ok();
+  }
+
+  /// The contents of a value as kernels see them: constants of the model, and what planning computed.
+  const Tensor* constant_for_kernel(size_t id) const {
+    const Tensor* content = known_[id].content;
+    return content && graph_.values[id].constant ? graph_.values[id].constant.get() : content;
+  }
+
+  /// True if the back-end supports the node, which the draft then belongs to.
+  bool prepare(const Node& node, Draft& draft, size_t backend, std::string* why) {
+    std::vector<ValueType> types;
+    std::vector<const Tensor*> constants;
+    auto lifetime = ConstantLifetime::kModel;
+    for (ValueId id : node.inputs) {
+      const Tensor* content = id == kNoValue ? nullptr : constant_for_kernel(static_cast<size_t>(id));
+      if (content && !graph_.value(id).constant) lifetime = ConstantLifetime::kPlan;
+      types.push_back(id == kNoValue ? ValueType{} : known_[id].type);
+      constants.push_back(content);
+    }
+    draft.prepared = compilers_[backend].compiler->prepare({{node, types, constants, draft.types}, lifetime}, why);
+    if (draft.prepared) draft.backend = backend;
+    return draft.prepared != nullptr;
   }
 
   /// Shapes known, outputs to be allocated beforehand.
@@ -181,57 +194,55 @@ class PlanBuilder {
     return n * std::max<double>(1, std::sqrt(size(known_[node.inputs[1]].type)));
   }
 
-  /// With a device: device nodes side by side.
-  void put_in_order() {
-    if (!env_.gpu.device) return;
-    std::vector<SplitNode> nodes;
+  /// Brings nodes that the device runs side by side, and settles which those are.
+  void order_steps(const BackendSession& device) {
+    std::vector<PartitionNode> nodes;
     for (size_t k = 0; k < drafts_.size(); ++k) {
-      const Node& node = *plan_.steps_[k].node;
-      nodes.push_back({&node, device_kernels_[k] != nullptr, is_view(node), work(node, drafts_[k].types)});
+      const Node& node = *plan_.steps[k].node;
+      nodes.push_back({&node, drafts_[k].prepared != nullptr, is_view(node), work(node, drafts_[k].types)});
     }
+    const auto type = [&](ValueId id) -> const ValueType& { return known_[id].type; };
     std::vector<int> order;
     // Work that is given to the host may take variables along.
     for (bool again = true; again;) {
-      resident_ = resident_states(*env_.module, graph_, nodes, known_, *env_.gpu.device);
+      resident_ = resident_states(*env_.module, graph_, nodes, type, device);
       for (size_t k = 0; k < nodes.size(); ++k)
         if (const int state = state_of(*nodes[k].node); state >= 0)
           nodes[k].device = resident_[static_cast<size_t>(state)];
-      order = split(graph_, nodes);
-      again = resident_states(*env_.module, graph_, nodes, known_, *env_.gpu.device) != resident_;
+      order = partition(graph_, nodes, device.partition_cost());
+      again = resident_states(*env_.module, graph_, nodes, type, device) != resident_;
     }
     std::vector<Step> steps;
     std::vector<Draft> drafts;
-    std::vector<std::unique_ptr<vulkan::Kernel>> kernels;
     for (int i : order) {
       const auto k = static_cast<size_t>(i);
-      if (!nodes[k].device) device_kernels_[k].reset();
-      steps.push_back(std::move(plan_.steps_[k]));
+      if (!nodes[k].device) {
+        drafts_[k].prepared.reset();
+        drafts_[k].backend = kNoBackend;
+      }
+      steps.push_back(std::move(plan_.steps[k]));
       drafts.push_back(std::move(drafts_[k]));
-      kernels.push_back(std::move(device_kernels_[k]));
     }
-    plan_.steps_ = std::move(steps);
-    device_kernels_ = std::move(kernels);
+    plan_.steps = std::move(steps);
     drafts_ = std::move(drafts);
   }
 
   Status choose(size_t at) {
-    Step& step = plan_.steps_[at];
+    Step& step = plan_.steps[at];
     const Node& node = *step.node;
     const std::vector<ValueType>& types = drafts_[at].types;
     const int k = static_cast<int>(at);
-    const OpInfo& info = op_info(node.op);
     if (const int state = state_of(node); state >= 0 && !resident_.empty() && resident_[static_cast<size_t>(state)]) {
-      step.kind = node.op == Op::kStateRead ? Step::Kind::kDeviceRead : Step::Kind::kDeviceWrite;
+      step.work = DeviceStep{DeviceStep::Kind::kState};
       if (node.op == Op::kStateRead) home_[static_cast<size_t>(node.outputs[0])] = Home::kDevice;
       return Ok();
     }
     if (node.op == Op::kStateWrite) {
-      step.kind = Step::Kind::kStateWrite;
+      step.work = StateStep{StateStep::Kind::kWrite};
       return Ok();
     }
-    if (device_kernels_[at]) {
-      step.kind = Step::Kind::kDevice;
-      step.kernel_name = drafts_[at].device_kernel;
+    if (drafts_[at].prepared) {
+      step.work = SegmentStep{env_.device()};
       for (ValueId id : node.outputs)
         if (id != kNoValue) home_[static_cast<size_t>(id)] = Home::kDevice;
       return Ok();
@@ -240,32 +251,40 @@ class PlanBuilder {
     if (node.op == Op::kStateRead) return choose_read(node, k, types, fixed, step);
     if (!fixed) return Ok();
     if (is_view(node)) {
-      step.kind = Step::Kind::kAlias;
-      step.in.resize(1);
-      step.shape = types[0].shape;
-      step.dtype = types[0].dtype;
-      step.quant = types[0].quant;
-      const auto out = static_cast<size_t>(node.outputs[0]), in = static_cast<size_t>(node.inputs[0]);
-      home_[out] = home_[in] == Home::kConstant ? Home::kOutside : home_[in];
-      if (home_[out] == Home::kDevice) step.kind = Step::Kind::kDeviceAlias;
+      choose_view(node, types[0], step);
       return Ok();
     }
+    return choose_kernel(node, k, step);
+  }
+
+  void choose_view(const Node& node, const ValueType& type, Step& step) {
+    const auto out = static_cast<size_t>(node.outputs[0]), in = static_cast<size_t>(node.inputs[0]);
+    home_[out] = home_[in] == Home::kConstant ? Home::kOutside : home_[in];
+    step.in.resize(1);
+    if (home_[out] == Home::kDevice)
+      step.work = DeviceStep{DeviceStep::Kind::kView};
+    else
+      step.work = AliasStep{type.shape, type.dtype, type.quant};
+  }
+
+  /// For a node on the host whose outputs are laid out beforehand.
+  Status choose_kernel(const Node& node, int k, Step& step) {
+    Draft& draft = drafts_[static_cast<size_t>(k)];
+    const std::vector<ValueType>& types = draft.types;
+    const OpInfo& info = op_info(node.op);
     for (size_t i = 0; i < types.size(); ++i)
       if (node.outputs[i] != kNoValue) SMELT_TRY(in_arena(node.outputs[i], types[i], k));
-    step.kind = Step::Kind::kReference;
-    step.empty = nothing_to_compute(node, [&](size_t i) { return types[i].shape.elements() == 0; });
-    if (step.empty) return Ok();
+    const bool empty = nothing_to_compute(node, [&](size_t i) { return types[i].shape.elements() == 0; });
+    step.work = ReferenceStep{empty};
+    if (empty || find_kernel(node, draft, step)) return Ok();
     if (needs_float(info, node, types)) {
       // The reference kernel works on real numbers: the runtime wraps it, allocating as it goes.
-      if (!fast_kernel(node, types, step)) {
-        step.kind = Step::Kind::kGeneric;
-        for (ValueId id : node.outputs)
-          if (id != kNoValue) leave_arena(id);
-      }
+      step.work = DynamicStep{};
+      for (ValueId id : node.outputs)
+        if (id != kNoValue) leave_arena(id);
       return Ok();
     }
-    if (!fast_kernel(node, types, step) && !info.reference)
-      return Unsupported("operator ", info.name, " has no kernel");
+    if (!info.reference) return Unsupported("operator ", info.name, " has no kernel");
     return Ok();
   }
 
@@ -278,61 +297,27 @@ class PlanBuilder {
     return false;
   }
 
-  /// The contents of a value as kernels see them: constants of the model, and what planning computed.
-  const Tensor* constant_for_kernel(size_t id) const {
-    const Tensor* content = known_[id].content;
-    return content && graph_.values[id].constant ? graph_.values[id].constant.get() : content;
+  /// True if a back-end that works in the host's memory runs the node.
+  bool find_kernel(const Node& node, Draft& draft, Step& step) {
+    if (segment_as_before(node, step)) return true;
+    for (size_t b = 0; b < compilers_.size(); ++b)
+      if (compilers_[b].backend->memory() == MemorySpace::kHost && prepare(node, draft, b, nullptr)) {
+        step.work = SegmentStep{compilers_[b].backend};
+        return true;
+      }
+    return false;
   }
 
-  struct Operands {
-    std::vector<ValueType> types;
-    std::vector<const Tensor*> constants;
-    bool lasting = true;  ///< every content lives as long as the model
-  };
-  Operands operands(const Node& node) const {
-    Operands o;
-    for (ValueId id : node.inputs) {
-      const Tensor* content = id == kNoValue ? nullptr : constant_for_kernel(static_cast<size_t>(id));
-      if (content && !graph_.value(id).constant) o.lasting = false;
-      o.types.push_back(id == kNoValue ? ValueType{} : known_[id].type);
-      o.constants.push_back(content);
-    }
-    return o;
-  }
-
-  bool fast_kernel(const Node& node, const std::vector<ValueType>& types, Step& step) {
-    if (env_.options.backend == BackendKind::kReference) return false;
-    if (kernel_as_before(node, step)) return true;
-    const Operands o = operands(node);
-    // Kernels pack constants by address: what this plan computed lives no longer than the plan.
-    PackCache& packs = o.lasting ? env_.packs() : own_packs();
-    const KernelInfo* chosen = nullptr;
-    const int threads = worthwhile_threads(env_.threads.threads(), node, o.types, types, env_.isa());
-    step.alone = threads == 1;
-    step.kernel = make_kernel({{node, o.types, o.constants, types}, env_.isa(), threads, packs}, &chosen);
-    if (!step.kernel) return false;
-    step.kind = Step::Kind::kKernel;
-    step.kernel_name = chosen->name;
-    return true;
-  }
-
-  /// The kernel that does the same in the plan before, if there is one.
-  bool kernel_as_before(const Node& node, Step& step) const {
-    if (!before_ || !known_.as_before(node)) return false;
-    const int32_t at = before_->step_of_[static_cast<size_t>(&node - graph_.nodes.data())];
+  /// Takes over the segment that does the same in the plan before, if there is one in the host's memory.
+  bool segment_as_before(const Node& node, Step& step) const {
+    if (!before_ || !known_.same_as_before(node)) return false;
+    const int32_t at = before_->findings().step_of[index_of(node)];
     if (at < 0) return false;
-    const Step& same = before_->steps_[static_cast<size_t>(at)];
-    if (same.kind != Step::Kind::kKernel) return false;
-    step.kind = same.kind;
-    step.kernel = same.kernel;
-    step.kernel_name = same.kernel_name;
-    step.alone = same.alone;
+    const Step& same = before_->steps()[static_cast<size_t>(at)];
+    const auto* segment = std::get_if<SegmentStep>(&same.work);
+    if (!segment || same.on_device()) return false;
+    step.work = *segment;
     return true;
-  }
-
-  PackCache& own_packs() {
-    if (!plan_.packs_) plan_.packs_ = std::make_unique<PackCache>(env_.packs().mode());
-    return *plan_.packs_;
   }
 
   Status in_arena(ValueId id, const ValueType& type, int k) {
@@ -341,19 +326,17 @@ class PlanBuilder {
     if (n > (int64_t{1} << 40)) return LimitReached("a tensor of shape ", type.shape.str(), " is too large");
     if (type.dtype == DType::kString) {
       const size_t bytes = Tensor::byte_size(type.dtype, n);
-      SMELT_TRY(env_.control.charge(bytes));
-      env_.control.release(bytes);
+      SMELT_TRY(env_.control.check(bytes));
       SMELT_ASSIGN(Tensor t, Tensor::allocate(type.dtype, type.shape));
-      plan_.slots_[i] = Datum(std::move(t));
+      plan_.values[i] = Datum(std::move(t));
       home_[i] = Home::kOutside;
       return Ok();
     }
     // 64 bytes of slack let vector kernels read past the end.
     const size_t bytes = Tensor::byte_size(type.dtype, n) + 64;
     // No kernel is prepared for what alone is too much for the arena.
-    SMELT_TRY(env_.control.charge_plan(bytes, depth_));
-    env_.control.release(bytes);
-    plan_.slots_[i] = Datum(type_only(type));
+    SMELT_TRY(env_.control.check_plan(bytes, plan_.role));
+    plan_.values[i] = Datum(type_only(type));
     home_[i] = Home::kArena;
     items_.push_back({.bytes = bytes, .first = k, .last = std::max(k, last_use_[i])});
     item_value_.push_back(id);
@@ -378,53 +361,80 @@ class PlanBuilder {
     const auto out = static_cast<size_t>(node.outputs[0]);
     if (node.outputs[0] == kNoValue) return Ok();
     const int last = last_use_[out];
-    bool written = last >= static_cast<int>(plan_.steps_.size());
+    bool written = last >= static_cast<int>(plan_.steps.size());
     for (int j = k + 1; !written && j < last; ++j) {
-      const Node& n = *plan_.steps_[static_cast<size_t>(j)].node;
+      const Node& n = *plan_.steps[static_cast<size_t>(j)].node;
       if (n.op == Op::kStateWrite && static_cast<const StateAttrs&>(*n.attrs).state == state) written = true;
       if (op_info(n.op).flags & kControl) written = true;
     }
     if (!written) {
-      step.kind = Step::Kind::kStateRead;
+      step.work = StateStep{StateStep::Kind::kRead};
       home_[out] = Home::kOutside;
       return Ok();
     }
     if (!is_static) return Ok();
-    step.kind = Step::Kind::kStateCopy;
+    step.work = StateStep{StateStep::Kind::kCopy};
     return in_arena(node.outputs[0], types[0], k);
   }
 
-  Status lay_out_on_device() {
-    if (!env_.gpu.device) return Ok();
-    choose_storage(
-        graph_, plan_.steps_, device_kernels_, env_.options.device_storage, vulkan::device_info(*env_.gpu.device),
-        [&](size_t k, const vulkan::TextureForm& form, const InputImages& inputs, const char** name) {
-          const Node& node = *plan_.steps_[k].node;
-          const Operands ops = operands(node);
-          const vulkan::KernelInfo* chosen = nullptr;
-          vulkan::KernelSpec spec{{node, ops.types, ops.constants, drafts_[k].types}, *env_.gpu.device, form};
-          spec.images = inputs;
-          spec.fp16 = spec.form.halves = env_.options.fp16;
-          auto kernel = vulkan::make_texture_kernel(spec, &chosen);
-          if (kernel) *name = chosen->name;
-          return kernel;
-        });
-    std::vector<DeviceValue> values(graph_.values.size());
-    for (size_t i = 0; i < values.size(); ++i)
-      values[i] = {known_[i].type, known_[i].content, graph_.values[i].constant && known_[i].content,
-                   home_[i] == Home::kDevice};
-    for (const Step& step : plan_.steps_)
-      if (step.kind == Step::Kind::kDeviceRead) values[static_cast<size_t>(step.out[0])].state = state_of(*step.node);
-    SMELT_ASSIGN(DeviceLayout layout, lay_out_device(graph_, plan_.steps_, device_kernels_, values, env_));
-    plan_.copies_ = layout.copies;
-    plan_.device_arena_bytes_ = layout.arena_bytes;
-    plan_.device_arena_lower_bound_ = layout.arena_lower_bound;
-    plan_.program_ = std::move(layout.program);
-    for (const auto& [id, data] : layout.views) {
+  Placement placement(size_t k, size_t backend) const {
+    const Step& step = plan_.steps[k];
+    if (drafts_[k].prepared && drafts_[k].backend == backend) return Placement::kHere;
+    const auto* on_device = backend == device_ ? std::get_if<DeviceStep>(&step.work) : nullptr;
+    if (!on_device) return Placement::kElsewhere;
+    if (on_device->kind == DeviceStep::Kind::kView) return Placement::kView;
+    return step.node->op == Op::kStateRead ? Placement::kStateRead : Placement::kStateWrite;
+  }
+
+  /// The graph's values as the device's part of the plan sees them.
+  std::vector<PlannedValue> planned_values() const {
+    std::vector<PlannedValue> values(graph_.values.size());
+    for (size_t i = 0; i < values.size(); ++i) {
+      const ValueKnowledge& v = known_[i];
+      values[i] = {&v.type, v.content, graph_.values[i].constant && v.content, home_[i] == Home::kDevice};
+    }
+    for (size_t k = 0; k < plan_.steps.size(); ++k)
+      if (placement(k, device_) == Placement::kStateRead)
+        values[static_cast<size_t>(plan_.steps[k].out[0])].state = state_of(*plan_.steps[k].node);
+    return values;
+  }
+
+  /// Makes the segments of one back-end.
+  Status compile(size_t backend) {
+    std::vector<PlannedNode> nodes;
+    std::vector<size_t> at;  // in the steps
+    std::vector<NodeRange> partitions;
+    std::vector<PlannedValue> values;
+    const bool device = backend == device_;
+    for (size_t k = 0; k < plan_.steps.size(); ++k) {
+      const Placement p = placement(k, backend);
+      if (!device && p != Placement::kHere) continue;
+      if (!device) partitions.push_back({static_cast<int>(nodes.size()), static_cast<int>(nodes.size())});
+      nodes.push_back({plan_.steps[k].node, p, p == Placement::kHere ? std::move(drafts_[k].prepared) : nullptr});
+      at.push_back(k);
+    }
+    if (device) {
+      partitions = find_partitions(nodes);
+      values = planned_values();
+    }
+    if (partitions.empty()) return Ok();
+    SMELT_ASSIGN(CompiledPlan made, compilers_[backend].compiler->compile({graph_, nodes, values, partitions}));
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      if (nodes[i].placement != Placement::kHere) continue;
+      auto& work = std::get<SegmentStep>(plan_.steps[at[i]].work);
+      work.kernel = made.nodes[i].kernel;
+      work.storage = std::move(made.nodes[i].storage);
+    }
+    for (size_t i = 0; i < partitions.size(); ++i)
+      std::get<SegmentStep>(plan_.steps[at[static_cast<size_t>(partitions[i].first)]].work).segment =
+          std::move(made.segments[i]);
+    if (!device) return Ok();
+    plan_.device = made.use;
+    for (const auto& [id, data] : made.views) {
       const ValueType& t = known_[id].type;
       Tensor view = Tensor::view(t.dtype, t.shape, data, nullptr);
       view.set_quant(t.quant);
-      plan_.slots_[static_cast<size_t>(id)] = Datum(std::move(view));
+      plan_.values[static_cast<size_t>(id)] = Datum(std::move(view));
     }
     return Ok();
   }
@@ -441,51 +451,48 @@ class PlanBuilder {
   }
 
   Status lay_out() {
-    plan_.arena_lower_bound_ = smelt::arena_lower_bound(items_);
-    plan_.arena_bytes_ = plan_arena(items_);
-    if (auto s = env_.control.charge_plan(plan_.arena_bytes_, depth_); !s.ok()) return at_largest(s.error());
-    env_.control.release(plan_.arena_bytes_);
-    if (plan_.arena_bytes_ > 0) {
-      plan_.arena_ =
-          plan_.outermost_ ? env_.outermost_arena(plan_.arena_bytes_) : ArenaMemory::make(plan_.arena_bytes_);
-      if (!plan_.arena_) return LimitReached("no memory for ", plan_.arena_bytes_, " bytes of activations");
+    plan_.arena_lower_bound = smelt::arena_lower_bound(items_);
+    plan_.arena_bytes = plan_arena(items_);
+    if (auto s = env_.control.check_plan(plan_.arena_bytes, plan_.role); !s.ok()) return at_largest(s.error());
+    if (plan_.arena_bytes > 0) {
+      plan_.arena =
+          plan_.role == GraphRole::kEntry ? env_.entry_arena(plan_.arena_bytes) : ArenaMemory::make(plan_.arena_bytes);
+      if (!plan_.arena) return LimitReached("no memory for ", plan_.arena_bytes, " bytes of activations");
     }
     for (size_t j = 0; j < items_.size(); ++j) {
-      Tensor& t = plan_.slots_[static_cast<size_t>(item_value_[j])].tensor;
+      Tensor& t = plan_.values[static_cast<size_t>(item_value_[j])].tensor;
       QuantPtr quant = t.quant();
-      t = Tensor::view(t.dtype(), t.shape(), plan_.arena_->data() + items_[j].offset, nullptr);
+      t = Tensor::view(t.dtype(), t.shape(), plan_.arena->data() + items_[j].offset, nullptr);
       t.set_quant(std::move(quant));
     }
     // Values on the heap go after their last step; so do views of them.
     for (size_t i = 0; i < home_.size(); ++i) {
-      if (home_[i] != Home::kHeap || last_use_[i] < 0 || last_use_[i] >= static_cast<int>(plan_.steps_.size()))
-        continue;
-      plan_.steps_[static_cast<size_t>(last_use_[i])].dead.push_back(static_cast<int32_t>(i));
+      if (home_[i] != Home::kHeap || last_use_[i] < 0 || last_use_[i] >= static_cast<int>(plan_.steps.size())) continue;
+      plan_.steps[static_cast<size_t>(last_use_[i])].dead.push_back(static_cast<int32_t>(i));
     }
     return Ok();
   }
 
   PlannedEnvironment& env_;
   const Graph& graph_;
-  Plan& plan_;
-  int depth_;
+  PlanParts plan_;
   const Plan* before_;  ///< null: none to go on from
-  KnownValues known_;
+  ConstantPropagation known_;
+  std::vector<Compiler> compilers_;  ///< aligned with the environment's back-ends
+  size_t device_ = kNoBackend;       ///< of compilers_: the one with memory of its own
   std::vector<Home> home_;
   std::vector<int> last_use_;
   std::vector<ArenaItem> items_;
   std::vector<ValueId> item_value_;
-  // Aligned with the plan's steps:
-  std::vector<Draft> drafts_;
-  std::vector<std::unique_ptr<vulkan::Kernel>> device_kernels_;  ///< null: runs on the host
+  std::vector<Draft> drafts_;   ///< aligned with the plan's steps
   std::vector<bool> resident_;  ///< variables of the module that stay on the device; empty without one
 };
 
-Result<std::unique_ptr<Plan>> Plan::build(PlannedEnvironment& env, int graph, std::span<const ValueType> inputs,
-                                          std::span<const Datum> given, int depth, const Plan* before) {
-  auto plan = std::make_unique<Plan>();
-  SMELT_TRY(PlanBuilder(env, graph, inputs, given, *plan, depth, before).build());
-  return plan;
+}  // namespace
+
+Result<std::unique_ptr<Plan>> build_plan(PlannedEnvironment& env, int graph, std::span<const ValueType> inputs,
+                                         std::span<const Datum> given, GraphRole role, const Plan* before) {
+  return PlanBuilder(env, graph, inputs, given, role, before).build();
 }
 
 }  // namespace smelt

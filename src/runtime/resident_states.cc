@@ -1,8 +1,8 @@
-#include "runtime/resident_states.h"
-
+// Which variables stay with a back-end that has memory of its own.
 #include <algorithm>
 
 #include "ops/control/control.h"
+#include "runtime/partition.h"
 
 namespace smelt {
 
@@ -11,13 +11,13 @@ int state_of(const Node& node) {
   return static_cast<const StateAttrs&>(*node.attrs).state;
 }
 
-std::vector<bool> resident_states(const Module& module, const Graph& graph, std::span<const SplitNode> nodes,
-                                  const KnownValues& known, const vulkan::Device& device) {
+std::vector<bool> resident_states(const Module& module, const Graph& graph, std::span<const PartitionNode> nodes,
+                                  const std::function<const ValueType&(ValueId)>& types, const BackendSession& device) {
   std::vector<bool> resident(module.states.size(), true);
   std::vector<bool> used(resident.size(), false), written(resident.size(), false);
   std::vector<int> content(graph.values.size(), -1);  // the variable whose content a value is
   std::vector<bool> made_there(graph.values.size(), false);
-  for (const SplitNode& n : nodes) {
+  for (const PartitionNode& n : nodes) {
     const Node& node = *n.node;
     const int state = state_of(node);
     if (op_info(node.op).flags & kControl) return std::vector<bool>(resident.size(), false);
@@ -28,10 +28,10 @@ std::vector<bool> resident_states(const Module& module, const Graph& graph, std:
     if (state >= 0) {
       const auto s = static_cast<size_t>(state);
       const ValueId id = node.op == Op::kStateRead ? node.outputs[0] : node.inputs[0];
-      const ValueType& t = known[std::max(id, 0)].type;
+      const ValueType& t = types(std::max(id, 0));
       const ValueType& declared = module.states[s].type;
       const bool same = id != kNoValue && t.is_static() && declared.is_static() && t.dtype == declared.dtype &&
-                        t.shape == declared.shape && vulkan::stores(device, t.dtype);
+                        t.shape == declared.shape && device.holds(t);
       if (!same || written[s]) resident[s] = false;
       used[s] = true;
       if (node.op == Op::kStateWrite) {

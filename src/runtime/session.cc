@@ -7,7 +7,7 @@
 #include "base/guard.h"
 #include "runtime/compiled.h"
 #include "runtime/executor.h"
-#include "runtime/plan.h"
+#include "runtime/planned_environment.h"
 #include "smelt/model.h"
 
 namespace smelt {
@@ -15,6 +15,7 @@ namespace smelt {
 struct Session::Impl {
   std::shared_ptr<const Module> model;  ///< as loaded
   std::shared_ptr<Compiled> compiled;
+  GraphRequirements requirements;       ///< of the session's back-ends
   std::unique_ptr<Executor> reference;  ///< one of the two
   std::unique_ptr<PlannedEnvironment> planned;
   std::unique_ptr<PlannedEnvironment> overriding;  ///< made for the first run that overrides an input's default
@@ -29,8 +30,7 @@ struct Session::Impl {
   Result<std::span<const Datum>> run(int graph, std::span<const Datum> given);
   Result<std::vector<Port>> prepare(std::span<const Datum> given);
   /// Begins a run: checks what was given and keeps it, with defaults for what was left out, and chooses where it runs.
-  /// `read`: contents count.
-  Status take(int graph, std::span<const Datum> given, bool read);
+  Status take(int graph, std::span<const Datum> given, ContentUse contents);
   Environment& running() { return chosen ? static_cast<Environment&>(*chosen) : environment(); }
 
  private:
@@ -52,12 +52,8 @@ Result<int> graph_of(const Module& module, const std::string& method) {
   return InvalidInput("no method '", method, "'; the model has: ", known);
 }
 
-}  // namespace
-
-namespace {
-
 Status check(const SessionOptions& o) {
-  if (o.backend != BackendKind::kReference && o.backend != BackendKind::kCpu && o.backend != BackendKind::kVulkan)
+  if (!backend_name(o.backend))
     return InvalidInput("SessionOptions::backend is ", static_cast<int>(o.backend), ", which is none");
   if (o.threads < 1 || o.threads > SessionOptions::kMaxThreads)
     return InvalidInput("SessionOptions::threads is ", o.threads, ", 1 to ", SessionOptions::kMaxThreads, " expected");
@@ -81,16 +77,15 @@ Result<Session> Session::create(const Model& model, const SessionOptions& option
     auto impl = std::make_unique<Impl>();
     impl->graph = impl->latest = graph;
     impl->model = model.share_module();
-    PlannedEnvironment::Gpu gpu;
-    SMELT_ASSIGN(gpu.device, device_for(options));
-    if (options.backend == BackendKind::kReference) {
+    SMELT_ASSIGN(const auto backends, open_backends(options));
+    if (backends.empty()) {
       impl->reference = std::make_unique<Executor>(model.share_module(), options);
     } else {
       impl->compiled = model.compiled();
-      SMELT_ASSIGN(auto module, gpu.device ? impl->compiled->for_gpu(false) : impl->compiled->optimised());
-      if (gpu.device) gpu.weights = impl->compiled->weights(gpu.device);
+      impl->requirements = requirements(backends);
+      SMELT_ASSIGN(auto module, impl->compiled->module(InputDefaults::kConstant, impl->requirements));
       impl->planned =
-          std::make_unique<PlannedEnvironment>(std::move(module), options, impl->compiled->packs(), std::move(gpu));
+          std::make_unique<PlannedEnvironment>(std::move(module), options, impl->compiled->models(backends));
     }
     return Session(std::move(impl));
   });
@@ -112,7 +107,7 @@ const char* kind_name(const Datum& d) {
   return "missing";
 }
 
-/// Whether `d` is of the kind that the type asks for, its elements included.
+/// True if `d` is of the kind that the type asks for, its elements included.
 bool fits(const ValueType& want, const Datum& d) {
   switch (want.kind) {
     case ValueType::Kind::kTensor:
@@ -134,16 +129,16 @@ const ValueType& input_type(const Value& v) {
   return v.type.kind == ValueType::Kind::kOptional && v.type.element ? *v.type.element : v.type;
 }
 
-/// Whether the tensors of a caller are what they say: their elements fill their shapes and, where they are read, are
+/// An error unless a caller's tensors are what they say: their elements fill their shapes and, where they are read, are
 /// there.
-Status check_tensors(const Datum& d, bool read) {
+Status check_tensors(const Datum& d, ContentUse contents) {
   if (d.items)
-    for (const Datum& e : *d.items) SMELT_TRY(check_tensors(e, read));
+    for (const Datum& e : *d.items) SMELT_TRY(check_tensors(e, contents));
   if (!d.is_tensor()) return Ok();
   const Tensor& t = d.tensor;
   if (const auto n = t.shape().checked_elements(); !n.ok() || *n != t.elements())
     return InvalidInput("has ", t.elements(), " elements, which don't make its shape ", t.shape().str());
-  if (read && !t.raw() && t.elements() > 0) return InvalidInput("has no data");
+  if (contents == ContentUse::kRead && !t.raw() && t.elements() > 0) return InvalidInput("has no data");
   return Ok();
 }
 
@@ -155,8 +150,12 @@ void requantize(Datum& d, const QuantPtr& quant) {
   for (Datum& e : *d.items) requantize(e, nullptr);
 }
 
-/// `exact`: known dimensions are demands; else a caller's shapes replace them.
-Status check_input(const Value& v, size_t i, const Datum& d, bool exact) {
+enum class Dims : uint8_t {
+  kExact,      ///< known dimensions are demands
+  kResizable,  ///< a caller's shapes replace them
+};
+
+Status check_input(const Value& v, size_t i, const Datum& d, Dims dims) {
   if (!fits(v.type, d)) {
     if (d.none()) return InvalidInput("input ", i, " '", v.name, "' is missing");
     return InvalidInput("input ", i, " '", v.name, "' is ", kind_name(d), ", the model takes ", v.type.str());
@@ -170,7 +169,7 @@ Status check_input(const Value& v, size_t i, const Datum& d, bool exact) {
   if (want.ranked && t.rank() != want.shape.rank())
     return InvalidInput("input ", i, " '", v.name, "' has shape ", t.shape().str(), ", the model takes ",
                         want.shape.str());
-  for (int k = 0; exact && want.ranked && k < t.rank(); ++k)
+  for (int k = 0; dims == Dims::kExact && want.ranked && k < t.rank(); ++k)
     if (want.shape[k] >= 0 && want.shape[k] != t.dim(k))
       return InvalidInput("input ", i, " '", v.name, "' has shape ", t.shape().str(), ", the model takes ",
                           want.shape.str());
@@ -210,9 +209,8 @@ Status Session::Impl::choose(const Graph& g, std::span<const Datum> given) {
     return Ok();
   }
   if (!overriding) {
-    SMELT_ASSIGN(auto module, planned->gpu.device ? compiled->for_gpu(true) : compiled->overridable());
-    auto made =
-        std::make_unique<PlannedEnvironment>(std::move(module), planned->options, compiled->packs(), planned->gpu);
+    SMELT_ASSIGN(auto module, compiled->module(InputDefaults::kOverridable, requirements));
+    auto made = std::make_unique<PlannedEnvironment>(std::move(module), planned->options, planned->models());
     const std::lock_guard lock(making);
     overriding = std::move(made);
   }
@@ -220,7 +218,7 @@ Status Session::Impl::choose(const Graph& g, std::span<const Datum> given) {
   return Ok();
 }
 
-/// Whether `d` lies in what the last run lent its caller, which the next one writes over.
+/// True if `d` lies in what the last run lent its caller, which the next one writes over.
 bool Session::Impl::lent(const Datum& d) const {
   if (!d.is_tensor()) return false;
   const auto meets = [&](const Datum& other) {
@@ -232,7 +230,7 @@ bool Session::Impl::lent(const Datum& d) const {
   return std::any_of(outputs.begin(), outputs.end(), meets) && std::none_of(inputs.begin(), inputs.end(), meets);
 }
 
-Status Session::Impl::take(int index, std::span<const Datum> given, bool read) {
+Status Session::Impl::take(int index, std::span<const Datum> given, ContentUse contents) {
   const Graph& g = model->graphs[static_cast<size_t>(index)];
   if (reset) environment().reset_state();
   reset = false;
@@ -246,8 +244,8 @@ Status Session::Impl::take(int index, std::span<const Datum> given, bool read) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value& v = g.value(g.inputs[i]);
     if (inputs[i].none() && v.constant) inputs[i] = Datum(*v.constant);
-    SMELT_TRY(check_input(v, i, inputs[i], model->exact_inputs));
-    if (auto s = check_tensors(inputs[i], read); !s.ok())
+    SMELT_TRY(check_input(v, i, inputs[i], model->exact_inputs ? Dims::kExact : Dims::kResizable));
+    if (auto s = check_tensors(inputs[i], contents); !s.ok())
       return InvalidInput("input ", i, " '", v.name, "' ", s.error().message());
     if (!given[i].none()) requantize(inputs[i], input_type(v).quant);
   }
@@ -259,10 +257,10 @@ Status Session::Impl::take(int index, std::span<const Datum> given, bool read) {
 
 Result<std::vector<Port>> Session::Impl::prepare(std::span<const Datum> given) {
   const auto locate = [&](const Error& e) { return e.within(model->name); };
-  if (auto s = take(graph, given, false); !s.ok()) return locate(s.error());
+  if (auto s = take(graph, given, ContentUse::kTypesOnly); !s.ok()) return locate(s.error());
   const Plan* plan = nullptr;
   if (chosen) {
-    auto found = chosen->plan_for(graph, inputs, 0, true);
+    auto found = chosen->plan_for(graph, inputs, GraphRole::kEntry, ContentUse::kTypesOnly);
     if (!found.ok()) return locate(found.error());
     plan = *found;
   }
@@ -284,10 +282,10 @@ Result<std::vector<Port>> Session::Impl::prepare(std::span<const Datum> given) {
 
 Result<std::span<const Datum>> Session::Impl::run(int index, std::span<const Datum> given) {
   const auto locate = [&](const Error& e) { return e.within(model->name); };
-  if (auto s = take(index, given, true); !s.ok()) return locate(s.error());
+  if (auto s = take(index, given, ContentUse::kRead); !s.ok()) return locate(s.error());
   latest = index;
   if (chosen) {
-    if (auto s = chosen->run(index, inputs, 0, outputs); !s.ok()) return locate(s.error());
+    if (auto s = chosen->run(index, inputs, {}, outputs); !s.ok()) return locate(s.error());
   } else {
     auto out = reference->call(index, inputs, 0);
     if (!out.ok()) return locate(out.error());
@@ -347,13 +345,13 @@ std::vector<ProfileEntry> Session::profile() const {
       for (const Step& s : plan->steps()) {
         if (s.calls == 0) continue;
         const ValueId first = s.node->outputs.empty() ? kNoValue : s.node->outputs[0];
-        out.push_back({s.node->name, to_string(s.node->op), s.node->origin, s.kernel_name, plan->type_text(first),
+        out.push_back({s.node->name, to_string(s.node->op), s.node->origin, s.kernel_name(), plan->type_text(first),
                        s.micros, s.calls});
       }
   return out;
 }
 
-const char* Session::isa() const { return impl_ && impl_->planned ? to_string(impl_->planned->isa()) : "reference"; }
+const char* Session::isa() const { return impl_ && impl_->planned ? impl_->planned->isa() : "reference"; }
 
 size_t Session::arena_bytes() const {
   const Plan* plan = impl_ && impl_->planned ? impl_->planned->latest(impl_->latest) : nullptr;

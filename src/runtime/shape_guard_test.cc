@@ -5,8 +5,9 @@
 #include "ops/attention/attention.h"
 #include "ops/core/builder.h"
 #include "ops/core/verify.h"
+#include "runtime/compiled.h"
 #include "runtime/executor.h"
-#include "runtime/plan.h"
+#include "runtime/planned_environment.h"
 
 namespace smelt {
 namespace {
@@ -49,13 +50,13 @@ std::vector<Datum> step(int32_t total) {
 TEST(ShapeGuard, PlansFitContentsThatGiveTheSameShapes) {
   SessionOptions options;
   const auto module = decoder();
-  PlannedEnvironment env(module, options, std::make_shared<PackCache>());
+  PlannedEnvironment env(module, options, Compiled(module).models(open_backends(options).value()));
   Executor obvious(module, options);
   const auto run = [&](int32_t total) {
     const auto in = step(total);
     env.control.begin(options, env.size, in);
     std::vector<Datum> got;
-    ASSERT_TRUE(env.run(0, in, 0, got).ok());
+    ASSERT_TRUE(env.run(0, in, {}, got).ok());
     obvious.control.begin(options, obvious.size, in);
     const auto want = obvious.call(0, in, 0);
     ASSERT_TRUE(want.ok());
@@ -68,7 +69,7 @@ TEST(ShapeGuard, PlansFitContentsThatGiveTheSameShapes) {
   for (int32_t total : {1, 2, 6, 3}) run(total);
   EXPECT_EQ(env.plans(0).size(), 1u);
   ASSERT_EQ(env.latest(0)->steps().size(), 1u);
-  EXPECT_NE(env.latest(0)->steps()[0].kind, Step::Kind::kGeneric);
+  EXPECT_FALSE(env.latest(0)->steps()[0].is<DynamicStep>());
   for (int32_t total : {7, 7, 8, 7, 5}) run(total);
   EXPECT_EQ(env.plans(0).size(), 3u);
 }
@@ -76,14 +77,14 @@ TEST(ShapeGuard, PlansFitContentsThatGiveTheSameShapes) {
 /// A plan made by types alone does not know, and is not taken for contents that say more.
 TEST(ShapeGuard, PlansByTypesReadNoContents) {
   SessionOptions options;
-  PlannedEnvironment env(decoder(), options, std::make_shared<PackCache>());
+  PlannedEnvironment env(decoder(), options, {});
   auto in = step(2);
   in[6] = Tensor::view(DType::kI32, Shape{}, nullptr, nullptr);
   env.control.begin(options, env.size, in);
-  const auto blind = env.plan_for(0, in, 0, true);
+  const auto blind = env.plan_for(0, in, GraphRole::kEntry, ContentUse::kTypesOnly);
   ASSERT_TRUE(blind.ok());
-  EXPECT_EQ((*blind)->steps()[0].kind, Step::Kind::kGeneric);
-  const auto seeing = env.plan_for(0, step(2));
+  EXPECT_TRUE((*blind)->steps()[0].is<DynamicStep>());
+  const auto seeing = env.plan_for(0, step(2), GraphRole::kEntry, ContentUse::kRead);
   ASSERT_TRUE(seeing.ok());
   EXPECT_NE(*seeing, *blind);
   EXPECT_EQ(env.plans(0).size(), 2u);

@@ -4,10 +4,10 @@
 
 #include <filesystem>
 
-#include "backends/vulkan/record/program.h"
+#include "backends/vulkan/device/backend.h"
 #include "cli/golden_case.h"
 #include "runtime/compiled.h"
-#include "runtime/plan.h"
+#include "runtime/planned_environment.h"
 #include "smelt/model.h"
 #include "tests/support/paths.h"
 
@@ -46,23 +46,25 @@ TEST(DeviceMemory, WeightsAndLittleMoreThanWhatLivesAtOnce) {
       const auto model = Model::load(model_of(e.path()).string());
       if (!model.ok()) continue;
       SCOPED_TRACE(e.path().string());
-      const auto module = model->compiled()->optimised();
+      const auto module = model->compiled()->module(InputDefaults::kConstant, {});
       ASSERT_TRUE(module.ok());
       SessionOptions options;
       options.backend = BackendKind::kVulkan;
       const size_t before = vulkan::memory_held(**opened);
-      PlannedEnvironment::Gpu gpu{*opened, vulkan::make_weight_store(*opened)};
-      PlannedEnvironment env(*module, options, std::make_shared<PackCache>(), gpu);
+      const auto backends = open_backends(options);
+      ASSERT_TRUE(backends.ok());
+      PlannedEnvironment env(*module, options, Compiled(*module).models(*backends));
       const int graph = (*module)->methods[0].graph;
       env.control.begin(options, env.size, {});
       const auto plan = env.prepare(graph, input_types((*module)->graphs[static_cast<size_t>(graph)]));
-      if (!plan.ok() || !(*plan)->program()) continue;
+      if (!plan.ok() || (*plan)->device().arena_bytes == 0) continue;
       ++nets;
-      const size_t bound = (*plan)->device_arena_lower_bound();
-      EXPECT_LE(static_cast<double>((*plan)->device_arena_bytes()), 1.2 * static_cast<double>(bound));
+      const DeviceUse& use = (*plan)->device();
+      const size_t bound = use.arena_lower_bound;
+      EXPECT_LE(static_cast<double>(use.arena_bytes), 1.2 * static_cast<double>(bound));
       // Small things share blocks of a megabyte.
-      const size_t constants = vulkan::weight_bytes(*gpu.weights) + (*plan)->program()->table_bytes();
-      const size_t variables = vulkan::state_bytes(*env.device_states);
+      const size_t constants = env.models().front()->weight_bytes() + use.constant_bytes;
+      const size_t variables = env.device()->state_bytes();
       EXPECT_LE(vulkan::memory_held(**opened) - before, constants + variables + bound * 6 / 5 + (size_t{2} << 20));
     }
   }

@@ -9,7 +9,7 @@
 #include "smelt/result.h"
 #include "smelt/tensor.h"
 
-/// What the runtime and the command line see of the GPU back-end; no Vulkan types.
+/// What the command line and tests see of the GPU back-end's devices; no Vulkan types.
 namespace smelt::vulkan {
 
 /// Of matrices that a subgroup multiplies: [m, k] x [k, n].
@@ -42,21 +42,6 @@ class Device;
 /// Opens device `index`; -1: the first discrete GPU, else integrated, else any. Devices are shared by their users.
 Result<std::shared_ptr<Device>> open_device(int index);
 const DeviceInfo& device_info(const Device& device);
-/// Whether tensors of this element type can lie there.
-bool stores(const Device& device, DType dtype);
 /// Bytes that are allocated there now, by everybody in the process.
 size_t memory_held(const Device& device);
-/// Nothing runs on it any more; open_device() gives a fresh one.
-bool lost(const Device& device);
-
-class WeightStore;
-/// Weights of one model on one device, shared by the plans of all its sessions.
-std::shared_ptr<WeightStore> make_weight_store(std::shared_ptr<Device> device);
-size_t weight_bytes(const WeightStore& store);
-
-class StateStore;
-/// Variables of one session on the device.
-std::shared_ptr<StateStore> make_state_store(std::shared_ptr<Device> device);
-size_t state_bytes(const StateStore& store);
-
 }  // namespace smelt::vulkan

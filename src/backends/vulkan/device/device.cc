@@ -318,9 +318,7 @@ Result<std::shared_ptr<Device>> Device::open(int index) {
 }
 
 Result<std::shared_ptr<Device>> open_device(int index) { return Device::open(index); }
-bool stores(const Device& device, DType dtype) { return device.stores(dtype); }
 size_t memory_held(const Device& device) { return device.heap().held(); }
-bool lost(const Device& device) { return device.lost(); }
 const DeviceInfo& device_info(const Device& device) { return device.info(); }
 
 Device::Device() = default;

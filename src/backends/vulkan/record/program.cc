@@ -6,6 +6,8 @@
 #include "backends/vulkan/layout/image.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "backends/vulkan/record/states.h"
+#include "graph/node_label.h"
+#include "ops/core/op.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -14,7 +16,7 @@ struct Place {
   Binding binding;
   size_t offset = 0;  ///< in the arena
   const Tensor* constant = nullptr;
-  bool lasting = false;
+  bool model_lifetime = false;
   int state = -1;  ///< a variable's own memory
 };
 
@@ -25,8 +27,8 @@ struct Upload {
   size_t bytes;
 };
 
-struct Segment {
-  Segment(std::shared_ptr<Device> device, int threads) : recorder(std::move(device), threads) {}
+struct RecordedSegment {
+  RecordedSegment(std::shared_ptr<Device> device, int threads) : recorder(std::move(device), threads) {}
   Recorder recorder;
   std::vector<Upload> uploads;
   std::vector<int> states_read, states_written;
@@ -55,7 +57,7 @@ struct Program::Impl {
   std::vector<std::pair<std::shared_ptr<Image>, size_t>> images;  ///< and their offsets in the arena
   std::unique_ptr<Recorder> setup;                                ///< runs once, before the first segment
   std::unordered_map<ValueId, std::unique_ptr<Buffer>> views;     ///< staging of downloads
-  std::vector<std::unique_ptr<Segment>> segments;
+  std::vector<std::unique_ptr<RecordedSegment>> segments;
 
   Impl(std::shared_ptr<Device> d, std::shared_ptr<WeightStore> w, std::shared_ptr<StateStore> s, bool p, int t)
       : device(d), weights(std::move(w)), states(std::move(s)), profile(p), threads(t), own(d) {}
@@ -83,10 +85,10 @@ void Program::place(ValueId id, size_t offset, size_t bytes) {
   p.binding.bytes = bytes;
 }
 
-void Program::place_constant(ValueId id, const Tensor* content, bool lasting) {
+void Program::place_constant(ValueId id, const Tensor* content, bool model_lifetime) {
   Place& p = impl_->places[id];
   p.constant = content;
-  p.lasting = lasting;
+  p.model_lifetime = model_lifetime;
 }
 
 int Program::place_image(std::shared_ptr<Image> image, size_t offset) {
@@ -113,10 +115,12 @@ Status Program::allocate(size_t bytes) {
   return Ok();
 }
 
-void Program::begin_segment() { impl_->segments.push_back(std::make_unique<Segment>(impl_->device, impl_->threads)); }
+void Program::begin_segment() {
+  impl_->segments.push_back(std::make_unique<RecordedSegment>(impl_->device, impl_->threads));
+}
 
 Status Program::upload(ValueId id) {
-  Segment& s = *impl_->segments.back();
+  RecordedSegment& s = *impl_->segments.back();
   const Binding& to = impl_->places[id].binding;
   Upload u{id, nullptr, nullptr, to.bytes};
   if (impl_->arena->mapped()) {
@@ -132,7 +136,7 @@ Status Program::upload(ValueId id) {
 
 Status Program::add(const Kernel& kernel, const Node& node, size_t scratch_offset, std::span<const int> input_images,
                     std::span<const int> output_images) {
-  Segment& s = *impl_->segments.back();
+  RecordedSegment& s = *impl_->segments.back();
   std::vector<KernelRecorder::Operand> inputs;
   std::vector<Binding> outputs;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -143,7 +147,7 @@ Status Program::add(const Kernel& kernel, const Node& node, size_t scratch_offse
       const Place& p = it->second;
       o.binding = p.binding;
       o.constant = p.constant;
-      o.store = p.lasting ? impl_->weights.get() : &impl_->own;
+      o.store = p.model_lifetime ? impl_->weights.get() : &impl_->own;
     }
     inputs.push_back(o);
   }
@@ -177,7 +181,7 @@ Status Program::convert(ValueId id, int from, int to) {
   } else if (place.constant) {
     if (!impl_->setup) impl_->setup = std::make_unique<Recorder>(impl_->device, impl_->threads);
     recorder = impl_->setup.get();
-    SMELT_ASSIGN(source, (place.lasting ? *impl_->weights : impl_->own).raw(*place.constant));
+    SMELT_ASSIGN(source, (place.model_lifetime ? *impl_->weights : impl_->own).raw(*place.constant));
   }
   if (to >= 0) {
     target = image(to).binding();
@@ -199,7 +203,7 @@ Status Program::download(ValueId id) {
 void Program::read_state(int state) { impl_->segments.back()->states_read.push_back(state); }
 
 Status Program::write_state(ValueId id, int state) {
-  Segment& s = *impl_->segments.back();
+  RecordedSegment& s = *impl_->segments.back();
   const Binding& from = impl_->places[id].binding;
   SMELT_ASSIGN(const Binding to, impl_->states->place(state, from.bytes));
   s.recorder.copy(from, to);
@@ -208,7 +212,7 @@ Status Program::write_state(ValueId id, int state) {
 }
 
 void Program::end_segment() {
-  Segment& s = *impl_->segments.back();
+  RecordedSegment& s = *impl_->segments.back();
   if (s.faults && impl_->faults_staging)
     s.recorder.copy(impl_->faults->slice(0, 4), impl_->faults_staging->slice(0, 4));
 }
@@ -234,16 +238,15 @@ Result<void*> Program::host_view(ValueId id, size_t bytes) {
   return p;
 }
 
-Status Program::run(int index, std::span<const Datum> slots, std::span<const Datum> states,
-                    const std::function<Status()>& tick) {
-  Segment& s = *impl_->segments[static_cast<size_t>(index)];
+Status Program::run(int index, std::span<const Datum> values, KernelContext& context) {
+  RecordedSegment& s = *impl_->segments[static_cast<size_t>(index)];
   for (const Upload& u : s.uploads) {
-    const Tensor& t = slots[static_cast<size_t>(u.id)].tensor;
+    const Tensor& t = values[static_cast<size_t>(u.id)].tensor;
     if (t.bytes() != u.bytes) return Internal("an upload of another size than planned");
     std::memcpy(u.to, t.raw(), u.bytes);
   }
-  for (int i : s.states_read) SMELT_TRY(impl_->states->to_device(i, states[static_cast<size_t>(i)].tensor));
-  SMELT_TRY(s.recorder.run(tick));
+  for (int i : s.states_read) SMELT_TRY(impl_->states->to_device(i, context.state(i).tensor));
+  SMELT_TRY(s.recorder.run([&context] { return context.tick(); }));
   for (int i : s.states_written) impl_->states->written_on_device(i);
   if (impl_->profile) {
     SMELT_ASSIGN(s.micros, s.recorder.intervals());
@@ -252,7 +255,7 @@ Status Program::run(int index, std::span<const Datum> slots, std::span<const Dat
   if (s.faults && *impl_->fault_word() != 0) {
     const uint32_t code = *impl_->fault_word();
     const auto& [node, fault] = code <= s.nodes.size() ? s.nodes[code - 1] : s.nodes.front();
-    return InvalidInput(node->where, node->where.empty() ? "" : " ", node->origin, ": ", fault);
+    return InvalidInput(node_label(*node), ": ", fault);
   }
   return Ok();
 }

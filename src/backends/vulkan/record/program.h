@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -11,6 +10,8 @@
 namespace smelt::vulkan {
 
 class Image;
+class StateStore;
+class WeightStore;
 
 /// The device's part of a plan: one arena of activations, and command buffers that are recorded once and replayed.
 /// A segment is a run of nodes without the host in between: uploads, kernels, downloads.
@@ -23,8 +24,8 @@ class Program {
 
   /// Where values lie. An upload or download is a copy unless the memory is unified.
   void place(ValueId id, size_t offset, size_t bytes);
-  /// A value whose content is known. `lasting`: the tensor's bytes live as long as the model.
-  void place_constant(ValueId id, const Tensor* content, bool lasting);
+  /// A value whose content is known. `model_lifetime`: the tensor's bytes live as long as the model, else as the plan.
+  void place_constant(ValueId id, const Tensor* content, bool model_lifetime);
   /// The content of a variable, in its own memory.
   void place_state(ValueId id, int state, size_t bytes);
   /// An image of the arena. Returns the number that names it.
@@ -51,10 +52,9 @@ class Program {
   /// After allocate(): host memory where a downloaded value is found after its segment ran.
   Result<void*> host_view(ValueId id, size_t bytes);
 
-  /// Runs a segment: copies the uploaded values from `slots`, and variables that the host wrote from `states`, and
-  /// waits. `tick` is asked while waiting.
-  Status run(int segment, std::span<const Datum> slots, std::span<const Datum> states,
-             const std::function<Status()>& tick);
+  /// Runs a segment and waits: copies the uploaded ones of `values` (by ValueId), and variables of `context` that the
+  /// host wrote. The context's tick() is asked while waiting.
+  Status run(int segment, std::span<const Datum> values, KernelContext& context);
   /// Microseconds of each node of the segment in the last run; empty unless profiled.
   const std::vector<double>& node_micros(int segment) const;
   size_t segments() const;

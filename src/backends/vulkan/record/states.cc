@@ -4,12 +4,6 @@
 
 namespace smelt::vulkan {
 
-std::shared_ptr<StateStore> make_state_store(std::shared_ptr<Device> device) {
-  return std::make_shared<StateStore>(std::move(device));
-}
-
-size_t state_bytes(const StateStore& store) { return store.bytes(); }
-
 Result<Binding> StateStore::place(int index, size_t bytes) {
   Entry& e = entries_[index];
   if (!e.buffer) {

@@ -8,11 +8,6 @@ namespace {
 constexpr size_t kMaxPending = size_t{64} << 20;
 }  // namespace
 
-std::shared_ptr<WeightStore> make_weight_store(std::shared_ptr<Device> device) {
-  return std::make_shared<WeightStore>(std::move(device));
-}
-size_t weight_bytes(const WeightStore& store) { return store.bytes(); }
-
 Recorder& WeightStore::setup() {
   if (!setup_) setup_ = std::make_unique<Recorder>(device_);
   return *setup_;

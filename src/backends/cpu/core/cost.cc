@@ -1,4 +1,4 @@
-#include "runtime/work.h"
+#include "backends/cpu/core/cost.h"
 
 #include <algorithm>
 

@@ -1,15 +1,12 @@
 // The layout pass on graphs of kernels that do nothing: no device is needed.
-#include "runtime/device_storage.h"
+#include "backends/vulkan/layout/storage_choice.h"
 
 #include <gtest/gtest.h>
 
-namespace smelt {
+namespace smelt::vulkan {
 namespace {
 
-using vulkan::ImageLayout;
-using vulkan::TextureForm;
-
-class FakeKernel final : public vulkan::Kernel {
+class FakeKernel final : public Kernel {
  public:
   FakeKernel(bool texture, bool prefers, const TextureForm& form) : texture_(texture), prefers_(prefers) {
     layout_.form = form;
@@ -17,21 +14,21 @@ class FakeKernel final : public vulkan::Kernel {
   const ImageLayout* input_image(size_t) const override { return texture_ ? &layout_ : nullptr; }
   const ImageLayout* output_image(size_t) const override { return texture_ ? &layout_ : nullptr; }
   bool prefers_textures() const override { return prefers_; }
-  Status record(vulkan::KernelRecorder&) const override { return Ok(); }
+  Status record(KernelRecorder&) const override { return Ok(); }
 
  private:
   bool texture_, prefers_;
   ImageLayout layout_;
 };
 
-const vulkan::DeviceInfo kPhone{.index = 0, .type = "integrated GPU", .vendor_id = 0x5143};
-const vulkan::DeviceInfo kCard{.index = 0, .type = "discrete GPU", .vendor_id = 0x10de};
+const DeviceInfo kPhone{.index = 0, .type = "integrated GPU", .vendor_id = 0x5143};
+const DeviceInfo kCard{.index = 0, .type = "discrete GPU", .vendor_id = 0x10de};
 
-/// A chain of device steps: step k makes value k + 1 of value k; value 0 comes from the host, the last goes there.
+/// A chain of nodes on the device: node k makes value k + 1 of value k; value 0 comes from the host, the last goes
+/// there.
 struct Chain {
   Graph graph;
-  std::vector<Step> steps;
-  std::vector<std::unique_ptr<vulkan::Kernel>> kernels;
+  std::vector<ProgramNode> nodes;
   std::vector<bool> takes;    ///< there is a kernel for textures
   std::vector<bool> prefers;  ///< it is worth a change of form
   std::vector<Packing> only;  ///< in this packing alone; kAny: in all
@@ -40,26 +37,24 @@ struct Chain {
     graph.values.resize(n + 1);
     graph.inputs = {0};
     graph.outputs = {static_cast<ValueId>(n)};
+    graph.nodes.resize(n);
     for (size_t k = 0; k < n; ++k) {
-      Step s;
-      s.kind = Step::Kind::kDevice;
-      s.in = {static_cast<int32_t>(k)};
-      s.out = {static_cast<int32_t>(k) + 1};
-      steps.push_back(std::move(s));
-      kernels.push_back(std::make_unique<FakeKernel>(false, false, TextureForm{}));
+      graph.nodes[k].inputs = {static_cast<ValueId>(k)};
+      graph.nodes[k].outputs = {static_cast<ValueId>(k) + 1};
+      nodes.push_back({&graph.nodes[k], Placement::kHere, std::make_unique<FakeKernel>(false, false, TextureForm{})});
     }
   }
-  /// What the pass makes of each step.
-  std::vector<std::string> choose(DeviceStorage wish, const vulkan::DeviceInfo& device) {
-    choose_storage(graph, steps, kernels, wish, device,
-                   [&](size_t k, const TextureForm& form, const InputImages&,
-                       const char** name) -> std::unique_ptr<vulkan::Kernel> {
-                     if (!takes[k] || (only[k] != Packing::kAny && only[k] != form.packing)) return nullptr;
-                     *name = "texture";
-                     return std::make_unique<FakeKernel>(true, prefers[k], form);
-                   });
+  /// What the pass makes of each node.
+  std::vector<std::string> choose(DeviceStorage preference, const DeviceInfo& device) {
+    choose_storage(
+        graph, nodes, preference, device,
+        [&](size_t k, const TextureForm& form, const InputImages&, const char** name) -> std::unique_ptr<Kernel> {
+          if (!takes[k] || (only[k] != Packing::kAny && only[k] != form.packing)) return nullptr;
+          *name = "texture";
+          return std::make_unique<FakeKernel>(true, prefers[k], form);
+        });
     std::vector<std::string> out;
-    for (const Step& s : steps) out.push_back(s.storage);
+    for (const ProgramNode& n : nodes) out.push_back(n.storage);
     return out;
   }
 };
@@ -72,7 +67,7 @@ TEST(DeviceStorage, WithoutHintsTheDeviceDecides) {
   EXPECT_EQ(Chain(3).choose(DeviceStorage::kAuto, kPhone), Forms(3, kChannels3D));
   EXPECT_EQ(Chain(3).choose(DeviceStorage::kBuffer, kPhone), Forms(3));
   EXPECT_EQ(Chain(3).choose(DeviceStorage::kTexture, kCard), Forms(3, kChannels3D));
-  vulkan::DeviceInfo card = kPhone;
+  DeviceInfo card = kPhone;
   card.type = "discrete GPU";
   EXPECT_EQ(Chain(3).choose(DeviceStorage::kAuto, card), Forms(3));
 }
@@ -91,7 +86,7 @@ TEST(DeviceStorage, HintsGoFirst) {
 }
 
 TEST(DeviceStorage, SoftwareDevicesHaveBuffers) {
-  vulkan::DeviceInfo software = kCard;
+  DeviceInfo software = kCard;
   software.type = "CPU";
   Chain asked(2);
   asked.graph.values[2].storage = {Storage::kTexture3D, Packing::kChannels};
@@ -99,7 +94,7 @@ TEST(DeviceStorage, SoftwareDevicesHaveBuffers) {
   EXPECT_EQ(asked.choose(DeviceStorage::kTexture, software), Forms(2, kChannels3D));
 }
 
-TEST(DeviceStorage, LonelyStepsStayInBuffers) {
+TEST(DeviceStorage, LonelyNodesStayInBuffers) {
   EXPECT_EQ(Chain(1).choose(DeviceStorage::kAuto, kPhone), Forms(1));
   Chain worth(1);
   worth.prefers[0] = true;
@@ -112,11 +107,11 @@ TEST(DeviceStorage, LonelyStepsStayInBuffers) {
   EXPECT_EQ(asked.choose(DeviceStorage::kAuto, kPhone), Forms(1, kWidth3D));
 }
 
-TEST(DeviceStorage, StepsTakeTheFormOfTheirInputs) {
+TEST(DeviceStorage, NodesTakeTheFormOfTheirInputs) {
   Chain c(3);
   c.only[0] = Packing::kWidth;
   EXPECT_EQ(c.choose(DeviceStorage::kAuto, kPhone), Forms(3, kWidth3D));
 }
 
 }  // namespace
-}  // namespace smelt
+}  // namespace smelt::vulkan

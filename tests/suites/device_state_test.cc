@@ -3,13 +3,14 @@
 
 #include <optional>
 
-#include "backends/vulkan/record/states.h"
+#include "backends/vulkan/device/backend.h"
 #include "ops/control/control.h"
 #include "ops/core/builder.h"
 #include "ops/core/verify.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
-#include "runtime/plan.h"
+#include "runtime/compiled.h"
+#include "runtime/planned_environment.h"
 #include "smelt/model.h"
 #include "tests/support/vulkan_check.h"
 
@@ -46,11 +47,12 @@ class DeviceState : public ::testing::TestWithParam<bool> {
     if (GetParam()) staging_.emplace("SMELT_VULKAN_STAGING", "1");
     auto opened = vulkan::open_device(-1);
     if (!opened.ok()) GTEST_SKIP() << "no Vulkan device: " << opened.error().message();
-    PlannedEnvironment::Gpu gpu{opened.value(), vulkan::make_weight_store(opened.value())};
     SessionOptions options;
     options.backend = BackendKind::kVulkan;
-    environment_ =
-        std::make_unique<PlannedEnvironment>(counter(), options, std::make_shared<PackCache>(), std::move(gpu));
+    const auto module = counter();
+    const auto backends = open_backends(options);
+    ASSERT_TRUE(backends.ok());
+    environment_ = std::make_unique<PlannedEnvironment>(module, options, Compiled(module).models(*backends));
   }
 
   /// Runs a method on the unit matrix times x; an element of the diagonal of what comes out.
@@ -59,11 +61,11 @@ class DeviceState : public ::testing::TestWithParam<bool> {
     const std::vector<Datum> in{Tensor::from<float>(DType::kF32, Shape{3, 3}, unit)};
     std::vector<Datum> out;
     environment_->control.begin(environment_->options, environment_->size, in);
-    const Status s = environment_->run(graph, in, 0, out);
+    const Status s = environment_->run(graph, in, {}, out);
     EXPECT_TRUE(s.ok()) << s.error().message();
     return s.ok() ? out[0].tensor.data<float>()[0] : -1;
   }
-  uint64_t copies() const { return environment_->device_states->copies(); }
+  uint64_t copies() const { return environment_->device()->state_copies(); }
   std::optional<vulkan::Forced> staging_;
   std::unique_ptr<PlannedEnvironment> environment_;
 };
@@ -92,12 +94,12 @@ TEST_P(DeviceState, CrossesOnlyWhenTheOtherSideReads) {
 TEST_P(DeviceState, ARunCopiesInputsAndOutputsOnly) {
   run(0, 1);
   const Plan& plan = *environment_->latest(0);
-  EXPECT_EQ(plan.copies().up, 1u);
-  EXPECT_EQ(plan.copies().bytes_up, 36u);
-  EXPECT_EQ(plan.copies().down, 1u);
-  EXPECT_EQ(plan.copies().bytes_down, 36u);
+  EXPECT_EQ(plan.device().copies.up, 1u);
+  EXPECT_EQ(plan.device().copies.bytes_up, 36u);
+  EXPECT_EQ(plan.device().copies.down, 1u);
+  EXPECT_EQ(plan.device().copies.bytes_down, 36u);
   size_t there = 0;
-  for (const Step& s : plan.steps()) there += s.kind == Step::Kind::kDeviceRead || s.kind == Step::Kind::kDeviceWrite;
+  for (const Step& s : plan.steps()) there += s.is<DeviceStep>();
   EXPECT_EQ(there, 2u);
 }
 

@@ -1,4 +1,4 @@
-#include "runtime/arena.h"
+#include "base/arena.h"
 
 #include <gtest/gtest.h>
 

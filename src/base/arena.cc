@@ -1,10 +1,11 @@
-#include "runtime/arena.h"
+#include "base/arena.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <numeric>
 
 #include "base/checked.h"
+#include "base/large_memory.h"
 
 namespace smelt {
 namespace {
@@ -84,6 +85,13 @@ size_t arena_lower_bound(const std::vector<ArenaItem>& items) {
   int64_t now = 0, most = 0;
   for (int64_t c : change) most = std::max(most, now += c);
   return static_cast<size_t>(most);
+}
+
+std::shared_ptr<ArenaMemory> ArenaMemory::make(size_t bytes) {
+  auto memory = std::make_shared<ArenaMemory>();
+  memory->data_.reset(allocate_large(bytes));
+  memory->bytes_ = bytes;
+  return memory->data_ ? memory : nullptr;
 }
 
 void ScratchStack::Free::operator()(void* p) const { std::free(p); }

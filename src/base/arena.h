@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -21,6 +22,22 @@ size_t plan_arena(std::vector<ArenaItem>& items);
 
 /// Largest sum of bytes alive at one step: no plan can need less.
 size_t arena_lower_bound(const std::vector<ArenaItem>& items);
+
+/// Memory of activations, allocated without contents.
+class ArenaMemory {
+ public:
+  /// Null: there is no memory.
+  static std::shared_ptr<ArenaMemory> make(size_t bytes);
+  std::byte* data() const { return static_cast<std::byte*>(data_.get()); }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  struct Free {
+    void operator()(void* p) const { std::free(p); }
+  };
+  std::unique_ptr<void, Free> data_;
+  size_t bytes_ = 0;
+};
 
 /// Scratch memory handed out as a stack; blocks are kept, so a repeated run allocates nothing.
 class ScratchStack {

@@ -1,0 +1,117 @@
+// The CPU behind the back-end interface: every partition is one node, run by one kernel on the host's tensors.
+#include "backends/backend.h"
+#include "backends/cpu/core/cost.h"
+#include "backends/cpu/core/kernel.h"
+
+namespace smelt {
+namespace {
+
+class CpuSegment final : public Segment {
+ public:
+  CpuSegment(std::unique_ptr<Kernel> kernel, bool one_thread) : kernel_(std::move(kernel)), one_thread_(one_thread) {}
+  Status run(KernelContext& context, std::span<const Datum>) override { return kernel_->run(context); }
+  size_t scratch_bytes() const override { return kernel_->scratch_bytes(); }
+  bool one_thread() const override { return one_thread_; }
+
+ private:
+  std::unique_ptr<Kernel> kernel_;
+  bool one_thread_;
+};
+
+struct CpuNode final : PreparedNode {
+  std::shared_ptr<Segment> segment;
+  const char* kernel = "";
+};
+
+class CpuPlanCompiler final : public PlanCompiler {
+ public:
+  CpuPlanCompiler(PackCache& model_packs, Isa isa, int threads)
+      : model_packs_(model_packs), plan_packs_(model_packs.mode()), isa_(isa), threads_(threads) {}
+
+  std::unique_ptr<PreparedNode> prepare(const NodeRequest& r, std::string* why) override {
+    const int threads =
+        r.threads == ThreadUse::kAll ? threads_ : worthwhile_threads(threads_, r.node, r.inputs, r.outputs, isa_);
+    PackCache& packs = r.lifetime == ConstantLifetime::kModel ? model_packs_ : plan_packs_;
+    const KernelInfo* chosen = nullptr;
+    auto kernel = make_kernel({{r}, isa_, threads, packs}, &chosen);
+    if (!kernel) {
+      if (why) *why = Cat("no CPU kernel for ", to_string(r.node.op));
+      return nullptr;
+    }
+    auto node = std::make_unique<CpuNode>();
+    node->segment = std::make_shared<CpuSegment>(std::move(kernel), threads == 1 && r.threads == ThreadUse::kByWork);
+    node->kernel = chosen->name;
+    return node;
+  }
+
+  Result<CompiledPlan> compile(const PlanOutline& plan) override {
+    CompiledPlan out;
+    out.nodes.resize(plan.nodes.size());
+    for (const NodeRange& p : plan.partitions) {
+      auto& node = static_cast<CpuNode&>(*plan.nodes[static_cast<size_t>(p.first)].prepared);
+      out.segments.push_back(std::move(node.segment));
+      out.nodes[static_cast<size_t>(p.first)].kernel = node.kernel;
+    }
+    return out;
+  }
+
+ private:
+  PackCache& model_packs_;
+  PackCache plan_packs_;  ///< of contents that planning computed: their addresses mean nothing to other plans
+  Isa isa_;
+  int threads_;
+};
+
+class CpuSession final : public BackendSession {
+ public:
+  CpuSession(std::shared_ptr<PackCache> packs, int threads)
+      : packs_(std::move(packs)), isa_(active_isa()), threads_(threads) {}
+  MemorySpace memory() const override { return MemorySpace::kHost; }
+  std::unique_ptr<PlanCompiler> begin_plan(const std::function<Status(size_t)>&) override {
+    return std::make_unique<CpuPlanCompiler>(*packs_, isa_, threads_);
+  }
+  const char* isa() const override { return to_string(isa_); }
+
+ private:
+  std::shared_ptr<PackCache> packs_;
+  Isa isa_;
+  int threads_;
+};
+
+class CpuModel final : public BackendModel {
+ public:
+  explicit CpuModel(CompileMode mode)
+      : packs_(
+            std::make_shared<PackCache>(mode == CompileMode::kDry ? PackCache::Mode::kDry : PackCache::Mode::kPack)) {}
+  std::unique_ptr<BackendSession> make_session(const SessionOptions&, int threads) override {
+    return std::make_unique<CpuSession>(packs_, threads);
+  }
+  size_t weight_bytes() const override { return packs_->bytes(); }
+
+ private:
+  std::shared_ptr<PackCache> packs_;
+};
+
+class CpuBackend final : public Backend {
+ public:
+  const char* name() const override { return "cpu"; }
+  MemorySpace memory() const override { return MemorySpace::kHost; }
+  Result<std::shared_ptr<BackendDevice>> open(const SessionOptions& options) const override {
+    if (options.fp16) return InvalidInput("the CPU back-end multiplies in float32: fp16 is for others");
+    static const auto processor = std::make_shared<BackendDevice>();
+    return processor;
+  }
+  std::shared_ptr<BackendModel> make_model(std::shared_ptr<BackendDevice>, CompileMode mode) const override {
+    return std::make_shared<CpuModel>(mode);
+  }
+};
+
+}  // namespace
+
+const Backend& cpu_backend();
+const Backend& cpu_backend() {
+  static const CpuBackend backend;
+  return backend;
+}
+
+}  // namespace smelt

@@ -1,0 +1,44 @@
+#include <string_view>
+
+#include "backends/backend.h"
+
+namespace smelt {
+
+#define SMELT_BACKEND(name) const Backend& name##_backend();
+#include "backends/backends.inc"
+#undef SMELT_BACKEND
+
+namespace {
+std::vector<const Backend*>& list() {
+#define SMELT_BACKEND(name) &name##_backend(),
+  static std::vector<const Backend*> backends = {
+#include "backends/backends.inc"
+  };
+#undef SMELT_BACKEND
+  return backends;
+}
+}  // namespace
+
+std::span<const Backend* const> all_backends() { return list(); }
+RegisteredBackend::RegisteredBackend(const Backend& backend) { list().push_back(&backend); }
+RegisteredBackend::~RegisteredBackend() { list().pop_back(); }
+
+const char* backend_name(BackendKind kind) {
+  switch (kind) {
+    case BackendKind::kReference:
+      return "reference";
+    case BackendKind::kCpu:
+      return "cpu";
+    case BackendKind::kVulkan:
+      return "vulkan";
+  }
+  return nullptr;
+}
+
+const Backend* find_backend(std::string_view name) {
+  for (const Backend* b : all_backends())
+    if (b->name() == name) return b;
+  return nullptr;
+}
+
+}  // namespace smelt

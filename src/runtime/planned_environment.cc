@@ -1,0 +1,189 @@
+#include "runtime/planned_environment.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/error.h"
+
+namespace smelt {
+namespace {
+
+/// What making a plan costs in steps, beside four a node.
+constexpr uint64_t kPlanSteps = 50;
+/// Arenas that the plans of one body hold together.
+constexpr size_t kIdleBytes = size_t{32} << 20;
+/// Plans of one body that are kept beyond SessionOptions::max_plans, and the steps that they may have together.
+constexpr size_t kBodyPlans = 256, kBodySteps = 8192;
+
+bool same_types(std::span<const ValueType> a, std::span<const ValueType> b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const ValueType& p, const ValueType& q) {
+    return p.dtype == q.dtype && p.ranked == q.ranked && p.shape == q.shape;
+  });
+}
+
+}  // namespace
+
+PlannedEnvironment::PlannedEnvironment(std::shared_ptr<const Module> m, const SessionOptions& o,
+                                       std::vector<std::shared_ptr<BackendModel>> models, CompileMode mode)
+    : Environment(std::move(m), o), mode_(mode), models_(std::move(models)), plans_(module->graphs.size()) {
+  for (const auto& model : models_) {
+    backends_.push_back(model->make_session(options, threads.threads()));
+    if (backends_.back()->memory() == MemorySpace::kDevice) device_ = backends_.back().get();
+  }
+}
+
+const char* PlannedEnvironment::isa() const {
+  for (const auto& b : backends_)
+    if (*b->isa()) return b->isa();
+  return "reference";
+}
+
+void PlannedEnvironment::reset_state() {
+  Environment::reset_state();
+  if (device_) device_->all_states_written();
+}
+
+const Plan* PlannedEnvironment::latest(int graph) const {
+  const auto& list = plans_[static_cast<size_t>(graph)];
+  return list.empty() ? nullptr : list.front().get();
+}
+
+Status PlannedEnvironment::fold_node(const Graph& graph, const Node& node, std::vector<Datum> in,
+                                     std::vector<Datum>& out) {
+  struct Folding {
+    bool& flag;
+    explicit Folding(bool& f) : flag(f) { flag = true; }
+    ~Folding() { flag = false; }
+  } const folding(folding_);
+  SMELT_TRY(execute_node(*this, graph, node, std::move(in), out, 0));
+  for (const Datum& d : out)
+    if (d.is_tensor()) control.release(d.tensor.bytes());
+  return Ok();
+}
+
+std::shared_ptr<ArenaMemory> PlannedEnvironment::entry_arena(size_t bytes) {
+  // Shapes that grow from run to run find memory ahead; one large run does not keep its memory for ever.
+  constexpr size_t kSmall = size_t{1} << 20;
+  const size_t have = entry_arena_ ? entry_arena_->bytes() : 0;
+  if (have >= bytes && have / 4 <= std::max(bytes, kSmall)) return entry_arena_;
+  const size_t ahead = have > 0 && have < bytes ? bytes / 4 : 0;
+  return entry_arena_ = ArenaMemory::make(bytes + ahead);
+}
+
+Result<Plan*> PlannedEnvironment::plan_for(int graph, std::span<const Datum> inputs, GraphRole role,
+                                           ContentUse contents) {
+  auto& list = plans_[static_cast<size_t>(graph)];
+  const bool entry = role == GraphRole::kEntry;
+  // The one that ran last, else from the one that ran longest ago: shapes mostly stay, or come round.
+  for (size_t i = 0; i < list.size(); ++i) {
+    const size_t at = i == 0 ? 0 : list.size() - i;
+    if (list[at]->role() != role || !list[at]->fits(inputs, contents)) continue;
+    if (at > 0) {
+      if (entry) list.front()->release_inputs();
+      std::rotate(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(at),
+                  list.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+    }
+    return list.front().get();
+  }
+  if (entry && !list.empty()) list.front()->release_inputs();
+  const Graph& g = module->graphs[static_cast<size_t>(graph)];
+  std::vector<ValueType> types;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    types.push_back(type_of(inputs[i]));
+    if (!types.back().quant) types.back().quant = g.value(g.inputs[i]).type.quant;
+  }
+  return add_plan(graph, types, contents == ContentUse::kRead ? inputs : std::span<const Datum>(), role);
+}
+
+Result<Plan*> PlannedEnvironment::add_plan(int graph, std::span<const ValueType> inputs, std::span<const Datum> given,
+                                           GraphRole role) {
+  auto& list = plans_[static_cast<size_t>(graph)];
+  const size_t nodes = module->graphs[static_cast<size_t>(graph)].nodes.size();
+  SMELT_TRY(control.spend(kPlanSteps + 4 * nodes));
+  const Plan* before = list.empty() ? nullptr : list.front().get();
+  SMELT_ASSIGN(auto plan, build_plan(*this, graph, inputs, given, role, before));
+  // A graph's own least recently used plans make room: plans of graphs that are running stay. Those of bodies, whose
+  // shapes may change with every call, hold little memory; small ones may be many.
+  size_t most = std::max<size_t>(options.max_plans, 1);
+  if (role == GraphRole::kBody) most = std::max(most, std::min(kBodyPlans, kBodySteps / std::max<size_t>(nodes, 1)));
+  if (list.size() >= most) list.pop_back();
+  if (role == GraphRole::kBody) {
+    size_t idle = plan->arena_bytes();
+    for (const auto& p : list) idle += p->arena_bytes();
+    for (; idle > kIdleBytes && !list.empty(); list.pop_back()) idle -= list.back()->arena_bytes();
+  }
+  list.insert(list.begin(), std::move(plan));
+  return list.front().get();
+}
+
+Result<const Plan*> PlannedEnvironment::prepare(int graph, std::span<const ValueType> inputs) {
+  SMELT_ASSIGN(const Plan* plan, add_plan(graph, inputs, {}, GraphRole::kEntry));
+  return plan;
+}
+
+Status PlannedEnvironment::run(int graph, std::span<const Datum> inputs, const GraphCall& call,
+                               std::vector<Datum>& outputs) {
+  if (call.depth > 64) return LimitReached("graphs are nested more than 64 deep");
+  const Graph& g = module->graphs[static_cast<size_t>(graph)];
+  if (inputs.size() != g.inputs.size())
+    return InvalidInput(inputs.size(), " inputs given, graph '", g.name, "' takes ", g.inputs.size());
+  if (call.depth > 0) SMELT_TRY(control.enter(graph, inputs));
+  SMELT_ASSIGN(Plan * plan, plan_for(graph, inputs, call.role(), ContentUse::kRead));
+  return plan->run(*this, inputs, call, outputs);
+}
+
+std::shared_ptr<Segment> PlannedEnvironment::late_segment(const Graph& graph, const Node& node, LateKernel& late) {
+  constexpr size_t kMaxScratch = size_t{1} << 30;
+  std::vector<const Tensor*> constants;
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    const ValueId id = node.inputs[i];
+    const bool fixed = id != kNoValue && std::find(graph.inputs.begin(), graph.inputs.end(), id) == graph.inputs.end();
+    constants.push_back(fixed ? graph.value(id).constant.get() : nullptr);
+    if (id == kNoValue) late.inputs[i].dtype = DType::kInvalid;
+  }
+  for (const auto& backend : backends_) {
+    if (backend->memory() != MemorySpace::kHost) continue;
+    const auto compiler = backend->begin_plan([this](size_t bytes) { return control.check(bytes); });
+    PlannedNode planned{
+        &node, Placement::kHere,
+        compiler->prepare({{node, late.inputs, constants, late.outputs}, ConstantLifetime::kModel, ThreadUse::kAll},
+                          nullptr)};
+    if (!planned.prepared) continue;
+    const NodeRange all{0, 0};
+    auto compiled = compiler->compile({graph, {&planned, 1}, {}, {&all, 1}});
+    if (compiled.ok() && compiled->segments[0]->scratch_bytes() <= kMaxScratch) return compiled->segments[0];
+    return nullptr;
+  }
+  return nullptr;
+}
+
+Result<bool> PlannedEnvironment::run_fast(const Graph& graph, const Node& node, KernelContext& ctx,
+                                          std::span<const ValueType> inputs, std::span<const ValueType> outputs) {
+  if (folding_) return false;
+  // Preparing to move little takes longer than moving it, and loops that gather slices ask with new shapes every time.
+  if ((op_info(node.op).flags & kDataMovement) != 0 || node.op == Op::kConcat) {
+    constexpr int64_t kWorthwhile = 4096;
+    int64_t moved = 0;
+    for (const ValueType& t : outputs) moved += t.shape.is_static() ? t.shape.elements() : 0;
+    if (moved < kWorthwhile) return false;
+  }
+  const auto [at, is_new] = late_.try_emplace(&node);
+  LateKernel& late = at->second;
+  if (is_new || !same_types(late.inputs, inputs) || !same_types(late.outputs, outputs)) {
+    late.inputs.assign(inputs.begin(), inputs.end());
+    late.outputs.assign(outputs.begin(), outputs.end());
+    late.segment = late_segment(graph, node, late);
+  }
+  if (!late.segment) return false;
+  SMELT_TRY(late.segment->run(ctx, {}));
+  return true;
+}
+
+Result<std::vector<Datum>> PlannedEnvironment::call(int graph, std::span<const Datum> inputs, int depth) {
+  std::vector<Datum> outputs;
+  SMELT_TRY(run(graph, inputs, {depth, depth > 0 ? OutputLifetime::kOwned : OutputLifetime::kNextRun}, outputs));
+  return outputs;
+}
+
+}  // namespace smelt

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/plan.h"
+
+namespace smelt {
+
+/// Runs graphs by plans, which it keeps per graph and input shapes.
+class PlannedEnvironment final : public Environment {
+ public:
+  /// `models`: what the module's nodes may run on, best first; at most one of them has memory of its own.
+  /// CompileMode::kDry: plans show what would run.
+  PlannedEnvironment(std::shared_ptr<const Module> module, const SessionOptions& options,
+                     std::vector<std::shared_ptr<BackendModel>> models, CompileMode mode = CompileMode::kRun);
+  Result<std::vector<Datum>> call(int graph, std::span<const Datum> inputs, int depth) override;
+  Result<bool> run_fast(const Graph& graph, const Node& node, KernelContext& ctx, std::span<const ValueType> inputs,
+                        std::span<const ValueType> outputs) override;
+  void reset_state() override;
+  Status run(int graph, std::span<const Datum> inputs, const GraphCall& call, std::vector<Datum>& outputs);
+
+  /// Finds or makes the plan for inputs like these.
+  Result<Plan*> plan_for(int graph, std::span<const Datum> inputs, GraphRole role, ContentUse contents);
+  /// Makes the plan for inputs of these types without running it.
+  Result<const Plan*> prepare(int graph, std::span<const ValueType> inputs);
+  const std::vector<std::unique_ptr<Plan>>& plans(int graph) const { return plans_[static_cast<size_t>(graph)]; }
+  const Plan* latest(int graph) const;  ///< the plan that ran last; null before the first run
+
+  /// Computes a node while planning, with the reference kernel: what runs once is not worth choosing a kernel for.
+  Status fold_node(const Graph& graph, const Node& node, std::vector<Datum> in, std::vector<Datum>& out);
+  /// Memory for a plan of GraphRole::kEntry, which all of them use in turn: of what was made last if that suits.
+  /// Null: there is none.
+  std::shared_ptr<ArenaMemory> entry_arena(size_t bytes);
+
+  CompileMode mode() const { return mode_; }
+  const std::vector<std::shared_ptr<BackendModel>>& models() const { return models_; }
+  std::span<const std::unique_ptr<BackendSession>> backends() const { return backends_; }
+  /// The back-end that has memory of its own; null: none.
+  BackendSession* device() const { return device_; }
+  /// Instruction set level of the host's kernels; "reference" where there are none.
+  const char* isa() const;
+  ScratchStack scratch;
+
+ private:
+  /// The kernel of a node whose shapes are known only as it runs, for the types that it ran with last.
+  struct LateKernel {
+    std::vector<ValueType> inputs, outputs;
+    std::shared_ptr<Segment> segment;  ///< null: none supports the node
+  };
+  Result<Plan*> add_plan(int graph, std::span<const ValueType> inputs, std::span<const Datum> given, GraphRole role);
+  std::shared_ptr<Segment> late_segment(const Graph& graph, const Node& node, LateKernel& late);
+
+  CompileMode mode_;
+  std::vector<std::shared_ptr<BackendModel>> models_;
+  std::vector<std::unique_ptr<BackendSession>> backends_;
+  BackendSession* device_ = nullptr;
+  std::shared_ptr<ArenaMemory> entry_arena_;
+  std::map<const Node*, LateKernel> late_;
+  bool folding_ = false;
+  std::vector<std::vector<std::unique_ptr<Plan>>> plans_;  ///< by graph, most recently used first
+};
+
+}  // namespace smelt

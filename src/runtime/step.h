@@ -1,0 +1,79 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "backends/backend.h"
+#include "runtime/loop_values.h"
+
+namespace smelt {
+
+/// A node in a partition of a back-end. The partition's first node runs it; the others stand in the plan for profiles
+/// and reports.
+struct SegmentStep {
+  const BackendSession* backend = nullptr;
+  std::shared_ptr<Segment> segment;  ///< null: a step before this one runs it. Plans of one graph may share it.
+  const char* kernel = "";
+  std::string storage;  ///< form of its tensors on a device; "": dense buffers, or the host
+};
+/// The reference kernel on outputs that are laid out beforehand.
+struct ReferenceStep {
+  bool empty = false;  ///< no output has elements, so the kernel does not run
+};
+/// Shapes depend on data, or values are containers: the node allocates as it runs.
+struct DynamicStep {
+  std::unique_ptr<LoopValues> loop;  ///< of a While, made by its first run
+};
+/// The output is the input's storage on the host under another shape or type.
+struct AliasStep {
+  Shape shape;
+  DType dtype{};
+  QuantPtr quant;
+};
+struct StateStep {
+  enum class Kind : uint8_t {
+    kRead,  ///< the output is the variable's own storage
+    kCopy,  ///< the output is a copy, because the variable is written while the value is still used
+    kWrite,
+  };
+  Kind kind = Kind::kRead;
+};
+/// Nothing runs: segments of a back-end read and write that storage themselves.
+struct DeviceStep {
+  enum class Kind : uint8_t {
+    kView,   ///< another shape of a value on the device
+    kState,  ///< a variable that lies on the device
+  };
+  Kind kind = Kind::kView;
+};
+
+/// What one node became.
+struct Step {
+  const Node* node = nullptr;
+  std::vector<int32_t> in, out;  ///< indices of the plan's values; -1: absent
+  std::vector<int32_t> dead;     ///< values on the heap that nobody uses after this step
+  std::string host_reason;       ///< in a plan with a device: why the node is not on it
+  std::variant<DynamicStep, ReferenceStep, SegmentStep, AliasStep, StateStep, DeviceStep> work;
+  double micros = 0;  ///< over all profiled runs
+  uint64_t calls = 0;
+
+  template <class Kind>
+  bool is() const {
+    return std::holds_alternative<Kind>(work);
+  }
+  /// Runs in a segment of a back-end that has memory of its own.
+  bool on_device() const {
+    const auto* s = std::get_if<SegmentStep>(&work);
+    return s && s->backend->memory() == MemorySpace::kDevice;
+  }
+  /// Name of the kernel that runs; "reference" for what no back-end runs.
+  const char* kernel_name() const {
+    const auto* s = std::get_if<SegmentStep>(&work);
+    return s ? s->kernel : "reference";
+  }
+};
+
+}  // namespace smelt
