@@ -4,10 +4,10 @@
 #include <cstring>
 #include <random>
 
-#include "formats/onnx/proto_writer.h"
 #include "graph/graph.h"
 #include "ops/core/op.h"
 #include "smelt/model.h"
+#include "support/onnx_proto_writer.h"
 
 namespace smelt::onnx {
 namespace {

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "formats/tflite/test_model.h"
 #include "graph/graph.h"
 #include "smelt/custom_operator.h"
 #include "smelt/model.h"
+#include "support/tflite_test_model.h"
 
 namespace smelt::tflite {
 namespace {

@@ -1,5 +1,5 @@
 // Rows for elementwise nodes, softmax and conversions.
-#include "formats/executorch/xnnpack/cases.h"
+#include "support/xnn_cases.h"
 
 namespace smelt::executorch::testing {
 namespace {

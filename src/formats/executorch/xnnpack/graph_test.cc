@@ -1,8 +1,8 @@
 // What the XNNPACK reader accepts and refuses, with the words of its errors.
 #include <gtest/gtest.h>
 
-#include "formats/executorch/xnnpack/testing.h"
 #include "smelt/model.h"
+#include "support/xnn_blob.h"
 
 namespace smelt::executorch::testing {
 namespace {

@@ -8,8 +8,8 @@
 #include <set>
 
 #include "backends/vulkan/device/backend.h"
-#include "formats/executorch/xnnpack/rows.h"
 #include "formats/executorch/xnnpack/values.h"
+#include "support/xnn_row_quant.h"
 
 namespace smelt::executorch::testing {
 

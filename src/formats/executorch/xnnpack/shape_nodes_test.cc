@@ -1,5 +1,5 @@
 // Rows for nodes that move elements, pool and resize.
-#include "formats/executorch/xnnpack/cases.h"
+#include "support/xnn_cases.h"
 
 namespace smelt::executorch::testing {
 namespace {

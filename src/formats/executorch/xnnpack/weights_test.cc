@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "formats/executorch/xnnpack/rows.h"
+#include "support/xnn_row_quant.h"
 
 namespace smelt::executorch::testing {
 namespace {

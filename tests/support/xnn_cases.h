@@ -9,7 +9,7 @@
 #include <cmath>
 #include <span>
 
-#include "formats/executorch/xnnpack/rows.h"
+#include "support/xnn_row_quant.h"
 
 namespace smelt::executorch::testing {
 

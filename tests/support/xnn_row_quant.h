@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "formats/executorch/xnnpack/testing.h"
 #include "smelt/model.h"
+#include "support/xnn_blob.h"
 #include "tensor/numeric.h"
 
 namespace smelt::executorch::testing {
