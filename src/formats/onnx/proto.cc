@@ -1,5 +1,6 @@
 #include "formats/onnx/proto.h"
 
+#include <concepts>
 #include <utility>
 
 #include "base/error.h"
@@ -9,6 +10,19 @@ namespace smelt::onnx {
 namespace {
 
 constexpr int kMaxDepth = 100;
+
+/// Handles field `tag`: calls `target` with it, or reads it into `target` by the target's type.
+template <class T>
+auto on(uint32_t tag, T&& target) {
+  return [tag, &target](Field& f) {
+    if (f.tag() != tag) return false;
+    if constexpr (std::invocable<T, Field&>)
+      target(f);
+    else
+      f.read(target);
+    return true;
+  };
+}
 
 class Parser {
  public:
@@ -26,57 +40,24 @@ class Parser {
   }
 
   void model(std::string_view bytes, ModelProto& m) {
-    each(bytes, [&](Field& f) {
-      switch (f.tag()) {
-        case 1:
-          m.ir_version = f.varint();
-          break;
-        case 2:
-          m.producer_name = f.bytes();
-          break;
-        case 3:
-          m.producer_version = f.bytes();
-          break;
-        case 4:
-          m.domain = f.bytes();
-          break;
-        case 5:
-          m.model_version = f.varint();
-          break;
-        case 6:
-          m.doc = f.bytes();
-          break;
-        case 7:
-          m.has_graph = true;
-          inside("graph", -1, [&] { graph(f.bytes(), m.graph); });
-          break;
-        case 8:
-          add(f, "opset_import", m.opsets, &Parser::opset);
-          break;
-        case 14:
-          m.metadata.push_back(entry(f.bytes()));
-          break;
-        case 25:
-          add(f, "functions", m.functions, &Parser::function);
-          break;
-        default:
-          f.skip();
-      }
-    });
+    each(bytes, on(1, m.ir_version), on(2, m.producer_name), on(3, m.producer_version), on(4, m.domain),
+         on(5, m.model_version), on(6, m.doc),
+         on(7,
+            [&](Field& f) {
+              m.has_graph = true;
+              inside("graph", -1, [&] { graph(f.bytes(), m.graph); });
+            }),
+         on(8, [&](Field& f) { add(f, "opset_import", m.opsets, &Parser::opset); }),
+         on(14, [&](Field& f) { m.metadata.push_back(entry(f.bytes())); }),
+         on(25, [&](Field& f) { add(f, "functions", m.functions, &Parser::function); }));
   }
 
   /// TensorProto, or the tensors of a SequenceProto or OptionalProto (field 3 of both; an optional holds a sequence in
   /// 5).
   void value(std::string_view bytes, TestKind kind, std::vector<TensorProto>& out) {
     if (kind == TestKind::kTensor) return tensor(bytes, out.emplace_back());
-    each(bytes, [&](Field& f) {
-      if (f.tag() == 3)
-        tensor(f.bytes(), out.emplace_back());
-      else if (f.tag() == 5 && kind == TestKind::kOptional)
-        value(f.bytes(), TestKind::kSequence, out);
-      else
-        f.skip();
-    });
+    each(bytes, on(3, [&](Field& f) { tensor(f.bytes(), out.emplace_back()); }),
+         on(5, [&](Field& f) { kind == TestKind::kOptional ? value(f.bytes(), TestKind::kSequence, out) : f.skip(); }));
   }
 
  private:
@@ -85,12 +66,13 @@ class Parser {
     int64_t index;
   };
 
-  template <class F>
-  void each(std::string_view bytes, F&& body) {
+  /// Calls the first of the handlers that takes a field, for every field of the message; unknown fields are skipped.
+  template <class... Handlers>
+  void each(std::string_view bytes, const Handlers&... handlers) {
     protozero::pbf_reader r(bytes.data(), bytes.size());
     while (r.next()) {
       Field f(r);
-      body(f);
+      if (!(handlers(f) || ...)) f.skip();
     }
   }
 
@@ -108,7 +90,7 @@ class Parser {
     list.emplace_back();
     inside(name, static_cast<int64_t>(list.size()) - 1, [&] { (this->*parse)(f.bytes(), list.back()); });
   }
-  /// A single submessage: pieces merge into one.
+  /// A single submessage: repeated occurrences merge into one.
   template <class T>
   void merge(Field& f, const char* name, std::unique_ptr<T>& into, void (Parser::*parse)(std::string_view, T&)) {
     if (!into) into = std::make_unique<T>();
@@ -117,196 +99,55 @@ class Parser {
 
   std::pair<std::string_view, std::string_view> entry(std::string_view bytes) {
     std::pair<std::string_view, std::string_view> e;
-    each(bytes, [&](Field& f) {
-      switch (f.tag()) {
-        case 1:
-          e.first = f.bytes();
-          break;
-        case 2:
-          e.second = f.bytes();
-          break;
-        default:
-          f.skip();
-      }
-    });
+    each(bytes, on(1, e.first), on(2, e.second));
     return e;
   }
 
-  void opset(std::string_view bytes, OpsetId& o) {
-    each(bytes, [&](Field& f) {
-      switch (f.tag()) {
-        case 1:
-          o.domain = f.bytes();
-          break;
-        case 2:
-          o.version = f.varint();
-          break;
-        default:
-          f.skip();
-      }
-    });
-  }
+  void opset(std::string_view bytes, OpsetId& o) { each(bytes, on(1, o.domain), on(2, o.version)); }
 
   void graph(std::string_view bytes, GraphProto& g) {
-    each(bytes, [&](Field& f) {
-      switch (f.tag()) {
-        case 1:
-          add(f, "node", g.nodes, &Parser::node);
-          break;
-        case 2:
-          g.name = f.bytes();
-          break;
-        case 5:
-          add(f, "initializer", g.initializers, &Parser::tensor);
-          break;
-        case 10:
-          g.doc = f.bytes();
-          break;
-        case 11:
-          add(f, "input", g.inputs, &Parser::value_info);
-          break;
-        case 12:
-          add(f, "output", g.outputs, &Parser::value_info);
-          break;
-        case 13:
-          add(f, "value_info", g.value_info, &Parser::value_info);
-          break;
-        case 15:
-          add(f, "sparse_initializer", g.sparse_initializers, &Parser::sparse_tensor);
-          break;
-        default:
-          f.skip();
-      }
-    });
+    each(bytes, on(1, [&](Field& f) { add(f, "node", g.nodes, &Parser::node); }), on(2, g.name),
+         on(5, [&](Field& f) { add(f, "initializer", g.initializers, &Parser::tensor); }), on(10, g.doc),
+         on(11, [&](Field& f) { add(f, "input", g.inputs, &Parser::value_info); }),
+         on(12, [&](Field& f) { add(f, "output", g.outputs, &Parser::value_info); }),
+         on(13, [&](Field& f) { add(f, "value_info", g.value_info, &Parser::value_info); }),
+         on(15, [&](Field& f) { add(f, "sparse_initializer", g.sparse_initializers, &Parser::sparse_tensor); }));
   }
 
   void node(std::string_view bytes, NodeProto& n) {
     if (++nodes_ > max_nodes_) throw Fault("the model has too many nodes");
-    each(bytes, [&](Field& f) {
-      switch (f.tag()) {
-        case 1:
-          n.inputs.push_back(f.bytes());
-          break;
-        case 2:
-          n.outputs.push_back(f.bytes());
-          break;
-        case 3:
-          n.name = f.bytes();
-          break;
-        case 4:
-          n.op_type = f.bytes();
-          break;
-        case 5:
-          add(f, "attribute", n.attributes, &Parser::attribute);
-          break;
-        case 7:
-          n.domain = f.bytes();
-          break;
-        case 8:
-          n.overload = f.bytes();
-          break;
-        default:
-          f.skip();
-      }
-    });
+    each(bytes, on(1, n.inputs), on(2, n.outputs), on(3, n.name), on(4, n.op_type),
+         on(5, [&](Field& f) { add(f, "attribute", n.attributes, &Parser::attribute); }), on(7, n.domain),
+         on(8, n.overload));
   }
 
   void attribute(std::string_view bytes, AttributeProto& a) {
     int64_t seen = AttributeProto::kUndefined;
-    each(bytes, [&](Field& f) {
-      switch (f.tag()) {
-        case 1:
-          a.name = f.bytes();
-          break;
-        case 2:
-          a.f = f.fixed_float(), seen = AttributeProto::kFloat;
-          break;
-        case 3:
-          a.i = f.varint(), seen = AttributeProto::kInt;
-          break;
-        case 4:
-          a.s = f.bytes(), seen = AttributeProto::kString;
-          break;
-        case 5:
-          merge(f, "t", a.tensor, &Parser::tensor), seen = AttributeProto::kTensor;
-          break;
-        case 6:
-          merge(f, "g", a.graph, &Parser::graph), seen = AttributeProto::kGraph;
-          break;
-        case 7:
-          f.floats(a.floats), seen = AttributeProto::kFloats;
-          break;
-        case 8:
-          f.varints(a.ints), seen = AttributeProto::kInts;
-          break;
-        case 9:
-          a.strings.push_back(f.bytes()), seen = AttributeProto::kStrings;
-          break;
-        case 10:
-          add(f, "tensors", a.tensors, &Parser::tensor), seen = AttributeProto::kTensors;
-          break;
-        case 14:
-          merge(f, "tp", a.type_proto, &Parser::type), seen = AttributeProto::kTypeProto;
-          break;
-        case 20:
-          a.type = f.varint();
-          break;
-        case 21:
-          a.ref = f.bytes();
-          break;
-        case 22:
-          merge(f, "sparse_tensor", a.sparse, &Parser::sparse_tensor), seen = AttributeProto::kSparseTensor;
-          break;
-        default:
-          f.skip();
-      }
-    });
+    each(bytes, on(1, a.name), on(2, [&](Field& f) { a.f = f.fixed_float(), seen = AttributeProto::kFloat; }),
+         on(3, [&](Field& f) { a.i = f.varint(), seen = AttributeProto::kInt; }),
+         on(4, [&](Field& f) { a.s = f.bytes(), seen = AttributeProto::kString; }),
+         on(5, [&](Field& f) { merge(f, "t", a.tensor, &Parser::tensor), seen = AttributeProto::kTensor; }),
+         on(6, [&](Field& f) { merge(f, "g", a.graph, &Parser::graph), seen = AttributeProto::kGraph; }),
+         on(7, [&](Field& f) { f.floats(a.floats), seen = AttributeProto::kFloats; }),
+         on(8, [&](Field& f) { f.varints(a.ints), seen = AttributeProto::kInts; }),
+         on(9, [&](Field& f) { a.strings.push_back(f.bytes()), seen = AttributeProto::kStrings; }),
+         on(10, [&](Field& f) { add(f, "tensors", a.tensors, &Parser::tensor), seen = AttributeProto::kTensors; }),
+         on(14, [&](Field& f) { merge(f, "tp", a.type_proto, &Parser::type), seen = AttributeProto::kTypeProto; }),
+         on(20, a.type), on(21, a.ref), on(22, [&](Field& f) {
+           merge(f, "sparse_tensor", a.sparse, &Parser::sparse_tensor), seen = AttributeProto::kSparseTensor;
+         }));
     if (a.type == AttributeProto::kUndefined) a.type = seen;
   }
 
   void tensor(std::string_view bytes, TensorProto& t) {
-    each(bytes, [&](Field& f) {
-      switch (f.tag()) {
-        case 1:
-          f.varints(t.dims);
-          break;
-        case 2:
-          t.data_type = f.varint();
-          break;
-        case 4:
-          f.run(pbf_wire_type::fixed32, t.floats);
-          break;
-        case 5:
-          f.run(pbf_wire_type::varint, t.int32s);
-          break;
-        case 6:
-          t.strings.push_back(f.bytes());
-          break;
-        case 7:
-          f.run(pbf_wire_type::varint, t.int64s);
-          break;
-        case 8:
-          t.name = f.bytes();
-          break;
-        case 9:
-          t.raw = f.bytes(), t.has_raw = true;
-          break;
-        case 10:
-          f.run(pbf_wire_type::fixed64, t.doubles);
-          break;
-        case 11:
-          f.run(pbf_wire_type::varint, t.uint64s);
-          break;
-        case 13:
-          t.external.push_back(entry(f.bytes()));
-          break;
-        case 14:
-          t.is_external = f.varint() == 1;
-          break;
-        default:
-          f.skip();
-      }
-    });
+    each(bytes, on(1, t.dims), on(2, t.data_type), on(4, [&](Field& f) { f.run(pbf_wire_type::fixed32, t.floats); }),
+         on(5, [&](Field& f) { f.run(pbf_wire_type::varint, t.int32s); }), on(6, t.strings),
+         on(7, [&](Field& f) { f.run(pbf_wire_type::varint, t.int64s); }), on(8, t.name),
+         on(9, [&](Field& f) { t.raw = f.bytes(), t.has_raw = true; }),
+         on(10, [&](Field& f) { f.run(pbf_wire_type::fixed64, t.doubles); }),
+         on(11, [&](Field& f) { f.run(pbf_wire_type::varint, t.uint64s); }),
+         on(13, [&](Field& f) { t.external.push_back(entry(f.bytes())); }),
+         on(14, [&](Field& f) { t.is_external = f.varint() == 1; }));
   }
 
   void tensor_merge(std::string_view bytes, TensorProto& t, const char* name) {
@@ -314,64 +155,23 @@ class Parser {
   }
 
   void sparse_tensor(std::string_view bytes, SparseTensorProto& t) {
-    each(bytes, [&](Field& f) {
-      switch (f.tag()) {
-        case 1:
-          tensor_merge(f.bytes(), t.values, "values");
-          break;
-        case 2:
-          tensor_merge(f.bytes(), t.indices, "indices");
-          break;
-        case 3:
-          f.varints(t.dims);
-          break;
-        default:
-          f.skip();
-      }
-    });
+    each(bytes, on(1, [&](Field& f) { tensor_merge(f.bytes(), t.values, "values"); }),
+         on(2, [&](Field& f) { tensor_merge(f.bytes(), t.indices, "indices"); }), on(3, t.dims));
   }
 
   void value_info(std::string_view bytes, ValueInfo& v) {
-    each(bytes, [&](Field& f) {
-      switch (f.tag()) {
-        case 1:
-          v.name = f.bytes();
-          break;
-        case 2:
-          inside("type", -1, [&] { type(f.bytes(), v.type); });
-          break;
-        case 3:
-          v.doc = f.bytes();
-          break;
-        default:
-          f.skip();
-      }
-    });
+    each(bytes, on(1, v.name), on(2, [&](Field& f) { inside("type", -1, [&] { type(f.bytes(), v.type); }); }),
+         on(3, v.doc));
   }
 
   void dimension(std::string_view bytes, Dimension& d) {
-    each(bytes, [&](Field& f) {
-      switch (f.tag()) {
-        case 1:
-          d.value = f.varint(), d.param = {};
-          break;
-        case 2:
-          d.param = f.bytes(), d.value = -1;
-          break;
-        default:
-          f.skip();
-      }
-    });
+    each(bytes, on(1, [&](Field& f) { d.value = f.varint(), d.param = {}; }),
+         on(2, [&](Field& f) { d.param = f.bytes(), d.value = -1; }));
   }
 
   void shape(std::string_view bytes, TypeProto& t) {
     t.has_shape = true;
-    each(bytes, [&](Field& f) {
-      if (f.tag() == 1)
-        add(f, "dim", t.dims, &Parser::dimension);
-      else
-        f.skip();
-    });
+    each(bytes, on(1, [&](Field& f) { add(f, "dim", t.dims, &Parser::dimension); }));
   }
 
   /// The body of a tensor, sequence, map or optional type.
@@ -392,87 +192,38 @@ class Parser {
       else if (!tensor && tag == (kind == TypeProto::Kind::kMap ? 2u : 1u))
         merge(f, "elem_type", t.element, &Parser::type);
       else
-        f.skip();
+        return false;
+      return true;
     });
   }
 
   void type(std::string_view bytes, TypeProto& t) {
-    each(bytes, [&](Field& f) {
-      const auto body = [&](const char* name, TypeProto::Kind kind) {
+    const auto body = [&](uint32_t tag, const char* name, TypeProto::Kind kind) {
+      return [=, this, &t](Field& f) {
+        if (f.tag() != tag) return false;
         inside(name, -1, [&] { type_body(f.bytes(), t, kind); });
+        return true;
       };
-      switch (f.tag()) {
-        case 1:
-          body("tensor_type", TypeProto::Kind::kTensor);
-          break;
-        case 4:
-          body("sequence_type", TypeProto::Kind::kSequence);
-          break;
-        case 5:
-          body("map_type", TypeProto::Kind::kMap);
-          break;
-        case 8:
-          body("sparse_tensor_type", TypeProto::Kind::kSparseTensor);
-          break;
-        case 9:
-          body("optional_type", TypeProto::Kind::kOptional);
-          break;
-        case 7:
-          t.kind = TypeProto::Kind::kOpaque;
-          f.skip();
-          break;
-        default:
-          f.skip();
-      }
-    });
+    };
+    each(bytes, body(1, "tensor_type", TypeProto::Kind::kTensor), body(4, "sequence_type", TypeProto::Kind::kSequence),
+         body(5, "map_type", TypeProto::Kind::kMap), body(8, "sparse_tensor_type", TypeProto::Kind::kSparseTensor),
+         body(9, "optional_type", TypeProto::Kind::kOptional), on(7, [&](Field& f) {
+           t.kind = TypeProto::Kind::kOpaque;
+           f.skip();
+         }));
   }
 
   void function(std::string_view bytes, FunctionProto& fn) {
-    each(bytes, [&](Field& f) {
-      switch (f.tag()) {
-        case 1:
-          fn.name = f.bytes();
-          break;
-        case 4:
-          fn.inputs.push_back(f.bytes());
-          break;
-        case 5:
-          fn.outputs.push_back(f.bytes());
-          break;
-        case 6:
-          fn.attributes.push_back(f.bytes());
-          break;
-        case 7:
-          add(f, "node", fn.nodes, &Parser::node);
-          break;
-        case 9:
-          add(f, "opset_import", fn.opsets, &Parser::opset);
-          break;
-        case 10:
-          fn.domain = f.bytes();
-          break;
-        case 11:
-          add(f, "attribute_proto", fn.default_attributes, &Parser::attribute);
-          break;
-        case 12:
-          add(f, "value_info", fn.value_info, &Parser::value_info);
-          break;
-        case 13:
-          fn.overload = f.bytes();
-          break;
-        default:
-          f.skip();
-      }
-    });
+    each(bytes, on(1, fn.name), on(4, fn.inputs), on(5, fn.outputs), on(6, fn.attributes),
+         on(7, [&](Field& f) { add(f, "node", fn.nodes, &Parser::node); }),
+         on(9, [&](Field& f) { add(f, "opset_import", fn.opsets, &Parser::opset); }), on(10, fn.domain),
+         on(11, [&](Field& f) { add(f, "attribute_proto", fn.default_attributes, &Parser::attribute); }),
+         on(12, [&](Field& f) { add(f, "value_info", fn.value_info, &Parser::value_info); }), on(13, fn.overload));
   }
 
   std::vector<Step> path_;
   size_t nodes_ = 0, max_nodes_;
 };
-
-}  // namespace
-
-namespace {
 
 /// Runs the parser; what it throws becomes a located error.
 template <class F>

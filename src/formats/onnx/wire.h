@@ -69,6 +69,14 @@ class Field {
   }
   void skip() { r_.skip(); }
 
+  // By the type of what the field is read into; repeated fields append.
+  void read(int64_t& out) { out = varint(); }
+  void read(float& out) { out = fixed_float(); }
+  void read(std::string_view& out) { out = bytes(); }
+  void read(std::vector<int64_t>& out) { varints(out); }
+  void read(std::vector<float>& out) { floats(out); }
+  void read(std::vector<std::string_view>& out) { out.push_back(bytes()); }
+
  private:
   void expect(pbf_wire_type type, const char* what) const {
     if (r_.wire_type() != type) throw Fault(what);
