@@ -129,8 +129,11 @@ void add_bench(CLI::App& app, int& status) {
   add_inputs(*c, o->inputs);
   add_target(*c, o->target);
   add_threads(*c, o->threads);
-  c->add_option("--runs", o->runs, "Measured runs")->check(between(1, 10000000))->type_name("N")->capture_default_str();
-  c->add_option("--warmup", o->warmup, "Runs before, at least 1")
+  c->add_option("--runs", o->runs, "Number of measured runs")
+      ->check(between(1, 10000000))
+      ->type_name("N")
+      ->capture_default_str();
+  c->add_option("--warmup", o->warmup, "Number of warm-up runs, at least 1")
       ->check(between(0, 10000000))
       ->type_name("N")
       ->capture_default_str();

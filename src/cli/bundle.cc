@@ -139,11 +139,11 @@ void add_bundle(CLI::App& app, int& status) {
   add_model(*c, o->model)->required()->description("ExecuTorch program (of a bundle: the program inside)");
   c->add_option("--method", o->method, "Method that the tests run (default: the first)")->type_name("NAME");
   c->add_option("--inputs,--input", o->inputs,
-                "FILE.npy in the method's order; as many again for every further set; seeded random values without")
+                "FILE.npy in the method's order; as many again for every further set; default: seeded random values")
       ->type_name("FILE");
   auto* expected =
       c->add_option("--expected", o->expected, "FILE.npy of the outputs that each set must give")->type_name("FILE");
-  c->add_flag("--record", o->record, "Run the method and keep what it gives")->excludes(expected);
+  c->add_flag("--record", o->record, "Run the method and keep its outputs as the expected ones")->excludes(expected);
   c->add_flag("--add", o->add, "Keep the test sets of MODEL, a bundle (its attachments are not kept)");
   c->add_option("--format", o->format, "bp04 or bp08")
       ->check(one_of({"bp04", "bp08"}))

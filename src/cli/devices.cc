@@ -82,7 +82,7 @@ void print_text(const Result<std::vector<vulkan::DeviceInfo>>& found) {
 
 void add_devices(CLI::App& app, int& status) {
   auto as_json = std::make_shared<bool>(false);
-  CLI::App* c = app.add_subcommand("devices", "List what models can run on");
+  CLI::App* c = app.add_subcommand("devices", "List devices");
   c->add_flag("--json", *as_json, "One JSON object");
   c->footer("Examples:\n  smelt devices\n  smelt run model.onnx --backend vulkan --device 1");
   c->callback([as_json, &status] {

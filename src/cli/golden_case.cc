@@ -117,7 +117,7 @@ double entry(const json& info, const char* key, double otherwise) {
 }
 
 /// Sub-byte and narrow types as .npy holds them.
-Datum as_stored(const Datum& d) {
+Datum as_npy(const Datum& d) {
   if (!d.is_tensor()) return d;
   Tensor t = d.tensor;
   if (t.dtype() == DType::kF4E2M1) t = Tensor::view(DType::kU4, t.shape(), t.raw(), t.owner());
@@ -141,7 +141,7 @@ std::string compare_value(const Datum& got, const fs::path& path, const Toleranc
   if (!want.ok()) return want.error().message();
   if (want->is_tensor()) {
     if (!got.is_tensor()) return "no tensor";
-    Tensor a = as_stored(got).tensor, b = want->tensor;
+    Tensor a = as_npy(got).tensor, b = want->tensor;
     if (bf16 && a.dtype() == DType::kU16 && b.dtype() == DType::kU16) {
       a = bf16_as_floats(a);
       b = bf16_as_floats(b);
@@ -150,7 +150,7 @@ std::string compare_value(const Datum& got, const fs::path& path, const Toleranc
   }
   if (got.kind != want->kind || got.items->size() != want->items->size()) return "another number of elements";
   for (size_t i = 0; i < want->items->size(); ++i)
-    if (auto why = compare(as_stored((*got.items)[i]).tensor, (*want->items)[i].tensor, tol); !why.empty())
+    if (auto why = compare(as_npy((*got.items)[i]).tensor, (*want->items)[i].tensor, tol); !why.empty())
       return Cat("element ", i, ": ", why);
   return "";
 }

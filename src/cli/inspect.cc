@@ -51,13 +51,13 @@ void print_ports(const char* title, const json& ports) {
 }
 
 void print_operators(const json& r) {
-  std::vector<std::pair<std::string, json>> rows;
-  for (const auto& [name, entry] : r["operators"].items()) rows.emplace_back(name, entry);
-  std::stable_sort(rows.begin(), rows.end(),
+  std::vector<std::pair<std::string, json>> operators;
+  for (const auto& [name, entry] : r["operators"].items()) operators.emplace_back(name, entry);
+  std::stable_sort(operators.begin(), operators.end(),
                    [](const auto& a, const auto& b) { return a.second["count"] > b.second["count"]; });
   const double weights = std::max(number(r, "weights_bytes"), 1.0);
   Table table({"operator", "count", "weights", "share", "runs on"});
-  for (const auto& [name, e] : rows) {
+  for (const auto& [name, e] : operators) {
     std::string on;
     for (const auto& [kernel, count] : e["runs_on"].items())
       on += fmt::format("{}{} x{}", on.empty() ? "" : ", ", kernel, count.get<int>());
@@ -209,14 +209,14 @@ Status inspect(const InspectOptions& o) {
 
 void add_inspect(CLI::App& app, int& status) {
   auto o = std::make_shared<InspectOptions>();
-  CLI::App* c = app.add_subcommand("inspect", "Show what a model is made of and what each node runs on");
+  CLI::App* c = app.add_subcommand("inspect", "Show a model's operators, types and the kernels that run its nodes");
   add_model(*c, o->model)->required();
-  CLI::Option* as_json = c->add_flag("--json", o->as_json, "Everything as one JSON object");
+  CLI::Option* as_json = c->add_flag("--json", o->as_json, "Print everything as one JSON object");
   CLI::Option* html =
       c->add_option("--html", o->html, "Write a self-contained page that shows the graph")->type_name("FILE");
   c->add_flag("--nodes", o->nodes, "List every node")->excludes(as_json)->excludes(html);
   c->add_flag("--optimised,--optimized", o->optimised,
-              "The graph that runs execute, its nodes fused and constants folded, in place of the file's");
+              "Show the optimised graph that runs execute instead of the file's: nodes fused, constants folded");
   add_data(*c, o->data);
   add_target(*c, o->target);
   c->footer(

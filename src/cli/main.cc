@@ -35,22 +35,23 @@ void add_target(CLI::App& command, Target& target) {
       ->check(one_of({"reference", "cpu", "vulkan"}))
       ->type_name("NAME")
       ->capture_default_str();
-  CLI::Option* device =
-      command.add_option("--device", target.device, "Vulkan device by its number in `smelt devices`; the best without")
-          ->check(at_least_zero())
-          ->type_name("N");
+  CLI::Option* device = command
+                            .add_option("--device", target.device,
+                                        "Number of the Vulkan device in `smelt devices` (default: the best one)")
+                            ->check(at_least_zero())
+                            ->type_name("N");
   CLI::Option* storage =
       command
           .add_option("--device-storage", target.storage,
-                      "What tensors are on a Vulkan device: buffer, texture, or auto (on a GPU as the model asks, else "
-                      "what suits the device)")
+                      "Storage of tensors on a Vulkan device: buffer, texture, or auto (what the model asks for on a "
+                      "GPU, else what suits the device)")
           ->check(one_of({"auto", "buffer", "texture"}))
           ->type_name("KIND")
           ->capture_default_str();
   CLI::Option* fp16 =
       command.add_flag("--fp16", target.fp16,
-                       "On a Vulkan device with 16-bit arithmetic: products of convolutions and matrices in float16, "
-                       "their weights and textures stored so; faster, results within about 1 %");
+                       "Compute convolutions and matrix products in float16 on Vulkan devices with 16-bit arithmetic, "
+                       "weights and textures too: faster, results within about 1 %");
   command.parse_complete_callback([device, storage, fp16, &target] {
     for (const CLI::Option* option : {device, storage, fp16})
       if (option->count() > 0 && target.backend != "vulkan")

@@ -84,13 +84,13 @@ CLI::Option* add_inputs(CLI::App& command, std::vector<std::string>& inputs) {
   return command
       .add_option("--input", inputs,
                   "FILE.npy in the model's order, or NAME=FILE.npy; a folder N.seq or N.map; 'none' for an absent "
-                  "optional; seeded random values without")
+                  "optional; default: seeded random values")
       ->take_all()
       ->type_name("FILE");
 }
 
 void add_threads(CLI::App& command, int& threads) {
-  command.add_option("--threads", threads, "Threads that compute, 1 to 256")
+  command.add_option("--threads", threads, "Number of threads, 1 to 256")
       ->check(between(1, 256))
       ->type_name("N")
       ->capture_default_str();
@@ -110,7 +110,7 @@ void add_seed(CLI::App& command, uint64_t& seed) {
 }
 
 void add_limit_seconds(CLI::App& command, double& seconds) {
-  command.add_option("--limit-seconds", seconds, "Seconds that a run may take; 0: any")
+  command.add_option("--limit-seconds", seconds, "Time limit of a run in seconds (0: none)")
       ->check(at_least_zero())
       ->type_name("S")
       ->capture_default_str();

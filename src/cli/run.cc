@@ -155,7 +155,7 @@ void add_run(CLI::App& app, int& status) {
   c->add_option("--output-dir", o->output_dir, "Write the outputs there as 0.npy, 1.npy, ...")->type_name("DIR");
   add_target(*c, o->target);
   add_threads(*c, o->threads);
-  c->add_option("--invokes", o->invokes, "Runs; state is kept between them")
+  c->add_option("--invokes", o->invokes, "Number of runs; state is kept between them")
       ->check(between(1, 1000000))
       ->type_name("N")
       ->capture_default_str();
@@ -166,13 +166,13 @@ void add_run(CLI::App& app, int& status) {
   add_data(*c, o->data);
   add_seed(*c, o->seed);
   c->add_option("--limit-memory", o->limit_memory,
-                "Bytes that a run may hold beyond the weights; 0: in proportion to the model")
+                "Memory limit beyond the weights, in bytes (0: scales with the model)")
       ->check(at_least_zero())
       ->type_name("BYTES")
       ->capture_default_str();
   add_limit_seconds(*c, o->limit_seconds);
   c->add_option("--limit-steps", o->limit_steps,
-                "Operators that a run may execute, those of loops each time; 0: in proportion to the model")
+                "Limit of executed operators, those of loops each time (0: scales with the model)")
       ->check(at_least_zero())
       ->type_name("N")
       ->capture_default_str();
@@ -183,7 +183,7 @@ void add_run(CLI::App& app, int& status) {
   c->add_option("--labels", o->labels, "Class names, one a line (the model's own when it carries them)")
       ->needs(image)
       ->type_name("FILE");
-  c->add_option("--top", o->top, "Classes shown with --image")
+  c->add_option("--top", o->top, "Number of classes shown with --image")
       ->check(between(1, 10000))
       ->needs(image)
       ->type_name("N")

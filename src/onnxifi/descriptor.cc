@@ -9,7 +9,7 @@ namespace {
 
 constexpr uint64_t kMaxElements = UINT64_C(1) << 40;
 
-/// Whether the dimensions may be looked at: a caller's shape is not trusted beyond the largest rank there is.
+/// True if the dimensions may be read: a caller's shape is not trusted beyond the largest rank there is.
 bool rank_fits(const onnxTensorDescriptorV1& d) { return d.dimensions <= static_cast<uint32_t>(Shape::kMaxRank); }
 
 onnxStatus check_memory(onnxEnum type) {

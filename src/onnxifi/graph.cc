@@ -20,8 +20,8 @@ onnxStatus read_properties(const uint64_t* list, bool& instrument) {
   return ONNXIFI_STATUS_SUCCESS;
 }
 
-/// Whether an output of planned shape has room in a location: the location's dimensions are upper limits.
-bool has_room(const Port& planned, const onnxTensorDescriptorV1& d) {
+/// True if an output of planned shape fits into a location, whose dimensions are upper limits.
+bool fits(const Port& planned, const onnxTensorDescriptorV1& d) {
   if (!planned.is_tensor || !planned.ranked) return true;
   if (static_cast<uint32_t>(planned.shape.rank()) != d.dimensions) return false;
   for (int i = 0; i < planned.shape.rank(); ++i)
@@ -136,7 +136,7 @@ onnxStatus Graph::locate(const onnxTensorDescriptorV1* inputs, uint32_t input_co
   s = prepare(locations.inputs, prepared);
   if (s != ONNXIFI_STATUS_SUCCESS) return s;
   for (size_t i = 0; i < out.size(); ++i) {
-    if (!has_room(prepared->outputs[i], *out[i])) return ONNXIFI_STATUS_MISMATCHING_SHAPE;
+    if (!fits(prepared->outputs[i], *out[i])) return ONNXIFI_STATUS_MISMATCHING_SHAPE;
     const DType dtype = element_type(out[i]->dataType), planned = prepared->outputs[i].dtype;
     if (planned != DType::kInvalid && planned != dtype) return ONNXIFI_STATUS_MISMATCHING_DATATYPE;
     locations.outputs.push_back(

@@ -40,20 +40,20 @@ class TypeCheck {
   /// Element-wise kernels take any shape: one element of each type tells.
   bool elementwise(const Graph& g, const Node& n) {
     std::vector<Datum> in, out;
-    bool plain = true;
+    bool float_unary = true;
     for (ValueId id : n.inputs) {
       if (id == kNoValue) return true;
       const ValueType& t = g.value(id).type;
       if (t.kind != ValueType::Kind::kTensor || t.dtype == DType::kInvalid || t.dtype == DType::kString || t.quant)
         return true;
-      plain = plain && t.dtype == DType::kF32 && n.op == Op::kUnary;
+      float_unary = float_unary && t.dtype == DType::kF32 && n.op == Op::kUnary;
       Tensor one(t.dtype, Shape{1});
       if (is_integer(t.dtype)) one.data<uint8_t>()[0] = 1;  // no divisor is zero
       in.emplace_back(std::move(one));
     }
     for (ValueId id : n.outputs)
       if (id != kNoValue && g.value(id).type.quant) return true;
-    if (plain) return true;
+    if (float_unary) return true;
     if (!environment_) {
       // The module outlives this object.
       environment_ = std::make_unique<Executor>(std::shared_ptr<const Module>(std::shared_ptr<void>(), &module_),
