@@ -18,11 +18,11 @@ using Bytes = std::span<const std::byte>;
 /// small one can hold enormous numbers of values.
 struct Owner {
   std::shared_ptr<const void> bytes;
-  size_t room;  ///< bytes of values and copies
+  size_t budget;  ///< bytes of values and copies
 
   Status charge(size_t n) {
-    if (n > room) return LimitReached("the values of the bundle are larger than the file");
-    room -= n;
+    if (n > budget) return LimitReached("the values of the bundle are larger than the file");
+    budget -= n;
     return Ok();
   }
 };

@@ -23,7 +23,7 @@ struct DelegateBlob {
   NamedData named_data;               ///< empty: the blob stands alone
 };
 
-/// The two regions of a blob.
+/// The two sections of a blob.
 struct BlobParts {
   std::span<const std::byte> flatbuffer;
   std::span<const std::byte> constants;
@@ -33,11 +33,11 @@ struct BlobParts {
 /// True when bytes 4 to 7 are `magic`.
 bool has_magic(std::span<const std::byte> bytes, const char* magic);
 
-/// Cuts a blob whose header has `magic` (XH00, VH00) into its regions; without that magic the whole blob is the
+/// Cuts a blob whose header has `magic` (XH00, VH00) into its sections; without that magic the whole blob is the
 /// flatbuffer.
 Result<BlobParts> split_blob(std::span<const std::byte> bytes, const char* magic);
 
-/// The regions as parts of a file that is nothing but the blob.
+/// The sections as parts of a file that is nothing but the blob.
 Result<std::vector<FilePart>> blob_parts(std::span<const std::byte> bytes, const char* magic);
 
 /// What reading a blob may copy: entries of a flatbuffer can share their bytes, so that a small file could ask for a
@@ -51,7 +51,7 @@ class CopyBudget {
   uint64_t left_;
 };
 
-/// The region that a constant's entry names: by key when `offset` is UINT64_MAX, else inside the blob's constants.
+/// The bytes that a constant's entry names: by key when `offset` is UINT64_MAX, else inside the blob's constants.
 Result<std::span<const std::byte>> find_constant(const DelegateBlob& blob, const BlobParts& parts, uint64_t offset,
                                                  uint64_t size, const std::string& key);
 

@@ -38,7 +38,7 @@ class DataFile {
 /// checked.
 class ProgramFile {
  public:
-  /// Whether the bytes begin like a program: identifier ET followed by two digits.
+  /// True if the bytes begin like a program: identifier ET followed by two digits.
   static bool recognise(Bytes bytes);
   static Result<std::shared_ptr<const ProgramFile>> parse(const Source& source);
 

@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "formats/executorch/block_lowering.h"
 #include "formats/executorch/file.h"
 #include "formats/executorch/parts.h"
 #include "formats/executorch/plan.h"
-#include "formats/executorch/region.h"
 #include "ops/control/control.h"
 #include "ops/elementwise/elementwise.h"
 
@@ -18,30 +18,30 @@ namespace {
 using Kind = PlanValue::Kind;
 
 /// A number that the program was exported with may not differ: the graph holds it as a constant.
-Status expect_number(Region& region, ValueId given, int32_t at, size_t position) {
-  Builder& b = region.builder();
-  SMELT_ASSIGN(const ValueId wanted, region.value(at));
+Status expect_number(BlockLowering& block, ValueId given, int32_t at, size_t position) {
+  Builder& b = block.builder();
+  SMELT_ASSIGN(const ValueId wanted, block.value(at));
   SMELT_ASSIGN(const ValueId same, b.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kEqual), {given, wanted}));
   CustomAttrs a;
   a.name = Cat("input ", position, " must be the number that the program was exported with");
   return b.node_to(Op::kAssert, make_attrs<CustomAttrs>(a), {same}, {});
 }
 
-Status add_inputs(Region& region, const Plan& plan) {
-  Builder& b = region.builder();
+Status add_inputs(BlockLowering& block, const Plan& plan) {
+  Builder& b = block.builder();
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
     const int32_t at = plan.inputs[i];
     const PlanValue& v = plan.values[static_cast<size_t>(at)];
     const std::string name = Cat("in", i);
     switch (v.kind) {
       case Kind::kTensor:
-        region.bind(at, b.input(name, v.type()));
+        block.bind(at, b.input(name, v.type()));
         if (v.bounded) b.graph().value(b.graph().inputs.back()).bound.assign(v.shape.begin(), v.shape.end());
         break;
       case Kind::kInt:
       case Kind::kBool:
       case Kind::kDouble:
-        SMELT_TRY(expect_number(region, b.input(name, v.type()), at, i));
+        SMELT_TRY(expect_number(block, b.input(name, v.type()), at, i));
         break;
       case Kind::kNull:
       case Kind::kString:
@@ -55,30 +55,30 @@ Status add_inputs(Region& region, const Plan& plan) {
 }
 
 /// Variables are read at the start of a run and written at its end.
-Result<std::map<int, std::pair<int32_t, ValueId>>> read_states(Region& region, const Plan& plan) {
+Result<std::map<int, std::pair<int32_t, ValueId>>> read_states(BlockLowering& block, const Plan& plan) {
   std::map<int, std::pair<int32_t, ValueId>> first;
   for (const auto& [at, state] : plan.states) {
     if (const auto known = first.find(state); known != first.end()) {
-      region.bind_view(at, known->second.first, known->second.second);
+      block.bind_view(at, known->second.first, known->second.second);
       continue;
     }
-    SMELT_ASSIGN(const ValueId id, region.builder().op(Op::kStateRead, make_attrs<StateAttrs>(state), {}));
-    region.bind(at, id);
+    SMELT_ASSIGN(const ValueId id, block.builder().op(Op::kStateRead, make_attrs<StateAttrs>(state), {}));
+    block.bind(at, id);
     first[state] = {at, id};
   }
   return first;
 }
 
-Status add_outputs(Region& region, const Plan& plan) {
-  Builder& b = region.builder();
+Status add_outputs(BlockLowering& block, const Plan& plan) {
+  Builder& b = block.builder();
   for (size_t i = 0; i < plan.outputs.size(); ++i) {
     const int32_t at = plan.outputs[i];
     const PlanValue& v = plan.values[static_cast<size_t>(at)];
-    if (v.kind == Kind::kNull && !region.bound(at)) {
+    if (v.kind == Kind::kNull && !block.bound(at)) {
       b.graph().outputs.push_back(kNoValue);
       continue;
     }
-    auto id = region.value(at);
+    auto id = block.value(at);
     if (!id.ok()) return id.error().within(Cat("output ", i));
     if (b.graph().value(*id).name.empty()) b.graph().value(*id).name = Cat("out", i);
     b.graph().outputs.push_back(*id);
@@ -87,18 +87,18 @@ Status add_outputs(Region& region, const Plan& plan) {
 }
 
 Status raise_method(MethodContext& context, int graph) {
-  Region region(context, graph);
-  Builder& b = region.builder();
+  BlockLowering block(context, graph);
+  Builder& b = block.builder();
   b.at("input", "", "");
-  SMELT_TRY(add_inputs(region, context.plan));
-  SMELT_ASSIGN(const auto states, read_states(region, context.plan));
-  SMELT_TRY(region.run(0, context.plan.code.size(), 0));
+  SMELT_TRY(add_inputs(block, context.plan));
+  SMELT_ASSIGN(const auto states, read_states(block, context.plan));
+  SMELT_TRY(block.run(0, context.plan.code.size(), 0));
   b.at("state", "", "");
-  for (const auto& [state, place] : states) {
-    SMELT_ASSIGN(const ValueId now, region.value(place.first));
-    if (now != place.second) SMELT_TRY(b.node_to(Op::kStateWrite, make_attrs<StateAttrs>(state), {now}, {}));
+  for (const auto& [state, before] : states) {
+    SMELT_ASSIGN(const ValueId now, block.value(before.first));
+    if (now != before.second) SMELT_TRY(b.node_to(Op::kStateWrite, make_attrs<StateAttrs>(state), {now}, {}));
   }
-  return add_outputs(region, context.plan);
+  return add_outputs(block, context.plan);
 }
 
 Result<Module> load(const Source& source) {
@@ -108,9 +108,9 @@ Result<Module> load(const Source& source) {
   const auto* tables = file->program().execution_plan();
   if (!tables || tables->size() == 0) return InvalidModel("the program has no method");
   std::vector<Plan> plans;
-  size_t room = 1'000'000 + 2 * file->size();
+  size_t budget = 1'000'000 + 2 * file->size();
   for (const auto* table : *tables) {
-    SMELT_ASSIGN(plans.emplace_back(), read_plan(*file, *table, room));
+    SMELT_ASSIGN(plans.emplace_back(), read_plan(*file, *table, budget));
   }
   SMELT_TRY(find_states(module, plans));
   const size_t most = source.options ? source.options->max_nodes : 2'000'000;

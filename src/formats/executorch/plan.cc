@@ -200,14 +200,14 @@ std::string Instruction::label() const {
   return "free";
 }
 
-Result<Plan> read_plan(const ProgramFile& file, const fb::et::ExecutionPlan& table, size_t& room) {
+Result<Plan> read_plan(const ProgramFile& file, const fb::et::ExecutionPlan& table, size_t& budget) {
   Plan plan;
   plan.table = &table;
   plan.name = table.name() ? table.name()->str() : "";
   const auto located = [&](const Error& e) { return e.within(Cat("method '", plan.name, "'")); };
   const auto charge = [&](size_t n) -> Status {
-    if (n > room) return LimitReached("method '", plan.name, "': the program is larger than its file");
-    room -= n;
+    if (n > budget) return LimitReached("method '", plan.name, "': the program is larger than its file");
+    budget -= n;
     return Ok();
   };
   // A value or an instruction takes more than 16 bytes of a file, an argument 4.
@@ -351,7 +351,7 @@ Status find_states(Module& module, std::vector<Plan>& plans) {
       if (s.type.dtype != v.dtype || !(s.type.shape == v.shape)) {
         if (!v.qualified_name.empty())
           return InvalidModel("variable '", s.name, "' is ", s.type.str(), " and ", v.type().str());
-        continue;  // the same place holds something else in this method
+        continue;  // the same address holds something else in this method
       }
       if (s.initial.none() && v.data.defined()) s.initial = v.data;
       plan.states[at] = entry->second;

@@ -39,12 +39,12 @@ struct Plan {
   std::vector<std::pair<size_t, size_t>> readers;
 };
 
-/// `room` is what may still be read, in entries of tables, over all plans: tables may be shared within a file, so that
-/// a small one can hold enormous programs.
-Result<Plan> read_plan(const ProgramFile& file, const fb::et::ExecutionPlan& plan, size_t& room);
+/// `budget` is what may still be read, in entries of tables, over all plans: tables may be shared within a file, so
+/// that a small one can hold enormous programs.
+Result<Plan> read_plan(const ProgramFile& file, const fb::et::ExecutionPlan& plan, size_t& budget);
 
-/// Puts a view instruction before every use of a value that nothing writes but that shares its place in planned memory
-/// with one that is written: programs leave static reshapes out.
+/// Inserts a view instruction before every use of a value that nothing writes but that shares its address in planned
+/// memory with one that is written: programs leave static reshapes out.
 void add_views(Plan& plan);
 
 /// Values that a stretch of code uses.
@@ -57,7 +57,7 @@ struct Uses {
 };
 
 /// Finds the variables that live across runs: tensors in planned memory with initial contents, or read before any
-/// instruction writes them. Methods share variables of one qualified name, or of one place in shared memory.
+/// instruction writes them. Methods share variables of one qualified name, or of one address in shared memory.
 Status find_states(Module& module, std::vector<Plan>& plans);
 
 }  // namespace smelt::executorch

@@ -48,7 +48,7 @@ void permute_bytes(const std::byte* in, std::byte* out, const Shape& shape, std:
   }
 }
 
-/// The tensor's place in planned memory lies inside its buffer.
+/// Checks that the tensor lies inside its buffer of planned memory.
 Status check_place(const PlanValue& v, uint64_t bytes, const fb::et::ExecutionPlan& plan) {
   const auto* sizes = plan.non_const_buffer_sizes();
   if (!sizes || v.memory_id == 0 || v.memory_id >= sizes->size())
@@ -73,10 +73,10 @@ Result<PlanValue> read_tensor(const ProgramFile& file, const fb::et::ExecutionPl
   v.bounded = t.shape_dynamism() == fb::et::TensorShapeDynamism::DYNAMIC_BOUND;
   const auto* extra = t.extra_tensor_info();
   if (extra && extra->fully_qualified_name()) v.qualified_name = extra->fully_qualified_name()->str();
-  if (const auto* place = t.allocation_info()) {
+  if (const auto* allocation = t.allocation_info()) {
     v.planned = true;
-    v.memory_id = place->memory_id();
-    v.offset = (static_cast<uint64_t>(place->memory_offset_high()) << 32) | place->memory_offset_low();
+    v.memory_id = allocation->memory_id();
+    v.offset = (static_cast<uint64_t>(allocation->memory_offset_high()) << 32) | allocation->memory_offset_low();
     SMELT_TRY(check_place(v, bytes, plan));
   }
   if (extra && extra->location() == fb::et::TensorDataLocation::EXTERNAL) {

@@ -37,7 +37,7 @@ struct PlanValue {
   bool dynamic = false;
   bool bounded = false;        ///< dynamic, and memory is planned for `shape`
   std::vector<int> dim_order;  ///< of the memory, outermost first; empty: row-major
-  bool planned = false;        ///< has a place in planned memory
+  bool planned = false;        ///< lies in planned memory
   uint32_t memory_id = 0;
   uint64_t offset = 0;
   std::string qualified_name;

@@ -1,5 +1,5 @@
-// Views that a program leaves out: a reshape of a static tensor is no instruction, the result just lies in the same
-// place of planned memory as what it shows.
+// Views that a program leaves out: a reshape of a static tensor is no instruction, the result lies at the same
+// address of planned memory as its source.
 #include <map>
 #include <optional>
 #include <set>
@@ -12,11 +12,11 @@ namespace {
 
 using Kind = PlanValue::Kind;
 /// Memory, offset, element type and number of elements.
-using Place = std::tuple<uint32_t, uint64_t, DType, int64_t>;
+using Address = std::tuple<uint32_t, uint64_t, DType, int64_t>;
 
-std::optional<Place> place_of(const PlanValue& v) {
+std::optional<Address> address_of(const PlanValue& v) {
   if (v.kind != Kind::kTensor || !v.planned) return std::nullopt;
-  return Place{v.memory_id, v.offset, v.dtype, v.shape.elements()};
+  return Address{v.memory_id, v.offset, v.dtype, v.shape.elements()};
 }
 
 class Views {
@@ -29,12 +29,12 @@ class Views {
       written_.insert(in.changed.begin(), in.changed.end());
     }
     for (size_t i = 0; i < plan.values.size(); ++i) {
-      const auto place = place_of(plan.values[i]);
-      if (!place) continue;
+      const auto address = address_of(plan.values[i]);
+      if (!address) continue;
       const auto at = static_cast<int32_t>(i);
-      if (written_.contains(at)) later_.emplace(*place, at);
-      first_.emplace(*place, at);
-      if (plan.values[i].data.defined()) now_[*place] = at;
+      if (written_.contains(at)) later_.emplace(*address, at);
+      first_.emplace(*address, at);
+      if (plan.values[i].data.defined()) now_[*address] = at;
     }
     for (int32_t at : plan.inputs) settle(at);
   }
@@ -62,33 +62,33 @@ class Views {
   }
 
  private:
-  /// Value `at` now occupies its place.
+  /// Value `at` now occupies its address.
   void settle(int32_t at) {
-    if (const auto place = place_of(plan_.values[static_cast<size_t>(at)])) now_[*place] = at;
+    if (const auto address = address_of(plan_.values[static_cast<size_t>(at)])) now_[*address] = at;
     known_.insert(at);
   }
 
   /// Adds a view when `at` is read and nothing ever writes it. `optional`: it may be an output not yet computed, which
-  /// only what occupies the place now can tell.
+  /// only what occupies the address now can tell.
   void show(int32_t at, bool optional) {
     const PlanValue& v = plan_.values[static_cast<size_t>(at)];
     if (v.kind == Kind::kTensorList)
       for (int64_t item : v.items)
         if (item >= 0) show(static_cast<int32_t>(item), optional);
-    const auto place = place_of(v);
+    const auto address = address_of(v);
     // Programs leave out views of static tensors only.
-    if (!place || v.dynamic || written_.contains(at) || v.data.defined() ||
+    if (!address || v.dynamic || written_.contains(at) || v.data.defined() ||
         (known_.contains(at) && !shown_.contains(at)))
       return;
     int32_t base = at;
-    if (const auto current = now_.find(*place); current != now_.end())
+    if (const auto current = now_.find(*address); current != now_.end())
       base = current->second;
     else if (optional)
       return;
-    else if (const auto later = later_.find(*place); later != later_.end())
+    else if (const auto later = later_.find(*address); later != later_.end())
       base = later->second;
     else
-      base = first_.at(*place);
+      base = first_.at(*address);
     if (base == at) return;
     shown_.insert(at);
     Instruction view;
@@ -103,7 +103,7 @@ class Views {
   std::set<int32_t> written_;  ///< by instructions other than delegates
   std::set<int32_t> known_;    ///< has been given a value of its own
   std::set<int32_t> shown_;    ///< is a view
-  std::map<Place, int32_t> now_, later_, first_;
+  std::map<Address, int32_t> now_, later_, first_;
 };
 
 }  // namespace

@@ -8,10 +8,10 @@
 namespace smelt::onnx {
 namespace {
 
-struct Row {
+struct Entry {
   std::string_view domain, op, names;  ///< names with a space between
 };
-constexpr Row kRows[] = {
+constexpr Entry kEntries[] = {
 #define SMELT_ONNX_ATTRIBUTES(domain, op, names) {domain, op, names},
 #include "formats/onnx/attributes.inc"
 #undef SMELT_ONNX_ATTRIBUTES
@@ -22,7 +22,7 @@ constexpr Row kRows[] = {
 std::optional<std::string_view> attributes_of(std::string_view domain, std::string_view op) {
   static const auto table = [] {
     std::map<std::pair<std::string_view, std::string_view>, std::string_view> t;
-    for (const Row& r : kRows) t.emplace(std::pair(r.domain, r.op), r.names);
+    for (const Entry& e : kEntries) t.emplace(std::pair(e.domain, e.op), e.names);
     return t;
   }();
   const auto it = table.find({domain, op});

@@ -12,20 +12,20 @@
 #include <vector>
 
 #include "base/error.h"
+#include "formats/common/lowering_context.h"
 #include "formats/onnx/proto.h"
 #include "formats/onnx/reader.h"
 #include "formats/onnx/tensor.h"
-#include "ops/core/builder.h"
 
 namespace smelt::onnx {
 
 class NodeContext;
-class Lowering;
+class ModelLowering;
 
-/// Turns one ONNX node into graph nodes. Faults go to NodeContext::fail().
+/// Turns one ONNX node into graph nodes. Errors go to NodeContext::fail().
 using LowerFn = void (*)(NodeContext&);
 
-/// One row of the operator table: versions [since, until] of an operator in a domain.
+/// An entry of the operator table: versions [since, until] of an operator in a domain.
 struct OpEntry {
   const char* name;
   int since;
@@ -33,15 +33,15 @@ struct OpEntry {
   int until = 1 << 20;
 };
 
-/// The entry for an operator at a version of its domain, or null. `known` tells whether any version has the operator.
+/// The entry for an operator at a version of its domain, or null. `known`: some version has the operator.
 const OpEntry* find_op(std::string_view domain, std::string_view name, int64_t version, bool& known);
 
 inline constexpr int64_t kNewestOpset = 28;
 
-/// What a name stands for: its plain value, or a quantized value that becomes plain when somebody asks for it.
+/// What a name stands for: a value as ONNX sees it, or a quantized value that becomes one when a node asks for it.
 struct Binding {
-  ValueId plain = kNoValue;
-  ValueId typed = kNoValue;  ///< the same stored integers with their quantization in the type
+  ValueId value = kNoValue;
+  ValueId typed = kNoValue;  ///< quantized: the integers of `value` with their quantization in the type
   bool absent = false;       ///< an optional input of a function that the caller left out
 };
 
@@ -67,9 +67,9 @@ struct Body {
 };
 
 /// Lowers a parsed model into a module.
-class Lowering {
+class ModelLowering {
  public:
-  Lowering(const Source& source, const ModelProto& proto, Module& module);
+  ModelLowering(const Source& source, const ModelProto& proto, Module& module);
   Status run();
 
   /// The value of a name, seen from a scope. Nullopt: no such name. kNoValue: an absent optional.
@@ -120,55 +120,38 @@ AttrsPtr pack(T attrs) {
   return std::make_shared<const T>(std::move(attrs));
 }
 
-/// What a lowering function sees of its node. The first fault sticks: later calls do nothing and the node fails.
-/// An input that was never asked for and an output that was never bound are faults as well, and so is an attribute that
-/// no version of the operator has.
-class NodeContext {
+/// One ONNX node while it is lowered: its inputs, attributes and outputs by the names of the standard. An input that
+/// was never asked for and an output that was never bound are errors as well, and so is an attribute that no version of
+/// the operator has.
+class NodeContext : public LoweringContext {
  public:
-  NodeContext(Lowering& lowering, Scope& scope, const NodeProto& node, int64_t version);
+  NodeContext(ModelLowering& lowering, Scope& scope, const NodeProto& node, int64_t version);
 
   const NodeProto& proto() const { return node_; }
   std::string_view op() const { return node_.op_type; }
   int64_t version() const { return version_; }  ///< of the node's domain
-  Builder& builder() { return scope_.builder; }
   Scope& scope() { return scope_; }
-  Lowering& lowering() { return lowering_; }
-
-  template <class... A>
-  void fail(const A&... text) {
-    if (!error_) error_ = InvalidModel(text...);
-  }
-  template <class... A>
-  void unsupported(const A&... text) {
-    if (!error_) error_ = Unsupported(text...);
-  }
-  void fail_with(Error e) {
-    if (!error_) error_ = std::move(e);
-  }
-  bool ok() const { return !error_; }
-  Status status() const { return error_ ? Status(*error_) : Ok(); }
+  ModelLowering& lowering() { return lowering_; }
   Status finish();  ///< status() after the checks that every input was read and every output bound
 
   // Inputs.
   int inputs() const { return static_cast<int>(node_.inputs.size()); }
   bool has(int i) const { return i < inputs() && values_[static_cast<size_t>(i)] != kNoValue; }
-  ValueId in(int i);   ///< a fault when absent
+  ValueId in(int i);   ///< an error when absent
   ValueId opt(int i);  ///< kNoValue when absent
   std::vector<ValueId> all_inputs();
-  void ignore(int i);  ///< an input that has no meaning for the result
-  ValueType type(ValueId id) const { return id == kNoValue ? ValueType{} : scope_.builder.type(id); }
-  DType dtype(ValueId id) const { return type(id).dtype; }
-  int rank(ValueId id) const;                             ///< -1 when unknown
-  int rank_or_fail(ValueId id);                           ///< a fault when unknown
-  const Tensor* constant(int i);                          ///< null when absent or computed
+  void ignore(int i);                                     ///< an input that has no meaning for the result
+  int rank_or_fail(ValueId id);                           ///< an error when unknown
+  const Tensor* const_tensor(int i);                      ///< null when absent or dynamic
   std::optional<std::vector<int64_t>> const_ints(int i);  ///< an integer constant's contents
   std::optional<std::vector<float>> const_floats(int i);  ///< a floating-point constant's contents
-  /// The quantized twin of input i: the same integers with `quant` in their type.
+  /// Input i as a quantized value: the same integers with `quant` in their type.
   ValueId typed(int i, const QuantPtr& quant);
 
-  // Attributes. A missing one gives the default; one of another type is a fault.
+  // Attributes. A missing one gives the default; one of another type is an error.
   bool has_attr(std::string_view name) const { return find_attr(name) != nullptr; }
   int64_t i(std::string_view name, int64_t def = 0);
+  bool flag(std::string_view name, bool def = false) { return i(name, def) != 0; }
   double f(std::string_view name, double def = 0);
   std::string s(std::string_view name, const std::string& def = "");
   std::vector<int64_t> ints(std::string_view name);
@@ -179,45 +162,38 @@ class NodeContext {
   const GraphProto* graph(std::string_view name);
   const TypeProto* type_proto(std::string_view name);
   const AttributeProto* find_attr(std::string_view name) const;
+  std::optional<Body> body(std::string_view attribute, const std::vector<ValueType>& inputs);
 
   // Results.
   int outputs() const { return static_cast<int>(node_.outputs.size()); }
   bool wants(int i) const { return i < outputs() && !node_.outputs[static_cast<size_t>(i)].empty(); }
   int wanted() const;  ///< outputs up to the last one that is wanted
-  /// A graph node with one new output.
-  ValueId add(Op op, AttrsPtr attrs, std::vector<ValueId> inputs);
-  ValueId add_as(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& type);
-  std::vector<ValueId> add_n(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int outputs);
   /// A graph node that gives outputs [0, count) of this node; count -1: as many as are wanted, at least one.
   void emit(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int count = -1);
+  void emit(Op op, std::vector<ValueId> inputs) { emit(op, make_attrs<NoAttrs>(), std::move(inputs)); }
+  template <std::derived_from<Attrs> A>
+  void emit(Op op, A attrs, std::vector<ValueId> inputs, int count = -1) {
+    emit(op, make_attrs<A>(std::move(attrs)), std::move(inputs), count);
+  }
   void bind(int i, ValueId id);
-  /// Output i is the stored integers of a quantized value.
+  /// Output i is the integers of a quantized value.
   void bind_typed(int i, ValueId id);
 
-  // Small constants and steps that many operators need.
-  ValueId ints1d(const std::vector<int64_t>& v);
-  ValueId scalar_like(ValueId x, double v);  ///< a fault when x's element type is unknown
-  ValueId scalar(DType dtype, double v) { return ok() ? scope_.builder.scalar(dtype, v) : kNoValue; }
-  ValueId constant_value(Tensor t) { return ok() ? scope_.builder.constant("", std::move(t)) : kNoValue; }
-  ValueId cast(ValueId x, DType to);
+  ValueId scalar_like(ValueId x, double v);  ///< an error when x's element type is unknown
+  /// 0 keeps a dimension, unless `allow_zero`; -1: inferred.
   ValueId reshape(ValueId x, const std::vector<int64_t>& shape, bool allow_zero = false);
-  ValueId transpose(ValueId x, const std::vector<int64_t>& perm);
-  ValueId unsqueeze(ValueId x, const std::vector<int64_t>& axes);
-  ValueId squeeze(ValueId x, const std::vector<int64_t>& axes);
-  std::optional<Body> body(std::string_view attribute, const std::vector<ValueType>& inputs);
 
  private:
   ValueId new_output(int i);
   void refine(int i, ValueId id);
 
-  Lowering& lowering_;
+  ModelLowering& lowering_;
   Scope& scope_;
   const NodeProto& node_;
   int64_t version_;
   std::vector<ValueId> values_;
   std::vector<char> read_, bound_;
   mutable std::vector<char> asked_;  ///< attributes that the lowering asked for by name
-  std::optional<Error> error_;
 };
 
 }  // namespace smelt::onnx

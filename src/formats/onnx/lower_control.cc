@@ -49,7 +49,7 @@ void lower_if(NodeContext& n) {
   a.else_graph = else_body->graph;
   std::vector<ValueId> in{condition};
   in.insert(in.end(), outer.begin(), outer.end());
-  n.emit(Op::kIf, pack(a), in, n.outputs());
+  n.emit(Op::kIf, a, in, n.outputs());
 }
 
 void lower_loop(NodeContext& n) {
@@ -70,7 +70,7 @@ void lower_loop(NodeContext& n) {
   if (condition != DType::kInvalid && condition != DType::kBool)
     return n.fail("the body's condition is ", to_string(condition), ", bool expected");
   attach_captures(n, *body, in);
-  n.emit(Op::kLoop, pack(a), in, static_cast<int>(results) - 1);
+  n.emit(Op::kLoop, a, in, static_cast<int>(results) - 1);
 }
 
 void lower_scan(NodeContext& n) {
@@ -106,7 +106,7 @@ void lower_scan(NodeContext& n) {
   fits(a.output_axes, results - a.states, "scan_output_axes");
   fits(a.output_directions, results - a.states, "scan_output_directions");
   attach_captures(n, *body, in);
-  n.emit(Op::kScan, pack(a), in, static_cast<int>(results));
+  n.emit(Op::kScan, a, in, static_cast<int>(results));
 }
 
 void lower_sequence_map(NodeContext& n) {
@@ -124,72 +124,70 @@ void lower_sequence_map(NodeContext& n) {
   const auto results = static_cast<int>(graph_of(n, *body).outputs.size());
   if (n.outputs() > results) return n.fail("has ", n.outputs(), " outputs, the body gives ", results);
   attach_captures(n, *body, in);
-  n.emit(Op::kSequenceMap, pack(a), in, results);
+  n.emit(Op::kSequenceMap, a, in, results);
 }
-
-AttrsPtr plain() { return make_attrs<SequenceAttrs>(); }
 
 void lower_sequence_construct(NodeContext& n) {
   const auto in = n.all_inputs();
   for (const ValueId id : in)
     if (id == kNoValue) return n.fail("an input is missing");
-  n.emit(Op::kSequenceConstruct, plain(), in);
+  n.emit(Op::kSequenceConstruct, SequenceAttrs(), in);
 }
 void lower_sequence_empty(NodeContext& n) {
   SequenceAttrs a;
   a.to = dtype_of(n.i("dtype", 1));
   if (a.to == DType::kInvalid) return n.fail("dtype names no element type");
-  n.emit(Op::kSequenceConstruct, pack(a), {});
+  n.emit(Op::kSequenceConstruct, a, {});
 }
-void lower_sequence_at(NodeContext& n) { n.emit(Op::kSequenceAt, plain(), {n.in(0), n.in(1)}); }
+void lower_sequence_at(NodeContext& n) { n.emit(Op::kSequenceAt, SequenceAttrs(), {n.in(0), n.in(1)}); }
 void lower_sequence_insert(NodeContext& n) {
   std::vector<ValueId> in{n.in(0), n.in(1)};
   if (n.has(2)) in.push_back(n.in(2));
-  n.emit(Op::kSequenceInsert, plain(), in);
+  n.emit(Op::kSequenceInsert, SequenceAttrs(), in);
 }
 void lower_sequence_erase(NodeContext& n) {
   std::vector<ValueId> in{n.in(0)};
   if (n.has(1)) in.push_back(n.in(1));
-  n.emit(Op::kSequenceErase, plain(), in);
+  n.emit(Op::kSequenceErase, SequenceAttrs(), in);
 }
-void lower_sequence_length(NodeContext& n) { n.emit(Op::kSequenceLength, plain(), {n.in(0)}); }
+void lower_sequence_length(NodeContext& n) { n.emit(Op::kSequenceLength, SequenceAttrs(), {n.in(0)}); }
 
 void lower_split_to_sequence(NodeContext& n) {
   SequenceAttrs a;
   a.axis = n.i("axis", 0);
-  a.keep_dims = n.has(1) || n.i("keepdims", 1) != 0;
+  a.keep_dims = n.has(1) || n.flag("keepdims", true);
   std::vector<ValueId> in{n.in(0)};
   if (n.has(1)) in.push_back(n.in(1));
-  n.emit(Op::kSequenceSplit, pack(a), in);
+  n.emit(Op::kSequenceSplit, a, in);
 }
 void lower_concat_from_sequence(NodeContext& n) {
   SequenceAttrs a;
   if (!n.has_attr("axis")) return n.fail("attribute 'axis' is missing");
   a.axis = n.i("axis", 0);
-  a.new_axis = n.i("new_axis", 0) != 0;
-  n.emit(Op::kSequenceConcat, pack(a), {n.in(0)});
+  a.new_axis = n.flag("new_axis");
+  n.emit(Op::kSequenceConcat, a, {n.in(0)});
 }
 
 void lower_optional(NodeContext& n) {
-  if (n.has(0)) return n.emit(Op::kOptionalMake, plain(), {n.in(0)});
+  if (n.has(0)) return n.emit(Op::kOptionalMake, SequenceAttrs(), {n.in(0)});
   const TypeProto* type = n.type_proto("type");
   ValueType element;
   if (type) {
     auto t = value_type(*type);
-    if (!t.ok()) return n.fail_with(t.error());
+    if (!t.ok()) return n.fail(t.error());
     element = *t;
   }
-  n.bind(0, n.add_as(Op::kOptionalMake, plain(), {}, ValueType::optional(element)));
+  n.bind(0, n.add_as(Op::kOptionalMake, SequenceAttrs(), {}, ValueType::optional(element)));
 }
 void lower_optional_get(NodeContext& n) {
   const ValueId x = n.in(0);
   const ValueType t = n.type(x);
   if (t.kind == ValueType::Kind::kOptional && t.element)
-    return n.bind(0, n.add_as(Op::kOptionalGet, plain(), {x}, changing(*t.element)));
-  n.emit(Op::kOptionalGet, plain(), {x});
+    return n.bind(0, n.add_as(Op::kOptionalGet, SequenceAttrs(), {x}, changing(*t.element)));
+  n.emit(Op::kOptionalGet, SequenceAttrs(), {x});
 }
 void lower_optional_has(NodeContext& n) {
-  n.emit(Op::kOptionalHas, plain(), n.has(0) ? std::vector<ValueId>{n.in(0)} : std::vector<ValueId>{});
+  n.emit(Op::kOptionalHas, SequenceAttrs(), n.has(0) ? std::vector<ValueId>{n.in(0)} : std::vector<ValueId>{});
 }
 
 constexpr OpEntry kOps[] = {

@@ -6,12 +6,12 @@
 namespace smelt::onnx {
 namespace {
 
-struct UnaryRow {
+struct UnaryFunction {
   std::string_view name;
   Unary fn;
 };
 
-constexpr UnaryRow kUnary[] = {
+constexpr UnaryFunction kUnary[] = {
     {"Abs", Unary::kAbs},
     {"Neg", Unary::kNeg},
     {"Sign", Unary::kSign},
@@ -45,31 +45,31 @@ constexpr UnaryRow kUnary[] = {
     {"IsNaN", Unary::kIsNan},
 };
 
-void unary(NodeContext& n, Unary fn, double a = 0, double b = 0, double c = 0) {
-  n.emit(Op::kUnary, make_attrs<UnaryAttrs>(fn, a, b, c), {n.in(0)});
+void emit_unary(NodeContext& n, Unary fn, double a = 0, double b = 0, double c = 0) {
+  n.emit(Op::kUnary, UnaryAttrs(fn, a, b, c), {n.in(0)});
 }
 
-void lower_leaky_relu(NodeContext& n) { unary(n, Unary::kLeakyRelu, n.f("alpha", 0.01f)); }
-void lower_elu(NodeContext& n) { unary(n, Unary::kElu, n.f("alpha", 1), 1, 1); }
-void lower_celu(NodeContext& n) { unary(n, Unary::kCelu, n.f("alpha", 1)); }
+void lower_leaky_relu(NodeContext& n) { emit_unary(n, Unary::kLeakyRelu, n.f("alpha", 0.01f)); }
+void lower_elu(NodeContext& n) { emit_unary(n, Unary::kElu, n.f("alpha", 1), 1, 1); }
+void lower_celu(NodeContext& n) { emit_unary(n, Unary::kCelu, n.f("alpha", 1)); }
 void lower_selu(NodeContext& n) {
   const bool old = n.version() < 6;
-  unary(n, Unary::kSelu, n.f("alpha", old ? 1.6732f : 1.67326319217681884765625f),
-        n.f("gamma", old ? 1.0507f : 1.05070102214813232421875f));
+  emit_unary(n, Unary::kSelu, n.f("alpha", old ? 1.6732f : 1.67326319217681884765625f),
+             n.f("gamma", old ? 1.0507f : 1.05070102214813232421875f));
 }
-void lower_thresholded_relu(NodeContext& n) { unary(n, Unary::kThresholdedRelu, n.f("alpha", 1), 0); }
-void lower_hard_sigmoid(NodeContext& n) { unary(n, Unary::kHardSigmoid, n.f("alpha", 0.2f), n.f("beta", 0.5)); }
-void lower_softplus(NodeContext& n) { unary(n, Unary::kSoftplus, 1, 0); }
-void lower_shrink(NodeContext& n) { unary(n, Unary::kShrink, n.f("lambd", 0.5), n.f("bias", 0)); }
-void lower_swish(NodeContext& n) { unary(n, Unary::kSilu, n.f("alpha", 1)); }
+void lower_thresholded_relu(NodeContext& n) { emit_unary(n, Unary::kThresholdedRelu, n.f("alpha", 1), 0); }
+void lower_hard_sigmoid(NodeContext& n) { emit_unary(n, Unary::kHardSigmoid, n.f("alpha", 0.2f), n.f("beta", 0.5)); }
+void lower_softplus(NodeContext& n) { emit_unary(n, Unary::kSoftplus, 1, 0); }
+void lower_shrink(NodeContext& n) { emit_unary(n, Unary::kShrink, n.f("lambd", 0.5), n.f("bias", 0)); }
+void lower_swish(NodeContext& n) { emit_unary(n, Unary::kSilu, n.f("alpha", 1)); }
 void lower_is_inf(NodeContext& n) {
-  unary(n, Unary::kIsInf, static_cast<double>(n.i("detect_positive", 1)),
-        static_cast<double>(n.i("detect_negative", 1)));
+  emit_unary(n, Unary::kIsInf, static_cast<double>(n.i("detect_positive", 1)),
+             static_cast<double>(n.i("detect_negative", 1)));
 }
 void lower_gelu(NodeContext& n) {
   const std::string approximate = n.s("approximate", "none");
   if (approximate != "none" && approximate != "tanh") n.fail("approximate is '", approximate, "'");
-  unary(n, approximate == "tanh" ? Unary::kGeluTanh : Unary::kGelu);
+  emit_unary(n, approximate == "tanh" ? Unary::kGeluTanh : Unary::kGelu);
 }
 
 /// Brings b to a shape that broadcasts against a under the rule before opset 7: b's dimensions match a's from `axis`.
@@ -83,11 +83,11 @@ ValueId old_broadcast(NodeContext& n, ValueId a, ValueId b) {
   return n.unsqueeze(b, ones);
 }
 
-struct BinaryRow {
+struct BinaryFunction {
   std::string_view name;
   Binary fn;
 };
-constexpr BinaryRow kBinary[] = {
+constexpr BinaryFunction kBinary[] = {
     {"Add", Binary::kAdd},           {"Sub", Binary::kSub},
     {"Mul", Binary::kMul},           {"Div", Binary::kDiv},
     {"Pow", Binary::kPow},           {"And", Binary::kLogicalAnd},
@@ -99,27 +99,26 @@ constexpr BinaryRow kBinary[] = {
 };
 
 void lower_binary(NodeContext& n) {
-  for (const BinaryRow& row : kBinary) {
-    if (row.name != n.op()) continue;
+  for (const BinaryFunction& entry : kBinary) {
+    if (entry.name != n.op()) continue;
     const ValueId a = n.in(0);
     const ValueId b = old_broadcast(n, a, n.in(1));
     const DType da = n.dtype(a), db = n.dtype(b);
-    if (row.fn != Binary::kPow && da != DType::kInvalid && db != DType::kInvalid && da != db)
+    if (entry.fn != Binary::kPow && da != DType::kInvalid && db != DType::kInvalid && da != db)
       return n.fail("inputs are ", to_string(da), " and ", to_string(db), ", one type expected");
-    return n.emit(Op::kBinary, make_attrs<BinaryAttrs>(row.fn), {a, b});
+    return n.emit(Op::kBinary, BinaryAttrs(entry.fn), {a, b});
   }
 }
 
 void lower_mod(NodeContext& n) {
-  n.emit(Op::kBinary, make_attrs<BinaryAttrs>(n.i("fmod", 0) != 0 ? Binary::kFmod : Binary::kMod), {n.in(0), n.in(1)});
+  n.emit(Op::kBinary, BinaryAttrs(n.flag("fmod") ? Binary::kFmod : Binary::kMod), {n.in(0), n.in(1)});
 }
 
 void lower_bit_shift(NodeContext& n) {
   const std::string direction = n.s("direction");
   if (direction != "LEFT" && direction != "RIGHT") n.fail("direction is '", direction, "', LEFT or RIGHT expected");
   // From opset 28 on, signed values shift arithmetically.
-  n.emit(Op::kBinary, make_attrs<BinaryAttrs>(direction == "LEFT" ? Binary::kShiftLeft : Binary::kShiftRight),
-         {n.in(0), n.in(1)});
+  n.emit(Op::kBinary, BinaryAttrs(direction == "LEFT" ? Binary::kShiftLeft : Binary::kShiftRight), {n.in(0), n.in(1)});
 }
 
 void lower_prelu(NodeContext& n) {
@@ -133,7 +132,7 @@ void lower_prelu(NodeContext& n) {
       slope = n.unsqueeze(slope, ones);
     }
   }
-  n.emit(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kPRelu), {x, slope});
+  n.emit(Op::kBinary, BinaryAttrs(Binary::kPRelu), {x, slope});
 }
 
 void lower_variadic(NodeContext& n) {
@@ -144,23 +143,22 @@ void lower_variadic(NodeContext& n) {
   for (const ValueId id : in)
     if (id == kNoValue) return n.fail("an input is missing");
   ValueId sum = in[0];
-  for (size_t i = 1; i < in.size(); ++i) sum = n.add(Op::kBinary, make_attrs<BinaryAttrs>(fn), {sum, in[i]});
+  for (size_t i = 1; i < in.size(); ++i) sum = n.binary(fn, sum, in[i]);
   if (op == "Mean")
-    sum = n.add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kDiv),
-                {sum, n.scalar_like(sum, static_cast<double>(in.size()))});
+    sum = n.binary(Binary::kDiv, sum, n.scalar_like(sum, static_cast<double>(in.size())));
   else if (in.size() == 1)
-    sum = n.add(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kIdentity), {sum});
+    sum = n.unary(Unary::kIdentity, sum);
   n.bind(0, sum);
 }
 
-void lower_where(NodeContext& n) { n.emit(Op::kWhere, make_attrs<NoAttrs>(), {n.in(0), n.in(1), n.in(2)}); }
+void lower_where(NodeContext& n) { n.emit(Op::kWhere, {n.in(0), n.in(1), n.in(2)}); }
 
 void lower_clip(NodeContext& n) {
   const ValueId x = n.in(0);
-  if (n.version() >= 11) return n.emit(Op::kClamp, make_attrs<NoAttrs>(), {x, n.opt(1), n.opt(2)});
+  if (n.version() >= 11) return n.emit(Op::kClamp, {x, n.opt(1), n.opt(2)});
   const ValueId lo = n.has_attr("min") ? n.scalar_like(x, n.f("min")) : kNoValue;
   const ValueId hi = n.has_attr("max") ? n.scalar_like(x, n.f("max")) : kNoValue;
-  n.emit(Op::kClamp, make_attrs<NoAttrs>(), {x, lo, hi});
+  n.emit(Op::kClamp, {x, lo, hi});
 }
 
 DType old_dtype(const std::string& name) {
@@ -174,12 +172,12 @@ DType old_dtype(const std::string& name) {
 void cast_to(NodeContext& n, DType to) {
   CastAttrs a;
   a.to = to;
-  a.saturate = n.i("saturate", 1) != 0;
+  a.saturate = n.flag("saturate", true);
   const std::string mode = n.s("round_mode", "up");
   if (mode != "up" && mode != "down" && mode != "nearest") n.fail("round_mode is '", mode, "'");
   a.round_mode = mode == "down" ? 1 : mode == "nearest" ? 2 : 0;
   a.round = is_integer(to) && bit_width(to) < 8;  // as ONNX Runtime does; the standard does not say
-  n.emit(Op::kCast, pack(a), {n.in(0)});
+  n.emit(Op::kCast, a, {n.in(0)});
 }
 
 void lower_cast(NodeContext& n) {
@@ -200,7 +198,7 @@ void lower_bit_cast(NodeContext& n) {
   if (to == DType::kInvalid) return n.fail("attribute 'to' names no element type");
   if (const DType from = n.dtype(n.in(0)); from != DType::kInvalid && bit_width(from) != bit_width(to))
     return n.fail("element types ", to_string(from), " and ", to_string(to), " differ in size");
-  n.emit(Op::kBitCast, make_attrs<CastAttrs>(to), {n.in(0)});
+  n.emit(Op::kBitCast, CastAttrs(to), {n.in(0)});
 }
 
 void lower_softmax(NodeContext& n) {
@@ -210,22 +208,20 @@ void lower_softmax(NodeContext& n) {
                                   : SoftmaxAttrs::Kind::kSoftmax;
   a.flatten = n.version() < 13;
   a.axis = n.i("axis", a.flatten ? 1 : -1);
-  n.emit(Op::kSoftmax, pack(a), {n.in(0)});
+  n.emit(Op::kSoftmax, a, {n.in(0)});
 }
 
 /// Operators of early experimental exports.
 void lower_scaled_tanh(NodeContext& n) {
   const ValueId x = n.in(0);
   const auto mul = make_attrs<BinaryAttrs>(Binary::kMul);
-  const ValueId t = n.add(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kTanh),
-                          {n.add(Op::kBinary, mul, {x, n.scalar_like(x, n.f("beta", 1))})});
+  const ValueId t = n.unary(Unary::kTanh, n.add(Op::kBinary, mul, {x, n.scalar_like(x, n.f("beta", 1))}));
   n.bind(0, n.add(Op::kBinary, mul, {t, n.scalar_like(x, n.f("alpha", 1))}));
 }
 void lower_affine(NodeContext& n) {
   const ValueId x = n.in(0);
-  const ValueId scaled =
-      n.add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMul), {x, n.scalar_like(x, n.f("alpha", 1))});
-  n.bind(0, n.add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {scaled, n.scalar_like(x, n.f("beta", 0))}));
+  const ValueId scaled = n.binary(Binary::kMul, x, n.scalar_like(x, n.f("alpha", 1)));
+  n.bind(0, n.binary(Binary::kAdd, scaled, n.scalar_like(x, n.f("beta", 0))));
 }
 
 /// Operators of the first releases that a few old files still hold.
@@ -234,28 +230,26 @@ void lower_image_scaler(NodeContext& n) {
   const auto bias = n.floats("bias");
   Tensor b(DType::kF32, Shape{static_cast<int64_t>(bias.size()), 1, 1});
   std::copy(bias.begin(), bias.end(), b.data<float>());
-  const ValueId scaled =
-      n.add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMul), {x, n.scalar_like(x, n.f("scale", 1))});
-  n.emit(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd),
-         {scaled, n.cast(n.constant_value(std::move(b)), n.dtype(x))});
+  const ValueId scaled = n.binary(Binary::kMul, x, n.scalar_like(x, n.f("scale", 1)));
+  n.emit(Op::kBinary, BinaryAttrs(Binary::kAdd), {scaled, n.cast(n.constant(std::move(b)), n.dtype(x))});
 }
 
 void lower_scale(NodeContext& n) {
   const ValueId x = n.in(0);
-  n.emit(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMul), {x, n.scalar_like(x, n.f("scale", 1))});
+  n.emit(Op::kBinary, BinaryAttrs(Binary::kMul), {x, n.scalar_like(x, n.f("scale", 1))});
 }
 
 void lower_parametric_softplus(NodeContext& n) {
   const ValueId x = n.in(0);
   const auto times = [&](ValueId v, const char* name) {
-    return n.add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMul), {v, n.scalar_like(v, n.f(name, 1))});
+    return n.binary(Binary::kMul, v, n.scalar_like(v, n.f(name, 1)));
   };
-  n.bind(0, times(n.add(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kSoftplus, 1.0, 0.0), {times(x, "beta")}), "alpha"));
+  n.bind(0, times(n.unary(Unary::kSoftplus, times(x, "beta"), 1.0, 0.0), "alpha"));
 }
 
 void lower_swiglu(NodeContext& n) {
-  const ValueId gate = n.add(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kSilu, n.f("alpha", 1)), {n.in(0)});
-  n.emit(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMul), {gate, n.in(1)});
+  const ValueId gate = n.unary(Unary::kSilu, n.in(0), n.f("alpha", 1));
+  n.emit(Op::kBinary, BinaryAttrs(Binary::kMul), {gate, n.in(1)});
 }
 
 constexpr OpEntry kOps[] = {
@@ -343,8 +337,8 @@ constexpr OpEntry kOps[] = {
 }  // namespace
 
 void lower_elementwise_unary(NodeContext& n) {
-  for (const UnaryRow& row : kUnary)
-    if (row.name == n.op()) return unary(n, row.fn);
+  for (const UnaryFunction& entry : kUnary)
+    if (entry.name == n.op()) return emit_unary(n, entry.fn);
 }
 
 std::span<const OpEntry> elementwise_ops() { return kOps; }

@@ -35,7 +35,7 @@ ScatterAttrs scatter_attrs(NodeContext& n) {
 void lower_scatter_elements(NodeContext& n) {
   ScatterAttrs a = scatter_attrs(n);
   a.axis = n.i("axis", 0);
-  n.emit(Op::kScatterElements, pack(a), {n.in(0), n.in(1), n.in(2)});
+  n.emit(Op::kScatterElements, a, {n.in(0), n.in(1), n.in(2)});
 }
 void lower_scatter_nd(NodeContext& n) { n.emit(Op::kScatterND, pack(scatter_attrs(n)), {n.in(0), n.in(1), n.in(2)}); }
 
@@ -47,30 +47,30 @@ void lower_tensor_scatter(NodeContext& n) {
   if (mode == "circular") a.reduction = ScatterAttrs::Reduce::kAdd;
   std::vector<ValueId> in{n.in(0), n.in(1)};
   if (n.has(2)) in.push_back(n.in(2));
-  n.emit(Op::kTensorScatter, pack(a), in);
+  n.emit(Op::kTensorScatter, a, in);
 }
 
 void lower_one_hot(NodeContext& n) {
   OneHotAttrs a;
   a.axis = n.i("axis", -1);
-  n.emit(Op::kOneHot, pack(a), {n.in(0), n.in(1), n.in(2)});
+  n.emit(Op::kOneHot, a, {n.in(0), n.in(1), n.in(2)});
 }
 
 void lower_compress(NodeContext& n) {
   const int64_t axis = n.has_attr("axis") ? n.i("axis") : INT64_MIN;
-  n.emit(Op::kCompress, make_attrs<AxisAttrs>(axis), {n.in(0), n.in(1)});
+  n.emit(Op::kCompress, AxisAttrs(axis), {n.in(0), n.in(1)});
 }
 
-void lower_nonzero(NodeContext& n) { n.emit(Op::kNonZero, make_attrs<NonZeroAttrs>(), {n.in(0)}); }
+void lower_nonzero(NodeContext& n) { n.emit(Op::kNonZero, NonZeroAttrs(), {n.in(0)}); }
 
 void lower_top_k(NodeContext& n) {
   TopKAttrs a;
   a.axis = n.i("axis", -1);
-  a.largest = n.i("largest", 1) != 0;
-  a.sorted = n.i("sorted", 1) != 0;
+  a.largest = n.flag("largest", true);
+  a.sorted = n.flag("sorted", true);
   const ValueId x = n.in(0);
-  const ValueId k = n.version() < 10 ? n.ints1d({n.i("k", 0)}) : n.in(1);
-  n.emit(Op::kTopK, pack(a), {x, k});
+  const ValueId k = n.version() < 10 ? n.i64({n.i("k", 0)}) : n.in(1);
+  n.emit(Op::kTopK, a, {x, k});
 }
 
 constexpr OpEntry kOps[] = {
@@ -93,7 +93,7 @@ constexpr OpEntry kOps[] = {
 void lower_gather_nd(NodeContext& n) {
   GatherAttrs a;
   a.batch_dims = n.i("batch_dims", 0);
-  n.emit(Op::kGatherND, pack(a), {n.in(0), n.in(1)});
+  n.emit(Op::kGatherND, a, {n.in(0), n.in(1)});
 }
 
 void lower_unique(NodeContext& n) {
@@ -102,14 +102,14 @@ void lower_unique(NodeContext& n) {
   a.axis = n.i("axis", 0);
   // com.microsoft.Unique keeps the order of first occurrence and has no first indices.
   const bool microsoft = n.proto().domain == "com.microsoft";
-  a.sorted = !microsoft && n.i("sorted", 1) != 0;
+  a.sorted = !microsoft && n.flag("sorted", true);
   if (microsoft) {
-    const auto out = n.add_n(Op::kUnique, pack(a), {n.in(0)}, 4);
+    const auto out = n.add_n(Op::kUnique, a, {n.in(0)}, 4);
     n.bind(0, out[0]);
     n.bind(1, out[2]);
     return n.bind(2, out[3]);
   }
-  n.emit(Op::kUnique, pack(a), {n.in(0)});
+  n.emit(Op::kUnique, a, {n.in(0)});
 }
 
 std::span<const OpEntry> gather_ops() { return kOps; }

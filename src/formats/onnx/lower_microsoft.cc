@@ -16,50 +16,43 @@
 
 namespace smelt::onnx {
 
-ValueId binary(NodeContext& n, Binary fn, ValueId a, ValueId b) {
-  return n.add(Op::kBinary, make_attrs<BinaryAttrs>(fn), {a, b});
-}
-ValueId unary(NodeContext& n, Unary fn, ValueId x, double a, double b) {
-  return n.add(Op::kUnary, make_attrs<UnaryAttrs>(fn, a, b), {x});
-}
-
 namespace {
 
 ValueId add_optional(NodeContext& n, ValueId x, int index) {
-  return n.has(index) ? binary(n, Binary::kAdd, x, n.in(index)) : x;
+  return n.has(index) ? n.binary(Binary::kAdd, x, n.in(index)) : x;
 }
 
 void lower_bias_gelu(NodeContext& n) {
   const Unary fn = n.op() == "FastGelu" || n.op() == "GemmFastGelu" ? Unary::kGeluTanh : Unary::kGelu;
-  n.bind(0, unary(n, fn, add_optional(n, n.in(0), 1)));
+  n.bind(0, n.unary(fn, add_optional(n, n.in(0), 1)));
 }
 void lower_gemm_fast_gelu(NodeContext& n) {
-  const ValueId y = n.add(Op::kMatMul, make_attrs<MatMulAttrs>(), {n.in(0), n.in(1)});
-  n.bind(0, unary(n, Unary::kGeluTanh, add_optional(n, y, 2)));
+  const ValueId y = n.add(Op::kMatMul, MatMulAttrs(), {n.in(0), n.in(1)});
+  n.bind(0, n.unary(Unary::kGeluTanh, add_optional(n, y, 2)));
 }
-void lower_quick_gelu(NodeContext& n) { n.bind(0, unary(n, Unary::kQuickGelu, n.in(0), n.f("alpha", 1.702f))); }
-void lower_scaled_silu(NodeContext& n) { n.bind(0, unary(n, Unary::kSilu, n.in(0), 1)); }
+void lower_quick_gelu(NodeContext& n) { n.bind(0, n.unary(Unary::kQuickGelu, n.in(0), n.f("alpha", 1.702f))); }
+void lower_scaled_silu(NodeContext& n) { n.bind(0, n.unary(Unary::kSilu, n.in(0), 1)); }
 void lower_bias_add(NodeContext& n) {
-  n.bind(0, binary(n, Binary::kAdd, binary(n, Binary::kAdd, n.in(0), n.in(1)), n.in(2)));
+  n.bind(0, n.binary(Binary::kAdd, n.binary(Binary::kAdd, n.in(0), n.in(1)), n.in(2)));
 }
 void lower_bias_softmax(NodeContext& n) {
   SoftmaxAttrs a;
   a.axis = n.i("axis", 1);
   a.flatten = true;
-  n.bind(0, n.add(Op::kSoftmax, pack(a), {binary(n, Binary::kAdd, n.in(0), n.in(1))}));
+  n.bind(0, n.add(Op::kSoftmax, a, {n.binary(Binary::kAdd, n.in(0), n.in(1))}));
 }
 
 /// The activation attributes of fused operators, as a node behind x.
 ValueId activate(NodeContext& n, ValueId x, const std::string& name, const std::vector<double>& p) {
   const auto at = [&](size_t i, double def) { return i < p.size() ? p[i] : def; };
   if (name.empty()) return x;
-  if (name == "Relu") return unary(n, Unary::kRelu, x);
-  if (name == "Tanh") return unary(n, Unary::kTanh, x);
-  if (name == "Sigmoid") return unary(n, Unary::kSigmoid, x);
-  if (name == "LeakyRelu") return unary(n, Unary::kLeakyRelu, x, at(0, 0.01));
-  if (name == "HardSigmoid") return unary(n, Unary::kHardSigmoid, x, at(0, 0.2), at(1, 0.5));
-  if (name == "HardSwish") return unary(n, Unary::kHardSwish, x);
-  if (name == "Clip") return unary(n, Unary::kClamp, x, at(0, -3.4028234663852886e38), at(1, 3.4028234663852886e38));
+  if (name == "Relu") return n.unary(Unary::kRelu, x);
+  if (name == "Tanh") return n.unary(Unary::kTanh, x);
+  if (name == "Sigmoid") return n.unary(Unary::kSigmoid, x);
+  if (name == "LeakyRelu") return n.unary(Unary::kLeakyRelu, x, at(0, 0.01));
+  if (name == "HardSigmoid") return n.unary(Unary::kHardSigmoid, x, at(0, 0.2), at(1, 0.5));
+  if (name == "HardSwish") return n.unary(Unary::kHardSwish, x);
+  if (name == "Clip") return n.unary(Unary::kClamp, x, at(0, -3.4028234663852886e38), at(1, 3.4028234663852886e38));
   n.unsupported("activation '", name, "'");
   return x;
 }
@@ -71,7 +64,7 @@ void lower_fused_conv(NodeContext& n) {
   if (n.op() != "FusedConv") a.layout = Layout::kChannelsLast;
   std::vector<ValueId> in{x, w};
   if (n.has(2)) in.push_back(n.in(2));
-  ValueId y = n.add(Op::kConv, pack(a), in);
+  ValueId y = n.add(Op::kConv, a, in);
   y = add_optional(n, y, 3);
   n.bind(0, activate(n, y, n.s("activation"), n.doubles("activation_params")));
 }
@@ -80,24 +73,24 @@ void lower_fused_gemm(NodeContext& n) {
   MatMulAttrs a;
   a.alpha = n.f("alpha", 1);
   a.beta = n.f("beta", 1);
-  a.transpose_a = n.i("transA", 0) != 0;
-  a.transpose_b = n.i("transB", 0) != 0;
+  a.transpose_a = n.flag("transA");
+  a.transpose_b = n.flag("transB");
   std::vector<ValueId> in{n.in(0), n.in(1)};
   if (n.has(2)) in.push_back(n.in(2));
   std::vector<double> p;
   for (const char* name : {"activation_alpha", "activation_beta", "activation_gamma"})
     if (n.has_attr(name)) p.push_back(n.f(name));
-  n.bind(0, activate(n, n.add(Op::kMatMul, pack(a), in), n.s("activation"), p));
+  n.bind(0, activate(n, n.add(Op::kMatMul, a, in), n.s("activation"), p));
 }
 
 void lower_fused_matmul(NodeContext& n) {
   MatMulAttrs a;
   a.alpha = n.f("alpha", 1);
-  a.transpose_a = n.i("transA", 0) != 0;
-  a.transpose_b = n.i("transB", 0) != 0;
-  a.trans_batch_a = n.i("transBatchA", 0) != 0;
-  a.trans_batch_b = n.i("transBatchB", 0) != 0;
-  n.bind(0, activate(n, n.add(Op::kMatMul, pack(a), {n.in(0), n.in(1)}), n.s("activation"), {}));
+  a.transpose_a = n.flag("transA");
+  a.transpose_b = n.flag("transB");
+  a.trans_batch_a = n.flag("transBatchA");
+  a.trans_batch_b = n.flag("transBatchB");
+  n.bind(0, activate(n, n.add(Op::kMatMul, a, {n.in(0), n.in(1)}), n.s("activation"), {}));
 }
 
 void lower_skip_layer_norm(NodeContext& n) {
@@ -107,12 +100,12 @@ void lower_skip_layer_norm(NodeContext& n) {
   a.rms = simplified;
   a.epsilon = n.f("epsilon", simplified ? 1e-5f : 1e-12f);
   const int bias = simplified ? 3 : 4;
-  ValueId sum = binary(n, Binary::kAdd, n.in(0), n.in(1));
+  ValueId sum = n.binary(Binary::kAdd, n.in(0), n.in(1));
   sum = add_optional(n, sum, bias);
   std::vector<ValueId> in{sum, n.in(2)};
   if (!simplified && n.has(3)) in.push_back(n.in(3));
   const bool statistics = n.wants(1) || n.wants(2);
-  const auto out = n.add_n(Op::kLayerNorm, pack(a), in, statistics ? 3 : 1);
+  const auto out = n.add_n(Op::kLayerNorm, a, in, statistics ? 3 : 1);
   n.bind(0, out[0]);
   if (statistics) {
     n.bind(1, out[1]);
@@ -126,30 +119,27 @@ void embed_layer_norm(NodeContext& n, ValueId word, ValueId position, ValueId se
   const ValueId ids = n.in(0);
   const auto gather = make_attrs<GatherAttrs>();
   ValueId sum = n.add(Op::kGather, gather, {word, ids});
-  ValueId places;
+  ValueId positions;
   if (n.proto().op_type == "EmbedLayerNormalization" && n.has(8)) {
-    places = n.in(8);
+    positions = n.in(8);
   } else {
-    ShapeOfAttrs length;
-    length.start = 1;
-    length.end = 2;
-    const ValueId s = n.squeeze(n.add(Op::kShapeOf, pack(length), {ids}), {0});
-    places = n.add(Op::kRange, make_attrs<NoAttrs>(), {n.scalar(DType::kI64, 0), s, n.scalar(DType::kI64, 1)});
+    const ValueId s = n.squeeze(n.dims_of(ids, 1, 2), {0});
+    positions = n.range(n.scalar(DType::kI64, 0), s, n.scalar(DType::kI64, 1));
   }
-  sum = binary(n, Binary::kAdd, sum, n.add(Op::kGather, gather, {position, places}));
-  if (n.has(1)) sum = binary(n, Binary::kAdd, sum, n.add(Op::kGather, gather, {segment, n.in(1)}));
+  sum = n.binary(Binary::kAdd, sum, n.add(Op::kGather, gather, {position, positions}));
+  if (n.has(1)) sum = n.binary(Binary::kAdd, sum, n.add(Op::kGather, gather, {segment, n.in(1)}));
   LayerNormAttrs a;
   a.epsilon = n.f("epsilon", 1e-12f);
-  n.bind(0, n.add(Op::kLayerNorm, pack(a), {sum, gamma, beta}));
+  n.bind(0, n.add(Op::kLayerNorm, a, {sum, gamma, beta}));
   const ValueId mask = n.opt(7);
   if (n.wants(1)) {
     if (mask != kNoValue) {
-      n.bind(1, n.add(Op::kReduce, make_attrs<ReduceAttrs>(), {mask, n.ints1d({1})}));
+      n.bind(1, n.add(Op::kReduce, ReduceAttrs(), {mask, n.i64({1})}));
     } else {
       ShapeOfAttrs batch;
       batch.end = 1;
-      const ValueId shape = n.add(Op::kShapeOf, pack(batch), {ids});
-      n.bind(1, n.add(Op::kFill, make_attrs<NoAttrs>(), {shape, n.scalar(DType::kI32, 0)}));
+      const ValueId shape = n.add(Op::kShapeOf, batch, {ids});
+      n.bind(1, n.fill(shape, n.scalar(DType::kI32, 0)));
     }
   }
   n.bind(2, sum);
@@ -165,7 +155,7 @@ void lower_q_embed_layer_norm(NodeContext& n) {
 void lower_cdist(NodeContext& n) {
   EinsumAttrs a;
   a.equation = n.s("metric", "sqeuclidean");
-  n.emit(Op::kPairwiseDistance, pack(a), {n.in(0), n.in(1)});
+  n.emit(Op::kPairwiseDistance, a, {n.in(0), n.in(1)});
 }
 
 void lower_crop_and_resize(NodeContext& n) {
@@ -175,7 +165,7 @@ void lower_crop_and_resize(NodeContext& n) {
   if (mode != "bilinear" && mode != "nearest") return n.fail("mode is '", mode, "'");
   a.nearest = mode == "nearest";
   a.extrapolation = n.f("extrapolation_value", 0);
-  n.emit(Op::kRoiPool, pack(a), {n.in(0), n.in(1), n.in(2), n.in(3)});
+  n.emit(Op::kRoiPool, a, {n.in(0), n.in(1), n.in(2), n.in(3)});
 }
 
 void lower_conv_transpose_dynamic_pads(NodeContext& n) {
@@ -190,19 +180,19 @@ void lower_conv_transpose_dynamic_pads(NodeContext& n) {
   if (const auto pads = n.has(2) ? n.const_ints(2) : std::vector<int64_t>(2 * s, 0)) {
     a.pads = *pads;
     if (a.pads.size() != 2 * s) return n.fail("pads have ", a.pads.size(), " entries, ", 2 * s, " expected");
-    return n.emit(Op::kConvTranspose, pack(a), in);
+    return n.emit(Op::kConvTranspose, a, in);
   }
   // Padding of a transposed convolution crops its result; run-time pads crop after it.
   a.pads.assign(2 * s, 0);
-  const ValueId full = n.add(Op::kConvTranspose, pack(a), in);
-  const ValueId crop = n.add(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kNeg), {n.in(2)});
+  const ValueId full = n.add(Op::kConvTranspose, a, in);
+  const ValueId crop = n.unary(Unary::kNeg, n.in(2));
   std::vector<int64_t> axes;
   for (size_t k = 0; k < s; ++k) axes.push_back(static_cast<int64_t>(k) + 2);
-  n.emit(Op::kPad, make_attrs<PadAttrs>(), {full, crop, kNoValue, n.ints1d(axes)});
+  n.emit(Op::kPad, PadAttrs(), {full, crop, kNoValue, n.i64(axes)});
 }
 
-void lower_expand_dims(NodeContext& n) { n.bind(0, n.add(Op::kUnsqueeze, make_attrs<NoAttrs>(), {n.in(0), n.in(1)})); }
-void lower_inverse(NodeContext& n) { n.emit(Op::kInverse, make_attrs<NoAttrs>(), {n.in(0)}); }
+void lower_expand_dims(NodeContext& n) { n.bind(0, n.add(Op::kUnsqueeze, {n.in(0), n.in(1)})); }
+void lower_inverse(NodeContext& n) { n.emit(Op::kInverse, {n.in(0)}); }
 void lower_sample_op(NodeContext& n) { n.bind(0, n.in(0)); }
 
 void lower_max_pool_with_mask(NodeContext& n) {
@@ -214,33 +204,33 @@ void lower_max_pool_with_mask(NodeContext& n) {
   a.pads = spatial_list(n, "pads", 2 * s, 0);
   a.auto_pad = auto_pad(n);
   n.i("storage_order", 0);
-  n.emit(Op::kMaxPoolWithMask, pack(a), {n.in(0), n.in(1)});
+  n.emit(Op::kMaxPoolWithMask, a, {n.in(0), n.in(1)});
 }
 
 void lower_murmur(NodeContext& n) {
   HashAttrs a;
   a.kind = HashAttrs::Kind::kMurmur3;
-  a.positive = n.i("positive", 1) != 0;
+  a.positive = n.flag("positive", true);
   a.seed = n.i("seed", 0);
-  n.emit(Op::kHash, pack(a), {n.in(0)});
+  n.emit(Op::kHash, a, {n.in(0)});
 }
 
 void lower_ngram_repeat(NodeContext& n) {
   NgramAttrs a;
   a.size = n.i("ngram_size", 0);
   if (a.size < 1) return n.fail("ngram_size is ", a.size);
-  n.emit(Op::kBanRepeatedNgrams, pack(a), {n.in(0), n.in(1)});
+  n.emit(Op::kBanRepeatedNgrams, a, {n.in(0), n.in(1)});
 }
-void lower_time_warping(NodeContext& n) { n.emit(Op::kTimeWarp, make_attrs<NoAttrs>(), {n.in(0)}); }
+void lower_time_warping(NodeContext& n) { n.emit(Op::kTimeWarp, {n.in(0)}); }
 
 void lower_tokenizer(NodeContext& n) {
   TokenizeAttrs a;
-  a.mark = n.i("mark", 0) != 0;
+  a.mark = n.flag("mark");
   a.min_chars = n.i("mincharnum", 1);
   a.pad = n.s("pad_value");
   a.token_expression = n.s("tokenexp");
   a.separators = n.strings("separators");
-  n.emit(Op::kTokenize, pack(a), {n.in(0)});
+  n.emit(Op::kTokenize, a, {n.in(0)});
 }
 
 void lower_unfold(NodeContext& n) {
@@ -248,7 +238,7 @@ void lower_unfold(NodeContext& n) {
   a.axis = n.i("dim", -1);
   a.size = n.i("size", 1);
   a.step = n.i("step", 1);
-  n.emit(Op::kUnfold, pack(a), {n.in(0)});
+  n.emit(Op::kUnfold, a, {n.in(0)});
 }
 
 void lower_word_conv_embedding(NodeContext& n) {
@@ -258,37 +248,36 @@ void lower_word_conv_embedding(NodeContext& n) {
   if (!wt.ranked || wt.shape.rank() != 4 || wt.shape[2] < 1)
     return n.unsupported("the filter's shape must be known at load");
   const int64_t window = wt.shape[2];
-  const ValueId letters = n.add(Op::kGather, make_attrs<GatherAttrs>(), {n.in(3), ids});
+  const ValueId letters = n.add(Op::kGather, GatherAttrs(), {n.in(3), ids});
   ConvAttrs a;
   a.strides = a.dilations = {1, 1};
   a.pads = {0, 0, 0, 0};
-  ValueId y = n.add(Op::kConv, pack(a), {n.unsqueeze(letters, {1}), w, n.in(2)});
-  y = n.squeeze(unary(n, Unary::kTanh, y), {3});
-  const ValueId used = n.cast(binary(n, Binary::kGreater, ids, n.scalar_like(ids, 0)), DType::kI64);
+  ValueId y = n.add(Op::kConv, a, {n.unsqueeze(letters, {1}), w, n.in(2)});
+  y = n.squeeze(n.unary(Unary::kTanh, y), {3});
+  const ValueId used = n.cast(n.binary(Binary::kGreater, ids, n.scalar_like(ids, 0)), DType::kI64);
   ReduceAttrs keep;
   keep.keep_dims = true;
-  const ValueId length = n.add(Op::kReduce, pack(keep), {used, n.ints1d({1})});
+  const ValueId length = n.add(Op::kReduce, keep, {used, n.i64({1})});
   ShapeOfAttrs last;
   last.start = 2;
-  const ValueId count = n.squeeze(n.add(Op::kShapeOf, pack(last), {y}), {0});
-  const ValueId place =
-      n.add(Op::kRange, make_attrs<NoAttrs>(), {n.scalar(DType::kI64, 0), count, n.scalar(DType::kI64, 1)});
-  const ValueId reach = binary(n, Binary::kMax, binary(n, Binary::kSub, length, n.scalar(DType::kI64, window - 1.0)),
-                               n.scalar(DType::kI64, 1));
-  const ValueId inside = n.unsqueeze(binary(n, Binary::kLess, place, reach), {1});
-  y = n.add(Op::kWhere, make_attrs<NoAttrs>(), {inside, y, n.scalar_like(y, -2)});
+  const ValueId count = n.squeeze(n.add(Op::kShapeOf, last, {y}), {0});
+  const ValueId index = n.range(n.scalar(DType::kI64, 0), count, n.scalar(DType::kI64, 1));
+  const ValueId reach = n.binary(Binary::kMax, n.binary(Binary::kSub, length, n.scalar(DType::kI64, window - 1.0)),
+                                 n.scalar(DType::kI64, 1));
+  const ValueId inside = n.unsqueeze(n.binary(Binary::kLess, index, reach), {1});
+  y = n.where(inside, y, n.scalar_like(y, -2));
   ReduceAttrs most;
   most.fn = Reduction::kMax;
-  n.bind(0, n.add(Op::kReduce, pack(most), {y, n.ints1d({2})}));
+  n.bind(0, n.add(Op::kReduce, most, {y, n.i64({2})}));
 }
 
 void lower_group_norm(NodeContext& n) {
   GroupNormAttrs a;
   a.groups = n.i("groups", 1);
   a.epsilon = n.f("epsilon", 1e-5f);
-  a.layout = n.i("channels_last", 1) != 0 ? Layout::kChannelsLast : Layout::kChannelsFirst;
-  ValueId y = n.add(Op::kGroupNorm, pack(a), {n.in(0), n.in(1), n.in(2)});
-  if (n.i("activation", 0) != 0) y = unary(n, Unary::kSilu, y, 1);
+  a.layout = n.flag("channels_last", true) ? Layout::kChannelsLast : Layout::kChannelsFirst;
+  ValueId y = n.add(Op::kGroupNorm, a, {n.in(0), n.in(1), n.in(2)});
+  if (n.flag("activation")) y = n.unary(Unary::kSilu, y, 1);
   n.bind(0, y);
 }
 

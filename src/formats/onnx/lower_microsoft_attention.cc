@@ -7,55 +7,42 @@
 
 namespace smelt::onnx {
 
-ValueId dimension(NodeContext& n, ValueId x, int64_t axis) {
-  ShapeOfAttrs a;
-  a.start = axis;
-  a.end = axis + 1;
-  return n.squeeze(n.add(Op::kShapeOf, pack(a), {x}), {0});
-}
+ValueId dimension(NodeContext& n, ValueId x, int64_t axis) { return n.squeeze(n.dims_of(x, axis, axis + 1), {0}); }
 
-ValueId range(NodeContext& n, ValueId end) {
-  return n.add(Op::kRange, make_attrs<NoAttrs>(), {n.scalar(DType::kI64, 0), end, n.scalar(DType::kI64, 1)});
-}
-
-ValueId where(NodeContext& n, ValueId condition, ValueId a, ValueId b) {
-  return n.add(Op::kWhere, make_attrs<NoAttrs>(), {condition, a, b});
-}
+ValueId range(NodeContext& n, ValueId end) { return n.range(n.scalar(DType::kI64, 0), end, n.scalar(DType::kI64, 1)); }
 
 ValueId additive_mask(NodeContext& n, ValueId mask, ValueId x, ValueId keys, double filter, DType dtype) {
   const int rank = n.rank_or_fail(mask);
   if (!n.ok()) return kNoValue;
   const ValueId hidden = n.scalar(dtype, filter), seen = n.scalar(dtype, 0);
   if (rank >= 2) {
-    const ValueId raw = n.add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kNotEqual), {mask, n.scalar_like(mask, 0)});
-    const ValueId additive = where(n, raw, seen, hidden);
+    const ValueId raw = n.binary(Binary::kNotEqual, mask, n.scalar_like(mask, 0));
+    const ValueId additive = n.where(raw, seen, hidden);
     if (rank == 2) return n.unsqueeze(additive, {1, 2});
     return rank == 3 ? n.unsqueeze(additive, {1}) : additive;
   }
   const ValueType mt = n.type(mask), xt = n.type(x);
   const int64_t batch = xt.ranked ? xt.shape[0] : -1, count = mt.shape[0];
-  const ValueId places = range(n, keys);
+  const ValueId positions = range(n, keys);
   const auto before = [&](ValueId ends) {
-    return binary(n, Binary::kLess, places, n.unsqueeze(n.cast(ends, DType::kI64), {1}));
+    return n.binary(Binary::kLess, positions, n.unsqueeze(n.cast(ends, DType::kI64), {1}));
   };
   ValueId inside;
   if (batch > 0 && count == 2 * batch) {
-    SplitAttrs two;
-    two.count = 2;
-    const auto halves = n.add_n(Op::kSplit, pack(two), {mask}, 2);
-    const ValueId started = unary(n, Unary::kNot, before(halves[1]));
-    inside = binary(n, Binary::kLogicalAnd, before(halves[0]), started);
+    const auto halves = n.split(mask, 0, 2);
+    const ValueId started = n.unary(Unary::kNot, before(halves[1]));
+    inside = n.binary(Binary::kLogicalAnd, before(halves[0]), started);
   } else if (batch > 0 && count > 0 && count != batch) {
     n.unsupported("a mask index of ", count, " entries for a batch of ", batch);
     return kNoValue;
   } else {
     inside = before(mask);
   }
-  return n.unsqueeze(where(n, inside, seen, hidden), {1, 2});
+  return n.unsqueeze(n.where(inside, seen, hidden), {1, 2});
 }
 
 ValueId joined(NodeContext& n, ValueId a, ValueId b) {
-  return a == kNoValue ? b : b == kNoValue ? a : binary(n, Binary::kAdd, a, b);
+  return a == kNoValue ? b : b == kNoValue ? a : n.binary(Binary::kAdd, a, b);
 }
 
 ValueId split_heads(NodeContext& n, ValueId x, int64_t heads) {
@@ -76,7 +63,7 @@ void bert_attention(NodeContext& n, const BertInputs& in) {
   a.num_heads = a.kv_heads = n.i("num_heads", 0);
   if (a.num_heads < 1) return n.fail("num_heads is ", a.num_heads);
   a.scale = n.f("scale", 0);
-  a.causal = n.i("unidirectional", 0) != 0;
+  a.causal = n.flag("unidirectional");
   a.causal_from_end = true;
   SplitAttrs three;
   three.axis = 2;
@@ -84,37 +71,37 @@ void bert_attention(NodeContext& n, const BertInputs& in) {
   std::vector<ValueId> split{in.qkv};
   if (const auto sizes = n.ints("qkv_hidden_sizes"); !sizes.empty()) {
     if (sizes.size() != 3) return n.fail("qkv_hidden_sizes has ", sizes.size(), " entries");
-    split.push_back(n.ints1d(sizes));
+    split.push_back(n.i64(sizes));
     three.count = 0;
   }
-  const auto qkv = n.add_n(Op::kSplit, pack(three), split, 3);
+  const auto qkv = n.add_n(Op::kSplit, three, split, 3);
   std::vector<ValueId> args{qkv[0], qkv[1], qkv[2], kNoValue};
   ValueId keys = dimension(n, in.qkv, 1);
   if (n.has(in.past)) {
-    const auto past = n.add_n(Op::kUnstack, make_attrs<AxisAttrs>(0), {n.in(in.past)}, 2);
+    const auto past = n.add_n(Op::kUnstack, AxisAttrs(0), {n.in(in.past)}, 2);
     args.insert(args.end(), past.begin(), past.end());
-    keys = binary(n, Binary::kAdd, keys, dimension(n, past[0], 2));
+    keys = n.binary(Binary::kAdd, keys, dimension(n, past[0], 2));
   }
   const DType dtype = n.dtype(in.qkv) == DType::kInvalid ? DType::kF32 : n.dtype(in.qkv);
   if (n.has(in.mask)) args[3] = additive_mask(n, n.in(in.mask), in.qkv, keys, n.f("mask_filter_value", -10000), dtype);
   if (in.bias >= 0 && n.has(in.bias)) args[3] = joined(n, args[3], n.in(in.bias));
   while (args.back() == kNoValue) args.pop_back();
-  const auto out = n.add_n(Op::kAttention, pack(a), args, n.wants(1) ? 3 : 1);
+  const auto out = n.add_n(Op::kAttention, a, args, n.wants(1) ? 3 : 1);
   n.bind(0, out[0]);
-  if (n.wants(1)) n.bind(1, n.add(Op::kStack, make_attrs<AxisAttrs>(0), {out[1], out[2]}));
+  if (n.wants(1)) n.bind(1, n.add(Op::kStack, AxisAttrs(0), {out[1], out[2]}));
 }
 
 void lower_bert_attention(NodeContext& n) {
-  if (n.i("do_rotary", 0) != 0) return n.unsupported("rotary embedding inside Attention");
-  ValueId qkv = n.add(Op::kMatMul, make_attrs<MatMulAttrs>(), {n.in(0), n.in(1)});
-  if (n.has(2)) qkv = binary(n, Binary::kAdd, qkv, n.in(2));
+  if (n.flag("do_rotary")) return n.unsupported("rotary embedding inside Attention");
+  ValueId qkv = n.add(Op::kMatMul, MatMulAttrs(), {n.in(0), n.in(1)});
+  if (n.has(2)) qkv = n.binary(Binary::kAdd, qkv, n.in(2));
   bert_attention(n, {qkv, 3, 4, 5});
 }
 
 void lower_q_attention(NodeContext& n) {
   const ValueId x = dequantized(n, {0, 3, 6}), w = dequantized(n, {1, 4, 7}, 1);
-  const ValueId product = n.add(Op::kMatMul, make_attrs<MatMulAttrs>(), {x, w});
-  bert_attention(n, {binary(n, Binary::kAdd, product, n.in(2)), 5, 8, -1});
+  const ValueId product = n.add(Op::kMatMul, MatMulAttrs(), {x, w});
+  bert_attention(n, {n.binary(Binary::kAdd, product, n.in(2)), 5, 8, -1});
 }
 
 void lower_multi_head_attention(NodeContext& n) {
@@ -122,17 +109,17 @@ void lower_multi_head_attention(NodeContext& n) {
   const int64_t heads = n.i("num_heads", 0);
   if (heads < 1) return n.fail("num_heads is ", heads);
   a.scale = n.f("scale", 0);
-  a.causal = n.i("unidirectional", 0) != 0;
+  a.causal = n.flag("unidirectional");
   a.causal_from_end = true;
   ValueId q = n.in(0), k = n.opt(1), v = n.opt(2);
   const int rank = n.rank_or_fail(q);
   if (rank == 5) {  // packed [B, S, heads, 3, D]
-    const auto parts = n.add_n(Op::kUnstack, make_attrs<AxisAttrs>(3), {q}, 3);
+    const auto parts = n.add_n(Op::kUnstack, AxisAttrs(3), {q}, 3);
     q = n.reshape(parts[0], {0, 0, -1});
     k = n.reshape(parts[1], {0, 0, -1});
     v = n.reshape(parts[2], {0, 0, -1});
   } else if (k != kNoValue && n.rank_or_fail(k) == 5) {  // packed [B, T, heads, 2, D]
-    const auto parts = n.add_n(Op::kUnstack, make_attrs<AxisAttrs>(3), {k}, 2);
+    const auto parts = n.add_n(Op::kUnstack, AxisAttrs(3), {k}, 2);
     k = n.reshape(parts[0], {0, 0, -1});
     v = n.reshape(parts[1], {0, 0, -1});
   }
@@ -147,12 +134,12 @@ void lower_multi_head_attention(NodeContext& n) {
     if (width < 0)
       parts.count = 3;  // equal parts
     else
-      split.push_back(n.ints1d({width, width, v_width}));
-    const auto bias = n.add_n(Op::kSplit, pack(parts), split, 3);
-    q = binary(n, Binary::kAdd, q, bias[0]);
+      split.push_back(n.i64({width, width, v_width}));
+    const auto bias = n.add_n(Op::kSplit, parts, split, 3);
+    q = n.binary(Binary::kAdd, q, bias[0]);
     if (!ready) {
-      k = binary(n, Binary::kAdd, k, bias[1]);
-      v = binary(n, Binary::kAdd, v, bias[2]);
+      k = n.binary(Binary::kAdd, k, bias[1]);
+      v = n.binary(Binary::kAdd, v, bias[2]);
     }
   }
   ValueId keys = dimension(n, k, ready ? 2 : 1);
@@ -161,13 +148,13 @@ void lower_multi_head_attention(NodeContext& n) {
   if (n.has(6) || n.has(7)) {
     args.push_back(n.in(6));
     args.push_back(n.in(7));
-    keys = binary(n, Binary::kAdd, keys, dimension(n, args[4], 2));
+    keys = n.binary(Binary::kAdd, keys, dimension(n, args[4], 2));
   }
   const DType dtype = n.dtype(q) == DType::kInvalid ? DType::kF32 : n.dtype(q);
   if (n.has(4)) args[3] = additive_mask(n, n.in(4), q, keys, n.f("mask_filter_value", -10000), dtype);
   if (n.has(5)) args[3] = joined(n, args[3], n.in(5));
   while (args.back() == kNoValue) args.pop_back();
-  const auto out = n.add_n(Op::kAttention, pack(a), args, n.wants(1) || n.wants(2) ? 3 : 1);
+  const auto out = n.add_n(Op::kAttention, a, args, n.wants(1) || n.wants(2) ? 3 : 1);
   n.bind(0, merge_heads(n, out[0]));
   if (out.size() < 3) return;
   n.bind(1, out[1]);
@@ -182,19 +169,19 @@ void lower_group_query_attention(NodeContext& n) {
   a.scale = n.f("scale", 0);
   a.softcap = n.f("softcap", 0);
   a.window = n.i("local_window_size", -1);
-  a.rotary = n.i("do_rotary", 0) != 0;
-  a.interleaved = n.i("rotary_interleaved", 0) != 0;
+  a.rotary = n.flag("do_rotary");
+  a.interleaved = n.flag("rotary_interleaved");
   a.smooth_softmax = n.i("smooth_softmax", 0) == 1;
   std::vector<ValueId> in;
   for (int k = 0; k < 12; ++k) in.push_back(n.opt(k));
   if (in[0] == kNoValue || in[5] == kNoValue) return n.fail("the query or seqlens_k is missing");
   while (in.back() == kNoValue) in.pop_back();
-  n.emit(Op::kGroupQueryAttention, pack(a), in);
+  n.emit(Op::kGroupQueryAttention, a, in);
 }
 
 void lower_ms_rotary(NodeContext& n) {
   RotaryAttrs a;
-  a.interleaved = n.i("interleaved", 0) != 0;
+  a.interleaved = n.flag("interleaved");
   a.rotary_dim = n.i("rotary_embedding_dim", 0);
   a.num_heads = n.i("num_heads", 0);
   a.scale = n.f("scale", 1);
@@ -212,14 +199,13 @@ void lower_ms_rotary(NodeContext& n) {
   if (n.rank(positions) == 1 || n.rank(positions) == 0) {
     // One offset: positions count up from it in every batch entry.
     const ValueId length = dimension(n, x, rank == 4 ? 2 : 1);
-    const ValueId row = binary(n, Binary::kAdd, range(n, length), n.cast(positions, DType::kI64));
-    const ValueId shape =
-        n.add(Op::kConcat, make_attrs<AxisAttrs>(0), {n.unsqueeze(dimension(n, x, 0), {0}), n.unsqueeze(length, {0})});
-    positions = n.add(Op::kExpand, make_attrs<NoAttrs>(), {row, shape});
+    const ValueId row = n.binary(Binary::kAdd, range(n, length), n.cast(positions, DType::kI64));
+    const ValueId shape = n.concat({n.unsqueeze(dimension(n, x, 0), {0}), n.unsqueeze(length, {0})}, 0);
+    positions = n.expand(row, shape);
   }
-  if (!cut) return n.emit(Op::kRotary, pack(a), {x, cos, sin, positions});
+  if (!cut) return n.emit(Op::kRotary, a, {x, cos, sin, positions});
   a.batch_seq_heads = true;
-  const ValueId turned = n.add(Op::kRotary, pack(a), {n.reshape(x, {0, 0, -1, 2 * half}), cos, sin, positions});
+  const ValueId turned = n.add(Op::kRotary, a, {n.reshape(x, {0, 0, -1, 2 * half}), cos, sin, positions});
   n.bind(0, n.reshape(turned, {0, 0, -1}));
 }
 
@@ -248,7 +234,7 @@ void lower_linear_attention(NodeContext& n) {
   if ((a.gated && !n.has(4)) || (a.delta && !n.has(5))) return n.fail("decay or beta is missing for rule '", rule, "'");
   std::vector<ValueId> in{n.in(0), n.in(1), n.in(2), n.opt(3), n.opt(4), n.opt(5)};
   while (in.back() == kNoValue) in.pop_back();
-  n.emit(Op::kLinearAttention, pack(a), in);
+  n.emit(Op::kLinearAttention, a, in);
 }
 
 std::span<const OpEntry> microsoft_attention_ops() { return kOps; }

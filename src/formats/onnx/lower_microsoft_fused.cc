@@ -14,30 +14,10 @@ namespace {
 ValueId sum_over(NodeContext& n, ValueId x, int64_t axis, bool keep = false) {
   ReduceAttrs a;
   a.keep_dims = keep;
-  return n.add(Op::kReduce, pack(a), {x, n.ints1d({axis})});
+  return n.add(Op::kReduce, a, {x, n.i64({axis})});
 }
 
-ValueId joined(NodeContext& n, const std::vector<ValueId>& parts, int64_t axis) {
-  return n.add(Op::kConcat, make_attrs<AxisAttrs>(axis), parts);
-}
-
-/// x[..., begin:end:step, ...] along one axis.
-ValueId sliced(NodeContext& n, ValueId x, int64_t axis, int64_t begin, int64_t end, int64_t step = 1) {
-  return n.add(Op::kSlice, make_attrs<NoAttrs>(),
-               {x, n.ints1d({begin}), n.ints1d({end}), n.ints1d({axis}), n.ints1d({step})});
-}
-
-/// The two halves of the last axis.
-std::vector<ValueId> halves(NodeContext& n, ValueId x) {
-  SplitAttrs a;
-  a.axis = -1;
-  a.count = 2;
-  return n.add_n(Op::kSplit, pack(a), {x}, 2);
-}
-
-ValueId like_shape_of(NodeContext& n, ValueId x, ValueId model) {
-  return n.add(Op::kReshape, make_attrs<ReshapeAttrs>(), {x, n.add(Op::kShapeOf, make_attrs<ShapeOfAttrs>(), {model})});
-}
+ValueId like_shape_of(NodeContext& n, ValueId x, ValueId model) { return n.reshape_to(x, n.dims_of(model)); }
 
 /// x / sqrt(mean(x^2) + epsilon) over the last axis, in float32.
 ValueId rms(NodeContext& n, ValueId x, double epsilon) {
@@ -45,36 +25,36 @@ ValueId rms(NodeContext& n, ValueId x, double epsilon) {
   a.rms = true;
   a.epsilon = epsilon;
   const ValueId one = n.ok() ? n.scalar(DType::kF32, 1) : kNoValue;
-  return n.add(Op::kLayerNorm, pack(a), {n.cast(x, DType::kF32), n.reshape(one, {1})});
+  return n.add(Op::kLayerNorm, a, {n.cast(x, DType::kF32), n.reshape(one, {1})});
 }
 
 void lower_skip_group_norm(NodeContext& n) {
   GroupNormAttrs a;
   a.groups = n.i("groups", 1);
   a.epsilon = n.f("epsilon", 1e-5f);
-  const bool last = n.i("channels_last", 1) != 0;
+  const bool last = n.flag("channels_last", true);
   a.layout = last ? Layout::kChannelsLast : Layout::kChannelsFirst;
   const auto channels = [&](ValueId v) { return last ? v : n.unsqueeze(v, {-1, -2}); };
   ValueId skip = n.in(3);
   if (n.rank_or_fail(skip) == 2)
     skip = n.unsqueeze(skip, last ? std::vector<int64_t>{1, 2} : std::vector<int64_t>{2, 3});
-  ValueId sum = binary(n, Binary::kAdd, n.in(0), skip);
-  if (n.has(4)) sum = binary(n, Binary::kAdd, sum, channels(n.in(4)));
-  ValueId y = n.add(Op::kGroupNorm, pack(a), {sum, n.in(1), n.in(2)});
-  if (n.i("activation", 0) != 0) y = unary(n, Unary::kSilu, y, 1);
+  ValueId sum = n.binary(Binary::kAdd, n.in(0), skip);
+  if (n.has(4)) sum = n.binary(Binary::kAdd, sum, channels(n.in(4)));
+  ValueId y = n.add(Op::kGroupNorm, a, {sum, n.in(1), n.in(2)});
+  if (n.flag("activation")) y = n.unary(Unary::kSilu, y, 1);
   n.bind(0, y);
   n.bind(1, sum);
 }
 
 void lower_bias_split_gelu(NodeContext& n) {
-  const auto parts = halves(n, binary(n, Binary::kAdd, n.in(0), n.in(1)));
-  n.bind(0, binary(n, Binary::kMul, parts[0], unary(n, Unary::kGelu, parts[1])));
+  const auto parts = n.split(n.binary(Binary::kAdd, n.in(0), n.in(1)), -1, 2);
+  n.bind(0, n.binary(Binary::kMul, parts[0], n.unary(Unary::kGelu, parts[1])));
 }
 
 void lower_torch_embedding(NodeContext& n) {
   n.ignore(2);
   n.ignore(3);
-  n.emit(Op::kGather, make_attrs<GatherAttrs>(), {n.in(0), n.in(1)});
+  n.emit(Op::kGather, GatherAttrs(), {n.in(0), n.in(1)});
 }
 
 /// Inference only: nothing is dropped.
@@ -85,16 +65,16 @@ void lower_bias_dropout(NodeContext& n) {
     if (!training || (!training->empty() && (*training)[0] != 0)) return n.unsupported("training");
     n.ignore(4);
   }
-  ValueId y = binary(n, Binary::kAdd, n.in(0), n.in(1));
-  if (n.has(2)) y = binary(n, Binary::kAdd, y, n.in(2));
+  ValueId y = n.binary(Binary::kAdd, n.in(0), n.in(1));
+  if (n.has(2)) y = n.binary(Binary::kAdd, y, n.in(2));
   n.bind(0, y);
   if (!n.wants(1)) return;
-  const ValueId shape = n.add(Op::kShapeOf, make_attrs<ShapeOfAttrs>(), {n.in(0)});
-  n.bind(1, n.add(Op::kFill, make_attrs<NoAttrs>(), {shape, n.scalar(DType::kBool, 1)}));
+  const ValueId shape = n.dims_of(n.in(0));
+  n.bind(1, n.fill(shape, n.scalar(DType::kBool, 1)));
 }
 
 void lower_gated_add(NodeContext& n) {
-  n.bind(0, binary(n, Binary::kAdd, n.in(0), binary(n, Binary::kMul, n.in(1), n.in(2))));
+  n.bind(0, n.binary(Binary::kAdd, n.in(0), n.binary(Binary::kMul, n.in(1), n.in(2))));
 }
 
 void lower_gated_rms_norm(NodeContext& n) {
@@ -107,11 +87,11 @@ void lower_gated_rms_norm(NodeContext& n) {
   std::vector<int64_t> grouped(static_cast<size_t>(rank) - 1, 0);
   grouped.insert(grouped.end(), {-1, st.shape[0]});
   ValueId y = rms(n, n.reshape(x, grouped), n.f("epsilon", 1e-6f));
-  y = like_shape_of(n, binary(n, Binary::kMul, y, n.cast(scale, DType::kF32)), x);
+  y = like_shape_of(n, n.binary(Binary::kMul, y, n.cast(scale, DType::kF32)), x);
   const ValueId gate = n.cast(n.in(2), DType::kF32);
   const std::string act = n.s("activation", "silu");
   if (act != "silu" && act != "swish" && act != "sigmoid") return n.fail("activation is '", act, "'");
-  y = binary(n, Binary::kMul, y, act == "sigmoid" ? unary(n, Unary::kSigmoid, gate) : unary(n, Unary::kSilu, gate, 1));
+  y = n.binary(Binary::kMul, y, act == "sigmoid" ? n.unary(Unary::kSigmoid, gate) : n.unary(Unary::kSilu, gate, 1));
   n.bind(0, n.cast(y, dtype));
 }
 
@@ -139,7 +119,7 @@ void lower_branchwise_rms_norm(NodeContext& n) {
       if (st.shape[0] < 0 || width < 0) return n.unsupported("unknown sizes of branches");
       if (st.shape[0] != width) scale = n.reshape(scale, {-1, width});
     }
-    y = binary(n, Binary::kMul, y, scale);
+    y = n.binary(Binary::kMul, y, scale);
   }
   n.bind(0, n.cast(like_shape_of(n, y, x), n.dtype(x)));
 }
@@ -147,10 +127,10 @@ void lower_branchwise_rms_norm(NodeContext& n) {
 void lower_linear_attention_gate(NodeContext& n) {
   const ValueId a = n.in(0);
   const DType dtype = n.dtype(a);
-  const ValueId step = unary(n, Unary::kSoftplus, binary(n, Binary::kAdd, n.cast(a, DType::kF32), n.in(1)));
-  n.bind(0, n.cast(binary(n, Binary::kMul, n.in(2), step), dtype));
+  const ValueId step = n.unary(Unary::kSoftplus, n.binary(Binary::kAdd, n.cast(a, DType::kF32), n.in(1)));
+  n.bind(0, n.cast(n.binary(Binary::kMul, n.in(2), step), dtype));
   if (n.has(3) && n.wants(1))
-    n.bind(1, n.cast(unary(n, Unary::kSigmoid, n.cast(n.in(3), DType::kF32)), dtype));
+    n.bind(1, n.cast(n.unary(Unary::kSigmoid, n.cast(n.in(3), DType::kF32)), dtype));
   else
     n.ignore(3);
 }
@@ -158,59 +138,58 @@ void lower_linear_attention_gate(NodeContext& n) {
 void lower_mul_integer(NodeContext& n) {
   const auto real = [&](int x, int zero) {
     const ValueId v = n.cast(n.in(x), DType::kI32);
-    return n.has(zero) ? binary(n, Binary::kSub, v, n.cast(n.in(zero), DType::kI32)) : v;
+    return n.has(zero) ? n.binary(Binary::kSub, v, n.cast(n.in(zero), DType::kI32)) : v;
   };
   const ValueId a = real(0, 1);
-  n.bind(0, binary(n, Binary::kMul, a, real(2, 3)));
+  n.bind(0, n.binary(Binary::kMul, a, real(2, 3)));
 }
 
 void lower_reduce_sum_integer(NodeContext& n) {
   ReduceAttrs a;
-  a.keep_dims = n.i("keepdims", 1) != 0;
-  n.bind(0, n.add(Op::kReduce, pack(a), {n.cast(n.in(0), DType::kI32), n.ints1d(n.ints("axes"))}));
+  a.keep_dims = n.flag("keepdims", true);
+  n.bind(0, n.add(Op::kReduce, a, {n.cast(n.in(0), DType::kI32), n.i64(n.ints("axes"))}));
 }
 
 /// Real and imaginary parts lie in the last axis.
 void lower_complex_mul(NodeContext& n) {
   const bool conjugate = n.op() == "ComplexMulConj";
   const ValueId a = n.in(0), b = n.in(1);
-  const auto part = [&](ValueId x, int64_t i) { return sliced(n, x, -1, i, i + 1); };
+  const auto part = [&](ValueId x, int64_t i) { return n.slice(x, -1, i, i + 1); };
   const ValueId ar = part(a, 0), ai = part(a, 1), br = part(b, 0);
   ValueId bi = part(b, 1);
-  if (conjugate) bi = unary(n, Unary::kNeg, bi);
-  const ValueId real = binary(n, Binary::kSub, binary(n, Binary::kMul, ar, br), binary(n, Binary::kMul, ai, bi));
-  const ValueId imaginary = binary(n, Binary::kAdd, binary(n, Binary::kMul, ar, bi), binary(n, Binary::kMul, ai, br));
-  n.bind(0, joined(n, {real, imaginary}, -1));
+  if (conjugate) bi = n.unary(Unary::kNeg, bi);
+  const ValueId real = n.binary(Binary::kSub, n.binary(Binary::kMul, ar, br), n.binary(Binary::kMul, ai, bi));
+  const ValueId imaginary = n.binary(Binary::kAdd, n.binary(Binary::kMul, ar, bi), n.binary(Binary::kMul, ai, br));
+  n.bind(0, n.concat({real, imaginary}, -1));
 }
 
 void lower_rfft(NodeContext& n) {
   if (n.i("signal_ndim", 1) != 1) return n.unsupported("transforms of several dimensions");
-  if (n.i("normalized", 0) != 0 || n.i("onesided", 1) != 1) return n.unsupported("normalized or two-sided transforms");
+  if (n.flag("normalized") || n.i("onesided", 1) != 1) return n.unsupported("normalized or two-sided transforms");
   const ValueId x = n.in(0);
   DftAttrs a;
   a.scale = 0;
   if (n.op() == "Rfft") {
     a.onesided = true;
-    return n.emit(Op::kDft, pack(a), {n.unsqueeze(x, {-1})});
+    return n.emit(Op::kDft, a, {n.unsqueeze(x, {-1})});
   }
   // The other half of the spectrum is the mirrored conjugate of what lies between the first and the last entry.
   Tensor flip(DType::kF32, Shape{2});
   flip.data<float>()[0] = 1;
   flip.data<float>()[1] = -1;
   const ValueId mirror =
-      binary(n, Binary::kMul, sliced(n, x, -2, -2, 0, -1), n.cast(n.constant_value(std::move(flip)), n.dtype(x)));
+      n.binary(Binary::kMul, n.slice(x, -2, -2, 0, -1), n.cast(n.constant(std::move(flip)), n.dtype(x)));
   a.inverse = true;
-  const ValueId full = n.add(Op::kDft, pack(a), {joined(n, {x, mirror}, -2)});
-  n.bind(0, n.squeeze(sliced(n, full, -1, 0, 1), {-1}));
+  const ValueId full = n.add(Op::kDft, a, {n.concat({x, mirror}, -2)});
+  n.bind(0, n.squeeze(n.slice(full, -1, 0, 1), {-1}));
 }
 
 void lower_gemma_rotary(NodeContext& n) {
   const ValueId angle = n.in(0);
-  const auto table = [&](Unary fn) { return n.unsqueeze(n.cast(unary(n, fn, angle), n.dtype(n.in(1))), {1}); };
+  const auto table = [&](Unary fn) { return n.unsqueeze(n.cast(n.unary(fn, angle), n.dtype(n.in(1))), {1}); };
   const ValueId sine = table(Unary::kSin), cosine = table(Unary::kCos);
   const auto turned = [&](int x, int rotated) {
-    return binary(n, Binary::kAdd, binary(n, Binary::kMul, n.in(x), cosine),
-                  binary(n, Binary::kMul, n.in(rotated), sine));
+    return n.binary(Binary::kAdd, n.binary(Binary::kMul, n.in(x), cosine), n.binary(Binary::kMul, n.in(rotated), sine));
   };
   n.bind(0, turned(1, 2));
   n.bind(1, turned(3, 4));
@@ -229,8 +208,8 @@ void lower_hyper_pre_mix(NodeContext& n) {
     mix = last == count ? n.unsqueeze(mix, {-1}) : branches(n, mix);
   }
   const DType dtype = n.dtype(x);
-  const ValueId product = binary(n, Binary::kMul, n.cast(x, DType::kF32), n.cast(mix, DType::kF32));
-  const ValueId y = binary(n, Binary::kMul, sum_over(n, product, -2), n.scalar(DType::kF32, n.f("reduction_scale", 1)));
+  const ValueId product = n.binary(Binary::kMul, n.cast(x, DType::kF32), n.cast(mix, DType::kF32));
+  const ValueId y = n.binary(Binary::kMul, sum_over(n, product, -2), n.scalar(DType::kF32, n.f("reduction_scale", 1)));
   n.bind(0, n.cast(y, dtype));
 }
 
@@ -246,10 +225,10 @@ void lower_hyper_post_mix(NodeContext& n) {
     for (size_t i = 0; i < perm.size(); ++i) perm[i] = static_cast<int64_t>(i);
     std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
     const ValueId mix = n.transpose(n.cast(n.in(3), DType::kF32), perm);
-    streams = n.add(Op::kMatMul, make_attrs<MatMulAttrs>(), {mix, streams});
+    streams = n.add(Op::kMatMul, MatMulAttrs(), {mix, streams});
   }
   const ValueId block = n.unsqueeze(n.cast(n.in(1), DType::kF32), {-2});
-  const ValueId y = binary(n, Binary::kAdd, streams, binary(n, Binary::kMul, post, block));
+  const ValueId y = n.binary(Binary::kAdd, streams, n.binary(Binary::kMul, post, block));
   n.bind(0, n.cast(like_shape_of(n, y, given), dtype));
 }
 

@@ -38,7 +38,7 @@ void lower_qlinear_softmax(NodeContext& n) {
 void lower_qlinear_pool(NodeContext& n) {
   PoolAttrs a;
   a.kind = PoolKind::kAverage;
-  a.layout = n.i("channels_last", 0) != 0 ? Layout::kChannelsLast : Layout::kChannelsFirst;
+  a.layout = n.flag("channels_last") ? Layout::kChannelsLast : Layout::kChannelsFirst;
   if (n.op() == "QLinearGlobalAveragePool") {
     a.global = true;
   } else {
@@ -48,8 +48,8 @@ void lower_qlinear_pool(NodeContext& n) {
     a.dilations.assign(s, 1);
     a.pads = spatial_list(n, "pads", 2 * s, 0);
     a.auto_pad = auto_pad(n);
-    a.ceil_mode = n.i("ceil_mode", 0) != 0;
-    a.count_include_pad = n.i("count_include_pad", 0) != 0;
+    a.ceil_mode = n.flag("ceil_mode");
+    a.count_include_pad = n.flag("count_include_pad");
     // With padding counted, so are positions that ceil_mode adds behind it.
     if (a.count_include_pad) {
       a.divisor_override = 1;
@@ -68,8 +68,8 @@ void lower_nhwc_max_pool(NodeContext& n) {
   a.dilations = spatial_list(n, "dilations", s, 1);
   a.pads = spatial_list(n, "pads", 2 * s, 0);
   a.auto_pad = auto_pad(n);
-  a.ceil_mode = n.i("ceil_mode", 0) != 0;
-  n.emit(Op::kPool, pack(a), {n.in(0)});
+  a.ceil_mode = n.flag("ceil_mode");
+  n.emit(Op::kPool, a, {n.in(0)});
 }
 
 void lower_qlinear_concat(NodeContext& n) {
@@ -81,23 +81,23 @@ void lower_qlinear_concat(NodeContext& n) {
 
 void lower_qlinear_where(NodeContext& n) {
   const ValueId x = dequantized(n, {1, 2, 3}), y = dequantized(n, {4, 5, 6});
-  n.bind(0, quantized(n, n.add(Op::kWhere, make_attrs<NoAttrs>(), {n.in(0), x, y}), {-1, 7, 8}, DType::kU8));
+  n.bind(0, quantized(n, n.where(n.in(0), x, y), {-1, 7, 8}, DType::kU8));
 }
 
 void lower_qlinear_reduce_mean(NodeContext& n) {
   ReduceAttrs a;
   a.fn = Reduction::kMean;
-  a.keep_dims = n.i("keepdims", 1) != 0;
+  a.keep_dims = n.flag("keepdims", true);
   std::vector<ValueId> rest;
-  if (n.has_attr("axes")) rest.push_back(n.ints1d(n.ints("axes")));
+  if (n.has_attr("axes")) rest.push_back(n.i64(n.ints("axes")));
   emit_quantized(n, Op::kReduce, pack(a), {{0, 1, 2}}, {-1, 3, 4}, rest);
 }
 
 void lower_qgemm(NodeContext& n) {
   MatMulAttrs a;
   a.alpha = n.f("alpha", 1);
-  a.transpose_a = n.i("transA", 0) != 0;
-  a.transpose_b = n.i("transB", 0) != 0;
+  a.transpose_a = n.flag("transA");
+  a.transpose_b = n.flag("transB");
   const int axis = a.transpose_b ? 0 : 1;
   const QuantPtr qa = const_quant(n, 1, 2), qb = const_quant(n, 4, 5, axis);
   const QuantPtr qy = n.has(7) ? const_quant(n, 7, 8) : nullptr;
@@ -110,42 +110,42 @@ void lower_qgemm(NodeContext& n) {
       in.push_back(n.typed(6, std::make_shared<const Quantization>(std::move(bias))));
     }
     ValueType type;
-    type.dtype = stored_type(n, 8, n.dtype(n.in(0)));
+    type.dtype = quantized_type(n, 8, n.dtype(n.in(0)));
     type.quant = qy;
-    return n.bind_typed(0, n.add_as(Op::kMatMul, pack(a), in, type));
+    return n.bind_typed(0, n.add_as(Op::kMatMul, a, in, type));
   }
   std::vector<ValueId> in{dequantized(n, {0, 1, 2}), dequantized(n, {3, 4, 5}, axis)};
   if (n.has(6)) {
-    ValueId scale = binary(n, Binary::kMul, n.in(1), n.in(4));
-    scale = binary(n, Binary::kMul, scale, n.scalar_like(scale, a.alpha));
-    in.push_back(binary(n, Binary::kMul, n.cast(n.in(6), DType::kF32), scale));
+    ValueId scale = n.binary(Binary::kMul, n.in(1), n.in(4));
+    scale = n.binary(Binary::kMul, scale, n.scalar_like(scale, a.alpha));
+    in.push_back(n.binary(Binary::kMul, n.cast(n.in(6), DType::kF32), scale));
   }
-  const ValueId y = n.add(Op::kMatMul, pack(a), in);
+  const ValueId y = n.add(Op::kMatMul, a, in);
   n.bind(0, n.has(7) ? quantized(n, y, {-1, 7, 8}, n.dtype(n.in(0))) : y);
 }
 
 ValueId plus_optional(NodeContext& n, ValueId y, int bias) {
-  return n.has(bias) ? binary(n, Binary::kAdd, y, n.in(bias)) : y;
+  return n.has(bias) ? n.binary(Binary::kAdd, y, n.in(bias)) : y;
 }
 
 void lower_dynamic_quantize_matmul(NodeContext& n) {
-  const auto q = n.add_n(Op::kDynamicQuantize, make_attrs<DynamicQuantizeAttrs>(), {n.in(0)}, 3);
+  const auto q = n.add_n(Op::kDynamicQuantize, DynamicQuantizeAttrs(), {n.in(0)}, 3);
   QuantizeLinearAttrs real;
   real.to = DType::kF32;
-  const ValueId a = n.add(Op::kDequantizeLinear, pack(real), q);
+  const ValueId a = n.add(Op::kDequantizeLinear, real, q);
   const ValueId b = dequantized(n, {1, 2, 3}, std::max(0, n.rank(n.in(1)) - 1));
-  n.bind(0, plus_optional(n, n.add(Op::kMatMul, make_attrs<MatMulAttrs>(), {a, b}), 4));
+  n.bind(0, plus_optional(n, n.add(Op::kMatMul, MatMulAttrs(), {a, b}), 4));
 }
 
 void lower_matmul_integer_to_float(NodeContext& n) {
   const ValueId a = dequantized(n, {0, 2, 4}, std::max(0, n.rank(n.in(0)) - 2));
   const ValueId b = dequantized(n, {1, 3, 5}, std::max(0, n.rank(n.in(1)) - 1));
-  n.bind(0, plus_optional(n, n.add(Op::kMatMul, make_attrs<MatMulAttrs>(), {a, b}), 6));
+  n.bind(0, plus_optional(n, n.add(Op::kMatMul, MatMulAttrs(), {a, b}), 6));
 }
 
 void lower_matmul_integer16(NodeContext& n) {
   const ValueId a = n.cast(n.in(0), DType::kI32), b = n.cast(n.in(1), DType::kI32);
-  n.bind(0, n.add(Op::kMatMul, make_attrs<MatMulAttrs>(), {a, b}));
+  n.bind(0, n.add(Op::kMatMul, MatMulAttrs(), {a, b}));
 }
 
 /// Weights [N, blocks, bytes] of MatMulNBits.
@@ -162,7 +162,7 @@ int64_t packed(const uint8_t* bytes, int64_t i, int64_t bits) {
 bool read_zero_points(NodeContext& n, const Blocks& s, int input, std::vector<double>& out) {
   out.assign(static_cast<size_t>(s.n * s.blocks), std::exp2(static_cast<double>(s.bits - 1)));
   if (!n.has(input)) return true;
-  const Tensor* t = n.constant(input);
+  const Tensor* t = n.const_tensor(input);
   if (!t) {
     n.unsupported("computed zero points");
     return false;
@@ -190,7 +190,7 @@ ValueId decode_weights(NodeContext& n, const Blocks& s, const Tensor& b, const s
                        const std::vector<double>& zeros, const std::vector<int64_t>& groups) {
   auto t = Tensor::allocate(DType::kF32, Shape{s.n, s.k});
   if (!t.ok()) {
-    n.fail_with(t.error());
+    n.fail(t.error());
     return kNoValue;
   }
   const int64_t row = s.blocks * s.block * s.bits / 8;
@@ -204,7 +204,7 @@ ValueId decode_weights(NodeContext& n, const Blocks& s, const Tensor& b, const s
       const double q = static_cast<double>(packed(b.data<uint8_t>() + i * row, k, s.bits)) - zeros[i * s.blocks + g];
       t->data<float>()[i * s.k + k] = static_cast<float>(q) * scales[i * s.blocks + g];
     }
-  return n.constant_value(std::move(*t));
+  return n.constant(std::move(*t));
 }
 
 /// The typed form: per-block quantized weights [N, K] over the file's bytes where rows are not padded.
@@ -223,7 +223,7 @@ ValueId typed_weights(NodeContext& n, const Blocks& s, const Tensor& b, const st
   } else {
     auto t = Tensor::allocate(dtype, Shape{s.n, s.k});
     if (!t.ok()) {
-      n.fail_with(t.error());
+      n.fail(t.error());
       return kNoValue;
     }
     const int64_t row = s.blocks * s.block * s.bits / 8;
@@ -232,7 +232,7 @@ ValueId typed_weights(NodeContext& n, const Blocks& s, const Tensor& b, const st
     w = std::move(*t);
   }
   w.set_quant(std::make_shared<const Quantization>(std::move(q)));
-  return n.constant_value(std::move(w));
+  return n.constant(std::move(w));
 }
 
 /// Weights [N, K] in x's type when they or their parameters are computed.
@@ -254,17 +254,17 @@ ValueId computed_weights(NodeContext& n, const Blocks& s) {
     GatherAttrs along;
     along.axis = 1;
     const ValueId groups = first_of_last(n, n.in(4), s.k);
-    const auto spread = [&](ValueId v) { return n.add(Op::kGather, pack(along), {v, groups}); };
+    const auto spread = [&](ValueId v) { return n.add(Op::kGather, along, {v, groups}); };
     w = first_of_last(n, n.reshape(w, {s.n, -1}), s.k);
-    w = binary(n, Binary::kSub, w, one_zero ? zeros : spread(zeros));
-    return binary(n, Binary::kMul, w, spread(scales));
+    w = n.binary(Binary::kSub, w, one_zero ? zeros : spread(zeros));
+    return n.binary(Binary::kMul, w, spread(scales));
   }
-  w = binary(n, Binary::kSub, w, one_zero ? zeros : blocked(zeros, 1));
-  w = binary(n, Binary::kMul, w, blocked(scales, 1));
+  w = n.binary(Binary::kSub, w, one_zero ? zeros : blocked(zeros, 1));
+  w = n.binary(Binary::kMul, w, blocked(scales, 1));
   return first_of_last(n, n.reshape(w, {s.n, -1}), s.k);
 }
 
-/// Whether ONNX Runtime multiplies such weights as integers where accuracy_level allows rows of int8.
+/// True if ONNX Runtime multiplies such weights as integers where accuracy_level allows rows of int8.
 bool has_integer_product(const Blocks& s) {
   return s.bits != 2 && s.block >= 16 && s.block <= 256 && (s.block & (s.block - 1)) == 0;
 }
@@ -283,12 +283,12 @@ void lower_matmul_nbits(NodeContext& n) {
   s.blocks = ceil_div(s.k, s.block);
   MatMulAttrs a;
   a.transpose_b = true;
-  const Tensor* b = n.constant(1);
+  const Tensor* b = n.const_tensor(1);
   const auto scales = n.const_floats(2);
-  const bool fixed = b && scales && (!n.has(3) || n.constant(3)) && (!n.has(4) || n.constant(4));
+  const bool fixed = b && scales && (!n.has(3) || n.const_tensor(3)) && (!n.has(4) || n.const_tensor(4));
   if (!fixed) {
     const ValueId x = n.in(0);
-    const ValueId product = n.add(Op::kMatMul, pack(a), {x, n.cast(computed_weights(n, s), n.dtype(x))});
+    const ValueId product = n.add(Op::kMatMul, a, {x, n.cast(computed_weights(n, s), n.dtype(x))});
     return n.bind(0, plus_optional(n, product, 5));
   }
   if (b->dtype() != DType::kU8 || b->elements() != s.n * s.blocks * (s.block * s.bits / 8))
@@ -311,7 +311,7 @@ void lower_matmul_nbits(NodeContext& n) {
     a.row_block = s.block;
   const ValueId x = n.in(0);
   if (!whole && n.ok() && n.dtype(x) != DType::kInvalid) w = n.cast(w, n.dtype(x));
-  n.bind(0, plus_optional(n, n.add(Op::kMatMul, pack(a), {x, w}), 5));
+  n.bind(0, plus_optional(n, n.add(Op::kMatMul, a, {x, w}), 5));
 }
 
 void lower_matmul_bnb4(NodeContext& n) {
@@ -326,7 +326,7 @@ void lower_matmul_bnb4(NodeContext& n) {
   constexpr int64_t kLarge = int64_t{1} << 31;
   if (rows < 1 || columns < 1 || rows > kLarge || columns > kLarge || block < 1 || kind < 0 || kind > 1)
     return n.fail("N ", rows, ", K ", columns, ", block_size ", block, ", quant_type ", kind);
-  const Tensor* b = n.constant(1);
+  const Tensor* b = n.const_tensor(1);
   const auto scales = n.const_floats(2);
   if (!b || !scales) return n.unsupported("computed weights or scales");
   const int64_t total = rows * columns;
@@ -334,17 +334,17 @@ void lower_matmul_bnb4(NodeContext& n) {
       static_cast<int64_t>(scales->size()) != ceil_div(total, block))
     return n.fail("weights or scales do not fit N and K");
   auto t = Tensor::allocate(DType::kF32, Shape{rows, columns});
-  if (!t.ok()) return n.fail_with(t.error());
+  if (!t.ok()) return n.fail(t.error());
   const float* book = kind == 0 ? kFp4 : kNf4;
   for (int64_t i = 0; i < total; ++i) {
     const uint8_t byte = b->data<uint8_t>()[i / 2];
     t->data<float>()[i] = book[i % 2 == 0 ? byte >> 4 : byte & 15] * (*scales)[i / block];
   }
   MatMulAttrs a;
-  a.transpose_b = n.i("transB", 1) != 0;
+  a.transpose_b = n.flag("transB", true);
   const ValueId x = n.in(0);
-  const ValueId w = n.constant_value(std::move(*t));
-  n.bind(0, n.add(Op::kMatMul, pack(a), {x, n.dtype(x) == DType::kInvalid ? w : n.cast(w, n.dtype(x))}));
+  const ValueId w = n.constant(std::move(*t));
+  n.bind(0, n.add(Op::kMatMul, a, {x, n.dtype(x) == DType::kInvalid ? w : n.cast(w, n.dtype(x))}));
 }
 
 void lower_gather_block_quantized(NodeContext& n) {
@@ -355,15 +355,15 @@ void lower_gather_block_quantized(NodeContext& n) {
   a.bits = n.i("bits", 4);
   std::vector<ValueId> in{n.in(0), n.in(1), n.in(2)};
   if (n.has(3)) in.push_back(n.in(3));
-  n.emit(Op::kGatherBlockQuantized, pack(a), in);
+  n.emit(Op::kGatherBlockQuantized, a, in);
 }
 
 /// Weights [D, I, 4H] with scales [D] or [D, 4H], as the recurrent operator wants them: real [D, 4H, I].
 ValueId recurrent_weights(NodeContext& n, int w, int scale, int zero) {
   const auto widen = [&](ValueId v) { return n.rank(v) == 2 ? n.unsqueeze(v, {1}) : n.unsqueeze(v, {1, 2}); };
   ValueId real = n.cast(n.in(w), DType::kF32);
-  if (n.has(zero)) real = binary(n, Binary::kSub, real, widen(n.cast(n.in(zero), DType::kF32)));
-  return n.transpose(binary(n, Binary::kMul, real, widen(n.in(scale))), {0, 2, 1});
+  if (n.has(zero)) real = n.binary(Binary::kSub, real, widen(n.cast(n.in(zero), DType::kF32)));
+  return n.transpose(n.binary(Binary::kMul, real, widen(n.in(scale))), {0, 2, 1});
 }
 
 void lower_dynamic_quantize_lstm(NodeContext& n) {
@@ -374,12 +374,12 @@ void lower_dynamic_quantize_lstm(NodeContext& n) {
   a.forward = direction != "reverse";
   a.backward = direction != "forward";
   a.clip = n.f("clip", 0);
-  a.input_forget = n.i("input_forget", 0) != 0;
+  a.input_forget = n.flag("input_forget");
   read_activations(n, a);
   std::vector<ValueId> in{n.in(0), recurrent_weights(n, 1, 8, 9), recurrent_weights(n, 2, 10, 11)};
   for (int k = 3; k <= 7; ++k) in.push_back(n.opt(k));
   while (in.back() == kNoValue) in.pop_back();
-  n.emit(Op::kRecurrent, pack(a), in);
+  n.emit(Op::kRecurrent, a, in);
 }
 
 constexpr OpEntry kOps[] = {

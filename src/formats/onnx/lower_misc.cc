@@ -27,14 +27,14 @@ void lower_random(NodeContext& n) {
   if (like) {
     const ValueId x = n.in(0);
     a.to = n.has_attr("dtype") ? dtype_of(n.i("dtype")) : n.dtype(x);
-    shape = n.add(Op::kShapeOf, make_attrs<ShapeOfAttrs>(), {x});
+    shape = n.dims_of(x);
   } else {
     a.to = dtype_of(n.i("dtype", 1));
     if (!n.has_attr("shape")) return n.fail("attribute 'shape' is missing");
-    shape = n.ints1d(n.ints("shape"));
+    shape = n.i64(n.ints("shape"));
   }
   if (!is_float(a.to)) return n.fail("dtype is no floating-point type");
-  n.emit(Op::kRandom, pack(a), {shape});
+  n.emit(Op::kRandom, a, {shape});
 }
 
 void lower_bernoulli(NodeContext& n) {
@@ -43,7 +43,7 @@ void lower_bernoulli(NodeContext& n) {
   const ValueId x = n.in(0);
   a.to = n.has_attr("dtype") ? dtype_of(n.i("dtype")) : n.dtype(x);
   seed(n, a);
-  n.emit(Op::kRandom, pack(a), {x});
+  n.emit(Op::kRandom, a, {x});
 }
 
 void lower_multinomial(NodeContext& n) {
@@ -53,7 +53,7 @@ void lower_multinomial(NodeContext& n) {
   a.samples = n.i("sample_size", 1);
   if (a.samples < 0) return n.fail("sample_size is ", a.samples);
   seed(n, a);
-  n.emit(Op::kRandom, pack(a), {n.in(0)});
+  n.emit(Op::kRandom, a, {n.in(0)});
 }
 
 void lower_attention(NodeContext& n) {
@@ -61,7 +61,7 @@ void lower_attention(NodeContext& n) {
   a.num_heads = n.i("q_num_heads", 0);
   a.kv_heads = n.i("kv_num_heads", 0);
   a.scale = n.f("scale", 0);
-  a.causal = n.i("is_causal", 0) != 0;
+  a.causal = n.flag("is_causal");
   a.causal_from_end = n.has(4) || n.has(6);
   a.softcap = n.f("softcap", 0);
   a.qk_output = n.i("qk_matmul_output_mode", 0);
@@ -71,44 +71,44 @@ void lower_attention(NodeContext& n) {
   std::vector<ValueId> in{n.in(0), n.in(1), n.in(2)};
   for (int k = 3; k <= 6; ++k) in.push_back(n.opt(k));
   while (in.back() == kNoValue) in.pop_back();
-  n.emit(Op::kAttention, pack(a), in);
+  n.emit(Op::kAttention, a, in);
 }
 
 void lower_rotary(NodeContext& n) {
   RotaryAttrs a;
-  a.interleaved = n.i("interleaved", 0) != 0;
+  a.interleaved = n.flag("interleaved");
   a.rotary_dim = n.i("rotary_embedding_dim", 0);
   a.num_heads = n.i("num_heads", 0);
   std::vector<ValueId> in{n.in(0), n.in(1), n.in(2)};
   if (n.has(3)) in.push_back(n.in(3));
-  n.emit(Op::kRotary, pack(a), in);
+  n.emit(Op::kRotary, a, in);
 }
 
 void lower_nms(NodeContext& n) {
   NmsAttrs a;
-  a.center = n.i("center_point_box", 0) != 0;
+  a.center = n.flag("center_point_box");
   std::vector<ValueId> in{n.in(0), n.in(1), n.opt(2), n.opt(3), n.opt(4)};
   while (in.back() == kNoValue) in.pop_back();
-  n.emit(Op::kNonMaxSuppression, pack(a), in);
+  n.emit(Op::kNonMaxSuppression, a, in);
 }
 
 void lower_dft(NodeContext& n) {
   DftAttrs a;
   a.scale = 0;
-  a.inverse = n.i("inverse", 0) != 0;
-  a.onesided = n.i("onesided", 0) != 0;
+  a.inverse = n.flag("inverse");
+  a.onesided = n.flag("onesided");
   a.axis = n.version() < 20 ? n.i("axis", 1) : -2;
   std::vector<ValueId> in{n.in(0), n.opt(1), n.opt(2)};
   while (in.back() == kNoValue) in.pop_back();
-  n.emit(Op::kDft, pack(a), in);
+  n.emit(Op::kDft, a, in);
 }
 
 void lower_stft(NodeContext& n) {
   StftAttrs a;
-  a.onesided = n.i("onesided", 1) != 0;
+  a.onesided = n.flag("onesided", true);
   std::vector<ValueId> in{n.in(0), n.in(1), n.opt(2), n.opt(3)};
   while (in.back() == kNoValue) in.pop_back();
-  n.emit(Op::kStft, pack(a), in);
+  n.emit(Op::kStft, a, in);
 }
 
 void lower_window(NodeContext& n) {
@@ -116,42 +116,42 @@ void lower_window(NodeContext& n) {
   a.kind = n.op() == "HannWindow"      ? WindowAttrs::Kind::kHann
            : n.op() == "HammingWindow" ? WindowAttrs::Kind::kHamming
                                        : WindowAttrs::Kind::kBlackman;
-  a.periodic = n.i("periodic", 1) != 0;
+  a.periodic = n.flag("periodic", true);
   a.to = dtype_of(n.i("output_datatype", 1));
-  n.emit(Op::kWindow, pack(a), {n.in(0)});
+  n.emit(Op::kWindow, a, {n.in(0)});
 }
 
 void lower_mel(NodeContext& n) {
   MelAttrs a;
   a.to = dtype_of(n.i("output_datatype", 1));
-  n.emit(Op::kMelWeights, pack(a), {n.in(0), n.in(1), n.in(2), n.in(3), n.in(4)});
+  n.emit(Op::kMelWeights, a, {n.in(0), n.in(1), n.in(2), n.in(3), n.in(4)});
 }
 
 void lower_image_decoder(NodeContext& n) {
   ImageDecodeAttrs a;
   a.pixel_format = n.s("pixel_format", "RGB");
-  n.emit(Op::kImageDecode, pack(a), {n.in(0)});
+  n.emit(Op::kImageDecode, a, {n.in(0)});
 }
 
 void lower_string_normalizer(NodeContext& n) {
   StringNormalizeAttrs a;
   a.change_case = n.s("case_change_action", "NONE");
-  a.case_sensitive = n.i("is_case_sensitive", 0) != 0;
+  a.case_sensitive = n.flag("is_case_sensitive");
   a.stopwords = n.strings("stopwords");
   a.locale = n.s("locale");
-  n.emit(Op::kStringNormalize, pack(a), {n.in(0)});
+  n.emit(Op::kStringNormalize, a, {n.in(0)});
 }
-void lower_string_concat(NodeContext& n) { n.emit(Op::kStringConcat, make_attrs<NoAttrs>(), {n.in(0), n.in(1)}); }
+void lower_string_concat(NodeContext& n) { n.emit(Op::kStringConcat, {n.in(0), n.in(1)}); }
 void lower_string_split(NodeContext& n) {
   StringSplitAttrs a;
   a.delimiter = n.s("delimiter");
   a.max_splits = n.has_attr("maxsplit") ? n.i("maxsplit") : -1;
-  n.emit(Op::kStringSplit, pack(a), {n.in(0)}, 2);
+  n.emit(Op::kStringSplit, a, {n.in(0)}, 2);
 }
 void lower_regex(NodeContext& n) {
   StringPatternAttrs a;
   a.pattern = n.s("pattern");
-  n.emit(Op::kRegexMatch, pack(a), {n.in(0)});
+  n.emit(Op::kRegexMatch, a, {n.in(0)});
 }
 void lower_tfidf(NodeContext& n) {
   TfIdfAttrs a;
@@ -164,7 +164,7 @@ void lower_tfidf(NodeContext& n) {
   a.pool_ints = n.ints("pool_int64s");
   a.pool_strings = n.strings("pool_strings");
   a.weights = n.doubles("weights");
-  n.emit(Op::kTfIdf, pack(a), {n.in(0)});
+  n.emit(Op::kTfIdf, a, {n.in(0)});
 }
 
 constexpr OpEntry kOps[] = {

@@ -27,11 +27,8 @@ ClassLabels class_labels(NodeContext& n, const char* ints, const char* strings) 
 
 namespace {
 
-ValueId binary(NodeContext& n, Binary fn, ValueId a, ValueId b) {
-  return n.add(Op::kBinary, make_attrs<BinaryAttrs>(fn), {a, b});
-}
 ValueId floats(NodeContext& n, const std::vector<float>& v) {
-  return n.constant_value(Tensor::from<float>(DType::kF32, Shape{static_cast<int64_t>(v.size())}, v));
+  return n.constant(Tensor::from<float>(DType::kF32, Shape{static_cast<int64_t>(v.size())}, v));
 }
 
 void lower_array_feature_extractor(NodeContext& n) {
@@ -41,7 +38,7 @@ void lower_array_feature_extractor(NodeContext& n) {
   GatherAttrs a;
   a.axis = -1;
   a.negative = false;
-  n.emit(Op::kGather, pack(a), {x, picks});
+  n.emit(Op::kGather, a, {x, picks});
 }
 
 void lower_binarizer(NodeContext& n) {
@@ -50,14 +47,14 @@ void lower_binarizer(NodeContext& n) {
   if (d == DType::kInvalid) return n.unsupported("the element type of the input must be known at load");
   const bool exact = is_float(d);
   const ValueId real = exact ? x : n.cast(x, DType::kF64);
-  n.bind(0, n.cast(binary(n, Binary::kGreater, real, n.scalar_like(real, n.f("threshold", 0))), d));
+  n.bind(0, n.cast(n.binary(Binary::kGreater, real, n.scalar_like(real, n.f("threshold", 0))), d));
 }
 
 void lower_scaler(NodeContext& n) {
   ValueId x = n.cast(n.in(0), DType::kF32);
   const auto offset = n.floats("offset"), scale = n.floats("scale");
-  if (!offset.empty()) x = binary(n, Binary::kSub, x, floats(n, offset));
-  if (!scale.empty()) x = binary(n, Binary::kMul, x, floats(n, scale));
+  if (!offset.empty()) x = n.binary(Binary::kSub, x, floats(n, offset));
+  if (!scale.empty()) x = n.binary(Binary::kMul, x, floats(n, scale));
   n.bind(0, x);
 }
 
@@ -71,7 +68,7 @@ void lower_normalizer(NodeContext& n) {
     a.norm = Norm::kL2;
   else if (norm != "MAX")
     return n.fail("norm is '", norm, "'");
-  n.emit(Op::kFeatureNormalize, pack(a), {n.in(0)});
+  n.emit(Op::kFeatureNormalize, a, {n.in(0)});
 }
 
 void lower_imputer(NodeContext& n) {
@@ -80,7 +77,7 @@ void lower_imputer(NodeContext& n) {
   a.ints = n.ints("imputed_value_int64s");
   a.replaced = n.f("replaced_value_float", 0);
   a.replaced_int = n.i("replaced_value_int64", 0);
-  n.emit(Op::kImpute, pack(a), {n.in(0)});
+  n.emit(Op::kImpute, a, {n.in(0)});
 }
 
 void lower_feature_vectorizer(NodeContext& n) {
@@ -88,16 +85,16 @@ void lower_feature_vectorizer(NodeContext& n) {
   a.sizes = n.ints("inputdimensions");
   for (const int64_t s : a.sizes)
     if (s < 0) return n.fail("an input dimension is ", s);
-  n.emit(Op::kFeatureConcat, pack(a), n.all_inputs());
+  n.emit(Op::kFeatureConcat, a, n.all_inputs());
 }
 
 void lower_one_hot_encoder(NodeContext& n) {
   CategoryOneHotAttrs a;
   a.ints = n.ints("cats_int64s");
   a.strings = n.strings("cats_strings");
-  a.zeros = n.i("zeros", 1) != 0;
+  a.zeros = n.flag("zeros", true);
   if (a.ints.empty() == a.strings.empty()) return n.fail("one of cats_int64s and cats_strings must be given");
-  n.emit(Op::kCategoryOneHot, pack(a), {n.in(0)});
+  n.emit(Op::kCategoryOneHot, a, {n.in(0)});
 }
 
 Tensor int_tensor(const std::vector<int64_t>& v) {
@@ -189,7 +186,7 @@ void lower_linear_classifier(NodeContext& n) {
     a.targets = 1;
   if (a.targets > 1 && static_cast<size_t>(a.targets) > a.labels.size())
     return n.fail(a.targets, " classes and ", a.labels.size(), " labels");
-  n.emit(Op::kLinearModel, pack(a), {n.in(0)}, 2);
+  n.emit(Op::kLinearModel, a, {n.in(0)}, 2);
 }
 
 void lower_linear_regressor(NodeContext& n) {
@@ -200,7 +197,7 @@ void lower_linear_regressor(NodeContext& n) {
   if (a.targets < 1 || (!a.intercepts.empty() && static_cast<int64_t>(a.intercepts.size()) != a.targets))
     return n.fail(a.intercepts.size(), " intercepts for ", a.targets, " targets");
   a.post = post_transform(n);
-  n.emit(Op::kLinearModel, pack(a), {n.in(0)});
+  n.emit(Op::kLinearModel, a, {n.in(0)});
 }
 
 SvmAttrs read_svm(NodeContext& n) {
@@ -253,23 +250,23 @@ void lower_svm_classifier(NodeContext& n) {
       return n.fail("prob_a and prob_b have ", a.prob_a.size(), " and ", a.prob_b.size(), " entries, ", pairs,
                     " expected");
   }
-  n.emit(Op::kSvm, pack(a), {n.in(0)}, 2);
+  n.emit(Op::kSvm, a, {n.in(0)}, 2);
 }
 
 void lower_svm_regressor(NodeContext& n) {
   SvmAttrs a = read_svm(n);
   a.supports = n.i("n_supports", 0);
-  a.one_class = n.i("one_class", 0) != 0;
+  a.one_class = n.flag("one_class");
   if (a.supports < 0 || (a.supports > 0 && static_cast<int64_t>(a.coefficients.size()) < a.supports))
     return n.fail(a.coefficients.size(), " coefficients for ", a.supports, " support vectors");
-  n.emit(Op::kSvm, pack(a), {n.in(0)});
+  n.emit(Op::kSvm, a, {n.in(0)});
 }
 
 void lower_zip_map(NodeContext& n) {
   MapAttrs a;
   a.keys = class_labels(n, "classlabels_int64s", "classlabels_strings");
   if (a.keys.empty()) return n.fail("class labels are missing");
-  n.emit(Op::kZipMap, pack(a), {n.in(0)});
+  n.emit(Op::kZipMap, a, {n.in(0)});
 }
 
 void lower_cast_map(NodeContext& n) {
@@ -287,7 +284,7 @@ void lower_cast_map(NodeContext& n) {
   a.sparse = form == "SPARSE";
   a.max_map = n.i("max_map", 1);
   if (a.max_map < 1) return n.fail("max_map is ", a.max_map);
-  n.emit(Op::kMapToTensor, pack(a), {n.in(0)});
+  n.emit(Op::kMapToTensor, a, {n.in(0)});
 }
 
 void lower_dict_vectorizer(NodeContext& n) {
@@ -295,7 +292,7 @@ void lower_dict_vectorizer(NodeContext& n) {
   a.keys = class_labels(n, "int64_vocabulary", "string_vocabulary");
   const ValueType map = n.type(n.in(0));
   a.to = map.element && map.element->dtype != DType::kInvalid ? map.element->dtype : DType::kF32;
-  n.emit(Op::kDictVectorize, pack(a), {n.in(0)});
+  n.emit(Op::kDictVectorize, a, {n.in(0)});
 }
 
 constexpr OpEntry kOps[] = {

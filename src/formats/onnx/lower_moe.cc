@@ -16,7 +16,7 @@ namespace {
 ValueId einsum(NodeContext& n, const char* equation, ValueId a, ValueId b) {
   EinsumAttrs e;
   e.equation = equation;
-  return n.add(Op::kEinsum, pack(e), {a, b});
+  return n.add(Op::kEinsum, e, {a, b});
 }
 
 /// One layer of all experts: weights [E, out, in] and bias [E, out], which may be kNoValue.
@@ -24,13 +24,11 @@ struct Layer {
   ValueId weights = kNoValue, bias = kNoValue;
 };
 
-ValueId plus(NodeContext& n, ValueId x, ValueId bias) {
-  return bias == kNoValue ? x : binary(n, Binary::kAdd, x, bias);
-}
+ValueId plus(NodeContext& n, ValueId x, ValueId bias) { return bias == kNoValue ? x : n.binary(Binary::kAdd, x, bias); }
 
 ValueId clamped(NodeContext& n, ValueId x, bool both, double limit) {
-  x = binary(n, Binary::kMin, x, n.scalar_like(x, limit));
-  return both ? binary(n, Binary::kMax, x, n.scalar_like(x, -limit)) : x;
+  x = n.binary(Binary::kMin, x, n.scalar_like(x, limit));
+  return both ? n.binary(Binary::kMax, x, n.scalar_like(x, -limit)) : x;
 }
 
 /// act(g) of a hidden layer h [T, E, I]; `linear` is the third layer's result or kNoValue.
@@ -50,7 +48,7 @@ ValueId activated(NodeContext& n, ValueId h, ValueId linear) {
       SplitAttrs split;
       split.axis = axis;
       split.count = 2;
-      const auto parts = n.add_n(Op::kSplit, pack(split), {pairs}, 2);
+      const auto parts = n.add_n(Op::kSplit, split, {pairs}, 2);
       gate = n.squeeze(parts[0], {axis});
       linear = n.squeeze(parts[1], {axis});
     }
@@ -62,46 +60,46 @@ ValueId activated(NodeContext& n, ValueId h, ValueId linear) {
       gate = clamped(n, gate, false, limit);
       linear = clamped(n, linear, true, limit);
     }
-    const ValueId sigmoid = unary(n, Unary::kSigmoid, binary(n, Binary::kMul, gate, n.scalar_like(gate, alpha)));
-    return binary(n, Binary::kMul, binary(n, Binary::kMul, gate, sigmoid),
-                  binary(n, Binary::kAdd, linear, n.scalar_like(linear, beta)));
+    const ValueId sigmoid = n.unary(Unary::kSigmoid, n.binary(Binary::kMul, gate, n.scalar_like(gate, alpha)));
+    return n.binary(Binary::kMul, n.binary(Binary::kMul, gate, sigmoid),
+                    n.binary(Binary::kAdd, linear, n.scalar_like(linear, beta)));
   }
   if (act == "relu")
-    h = unary(n, Unary::kRelu, h);
+    h = n.unary(Unary::kRelu, h);
   else if (act == "gelu")
-    h = unary(n, Unary::kGeluTanh, h);
+    h = n.unary(Unary::kGeluTanh, h);
   else if (act == "silu")
-    h = unary(n, Unary::kSilu, h, 1);
+    h = n.unary(Unary::kSilu, h, 1);
   else if (act != "identity")
     n.unsupported("activation '", act, "'");
-  return linear == kNoValue ? h : binary(n, Binary::kMul, h, linear);
+  return linear == kNoValue ? h : n.binary(Binary::kMul, h, linear);
 }
 
 /// Weights of the experts for each token, [T, E]: zero outside the k best. `of_best`: probabilities among the best
 /// alone instead of among all. `given` replaces the probabilities.
 ValueId routing(NodeContext& n, ValueId router, bool of_best, ValueId given) {
   const auto softmax = make_attrs<SoftmaxAttrs>();
-  const ValueId k = n.ints1d({n.i("k", 1)});
+  const ValueId k = n.i64({n.i("k", 1)});
   const ValueId ranked = of_best ? router : n.add(Op::kSoftmax, softmax, {router});
-  const auto best = n.add_n(Op::kTopK, make_attrs<TopKAttrs>(), {ranked, k}, 2);
+  const auto best = n.add_n(Op::kTopK, TopKAttrs(), {ranked, k}, 2);
   ScatterAttrs along;
   along.axis = 1;
   ValueId top = best[0];
   if (given != kNoValue) {
     GatherAttrs pick;
     pick.axis = 1;
-    top = n.add(Op::kGatherElements, pack(pick), {given, best[1]});
+    top = n.add(Op::kGatherElements, pick, {given, best[1]});
   } else if (of_best) {
     top = n.add(Op::kSoftmax, softmax, {top});
   }
-  if (n.i("normalize_routing_weights", 0) != 0) {
+  if (n.flag("normalize_routing_weights")) {
     ReduceAttrs r;
     r.keep_dims = true;
-    top = binary(n, Binary::kDiv, top, n.add(Op::kReduce, pack(r), {top, n.ints1d({-1})}));
+    top = n.binary(Binary::kDiv, top, n.add(Op::kReduce, r, {top, n.i64({-1})}));
   }
-  const ValueId shape = n.add(Op::kShapeOf, make_attrs<ShapeOfAttrs>(), {router});
-  const ValueId zeros = n.add(Op::kFill, make_attrs<NoAttrs>(), {shape, n.scalar_like(router, 0)});
-  return n.add(Op::kScatterElements, pack(along), {zeros, best[1], top});
+  const ValueId shape = n.dims_of(router);
+  const ValueId zeros = n.fill(shape, n.scalar_like(router, 0));
+  return n.add(Op::kScatterElements, along, {zeros, best[1], top});
 }
 
 /// Every expert runs on every token; the routing weights are zero outside the k best.
@@ -114,8 +112,7 @@ void experts(NodeContext& n, int64_t hidden, const Layer& fc1, const Layer& fc2,
   const ValueId y = plus(n, einsum(n, "tei,ehi->teh", h, fc2.weights), fc2.bias);
   const ValueId mixed = einsum(n, "teh,te->th", y, weights);
   n.i("use_sparse_mixer", 0);
-  n.bind(0, n.add(Op::kReshape, make_attrs<ReshapeAttrs>(),
-                  {mixed, n.add(Op::kShapeOf, make_attrs<ShapeOfAttrs>(), {x})}));
+  n.bind(0, n.reshape_to(mixed, n.dims_of(x)));
 }
 
 void lower_moe(NodeContext& n) {
@@ -143,11 +140,11 @@ ValueId unpacked_weights(NodeContext& n, int weights, int scales, int zeros, int
   ValueId w = n.reshape(n.cast(unpack_bits(n, n.in(weights), bits), dtype), grouped);
   if (n.has(zeros)) {
     const ValueId z = first_of_last(n, unpack_bits(n, n.in(zeros), bits), block > 0 ? groups : rows);
-    w = binary(n, Binary::kSub, w, n.reshape(n.cast(z, dtype), {0, rows, groups, 1}));
+    w = n.binary(Binary::kSub, w, n.reshape(n.cast(z, dtype), {0, rows, groups, 1}));
   } else {
-    w = binary(n, Binary::kSub, w, n.scalar(dtype, std::exp2(static_cast<double>(bits - 1))));
+    w = n.binary(Binary::kSub, w, n.scalar(dtype, std::exp2(static_cast<double>(bits - 1))));
   }
-  w = binary(n, Binary::kMul, w, n.reshape(n.cast(n.in(scales), dtype), {0, rows, groups, 1}));
+  w = n.binary(Binary::kMul, w, n.reshape(n.cast(n.in(scales), dtype), {0, rows, groups, 1}));
   return n.reshape(w, {0, rows, in});
 }
 

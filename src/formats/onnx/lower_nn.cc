@@ -79,7 +79,7 @@ void lower_conv_transpose(NodeContext& n) {
   if (a.output_shape.size() == s + 2) a.output_shape.erase(a.output_shape.begin(), a.output_shape.begin() + 2);
   if (a.output_padding.size() != s || (!a.output_shape.empty() && a.output_shape.size() != s))
     return n.fail("output_padding or output_shape do not have ", s, " entries");
-  n.emit(Op::kConvTranspose, pack(a), with_optional(n, {x, w}, 2));
+  n.emit(Op::kConvTranspose, a, with_optional(n, {x, w}, 2));
 }
 
 void lower_deform_conv(NodeContext& n) {
@@ -89,7 +89,7 @@ void lower_deform_conv(NodeContext& n) {
   a.offset_groups = n.i("offset_group", 1);
   std::vector<ValueId> in{x, w, n.in(2)};
   if (n.has(3) || n.has(4)) in.push_back(n.opt(3));
-  n.emit(Op::kDeformConv, pack(a), with_optional(n, in, 4));
+  n.emit(Op::kDeformConv, a, with_optional(n, in, 4));
 }
 
 void lower_conv_integer(NodeContext& n) {
@@ -98,7 +98,7 @@ void lower_conv_integer(NodeContext& n) {
   read_conv(n, x, w, a);
   std::vector<ValueId> in{x, w};
   if (n.has(2) || n.has(3)) in.push_back(n.opt(2));
-  n.emit(Op::kConvInteger, pack(a), with_optional(n, in, 3));
+  n.emit(Op::kConvInteger, a, with_optional(n, in, 3));
 }
 
 void lower_col2im(NodeContext& n) {
@@ -106,23 +106,23 @@ void lower_col2im(NodeContext& n) {
   a.strides = n.ints("strides");
   a.dilations = n.ints("dilations");
   a.pads = n.ints("pads");
-  n.emit(Op::kCol2Im, pack(a), {n.in(0), n.in(1), n.in(2)});
+  n.emit(Op::kCol2Im, a, {n.in(0), n.in(1), n.in(2)});
 }
 
-void lower_matmul(NodeContext& n) { n.emit(Op::kMatMul, make_attrs<MatMulAttrs>(), {n.in(0), n.in(1)}); }
+void lower_matmul(NodeContext& n) { n.emit(Op::kMatMul, MatMulAttrs(), {n.in(0), n.in(1)}); }
 
 void lower_matmul_integer(NodeContext& n) {
   std::vector<ValueId> in{n.in(0), n.in(1)};
   if (n.has(2) || n.has(3)) in.push_back(n.opt(2));
-  n.emit(Op::kMatMulInteger, make_attrs<MatMulAttrs>(), with_optional(n, in, 3));
+  n.emit(Op::kMatMulInteger, MatMulAttrs(), with_optional(n, in, 3));
 }
 
 void lower_einsum(NodeContext& n) {
   EinsumAttrs a;
   a.equation = n.s("equation");
-  n.emit(Op::kEinsum, pack(a), n.all_inputs());
+  n.emit(Op::kEinsum, a, n.all_inputs());
 }
-void lower_det(NodeContext& n) { n.emit(Op::kDet, make_attrs<NoAttrs>(), {n.in(0)}); }
+void lower_det(NodeContext& n) { n.emit(Op::kDet, {n.in(0)}); }
 
 /// The attributes that all windowed pools share.
 PoolAttrs read_pool(NodeContext& n, PoolKind kind) {
@@ -136,7 +136,7 @@ PoolAttrs read_pool(NodeContext& n, PoolKind kind) {
   a.auto_pad = auto_pad(n);
   a.pads = spatial_list(n, "pads", 2 * s, 0);
   if (a.auto_pad != AutoPad::kExplicit) a.pads.assign(2 * s, 0);
-  a.ceil_mode = n.i("ceil_mode", 0) != 0;
+  a.ceil_mode = n.flag("ceil_mode");
   for (size_t k = 0; k < s && n.ok(); ++k) {
     if (a.kernel[k] < 1 || a.strides[k] < 1 || a.dilations[k] < 1) {
       n.fail("kernel ", a.kernel[k], ", stride ", a.strides[k], ", dilation ", a.dilations[k]);
@@ -151,8 +151,8 @@ PoolAttrs read_pool(NodeContext& n, PoolKind kind) {
 
 void lower_average_pool(NodeContext& n) {
   PoolAttrs a = read_pool(n, PoolKind::kAverage);
-  a.count_include_pad = n.i("count_include_pad", 0) != 0;
-  n.emit(Op::kPool, pack(a), {n.in(0)});
+  a.count_include_pad = n.flag("count_include_pad");
+  n.emit(Op::kPool, a, {n.in(0)});
 }
 
 double lp_order(NodeContext& n) { return n.version() < 2 ? n.f("p", 2) : static_cast<double>(n.i("p", 2)); }
@@ -160,7 +160,7 @@ double lp_order(NodeContext& n) { return n.version() < 2 ? n.f("p", 2) : static_
 void lower_lp_pool(NodeContext& n) {
   PoolAttrs a = read_pool(n, PoolKind::kLp);
   a.p = lp_order(n);
-  n.emit(Op::kPool, pack(a), {n.in(0)});
+  n.emit(Op::kPool, a, {n.in(0)});
 }
 
 void lower_global_pool(NodeContext& n) {
@@ -168,7 +168,7 @@ void lower_global_pool(NodeContext& n) {
   a.global = true;
   a.kind = n.op() == "GlobalMaxPool" ? PoolKind::kMax : n.op() == "GlobalLpPool" ? PoolKind::kLp : PoolKind::kAverage;
   if (a.kind == PoolKind::kLp) a.p = lp_order(n);
-  n.emit(Op::kPool, pack(a), {n.in(0)});
+  n.emit(Op::kPool, a, {n.in(0)});
 }
 
 void lower_max_unpool(NodeContext& n) {
@@ -176,7 +176,7 @@ void lower_max_unpool(NodeContext& n) {
   a.kernel = n.ints("kernel_shape");
   a.strides = spatial_list(n, "strides", a.kernel.size(), 1);
   a.pads = spatial_list(n, "pads", 2 * a.kernel.size(), 0);
-  n.emit(Op::kMaxUnpool, pack(a), with_optional(n, {n.in(0), n.in(1)}, 2));
+  n.emit(Op::kMaxUnpool, a, with_optional(n, {n.in(0), n.in(1)}, 2));
 }
 
 void lower_max_roi_pool(NodeContext& n) {
@@ -187,7 +187,7 @@ void lower_max_roi_pool(NodeContext& n) {
   a.height = shape[0];
   a.width = shape[1];
   a.scale = n.f("spatial_scale", 1);
-  n.emit(Op::kRoiPool, pack(a), {n.in(0), n.in(1)});
+  n.emit(Op::kRoiPool, a, {n.in(0), n.in(1)});
 }
 
 void lower_roi_align(NodeContext& n) {
@@ -205,7 +205,7 @@ void lower_roi_align(NodeContext& n) {
   a.sampling_ratio = n.i("sampling_ratio", 0);
   a.scale = n.f("spatial_scale", 1);
   if (a.height < 1 || a.width < 1 || a.sampling_ratio < 0) return n.fail("output size or sampling_ratio is negative");
-  n.emit(Op::kRoiPool, pack(a), {n.in(0), n.in(1), n.in(2)});
+  n.emit(Op::kRoiPool, a, {n.in(0), n.in(1), n.in(2)});
 }
 
 template <class E, size_t N>
@@ -237,9 +237,9 @@ void lower_resize(NodeContext& n) {
                                                     static_cast<float>(n.f("width_scale", 1))}
                                : n.floats("scales");
       const Shape shape{static_cast<int64_t>(v.size())};
-      scales = n.constant_value(Tensor::from<float>(DType::kF32, shape, v));
+      scales = n.constant(Tensor::from<float>(DType::kF32, shape, v));
     }
-    return n.emit(Op::kResize, pack(a), {x, kNoValue, scales});
+    return n.emit(Op::kResize, a, {x, kNoValue, scales});
   }
   a.coord = choice<R::Coord>(n, "coordinate_transformation_mode", "half_pixel",
                              {{"half_pixel", R::Coord::kHalfPixel},
@@ -259,8 +259,8 @@ void lower_resize(NodeContext& n) {
       {{"stretch", R::Keep::kStretch}, {"not_larger", R::Keep::kNotLarger}, {"not_smaller", R::Keep::kNotSmaller}});
   a.cubic_a = n.f("cubic_coeff_a", -0.75);
   a.extrapolation = n.f("extrapolation_value", 0);
-  a.antialias = n.i("antialias", 0) != 0;
-  a.exclude_outside = n.i("exclude_outside", 0) != 0;
+  a.antialias = n.flag("antialias");
+  a.exclude_outside = n.flag("exclude_outside");
   a.axes = n.ints("axes");
   const bool sized = n.has(3);
   std::vector<ValueId> in{x, kNoValue, kNoValue};
@@ -269,13 +269,13 @@ void lower_resize(NodeContext& n) {
   if (!sized) in[2] = n.in(2);
   n.ignore(2);
   if (sized) in.push_back(n.in(3));
-  n.emit(Op::kResize, pack(a), in);
+  n.emit(Op::kResize, a, in);
 }
 
 void lower_affine_grid(NodeContext& n) {
   AffineGridAttrs a;
-  a.align_corners = n.i("align_corners", 0) != 0;
-  n.emit(Op::kAffineGrid, pack(a), {n.in(0), n.in(1)});
+  a.align_corners = n.flag("align_corners");
+  n.emit(Op::kAffineGrid, a, {n.in(0), n.in(1)});
 }
 
 constexpr OpEntry kOps[] = {
@@ -316,27 +316,26 @@ void lower_causal_conv(NodeContext& n) {
   const int64_t channels = wt.shape[0], k = wt.shape[2];
   ValueId joined;
   if (n.has(3)) {
-    joined = n.add(Op::kConcat, make_attrs<AxisAttrs>(2), {n.in(3), x});
+    joined = n.concat({n.in(3), x}, 2);
   } else {
-    joined = n.add(Op::kPad, make_attrs<PadAttrs>(), {x, n.ints1d({0, 0, k - 1, 0, 0, 0})});
+    joined = n.add(Op::kPad, PadAttrs(), {x, n.i64({0, 0, k - 1, 0, 0, 0})});
   }
   ConvAttrs a;
   a.strides = a.dilations = {1};
   a.pads = {0, 0};
   a.groups = channels;
-  ValueId y = n.add(Op::kConv, pack(a), with_optional(n, {joined, w}, 2));
+  ValueId y = n.add(Op::kConv, a, with_optional(n, {joined, w}, 2));
   const std::string act = n.s("activation", "none");
   if (act == "silu" || act == "swish")
-    y = n.add(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kSilu, 1), {y});
+    y = n.unary(Unary::kSilu, y, 1);
   else if (act != "none")
     return n.fail("activation is '", act, "'");
   n.bind(0, y);
   if (!n.wants(1)) return;
   if (k == 1) {
-    n.bind(1, n.add(Op::kSlice, make_attrs<NoAttrs>(), {joined, n.ints1d({0}), n.ints1d({0}), n.ints1d({2})}));
+    n.bind(1, n.add(Op::kSlice, {joined, n.i64({0}), n.i64({0}), n.i64({2})}));
   } else {
-    n.bind(1,
-           n.add(Op::kSlice, make_attrs<NoAttrs>(), {joined, n.ints1d({1 - k}), n.ints1d({INT64_MAX}), n.ints1d({2})}));
+    n.bind(1, n.add(Op::kSlice, {joined, n.i64({1 - k}), n.i64({INT64_MAX}), n.i64({2})}));
   }
 }
 
@@ -344,25 +343,25 @@ void lower_conv(NodeContext& n) {
   const ValueId x = n.in(0), w = n.in(1);
   ConvAttrs a;
   read_conv(n, x, w, a);
-  n.emit(Op::kConv, pack(a), with_optional(n, {x, w}, 2));
+  n.emit(Op::kConv, a, with_optional(n, {x, w}, 2));
 }
 
 void lower_max_pool(NodeContext& n) {
   PoolAttrs a = read_pool(n, PoolKind::kMax);
-  a.index = n.i("storage_order", 0) != 0 ? PoolAttrs::Index::kTensorColumn : PoolAttrs::Index::kTensorRow;
-  n.emit(Op::kPool, pack(a), {n.in(0)});
+  a.index = n.flag("storage_order") ? PoolAttrs::Index::kTensorColumn : PoolAttrs::Index::kTensorRow;
+  n.emit(Op::kPool, a, {n.in(0)});
 }
 
 void lower_gemm(NodeContext& n) {
   MatMulAttrs a;
   a.alpha = n.f("alpha", 1);
   a.beta = n.f("beta", 1);
-  a.transpose_a = n.i("transA", 0) != 0;
-  a.transpose_b = n.i("transB", 0) != 0;
+  a.transpose_a = n.flag("transA");
+  a.transpose_b = n.flag("transB");
   const ValueId x = n.in(0), w = n.in(1);
   for (const ValueId id : {x, w})
     if (const int r = n.rank(id); r >= 0 && r != 2) return n.fail("an operand has rank ", r, ", 2 expected");
-  n.emit(Op::kMatMul, pack(a), with_optional(n, {x, w}, 2));
+  n.emit(Op::kMatMul, a, with_optional(n, {x, w}, 2));
 }
 
 void lower_grid_sample(NodeContext& n) {
@@ -377,8 +376,8 @@ void lower_grid_sample(NodeContext& n) {
   a.padding = choice<G::Padding>(
       n, "padding_mode", "zeros",
       {{"zeros", G::Padding::kZeros}, {"border", G::Padding::kBorder}, {"reflection", G::Padding::kReflection}});
-  a.align_corners = n.i("align_corners", 0) != 0;
-  n.emit(Op::kGridSample, pack(a), {n.in(0), n.in(1)});
+  a.align_corners = n.flag("align_corners");
+  n.emit(Op::kGridSample, a, {n.in(0), n.in(1)});
 }
 
 std::span<const OpEntry> nn_ops() { return kOps; }

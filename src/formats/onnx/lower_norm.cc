@@ -9,18 +9,14 @@
 namespace smelt::onnx {
 namespace {
 
-ValueId binary(NodeContext& n, Binary fn, ValueId a, ValueId b) {
-  return n.add(Op::kBinary, make_attrs<BinaryAttrs>(fn), {a, b});
-}
-
 /// Opsets before 9 with spatial = 0: statistics for each element of a sample.
 void batch_norm_by_element(NodeContext& n) {
   const ValueId x = n.in(0);
-  const ValueId var = binary(n, Binary::kAdd, n.in(4), n.scalar_like(x, n.f("epsilon", 1e-5f)));
-  const ValueId inverse = n.add(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kRsqrt), {var});
-  const ValueId centred = binary(n, Binary::kSub, x, n.in(3));
-  const ValueId y = binary(n, Binary::kMul, binary(n, Binary::kMul, centred, inverse), n.in(1));
-  n.bind(0, binary(n, Binary::kAdd, y, n.in(2)));
+  const ValueId var = n.binary(Binary::kAdd, n.in(4), n.scalar_like(x, n.f("epsilon", 1e-5f)));
+  const ValueId inverse = n.unary(Unary::kRsqrt, var);
+  const ValueId centred = n.binary(Binary::kSub, x, n.in(3));
+  const ValueId y = n.binary(Binary::kMul, n.binary(Binary::kMul, centred, inverse), n.in(1));
+  n.bind(0, n.binary(Binary::kAdd, y, n.in(2)));
 }
 
 void lower_batch_norm(NodeContext& n) {
@@ -28,16 +24,16 @@ void lower_batch_norm(NodeContext& n) {
   BatchNormAttrs a;
   a.epsilon = n.f("epsilon", 1e-5f);
   a.momentum = n.f("momentum", 0.9f);
-  a.training = n.version() >= 14 ? n.i("training_mode", 0) != 0 : n.wanted() > 1;
+  a.training = n.version() >= 14 ? n.flag("training_mode") : n.wanted() > 1;
   if (!a.training && n.wanted() > 1) return n.fail("has ", n.wanted(), " outputs without training_mode");
-  n.emit(Op::kBatchNorm, pack(a), {n.in(0), n.in(1), n.in(2), n.in(3), n.in(4)});
+  n.emit(Op::kBatchNorm, a, {n.in(0), n.in(1), n.in(2), n.in(3), n.in(4)});
 }
 
 void lower_instance_norm(NodeContext& n) {
   GroupNormAttrs a;
   a.groups = 0;
   a.epsilon = n.f("epsilon", 1e-5f);
-  n.emit(Op::kGroupNorm, pack(a), {n.in(0), n.in(1), n.in(2)});
+  n.emit(Op::kGroupNorm, a, {n.in(0), n.in(1), n.in(2)});
 }
 
 void lower_group_norm(NodeContext& n) {
@@ -47,7 +43,7 @@ void lower_group_norm(NodeContext& n) {
   a.epsilon = n.f("epsilon", 1e-5f);
   a.per_group_affine = n.version() < 21;
   n.i("stash_type", 1);
-  n.emit(Op::kGroupNorm, pack(a), {n.in(0), n.in(1), n.in(2)});
+  n.emit(Op::kGroupNorm, a, {n.in(0), n.in(1), n.in(2)});
 }
 
 void lower_lrn(NodeContext& n) {
@@ -57,7 +53,7 @@ void lower_lrn(NodeContext& n) {
   a.alpha = n.f("alpha", 1e-4f) / static_cast<double>(a.size);
   a.beta = n.f("beta", 0.75);
   a.bias = n.f("bias", 1);
-  n.emit(Op::kLRN, pack(a), {n.in(0)});
+  n.emit(Op::kLRN, a, {n.in(0)});
 }
 
 void lower_lp_norm(NodeContext& n) {
@@ -65,18 +61,18 @@ void lower_lp_norm(NodeContext& n) {
   a.axis = n.i("axis", -1);
   a.p = n.i("p", 2);
   if (a.p != 1 && a.p != 2) return n.fail("p is ", a.p, ", 1 or 2 expected");
-  n.emit(Op::kLpNorm, pack(a), {n.in(0)});
+  n.emit(Op::kLpNorm, a, {n.in(0)});
 }
 
 void lower_mvn(NodeContext& n) {
   MeanVarianceNormAttrs a;
   if (n.has_attr("axes"))
     a.axes = n.ints("axes");
-  else if (n.version() < 9 && n.i("across_channels", 0) != 0)
+  else if (n.version() < 9 && n.flag("across_channels"))
     a.axes = {1, 2, 3};
   else if (n.version() < 9)
     a.axes = {2, 3};
-  n.emit(Op::kMeanVarianceNorm, pack(a), {n.in(0)});
+  n.emit(Op::kMeanVarianceNorm, a, {n.in(0)});
 }
 
 LossAttrs read_loss(NodeContext& n) {
@@ -106,17 +102,17 @@ void lower_dropout(NodeContext& n) {
     a.kind = RandomAttrs::Kind::kDropoutMask;
     a.seeded = n.has_attr("seed");
     a.seed = static_cast<double>(n.i("seed", 0));
-    return n.emit(Op::kDropout, pack(a), {x, n.has(1) ? n.in(1) : n.scalar(DType::kF32, 0.5), n.in(2)});
+    return n.emit(Op::kDropout, a, {x, n.has(1) ? n.in(1) : n.scalar(DType::kF32, 0.5), n.in(2)});
   }
   n.ignore(1);
   n.bind(0, x);
   if (!n.wants(1)) return;
-  const ValueId shape = n.add(Op::kShapeOf, make_attrs<ShapeOfAttrs>(), {x});
+  const ValueId shape = n.dims_of(x);
   // Nothing is dropped. Before opset 12 peers give a mask of zeros all the same.
   const ValueId mask = n.version() >= 12   ? n.scalar(DType::kBool, 1)
                        : n.version() >= 10 ? n.scalar(DType::kBool, 0)
                                            : n.scalar_like(x, 0);
-  n.bind(1, n.add(Op::kFill, make_attrs<NoAttrs>(), {shape, mask}));
+  n.bind(1, n.fill(shape, mask));
 }
 
 constexpr OpEntry kOps[] = {
@@ -149,11 +145,11 @@ void lower_layer_norm(NodeContext& n) {
   if (n.has(2)) in.push_back(n.in(2));
   // Simplified normalization counts its outputs as y, inverse standard deviation.
   if (n.op() == "SimplifiedLayerNormalization" && n.wants(1)) {
-    const auto out = n.add_n(Op::kLayerNorm, pack(a), in, 3);
+    const auto out = n.add_n(Op::kLayerNorm, a, in, 3);
     n.bind(0, out[0]);
     return n.bind(1, out[2]);
   }
-  n.emit(Op::kLayerNorm, pack(a), in);
+  n.emit(Op::kLayerNorm, a, in);
 }
 
 std::span<const OpEntry> norm_ops() { return kOps; }

@@ -26,14 +26,14 @@ ValueId modified(NodeContext& n, const char* attribute, ValueId x, DType dtype) 
   attach_captures(n, *body, in);
   CallAttrs a;
   a.graph = body->graph;
-  return n.add_as(Op::kCall, pack(a), in, type);
+  return n.add_as(Op::kCall, a, in, type);
 }
 
 /// [B, Hkv, S, E] -> [B, Hkv * groups, S, E]: each head stands `groups` times side by side.
 ValueId repeat_heads(NodeContext& n, ValueId x, int64_t heads, int64_t groups, int64_t depth) {
   if (groups == 1) return x;
   const ValueId apart = n.unsqueeze(x, {2});
-  const ValueId many = n.add(Op::kExpand, make_attrs<NoAttrs>(), {apart, n.ints1d({1, 1, groups, 1, 1})});
+  const ValueId many = n.expand(apart, n.i64({1, 1, groups, 1, 1}));
   return n.reshape(many, {0, heads * groups, -1, depth});
 }
 
@@ -50,7 +50,7 @@ void lower_flex_attention(NodeContext& n) {
     AttentionAttrs a;
     a.scale = n.f("scale", 0);
     a.softmax_dtype = compute;
-    return n.emit(Op::kAttention, pack(a), {q, k, v});
+    return n.emit(Op::kAttention, a, {q, k, v});
   }
   const Shape qs = n.type(q).shape, ks = n.type(k).shape, vs = n.type(v).shape;
   if (qs[1] < 0 || ks[1] < 0 || qs[3] < 0 || vs[3] < 0)
@@ -60,12 +60,12 @@ void lower_flex_attention(NodeContext& n) {
   MatMulAttrs product;
   product.transpose_b = true;
   product.alpha = n.has_attr("scale") ? n.f("scale") : 1 / std::sqrt(static_cast<double>(qs[3]));
-  ValueId scores = n.add(Op::kMatMul, pack(product), {q, repeat_heads(n, k, ks[1], groups, qs[3])});
+  ValueId scores = n.add(Op::kMatMul, product, {q, repeat_heads(n, k, ks[1], groups, qs[3])});
   scores = modified(n, "score_mod", n.cast(scores, compute), compute);
-  ValueId probs = n.add(Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {scores});
+  ValueId probs = n.add(Op::kSoftmax, SoftmaxAttrs(), {scores});
   probs = modified(n, "prob_mod", probs, compute);
   const ValueId values = n.cast(repeat_heads(n, v, ks[1], groups, vs[3]), compute);
-  n.bind(0, n.cast(n.add(Op::kMatMul, make_attrs<MatMulAttrs>(), {probs, values}), dtype));
+  n.bind(0, n.cast(n.add(Op::kMatMul, MatMulAttrs(), {probs, values}), dtype));
 }
 
 constexpr OpEntry kOps[] = {{"FlexAttention", 1, lower_flex_attention}};

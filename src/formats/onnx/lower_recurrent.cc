@@ -41,9 +41,9 @@ void lower_recurrent(NodeContext& n) {
     return n.fail("direction is '", direction, "'");
   a.forward = direction != "reverse";
   a.backward = direction != "forward";
-  a.batch_first = n.i("layout", 0) != 0;
-  a.linear_before_reset = n.i("linear_before_reset", 0) != 0;
-  a.input_forget = n.i("input_forget", 0) != 0;
+  a.batch_first = n.flag("layout");
+  a.linear_before_reset = n.flag("linear_before_reset");
+  a.input_forget = n.flag("input_forget");
   a.clip = n.f("clip", 0);
   read_activations(n, a);
   std::vector<ValueId> in{x, w, r, n.opt(3), n.opt(4), n.opt(5)};
@@ -52,7 +52,7 @@ void lower_recurrent(NodeContext& n) {
     in.push_back(n.opt(7));
   }
   while (in.back() == kNoValue) in.pop_back();
-  n.emit(Op::kRecurrent, pack(a), in);
+  n.emit(Op::kRecurrent, a, in);
 }
 
 constexpr OpEntry kOps[] = {

@@ -5,12 +5,12 @@
 namespace smelt::onnx {
 namespace {
 
-struct Row {
+struct ReduceOp {
   std::string_view name;
   Reduction fn;
   int axes_input;  ///< opset from which on the axes are an input
 };
-constexpr Row kRows[] = {
+constexpr ReduceOp kReductions[] = {
     {"ReduceSum", Reduction::kSum, 13},
     {"ReduceMean", Reduction::kMean, 18},
     {"ReduceMax", Reduction::kMax, 18},
@@ -24,18 +24,18 @@ constexpr Row kRows[] = {
 };
 
 void lower_reduce(NodeContext& n) {
-  for (const Row& row : kRows) {
-    if (row.name != n.op()) continue;
+  for (const ReduceOp& entry : kReductions) {
+    if (entry.name != n.op()) continue;
     ReduceAttrs a;
-    a.fn = row.fn;
-    a.keep_dims = n.i("keepdims", 1) != 0;
+    a.fn = entry.fn;
+    a.keep_dims = n.flag("keepdims", true);
     std::vector<ValueId> in{n.in(0)};
-    if (n.version() >= row.axes_input) {
-      a.noop_with_empty_axes = n.i("noop_with_empty_axes", 0) != 0;
+    if (n.version() >= entry.axes_input) {
+      a.noop_with_empty_axes = n.flag("noop_with_empty_axes");
       if (n.has(1)) in.push_back(n.in(1));
     }
-    if (in.size() == 1 && n.has_attr("axes")) in.push_back(n.ints1d(n.ints("axes")));
-    return n.emit(Op::kReduce, pack(a), in);
+    if (in.size() == 1 && n.has_attr("axes")) in.push_back(n.i64(n.ints("axes")));
+    return n.emit(Op::kReduce, a, in);
   }
 }
 
@@ -43,17 +43,17 @@ void lower_arg(NodeContext& n) {
   ArgReduceAttrs a;
   a.min = n.op() == "ArgMin";
   a.axis = n.i("axis", 0);
-  a.keep_dims = n.i("keepdims", 1) != 0;
-  a.select_last = n.i("select_last_index", 0) != 0;
-  n.emit(Op::kArgReduce, pack(a), {n.in(0)});
+  a.keep_dims = n.flag("keepdims", true);
+  a.select_last = n.flag("select_last_index");
+  n.emit(Op::kArgReduce, a, {n.in(0)});
 }
 
 void lower_cumulative(NodeContext& n) {
   CumulativeAttrs a;
   a.fn = n.op() == "CumProd" ? CumulativeAttrs::Fn::kProd : CumulativeAttrs::Fn::kSum;
-  a.exclusive = n.i("exclusive", 0) != 0;
-  a.reverse = n.i("reverse", 0) != 0;
-  n.emit(Op::kCumulative, pack(a), {n.in(0), n.in(1)});
+  a.exclusive = n.flag("exclusive");
+  a.reverse = n.flag("reverse");
+  n.emit(Op::kCumulative, a, {n.in(0), n.in(1)});
 }
 
 constexpr OpEntry kOps[] = {

@@ -11,20 +11,18 @@ namespace {
 class Algebra {
  public:
   explicit Algebra(NodeContext& n) : n_(n) {}
-  ValueId op(Binary fn, ValueId a, ValueId b) { return n_.add(Op::kBinary, make_attrs<BinaryAttrs>(fn), {a, b}); }
+  ValueId op(Binary fn, ValueId a, ValueId b) { return n_.binary(fn, a, b); }
   ValueId add(ValueId a, ValueId b) { return op(Binary::kAdd, a, b); }
   ValueId sub(ValueId a, ValueId b) { return op(Binary::kSub, a, b); }
   ValueId mul(ValueId a, ValueId b) { return op(Binary::kMul, a, b); }
   ValueId div(ValueId a, ValueId b) { return op(Binary::kDiv, a, b); }
   ValueId mul(ValueId a, double b) { return mul(a, n_.scalar_like(a, b)); }
   ValueId add(ValueId a, double b) { return add(a, n_.scalar_like(a, b)); }
-  ValueId sqrt(ValueId a) { return n_.add(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kSqrt), {a}); }
+  ValueId sqrt(ValueId a) { return n_.unary(Unary::kSqrt, a); }
   /// base^t for a value t.
   ValueId power(double base, ValueId t) { return op(Binary::kPow, n_.scalar_like(t, base), t); }
   ValueId one_minus(ValueId a) { return sub(n_.scalar_like(a, 1), a); }
-  ValueId where(ValueId condition, ValueId a, ValueId b) {
-    return n_.add(Op::kWhere, make_attrs<NoAttrs>(), {condition, a, b});
-  }
+  ValueId where(ValueId condition, ValueId a, ValueId b) { return n_.where(condition, a, b); }
 
  private:
   NodeContext& n_;
@@ -38,9 +36,7 @@ int tensors(NodeContext& n, int per) {
   return n.ok() ? count : 0;
 }
 
-ValueId is_later(NodeContext& n, ValueId t) {
-  return n.add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kGreater), {t, n.scalar_like(t, 0)});
-}
+ValueId is_later(NodeContext& n, ValueId t) { return n.binary(Binary::kGreater, t, n.scalar_like(t, 0)); }
 
 void lower_adagrad(NodeContext& n) {
   Algebra m(n);

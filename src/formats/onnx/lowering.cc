@@ -28,7 +28,7 @@ std::string display_name(const NodeProto& n) {
 
 }  // namespace
 
-Lowering::Lowering(const Source& source, const ModelProto& proto, Module& module)
+ModelLowering::ModelLowering(const Source& source, const ModelProto& proto, Module& module)
     : source_(source), proto_(proto), module_(module), tensors_(source) {}
 
 namespace {
@@ -45,7 +45,7 @@ Status read_opsets(const std::vector<OpsetId>& list, std::map<std::string_view, 
 }
 }  // namespace
 
-Status Lowering::run() {
+Status ModelLowering::run() {
   if (!proto_.has_graph) return InvalidModel("the model has no graph");
   SMELT_TRY(read_opsets(proto_.opsets, opsets_));
   if (proto_.ir_version < 3 && proto_.opsets.empty()) opsets_[""] = 1;
@@ -70,7 +70,7 @@ Status Lowering::run() {
   return Ok();
 }
 
-Result<ValueType> Lowering::declared_type(const TypeProto& type) {
+Result<ValueType> ModelLowering::declared_type(const TypeProto& type) {
   auto t = value_type(type);
   if (!t.ok()) {
     const bool rank = type.kind == TypeProto::Kind::kTensor && type.dims.size() > static_cast<size_t>(Shape::kMaxRank);
@@ -79,13 +79,13 @@ Result<ValueType> Lowering::declared_type(const TypeProto& type) {
   return t;
 }
 
-const FunctionProto* Lowering::find_function(const NodeProto& node) const {
+const FunctionProto* ModelLowering::find_function(const NodeProto& node) const {
   if (functions_.empty()) return nullptr;
   const auto it = functions_.find(function_key(node.domain, node.op_type, node.overload));
   return it == functions_.end() ? nullptr : it->second;
 }
 
-Result<size_t> Lowering::expanded_size(const FunctionProto& function, int depth) {
+Result<size_t> ModelLowering::expanded_size(const FunctionProto& function, int depth) {
   if (depth > kMaxCallDepth) return LimitReached("function calls are nested more than ", kMaxCallDepth, " deep");
   const auto [it, fresh] = sizes_.emplace(&function, 0);
   if (!fresh) {
@@ -96,7 +96,7 @@ Result<size_t> Lowering::expanded_size(const FunctionProto& function, int depth)
   return sizes_[&function] = n + 1;
 }
 
-Result<size_t> Lowering::expanded_size(const std::vector<NodeProto>& nodes, int depth) {
+Result<size_t> ModelLowering::expanded_size(const std::vector<NodeProto>& nodes, int depth) {
   const size_t limit = source_.options ? source_.options->max_nodes : LoadOptions{}.max_nodes;
   size_t total = 0;
   for (const NodeProto& n : nodes) {
@@ -115,19 +115,19 @@ Result<size_t> Lowering::expanded_size(const std::vector<NodeProto>& nodes, int 
   return total;
 }
 
-std::optional<ValueId> Lowering::find(Scope& scope, std::string_view name) {
+std::optional<ValueId> ModelLowering::find(Scope& scope, std::string_view name) {
   const auto it = scope.names.find(name);
   if (it != scope.names.end()) {
     Binding& b = it->second;
-    if (b.absent || b.plain != kNoValue) return b.plain;
-    ValueType plain = scope.builder.type(b.typed);
-    plain.quant = nullptr;
-    auto r = scope.builder.op_as(Op::kBitCast, make_attrs<CastAttrs>(plain.dtype), {b.typed}, plain);
+    if (b.absent || b.value != kNoValue) return b.value;
+    ValueType type = scope.builder.type(b.typed);
+    type.quant = nullptr;
+    auto r = scope.builder.op_as(Op::kBitCast, make_attrs<CastAttrs>(type.dtype), {b.typed}, type);
     if (!r.ok()) return std::nullopt;
     Value& v = scope.builder.graph().value(*r);
     v.name = std::string(name);
     v.type.quant = nullptr;
-    return b.plain = *r;
+    return b.value = *r;
   }
   if (!scope.parent) return std::nullopt;
   const auto outer = find(*scope.parent, name);
@@ -137,11 +137,11 @@ std::optional<ValueId> Lowering::find(Scope& scope, std::string_view name) {
   const ValueId inner = scope.builder.graph().add_value(
       {.name = std::string(name), .type = v.type, .constant = v.constant, .dim_names = v.dim_names});
   if (!v.constant) scope.captures->emplace_back(*outer, inner);
-  scope.names[name] = {.plain = inner};
+  scope.names[name] = {.value = inner};
   return inner;
 }
 
-Result<Body> Lowering::lower_body(Scope& outer, const GraphProto& graph, const std::vector<ValueType>& inputs) {
+Result<Body> ModelLowering::lower_body(Scope& outer, const GraphProto& graph, const std::vector<ValueType>& inputs) {
   Body body;
   body.graph = static_cast<int>(module_.graphs.size());
   module_.graphs.emplace_back();
@@ -156,11 +156,11 @@ Result<Body> Lowering::lower_body(Scope& outer, const GraphProto& graph, const s
   return body;
 }
 
-Status Lowering::lower_initializers(Scope& scope, const GraphProto& graph) {
+Status ModelLowering::lower_initializers(Scope& scope, const GraphProto& graph) {
   Builder& b = scope.builder;
   const auto define = [&](std::string_view name, ValueId id) -> Status {
     if (name.empty()) return InvalidModel("has no name");
-    if (!scope.names.emplace(name, Binding{.plain = id}).second) return InvalidModel("is defined twice");
+    if (!scope.names.emplace(name, Binding{.value = id}).second) return InvalidModel("is defined twice");
     return Ok();
   };
   for (size_t i = 0; i < graph.initializers.size(); ++i) {
@@ -184,7 +184,7 @@ Status Lowering::lower_initializers(Scope& scope, const GraphProto& graph) {
   return Ok();
 }
 
-Status Lowering::lower_graph(Scope& scope, const GraphProto& graph, const std::vector<ValueType>* input_types) {
+Status ModelLowering::lower_graph(Scope& scope, const GraphProto& graph, const std::vector<ValueType>* input_types) {
   Builder& b = scope.builder;
   SMELT_TRY(lower_initializers(scope, graph));
   if (input_types && input_types->size() != graph.inputs.size())
@@ -201,11 +201,11 @@ Status Lowering::lower_graph(Scope& scope, const GraphProto& graph, const std::v
     if (const auto it = scope.names.find(info.name); it != scope.names.end()) {
       if (input_types) return InvalidModel(where(), ": an initializer of the body has this name");
       // A default that the caller may override.
-      const Value& v = b.graph().value(it->second.plain);
+      const Value& v = b.graph().value(it->second.value);
       if (type->dtype != DType::kInvalid && type->dtype != v.type.dtype)
         return InvalidModel(where(), ": declared ", to_string(type->dtype), ", its initializer is ",
                             to_string(v.type.dtype));
-      defaults.push_back(it->second.plain);
+      defaults.push_back(it->second.value);
       continue;
     }
     if (input_types) {
@@ -219,7 +219,7 @@ Status Lowering::lower_graph(Scope& scope, const GraphProto& graph, const std::v
     Value& v = b.graph().value(id);
     v.doc = std::string(info.doc);
     if (info.type.kind == TypeProto::Kind::kTensor) v.dim_names = dim_names(info.type);
-    scope.names[info.name] = {.plain = id};
+    scope.names[info.name] = {.value = id};
   }
   b.graph().inputs.insert(b.graph().inputs.end(), defaults.begin(), defaults.end());
   for (const ValueInfo& v : graph.value_info) scope.infos.emplace(v.name, &v);
@@ -228,7 +228,7 @@ Status Lowering::lower_graph(Scope& scope, const GraphProto& graph, const std::v
   return lower_outputs(scope, graph);
 }
 
-Status Lowering::lower_outputs(Scope& scope, const GraphProto& graph) {
+Status ModelLowering::lower_outputs(Scope& scope, const GraphProto& graph) {
   Builder& b = scope.builder;
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
     const ValueInfo& info = graph.outputs[i];
@@ -258,7 +258,7 @@ Status Lowering::lower_outputs(Scope& scope, const GraphProto& graph) {
   return Ok();
 }
 
-Status Lowering::lower_nodes(Scope& scope, const std::vector<NodeProto>& nodes) {
+Status ModelLowering::lower_nodes(Scope& scope, const std::vector<NodeProto>& nodes) {
   std::unordered_set<std::string_view> made;
   for (size_t i = 0; i < nodes.size(); ++i) {
     for (const auto& name : nodes[i].outputs) {
@@ -293,7 +293,7 @@ Status Lowering::lower_nodes(Scope& scope, const std::vector<NodeProto>& nodes) 
   return Ok();
 }
 
-Status Lowering::lower_node(Scope& scope, const NodeProto& node, size_t index) {
+Status ModelLowering::lower_node(Scope& scope, const NodeProto& node, size_t index) {
   if (node.op_type.empty()) return InvalidModel("the node has no operator");
   if (const FunctionProto* f = find_function(node)) return inline_function(scope, node, *f);
   const std::string_view domain = canonical(node.domain);
@@ -316,7 +316,7 @@ Status Lowering::lower_node(Scope& scope, const NodeProto& node, size_t index) {
   return context.finish();
 }
 
-Status Lowering::inline_function(Scope& scope, const NodeProto& node, const FunctionProto& function) {
+Status ModelLowering::inline_function(Scope& scope, const NodeProto& node, const FunctionProto& function) {
   if (scope.depth >= kMaxCallDepth) return LimitReached("function calls are nested more than ", kMaxCallDepth, " deep");
   if (node.inputs.size() > function.inputs.size())
     return InvalidModel(node.inputs.size(), " inputs, the function takes ", function.inputs.size());
@@ -337,7 +337,7 @@ Status Lowering::inline_function(Scope& scope, const NodeProto& node, const Func
               .depth = scope.depth + 1};
   for (size_t i = 0; i < function.inputs.size(); ++i) {
     const ValueId id = caller.opt(static_cast<int>(i));
-    inner.names[function.inputs[i]] = {.plain = id, .absent = id == kNoValue};
+    inner.names[function.inputs[i]] = {.value = id, .absent = id == kNoValue};
   }
   SMELT_TRY(caller.status());
   for (const ValueInfo& v : function.value_info) inner.infos.emplace(v.name, &v);
@@ -346,7 +346,7 @@ Status Lowering::inline_function(Scope& scope, const NodeProto& node, const Func
     if (node.outputs[i].empty()) continue;
     const auto id = find(inner, function.outputs[i]);
     if (!id) return InvalidModel("output '", function.outputs[i], "' of the function is made by no node");
-    scope.names[node.outputs[i]] = {.plain = *id, .absent = *id == kNoValue};
+    scope.names[node.outputs[i]] = {.value = *id, .absent = *id == kNoValue};
     if (*id == kNoValue) continue;
     Value& v = scope.builder.graph().value(*id);
     if (v.name == function.outputs[i] && !v.constant) v.name = std::string(node.outputs[i]);

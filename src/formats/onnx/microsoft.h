@@ -6,15 +6,11 @@
 
 namespace smelt::onnx {
 
-ValueId binary(NodeContext& n, Binary fn, ValueId a, ValueId b);
-ValueId unary(NodeContext& n, Unary fn, ValueId x, double a = 0, double b = 0);
-
 // What the forms of attention share.
 /// Dimension `axis` of x as a scalar int64.
 ValueId dimension(NodeContext& n, ValueId x, int64_t axis);
 /// 0, 1, ... up to a scalar int64, which is left out.
 ValueId range(NodeContext& n, ValueId end);
-ValueId where(NodeContext& n, ValueId condition, ValueId a, ValueId b);
 /// The mask input of BERT attention as an additive mask that broadcasts to [batch, heads, rows, keys].
 /// Forms: [B] valid keys; [2B] ends then starts; [B, T] and [B, S, T] of 0 and 1; [B, 1, M, M].
 ValueId additive_mask(NodeContext& n, ValueId mask, ValueId x, ValueId keys, double filter, DType dtype);

@@ -12,8 +12,9 @@ namespace {
 constexpr size_t kMaxSparseAttribute = size_t{64} << 20;
 }
 
-NodeContext::NodeContext(Lowering& lowering, Scope& scope, const NodeProto& node, int64_t version)
-    : lowering_(lowering),
+NodeContext::NodeContext(ModelLowering& lowering, Scope& scope, const NodeProto& node, int64_t version)
+    : LoweringContext(scope.builder),
+      lowering_(lowering),
       scope_(scope),
       node_(node),
       version_(version),
@@ -68,22 +69,16 @@ void NodeContext::ignore(int i) {
   if (i < inputs()) read_[static_cast<size_t>(i)] = 1;
 }
 
-int NodeContext::rank(ValueId id) const {
-  if (id == kNoValue) return -1;
-  const ValueType& t = scope_.builder.type(id);
-  return t.kind == ValueType::Kind::kTensor && t.ranked ? t.shape.rank() : -1;
-}
-
 int NodeContext::rank_or_fail(ValueId id) {
   const int r = rank(id);
   if (r < 0 && ok()) unsupported("the rank of an input must be known at load");
   return r;
 }
 
-const Tensor* NodeContext::constant(int i) { return scope_.builder.constant_of(opt(i)); }
+const Tensor* NodeContext::const_tensor(int i) { return constant_of(opt(i)); }
 
 std::optional<std::vector<int64_t>> NodeContext::const_ints(int i) {
-  const Tensor* t = constant(i);
+  const Tensor* t = const_tensor(i);
   if (!t || !is_integer(t->dtype())) return std::nullopt;
   std::vector<int64_t> out(static_cast<size_t>(t->elements()));
   to_ints(*t, out.data());
@@ -91,7 +86,7 @@ std::optional<std::vector<int64_t>> NodeContext::const_ints(int i) {
 }
 
 std::optional<std::vector<float>> NodeContext::const_floats(int i) {
-  const Tensor* t = constant(i);
+  const Tensor* t = const_tensor(i);
   if (!t || !is_float(t->dtype())) return std::nullopt;
   std::vector<float> out(static_cast<size_t>(t->elements()));
   to_floats(*t, out.data());
@@ -109,18 +104,7 @@ ValueId NodeContext::typed(int i, const QuantPtr& quant) {
       return it->second.typed;
     }
   }
-  const ValueId plain = in(i);
-  if (!ok()) return kNoValue;
-  if (const Tensor* t = b.constant_of(plain)) {
-    Tensor copy = *t;
-    copy.set_quant(quant);
-    return b.constant("", std::move(copy));
-  }
-  ValueType t = b.type(plain);
-  t.quant = quant;
-  CastAttrs same;
-  same.to = t.dtype;
-  return add_as(Op::kBitCast, pack(same), {plain}, t);
+  return with_quant(in(i), quant);
 }
 
 const AttributeProto* NodeContext::find_attr(std::string_view name) const {
@@ -189,7 +173,7 @@ std::optional<Tensor> NodeContext::tensor(std::string_view name) {
   else if (a->type == AttributeProto::kSparseTensor && a->sparse)
     t = lowering_.tensors().read_sparse(*a->sparse, kMaxSparseAttribute);
   if (!t.ok()) {
-    fail_with(t.error().within(Cat("attribute '", name, "'")));
+    fail(t.error().within(Cat("attribute '", name, "'")));
     return std::nullopt;
   }
   return std::move(t).value();
@@ -215,37 +199,6 @@ int NodeContext::wanted() const {
   return n;
 }
 
-ValueId NodeContext::add(Op op, AttrsPtr attrs, std::vector<ValueId> inputs) {
-  if (!ok()) return kNoValue;
-  auto r = builder().op(op, std::move(attrs), std::move(inputs));
-  if (!r.ok()) {
-    fail_with(r.error());
-    return kNoValue;
-  }
-  return *r;
-}
-
-ValueId NodeContext::add_as(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& type) {
-  if (!ok()) return kNoValue;
-  auto r = builder().op_as(op, std::move(attrs), std::move(inputs), type);
-  if (!r.ok()) {
-    fail_with(r.error());
-    return kNoValue;
-  }
-  return *r;
-}
-
-std::vector<ValueId> NodeContext::add_n(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int count) {
-  std::vector<ValueId> none(static_cast<size_t>(count), kNoValue);
-  if (!ok()) return none;
-  auto r = builder().node(op, std::move(attrs), std::move(inputs), count);
-  if (!r.ok()) {
-    fail_with(r.error());
-    return none;
-  }
-  return *r;
-}
-
 ValueId NodeContext::new_output(int i) {
   return builder().value(std::string(node_.outputs[static_cast<size_t>(i)]), ValueType{});
 }
@@ -255,7 +208,7 @@ void NodeContext::emit(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int c
   if (count < 0) count = std::max(1, wanted());
   std::vector<ValueId> out;
   for (int k = 0; k < count; ++k) out.push_back(wants(k) ? new_output(k) : kNoValue);
-  if (auto s = builder().node_to(op, std::move(attrs), std::move(inputs), out); !s.ok()) return fail_with(s.error());
+  add_to(op, std::move(attrs), std::move(inputs), out);
   for (int k = 0; k < count; ++k)
     if (wants(k)) bind(k, out[static_cast<size_t>(k)]);
 }
@@ -270,7 +223,7 @@ void NodeContext::bind(int i, ValueId id) {
   }
   Value& v = builder().graph().value(id);
   if (v.name.empty()) v.name = std::string(name);
-  scope_.names[name] = {.plain = id};
+  scope_.names[name] = {.value = id};
   refine(i, id);
 }
 
@@ -281,7 +234,7 @@ void NodeContext::bind_typed(int i, ValueId id) {
 }
 
 namespace {
-/// Whether two shapes, -1 where unknown, may be one.
+/// True if two shapes, -1 where unknown, may be one.
 bool compatible(const Shape& a, const Shape& b) {
   if (a.rank() != b.rank()) return false;
   for (int k = 0; k < a.rank(); ++k)
@@ -322,10 +275,6 @@ void NodeContext::refine(int i, ValueId id) {
   }
 }
 
-ValueId NodeContext::ints1d(const std::vector<int64_t>& v) {
-  return ok() ? builder().i64(std::span<const int64_t>(v)) : kNoValue;
-}
-
 ValueId NodeContext::scalar_like(ValueId x, double v) {
   if (!ok()) return kNoValue;
   const DType d = dtype(x);
@@ -336,24 +285,10 @@ ValueId NodeContext::scalar_like(ValueId x, double v) {
   return builder().scalar(d, v);
 }
 
-ValueId NodeContext::cast(ValueId x, DType to) {
-  return ok() && dtype(x) == to ? x : add(Op::kCast, make_attrs<CastAttrs>(to), {x});
-}
-
 ValueId NodeContext::reshape(ValueId x, const std::vector<int64_t>& shape, bool allow_zero) {
   ReshapeAttrs a;
   a.allow_zero = allow_zero;
-  return add(Op::kReshape, pack(a), {x, ints1d(shape)});
-}
-
-ValueId NodeContext::transpose(ValueId x, const std::vector<int64_t>& perm) {
-  return add(Op::kTranspose, make_attrs<TransposeAttrs>(perm), {x});
-}
-ValueId NodeContext::unsqueeze(ValueId x, const std::vector<int64_t>& axes) {
-  return axes.empty() ? x : add(Op::kUnsqueeze, make_attrs<NoAttrs>(), {x, ints1d(axes)});
-}
-ValueId NodeContext::squeeze(ValueId x, const std::vector<int64_t>& axes) {
-  return axes.empty() ? x : add(Op::kSqueeze, make_attrs<NoAttrs>(), {x, ints1d(axes)});
+  return add(Op::kReshape, pack(a), {x, i64(shape)});
 }
 
 std::optional<Body> NodeContext::body(std::string_view attribute, const std::vector<ValueType>& inputs) {
@@ -361,7 +296,7 @@ std::optional<Body> NodeContext::body(std::string_view attribute, const std::vec
   if (!g) return std::nullopt;
   auto r = lowering_.lower_body(scope_, *g, inputs);
   if (!r.ok()) {
-    fail_with(r.error().within(Cat("attribute '", attribute, "'")));
+    fail(r.error().within(Cat("attribute '", attribute, "'")));
     return std::nullopt;
   }
   return *r;

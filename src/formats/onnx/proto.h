@@ -133,7 +133,7 @@ enum class TestKind : uint8_t { kTensor, kSequence, kOptional };
 /// The tensors of one value: one of a tensor, any number of a sequence, at most one of an optional tensor.
 Result<std::vector<TensorProto>> parse_test_value(std::string_view bytes, TestKind kind);
 
-/// Whether the bytes begin as a ModelProto does: known top-level fields with their wire types.
+/// True if the bytes begin as a ModelProto does: known top-level fields with their wire types.
 bool looks_like_model(std::string_view bytes);
 
 /// Decodes the varints of runs; false when they are malformed or more than `limit`.

@@ -20,7 +20,7 @@ QuantPtr const_quant(NodeContext& n, int scale, int zero_point, int axis) {
   return std::make_shared<const Quantization>(std::move(q));
 }
 
-DType stored_type(NodeContext& n, int zero_point, DType fallback) {
+DType quantized_type(NodeContext& n, int zero_point, DType fallback) {
   if (zero_point < 0 || !n.has(zero_point)) return fallback;
   const DType d = n.dtype(n.in(zero_point));
   return d == DType::kInvalid ? fallback : d;
@@ -33,15 +33,15 @@ ValueId dequantized(NodeContext& n, const QuantArg& arg, int64_t axis) {
   a.to = n.dtype(scale) == DType::kInvalid ? DType::kF32 : n.dtype(scale);
   std::vector<ValueId> in{n.in(arg.x), scale};
   if (arg.zero_point >= 0 && n.has(arg.zero_point)) in.push_back(n.in(arg.zero_point));
-  return n.add(Op::kDequantizeLinear, pack(a), in);
+  return n.add(Op::kDequantizeLinear, a, in);
 }
 
 ValueId quantized(NodeContext& n, ValueId real, const QuantArg& arg, DType fallback) {
   QuantizeLinearAttrs a;
-  a.to = stored_type(n, arg.zero_point, fallback);
+  a.to = quantized_type(n, arg.zero_point, fallback);
   std::vector<ValueId> in{real, n.in(arg.scale)};
   if (arg.zero_point >= 0 && n.has(arg.zero_point)) in.push_back(n.in(arg.zero_point));
-  return n.add(Op::kQuantizeLinear, pack(a), in);
+  return n.add(Op::kQuantizeLinear, a, in);
 }
 
 void emit_quantized(NodeContext& n, Op op, const AttrsPtr& attrs, const std::vector<QuantArg>& args,
@@ -60,7 +60,7 @@ void emit_quantized(NodeContext& n, Op op, const AttrsPtr& attrs, const std::vec
     for (size_t i = 0; i < args.size(); ++i) in.push_back(n.typed(args[i].x, quants[i]));
     in.insert(in.end(), rest.begin(), rest.end());
     ValueType type;
-    type.dtype = stored_type(n, out.zero_point, fallback);
+    type.dtype = quantized_type(n, out.zero_point, fallback);
     type.quant = to;
     return n.bind_typed(0, n.add_as(op, attrs, in, type));
   }
@@ -77,11 +77,9 @@ ValueId unpack_bits(NodeContext& n, ValueId bytes, int64_t bits) {
   Tensor shifts(DType::kI32, Shape{per}), mask(DType::kI32, Shape{});
   for (int64_t i = 0; i < per; ++i) shifts.data<int32_t>()[i] = static_cast<int32_t>(i * bits);
   mask.data<int32_t>()[0] = (1 << bits) - 1;
-  const auto binary = [&](Binary fn, ValueId a, ValueId b) {
-    return n.add(Op::kBinary, make_attrs<BinaryAttrs>(fn), {a, b});
-  };
-  const ValueId low = binary(Binary::kShiftRight, n.unsqueeze(x, {-1}), n.constant_value(std::move(shifts)));
-  const ValueId parts = binary(Binary::kBitAnd, low, n.constant_value(std::move(mask)));
+  const auto binary = [&](Binary fn, ValueId a, ValueId b) { return n.binary(fn, a, b); };
+  const ValueId low = binary(Binary::kShiftRight, n.unsqueeze(x, {-1}), n.constant(std::move(shifts)));
+  const ValueId parts = binary(Binary::kBitAnd, low, n.constant(std::move(mask)));
   std::vector<int64_t> shape(static_cast<size_t>(rank) - 1, 0);
   shape.push_back(-1);
   // The last two axes become one; those before them stay.
@@ -89,7 +87,7 @@ ValueId unpack_bits(NodeContext& n, ValueId bytes, int64_t bits) {
 }
 
 ValueId first_of_last(NodeContext& n, ValueId x, int64_t count) {
-  return n.add(Op::kSlice, make_attrs<NoAttrs>(), {x, n.ints1d({0}), n.ints1d({count}), n.ints1d({-1})});
+  return n.add(Op::kSlice, {x, n.i64({0}), n.i64({count}), n.i64({-1})});
 }
 
 }  // namespace smelt::onnx

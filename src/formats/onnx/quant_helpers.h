@@ -6,7 +6,7 @@
 
 namespace smelt::onnx {
 
-/// Node inputs that hold a quantized operand: stored integers, scale, zero point (-1: none).
+/// Node inputs that hold a quantized operand: quantized integers, scale, zero point (-1: none).
 struct QuantArg {
   int x = -1, scale = -1, zero_point = -1;
 };
@@ -21,7 +21,7 @@ ValueId dequantized(NodeContext& n, const QuantArg& arg, int64_t axis = 1);
 ValueId quantized(NodeContext& n, ValueId real, const QuantArg& arg, DType fallback);
 
 /// Element type of quantized results: the zero point's, else `fallback`.
-DType stored_type(NodeContext& n, int zero_point, DType fallback);
+DType quantized_type(NodeContext& n, int zero_point, DType fallback);
 
 /// An operator on quantized operands: with constant parameters on typed quantized values, else through real numbers.
 /// `rest` are further real inputs that follow the operands. Binds output 0.

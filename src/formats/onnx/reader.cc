@@ -40,7 +40,7 @@ Result<Module> load(const Source& source) {
 Result<Module> onnx::lower_model(const Source& source, const ModelProto& proto, Findings* findings) {
   Module module;
   describe(proto, module);
-  Lowering lowering(source, proto, module);
+  ModelLowering lowering(source, proto, module);
   const Status s = lowering.run();
   if (findings) *findings = lowering.findings();
   SMELT_TRY(s);

@@ -10,12 +10,12 @@ namespace smelt::tflite {
 namespace {
 
 /// Custom options as bytes, inside the flatbuffer or behind it.
-Result<std::span<const uint8_t>> custom_bytes(Lowering& l) {
-  const auto* inside = l.op().custom_options();
+Result<std::span<const uint8_t>> custom_bytes(OperatorContext& c) {
+  const auto* inside = c.op().custom_options();
   if (inside && inside->size() > 0) return std::span<const uint8_t>(inside->data(), inside->size());
-  if (l.op().large_custom_options_offset() > 1)
-    return l.reader().region(l.op().large_custom_options_offset(), l.op().large_custom_options_size(),
-                             "custom options");
+  if (c.op().large_custom_options_offset() > 1)
+    return c.reader().file_bytes(c.op().large_custom_options_offset(), c.op().large_custom_options_size(),
+                                 "custom options");
   return std::span<const uint8_t>();
 }
 
@@ -34,12 +34,12 @@ double number(const flexbuffers::Map& map, const char* key, double otherwise) {
   return value.IsFloat() ? value.AsDouble() : static_cast<double>(value.AsInt64());
 }
 
-Status lower_detection_postprocess(Lowering& l) {
-  if (l.inputs() != 3 || l.outputs() != 4)
-    return InvalidModel(l.inputs(), " inputs and ", l.outputs(), " outputs, 3 and 4 expected");
+Status lower_detection_postprocess(OperatorContext& c) {
+  if (c.inputs() != 3 || c.outputs() != 4)
+    return InvalidModel(c.inputs(), " inputs and ", c.outputs(), " outputs, 3 and 4 expected");
   for (int i = 0; i < 3; ++i)
-    if (!l.has(i)) return InvalidModel("input ", i, " is absent, but required");
-  SMELT_ASSIGN(const auto bytes, custom_bytes(l));
+    if (!c.has(i)) return InvalidModel("input ", i, " is absent, but required");
+  SMELT_ASSIGN(const auto bytes, custom_bytes(c));
   SMELT_ASSIGN(const auto map, options_map(bytes));
   const auto whole = [&](const char* key, int64_t otherwise) {
     return static_cast<int64_t>(number(map, key, static_cast<double>(otherwise)));
@@ -60,31 +60,31 @@ Status lower_detection_postprocess(Lowering& l) {
       a.max_classes_per_detection > 1'000'000 || a.classes < 1 || a.classes > 1'000'000 || a.detections_per_class < 1)
     return InvalidModel("max_detections ", a.max_detections, ", max_classes_per_detection ",
                         a.max_classes_per_detection, ", num_classes ", a.classes);
-  return l.emit_all(Op::kDetectionPostprocess, make_attrs<DetectionAttrs>(a), l.ins());
+  return c.emit_all(Op::kDetectionPostprocess, a, c.ins());
 }
 
-Status lower_registered(Lowering& l, const std::shared_ptr<CustomOperator>& op, const std::string& code) {
-  SMELT_ASSIGN(const auto bytes, custom_bytes(l));
+Status lower_registered(OperatorContext& c, const std::shared_ptr<CustomOperator>& op, const std::string& code) {
+  SMELT_ASSIGN(const auto bytes, custom_bytes(c));
   std::vector<CustomOperator::TensorType> in, out;
   const auto add = [](std::vector<CustomOperator::TensorType>& to, const ValueType& t) {
     to.push_back({t.dtype, t.ranked, t.shape, t.quant});
   };
-  for (int i = 0; i < l.inputs(); ++i) add(in, l.has(i) ? l.type(i) : ValueType{});
-  for (int i = 0; i < l.outputs(); ++i) add(out, l.out_type(i));
+  for (int i = 0; i < c.inputs(); ++i) add(in, c.has(i) ? c.in_type(i) : ValueType{});
+  for (int i = 0; i < c.outputs(); ++i) add(out, c.out_type(i));
   auto attrs = std::make_shared<CustomAttrs>();
   attrs->op = op;
   attrs->name = code;
   SMELT_ASSIGN(attrs->prepared, op->prepare(std::as_bytes(bytes), in, out));
-  return l.emit_all(Op::kCustom, std::move(attrs), l.ins());
+  return c.emit_all(Op::kCustom, std::move(attrs), c.ins());
 }
 
 }  // namespace
 
-Status lower_custom(Lowering& l, const std::string& code) {
-  if (const auto* options = l.reader().source().options)
+Status lower_custom(OperatorContext& c, const std::string& code) {
+  if (const auto* options = c.reader().source().options)
     for (const auto& op : options->custom_operators)
-      if (op && op->name() == code) return lower_registered(l, op, code);
-  if (code == "TFLite_Detection_PostProcess") return lower_detection_postprocess(l);
+      if (op && op->name() == code) return lower_registered(c, op, code);
+  if (code == "TFLite_Detection_PostProcess") return lower_detection_postprocess(c);
   return Unsupported("custom operator '", code, "' is not known: register it with LoadOptions::custom_operators");
 }
 

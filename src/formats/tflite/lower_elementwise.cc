@@ -8,228 +8,179 @@ namespace {
 using Code = tfl::BuiltinOperator;
 
 Binary binary_of(Code code) {
-  switch (code) {
-    case Code::ADD:
-      return Binary::kAdd;
-    case Code::SUB:
-      return Binary::kSub;
-    case Code::MUL:
-      return Binary::kMul;
-    case Code::DIV:
-      return Binary::kDiv;
-    case Code::FLOOR_DIV:
-      return Binary::kFloorDiv;
-    case Code::FLOOR_MOD:
-      return Binary::kMod;
-    case Code::POW:
-      return Binary::kPow;
-    case Code::MAXIMUM:
-      return Binary::kMax;
-    case Code::MINIMUM:
-      return Binary::kMin;
-    case Code::SQUARED_DIFFERENCE:
-      return Binary::kSquaredDifference;
-    case Code::PRELU:
-      return Binary::kPRelu;
-    case Code::LOGICAL_AND:
-      return Binary::kLogicalAnd;
-    case Code::LOGICAL_OR:
-      return Binary::kLogicalOr;
-    case Code::EQUAL:
-      return Binary::kEqual;
-    case Code::NOT_EQUAL:
-      return Binary::kNotEqual;
-    case Code::LESS:
-      return Binary::kLess;
-    case Code::LESS_EQUAL:
-      return Binary::kLessEqual;
-    case Code::GREATER:
-      return Binary::kGreater;
-    case Code::GREATER_EQUAL:
-      return Binary::kGreaterEqual;
-    case Code::ATAN2:
-      return Binary::kAtan2;
-    case Code::BITWISE_XOR:
-      return Binary::kBitXor;
-    default:
-      return Binary::kShiftRight;
-  }
+  using enum tfl::BuiltinOperator;
+  static constexpr std::pair<Code, Binary> kFunctions[] = {{ADD, Binary::kAdd},
+                                                           {SUB, Binary::kSub},
+                                                           {MUL, Binary::kMul},
+                                                           {DIV, Binary::kDiv},
+                                                           {FLOOR_DIV, Binary::kFloorDiv},
+                                                           {FLOOR_MOD, Binary::kMod},
+                                                           {POW, Binary::kPow},
+                                                           {MAXIMUM, Binary::kMax},
+                                                           {MINIMUM, Binary::kMin},
+                                                           {SQUARED_DIFFERENCE, Binary::kSquaredDifference},
+                                                           {PRELU, Binary::kPRelu},
+                                                           {LOGICAL_AND, Binary::kLogicalAnd},
+                                                           {LOGICAL_OR, Binary::kLogicalOr},
+                                                           {EQUAL, Binary::kEqual},
+                                                           {NOT_EQUAL, Binary::kNotEqual},
+                                                           {LESS, Binary::kLess},
+                                                           {LESS_EQUAL, Binary::kLessEqual},
+                                                           {GREATER, Binary::kGreater},
+                                                           {GREATER_EQUAL, Binary::kGreaterEqual},
+                                                           {ATAN2, Binary::kAtan2},
+                                                           {BITWISE_XOR, Binary::kBitXor}};
+  for (const auto& [known, fn] : kFunctions)
+    if (known == code) return fn;
+  return Binary::kShiftRight;
 }
 
-tfl::ActivationFunctionType fused(const Lowering& l) {
-  if (const auto* o = l.options<tfl::AddOptions>()) return o->fused_activation_function();
-  if (const auto* o = l.options<tfl::SubOptions>()) return o->fused_activation_function();
-  if (const auto* o = l.options<tfl::MulOptions>()) return o->fused_activation_function();
-  if (const auto* o = l.options<tfl::DivOptions>()) return o->fused_activation_function();
+tfl::ActivationFunctionType fused(const OperatorContext& c) {
+  if (const auto* o = c.options<tfl::AddOptions>()) return o->fused_activation_function();
+  if (const auto* o = c.options<tfl::SubOptions>()) return o->fused_activation_function();
+  if (const auto* o = c.options<tfl::MulOptions>()) return o->fused_activation_function();
+  if (const auto* o = c.options<tfl::DivOptions>()) return o->fused_activation_function();
   return tfl::ActivationFunctionType::NONE;
 }
 
-Result<UnaryAttrs> unary_of(const Lowering& l) {
-  switch (l.code()) {
-    case Code::ABS:
-    case Code::COMPLEX_ABS:
-      return UnaryAttrs(Unary::kAbs);
-    case Code::NEG:
-      return UnaryAttrs(Unary::kNeg);
-    case Code::FLOOR:
-      return UnaryAttrs(Unary::kFloor);
-    case Code::CEIL:
-      return UnaryAttrs(Unary::kCeil);
-    case Code::ROUND:
-      return UnaryAttrs(Unary::kRound);
-    case Code::SQRT:
-      return UnaryAttrs(Unary::kSqrt);
-    case Code::RSQRT:
-      return UnaryAttrs(Unary::kRsqrt);
-    case Code::SQUARE:
-      return UnaryAttrs(Unary::kSquare);
-    case Code::EXP:
-      return UnaryAttrs(Unary::kExp);
-    case Code::LOG:
-      return UnaryAttrs(Unary::kLog);
-    case Code::SIN:
-      return UnaryAttrs(Unary::kSin);
-    case Code::COS:
-      return UnaryAttrs(Unary::kCos);
-    case Code::TANH:
-      return UnaryAttrs(Unary::kTanh);
-    case Code::LOGISTIC:
-      return UnaryAttrs(Unary::kSigmoid);
-    case Code::RELU:
-      return UnaryAttrs(Unary::kRelu);
-    case Code::RELU6:
-      return UnaryAttrs(Unary::kRelu6);
-    case Code::RELU_N1_TO_1:
-      return UnaryAttrs(Unary::kReluN1);
-    case Code::RELU_0_TO_1:
-      return UnaryAttrs(Unary::kClamp, 0, 1);
-    case Code::LEAKY_RELU: {
-      const auto* o = l.options<tfl::LeakyReluOptions>();
-      if (!o) return InvalidModel("LeakyReluOptions are missing");
-      return UnaryAttrs(Unary::kLeakyRelu, o->alpha());
-    }
-    case Code::ELU:
-      return UnaryAttrs(Unary::kElu, 1, 1, 1);
-    case Code::HARD_SWISH:
-      return UnaryAttrs(Unary::kHardSwish);
-    case Code::GELU: {
-      const auto* o = l.options<tfl::GeluOptions>();
-      return UnaryAttrs(o && o->approximate() ? Unary::kGeluTanh : Unary::kGelu);
-    }
-    case Code::SIGN:
-      return UnaryAttrs(Unary::kSign);
-    case Code::LOGICAL_NOT:
-      return UnaryAttrs(Unary::kNot);
-    case Code::REAL:
-      return UnaryAttrs(Unary::kReal);
-    case Code::IMAG:
-      return UnaryAttrs(Unary::kImag);
-    default:
-      return Internal("no unary function");
+Result<UnaryAttrs> unary_of(const OperatorContext& c) {
+  using enum tfl::BuiltinOperator;
+  static constexpr std::pair<Code, Unary> kFunctions[] = {{ABS, Unary::kAbs},
+                                                          {COMPLEX_ABS, Unary::kAbs},
+                                                          {NEG, Unary::kNeg},
+                                                          {FLOOR, Unary::kFloor},
+                                                          {CEIL, Unary::kCeil},
+                                                          {ROUND, Unary::kRound},
+                                                          {SQRT, Unary::kSqrt},
+                                                          {RSQRT, Unary::kRsqrt},
+                                                          {SQUARE, Unary::kSquare},
+                                                          {EXP, Unary::kExp},
+                                                          {LOG, Unary::kLog},
+                                                          {SIN, Unary::kSin},
+                                                          {COS, Unary::kCos},
+                                                          {TANH, Unary::kTanh},
+                                                          {LOGISTIC, Unary::kSigmoid},
+                                                          {RELU, Unary::kRelu},
+                                                          {RELU6, Unary::kRelu6},
+                                                          {RELU_N1_TO_1, Unary::kReluN1},
+                                                          {HARD_SWISH, Unary::kHardSwish},
+                                                          {SIGN, Unary::kSign},
+                                                          {LOGICAL_NOT, Unary::kNot},
+                                                          {REAL, Unary::kReal},
+                                                          {IMAG, Unary::kImag}};
+  for (const auto& [known, fn] : kFunctions)
+    if (known == c.code()) return UnaryAttrs(fn);
+  if (c.code() == RELU_0_TO_1) return UnaryAttrs(Unary::kClamp, 0, 1);
+  if (c.code() == ELU) return UnaryAttrs(Unary::kElu, 1, 1, 1);
+  if (c.code() == GELU) {
+    const auto* o = c.options<tfl::GeluOptions>();
+    return UnaryAttrs(o && o->approximate() ? Unary::kGeluTanh : Unary::kGelu);
   }
+  if (c.code() != LEAKY_RELU) return Internal("no unary function");
+  SMELT_ASSIGN(const auto* o, c.need_options<tfl::LeakyReluOptions>());
+  return UnaryAttrs(Unary::kLeakyRelu, o->alpha());
 }
 
 }  // namespace
 
-Status lower_binary(Lowering& l) {
-  BinaryAttrs a(binary_of(l.code()));
-  SMELT_ASSIGN(a.act, clamp_of(fused(l)));
+Status lower_binary(OperatorContext& c) {
+  BinaryAttrs a(binary_of(c.code()));
+  SMELT_ASSIGN(a.act, clamp_of(fused(c)));
   a.rounding = Rounding::kFixedDouble;
-  if (const auto* o = l.options<tfl::AddOptions>()) a.pot_scale = o->pot_scale_int16();
-  if (const auto* o = l.options<tfl::SubOptions>()) a.pot_scale = o->pot_scale_int16();
+  if (const auto* o = c.options<tfl::AddOptions>()) a.pot_scale = o->pot_scale_int16();
+  if (const auto* o = c.options<tfl::SubOptions>()) a.pot_scale = o->pot_scale_int16();
   a.checked_division = a.fn == Binary::kDiv || a.fn == Binary::kFloorDiv || a.fn == Binary::kMod;
-  ValueId b = l.in(1);
+  ValueId b = c.in(1);
   if (a.fn == Binary::kShiftRight) {
     // Distances outside the type's width count as the nearest one inside.
-    const DType dtype = l.type(1).dtype;
+    const DType dtype = c.in_type(1).dtype;
     if (!is_integer(dtype)) return InvalidModel("shift distances of ", to_string(dtype));
     const int width = bit_width(dtype);
-    SMELT_ASSIGN(b, l.b().op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMax), {b, l.b().scalar(dtype, 0)}));
-    SMELT_ASSIGN(b, l.b().op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMin), {b, l.b().scalar(dtype, width - 1)}));
+    b = c.binary(Binary::kMax, b, c.scalar(dtype, 0));
+    b = c.binary(Binary::kMin, b, c.scalar(dtype, width - 1));
   }
-  // TFLite orders stored integers of 16 bits, whatever their scales.
+  // TFLite orders 16-bit integers as they are, whatever their scales.
   const bool ordered =
       a.fn == Binary::kLess || a.fn == Binary::kLessEqual || a.fn == Binary::kGreater || a.fn == Binary::kGreaterEqual;
-  const bool stored = ordered && l.type(0).dtype == DType::kI16;
-  return (l.*(stored ? &Lowering::emit_plain : &Lowering::emit))(Op::kBinary, make_attrs<BinaryAttrs>(a), {l.in(0), b});
+  if (ordered && c.in_type(0).dtype == DType::kI16) return c.emit_unquantized(Op::kBinary, a, {c.in(0), b});
+  return c.emit(Op::kBinary, a, {c.in(0), b});
 }
 
-Status lower_add_n(Lowering& l) {
-  ValueId sum = l.in(0);
-  if (l.inputs() == 1) return l.alias(0, sum);
+Status lower_add_n(OperatorContext& c) {
+  ValueId sum = c.in(0);
+  if (c.inputs() == 1) return c.alias(0, sum);
   BinaryAttrs a(Binary::kAdd);
   a.rounding = Rounding::kFixedDouble;
   const auto attrs = make_attrs<BinaryAttrs>(a);
-  for (int i = 1; i + 1 < l.inputs(); ++i) {
-    SMELT_ASSIGN(sum, l.b().op(Op::kBinary, attrs, {sum, l.in(i)}));
+  for (int i = 1; i + 1 < c.inputs(); ++i) {
+    sum = c.add(Op::kBinary, attrs, {sum, c.in(i)});
   }
-  return l.emit(Op::kBinary, attrs, {sum, l.in(l.inputs() - 1)});
+  return c.emit(Op::kBinary, attrs, {sum, c.in(c.inputs() - 1)});
 }
 
-Status lower_unary(Lowering& l) {
-  SMELT_ASSIGN(UnaryAttrs a, unary_of(l));
+Status lower_unary(OperatorContext& c) {
+  SMELT_ASSIGN(UnaryAttrs a, unary_of(c));
   a.rounding = Rounding::kFixedDouble;
-  return l.emit(Op::kUnary, make_attrs<UnaryAttrs>(a), {l.in(0)});
+  return c.emit(Op::kUnary, UnaryAttrs(a), {c.in(0)});
 }
 
 /// CAST converts stored numbers; it knows nothing of quantization.
-Status lower_cast(Lowering& l) {
-  CastAttrs a(l.out_type(0).dtype);
+Status lower_cast(OperatorContext& c) {
+  CastAttrs a(c.out_type(0).dtype);
   a.clamp = true;
-  return l.emit_plain(Op::kCast, make_attrs<CastAttrs>(a), {l.in(0)});
+  return c.emit_unquantized(Op::kCast, a, {c.in(0)});
 }
 
-Status lower_bitcast(Lowering& l) {
-  return l.emit_plain(Op::kBitCast, make_attrs<CastAttrs>(l.out_type(0).dtype), {l.in(0)});
+Status lower_bitcast(OperatorContext& c) {
+  return c.emit_unquantized(Op::kBitCast, CastAttrs(c.out_type(0).dtype), {c.in(0)});
 }
 
-Status lower_quantize(Lowering& l) {
-  ValueId x = l.in(0);
-  if (l.type(0).dtype == DType::kI32 && l.in_slot(0).quant) {
-    SMELT_ASSIGN(x, l.with_quant(x, l.in_slot(0).quant));
+Status lower_quantize(OperatorContext& c) {
+  ValueId x = c.in(0);
+  if (c.in_type(0).dtype == DType::kI32 && c.in_slot(0).quant) {
+    x = c.with_quant(x, c.in_slot(0).quant);
   }
-  if (!l.out_type(0).quant) {
-    const QuantPtr quant = l.out_slot(0).quant;
+  if (!c.out_type(0).quant) {
+    const QuantPtr quant = c.out_slot(0).quant;
     if (!quant) return InvalidModel("the output has no quantization parameters");
-    l.b().graph().value(l.out(0)).type.quant = quant;
+    c.builder().graph().value(c.out(0)).type.quant = quant;
   }
-  return l.emit(Op::kQuantize, make_attrs<NoAttrs>(), {x});
+  return c.emit(Op::kQuantize, {x});
 }
 
-Status lower_dequantize(Lowering& l) {
-  ValueId x = l.in(0);
-  if (is_integer(l.type(0).dtype) && !l.type(0).quant) {
-    if (!l.in_slot(0).quant) return InvalidModel("the input has no quantization parameters");
-    SMELT_ASSIGN(x, l.with_quant(x, l.in_slot(0).quant));
+Status lower_dequantize(OperatorContext& c) {
+  ValueId x = c.in(0);
+  if (is_integer(c.in_type(0).dtype) && !c.in_type(0).quant) {
+    if (!c.in_slot(0).quant) return InvalidModel("the input has no quantization parameters");
+    x = c.with_quant(x, c.in_slot(0).quant);
   }
-  return l.emit(Op::kDequantize, make_attrs<NoAttrs>(), {x});
+  return c.emit(Op::kDequantize, {x});
 }
 
-Status lower_fake_quant(Lowering& l) {
-  const auto* o = l.options<tfl::FakeQuantOptions>();
-  if (!o) return InvalidModel("FakeQuantOptions are missing");
+Status lower_fake_quant(OperatorContext& c) {
+  SMELT_ASSIGN(const auto* o, c.need_options<tfl::FakeQuantOptions>());
   if (o->num_bits() < 2 || o->num_bits() > 16) return InvalidModel("num_bits ", o->num_bits(), ", 2 to 16 expected");
   FakeQuantAttrs a;
   a.min = o->min();
   a.max = o->max();
   a.bits = o->num_bits();
   a.narrow_range = o->narrow_range();
-  return l.emit(Op::kFakeQuant, make_attrs<FakeQuantAttrs>(a), {l.in(0)});
+  return c.emit(Op::kFakeQuant, a, {c.in(0)});
 }
 
-/// SELECT with a 1-D condition chooses rows; otherwise both forms broadcast.
-Status lower_select(Lowering& l) {
-  ValueId condition = l.in(0);
-  const ValueType c = l.type(0), x = l.type(1);
-  if (l.code() == Code::SELECT && c.ranked && x.ranked && c.shape.rank() == 1 && x.shape.rank() > 1) {
+/// SELECT with a 1-D condition chooses along dimension 0; otherwise both forms broadcast.
+Status lower_select(OperatorContext& c) {
+  ValueId condition = c.in(0);
+  const int rank = c.rank(c.in(1));
+  if (c.code() == Code::SELECT && c.rank(condition) == 1 && rank > 1) {
     std::vector<int64_t> axes;
-    for (int i = 1; i < x.shape.rank(); ++i) axes.push_back(i);
-    SMELT_ASSIGN(condition, l.b().op(Op::kUnsqueeze, make_attrs<NoAttrs>(), {condition, l.b().i64(axes)}));
+    for (int i = 1; i < rank; ++i) axes.push_back(i);
+    condition = c.unsqueeze(condition, axes);
   }
-  return l.emit(Op::kWhere, make_attrs<NoAttrs>(), {condition, l.in(1), l.in(2)});
+  return c.emit(Op::kWhere, {condition, c.in(1), c.in(2)});
 }
 
 /// Sparse constants are expanded when they are read.
-Status lower_densify(Lowering& l) { return l.alias(0, l.in(0)); }
+Status lower_densify(OperatorContext& c) { return c.alias(0, c.in(0)); }
 
 }  // namespace smelt::tflite

@@ -15,8 +15,8 @@ namespace {
 
 using Code = tfl::BuiltinOperator;
 
-Status need_rank(Lowering& l, int input, const char* what, int rank) {
-  const ValueType& t = l.type(input);
+Status need_rank(OperatorContext& c, int input, const char* what, int rank) {
+  const ValueType& t = c.in_type(input);
   if (t.ranked && t.shape.rank() != rank)
     return InvalidModel(what, " has rank ", t.shape.rank(), ", ", rank, " expected");
   return Ok();
@@ -29,146 +29,140 @@ Status need_positive(std::initializer_list<int64_t> values, const char* what) {
 }
 
 /// Float activations with 8-bit weights: the kernel quantizes the activations itself.
-bool hybrid(Lowering& l, int x, int filter) {
-  return l.type(x).dtype == DType::kF32 && is_integer(l.type(filter).dtype) && l.type(filter).quant;
+bool hybrid(OperatorContext& c, int x, int filter) {
+  return c.in_type(x).dtype == DType::kF32 && is_integer(c.in_type(filter).dtype) && c.in_type(filter).quant;
 }
 
-Status need_scales(Lowering& l, int x, int filter) {
-  if (is_float(l.type(x).dtype)) return Ok();
+Status need_scales(OperatorContext& c, int x, int filter) {
+  if (is_float(c.in_type(x).dtype)) return Ok();
   for (const int i : {x, filter}) {
-    const ValueType& t = l.type(i);
+    const ValueType& t = c.in_type(i);
     if (!t.quant) return InvalidModel("input ", i, " is ", to_string(t.dtype), " without quantization parameters");
     for (const float s : t.quant->scales)
       if (!(s > 0)) return InvalidModel("input ", i, " has a quantization scale of ", s);
   }
-  const QuantPtr& y = l.out_type(0).quant;
-  if (is_integer(l.out_type(0).dtype) && keeps_quantization(l.out_type(0).dtype) && (!y || !(y->scale() > 0)))
+  const QuantPtr& y = c.out_type(0).quant;
+  if (is_integer(c.out_type(0).dtype) && keeps_quantization(c.out_type(0).dtype) && (!y || !(y->scale() > 0)))
     return InvalidModel("the output has no positive quantization scale");
   return Ok();
 }
 
 /// The optional bias, or nothing.
-std::vector<ValueId> with_bias(Lowering& l, ValueId x, ValueId filter, int bias) {
-  if (!l.has(bias)) return {x, filter};
-  return {x, filter, l.in(bias)};
+std::vector<ValueId> with_bias(OperatorContext& c, ValueId x, ValueId filter, int bias) {
+  if (!c.has(bias)) return {x, filter};
+  return {x, filter, c.in(bias)};
 }
 
 template <class O>
 Status conv_common(const O& o, ConvAttrs& a) {
   SMELT_TRY(need_positive({o.stride_h(), o.stride_w()}, "stride"));
   SMELT_ASSIGN(a.auto_pad, padding_of(o.padding()));
+  SMELT_ASSIGN(a.act, clamp_of(o.fused_activation_function()));
   a.layout = Layout::kChannelsLast;
   a.rounding = Rounding::kFixedDouble;
   return Ok();
 }
 
-Status conv2d(Lowering& l, ConvAttrs a) {
-  SMELT_TRY(need_rank(l, 0, "the input", 4));
-  SMELT_TRY(need_rank(l, 1, "the filter", 4));
-  SMELT_TRY(need_scales(l, 0, 1));
-  a.hybrid = hybrid(l, 0, 1);
-  a.asymmetric_inputs = a.hybrid && l.type(1).quant->kind == Quantization::Kind::kPerAxis;
-  return l.emit(Op::kConv, make_attrs<ConvAttrs>(std::move(a)), with_bias(l, l.in(0), l.in(1), 2));
+template <class O>
+Status conv2d_common(const O& o, ConvAttrs& a) {
+  SMELT_TRY(conv_common(o, a));
+  SMELT_TRY(need_positive({o.dilation_h_factor(), o.dilation_w_factor()}, "dilation"));
+  a.strides = {o.stride_h(), o.stride_w()};
+  a.dilations = {o.dilation_h_factor(), o.dilation_w_factor()};
+  return Ok();
+}
+
+Status conv3d_common(const tfl::Conv3DOptions& o, ConvAttrs& a) {
+  SMELT_TRY(conv_common(o, a));
+  SMELT_TRY(need_positive({o.stride_d(), o.dilation_d_factor(), o.dilation_h_factor(), o.dilation_w_factor()},
+                          "stride or dilation"));
+  a.strides = {o.stride_d(), o.stride_h(), o.stride_w()};
+  a.dilations = {o.dilation_d_factor(), o.dilation_h_factor(), o.dilation_w_factor()};
+  return Ok();
+}
+
+Status conv2d(OperatorContext& c, ConvAttrs a) {
+  SMELT_TRY(need_rank(c, 0, "the input", 4));
+  SMELT_TRY(need_rank(c, 1, "the filter", 4));
+  SMELT_TRY(need_scales(c, 0, 1));
+  a.hybrid = hybrid(c, 0, 1);
+  a.asymmetric_inputs = a.hybrid && c.in_type(1).quant->kind == Quantization::Kind::kPerAxis;
+  return c.emit(Op::kConv, std::move(a), with_bias(c, c.in(0), c.in(1), 2));
 }
 
 }  // namespace
 
-Status lower_conv2d(Lowering& l) {
-  const auto* o = l.options<tfl::Conv2DOptions>();
-  if (!o) return InvalidModel("Conv2DOptions are missing");
+Status lower_conv2d(OperatorContext& c) {
+  SMELT_ASSIGN(const auto* o, c.need_options<tfl::Conv2DOptions>());
   ConvAttrs a;
-  SMELT_TRY(conv_common(*o, a));
-  SMELT_TRY(need_positive({o->dilation_h_factor(), o->dilation_w_factor()}, "dilation"));
-  a.strides = {o->stride_h(), o->stride_w()};
-  a.dilations = {o->dilation_h_factor(), o->dilation_w_factor()};
+  SMELT_TRY(conv2d_common(*o, a));
   a.filter = FilterLayout::kOSI;
-  SMELT_ASSIGN(a.act, clamp_of(o->fused_activation_function()));
-  const ValueType &x = l.type(0), &w = l.type(1);
+  const ValueType &x = c.in_type(0), &w = c.in_type(1);
   if (x.ranked && w.ranked && x.shape.rank() == 4 && w.shape.rank() == 4 && x.shape[3] > 0 && w.shape[3] > 0) {
     if (x.shape[3] % w.shape[3] != 0)
       return InvalidModel("the input has ", x.shape[3], " channels, the filter ", w.shape[3]);
     a.groups = x.shape[3] / w.shape[3];
   }
-  return conv2d(l, std::move(a));
+  return conv2d(c, std::move(a));
 }
 
-Status lower_depthwise(Lowering& l) {
-  const auto* o = l.options<tfl::DepthwiseConv2DOptions>();
-  if (!o) return InvalidModel("DepthwiseConv2DOptions are missing");
+Status lower_depthwise(OperatorContext& c) {
+  SMELT_ASSIGN(const auto* o, c.need_options<tfl::DepthwiseConv2DOptions>());
   ConvAttrs a;
-  SMELT_TRY(conv_common(*o, a));
-  SMELT_TRY(need_positive({o->dilation_h_factor(), o->dilation_w_factor()}, "dilation"));
-  a.strides = {o->stride_h(), o->stride_w()};
-  a.dilations = {o->dilation_h_factor(), o->dilation_w_factor()};
+  SMELT_TRY(conv2d_common(*o, a));
   a.filter = FilterLayout::kISO;
-  SMELT_ASSIGN(a.act, clamp_of(o->fused_activation_function()));
-  SMELT_TRY(need_rank(l, 0, "the input", 4));
-  SMELT_TRY(need_rank(l, 1, "the filter", 4));
-  const ValueType &x = l.type(0), &w = l.type(1);
+  SMELT_TRY(need_rank(c, 0, "the input", 4));
+  SMELT_TRY(need_rank(c, 1, "the filter", 4));
+  const ValueType &x = c.in_type(0), &w = c.in_type(1);
   if (!w.ranked || w.shape[3] < 1) return Unsupported("a filter whose channels are not known");
   // The number of channels follows from the operands: depth_multiplier is redundant and not always right.
   a.groups = x.ranked && x.shape[3] > 0 ? x.shape[3] : w.shape[3] / std::max(1, o->depth_multiplier());
   if (a.groups < 1 || w.shape[3] % a.groups != 0)
     return InvalidModel("the input has ", a.groups, " channels, the filter ", w.shape[3]);
-  return conv2d(l, std::move(a));
+  return conv2d(c, std::move(a));
 }
 
-Status lower_conv3d(Lowering& l) {
-  const auto* o = l.options<tfl::Conv3DOptions>();
-  if (!o) return InvalidModel("Conv3DOptions are missing");
+Status lower_conv3d(OperatorContext& c) {
+  SMELT_ASSIGN(const auto* o, c.need_options<tfl::Conv3DOptions>());
   ConvAttrs a;
-  SMELT_TRY(conv_common(*o, a));
-  SMELT_TRY(need_positive({o->stride_d(), o->dilation_d_factor(), o->dilation_h_factor(), o->dilation_w_factor()},
-                          "stride or dilation"));
-  a.strides = {o->stride_d(), o->stride_h(), o->stride_w()};
-  a.dilations = {o->dilation_d_factor(), o->dilation_h_factor(), o->dilation_w_factor()};
+  SMELT_TRY(conv3d_common(*o, a));
   a.filter = FilterLayout::kSIO;
-  SMELT_ASSIGN(a.act, clamp_of(o->fused_activation_function()));
-  SMELT_TRY(need_rank(l, 0, "the input", 5));
-  SMELT_TRY(need_rank(l, 1, "the filter", 5));
-  return l.emit(Op::kConv, make_attrs<ConvAttrs>(std::move(a)), with_bias(l, l.in(0), l.in(1), 2));
+  SMELT_TRY(need_rank(c, 0, "the input", 5));
+  SMELT_TRY(need_rank(c, 1, "the filter", 5));
+  return c.emit(Op::kConv, std::move(a), with_bias(c, c.in(0), c.in(1), 2));
 }
 
-Status lower_transpose_conv(Lowering& l) {
-  const auto* o = l.options<tfl::TransposeConvOptions>();
-  if (!o) return InvalidModel("TransposeConvOptions are missing");
+Status lower_transpose_conv(OperatorContext& c) {
+  SMELT_ASSIGN(const auto* o, c.need_options<tfl::TransposeConvOptions>());
   ConvTransposeAttrs a;
   SMELT_TRY(conv_common(*o, a));
   a.strides = {o->stride_h(), o->stride_w()};
   a.dilations = {1, 1};
   a.filter = FilterLayout::kOSI;
-  SMELT_ASSIGN(a.act, clamp_of(o->fused_activation_function()));
-  SMELT_TRY(need_rank(l, 1, "the filter", 4));
-  SMELT_TRY(need_rank(l, 2, "the input", 4));
-  SMELT_TRY(need_scales(l, 2, 1));
-  a.hybrid = a.asymmetric_inputs = hybrid(l, 2, 1);
-  return l.emit(Op::kConvTranspose, make_attrs<ConvTransposeAttrs>(std::move(a)), {l.in(2), l.in(1), l.in(3), l.in(0)});
+  SMELT_TRY(need_rank(c, 1, "the filter", 4));
+  SMELT_TRY(need_rank(c, 2, "the input", 4));
+  SMELT_TRY(need_scales(c, 2, 1));
+  a.hybrid = a.asymmetric_inputs = hybrid(c, 2, 1);
+  return c.emit(Op::kConvTranspose, std::move(a), {c.in(2), c.in(1), c.in(3), c.in(0)});
 }
 
-Status lower_conv3d_transpose(Lowering& l) {
-  const auto* o = l.options<tfl::Conv3DOptions>();
-  if (!o) return InvalidModel("Conv3DOptions are missing");
+Status lower_conv3d_transpose(OperatorContext& c) {
+  SMELT_ASSIGN(const auto* o, c.need_options<tfl::Conv3DOptions>());
   ConvTransposeAttrs a;
-  SMELT_TRY(conv_common(*o, a));
-  SMELT_TRY(need_positive({o->stride_d(), o->dilation_d_factor(), o->dilation_h_factor(), o->dilation_w_factor()},
-                          "stride or dilation"));
-  a.strides = {o->stride_d(), o->stride_h(), o->stride_w()};
-  a.dilations = {o->dilation_d_factor(), o->dilation_h_factor(), o->dilation_w_factor()};
+  SMELT_TRY(conv3d_common(*o, a));
   a.filter = FilterLayout::kOSI;
-  SMELT_ASSIGN(a.act, clamp_of(o->fused_activation_function()));
-  SMELT_TRY(need_rank(l, 1, "the filter", 5));
-  SMELT_TRY(need_rank(l, 2, "the input", 5));
+  SMELT_TRY(need_rank(c, 1, "the filter", 5));
+  SMELT_TRY(need_rank(c, 2, "the input", 5));
   // The format's filter is [depth, height, width, out, in].
-  SMELT_ASSIGN(const ValueId filter,
-               l.b().op(Op::kTranspose, make_attrs<TransposeAttrs>(std::vector<int64_t>{3, 0, 1, 2, 4}), {l.in(1)}));
-  return l.emit(Op::kConvTranspose, make_attrs<ConvTransposeAttrs>(std::move(a)), {l.in(2), filter, l.in(3), l.in(0)});
+  const ValueId filter = c.transpose(c.in(1), {3, 0, 1, 2, 4});
+  return c.emit(Op::kConvTranspose, std::move(a), {c.in(2), filter, c.in(3), c.in(0)});
 }
 
 namespace {
 
-/// Weights stored as blocks of 4 rows by 16 columns with the sign bit flipped, back in row order.
-Result<ValueId> unshuffle(Lowering& l, int input) {
-  const Tensor* w = l.constant(input);
+/// Weights in blocks of 4 rows by 16 columns with the sign bit flipped, back in row order.
+Result<ValueId> unshuffle(OperatorContext& c, int input) {
+  const Tensor* w = c.const_tensor(input);
   if (!w || w->rank() != 2 || bit_width(w->dtype()) != 8)
     return InvalidModel("shuffled weights must be an 8-bit matrix constant");
   const int64_t rows = w->dim(0), columns = w->dim(1);
@@ -178,80 +172,78 @@ Result<ValueId> unshuffle(Lowering& l, int input) {
   const uint8_t* from = w->data<uint8_t>();
   const uint8_t flip = w->dtype() == DType::kU8 ? 0x80 : 0;
   for (int64_t r = 0; r < rows; r += 4)
-    for (int64_t c = 0; c < columns; c += 16)
+    for (int64_t k = 0; k < columns; k += 16)
       for (int64_t i = 0; i < 4; ++i)
         for (int64_t j = 0; j < 16; ++j)
-          out.data<uint8_t>()[(r + i) * columns + c + j] = static_cast<uint8_t>(*from++ ^ flip);
+          out.data<uint8_t>()[(r + i) * columns + k + j] = static_cast<uint8_t>(*from++ ^ flip);
   out.set_quant(w->quant());
-  return l.b().constant("", std::move(out));
+  return c.constant(std::move(out));
 }
 
-/// Output 1 of the shuffled form: the input with its sign bits flipped, four rows interleaved in pieces of 16.
-Status emit_shuffled_input(Lowering& l) {
-  SMELT_ASSIGN(ValueId x, l.plain(l.in(0)));
-  const ValueType t = l.b().type(x);
+/// Output 1 of the shuffled form: the input with its sign bits flipped, four rows interleaved by 16 columns.
+Status emit_shuffled_input(OperatorContext& c) {
+  ValueId x = c.unquantized(c.in(0));
+  const ValueType t = c.type(x);
   if (!t.ranked || !t.shape.is_static() || t.dtype != DType::kU8 || t.shape.rank() < 1)
     return Unsupported("shuffled weights with an input of type ", t.str());
-  const int64_t depth = t.shape.back();
-  const int64_t rows = depth > 0 ? t.shape.elements() / depth : 0;
+  const int64_t columns = t.shape.back();
+  const int64_t rows = columns > 0 ? t.shape.elements() / columns : 0;
   Tensor bit(DType::kU8, Shape{});
   bit.data<uint8_t>()[0] = 0x80;
-  SMELT_ASSIGN(
-      x, l.b().op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kBitXor), {x, l.b().constant("", std::move(bit))}));
-  if (rows == 4 && depth % 16 == 0) {
-    SMELT_ASSIGN(x, l.b().op(Op::kReshape, make_attrs<ReshapeAttrs>(), {x, l.b().i64({4, depth / 16, 16})}));
-    SMELT_ASSIGN(x, l.b().op(Op::kTranspose, make_attrs<TransposeAttrs>(std::vector<int64_t>{1, 0, 2}), {x}));
+  x = c.binary(Binary::kBitXor, x, c.constant(std::move(bit)));
+  if (rows == 4 && columns % 16 == 0) {
+    x = c.reshape(x, {4, columns / 16, 16});
+    x = c.transpose(x, {1, 0, 2});
   }
-  return l.b().node_to(Op::kReshape, make_attrs<ReshapeAttrs>(), {x, l.b().i64(t.shape.dims())}, {l.out(1)});
+  return c.emit_to(Op::kReshape, ReshapeAttrs(), {x, c.i64(t.shape.dims())}, {c.out(1)});
 }
 
 }  // namespace
 
-Status lower_fully_connected(Lowering& l) {
-  const auto* o = l.options<tfl::FullyConnectedOptions>();
+Status lower_fully_connected(OperatorContext& c) {
+  const auto* o = c.options<tfl::FullyConnectedOptions>();
   MatMulAttrs a;
   a.transpose_b = true;
   a.flatten_a = !(o && o->keep_num_dims());
   a.rounding = Rounding::kFixedSingle;
   a.asymmetric_inputs = o && o->asymmetric_quantize_inputs();
-  a.hybrid = hybrid(l, 0, 1);
+  a.hybrid = hybrid(c, 0, 1);
   if (o) {
     // Only the hybrid kernel takes activations that are no clamps.
     SMELT_ASSIGN(a.act,
                  a.hybrid ? activation_of(o->fused_activation_function()) : clamp_of(o->fused_activation_function()));
   }
-  SMELT_TRY(need_rank(l, 1, "the weights", 2));
-  SMELT_TRY(need_scales(l, 0, 1));
-  ValueId weights = l.in(1);
+  SMELT_TRY(need_rank(c, 1, "the weights", 2));
+  SMELT_TRY(need_scales(c, 0, 1));
+  ValueId weights = c.in(1);
   if (o && o->weights_format() == tfl::FullyConnectedOptionsWeightsFormat::SHUFFLED4x16INT8) {
-    SMELT_ASSIGN(weights, unshuffle(l, 1));
+    SMELT_ASSIGN(weights, unshuffle(c, 1));
     a.rounding = Rounding::kFixedDouble;
   } else if (o && o->weights_format() != tfl::FullyConnectedOptionsWeightsFormat::DEFAULT) {
     return InvalidModel("weights format ", static_cast<int>(o->weights_format()));
   }
-  if (l.outputs() > 1) SMELT_TRY(emit_shuffled_input(l));
-  return l.emit(Op::kMatMul, make_attrs<MatMulAttrs>(std::move(a)), with_bias(l, l.in(0), weights, 2));
+  if (c.outputs() > 1) SMELT_TRY(emit_shuffled_input(c));
+  return c.emit(Op::kMatMul, std::move(a), with_bias(c, c.in(0), weights, 2));
 }
 
-Status lower_batch_matmul(Lowering& l) {
-  const auto* o = l.options<tfl::BatchMatMulOptions>();
+Status lower_batch_matmul(OperatorContext& c) {
+  const auto* o = c.options<tfl::BatchMatMulOptions>();
   MatMulAttrs a;
   a.transpose_a = o && o->adj_x();
   a.transpose_b = o && o->adj_y();
   a.asymmetric_inputs = o && o->asymmetric_quantize_inputs();
-  a.hybrid = hybrid(l, 0, 1);
+  a.hybrid = hybrid(c, 0, 1);
   a.rounding = Rounding::kFixedDouble;
-  return l.emit(Op::kMatMul, make_attrs<MatMulAttrs>(std::move(a)), {l.in(0), l.in(1)});
+  return c.emit(Op::kMatMul, std::move(a), {c.in(0), c.in(1)});
 }
 
-Status lower_pool(Lowering& l) {
-  const auto* o = l.options<tfl::Pool2DOptions>();
-  if (!o) return InvalidModel("Pool2DOptions are missing");
+Status lower_pool(OperatorContext& c) {
+  SMELT_ASSIGN(const auto* o, c.need_options<tfl::Pool2DOptions>());
   SMELT_TRY(need_positive({o->stride_h(), o->stride_w(), o->filter_height(), o->filter_width()}, "stride or window"));
-  SMELT_TRY(need_rank(l, 0, "the input", 4));
+  SMELT_TRY(need_rank(c, 0, "the input", 4));
   PoolAttrs a;
-  a.kind = l.code() == Code::MAX_POOL_2D       ? PoolKind::kMax
-           : l.code() == Code::AVERAGE_POOL_2D ? PoolKind::kAverage
+  a.kind = c.code() == Code::MAX_POOL_2D       ? PoolKind::kMax
+           : c.code() == Code::AVERAGE_POOL_2D ? PoolKind::kAverage
                                                : PoolKind::kLp;
   a.mean_square = a.kind == PoolKind::kLp;
   a.kernel = {o->filter_height(), o->filter_width()};
@@ -261,36 +253,35 @@ Status lower_pool(Lowering& l) {
   a.rounding = Rounding::kFixedDouble;
   SMELT_ASSIGN(a.auto_pad, padding_of(o->padding()));
   SMELT_ASSIGN(a.act, clamp_of(o->fused_activation_function()));
-  return l.emit(Op::kPool, make_attrs<PoolAttrs>(std::move(a)), {l.in(0)});
+  return c.emit(Op::kPool, std::move(a), {c.in(0)});
 }
 
-Status lower_softmax(Lowering& l) {
+Status lower_softmax(OperatorContext& c) {
   SoftmaxAttrs a;
   a.axis = -1;
   a.rounding = Rounding::kFixedDouble;
-  if (l.code() == Code::LOG_SOFTMAX) {
+  if (c.code() == Code::LOG_SOFTMAX) {
     a.kind = SoftmaxAttrs::Kind::kLogSoftmax;
   } else {
-    const auto* o = l.options<tfl::SoftmaxOptions>();
+    const auto* o = c.options<tfl::SoftmaxOptions>();
     a.beta = o ? o->beta() : 1;
   }
-  if (l.type(0).ranked && l.type(0).shape.rank() == 0) return InvalidModel("a scalar input");
-  return l.emit(Op::kSoftmax, make_attrs<SoftmaxAttrs>(a), {l.in(0)});
+  if (c.in_type(0).ranked && c.in_type(0).shape.rank() == 0) return InvalidModel("a scalar input");
+  return c.emit(Op::kSoftmax, a, {c.in(0)});
 }
 
-Status lower_l2_normalization(Lowering& l) {
+Status lower_l2_normalization(OperatorContext& c) {
   LpNormAttrs a;
   a.axis = -1;
   a.p = 2;
   a.epsilon = 1e-6;
   a.epsilon_max = true;
   a.rounding = Rounding::kFixedDouble;
-  return l.emit(Op::kLpNorm, make_attrs<LpNormAttrs>(a), {l.in(0)});
+  return c.emit(Op::kLpNorm, a, {c.in(0)});
 }
 
-Status lower_lrn(Lowering& l) {
-  const auto* o = l.options<tfl::LocalResponseNormalizationOptions>();
-  if (!o) return InvalidModel("LocalResponseNormalizationOptions are missing");
+Status lower_lrn(OperatorContext& c) {
+  SMELT_ASSIGN(const auto* o, c.need_options<tfl::LocalResponseNormalizationOptions>());
   if (o->radius() < 0) return InvalidModel("radius ", o->radius());
   LrnAttrs a;
   a.size = 2 * static_cast<int64_t>(o->radius()) + 1;
@@ -298,25 +289,25 @@ Status lower_lrn(Lowering& l) {
   a.beta = o->beta();
   a.bias = o->bias();
   a.layout = Layout::kChannelsLast;
-  return l.emit(Op::kLRN, make_attrs<LrnAttrs>(a), {l.in(0)});
+  return c.emit(Op::kLRN, a, {c.in(0)});
 }
 
-Status lower_resize(Lowering& l) {
+Status lower_resize(OperatorContext& c) {
   bool align = false, half = false;
-  if (const auto* o = l.options<tfl::ResizeBilinearOptions>()) {
+  if (const auto* o = c.options<tfl::ResizeBilinearOptions>()) {
     align = o->align_corners();
     half = o->half_pixel_centers();
-  } else if (const auto* n = l.options<tfl::ResizeNearestNeighborOptions>()) {
+  } else if (const auto* n = c.options<tfl::ResizeNearestNeighborOptions>()) {
     align = n->align_corners();
     half = n->half_pixel_centers();
   }
   if (align && half) return InvalidModel("align_corners and half_pixel_centers together");
-  SMELT_TRY(need_rank(l, 0, "the input", 4));
+  SMELT_TRY(need_rank(c, 0, "the input", 4));
   ResizeAttrs a;
   a.axes = {1, 2};
   a.tflite = true;
   a.rounding = Rounding::kFixedDouble;
-  if (l.code() == Code::RESIZE_BILINEAR) {
+  if (c.code() == Code::RESIZE_BILINEAR) {
     a.mode = ResizeAttrs::Mode::kLinear;
     a.coord = align  ? ResizeAttrs::Coord::kAlignCorners
               : half ? ResizeAttrs::Coord::kHalfPixel
@@ -328,7 +319,7 @@ Status lower_resize(Lowering& l) {
                      : ResizeAttrs::Coord::kAsymmetric;
     a.nearest = align ? ResizeAttrs::Nearest::kRoundPreferCeil : ResizeAttrs::Nearest::kFloor;
   }
-  return l.emit(Op::kResize, make_attrs<ResizeAttrs>(std::move(a)), {l.in(0), kNoValue, kNoValue, l.in(1)});
+  return c.emit(Op::kResize, std::move(a), {c.in(0), kNoValue, kNoValue, c.in(1)});
 }
 
 }  // namespace smelt::tflite

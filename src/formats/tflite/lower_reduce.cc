@@ -7,59 +7,48 @@ namespace {
 using Code = tfl::BuiltinOperator;
 
 Reduction reduction_of(Code code) {
-  switch (code) {
-    case Code::MEAN:
-      return Reduction::kMean;
-    case Code::REDUCE_PROD:
-    case Code::UNSORTED_SEGMENT_PROD:
-      return Reduction::kProd;
-    case Code::REDUCE_MAX:
-    case Code::UNSORTED_SEGMENT_MAX:
-      return Reduction::kMax;
-    case Code::REDUCE_MIN:
-    case Code::UNSORTED_SEGMENT_MIN:
-      return Reduction::kMin;
-    case Code::REDUCE_ANY:
-      return Reduction::kAny;
-    case Code::REDUCE_ALL:
-      return Reduction::kAll;
-    default:
-      return Reduction::kSum;
-  }
+  using enum tfl::BuiltinOperator;
+  static constexpr std::pair<Code, Reduction> kFunctions[] = {
+      {MEAN, Reduction::kMean},      {REDUCE_PROD, Reduction::kProd}, {UNSORTED_SEGMENT_PROD, Reduction::kProd},
+      {REDUCE_MAX, Reduction::kMax}, {REDUCE_MIN, Reduction::kMin},   {UNSORTED_SEGMENT_MAX, Reduction::kMax},
+      {REDUCE_ANY, Reduction::kAny}, {REDUCE_ALL, Reduction::kAll},   {UNSORTED_SEGMENT_MIN, Reduction::kMin}};
+  for (const auto& [known, fn] : kFunctions)
+    if (known == code) return fn;
+  return Reduction::kSum;
 }
 }  // namespace
 
-Status lower_reduce(Lowering& l) {
+Status lower_reduce(OperatorContext& c) {
   ReduceAttrs a;
-  a.fn = reduction_of(l.code());
-  const auto* o = l.options<tfl::ReducerOptions>();
+  a.fn = reduction_of(c.code());
+  const auto* o = c.options<tfl::ReducerOptions>();
   a.keep_dims = o && o->keep_dims();
   a.noop_with_empty_axes = true;
   a.rounding = Rounding::kFixedDouble;
-  return l.emit(Op::kReduce, make_attrs<ReduceAttrs>(a), {l.in(0), l.in(1)});
+  return c.emit(Op::kReduce, a, {c.in(0), c.in(1)});
 }
 
-Status lower_arg_reduce(Lowering& l) {
+Status lower_arg_reduce(OperatorContext& c) {
   ArgReduceAttrs a;
-  a.min = l.code() == Code::ARG_MIN;
-  a.to = l.out_type(0).dtype;
-  return l.emit(Op::kArgReduce, make_attrs<ArgReduceAttrs>(a), {l.in(0), l.in(1)});
+  a.min = c.code() == Code::ARG_MIN;
+  a.to = c.out_type(0).dtype;
+  return c.emit(Op::kArgReduce, a, {c.in(0), c.in(1)});
 }
 
-Status lower_cumsum(Lowering& l) {
+Status lower_cumsum(OperatorContext& c) {
   CumulativeAttrs a;
-  if (const auto* o = l.options<tfl::CumsumOptions>()) {
+  if (const auto* o = c.options<tfl::CumsumOptions>()) {
     a.exclusive = o->exclusive();
     a.reverse = o->reverse();
   }
-  return l.emit(Op::kCumulative, make_attrs<CumulativeAttrs>(a), {l.in(0), l.in(1)});
+  return c.emit(Op::kCumulative, a, {c.in(0), c.in(1)});
 }
 
-Status lower_segment(Lowering& l) {
+Status lower_segment(OperatorContext& c) {
   SegmentAttrs a;
-  a.fn = reduction_of(l.code());
-  a.sorted = l.code() == Code::SEGMENT_SUM;
-  return l.emit(Op::kSegment, make_attrs<SegmentAttrs>(a), l.ins());
+  a.fn = reduction_of(c.code());
+  a.sorted = c.code() == Code::SEGMENT_SUM;
+  return c.emit(Op::kSegment, a, c.ins());
 }
 
 }  // namespace smelt::tflite

@@ -8,24 +8,24 @@
 
 namespace smelt::tflite {
 
-const BuiltinRow* builtin_row(int code) {
-  static const BuiltinRow rows[] = {
-#define TFL_ROW(code, lower, min_in, max_in, min_out, max_out, optional, hybrid) \
+const OpEntry* find_op(int code) {
+  static const OpEntry entries[] = {
+#define TFL_ENTRY(code, lower, min_in, max_in, min_out, max_out, optional, hybrid) \
   {tfl::BuiltinOperator::code, #code, lower, min_in, max_in, min_out, max_out, optional, hybrid},
-#define TFL_OP(...) TFL_ROW(__VA_ARGS__, false)
-#define TFL_HYBRID_OP(...) TFL_ROW(__VA_ARGS__, true)
+#define TFL_OP(...) TFL_ENTRY(__VA_ARGS__, false)
+#define TFL_HYBRID_OP(...) TFL_ENTRY(__VA_ARGS__, true)
 #include "formats/tflite/operators.inc"
-#undef TFL_ROW
+#undef TFL_ENTRY
   };
-  static const std::vector<const BuiltinRow*> by_code = [] {
-    std::vector<const BuiltinRow*> index(static_cast<size_t>(tfl::BuiltinOperator::MAX) + 1, nullptr);
-    for (const BuiltinRow& row : rows) index[static_cast<size_t>(row.code)] = &row;
+  static const std::vector<const OpEntry*> by_code = [] {
+    std::vector<const OpEntry*> index(static_cast<size_t>(tfl::BuiltinOperator::MAX) + 1, nullptr);
+    for (const OpEntry& entry : entries) index[static_cast<size_t>(entry.code)] = &entry;
     return index;
   }();
   return code >= 0 && static_cast<size_t>(code) < by_code.size() ? by_code[static_cast<size_t>(code)] : nullptr;
 }
 
-Status Lowering::bind(uint64_t optional) {
+Status OperatorContext::bind(uint64_t optional) {
   const int tensors = subgraph_.tensors();
   const uint32_t ins = op_.inputs() ? op_.inputs()->size() : 0, outs = op_.outputs() ? op_.outputs()->size() : 0;
   for (uint32_t i = 0; i < ins; ++i) {
@@ -48,35 +48,35 @@ Status Lowering::bind(uint64_t optional) {
     if (t < 0 || t >= tensors) return InvalidModel("output ", i, " is tensor ", t, ", the subgraph has ", tensors);
     TensorSlot& slot = subgraph_.slot(t);
     if (slot.value != kNoValue) return InvalidModel("output ", i, " writes tensor ", t, ", which already has a value");
-    const ValueId id = b().value(slot.table->name() ? slot.table->name()->str() : "", subgraph_.result_type(slot));
+    const ValueId id =
+        builder().value(slot.table->name() ? slot.table->name()->str() : "", subgraph_.result_type(slot));
     outputs_.push_back(id);
     if (slot.state < 0) slot.value = id;
   }
   return Ok();
 }
 
-void Lowering::read_uint8_as_int8() {
+void OperatorContext::read_uint8_as_int8() {
   if (out_type(0).dtype != DType::kF32) return;
   for (ValueId& id : inputs_) {
-    const Tensor* t = id == kNoValue ? nullptr : b().constant_of(id);
+    const Tensor* t = id == kNoValue ? nullptr : constant_of(id);
     if (!t || t->dtype() != DType::kU8 || !t->quant()) continue;
     Tensor same = Tensor::view(DType::kI8, t->shape(), t->raw(), t->owner());
     same.set_quant(t->quant());
-    id = b().constant(b().graph().value(id).name, same);
+    id = builder().constant(builder().graph().value(id).name, same);
   }
 }
 
-Status Lowering::finish() {
+Status OperatorContext::finish() {
   for (int i = 0; i < outputs(); ++i) {
     const TensorSlot& slot = out_slot(i);
-    if (slot.state >= 0 && out(i) != kNoValue)
-      SMELT_TRY(b().node_to(Op::kStateWrite, make_attrs<StateAttrs>(slot.state), {out(i)}, {}));
+    if (slot.state >= 0 && out(i) != kNoValue) add_to(Op::kStateWrite, StateAttrs(slot.state), {out(i)}, {});
   }
-  return Ok();
+  return status();
 }
 
-Result<std::vector<int64_t>> Lowering::const_ints(int i, const char* what) {
-  const Tensor* t = has(i) ? constant(i) : nullptr;
+Result<std::vector<int64_t>> OperatorContext::const_ints(int i, const char* what) {
+  const Tensor* t = has(i) ? const_tensor(i) : nullptr;
   if (!t) return Unsupported(what, " (input ", i, ") that is computed at run time");
   if (!is_integer(t->dtype())) return InvalidModel(what, " (input ", i, ") is ", to_string(t->dtype()));
   if (t->elements() > 1'000'000) return LimitReached(what, " has ", t->elements(), " entries");
@@ -85,7 +85,7 @@ Result<std::vector<int64_t>> Lowering::const_ints(int i, const char* what) {
   return out;
 }
 
-Result<ValueType> Lowering::intermediate(int i) {
+Result<ValueType> OperatorContext::intermediate(int i) {
   const int t = op_.intermediates()->Get(static_cast<uint32_t>(i));
   if (t < 0) return ValueType{};
   if (t >= subgraph_.tensors()) return InvalidModel("intermediate ", i, " is tensor ", t);
@@ -93,89 +93,39 @@ Result<ValueType> Lowering::intermediate(int i) {
   return ValueType::tensor(slot.dtype, slot.shape, slot.quant);
 }
 
-Status Lowering::emit(Op op, AttrsPtr attrs, std::vector<ValueId> ins) {
-  return b().node_to(op, std::move(attrs), std::move(ins), {out(0)});
-}
-
-Status Lowering::emit_all(Op op, AttrsPtr attrs, std::vector<ValueId> ins) {
-  return b().node_to(op, std::move(attrs), std::move(ins), outputs_);
-}
-
-Result<ValueId> Lowering::plain(ValueId id) {
-  return id == kNoValue || !b().type(id).quant ? id : with_quant(id, nullptr);
-}
-
-Result<ValueId> Lowering::with_quant(ValueId id, QuantPtr quant) {
-  if (const Tensor* c = b().constant_of(id)) {
-    Tensor copy = *c;
-    copy.set_quant(std::move(quant));
-    return b().constant(b().graph().value(id).name, std::move(copy));
-  }
-  const ValueType type = b().type(id);
-  const ValueId out = b().value("", ValueType::tensor(type.dtype));
-  SMELT_TRY(b().node_to(Op::kBitCast, make_attrs<CastAttrs>(type.dtype), {id}, {out}));
-  b().graph().value(out).type.quant = std::move(quant);
-  return out;
-}
-
-Status Lowering::emit_plain(Op op, AttrsPtr attrs, std::vector<ValueId> ins) {
-  for (ValueId& id : ins) {
-    SMELT_ASSIGN(id, plain(id));
-  }
+Status OperatorContext::emit_unquantized(Op op, AttrsPtr attrs, std::vector<ValueId> ins) {
+  for (ValueId& id : ins) id = unquantized(id);
   if (!out_type(0).quant) return emit(op, std::move(attrs), std::move(ins));
-  SMELT_ASSIGN(const ValueId y, b().op_as(op, std::move(attrs), std::move(ins), ValueType::tensor(out_type(0).dtype)));
-  return emit(Op::kBitCast, make_attrs<CastAttrs>(out_type(0).dtype), {y});
+  const DType dtype = out_type(0).dtype;
+  const ValueId y = add_as(op, std::move(attrs), std::move(ins), ValueType::tensor(dtype));
+  return emit(Op::kBitCast, CastAttrs(dtype), {y});
 }
 
-Status Lowering::alias(int output, ValueId value) {
+Status OperatorContext::alias(int output, ValueId value) {
   TensorSlot& slot = out_slot(output);
   if (slot.state >= 0)
-    SMELT_TRY(b().node_to(Op::kStateWrite, make_attrs<StateAttrs>(slot.state), {value}, {}));
+    add_to(Op::kStateWrite, StateAttrs(slot.state), {value}, {});
   else
     slot.value = value;
   outputs_[static_cast<size_t>(output)] = kNoValue;
-  return Ok();
+  return status();
 }
 
-Status Lowering::emit_activation(ValueId value, tfl::ActivationFunctionType act) {
+Status OperatorContext::emit_activation(ValueId value, tfl::ActivationFunctionType act) {
   SMELT_ASSIGN(const Activation a, clamp_of(act));
-  Unary fn = Unary::kIdentity;
-  switch (a.kind) {
-    case ActKind::kNone:
-      return alias(0, value);
-    case ActKind::kRelu:
-      fn = Unary::kRelu;
-      break;
-    case ActKind::kReluN1:
-      fn = Unary::kReluN1;
-      break;
-    case ActKind::kRelu6:
-      fn = Unary::kRelu6;
-      break;
-    default:
-      return Unsupported("fused activation ", to_string(a));
-  }
-  return emit(Op::kUnary, make_attrs<UnaryAttrs>(fn), {value});
+  if (a.kind == ActKind::kNone) return alias(0, value);
+  const bool known = a.kind == ActKind::kRelu || a.kind == ActKind::kReluN1 || a.kind == ActKind::kRelu6;
+  if (!known) return Unsupported("fused activation ", to_string(a));
+  const Unary fn = a.kind == ActKind::kRelu ? Unary::kRelu : a.kind == ActKind::kRelu6 ? Unary::kRelu6 : Unary::kReluN1;
+  return emit(Op::kUnary, UnaryAttrs(fn), {value});
 }
-
-int Lowering::state_of(int i) { return has(i) ? in_slot(i).state : -1; }
 
 Result<Activation> activation_of(tfl::ActivationFunctionType act) {
-  switch (act) {
-    case tfl::ActivationFunctionType::NONE:
-      return Activation{};
-    case tfl::ActivationFunctionType::RELU:
-      return Activation{ActKind::kRelu};
-    case tfl::ActivationFunctionType::RELU_N1_TO_1:
-      return Activation{ActKind::kReluN1};
-    case tfl::ActivationFunctionType::RELU6:
-      return Activation{ActKind::kRelu6};
-    case tfl::ActivationFunctionType::TANH:
-      return Activation{ActKind::kTanh};
-    case tfl::ActivationFunctionType::SIGN_BIT:
-      return Activation{ActKind::kSignBit};
-  }
-  return InvalidModel("fused activation ", static_cast<int>(act), " is not in the schema");
+  static constexpr ActKind kKinds[] = {ActKind::kNone,  ActKind::kRelu, ActKind::kReluN1,
+                                       ActKind::kRelu6, ActKind::kTanh, ActKind::kSignBit};
+  const auto i = static_cast<size_t>(act);
+  if (i >= std::size(kKinds)) return InvalidModel("fused activation ", static_cast<int>(act), " is not in the schema");
+  return Activation{kKinds[i]};
 }
 
 Result<Activation> clamp_of(tfl::ActivationFunctionType act) {
@@ -184,12 +134,8 @@ Result<Activation> clamp_of(tfl::ActivationFunctionType act) {
 }
 
 Result<AutoPad> padding_of(tfl::Padding padding) {
-  switch (padding) {
-    case tfl::Padding::SAME:
-      return AutoPad::kSameUpper;
-    case tfl::Padding::VALID:
-      return AutoPad::kValid;
-  }
+  if (padding == tfl::Padding::SAME) return AutoPad::kSameUpper;
+  if (padding == tfl::Padding::VALID) return AutoPad::kValid;
   return InvalidModel("padding ", static_cast<int>(padding), " is not in the schema");
 }
 
@@ -208,9 +154,9 @@ Status lower_operator(SubgraphReader& subgraph, const tfl::Operator& op, int ind
   const tfl::OperatorCode& code = *codes->Get(op.opcode_index());
   const int number = operator_number(subgraph.reader().model(), op);
   const bool custom = number == static_cast<int>(tfl::BuiltinOperator::CUSTOM);
-  const BuiltinRow* row = builtin_row(number);
+  const OpEntry* entry = find_op(number);
   const std::string custom_code = code.custom_code() ? code.custom_code()->str() : "";
-  std::string name = custom ? Cat("CUSTOM ", custom_code) : row ? row->name : "";
+  std::string name = custom ? Cat("CUSTOM ", custom_code) : entry ? entry->name : "";
   if (name.empty()) {
     const char* known = number >= 0 && number <= static_cast<int>(tfl::BuiltinOperator::MAX)
                             ? tfl::EnumNameBuiltinOperator(static_cast<tfl::BuiltinOperator>(number))
@@ -220,19 +166,19 @@ Status lower_operator(SubgraphReader& subgraph, const tfl::Operator& op, int ind
   }
   const auto located = [&](const Status& s) { return s.error().within(Cat(where, " ", name)); };
   subgraph.builder().at(name, "", where);
-  Lowering l(subgraph, op, static_cast<tfl::BuiltinOperator>(number));
+  OperatorContext c(subgraph, op, static_cast<tfl::BuiltinOperator>(number));
   if (!custom) {
     const int ins = op.inputs() ? static_cast<int>(op.inputs()->size()) : 0;
     const int outs = op.outputs() ? static_cast<int>(op.outputs()->size()) : 0;
-    if (ins < row->min_inputs || ins > row->max_inputs)
-      return located(InvalidModel(ins, " inputs, ", row->min_inputs, " to ", row->max_inputs, " expected"));
-    if (outs < row->min_outputs || outs > row->max_outputs)
-      return located(InvalidModel(outs, " outputs, ", row->min_outputs, " to ", row->max_outputs, " expected"));
+    if (ins < entry->min_inputs || ins > entry->max_inputs)
+      return located(InvalidModel(ins, " inputs, ", entry->min_inputs, " to ", entry->max_inputs, " expected"));
+    if (outs < entry->min_outputs || outs > entry->max_outputs)
+      return located(InvalidModel(outs, " outputs, ", entry->min_outputs, " to ", entry->max_outputs, " expected"));
   }
-  if (auto s = l.bind(custom ? ~uint64_t{0} : row->optional); !s.ok()) return located(s);
-  if (!custom && row->hybrid) l.read_uint8_as_int8();
-  if (auto s = custom ? lower_custom(l, custom_code) : row->lower(l); !s.ok()) return located(s);
-  if (auto s = l.finish(); !s.ok()) return located(s);
+  if (auto s = c.bind(custom ? ~uint64_t{0} : entry->optional); !s.ok()) return located(s);
+  if (!custom && entry->hybrid) c.read_uint8_as_int8();
+  if (auto s = custom ? lower_custom(c, custom_code) : entry->lower(c); !s.ok()) return located(s);
+  if (auto s = c.finish(); !s.ok()) return located(s);
   return Ok();
 }
 

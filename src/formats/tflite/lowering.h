@@ -4,24 +4,24 @@
 #include <string>
 #include <vector>
 
+#include "formats/common/lowering_context.h"
 #include "formats/tflite/reader.h"
 #include "ops/common/enums.h"
 
 namespace smelt::tflite {
 
 /// One operator while it is lowered: its operands as values of the graph, its options, and where its results go.
-class Lowering {
+class OperatorContext : public LoweringContext {
  public:
-  Lowering(SubgraphReader& subgraph, const tfl::Operator& op, tfl::BuiltinOperator code)
-      : subgraph_(subgraph), op_(op), code_(code) {}
+  OperatorContext(SubgraphReader& subgraph, const tfl::Operator& op, tfl::BuiltinOperator code)
+      : LoweringContext(subgraph.builder()), subgraph_(subgraph), op_(op), code_(code) {}
   /// Resolves the operands; `optional` has bit i set where input i may be absent.
   Status bind(uint64_t optional);
-  /// Writes to variables that the operator computed as plain outputs.
+  /// Writes to variables that the operator computed as ordinary outputs.
   Status finish();
 
   SubgraphReader& subgraph() { return subgraph_; }
   Reader& reader() { return subgraph_.reader(); }
-  Builder& b() { return subgraph_.builder(); }
   const tfl::Operator& op() const { return op_; }
   tfl::BuiltinOperator code() const { return code_; }
 
@@ -32,9 +32,9 @@ class Lowering {
   const std::vector<ValueId>& ins() const { return inputs_; }
   ValueId out(int i) const { return outputs_[static_cast<size_t>(i)]; }
   const std::vector<ValueId>& outs() const { return outputs_; }
-  const ValueType& type(int i) { return b().type(in(i)); }
-  const ValueType& out_type(int i) { return b().type(out(i)); }
-  const Tensor* constant(int i) { return b().constant_of(in(i)); }
+  const ValueType& in_type(int i) const { return type(in(i)); }
+  const ValueType& out_type(int i) const { return type(out(i)); }
+  const Tensor* const_tensor(int i) const { return constant_of(in(i)); }
   /// Contents of a constant integer input, or an error that names it.
   Result<std::vector<int64_t>> const_ints(int i, const char* what);
   /// The tensor index of an operand; -1 when absent.
@@ -42,7 +42,7 @@ class Lowering {
   TensorSlot& in_slot(int i) { return subgraph_.slot(in_tensor(i)); }
   TensorSlot& out_slot(int i) { return subgraph_.slot(op_.outputs()->Get(static_cast<uint32_t>(i))); }
   int intermediates() const { return op_.intermediates() ? static_cast<int>(op_.intermediates()->size()) : 0; }
-  /// Type and stored quantization of an intermediate tensor.
+  /// Type and quantization of an intermediate tensor as the file states them.
   Result<ValueType> intermediate(int i);
 
   /// The options, or null when the operator carries none or others.
@@ -58,25 +58,57 @@ class Lowering {
                ? static_cast<const T*>(op_.builtin_options_2())
                : nullptr;
   }
+  /// The options, or an error that names them.
+  template <class T>
+  Result<const T*> need_options() const {
+    if (const T* o = options<T>()) return o;
+    if constexpr (requires { tfl::BuiltinOptionsTraits<T>::enum_value; })
+      if (tfl::BuiltinOptionsTraits<T>::enum_value != tfl::BuiltinOptions::NONE)
+        return InvalidModel(tfl::EnumNameBuiltinOptions(tfl::BuiltinOptionsTraits<T>::enum_value), " are missing");
+    return InvalidModel(tfl::EnumNameBuiltinOptions2(tfl::BuiltinOptions2Traits<T>::enum_value), " are missing");
+  }
 
-  /// One node from these inputs to output 0 (or to all outputs).
-  Status emit(Op op, AttrsPtr attrs, std::vector<ValueId> ins);
-  Status emit_all(Op op, AttrsPtr attrs, std::vector<ValueId> ins);
-  /// Of a hybrid operator: makes constant uint8 inputs int8 where the result is float32.
-  void read_uint8_as_int8();
-  /// The same value without its quantization: the stored integers as plain numbers.
-  Result<ValueId> plain(ValueId id);
-  /// The stored integers of a value under other parameters.
-  Result<ValueId> with_quant(ValueId id, QuantPtr quant);
-  /// As emit, for operators that look at stored integers whatever their quantization: operands plain, result
-  /// relabelled.
-  Status emit_plain(Op op, AttrsPtr attrs, std::vector<ValueId> ins);
-  /// Follows output 0 of `value` with an activation that the operator itself can't take.
+  // Results. Every method returns status(), so that an error of an earlier step ends the lowering here.
+  /// One node from these inputs to output 0.
+  Status emit(Op op, AttrsPtr attrs, std::vector<ValueId> ins) { return emit_to(op, std::move(attrs), ins, {out(0)}); }
+  Status emit(Op op, std::vector<ValueId> ins) { return emit(op, make_attrs<NoAttrs>(), std::move(ins)); }
+  template <std::derived_from<Attrs> A>
+  Status emit(Op op, A attrs, std::vector<ValueId> ins) {
+    return emit(op, make_attrs<A>(std::move(attrs)), std::move(ins));
+  }
+  /// One node from these inputs to all outputs.
+  Status emit_all(Op op, AttrsPtr attrs, std::vector<ValueId> ins) {
+    return emit_to(op, std::move(attrs), ins, outputs_);
+  }
+  Status emit_all(Op op, std::vector<ValueId> ins) { return emit_all(op, make_attrs<NoAttrs>(), std::move(ins)); }
+  template <std::derived_from<Attrs> A>
+  Status emit_all(Op op, A attrs, std::vector<ValueId> ins) {
+    return emit_all(op, make_attrs<A>(std::move(attrs)), std::move(ins));
+  }
+  /// add_to() and status().
+  template <class A>
+  Status emit_to(Op op, A attrs, std::vector<ValueId> ins, std::vector<ValueId> outs) {
+    add_to(op, std::move(attrs), std::move(ins), std::move(outs));
+    return status();
+  }
+  /// As emit(), for operators that look at the integers of a value whatever its quantization: operands lose their
+  /// quantization, the result gets its own.
+  Status emit_unquantized(Op op, AttrsPtr attrs, std::vector<ValueId> ins);
+  template <std::derived_from<Attrs> A>
+  Status emit_unquantized(Op op, A attrs, std::vector<ValueId> ins) {
+    return emit_unquantized(op, make_attrs<A>(std::move(attrs)), std::move(ins));
+  }
+  /// Follows `value` with an activation that the operator itself can't take; the result is output 0.
   Status emit_activation(ValueId value, tfl::ActivationFunctionType act);
   /// A further name for an existing value.
   Status alias(int output, ValueId value);
   /// The variable behind input i, or -1 when it is an ordinary value.
-  int state_of(int i);
+  int state_of(int i) { return has(i) ? in_slot(i).state : -1; }
+
+  /// The same integers without their quantization.
+  ValueId unquantized(ValueId id) { return type(id).quant ? with_quant(id, nullptr) : id; }
+  /// Makes constant uint8 inputs int8 where the result is float32: old files store the weights of hybrid operators so.
+  void read_uint8_as_int8();
 
  private:
   SubgraphReader& subgraph_;
@@ -85,10 +117,10 @@ class Lowering {
   std::vector<ValueId> inputs_, outputs_;
 };
 
-using LowerFn = Status (*)(Lowering&);
+using LowerFn = Status (*)(OperatorContext&);
 
-/// A row of the table of builtin operators (operators.inc).
-struct BuiltinRow {
+/// An entry of the table of builtin operators (operators.inc).
+struct OpEntry {
   tfl::BuiltinOperator code;
   const char* name;
   LowerFn lower;
@@ -97,16 +129,18 @@ struct BuiltinRow {
   bool hybrid;
 };
 /// Null for a code that the table does not know.
-const BuiltinRow* builtin_row(int code);
+const OpEntry* find_op(int code);
 
 /// Lowers operator `index` of the subgraph; errors are located.
 Status lower_operator(SubgraphReader& subgraph, const tfl::Operator& op, int index);
 
-#define TFL_OP(code, lower, ...) Status lower(Lowering& l);
+#define TFL_OP(code, lower, ...) Status lower(OperatorContext& c);
 #include "formats/tflite/operators.inc"
-Status lower_custom(Lowering& l, const std::string& code);
+Status lower_custom(OperatorContext& c, const std::string& code);
+/// x with `gap` copies of the scalar `value` between its elements along a dimension.
+ValueId insert_gaps(OperatorContext& c, ValueId x, ValueId value, int axis, int64_t gap);
 /// A loop over two subgraphs on all inputs.
-Status emit_while(Lowering& l, int cond, int body);
+Status emit_while(OperatorContext& c, int cond, int body);
 
 /// Activation of a recurrent cell; an error for a number beyond the schema.
 Result<Activation> activation_of(tfl::ActivationFunctionType act);

@@ -6,7 +6,7 @@
 
 namespace smelt::tflite {
 
-Result<std::span<const uint8_t>> Reader::region(uint64_t offset, uint64_t size, const char* what) const {
+Result<std::span<const uint8_t>> Reader::file_bytes(uint64_t offset, uint64_t size, const char* what) const {
   if (!in_range(offset, size, source_.bytes.size()))
     return InvalidModel(what, " at offset ", offset, " of ", size, " bytes lies outside the file of ",
                         source_.bytes.size(), " bytes");
@@ -22,7 +22,7 @@ Result<std::span<const uint8_t>> Reader::buffer(uint32_t index) const {
   }
   const tfl::Buffer* b = buffers->Get(index);
   if (b->data() && b->data()->size() > 0) return std::span<const uint8_t>(b->data()->data(), b->data()->size());
-  if (b->offset() > 1) return region(b->offset(), b->size(), "buffer data");
+  if (b->offset() > 1) return file_bytes(b->offset(), b->size(), "buffer data");
   return std::span<const uint8_t>();
 }
 

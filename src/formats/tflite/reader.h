@@ -44,8 +44,8 @@ class Reader {
   int subgraphs() const { return static_cast<int>(model_.subgraphs()->size()); }
   /// Bytes of buffer `index`, inside the flatbuffer or behind it; empty when it has none.
   Result<std::span<const uint8_t>> buffer(uint32_t index) const;
-  /// A region of the file by absolute offset, or an error naming `what`.
-  Result<std::span<const uint8_t>> region(uint64_t offset, uint64_t size, const char* what) const;
+  /// Bytes of the file by absolute offset, or an error naming `what`.
+  Result<std::span<const uint8_t>> file_bytes(uint64_t offset, uint64_t size, const char* what) const;
   /// The resource of this key, made on first use.
   int resource(const std::string& key);
   /// What a handle tensor names: an index of resource_at(), or -1 when it is not known before the run.
@@ -117,7 +117,7 @@ Result<Tensor> densify(const tfl::SparsityParameters& sparsity, std::span<const 
                        const Shape& shape);
 /// Associated files, normalization and free-form entries of Model.metadata.
 Status read_metadata(Reader& reader);
-/// Whether a value of this type keeps its quantization in the graph (TFLite ignores it on the other types).
+/// True if a value of this type keeps its quantization in the graph (TFLite ignores it on the other types).
 bool keeps_quantization(DType dtype);
 
 }  // namespace smelt::tflite

@@ -63,7 +63,7 @@ struct Call {
   /// Types that the program declares for the outputs: the element type decides what results are cast to and what
   /// factories make (dtype kInvalid: what PyTorch would give); shapes are hints of rank only.
   std::span<const ValueType> outputs;
-  /// Whether the arguments follow the schema of the out variant, which has no dtype, layout, device and pin_memory
+  /// True if the arguments follow the schema of the out variant, which has no dtype, layout, device and pin_memory
   /// arguments ("aten::full.out"), or that of the functional form (Vulkan graphs).
   bool out_variant = true;
 };
@@ -74,7 +74,7 @@ struct Lowered {
   std::vector<std::pair<size_t, ValueId>> mutated;  ///< arguments that the call changes in place: index, new contents
 };
 
-/// Whether the operator is known, with or without the overload's name.
+/// True if the operator is known, with or without the overload's name.
 bool is_known(std::string_view name);
 
 /// Adds the call to the builder's graph with PyTorch's semantics. The builder's origin and location are set already.

@@ -9,264 +9,261 @@
 namespace smelt::aten {
 namespace {
 
-using Operand = L::Operand;
-
 /// fn(a, b) in the promoted type. `real`: integers become float32 first.
-ValueId arithmetic(L& l, Binary fn, Operand a, Operand bb, double alpha = 1, bool real = false) {
+ValueId arithmetic(CallContext& c, Binary fn, Operand a, Operand bb, double alpha = 1, bool real = false) {
   const std::array<Operand, 2> both{a, bb};
-  DType result = l.result_type(both);
+  DType result = c.result_type(both);
   if (real && !is_float(result) && !is_complex(result)) result = DType::kF32;
-  const DType compute = l.compute_type(result, both);
-  return l.cast(l.binary(fn, l.as(a, compute), l.as(bb, compute), alpha), result);
+  const DType compute = c.compute_type(result, both);
+  return c.cast(c.binary(fn, c.as(a, compute), c.as(bb, compute), alpha), result);
 }
 
 template <Binary fn>
-void promoted(L& l) {
-  l.result(arithmetic(l, fn, l.operand(0), l.operand(1)));
+void promoted(CallContext& c) {
+  c.result(arithmetic(c, fn, c.operand(0), c.operand(1)));
 }
 template <Binary fn>
-void promoted_real(L& l) {
-  l.result(arithmetic(l, fn, l.operand(0), l.operand(1), 1, true));
+void promoted_real(CallContext& c) {
+  c.result(arithmetic(c, fn, c.operand(0), c.operand(1), 1, true));
 }
 
 /// a + alpha b in the promoted type; bool with bool adds as logical or.
-ValueId add_scaled(L& l, Binary fn, Operand a, Operand bb, size_t alpha_at) {
+ValueId add_scaled(CallContext& c, Binary fn, Operand a, Operand bb, size_t alpha_at) {
   const std::array<Operand, 2> both{a, bb};
-  const DType result = l.result_type(both);
-  const double alpha = l.d(alpha_at, 1);
+  const DType result = c.result_type(both);
+  const double alpha = c.d(alpha_at, 1);
   if (result == DType::kBool) {
-    if (fn == Binary::kAdd && alpha != 0) return l.binary(Binary::kLogicalOr, l.as(a, result), l.as(bb, result));
-    const ValueId x = l.as(a, DType::kI32), y = l.as(bb, DType::kI32);
-    return l.cast(l.binary(fn, x, y, alpha), DType::kBool);
+    if (fn == Binary::kAdd && alpha != 0) return c.binary(Binary::kLogicalOr, c.as(a, result), c.as(bb, result));
+    const ValueId x = c.as(a, DType::kI32), y = c.as(bb, DType::kI32);
+    return c.cast(c.binary(fn, x, y, alpha), DType::kBool);
   }
-  return arithmetic(l, fn, a, bb, alpha);
+  return arithmetic(c, fn, a, bb, alpha);
 }
 
-void add(L& l) { l.result(add_scaled(l, Binary::kAdd, l.operand(0), l.operand(1), 2)); }
-void sub(L& l) { l.result(add_scaled(l, Binary::kSub, l.operand(0), l.operand(1), 2)); }
-void rsub(L& l) { l.result(add_scaled(l, Binary::kSub, l.operand(1), l.operand(0), 2)); }
+void add(CallContext& c) { c.result(add_scaled(c, Binary::kAdd, c.operand(0), c.operand(1), 2)); }
+void sub(CallContext& c) { c.result(add_scaled(c, Binary::kSub, c.operand(0), c.operand(1), 2)); }
+void rsub(CallContext& c) { c.result(add_scaled(c, Binary::kSub, c.operand(1), c.operand(0), 2)); }
 
 /// Products, and minima and maxima: on bools they are logical.
 template <Binary fn, Binary on_bool>
-void with_bool(L& l) {
-  const std::array<Operand, 2> both{l.operand(0), l.operand(1)};
-  const bool logical = l.result_type(both) == DType::kBool;
-  l.result(arithmetic(l, logical ? on_bool : fn, both[0], both[1]));
+void with_bool(CallContext& c) {
+  const std::array<Operand, 2> both{c.operand(0), c.operand(1)};
+  const bool logical = c.result_type(both) == DType::kBool;
+  c.result(arithmetic(c, logical ? on_bool : fn, both[0], both[1]));
 }
 
-void div(L& l) {
-  const std::string mode = l.text(2);
-  const Operand a = l.operand(0), bb = l.operand(1);
-  if (mode.empty()) return l.result(arithmetic(l, Binary::kDiv, a, bb, 1, true));
-  if (mode == "trunc") return l.result(arithmetic(l, Binary::kTruncDiv, a, bb));
-  if (mode == "floor") return l.result(arithmetic(l, Binary::kFloorDivMod, a, bb));
-  l.fail(InvalidModel("rounding_mode '", mode, "', 'trunc' or 'floor' expected"));
+void div(CallContext& c) {
+  const std::string mode = c.text(2);
+  const Operand a = c.operand(0), bb = c.operand(1);
+  if (mode.empty()) return c.result(arithmetic(c, Binary::kDiv, a, bb, 1, true));
+  if (mode == "trunc") return c.result(arithmetic(c, Binary::kTruncDiv, a, bb));
+  if (mode == "floor") return c.result(arithmetic(c, Binary::kFloorDivMod, a, bb));
+  c.fail("rounding_mode '", mode, "', 'trunc' or 'floor' expected");
 }
 
 template <Binary fn>
-void compare(L& l) {
-  const std::array<Operand, 2> both{l.operand(0), l.operand(1)};
-  const DType compute = l.compute_type(l.result_type(both), both);
-  ValueId a = l.as(both[0], compute), bb = l.as(both[1], compute);
+void compare(CallContext& c) {
+  const std::array<Operand, 2> both{c.operand(0), c.operand(1)};
+  const DType compute = c.compute_type(c.result_type(both), both);
+  ValueId a = c.as(both[0], compute), bb = c.as(both[1], compute);
   if (compute == DType::kBool) {
-    a = l.cast(a, DType::kU8);
-    bb = l.cast(bb, DType::kU8);
+    a = c.cast(a, DType::kU8);
+    bb = c.cast(bb, DType::kU8);
   }
-  l.result(l.binary(fn, a, bb));
+  c.result(c.binary(fn, a, bb));
 }
 
 template <Binary fn>
-void logical(L& l) {
-  l.result(l.binary(fn, l.as(l.operand(0), DType::kBool), l.as(l.operand(1), DType::kBool)));
+void logical(CallContext& c) {
+  c.result(c.binary(fn, c.as(c.operand(0), DType::kBool), c.as(c.operand(1), DType::kBool)));
 }
 
-void logical_not(L& l) { l.result(l.unary(Unary::kNot, l.cast(l.t(0), DType::kBool))); }
+void logical_not(CallContext& c) { c.result(c.unary(Unary::kNot, c.cast(c.t(0), DType::kBool))); }
 
-void bitwise_not(L& l) {
-  const ValueId x = l.t(0);
-  l.result(l.unary(l.dtype(x) == DType::kBool ? Unary::kNot : Unary::kBitNot, x));
+void bitwise_not(CallContext& c) {
+  const ValueId x = c.t(0);
+  c.result(c.unary(c.dtype(x) == DType::kBool ? Unary::kNot : Unary::kBitNot, x));
 }
 
 /// Power. A scalar exponent of 2, 0.5 and the like stays a power: kernels know the short cuts.
-void pow(L& l) {
-  const std::array<Operand, 2> both{l.operand(0), l.operand(1)};
-  const DType result = l.result_type(both);
-  const DType compute = result == DType::kBool ? DType::kI64 : l.compute_type(result, both);
-  l.result(l.cast(l.binary(Binary::kPow, l.as(both[0], compute), l.as(both[1], compute)), result));
+void pow(CallContext& c) {
+  const std::array<Operand, 2> both{c.operand(0), c.operand(1)};
+  const DType result = c.result_type(both);
+  const DType compute = result == DType::kBool ? DType::kI64 : c.compute_type(result, both);
+  c.result(c.cast(c.binary(Binary::kPow, c.as(both[0], compute), c.as(both[1], compute)), result));
 }
 
 /// Functions of a real variable: integers and bools give float32.
 template <Unary fn>
-void real_unary(L& l) {
-  l.result(l.unary(fn, l.float_input(0)));
+void real_unary(CallContext& c) {
+  c.result(c.unary(fn, c.float_input(0)));
 }
 /// Functions that keep the type.
 template <Unary fn>
-void same_unary(L& l) {
-  l.result(l.unary(fn, l.t(0)));
+void same_unary(CallContext& c) {
+  c.result(c.unary(fn, c.t(0)));
 }
 /// Rounding: integers stay as they are.
 template <Unary fn>
-void rounding(L& l) {
-  const ValueId x = l.t(0);
-  l.result(is_float(l.dtype(x)) ? l.unary(fn, x) : l.unary(Unary::kIdentity, x));
+void rounding(CallContext& c) {
+  const ValueId x = c.t(0);
+  c.result(is_float(c.dtype(x)) ? c.unary(fn, x) : c.identity(x));
 }
 
-void round_decimals(L& l) {
-  const ValueId x = l.t(0);
-  const int64_t decimals = l.i(1, 0);
-  if (decimals == 0 || !is_float(l.dtype(x))) return rounding<Unary::kRound>(l);
+void round_decimals(CallContext& c) {
+  const ValueId x = c.t(0);
+  const int64_t decimals = c.i(1, 0);
+  if (decimals == 0 || !is_float(c.dtype(x))) return rounding<Unary::kRound>(c);
   const double ten = std::pow(10.0, static_cast<double>(std::abs(decimals)));
-  const ValueId factor = l.number(l.dtype(x), ten);
+  const ValueId factor = c.number(c.dtype(x), ten);
   const bool up = decimals > 0;
-  const ValueId scaled = l.binary(up ? Binary::kMul : Binary::kDiv, x, factor);
-  l.result(l.binary(up ? Binary::kDiv : Binary::kMul, l.unary(Unary::kRound, scaled), factor));
+  const ValueId scaled = c.binary(up ? Binary::kMul : Binary::kDiv, x, factor);
+  c.result(c.binary(up ? Binary::kDiv : Binary::kMul, c.unary(Unary::kRound, scaled), factor));
 }
 
-void abs(L& l) {
-  const ValueId x = l.t(0);
-  l.result(l.dtype(x) == DType::kBool ? l.unary(Unary::kIdentity, x) : l.unary(Unary::kAbs, x));
+void abs(CallContext& c) {
+  const ValueId x = c.t(0);
+  c.result(c.dtype(x) == DType::kBool ? c.identity(x) : c.unary(Unary::kAbs, x));
 }
-void sign(L& l) {
-  const ValueId x = l.t(0);
-  l.result(l.dtype(x) == DType::kBool ? l.unary(Unary::kIdentity, x) : l.unary(Unary::kSign, x));
+void sign(CallContext& c) {
+  const ValueId x = c.t(0);
+  c.result(c.dtype(x) == DType::kBool ? c.identity(x) : c.unary(Unary::kSign, x));
 }
 
 template <Unary fn, bool for_integers>
-void classify(L& l) {
-  const ValueId x = l.t(0);
-  if (is_float(l.dtype(x))) return l.result(l.unary(fn, x, 1, 1));
-  l.result(l.fill(l.shape_of(x), DType::kBool, for_integers));
+void classify(CallContext& c) {
+  const ValueId x = c.t(0);
+  if (is_float(c.dtype(x))) return c.result(c.unary(fn, x, 1, 1));
+  c.result(c.filled(c.shape_of(x), DType::kBool, for_integers));
 }
 
-void hardtanh(L& l) {
-  const ValueId x = l.t(0);
-  const double lo = l.d(1, -1), hi = l.d(2, 1);
-  if (is_float(l.dtype(x))) return l.result(l.unary(Unary::kClamp, x, lo, hi));
-  l.result(l.op(Op::kClamp, make_attrs<NoAttrs>(), {x, l.number(l.dtype(x), lo), l.number(l.dtype(x), hi)}));
+void hardtanh(CallContext& c) {
+  const ValueId x = c.t(0);
+  const double lo = c.d(1, -1), hi = c.d(2, 1);
+  if (is_float(c.dtype(x))) return c.result(c.unary(Unary::kClamp, x, lo, hi));
+  c.emit(Op::kClamp, {x, c.number(c.dtype(x), lo), c.number(c.dtype(x), hi)});
 }
 
-void relu(L& l) {
-  const ValueId x = l.t(0);
-  l.result(l.unary(Unary::kRelu, x));
+void relu(CallContext& c) {
+  const ValueId x = c.t(0);
+  c.result(c.unary(Unary::kRelu, x));
 }
 
-void clamp(L& l) {
-  std::vector<Operand> operands{l.operand(0)};
-  const bool has_lo = !l.none(1), has_hi = !l.none(2);
-  if (has_lo) operands.push_back(l.operand(1));
-  if (has_hi) operands.push_back(l.operand(2));
-  if (!l.ok()) return;
-  const DType result = l.result_type(operands);
-  const DType compute = l.compute_type(result, operands);
-  const ValueId x = l.as(operands[0], compute);
-  ValueId lo = has_lo ? l.as(operands[1], compute) : kNoValue;
-  ValueId hi = has_hi ? l.as(operands.back(), compute) : kNoValue;
-  const auto dims = [&](ValueId v) { return v == kNoValue ? 0 : l.rank(v); };
+void clamp(CallContext& c) {
+  std::vector<Operand> operands{c.operand(0)};
+  const bool has_lo = !c.none(1), has_hi = !c.none(2);
+  if (has_lo) operands.push_back(c.operand(1));
+  if (has_hi) operands.push_back(c.operand(2));
+  if (!c.ok()) return;
+  const DType result = c.result_type(operands);
+  const DType compute = c.compute_type(result, operands);
+  const ValueId x = c.as(operands[0], compute);
+  ValueId lo = has_lo ? c.as(operands[1], compute) : kNoValue;
+  ValueId hi = has_hi ? c.as(operands.back(), compute) : kNoValue;
+  const auto dims = [&](ValueId v) { return v == kNoValue ? 0 : c.rank(v); };
   if (dims(lo) > 0 || dims(hi) > 0) {
     // Tensor bounds broadcast with x, and NaN bounds win.
     ValueId y = x;
-    if (lo != kNoValue) y = l.binary(Binary::kMax, y, lo);
-    if (hi != kNoValue) y = l.binary(Binary::kMin, y, hi);
-    return l.result(l.cast(y, result));
+    if (lo != kNoValue) y = c.binary(Binary::kMax, y, lo);
+    if (hi != kNoValue) y = c.binary(Binary::kMin, y, hi);
+    return c.result(c.cast(y, result));
   }
-  l.result(l.cast(l.op(Op::kClamp, make_attrs<NoAttrs>(), {x, lo, hi}), result));
+  c.result(c.cast(c.add(Op::kClamp, {x, lo, hi}), result));
 }
 
-void clamp_min(L& l) { with_bool<Binary::kMax, Binary::kLogicalOr>(l); }
-void clamp_max(L& l) { with_bool<Binary::kMin, Binary::kLogicalAnd>(l); }
+void clamp_min(CallContext& c) { with_bool<Binary::kMax, Binary::kLogicalOr>(c); }
+void clamp_max(CallContext& c) { with_bool<Binary::kMin, Binary::kLogicalAnd>(c); }
 
-void leaky_relu(L& l) { l.result(l.unary(Unary::kLeakyRelu, l.float_input(0), l.d(1, 0.01))); }
-void elu(L& l) { l.result(l.unary(Unary::kElu, l.float_input(0), l.d(1, 1), l.d(2, 1), l.d(3, 1))); }
-void celu(L& l) { l.result(l.unary(Unary::kCelu, l.float_input(0), l.d(1, 1))); }
-void gelu(L& l) { l.result(l.unary(l.text(1, "none") == "tanh" ? Unary::kGeluTanh : Unary::kGelu, l.float_input(0))); }
-void logit(L& l) { l.result(l.unary(Unary::kLogit, l.float_input(0), l.d(1, -1))); }
-void silu(L& l) { l.result(l.unary(Unary::kSilu, l.float_input(0), 1)); }
-void softplus(L& l) { l.result(l.unary(Unary::kSoftplus, l.float_input(0), l.d(1, 1), l.d(2, 20))); }
-void hardsigmoid(L& l) { l.result(l.unary(Unary::kHardSigmoid, l.float_input(0), 1.0 / 6, 0.5)); }
-void hardshrink(L& l) { l.result(l.unary(Unary::kHardShrink, l.float_input(0), l.d(1, 0.5))); }
-void softshrink(L& l) { l.result(l.unary(Unary::kSoftShrink, l.float_input(0), l.d(1, 0.5))); }
-void threshold(L& l) { l.result(l.unary(Unary::kThresholdedRelu, l.t(0), l.d(1), l.d(2))); }
-void prelu(L& l) {
-  const ValueId x = l.t(0);
-  ValueId w = l.t(1);
-  const int r = l.rank(x);
-  if (l.rank(w) == 1 && r > 2 && l.dim(w, 0) != 1) {
+void leaky_relu(CallContext& c) { c.result(c.unary(Unary::kLeakyRelu, c.float_input(0), c.d(1, 0.01))); }
+void elu(CallContext& c) { c.result(c.unary(Unary::kElu, c.float_input(0), c.d(1, 1), c.d(2, 1), c.d(3, 1))); }
+void celu(CallContext& c) { c.result(c.unary(Unary::kCelu, c.float_input(0), c.d(1, 1))); }
+void gelu(CallContext& c) {
+  c.result(c.unary(c.text(1, "none") == "tanh" ? Unary::kGeluTanh : Unary::kGelu, c.float_input(0)));
+}
+void logit(CallContext& c) { c.result(c.unary(Unary::kLogit, c.float_input(0), c.d(1, -1))); }
+void silu(CallContext& c) { c.result(c.unary(Unary::kSilu, c.float_input(0), 1)); }
+void softplus(CallContext& c) { c.result(c.unary(Unary::kSoftplus, c.float_input(0), c.d(1, 1), c.d(2, 20))); }
+void hardsigmoid(CallContext& c) { c.result(c.unary(Unary::kHardSigmoid, c.float_input(0), 1.0 / 6, 0.5)); }
+void hardshrink(CallContext& c) { c.result(c.unary(Unary::kHardShrink, c.float_input(0), c.d(1, 0.5))); }
+void softshrink(CallContext& c) { c.result(c.unary(Unary::kSoftShrink, c.float_input(0), c.d(1, 0.5))); }
+void threshold(CallContext& c) { c.result(c.unary(Unary::kThresholdedRelu, c.t(0), c.d(1), c.d(2))); }
+void prelu(CallContext& c) {
+  const ValueId x = c.t(0);
+  ValueId w = c.t(1);
+  const int r = c.rank(x);
+  if (c.rank(w) == 1 && r > 2 && c.dim(w, 0) != 1) {
     std::vector<int64_t> shape(static_cast<size_t>(r - 1), 1);
     shape[0] = -1;
-    w = l.reshape(w, shape);
+    w = c.reshape(w, shape);
   }
-  l.result(l.binary(Binary::kPRelu, x, w));
+  c.result(c.binary(Binary::kPRelu, x, w));
 }
 
-void glu(L& l) {
-  const ValueId x = l.float_input(0);
-  const int64_t axis = l.axis(l.i(1, -1), l.rank(x));
-  SplitAttrs a;
-  a.axis = axis;
-  a.count = 2;
-  const auto halves = l.ops(Op::kSplit, make_attrs<SplitAttrs>(a), {x}, 2);
-  l.result(l.binary(Binary::kMul, halves[0], l.unary(Unary::kSigmoid, halves[1])));
+void glu(CallContext& c) {
+  const ValueId x = c.float_input(0);
+  const int64_t axis = c.axis(c.i(1, -1), c.rank(x));
+  const auto halves = c.split(x, axis, 2);
+  c.result(c.binary(Binary::kMul, halves[0], c.unary(Unary::kSigmoid, halves[1])));
 }
 
-void where(L& l) {
-  const std::array<Operand, 2> both{l.operand(1), l.operand(2)};
-  DType result = l.out_dtype() != DType::kInvalid ? l.out_dtype() : l.result_type(both);
-  l.result(l.where(l.t(0), l.as(both[0], result), l.as(both[1], result)));
+void where(CallContext& c) {
+  const std::array<Operand, 2> both{c.operand(1), c.operand(2)};
+  DType result = c.out_dtype() != DType::kInvalid ? c.out_dtype() : c.result_type(both);
+  c.result(c.where(c.t(0), c.as(both[0], result), c.as(both[1], result)));
 }
 
-void masked_fill(L& l) {
-  const ValueId x = l.t(0);
-  l.result(l.where(l.t(1), l.as(l.operand(2), l.dtype(x)), x));
+void masked_fill(CallContext& c) {
+  const ValueId x = c.t(0);
+  c.result(c.where(c.t(1), c.as(c.operand(2), c.dtype(x)), x));
 }
 
-void conj(L& l) {
-  const ValueId x = l.t(0);
-  l.result(is_complex(l.dtype(x)) ? l.unary(Unary::kConj, x) : l.unary(Unary::kIdentity, x));
+void conj(CallContext& c) {
+  const ValueId x = c.t(0);
+  c.result(is_complex(c.dtype(x)) ? c.unary(Unary::kConj, x) : c.identity(x));
 }
 
-void view_as_real(L& l) {
-  const ValueId x = l.t(0);
-  l.result(l.op(Op::kStack, make_attrs<AxisAttrs>(-1), {l.unary(Unary::kReal, x), l.unary(Unary::kImag, x)}));
+void view_as_real(CallContext& c) {
+  const ValueId x = c.t(0);
+  c.emit(Op::kStack, AxisAttrs(-1), {c.unary(Unary::kReal, x), c.unary(Unary::kImag, x)});
 }
 
-void addcmul(L& l, Binary fn) {
-  const ValueId x = l.t(0);
-  const ValueId product = arithmetic(l, fn, l.operand(1), l.operand(2));
-  l.result(arithmetic(l, Binary::kAdd, l.operand_of(x), l.operand_of(product), l.d(3, 1)));
+void addcmul(CallContext& c, Binary fn) {
+  const ValueId x = c.t(0);
+  const ValueId product = arithmetic(c, fn, c.operand(1), c.operand(2));
+  c.result(arithmetic(c, Binary::kAdd, c.operand_of(x), c.operand_of(product), c.d(3, 1)));
 }
 
-void lerp(L& l) {
-  const ValueId x = l.t(0), y = l.t(1);
-  const ValueId w = l.as(l.operand(2), l.dtype(x));
-  l.result(l.binary(Binary::kAdd, x, l.binary(Binary::kMul, w, l.binary(Binary::kSub, y, x))));
+void lerp(CallContext& c) {
+  const ValueId x = c.t(0), y = c.t(1);
+  const ValueId w = c.as(c.operand(2), c.dtype(x));
+  c.result(c.binary(Binary::kAdd, x, c.binary(Binary::kMul, w, c.binary(Binary::kSub, y, x))));
 }
 
 /// isclose(self, other, rtol, atol, equal_nan): |self - other| <= atol + |rtol * other|, or equal.
-ValueId close(L& l) {
-  const std::array<Operand, 2> both{l.operand(0), l.operand(1)};
-  const DType t = l.result_type(both);
-  const ValueId a = l.as(both[0], t), bb = l.as(both[1], t);
-  const ValueId equal = l.binary(Binary::kEqual, a, bb);
-  const ValueId x = l.cast(a, DType::kF64), y = l.cast(bb, DType::kF64);
-  const ValueId difference = l.unary(Unary::kAbs, l.binary(Binary::kSub, x, y));
+ValueId close(CallContext& c) {
+  const std::array<Operand, 2> both{c.operand(0), c.operand(1)};
+  const DType t = c.result_type(both);
+  const ValueId a = c.as(both[0], t), bb = c.as(both[1], t);
+  const ValueId equal = c.binary(Binary::kEqual, a, bb);
+  const ValueId x = c.cast(a, DType::kF64), y = c.cast(bb, DType::kF64);
+  const ValueId difference = c.unary(Unary::kAbs, c.binary(Binary::kSub, x, y));
   const ValueId allowed =
-      l.binary(Binary::kAdd, l.unary(Unary::kAbs, l.binary(Binary::kMul, y, l.number(DType::kF64, l.d(2, 1e-5)))),
-               l.number(DType::kF64, l.d(3, 1e-8)));
-  const ValueId finite = l.unary(Unary::kIsFinite, difference);
-  const ValueId near = l.binary(Binary::kLogicalAnd, finite, l.binary(Binary::kLessEqual, difference, allowed));
-  const ValueId result = l.binary(Binary::kLogicalOr, equal, near);
-  if (!l.flag(4)) return result;
-  const auto nan = [&](ValueId v) { return l.unary(Unary::kIsNan, v); };
-  return l.binary(Binary::kLogicalOr, result, l.binary(Binary::kLogicalAnd, nan(x), nan(y)));
+      c.binary(Binary::kAdd, c.unary(Unary::kAbs, c.binary(Binary::kMul, y, c.number(DType::kF64, c.d(2, 1e-5)))),
+               c.number(DType::kF64, c.d(3, 1e-8)));
+  const ValueId finite = c.unary(Unary::kIsFinite, difference);
+  const ValueId near = c.binary(Binary::kLogicalAnd, finite, c.binary(Binary::kLessEqual, difference, allowed));
+  const ValueId result = c.binary(Binary::kLogicalOr, equal, near);
+  if (!c.flag(4)) return result;
+  const auto nan = [&](ValueId v) { return c.unary(Unary::kIsNan, v); };
+  return c.binary(Binary::kLogicalOr, result, c.binary(Binary::kLogicalAnd, nan(x), nan(y)));
 }
 
-void allclose(L& l) {
-  const ValueId each = l.reshape(close(l), {-1});
-  l.result(l.reduce(Reduction::kAll, each, {0}, false));
+void allclose(CallContext& c) {
+  const ValueId each = c.reshape(close(c), {-1});
+  c.result(c.reduce(Reduction::kAll, each, {0}, false));
 }
 
-constexpr Entry kEntries[] = {
+constexpr OpEntry kEntries[] = {
     {"aten::add", add},
     {"aten::sub", sub},
     {"aten::rsub", rsub},
@@ -307,7 +304,7 @@ constexpr Entry kEntries[] = {
     {"aten::ceil", rounding<Unary::kCeil>},
     {"aten::trunc", rounding<Unary::kTrunc>},
     {"aten::round", round_decimals},
-    {"aten::frac", [](L& l) { l.result(l.binary(Binary::kSub, l.t(0), l.unary(Unary::kTrunc, l.t(0)))); }},
+    {"aten::frac", [](CallContext& c) { c.result(c.binary(Binary::kSub, c.t(0), c.unary(Unary::kTrunc, c.t(0)))); }},
     {"aten::square", same_unary<Unary::kSquare>},
     {"aten::sqrt", real_unary<Unary::kSqrt>},
     {"aten::rsqrt", real_unary<Unary::kRsqrt>},
@@ -342,7 +339,7 @@ constexpr Entry kEntries[] = {
     {"aten::isfinite", classify<Unary::kIsFinite, true>},
     {"aten::hardtanh", hardtanh},
     {"aten::relu", relu},
-    {"aten::relu6", [](L& l) { l.result(l.unary(Unary::kRelu6, l.t(0))); }},
+    {"aten::relu6", [](CallContext& c) { c.result(c.unary(Unary::kRelu6, c.t(0))); }},
     {"aten::clamp", clamp},
     {"aten::clamp_min", clamp_min},
     {"aten::clamp_max", clamp_max},
@@ -350,7 +347,9 @@ constexpr Entry kEntries[] = {
     {"aten::elu", elu},
     {"aten::celu", celu},
     {"aten::selu",
-     [](L& l) { l.result(l.unary(Unary::kSelu, l.float_input(0), 1.6732632423543772848, 1.0507009873554804934)); }},
+     [](CallContext& c) {
+       c.result(c.unary(Unary::kSelu, c.float_input(0), 1.6732632423543772848, 1.0507009873554804934));
+     }},
     {"aten::gelu", gelu},
     {"aten::logit", logit},
     {"aten::silu", silu},
@@ -370,19 +369,19 @@ constexpr Entry kEntries[] = {
     {"aten::conj_physical", conj},
     {"aten::view_as_real_copy", view_as_real},
     {"aten::complex",
-     [](L& l) {
-       l.result(l.op(Op::kComplex, make_attrs<NoAttrs>(), {l.t(0), l.t(1)}));
+     [](CallContext& c) {
+       c.emit(Op::kComplex, {c.t(0), c.t(1)});
      }},
-    {"aten::isclose", [](L& l) { l.result(close(l)); }},
+    {"aten::isclose", [](CallContext& c) { c.result(close(c)); }},
     {"aten::allclose", allclose},
     {"aten::real", real_unary<Unary::kReal>},
-    {"aten::addcmul", [](L& l) { addcmul(l, Binary::kMul); }},
-    {"aten::addcdiv", [](L& l) { addcmul(l, Binary::kDiv); }},
+    {"aten::addcmul", [](CallContext& c) { addcmul(c, Binary::kMul); }},
+    {"aten::addcdiv", [](CallContext& c) { addcmul(c, Binary::kDiv); }},
     {"aten::lerp", lerp},
 };
 
 }  // namespace
 
-std::span<const Entry> elementwise_entries() { return kEntries; }
+std::span<const OpEntry> elementwise_entries() { return kEntries; }
 
 }  // namespace smelt::aten

@@ -7,12 +7,12 @@
 
 namespace smelt::aten {
 
-const Arg& L::arg(size_t i) const {
+const Arg& CallContext::arg(size_t i) const {
   static const Arg absent;
-  return i < c.args.size() ? c.args[i] : absent;
+  return i < call.args.size() ? call.args[i] : absent;
 }
 
-ValueId L::t(size_t at) {
+ValueId CallContext::t(size_t at) {
   if (!ok()) return kNoValue;
   const Arg& a = arg(at);
   switch (a.kind) {
@@ -26,14 +26,14 @@ ValueId L::t(size_t at) {
     case Arg::Kind::kDouble:
       return number(DType::kF32, a.d);
     default:
-      fail(InvalidModel("argument ", at, " must be a tensor"));
+      fail("argument ", at, " must be a tensor");
       return kNoValue;
   }
 }
 
-ValueId L::opt(size_t at) { return none(at) ? kNoValue : t(at); }
+ValueId CallContext::opt(size_t at) { return none(at) ? kNoValue : t(at); }
 
-int64_t L::i(size_t at, std::optional<int64_t> otherwise) {
+int64_t CallContext::i(size_t at, std::optional<int64_t> otherwise) {
   const Arg& a = arg(at);
   switch (a.kind) {
     case Arg::Kind::kInt:
@@ -44,8 +44,8 @@ int64_t L::i(size_t at, std::optional<int64_t> otherwise) {
       break;
     case Arg::Kind::kTensor:
     case Arg::Kind::kSymbol:
-      if (const Tensor* k = b.constant_of(a.id); k && k->elements() == 1) return get_int(*k, 0);
-      fail(Unsupported("argument ", at, " must be known before the run"));
+      if (const Tensor* k = constant_of(a.id); k && k->elements() == 1) return get_int(*k, 0);
+      unsupported("argument ", at, " must be known before the run");
       return otherwise.value_or(0);
     case Arg::Kind::kNone:
       if (otherwise) return *otherwise;
@@ -56,11 +56,11 @@ int64_t L::i(size_t at, std::optional<int64_t> otherwise) {
     default:
       break;
   }
-  fail(InvalidModel("argument ", at, " must be an integer"));
+  fail("argument ", at, " must be an integer");
   return otherwise.value_or(0);
 }
 
-double L::d(size_t at, std::optional<double> otherwise) {
+double CallContext::d(size_t at, std::optional<double> otherwise) {
   const Arg& a = arg(at);
   switch (a.kind) {
     case Arg::Kind::kInt:
@@ -70,8 +70,8 @@ double L::d(size_t at, std::optional<double> otherwise) {
       return a.d;
     case Arg::Kind::kTensor:
     case Arg::Kind::kSymbol:
-      if (const Tensor* k = b.constant_of(a.id); k && k->elements() == 1) return get_double(*k, 0);
-      fail(Unsupported("argument ", at, " must be known before the run"));
+      if (const Tensor* k = constant_of(a.id); k && k->elements() == 1) return get_double(*k, 0);
+      unsupported("argument ", at, " must be known before the run");
       return otherwise.value_or(0);
     case Arg::Kind::kNone:
       if (otherwise) return *otherwise;
@@ -79,18 +79,18 @@ double L::d(size_t at, std::optional<double> otherwise) {
     default:
       break;
   }
-  fail(InvalidModel("argument ", at, " must be a number"));
+  fail("argument ", at, " must be a number");
   return otherwise.value_or(0);
 }
 
-std::string L::text(size_t at, const std::string& otherwise) {
+std::string CallContext::text(size_t at, const std::string& otherwise) {
   const Arg& a = arg(at);
   if (a.kind == Arg::Kind::kString) return a.text;
-  if (a.kind != Arg::Kind::kNone) fail(InvalidModel("argument ", at, " must be a string"));
+  if (a.kind != Arg::Kind::kNone) fail("argument ", at, " must be a string");
   return otherwise;
 }
 
-std::vector<int64_t> L::ints(size_t at) {
+std::vector<int64_t> CallContext::ints(size_t at) {
   const Arg& a = arg(at);
   std::vector<int64_t> out;
   switch (a.kind) {
@@ -103,9 +103,9 @@ std::vector<int64_t> L::ints(size_t at) {
       for (const Int& v : a.ints) {
         int64_t value = v.value;
         if (v.symbolic()) {
-          const Tensor* k = b.constant_of(v.id);
+          const Tensor* k = constant_of(v.id);
           if (!k || k->elements() != 1) {
-            fail(Unsupported("the list of argument ", at, " must be known before the run"));
+            unsupported("the list of argument ", at, " must be known before the run");
             return {};
           }
           value = get_int(*k, 0);
@@ -118,12 +118,12 @@ std::vector<int64_t> L::ints(size_t at) {
       if (a.ids.empty() && a.doubles.empty()) return out;
       [[fallthrough]];
     default:
-      fail(InvalidModel("argument ", at, " must be a list of integers"));
+      fail("argument ", at, " must be a list of integers");
       return out;
   }
 }
 
-std::vector<double> L::doubles(size_t at) {
+std::vector<double> CallContext::doubles(size_t at) {
   const Arg& a = arg(at);
   if (a.kind == Arg::Kind::kDoubles) return a.doubles;
   std::vector<double> out;
@@ -131,165 +131,111 @@ std::vector<double> L::doubles(size_t at) {
   return out;
 }
 
-std::vector<ValueId> L::tensors(size_t at) {
+std::vector<ValueId> CallContext::tensors(size_t at) {
   const Arg& a = arg(at);
   if (a.kind == Arg::Kind::kTensors) return a.ids;
   if (a.kind == Arg::Kind::kTensor) return {a.id};
   if (a.kind == Arg::Kind::kInts && a.ints.empty()) return {};
-  fail(InvalidModel("argument ", at, " must be a list of tensors"));
+  fail("argument ", at, " must be a list of tensors");
   return {};
 }
 
-ValueId L::int_value(size_t at, std::optional<int64_t> otherwise) {
+ValueId CallContext::int_value(size_t at, std::optional<int64_t> otherwise) {
   const Arg& a = arg(at);
   if (a.kind == Arg::Kind::kSymbol || a.kind == Arg::Kind::kTensor) {
     const ValueId v = cast(a.id, DType::kI64);
-    return type(v).ranked && type(v).shape.rank() == 0 ? v
-                                                       : op(Op::kReshape, make_attrs<ReshapeAttrs>(), {v, b.i64({})});
+    return type(v).ranked && type(v).shape.rank() == 0 ? v : reshape_to(v, i64({}));
   }
   return integer(DType::kI64, i(at, otherwise));
 }
 
-ValueId L::int_vector(const std::vector<Int>& items) {
+ValueId CallContext::int_vector(const std::vector<Int>& items) {
   bool known = true;
   for (const Int& v : items) known = known && !v.symbolic();
   if (known) {
     std::vector<int64_t> values;
     for (const Int& v : items) values.push_back(v.value);
-    return b.i64(values);
+    return i64(values);
   }
   std::vector<ValueId> parts;
   for (const Int& v : items)
-    parts.push_back(v.symbolic() ? op(Op::kReshape, make_attrs<ReshapeAttrs>(), {cast(v.id, DType::kI64), b.i64({1})})
-                                 : b.i64({v.value}));
-  return parts.size() == 1 ? parts[0] : op(Op::kConcat, make_attrs<AxisAttrs>(0), parts);
+    parts.push_back(v.symbolic() ? reshape_to(cast(v.id, DType::kI64), i64({1})) : i64({v.value}));
+  return parts.size() == 1 ? parts[0] : concat(parts, 0);
 }
 
-ValueId L::int_vector(size_t at) {
+ValueId CallContext::int_vector(size_t at) {
   const Arg& a = arg(at);
   if (a.kind == Arg::Kind::kInts) return int_vector(a.ints);
   if (a.kind == Arg::Kind::kSymbol) return int_vector(std::vector<Int>{{0, a.id}});
-  return b.i64(ints(at));
+  return i64(ints(at));
 }
 
-const ValueType& L::type(ValueId v) const {
-  static const ValueType unknown;
-  return v == kNoValue ? unknown : b.type(v);
-}
-
-int L::rank(ValueId v) {
+int CallContext::rank(ValueId v) {
   if (!ok()) return 0;
-  if (!type(v).ranked) fail(Unsupported("the rank of a tensor is not known"));
+  if (!type(v).ranked) unsupported("the rank of a tensor is not known");
   return type(v).ranked ? type(v).shape.rank() : 0;
 }
 
-int64_t L::dim(ValueId v, int64_t at) const {
-  const ValueType& ty = type(v);
-  return ty.ranked && at >= 0 && at < ty.shape.rank() ? ty.shape[static_cast<int>(at)] : -1;
-}
-
-int64_t L::axis(int64_t a, int rank) {
+int64_t CallContext::axis(int64_t a, int rank) {
   const int64_t n = rank == 0 ? 1 : rank;
   if (a < -n || a >= n) {
-    fail(InvalidModel("dimension ", a, " is out of range for rank ", rank));
+    fail("dimension ", a, " is out of range for rank ", rank);
     return 0;
   }
   return a < 0 ? a + n : a;
 }
 
-std::vector<int64_t> L::axes(std::vector<int64_t> list, int rank) {
+std::vector<int64_t> CallContext::axes(std::vector<int64_t> list, int rank) {
   for (int64_t& a : list) a = axis(a, rank);
   return list;
 }
 
-std::vector<ValueId> L::ops(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, int outputs) {
-  std::vector<ValueId> none(static_cast<size_t>(outputs), kNoValue);
-  if (!ok()) return none;
-  auto r = b.node(op, std::move(attrs), std::move(inputs), outputs);
-  if (!r.ok()) {
-    fail(r.error());
-    return none;
-  }
-  return std::move(r).value();
-}
-
-ValueId L::op(Op o, AttrsPtr attrs, std::vector<ValueId> inputs) {
-  return ops(o, std::move(attrs), std::move(inputs), 1)[0];
-}
-
-ValueId L::cast(ValueId v, DType to) {
+ValueId CallContext::cast(ValueId v, DType to) {
   if (!ok() || v == kNoValue || to == DType::kInvalid || dtype(v) == to) return v;
-  if (const Tensor* k = b.constant_of(v); k && k->elements() == 1 && is_integer(k->dtype()) && is_integer(to)) {
+  if (const Tensor* k = constant_of(v); k && k->elements() == 1 && is_integer(k->dtype()) && is_integer(to)) {
     Tensor value(to, k->shape());
     set_int(value, 0, get_int(*k, 0));
-    return b.constant("", std::move(value));
+    return constant(std::move(value));
   }
-  return op(Op::kCast, make_attrs<CastAttrs>(to, false), {v});
+  return add(Op::kCast, CastAttrs(to, false), {v});
 }
 
-ValueId L::unary(Unary fn, ValueId v, double a, double bb, double cc) {
-  return op(Op::kUnary, make_attrs<UnaryAttrs>(fn, a, bb, cc), {v});
-}
-
-ValueId L::binary(Binary fn, ValueId a, ValueId bb, double alpha) {
-  return op(Op::kBinary, make_attrs<BinaryAttrs>(fn, Activation{}, alpha), {a, bb});
-}
-
-ValueId L::reduce(Reduction fn, ValueId v, const std::vector<int64_t>& ax, bool keep_dims, double correction) {
+ValueId CallContext::reduce(Reduction fn, ValueId v, const std::vector<int64_t>& ax, bool keep_dims,
+                            double correction) {
   ReduceAttrs a;
   a.fn = fn;
   a.keep_dims = keep_dims;
   a.correction = correction;
   std::vector<ValueId> in{v};
-  if (!ax.empty()) in.push_back(b.i64(ax));
-  return op(Op::kReduce, make_attrs<ReduceAttrs>(a), in);
+  if (!ax.empty()) in.push_back(i64(ax));
+  return add(Op::kReduce, a, in);
 }
 
-ValueId L::reshape(ValueId v, const std::vector<int64_t>& shape) {
-  return op(Op::kReshape, make_attrs<ReshapeAttrs>(), {v, b.i64(shape)});
-}
-
-ValueId L::transpose(ValueId v, std::vector<int64_t> perm) {
-  return op(Op::kTranspose, make_attrs<TransposeAttrs>(std::move(perm)), {v});
-}
-
-ValueId L::slice(ValueId v, int64_t ax, int64_t start, int64_t end, int64_t step) {
-  return op(Op::kSlice, make_attrs<NoAttrs>(), {v, b.i64({start}), b.i64({end}), b.i64({ax}), b.i64({step})});
-}
-
-ValueId L::squeeze(ValueId v, std::vector<int64_t> ax) {
-  return op(Op::kSqueeze, make_attrs<NoAttrs>(), {v, b.i64(ax)});
-}
-
-ValueId L::unsqueeze(ValueId v, std::vector<int64_t> ax) {
-  return op(Op::kUnsqueeze, make_attrs<NoAttrs>(), {v, b.i64(ax)});
-}
-
-ValueId L::shape_of(ValueId v) {
+ValueId CallContext::shape_of(ValueId v) {
   if (ok() && type(v).is_static()) {
     const auto dims = type(v).shape.dims();
-    return b.i64(std::vector<int64_t>(dims.begin(), dims.end()));
+    return i64(std::vector<int64_t>(dims.begin(), dims.end()));
   }
-  return op(Op::kShapeOf, make_attrs<ShapeOfAttrs>(), {v});
+  return dims_of(v);
 }
 
-ValueId L::like_indices(ValueId rows, ValueId indices, int64_t width) {
+ValueId CallContext::like_indices(ValueId entries, ValueId indices, int64_t width) {
   if (!ok()) return kNoValue;
   if (type(indices).is_static() && type(indices).shape.elements() > 0) {
     const auto known = type(indices).shape.dims();
     std::vector<int64_t> dims(known.begin(), known.end());
     dims.push_back(width);
-    return reshape(rows, dims);
+    return reshape(entries, dims);
   }
-  const ValueId shape = op(Op::kConcat, make_attrs<AxisAttrs>(0), {shape_of(indices), b.i64({width})});
-  return op(Op::kReshape, make_attrs<ReshapeAttrs>(), {rows, shape});
+  const ValueId shape = concat({shape_of(indices), i64({width})}, 0);
+  return reshape_to(entries, shape);
 }
 
-ValueId L::where(ValueId condition, ValueId a, ValueId bb) {
-  return op(Op::kWhere, make_attrs<NoAttrs>(), {cast(condition, DType::kBool), a, bb});
+ValueId CallContext::where(ValueId condition, ValueId a, ValueId bb) {
+  return LoweringContext::where(cast(condition, DType::kBool), a, bb);
 }
 
-ValueId L::number(DType to, double value) {
+ValueId CallContext::number(DType to, double value) {
   Tensor k(to, Shape{});
   if (is_integer(to))
     set_int(k, 0,
@@ -298,10 +244,10 @@ ValueId L::number(DType to, double value) {
                                                     : static_cast<int64_t>(value));
   else
     set_double(k, 0, to == DType::kBool ? (value != 0) : value);
-  return b.constant("", std::move(k));
+  return constant(std::move(k));
 }
 
-ValueId L::integer(DType to, int64_t value) {
+ValueId CallContext::integer(DType to, int64_t value) {
   Tensor k(to, Shape{});
   if (to == DType::kBool)
     set_int(k, 0, value != 0);
@@ -309,21 +255,15 @@ ValueId L::integer(DType to, int64_t value) {
     set_int(k, 0, value);
   else
     set_double(k, 0, static_cast<double>(value));
-  return b.constant("", std::move(k));
+  return constant(std::move(k));
 }
 
-ValueId L::fill(ValueId shape, DType to, double value) {
-  return op(Op::kFill, make_attrs<NoAttrs>(), {shape, number(to, value)});
-}
-
-ValueId L::float_input(size_t at) {
+ValueId CallContext::float_input(size_t at) {
   const ValueId v = t(at);
   return is_float(dtype(v)) || is_complex(dtype(v)) ? v : cast(v, DType::kF32);
 }
 
-L::Operand L::operand_of(ValueId v) { return {.id = v, .kind = dtype(v)}; }
-
-L::Operand L::operand(size_t at) {
+Operand CallContext::operand(size_t at) {
   const Arg& a = arg(at);
   Operand o;
   switch (a.kind) {
@@ -341,12 +281,12 @@ L::Operand L::operand(size_t at) {
     case Arg::Kind::kDouble:
       return {.number = true, .wrapped = true, .kind = DType::kF32, .d = a.d};
     default:
-      fail(InvalidModel("argument ", at, " must be a tensor or a number"));
+      fail("argument ", at, " must be a tensor or a number");
       return o;
   }
 }
 
-DType L::result_type(std::span<const Operand> operands) {
+DType CallContext::result_type(std::span<const Operand> operands) {
   constexpr DType kNo = DType::kInvalid;
   DType dims = kNo, zero = kNo, wrapped = kNo;
   const auto join = [](DType a, DType bb) { return a == kNo ? bb : bb == kNo ? a : promote(a, bb); };
@@ -368,14 +308,14 @@ DType L::result_type(std::span<const Operand> operands) {
   return combine(combine(dims, zero), wrapped);
 }
 
-DType L::compute_type(DType result, std::span<const Operand> operands) const {
+DType CallContext::compute_type(DType result, std::span<const Operand> operands) const {
   if (result != DType::kF16 && result != DType::kBF16) return result;
   for (const Operand& o : operands)
     if (o.wrapped || o.kind != result) return DType::kF32;
   return result;
 }
 
-ValueId L::as(const Operand& o, DType to) {
+ValueId CallContext::as(const Operand& o, DType to) {
   if (!o.number) return cast(o.id, to);
   return o.kind == DType::kF32 ? number(to, o.d) : integer(to, o.i);
 }

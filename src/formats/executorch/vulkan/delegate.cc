@@ -2,32 +2,19 @@
 
 #include <algorithm>
 
-#include "base/error.h"
+#include "formats/common/lowering_context.h"
 #include "formats/executorch/vulkan/lower.h"
 #include "formats/executorch/vulkan/variables.h"
-#include "ops/elementwise/elementwise.h"
-#include "ops/shape/shape.h"
 
 namespace smelt::executorch {
 namespace {
 
-Result<ValueId> cast(Builder& b, ValueId id, DType to) {
-  if (b.type(id).dtype == to) return id;
-  return b.op(Op::kCast, make_attrs<CastAttrs>(to), {id});
-}
-
-/// A number of the program, as the int64 scalar that a SymInt is.
-Result<ValueId> enter_symbol(Builder& b, const aten::Arg& arg) {
-  if (arg.kind == aten::Arg::Kind::kInt) return b.i64_scalar(arg.i);
-  if (arg.id == kNoValue) return InvalidModel("is no integer");
-  SMELT_ASSIGN(const ValueId id, cast(b, arg.id, DType::kI64));
-  return b.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {id, b.i64({})});
-}
-
-Result<ValueId> enter(Builder& b, const aten::Arg& arg, const ValueType& type) {
-  if (type.dtype == DType::kInvalid) return enter_symbol(b, arg);
-  if (arg.id == kNoValue) return InvalidModel("is no tensor with a value");
-  return cast(b, arg.id, type.dtype);
+/// An argument as the value of the graph's type; a number of the program becomes the int64 scalar that a SymInt is.
+ValueId enter(LoweringContext& c, const aten::Arg& arg, const ValueType& type) {
+  const bool symbol = type.dtype == DType::kInvalid;
+  if (symbol && arg.kind == aten::Arg::Kind::kInt) return c.builder().i64_scalar(arg.i);
+  if (arg.id == kNoValue) c.fail(symbol ? "is no integer" : "is no tensor with a value");
+  return symbol ? c.reshape(c.cast(arg.id, DType::kI64), {}) : c.cast(arg.id, type.dtype);
 }
 
 }  // namespace
@@ -44,11 +31,11 @@ Result<DelegateResults> lower_vulkan(Builder& b, const DelegateCall& call) {
     return InvalidModel("the delegate is called with ", call.args.size(), " arguments, its graph has ", ins,
                         " inputs and ", outs, " outputs");
   const size_t taken = std::min(outs, call.args.size() - ins), buffers = outs - taken;
+  LoweringContext c(b);
   std::vector<ValueId> inputs;
   for (uint32_t i = 0; i < ins; ++i) {
-    auto id = enter(b, call.args[i].value, graph->types[graph->table->input_ids()->Get(i)]);
-    if (!id.ok()) return id.error().within(Cat("argument ", i));
-    inputs.push_back(*id);
+    inputs.push_back(enter(c, call.args[i].value, graph->types[graph->table->input_ids()->Get(i)]));
+    if (!c.ok()) return c.status().error().within(Cat("argument ", i));
   }
   SMELT_ASSIGN(const std::vector<uint32_t> variables, match_variables(*graph, buffers));
   VkLowering lowering(b, *graph);
@@ -62,8 +49,8 @@ Result<DelegateResults> lower_vulkan(Builder& b, const DelegateCall& call) {
   for (size_t i = 0; i < taken; ++i) {
     const ValueId output = outputs[buffers + i];
     const DType declared = call.args[ins + i].declared.dtype;
-    SMELT_ASSIGN(const ValueId id, cast(b, output, declared == DType::kInvalid ? b.type(output).dtype : declared));
-    results.emplace_back(ins + i, id);
+    results.emplace_back(ins + i, declared == DType::kInvalid ? output : c.cast(output, declared));
+    SMELT_TRY(c.status());
   }
   return results;
 }

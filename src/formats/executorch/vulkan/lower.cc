@@ -19,7 +19,7 @@ std::vector<aten::Int> int_items(const Items* items) {
   return out;
 }
 
-/// Operators that change an argument in place, and which: their constants are variables.
+/// Operators that change an argument in declared, and which: their constants are variables.
 std::span<const size_t> changed_arguments(std::string_view name) {
   static constexpr size_t kCaches[] = {3, 4}, kFirst[] = {1}, kOptimizer[] = {0, 1, 2};
   if (name.find("sdpa_with_kv_cache") != std::string_view::npos) return kCaches;
@@ -149,11 +149,11 @@ Status VkLowering::bind_outputs(uint32_t v, std::span<const ValueId> results) {
     if (kind != GraphTypes::VkTensor && kind != GraphTypes::SymInt)
       return InvalidModel("its result would become value ", at, ", a ", vkgraph::EnumNameGraphTypes(kind));
     if (g_.constants[at].defined() && states_[at] < 0) return InvalidModel("it writes the constant value ", at);
-    const ValueType& place = g_.types[at];
+    const ValueType& declared = g_.types[at];
     const ValueType& result = b_.type(id);
-    if (kind == GraphTypes::VkTensor && place.shape.rank() > 0 && result.ranked && result.shape.is_static() &&
-        result.shape.elements() > place.shape.elements())
-      return InvalidModel("value ", at, " becomes ", result.shape.str(), ", the graph declares ", place.shape.str());
+    if (kind == GraphTypes::VkTensor && declared.shape.rank() > 0 && result.ranked && result.shape.is_static() &&
+        result.shape.elements() > declared.shape.elements())
+      return InvalidModel("value ", at, " becomes ", result.shape.str(), ", the graph declares ", declared.shape.str());
     ids_[at] = id;
     hint(at);
     return Ok();

@@ -1,6 +1,7 @@
 #include "formats/executorch/xnnpack/datatypes.h"
 
-#include <string_view>
+#include <algorithm>
+#include <iterator>
 
 #include "base/error.h"
 
@@ -61,31 +62,14 @@ class Checker {
   const XnnGraph& g_;
 };
 
-/// Nodes that work on integers as they are.
+/// Nodes that also work on int32.
 bool takes_integers(XNodeUnion type) {
-  switch (type) {
-    case XNodeUnion::XNNAdd:
-    case XNodeUnion::XNNSubtract:
-    case XNodeUnion::XNNMultiply:
-    case XNodeUnion::XNNDiv:
-    case XNodeUnion::XNNMinimum:
-    case XNodeUnion::XNNMaximum:
-    case XNodeUnion::XNNAbs:
-    case XNodeUnion::XNNNegate:
-    case XNodeUnion::XNNSquare:
-    case XNodeUnion::XNNClamp:
-    case XNodeUnion::XNNCopy:
-    case XNodeUnion::XNNStaticTranspose:
-    case XNodeUnion::XNNStaticReshape:
-    case XNodeUnion::XNNStaticSlice:
-    case XNodeUnion::XNNConcatenate2:
-    case XNodeUnion::XNNConcatenate3:
-    case XNodeUnion::XNNConcatenate4:
-    case XNodeUnion::XNNConcatenate5:
-      return true;
-    default:
-      return false;
-  }
+  using enum XNodeUnion;
+  static constexpr XNodeUnion kTypes[] = {
+      XNNAdd,           XNNSubtract,    XNNMultiply,     XNNDiv,          XNNMinimum,      XNNMaximum,
+      XNNAbs,           XNNNegate,      XNNSquare,       XNNClamp,        XNNCopy,         XNNStaticTranspose,
+      XNNStaticReshape, XNNStaticSlice, XNNConcatenate2, XNNConcatenate3, XNNConcatenate4, XNNConcatenate5};
+  return std::find(std::begin(kTypes), std::end(kTypes), type) != std::end(kTypes);
 }
 
 }  // namespace

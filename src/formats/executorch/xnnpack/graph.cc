@@ -188,26 +188,8 @@ Result<XnnPorts> ports_of(const fb_xnnpack::XNode& node) {
       add_optional(p.inputs, n.mask_id());
       return p;
     }
-    case XNodeUnion::XNNSoftmax:
-    case XNodeUnion::XNNSigmoid:
-    case XNodeUnion::XNNClamp:
-    case XNodeUnion::XNNFloor:
-    case XNodeUnion::XNNConvert:
-    case XNodeUnion::XNNGlobalAvgPooling2d:
-    case XNodeUnion::XNNSquareRoot:
-    case XNodeUnion::XNNCeiling:
-    case XNodeUnion::XNNHardswish:
-    case XNodeUnion::XNNNegate:
-    case XNodeUnion::XNNSquare:
-    case XNodeUnion::XNNAbs:
-    case XNodeUnion::XNNReciprocalSquareRoot:
-    case XNodeUnion::XNNLog:
-    case XNodeUnion::XNNGelu:
-    case XNodeUnion::XNNTanh:
-    case XNodeUnion::XNNExp:
-    case XNodeUnion::XNNSin:
-    case XNodeUnion::XNNCopy:
-    case XNodeUnion::XNNCos:
+    default:
+      if (node.xnode_union_type() > XNodeUnion::MAX) break;
       return one_to_one(*static_cast<const fb_xnnpack::_XNNNode1x1*>(node.xnode_union()));
   }
   return Unsupported("operator ", static_cast<int>(node.xnode_union_type()), " is newer than this build");

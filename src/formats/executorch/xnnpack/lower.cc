@@ -2,9 +2,7 @@
 
 #include <cmath>
 
-#include "base/error.h"
 #include "formats/executorch/xnnpack/datatypes.h"
-#include "ops/elementwise/elementwise.h"
 
 namespace smelt::executorch {
 
@@ -35,50 +33,45 @@ Result<int64_t> xnn_size(uint32_t value, const char* what, uint32_t least) {
 ValueId XnnLowering::operand(uint32_t id) {
   const size_t v = g_.by_id.at(id);
   if (ids_[v] == kNoValue && g_.values[v].constant.defined())
-    ids_[v] = b_.constant(Cat("value ", id), g_.values[v].constant);
+    ids_[v] = builder().constant(Cat("value ", id), g_.values[v].constant);
   return ids_[v];
 }
 
-Result<ValueId> XnnLowering::convert(Builder& b, ValueId value, const ValueType& to) {
-  const ValueType from = b.type(value);
-  if (from.dtype == to.dtype && from.quant == to.quant) return value;
-  const bool plain_integer = !from.quant && is_integer(from.dtype);
+ValueId convert(LoweringContext& c, ValueId value, const ValueType& to) {
+  const ValueType from = c.type(value);
+  if (!c.ok() || (from.dtype == to.dtype && from.quant == to.quant)) return value;
+  const bool unquantized_integer = !from.quant && is_integer(from.dtype);
   if (to.quant) {
-    if (plain_integer) {
-      SMELT_ASSIGN(value, b.op(Op::kCast, make_attrs<CastAttrs>(DType::kF32), {value}));
-    }
+    if (unquantized_integer) value = c.add(Op::kCast, CastAttrs(DType::kF32), {value});
     ValueType result = ValueType::tensor(to.dtype);
     result.quant = to.quant;
-    return b.op_as(Op::kQuantize, make_attrs<NoAttrs>(), {value}, result);
+    return c.add_as(Op::kQuantize, NoAttrs(), {value}, result);
   }
   if (from.quant) {
     const DType real = is_float(to.dtype) ? to.dtype : DType::kF32;
-    SMELT_ASSIGN(value, b.op_as(Op::kDequantize, make_attrs<NoAttrs>(), {value}, ValueType::tensor(real)));
+    value = c.add_as(Op::kDequantize, NoAttrs(), {value}, ValueType::tensor(real));
     if (real == to.dtype) return value;
   }
-  auto cast = std::make_shared<CastAttrs>(to.dtype);
-  if (is_integer(to.dtype) && !plain_integer) {
-    SMELT_ASSIGN(value, b.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kRound), {value}));
-    cast->clamp = true;
+  CastAttrs cast(to.dtype);
+  if (is_integer(to.dtype) && !unquantized_integer) {
+    value = c.unary(Unary::kRound, value);
+    cast.clamp = true;
   }
-  return b.op(Op::kCast, std::move(cast), {value});
-}
-
-Result<ValueId> XnnLowering::real(uint32_t id, DType dtype) {
-  return convert(b_, operand(id), ValueType::tensor(dtype));
+  return c.add(Op::kCast, cast, {value});
 }
 
 Status XnnLowering::bind(uint32_t id, ValueId result) {
   // Declared dimensions are upper bounds; none at all declare nothing.
-  const Shape& place = value(id).type.shape;
-  const ValueType& type = b_.type(result);
-  if (place.rank() > 0 && type.ranked && type.shape.is_static() && type.shape.elements() > place.elements())
-    return InvalidModel("value ", id, " becomes ", type.shape.str(), ", the graph declares ", place.str());
+  if (!ok()) return status();
+  const Shape& declared = value(id).type.shape;
+  const ValueType& t = type(result);
+  if (declared.rank() > 0 && t.ranked && t.shape.is_static() && t.shape.elements() > declared.elements())
+    return InvalidModel("value ", id, " becomes ", t.shape.str(), ", the graph declares ", declared.str());
   ids_[g_.by_id.at(id)] = result;
   return Ok();
 }
 
-bool XnnLowering::on_stored_integers(std::span<const uint32_t> inputs, uint32_t out) const {
+bool XnnLowering::computes_in_integers(std::span<const uint32_t> inputs, uint32_t out) const {
   const auto integers = [&](uint32_t id) {
     const ValueType& t = value(id).type;
     return is_integer(t.dtype) && (!t.quant || t.quant->kind != Quantization::Kind::kPerToken) &&
@@ -97,23 +90,18 @@ DType XnnLowering::compute_type(uint32_t out) const {
 Status XnnLowering::finish(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& compute, uint32_t out) {
   ValueType type = ValueType::tensor(compute.dtype);
   type.quant = compute.quant;
-  SMELT_ASSIGN(const ValueId result, b_.op_as(op, std::move(attrs), std::move(inputs), type));
-  SMELT_ASSIGN(const ValueId converted, convert(b_, result, value(out).type));
-  return bind(out, converted);
+  return bind(out, convert(*this, add_as(op, std::move(attrs), std::move(inputs), type), value(out).type));
 }
 
 Status XnnLowering::emit(Op op, AttrsPtr attrs, std::span<const uint32_t> inputs, uint32_t out,
                          std::vector<ValueId> further) {
   std::vector<ValueId> operands;
   ValueType compute = value(out).type;
-  if (on_stored_integers(inputs, out)) {
+  if (computes_in_integers(inputs, out)) {
     for (uint32_t id : inputs) operands.push_back(operand(id));
   } else {
     compute = ValueType::tensor(compute_type(out));
-    for (uint32_t id : inputs) {
-      SMELT_ASSIGN(const ValueId x, real(id, compute.dtype));
-      operands.push_back(x);
-    }
+    for (uint32_t id : inputs) operands.push_back(real(id, compute.dtype));
   }
   operands.insert(operands.end(), further.begin(), further.end());
   return finish(op, std::move(attrs), std::move(operands), compute, out);
@@ -129,7 +117,7 @@ Status XnnLowering::lower_node(const Node& node) {
     case XNodeUnion::XNNMinimum:
     case XNodeUnion::XNNMaximum:
     case XNodeUnion::XNNPReLU:
-      return binary(node);
+      return binary_node(node);
     case XNodeUnion::XNNConvert:
       return convert_node(node);
     case XNodeUnion::XNNFullyConnected:
@@ -150,22 +138,22 @@ Status XnnLowering::lower_node(const Node& node) {
     case XNodeUnion::XNNGlobalAvgPooling2d:
       return global_average(node);
     case XNodeUnion::XNNStaticResizeBilinear2D:
-      return resize(node);
+      return resize_node(node);
     case XNodeUnion::XNNStaticTranspose:
-      return transpose(node);
+      return transpose_node(node);
     case XNodeUnion::XNNStaticReshape:
-      return reshape(node);
+      return reshape_node(node);
     case XNodeUnion::XNNStaticSlice:
-      return slice(node);
+      return slice_node(node);
     case XNodeUnion::XNNStaticConstantPad:
-      return pad(node);
+      return pad_node(node);
     case XNodeUnion::XNNConcatenate2:
     case XNodeUnion::XNNConcatenate3:
     case XNodeUnion::XNNConcatenate4:
     case XNodeUnion::XNNConcatenate5:
-      return concat(node);
+      return concat_node(node);
     default:
-      return unary(node);
+      return unary_node(node);
   }
 }
 
@@ -177,17 +165,18 @@ Result<std::vector<ValueId>> XnnLowering::run(std::span<const ValueId> inputs) {
       Quantization q;
       q.kind = Quantization::Kind::kPerToken;
       q.axis = 1;
-      ValueType rows = ValueType::tensor(DType::kI8);
-      rows.quant = std::make_shared<const Quantization>(std::move(q));
-      b_.at("XNNConvert", "", Cat("input ", i));
-      SMELT_ASSIGN(id, convert(b_, id, rows));
+      ValueType per_token = ValueType::tensor(DType::kI8);
+      per_token.quant = std::make_shared<const Quantization>(std::move(q));
+      builder().at("XNNConvert", "", Cat("input ", i));
+      id = convert(*this, id, per_token);
     }
     ids_[g_.inputs[i]] = id;
   }
+  SMELT_TRY(status());
   for (uint32_t n : g_.order) {
     const Node& node = *g_.table->xnodes()->Get(n);
     const char* origin = fb_xnnpack::EnumNameXNodeUnion(node.xnode_union_type());
-    b_.at(origin, Cat(origin, "_", node.debug_handle()), Cat("node ", n));
+    builder().at(origin, Cat(origin, "_", node.debug_handle()), Cat("node ", n));
     if (auto s = lower_node(node); !s.ok()) return s.error().within(xnn_node_label(g_, n));
   }
   std::vector<ValueId> outputs;

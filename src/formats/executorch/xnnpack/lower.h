@@ -3,47 +3,52 @@
 #include <span>
 #include <vector>
 
+#include "formats/common/lowering_context.h"
 #include "formats/executorch/xnnpack/graph.h"
 #include "ops/common/enums.h"
-#include "ops/core/builder.h"
 
 namespace smelt::executorch {
 
+/// Converts between element types and quantizations; real numbers become integers to nearest even, saturating.
+ValueId convert(LoweringContext& c, ValueId value, const ValueType& to);
+
 /// Turns the nodes of one XNNPACK graph into nodes of the builder's graph.
 ///
-/// How a node computes follows from its values: all quantized with static parameters, it works on stored integers; with
+/// How a node computes follows from its values: all quantized with static parameters, it works on their integers; with
 /// a real output, in the output's element type; what does not fit is converted on the way in and out.
-class XnnLowering {
+class XnnLowering : public LoweringContext {
  public:
-  XnnLowering(Builder& builder, const XnnGraph& graph) : b_(builder), g_(graph), ids_(graph.values.size(), kNoValue) {}
+  XnnLowering(Builder& builder, const XnnGraph& graph)
+      : LoweringContext(builder), g_(graph), ids_(graph.values.size(), kNoValue) {}
 
   /// `inputs` are the values of XnnGraph::inputs, of their types. Returns those of XnnGraph::outputs.
   Result<std::vector<ValueId>> run(std::span<const ValueId> inputs);
 
-  /// Converts between element types and quantizations; real numbers become integers to nearest even, saturating.
-  static Result<ValueId> convert(Builder& builder, ValueId value, const ValueType& to);
-
  private:
   using Node = fb_xnnpack::XNode;
   const XnnValue& value(uint32_t id) const { return g_.values[g_.by_id.at(id)]; }
-  /// The graph's value for an id as it is; constants appear on first use.
+  /// The graph's value for an id; constants appear on first use.
   ValueId operand(uint32_t id);
-  /// The same as plain numbers of a real element type.
-  Result<ValueId> real(uint32_t id, DType dtype);
+  /// The value of an id as unquantized numbers of a real element type.
+  ValueId real(uint32_t id, DType dtype) { return convert(*this, operand(id), ValueType::tensor(dtype)); }
   /// Fails when the result is larger than the graph declares the value.
   Status bind(uint32_t id, ValueId result);
-  /// Computes `op` of the inputs, converted as the class says, and of `further` values as they are; binds its result to
-  /// value `out`.
+  /// Computes `op` of the inputs, converted as the class says, and of `further` values; binds its result to value
+  /// `out`.
   Status emit(Op op, AttrsPtr attrs, std::span<const uint32_t> inputs, uint32_t out, std::vector<ValueId> further = {});
+  template <class A>
+  Status emit(Op op, A attrs, std::initializer_list<uint32_t> inputs, uint32_t out, std::vector<ValueId> further = {}) {
+    return emit(op, make_attrs<A>(std::move(attrs)), std::span(inputs.begin(), inputs.size()), out, std::move(further));
+  }
   /// Adds a node with a result of type `compute` and binds it, converted, to value `out`.
   Status finish(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& compute, uint32_t out);
-  bool on_stored_integers(std::span<const uint32_t> inputs, uint32_t out) const;
+  bool computes_in_integers(std::span<const uint32_t> inputs, uint32_t out) const;
   DType compute_type(uint32_t out) const;
 
   Status lower_node(const Node& node);
   // lower_elementwise.cc
-  Status unary(const Node& node);
-  Status binary(const Node& node);
+  Status unary_node(const Node& node);
+  Status binary_node(const Node& node);
   Status integer_division(const fb_xnnpack::_XNNNode2x1& node, const Activation& act);
   Status convert_node(const Node& node);
   // lower_weights.cc
@@ -56,15 +61,14 @@ class XnnLowering {
   Status pooling(const Node& node);
   Status argmax_pooling(const Node& node);
   Status global_average(const Node& node);
-  Status resize(const Node& node);
+  Status resize_node(const Node& node);
   // lower_shape.cc
-  Status transpose(const Node& node);
-  Status reshape(const Node& node);
-  Status slice(const Node& node);
-  Status pad(const Node& node);
-  Status concat(const Node& node);
+  Status transpose_node(const Node& node);
+  Status reshape_node(const Node& node);
+  Status slice_node(const Node& node);
+  Status pad_node(const Node& node);
+  Status concat_node(const Node& node);
 
-  Builder& b_;
   const XnnGraph& g_;
   std::vector<ValueId> ids_;
 };
@@ -75,7 +79,7 @@ Result<Activation> xnn_clamp(const fb_xnnpack::XNode& node);
 /// A size written as an unsigned number, within what a dimension can be.
 Result<int64_t> xnn_size(uint32_t value, const char* what, uint32_t least = 0);
 
-/// The padding of a table of windows: four numbers, or the flag that says SAME, as `attrs` have it.
+/// Reads the padding of a convolution or pooling table, four numbers or the flag that says SAME, into `attrs`.
 template <class Table, class Attrs>
 Status read_padding(const Table& n, Attrs& attrs) {
   constexpr uint32_t kSame = 4;

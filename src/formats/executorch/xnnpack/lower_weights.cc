@@ -1,4 +1,3 @@
-#include "base/error.h"
 #include "formats/executorch/xnnpack/lower.h"
 #include "ops/attention/attention.h"
 #include "ops/conv/conv.h"
@@ -50,29 +49,22 @@ Status XnnLowering::weighted(Op op, AttrsPtr attrs, uint32_t x, uint32_t filter,
   if (bias != kXnnInvalidId) all.push_back(bias);
   ValueType compute = value(out).type;
   std::vector<ValueId> inputs;
-  if (on_stored_integers(all, out)) {
+  if (computes_in_integers(all, out)) {
     for (uint32_t id : all) inputs.push_back(operand(id));
   } else {
-    const bool dynamic = is_dynamic(b_.type(operand(x))) && value(filter).type.quant;
+    const bool dynamic = is_dynamic(type(operand(x))) && value(filter).type.quant;
     // bf16 operands give float sums.
     const bool wide = dynamic || (value(x).type.dtype == DType::kBF16 && !value(out).type.quant);
     compute = ValueType::tensor(wide ? DType::kF32 : compute_type(out));
     ValueId a = operand(x), b = operand(filter);
-    if (!dynamic) {
-      SMELT_ASSIGN(a, real(x, compute.dtype));
-    }
-    if (!value(filter).type.quant) {
-      SMELT_ASSIGN(b, real(filter, compute.dtype));
-    }
+    if (!dynamic) a = real(x, compute.dtype);
+    if (!value(filter).type.quant) b = real(filter, compute.dtype);
     inputs = {a, b};
-    if (bias != kXnnInvalidId) {
-      SMELT_ASSIGN(const ValueId c, real(bias, compute.dtype));
-      inputs.push_back(c);
-    }
+    if (bias != kXnnInvalidId) inputs.push_back(real(bias, compute.dtype));
   }
   if (flatten) {
     const int64_t columns = value(filter).type.shape.back();
-    SMELT_ASSIGN(inputs[0], b_.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {inputs[0], b_.i64({-1, columns})}));
+    inputs[0] = reshape(inputs[0], {-1, columns});
   }
   return finish(op, std::move(attrs), std::move(inputs), compute, out);
 }
@@ -129,29 +121,25 @@ Status XnnLowering::batch_matmul(const Node& node) {
 Status XnnLowering::attention(const Node& node) {
   const auto& n = *node.xnode_union_as_XNNScaledDotProductAttention();
   const DType dtype = compute_type(n.output_id());
-  SMELT_ASSIGN(ValueId q, real(n.query_id(), dtype));
-  SMELT_ASSIGN(const ValueId k, real(n.key_id(), dtype));
-  SMELT_ASSIGN(const ValueId v, real(n.value_id(), dtype));
+  ValueId q = real(n.query_id(), dtype);
+  const ValueId k = real(n.key_id(), dtype);
+  const ValueId v = real(n.value_id(), dtype);
   if (n.scale_id() != kXnnInvalidId) {
-    SMELT_ASSIGN(const ValueId scale, real(n.scale_id(), dtype));
-    SMELT_ASSIGN(q, b_.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMul), {q, scale}));
+    const ValueId scale = real(n.scale_id(), dtype);
+    q = binary(Binary::kMul, q, scale);
   }
   ValueId mask = kNoValue;
-  if (n.mask_id() != kXnnInvalidId) {
-    SMELT_ASSIGN(mask, real(n.mask_id(), dtype));
-  }
-  if (b_.type(q).shape.rank() == 4 && b_.type(k).shape.rank() == 4 && b_.type(v).shape.rank() == 4) {
+  if (n.mask_id() != kXnnInvalidId) mask = real(n.mask_id(), dtype);
+  if (type(q).shape.rank() == 4 && type(k).shape.rank() == 4 && type(v).shape.rank() == 4) {
     auto attrs = std::make_shared<AttentionAttrs>();
     attrs->scale = 1;
     return finish(Op::kAttention, std::move(attrs), {q, k, v, mask}, ValueType::tensor(dtype), n.output_id());
   }
   auto transposed = std::make_shared<MatMulAttrs>();
   transposed->transpose_b = true;
-  SMELT_ASSIGN(ValueId scores, b_.op(Op::kMatMul, std::move(transposed), {q, k}));
-  if (mask != kNoValue) {
-    SMELT_ASSIGN(scores, b_.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {scores, mask}));
-  }
-  SMELT_ASSIGN(scores, b_.op(Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {scores}));
+  ValueId scores = add(Op::kMatMul, std::move(transposed), {q, k});
+  if (mask != kNoValue) scores = binary(Binary::kAdd, scores, mask);
+  scores = add(Op::kSoftmax, SoftmaxAttrs(), {scores});
   return finish(Op::kMatMul, make_attrs<MatMulAttrs>(), {scores, v}, ValueType::tensor(dtype), n.output_id());
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <utility>
 
 #include "base/error.h"
 #include "tensor/numeric.h"
@@ -14,7 +15,7 @@ namespace {
 using fb_xnnpack::XNNDatatype;
 using Bytes = std::span<const std::byte>;
 
-/// Values of 4 bits are stored plus 8.
+/// The zero point of 4-bit values.
 constexpr int32_t kFourBitZero = 8;
 
 bool is_four_bit(XNNDatatype t) {
@@ -200,31 +201,16 @@ Result<Shape> read_shape(const fb_xnnpack::XNNTensorValue& tensor) {
 }  // namespace
 
 DType storage_type(XNNDatatype type) {
-  switch (type) {
-    case XNNDatatype::xnn_datatype_fp32:
-    case XNNDatatype::xnn_datatype_pfp32:
-      return DType::kF32;
-    case XNNDatatype::xnn_datatype_fp16:
-      return DType::kF16;
-    case XNNDatatype::xnn_datatype_bf16:
-      return DType::kBF16;
-    case XNNDatatype::xnn_datatype_qint8:
-    case XNNDatatype::xnn_datatype_qcint8:
-    case XNNDatatype::xnn_datatype_qdint8:
-    case XNNDatatype::xnn_datatype_qpint8:
-      return DType::kI8;
-    case XNNDatatype::xnn_datatype_quint8:
-      return DType::kU8;
-    case XNNDatatype::xnn_datatype_qint32:
-    case XNNDatatype::xnn_datatype_qcint32:
-    case XNNDatatype::xnn_datatype_int32:
-      return DType::kI32;
-    case XNNDatatype::xnn_datatype_qcint4:
-    case XNNDatatype::xnn_datatype_qbint4:
-      return DType::kU4;
-    default:
-      return DType::kInvalid;
-  }
+  using enum XNNDatatype;
+  static constexpr std::pair<XNNDatatype, DType> kTypes[] = {
+      {xnn_datatype_fp32, DType::kF32},   {xnn_datatype_pfp32, DType::kF32},   {xnn_datatype_fp16, DType::kF16},
+      {xnn_datatype_bf16, DType::kBF16},  {xnn_datatype_qint8, DType::kI8},    {xnn_datatype_qcint8, DType::kI8},
+      {xnn_datatype_qdint8, DType::kI8},  {xnn_datatype_qpint8, DType::kI8},   {xnn_datatype_quint8, DType::kU8},
+      {xnn_datatype_qint32, DType::kI32}, {xnn_datatype_qcint32, DType::kI32}, {xnn_datatype_int32, DType::kI32},
+      {xnn_datatype_qcint4, DType::kU4},  {xnn_datatype_qbint4, DType::kU4}};
+  for (const auto& [datatype, dtype] : kTypes)
+    if (datatype == type) return dtype;
+  return DType::kInvalid;
 }
 
 Result<XnnValue> read_xnn_value(const fb_xnnpack::XNNGraph& table, const fb_xnnpack::XValue& entry,

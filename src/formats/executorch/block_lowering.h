@@ -12,7 +12,7 @@
 
 namespace smelt::executorch {
 
-/// What all regions of a method share.
+/// What all blocks of a method share.
 struct MethodContext {
   Module& module;
   const ProgramFile& file;
@@ -21,22 +21,22 @@ struct MethodContext {
   std::map<uint32_t, int> partitions;  ///< delegate -> Module::partitions
 };
 
-/// A stretch of a plan's code raised into one graph. The program's values are places in memory; here each place has a
-/// current graph value, and views of the same memory share a storage, so that a write through one is seen by all.
-class Region {
+/// Lowers a range of a plan's instructions into one graph. Every program value that lies in memory has a current graph
+/// value, and views of one memory share a storage, so that a write through one is seen by all.
+class BlockLowering {
  public:
-  Region(MethodContext& context, int graph) : m_(context), builder_(context.module, graph) {
+  BlockLowering(MethodContext& context, int graph) : m_(context), builder_(context.module, graph) {
     bindings_.resize(context.plan.values.size());
   }
   Builder& builder() { return builder_; }
 
-  /// Raises instructions [begin, end). `loop` is the header of the loop whose body this is, else SIZE_MAX.
+  /// Lowers instructions [begin, end). `loop` is the header of the loop whose body this is, else SIZE_MAX.
   Status run(size_t begin, size_t end, int depth, size_t loop = SIZE_MAX);
 
   bool bound(int32_t at) const { return bindings_[static_cast<size_t>(at)].storage >= 0; }
   /// The current graph value: of a tensor, or of a number as a scalar tensor.
   Result<ValueId> value(int32_t at);
-  /// A new place for a value.
+  /// Gives `at` a storage of its own that holds `value`.
   void bind(int32_t at, ValueId value);
   /// `at` becomes a view of the storage of `of`, seen as `value`.
   void bind_view(int32_t at, int32_t of, ValueId value);
@@ -79,8 +79,8 @@ class Region {
   Status build_loop(const Loop& loop, int depth, const std::vector<int32_t>& carried,
                     const std::vector<int32_t>& captured);
   Result<ValueId> initial(int32_t at, size_t begin, size_t end);
-  /// A region of a new graph whose inputs are the given values of this one.
-  std::unique_ptr<Region> inner(const std::string& name, const std::vector<int32_t>& captured);
+  /// A block of a new graph whose inputs are the given values of this one.
+  std::unique_ptr<BlockLowering> inner(const std::string& name, const std::vector<int32_t>& captured);
   int new_graph(const std::string& name);
 
   MethodContext& m_;

@@ -1,9 +1,9 @@
-// Jumps raised into branches and loops.
+// Jumps become branches and loops.
 #include <algorithm>
 #include <set>
 
 #include "base/error.h"
-#include "formats/executorch/region.h"
+#include "formats/executorch/block_lowering.h"
 #include "ops/control/control.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/reduce/reduce.h"
@@ -15,7 +15,7 @@ namespace {
 using Kind = PlanValue::Kind;
 constexpr int kMaxDepth = 48;
 
-/// Makes unknown in `type` what differs in `other`; whether there was anything.
+/// Makes unknown in `type` what differs in `other`; true if anything did.
 bool widen(ValueType& type, const ValueType& other) {
   if (!type.ranked) return false;
   if (!other.ranked || other.shape.rank() != type.shape.rank()) {
@@ -37,13 +37,13 @@ Error unstructured(size_t at) {
 
 }  // namespace
 
-int Region::new_graph(const std::string& name) {
+int BlockLowering::new_graph(const std::string& name) {
   m_.module.graphs.push_back({.name = name});
   return static_cast<int>(m_.module.graphs.size()) - 1;
 }
 
-std::unique_ptr<Region> Region::inner(const std::string& name, const std::vector<int32_t>& captured) {
-  auto out = std::make_unique<Region>(m_, new_graph(name));
+std::unique_ptr<BlockLowering> BlockLowering::inner(const std::string& name, const std::vector<int32_t>& captured) {
+  auto out = std::make_unique<BlockLowering>(m_, new_graph(name));
   std::map<int, int> storages;
   for (int32_t at : captured) {
     const Binding& b = bindings_[static_cast<size_t>(at)];
@@ -59,13 +59,13 @@ std::unique_ptr<Region> Region::inner(const std::string& name, const std::vector
   return out;
 }
 
-std::optional<bool> Region::known_condition(int32_t at) const {
+std::optional<bool> BlockLowering::known_condition(int32_t at) const {
   const PlanValue& v = m_.plan.values[static_cast<size_t>(at)];
   if (v.kind != Kind::kBool || m_.plan.written[static_cast<size_t>(at)] || bound(at)) return std::nullopt;
   return v.i != 0;
 }
 
-Result<ValueId> Region::condition(int32_t at) {
+Result<ValueId> BlockLowering::condition(int32_t at) {
   SMELT_ASSIGN(const ValueId id, value(at));
   const ValueType& type = builder_.type(id);
   if (type.dtype != DType::kBool) return InvalidModel("the condition is ", to_string(type.dtype), ", bool expected");
@@ -75,7 +75,7 @@ Result<ValueId> Region::condition(int32_t at) {
   return builder_.op(Op::kReduce, make_attrs<ReduceAttrs>(all), {id});
 }
 
-Status Region::run(size_t begin, size_t end, int depth, size_t loop_header) {
+Status BlockLowering::run(size_t begin, size_t end, int depth, size_t loop_header) {
   if (depth > kMaxDepth) return LimitReached("branches and loops nest more than ", kMaxDepth, " deep");
   std::map<size_t, size_t> loops;  // header -> last jump back to it
   for (size_t i = begin; i < end; ++i) {
@@ -108,7 +108,7 @@ Status Region::run(size_t begin, size_t end, int depth, size_t loop_header) {
 }
 
 /// A jump forward: `if` with the code up to its destination, and `else` when that code ends in an unconditional jump.
-Result<size_t> Region::branch(size_t at, size_t end, int depth) {
+Result<size_t> BlockLowering::branch(size_t at, size_t end, int depth) {
   const Instruction& jump = m_.plan.code[at];
   const size_t to = static_cast<size_t>(jump.to);
   if (to <= at || to > end) return unstructured(at);
@@ -143,24 +143,25 @@ Result<size_t> Region::branch(size_t at, size_t end, int depth) {
     const Kind k = m_.plan.values[static_cast<size_t>(v)].kind;
     return bound(v) || k == Kind::kInt || k == Kind::kBool || k == Kind::kDouble;
   };
-  const auto build = [&](const char* name, size_t from, size_t until, int& graph) -> Result<std::unique_ptr<Region>> {
+  const auto build = [&](const char* name, size_t from, size_t until,
+                         int& graph) -> Result<std::unique_ptr<BlockLowering>> {
     graph = static_cast<int>(m_.module.graphs.size());
-    auto region = inner(Cat(m_.plan.name, "/", name, "@", at), captured);
-    SMELT_TRY(region->run(from, until, depth + 1));
-    return region;
+    auto block = inner(Cat(m_.plan.name, "/", name, "@", at), captured);
+    SMELT_TRY(block->run(from, until, depth + 1));
+    return block;
   };
   IfAttrs a;
-  SMELT_ASSIGN(const auto then_region, build("then", at + 1, then_end, a.then_graph));
-  SMELT_ASSIGN(const auto else_region, build("else", to, else_end, a.else_graph));
+  SMELT_ASSIGN(const auto then_block, build("then", at + 1, then_end, a.then_graph));
+  SMELT_ASSIGN(const auto else_block, build("else", to, else_end, a.else_graph));
   std::vector<int32_t> results;
   std::set<int32_t> all = then_writes;
   all.insert(else_writes.begin(), else_writes.end());
   for (int32_t v : all) {
-    if (!has_value(v) && !(then_region->bound(v) && else_region->bound(v))) continue;
+    if (!has_value(v) && !(then_block->bound(v) && else_block->bound(v))) continue;
     results.push_back(v);
-    for (Region* region : {then_region.get(), else_region.get()}) {
-      SMELT_ASSIGN(const ValueId id, region->value(v));
-      region->builder_.graph().outputs.push_back(id);
+    for (BlockLowering* block : {then_block.get(), else_block.get()}) {
+      SMELT_ASSIGN(const ValueId id, block->value(v));
+      block->builder_.graph().outputs.push_back(id);
     }
   }
   builder_.at("jump_false", Cat("branch #", at), Cat("instruction ", at));
@@ -171,7 +172,7 @@ Result<size_t> Region::branch(size_t at, size_t end, int depth) {
 }
 
 /// What a value holds before anything was written: the number of the file, rows to be filled, or zeros.
-Result<ValueId> Region::initial(int32_t at, size_t begin, size_t end) {
+Result<ValueId> BlockLowering::initial(int32_t at, size_t begin, size_t end) {
   const PlanValue& v = m_.plan.values[static_cast<size_t>(at)];
   if (v.kind != Kind::kTensor || v.constant()) return value(at);
   Shape shape = v.shape;
@@ -188,7 +189,7 @@ Result<ValueId> Region::initial(int32_t at, size_t begin, size_t end) {
 
 /// Code that a jump leads back to. Either the jump decides: the code runs again as long as its condition is false. Or
 /// it always jumps, and one jump inside leaves the loop when its condition is false.
-Status Region::loop(size_t begin, size_t end, int depth) {
+Status BlockLowering::loop(size_t begin, size_t end, int depth) {
   const Instruction& jump = m_.plan.code[end];
   Loop parts{begin, end, end};
   if (known_condition(jump.from) == std::optional<bool>(false)) {
@@ -227,8 +228,8 @@ Status Region::loop(size_t begin, size_t end, int depth) {
   return build_loop(parts, depth, carried, captured);
 }
 
-Status Region::build_loop(const Loop& loop, int depth, const std::vector<int32_t>& carried,
-                          const std::vector<int32_t>& captured) {
+Status BlockLowering::build_loop(const Loop& loop, int depth, const std::vector<int32_t>& carried,
+                                 const std::vector<int32_t>& captured) {
   std::vector<int32_t> all = carried;
   all.insert(all.end(), captured.begin(), captured.end());
   const std::string name = Cat(m_.plan.name, "/loop@", loop.begin);

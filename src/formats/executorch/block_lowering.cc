@@ -1,4 +1,4 @@
-#include "formats/executorch/region.h"
+#include "formats/executorch/block_lowering.h"
 
 #include <algorithm>
 
@@ -24,7 +24,7 @@ Tensor scalar_tensor(DType dtype, int64_t i, double d) {
 
 }  // namespace
 
-Result<ValueId> Region::value(int32_t at) {
+Result<ValueId> BlockLowering::value(int32_t at) {
   Binding& b = bindings_[static_cast<size_t>(at)];
   if (b.storage >= 0) {
     Storage& s = storages_[static_cast<size_t>(b.storage)];
@@ -71,18 +71,18 @@ Result<ValueId> Region::value(int32_t at) {
   return id;
 }
 
-void Region::bind(int32_t at, ValueId value) {
+void BlockLowering::bind(int32_t at, ValueId value) {
   storages_.push_back({value, 0});
   bindings_[static_cast<size_t>(at)] = {static_cast<int>(storages_.size()) - 1, value, 0};
 }
 
-void Region::bind_view(int32_t at, int32_t of, ValueId value) {
+void BlockLowering::bind_view(int32_t at, int32_t of, ValueId value) {
   const int storage = bindings_[static_cast<size_t>(of)].storage;
   if (storage < 0) return bind(at, value);
   bindings_[static_cast<size_t>(at)] = {storage, value, storages_[static_cast<size_t>(storage)].version};
 }
 
-void Region::write(int32_t at, ValueId value) {
+void BlockLowering::write(int32_t at, ValueId value) {
   Binding& b = bindings_[static_cast<size_t>(at)];
   if (b.storage < 0) return bind(at, value);
   Storage& s = storages_[static_cast<size_t>(b.storage)];
@@ -91,12 +91,12 @@ void Region::write(int32_t at, ValueId value) {
   b.version = ++s.version;
 }
 
-ValueType Region::declared(int32_t at) const {
+ValueType BlockLowering::declared(int32_t at) const {
   const PlanValue& v = m_.plan.values[static_cast<size_t>(at)];
   return v.kind == Kind::kTensor ? v.type() : ValueType{};
 }
 
-Result<aten::Arg> Region::list_argument(const PlanValue& v) {
+Result<aten::Arg> BlockLowering::list_argument(const PlanValue& v) {
   switch (v.kind) {
     case Kind::kIntList: {
       std::vector<aten::Int> items;
@@ -128,7 +128,7 @@ Result<aten::Arg> Region::list_argument(const PlanValue& v) {
   }
 }
 
-Result<aten::Arg> Region::argument(int32_t at) {
+Result<aten::Arg> BlockLowering::argument(int32_t at) {
   const PlanValue& v = m_.plan.values[static_cast<size_t>(at)];
   if (v.kind == Kind::kTensor || bound(at)) {
     SMELT_ASSIGN(const ValueId id, value(at));
@@ -152,18 +152,18 @@ Result<aten::Arg> Region::argument(int32_t at) {
 
 namespace {
 
-/// Whether a result, as far as its shape is known, has the place that the program declares for it.
-bool fits(const PlanValue& place, const ValueType& result) {
+/// True if a result, as far as its shape is known, fits what the program declares.
+bool fits(const PlanValue& declared, const ValueType& result) {
   if (!result.ranked) return true;
-  if (result.shape.rank() != place.shape.rank()) return false;
-  for (int i = 0; i < result.shape.rank() && !place.dynamic; ++i)
-    if (result.shape[i] >= 0 && result.shape[i] != place.shape[i]) return false;
-  return !place.bounded || !result.shape.is_static() || result.shape.elements() <= place.shape.elements();
+  if (result.shape.rank() != declared.shape.rank()) return false;
+  for (int i = 0; i < result.shape.rank() && !declared.dynamic; ++i)
+    if (result.shape[i] >= 0 && result.shape[i] != declared.shape[i]) return false;
+  return !declared.bounded || !result.shape.is_static() || result.shape.elements() <= declared.shape.elements();
 }
 
 }  // namespace
 
-Status Region::call(const Instruction& in) {
+Status BlockLowering::call(const Instruction& in) {
   std::vector<aten::Arg> args;
   for (size_t k = 0; k < in.inputs.size(); ++k) {
     const int32_t at = in.inputs[k];
@@ -198,14 +198,14 @@ Status Region::call(const Instruction& in) {
 }
 
 /// The delegate's entry among the module's partitions; calls of one delegate share it.
-int Region::partition(const Instruction& in, const DelegateCall& call) {
+int BlockLowering::partition(const Instruction& in, const DelegateCall& call) {
   auto& list = m_.module.partitions;
   const auto [entry, fresh] = m_.partitions.emplace(in.delegate, static_cast<int>(list.size()));
   if (fresh) list.push_back({Cat(m_.plan.name, ", delegate ", in.delegate), call.backend, call.blob.size()});
   return entry->second;
 }
 
-Status Region::delegate(const Instruction& in) {
+Status BlockLowering::delegate(const Instruction& in) {
   const auto* table = m_.plan.table->delegates()->Get(in.delegate);
   DelegateCall call;
   if (!table->id()) return InvalidModel("a delegate without a backend");
@@ -246,7 +246,7 @@ Status Region::delegate(const Instruction& in) {
   return Ok();
 }
 
-Status Region::move(const Instruction& in) {
+Status BlockLowering::move(const Instruction& in) {
   SMELT_ASSIGN(const ValueId id, value(in.from));
   if (bound(in.from))
     bind_view(in.to, in.from, id);
@@ -256,7 +256,7 @@ Status Region::move(const Instruction& in) {
 }
 
 /// The memory of `from` seen in the shape of `to`.
-Status Region::view(const Instruction& in) {
+Status BlockLowering::view(const Instruction& in) {
   const Binding& from = bindings_[static_cast<size_t>(in.from)];
   const Binding& to = bindings_[static_cast<size_t>(in.to)];
   if (from.storage >= 0 && to.storage == from.storage) return Ok();
@@ -274,7 +274,7 @@ Status Region::view(const Instruction& in) {
   return Ok();
 }
 
-Status Region::step(size_t at) {
+Status BlockLowering::step(size_t at) {
   const Instruction& in = m_.plan.code[at];
   builder_.at(in.label(), Cat(in.label(), " #", at), Cat("instruction ", at));
   switch (in.kind) {
