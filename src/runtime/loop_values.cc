@@ -7,17 +7,17 @@ namespace smelt {
 
 void LoopValues::begin(std::span<const int32_t> slots, const std::vector<Datum>& values) {
   values_.resize(slots.size());
-  rooms_.resize(slots.size());
+  buffers_.resize(slots.size());
   for (size_t i = 0; i < slots.size(); ++i) {
     values_[i] = slots[i] < 0 ? Datum{} : values[static_cast<size_t>(slots[i])];
-    rooms_[i].current = kElsewhere;
+    buffers_[i].current = kElsewhere;
   }
 }
 
 Status LoopValues::copy(size_t i, const Tensor& from) {
-  Room& room = rooms_[i];
-  const uint8_t next = room.current == 0 ? 1 : 0;
-  Tensor& bytes = room.bytes[next];
+  DoubleBuffer& buffer = buffers_[i];
+  const uint8_t next = buffer.current == 0 ? 1 : 0;
+  Tensor& bytes = buffer.bytes[next];
   const size_t size = from.bytes();
   if (!bytes.defined() || bytes.bytes() < size) {
     const size_t grown = std::max<size_t>({size, 64, bytes.defined() ? 2 * bytes.bytes() : 0});
@@ -27,7 +27,7 @@ Status LoopValues::copy(size_t i, const Tensor& from) {
   Tensor kept = Tensor::view(from.dtype(), from.shape(), bytes.raw(), nullptr);
   kept.set_quant(from.quant());
   values_[i] = Datum(std::move(kept));
-  room.current = next;
+  buffer.current = next;
   return Ok();
 }
 
@@ -45,12 +45,12 @@ Status LoopValues::take(std::span<const Datum> results, std::span<const Datum> k
                           });
     if (r.is_tensor() && t.dtype() == DType::kString) {
       values_[i] = Datum(t.clone());
-      rooms_[i].current = kElsewhere;
+      buffers_[i].current = kElsewhere;
     } else if (r.is_tensor() && (!t.owner() || variable)) {
       SMELT_TRY(copy(i, t));
     } else {
       values_[i] = r;
-      rooms_[i].current = kElsewhere;
+      buffers_[i].current = kElsewhere;
     }
   }
   return Ok();
@@ -58,7 +58,7 @@ Status LoopValues::take(std::span<const Datum> results, std::span<const Datum> k
 
 Result<Datum> LoopValues::give(size_t i) {
   const Datum& d = values_[i];
-  if (d.is_tensor() && !d.tensor.owner() && d.tensor.raw() && rooms_[i].current == kElsewhere)
+  if (d.is_tensor() && !d.tensor.owner() && d.tensor.raw() && buffers_[i].current == kElsewhere)
     SMELT_TRY(copy(i, Tensor(d.tensor)));
   return values_[i];
 }

@@ -9,30 +9,30 @@
 
 namespace smelt {
 
-/// What a loop carries from one round to the next, in storage that later rounds and runs use again.
+/// The loop-carried values of a While, in storage that later iterations and runs reuse.
 class LoopValues {
  public:
-  /// Starts with these values, which stay where they are.
+  /// Starts with the values of these slots (-1: absent), which are not copied.
   void begin(std::span<const int32_t> slots, const std::vector<Datum>& values);
   std::span<const Datum> values() const { return values_; }
-  /// Takes over what a round gave, as many values as there are: what lies in memory of the round is copied. `kept`:
-  /// variables, whose storage the next round may rewrite.
+  /// Takes over the first results of an iteration, one for each carried value. What lies in the memory of the body's
+  /// plan is copied, and so is what shares storage with `kept`, the variables, which the next iteration may rewrite.
   Status take(std::span<const Datum> results, std::span<const Datum> kept);
-  /// Value i for what comes behind the loop; it stays valid until the next begin().
+  /// Value i after the loop; valid until the next begin().
   Result<Datum> give(size_t i);
 
-  std::vector<Datum> results, condition;  ///< of the graphs that a round runs
+  std::vector<Datum> results, condition;  ///< of the condition's and the body's graph
 
  private:
   Status copy(size_t i, const Tensor& from);
 
   static constexpr uint8_t kElsewhere = 2;
   std::vector<Datum> values_;
-  struct Room {
-    Tensor bytes[2];  ///< one holds the value, the other takes the next one
+  struct DoubleBuffer {
+    Tensor bytes[2];  ///< one holds the value, the other the next one
     uint8_t current = kElsewhere;
   };
-  std::vector<Room> rooms_;
+  std::vector<DoubleBuffer> buffers_;
 };
 
 }  // namespace smelt

@@ -10,19 +10,22 @@
 
 namespace smelt {
 
-/// A node whose shapes follow from what a graph's inputs hold, small counts: a plan knows them for the contents that it
-/// is made with, and fits others that give the same.
+/// A node whose shapes follow from the contents of a graph's inputs, such as the length of a cache. A plan knows the
+/// shapes for the contents that it was made with, and fits other contents that give the same shapes.
 class ShapeGuard {
  public:
-  /// Whether the node's shapes may follow from what a graph's input holds.
+  /// True if the node's shapes may follow from the contents of a graph's input.
   static bool may_concern(const Node& node);
-  /// nullopt: the shapes do not, or the operator is none that plans are made for again and again.
+  /// A guard of the node, whose inputs have these types; nullopt where no shape follows from contents, or where a plan
+  /// for each content would be made again and again.
   static std::optional<ShapeGuard> of(const Module& module, const Graph& graph, const Node& node,
                                       std::vector<ValueType> inputs);
-  /// The types of the node's outputs with these inputs of the graph, of which contents are read; none: unknown.
+  /// The types of the node's outputs for these inputs of the graph, whose contents are read. `given` may be empty: the
+  /// contents are unknown.
   Status infer(std::span<const Datum> given, std::vector<ValueType>& types) const;
-  /// What a plan takes them for.
+  /// Notes the types that the plan was made for.
   void expect(std::vector<ValueType> types) { expected_ = std::move(types); }
+  /// True if these inputs give the expected types.
   bool holds(std::span<const Datum> given) const;
 
  private:
