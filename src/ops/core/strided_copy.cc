@@ -30,7 +30,7 @@ CopiesFn copies_of(Op op) {
 }
 
 /// True if the elements from `offset` along `strides` lie in [0, elements). Precondition: no dimension is empty.
-bool inside(const std::vector<int64_t>& dims, const std::vector<int64_t>& strides, int64_t offset, int64_t elements) {
+bool inside(const StridedCopy::Ints& dims, const StridedCopy::Ints& strides, int64_t offset, int64_t elements) {
   __int128 lowest = offset, highest = offset;
   for (size_t d = 0; d < dims.size(); ++d) {
     const __int128 reach = static_cast<__int128>(dims[d] - 1) * strides[d];
@@ -39,14 +39,12 @@ bool inside(const std::vector<int64_t>& dims, const std::vector<int64_t>& stride
   return lowest >= 0 && highest < elements;
 }
 
-void erase(std::vector<int64_t>& v, size_t i) { v.erase(v.begin() + static_cast<std::ptrdiff_t>(i)); }
-
 }  // namespace
 
 void StridedCopy::erase_dim(size_t d) {
-  erase(dims, d);
-  erase(in_strides, d);
-  erase(out_strides, d);
+  dims.erase(d);
+  in_strides.erase(d);
+  out_strides.erase(d);
 }
 
 int64_t StridedCopy::elements() const {

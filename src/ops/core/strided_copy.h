@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/small_vector.h"
 #include "ops/core/node_spec.h"
 #include "smelt/tensor.h"
 
@@ -13,9 +14,10 @@ namespace smelt {
 /// elements; dimensions stand outermost first.
 struct StridedCopy {
   size_t input = 0, output = 0;
-  std::vector<int64_t> dims;
-  std::vector<int64_t> in_strides;   ///< 0 repeats an element, negative ones walk backwards
-  std::vector<int64_t> out_strides;  ///< positive
+  using Ints = SmallVector<int64_t, 6>;
+  Ints dims;
+  Ints in_strides;   ///< 0 repeats an element, negative ones walk backwards
+  Ints out_strides;  ///< positive
   int64_t in_offset = 0, out_offset = 0;
 
   void dim(int64_t n, int64_t in_stride, int64_t out_stride) {
@@ -33,7 +35,8 @@ struct StridedCopy {
 /// empty.
 template <class F>
 void for_each_element(const StridedCopy& c, F&& f) {
-  std::vector<int64_t> index(c.dims.size(), 0);
+  StridedCopy::Ints index;
+  index.resize(c.dims.size());
   int64_t in = c.in_offset, out = c.out_offset;
   while (true) {
     f(in, out);

@@ -84,6 +84,7 @@ StridedCopies slice_copies(const Shape& whole, int axis, bool joins, const Ints&
   const Around around(whole, axis);
   const int64_t row = whole[axis] * around.inner;
   StridedCopies all;
+  all.copies.reserve(extents.size());
   int64_t offset = 0;
   for (size_t i = 0; i < extents.size(); ++i) {
     const int64_t run = extents[i] * around.inner;

@@ -34,7 +34,7 @@ class PreparedCopy {
 
  private:
   void range(const std::byte* x, std::byte* y, int64_t begin, int64_t end) const;
-  std::vector<int64_t> dims_, in_strides_, out_strides_;  ///< outer dimensions, strides in bytes
+  StridedCopy::Ints dims_, in_strides_, out_strides_;  ///< outer dimensions, strides in bytes
   int64_t outer_ = 1, in_offset_ = 0, out_offset_ = 0;
   CopyBlock block_;
   CopyBlockFn copy_block_ = nullptr;
