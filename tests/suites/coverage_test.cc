@@ -34,7 +34,7 @@ class Coverage final : public ::testing::EmptyTestEventListener {
     const auto devices = vulkan::devices();
     const bool matrices = devices.ok() && devices->front().half_matrices && devices->front().int8_matrices;
     for (const vulkan::Shader& s : vulkan::all_shaders())
-      if (!ran().contains(s.name) && (matrices || !vulkan::has_matrices(s.words()))) complain("no test runs ", s.name);
+      if (!ran().contains(s.name) && (matrices || !vulkan::uses_cooperative_matrix(s.words()))) complain("no test runs ", s.name);
   }
   void OnTestProgramEnd(const ::testing::UnitTest&) override {
     if (complaints_ > 0) std::_Exit(1);

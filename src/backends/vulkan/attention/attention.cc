@@ -71,12 +71,12 @@ class AttentionKernel final : public Kernel {
 };
 
 const char* attention_shader(const KernelSpec& spec) {
-  const bool half = spec.outputs[0].dtype == DType::kF16;
+  const bool fp16 = spec.outputs[0].dtype == DType::kF16;
   const DType mask = spec.has(3) ? spec.inputs[3].dtype : spec.outputs[0].dtype;
   if (!spec.device.stores(mask)) return nullptr;
-  if (mask == DType::kBool) return half ? "attention_f16_bool" : "attention_f32_bool";
-  if (mask == spec.outputs[0].dtype) return half ? "attention_f16" : "attention_f32";
-  return half && mask == DType::kF32 ? "attention_f16_f32" : nullptr;
+  if (mask == DType::kBool) return fp16 ? "attention_f16_bool" : "attention_f32_bool";
+  if (mask == spec.outputs[0].dtype) return fp16 ? "attention_f16" : "attention_f32";
+  return fp16 && mask == DType::kF32 ? "attention_f16_f32" : nullptr;
 }
 
 /// Fills in the mask's part; false when its shape does not fit.
@@ -119,8 +119,8 @@ std::unique_ptr<Kernel> presents(const KernelSpec& spec, const AttentionGeometry
 std::unique_ptr<Kernel> make_attention(const KernelSpec& spec) {
   const auto& a = spec.attrs<AttentionAttrs>();
   const bool past = spec.has(4) && spec.has(5);
-  if (!plain_reals(spec, {0, 1, 2}, {0}) || spec.has(4) != spec.has(5) || wanted(spec, 3)) return nullptr;
-  if (past && !plain_reals(spec, {4, 5}, {0})) return nullptr;
+  if (!unquantized_floats(spec, {0, 1, 2}, {0}) || spec.has(4) != spec.has(5) || wanted(spec, 3)) return nullptr;
+  if (past && !unquantized_floats(spec, {4, 5}, {0})) return nullptr;
   const auto found = attention_geometry(a, spec.inputs[0].shape, spec.inputs[1].shape, spec.inputs[2].shape,
                                         past ? &spec.inputs[4].shape : nullptr);
   if (!found.ok()) return nullptr;
@@ -130,9 +130,10 @@ std::unique_ptr<Kernel> make_attention(const KernelSpec& spec) {
   if (past && (spec.inputs[4].shape.elements() != g.batch * g.kv_heads * g.past * g.depth ||
                spec.inputs[5].shape.elements() != g.batch * g.kv_heads * g.past * g.v_depth))
     return nullptr;
-  if (g.v_depth > kMaxColumns || g.keys < 1 || (g.keys / kWidth + 1) * g.depth + g.keys * 4 > kMaxRounds)
+  if (g.v_depth > kMaxColumns || g.keys < 1 || (g.keys / kWidth + 1) * g.depth + g.keys * 4 > kMaxLoopIterations)
     return nullptr;
-  if (spec.has(7) && (!plain_reals(spec, {7}, {0}) || spec.inputs[7].shape.elements() != g.q_heads)) return nullptr;
+  if (spec.has(7) && (!unquantized_floats(spec, {7}, {0}) || spec.inputs[7].shape.elements() != g.q_heads))
+    return nullptr;
   Push push{};
   const char* shader = attention_shader(spec);
   if (!shader || !set_mask(spec, g, push)) return nullptr;
@@ -143,7 +144,7 @@ std::unique_ptr<Kernel> make_attention(const KernelSpec& spec) {
   uint32_t words = 1, step = 0;
   if (spec.has(6)) {
     const int64_t n = spec.inputs[6].shape.elements();
-    words = whole_words(spec.inputs[6].dtype);
+    words = index_words(spec.inputs[6].dtype);
     if (words == 0 || (n != 1 && n != g.batch)) return nullptr;
     step = n == 1 ? 0 : words;
     flags |= kLengths;

@@ -136,10 +136,10 @@ TEST_F(VulkanAttention, Rotary) {
           a.batch_seq_heads = layout == 2;
           a.rotary_dim = interleaved ? 6 : 0;
           a.scale = ids == 2 ? 0.5 : 1;
-          const int64_t half = interleaved ? 3 : 4;
+          const int64_t fp16 = interleaved ? 3 : 4;
           const Shape x = layout == 0 ? Shape{2, 5, 24} : layout == 1 ? Shape{2, 3, 5, 8} : Shape{2, 5, 3, 8};
           OpCase c{Cat("layout ", layout, " ids ", ids), Op::kRotary, make_attrs<RotaryAttrs>(a), {x_of(dtype, x, 1)}};
-          const Shape rows = ids == 0 ? Shape{5, half} : ids == 1 ? Shape{2, 5, half} : Shape{16, half};
+          const Shape rows = ids == 0 ? Shape{5, fp16} : ids == 1 ? Shape{2, 5, fp16} : Shape{16, fp16};
           c.inputs.push_back(x_of(table, rows, 2));
           c.inputs.push_back(x_of(table, rows, 3));
           if (ids == 2) c.inputs.push_back(whole(DType::kI64, {3, 4, 5, 6, 7, 15, 0, 1, 2, 3}));

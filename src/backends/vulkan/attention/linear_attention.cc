@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/device/alignment.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/attention/attention.h"
@@ -22,7 +22,7 @@ class LinearAttention final : public Kernel {
  public:
   Push push{};
   bool gated = false, delta = false, past = false, keeps = false;  ///< keeps: the state is a result
-  uint32_t steps_at_once = 1;
+  uint32_t steps_per_dispatch = 1;
 
   size_t scratch_bytes() const override { return keeps ? 0 : align_binding(state_bytes()); }
   bool reads(size_t i) const override { return i < 4 || (i == 4 ? gated : delta); }
@@ -49,7 +49,7 @@ class LinearAttention final : public Kernel {
     set_grid(d, push.n, kWidth);
     Push p = push;
     for (p.first = 0; p.first < p.steps; p.first += p.count) {
-      p.count = std::min(steps_at_once, p.steps - p.first);
+      p.count = std::min(steps_per_dispatch, p.steps - p.first);
       SMELT_TRY(r.dispatch(d, p));
     }
     return Ok();
@@ -75,8 +75,8 @@ std::unique_ptr<Kernel> make_linear_attention(const KernelSpec& spec) {
   if (a.gated && decays != a.kv_heads && decays != a.kv_heads * key) return nullptr;
   if (a.delta && betas != a.kv_heads && betas != 1) return nullptr;
   if (n * key > INT32_MAX || (spec.has(3) && spec.inputs[3].shape.elements() != n * key)) return nullptr;
-  const int64_t rounds = key * (2 + a.q_heads / a.kv_heads) + a.q_heads / a.kv_heads + 1;
-  if (rounds > kMaxRounds) return nullptr;
+  const int64_t iterations = key * (2 + a.q_heads / a.kv_heads) + a.q_heads / a.kv_heads + 1;
+  if (iterations > kMaxLoopIterations) return nullptr;
   auto k = std::make_unique<LinearAttention>();
   const auto u32 = [](int64_t i) { return static_cast<uint32_t>(i); };
   k->push = {u32(n), u32(q[1]), u32(key), u32(value), u32(a.q_heads), u32(a.kv_heads), u32(decays), u32(betas)};
@@ -85,7 +85,7 @@ std::unique_ptr<Kernel> make_linear_attention(const KernelSpec& spec) {
   k->delta = a.delta;
   k->past = spec.has(3);
   k->keeps = wanted(spec, 1);
-  k->steps_at_once = u32(kMaxRounds / rounds);
+  k->steps_per_dispatch = u32(kMaxLoopIterations / iterations);
   return k;
 }
 

@@ -1,10 +1,10 @@
 #include "backends/vulkan/conv/conv.h"
 
 #include "backends/vulkan/core/activation.h"
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/gemm/int64_accumulators.h"
-#include "backends/vulkan/gemm/integer_product.h"
+#include "backends/vulkan/gemm/quantized_gemm.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -43,7 +43,7 @@ Geometry geometry_of(const ConvShape& s, bool inputs_first) {
   return g;
 }
 
-/// The three-dimensional grid of conv.comp. False: beyond what a dispatch takes.
+/// The dispatch grid of conv.comp: pixels, output channels, batch and groups. False if a dimension exceeds 65535.
 bool set_conv_grid(const ConvShape& s, const Tiling& t, uint32_t grid[3]) {
   const int64_t across = int64_t{t.width} * t.lanes;
   const int64_t x = (s.out_pixels() + across - 1) / across, y = (s.c_out + t.tile - 1) / t.tile, z = s.batch * s.groups;
@@ -59,10 +59,10 @@ struct StoredPush {
   IntegerPush q;
 };
 
-class StoredConv final : public Kernel {
+class QuantizedConv final : public Kernel {
  public:
-  StoredConv(const char* shader, const Geometry& geometry, IntegerProduct product, const Tiling& tiling,
-             const uint32_t (&grid)[3])
+  QuantizedConv(const char* shader, const Geometry& geometry, QuantizedGemm product, const Tiling& tiling,
+                const uint32_t (&grid)[3])
       : shader_(shader), product_(std::move(product)), tiling_(tiling), grid_{grid[0], grid[1], grid[2]} {
     const RequantParams& q = product_.requant;
     push_ = {geometry, {product_.pair.x_zero, *product_.w_zero(), q.zero, q.low, q.high}};
@@ -83,7 +83,7 @@ class StoredConv final : public Kernel {
 
  private:
   const char* shader_;
-  IntegerProduct product_;
+  QuantizedGemm product_;
   Tiling tiling_;
   StoredPush push_;
   uint32_t grid_[3];
@@ -93,7 +93,7 @@ class ConvKernel final : public Kernel {
  public:
   ConvKernel(const char* shader, const Geometry& geometry, const Activation& act, const Tiling& tiling)
       : shader_(shader), tiling_(tiling), push_{geometry, gpu_activation(act)} {}
-  RealOperand x, filter, bias;
+  FloatOperand x, filter, bias;
   bool has_bias = false;
   uint32_t grid[3] = {1, 1, 1};
 
@@ -120,10 +120,10 @@ class ConvKernel final : public Kernel {
   Push push_;
 };
 
-/// Sums of products of 8-bit values with zero points from tensors.
-class SumsConv final : public Kernel {
+/// ConvInteger: 8-bit operands, int32 results, zero points from inputs 2 and 3.
+class IntegerConv final : public Kernel {
  public:
-  SumsConv(const char* shader, const Geometry& g, const Tiling& tiling, bool x_zero, uint32_t w_zeros)
+  IntegerConv(const char* shader, const Geometry& g, const Tiling& tiling, bool x_zero, uint32_t w_zeros)
       : shader_(shader), g_(g), tiling_(tiling), x_zero_(x_zero), w_zeros_(w_zeros) {}
   uint32_t grid[3] = {1, 1, 1};
 
@@ -154,34 +154,34 @@ class SumsConv final : public Kernel {
   uint32_t w_zeros_;
 };
 
-/// Coordinates stay within 32 bits, and loops within kMaxRounds.
+/// True if coordinates fit in 32 bits and loops in kMaxLoopIterations.
 bool within_limits(const ConvShape& s) {
   for (int d = 0; d < 3; ++d)
     if (s.dilation[d] > INT32_MAX / (s.kernel[d] + 1) / 4 || s.stride[d] > INT32_MAX / (s.out[d] + 1) / 4 ||
         s.pad[d] > INT32_MAX / 4 || s.pad[d] < -(INT32_MAX / 4))
       return false;
-  return s.taps() * (s.c_in + 1) <= kMaxRounds;
+  return s.taps() * (s.c_in + 1) <= kMaxLoopIterations;
 }
 
-std::unique_ptr<Kernel> make_real(const KernelSpec& spec, const ConvShape& shape, const ConvAttrs& attrs,
-                                  bool transposed) {
+std::unique_ptr<Kernel> make_float(const KernelSpec& spec, const ConvShape& shape, const ConvAttrs& attrs,
+                                   bool transposed) {
   if (!within_limits(shape)) return nullptr;
   const DType dtype = spec.outputs[0].dtype;
-  const bool half = dtype == DType::kF16;
-  if ((dtype != DType::kF32 && !half) || spec.outputs[0].quant) return nullptr;
-  RealOperand x, filter, bias;
-  if (!make_real_operand(spec, 0, x) || x.half != half || (x.constant && half)) return nullptr;
-  if (!(half ? make_real_operand : make_float_operand)(spec, 1, filter)) return nullptr;
+  const bool fp16 = dtype == DType::kF16;
+  if ((dtype != DType::kF32 && !fp16) || spec.outputs[0].quant) return nullptr;
+  FloatOperand x, filter, bias;
+  if (!make_float_operand(spec, 0, x) || x.fp16 != fp16 || (x.constant && fp16)) return nullptr;
+  if (!(fp16 ? make_float_operand : make_f32_operand)(spec, 1, filter)) return nullptr;
   if (!x.fits(spec.device) || !filter.fits(spec.device)) return nullptr;
   const bool has_bias = spec.has(2);
-  if (has_bias && !make_float_operand(spec, 2, bias)) return nullptr;
-  if (spec.fp16) halve(spec, filter);
+  if (has_bias && !make_f32_operand(spec, 2, bias)) return nullptr;
+  if (spec.fp16) round_to_fp16(spec, filter);
   const Tiling tiling = choose_tiling(spec.device, shape.out_pixels(), shape.c_out);
   static const char* const direct[] = {"conv_f32", "conv_f16", "conv_f16_f32", "conv_products_f32",
                                        "conv_products_f16"};
   static const char* const turned[] = {"conv_transpose_f32", "conv_transpose_f16", "conv_transpose_f16_f32",
                                        "conv_transpose_products_f32", "conv_transpose_products_f16"};
-  const int variant = spec.fp16 && filter.half ? (half ? 4 : 3) : !half ? 0 : filter.half ? 1 : 2;
+  const int variant = spec.fp16 && filter.fp16 ? (fp16 ? 4 : 3) : !fp16 ? 0 : filter.fp16 ? 1 : 2;
   auto k = std::make_unique<ConvKernel>((transposed ? turned : direct)[variant],
                                         geometry_of(shape, transposed && attrs.filter == FilterLayout::kIOS), attrs.act,
                                         tiling);
@@ -193,15 +193,15 @@ std::unique_ptr<Kernel> make_real(const KernelSpec& spec, const ConvShape& shape
   return k;
 }
 
-std::unique_ptr<Kernel> make_stored(const KernelSpec& spec, const ConvShape& shape, const ConvAttrs& attrs,
-                                    bool transposed) {
+std::unique_ptr<Kernel> make_quantized(const KernelSpec& spec, const ConvShape& shape, const ConvAttrs& attrs,
+                                       bool transposed) {
   if (!within_limits(shape) || !spec.device.stores(spec.inputs[1].dtype)) return nullptr;
-  // Transposed filters of several groups share their scales between groups: only one scale for all is plain.
+  // Transposed filters of several groups share their scales between groups: only one scale for all is supported.
   const bool inputs_first = transposed && attrs.filter == FilterLayout::kIOS;
   if (inputs_first && shape.groups > 1 && spec.inputs[1].quant && spec.inputs[1].quant->scales.size() != 1)
     return nullptr;
-  auto product = IntegerProduct::make(spec, filter_output_axis(attrs, spec.inputs[1].shape.rank()), shape.all_out(),
-                                      attrs.act, attrs.rounding);
+  auto product = QuantizedGemm::make(spec, filter_output_axis(attrs, spec.inputs[1].shape.rank()), shape.all_out(),
+                                     attrs.act, attrs.rounding);
   if (!product || !product->w_zero()) return nullptr;
   static const char* const direct[] = {"conv_s8", "conv_u8", "conv_u8_s8"};
   static const char* const turned[] = {"conv_transpose_s8", "conv_transpose_u8", "conv_transpose_u8_s8"};
@@ -209,45 +209,48 @@ std::unique_ptr<Kernel> make_stored(const KernelSpec& spec, const ConvShape& sha
   const Tiling tiling = choose_tiling(spec.device, shape.out_pixels(), shape.c_out);
   uint32_t grid[3];
   if (!set_conv_grid(shape, tiling, grid)) return nullptr;
-  return std::make_unique<StoredConv>((transposed ? turned : direct)[variant], geometry_of(shape, inputs_first),
-                                      std::move(*product), tiling, grid);
+  return std::make_unique<QuantizedConv>((transposed ? turned : direct)[variant], geometry_of(shape, inputs_first),
+                                         std::move(*product), tiling, grid);
 }
 
-/// int16 images and 8-bit filters.
-class WideConv final : public Kernel {
+/// int16 images and 8-bit filters with int64 accumulators.
+class Int16Conv final : public Kernel {
  public:
   struct Push {
     Geometry g;
     int32_t x_zero, w_zero;
   };
-  WideConv(const char* shader, const Geometry& g, WideSums sums, const Tiling& tiling)
-      : shader_(shader), sums_(std::move(sums)), tiling_(tiling), push_{g, sums_.x_zero(), sums_.w_zero()} {}
+  Int16Conv(const char* shader, const Geometry& g, Int64Accumulators sums, const Tiling& tiling)
+      : shader_(shader),
+        accumulators_(std::move(sums)),
+        tiling_(tiling),
+        push_{g, accumulators_.x_zero(), accumulators_.w_zero()} {}
   uint32_t grid[3] = {1, 1, 1};
 
   bool reads(size_t i) const override { return i < 2; }
-  size_t scratch_bytes() const override { return sums_.scratch_bytes(); }
+  size_t scratch_bytes() const override { return accumulators_.scratch_bytes(); }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
     SMELT_ASSIGN(const Binding filter, r.input(1));
     SMELT_TRY(r.dispatch({shader_,
                           {tiling_.width, tiling_.tile, tiling_.lanes, 0u, 0u},
-                          {x, filter, filter, sums_.sums(r, true)},
+                          {x, filter, filter, accumulators_.accumulators(r, true)},
                           grid[0],
                           grid[1],
                           grid[2]},
                          push_));
-    return sums_.record(r);
+    return accumulators_.record(r);
   }
 
  private:
   const char* shader_;
-  WideSums sums_;
+  Int64Accumulators accumulators_;
   Tiling tiling_;
   Push push_;
 };
 
-std::unique_ptr<Kernel> make_wide(const KernelSpec& spec, const ConvShape& shape, const ConvAttrs& attrs,
-                                  bool transposed) {
+std::unique_ptr<Kernel> make_int16(const KernelSpec& spec, const ConvShape& shape, const ConvAttrs& attrs,
+                                   bool transposed) {
   const ValueType &x = spec.inputs[0], &w = spec.inputs[1];
   if (!within_limits(shape) || x.dtype != DType::kI16 || w.dtype != DType::kI8 || !spec.device.stores(w.dtype))
     return nullptr;
@@ -256,12 +259,12 @@ std::unique_ptr<Kernel> make_wide(const KernelSpec& spec, const ConvShape& shape
   if (w.quant && w.quant->kind == Quantization::Kind::kPerAxis &&
       w.quant->axis != filter_output_axis(attrs, w.shape.rank()))
     return nullptr;
-  auto sums =
-      WideSums::make(spec, shape.all_out(), shape.channels_last ? 1 : shape.out_pixels(), attrs.act, attrs.rounding);
+  auto sums = Int64Accumulators::make(spec, shape.all_out(), shape.channels_last ? 1 : shape.out_pixels(), attrs.act,
+                                      attrs.rounding);
   if (!sums) return nullptr;
   const Tiling tiling = choose_tiling(spec.device, shape.out_pixels(), shape.c_out);
-  auto kernel = std::make_unique<WideConv>(transposed ? "conv_transpose_wide_s16" : "conv_wide_s16",
-                                           geometry_of(shape, inputs_first), std::move(*sums), tiling);
+  auto kernel = std::make_unique<Int16Conv>(transposed ? "conv_transpose_wide_s16" : "conv_wide_s16",
+                                            geometry_of(shape, inputs_first), std::move(*sums), tiling);
   return set_conv_grid(shape, tiling, kernel->grid) ? std::move(kernel) : nullptr;
 }
 
@@ -284,52 +287,52 @@ std::optional<ConvShape> transposed_shape(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_conv_i8(const KernelSpec& spec) {
   const auto shape = ConvShape::make(spec);
-  return shape ? make_stored(spec, *shape, spec.attrs<ConvAttrs>(), false) : nullptr;
+  return shape ? make_quantized(spec, *shape, spec.attrs<ConvAttrs>(), false) : nullptr;
 }
 
-std::unique_ptr<Kernel> make_conv_sums(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_conv_integer(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &filter = spec.inputs[1];
-  if (!eight_bits(spec, x) || !eight_bits(spec, filter) || spec.outputs[0].dtype != DType::kI32) return nullptr;
+  if (!is_int8(spec, x) || !is_int8(spec, filter) || spec.outputs[0].dtype != DType::kI32) return nullptr;
   const auto shape = ConvShape::make(spec, false);
   if (!shape || !within_limits(*shape)) return nullptr;
-  const int x_zero = zero_points(spec, 2, x.dtype, 1), w_zeros = zero_points(spec, 3, filter.dtype, shape->all_out());
-  if (x_zero < 0 || w_zeros < 0) return nullptr;
+  const auto x_zero = zero_points(spec, 2, x.dtype, 1), w_zeros = zero_points(spec, 3, filter.dtype, shape->all_out());
+  if (x_zero == ZeroPoints::kUnsupported || w_zeros == ZeroPoints::kUnsupported) return nullptr;
   const bool x_signed = x.dtype == DType::kI8, w_signed = filter.dtype == DType::kI8;
-  const char* shader =
-      w_signed ? (x_signed ? "conv_sums_s8" : "conv_sums_u8_s8") : (x_signed ? "conv_sums_s8_u8" : "conv_sums_u8");
+  const char* shader = w_signed ? (x_signed ? "conv_accumulators_s8" : "conv_accumulators_u8_s8")
+                                : (x_signed ? "conv_accumulators_s8_u8" : "conv_accumulators_u8");
   const Tiling tiling = choose_tiling(spec.device, shape->out_pixels(), shape->c_out);
-  auto kernel = std::make_unique<SumsConv>(shader, geometry_of(*shape, false), tiling, x_zero > 0,
-                                           static_cast<uint32_t>(w_zeros));
+  auto kernel = std::make_unique<IntegerConv>(shader, geometry_of(*shape, false), tiling, x_zero != ZeroPoints::kNone,
+                                              static_cast<uint32_t>(w_zeros));
   return set_conv_grid(*shape, tiling, kernel->grid) ? std::move(kernel) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_conv_i16(const KernelSpec& spec) {
   if (spec.inputs[0].dtype != DType::kI16 || spec.outputs[0].dtype != DType::kI16) return nullptr;
   const auto shape = ConvShape::make(spec);
-  return shape ? make_wide(spec, *shape, spec.attrs<ConvAttrs>(), false) : nullptr;
+  return shape ? make_int16(spec, *shape, spec.attrs<ConvAttrs>(), false) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_conv_transpose_i16(const KernelSpec& spec) {
   if (spec.inputs[0].dtype != DType::kI16 || spec.outputs[0].dtype != DType::kI16) return nullptr;
   const auto shape = transposed_shape(spec);
-  return shape ? make_wide(spec, *shape, spec.attrs<ConvTransposeAttrs>(), true) : nullptr;
+  return shape ? make_int16(spec, *shape, spec.attrs<ConvTransposeAttrs>(), true) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_conv_transpose_i8(const KernelSpec& spec) {
   const auto shape = transposed_shape(spec);
-  return shape ? make_stored(spec, *shape, spec.attrs<ConvTransposeAttrs>(), true) : nullptr;
+  return shape ? make_quantized(spec, *shape, spec.attrs<ConvTransposeAttrs>(), true) : nullptr;
 }
 
-std::unique_ptr<Kernel> make_conv_real(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_conv_float(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const auto shape = ConvShape::make(spec);
   if (!shape || attrs.hybrid) return nullptr;
-  return make_real(spec, *shape, attrs, false);
+  return make_float(spec, *shape, attrs, false);
 }
 
-std::unique_ptr<Kernel> make_conv_transpose_real(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_conv_transpose_float(const KernelSpec& spec) {
   const auto shape = transposed_shape(spec);
-  return shape ? make_real(spec, *shape, spec.attrs<ConvTransposeAttrs>(), true) : nullptr;
+  return shape ? make_float(spec, *shape, spec.attrs<ConvTransposeAttrs>(), true) : nullptr;
 }
 
 }  // namespace smelt::vulkan

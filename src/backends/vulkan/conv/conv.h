@@ -7,7 +7,7 @@
 
 namespace smelt::vulkan {
 
-/// The sizes of a node ConvTranspose; nullopt where kernels do not go.
+/// The shape of a ConvTranspose node; nullopt for hybrid ones, and where inputs do not fit the output.
 std::optional<ConvShape> transposed_shape(const KernelSpec& spec);
 
 }  // namespace smelt::vulkan

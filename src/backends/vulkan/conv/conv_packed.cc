@@ -1,14 +1,14 @@
-// Convolutions with constant filters that the host packs, and products of rows and constant matrices as such.
+// Convolutions, and matrix products as 1x1 convolutions, with constant filters that the host packs.
 #include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "backends/vulkan/core/activation.h"
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/device/device.h"
-#include "backends/vulkan/gemm/integer_product.h"
 #include "backends/vulkan/gemm/operand.h"
 #include "backends/vulkan/gemm/packed.h"
+#include "backends/vulkan/gemm/quantized_gemm.h"
 #include "backends/vulkan/gemm/quantized_weights.h"
 #include "base/error.h"
 #include "ops/common/operands.h"
@@ -22,19 +22,19 @@ constexpr int64_t kTile = kPackedTile;
 
 int32_t i32(int64_t v) { return static_cast<int32_t>(v); }
 
-/// A float32 one with a constant filter of real numbers.
-std::optional<ConvShape> plain_conv(const KernelSpec& spec, RealOperand& filter, RealOperand& bias) {
+/// The shape of a float32 convolution with a constant filter, and its operands.
+std::optional<ConvShape> float_conv_shape(const KernelSpec& spec, FloatOperand& filter, FloatOperand& bias) {
   const auto& attrs = spec.attrs<ConvAttrs>();
-  if (attrs.hybrid || !plain_reals(spec, {0}, {0}) || spec.outputs[0].dtype != DType::kF32 || !spec.constant(1))
+  if (attrs.hybrid || !unquantized_floats(spec, {0}, {0}) || spec.outputs[0].dtype != DType::kF32 || !spec.constant(1))
     return std::nullopt;
-  const auto shape = plane_conv(spec);
+  const auto shape = conv_2d_shape(spec);
   if (!shape) return std::nullopt;
-  if (!make_real_operand(spec, 1, filter)) return std::nullopt;
-  if (spec.has(2) && (!make_real_operand(spec, 2, bias) || bias.half)) return std::nullopt;
+  if (!make_float_operand(spec, 1, filter)) return std::nullopt;
+  if (spec.has(2) && (!make_float_operand(spec, 2, bias) || bias.fp16)) return std::nullopt;
   return shape;
 }
 
-/// The filter as real numbers.
+/// The dequantized filter.
 Result<std::vector<float>> real_filter(const Tensor& t) {
   std::vector<float> values(static_cast<size_t>(t.elements()));
   SMELT_TRY(real_values(t, values.data()));
@@ -57,13 +57,13 @@ Result<Binding> packed_filter(KernelRecorder& r, const Tensor& filter, const std
   return binding;
 }
 
-/// A bias where the node has none.
+/// Zeros in place of an absent bias.
 Result<Binding> no_bias(KernelRecorder& r, int64_t channels) {
   const size_t bytes = static_cast<size_t>(channels) * sizeof(float);
   return r.table(Cat("zeros ", channels), bytes, [&](void* to) { std::memset(to, 0, bytes); });
 }
 
-/// The shaders of this file keep bounds; any other activation follows in place.
+/// The shaders of this file clamp to bounds; any other activation runs in place behind them.
 Status activate_after(KernelRecorder& r, const Activation& act, uint32_t n) {
   const GpuActivation a = gpu_activation(act);
   if (a.code < 2) return Ok();
@@ -97,23 +97,23 @@ class PackedConv final : public Kernel {
   static constexpr uint32_t kLanes = 8;
   PackedConv(const ConvShape& shape, const Activation& act, const Tensor& filter)
       : shape_(shape), geometry_(packed_geometry(shape)), act_(act), filter_(filter) {
-    fours_ = shape.channels_last && shape.c_in % 4 == 0 && shape.c_out % 4 == 0;
+    vec4_ = shape.channels_last && shape.c_in % 4 == 0 && shape.c_out % 4 == 0;
     pixels_ = shape.out_pixels() > kLanes ? 4 : 1;
   }
   /// `bits`: of an element of the packed filter.
   static bool suits(const KernelSpec& spec, const ConvShape& s, int bits) {
     return spec.device.info().type == "CPU" && spec.device.info().subgroup_size == kLanes && s.c_out >= 4 &&
-           s.k() >= 8 && s.taps() * ((s.c_in + 3) / 4 * 17 / 16 + 4) <= kMaxRounds && s.batch * s.groups <= 65535 &&
-           s.out_pixels() / kLanes <= 65534 && s.c_out / kTile <= 65534 &&
+           s.k() >= 8 && s.taps() * ((s.c_in + 3) / 4 * 17 / 16 + 4) <= kMaxLoopIterations &&
+           s.batch * s.groups <= 65535 && s.out_pixels() / kLanes <= 65534 && s.c_out / kTile <= 65534 &&
            elements(s) * static_cast<size_t>(bits) / 8 <= spec.device.max_binding();
   }
   /// Elements of the packed filter.
   static size_t elements(const ConvShape& s) {
     return static_cast<size_t>(s.groups * ((s.c_out + kTile - 1) / kTile) * kTile * s.taps() * ((s.c_in + 3) / 4 * 4));
   }
-  void set_bias(const RealOperand& bias) { bias_ = bias; }
-  void set_stored(const StoredWeights& weights) { stored_ = weights; }
-  void set_integers(IntegerProduct product) { integers_ = std::move(product); }
+  void set_bias(const FloatOperand& bias) { bias_ = bias; }
+  void set_quantized(const QuantizedWeights& weights) { quantized_ = weights; }
+  void set_integers(QuantizedGemm product) { integers_ = std::move(product); }
   bool reads(size_t i) const override { return i == 0 || (i == 2 && bias_.has_value()); }
 
   Status record(KernelRecorder& r) const override {
@@ -122,11 +122,11 @@ class PackedConv final : public Kernel {
     SMELT_ASSIGN(const Binding channels, integers_ ? integers_->table(r)
                                          : bias_   ? bias_->bind(r)
                                                    : no_bias(r, shape_.all_out()));
-    const int64_t block = stored_ ? (stored_->block + 3) / 4 : 1;
+    const int64_t block = quantized_ ? (quantized_->block + 3) / 4 : 1;
     const std::string name = shader();
     Dispatch d{name.c_str(), {kLanes, static_cast<uint32_t>(block)}, {x, filter, channels, r.output(0)}};
     if (fixed()) d.constants.push_back(integers_->rounding());
-    if (stored_) {
+    if (quantized_) {
       SMELT_ASSIGN(const Binding scales, scales_binding(r));
       d.buffers.push_back(scales);
     }
@@ -154,39 +154,40 @@ class PackedConv final : public Kernel {
   bool fixed() const { return integers_ && integers_->requant.rounding != Rounding::kFloatHalfEven; }
   std::string shader() const {
     const char* kind = "f32";
-    if (stored_) kind = stored_->bits == 4 ? "f32_w4" : "f32_w8";
+    if (quantized_) kind = quantized_->bits == 4 ? "f32_w4" : "f32_w8";
     if (integers_) kind = integers_->pair.x_signed ? "s8" : "u8";
-    return Cat("conv_packed_", fours_ ? "fours_" : "", kind, fixed() ? "_fixed_" : "_", pixels_);
+    return Cat("conv_packed_", vec4_ ? "fours_" : "", kind, fixed() ? "_fixed_" : "_", pixels_);
   }
   Result<Binding> filter_binding(KernelRecorder& r) const {
     const size_t n = elements(shape_);
-    if (stored_) return stored_binding(r, n);
+    if (quantized_) return quantized_binding(r, n);
     if (!integers_)
       return packed_filter(r, filter_, Cat("tiles of 16 in ", shape_.groups), n,
                            [&](const float* from, float* to) { pack_tiles(shape_, from, to); });
     return r.table(1, Cat("integer tiles of 16 in ", shape_.groups), n, [&](void* to) {
-      std::vector<int64_t> stored(static_cast<size_t>(filter_.elements()));
-      to_ints(filter_, stored.data());
-      std::vector<int8_t> values(stored.size());
-      for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int8_t>(integers_->signed_weight(stored[i]));
+      std::vector<int64_t> quantized(static_cast<size_t>(filter_.elements()));
+      to_ints(filter_, quantized.data());
+      std::vector<int8_t> values(quantized.size());
+      for (size_t i = 0; i < values.size(); ++i)
+        values[i] = static_cast<int8_t>(integers_->signed_weight(quantized[i]));
       pack_tiles(shape_, values.data(), static_cast<int8_t*>(to));
     });
   }
-  Result<Binding> stored_binding(KernelRecorder& r, size_t n) const {
-    const auto bytes = n * static_cast<size_t>(stored_->bits) / 8;
-    return r.table(1, Cat("stored tiles of 16, ", stored_->bits, " bits"), bytes, [&](void* to) {
-      const std::vector<int8_t> values = stored_->values(filter_, shape_);
+  Result<Binding> quantized_binding(KernelRecorder& r, size_t n) const {
+    const auto bytes = n * static_cast<size_t>(quantized_->bits) / 8;
+    return r.table(1, Cat("quantized tiles of 16, ", quantized_->bits, " bits"), bytes, [&](void* to) {
+      const std::vector<int8_t> values = quantized_->values(filter_, shape_);
       std::vector<int8_t> packed(n);
       pack_tiles(shape_, values.data(), packed.data());
       auto* out = static_cast<uint8_t*>(to);
-      if (stored_->bits == 8)
+      if (quantized_->bits == 8)
         std::memcpy(out, packed.data(), n);
       else
         for (size_t i = 0; i < n; i += 2) out[i / 2] = static_cast<uint8_t>((packed[i] + 8) | (packed[i + 1] + 8) << 4);
     });
   }
   Result<Binding> scales_binding(KernelRecorder& r) const {
-    const int64_t blocks = stored_->blocks(shape_);
+    const int64_t blocks = quantized_->blocks(shape_);
     const auto n = static_cast<size_t>(geometry_.tiles * blocks * kTile);
     return r.table(1, "scales of tiles of 16", n * sizeof(float), [&](void* to) {
       const Quantization& q = *filter_.quant();
@@ -195,7 +196,7 @@ class PackedConv final : public Kernel {
         for (int64_t b = 0; b < blocks; ++b)
           for (int64_t t = 0; t < kTile; ++t) {
             const int64_t o = tile * kTile + t;
-            *out++ = o < shape_.c_out ? q.scale(stored_->parameter(q, shape_, o, b * stored_->block)) : 0.0f;
+            *out++ = o < shape_.c_out ? q.scale(quantized_->parameter(q, shape_, o, b * quantized_->block)) : 0.0f;
           }
     });
   }
@@ -203,10 +204,10 @@ class PackedConv final : public Kernel {
   PackedGeometry geometry_;
   Activation act_;
   Tensor filter_;
-  std::optional<RealOperand> bias_;
-  std::optional<IntegerProduct> integers_;
-  std::optional<StoredWeights> stored_;
-  bool fours_;
+  std::optional<FloatOperand> bias_;
+  std::optional<QuantizedGemm> integers_;
+  std::optional<QuantizedWeights> quantized_;
+  bool vec4_;
   uint32_t pixels_;
 };
 
@@ -234,8 +235,8 @@ class Depthwise final : public Kernel {
     return s.channels_last && s.depthwise() && s.c_out == 1 && s.groups % 4 == 0 && s.kernel[2] <= 7 &&
            s.stride[2] <= 2 && s.dilation[1] == 1 && s.dilation[2] == 1;
   }
-  void set_bias(const RealOperand& bias) { bias_ = bias; }
-  void set_integers(IntegerProduct product) { integers_ = std::move(product); }
+  void set_bias(const FloatOperand& bias) { bias_ = bias; }
+  void set_integers(QuantizedGemm product) { integers_ = std::move(product); }
   bool reads(size_t i) const override { return i == 0 || (i == 2 && bias_.has_value()); }
 
   Status record(KernelRecorder& r) const override {
@@ -287,10 +288,10 @@ class Depthwise final : public Kernel {
     std::string zeros;
     for (int32_t z : integers_->pair.w_zeros) zeros += Cat(" ", z);
     return r.table(1, Cat("taps of channels less", zeros), floats() * sizeof(float), [&](void* to) {
-      std::vector<int64_t> stored(static_cast<size_t>(filter_.elements()));
-      to_ints(filter_, stored.data());
+      std::vector<int64_t> quantized(static_cast<size_t>(filter_.elements()));
+      to_ints(filter_, quantized.data());
       pack(static_cast<float*>(to),
-           [&](size_t c, size_t i) { return static_cast<float>(stored[i] - integers_->pair.w_zeros[c]); });
+           [&](size_t c, size_t i) { return static_cast<float>(quantized[i] - integers_->pair.w_zeros[c]); });
     });
   }
 
@@ -298,49 +299,50 @@ class Depthwise final : public Kernel {
   DepthwiseGeometry geometry_;
   Activation act_;
   Tensor filter_;
-  std::optional<RealOperand> bias_;
-  std::optional<IntegerProduct> integers_;
+  std::optional<FloatOperand> bias_;
+  std::optional<QuantizedGemm> integers_;
   uint32_t width_, pixels_;
 };
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_conv_packed_f32(const KernelSpec& spec) {
-  RealOperand filter, bias;
-  const auto s = plain_conv(spec, filter, bias);
+  FloatOperand filter, bias;
+  const auto s = float_conv_shape(spec, filter, bias);
   if (!s) return nullptr;
   const int rank = spec.inputs[1].shape.rank();
-  const auto stored =
-      StoredWeights::make(spec.device, spec.inputs[1], *s, filter_output_axis(spec.attrs<ConvAttrs>(), rank), -1);
-  if ((spec.fp16 && !stored) || !PackedConv::suits(spec, *s, stored ? stored->bits : 32)) return nullptr;
+  const auto quantized =
+      QuantizedWeights::make(spec.device, spec.inputs[1], *s, filter_output_axis(spec.attrs<ConvAttrs>(), rank), -1);
+  if ((spec.fp16 && !quantized) || !PackedConv::suits(spec, *s, quantized ? quantized->bits : 32)) return nullptr;
   auto kernel = std::make_unique<PackedConv>(*s, spec.attrs<ConvAttrs>().act, *spec.constant(1));
   if (spec.has(2)) kernel->set_bias(bias);
-  if (stored) kernel->set_stored(*stored);
+  if (quantized) kernel->set_quantized(*quantized);
   return kernel;
 }
 
 std::unique_ptr<Kernel> make_matmul_packed_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
-  if (attrs.alpha != 1 || attrs.beta != 1 || !plain_reals(spec, {0}, {0}) || spec.outputs[0].dtype != DType::kF32)
+  if (attrs.alpha != 1 || attrs.beta != 1 || !unquantized_floats(spec, {0}, {0}) ||
+      spec.outputs[0].dtype != DType::kF32)
     return nullptr;
-  const auto s = rows_as_pixels(spec, attrs);
-  RealOperand weights, c;
-  if (!s || !make_real_operand(spec, 1, weights)) return nullptr;
-  if (spec.has(2) && (!make_real_operand(spec, 2, c) || c.half)) return nullptr;
+  const auto s = matmul_as_conv(spec, attrs);
+  FloatOperand weights, c;
+  if (!s || !make_float_operand(spec, 1, weights)) return nullptr;
+  if (spec.has(2) && (!make_float_operand(spec, 2, c) || c.fp16)) return nullptr;
   const int o_axis = attrs.transpose_b ? 0 : 1;
-  const auto stored = StoredWeights::make(spec.device, spec.inputs[1], *s, o_axis, 1 - o_axis);
-  if ((spec.fp16 && !stored) || !PackedConv::suits(spec, *s, stored ? stored->bits : 32)) return nullptr;
+  const auto quantized = QuantizedWeights::make(spec.device, spec.inputs[1], *s, o_axis, 1 - o_axis);
+  if ((spec.fp16 && !quantized) || !PackedConv::suits(spec, *s, quantized ? quantized->bits : 32)) return nullptr;
   auto kernel = std::make_unique<PackedConv>(*s, attrs.act, *spec.constant(1));
   if (spec.has(2)) kernel->set_bias(c);
-  if (stored) kernel->set_stored(*stored);
+  if (quantized) kernel->set_quantized(*quantized);
   return kernel;
 }
 
 std::unique_ptr<Kernel> make_matmul_packed_i8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
-  const auto s = rows_as_pixels(spec, attrs);
+  const auto s = matmul_as_conv(spec, attrs);
   if (!s || !PackedConv::suits(spec, *s, 8)) return nullptr;
-  auto product = exact_product(spec, attrs, *s);
+  auto product = exact_quantized_gemm(spec, attrs, *s);
   if (!product) return nullptr;
   auto kernel = std::make_unique<PackedConv>(*s, Activation{}, *spec.constant(1));
   kernel->set_integers(std::move(*product));
@@ -348,9 +350,9 @@ std::unique_ptr<Kernel> make_matmul_packed_i8(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> make_conv_packed_i8(const KernelSpec& spec) {
-  const auto s = plane_conv(spec);
+  const auto s = conv_2d_shape(spec);
   if (!s || !spec.constant(1) || !PackedConv::suits(spec, *s, 8)) return nullptr;
-  auto product = exact_product(spec, *s);
+  auto product = exact_quantized_gemm(spec, *s);
   if (!product) return nullptr;
   auto kernel = std::make_unique<PackedConv>(*s, Activation{}, *spec.constant(1));
   kernel->set_integers(std::move(*product));
@@ -358,8 +360,8 @@ std::unique_ptr<Kernel> make_conv_packed_i8(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> make_depthwise_f32(const KernelSpec& spec) {
-  RealOperand filter, bias;
-  const auto s = plain_conv(spec, filter, bias);
+  FloatOperand filter, bias;
+  const auto s = float_conv_shape(spec, filter, bias);
   if (!s || !Depthwise::suits(*s)) return nullptr;
   const Tensor* b = spec.has(2) ? spec.constant(2) : nullptr;
   if (spec.has(2) && !b) return nullptr;
@@ -370,9 +372,9 @@ std::unique_ptr<Kernel> make_depthwise_f32(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> make_depthwise_i8(const KernelSpec& spec) {
-  const auto s = plane_conv(spec);
+  const auto s = conv_2d_shape(spec);
   if (!s || !spec.constant(1) || !Depthwise::suits(*s) || s->taps() > kExactProducts) return nullptr;
-  auto product = exact_product(spec, *s);
+  auto product = exact_quantized_gemm(spec, *s);
   if (!product) return nullptr;
   auto kernel = std::make_unique<Depthwise>(*s, Activation{}, *spec.constant(1), spec.device.info().type == "CPU");
   kernel->set_integers(std::move(*product));

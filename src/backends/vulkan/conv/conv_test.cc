@@ -113,7 +113,7 @@ TEST(VulkanConv, Activations) {
   }
 }
 
-TEST(VulkanConv, ComputedFiltersAndHalves) {
+TEST(VulkanConv, DynamicFiltersAndFp16) {
   SKIP_WITHOUT_GPU();
   for (const Row& r : kRows)
     for (Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst}) {
@@ -187,9 +187,9 @@ TEST(VulkanConv, IntegersOfVolumes) {
 
 TEST(VulkanConv, Integers) {
   SKIP_WITHOUT_GPU();
-  const std::pair<DType, DType> stored[] = {
+  const std::pair<DType, DType> quantized[] = {
       {DType::kI8, DType::kI8}, {DType::kU8, DType::kU8}, {DType::kU8, DType::kI8}};
-  for (const auto& [x, w] : stored)
+  for (const auto& [x, w] : quantized)
     for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle}) {
       for (const Row& r : kRows)
         check_on_gpu(integer_case(r, Layout::kChannelsLast, x, w, rounding),

@@ -1,4 +1,4 @@
-// Convolutions and products of textures, with filters that the device packs.
+// Convolutions and products of textures with constant weights, which the device packs.
 #include <algorithm>
 #include <cstdlib>
 
@@ -34,10 +34,10 @@ struct ConvPush {
   int32_t group_in, group_out, span;
 };
 
-/// How groups lie among fours of channels (kGroups of conv_texture.comp).
+/// How groups align with texels of four channels (kGroups of conv_texture.comp).
 enum class Groups : uint32_t { kOne, kWhole, kOther };
 
-/// Fours of channels of x that four outputs read, at most.
+/// The most texels of input channels that one texel of output channels reads.
 int64_t widest(const ConvShape& s) {
   int64_t span = 1;
   for (int64_t o = 0; o < s.all_out(); o += 4) {
@@ -48,32 +48,32 @@ int64_t widest(const ConvShape& s) {
   return span;
 }
 
-/// What a convolution in textures is, beside its shape.
+/// The parameters of a texture convolution besides its shape.
 struct ConvPlan {
   uint32_t axes = 0;  ///< pixel_axes()
   bool transposed = false, inputs_first = false;
   Activation act = {};
 };
 
-/// Invocations that keep a device busy.
-constexpr uint64_t kEnough = 512;
+/// Invocations below which outputs are not grouped further, to keep the device busy.
+constexpr uint64_t kEnoughInvocations = 512;
 
 class ConvTexture final : public TextureKernel {
  public:
   /// Precondition: fits(s).
   ConvTexture(const ImageLayout& x, const ImageLayout& y, const ConvPlan& plan, const ConvShape& s,
-              const RealOperand& weights, const Tensor& filter, bool products_of_halves)
+              const FloatOperand& weights, const Tensor& filter, bool fp16_multiply)
       : TextureKernel({x}, y),
         axes_(plan.axes),
-        half_(weights.half),
-        products_of_halves_(products_of_halves),
-        depthwise_(one_a_channel(s)),
+        fp16_(weights.fp16),
+        fp16_multiply_(fp16_multiply),
+        depthwise_(is_plain_depthwise(s)),
         transposed_(plan.transposed),
         groups_(s.groups == 1 || depthwise_           ? Groups::kOne
                 : s.c_in % 4 == 0 && s.c_out % 4 == 0 ? Groups::kWhole
                                                       : Groups::kOther) {
     if (weights.constant) filter_ = filter;
-    stored_half_ = !weights.constant && filter.dtype() == DType::kF16;
+    raw_fp16_ = !weights.constant && filter.dtype() == DType::kF16;
     const int64_t span = depthwise_ ? 1 : widest(s);
     push_ = {{i32(s.in[2]), i32(s.in[1]), i32(s.all_in()), i32(s.batch)},
              {i32(s.out[2]), i32(s.out[1]), i32(s.all_out()), i32(s.batch)},
@@ -100,22 +100,22 @@ class ConvTexture final : public TextureKernel {
     pixels_ = transposed_ ? 1 : s.out[2] >= 4 ? 4 : s.out[2] >= 2 ? 2 : 1;
     // The more outputs share a texel that was read the better, as long as there are invocations enough.
     if (s.groups == 1)
-      while (quads_ < 4 && quads_ * 2 <= outs && y.count() / (pixels_ * quads_ * 2) >= kEnough) quads_ *= 2;
+      while (quads_ < 4 && quads_ * 2 <= outs && y.count() / (pixels_ * quads_ * 2) >= kEnoughInvocations) quads_ *= 2;
   }
-  static bool one_a_channel(const ConvShape& s) { return s.depthwise() && s.c_out == 1; }
-  /// Planes, within the limits of the shader.
+  static bool is_plain_depthwise(const ConvShape& s) { return s.depthwise() && s.c_out == 1; }
+  /// True for 2-D shapes within the shader's limits.
   static bool fits(const ConvShape& s) {
     if (!s.planar()) return false;
     for (int d = 1; d < 3; ++d)
       if (s.dilation[d] > 1 << 14 || s.kernel[d] > 1 << 10 || std::abs(s.pad[d]) > 1 << 20 || s.stride[d] > 1 << 12)
         return false;
     if (s.all_in() > 1 << 24 || s.all_out() > 1 << 24) return false;
-    const int64_t ins = one_a_channel(s) ? 1 : widest(s);
-    return s.taps() * ins <= kMaxRounds && (s.all_out() + 3) / 4 * s.taps() * ins * 4 < int64_t{1} << 26;
+    const int64_t ins = is_plain_depthwise(s) ? 1 : widest(s);
+    return s.taps() * ins <= kMaxLoopIterations && (s.all_out() + 3) / 4 * s.taps() * ins * 4 < int64_t{1} << 26;
   }
-  /// What the filter takes as it is packed.
-  size_t packed_bytes() const { return size_t{pack_.n} * (half_ ? 8 : 16); }
-  void set_bias(const RealOperand& bias) { bias_ = bias; }
+  /// Bytes of the packed filter.
+  size_t packed_bytes() const { return size_t{pack_.n} * (fp16_ ? 8 : 16); }
+  void set_bias(const FloatOperand& bias) { bias_ = bias; }
   bool reads(size_t i) const override { return i < 2 || (i == 2 && bias_); }
   bool prefers_textures() const override { return true; }
 
@@ -126,12 +126,12 @@ class ConvTexture final : public TextureKernel {
     if (bias_) {
       SMELT_ASSIGN(bias, bias_->bind(r));
     }
-    const uint64_t pieces = (static_cast<uint64_t>(push_.y[0]) + pixels_ - 1) / pixels_;
-    return dispatch(r, products_of_halves_ ? "conv_products" : "conv",
-                    {pixels_, axes_, bias_ ? 1u : 0u, half_ ? 1u : 0u, depthwise_ ? 1u : 0u, quads_,
+    const uint64_t slices = (static_cast<uint64_t>(push_.y[0]) + pixels_ - 1) / pixels_;
+    return dispatch(r, fp16_multiply_ ? "conv_products" : "conv",
+                    {pixels_, axes_, bias_ ? 1u : 0u, fp16_ ? 1u : 0u, depthwise_ ? 1u : 0u, quads_,
                      static_cast<uint32_t>(groups_), transposed_ ? 1u : 0u},
                     {x, filter, bias, r.output(0)},
-                    pieces * static_cast<uint64_t>(push_.y[1]) *
+                    slices * static_cast<uint64_t>(push_.y[1]) *
                         ((static_cast<uint64_t>(push_.y[2]) + 3) / 4 + quads_ - 1) / quads_ *
                         static_cast<uint64_t>(push_.y[3]),
                     push_);
@@ -140,11 +140,11 @@ class ConvTexture final : public TextureKernel {
  private:
   Result<Binding> packed_filter(KernelRecorder& r) const {
     const PackPush& p = pack_;
-    const std::string key = Cat(half_ ? "halves " : "fours ", p.group_in, " ", p.group_out, " ", p.all_out, " ", p.taps,
+    const std::string key = Cat(fp16_ ? "halves " : "fours ", p.group_in, " ", p.group_out, " ", p.all_out, " ", p.taps,
                                 " ", p.filter_g, " ", p.filter_o, " ", p.filter_i, " ", p.filter_s);
     const auto pack = [&](Recorder& to, const Binding& raw, const Binding& packed) {
-      Dispatch d{stored_half_ ? "weights_pack_f16" : "weights_pack_f32",
-                 {kWidth, half_ ? 1u : 0u, depthwise_ ? 1u : 0u},
+      Dispatch d{raw_fp16_ ? "weights_pack_f16" : "weights_pack_f32",
+                 {kWidth, fp16_ ? 1u : 0u, depthwise_ ? 1u : 0u},
                  {raw, packed}};
       set_grid(d, p.n, kWidth);
       return to.dispatch(d, p);
@@ -159,27 +159,27 @@ class ConvTexture final : public TextureKernel {
   }
 
   uint32_t axes_, pixels_ = 1, quads_ = 1;
-  bool half_, products_of_halves_, stored_half_ = false, depthwise_, transposed_;
+  bool fp16_, fp16_multiply_, raw_fp16_ = false, depthwise_, transposed_;
   Groups groups_;
   Tensor filter_;  ///< when it is not packed as it lies
   ConvPush push_;
   PackPush pack_;
-  std::optional<RealOperand> bias_;
+  std::optional<FloatOperand> bias_;
 };
 
 std::unique_ptr<Kernel> make(const KernelSpec& spec, const ConvShape& s, const ConvPlan& plan) {
   const Tensor* filter = spec.constant(1);
-  if (!filter || !plain_reals(spec, {0}, {0}) || !ConvTexture::fits(s)) return nullptr;
-  RealOperand weights;
-  if (!make_real_operand(spec, 1, weights)) return nullptr;
+  if (!filter || !unquantized_floats(spec, {0}, {0}) || !ConvTexture::fits(s)) return nullptr;
+  FloatOperand weights;
+  if (!make_float_operand(spec, 1, weights)) return nullptr;
   const auto x = image_of(spec, spec.inputs[0]), y = image_of(spec, spec.outputs[0]);
   if (!x || !y || spec.constant(0)) return nullptr;
-  weights.half = weights.half || spec.fp16;  // packed so
+  weights.fp16 = weights.fp16 || spec.fp16;  // packed so
   auto kernel = std::make_unique<ConvTexture>(*x, *y, plan, s, weights, *filter, spec.fp16);
   if (std::max(kernel->packed_bytes(), filter->bytes()) > spec.device.max_binding()) return nullptr;
   if (spec.has(2)) {
-    RealOperand bias;
-    if (!make_float_operand(spec, 2, bias)) return nullptr;
+    FloatOperand bias;
+    if (!make_f32_operand(spec, 2, bias)) return nullptr;
     kernel->set_bias(bias);
   }
   return kernel;
@@ -207,7 +207,7 @@ std::unique_ptr<Kernel> make_conv_transpose_texture(const KernelSpec& spec) {
 }
 
 /// The rows are pixels of a channels-last image, the weights a filter of one tap.
-std::unique_ptr<Kernel> make_matmul_texture(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_matmul_constant_texture(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   const Shape &x = spec.inputs[0].shape, &y = spec.outputs[0].shape;
   if (attrs.alpha != 1 || attrs.beta != 1 || attrs.hybrid || attrs.transpose_a || attrs.trans_batch_a ||

@@ -1,10 +1,10 @@
-// 3x3 convolutions as Winograd's F(2x2, 3x3): images become 16 products for each 2x2 outputs, which a grouped 1x1
-// convolution sums over the channels.
+// 3x3 convolutions by Winograd's F(2x2, 3x3): transformed input tiles of 16 points, a 1x1 convolution with a group per
+// point, and the output transform.
 #include <algorithm>
 #include <vector>
 
 #include "backends/vulkan/core/activation.h"
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/gemm/operand.h"
 #include "ops/common/operands.h"
@@ -77,20 +77,20 @@ class Winograd final : public Kernel {
       sums_ = listed_kernel({{node, in, constants, out}, spec.device});
   }
   bool works() const { return sums_ != nullptr; }
-  RealOperand bias;
+  FloatOperand bias;
 
   bool reads(size_t i) const override { return i != 1; }
   size_t scratch_bytes() const override { return in_bytes_ + out_bytes_ + sums_->scratch_bytes(); }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    const int64_t fours_in = s_.c_in % 4 == 0 ? 4 : 1, fours_out = s_.c_out % 4 == 0 ? 4 : 1;
+    const int64_t vec4_in = s_.c_in % 4 == 0 ? 4 : 1, vec4_out = s_.c_out % 4 == 0 ? 4 : 1;
     const InPush in{{i32(s_.in[1]), i32(s_.in[2])},
                     {i32(tiles_[0]), i32(tiles_[1])},
                     {i32(s_.pad[1]), i32(s_.pad[2])},
-                    i32(s_.c_in / fours_in),
-                    i32(tiles() * s_.c_in / fours_in)};
+                    i32(s_.c_in / vec4_in),
+                    i32(tiles() * s_.c_in / vec4_in)};
     Dispatch d{
-        fours_in == 4 ? "winograd_in_fours_f32" : "winograd_in_f32", {kWidth}, {x, r.scratch(0, in_bytes_, true)}};
+        vec4_in == 4 ? "winograd_in_fours_f32" : "winograd_in_f32", {kWidth}, {x, r.scratch(0, in_bytes_, true)}};
     set_grid(d, static_cast<uint64_t>(in.n), kWidth);
     SMELT_TRY(r.dispatch(d, in));
 
@@ -110,10 +110,10 @@ class Winograd final : public Kernel {
     }
     const OutPush out{{i32(s_.out[1]), i32(s_.out[2])},
                       {i32(tiles_[0]), i32(tiles_[1])},
-                      i32(s_.c_out / fours_out),
-                      i32(tiles() * s_.c_out / fours_out),
+                      i32(s_.c_out / vec4_out),
+                      i32(tiles() * s_.c_out / vec4_out),
                       act_};
-    d = {fours_out == 4 ? "winograd_out_fours_f32" : "winograd_out_f32",
+    d = {vec4_out == 4 ? "winograd_out_fours_f32" : "winograd_out_f32",
          {kWidth, has_bias_ ? 1u : 0u},
          {sums[0], added, r.output(0)}};
     set_grid(d, static_cast<uint64_t>(out.n), kWidth);
@@ -132,25 +132,26 @@ class Winograd final : public Kernel {
   bool has_bias_;
 };
 
-/// Where fewer products outweigh the way there and back. SMELT_VULKAN_WINOGRAD=1 takes it wherever it can, 0 nowhere.
+/// True if the saved products outweigh the transforms. SMELT_VULKAN_WINOGRAD=1 skips this check, 0 forbids the kernel.
 bool pays_off(const ConvShape& s) {
-  return forced("SMELT_VULKAN_WINOGRAD").value_or(s.c_in >= 64 && s.c_out >= 64 && s.out[1] >= 8 && s.out[2] >= 8);
+  return environment_switch("SMELT_VULKAN_WINOGRAD")
+      .value_or(s.c_in >= 64 && s.c_out >= 64 && s.out[1] >= 8 && s.out[2] >= 8);
 }
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_winograd_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
-  if (attrs.hybrid || spec.fp16 || !plain_reals(spec, {0}, {0}) || spec.outputs[0].dtype != DType::kF32 ||
+  if (attrs.hybrid || spec.fp16 || !unquantized_floats(spec, {0}, {0}) || spec.outputs[0].dtype != DType::kF32 ||
       !spec.constant(1))
     return nullptr;
   const auto s = ConvShape::make(spec);
   if (!s || !s->channels_last || s->groups != 1 || !s->planar() || s->filter_s == 0) return nullptr;
   for (int d = 1; d < 3; ++d)
     if (s->kernel[d] != 3 || s->stride[d] != 1 || s->dilation[d] != 1 || s->pad[d] < 0 || s->pad[d] > 2) return nullptr;
-  RealOperand filter, bias;
-  if (!make_real_operand(spec, 1, filter) || !pays_off(*s)) return nullptr;
-  if (spec.has(2) && (!make_real_operand(spec, 2, bias) || bias.half)) return nullptr;
+  FloatOperand filter, bias;
+  if (!make_float_operand(spec, 1, filter) || !pays_off(*s)) return nullptr;
+  if (spec.has(2) && (!make_float_operand(spec, 2, bias) || bias.fp16)) return nullptr;
   const int64_t largest =
       s->batch * ((s->out[1] + 1) / 2) * ((s->out[2] + 1) / 2) * kPoints * std::max(s->c_in, s->c_out);
   if (largest >= INT32_MAX) return nullptr;

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <iterator>
 
-#include "backends/vulkan/core/common.h"
 #include "backends/vulkan/core/strides.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "ops/common/run_reference.h"
 #include "ops/gather/gather.h"
 #include "ops/resize/resize.h"

@@ -1,5 +1,5 @@
 // Slices whose start is a dynamic operand.
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 
 namespace smelt::vulkan {
@@ -50,8 +50,8 @@ std::unique_ptr<Kernel> make(const KernelSpec& spec, bool update, size_t start, 
                                            {"slice_at_32", "update_at_32"},
                                            {"slice_at_64", "update_at_64"}};
   const Shape& x = spec.inputs[0].shape;
-  const int width = width_index(spec.outputs[0].dtype), rank = x.rank();
-  const uint32_t words = whole_words(spec.inputs[start].dtype);
+  const int width = element_width_index(spec.outputs[0].dtype), rank = x.rank();
+  const uint32_t words = index_words(spec.inputs[start].dtype);
   if (width < 0 || words == 0 || rank < 1 || rank > kMostDims || part.rank() != rank) return nullptr;
   if (spec.inputs[0].dtype != spec.outputs[0].dtype || spec.inputs[start].shape.elements() != rank) return nullptr;
   Push push{static_cast<uint32_t>(spec.outputs[0].shape.elements()), static_cast<uint32_t>(rank)};

@@ -26,7 +26,7 @@ TEST_F(VulkanSliceAt, Updates) {
         for (int64_t d = 0; d < 4; ++d) set_double(c.inputs[2], d, d == 1 ? start : d == 2 ? 0 : 1);
         if (start == 7 && index == DType::kI64) c.inputs[2].data<int64_t>()[3] = -(int64_t{1} << 40);
         if (start == 1 && index == DType::kI64) c.inputs[2].data<int64_t>()[3] = int64_t{1} << 40;
-        check_case(c, "vulkan:update_at");
+        check_case(c, "vulkan:dynamic_update_slice");
       }
 }
 
@@ -46,7 +46,7 @@ OpCase slice_case(DType dtype, DType index, double start) {
 TEST_F(VulkanSliceAt, Slices) {
   for (DType dtype : kTypes)
     for (DType index : {DType::kI32, DType::kI64})
-      for (double start : {0.0, 4.0}) check_case(slice_case(dtype, index, start), "vulkan:slice_at");
+      for (double start : {0.0, 4.0}) check_case(slice_case(dtype, index, start), "vulkan:dynamic_slice");
 }
 
 TEST_F(VulkanSliceAt, RefusesStartsOutside) {
@@ -79,7 +79,8 @@ TEST_F(VulkanSliceAt, GathersBlocks) {
                     random_tensor(to, {7, 3, 3}, 0.1, 1, 3)},
                    {true, false, true, true}};
           if (zeros) c.inputs.push_back(random_tensor(r.dtype, {7, 3, per == 2 ? 2 : 3}, low, high, 4));
-          check_case(c, "vulkan:gather_blocks", {to == DType::kF16 ? 1e-2 : 1e-5, to == DType::kF16 ? 1e-3 : 1e-6});
+          check_case(c, "vulkan:gather_block_quantized",
+                     {to == DType::kF16 ? 1e-2 : 1e-5, to == DType::kF16 ? 1e-3 : 1e-6});
         }
 }
 
@@ -97,7 +98,7 @@ TEST_F(VulkanSliceAt, StoredValues) {
                 .inputs = {indices, updates, Tensor::from<int32_t>(DType::kI32, {2}, std::vector<int32_t>{6, 3})},
                 .constant = {false, false, true},
                 .outputs = {y}},
-               "vulkan:converted");
+               "vulkan:legalized_types");
     for (bool transposed : {false, true}) {
       MatMulAttrs m;
       m.transpose_b = transposed;
@@ -111,7 +112,7 @@ TEST_F(VulkanSliceAt, StoredValues) {
                   .attrs = make_attrs<MatMulAttrs>(m),
                   .inputs = {a, b},
                   .outputs = {ValueType::tensor(DType::kI32)}},
-                 "vulkan:matmul_stored_sums");
+                 "vulkan:matmul_i8_accumulators");
     }
   }
 }
@@ -122,7 +123,7 @@ TEST_F(VulkanSliceAt, Halves) {
               .attrs = make_attrs<NoAttrs>(),
               .inputs = {random_tensor(DType::kF16, {3, 5}, -2, 2, 1)},
               .outputs = {ValueType::tensor(DType::kF32)}},
-             "vulkan:dequantize_half");
+             "vulkan:dequantize_fp16");
 }
 
 /// Plain bytes between neighbours: by kernels of reals where sums are exact, else on the host.
@@ -140,7 +141,7 @@ TEST_F(VulkanSliceAt, ResizesBytes) {
                              Tensor(), Tensor(),
                              Tensor::from<int64_t>(DType::kI64, {4}, std::vector<int64_t>{1, 3, size, size})},
                   .constant = {false, true, true, true}},
-                 size == 7 ? "" : "vulkan:resize_bytes");
+                 size == 7 ? "" : "vulkan:resize_unquantized");
     }
 }
 

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "base/cat.h"
 #include "ops/shape/copies.h"
 #include "tensor/quant_params.h"
@@ -95,7 +95,7 @@ class StridedCopyKernel final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_copies(DType dtype, std::vector<CopyStep> steps, uint64_t fill) {
-  const int width = width_index(dtype);
+  const int width = element_width_index(dtype);
   if (width < 0) return nullptr;
   return std::make_unique<StridedCopyKernel>(width, std::move(steps), fill);
 }

@@ -252,7 +252,7 @@ std::unique_ptr<Kernel> run_plan(const KernelSpec& spec, std::optional<CopyPlan>
     const size_t in = copies[first].strided.input, out = copies[first].strided.output;
     for (end = first + 1; end < copies.size(); ++end)
       if (copies[end].strided.input != in || copies[end].strided.output != out) break;
-    inputs[in] = image_as_it_lies(spec, in);
+    inputs[in] = existing_image(spec, in);
     if (!inputs[in]) return nullptr;
     auto group = texture_steps(copies.subspan(first, end - first), *inputs[in], *outputs[out]);
     if (!group) return nullptr;

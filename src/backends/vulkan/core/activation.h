@@ -4,7 +4,7 @@
 
 namespace smelt::vulkan {
 
-/// An activation as activation.glsl knows it: part of push constants.
+/// An activation in push constants, with the codes of activation.glsl.
 struct GpuActivation {
   uint32_t code = 0;
   float a = 0, b = 0;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
 
-class VulkanWide : public VulkanDoubleTest {};
+class VulkanFloat64 : public VulkanDoubleTest {};
 
 Tensor tensor(DType dtype, const Shape& shape, const std::vector<double>& values) {
   Tensor t(dtype, shape);
@@ -25,7 +25,7 @@ Tensor long_tensor(DType dtype, const std::vector<int64_t>& values) {
 
 constexpr Near kExact{1e-14, 1e-14};
 
-TEST_F(VulkanWide, BinaryFunctionsOfDoubles) {
+TEST_F(VulkanFloat64, BinaryFunctionsOfDoubles) {
   const Tensor x = tensor(DType::kF64, {2, 6}, {1.25, -3e200, kNan, 0, 7, 1e-300, -2.5, kInf, 5, 1.0 / 3, 8, -1});
   const Tensor y = tensor(DType::kF64, {6}, {0.1, 2, 3, -4, 7, 5e-301});
   for (Binary fn : {Binary::kAdd,       Binary::kSub,          Binary::kMul,        Binary::kDiv,
@@ -37,11 +37,11 @@ TEST_F(VulkanWide, BinaryFunctionsOfDoubles) {
     for (ActKind act : {ActKind::kNone, ActKind::kRelu6}) {
       BinaryAttrs a(fn, Activation{act});
       if (fn == Binary::kAdd) a.alpha = 0.3;
-      check_case({to_string(fn), Op::kBinary, make_attrs<BinaryAttrs>(a), {x, y}}, "vulkan:binary_double", kExact);
+      check_case({to_string(fn), Op::kBinary, make_attrs<BinaryAttrs>(a), {x, y}}, "vulkan:binary_float64", kExact);
     }
 }
 
-TEST_F(VulkanWide, UnaryFunctionsOfDoubles) {
+TEST_F(VulkanFloat64, UnaryFunctionsOfDoubles) {
   const std::vector<double> values = {0,          -0.0,  0.5,   -0.5, 1.5,  2.5,   -2.5,
                                       1e15 + 0.5, -7.25, 1e300, 3,    kInf, -kInf, kNan};
   const Tensor x = tensor(DType::kF64, {static_cast<int64_t>(values.size())}, values);
@@ -50,12 +50,12 @@ TEST_F(VulkanWide, UnaryFunctionsOfDoubles) {
         Unary::kRelu,     Unary::kRelu6, Unary::kClamp,   Unary::kLeakyRelu,  Unary::kSign,     Unary::kFloor,
         Unary::kCeil,     Unary::kRound, Unary::kTrunc,   Unary::kReciprocal, Unary::kSoftsign, Unary::kNot,
         Unary::kIsNan,    Unary::kIsInf, Unary::kIsFinite})
-    check_case({to_string(fn), Op::kUnary, make_attrs<UnaryAttrs>(fn, 0.1, 1.7), {x}}, "vulkan:unary_double", kExact);
+    check_case({to_string(fn), Op::kUnary, make_attrs<UnaryAttrs>(fn, 0.1, 1.7), {x}}, "vulkan:unary_float64", kExact);
   OpCase clamp{"clamp", Op::kClamp, make_attrs<NoAttrs>(), {x, tensor(DType::kF64, {}, {0.1})}, {false, true}};
   check_case(clamp, "vulkan:clamp", kExact);
 }
 
-TEST_F(VulkanWide, CastsOfDoubles) {
+TEST_F(VulkanFloat64, CastsOfDoubles) {
   for (DType other : {DType::kF32, DType::kF16, DType::kBF16, DType::kI32, DType::kI64, DType::kI8, DType::kU8,
                       DType::kI16, DType::kU16, DType::kU32, DType::kBool})
     for (bool clamp : {false, true}) {
@@ -70,7 +70,7 @@ TEST_F(VulkanWide, CastsOfDoubles) {
     }
 }
 
-TEST_F(VulkanWide, SaturatingCasts) {
+TEST_F(VulkanFloat64, SaturatingCasts) {
   for (DType to : {DType::kI64, DType::kU32}) {
     CastAttrs a(to);
     a.clamp = true;
@@ -79,13 +79,13 @@ TEST_F(VulkanWide, SaturatingCasts) {
   }
 }
 
-TEST_F(VulkanWide, MovesOfDoubles) {
+TEST_F(VulkanFloat64, MovesOfDoubles) {
   const Tensor x = tensor(DType::kF64, {2, 3}, {1, 2, 3, 1e300, 5, -1}), y = tensor(DType::kF64, {3}, {7, 8, 1.0 / 3});
   const Tensor c = tensor(DType::kBool, {2, 1}, {1, 0});
   check_case({"where", Op::kWhere, make_attrs<NoAttrs>(), {c, x, y}}, "vulkan:where", {0, 0});
 }
 
-TEST_F(VulkanWide, UnsignedLongs) {
+TEST_F(VulkanFloat64, UnsignedLongs) {
   const Tensor x = long_tensor(DType::kU64, {0, 1, -1, INT64_MIN, 1LL << 40, 5});
   const Tensor y = long_tensor(DType::kU64, {3, 1, -1, 2, 1LL << 33, 64});
   for (Binary fn : {Binary::kAdd, Binary::kSub, Binary::kMul, Binary::kBitAnd, Binary::kBitOr, Binary::kBitXor,
@@ -97,7 +97,7 @@ TEST_F(VulkanWide, UnsignedLongs) {
   check_case({"from int32", Op::kCast, make_attrs<CastAttrs>(DType::kU64), {i}}, "vulkan:cast");
 }
 
-TEST_F(VulkanWide, PowersOfIntegers) {
+TEST_F(VulkanFloat64, PowersOfIntegers) {
   const std::vector<double> bases = {2, -2, 3, -3, 10, 0, 1, -1, 7, 2147483647.0, -2147483648.0, 46341, 5};
   const std::vector<double> powers = {-3, -2, -1, 0, 1, 2, 3, 5, 13, 19, 31, 32, 62, 63, 64, 1000};
   const auto m = static_cast<int64_t>(bases.size()), n = static_cast<int64_t>(powers.size());
@@ -109,14 +109,14 @@ TEST_F(VulkanWide, PowersOfIntegers) {
                "vulkan:binary_integer");
 }
 
-TEST_F(VulkanWide, CheckedDivisions) {
+TEST_F(VulkanFloat64, CheckedDivisions) {
   for (DType dtype : {DType::kI32, DType::kI64, DType::kI16})
     for (Binary fn : {Binary::kDiv, Binary::kFloorDiv, Binary::kMod}) {
       BinaryAttrs a(fn, Activation{dtype == DType::kI16 ? ActKind::kNone : ActKind::kRelu6});
       a.checked_division = true;
       OpCase c{Cat(to_string(fn), " ", to_string(dtype)), Op::kBinary, make_attrs<BinaryAttrs>(a)};
       c.inputs = {tensor(dtype, {2, 3}, {7, -7, 9, -32768, 100, 0}), tensor(dtype, {3}, {2, 3, -4})};
-      check_case(c, dtype == DType::kI16 ? "vulkan:converted" : "vulkan:binary_integer");
+      check_case(c, dtype == DType::kI16 ? "vulkan:legalized_types" : "vulkan:binary_integer");
       c.inputs[1] = tensor(dtype, {3}, {2, 0, -4});
       const auto run = run_on_gpu(c);
       ASSERT_FALSE(run.ok());

@@ -19,7 +19,7 @@ using testing::random_tensor;
 
 class VulkanInt16 : public VulkanTest {};
 
-Tensor stored(DType dtype, const Shape& shape, float scale, uint32_t seed = 1, int32_t zero = 0) {
+Tensor quantized(DType dtype, const Shape& shape, float scale, uint32_t seed = 1, int32_t zero = 0) {
   const auto [low, high] = dtype == DType::kI16  ? std::pair(-32768, 32767)
                            : dtype == DType::kU8 ? std::pair(0, 255)
                                                  : std::pair(-128, 127);
@@ -46,19 +46,19 @@ TEST_F(VulkanInt16, SumsDifferencesAndProducts) {
             check_case({Cat(to_string(fn), " pot ", pot, " ", y.str()),
                         Op::kBinary,
                         make_attrs<BinaryAttrs>(a),
-                        {stored(DType::kI16, x, scales[0]), stored(DType::kI16, y, scales[1], 2)},
+                        {quantized(DType::kI16, x, scales[0]), quantized(DType::kI16, y, scales[1], 2)},
                         {},
                         {result(x, fn == Binary::kMul ? 0.009f : scales[2])}},
-                       "vulkan:binary_fixed");
+                       "vulkan:binary_fixed_point");
         }
   for (Binary fn : {Binary::kMax, Binary::kMin})
     check_case({to_string(fn),
                 Op::kBinary,
                 make_attrs<BinaryAttrs>(fn),
-                {stored(DType::kI16, x, 1e-3f), stored(DType::kI16, x, 1e-3f, 2)},
+                {quantized(DType::kI16, x, 1e-3f), quantized(DType::kI16, x, 1e-3f, 2)},
                 {},
                 {result(x, 1e-3f)}},
-               "vulkan:converted");
+               "vulkan:legalized_types");
 }
 
 TEST_F(VulkanInt16, FunctionsByTables) {
@@ -70,24 +70,24 @@ TEST_F(VulkanInt16, FunctionsByTables) {
     check_case({to_string(fn),
                 Op::kUnary,
                 make_attrs<UnaryAttrs>(a),
-                {stored(DType::kI16, x, 2e-4f)},
+                {quantized(DType::kI16, x, 2e-4f)},
                 {},
                 {result(x, 1.f / 32768)}},
-               "vulkan:table");
+               "vulkan:lookup_table");
   }
   for (DType to : {DType::kI8, DType::kI16, DType::kI32})
     check_case({Cat("to ", to_string(to)),
                 Op::kQuantize,
                 make_attrs<NoAttrs>(),
-                {stored(DType::kI16, x, 1e-3f)},
+                {quantized(DType::kI16, x, 1e-3f)},
                 {},
                 {result(x, to == DType::kI8 ? 0.25f : 2e-3f, to)}},
-               "vulkan:table");
+               "vulkan:lookup_table");
   check_case({"64 bits", Op::kCast, make_attrs<CastAttrs>(DType::kI64), {random_tensor(DType::kU16, x, 0, 65535, 1)}},
              "vulkan:cast");
   const Forced plain("SMELT_VULKAN_PLAIN", "1");
   check_case({"64 bits", Op::kCast, make_attrs<CastAttrs>(DType::kU64), {random_tensor(DType::kU16, x, 0, 65535, 1)}},
-             "vulkan:table");
+             "vulkan:lookup_table");
 }
 
 Tensor bias(DType dtype, int64_t n) { return random_tensor(dtype, {n}, -100000, 100000, 9); }
@@ -106,12 +106,13 @@ TEST_F(VulkanInt16, Convolutions) {
             a.rounding = rounding;
             a.act = {ActKind::kRelu};
             a.strides = {2, 1};
-            Tensor filter = stored(DType::kI8, transposed ? Shape{4, 6, 3, 3} : Shape{6, 4 / groups, 3, 3}, 0.01f, 2);
+            Tensor filter =
+                quantized(DType::kI8, transposed ? Shape{4, 6, 3, 3} : Shape{6, 4 / groups, 3, 3}, 0.01f, 2);
             if (!transposed) filter.set_quant(per_axis({.01f, .02f, .005f, .01f, .01f, .03f}, 0));
             OpCase c{Cat("last ", last, " groups ", groups, " bias ", to_string(b), " transposed ", transposed),
                      transposed ? Op::kConvTranspose : Op::kConv,
                      transposed ? make_attrs<ConvTransposeAttrs>(a) : make_attrs<ConvAttrs>(a),
-                     {stored(DType::kI16, last ? Shape{2, 7, 5, 4} : Shape{2, 4, 7, 5}, 5e-4f), filter},
+                     {quantized(DType::kI16, last ? Shape{2, 7, 5, 4} : Shape{2, 4, 7, 5}, 5e-4f), filter},
                      {false, true, true}};
             if (b != DType::kInvalid) c.inputs.push_back(bias(b, 6));
             ValueType y = ValueType::tensor(DType::kI16);
@@ -138,8 +139,8 @@ TEST_F(VulkanInt16, MatMul) {
           OpCase c{Cat(to_string(t.a), " ", to_string(t.b), " transposed ", transpose, " bias ", to_string(b)),
                    Op::kMatMul,
                    make_attrs<MatMulAttrs>(a),
-                   {stored(t.a, {2, 5, 33}, 1e-3f, 1, zero),
-                    stored(t.b, transpose ? Shape{19, 33} : Shape{33, 19}, 0.01f, 2, zero)},
+                   {quantized(t.a, {2, 5, 33}, 1e-3f, 1, zero),
+                    quantized(t.b, transpose ? Shape{19, 33} : Shape{33, 19}, 0.01f, 2, zero)},
                    {false, true, true},
                    {result({2, 5, 19}, t.a == DType::kI16 && t.b == DType::kI16 ? 2.f : 0.01f)}};
           if (b != DType::kInvalid) c.inputs.push_back(bias(b, 19));
@@ -158,7 +159,7 @@ TEST_F(VulkanInt16, Softmax) {
         check_case({Cat(to_string(x), " ", shape.str(), " axis ", axis),
                     Op::kSoftmax,
                     make_attrs<SoftmaxAttrs>(a),
-                    {stored(x, shape, wide ? 2e-4f : 0.05f)},
+                    {quantized(x, shape, wide ? 2e-4f : 0.05f)},
                     {},
                     {result(shape, wide ? 1.f / 32768 : 1.f / 65536, DType::kI16, wide ? 0 : -32768)}},
                    wide ? "vulkan:softmax_i16" : "vulkan:softmax_i8");
@@ -176,7 +177,7 @@ TEST_F(VulkanInt16, PoolsReductionsAndOrder) {
     ValueType y = ValueType::tensor(DType::kI16);
     y.ranked = false;
     y.quant = per_tensor(1e-3f, 0);
-    check_case({"pool", Op::kPool, make_attrs<PoolAttrs>(a), {stored(DType::kI16, {2, 3, 7, 6}, 1e-3f)}, {}, {y}},
+    check_case({"pool", Op::kPool, make_attrs<PoolAttrs>(a), {quantized(DType::kI16, {2, 3, 7, 6}, 1e-3f)}, {}, {y}},
                "vulkan:pool_i8");
   }
   for (Reduction fn : {Reduction::kSum, Reduction::kMean})
@@ -187,10 +188,10 @@ TEST_F(VulkanInt16, PoolsReductionsAndOrder) {
       check_case({to_string(fn),
                   Op::kReduce,
                   make_attrs<ReduceAttrs>(a),
-                  {stored(DType::kI16, {3, 20, 7}, 1e-3f), test::tensor(DType::kI64, {1}, {1})},
+                  {quantized(DType::kI16, {3, 20, 7}, 1e-3f), test::tensor(DType::kI64, {1}, {1})},
                   {false, true},
                   {result({3, 1, 7}, 3e-3f)}},
-                 "vulkan:reduce_table");
+                 "vulkan:reduce_lookup_table");
     }
   SortAttrs s;
   check_case({"sort",
@@ -202,7 +203,7 @@ TEST_F(VulkanInt16, PoolsReductionsAndOrder) {
              "vulkan:sort");
 }
 
-TEST_F(VulkanInt16, ResizedStoredIntegers) {
+TEST_F(VulkanInt16, QuantizedResize) {
   using Coord = ResizeAttrs::Coord;
   for (DType dtype : {DType::kI8, DType::kU8, DType::kI16})
     for (Rounding rounding : {Rounding::kFixedDouble, Rounding::kFloatHalfEven})
@@ -220,13 +221,13 @@ TEST_F(VulkanInt16, ResizedStoredIntegers) {
           check_case({Cat(to_string(dtype), " ", height, "x", width, fixed ? " fixed" : " real"),
                       Op::kResize,
                       make_attrs<ResizeAttrs>(a),
-                      {stored(dtype, {2, 5, 6, 3}, 0.05f, 1, dtype == DType::kU8 ? 120 : -3),
+                      {quantized(dtype, {2, 5, 6, 3}, 0.05f, 1, dtype == DType::kU8 ? 120 : -3),
                        {},
                        {},
                        test::tensor(DType::kI32, {2}, {h, w})},
                       {false, true, true, true},
                       {result({2, height, width, 3}, 0.05f, dtype, dtype == DType::kU8 ? 120 : -3)}},
-                     fixed ? "vulkan:resize_integer" : "vulkan:converted");
+                     fixed ? "vulkan:resize_integer" : "vulkan:legalized_types");
         }
 }
 

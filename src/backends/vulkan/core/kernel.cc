@@ -31,12 +31,13 @@ bool fits(const Device& device, const ValueType& t) {
   return n.ok() && *n > 0 && *n < (int64_t{1} << 31) && Tensor::byte_size(t.dtype, *n) <= device.max_binding();
 }
 
-/// Whether the device binds every computed input that the kernel reads, and every constant whole unless in pieces.
+/// True if the device can bind every non-constant input that the kernel reads, and every constant that it does not bind
+/// in slices.
 bool binds_inputs(const KernelSpec& spec, const Kernel& kernel) {
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
     if (!spec.has(i)) continue;
     if (const Tensor* t = spec.constant(i)) {
-      if (t->bytes() > spec.device.max_binding() && !kernel.cuts(i)) return false;
+      if (t->bytes() > spec.device.max_binding() && !kernel.binds_slices(i)) return false;
     } else if (kernel.reads(i) && !fits(spec.device, spec.inputs[i])) {
       return false;
     }
@@ -44,7 +45,7 @@ bool binds_inputs(const KernelSpec& spec, const Kernel& kernel) {
   return true;
 }
 
-/// Whether the device stores every result, and no dimensions of inputs overflow when kernels multiply them.
+/// True if the device can store every output, and no input's element count overflows.
 bool fits(const KernelSpec& spec) {
   for (size_t i = 0; i < spec.outputs.size(); ++i)
     if (spec.node.outputs[i] != kNoValue && !fits(spec.device, spec.outputs[i])) return false;
@@ -64,7 +65,8 @@ std::unique_ptr<Kernel> choose(std::span<const KernelInfo> list, const KernelSpe
   return nullptr;
 }
 
-const KernelInfo kConverted = {"vulkan:converted", Op::kCount, "a kernel of the list in wider element types", nullptr};
+const KernelInfo kLegalized = {"vulkan:legalized_types", Op::kCount,
+                               "a kernel of the list in wider element types, between conversions", nullptr};
 
 }  // namespace
 
@@ -78,9 +80,9 @@ std::unique_ptr<Kernel> listed_kernel(const KernelSpec& spec, const KernelInfo**
 std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec, const KernelInfo** chosen) {
   if (!fits(spec)) return nullptr;
   if (auto kernel = listed_kernel(spec, chosen)) return kernel;
-  auto kernel = make_converted(spec);
+  auto kernel = make_legalized(spec);
   if (!kernel || !binds_inputs(spec, *kernel)) return nullptr;
-  if (chosen) *chosen = &kConverted;
+  if (chosen) *chosen = &kLegalized;
   return kernel;
 }
 

@@ -15,24 +15,24 @@ namespace smelt::vulkan {
 class Device;
 class KernelRecorder;
 
-/// What a GPU kernel is chosen for. The spans and references are only valid during make_kernel().
+/// The node that a GPU kernel is chosen for, and what the session and device allow. Its spans and references are valid
+/// during make_kernel() only.
 struct KernelSpec : NodeSpec {
   const Device& device;
-  TextureForm form = {};       ///< asked of kernels for textures
+  TextureForm form = {};       ///< of the images that a texture kernel is to write
   std::string* why = nullptr;  ///< where refuse() writes
-  /// Images that inputs already are, where known; a view's may be of another shape than its own.
+  /// The image that each input lies in, nullopt where unknown. The image of a view has the shape of what it views.
   std::span<const std::optional<ImageLayout>> images = {};
-  bool fp16 = false;  ///< SessionOptions::fp16, which the device can
+  bool fp16 = false;  ///< SessionOptions::fp16 on a device with float16 arithmetic: products may round to float16
 
-  /// For a kernel that does a part of this one's work.
+  /// The spec of another node that runs as a part of this one, on the same device with the same options.
   KernelSpec part(const NodeSpec& of) const {
     KernelSpec p{of, device};
     p.fp16 = fp16;
     return p;
   }
 
-  /// Null, for make_NAME() to return, with a cause that is more than that another kernel is to be chosen. The last
-  /// one counts.
+  /// Returns nullptr and records why this kernel cannot run the node; `inspect` shows the last reason.
   template <class... Parts>
   std::nullptr_t refuse(const Parts&... parts) const {
     if (why) *why = Cat(parts...);
@@ -40,24 +40,24 @@ struct KernelSpec : NodeSpec {
   }
 };
 
-/// A prepared kernel: knows all shapes; made without touching the device.
+/// A kernel with all shapes known. Making one does not touch the device; record() does.
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  /// Device memory that record() asks for with KernelRecorder::scratch().
+  /// Bytes of device memory that record() uses through KernelRecorder::scratch().
   virtual size_t scratch_bytes() const { return 0; }
-  /// Whether the content of input i is read on the device. Parameters that the kernel took from
-  /// KernelSpec::constant() (axes, pads) say no and are never uploaded.
+  /// True if the device reads input i. False for constants that the kernel evaluated on the host (axes, pads) or packs
+  /// itself: they are not uploaded as they are.
   virtual bool reads(size_t i) const {
     (void)i;
     return true;
   }
-  /// Whether constant input i may lie beyond the largest binding: the kernel binds pieces of it.
-  virtual bool cuts(size_t i) const {
+  /// True if constant input i may exceed the device's largest binding: the kernel binds slices of it.
+  virtual bool binds_slices(size_t i) const {
     (void)i;
     return false;
   }
-  /// How an operand lies while the kernel runs: null, a dense buffer.
+  /// The image that the kernel reads input i from, or writes output i to; null for a dense buffer.
   virtual const ImageLayout* input_image(size_t i) const {
     (void)i;
     return nullptr;
@@ -66,10 +66,10 @@ class Kernel {
     (void)i;
     return nullptr;
   }
-  /// Whether textures are worth a change of form around a kernel for textures: sums over neighbourhoods, which read an
-  /// element many times.
+  /// True if this texture kernel gains enough (it reads each element many times, as convolutions do) to pay for
+  /// converting its operands to images.
   virtual bool prefers_textures() const { return false; }
-  /// What it means that a shader set KernelRecorder::faults().
+  /// The error message of a run whose shader wrote KernelRecorder::faults().
   virtual const char* fault() const { return "an index is out of range"; }
   /// Records the dispatches of one run; uploads and packs weights.
   virtual Status record(KernelRecorder& r) const = 0;
@@ -80,23 +80,25 @@ struct KernelInfo {
   const char* name;  ///< "vulkan:NAME"
   Op op;
   const char* doc;
-  std::unique_ptr<Kernel> (*make)(const KernelSpec&);  ///< null: the kernel does not apply
+  std::unique_ptr<Kernel> (*make)(const KernelSpec&);  ///< returns null where the kernel does not apply
 };
 
 std::span<const KernelInfo> all_kernels();
 std::span<const KernelInfo> all_texture_kernels();
 
-/// The first kernel of the list that applies to the node, or null: then the CPU runs it. Tensors that the device can't
-/// store, empty ones and ones beyond its binding size are never given to a kernel.
+/// The first buffer kernel of the list that applies to the node, or one that runs it in wider element types; null
+/// leaves the node to the host. A node with an operand that is empty, of a type that the device does not store, or
+/// larger than its largest binding gets none. `chosen`, if given, receives the kernel's entry.
 std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec, const KernelInfo** chosen = nullptr);
 
-/// The same for textures of spec.form, in which its results shall lie.
+/// The first texture kernel of the list that applies to the node and writes images of spec.form, or null.
 std::unique_ptr<Kernel> make_texture_kernel(const KernelSpec& spec, const KernelInfo** chosen = nullptr);
 
-/// The same among the lines of the list alone, element types as they are. Checks no bounds of the device.
+/// The first buffer kernel of the list that applies, with element types as they are; checks no limits of the device.
 std::unique_ptr<Kernel> listed_kernel(const KernelSpec& spec, const KernelInfo** chosen = nullptr);
-/// Why make_kernel() gave none: "no Vulkan kernel for Dft", "output 0 is string, which the device does not store", or
-/// what a kernel of the list said with KernelSpec::refuse().
+
+/// Why make_kernel() returned null: "no Vulkan kernel for Dft", "output 0 is string, which the device does not store",
+/// or the last reason that a kernel gave to KernelSpec::refuse().
 std::string refusal(const KernelSpec& spec);
 
 #define SMELT_GPU_KERNEL(name, op, doc) std::unique_ptr<Kernel> make_##name(const KernelSpec& spec);

@@ -2,29 +2,29 @@
 
 #include <vector>
 
-#include "backends/vulkan/core/common.h"
 #include "backends/vulkan/core/strides.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/common/index.h"
 
 namespace smelt::vulkan {
 
-/// Lanes that work on one row of `count` elements together (row_reduction.glsl): 1, kWidth or 256; 0 when even that is
-/// too few. `dense`: the elements of a row are neighbours, else neighbouring rows are. `cost`: iterations an element.
+/// Invocations that reduce one row of `count` elements together (row_reduction.glsl): 1, kWidth or 256, or 0 if 256 are
+/// too few for kMaxLoopIterations. `dense`: a row's elements are contiguous. `cost`: loop iterations per element.
 inline uint32_t lanes_for(int64_t rows, int64_t count, bool dense, int64_t cost) {
   uint32_t lanes = count >= kWidth && (dense || rows < 1024) ? kWidth : 1;
-  if (count / lanes * cost > kMaxRounds) lanes = kWidth;
-  if (count / lanes * cost > kMaxRounds) lanes = 256;
-  return count / lanes * cost > kMaxRounds ? 0 : lanes;
+  if (count / lanes * cost > kMaxLoopIterations) lanes = kWidth;
+  if (count / lanes * cost > kMaxLoopIterations) lanes = 256;
+  return count / lanes * cost > kMaxLoopIterations ? 0 : lanes;
 }
-/// The workgroup's width for so many lanes a row.
+/// Invocations of a workgroup with `lanes` of them on each row.
 inline uint32_t row_width(uint32_t lanes) { return lanes == 1 ? kWidth : lanes; }
 
-/// The variant of a shader of rows whose lanes see each other's values, where the device has it and lanes work
-/// together; else the shader itself. SMELT_VULKAN_SUBGROUPS=0 forbids it.
+/// The variant of a row shader that reduces by subgroup shuffles, or the shader itself if the device has no shuffles,
+/// the lanes do not fill subgroups, or SMELT_VULKAN_SUBGROUPS=0.
 const char* row_shader(const KernelSpec& spec, const char* shader, uint32_t lanes);
 
-/// Push constants of shaders that walk one axis.
+/// Push constants of shaders that reduce or scan one axis.
 struct AxisPush {
   uint32_t rows, extent, inner;
   explicit AxisPush(const AxisView& v)
@@ -33,10 +33,10 @@ struct AxisPush {
         inner(static_cast<uint32_t>(v.inner)) {}
 };
 
-/// The grid of a shader of rows.
+/// Sets the dispatch grid of a row shader.
 inline void set_row_grid(Dispatch& d, uint64_t rows, uint32_t lanes) { set_grid(d, rows, lanes == 1 ? kWidth : 1); }
 
-/// A shape cut into rows: the walk over rows and the walk inside of one, with N operands.
+/// A shape divided into rows: the walk over the rows and the walk within one, for N operands.
 template <int N, int R>
 struct RowWalk {
   Walk<N, R> rows, row;
@@ -58,10 +58,11 @@ struct RowWalk {
     if (!rows || !row) return std::nullopt;
     return RowWalk{*rows, *row};
   }
-  /// Whether a row's elements are one dimension.
+  /// True if a row has one dimension at most.
   bool straight() const { return row.rank <= 1; }
+  /// True if a row's elements are contiguous in operand 0.
   bool dense() const { return row.rank == 0 || row.stride[0][0] == 1; }
-  /// Lanes for so many passes over each row, offsets being worked out in every one.
+  /// lanes_for() with `passes` loops over each row that each compute the offsets of its elements.
   uint32_t lanes(int64_t passes) const {
     return lanes_for(rows.n, row.n, dense(), passes * (straight() ? 1 : 1 + int64_t{row.rank}));
   }

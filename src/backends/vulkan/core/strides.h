@@ -8,9 +8,8 @@
 
 namespace smelt::vulkan {
 
-/// A walk over an index space with N operands, dimensions merged where all operands allow, innermost first: the layout
-/// that strides.glsl reads from push constants.
-/// At most R merged dimensions.
+/// A walk over an index space with N operands: sizes and element strides of at most R dimensions, innermost first.
+/// Dimensions are merged where all operands allow. strides.glsl reads this layout from push constants.
 template <int N, int R = N <= 2 ? 8 : 6>
 struct Walk {
   static constexpr int kMaxRank = R;

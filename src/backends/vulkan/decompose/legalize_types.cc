@@ -21,12 +21,12 @@
 namespace smelt::vulkan {
 namespace {
 
-bool is_stored(const ValueType& t) { return t.quant != nullptr; }
+bool is_quantized(const ValueType& t) { return t.quant != nullptr; }
 
-/// What the node is computed in.
+/// The element type that the node is computed in.
 enum class Width : uint8_t { kReal, kInt32, kInt64 };
 
-/// Whether a node of stored values is, by its reference kernel, computed on their real ones.
+/// True if the reference kernel of a quantized node computes on dequantized values.
 bool computes_on_reals(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   if (!(op_info(spec.node.op).flags & (kDataMovement | kQuantized))) return true;
@@ -46,16 +46,16 @@ bool computes_on_reals(const KernelSpec& spec) {
 }
 
 bool takes_reals(const KernelSpec& spec) {
-  if (spec.node.op == Op::kMatMul && spec.has(3)) return false;  // stored integers with scales
+  if (spec.node.op == Op::kMatMul && spec.has(3)) return false;  // int8 rows with scales
   if (!(op_info(spec.node.op).flags & kWidensToFloat)) return false;
-  const auto stored = [](const ValueType& t) { return t.dtype != DType::kInvalid && is_stored(t); };
-  const bool any = stored(spec.outputs[0]) || stored(spec.inputs[0]);
+  const auto quantized = [](const ValueType& t) { return t.dtype != DType::kInvalid && is_quantized(t); };
+  const bool any = quantized(spec.outputs[0]) || quantized(spec.inputs[0]);
   return !any || computes_on_reals(spec);
 }
 
-/// Maxima and minima of stored values of one grid are those of the integers, and stored values are put together as they
-/// are.
-bool keeps_stored(const KernelSpec& spec) {
+/// True if the node gives the same result on the quantized integers: maxima and minima of operands with equal
+/// parameters, and scatters.
+bool keeps_quantized(const KernelSpec& spec) {
   if (spec.node.op == Op::kScatterNew || spec.node.op == Op::kSparseToDense) return true;
   if (spec.node.op == Op::kBinary) {
     const auto& a = spec.attrs<BinaryAttrs>();
@@ -71,7 +71,7 @@ bool keeps_stored(const KernelSpec& spec) {
 
 bool takes_integers(const KernelSpec& spec) {
   if (!(op_info(spec.node.op).flags & kWidensToInt)) return false;
-  return (!is_stored(spec.inputs[0]) && !is_stored(spec.outputs[0])) || keeps_stored(spec);
+  return (!is_quantized(spec.inputs[0]) && !is_quantized(spec.outputs[0])) || keeps_quantized(spec);
 }
 
 bool widens(DType dtype, Width width) {
@@ -97,10 +97,10 @@ DType wide_type(Width width) {
   return width == Width::kReal ? DType::kF32 : width == Width::kInt32 ? DType::kI32 : DType::kI64;
 }
 
-/// The type in which a tensor of type t takes part.
+/// The type that an operand of type t is converted to.
 ValueType wide(const ValueType& t, Width width) {
   if (t.dtype == DType::kInvalid) return t;
-  const bool changes = is_stored(t) ? width == Width::kReal || widens(t.dtype, width) : widens(t.dtype, width);
+  const bool changes = is_quantized(t) ? width == Width::kReal || widens(t.dtype, width) : widens(t.dtype, width);
   if (!changes) return t;
   ValueType w = t;
   w.dtype = wide_type(width);
@@ -110,17 +110,17 @@ ValueType wide(const ValueType& t, Width width) {
 
 bool same_element(const ValueType& a, const ValueType& b) { return a.dtype == b.dtype && a.quant == b.quant; }
 
-/// The kernel that brings a tensor of one type into another.
+/// The kernel that converts a tensor from one type to another.
 std::unique_ptr<Kernel> conversion(const ValueType& from, const ValueType& to, Width width, const Device& device) {
   Node node;
   node.inputs = {0};
   node.outputs = {1};
   ValueType source = from, result = to;
-  if (width != Width::kReal) source.quant = result.quant = nullptr;  // stored integers as they are
-  if (is_stored(source)) {
+  if (width != Width::kReal) source.quant = result.quant = nullptr;  // quantized integers as they are
+  if (is_quantized(source)) {
     node.op = Op::kDequantize;
     node.attrs = make_attrs<NoAttrs>();
-  } else if (is_stored(result)) {
+  } else if (is_quantized(result)) {
     node.op = Op::kQuantize;
     node.attrs = make_attrs<NoAttrs>();
   } else {
@@ -131,13 +131,13 @@ std::unique_ptr<Kernel> conversion(const ValueType& from, const ValueType& to, W
   return listed_kernel({{node, {&source, 1}, {&none, 1}, {&result, 1}}, device});
 }
 
-/// Names what converted_constant() makes of a constant.
+/// The key of a constant that legalized_constant() converted.
 const char* derivation(const Tensor& wide) {
   return wide.dtype() == DType::kF32 ? "as float32, " : wide.dtype() == DType::kI32 ? "as int32, " : "as int64, ";
 }
 
 /// The content of a constant in another type.
-std::optional<Tensor> converted_constant(const Tensor& t, const ValueType& to, Width width) {
+std::optional<Tensor> legalized_constant(const Tensor& t, const ValueType& to, Width width) {
   Tensor wide(to.dtype, t.shape());
   if (width != Width::kReal) {
     for (int64_t i = 0; i < t.elements(); ++i) set_int(wide, i, get_int(t, i));
@@ -147,19 +147,19 @@ std::optional<Tensor> converted_constant(const Tensor& t, const ValueType& to, W
   return wide;
 }
 
-class Converted final : public Kernel {
+class LegalizedKernel final : public Kernel {
  public:
   static std::unique_ptr<Kernel> make(const KernelSpec& spec, Width width) {
-    auto k = std::make_unique<Converted>();
+    auto k = std::make_unique<LegalizedKernel>();
     std::vector<ValueType> inputs, outputs;
     std::vector<const Tensor*> constants;
     bool changes = false;
     k->inputs_.resize(spec.inputs.size());
     for (size_t i = 0; i < spec.inputs.size(); ++i) {
       const ValueType& t = spec.inputs[i];
-      // The weights of products stay as they are stored.
+      // Kernels of products take quantized weights.
       const bool weights =
-          (spec.node.op == Op::kMatMul || spec.node.op == Op::kConv) && spec.constant(i) && is_stored(t);
+          (spec.node.op == Op::kMatMul || spec.node.op == Op::kConv) && spec.constant(i) && is_quantized(t);
       inputs.push_back(weights ? t : wide(t, width));
       constants.push_back(spec.constant(i));
       if (same_element(t, inputs.back())) continue;
@@ -169,7 +169,7 @@ class Converted final : public Kernel {
       if (part.bytes > spec.device.max_binding()) return nullptr;
       if (const Tensor* c = spec.constant(i)) {
         if (c->elements() > kLargestConstant) return nullptr;
-        auto content = converted_constant(*c, inputs.back(), width);
+        auto content = legalized_constant(*c, inputs.back(), width);
         if (!content) return nullptr;
         part.constant = std::make_unique<Tensor>(std::move(*content));
         constants.back() = part.constant.get();
@@ -254,13 +254,13 @@ class Converted final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_converted(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_legalized(const KernelSpec& spec) {
   if (spec.inputs.empty() || spec.outputs.empty() || !spec.has(0)) return nullptr;
   if (takes_reals(spec))
-    if (auto kernel = Converted::make(spec, Width::kReal)) return kernel;
+    if (auto kernel = LegalizedKernel::make(spec, Width::kReal)) return kernel;
   if (!takes_integers(spec)) return nullptr;
-  if (auto kernel = Converted::make(spec, Width::kInt32)) return kernel;
-  return spec.device.info().int64 ? Converted::make(spec, Width::kInt64) : nullptr;
+  if (auto kernel = LegalizedKernel::make(spec, Width::kInt32)) return kernel;
+  return spec.device.info().int64 ? LegalizedKernel::make(spec, Width::kInt64) : nullptr;
 }
 
 }  // namespace smelt::vulkan

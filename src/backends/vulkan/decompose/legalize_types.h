@@ -4,9 +4,9 @@
 
 namespace smelt::vulkan {
 
-/// A kernel of the list for the same node in wider element types, between conversions on the device: float32 for
-/// narrower reals and for stored values of operators that know nothing of quantization, int32 or int64 for narrower
-/// integers. Null: there is none, or it would not give what the reference kernel gives.
-std::unique_ptr<Kernel> make_converted(const KernelSpec& spec);
+/// A kernel that converts the node's operands to wider element types on the device, runs a kernel of the list, and
+/// converts the results back: float32 for narrower floats and for quantized values of operators whose reference
+/// dequantizes them, int32 or int64 for narrower integers. Null if no such kernel gives the reference's results.
+std::unique_ptr<Kernel> make_legalized(const KernelSpec& spec);
 
 }  // namespace smelt::vulkan

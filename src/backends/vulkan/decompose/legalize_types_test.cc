@@ -15,7 +15,7 @@ namespace {
 using testing::per_tensor;
 using testing::random_tensor;
 
-class VulkanConverted : public VulkanTest {};
+class VulkanLegalizeTypes : public VulkanTest {};
 
 bool unsigned_type(DType t) { return is_integer(t) && !is_signed_integer(t); }
 
@@ -37,47 +37,48 @@ Tensor ints(const std::vector<double>& v) {
   return test::tensor(DType::kI64, Shape{static_cast<int64_t>(v.size())}, v);
 }
 
-TEST_F(VulkanConverted, BrainFloats) {
+TEST_F(VulkanLegalizeTypes, BrainFloats) {
   const Tensor x = random_tensor(DType::kBF16, {3, 8}, -2, 2, 1), y = random_tensor(DType::kBF16, {3, 8}, 1, 2, 2);
-  check_case({"unary", Op::kUnary, unary(Unary::kTanh), {x}}, "vulkan:converted", kBf16);
-  check_case({"binary", Op::kBinary, binary(Binary::kDiv), {x, y}}, "vulkan:converted", kBf16);
-  check_case({"comparison", Op::kBinary, binary(Binary::kLess), {x, y}}, "vulkan:converted");
-  check_case({"constant", Op::kBinary, binary(Binary::kMul), {x, y}, {false, true}}, "vulkan:converted", kBf16);
-  check_case({"softmax", Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {x}}, "vulkan:converted", kBf16);
+  check_case({"unary", Op::kUnary, unary(Unary::kTanh), {x}}, "vulkan:legalized_types", kBf16);
+  check_case({"binary", Op::kBinary, binary(Binary::kDiv), {x, y}}, "vulkan:legalized_types", kBf16);
+  check_case({"comparison", Op::kBinary, binary(Binary::kLess), {x, y}}, "vulkan:legalized_types");
+  check_case({"constant", Op::kBinary, binary(Binary::kMul), {x, y}, {false, true}}, "vulkan:legalized_types", kBf16);
+  check_case({"softmax", Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {x}}, "vulkan:legalized_types", kBf16);
   ReduceAttrs sum;
   sum.fn = Reduction::kSum;
-  check_case({"sum", Op::kReduce, make_attrs<ReduceAttrs>(sum), {x, ints({1})}, {false, true}}, "vulkan:converted",
-             kBf16);
+  check_case({"sum", Op::kReduce, make_attrs<ReduceAttrs>(sum), {x, ints({1})}, {false, true}},
+             "vulkan:legalized_types", kBf16);
   check_case({"product", Op::kMatMul, make_attrs<MatMulAttrs>(), {x, random_tensor(DType::kBF16, {8, 5}, -1, 1, 3)}},
-             "vulkan:converted", {5e-2, 2e-2});
+             "vulkan:legalized_types", {5e-2, 2e-2});
   check_case({"product with weights",
               Op::kMatMul,
               make_attrs<MatMulAttrs>(),
               {x, random_tensor(DType::kBF16, {8, 24}, -1, 1, 3)},
               {false, true}},
-             "vulkan:converted", {5e-2, 2e-2});
+             "vulkan:legalized_types", {5e-2, 2e-2});
   check_case(
       {"convolution",
        Op::kConv,
        make_attrs<ConvAttrs>(),
        {random_tensor(DType::kBF16, {1, 4, 6, 7}, -1, 1, 4), random_tensor(DType::kBF16, {5, 4, 3, 3}, -1, 1, 5)},
        {false, true}},
-      "vulkan:converted", {5e-2, 2e-2});
+      "vulkan:legalized_types", {5e-2, 2e-2});
 }
 
-TEST_F(VulkanConverted, NarrowIntegers) {
+TEST_F(VulkanLegalizeTypes, NarrowIntegers) {
   for (DType dtype : {DType::kI16, DType::kU16, DType::kU32}) {
     const double low = unsigned_type(dtype) ? 0 : -300;
     const Tensor x = random_tensor(dtype, {4, 9}, low, 300, 1), y = random_tensor(dtype, {4, 9}, 1, 40, 2);
     for (Binary fn : {Binary::kAdd, Binary::kSub, Binary::kMul, Binary::kDiv, Binary::kMin, Binary::kLess,
                       Binary::kBitXor, Binary::kMod})
-      check_case({Cat(to_string(fn), " ", to_string(dtype)), Op::kBinary, binary(fn), {x, y}}, "vulkan:converted");
+      check_case({Cat(to_string(fn), " ", to_string(dtype)), Op::kBinary, binary(fn), {x, y}},
+                 "vulkan:legalized_types");
     check_case({Cat("abs ", to_string(dtype)), Op::kUnary, unary(Unary::kAbs), {x}},
-               dtype == DType::kU32 ? "vulkan:converted" : "vulkan:table");
+               dtype == DType::kU32 ? "vulkan:legalized_types" : "vulkan:lookup_table");
   }
 }
 
-TEST_F(VulkanConverted, Reductions) {
+TEST_F(VulkanLegalizeTypes, Reductions) {
   for (DType dtype : {DType::kI8, DType::kU8, DType::kI16, DType::kBool, DType::kI64})
     for (Reduction fn : {Reduction::kMax, Reduction::kMin}) {
       ReduceAttrs a;
@@ -89,7 +90,7 @@ TEST_F(VulkanConverted, Reductions) {
                   make_attrs<ReduceAttrs>(a),
                   {x, ints({1})},
                   {false, true}},
-                 dtype == DType::kI64 ? "vulkan:reduce" : "vulkan:converted");
+                 dtype == DType::kI64 ? "vulkan:reduce" : "vulkan:legalized_types");
     }
   for (Reduction fn : {Reduction::kSum, Reduction::kMean, Reduction::kProd, Reduction::kL1, Reduction::kSumSquare}) {
     ReduceAttrs a;
@@ -104,11 +105,11 @@ TEST_F(VulkanConverted, Reductions) {
                 make_attrs<ReduceAttrs>(a),
                 {x, ints({1})},
                 {false, true}},
-               "vulkan:converted");
+               "vulkan:legalized_types");
   }
 }
 
-TEST_F(VulkanConverted, StoredMaximum) {
+TEST_F(VulkanLegalizeTypes, QuantizedMaximum) {
   ReduceAttrs a;
   a.fn = Reduction::kMax;
   Tensor x = random_tensor(DType::kI8, {3, 9}, -128, 127, 1);
@@ -116,19 +117,19 @@ TEST_F(VulkanConverted, StoredMaximum) {
   ValueType y = ValueType::tensor(DType::kI8);
   y.quant = x.quant();
   check_case({"one grid", Op::kReduce, make_attrs<ReduceAttrs>(a), {x, ints({1})}, {false, true}, {y}},
-             "vulkan:converted");
+             "vulkan:legalized_types");
 }
 
 /// Real values of stored integers: what the reference kernel computes, but for ties.
-TEST_F(VulkanConverted, StoredSoftmax) {
+TEST_F(VulkanLegalizeTypes, QuantizedSoftmax) {
   Tensor x = random_tensor(DType::kU8, {3, 9}, 0, 255, 1);
   x.set_quant(per_tensor(0.05f, 100));
   ValueType y = ValueType::tensor(DType::kU8);
   y.quant = per_tensor(1.0f / 256, 0);
-  check_case({"softmax", Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {x}, {}, {y}}, "vulkan:converted");
+  check_case({"softmax", Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {x}, {}, {y}}, "vulkan:legalized_types");
 }
 
-TEST_F(VulkanConverted, Casts) {
+TEST_F(VulkanLegalizeTypes, Casts) {
   const DType types[] = {DType::kF32, DType::kF16, DType::kBF16, DType::kI32, DType::kI64, DType::kI16,
                          DType::kU16, DType::kU32, DType::kI8,   DType::kU8,  DType::kBool};
   for (DType from :
@@ -142,7 +143,7 @@ TEST_F(VulkanConverted, Casts) {
     }
 }
 
-TEST_F(VulkanConverted, WideOrder) {
+TEST_F(VulkanLegalizeTypes, Int64Sort) {
   const Tensor x = random_tensor(DType::kI64, {3, 70}, -4e9, 4e9, 1);
   check_case({.label = "sort",
               .op = Op::kSort,

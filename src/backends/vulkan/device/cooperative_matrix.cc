@@ -106,8 +106,8 @@ void add_extension(std::vector<uint32_t>& out, const std::string& name) {
 
 }  // namespace
 
-MatrixSizes matrix_sizes(VkInstance instance, VkPhysicalDevice device) {
-  MatrixSizes sizes;
+CooperativeMatrixSizes cooperative_matrix_sizes(VkInstance instance, VkPhysicalDevice device) {
+  CooperativeMatrixSizes sizes;
   const auto get = reinterpret_cast<GetMatrixProperties>(
       vkGetInstanceProcAddr(instance, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"));
   uint32_t count = 0;
@@ -128,15 +128,15 @@ MatrixSizes matrix_sizes(VkInstance instance, VkPhysicalDevice device) {
   return {choose(kFloat16, kFloat32, kHalvesAtOnce), choose(kSint8, kSint32, kBytesAtOnce)};
 }
 
-bool has_matrices(std::span<const uint32_t> module) {
+bool uses_cooperative_matrix(std::span<const uint32_t> module) {
   // Capabilities come first.
   for (size_t at = kHeaderWords; at + 1 < module.size() && opcode(module.subspan(at)) == kOpCapability; at += 2)
     if (module[at + 1] == kMatricesNv) return true;
   return false;
 }
 
-std::vector<uint32_t> with_khr_matrices(std::span<const uint32_t> module) {
-  if (!has_matrices(module)) return {};
+std::vector<uint32_t> to_khr_cooperative_matrix(std::span<const uint32_t> module) {
+  if (!uses_cooperative_matrix(module)) return {};
   Module m;
   for_each_instruction(module, [&](Words i) { m.read(i); });
   std::vector<uint32_t> out(module.begin(), module.begin() + kHeaderWords);

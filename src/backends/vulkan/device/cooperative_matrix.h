@@ -13,10 +13,10 @@
 /// have.
 namespace smelt::vulkan {
 
-inline constexpr const char* kMatricesExtension = "VK_KHR_cooperative_matrix";
+inline constexpr const char* kCooperativeMatrixExtension = "VK_KHR_cooperative_matrix";
 
 /// VkPhysicalDeviceCooperativeMatrixFeaturesKHR, which older headers lack.
-struct MatrixFeatures {
+struct CooperativeMatrixFeatures {
   VkStructureType type = static_cast<VkStructureType>(1000506000);
   void* pNext = nullptr;
   VkBool32 cooperativeMatrix = VK_FALSE, cooperativeMatrixRobustBufferAccess = VK_FALSE;
@@ -24,16 +24,16 @@ struct MatrixFeatures {
 
 /// The largest matrices that cooperative_matrix.comp can use: of float16 with sums in float32, and of int8 with sums in
 /// int32.
-struct MatrixSizes {
+struct CooperativeMatrixSizes {
   std::optional<MatrixSize> halves, bytes;
 };
-MatrixSizes matrix_sizes(VkInstance instance, VkPhysicalDevice device);
+CooperativeMatrixSizes cooperative_matrix_sizes(VkInstance instance, VkPhysicalDevice device);
 
 /// Whether the module declares cooperative matrices.
-bool has_matrices(std::span<const uint32_t> module);
+bool uses_cooperative_matrix(std::span<const uint32_t> module);
 
 /// The module with SPV_KHR_cooperative_matrix in place of SPV_NV_cooperative_matrix; empty: it has no such matrices.
 /// The types of what is multiplied and of sums have to be different ones.
-std::vector<uint32_t> with_khr_matrices(std::span<const uint32_t> module);
+std::vector<uint32_t> to_khr_cooperative_matrix(std::span<const uint32_t> module);
 
 }  // namespace smelt::vulkan

@@ -31,11 +31,11 @@ std::vector<std::span<const uint32_t>> instructions(std::span<const uint32_t> mo
   return out;
 }
 
-TEST(VulkanMatrixModules, AreOfTheExtensionThatDevicesHave) {
+TEST(VulkanCooperativeMatrixModules, AreOfTheExtensionThatDevicesHave) {
   int found = 0;
   for (const Shader& s : all_shaders()) {
-    const auto module = with_khr_matrices(s.words());
-    ASSERT_EQ(module.empty(), !has_matrices(s.words())) << s.name;
+    const auto module = to_khr_cooperative_matrix(s.words());
+    ASSERT_EQ(module.empty(), !uses_cooperative_matrix(s.words())) << s.name;
     if (module.empty()) continue;
     SCOPED_TRACE(s.name);
     ++found;
@@ -63,7 +63,7 @@ TEST(VulkanMatrixModules, AreOfTheExtensionThatDevicesHave) {
   EXPECT_GE(found, 7);
 }
 
-class VulkanMatrices : public VulkanTest {
+class VulkanCooperativeMatrix : public VulkanTest {
  protected:
   void SetUp() override {
     VulkanTest::SetUp();
@@ -73,10 +73,10 @@ class VulkanMatrices : public VulkanTest {
   const Forced on_{"SMELT_VULKAN_MATRIX", "1"};
 };
 
-constexpr StorageWish kHalves{{}, DeviceStorage::kBuffer, true};
+constexpr StorageWish kFp16{{}, DeviceStorage::kBuffer, true};
 constexpr double kTolerance = 1e-2;
 
-TEST_F(VulkanMatrices, Convolutions) {
+TEST_F(VulkanCooperativeMatrix, Convolutions) {
   struct Row {
     Layout layout;
     int64_t c_in, c_out, groups;
@@ -103,11 +103,11 @@ TEST_F(VulkanMatrices, Convolutions) {
                     random_tensor(dtype, last ? Shape{r.c_out, 3, 3, i} : Shape{r.c_out, i, 3, 3}, -0.2, 0.2, 2)};
         if (bias) c.inputs.push_back(random_tensor(dtype, {r.c_out}, -1, 1, 3));
         c.output.dtype = dtype;
-        check_on_gpu(c, "conv_matrix", kTolerance, kHalves);
+        check_on_gpu(c, "conv_matrix", kTolerance, kFp16);
       }
 }
 
-TEST_F(VulkanMatrices, Rows) {
+TEST_F(VulkanCooperativeMatrix, Rows) {
   for (DType dtype : {DType::kF32, DType::kF16})
     for (const auto& [rows, k, n] : {std::array<int64_t, 3>{1, 64, 64}, {70, 130, 66}, {33, 7, 5}})
       for (bool transposed : {false, true}) {
@@ -120,12 +120,12 @@ TEST_F(VulkanMatrices, Rows) {
         c.inputs = {random_tensor(dtype, {rows, k}, -1, 1, 1),
                     random_tensor(dtype, transposed ? Shape{n, k} : Shape{k, n}, -0.3, 0.3, 2)};
         c.output.dtype = dtype;
-        check_on_gpu(c, "matmul_matrix", kTolerance, kHalves);
+        check_on_gpu(c, "matmul_matrix", kTolerance, kFp16);
       }
 }
 
 /// Integer weights of a float product are reals, too.
-TEST_F(VulkanMatrices, StoredWeights) {
+TEST_F(VulkanCooperativeMatrix, QuantizedWeights) {
   Tensor w = random_tensor(DType::kI8, {40, 24}, -127, 127, 2);
   w.set_quant(testing::per_tensor(0.002f, 3));
   testing::KernelCase c;
@@ -133,7 +133,7 @@ TEST_F(VulkanMatrices, StoredWeights) {
   c.op = Op::kMatMul;
   c.attrs = make_attrs<MatMulAttrs>();
   c.inputs = {random_tensor(DType::kF32, {9, 40}, -1, 1, 1), w};
-  check_on_gpu(c, "matmul_matrix", kTolerance, kHalves);
+  check_on_gpu(c, "matmul_matrix", kTolerance, kFp16);
 }
 
 }  // namespace

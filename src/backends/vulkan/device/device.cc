@@ -148,7 +148,7 @@ struct Features {
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES};
   VkPhysicalDeviceVulkanMemoryModelFeatures memory_model{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES};
-  MatrixFeatures matrices;
+  CooperativeMatrixFeatures matrices;
 
   std::vector<const char*> extensions;  ///< to be enabled
 
@@ -167,7 +167,7 @@ struct Features {
     chain(small, VK_API_VERSION_1_2, VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME);
     chain(dot, VK_API_VERSION_1_3, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME);
     chain(memory_model, VK_API_VERSION_1_2, VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME);
-    chain(matrices, std::nullopt, kMatricesExtension);
+    chain(matrices, std::nullopt, kCooperativeMatrixExtension);
     if (version >= VK_API_VERSION_1_2) *last = &timeline;  // whose functions are found by their core names
   }
   Features(const Features&) = delete;
@@ -217,7 +217,7 @@ DeviceInfo describe(VkPhysicalDevice physical, int index) {
   if (f.matrices.cooperativeMatrix && f.memory_model.vulkanMemoryModel &&
       limits.maxComputeSharedMemorySize >= kMatricesBytes &&
       std::min(limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]) >= 4 * info.subgroup_size) {
-    const MatrixSizes sizes = matrix_sizes(instance().handle, physical);
+    const CooperativeMatrixSizes sizes = cooperative_matrix_sizes(instance().handle, physical);
     if (info.fp16) info.half_matrices = sizes.halves;
     if (info.int8) info.int8_matrices = sizes.bytes;
   }

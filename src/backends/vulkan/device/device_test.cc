@@ -66,11 +66,11 @@ TEST(VulkanRecorder, CopiesWaitForOneAnother) {
 
 TEST(VulkanDevice, AWaitingCallerIsAskedAndItsErrorComesBack) {
   OPEN_OR_SKIP(device);
-  constexpr size_t kBytes = size_t{64} << 20;
-  auto a = Buffer::make(device, kBytes, Buffer::Use::kDevice), b = Buffer::make(device, kBytes, Buffer::Use::kDevice);
+  constexpr size_t kInt8 = size_t{64} << 20;
+  auto a = Buffer::make(device, kInt8, Buffer::Use::kDevice), b = Buffer::make(device, kInt8, Buffer::Use::kDevice);
   ASSERT_TRUE(a.ok() && b.ok());
   Recorder r(device);
-  for (int i = 0; i < 40; ++i) r.copy((*a)->slice(0, kBytes), (*b)->slice(0, kBytes));
+  for (int i = 0; i < 40; ++i) r.copy((*a)->slice(0, kInt8), (*b)->slice(0, kInt8));
   ASSERT_TRUE(r.end().ok());
   int asked = 0;
   const Status s = r.run([&]() -> Status {

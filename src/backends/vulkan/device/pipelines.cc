@@ -85,7 +85,7 @@ VkResult Pipelines::create(const Key& key, VkPipelineLayout layout, VkPipeline* 
   const auto& [shader, constants] = key;
   VkShaderModuleCreateInfo module_info{VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
   const auto code = shader->words();
-  const std::vector<uint32_t> khr = with_khr_matrices(code);
+  const std::vector<uint32_t> khr = to_khr_cooperative_matrix(code);
   module_info.codeSize = khr.empty() ? code.size_bytes() : khr.size() * sizeof(uint32_t);
   module_info.pCode = khr.empty() ? code.data() : khr.data();
   VkShaderModule module = VK_NULL_HANDLE;

@@ -151,7 +151,7 @@ TEST_F(VulkanPipelines, EveryShaderMakesOne) {
   const uint32_t width = 8;
   Pipelines all(device_->handle(), properties_, false);
   for (const Shader& s : all_shaders()) {
-    if (has_matrices(s.words())) continue;  // whose sizes are the device's choice: VulkanMatrices
+    if (uses_cooperative_matrix(s.words())) continue;  // whose sizes are the device's choice: VulkanCooperativeMatrix
     const auto p = all.get(s, {&width, 1});
     ASSERT_TRUE(p.ok()) << s.name << ": " << p.error().message();
   }

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "backends/vulkan/core/activation.h"
-#include "backends/vulkan/core/common.h"
 #include "backends/vulkan/core/strides.h"
-#include "backends/vulkan/decompose/composed.h"
+#include "backends/vulkan/core/type_checks.h"
+#include "backends/vulkan/decompose/decomposition.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/gemm/operand.h"
 #include "backends/vulkan/layout/texture_kernel.h"
@@ -36,7 +36,7 @@ struct DoublePush {
 };
 
 /// The function's code in binary_functions.inc; -1: it has none.
-int real_code(Binary fn) {
+int float_code(Binary fn) {
   switch (fn) {
 #define SMELT_BINARY(name, code, value) \
   case Binary::k##name:                 \
@@ -60,7 +60,7 @@ int integer_code(Binary fn) {
   }
 }
 
-int double_code(Binary fn) {
+int float64_code(Binary fn) {
   switch (fn) {
 #define SMELT_DOUBLE(name, code, value) \
   case Binary::k##name:                 \
@@ -109,7 +109,7 @@ struct TexturePush {
   GpuActivation act;
 };
 
-/// Of two images, or an image and a constant in a buffer.
+/// A function of two images, or of an image and a constant in a buffer.
 class BinaryTexture final : public TextureKernel {
  public:
   /// `to_bool`: z is a buffer, of as many elements as that image.
@@ -119,7 +119,7 @@ class BinaryTexture final : public TextureKernel {
         code_(static_cast<uint32_t>(code)),
         texels_(z.count()),
         push_(push) {}
-  std::optional<RealOperand> constant;
+  std::optional<FloatOperand> constant;
   Status record(KernelRecorder& r) const override {
     const size_t first = input_image(0) ? 0 : 1;
     SMELT_ASSIGN(const Binding x, r.input(first));
@@ -142,13 +142,13 @@ std::optional<Walk<2>> walk_of(const KernelSpec& spec) {
                        {broadcast_strides(spec.inputs[0].shape, out), broadcast_strides(spec.inputs[1].shape, out)});
 }
 
-/// Neither operand repeats.
-uint32_t plain(const KernelSpec& spec) {
+/// 1 if neither operand broadcasts.
+uint32_t same_shape(const KernelSpec& spec) {
   const Shape& out = spec.outputs[0].shape;
   return spec.inputs[0].shape == out && spec.inputs[1].shape == out ? 1 : 0;
 }
 
-/// Whether a divisor of 0 is to be reported that may be there.
+/// True if division by 0 is an error and the divisor may contain 0.
 bool checks_divisor(const KernelSpec& spec) {
   if (!spec.attrs<BinaryAttrs>().checked_division) return false;
   const Tensor* divisor = spec.constant(1);
@@ -157,7 +157,7 @@ bool checks_divisor(const KernelSpec& spec) {
   return !divisor;
 }
 
-/// Functions of uint64 values that are those of int64 ones.
+/// True for functions that give the same bits on uint64 as on int64.
 bool ignores_sign(Binary fn) {
   switch (fn) {
     case Binary::kAdd:
@@ -180,21 +180,21 @@ bool ignores_sign(Binary fn) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_binary_real(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_binary_float(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
-  const int code = real_code(attrs.fn);
+  const int code = float_code(attrs.fn);
   const bool to_bool = gives_bool(attrs.fn);
   const char* shader =
       element_shader(spec, {0, 1}, to_bool, {"binary_f32", "binary_f16", "binary_f32_bool", "binary_f16_bool"});
   const auto walk = walk_of(spec);
   if (code < 0 || !shader || !walk) return nullptr;
   const RealPush push{*walk, static_cast<float>(attrs.alpha), to_bool ? GpuActivation{} : gpu_activation(attrs.act)};
-  return std::make_unique<BinaryKernel<RealPush>>(shader, code, std::vector<uint32_t>{plain(spec)}, push);
+  return std::make_unique<BinaryKernel<RealPush>>(shader, code, std::vector<uint32_t>{same_shape(spec)}, push);
 }
 
 std::unique_ptr<Kernel> make_binary_texture(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
-  const int code = real_code(attrs.fn);
+  const int code = float_code(attrs.fn);
   const DType dtype = spec.inputs[0].dtype;
   const bool to_bool = gives_bool(attrs.fn);
   if (code < 0 || spec.inputs[1].dtype != dtype || (spec.constant(0) && spec.constant(1))) return nullptr;
@@ -204,10 +204,10 @@ std::unique_ptr<Kernel> make_binary_texture(const KernelSpec& spec) {
   if (!z || !spec.device.stores(spec.outputs[0].dtype)) return nullptr;
   TextureKernel::Images operands(2);
   GpuSize sizes[2];
-  std::optional<RealOperand> constant;
+  std::optional<FloatOperand> constant;
   for (size_t i = 0; i < 2; ++i) {
     if (spec.constant(i)) {
-      if (!make_float_operand(spec, i, constant.emplace()) || !constant->fits(spec.device)) return nullptr;
+      if (!make_f32_operand(spec, i, constant.emplace()) || !constant->fits(spec.device)) return nullptr;
       sizes[1] = image_strides(broadcast_strides(spec.inputs[i].shape, out));
       continue;
     }
@@ -253,26 +253,26 @@ std::unique_ptr<Kernel> make_binary_integer(const KernelSpec& spec) {
     push.high = fits_int32(bounds.hi) ? static_cast<int32_t>(bounds.hi) : INT32_MAX;
   }
   return std::make_unique<BinaryKernel<IntegerPush>>(shader, code,
-                                                     std::vector<uint32_t>{plain(spec), clamped ? 1u : 0u}, push);
+                                                     std::vector<uint32_t>{same_shape(spec), clamped ? 1u : 0u}, push);
 }
 
-std::unique_ptr<Kernel> make_pow_mixed(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_binary_pow_float64(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.inputs[1], &z = spec.outputs[0];
-  // Where integers come out, a power just below one would be another.
+  // An integer result could differ by one where the power rounds just below an integer.
   if (attrs.fn != Binary::kPow || attrs.act.kind != ActKind::kNone || x.dtype == y.dtype || !is_float(z.dtype) ||
       x.quant || y.quant || z.quant || !spec.device.info().float64)
     return nullptr;
-  Composition c(spec);
+  Decomposition c(spec);
   const ValueId power = c.binary(Binary::kPow, c.cast(c.input(0), DType::kF64), c.cast(c.input(1), DType::kF64));
   return c.kernel({c.cast(power, z.dtype)});
 }
 
-std::unique_ptr<Kernel> make_binary_double(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_binary_float64(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
   if (spec.inputs[0].dtype != DType::kF64 || spec.inputs[1].dtype != DType::kF64) return nullptr;
   if (!spec.device.info().float64) return spec.refuse("the device has no float64");
-  const int code = double_code(attrs.fn);
+  const int code = float64_code(attrs.fn);
   if (code < 0) return spec.refuse("float64 is not computed with this function");
   const bool to_bool = gives_bool(attrs.fn);
   const auto walk = walk_of(spec);
@@ -282,7 +282,7 @@ std::unique_ptr<Kernel> make_binary_double(const KernelSpec& spec) {
   const Bounds bounds = activation_bounds(attrs.act);
   const DoublePush push{*walk, attrs.alpha, to_bool ? 0 : bounds.lo, to_bool ? 1 : bounds.hi};
   return std::make_unique<BinaryKernel<DoublePush>>(to_bool ? "binary_f64_bool" : "binary_f64", code,
-                                                    std::vector<uint32_t>{plain(spec)}, push);
+                                                    std::vector<uint32_t>{same_shape(spec)}, push);
 }
 
 namespace {
@@ -316,7 +316,7 @@ class FixedBinary final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_binary_fixed(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_binary_fixed_point(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
   const auto walk = walk_of(spec);
   for (const ValueType* t : {&spec.inputs[0], &spec.inputs[1], &spec.outputs[0]})

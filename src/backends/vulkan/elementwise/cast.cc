@@ -2,7 +2,7 @@
 #include <string>
 
 #include "backends/vulkan/copy/strided_copy.h"
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/layout/texture_kernel.h"
 #include "backends/vulkan/record/kernel_recorder.h"
@@ -33,7 +33,7 @@ class CastKernel final : public Kernel {
   Push push_;
 };
 
-/// Reals in textures to integers in a buffer.
+/// Casts an image of floats to integers in a buffer.
 class CastFromTexture final : public TextureKernel {
  public:
   CastFromTexture(const TextureForm& form, const ImageLayout& x, std::string family, bool saturate, const Push& push)
@@ -78,8 +78,8 @@ std::unique_ptr<Kernel> make_cast_from_texture(const KernelSpec& spec) {
   if (!is_float(spec.inputs[0].dtype) || spec.constant(0) || spec.inputs[0].quant || spec.outputs[0].quant ||
       (to == DType::kI64 && !spec.device.info().int64))
     return nullptr;
-  std::string family = "cast_to_" + short_name(to);
-  const auto x = image_as_it_lies(spec, 0);
+  std::string family = "cast_to_" + type_suffix(to);
+  const auto x = existing_image(spec, 0);
   if (!x || !find_shader((family + "_3d").c_str())) return nullptr;
   return std::make_unique<CastFromTexture>(spec.form, *x, std::move(family), saturates(spec), push_of(spec, to));
 }
@@ -98,7 +98,7 @@ std::unique_ptr<Kernel> make_cast(const KernelSpec& spec) {
     return spec.refuse("the device has no 64-bit integers");
   if ((from == DType::kF64 || to == DType::kF64) && !spec.device.info().float64)
     return spec.refuse("the device has no float64");
-  const Shader* shader = find_shader(("cast_" + short_name(from) + "_" + short_name(to)).c_str());
+  const Shader* shader = find_shader(("cast_" + type_suffix(from) + "_" + type_suffix(to)).c_str());
   if (!shader) return nullptr;
   return std::make_unique<CastKernel>(shader->name, saturates(spec), push_of(spec, to));
 }

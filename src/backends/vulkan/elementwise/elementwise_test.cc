@@ -126,28 +126,29 @@ TEST(VulkanElementwise, QuantizesAndDequantizes) {
   const auto axis = std::make_shared<const Quantization>(Quantization{
       .kind = Quantization::Kind::kPerAxis, .scales = {0.1f, 0.02f, 0.5f}, .zero_points = {0, 3, 1}, .axis = 1});
   for (DType real : {DType::kF32, DType::kF16})
-    for (DType stored : {DType::kI8, DType::kU8, DType::kI16, DType::kU16, DType::kI32}) {
+    for (DType quantized : {DType::kI8, DType::kU8, DType::kI16, DType::kU16, DType::kI32}) {
       const Tensor x = tensor(real, {2, 3, 4}, spread(24, -2, 9));
       for (const QuantPtr& q :
            {per_tensor(0.0625f, 7), per_tensor(0.0625f, 7, Rounding::kFixedDouble), QuantPtr(axis)}) {
-        const auto type = ValueType::tensor(stored, Shape{2, 3, 4}, q);
-        expect_same(OpRunner(Op::kQuantize, make_attrs<NoAttrs>()).input(x).outputs({type}), 0, 0, to_string(stored));
-        Tensor s = tensor(stored, {2, 3, 4}, spread(24, 0, 100));
+        const auto type = ValueType::tensor(quantized, Shape{2, 3, 4}, q);
+        expect_same(OpRunner(Op::kQuantize, make_attrs<NoAttrs>()).input(x).outputs({type}), 0, 0,
+                    to_string(quantized));
+        Tensor s = tensor(quantized, {2, 3, 4}, spread(24, 0, 100));
         s.set_quant(q);
         expect_same(OpRunner(Op::kDequantize, make_attrs<NoAttrs>())
                         .input(s)
                         .outputs({ValueType::tensor(real, Shape{2, 3, 4})}),
-                    1e-6, real == DType::kF32 ? 1e-6 : 1e-3, to_string(stored));
+                    1e-6, real == DType::kF32 ? 1e-6 : 1e-3, to_string(quantized));
       }
       QuantizeLinearAttrs attrs;
-      attrs.to = stored;
-      const Tensor scale = floats({3}, {0.5, 0.25, 0.125}), zero = tensor(stored, {3}, {1, 2, 3});
+      attrs.to = quantized;
+      const Tensor scale = floats({3}, {0.5, 0.25, 0.125}), zero = tensor(quantized, {3}, {1, 2, 3});
       expect_same(
           OpRunner(Op::kQuantizeLinear, make_attrs<QuantizeLinearAttrs>(attrs)).input(x).constant(scale).constant(zero),
           0, 0, "QuantizeLinear");
       attrs.to = real;
       expect_same(OpRunner(Op::kDequantizeLinear, make_attrs<QuantizeLinearAttrs>(attrs))
-                      .input(tensor(stored, {2, 3, 4}, spread(24, 0, 100)))
+                      .input(tensor(quantized, {2, 3, 4}, spread(24, 0, 100)))
                       .constant(scale)
                       .constant(zero),
                   0, 0, "DequantizeLinear");

@@ -1,8 +1,8 @@
-// Functions of 8- and 16-bit values as tables, filled by the reference kernel itself: equal to it by construction.
+// Functions of 8- and 16-bit values as lookup tables that the reference kernel fills.
 #include <cstring>
 
-#include "backends/vulkan/core/common.h"
 #include "backends/vulkan/core/strides.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "base/cat.h"
 #include "ops/common/run_reference.h"
@@ -12,18 +12,20 @@ namespace smelt::vulkan {
 namespace {
 
 constexpr const char* kShaders[] = {"table_8", "table_16", "table_32", "table_64"};
-constexpr const char* kWordShaders[] = {"table_words_8", "table_words_16", "table_words_32", "table_words_64"};
+constexpr const char* kInt16Shaders[] = {"table_words_8", "table_words_16", "table_words_32", "table_words_64"};
 
-/// Parameters that are the same for every element.
-bool uniform(const ValueType& t) { return !t.quant || is_per_tensor(t.quant); }
+/// True for per-tensor quantization parameters or none.
+bool per_tensor_or_none(const ValueType& t) { return !t.quant || is_per_tensor(t.quant); }
 
-bool byte_type(const ValueType& t) {
-  return (t.dtype == DType::kI8 || t.dtype == DType::kU8 || t.dtype == DType::kBool) && uniform(t);
+bool is_int8_type(const ValueType& t) {
+  return (t.dtype == DType::kI8 || t.dtype == DType::kU8 || t.dtype == DType::kBool) && per_tensor_or_none(t);
 }
 
-bool word_type(const ValueType& t) { return (t.dtype == DType::kI16 || t.dtype == DType::kU16) && uniform(t); }
+bool is_int16_type(const ValueType& t) {
+  return (t.dtype == DType::kI16 || t.dtype == DType::kU16) && per_tensor_or_none(t);
+}
 
-/// Every value of a byte or a word in order.
+/// Every value of an 8- or 16-bit type, in the order of its bits as an unsigned integer.
 Tensor all_values(const ValueType& type, const Shape& shape) {
   Tensor t(type.dtype, shape);
   for (int64_t i = 0; i < shape.elements(); ++i) {
@@ -36,8 +38,8 @@ Tensor all_values(const ValueType& type, const Shape& shape) {
   return t;
 }
 
-/// Results for all values of the first `inputs` inputs; undefined when an input behind them is no single known number
-/// or the kernel fails.
+/// The reference kernel's results for all values of the first `inputs` inputs; undefined if a later input is not a
+/// constant of one element, or the kernel fails.
 Tensor make_results(const KernelSpec& spec, size_t inputs) {
   const int64_t n = bit_width(spec.inputs[0].dtype) == 16 ? 65536 : 256;
   std::vector<Datum> in;
@@ -58,14 +60,15 @@ Result<Binding> upload(KernelRecorder& r, const Tensor& table, const void* key) 
                  [&](void* to) { std::memcpy(to, table.raw(), table.bytes()); });
 }
 
-class TableKernel final : public Kernel {
+class LookupTable final : public Kernel {
  public:
-  TableKernel(Tensor table, bool words, uint32_t n) : table_(std::move(table)), words_(words), n_(n) {}
+  LookupTable(Tensor table, bool words, uint32_t n) : table_(std::move(table)), words_(words), n_(n) {}
   bool reads(size_t i) const override { return i == 0; }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
     SMELT_ASSIGN(const Binding table, upload(r, table_, this));
-    Dispatch d{(words_ ? kWordShaders : kShaders)[width_index(table_.dtype())], {kWidth}, {x, table, r.output(0)}};
+    Dispatch d{
+        (words_ ? kInt16Shaders : kShaders)[element_width_index(table_.dtype())], {kWidth}, {x, table, r.output(0)}};
     set_grid(d, n_, kWidth);
     return r.dispatch(d, n_);
   }
@@ -76,9 +79,9 @@ class TableKernel final : public Kernel {
   uint32_t n_;
 };
 
-class TablePairKernel final : public Kernel {
+class LookupTablePair final : public Kernel {
  public:
-  TablePairKernel(Tensor table, const Walk<2>& walk) : table_(std::move(table)), walk_(walk) {}
+  LookupTablePair(Tensor table, const Walk<2>& walk) : table_(std::move(table)), walk_(walk) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
     SMELT_ASSIGN(const Binding y, r.input(1));
@@ -95,23 +98,24 @@ class TablePairKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_table(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_lookup_table(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  if ((!byte_type(x) && !word_type(x)) || !uniform(y) || width_index(y.dtype) < 0 || !(x.shape == y.shape))
+  if ((!is_int8_type(x) && !is_int16_type(x)) || !per_tensor_or_none(y) || element_width_index(y.dtype) < 0 ||
+      !(x.shape == y.shape))
     return nullptr;
   Tensor results = make_results(spec, 1);
   if (!results.defined()) return nullptr;
-  return std::make_unique<TableKernel>(std::move(results), word_type(x), static_cast<uint32_t>(y.shape.elements()));
+  return std::make_unique<LookupTable>(std::move(results), is_int16_type(x), static_cast<uint32_t>(y.shape.elements()));
 }
 
-std::unique_ptr<Kernel> make_table_pair(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_lookup_table_pair(const KernelSpec& spec) {
   const ValueType &a = spec.inputs[0], &b = spec.inputs[1], &y = spec.outputs[0];
-  if (!byte_type(a) || !byte_type(b) || !byte_type(y)) return nullptr;
+  if (!is_int8_type(a) || !is_int8_type(b) || !is_int8_type(y)) return nullptr;
   const auto walk = Walk<2>::make(y.shape, {broadcast_strides(a.shape, y.shape), broadcast_strides(b.shape, y.shape)});
   if (!walk) return nullptr;
   Tensor results = make_results(spec, 2);
   if (!results.defined()) return nullptr;
-  return std::make_unique<TablePairKernel>(std::move(results), *walk);
+  return std::make_unique<LookupTablePair>(std::move(results), *walk);
 }
 
 }  // namespace smelt::vulkan

@@ -4,7 +4,7 @@
 #include <limits>
 #include <optional>
 
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/layout/image.h"
 #include "backends/vulkan/layout/texture_kernel.h"
@@ -30,7 +30,7 @@ struct DoublePush {
 };
 
 /// The function's code in unary_functions.inc; -1: it has none.
-int real_code(Unary fn) {
+int float_code(Unary fn) {
   switch (fn) {
 #define SMELT_UNARY(name, code, value) \
   case Unary::k##name:                 \
@@ -54,7 +54,7 @@ int integer_code(Unary fn) {
   }
 }
 
-int double_code(Unary fn) {
+int float64_code(Unary fn) {
   switch (fn) {
 #define SMELT_UNARY_DOUBLE(name, code, value) \
   case Unary::k##name:                        \
@@ -83,7 +83,7 @@ class UnaryKernel : public Kernel {
   Push push_;
 };
 
-/// The operator's bounds are in the push constants.
+/// Clamp: the bounds are constants and go into the push constants.
 template <class Push>
 class ClampKernel final : public UnaryKernel<Push> {
  public:
@@ -115,14 +115,14 @@ class UnaryTexture final : public TextureKernel {
   TexturePush push_;
 };
 
-/// Integers in a buffer become reals in an image.
+/// Casts integers in a buffer to floats in an image.
 class ConvertTexture final : public TextureKernel {
  public:
   ConvertTexture(const ImageLayout& y, DType from) : TextureKernel(Images{}, y), from_(from) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
     const auto n = static_cast<uint32_t>(output().count());
-    return dispatch(r, ("convert_" + short_name(from_)).c_str(), {0, packed()}, {x, r.output(0)}, n,
+    return dispatch(r, ("convert_" + type_suffix(from_)).c_str(), {0, packed()}, {x, r.output(0)}, n,
                     ConversionPush{{}, output().size, n});
   }
 
@@ -130,18 +130,18 @@ class ConvertTexture final : public TextureKernel {
   DType from_;
 };
 
-/// The image that input 0 and the result both are; nullopt: not both are.
+/// The layout of input 0 and the output if both are images of one shape and type.
 std::optional<ImageLayout> shared_image(const KernelSpec& spec) {
-  if (!plain_reals(spec, {0}, {0}) || spec.inputs[0].shape != spec.outputs[0].shape || spec.constant(0))
+  if (!unquantized_floats(spec, {0}, {0}) || spec.inputs[0].shape != spec.outputs[0].shape || spec.constant(0))
     return std::nullopt;
   return image_of(spec, spec.outputs[0]);
 }
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_unary_real(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_unary_float(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<UnaryAttrs>();
-  const int code = real_code(attrs.fn);
+  const int code = float_code(attrs.fn);
   const char* shader =
       element_shader(spec, {0}, gives_bool(attrs.fn), {"unary_f32", "unary_f16", "unary_f32_bool", "unary_f16_bool"});
   if (code < 0 || !shader) return nullptr;
@@ -152,7 +152,7 @@ std::unique_ptr<Kernel> make_unary_real(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_unary_texture(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<UnaryAttrs>();
-  const int code = real_code(attrs.fn);
+  const int code = float_code(attrs.fn);
   const auto layout = shared_image(spec);
   if (code < 0 || gives_bool(attrs.fn) || !layout) return nullptr;
   return std::make_unique<UnaryTexture>(*layout, *layout, code, static_cast<float>(attrs.a),
@@ -175,13 +175,13 @@ std::unique_ptr<Kernel> make_unary_integer(const KernelSpec& spec) {
   return std::make_unique<UnaryKernel<IntegerPush>>(shader, code, push);
 }
 
-std::unique_ptr<Kernel> make_unary_double(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_unary_float64(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<UnaryAttrs>();
   const bool to_bool = gives_bool(attrs.fn);
   if (spec.inputs[0].dtype != DType::kF64 || spec.outputs[0].dtype != (to_bool ? DType::kBool : DType::kF64))
     return nullptr;
   if (!spec.device.info().float64) return spec.refuse("the device has no float64");
-  const int code = double_code(attrs.fn);
+  const int code = float64_code(attrs.fn);
   if (code < 0) return spec.refuse("float64 is not computed with this function");
   return std::make_unique<UnaryKernel<DoublePush>>(
       to_bool ? "unary_f64_bool" : "unary_f64", code,
@@ -189,7 +189,7 @@ std::unique_ptr<Kernel> make_unary_double(const KernelSpec& spec) {
 }
 
 namespace {
-/// Bounds that are constant numbers are the parameters of the unary function.
+/// The constant scalar bounds of a Clamp; nullopt for others.
 std::optional<std::array<double, 2>> constant_bounds(const KernelSpec& spec) {
   std::array<double, 2> bounds{-std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
   for (size_t i = 1; i <= 2; ++i) {
@@ -208,7 +208,7 @@ std::unique_ptr<Kernel> make_clamp_texture(const KernelSpec& spec) {
   const auto bounds = constant_bounds(spec);
   const auto layout = shared_image(spec);
   if (!bounds || !layout) return nullptr;
-  return std::make_unique<UnaryTexture>(*layout, *layout, real_code(Unary::kClamp), static_cast<float>((*bounds)[0]),
+  return std::make_unique<UnaryTexture>(*layout, *layout, float_code(Unary::kClamp), static_cast<float>((*bounds)[0]),
                                         static_cast<float>((*bounds)[1]), 0.0f);
 }
 
@@ -221,7 +221,7 @@ std::unique_ptr<Kernel> make_cast_texture(const KernelSpec& spec) {
   }
   const auto x = image_of(spec, spec.inputs[0]), y = image_of(spec, spec.outputs[0]);
   if (!x || !y || spec.inputs[0].shape != spec.outputs[0].shape || spec.constant(0)) return nullptr;
-  return std::make_unique<UnaryTexture>(*x, *y, real_code(Unary::kIdentity), 0.0f, 0.0f, 0.0f);
+  return std::make_unique<UnaryTexture>(*x, *y, float_code(Unary::kIdentity), 0.0f, 0.0f, 0.0f);
 }
 
 std::unique_ptr<Kernel> make_clamp(const KernelSpec& spec) {
@@ -231,9 +231,9 @@ std::unique_ptr<Kernel> make_clamp(const KernelSpec& spec) {
   const auto n = static_cast<uint32_t>(spec.outputs[0].shape.elements());
   if (const char* real = element_shader(spec, {0}, false, {"unary_f32", "unary_f16", "", ""}))
     return std::make_unique<ClampKernel<RealPush>>(
-        real, real_code(Unary::kClamp), RealPush{n, static_cast<float>(bounds[0]), static_cast<float>(bounds[1]), 0});
+        real, float_code(Unary::kClamp), RealPush{n, static_cast<float>(bounds[0]), static_cast<float>(bounds[1]), 0});
   if (spec.inputs[0].dtype == DType::kF64 && spec.device.info().float64)
-    return std::make_unique<ClampKernel<DoublePush>>("unary_f64", double_code(Unary::kClamp),
+    return std::make_unique<ClampKernel<DoublePush>>("unary_f64", float64_code(Unary::kClamp),
                                                      DoublePush{n, 0, bounds[0], bounds[1]});
   const char* integer = element_shader(spec, {0}, false, {"unary_i32", "unary_i64", "", ""}, DType::kI32);
   if (!integer || (spec.inputs[0].dtype == DType::kI64 && !(fits_int32(bounds[0]) && fits_int32(bounds[1]))))

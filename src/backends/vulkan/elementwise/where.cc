@@ -51,7 +51,8 @@ class WhereTexture final : public TextureKernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_where_texture(const KernelSpec& spec) {
-  if (spec.inputs[0].dtype != DType::kBool || !spec.device.stores(DType::kBool) || !plain_reals(spec, {1, 2}, {0}))
+  if (spec.inputs[0].dtype != DType::kBool || !spec.device.stores(DType::kBool) ||
+      !unquantized_floats(spec, {1, 2}, {0}))
     return nullptr;
   const auto a = image_of(spec, spec.inputs[1]), b = image_of(spec, spec.inputs[2]),
              y = image_of(spec, spec.outputs[0]);
@@ -63,7 +64,7 @@ std::unique_ptr<Kernel> make_where_texture(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_where(const KernelSpec& spec) {
   const Shape& out = spec.outputs[0].shape;
   const DType dtype = spec.outputs[0].dtype;
-  const int width = width_index(dtype);
+  const int width = element_width_index(dtype);
   if (spec.inputs[0].dtype != DType::kBool || !spec.device.stores(DType::kBool) || width < 0) return nullptr;
   if (spec.inputs[1].dtype != dtype || spec.inputs[2].dtype != dtype) return nullptr;
   const auto walk =

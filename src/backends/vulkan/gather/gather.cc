@@ -1,4 +1,4 @@
-// Elements picked by indices that are computed on the device.
+// Gathers by indices that are not constant.
 #include <array>
 
 #include "backends/vulkan/core/strides.h"
@@ -22,7 +22,7 @@ struct Push {
   uint32_t fault_code = 0;
 };
 
-/// The dimensions that one tuple of indices picks in.
+/// The dimensions that one tuple of indices addresses.
 struct Picked {
   bool negative = true;
   std::vector<uint32_t> extents, strides;
@@ -62,7 +62,7 @@ class GatherKernel final : public Kernel {
   std::vector<uint32_t> constants_;
 };
 
-/// How a node gathers: y runs along `space`, x and the indices at those strides.
+/// How a node gathers: the output is written along `space`; x and the indices are read at `strides`.
 struct Plan {
   size_t x, indices;  ///< inputs
   Shape space;
@@ -78,7 +78,7 @@ bool fits(const KernelSpec& spec, const Plan& p) {
 }
 
 std::unique_ptr<Kernel> make(const KernelSpec& spec, const std::optional<Plan>& p) {
-  const int width = width_index(spec.outputs[0].dtype);
+  const int width = element_width_index(spec.outputs[0].dtype);
   if (!p || width < 0 || !fits(spec, *p)) return nullptr;
   const auto walk = Walk<2>::make(p->space, p->strides);
   if (!walk) return nullptr;
@@ -222,12 +222,12 @@ std::unique_ptr<Kernel> make_gather_nd(const KernelSpec& spec) { return make(spe
 std::unique_ptr<Kernel> make_gather_texture(const KernelSpec& spec) {
   const auto y = image_of(spec, spec.outputs[0]);
   const auto plan = y ? plan_of(spec) : std::nullopt;
-  if (!plan || !fits(spec, *plan) || !plain_reals(spec, {plan->x}, {0})) return nullptr;
+  if (!plan || !fits(spec, *plan) || !unquantized_floats(spec, {plan->x}, {0})) return nullptr;
   const auto walk = Walk<2, 6>::make(plan->space, plan->strides);
   if (!walk) return nullptr;
   const DType index = spec.inputs[plan->indices].dtype;
   return std::make_unique<GatherTexture>(*y, *plan, *walk,
-                                         "gather_" + short_name(spec.outputs[0].dtype) + "_" + short_name(index));
+                                         "gather_" + type_suffix(spec.outputs[0].dtype) + "_" + type_suffix(index));
 }
 
 }  // namespace smelt::vulkan

@@ -1,7 +1,7 @@
-// Rows of a table of integers with scales for blocks: embeddings of language models.
+// Gathers rows of a block-quantized table and dequantizes them: embeddings of language models.
 #include <cstring>
 
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/gemm/operand.h"
 #include "ops/gather/gather.h"
@@ -18,11 +18,11 @@ struct Push {
   uint32_t fault_code;
 };
 
-class GatherBlocks final : public Kernel {
+class GatherBlockQuantized final : public Kernel {
  public:
   Push push{};
   uint32_t bits = 4, words = 1;
-  bool is_signed = false, half = false;
+  bool is_signed = false, fp16 = false;
   Tensor data, zeros;
   FloatConstant scales;
   bool reads(size_t i) const override { return i == 1; }
@@ -42,15 +42,15 @@ class GatherBlocks final : public Kernel {
         for (size_t i = 0; i < blocks; ++i) static_cast<int32_t*>(to)[i] = zeros.data<int32_t>()[i];
       }));
     }
-    Dispatch d{half ? "gather_blocks_f16" : "gather_blocks_f32",
+    Dispatch d{fp16 ? "gather_blocks_f16" : "gather_blocks_f32",
                {kWidth, bits, is_signed ? 1u : 0u, zeros.defined() ? 1u : 0u, words},
                {x, indices, scale, zero, r.output(0), r.faults()}};
     return dispatch_checked(r, std::move(d), push.n, push);
   }
 };
 
-/// Zero points one after the other; in bytes of several, rows of blocks begin with a byte. Undefined: too few.
-Tensor unpacked(const Tensor& t, int64_t rows, int64_t blocks, int64_t per) {
+/// Zero points as int32. With `per` of them in a byte, each row begins with a new byte. Undefined if there are too few.
+Tensor unpack_zero_points(const Tensor& t, int64_t rows, int64_t blocks, int64_t per) {
   const int64_t row = (blocks + per - 1) / per, bits = 8 / per;
   if (t.elements() < rows * row) return {};
   Tensor out(DType::kI32, Shape{rows * blocks});
@@ -64,7 +64,7 @@ Tensor unpacked(const Tensor& t, int64_t rows, int64_t blocks, int64_t per) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_gather_blocks(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_gather_block_quantized(const KernelSpec& spec) {
   const auto& a = spec.attrs<GatherBlockQuantizedAttrs>();
   const Tensor *x = spec.constant(0), *scales = spec.constant(2);
   const DType to = spec.outputs[0].dtype;
@@ -76,11 +76,11 @@ std::unique_ptr<Kernel> make_gather_blocks(const KernelSpec& spec) {
   if (rank < 2 || (a.gather_axis != 0 && a.gather_axis != -rank)) return nullptr;
   if (a.quantize_axis != rank - 1 && a.quantize_axis != -1) return nullptr;
   if (per > 2 || (!bytes && dtype != DType::kU4 && dtype != DType::kI4)) return nullptr;
-  auto k = std::make_unique<GatherBlocks>();
+  auto k = std::make_unique<GatherBlockQuantized>();
   k->bits = bytes && per == 1 ? 8 : 4;
   k->is_signed = dtype == DType::kI8 || dtype == DType::kI4;
-  k->half = to == DType::kF16;
-  k->words = whole_words(spec.inputs[1].dtype);
+  k->fp16 = to == DType::kF16;
+  k->words = index_words(spec.inputs[1].dtype);
   const int64_t row = x->dim(rank - 1) * per, blocks = scales->dim(rank - 1), inner = x->elements() * per / x->dim(0);
   if (k->words == 0 || x->elements() * per > INT32_MAX || k->bytes() > 0x7fffffff) return nullptr;
   k->data = *x;
@@ -88,7 +88,7 @@ std::unique_ptr<Kernel> make_gather_blocks(const KernelSpec& spec) {
   k->scales = FloatConstant(2, *scales);
   if (k->scales.bytes() > spec.device.max_binding()) return nullptr;
   if (spec.has(3)) {
-    k->zeros = unpacked(*spec.constant(3), scales->elements() / blocks, blocks, per);
+    k->zeros = unpack_zero_points(*spec.constant(3), scales->elements() / blocks, blocks, per);
     if (!k->zeros.defined()) return nullptr;
   }
   const auto u32 = [](int64_t v) { return static_cast<uint32_t>(v); };

@@ -39,7 +39,7 @@ TEST_F(VulkanMasks, TrianglesOnComputedDiagonals) {
                     Op::kTriangle,
                     make_attrs<TriangleAttrs>(a),
                     {values(dtype, {2, 4, 5}), tensor(DType::kI64, {}, {k})}},
-                   "vulkan:triangle_computed");
+                   "vulkan:triangle_dynamic");
       }
 }
 
@@ -56,7 +56,7 @@ TEST_F(VulkanMasks, SequencesOfComputedLengths) {
           c.inputs[0].set_quant(testing::per_tensor(0.5f, 2));
           c.outputs[0].quant = c.inputs[0].quant();
         }
-        check_case(c, "vulkan:reverse_computed");
+        check_case(c, "vulkan:reverse_sequence_dynamic");
         for (double bad : {-1.0, 6.0}) {
           c.inputs[1] = tensor(length, {3}, {0, bad, 3});
           fails(c, "a length is beyond");
@@ -167,12 +167,12 @@ TEST_F(VulkanMasks, Distances) {
   }
 }
 
-TEST_F(VulkanMasks, KnownByShapes) {
+TEST_F(VulkanMasks, ShapeConstants) {
   GridPriorsAttrs a;
   a.stride = 8;
   for (DType dtype : {DType::kF32, DType::kF16})
     check_case({to_string(dtype), Op::kGridPriors, make_attrs<GridPriorsAttrs>(a), {values(dtype, {1, 2, 3, 5})}},
-               "vulkan:known");
+               "vulkan:shape_constant");
 }
 
 }  // namespace

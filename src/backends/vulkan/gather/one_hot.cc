@@ -1,4 +1,4 @@
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/common/index.h"
 #include "ops/gather/gather.h"
@@ -40,8 +40,8 @@ class OneHotKernel final : public Kernel {
 std::unique_ptr<Kernel> make_one_hot(const KernelSpec& spec) {
   const auto& a = spec.attrs<OneHotAttrs>();
   const ValueType& y = spec.outputs[0];
-  const int width = width_index(y.dtype);
-  const uint32_t words = whole_words(spec.inputs[0].dtype);
+  const int width = element_width_index(y.dtype);
+  const uint32_t words = index_words(spec.inputs[0].dtype);
   const bool both = !spec.has(3);
   if (width < 0 || words == 0 || y.shape.rank() == 0 || spec.inputs[2].dtype != y.dtype) return nullptr;
   if (spec.inputs[2].shape.elements() < (both ? 2 : 1)) return nullptr;

@@ -1,8 +1,8 @@
-// Elements combined with updates at computed places, in the order of the updates. Places that no two lines of updates
-// share are written by one invocation each, so results do not depend on the device's order.
-#include "backends/vulkan/core/common.h"
+// Scatters by indices that are not constant. One invocation applies all updates of a line in their order, and no two
+// lines share an element, so results do not depend on the order of invocations.
 #include "backends/vulkan/core/row_reduction.h"
 #include "backends/vulkan/core/strides.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "base/cat.h"
@@ -56,16 +56,16 @@ class ScatterKernel final : public Kernel {
   Push push_;
 };
 
-/// Null: no shader for these types, or more updates in a line than an invocation takes.
+/// Null if there is no shader for the types, or a line has too many updates for one invocation.
 std::unique_ptr<Kernel> make(const KernelSpec& spec, Reduce reduce, uint32_t tuple, bool negative, const Inputs& in,
                              const std::optional<Walk<3, 4>>& lines, int64_t count, Push push) {
   const DType dtype = spec.outputs[0].dtype, index = spec.inputs[in.indices].dtype;
   const bool wide = dtype == DType::kI64;
-  if (!lines || count < 1 || count > kMaxRounds / 2 || spec.inputs[in.updates].dtype != dtype) return nullptr;
-  if (static_cast<int>(reduce) > static_cast<int>(Reduce::kMax) || whole_words(index) == 0) return nullptr;
+  if (!lines || count < 1 || count > kMaxLoopIterations / 2 || spec.inputs[in.updates].dtype != dtype) return nullptr;
+  if (static_cast<int>(reduce) > static_cast<int>(Reduce::kMax) || index_words(index) == 0) return nullptr;
   if (dtype == DType::kBool || (wide && !spec.device.info().int64)) return nullptr;
   if (!in.x && bit_width(dtype) < 32) return nullptr;
-  const Shader* shader = find_shader(Cat("scatter_", short_name(dtype), '_', short_name(index)).c_str());
+  const Shader* shader = find_shader(Cat("scatter_", type_suffix(dtype), '_', type_suffix(index)).c_str());
   if (!shader) return nullptr;
   push.lines = *lines;
   push.count = static_cast<uint32_t>(count);
@@ -73,7 +73,7 @@ std::unique_ptr<Kernel> make(const KernelSpec& spec, Reduce reduce, uint32_t tup
 }
 
 /// Tuples of indices that name slices of y.
-std::unique_ptr<Kernel> make_tuples(const KernelSpec& spec, Reduce reduce, bool negative, const Inputs& in) {
+std::unique_ptr<Kernel> make_scatter_tuples(const KernelSpec& spec, Reduce reduce, bool negative, const Inputs& in) {
   const Shape &y = spec.outputs[0].shape, &indices = spec.inputs[in.indices].shape;
   if (indices.rank() < 1 || indices.back() < 1 || indices.back() > 4 || indices.back() > y.rank()) return nullptr;
   const auto tuple = static_cast<int>(indices.back());
@@ -119,11 +119,11 @@ std::unique_ptr<Kernel> make_scatter_elements(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_scatter_nd(const KernelSpec& spec) {
   const auto& a = spec.attrs<ScatterAttrs>();
-  return a.include_self ? make_tuples(spec, a.reduction, true, {0, 1, 2}) : nullptr;
+  return a.include_self ? make_scatter_tuples(spec, a.reduction, true, {0, 1, 2}) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_scatter_new(const KernelSpec& spec) {
-  return make_tuples(spec, Reduce::kAdd, false, {std::nullopt, 0, 1});
+  return make_scatter_tuples(spec, Reduce::kAdd, false, {std::nullopt, 0, 1});
 }
 
 std::unique_ptr<Kernel> make_scatter_slices(const KernelSpec& spec) {

@@ -9,13 +9,13 @@
 
 namespace smelt::vulkan {
 
-/// How cooperative_matrix.comp makes a convolution with a constant filter by cooperative matrices.
-class MatrixTiles {
+/// The dispatch of cooperative_matrix.comp for a convolution with a constant filter.
+class CooperativeMatrixTiling {
  public:
-  enum class Factors { kHalves, kBytes };
-  /// Nullopt: the device has no such matrices, they aren't worth it (SMELT_VULKAN_MATRIX=1 says that they are), or the
-  /// convolution is beyond what a dispatch takes.
-  static std::optional<MatrixTiles> make(const Device& device, const ConvShape& s, Factors factors);
+  enum class Factors { kFp16, kInt8 };
+  /// Nullopt if the device has no such matrices, the shape is too small to profit (SMELT_VULKAN_MATRIX=1 skips this
+  /// check, 0 forbids the kernel), or the convolution exceeds a dispatch.
+  static std::optional<CooperativeMatrixTiling> make(const Device& device, const ConvShape& s, Factors factors);
 
   std::array<uint32_t, 3> grid;
   /// Specialization constants. `flags`: kNeighbours, kFilterZeros, kInputZero of the shader.
@@ -24,7 +24,7 @@ class MatrixTiles {
   }
 
  private:
-  MatrixTiles(const MatrixSize& size, uint32_t width) : grid{}, size_(size), width_(width) {}
+  CooperativeMatrixTiling(const MatrixSize& size, uint32_t width) : grid{}, size_(size), width_(width) {}
   MatrixSize size_;
   uint32_t width_;
 };

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/device/device.h"
 #include "base/cat.h"
 #include "tensor/quant_params.h"
@@ -17,8 +17,8 @@ struct Push {
 
 }  // namespace
 
-std::optional<WideSums> WideSums::make(const KernelSpec& spec, int64_t channels, int64_t inner, const Activation& act,
-                                       Rounding rounding, double alpha) {
+std::optional<Int64Accumulators> Int64Accumulators::make(const KernelSpec& spec, int64_t channels, int64_t inner,
+                                                         const Activation& act, Rounding rounding, double alpha) {
   const ValueType &x = spec.inputs[0], &w = spec.inputs[1], &y = spec.outputs[0];
   if (!spec.device.info().int64 || y.dtype != DType::kI16 || !is_per_tensor(y.quant) || !is_per_tensor(x.quant) ||
       !w.quant)
@@ -33,7 +33,7 @@ std::optional<WideSums> WideSums::make(const KernelSpec& spec, int64_t channels,
   auto q =
       Requantizer::make(type_only(x), type_only(w), spec.constant(2), type_only(y), channels, act, rounding, alpha);
   if (!q.ok() || !q->fixed_point()) return std::nullopt;
-  WideSums s(std::move(*q));
+  Int64Accumulators s(std::move(*q));
   s.once_ = rounding == Rounding::kFixedSingle;
   s.n_ = static_cast<size_t>(n);
   s.inner_ = static_cast<uint32_t>(inner);
@@ -43,7 +43,7 @@ std::optional<WideSums> WideSums::make(const KernelSpec& spec, int64_t channels,
   return s;
 }
 
-Status WideSums::record(KernelRecorder& r) const {
+Status Int64Accumulators::record(KernelRecorder& r) const {
   std::vector<uint32_t> rows;
   for (size_t c = 0; c < channels_; ++c) {
     const auto& bias = q_.bias();
@@ -53,7 +53,8 @@ Status WideSums::record(KernelRecorder& r) const {
                              static_cast<uint32_t>(f.multiplier), static_cast<uint32_t>(f.shift)});
   }
   SMELT_ASSIGN(const Binding table, r.table("rescale", std::span<const uint32_t>(rows)));
-  Dispatch d{"rescale_sums_i16", {kWidth, q_.wide() ? 1u : 0u, once_ ? 1u : 0u}, {sums(r, false), table, r.output(0)}};
+  Dispatch d{
+      "rescale_sums_i16", {kWidth, q_.wide() ? 1u : 0u, once_ ? 1u : 0u}, {accumulators(r, false), table, r.output(0)}};
   set_grid(d, n_, kWidth);
   return r.dispatch(d, Push{static_cast<uint32_t>(n_), inner_, channels_, static_cast<int32_t>(q_.zero()),
                             static_cast<int32_t>(q_.low()), static_cast<int32_t>(q_.high())});

@@ -8,26 +8,26 @@
 
 namespace smelt::vulkan {
 
-/// A product whose sums, of 64 bits in scratch memory, become int16 outputs by TFLite's fixed point
+/// Int64 accumulators of a product in scratch memory, and their requantization to int16 by TFLite's fixed-point rule
 /// (rescale_accumulators.comp).
-class WideSums {
+class Int64Accumulators {
  public:
-  /// Nullopt: not this kind of node, or a device without 64-bit integers. Output element i belongs to channel
-  /// i / inner % channels.
-  static std::optional<WideSums> make(const KernelSpec& spec, int64_t channels, int64_t inner, const Activation& act,
-                                      Rounding rounding, double alpha = 1);
+  /// Nullopt if the output is not int16 with such parameters, or the device has no int64. Output element i belongs to
+  /// channel i / inner % channels.
+  static std::optional<Int64Accumulators> make(const KernelSpec& spec, int64_t channels, int64_t inner,
+                                               const Activation& act, Rounding rounding, double alpha = 1);
   size_t scratch_bytes() const { return n_ * sizeof(int64_t); }
-  Binding sums(const KernelRecorder& r, bool written) const { return r.scratch(0, scratch_bytes(), written); }
-  /// Behind the dispatches that write the sums.
+  Binding accumulators(const KernelRecorder& r, bool written) const { return r.scratch(0, scratch_bytes(), written); }
+  /// Records the requantization; call it after the dispatches that write the accumulators.
   Status record(KernelRecorder& r) const;
   int32_t x_zero() const { return x_zero_; }
   int32_t w_zero() const { return w_zero_; }
 
  private:
-  explicit WideSums(Requantizer q) : q_(std::move(q)) {}
+  explicit Int64Accumulators(Requantizer q) : q_(std::move(q)) {}
 
   Requantizer q_;
-  bool once_ = false;  ///< rounded once
+  bool once_ = false;  ///< Rounding::kFixedSingle
   size_t n_ = 0;
   uint32_t inner_ = 1, channels_ = 1;
   int32_t x_zero_ = 0, w_zero_ = 0;

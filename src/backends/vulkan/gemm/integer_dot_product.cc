@@ -1,16 +1,16 @@
-// Products of 8-bit values: by cooperative matrices, or four at a time (VK_KHR_shader_integer_dot_product).
+// Convolutions and matrix products of 8-bit values by cooperative matrices or by VK_KHR_shader_integer_dot_product.
 #include <algorithm>
 #include <bit>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/gemm/cooperative_matrix.h"
-#include "backends/vulkan/gemm/integer_product.h"
 #include "backends/vulkan/gemm/packed.h"
-#include "backends/vulkan/matmul/dot_rows.h"
+#include "backends/vulkan/gemm/quantized_gemm.h"
+#include "backends/vulkan/matmul/per_token_dot_product.h"
 #include "backends/vulkan/quantize/dynamic_quant.h"
 #include "ops/common/operands.h"
 #include "ops/common/requantizer.h"
@@ -20,66 +20,68 @@
 namespace smelt::vulkan {
 namespace {
 
-/// What both kinds of sums share: the filter as int8 in fours, unsigned values less 128.
-class DotProduct : public Kernel {
+/// The base of the kernels: packs the filter as int8, four input channels a word, uint8 values shifted by -128.
+class DotProductKernel : public Kernel {
  public:
-  DotProduct(const ConvShape& s, const Tensor& filter, bool x_signed, bool w_signed)
+  DotProductKernel(const ConvShape& s, const Tensor& filter, bool x_signed, bool w_signed)
       : shape_(s), filter_(filter), x_signed_(x_signed), w_signed_(w_signed) {}
   static bool suits(const KernelSpec& spec, const ConvShape& s) { return spec.constant(1) && s.c_in >= 4; }
-  /// False: beyond what a dispatch takes.
+  /// Chooses the dispatch grid; false if the shape exceeds a dispatch or the device lacks both instructions.
   bool set_grid(const Device& device) {
     const ConvShape& s = shape_;
-    matrices_ = MatrixTiles::make(device, s, MatrixTiles::Factors::kBytes);
-    if (matrices_) return true;
-    if (!multiplies_fours(device)) return false;
+    cooperative_ = CooperativeMatrixTiling::make(device, s, CooperativeMatrixTiling::Factors::kInt8);
+    if (cooperative_) return true;
+    if (!uses_integer_dot_product(device)) return false;
     tiling_ = choose_tiling(device, s.out_pixels(), s.c_out);
     const int64_t across = int64_t{tiling_.width} * tiling_.lanes;
     const int64_t x = (s.out_pixels() + across - 1) / across, y = (s.c_out + tiling_.tile - 1) / tiling_.tile;
     const int64_t z = s.batch * s.groups;
-    if (x > 65535 || y > 65535 || z > 65535 || s.taps() * ((s.c_in + 3) / 4 + 1) > kMaxRounds) return false;
-    const int64_t words = filter_chunks(s);
+    if (x > 65535 || y > 65535 || z > 65535 || s.taps() * ((s.c_in + 3) / 4 + 1) > kMaxLoopIterations) return false;
+    const int64_t words = filter_words(s);
     if (words > INT32_MAX || static_cast<uint64_t>(words) * 4 > device.max_binding()) return false;
     grid_ = {static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(z)};
     return true;
   }
 
  protected:
-  int32_t signed_weight(int64_t stored) const { return static_cast<int32_t>(w_signed_ ? stored : stored - 128); }
-  /// Sums of the packed filter's values, by output channel.
+  int32_t signed_weight(int64_t quantized) const {
+    return static_cast<int32_t>(w_signed_ ? quantized : quantized - 128);
+  }
+  /// The sum of the packed filter's values of each output channel.
   std::vector<int64_t> filter_sums() const {
-    std::vector<int8_t> w(static_cast<size_t>(filter_chunks(shape_) * 4));
+    std::vector<int8_t> w(static_cast<size_t>(filter_words(shape_) * 4));
     pack(w.data());
     const size_t n = w.size() / static_cast<size_t>(shape_.all_out());
     std::vector<int64_t> sums(static_cast<size_t>(shape_.all_out()), 0);
     for (size_t i = 0; i < w.size(); ++i) sums[i / n] += w[i];
     return sums;
   }
-  /// A variant of dot.comp and the same of matrix.comp.
+  /// One variant in both shaders.
   struct Shaders {
     const char *dot, *matrix;
   };
-  /// `channels`: what the shader reads by output channel; `more`: bindings behind the others.
+  /// `channels`: the shader's table by output channel; `more`: further bindings.
   template <class Push>
   Status record_product(KernelRecorder& r, const Shaders& shaders, const Binding& channels, uint32_t rounding,
                         bool filter_zeros, std::optional<Binding> x_zero, const Push& push,
                         const std::vector<Binding>& more = {}) const {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    const auto words = static_cast<size_t>(filter_chunks(shape_));
-    SMELT_ASSIGN(const Binding filter, r.table(1, Cat("int8 in fours, groups ", shape_.groups), words * 4,
+    const auto words = static_cast<size_t>(filter_words(shape_));
+    SMELT_ASSIGN(const Binding filter, r.table(1, Cat("int8 packed by 4, groups ", shape_.groups), words * 4,
                                                [&](void* to) { pack(static_cast<int8_t*>(to)); }));
-    const auto& grid = matrices_ ? matrices_->grid : grid_;
-    Dispatch d{matrices_ ? shaders.matrix : shaders.dot,
+    const auto& grid = cooperative_ ? cooperative_->grid : grid_;
+    Dispatch d{cooperative_ ? shaders.matrix : shaders.dot,
                {},
                {x, filter, channels, r.output(0), x, x_zero.value_or(x)},
                grid[0],
                grid[1],
                grid[2]};
-    if (matrices_) {
-      d.constants = matrices_->constants(rounding, {shape_.channels_last, filter_zeros, x_zero.has_value()});
+    if (cooperative_) {
+      d.constants = cooperative_->constants(rounding, {shape_.channels_last, filter_zeros, x_zero.has_value()});
     } else {
-      const bool in_fours = shape_.channels_last && shape_.c_in % 4 == 0;
-      d.constants = {tiling_.width,      tiling_.tile,           tiling_.lanes,   rounding,
-                     in_fours ? 1u : 0u, filter_zeros ? 1u : 0u, x_zero ? 1u : 0u};
+      const bool vec4 = shape_.channels_last && shape_.c_in % 4 == 0;
+      d.constants = {tiling_.width,  tiling_.tile,           tiling_.lanes,   rounding,
+                     vec4 ? 1u : 0u, filter_zeros ? 1u : 0u, x_zero ? 1u : 0u};
     }
     d.buffers.insert(d.buffers.end(), more.begin(), more.end());
     return r.dispatch(d, push);
@@ -91,26 +93,26 @@ class DotProduct : public Kernel {
 
  private:
   void pack(int8_t* to) const {
-    std::vector<int64_t> stored(static_cast<size_t>(filter_.elements()));
-    to_ints(filter_, stored.data());
-    pack_in_fours(
-        shape_, [&](size_t at) { return static_cast<int8_t>(signed_weight(stored[at])); }, to);
+    std::vector<int64_t> quantized(static_cast<size_t>(filter_.elements()));
+    to_ints(filter_, quantized.data());
+    pack_by_4(
+        shape_, [&](size_t at) { return static_cast<int8_t>(signed_weight(quantized[at])); }, to);
   }
 
-  std::optional<MatrixTiles> matrices_;
+  std::optional<CooperativeMatrixTiling> cooperative_;
   Tiling tiling_;
   std::array<uint32_t, 3> grid_{1, 1, 1};
 };
 
-/// Requantized.
-class DotConv final : public DotProduct {
+/// 8-bit results, requantized.
+class DotProductQuantized final : public DotProductKernel {
  public:
-  static std::unique_ptr<Kernel> make(const KernelSpec& spec, const ConvShape& s, IntegerProduct product) {
-    auto kernel = std::make_unique<DotConv>(s, *spec.constant(1), std::move(product));
+  static std::unique_ptr<Kernel> make(const KernelSpec& spec, const ConvShape& s, QuantizedGemm product) {
+    auto kernel = std::make_unique<DotProductQuantized>(s, *spec.constant(1), std::move(product));
     return kernel->set_grid(spec.device) ? std::move(kernel) : nullptr;
   }
-  DotConv(const ConvShape& s, const Tensor& filter, IntegerProduct product)
-      : DotProduct(s, filter, product.pair.x_signed, product.pair.w_signed), product_(std::move(product)) {}
+  DotProductQuantized(const ConvShape& s, const Tensor& filter, QuantizedGemm product)
+      : DotProductKernel(s, filter, product.pair.x_signed, product.pair.w_signed), product_(std::move(product)) {}
   bool reads(size_t i) const override { return i == 0; }
 
   Status record(KernelRecorder& r) const override {
@@ -129,10 +131,10 @@ class DotConv final : public DotProduct {
 
  private:
   int32_t signed_x_zero() const { return product_.pair.x_zero - (x_signed_ ? 0 : 128); }
-  /// The zero points' part of sums of (x - x_zero) (w - w_zero) that does not depend on x goes into the bias, modulo
-  /// 2^32 as all sums.
-  IntegerProduct folded() const {
-    IntegerProduct p = product_;
+  /// The gemm with the terms of sum((x - x_zero) * (w - w_zero)) that do not depend on x added to the bias, modulo 2^32
+  /// as the accumulators.
+  QuantizedGemm folded() const {
+    QuantizedGemm p = product_;
     const auto sums = filter_sums();
     const auto products = static_cast<int64_t>(shape_.taps() * shape_.c_in);
     for (size_t o = 0; o < sums.size(); ++o) {
@@ -143,27 +145,30 @@ class DotConv final : public DotProduct {
     return p;
   }
 
-  IntegerProduct product_;
+  QuantizedGemm product_;
 };
 
-/// The sums themselves, with zero points from tensors: that of x computed or not, those of the filter constant.
-class DotSums final : public DotProduct {
+/// int32 results, with zero points from inputs; those of the filter are constant.
+class DotProductInteger final : public DotProductKernel {
  public:
   static std::unique_ptr<Kernel> make(const KernelSpec& spec, const std::optional<ConvShape>& s) {
     const ValueType &x = spec.inputs[0], &w = spec.inputs[1];
-    if (!s || !suits(spec, *s) || !eight_bits(spec, x) || !eight_bits(spec, w) || spec.outputs[0].dtype != DType::kI32)
+    if (!s || !suits(spec, *s) || !is_int8(spec, x) || !is_int8(spec, w) || spec.outputs[0].dtype != DType::kI32)
       return nullptr;
-    const int x_zeros = zero_points(spec, 2, x.dtype, 1), w_zeros = zero_points(spec, 3, w.dtype, s->all_out());
-    if (x_zeros < 0 || w_zeros < 0 || (w_zeros > 0 && !spec.constant(3))) return nullptr;
-    auto kernel = std::make_unique<DotSums>(*s, *spec.constant(1), x.dtype == DType::kI8, w.dtype == DType::kI8);
-    kernel->has_x_zero_ = x_zeros > 0;
-    kernel->w_zeros_.assign(static_cast<size_t>(s->all_out()), w_zeros > 0 ? 0 : kernel->signed_weight(0));
-    for (size_t o = 0; w_zeros > 0 && o < kernel->w_zeros_.size(); ++o)
-      kernel->w_zeros_[o] =
-          kernel->signed_weight(get_int(*spec.constant(3), w_zeros == 1 ? 0 : static_cast<int64_t>(o)));
+    const auto x_zeros = zero_points(spec, 2, x.dtype, 1), w_zeros = zero_points(spec, 3, w.dtype, s->all_out());
+    const bool has_w_zeros = w_zeros != ZeroPoints::kNone;
+    if (x_zeros == ZeroPoints::kUnsupported || w_zeros == ZeroPoints::kUnsupported) return nullptr;
+    if (has_w_zeros && !spec.constant(3)) return nullptr;
+    auto kernel =
+        std::make_unique<DotProductInteger>(*s, *spec.constant(1), x.dtype == DType::kI8, w.dtype == DType::kI8);
+    kernel->has_x_zero_ = x_zeros != ZeroPoints::kNone;
+    kernel->w_zeros_.assign(static_cast<size_t>(s->all_out()), has_w_zeros ? 0 : kernel->signed_weight(0));
+    for (size_t o = 0; has_w_zeros && o < kernel->w_zeros_.size(); ++o)
+      kernel->w_zeros_[o] = kernel->signed_weight(
+          get_int(*spec.constant(3), w_zeros == ZeroPoints::kPerTensor ? 0 : static_cast<int64_t>(o)));
     return kernel->set_grid(spec.device) ? std::move(kernel) : nullptr;
   }
-  using DotProduct::DotProduct;
+  using DotProductKernel::DotProductKernel;
   bool reads(size_t i) const override { return i == 0 || (i == 2 && has_x_zero_); }
 
   Status record(KernelRecorder& r) const override {
@@ -189,13 +194,13 @@ class DotSums final : public DotProduct {
   std::vector<int32_t> w_zeros_;  ///< as signed_weight() has them
 };
 
-/// Float32 images on 8-bit grids of their own.
-class DotImages final : public DotProduct {
+/// Dynamic quantization: float32 images, each quantized to int8 with its own parameters, and float32 results.
+class DotProductDynamicQuant final : public DotProductKernel {
  public:
-  /// `spec`: of the node without `hybrid`.
+  /// `spec`: the node with ConvAttrs::hybrid cleared.
   static std::unique_ptr<Kernel> make(const KernelSpec& spec, bool asymmetric) {
     const auto& attrs = spec.attrs<ConvAttrs>();
-    const auto s = plane_conv(spec);
+    const auto s = conv_2d_shape(spec);
     if (!s || !suits(spec, *s) || spec.outputs[0].dtype != DType::kF32 || spec.outputs[0].quant) return nullptr;
     const Tensor& filter = *spec.constant(1);
     const int o_axis = filter_output_axis(attrs, filter.rank());
@@ -203,23 +208,24 @@ class DotImages final : public DotProduct {
       return nullptr;
     for (const auto zero : filter.quant()->zero_points)
       if (zero != 0) return nullptr;
-    const auto rows = hybrid_rows(spec, "dynamic_quantize_i8", spec.inputs[0].shape.elements() / s->batch, asymmetric);
+    const auto rows =
+        dynamic_quant_rows(spec, "dynamic_quantize_i8", spec.inputs[0].shape.elements() / s->batch, asymmetric);
     if (!rows) return nullptr;
-    auto kernel = std::make_unique<DotImages>(*s, filter, *rows);
+    auto kernel = std::make_unique<DotProductDynamicQuant>(*s, filter, *rows);
     kernel->act_ = gpu_activation(attrs.act);
     kernel->bias_.assign(static_cast<size_t>(s->all_out()), 0.0f);
     if (spec.has(2) && !real_values(*spec.constant(2), kernel->bias_.data()).ok()) return nullptr;
     return kernel->set_grid(spec.device) ? std::move(kernel) : nullptr;
   }
-  DotImages(const ConvShape& s, const Tensor& filter, const RowGrid& rows)
-      : DotProduct(s, filter, true, true), rows_{rows} {}
+  DotProductDynamicQuant(const ConvShape& s, const Tensor& filter, const DynamicQuant& rows)
+      : DotProductKernel(s, filter, true, true), rows_{rows} {}
   bool reads(size_t i) const override { return i == 0; }
   size_t scratch_bytes() const override { return rows_.bytes(); }
 
   Status record(KernelRecorder& r) const override {
     SMELT_TRY(rows_.record(r));
-    const auto stored = rows_.places(r, false);
-    const KernelRecorder::Operand inputs[] = {{stored[0]}, r.operand(1)};
+    const auto quantized = rows_.bindings(r, false);
+    const KernelRecorder::Operand inputs[] = {{quantized[0]}, r.operand(1)};
     const Binding outputs[] = {r.place(0)};
     KernelRecorder product = r.nested(inputs, outputs, {});
     const Quantization& q = *filter_.quant();
@@ -235,49 +241,50 @@ class DotImages final : public DotProduct {
       PackedGeometry g;
       GpuActivation act;
     };
-    return record_product(product, {"dot_images", "matrix_images"}, channels, 0, false, stored[2],
-                          Push{packed_geometry(shape_), act_}, {stored[1]});
+    return record_product(product, {"dot_images", "matrix_images"}, channels, 0, false, quantized[2],
+                          Push{packed_geometry(shape_), act_}, {quantized[1]});
   }
 
  private:
-  StoredRows rows_;
+  QuantizedRows rows_;
   GpuActivation act_;
   std::vector<float> bias_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_conv_dot(const KernelSpec& spec) {
-  const auto s = plane_conv(spec);
-  if (!s || !DotProduct::suits(spec, *s)) return nullptr;
-  auto product = exact_product(spec, *s);
+std::unique_ptr<Kernel> make_conv_i8_dot_product(const KernelSpec& spec) {
+  const auto s = conv_2d_shape(spec);
+  if (!s || !DotProductKernel::suits(spec, *s)) return nullptr;
+  auto product = exact_quantized_gemm(spec, *s);
   if (!product) return nullptr;
-  return DotConv::make(spec, *s, std::move(*product));
+  return DotProductQuantized::make(spec, *s, std::move(*product));
 }
 
-std::unique_ptr<Kernel> make_conv_hybrid_dot(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_conv_dynamic_quant_dot_product(const KernelSpec& spec) {
   ConvAttrs a = spec.attrs<ConvAttrs>();
   if (!a.hybrid) return nullptr;
   a.hybrid = false;
   const Node node = with_attrs(spec.node, make_attrs<ConvAttrs>(a));
-  return DotImages::make(spec.part({node, spec.inputs, spec.constants, spec.outputs}), a.asymmetric_inputs);
+  return DotProductDynamicQuant::make(spec.part({node, spec.inputs, spec.constants, spec.outputs}),
+                                      a.asymmetric_inputs);
 }
 
-std::unique_ptr<Kernel> make_matmul_dot(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_matmul_i8_dot_product(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
-  const auto s = rows_as_pixels(spec, attrs);
-  if (!s || !DotProduct::suits(spec, *s)) return nullptr;
-  auto product = exact_product(spec, attrs, *s);
+  const auto s = matmul_as_conv(spec, attrs);
+  if (!s || !DotProductKernel::suits(spec, *s)) return nullptr;
+  auto product = exact_quantized_gemm(spec, attrs, *s);
   if (!product) return nullptr;
-  return DotConv::make(spec, *s, std::move(*product));
+  return DotProductQuantized::make(spec, *s, std::move(*product));
 }
 
-std::unique_ptr<Kernel> make_conv_sums_dot(const KernelSpec& spec) {
-  return DotSums::make(spec, plane_conv(spec, false));
+std::unique_ptr<Kernel> make_conv_integer_dot_product(const KernelSpec& spec) {
+  return DotProductInteger::make(spec, conv_2d_shape(spec, false));
 }
 
-std::unique_ptr<Kernel> make_matmul_sums_dot(const KernelSpec& spec) {
-  return DotSums::make(spec, rows_as_pixels(spec, {}, false));
+std::unique_ptr<Kernel> make_matmul_integer_dot_product(const KernelSpec& spec) {
+  return DotProductInteger::make(spec, matmul_as_conv(spec, {}, false));
 }
 
 }  // namespace smelt::vulkan

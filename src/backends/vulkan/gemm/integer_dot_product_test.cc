@@ -13,7 +13,7 @@ namespace {
 using testing::random_tensor;
 
 /// The ways to multiply 8-bit values by constants: four products an instruction, or cooperative matrices.
-class VulkanBytes : public VulkanTest, public ::testing::WithParamInterface<const char*> {
+class VulkanDotProduct : public VulkanTest, public ::testing::WithParamInterface<const char*> {
  protected:
   void SetUp() override {
     VulkanTest::SetUp();
@@ -26,9 +26,9 @@ class VulkanBytes : public VulkanTest, public ::testing::WithParamInterface<cons
   static constexpr std::string_view kMatrix = "SMELT_VULKAN_MATRIX";
   const Forced on_{GetParam(), "1"};
 };
-INSTANTIATE_TEST_SUITE_P(Ways, VulkanBytes, ::testing::Values("SMELT_VULKAN_DOT", "SMELT_VULKAN_MATRIX"));
+INSTANTIATE_TEST_SUITE_P(Ways, VulkanDotProduct, ::testing::Values("SMELT_VULKAN_DOT", "SMELT_VULKAN_MATRIX"));
 
-TEST_P(VulkanBytes, Requantized) {
+TEST_P(VulkanDotProduct, Requantized) {
   struct Row {
     Layout layout;
     int64_t c_in, c_out, groups;
@@ -44,7 +44,7 @@ TEST_P(VulkanBytes, Requantized) {
                        Row{Layout::kChannelsLast, 40, 70, 1, DType::kU8, DType::kI8, 17, 0},
                        Row{Layout::kChannelsFirst, 9, 130, 1, DType::kI8, DType::kI8, 4, 0}})
     for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle}) {
-      const auto stored = [](DType t, const Shape& s, uint32_t seed, double scale, int32_t zero) {
+      const auto quantized = [](DType t, const Shape& s, uint32_t seed, double scale, int32_t zero) {
         Tensor v = random_tensor(t, s, t == DType::kI8 ? -128 : 0, t == DType::kI8 ? 127 : 255, seed);
         v.set_quant(testing::per_tensor(static_cast<float>(scale), zero));
         return v;
@@ -62,8 +62,8 @@ TEST_P(VulkanBytes, Requantized) {
       c.label = Cat(to_string(r.layout), " ", r.c_in, " to ", r.c_out, " ", to_string(rounding));
       c.op = Op::kConv;
       c.attrs = make_attrs<ConvAttrs>(a);
-      c.inputs = {stored(r.x, last ? Shape{2, 13, 12, r.c_in} : Shape{2, r.c_in, 13, 12}, 1, 0.02, r.x_zero),
-                  stored(r.w, last ? Shape{r.c_out, 3, 3, i} : Shape{r.c_out, i, 3, 3}, 2, 0.004, r.w_zero),
+      c.inputs = {quantized(r.x, last ? Shape{2, 13, 12, r.c_in} : Shape{2, r.c_in, 13, 12}, 1, 0.02, r.x_zero),
+                  quantized(r.w, last ? Shape{r.c_out, 3, 3, i} : Shape{r.c_out, i, 3, 3}, 2, 0.004, r.w_zero),
                   random_tensor(DType::kI32, {r.c_out}, -5000, 5000, 3)};
       c.output.dtype = r.x;
       c.output.quant = testing::per_tensor(0.2f, r.x == DType::kI8 ? -7 : 99);
@@ -74,30 +74,30 @@ TEST_P(VulkanBytes, Requantized) {
       product.label = Cat("product of ", r.c_in, " ", to_string(rounding));
       product.op = Op::kMatMul;
       product.attrs = make_attrs<MatMulAttrs>(m);
-      product.inputs = {stored(r.x, {11, r.c_in}, 4, 0.02, r.x_zero),
-                        stored(r.w, {r.c_in, r.c_out}, 5, 0.004, r.w_zero)};
+      product.inputs = {quantized(r.x, {11, r.c_in}, 4, 0.02, r.x_zero),
+                        quantized(r.w, {r.c_in, r.c_out}, 5, 0.004, r.w_zero)};
       product.output = c.output;
       check_on_gpu(product, "matmul_dot");
     }
 }
 
-TEST_P(VulkanBytes, Sums) {
+TEST_P(VulkanDotProduct, Sums) {
   for (DType x : {DType::kI8, DType::kU8})
     for (DType w : {DType::kI8, DType::kU8})
       for (int zeros : {0, 1, 2})
         for (int64_t groups : {1, 2}) {
           OpCase c = conv_integer_case(x, w, zeros, groups, 10);
-          check_case(c, "vulkan:conv_sums_dot");
+          check_case(c, "vulkan:conv_integer_dot_product");
           c.op = Op::kMatMulInteger;
           c.attrs = make_attrs<MatMulAttrs>();
           c.inputs[0] = any_bytes(x, {11, 4 * groups + 2}, 5);
           c.inputs[1] = any_bytes(w, {4 * groups + 2, 6}, 6);
-          check_case(c, "vulkan:matmul_sums_dot");
+          check_case(c, "vulkan:matmul_integer_dot_product");
         }
 }
 
 /// Images that are quantized as they come: channels in fours and not, groups, either layout.
-TEST_P(VulkanBytes, HybridImages) {
+TEST_P(VulkanDotProduct, DynamicQuantConv) {
   struct Row {
     Layout layout;
     int64_t c_in, c_out, groups;
@@ -126,7 +126,7 @@ TEST_P(VulkanBytes, HybridImages) {
                {random_tensor(DType::kF32, last ? Shape{2, 6, 9, r.c_in} : Shape{2, r.c_in, 6, 9}, -2, 3, 1), filter},
                {false, true, true}};
       if (asymmetric) c.inputs.push_back(random_tensor(DType::kF32, {r.c_out}, -1, 1, 3));
-      check_case(c, "vulkan:conv_hybrid_dot", {2e-4, 1e-5});
+      check_case(c, "vulkan:conv_dynamic_quant_dot_product", {2e-4, 1e-5});
     }
 }
 

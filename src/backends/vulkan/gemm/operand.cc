@@ -10,22 +10,22 @@
 namespace smelt::vulkan {
 
 Result<Binding> FloatConstant::bind(KernelRecorder& r) const {
-  if (tensor_.dtype() == (half_ ? DType::kF16 : DType::kF32) && !tensor_.quant()) return r.input(input_);
+  if (tensor_.dtype() == (fp16_ ? DType::kF16 : DType::kF32) && !tensor_.quant()) return r.input(input_);
   Status status;
-  const auto binding = r.table(input_, half_ ? "float16" : "float32", bytes(), [&](void* to) {
-    status = half_ ? half_values(tensor_, static_cast<uint16_t*>(to)) : real_values(tensor_, static_cast<float*>(to));
+  const auto binding = r.table(input_, fp16_ ? "float16" : "float32", bytes(), [&](void* to) {
+    status = fp16_ ? fp16_values(tensor_, static_cast<uint16_t*>(to)) : real_values(tensor_, static_cast<float*>(to));
   });
   SMELT_TRY(status);
   return binding;
 }
 
-bool RealOperand::fits(const Device& device) const { return !constant || constant.bytes() <= device.max_binding(); }
+bool FloatOperand::fits(const Device& device) const { return !constant || constant.bytes() <= device.max_binding(); }
 
-bool make_real_operand(const KernelSpec& spec, size_t input, RealOperand& out) {
+bool make_float_operand(const KernelSpec& spec, size_t input, FloatOperand& out) {
   const ValueType& t = spec.inputs[input];
   out.input = input;
   const bool plain = !t.quant && (t.dtype == DType::kF32 || t.dtype == DType::kF16) && spec.device.stores(t.dtype);
-  out.half = plain && t.dtype == DType::kF16;
+  out.fp16 = plain && t.dtype == DType::kF16;
   if (plain) return true;
   const Tensor* c = spec.constant(input);
   if (!c || !(t.quant || is_float(t.dtype)) || t.dtype == DType::kF64) return false;
@@ -33,20 +33,20 @@ bool make_real_operand(const KernelSpec& spec, size_t input, RealOperand& out) {
   return true;
 }
 
-bool make_float_operand(const KernelSpec& spec, size_t input, RealOperand& out) {
-  if (!make_real_operand(spec, input, out)) return false;
-  if (!out.half) return true;
+bool make_f32_operand(const KernelSpec& spec, size_t input, FloatOperand& out) {
+  if (!make_float_operand(spec, input, out)) return false;
+  if (!out.fp16) return true;
   if (!spec.constant(input)) return false;
   out = {false, FloatConstant(input, *spec.constant(input)), input};
   return true;
 }
 
-void halve(const KernelSpec& spec, RealOperand& operand) {
-  if (const Tensor* c = spec.constant(operand.input); c && !operand.half)
+void round_to_fp16(const KernelSpec& spec, FloatOperand& operand) {
+  if (const Tensor* c = spec.constant(operand.input); c && !operand.fp16)
     operand = {true, FloatConstant(operand.input, *c, true), operand.input};
 }
 
-Status half_values(const Tensor& t, uint16_t* out) {
+Status fp16_values(const Tensor& t, uint16_t* out) {
   std::vector<float> values(static_cast<size_t>(t.elements()));
   SMELT_TRY(real_values(t, values.data()));
   std::transform(values.begin(), values.end(), out, f32_to_f16);

@@ -6,46 +6,46 @@
 
 namespace smelt::vulkan {
 
-/// A constant operand that the device sees as float32 (or float16), whatever the model holds it as: dequantized,
-/// widened.
+/// A constant operand that the host converts to float32 (or float16) for the device: dequantized, widened or rounded.
 class FloatConstant {
  public:
   FloatConstant() = default;
-  FloatConstant(size_t input, const Tensor& t, bool half = false) : input_(input), tensor_(t), half_(half) {}
+  FloatConstant(size_t input, const Tensor& t, bool fp16 = false) : input_(input), tensor_(t), fp16_(fp16) {}
   explicit operator bool() const { return tensor_.defined(); }
-  size_t bytes() const { return static_cast<size_t>(tensor_.elements()) * (half_ ? sizeof(uint16_t) : sizeof(float)); }
+  size_t bytes() const { return static_cast<size_t>(tensor_.elements()) * (fp16_ ? sizeof(uint16_t) : sizeof(float)); }
   Result<Binding> bind(KernelRecorder& r) const;
 
  private:
   size_t input_ = 0;
   Tensor tensor_;
-  bool half_ = false;
+  bool fp16_ = false;
 };
 
-/// How a real operand of a product is read: as float32 or float16 elements as they lie, or as a FloatConstant.
-struct RealOperand {
-  bool half = false;
-  FloatConstant constant;  ///< when its elements are not read as they lie
+/// A floating-point operand of a product: an input read as float32 or float16, or a FloatConstant.
+struct FloatOperand {
+  bool fp16 = false;
+  FloatConstant constant;  ///< set if the host converts the elements
   size_t input = 0;
-  /// Whether the device binds it. (That it binds operands as they lie is the choice of kernels' concern.)
+  /// True if the device can bind the converted constant; make_kernel() checks other operands.
   bool fits(const Device& device) const;
   Result<Binding> bind(KernelRecorder& r) const { return constant ? constant.bind(r) : r.input(input); }
 };
-/// False where there is no way: a computed operand of another type.
-bool make_real_operand(const KernelSpec& spec, size_t input, RealOperand& out);
-/// The same, always read as float32: false for a computed one of float16.
-bool make_float_operand(const KernelSpec& spec, size_t input, RealOperand& out);
+/// False for a non-constant operand that is neither float32 nor float16, or is quantized.
+bool make_float_operand(const KernelSpec& spec, size_t input, FloatOperand& out);
+/// An operand that is read as float32; false for a non-constant one of another type.
+bool make_f32_operand(const KernelSpec& spec, size_t input, FloatOperand& out);
 
-/// A constant operand is read as float16 from now on, whatever it is stored as.
-void halve(const KernelSpec& spec, RealOperand& operand);
-/// The values of `t` in float16, nearest.
-Status half_values(const Tensor& t, uint16_t* out);
+/// Makes a constant operand be read as float16, rounded to nearest.
+void round_to_fp16(const KernelSpec& spec, FloatOperand& operand);
+/// Writes the values of `t`, dequantized and rounded to the nearest float16.
+Status fp16_values(const Tensor& t, uint16_t* out);
 
-/// Invocations of a workgroup, outputs along the lanes, and outputs in registers of the shaders of products.
+/// How a gemm or convolution shader divides its output: invocations of a workgroup, columns per invocation, rows per
+/// invocation.
 struct Tiling {
   uint32_t width = 64, lanes = 1, tile = 4;
 };
-/// For an output of `lanes` x `tiles`.
+/// The tiling for an output of `lanes` columns and `tiles` rows.
 Tiling choose_tiling(const Device& device, int64_t lanes, int64_t tiles);
 
 }  // namespace smelt::vulkan

@@ -10,7 +10,7 @@ namespace smelt::vulkan {
 namespace {
 int32_t i32(int64_t v) { return static_cast<int32_t>(v); }
 
-std::optional<IntegerProduct> if_zeros_fit(std::optional<IntegerProduct> product) {
+std::optional<QuantizedGemm> if_zeros_fit(std::optional<QuantizedGemm> product) {
   if (product && !product->zeros_fit()) return std::nullopt;
   return product;
 }
@@ -37,7 +37,7 @@ PackedGeometry packed_geometry(const ConvShape& s) {
   return p;
 }
 
-std::optional<ConvShape> plane_conv(const KernelSpec& spec, bool bias) {
+std::optional<ConvShape> conv_2d_shape(const KernelSpec& spec, bool bias) {
   const auto shape = ConvShape::make(spec, bias);
   if (!shape || !shape->planar()) return std::nullopt;
   for (int d = 1; d < 3; ++d)
@@ -46,7 +46,7 @@ std::optional<ConvShape> plane_conv(const KernelSpec& spec, bool bias) {
   return shape;
 }
 
-std::optional<ConvShape> rows_as_pixels(const KernelSpec& spec, const MatMulAttrs& attrs, bool addend) {
+std::optional<ConvShape> matmul_as_conv(const KernelSpec& spec, const MatMulAttrs& attrs, bool addend) {
   if (!spec.constant(1) || attrs.hybrid || spec.inputs[1].shape.rank() != 2) return std::nullopt;
   const auto m = MatMulShape::make(spec);
   if (!m || m->batches != 1 || m->g.a.column_stride != 1 || (m->m > 1 && m->g.a.row_stride != m->k) || m->k == 0)
@@ -62,15 +62,16 @@ std::optional<ConvShape> rows_as_pixels(const KernelSpec& spec, const MatMulAttr
   return s;
 }
 
-std::optional<IntegerProduct> exact_product(const KernelSpec& spec, const ConvShape& s) {
+std::optional<QuantizedGemm> exact_quantized_gemm(const KernelSpec& spec, const ConvShape& s) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const int w_axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
-  return if_zeros_fit(IntegerProduct::make(spec, w_axis, s.all_out(), attrs.act, attrs.rounding));
+  return if_zeros_fit(QuantizedGemm::make(spec, w_axis, s.all_out(), attrs.act, attrs.rounding));
 }
 
-std::optional<IntegerProduct> exact_product(const KernelSpec& spec, const MatMulAttrs& attrs, const ConvShape& s) {
+std::optional<QuantizedGemm> exact_quantized_gemm(const KernelSpec& spec, const MatMulAttrs& attrs,
+                                                  const ConvShape& s) {
   const int w_axis = attrs.transpose_b ? 0 : 1;
-  return if_zeros_fit(IntegerProduct::make(spec, w_axis, s.c_out, attrs.act, attrs.rounding, attrs.alpha));
+  return if_zeros_fit(QuantizedGemm::make(spec, w_axis, s.c_out, attrs.act, attrs.rounding, attrs.alpha));
 }
 
 }  // namespace smelt::vulkan

@@ -6,11 +6,11 @@
 
 namespace smelt::vulkan {
 
-std::optional<StoredWeights> StoredWeights::make(const Device& device, const ValueType& t, const ConvShape& s,
-                                                 int o_axis, int i_axis) {
+std::optional<QuantizedWeights> QuantizedWeights::make(const Device& device, const ValueType& t, const ConvShape& s,
+                                                       int o_axis, int i_axis) {
   if (!t.quant || !is_integer(t.dtype) || bit_width(t.dtype) > 8 || s.groups != 1) return std::nullopt;
   const Quantization& q = *t.quant;
-  StoredWeights w;
+  QuantizedWeights w;
   w.block = s.c_in;
   if (q.kind == Quantization::Kind::kPerBlock) {
     if (t.shape.rank() != 2 || q.axis != i_axis || q.block <= 0 || (q.block % 4 != 0 && q.block < s.c_in))
@@ -36,21 +36,21 @@ std::optional<StoredWeights> StoredWeights::make(const Device& device, const Val
   return w;
 }
 
-int64_t StoredWeights::parameter(const Quantization& q, const ConvShape& s, int64_t o, int64_t i) const {
+int64_t QuantizedWeights::parameter(const Quantization& q, const ConvShape& s, int64_t o, int64_t i) const {
   if (q.scales.size() == 1) return 0;
   if (q.kind != Quantization::Kind::kPerBlock) return o;
   return s.filter_i < s.filter_o ? o * blocks(s) + i / block : i / block * s.c_out + o;
 }
 
-std::vector<int8_t> StoredWeights::values(const Tensor& weights, const ConvShape& s) const {
-  std::vector<int64_t> stored(static_cast<size_t>(weights.elements()));
-  to_ints(weights, stored.data());
-  std::vector<int8_t> values(stored.size());
+std::vector<int8_t> QuantizedWeights::values(const Tensor& weights, const ConvShape& s) const {
+  std::vector<int64_t> quantized(static_cast<size_t>(weights.elements()));
+  to_ints(weights, quantized.data());
+  std::vector<int8_t> values(quantized.size());
   const Quantization& q = *weights.quant();
   for (size_t i = 0; i < values.size(); ++i) {
     const auto at = static_cast<int64_t>(i);
     const int64_t p = parameter(q, s, at / s.filter_o % s.all_out(), at / s.filter_i % s.c_in);
-    values[i] = static_cast<int8_t>(stored[i] - q.zero_point(q.zero_points.size() > 1 ? p : 0));
+    values[i] = static_cast<int8_t>(quantized[i] - q.zero_point(q.zero_points.size() > 1 ? p : 0));
   }
   return values;
 }

@@ -1,9 +1,9 @@
-// Products with constant weights beyond what the device binds: their output channels in pieces, side by side.
+// Products whose constant weights exceed the largest binding: output channels are computed slice by slice.
 #include <algorithm>
 #include <cstring>
 
-#include "backends/vulkan/core/common.h"
-#include "backends/vulkan/decompose/composed.h"
+#include "backends/vulkan/core/type_checks.h"
+#include "backends/vulkan/decompose/decomposition.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/gemm/operand.h"
 #include "ops/conv/conv_shape.h"
@@ -19,8 +19,8 @@ struct Range {
   int64_t begin, end;
 };
 
-/// The parameters of a range of a quantized constant; null: it has none of its own.
-QuantPtr quant_of(const Tensor& t, const Range& r) {
+/// The quantization parameters of a range of a constant; null if they cannot be divided at its ends.
+QuantPtr quant_of_range(const Tensor& t, const Range& r) {
   const QuantPtr& q = t.quant();
   if (!q || q->scales.size() <= 1 || q->kind == Quantization::Kind::kPerTensor) return q;
   Shape s = t.shape();
@@ -45,9 +45,9 @@ QuantPtr quant_of(const Tensor& t, const Range& r) {
   return part;
 }
 
-/// A range of a constant: a view of it where its bytes are neighbours, else a copy. Undefined: it does not begin and
-/// end with bytes.
-Tensor part_of(const Tensor& t, const Range& r) {
+/// A range of a constant: a view where its bytes are contiguous, else a copy. Undefined if it does not begin and end at
+/// whole bytes.
+Tensor slice_of(const Tensor& t, const Range& r) {
   Shape shape = t.shape();
   shape[r.axis] = r.end - r.begin;
   const auto bits = static_cast<int64_t>(bit_width(t.dtype())) * t.shape().strides()[r.axis];
@@ -68,20 +68,20 @@ Tensor part_of(const Tensor& t, const Range& r) {
       std::memcpy(part.data<std::byte>() + i * bytes, from + i * row, bytes);
   }
   if (t.quant()) {
-    part.set_quant(quant_of(t, r));
+    part.set_quant(quant_of_range(t, r));
     if (!part.quant()) return {};
   }
   return part;
 }
 
-/// A product cut along its output channels.
+/// A product divided along its output channels.
 struct Cut {
   int weights_axis, output_axis;
   int64_t channels;
 };
 
-/// Channels of a piece: kernels bind the weights as they are or as float32, in fours along the sum and in sixteens.
-int64_t piece_of(const KernelSpec& spec, const Cut& cut) {
+/// Output channels per slice. Kernels bind weights as they are or as float32, with K padded to 4 and channels to 16.
+int64_t channels_per_slice(const KernelSpec& spec, const Cut& cut) {
   const Tensor& w = *spec.constant(1);
   const int64_t products = w.elements() / cut.channels;
   const int64_t bytes = (products + 3) / 4 * 4 * std::max(4, bit_width(w.dtype()) / 8);
@@ -89,18 +89,18 @@ int64_t piece_of(const KernelSpec& spec, const Cut& cut) {
   return std::min(most < 16 ? most : most / 16 * 16, cut.channels);
 }
 
-std::unique_ptr<Kernel> make_pieces(const KernelSpec& spec, const Cut& cut) {
+std::unique_ptr<Kernel> split_output_channels(const KernelSpec& spec, const Cut& cut) {
   const ValueType& y = spec.outputs[0];
   const Tensor& weights = *spec.constant(1);
-  const int64_t most = piece_of(spec, cut);
+  const int64_t most = channels_per_slice(spec, cut);
   if (most <= 0 || most >= cut.channels) return nullptr;
   const Tensor* bias = spec.has(2) ? spec.constant(2) : nullptr;
-  Composition c(spec);
-  std::vector<ValueId> pieces;
+  Decomposition c(spec);
+  std::vector<ValueId> slices;
   for (int64_t at = 0; at < cut.channels; at += most) {
     const int64_t end = std::min(at + most, cut.channels);
     const auto constant = [&](size_t input, const Tensor& t, int axis) {
-      const Tensor part = part_of(t, {axis, at, end});
+      const Tensor part = slice_of(t, {axis, at, end});
       return part.defined() ? c.derived(input, part, Cat("channels ", at, " to ", end, ", ")) : kNoValue;
     };
     std::vector<ValueId> inputs{c.input(0), constant(1, weights, cut.weights_axis)};
@@ -115,28 +115,28 @@ std::unique_ptr<Kernel> make_pieces(const KernelSpec& spec, const Cut& cut) {
     }
     ValueType type = y;
     type.shape[cut.output_axis] = end - at;
-    pieces.push_back(c.add_as(spec.node.op, spec.node.attrs, inputs, type));
+    slices.push_back(c.add_as(spec.node.op, spec.node.attrs, inputs, type));
   }
-  return c.kernel({c.add_as(Op::kConcat, make_attrs<AxisAttrs>(cut.output_axis), pieces, y)});
+  return c.kernel({c.add_as(Op::kConcat, make_attrs<AxisAttrs>(cut.output_axis), slices, y)});
 }
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_matmul_pieces(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_matmul_split_weights(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   if (!spec.constant(1) || spec.inputs[1].shape.rank() != 2 || attrs.trans_batch_b) return nullptr;
   const auto shape = MatMulShape::make(spec);
   const int rank = spec.outputs[0].shape.rank();
   if (!shape || rank == 0 || spec.outputs[0].shape.back() != shape->n) return nullptr;
-  return make_pieces(spec, {attrs.transpose_b ? 0 : 1, rank - 1, shape->n});
+  return split_output_channels(spec, {attrs.transpose_b ? 0 : 1, rank - 1, shape->n});
 }
 
-std::unique_ptr<Kernel> make_conv_pieces(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_conv_split_weights(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   if (!spec.constant(1) || attrs.groups != 1) return nullptr;
   const Shape& y = spec.outputs[0].shape;
   const int axis = attrs.layout == Layout::kChannelsLast ? y.rank() - 1 : 1;
-  return make_pieces(spec, {filter_output_axis(attrs, spec.inputs[1].shape.rank()), axis, y[axis]});
+  return split_output_channels(spec, {filter_output_axis(attrs, spec.inputs[1].shape.rank()), axis, y[axis]});
 }
 
 }  // namespace smelt::vulkan

@@ -1,6 +1,6 @@
 #include "backends/vulkan/layout/image.h"
 
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 
 namespace smelt::vulkan {

@@ -9,7 +9,7 @@ std::optional<uint32_t> pixel_axes(const TextureForm& form, int rank, bool chann
   return form.packing == Packing::kHeight ? std::optional<uint32_t>(2) : std::nullopt;
 }
 
-std::optional<ImageLayout> image_as_it_lies(const KernelSpec& spec, size_t i) {
+std::optional<ImageLayout> existing_image(const KernelSpec& spec, size_t i) {
   const ValueType& type = spec.inputs[i];
   if (i < spec.images.size() && spec.images[i] && !type.quant) {
     const ImageLayout& l = *spec.images[i];

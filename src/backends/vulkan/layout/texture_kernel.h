@@ -6,30 +6,30 @@
 #include <string>
 #include <vector>
 
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 
 namespace smelt::vulkan {
 
-/// The value as an image of the form that the kernel is asked for.
+/// The layout of a value in an image of spec.form; nullopt if it is quantized or the device has no such image.
 inline std::optional<ImageLayout> image_of(const KernelSpec& spec, const ValueType& type) {
   if (type.quant) return std::nullopt;
   return ImageLayout::of(type.shape, type.dtype, spec.form, spec.device);
 }
 
-/// Strides of dimensions in order as those of an image's width, height, channels and batch.
+/// Strides by dimension as strides along an image's width, height, channels and batch.
 GpuSize image_strides(const Shape& strides);
 
-/// Input i as an image that it already is, elements in the same order, or else as one of the form that is asked for.
-std::optional<ImageLayout> image_as_it_lies(const KernelSpec& spec, size_t i);
+/// The layout of the image that input i already lies in, or else of one of spec.form.
+std::optional<ImageLayout> existing_image(const KernelSpec& spec, size_t i);
 
-/// A buffer for a binding that the shader's constants leave unread.
+/// A buffer for a binding that the shader does not read.
 Result<Binding> no_buffer(KernelRecorder& r);
 
-/// How images of pixels lie: pixel_position() of texture.glsl. Nullopt: their texels are not fours of channels.
+/// The axes argument of pixel_position() (texture.glsl); nullopt if a texel does not hold four channels.
 std::optional<uint32_t> pixel_axes(const TextureForm& form, int rank, bool channels_last);
 
-/// A kernel whose operands are images of one kind; absent: a buffer.
+/// A kernel whose operands are images of one storage kind, or buffers where nullopt.
 class TextureKernel : public Kernel {
  public:
   using Images = std::vector<std::optional<ImageLayout>>;
@@ -72,14 +72,14 @@ class TextureKernel : public Kernel {
   Images inputs_, outputs_;
 };
 
-/// Push constants of elements.glsl's users for images.
+/// Push constants of texture shaders that compute element by element (elements.glsl).
 template <class Push>
 struct ElementsPush {
   GpuSize x, y;
   Push own;
 };
 
-/// Runs a shader that gives a result's elements one by one, of one input.
+/// A kernel of one input whose shader computes the result element by element.
 template <class Push>
 class ElementsTexture final : public TextureKernel {
  public:

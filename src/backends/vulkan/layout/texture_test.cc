@@ -36,7 +36,7 @@ TEST(VulkanTexture, Unary) {
 }
 
 /// Stores of float16 round to the nearest, of two to the even one, and overflow to infinity.
-TEST(VulkanTexture, RoundsToHalf) {
+TEST(VulkanTexture, RoundsToFp16) {
   SKIP_WITHOUT_GPU();
   std::vector<double> x{0,       1 + 0x1p-11, 1 + 3 * 0x1p-11,       65519,   65520,   -70000,
                         0x1p-24, 0x1p-25,     3 * 0x1p-25 + 0x1p-40, -25.389, 0x1p-14, 0x1.ffep-15};

@@ -1,4 +1,4 @@
-// Fourier transforms as products with tables of waves.
+// Discrete Fourier transforms as products with matrices of sines and cosines.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -6,8 +6,8 @@
 #include <numeric>
 #include <vector>
 
-#include "backends/vulkan/core/common.h"
-#include "backends/vulkan/decompose/composed.h"
+#include "backends/vulkan/core/type_checks.h"
+#include "backends/vulkan/decompose/decomposition.h"
 #include "ops/matmul/matmul.h"
 #include "ops/shape/rules.h"
 #include "ops/signal/signal.h"
@@ -25,7 +25,7 @@ struct Line {
   double scale;
 };
 
-/// By rows of a line's elements and columns of its transform's.
+/// The transform's matrix: a row per input component, a column per output component.
 Tensor waves(const Line& t) {
   Tensor out(DType::kF32, Shape{t.extent * t.parts, t.keep * t.parts_out});
   float* const to = out.data<float>();
@@ -56,7 +56,7 @@ Tensor waves(const Line& t) {
 std::unique_ptr<Kernel> make_dft(const KernelSpec& spec) {
   const auto& a = spec.attrs<DftAttrs>();
   const Shape &x = spec.inputs[0].shape, &y = spec.outputs[0].shape;
-  if (!plain_reals(spec, {0}, {0}) || spec.outputs[0].dtype != DType::kF32 || a.complex_dtype || a.dims != 1)
+  if (!unquantized_floats(spec, {0}, {0}) || spec.outputs[0].dtype != DType::kF32 || a.complex_dtype || a.dims != 1)
     return nullptr;
   for (size_t i : {1, 2})
     if (spec.has(i) && (!spec.constant(i) || spec.constant(i)->elements() != 1))
@@ -89,7 +89,7 @@ std::unique_ptr<Kernel> make_dft(const KernelSpec& spec) {
   const int64_t count = std::accumulate(rows.begin(), rows.end(), int64_t{1}, std::multiplies<>());
   KernelSpec exact = spec;
   exact.fp16 = false;  // no product of the model's
-  Composition c(exact);
+  Decomposition c(exact);
   const ValueId lines = c.reshape(c.transpose(c.input(0), turn), {count, t.extent * t.parts});
   const ValueId product = c.add(Op::kMatMul, make_attrs<MatMulAttrs>(), {lines, c.constant(waves(t))});
   rows.push_back(t.keep);

@@ -1,12 +1,11 @@
-// Einstein sums as products of matrices, and bounds that are computed.
+// Einsum, decomposed into transposes, reductions and matrix products.
 #include "ops/matmul/einsum_equation.h"
 
 #include <algorithm>
 #include <numeric>
 
-#include "backends/vulkan/core/common.h"
-#include "backends/vulkan/decompose/composed.h"
-#include "ops/elementwise/elementwise.h"
+#include "backends/vulkan/core/type_checks.h"
+#include "backends/vulkan/decompose/decomposition.h"
 #include "ops/matmul/matmul.h"
 #include "ops/reduce/reduce.h"
 #include "ops/shape/shape.h"
@@ -26,7 +25,7 @@ struct Term {
 /// Lowers one sum, as the reference kernel goes about it: operand after operand, a product of matrices each.
 class Einsum {
  public:
-  explicit Einsum(Composition& c) : c_(c) {}
+  explicit Einsum(Decomposition& c) : c_(c) {}
 
   /// An operand: of repeated labels the diagonal, dimensions of 1 that broadcast dropped.
   Term term(ValueId id, const Labels& labels, const LabelSizes& all) {
@@ -85,7 +84,7 @@ class Einsum {
   }
 
  private:
-  Composition& c_;
+  Decomposition& c_;
 };
 
 }  // namespace
@@ -98,12 +97,12 @@ std::unique_ptr<Kernel> make_einsum(const KernelSpec& spec) {
     ranks.push_back(spec.inputs[i].shape.rank());
     shapes.push_back(spec.inputs[i].shape);
   }
-  if (!plain_reals(spec, {0}, {0})) return nullptr;
+  if (!unquantized_floats(spec, {0}, {0})) return nullptr;
   const auto e = parse_einsum(spec.attrs<EinsumAttrs>().equation, ranks);
   if (!e.ok()) return nullptr;
   const auto sizes = einsum_sizes(*e, shapes);
   if (!sizes.ok()) return nullptr;
-  Composition c(spec);
+  Decomposition c(spec);
   Einsum sum(c);
   Term result = sum.term(c.input(0), e->operands[0], *sizes);
   for (size_t i = 1; i < spec.inputs.size() && result.id != kNoValue; ++i) {
@@ -125,18 +124,6 @@ std::unique_ptr<Kernel> make_einsum(const KernelSpec& spec) {
   if (result.id == kNoValue) return nullptr;
   const Shape& y = spec.outputs[0].shape;
   return c.kernel({c.reshape(result.id, std::vector<int64_t>(y.begin(), y.end()))});
-}
-
-/// The larger of x and the lower bounds, and of that and the upper bounds the smaller.
-std::unique_ptr<Kernel> make_clamp_computed(const KernelSpec& spec) {
-  for (size_t i = 0; i < spec.inputs.size(); ++i)
-    if (spec.has(i) && (spec.inputs[i].dtype != spec.outputs[0].dtype || spec.inputs[i].quant)) return nullptr;
-  if (spec.outputs[0].quant) return nullptr;
-  Composition c(spec);
-  ValueId v = c.input(0);
-  if (spec.has(1)) v = c.add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMax), {v, c.input(1)});
-  if (spec.has(2)) v = c.add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMin), {v, c.input(2)});
-  return c.kernel({v});
 }
 
 }  // namespace smelt::vulkan

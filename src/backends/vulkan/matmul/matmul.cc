@@ -3,11 +3,11 @@
 #include <vector>
 
 #include "backends/vulkan/core/activation.h"
-#include "backends/vulkan/core/common.h"
 #include "backends/vulkan/core/strides.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/gemm/int64_accumulators.h"
-#include "backends/vulkan/gemm/integer_product.h"
+#include "backends/vulkan/gemm/quantized_gemm.h"
 #include "ops/matmul/matmul_shape.h"
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"
@@ -41,7 +41,7 @@ bool addend_strides(const Shape& c, const MatMulShape& s, bool has_m, bool has_n
   return true;
 }
 
-/// Strides of an operand along what is left of the batch; dimensions that became rows are not there any more.
+/// Strides of an operand along the remaining batch dimensions; those folded into rows are left out.
 Shape aligned(const MatrixView& v, const Shape& batch) {
   Shape s = Shape::of_rank(batch.rank(), 0);
   for (int i = 1; i <= std::min(v.batch.rank(), batch.rank()); ++i)
@@ -55,8 +55,8 @@ struct Addend {
   Shape batch;  ///< empty: none
 };
 
-/// The product as the shader sees it. `batch` is what is left of the batch; m counts rows of one of its matrices.
-/// Nullopt: too many dimensions of the batch.
+/// The product as the shader sees it. `batch`: the batch dimensions that are not folded into rows; `m`: rows of each
+/// matrix. Nullopt if the batch has too many dimensions.
 std::optional<Geometry> layout_of(const MatMulShape& s, int64_t m, const Shape& batch, Addend c, bool rows_in_lanes) {
   const MatrixView &av = s.g.a, &bv = s.g.b;
   const Shape a_batch = aligned(av, batch), b_batch = aligned(bv, batch);
@@ -97,15 +97,16 @@ void set_product_grid(Dispatch& d, const Geometry& g, const Tiling& t, uint32_t 
 
 class MatMulKernel final : public Kernel {
  public:
-  MatMulKernel(const Push& push, const Tiling& tiling, RealOperand lane, RealOperand tile, bool has_c, uint32_t batches)
+  MatMulKernel(const Push& push, const Tiling& tiling, FloatOperand lane, FloatOperand tile, bool has_c,
+               uint32_t batches)
       : push_(push),
         tiling_(tiling),
         lane_(std::move(lane)),
         tile_(std::move(tile)),
         has_c_(has_c),
         batches_(batches) {}
-  void set_addend(RealOperand c) { addend_ = std::move(c); }
-  bool products_of_halves = false;
+  void set_addend(FloatOperand c) { addend_ = std::move(c); }
+  bool fp16_multiply = false;
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding lane, lane_.bind(r));
     SMELT_ASSIGN(const Binding tile, tile_.bind(r));
@@ -117,7 +118,7 @@ class MatMulKernel final : public Kernel {
     static const char* const products[2][2] = {{"matmul_products_f32", "matmul_products_f32_f16"},
                                                {"matmul_products_f16_f32", "matmul_products_f16"}};
     static const char* const plain[2][2] = {{"matmul_f32", "matmul_f32_f16"}, {"matmul_f16_f32", "matmul_f16"}};
-    const char* shader = (products_of_halves ? products : plain)[lane_.half ? 1 : 0][tile_.half ? 1 : 0];
+    const char* shader = (fp16_multiply ? products : plain)[lane_.fp16 ? 1 : 0][tile_.fp16 ? 1 : 0];
     Dispatch d{
         shader, {tiling_.width, tiling_.tile, tiling_.lanes, has_c_ ? 1u : 0u, 0u}, {lane, tile, c, r.output(0)}};
     set_product_grid(d, push_.g, tiling_, batches_);
@@ -127,7 +128,7 @@ class MatMulKernel final : public Kernel {
  private:
   Push push_;
   Tiling tiling_;
-  RealOperand lane_, tile_, addend_;
+  FloatOperand lane_, tile_, addend_;
   bool has_c_;
   uint32_t batches_;
 };
@@ -137,9 +138,9 @@ struct StoredPush {
   IntegerPush q;  ///< x: along the lanes
 };
 
-class StoredMatMul final : public Kernel {
+class QuantizedMatMul final : public Kernel {
  public:
-  StoredMatMul(const Geometry& g, IntegerProduct product, const Tiling& tiling, uint32_t batches)
+  QuantizedMatMul(const Geometry& g, QuantizedGemm product, const Tiling& tiling, uint32_t batches)
       : product_(std::move(product)), tiling_(tiling), batches_(batches) {
     const RequantParams& q = product_.requant;
     push_ = {g, {*product_.w_zero(), product_.pair.x_zero, q.zero, q.low, q.high}};
@@ -161,21 +162,21 @@ class StoredMatMul final : public Kernel {
 
  private:
   StoredPush push_;
-  IntegerProduct product_;
+  QuantizedGemm product_;
   Tiling tiling_;
   uint32_t batches_;
 };
 
-/// Sums of products of 8-bit matrices with zero points from tensors, or known ones.
-class SumsMatMul final : public Kernel {
+/// Products of 8-bit matrices with int32 results; zero points are inputs, or constants set by set_zeros().
+class IntegerMatMul final : public Kernel {
  public:
-  void set_zeros(int32_t a, int32_t b) { known_ = {a, b}; }
-  bool reads(size_t i) const override { return i < 2 || known_.empty(); }
-  SumsMatMul(const Geometry& g, const Tiling& tiling, uint32_t batches, bool a_signed, bool b_signed, uint32_t a_zeros,
-             uint32_t b_zeros)
+  void set_zeros(int32_t a, int32_t b) { constant_zeros_ = {a, b}; }
+  bool reads(size_t i) const override { return i < 2 || constant_zeros_.empty(); }
+  IntegerMatMul(const Geometry& g, const Tiling& tiling, uint32_t batches, bool a_signed, bool b_signed,
+                uint32_t a_zeros, uint32_t b_zeros)
       : g_(g), tiling_(tiling), batches_(batches), a_zeros_(a_zeros), b_zeros_(b_zeros) {
-    shader_ = b_signed ? (a_signed ? "matmul_sums_s8" : "matmul_sums_s8_u8")
-                       : (a_signed ? "matmul_sums_u8_s8" : "matmul_sums_u8");
+    shader_ = b_signed ? (a_signed ? "matmul_accumulators_s8" : "matmul_accumulators_s8_u8")
+                       : (a_signed ? "matmul_accumulators_u8_s8" : "matmul_accumulators_u8");
   }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding a, r.input(0));
@@ -196,8 +197,8 @@ class SumsMatMul final : public Kernel {
 
  private:
   Result<Binding> zeros(KernelRecorder& r, size_t operand) const {
-    if (known_.empty()) return r.input(2 + operand);
-    const auto byte = static_cast<uint8_t>(known_[operand]);
+    if (constant_zeros_.empty()) return r.input(2 + operand);
+    const auto byte = static_cast<uint8_t>(constant_zeros_[operand]);
     return r.table(Cat("zero point ", byte), sizeof(uint32_t),
                    [&](void* to) { std::memset(to, byte, sizeof(uint32_t)); });
   }
@@ -206,36 +207,37 @@ class SumsMatMul final : public Kernel {
   Tiling tiling_;
   uint32_t batches_, a_zeros_, b_zeros_;
   const char* shader_;
-  std::vector<int32_t> known_;  ///< zero points of a and b
+  std::vector<int32_t> constant_zeros_;  ///< of a and b; empty: inputs 2 and 3
 };
 
-/// 8- and 16-bit matrices with int16 results.
-class WideMatMul final : public Kernel {
+/// 8- and 16-bit matrices with int64 accumulators and int16 results.
+class Int16MatMul final : public Kernel {
  public:
   struct Push {
     Geometry g;
     int32_t b_zero, a_zero;
   };
-  WideMatMul(const char* shader, const Geometry& g, WideSums sums, const Tiling& tiling, uint32_t batches)
+  Int16MatMul(const char* shader, const Geometry& g, Int64Accumulators sums, const Tiling& tiling, uint32_t batches)
       : shader_(shader),
-        sums_(std::move(sums)),
+        accumulators_(std::move(sums)),
         tiling_(tiling),
         batches_(batches),
-        push_{g, sums_.w_zero(), sums_.x_zero()} {}
+        push_{g, accumulators_.w_zero(), accumulators_.x_zero()} {}
   bool reads(size_t i) const override { return i < 2; }
-  size_t scratch_bytes() const override { return sums_.scratch_bytes(); }
+  size_t scratch_bytes() const override { return accumulators_.scratch_bytes(); }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding a, r.input(0));
     SMELT_ASSIGN(const Binding b, r.input(1));
-    Dispatch d{shader_, {tiling_.width, tiling_.tile, tiling_.lanes, 0u, 0u}, {b, a, b, sums_.sums(r, true)}};
+    Dispatch d{
+        shader_, {tiling_.width, tiling_.tile, tiling_.lanes, 0u, 0u}, {b, a, b, accumulators_.accumulators(r, true)}};
     set_product_grid(d, push_.g, tiling_, batches_);
     SMELT_TRY(r.dispatch(d, push_));
-    return sums_.record(r);
+    return accumulators_.record(r);
   }
 
  private:
   const char* shader_;
-  WideSums sums_;
+  Int64Accumulators accumulators_;
   Tiling tiling_;
   uint32_t batches_;
   Push push_;
@@ -252,18 +254,18 @@ int column_axis(const MatMulAttrs& a, const Shape& b) {
 std::unique_ptr<Kernel> make_matmul_i8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   const auto shape = MatMulShape::make(spec);
-  if (!shape || shape->k == 0 || shape->k > kMaxRounds) return nullptr;
+  if (!shape || shape->k == 0 || shape->k > kMaxLoopIterations) return nullptr;
   if (!spec.device.stores(spec.inputs[1].dtype) || (spec.has(2) && !shape->is_row(spec.inputs[2].shape)))
     return nullptr;
-  auto product = IntegerProduct::make(spec, column_axis(attrs, spec.inputs[1].shape), shape->n, attrs.act,
-                                      attrs.rounding, attrs.alpha);
+  auto product = QuantizedGemm::make(spec, column_axis(attrs, spec.inputs[1].shape), shape->n, attrs.act,
+                                     attrs.rounding, attrs.alpha);
   if (!product || !product->w_zero()) return nullptr;
   const Shape batch = shape->batches == 1 ? Shape{} : shape->g.batch;
   const auto g = layout_of(*shape, shape->m, batch, {}, false);
   if (!g) return nullptr;
   const Tiling tiling = choose_tiling(spec.device, g->lanes, g->tiles);
   if ((g->tiles + tiling.tile - 1) / tiling.tile > 65535) return nullptr;
-  return std::make_unique<StoredMatMul>(*g, std::move(*product), tiling, static_cast<uint32_t>(batch.elements()));
+  return std::make_unique<QuantizedMatMul>(*g, std::move(*product), tiling, static_cast<uint32_t>(batch.elements()));
 }
 
 std::unique_ptr<Kernel> make_matmul_i16(const KernelSpec& spec) {
@@ -276,53 +278,53 @@ std::unique_ptr<Kernel> make_matmul_i16(const KernelSpec& spec) {
                        : a.dtype == DType::kU8 && b.dtype == DType::kU8   ? "matmul_wide_u8"
                                                                           : nullptr;
   const auto shape = MatMulShape::make(spec);
-  if (!shader || !shape || shape->k == 0 || shape->k > kMaxRounds) return nullptr;
+  if (!shader || !shape || shape->k == 0 || shape->k > kMaxLoopIterations) return nullptr;
   if (spec.has(2) && (!shape->is_row(spec.inputs[2].shape) || attrs.beta != 1)) return nullptr;
   if (b.quant && b.quant->kind == Quantization::Kind::kPerAxis && b.quant->axis != column_axis(attrs, b.shape))
     return nullptr;
-  auto sums = WideSums::make(spec, shape->n, 1, attrs.act, attrs.rounding, attrs.alpha);
+  auto sums = Int64Accumulators::make(spec, shape->n, 1, attrs.act, attrs.rounding, attrs.alpha);
   const Shape batch = shape->batches == 1 ? Shape{} : shape->g.batch;
   const auto g = layout_of(*shape, shape->m, batch, {}, false);
   if (!sums || !g) return nullptr;
   const Tiling tiling = choose_tiling(spec.device, g->lanes, g->tiles);
   if ((g->tiles + tiling.tile - 1) / tiling.tile > 65535) return nullptr;
-  return std::make_unique<WideMatMul>(shader, *g, std::move(*sums), tiling, static_cast<uint32_t>(batch.elements()));
+  return std::make_unique<Int16MatMul>(shader, *g, std::move(*sums), tiling, static_cast<uint32_t>(batch.elements()));
 }
 
 namespace {
 
-/// `zeros`: how a and b give zero points.
-std::unique_ptr<SumsMatMul> make_sums(const KernelSpec& spec, const MatMulShape& shape, int a_zeros, int b_zeros) {
-  if (shape.k == 0 || shape.k > kMaxRounds || a_zeros < 0 || b_zeros < 0) return nullptr;
+std::unique_ptr<IntegerMatMul> make_integer(const KernelSpec& spec, const MatMulShape& shape, ZeroPoints a_zeros,
+                                            ZeroPoints b_zeros) {
+  if (shape.k == 0 || shape.k > kMaxLoopIterations) return nullptr;
+  if (a_zeros == ZeroPoints::kUnsupported || b_zeros == ZeroPoints::kUnsupported) return nullptr;
   const Shape batch = shape.batches == 1 ? Shape{} : shape.g.batch;
   const auto g = layout_of(shape, shape.m, batch, {}, false);
   if (!g) return nullptr;
   const Tiling tiling = choose_tiling(spec.device, g->lanes, g->tiles);
   if ((g->tiles + tiling.tile - 1) / tiling.tile > 65535) return nullptr;
-  return std::make_unique<SumsMatMul>(*g, tiling, static_cast<uint32_t>(batch.elements()),
-                                      spec.inputs[0].dtype == DType::kI8, spec.inputs[1].dtype == DType::kI8,
-                                      static_cast<uint32_t>(a_zeros), static_cast<uint32_t>(b_zeros));
+  return std::make_unique<IntegerMatMul>(*g, tiling, static_cast<uint32_t>(batch.elements()),
+                                         spec.inputs[0].dtype == DType::kI8, spec.inputs[1].dtype == DType::kI8,
+                                         static_cast<uint32_t>(a_zeros), static_cast<uint32_t>(b_zeros));
 }
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_matmul_sums(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_matmul_integer(const KernelSpec& spec) {
   const ValueType &a = spec.inputs[0], &b = spec.inputs[1];
-  if (!eight_bits(spec, a) || !eight_bits(spec, b)) return nullptr;
+  if (!is_int8(spec, a) || !is_int8(spec, b)) return nullptr;
   if (spec.outputs[0].dtype != DType::kI32 || spec.outputs[0].quant) return nullptr;
   const auto shape = MatMulShape::make(spec);
   if (!shape) return nullptr;
-  // Zero points of rows and columns belong to matrices, not to stacks of them.
-  const int a_zeros = zero_points(spec, 2, a.dtype, a.shape.rank() == 2 ? shape->m : 1);
-  const int b_zeros = zero_points(spec, 3, b.dtype, b.shape.rank() == 2 ? shape->n : 1);
-  return make_sums(spec, *shape, a_zeros, b_zeros);
+  // Zero points per row or column are defined for matrices, not for batches of them.
+  const auto a_zeros = zero_points(spec, 2, a.dtype, a.shape.rank() == 2 ? shape->m : 1);
+  const auto b_zeros = zero_points(spec, 3, b.dtype, b.shape.rank() == 2 ? shape->n : 1);
+  return make_integer(spec, *shape, a_zeros, b_zeros);
 }
 
-std::unique_ptr<Kernel> make_matmul_stored_sums(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_matmul_i8_accumulators(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   const ValueType &a = spec.inputs[0], &b = spec.inputs[1];
-  if (!eight_bits(spec, a) || !eight_bits(spec, b) || !is_per_tensor(a.quant) || !is_per_tensor(b.quant))
-    return nullptr;
+  if (!is_int8(spec, a) || !is_int8(spec, b) || !is_per_tensor(a.quant) || !is_per_tensor(b.quant)) return nullptr;
   if (spec.outputs[0].dtype != DType::kI32 || spec.outputs[0].quant || spec.has(2)) return nullptr;
   if (attrs.alpha != 1 || attrs.act.kind != ActKind::kNone) return nullptr;
   const auto fits = [](const ValueType& t) {
@@ -331,29 +333,29 @@ std::unique_ptr<Kernel> make_matmul_stored_sums(const KernelSpec& spec) {
   };
   const auto shape = MatMulShape::make(spec);
   if (!shape || !fits(a) || !fits(b)) return nullptr;
-  auto kernel = make_sums(spec, *shape, 1, 1);
+  auto kernel = make_integer(spec, *shape, ZeroPoints::kPerTensor, ZeroPoints::kPerTensor);
   if (kernel) kernel->set_zeros(a.quant->zero_point(), b.quant->zero_point());
   return kernel;
 }
 
-std::unique_ptr<Kernel> make_matmul_real(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_matmul_float(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   const DType dtype = spec.outputs[0].dtype;
   if ((dtype != DType::kF32 && dtype != DType::kF16) || spec.outputs[0].quant || attrs.hybrid) return nullptr;
-  RealOperand a, b, c;
-  if (!make_real_operand(spec, 0, a) || !make_real_operand(spec, 1, b)) return nullptr;
+  FloatOperand a, b, c;
+  if (!make_float_operand(spec, 0, a) || !make_float_operand(spec, 1, b)) return nullptr;
   if (!a.fits(spec.device) || !b.fits(spec.device)) return nullptr;
-  const bool half = dtype == DType::kF16;
-  if (!half && (a.half || b.half)) return nullptr;
-  if (half && !a.half && !b.half) return nullptr;
+  const bool fp16 = dtype == DType::kF16;
+  if (!fp16 && (a.fp16 || b.fp16)) return nullptr;
+  if (fp16 && !a.fp16 && !b.fp16) return nullptr;
   if (spec.fp16) {
-    halve(spec, b);
-    if (half || !b.half) halve(spec, a);
+    round_to_fp16(spec, b);
+    if (fp16 || !b.fp16) round_to_fp16(spec, a);
   }
   const bool has_c = spec.has(2) && attrs.beta != 0;
-  if (has_c && !make_float_operand(spec, 2, c)) return nullptr;
+  if (has_c && !make_f32_operand(spec, 2, c)) return nullptr;
   const auto shape = MatMulShape::make(spec);
-  if (!shape || shape->k == 0 || shape->k > kMaxRounds || shape->batches > 65535) return nullptr;
+  if (!shape || shape->k == 0 || shape->k > kMaxLoopIterations || shape->batches > 65535) return nullptr;
   Shape batch = shape->g.batch;
   int64_t m = shape->m;
   if (shape->batches == 1) batch = Shape{};
@@ -377,7 +379,7 @@ std::unique_ptr<Kernel> make_matmul_real(const KernelSpec& spec) {
       if (!addend_strides(cs, *shape, has_m, has_n, c_row, c_column, c_batch)) return nullptr;
     }
   }
-  // Columns go along the lanes, so that writes are neighbours; a tall result of few columns goes the other way.
+  // Columns go along the lanes, so that lanes write contiguous elements; a tall result of few columns goes by rows.
   const bool rows_in_lanes = shape->n < 8 && m > shape->n;
   const auto g = layout_of(*shape, m, batch, {c_row, c_column, c_batch}, rows_in_lanes);
   if (!g) return nullptr;
@@ -390,7 +392,7 @@ std::unique_ptr<Kernel> make_matmul_real(const KernelSpec& spec) {
   auto kernel = std::make_unique<MatMulKernel>(push, tiling, rows_in_lanes ? a : b, rows_in_lanes ? b : a, has_c,
                                                static_cast<uint32_t>(batch.elements()));
   if (has_c) kernel->set_addend(c);
-  kernel->products_of_halves = spec.fp16 && (!half || (a.half && b.half));
+  kernel->fp16_multiply = spec.fp16 && (!fp16 || (a.fp16 && b.fp16));
   return kernel;
 }
 

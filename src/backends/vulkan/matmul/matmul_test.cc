@@ -117,12 +117,12 @@ TEST(VulkanMatMul, SumsWithZeroPointsFromTensors) {
 
 TEST(VulkanMatMul, Integers) {
   SKIP_WITHOUT_GPU();
-  const std::pair<DType, DType> stored[] = {
+  const std::pair<DType, DType> quantized[] = {
       {DType::kI8, DType::kI8}, {DType::kU8, DType::kU8}, {DType::kU8, DType::kI8}};
   const auto fill = [](DType t, const Shape& s, uint32_t seed) {
     return random_tensor(t, s, t == DType::kI8 ? -128 : 0, t == DType::kI8 ? 127 : 255, seed);
   };
-  for (const auto& [a, b] : stored)
+  for (const auto& [a, b] : quantized)
     for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle})
       for (bool computed : {false, true})
         for (const Row& r : {kRows[0], kRows[1], kRows[4]}) {

@@ -1,4 +1,4 @@
-// Products of two matrices in textures; those with constant weights are convolutions (kernels/conv_texture.cc).
+// Products of two matrices in textures. conv/conv_texture.cc runs those with constant weights.
 #include "ops/matmul/matmul.h"
 
 #include "backends/vulkan/core/activation.h"
@@ -21,50 +21,50 @@ struct Push {
 class MatMulTexture final : public TextureKernel {
  public:
   MatMulTexture(const ImageLayout& a, const ImageLayout& b, const ImageLayout& y, const MatMulAttrs& attrs,
-                int32_t depth, bool products_of_halves)
+                int32_t depth, bool fp16_multiply)
       : TextureKernel({a, b}, y),
         turn_a_(attrs.transpose_a),
         turn_b_(attrs.transpose_b),
-        products_of_halves_(products_of_halves),
+        fp16_multiply_(fp16_multiply),
         push_{a.size, b.size, y.size, depth, 0, static_cast<float>(attrs.alpha), gpu_activation(attrs.act)} {
     const auto t = y.texels();
     push_.n = t[0] * ((t[1] + 3) / 4) * t[2];
   }
-  void set_row(const RealOperand& row) { row_ = row; }
+  void set_row(const FloatOperand& row) { row_ = row; }
   bool prefers_textures() const override { return true; }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding a, r.input(0));
     SMELT_ASSIGN(const Binding b, r.input(1));
     SMELT_ASSIGN(const Binding row, row_ ? row_->bind(r) : no_buffer(r));
-    return dispatch(r, products_of_halves_ ? "matmul_products" : "matmul",
+    return dispatch(r, fp16_multiply_ ? "matmul_products" : "matmul",
                     {turn_a_ ? 1u : 0u, turn_b_ ? 1u : 0u, row_ ? 1u : 0u}, {a, b, row, r.output(0)}, push_.n, push_);
   }
 
  private:
-  bool turn_a_, turn_b_, products_of_halves_;
+  bool turn_a_, turn_b_, fp16_multiply_;
   Push push_;
-  std::optional<RealOperand> row_;
+  std::optional<FloatOperand> row_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_product_texture(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_matmul_texture(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   if (spec.form.packing != Packing::kWidth || attrs.hybrid || attrs.flatten_a || attrs.trans_batch_a ||
-      attrs.trans_batch_b || (spec.has(2) && attrs.beta != 1) || !plain_reals(spec, {0, 1}, {0}))
+      attrs.trans_batch_b || (spec.has(2) && attrs.beta != 1) || !unquantized_floats(spec, {0, 1}, {0}))
     return nullptr;
   const Shape &a = spec.inputs[0].shape, &b = spec.inputs[1].shape, &y = spec.outputs[0].shape;
   if (a.rank() < 2 || b.rank() < 2 || y.rank() != std::max(a.rank(), b.rank())) return nullptr;
   const auto m = MatMulShape::make(spec);
-  if (!m || m->k == 0 || m->k > kMaxRounds || (spec.has(2) && !m->is_row(spec.inputs[2].shape))) return nullptr;
+  if (!m || m->k == 0 || m->k > kMaxLoopIterations || (spec.has(2) && !m->is_row(spec.inputs[2].shape))) return nullptr;
   const auto a_image = image_of(spec, spec.inputs[0]), b_image = image_of(spec, spec.inputs[1]),
              y_image = image_of(spec, spec.outputs[0]);
   if (!a_image || !b_image || !y_image) return nullptr;
   auto kernel =
       std::make_unique<MatMulTexture>(*a_image, *b_image, *y_image, attrs, static_cast<int32_t>(m->k), spec.fp16);
   if (spec.has(2)) {
-    RealOperand row;
-    if (!make_float_operand(spec, 2, row) || !row.fits(spec.device)) return nullptr;
+    FloatOperand row;
+    if (!make_f32_operand(spec, 2, row) || !row.fits(spec.device)) return nullptr;
     kernel->set_row(row);
   }
   return kernel;

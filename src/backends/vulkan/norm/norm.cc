@@ -51,7 +51,7 @@ class NormKernel final : public Kernel {
 std::unique_ptr<Kernel> make_norm(const KernelSpec& spec, NormKind kind, double epsilon, const Activation& act,
                                   const Shape& dims, const std::vector<int>& axes, const Shape& scale,
                                   const Shape& bias) {
-  if (!plain_reals(spec, {0}, {0})) return nullptr;
+  if (!unquantized_floats(spec, {0}, {0})) return nullptr;
   const DType dtype = spec.outputs[0].dtype;
   uint32_t present = 0;
   for (size_t i = 1; i <= 2 && i < spec.inputs.size(); ++i)
@@ -123,7 +123,7 @@ std::unique_ptr<Kernel> make_mean_variance_norm(const KernelSpec& spec) {
   return make_norm(spec, kDeviation, kDeviationEpsilon, {}, shape, *axes, none, none);
 }
 
-std::unique_ptr<Kernel> make_lp_norm_real(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_lp_norm_float(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<LpNormAttrs>();
   const Shape& shape = spec.inputs[0].shape;
   const auto axis = normalize_axis(attrs.axis, shape.rank());
@@ -230,7 +230,7 @@ std::optional<LrnPush> lrn_push(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<LrnAttrs>();
   const Shape& shape = spec.inputs[0].shape;
   // An invocation on textures makes four elements.
-  if (shape.rank() < 2 || attrs.size < 1 || attrs.size > kMaxRounds / 4 || !plain_reals(spec, {0}, {0}))
+  if (shape.rank() < 2 || attrs.size < 1 || attrs.size > kMaxLoopIterations / 4 || !unquantized_floats(spec, {0}, {0}))
     return std::nullopt;
   const AxisView v = axis_view(shape, channel_axis(attrs.layout, shape.rank()));
   // No window reaches further than all channels.
@@ -250,7 +250,7 @@ std::optional<LrnPush> lrn_push(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_batch_norm(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BatchNormAttrs>();
   const Shape& shape = spec.inputs[0].shape;
-  if (attrs.training || shape.rank() == 0 || !plain_reals(spec, {0}, {0}) || !spec.has(3) || !spec.has(4))
+  if (attrs.training || shape.rank() == 0 || !unquantized_floats(spec, {0}, {0}) || !spec.has(3) || !spec.has(4))
     return nullptr;
   for (size_t i = 1; i < spec.outputs.size(); ++i)
     if (wanted(spec, i)) return nullptr;
@@ -282,7 +282,7 @@ std::unique_ptr<Kernel> make_lrn_texture(const KernelSpec& spec) {
   auto push = lrn_push(spec);
   const auto y = image_of(spec, spec.outputs[0]);
   if (!push || !y || spec.constant(0)) return nullptr;
-  const auto x = image_as_it_lies(spec, 0);
+  const auto x = existing_image(spec, 0);
   push->n = static_cast<uint32_t>(y->count());
   return x ? std::make_unique<ElementsTexture<LrnPush>>("lrn", *x, *y, *push) : nullptr;
 }

@@ -75,7 +75,7 @@ TEST_F(VulkanNorm, MeanVarianceAndLp) {
           a.epsilon = most ? 30 : 1e-3;
           a.epsilon_max = most;
           check_case({Cat(p, " ", axis), Op::kLpNorm, make_attrs<LpNormAttrs>(a), {x_of(dtype, Shape{3, 90})}},
-                     "vulkan:lp_norm_real", near(dtype));
+                     "vulkan:lp_norm_float", near(dtype));
         }
   }
 }

@@ -23,9 +23,9 @@ struct Push {
   GpuActivation act;
 };
 
-/// Scale or bias: an operand, or what the host worked out.
+/// Scale or bias: an operand, or values that the host computed.
 struct Parameter {
-  RealOperand operand;
+  FloatOperand operand;
   std::vector<float> values;
   Result<Binding> bind(KernelRecorder& r) const {
     if (values.empty()) return operand.bind(r);
@@ -71,7 +71,7 @@ class NormTexture final : public TextureKernel {
 
 /// Blocks of so many elements along width, height, channels and batch; 1 elsewhere than where statistics join them.
 std::unique_ptr<NormTexture> make_blocks(const KernelSpec& spec, NormKind kind, const GpuSize& elements, Push push) {
-  if (!plain_reals(spec, {0}, {0}) || spec.constant(0)) return nullptr;
+  if (!unquantized_floats(spec, {0}, {0}) || spec.constant(0)) return nullptr;
   uint32_t statistics = 0;
   for (size_t i = 1; i < spec.outputs.size(); ++i) {
     if (!wanted(spec, i)) continue;
@@ -96,7 +96,7 @@ std::unique_ptr<NormTexture> make_blocks(const KernelSpec& spec, NormKind kind, 
   return std::make_unique<NormTexture>(*image, kind, joined, lanes, statistics, push);
 }
 
-/// The same with the scale and bias that the node may have as inputs 1 and 2.
+/// make_blocks() with the node's optional scale and bias, inputs 1 and 2.
 std::unique_ptr<Kernel> make_norm(const KernelSpec& spec, NormKind kind, double epsilon, const Activation& act,
                                   const GpuSize& elements, const GpuSize& scale_stride, const GpuSize& bias_stride) {
   Push push{.scale_stride = scale_stride, .bias_stride = bias_stride};
@@ -106,7 +106,7 @@ std::unique_ptr<Kernel> make_norm(const KernelSpec& spec, NormKind kind, double 
   for (size_t i = 1; i <= 2 && kernel; ++i) {
     if (!spec.has(i)) continue;
     Parameter& p = (i == 1 ? kernel->scale : kernel->bias).emplace();
-    if (!make_float_operand(spec, i, p.operand) || !p.operand.fits(spec.device)) return nullptr;
+    if (!make_f32_operand(spec, i, p.operand) || !p.operand.fits(spec.device)) return nullptr;
   }
   return kernel;
 }

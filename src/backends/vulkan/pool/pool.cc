@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "backends/vulkan/core/activation.h"
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/gemm/operand.h"
 #include "backends/vulkan/layout/texture_kernel.h"
 #include "ops/pool/geometry.h"
@@ -49,11 +49,11 @@ Geometry empty_geometry(const Shape& y, int64_t channels, Layout layout) {
 
 class PoolKernel final : public Kernel {
  public:
-  PoolKernel(bool half, Kind kind, bool adaptive, Indices indices, const Push& push)
-      : half_(half), kind_(kind), adaptive_(adaptive), indices_(indices), push_(push) {}
+  PoolKernel(bool fp16, Kind kind, bool adaptive, Indices indices, const Push& push)
+      : fp16_(fp16), kind_(kind), adaptive_(adaptive), indices_(indices), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    Dispatch d{half_ ? "pool_f16" : "pool_f32",
+    Dispatch d{fp16_ ? "pool_f16" : "pool_f32",
                {kWidth, static_cast<uint32_t>(kind_), adaptive_ ? 1u : 0u, indices_.words, indices_.rule},
                {x, r.output(0), r.output(indices_.words ? 1 : 0)}};
     set_grid(d, push_.g.n, kWidth);
@@ -61,7 +61,7 @@ class PoolKernel final : public Kernel {
   }
 
  private:
-  bool half_;
+  bool fp16_;
   Kind kind_;
   bool adaptive_;
   Indices indices_;
@@ -71,12 +71,12 @@ class PoolKernel final : public Kernel {
 /// Nullopt: indices of another type than the shader's.
 std::optional<Indices> indices_of(const KernelSpec& spec, PoolAttrs::Index rule) {
   if (!wanted(spec, 1)) return Indices{};
-  const uint32_t words = whole_words(spec.outputs[1].dtype);
+  const uint32_t words = index_words(spec.outputs[1].dtype);
   if (words == 0) return std::nullopt;
   return Indices{words, static_cast<uint32_t>(rule)};
 }
 
-/// One kernel for both kinds; planes only.
+/// Pool and AdaptivePool of 2-D images in textures.
 class PoolTexture final : public TextureKernel {
  public:
   PoolTexture(const ImageLayout& x, const ImageLayout& y, uint32_t axes, bool max, bool adaptive, Indices indices,
@@ -118,9 +118,9 @@ struct StoredPush {
   int32_t low, high;
 };
 
-class StoredPool final : public Kernel {
+class QuantizedPool final : public Kernel {
  public:
-  StoredPool(const char* shader, bool max, const StoredPush& push) : shader_(shader), max_(max), push_(push) {}
+  QuantizedPool(const char* shader, bool max, const StoredPush& push) : shader_(shader), max_(max), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
     Dispatch d{shader_, {kWidth, max_ ? 1u : 0u, 0u, 0u, 0u}, {x, r.output(0), r.output(0)}};
@@ -138,7 +138,7 @@ std::optional<Geometry> pool_layout(const KernelSpec& spec) {
   const auto& a = spec.attrs<PoolAttrs>();
   const auto pool = pool_geometry(a, spec.inputs[0].shape);
   if (!pool.ok() || pool->output != spec.outputs[0].shape || pool->window.rank > 3) return std::nullopt;
-  if (pool->window.taps() > kMaxRounds) return std::nullopt;
+  if (pool->window.taps() > kMaxLoopIterations) return std::nullopt;
   Geometry g = empty_geometry(pool->output, pool->channels, a.layout);
   const int rank = pool->window.rank;
   for (int i = 0; i < rank; ++i) {
@@ -162,9 +162,9 @@ std::optional<Geometry> pool_layout(const KernelSpec& spec) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_pool_real(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_pool_float(const KernelSpec& spec) {
   const auto& a = spec.attrs<PoolAttrs>();
-  if (!plain_reals(spec, {0}, {0})) return nullptr;
+  if (!unquantized_floats(spec, {0}, {0})) return nullptr;
   const auto g = pool_layout(spec);
   const auto indices = indices_of(spec, a.index);
   if (!g || !indices || (indices->words > 0 && a.kind != PoolKind::kMax)) return nullptr;
@@ -174,7 +174,7 @@ std::unique_ptr<Kernel> make_pool_real(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_pool_texture(const KernelSpec& spec) {
   const auto& a = spec.attrs<PoolAttrs>();
-  if (!plain_reals(spec, {0}, {0}) || spec.constant(0)) return nullptr;
+  if (!unquantized_floats(spec, {0}, {0}) || spec.constant(0)) return nullptr;
   if (a.kind == PoolKind::kLp) return nullptr;
   const auto g = pool_layout(spec);
   return g ? PoolTexture::make(spec, a.layout, a.kind == PoolKind::kMax, false, a.index, *g, a.act) : nullptr;
@@ -203,7 +203,7 @@ std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
         std::clamp(static_cast<double>(std::round(bound / y.quant->scale())) + y.quant->zero_point(), low, high));
   };
   const Bounds b = y.quant ? activation_bounds(a.act) : Bounds{-1, 1};  // of the type
-  return std::make_unique<StoredPool>(shader, a.kind == PoolKind::kMax, StoredPush{*g, place(b.lo), place(b.hi)});
+  return std::make_unique<QuantizedPool>(shader, a.kind == PoolKind::kMax, StoredPush{*g, place(b.lo), place(b.hi)});
 }
 
 namespace {
@@ -213,7 +213,7 @@ std::optional<Geometry> adaptive_layout(const KernelSpec& spec) {
   const int rank = static_cast<int>(a.output.size());
   const bool last = a.layout == Layout::kChannelsLast;
   const int first = x.rank() - rank - (last ? 1 : 0);
-  if (!plain_reals(spec, {0}, {0}) || a.kind == PoolKind::kLp) return std::nullopt;
+  if (!unquantized_floats(spec, {0}, {0}) || a.kind == PoolKind::kLp) return std::nullopt;
   if (rank < 1 || rank > 3 || first < 0 || y.rank() != x.rank()) return std::nullopt;
   Geometry g = empty_geometry(y, last ? x.back() : 1, a.layout);
   int64_t taps = 1;
@@ -224,12 +224,12 @@ std::optional<Geometry> adaptive_layout(const KernelSpec& spec) {
     g.y_size[d] = static_cast<int32_t>(y[first + i]);
     taps *= x[first + i] / y[first + i] + 2;
   }
-  if (taps > kMaxRounds) return std::nullopt;
+  if (taps > kMaxLoopIterations) return std::nullopt;
   return g;
 }
 }  // namespace
 
-std::unique_ptr<Kernel> make_adaptive_pool_real(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_adaptive_pool_float(const KernelSpec& spec) {
   const auto g = adaptive_layout(spec);
   const bool max = spec.attrs<AdaptivePoolAttrs>().kind == PoolKind::kMax;
   // The index of an adaptive maximum counts within the plane.

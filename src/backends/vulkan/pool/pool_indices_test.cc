@@ -31,7 +31,7 @@ TEST_F(VulkanPoolIndices, Rules) {
                       .attrs = make_attrs<PoolAttrs>(a),
                       .inputs = {random_tensor(DType::kF32, x, -1, 1, 3)},
                       .outputs = std::vector<ValueType>(2)},
-                     "vulkan:pool_real");
+                     "vulkan:pool_float");
         }
 }
 
@@ -44,7 +44,7 @@ TEST_F(VulkanPoolIndices, Adaptive) {
               .attrs = make_attrs<AdaptivePoolAttrs>(a),
               .inputs = {random_tensor(DType::kF16, {2, 3, 7, 9}, -1, 1, 3)},
               .outputs = std::vector<ValueType>(2)},
-             "vulkan:adaptive_pool_real", {1e-3, 1e-3});
+             "vulkan:adaptive_pool_float", {1e-3, 1e-3});
 }
 
 class VulkanConvInteger : public VulkanTest {};
@@ -55,7 +55,7 @@ TEST_F(VulkanConvInteger, TypesZeroPointsAndGroups) {
       for (int zeros : {0, 1, 2})
         for (int64_t groups : {1, 2}) {
           const OpCase c = conv_integer_case(x, w, zeros, groups, 4);
-          check_case(c, "vulkan:conv_sums");
+          check_case(c, "vulkan:conv_integer");
         }
 }
 

@@ -58,7 +58,7 @@ TEST(VulkanPool, Windows) {
       }
 }
 
-TEST(VulkanPool, PlainBytes) {
+TEST(VulkanPool, UnquantizedInt8) {
   SKIP_WITHOUT_GPU();
   for (DType dtype : {DType::kI8, DType::kU8}) {
     KernelCase c = pool_case(windows()[1], PoolKind::kMax, Layout::kChannelsFirst, dtype);

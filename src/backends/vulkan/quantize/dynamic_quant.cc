@@ -1,8 +1,8 @@
-// Rows of reals on grids of integers that are chosen at run time.
+// Dynamic quantization: parameters are chosen per row at run time.
 #include <algorithm>
 #include <array>
 
-#include "backends/vulkan/matmul/dot_rows.h"
+#include "backends/vulkan/matmul/per_token_dot_product.h"
 #include "backends/vulkan/quantize/dynamic_quant.h"
 #include "ops/common/requantizer.h"
 #include "ops/conv/conv.h"
@@ -13,17 +13,18 @@
 
 namespace smelt::vulkan {
 
-std::optional<RowGrid> RowGrid::make(const KernelSpec& spec, const char* shader, Rule rule, int64_t length, Push push) {
+std::optional<DynamicQuant> DynamicQuant::make(const KernelSpec& spec, const char* shader, Rule rule, int64_t length,
+                                               Push push) {
   const int64_t n = spec.inputs[0].shape.elements();
   if (length < 1 || n < 1 || n % length != 0) return std::nullopt;
   push.rows = static_cast<uint32_t>(n / length);
   push.count = static_cast<uint32_t>(length);
   const uint32_t lanes = lanes_for(push.rows, length, true, 2);
   if (lanes == 0) return std::nullopt;
-  return RowGrid{row_shader(spec, shader, lanes), rule, push, lanes};
+  return DynamicQuant{row_shader(spec, shader, lanes), rule, push, lanes};
 }
 
-Status RowGrid::record(KernelRecorder& r, std::vector<Binding> results) const {
+Status DynamicQuant::record(KernelRecorder& r, std::vector<Binding> results) const {
   SMELT_ASSIGN(const Binding x, r.input(0));
   Dispatch d{shader, {row_width(lanes), lanes, static_cast<uint32_t>(rule)}, {x}};
   d.buffers.insert(d.buffers.end(), results.begin(), results.end());
@@ -31,34 +32,36 @@ Status RowGrid::record(KernelRecorder& r, std::vector<Binding> results) const {
   return r.dispatch(d, push);
 }
 
-std::array<Binding, 3> StoredRows::places(KernelRecorder& r, bool written) const {
+std::array<Binding, 3> QuantizedRows::bindings(KernelRecorder& r, bool written) const {
   return {r.scratch(0, values(), written), r.scratch(values(), scales(), written),
           r.scratch(values() + scales(), zeros(), written)};
 }
 
-Status StoredRows::record(KernelRecorder& r) const {
-  const auto p = places(r, true);
+Status QuantizedRows::record(KernelRecorder& r) const {
+  const auto p = bindings(r, true);
   return grid.record(r, {p.begin(), p.end()});
 }
 
-std::optional<RowGrid> hybrid_rows(const KernelSpec& spec, const char* shader, int64_t length, bool asymmetric) {
+std::optional<DynamicQuant> dynamic_quant_rows(const KernelSpec& spec, const char* shader, int64_t length,
+                                               bool asymmetric) {
   const ValueType& x = spec.inputs[0];
   if (x.quant || x.dtype != DType::kF32 || spec.constant(0)) return std::nullopt;
-  return RowGrid::make(spec, shader, asymmetric ? RowGrid::Rule::kHybridAsymmetric : RowGrid::Rule::kHybrid, length,
-                       {0, 0, -128, 127, 0});
+  return DynamicQuant::make(spec, shader,
+                            asymmetric ? DynamicQuant::Rule::kHybridAsymmetric : DynamicQuant::Rule::kHybrid, length,
+                            {0, 0, -128, 127, 0});
 }
 
 namespace {
 
-using Rule = RowGrid::Rule;
+using Rule = DynamicQuant::Rule;
 
 class DynamicQuantize final : public Kernel {
  public:
-  explicit DynamicQuantize(const RowGrid& rows) : rows_(rows) {}
+  explicit DynamicQuantize(const DynamicQuant& rows) : rows_(rows) {}
   Status record(KernelRecorder& r) const override { return rows_.record(r, {r.output(0), r.output(1), r.output(2)}); }
 
  private:
-  RowGrid rows_;
+  DynamicQuant rows_;
 };
 
 }  // namespace
@@ -74,21 +77,21 @@ std::unique_ptr<Kernel> make_dynamic_quantize(const KernelSpec& spec) {
   const bool ranged = a.quant_min != a.quant_max;
   const int64_t low = ranged ? a.quant_min : int_min(a.to), high = ranged ? a.quant_max : int_max(a.to);
   if (low < int_min(a.to) || high > int_max(a.to) || low >= high) return nullptr;
-  const Rule rule = a.symmetric ? Rule::kSymmetric : a.xnnpack_rule ? Rule::kBalanced : Rule::kAsymmetric;
+  const Rule rule = a.symmetric ? Rule::kSymmetric : a.xnnpack_rule ? Rule::kXnnpack : Rule::kAsymmetric;
   const int64_t length = a.per_row && x.shape.rank() > 0 ? x.shape.back() : x.shape.elements();
   const auto rows =
-      RowGrid::make(spec, a.to == DType::kI8 ? "dynamic_quantize_i8" : "dynamic_quantize_u8", rule, length,
-                    {0, 0, static_cast<int32_t>(low), static_cast<int32_t>(high), static_cast<float>(a.eps)});
+      DynamicQuant::make(spec, a.to == DType::kI8 ? "dynamic_quantize_i8" : "dynamic_quantize_u8", rule, length,
+                         {0, 0, static_cast<int32_t>(low), static_cast<int32_t>(high), static_cast<float>(a.eps)});
   return rows ? std::make_unique<DynamicQuantize>(*rows) : nullptr;
 }
 
 namespace {
 
-/// A product whose rows are quantized as they come (TFLite's hybrid operators): rows on their grids, then the product
-/// of reals.
-class Hybrid final : public Kernel {
+/// A product of TFLite's hybrid operators in float32: rounds the rows to their quantized values, then multiplies.
+class DynamicQuantFloat final : public Kernel {
  public:
-  Hybrid(const RowGrid& rows, std::unique_ptr<Kernel> product) : rows_(rows), product_(std::move(product)) {}
+  DynamicQuantFloat(const DynamicQuant& rows, std::unique_ptr<Kernel> product)
+      : rows_(rows), product_(std::move(product)) {}
   size_t scratch_bytes() const override { return bytes() + product_->scratch_bytes(); }
   bool reads(size_t i) const override { return product_->reads(i); }
   Status record(KernelRecorder& r) const override {
@@ -103,74 +106,77 @@ class Hybrid final : public Kernel {
  private:
   size_t bytes() const { return align_binding(size_t{rows_.push.rows} * rows_.push.count * sizeof(float)); }
 
-  RowGrid rows_;
+  DynamicQuant rows_;
   std::unique_ptr<Kernel> product_;
 };
 
-/// The same by sums of integers.
-class HybridDot final : public Kernel {
+/// A product of TFLite's hybrid operators by integer dot products of quantized rows.
+class DynamicQuantDotProduct final : public Kernel {
  public:
-  HybridDot(const RowGrid& rows, DotRows product) : rows_{rows}, product_(std::move(product)) {}
+  DynamicQuantDotProduct(const DynamicQuant& rows, PerTokenDotProduct product)
+      : rows_{rows}, product_(std::move(product)) {}
   size_t scratch_bytes() const override { return rows_.bytes(); }
   bool reads(size_t i) const override { return i == 0; }
   Status record(KernelRecorder& r) const override {
     SMELT_TRY(rows_.record(r));
-    const auto p = rows_.places(r, false);
+    const auto p = rows_.bindings(r, false);
     return product_.record(r, {p[0], p[1], p[2]});
   }
 
  private:
-  StoredRows rows_;
-  DotRows product_;
+  QuantizedRows rows_;
+  PerTokenDotProduct product_;
 };
 
-/// `plain`: the node's attributes without `hybrid`.
-std::unique_ptr<Kernel> make_hybrid(const KernelSpec& spec, AttrsPtr plain, int64_t length, bool asymmetric) {
-  const auto rows = hybrid_rows(spec, "round_rows_f32", length, asymmetric);
+/// `attrs`: the node's attributes with `hybrid` cleared.
+std::unique_ptr<Kernel> make_dynamic_quant(const KernelSpec& spec, AttrsPtr attrs, int64_t length, bool asymmetric) {
+  const auto rows = dynamic_quant_rows(spec, "round_rows_f32", length, asymmetric);
   if (!rows) return nullptr;
-  const Node node = with_attrs(spec.node, std::move(plain));
+  const Node node = with_attrs(spec.node, std::move(attrs));
   auto product = listed_kernel(spec.part({node, spec.inputs, spec.constants, spec.outputs}));
   if (!product) return nullptr;
-  return std::make_unique<Hybrid>(*rows, std::move(product));
+  return std::make_unique<DynamicQuantFloat>(*rows, std::move(product));
 }
 
 template <class A>
-std::unique_ptr<Kernel> make_hybrid_image(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_dynamic_quant_conv(const KernelSpec& spec) {
   A a = spec.attrs<A>();
   const Tensor* filter = spec.constant(1);
   const Shape& x = spec.inputs[0].shape;
   if (!a.hybrid || !filter || x.rank() < 2 || x[0] < 1) return nullptr;
   if (!has_integer_quant_params(*filter, filter_dims(a.filter, filter->rank()).output)) return nullptr;
   a.hybrid = false;
-  return make_hybrid(spec, make_attrs<A>(a), x.elements() / x[0], a.asymmetric_inputs);
+  return make_dynamic_quant(spec, make_attrs<A>(a), x.elements() / x[0], a.asymmetric_inputs);
 }
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_matmul_hybrid(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_matmul_dynamic_quant(const KernelSpec& spec) {
   MatMulAttrs a = spec.attrs<MatMulAttrs>();
   const Tensor* b = spec.constant(1);
   if (!a.hybrid || !b || !b->quant() || b->rank() < 2 || a.transpose_a || a.trans_batch_a) return nullptr;
   a.hybrid = false;
-  return make_hybrid(spec, make_attrs<MatMulAttrs>(a), b->dim(b->rank() - (a.transpose_b ? 1 : 2)),
-                     a.asymmetric_inputs);
+  return make_dynamic_quant(spec, make_attrs<MatMulAttrs>(a), b->dim(b->rank() - (a.transpose_b ? 1 : 2)),
+                            a.asymmetric_inputs);
 }
 
-std::unique_ptr<Kernel> make_matmul_hybrid_dot(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_matmul_dynamic_quant_dot_product(const KernelSpec& spec) {
   MatMulAttrs a = spec.attrs<MatMulAttrs>();
   if (!a.hybrid) return nullptr;
   a.hybrid = false;
   const Node node = with_attrs(spec.node, make_attrs<MatMulAttrs>(a));
-  auto product = DotRows::make(spec.part({node, spec.inputs, spec.constants, spec.outputs}));
+  auto product = PerTokenDotProduct::make(spec.part({node, spec.inputs, spec.constants, spec.outputs}));
   if (!product) return nullptr;
-  const auto rows = hybrid_rows(spec, "dynamic_quantize_i8", product->row(), a.asymmetric_inputs);
-  return rows ? std::make_unique<HybridDot>(*rows, std::move(*product)) : nullptr;
+  const auto rows = dynamic_quant_rows(spec, "dynamic_quantize_i8", product->row(), a.asymmetric_inputs);
+  return rows ? std::make_unique<DynamicQuantDotProduct>(*rows, std::move(*product)) : nullptr;
 }
 
-std::unique_ptr<Kernel> make_conv_hybrid(const KernelSpec& spec) { return make_hybrid_image<ConvAttrs>(spec); }
+std::unique_ptr<Kernel> make_conv_dynamic_quant(const KernelSpec& spec) {
+  return make_dynamic_quant_conv<ConvAttrs>(spec);
+}
 
-std::unique_ptr<Kernel> make_conv_transpose_hybrid(const KernelSpec& spec) {
-  return make_hybrid_image<ConvTransposeAttrs>(spec);
+std::unique_ptr<Kernel> make_conv_transpose_dynamic_quant(const KernelSpec& spec) {
+  return make_dynamic_quant_conv<ConvTransposeAttrs>(spec);
 }
 
 }  // namespace smelt::vulkan

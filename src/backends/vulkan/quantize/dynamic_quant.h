@@ -9,10 +9,11 @@
 
 namespace smelt::vulkan {
 
-/// One pass over the rows of input 0, each of which chooses a grid of integers (dynamic_quant.comp).
-struct RowGrid {
-  /// The shader's rules.
-  enum class Rule : uint32_t { kSymmetric, kAsymmetric, kBalanced, kHybrid, kHybridAsymmetric };
+/// One pass over the rows of input 0 that chooses quantization parameters for each row and quantizes it
+/// (dynamic_quant.comp).
+struct DynamicQuant {
+  /// How a row's minimum and maximum give its scale and zero point.
+  enum class Rule : uint32_t { kSymmetric, kAsymmetric, kXnnpack, kHybrid, kHybridAsymmetric };
   struct Push {
     uint32_t rows, count;
     int32_t low, high;
@@ -23,27 +24,30 @@ struct RowGrid {
   Push push;
   uint32_t lanes;
 
-  /// Nullopt when rows of `length` are too long for a workgroup. `push`: without rows and count.
-  static std::optional<RowGrid> make(const KernelSpec& spec, const char* shader, Rule rule, int64_t length, Push push);
+  /// Nullopt if rows of `length` elements are too long for a workgroup. Fills in the rows and count of `push`.
+  static std::optional<DynamicQuant> make(const KernelSpec& spec, const char* shader, Rule rule, int64_t length,
+                                          Push push);
   Status record(KernelRecorder& r, std::vector<Binding> results) const;
 };
 
-/// Rows as integers, with their scales and zero points, in scratch memory.
-struct StoredRows {
-  RowGrid grid;
+/// Quantized rows with their scales and zero points in scratch memory.
+struct QuantizedRows {
+  DynamicQuant grid;
   size_t values() const { return align_binding(size_t{grid.push.rows} * grid.push.count); }
   size_t scales() const { return align_binding(size_t{grid.push.rows} * sizeof(float)); }
   size_t zeros() const { return align_binding(grid.push.rows); }
   size_t bytes() const { return values() + scales() + zeros(); }
-  /// Bindings of the three.
-  std::array<Binding, 3> places(KernelRecorder& r, bool written) const;
+  /// The bindings of values, scales and zero points.
+  std::array<Binding, 3> bindings(KernelRecorder& r, bool written) const;
   Status record(KernelRecorder& r) const;
 };
 
-/// How rows of input 0 of a hybrid operator find their grids, as reals (`shader` round_rows_f32) or as integers
-/// (dynamic_quantize_i8).
-std::optional<RowGrid> hybrid_rows(const KernelSpec& spec, const char* shader, int64_t length, bool asymmetric);
+/// Dynamic quantization of input 0 of a TFLite hybrid operator, to int8 (`shader` dynamic_quantize_i8) or to float32
+/// values rounded to such integers times scale (round_rows_f32).
+std::optional<DynamicQuant> dynamic_quant_rows(const KernelSpec& spec, const char* shader, int64_t length,
+                                               bool asymmetric);
 
+/// The node with other attributes.
 inline Node with_attrs(const Node& node, AttrsPtr attrs) {
   Node n = node;
   n.attrs = std::move(attrs);

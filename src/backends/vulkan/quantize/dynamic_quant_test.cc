@@ -11,7 +11,7 @@ using testing::per_axis;
 using testing::per_tensor;
 using testing::random_tensor;
 
-class VulkanRowGrid : public VulkanTest {};
+class VulkanDynamicQuant : public VulkanTest {};
 
 /// Rows of other ranges, one of zeros, one without negative values.
 Tensor rows(DType dtype, const Shape& shape) {
@@ -24,7 +24,7 @@ Tensor rows(DType dtype, const Shape& shape) {
   return t;
 }
 
-TEST_F(VulkanRowGrid, DynamicQuantize) {
+TEST_F(VulkanDynamicQuant, DynamicQuantize) {
   for (const Shape& shape : {Shape{3, 7}, Shape{5, 300}, Shape{2, 40000}})
     for (DType to : {DType::kI8, DType::kU8})
       for (int rule = 0; rule < 3; ++rule)
@@ -45,7 +45,7 @@ TEST_F(VulkanRowGrid, DynamicQuantize) {
 }
 
 /// Products whose rows are quantized as they come: rounded rows times reals.
-TEST_F(VulkanRowGrid, HybridProducts) {
+TEST_F(VulkanDynamicQuant, MatMulAndConv) {
   for (bool asymmetric : {false, true}) {
     MatMulAttrs m;
     m.hybrid = true;
@@ -58,14 +58,14 @@ TEST_F(VulkanRowGrid, HybridProducts) {
                 .attrs = make_attrs<MatMulAttrs>(m),
                 .inputs = {rows(DType::kF32, {6, 40}), b, random_tensor(DType::kF32, {24}, -1, 1, 3)},
                 .constant = {false, true, true}},
-               "vulkan:matmul_hybrid", {1e-3, 1e-4});
+               "vulkan:matmul_dynamic_quant", {1e-3, 1e-4});
     m.flatten_a = true;
     check_case({.label = "flattened",
                 .op = Op::kMatMul,
                 .attrs = make_attrs<MatMulAttrs>(m),
                 .inputs = {rows(DType::kF32, {2, 5, 8}), b},
                 .constant = {false, true}},
-               "vulkan:matmul_hybrid", {1e-3, 1e-4});
+               "vulkan:matmul_dynamic_quant", {1e-3, 1e-4});
     ConvAttrs c;
     c.hybrid = true;
     c.asymmetric_inputs = asymmetric;
@@ -79,35 +79,35 @@ TEST_F(VulkanRowGrid, HybridProducts) {
                 .attrs = make_attrs<ConvAttrs>(c),
                 .inputs = {random_tensor(DType::kF32, {2, 6, 7, 8}, -2, 3, 5), filter},
                 .constant = {false, true}},
-               "vulkan:conv_hybrid", {1e-3, 1e-4});
+               "vulkan:conv_dynamic_quant", {1e-3, 1e-4});
   }
 }
 
 /// QuantizeLinear and DequantizeLinear whose parameters are computed: one, one an entry of an axis, one a block.
-TEST_F(VulkanRowGrid, ComputedParameters) {
+TEST_F(VulkanDynamicQuant, DynamicParameters) {
   for (const Shape& scale : {Shape{}, Shape{6}, Shape{3, 2}})
-    for (DType stored : {DType::kI8, DType::kU8, DType::kI16, DType::kU16, DType::kI32})
+    for (DType quantized : {DType::kI8, DType::kU8, DType::kI16, DType::kU16, DType::kI32})
       for (bool zeros : {false, true}) {
         QuantizeLinearAttrs a;
         a.axis = 1;
-        a.to = stored;
+        a.to = quantized;
         a.block = scale.rank() == 2 ? 3 : 0;
-        const bool positive = stored == DType::kU8 || stored == DType::kU16;
-        OpCase c{
-            Cat(to_string(stored), " ", scale.str(), " ", zeros),
-            Op::kDequantizeLinear,
-            nullptr,
-            {random_tensor(stored, {3, 6}, positive ? 0 : -100, 100, 1), random_tensor(DType::kF32, scale, 0.1, 1, 2)}};
-        if (zeros) c.inputs.push_back(random_tensor(stored, scale, positive ? 0 : -5, 5, 3));
+        const bool positive = quantized == DType::kU8 || quantized == DType::kU16;
+        OpCase c{Cat(to_string(quantized), " ", scale.str(), " ", zeros),
+                 Op::kDequantizeLinear,
+                 nullptr,
+                 {random_tensor(quantized, {3, 6}, positive ? 0 : -100, 100, 1),
+                  random_tensor(DType::kF32, scale, 0.1, 1, 2)}};
+        if (zeros) c.inputs.push_back(random_tensor(quantized, scale, positive ? 0 : -5, 5, 3));
         a.to = DType::kF32;
         c.attrs = make_attrs<QuantizeLinearAttrs>(a);
-        check_case(c, "vulkan:dequantize_linear_computed");
-        if (stored == DType::kI32) continue;
-        a.to = stored;
+        check_case(c, "vulkan:dequantize_linear_dynamic");
+        if (quantized == DType::kI32) continue;
+        a.to = quantized;
         c.op = Op::kQuantizeLinear;
         c.attrs = make_attrs<QuantizeLinearAttrs>(a);
         c.inputs[0] = random_tensor(DType::kF32, {3, 6}, -30, 30, 4);
-        check_case(c, "vulkan:quantize_linear_computed");
+        check_case(c, "vulkan:quantize_linear_dynamic");
       }
 }
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/elementwise/elementwise.h"
 
@@ -32,7 +32,7 @@ class FakeQuantKernel final : public Kernel {
 
 std::unique_ptr<Kernel> make_fake_quant(const KernelSpec& spec) {
   const auto& a = spec.attrs<FakeQuantAttrs>();
-  if (!plain_reals(spec, {0}, {0}) || a.bits < 2 || a.bits > 16) return nullptr;
+  if (!unquantized_floats(spec, {0}, {0}) || a.bits < 2 || a.bits > 16) return nullptr;
   const float least = a.narrow_range ? 1.0f : 0.0f, most = static_cast<float>((1 << a.bits) - 1);
   const float scale = (a.max - a.min) / (most - least);
   if (!(scale > 0)) return nullptr;

@@ -1,11 +1,11 @@
-// Quantization and its inverse, by parameters that are known beforehand.
+// Quantization and dequantization, with constant parameters or with ones that the device reads.
 #include <cstring>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "backends/vulkan/core/common.h"
-#include "backends/vulkan/decompose/composed.h"
+#include "backends/vulkan/core/type_checks.h"
+#include "backends/vulkan/decompose/decomposition.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "base/cat.h"
@@ -53,10 +53,10 @@ class QuantizeKernel final : public Kernel {
   Push push_;
 };
 
-/// The same with parameters that the device computes, as inputs 1 and 2.
-class ComputedQuantize final : public Kernel {
+/// Quantization with parameters that are not constant: inputs 1 and 2.
+class DynamicParameterQuantize final : public Kernel {
  public:
-  ComputedQuantize(const char* shader, uint32_t zeros, Flags flags, const Push& push)
+  DynamicParameterQuantize(const char* shader, uint32_t zeros, Flags flags, const Push& push)
       : shader_(shader), zeros_(zeros), flags_(flags), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
@@ -77,7 +77,7 @@ class ComputedQuantize final : public Kernel {
   Push push_;
 };
 
-/// Sees x around the axis of the parameters: one each for blocks of `block` entries.
+/// Sets the sizes around the parameters' axis, with one parameter per `block` entries.
 void along_axis(Push& push, const Shape& x, int64_t axis, int64_t block) {
   const int a = static_cast<int>(axis < 0 ? axis + x.rank() : axis);
   for (int d = a + 1; d < x.rank(); ++d) push.inner *= static_cast<uint32_t>(x[d]);
@@ -86,7 +86,7 @@ void along_axis(Push& push, const Shape& x, int64_t axis, int64_t block) {
   push.blocks = static_cast<uint32_t>((x[a] + block - 1) / block);
 }
 
-/// Parameters in the type of a stored value.
+/// Takes the parameters from a quantized value's type; false if it has none that the shader takes.
 bool take_parameters(const ValueType& t, std::vector<Parameter>& parameters, Push& push) {
   using Kind = Quantization::Kind;
   if (!t.quant || t.quant->scales.empty() || t.quant->kind == Kind::kPerToken) return false;
@@ -102,7 +102,7 @@ bool take_parameters(const ValueType& t, std::vector<Parameter>& parameters, Pus
   return static_cast<int64_t>(parameters.size()) == expected;
 }
 
-/// Where the parameters of QuantizeLinear and DequantizeLinear go, by their shapes.
+/// Maps the parameters of (De)QuantizeLinear to elements by their shapes; false for unsupported shapes.
 bool take_shapes(const KernelSpec& spec, Push& push) {
   const auto& a = spec.attrs<QuantizeLinearAttrs>();
   const Shape &x = spec.inputs[0].shape, &scale = spec.inputs[1].shape;
@@ -125,7 +125,7 @@ bool take_shapes(const KernelSpec& spec, Push& push) {
   return true;
 }
 
-/// Parameters as constant inputs 1 and 2 of QuantizeLinear and DequantizeLinear.
+/// Takes the parameters from constant inputs 1 and 2 of (De)QuantizeLinear.
 bool take_constants(const KernelSpec& spec, std::vector<Parameter>& parameters, Push& push) {
   const Tensor* scale = spec.constant(1);
   const Tensor* zero = spec.has(2) ? spec.constant(2) : nullptr;
@@ -143,7 +143,7 @@ bool real(const ValueType& t) { return (t.dtype == DType::kF32 || t.dtype == DTy
 std::unique_ptr<Kernel> make(const KernelSpec& spec, const char* prefix, std::vector<Parameter> parameters, Flags flags,
                              const Push& push) {
   const Shader* shader =
-      find_shader(Cat(prefix, short_name(spec.inputs[0].dtype), '_', short_name(spec.outputs[0].dtype)).c_str());
+      find_shader(Cat(prefix, type_suffix(spec.inputs[0].dtype), '_', type_suffix(spec.outputs[0].dtype)).c_str());
   if (!shader) return nullptr;
   return std::make_unique<QuantizeKernel>(shader->name, std::move(parameters), flags, push);
 }
@@ -168,10 +168,10 @@ std::unique_ptr<Kernel> make_quantize(const KernelSpec& spec) {
   return make(spec, "quantize_", std::move(parameters), {y.quant->rounding != Rounding::kFloatHalfEven, false}, push);
 }
 
-std::unique_ptr<Kernel> make_dequantize_half(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_dequantize_fp16(const KernelSpec& spec) {
   if (spec.inputs[0].dtype != DType::kF16 || spec.inputs[0].quant || spec.outputs[0].dtype != DType::kF32)
     return nullptr;
-  Composition c(spec);
+  Decomposition c(spec);
   return c.kernel({c.cast(c.input(0), DType::kF32)});
 }
 
@@ -184,19 +184,19 @@ std::unique_ptr<Kernel> make_dequantize(const KernelSpec& spec) {
 
 namespace {
 
-/// With parameters of the device: float32 scales, zero points in the stored type.
-std::unique_ptr<Kernel> make_computed(const KernelSpec& spec, const char* prefix, const ValueType& stored, Flags flags,
-                                      Push push) {
+/// (De)QuantizeLinear with non-constant float32 scales, and zero points in the quantized type.
+std::unique_ptr<Kernel> make_dynamic(const KernelSpec& spec, const char* prefix, const ValueType& quantized,
+                                     Flags flags, Push push) {
   if (spec.inputs[1].dtype != DType::kF32 || spec.inputs[1].quant || !take_shapes(spec, push)) return nullptr;
-  if (spec.has(2) && (spec.inputs[2].dtype != stored.dtype || spec.inputs[2].quant)) return nullptr;
+  if (spec.has(2) && (spec.inputs[2].dtype != quantized.dtype || spec.inputs[2].quant)) return nullptr;
   const Shader* shader = find_shader(
-      Cat(prefix, short_name(spec.inputs[0].dtype), '_', short_name(spec.outputs[0].dtype), "_computed").c_str());
+      Cat(prefix, type_suffix(spec.inputs[0].dtype), '_', type_suffix(spec.outputs[0].dtype), "_computed").c_str());
   if (!shader) return nullptr;
   const uint32_t zeros = !spec.has(2) ? 0 : spec.inputs[2].shape.elements() == 1 ? 1 : 2;
-  return std::make_unique<ComputedQuantize>(shader->name, zeros, flags, push);
+  return std::make_unique<DynamicParameterQuantize>(shader->name, zeros, flags, push);
 }
 
-/// The range of the stored integers. False: not one of the type.
+/// Takes the quantized range; false if it exceeds the element type.
 bool take_range(const QuantizeLinearAttrs& a, Push& push) {
   if (a.quant_min == a.quant_max) return true;
   if (a.quant_min < push.low || a.quant_max > push.high || a.quant_min > a.quant_max) return false;
@@ -207,16 +207,16 @@ bool take_range(const QuantizeLinearAttrs& a, Push& push) {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_quantize_linear_computed(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_quantize_linear_dynamic(const KernelSpec& spec) {
   const auto& a = spec.attrs<QuantizeLinearAttrs>();
   Push push = push_of(spec);
   if (!real(spec.inputs[0]) || spec.outputs[0].quant || !take_range(a, push)) return nullptr;
-  return make_computed(spec, "quantize_", spec.outputs[0], {false, a.reciprocal}, push);
+  return make_dynamic(spec, "quantize_", spec.outputs[0], {false, a.reciprocal}, push);
 }
 
-std::unique_ptr<Kernel> make_dequantize_linear_computed(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_dequantize_linear_dynamic(const KernelSpec& spec) {
   if (!real(spec.outputs[0]) || spec.inputs[0].quant) return nullptr;
-  return make_computed(spec, "dequantize_", spec.inputs[0], {}, push_of(spec));
+  return make_dynamic(spec, "dequantize_", spec.inputs[0], {}, push_of(spec));
 }
 
 std::unique_ptr<Kernel> make_quantize_linear(const KernelSpec& spec) {

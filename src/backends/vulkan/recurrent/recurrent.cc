@@ -39,13 +39,13 @@ struct Sizes {
 class RecurrentKernel final : public Kernel {
  public:
   RecurrentKernel(const KernelSpec& spec, const Sizes& s, std::vector<RecurrentGate> gates, uint32_t present,
-                  const std::optional<RowGrid>& rounding)
+                  const std::optional<DynamicQuant>& rounding)
       : attrs_(spec.attrs<RecurrentAttrs>()),
         s_(s),
         activations_(std::move(gates)),
         present_(present),
         rounding_(rounding) {
-    if (spec.has(4)) length_words_ = whole_words(spec.inputs[4].dtype);
+    if (spec.has(4)) length_words_ = index_words(spec.inputs[4].dtype);
     for (size_t i : {1, 2}) constant_[i - 1] = spec.constant(i) != nullptr;
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(s_.directions) * state_bytes() + rounded_bytes(); }
@@ -85,11 +85,11 @@ class RecurrentKernel final : public Kernel {
     return Ok();
   }
   /// Steps of one dispatch; 0: not even one.
-  static int64_t steps_at_once(const Sizes& s, bool rounded) {
+  static int64_t steps_per_dispatch(const Sizes& s, bool rounded) {
     const int64_t units = (s.hidden + width(s) - 1) / width(s);
-    const int64_t rounds = units * (s.inputs + 2 * s.hidden + 16);
-    if (rounded) return rounds + units * (s.batch + 1) <= kMaxRounds ? 1 : 0;
-    return std::min(s.steps, kMaxRounds / rounds);
+    const int64_t iterations = units * (s.inputs + 2 * s.hidden + 16);
+    if (rounded) return iterations + units * (s.batch + 1) <= kMaxLoopIterations ? 1 : 0;
+    return std::min(s.steps, kMaxLoopIterations / iterations);
   }
 
  private:
@@ -146,7 +146,7 @@ class RecurrentKernel final : public Kernel {
       p.beta[i] = static_cast<float>(gate.beta);
     }
     for (p.first = 0; p.first < p.steps; p.first += p.count) {
-      p.count = std::min(u32(steps_at_once(s_, rounding_.has_value())), p.steps - p.first);
+      p.count = std::min(u32(steps_per_dispatch(s_, rounding_.has_value())), p.steps - p.first);
       SMELT_TRY(r.dispatch({"recurrent", constants, buffers, u32(s_.batch)}, p));
     }
     return Ok();
@@ -156,7 +156,7 @@ class RecurrentKernel final : public Kernel {
   Sizes s_;
   std::vector<RecurrentGate> activations_;
   uint32_t present_, length_words_ = 1;
-  std::optional<RowGrid> rounding_;  ///< of x, where products see 8-bit grids
+  std::optional<DynamicQuant> rounding_;  ///< of x, where products see 8-bit grids
   bool constant_[2] = {};
 };
 
@@ -166,9 +166,10 @@ std::unique_ptr<Kernel> make_recurrent(const KernelSpec& spec) {
   const auto& a = spec.attrs<RecurrentAttrs>();
   const Shape& x = spec.inputs[0].shape;
   if (x.rank() != 3) return nullptr;
-  std::optional<RowGrid> rounding;
+  std::optional<DynamicQuant> rounding;
   if (a.dynamic_quantization) {
-    rounding = RowGrid::make(spec, "round_rows_f32", RowGrid::Rule::kAsymmetric, x.elements(), {0, 0, 0, 255, 0});
+    rounding =
+        DynamicQuant::make(spec, "round_rows_f32", DynamicQuant::Rule::kAsymmetric, x.elements(), {0, 0, 0, 255, 0});
     if (a.cell != RecurrentAttrs::Cell::kLstm || !rounding) return nullptr;
   }
   const Sizes s{(a.forward ? 1 : 0) + (a.backward ? 1 : 0),
@@ -184,7 +185,7 @@ std::unique_ptr<Kernel> make_recurrent(const KernelSpec& spec) {
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
     if (!spec.has(i)) continue;
     const ValueType& t = spec.inputs[i];
-    if (i == 4 ? whole_words(t.dtype) == 0 : t.dtype != DType::kF32 || t.quant) return nullptr;
+    if (i == 4 ? index_words(t.dtype) == 0 : t.dtype != DType::kF32 || t.quant) return nullptr;
     if (i >= 3) present |= 1u << (i - 3);
   }
   for (size_t i = 0; i < 3; ++i) {
@@ -194,7 +195,7 @@ std::unique_ptr<Kernel> make_recurrent(const KernelSpec& spec) {
   }
   if ((present & kLastC) && a.cell != RecurrentAttrs::Cell::kLstm) return nullptr;
   auto gates = recurrent_gates(a, static_cast<int>(s.directions));
-  if (!gates.ok() || RecurrentKernel::steps_at_once(s, rounding.has_value()) < 1) return nullptr;
+  if (!gates.ok() || RecurrentKernel::steps_per_dispatch(s, rounding.has_value()) < 1) return nullptr;
   return std::make_unique<RecurrentKernel>(spec, s, std::move(*gates), present, rounding);
 }
 

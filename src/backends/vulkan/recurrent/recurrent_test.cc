@@ -109,13 +109,13 @@ TEST_F(VulkanRecurrent, DynamicQuantization) {
     }
 }
 
-TEST_F(VulkanRecurrent, HalfFloats) {
+TEST_F(VulkanRecurrent, Fp16) {
   RecurrentAttrs a;
   a.cell = Cell::kGru;
   a.hidden = Net{}.hidden;
   OpCase c = net_case(a, {}, DType::kF16);
   add_operands(c, a, {}, true);
-  check_case(c, "vulkan:converted", {2e-3, 2e-3});
+  check_case(c, "vulkan:legalized_types", {2e-3, 2e-3});
 }
 
 }  // namespace

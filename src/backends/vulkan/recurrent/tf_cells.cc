@@ -6,7 +6,7 @@
 #include <string>
 
 #include "backends/vulkan/core/activation.h"
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "backends/vulkan/recurrent/tf_cells.h"
 #include "base/cat.h"
@@ -17,10 +17,10 @@
 
 namespace smelt::vulkan {
 
-uint32_t weight_word(const Tensor& t, int64_t i, bool stored) {
-  if (stored && t.dtype() == DType::kU8)  // int8 under another name
+uint32_t weight_word(const Tensor& t, int64_t i, bool quantized) {
+  if (quantized && t.dtype() == DType::kU8)  // int8 under another name
     return static_cast<uint32_t>(static_cast<int32_t>(t.data<int8_t>()[i]));
-  if (stored) return static_cast<uint32_t>(get_int(t, i));
+  if (quantized) return static_cast<uint32_t>(get_int(t, i));
   if (t.dtype() == DType::kU8 && t.quant())
     return std::bit_cast<uint32_t>(t.quant()->scale() * static_cast<float>(t.data<int8_t>()[i]));
   if (!t.quant()) return std::bit_cast<uint32_t>(static_cast<float>(get_double(t, i)));
@@ -54,7 +54,7 @@ uint32_t u32(int64_t v) { return static_cast<uint32_t>(v); }
 struct Part {
   Tensor t;
   int64_t rows = 0, columns = 1;
-  bool stored = false;                      ///< stored integers, else float32
+  bool quantized = false;                   ///< stored integers, else float32
   int64_t from = 0, column = 0, width = 1;  ///< of the constant: first row, first column, columns in all
 };
 
@@ -79,7 +79,7 @@ struct Cell {
     return most > 128 ? 256 : most > 32 ? kWidth : 32;
   }
   /// Rounds of loops that a step takes at most.
-  int64_t rounds() const {
+  int64_t iterations() const {
     const int64_t f = push.features, a = push.aux_features, n = push.units, o = push.outputs, lanes = width();
     const int64_t each = (n + lanes - 1) / lanes;
     return each * (f + a + o + 48) + (o + lanes - 1) / lanes * (n + 16) + 2 * (f + a + o + n) / lanes + 256;
@@ -119,7 +119,7 @@ class TfCells final : public Kernel {
     const int some = c.y >= 0 ? c.y : c.h_out >= 0 ? c.h_out : c.c_out;
     const auto output = [&](int i) { return r.output(static_cast<size_t>(i < 0 ? some : i)); };
     Push p = c.push;
-    const auto at_once = u32(std::max<int64_t>(1, kMaxRounds / c.rounds()));
+    const auto at_once = u32(std::max<int64_t>(1, kMaxLoopIterations / c.iterations()));
     for (p.first = 0; p.first < p.steps; p.first += p.count) {
       p.count = std::min(at_once, p.steps - p.first);
       SMELT_TRY(r.dispatch({"tf_cell",
@@ -167,7 +167,7 @@ class TfCells final : public Kernel {
       for (const Part& p : c.parts)
         for (int64_t k = 0; k < p.columns; ++k)
           for (int64_t u = 0; u < p.rows; ++u)
-            *out++ = p.t.defined() ? weight_word(p.t, (p.from + u) * p.width + p.column + k, p.stored) : 0;
+            *out++ = p.t.defined() ? weight_word(p.t, (p.from + u) * p.width + p.column + k, p.quantized) : 0;
     });
   }
   std::vector<Cell> cells_;
@@ -247,16 +247,16 @@ class CellMaker {
     }
     const Tensor* t = spec_.constant(static_cast<size_t>(i));
     if (!t || t->rank() != 2 || t->dim(0) != rows || t->dim(1) != columns) return false;
-    const bool stored = t->dtype() == DType::kI8 || t->dtype() == DType::kU8;
-    if (stored ? !t->quant() : t->dtype() != DType::kF32 && t->dtype() != DType::kF16 && t->dtype() != DType::kBF16)
+    const bool quantized = t->dtype() == DType::kI8 || t->dtype() == DType::kU8;
+    if (quantized ? !t->quant() : t->dtype() != DType::kF32 && t->dtype() != DType::kF16 && t->dtype() != DType::kBF16)
       return false;
-    if (stored != ((cell.has & kQuantizes) != 0) && cell.w >= 0) return false;  // all of one kind
-    if (stored) {
+    if (quantized != ((cell.has & kQuantizes) != 0) && cell.w >= 0) return false;  // all of one kind
+    if (quantized) {
       cell.has |= kQuantizes;
       cell.scales[slot] = t->quant()->scale();
     }
     if (cell.w < 0) cell.w = i;
-    cell.parts.push_back({*t, rows, columns, stored, 0, 0, columns});
+    cell.parts.push_back({*t, rows, columns, quantized, 0, 0, columns});
     return true;
   }
   bool vector(int i, int64_t n) {
@@ -269,7 +269,7 @@ class CellMaker {
     cell.parts.push_back({*t, n, 1});
     return true;
   }
-  bool done() const { return cell.w >= 0 && cell.rounds() <= kMaxRounds; }
+  bool done() const { return cell.w >= 0 && cell.iterations() <= kMaxLoopIterations; }
 
  private:
   bool real(int i) const {

@@ -6,8 +6,8 @@
 
 namespace smelt::vulkan {
 
-/// Entry i of a constant of TFLite's recurrent operators as a word of the tables that their shaders read: a stored
-/// integer, or the bits of a float32.
-uint32_t weight_word(const Tensor& t, int64_t i, bool stored);
+/// Element i of a constant of TFLite's recurrent operators as a word of the shaders' weight tables: the quantized
+/// integer if `quantized`, else the bits of the float32 value.
+uint32_t weight_word(const Tensor& t, int64_t i, bool quantized);
 
 }  // namespace smelt::vulkan

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "base/cat.h"
@@ -214,9 +214,9 @@ std::unique_ptr<Kernel> make_tf_lstm_i8(const KernelSpec& spec) {
   }
   const uint32_t width = std::max(n, outputs) > 128 ? 256 : std::max(n, outputs) > 32 ? kWidth : 32;
   const int64_t each = (n + width - 1) / width;
-  const int64_t rounds = 4 * each * (features + outputs + 64) + (outputs + width - 1) / width * (n + 8) + 256;
-  if (rounds > kMaxRounds) return nullptr;
-  return std::make_unique<IntegerCell>(std::move(c.table), has, u32(batch), width, kMaxRounds / rounds, p);
+  const int64_t iterations = 4 * each * (features + outputs + 64) + (outputs + width - 1) / width * (n + 8) + 256;
+  if (iterations > kMaxLoopIterations) return nullptr;
+  return std::make_unique<IntegerCell>(std::move(c.table), has, u32(batch), width, kMaxLoopIterations / iterations, p);
 }
 
 }  // namespace smelt::vulkan

@@ -64,7 +64,7 @@ const std::vector<Parts> kParts = {{},
                                    {.coupled = true, .peephole = true, .projection = true, .norm = true},
                                    {.diagonal = true}};
 
-/// Hybrid rows round: a value at the middle of two may fall on either side of what the host has.
+/// DynamicQuantFloat rows round: a value at the middle of two may fall on either side of what the host has.
 Near near_of(DType dtype) { return dtype == DType::kI8 || dtype == DType::kU8 ? Near{1e-4, 1e-4} : Near{}; }
 
 TEST_F(VulkanTfCells, Lstm) {
@@ -196,16 +196,17 @@ TEST_F(VulkanTfCells, Svdf) {
       check_case(c, "vulkan:tf_svdf", near_of(dtype));
     }
   TfSvdfAttrs a;
-  const auto stored = [](DType dtype, const Shape& shape, double most, float scale, int32_t zero = 0) {
+  const auto quantized = [](DType dtype, const Shape& shape, double most, float scale, int32_t zero = 0) {
     Tensor t = random_tensor(dtype, shape, -most, most, 6);
     t.set_quant(testing::per_tensor(scale, zero));
     return t;
   };
   OpCase c{"int8", Op::kTfSvdf, make_attrs<TfSvdfAttrs>(a)};
-  c.inputs = {
-      stored(DType::kI8, {kBatch, kFeatures}, 127, 0.05f, 3), stored(DType::kI8, {kFilters, kFeatures}, 127, 0.01f),
-      stored(DType::kI16, {kFilters, kMemory}, 3000, 0.001f), random_tensor(DType::kI32, {kFilters}, -1000, 1000, 7),
-      stored(DType::kI16, {kBatch, kFilters * kMemory}, 3000, 0.002f)};
+  c.inputs = {quantized(DType::kI8, {kBatch, kFeatures}, 127, 0.05f, 3),
+              quantized(DType::kI8, {kFilters, kFeatures}, 127, 0.01f),
+              quantized(DType::kI16, {kFilters, kMemory}, 3000, 0.001f),
+              random_tensor(DType::kI32, {kFilters}, -1000, 1000, 7),
+              quantized(DType::kI16, {kBatch, kFilters * kMemory}, 3000, 0.002f)};
   finish(c, {0, 4}, 2);
   c.outputs = {ValueType::tensor(DType::kI8, {kBatch, kFilters}, testing::per_tensor(0.3f, -5)),
                ValueType::tensor(DType::kI16, {kBatch, kFilters * kMemory}, testing::per_tensor(0.002f, 0))};
@@ -213,7 +214,8 @@ TEST_F(VulkanTfCells, Svdf) {
 }
 
 TEST_F(VulkanTfCells, IntegerLstm) {
-  const auto stored = [](DType dtype, const Shape& shape, double most, float scale, uint32_t seed, int32_t zero = 0) {
+  const auto quantized = [](DType dtype, const Shape& shape, double most, float scale, uint32_t seed,
+                            int32_t zero = 0) {
     Tensor t = random_tensor(dtype, shape, -most, most, seed);
     t.set_quant(testing::per_tensor(scale, zero));
     return t;
@@ -233,23 +235,24 @@ TEST_F(VulkanTfCells, IntegerLstm) {
       const int64_t outputs = p.projection ? kOutputs : kUnits;
       OpCase c{Cat("int8", to_string(p), " time major ", time_major), Op::kTfLstm, make_attrs<TfLstmAttrs>(a),
                std::vector<Tensor>(24)};
-      c.inputs[0] = stored(DType::kI8, time_major ? Shape{kTime, kBatch, kFeatures} : Shape{kBatch, kTime, kFeatures},
-                           127, 0.008f, 1, 2);
+      c.inputs[0] =
+          quantized(DType::kI8, time_major ? Shape{kTime, kBatch, kFeatures} : Shape{kBatch, kTime, kFeatures}, 127,
+                    0.008f, 1, 2);
       for (size_t g = p.coupled ? 1 : 0; g < 4; ++g) {
         const auto seed = static_cast<uint32_t>(g);
-        c.inputs[1 + g] = stored(DType::kI8, {kUnits, kFeatures}, 127, 0.006f, seed + 2);
-        c.inputs[5 + g] = stored(DType::kI8, {kUnits, outputs}, 127, 0.006f, seed + 9);
+        c.inputs[1 + g] = quantized(DType::kI8, {kUnits, kFeatures}, 127, 0.006f, seed + 2);
+        c.inputs[5 + g] = quantized(DType::kI8, {kUnits, outputs}, 127, 0.006f, seed + 9);
         c.inputs[12 + g] = random_tensor(DType::kI32, {kUnits}, -20000, 20000, seed + 20);
         if (p.peephole && g != 2)
-          c.inputs[9 + (g == 3 ? 2 : g)] = stored(DType::kI16, {kUnits}, 20000, 3e-5f, seed + 30);
-        if (p.norm) c.inputs[20 + g] = stored(DType::kI16, {kUnits}, 20000, 5e-5f, seed + 40);
+          c.inputs[9 + (g == 3 ? 2 : g)] = quantized(DType::kI16, {kUnits}, 20000, 3e-5f, seed + 30);
+        if (p.norm) c.inputs[20 + g] = quantized(DType::kI16, {kUnits}, 20000, 5e-5f, seed + 40);
       }
       if (p.projection) {
-        c.inputs[16] = stored(DType::kI8, {kOutputs, kUnits}, 127, 0.006f, 50);
+        c.inputs[16] = quantized(DType::kI8, {kOutputs, kUnits}, 127, 0.006f, 50);
         c.inputs[17] = random_tensor(DType::kI32, {kOutputs}, -2000, 2000, 51);
       }
-      c.inputs[18] = stored(DType::kI8, {kBatch, outputs}, 100, 0.0078f, 52, -4);
-      c.inputs[19] = stored(DType::kI16, {kBatch, kUnits}, 9000, 1.f / 2048, 53);
+      c.inputs[18] = quantized(DType::kI8, {kBatch, outputs}, 100, 0.0078f, 52, -4);
+      c.inputs[19] = quantized(DType::kI16, {kBatch, kUnits}, 9000, 1.f / 2048, 53);
       finish(c, {0, 18, 19}, 3);
       ValueType y = ValueType::tensor(DType::kI8);
       y.ranked = false;

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "backends/vulkan/core/activation.h"
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "backends/vulkan/recurrent/tf_cells.h"
@@ -33,15 +33,15 @@ struct StoredPush {
 /// The constants: features, times, bias (undefined: none).
 struct Weights {
   Tensor features, times, bias;
-  bool stored_features = false, stored_times = false;
+  bool quantized_features = false, quantized_times = false;
 
   size_t words(const Sizes& z) const { return 1 + size_t{z.filters} * (z.features + z.memory) + z.units; }
   void fill(const Sizes& z, uint32_t* out) const {
     *out++ = features.quant() ? std::bit_cast<uint32_t>(features.quant()->scale()) : 0;
     for (int64_t k = 0; k < z.features; ++k)
-      for (int64_t f = 0; f < z.filters; ++f) *out++ = weight_word(features, f * z.features + k, stored_features);
-    for (int64_t i = 0; i < times.elements(); ++i) *out++ = weight_word(times, i, stored_times);
-    for (int64_t u = 0; u < z.units; ++u) *out++ = bias.defined() ? weight_word(bias, u, stored_times) : 0;
+      for (int64_t f = 0; f < z.filters; ++f) *out++ = weight_word(features, f * z.features + k, quantized_features);
+    for (int64_t i = 0; i < times.elements(); ++i) *out++ = weight_word(times, i, quantized_times);
+    for (int64_t u = 0; u < z.units; ++u) *out++ = bias.defined() ? weight_word(bias, u, quantized_times) : 0;
   }
 };
 
@@ -64,7 +64,7 @@ class TfSvdf final : public Kernel {
     SMELT_ASSIGN(const Binding state, r.input(4));
     const auto address = [](const Tensor& t) { return t.defined() ? reinterpret_cast<uintptr_t>(t.raw()) : 0; };
     const std::string key =
-        Cat("svdf ", weights_.stored_features, ' ', address(weights_.times), ' ', address(weights_.bias));
+        Cat("svdf ", weights_.quantized_features, ' ', address(weights_.times), ' ', address(weights_.bias));
     SMELT_ASSIGN(const Binding table, r.table(1, key, weights_.words(push_.z) * sizeof(uint32_t),
                                               [&](void* to) { weights_.fill(push_.z, static_cast<uint32_t*>(to)); }));
     const Binding next = keeps_ ? r.output(1) : r.scratch(0, state_bytes_, true);
@@ -97,22 +97,23 @@ std::unique_ptr<Kernel> make_tf_svdf(const KernelSpec& spec) {
       (bias && bias->elements() != units))
     return nullptr;
   const int64_t lanes = std::max(filters, units) > 64 ? 256 : kWidth;
-  const int64_t rounds = (filters + lanes - 1) / lanes * (z.features + memory) +
-                         (units + lanes - 1) / lanes * (a.rank * memory) + z.features / lanes + 64;
-  if (rounds > kMaxRounds) return nullptr;
+  const int64_t iterations = (filters + lanes - 1) / lanes * (z.features + memory) +
+                             (units + lanes - 1) / lanes * (a.rank * memory) + z.features / lanes + 64;
+  if (iterations > kMaxLoopIterations) return nullptr;
   const bool keeps = wanted(spec, 1);
   const size_t state_bytes = Tensor::byte_size(s.dtype, s.shape.elements());
   Weights w{*features, *times, bias ? *bias : Tensor()};
   if (x.dtype == DType::kF32) {
-    const bool stored = features->dtype() == DType::kI8 || features->dtype() == DType::kU8;
+    const bool quantized = features->dtype() == DType::kI8 || features->dtype() == DType::kU8;
     const auto real = [](const Tensor& t) { return t.quant() ? is_per_tensor(t.quant()) : is_float(t.dtype()); };
     if (s.dtype != DType::kF32 || y.dtype != DType::kF32 || s.quant || y.quant || !real(*times) ||
         (bias && !real(*bias)))
       return nullptr;
-    if (stored ? !is_per_tensor(features->quant()) : features->quant() || !is_float(features->dtype())) return nullptr;
-    w.stored_features = stored;
+    if (quantized ? !is_per_tensor(features->quant()) : features->quant() || !is_float(features->dtype()))
+      return nullptr;
+    w.quantized_features = quantized;
     return std::make_unique<TfSvdf<RealPush>>(
-        "tf_svdf_f32", std::move(w), std::vector<uint32_t>{u32(lanes), u32(lanes), stored, a.asymmetric_inputs},
+        "tf_svdf_f32", std::move(w), std::vector<uint32_t>{u32(lanes), u32(lanes), quantized, a.asymmetric_inputs},
         u32(batch), keeps, state_bytes, RealPush{z, gpu_activation(a.act)});
   }
   if (x.dtype != DType::kI8 || features->dtype() != DType::kI8 || times->dtype() != DType::kI16 ||
@@ -120,7 +121,7 @@ std::unique_ptr<Kernel> make_tf_svdf(const KernelSpec& spec) {
     return nullptr;
   for (const QuantPtr& q : {x.quant, features->quant(), times->quant(), s.quant, y.quant})
     if (!is_per_tensor(q)) return nullptr;
-  w.stored_features = w.stored_times = true;
+  w.quantized_features = w.quantized_times = true;
   // The products are rounded to float, as in the format's kernel.
   const float from_x = x.quant->scale() * features->quant()->scale() / s.quant->scale();
   const float to_y = s.quant->scale() * times->quant()->scale() / y.quant->scale();

@@ -179,7 +179,7 @@ std::unique_ptr<Kernel> make_reduce_texture(const KernelSpec& spec) {
              least = attrs.fn == Reduction::kMin;
   if (!mean && !most && !least && attrs.fn != Reduction::kSum) return nullptr;
   const auto axes = reduced_axes(spec, attrs.noop_with_empty_axes);
-  if (!axes || axes->empty() || !plain_reals(spec, {0}, {0}) || spec.constant(0)) return nullptr;
+  if (!axes || axes->empty() || !unquantized_floats(spec, {0}, {0}) || spec.constant(0)) return nullptr;
   const int rank = spec.inputs[0].shape.rank();
   const auto y = image_of(spec, spec.outputs[0]);
   if (!y || rank > 4) return nullptr;
@@ -199,7 +199,7 @@ std::unique_ptr<Kernel> make_reduce_texture(const KernelSpec& spec) {
   const auto in = [&](const TextureForm& form) {
     return ImageLayout::of(spec.inputs[0].shape, spec.inputs[0].dtype, form, spec.device);
   };
-  auto x = image_as_it_lies(spec, 0);
+  auto x = existing_image(spec, 0);
   if (!x || x != in(x->form) || !(spec.images.size() > 0 && spec.images[0]))
     x = in({spec.form.storage, static_cast<Packing>(std::min(own, 2u) + 1), spec.form.halves});
   if (!x) return nullptr;
@@ -207,11 +207,11 @@ std::unique_ptr<Kernel> make_reduce_texture(const KernelSpec& spec) {
     if (const uint32_t from = order >> 2 * d & 3; y->size[d] != (push.reduced[from] ? 1 : x->size[from]))
       return nullptr;
   push.x = x->size;
-  uint64_t rounds = 1;
+  uint64_t iterations = 1;
   for (int d = 0; d < 4; ++d)
     if (const auto k = static_cast<size_t>(d); push.reduced[k])
-      rounds *= static_cast<uint64_t>(d == x->packed() ? (x->size[k] + 3) / 4 : x->size[k]);
-  if (4 * rounds > kMaxRounds) return nullptr;
+      iterations *= static_cast<uint64_t>(d == x->packed() ? (x->size[k] + 3) / 4 : x->size[k]);
+  if (4 * iterations > kMaxLoopIterations) return nullptr;
   const auto count = static_cast<double>(spec.inputs[0].shape.elements() / spec.outputs[0].shape.elements());
   push.scale = mean ? static_cast<float>(1 / count) : 1.0f;
   push.n = static_cast<uint32_t>(y->count());
@@ -237,10 +237,10 @@ class ReduceTableKernel final : public Kernel {
     SMELT_ASSIGN(const Binding table, r.table(key, Tensor::byte_size(y_.dtype, entries), [&](void* to) {
       std::vector<int64_t> sums(static_cast<size_t>(entries));
       std::iota(sums.begin(), sums.end(), int_min(x_.dtype) * count);
-      Tensor stored(y_.dtype, Shape{entries});
-      stored.set_quant(y_.quant);
-      finish_accumulators(attrs_, x_.dtype, *x_.quant, count, std::move(sums), stored);
-      std::memcpy(to, stored.raw(), stored.bytes());
+      Tensor quantized(y_.dtype, Shape{entries});
+      quantized.set_quant(y_.quant);
+      finish_accumulators(attrs_, x_.dtype, *x_.quant, count, std::move(sums), quantized);
+      std::memcpy(to, quantized.raw(), quantized.bytes());
     }));
     Dispatch d{x_.dtype == DType::kI8   ? "reduce_table_i8"
                : x_.dtype == DType::kU8 ? "reduce_table_u8"
@@ -262,7 +262,7 @@ class ReduceTableKernel final : public Kernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_reduce_table(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_reduce_lookup_table(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ReduceAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   if ((x.dtype != DType::kI8 && x.dtype != DType::kU8 && x.dtype != DType::kI16) || x.dtype != y.dtype ||
@@ -361,7 +361,7 @@ std::unique_ptr<Kernel> make_arg_reduce(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_arg_reduce_texture(const KernelSpec& spec) {
   auto plan = ArgPlan::make(spec);
   if (!plan || spec.constant(0) || spec.inputs[0].quant) return nullptr;
-  const auto x = image_as_it_lies(spec, 0);
+  const auto x = existing_image(spec, 0);
   if (!x) return nullptr;
   return std::make_unique<ArgTexture>(spec.form, *x, spec.outputs[0].dtype == DType::kI64, std::move(*plan));
 }
@@ -385,7 +385,7 @@ std::unique_ptr<Kernel> make_cumulative(const KernelSpec& spec) {
     return nullptr;
   if (dtype == DType::kI64 && attrs.fn == Fn::kLogSumExp) return nullptr;
   const auto push = axis_push(spec.inputs[0].shape, axis->front());
-  if (!push || push->extent > kMaxRounds) return nullptr;
+  if (!push || push->extent > kMaxLoopIterations) return nullptr;
   return std::make_unique<PushedRowKernel<AxisPush>>(
       shader,
       std::vector<uint32_t>{kWidth, static_cast<uint32_t>(attrs.fn), attrs.exclusive ? 1u : 0u,

@@ -98,7 +98,7 @@ TEST_F(VulkanReduce, QuantizedSums) {
                {x, ints(a.axes)},
                {false, true},
                {ValueType::tensor(dtype, out, test::per_tensor(fn == Reduction::kMean ? 0.03f : 1.7f, 9, rounding))}},
-              "vulkan:reduce_table");
+              "vulkan:reduce_lookup_table");
         }
 }
 
@@ -169,7 +169,7 @@ TEST_F(VulkanReduce, Softmax) {
                         Op::kSoftmax,
                         make_attrs<SoftmaxAttrs>(a),
                         {random_tensor(dtype, shape, -8, 8, 9)}},
-                       "vulkan:softmax_real", dtype == DType::kF16 ? Near{5e-3, 2e-3} : Near{1e-5, 1e-5});
+                       "vulkan:softmax_float", dtype == DType::kF16 ? Near{5e-3, 2e-3} : Near{1e-5, 1e-5});
           }
 }
 

@@ -1,5 +1,5 @@
 // Rows combined by segment ids.
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/common/index.h"
 #include "ops/reduce/reduce.h"
@@ -52,14 +52,15 @@ std::optional<uint32_t> code_of(Reduction fn) {
 std::unique_ptr<Kernel> make_segment(const KernelSpec& spec) {
   const auto& a = spec.attrs<SegmentAttrs>();
   const ValueType &x = spec.inputs[0], &ids = spec.inputs[1], &y = spec.outputs[0];
-  const uint32_t words = whole_words(ids.dtype);
+  const uint32_t words = index_words(ids.dtype);
   const auto combine = code_of(a.fn);
   if ((x.dtype != DType::kF32 && x.dtype != DType::kI32) || x.quant || y.dtype != x.dtype || y.quant) return nullptr;
   if (words == 0 || !combine || ids.shape.rank() < 1 || ids.shape.rank() > x.shape.rank()) return nullptr;
   for (int d = 0; d < ids.shape.rank(); ++d)
     if (ids.shape[d] != x.shape[d]) return nullptr;
   const int64_t count = ids.shape.elements(), n = y.shape.elements();
-  if (count > kMaxRounds || count * n > (int64_t{1} << 32)) return spec.refuse(count, " rows to ", y.shape.str());
+  if (count > kMaxLoopIterations || count * n > (int64_t{1} << 32))
+    return spec.refuse(count, " rows to ", y.shape.str());
   const int64_t row = product(x.shape, ids.shape.rank(), x.shape.rank());
   return std::make_unique<SegmentKernel>(x.dtype == DType::kF32 ? "segment_f32" : "segment_i32",
                                          std::vector<uint32_t>{kWidth, *combine, words, a.sorted ? 1u : 0u},

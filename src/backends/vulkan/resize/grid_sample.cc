@@ -1,4 +1,4 @@
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/common/index.h"
 #include "ops/resize/resize.h"
@@ -36,7 +36,7 @@ class GridSampleKernel final : public Kernel {
 
 std::unique_ptr<Kernel> make_grid_sample(const KernelSpec& spec) {
   const Shape &x = spec.inputs[0].shape, &y = spec.outputs[0].shape;
-  if (!plain_reals(spec, {0, 1}, {0}) || (x.rank() != 4 && x.rank() != 5)) return nullptr;
+  if (!unquantized_floats(spec, {0, 1}, {0}) || (x.rank() != 4 && x.rank() != 5)) return nullptr;
   const bool volumes = x.rank() == 5;
   const auto word = [](int64_t v) { return static_cast<uint32_t>(v); };
   const Push push{word(y.elements()),    word(x[1]),     word(volumes ? x[2] : 1),

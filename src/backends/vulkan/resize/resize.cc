@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "backends/vulkan/core/common.h"
-#include "backends/vulkan/decompose/composed.h"
+#include "backends/vulkan/core/type_checks.h"
+#include "backends/vulkan/decompose/decomposition.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/gemm/operand.h"
 #include "backends/vulkan/layout/texture_kernel.h"
@@ -67,11 +67,11 @@ class ResizeKernel final : public Kernel {
   size_t scratch_bytes() const override { return scratch_; }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(Binding x, r.input(0));
-    std::string from = short_name(dtype_);
+    std::string from = type_suffix(dtype_);
     for (size_t i = 0; i < passes_.size(); ++i) {
       const Pass& p = passes_[i];
       const bool last = i + 1 == passes_.size();
-      const std::string to = last ? short_name(dtype_) : "f32";
+      const std::string to = last ? type_suffix(dtype_) : "f32";
       SMELT_ASSIGN(const Binding begins, upload(r, i, "begins", p.begins.data(), p.begins.size() * sizeof(uint32_t)));
       SMELT_ASSIGN(const Binding taps, upload(r, i, "taps", p.taps.data(), p.taps.size() * sizeof(Tap)));
       const size_t bytes = size_t{p.push.n} * sizeof(float);
@@ -102,7 +102,7 @@ class ResizeKernel final : public Kernel {
 
 namespace {
 
-/// The dimensions that the node names; nullopt: not known.
+/// The dimensions that the node resizes; nullopt if its sizes are not constant.
 std::optional<std::vector<ResizeAxis>> named_axes(const KernelSpec& spec) {
   for (size_t i = 1; i < spec.inputs.size(); ++i)
     if (spec.has(i) && !spec.constant(i)) return std::nullopt;
@@ -113,10 +113,10 @@ std::optional<std::vector<ResizeAxis>> named_axes(const KernelSpec& spec) {
   return std::move(*axes);
 }
 
-/// The dimensions that change, from the first to the last; nullopt: not known, or not to what the node gives.
+/// The dimensions that change, in order; nullopt if sizes are not constant or do not give the output's shape.
 std::optional<std::vector<std::pair<ResizeAxis, AxisTaps>>> changed_axes(const KernelSpec& spec) {
   const auto& a = spec.attrs<ResizeAttrs>();
-  if (!plain_reals(spec, {0}, {0})) return std::nullopt;
+  if (!unquantized_floats(spec, {0}, {0})) return std::nullopt;
   Shape shape = spec.inputs[0].shape;
   const auto axes = named_axes(spec);
   if (!axes) return std::nullopt;
@@ -209,13 +209,13 @@ std::unique_ptr<Kernel> make_resize_texture(const KernelSpec& spec) {
   }
   for (uint32_t d : dims)
     if (static_cast<int>(d) == x->packed() || out.rank() > 4) return nullptr;
-  if (most_taps(passes[0]) * (most_taps(passes[1]) + 1) > static_cast<size_t>(kMaxRounds)) return nullptr;
+  if (most_taps(passes[0]) * (most_taps(passes[1]) + 1) > static_cast<size_t>(kMaxLoopIterations)) return nullptr;
   auto kernel = std::make_unique<ResizeTexture>(*x, *y, dims[0], dims[1]);
   for (const Pass& p : passes) kernel->append(p);
   return kernel;
 }
 
-std::unique_ptr<Kernel> make_resize_real(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_resize_float(const KernelSpec& spec) {
   const auto changed = changed_axes(spec);
   if (!changed) return nullptr;
   std::vector<Pass> passes;
@@ -230,14 +230,14 @@ std::unique_ptr<Kernel> make_resize_real(const KernelSpec& spec) {
 
 namespace {
 
-/// Whether sums of 8-bit values by these weights are exact in float32 along two dimensions: multiples of 1 / 256.
+/// True if the weights are multiples of 1/256, so that float32 sums of 8-bit values are exact along two dimensions.
 bool exact_weights(const AxisTaps& taps) {
   return std::all_of(taps.weight.begin(), taps.weight.end(), [](double w) { return w * 256 == std::floor(w * 256); });
 }
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_resize_bytes(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_resize_unquantized(const KernelSpec& spec) {
   const auto& a = spec.attrs<ResizeAttrs>();
   const DType dtype = spec.outputs[0].dtype;
   if ((dtype != DType::kU8 && dtype != DType::kI8) || spec.inputs[0].dtype != dtype || spec.inputs[0].quant ||
@@ -252,7 +252,7 @@ std::unique_ptr<Kernel> make_resize_bytes(const KernelSpec& spec) {
     weighed += taps->identity ? 0 : 1;
   }
   if (weighed > 2 || a.coord == ResizeAttrs::Coord::kTfCropAndResize) return nullptr;
-  Composition c(spec);
+  Decomposition c(spec);
   std::vector<ValueId> inputs{c.cast(c.input(0), DType::kF32)};
   if (inputs[0] == kNoValue) return nullptr;
   for (size_t i = 1; i < spec.inputs.size(); ++i) inputs.push_back(c.input(i));

@@ -61,7 +61,7 @@ class SoftmaxTexture final : public TextureKernel {
 std::unique_ptr<Kernel> make_softmax_texture(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<SoftmaxAttrs>();
   const Shape& shape = spec.outputs[0].shape;
-  if (!plain_reals(spec, {0}, {0}) || spec.constant(0) || attrs.flatten || shape.rank() == 0 ||
+  if (!unquantized_floats(spec, {0}, {0}) || spec.constant(0) || attrs.flatten || shape.rank() == 0 ||
       attrs.kind == SoftmaxAttrs::Kind::kHardmax)
     return nullptr;
   const auto axis = normalize_axis(attrs.axis, shape.rank());
@@ -70,16 +70,16 @@ std::unique_ptr<Kernel> make_softmax_texture(const KernelSpec& spec) {
   const int d = shape.rank() - 1 - *axis;
   const int64_t elements = image->size[static_cast<size_t>(d)];
   const int64_t line = d == image->packed() ? (elements + 3) / 4 : elements;
-  if (3 * line > kMaxRounds) return nullptr;
+  if (3 * line > kMaxLoopIterations) return nullptr;
   return std::make_unique<SoftmaxTexture>(
       *image, static_cast<uint32_t>(d), attrs.kind == SoftmaxAttrs::Kind::kLogSoftmax,
       TexturePush{image->size, static_cast<float>(attrs.beta),
                   static_cast<uint32_t>(image->count() / static_cast<uint64_t>(line))});
 }
 
-std::unique_ptr<Kernel> make_softmax_real(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_softmax_float(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<SoftmaxAttrs>();
-  if (!plain_reals(spec, {0}, {0})) return nullptr;
+  if (!unquantized_floats(spec, {0}, {0})) return nullptr;
   const Shape& shape = spec.inputs[0].shape;
   AxisView v;
   if (attrs.flatten && attrs.axis == shape.rank()) {

@@ -3,7 +3,7 @@
 #include <bit>
 #include <string>
 
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/common/index.h"
@@ -12,16 +12,16 @@
 namespace smelt::vulkan {
 namespace {
 
-constexpr uint32_t kMaxSlots = 1024;  // of sort.comp, and the chunks of order_long.comp
+constexpr uint32_t kMaxSlots = 1024;  // of sort.comp, and of a chunk of sort_long.comp
 constexpr int64_t kMaxExtent = 1 << 22;
 
 struct Push {
   uint32_t rows, extent, inner, keep;
 };
 
-class OrderKernel final : public Kernel {
+class SortKernel final : public Kernel {
  public:
-  OrderKernel(std::string shader, std::vector<uint32_t> constants, const Push& push)
+  SortKernel(std::string shader, std::vector<uint32_t> constants, const Push& push)
       : shader_(std::move(shader)), constants_(std::move(constants)), push_(push) {}
   bool reads(size_t i) const override { return i == 0; }
   Status record(KernelRecorder& r) const override {
@@ -39,8 +39,8 @@ class OrderKernel final : public Kernel {
   Push push_;
 };
 
-/// Rows of more elements, in memory (sort_long.comp).
-class LongOrderKernel final : public Kernel {
+/// Bitonic sort of longer rows in global memory (sort_long.comp).
+class LongSortKernel final : public Kernel {
  public:
   struct LongPush {
     Push order;
@@ -48,7 +48,7 @@ class LongOrderKernel final : public Kernel {
   };
   enum Part : uint32_t { kSortChunks, kStep, kMergeChunks, kWrite };
 
-  LongOrderKernel(std::string shader, std::vector<uint32_t> flags, const Push& push, uint32_t slots)
+  LongSortKernel(std::string shader, std::vector<uint32_t> flags, const Push& push, uint32_t slots)
       : shader_(std::move(shader)), flags_(std::move(flags)), push_(push), slots_(slots) {}
   bool reads(size_t i) const override { return i == 0; }
   size_t scratch_bytes() const override { return size_t{push_.rows} * slots_ * sizeof(uint32_t); }
@@ -80,10 +80,10 @@ class LongOrderKernel final : public Kernel {
   uint32_t slots_;
 };
 
-/// Rows whose ties lie where PyTorch leaves them (topk_unstable.comp).
-class UnstableOrderKernel final : public Kernel {
+/// TopK that orders equal values as PyTorch does (topk_unstable.comp).
+class UnstableTopKKernel final : public Kernel {
  public:
-  UnstableOrderKernel(std::string shader, std::vector<uint32_t> constants, const Push& push)
+  UnstableTopKKernel(std::string shader, std::vector<uint32_t> constants, const Push& push)
       : shader_(std::move(shader)), constants_(std::move(constants)), push_(push) {}
   bool reads(size_t i) const override { return i == 0; }
   size_t scratch_bytes() const override { return size_t{push_.rows} * push_.extent * sizeof(uint32_t); }
@@ -102,13 +102,13 @@ class UnstableOrderKernel final : public Kernel {
   Push push_;
 };
 
-/// Rounds of loops that ordering one row may take: a selection by parts or heaps, and a sort.
-int64_t unstable_rounds(int64_t extent, int64_t keep, bool few) {
+/// Loop iterations of selecting and sorting one row.
+int64_t unstable_iterations(int64_t extent, int64_t keep, bool few) {
   const int64_t kept = std::bit_width(static_cast<uint64_t>(keep)), all = std::bit_width(static_cast<uint64_t>(extent));
   return few ? extent * (2 + 2 * kept) + 3 * keep * kept : extent * (1 + 4 * all) + keep * (16 + 5 * kept);
 }
 
-bool orders(DType dtype) {
+bool sorts(DType dtype) {
   switch (dtype) {
     case DType::kF32:
     case DType::kF16:
@@ -123,18 +123,18 @@ bool orders(DType dtype) {
   }
 }
 
-/// `ties`: they are to lie where PyTorch leaves them.
-std::unique_ptr<Kernel> make_order(const KernelSpec& spec, int64_t axis, bool descending,
-                                   const TopKAttrs* ties = nullptr) {
+/// `ties`: set if equal values are to be ordered as PyTorch does.
+std::unique_ptr<Kernel> make_sort_kernel(const KernelSpec& spec, int64_t axis, bool descending,
+                                         const TopKAttrs* ties = nullptr) {
   const Shape& in = spec.inputs[0].shape;
   const bool values = wanted(spec, 0), indices = wanted(spec, 1);
   const DType dtype = spec.inputs[0].dtype;
-  if (!orders(dtype) || (dtype == DType::kI64 && !spec.device.info().int64)) return nullptr;
+  if (!sorts(dtype) || (dtype == DType::kI64 && !spec.device.info().int64)) return nullptr;
   if (in.rank() == 0 || (!values && !indices)) return nullptr;
   const auto a = normalize_axis(axis, in.rank());
   if (!a.ok() || in[*a] > kMaxExtent) return nullptr;
   if (values && spec.outputs[0].dtype != spec.inputs[0].dtype) return nullptr;
-  const uint32_t words = indices ? whole_words(spec.outputs[1].dtype) : 0;
+  const uint32_t words = indices ? index_words(spec.outputs[1].dtype) : 0;
   if (indices && words == 0) return nullptr;
   const AxisView v = axis_view(in, *a);
   const int64_t keep = spec.outputs[values ? 0 : 1].shape[*a];
@@ -146,22 +146,22 @@ std::unique_ptr<Kernel> make_order(const KernelSpec& spec, int64_t axis, bool de
   if (ties) {
     const bool few = keep * 64 <= v.extent;
     const uint64_t places = uint64_t{push.rows} * push.extent;
-    if (unstable_rounds(v.extent, keep, few) > kMaxRounds ||
+    if (unstable_iterations(v.extent, keep, few) > kMaxLoopIterations ||
         places * sizeof(uint32_t) > std::min<uint64_t>(spec.device.max_binding(), UINT32_MAX))
       return spec.refuse("ties of rows of ", v.extent, " elements in PyTorch's order");
     std::vector<uint32_t> constants{kWidth};
     constants.insert(constants.end(), flags.begin(), flags.end());
     constants.insert(constants.end(), {few ? 1u : 0u, ties->sorted ? 1u : 0u});
-    return std::make_unique<UnstableOrderKernel>("order_unstable_" + short_name(dtype), std::move(constants), push);
+    return std::make_unique<UnstableTopKKernel>("order_unstable_" + type_suffix(dtype), std::move(constants), push);
   }
   if (v.extent > kMaxSlots) {
     const uint64_t places = uint64_t{push.rows} * slots;
     if (places > UINT32_MAX / 4 || places * sizeof(uint32_t) > spec.device.max_binding()) return nullptr;
-    return std::make_unique<LongOrderKernel>("order_long_" + short_name(dtype), std::move(flags), push, slots);
+    return std::make_unique<LongSortKernel>("order_long_" + type_suffix(dtype), std::move(flags), push, slots);
   }
   std::vector<uint32_t> constants{kWidth, slots};
   constants.insert(constants.end(), flags.begin(), flags.end());
-  return std::make_unique<OrderKernel>("order_" + short_name(dtype), std::move(constants), push);
+  return std::make_unique<SortKernel>("order_" + type_suffix(dtype), std::move(constants), push);
 }
 
 }  // namespace
@@ -171,12 +171,12 @@ std::unique_ptr<Kernel> make_top_k(const KernelSpec& spec) {
   if (!spec.constant(1)) return spec.refuse("the number of results (input 1) is computed");
   // Values alone, in order, don't show the order of ties.
   const bool ties = attrs.torch_order && (!attrs.sorted || wanted(spec, 1));
-  return make_order(spec, attrs.axis, attrs.largest, ties ? &attrs : nullptr);
+  return make_sort_kernel(spec, attrs.axis, attrs.largest, ties ? &attrs : nullptr);
 }
 
 std::unique_ptr<Kernel> make_sort(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<SortAttrs>();
-  return make_order(spec, attrs.axis, attrs.descending);
+  return make_sort_kernel(spec, attrs.axis, attrs.descending);
 }
 
 }  // namespace smelt::vulkan

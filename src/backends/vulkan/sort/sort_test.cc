@@ -9,13 +9,13 @@ namespace {
 
 using testing::random_tensor;
 
-class VulkanOrder : public VulkanTest {};
+class VulkanSort : public VulkanTest {};
 
 Tensor whole(int64_t k) { return test::tensor(DType::kI64, Shape{1}, {static_cast<double>(k)}); }
 
 const std::vector<Shape> kShapes = {Shape{1}, Shape{6, 5, 3}, Shape{2, 33, 2}, Shape{3, 1000}};
 
-TEST_F(VulkanOrder, TopK) {
+TEST_F(VulkanSort, TopK) {
   for (DType dtype : {DType::kF32, DType::kF16, DType::kI32, DType::kI8, DType::kU8})
     for (DType index : {DType::kI32, DType::kI64})
       for (bool largest : {false, true})
@@ -37,7 +37,7 @@ TEST_F(VulkanOrder, TopK) {
         }
 }
 
-TEST_F(VulkanOrder, Sort) {
+TEST_F(VulkanSort, Sort) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
   for (bool descending : {false, true}) {
     SortAttrs a;
@@ -61,7 +61,7 @@ TEST_F(VulkanOrder, Sort) {
   }
 }
 
-TEST_F(VulkanOrder, LongRows) {
+TEST_F(VulkanSort, LongRows) {
   for (DType dtype : {DType::kF32, DType::kF16, DType::kI32, DType::kI64, DType::kI8, DType::kU8, DType::kI16})
     for (bool descending : {false, true})
       for (const Shape& shape : {Shape{1025, 3}, Shape{9000}, Shape{2, 4096, 2}}) {
@@ -88,7 +88,7 @@ TEST_F(VulkanOrder, LongRows) {
 }
 
 /// Selections by parts and by heaps of many and of no equal elements, sorted and as they were left.
-TEST_F(VulkanOrder, TiesInTheOrderOfPyTorch) {
+TEST_F(VulkanSort, TiesInTheOrderOfPyTorch) {
   struct Case {
     Shape shape;
     int64_t axis, keep;
@@ -120,7 +120,7 @@ TEST_F(VulkanOrder, TiesInTheOrderOfPyTorch) {
 }
 
 /// In falling and rising order, in waves, and values alone.
-TEST_F(VulkanOrder, TiesOfPatterns) {
+TEST_F(VulkanSort, TiesOfPatterns) {
   for (int pattern = 0; pattern < 4; ++pattern)
     for (int64_t keep : {4, 100, 256}) {
       TopKAttrs a;

@@ -1,10 +1,9 @@
-// Losses and distances, composed of kernels that pick, multiply and sum; and results that shapes alone tell.
+// Losses and pairwise distances, decomposed into gathers, elementwise kernels and reductions.
 #include <charconv>
 #include <cmath>
 
-#include "backends/vulkan/core/common.h"
-#include "backends/vulkan/decompose/composed.h"
-#include "ops/common/run_reference.h"
+#include "backends/vulkan/core/type_checks.h"
+#include "backends/vulkan/decompose/decomposition.h"
 #include "ops/gather/gather.h"
 #include "ops/matmul/matmul.h"
 #include "ops/reduce/reduce.h"
@@ -13,16 +12,16 @@
 namespace smelt::vulkan {
 namespace {
 
-ValueId reduced(Composition& c, Reduction fn, ValueId x, int64_t axis) {
+ValueId reduced(Decomposition& c, Reduction fn, ValueId x, int64_t axis) {
   ReduceAttrs a;
   a.fn = fn;
   return c.add(Op::kReduce, make_attrs<ReduceAttrs>(a), {x, c.i64({axis})});
 }
 
-ValueId function(Composition& c, Unary fn, ValueId x) { return c.add(Op::kUnary, make_attrs<UnaryAttrs>(fn), {x}); }
+ValueId function(Decomposition& c, Unary fn, ValueId x) { return c.add(Op::kUnary, make_attrs<UnaryAttrs>(fn), {x}); }
 
 /// The loss of log-probabilities whose classes are dimension `axis`, in the shape of output 0.
-ValueId negative_log_likelihood(Composition& c, const KernelSpec& spec, ValueId log_p, int axis) {
+ValueId negative_log_likelihood(Decomposition& c, const KernelSpec& spec, ValueId log_p, int axis) {
   const auto& attrs = spec.attrs<LossAttrs>();
   const Shape &scores = spec.inputs[0].shape, &target = spec.inputs[1].shape;
   const DType index = spec.inputs[1].dtype;
@@ -77,7 +76,7 @@ std::unique_ptr<Kernel> make_loss(const KernelSpec& spec, bool of_scores) {
   if (spec.has(2) && spec.inputs[2].shape != Shape{classes}) return nullptr;
   const auto& attrs = spec.attrs<LossAttrs>();
   if (attrs.has_ignore_index && !fits_int32(static_cast<double>(attrs.ignore_index))) return nullptr;
-  Composition c(spec);
+  Decomposition c(spec);
   ValueId log_p = c.input(0);
   if (of_scores) {
     SoftmaxAttrs a;
@@ -101,30 +100,17 @@ std::unique_ptr<Kernel> make_pairwise_distance(const KernelSpec& spec) {
   double p = square || metric == "euclidean" ? 2 : 0;
   if (p == 0 && !largest) std::from_chars(metric.data(), metric.data() + metric.size(), p);
   if (!largest && p != 1 && p != 2) return spec.refuse("metric ", metric);
-  if (!plain_reals(spec, {0, 1}, {0})) return nullptr;
+  if (!unquantized_floats(spec, {0, 1}, {0})) return nullptr;
   const Shape &a = spec.inputs[0].shape, &b = spec.inputs[1].shape;
   std::vector<int64_t> rows(a.begin(), a.end()), columns(b.begin(), b.end());
   rows.insert(rows.end() - 1, 1);
   columns.insert(columns.end() - 2, 1);
-  Composition c(spec);
+  Decomposition c(spec);
   const ValueId x = c.reshape(c.input(0), rows), y = c.reshape(c.input(1), columns);
   const ValueId apart =
       p == 2 ? c.binary(Binary::kSquaredDifference, x, y) : function(c, Unary::kAbs, c.binary(Binary::kSub, x, y));
   const ValueId sum = apart == kNoValue ? kNoValue : reduced(c, largest ? Reduction::kMax : Reduction::kSum, apart, -1);
   return c.kernel({p == 2 && !square ? function(c, Unary::kSqrt, sum) : sum});
-}
-
-std::unique_ptr<Kernel> make_known(const KernelSpec& spec) {
-  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  if (y.dtype == DType::kString || x.dtype == DType::kString) return nullptr;
-  auto known = run_reference(spec.node, {Tensor(x.dtype, x.shape)}, {Tensor(y.dtype, y.shape)});
-  if (!known.ok()) return nullptr;
-  Composition c(spec);
-  const Shape same = y.shape;
-  const ValueId content = c.constant(std::move(known->front()));
-  std::vector<int64_t> perm;
-  for (int d = 0; d < same.rank(); ++d) perm.push_back(d);
-  return c.kernel({c.transpose(content, perm)});
 }
 
 }  // namespace smelt::vulkan

@@ -1,9 +1,9 @@
-#include "backends/vulkan/decompose/composed.h"
+#include "backends/vulkan/decompose/decomposition.h"
 
 #include <algorithm>
 #include <optional>
 
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/device/alignment.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/record/kernel_recorder.h"
@@ -14,7 +14,7 @@ namespace {
 
 bool is_view(Op op) { return op == Op::kReshape || op == Op::kSqueeze || op == Op::kUnsqueeze || op == Op::kFlatten; }
 
-/// Where a value lies.
+/// The memory of a value.
 struct Place {
   enum Kind : uint8_t { kNowhere, kOperand, kConstant, kScratch, kOutput } kind = kNowhere;
   size_t index = 0;  ///< of the operand, the constant, or the output
@@ -26,20 +26,20 @@ struct Stage {
   std::vector<ValueId> inputs, outputs;
 };
 
-class Composed final : public Kernel {
+class DecomposedKernel final : public Kernel {
  public:
   std::vector<Place> places;  ///< by value
   std::vector<Stage> stages;
   struct Constant {
     std::unique_ptr<Tensor> content;
-    std::optional<Composition::Derived> derived;
+    std::optional<Decomposition::Derived> derived;
   };
   std::vector<Constant> constants;
-  bool cuts(size_t i) const override {
+  bool binds_slices(size_t i) const override {
     return std::any_of(constants.begin(), constants.end(),
                        [&](const Constant& c) { return c.derived && c.derived->operand == i; });
   }
-  size_t scratch = 0;  ///< of values; behind it that of kernels
+  size_t scratch = 0;  ///< bytes of values; that of kernels follows
   const char* fault_text = nullptr;
 
   bool reads(size_t i) const override {
@@ -91,7 +91,7 @@ class Composed final : public Kernel {
 
 }  // namespace
 
-Composition::Composition(const KernelSpec& spec)
+Decomposition::Decomposition(const KernelSpec& spec)
     : spec_(spec), module_(std::make_shared<Module>()), builder_(*module_, 0) {
   module_->graphs.resize(1);
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
@@ -103,43 +103,43 @@ Composition::Composition(const KernelSpec& spec)
   }
 }
 
-ValueId Composition::add(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, bool absent) {
+ValueId Decomposition::add(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, bool absent) {
   if (!absent && std::find(inputs.begin(), inputs.end(), kNoValue) != inputs.end()) return kNoValue;
   auto made = builder_.op(op, std::move(attrs), std::move(inputs));
   return made.ok() && builder_.type(*made).is_static() ? *made : kNoValue;
 }
 
-ValueId Composition::add_as(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& type) {
+ValueId Decomposition::add_as(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& type) {
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i] == kNoValue && (i >= spec_.inputs.size() || spec_.has(i))) return kNoValue;
   auto made = builder_.op_as(op, std::move(attrs), std::move(inputs), type);
   return made.ok() && builder_.type(*made).is_static() ? *made : kNoValue;
 }
 
-ValueId Composition::derived(size_t i, const Tensor& content, std::string name) {
+ValueId Decomposition::derived(size_t i, const Tensor& content, std::string name) {
   const ValueId id = builder_.constant("", content);
   derived_[id] = {i, std::move(name)};
   return id;
 }
 
-ValueId Composition::binary(Binary fn, ValueId x, ValueId y) {
+ValueId Decomposition::binary(Binary fn, ValueId x, ValueId y) {
   return add(Op::kBinary, make_attrs<BinaryAttrs>(fn), {x, y});
 }
 
-ValueId Composition::where(ValueId condition, ValueId x, ValueId y) {
+ValueId Decomposition::where(ValueId condition, ValueId x, ValueId y) {
   return add(Op::kWhere, make_attrs<NoAttrs>(), {condition, x, y});
 }
 
-ValueId Composition::cast(ValueId x, DType to) {
+ValueId Decomposition::cast(ValueId x, DType to) {
   return x == kNoValue || dtype(x) == to ? x : add(Op::kCast, make_attrs<CastAttrs>(to), {x});
 }
 
-ValueId Composition::expand(ValueId x, const Shape& to) {
+ValueId Decomposition::expand(ValueId x, const Shape& to) {
   if (x == kNoValue || shape(x) == to) return x;
   return add(Op::kExpand, make_attrs<NoAttrs>(), {x, i64(std::vector<int64_t>(to.begin(), to.end()))});
 }
 
-ValueId Composition::reshape(ValueId x, const std::vector<int64_t>& dims) {
+ValueId Decomposition::reshape(ValueId x, const std::vector<int64_t>& dims) {
   if (x == kNoValue || shape(x) == Shape(dims)) return x;
   if (const Tensor* t = builder_.constant_of(x); t && Shape(dims).checked_elements().ok()) {
     if (Shape(dims).elements() != t->elements()) return kNoValue;
@@ -151,15 +151,15 @@ ValueId Composition::reshape(ValueId x, const std::vector<int64_t>& dims) {
   return add(Op::kReshape, make_attrs<ReshapeAttrs>(), {x, i64(dims)});
 }
 
-ValueId Composition::transpose(ValueId x, const std::vector<int64_t>& perm) {
+ValueId Decomposition::transpose(ValueId x, const std::vector<int64_t>& perm) {
   TransposeAttrs a;
   a.perm = perm;
   return add(Op::kTranspose, make_attrs<TransposeAttrs>(a), {x});
 }
 
-std::unique_ptr<Kernel> Composition::kernel(const std::vector<ValueId>& results, const char* fault) {
+std::unique_ptr<Kernel> Decomposition::kernel(const std::vector<ValueId>& results, const char* fault) {
   const Graph& g = builder_.graph();
-  auto k = std::make_unique<Composed>();
+  auto k = std::make_unique<DecomposedKernel>();
   k->fault_text = fault;
   k->places.resize(g.values.size());
   const auto at = [&](ValueId id) -> Place& { return k->places[static_cast<size_t>(id)]; };
@@ -172,12 +172,12 @@ std::unique_ptr<Kernel> Composition::kernel(const std::vector<ValueId>& results,
   for (size_t id = 0; id < g.values.size(); ++id) {
     if (!g.values[id].constant || k->places[id].kind != Place::kNowhere) continue;
     k->places[id] = {Place::kConstant, k->constants.size()};
-    Composed::Constant& c =
-        k->constants.emplace_back(Composed::Constant{std::make_unique<Tensor>(*g.values[id].constant), {}});
+    DecomposedKernel::Constant& c =
+        k->constants.emplace_back(DecomposedKernel::Constant{std::make_unique<Tensor>(*g.values[id].constant), {}});
     if (const auto it = derived_.find(static_cast<ValueId>(id)); it != derived_.end()) c.derived = it->second;
     contents[id] = c.content.get();
   }
-  // Results lie in the node's outputs, and so does what they are views of.
+  // Results, and the values that they are views of, are written to the node's outputs.
   for (size_t i = 0; i < results.size(); ++i) {
     ValueId id = results[i];
     if (spec_.node.outputs[i] == kNoValue) continue;
@@ -193,7 +193,8 @@ std::unique_ptr<Kernel> Composition::kernel(const std::vector<ValueId>& results,
     const ValueId out = n.outputs[0];
     if (is_view(n.op)) {
       at(out) = at(n.inputs[0]);
-      if (contents[static_cast<size_t>(n.inputs[0])]) return nullptr;  // constants have the shape that they need
+      if (contents[static_cast<size_t>(n.inputs[0])])
+        return nullptr;  // reshape() makes constants in the shape that they need
       continue;
     }
     std::vector<ValueType> types;

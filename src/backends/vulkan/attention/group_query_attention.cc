@@ -1,8 +1,8 @@
-// Grouped-query attention, composed of rotations, caches that rows are put into, and attention.
+// GroupQueryAttention, decomposed into rotary embeddings, cache updates and attention.
 #include <algorithm>
 
-#include "backends/vulkan/core/common.h"
-#include "backends/vulkan/decompose/composed.h"
+#include "backends/vulkan/core/type_checks.h"
+#include "backends/vulkan/decompose/decomposition.h"
 #include "ops/attention/attention.h"
 #include "ops/gather/gather.h"
 #include "ops/shape/shape.h"
@@ -136,7 +136,7 @@ class GroupQuery {
 
   const KernelSpec& spec_;
   const GroupQueryAttrs& a_;
-  Composition c_;
+  Decomposition c_;
   bool packed_;
   bool given_;               ///< caches come in, perhaps empty
   bool past_;                ///< rows go into a cache that is there
@@ -148,10 +148,10 @@ class GroupQuery {
 }  // namespace
 
 std::unique_ptr<Kernel> make_group_query_attention(const KernelSpec& spec) {
-  if (spec.has(kPastK) != spec.has(kPastV) || spec.has(kK) != spec.has(kV) || !plain_reals(spec, {kQ}, {0}))
+  if (spec.has(kPastK) != spec.has(kPastV) || spec.has(kK) != spec.has(kV) || !unquantized_floats(spec, {kQ}, {0}))
     return nullptr;
   for (size_t i : {kK, kV, kPastK, kPastV, kSinks})
-    if (spec.has(i) && !plain_reals(spec, {i}, {0})) return nullptr;
+    if (spec.has(i) && !unquantized_floats(spec, {i}, {0})) return nullptr;
   // The reference leaves scores alone beyond the bias, where attention hides keys.
   if (spec.has(kBias)) {
     const Shape& bias = spec.inputs[kBias].shape;

@@ -7,7 +7,7 @@ namespace {
 
 using testing::random_tensor;
 
-class VulkanDotRows : public VulkanTest {
+class VulkanPerTokenDotProduct : public VulkanTest {
  protected:
   void SetUp() override {
     SKIP_WITHOUT_GPU();
@@ -60,7 +60,7 @@ std::string label(const Weights& w, const Size& s) {
 const Near kNear{2e-4, 1e-5};
 
 /// Rows that are quantized as they come.
-TEST_F(VulkanDotRows, Hybrid) {
+TEST_F(VulkanPerTokenDotProduct, DynamicQuantFloat) {
   const Forced on("SMELT_VULKAN_DOT", "1");
   for (const Weights& w : kWeights)
     for (const Size& s : kSizes)
@@ -76,12 +76,12 @@ TEST_F(VulkanDotRows, Hybrid) {
                  {random_tensor(DType::kF32, {s.rows, s.k}, -3, 5, 1), weights(w, s.k, s.n)},
                  {false, true, true}};
         if (asymmetric) c.inputs.push_back(random_tensor(DType::kF32, {s.n}, -1, 1, 3));
-        check_case(c, "vulkan:matmul_hybrid_dot", kNear);
+        check_case(c, "vulkan:matmul_dynamic_quant_dot_product", kNear);
       }
 }
 
 /// Rows that come as integers, with a scale and zero point each or one for all, with and without products of fours.
-TEST_F(VulkanDotRows, Rows) {
+TEST_F(VulkanPerTokenDotProduct, Rows) {
   for (const char* fours : {"1", "0"}) {
     const Forced way("SMELT_VULKAN_DOT", fours);
     for (const Weights& w : kWeights)
@@ -97,7 +97,8 @@ TEST_F(VulkanDotRows, Rows) {
                     one ? random_tensor(DType::kF32, {s.n}, -1, 1, 3) : Tensor(),
                     random_tensor(DType::kF32, grids, 0.01, 0.03, 4), random_tensor(DType::kI8, grids, -128, 127, 5)},
                    {false, true, true}};
-          check_case(c, *fours == '1' ? "vulkan:matmul_rows_dot" : "vulkan:matmul_rows", {1e-2, 1e-4});
+          check_case(c, *fours == '1' ? "vulkan:matmul_per_token_dot_product" : "vulkan:matmul_per_token",
+                     {1e-2, 1e-4});
         }
   }
 }

@@ -8,9 +8,9 @@ namespace {
 
 using testing::random_tensor;
 
-class VulkanComposed : public VulkanTest {};
+class VulkanDecompose : public VulkanTest {};
 
-TEST_F(VulkanComposed, EinsteinSums) {
+TEST_F(VulkanDecompose, EinsteinSums) {
   struct Sum {
     const char* equation;
     std::vector<Shape> shapes;
@@ -42,7 +42,7 @@ TEST_F(VulkanComposed, EinsteinSums) {
   }
 }
 
-TEST_F(VulkanComposed, ComputedBounds) {
+TEST_F(VulkanDecompose, DynamicBounds) {
   const Shape x{3, 7};
   for (DType dtype : {DType::kF32, DType::kI32, DType::kI64})
     for (const Shape& bound : {Shape{}, Shape{7}, x})
@@ -51,7 +51,7 @@ TEST_F(VulkanComposed, ComputedBounds) {
         c.inputs = {random_tensor(dtype, x, -9, 9, 1), Tensor(), Tensor()};
         if (which & 1) c.inputs[1] = random_tensor(dtype, bound, -4, 0, 2);
         if (which & 2) c.inputs[2] = random_tensor(dtype, bound, 1, 5, 3);
-        check_case(c, "vulkan:clamp_computed");
+        check_case(c, "vulkan:clamp_dynamic");
       }
 }
 

@@ -1,6 +1,6 @@
-// Entries of one axis replaced by indices that are computed on the device. Every element of the result looks for its
-// index, so that the last of equal ones wins as in the reference kernels.
-#include "backends/vulkan/core/common.h"
+// Scatters of at most 256 slices along one axis, without reduction. Every element of the result searches the indices
+// from the last, so that the last of equal ones wins as in the reference kernels.
+#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/common/index.h"
 #include "ops/gather/gather.h"
@@ -13,7 +13,7 @@ constexpr const char* kShaders[][2] = {{"put_8_i32", "put_8_i64"},
                                        {"put_32_i32", "put_32_i64"},
                                        {"put_64_i32", "put_64_i64"}};
 /// The search is linear.
-constexpr int64_t kMostPicks = 256;
+constexpr int64_t kMaxIndices = 256;
 
 struct Push {
   uint32_t n;
@@ -26,9 +26,9 @@ struct Inputs {
   size_t indices, values;
 };
 
-class PutKernel final : public Kernel {
+class ScatterSmall final : public Kernel {
  public:
-  PutKernel(const char* shader, const Inputs& in, const Push& push) : shader_(shader), in_(in), push_(push) {}
+  ScatterSmall(const char* shader, const Inputs& in, const Push& push) : shader_(shader), in_(in), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
     SMELT_ASSIGN(const Binding indices, r.input(in_.indices));
@@ -46,34 +46,34 @@ class PutKernel final : public Kernel {
 std::unique_ptr<Kernel> make(const KernelSpec& spec, const Inputs& in, int64_t axis) {
   const Shape& x = spec.inputs[0].shape;
   const DType dtype = spec.outputs[0].dtype, index = spec.inputs[in.indices].dtype;
-  const int width = width_index(dtype);
-  if (width < 0 || x.rank() == 0 || spec.inputs[in.values].dtype != dtype || whole_words(index) == 0) return nullptr;
+  const int width = element_width_index(dtype);
+  if (width < 0 || x.rank() == 0 || spec.inputs[in.values].dtype != dtype || index_words(index) == 0) return nullptr;
   const auto at = normalize_axis(axis, x.rank());
   if (!at.ok()) return nullptr;
   const AxisView v = axis_view(x, *at);
   const Push push{static_cast<uint32_t>(x.elements()), static_cast<uint32_t>(v.extent), static_cast<uint32_t>(v.inner),
                   static_cast<uint32_t>(spec.inputs[in.indices].shape.elements())};
   const int64_t places = x.elements() / push.extent * push.picks;
-  if (push.picks > kMostPicks || push.picks == 0 || spec.inputs[in.values].shape.elements() != places) return nullptr;
-  return std::make_unique<PutKernel>(kShaders[width][whole_words(index) - 1], in, push);
+  if (push.picks > kMaxIndices || push.picks == 0 || spec.inputs[in.values].shape.elements() != places) return nullptr;
+  return std::make_unique<ScatterSmall>(kShaders[width][index_words(index) - 1], in, push);
 }
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_put_slices(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_scatter_slices_small(const KernelSpec& spec) {
   const auto& a = spec.attrs<ScatterAttrs>();
   if (a.reduction != ScatterAttrs::Reduce::kNone) return nullptr;
   return make(spec, {1, 2}, a.axis);
 }
 
-std::unique_ptr<Kernel> make_put_rows(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_scatter_nd_small(const KernelSpec& spec) {
   const Shape& indices = spec.inputs[1].shape;
   if (spec.attrs<ScatterAttrs>().reduction != ScatterAttrs::Reduce::kNone) return nullptr;
   if (indices.rank() < 1 || indices.back() != 1) return nullptr;  // tuples of one index
   return make(spec, {1, 2}, 0);
 }
 
-std::unique_ptr<Kernel> make_index_put(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_index_put_small(const KernelSpec& spec) {
   if (spec.attrs<IndexAttrs>().accumulate) return nullptr;
   size_t only = 0;
   for (size_t i = 2; i < spec.inputs.size(); ++i) {

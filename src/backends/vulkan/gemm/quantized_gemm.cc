@@ -1,4 +1,4 @@
-#include "backends/vulkan/gemm/integer_product.h"
+#include "backends/vulkan/gemm/quantized_gemm.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,18 +8,18 @@
 
 namespace smelt::vulkan {
 
-std::optional<IntegerProduct> IntegerProduct::make(const KernelSpec& spec, int w_axis, int64_t channels,
-                                                   const Activation& act, Rounding rounding, double alpha) {
+std::optional<QuantizedGemm> QuantizedGemm::make(const KernelSpec& spec, int w_axis, int64_t channels,
+                                                 const Activation& act, Rounding rounding, double alpha) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   if (x.dtype != y.dtype || (spec.has(2) && !spec.constant(2))) return std::nullopt;
   auto pair = QuantizedPair::make(x, spec.inputs[1], w_axis, channels);
   if (!pair || (pair->w_signed != pair->x_signed && !pair->w_signed)) return std::nullopt;
   auto requant = RequantParams::make(spec, channels, act, rounding, alpha);
   if (!requant) return std::nullopt;
-  return IntegerProduct{std::move(*pair), std::move(*requant)};
+  return QuantizedGemm{std::move(*pair), std::move(*requant)};
 }
 
-Result<Binding> IntegerProduct::table(KernelRecorder& r) const {
+Result<Binding> QuantizedGemm::table(KernelRecorder& r) const {
   std::vector<int32_t> rows;
   rows.reserve(requant.bias.size() * 4);
   for (size_t c = 0; c < requant.bias.size(); ++c) {
@@ -31,7 +31,7 @@ Result<Binding> IntegerProduct::table(KernelRecorder& r) const {
   return r.table("requant", std::span<const int32_t>(rows));
 }
 
-bool IntegerProduct::zeros_fit() const {
+bool QuantizedGemm::zeros_fit() const {
   const auto fits = [](int32_t zero, bool is_signed) {
     return is_signed ? zero >= -128 && zero <= 127 : zero >= 0 && zero <= 255;
   };
@@ -39,21 +39,22 @@ bool IntegerProduct::zeros_fit() const {
          std::all_of(pair.w_zeros.begin(), pair.w_zeros.end(), [&](int32_t z) { return fits(z, pair.w_signed); });
 }
 
-std::optional<int32_t> IntegerProduct::w_zero() const {
+std::optional<int32_t> QuantizedGemm::w_zero() const {
   for (int32_t z : pair.w_zeros)
     if (z != pair.w_zeros[0]) return std::nullopt;
   return pair.w_zeros.empty() ? 0 : pair.w_zeros[0];
 }
 
-bool eight_bits(const KernelSpec& spec, const ValueType& t) {
+bool is_int8(const KernelSpec& spec, const ValueType& t) {
   return (t.dtype == DType::kI8 || t.dtype == DType::kU8) && spec.device.stores(t.dtype);
 }
 
-int zero_points(const KernelSpec& spec, size_t i, DType operand, int64_t many) {
-  if (!spec.has(i)) return 0;
+ZeroPoints zero_points(const KernelSpec& spec, size_t i, DType operand, int64_t channels) {
+  if (!spec.has(i)) return ZeroPoints::kNone;
   const ValueType& t = spec.inputs[i];
-  if (t.dtype != operand || t.shape.rank() > 1) return -1;
-  return t.shape.elements() == 1 ? 1 : t.shape.elements() == many ? 2 : -1;
+  if (t.dtype != operand || t.shape.rank() > 1) return ZeroPoints::kUnsupported;
+  if (t.shape.elements() == 1) return ZeroPoints::kPerTensor;
+  return t.shape.elements() == channels ? ZeroPoints::kPerChannel : ZeroPoints::kUnsupported;
 }
 
 }  // namespace smelt::vulkan

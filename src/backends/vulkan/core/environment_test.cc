@@ -14,9 +14,9 @@ namespace {
 
 using testing::random_tensor;
 
-class VulkanForced : public VulkanTest {};
+class VulkanEnvironment : public VulkanTest {};
 
-TEST_F(VulkanForced, Winograd) {
+TEST_F(VulkanEnvironment, Winograd) {
   const Forced on("SMELT_VULKAN_WINOGRAD", "1");
   struct Row {
     Shape x;
@@ -43,7 +43,7 @@ TEST_F(VulkanForced, Winograd) {
       }
 }
 
-TEST_F(VulkanForced, NoWinograd) {
+TEST_F(VulkanEnvironment, NoWinograd) {
   const Forced off("SMELT_VULKAN_WINOGRAD", "0");
   ConvAttrs a;
   a.layout = Layout::kChannelsLast;
@@ -59,7 +59,7 @@ TEST_F(VulkanForced, NoWinograd) {
 }
 
 /// Rows that a workgroup shares, with and without a view of other lanes' values.
-TEST_F(VulkanForced, Subgroups) {
+TEST_F(VulkanEnvironment, Subgroups) {
   for (const char* way : {"0", "1"})
     for (DType dtype : {DType::kF32, DType::kF16}) {
       const Forced choice("SMELT_VULKAN_SUBGROUPS", way);
@@ -75,7 +75,7 @@ TEST_F(VulkanForced, Subgroups) {
                     {false, true}},
                    "vulkan:reduce", near);
       }
-      check_case({"softmax", Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {x}}, "vulkan:softmax_real", near);
+      check_case({"softmax", Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {x}}, "vulkan:softmax_float", near);
       check_case({"norm",
                   Op::kLayerNorm,
                   make_attrs<LayerNormAttrs>(),
@@ -86,7 +86,7 @@ TEST_F(VulkanForced, Subgroups) {
 }
 
 /// What is core in later versions is had by extensions.
-TEST_F(VulkanForced, Extensions) {
+TEST_F(VulkanEnvironment, Extensions) {
   const DeviceInfo now = devices()->front();
   const Forced way("SMELT_VULKAN_PLAIN", "2");
   const DeviceInfo old = devices()->front();
@@ -100,7 +100,7 @@ TEST_F(VulkanForced, Extensions) {
 }
 
 /// Descriptors lie in sets or in the command buffer.
-TEST_F(VulkanForced, PlainDevices) {
+TEST_F(VulkanEnvironment, DevicesWithoutExtensions) {
   ConvAttrs a;
   a.layout = Layout::kChannelsLast;
   a.filter = FilterLayout::kOSI;

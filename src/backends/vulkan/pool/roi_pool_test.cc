@@ -18,11 +18,11 @@ Tensor reals(DType dtype, const Shape& shape, const std::vector<double>& v) { re
 TEST_F(VulkanRegions, Align) {
   for (DType dtype : {DType::kF32, DType::kF16})
     for (bool max : {false, true})
-      for (bool half : {false, true})
+      for (bool fp16 : {false, true})
         for (int64_t ratio : {0, 2}) {
           RoiAttrs a;
           a.max = max;
-          a.half_pixel = half;
+          a.half_pixel = fp16;
           a.height = 3;
           a.width = 2;
           a.sampling_ratio = ratio;
@@ -32,7 +32,7 @@ TEST_F(VulkanRegions, Align) {
               reals(dtype, {5, 4}, {1, 2, 9, 8, -4, -6, 7, 30, 60, 70, 90, 90, 8, 8, 1, 1, 0, 0, 40, 2});
           for (DType index : {DType::kI64, DType::kI32})
             check_case(
-                {.label = Cat(max, half, ratio),
+                {.label = Cat(max, fp16, ratio),
                  .op = Op::kRoiPool,
                  .attrs = make_attrs<RoiAttrs>(a),
                  .inputs = {random_tensor(dtype, {2, 3, 7, 9}, -2, 2, 1), boxes, reals(index, {5}, {0, 1, 0, 1, 1})}},
@@ -74,7 +74,7 @@ TEST_F(VulkanRegions, CropAndResize) {
   }
 }
 
-TEST_F(VulkanRegions, MovedWindows) {
+TEST_F(VulkanRegions, DeformConv) {
   for (int64_t groups : {1, 2})
     for (int64_t offset_groups : {1, 2})
       for (int parts : {3, 4, 5}) {

@@ -1,4 +1,4 @@
-#include "backends/vulkan/core/common.h"
+#include "backends/vulkan/core/type_checks.h"
 
 #include <cstdlib>
 
@@ -6,7 +6,8 @@
 
 namespace smelt::vulkan {
 
-bool plain_reals(const KernelSpec& spec, std::initializer_list<size_t> inputs, std::initializer_list<size_t> outputs) {
+bool unquantized_floats(const KernelSpec& spec, std::initializer_list<size_t> inputs,
+                        std::initializer_list<size_t> outputs) {
   const DType dtype = spec.outputs[*outputs.begin()].dtype;
   if (dtype != DType::kF32 && dtype != DType::kF16) return false;
   for (size_t i : inputs)
@@ -29,13 +30,13 @@ const char* element_shader(const KernelSpec& spec, std::initializer_list<size_t>
   return variants[(dtype == first ? 0 : 1) + (to_bool ? 2 : 0)];
 }
 
-std::optional<bool> forced(const char* name) {
+std::optional<bool> environment_switch(const char* name) {
   const char* e = std::getenv(name);
   if (!e || (*e != '0' && *e != '1')) return std::nullopt;
   return *e == '1';
 }
 
-std::string short_name(DType dtype) {
+std::string type_suffix(DType dtype) {
   switch (dtype) {
     case DType::kF32:
       return "f32";
@@ -66,7 +67,7 @@ std::string short_name(DType dtype) {
   }
 }
 
-int width_index(DType dtype) {
+int element_width_index(DType dtype) {
   switch (bit_width(dtype)) {
     case 8:
       return 0;

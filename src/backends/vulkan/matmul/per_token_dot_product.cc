@@ -1,11 +1,11 @@
-#include "backends/vulkan/matmul/dot_rows.h"
+#include "backends/vulkan/matmul/per_token_dot_product.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
-#include "backends/vulkan/core/common.h"
-#include "backends/vulkan/decompose/composed.h"
+#include "backends/vulkan/core/type_checks.h"
+#include "backends/vulkan/decompose/decomposition.h"
 #include "tensor/numeric.h"
 
 namespace smelt::vulkan {
@@ -20,34 +20,34 @@ struct Push {
 
 }  // namespace
 
-bool multiplies_fours(const Device& device) {
+bool uses_integer_dot_product(const Device& device) {
   const DeviceInfo& info = device.info();
-  return info.int8_dot_product && forced("SMELT_VULKAN_DOT").value_or(info.fast_int8_dot_product);
+  return info.int8_dot_product && environment_switch("SMELT_VULKAN_DOT").value_or(info.fast_int8_dot_product);
 }
 
-std::optional<DotRows> DotRows::make(const KernelSpec& product) {
+std::optional<PerTokenDotProduct> PerTokenDotProduct::make(const KernelSpec& product) {
   const auto& attrs = product.attrs<MatMulAttrs>();
   const Device& device = product.device;
-  if (!multiplies_fours(device) || !device.stores(DType::kI8) || attrs.alpha != 1 || attrs.beta != 1)
+  if (!uses_integer_dot_product(device) || !device.stores(DType::kI8) || attrs.alpha != 1 || attrs.beta != 1)
     return std::nullopt;
-  const auto s = rows_as_pixels(product, attrs);
+  const auto s = matmul_as_conv(product, attrs);
   if (!s || product.outputs[0].dtype != DType::kF32 || product.outputs[0].quant) return std::nullopt;
   if (product.has(2) && !product.constant(2)) return std::nullopt;
   const int o_axis = attrs.transpose_b ? 0 : 1;
-  const auto stored = StoredWeights::make(device, product.inputs[1], *s, o_axis, 1 - o_axis);
-  if (!stored) return std::nullopt;
-  DotRows d;
+  const auto quantized = QuantizedWeights::make(device, product.inputs[1], *s, o_axis, 1 - o_axis);
+  if (!quantized) return std::nullopt;
+  PerTokenDotProduct d;
   d.shape_ = *s;
-  d.stored_ = *stored;
+  d.quantized_ = *quantized;
   d.weights_ = *product.constant(1);
   if (product.has(2)) d.bias_ = *product.constant(2);
   d.act_ = gpu_activation(attrs.act);
-  if (s->c_in % 8 != 0 || stored->block % 8 != 0) d.stored_.bits = 8;
-  const int64_t a_chunk = 32 / d.stored_.bits;
-  if (s->c_in % a_chunk != 0 || d.stored_.block % a_chunk != 0) return std::nullopt;
+  if (s->c_in % 8 != 0 || quantized->block % 8 != 0) d.quantized_.bits = 8;
+  const int64_t a_chunk = 32 / d.quantized_.bits;
+  if (s->c_in % a_chunk != 0 || d.quantized_.block % a_chunk != 0) return std::nullopt;
   const int64_t rows = s->out_pixels(), words = d.chunks() * s->c_out;
   if (words > INT32_MAX || static_cast<uint64_t>(words) * 4 > device.max_binding()) return std::nullopt;
-  if (d.chunks() + 2 * stored->blocks(*s) > kMaxRounds || rows * s->c_out > INT32_MAX) return std::nullopt;
+  if (d.chunks() + 2 * quantized->blocks(*s) > kMaxLoopIterations || rows * s->c_out > INT32_MAX) return std::nullopt;
   d.tiling_ = choose_tiling(device, s->c_out, rows);
   if ((rows + d.tiling_.tile - 1) / d.tiling_.tile > 65535) return std::nullopt;
   if (rows == 1) {
@@ -57,9 +57,9 @@ std::optional<DotRows> DotRows::make(const KernelSpec& product) {
   return d;
 }
 
-void DotRows::pack(int32_t* words) const {
-  const std::vector<int8_t> values = stored_.values(weights_, shape_);
-  const int64_t a_chunk = 32 / stored_.bits;
+void PerTokenDotProduct::pack(int32_t* words) const {
+  const std::vector<int8_t> values = quantized_.values(weights_, shape_);
+  const int64_t a_chunk = 32 / quantized_.bits;
   const auto value = [&](int64_t o, int64_t i) {
     return static_cast<uint32_t>(values[static_cast<size_t>(o * shape_.filter_o + i * shape_.filter_i)]);
   };
@@ -68,37 +68,37 @@ void DotRows::pack(int32_t* words) const {
       uint32_t word = 0;
       for (int64_t i = 0; i < a_chunk; ++i) {
         const auto shift = static_cast<uint32_t>(i % 4 * 8 + i / 4 * 4);
-        word |= (value(o, c * a_chunk + i) & (stored_.bits == 4 ? 15u : 255u)) << shift;
+        word |= (value(o, c * a_chunk + i) & (quantized_.bits == 4 ? 15u : 255u)) << shift;
       }
       *words++ = static_cast<int32_t>(word);
     }
 }
 
-void DotRows::parameters(int32_t* rows) const {
-  const std::vector<int8_t> values = stored_.values(weights_, shape_);
+void PerTokenDotProduct::parameters(int32_t* rows) const {
+  const std::vector<int8_t> values = quantized_.values(weights_, shape_);
   const Quantization& q = *weights_.quant();
-  for (int64_t b = 0; b < stored_.blocks(shape_); ++b)
+  for (int64_t b = 0; b < quantized_.blocks(shape_); ++b)
     for (int64_t o = 0; o < shape_.c_out; ++o) {
-      const int64_t first = b * stored_.block, last = std::min(first + stored_.block, shape_.c_in);
+      const int64_t first = b * quantized_.block, last = std::min(first + quantized_.block, shape_.c_in);
       int32_t sum = 0;
       for (int64_t i = first; i < last; ++i)
         sum += values[static_cast<size_t>(o * shape_.filter_o + i * shape_.filter_i)];
       *rows++ = sum;
-      *rows++ = std::bit_cast<int32_t>(q.scale(stored_.parameter(q, shape_, o, first)));
+      *rows++ = std::bit_cast<int32_t>(q.scale(quantized_.parameter(q, shape_, o, first)));
     }
 }
 
-Result<Binding> DotRows::bias(KernelRecorder& r) const {
+Result<Binding> PerTokenDotProduct::bias(KernelRecorder& r) const {
   const size_t bytes = static_cast<size_t>(shape_.c_out) * sizeof(float);
   if (!bias_.defined())
     return r.table(Cat("zeros ", shape_.c_out), bytes, [&](void* to) { std::memset(to, 0, bytes); });
   return FloatConstant(2, bias_).bind(r);
 }
 
-Status DotRows::record(KernelRecorder& r, const Operands& o) const {
-  const int64_t blocks = stored_.blocks(shape_), words = chunks() * shape_.c_out;
+Status PerTokenDotProduct::record(KernelRecorder& r, const Operands& o) const {
+  const int64_t blocks = quantized_.blocks(shape_), words = chunks() * shape_.c_out;
   SMELT_ASSIGN(const Binding weights,
-               r.table(1, Cat("rows of dot products, ", stored_.bits, " bits"), static_cast<size_t>(words) * 4,
+               r.table(1, Cat("rows of dot products, ", quantized_.bits, " bits"), static_cast<size_t>(words) * 4,
                        [&](void* to) { pack(static_cast<int32_t*>(to)); }));
   SMELT_ASSIGN(const Binding columns,
                r.table(1, "sums and scales of blocks", static_cast<size_t>(blocks * shape_.c_out) * 8,
@@ -106,53 +106,53 @@ Status DotRows::record(KernelRecorder& r, const Operands& o) const {
   SMELT_ASSIGN(const Binding bias, this->bias(r));
   static const char* const shaders[2][2] = {{"dot_rows_w8", "dot_rows_w8_blocks"},
                                             {"dot_rows_w4", "dot_rows_w4_blocks"}};
-  Dispatch d{shaders[stored_.bits == 4 ? 1 : 0][blocks > 1 ? 1 : 0],
-             {tiling_.width * slices_, tiling_.tile, tiling_.lanes, slices_, o.one_grid ? 1u : 0u},
+  Dispatch d{shaders[quantized_.bits == 4 ? 1 : 0][blocks > 1 ? 1 : 0],
+             {tiling_.width * slices_, tiling_.tile, tiling_.lanes, slices_, o.per_tensor ? 1u : 0u},
              {o.x, weights, o.scales, o.zeros, columns, bias, r.output(0)}};
   const int64_t across = int64_t{tiling_.width} * tiling_.lanes;
   d.x = static_cast<uint32_t>((shape_.c_out + across - 1) / across);
   d.y = static_cast<uint32_t>((rows() + tiling_.tile - 1) / tiling_.tile);
   const auto i32 = [](int64_t v) { return static_cast<int32_t>(v); };
-  const int64_t block = blocks > 1 ? stored_.block * stored_.bits / 32 : chunks();
+  const int64_t block = blocks > 1 ? quantized_.block * quantized_.bits / 32 : chunks();
   return r.dispatch(
       d, Push{i32(rows()), i32(shape_.c_out), i32(shape_.c_in / 4), i32(chunks()), i32(block), i32(blocks), act_});
 }
 
 namespace {
 
-/// Rows that come as integers with their scales and zero points.
-class ScaledRows final : public Kernel {
+/// A MatMul whose inputs 3 and 4 are the scales and zero points of the rows of input 0.
+class PerTokenMatMul final : public Kernel {
  public:
-  ScaledRows(DotRows product, bool one_grid) : product_(std::move(product)), one_grid_(one_grid) {}
+  PerTokenMatMul(PerTokenDotProduct product, bool per_tensor) : product_(std::move(product)), per_tensor_(per_tensor) {}
   bool reads(size_t i) const override { return i == 0 || i > 2; }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
     SMELT_ASSIGN(const Binding scales, r.input(3));
     SMELT_ASSIGN(const Binding zeros, r.input(4));
-    return product_.record(r, {x, scales, zeros, one_grid_});
+    return product_.record(r, {x, scales, zeros, per_tensor_});
   }
 
  private:
-  DotRows product_;
-  bool one_grid_;
+  PerTokenDotProduct product_;
+  bool per_tensor_;
 };
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_matmul_rows_dot(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_matmul_per_token_dot_product(const KernelSpec& spec) {
   if (!spec.has(3) || !spec.has(4)) return nullptr;
   const ValueType &a = spec.inputs[0], &scale = spec.inputs[3], &zero = spec.inputs[4];
   if (a.dtype != DType::kI8 || zero.dtype != DType::kI8 || scale.dtype != DType::kF32) return nullptr;
-  auto product = DotRows::make(spec);
+  auto product = PerTokenDotProduct::make(spec);
   if (!product) return nullptr;
   const int64_t grids = scale.shape.elements();
   if ((grids != product->rows() && grids != 1) || zero.shape.elements() != grids) return nullptr;
-  return std::make_unique<ScaledRows>(std::move(*product), grids == 1);
+  return std::make_unique<PerTokenMatMul>(std::move(*product), grids == 1);
 }
 
-std::unique_ptr<Kernel> make_matmul_rows(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_matmul_per_token(const KernelSpec& spec) {
   if (!spec.has(3) || !spec.has(4)) return nullptr;
-  Composition c(spec);
+  Decomposition c(spec);
   QuantizeLinearAttrs back;
   back.axis = spec.inputs[0].shape.rank() - 1;
   back.to = DType::kF32;

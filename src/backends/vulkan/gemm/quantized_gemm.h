@@ -1,0 +1,47 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "backends/vulkan/gemm/operand.h"
+#include "ops/common/quantized_pair.h"
+#include "ops/common/requant_params.h"
+
+namespace smelt::vulkan {
+
+/// The parameters of a convolution or matrix product of 8-bit operands with 32-bit accumulators and 8-bit outputs, as
+/// requantize.glsl reads them.
+struct QuantizedGemm {
+  QuantizedPair pair;
+  RequantParams requant;
+
+  /// Nullopt if the node is not such a product. `w_axis`: the weights' dimension of output channels.
+  static std::optional<QuantizedGemm> make(const KernelSpec& spec, int w_axis, int64_t channels, const Activation& act,
+                                           Rounding rounding, double alpha = 1);
+  /// A table of one ivec4 per channel: bias, factor or multiplier, shift, and the weights' zero point
+  /// (signed_weight()).
+  Result<Binding> table(KernelRecorder& r) const;
+  /// A weight as int8: uint8 weights are shifted by -128.
+  int32_t signed_weight(int64_t quantized) const {
+    return static_cast<int32_t>(pair.w_signed ? quantized : quantized - 128);
+  }
+  /// True if every zero point is in the range of its operand's type, so that value - zero point fits in 9 bits.
+  bool zeros_fit() const;
+  uint32_t rounding() const { return static_cast<uint32_t>(requant.rounding); }
+  /// The zero point that all channels of the weights share; nullopt if they differ.
+  std::optional<int32_t> w_zero() const;
+};
+
+/// True for int8 and uint8 elements on a device that stores 8-bit elements.
+bool is_int8(const KernelSpec& spec, const ValueType& t);
+/// How an input gives zero points; shaders take the first three as a specialization constant.
+enum class ZeroPoints : uint32_t { kNone, kPerTensor, kPerChannel, kUnsupported };
+/// How input i gives zero points of an operand of `channels` channels.
+ZeroPoints zero_points(const KernelSpec& spec, size_t i, DType operand, int64_t channels);
+
+/// Push constants that follow the geometry in shaders of 8-bit operands.
+struct IntegerPush {
+  int32_t x_zero, w_zero, zero, low, high;
+};
+
+}  // namespace smelt::vulkan
