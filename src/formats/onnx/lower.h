@@ -140,6 +140,8 @@ class NodeContext : public LoweringContext {
   ValueId in(int i);   ///< an error when absent
   ValueId opt(int i);  ///< kNoValue when absent
   std::vector<ValueId> all_inputs();
+  /// Inputs [0, required), an error when absent, then [required, count) without absent ones at the end.
+  std::vector<ValueId> operands(int required, int count);
   void ignore(int i);                                     ///< an input that has no meaning for the result
   int rank_or_fail(ValueId id);                           ///< an error when unknown
   const Tensor* const_tensor(int i);                      ///< null when absent or dynamic

@@ -140,25 +140,15 @@ void lower_sequence_empty(NodeContext& n) {
   n.emit(Op::kSequenceConstruct, a, {});
 }
 void lower_sequence_at(NodeContext& n) { n.emit(Op::kSequenceAt, SequenceAttrs(), {n.in(0), n.in(1)}); }
-void lower_sequence_insert(NodeContext& n) {
-  std::vector<ValueId> in{n.in(0), n.in(1)};
-  if (n.has(2)) in.push_back(n.in(2));
-  n.emit(Op::kSequenceInsert, SequenceAttrs(), in);
-}
-void lower_sequence_erase(NodeContext& n) {
-  std::vector<ValueId> in{n.in(0)};
-  if (n.has(1)) in.push_back(n.in(1));
-  n.emit(Op::kSequenceErase, SequenceAttrs(), in);
-}
+void lower_sequence_insert(NodeContext& n) { n.emit(Op::kSequenceInsert, SequenceAttrs(), n.operands(2, 3)); }
+void lower_sequence_erase(NodeContext& n) { n.emit(Op::kSequenceErase, SequenceAttrs(), n.operands(1, 2)); }
 void lower_sequence_length(NodeContext& n) { n.emit(Op::kSequenceLength, SequenceAttrs(), {n.in(0)}); }
 
 void lower_split_to_sequence(NodeContext& n) {
   SequenceAttrs a;
   a.axis = n.i("axis", 0);
   a.keep_dims = n.has(1) || n.flag("keepdims", true);
-  std::vector<ValueId> in{n.in(0)};
-  if (n.has(1)) in.push_back(n.in(1));
-  n.emit(Op::kSequenceSplit, a, in);
+  n.emit(Op::kSequenceSplit, a, n.operands(1, 2));
 }
 void lower_concat_from_sequence(NodeContext& n) {
   SequenceAttrs a;

@@ -6,49 +6,14 @@
 namespace smelt::onnx {
 namespace {
 
-struct UnaryFunction {
-  std::string_view name;
-  Unary fn;
-};
-
-constexpr UnaryFunction kUnary[] = {
-    {"Abs", Unary::kAbs},
-    {"Neg", Unary::kNeg},
-    {"Sign", Unary::kSign},
-    {"Floor", Unary::kFloor},
-    {"Ceil", Unary::kCeil},
-    {"Round", Unary::kRound},
-    {"Sqrt", Unary::kSqrt},
-    {"Reciprocal", Unary::kReciprocal},
-    {"Exp", Unary::kExp},
-    {"Log", Unary::kLog},
-    {"Sin", Unary::kSin},
-    {"Cos", Unary::kCos},
-    {"Tan", Unary::kTan},
-    {"Asin", Unary::kAsin},
-    {"Acos", Unary::kAcos},
-    {"Atan", Unary::kAtan},
-    {"Sinh", Unary::kSinh},
-    {"Cosh", Unary::kCosh},
-    {"Tanh", Unary::kTanh},
-    {"Asinh", Unary::kAsinh},
-    {"Acosh", Unary::kAcosh},
-    {"Atanh", Unary::kAtanh},
-    {"Erf", Unary::kErf},
-    {"Sigmoid", Unary::kSigmoid},
-    {"Relu", Unary::kRelu},
-    {"Softsign", Unary::kSoftsign},
-    {"HardSwish", Unary::kHardSwish},
-    {"Mish", Unary::kMish},
-    {"Not", Unary::kNot},
-    {"BitwiseNot", Unary::kBitNot},
-    {"IsNaN", Unary::kIsNan},
-};
-
 void emit_unary(NodeContext& n, Unary fn, double a = 0, double b = 0, double c = 0) {
   n.emit(Op::kUnary, UnaryAttrs(fn, a, b, c), {n.in(0)});
 }
 
+template <Unary fn>
+void lower_unary(NodeContext& n) {
+  emit_unary(n, fn);
+}
 void lower_leaky_relu(NodeContext& n) { emit_unary(n, Unary::kLeakyRelu, n.f("alpha", 0.01f)); }
 void lower_elu(NodeContext& n) { emit_unary(n, Unary::kElu, n.f("alpha", 1), 1, 1); }
 void lower_celu(NodeContext& n) { emit_unary(n, Unary::kCelu, n.f("alpha", 1)); }
@@ -83,31 +48,14 @@ ValueId old_broadcast(NodeContext& n, ValueId a, ValueId b) {
   return n.unsqueeze(b, ones);
 }
 
-struct BinaryFunction {
-  std::string_view name;
-  Binary fn;
-};
-constexpr BinaryFunction kBinary[] = {
-    {"Add", Binary::kAdd},           {"Sub", Binary::kSub},
-    {"Mul", Binary::kMul},           {"Div", Binary::kDiv},
-    {"Pow", Binary::kPow},           {"And", Binary::kLogicalAnd},
-    {"Or", Binary::kLogicalOr},      {"Xor", Binary::kLogicalXor},
-    {"BitwiseAnd", Binary::kBitAnd}, {"BitwiseOr", Binary::kBitOr},
-    {"BitwiseXor", Binary::kBitXor}, {"Equal", Binary::kEqual},
-    {"Less", Binary::kLess},         {"LessOrEqual", Binary::kLessEqual},
-    {"Greater", Binary::kGreater},   {"GreaterOrEqual", Binary::kGreaterEqual},
-};
-
+template <Binary fn>
 void lower_binary(NodeContext& n) {
-  for (const BinaryFunction& entry : kBinary) {
-    if (entry.name != n.op()) continue;
-    const ValueId a = n.in(0);
-    const ValueId b = old_broadcast(n, a, n.in(1));
-    const DType da = n.dtype(a), db = n.dtype(b);
-    if (entry.fn != Binary::kPow && da != DType::kInvalid && db != DType::kInvalid && da != db)
-      return n.fail("inputs are ", to_string(da), " and ", to_string(db), ", one type expected");
-    return n.emit(Op::kBinary, BinaryAttrs(entry.fn), {a, b});
-  }
+  const ValueId a = n.in(0);
+  const ValueId b = old_broadcast(n, a, n.in(1));
+  const DType da = n.dtype(a), db = n.dtype(b);
+  if (fn != Binary::kPow && da != DType::kInvalid && db != DType::kInvalid && da != db)
+    return n.fail("inputs are ", to_string(da), " and ", to_string(db), ", one type expected");
+  n.emit(Op::kBinary, BinaryAttrs(fn), {a, b});
 }
 
 void lower_mod(NodeContext& n) {
@@ -253,37 +201,37 @@ void lower_swiglu(NodeContext& n) {
 }
 
 constexpr OpEntry kOps[] = {
-    {"Abs", 1, lower_elementwise_unary},
-    {"Neg", 1, lower_elementwise_unary},
-    {"Sign", 9, lower_elementwise_unary},
-    {"Floor", 1, lower_elementwise_unary},
-    {"Ceil", 1, lower_elementwise_unary},
-    {"Round", 11, lower_elementwise_unary},
-    {"Sqrt", 1, lower_elementwise_unary},
-    {"Reciprocal", 1, lower_elementwise_unary},
-    {"Exp", 1, lower_elementwise_unary},
-    {"Log", 1, lower_elementwise_unary},
-    {"Sin", 7, lower_elementwise_unary},
-    {"Cos", 7, lower_elementwise_unary},
-    {"Tan", 7, lower_elementwise_unary},
-    {"Asin", 7, lower_elementwise_unary},
-    {"Acos", 7, lower_elementwise_unary},
-    {"Atan", 7, lower_elementwise_unary},
-    {"Sinh", 9, lower_elementwise_unary},
-    {"Cosh", 9, lower_elementwise_unary},
-    {"Tanh", 1, lower_elementwise_unary},
-    {"Asinh", 9, lower_elementwise_unary},
-    {"Acosh", 9, lower_elementwise_unary},
-    {"Atanh", 9, lower_elementwise_unary},
-    {"Erf", 9, lower_elementwise_unary},
-    {"Sigmoid", 1, lower_elementwise_unary},
-    {"Relu", 1, lower_elementwise_unary},
-    {"Softsign", 1, lower_elementwise_unary},
-    {"HardSwish", 14, lower_elementwise_unary},
-    {"Mish", 18, lower_elementwise_unary},
-    {"Not", 1, lower_elementwise_unary},
-    {"BitwiseNot", 18, lower_elementwise_unary},
-    {"IsNaN", 9, lower_elementwise_unary},
+    {"Abs", 1, lower_unary<Unary::kAbs>},
+    {"Neg", 1, lower_unary<Unary::kNeg>},
+    {"Sign", 9, lower_unary<Unary::kSign>},
+    {"Floor", 1, lower_unary<Unary::kFloor>},
+    {"Ceil", 1, lower_unary<Unary::kCeil>},
+    {"Round", 11, lower_unary<Unary::kRound>},
+    {"Sqrt", 1, lower_unary<Unary::kSqrt>},
+    {"Reciprocal", 1, lower_unary<Unary::kReciprocal>},
+    {"Exp", 1, lower_unary<Unary::kExp>},
+    {"Log", 1, lower_unary<Unary::kLog>},
+    {"Sin", 7, lower_unary<Unary::kSin>},
+    {"Cos", 7, lower_unary<Unary::kCos>},
+    {"Tan", 7, lower_unary<Unary::kTan>},
+    {"Asin", 7, lower_unary<Unary::kAsin>},
+    {"Acos", 7, lower_unary<Unary::kAcos>},
+    {"Atan", 7, lower_unary<Unary::kAtan>},
+    {"Sinh", 9, lower_unary<Unary::kSinh>},
+    {"Cosh", 9, lower_unary<Unary::kCosh>},
+    {"Tanh", 1, lower_unary<Unary::kTanh>},
+    {"Asinh", 9, lower_unary<Unary::kAsinh>},
+    {"Acosh", 9, lower_unary<Unary::kAcosh>},
+    {"Atanh", 9, lower_unary<Unary::kAtanh>},
+    {"Erf", 9, lower_unary<Unary::kErf>},
+    {"Sigmoid", 1, lower_unary<Unary::kSigmoid>},
+    {"Relu", 1, lower_unary<Unary::kRelu>},
+    {"Softsign", 1, lower_unary<Unary::kSoftsign>},
+    {"HardSwish", 14, lower_unary<Unary::kHardSwish>},
+    {"Mish", 18, lower_unary<Unary::kMish>},
+    {"Not", 1, lower_unary<Unary::kNot>},
+    {"BitwiseNot", 18, lower_unary<Unary::kBitNot>},
+    {"IsNaN", 9, lower_unary<Unary::kIsNan>},
     {"LeakyRelu", 1, lower_leaky_relu},
     {"Elu", 1, lower_elu},
     {"Celu", 12, lower_celu},
@@ -295,22 +243,22 @@ constexpr OpEntry kOps[] = {
     {"Swish", 24, lower_swish},
     {"IsInf", 10, lower_is_inf},
     {"Gelu", 20, lower_gelu},
-    {"Add", 1, lower_binary},
-    {"Sub", 1, lower_binary},
-    {"Mul", 1, lower_binary},
-    {"Div", 1, lower_binary},
-    {"Pow", 1, lower_binary},
-    {"And", 1, lower_binary},
-    {"Or", 1, lower_binary},
-    {"Xor", 1, lower_binary},
-    {"BitwiseAnd", 18, lower_binary},
-    {"BitwiseOr", 18, lower_binary},
-    {"BitwiseXor", 18, lower_binary},
-    {"Equal", 1, lower_binary},
-    {"Less", 1, lower_binary},
-    {"LessOrEqual", 12, lower_binary},
-    {"Greater", 1, lower_binary},
-    {"GreaterOrEqual", 12, lower_binary},
+    {"Add", 1, lower_binary<Binary::kAdd>},
+    {"Sub", 1, lower_binary<Binary::kSub>},
+    {"Mul", 1, lower_binary<Binary::kMul>},
+    {"Div", 1, lower_binary<Binary::kDiv>},
+    {"Pow", 1, lower_binary<Binary::kPow>},
+    {"And", 1, lower_binary<Binary::kLogicalAnd>},
+    {"Or", 1, lower_binary<Binary::kLogicalOr>},
+    {"Xor", 1, lower_binary<Binary::kLogicalXor>},
+    {"BitwiseAnd", 18, lower_binary<Binary::kBitAnd>},
+    {"BitwiseOr", 18, lower_binary<Binary::kBitOr>},
+    {"BitwiseXor", 18, lower_binary<Binary::kBitXor>},
+    {"Equal", 1, lower_binary<Binary::kEqual>},
+    {"Less", 1, lower_binary<Binary::kLess>},
+    {"LessOrEqual", 12, lower_binary<Binary::kLessEqual>},
+    {"Greater", 1, lower_binary<Binary::kGreater>},
+    {"GreaterOrEqual", 12, lower_binary<Binary::kGreaterEqual>},
     {"Mod", 10, lower_mod},
     {"BitShift", 11, lower_bit_shift},
     {"PRelu", 1, lower_prelu},
@@ -335,11 +283,6 @@ constexpr OpEntry kOps[] = {
 };
 
 }  // namespace
-
-void lower_elementwise_unary(NodeContext& n) {
-  for (const UnaryFunction& entry : kUnary)
-    if (entry.name == n.op()) return emit_unary(n, entry.fn);
-}
 
 std::span<const OpEntry> elementwise_ops() { return kOps; }
 

@@ -45,9 +45,7 @@ void lower_tensor_scatter(NodeContext& n) {
   const std::string mode = n.s("mode", "linear");
   if (mode != "linear" && mode != "circular") return n.fail("mode is '", mode, "'");
   if (mode == "circular") a.reduction = ScatterAttrs::Reduce::kAdd;
-  std::vector<ValueId> in{n.in(0), n.in(1)};
-  if (n.has(2)) in.push_back(n.in(2));
-  n.emit(Op::kTensorScatter, a, in);
+  n.emit(Op::kTensorScatter, a, n.operands(2, 3));
 }
 
 void lower_one_hot(NodeContext& n) {

@@ -75,8 +75,7 @@ void lower_fused_gemm(NodeContext& n) {
   a.beta = n.f("beta", 1);
   a.transpose_a = n.flag("transA");
   a.transpose_b = n.flag("transB");
-  std::vector<ValueId> in{n.in(0), n.in(1)};
-  if (n.has(2)) in.push_back(n.in(2));
+  std::vector<ValueId> in = n.operands(2, 3);
   std::vector<double> p;
   for (const char* name : {"activation_alpha", "activation_beta", "activation_gamma"})
     if (n.has_attr(name)) p.push_back(n.f(name));

@@ -232,9 +232,7 @@ void lower_linear_attention(NodeContext& n) {
   a.gated = rule.starts_with("gated");
   a.delta = rule.ends_with("delta");
   if ((a.gated && !n.has(4)) || (a.delta && !n.has(5))) return n.fail("decay or beta is missing for rule '", rule, "'");
-  std::vector<ValueId> in{n.in(0), n.in(1), n.in(2), n.opt(3), n.opt(4), n.opt(5)};
-  while (in.back() == kNoValue) in.pop_back();
-  n.emit(Op::kLinearAttention, a, in);
+  n.emit(Op::kLinearAttention, a, n.operands(3, 6));
 }
 
 std::span<const OpEntry> microsoft_attention_ops() { return kOps; }

@@ -353,9 +353,7 @@ void lower_gather_block_quantized(NodeContext& n) {
   a.quantize_axis = n.i("quantize_axis", 1);
   a.block = n.i("block_size", 128);
   a.bits = n.i("bits", 4);
-  std::vector<ValueId> in{n.in(0), n.in(1), n.in(2)};
-  if (n.has(3)) in.push_back(n.in(3));
-  n.emit(Op::kGatherBlockQuantized, a, in);
+  n.emit(Op::kGatherBlockQuantized, a, n.operands(3, 4));
 }
 
 /// Weights [D, I, 4H] with scales [D] or [D, 4H], as the recurrent operator wants them: real [D, 4H, I].

@@ -68,10 +68,7 @@ void lower_attention(NodeContext& n) {
   if (const int64_t code = n.i("softmax_precision", 0)) a.softmax_dtype = dtype_of(code);
   a.window = n.i("left_window_size", -1);
   a.window_right = n.i("right_window_size", -1);
-  std::vector<ValueId> in{n.in(0), n.in(1), n.in(2)};
-  for (int k = 3; k <= 6; ++k) in.push_back(n.opt(k));
-  while (in.back() == kNoValue) in.pop_back();
-  n.emit(Op::kAttention, a, in);
+  n.emit(Op::kAttention, a, n.operands(3, 7));
 }
 
 void lower_rotary(NodeContext& n) {
@@ -79,17 +76,13 @@ void lower_rotary(NodeContext& n) {
   a.interleaved = n.flag("interleaved");
   a.rotary_dim = n.i("rotary_embedding_dim", 0);
   a.num_heads = n.i("num_heads", 0);
-  std::vector<ValueId> in{n.in(0), n.in(1), n.in(2)};
-  if (n.has(3)) in.push_back(n.in(3));
-  n.emit(Op::kRotary, a, in);
+  n.emit(Op::kRotary, a, n.operands(3, 4));
 }
 
 void lower_nms(NodeContext& n) {
   NmsAttrs a;
   a.center = n.flag("center_point_box");
-  std::vector<ValueId> in{n.in(0), n.in(1), n.opt(2), n.opt(3), n.opt(4)};
-  while (in.back() == kNoValue) in.pop_back();
-  n.emit(Op::kNonMaxSuppression, a, in);
+  n.emit(Op::kNonMaxSuppression, a, n.operands(2, 5));
 }
 
 void lower_dft(NodeContext& n) {
@@ -98,17 +91,13 @@ void lower_dft(NodeContext& n) {
   a.inverse = n.flag("inverse");
   a.onesided = n.flag("onesided");
   a.axis = n.version() < 20 ? n.i("axis", 1) : -2;
-  std::vector<ValueId> in{n.in(0), n.opt(1), n.opt(2)};
-  while (in.back() == kNoValue) in.pop_back();
-  n.emit(Op::kDft, a, in);
+  n.emit(Op::kDft, a, n.operands(1, 3));
 }
 
 void lower_stft(NodeContext& n) {
   StftAttrs a;
   a.onesided = n.flag("onesided", true);
-  std::vector<ValueId> in{n.in(0), n.in(1), n.opt(2), n.opt(3)};
-  while (in.back() == kNoValue) in.pop_back();
-  n.emit(Op::kStft, a, in);
+  n.emit(Op::kStft, a, n.operands(2, 4));
 }
 
 void lower_window(NodeContext& n) {

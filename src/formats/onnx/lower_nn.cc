@@ -112,8 +112,7 @@ void lower_col2im(NodeContext& n) {
 void lower_matmul(NodeContext& n) { n.emit(Op::kMatMul, MatMulAttrs(), {n.in(0), n.in(1)}); }
 
 void lower_matmul_integer(NodeContext& n) {
-  std::vector<ValueId> in{n.in(0), n.in(1)};
-  if (n.has(2) || n.has(3)) in.push_back(n.opt(2));
+  std::vector<ValueId> in = n.operands(2, 3);
   n.emit(Op::kMatMulInteger, MatMulAttrs(), with_optional(n, in, 3));
 }
 

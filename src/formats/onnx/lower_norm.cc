@@ -90,9 +90,8 @@ LossAttrs read_loss(NodeContext& n) {
 }
 
 void lower_loss(NodeContext& n) {
-  std::vector<ValueId> in{n.in(0), n.in(1)};
-  if (n.has(2)) in.push_back(n.in(2));
-  n.emit(n.op() == "SoftmaxCrossEntropyLoss" ? Op::kCrossEntropyLoss : Op::kNllLoss, pack(read_loss(n)), in);
+  n.emit(n.op() == "SoftmaxCrossEntropyLoss" ? Op::kCrossEntropyLoss : Op::kNllLoss, pack(read_loss(n)),
+         n.operands(2, 3));
 }
 
 void lower_dropout(NodeContext& n) {
@@ -140,9 +139,7 @@ void lower_layer_norm(NodeContext& n) {
   const DType stash = dtype_of(n.i("stash_type", 1));
   if (!is_float(stash)) return n.fail("stash_type is no floating-point type");
   a.stash = stash;
-  std::vector<ValueId> in{n.in(0)};
-  if (n.has(1) || n.has(2)) in.push_back(n.opt(1));
-  if (n.has(2)) in.push_back(n.in(2));
+  std::vector<ValueId> in = n.operands(1, 3);
   // Simplified normalization counts its outputs as y, inverse standard deviation.
   if (n.op() == "SimplifiedLayerNormalization" && n.wants(1)) {
     const auto out = n.add_n(Op::kLayerNorm, a, in, 3);

@@ -47,9 +47,7 @@ void lower_quantize_linear(NodeContext& n) {
   if (a.to == DType::kInvalid) return n.fail("output_dtype names no element type");
   if (n.has(2) && n.dtype(n.in(2)) != DType::kInvalid && n.dtype(n.in(2)) != a.to)
     return n.fail("the zero point is ", to_string(n.dtype(n.in(2))), ", output_dtype is ", to_string(a.to));
-  std::vector<ValueId> in{n.in(0), n.in(1)};
-  if (n.has(2)) in.push_back(n.in(2));
-  n.emit(Op::kQuantizeLinear, a, in);
+  n.emit(Op::kQuantizeLinear, a, n.operands(2, 3));
 }
 
 void lower_dequantize_linear(NodeContext& n) {
@@ -61,9 +59,7 @@ void lower_dequantize_linear(NodeContext& n) {
   const DType scale = n.dtype(n.in(1));
   a.to = code != 0 ? dtype_of(code) : scale == DType::kInvalid ? DType::kF32 : scale;
   if (a.to == DType::kInvalid) return n.fail("output_dtype names no element type");
-  std::vector<ValueId> in{n.in(0), n.in(1)};
-  if (n.has(2)) in.push_back(n.in(2));
-  n.emit(Op::kDequantizeLinear, a, in);
+  n.emit(Op::kDequantizeLinear, a, n.operands(2, 3));
 }
 
 void lower_qlinear_conv(NodeContext& n) {

@@ -5,38 +5,19 @@
 namespace smelt::onnx {
 namespace {
 
-struct ReduceOp {
-  std::string_view name;
-  Reduction fn;
-  int axes_input;  ///< opset from which on the axes are an input
-};
-constexpr ReduceOp kReductions[] = {
-    {"ReduceSum", Reduction::kSum, 13},
-    {"ReduceMean", Reduction::kMean, 18},
-    {"ReduceMax", Reduction::kMax, 18},
-    {"ReduceMin", Reduction::kMin, 18},
-    {"ReduceProd", Reduction::kProd, 18},
-    {"ReduceL1", Reduction::kL1, 18},
-    {"ReduceL2", Reduction::kL2, 18},
-    {"ReduceLogSum", Reduction::kLogSum, 18},
-    {"ReduceLogSumExp", Reduction::kLogSumExp, 18},
-    {"ReduceSumSquare", Reduction::kSumSquare, 18},
-};
-
+/// `axes_input`: the opset from which on the axes are an input.
+template <Reduction fn, int axes_input>
 void lower_reduce(NodeContext& n) {
-  for (const ReduceOp& entry : kReductions) {
-    if (entry.name != n.op()) continue;
-    ReduceAttrs a;
-    a.fn = entry.fn;
-    a.keep_dims = n.flag("keepdims", true);
-    std::vector<ValueId> in{n.in(0)};
-    if (n.version() >= entry.axes_input) {
-      a.noop_with_empty_axes = n.flag("noop_with_empty_axes");
-      if (n.has(1)) in.push_back(n.in(1));
-    }
-    if (in.size() == 1 && n.has_attr("axes")) in.push_back(n.i64(n.ints("axes")));
-    return n.emit(Op::kReduce, a, in);
+  ReduceAttrs a;
+  a.fn = fn;
+  a.keep_dims = n.flag("keepdims", true);
+  std::vector<ValueId> in{n.in(0)};
+  if (n.version() >= axes_input) {
+    a.noop_with_empty_axes = n.flag("noop_with_empty_axes");
+    if (n.has(1)) in.push_back(n.in(1));
   }
+  if (in.size() == 1 && n.has_attr("axes")) in.push_back(n.i64(n.ints("axes")));
+  n.emit(Op::kReduce, a, in);
 }
 
 void lower_arg(NodeContext& n) {
@@ -57,11 +38,20 @@ void lower_cumulative(NodeContext& n) {
 }
 
 constexpr OpEntry kOps[] = {
-    {"ReduceSum", 1, lower_reduce},       {"ReduceMean", 1, lower_reduce},   {"ReduceMax", 1, lower_reduce},
-    {"ReduceMin", 1, lower_reduce},       {"ReduceProd", 1, lower_reduce},   {"ReduceL1", 1, lower_reduce},
-    {"ReduceL2", 1, lower_reduce},        {"ReduceLogSum", 1, lower_reduce}, {"ReduceLogSumExp", 1, lower_reduce},
-    {"ReduceSumSquare", 1, lower_reduce}, {"ArgMax", 1, lower_arg},          {"ArgMin", 1, lower_arg},
-    {"CumSum", 11, lower_cumulative},     {"CumProd", 26, lower_cumulative},
+    {"ReduceSum", 1, lower_reduce<Reduction::kSum, 13>},
+    {"ReduceMean", 1, lower_reduce<Reduction::kMean, 18>},
+    {"ReduceMax", 1, lower_reduce<Reduction::kMax, 18>},
+    {"ReduceMin", 1, lower_reduce<Reduction::kMin, 18>},
+    {"ReduceProd", 1, lower_reduce<Reduction::kProd, 18>},
+    {"ReduceL1", 1, lower_reduce<Reduction::kL1, 18>},
+    {"ReduceL2", 1, lower_reduce<Reduction::kL2, 18>},
+    {"ReduceLogSum", 1, lower_reduce<Reduction::kLogSum, 18>},
+    {"ReduceLogSumExp", 1, lower_reduce<Reduction::kLogSumExp, 18>},
+    {"ReduceSumSquare", 1, lower_reduce<Reduction::kSumSquare, 18>},
+    {"ArgMax", 1, lower_arg},
+    {"ArgMin", 1, lower_arg},
+    {"CumSum", 11, lower_cumulative},
+    {"CumProd", 26, lower_cumulative},
 };
 
 }  // namespace

@@ -65,20 +65,13 @@ void lower_tile(NodeContext& n) {
 
 void lower_slice(NodeContext& n) {
   if (n.version() >= 10) {
-    std::vector<ValueId> in{n.in(0), n.in(1), n.in(2)};
-    if (n.has(3) || n.has(4)) in.push_back(n.opt(3));
-    if (n.has(4)) in.push_back(n.opt(4));
-    return n.emit(Op::kSlice, in);
+    return n.emit(Op::kSlice, n.operands(3, 5));
   }
   std::vector<ValueId> in{n.in(0), n.i64(n.ints("starts")), n.i64(n.ints("ends"))};
   if (n.has_attr("axes")) in.push_back(n.i64(n.ints("axes")));
   n.emit(Op::kSlice, in);
 }
-void lower_dynamic_slice(NodeContext& n) {
-  std::vector<ValueId> in{n.in(0), n.in(1), n.in(2)};
-  if (n.has(3)) in.push_back(n.in(3));
-  n.emit(Op::kSlice, in);
-}
+void lower_dynamic_slice(NodeContext& n) { n.emit(Op::kSlice, n.operands(3, 4)); }
 
 void lower_concat(NodeContext& n) {
   if (n.version() >= 4 && !n.has_attr("axis")) return n.fail("attribute 'axis' is missing");
@@ -265,7 +258,7 @@ void lower_range(NodeContext& n) {
 void lower_trilu(NodeContext& n) {
   TriangleAttrs a;
   a.upper = n.flag("upper", true);
-  n.emit(Op::kTriangle, a, n.has(1) ? std::vector<ValueId>{n.in(0), n.in(1)} : std::vector<ValueId>{n.in(0)});
+  n.emit(Op::kTriangle, a, n.operands(1, 2));
 }
 
 std::span<const OpEntry> shape_ops() { return kOps; }

@@ -65,6 +65,13 @@ std::vector<ValueId> NodeContext::all_inputs() {
   return out;
 }
 
+std::vector<ValueId> NodeContext::operands(int required, int count) {
+  std::vector<ValueId> out;
+  for (int k = 0; k < count; ++k) out.push_back(k < required ? in(k) : opt(k));
+  while (static_cast<int>(out.size()) > required && out.back() == kNoValue) out.pop_back();
+  return out;
+}
+
 void NodeContext::ignore(int i) {
   if (i < inputs()) read_[static_cast<size_t>(i)] = 1;
 }

@@ -35,7 +35,6 @@ bool lists_attribute(std::string_view names, std::string_view name);
 void attach_captures(NodeContext& n, const Body& body, std::vector<ValueId>& inputs);
 
 // Lowering functions that tables of two domains share.
-void lower_elementwise_unary(NodeContext& n);
 void lower_conv(NodeContext& n);
 void lower_causal_conv(NodeContext& n);
 void lower_max_pool(NodeContext& n);
