@@ -2,6 +2,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "base/checked.h"
 #include "formats/tflite/reader.h"
@@ -10,53 +11,32 @@
 namespace smelt::tflite {
 
 Result<DType> dtype_of(tfl::TensorType type) {
-  switch (type) {
-    case tfl::TensorType::FLOAT32:
-      return DType::kF32;
-    case tfl::TensorType::FLOAT16:
-      return DType::kF16;
-    case tfl::TensorType::INT32:
-      return DType::kI32;
-    case tfl::TensorType::UINT8:
-      return DType::kU8;
-    case tfl::TensorType::INT64:
-      return DType::kI64;
-    case tfl::TensorType::STRING:
-      return DType::kString;
-    case tfl::TensorType::BOOL:
-      return DType::kBool;
-    case tfl::TensorType::INT16:
-      return DType::kI16;
-    case tfl::TensorType::COMPLEX64:
-      return DType::kC64;
-    case tfl::TensorType::INT8:
-      return DType::kI8;
-    case tfl::TensorType::FLOAT64:
-      return DType::kF64;
-    case tfl::TensorType::COMPLEX128:
-      return DType::kC128;
-    case tfl::TensorType::UINT64:
-      return DType::kU64;
-    case tfl::TensorType::RESOURCE:
-    case tfl::TensorType::VARIANT:
-      return DType::kInvalid;
-    case tfl::TensorType::UINT32:
-      return DType::kU32;
-    case tfl::TensorType::UINT16:
-      return DType::kU16;
-    case tfl::TensorType::INT4:
-      return DType::kI4;
-    case tfl::TensorType::BFLOAT16:
-      return DType::kBF16;
-    case tfl::TensorType::INT2:
-      return DType::kI2;
-    case tfl::TensorType::UINT4:
-      return DType::kU4;
-    case tfl::TensorType::FLOAT8_E4M3FN:
-      return DType::kF8E4M3FN;
-    case tfl::TensorType::FLOAT8_E5M2:
-      return DType::kF8E5M2;
-  }
+  using enum tfl::TensorType;
+  static constexpr std::pair<tfl::TensorType, DType> kTypes[] = {{FLOAT32, DType::kF32},
+                                                                 {FLOAT16, DType::kF16},
+                                                                 {FLOAT64, DType::kF64},
+                                                                 {BFLOAT16, DType::kBF16},
+                                                                 {INT2, DType::kI2},
+                                                                 {INT4, DType::kI4},
+                                                                 {INT8, DType::kI8},
+                                                                 {INT16, DType::kI16},
+                                                                 {INT32, DType::kI32},
+                                                                 {INT64, DType::kI64},
+                                                                 {UINT4, DType::kU4},
+                                                                 {UINT8, DType::kU8},
+                                                                 {UINT16, DType::kU16},
+                                                                 {UINT32, DType::kU32},
+                                                                 {UINT64, DType::kU64},
+                                                                 {COMPLEX64, DType::kC64},
+                                                                 {COMPLEX128, DType::kC128},
+                                                                 {STRING, DType::kString},
+                                                                 {BOOL, DType::kBool},
+                                                                 {FLOAT8_E4M3FN, DType::kF8E4M3FN},
+                                                                 {FLOAT8_E5M2, DType::kF8E5M2},
+                                                                 {RESOURCE, DType::kInvalid},
+                                                                 {VARIANT, DType::kInvalid}};
+  for (const auto& [known, dtype] : kTypes)
+    if (known == type) return dtype;
   return InvalidModel("element type ", static_cast<int>(type), " is not in the schema");
 }
 

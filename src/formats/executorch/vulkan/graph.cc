@@ -1,5 +1,7 @@
 #include "formats/executorch/vulkan/graph.h"
 
+#include <utility>
+
 #include "base/aligned_bytes.h"
 #include "base/error.h"
 
@@ -10,26 +12,13 @@ using vkgraph::GraphTypes;
 using vkgraph::VkDataType;
 
 DType element_type(VkDataType type) {
-  switch (type) {
-    case VkDataType::BOOL:
-      return DType::kBool;
-    case VkDataType::UINT8:
-      return DType::kU8;
-    case VkDataType::INT8:
-      return DType::kI8;
-    case VkDataType::INT32:
-      return DType::kI32;
-    case VkDataType::FLOAT16:
-      return DType::kF16;
-    case VkDataType::FLOAT32:
-      return DType::kF32;
-    case VkDataType::FLOAT64:
-      return DType::kF64;
-    case VkDataType::INT64:
-      return DType::kI64;
-    default:
-      return DType::kInvalid;
-  }
+  using enum VkDataType;
+  static constexpr std::pair<VkDataType, DType> kTypes[] = {
+      {BOOL, DType::kBool}, {UINT8, DType::kU8},    {INT8, DType::kI8},     {INT32, DType::kI32},
+      {INT64, DType::kI64}, {FLOAT16, DType::kF16}, {FLOAT32, DType::kF32}, {FLOAT64, DType::kF64}};
+  for (const auto& [known, dtype] : kTypes)
+    if (known == type) return dtype;
+  return DType::kInvalid;
 }
 
 Result<ValueType> tensor_type(const vkgraph::VkTensor& tensor) {

@@ -1,6 +1,7 @@
 #include "formats/executorch/xnnpack/lower.h"
 
 #include <cmath>
+#include <utility>
 
 #include "formats/executorch/xnnpack/datatypes.h"
 
@@ -109,52 +110,38 @@ Status XnnLowering::emit(Op op, AttrsPtr attrs, std::span<const uint32_t> inputs
 
 Status XnnLowering::lower_node(const Node& node) {
   SMELT_TRY(check_datatypes(g_, node));
-  switch (node.xnode_union_type()) {
-    case XNodeUnion::XNNAdd:
-    case XNodeUnion::XNNSubtract:
-    case XNodeUnion::XNNMultiply:
-    case XNodeUnion::XNNDiv:
-    case XNodeUnion::XNNMinimum:
-    case XNodeUnion::XNNMaximum:
-    case XNodeUnion::XNNPReLU:
-      return binary_node(node);
-    case XNodeUnion::XNNConvert:
-      return convert_node(node);
-    case XNodeUnion::XNNFullyConnected:
-      return fully_connected(node);
-    case XNodeUnion::XNNConv2d:
-    case XNodeUnion::XNNDepthwiseConv2d:
-    case XNodeUnion::XNNConvTranspose2d:
-      return convolution(node);
-    case XNodeUnion::XNNBatchMatrixMultiply:
-      return batch_matmul(node);
-    case XNodeUnion::XNNScaledDotProductAttention:
-      return attention(node);
-    case XNodeUnion::XNNAvgPooling2d:
-    case XNodeUnion::XNNMaxPooling2d:
-      return pooling(node);
-    case XNodeUnion::XNNArgMaxPooling2d:
-      return argmax_pooling(node);
-    case XNodeUnion::XNNGlobalAvgPooling2d:
-      return global_average(node);
-    case XNodeUnion::XNNStaticResizeBilinear2D:
-      return resize_node(node);
-    case XNodeUnion::XNNStaticTranspose:
-      return transpose_node(node);
-    case XNodeUnion::XNNStaticReshape:
-      return reshape_node(node);
-    case XNodeUnion::XNNStaticSlice:
-      return slice_node(node);
-    case XNodeUnion::XNNStaticConstantPad:
-      return pad_node(node);
-    case XNodeUnion::XNNConcatenate2:
-    case XNodeUnion::XNNConcatenate3:
-    case XNodeUnion::XNNConcatenate4:
-    case XNodeUnion::XNNConcatenate5:
-      return concat_node(node);
-    default:
-      return unary_node(node);
-  }
+  using enum XNodeUnion;
+  static constexpr std::pair<XNodeUnion, Status (XnnLowering::*)(const Node&)> kLowerings[] = {
+      {XNNAdd, &XnnLowering::binary_node},
+      {XNNSubtract, &XnnLowering::binary_node},
+      {XNNMultiply, &XnnLowering::binary_node},
+      {XNNDiv, &XnnLowering::binary_node},
+      {XNNMinimum, &XnnLowering::binary_node},
+      {XNNMaximum, &XnnLowering::binary_node},
+      {XNNPReLU, &XnnLowering::binary_node},
+      {XNNConvert, &XnnLowering::convert_node},
+      {XNNFullyConnected, &XnnLowering::fully_connected},
+      {XNNConv2d, &XnnLowering::convolution},
+      {XNNDepthwiseConv2d, &XnnLowering::convolution},
+      {XNNConvTranspose2d, &XnnLowering::convolution},
+      {XNNBatchMatrixMultiply, &XnnLowering::batch_matmul},
+      {XNNScaledDotProductAttention, &XnnLowering::attention},
+      {XNNAvgPooling2d, &XnnLowering::pooling},
+      {XNNMaxPooling2d, &XnnLowering::pooling},
+      {XNNArgMaxPooling2d, &XnnLowering::argmax_pooling},
+      {XNNGlobalAvgPooling2d, &XnnLowering::global_average},
+      {XNNStaticResizeBilinear2D, &XnnLowering::resize_node},
+      {XNNStaticTranspose, &XnnLowering::transpose_node},
+      {XNNStaticReshape, &XnnLowering::reshape_node},
+      {XNNStaticSlice, &XnnLowering::slice_node},
+      {XNNStaticConstantPad, &XnnLowering::pad_node},
+      {XNNConcatenate2, &XnnLowering::concat_node},
+      {XNNConcatenate3, &XnnLowering::concat_node},
+      {XNNConcatenate4, &XnnLowering::concat_node},
+      {XNNConcatenate5, &XnnLowering::concat_node}};
+  for (const auto& [type, lower] : kLowerings)
+    if (type == node.xnode_union_type()) return (this->*lower)(node);
+  return unary_node(node);
 }
 
 Result<std::vector<ValueId>> XnnLowering::run(std::span<const ValueId> inputs) {
