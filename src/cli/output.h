@@ -11,7 +11,7 @@ namespace smelt::cli {
 
 /// Writes text on standard output. What cannot be written is lost here and told by finish_output().
 void put(std::string_view text);
-/// The same on standard error, where a loss is nobody's concern.
+/// Writes to standard error; a failure to write there is ignored.
 void put_error(std::string_view text);
 
 template <class... A>

@@ -11,7 +11,7 @@
 
 namespace smelt {
 
-/// The bytes that a format reader turns into a module.
+/// The bytes that a format reader turns into a module, and what belongs to them.
 struct Source {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;  ///< constants that view the bytes keep this
@@ -20,7 +20,7 @@ struct Source {
   const LoadOptions* options = nullptr;
 };
 
-/// The source as a flatbuffer is read; see align_flatbuffer().
+/// The source with bytes aligned for flatbuffer access; see align_flatbuffer().
 inline Source aligned(Source source) {
   align_flatbuffer(source.bytes, source.owner);
   return source;
@@ -34,7 +34,7 @@ struct Format {
   bool takes_data_files = false;  ///< LoadOptions::data_files
 };
 
-/// In the order in which they are tried.
+/// All formats, in the order in which Model::load tries them.
 std::span<const Format* const> all_formats();
 
 }  // namespace smelt

@@ -22,7 +22,7 @@ struct TestValue {
   Datum datum;
 };
 
-/// Inputs of one run and what it must give.
+/// Inputs of one run and its expected outputs.
 struct TestSet {
   std::vector<TestValue> inputs, expected;
 };
@@ -34,7 +34,7 @@ struct MethodTests {
   std::vector<std::pair<std::string, std::string>> metadata;  ///< BP04: attachments as text
 };
 
-/// A bundled program taken apart. Tensors view the bytes where they can.
+/// The contents of a bundled program. Tensors view the bytes where alignment allows it.
 struct Bundle {
   Version version = Version::kBp08;
   std::span<const std::byte> program;
@@ -44,10 +44,10 @@ struct Bundle {
 
 bool recognise(std::span<const std::byte> bytes);
 
-/// Reads a bundle whole, or says what is wrong with it.
+/// Reads a whole bundle. An error names what is invalid.
 Result<Bundle> read(std::span<const std::byte> bytes, const std::shared_ptr<const void>& owner);
 
-/// What a method's inputs and outputs are, as the program declares them.
+/// Kinds and types of a method's inputs and outputs as the program declares them.
 struct MethodKinds {
   std::vector<TestValue::Kind> inputs, outputs;
 };

@@ -40,8 +40,8 @@ Result<BlobParts> split_blob(std::span<const std::byte> bytes, const char* magic
 /// The sections as parts of a file that is nothing but the blob.
 Result<std::vector<FilePart>> blob_parts(std::span<const std::byte> bytes, const char* magic);
 
-/// What reading a blob may copy: entries of a flatbuffer can share their bytes, so that a small file could ask for a
-/// lot.
+/// Limits what reading a blob may copy: entries of a flatbuffer can share their bytes, so that a small file could
+/// demand large copies.
 class CopyBudget {
  public:
   explicit CopyBudget(const DelegateBlob& blob) : left_((uint64_t{64} << 20) + 2 * blob.bytes.size()) {}

@@ -12,7 +12,7 @@
 
 namespace smelt::executorch {
 
-/// What all blocks of a method share.
+/// State that all blocks of a method share.
 struct MethodContext {
   Module& module;
   const ProgramFile& file;

@@ -171,7 +171,8 @@ Result<size_t> BlockLowering::branch(size_t at, size_t end, int depth) {
   return else_end;
 }
 
-/// What a value holds before anything was written: the number of the file, rows to be filled, or zeros.
+/// The contents of a value before the first write: the number in the file, a tensor without entries that et_copy_index
+/// extends, or zeros.
 Result<ValueId> BlockLowering::initial(int32_t at, size_t begin, size_t end) {
   const PlanValue& v = m_.plan.values[static_cast<size_t>(at)];
   if (v.kind != Kind::kTensor || v.constant()) return value(at);

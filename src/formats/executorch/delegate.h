@@ -13,7 +13,7 @@
 
 namespace smelt::executorch {
 
-/// What a delegate's lowering is given.
+/// A call of a delegate: its blob and the arguments of the program.
 struct DelegateCall {
   std::string backend;                ///< "XnnpackBackend", "VulkanBackend"
   std::span<const std::byte> blob;    ///< the processed bytes

@@ -8,7 +8,7 @@
 
 namespace smelt::executorch {
 
-/// What the bytes of a program's file, and of the external data given with it, are for.
+/// Size and purpose of the bytes of a program's file and of the external data given with it.
 std::vector<FilePart> file_parts(const ProgramFile& file);
 
 /// Bytes of the buffers in which a method's activations are planned.

@@ -12,14 +12,14 @@
 
 namespace smelt::executorch {
 
-/// One instruction with its arguments told apart. Indices are checked.
+/// One instruction with its arguments divided into inputs and outputs. Indices are checked.
 struct Instruction {
   enum class Kind : uint8_t { kCall, kDelegate, kMove, kView, kJumpFalse, kFree };
   Kind kind = Kind::kFree;
   std::string name, overload;    ///< kCall: "aten::add", "out"
   uint32_t delegate = 0;         ///< kDelegate
   std::vector<int32_t> inputs;   ///< kCall: arguments before the outputs; kDelegate: all arguments
-  std::vector<int32_t> outputs;  ///< kCall: the tensors or numbers that it gives
+  std::vector<int32_t> outputs;  ///< kCall: its results: tensors or numbers
   std::vector<int32_t> changed;  ///< kCall: values among the inputs that it changes in place
   int32_t from = 0, to = 0;      ///< kMove, kView; kJumpFalse: condition and destination
 
@@ -33,7 +33,7 @@ struct Plan {
   std::vector<int32_t> inputs, outputs;
   std::vector<Instruction> code;  ///< of all chains, one after the other
   const fb::et::ExecutionPlan* table = nullptr;
-  std::vector<char> written;      ///< per value: some instruction gives it
+  std::vector<char> written;      ///< per value: some instruction writes it
   std::map<int32_t, int> states;  ///< value -> Module::states
   /// Per value: the first and last instruction that reads it; SIZE_MAX and 0 when none does.
   std::vector<std::pair<size_t, size_t>> readers;
@@ -47,9 +47,9 @@ Result<Plan> read_plan(const ProgramFile& file, const fb::et::ExecutionPlan& pla
 /// memory with one that is written: programs leave static reshapes out.
 void add_views(Plan& plan);
 
-/// Values that a stretch of code uses.
+/// Values that a range of instructions uses.
 struct Uses {
-  std::vector<int32_t> reads;  ///< read before the stretch itself writes them
+  std::vector<int32_t> reads;  ///< read before the range itself writes them
   std::vector<int32_t> maybe;  ///< arguments of delegates: read or written
   std::vector<int32_t> writes;
   /// In instructions [begin, end) of the plan, in program order.

@@ -113,7 +113,7 @@ Status lower_case(OperatorContext& c) {
     if (k == 0) {
       SMELT_ASSIGN(const ValueId take, compare(c.builder(), c.in(0), 0));
       std::vector<ValueId> ins{take};
-      // Both branches of an If take the same values: the plain branch is wrapped to drop the index.
+      // Both branches of an If take the same values: a branch without the index is wrapped to drop it.
       const int wrapped = takes_index ? wrap_branch(c, branches[0]) : branches[0];
       if (takes_index) ins.push_back(c.in(0));
       ins.insert(ins.end(), c.ins().begin() + 1, c.ins().end());

@@ -124,7 +124,7 @@ Status lower_unary(OperatorContext& c) {
   return c.emit(Op::kUnary, UnaryAttrs(a), {c.in(0)});
 }
 
-/// CAST converts stored numbers; it knows nothing of quantization.
+/// CAST converts the numbers of a tensor; it ignores quantization.
 Status lower_cast(OperatorContext& c) {
   CastAttrs a(c.out_type(0).dtype);
   a.clamp = true;

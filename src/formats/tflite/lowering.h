@@ -105,7 +105,7 @@ class OperatorContext : public LoweringContext {
   /// The variable behind input i, or -1 when it is an ordinary value.
   int state_of(int i) { return has(i) ? in_slot(i).state : -1; }
 
-  /// The same integers without their quantization.
+  /// The integers of a value without their quantization.
   ValueId unquantized(ValueId id) { return type(id).quant ? with_quant(id, nullptr) : id; }
   /// Makes constant uint8 inputs int8 where the result is float32: old files store the weights of hybrid operators so.
   void read_uint8_as_int8();

@@ -14,12 +14,12 @@
 
 namespace smelt::tflite {
 
-/// What a subgraph's tensor is, and which value of the graph stands for it while the subgraph is lowered.
+/// A tensor of a subgraph, and the value of the graph that stands for it while the subgraph is lowered.
 struct TensorSlot {
   const tfl::Tensor* table = nullptr;
   DType dtype = DType::kInvalid;  ///< kInvalid: a resource or variant
   Shape shape;                    ///< from shape_signature where it is given; -1 = not fixed
-  QuantPtr quant;                 ///< as stored, whatever the element type
+  QuantPtr quant;                 ///< as the file states it, whatever the element type
   ValueId value = kNoValue;       ///< kNoValue: not computed yet, or a variable
   int state = -1;                 ///< index into Module::states of a variable tensor
 };
@@ -108,7 +108,8 @@ std::vector<int> called_subgraphs(const tfl::Operator& op);
 int operator_number(const tfl::Model& model, const tfl::Operator& op);
 /// Element type of a tensor type's number; kInvalid for resources and variants. An error for numbers beyond the schema.
 Result<DType> dtype_of(tfl::TensorType type);
-/// Quantization as stored; null when there is none. Block-wise parameters refer to other tensors of the subgraph.
+/// Quantization as the file states it; null when there is none. Block-wise parameters refer to other tensors of the
+/// subgraph.
 Result<QuantPtr> read_quantization(SubgraphReader& subgraph, const tfl::Tensor& tensor, DType dtype);
 /// A string constant's elements.
 Result<Tensor> read_strings(std::span<const uint8_t> bytes, const Shape& shape);

@@ -86,7 +86,7 @@ Result<std::vector<Level>> read_levels(const tfl::SparsityParameters& s, const S
   return levels;
 }
 
-/// Walks the tree of levels and places the values in the order in which they are stored.
+/// Walks the tree of levels and scatters the values in the order of the file.
 class Expander {
  public:
   Expander(const std::vector<Level>& levels, const Shape& shape, DType dtype, std::span<const uint8_t> bytes,

@@ -144,7 +144,7 @@ Status SubgraphReader::read_constant(int tensor, bool produced) {
   return Ok();
 }
 
-/// A variable starts at real zero: int8 at its zero point, everything else at stored zero.
+/// A variable starts at real zero: int8 at its zero point, everything else at 0.
 Status SubgraphReader::make_variable(int tensor) {
   TensorSlot& slot = slots_[static_cast<size_t>(tensor)];
   Shape shape = slot.shape;

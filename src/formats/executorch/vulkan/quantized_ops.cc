@@ -160,7 +160,8 @@ void q8ta_pixel_shuffle(CallContext& c) {
   c.result(quantized(c, y, 1 / c.d(3), c.d(4)));
 }
 
-/// apply_rotary_emb_hf(q, k, cos, sin, start): halves of a head turn; rows of cos and sin [max, D] from start on.
+/// apply_rotary_emb_hf(q, k, cos, sin, start): the two halves of a head are the pairs that rotate; entries of cos and
+/// sin [max, D] from start on.
 void apply_rotary_emb_hf(CallContext& c) {
   const ValueId start = c.reshape(c.int_value(4), {1});
   for (size_t i : {0, 1}) {
@@ -209,7 +210,7 @@ void select_as_symint(CallContext& c) {
 }
 
 /// embedding_q4gsw(weights [rows, width / 2], scales [rows, groups] or one, group, indices, is_linear_weight): the
-/// first of two numbers lies in the high half of a byte, in linear weights in the low half. Only the rows asked for are
+/// first of two numbers lies in the high half of a byte, in linear weights in the low half. Only the gathered rows are
 /// unpacked.
 void embedding_q4gsw(CallContext& c) {
   const ValueId w = c.t(0), scales = c.t(1), indices = c.cast(c.t(3), DType::kI64);

@@ -106,13 +106,13 @@ Status collect_externals(XnnGraph& g) {
   return Ok();
 }
 
-/// Matrix products take parameters row by row, however many dimensions a value says that they cover.
-void quantize_by_row(XnnGraph& g, uint32_t id) {
+/// Matrix products take dynamic parameters per token, however many dimensions a value says that they cover.
+void quantize_per_token(XnnGraph& g, uint32_t id) {
   ValueType& type = g.values[g.by_id.at(id)].type;
   if (!type.quant || type.quant->kind != Quantization::Kind::kPerToken || type.quant->axis == 1) return;
-  Quantization rows = *type.quant;
-  rows.axis = 1;
-  type.quant = std::make_shared<const Quantization>(std::move(rows));
+  Quantization per_token = *type.quant;
+  per_token.axis = 1;
+  type.quant = std::make_shared<const Quantization>(std::move(per_token));
 }
 
 Result<const fb_xnnpack::XNNGraph*> verified_root(std::span<const std::byte> bytes) {
@@ -223,7 +223,7 @@ Result<XnnGraph> read_xnn_graph(const DelegateBlob& blob) {
         if (!g.by_id.contains(id)) return InvalidModel(xnn_node_label(g, i), ": value ", id, " does not exist");
     const XNodeUnion type = g.table->xnodes()->Get(i)->xnode_union_type();
     if (type == XNodeUnion::XNNFullyConnected || type == XNodeUnion::XNNBatchMatrixMultiply)
-      quantize_by_row(g, p->inputs[0]);
+      quantize_per_token(g, p->inputs[0]);
     ports.push_back(std::move(p).value());
   }
   SMELT_TRY(sort_nodes(g, ports));

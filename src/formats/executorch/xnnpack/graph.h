@@ -18,7 +18,7 @@ struct XnnValue {
   uint32_t id = kXnnInvalidId;           ///< what nodes call it
   uint32_t external_id = kXnnInvalidId;  ///< position among the delegate's arguments
   bool input = false, output = false;    ///< external
-  bool dynamic_on_entry = false;         ///< a real input that is quantized row by row as it enters
+  bool dynamic_on_entry = false;         ///< a real input that is dynamically quantized per token
   fb_xnnpack::XNNDatatype datatype = fb_xnnpack::XNNDatatype::xnn_datatype_invalid;  ///< as written
   ValueType type;   ///< element type, declared shape, quantization
   Tensor constant;  ///< defined(): its contents

@@ -41,8 +41,8 @@ Result<std::shared_ptr<ConvTransposeAttrs>> conv_attrs(const fb_xnnpack::XNode& 
 
 }  // namespace
 
-/// A product of x and constant weights: integers with integers, rows quantized at run time with integers, or real
-/// numbers with weights that may be quantized.
+/// A product of x and constant weights. Three forms: integers with integers, dynamically quantized x with integers, or
+/// real x with weights that may be quantized.
 Status XnnLowering::weighted(Op op, AttrsPtr attrs, uint32_t x, uint32_t filter, uint32_t bias, uint32_t out,
                              bool flatten) {
   std::vector<uint32_t> all{x, filter};
