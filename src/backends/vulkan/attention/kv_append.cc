@@ -31,7 +31,8 @@ class KvAppendKernel final : public Kernel {
   AppendPush push_;
 };
 
-/// Of `starts` first entries along `axis`, one for each of the leading dimension or one for all.
+/// Input 1 written into input 0 along `axis`. Input 2 holds `starts` first indices, one per entry of the leading
+/// dimension or one for all; `circular` writes wrap around.
 std::unique_ptr<Kernel> make_append(const KernelSpec& spec, int64_t axis, int64_t starts, bool circular) {
   const ValueType &cache = spec.inputs[0], &fresh = spec.inputs[1];
   const int rank = cache.shape.rank();

@@ -161,7 +161,7 @@ class ConvTexture final : public TextureKernel {
   uint32_t axes_, pixels_ = 1, quads_ = 1;
   bool fp16_, fp16_multiply_, raw_fp16_ = false, depthwise_, transposed_;
   Groups groups_;
-  Tensor filter_;  ///< when it is not packed as it lies
+  Tensor filter_;  ///< set if the host dequantizes it before packing
   ConvPush push_;
   PackPush pack_;
   std::optional<FloatOperand> bias_;

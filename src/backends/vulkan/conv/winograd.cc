@@ -126,7 +126,7 @@ class Winograd final : public Kernel {
   ConvShape s_;
   int64_t tiles_[2];
   GpuActivation act_;
-  Tensor points_;  ///< computed once a model, when they go to the device
+  Tensor points_;  ///< filled by compute_points() when the model first uploads them
   std::unique_ptr<Kernel> sums_;
   size_t in_bytes_ = 0, out_bytes_ = 0;
   bool has_bias_;

@@ -20,7 +20,7 @@ struct MatrixProperties {
 constexpr int32_t kFloat16 = 0, kFloat32 = 1, kSint8 = 3, kSint32 = 5, kSubgroup = 3;
 using GetMatrixProperties = VkResult(VKAPI_PTR*)(VkPhysicalDevice, uint32_t*, MatrixProperties*);
 
-/// Of cooperative_matrix.comp: the part of a block that a subgroup makes, and elements of a row at a time.
+/// Sizes of cooperative_matrix.comp: the part of a block that a subgroup computes, and elements of a row at a time.
 constexpr uint32_t kSubgroupBlock = 32, kHalvesAtOnce = 32, kBytesAtOnce = 64;
 
 enum : uint32_t {

@@ -119,7 +119,7 @@ uint32_t version_of(const VkPhysicalDeviceProperties& p) {
   return lesser() != '0' ? std::min<uint32_t>(p.apiVersion, VK_API_VERSION_1_1) : p.apiVersion;
 }
 
-/// The extensions that a device has; none where only plain Vulkan is used.
+/// The extensions that a device has; none if only core Vulkan 1.1 is used.
 class Extensions {
  public:
   explicit Extensions(VkPhysicalDevice physical) {

@@ -26,18 +26,18 @@ class Device {
   uint32_t queue_family() const { return family_; }
   const DeviceInfo& info() const { return info_; }
   const VkPhysicalDeviceLimits& limits() const { return properties_.limits; }
-  /// Activations lie in memory that the host maps, cached.
+  /// True if activations lie in memory that the host maps, cached.
   bool unified() const { return unified_; }
-  /// Whether shaders can load and store elements of this type (64-bit ones as pairs of words).
+  /// True if shaders can load and store elements of this type (64-bit ones as pairs of words).
   bool stores(DType dtype) const;
-  /// Whether tensors may be images, in the memory that activations lie in.
+  /// True if images can be placed in the memory of activations.
   bool textures() const { return textures_; }
-  /// Largest tensor that one binding reaches.
+  /// Bytes of the largest binding.
   uint64_t max_binding() const { return properties_.limits.maxStorageBufferRange; }
 
   Pipelines& pipelines() const { return *pipelines_; }
 
-  /// Memory type with all flags of `required`, preferring those of `wanted`; -1: none.
+  /// Index of a memory type with all flags of `required`, preferring those of `wanted`; -1 if there is none.
   int memory_type(uint32_t type_bits, VkMemoryPropertyFlags required, VkMemoryPropertyFlags wanted) const;
 
   Heap& heap() const { return *heap_; }

@@ -11,7 +11,7 @@
 
 namespace smelt::vulkan {
 
-/// A piece of a buffer, as a shader or a copy sees it; or an image, whose memory is that of a piece of a buffer.
+/// A range of a buffer, or an image placed in a range of a buffer, as shaders and copies take it.
 struct Binding {
   VkBuffer buffer = VK_NULL_HANDLE;
   VkDeviceSize offset = 0, bytes = 0;
@@ -51,7 +51,7 @@ class Heap {
   std::vector<std::unique_ptr<Block>> blocks_;
 };
 
-/// What images that are placed in a buffer's memory ask of it (Image::place()).
+/// What images require of the buffer whose memory they are placed in (Image::place()).
 struct ImageRoom {
   uint32_t types = ~uint32_t{0};  ///< bits of memory types
   size_t alignment = 0;           ///< 0: there are none
@@ -71,7 +71,7 @@ class Buffer {
   Buffer& operator=(const Buffer&) = delete;
   VkBuffer handle() const { return buffer_; }
   size_t bytes() const { return bytes_; }
-  char* mapped() const { return mapped_; }  ///< null when the host can't see it
+  char* mapped() const { return mapped_; }  ///< null if the host cannot map it
   Binding slice(size_t offset, size_t bytes) const {
     Binding b;
     b.buffer = buffer_;
@@ -90,7 +90,7 @@ class Buffer {
   char* mapped_ = nullptr;
 };
 
-/// An image in a buffer's memory, which others may use before and after.
+/// An image in a buffer's memory. Other values may use that memory before and after it.
 class Image {
  public:
   /// An image without memory.
@@ -98,12 +98,13 @@ class Image {
   ~Image();
   Image(const Image&) = delete;
   Image& operator=(const Image&) = delete;
-  /// Precondition: `offset` is a multiple of alignment(), bytes() lie behind it in a buffer that has the room.
+  /// Binds the image to memory at `offset`. Preconditions: `offset` is a multiple of alignment(), the buffer has
+  /// bytes() from there on and was made for such images (ImageRoom).
   Status place(const Buffer& memory, size_t offset);
   const ImageLayout& layout() const { return layout_; }
   size_t bytes() const { return need_.size; }
   size_t alignment() const;
-  /// Adds what it needs.
+  /// Adds the requirements of this image to `room`.
   void join(ImageRoom& room) const;
   Binding binding() const { return binding_; }
 

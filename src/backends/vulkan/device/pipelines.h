@@ -16,7 +16,7 @@
 
 namespace smelt::vulkan {
 
-/// One row of shaders.inc with its code, made at build time.
+/// A shader of the list with its SPIR-V code, embedded at build time.
 struct Shader {
   const char* name;
   const char* kinds;  ///< of the bindings from 0: b, a buffer; r, an image that is read; w, one that is written
@@ -28,17 +28,17 @@ struct Shader {
 const Shader* find_shader(const char* name);
 std::span<const Shader> all_shaders();
 
-/// Of a binding of that kind.
+/// The descriptor type of a binding of that kind (Shader::kinds).
 VkDescriptorType descriptor_type(char kind);
 
-/// Where a pipeline's resources lie.
+/// A pipeline with its layouts.
 struct Pipeline {
   VkPipeline handle = VK_NULL_HANDLE;
   VkPipelineLayout layout = VK_NULL_HANDLE;
   VkDescriptorSetLayout set_layout = VK_NULL_HANDLE;  ///< for sets, or for descriptors that are pushed
 };
 
-/// Bytes of push constants that every pipeline layout declares: the least that Vulkan promises.
+/// Bytes of push constants that every pipeline layout declares: the minimum that Vulkan guarantees.
 inline constexpr uint32_t kPushBytes = 128;
 
 /// A device's pipelines, each made once, and their cache on disk. Thread-safe.
@@ -49,18 +49,18 @@ class Pipelines {
   Pipelines(const Pipelines&) = delete;
   Pipelines& operator=(const Pipelines&) = delete;
 
-  /// Has the pipeline made on a thread of its own, of up to `threads` in all, while the caller goes on. Constants are
-  /// specialization constants 0, 1, 2, ...
+  /// Requests a pipeline, which one of up to `threads` background threads creates. `constants` are the specialization
+  /// constants 0, 1, 2, ...
   void request(const Shader& shader, std::span<const uint32_t> constants, int threads);
-  /// The pipeline, once it is made; made here if nobody has begun.
+  /// The pipeline: waits for a thread that is creating it, or creates it if none has begun.
   Result<Pipeline> get(const Shader& shader, std::span<const uint32_t> constants);
-  /// Names of those that pipelines were asked of.
+  /// Names of the shaders that pipelines were requested of.
   std::set<std::string> shaders();
-  /// Writes the cache to disk when pipelines were made since.
+  /// Writes the cache to disk if it grew since the last save.
   void save();
-  /// Returns once what was asked for is made and no thread is at it. For tests that change what threads read.
+  /// Waits until all requested pipelines exist and the threads are idle. For tests that change what threads read.
   void settle();
-  /// The threads end; what exists is left to the process. For a device that was lost.
+  /// Ends the threads and leaks all objects. For a lost device.
   void abandon();
 
  private:
@@ -77,9 +77,9 @@ class Pipelines {
   };
   Result<Layout> layout(const std::string& kinds);
   VkResult create(const Key& key, VkPipelineLayout layout, VkPipeline* out) const;
-  /// Makes the entry's pipeline with the lock released meanwhile.
+  /// Creates the entry's pipeline; the lock is released meanwhile.
   void make(std::unique_lock<std::mutex>& lock, const Key& key, Entry& entry);
-  /// The same for the next one that was asked for and not begun; false: none is left.
+  /// Creates the next requested pipeline that no thread has begun; false if there is none.
   bool make_next(std::unique_lock<std::mutex>& lock);
   void work();
   void end_threads();

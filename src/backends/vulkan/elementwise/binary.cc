@@ -287,7 +287,7 @@ std::unique_ptr<Kernel> make_binary_float64(const KernelSpec& spec) {
 
 namespace {
 
-/// Of binary_fixed.comp.
+/// The kinds of binary_fixed.comp.
 enum class FixedRule : uint32_t { kProduct, kSum, kShifted };
 struct FixedParameters {
   int32_t zero_a = 0, zero_b = 0, zero = 0, low = 0, high = 0;

@@ -12,16 +12,16 @@ namespace smelt::vulkan {
 
 class Device;
 
-/// What a kernel for textures is asked to work on.
+/// The storage and packing of the images that a texture kernel works on.
 struct TextureForm {
   Storage storage = Storage::kTexture3D;
   Packing packing = Packing::kChannels;
-  bool halves = false;  ///< float32 values are stored as float16
+  bool halves = false;  ///< float32 values are rounded to float16 texels
   bool operator==(const TextureForm&) const = default;
 };
 
-/// A tensor of at most four dimensions as an image. Each texel holds four neighbours along the packed dimension; what
-/// the last texel holds beyond that dimension's end may be anything. The fourth dimension from the end continues the
+/// A tensor of at most four dimensions as an image. Each texel holds four neighbours along the packed dimension; the
+/// components beyond that dimension's end are undefined. The fourth dimension from the end continues the
 /// third: texel (w, h, c, n) lies at (w, h, n * blocks(c) + c). A 2-D image has the slices one below the other.
 struct ImageLayout {
   TextureForm form;
@@ -32,7 +32,7 @@ struct ImageLayout {
   int packed() const { return static_cast<int>(form.packing) - 1; }
   uint64_t count() const { return uint64_t{texels()[0]} * texels()[1] * texels()[2]; }
   bool operator==(const ImageLayout&) const = default;
-  /// Whether every element, in the order of its tensor, has the same place in both.
+  /// True if element i of a tensor lies at the same texel component in both layouts, for every i.
   bool same_places(const ImageLayout& other) const;
 
   /// Nullopt where the device has no such image.

@@ -10,17 +10,17 @@
 
 namespace smelt::vulkan {
 
-/// What a kernel records with: its operands as bindings, its weights, and dispatches.
+/// The interface that Kernel::record() uses: operands as bindings, packed weights, and dispatches.
 class KernelRecorder {
  public:
   struct Operand {
-    Binding binding;                   ///< where it lies; unset for constants
-    const Tensor* constant = nullptr;  ///< known content
-    WeightStore* store = nullptr;      ///< that keeps it
-    /// Of content that a kernel computed from a constant: that one's bytes, and a name of the way from there.
+    Binding binding;                   ///< its memory; unset for constants
+    const Tensor* constant = nullptr;  ///< its content if constant
+    WeightStore* store = nullptr;      ///< that keeps the constant on the device
+    /// For a constant that a kernel derived from another one: the bytes of the original, and a key of the derivation.
     const void* of = nullptr;
     const char* derived = "";
-    /// Writes that content, which is unset before. Called when the first table is made of it.
+    /// Writes the derived content on first use; null if it is there.
     const std::function<void()>* compute = nullptr;
   };
   KernelRecorder(Recorder& recorder, std::span<const Operand> inputs, std::span<const Binding> outputs,
@@ -35,7 +35,7 @@ class KernelRecorder {
         faulty_(faulty),
         plan_store_(plan_store) {}
 
-  /// Input i as its bytes lie; a constant is uploaded.
+  /// Input i in its own element type and order; a constant is uploaded first.
   Result<Binding> input(size_t i) {
     const Operand& o = inputs_[i];
     if (o.of)
@@ -50,10 +50,10 @@ class KernelRecorder {
   }
   size_t operands() const { return inputs_.size(); }
   const Operand& operand(size_t i) const { return inputs_[i]; }
-  /// Where output i lies.
+  /// The binding of output i, not marked as written.
   const Binding& place(size_t i) const { return outputs_[i]; }
   WeightStore& plan_store() const { return plan_store_; }
-  /// For a kernel within this one. The spans must outlive its record().
+  /// A recorder for a kernel that runs as a part of this one. The spans must outlive that kernel's record().
   KernelRecorder nested(std::span<const Operand> inputs, std::span<const Binding> outputs,
                         const Binding& scratch) const {
     return {recorder_, inputs, outputs, scratch, faults_, fault_code_, faulty_, plan_store_};
@@ -66,33 +66,33 @@ class KernelRecorder {
     b.written = written;
     return b;
   }
-  /// Constant input i as `pack` lays it out; see WeightStore::packed.
+  /// Constant input i as `pack` lays it out on the device; see WeightStore::packed().
   Result<Binding> packed(size_t i, const std::string& key, size_t bytes, const WeightStore::Pack& pack) {
     const Operand& o = inputs_[i];
     return (o.of ? plan_store_ : *o.store).packed(*o.constant, key, bytes, pack);
   }
-  /// The same of what the host computes from constant input i.
+  /// What `pack` makes on the device of `raw_bytes` that the host computes from constant input i by `fill`.
   Result<Binding> packed(size_t i, const std::string& key, size_t raw_bytes, const WeightStore::Fill& fill,
                          size_t bytes, const WeightStore::Pack& pack) {
     const Operand& o = inputs_[i];
     return o.store->packed(origin(o), o.derived + key, raw_bytes, computed(o, fill), bytes, pack);
   }
-  /// A table that the host computes from constant input i, whose content its key need not repeat.
+  /// A table of `bytes` that the host computes from constant input i; `key` names the computation, not the content.
   Result<Binding> table(size_t i, const std::string& key, size_t bytes, const WeightStore::Fill& fill) {
     const Operand& o = inputs_[i];
     return o.store->table(origin(o), o.derived + key, bytes, computed(o, fill));
   }
-  /// A table of this plan alone.
+  /// A table that belongs to this plan; `key` identifies its content.
   Result<Binding> table(const std::string& key, size_t bytes, const WeightStore::Fill& fill) {
     return plan_store_.table(nullptr, key, bytes, fill);
   }
-  /// The same of bytes at hand, which are its key as well.
+  /// A table of this plan with the given content, which is a part of its key.
   template <class T>
   Result<Binding> table(const char* name, std::span<const T> content) {
     const std::string bytes(reinterpret_cast<const char*>(content.data()), content.size_bytes());
     return table(name + (" " + bytes), bytes.size(), [&](void* to) { std::memcpy(to, bytes.data(), bytes.size()); });
   }
-  /// One word that a shader sets to fault_code() when data is at fault: the run then fails with Kernel::fault().
+  /// The word that a shader sets to fault_code() on invalid data: the run then fails with the text of Kernel::fault().
   Binding faults() {
     if (!*faulty_) recorder_.fill(faults_, 0);
     *faulty_ = true;
@@ -128,8 +128,8 @@ class KernelRecorder {
   WeightStore& plan_store_;
 };
 
-/// Workgroups for `items` of work, `size` a group, as a grid that stays within Vulkan's promised 65535 a dimension;
-/// shaders find their place with flat_id() of common.glsl.
+/// Sets a dispatch grid of ceil(items / size) workgroups within Vulkan's guaranteed 65535 per dimension; shaders
+/// compute their index with flat_id() of common.glsl.
 inline void set_grid(Dispatch& d, uint64_t items, uint32_t size) {
   const uint64_t groups = (items + size - 1) / size;
   d.x = static_cast<uint32_t>(groups < 32768 ? groups : 32768);

@@ -84,7 +84,7 @@ class RecurrentKernel final : public Kernel {
     }
     return Ok();
   }
-  /// Steps of one dispatch; 0: not even one.
+  /// Steps that one dispatch runs; 0 if one step exceeds kMaxLoopIterations.
   static int64_t steps_per_dispatch(const Sizes& s, bool rounded) {
     const int64_t units = (s.hidden + width(s) - 1) / width(s);
     const int64_t iterations = units * (s.inputs + 2 * s.hidden + 16);
@@ -156,7 +156,7 @@ class RecurrentKernel final : public Kernel {
   Sizes s_;
   std::vector<RecurrentGate> activations_;
   uint32_t present_, length_words_ = 1;
-  std::optional<DynamicQuant> rounding_;  ///< of x, where products see 8-bit grids
+  std::optional<DynamicQuant> rounding_;  ///< of x, with RecurrentAttrs::dynamic_quantization
   bool constant_[2] = {};
 };
 

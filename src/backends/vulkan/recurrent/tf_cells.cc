@@ -54,7 +54,7 @@ uint32_t u32(int64_t v) { return static_cast<uint32_t>(v); }
 struct Part {
   Tensor t;
   int64_t rows = 0, columns = 1;
-  bool quantized = false;                   ///< stored integers, else float32
+  bool quantized = false;                   ///< quantized integers, else float32
   int64_t from = 0, column = 0, width = 1;  ///< of the constant: first row, first column, columns in all
 };
 
