@@ -53,7 +53,7 @@ class SmallVector {
  private:
   bool on_heap() const { return heap_.capacity() > 0; }
   size_t size_ = 0;
-  std::array<T, N> inline_;
+  std::array<T, N> inline_{};
   std::vector<T> heap_;
 };
 
