@@ -86,6 +86,10 @@ void add_devices(CLI::App& app, int& status) {
   c->add_flag("--json", *as_json, "One JSON object");
   c->footer("Examples:\n  smelt devices\n  smelt run model.onnx --backend vulkan --device 1");
   c->callback([as_json, &status] {
+    if (!selected_isa().ok()) {
+      status = report(selected_isa().error());
+      return;
+    }
     const auto found = vulkan::devices();
     if (*as_json)
       print_json(found);

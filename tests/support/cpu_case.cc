@@ -65,13 +65,21 @@ KernelSpec CaseRunner::spec(Isa isa, int threads, PackCache& packs) {
 }
 
 std::unique_ptr<Kernel> CaseRunner::make(const KernelInfo& info, Isa isa, int threads) {
-  return info.op == node_.op && info.isa <= isa ? info.make(spec(isa, threads, packs_)) : nullptr;
+  return info.prepare(spec(isa, threads, packs_));
 }
 
 const KernelInfo* CaseRunner::choose(Isa isa, PackCache::Mode mode) {
   const KernelInfo* chosen = nullptr;
   make_kernel(spec(isa, 1, mode == PackCache::Mode::kDry ? dry_ : packs_), &chosen);
   return chosen;
+}
+
+std::string CaseRunner::refusal(Isa isa) {
+  std::string why;
+  KernelSpec asked = spec(isa, 1, dry_);
+  asked.why = &why;
+  make_kernel(asked);
+  return why;
 }
 
 Result<std::vector<Tensor>> CaseRunner::reference() {

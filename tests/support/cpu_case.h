@@ -37,6 +37,8 @@ class CaseRunner {
   /// The kernel of the list that is chosen for a level, with packed weights or with a cache that packs none; null:
   /// none.
   const KernelInfo* choose(Isa isa, PackCache::Mode mode);
+  /// Why no kernel of the list runs the case at a level.
+  std::string refusal(Isa isa);
   /// All outputs. The kernel finds their elements undefined.
   Result<std::vector<Tensor>> run(const Kernel& kernel, int threads = 1);
   Status shape_error() const { return infer_status_; }

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vector_ops.h"
 #include "backends/cpu/gemm/gemm_f32.h"
@@ -46,9 +47,9 @@ class AttentionF32 final : public Kernel {
     constexpr int64_t kScores = 32 * 1024;  // of a block, to stay in a near cache
     block_ = std::max<int64_t>(1, kScores / (g.keys * gemm_.mr)) * gemm_.mr;
     block_ = std::min(block_, g.rows);
-    k_workspace_ = rounded(gemm_.packed_size(g.depth, g.keys));
-    v_workspace_ = rounded(gemm_.packed_size(g.keys, g.v_depth));
-    workspace_ = k_workspace_ + v_workspace_ + rounded(block_ * g.keys);
+    k_workspace_ = padded_floats(gemm_.packed_size(g.depth, g.keys));
+    v_workspace_ = padded_floats(gemm_.packed_size(g.keys, g.v_depth));
+    workspace_ = k_workspace_ + v_workspace_ + padded_floats(block_ * g.keys);
   }
   size_t scratch_bytes() const override {
     return static_cast<size_t>(slots_ * workspace_) * sizeof(float) + static_cast<size_t>(g_.batch) * sizeof(KeySpan);
@@ -70,8 +71,6 @@ class AttentionF32 final : public Kernel {
   }
 
  private:
-  static int64_t rounded(int64_t floats) { return (floats + 31) / 16 * 16; }
-
   /// Part `part` of the queries of all heads that share keys and values `kv`.
   void head(KernelContext& ctx, int64_t kv, int64_t part, const KeySpan& span, float* workspace) const {
     const int64_t b = kv / g_.kv_heads, share = g_.q_heads / g_.kv_heads;
@@ -139,10 +138,8 @@ class AttentionF32 final : public Kernel {
 
 std::unique_ptr<Kernel> make_attention_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<AttentionAttrs>();
-  if (attrs.smooth_softmax || spec.has(4) || spec.has(5) || spec.has(7) || !is_unquantized_f32(spec.outputs[0]))
-    return nullptr;
-  for (size_t i = 0; i < 3; ++i)
-    if (!is_unquantized_f32(spec.inputs[i])) return nullptr;
+  if (attrs.smooth_softmax || spec.has(4) || spec.has(5) || spec.has(7))
+    return spec.refuse("past keys, lengths or a smooth softmax");
   for (size_t i = 1; i < spec.node.outputs.size(); ++i)
     if (spec.node.outputs[i] != kNoValue) return nullptr;
   const auto g = attention_geometry(attrs, spec.inputs[0].shape, spec.inputs[1].shape, spec.inputs[2].shape, nullptr);
@@ -157,5 +154,7 @@ std::unique_ptr<Kernel> make_attention_f32(const KernelSpec& spec) {
   }
   return std::make_unique<AttentionF32>(*g, mask, spec);
 }
+
+std::unique_ptr<Kernel> make_attention_f16(const KernelSpec& spec) { return through_float32(spec); }
 
 }  // namespace smelt

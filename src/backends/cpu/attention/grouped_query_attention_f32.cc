@@ -34,10 +34,10 @@ class GroupQueryF32 final : public Kernel {
     slots_ = std::min<int64_t>(std::max(spec.threads, 1), batch_ * a_.kv_heads);
     constexpr int64_t kScores = 32 * 1024;  // of a block, to stay in a near cache
     block_ = std::clamp<int64_t>(kScores / (capacity_ * gemm_.mr) * gemm_.mr, std::min(gemm_.mr, rows_), rows_);
-    q_workspace_ = rounded(rows_ == 1 ? rounded(depth_) + gemm_.packed_size(depth_, 1) : rows_ * depth_);
-    k_workspace_ = rounded(rows_ == 1 ? 0 : gemm_.packed_size(depth_, capacity_));
-    v_workspace_ = rounded(gemm_.packed_size(capacity_, depth_));
-    workspace_ = q_workspace_ + k_workspace_ + v_workspace_ + rounded(block_ * capacity_);
+    q_workspace_ = padded_floats(rows_ == 1 ? padded_floats(depth_) + gemm_.packed_size(depth_, 1) : rows_ * depth_);
+    k_workspace_ = padded_floats(rows_ == 1 ? 0 : gemm_.packed_size(depth_, capacity_));
+    v_workspace_ = padded_floats(gemm_.packed_size(capacity_, depth_));
+    workspace_ = q_workspace_ + k_workspace_ + v_workspace_ + padded_floats(block_ * capacity_);
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(slots_ * workspace_) * sizeof(float); }
 
@@ -57,8 +57,6 @@ class GroupQueryF32 final : public Kernel {
   }
 
  private:
-  static int64_t rounded(int64_t floats) { return (floats + 31) / 16 * 16; }
-
   /// Where the first fresh row of batch entry b goes.
   int64_t before(const KernelContext& ctx, int64_t b) const {
     const bool prompt = !given_ || (ctx.has(kTotal) && get_int(ctx.input(kTotal), 0) == rows_);
@@ -133,7 +131,7 @@ class GroupQueryF32 final : public Kernel {
                     all.lo, all.hi);
         } else {
           // The cache's rows stay where they are; the query is the packed side.
-          float* const turned = q + rounded(depth_);
+          float* const turned = q + padded_floats(depth_);
           gemm_.pack(q, 1, 1, depth_, 1, nullptr, turned, scale_);
           gemm_.run(length, 1, depth_, k, depth_, turned, 0, 1, scores, 1, nullptr, all.lo, all.hi);
         }

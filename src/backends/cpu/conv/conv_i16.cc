@@ -12,11 +12,12 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "backends/cpu/conv/conv_i16.h"
+#include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/im2col.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "backends/cpu/gemm/quantized_weights.h"
-#include "base/cat.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/common/requantizer.h"
 #include "tensor/quant_params.h"
@@ -50,8 +51,6 @@ HWY_AFTER_NAMESPACE();
 namespace smelt {
 namespace {
 
-int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
-
 /// rescale_wide() of accumulators with their bias, channel by channel, to quantized 16-bit values.
 struct WideRescale {
   struct Channel {
@@ -62,7 +61,7 @@ struct WideRescale {
   int64_t zero = 0, low = 0, high = 0;
 
   static std::optional<WideRescale> make(const KernelSpec& spec, int64_t n, const Activation& act, Rounding rounding) {
-    if (rounding != Rounding::kFixedDouble || (spec.has(2) && !spec.constant(2))) return std::nullopt;
+    if (rounding != Rounding::kFixedDouble) return std::nullopt;
     const auto made = Requantizer::make(type_only(spec.inputs[0]), type_only(spec.inputs[1]), spec.constant(2),
                                         type_only(spec.outputs[0]), n, act, rounding);
     if (!made.ok() || !made->fixed_point() || !made->wide()) return std::nullopt;
@@ -104,6 +103,12 @@ bool acc_fits(const std::vector<int16_t>& weights, int64_t depth) {
   return true;
 }
 
+struct ConvI16Key {
+  FilterKey filter;
+  const GemmI8* gemm;
+  auto operator<=>(const ConvI16Key&) const = default;
+};
+
 /// Rows of patches times packed filters.
 class ConvI16 final : public Kernel {
  public:
@@ -116,18 +121,14 @@ class ConvI16 final : public Kernel {
     bytes_.c_in *= 2;
     lda_ = gemm_.a_row_bytes(g.k());
     block_ = std::max<int64_t>(1, 64 * 1024 / std::max<int64_t>(1, lda_ * gemm_.mr)) * gemm_.mr;
-    patches_ = align(block_ * lda_ + kPatchSlack);
+    patches_ = padded_bytes(block_ * lda_ + kPatchSlack);
     const int64_t group = gemm_.packed_bytes(g.k(), g.c_out);
-    packed_ = spec.packs.get(spec.constant(1)->raw(),
-                             Cat("conv_i16 ", g.groups, ' ', g.c_in, ' ', g.c_out, ' ', g.taps(), ' ', g.filter_o, ' ',
-                                 g.filter_i, ' ', gemm_.lanes),
-                             [&] {
-                               auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group * g.groups));
-                               for (int64_t i = 0; i < g.groups; ++i)
-                                 gemm_.pack(weights.data() + i * g.c_out * g.k(), g.k(), g.c_out, nullptr, 0,
-                                            packed->data<char>() + i * group);
-                               return packed;
-                             });
+    packed_ = spec.packs.get(ConvI16Key{{g, *spec.constant(1), nullptr}, &gemm_}, [&] {
+      auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group * g.groups));
+      for (int64_t i = 0; i < g.groups; ++i)
+        gemm_.pack(weights.data() + i * g.c_out * g.k(), g.k(), g.c_out, nullptr, 0, packed->data<char>() + i * group);
+      return packed;
+    });
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * patches_); }
   Status run(KernelContext& ctx) const override {
@@ -181,9 +182,9 @@ class DepthwiseI16 final : public Kernel {
     for (int64_t c = 0; c < g.groups; ++c)
       for (int64_t t = 0; t < g.taps(); ++t)
         weights_[static_cast<size_t>(t * g.groups + c)] = weights[static_cast<size_t>(c * g.taps() + t)];
-    slot_ = align(g.groups * 4);
+    slot_ = padded_bytes(g.groups * 4);
   }
-  size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * slot_ + align(g_.groups * 2)); }
+  size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * slot_ + padded_bytes(g_.groups * 2)); }
   Status run(KernelContext& ctx) const override {
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for a depthwise convolution");
@@ -233,8 +234,7 @@ class DepthwiseI16 final : public Kernel {
 /// they are others.
 std::optional<QuantizedPair> wide_pair(const KernelSpec& spec, int axis, int64_t channels) {
   const ValueType &x = spec.inputs[0], &w = spec.inputs[1], &y = spec.outputs[0];
-  if (x.dtype != DType::kI16 || y.dtype != DType::kI16 || !is_per_tensor(x.quant) || !is_per_tensor(y.quant) ||
-      x.quant->zero_point() != 0 || !spec.constant(1) || y.shape.elements() == 0)
+  if (!is_per_tensor(x.quant) || !is_per_tensor(y.quant) || x.quant->zero_point() != 0 || y.shape.elements() == 0)
     return std::nullopt;
   // The filter is like one of 8-bit activations.
   ValueType bytes = ValueType::tensor(DType::kI8, x.shape);
@@ -242,9 +242,10 @@ std::optional<QuantizedPair> wide_pair(const KernelSpec& spec, int axis, int64_t
   return QuantizedPair::make(bytes, w, axis, channels);
 }
 
-/// `axis`: that of output channels in the filter.
-std::unique_ptr<Kernel> wide_products(const KernelSpec& spec, const ConvShape& g, int axis, const Activation& act,
-                                      Rounding rounding) {
+}  // namespace
+
+std::unique_ptr<Kernel> make_i16_kernel(const KernelSpec& spec, const ConvShape& g, int axis, const Activation& act,
+                                        Rounding rounding) {
   const auto q = wide_pair(spec, axis, g.all_out());
   if (!q) return nullptr;
   auto rescale = WideRescale::make(spec, g.all_out(), act, rounding);
@@ -256,22 +257,11 @@ std::unique_ptr<Kernel> wide_products(const KernelSpec& spec, const ConvShape& g
   return std::make_unique<ConvI16>(g, weights, std::move(*rescale), spec);
 }
 
-}  // namespace
-
 std::unique_ptr<Kernel> make_conv_i16(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const auto g = ConvShape::make(spec);
-  if (!g || attrs.layout != Layout::kChannelsLast) return nullptr;
-  return wide_products(spec, *g, filter_output_axis(attrs, spec.inputs[1].shape.rank()), attrs.act, attrs.rounding);
-}
-
-std::unique_ptr<Kernel> make_matmul_i16(const KernelSpec& spec) {
-  const auto& attrs = spec.attrs<MatMulAttrs>();
-  const auto s = matmul_by_constant(spec);
-  if (!s || attrs.alpha != 1 || attrs.beta != 1 || spec.inputs[1].shape.rank() != 2 ||
-      (spec.has(2) && !s->is_row(spec.inputs[2].shape)))
-    return nullptr;
-  return wide_products(spec, pixels(*s), attrs.transpose_b ? 0 : 1, attrs.act, attrs.rounding);
+  if (!g) return nullptr;
+  return make_i16_kernel(spec, *g, filter_output_axis(attrs, spec.inputs[1].shape.rank()), attrs.act, attrs.rounding);
 }
 
 }  // namespace smelt

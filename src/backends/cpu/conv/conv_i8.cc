@@ -3,17 +3,26 @@
 #include <vector>
 
 #include "backends/cpu/conv/conv_line_buffer.h"
+#include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/im2col.h"
 #include "backends/cpu/copy/transpose_bytes.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "backends/cpu/gemm/quantized_weights.h"
 #include "backends/cpu/quantize/requantize_accumulators.h"
-#include "base/cat.h"
 #include "ops/common/quantized_pair.h"
 
 namespace smelt {
 namespace {
+
+struct ConvI8Key {
+  FilterKey filter;
+  const GemmI8* gemm;
+  int64_t chunks;
+  int32_t x_zero;
+  bool x_signed;
+  auto operator<=>(const ConvI8Key&) const = default;
+};
 
 /// Integer convolution: rows of patches times packed filters. The patches are copied together, or read where they lie:
 /// in the image (pointwise), or chunk by chunk in its padded rows. Channels-first images are turned around before and
@@ -31,7 +40,7 @@ class ConvI8 final : public Kernel {
     const Tensor& filter = *spec.constant(1);
     const bool unquantized = unquantized_filter(filter);
     const Tensor* bias = spec.constant(2);
-    packed_ = spec.packs.get(filter.raw(), key(bias ? bias->raw() : nullptr), [&] {
+    packed_ = spec.packs.get(ConvI8Key{{g, filter, bias}, &gemm_, chunks_.count(), q.x_zero, q.x_signed}, [&] {
       return unquantized ? pack(filter.data<int8_t>()) : pack(ordered_filter(g_, filter, q_.w_zeros).data());
     });
     lda_ = gemm_.a_row_bytes(g.k());
@@ -41,12 +50,12 @@ class ConvI8 final : public Kernel {
       block_ = std::min(block_, (share + gemm_.mr - 1) / gemm_.mr * gemm_.mr);
     }
     direct_ = g.pointwise() && gemm_.bytes;
-    patches_ = align(direct_ ? lda_ : block_ * lda_ + kPatchSlack);
-    workspace_ = patches_ + (g.pointwise() || gemm_.bytes ? 0 : align(block_ * lda_ / 2 + kPatchSlack));
+    patches_ = padded_bytes(direct_ ? lda_ : block_ * lda_ + kPatchSlack);
+    workspace_ = patches_ + (g.pointwise() || gemm_.bytes ? 0 : padded_bytes(block_ * lda_ / 2 + kPatchSlack));
     windows_ = chunks_.apply() ? chunks_.scratch_bytes(threads_) : threads_ * workspace_;
     if (!g.channels_last) {
-      turned_in_ = align(g.in_pixels() * g.all_in());
-      turned_out_ = align(g.out_pixels() * g.all_out());
+      turned_in_ = padded_bytes(g.in_pixels() * g.all_in());
+      turned_out_ = padded_bytes(g.out_pixels() * g.all_out());
     }
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(windows_ + turned_in_ + turned_out_); }
@@ -75,17 +84,11 @@ class ConvI8 final : public Kernel {
   }
 
  private:
-  static int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
   /// True if the quantized filter is what ordered_filter() gives, in int8.
   bool unquantized_filter(const Tensor& filter) const {
     return filter.dtype() == DType::kI8 &&
            std::all_of(q_.w_zeros.begin(), q_.w_zeros.end(), [](int32_t z) { return z == 0; }) &&
            g_.filter_o == g_.k() && (g_.taps() == 1 || g_.filter_s == g_.c_in) && (g_.c_in == 1 || g_.filter_i == 1);
-  }
-  std::string key(const void* bias) const {
-    return Cat("conv_i8 ", g_.groups, ' ', g_.c_in, ' ', g_.c_out, ' ', g_.taps(), ' ', g_.filter_o, ' ', g_.filter_i,
-               ' ', gemm_.bytes, ' ', gemm_.lanes, ' ', chunks_.count(), ' ', q_.x_zero, ' ', q_.x_signed, ' ',
-               reinterpret_cast<uintptr_t>(bias));
   }
   /// Length of a packed filter.
   int64_t packed_depth() const { return chunks_.apply() ? chunks_.k() : g_.k(); }
@@ -171,7 +174,7 @@ class ConvI8 final : public Kernel {
 std::unique_ptr<Kernel> make_conv_i8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const auto g = ConvShape::make(spec);
-  if (!g || !spec.constant(1) || spec.outputs[0].shape.elements() == 0) return nullptr;
+  if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
   const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, g->all_out());
   if (!q) return nullptr;

@@ -3,21 +3,29 @@
 #include <algorithm>
 #include <vector>
 
+#include "backends/cpu/conv/conv_integer.h"
 #include "backends/cpu/conv/conv_line_buffer.h"
+#include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/im2col.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "backends/cpu/gemm/quantized_weights.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
-#include "base/cat.h"
 #include "ops/common/quantized_pair.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
 namespace {
 
-int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
+struct ConvIntegerKey {
+  FilterKey filter;
+  const GemmI8* gemm;
+  const void* zeros;  ///< the filter's zero points where they are an operand
+  int64_t chunks;
+  bool real;
+  auto operator<=>(const ConvIntegerKey&) const = default;
+};
 
 /// Of weights, one an output; scales where real numbers come out.
 struct WeightQuantParams {
@@ -56,18 +64,15 @@ class ConvIntegerKernel final : public Kernel {
       const int64_t share = g.out_pixels() / (threads_ * 2);
       block_ = std::min(block_, std::max(gemm_.mr, share / gemm_.mr * gemm_.mr));
     }
-    patches_ = align(block_ * lda_ + kPatchSlack);
-    raw_ = g.pointwise() || gemm_.bytes ? 0 : align(block_ * lda_ / 2 + kPatchSlack);
+    patches_ = padded_bytes(block_ * lda_ + kPatchSlack);
+    raw_ = g.pointwise() || gemm_.bytes ? 0 : padded_bytes(block_ * lda_ / 2 + kPatchSlack);
     windows_ = chunks_.apply() ? chunks_.scratch_bytes(threads_) : threads_ * (patches_ + raw_);
-    quantized_ = images == Images::kDynamicQuant ? align(g.in_pixels() * g.all_in() + kPatchSlack) : 0;
-    scales_at_ = align(gemm_.packed_bytes(packed_depth(), g.c_out) * g.groups);
-    column_sums_offset_ = scales_at_ + align(g.all_out() * 4);
-    packed_ =
-        spec.packs.get(spec.constant(1)->raw(),
-                       Cat("conv_sums ", g.groups, ' ', g.c_in, ' ', g.c_out, ' ', g.taps(), ' ', g.filter_o, ' ',
-                           g.filter_i, ' ', gemm_.bytes, ' ', gemm_.lanes, ' ', chunks_.count(), ' ', real_, ' ',
-                           reinterpret_cast<uintptr_t>(!real_ && spec.has(3) ? spec.constant(3)->raw() : nullptr)),
-                       [&] { return pack(*spec.constant(1), params); });
+    quantized_ = images == Images::kDynamicQuant ? padded_bytes(g.in_pixels() * g.all_in() + kPatchSlack) : 0;
+    scales_at_ = padded_bytes(gemm_.packed_bytes(packed_depth(), g.c_out) * g.groups);
+    column_sums_offset_ = scales_at_ + padded_bytes(g.all_out() * 4);
+    const void* zeros = !real_ && spec.has(3) ? spec.constant(3)->raw() : nullptr;
+    packed_ = spec.packs.get(ConvIntegerKey{{g, *spec.constant(1), nullptr}, &gemm_, zeros, chunks_.count(), real_},
+                             [&] { return pack(*spec.constant(1), params); });
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(windows_ + quantized_); }
   Status run(KernelContext& ctx) const override {
@@ -97,7 +102,8 @@ class ConvIntegerKernel final : public Kernel {
   int64_t packed_depth() const { return chunks_.apply() ? chunks_.k() : g_.k(); }
   Packed pack(const Tensor& filter, const WeightQuantParams& params) const {
     const std::vector<int16_t> values = ordered_filter(g_, filter, params.zeros);
-    auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(column_sums_offset_ + align(g_.all_out() * 4)));
+    auto packed =
+        std::make_shared<AlignedBuffer>(static_cast<size_t>(column_sums_offset_ + padded_bytes(g_.all_out() * 4)));
     char* to = packed->data<char>();
     std::vector<int16_t> workspace;
     const int16_t* weights = chunks_.apply() ? chunks_.spread(values.data(), workspace) : values.data();
@@ -217,24 +223,12 @@ bool zeros_of(const Tensor* t, int64_t channels, std::vector<int32_t>& zeros) {
   return true;
 }
 
-/// Operands of an integer product: bytes, a constant second one, zero points of one element (x) or one a channel (w).
-bool integer_operands(const KernelSpec& spec) {
-  if (!is_8bit(spec.inputs[0].dtype) || !is_8bit(spec.inputs[1].dtype) || spec.inputs[0].quant || spec.inputs[1].quant)
-    return false;
-  if (!spec.constant(1) || (spec.has(3) && !spec.constant(3)) || spec.outputs[0].shape.elements() == 0) return false;
-  return !spec.has(2) || (spec.inputs[2].shape.elements() == 1 && spec.inputs[2].dtype == spec.inputs[0].dtype);
-}
-
 /// Channels-last images and constant 8-bit filters that give float32; null where that does not fit.
 std::unique_ptr<Kernel> to_real(const KernelSpec& spec, ConvIntegerKernel::Images images) {
   const auto& attrs = spec.attrs<ConvAttrs>();
-  if (attrs.layout != Layout::kChannelsLast || spec.outputs[0].dtype != DType::kF32 || !spec.constant(1) ||
-      spec.outputs[0].shape.elements() == 0)
-    return nullptr;
   const QuantPtr& q = spec.inputs[1].quant;
-  if (!q || !is_8bit(spec.inputs[1].dtype) || (spec.has(2) && spec.inputs[2].dtype != DType::kF32)) return nullptr;
   const auto g = ConvShape::make(spec);
-  if (!g) return nullptr;
+  if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
   const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
   ValueType x = ValueType::tensor(DType::kI8, spec.inputs[0].shape);
   auto unit_scale = std::make_shared<Quantization>();
@@ -250,35 +244,30 @@ std::unique_ptr<Kernel> to_real(const KernelSpec& spec, ConvIntegerKernel::Image
 }  // namespace
 
 std::unique_ptr<Kernel> make_conv_dynamic_quant(const KernelSpec& spec) {
-  if (!spec.attrs<ConvAttrs>().hybrid || spec.inputs[0].dtype != DType::kF32) return nullptr;
+  if (!spec.attrs<ConvAttrs>().hybrid) return spec.refuse("the node does not ask for dynamic quantization");
   return to_real(spec, ConvIntegerKernel::Images::kDynamicQuant);
 }
 
 std::unique_ptr<Kernel> make_conv_qd8(const KernelSpec& spec) {
   const ValueType& x = spec.inputs[0];
-  if (!is_8bit(x.dtype) || !x.quant || x.quant->kind != Quantization::Kind::kPerToken || x.shape.rank() == 0 ||
-      x.quant->axis != x.shape.rank() - 1)
-    return nullptr;
+  if (x.quant->kind != Quantization::Kind::kPerToken || x.shape.rank() == 0 || x.quant->axis != x.shape.rank() - 1)
+    return spec.refuse("input 0 has no scale an image");
   return to_real(spec, ConvIntegerKernel::Images::kDynamic);
 }
 
-std::unique_ptr<Kernel> make_conv_integer(const KernelSpec& spec) {
-  const auto& attrs = spec.attrs<ConvAttrs>();
-  if (attrs.layout != Layout::kChannelsLast || !integer_operands(spec)) return nullptr;
-  const auto g = ConvShape::make({spec.node, spec.inputs.first(2), spec.constants, spec.outputs});
+std::unique_ptr<Kernel> make_integer_kernel(const KernelSpec& spec, const ConvShape& g) {
+  if (spec.outputs[0].shape.elements() == 0) return nullptr;
+  if (spec.has(2) && (spec.inputs[2].shape.elements() != 1 || spec.inputs[2].dtype != spec.inputs[0].dtype))
+    return spec.refuse("input 0 has more than one zero point");
   WeightQuantParams params;
-  if (!g || !zeros_of(spec.constant(3), g->all_out(), params.zeros)) return nullptr;
-  return std::make_unique<ConvIntegerKernel>(*g, params, spec, ConvIntegerKernel::Images::kAccumulators);
+  if (!zeros_of(spec.constant(3), g.all_out(), params.zeros))
+    return spec.refuse("the zero points of input 1 are neither one nor one an output channel");
+  return std::make_unique<ConvIntegerKernel>(g, params, spec, ConvIntegerKernel::Images::kAccumulators);
 }
 
-std::unique_ptr<Kernel> make_matmul_integer(const KernelSpec& spec) {
-  if (!integer_operands(spec)) return nullptr;
-  const auto s = matmul_by_matrix(spec);
-  if (!s) return nullptr;
-  const ConvShape g = pixels(*s);
-  WeightQuantParams params;
-  if (!zeros_of(spec.constant(3), s->n, params.zeros)) return nullptr;
-  return std::make_unique<ConvIntegerKernel>(g, params, spec, ConvIntegerKernel::Images::kAccumulators);
+std::unique_ptr<Kernel> make_conv_integer(const KernelSpec& spec) {
+  const auto g = ConvShape::make({spec.node, spec.inputs.first(2), spec.constants, spec.outputs});
+  return g ? make_integer_kernel(spec, *g) : nullptr;
 }
 
 }  // namespace smelt

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "backends/cpu/conv/conv_f32.h"
+#include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/im2col.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/kernel.h"
@@ -8,6 +8,11 @@
 
 namespace smelt {
 namespace {
+
+struct ConvNchwKey {
+  FilterKey filter;
+  auto operator<=>(const ConvNchwKey&) const = default;
+};
 
 /// Channels-first: filters times panels of patches.
 class ConvNchwF32 final : public Kernel {
@@ -20,8 +25,7 @@ class ConvNchwF32 final : public Kernel {
         has_bias_(spec.has(2)) {
     const Tensor* filter = spec.constant(1);
     if (!in_order(g))
-      packed_ = spec.packs.get(filter->raw(), geometry_key("conv_nchw_f32", g, 0, nullptr),
-                               [&] { return order(filter->data<float>()); });
+      packed_ = spec.packs.get(ConvNchwKey{{g, *filter, nullptr}}, [&] { return order(filter->data<float>()); });
     const int64_t panel = (g.k() + 1) * gemm.nr();
     panels_ = std::clamp<int64_t>(48 * 1024 / panel, 1, 8);
     const int64_t all = gemm.panels(g.out_pixels()) * g.batch * g.groups;
@@ -93,9 +97,10 @@ class ConvNchwF32 final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_conv_nchw_f32(const KernelSpec& spec) {
-  if (!unquantized_f32_conv(spec) || spec.attrs<ConvAttrs>().layout != Layout::kChannelsFirst) return nullptr;
   const auto g = ConvShape::make(spec);
-  if (!g || (!spec.constant(1) && !ConvNchwF32::in_order(*g)) || spec.outputs[0].shape.elements() == 0) return nullptr;
+  if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
+  if (!spec.constant(1) && !ConvNchwF32::in_order(*g))
+    return spec.refuse("a dynamic filter whose taps are not neighbours");
   return std::make_unique<ConvNchwF32>(*g, gemm_f32(spec.isa), spec);
 }
 

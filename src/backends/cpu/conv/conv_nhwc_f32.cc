@@ -1,9 +1,10 @@
 #include <algorithm>
 #include <vector>
 
-#include "backends/cpu/conv/conv_f32.h"
+#include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/im2col.h"
 #include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_f32.h"
 
@@ -75,6 +76,12 @@ struct LineShape {
   static constexpr int64_t kNarrowest = 4;  ///< shorter lines make low tiles
 };
 
+struct ConvNhwcKey {
+  FilterKey filter;
+  const GemmF32* gemm;
+  auto operator<=>(const ConvNhwcKey&) const = default;
+};
+
 /// Channels-last: rows of patches times packed filters.
 class ConvNhwcF32 final : public Kernel {
  public:
@@ -82,7 +89,7 @@ class ConvNhwcF32 final : public Kernel {
       : g_(g), gemm_(gemm), act_(spec.attrs<ConvAttrs>().act), threads_(std::max(spec.threads, 1)) {
     const Tensor* bias = spec.has(2) ? spec.constant(2) : nullptr;
     const float* b = bias ? bias->data<float>() : nullptr;
-    packed_ = spec.packs.get(spec.constant(1)->raw(), geometry_key("conv_nhwc_f32", g, gemm.nr(), b),
+    packed_ = spec.packs.get(ConvNhwcKey{{g, *spec.constant(1), bias}, &gemm},
                              [&] { return pack(spec.constant(1)->data<float>(), b); });
     // Blocks of whole tiles: patches that fit the level-2 cache.
     block_ = std::max<int64_t>(1, 48 * 1024 / std::max<int64_t>(1, g.k() * gemm.mr));
@@ -126,7 +133,7 @@ class ConvNhwcF32 final : public Kernel {
   /// Scratch of a thread.
   int64_t slot_floats() const {
     const int64_t floats = lines_.use ? lines_.slice_floats(g_) : block_ * gemm_.mr * g_.k() + kPatchSlack;
-    return (floats + 15) / 16 * 16;
+    return round_up(floats, 16);
   }
   /// Threads share the filters and all see the whole image: there are more filters than image, or too few pixels to
   /// share.
@@ -229,11 +236,13 @@ class ConvNhwcF32 final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_conv_nhwc_f32(const KernelSpec& spec) {
-  if (!unquantized_f32_conv(spec) || spec.attrs<ConvAttrs>().layout != Layout::kChannelsLast) return nullptr;
-  if (!spec.constant(1) || (spec.has(2) && !spec.constant(2))) return nullptr;
   const auto g = ConvShape::make(spec);
   if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
   return std::make_unique<ConvNhwcF32>(*g, gemm_f32(spec.isa), spec);
+}
+
+std::unique_ptr<Kernel> make_conv_f16(const KernelSpec& spec) {
+  return through_float32(spec, !spec.attrs<ConvAttrs>().hybrid);
 }
 
 }  // namespace smelt

@@ -1,17 +1,19 @@
 // Transposed convolutions of channels-last images: every input pixel times the filter of all taps, spread over the
 // output pixels that it reaches.
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <vector>
 
+#include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/line_buffer.h"
 #include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_f32.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "backends/cpu/gemm/quantized_weights.h"
 #include "backends/cpu/quantize/requantize_accumulators.h"
-#include "base/cat.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/conv/conv_shape.h"
 
@@ -20,8 +22,6 @@ namespace {
 
 constexpr int64_t kRows = 56;  ///< input pixels at a time
 constexpr float kInf = std::numeric_limits<float>::infinity();
-
-int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
 
 /// Everything known, as three spatial dimensions (missing ones in front are of size 1).
 struct Spread : ConvShape {
@@ -72,8 +72,7 @@ struct Spread : ConvShape {
 std::optional<Spread> Spread::make(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvTransposeAttrs>();
   const Shape &x = spec.inputs[0].shape, &w = spec.inputs[1].shape, &y = spec.outputs[0].shape;
-  if (attrs.layout != Layout::kChannelsLast || !spec.constant(1) || y.elements() == 0 || x.elements() == 0)
-    return std::nullopt;
+  if (y.elements() == 0 || x.elements() == 0) return std::nullopt;
   std::vector<int64_t> sizes = attrs.output_shape;
   if (spec.has(3)) sizes.assign(y.begin() + 1, y.begin() + (y.rank() - 1));
   const auto g = conv_transpose_geometry(attrs, x, w, sizes);
@@ -86,16 +85,18 @@ std::optional<Spread> Spread::make(const KernelSpec& spec) {
   return s;
 }
 
-std::string key_of(const char* kind, const Spread& s, int64_t nr) {
-  return Cat(kind, ' ', s.groups, ' ', s.c_in, ' ', s.c_out, ' ', s.taps(), ' ', s.filter_o, ' ', s.filter_i, ' ', nr);
-}
+struct ConvTransposeF32Key {
+  FilterKey filter;
+  const GemmF32* gemm;
+  auto operator<=>(const ConvTransposeF32Key&) const = default;
+};
 
 class ConvTransposeF32 final : public Kernel {
  public:
   ConvTransposeF32(const Spread& s, const KernelSpec& spec)
       : s_(s), gemm_(gemm_f32(spec.isa)), act_(spec.attrs<ConvTransposeAttrs>().act), has_bias_(spec.has(2)) {
     const float* filter = spec.constant(1)->data<float>();
-    packed_ = spec.packs.get(filter, key_of("conv_transpose_f32", s, gemm_.nr()), [&] {
+    packed_ = spec.packs.get(ConvTransposeF32Key{{s, *spec.constant(1), nullptr}, &gemm_}, [&] {
       const int64_t group = gemm_.packed_size(s.c_in, s.columns());
       auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group * s.groups) * sizeof(float));
       std::vector<float> ordered(static_cast<size_t>(s.c_in * s.columns()));
@@ -156,6 +157,14 @@ std::vector<int16_t> ordered(const Spread& s, const QuantizedPair& q, const Tens
   return weights;
 }
 
+struct ConvTransposeI8Key {
+  FilterKey filter;
+  const GemmI8* gemm;
+  int32_t x_zero;
+  bool x_signed;
+  auto operator<=>(const ConvTransposeI8Key&) const = default;
+};
+
 class ConvTransposeI8 final : public Kernel {
  public:
   ConvTransposeI8(const Spread& s, const QuantizedPair& q, RequantParams requant_params, const GemmI8& gemm,
@@ -165,24 +174,21 @@ class ConvTransposeI8 final : public Kernel {
         requant_params_(std::move(requant_params)),
         rescale_(requantize_accumulators(spec.isa, requant_params_)),
         gemm_(&gemm) {
-    const auto* quantized = spec.constant(1)->data<uint8_t>();
     group_bytes_ = gemm_->packed_bytes(s.c_in, s.columns());
-    packed_ = spec.packs.get(
-        quantized, Cat(key_of("conv_transpose_i8", s, gemm_->nr()), ' ', gemm_->bytes, ' ', q.x_zero, ' ', q.x_signed),
-        [&] {
-          const std::vector<int16_t> weights = ordered(s, q, *spec.constant(1));
-          auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group_bytes_ * s.groups));
-          for (int64_t g = 0; g < s.groups; ++g)
-            gemm_->pack(weights.data() + g * s.columns() * s.c_in, s.c_in, s.columns(), nullptr,
-                        GemmI8::int8_zero_point(q.x_signed, q.x_zero), packed->data<char>() + g * group_bytes_);
-          return packed;
-        });
+    packed_ = spec.packs.get(ConvTransposeI8Key{{s, *spec.constant(1), nullptr}, gemm_, q.x_zero, q.x_signed}, [&] {
+      const std::vector<int16_t> weights = ordered(s, q, *spec.constant(1));
+      auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group_bytes_ * s.groups));
+      for (int64_t g = 0; g < s.groups; ++g)
+        gemm_->pack(weights.data() + g * s.columns() * s.c_in, s.c_in, s.columns(), nullptr,
+                    GemmI8::int8_zero_point(q.x_signed, q.x_zero), packed->data<char>() + g * group_bytes_);
+      return packed;
+    });
     lda_ = gemm_->a_row_bytes(s.c_in);
-    products_ = align(kRows * lda_);
-    image_ = products_ + align(kRows * s.columns() * 4 + 64);
+    products_ = padded_bytes(kRows * lda_);
+    image_ = products_ + padded_bytes(kRows * s.columns() * 4 + 64);
   }
   size_t scratch_bytes() const override {
-    return static_cast<size_t>(image_ + align(s_.out_pixels() * s_.all_out() * 4 + 64));
+    return static_cast<size_t>(image_ + padded_bytes(s_.out_pixels() * s_.all_out() * 4 + 64));
   }
   Status run(KernelContext& ctx) const override {
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
@@ -256,14 +262,14 @@ class ConvTransposeRows final : public Kernel {
     for (int64_t py = 0; py < s.stride[1]; ++py)
       for (int64_t px = 0; px < s.stride[2]; ++px) {
         Phase phase{taps_of(1, py), taps_of(2, px), bytes};
-        bytes += align(gemm.packed_bytes(phase.taps() * steps_ * 4, s.c_out)) * s.groups;
+        bytes += padded_bytes(gemm.packed_bytes(phase.taps() * steps_ * 4, s.c_out)) * s.groups;
         phases_.push_back(std::move(phase));
       }
     const Tensor* bias = spec.constant(2);
-    packed_ = spec.packs.get(spec.constant(1)->raw(),
-                             Cat(key_of("conv_transpose_rows", s, gemm.nr()), ' ', s.stride[1], ' ', s.stride[2], ' ',
-                                 s.pad[1], ' ', s.pad[2], ' ', s.dilation[1], ' ', s.dilation[2], ' ', q.x_zero, ' ',
-                                 q.x_signed, ' ', reinterpret_cast<uintptr_t>(bias ? bias->raw() : nullptr)),
+    packed_ = spec.packs.get(PhasesKey{{{s, *spec.constant(1), bias}, &gemm, q.x_zero, q.x_signed},
+                                       std::to_array(s.stride),
+                                       std::to_array(s.pad),
+                                       std::to_array(s.dilation)},
                              [&] { return pack(ordered(s, q, *spec.constant(1)), bytes); });
   }
   size_t scratch_bytes() const override {
@@ -292,6 +298,11 @@ class ConvTransposeRows final : public Kernel {
 
  private:
   static constexpr int64_t kMaxPieces = 64;
+  struct PhasesKey {
+    ConvTransposeI8Key filter;
+    std::array<int64_t, 3> stride, pad, dilation;
+    auto operator<=>(const PhasesKey&) const = default;
+  };
   struct Tap {
     int64_t k, at;  ///< index in the filter; the input that it reads for the phase's first output
   };
@@ -326,7 +337,7 @@ class ConvTransposeRows final : public Kernel {
   Packed pack(const std::vector<int16_t>& weights, int64_t bytes) const {
     auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(bytes));
     for (const Phase& phase : phases_) {
-      const int64_t depth = phase.taps() * steps_ * 4, group_bytes = align(gemm_.packed_bytes(depth, s_.c_out));
+      const int64_t depth = phase.taps() * steps_ * 4, group_bytes = padded_bytes(gemm_.packed_bytes(depth, s_.c_out));
       for (int64_t g = 0; g < s_.groups; ++g) {
         std::vector<int16_t> rows(static_cast<size_t>(s_.c_out * depth));
         for (int64_t o = 0; o < s_.c_out; ++o) {
@@ -363,7 +374,8 @@ class ConvTransposeRows final : public Kernel {
   void tiles(const Phase& phase, const uint8_t* const* starts, int64_t n, int64_t group, int64_t pixels,
              uint8_t* y) const {
     const int64_t depth = phase.taps() * steps_ * 4, out_step = s_.stride[2] * s_.all_out();
-    const char* packed = packed_->data<char>() + phase.packed + group * align(gemm_.packed_bytes(depth, s_.c_out));
+    const char* packed =
+        packed_->data<char>() + phase.packed + group * padded_bytes(gemm_.packed_bytes(depth, s_.c_out));
     const int64_t count = (pixels + gemm_.mr - 1) / gemm_.mr, height = (pixels + count - 1) / count;
     alignas(64) int32_t acc[GemmI8::kMaxTile];
     for (int64_t p = 0; p < gemm_.panels(s_.c_out); ++p) {
@@ -394,9 +406,6 @@ class ConvTransposeRows final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_conv_transpose_f32(const KernelSpec& spec) {
-  for (size_t i = 0; i < std::min<size_t>(spec.inputs.size(), 3); ++i)
-    if (spec.has(i) && (spec.inputs[i].dtype != DType::kF32 || spec.inputs[i].quant)) return nullptr;
-  if (spec.outputs[0].dtype != DType::kF32 || spec.outputs[0].quant) return nullptr;
   const auto s = Spread::make(spec);
   return s ? std::make_unique<ConvTransposeF32>(*s, spec) : nullptr;
 }
@@ -416,5 +425,7 @@ std::unique_ptr<Kernel> make_conv_transpose_i8(const KernelSpec& spec) {
     return std::make_unique<ConvTransposeRows>(*s, *q, std::move(*requant_params), gemm, spec);
   return std::make_unique<ConvTransposeI8>(*s, *q, std::move(*requant_params), gemm, spec);
 }
+
+std::unique_ptr<Kernel> make_conv_transpose_f16(const KernelSpec& spec) { return through_float32(spec); }
 
 }  // namespace smelt

@@ -7,10 +7,10 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vectors-inl.h"
-#include "base/cat.h"
 #include "ops/conv/conv_shape.h"
 
 #ifndef SMELT_CPU_DEPTHWISE_F32
@@ -213,29 +213,33 @@ namespace {
 
 /// Two-dimensional depthwise convolution with one filter a channel.
 std::optional<ConvShape> depthwise_shape(const KernelSpec& spec) {
-  for (size_t i = 0; i < spec.inputs.size(); ++i)
-    if (spec.has(i) && (spec.inputs[i].dtype != DType::kF32 || spec.inputs[i].quant)) return std::nullopt;
-  if (spec.outputs[0].dtype != DType::kF32 || spec.outputs[0].quant) return std::nullopt;
   auto g = ConvShape::make(spec);
   if (!g || !g->depthwise() || g->c_out != 1 || !g->planar() || spec.outputs[0].shape.elements() == 0)
     return std::nullopt;
   return g;
 }
 
+struct DepthwiseNhwcKey {
+  FilterKey filter;
+  auto operator<=>(const DepthwiseNhwcKey&) const = default;
+};
+struct DepthwiseNchwKey {
+  FilterKey filter;
+  auto operator<=>(const DepthwiseNchwKey&) const = default;
+};
+
 Packed pack_depthwise(const KernelSpec& spec, const ConvShape& g, int64_t stride) {
   const float* filter = spec.constant(1)->data<float>();
   const float* bias = spec.has(2) ? spec.constant(2)->data<float>() : nullptr;
-  return spec.packs.get(
-      filter, Cat("depthwise_f32 ", g.filter_o, ' ', g.filter_s, ' ', stride, ' ', reinterpret_cast<uintptr_t>(bias)),
-      [&] {
-        auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>((g.taps() + 1) * stride) * sizeof(float));
-        float* to = packed->data<float>();
-        for (int64_t c = 0; c < g.groups; ++c) {
-          to[c] = bias ? bias[c] : 0.0f;
-          for (int64_t t = 0; t < g.taps(); ++t) to[(t + 1) * stride + c] = filter[c * g.filter_o + t * g.filter_s];
-        }
-        return packed;
-      });
+  return spec.packs.get(DepthwiseNhwcKey{{g, *spec.constant(1), spec.constant(2)}}, [&] {
+    auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>((g.taps() + 1) * stride) * sizeof(float));
+    float* to = packed->data<float>();
+    for (int64_t c = 0; c < g.groups; ++c) {
+      to[c] = bias ? bias[c] : 0.0f;
+      for (int64_t t = 0; t < g.taps(); ++t) to[(t + 1) * stride + c] = filter[c * g.filter_o + t * g.filter_s];
+    }
+    return packed;
+  });
 }
 
 class DepthwiseNhwcF32 final : public Kernel {
@@ -243,7 +247,7 @@ class DepthwiseNhwcF32 final : public Kernel {
   DepthwiseNhwcF32(const ConvShape& g, const KernelSpec& spec)
       : g_(g),
         act_(spec.attrs<ConvAttrs>().act),
-        stride_((g.groups + 15) / 16 * 16),
+        stride_(round_up(g.groups, 16)),
         packed_(pack_depthwise(spec, g, stride_)),
         row_(SMELT_FOR_LEVEL(spec.isa, depthwise_row)) {}
   Status run(KernelContext& ctx) const override {
@@ -280,8 +284,8 @@ class DepthwiseNchwF32 final : public Kernel {
         has_bias_(spec.has(2)),
         plane_(SMELT_FOR_LEVEL(spec.isa, depthwise_plane)) {
     // Room for whole vectors at the last output pixel of the furthest tap.
-    phase_length_ = (g.out[2] + 31) / 32 * 32 + (g.kernel[2] - 1) * g.dilation[2] / g.stride[2] + 1;
-    work_ = (g.in[1] * g.stride[2] * phase_length_ + 15) / 16 * 16;
+    phase_length_ = round_up(g.out[2], 32) + (g.kernel[2] - 1) * g.dilation[2] / g.stride[2] + 1;
+    work_ = round_up(g.in[1] * g.stride[2] * phase_length_, 16);
     if (!in_order(g)) packed_ = pack_planes(spec);
   }
   /// True if filters are rows of taps as they are.
@@ -312,7 +316,7 @@ class DepthwiseNchwF32 final : public Kernel {
  private:
   Packed pack_planes(const KernelSpec& spec) const {
     const float* filter = spec.constant(1)->data<float>();
-    return spec.packs.get(filter, Cat("depthwise_nchw_f32 ", g_.filter_o, ' ', g_.filter_s), [&] {
+    return spec.packs.get(DepthwiseNchwKey{{g_, *spec.constant(1), nullptr}}, [&] {
       auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(g_.groups * g_.taps()) * sizeof(float));
       for (int64_t c = 0; c < g_.groups; ++c)
         for (int64_t t = 0; t < g_.taps(); ++t)
@@ -332,15 +336,15 @@ class DepthwiseNchwF32 final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_depthwise_nhwc_f32(const KernelSpec& spec) {
-  if (!spec.constant(1) || (spec.has(2) && !spec.constant(2))) return nullptr;
   const auto g = depthwise_shape(spec);
-  return g && g->channels_last ? std::make_unique<DepthwiseNhwcF32>(*g, spec) : nullptr;
+  return g ? std::make_unique<DepthwiseNhwcF32>(*g, spec) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_depthwise_nchw_f32(const KernelSpec& spec) {
   const auto g = depthwise_shape(spec);
-  if (g && !spec.constant(1) && !DepthwiseNchwF32::in_order(*g)) return nullptr;
-  return g && !g->channels_last ? std::make_unique<DepthwiseNchwF32>(*g, spec) : nullptr;
+  if (g && !spec.constant(1) && !DepthwiseNchwF32::in_order(*g))
+    return spec.refuse("a dynamic filter whose taps are not neighbours");
+  return g ? std::make_unique<DepthwiseNchwF32>(*g, spec) : nullptr;
 }
 
 }  // namespace smelt

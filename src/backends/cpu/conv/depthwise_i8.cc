@@ -7,11 +7,11 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/copy/transpose_bytes.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/pairs-inl.h"
 #include "backends/cpu/quantize/requantize_accumulators.h"
-#include "base/cat.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/conv/conv_shape.h"
 
@@ -83,6 +83,14 @@ namespace {
 
 constexpr int64_t kMaxTaps = 128;
 
+struct DepthwiseI8Key {
+  FilterKey filter;
+  int64_t lanes;
+  int32_t x_zero;
+  bool x_signed;
+  auto operator<=>(const DepthwiseI8Key&) const = default;
+};
+
 /// 8-bit depthwise convolution, one filter a channel. Channels-first images are turned around before and after.
 class DepthwiseI8 final : public Kernel {
  public:
@@ -92,26 +100,24 @@ class DepthwiseI8 final : public Kernel {
         q_(q),
         requant_params_(std::move(requant_params)),
         rescale_(requantize_accumulators(spec.isa, requant_params_)),
-        pixel_(SMELT_FOR_LEVEL(level, choose_pixel)(q.x_signed, level == Isa::kVnni)),
+        pixel_(SMELT_FOR_LEVEL(level, choose_pixel)(q.x_signed, level.has(IsaFeature::kVnni))),
         lanes_(SMELT_FOR_LEVEL(level, short_lanes)()),
         threads_(std::max(spec.threads, 1)),
         pairs_((g.taps() + 1) / 2) {
     const Tensor* bias = spec.constant(2);
-    packed_ = spec.packs.get(spec.constant(1)->raw(),
-                             Cat("depthwise_i8 ", g.filter_o, ' ', g.filter_s, ' ', lanes_, ' ', q.x_zero, ' ',
-                                 q.x_signed, ' ', bias ? reinterpret_cast<uintptr_t>(bias->raw()) : 0),
+    packed_ = spec.packs.get(DepthwiseI8Key{{g, *spec.constant(1), bias}, lanes_, q.x_zero, q.x_signed},
                              [&] { return pack(spec.constant(1)->data<uint8_t>()); });
     batch_ = std::clamp<int64_t>(4096 / g.groups, 1, 32);
-    acc_ = align(batch_ * g.groups * 4);
+    acc_ = padded_bytes(batch_ * g.groups * 4);
     for (int64_t t = 0; t < g.taps(); ++t) {
       const int64_t kx = t % g.kernel[2], ky = t / g.kernel[2] % g.kernel[1], kz = t / g.kernel[2] / g.kernel[1];
       offsets_.push_back(((kz * g.dilation[0] * g.in[1] + ky * g.dilation[1]) * g.in[2] + kx * g.dilation[2]) *
                          g.groups);
     }
-    zeros_ = align(g.groups);
+    zeros_ = padded_bytes(g.groups);
     if (!g.channels_last) {
-      turned_in_ = align(g.in_pixels() * g.groups);
-      turned_out_ = align(g.out_pixels() * g.groups);
+      turned_in_ = padded_bytes(g.in_pixels() * g.groups);
+      turned_out_ = padded_bytes(g.out_pixels() * g.groups);
     }
   }
   size_t scratch_bytes() const override {
@@ -141,7 +147,6 @@ class DepthwiseI8 final : public Kernel {
   }
 
  private:
-  static int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
   Packed pack(const uint8_t* filter) const {
     const int64_t blocks = (g_.groups + lanes_ - 1) / lanes_, half = lanes_ / 2;
     auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(blocks * (1 + pairs_) * 2 * lanes_ * 2));
@@ -234,14 +239,14 @@ class DepthwiseI8 final : public Kernel {
 std::unique_ptr<Kernel> make_depthwise_i8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const auto g = ConvShape::make(spec);
-  if (!g || !spec.constant(1) || spec.outputs[0].shape.elements() == 0) return nullptr;
+  if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
   if (!g->depthwise() || g->c_out != 1 || g->taps() > kMaxTaps || g->taps() == 0) return nullptr;
   // The widest vectors that the channels fill.
   const auto levels = machine_isas();
   const auto level = std::find_if(levels.rbegin(), levels.rend(), [&](Isa isa) {
-    return isa <= spec.isa && SMELT_FOR_LEVEL(isa, short_lanes)() <= g->groups;
+    return spec.isa.contains(isa) && SMELT_FOR_LEVEL(isa, short_lanes)() <= g->groups;
   });
-  if (level == levels.rend()) return nullptr;
+  if (level == levels.rend()) return spec.refuse("fewer channels than a vector has lanes");
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1],
                                      filter_output_axis(attrs, spec.inputs[1].shape.rank()), g->groups);
   if (!q) return nullptr;

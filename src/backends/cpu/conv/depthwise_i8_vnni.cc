@@ -4,11 +4,11 @@
 #include <cstring>
 #include <vector>
 
+#include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/line_buffer.h"
 #include "backends/cpu/copy/transpose_bytes.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/quantize/requantize_accumulators.h"
-#include "base/cat.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/conv/conv_shape.h"
 
@@ -20,13 +20,19 @@ namespace {
 using Rule = DepthwiseRow::Rule;
 constexpr int64_t kMaxTaps = 128;
 
-int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
-
 Rule rule_of(const RequantParams& r) {
   if (r.rounding == Rounding::kFloatHalfEven) return Rule::kFloat;
   if (r.rounding == Rounding::kFixedSingle) return Rule::kSingle;
   return r.steps == RequantParams::Steps::kPositive ? Rule::kPositive : Rule::kDouble;
 }
+
+struct VnniKey {
+  FilterKey filter;
+  int64_t channels;  ///< of a bundle
+  int32_t x_zero;
+  bool x_signed;
+  auto operator<=>(const VnniKey&) const = default;
+};
 
 /// 8-bit depthwise convolution, one filter a channel, from padded rows straight to quantized bytes. Channels-first
 /// images are turned around before and after.
@@ -45,15 +51,13 @@ class DepthwiseVnni final : public Kernel {
     row_.high = requant_params.high;
     function_ = depthwise_row_vnni(rule, requant_params.is_signed, g.taps());
     const Tensor* bias = spec.constant(2);
-    weights_ = spec.packs.get(spec.constant(1)->raw(),
-                              Cat("depthwise_i8_vnni ", g.filter_o, ' ', g.filter_s, ' ', row_.channels, ' ', q.x_zero,
-                                  ' ', q.x_signed, ' ', bias ? reinterpret_cast<uintptr_t>(bias->raw()) : 0),
+    weights_ = spec.packs.get(VnniKey{{g, *spec.constant(1), bias}, row_.channels, q.x_zero, q.x_signed},
                               [&] { return pack(spec.constant(1)->data<uint8_t>(), requant_params.bias); });
     rules_ = pack_rules(requant_params, rule);
     for (int64_t kx = 0; kx < g.kernel[2]; ++kx) offsets_.push_back(rows_.offset(kx));
     if (!g.channels_last) {
-      turned_in_ = align(g.in_pixels() * g.groups);
-      turned_out_ = align(g.out_pixels() * g.groups);
+      turned_in_ = padded_bytes(g.in_pixels() * g.groups);
+      turned_out_ = padded_bytes(g.out_pixels() * g.groups);
     }
   }
   size_t scratch_bytes() const override {
@@ -201,13 +205,13 @@ class DepthwiseVnni final : public Kernel {
 std::unique_ptr<Kernel> make_depthwise_i8_vnni(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const auto g = ConvShape::make(spec);
-  if (spec.isa < Isa::kVnni || !g || !spec.constant(1) || spec.outputs[0].shape.elements() == 0) return nullptr;
+  if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
   if (!g->depthwise() || g->c_out != 1 || g->taps() > kMaxTaps || g->taps() == 0) return nullptr;
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1],
                                      filter_output_axis(attrs, spec.inputs[1].shape.rank()), g->groups);
   // Differences to other zero points need not fit bytes.
-  if (!q || !q->w_signed || std::any_of(q->w_zeros.begin(), q->w_zeros.end(), [](int32_t z) { return z != 0; }))
-    return nullptr;
+  if (!q || std::any_of(q->w_zeros.begin(), q->w_zeros.end(), [](int32_t z) { return z != 0; }))
+    return spec.refuse("the filter has zero points");
   if (!DepthwiseVnni::line_buffer(*g, *q).small()) return nullptr;
   const auto requant_params = RequantParams::make(spec, g->groups, attrs.act, attrs.rounding);
   if (!requant_params || requant_params->steps == RequantParams::Steps::kAll) return nullptr;

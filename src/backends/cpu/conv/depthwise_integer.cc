@@ -7,10 +7,10 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
-#include "base/cat.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/conv/conv_shape.h"
 #include "tensor/numeric.h"
@@ -69,6 +69,12 @@ HWY_AFTER_NAMESPACE();
 namespace smelt {
 namespace {
 
+struct DepthwiseIntegerKey {
+  FilterKey filter;
+  std::vector<int32_t> zeros;
+  auto operator<=>(const DepthwiseIntegerKey&) const = default;
+};
+
 /// The accumulators go out as they are, or rescaled by the params that an image of real numbers was quantized to
 /// (dynamic_quant).
 class DepthwiseIntegerKernel final : public Kernel {
@@ -81,15 +87,13 @@ class DepthwiseIntegerKernel final : public Kernel {
         is_signed_(dynamic_quant_ || spec.inputs[0].dtype == DType::kI8),
         has_third_(spec.has(2)),
         attrs_(spec.attrs<ConvAttrs>()),
-        stride_((g.groups + 15) / 16 * 16),
+        stride_(round_up(g.groups, 16)),
         threads_(std::max(spec.threads, 1)),
         scales_(std::move(scales)),
         quant_(dynamic_quant_ops(spec.isa)),
         row_(SMELT_FOR_LEVEL(spec.isa, depthwise_acc_row)) {
     const Tensor& filter = *spec.constant(1);
-    std::string key = Cat("depthwise_sums ", g.filter_o, ' ', g.filter_s);
-    for (const int32_t z : zeros) key += Cat(' ', z);
-    packed_ = spec.packs.get(filter.raw(), key, [&] {
+    packed_ = spec.packs.get(DepthwiseIntegerKey{{g, filter, nullptr}, zeros}, [&] {
       auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(g.taps() * stride_) * sizeof(int32_t));
       for (int64_t c = 0; c < g.groups; ++c)
         for (int64_t t = 0; t < g.taps(); ++t)
@@ -99,8 +103,8 @@ class DepthwiseIntegerKernel final : public Kernel {
       return packed;
     });
     if (!dynamic_quant_) return;
-    quantized_ = (g.in_pixels() * g.all_in() + 127) / 64 * 64;
-    line_ = (g.out[2] * g.all_out() * 4 + 127) / 64 * 64;
+    quantized_ = padded_bytes(g.in_pixels() * g.all_in());
+    line_ = padded_bytes(g.out[2] * g.all_out() * 4);
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(quantized_ + threads_ * line_); }
   Status run(KernelContext& ctx) const override {
@@ -159,22 +163,19 @@ class DepthwiseIntegerKernel final : public Kernel {
 };
 
 bool depthwise_rows(const std::optional<ConvShape>& g, const KernelSpec& spec) {
-  return g && g->depthwise() && g->channels_last && g->c_out == 1 && g->planar() &&
-         spec.outputs[0].shape.elements() > 0;
+  return g && g->depthwise() && g->c_out == 1 && g->planar() && spec.outputs[0].shape.elements() > 0;
 }
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_depthwise_integer(const KernelSpec& spec) {
-  if (!spec.constant(1) || !is_8bit(spec.inputs[0].dtype) || !is_8bit(spec.inputs[1].dtype) || spec.inputs[0].quant ||
-      spec.inputs[1].quant || (spec.has(2) && spec.inputs[2].shape.elements() != 1))
-    return nullptr;
+  if (spec.has(2) && spec.inputs[2].shape.elements() != 1) return spec.refuse("input 0 has more than one zero point");
   const auto g = ConvShape::make({spec.node, spec.inputs.first(2), spec.constants, spec.outputs});
   if (!depthwise_rows(g, spec)) return nullptr;
   std::vector<int32_t> zeros{0};
   if (spec.has(3)) {
     const Tensor* t = spec.constant(3);
-    if (!t || (t->elements() != 1 && t->elements() != g->groups)) return nullptr;
+    if (t->elements() != 1 && t->elements() != g->groups) return nullptr;
     zeros.clear();
     for (int64_t i = 0; i < t->elements(); ++i) zeros.push_back(static_cast<int32_t>(get_int(*t, i)));
   }
@@ -184,9 +185,7 @@ std::unique_ptr<Kernel> make_depthwise_integer(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_depthwise_dynamic_quant(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const QuantPtr& q = spec.inputs[1].quant;
-  if (!attrs.hybrid || spec.inputs[0].dtype != DType::kF32 || spec.outputs[0].dtype != DType::kF32 ||
-      !spec.constant(1) || !q || !is_8bit(spec.inputs[1].dtype) || (spec.has(2) && spec.inputs[2].dtype != DType::kF32))
-    return nullptr;
+  if (!attrs.hybrid) return spec.refuse("the node does not ask for dynamic quantization");
   const auto g = ConvShape::make(spec);
   if (!depthwise_rows(g, spec)) return nullptr;
   const auto params = static_cast<int64_t>(q->scales.size());

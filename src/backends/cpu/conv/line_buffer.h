@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 
+#include "backends/cpu/core/workspace.h"
 #include "ops/conv/conv_shape.h"
 
 namespace smelt {
@@ -22,11 +23,11 @@ class LineBuffer {
     const int64_t width = (g.out[2] - 1) * g.stride[2] + (g.kernel[2] - 1) * g.dilation[2] + 1;
     pixels_ = (width + parts_ - 1) / parts_;
     const auto bytes = static_cast<__int128>(pixels_) * parts_ * g.all_in() + 64;
-    bytes_ = bytes > kMost ? kMost + 1 : align(static_cast<int64_t>(bytes));
+    bytes_ = bytes > kMost ? kMost + 1 : padded_bytes(static_cast<int64_t>(bytes));
     for (int d = 0; d < 2; ++d)
       lines_[d] = static_cast<int64_t>(
           std::bit_ceil(static_cast<uint64_t>(std::min((g.kernel[d] - 1) * g.dilation[d] + 1, kMost + 1))));
-    tags_ = align(lines_[0] * lines_[1] * 8);
+    tags_ = padded_bytes(lines_[0] * lines_[1] * 8);
   }
   /// True if a thread's memory is small enough to be worth it. Else nothing else may be asked for.
   bool small() const { return lines_[0] * lines_[1] <= kMost / bytes_; }
@@ -59,7 +60,6 @@ class LineBuffer {
 
  private:
   static constexpr int64_t kMost = int64_t{1} << 22;  ///< bytes of a thread's rows
-  static int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
   void fill(const uint8_t* from, uint8_t zero, uint8_t* to) const {
     const int64_t c = g_.all_in();
     for (int64_t part = 0; part < parts_; ++part, to += pixels_ * c) {

@@ -24,7 +24,7 @@ bool grouped(const Node& node) { return node.op == Op::kConv && static_cast<cons
 double estimated_time(const Node& node, std::span<const ValueType> inputs, std::span<const ValueType> outputs,
                       Isa isa) {
   constexpr double kBytes = 30, kProducts = 60, kByteProducts = 180, kOther = 0.5;  // a nanosecond; of an element
-  const double slower = isa >= Isa::kAvx512 ? 1 : isa == Isa::kAvx2 ? 2 : 6;
+  const double slower = isa.has(IsaFeature::kAvx512) ? 1 : isa.has(IsaFeature::kAvx2) ? 2 : 6;
   const double moved = (bytes(inputs) + bytes(outputs)) / kBytes;
   const double count = op_info(node.op).multiply_adds(*node.attrs, inputs, outputs[0]);
   if (count == 0) {

@@ -33,9 +33,9 @@ class CpuPlanCompiler final : public PlanCompiler {
         r.threads == ThreadUse::kAll ? threads_ : worthwhile_threads(threads_, r.node, r.inputs, r.outputs, isa_);
     PackCache& packs = r.lifetime == ConstantLifetime::kModel ? model_packs_ : plan_packs_;
     const KernelInfo* chosen = nullptr;
-    auto kernel = make_kernel({{r}, isa_, threads, packs}, &chosen);
+    auto kernel = make_kernel({{r}, isa_, threads, packs, why}, &chosen);
     if (!kernel) {
-      if (why) *why = Cat("no CPU kernel for ", to_string(r.node.op));
+      if (why && why->empty()) *why = Cat("no CPU kernel for ", to_string(r.node.op));
       return nullptr;
     }
     auto node = std::make_unique<CpuNode>();
@@ -98,6 +98,7 @@ class CpuBackend final : public Backend {
   MemorySpace memory() const override { return MemorySpace::kHost; }
   Result<std::shared_ptr<BackendDevice>> open(const SessionOptions& options) const override {
     if (options.fp16) return InvalidInput("the CPU back-end multiplies in float32: fp16 is for others");
+    SMELT_TRY(selected_isa());
     static const auto processor = std::make_shared<BackendDevice>();
     return processor;
   }

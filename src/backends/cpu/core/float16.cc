@@ -56,7 +56,7 @@ const Converter& converter([[maybe_unused]] Isa isa) {
   static const Converter unquantized{from_f16, to_f16, from_bf16, to_bf16};
 #if defined(__x86_64__)
   static const Converter f16c{from_f16_f16c, to_f16_f16c, from_bf16, to_bf16};
-  if (isa >= Isa::kAvx2) return f16c;
+  if (isa.has(IsaFeature::kAvx2)) return f16c;
 #endif
   return unquantized;
 }

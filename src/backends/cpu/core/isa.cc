@@ -10,10 +10,40 @@
 #endif
 
 namespace smelt {
+namespace {
+
+constexpr struct {
+  const char* name;
+  Isa isa;
+} kLevels[] = {{"baseline", Isa::kBaseline},
+               {"dot", Isa::kDot},
+               {"avx2", Isa::kAvx2},
+               {"avx512", Isa::kAvx512},
+               {"vnni", Isa::kVnni}};
+
+Isa detect() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
+                    __builtin_cpu_supports("f16c");
+  if (!avx2) return Isa::kBaseline;
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  if (!avx512) return Isa::kAvx2;
+  return __builtin_cpu_supports("avx512vnni") ? Isa::kVnni : Isa::kAvx512;
+#elif defined(__aarch64__) && defined(__linux__)
+  return getauxval(AT_HWCAP) & HWCAP_ASIMDDP ? Isa::kDot : Isa::kBaseline;
+#else
+  return Isa::kBaseline;
+#endif
+}
+
+}  // namespace
 
 const char* to_string(Isa isa) {
-  static const char* const names[] = {"baseline", "dot", "avx2", "avx512", "vnni"};
-  return names[static_cast<int>(isa)];
+  for (const auto& level : kLevels)
+    if (level.isa == isa) return level.name;
+  return "custom";
 }
 
 #if defined(__x86_64__)
@@ -22,42 +52,32 @@ bool has_vectors() { return __builtin_cpu_supports("sse4.1"); }
 bool has_vectors() { return true; }
 #endif
 
-namespace {
-
-std::vector<Isa> find_isas() {
-  std::vector<Isa> isas{Isa::kBaseline};
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2") &&
-                    __builtin_cpu_supports("f16c");
-  if (!avx2) return isas;
-  isas.push_back(Isa::kAvx2);
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  if (!avx512) return isas;
-  isas.push_back(Isa::kAvx512);
-  if (__builtin_cpu_supports("avx512vnni")) isas.push_back(Isa::kVnni);
-#elif defined(__aarch64__) && defined(__linux__)
-  if (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) isas.push_back(Isa::kDot);
-#endif
-  return isas;
-}
-
-}  // namespace
-
 std::span<const Isa> machine_isas() {
-  static const std::vector<Isa> isas = find_isas();
+  static const std::vector<Isa> isas = [] {
+    std::vector<Isa> found;
+    const Isa machine = detect();
+    for (const auto& level : kLevels)
+      if (machine.contains(level.isa)) found.push_back(level.isa);
+    return found;
+  }();
   return isas;
 }
 
-Isa active_isa() {
-  static const Isa active = [] {
-    const char* wanted = std::getenv("SMELT_ISA");
-    for (const Isa isa : machine_isas())
-      if (wanted && std::strcmp(wanted, to_string(isa)) == 0) return isa;
-    return best_isa();
-  }();
-  return active;
+Result<Isa> isa_named(const char* name) {
+  if (!name) return best_isa();
+  std::string choices;
+  for (const Isa isa : machine_isas()) {
+    if (std::strcmp(name, to_string(isa)) == 0) return isa;
+    choices += Cat(choices.empty() ? "" : ", ", to_string(isa));
+  }
+  return InvalidInput("SMELT_ISA is ", name, "; this machine has ", choices);
 }
+
+const Result<Isa>& selected_isa() {
+  static const Result<Isa> selected = isa_named(std::getenv("SMELT_ISA"));
+  return selected;
+}
+
+Isa active_isa() { return selected_isa().ok() ? *selected_isa() : best_isa(); }
 
 }  // namespace smelt

@@ -2,41 +2,70 @@
 
 #include <array>
 #include <cstdint>
+#include <initializer_list>
 #include <mutex>
 #include <span>
 
+#include "base/error.h"
+
 namespace smelt {
 
-/// Instruction set levels of the CPU kernels, each a superset of those of its processors before it.
-enum class Isa : uint8_t {
-  kBaseline,  ///< Highway's lowest vector target: SSE4.1 on x86, NEON on Arm
-  kDot,       ///< on Arm: NEON with 8-bit dot products (Armv8.2 FEAT_DotProd)
-  kAvx2,      ///< AVX2, FMA, F16C
-  kAvx512,    ///< AVX-512 F, BW, DQ, VL
-  kVnni,      ///< kAvx512 and AVX-512 VNNI
+/// Instruction set features that kernels are compiled for; each is one bit of an Isa.
+enum class IsaFeature : uint8_t {
+  kAvx2,    ///< x86: AVX2, FMA, BMI2, F16C
+  kAvx512,  ///< x86: AVX-512 F, BW, DQ, VL
+  kVnni,    ///< x86: AVX-512 VNNI
+  kDot,     ///< Arm: 8-bit dot products (Armv8.2 FEAT_DotProd)
 };
 
-inline constexpr size_t kIsas = 5;
+/// A set of features on top of Highway's lowest vector target (SSE4.1 on x86, NEON on Arm). The sets that have a name
+/// are the levels that SMELT_ISA chooses among.
+class Isa {
+ public:
+  static constexpr size_t kSets = 16;  ///< how many sets there are
+  constexpr Isa() = default;
+  constexpr Isa(std::initializer_list<IsaFeature> features) {
+    for (const IsaFeature f : features) bits_ |= bit(f);
+  }
+  constexpr bool has(IsaFeature f) const { return (bits_ & bit(f)) != 0; }
+  constexpr bool contains(Isa other) const { return (bits_ & other.bits_) == other.bits_; }
+  constexpr size_t index() const { return bits_; }  ///< below kSets
+  constexpr bool operator==(const Isa&) const = default;
 
-const char* to_string(Isa isa);  ///< "baseline", "dot", "avx2", "avx512", "vnni"
-/// The levels of this machine, ascending.
+  static const Isa kBaseline, kDot, kAvx2, kAvx512, kVnni;
+
+ private:
+  static constexpr uint32_t bit(IsaFeature f) { return 1u << static_cast<uint32_t>(f); }
+  uint32_t bits_ = 0;
+};
+inline constexpr Isa Isa::kBaseline{};
+inline constexpr Isa Isa::kDot{IsaFeature::kDot};
+inline constexpr Isa Isa::kAvx2{IsaFeature::kAvx2};
+inline constexpr Isa Isa::kAvx512{IsaFeature::kAvx2, IsaFeature::kAvx512};
+inline constexpr Isa Isa::kVnni{IsaFeature::kAvx2, IsaFeature::kAvx512, IsaFeature::kVnni};
+
+const char* to_string(Isa isa);  ///< "baseline", "dot", "avx2", "avx512", "vnni"; "custom" for sets without a name
+/// The levels of this machine, each a superset of those before it.
 std::span<const Isa> machine_isas();
-/// Best level of this machine.
+/// All features of this machine.
 inline Isa best_isa() { return machine_isas().back(); }
-/// SMELT_ISA if it names a level that the machine has, else best_isa(). Read once.
+/// The level called `name`; nullptr: best_isa(). A name that is none of machine_isas() is an error that lists them.
+Result<Isa> isa_named(const char* name);
+/// The level that SMELT_ISA names, read once; best_isa() without it. Session::create() reports its error.
+const Result<Isa>& selected_isa();
+/// selected_isa(), or best_isa() where that is an error.
 Isa active_isa();
-/// False on processors below kBaseline (x86 without SSE4.1): no kernel applies there.
+/// False on processors below Isa::kBaseline (x86 without SSE4.1): no kernel applies there.
 bool has_vectors();
 
-/// What `make`, an expression of its own, gives for a level; made at the first use of that level, so that no code of
-/// levels that the machine lacks is run.
+/// The value of make(isa), made once a set at its first use, so that no code is run that the machine lacks. Every call
+/// site's `make` is an expression of its own, which identifies the cache.
 template <class Make>
 const auto& of_level(Isa isa, Make make) {
-  static std::array<std::once_flag, kIsas> once;
-  static std::array<decltype(make(isa)), kIsas> made;
-  const auto at = static_cast<size_t>(isa);
-  std::call_once(once[at], [&] { made[at] = make(isa); });
-  return made[at];
+  static std::array<std::once_flag, Isa::kSets> once;
+  static std::array<decltype(make(isa)), Isa::kSets> made;
+  std::call_once(once[isa.index()], [&] { made[isa.index()] = make(isa); });
+  return made[isa.index()];
 }
 
 }  // namespace smelt

@@ -3,9 +3,13 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 
+#include "backends/cpu/core/condition.h"
 #include "backends/cpu/core/isa.h"
 #include "backends/cpu/core/pack_cache.h"
+#include "backends/cpu/core/workspace.h"
+#include "base/cat.h"
 #include "ops/core/node_spec.h"
 #include "ops/core/op.h"
 
@@ -16,6 +20,14 @@ struct KernelSpec : NodeSpec {
   Isa isa = Isa::kBaseline;
   int threads = 1;  ///< of the pool that run() will see
   PackCache& packs;
+  std::string* why = nullptr;  ///< where refuse() writes; nullptr: nobody asks
+
+  /// Returns nullptr, for make_NAME() to return, and records why the kernel cannot run the node.
+  template <class... Parts>
+  std::nullptr_t refuse(const Parts&... parts) const {
+    if (why) *why = Cat(parts...);
+    return nullptr;
+  }
 };
 
 /// A prepared kernel: knows all shapes, holds packed weights. Immutable, so one object may run in several threads at
@@ -36,18 +48,19 @@ inline bool is_unquantized_f32(const ValueType& t) { return t.dtype == DType::kF
 struct KernelInfo {
   const char* name;
   Op op;
-  Isa isa;  ///< lowest level that it needs
+  Isa isa;  ///< features that it needs
   const char* doc;
-  std::unique_ptr<Kernel> (*make)(const KernelSpec&);  ///< null: the kernel does not apply
+  KernelCondition condition;
+  std::unique_ptr<Kernel> (*make)(const KernelSpec&);  ///< may assume the condition; nullptr: cannot run the node
+
+  /// The kernel prepared for the node; nullptr where isa, condition or make() say no.
+  std::unique_ptr<Kernel> prepare(const KernelSpec& spec) const;
 };
 
 std::span<const KernelInfo> all_kernels();
 
-/// The first kernel of the list that applies to the node, or null: then the reference kernel runs it.
+/// The first kernel of the list that can run the node; nullptr: the reference kernel runs it, and spec.why, unless
+/// nullptr, says for each kernel of the operator why it cannot.
 std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec, const KernelInfo** chosen = nullptr);
-
-#define SMELT_CPU_KERNEL(name, op, isa, doc) std::unique_ptr<Kernel> make_##name(const KernelSpec& spec);
-#include "backends/cpu/core/kernels.inc"
-#undef SMELT_CPU_KERNEL
 
 }  // namespace smelt

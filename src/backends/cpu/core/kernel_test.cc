@@ -4,15 +4,16 @@
 
 #include <set>
 
+#include "ops/softmax/softmax.h"
 #include "tests/support/cpu_case.h"
 
 namespace smelt {
 namespace {
 
-TEST(CpuKernels, NamesAreUniqueAndDocumented) {
-  std::set<std::string> names;
+TEST(CpuKernels, NamesAreUniqueInAnOperatorAndDocumented) {
+  std::set<std::pair<Op, std::string>> names;
   for (const KernelInfo& k : all_kernels()) {
-    EXPECT_TRUE(names.insert(k.name).second) << k.name;
+    EXPECT_TRUE(names.emplace(k.op, k.name).second) << k.name;
     EXPECT_NE(std::string(k.doc), "") << k.name;
   }
 }
@@ -20,8 +21,36 @@ TEST(CpuKernels, NamesAreUniqueAndDocumented) {
 TEST(CpuKernels, LevelsHaveNames) {
   EXPECT_STREQ(to_string(Isa::kBaseline), "baseline");
   EXPECT_STREQ(to_string(Isa::kVnni), "vnni");
-  EXPECT_LE(active_isa(), best_isa());
+  EXPECT_TRUE(best_isa().contains(active_isa()));
 }
+
+TEST(CpuKernels, AnUnknownLevelIsAnErrorThatListsTheLevels) {
+  for (const Isa isa : machine_isas()) ASSERT_EQ(*isa_named(to_string(isa)), isa);
+  EXPECT_EQ(*isa_named(nullptr), best_isa());
+  const auto wrong = isa_named("avx1024");
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_NE(wrong.error().message().find("baseline"), std::string::npos) << wrong.error().message();
+  EXPECT_NE(wrong.error().message().find(to_string(best_isa())), std::string::npos) << wrong.error().message();
+}
+
+TEST(CpuKernels, ARefusalSaysWhatEachKernelMisses) {
+  const testing::KernelCase c{
+      "", Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {testing::random_tensor(DType::kF64, {2, 3}, 0, 1, 1)}, {}, {}};
+  testing::CaseRunner runner(c);
+  const std::string why = runner.refusal(best_isa());
+  EXPECT_NE(why.find("softmax_f32: input 0 is float64, float32 expected"), std::string::npos) << why;
+}
+
+struct TestKey {
+  const void* data;
+  int form;
+  auto operator<=>(const TestKey&) const = default;
+};
+struct OtherKey {
+  const void* data;
+  int form;
+  auto operator<=>(const OtherKey&) const = default;
+};
 
 TEST(PackCache, PacksOnce) {
   PackCache cache;
@@ -31,12 +60,13 @@ TEST(PackCache, PacksOnce) {
     ++calls;
     return std::make_shared<const AlignedBuffer>(100);
   };
-  const Packed a = cache.get(&x, "k", pack), b = cache.get(&x, "k", pack);
+  const Packed a = cache.get(TestKey{&x, 1}, pack), b = cache.get(TestKey{&x, 1}, pack);
   EXPECT_EQ(a, b);
   EXPECT_EQ(calls, 1);
-  cache.get(&x, "other", pack);
-  EXPECT_EQ(calls, 2);
-  EXPECT_EQ(cache.bytes(), 200u);
+  cache.get(TestKey{&x, 2}, pack);
+  cache.get(OtherKey{&x, 1}, pack);
+  EXPECT_EQ(calls, 3);
+  EXPECT_EQ(cache.bytes(), 300u);
 }
 
 }  // namespace

@@ -17,17 +17,10 @@ AlignedBuffer::AlignedBuffer(size_t bytes) : bytes_(bytes) {
 
 AlignedBuffer::~AlignedBuffer() { std::free(data_); }
 
-Packed PackCache::get(const void* data, const std::string& key, const std::function<Packed()>& pack) {
-  const std::lock_guard lock(mutex_);
-  Packed& entry = entries_[{data, key}];
-  if (!entry) entry = mode_ == Mode::kDry ? std::make_shared<const AlignedBuffer>(0) : pack();
-  return entry;
-}
-
 size_t PackCache::bytes() const {
   const std::lock_guard lock(mutex_);
   size_t total = 0;
-  for (const auto& [key, packed] : entries_) total += packed ? packed->bytes() : 0;
+  for (const auto& [type, table] : tables_) total += table->bytes();
   return total;
 }
 

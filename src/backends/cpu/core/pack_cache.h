@@ -1,12 +1,12 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string>
-#include <utility>
+#include <typeindex>
 
 namespace smelt {
 
@@ -42,16 +42,38 @@ class PackCache {
     kDry,  ///< packs nothing and reads no weights: kernels can be chosen, not run
   };
   explicit PackCache(Mode mode = Mode::kPack) : mode_(mode) {}
-  /// The entry for constant `data` packed the way `key` says (kernel, level and parameters), made by `pack` when
-  /// absent.
-  Packed get(const void* data, const std::string& key, const std::function<Packed()>& pack);
+  /// The entry of a key, made by `pack` when absent. A Key is a struct of the kernel, ordered by <=>: the addresses of
+  /// the constants and everything else that their packed form depends on. Keys of different types never meet.
+  template <class Key>
+  Packed get(const Key& key, const std::function<Packed()>& pack) {
+    const std::lock_guard lock(mutex_);
+    auto& table = tables_[typeid(Key)];
+    if (!table) table = std::make_unique<TableOf<Key>>();
+    Packed& entry = static_cast<TableOf<Key>&>(*table).entries[key];
+    if (!entry) entry = mode_ == Mode::kDry ? std::make_shared<const AlignedBuffer>(0) : pack();
+    return entry;
+  }
   Mode mode() const { return mode_; }
   size_t bytes() const;  ///< held by all entries
 
  private:
+  struct Table {
+    virtual ~Table() = default;
+    virtual size_t bytes() const = 0;
+  };
+  template <class Key>
+  struct TableOf final : Table {
+    std::map<Key, Packed> entries;
+    size_t bytes() const override {
+      size_t total = 0;
+      for (const auto& [key, packed] : entries) total += packed ? packed->bytes() : 0;
+      return total;
+    }
+  };
+
   Mode mode_;
   mutable std::mutex mutex_;
-  std::map<std::pair<const void*, std::string>, Packed> entries_;
+  std::map<std::type_index, std::unique_ptr<Table>> tables_;  ///< by the keys' type
 };
 
 }  // namespace smelt

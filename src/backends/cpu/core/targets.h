@@ -13,10 +13,10 @@
 #define HWY_BASELINE_TARGETS HWY_SSE4
 #define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_AVX3_DL)
 /// Address of the function of that name compiled for a level.
-#define SMELT_FOR_LEVEL(level, function)                \
-  ((level) >= ::smelt::Isa::kAvx512 ? &N_AVX3::function \
-   : (level) == ::smelt::Isa::kAvx2 ? &N_AVX2::function \
-                                    : &N_SSE4::function)
+#define SMELT_FOR_LEVEL(level, function)                         \
+  ((level).has(::smelt::IsaFeature::kAvx512) ? &N_AVX3::function \
+   : (level).has(::smelt::IsaFeature::kAvx2) ? &N_AVX2::function \
+                                             : &N_SSE4::function)
 #else
 #define HWY_COMPILE_ONLY_STATIC
 #define SMELT_FOR_LEVEL(level, function) (static_cast<void>(level), &HWY_NAMESPACE::function)

@@ -9,6 +9,7 @@
 
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/broadcast.h"
+#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/vectors-inl.h"
@@ -171,8 +172,6 @@ BinaryVector binary_vector(Isa isa, Binary fn) { return SMELT_FOR_LEVEL(isa, cho
 
 std::unique_ptr<Kernel> make_binary_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
-  for (const ValueType& t : {spec.inputs[0], spec.inputs[1], spec.outputs[0]})
-    if (t.dtype != DType::kF32 || t.quant) return nullptr;
   if (attrs.alpha != 1 || !clamps(attrs.act)) return nullptr;
   const BinaryVector rows = binary_vector(spec.isa, attrs.fn);
   if (!rows) return nullptr;
@@ -180,6 +179,8 @@ std::unique_ptr<Kernel> make_binary_f32(const KernelSpec& spec) {
   return std::make_unique<BinaryF32>(
       rows, BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape), bounds);
 }
+
+std::unique_ptr<Kernel> make_binary_f16(const KernelSpec& spec) { return through_float32(spec); }
 
 }  // namespace smelt
 #endif

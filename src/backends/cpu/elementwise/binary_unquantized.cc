@@ -135,8 +135,6 @@ class BinaryUnquantized final : public Kernel {
 
 std::unique_ptr<Kernel> make_binary_unquantized(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
-  for (const ValueType& t : {spec.inputs[0], spec.inputs[1], spec.outputs[0]})
-    if (t.quant) return nullptr;
   if (attrs.alpha != 1 || attrs.act.kind != ActKind::kNone || spec.outputs[0].shape.elements() == 0) return nullptr;
   const Rows rows = choose(spec);
   return rows ? std::make_unique<BinaryUnquantized>(rows, spec) : nullptr;

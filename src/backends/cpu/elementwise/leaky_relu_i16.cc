@@ -76,8 +76,8 @@ class LeakyReluI16 final : public Kernel {
 std::unique_ptr<Kernel> make_leaky_relu_i16(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<UnaryAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  if (attrs.fn != Unary::kLeakyRelu || attrs.rounding == Rounding::kFloatHalfEven || x.dtype != DType::kI16 ||
-      y.dtype != DType::kI16 || !is_per_tensor(x.quant) || !is_per_tensor(y.quant))
+  if (attrs.fn != Unary::kLeakyRelu || attrs.rounding == Rounding::kFloatHalfEven || !is_per_tensor(x.quant) ||
+      !is_per_tensor(y.quant))
     return nullptr;
   const float in = x.quant->scale(), out = y.quant->scale(), slope = in * static_cast<float>(attrs.a) / out;
   LeakyRule rule;

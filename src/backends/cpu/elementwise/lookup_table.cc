@@ -14,7 +14,6 @@
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/elementwise/lookup_table.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
-#include "base/cat.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/common/run_reference.h"
 #include "tensor/quant_params.h"
@@ -90,12 +89,6 @@ bool takes_lookup_table(const ValueType& t) {
 
 namespace {
 
-std::string quant_key(const ValueType& t) {
-  return t.quant ? Cat(static_cast<int>(t.dtype), ':', t.quant->scale(), ':', t.quant->zero_point(), ':',
-                       static_cast<int>(t.quant->rounding), ' ')
-                 : Cat(static_cast<int>(t.dtype), ' ');
-}
-
 /// Every value of a byte in order, as a tensor of that type.
 Tensor all_values(const ValueType& type, const Shape& shape) {
   Tensor t(type.dtype, shape);
@@ -123,13 +116,12 @@ Packed fill_lookup_table(const KernelSpec& spec, size_t inputs) {
 namespace {
 
 /// A table that is kept with the packed weights. It must not be read before the kernel runs: a dry cache fills nothing.
-Packed make_table(const KernelSpec& spec, size_t inputs) {
-  std::string key = Cat("table ", static_cast<int>(spec.node.op), ' ');
-  for (size_t i = 0; i < inputs; ++i) key += quant_key(spec.inputs[i]);
-  key += quant_key(spec.outputs[0]);
+Packed cached_table(const KernelSpec& spec, size_t inputs) {
+  TableKey key{spec.node.op, spec.node.attrs.get(), {spec.outputs[0]}, {}};
+  for (size_t i = 0; i < inputs; ++i) key.types.emplace_back(spec.inputs[i]);
   for (size_t i = inputs; i < spec.inputs.size(); ++i)
-    if (spec.has(i)) key += Cat(reinterpret_cast<uintptr_t>(spec.constant(i)->raw()), ' ');
-  return spec.packs.get(spec.node.attrs.get(), key, [&] { return fill_lookup_table(spec, inputs); });
+    key.constants.push_back(spec.has(i) ? spec.constant(i)->raw() : nullptr);
+  return spec.packs.get(key, [&] { return fill_lookup_table(spec, inputs); });
 }
 
 void look_up_floats(const float* table, const uint8_t* x, int64_t n, float* y) {
@@ -188,7 +180,7 @@ std::unique_ptr<Kernel> make_unary_lookup_table(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   const bool real = y.dtype == DType::kF32 && !y.quant;
   if (!takes_lookup_table(x) || (!takes_lookup_table(y) && !real) || x.shape != y.shape) return nullptr;
-  Packed table = make_table(spec, 1);
+  Packed table = cached_table(spec, 1);
   if (!table) return nullptr;
   const int64_t n = x.shape.elements();
   if (real) return std::make_unique<UnaryTable<float>>(std::move(table), n, look_up_floats);
@@ -199,8 +191,8 @@ std::unique_ptr<Kernel> make_binary_lookup_table(const KernelSpec& spec) {
   if (!takes_lookup_table(a) || !takes_lookup_table(b) || !takes_lookup_table(y)) return nullptr;
   // Below this size the reference kernel is done before its table would be.
   constexpr int64_t kWorthATable = 2048;
-  if (y.shape.elements() < kWorthATable) return nullptr;
-  Packed table = make_table(spec, 2);
+  if (y.shape.elements() < kWorthATable) return spec.refuse("too small for a table of 65536 entries");
+  Packed table = cached_table(spec, 2);
   if (!table) return nullptr;
   return std::make_unique<BinaryTable>(std::move(table), BroadcastLoops::make(a.shape, b.shape, y.shape));
 }

@@ -10,6 +10,7 @@
 // Behind it.
 #include <hwy/contrib/math/math-inl.h>
 
+#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/vectors-inl.h"
@@ -252,8 +253,6 @@ class UnaryF32 final : public Kernel {
 
 std::unique_ptr<Kernel> make_unary_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<UnaryAttrs>();
-  for (const ValueType& t : {spec.inputs[0], spec.outputs[0]})
-    if (t.dtype != DType::kF32 || t.quant) return nullptr;
   const UnaryVector row = SMELT_FOR_LEVEL(spec.isa, choose_unary_vector)(attrs.fn);
   if (!row) return nullptr;
   UnaryParameters p{static_cast<float>(attrs.a), static_cast<float>(attrs.b), static_cast<float>(attrs.c)};
@@ -275,8 +274,6 @@ std::unique_ptr<Kernel> make_unary_f32(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_power_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
   if (attrs.fn != Binary::kPow || attrs.act.kind != ActKind::kNone) return nullptr;
-  for (const ValueType& t : {spec.inputs[0], spec.outputs[0]})
-    if (t.dtype != DType::kF32 || t.quant) return nullptr;
   const Tensor* exponent = spec.constant(1);
   if (!exponent || exponent->elements() != 1 || spec.inputs[1].quant ||
       !(is_float(exponent->dtype()) || is_integer(exponent->dtype())) ||
@@ -289,6 +286,8 @@ std::unique_ptr<Kernel> make_power_f32(const KernelSpec& spec) {
                           get_double(*exponent, 0) < 0 ? 1.0f : 0.0f};
   return std::make_unique<UnaryF32>(SMELT_FOR_LEVEL(spec.isa, power_vector)(), p, spec.inputs[0].shape.elements());
 }
+
+std::unique_ptr<Kernel> make_unary_f16(const KernelSpec& spec) { return through_float32(spec); }
 
 }  // namespace smelt
 #endif

@@ -131,9 +131,9 @@ Forms make_forms(Isa isa) {
   Forms f;
   f.int16s = f.bytes = SMELT_FOR_LEVEL(isa, make_gemm_i8)();
 #if defined(__x86_64__)
-  if (isa == Isa::kVnni) fill_vnni_tiles(f.bytes, f.int16s);
+  if (isa.has(IsaFeature::kVnni)) fill_vnni_tiles(f.bytes, f.int16s);
 #elif defined(__aarch64__)
-  if (isa == Isa::kDot) fill_dot_tiles(f.bytes);
+  if (isa.has(IsaFeature::kDot)) fill_dot_tiles(f.bytes);
 #endif
   return f;
 }

@@ -1,36 +1,45 @@
 #include <algorithm>
+#include <bit>
 
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/broadcast.h"
+#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_f32.h"
-#include "base/cat.h"
+#include "backends/cpu/matmul/matrix_key.h"
 #include "ops/matmul/matmul_shape.h"
 
 namespace smelt {
 namespace {
+
+struct MatMulF32Key {
+  MatrixKey matrix;
+  const GemmF32* gemm;
+  uint64_t alpha, beta;  ///< the bits of the doubles, which order NaN too
+  auto operator<=>(const MatMulF32Key&) const = default;
+};
 
 class MatMulF32 final : public Kernel {
  public:
   MatMulF32(const MatMulShape& s, const GemmF32& gemm, const KernelSpec& spec)
       : s_(s), gemm_(gemm), attrs_(spec.attrs<MatMulAttrs>()), threads_(std::max(spec.threads, 1)) {
     slots_ = s.batches >= threads_ ? threads_ : 1;
-    packed_size_ = (gemm.packed_size(s.k, s.n) + 15) / 16 * 16;
+    packed_size_ = round_up(gemm.packed_size(s.k, s.n), 16);
     const Tensor* c = spec.has(2) && attrs_.beta != 0 ? spec.constant(2) : nullptr;
     row_c_ = spec.has(2) && attrs_.beta != 0 && s.is_row(spec.inputs[2].shape);
     const bool folded = !spec.has(2) || attrs_.beta == 0 || (row_c_ && c);
-    if (spec.constant(1) && folded) pack_constant(spec, c ? c->data<float>() : nullptr);
+    if (spec.constant(1) && folded) pack_constant(spec, c);
     if (!packed_) b_workspace_ = packed_size_;
     turned_ = s.g.a.column_stride != 1 && s.k > 1;
     if (turned_ || collides()) {
       lda_ = collides() ? s.k + 16 : s.k;
-      a_workspace_ = (s.m * lda_ + 15) / 16 * 16;
+      a_workspace_ = round_up(s.m * lda_, 16);
     }
     add_c_ = spec.has(2) && attrs_.beta != 0 && !row_c_;
     const MatrixView& b = s.g.b;
     row_vector_ = !packed_ && s.m == 1 && s.batches == 1 && s.k > 1 && a_workspace_ == 0 && b.row_stride == 1 &&
                   b.column_stride == s.k && !add_c_ && (!row_c_ || attrs_.beta == 1);
-    if (row_vector_) b_workspace_ = (gemm.packed_size(s.k, 1) + 15) / 16 * 16;
+    if (row_vector_) b_workspace_ = round_up(gemm.packed_size(s.k, 1), 16);
     if (add_c_) c_loops_ = BroadcastLoops::make(s.g.output, spec.inputs[2].shape, s.g.output);
   }
   size_t scratch_bytes() const override {
@@ -89,18 +98,19 @@ class MatMulF32 final : public Kernel {
     const int64_t stride = turned_ ? s_.k : s_.g.a.row_stride;
     return stride % kPage == 0 && s_.k >= kPage && s_.m > kFewRows && gemm_.panels(s_.n) >= kFewPanels;
   }
-  void pack_constant(const KernelSpec& spec, const float* c) {
+  void pack_constant(const KernelSpec& spec, const Tensor* c) {
     const MatrixView& b = s_.g.b;
     packed_ = spec.packs.get(
-        spec.constant(1)->raw(),
-        Cat("matmul_f32 ", s_.k, ' ', s_.n, ' ', b.row_stride, ' ', b.column_stride, ' ', s_.b_matrices, ' ',
-            gemm_.lanes, ' ', attrs_.alpha, ' ', attrs_.beta, ' ', reinterpret_cast<uintptr_t>(c)),
+        MatMulF32Key{{s_, *spec.constant(1), c},
+                     &gemm_,
+                     std::bit_cast<uint64_t>(attrs_.alpha),
+                     std::bit_cast<uint64_t>(attrs_.beta)},
         [&] {
           auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(packed_size_ * s_.b_matrices) * 4);
           for (int64_t i = 0; i < s_.b_matrices; ++i)
-            gemm_.pack(spec.constant(1)->data<float>() + s_.b_offset(i), b.row_stride, b.column_stride, s_.k, s_.n, c,
-                       packed->data<float>() + i * packed_size_, static_cast<float>(attrs_.alpha),
-                       static_cast<float>(attrs_.beta));
+            gemm_.pack(spec.constant(1)->data<float>() + s_.b_offset(i), b.row_stride, b.column_stride, s_.k, s_.n,
+                       c ? c->data<float>() : nullptr, packed->data<float>() + i * packed_size_,
+                       static_cast<float>(attrs_.alpha), static_cast<float>(attrs_.beta));
           return packed;
         });
   }
@@ -187,13 +197,18 @@ class MatMulF32 final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_matmul_f32(const KernelSpec& spec) {
-  for (size_t i = 0; i < spec.inputs.size(); ++i)
-    if (spec.has(i) && (spec.inputs[i].dtype != DType::kF32 || spec.inputs[i].quant)) return nullptr;
-  if (spec.outputs[0].dtype != DType::kF32 || spec.outputs[0].quant) return nullptr;
   const auto shape = MatMulShape::make(spec);
   if (!shape) return nullptr;
   if (spec.has(2) && !shape->is_row(spec.inputs[2].shape) && !shape->broadcasts(spec.inputs[2].shape)) return nullptr;
   return std::make_unique<MatMulF32>(*shape, gemm_f32(spec.isa), spec);
+}
+
+std::unique_ptr<Kernel> make_matmul_f16(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<MatMulAttrs>();
+  if (attrs.hybrid || attrs.row_block > 0) return through_float32(spec);
+  if (spec.constant(1) && spec.inputs[1].quant && bit_width(spec.inputs[1].dtype) == 4)
+    if (auto kernel = through_float32(spec)) return kernel;
+  return through_float32(spec, true);
 }
 
 }  // namespace smelt

@@ -6,17 +6,15 @@
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "backends/cpu/gemm/quantized_weights.h"
+#include "backends/cpu/matmul/matrix_key.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
 #include "backends/cpu/quantize/requantize_accumulators.h"
-#include "base/cat.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/matmul/matmul_shape.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
 namespace {
-
-int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
 
 /// Rows of 8-bit integers times integer weights; the result is rescaled to integers, or to real numbers by a scale a
 /// row.
@@ -45,25 +43,22 @@ class MatMulI8 final : public Kernel {
     depth_steps_ = 0;
     for (int64_t i = 0; i < blocks_; ++i) depth_steps_ += gemm_.a_row_bytes(depth(i));
     lda_ = depth_steps_;
-    scales_at_ = align(panels_bytes());
-    column_sums_offset_ = scales_at_ + align(blocks_ * s.n * 4);
+    scales_at_ = padded_bytes(panels_bytes());
+    column_sums_offset_ = scales_at_ + padded_bytes(blocks_ * s.n * 4);
     const Tensor* c = spec.constant(2);
-    packed_ =
-        spec.packs.get(spec.constant(1)->raw(),
-                       Cat("matmul_i8 ", s.k, ' ', s.n, ' ', s.g.b.row_stride, ' ', s.g.b.column_stride, ' ',
-                           gemm_.bytes, ' ', gemm_.lanes, ' ', blocks_, ' ', static_cast<int>(rows), ' ', x_zero_, ' ',
-                           x_signed_, ' ', reinterpret_cast<uintptr_t>(requant_params_ && c ? c->raw() : nullptr)),
-                       [&] { return pack(weights); });
+    packed_ = spec.packs.get(
+        MatMulI8Key{{s, *spec.constant(1), requant_params_ ? c : nullptr}, &gemm_, blocks_, rows, x_zero_, x_signed_},
+        [&] { return pack(weights); });
     has_bias_ = !requant_params_ && spec.has(2);
     direct_ = rows == Rows::kPerTensorParams && gemm_.bytes && s.k % 4 == 0;
-    a_bytes_ = direct_ ? 0 : align(s.m * lda_);
+    a_bytes_ = direct_ ? 0 : padded_bytes(s.m * lda_);
     in_place_ = rows == Rows::kDynamicQuant && gemm_.bytes && blocks_ == 1;
-    quantized_bytes_ = real_rows() && !in_place_ ? align(threads_ * workspace_bytes()) : 0;
+    quantized_bytes_ = real_rows() && !in_place_ ? padded_bytes(threads_ * workspace_bytes()) : 0;
     per_token_params_ = rows == Rows::kBlocks ? blocks_ : 1;
   }
   size_t scratch_bytes() const override {
     if (direct_) return 0;
-    return static_cast<size_t>(a_bytes_ + quantized_bytes_ + align(s_.m * per_token_params_ * params_bytes()));
+    return static_cast<size_t>(a_bytes_ + quantized_bytes_ + padded_bytes(s_.m * per_token_params_ * params_bytes()));
   }
   Status run(KernelContext& ctx) const override {
     if (direct_) {
@@ -92,6 +87,15 @@ class MatMulI8 final : public Kernel {
   }
 
  private:
+  struct MatMulI8Key {
+    MatrixKey matrix;
+    const GemmI8* gemm;
+    int64_t blocks;
+    Rows rows;
+    int32_t x_zero;
+    bool x_signed;
+    auto operator<=>(const MatMulI8Key&) const = default;
+  };
   bool real_rows() const { return rows_ == Rows::kDynamicQuant || rows_ == Rows::kBlocks; }
   static int64_t params_bytes() { return static_cast<int64_t>(sizeof(QuantParams)); }
   /// Of a thread: scales and accumulators of blocks, a row as it is quantized.
@@ -109,11 +113,12 @@ class MatMulI8 final : public Kernel {
   int64_t depth(int64_t i) const { return std::min(block_, s_.k - i * block_); }
   int64_t panels_bytes() const {
     int64_t bytes = 0;
-    for (int64_t i = 0; i < blocks_; ++i) bytes += align(gemm_.packed_bytes(depth(i), s_.n));
+    for (int64_t i = 0; i < blocks_; ++i) bytes += padded_bytes(gemm_.packed_bytes(depth(i), s_.n));
     return bytes;
   }
   Packed pack(const QuantizedWeights& w) const {
-    auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(column_sums_offset_ + align(blocks_ * s_.n * 4)));
+    auto packed =
+        std::make_shared<AlignedBuffer>(static_cast<size_t>(column_sums_offset_ + padded_bytes(blocks_ * s_.n * 4)));
     char* to = packed->data<char>();
     auto* scales = reinterpret_cast<float*>(packed->data<char>() + scales_at_);
     auto* acc = reinterpret_cast<uint32_t*>(packed->data<char>() + column_sums_offset_);
@@ -142,7 +147,7 @@ class MatMulI8 final : public Kernel {
         acc[i * s_.n + n] = sum(from, k);
       }
       gemm_.pack(part.data(), k, s_.n, bias, zero, to);
-      to += align(gemm_.packed_bytes(k, s_.n));
+      to += padded_bytes(gemm_.packed_bytes(k, s_.n));
     }
     return packed;
   }
@@ -208,7 +213,7 @@ class MatMulI8 final : public Kernel {
                                  y.data<float>() + (r0 + row) * s_.n + column, s_.n);
                 });
       rows += gemm_.a_row_bytes(depth(i));
-      panels += align(gemm_.packed_bytes(depth(i), s_.n));
+      panels += padded_bytes(gemm_.packed_bytes(depth(i), s_.n));
       if (by.column_sums) by.column_sums += s_.n;
       by.scales += s_.n;
       if (rows_ == Rows::kBlocks) params += s_.m;
@@ -252,8 +257,7 @@ std::unique_ptr<Kernel> make_matmul_i8(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_matmul_qd8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   const auto s = matmul_by_constant(spec);
-  if (!s || spec.outputs[0].dtype != DType::kF32 || attrs.alpha != 1 || attrs.beta != 1 || !float_bias(spec, *s))
-    return nullptr;
+  if (!s || attrs.alpha != 1 || attrs.beta != 1 || !float_bias(spec, *s)) return nullptr;
   if (!has_per_token_params(spec, *s)) return nullptr;
   const auto weights = QuantizedWeights::make(*spec.constant(1), *s);
   if (!weights) return nullptr;
@@ -262,9 +266,7 @@ std::unique_ptr<Kernel> make_matmul_qd8(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_matmul_dynamic_quant(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
-  if (!attrs.hybrid && attrs.row_block <= 0) return nullptr;
-  if (spec.inputs[0].dtype != DType::kF32 || spec.inputs[0].quant || spec.outputs[0].dtype != DType::kF32)
-    return nullptr;
+  if (!attrs.hybrid && attrs.row_block <= 0) return spec.refuse("the node does not ask for dynamic quantization");
   const auto s = matmul_by_constant(spec);
   if (!s || attrs.alpha != 1 || attrs.beta != 1 || !float_bias(spec, *s) || attrs.trans_batch_a) return nullptr;
   const auto weights = QuantizedWeights::make(*spec.constant(1), *s);

@@ -11,8 +11,6 @@
 namespace smelt {
 namespace {
 
-int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
-
 class MatMulI8Dynamic final : public Kernel {
  public:
   MatMulI8Dynamic(const MatMulShape& s, const QuantizedPair& q, RequantParams requant_params, const KernelSpec& spec)
@@ -22,11 +20,11 @@ class MatMulI8Dynamic final : public Kernel {
         rescale_(requantize_accumulators(spec.isa, requant_params_)),
         gemm_(gemm_i8(spec.isa, always_int8(q.w_signed, q.w_zeros))),
         lda_(gemm_.a_row_bytes(s.k)) {
-    rows_offset_ = align(s.n * s.k * 2);
-    packed_at_ = rows_offset_ + align(s.m * s.k + 64);
-    converted_offset_ = packed_at_ + align(gemm_.packed_bytes(s.k, s.n));
+    rows_offset_ = padded_bytes(s.n * s.k * 2);
+    packed_at_ = rows_offset_ + padded_bytes(s.m * s.k + 64);
+    converted_offset_ = packed_at_ + padded_bytes(gemm_.packed_bytes(s.k, s.n));
   }
-  size_t scratch_bytes() const override { return static_cast<size_t>(converted_offset_ + align(s_.m * lda_)); }
+  size_t scratch_bytes() const override { return static_cast<size_t>(converted_offset_ + padded_bytes(s_.m * lda_)); }
   Status run(KernelContext& ctx) const override {
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for a matrix product");

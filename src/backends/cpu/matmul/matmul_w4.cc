@@ -8,12 +8,18 @@
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_f32.h"
 #include "backends/cpu/gemm/quantized_weights.h"
+#include "backends/cpu/matmul/matrix_key.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
-#include "base/cat.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
 namespace {
+
+struct MatMulW4Key {
+  MatrixKey matrix;
+  int64_t blocks, lanes;
+  auto operator<=>(const MatMulW4Key&) const = default;
+};
 
 /// Rows times constant 4-bit weights.
 class MatMulW4 final : public Kernel {
@@ -37,14 +43,12 @@ class MatMulW4 final : public Kernel {
         block_(w.block()) {
     const int64_t wide = W4Tile::kFew * gemm_.lanes;
     panels_ = (s.n + wide - 1) / wide * W4Tile::kFew;
-    lda_ = (s.k + W4Tile::kStep - 1) / W4Tile::kStep * W4Tile::kStep;
+    lda_ = round_up(s.k, W4Tile::kStep);
     panel_bytes_ = (blocks_ + lda_ / W4Tile::kStep) * gemm_.lanes * 4;
     takes_at_ = panels_ * panel_bytes_;
     zeros_at_ = takes_at_ + columns() * 4;
     has_zeros_ = !w.all_zeros_are(is_signed_integer(spec.inputs[1].dtype) ? 0 : 8);
-    packed_ = spec.packs.get(spec.constant(1)->raw(),
-                             Cat("matmul_w4 ", s.k, ' ', s.n, ' ', s.g.b.row_stride, ' ', s.g.b.column_stride, ' ',
-                                 blocks_, ' ', gemm_.lanes),
+    packed_ = spec.packs.get(MatMulW4Key{{s, *spec.constant(1), nullptr}, blocks_, gemm_.lanes},
                              [&] { return pack(w, is_signed_integer(spec.inputs[1].dtype) ? 8 : 0); });
     unpacks_ = mode == Rows::kReal && s.m > gemm_.real_rows;
     if (unpacks_) lda_ = s.k + (s.k % 1024 == 0 ? 16 : 0);  // rows of a tile do not meet in the same cache lines
@@ -125,8 +129,7 @@ class MatMulW4 final : public Kernel {
   int64_t columns() const { return panels_ * gemm_.lanes; }
   int64_t tile_rows() const { return mode_ == Rows::kReal ? gemm_.real_rows : gemm_.rows; }
   int64_t depth(int64_t i) const { return std::min(block_, s_.k - i * block_); }
-  static int64_t align(int64_t n) { return (n + 15) / 16 * 16; }
-  int64_t unpacked_floats() const { return align((s_.k + 1) * floats_.nr()); }
+  int64_t unpacked_floats() const { return round_up((s_.k + 1) * floats_.nr(), 16); }
 
   /// Panels; for every column what a row's zero point of one takes off; zero points as the tiles take them.
   Packed pack(const QuantizedWeights& w, int32_t offset) const {
@@ -260,7 +263,7 @@ std::optional<MatMulW4::Rows> rows_of(const KernelSpec& spec, const MatMulShape&
   const auto& attrs = spec.attrs<MatMulAttrs>();
   const ValueType& a = spec.inputs[0];
   if (a.dtype == DType::kI8 && has_per_token_params(spec, s)) return MatMulW4::Rows::kDynamic;
-  if (a.dtype != DType::kF32 || a.quant) return std::nullopt;
+  if (a.quant) return std::nullopt;
   if (attrs.hybrid) return MatMulW4::Rows::kDynamicQuant;
   if (attrs.row_block <= 0) return MatMulW4::Rows::kReal;
   if (attrs.row_block != w.block()) return std::nullopt;
@@ -272,9 +275,8 @@ std::optional<MatMulW4::Rows> rows_of(const KernelSpec& spec, const MatMulShape&
 std::unique_ptr<Kernel> make_matmul_w4(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   const auto s = matmul_by_constant(spec);
-  if (!s || s->m == 0 || s->n == 0 || spec.outputs[0].dtype != DType::kF32 || spec.outputs[0].quant ||
-      attrs.alpha != 1 || attrs.beta != 1 || attrs.trans_batch_a || !float_bias(spec, *s) ||
-      bit_width(spec.inputs[1].dtype) != 4)
+  if (!s || s->m == 0 || s->n == 0 || attrs.alpha != 1 || attrs.beta != 1 || attrs.trans_batch_a ||
+      !float_bias(spec, *s))
     return nullptr;
   const auto w = QuantizedWeights::make(*spec.constant(1), *s);
   if (!w || (w->blocks() > 1 && w->block() % W4Tile::kStep != 0)) return nullptr;

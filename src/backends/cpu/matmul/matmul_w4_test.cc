@@ -93,7 +93,7 @@ TEST(MatMulW4, BlocksThatHaveNoGrid) {
 
 TEST(MatMulW4, BlocksOfRowsAreEqualOnEveryLevel) {
   const auto kernel = std::find_if(all_kernels().begin(), all_kernels().end(),
-                                   [](const KernelInfo& i) { return i.make == make_matmul_w4; });
+                                   [](const KernelInfo& i) { return std::string(i.name) == "matmul_w4"; });
   ASSERT_NE(kernel, all_kernels().end());
   each_case(true, [&](const KernelCase& c) {
     SCOPED_TRACE(c.label);

@@ -382,9 +382,9 @@ namespace smelt {
 const W4Gemm& w4_gemm(Isa isa) {
   return of_level(isa, [](Isa level) {
 #if defined(__x86_64__)
-    if (level == Isa::kVnni) return N_AVX3::make_direct();
+    if (level.has(IsaFeature::kVnni)) return N_AVX3::make_direct();
 #elif defined(__aarch64__)
-    if (level == Isa::kDot) return HWY_NAMESPACE::make_direct();
+    if (level.has(IsaFeature::kDot)) return HWY_NAMESPACE::make_direct();
 #endif
     return SMELT_FOR_LEVEL(level, make_unquantized)();
   });

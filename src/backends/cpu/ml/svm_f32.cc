@@ -9,7 +9,6 @@
 
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/math-inl.h"
-#include "base/cat.h"
 #include "ops/ml/scores.h"
 #include "ops/ml/svm.h"
 
@@ -67,6 +66,12 @@ HWY_AFTER_NAMESPACE();
 namespace smelt {
 namespace {
 
+struct SvmKey {
+  const float* vectors;
+  int64_t features;
+  auto operator<=>(const SvmKey&) const = default;
+};
+
 class SvmF32 final : public Kernel {
  public:
   SvmF32(const KernelSpec& spec, int64_t rows, int64_t features)
@@ -76,8 +81,8 @@ class SvmF32 final : public Kernel {
         rows_(rows) {
     const std::vector<float>& vectors = svm_vectors(a_);
     count_ = static_cast<int64_t>(vectors.size()) / features;
-    const int64_t columns = (count_ + 15) / 16 * 16;
-    packed_ = spec.packs.get(vectors.data(), Cat("svm_f32 ", features), [&] {
+    const int64_t columns = round_up(count_, 16);
+    packed_ = spec.packs.get(SvmKey{vectors.data(), features}, [&] {
       auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(features * columns) * sizeof(float));
       for (int64_t m = 0; m < count_; ++m)
         for (int64_t f = 0; f < features; ++f) packed->data<float>()[f * columns + m] = vectors[m * features + f];
@@ -125,7 +130,6 @@ class SvmF32 final : public Kernel {
 
 std::unique_ptr<Kernel> make_svm_f32(const KernelSpec& spec) {
   const auto& a = spec.attrs<SvmAttrs>();
-  if (spec.inputs[0].dtype != DType::kF32 || spec.inputs[0].quant) return nullptr;
   const auto rows = ml::rows_of(spec.inputs[0].shape);
   if (rows.features < 1 || svm_vectors(a).empty() || svm_vectors(a).size() % static_cast<size_t>(rows.features) != 0)
     return nullptr;

@@ -160,19 +160,14 @@ namespace {
 
 ImageNormOps image_norm_ops(Isa isa) { return SMELT_FOR_LEVEL(isa, make_image_norm_ops)(); }
 
-/// nullopt: operands that are not all float32, or an image without elements.
+/// nullopt: an image without elements.
 std::optional<ImageShape> image_shape(const KernelSpec& spec, Layout layout) {
-  for (size_t i = 0; i < spec.inputs.size(); ++i)
-    if (spec.has(i) && (spec.inputs[i].dtype != DType::kF32 || spec.inputs[i].quant)) return std::nullopt;
   const Shape& x = spec.inputs[0].shape;
-  if (spec.outputs[0].dtype != DType::kF32 || spec.outputs[0].quant || x.rank() < 2 || x.elements() == 0)
-    return std::nullopt;
+  if (x.rank() < 2 || x.elements() == 0) return std::nullopt;
   ImageShape s{x[0], x[layout == Layout::kChannelsFirst ? 1 : x.rank() - 1], 1, layout == Layout::kChannelsLast};
   s.pixels = x.elements() / (s.batch * s.channels);
   return s;
 }
-
-int64_t padded(int64_t n) { return (n + 31) / 16 * 16; }
 
 class BatchNormF32 final : public Kernel {
  public:
@@ -180,11 +175,11 @@ class BatchNormF32 final : public Kernel {
       : s_(s), epsilon_(spec.attrs<BatchNormAttrs>().epsilon), ops_(image_norm_ops(spec.isa)) {
     for (size_t i = 1; i < 5; ++i)
       if (spec.has(i) && !spec.constant(i)) return;
-    constant_.resize(static_cast<size_t>(2 * padded(s.channels)));
+    constant_.resize(static_cast<size_t>(2 * padded_floats(s.channels)));
     parameters([&](size_t i) { return spec.has(i) ? spec.constant(i)->data<float>() : nullptr; }, constant_.data());
   }
   size_t scratch_bytes() const override {
-    return constant_.empty() ? static_cast<size_t>(2 * padded(s_.channels)) * sizeof(float) : 0;
+    return constant_.empty() ? static_cast<size_t>(2 * padded_floats(s_.channels)) * sizeof(float) : 0;
   }
   Status run(KernelContext& ctx) const override {
     const float* a = constant_.data();
@@ -199,15 +194,16 @@ class BatchNormF32 final : public Kernel {
           workspace);
       a = workspace;
     }
-    normalize(ctx.threads(), ctx.input(0).data<float>(), a, a + padded(s_.channels), ctx.output(0).data<float>());
+    normalize(ctx.threads(), ctx.input(0).data<float>(), a, a + padded_floats(s_.channels),
+              ctx.output(0).data<float>());
     return Ok();
   }
 
  private:
-  /// Factors and addends of the channels, padded() apart. given(i): input i, or null.
+  /// Factors and addends of the channels, padded_floats() apart. given(i): input i, or null.
   template <class F>
   void parameters(F&& given, float* factors) const {
-    float* addends = factors + padded(s_.channels);
+    float* addends = factors + padded_floats(s_.channels);
     const float *scales = given(1), *biases = given(2), *means = given(3), *variances = given(4);
     const auto entry = [](const float* from, int64_t c, double otherwise) {
       return from ? static_cast<double>(from[c]) : otherwise;
@@ -244,12 +240,14 @@ class GroupNormF32 final : public Kernel {
  public:
   GroupNormF32(const ImageShape& s, const GroupNormAttrs& a, int64_t groups, Isa isa)
       : s_(s), a_(a), groups_(groups), ops_(image_norm_ops(isa)) {}
-  size_t scratch_bytes() const override { return static_cast<size_t>(padded(s_.channels)) * (sizeof(double) + 8); }
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(padded_floats(s_.channels)) * (sizeof(double) + 8);
+  }
   Status run(KernelContext& ctx) const override {
     auto* sums = static_cast<double*>(ctx.scratch(scratch_bytes()));
     if (!sums) return Error(ErrorCode::kLimit, "no memory for a normalization");
-    auto* a = reinterpret_cast<float*>(sums + padded(s_.channels));
-    float* b = a + padded(s_.channels);
+    auto* a = reinterpret_cast<float*>(sums + padded_floats(s_.channels));
+    float* b = a + padded_floats(s_.channels);
     const int64_t size = s_.channels * s_.pixels;
     const Bounds bounds = activation_bounds(a_.act);
     for (int64_t n = 0; n < s_.batch; ++n) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vector_ops.h"
 #include "ops/common/index.h"
@@ -35,9 +36,7 @@ class LayerNormF32 final : public Kernel {
 std::unique_ptr<Kernel> make_layer_norm_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<LayerNormAttrs>();
   const Shape& shape = spec.inputs[0].shape;
-  if (!is_unquantized_f32(spec.inputs[0]) || !is_unquantized_f32(spec.outputs[0]) || shape.rank() == 0 ||
-      shape.elements() == 0)
-    return nullptr;
+  if (shape.rank() == 0 || shape.elements() == 0) return nullptr;
   for (size_t i = 1; i < spec.node.outputs.size(); ++i)
     if (spec.node.outputs[i] != kNoValue) return nullptr;
   const int axis = static_cast<int>(attrs.axis < 0 ? attrs.axis + shape.rank() : attrs.axis);
@@ -46,12 +45,14 @@ std::unique_ptr<Kernel> make_layer_norm_f32(const KernelSpec& spec) {
   for (size_t i = 1; i <= 2; ++i) {  // one entry for each value of a row
     if (!spec.has(i)) continue;
     const Shape& s = spec.inputs[i].shape;
-    if (!is_unquantized_f32(spec.inputs[i]) || s.elements() != n || s.rank() > shape.rank()) return nullptr;
+    if (s.elements() != n || s.rank() > shape.rank()) return nullptr;
     for (int d = 1; d <= s.rank(); ++d)
       if (s[s.rank() - d] != (shape.rank() - d >= axis ? shape[shape.rank() - d] : 1)) return nullptr;
   }
   return std::make_unique<LayerNormF32>(product(shape, 0, axis), n, attrs, spec.has(1), spec.has(2),
                                         vector_ops(spec.isa));
 }
+
+std::unique_ptr<Kernel> make_layer_norm_f16(const KernelSpec& spec) { return through_float32(spec); }
 
 }  // namespace smelt

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "backends/cpu/core/activation.h"
+#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vector_ops.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
@@ -94,7 +95,7 @@ Status in_slots(KernelContext& ctx, int64_t threads, int64_t units, size_t bytes
   return Ok();
 }
 
-size_t rounded(int64_t bytes) { return static_cast<size_t>((bytes + 63) / 64 * 64); }
+size_t rounded(int64_t bytes) { return static_cast<size_t>(round_up(bytes, 64)); }
 
 /// Calls body(flattened output pixel, position) for a line of output pixels: `line` counts depth and height.
 template <class F>
@@ -359,8 +360,6 @@ class PoolMeanI8 final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_pool_f32(const KernelSpec& spec) {
-  for (const ValueType& t : {spec.inputs[0], spec.outputs[0]})
-    if (t.dtype != DType::kF32 || t.quant) return nullptr;
   const auto s = PoolShape::make(spec);
   return s ? std::make_unique<PoolF32>(*s, spec) : nullptr;
 }
@@ -368,7 +367,7 @@ std::unique_ptr<Kernel> make_pool_f32(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   const auto& attrs = spec.attrs<PoolAttrs>();
-  if (!is_8bit(x.dtype) || x.dtype != y.dtype || !x.quant != !y.quant) return nullptr;
+  if (x.dtype != y.dtype || !x.quant != !y.quant) return nullptr;
   if (!x.quant && (attrs.kind != PoolKind::kMax || attrs.act.kind != ActKind::kNone)) return nullptr;
   if (x.quant && (x.quant->scales.size() != 1 || x.quant->scales != y.quant->scales ||
                   x.quant->zero_point() != y.quant->zero_point()))
@@ -395,12 +394,13 @@ std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_avg_pool_i8(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   const auto& attrs = spec.attrs<PoolAttrs>();
-  if (attrs.kind != PoolKind::kAverage || attrs.rounding != Rounding::kFloatHalfEven || !is_8bit(x.dtype) ||
-      !is_8bit(y.dtype) || !is_per_tensor(x.quant) || !is_per_tensor(y.quant) || !std::isnormal(x.quant->scale()) ||
-      !std::isnormal(y.quant->scale()))
+  if (attrs.kind != PoolKind::kAverage || attrs.rounding != Rounding::kFloatHalfEven || !is_per_tensor(x.quant) ||
+      !is_per_tensor(y.quant) || !std::isnormal(x.quant->scale()) || !std::isnormal(y.quant->scale()))
     return nullptr;
   const auto s = PoolShape::make(spec);
   return s ? std::make_unique<PoolMeanI8>(*s, spec) : nullptr;
 }
+
+std::unique_ptr<Kernel> make_pool_f16(const KernelSpec& spec) { return through_float32(spec); }
 
 }  // namespace smelt

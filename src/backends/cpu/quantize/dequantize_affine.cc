@@ -41,19 +41,21 @@ class DequantizeAffine final : public Kernel {
   const DynamicQuantOps& ops_;
 };
 
-}  // namespace
-
-std::unique_ptr<Kernel> make_dequantize_affine(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_affine(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  if (!takes_lookup_table(x) || x.dtype == DType::kBool || y.dtype != DType::kF32 || y.quant || x.shape != y.shape)
-    return nullptr;
+  if (!takes_lookup_table(x) || x.shape != y.shape) return nullptr;
   const Packed table = fill_lookup_table(spec, 1);
   const auto params = table ? affine_rule_of(table, x.dtype == DType::kI8) : std::nullopt;
-  return params ? std::make_unique<DequantizeAffine>(*params, x.shape.elements(), spec.isa) : nullptr;
+  return params ? std::make_unique<DequantizeAffine>(*params, x.shape.elements(), spec.isa)
+                : spec.refuse("the results are no affine function of the values");
 }
 
+}  // namespace
+
+std::unique_ptr<Kernel> make_dequantize_affine(const KernelSpec& spec) { return make_affine(spec); }
+
 std::unique_ptr<Kernel> make_dequantize_linear_affine(const KernelSpec& spec) {
-  return has_constant_per_tensor_params(spec) ? make_dequantize_affine(spec) : nullptr;
+  return has_constant_per_tensor_params(spec) ? make_affine(spec) : nullptr;
 }
 
 }  // namespace smelt

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
 #include "ops/common/quantized_pair.h"
@@ -30,16 +31,6 @@ class QuantizeF32 final : public Kernel {
   int64_t n_;
   const DynamicQuantOps& ops_;
 };
-
-bool float_to_int8(const KernelSpec& spec) {
-  return spec.inputs[0].dtype == DType::kF32 && !spec.inputs[0].quant && is_8bit(spec.outputs[0].dtype);
-}
-
-bool float_to_int8_or_int16(const KernelSpec& spec) {
-  const DType y = spec.outputs[0].dtype;
-  return spec.inputs[0].dtype == DType::kF32 && !spec.inputs[0].quant &&
-         (is_8bit(y) || y == DType::kI16 || y == DType::kU16);
-}
 
 std::unique_ptr<Kernel> quantizer(const KernelSpec& spec, const QuantRule& params) {
   if (!(std::isfinite(params.scale) && params.scale > 0) || std::abs(params.zero) > (1 << 20)) return nullptr;
@@ -150,7 +141,7 @@ class QuantizePerTokenF32 final : public Kernel {
 std::unique_ptr<Kernel> make_dynamic_quantize_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<DynamicQuantizeAttrs>();
   const Shape& x = spec.inputs[0].shape;
-  if (!float_to_int8(spec) || x.elements() == 0) return nullptr;
+  if (x.elements() == 0) return nullptr;
   QuantRule params = quant_rule(attrs.to);
   if (!narrow(params, attrs.quant_min, attrs.quant_max) || params.low >= params.high) return nullptr;
   const int64_t n = attrs.per_row && x.rank() > 0 ? x.back() : x.elements();
@@ -163,7 +154,7 @@ std::unique_ptr<Kernel> make_dynamic_quantize_f32(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_quantize_per_token_f32(const KernelSpec& spec) {
   const QuantPtr& q = spec.outputs[0].quant;
   const Shape& x = spec.inputs[0].shape;
-  if (!float_to_int8(spec) || !q || q->kind != Quantization::Kind::kPerToken || x.elements() == 0) return nullptr;
+  if (q->kind != Quantization::Kind::kPerToken || x.elements() == 0) return nullptr;
   int64_t n = 1;
   for (int i = std::max(0, x.rank() - q->axis); i < x.rank(); ++i) n *= x[i];
   const auto rule = q->symmetric ? RangedQuantParams::Rule::kSymmetric : RangedQuantParams::Rule::kBalanced;
@@ -172,13 +163,13 @@ std::unique_ptr<Kernel> make_quantize_per_token_f32(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> make_quantize_f32(const KernelSpec& spec) {
-  if (!float_to_int8_or_int16(spec) || !is_per_tensor(spec.outputs[0].quant)) return nullptr;
+  if (!is_per_tensor(spec.outputs[0].quant)) return nullptr;
   return quantizer(spec, quant_rule(spec.outputs[0]));
 }
 
 std::unique_ptr<Kernel> make_quantize_linear_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<QuantizeLinearAttrs>();
-  if (!float_to_int8_or_int16(spec) || !has_constant_per_tensor_params(spec)) return nullptr;
+  if (!has_constant_per_tensor_params(spec)) return nullptr;
   QuantRule params = quant_rule(spec.outputs[0].dtype);
   params.scale = static_cast<float>(get_double(*spec.constant(1), 0));
   if (spec.has(2)) params.zero = static_cast<int32_t>(get_int(*spec.constant(2), 0));
@@ -186,5 +177,7 @@ std::unique_ptr<Kernel> make_quantize_linear_f32(const KernelSpec& spec) {
   params.reciprocal = attrs.reciprocal;
   return quantizer(spec, params);
 }
+
+std::unique_ptr<Kernel> make_quantize_f16(const KernelSpec& spec) { return through_float32(spec); }
 
 }  // namespace smelt

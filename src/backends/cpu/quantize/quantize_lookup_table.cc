@@ -1,5 +1,5 @@
 // Conversions of 8-bit values by a table of 256 entries.
-#include "backends/cpu/core/kernel.h"
+#include "backends/cpu/elementwise/lookup_table.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
 
 namespace smelt {

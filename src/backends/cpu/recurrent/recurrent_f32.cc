@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -13,7 +14,6 @@
 #include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/vectors-inl.h"
 #include "backends/cpu/gemm/gemm_f32.h"
-#include "base/cat.h"
 #include "ops/recurrent/recurrent.h"
 
 #ifndef SMELT_CPU_RECURRENT_F32
@@ -137,6 +137,14 @@ using Cell = RecurrentAttrs::Cell;
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
 /// The product with the inputs is one matrix product over all steps; each step adds the product with the state.
+struct RecurrentKey {
+  std::array<const void*, 4> constants;  ///< weights, recurrent weights, biases, peepholes
+  std::array<int64_t, 4> sizes;          ///< input, hidden, gates, directions
+  const GemmF32* gemm;
+  bool linear_before_reset;
+  auto operator<=>(const RecurrentKey&) const = default;
+};
+
 class RecurrentF32 final : public Kernel {
  public:
   RecurrentF32(const KernelSpec& spec, bool relu)
@@ -153,19 +161,18 @@ class RecurrentF32 final : public Kernel {
     batch_ = x[a_.batch_first ? 0 : 1];
     input_ = x[2];
     hidden_ = a_.hidden;
-    n_ = (hidden_ + 15) / 16 * 16;
+    n_ = round_up(hidden_, 16);
     directions_ = (a_.forward ? 1 : 0) + (a_.backward ? 1 : 0);
     w_size_ = gemm_.packed_size(input_, gates_ * n_);
     r_size_ = gemm_.packed_size(hidden_, first_ * n_);
     last_size_ = first_ < gates_ ? gemm_.packed_size(hidden_, n_) : 0;
     direction_size_ = w_size_ + r_size_ + last_size_ + (spec.has(7) ? 3 * n_ : 0);
     has_peephole_ = spec.has(7);
-    const auto address = [&](size_t i) {
-      return reinterpret_cast<uintptr_t>(spec.has(i) ? spec.constant(i)->raw() : nullptr);
-    };
-    packed_ = spec.packs.get(spec.constant(1)->raw(),
-                             Cat("recurrent_f32 ", input_, ' ', hidden_, ' ', gates_, ' ', directions_, ' ', gemm_.nr(),
-                                 ' ', a_.linear_before_reset, ' ', address(2), ' ', address(3), ' ', address(7)),
+    const auto address = [&](size_t i) -> const void* { return spec.has(i) ? spec.constant(i)->raw() : nullptr; };
+    packed_ = spec.packs.get(RecurrentKey{{address(1), address(2), address(3), address(7)},
+                                          {input_, hidden_, gates_, directions_},
+                                          &gemm_,
+                                          a_.linear_before_reset},
                              [&] { return pack(spec); });
   }
   size_t scratch_bytes() const override {
@@ -322,13 +329,9 @@ bool usual_activations(const RecurrentAttrs& a, bool& relu) {
 }  // namespace
 
 std::unique_ptr<Kernel> make_recurrent_f32(const KernelSpec& spec) {
-  for (size_t i = 0; i < spec.inputs.size(); ++i)
-    if (spec.has(i) && (spec.inputs[i].dtype != DType::kF32 || spec.inputs[i].quant)) return nullptr;  // lengths too
   bool relu = false;
   const auto& a = spec.attrs<RecurrentAttrs>();
   if ((a.dynamic_quantization && a.cell != Cell::kLstm) || !usual_activations(a, relu)) return nullptr;
-  for (size_t i : {1, 2, 3, 7})
-    if ((i < 3 || spec.has(i)) && !spec.constant(i)) return nullptr;
   if (spec.inputs[0].shape.elements() == 0) return nullptr;
   return std::make_unique<RecurrentF32>(spec, relu);
 }

@@ -11,7 +11,6 @@
 
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_i8.h"
-#include "base/cat.h"
 #include "ops/common/fixed_point.h"
 #include "ops/recurrent/recurrent.h"
 #include "tensor/quant_params.h"
@@ -46,6 +45,14 @@ struct SvdfShape {
   int64_t state() const { return batch * filters * memory; }
 };
 
+struct SvdfKey {
+  const void* weights;
+  int64_t features, filters;
+  const GemmI8* gemm;
+  int32_t zero;
+  auto operator<=>(const SvdfKey&) const = default;
+};
+
 class SvdfI8 final : public Kernel {
  public:
   SvdfI8(const SvdfShape& s, const KernelSpec& spec)
@@ -58,16 +65,15 @@ class SvdfI8 final : public Kernel {
     first_ = fixed_factor(sx * sf / ss);
     second_ = fixed_factor(ss * st / sy);
     lda_ = gemm_.a_row_bytes(s.features);
-    rows_bytes_ = (s.batch * lda_ + 127) / 64 * 64;
+    rows_bytes_ = padded_bytes(s.batch * lda_);
     has_bias_ = spec.has(3);
     const Tensor& weights = *spec.constant(1);
     const int32_t zero = GemmI8::int8_zero_point(true, x_zero_);
-    packed_ = spec.packs.get(
-        weights.raw(), Cat("svdf ", s.features, ' ', s.filters, ' ', gemm_.bytes, ' ', gemm_.lanes, ' ', zero), [&] {
-          auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(gemm_.packed_bytes(s.features, s.filters)));
-          gemm_.pack(weights.data<int8_t>(), s.features, s.filters, nullptr, zero, packed->data<char>());
-          return packed;
-        });
+    packed_ = spec.packs.get(SvdfKey{weights.raw(), s.features, s.filters, &gemm_, zero}, [&] {
+      auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(gemm_.packed_bytes(s.features, s.filters)));
+      gemm_.pack(weights.data<int8_t>(), s.features, s.filters, nullptr, zero, packed->data<char>());
+      return packed;
+    });
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(rows_bytes_ + s_.state() * 2); }
   Status run(KernelContext& ctx) const override {

@@ -73,7 +73,7 @@ class MeanI8 final : public Kernel {
   }
 
  private:
-  size_t slot_bytes() const { return static_cast<size_t>((v_.count * 8 + v_.inner * 4 + 127) / 64 * 64); }
+  size_t slot_bytes() const { return static_cast<size_t>(padded_bytes(v_.count * 8 + v_.inner * 4)); }
   static constexpr int64_t kShort = 8;  ///< so many means are rescaled together
   uint8_t quantized(int32_t sum) const {
     const double lo = signed_ ? -128 : 0, hi = signed_ ? 127 : 255;
@@ -104,8 +104,7 @@ class MeanI8 final : public Kernel {
 std::unique_ptr<Kernel> make_mean_i8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ReduceAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  if (attrs.fn != Reduction::kMean || x.dtype != y.dtype || (x.dtype != DType::kI8 && x.dtype != DType::kU8))
-    return nullptr;
+  if (attrs.fn != Reduction::kMean || x.dtype != y.dtype) return nullptr;
   for (const ValueType* t : {&x, &y})
     if (!is_per_tensor(t->quant)) return nullptr;
   const auto v = reduce_view(spec);

@@ -54,9 +54,7 @@ class ReduceBool final : public Kernel {
 std::unique_ptr<Kernel> make_reduce_bool(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ReduceAttrs>();
   const bool any = attrs.fn == Reduction::kAny;
-  if ((!any && attrs.fn != Reduction::kAll) || spec.inputs[0].dtype != DType::kBool ||
-      spec.outputs[0].dtype != DType::kBool)
-    return nullptr;
+  if (!any && attrs.fn != Reduction::kAll) return spec.refuse("neither Any nor All");
   const auto v = reduce_view(spec);
   return v ? std::make_unique<ReduceBool>(*v, any) : nullptr;
 }

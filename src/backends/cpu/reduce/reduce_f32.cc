@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vector_ops.h"
 #include "backends/cpu/reduce/reduce_view.h"
@@ -69,7 +70,6 @@ class ReduceF32 final : public Kernel {
 
 std::unique_ptr<Kernel> make_reduce_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ReduceAttrs>();
-  if (!is_unquantized_f32(spec.inputs[0]) || !is_unquantized_f32(spec.outputs[0])) return nullptr;
   const bool squares = attrs.fn == Reduction::kSumSquare;
   if (!squares && attrs.fn != Reduction::kSum && attrs.fn != Reduction::kMean && attrs.fn != Reduction::kMax)
     return nullptr;
@@ -79,5 +79,7 @@ std::unique_ptr<Kernel> make_reduce_f32(const KernelSpec& spec) {
   return std::make_unique<ReduceF32>(v->outer, v->count, v->inner, attrs.fn, std::max(spec.threads, 1),
                                      vector_ops(spec.isa));
 }
+
+std::unique_ptr<Kernel> make_reduce_f16(const KernelSpec& spec) { return through_float32(spec); }
 
 }  // namespace smelt

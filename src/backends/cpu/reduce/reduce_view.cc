@@ -11,7 +11,6 @@ std::optional<ReduceView> reduce_view(const NodeSpec& spec) {
   const Shape& shape = spec.inputs[0].shape;
   if (shape.elements() == 0) return std::nullopt;
   const Tensor* axes = spec.constant(1);
-  if (spec.has(1) && !axes) return std::nullopt;
   std::vector<bool> reduced(static_cast<size_t>(shape.rank()), false);
   if (axes && axes->elements() > 0) {
     for (int64_t i = 0; i < axes->elements(); ++i) {

@@ -8,6 +8,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vectors-inl.h"
 #include "ops/resize/plan.h"
@@ -55,7 +56,7 @@ class ResizeF32 final : public Kernel {
         elements_(spec.inputs[0].shape.elements()),
         rows_(SMELT_FOR_LEVEL(spec.isa, weight_rows)) {
     for (size_t i = 0; i + 1 < passes_.size(); ++i)
-      workspace_ = std::max(workspace_, (passes_[i].outer * passes_[i].out * passes_[i].inner + 15) / 16 * 16);
+      workspace_ = std::max(workspace_, round_up(passes_[i].outer * passes_[i].out * passes_[i].inner, 16));
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(2 * workspace_) * sizeof(float); }
   Status run(KernelContext& ctx) const override {
@@ -109,11 +110,8 @@ class ResizeF32 final : public Kernel {
 
 std::unique_ptr<Kernel> make_resize_f32(const KernelSpec& spec) {
   const auto& a = spec.attrs<ResizeAttrs>();
-  for (const ValueType& t : {spec.inputs[0], spec.outputs[0]})
-    if (t.dtype != DType::kF32 || t.quant || t.shape.elements() == 0) return nullptr;
+  if (spec.inputs[0].shape.elements() == 0 || spec.outputs[0].shape.elements() == 0) return nullptr;
   if (a.coord == ResizeAttrs::Coord::kTfCropAndResize) return nullptr;
-  for (size_t i = 1; i <= 3; ++i)
-    if (spec.has(i) && !spec.constant(i)) return nullptr;
   Shape shape = spec.inputs[0].shape;
   const auto axes = plan_resize(a, shape, resize_request(spec.constant(1), spec.constant(2), spec.constant(3)));
   if (!axes.ok()) return nullptr;
@@ -135,6 +133,8 @@ std::unique_ptr<Kernel> make_resize_f32(const KernelSpec& spec) {
   if (shape != spec.outputs[0].shape) return nullptr;
   return std::make_unique<ResizeF32>(std::move(passes), spec);
 }
+
+std::unique_ptr<Kernel> make_resize_f16(const KernelSpec& spec) { return through_float32(spec); }
 
 }  // namespace smelt
 #endif

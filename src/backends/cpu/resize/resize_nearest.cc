@@ -137,8 +137,6 @@ std::unique_ptr<Kernel> make_resize_nearest(const KernelSpec& spec) {
   if (a.mode != ResizeAttrs::Mode::kNearest || a.coord == ResizeAttrs::Coord::kTfCropAndResize || !copies_bytes(spec))
     return nullptr;
   if (!is_integer(x.dtype) && x.dtype != DType::kBool && (x.dtype != DType::kF32 || x.quant || y.quant)) return nullptr;
-  for (size_t i = 1; i <= 3; ++i)
-    if (spec.has(i) && !spec.constant(i)) return nullptr;
   const auto axes = plan_resize(a, x.shape, resize_request(spec.constant(1), spec.constant(2), spec.constant(3)));
   if (!axes.ok()) return nullptr;
   std::vector<Ints> tables;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vector_ops.h"
 #include "ops/common/index.h"
@@ -62,28 +63,26 @@ class SoftmaxStridedF32 final : public Kernel {
 std::unique_ptr<Kernel> make_softmax_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<SoftmaxAttrs>();
   const Shape& shape = spec.inputs[0].shape;
-  if (!is_unquantized_f32(spec.inputs[0]) || !is_unquantized_f32(spec.outputs[0]) || shape.rank() == 0 ||
-      shape.elements() == 0)
-    return nullptr;
+  if (shape.rank() == 0 || shape.elements() == 0) return nullptr;
   if (attrs.kind == SoftmaxAttrs::Kind::kHardmax) return nullptr;
   const int axis = static_cast<int>(attrs.axis < 0 ? attrs.axis + shape.rank() : attrs.axis);
   if (axis < 0 || axis >= shape.rank()) return nullptr;
   // The values of one group must lie side by side.
   const int64_t n = product(shape, axis, shape.rank());
-  if (!attrs.flatten && n != shape[axis]) return nullptr;
+  if (!attrs.flatten && n != shape[axis]) return spec.refuse("strided values");
   return std::make_unique<SoftmaxF32>(product(shape, 0, axis), n, attrs, vector_ops(spec.isa));
 }
 
 std::unique_ptr<Kernel> make_softmax_strided_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<SoftmaxAttrs>();
   const Shape& shape = spec.inputs[0].shape;
-  if (!is_unquantized_f32(spec.inputs[0]) || !is_unquantized_f32(spec.outputs[0]) || shape.rank() == 0 ||
-      shape.elements() == 0)
-    return nullptr;
+  if (shape.rank() == 0 || shape.elements() == 0) return nullptr;
   const int axis = static_cast<int>(attrs.axis < 0 ? attrs.axis + shape.rank() : attrs.axis);
   if (attrs.kind != SoftmaxAttrs::Kind::kSoftmax || attrs.flatten || axis < 0 || axis >= shape.rank()) return nullptr;
   return std::make_unique<SoftmaxStridedF32>(product(shape, 0, axis), shape[axis],
                                              product(shape, axis + 1, shape.rank()), attrs.beta, vector_ops(spec.isa));
 }
+
+std::unique_ptr<Kernel> make_softmax_f16(const KernelSpec& spec) { return through_float32(spec); }
 
 }  // namespace smelt

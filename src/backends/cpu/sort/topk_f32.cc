@@ -75,11 +75,10 @@ class TopKF32 final : public Kernel {
 std::unique_ptr<Kernel> make_topk_f32(const KernelSpec& spec) {
   const auto& a = spec.attrs<TopKAttrs>();
   const ValueType& x = spec.inputs[0];
-  if (x.dtype != DType::kF32 || x.quant || x.shape.rank() == 0 || x.shape.elements() == 0 || a.torch_order)
-    return nullptr;
+  if (x.shape.rank() == 0 || x.shape.elements() == 0 || a.torch_order) return nullptr;
   const bool wants_values = spec.node.outputs[0] != kNoValue;
   const bool wants_indices = spec.node.outputs.size() > 1 && spec.node.outputs[1] != kNoValue;
-  if (!spec.constant(1) || spec.constant(1)->elements() < 1 || (wants_values && spec.outputs[0].quant)) return nullptr;
+  if (spec.constant(1)->elements() < 1 || (wants_values && spec.outputs[0].quant)) return nullptr;
   const auto axis = axis_of(a.axis, x.shape.rank());
   const int64_t k = get_int(*spec.constant(1), 0);
   if (!axis.ok() || k < 1 || k > kMost || k > x.shape[*axis]) return nullptr;

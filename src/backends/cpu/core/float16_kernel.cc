@@ -1,15 +1,14 @@
 // float16 and bfloat16 storage: operands become float32 in scratch, a float32 kernel of the list computes, the result
 // is rounded back. Constants are converted once.
+#include "backends/cpu/core/float16_kernel.h"
+
 #include <array>
 #include <span>
 #include <vector>
 
 #include "backends/cpu/core/float16.h"
-#include "backends/cpu/core/kernel.h"
 #include "base/error.h"
 #include "ops/common/operands.h"
-#include "ops/conv/conv.h"
-#include "ops/matmul/matmul.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
@@ -24,7 +23,7 @@ bool is_real(const ValueType& t) { return is_float16(t) || (t.dtype == DType::kF
 /// Larger weights stay as they are: their float32 form would take too much memory.
 constexpr int64_t kMaxWeights = 16 << 20;
 
-int64_t padded(const ValueType& t) { return (t.shape.elements() + 31) / 16 * 16; }
+int64_t padded(const ValueType& t) { return padded_floats(t.shape.elements()); }
 
 /// A copy of the node whose operands are float32.
 class WideContext final : public KernelContext {
@@ -73,7 +72,8 @@ class Float16Kernel final : public Kernel {
     if (is_float16(output_)) floats_ += padded(output_);
   }
   size_t scratch_bytes() const override {
-    return static_cast<size_t>(floats_) * sizeof(float) + (inner_->scratch_bytes() + 63) / 64 * 64;
+    return static_cast<size_t>(floats_) * sizeof(float) +
+           static_cast<size_t>(round_up(static_cast<int64_t>(inner_->scratch_bytes()), 64));
   }
   Status run(KernelContext& ctx) const override {
     auto* workspace = static_cast<float*>(ctx.scratch(scratch_bytes()));
@@ -122,10 +122,15 @@ class Float16Kernel final : public Kernel {
   int64_t floats_ = 0;
 };
 
-/// A kernel of the list for the same node in float32, wrapped.
-/// `weights`: input 1 may be a quantized constant.
-std::unique_ptr<Kernel> widened(const KernelSpec& spec, bool weights = false) {
-  const bool quantized = weights && is_real(spec.inputs[0]) && is_real(spec.outputs[0]) && spec.constant(1) &&
+struct WidenedKey {
+  const void* constant;
+  auto operator<=>(const WidenedKey&) const = default;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> through_float32(const KernelSpec& spec, bool quantized_weights) {
+  const bool quantized = quantized_weights && is_real(spec.inputs[0]) && is_real(spec.outputs[0]) && spec.constant(1) &&
                          spec.inputs[1].quant && is_integer(spec.inputs[1].dtype) &&
                          spec.inputs[1].shape.elements() <= kMaxWeights;
   bool any = is_float16(spec.outputs[0]) || quantized;
@@ -141,7 +146,7 @@ std::unique_ptr<Kernel> widened(const KernelSpec& spec, bool weights = false) {
     const bool is_weights = i == 1 && quantized;
     if (!spec.has(i) || !(is_float16(types[i]) || is_weights)) continue;
     if (const Tensor* c = spec.constant(i)) {
-      Packed wide = spec.packs.get(c->raw(), "float32", [&] {
+      Packed wide = spec.packs.get(WidenedKey{c->raw()}, [&] {
         auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(c->elements()) * sizeof(float));
         if (!real_values(*c, packed->data<float>()).ok()) return Packed();
         return Packed(packed);
@@ -159,28 +164,5 @@ std::unique_ptr<Kernel> widened(const KernelSpec& spec, bool weights = false) {
   if (!inner) return nullptr;
   return std::make_unique<Float16Kernel>(spec, std::move(inner), std::move(constants), std::move(storage));
 }
-
-}  // namespace
-
-std::unique_ptr<Kernel> make_conv_f16(const KernelSpec& spec) { return widened(spec, !spec.attrs<ConvAttrs>().hybrid); }
-std::unique_ptr<Kernel> make_matmul_f16(const KernelSpec& spec) {
-  const auto& attrs = spec.attrs<MatMulAttrs>();
-  if (attrs.hybrid || attrs.row_block > 0) return widened(spec);
-  if (spec.constant(1) && spec.inputs[1].quant && bit_width(spec.inputs[1].dtype) == 4)
-    if (auto kernel = widened(spec)) return kernel;
-  return widened(spec, true);
-}
-std::unique_ptr<Kernel> make_attention_f16(const KernelSpec& spec) { return widened(spec); }
-std::unique_ptr<Kernel> make_pool_f16(const KernelSpec& spec) { return widened(spec); }
-std::unique_ptr<Kernel> make_quantize_f16(const KernelSpec& spec) {
-  return is_float16(spec.inputs[0]) ? widened(spec) : nullptr;
-}
-std::unique_ptr<Kernel> make_resize_f16(const KernelSpec& spec) { return widened(spec); }
-std::unique_ptr<Kernel> make_conv_transpose_f16(const KernelSpec& spec) { return widened(spec); }
-std::unique_ptr<Kernel> make_softmax_f16(const KernelSpec& spec) { return widened(spec); }
-std::unique_ptr<Kernel> make_layer_norm_f16(const KernelSpec& spec) { return widened(spec); }
-std::unique_ptr<Kernel> make_reduce_f16(const KernelSpec& spec) { return widened(spec); }
-std::unique_ptr<Kernel> make_unary_f16(const KernelSpec& spec) { return widened(spec); }
-std::unique_ptr<Kernel> make_binary_f16(const KernelSpec& spec) { return widened(spec); }
 
 }  // namespace smelt

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <compare>
+
+#include "ops/matmul/matmul_shape.h"
+
+namespace smelt {
+
+/// What the packed form of a constant matrix b depends on whatever the kernel. A part of the kernels' keys of packed
+/// weights.
+struct MatrixKey {
+  const void* b = nullptr;
+  const void* c = nullptr;  ///< the addend; nullptr: not a part of the packed form
+  int64_t k = 0, n = 0, row_stride = 0, column_stride = 0, matrices = 1;
+
+  MatrixKey(const MatMulShape& s, const Tensor& b, const Tensor* c)
+      : b(b.raw()),
+        c(c ? c->raw() : nullptr),
+        k(s.k),
+        n(s.n),
+        row_stride(s.g.b.row_stride),
+        column_stride(s.g.b.column_stride),
+        matrices(s.b_matrices) {}
+  auto operator<=>(const MatrixKey&) const = default;
+};
+
+}  // namespace smelt
