@@ -12,5 +12,6 @@ add_custom_command(
 
 add_executable(smelt_command ${SMELT_CLI_SOURCES} ${SMELT_PAGE_SOURCE})
 set_target_properties(smelt_command PROPERTIES OUTPUT_NAME smelt)
-target_link_libraries(smelt_command PRIVATE smelt_objects ${SMELT_PTHREADPOOL} ${CMAKE_DL_LIBS} CLI11::CLI11 nlohmann_json::nlohmann_json)
+target_link_libraries(smelt_command PRIVATE smelt_engine CLI11::CLI11 nlohmann_json::nlohmann_json)
+smelt_unity(smelt_command 10)
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cli/main.cc PROPERTIES COMPILE_DEFINITIONS "SMELT_VERSION=\"${PROJECT_VERSION}\"")

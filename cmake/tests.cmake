@@ -24,8 +24,9 @@ set(SMELT_TEST_SUPPORT ${PROJECT_SOURCE_DIR}/tests/support/paths.cc)
 
 function(smelt_test_executable name)
   add_executable(${name} ${ARGN} ${SMELT_TEST_SUPPORT})
-  target_link_libraries(${name} PRIVATE smelt_objects ${SMELT_PTHREADPOOL} ${CMAKE_DL_LIBS} nlohmann_json::nlohmann_json GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE smelt_engine nlohmann_json::nlohmann_json GTest::gtest_main)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR})
+  smelt_unity(${name} 8)
 endfunction()
 set_source_files_properties(${SMELT_TEST_SUPPORT} PROPERTIES COMPILE_DEFINITIONS
   "SMELT_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\";SMELT_BINARY_DIR=\"${CMAKE_BINARY_DIR}\"")
@@ -52,7 +53,7 @@ gtest_discover_tests(smelt_corpus_tests DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 
 
 # ONNX test folders through the C ABI: tests/onnx_node_tests.py --abi runs it.
 add_executable(smelt_abi_nodes tests/abi_nodes.cc src/cli/onnx_case.cc src/onnxifi/element.cc)
-target_link_libraries(smelt_abi_nodes PRIVATE smelt_objects ${SMELT_PTHREADPOOL} ${CMAKE_DL_LIBS})
+target_link_libraries(smelt_abi_nodes PRIVATE smelt_engine)
 target_include_directories(smelt_abi_nodes PRIVATE ${PROJECT_SOURCE_DIR})
 add_dependencies(smelt_abi_nodes onnxifi)
 
@@ -72,7 +73,7 @@ if(NOT SMELT_SANITIZE)
 endif()
 
 add_executable(smelt_generate ${PROJECT_SOURCE_DIR}/examples/decoder/generate.cc)
-target_link_libraries(smelt_generate PRIVATE smelt_objects ${SMELT_PTHREADPOOL} ${CMAKE_DL_LIBS})
+target_link_libraries(smelt_generate PRIVATE smelt_engine)
 add_test(NAME decoder_tokens COMMAND ${PROJECT_SOURCE_DIR}/tests/tokens_test.sh $<TARGET_FILE:smelt_generate>
   ${PROJECT_SOURCE_DIR}/examples/decoder)
 find_package(Python3 COMPONENTS Interpreter)

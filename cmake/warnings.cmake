@@ -1,5 +1,6 @@
 add_library(smelt_flags INTERFACE)
-target_compile_options(smelt_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers -Wno-psabi)
+target_compile_options(smelt_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers -Wno-psabi
+  -Wno-subobject-linkage)  # a class of a source that is included in a unit (cmake/unity.cmake)
 if(SMELT_WERROR)
   target_compile_options(smelt_flags INTERFACE -Werror)
 endif()

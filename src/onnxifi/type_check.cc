@@ -10,21 +10,23 @@
 namespace smelt::onnxifi {
 namespace {
 
-bool is_complex_value(const Graph& g, ValueId id) { return id != kNoValue && is_complex(g.value(id).type.dtype); }
+bool is_complex_value(const smelt::Graph& g, ValueId id) {
+  return id != kNoValue && is_complex(g.value(id).type.dtype);
+}
 
 class TypeCheck {
  public:
   explicit TypeCheck(const Module& module) : module_(module) {}
 
   bool passes() {
-    for (const Graph& g : module_.graphs)
+    for (const smelt::Graph& g : module_.graphs)
       for (const Node& n : g.nodes)
         if (!takes(g, n)) return false;
     return true;
   }
 
  private:
-  bool takes(const Graph& g, const Node& n) {
+  bool takes(const smelt::Graph& g, const Node& n) {
     const OpInfo& info = op_info(n.op);
     if (n.op == Op::kUnary || n.op == Op::kBinary) return elementwise(g, n);
     if (std::string_view(info.family) == "recurrent" && !n.inputs.empty() && n.inputs[0] != kNoValue) {
@@ -38,7 +40,7 @@ class TypeCheck {
   }
 
   /// Element-wise kernels take any shape: one element of each type tells.
-  bool elementwise(const Graph& g, const Node& n) {
+  bool elementwise(const smelt::Graph& g, const Node& n) {
     std::vector<Datum> in, out;
     bool float_unary = true;
     for (ValueId id : n.inputs) {

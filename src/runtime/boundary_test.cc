@@ -22,7 +22,7 @@ namespace {
 
 /// y = x @ w with x [?, 4] and w = 2 * identity with its rows turned round, a second output that is absent, and a
 /// variable that nothing reads.
-Model small_model() {
+Model reversing_model() {
   auto module = std::make_shared<Module>();
   module->name = "small";
   module->states.push_back({.name = "total", .type = ValueType::tensor(DType::kF32, Shape{4})});
@@ -51,7 +51,7 @@ void expect_refused(const Result<T>& r, const std::string& text) {
 }
 
 TEST(Boundary, OptionsOutsideTheirRangesAreRefused) {
-  const Model model = small_model();
+  const Model model = reversing_model();
   expect_refused(Session::create(model, {.backend = static_cast<BackendKind>(9)}), "SessionOptions::backend is 9");
   for (int threads : {0, -1, std::numeric_limits<int>::min(), 257, std::numeric_limits<int>::max()})
     expect_refused(Session::create(model, {.threads = threads}), "1 to 256 expected");
@@ -70,7 +70,7 @@ TEST(Boundary, OptionsAtTheEndsOfTheirRangesServe) {
        {SessionOptions{.threads = 1}, SessionOptions{.threads = 256}, SessionOptions{.limit_seconds = infinity},
         SessionOptions{.limit_seconds = 1e300}, SessionOptions{.limit_memory = ~size_t{0}},
         SessionOptions{.limit_steps = ~uint64_t{0}}, SessionOptions{.max_plans = 1}}) {
-    auto session = Session::create(small_model(), options);
+    auto session = Session::create(reversing_model(), options);
     ASSERT_TRUE(session.ok()) << session.error().message();
     for (int64_t rows : {0, 1, 3}) {
       const auto out = session->run(std::vector<Datum>{floats(rows)});
@@ -85,7 +85,7 @@ class BoundaryTest : public testing::TestWithParam<BackendKind> {
   void SetUp() override {
     if (GetParam() == BackendKind::kVulkan)
       if (const auto found = vulkan::devices(); !found.ok()) GTEST_SKIP() << found.error().message();
-    auto made = Session::create(small_model(), {.backend = GetParam()});
+    auto made = Session::create(reversing_model(), {.backend = GetParam()});
     ASSERT_TRUE(made.ok()) << made.error().message();
     session_.emplace(std::move(made).value());
   }
@@ -251,14 +251,14 @@ TEST_P(BoundaryTest, SessionsOfOneModelRunSideBySide) {
 }
 
 TEST(Boundary, ModelsMayBeMovedFrom) {
-  Model model = small_model();
+  Model model = reversing_model();
   const Model moved = std::move(model);
   EXPECT_EQ(model.methods(), moved.methods());  // NOLINT(bugprone-use-after-move): moving copies
   EXPECT_TRUE(Session::create(model).ok());
 }
 
 TEST(Boundary, PortsOfWhatTheModelHasNot) {
-  const Model model = small_model();
+  const Model model = reversing_model();
   ASSERT_EQ(model.outputs().size(), 2u);
   EXPECT_EQ(model.outputs()[1].dtype, DType::kInvalid);
   EXPECT_TRUE(model.inputs("other").empty());

@@ -34,14 +34,14 @@ std::vector<Datum> rows(int64_t n) {
   return {x};
 }
 
-class SessionTest : public testing::TestWithParam<BackendKind> {
+class SessionTest : public ::testing::TestWithParam<BackendKind> {
   void SetUp() override {
     if (GetParam() == BackendKind::kVulkan)
       if (const auto found = vulkan::devices(); !found.ok()) GTEST_SKIP() << found.error().message();
   }
 };
 INSTANTIATE_TEST_SUITE_P(Backends, SessionTest,
-                         testing::Values(BackendKind::kReference, BackendKind::kCpu, BackendKind::kVulkan));
+                         ::testing::Values(BackendKind::kReference, BackendKind::kCpu, BackendKind::kVulkan));
 
 TEST_P(SessionTest, ACrowdOfShapesStaysRight) {
   SessionOptions options;

@@ -5,16 +5,10 @@
 #include "base/aligned_bytes.h"
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/little_endian.h"
 
 namespace smelt::executorch {
 namespace {
-
-template <class T>
-T read_le(std::span<const std::byte> bytes, size_t offset) {
-  T value;
-  std::memcpy(&value, bytes.data() + offset, sizeof value);
-  return value;
-}
 
 constexpr size_t kHeaderBytes = 30;
 

@@ -4,18 +4,12 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/little_endian.h"
 #include "base/mapped_file.h"
 #include "executorch_ptd_generated.h"
 
 namespace smelt::executorch {
 namespace {
-
-template <class T>
-T read_le(Bytes bytes, size_t at) {
-  T v;
-  std::memcpy(&v, bytes.data() + at, sizeof v);
-  return v;
-}
 
 bool digit(std::byte b) { return b >= std::byte{'0'} && b <= std::byte{'9'}; }
 

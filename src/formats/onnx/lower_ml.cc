@@ -1,6 +1,7 @@
 // Operators of ai.onnx.ml except trees.
 #include <cmath>
 
+#include "formats/onnx/microsoft.h"
 #include "formats/onnx/ml_readers.h"
 #include "formats/onnx/ops.h"
 #include "ops/elementwise/elementwise.h"

@@ -1,4 +1,5 @@
 // Normalizations and losses of ai.onnx.
+#include "formats/onnx/microsoft.h"
 #include "formats/onnx/ops.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/normalization/normalization.h"

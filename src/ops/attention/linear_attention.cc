@@ -11,18 +11,18 @@ namespace smelt {
 
 namespace {
 
-struct Sizes {
+struct LinearAttentionSizes {
   int64_t batch = -1, steps = -1, key = -1, value = -1;
 };
 
-Result<Sizes> sizes_of(const LinearAttentionAttrs& a, const Shape& q, const Shape& k, const Shape& v) {
+Result<LinearAttentionSizes> sizes_of(const LinearAttentionAttrs& a, const Shape& q, const Shape& k, const Shape& v) {
   if (q.rank() != 3 || k.rank() != 3 || v.rank() != 3) return InvalidModel("query, key and value must have rank 3");
   if (a.q_heads < 1 || a.kv_heads < 1 || a.q_heads % a.kv_heads != 0)
     return InvalidModel(a.q_heads, " query heads and ", a.kv_heads, " key heads");
   for (int i = 0; i < 2; ++i)
     if ((q[i] >= 0 && k[i] >= 0 && q[i] != k[i]) || (k[i] >= 0 && v[i] >= 0 && k[i] != v[i]))
       return InvalidModel("query ", q.str(), ", key ", k.str(), " and value ", v.str(), " do not fit together");
-  Sizes s{q[0], q[1], -1, -1};
+  LinearAttentionSizes s{q[0], q[1], -1, -1};
   if (q[2] >= 0) {
     if (q[2] % a.q_heads != 0) return InvalidModel("a query of width ", q[2], " for ", a.q_heads, " heads");
     s.key = q[2] / a.q_heads;
@@ -53,7 +53,7 @@ Status infer_LinearAttention(InferContext& ctx) {
     ctx.set(1, ValueType::tensor(ctx.has(3) ? ctx.input(3).dtype : q.dtype));
     return Ok();
   }
-  SMELT_ASSIGN(const Sizes s, sizes_of(a, q.shape, k.shape, v.shape));
+  SMELT_ASSIGN(const LinearAttentionSizes s, sizes_of(a, q.shape, k.shape, v.shape));
   ctx.set(0, ValueType::tensor(q.dtype, Shape{s.batch, s.steps, s.value < 0 ? -1 : s.value * a.q_heads}));
   ctx.set(1, ValueType::tensor(ctx.has(3) ? ctx.input(3).dtype : q.dtype, Shape{s.batch, a.kv_heads, s.key, s.value}));
   return Ok();
@@ -61,7 +61,8 @@ Status infer_LinearAttention(InferContext& ctx) {
 
 Status reference_LinearAttention(KernelContext& ctx) {
   const auto& a = ctx.attrs<LinearAttentionAttrs>();
-  SMELT_ASSIGN(const Sizes s, sizes_of(a, ctx.input(0).shape(), ctx.input(1).shape(), ctx.input(2).shape()));
+  SMELT_ASSIGN(const LinearAttentionSizes s,
+               sizes_of(a, ctx.input(0).shape(), ctx.input(1).shape(), ctx.input(2).shape()));
   const auto q = doubles(ctx, 0), k = doubles(ctx, 1), v = doubles(ctx, 2), decay = doubles(ctx, 4),
              beta = doubles(ctx, 5);
   auto state = doubles(ctx, 3);

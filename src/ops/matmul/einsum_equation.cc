@@ -12,13 +12,13 @@ namespace {
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 /// One side of a term: letters before and after an ellipsis.
-struct Term {
+struct TermLabels {
   std::vector<int> before, after;
   bool ellipsis = false;
 };
 
-Result<Term> parse_term(const std::string& text) {
-  Term t;
+Result<TermLabels> parse_term(const std::string& text) {
+  TermLabels t;
   for (size_t i = 0; i < text.size(); ++i) {
     if (text[i] == '.') {
       if (t.ellipsis || text.compare(i, 3, "...") != 0) return InvalidModel("malformed ellipsis in '", text, "'");
@@ -33,7 +33,7 @@ Result<Term> parse_term(const std::string& text) {
   return t;
 }
 
-std::vector<int> labels_of(const Term& t, int ellipsis_rank) {
+std::vector<int> labels_of(const TermLabels& t, int ellipsis_rank) {
   std::vector<int> labels = t.before;
   for (int i = ellipsis_rank; t.ellipsis && i >= 1; --i) labels.push_back(-i);
   labels.insert(labels.end(), t.after.begin(), t.after.end());
@@ -65,7 +65,7 @@ Result<EinsumEquation> parse_einsum(const std::string& equation, const std::vect
   EinsumEquation e;
   int ellipsis = 0;
   for (size_t i = 0; i < terms.size(); ++i) {
-    SMELT_ASSIGN(const Term t, parse_term(terms[i]));
+    SMELT_ASSIGN(const TermLabels t, parse_term(terms[i]));
     const int letters = static_cast<int>(t.before.size() + t.after.size());
     if (letters > ranks[i] || (!t.ellipsis && letters != ranks[i]))
       return InvalidModel("term '", terms[i], "' of an einsum does not fit an operand of rank ", ranks[i]);
@@ -73,7 +73,7 @@ Result<EinsumEquation> parse_einsum(const std::string& equation, const std::vect
     e.operands.push_back(labels_of(t, ranks[i] - letters));
   }
   if (arrow != std::string::npos) {
-    SMELT_ASSIGN(const Term t, parse_term(text.substr(arrow + 2)));
+    SMELT_ASSIGN(const TermLabels t, parse_term(text.substr(arrow + 2)));
     e.output = labels_of(t, ellipsis);
   } else {
     for (int i = ellipsis; i >= 1; --i) e.output.push_back(-i);

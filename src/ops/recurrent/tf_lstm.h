@@ -11,6 +11,9 @@
 // The three arithmetics of TFLite's LSTM operators; tf_lstm.cc chooses.
 namespace smelt::tf_lstm {
 
+/// Indices into arrays of one entry a gate.
+enum Gate { kInput, kForget, kCell, kOutput };
+
 /// Positions of one direction's operands among the node's inputs; -1 where the operator has none.
 struct Inputs {
   std::array<int, 4> w;         ///< input, forget, cell, output gate

@@ -11,26 +11,24 @@ namespace {
 using tf_cells::Matrix;
 using tf_cells::Rows;
 
-enum Gate { kInput, kForget, kCell, kOutput };
-
 /// Operands of one gate.
-struct GateWeights {
+struct FloatGate {
   bool present = false;
   Matrix w, aux, r;
   std::vector<float> diagonal, peephole, norm, bias;
 };
 
-struct Cell {
-  std::array<GateWeights, 4> gates;
+struct FloatCell {
+  std::array<FloatGate, 4> gates;
   Matrix projection;
   std::vector<float> projection_bias;
   int64_t units = 0, outputs = 0, features = 0, aux_features = 0, batch = 0;
   bool asymmetric = false;
 };
 
-Status read_cell(KernelContext& ctx, const Inputs& in, const TfLstmAttrs& a, Cell& c) {
+Status read_cell(KernelContext& ctx, const Inputs& in, const TfLstmAttrs& a, FloatCell& c) {
   for (int g = 0; g < 4; ++g) {
-    GateWeights& gate = c.gates[static_cast<size_t>(g)];
+    FloatGate& gate = c.gates[static_cast<size_t>(g)];
     const auto i = static_cast<size_t>(g);
     gate.present = ctx.has(in.w[i]);
     if (!gate.present) {
@@ -79,7 +77,7 @@ struct Step {
   Rows x, aux, h;
 };
 
-std::vector<float> run_gate(const Cell& c, const GateWeights& g, Step& step, const std::vector<float>& h,
+std::vector<float> run_gate(const FloatCell& c, const FloatGate& g, Step& step, const std::vector<float>& h,
                             const std::vector<float>& cell, const Activation& act) {
   const int64_t n = c.units;
   std::vector<float> sum(static_cast<size_t>(c.batch * n), 0.f);
@@ -111,7 +109,7 @@ std::vector<float> run_gate(const Cell& c, const GateWeights& g, Step& step, con
 Status run_float(KernelContext& ctx, const Inputs& in, const Stream& stream) {
   const auto& a = ctx.attrs<TfLstmAttrs>();
   SMELT_ASSIGN(const auto walk, tf_cells::walk_of(*stream.x, a.sequence, a.time_major));
-  Cell c;
+  FloatCell c;
   c.features = walk.features;
   c.batch = walk.batch;
   c.asymmetric = a.asymmetric_inputs;

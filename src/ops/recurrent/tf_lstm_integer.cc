@@ -10,8 +10,6 @@
 namespace smelt::tf_lstm {
 namespace {
 
-enum Gate { kInput, kForget, kCell, kOutput };
-
 int16_t clamp16(int64_t v) { return static_cast<int16_t>(std::clamp<int64_t>(v, -32768, 32767)); }
 int8_t clamp8(int64_t v) { return static_cast<int8_t>(std::clamp<int64_t>(v, -128, 127)); }
 
@@ -32,7 +30,7 @@ int32_t dot(const int8_t* w, const int8_t* x, int64_t n, int32_t zero, int32_t b
   return static_cast<int32_t>(sum);
 }
 
-struct GateWeights {
+struct IntegerGate {
   const Tensor *w = nullptr, *r = nullptr, *peephole = nullptr, *norm = nullptr, *bias = nullptr;
   FixedFactor w_factor, r_factor, peephole_factor, norm_factor;
   int32_t variance_guard = 1;
@@ -42,8 +40,8 @@ struct GateWeights {
   int32_t w_zero = 0, r_zero = 0;
 };
 
-struct Cell {
-  std::array<GateWeights, 4> gates;
+struct IntegerCell {
+  std::array<IntegerGate, 4> gates;
   const Tensor *projection = nullptr, *projection_bias = nullptr;
   int64_t units = 0, outputs = 0, features = 0, batch = 0;
   int32_t x_zero = 0, h_zero = 0, cell_log2 = 0;
@@ -54,14 +52,14 @@ struct Cell {
 
 float scale_of(const Tensor* t) { return t ? t->quant()->scale() : 1.f; }
 
-Status read_cell(KernelContext& ctx, const Inputs& in, const Stream& s, const tf_cells::Walk& walk, Cell& c) {
+Status read_cell(KernelContext& ctx, const Inputs& in, const Stream& s, const tf_cells::Walk& walk, IntegerCell& c) {
   c.features = walk.features;
   c.batch = walk.batch;
   SMELT_ASSIGN(c.outputs, output_units(ctx, in, false));
   c.units = ctx.input(in.w[kOutput]).rank() == 2 ? ctx.input(in.w[kOutput]).dim(0) : 0;
   if (c.units < 1) return InvalidModel("no cells");
   for (size_t g = 0; g < 4; ++g) {
-    GateWeights& gate = c.gates[g];
+    IntegerGate& gate = c.gates[g];
     SMELT_ASSIGN(gate.w, typed(ctx, in.w[g], DType::kI8, c.units * c.features, true));
     SMELT_ASSIGN(gate.r, typed(ctx, in.r[g], DType::kI8, c.units * c.outputs, true));
     SMELT_ASSIGN(gate.bias, typed(ctx, in.bias[g], DType::kI32, c.units, false));
@@ -126,7 +124,7 @@ void update_cell(std::vector<int16_t>& cell, const std::vector<int16_t>& input, 
   if (bound > 0) clip(cell, bound);
 }
 
-void normalize_fixed(std::vector<int16_t>& rows, const GateWeights& g, int64_t batch, int64_t n) {
+void normalize_fixed(std::vector<int16_t>& rows, const IntegerGate& g, int64_t batch, int64_t n) {
   constexpr int32_t kTwo20 = 1 << 20;
   for (int64_t b = 0; b < batch; ++b) {
     int16_t* row = rows.data() + b * n;
@@ -170,7 +168,7 @@ void write_states(KernelContext& ctx, const Stream& s, const States& st) {
 
 /// Walks the sequence: step(x, states) computes one step.
 template <class F>
-Status for_each_step(KernelContext& ctx, const Stream& s, const tf_cells::Walk& walk, const Cell& c, States& st,
+Status for_each_step(KernelContext& ctx, const Stream& s, const tf_cells::Walk& walk, const IntegerCell& c, States& st,
                      F&& step) {
   std::vector<int8_t> x(static_cast<size_t>(c.batch * c.features));
   const auto row = [&](int64_t b, int64_t t) { return walk.time_major ? t * walk.batch + b : b * walk.time + t; };
@@ -187,7 +185,8 @@ Status for_each_step(KernelContext& ctx, const Stream& s, const tf_cells::Walk& 
   return Ok();
 }
 
-std::vector<int16_t> gate_16(const Cell& c, const GateWeights& g, const int8_t* x, const States& st, bool is_cell) {
+std::vector<int16_t> gate_16(const IntegerCell& c, const IntegerGate& g, const int8_t* x, const States& st,
+                             bool is_cell) {
   const int64_t n = c.units;
   std::vector<int16_t> out(static_cast<size_t>(c.batch * n));
   for (int64_t b = 0; b < c.batch; ++b)
@@ -214,11 +213,11 @@ std::vector<int16_t> gate_16(const Cell& c, const GateWeights& g, const int8_t* 
 Status run_integer_16(KernelContext& ctx, const Inputs& in, const Stream& s) {
   const auto& a = ctx.attrs<TfLstmAttrs>();
   SMELT_ASSIGN(const auto walk, tf_cells::walk_of(*s.x, a.sequence, a.time_major));
-  Cell c;
+  IntegerCell c;
   SMELT_TRY(read_cell(ctx, in, s, walk, c));
   const bool norm = c.gates[kForget].norm != nullptr;
   for (size_t g = 0; g < 4; ++g) {
-    GateWeights& gate = c.gates[g];
+    IntegerGate& gate = c.gates[g];
     float scale = std::ldexp(1.f, -12);
     if (norm) {
       SMELT_ASSIGN(const auto q, intermediate(a, g));
@@ -269,7 +268,8 @@ namespace {
 /// Rounds towards zero into 15 fraction bits.
 int16_t to_q15(float v) { return clamp16(static_cast<int64_t>(v * 32768.f)); }
 
-std::vector<int16_t> gate_8(const Cell& c, const GateWeights& g, const int8_t* x, const States& st, bool is_cell) {
+std::vector<int16_t> gate_8(const IntegerCell& c, const IntegerGate& g, const int8_t* x, const States& st,
+                            bool is_cell) {
   const int64_t n = c.units;
   std::vector<int16_t> out(static_cast<size_t>(c.batch * n));
   const float norm_scale = static_cast<float>(g.norm_factor.multiplier * std::ldexp(1.0, g.norm_factor.shift - 31));
@@ -306,7 +306,7 @@ std::vector<int16_t> gate_8(const Cell& c, const GateWeights& g, const int8_t* x
 Status run_integer_8(KernelContext& ctx, const Inputs& in, const Stream& s) {
   const auto& a = ctx.attrs<TfLstmAttrs>();
   SMELT_ASSIGN(const auto walk, tf_cells::walk_of(*s.x, a.sequence, a.time_major));
-  Cell c;
+  IntegerCell c;
   SMELT_TRY(read_cell(ctx, in, s, walk, c));
   if (c.gates[kInput].w || !c.projection || !c.gates[kForget].norm || !c.gates[kCell].norm || !c.gates[kOutput].norm)
     return Unsupported("the 8-bit gate kernel without coupled gates, layer normalization and projection");
@@ -314,7 +314,7 @@ Status run_integer_8(KernelContext& ctx, const Inputs& in, const Stream& s) {
   if (a.cell_clip >= 1) c.cell_clip = 0;
   for (size_t g = kForget; g <= kOutput; ++g) {
     // Intermediates come in threes: the sum, the input's product, the recurrent product.
-    GateWeights& gate = c.gates[g];
+    IntegerGate& gate = c.gates[g];
     SMELT_ASSIGN(const auto sum, intermediate(a, 3 * g));
     SMELT_ASSIGN(const auto from_x, intermediate(a, 3 * g + 1));
     SMELT_ASSIGN(const auto from_h, intermediate(a, 3 * g + 2));

@@ -6,13 +6,13 @@ namespace smelt {
 namespace {
 using namespace smelt::testing;
 
-struct Row {
+struct GroupQueryRow {
   int64_t rows, past, total;
   std::vector<int32_t> last;  ///< the place of the last row, one a batch entry
   bool packed = false, positions = false;
 };
 
-KernelCase grouped(const Row& r, GroupQueryAttrs a, int64_t depth = 8) {
+KernelCase grouped(const GroupQueryRow& r, GroupQueryAttrs a, int64_t depth = 8) {
   a.num_heads = 4;
   a.kv_heads = 2;
   const auto batch = static_cast<int64_t>(r.last.size());
@@ -40,19 +40,19 @@ KernelCase grouped(const Row& r, GroupQueryAttrs a, int64_t depth = 8) {
   return c;
 }
 
-const std::vector<Row> kRows = {{1, 6, 7, {6}},
-                                {1, 6, 7, {6}, true},
-                                {1, 6, 6, {4, 2}},  // a cache with workspace
-                                {1, 0, 1, {0, 0}},
-                                {3, 0, 3, {2, 1}},  // a prompt, padded behind its end
-                                {3, -1, 3, {2, 2}},
-                                {3, -1, 3, {2, 2}, true},
-                                {5, 9, 14, {13, 7}, false, true},
-                                {6, 6, 6, {5, 3}},  // a prompt over an old cache
-                                {40, 30, 70, {69, 65}, true}};
+const std::vector<GroupQueryRow> kRows = {{1, 6, 7, {6}},
+                                          {1, 6, 7, {6}, true},
+                                          {1, 6, 6, {4, 2}},  // a cache with workspace
+                                          {1, 0, 1, {0, 0}},
+                                          {3, 0, 3, {2, 1}},  // a prompt, padded behind its end
+                                          {3, -1, 3, {2, 2}},
+                                          {3, -1, 3, {2, 2}, true},
+                                          {5, 9, 14, {13, 7}, false, true},
+                                          {6, 6, 6, {5, 3}},  // a prompt over an old cache
+                                          {40, 30, 70, {69, 65}, true}};
 
 TEST(GroupQueryKernel, Caches) {
-  for (const Row& r : kRows)
+  for (const GroupQueryRow& r : kRows)
     for (int variant = 0; variant < 5; ++variant) {
       GroupQueryAttrs a;
       a.rotary = variant % 2 == 1 || r.positions;
@@ -70,7 +70,8 @@ TEST(GroupQueryKernel, Caches) {
 TEST(GroupQueryKernel, RowsBeyondTheCacheOrTheRotaryTable) {
   GroupQueryAttrs turned;
   turned.rotary = true;
-  for (const auto& [row, attrs] : {std::pair{Row{1, 6, 6, {6}}, GroupQueryAttrs{}}, {{1, 120, 121, {120}}, turned}}) {
+  for (const auto& [row, attrs] :
+       {std::pair{GroupQueryRow{1, 6, 6, {6}}, GroupQueryAttrs{}}, {{1, 120, 121, {120}}, turned}}) {
     const KernelCase c = grouped(row, attrs);
     CaseRunner runner(c);
     ASSERT_TRUE(runner.shape_error().ok());

@@ -7,7 +7,7 @@ namespace smelt {
 namespace {
 
 using Steps = std::array<int64_t, 3>;
-using Rows = void (*)(const uint8_t* c, const void* a, const void* b, const Steps& steps, int64_t n, void* y);
+using SelectRows = void (*)(const uint8_t* c, const void* a, const void* b, const Steps& steps, int64_t n, void* y);
 
 template <class T>
 void select_rows(const uint8_t* c, const void* a, const void* b, const Steps& steps, int64_t n, void* y) {
@@ -24,7 +24,7 @@ void select_rows(const uint8_t* c, const void* a, const void* b, const Steps& st
   }
 }
 
-Rows rows_of(int64_t bytes) {
+SelectRows rows_of(int64_t bytes) {
   switch (bytes) {
     case 1:
       return select_rows<uint8_t>;
@@ -41,7 +41,7 @@ Rows rows_of(int64_t bytes) {
 
 class Where final : public Kernel {
  public:
-  Where(Rows rows, int64_t bytes, const KernelSpec& spec)
+  Where(SelectRows rows, int64_t bytes, const KernelSpec& spec)
       : rows_(rows),
         bytes_(bytes),
         walk_(spec.outputs[0].shape, {spec.inputs[0].shape, spec.inputs[1].shape, spec.inputs[2].shape}) {}
@@ -56,7 +56,7 @@ class Where final : public Kernel {
   }
 
  private:
-  Rows rows_;
+  SelectRows rows_;
   int64_t bytes_;
   BroadcastWalk<3> walk_;
 };
@@ -66,7 +66,7 @@ class Where final : public Kernel {
 std::unique_ptr<Kernel> make_where(const KernelSpec& spec) {
   const ValueType &c = spec.inputs[0], &a = spec.inputs[1], &b = spec.inputs[2], &y = spec.outputs[0];
   const int64_t bytes = whole_bytes(y.dtype);
-  const Rows rows = rows_of(bytes);
+  const SelectRows rows = rows_of(bytes);
   if (!rows || (c.dtype != DType::kBool && c.dtype != DType::kU8 && c.dtype != DType::kI8) || c.quant ||
       a.dtype != y.dtype || b.dtype != y.dtype)
     return nullptr;

@@ -11,7 +11,7 @@
 namespace smelt::vulkan {
 namespace {
 
-enum Input : size_t { kQ, kK, kV, kPastK, kPastV, kLengths, kTotal, kCos, kSin, kPositions, kBias, kSinks };
+enum Input : size_t { kQ, kK, kV, kPastK, kPastV, kSeqLengths, kTotal, kCos, kSin, kPositions, kBias, kHeadSinks };
 
 class GroupQuery {
  public:
@@ -31,7 +31,7 @@ class GroupQuery {
     rows_ = q[1];
     depth_ = q[2] / heads;
     const Shape& present = spec_.outputs.size() > 1 ? spec_.outputs[1].shape : Shape{};
-    if (present.rank() != 4 || spec_.inputs[kLengths].shape.elements() != batch_) return nullptr;
+    if (present.rank() != 4 || spec_.inputs[kSeqLengths].shape.elements() != batch_) return nullptr;
     capacity_ = present[2];
     if (capacity_ < rows_) return nullptr;  // for the reference to say
     if (given_ && (spec_.inputs[kPastK].shape.rank() != 4 || spec_.inputs[kPastK].shape[2] > capacity_)) return nullptr;
@@ -58,7 +58,7 @@ class GroupQuery {
       if (past_) first_ = c_.constant(Tensor(DType::kI32, Shape{batch_}));
       return true;
     }
-    const ValueId length = c_.cast(c_.reshape(c_.input(kLengths), {batch_}), DType::kI32);
+    const ValueId length = c_.cast(c_.reshape(c_.input(kSeqLengths), {batch_}), DType::kI32);
     first_ = c_.binary(Binary::kSub, length, number(rows_ - 1));
     if (first_ == kNoValue || total) return first_ != kNoValue;
     const ValueId prompt =
@@ -131,7 +131,7 @@ class GroupQuery {
     }
     const auto given = [&](Input i) { return spec_.has(i) ? c_.input(i) : kNoValue; };
     return c_.add(Op::kAttention, make_attrs<AttentionAttrs>(t),
-                  {query, keys, values, given(kBias), kNoValue, kNoValue, used, given(kSinks)}, true);
+                  {query, keys, values, given(kBias), kNoValue, kNoValue, used, given(kHeadSinks)}, true);
   }
 
   const KernelSpec& spec_;
@@ -150,7 +150,7 @@ class GroupQuery {
 std::unique_ptr<Kernel> make_group_query_attention(const KernelSpec& spec) {
   if (spec.has(kPastK) != spec.has(kPastV) || spec.has(kK) != spec.has(kV) || !unquantized_floats(spec, {kQ}, {0}))
     return nullptr;
-  for (size_t i : {kK, kV, kPastK, kPastV, kSinks})
+  for (size_t i : {kK, kV, kPastK, kPastV, kHeadSinks})
     if (spec.has(i) && !unquantized_floats(spec, {i}, {0})) return nullptr;
   // The reference leaves scores alone beyond the bias, where attention hides keys.
   if (spec.has(kBias)) {

@@ -20,8 +20,6 @@ namespace {
 constexpr int64_t kExactProducts = 256;  ///< of 8-bit values: float32 holds their sum
 constexpr int64_t kTile = kPackedTile;
 
-int32_t i32(int64_t v) { return static_cast<int32_t>(v); }
-
 /// The shape of a float32 convolution with a constant filter, and its operands.
 std::optional<ConvShape> float_conv_shape(const KernelSpec& spec, FloatOperand& filter, FloatOperand& bias) {
   const auto& attrs = spec.attrs<ConvAttrs>();

@@ -16,8 +16,6 @@
 namespace smelt::vulkan {
 namespace {
 
-int32_t i32(int64_t v) { return static_cast<int32_t>(v); }
-
 /// The layout of weights_pack.comp.
 struct PackPush {
   uint32_t n;

@@ -15,8 +15,6 @@ namespace smelt::vulkan {
 namespace {
 
 constexpr int64_t kPoints = 16;  // of a tile
-int32_t i32(int64_t v) { return static_cast<int32_t>(v); }
-
 struct InPush {
   int32_t x_size[2], tiles[2], pad[2];
   int32_t channels, n;

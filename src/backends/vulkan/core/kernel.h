@@ -12,6 +12,10 @@
 
 namespace smelt::vulkan {
 
+/// Sizes and offsets as push constants hold them; the caller has checked that they fit.
+inline int32_t i32(int64_t v) { return static_cast<int32_t>(v); }
+inline uint32_t u32(int64_t v) { return static_cast<uint32_t>(v); }
+
 class Device;
 class KernelRecorder;
 

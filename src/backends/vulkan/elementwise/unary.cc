@@ -16,15 +16,15 @@
 namespace smelt::vulkan {
 namespace {
 
-struct RealPush {
+struct UnaryRealPush {
   uint32_t n;
   float a, b, c;
 };
-struct IntegerPush {
+struct UnaryIntegerPush {
   uint32_t n;
   int32_t low, high;
 };
-struct DoublePush {
+struct UnaryDoublePush {
   uint32_t n, unused;
   double a, b, c = 0;
 };
@@ -92,7 +92,7 @@ class ClampKernel final : public UnaryKernel<Push> {
 };
 
 /// The layout of unary.comp for textures.
-struct TexturePush {
+struct UnaryTexturePush {
   std::array<int32_t, 3> texels;
   float a, b, c;
 };
@@ -112,7 +112,7 @@ class UnaryTexture final : public TextureKernel {
 
  private:
   uint32_t code_;
-  TexturePush push_;
+  UnaryTexturePush push_;
 };
 
 /// Casts integers in a buffer to floats in an image.
@@ -145,9 +145,9 @@ std::unique_ptr<Kernel> make_unary_float(const KernelSpec& spec) {
   const char* shader =
       element_shader(spec, {0}, gives_bool(attrs.fn), {"unary_f32", "unary_f16", "unary_f32_bool", "unary_f16_bool"});
   if (code < 0 || !shader) return nullptr;
-  const RealPush push{static_cast<uint32_t>(spec.outputs[0].shape.elements()), static_cast<float>(attrs.a),
-                      static_cast<float>(attrs.b), static_cast<float>(attrs.c)};
-  return std::make_unique<UnaryKernel<RealPush>>(shader, code, push);
+  const UnaryRealPush push{static_cast<uint32_t>(spec.outputs[0].shape.elements()), static_cast<float>(attrs.a),
+                           static_cast<float>(attrs.b), static_cast<float>(attrs.c)};
+  return std::make_unique<UnaryKernel<UnaryRealPush>>(shader, code, push);
 }
 
 std::unique_ptr<Kernel> make_unary_texture(const KernelSpec& spec) {
@@ -165,14 +165,14 @@ std::unique_ptr<Kernel> make_unary_integer(const KernelSpec& spec) {
   const char* shader = element_shader(spec, {0}, gives_bool(attrs.fn),
                                       {"unary_i32", "unary_i64", "unary_i32_bool", "unary_i64_bool"}, DType::kI32);
   if (code < 0 || !shader) return nullptr;
-  IntegerPush push{static_cast<uint32_t>(spec.outputs[0].shape.elements()), 0, 0};
+  UnaryIntegerPush push{static_cast<uint32_t>(spec.outputs[0].shape.elements()), 0, 0};
   if (attrs.fn == Unary::kClamp) {
     const double low = std::ceil(attrs.a), high = std::floor(attrs.b);
     if (!fits_int32(low) || !fits_int32(high)) return nullptr;
     push.low = static_cast<int32_t>(low);
     push.high = static_cast<int32_t>(high);
   }
-  return std::make_unique<UnaryKernel<IntegerPush>>(shader, code, push);
+  return std::make_unique<UnaryKernel<UnaryIntegerPush>>(shader, code, push);
 }
 
 std::unique_ptr<Kernel> make_unary_float64(const KernelSpec& spec) {
@@ -183,9 +183,9 @@ std::unique_ptr<Kernel> make_unary_float64(const KernelSpec& spec) {
   if (!spec.device.info().float64) return spec.refuse("the device has no float64");
   const int code = float64_code(attrs.fn);
   if (code < 0) return spec.refuse("float64 is not computed with this function");
-  return std::make_unique<UnaryKernel<DoublePush>>(
+  return std::make_unique<UnaryKernel<UnaryDoublePush>>(
       to_bool ? "unary_f64_bool" : "unary_f64", code,
-      DoublePush{static_cast<uint32_t>(spec.outputs[0].shape.elements()), 0, attrs.a, attrs.b, attrs.c});
+      UnaryDoublePush{static_cast<uint32_t>(spec.outputs[0].shape.elements()), 0, attrs.a, attrs.b, attrs.c});
 }
 
 namespace {
@@ -230,17 +230,17 @@ std::unique_ptr<Kernel> make_clamp(const KernelSpec& spec) {
   const auto& bounds = *known;
   const auto n = static_cast<uint32_t>(spec.outputs[0].shape.elements());
   if (const char* real = element_shader(spec, {0}, false, {"unary_f32", "unary_f16", "", ""}))
-    return std::make_unique<ClampKernel<RealPush>>(
-        real, float_code(Unary::kClamp), RealPush{n, static_cast<float>(bounds[0]), static_cast<float>(bounds[1]), 0});
+    return std::make_unique<ClampKernel<UnaryRealPush>>(
+        real, float_code(Unary::kClamp), UnaryRealPush{n, static_cast<float>(bounds[0]), static_cast<float>(bounds[1]), 0});
   if (spec.inputs[0].dtype == DType::kF64 && spec.device.info().float64)
-    return std::make_unique<ClampKernel<DoublePush>>("unary_f64", float64_code(Unary::kClamp),
-                                                     DoublePush{n, 0, bounds[0], bounds[1]});
+    return std::make_unique<ClampKernel<UnaryDoublePush>>("unary_f64", float64_code(Unary::kClamp),
+                                                     UnaryDoublePush{n, 0, bounds[0], bounds[1]});
   const char* integer = element_shader(spec, {0}, false, {"unary_i32", "unary_i64", "", ""}, DType::kI32);
   if (!integer || (spec.inputs[0].dtype == DType::kI64 && !(fits_int32(bounds[0]) && fits_int32(bounds[1]))))
     return nullptr;
   const auto clamped = [](double v) { return static_cast<int32_t>(std::clamp<double>(v, INT32_MIN, INT32_MAX)); };
-  return std::make_unique<ClampKernel<IntegerPush>>(integer, integer_code(Unary::kClamp),
-                                                    IntegerPush{n, clamped(bounds[0]), clamped(bounds[1])});
+  return std::make_unique<ClampKernel<UnaryIntegerPush>>(integer, integer_code(Unary::kClamp),
+                                                         UnaryIntegerPush{n, clamped(bounds[0]), clamped(bounds[1])});
 }
 
 }  // namespace smelt::vulkan

@@ -26,7 +26,7 @@ class WhereKernel final : public Kernel {
 };
 
 /// The layout of where_texture.comp.
-struct TexturePush {
+struct WhereTexturePush {
   GpuSize a, b, y;
   GpuSize c_stride;
   uint32_t n;
@@ -45,7 +45,7 @@ class WhereTexture final : public TextureKernel {
   }
 
  private:
-  TexturePush push_;
+  WhereTexturePush push_;
 };
 
 }  // namespace

@@ -22,14 +22,15 @@ struct Push {
 };
 
 /// Which inputs hold what; x is missing where y begins with zeros.
-struct Inputs {
+struct ScatterInputs {
   std::optional<size_t> x;
   size_t indices, updates;
 };
 
 class ScatterKernel final : public Kernel {
  public:
-  ScatterKernel(const char* shader, Reduce reduce, uint32_t tuple, bool negative, const Inputs& in, const Push& push)
+  ScatterKernel(const char* shader, Reduce reduce, uint32_t tuple, bool negative, const ScatterInputs& in,
+                const Push& push)
       : shader_(shader), reduce_(reduce), tuple_(tuple), negative_(negative), in_(in), push_(push) {}
   bool reads(size_t i) const override { return i == in_.indices || i == in_.updates || in_.x == i; }
   Status record(KernelRecorder& r) const override {
@@ -52,12 +53,12 @@ class ScatterKernel final : public Kernel {
   Reduce reduce_;
   uint32_t tuple_;
   bool negative_;
-  Inputs in_;
+  ScatterInputs in_;
   Push push_;
 };
 
 /// Null if there is no shader for the types, or a line has too many updates for one invocation.
-std::unique_ptr<Kernel> make(const KernelSpec& spec, Reduce reduce, uint32_t tuple, bool negative, const Inputs& in,
+std::unique_ptr<Kernel> make(const KernelSpec& spec, Reduce reduce, uint32_t tuple, bool negative, const ScatterInputs& in,
                              const std::optional<Walk<3, 4>>& lines, int64_t count, Push push) {
   const DType dtype = spec.outputs[0].dtype, index = spec.inputs[in.indices].dtype;
   const bool wide = dtype == DType::kI64;
@@ -73,7 +74,7 @@ std::unique_ptr<Kernel> make(const KernelSpec& spec, Reduce reduce, uint32_t tup
 }
 
 /// Tuples of indices that name slices of y.
-std::unique_ptr<Kernel> make_scatter_tuples(const KernelSpec& spec, Reduce reduce, bool negative, const Inputs& in) {
+std::unique_ptr<Kernel> make_scatter_tuples(const KernelSpec& spec, Reduce reduce, bool negative, const ScatterInputs& in) {
   const Shape &y = spec.outputs[0].shape, &indices = spec.inputs[in.indices].shape;
   if (indices.rank() < 1 || indices.back() < 1 || indices.back() > 4 || indices.back() > y.rank()) return nullptr;
   const auto tuple = static_cast<int>(indices.back());

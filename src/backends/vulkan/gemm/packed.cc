@@ -8,8 +8,6 @@
 
 namespace smelt::vulkan {
 namespace {
-int32_t i32(int64_t v) { return static_cast<int32_t>(v); }
-
 std::optional<QuantizedGemm> if_zeros_fit(std::optional<QuantizedGemm> product) {
   if (product && !product->zeros_fit()) return std::nullopt;
   return product;

@@ -15,9 +15,9 @@ namespace {
 constexpr int64_t kMaxHidden = 1024;  // of recurrent.comp
 
 /// Operands that may be missing: kBias, ... of the shader.
-constexpr uint32_t kBias = 1, kLengths = 2, kInitialH = 4, kInitialC = 8, kPeephole = 16, kAll = 32, kLastH = 64,
+constexpr uint32_t kBias = 1, kLengths = 2, kInitialH = 4, kInitialC = 8, kPeepholes = 16, kAll = 32, kLastH = 64,
                    kLastC = 128;
-constexpr uint32_t kBackward = 1, kLinearBeforeReset = 2, kInputForget = 4;  // flags
+constexpr uint32_t kReverse = 1, kLinearBeforeReset = 2, kInputForget = 4;  // flags
 
 struct Push {
   uint32_t steps, inputs, hidden;
@@ -29,8 +29,6 @@ struct Push {
   float alpha[3], beta[3];
   uint32_t fault_code;
 };
-
-uint32_t u32(int64_t v) { return static_cast<uint32_t>(v); }
 
 struct Sizes {
   int64_t directions, gates, steps, batch, inputs, hidden;
@@ -65,7 +63,7 @@ class RecurrentKernel final : public Kernel {
       buffers.push_back(weights);
     }
     const std::pair<size_t, uint32_t> optional[] = {
-        {3, kBias}, {4, kLengths}, {5, kInitialH}, {6, kInitialC}, {7, kPeephole}};
+        {3, kBias}, {4, kLengths}, {5, kInitialH}, {6, kInitialC}, {7, kPeepholes}};
     for (const auto& [i, flag] : optional) {
       Binding b = x;
       if (present_ & flag) {
@@ -132,7 +130,7 @@ class RecurrentKernel final : public Kernel {
     p.w_k = constant_[0] ? u32(rows) : 1;
     p.r_unit = constant_[1] ? 1 : p.hidden;
     p.r_k = constant_[1] ? u32(rows) : 1;
-    p.flags = (attrs_.backward && (d == 1 || !attrs_.forward) ? kBackward : 0) |
+    p.flags = (attrs_.backward && (d == 1 || !attrs_.forward) ? kReverse : 0) |
               (attrs_.linear_before_reset ? kLinearBeforeReset : 0) | (attrs_.input_forget ? kInputForget : 0);
     p.clip = static_cast<float>(std::max(attrs_.clip, 0.0));
     p.fault_code = r.fault_code();

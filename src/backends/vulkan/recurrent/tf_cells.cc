@@ -30,11 +30,7 @@ uint32_t weight_word(const Tensor& t, int64_t i, bool quantized) {
 
 namespace {
 
-/// What there is: of tf_cell.comp.
-constexpr uint32_t kQuantizes = 1, kAsymmetricRows = 2, kDiagonal = 4, kPeephole = 8, kNorm = 16, kCoupled = 32,
-                   kProjection = 64, kRnn = 128, kWritesY = 256, kWritesH = 512, kWritesC = 1024, kBackward = 2048;
-
-/// Its push constants.
+/// Push constants of tf_cell.comp.
 struct Push {
   uint32_t steps, time, features, aux_features, units, outputs;
   uint32_t x_step, x_batch, a_step, a_batch, y_step, y_batch, y_at;
@@ -46,8 +42,6 @@ struct Push {
 /// The basic LSTM's gates in their order, as places in the table's.
 constexpr int64_t kBasicOrder[] = {0, 2, 1, 3};
 constexpr int64_t kMaxBasicBatch = 256;
-
-uint32_t u32(int64_t v) { return static_cast<uint32_t>(v); }
 
 /// A part of the table of weights: rows [from, from + rows) and columns of a constant, as [columns][rows]; zeros where
 /// there is no constant.

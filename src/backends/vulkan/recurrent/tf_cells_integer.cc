@@ -8,6 +8,7 @@
 #include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/record/kernel_recorder.h"
+#include "backends/vulkan/recurrent/tf_cells.h"
 #include "base/cat.h"
 #include "ops/common/fixed_point.h"
 #include "ops/recurrent/fixed_cell.h"
@@ -19,11 +20,7 @@
 namespace smelt::vulkan {
 namespace {
 
-/// What there is: of tf_cell_integer.comp.
-constexpr uint32_t kPeephole = 8, kNorm = 16, kCoupled = 32, kProjection = 64, kWritesY = 256, kWritesH = 512,
-                   kWritesC = 1024;
-
-/// Its push constants.
+/// Push constants of tf_cell_integer.comp.
 struct Push {
   uint32_t time, features, units, outputs;
   uint32_t x_step, x_batch, y_step, y_batch, y_at;
@@ -32,8 +29,6 @@ struct Push {
   int32_t cell_log2, cell_clip, projection_clip;
   int32_t hidden_multiplier, hidden_shift, projection_multiplier, projection_shift;
 };
-
-uint32_t u32(int64_t v) { return static_cast<uint32_t>(v); }
 
 class IntegerCell final : public Kernel {
  public:

@@ -17,15 +17,15 @@ namespace smelt::vulkan {
 namespace {
 
 /// The layout of tf_svdf.comp.
-struct Sizes {
+struct SvdfSizes {
   uint32_t features, filters, units, rank, memory;
 };
 struct RealPush {
-  Sizes z;
+  SvdfSizes z;
   GpuActivation act;
 };
 struct StoredPush {
-  Sizes z;
+  SvdfSizes z;
   int32_t x_zero, y_zero;
   int32_t state_multiplier, state_shift, y_multiplier, y_shift;
 };
@@ -35,8 +35,8 @@ struct Weights {
   Tensor features, times, bias;
   bool quantized_features = false, quantized_times = false;
 
-  size_t words(const Sizes& z) const { return 1 + size_t{z.filters} * (z.features + z.memory) + z.units; }
-  void fill(const Sizes& z, uint32_t* out) const {
+  size_t words(const SvdfSizes& z) const { return 1 + size_t{z.filters} * (z.features + z.memory) + z.units; }
+  void fill(const SvdfSizes& z, uint32_t* out) const {
     *out++ = features.quant() ? std::bit_cast<uint32_t>(features.quant()->scale()) : 0;
     for (int64_t k = 0; k < z.features; ++k)
       for (int64_t f = 0; f < z.filters; ++f) *out++ = weight_word(features, f * z.features + k, quantized_features);
@@ -91,7 +91,7 @@ std::unique_ptr<Kernel> make_tf_svdf(const KernelSpec& spec) {
   if (x.shape.rank() != 2 || features->rank() != 2 || times->rank() != 2 || a.rank < 1) return nullptr;
   const auto u32 = [](int64_t v) { return static_cast<uint32_t>(v); };
   const int64_t batch = x.shape[0], filters = features->dim(0), memory = times->dim(1), units = filters / a.rank;
-  const Sizes z{u32(x.shape[1]), u32(filters), u32(units), u32(a.rank), u32(memory)};
+  const SvdfSizes z{u32(x.shape[1]), u32(filters), u32(units), u32(a.rank), u32(memory)};
   if (features->dim(1) != x.shape[1] || times->dim(0) != filters || filters % a.rank != 0 || units < 1 || memory < 1 ||
       batch < 1 || batch > 65535 || s.shape.elements() != batch * filters * memory ||
       (bias && bias->elements() != units))

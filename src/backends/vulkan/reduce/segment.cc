@@ -32,7 +32,7 @@ class SegmentKernel final : public Kernel {
 };
 
 /// The code of segment.comp.
-std::optional<uint32_t> code_of(Reduction fn) {
+std::optional<uint32_t> combine_code(Reduction fn) {
   switch (fn) {
     case Reduction::kSum:
       return 0;
@@ -53,7 +53,7 @@ std::unique_ptr<Kernel> make_segment(const KernelSpec& spec) {
   const auto& a = spec.attrs<SegmentAttrs>();
   const ValueType &x = spec.inputs[0], &ids = spec.inputs[1], &y = spec.outputs[0];
   const uint32_t words = index_words(ids.dtype);
-  const auto combine = code_of(a.fn);
+  const auto combine = combine_code(a.fn);
   if ((x.dtype != DType::kF32 && x.dtype != DType::kI32) || x.quant || y.dtype != x.dtype || y.quant) return nullptr;
   if (words == 0 || !combine || ids.shape.rank() < 1 || ids.shape.rank() > x.shape.rank()) return nullptr;
   for (int d = 0; d < ids.shape.rank(); ++d)

@@ -1,0 +1,36 @@
+# Several sources of a folder are compiled as one translation unit, which reads their headers once. Names in unnamed
+# namespaces must differ within a folder. SMELT_UNITY=OFF (the debug preset) compiles every source alone.
+option(SMELT_UNITY "Compile several sources as one translation unit" ON)
+
+# Names that each source of a family may define for itself: a unit appends the source's identifier to them. No header may
+# declare them.
+set(SMELT_FILE_LOCAL_NAMES Push kEntries kOps kShaders kRows kDepthwise kDims kInf kNan)
+string(CONCAT SMELT_FILE_LOCAL "#define SMELT_PASTE2(name, id) name##_##id\n" "#define SMELT_PASTE(name, id) SMELT_PASTE2(name, id)\n")
+foreach(name ${SMELT_FILE_LOCAL_NAMES})
+  string(APPEND SMELT_FILE_LOCAL "#define ${name} SMELT_PASTE(${name}, SMELT_SOURCE_ID)\n")
+endforeach()
+
+# smelt_unity(TARGET SIZE): units of at most SIZE sources, each of one folder. Sources that are compiled once per ISA level
+# (Highway's foreach_target.h, target attributes) stay alone, and so do those with definitions of their own.
+function(smelt_unity target size)
+  if(NOT SMELT_UNITY)
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  list(SORT sources)
+  foreach(source ${sources})
+    if(NOT source MATCHES "^${PROJECT_SOURCE_DIR}/((src|tests)/.*)/[^/]*\\.cc$")
+      continue()
+    endif()
+    string(MAKE_C_IDENTIFIER ${CMAKE_MATCH_1} folder)
+    file(STRINGS ${source} alone REGEX "foreach_target\\.h|__attribute__\\(\\(target" LIMIT_COUNT 1)
+    if(NOT alone)
+      list(APPEND sources_${folder} ${source})
+      list(LENGTH sources_${folder} count)
+      math(EXPR unit "(${count} - 1) / ${size}")
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder}_${unit})
+    endif()
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP
+    UNITY_BUILD_UNIQUE_ID SMELT_SOURCE_ID UNITY_BUILD_CODE_BEFORE_INCLUDE "${SMELT_FILE_LOCAL}")
+endfunction()
