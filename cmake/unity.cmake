@@ -10,8 +10,8 @@ foreach(name ${SMELT_FILE_LOCAL_NAMES})
   string(APPEND SMELT_FILE_LOCAL "#define ${name} SMELT_PASTE(${name}, SMELT_SOURCE_ID)\n")
 endforeach()
 
-# smelt_unity(TARGET SIZE): units of at most SIZE sources, each of one folder. Sources that are compiled once per ISA level
-# (Highway's foreach_target.h, target attributes) stay alone, and so do those with definitions of their own.
+# smelt_unity(TARGET SIZE): units of at most SIZE sources, each of one folder. Sources of vector code (Highway, intrinsics,
+# unrolled loops) stay alone: the code around them must not change what is inlined. So do those with definitions of their own.
 function(smelt_unity target size)
   if(NOT SMELT_UNITY)
     return()
@@ -23,7 +23,7 @@ function(smelt_unity target size)
       continue()
     endif()
     string(MAKE_C_IDENTIFIER ${CMAKE_MATCH_1} folder)
-    file(STRINGS ${source} alone REGEX "foreach_target\\.h|__attribute__\\(\\(target" LIMIT_COUNT 1)
+    file(STRINGS ${source} alone REGEX "foreach_target\\.h|-inl\\.h\"|immintrin\\.h|GCC unroll" LIMIT_COUNT 1)
     if(NOT alone)
       list(APPEND sources_${folder} ${source})
       list(LENGTH sources_${folder} count)

@@ -14,7 +14,7 @@
 namespace smelt::vulkan {
 
 std::optional<DynamicQuant> DynamicQuant::make(const KernelSpec& spec, const char* shader, Rule rule, int64_t length,
-                                               Push push) {
+                                               PushConstants push) {
   const int64_t n = spec.inputs[0].shape.elements();
   if (length < 1 || n < 1 || n % length != 0) return std::nullopt;
   push.rows = static_cast<uint32_t>(n / length);

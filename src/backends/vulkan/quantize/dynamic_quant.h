@@ -14,19 +14,19 @@ namespace smelt::vulkan {
 struct DynamicQuant {
   /// How a row's minimum and maximum give its scale and zero point.
   enum class Rule : uint32_t { kSymmetric, kAsymmetric, kXnnpack, kHybrid, kHybridAsymmetric };
-  struct Push {
+  struct PushConstants {
     uint32_t rows, count;
     int32_t low, high;
     float epsilon;
   };
   const char* shader;
   Rule rule;
-  Push push;
+  PushConstants push;
   uint32_t lanes;
 
   /// Nullopt if rows of `length` elements are too long for a workgroup. Fills in the rows and count of `push`.
   static std::optional<DynamicQuant> make(const KernelSpec& spec, const char* shader, Rule rule, int64_t length,
-                                          Push push);
+                                          PushConstants push);
   Status record(KernelRecorder& r, std::vector<Binding> results) const;
 };
 
