@@ -238,7 +238,7 @@ std::optional<std::vector<TextureStep>> texture_steps(std::span<const ElementCop
   return std::vector<TextureStep>{*texture_step(*map, x, y)};
 }
 
-std::unique_ptr<Kernel> run_plan(const KernelSpec& spec, std::optional<CopyPlan> plan) {
+std::unique_ptr<Kernel> run_texture_plan(const KernelSpec& spec, std::optional<CopyPlan> plan) {
   if (!plan) return nullptr;
   TextureKernel::Images inputs(spec.inputs.size()), outputs;
   for (size_t o = 0; o < spec.outputs.size(); ++o) {
@@ -281,11 +281,11 @@ bool has_images(const KernelSpec& spec) {
 }  // namespace
 
 std::unique_ptr<Kernel> make_strided_copy_texture(const KernelSpec& spec) {
-  return has_images(spec) ? run_plan(spec, plan_strided_copies(spec)) : nullptr;
+  return has_images(spec) ? run_texture_plan(spec, plan_strided_copies(spec)) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_index_map_texture(const KernelSpec& spec) {
-  return has_images(spec) ? run_plan(spec, plan_index_map(spec)) : nullptr;
+  return has_images(spec) ? run_texture_plan(spec, plan_index_map(spec)) : nullptr;
 }
 
 }  // namespace smelt::vulkan
