@@ -7,6 +7,14 @@ set_target_properties(smelt_shared PROPERTIES EXPORT_NAME smelt)
 set_target_properties(smelt_static PROPERTIES EXPORT_NAME smelt_static)
 add_library(smelt::smelt ALIAS smelt_shared)
 
+# ./dev run builds the command alone: what an installation needs besides is built when it is missing.
+install(CODE "
+  foreach(file \"$<TARGET_FILE:smelt_command>\" \"$<TARGET_FILE:smelt_shared>\" \"$<TARGET_FILE:smelt_static>\" \"$<TARGET_FILE:onnxifi>\")
+    if(NOT EXISTS \"\${file}\")
+      execute_process(COMMAND \"${CMAKE_COMMAND}\" --build \"${CMAKE_BINARY_DIR}\"
+        --target smelt_command smelt_shared smelt_static onnxifi COMMAND_ERROR_IS_FATAL ANY)
+    endif()
+  endforeach()")
 install(TARGETS smelt_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS smelt_shared smelt_static EXPORT smelt_targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}

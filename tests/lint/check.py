@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""Checks of the sources that neither the compiler nor clang-tidy makes; ./dev lint runs them.
+
+    check.py [--update]
+
+words       no out-of-use word (OUT_OF_USE) in a name: identifiers, files, kernels, shaders
+kernels     every kernel of src/backends/*/*/kernels.inc is made in a source of its folder that bears its or its family's name
+layers      an include points down (ARROWS); no header declares a name that units keep apart (cmake/unity.cmake)
+sizes       no source has more than 500 lines, no function more than 80
+columns     documents and shaders have lines of 120 columns at most
+docstrings  no documentation of a header begins with "The same" or "Whether"
+
+What is left of a check stands in baseline.json, count by count; a count above it fails, and --update lowers it.
+exceptions.txt lists what is meant to stay: CHECK SUBJECT REASON.
+"""
+
+import collections
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).parent
+ROOT = HERE.parent.parent
+BASELINE = HERE / "baseline.json"
+
+OUT_OF_USE = set(
+    "composed computed fours halves heirs hybrid known lasting lut mover movers pick picked picks pieces piece plain room rooms "
+    "settled shorts stored wish wins grid grids requant".split()
+)
+# Words of use elsewhere that say nothing as (a part of) the name of a kernel, a shader or a file.
+OUT_OF_USE_IN_TITLES = set("columns converted dot masks matrix moves order places products put regions rows split sums".split())
+
+LAYERS = {
+    "base": "",
+    "tensor": "base",
+    "graph": "base tensor",
+    "ops": "base tensor graph",
+    "formats": "base tensor graph ops",
+    "passes": "base tensor graph ops backends/backend.h",
+    "backends": "base tensor graph ops",
+    "backends/cpu": "base tensor graph ops backends/backend.h",
+    "backends/vulkan": "base tensor graph ops backends/backend.h",
+    "runtime": "base tensor graph ops formats passes backends",
+    "onnxifi": "base tensor graph ops formats passes backends runtime",
+    "cli": "base tensor graph ops formats passes backends runtime",
+}
+
+
+def tracked(*patterns):
+    out = subprocess.check_output(["git", "ls-files", *patterns], cwd=ROOT, text=True)
+    return [ROOT / line for line in out.splitlines() if (ROOT / line).is_file()]
+
+
+def text_of(path):
+    return path.read_text(encoding="utf-8")
+
+
+def name_of(path):
+    return path.relative_to(ROOT).as_posix()
+
+
+def parts(name):
+    """The words of an identifier in any case style, in lower case."""
+    return re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", name.replace("_", " "))
+
+
+def code_of(text):
+    """C++ or GLSL without comments and strings."""
+    return re.sub(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', " ", text, flags=re.S)
+
+
+class Findings:
+    def __init__(self):
+        self.exceptions = set()
+        for line in text_of(HERE / "exceptions.txt").splitlines():
+            if line and not line.startswith("#"):
+                check, subject, _ = line.split(None, 2)
+                self.exceptions.add((check, subject))
+        self.found = collections.defaultdict(list)
+
+    def add(self, check, subject, where):
+        """subject: what is counted (a word, a file); where: the line for a person."""
+        if (check, subject) not in self.exceptions:
+            self.found[check, subject].append(where)
+
+
+def listed(kind):
+    """(name, path of its list) of every kernel or shader."""
+    for path in tracked(f"src/backends/*/*/{kind}s.inc"):
+        for name in re.findall(r"^SMELT_\w+\((\w+),", text_of(path), re.M):
+            yield name, path
+
+
+def words(findings):
+    sources = tracked("*.cc", "*.h", "*.comp", "*.glsl")
+    for path in sources:
+        seen = set(re.findall(r"[A-Za-z_]\w*", code_of(text_of(path))))
+        for name in sorted(seen):
+            for word in OUT_OF_USE.intersection(w.lower() for w in parts(name)):
+                if ("words", name) not in findings.exceptions:
+                    findings.add("words", word, f"{name_of(path)}: {name}")
+    titles = [(p.stem, name_of(p)) for p in sources]
+    titles += [(name, name_of(path)) for kind in ("kernel", "shader") for name, path in listed(kind)]
+    for title, where in titles:
+        for word in (OUT_OF_USE | OUT_OF_USE_IN_TITLES).intersection(parts(title)):
+            findings.add("titles", word, f"{where}: {title}")
+
+
+def kernels(findings):
+    """A home's stem is the kernel's name, or that of its family: words of the name, or the folder's with some behind it."""
+    for name, path in listed("kernel"):
+        sources = [p for p in path.parent.glob("*.cc") if not p.stem.endswith("_test")]
+        made = [p.stem for p in sources if re.search(rf"\bmake_{name}\(", text_of(p))]
+        made = made or [p.stem for p in sources if re.search(rf"\b{name}\b", text_of(p))]  # by a macro
+        known = set(name.split("_")) | {path.parent.name, "kernels"}
+        if not any(known.issuperset(stem.split("_")) for stem in made):
+            findings.add("kernels", name, f"{name_of(path)}: {name} is made in {', '.join(made) or 'another folder'}")
+
+
+def layer_of(path):
+    head = path.split("/")
+    return "/".join(head[:2]) if head[0] == "backends" and head[1] in ("cpu", "vulkan") else head[0]
+
+
+def layers(findings):
+    local = re.search(r"SMELT_FILE_LOCAL_NAMES ([^)]*)\)", text_of(ROOT / "cmake/unity.cmake"))[1].split()
+    declares = re.compile(r"^(?:inline |constexpr )*(?:struct|class|enum|using|\w+) (%s)\b" % "|".join(local), re.M)
+    for path in tracked("src/*.cc", "src/*.h"):
+        name = name_of(path)
+        for found in declares.finditer(code_of(text_of(path))) if path.suffix == ".h" else ():
+            findings.add("layers", name, f"{name}: a header declares {found[1]}")
+        if name.endswith("_test.cc"):
+            continue
+        layer = layer_of(name[len("src/") :])
+        for include in re.findall(r'^#include "([^"]+)"', text_of(path), re.M):
+            if not (ROOT / "src" / include).exists() or layer_of(include) == layer:
+                continue
+            if not any(include == below or include.startswith(below + "/") for below in LAYERS[layer].split()):
+                findings.add("layers", name, f"{name} includes {include}")
+
+
+def sizes(findings):
+    for path in tracked("*.cc", "*.h", "*.comp", "*.glsl", "*.py", "*.sh", "dev", "*.cmake"):
+        lines = text_of(path).splitlines()
+        if len(lines) > 500:
+            findings.add("file_size", name_of(path), f"{name_of(path)}: {len(lines)} lines")
+        if path.suffix not in (".cc", ".h", ".comp", ".glsl"):
+            continue
+        # clang-format puts the last brace of a function in the column where it begins.
+        begin = None
+        for number, line in enumerate(lines):
+            if re.match(r"(  )?\S.*\)[^;=]* \{$|(  )?(  ){2,}.*\)[^;=]* \{$", line) and begin is None:
+                if not re.match(r" *(namespace|class|struct|enum|union|extern)\b", line):
+                    begin = number
+            if begin is not None and re.match(r"(  )?\}", line):
+                if number - begin > 80:
+                    findings.add("function_size", name_of(path), f"{name_of(path)}:{begin + 1}: {number - begin} lines")
+                begin = None
+
+
+def columns(findings):
+    for path in tracked("*.md", "*.comp", "*.glsl", "src/backends/vulkan/*_functions.inc"):
+        for number, line in enumerate(text_of(path).splitlines()):
+            if len(line) > 120:
+                findings.add("columns", name_of(path), f"{name_of(path)}:{number + 1}: {len(line)} columns")
+
+
+def docstrings(findings):
+    for path in tracked("src/*.h", "include/*.h", "tests/*.h"):
+        for number, line in enumerate(text_of(path).splitlines()):
+            if re.search(r"///<? (The same|Whether)\b", line):
+                findings.add("docstrings", name_of(path), f"{name_of(path)}:{number + 1}: {line.strip()}")
+
+
+def main():
+    findings = Findings()
+    for check in (words, kernels, layers, sizes, columns, docstrings):
+        check(findings)
+    counts = collections.defaultdict(dict)
+    for (check, subject), where in sorted(findings.found.items()):
+        counts[check][subject] = len(where)
+    baseline = json.loads(text_of(BASELINE)) if BASELINE.exists() else {}
+    failed = False
+    for (check, subject), where in sorted(findings.found.items()):
+        if len(where) > baseline.get(check, {}).get(subject, 0):
+            failed = True
+            print(f"{check}: {subject}: {len(where)}, at most {baseline.get(check, {}).get(subject, 0)}")
+            print("\n".join(f"  {line}" for line in where[:20]))
+    if "--update" in sys.argv[1:]:
+        BASELINE.write_text(json.dumps(counts, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        return 0
+    for check, subjects in sorted(counts.items()):
+        print(f"{check}: {sum(subjects.values())} left in {len(subjects)} subjects")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Runs clang-tidy over every unit of a build.
+
+    tidy.py BUILD_FOLDER
+
+A unit that passed is not checked again until its preprocessed text, its command or .clang-tidy change: the hashes of those
+that passed are kept in BUILD_FOLDER/tidy.
+"""
+
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).parent.parent.parent
+
+
+def check(entry, build, config):
+    """What clang-tidy says of a unit that has not passed before; empty when it is clean."""
+    command = entry["command"].split(" -o ")[0]
+    source = [*shlex.split(re.sub(r"^\S*compiler_cache\.sh ", "", command)), entry["file"]]
+    text = subprocess.run([*source, "-E"], cwd=entry["directory"], capture_output=True, check=True).stdout
+    key = hashlib.sha256(b"\0".join([config, " ".join(source).encode(), text])).hexdigest()
+    passed = build / "tidy" / key
+    if passed.exists():
+        return ""
+    ran = subprocess.run(
+        ["clang-tidy", "--quiet", "-p", build, "--warnings-as-errors=*", "--extra-arg=-Wno-unknown-warning-option", entry["file"]],
+        cwd=ROOT, capture_output=True, text=True,
+    )
+    if ran.returncode == 0:
+        passed.touch()
+        return ""
+    return ran.stdout + ran.stderr
+
+
+def main():
+    build = pathlib.Path(sys.argv[1]).resolve()
+    (build / "tidy").mkdir(exist_ok=True)
+    config = (ROOT / ".clang-tidy").read_bytes()
+    entries = {e["file"]: e for e in json.loads((build / "compile_commands.json").read_text())}
+    units = [e for f, e in entries.items() if f.endswith((".cc", ".cxx")) and "/generated/" not in f]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        said = [text for text in pool.map(lambda e: check(e, build, config), units) if text]
+    print("\n".join(said), end="")
+    print(f"tidy: {len(units)} units, {len(said)} with findings")
+    return 1 if said else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
