@@ -40,10 +40,12 @@ smelt_layer(ops base tensor graph)
 set(below base tensor graph ops)
 smelt_layer(formats ${below})
 smelt_layer(passes ${below})
-smelt_layer(backends/cpu ${below})
-smelt_layer(backends/vulkan ${below})
+smelt_layer(backends/cpu ${below} backends/backend.h)
+smelt_layer(backends/vulkan ${below} backends/backend.h)
 target_sources(smelt_backends_vulkan PRIVATE ${SMELT_SHADER_DIR}/shaders.s)
-smelt_layer(runtime ${below} formats passes backends)
+# The runtime knows back-ends by their interface; backends.inc lists them.
+smelt_layer(runtime ${below} formats passes backends/backend.h backends/backends.inc)
+target_sources(smelt_runtime PRIVATE ${PROJECT_SOURCE_DIR}/src/backends/registry.cc)
 
 include(cmake/images.cmake)
 

@@ -124,7 +124,7 @@ Status check_texts(PlannedEnvironment& env, const Step& step, const std::vector<
   return Ok();
 }
 
-bool same_type(const Datum& d, const ValueType& t) {
+bool has_type(const Datum& d, const ValueType& t) {
   if (!d.is_tensor()) return t.kind != ValueType::Kind::kTensor;
   return t.kind == ValueType::Kind::kTensor && d.tensor.dtype() == t.dtype && d.tensor.shape() == t.shape;
 }
@@ -132,7 +132,7 @@ bool same_type(const Datum& d, const ValueType& t) {
 }  // namespace
 
 bool Plan::fits(std::span<const Datum> inputs, ContentUse contents) const {
-  return std::equal(inputs.begin(), inputs.end(), parts_.inputs.begin(), parts_.inputs.end(), same_type) &&
+  return std::equal(inputs.begin(), inputs.end(), parts_.inputs.begin(), parts_.inputs.end(), has_type) &&
          (contents == ContentUse::kTypesOnly || std::all_of(parts_.guards.begin(), parts_.guards.end(),
                                                             [&](const ShapeGuard& g) { return g.holds(inputs); }));
 }

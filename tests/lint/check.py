@@ -38,11 +38,11 @@ LAYERS = {
     "graph": "base tensor",
     "ops": "base tensor graph",
     "formats": "base tensor graph ops",
-    "passes": "base tensor graph ops backends/backend.h",
+    "passes": "base tensor graph ops",
     "backends": "base tensor graph ops",
     "backends/cpu": "base tensor graph ops backends/backend.h",
     "backends/vulkan": "base tensor graph ops backends/backend.h",
-    "runtime": "base tensor graph ops formats passes backends",
+    "runtime": "base tensor graph ops formats passes backends/backend.h",
     "onnxifi": "base tensor graph ops formats passes backends runtime",
     "cli": "base tensor graph ops formats passes backends runtime",
 }
