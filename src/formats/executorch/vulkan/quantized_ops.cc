@@ -44,7 +44,7 @@ ValueId weights_of(CallContext& c, ValueId w, ValueId scales) {
   return c.binary(Binary::kMul, c.cast(w, DType::kF32), c.reshape(c.cast(first(c, scales, out), DType::kF32), column));
 }
 
-ValueId linear(CallContext& c, ValueId x, ValueId weights, ValueId bias) {
+ValueId quantized_linear(CallContext& c, ValueId x, ValueId weights, ValueId bias) {
   MatMulAttrs a;
   a.transpose_b = true;
   std::vector<ValueId> in{x, weights};
@@ -63,18 +63,18 @@ ValueId linear_weights(CallContext& c, ValueId x, size_t weights, size_t scales)
 /// q8ta_linear(x, scale, zp, weights, sums, scales, out_scale, out_zp, bias?, activation).
 void q8ta_linear(CallContext& c) {
   const ValueId x = dequantized(c, c.t(0), 1);
-  finish(c, linear(c, x, linear_weights(c, x, 3, 5), c.opt(8)), 6, 9);
+  finish(c, quantized_linear(c, x, linear_weights(c, x, 3, 5), c.opt(8)), 6, 9);
 }
 
 /// linear_q8ta_q8csw(x real, scale, zp, weights, sums, scales, bias?): x goes through int8.
 void linear_q8ta_q8csw(CallContext& c) {
   const ValueId q = quantized(c, c.t(0), c.d(1), c.d(2));
   const ValueId x = dequantized(c, q, 1);
-  c.result(linear(c, x, linear_weights(c, x, 3, 5), c.opt(6)));
+  c.result(quantized_linear(c, x, linear_weights(c, x, 3, 5), c.opt(6)));
 }
 
 /// linear_q8csw(x, weights, scales, bias?).
-void linear_q8csw(CallContext& c) { c.result(linear(c, c.t(0), linear_weights(c, c.t(0), 1, 2), c.opt(3))); }
+void linear_q8csw(CallContext& c) { c.result(quantized_linear(c, c.t(0), linear_weights(c, c.t(0), 1, 2), c.opt(3))); }
 
 std::vector<int64_t> pair(CallContext& c, size_t at) {
   std::vector<int64_t> v = c.ints(at);
