@@ -30,9 +30,6 @@ struct KernelSpec : NodeSpec {
   }
 };
 
-/// Bytes that a part of scratch takes: a multiple of a cache line that leaves one free behind the part.
-inline int64_t align(int64_t bytes) { return (bytes + 127) / 64 * 64; }
-
 /// A prepared kernel: knows all shapes, holds packed weights. Immutable, so one object may run in several threads at
 /// once, each with a context of its own.
 class Kernel {
