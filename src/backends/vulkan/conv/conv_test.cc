@@ -97,7 +97,7 @@ TEST(VulkanConv, Depthwise) {
   SKIP_WITHOUT_GPU();
   for (const Row& r : kDepthwise) {
     check_on_gpu(conv_case(r, Layout::kChannelsLast, DType::kF32, DType::kF32), "depthwise_f32");
-    check_on_gpu(conv_case(r, Layout::kChannelsFirst, DType::kF32, DType::kF32), "depthwise_f32|conv_real");
+    check_on_gpu(conv_case(r, Layout::kChannelsFirst, DType::kF32, DType::kF32), "depthwise_f32|conv_float");
   }
 }
 
@@ -108,7 +108,7 @@ TEST(VulkanConv, Activations) {
     Row packed = kRows[1], depthwise = kDepthwise[0];
     packed.act = depthwise.act = act;
     const auto layout = Layout::kChannelsLast;
-    check_on_gpu(conv_case(packed, layout, DType::kF32, DType::kF32), "conv_packed_f32|conv_real");
+    check_on_gpu(conv_case(packed, layout, DType::kF32, DType::kF32), "conv_packed_f32|conv_float");
     check_on_gpu(conv_case(depthwise, layout, DType::kF32, DType::kF32), "depthwise_f32");
   }
 }
@@ -119,9 +119,9 @@ TEST(VulkanConv, DynamicFiltersAndFp16) {
     for (Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst}) {
       KernelCase c = conv_case(r, layout, DType::kF32, DType::kF32);
       c.computed = {true, true, true};
-      check_on_gpu(c, "conv_real");
-      check_on_gpu(conv_case(r, layout, DType::kF16, DType::kF16), "conv_real", 5e-3);
-      check_on_gpu(conv_case(r, layout, DType::kF16, DType::kI8), "conv_real", 5e-3);
+      check_on_gpu(c, "conv_float");
+      check_on_gpu(conv_case(r, layout, DType::kF16, DType::kF16), "conv_float", 5e-3);
+      check_on_gpu(conv_case(r, layout, DType::kF16, DType::kI8), "conv_float", 5e-3);
     }
 }
 
@@ -130,9 +130,9 @@ TEST(VulkanConv, Transposed) {
   for (const Row& r : kRows)
     for (Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst}) {
       if (r.w == 1) continue;  // padding would leave nothing
-      check_on_gpu(conv_case(r, layout, DType::kF32, DType::kF32, true), "conv_transpose_real");
-      check_on_gpu(conv_case(r, layout, DType::kF16, DType::kF16, true), "conv_transpose_real", 5e-3);
-      check_on_gpu(conv_case(r, layout, DType::kF16, DType::kI8, true), "conv_transpose_real", 5e-3);
+      check_on_gpu(conv_case(r, layout, DType::kF32, DType::kF32, true), "conv_transpose_float");
+      check_on_gpu(conv_case(r, layout, DType::kF16, DType::kF16, true), "conv_transpose_float", 5e-3);
+      check_on_gpu(conv_case(r, layout, DType::kF16, DType::kI8, true), "conv_transpose_float", 5e-3);
     }
 }
 

@@ -120,7 +120,7 @@ TEST_F(VulkanEnvironment, DevicesWithoutExtensions) {
     const bool sets = !found->front().push_descriptors;
     EXPECT_TRUE(sets || *plain == '0');
     const FakeCall<&vkAllocateDescriptorSets> allocated;
-    check_on_gpu(c, "conv_packed_f32|conv_real");
+    check_on_gpu(c, "conv_packed_f32|conv_float");
     check_on_gpu(c, "conv_texture", 1e-4, textures);
     EXPECT_EQ(allocated.count() > 0, sets);
   }

@@ -53,9 +53,9 @@ TEST_F(VulkanFp16, Products) {
     // Few columns: the rows go along the lanes.
     for (int64_t columns : {20, 3}) {
       const Tensor a = random_tensor(dtype, {30, 40}, -1, 1, 1), b = random_tensor(dtype, {40, columns}, -1, 1, 2);
-      check_on_gpu(product(dtype, a, b, {true, true}), "matmul_real", kTolerance, kBuffers);
-      check_on_gpu(product(dtype, a, b, {true, false}), "matmul_real", kTolerance, kBuffers);
-      check_on_gpu(product(dtype, a, b, {false, true}), "matmul_real", kTolerance, kBuffers);
+      check_on_gpu(product(dtype, a, b, {true, true}), "matmul_float", kTolerance, kBuffers);
+      check_on_gpu(product(dtype, a, b, {true, false}), "matmul_float", kTolerance, kBuffers);
+      check_on_gpu(product(dtype, a, b, {false, true}), "matmul_float", kTolerance, kBuffers);
     }
   }
 }
@@ -64,10 +64,10 @@ TEST_F(VulkanFp16, Convolutions) {
   for (DType dtype : {DType::kF32, DType::kF16}) {
     check_on_gpu(convolution<ConvAttrs>(Op::kConv, dtype, {1, 9, 8, 6}, {12, 3, 3, 6}, Layout::kChannelsLast,
                                         FilterLayout::kOSI),
-                 "conv_real", kTolerance, kBuffers);
+                 "conv_float", kTolerance, kBuffers);
     check_on_gpu(convolution<ConvTransposeAttrs>(Op::kConvTranspose, dtype, {1, 6, 9, 8}, {6, 12, 3, 3},
                                                  Layout::kChannelsFirst, FilterLayout::kIOS),
-                 "conv_transpose_real", kTolerance, kBuffers);
+                 "conv_transpose_float", kTolerance, kBuffers);
   }
 }
 
@@ -113,7 +113,7 @@ TEST_F(VulkanFp16, Parts) {
                       make_attrs<EinsumAttrs>(sums),
                       {random_tensor(DType::kF32, {6, 40}, -1, 1, 1), random_tensor(DType::kF32, {9, 40}, -1, 1, 2)}};
   for (const auto& [c, kernel] :
-       {std::pair{rows, "matmul_rows"}, std::pair{hybrid, "matmul_hybrid"}, std::pair{einsum, "einsum"}}) {
+       {std::pair{rows, "matmul_per_token"}, std::pair{hybrid, "matmul_dynamic_quant"}, std::pair{einsum, "einsum"}}) {
     SCOPED_TRACE(c.label);
     check_by(runner_of(c), kernel, {3 * kTolerance, kTolerance}, kBuffers);
     EXPECT_GT(rounding(c), 1e-5);
@@ -129,12 +129,12 @@ TEST_F(VulkanFp16, QuantizedWeights) {
   Tensor b = random_tensor(DType::kI8, {40, 20}, -127, 127, 2);
   b.set_quant(testing::per_tensor(0.01f, 0));
   KernelCase c = product(DType::kF32, random_tensor(DType::kF32, {9, 40}, -1, 1, 1), b, {true, false});
-  check_on_gpu(c, "matmul_real|matmul_packed_f32", kTolerance, kBuffers);
+  check_on_gpu(c, "matmul_float|matmul_packed_f32", kTolerance, kBuffers);
   c = convolution<ConvAttrs>(Op::kConv, DType::kF32, {1, 9, 8, 8}, {12, 3, 3, 4}, Layout::kChannelsLast,
                              FilterLayout::kOSI, 2);
   c.inputs[1] = random_tensor(DType::kI8, {12, 3, 3, 4}, -127, 127, 2);
   c.inputs[1].set_quant(testing::per_tensor(0.01f, 0));
-  check_on_gpu(c, "conv_real", kTolerance, kBuffers);
+  check_on_gpu(c, "conv_float", kTolerance, kBuffers);
   check_on_gpu(c, "conv_texture", kTolerance, {{}, DeviceStorage::kTexture, true});
 }
 
@@ -151,8 +151,8 @@ TEST_F(VulkanFp16, Textures) {
                    "conv_transpose_texture", kTolerance, wish);
       wish.result.packing = Packing::kWidth;
       const Tensor a = random_tensor(dtype, {2, 9, 40}, -1, 1, 1), b = random_tensor(dtype, {40, 21}, -1, 1, 2);
-      check_on_gpu(product(dtype, a, b, {true, false}), "matmul_texture", kTolerance, wish);
-      check_on_gpu(product(dtype, a, b, {true, true}), "product_texture", kTolerance, wish);
+      check_on_gpu(product(dtype, a, b, {true, false}), "matmul_constant_texture", kTolerance, wish);
+      check_on_gpu(product(dtype, a, b, {true, true}), "matmul_texture", kTolerance, wish);
     }
 }
 

@@ -67,7 +67,7 @@ TEST_P(VulkanDotProduct, Requantized) {
                   random_tensor(DType::kI32, {r.c_out}, -5000, 5000, 3)};
       c.output.dtype = r.x;
       c.output.quant = testing::per_tensor(0.2f, r.x == DType::kI8 ? -7 : 99);
-      check_on_gpu(c, "conv_dot");
+      check_on_gpu(c, "conv_i8_dot_product");
       MatMulAttrs m;
       m.rounding = rounding;
       testing::KernelCase product;
@@ -77,7 +77,7 @@ TEST_P(VulkanDotProduct, Requantized) {
       product.inputs = {quantized(r.x, {11, r.c_in}, 4, 0.02, r.x_zero),
                         quantized(r.w, {r.c_in, r.c_out}, 5, 0.004, r.w_zero)};
       product.output = c.output;
-      check_on_gpu(product, "matmul_dot");
+      check_on_gpu(product, "matmul_i8_dot_product");
     }
 }
 

@@ -109,7 +109,7 @@ TEST_F(VulkanSplitWeights, Convolutions) {
         c.label = Cat(w.str(), last ? " last" : " first");
         c.inputs = {random_tensor(DType::kF32, last ? Shape{1, 4, 5, 32} : Shape{1, 32, 4, 5}, -1, 1, 1),
                     random_tensor(DType::kF32, w, -1, 1, 2), random_tensor(DType::kF32, {40}, -1, 1, 3)};
-        check_on_gpu(c, "conv_pieces", 1e-4);
+        check_on_gpu(c, "conv_split_weights", 1e-4);
       }
 }
 

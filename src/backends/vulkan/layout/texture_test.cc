@@ -227,7 +227,7 @@ TEST(VulkanTexture, QuantizedWeights) {
   product.transpose_b = true;
   check_forms(
       make_case("quantized matrix", Op::kMatMul, product, {random_tensor(DType::kF32, {2, 3, 9}, -1, 1, 1), rows}),
-      "matmul_texture", {Packing::kWidth});
+      "matmul_constant_texture", {Packing::kWidth});
 }
 
 TEST(VulkanTexture, MatMul) {
@@ -241,7 +241,7 @@ TEST(VulkanTexture, MatMul) {
                            {random_tensor(dtype, x, -1, 1, 1),
                             random_tensor(dtype, transposed ? Shape{7, 10} : Shape{10, 7}, -1, 1, 2)});
         if (transposed) c.inputs.push_back(random_tensor(dtype, {7}, -1, 1, 3));
-        check_forms(c, "matmul_texture", {Packing::kWidth});
+        check_forms(c, "matmul_constant_texture", {Packing::kWidth});
       }
 }
 

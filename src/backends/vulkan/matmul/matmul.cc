@@ -175,8 +175,8 @@ class IntegerMatMul final : public Kernel {
   IntegerMatMul(const Geometry& g, const Tiling& tiling, uint32_t batches, bool a_signed, bool b_signed,
                 uint32_t a_zeros, uint32_t b_zeros)
       : g_(g), tiling_(tiling), batches_(batches), a_zeros_(a_zeros), b_zeros_(b_zeros) {
-    shader_ = b_signed ? (a_signed ? "matmul_accumulators_s8" : "matmul_accumulators_s8_u8")
-                       : (a_signed ? "matmul_accumulators_u8_s8" : "matmul_accumulators_u8");
+    shader_ = b_signed ? (a_signed ? "matmul_sums_s8" : "matmul_sums_s8_u8")
+                       : (a_signed ? "matmul_sums_u8_s8" : "matmul_sums_u8");
   }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding a, r.input(0));

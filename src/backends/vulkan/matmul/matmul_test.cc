@@ -53,9 +53,9 @@ TEST(VulkanMatMul, Reals) {
     for (bool computed : {false, true}) {
       KernelCase c = product(r, DType::kF32, DType::kF32);
       c.computed = {true, computed, computed};
-      check_on_gpu(c, "matmul_real|matmul_packed_f32");
+      check_on_gpu(c, "matmul_float|matmul_packed_f32");
     }
-    check_on_gpu(product(r, DType::kF16, DType::kF16), "matmul_real|matmul_packed_f32", 5e-3);
+    check_on_gpu(product(r, DType::kF16, DType::kF16), "matmul_float|matmul_packed_f32", 5e-3);
   }
 }
 
@@ -63,8 +63,8 @@ TEST(VulkanMatMul, QuantizedWeights) {
   SKIP_WITHOUT_GPU();
   for (size_t i = 0; i < 4; ++i)
     for (DType weights : {DType::kI8, DType::kI4}) {
-      check_on_gpu(product(kRows[i], DType::kF32, weights), "matmul_real|matmul_packed_f32");
-      check_on_gpu(product(kRows[i], DType::kF16, weights), "matmul_real|matmul_packed_f32", 5e-3);
+      check_on_gpu(product(kRows[i], DType::kF32, weights), "matmul_float|matmul_packed_f32");
+      check_on_gpu(product(kRows[i], DType::kF16, weights), "matmul_float|matmul_packed_f32", 5e-3);
     }
 }
 
@@ -111,7 +111,7 @@ TEST(VulkanMatMul, SumsWithZeroPointsFromTensors) {
         if (zeros == 2) c.inputs.insert(c.inputs.end(), {fill(a, {5}, 3), fill(b, {20}, 4)});
         c.computed = {true, false, true, false};
         c.output.dtype = DType::kI32;
-        check_on_gpu(c, "matmul_sums");
+        check_on_gpu(c, "matmul_integer");
       }
 }
 

@@ -160,7 +160,7 @@ TEST(VulkanTexture, Product) {
         if (turn == 2) in.push_back(random_tensor(dtype, {b.back()}, -1, 1, 3));
         auto c = make_case("product", Op::kMatMul, attrs, in);
         c.computed = {true, true, false};
-        check_forms(c, "product_texture", {Packing::kWidth});
+        check_forms(c, "matmul_texture", {Packing::kWidth});
       }
 }
 

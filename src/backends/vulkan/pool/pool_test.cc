@@ -51,8 +51,8 @@ TEST(VulkanPool, Windows) {
   for (const PoolAttrs& a : windows())
     for (PoolKind kind : {PoolKind::kMax, PoolKind::kAverage})
       for (Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst}) {
-        check_on_gpu(pool_case(a, kind, layout, DType::kF32), "pool_real");
-        check_on_gpu(pool_case(a, kind, layout, DType::kF16), "pool_real", 2e-3);
+        check_on_gpu(pool_case(a, kind, layout, DType::kF32), "pool_float");
+        check_on_gpu(pool_case(a, kind, layout, DType::kF16), "pool_float", 2e-3);
         check_on_gpu(pool_case(a, kind, layout, DType::kI8), "pool_i8");
         check_on_gpu(pool_case(a, kind, layout, DType::kU8), "pool_i8");
       }
@@ -84,7 +84,7 @@ TEST(VulkanPool, Adaptive) {
         c.inputs = {
             random_tensor(dtype, layout == Layout::kChannelsLast ? Shape{2, 9, 10, 6} : Shape{2, 6, 9, 10}, -1, 1, 1)};
         c.output.dtype = dtype;
-        check_on_gpu(c, "adaptive_pool_real", dtype == DType::kF16 ? 2e-3 : 1e-5);
+        check_on_gpu(c, "adaptive_pool_float", dtype == DType::kF16 ? 2e-3 : 1e-5);
       }
 }
 
@@ -95,8 +95,8 @@ TEST(VulkanPool, Norms) {
       PoolAttrs a = windows()[0];
       a.p = p;
       a.mean_square = mean_square;
-      check_on_gpu(pool_case(a, PoolKind::kLp, Layout::kChannelsFirst, DType::kF32), "pool_real", 2e-5);
-      check_on_gpu(pool_case(a, PoolKind::kLp, Layout::kChannelsLast, DType::kF16), "pool_real", 2e-3);
+      check_on_gpu(pool_case(a, PoolKind::kLp, Layout::kChannelsFirst, DType::kF32), "pool_float", 2e-5);
+      check_on_gpu(pool_case(a, PoolKind::kLp, Layout::kChannelsLast, DType::kF16), "pool_float", 2e-3);
     }
 }
 
