@@ -1,5 +1,4 @@
 find_package(GTest REQUIRED)
-include(GoogleTest)
 
 # Golden cases: tests/corpus/*.tar.xz are unpacked into the build tree.
 file(GLOB SMELT_CORPUS_PACKS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/corpus/*.tar.xz)
@@ -31,15 +30,34 @@ endfunction()
 set_source_files_properties(${SMELT_TEST_SUPPORT} PROPERTIES COMPILE_DEFINITIONS
   "SMELT_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\";SMELT_BINARY_DIR=\"${CMAKE_BINARY_DIR}\"")
 
+# smelt_shards(NAME TARGET COUNT): the tests of a suite in COUNT processes, NAME_0 and on. Each notes what it covers.
+set(SMELT_COVERAGE_DIR ${CMAKE_BINARY_DIR}/coverage)
+function(smelt_shards name target count)
+  math(EXPR last "${count} - 1")
+  foreach(shard RANGE ${last})
+    add_test(NAME ${name}_${shard} COMMAND ${target} --gtest_brief=1)
+    set_tests_properties(${name}_${shard} PROPERTIES TIMEOUT 1800 ENVIRONMENT
+      "GTEST_TOTAL_SHARDS=${count};GTEST_SHARD_INDEX=${shard};SMELT_COVERAGE=${SMELT_COVERAGE_DIR}/${name}_${shard}.txt")
+  endforeach()
+endfunction()
+
+set(SMELT_SHARDS 6)
 smelt_test_executable(smelt_tests ${SMELT_TEST_SOURCES} tests/support/cpu_case.cc src/cli/verify_bundle.cc)
-gtest_discover_tests(smelt_tests DISCOVERY_TIMEOUT 60)
-# All in one process, which knows at its end whether every kernel and shader has been tested.
-add_test(NAME unit_tests_cover_every_kernel COMMAND smelt_tests --gtest_brief=1)
-set_tests_properties(unit_tests_cover_every_kernel PROPERTIES TIMEOUT 1200)
+smelt_shards(unit_tests smelt_tests ${SMELT_SHARDS})
+# Behind all shards: every kernel and shader of the lists is in their records.
+add_test(NAME coverage_begins COMMAND ${CMAKE_COMMAND} -E rm -rf ${SMELT_COVERAGE_DIR})
+set_tests_properties(coverage_begins PROPERTIES FIXTURES_SETUP coverage_folder)
+add_test(NAME unit_tests_cover_every_kernel COMMAND smelt_tests --gtest_brief=1 --gtest_filter=Coverage.*)
+set_tests_properties(unit_tests_cover_every_kernel PROPERTIES
+  FIXTURES_REQUIRED coverage_records ENVIRONMENT "SMELT_COVERAGE_RECORDS=${SMELT_COVERAGE_DIR}")
+math(EXPR last "${SMELT_SHARDS} - 1")
+foreach(shard RANGE ${last})
+  set_tests_properties(unit_tests_${shard} PROPERTIES FIXTURES_REQUIRED coverage_folder FIXTURES_SETUP coverage_records)
+endforeach()
 if(NOT SMELT_SANITIZE)
   foreach(processor Nehalem Haswell-noTSX)  # SSE4.2, AVX2
     add_test(NAME older_processor_${processor}
-      COMMAND ${PROJECT_SOURCE_DIR}/tests/older_processor_test.sh $<TARGET_FILE:smelt_tests> ${processor})
+      COMMAND ${PROJECT_SOURCE_DIR}/tests/older_processor_test.sh $<TARGET_FILE:smelt_tests> ${processor} ${PROJECT_SOURCE_DIR})
     set_tests_properties(older_processor_${processor} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1200)
   endforeach()
 endif()
@@ -49,7 +67,7 @@ smelt_test_executable(smelt_corpus_tests tests/suites/corpus_test.cc tests/suite
   src/cli/values.cc src/cli/common.cc src/onnxifi/element.cc)
 target_compile_definitions(smelt_corpus_tests PRIVATE SMELT_ONNXIFI="$<TARGET_FILE:onnxifi>")
 add_dependencies(smelt_corpus_tests smelt_corpus onnxifi)
-gtest_discover_tests(smelt_corpus_tests DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 900)
+smelt_shards(corpus smelt_corpus_tests 4)
 
 # ONNX test folders through the C ABI: tests/onnx_node_tests.py --abi runs it.
 add_executable(smelt_abi_nodes tests/abi_nodes.cc src/cli/onnx_case.cc src/onnxifi/element.cc)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs clang-tidy over every unit of a build.
 
-    tidy.py BUILD_FOLDER
+    tidy.py BUILD_FOLDER [PATTERN]      PATTERN: a regular expression of the units' paths
 
 A unit that passed is not checked again until its preprocessed text, its command or .clang-tidy change: the hashes of those
 that passed are kept in BUILD_FOLDER/tidy.
@@ -44,7 +44,8 @@ def main():
     (build / "tidy").mkdir(exist_ok=True)
     config = (ROOT / ".clang-tidy").read_bytes()
     entries = {e["file"]: e for e in json.loads((build / "compile_commands.json").read_text())}
-    units = [e for f, e in entries.items() if f.endswith((".cc", ".cxx")) and "/generated/" not in f]
+    pattern = re.compile(sys.argv[2] if len(sys.argv) > 2 else "")
+    units = [e for f, e in entries.items() if f.endswith((".cc", ".cxx")) and "/generated/" not in f and pattern.search(f)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         said = [text for text in pool.map(lambda e: check(e, build, config), units) if text]
     print("\n".join(said), end="")

@@ -2,11 +2,11 @@
 
 namespace smelt::test {
 
-/// Kernel NAME of the CPU's list was compared with the reference kernel. A run of all tests fails when it ends and one
-/// of the list was not.
+/// Records that kernel NAME of the CPU's list was compared with the reference kernel; Coverage.EveryKernelAndShader
+/// asks that some test does.
 void note_compared(const char* name);
 
-/// The same for the shaders that the Vulkan device ran since it was opened. To be called before its last user ends.
+/// Records the shaders that the Vulkan device has run since it was opened. To be called before its last user ends.
 void note_shaders();
 
 }  // namespace smelt::test

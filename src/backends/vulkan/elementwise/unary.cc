@@ -231,10 +231,11 @@ std::unique_ptr<Kernel> make_clamp(const KernelSpec& spec) {
   const auto n = static_cast<uint32_t>(spec.outputs[0].shape.elements());
   if (const char* real = element_shader(spec, {0}, false, {"unary_f32", "unary_f16", "", ""}))
     return std::make_unique<ClampKernel<UnaryRealPush>>(
-        real, float_code(Unary::kClamp), UnaryRealPush{n, static_cast<float>(bounds[0]), static_cast<float>(bounds[1]), 0});
+        real, float_code(Unary::kClamp),
+        UnaryRealPush{n, static_cast<float>(bounds[0]), static_cast<float>(bounds[1]), 0});
   if (spec.inputs[0].dtype == DType::kF64 && spec.device.info().float64)
     return std::make_unique<ClampKernel<UnaryDoublePush>>("unary_f64", float64_code(Unary::kClamp),
-                                                     UnaryDoublePush{n, 0, bounds[0], bounds[1]});
+                                                          UnaryDoublePush{n, 0, bounds[0], bounds[1]});
   const char* integer = element_shader(spec, {0}, false, {"unary_i32", "unary_i64", "", ""}, DType::kI32);
   if (!integer || (spec.inputs[0].dtype == DType::kI64 && !(fits_int32(bounds[0]) && fits_int32(bounds[1]))))
     return nullptr;

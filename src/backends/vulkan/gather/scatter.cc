@@ -58,8 +58,9 @@ class ScatterKernel final : public Kernel {
 };
 
 /// Null if there is no shader for the types, or a line has too many updates for one invocation.
-std::unique_ptr<Kernel> make(const KernelSpec& spec, Reduce reduce, uint32_t tuple, bool negative, const ScatterInputs& in,
-                             const std::optional<Walk<3, 4>>& lines, int64_t count, Push push) {
+std::unique_ptr<Kernel> make(const KernelSpec& spec, Reduce reduce, uint32_t tuple, bool negative,
+                             const ScatterInputs& in, const std::optional<Walk<3, 4>>& lines, int64_t count,
+                             Push push) {
   const DType dtype = spec.outputs[0].dtype, index = spec.inputs[in.indices].dtype;
   const bool wide = dtype == DType::kI64;
   if (!lines || count < 1 || count > kMaxLoopIterations / 2 || spec.inputs[in.updates].dtype != dtype) return nullptr;
@@ -74,7 +75,8 @@ std::unique_ptr<Kernel> make(const KernelSpec& spec, Reduce reduce, uint32_t tup
 }
 
 /// Tuples of indices that name slices of y.
-std::unique_ptr<Kernel> make_scatter_tuples(const KernelSpec& spec, Reduce reduce, bool negative, const ScatterInputs& in) {
+std::unique_ptr<Kernel> make_scatter_tuples(const KernelSpec& spec, Reduce reduce, bool negative,
+                                            const ScatterInputs& in) {
   const Shape &y = spec.outputs[0].shape, &indices = spec.inputs[in.indices].shape;
   if (indices.rank() < 1 || indices.back() < 1 || indices.back() > 4 || indices.back() > y.rank()) return nullptr;
   const auto tuple = static_cast<int>(indices.back());
