@@ -24,8 +24,10 @@ def check(entry, build, config):
     """What clang-tidy says of a unit that has not passed before; empty when it is clean."""
     command = entry["command"].split(" -o ")[0]
     source = [*shlex.split(re.sub(r"^\S*compiler_cache\.sh ", "", command)), entry["file"]]
-    text = subprocess.run([*source, "-E"], cwd=entry["directory"], capture_output=True, check=True).stdout
-    key = hashlib.sha256(b"\0".join([config, " ".join(source).encode(), text])).hexdigest()
+    text = subprocess.run([*source, "-E"], cwd=entry["directory"], capture_output=True)
+    if text.returncode != 0:
+        return text.stderr.decode()
+    key = hashlib.sha256(b"\0".join([config, " ".join(source).encode(), text.stdout])).hexdigest()
     passed = build / "tidy" / key
     if passed.exists():
         return ""
