@@ -74,6 +74,8 @@ status 1 'needs more than 1 bytes' run "$model" --limit-memory 1 --output-dir ne
 status 1 'no test sets that --add could keep' bundle "$program" --add -o never
 status 1 'not a bundled program, nothing to compare' verify "$model"
 status 1 'nothing to verify' verify empty_folder
+SMELT_ISA=avx7 status 1 'SMELT_ISA is avx7; this machine has baseline' run "$model"
+SMELT_ISA=avx7 status 1 'SMELT_ISA is avx7' devices
 holds [ ! -e never ]
 
 # What is written is whole, or not there.
