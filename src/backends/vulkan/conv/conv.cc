@@ -298,8 +298,8 @@ std::unique_ptr<Kernel> make_conv_integer(const KernelSpec& spec) {
   const auto x_zero = zero_points(spec, 2, x.dtype, 1), w_zeros = zero_points(spec, 3, filter.dtype, shape->all_out());
   if (x_zero == ZeroPoints::kUnsupported || w_zeros == ZeroPoints::kUnsupported) return nullptr;
   const bool x_signed = x.dtype == DType::kI8, w_signed = filter.dtype == DType::kI8;
-  const char* shader = w_signed ? (x_signed ? "conv_sums_s8" : "conv_sums_u8_s8")
-                                : (x_signed ? "conv_sums_s8_u8" : "conv_sums_u8");
+  const char* shader =
+      w_signed ? (x_signed ? "conv_sums_s8" : "conv_sums_u8_s8") : (x_signed ? "conv_sums_s8_u8" : "conv_sums_u8");
   const Tiling tiling = choose_tiling(spec.device, shape->out_pixels(), shape->c_out);
   auto kernel = std::make_unique<IntegerConv>(shader, geometry_of(*shape, false), tiling, x_zero != ZeroPoints::kNone,
                                               static_cast<uint32_t>(w_zeros));
