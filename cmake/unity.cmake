@@ -4,8 +4,9 @@ option(SMELT_UNITY "Compile several sources as one translation unit" ON)
 
 # Names that each source of a family may define for itself: a unit appends the source's identifier to them. No header may
 # declare them.
-set(SMELT_FILE_LOCAL_NAMES Push kEntries kOps kShaders kRows kDepthwise kDims kInf kNan)
-string(CONCAT SMELT_FILE_LOCAL "#define SMELT_PASTE2(name, id) name##_##id\n" "#define SMELT_PASTE(name, id) SMELT_PASTE2(name, id)\n")
+set(SMELT_FILE_LOCAL_NAMES kEntries kOps kShaders kRows kDepthwise kDims kInf kNan)
+string(CONCAT SMELT_FILE_LOCAL "// Names of one source\n"
+  "#define SMELT_PASTE2(name, id) name##_##id\n" "#define SMELT_PASTE(name, id) SMELT_PASTE2(name, id)\n")
 foreach(name ${SMELT_FILE_LOCAL_NAMES})
   string(APPEND SMELT_FILE_LOCAL "#define ${name} SMELT_PASTE(${name}, SMELT_SOURCE_ID)\n")
 endforeach()

@@ -5,6 +5,7 @@
 #include "backends/vulkan/copy/strided_copy.h"
 #include "backends/vulkan/core/row_reduction.h"
 #include "ops/attention/geometry.h"
+#include "shaders/attention.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -13,17 +14,8 @@ namespace {
 enum Flag : uint32_t { kCausal = 1, kFromEnd = 2, kPast = 4, kLengths = 8, kMask = 16, kSmooth = 32, kSinks = 64 };
 constexpr int64_t kMaxColumns = 4 * kWidth;
 
-struct Push {
-  uint32_t rows, q_heads, share, queries;
-  int32_t keys, past;
-  uint32_t depth, v_depth;
-  uint32_t q_stride[3], k_stride[3], v_stride[3], y_stride[3];
-  uint32_t mask_stride[4];
-  int32_t mask_keys;
-  float scale, softcap;
-  int32_t window, window_right;
-  uint32_t fault_code;
-};
+using Push = shaders::Attention::Push;
+using Constants = shaders::Attention::Constants;
 
 uint32_t narrow(int64_t v) { return static_cast<uint32_t>(v); }
 /// A limit of which everything beyond 2^30 means the same.
@@ -38,9 +30,9 @@ void set_strides(uint32_t* to, bool flat, int64_t heads, int64_t length, int64_t
 
 class AttentionKernel final : public Kernel {
  public:
-  AttentionKernel(const char* shader, std::vector<uint32_t> constants, const Push& push,
+  AttentionKernel(shaders::Variant<shaders::Attention> shader, const Constants& constants, const Push& push,
                   std::unique_ptr<Kernel> presents)
-      : shader_(shader), constants_(std::move(constants)), push_(push), presents_(std::move(presents)) {}
+      : shader_(shader), constants_(constants), push_(push), presents_(std::move(presents)) {}
   Status record(KernelRecorder& r) const override {
     static constexpr Flag kNeeded[] = {kMask, kPast, kPast, kLengths, kSinks};  // of inputs from the fourth on
     Binding in[8];
@@ -52,31 +44,30 @@ class AttentionKernel final : public Kernel {
       }
     }
     const Binding y = r.output(0);
-    Dispatch d{shader_,
-               constants_,
-               {in[0], in[1], in[2], in[4], in[5], in[3], in[6], in[7], has(kLengths) ? r.faults() : y, y}};
-    set_grid(d, push_.rows, 1);
     Push push = push_;
     push.fault_code = r.fault_code();
-    SMELT_TRY(r.dispatch(d, push));
+    SMELT_TRY(r.run(shader_, constants_,
+                    {in[0], in[1], in[2], in[4], in[5], in[3], in[6], in[7], has(kLengths) ? r.faults() : y, y},
+                    Grid::flat(push_.rows, 1), push));
     return presents_ ? presents_->record(r) : Ok();
   }
 
  private:
-  bool has(Flag f) const { return (constants_[2] & f) != 0; }
-  const char* shader_;
-  std::vector<uint32_t> constants_;
+  bool has(Flag f) const { return (constants_.flags & f) != 0; }
+  shaders::Variant<shaders::Attention> shader_;
+  Constants constants_;
   Push push_;
   std::unique_ptr<Kernel> presents_;  ///< outputs 1 and 2
 };
 
-const char* attention_shader(const KernelSpec& spec) {
+/// Nullopt: there is none for the mask's type.
+std::optional<shaders::Variant<shaders::Attention>> attention_shader(const KernelSpec& spec) {
   const bool fp16 = spec.outputs[0].dtype == DType::kF16;
   const DType mask = spec.has(3) ? spec.inputs[3].dtype : spec.outputs[0].dtype;
-  if (!spec.device.stores(mask)) return nullptr;
-  if (mask == DType::kBool) return fp16 ? "attention_f16_bool" : "attention_f32_bool";
-  if (mask == spec.outputs[0].dtype) return fp16 ? "attention_f16" : "attention_f32";
-  return fp16 && mask == DType::kF32 ? "attention_f16_f32" : nullptr;
+  if (!spec.device.stores(mask)) return std::nullopt;
+  if (mask == DType::kBool) return fp16 ? shaders::attention_f16_bool : shaders::attention_f32_bool;
+  if (mask == spec.outputs[0].dtype) return fp16 ? shaders::attention_f16 : shaders::attention_f32;
+  return fp16 && mask == DType::kF32 ? std::optional(shaders::attention_f16_f32) : std::nullopt;
 }
 
 /// Fills in the mask's part; false when its shape does not fit.
@@ -135,7 +126,7 @@ std::unique_ptr<Kernel> make_attention(const KernelSpec& spec) {
   if (spec.has(7) && (!unquantized_floats(spec, {7}, {0}) || spec.inputs[7].shape.elements() != g.q_heads))
     return nullptr;
   Push push{};
-  const char* shader = attention_shader(spec);
+  const auto shader = attention_shader(spec);
   if (!shader || !set_mask(spec, g, push)) return nullptr;
   // Else the first query stands at position 0.
   const bool from_end = a.causal_from_end && (spec.has(6) || (past ? g.past > 0 : g.keys >= g.rows));
@@ -166,8 +157,9 @@ std::unique_ptr<Kernel> make_attention(const KernelSpec& spec) {
   push.softcap = static_cast<float>(a.softcap);
   push.window = bounded(std::max<int64_t>(a.window, -1));
   push.window_right = bounded(std::max<int64_t>(a.window_right, -1));
-  return std::make_unique<AttentionKernel>(shader, std::vector<uint32_t>{kWidth, kWidth, flags, step, words}, push,
-                                           presents(spec, g, push));
+  return std::make_unique<AttentionKernel>(
+      *shader, Constants{.lanes = kWidth, .flags = flags, .length_step = step, .length_words = words}, push,
+      presents(spec, g, push));
 }
 
 }  // namespace smelt::vulkan

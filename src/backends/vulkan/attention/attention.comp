@@ -1,12 +1,21 @@
 #version 450
 // Scaled dot-product attention, one workgroup a row of queries: keys in chunks, with a running maximum and sum.
 // Specialization constants: 2 flags (below), 3 words between the key lengths of two batch entries, 4 words of a length.
+//@ attention_{ELEMENT=f32,f16} MASK=ELEMENT
+//@ attention_{ELEMENT=f16}_{MASK=f32}
+//@ attention_{ELEMENT=f32,f16}_{MASK=bool}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "row_reduction.glsl"
 
 const uint kCausal = 1, kFromEnd = 2, kPast = 4, kLengths = 8, kMask = 16, kSmooth = 32, kSinks = 64;
 const uint kChunk = 512, kColumns = 4;  // keys at a time; columns of values a lane
+
+#ifdef MASK_BOOL
+#define MASKED(s, m) (m != uint8_t(0) ? s : -kInfinity)
+#else
+#define MASKED(s, m) (s + float(m))
+#endif
 
 layout(constant_id = 2) const uint kFlags = 0;
 layout(constant_id = 3) const uint kLengthStep = 0;
@@ -22,16 +31,16 @@ layout(push_constant) uniform Push {
   int window, window_right;
   uint fault_code;
 };
-layout(set = 0, binding = 0) readonly buffer Q { STORED qs[]; };
-layout(set = 0, binding = 1) readonly buffer K { STORED ks[]; };
-layout(set = 0, binding = 2) readonly buffer V { STORED vs[]; };
-layout(set = 0, binding = 3) readonly buffer PastK { STORED past_ks[]; };
-layout(set = 0, binding = 4) readonly buffer PastV { STORED past_vs[]; };
+layout(set = 0, binding = 0) readonly buffer Q { ELEMENT qs[]; };
+layout(set = 0, binding = 1) readonly buffer K { ELEMENT ks[]; };
+layout(set = 0, binding = 2) readonly buffer V { ELEMENT vs[]; };
+layout(set = 0, binding = 3) readonly buffer PastK { ELEMENT past_ks[]; };
+layout(set = 0, binding = 4) readonly buffer PastV { ELEMENT past_vs[]; };
 layout(set = 0, binding = 5) readonly buffer Mask { MASK masks[]; };
 layout(set = 0, binding = 6) readonly buffer Lengths { int lengths[]; };
-layout(set = 0, binding = 7) readonly buffer Sinks { STORED sinks[]; };
+layout(set = 0, binding = 7) readonly buffer Sinks { ELEMENT sinks[]; };
 layout(set = 0, binding = 8) buffer Faults { uint faults[]; };
-layout(set = 0, binding = 9) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 9) writeonly buffer Y { ELEMENT ys[]; };
 
 shared float weights[kChunk];
 ROW_FOLD(row_max, float, (b > a ? b : a))
@@ -129,6 +138,6 @@ void main() {
   const uint y_base = batch * y_stride[0] + head * y_stride[1] + query * y_stride[2];
   for (uint m = 0; m < kColumns; ++m) {
     const uint d = lane + m * kLanes;
-    if (d < v_depth) ys[y_base + d] = STORED(sum == 0.0 ? 0.0 : acc[m] / sum);
+    if (d < v_depth) ys[y_base + d] = ELEMENT(sum == 0.0 ? 0.0 : acc[m] / sum);
   }
 }

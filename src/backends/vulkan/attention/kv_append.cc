@@ -1,4 +1,5 @@
 // KvAppend and TensorScatter: rows written into a cache from a start position on.
+#include "shaders/kv_append.h"
 #include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/attention/attention.h"
@@ -8,24 +9,22 @@
 namespace smelt::vulkan {
 namespace {
 
-struct AppendPush {
-  uint32_t n, room, inner, count, rows, fault_code;
-};
+using AppendPush = shaders::KvAppend::Push;
 
 class KvAppendKernel final : public Kernel {
  public:
-  KvAppendKernel(const char* shader, uint32_t words, bool circular, const AppendPush& push)
+  KvAppendKernel(shaders::Variant<shaders::KvAppend> shader, uint32_t words, bool circular, const AppendPush& push)
       : shader_(shader), words_(words), circular_(circular), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding cache, r.input(0));
     SMELT_ASSIGN(const Binding fresh, r.input(1));
     SMELT_ASSIGN(const Binding start, r.input(2));
-    Dispatch d{shader_, {kWidth, words_, circular_ ? 1u : 0u}, {cache, fresh, start, r.faults(), r.output(0)}};
-    return dispatch_checked(r, std::move(d), push_.n, push_);
+    return run_checked(r, shader_, {.start_words = words_, .circular = circular_},
+                       {cache, fresh, start, r.faults(), r.output(0)}, push_.n, push_);
   }
 
  private:
-  const char* shader_;
+  shaders::Variant<shaders::KvAppend> shader_;
   uint32_t words_;
   bool circular_;
   AppendPush push_;
@@ -40,22 +39,28 @@ std::unique_ptr<Kernel> make_append(const KernelSpec& spec, int64_t axis, int64_
   if (words == 0 || spec.inputs[2].shape.elements() < starts || cache.dtype != fresh.dtype || axis < 0 ||
       axis >= rank || fresh.shape.rank() != rank || fresh.shape.elements() == 0)
     return nullptr;
-  AppendPush push{static_cast<uint32_t>(cache.shape.elements()), 0, 1, 0, 1, 0};
+  AppendPush push{.n = static_cast<uint32_t>(cache.shape.elements()),
+                  .capacity = 0,
+                  .inner = 1,
+                  .count = 0,
+                  .rows = 1,
+                  .fault_code = 0};
   for (int d = 0; d < rank; ++d) {
     if (d == axis) {
-      push.room = static_cast<uint32_t>(cache.shape[d]);
+      push.capacity = static_cast<uint32_t>(cache.shape[d]);
       push.count = static_cast<uint32_t>(fresh.shape[d]);
       continue;
     }
     if (cache.shape[d] != fresh.shape[d]) return nullptr;
     (d > axis ? push.inner : push.rows) *= static_cast<uint32_t>(cache.shape[d]);
   }
-  if (push.count > push.room || push.rows % static_cast<uint32_t>(starts) != 0) return nullptr;
+  if (push.count > push.capacity || push.rows % static_cast<uint32_t>(starts) != 0) return nullptr;
   push.rows /= static_cast<uint32_t>(starts);
-  static const char* const shaders[] = {"kv_append_8", "kv_append_16", "kv_append_32", "kv_append_64"};
+  static constexpr shaders::Variant<shaders::KvAppend> kShaders[] = {shaders::kv_append_8, shaders::kv_append_16,
+                                                                     shaders::kv_append_32, shaders::kv_append_64};
   const int width = element_width_index(cache.dtype);
   if (width < 0) return nullptr;
-  return std::make_unique<KvAppendKernel>(shaders[width], words, circular, push);
+  return std::make_unique<KvAppendKernel>(kShaders[width], words, circular, push);
 }
 
 }  // namespace

@@ -6,21 +6,14 @@
 #include "backends/vulkan/device/alignment.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/attention/attention.h"
+#include "shaders/linear_attention.h"
 
 namespace smelt::vulkan {
 namespace {
 
-/// The layout of linear_attention.comp.
-struct Push {
-  uint32_t n, steps, key, value, q_heads, kv_heads;
-  uint32_t decay_width, beta_width;
-  uint32_t first, count;
-  float scale;
-};
-
 class LinearAttention final : public Kernel {
  public:
-  Push push{};
+  shaders::LinearAttention::Push push{};
   bool gated = false, delta = false, past = false, keeps = false;  ///< keeps: the state is a result
   uint32_t steps_per_dispatch = 1;
 
@@ -44,13 +37,11 @@ class LinearAttention final : public Kernel {
     } else {
       r.fill(state, 0);
     }
-    Dispatch d{
-        "linear_attention", {kWidth, gated ? 1u : 0u, delta ? 1u : 0u}, {q, k, v, decay, beta, state, r.output(0)}};
-    set_grid(d, push.n, kWidth);
-    Push p = push;
+    shaders::LinearAttention::Push p = push;
     for (p.first = 0; p.first < p.steps; p.first += p.count) {
       p.count = std::min(steps_per_dispatch, p.steps - p.first);
-      SMELT_TRY(r.dispatch(d, p));
+      SMELT_TRY(r.run(shaders::linear_attention, {.gated = gated, .delta = delta},
+                      {q, k, v, decay, beta, state, r.output(0)}, Grid::flat(push.n, kWidth), p));
     }
     return Ok();
   }
@@ -79,7 +70,14 @@ std::unique_ptr<Kernel> make_linear_attention(const KernelSpec& spec) {
   if (iterations > kMaxLoopIterations) return nullptr;
   auto k = std::make_unique<LinearAttention>();
   const auto u32 = [](int64_t i) { return static_cast<uint32_t>(i); };
-  k->push = {u32(n), u32(q[1]), u32(key), u32(value), u32(a.q_heads), u32(a.kv_heads), u32(decays), u32(betas)};
+  k->push = {.n = u32(n),
+             .steps = u32(q[1]),
+             .key = u32(key),
+             .value = u32(value),
+             .q_heads = u32(a.q_heads),
+             .kv_heads = u32(a.kv_heads),
+             .decay_width = u32(decays),
+             .beta_width = u32(betas)};
   k->push.scale = static_cast<float>(a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(key)));
   k->gated = a.gated;
   k->delta = a.delta;

@@ -1,6 +1,7 @@
 #version 450
 // Steps [first, first + count) of linear attention: each decays the state (kGated), corrects what its key reads
 // (kDelta), adds key x value and reads it by the queries. An invocation has a column of the state of one key head.
+//@ linear_attention
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 

@@ -1,6 +1,9 @@
 #version 450
 // Rotary embedding: pairs of a head's first elements turned by the angle of their position; the rest is copied.
 // Specialization constants: 1 pairs are neighbours, 2 words of a position id (0: there are none).
+//@ rotary_{ELEMENT=f32,f16} TABLE=ELEMENT
+//@ rotary_{ELEMENT=f16}_{TABLE=f32}
+//@ RotaryTexture: rotary_{TABLE=f32,f16}_{TEXTURE=3d,2d}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #ifdef TEXTURE
@@ -12,23 +15,26 @@ layout(constant_id = 4) const uint kPackedX = 0;
 
 layout(constant_id = 1) const bool kInterleaved = false;
 layout(constant_id = 2) const uint kIdWords = 0;
+// half_size: pairs of a row; id_batch and id_step: which id, or which row without ids, by batch entry and step;
+// add_step 1: the row is the id plus the step.
+//@ block RotaryGeometry geometry
+#define GEOMETRY                                                                       \
+  uint depth, half_size, heads, head_stride, steps, step_stride, batch_stride;         \
+  uint id_batch, id_step, add_step, table_rows; float scale;
 layout(push_constant) uniform Push {
 #ifdef TEXTURE
   ivec4 x_size, y_size;
 #endif
-  uint n, depth, half_size, heads, head_stride, steps, step_stride, batch_stride;
-  uint id_batch, id_step;  // which id, or which row without ids, by batch entry and step
-  uint add_step;           // 1: the row is the id plus the step
-  uint table_rows;
-  float scale;
+  uint n;
+  GEOMETRY
   uint fault_code;
 };
 #ifdef TEXTURE
 layout(set = 0, binding = 0) uniform READ_IMAGE xs;
 layout(set = 0, binding = 5) writeonly uniform WRITE_IMAGE ys;
 #else
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
-layout(set = 0, binding = 5) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
+layout(set = 0, binding = 5) writeonly buffer Y { ELEMENT ys[]; };
 #endif
 layout(set = 0, binding = 1) readonly buffer Cos { TABLE cosines[]; };
 layout(set = 0, binding = 2) readonly buffer Sin { TABLE sines[]; };

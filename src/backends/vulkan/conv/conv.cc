@@ -177,10 +177,10 @@ std::unique_ptr<Kernel> make_float(const KernelSpec& spec, const ConvShape& shap
   if (has_bias && !make_f32_operand(spec, 2, bias)) return nullptr;
   if (spec.fp16) round_to_fp16(spec, filter);
   const Tiling tiling = choose_tiling(spec.device, shape.out_pixels(), shape.c_out);
-  static const char* const direct[] = {"conv_f32", "conv_f16", "conv_f16_f32", "conv_products_f32",
-                                       "conv_products_f16"};
+  static const char* const direct[] = {"conv_f32", "conv_f16", "conv_f16_f32", "conv_fp16_multiply_f32",
+                                       "conv_fp16_multiply_f16"};
   static const char* const turned[] = {"conv_transpose_f32", "conv_transpose_f16", "conv_transpose_f16_f32",
-                                       "conv_transpose_products_f32", "conv_transpose_products_f16"};
+                                       "conv_transpose_fp16_multiply_f32", "conv_transpose_fp16_multiply_f16"};
   const int variant = spec.fp16 && filter.fp16 ? (fp16 ? 4 : 3) : !fp16 ? 0 : filter.fp16 ? 1 : 2;
   auto k = std::make_unique<ConvKernel>((transposed ? turned : direct)[variant],
                                         geometry_of(shape, transposed && attrs.filter == FilterLayout::kIOS), attrs.act,
@@ -203,8 +203,8 @@ std::unique_ptr<Kernel> make_quantized(const KernelSpec& spec, const ConvShape& 
   auto product = QuantizedGemm::make(spec, filter_output_axis(attrs, spec.inputs[1].shape.rank()), shape.all_out(),
                                      attrs.act, attrs.rounding);
   if (!product || !product->w_zero()) return nullptr;
-  static const char* const direct[] = {"conv_s8", "conv_u8", "conv_u8_s8"};
-  static const char* const turned[] = {"conv_transpose_s8", "conv_transpose_u8", "conv_transpose_u8_s8"};
+  static const char* const direct[] = {"conv_i8", "conv_u8", "conv_u8_i8"};
+  static const char* const turned[] = {"conv_transpose_i8", "conv_transpose_u8", "conv_transpose_u8_i8"};
   const int variant = product->pair.x_signed ? 0 : product->pair.w_signed ? 2 : 1;
   const Tiling tiling = choose_tiling(spec.device, shape.out_pixels(), shape.c_out);
   uint32_t grid[3];
@@ -263,7 +263,7 @@ std::unique_ptr<Kernel> make_int16(const KernelSpec& spec, const ConvShape& shap
                                       attrs.rounding);
   if (!sums) return nullptr;
   const Tiling tiling = choose_tiling(spec.device, shape.out_pixels(), shape.c_out);
-  auto kernel = std::make_unique<Int16Conv>(transposed ? "conv_transpose_wide_s16" : "conv_wide_s16",
+  auto kernel = std::make_unique<Int16Conv>(transposed ? "conv_transpose_int64_i16" : "conv_int64_i16",
                                             geometry_of(shape, inputs_first), std::move(*sums), tiling);
   return set_conv_grid(shape, tiling, kernel->grid) ? std::move(kernel) : nullptr;
 }
@@ -298,8 +298,8 @@ std::unique_ptr<Kernel> make_conv_integer(const KernelSpec& spec) {
   const auto x_zero = zero_points(spec, 2, x.dtype, 1), w_zeros = zero_points(spec, 3, filter.dtype, shape->all_out());
   if (x_zero == ZeroPoints::kUnsupported || w_zeros == ZeroPoints::kUnsupported) return nullptr;
   const bool x_signed = x.dtype == DType::kI8, w_signed = filter.dtype == DType::kI8;
-  const char* shader =
-      w_signed ? (x_signed ? "conv_sums_s8" : "conv_sums_u8_s8") : (x_signed ? "conv_sums_s8_u8" : "conv_sums_u8");
+  const char* shader = w_signed ? (x_signed ? "conv_integer_i8" : "conv_integer_u8_i8")
+                                : (x_signed ? "conv_integer_i8_u8" : "conv_integer_u8");
   const Tiling tiling = choose_tiling(spec.device, shape->out_pixels(), shape->c_out);
   auto kernel = std::make_unique<IntegerConv>(shader, geometry_of(*shape, false), tiling, x_zero != ZeroPoints::kNone,
                                               static_cast<uint32_t>(w_zeros));

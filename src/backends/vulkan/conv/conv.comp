@@ -1,71 +1,83 @@
 #version 450
 // Convolution of one to three spatial dimensions, direct or transposed (TRANSPOSED), in any layout, with groups. An
 // invocation makes kPixels x kTile outputs: pixels along the lanes, output channels in registers; filter addresses are
-// the same in all lanes. INTEGER: 8-bit operands, 32-bit sums, requantized. SUMS: the sums themselves, with zero points
-// given as tensors: of x one (kInputZero), of the filter one for all or one a channel (kFilterZeros 1, 2).
-// HALVES: products in float16, sums in float32. WIDE: 8- and 16-bit operands, the sums themselves in 64 bits.
+// the same in all lanes.
+// INTEGER        8-bit operands, int32 accumulators, requantized
+// ACCUMULATORS   the int32 accumulators, with zero points given as tensors: of x one (kInputZero), of the filter one
+//                for all or one a channel (kFilterZeros 1, 2)
+// INT64          8- and 16-bit operands, the int64 accumulators
+// FP16_MULTIPLY  products in float16, accumulated in float32
+//@ conv[_transpose=TRANSPOSED]_{ELEMENT=f32,f16} WEIGHT=ELEMENT
+//@ conv[_transpose=TRANSPOSED]_{ELEMENT=f16}_{WEIGHT=f32}
+//@ conv[_transpose=TRANSPOSED]_fp16_multiply_{ELEMENT=f32,f16} FP16_MULTIPLY WEIGHT=float16_t
+//@ ConvQuantized: conv[_transpose=TRANSPOSED]_{ELEMENT=i8,u8} INTEGER WEIGHT=ELEMENT
+//@ ConvQuantized: conv[_transpose=TRANSPOSED]_{ELEMENT=u8}_{WEIGHT=i8} INTEGER
+//@ ConvInt64: conv[_transpose=TRANSPOSED]_int64_{ELEMENT=i16} INT64 WEIGHT=int8_t
+//@ ConvInteger: conv_integer_{ELEMENT=i8,u8} ACCUMULATORS WEIGHT=ELEMENT
+//@ ConvInteger: conv_integer_{ELEMENT=i8,u8}_{WEIGHT=i8,u8} ACCUMULATORS where ELEMENT!=WEIGHT
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
 #include "requantize.glsl"
-#ifdef SUMS
-#define SUM int
+#ifdef ACCUMULATORS
+#define ACCUMULATOR int
 #define BIAS WEIGHT
 #define X_ZERO - input_zero
 #define W_ZERO - w_zero[t]
-#elif defined(WIDE)
-#define SUM int64_t
+#elif defined(INT64)
+#define ACCUMULATOR int64_t
 #define BIAS WEIGHT
 #define X_ZERO - x_zero
 #define W_ZERO - w_zero
 #elif defined(INTEGER)
-#define SUM int
+#define ACCUMULATOR int
 #define BIAS ivec4
 #define X_ZERO - x_zero
 #define W_ZERO - w_zero
 #else
-#define SUM float
+#define ACCUMULATOR float
 #define BIAS float
 #endif
-#ifdef HALVES
+#ifdef FP16_MULTIPLY
 #define FACTOR float16_t
 #else
-#define FACTOR SUM
+#define FACTOR ACCUMULATOR
 #endif
 
 layout(constant_id = 1) const uint kTile = 8;
 layout(constant_id = 2) const uint kPixels = 1;
 layout(constant_id = 3) const bool kBias = false;
 layout(constant_id = 4) const uint kRounding = 0;
-#ifdef SUMS
+#ifdef ACCUMULATORS
 layout(constant_id = 5) const bool kInputZero = false;
 layout(constant_id = 6) const uint kFilterZeros = 0;
 #endif
+// Channels are those of one group; filter_g to filter_s are strides: group, output and input channel, tap.
+//@ block ConvGeometry geometry
+#define GEOMETRY                                                             \
+  int x_size[3], y_size[3], kernel[3], stride[3], dilation[3], pad[3];       \
+  int filter_g, filter_o, filter_i, filter_s, c_in, c_out, groups, channels_last;
 layout(push_constant) uniform Push {
-  int x_size[3], y_size[3], kernel[3], stride[3], dilation[3], pad[3];
-  int filter_g, filter_o, filter_i, filter_s;  // strides: group, output and input channel, tap
-  int c_in, c_out, groups;  // channels of one group
-  int channels_last;
-#ifdef SUMS
-#elif defined(WIDE)
+  GEOMETRY
+#ifdef ACCUMULATORS
+#elif defined(INT64)
   int x_zero, w_zero;
 #elif defined(INTEGER)
-  int x_zero, w_zero, zero, low, high;
+  REQUANTIZATION
 #else
-  uint act;
-  float act_a, act_b;
+  ACTIVATION
 #endif
 };
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
+layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
 layout(set = 0, binding = 1) readonly buffer W { WEIGHT ws[]; };
 layout(set = 0, binding = 2) readonly buffer B { BIAS bias[]; };
-#ifdef SUMS
+#ifdef ACCUMULATORS
 layout(set = 0, binding = 3) writeonly buffer Y { int ys[]; };
-layout(set = 0, binding = 4) readonly buffer Z { STORED x_zeros[]; };
-#elif defined(WIDE)
+layout(set = 0, binding = 4) readonly buffer Z { ELEMENT x_zeros[]; };
+#elif defined(INT64)
 layout(set = 0, binding = 3) writeonly buffer Y { int64_t ys[]; };
 #else
-layout(set = 0, binding = 3) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 3) writeonly buffer Y { ELEMENT ys[]; };
 #endif
 
 // The input coordinate that tap k of output o meets in dimension d, or -1.
@@ -90,7 +102,7 @@ void main() {
   const int w_base = group * filter_g + first * filter_o, more = c_out - 1 - first;
   const int start = int(gl_WorkGroupID.x * gl_WorkGroupSize.x * kPixels + gl_LocalInvocationID.x);
 
-  SUM sum[kPixels][kTile];
+  ACCUMULATOR sum[kPixels][kTile];
   int oz[kPixels], oy[kPixels], ox[kPixels];
   [[unroll]] for (uint p = 0; p < kPixels; ++p) {
     const int pixel = min(start + int(p * gl_WorkGroupSize.x), y_pixels - 1);
@@ -98,12 +110,12 @@ void main() {
     ox[p] = pixel - line * y_size[2];
     oz[p] = line / y_size[1];
     oy[p] = line - oz[p] * y_size[1];
-    [[unroll]] for (uint t = 0; t < kTile; ++t) sum[p][t] = SUM(0);
+    [[unroll]] for (uint t = 0; t < kTile; ++t) sum[p][t] = ACCUMULATOR(0);
   }
   int w_row[kTile];
   [[unroll]] for (uint t = 0; t < kTile; ++t) w_row[t] = w_base + min(int(t), more) * filter_o;
 
-#ifdef SUMS
+#ifdef ACCUMULATORS
   const int input_zero = kInputZero ? int(x_zeros[0]) : 0;
   int w_zero[kTile];
   [[unroll]] for (uint t = 0; t < kTile; ++t)
@@ -137,7 +149,7 @@ void main() {
 #else
             const FACTOR w = FACTOR(ws[w_row[t] + w_at]);
 #endif
-            [[unroll]] for (uint p = 0; p < kPixels; ++p) sum[p][t] += SUM(w * x[p]);
+            [[unroll]] for (uint p = 0; p < kPixels; ++p) sum[p][t] += ACCUMULATOR(w * x[p]);
           }
           w_at += filter_i;
         }
@@ -152,15 +164,15 @@ void main() {
     [[unroll]] for (uint t = 0; t < kTile; ++t) {
       if (int(t) > more) continue;
       const int to = y_base + int(t) * y_channel + pixel * y_pixel;
-#if defined(SUMS) || defined(WIDE)
+#if defined(ACCUMULATORS) || defined(INT64)
       ys[to] = sum[p][t];
 #elif defined(INTEGER)
       const ivec4 r = bias[channel + int(t)];
-      ys[to] = STORED(requantize(sum[p][t] + r.x, r, kRounding, zero, low, high));
+      ys[to] = ELEMENT(requantize(sum[p][t] + r.x, r, kRounding, zero, low, high));
 #else
       float y = sum[p][t];
       if (kBias) y += bias[channel + int(t)];
-      ys[to] = STORED(activate(y, act, act_a, act_b));
+      ys[to] = ELEMENT(activate(y, act, act_a, act_b));
 #endif
     }
   }

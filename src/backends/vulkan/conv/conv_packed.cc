@@ -153,8 +153,8 @@ class PackedConv final : public Kernel {
   std::string shader() const {
     const char* kind = "f32";
     if (quantized_) kind = quantized_->bits == 4 ? "f32_w4" : "f32_w8";
-    if (integers_) kind = integers_->pair.x_signed ? "s8" : "u8";
-    return Cat("conv_packed_", vec4_ ? "fours_" : "", kind, fixed() ? "_fixed_" : "_", pixels_);
+    if (integers_) kind = integers_->pair.x_signed ? "i8" : "u8";
+    return Cat("conv_packed_", vec4_ ? "vec4_" : "", kind, fixed() ? "_fixed_" : "_", pixels_);
   }
   Result<Binding> filter_binding(KernelRecorder& r) const {
     const size_t n = elements(shape_);
@@ -244,7 +244,7 @@ class Depthwise final : public Kernel {
                                          : bias_   ? bias_->bind(r)
                                                    : no_bias(r, shape_.groups));
     const bool fixed = integers_ && integers_->requant.rounding != Rounding::kFloatHalfEven;
-    const char* kind = !integers_ ? "f32" : integers_->pair.x_signed ? "s8" : "u8";
+    const char* kind = !integers_ ? "f32" : integers_->pair.x_signed ? "i8" : "u8";
     const std::string name = Cat("depthwise_", kind, fixed ? "_fixed" : "");
     Dispatch d{name.c_str(),
                {width_, pixels_, static_cast<uint32_t>(shape_.kernel[2]), static_cast<uint32_t>(shape_.stride[2])},

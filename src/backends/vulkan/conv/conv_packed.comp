@@ -1,15 +1,19 @@
 #version 450
 // Convolution with packed filters, for subgroups of eight lanes: an invocation makes PIXELS x 16 outputs. Each lane
 // loads an eighth of the weights, which then go round by broadcasts; pixels lie along the lanes. Filters are packed as
-// [group][16 output channels][tap][4 input channels][4][16]. VECTOR: channels-last images of channels in fours.
+// [group][16 output channels][tap][4 input channels][4][16]. ELEMENT_VECTOR: channels-last, packed by 4.
 // WEIGHT_BITS: filters of real images as integers of 8 or 4 bits in the same order, with scales [tile][block][16].
 // INTEGER: 8-bit images and weights of int8, requantized: FIXED by multipliers and shifts, else by factors. Products
 // are summed as floats, which is faster where integers of 32 bits are multiplied slowly, and exact up to 256 of them,
 // then as 32-bit integers. What is known here is not a specialization constant: drivers then get small code.
+//@ conv_packed_{ELEMENT=f32,vec4_f32}_{PIXELS=1,4}
+//@ conv_packed_{ELEMENT=f32,vec4_f32}_{WEIGHT_BITS=w8:8,w4:4}_{PIXELS=1,4}
+//@ ConvPackedQuantized: conv_packed_{ELEMENT=i8,u8,vec4_i8,vec4_u8}[_fixed=FIXED]_{PIXELS=1,4} INTEGER
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_ballot : require
 #include "common.glsl"
 #include "activation.glsl"
+#include "packed_geometry.glsl"
 #include "requantize.glsl"
 
 layout(constant_id = 1) const int kBlock = 1;  // chunks of four input channels that share scales
@@ -20,12 +24,9 @@ const uint kRounding = 0;
 #endif
 const uint kPixels = PIXELS;
 layout(push_constant) uniform Push {
-  int x_size[2], y_size[2], kernel[2], stride[2], dilation[2], pad[2];
-  int c_in, c_out, groups;  // channels of one group
-  int tiles;                // of one group
-  int x_pixel, x_channel, y_pixel, y_channel;
+  PACKED_GEOMETRY
 #ifdef INTEGER
-  int x_zero, w_zero, zero, low, high;
+  REQUANTIZATION
 #else
   float low, high;
 #endif
@@ -100,7 +101,7 @@ void main() {
   const int together = taps, piece = chunks;
 #endif
 
-  // `together` taps, or a piece of the channels of one tap, give sums that are exact.
+  // `together` taps, or a slice of the channels of one tap, give accumulators that are exact.
   int ky = 0, kx = 0;
   for (int first_tap = 0; first_tap < taps; first_tap += together) {
     const int first_ky = ky, first_kx = kx;
@@ -131,7 +132,7 @@ void main() {
           w_at += 16;
           vec4 x[kPixels];
           [[unroll]] for (uint p = 0; p < kPixels; ++p) {
-#ifdef VECTOR
+#ifdef ELEMENT_VECTOR
             x[p] = inside[p] ? vec4(xs[at[p] / 4 + c]) LESS_ZERO : vec4(0.0);
 #else
             [[unroll]] for (int i = 0; i < 4; ++i) {
@@ -173,7 +174,7 @@ void main() {
       vec4 y = sum[p][t] + b[t];
       [[unroll]] for (uint i = 0; i < 4; ++i) y[i] = bounded(y[i], low, high);
 #endif
-#ifdef VECTOR
+#ifdef ELEMENT_VECTOR
       if (pixel < y_pixels && first + int(t) * 4 < c_out) ys[(y_base + int(t) * 4 + pixel * y_pixel) / 4] = ELEMENT(y);
 #else
       [[unroll]] for (uint i = 0; i < 4; ++i)

@@ -125,7 +125,7 @@ class ConvTexture final : public TextureKernel {
       SMELT_ASSIGN(bias, bias_->bind(r));
     }
     const uint64_t slices = (static_cast<uint64_t>(push_.y[0]) + pixels_ - 1) / pixels_;
-    return dispatch(r, fp16_multiply_ ? "conv_products" : "conv",
+    return dispatch(r, fp16_multiply_ ? "conv_fp16_multiply" : "conv",
                     {pixels_, axes_, bias_ ? 1u : 0u, fp16_ ? 1u : 0u, depthwise_ ? 1u : 0u, quads_,
                      static_cast<uint32_t>(groups_), transposed_ ? 1u : 0u},
                     {x, filter, bias, r.output(0)},

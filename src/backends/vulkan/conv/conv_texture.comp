@@ -1,13 +1,14 @@
 #version 450
 // Convolution of images whose texels are four channels of a pixel, by filters that weights_pack.comp made; also
-// products of rows and matrices. HALVES: products in float16, sums in float32. An invocation gives kQuads fours of
-// channels of kPixels neighbours of a row.
+// products of rows and matrices. FP16_MULTIPLY: products in float16, sums in float32. An invocation gives kQuads fours
+// of channels of kPixels neighbours of a row.
+//@ conv[_fp16_multiply=FP16_MULTIPLY]_{TEXTURE=3d,2d}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
 #include "texture.glsl"
 
-#ifdef HALVES
+#ifdef FP16_MULTIPLY
 #define FACTORS f16vec4
 #else
 #define FACTORS vec4
@@ -24,8 +25,7 @@ layout(constant_id = 8) const bool kTransposed = false;
 layout(push_constant) uniform Push {
   ivec4 x_size, y_size;  // width, height, channels, batch as images
   ivec2 kernel, stride, dilation, pad;
-  uint act;
-  float act_a, act_b;
+  ACTIVATION
   int group_in, group_out;  // channels of a group
   int span;                 // fours of them that a four of outputs reads
 };

@@ -1,4 +1,5 @@
 // Deformable convolution: each tap reads the image at a position that an input offsets.
+#include "shaders/deform_conv.h"
 #include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/gemm/operand.h"
 #include "ops/conv/geometry.h"
@@ -7,11 +8,7 @@
 namespace smelt::vulkan {
 namespace {
 
-struct DeformPush {
-  int32_t x_size[2], y_size[2], kernel[2], stride[2], dilation[2], pad[2];
-  int32_t c_in, c_out, groups, offset_groups, offset_channels;
-  uint32_t batch;
-};
+using DeformPush = shaders::DeformConv::Push;
 
 class DeformKernel final : public Kernel {
  public:
@@ -28,11 +25,8 @@ class DeformKernel final : public Kernel {
     if (mask_) {
       SMELT_ASSIGN(mask, r.input(4));
     }
-    Dispatch d{"deform_conv",
-               {kWidth, tile_, bias_ ? 1u : 0u, mask_ ? 1u : 0u},
-               {x, filter, offsets, bias, mask, r.output(0)}};
-    set_grid(d, items_, kWidth);
-    return r.dispatch(d, push_);
+    return r.run(shaders::deform_conv, {.tile = tile_, .bias = bias_, .mask = mask_},
+                 {x, filter, offsets, bias, mask, r.output(0)}, Grid::flat(items_, kWidth), push_);
   }
 
  private:

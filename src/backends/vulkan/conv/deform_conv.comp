@@ -1,6 +1,7 @@
 #version 450
 // Convolution of images [batch, channels, height, width] at positions moved by offsets [batch, offset group, tap, (y,
 // x), pixels], times a mask [batch, offset group, tap, pixels]. An invocation gives kTile output channels of a pixel.
+//@ deform_conv
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 

@@ -2,6 +2,8 @@
 // Depthwise convolution of channels-last images whose channels come in fours: four channels a lane, kPixels
 // neighbouring outputs of a row an invocation. Filters are packed as [tap][channel]. INTEGER: 8-bit images, whose sums
 // of up to 256 products are exact as floats, requantized: FIXED by multipliers and shifts, else by factors.
+//@ depthwise_f32
+//@ DepthwiseQuantized: depthwise_{ELEMENT=i8:i8vec4,u8:u8vec4}[_fixed=FIXED] INTEGER
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
@@ -15,13 +17,13 @@ layout(constant_id = 4) const uint kRounding = 1;
 #else
 const uint kRounding = 0;
 #endif
+// quads: fours of channels; n: quads x chunks of a row x rows x images.
+//@ block DepthwiseGeometry geometry
+#define GEOMETRY int x_size[2], y_size[2], kernel_y, stride_y, pad[2], quads, n;
 layout(push_constant) uniform Push {
-  int x_size[2], y_size[2];
-  int kernel_y, stride_y, pad[2];
-  int quads;  // fours of channels
-  int n;      // quads x pieces of a row x rows x images
+  GEOMETRY
 #ifdef INTEGER
-  int x_zero, w_zero, zero, low, high;
+  REQUANTIZATION
 #else
   float low, high;
 #endif

@@ -87,8 +87,7 @@ class Winograd final : public Kernel {
                     {i32(s_.pad[1]), i32(s_.pad[2])},
                     i32(s_.c_in / vec4_in),
                     i32(tiles() * s_.c_in / vec4_in)};
-    Dispatch d{
-        vec4_in == 4 ? "winograd_in_fours_f32" : "winograd_in_f32", {kWidth}, {x, r.scratch(0, in_bytes_, true)}};
+    Dispatch d{vec4_in == 4 ? "winograd_in_vec4_f32" : "winograd_in_f32", {kWidth}, {x, r.scratch(0, in_bytes_, true)}};
     set_grid(d, static_cast<uint64_t>(in.n), kWidth);
     SMELT_TRY(r.dispatch(d, in));
 
@@ -111,7 +110,7 @@ class Winograd final : public Kernel {
                       i32(s_.c_out / vec4_out),
                       i32(tiles() * s_.c_out / vec4_out),
                       act_};
-    d = {vec4_out == 4 ? "winograd_out_fours_f32" : "winograd_out_f32",
+    d = {vec4_out == 4 ? "winograd_out_vec4_f32" : "winograd_out_f32",
          {kWidth, has_bias_ ? 1u : 0u},
          {sums[0], added, r.output(0)}};
     set_grid(d, static_cast<uint64_t>(out.n), kWidth);

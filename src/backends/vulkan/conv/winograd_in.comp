@@ -1,6 +1,7 @@
 #version 450
 // The images of Winograd's F(2x2, 3x3): V[tile][16][channel] = B^T d B of each 4x4 patch d, two pixels apart. One
 // invocation an ELEMENT of channels. Channels-last images.
+//@ winograd_in_{ELEMENT=f32,vec4_f32}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 

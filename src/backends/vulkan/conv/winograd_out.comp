@@ -1,6 +1,7 @@
 #version 450
 // The results of Winograd's F(2x2, 3x3): 2x2 pixels act(A^T m A + bias) of each M[tile][16][channel]. One invocation an
 // ELEMENT of channels. Channels-last images.
+//@ winograd_out_{ELEMENT=f32,vec4_f32}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
@@ -9,15 +10,14 @@ layout(constant_id = 1) const bool kBias = false;
 layout(push_constant) uniform Push {
   int y_size[2], tiles[2];
   int channels, n;  // in ELEMENTs
-  uint act;
-  float act_a, act_b;
+  ACTIVATION
 };
 layout(set = 0, binding = 0) readonly buffer M { ELEMENT ms[]; };
 layout(set = 0, binding = 1) readonly buffer B { ELEMENT bias[]; };
 layout(set = 0, binding = 2) writeonly buffer Y { ELEMENT ys[]; };
 
 ELEMENT activated(ELEMENT v) {
-#ifdef VECTOR
+#ifdef ELEMENT_VECTOR
   [[unroll]] for (int k = 0; k < 4; ++k) v[k] = activate(v[k], act, act_a, act_b);
   return v;
 #else

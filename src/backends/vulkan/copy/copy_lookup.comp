@@ -1,13 +1,12 @@
 #version 450
 // One strided copy (copy.comp) of 8-bit elements through a table of 256: y[...] = table[x[...]].
+//@ copy_lookup
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "strides.glsl"
 
 layout(push_constant) uniform Push {
-  uint n, rank;
-  uint size[8];
-  int x_stride[8], y_stride[8];
+  WALK_2(x, y)
   int x_offset, y_offset;
 };
 layout(set = 0, binding = 0) readonly buffer X { uint8_t xs[]; };

@@ -2,6 +2,8 @@
 // Slices whose first index is data. UPDATE: y = x with `update` (of shape `part`) written from there on, starts
 // clamped; else y (of shape `part`) is x from there on, and starts outside of it are a fault. Dimensions innermost
 // first.
+//@ dynamic_slice_{ELEMENT=8,16,32,64}
+//@ dynamic_update_slice_{ELEMENT=8,16,32,64} UPDATE
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -11,11 +13,11 @@ layout(push_constant) uniform Push {
   uint size[8], part[8];  // of x, of the slice
   uint fault_code;
 };
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
+layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
 layout(set = 0, binding = 1) readonly buffer Start { int starts[]; };  // outermost first
-layout(set = 0, binding = 2) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 2) writeonly buffer Y { ELEMENT ys[]; };
 #ifdef UPDATE
-layout(set = 0, binding = 3) readonly buffer Update { STORED update[]; };
+layout(set = 0, binding = 3) readonly buffer Update { ELEMENT update[]; };
 #else
 layout(set = 0, binding = 3) buffer Faults { uint faults[]; };
 #endif

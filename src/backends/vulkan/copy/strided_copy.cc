@@ -5,19 +5,19 @@
 #include "backends/vulkan/core/type_checks.h"
 #include "base/cat.h"
 #include "ops/shape/copies.h"
+#include "shaders/copy.h"
+#include "shaders/copy_lookup.h"
+#include "shaders/index_map.h"
 #include "tensor/quant_params.h"
 
 namespace smelt::vulkan {
 namespace {
 
-struct Push {
-  Walk<2> walk;
-  int32_t x_offset, y_offset;
-};
-
 /// The shaders for elements of 8, 16, 32 and 64 bits.
-constexpr const char* kCopy[] = {"copy_8", "copy_16", "copy_32", "copy_64"};
-constexpr const char* kIndexMap[] = {"index_map_8", "index_map_16", "index_map_32", "index_map_64"};
+constexpr shaders::Variant<shaders::Copy> kCopy[] = {shaders::copy_8, shaders::copy_16, shaders::copy_32,
+                                                     shaders::copy_64};
+constexpr shaders::Variant<shaders::IndexMap> kIndexMap[] = {shaders::index_map_8, shaders::index_map_16,
+                                                             shaders::index_map_32, shaders::index_map_64};
 
 /// Sees pairs of neighbours as elements of twice the width; false where they are not copied together.
 bool pair_up(CopyStep& m) {
@@ -58,13 +58,15 @@ class StridedCopyKernel final : public Kernel {
         SMELT_TRY(gather(r, m, x, k));
         continue;
       }
-      Dispatch d{kCopy[widths_[k]], {kWidth}, {x, r.output(m.out)}};
-      if (!m.lookup.empty()) {
+      const Grid grid = Grid::flat(m.walk.n, kWidth);
+      if (m.lookup.empty()) {
+        SMELT_TRY(r.run(kCopy[widths_[k]], {}, {x, r.output(m.out)}, grid,
+                        {.walk = m.walk, .x_offset = m.x_offset, .y_offset = m.y_offset}));
+      } else {
         SMELT_ASSIGN(const Binding lookup, upload(r, "lookup", k, m.lookup.data(), m.lookup.size()));
-        d = {"copy_lookup", {kWidth}, {x, lookup, r.output(m.out)}};
+        SMELT_TRY(r.run(shaders::copy_lookup, {}, {x, lookup, r.output(m.out)}, grid,
+                        {.walk = m.walk, .x_offset = m.x_offset, .y_offset = m.y_offset}));
       }
-      set_grid(d, m.walk.n, kWidth);
-      SMELT_TRY(r.dispatch(d, Push{m.walk, m.x_offset, m.y_offset}));
     }
     return Ok();
   }
@@ -81,9 +83,7 @@ class StridedCopyKernel final : public Kernel {
     SMELT_ASSIGN(const Binding map,
                  upload(r, "index map", k, m.index_map.data(), m.index_map.size() * sizeof(int32_t)));
     const auto n = static_cast<uint32_t>(m.index_map.size());
-    Dispatch d{kIndexMap[width_], {kWidth}, {x, map, r.output(m.out)}};
-    set_grid(d, n, kWidth);
-    return r.dispatch(d, n);
+    return r.run(kIndexMap[width_], {}, {x, map, r.output(m.out)}, Grid::flat(n, kWidth), {.n = n});
   }
 
   int width_;

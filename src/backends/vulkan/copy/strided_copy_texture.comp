@@ -3,6 +3,9 @@
 // BOX   y[to + i] = x[at + step * i, permuted] for every index i of a box
 // WALK  a strided copy (copy.comp) whose dimensions ascend in their strides of y
 // MAP   an index map: the element of x by element of y, or -1
+//@ CopyBox: copy_box_{TEXTURE=3d,2d} BOX
+//@ CopyWalk: copy_walk_{TEXTURE=3d,2d} WALK
+//@ CopyMap: copy_map_{TEXTURE=3d,2d} MAP
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "texture.glsl"

@@ -1,12 +1,13 @@
 #pragma once
 
 #include "ops/common/enums.h"
+#include "shaders/functions.h"
 
 namespace smelt::vulkan {
 
 /// An activation in push constants, with the codes of activation.glsl.
 struct GpuActivation {
-  uint32_t code = 0;
+  uint32_t code = shaders::kActNone;
   float a = 0, b = 0;
 };
 
@@ -15,18 +16,18 @@ inline GpuActivation gpu_activation(const Activation& act) {
     case ActKind::kNone:
       return {};
     case ActKind::kTanh:
-      return {2};
+      return {shaders::kActTanh};
     case ActKind::kSignBit:
-      return {3};
+      return {shaders::kActSignBit};
     case ActKind::kSigmoid:
-      return {4};
+      return {shaders::kActSigmoid};
     case ActKind::kLeakyRelu:
-      return {5, act.a};
+      return {shaders::kActLeakyRelu, act.a};
     case ActKind::kHardSigmoid:
-      return {6, act.a, act.b};
+      return {shaders::kActHardSigmoid, act.a, act.b};
     default: {
       const Bounds b = activation_bounds(act);
-      return {1, b.lo, b.hi};
+      return {shaders::kActBounds, b.lo, b.hi};
     }
   }
 }

@@ -20,9 +20,9 @@ inline uint32_t lanes_for(int64_t rows, int64_t count, bool dense, int64_t cost)
 /// Invocations of a workgroup with `lanes` of them on each row.
 inline uint32_t row_width(uint32_t lanes) { return lanes == 1 ? kWidth : lanes; }
 
-/// The variant of a row shader that reduces by subgroup shuffles, or the shader itself if the device has no shuffles,
-/// the lanes do not fill subgroups, or SMELT_VULKAN_SUBGROUPS=0.
-const char* row_shader(const KernelSpec& spec, const char* shader, uint32_t lanes);
+/// True if row shaders are to reduce by subgroup shuffles: the device has them, the lanes fill whole subgroups, and
+/// SMELT_VULKAN_SUBGROUPS is not 0.
+bool uses_subgroups(const KernelSpec& spec, uint32_t lanes);
 
 /// Push constants of shaders that reduce or scan one axis.
 struct AxisPush {
@@ -33,8 +33,8 @@ struct AxisPush {
         inner(static_cast<uint32_t>(v.inner)) {}
 };
 
-/// Sets the dispatch grid of a row shader.
-inline void set_row_grid(Dispatch& d, uint64_t rows, uint32_t lanes) { set_grid(d, rows, lanes == 1 ? kWidth : 1); }
+/// The dispatch grid of a row shader.
+inline Grid row_grid(uint64_t rows, uint32_t lanes) { return Grid::flat(rows, lanes == 1 ? kWidth : 1); }
 
 /// A shape divided into rows: the walk over the rows and the walk within one, for N operands.
 template <int N, int R>

@@ -17,17 +17,17 @@ bool unquantized_floats(const KernelSpec& spec, std::initializer_list<size_t> in
   return true;
 }
 
-const char* element_shader(const KernelSpec& spec, std::initializer_list<size_t> inputs, bool to_bool,
-                           const std::array<const char*, 4>& variants, DType first) {
+std::optional<size_t> element_variant(const KernelSpec& spec, std::initializer_list<size_t> inputs, bool to_bool,
+                                      DType first) {
   const DType dtype = spec.inputs[*inputs.begin()].dtype;
   const DType second = first == DType::kF32 ? DType::kF16 : DType::kI64;
-  if (dtype != first && dtype != second) return nullptr;
-  if (dtype == DType::kI64 && !spec.device.info().int64) return nullptr;
+  if (dtype != first && dtype != second) return std::nullopt;
+  if (dtype == DType::kI64 && !spec.device.info().int64) return std::nullopt;
   for (size_t i : inputs)
-    if (!spec.has(i) || spec.inputs[i].dtype != dtype || spec.inputs[i].quant) return nullptr;
+    if (!spec.has(i) || spec.inputs[i].dtype != dtype || spec.inputs[i].quant) return std::nullopt;
   const ValueType& y = spec.outputs[0];
-  if (y.dtype != (to_bool ? DType::kBool : dtype) || y.quant) return nullptr;
-  return variants[(dtype == first ? 0 : 1) + (to_bool ? 2 : 0)];
+  if (y.dtype != (to_bool ? DType::kBool : dtype) || y.quant) return std::nullopt;
+  return (dtype == first ? 0 : 1) + (to_bool ? 2 : 0);
 }
 
 std::optional<bool> environment_switch(const char* name) {

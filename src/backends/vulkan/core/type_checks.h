@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "backends/vulkan/codegen/interface.h"
 #include "backends/vulkan/core/kernel.h"
 #include "backends/vulkan/device/alignment.h"
 
@@ -33,11 +34,20 @@ inline bool wanted(const KernelSpec& spec, size_t i) {
   return i < spec.outputs.size() && spec.node.outputs[i] != kNoValue;
 }
 
-/// The variant of an elementwise shader for unquantized inputs of one type: `variants` are those for the two types,
-/// then those for the two types with a bool result. The types are float32 and float16, or int32 and int64 if `first` is
-/// kI32. Null for other types, and for int64 on a device without it.
-const char* element_shader(const KernelSpec& spec, std::initializer_list<size_t> inputs, bool to_bool,
-                           const std::array<const char*, 4>& variants, DType first = DType::kF32);
+/// The index of the variant of an elementwise shader for unquantized inputs of one type: 0 and 1 for the two types, 2
+/// and 3 for the two types with a bool result. The types are float32 and float16, or int32 and int64 if `first` is
+/// kI32. Nullopt for other types, and for int64 on a device without it.
+std::optional<size_t> element_variant(const KernelSpec& spec, std::initializer_list<size_t> inputs, bool to_bool,
+                                      DType first);
+
+/// The variant at the index of element_variant().
+template <class Interface>
+std::optional<shaders::Variant<Interface>> element_shader(const KernelSpec& spec, std::initializer_list<size_t> inputs,
+                                                          bool to_bool, DType first,
+                                                          const std::array<shaders::Variant<Interface>, 4>& variants) {
+  const auto i = element_variant(spec, inputs, to_bool, first);
+  return i ? std::optional(variants[*i]) : std::nullopt;
+}
 
 /// The element type as a part of shader names: "f32", "i8", "bool"; "" for types without shaders.
 std::string type_suffix(DType dtype);

@@ -16,10 +16,12 @@
 
 namespace smelt::vulkan {
 
-/// A shader of the list with its SPIR-V code, embedded at build time.
+/// A variant of a compute shader with its SPIR-V code, embedded at build time (codegen/shaders.py).
 struct Shader {
   const char* name;
-  const char* kinds;  ///< of the bindings from 0: b, a buffer; r, an image that is read; w, one that is written
+  const char* kinds;    ///< of the bindings from 0: b, a buffer; r, an image that is read; w, one that is written
+  uint32_t push_bytes;  ///< size of its push constants
+  uint32_t constants;   ///< specialization constants: ids are below
   const uint32_t* code;
   const uint32_t* code_end;
   std::span<const uint32_t> words() const { return {code, code_end}; }

@@ -3,26 +3,21 @@
 #include "backends/vulkan/device/device.h"
 
 extern "C" {
-#define SMELT_SHADER(name, source, buffers, defines) \
-  extern const uint32_t smelt_shader_##name[];       \
+#define SMELT_SHADER(name, kinds, push_bytes, constants) \
+  extern const uint32_t smelt_shader_##name[];           \
   extern const uint32_t smelt_shader_end_##name[];
-#define SMELT_TEXTURE_SHADER SMELT_SHADER
-#include "backends/vulkan/core/shaders.inc"
+#include "shader_table.inc"
 #undef SMELT_SHADER
-#undef SMELT_TEXTURE_SHADER
 }
 
 namespace smelt::vulkan {
 namespace {
 
 const Shader kShaders[] = {
-#define SMELT_SHADER(name, source, buffers, defines) \
-  {#name, &"bbbbbbbbbbbbbbbb"[16 - (buffers)], smelt_shader_##name, smelt_shader_end_##name},
-#define SMELT_TEXTURE_SHADER(name, source, kinds, defines) \
-  {#name, #kinds, smelt_shader_##name, smelt_shader_end_##name},
-#include "backends/vulkan/core/shaders.inc"
+#define SMELT_SHADER(name, kinds, push_bytes, constants) \
+  {#name, kinds, push_bytes, constants, smelt_shader_##name, smelt_shader_end_##name},
+#include "shader_table.inc"
 #undef SMELT_SHADER
-#undef SMELT_TEXTURE_SHADER
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 #version 450
 // y = act(y), element by element; specialization constant 1 is the activation's code.
+//@ activate_f32
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"

@@ -13,110 +13,53 @@
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/elementwise/binary_fixed.h"
 #include "ops/elementwise/elementwise.h"
+#include "shaders/binary.h"
+#include "shaders/binary_fixed.h"
+#include "shaders/binary_float64.h"
+#include "shaders/binary_integer.h"
+#include "shaders/functions.h"
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"
 
 namespace smelt::vulkan {
 namespace {
 
-struct RealPush {
-  Walk<2> walk;
-  float alpha;
-  GpuActivation act;
-};
-struct IntegerPush {
-  Walk<2> walk;
-  int32_t alpha;
-  int32_t low, high;
-  uint32_t fault_code;
-};
-struct DoublePush {
-  Walk<2> walk;
-  double alpha, low, high;
-};
-
-/// The function's code in binary_functions.inc; -1: it has none.
-int float_code(Binary fn) {
-  switch (fn) {
-#define SMELT_BINARY(name, code, value) \
-  case Binary::k##name:                 \
-    return code;
-#include "backends/vulkan/elementwise/binary_functions.inc"
-#undef SMELT_BINARY
-    default:
-      return -1;
-  }
-}
-
-int integer_code(Binary fn) {
-  switch (fn) {
-#define SMELT_INTEGER(name, code, value) \
-  case Binary::k##name:                  \
-    return code;
-#include "backends/vulkan/elementwise/integer_functions.inc"
-#undef SMELT_INTEGER
-    default:
-      return -1;
-  }
-}
-
-int float64_code(Binary fn) {
-  switch (fn) {
-#define SMELT_DOUBLE(name, code, value) \
-  case Binary::k##name:                 \
-    return code;
-#include "backends/vulkan/elementwise/float64_functions.inc"
-#undef SMELT_DOUBLE
-    default:
-      return -1;
-  }
-}
-
-template <class Push>
+template <class Interface>
 class BinaryKernel final : public Kernel {
  public:
-  /// `flags`: specialization constants behind the function's code.
-  BinaryKernel(const char* shader, int code, std::vector<uint32_t> flags, const Push& push)
-      : shader_(shader), constants_{kWidth, static_cast<uint32_t>(code)}, push_(push) {
-    constants_.insert(constants_.end(), flags.begin(), flags.end());
-  }
+  using Push = typename Interface::Push;
+  using Constants = typename Interface::Constants;
+  BinaryKernel(shaders::Variant<Interface> shader, const Constants& constants, const Push& push)
+      : shader_(shader), constants_(constants), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
     SMELT_ASSIGN(const Binding y, r.input(1));
-    Dispatch d{shader_, constants_, {x, y, r.output(0)}};
-    set_grid(d, push_.walk.n, kWidth);
-    Push push = push_;
-    if constexpr (requires { push.fault_code; })
-      if (push.fault_code) {
+    const Grid grid = Grid::flat(push_.walk.n, kWidth);
+    if constexpr (requires { push_.fault_code; })
+      if (push_.fault_code) {
+        Push push = push_;
         push.fault_code = r.fault_code();
-        d.buffers.push_back(r.faults());
+        return r.run(shader_, constants_, {x, y, r.output(0), r.faults()}, grid, push);
       }
-    return r.dispatch(d, push);
+    return r.run(shader_, constants_, {x, y, r.output(0)}, grid, push_);
   }
   const char* fault() const override { return "division by zero: an element of the divisor is 0"; }
 
  private:
-  const char* shader_;
-  std::vector<uint32_t> constants_;
+  shaders::Variant<Interface> shader_;
+  Constants constants_;
   Push push_;
-};
-
-/// The layout of binary.comp for textures.
-struct TexturePush {
-  GpuSize x, y;  ///< y: strides of a constant
-  GpuSize z;
-  float alpha;
-  GpuActivation act;
 };
 
 /// A function of two images, or of an image and a constant in a buffer.
 class BinaryTexture final : public TextureKernel {
  public:
   /// `to_bool`: z is a buffer, of as many elements as that image.
-  BinaryTexture(Images operands, const ImageLayout& z, bool to_bool, int code, const TexturePush& push)
+  BinaryTexture(Images operands, const ImageLayout& z, bool to_bool, uint32_t code,
+                const shaders::BinaryTexture::Push& push)
       : TextureKernel(z.form, std::move(operands), to_bool ? Images{} : Images{z}),
         to_bool_(to_bool),
-        code_(static_cast<uint32_t>(code)),
+        code_(code),
         texels_(z.count()),
         push_(push) {}
   std::optional<FloatOperand> constant;
@@ -124,16 +67,20 @@ class BinaryTexture final : public TextureKernel {
     const size_t first = input_image(0) ? 0 : 1;
     SMELT_ASSIGN(const Binding x, r.input(first));
     SMELT_ASSIGN(const Binding y, constant ? constant->bind(r) : r.input(1));
-    const char* family =
-        constant ? (to_bool_ ? "binary_constant_bool" : "binary_constant") : (to_bool_ ? "binary_bool" : "binary");
-    return dispatch(r, family, {code_, 0, packed(), first == 1 ? 1u : 0u}, {x, y, r.output(0)}, texels_, push_);
+    using Variants = shaders::Variant<shaders::BinaryTexture>[2];
+    static constexpr Variants same_shape{shaders::binary_3d, shaders::binary_2d},
+        with_constant{shaders::binary_constant_3d, shaders::binary_constant_2d},
+        to_bool{shaders::binary_bool_3d, shaders::binary_bool_2d},
+        constant_to_bool{shaders::binary_constant_bool_3d, shaders::binary_constant_bool_2d};
+    return run(r, constant ? (to_bool_ ? constant_to_bool : with_constant) : (to_bool_ ? to_bool : same_shape),
+               {.function = code_, .packed = packed(), .swap = first == 1}, {x, y, r.output(0)}, texels_, push_);
   }
 
  private:
   bool to_bool_;
   uint32_t code_;
   uint64_t texels_;
-  TexturePush push_;
+  shaders::BinaryTexture::Push push_;
 };
 
 std::optional<Walk<2>> walk_of(const KernelSpec& spec) {
@@ -142,10 +89,10 @@ std::optional<Walk<2>> walk_of(const KernelSpec& spec) {
                        {broadcast_strides(spec.inputs[0].shape, out), broadcast_strides(spec.inputs[1].shape, out)});
 }
 
-/// 1 if neither operand broadcasts.
-uint32_t same_shape(const KernelSpec& spec) {
+/// True if neither operand broadcasts.
+bool same_shapes(const KernelSpec& spec) {
   const Shape& out = spec.outputs[0].shape;
-  return spec.inputs[0].shape == out && spec.inputs[1].shape == out ? 1 : 0;
+  return spec.inputs[0].shape == out && spec.inputs[1].shape == out;
 }
 
 /// True if division by 0 is an error and the divisor may contain 0.
@@ -182,19 +129,23 @@ bool ignores_sign(Binary fn) {
 
 std::unique_ptr<Kernel> make_binary_float(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
-  const int code = float_code(attrs.fn);
+  const int code = shaders::binary_code_f32(attrs.fn);
   const bool to_bool = gives_bool(attrs.fn);
-  const char* shader =
-      element_shader(spec, {0, 1}, to_bool, {"binary_f32", "binary_f16", "binary_f32_bool", "binary_f16_bool"});
+  const auto shader = element_shader<shaders::Binary>(
+      spec, {0, 1}, to_bool, DType::kF32,
+      {shaders::binary_f32, shaders::binary_f16, shaders::binary_f32_bool, shaders::binary_f16_bool});
   const auto walk = walk_of(spec);
   if (code < 0 || !shader || !walk) return nullptr;
-  const RealPush push{*walk, static_cast<float>(attrs.alpha), to_bool ? GpuActivation{} : gpu_activation(attrs.act)};
-  return std::make_unique<BinaryKernel<RealPush>>(shader, code, std::vector<uint32_t>{same_shape(spec)}, push);
+  return std::make_unique<BinaryKernel<shaders::Binary>>(
+      *shader, shaders::Binary::Constants{.function = static_cast<uint32_t>(code), .same_shape = same_shapes(spec)},
+      shaders::Binary::Push{.walk = *walk,
+                            .alpha = static_cast<float>(attrs.alpha),
+                            .act = to_bool ? GpuActivation{} : gpu_activation(attrs.act)});
 }
 
 std::unique_ptr<Kernel> make_binary_texture(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
-  const int code = float_code(attrs.fn);
+  const int code = shaders::binary_code_f32(attrs.fn);
   const DType dtype = spec.inputs[0].dtype;
   const bool to_bool = gives_bool(attrs.fn);
   if (code < 0 || spec.inputs[1].dtype != dtype || (spec.constant(0) && spec.constant(1))) return nullptr;
@@ -215,17 +166,20 @@ std::unique_ptr<Kernel> make_binary_texture(const KernelSpec& spec) {
     if (!operands[i]) return nullptr;
     sizes[constant ? 0 : i] = operands[i]->size;
   }
-  auto kernel =
-      std::make_unique<BinaryTexture>(std::move(operands), *z, to_bool, code,
-                                      TexturePush{sizes[0], sizes[1], z->size, static_cast<float>(attrs.alpha),
-                                                  to_bool ? GpuActivation{} : gpu_activation(attrs.act)});
+  auto kernel = std::make_unique<BinaryTexture>(
+      std::move(operands), *z, to_bool, static_cast<uint32_t>(code),
+      shaders::BinaryTexture::Push{.x_size = sizes[0],
+                                   .y_size = sizes[1],
+                                   .z_size = z->size,
+                                   .alpha = static_cast<float>(attrs.alpha),
+                                   .act = to_bool ? GpuActivation{} : gpu_activation(attrs.act)});
   kernel->constant = constant;
   return kernel;
 }
 
 std::unique_ptr<Kernel> make_binary_integer(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
-  const int code = integer_code(attrs.fn);
+  const int code = shaders::binary_code_int(attrs.fn);
   const bool to_bool = gives_bool(attrs.fn);
   if (spec.inputs[0].dtype == DType::kU64) {
     if (!ignores_sign(attrs.fn) || attrs.act.kind != ActKind::kNone) return nullptr;
@@ -235,15 +189,17 @@ std::unique_ptr<Kernel> make_binary_integer(const KernelSpec& spec) {
         if (t.dtype == DType::kU64) t.dtype = DType::kI64;
     return make_binary_integer({{spec.node, inputs, spec.constants, outputs}, spec.device});
   }
-  const char* shader = element_shader(spec, {0, 1}, to_bool,
-                                      {"binary_i32", "binary_i64", "binary_i32_bool", "binary_i64_bool"}, DType::kI32);
+  auto shader = element_shader<shaders::BinaryInteger>(
+      spec, {0, 1}, to_bool, DType::kI32,
+      {shaders::binary_i32, shaders::binary_i64, shaders::binary_i32_bool, shaders::binary_i64_bool});
   const auto walk = walk_of(spec);
   if (code < 0 || !shader || !walk || !fits_int32(attrs.alpha)) return nullptr;
-  IntegerPush push{*walk, static_cast<int32_t>(attrs.alpha), 0, 0, 0};
+  shaders::BinaryInteger::Push push{
+      .walk = *walk, .alpha = static_cast<int32_t>(attrs.alpha), .low = 0, .high = 0, .fault_code = 0};
   const bool wide = spec.inputs[0].dtype == DType::kI64;
   if (checks_divisor(spec)) {
     push.fault_code = 1;
-    shader = wide ? "binary_i64_checked" : "binary_i32_checked";
+    shader = wide ? shaders::binary_i64_checked : shaders::binary_i32_checked;
   }
   const Bounds bounds = activation_bounds(attrs.act);
   const bool clamped = !to_bool && attrs.act.kind != ActKind::kNone;
@@ -252,8 +208,11 @@ std::unique_ptr<Kernel> make_binary_integer(const KernelSpec& spec) {
     push.low = fits_int32(bounds.lo) ? static_cast<int32_t>(bounds.lo) : INT32_MIN;
     push.high = fits_int32(bounds.hi) ? static_cast<int32_t>(bounds.hi) : INT32_MAX;
   }
-  return std::make_unique<BinaryKernel<IntegerPush>>(shader, code,
-                                                     std::vector<uint32_t>{same_shape(spec), clamped ? 1u : 0u}, push);
+  return std::make_unique<BinaryKernel<shaders::BinaryInteger>>(
+      *shader,
+      shaders::BinaryInteger::Constants{
+          .function = static_cast<uint32_t>(code), .same_shape = same_shapes(spec), .clamped = clamped},
+      push);
 }
 
 std::unique_ptr<Kernel> make_binary_pow_float64(const KernelSpec& spec) {
@@ -272,17 +231,19 @@ std::unique_ptr<Kernel> make_binary_float64(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
   if (spec.inputs[0].dtype != DType::kF64 || spec.inputs[1].dtype != DType::kF64) return nullptr;
   if (!spec.device.info().float64) return spec.refuse("the device has no float64");
-  const int code = float64_code(attrs.fn);
+  const int code = shaders::binary_code_f64(attrs.fn);
   if (code < 0) return spec.refuse("float64 is not computed with this function");
   const bool to_bool = gives_bool(attrs.fn);
   const auto walk = walk_of(spec);
   if (!walk || spec.outputs[0].dtype != (to_bool ? DType::kBool : DType::kF64)) return nullptr;
-  if (gpu_activation(attrs.act).code > 1)
+  if (gpu_activation(attrs.act).code > shaders::kActBounds)
     return spec.refuse("float64 is not computed with activation ", to_string(attrs.act.kind));
   const Bounds bounds = activation_bounds(attrs.act);
-  const DoublePush push{*walk, attrs.alpha, to_bool ? 0 : bounds.lo, to_bool ? 1 : bounds.hi};
-  return std::make_unique<BinaryKernel<DoublePush>>(to_bool ? "binary_f64_bool" : "binary_f64", code,
-                                                    std::vector<uint32_t>{same_shape(spec)}, push);
+  return std::make_unique<BinaryKernel<shaders::BinaryFloat64>>(
+      to_bool ? shaders::binary_f64_bool : shaders::binary_f64,
+      shaders::BinaryFloat64::Constants{.function = static_cast<uint32_t>(code), .same_shape = same_shapes(spec)},
+      shaders::BinaryFloat64::Push{
+          .walk = *walk, .alpha = attrs.alpha, .low = to_bool ? 0 : bounds.lo, .high = to_bool ? 1 : bounds.hi});
 }
 
 namespace {
@@ -303,9 +264,8 @@ class FixedBinary final : public Kernel {
     SMELT_ASSIGN(const Binding x, r.input(0));
     SMELT_ASSIGN(const Binding y, r.input(1));
     SMELT_ASSIGN(const Binding parameters, r.table("fixed point", std::span<const FixedParameters>(&parameters_, 1)));
-    Dispatch d{"binary_fixed_i16", {kWidth, static_cast<uint32_t>(rule_)}, {x, y, parameters, r.output(0)}};
-    set_grid(d, walk_.n, kWidth);
-    return r.dispatch(d, walk_);
+    return r.run(shaders::binary_fixed_i16, {.rule = static_cast<uint32_t>(rule_)}, {x, y, parameters, r.output(0)},
+                 Grid::flat(walk_.n, kWidth), {.walk = walk_});
   }
 
  private:

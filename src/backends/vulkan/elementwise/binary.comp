@@ -1,7 +1,11 @@
 #version 450
 // z = act(f(x, y)) with broadcasting; specialization constant 1 is the function, 2 says that neither operand repeats.
-// RESULT is the type of z. TEXTURE: x and y are images; so is z, without a RESULT.
+// OUT is the type of z. TEXTURE: x and y are images; so is z, without a OUT.
 // CONSTANT: y is in a buffer, with strides; kSwap: it stands before x.
+//@ binary_{IN=f32,f16} OUT=IN
+//@ binary_{IN=f32,f16}_{OUT=bool}
+//@ BinaryTexture: binary[_constant=CONSTANT]_{TEXTURE=3d,2d}
+//@ BinaryTexture: binary[_constant=CONSTANT]_{OUT=bool}_{TEXTURE=3d,2d}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
@@ -21,13 +25,10 @@ layout(push_constant) uniform Push {
   ivec4 x_size, y_size;  // CONSTANT: of y the strides
   ivec4 z_size;
 #else
-  uint n, rank;
-  uint size[8];
-  int x_stride[8], y_stride[8];
+  WALK_2(x, y)
 #endif
   float alpha;
-  uint act;
-  float act_a, act_b;
+  ACTIVATION
 };
 #ifdef TEXTURE
 layout(set = 0, binding = 0) uniform READ_IMAGE xs;
@@ -36,21 +37,20 @@ layout(set = 0, binding = 1) readonly buffer Y { float ys[]; };
 #else
 layout(set = 0, binding = 1) uniform READ_IMAGE ys;
 #endif
-#ifdef RESULT
-layout(set = 0, binding = 2) writeonly buffer Z { RESULT zs[]; };
+#ifdef OUT
+layout(set = 0, binding = 2) writeonly buffer Z { OUT zs[]; };
 #else
 layout(set = 0, binding = 2) writeonly uniform WRITE_IMAGE zs;
 #endif
 #else
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
-layout(set = 0, binding = 1) readonly buffer Y { STORED ys[]; };
-layout(set = 0, binding = 2) writeonly buffer Z { RESULT zs[]; };
+layout(set = 0, binding = 0) readonly buffer X { IN xs[]; };
+layout(set = 0, binding = 1) readonly buffer Y { IN ys[]; };
+layout(set = 0, binding = 2) writeonly buffer Z { OUT zs[]; };
 #endif
 
 float f(float x, float y) {
-#define SMELT_BINARY(name, code, value) case code: return value;
   switch (kFunction) {
-#include "binary_functions.inc"
+#include "binary_f32.inc"
   }
   return x;
 }
@@ -82,11 +82,11 @@ void main() {
     y = x;
     x = first;
   }
-#ifdef RESULT
+#ifdef OUT
   ivec4 e = place;
   e[kPacked] <<= 2;
   [[unroll]] for (int k = 0; k < 4; ++k) {
-    if (e[kPacked] < z_size[kPacked]) zs[order_of(e, z_size)] = RESULT(f(x[k], y[k]));
+    if (e[kPacked] < z_size[kPacked]) zs[order_of(e, z_size)] = OUT(f(x[k], y[k]));
     ++e[kPacked];
   }
 #else
@@ -104,6 +104,6 @@ void main() {
     STRIDED_OFFSET(at_x, i, rank, size, x_stride)
     STRIDED_OFFSET(at_y, i, rank, size, y_stride)
   }
-  zs[i] = RESULT(activate(f(float(xs[at_x]), float(ys[at_y])), act, act_a, act_b));
+  zs[i] = OUT(activate(f(float(xs[at_x]), float(ys[at_y])), act, act_a, act_b));
 }
 #endif

@@ -1,6 +1,7 @@
 #version 450
-// Sums, differences and products of stored integers with broadcasting, bit-equal with FixedArithmetic and
+// Sums, differences and products of quantized values with broadcasting, bit-equal with FixedArithmetic and
 // ShiftedArithmetic (ops/elementwise/binary_fixed.h). Specialization constant 1 is the rule.
+//@ binary_fixed_{ELEMENT=i16}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "strides.glsl"
@@ -9,12 +10,10 @@
 const uint kProduct = 0, kSum = 1, kShifted = 2;
 layout(constant_id = 1) const uint kRule = 0;
 layout(push_constant) uniform Push {
-  uint n, rank;
-  uint size[8];
-  int x_stride[8], y_stride[8];
+  WALK_2(x, y)
 };
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
-layout(set = 0, binding = 1) readonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
+layout(set = 0, binding = 1) readonly buffer Y { ELEMENT ys[]; };
 layout(set = 0, binding = 2) readonly buffer P {
   int zero_a, zero_b, zero, low, high;
   int sign_b;     // -1 or 1
@@ -22,7 +21,7 @@ layout(set = 0, binding = 2) readonly buffer P {
   ivec2 a, b;     // their factors; of kShifted the shifts to the right
   ivec2 out_factor;
 };
-layout(set = 0, binding = 3) writeonly buffer Z { STORED zs[]; };
+layout(set = 0, binding = 3) writeonly buffer Z { ELEMENT zs[]; };
 
 void main() {
   const uint i = flat_id();
@@ -41,5 +40,5 @@ void main() {
     r = clamp(divide_by_pot(x, uint(a.x)) + sign_b * divide_by_pot(y, uint(b.x)), -32768, 32767);
   }
   // Beyond these bounds nothing changes any more, and the sum fits.
-  zs[i] = STORED(clamp(clamp(r, -0x3fffffff, 0x3fffffff) + zero, low, high));
+  zs[i] = ELEMENT(clamp(clamp(r, -0x3fffffff, 0x3fffffff) + zero, low, high));
 }

@@ -1,6 +1,8 @@
 #version 450
 // z = clamp(f(x, y)) of float64 values with broadcasting; specialization constant 1 is the function, 2 says that
-// neither operand repeats. RESULT is the type of z.
+// neither operand repeats. OUT is the type of z.
+//@ binary_{OUT=f64}
+//@ binary_f64_{OUT=bool}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "float64_math.glsl"
@@ -9,19 +11,16 @@
 layout(constant_id = 1) const uint kFunction = 0;
 layout(constant_id = 2) const bool kSameShape = false;
 layout(push_constant) uniform Push {
-  uint n, rank;
-  uint size[8];
-  int x_stride[8], y_stride[8];
+  WALK_2(x, y)
   double alpha, low, high;
 };
 layout(set = 0, binding = 0) readonly buffer X { double xs[]; };
 layout(set = 0, binding = 1) readonly buffer Y { double ys[]; };
-layout(set = 0, binding = 2) writeonly buffer Z { RESULT zs[]; };
+layout(set = 0, binding = 2) writeonly buffer Z { OUT zs[]; };
 
 double f(double x, double y) {
-#define SMELT_DOUBLE(name, code, value) case code: return value;
   switch (kFunction) {
-#include "float64_functions.inc"
+#include "binary_f64.inc"
   }
   return x;
 }
@@ -35,5 +34,5 @@ void main() {
     STRIDED_OFFSET(at_y, i, rank, size, y_stride)
   }
   const double r = f(xs[at_x], ys[at_y]);
-  zs[i] = RESULT(r < low ? low : (r > high ? high : r));
+  zs[i] = OUT(r < low ? low : (r > high ? high : r));
 }

@@ -1,7 +1,9 @@
 #version 450
 // z = f(x, y) of integers with broadcasting; specialization constant 1 is the function, 2 says that neither operand
 // repeats, 3 that the result is clamped.
-// RESULT is the type of z. CHECKED: a divisor of 0 sets `faults`.
+// OUT is the type of z. CHECKED: a divisor of 0 sets `faults`.
+//@ binary_{T=i32,i64}[_checked=CHECKED] OUT=T
+//@ binary_{T=i32,i64}_{OUT=bool}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "strides.glsl"
@@ -10,16 +12,14 @@ layout(constant_id = 1) const uint kFunction = 0;
 layout(constant_id = 2) const bool kSameShape = false;
 layout(constant_id = 3) const bool kClamped = false;
 layout(push_constant) uniform Push {
-  uint n, rank;
-  uint size[8];
-  int x_stride[8], y_stride[8];
+  WALK_2(x, y)
   int alpha;
   int low, high;
   uint fault_code;
 };
 layout(set = 0, binding = 0) readonly buffer X { T xs[]; };
 layout(set = 0, binding = 1) readonly buffer Y { T ys[]; };
-layout(set = 0, binding = 2) writeonly buffer Z { RESULT zs[]; };
+layout(set = 0, binding = 2) writeonly buffer Z { OUT zs[]; };
 #ifdef CHECKED
 layout(set = 0, binding = 3) buffer F { uint faults[]; };
 #endif
@@ -47,9 +47,8 @@ T power_of(T x, T y) {
 }
 
 T f(T x, T y) {
-#define SMELT_INTEGER(name, code, value) case code: return value;
   switch (kFunction) {
-#include "integer_functions.inc"
+#include "binary_int.inc"
   }
   return x;
 }
@@ -66,5 +65,5 @@ void main() {
   if (ys[at_y] == T(0)) faults[0] = fault_code;
 #endif
   const T r = f(xs[at_x], ys[at_y]);
-  zs[i] = RESULT(!kClamped ? r : (r < T(low) ? T(low) : (r > T(high) ? T(high) : r)));
+  zs[i] = OUT(!kClamped ? r : (r < T(low) ? T(low) : (r > T(high) ? T(high) : r)));
 }

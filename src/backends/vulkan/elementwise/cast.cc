@@ -7,63 +7,56 @@
 #include "backends/vulkan/layout/texture_kernel.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/elementwise/elementwise.h"
+#include "shaders/cast.h"
 #include "tensor/numeric.h"
 
 namespace smelt::vulkan {
 namespace {
 
-struct Push {
-  uint32_t n;
-  int32_t low, high;
-};
-
 class CastKernel final : public Kernel {
  public:
-  CastKernel(const char* shader, bool saturate, const Push& push) : shader_(shader), saturate_(saturate), push_(push) {}
+  CastKernel(shaders::Variant<shaders::Cast> shader, bool saturate, const shaders::Cast::Push& push)
+      : shader_(shader), saturate_(saturate), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    Dispatch d{shader_, {kWidth, saturate_ ? 1u : 0u}, {x, r.output(0)}};
-    set_grid(d, push_.n, kWidth);
-    return r.dispatch(d, push_);
+    return r.run(shader_, {.saturate = saturate_}, {x, r.output(0)}, Grid::flat(push_.n, kWidth), push_);
   }
 
  private:
-  const char* shader_;
+  shaders::Variant<shaders::Cast> shader_;
   bool saturate_;
-  Push push_;
+  shaders::Cast::Push push_;
 };
 
 /// Casts an image of floats to integers in a buffer.
 class CastFromTexture final : public TextureKernel {
  public:
-  CastFromTexture(const TextureForm& form, const ImageLayout& x, std::string family, bool saturate, const Push& push)
+  using Variants = shaders::Variant<shaders::CastTexture>[2];
+  CastFromTexture(const TextureForm& form, const ImageLayout& x, const Variants& shaders, bool saturate,
+                  const shaders::CastTexture::Push& push)
       : TextureKernel(form, {x}, {}),
         packed_x_(static_cast<uint32_t>(x.packed())),
-        family_(std::move(family)),
+        shaders_{shaders[0], shaders[1]},
         saturate_(saturate),
-        push_{x.size, push} {}
+        push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    return dispatch(r, family_.c_str(), {saturate_ ? 1u : 0u, packed_x_}, {x, r.output(0)}, push_.own.n, push_);
+    return run(r, shaders_, {.saturate = saturate_, .packed_x = packed_x_}, {x, r.output(0)}, push_.n, push_);
   }
 
  private:
-  struct TexturePush {
-    GpuSize x;
-    Push own;
-  };
   uint32_t packed_x_;
-  std::string family_;
+  Variants shaders_;
   bool saturate_;
-  TexturePush push_;
+  shaders::CastTexture::Push push_;
 };
 
 bool saturates(const KernelSpec& spec) {
   return spec.attrs<CastAttrs>().clamp && is_float(spec.inputs[0].dtype) && is_integer(spec.outputs[0].dtype);
 }
 
-Push push_of(const KernelSpec& spec, DType to) {
-  Push push{static_cast<uint32_t>(spec.outputs[0].shape.elements()), 0, 0};
+shaders::Cast::Push push_of(const KernelSpec& spec, DType to) {
+  shaders::Cast::Push push{.n = static_cast<uint32_t>(spec.outputs[0].shape.elements()), .low = 0, .high = 0};
   if (saturates(spec) && to != DType::kI64 && to != DType::kU32) {  // whose bounds the shader knows
     push.low = static_cast<int32_t>(int_min(to));
     push.high = static_cast<int32_t>(int_max(to));
@@ -78,10 +71,15 @@ std::unique_ptr<Kernel> make_cast_from_texture(const KernelSpec& spec) {
   if (!is_float(spec.inputs[0].dtype) || spec.constant(0) || spec.inputs[0].quant || spec.outputs[0].quant ||
       (to == DType::kI64 && !spec.device.info().int64))
     return nullptr;
-  std::string family = "cast_to_" + type_suffix(to);
+  const std::string family = "cast_to_" + type_suffix(to);
+  const auto volumes = shaders::find_variant<shaders::CastTexture>(family + "_3d"),
+             planes = shaders::find_variant<shaders::CastTexture>(family + "_2d");
   const auto x = existing_image(spec, 0);
-  if (!x || !find_shader((family + "_3d").c_str())) return nullptr;
-  return std::make_unique<CastFromTexture>(spec.form, *x, std::move(family), saturates(spec), push_of(spec, to));
+  if (!x || !volumes || !planes) return nullptr;
+  const shaders::Cast::Push push = push_of(spec, to);
+  return std::make_unique<CastFromTexture>(
+      spec.form, *x, CastFromTexture::Variants{*volumes, *planes}, saturates(spec),
+      shaders::CastTexture::Push{.x_size = x->size, .n = push.n, .low = push.low, .high = push.high});
 }
 
 std::unique_ptr<Kernel> make_cast(const KernelSpec& spec) {
@@ -98,9 +96,9 @@ std::unique_ptr<Kernel> make_cast(const KernelSpec& spec) {
     return spec.refuse("the device has no 64-bit integers");
   if ((from == DType::kF64 || to == DType::kF64) && !spec.device.info().float64)
     return spec.refuse("the device has no float64");
-  const Shader* shader = find_shader(("cast_" + type_suffix(from) + "_" + type_suffix(to)).c_str());
+  const auto shader = shaders::find_variant<shaders::Cast>("cast_" + type_suffix(from) + "_" + type_suffix(to));
   if (!shader) return nullptr;
-  return std::make_unique<CastKernel>(shader->name, saturates(spec), push_of(spec, to));
+  return std::make_unique<CastKernel>(*shader, saturates(spec), push_of(spec, to));
 }
 
 }  // namespace smelt::vulkan

@@ -1,10 +1,17 @@
 #version 450
-// y = x as another element type. Variants define STORED and RESULT, the types in buffers, and FROM_ and TO_ with the
+// y = x as another element type. Variants define IN and OUT, the types in buffers, and FROM_ and TO_ with the
 // kind of element: FLOAT, DOUBLE, BF16 (in uint16_t), INT, LONG, SHORT (of 16 bits), USHORT, UINT, BOOL. Floats out of
 // the range of integers wrap; specialization constant 1 makes them saturate. Elements of 16 bits are only loaded and
 // stored: few devices compute with them.
+//@ cast_{IN=f32,f16,bf16,f64,i16,u16,i32,u32,i64}_{OUT=f32,f16,bf16,f64,bool,i8,u8,i16,u16,i32,u32,i64} where IN!=OUT
+//@ cast_{IN=bool,i8,u8}_{OUT=f64}
+//@ CastTexture: cast_to_{OUT=bool,i8,u8,i32,i64}_{TEXTURE=3d,2d}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
+
+#if defined(OUT_U32) && !defined(IN_INTEGER)
+#define TO_UINT
+#endif
 
 layout(constant_id = 1) const bool kSaturate = false;
 #ifdef TEXTURE
@@ -21,28 +28,28 @@ layout(push_constant) uniform Push {
 #ifdef TEXTURE
 layout(set = 0, binding = 0) uniform READ_IMAGE xs;
 #else
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
+layout(set = 0, binding = 0) readonly buffer X { IN xs[]; };
 #endif
-layout(set = 0, binding = 1) writeonly buffer Y { RESULT ys[]; };
+layout(set = 0, binding = 1) writeonly buffer Y { OUT ys[]; };
 
 #ifdef TEXTURE
 #define VALUE float
 float load(uint i) { return element(xs, int(i), x_size, kPackedX); }
-#elif defined(FROM_BF16)
+#elif defined(IN_BF16)
 #define VALUE float
 float load(uint i) { return uintBitsToFloat(uint(xs[i]) << 16); }
-#elif defined(FROM_FLOAT)
+#elif defined(IN_F32) || defined(IN_F16)
 #define VALUE float
 float load(uint i) { return float(xs[i]); }
-#elif defined(FROM_DOUBLE)
+#elif defined(IN_F64)
 #define VALUE double
 double load(uint i) { return xs[i]; }
-#elif defined(FROM_SHORT)
+#elif defined(IN_I16) || defined(IN_U16)
 #define VALUE int
 int load(uint i) { return int(xs[i]); }
 #else
-#define VALUE STORED
-STORED load(uint i) { return xs[i]; }
+#define VALUE IN
+IN load(uint i) { return xs[i]; }
 #endif
 
 bool is_nan(float v) { return (floatBitsToUint(v) & 0x7fffffffu) > 0x7f800000u; }
@@ -73,7 +80,7 @@ uint to_uint(float v) {
 }
 uint to_uint(int v) { return uint(v); }
 #endif
-#ifdef FROM_DOUBLE
+#ifdef IN_F64
 double power_of_2(int n) { return packDouble2x32(uvec2(0, uint(1023 + n) << 20)); }
 // As of a float.
 int low_word(double v) {
@@ -97,7 +104,7 @@ uint to_uint(double v) {
   return v >= 4294967296.0LF ? 0xffffffffu : (v > 0.0LF ? uint(v) : 0u);
 }
 #endif
-#ifdef WIDE
+#if defined(IN_I64) || defined(OUT_I64)
 int64_t to_long(double v) {
   if (isnan(v)) return int64_t(0);
   if (v >= power_of_2(63)) return int64_t(0x7fffffffffffffffL);
@@ -106,7 +113,7 @@ int64_t to_long(double v) {
 }
 #endif
 #endif
-#ifdef WIDE
+#if defined(IN_I64) || defined(OUT_I64)
 int64_t to_long(float v) {
   if (is_nan(v)) return int64_t(0);
   if (v >= 9223372036854775808.0) return int64_t(0x7fffffffffffffffL);
@@ -121,23 +128,23 @@ int to_int(int64_t v) { return int(v); }
 int to_int(int v) { return v; }
 int to_int(uint v) { return int(v); }
 
-#ifdef TO_BF16
+#ifdef OUT_BF16
 uint convert(VALUE x) {
   const float v = float(x);
   const uint bits = floatBitsToUint(v);
   return is_nan(v) ? (bits >> 16 | 0x40u) : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
 }
-#elif defined(TO_DOUBLE)
+#elif defined(OUT_F64)
 double convert(VALUE x) { return double(x); }
-#elif defined(TO_FLOAT)
+#elif defined(OUT_F32) || defined(OUT_F16)
 float convert(VALUE x) { return float(x); }
-#elif defined(TO_BOOL)
+#elif defined(OUT_BOOL)
 int convert(VALUE x) { return x != VALUE(0) ? 1 : 0; }
-#elif defined(TO_LONG)
+#elif defined(OUT_I64)
 int64_t convert(VALUE x) { return to_long(x); }
 #elif defined(TO_UINT)
 uint convert(VALUE x) { return to_uint(x); }
-#elif defined(TO_USHORT)
+#elif defined(OUT_U16)
 uint convert(VALUE x) { return uint(to_int(x)); }
 #else
 int convert(VALUE x) { return to_int(x); }
@@ -145,5 +152,5 @@ int convert(VALUE x) { return to_int(x); }
 
 void main() {
   const uint i = flat_id();
-  if (i < n) ys[i] = RESULT(convert(load(i)));
+  if (i < n) ys[i] = OUT(convert(load(i)));
 }

@@ -6,13 +6,19 @@
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "base/cat.h"
 #include "ops/common/run_reference.h"
+#include "shaders/lookup_table.h"
+#include "shaders/lookup_table_pair.h"
 #include "tensor/quant_params.h"
 
 namespace smelt::vulkan {
 namespace {
 
-constexpr const char* kShaders[] = {"table_8", "table_16", "table_32", "table_64"};
-constexpr const char* kInt16Shaders[] = {"table_words_8", "table_words_16", "table_words_32", "table_words_64"};
+/// By the width of the result, for indices of 8 and of 16 bits.
+constexpr shaders::Variant<shaders::LookupTable> kShaders[][2] = {
+    {shaders::lookup_table_u8_8, shaders::lookup_table_u16_8},
+    {shaders::lookup_table_u8_16, shaders::lookup_table_u16_16},
+    {shaders::lookup_table_u8_32, shaders::lookup_table_u16_32},
+    {shaders::lookup_table_u8_64, shaders::lookup_table_u16_64}};
 
 /// True for per-tensor quantization parameters or none.
 bool per_tensor_or_none(const ValueType& t) { return !t.quant || is_per_tensor(t.quant); }
@@ -67,10 +73,8 @@ class LookupTable final : public Kernel {
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
     SMELT_ASSIGN(const Binding table, upload(r, table_, this));
-    Dispatch d{
-        (words_ ? kInt16Shaders : kShaders)[element_width_index(table_.dtype())], {kWidth}, {x, table, r.output(0)}};
-    set_grid(d, n_, kWidth);
-    return r.dispatch(d, n_);
+    return r.run(kShaders[element_width_index(table_.dtype())][words_ ? 1 : 0], {}, {x, table, r.output(0)},
+                 Grid::flat(n_, kWidth), {.n = n_});
   }
 
  private:
@@ -86,9 +90,8 @@ class LookupTablePair final : public Kernel {
     SMELT_ASSIGN(const Binding x, r.input(0));
     SMELT_ASSIGN(const Binding y, r.input(1));
     SMELT_ASSIGN(const Binding table, upload(r, table_, this));
-    Dispatch d{"table_pair", {kWidth}, {x, y, table, r.output(0)}};
-    set_grid(d, walk_.n, kWidth);
-    return r.dispatch(d, walk_);
+    return r.run(shaders::lookup_table_pair, {}, {x, y, table, r.output(0)}, Grid::flat(walk_.n, kWidth),
+                 {.walk = walk_});
   }
 
  private:

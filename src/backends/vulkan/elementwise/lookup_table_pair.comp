@@ -1,13 +1,12 @@
 #version 450
 // z = table[x][y] for 8-bit x and y with broadcasting.
+//@ lookup_table_pair
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "strides.glsl"
 
 layout(push_constant) uniform Push {
-  uint n, rank;
-  uint size[8];
-  int x_stride[8], y_stride[8];
+  WALK_2(x, y)
 };
 layout(set = 0, binding = 0) readonly buffer X { uint8_t xs[]; };
 layout(set = 0, binding = 1) readonly buffer Y { uint8_t ys[]; };

@@ -1,6 +1,9 @@
 #version 450
-// y = f(x), element by element; specialization constant 1 is the function. RESULT is the type of y. Of buffers or,
+// y = f(x), element by element; specialization constant 1 is the function. OUT is the type of y. Of buffers or,
 // by TEXTURE, of images of one layout.
+//@ unary_{IN=f32,f16} OUT=IN
+//@ unary_{IN=f32,f16}_{OUT=bool}
+//@ UnaryTexture: unary_{TEXTURE=3d,2d}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "real_functions.glsl"
@@ -21,14 +24,13 @@ layout(push_constant) uniform Push {
 layout(set = 0, binding = 0) uniform READ_IMAGE xs;
 layout(set = 0, binding = 1) writeonly uniform WRITE_IMAGE ys;
 #else
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
-layout(set = 0, binding = 1) writeonly buffer Y { RESULT ys[]; };
+layout(set = 0, binding = 0) readonly buffer X { IN xs[]; };
+layout(set = 0, binding = 1) writeonly buffer Y { OUT ys[]; };
 #endif
 
 float f(float x) {
-#define SMELT_UNARY(name, code, value) case code: return value;
   switch (kFunction) {
-#include "unary_functions.inc"
+#include "unary_f32.inc"
   }
   return x;
 }
@@ -46,6 +48,6 @@ void main() {
 #else
 void main() {
   const uint i = flat_id();
-  if (i < n) ys[i] = RESULT(f(float(xs[i])));
+  if (i < n) ys[i] = OUT(f(float(xs[i])));
 }
 #endif

@@ -1,5 +1,7 @@
 #version 450
-// y = f(x) of float64 values, element by element; specialization constant 1 is the function. RESULT is the type of y.
+// y = f(x) of float64 values, element by element; specialization constant 1 is the function. OUT is the type of y.
+//@ unary_{OUT=f64}
+//@ unary_f64_{OUT=bool}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "float64_math.glsl"
@@ -10,7 +12,7 @@ layout(push_constant) uniform Push {
   double a, b, c;
 };
 layout(set = 0, binding = 0) readonly buffer X { double xs[]; };
-layout(set = 0, binding = 1) writeonly buffer Y { RESULT ys[]; };
+layout(set = 0, binding = 1) writeonly buffer Y { OUT ys[]; };
 
 // The nearest whole number, of two the even one.
 double round_even(double x) {
@@ -21,14 +23,13 @@ double round_even(double x) {
 }
 
 double f(double x) {
-#define SMELT_UNARY_DOUBLE(name, code, value) case code: return value;
   switch (kFunction) {
-#include "unary_float64_functions.inc"
+#include "unary_f64.inc"
   }
   return x;
 }
 
 void main() {
   const uint i = flat_id();
-  if (i < n) ys[i] = RESULT(f(xs[i]));
+  if (i < n) ys[i] = OUT(f(xs[i]));
 }

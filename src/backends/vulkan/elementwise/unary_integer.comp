@@ -1,5 +1,7 @@
 #version 450
-// y = f(x) of signed integers, element by element; specialization constant 1 is the function. RESULT is the type of y.
+// y = f(x) of signed integers, element by element; specialization constant 1 is the function. OUT is the type of y.
+//@ unary_{T=i32,i64} OUT=T
+//@ unary_{T=i32,i64}_{OUT=bool}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -9,17 +11,16 @@ layout(push_constant) uniform Push {
   int low, high;
 };
 layout(set = 0, binding = 0) readonly buffer X { T xs[]; };
-layout(set = 0, binding = 1) writeonly buffer Y { RESULT ys[]; };
+layout(set = 0, binding = 1) writeonly buffer Y { OUT ys[]; };
 
 T f(T x) {
-#define SMELT_UNARY_INTEGER(name, code, value) case code: return value;
   switch (kFunction) {
-#include "unary_integer_functions.inc"
+#include "unary_int.inc"
   }
   return x;
 }
 
 void main() {
   const uint i = flat_id();
-  if (i < n) ys[i] = RESULT(f(xs[i]));
+  if (i < n) ys[i] = OUT(f(xs[i]));
 }

@@ -1,51 +1,46 @@
+#include "shaders/where.h"
 #include "backends/vulkan/core/strides.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/layout/texture_kernel.h"
 #include "backends/vulkan/record/kernel_recorder.h"
+#include "shaders/where_texture.h"
 
 namespace smelt::vulkan {
 namespace {
 
-constexpr const char* kShaders[] = {"where_8", "where_16", "where_32", "where_64"};
-
 class WhereKernel final : public Kernel {
  public:
-  WhereKernel(const char* shader, const Walk<3>& walk) : shader_(shader), walk_(walk) {}
+  WhereKernel(shaders::Variant<shaders::Where> shader, const Walk<3>& walk) : shader_(shader), walk_(walk) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding c, r.input(0));
     SMELT_ASSIGN(const Binding a, r.input(1));
     SMELT_ASSIGN(const Binding b, r.input(2));
-    Dispatch d{shader_, {kWidth}, {c, a, b, r.output(0)}};
-    set_grid(d, walk_.n, kWidth);
-    return r.dispatch(d, walk_);
+    return r.run(shader_, {}, {c, a, b, r.output(0)}, Grid::flat(walk_.n, kWidth), {.walk = walk_});
   }
 
  private:
-  const char* shader_;
+  shaders::Variant<shaders::Where> shader_;
   Walk<3> walk_;
-};
-
-/// The layout of where_texture.comp.
-struct WhereTexturePush {
-  GpuSize a, b, y;
-  GpuSize c_stride;
-  uint32_t n;
 };
 
 class WhereTexture final : public TextureKernel {
  public:
   WhereTexture(const ImageLayout& a, const ImageLayout& b, const ImageLayout& y, const GpuSize& c_stride)
       : TextureKernel({std::nullopt, a, b}, y),
-        push_{a.size, b.size, y.size, c_stride, static_cast<uint32_t>(y.count())} {}
+        push_{.a_size = a.size,
+              .b_size = b.size,
+              .y_size = y.size,
+              .c_stride = c_stride,
+              .n = static_cast<uint32_t>(y.count())} {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding c, r.input(0));
     SMELT_ASSIGN(const Binding a, r.input(1));
     SMELT_ASSIGN(const Binding b, r.input(2));
-    return dispatch(r, "where", {packed()}, {c, a, b, r.output(0)}, push_.n, push_);
+    return run(r, {shaders::where_3d, shaders::where_2d}, {.packed = packed()}, {c, a, b, r.output(0)}, push_.n, push_);
   }
 
  private:
-  WhereTexturePush push_;
+  shaders::WhereTexture::Push push_;
 };
 
 }  // namespace
@@ -71,6 +66,8 @@ std::unique_ptr<Kernel> make_where(const KernelSpec& spec) {
       Walk<3>::make(out, {broadcast_strides(spec.inputs[0].shape, out), broadcast_strides(spec.inputs[1].shape, out),
                           broadcast_strides(spec.inputs[2].shape, out)});
   if (!walk) return nullptr;
+  constexpr shaders::Variant<shaders::Where> kShaders[] = {shaders::where_8, shaders::where_16, shaders::where_32,
+                                                           shaders::where_64};
   return std::make_unique<WhereKernel>(kShaders[width], *walk);
 }
 

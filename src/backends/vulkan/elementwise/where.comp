@@ -1,18 +1,17 @@
 #version 450
 // y = condition ? a : b with broadcasting, for elements of any type.
+//@ where_{ELEMENT=8,16,32,64}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "strides.glsl"
 
 layout(push_constant) uniform Push {
-  uint n, rank;
-  uint size[6];
-  int c_stride[6], a_stride[6], b_stride[6];
+  WALK_3(c, a, b)
 };
 layout(set = 0, binding = 0) readonly buffer C { uint8_t cs[]; };
-layout(set = 0, binding = 1) readonly buffer A { STORED as[]; };
-layout(set = 0, binding = 2) readonly buffer B { STORED bs[]; };
-layout(set = 0, binding = 3) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 1) readonly buffer A { ELEMENT as[]; };
+layout(set = 0, binding = 2) readonly buffer B { ELEMENT bs[]; };
+layout(set = 0, binding = 3) writeonly buffer Y { ELEMENT ys[]; };
 
 void main() {
   const uint i = flat_id();

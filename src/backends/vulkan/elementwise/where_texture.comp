@@ -1,5 +1,6 @@
 #version 450
 // y = condition ? a : b of images with broadcasting; the condition is in a buffer.
+//@ where_{TEXTURE=3d,2d}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "texture.glsl"

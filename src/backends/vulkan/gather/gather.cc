@@ -6,21 +6,16 @@
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/common/index.h"
 #include "ops/gather/gather.h"
+#include "shaders/gather.h"
 
 namespace smelt::vulkan {
 namespace {
 
-constexpr const char* kShaders[][2] = {{"gather_8_i32", "gather_8_i64"},
-                                       {"gather_16_i32", "gather_16_i64"},
-                                       {"gather_32_i32", "gather_32_i64"},
-                                       {"gather_64_i32", "gather_64_i64"}};
+constexpr shaders::Variant<shaders::Gather> kShaders[][2] = {{shaders::gather_8_i32, shaders::gather_8_i64},
+                                                             {shaders::gather_16_i32, shaders::gather_16_i64},
+                                                             {shaders::gather_32_i32, shaders::gather_32_i64},
+                                                             {shaders::gather_64_i32, shaders::gather_64_i64}};
 constexpr size_t kMaxTuple = 4;
-
-struct Push {
-  Walk<2> walk;
-  uint32_t extent = 1, stride = 0;
-  uint32_t fault_code = 0;
-};
 
 /// The dimensions that one tuple of indices addresses.
 struct Picked {
@@ -28,38 +23,41 @@ struct Picked {
   std::vector<uint32_t> extents, strides;
 };
 
-/// Specialization constants from id 1 on.
-std::vector<uint32_t> constants_of(const Picked& picked) {
-  std::vector<uint32_t> c{static_cast<uint32_t>(picked.extents.size()), picked.negative ? 1u : 0u, 1, 1, 1, 0, 0, 0};
-  for (size_t k = 1; k < picked.extents.size(); ++k) {
-    c[1 + k] = picked.extents[k];
-    c[4 + k] = picked.strides[k];
-  }
-  return c;
+/// Specialization constants of Interface for them.
+template <class Interface>
+typename Interface::Constants constants_of(const Picked& picked) {
+  const auto extent = [&](size_t k) { return k < picked.extents.size() ? picked.extents[k] : 1; };
+  const auto stride = [&](size_t k) { return k < picked.strides.size() ? picked.strides[k] : 0; };
+  return {.tuple = static_cast<uint32_t>(picked.extents.size()),
+          .negative = picked.negative,
+          .extent1 = extent(1),
+          .extent2 = extent(2),
+          .extent3 = extent(3),
+          .stride1 = stride(1),
+          .stride2 = stride(2),
+          .stride3 = stride(3)};
 }
 
 class GatherKernel final : public Kernel {
  public:
-  GatherKernel(const char* shader, size_t x, size_t indices, const Walk<2>& walk, const Picked& picked)
-      : shader_(shader), x_(x), indices_(indices) {
-    push_.walk = walk;
-    push_.extent = picked.extents[0];
-    push_.stride = picked.strides[0];
-    constants_ = constants_of(picked);
-    constants_.insert(constants_.begin(), kWidth);
-  }
+  GatherKernel(shaders::Variant<shaders::Gather> shader, size_t x, size_t indices, const Walk<2>& walk,
+               const Picked& picked)
+      : shader_(shader),
+        x_(x),
+        indices_(indices),
+        push_{.walk = walk, .extent = picked.extents[0], .stride = picked.strides[0], .fault_code = 0},
+        constants_(constants_of<shaders::Gather>(picked)) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(x_));
     SMELT_ASSIGN(const Binding indices, r.input(indices_));
-    Dispatch d{shader_, constants_, {x, indices, r.output(0), r.faults()}};
-    return dispatch_checked(r, std::move(d), push_.walk.n, push_);
+    return run_checked(r, shader_, constants_, {x, indices, r.output(0), r.faults()}, push_.walk.n, push_);
   }
 
  private:
-  const char* shader_;
+  shaders::Variant<shaders::Gather> shader_;
   size_t x_, indices_;
-  Push push_;
-  std::vector<uint32_t> constants_;
+  shaders::Gather::Push push_;
+  shaders::Gather::Constants constants_;
 };
 
 /// How a node gathers: the output is written along `space`; x and the indices are read at `strides`.
@@ -178,35 +176,34 @@ std::optional<Plan> plan_of(const KernelSpec& spec) {
 /// The result is an image; x and the indices are buffers.
 class GatherTexture final : public TextureKernel {
  public:
-  GatherTexture(const ImageLayout& y, const Plan& plan, const Walk<2, 6>& walk, std::string shader)
-      : TextureKernel(Images{}, y), x_(plan.x), indices_(plan.indices), shader_(std::move(shader)) {
-    push_.y = y.size;
-    push_.walk = walk;
+  using Variants = shaders::Variant<shaders::GatherTexture>[2];
+  GatherTexture(const ImageLayout& y, const Plan& plan, const Walk<2, 6>& walk, const Variants& shaders)
+      : TextureKernel(Images{}, y),
+        x_(plan.x),
+        indices_(plan.indices),
+        shaders_{shaders[0], shaders[1]},
+        push_{.y_size = y.size,
+              .walk = walk,
+              .extent = plan.picked.extents[0],
+              .stride = plan.picked.strides[0],
+              .fault_code = 0},
+        constants_(constants_of<shaders::GatherTexture>(plan.picked)) {
     push_.walk.n = static_cast<uint32_t>(y.count());
-    push_.extent = plan.picked.extents[0];
-    push_.stride = plan.picked.strides[0];
-    constants_ = constants_of(plan.picked);
-    constants_.push_back(packed());
+    constants_.packed = packed();
   }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(x_));
     SMELT_ASSIGN(const Binding indices, r.input(indices_));
-    TexturePush push = push_;
+    shaders::GatherTexture::Push push = push_;
     push.fault_code = r.fault_code();
-    return dispatch(r, shader_.c_str(), constants_, {x, indices, r.output(0), r.faults()}, push.walk.n, push);
+    return run(r, shaders_, constants_, {x, indices, r.output(0), r.faults()}, push.walk.n, push);
   }
 
  private:
-  struct TexturePush {
-    GpuSize y{};
-    Walk<2, 6> walk;
-    uint32_t extent = 1, stride = 0;
-    uint32_t fault_code = 0;
-  };
   size_t x_, indices_;
-  std::string shader_;
-  TexturePush push_;
-  std::vector<uint32_t> constants_;
+  Variants shaders_;
+  shaders::GatherTexture::Push push_;
+  shaders::GatherTexture::Constants constants_;
 };
 
 }  // namespace
@@ -226,8 +223,11 @@ std::unique_ptr<Kernel> make_gather_texture(const KernelSpec& spec) {
   const auto walk = Walk<2, 6>::make(plan->space, plan->strides);
   if (!walk) return nullptr;
   const DType index = spec.inputs[plan->indices].dtype;
-  return std::make_unique<GatherTexture>(*y, *plan, *walk,
-                                         "gather_" + type_suffix(spec.outputs[0].dtype) + "_" + type_suffix(index));
+  const std::string family = "gather_" + type_suffix(spec.outputs[0].dtype) + "_" + type_suffix(index);
+  const auto volumes = shaders::find_variant<shaders::GatherTexture>(family + "_3d"),
+             planes = shaders::find_variant<shaders::GatherTexture>(family + "_2d");
+  if (!volumes || !planes) return nullptr;
+  return std::make_unique<GatherTexture>(*y, *plan, *walk, GatherTexture::Variants{*volumes, *planes});
 }
 
 }  // namespace smelt::vulkan

@@ -1,14 +1,13 @@
 #version 450
 // y[i] = x[an element that indices name]. A tuple of up to four indices picks in as many dimensions of x. An index out
 // of range sets `faults` and gives element 0. INDEX_WORDS is 2 for 64-bit indices. TEXTURE: y is an image, x real.
+//@ gather_{ELEMENT=8,16,32,64}_{INDEX_WORDS=i32:1,i64:2}
+//@ GatherTexture: gather_{ELEMENT=f32,f16}_{INDEX_WORDS=i32:1,i64:2}_{TEXTURE=3d,2d}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "strides.glsl"
 #ifdef TEXTURE
 #include "texture.glsl"
-#define RANK 6
-#else
-#define RANK 8
 #endif
 
 layout(constant_id = 1) const uint kTuple = 1;
@@ -24,18 +23,21 @@ layout(push_constant) uniform Push {
 #ifdef TEXTURE
   ivec4 y_size;
 #endif
-  uint n, rank;
-  uint size[RANK];
-  int x_stride[RANK], index_stride[RANK];  // x_stride without the picked dimensions
-  uint extent, stride;               // of the first picked dimension
+#ifdef TEXTURE
+  WALK_2_6(x, index)
+#else
+  WALK_2(x, index)
+#endif
+  // x_stride is without the dimensions that indices replace; extent and stride are of the first of these.
+  uint extent, stride;
   uint fault_code;
 };
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
+layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
 layout(set = 0, binding = 1) readonly buffer I { int indices[]; };
 #ifdef TEXTURE
 layout(set = 0, binding = 2) writeonly uniform WRITE_IMAGE ys;
 #else
-layout(set = 0, binding = 2) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 2) writeonly buffer Y { ELEMENT ys[]; };
 #endif
 layout(set = 0, binding = 3) buffer F { uint faults[]; };
 

@@ -5,22 +5,15 @@
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/gemm/operand.h"
 #include "ops/gather/gather.h"
+#include "shaders/gather_block_quantized.h"
 #include "tensor/numeric.h"
 
 namespace smelt::vulkan {
 namespace {
 
-/// The layout of gather_block_quantized.comp.
-struct Push {
-  uint32_t n, extent, inner;
-  uint32_t row, block, blocks;
-  int32_t zero;
-  uint32_t fault_code;
-};
-
 class GatherBlockQuantized final : public Kernel {
  public:
-  Push push{};
+  shaders::GatherBlockQuantized::Push push{};
   uint32_t bits = 4, words = 1;
   bool is_signed = false, fp16 = false;
   Tensor data, zeros;
@@ -42,10 +35,9 @@ class GatherBlockQuantized final : public Kernel {
         for (size_t i = 0; i < blocks; ++i) static_cast<int32_t*>(to)[i] = zeros.data<int32_t>()[i];
       }));
     }
-    Dispatch d{fp16 ? "gather_blocks_f16" : "gather_blocks_f32",
-               {kWidth, bits, is_signed ? 1u : 0u, zeros.defined() ? 1u : 0u, words},
-               {x, indices, scale, zero, r.output(0), r.faults()}};
-    return dispatch_checked(r, std::move(d), push.n, push);
+    return run_checked(r, fp16 ? shaders::gather_block_quantized_f16 : shaders::gather_block_quantized_f32,
+                       {.bits = bits, .is_signed = is_signed, .zeros = zeros.defined(), .index_words = words},
+                       {x, indices, scale, zero, r.output(0), r.faults()}, push.n, push);
   }
 };
 
@@ -92,14 +84,14 @@ std::unique_ptr<Kernel> make_gather_block_quantized(const KernelSpec& spec) {
     if (!k->zeros.defined()) return nullptr;
   }
   const auto u32 = [](int64_t v) { return static_cast<uint32_t>(v); };
-  k->push = {u32(spec.outputs[0].shape.elements()),
-             u32(x->dim(0)),
-             u32(inner),
-             u32(row),
-             u32(a.block),
-             u32(blocks),
-             dtype == DType::kU8 ? 1 << (a.bits - 1) : 0,
-             0};
+  k->push = {.n = u32(spec.outputs[0].shape.elements()),
+             .extent = u32(x->dim(0)),
+             .inner = u32(inner),
+             .row = u32(row),
+             .block = u32(a.block),
+             .blocks = u32(blocks),
+             .zero = dtype == DType::kU8 ? 1 << (a.bits - 1) : 0,
+             .fault_code = 0};
   return k;
 }
 

@@ -1,3 +1,4 @@
+#include "shaders/one_hot.h"
 #include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/common/index.h"
@@ -6,33 +7,28 @@
 namespace smelt::vulkan {
 namespace {
 
-constexpr const char* kShaders[][2] = {{"one_hot_8_i32", "one_hot_8_i64"},
-                                       {"one_hot_16_i32", "one_hot_16_i64"},
-                                       {"one_hot_32_i32", "one_hot_32_i64"},
-                                       {"one_hot_64_i32", "one_hot_64_i64"}};
-
-struct Push {
-  uint32_t n, depth, inner;
-};
+constexpr shaders::Variant<shaders::OneHot> kShaders[][2] = {{shaders::one_hot_8_i32, shaders::one_hot_8_i64},
+                                                             {shaders::one_hot_16_i32, shaders::one_hot_16_i64},
+                                                             {shaders::one_hot_32_i32, shaders::one_hot_32_i64},
+                                                             {shaders::one_hot_64_i32, shaders::one_hot_64_i64}};
 
 class OneHotKernel final : public Kernel {
  public:
-  OneHotKernel(const char* shader, bool negative, bool both, const Push& push)
+  OneHotKernel(shaders::Variant<shaders::OneHot> shader, bool negative, bool both, const shaders::OneHot::Push& push)
       : shader_(shader), negative_(negative), both_(both), push_(push) {}
   bool reads(size_t i) const override { return i != 1; }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding indices, r.input(0));
     SMELT_ASSIGN(const Binding on, r.input(2));
     SMELT_ASSIGN(const Binding off, r.input(both_ ? 2 : 3));
-    Dispatch d{shader_, {kWidth, negative_ ? 1u : 0u, 0u, both_ ? 1u : 0u}, {indices, on, off, r.output(0)}};
-    set_grid(d, push_.n, kWidth);
-    return r.dispatch(d, push_);
+    return r.run(shader_, {.negative = negative_, .off = 0, .on = both_ ? 1u : 0u}, {indices, on, off, r.output(0)},
+                 Grid::flat(push_.n, kWidth), push_);
   }
 
  private:
-  const char* shader_;
+  shaders::Variant<shaders::OneHot> shader_;
   bool negative_, both_;  ///< both: input 2 is [off, on]
-  Push push_;
+  shaders::OneHot::Push push_;
 };
 
 }  // namespace
@@ -50,9 +46,10 @@ std::unique_ptr<Kernel> make_one_hot(const KernelSpec& spec) {
   if (!axis.ok()) return nullptr;
   const AxisView v = axis_view(y.shape, *axis);
   if (spec.inputs[0].shape.elements() != v.outer * v.inner) return nullptr;
-  return std::make_unique<OneHotKernel>(
-      kShaders[width][words - 1], a.wrap_negative, both,
-      Push{static_cast<uint32_t>(y.shape.elements()), static_cast<uint32_t>(v.extent), static_cast<uint32_t>(v.inner)});
+  return std::make_unique<OneHotKernel>(kShaders[width][words - 1], a.wrap_negative, both,
+                                        shaders::OneHot::Push{.n = static_cast<uint32_t>(y.shape.elements()),
+                                                              .depth = static_cast<uint32_t>(v.extent),
+                                                              .inner = static_cast<uint32_t>(v.inner)});
 }
 
 }  // namespace smelt::vulkan

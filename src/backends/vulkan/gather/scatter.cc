@@ -1,5 +1,7 @@
 // Scatters by indices that are not constant. One invocation applies all updates of a line in their order, and no two
 // lines share an element, so results do not depend on the order of invocations.
+#include "shaders/scatter.h"
+
 #include "backends/vulkan/core/row_reduction.h"
 #include "backends/vulkan/core/strides.h"
 #include "backends/vulkan/core/type_checks.h"
@@ -13,13 +15,7 @@ namespace {
 
 using Reduce = ScatterAttrs::Reduce;
 
-struct Push {
-  Walk<3, 4> lines;  ///< y, updates, indices
-  uint32_t count;
-  int32_t update_step, index_step;
-  int32_t extent[4], stride[4];
-  uint32_t fault_code;
-};
+using Push = shaders::Scatter::Push;
 
 /// Which inputs hold what; x is missing where y begins with zeros.
 struct ScatterInputs {
@@ -29,8 +25,8 @@ struct ScatterInputs {
 
 class ScatterKernel final : public Kernel {
  public:
-  ScatterKernel(const char* shader, Reduce reduce, uint32_t tuple, bool negative, const ScatterInputs& in,
-                const Push& push)
+  ScatterKernel(shaders::Variant<shaders::Scatter> shader, Reduce reduce, uint32_t tuple, bool negative,
+                const ScatterInputs& in, const Push& push)
       : shader_(shader), reduce_(reduce), tuple_(tuple), negative_(negative), in_(in), push_(push) {}
   bool reads(size_t i) const override { return i == in_.indices || i == in_.updates || in_.x == i; }
   Status record(KernelRecorder& r) const override {
@@ -42,14 +38,12 @@ class ScatterKernel final : public Kernel {
     } else {
       r.fill(r.output(0), 0);
     }
-    Dispatch d{shader_,
-               {kWidth, static_cast<uint32_t>(reduce_), tuple_, negative_ ? 1u : 0u},
-               {indices, updates, r.output(0), r.faults()}};
-    return dispatch_checked(r, std::move(d), push_.lines.n, push_);
+    return run_checked(r, shader_, {.reduce = static_cast<uint32_t>(reduce_), .tuple = tuple_, .negative = negative_},
+                       {indices, updates, r.output(0), r.faults()}, push_.lines.n, push_);
   }
 
  private:
-  const char* shader_;
+  shaders::Variant<shaders::Scatter> shader_;
   Reduce reduce_;
   uint32_t tuple_;
   bool negative_;
@@ -67,11 +61,12 @@ std::unique_ptr<Kernel> make(const KernelSpec& spec, Reduce reduce, uint32_t tup
   if (static_cast<int>(reduce) > static_cast<int>(Reduce::kMax) || index_words(index) == 0) return nullptr;
   if (dtype == DType::kBool || (wide && !spec.device.info().int64)) return nullptr;
   if (!in.x && bit_width(dtype) < 32) return nullptr;
-  const Shader* shader = find_shader(Cat("scatter_", type_suffix(dtype), '_', type_suffix(index)).c_str());
+  const auto shader =
+      shaders::find_variant<shaders::Scatter>(Cat("scatter_", type_suffix(dtype), '_', type_suffix(index)));
   if (!shader) return nullptr;
   push.lines = *lines;
   push.count = static_cast<uint32_t>(count);
-  return std::make_unique<ScatterKernel>(shader->name, reduce, tuple, negative, in, push);
+  return std::make_unique<ScatterKernel>(*shader, reduce, tuple, negative, in, push);
 }
 
 /// Tuples of indices that name slices of y.

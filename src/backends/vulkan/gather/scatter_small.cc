@@ -4,22 +4,18 @@
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/common/index.h"
 #include "ops/gather/gather.h"
+#include "shaders/index_copy.h"
 
 namespace smelt::vulkan {
 namespace {
 
-constexpr const char* kShaders[][2] = {{"put_8_i32", "put_8_i64"},
-                                       {"put_16_i32", "put_16_i64"},
-                                       {"put_32_i32", "put_32_i64"},
-                                       {"put_64_i32", "put_64_i64"}};
+constexpr shaders::Variant<shaders::IndexCopy> kShaders[][2] = {
+    {shaders::index_copy_8_i32, shaders::index_copy_8_i64},
+    {shaders::index_copy_16_i32, shaders::index_copy_16_i64},
+    {shaders::index_copy_32_i32, shaders::index_copy_32_i64},
+    {shaders::index_copy_64_i32, shaders::index_copy_64_i64}};
 /// The search is linear.
 constexpr int64_t kMaxIndices = 256;
-
-struct Push {
-  uint32_t n;
-  uint32_t extent, inner, picks;
-  uint32_t fault_code = 0;
-};
 
 /// Which inputs hold what.
 struct Inputs {
@@ -28,19 +24,19 @@ struct Inputs {
 
 class ScatterSmall final : public Kernel {
  public:
-  ScatterSmall(const char* shader, const Inputs& in, const Push& push) : shader_(shader), in_(in), push_(push) {}
+  ScatterSmall(shaders::Variant<shaders::IndexCopy> shader, const Inputs& in, const shaders::IndexCopy::Push& push)
+      : shader_(shader), in_(in), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
     SMELT_ASSIGN(const Binding indices, r.input(in_.indices));
     SMELT_ASSIGN(const Binding values, r.input(in_.values));
-    Dispatch d{shader_, {kWidth}, {x, indices, values, r.output(0), r.faults()}};
-    return dispatch_checked(r, std::move(d), push_.n, push_);
+    return run_checked(r, shader_, {}, {x, indices, values, r.output(0), r.faults()}, push_.n, push_);
   }
 
  private:
-  const char* shader_;
+  shaders::Variant<shaders::IndexCopy> shader_;
   Inputs in_;
-  Push push_;
+  shaders::IndexCopy::Push push_;
 };
 
 std::unique_ptr<Kernel> make(const KernelSpec& spec, const Inputs& in, int64_t axis) {
@@ -51,8 +47,11 @@ std::unique_ptr<Kernel> make(const KernelSpec& spec, const Inputs& in, int64_t a
   const auto at = normalize_axis(axis, x.rank());
   if (!at.ok()) return nullptr;
   const AxisView v = axis_view(x, *at);
-  const Push push{static_cast<uint32_t>(x.elements()), static_cast<uint32_t>(v.extent), static_cast<uint32_t>(v.inner),
-                  static_cast<uint32_t>(spec.inputs[in.indices].shape.elements())};
+  const shaders::IndexCopy::Push push{.n = static_cast<uint32_t>(x.elements()),
+                                      .extent = static_cast<uint32_t>(v.extent),
+                                      .inner = static_cast<uint32_t>(v.inner),
+                                      .picks = static_cast<uint32_t>(spec.inputs[in.indices].shape.elements()),
+                                      .fault_code = 0};
   const int64_t places = x.elements() / push.extent * push.picks;
   if (push.picks > kMaxIndices || push.picks == 0 || spec.inputs[in.values].shape.elements() != places) return nullptr;
   return std::make_unique<ScatterSmall>(kShaders[width][index_words(index) - 1], in, push);

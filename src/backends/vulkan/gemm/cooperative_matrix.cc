@@ -82,7 +82,7 @@ class CooperativeMatrixConv final : public Kernel {
       PackedGeometry g;
       GpuActivation act;
     };
-    Dispatch d{fp16_ ? "matrix_f16" : "matrix_f32",
+    Dispatch d{fp16_ ? "cooperative_matrix_f16" : "cooperative_matrix_f32",
                tiles_.constants(0, {shape_.channels_last, false, false}),
                {x, filter, bias, r.output(0)},
                tiles_.grid[0],

@@ -53,8 +53,9 @@ Status Int64Accumulators::record(KernelRecorder& r) const {
                              static_cast<uint32_t>(f.multiplier), static_cast<uint32_t>(f.shift)});
   }
   SMELT_ASSIGN(const Binding table, r.table("rescale", std::span<const uint32_t>(rows)));
-  Dispatch d{
-      "rescale_sums_i16", {kWidth, q_.wide() ? 1u : 0u, once_ ? 1u : 0u}, {accumulators(r, false), table, r.output(0)}};
+  Dispatch d{"rescale_accumulators_i16",
+             {kWidth, q_.wide() ? 1u : 0u, once_ ? 1u : 0u},
+             {accumulators(r, false), table, r.output(0)}};
   set_grid(d, n_, kWidth);
   return r.dispatch(d, Push{static_cast<uint32_t>(n_), inner_, channels_, static_cast<int32_t>(q_.zero()),
                             static_cast<int32_t>(q_.low()), static_cast<int32_t>(q_.high())});

@@ -124,8 +124,10 @@ class DotProductQuantized final : public DotProductKernel {
       PackedGeometry g;
       IntegerPush q;
     };
-    return record_product(r, x_signed_ ? Shaders{"dot_s8", "matrix_s8"} : Shaders{"dot_u8", "matrix_u8"}, channels,
-                          product_.rounding(), filter_zeros, std::nullopt,
+    return record_product(r,
+                          x_signed_ ? Shaders{"integer_dot_product_i8", "cooperative_matrix_i8"}
+                                    : Shaders{"integer_dot_product_u8", "cooperative_matrix_u8"},
+                          channels, product_.rounding(), filter_zeros, std::nullopt,
                           Push{packed_geometry(shape_), {signed_x_zero(), 0, q.zero, q.low, q.high}});
   }
 
@@ -184,9 +186,11 @@ class DotProductInteger final : public DotProductKernel {
       SMELT_ASSIGN(x_zero, r.input(2));
     }
     const bool filter_zeros = std::any_of(w_zeros_.begin(), w_zeros_.end(), [](int32_t z) { return z != 0; });
-    return record_product(
-        r, x_signed_ ? Shaders{"dot_sums_s8", "matrix_sums_s8"} : Shaders{"dot_sums_u8", "matrix_sums_u8"}, channels, 0,
-        filter_zeros, x_zero, packed_geometry(shape_));
+    return record_product(r,
+                          x_signed_
+                              ? Shaders{"integer_dot_product_accumulators_i8", "cooperative_matrix_accumulators_i8"}
+                              : Shaders{"integer_dot_product_accumulators_u8", "cooperative_matrix_accumulators_u8"},
+                          channels, 0, filter_zeros, x_zero, packed_geometry(shape_));
   }
 
  private:
@@ -209,7 +213,7 @@ class DotProductDynamicQuant final : public DotProductKernel {
     for (const auto zero : filter.quant()->zero_points)
       if (zero != 0) return nullptr;
     const auto rows =
-        dynamic_quant_rows(spec, "dynamic_quantize_i8", spec.inputs[0].shape.elements() / s->batch, asymmetric);
+        dynamic_quant_rows(spec, shaders::dynamic_quantize_i8, spec.inputs[0].shape.elements() / s->batch, asymmetric);
     if (!rows) return nullptr;
     auto kernel = std::make_unique<DotProductDynamicQuant>(*s, filter, *rows);
     kernel->act_ = gpu_activation(attrs.act);
@@ -241,8 +245,8 @@ class DotProductDynamicQuant final : public DotProductKernel {
       PackedGeometry g;
       GpuActivation act;
     };
-    return record_product(product, {"dot_images", "matrix_images"}, channels, 0, false, quantized[2],
-                          Push{packed_geometry(shape_), act_}, {quantized[1]});
+    return record_product(product, {"integer_dot_product_dynamic_i8", "cooperative_matrix_dynamic_i8"}, channels, 0,
+                          false, quantized[2], Push{packed_geometry(shape_), act_}, {quantized[1]});
   }
 
  private:

@@ -1,18 +1,21 @@
 #version 450
 // Convolution of 8-bit images with constant filters, four products an instruction, requantized. An invocation makes
 // kPixels x kTile outputs: pixels along the lanes, output channels in registers. Four input channels are a word of
-// int8; unsigned images (UNSIGNED) become such by less 128, as filters did when they were packed as [group][output
-// channel][tap][four input channels]. Outside of the image lies its zero point, so that the zero points' part of a sum
-// is the same for all pixels and stands in the channel's bias; only that of filters with one (kFilterZeros) depends on
-// x.
-// SUMS: the sums themselves; the zero point of x is a tensor (kInputZero), and a channel has the sum of its filter.
-// IMAGES: the sums as reals, of images with a scale and zero point each; a channel has the sum, scale and bias of its
-// filter.
+// int8; uint8 images (ELEMENT_U8) become int8 by subtracting 128, as filters did when they were packed as
+// [group][output channel][tap][four input channels]. Outside of the image lies its zero point, so that the zero points'
+// part of a sum is the same for all pixels and stands in the channel's bias; only that of filters with one
+// (kFilterZeros) depends on x. ACCUMULATORS: the int32 accumulators; the zero point of x is a tensor (kInputZero), and
+// a channel has the sum of its filter. DYNAMIC: real results, of images that were quantized at run time, with a scale
+// and zero point each; a channel has the sum, scale and bias of its filter.
+//@ integer_dot_product_{ELEMENT=i8,u8}
+//@ IntegerDotProductAccumulators: integer_dot_product_accumulators_{ELEMENT=i8,u8} ACCUMULATORS
+//@ IntegerDotProductDynamic: integer_dot_product_dynamic_{ELEMENT=i8} DYNAMIC
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_spirv_intrinsics : require
 #include "common.glsl"
 #include "activation.glsl"
 #include "integer_dot_product.glsl"
+#include "packed_geometry.glsl"
 #include "requantize.glsl"
 
 layout(constant_id = 1) const uint kTile = 8;
@@ -22,35 +25,29 @@ layout(constant_id = 4) const bool kWords = false;  // the image's channels come
 layout(constant_id = 5) const bool kFilterZeros = false;
 layout(constant_id = 6) const bool kInputZero = false;
 layout(push_constant) uniform Push {
-  int x_size[2], y_size[2], kernel[2], stride[2], dilation[2], pad[2];
-  int c_in, c_out, groups;  // channels of one group
-  int tiles;
-  int x_pixel, x_channel, y_pixel, y_channel;
-#ifdef IMAGES
-  uint act;
-  float act_a, act_b;
-#elif !defined(SUMS)
-  int x_zero;  // as int8
-  int w_zero, zero, low, high;
+  PACKED_GEOMETRY
+#ifdef DYNAMIC
+  ACTIVATION
+#elif !defined(ACCUMULATORS)
+  REQUANTIZATION  // x_zero as int8
 #endif
 };
 layout(set = 0, binding = 0) readonly buffer X { int xs[]; };
 layout(set = 0, binding = 1) readonly buffer W { int ws[]; };
-#ifdef SUMS
+#ifdef ACCUMULATORS
 layout(set = 0, binding = 2) readonly buffer B { ivec2 channels[]; };  // sum and zero point of the filter
 layout(set = 0, binding = 3) writeonly buffer Y { int ys[]; };
-layout(set = 0, binding = 5) readonly buffer Z { STORED x_zeros[]; };
-#elif defined(IMAGES)
+#elif defined(DYNAMIC)
 layout(set = 0, binding = 2) readonly buffer B { ivec4 channels[]; };
 layout(set = 0, binding = 3) writeonly buffer Y { float ys[]; };
-layout(set = 0, binding = 5) readonly buffer Z { STORED x_zeros[]; };
 layout(set = 0, binding = 6) readonly buffer Scales { float x_scales[]; };
 #else
 layout(set = 0, binding = 2) readonly buffer B { ivec4 channels[]; };
-layout(set = 0, binding = 3) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 3) writeonly buffer Y { ELEMENT ys[]; };
 #endif
-layout(set = 0, binding = 4) readonly buffer Bytes { STORED bytes[]; };  // of the image
-#ifdef UNSIGNED
+layout(set = 0, binding = 4) readonly buffer Bytes { ELEMENT bytes[]; };  // of the image
+layout(set = 0, binding = 5) readonly buffer Z { ELEMENT x_zeros[]; };  // ACCUMULATORS and DYNAMIC
+#ifdef ELEMENT_U8
 const int kFlip = int(0x80808080u);
 #else
 const int kFlip = 0;
@@ -64,14 +61,14 @@ void main() {
   const int x_base = image * c_in * groups * x_size[0] * x_size[1] + group * c_in * x_channel;
   const int start = int(gl_WorkGroupID.x * gl_WorkGroupSize.x * kPixels + gl_LocalInvocationID.x);
   const int chunks = (c_in + 3) / 4, channel = group * c_out + first, more = c_out - 1 - first;
-#ifdef SUMS
-#ifdef UNSIGNED
+#ifdef ACCUMULATORS
+#ifdef ELEMENT_U8
   const int x_zero = (kInputZero ? int(x_zeros[0]) : 0) - 128;
 #else
   const int x_zero = kInputZero ? int(x_zeros[0]) : 0;
 #endif
 #endif
-#ifdef IMAGES
+#ifdef DYNAMIC
   const int x_zero = int(x_zeros[image]);
 #endif
   const int outside = (x_zero & 0xff) * kOnes;
@@ -129,19 +126,19 @@ void main() {
     if (pixel >= y_pixels) continue;
     [[unroll]] for (uint t = 0; t < kTile; ++t) {
       if (int(t) > more) continue;
-#ifdef SUMS
+#ifdef ACCUMULATORS
       const ivec2 r = channels[channel + int(t)];
       const int products = kernel[0] * kernel[1] * c_in;
       ys[y_base + int(t) * y_channel + pixel * y_pixel] =
           sum[p][t] - x_zero * r.x - (kFilterZeros ? (x_sum[p] - products * x_zero) * r.y : 0);
-#elif defined(IMAGES)
+#elif defined(DYNAMIC)
       const ivec4 r = channels[channel + int(t)];
       const float y = float(sum[p][t] - x_zero * r.x) * x_scales[image] * intBitsToFloat(r.y) + intBitsToFloat(r.z);
       ys[y_base + int(t) * y_channel + pixel * y_pixel] = activate(y, act, act_a, act_b);
 #else
       const ivec4 r = channels[channel + int(t)];
       const int v = sum[p][t] + r.x - (kFilterZeros ? x_sum[p] * r.w : 0);
-      ys[y_base + int(t) * y_channel + pixel * y_pixel] = STORED(requantize(v, r, kRounding, zero, low, high));
+      ys[y_base + int(t) * y_channel + pixel * y_pixel] = ELEMENT(requantize(v, r, kRounding, zero, low, high));
 #endif
     }
   }

@@ -1,7 +1,8 @@
 #version 450
-// Sums of products of 64 bits become stored integers, bit-equal with Requantizer (ops/common/requantizer.h) in TFLite's
+// int64 accumulators become quantized values, bit-equal with Requantizer (ops/common/requantizer.h) in TFLite's
 // fixed point. Specialization constants: 1 whether they count with all their bits, else with the low 32; 2 whether they
 // are rounded once.
+//@ rescale_accumulators_{ELEMENT=i16} INT64
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "fixed_point.glsl"
@@ -18,7 +19,7 @@ struct Channel {
 };
 layout(set = 0, binding = 0) readonly buffer X { int64_t xs[]; };
 layout(set = 0, binding = 1) readonly buffer C { Channel table[]; };
-layout(set = 0, binding = 2) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 2) writeonly buffer Y { ELEMENT ys[]; };
 
 void main() {
   const uint i = flat_id();
@@ -30,5 +31,5 @@ void main() {
     r = rescale_single(kWide ? sum : int64_t(int(sum)), c.multiplier, c.shift);
   else
     r = kWide ? rescale_wide(sum, c.multiplier, c.shift) : rescale_double(int(sum), c.multiplier, c.shift);
-  ys[i] = STORED(int(clamp(int64_t(r) + zero, int64_t(low), int64_t(high))));
+  ys[i] = ELEMENT(int(clamp(int64_t(r) + zero, int64_t(low), int64_t(high))));
 }

@@ -2,6 +2,7 @@
 // Filters as conv_texture.comp reads them: fours of output channels; [4 outputs][tap][4 inputs][4] or, depthwise,
 // [tap][4 channels]. The inputs are `span` fours from the one on where the first output's group begins. Zero where a
 // channel is none of the output's group. An invocation makes one four.
+//@ weights_pack_{IN=f32,f16}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -13,7 +14,7 @@ layout(push_constant) uniform Push {
   int group_in, group_out;                   // channels of a group
   int filter_g, filter_o, filter_i, filter_s;  // strides of `from`
 };
-layout(set = 0, binding = 0) readonly buffer X { STORED from[]; };
+layout(set = 0, binding = 0) readonly buffer X { IN from[]; };
 layout(set = 0, binding = 1) writeonly buffer W { vec4 ws[]; };
 layout(set = 0, binding = 1) writeonly buffer H { uvec2 hs[]; };
 

@@ -1,4 +1,5 @@
-// The grid of integers that the range of a row of reals chooses, and the row on it. Wants real_functions.glsl.
+// Quantization parameters chosen by the range of a row of reals, and the row quantized by them. Include
+// real_functions.glsl before.
 const uint kSymmetric = 0;         // DynamicRange's rules: ops/elementwise/dynamic_range.h
 const uint kAsymmetric = 1;
 const uint kBalanced = 2;
@@ -7,7 +8,7 @@ const uint kHybridAsymmetric = 4;
 
 bool is_finite(float v) { return (floatBitsToUint(v) & 0x7fffffffu) < 0x7f800000u; }
 
-// Of stored integers within [low, high] and scales of `epsilon` at least, where the rule heeds them.
+// Quantized values lie within [low, high], and the scale is `epsilon` at least, where the rule has such bounds.
 struct Grid {
   float scale, inverse;  // inverse 0: values are divided by the scale
   int zero;
@@ -54,7 +55,7 @@ Grid grid_of(uint rule, float least, float most, int low, int high, float epsilo
   return g;
 }
 
-// The stored integer of x.
+// The quantized value of x.
 float stored_of(uint rule, float x, Grid g, int low, int high) {
   precise float r = g.inverse != 0.0 ? x * g.inverse : x / g.scale;
   if (g.none) return 0.0;

@@ -1,5 +1,5 @@
 // Shaders that give one element of y at a time define `float result(uint i)`, i a place in the tensor's order, and
-// ELEMENTS_MAIN for main(). Buffers have `n` elements of STORED. TEXTURE: images, y of `n` texels of `y_size`, packed
+// ELEMENTS_MAIN for main(). Buffers have `n` elements of ELEMENT. TEXTURE: images, y of `n` texels of `y_size`, packed
 // along kPacked; x of `x_size` along kPackedX. Where result() sets `failed`, nothing is written.
 bool failed = false;
 #ifdef TEXTURE
@@ -22,6 +22,6 @@ bool failed = false;
   void main() {                              \
     if (flat_id() >= n) return;              \
     const float y = result(flat_id());       \
-    if (!failed) ys[flat_id()] = STORED(y);  \
+    if (!failed) ys[flat_id()] = ELEMENT(y);  \
   }
 #endif

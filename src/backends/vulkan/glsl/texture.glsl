@@ -1,5 +1,6 @@
-// Tensors as images (backends/vulkan/layout/image_layout.h). Variants define TEXTURE as 2 or 3, the dimensions of their images. Sizes
-// are width, height, channels, batch. A position counts texels along width, height, and channels with batch.
+// Tensors as images (backends/vulkan/layout/image_layout.h). Variants define TEXTURE as 2 or 3, the dimensions of their
+// images. Sizes are width, height, channels, batch. A position counts texels along width, height, and channels with
+// batch.
 #extension GL_EXT_samplerless_texture_functions : require
 
 #if defined(TEXTURE) && TEXTURE == 2
@@ -62,7 +63,7 @@ void put(writeonly image2D image, ivec3 at, int rows, vec4 x) {
 }
 
 // An element by its place in the tensor's order.
-#define ELEMENT(IMAGE)                                              \
+#define ELEMENT_OF(IMAGE)                                              \
   float element(IMAGE image, int order, ivec4 size, uint axis) {    \
     ivec4 e = place_of(order, size.xyz);                            \
     const int lane = e[axis] & 3;                                   \
@@ -70,8 +71,8 @@ void put(writeonly image2D image, ivec3 at, int rows, vec4 x) {
     const ivec3 t = texels_of(size, axis);                          \
     return fetch(image, position_of(e, t), t.y)[lane];              \
   }
-ELEMENT(texture3D)
-ELEMENT(texture2D)
+ELEMENT_OF(texture3D)
+ELEMENT_OF(texture2D)
 
 // The texel of an operand, which broadcasts to `all`, for the result's at `place`.
 vec4 spread(READ_IMAGE image, ivec4 size, ivec4 all, ivec4 place, uint axis) {

@@ -18,7 +18,7 @@ Status record_conversion(Recorder& recorder, const ImageLayout* from_layout, con
     if (l) return l->form.storage == Storage::kTexture2D ? std::string("2d") : std::string("3d");
     return std::string(any.dtype == DType::kF16 ? "f16" : "f32");
   };
-  const std::string shader = "convert_" + kind(from_layout) + "_" + kind(to_layout);
+  const std::string shader = "texture_convert_" + kind(from_layout) + "_" + kind(to_layout);
   const auto packed = [](const ImageLayout* l) { return l ? static_cast<uint32_t>(l->packed()) : 0; };
   to.written = true;
   ConversionPush push{{}, {}, static_cast<uint32_t>(any.count())};

@@ -1,7 +1,10 @@
 #version 450
 // A tensor's elements from a buffer or image to another, in order. FROM and TO are texture3D, image2D and so on; a
-// buffer is STORED elements (FROM_BUFFER, TO_BUFFER), TO_FLOAT what becomes float32. An invocation for each texel of
+// buffer is ELEMENT elements (FROM_BUFFER, TO_BUFFER), TO_FLOAT what becomes float32. An invocation for each texel of
 // the target, or of the source when the target is a buffer.
+//@ texture_convert_{ELEMENT=f32,f16,i32,i8,u8,bool}_{TO=3d:image3D,2d:image2D} FROM_BUFFER
+//@ texture_convert_{FROM=3d:texture3D,2d:texture2D}_{ELEMENT=f32,f16} TO_BUFFER
+//@ texture_convert_{FROM=3d:texture3D,2d:texture2D}_{TO=3d:image3D,2d:image2D}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "texture.glsl"
@@ -13,12 +16,12 @@ layout(push_constant) uniform Push {
   uint n;
 };
 #ifdef FROM_BUFFER
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
+layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
 #else
 layout(set = 0, binding = 0) uniform FROM xs;
 #endif
 #ifdef TO_BUFFER
-layout(set = 0, binding = 1) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 1) writeonly buffer Y { ELEMENT ys[]; };
 #else
 layout(set = 0, binding = 1) writeonly uniform TO ys;
 #endif
@@ -26,10 +29,11 @@ layout(set = 0, binding = 1) writeonly uniform TO ys;
 #ifndef FROM_BUFFER
 float element(int order) { return element(xs, order, from_size, kFrom); }
 #else
-#ifndef TO_FLOAT
-#define TO_FLOAT float
+#ifdef ELEMENT_BOOL
+float element(int order) { return float(bool(xs[order])); }
+#else
+float element(int order) { return float(xs[order]); }
 #endif
-float element(int order) { return float(TO_FLOAT(xs[order])); }
 #endif
 
 void main() {
@@ -41,7 +45,7 @@ void main() {
   const vec4 x = fetch(xs, position_of(e, t), t.y);
   e[kFrom] <<= 2;
   [[unroll]] for (int lane = 0; lane < 4; ++lane) {
-    if (e[kFrom] < from_size[kFrom]) ys[order_of(e, from_size)] = STORED(x[lane]);
+    if (e[kFrom] < from_size[kFrom]) ys[order_of(e, from_size)] = ELEMENT(x[lane]);
     ++e[kFrom];
   }
 #else

@@ -60,6 +60,17 @@ class TextureKernel : public Kernel {
     return r.dispatch(d, push);
   }
 
+  /// Runs the variant of the images' kind, `variants` being those for 3-D and for 2-D images, on `items` invocations,
+  /// or workgroups of constants.width of them. Sets constants.half_image.
+  template <class Interface, size_t N>
+  Status run(KernelRecorder& r, const shaders::Variant<Interface> (&variants)[2],
+             typename Interface::Constants constants, const Binding (&operands)[N], uint64_t items,
+             const typename Interface::Push& push, bool groups = false) const {
+    if constexpr (requires { constants.half_image; }) constants.half_image = gives_half();
+    return r.run(variants[form_.storage == Storage::kTexture2D ? 1 : 0], constants, operands,
+                 Grid::flat(items, groups ? 1 : constants.width), push);
+  }
+
  private:
   static constexpr size_t kHalfImage = 20;  ///< the constant of texture.glsl
   bool gives_half() const {
@@ -70,34 +81,6 @@ class TextureKernel : public Kernel {
   }
   TextureForm form_;
   Images inputs_, outputs_;
-};
-
-/// Push constants of texture shaders that compute element by element (elements.glsl).
-template <class Push>
-struct ElementsPush {
-  GpuSize x, y;
-  Push own;
-};
-
-/// A kernel of one input whose shader computes the result element by element.
-template <class Push>
-class ElementsTexture final : public TextureKernel {
- public:
-  ElementsTexture(const char* family, const ImageLayout& x, const ImageLayout& y, const Push& push)
-      : TextureKernel({x}, y),
-        family_(family),
-        packed_x_(static_cast<uint32_t>(x.packed())),
-        push_{x.size, y.size, push} {}
-  bool reads(size_t i) const override { return i == 0; }
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    return dispatch(r, family_, {packed(), packed_x_}, {x, r.output(0)}, output().count(), push_);
-  }
-
- private:
-  const char* family_;
-  uint32_t packed_x_;
-  ElementsPush<Push> push_;
 };
 
 }  // namespace smelt::vulkan

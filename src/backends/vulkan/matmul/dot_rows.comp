@@ -4,15 +4,16 @@
 // lanes; an invocation makes kLanes x kTile outputs, or a part of them, one of kSlices, when rows are few. Weights are
 // words of [chunk][column]: BITS 8, four int8; 4, eight integers of four bits, those of the first word of x in the low
 // halves of bytes. BLOCKS: they have scales for each `block` chunks, so that sums of blocks are real.
+//@ dot_rows_{BITS=w8:8,w4:4}[_blocks=BLOCKS]
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_spirv_intrinsics : require
 #include "common.glsl"
 #include "activation.glsl"
 #include "integer_dot_product.glsl"
 #ifdef BLOCKS
-#define SUM float
+#define ACCUMULATOR float
 #else
-#define SUM int
+#define ACCUMULATOR int
 #endif
 
 layout(constant_id = 1) const uint kTile = 1;
@@ -25,8 +26,7 @@ layout(push_constant) uniform Push {
   int words;   // of a row of x
   int chunks;  // of a column of w
   int block, blocks;
-  uint act;
-  float act_a, act_b;
+  ACTIVATION
 };
 layout(set = 0, binding = 0) readonly buffer X { int xs[]; };
 layout(set = 0, binding = 1) readonly buffer W { int ws[]; };
@@ -35,7 +35,7 @@ layout(set = 0, binding = 3) readonly buffer Zeros { int8_t zeros[]; };
 layout(set = 0, binding = 4) readonly buffer Columns { ivec2 parameters[]; };  // [block][column]: sum and scale of w
 layout(set = 0, binding = 5) readonly buffer Bias { float bias[]; };
 layout(set = 0, binding = 6) writeonly buffer Y { float ys[]; };
-shared SUM parts[256];
+shared ACCUMULATOR parts[256];
 
 // The low halves of four bytes as int8.
 int halves(int v) {
@@ -49,7 +49,7 @@ void main() {
   const int first = int(gl_WorkGroupID.y * kTile), more = rows - 1 - first;
   const int start = int(gl_WorkGroupID.x) * across * int(kLanes) + lane;
   int column[kLanes], x_row[kTile], zero[kTile];
-  SUM sum[kLanes][kTile];
+  ACCUMULATOR sum[kLanes][kTile];
   [[unroll]] for (uint t = 0; t < kTile; ++t) {
     const int row = first + min(int(t), more);
     x_row[t] = row * words;
@@ -57,7 +57,7 @@ void main() {
   }
   [[unroll]] for (uint l = 0; l < kLanes; ++l) {
     column[l] = min(start + int(l) * across, columns - 1);
-    [[unroll]] for (uint t = 0; t < kTile; ++t) sum[l][t] = SUM(0);
+    [[unroll]] for (uint t = 0; t < kTile; ++t) sum[l][t] = ACCUMULATOR(0);
   }
   for (int b = 0; b < blocks; ++b) {
     int part[kLanes][kTile];

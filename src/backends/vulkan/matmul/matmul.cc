@@ -22,7 +22,7 @@ struct Geometry {
   uint32_t batch[3];
   int32_t p_batch[3], q_batch[3], c_batch[3], y_batch;
 };
-struct Push {
+struct MatMulPush {
   Geometry g;
   float alpha, beta;
   GpuActivation act;
@@ -97,7 +97,7 @@ void set_product_grid(Dispatch& d, const Geometry& g, const Tiling& t, uint32_t 
 
 class MatMulKernel final : public Kernel {
  public:
-  MatMulKernel(const Push& push, const Tiling& tiling, FloatOperand lane, FloatOperand tile, bool has_c,
+  MatMulKernel(const MatMulPush& push, const Tiling& tiling, FloatOperand lane, FloatOperand tile, bool has_c,
                uint32_t batches)
       : push_(push),
         tiling_(tiling),
@@ -115,8 +115,8 @@ class MatMulKernel final : public Kernel {
       SMELT_ASSIGN(c, addend_.bind(r));
     }
     // By the elements of lanes and tiles: float32, float16.
-    static const char* const products[2][2] = {{"matmul_products_f32", "matmul_products_f32_f16"},
-                                               {"matmul_products_f16_f32", "matmul_products_f16"}};
+    static const char* const products[2][2] = {{"matmul_fp16_multiply_f32", "matmul_fp16_multiply_f32_f16"},
+                                               {"matmul_fp16_multiply_f16_f32", "matmul_fp16_multiply_f16"}};
     static const char* const plain[2][2] = {{"matmul_f32", "matmul_f32_f16"}, {"matmul_f16_f32", "matmul_f16"}};
     const char* shader = (fp16_multiply ? products : plain)[lane_.fp16 ? 1 : 0][tile_.fp16 ? 1 : 0];
     Dispatch d{
@@ -126,7 +126,7 @@ class MatMulKernel final : public Kernel {
   }
 
  private:
-  Push push_;
+  MatMulPush push_;
   Tiling tiling_;
   FloatOperand lane_, tile_, addend_;
   bool has_c_;
@@ -151,8 +151,8 @@ class QuantizedMatMul final : public Kernel {
     SMELT_ASSIGN(const Binding b, r.input(1));
     SMELT_ASSIGN(const Binding channels, product_.table(r));
     const QuantizedPair& p = product_.pair;
-    Dispatch d{p.x_signed   ? "matmul_s8"
-               : p.w_signed ? "matmul_s8_u8"
+    Dispatch d{p.x_signed   ? "matmul_i8"
+               : p.w_signed ? "matmul_i8_u8"
                             : "matmul_u8",
                {tiling_.width, tiling_.tile, tiling_.lanes, 1u, product_.rounding()},
                {b, a, channels, r.output(0)}};
@@ -175,8 +175,8 @@ class IntegerMatMul final : public Kernel {
   IntegerMatMul(const Geometry& g, const Tiling& tiling, uint32_t batches, bool a_signed, bool b_signed,
                 uint32_t a_zeros, uint32_t b_zeros)
       : g_(g), tiling_(tiling), batches_(batches), a_zeros_(a_zeros), b_zeros_(b_zeros) {
-    shader_ = b_signed ? (a_signed ? "matmul_sums_s8" : "matmul_sums_s8_u8")
-                       : (a_signed ? "matmul_sums_u8_s8" : "matmul_sums_u8");
+    shader_ = b_signed ? (a_signed ? "matmul_integer_i8" : "matmul_integer_i8_u8")
+                       : (a_signed ? "matmul_integer_u8_i8" : "matmul_integer_u8");
   }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding a, r.input(0));
@@ -272,10 +272,10 @@ std::unique_ptr<Kernel> make_matmul_i16(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   const ValueType &a = spec.inputs[0], &b = spec.inputs[1];
   if (spec.outputs[0].dtype != DType::kI16 || !spec.device.stores(b.dtype)) return nullptr;
-  const char* shader = a.dtype == DType::kI16 && b.dtype == DType::kI8    ? "matmul_wide_s8_s16"
-                       : a.dtype == DType::kI16 && b.dtype == DType::kI16 ? "matmul_wide_s16"
-                       : a.dtype == DType::kI8 && b.dtype == DType::kI8   ? "matmul_wide_s8"
-                       : a.dtype == DType::kU8 && b.dtype == DType::kU8   ? "matmul_wide_u8"
+  const char* shader = a.dtype == DType::kI16 && b.dtype == DType::kI8    ? "matmul_int64_i8_i16"
+                       : a.dtype == DType::kI16 && b.dtype == DType::kI16 ? "matmul_int64_i16"
+                       : a.dtype == DType::kI8 && b.dtype == DType::kI8   ? "matmul_int64_i8"
+                       : a.dtype == DType::kU8 && b.dtype == DType::kU8   ? "matmul_int64_u8"
                                                                           : nullptr;
   const auto shape = MatMulShape::make(spec);
   if (!shader || !shape || shape->k == 0 || shape->k > kMaxLoopIterations) return nullptr;
@@ -383,7 +383,7 @@ std::unique_ptr<Kernel> make_matmul_float(const KernelSpec& spec) {
   const bool rows_in_lanes = shape->n < 8 && m > shape->n;
   const auto g = layout_of(*shape, m, batch, {c_row, c_column, c_batch}, rows_in_lanes);
   if (!g) return nullptr;
-  Push push{*g};
+  MatMulPush push{*g};
   push.alpha = static_cast<float>(attrs.alpha);
   push.beta = static_cast<float>(attrs.beta);
   push.act = gpu_activation(attrs.act);

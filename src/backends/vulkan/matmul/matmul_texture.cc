@@ -10,7 +10,7 @@ namespace smelt::vulkan {
 namespace {
 
 /// The layout of matmul_texture.comp.
-struct Push {
+struct MatMulTexturePush {
   GpuSize a, b, y;
   int32_t depth;
   uint32_t n;
@@ -36,13 +36,13 @@ class MatMulTexture final : public TextureKernel {
     SMELT_ASSIGN(const Binding a, r.input(0));
     SMELT_ASSIGN(const Binding b, r.input(1));
     SMELT_ASSIGN(const Binding row, row_ ? row_->bind(r) : no_buffer(r));
-    return dispatch(r, fp16_multiply_ ? "matmul_products" : "matmul",
+    return dispatch(r, fp16_multiply_ ? "matmul_fp16_multiply" : "matmul",
                     {turn_a_ ? 1u : 0u, turn_b_ ? 1u : 0u, row_ ? 1u : 0u}, {a, b, row, r.output(0)}, push_.n, push_);
   }
 
  private:
   bool turn_a_, turn_b_, fp16_multiply_;
-  Push push_;
+  MatMulTexturePush push_;
   std::optional<FloatOperand> row_;
 };
 

@@ -1,13 +1,14 @@
 #version 450
 // y = act(alpha * a * b + c) of matrices in images whose texels are four neighbours of a row; leading dimensions of 1
-// repeat. HALVES: products in float16, sums in float32. An invocation gives four columns of four rows. c: a row, in a
-// buffer.
+// repeat. FP16_MULTIPLY: products in float16, sums in float32. An invocation gives four columns of four rows. c: a row,
+// in a buffer.
+//@ matmul[_fp16_multiply=FP16_MULTIPLY]_{TEXTURE=3d,2d}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
 #include "texture.glsl"
 
-#ifdef HALVES
+#ifdef FP16_MULTIPLY
 #define FACTORS f16vec4
 #else
 #define FACTORS vec4
@@ -21,8 +22,7 @@ layout(push_constant) uniform Push {
   int depth;
   uint n;
   float alpha;
-  uint act;
-  float act_a, act_b;
+  ACTIVATION
 };
 layout(set = 0, binding = 0) uniform READ_IMAGE as;
 layout(set = 0, binding = 1) uniform READ_IMAGE bs;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint32_t kMaxSlices = 8;
 /// The shader's push constants.
-struct Push {
+struct PerTokenPush {
   int32_t rows, columns, words, chunks, block, blocks;
   GpuActivation act;
 };
@@ -114,8 +114,8 @@ Status PerTokenDotProduct::record(KernelRecorder& r, const Operands& o) const {
   d.y = static_cast<uint32_t>((rows() + tiling_.tile - 1) / tiling_.tile);
   const auto i32 = [](int64_t v) { return static_cast<int32_t>(v); };
   const int64_t block = blocks > 1 ? quantized_.block * quantized_.bits / 32 : chunks();
-  return r.dispatch(
-      d, Push{i32(rows()), i32(shape_.c_out), i32(shape_.c_in / 4), i32(chunks()), i32(block), i32(blocks), act_});
+  return r.dispatch(d, PerTokenPush{i32(rows()), i32(shape_.c_out), i32(shape_.c_in / 4), i32(chunks()), i32(block),
+                                    i32(blocks), act_});
 }
 
 namespace {

@@ -1,5 +1,6 @@
 #version 450
 // Rows of 8-bit values by their Euclidean norm in fixed point, bit-equal with smelt::l2_norm_fixed.
+//@ lp_norm_{ELEMENT=i8,u8}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "row_reduction.glsl"
@@ -10,8 +11,8 @@ layout(push_constant) uniform Push {
   uint rows, extent;
   int zero;
 };
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
-layout(set = 0, binding = 1) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
+layout(set = 0, binding = 1) writeonly buffer Y { ELEMENT ys[]; };
 ROW_FOLD(row_sum, uint, a + b)
 
 void main() {
@@ -27,11 +28,11 @@ void main() {
   for (uint k = lane; k < extent; k += kLanes) {
     const uint at = row * extent + k;
     const int v = int(xs[at]) - zero;
-#if LEAST < 0
+#if ELEMENT_MIN < 0
     const int r = rescale_double(v, multiplier, shift + 7);
 #else
     const int r = rescale_double(128 * v, multiplier, shift) + 128;
 #endif
-    ys[at] = STORED(clamp(r, LEAST, LEAST + 255));
+    ys[at] = ELEMENT(clamp(r, ELEMENT_MIN, ELEMENT_MIN + 255));
   }
 }

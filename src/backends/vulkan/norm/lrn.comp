@@ -1,5 +1,7 @@
 #version 450
 // y = x / (bias + alpha * sum of squares of the neighbouring channels)^beta over [outer, channels, inner].
+//@ lrn_{ELEMENT=f32,f16}
+//@ LrnTexture: lrn_{TEXTURE=3d,2d}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #ifdef TEXTURE
@@ -20,8 +22,8 @@ layout(push_constant) uniform Push {
 layout(set = 0, binding = 0) uniform READ_IMAGE xs;
 layout(set = 0, binding = 1) writeonly uniform WRITE_IMAGE ys;
 #else
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
-layout(set = 0, binding = 1) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
+layout(set = 0, binding = 1) writeonly buffer Y { ELEMENT ys[]; };
 #endif
 
 float result(uint i) {

@@ -6,6 +6,10 @@
 #include "backends/vulkan/layout/texture_kernel.h"
 #include "backends/vulkan/norm/norm.h"
 #include "ops/normalization/normalization.h"
+#include "shaders/batch_norm.h"
+#include "shaders/lp_norm_i8.h"
+#include "shaders/lrn.h"
+#include "shaders/norm.h"
 #include "tensor/quant_params.h"
 
 namespace smelt::vulkan {
@@ -13,15 +17,10 @@ namespace {
 
 enum Present : uint32_t { kScale = 1, kBias = 2, kMean = 4, kInverse = 8 };
 
-struct Push {
-  RowWalk<3, 3> walk;  ///< operands: x, scale, bias
-  float epsilon;
-  GpuActivation act;
-};
-
 class NormKernel final : public Kernel {
  public:
-  NormKernel(const char* shader, NormKind kind, uint32_t present, uint32_t lanes, const Push& push)
+  NormKernel(shaders::Variant<shaders::Norm> shader, NormKind kind, uint32_t present, uint32_t lanes,
+             const shaders::Norm::Push& push)
       : shader_(shader), kind_(kind), present_(present), lanes_(lanes), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
@@ -33,18 +32,21 @@ class NormKernel final : public Kernel {
     if (present_ & kBias) {
       SMELT_ASSIGN(bias, r.input(2));
     }
-    Dispatch d{shader_,
-               {row_width(lanes_), lanes_, kind_, push_.walk.straight() ? 1u : 0u, present_},
-               {x, scale, bias, y, present_ & kMean ? r.output(1) : y, present_ & kInverse ? r.output(2) : y}};
-    set_row_grid(d, push_.walk.rows.n, lanes_);
-    return r.dispatch(d, push_);
+    return r.run(shader_,
+                 {.width = row_width(lanes_),
+                  .lanes = lanes_,
+                  .kind = kind_,
+                  .straight = push_.walk.straight(),
+                  .present = present_},
+                 {x, scale, bias, y, present_ & kMean ? r.output(1) : y, present_ & kInverse ? r.output(2) : y},
+                 row_grid(push_.walk.rows.n, lanes_), push_);
   }
 
  private:
-  const char* shader_;
+  shaders::Variant<shaders::Norm> shader_;
   NormKind kind_;
   uint32_t present_, lanes_;
-  Push push_;
+  shaders::Norm::Push push_;
 };
 
 /// The kernel for rows along `axes` of a shape; null where types or strides are beyond the shader.
@@ -67,13 +69,18 @@ std::unique_ptr<Kernel> make_norm(const KernelSpec& spec, NormKind kind, double 
       present |= i == 1 ? kMean : kInverse;
     }
   if (statistic != dtype && statistic != DType::kF32) return nullptr;
-  const char* shader = dtype == DType::kF32 ? "norm_f32" : statistic == dtype ? "norm_f16" : "norm_f16_f32";
   const auto walk = RowWalk<3, 3>::make(dims, axes, {dims.strides(), scale, bias});
   if (!walk) return nullptr;
   const uint32_t lanes = walk->lanes(5);
   if (lanes == 0) return nullptr;
-  return std::make_unique<NormKernel>(row_shader(spec, shader, lanes), kind, present, lanes,
-                                      Push{*walk, static_cast<float>(epsilon), gpu_activation(act)});
+  static constexpr shaders::Variant<shaders::Norm> kShaders[][2] = {
+      {shaders::norm_f32, shaders::norm_f32_subgroups},
+      {shaders::norm_f16, shaders::norm_f16_subgroups},
+      {shaders::norm_f16_f32, shaders::norm_f16_f32_subgroups}};
+  const auto& variants = kShaders[dtype == DType::kF32 ? 0 : statistic == dtype ? 1 : 2];
+  return std::make_unique<NormKernel>(
+      variants[uses_subgroups(spec, lanes) ? 1 : 0], kind, present, lanes,
+      shaders::Norm::Push{.walk = *walk, .epsilon = static_cast<float>(epsilon), .act = gpu_activation(act)});
 }
 
 /// Every dimension, or those from `first` on.
@@ -136,20 +143,17 @@ namespace {
 
 class LpNorm8Kernel final : public Kernel {
  public:
-  struct Push {
-    uint32_t rows, extent;
-    int32_t zero;
-  };
-  LpNorm8Kernel(const char* shader, uint32_t lanes, const Push& push) : shader_(shader), lanes_(lanes), push_(push) {}
+  using Push = shaders::LpNormI8::Push;
+  LpNorm8Kernel(shaders::Variant<shaders::LpNormI8> shader, uint32_t lanes, const Push& push)
+      : shader_(shader), lanes_(lanes), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    Dispatch d{shader_, {row_width(lanes_), lanes_}, {x, r.output(0)}};
-    set_row_grid(d, push_.rows, lanes_);
-    return r.dispatch(d, push_);
+    return r.run(shader_, {.width = row_width(lanes_), .lanes = lanes_}, {x, r.output(0)}, row_grid(push_.rows, lanes_),
+                 push_);
   }
 
  private:
-  const char* shader_;
+  shaders::Variant<shaders::LpNormI8> shader_;
   uint32_t lanes_;
   Push push_;
 };
@@ -168,21 +172,17 @@ std::unique_ptr<Kernel> make_lp_norm_i8(const KernelSpec& spec) {
   const AxisView v = axis_view(x.shape, *axis);
   const uint32_t lanes = lanes_for(v.outer, v.extent, true, 2);
   if (v.inner != 1 || lanes == 0) return nullptr;
-  return std::make_unique<LpNorm8Kernel>(
-      x.dtype == DType::kI8 ? "lp_norm_i8" : "lp_norm_u8", lanes,
-      LpNorm8Kernel::Push{static_cast<uint32_t>(v.outer), static_cast<uint32_t>(v.extent), x.quant->zero_point()});
+  return std::make_unique<LpNorm8Kernel>(x.dtype == DType::kI8 ? shaders::lp_norm_i8 : shaders::lp_norm_u8, lanes,
+                                         LpNorm8Kernel::Push{.rows = static_cast<uint32_t>(v.outer),
+                                                             .extent = static_cast<uint32_t>(v.extent),
+                                                             .zero = x.quant->zero_point()});
 }
 
 namespace {
 
-struct BatchPush {
-  uint32_t n, channels, inner;
-  float epsilon;
-};
-
 class BatchNormKernel final : public Kernel {
  public:
-  BatchNormKernel(const char* shader, uint32_t present, const BatchPush& push)
+  BatchNormKernel(shaders::Variant<shaders::BatchNorm> shader, uint32_t present, const shaders::BatchNorm::Push& push)
       : shader_(shader), present_(present), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
@@ -195,35 +195,57 @@ class BatchNormKernel final : public Kernel {
     if (present_ & kBias) {
       SMELT_ASSIGN(bias, r.input(2));
     }
-    Dispatch d{shader_, {kWidth, present_}, {x, scale, bias, mean, variance, r.output(0)}};
-    set_grid(d, push_.n, kWidth);
-    return r.dispatch(d, push_);
+    return r.run(shader_, {.present = present_}, {x, scale, bias, mean, variance, r.output(0)},
+                 Grid::flat(push_.n, kWidth), push_);
   }
 
  private:
-  const char* shader_;
+  shaders::Variant<shaders::BatchNorm> shader_;
   uint32_t present_;
-  BatchPush push_;
+  shaders::BatchNorm::Push push_;
 };
 
-struct LrnPush {
-  uint32_t n, channels, inner, before, after;
-  float alpha, beta, bias;
-};
+using LrnPush = shaders::Lrn::Push;
 
 class LrnKernel final : public Kernel {
  public:
   LrnKernel(DType dtype, const LrnPush& push) : dtype_(dtype), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    Dispatch d{dtype_ == DType::kF16 ? "lrn_f16" : "lrn_f32", {kWidth}, {x, r.output(0)}};
-    set_grid(d, push_.n, kWidth);
-    return r.dispatch(d, push_);
+    return r.run(dtype_ == DType::kF16 ? shaders::lrn_f16 : shaders::lrn_f32, {}, {x, r.output(0)},
+                 Grid::flat(push_.n, kWidth), push_);
   }
 
  private:
   DType dtype_;
   LrnPush push_;
+};
+
+class LrnTexture final : public TextureKernel {
+ public:
+  LrnTexture(const ImageLayout& x, const ImageLayout& y, const LrnPush& push)
+      : TextureKernel({x}, y),
+        packed_x_(static_cast<uint32_t>(x.packed())),
+        push_{.x_size = x.size,
+              .y_size = y.size,
+              .n = static_cast<uint32_t>(y.count()),
+              .channels = push.channels,
+              .inner = push.inner,
+              .before = push.before,
+              .after = push.after,
+              .alpha = push.alpha,
+              .beta = push.beta,
+              .bias = push.bias} {}
+  bool reads(size_t i) const override { return i == 0; }
+  Status record(KernelRecorder& r) const override {
+    SMELT_ASSIGN(const Binding x, r.input(0));
+    return run(r, {shaders::lrn_3d, shaders::lrn_2d}, {.packed = packed(), .packed_x = packed_x_}, {x, r.output(0)},
+               push_.n, push_);
+  }
+
+ private:
+  uint32_t packed_x_;
+  shaders::LrnTexture::Push push_;
 };
 
 std::optional<LrnPush> lrn_push(const KernelSpec& spec) {
@@ -235,14 +257,14 @@ std::optional<LrnPush> lrn_push(const KernelSpec& spec) {
   const AxisView v = axis_view(shape, channel_axis(attrs.layout, shape.rank()));
   // No window reaches further than all channels.
   const int64_t before = (attrs.size - 1) / 2, after = attrs.size - 1 - before;
-  return LrnPush{static_cast<uint32_t>(shape.elements()),
-                 static_cast<uint32_t>(v.extent),
-                 static_cast<uint32_t>(v.inner),
-                 static_cast<uint32_t>(std::min(before, v.extent)),
-                 static_cast<uint32_t>(std::min(after, v.extent)),
-                 static_cast<float>(attrs.alpha),
-                 static_cast<float>(attrs.beta),
-                 static_cast<float>(attrs.bias)};
+  return LrnPush{.n = static_cast<uint32_t>(shape.elements()),
+                 .channels = static_cast<uint32_t>(v.extent),
+                 .inner = static_cast<uint32_t>(v.inner),
+                 .before = static_cast<uint32_t>(std::min(before, v.extent)),
+                 .after = static_cast<uint32_t>(std::min(after, v.extent)),
+                 .alpha = static_cast<float>(attrs.alpha),
+                 .beta = static_cast<float>(attrs.beta),
+                 .bias = static_cast<float>(attrs.bias)};
 }
 
 }  // namespace
@@ -264,13 +286,14 @@ std::unique_ptr<Kernel> make_batch_norm(const KernelSpec& spec) {
     if (i <= 2) present |= i == 1 ? kScale : kBias;
   }
   if (parameter != dtype && parameter != DType::kF32) return nullptr;
-  const char* shader = dtype == DType::kF32 ? "batch_norm_f32"
-                       : parameter == dtype ? "batch_norm_f16"
-                                            : "batch_norm_f16_f32";
-  return std::make_unique<BatchNormKernel>(
-      shader, present,
-      BatchPush{static_cast<uint32_t>(shape.elements()), static_cast<uint32_t>(v.extent),
-                static_cast<uint32_t>(v.inner), static_cast<float>(attrs.epsilon)});
+  const auto shader = dtype == DType::kF32 ? shaders::batch_norm_f32
+                      : parameter == dtype ? shaders::batch_norm_f16
+                                           : shaders::batch_norm_f16_f32;
+  return std::make_unique<BatchNormKernel>(shader, present,
+                                           shaders::BatchNorm::Push{.n = static_cast<uint32_t>(shape.elements()),
+                                                                    .channels = static_cast<uint32_t>(v.extent),
+                                                                    .inner = static_cast<uint32_t>(v.inner),
+                                                                    .epsilon = static_cast<float>(attrs.epsilon)});
 }
 
 std::unique_ptr<Kernel> make_lrn(const KernelSpec& spec) {
@@ -279,12 +302,11 @@ std::unique_ptr<Kernel> make_lrn(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> make_lrn_texture(const KernelSpec& spec) {
-  auto push = lrn_push(spec);
+  const auto push = lrn_push(spec);
   const auto y = image_of(spec, spec.outputs[0]);
   if (!push || !y || spec.constant(0)) return nullptr;
   const auto x = existing_image(spec, 0);
-  push->n = static_cast<uint32_t>(y->count());
-  return x ? std::make_unique<ElementsTexture<LrnPush>>("lrn", *x, *y, *push) : nullptr;
+  return x ? std::make_unique<LrnTexture>(*x, *y, *push) : nullptr;
 }
 
 }  // namespace smelt::vulkan

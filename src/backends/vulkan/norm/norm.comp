@@ -2,6 +2,8 @@
 // Rows of x normalized by their own statistics: y = act((x - mean) * inverse * scale + bias). Rows and their elements
 // are strided walks over x, scale and bias. Specialization constants: 2 the kind (norm.glsl), 3 says that a row's
 // elements are one dimension, 4 which operands are there (1 scale, 2 bias, 4 mean, 8 inverse).
+//@ norm_{ELEMENT=f32,f16}[_subgroups=SUBGROUPS] STATISTIC=ELEMENT
+//@ norm_{ELEMENT=f16}_{STATISTIC=f32}[_subgroups=SUBGROUPS]
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
@@ -11,21 +13,19 @@
 layout(constant_id = 2) const uint kKind = 0;
 layout(constant_id = 3) const bool kStraight = false;
 layout(constant_id = 4) const uint kPresent = 0;
+//@ block RowWalk<3,3> walk backends/vulkan/core/row_reduction.h
+#define ROW_WALK                                                                                              \
+  uint rows, row_rank; uint row_size[3]; int x_row[3], scale_row[3], bias_row[3];                             \
+  uint count, rank; uint size[3]; int x_stride[3], scale_stride[3], bias_stride[3];
 layout(push_constant) uniform Push {
-  uint rows, row_rank;
-  uint row_size[3];
-  int x_row[3], scale_row[3], bias_row[3];
-  uint count, rank;
-  uint size[3];
-  int x_stride[3], scale_stride[3], bias_stride[3];
+  ROW_WALK
   float epsilon;
-  uint act;
-  float act_a, act_b;
+  ACTIVATION
 };
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
-layout(set = 0, binding = 1) readonly buffer Scale { STORED scales[]; };
-layout(set = 0, binding = 2) readonly buffer Bias { STORED biases[]; };
-layout(set = 0, binding = 3) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
+layout(set = 0, binding = 1) readonly buffer Scale { ELEMENT scales[]; };
+layout(set = 0, binding = 2) readonly buffer Bias { ELEMENT biases[]; };
+layout(set = 0, binding = 3) writeonly buffer Y { ELEMENT ys[]; };
 layout(set = 0, binding = 4) writeonly buffer Mean { STATISTIC means[]; };
 layout(set = 0, binding = 5) writeonly buffer Inverse { STATISTIC inverses[]; };
 ROW_FOLD(row_sum, float, a + b)
@@ -70,7 +70,7 @@ void main() {
       STRIDED_OFFSET(p, k, rank, size, bias_stride)
       v += float(biases[bias_base + p]);
     }
-    ys[at] = STORED(activate(v, act, act_a, act_b));
+    ys[at] = ELEMENT(activate(v, act, act_a, act_b));
   }
   if (lane == 0 && (kPresent & 4) != 0) means[row] = STATISTIC(mean);
   if (lane == 0 && (kPresent & 8) != 0) inverses[row] = STATISTIC(inverse);

@@ -8,20 +8,13 @@
 #include "backends/vulkan/norm/norm.h"
 #include "base/cat.h"
 #include "ops/common/index.h"
+#include "shaders/norm_texture.h"
 #include "tensor/numeric.h"
 
 namespace smelt::vulkan {
 namespace {
 
-/// The layout of norm_texture.comp.
-struct Push {
-  GpuSize x{};
-  GpuSize block{1, 1, 1, 1};  ///< texels
-  GpuSize scale_stride{}, bias_stride{};
-  uint32_t rows = 0, count = 1;
-  float epsilon = 0;
-  GpuActivation act;
-};
+using Push = shaders::NormTexture::Push;
 
 /// Scale or bias: an operand, or values that the host computed.
 struct Parameter {
@@ -56,10 +49,18 @@ class NormTexture final : public TextureKernel {
     SMELT_ASSIGN(const Binding scales, scale ? scale->bind(r) : no_buffer(r));
     SMELT_ASSIGN(const Binding biases, bias ? bias->bind(r) : no_buffer(r));
     SMELT_ASSIGN(const Binding none, no_buffer(r));
-    return dispatch(
-        r, "norm", {lanes_, kind_, packed(), joined_ ? 1u : 0u, scale ? 1u : 0u, bias ? 1u : 0u, statistics_},
+    return run(
+        r, {shaders::norm_3d, shaders::norm_2d},
+        {.width = row_width(lanes_),
+         .lanes = lanes_,
+         .kind = kind_,
+         .packed = packed(),
+         .joined = joined_,
+         .scale = scale.has_value(),
+         .bias = bias.has_value(),
+         .statistics = statistics_},
         {x, scales, biases, r.output(0), statistics_ & 1 ? r.output(1) : none, statistics_ & 2 ? r.output(2) : none},
-        push_.rows, push_, row_width(lanes_), lanes_ > 1);
+        push_.rows, push_, lanes_ > 1);
   }
 
  private:
@@ -83,13 +84,14 @@ std::unique_ptr<NormTexture> make_blocks(const KernelSpec& spec, NormKind kind, 
   const auto p = static_cast<size_t>(image->packed());
   const bool joined = elements[p] > 1;
   if (joined && elements[p] != image->size[p] && elements[p] % 4 != 0) return nullptr;
+  push.count = 1;
   uint64_t texels = 1;
   for (size_t d = 0; d < 4; ++d) {
     push.block[d] = d == p ? (elements[d] + 3) / 4 : elements[d];
     push.count *= static_cast<uint32_t>(elements[d]);
     texels *= static_cast<uint64_t>(push.block[d]);
   }
-  push.x = image->size;
+  push.x_size = image->size;
   push.rows = static_cast<uint32_t>(image->count() / texels);
   const uint32_t lanes = lanes_for(push.rows, static_cast<int64_t>(texels), true, 3);
   if (lanes == 0) return nullptr;

@@ -2,6 +2,7 @@
 // Blocks of an image normalized by their own statistics: y = act((x - mean) * inverse * scale + bias). kLanes
 // invocations work on a block together. kJoined: the packed dimension is part of the blocks; else the four elements of
 // a texel belong to four of them. Scale and bias are in buffers.
+//@ norm_{TEXTURE=3d,2d}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
@@ -21,8 +22,7 @@ layout(push_constant) uniform Push {
   uint rows;   // blocks
   uint count;  // elements of a block
   float epsilon;
-  uint act;
-  float act_a, act_b;
+  ACTIVATION
 };
 layout(set = 0, binding = 0) uniform READ_IMAGE xs;
 layout(set = 0, binding = 1) readonly buffer Scale { float scales[]; };

@@ -1,3 +1,4 @@
+#include "shaders/max_unpool.h"
 #include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/pool/pool.h"
@@ -5,9 +6,7 @@
 namespace smelt::vulkan {
 namespace {
 
-struct UnpoolPush {
-  uint32_t n, limit, inner[4] = {1, 1, 1, 1}, y[4] = {1, 1, 1, 1}, fault_code;
-};
+using UnpoolPush = shaders::MaxUnpool::Push;
 
 class UnpoolKernel final : public Kernel {
  public:
@@ -17,8 +16,8 @@ class UnpoolKernel final : public Kernel {
     SMELT_ASSIGN(const Binding x, r.input(0));
     SMELT_ASSIGN(const Binding indices, r.input(1));
     r.fill(r.output(0), 0);
-    Dispatch d{fp16_ ? "unpool_f16" : "unpool_f32", {kWidth, words_}, {x, indices, r.output(0), r.faults()}};
-    return dispatch_checked(r, std::move(d), push_.n, push_);
+    return run_checked(r, fp16_ ? shaders::max_unpool_f16 : shaders::max_unpool_f32, {.index_words = words_},
+                       {x, indices, r.output(0), r.faults()}, push_.n, push_);
   }
 
  private:
@@ -39,7 +38,11 @@ std::unique_ptr<Kernel> make_max_unpool(const KernelSpec& spec) {
     return nullptr;
   const auto inner = unpooled_shape(a, x);
   if (!inner.ok() || inner->elements() < 1 || inner->elements() > UINT32_MAX) return nullptr;
-  UnpoolPush push{static_cast<uint32_t>(x.elements()), static_cast<uint32_t>(inner->elements())};
+  UnpoolPush push{.n = static_cast<uint32_t>(x.elements()),
+                  .limit = static_cast<uint32_t>(inner->elements()),
+                  .inner = {1, 1, 1, 1},
+                  .y = {1, 1, 1, 1},
+                  .fault_code = 0};
   // Indices count channels of the inner image: those of y must be as many.
   if (y[1] != (*inner)[1]) return nullptr;
   for (int d = 0; d < rank; ++d) {

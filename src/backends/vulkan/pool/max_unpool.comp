@@ -1,6 +1,7 @@
 #version 450
 // Elements of x put where their indices say, which count elements of an image of `inner` inside of y, [.., planes].
 // Where indices meet, one of the elements stays.
+//@ max_unpool_{ELEMENT=f32,f16}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -10,9 +11,9 @@ layout(push_constant) uniform Push {
   uint inner[4], y[4];    // sizes: width, height, depth, all others
   uint fault_code;
 };
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
+layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
 layout(set = 0, binding = 1) readonly buffer Indices { uint indices[]; };
-layout(set = 0, binding = 2) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 2) writeonly buffer Y { ELEMENT ys[]; };
 layout(set = 0, binding = 3) buffer Faults { uint faults[]; };
 
 void main() {

@@ -6,24 +6,16 @@
 #include "backends/vulkan/gemm/operand.h"
 #include "backends/vulkan/layout/texture_kernel.h"
 #include "ops/pool/geometry.h"
+#include "shaders/pool.h"
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"
 
 namespace smelt::vulkan {
 namespace {
 
-/// The layout of pool.comp.
-struct Geometry {
-  uint32_t n;
-  int32_t x_size[3], y_size[3], kernel[3], stride[3], dilation[3], pad[3], pad_end[3];
-  int32_t channels, channels_last;
-  int32_t count_padding, divisor;
-};
-struct Push {
-  Geometry g;
-  GpuActivation act;
-  float power;
-};
+using Geometry = shaders::PoolGeometry;
+using Push = shaders::Pool::Push;
+
 /// The kinds of pool.comp.
 enum class Kind : uint32_t { kMean, kMaximum, kNorm, kNormOfTwo, kRootMeanSquare };
 
@@ -53,11 +45,12 @@ class PoolKernel final : public Kernel {
       : fp16_(fp16), kind_(kind), adaptive_(adaptive), indices_(indices), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    Dispatch d{fp16_ ? "pool_f16" : "pool_f32",
-               {kWidth, static_cast<uint32_t>(kind_), adaptive_ ? 1u : 0u, indices_.words, indices_.rule},
-               {x, r.output(0), r.output(indices_.words ? 1 : 0)}};
-    set_grid(d, push_.g.n, kWidth);
-    return r.dispatch(d, push_);
+    return r.run(fp16_ ? shaders::pool_f16 : shaders::pool_f32,
+                 {.kind = static_cast<uint32_t>(kind_),
+                  .adaptive = adaptive_,
+                  .index_words = indices_.words,
+                  .index_rule = indices_.rule},
+                 {x, r.output(0), r.output(indices_.words ? 1 : 0)}, Grid::flat(push_.geometry.n, kWidth), push_);
   }
 
  private:
@@ -97,13 +90,19 @@ class PoolTexture final : public TextureKernel {
     if (!from || !to) return nullptr;
     g.channels = static_cast<int32_t>(last ? y.back() : y[1]);
     g.n = static_cast<uint32_t>(to->count());
-    return std::make_unique<PoolTexture>(*from, *to, *axes, max, adaptive, *indices, Push{g, gpu_activation(act), 0});
+    return std::make_unique<PoolTexture>(*from, *to, *axes, max, adaptive, *indices,
+                                         Push{.geometry = g, .act = gpu_activation(act), .power = 0});
   }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
     SMELT_ASSIGN(const Binding indices, indices_.words ? Result<Binding>(r.output(1)) : no_buffer(r));
-    return dispatch(r, "pool", {max_ ? 1u : 0u, adaptive_ ? 1u : 0u, indices_.words, indices_.rule, axes_},
-                    {x, r.output(0), indices}, push_.g.n, push_);
+    return run(r, {shaders::pool_3d, shaders::pool_2d},
+               {.kind = max_ ? 1u : 0u,
+                .adaptive = adaptive_,
+                .index_words = indices_.words,
+                .index_rule = indices_.rule,
+                .axes = axes_},
+               {x, r.output(0), indices}, push_.geometry.n, push_);
   }
 
  private:
@@ -113,25 +112,20 @@ class PoolTexture final : public TextureKernel {
   Push push_;
 };
 
-struct StoredPush {
-  Geometry g;
-  int32_t low, high;
-};
-
 class QuantizedPool final : public Kernel {
  public:
-  QuantizedPool(const char* shader, bool max, const StoredPush& push) : shader_(shader), max_(max), push_(push) {}
+  QuantizedPool(shaders::Variant<shaders::PoolQuantized> shader, bool max, const shaders::PoolQuantized::Push& push)
+      : shader_(shader), max_(max), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    Dispatch d{shader_, {kWidth, max_ ? 1u : 0u, 0u, 0u, 0u}, {x, r.output(0), r.output(0)}};
-    set_grid(d, push_.g.n, kWidth);
-    return r.dispatch(d, push_);
+    return r.run(shader_, {.kind = max_ ? 1u : 0u}, {x, r.output(0), r.output(0)}, Grid::flat(push_.geometry.n, kWidth),
+                 push_);
   }
 
  private:
-  const char* shader_;
+  shaders::Variant<shaders::PoolQuantized> shader_;
   bool max_;
-  StoredPush push_;
+  shaders::PoolQuantized::Push push_;
 };
 
 std::optional<Geometry> pool_layout(const KernelSpec& spec) {
@@ -168,8 +162,9 @@ std::unique_ptr<Kernel> make_pool_float(const KernelSpec& spec) {
   const auto g = pool_layout(spec);
   const auto indices = indices_of(spec, a.index);
   if (!g || !indices || (indices->words > 0 && a.kind != PoolKind::kMax)) return nullptr;
-  return std::make_unique<PoolKernel>(spec.outputs[0].dtype == DType::kF16, kind_of(a), false, *indices,
-                                      Push{*g, gpu_activation(a.act), static_cast<float>(a.p)});
+  return std::make_unique<PoolKernel>(
+      spec.outputs[0].dtype == DType::kF16, kind_of(a), false, *indices,
+      Push{.geometry = *g, .act = gpu_activation(a.act), .power = static_cast<float>(a.p)});
 }
 
 std::unique_ptr<Kernel> make_pool_texture(const KernelSpec& spec) {
@@ -183,11 +178,8 @@ std::unique_ptr<Kernel> make_pool_texture(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
   const auto& a = spec.attrs<PoolAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  const char* shader = x.dtype == DType::kI8    ? "pool_s8"
-                       : x.dtype == DType::kU8  ? "pool_u8"
-                       : x.dtype == DType::kI16 ? "pool_s16"
-                                                : nullptr;
-  if (!shader || x.dtype != y.dtype || !x.quant != !y.quant) return nullptr;
+  if (x.dtype != DType::kI8 && x.dtype != DType::kU8 && x.dtype != DType::kI16) return nullptr;
+  if (x.dtype != y.dtype || !x.quant != !y.quant) return nullptr;
   if (x.quant &&
       (!is_per_tensor(x.quant) || x.quant->scales != y.quant->scales || x.quant->zero_point() != y.quant->zero_point()))
     return nullptr;
@@ -203,7 +195,12 @@ std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
         std::clamp(static_cast<double>(std::round(bound / y.quant->scale())) + y.quant->zero_point(), low, high));
   };
   const Bounds b = y.quant ? activation_bounds(a.act) : Bounds{-1, 1};  // of the type
-  return std::make_unique<QuantizedPool>(shader, a.kind == PoolKind::kMax, StoredPush{*g, place(b.lo), place(b.hi)});
+  const auto shader = x.dtype == DType::kI8   ? shaders::pool_i8
+                      : x.dtype == DType::kU8 ? shaders::pool_u8
+                                              : shaders::pool_i16;
+  return std::make_unique<QuantizedPool>(
+      shader, a.kind == PoolKind::kMax,
+      shaders::PoolQuantized::Push{.geometry = *g, .low = place(b.lo), .high = place(b.hi)});
 }
 
 namespace {
@@ -236,7 +233,7 @@ std::unique_ptr<Kernel> make_adaptive_pool_float(const KernelSpec& spec) {
   const auto indices = indices_of(spec, PoolAttrs::Index::kPlane);
   if (!g || !indices || (indices->words > 0 && !max)) return nullptr;
   return std::make_unique<PoolKernel>(spec.outputs[0].dtype == DType::kF16, max ? Kind::kMaximum : Kind::kMean, true,
-                                      *indices, Push{*g, {}, 0});
+                                      *indices, Push{.geometry = *g, .act = {}, .power = 0});
 }
 
 std::unique_ptr<Kernel> make_adaptive_pool_texture(const KernelSpec& spec) {

@@ -1,18 +1,21 @@
 #version 450
 // Maximum, mean or norm of a sliding window, or of the bins of adaptive pooling (kAdaptive), in either layout; an
 // output element an invocation. kIndexWords: words of the maximum's index (0: none wanted), kIndexRule what it counts.
+//@ pool_{ELEMENT=f32,f16}
+//@ PoolQuantized: pool_{ELEMENT=i8,u8,i16} INTEGER
+//@ pool_{TEXTURE=3d,2d}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "activation.glsl"
 #ifdef TEXTURE
 #include "texture.glsl"
-#define SUM vec4
+#define ACCUMULATOR vec4
 #define LOWEST vec4(uintBitsToFloat(0xff800000u))
 #elif defined(INTEGER)
-#define SUM int
+#define ACCUMULATOR int
 #define LOWEST -2147483647
 #else
-#define SUM float
+#define ACCUMULATOR float
 #define LOWEST uintBitsToFloat(0xff800000u)
 #endif
 
@@ -30,16 +33,17 @@ const int kLanes = 4;                          // channels of an invocation
 const int kLanes = 1;
 #endif
 const bool kMax = kKind == kMaximum;
+//@ block PoolGeometry geometry
+#define GEOMETRY                                                                                 \
+  uint n;                                                                                        \
+  int x_size[3], y_size[3], kernel[3], stride[3], dilation[3], pad[3], pad_end[3];               \
+  int channels, channels_last, count_padding, divisor;
 layout(push_constant) uniform Push {
-  uint n;
-  int x_size[3], y_size[3], kernel[3], stride[3], dilation[3], pad[3], pad_end[3];
-  int channels, channels_last;
-  int count_padding, divisor;
+  GEOMETRY
 #ifdef INTEGER
   int low, high;
 #else
-  uint act;
-  float act_a, act_b;
+  ACTIVATION
   float power;  // of kNorm
 #endif
 };
@@ -47,8 +51,8 @@ layout(push_constant) uniform Push {
 layout(set = 0, binding = 0) uniform READ_IMAGE xs;
 layout(set = 0, binding = 1) writeonly uniform WRITE_IMAGE ys;
 #else
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
-layout(set = 0, binding = 1) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
+layout(set = 0, binding = 1) writeonly buffer Y { ELEMENT ys[]; };
 #endif
 layout(set = 0, binding = 2) writeonly buffer Indices { uint indices[]; };
 
@@ -105,8 +109,8 @@ void main() {
     }
     inside *= count[d];
   }
-  SUM sum = SUM(0);
-  SUM best = LOWEST;
+  ACCUMULATOR sum = ACCUMULATOR(0);
+  ACCUMULATOR best = LOWEST;
   ivec3 winner[kLanes];
   [[unroll]] for (int k = 0; k < kLanes; ++k) winner[k] = ivec3(0);
   for (int kz = 0; kz < count[0]; ++kz)
@@ -116,7 +120,7 @@ void main() {
 #ifdef TEXTURE
         const vec4 x = fetch(xs, pixel_position(kAxes, ix, iy, quad, image, x_size[1], quads), rows);
 #else
-        const SUM x = SUM(xs[base + ((iz * x_size[1] + iy) * x_size[2] + ix) * step]);
+        const ACCUMULATOR x = ACCUMULATOR(xs[base + ((iz * x_size[1] + iy) * x_size[2] + ix) * step]);
 #endif
         if (kMax) {
 #ifdef TEXTURE
@@ -146,7 +150,7 @@ void main() {
       }
 #ifdef INTEGER
   const int size = max(inside, 1), mean = sum > 0 ? (sum + size / 2) / size : (sum - size / 2) / size;
-  ys[i] = STORED(min(max(kMax ? best : mean, low), max(low, high)));
+  ys[i] = ELEMENT(min(max(kMax ? best : mean, low), max(low, high)));
 #else
   int size = kAdaptive || count_padding == 0 ? inside : counted;
   if (kKind == kMean && divisor != 0) size = divisor;
@@ -165,7 +169,7 @@ void main() {
     case kNormOfTwo: y = sqrt(sum); break;
     case kRootMeanSquare: y = sqrt(sum / parts); break;
   }
-  ys[i] = STORED(activate(y, act, act_a, act_b));
+  ys[i] = ELEMENT(activate(y, act, act_a, act_b));
 #endif
 #endif
   if (kIndexWords == 0) return;

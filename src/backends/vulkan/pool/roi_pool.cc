@@ -4,16 +4,13 @@
 #include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/pool/pool.h"
+#include "shaders/roi_pool.h"
 
 namespace smelt::vulkan {
 namespace {
 
-struct RoiPush {
-  uint32_t n, channels;
-  int32_t batch, height, width, y_height, y_width, ratio;
-  float scale, extrapolation;
-  uint32_t fault_code;
-};
+using RoiPush = shaders::RoiPool::Push;
+
 /// The kinds of roi_pool.comp.
 enum class RoiKind : uint32_t { kMean, kMaximum, kPixels, kCrop, kNearest };
 
@@ -30,10 +27,9 @@ class RoiKernel final : public Kernel {
     if (batch_words_ > 0) {
       SMELT_ASSIGN(batches, r.input(2));
     }
-    Dispatch d{fp16_ ? "roi_pool_f16" : "roi_pool_f32",
-               {kWidth, static_cast<uint32_t>(kind_), batch_words_, half_pixel_ ? 1u : 0u},
-               {x, rois, batches, r.output(0), r.faults()}};
-    return dispatch_checked(r, std::move(d), push_.n, push_);
+    return run_checked(r, fp16_ ? shaders::roi_pool_f16 : shaders::roi_pool_f32,
+                       {.kind = static_cast<uint32_t>(kind_), .batch_words = batch_words_, .half_pixel = half_pixel_},
+                       {x, rois, batches, r.output(0), r.faults()}, push_.n, push_);
   }
 
  private:

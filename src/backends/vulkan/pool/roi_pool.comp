@@ -2,6 +2,7 @@
 // Regions of images [batch, channels, height, width] pooled into [regions, channels, height, width]; an element of the
 // result an invocation. kKind: 0 mean and 1 largest of bilinear samples, 2 largest of whole pixels, 3 a bilinear and 4
 // a nearest pixel of an even grid.
+//@ roi_pool_{ELEMENT=f32,f16}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -18,10 +19,10 @@ layout(push_constant) uniform Push {
   float scale, extrapolation;
   uint fault_code;
 };
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
-layout(set = 0, binding = 1) readonly buffer Rois { STORED rois[]; };
+layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
+layout(set = 0, binding = 1) readonly buffer Rois { ELEMENT rois[]; };
 layout(set = 0, binding = 2) readonly buffer Batches { int batches[]; };
-layout(set = 0, binding = 3) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 3) writeonly buffer Y { ELEMENT ys[]; };
 layout(set = 0, binding = 4) buffer Faults { uint faults[]; };
 
 #define kInfinity uintBitsToFloat(0x7f800000u)
@@ -140,7 +141,7 @@ void main() {
   }
   plane = (uint(image) * channels + channel) * uint(height * width);
   const int row = int(cell) / y_width, column = int(cell) - row * y_width;
-  ys[i] = STORED(kKind == kPixels ? largest(roi, row, column)
+  ys[i] = ELEMENT(kKind == kPixels ? largest(roi, row, column)
                  : kKind >= kCrop ? cropped(roi, row, column)
                                   : aligned(roi, row, column));
 }

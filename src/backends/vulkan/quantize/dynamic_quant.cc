@@ -13,23 +13,24 @@
 
 namespace smelt::vulkan {
 
-std::optional<DynamicQuant> DynamicQuant::make(const KernelSpec& spec, const char* shader, Rule rule, int64_t length,
-                                               PushConstants push) {
+std::optional<DynamicQuant> DynamicQuant::make(const KernelSpec& spec, shaders::Variant<shaders::DynamicQuant> shader,
+                                               Rule rule, int64_t length, PushConstants push) {
   const int64_t n = spec.inputs[0].shape.elements();
   if (length < 1 || n < 1 || n % length != 0) return std::nullopt;
   push.rows = static_cast<uint32_t>(n / length);
   push.count = static_cast<uint32_t>(length);
   const uint32_t lanes = lanes_for(push.rows, length, true, 2);
   if (lanes == 0) return std::nullopt;
-  return DynamicQuant{row_shader(spec, shader, lanes), rule, push, lanes};
+  if (shader == shaders::dynamic_fake_quant_f32 && uses_subgroups(spec, lanes))
+    shader = shaders::dynamic_fake_quant_f32_subgroups;
+  return DynamicQuant{shader, rule, push, lanes};
 }
 
 Status DynamicQuant::record(KernelRecorder& r, std::vector<Binding> results) const {
   SMELT_ASSIGN(const Binding x, r.input(0));
-  Dispatch d{shader, {row_width(lanes), lanes, static_cast<uint32_t>(rule)}, {x}};
-  d.buffers.insert(d.buffers.end(), results.begin(), results.end());
-  set_row_grid(d, push.rows, lanes);
-  return r.dispatch(d, push);
+  results.insert(results.begin(), x);
+  return r.run(shader, {.width = row_width(lanes), .lanes = lanes, .rule = static_cast<uint32_t>(rule)},
+               std::span<const Binding>(results), row_grid(push.rows, lanes), push);
 }
 
 std::array<Binding, 3> QuantizedRows::bindings(KernelRecorder& r, bool written) const {
@@ -42,13 +43,13 @@ Status QuantizedRows::record(KernelRecorder& r) const {
   return grid.record(r, {p.begin(), p.end()});
 }
 
-std::optional<DynamicQuant> dynamic_quant_rows(const KernelSpec& spec, const char* shader, int64_t length,
-                                               bool asymmetric) {
+std::optional<DynamicQuant> dynamic_quant_rows(const KernelSpec& spec, shaders::Variant<shaders::DynamicQuant> shader,
+                                               int64_t length, bool asymmetric) {
   const ValueType& x = spec.inputs[0];
   if (x.quant || x.dtype != DType::kF32 || spec.constant(0)) return std::nullopt;
   return DynamicQuant::make(spec, shader,
                             asymmetric ? DynamicQuant::Rule::kHybridAsymmetric : DynamicQuant::Rule::kHybrid, length,
-                            {0, 0, -128, 127, 0});
+                            {.low = -128, .high = 127});
 }
 
 namespace {
@@ -79,9 +80,9 @@ std::unique_ptr<Kernel> make_dynamic_quantize(const KernelSpec& spec) {
   if (low < int_min(a.to) || high > int_max(a.to) || low >= high) return nullptr;
   const Rule rule = a.symmetric ? Rule::kSymmetric : a.xnnpack_rule ? Rule::kXnnpack : Rule::kAsymmetric;
   const int64_t length = a.per_row && x.shape.rank() > 0 ? x.shape.back() : x.shape.elements();
-  const auto rows =
-      DynamicQuant::make(spec, a.to == DType::kI8 ? "dynamic_quantize_i8" : "dynamic_quantize_u8", rule, length,
-                         {0, 0, static_cast<int32_t>(low), static_cast<int32_t>(high), static_cast<float>(a.eps)});
+  const auto rows = DynamicQuant::make(
+      spec, a.to == DType::kI8 ? shaders::dynamic_quantize_i8 : shaders::dynamic_quantize_u8, rule, length,
+      {.low = static_cast<int32_t>(low), .high = static_cast<int32_t>(high), .epsilon = static_cast<float>(a.eps)});
   return rows ? std::make_unique<DynamicQuantize>(*rows) : nullptr;
 }
 
@@ -130,7 +131,7 @@ class DynamicQuantDotProduct final : public Kernel {
 
 /// `attrs`: the node's attributes with `hybrid` cleared.
 std::unique_ptr<Kernel> make_dynamic_quant(const KernelSpec& spec, AttrsPtr attrs, int64_t length, bool asymmetric) {
-  const auto rows = dynamic_quant_rows(spec, "round_rows_f32", length, asymmetric);
+  const auto rows = dynamic_quant_rows(spec, shaders::dynamic_fake_quant_f32, length, asymmetric);
   if (!rows) return nullptr;
   const Node node = with_attrs(spec.node, std::move(attrs));
   auto product = listed_kernel(spec.part({node, spec.inputs, spec.constants, spec.outputs}));
@@ -167,7 +168,7 @@ std::unique_ptr<Kernel> make_matmul_dynamic_quant_dot_product(const KernelSpec& 
   const Node node = with_attrs(spec.node, make_attrs<MatMulAttrs>(a));
   auto product = PerTokenDotProduct::make(spec.part({node, spec.inputs, spec.constants, spec.outputs}));
   if (!product) return nullptr;
-  const auto rows = dynamic_quant_rows(spec, "dynamic_quantize_i8", product->row(), a.asymmetric_inputs);
+  const auto rows = dynamic_quant_rows(spec, shaders::dynamic_quantize_i8, product->row(), a.asymmetric_inputs);
   return rows ? std::make_unique<DynamicQuantDotProduct>(*rows, std::move(*product)) : nullptr;
 }
 

@@ -1,7 +1,9 @@
 #version 450
-// Rows of reals and the grid of integers that the range of each chooses. Variants: y = the values rounded to the grid;
-// with RESULT, the stored integers, and scales and zero points of the rows. Specialization constant 2 is the rule
-// (row_grid.glsl).
+// Dynamic quantization of rows: each row's range gives its quantization parameters by a rule, kRule
+// (dynamic_quant.glsl). y: the rows' values rounded to quantized ones; with OUT, the quantized values, with scales and
+// zero points of the rows.
+//@ dynamic_fake_quant_{IN=f32}[_subgroups=SUBGROUPS]
+//@ dynamic_quantize_{OUT=i8,u8} IN=float
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "row_reduction.glsl"
@@ -11,14 +13,14 @@
 layout(constant_id = 2) const uint kRule = 0;
 layout(push_constant) uniform Push {
   uint rows, count;
-  int low, high;  // of the stored integers
+  int low, high;  // of the quantized values
   float epsilon;  // the smallest scale
 };
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
-#ifdef RESULT
-layout(set = 0, binding = 1) writeonly buffer Y { RESULT ys[]; };
+layout(set = 0, binding = 0) readonly buffer X { IN xs[]; };
+#ifdef OUT
+layout(set = 0, binding = 1) writeonly buffer Y { OUT ys[]; };
 layout(set = 0, binding = 2) writeonly buffer Scales { float scales[]; };
-layout(set = 0, binding = 3) writeonly buffer Zeros { RESULT zeros[]; };
+layout(set = 0, binding = 3) writeonly buffer Zeros { OUT zeros[]; };
 #else
 layout(set = 0, binding = 1) writeonly buffer Y { float ys[]; };
 #endif
@@ -38,16 +40,16 @@ void main() {
   const Grid g = grid_of(kRule, row_least(least), row_most(most), low, high, epsilon);
   for (uint k = lane; k < count; k += kLanes) {
     const float q = stored_of(kRule, float(xs[base + k]), g, low, high);
-#ifdef RESULT
-    ys[base + k] = RESULT(int(q));
+#ifdef OUT
+    ys[base + k] = OUT(int(q));
 #else
     ys[base + k] = g.scale * (q - float(g.zero));
 #endif
   }
-#ifdef RESULT
+#ifdef OUT
   if (lane == 0) {
     scales[row] = g.scale;
-    zeros[row] = RESULT(g.zero);
+    zeros[row] = OUT(g.zero);
   }
 #endif
 }

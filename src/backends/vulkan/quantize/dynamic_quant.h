@@ -6,6 +6,7 @@
 
 #include "backends/vulkan/core/row_reduction.h"
 #include "backends/vulkan/device/alignment.h"
+#include "shaders/dynamic_quant.h"
 
 namespace smelt::vulkan {
 
@@ -14,19 +15,15 @@ namespace smelt::vulkan {
 struct DynamicQuant {
   /// How a row's minimum and maximum give its scale and zero point.
   enum class Rule : uint32_t { kSymmetric, kAsymmetric, kXnnpack, kHybrid, kHybridAsymmetric };
-  struct PushConstants {
-    uint32_t rows, count;
-    int32_t low, high;
-    float epsilon;
-  };
-  const char* shader;
+  using PushConstants = shaders::DynamicQuant::Push;
+  shaders::Variant<shaders::DynamicQuant> shader;
   Rule rule;
   PushConstants push;
   uint32_t lanes;
 
   /// Nullopt if rows of `length` elements are too long for a workgroup. Fills in the rows and count of `push`.
-  static std::optional<DynamicQuant> make(const KernelSpec& spec, const char* shader, Rule rule, int64_t length,
-                                          PushConstants push);
+  static std::optional<DynamicQuant> make(const KernelSpec& spec, shaders::Variant<shaders::DynamicQuant> shader,
+                                          Rule rule, int64_t length, PushConstants push);
   Status record(KernelRecorder& r, std::vector<Binding> results) const;
 };
 
@@ -43,9 +40,9 @@ struct QuantizedRows {
 };
 
 /// Dynamic quantization of input 0 of a TFLite hybrid operator, to int8 (`shader` dynamic_quantize_i8) or to float32
-/// values rounded to such integers times scale (round_rows_f32).
-std::optional<DynamicQuant> dynamic_quant_rows(const KernelSpec& spec, const char* shader, int64_t length,
-                                               bool asymmetric);
+/// values rounded to such integers times scale (dynamic_fake_quant_f32).
+std::optional<DynamicQuant> dynamic_quant_rows(const KernelSpec& spec, shaders::Variant<shaders::DynamicQuant> shader,
+                                               int64_t length, bool asymmetric);
 
 /// The node with other attributes.
 inline Node with_attrs(const Node& node, AttrsPtr attrs) {

@@ -4,28 +4,25 @@
 #include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/elementwise/elementwise.h"
+#include "shaders/fake_quant.h"
 
 namespace smelt::vulkan {
 namespace {
 
-struct Push {
-  uint32_t n;
-  float low, high, scale, inverse;
-};
+using FakeQuantPush = shaders::FakeQuant::Push;
 
 class FakeQuantKernel final : public Kernel {
  public:
-  FakeQuantKernel(const char* shader, const Push& push) : shader_(shader), push_(push) {}
+  FakeQuantKernel(shaders::Variant<shaders::FakeQuant> shader, const FakeQuantPush& push)
+      : shader_(shader), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    Dispatch d{shader_, {kWidth}, {x, r.output(0)}};
-    set_grid(d, push_.n, kWidth);
-    return r.dispatch(d, push_);
+    return r.run(shader_, {}, {x, r.output(0)}, Grid::flat(push_.n, kWidth), push_);
   }
 
  private:
-  const char* shader_;
-  Push push_;
+  shaders::Variant<shaders::FakeQuant> shader_;
+  FakeQuantPush push_;
 };
 
 }  // namespace
@@ -37,9 +34,12 @@ std::unique_ptr<Kernel> make_fake_quant(const KernelSpec& spec) {
   const float scale = (a.max - a.min) / (most - least);
   if (!(scale > 0)) return nullptr;
   const float zero = std::clamp(std::round(least - a.min / scale), least, most);
-  const Push push{static_cast<uint32_t>(spec.outputs[0].shape.elements()), (least - zero) * scale,
-                  (most - zero) * scale, scale, 1.0f / scale};
-  const char* shader = spec.outputs[0].dtype == DType::kF16 ? "fake_quant_f16" : "fake_quant_f32";
+  const FakeQuantPush push{.n = static_cast<uint32_t>(spec.outputs[0].shape.elements()),
+                           .low = (least - zero) * scale,
+                           .high = (most - zero) * scale,
+                           .scale = scale,
+                           .inverse = 1.0f / scale};
+  const auto shader = spec.outputs[0].dtype == DType::kF16 ? shaders::fake_quant_f16 : shaders::fake_quant_f32;
   return std::make_unique<FakeQuantKernel>(shader, push);
 }
 

@@ -1,5 +1,6 @@
 #version 450
 // y = x clamped and rounded to a grid of steps above `low`, ties up.
+//@ fake_quant_{ELEMENT=f32,f16}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -7,8 +8,8 @@ layout(push_constant) uniform Push {
   uint n;
   float low, high, scale, inverse;
 };
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
-layout(set = 0, binding = 1) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
+layout(set = 0, binding = 1) writeonly buffer Y { ELEMENT ys[]; };
 
 void main() {
   const uint i = flat_id();
@@ -18,5 +19,5 @@ void main() {
   precise const float steps = (clamped - low) * inverse;
   const float whole = floor(steps);
   precise const float y = (steps - whole >= 0.5 ? whole + 1.0 : whole) * scale;
-  ys[i] = STORED(y + low);
+  ys[i] = ELEMENT(y + low);
 }

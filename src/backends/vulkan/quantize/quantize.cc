@@ -10,16 +10,13 @@
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "base/cat.h"
 #include "ops/elementwise/elementwise.h"
+#include "shaders/quantize.h"
 #include "tensor/numeric.h"
 
 namespace smelt::vulkan {
 namespace {
 
-struct Push {
-  uint32_t n;
-  uint32_t inner = 1, extent = 1, block = 0, blocks = 0;
-  int32_t low = 0, high = 0;
-};
+using QuantizePush = shaders::Quantize::Push;
 
 struct Parameter {
   float scale;
@@ -32,7 +29,8 @@ struct Flags {
 
 class QuantizeKernel final : public Kernel {
  public:
-  QuantizeKernel(const char* shader, std::vector<Parameter> parameters, Flags flags, const Push& push)
+  QuantizeKernel(shaders::Variant<shaders::Quantize> shader, std::vector<Parameter> parameters, Flags flags,
+                 const QuantizePush& push)
       : shader_(shader), parameters_(std::move(parameters)), flags_(flags), push_(push) {}
   bool reads(size_t i) const override { return i == 0; }
   Status record(KernelRecorder& r) const override {
@@ -40,23 +38,22 @@ class QuantizeKernel final : public Kernel {
     const size_t bytes = parameters_.size() * sizeof(Parameter);
     SMELT_ASSIGN(const Binding parameters, r.table(Cat("scales ", reinterpret_cast<uintptr_t>(this)), bytes,
                                                    [&](void* to) { std::memcpy(to, parameters_.data(), bytes); }));
-    Dispatch d{
-        shader_, {kWidth, flags_.ties_away ? 1u : 0u, flags_.reciprocal ? 1u : 0u}, {x, parameters, r.output(0)}};
-    set_grid(d, push_.n, kWidth);
-    return r.dispatch(d, push_);
+    return r.run(shader_, {.ties_away = flags_.ties_away, .reciprocal = flags_.reciprocal},
+                 {x, parameters, r.output(0)}, Grid::flat(push_.n, kWidth), push_);
   }
 
  private:
-  const char* shader_;
+  shaders::Variant<shaders::Quantize> shader_;
   std::vector<Parameter> parameters_;
   Flags flags_;
-  Push push_;
+  QuantizePush push_;
 };
 
 /// Quantization with parameters that are not constant: inputs 1 and 2.
 class DynamicParameterQuantize final : public Kernel {
  public:
-  DynamicParameterQuantize(const char* shader, uint32_t zeros, Flags flags, const Push& push)
+  DynamicParameterQuantize(shaders::Variant<shaders::Quantize> shader, uint32_t zeros, Flags flags,
+                           const QuantizePush& push)
       : shader_(shader), zeros_(zeros), flags_(flags), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
@@ -65,20 +62,19 @@ class DynamicParameterQuantize final : public Kernel {
     if (zeros_) {
       SMELT_ASSIGN(zeros, r.input(2));
     }
-    Dispatch d{shader_, {kWidth, 0u, flags_.reciprocal ? 1u : 0u, zeros_}, {x, scales, r.output(0), zeros}};
-    set_grid(d, push_.n, kWidth);
-    return r.dispatch(d, push_);
+    return r.run(shader_, {.reciprocal = flags_.reciprocal, .zeros = zeros_}, {x, scales, r.output(0), zeros},
+                 Grid::flat(push_.n, kWidth), push_);
   }
 
  private:
-  const char* shader_;
+  shaders::Variant<shaders::Quantize> shader_;
   uint32_t zeros_;
   Flags flags_;
-  Push push_;
+  QuantizePush push_;
 };
 
 /// Sets the sizes around the parameters' axis, with one parameter per `block` entries.
-void along_axis(Push& push, const Shape& x, int64_t axis, int64_t block) {
+void along_axis(QuantizePush& push, const Shape& x, int64_t axis, int64_t block) {
   const int a = static_cast<int>(axis < 0 ? axis + x.rank() : axis);
   for (int d = a + 1; d < x.rank(); ++d) push.inner *= static_cast<uint32_t>(x[d]);
   push.extent = static_cast<uint32_t>(x[a]);
@@ -87,7 +83,7 @@ void along_axis(Push& push, const Shape& x, int64_t axis, int64_t block) {
 }
 
 /// Takes the parameters from a quantized value's type; false if it has none that the shader takes.
-bool take_parameters(const ValueType& t, std::vector<Parameter>& parameters, Push& push) {
+bool take_parameters(const ValueType& t, std::vector<Parameter>& parameters, QuantizePush& push) {
   using Kind = Quantization::Kind;
   if (!t.quant || t.quant->scales.empty() || t.quant->kind == Kind::kPerToken) return false;
   const Quantization& q = *t.quant;
@@ -103,7 +99,7 @@ bool take_parameters(const ValueType& t, std::vector<Parameter>& parameters, Pus
 }
 
 /// Maps the parameters of (De)QuantizeLinear to elements by their shapes; false for unsupported shapes.
-bool take_shapes(const KernelSpec& spec, Push& push) {
+bool take_shapes(const KernelSpec& spec, QuantizePush& push) {
   const auto& a = spec.attrs<QuantizeLinearAttrs>();
   const Shape &x = spec.inputs[0].shape, &scale = spec.inputs[1].shape;
   const int64_t n = scale.elements(), zeros = spec.has(2) ? spec.inputs[2].shape.elements() : n;
@@ -126,7 +122,7 @@ bool take_shapes(const KernelSpec& spec, Push& push) {
 }
 
 /// Takes the parameters from constant inputs 1 and 2 of (De)QuantizeLinear.
-bool take_constants(const KernelSpec& spec, std::vector<Parameter>& parameters, Push& push) {
+bool take_constants(const KernelSpec& spec, std::vector<Parameter>& parameters, QuantizePush& push) {
   const Tensor* scale = spec.constant(1);
   const Tensor* zero = spec.has(2) ? spec.constant(2) : nullptr;
   if (!scale || (spec.has(2) && !zero) || !take_shapes(spec, push)) return false;
@@ -141,15 +137,21 @@ bool take_constants(const KernelSpec& spec, std::vector<Parameter>& parameters, 
 bool real(const ValueType& t) { return (t.dtype == DType::kF32 || t.dtype == DType::kF16) && !t.quant; }
 
 std::unique_ptr<Kernel> make(const KernelSpec& spec, const char* prefix, std::vector<Parameter> parameters, Flags flags,
-                             const Push& push) {
-  const Shader* shader =
-      find_shader(Cat(prefix, type_suffix(spec.inputs[0].dtype), '_', type_suffix(spec.outputs[0].dtype)).c_str());
+                             const QuantizePush& push) {
+  const auto shader = shaders::find_variant<shaders::Quantize>(
+      Cat(prefix, type_suffix(spec.inputs[0].dtype), '_', type_suffix(spec.outputs[0].dtype)));
   if (!shader) return nullptr;
-  return std::make_unique<QuantizeKernel>(shader->name, std::move(parameters), flags, push);
+  return std::make_unique<QuantizeKernel>(*shader, std::move(parameters), flags, push);
 }
 
-Push push_of(const KernelSpec& spec) {
-  Push push{static_cast<uint32_t>(spec.outputs[0].shape.elements())};
+QuantizePush push_of(const KernelSpec& spec) {
+  QuantizePush push{.n = static_cast<uint32_t>(spec.outputs[0].shape.elements()),
+                    .inner = 1,
+                    .extent = 1,
+                    .block = 0,
+                    .blocks = 0,
+                    .low = 0,
+                    .high = 0};
   const DType to = spec.outputs[0].dtype;
   if (bit_width(to) <= 16 && is_integer(to)) {
     push.low = static_cast<int32_t>(int_min(to));
@@ -162,7 +164,7 @@ Push push_of(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_quantize(const KernelSpec& spec) {
   const ValueType& y = spec.outputs[0];
-  Push push = push_of(spec);
+  QuantizePush push = push_of(spec);
   std::vector<Parameter> parameters;
   if (!real(spec.inputs[0]) || !take_parameters(y, parameters, push)) return nullptr;
   return make(spec, "quantize_", std::move(parameters), {y.quant->rounding != Rounding::kFloatHalfEven, false}, push);
@@ -176,7 +178,7 @@ std::unique_ptr<Kernel> make_dequantize_fp16(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> make_dequantize(const KernelSpec& spec) {
-  Push push = push_of(spec);
+  QuantizePush push = push_of(spec);
   std::vector<Parameter> parameters;
   if (!real(spec.outputs[0]) || !take_parameters(spec.inputs[0], parameters, push)) return nullptr;
   return make(spec, "dequantize_", std::move(parameters), {}, push);
@@ -186,18 +188,18 @@ namespace {
 
 /// (De)QuantizeLinear with non-constant float32 scales, and zero points in the quantized type.
 std::unique_ptr<Kernel> make_dynamic(const KernelSpec& spec, const char* prefix, const ValueType& quantized,
-                                     Flags flags, Push push) {
+                                     Flags flags, QuantizePush push) {
   if (spec.inputs[1].dtype != DType::kF32 || spec.inputs[1].quant || !take_shapes(spec, push)) return nullptr;
   if (spec.has(2) && (spec.inputs[2].dtype != quantized.dtype || spec.inputs[2].quant)) return nullptr;
-  const Shader* shader = find_shader(
-      Cat(prefix, type_suffix(spec.inputs[0].dtype), '_', type_suffix(spec.outputs[0].dtype), "_computed").c_str());
+  const auto shader = shaders::find_variant<shaders::Quantize>(
+      Cat(prefix, type_suffix(spec.inputs[0].dtype), '_', type_suffix(spec.outputs[0].dtype), "_dynamic"));
   if (!shader) return nullptr;
   const uint32_t zeros = !spec.has(2) ? 0 : spec.inputs[2].shape.elements() == 1 ? 1 : 2;
-  return std::make_unique<DynamicParameterQuantize>(shader->name, zeros, flags, push);
+  return std::make_unique<DynamicParameterQuantize>(*shader, zeros, flags, push);
 }
 
 /// Takes the quantized range; false if it exceeds the element type.
-bool take_range(const QuantizeLinearAttrs& a, Push& push) {
+bool take_range(const QuantizeLinearAttrs& a, QuantizePush& push) {
   if (a.quant_min == a.quant_max) return true;
   if (a.quant_min < push.low || a.quant_max > push.high || a.quant_min > a.quant_max) return false;
   push.low = static_cast<int32_t>(a.quant_min);
@@ -209,7 +211,7 @@ bool take_range(const QuantizeLinearAttrs& a, Push& push) {
 
 std::unique_ptr<Kernel> make_quantize_linear_dynamic(const KernelSpec& spec) {
   const auto& a = spec.attrs<QuantizeLinearAttrs>();
-  Push push = push_of(spec);
+  QuantizePush push = push_of(spec);
   if (!real(spec.inputs[0]) || spec.outputs[0].quant || !take_range(a, push)) return nullptr;
   return make_dynamic(spec, "quantize_", spec.outputs[0], {false, a.reciprocal}, push);
 }
@@ -221,7 +223,7 @@ std::unique_ptr<Kernel> make_dequantize_linear_dynamic(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_quantize_linear(const KernelSpec& spec) {
   const auto& a = spec.attrs<QuantizeLinearAttrs>();
-  Push push = push_of(spec);
+  QuantizePush push = push_of(spec);
   std::vector<Parameter> parameters;
   if (!real(spec.inputs[0]) || spec.outputs[0].quant || !take_constants(spec, parameters, push)) return nullptr;
   if (!take_range(a, push)) return nullptr;
@@ -229,7 +231,7 @@ std::unique_ptr<Kernel> make_quantize_linear(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> make_dequantize_linear(const KernelSpec& spec) {
-  Push push = push_of(spec);
+  QuantizePush push = push_of(spec);
   std::vector<Parameter> parameters;
   if (!real(spec.outputs[0]) || spec.inputs[0].quant || !take_constants(spec, parameters, push)) return nullptr;
   return make(spec, "dequantize_", std::move(parameters), {}, push);

@@ -1,9 +1,13 @@
 #version 450
-// Between reals and stored integers: by default y = stored integer of x; with DEQUANTIZE y = real value of stored x.
-// Scales and zero points are one for all, one an entry of an axis, or one a block of it. Specialization constant 1:
-// ties go away from zero; 2: multiply by the scale's reciprocal. COMPUTED: parameters are tensors; constant 3 says how
-// many zero points there are: 0 none, 1 one, 2 as many as scales. Elements of 16 bits are only loaded and stored: few
-// devices compute with them; UNSIGNED: RESULT is uint16_t.
+// Quantizes: y = the quantized value of x. DEQUANTIZE: y = the real value of x. Scales and zero points are per tensor,
+// per entry of an axis, or per block of it. kTiesAway: ties round away from zero. kReciprocal: x is multiplied by the
+// scale's reciprocal. ZERO, the type of zero points: scales and zero points are tensors computed on the device; kZeros
+// says how many zero points there are: 0 none, 1 one, 2 as many as scales. 16-bit elements are only loaded and stored:
+// few devices compute with them.
+//@ quantize_{IN=f32,f16}_{OUT=i8,u8,i16,u16}
+//@ quantize_{IN=f32}_{OUT=i8,u8,i16,u16}_dynamic ZERO=OUT
+//@ dequantize_{IN=i8,u8,i16,u16,i32}_{OUT=f32,f16} DEQUANTIZE
+//@ dequantize_{IN=i8,u8,i16,u16,i32}_{OUT=f32}_dynamic DEQUANTIZE ZERO=IN
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -18,11 +22,11 @@ layout(push_constant) uniform Push {
   uint inner, extent, block, blocks;  // of the axis; block 0: one parameter for all
   int low, high;
 };
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
-#ifdef COMPUTED
+layout(set = 0, binding = 0) readonly buffer X { IN xs[]; };
+#ifdef ZERO
 layout(constant_id = 3) const uint kZeros = 0;
 layout(set = 0, binding = 1) readonly buffer S { float scales[]; };
-layout(set = 0, binding = 3) readonly buffer Z { COMPUTED zeros[]; };
+layout(set = 0, binding = 3) readonly buffer Z { ZERO zeros[]; };
 Parameter parameter(uint p) {
   return Parameter(scales[p], kZeros == 0 ? 0 : int(zeros[kZeros == 1 ? 0 : p]));
 }
@@ -30,7 +34,7 @@ Parameter parameter(uint p) {
 layout(set = 0, binding = 1) readonly buffer P { Parameter parameters[]; };
 Parameter parameter(uint p) { return parameters[p]; }
 #endif
-layout(set = 0, binding = 2) writeonly buffer Y { RESULT ys[]; };
+layout(set = 0, binding = 2) writeonly buffer Y { OUT ys[]; };
 
 uint parameter_of(uint i) {
   if (block == 0) return 0;
@@ -45,7 +49,7 @@ uint parameter_of(uint i) {
 float convert(int x, Parameter p) { return p.scale * float(x - p.zero); }
 #else
 #define VALUE float
-#ifdef UNSIGNED
+#ifdef OUT_U16
 #define INTEGER uint
 #else
 #define INTEGER
@@ -67,5 +71,5 @@ int convert(float x, Parameter p) {
 
 void main() {
   const uint i = flat_id();
-  if (i < n) ys[i] = RESULT(INTEGER(convert(VALUE(xs[i]), parameter(parameter_of(i)))));
+  if (i < n) ys[i] = OUT(INTEGER(convert(VALUE(xs[i]), parameter(parameter_of(i)))));
 }

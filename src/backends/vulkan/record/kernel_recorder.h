@@ -109,6 +109,19 @@ class KernelRecorder {
   Status dispatch(const Dispatch& d, const Push& push) {
     return recorder_.dispatch(d, push);
   }
+  /// Runs a variant of a shader; its interface checks the constants and the number of bindings.
+  template <class Interface, size_t N>
+  Status run(shaders::Variant<Interface> shader, const typename Interface::Constants& constants,
+             const Binding (&bindings)[N], const Grid& grid, const typename Interface::Push& push) {
+    static_assert(N >= Interface::kMinBindings && N <= Interface::kMaxBindings);
+    return run(shader, constants, std::span<const Binding>(bindings), grid, push);
+  }
+  /// Runs a variant with bindings whose number is only known now.
+  template <class Interface>
+  Status run(shaders::Variant<Interface> shader, const typename Interface::Constants& constants,
+             std::span<const Binding> bindings, const Grid& grid, const typename Interface::Push& push) {
+    return recorder_.dispatch(*shader, constants.to_words(), bindings, grid, &push, sizeof(push));
+  }
 
  private:
   static const void* origin(const Operand& o) { return o.of ? o.of : o.constant->raw(); }
@@ -128,21 +141,20 @@ class KernelRecorder {
   WeightStore& plan_store_;
 };
 
-/// Sets a dispatch grid of ceil(items / size) workgroups within Vulkan's guaranteed 65535 per dimension; shaders
-/// compute their index with flat_id() of common.glsl.
+/// Sets the dispatch grid to Grid::flat(items, size).
 inline void set_grid(Dispatch& d, uint64_t items, uint32_t size) {
-  const uint64_t groups = (items + size - 1) / size;
-  d.x = static_cast<uint32_t>(groups < 32768 ? groups : 32768);
-  d.y = static_cast<uint32_t>(d.x ? (groups + d.x - 1) / d.x : 0);
+  const Grid grid = Grid::flat(items, size);
+  d.x = grid.x;
+  d.y = grid.y;
 }
 
-/// Dispatches `items` invocations of a shader that reports faults: r.faults() is among the buffers of `d`, whose first
-/// constant is the width of a workgroup.
-template <class Push>
-Status dispatch_checked(KernelRecorder& r, Dispatch d, uint64_t items, Push push) {
-  set_grid(d, items, d.constants.front());
+/// Runs `items` invocations of a shader that reports faults: r.faults() is among the bindings.
+template <class Interface, size_t N>
+Status run_checked(KernelRecorder& r, shaders::Variant<Interface> shader,
+                   const typename Interface::Constants& constants, const Binding (&bindings)[N], uint64_t items,
+                   typename Interface::Push push) {
   push.fault_code = r.fault_code();
-  return r.dispatch(d, push);
+  return r.run(shader, constants, bindings, Grid::flat(items, constants.width), push);
 }
 
 }  // namespace smelt::vulkan

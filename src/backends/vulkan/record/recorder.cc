@@ -120,25 +120,35 @@ Status Recorder::bind(const Pipeline& pipeline, const char* kinds, std::span<con
 Status Recorder::dispatch(const Dispatch& d, const void* push, size_t push_bytes) {
   const Shader* shader = find_shader(d.shader);
   if (!shader) return Internal("there is no shader ", d.shader);
-  const std::string_view kinds = shader->kinds;
-  const bool fit = std::equal(kinds.begin(), kinds.end(), d.buffers.begin(), d.buffers.end(),
+  return dispatch(*shader, d.constants, d.buffers, {d.x, d.y, d.z}, push, push_bytes);
+}
+
+Status Recorder::dispatch(const Shader& shader, std::span<const uint32_t> constants, std::span<const Binding> bindings,
+                          const Grid& grid, const void* push, size_t push_bytes) {
+  const std::string_view kinds = shader.kinds;
+  const bool fit = std::equal(kinds.begin(), kinds.end(), bindings.begin(), bindings.end(),
                               [](char kind, const Binding& b) { return (kind != 'b') == (b.view != VK_NULL_HANDLE); });
   if (!fit)
-    return Internal("shader ", d.shader, " takes operands ", kinds, ", ", d.buffers.size(), " others are given");
+    return Internal("shader ", shader.name, " takes operands ", kinds, ", ", bindings.size(), " others are given");
+  if (push_bytes != shader.push_bytes || constants.size() > shader.constants)
+    return Internal("shader ", shader.name, " takes ", shader.push_bytes, " bytes of push constants and ",
+                    shader.constants, " specialization constants, ", push_bytes, " and ", constants.size(),
+                    " are given");
   const auto& most = device_->limits().maxComputeWorkGroupCount;
-  if (d.x > most[0] || d.y > most[1] || d.z > most[2]) return Unsupported("too many workgroups for ", d.shader);
-  if (d.x == 0 || d.y == 0 || d.z == 0) return Ok();
-  device_->pipelines().request(*shader, d.constants, threads_);
+  if (grid.x > most[0] || grid.y > most[1] || grid.z > most[2])
+    return Unsupported("too many workgroups for ", shader.name);
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return Ok();
+  device_->pipelines().request(shader, constants, threads_);
   Work& w = work_.emplace_back();
   w.kind = Work::Kind::kDispatch;
-  w.shader = shader;
-  w.constants = d.constants;
-  w.buffers = d.buffers;
+  w.shader = &shader;
+  w.constants.assign(constants.begin(), constants.end());
+  w.buffers.assign(bindings.begin(), bindings.end());
   w.push.resize(push_bytes / 4);
   std::memcpy(w.push.data(), push, push_bytes);
-  w.x = d.x;
-  w.y = d.y;
-  w.z = d.z;
+  w.x = grid.x;
+  w.y = grid.y;
+  w.z = grid.z;
   ++dispatches_;
   return Ok();
 }

@@ -5,13 +5,26 @@
 #include <span>
 #include <vector>
 
+#include "backends/vulkan/codegen/interface.h"
 #include "backends/vulkan/device/memory.h"
 
 namespace smelt::vulkan {
 
+/// Workgroups of a dispatch.
+struct Grid {
+  uint32_t x = 1, y = 1, z = 1;
+  /// Workgroups for `items` of work, `size` a group, within Vulkan's promised 65535 a dimension; shaders find their
+  /// place with flat_id() or flat_group() of common.glsl.
+  static Grid flat(uint64_t items, uint32_t size) {
+    const uint64_t groups = (items + size - 1) / size;
+    const auto x = static_cast<uint32_t>(groups < 32768 ? groups : 32768);
+    return {x, static_cast<uint32_t>(x ? (groups + x - 1) / x : 0), 1};
+  }
+};
+
 /// One run of a shader. Spans are read during Recorder::dispatch().
 struct Dispatch {
-  const char* shader;                    ///< a name of shaders.inc
+  const char* shader;                    ///< the name of a variant, Shader::name
   std::vector<uint32_t> constants = {};  ///< specialization constants from id 0
   std::vector<Binding> buffers;          ///< and images, in the order of the shader's bindings
   uint32_t x = 1, y = 1, z = 1;          ///< workgroups
@@ -32,6 +45,8 @@ class Recorder {
     return dispatch(d, &push, sizeof(Push));
   }
   Status dispatch(const Dispatch& d, const void* push, size_t push_bytes);
+  Status dispatch(const Shader& shader, std::span<const uint32_t> constants, std::span<const Binding> bindings,
+                  const Grid& grid, const void* push, size_t push_bytes);
   /// Gives images the memory that others used before: whatever it holds is lost. All their later uses need this first.
   void start(std::span<const Binding> images);
   void copy(const Binding& from, const Binding& to);

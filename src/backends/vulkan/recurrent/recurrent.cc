@@ -166,8 +166,8 @@ std::unique_ptr<Kernel> make_recurrent(const KernelSpec& spec) {
   if (x.rank() != 3) return nullptr;
   std::optional<DynamicQuant> rounding;
   if (a.dynamic_quantization) {
-    rounding =
-        DynamicQuant::make(spec, "round_rows_f32", DynamicQuant::Rule::kAsymmetric, x.elements(), {0, 0, 0, 255, 0});
+    rounding = DynamicQuant::make(spec, shaders::dynamic_fake_quant_f32, DynamicQuant::Rule::kAsymmetric, x.elements(),
+                                  {.low = 0, .high = 255});
     if (a.cell != RecurrentAttrs::Cell::kLstm || !rounding) return nullptr;
   }
   const Sizes s{(a.forward ? 1 : 0) + (a.backward ? 1 : 0),

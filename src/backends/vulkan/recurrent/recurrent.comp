@@ -4,6 +4,7 @@
 // operands are there (codes below), 3 words of a length, 4 to 6 the activations (RecurrentGate::Fn), 7 that products
 // see states on the 8-bit grid of those of all sequences: then a dispatch is one step, which keeps its new states apart
 // from the old ones.
+//@ recurrent
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "real_functions.glsl"

@@ -3,6 +3,7 @@
 // a sequence, a lane some units. The weights are one table (tf_cells.cc): four gates (input, forget, cell, output), or
 // the only one of an RNN, each with its parts in the order of part_of(); units are innermost. Specialization constants:
 // 1 the workgroup's width again, 2 what there is.
+//@ tf_cell
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "row_reduction.glsl"
@@ -19,12 +20,11 @@ layout(push_constant) uniform Push {
   uint x_step, x_batch, a_step, a_batch, y_step, y_batch, y_at;
   uint first, count;
   float cell_clip, projection_clip;  // 0: none
-  uint act;
-  float act_a, act_b;
+  ACTIVATION
 };
 layout(set = 0, binding = 0) readonly buffer X { float xs[]; };
 layout(set = 0, binding = 1) readonly buffer A { float as[]; };
-layout(set = 0, binding = 2) readonly buffer W { uint ws[]; };  // floats, or stored integers where rows are quantized
+layout(set = 0, binding = 2) readonly buffer W { uint ws[]; };  // floats, or quantized values where rows are quantized
 layout(set = 0, binding = 3) readonly buffer H { float h0s[]; };
 layout(set = 0, binding = 4) readonly buffer C { float c0s[]; };
 layout(set = 0, binding = 5) writeonly buffer Y { float ys[]; };
@@ -67,7 +67,7 @@ uint gate_at(uint gate) { return 16 + gate * part_of(6); }
 // Where the parts of this sequence's scratch begin.
 uint h_at, c_at, gates_at, out_at, rows_at;
 
-// The rows that products read: as they are, or stored integers on a grid. `from`: 0 x, 1 the auxiliary input, 2 h,
+// The rows that products read, float or quantized. `from`: 0 x, 1 the auxiliary input, 2 h,
 // 3 the output before its projection.
 float source(uint from, uint at) { return from == 0 ? xs[at] : (from == 1 ? as[at] : real(at)); }
 Grid quantize(uint from, uint at, uint n, uint to) {
@@ -105,7 +105,7 @@ void add_products(uint from, uint at, uint n, uint part, uint unit, float scale,
   for (uint g = 0; g < kGates; ++g) pre[g] += sums[g];
 }
 
-// Mean 0 and variance 1 of a gate's sums, then its scale and bias.
+// Mean 0 and variance 1 of a gate's accumulators, then its scale and bias.
 void normalize(uint gate) {
   const uint base = gates_at + gate * units;
   float sum = 0.0, squares = 0.0;

@@ -4,6 +4,7 @@
 // the host: what the gates' functions make of every int16, and the weights (tf_cells_integer.cc): for each of four
 // gates (input, forget, cell, output) 16 parameters, weights of x and of h with units innermost, peephole, norm and
 // bias; then the projection. Specialization constants: 1 the workgroup's width again, 2 what there is.
+//@ tf_cell_integer
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "row_reduction.glsl"

@@ -30,8 +30,8 @@ uint32_t weight_word(const Tensor& t, int64_t i, bool quantized) {
 
 namespace {
 
-/// Push constants of tf_cell.comp.
-struct Push {
+/// CellPush constants of tf_cell.comp.
+struct CellPush {
   uint32_t steps, time, features, aux_features, units, outputs;
   uint32_t x_step, x_batch, a_step, a_batch, y_step, y_batch, y_at;
   uint32_t first, count;
@@ -55,7 +55,7 @@ struct Part {
 /// One direction of an operator.
 struct Cell {
   uint32_t has = 0;
-  Push push{};
+  CellPush push{};
   int64_t batch = 1;
   std::array<float, 16> scales{};
   std::vector<Part> parts;  ///< behind the scales, in the table's order
@@ -112,7 +112,7 @@ class TfCells final : public Kernel {
     SMELT_ASSIGN(const Binding cell, r.input(static_cast<size_t>(c.c < 0 ? c.h : c.c)));
     const int some = c.y >= 0 ? c.y : c.h_out >= 0 ? c.h_out : c.c_out;
     const auto output = [&](int i) { return r.output(static_cast<size_t>(i < 0 ? some : i)); };
-    Push p = c.push;
+    CellPush p = c.push;
     const auto at_once = u32(std::max<int64_t>(1, kMaxLoopIterations / c.iterations()));
     for (p.first = 0; p.first < p.steps; p.first += p.count) {
       p.count = std::min(at_once, p.steps - p.first);
@@ -182,7 +182,7 @@ class CellMaker {
     if (!real(x)) return false;
     const Shape& s = shape(x);
     if (s.rank() != 2 && !(s.rank() == 3 && sequence)) return false;
-    Push& p = cell.push;
+    CellPush& p = cell.push;
     const bool steps = s.rank() == 3;
     time_major_ = !steps || time_major;
     cell.x = x;

@@ -21,7 +21,7 @@ namespace smelt::vulkan {
 namespace {
 
 /// Push constants of tf_cell_integer.comp.
-struct Push {
+struct IntegerCellPush {
   uint32_t time, features, units, outputs;
   uint32_t x_step, x_batch, y_step, y_batch, y_at;
   uint32_t first, count;
@@ -33,7 +33,7 @@ struct Push {
 class IntegerCell final : public Kernel {
  public:
   IntegerCell(std::vector<int32_t> weights, uint32_t has, uint32_t batch, uint32_t width, int64_t at_once,
-              const Push& push)
+              const IntegerCellPush& push)
       : weights_(std::move(weights)), has_(has), batch_(batch), width_(width), at_once_(u32(at_once)), push_(push) {}
   bool reads(size_t i) const override { return i == 0 || i == 18 || i == 19; }
   size_t scratch_bytes() const override {
@@ -59,7 +59,7 @@ class IntegerCell final : public Kernel {
                  }));
     const size_t some = has_ & kWritesY ? 0 : has_ & kWritesH ? 1 : 2;
     const auto output = [&](size_t i, uint32_t flag) { return r.output(has_ & flag ? i : some); };
-    Push p = push_;
+    IntegerCellPush p = push_;
     for (p.first = 0; p.first < p.time; p.first += p.count) {
       p.count = std::min(at_once_, p.time - p.first);
       SMELT_TRY(r.dispatch({"tf_cell_integer",
@@ -75,7 +75,7 @@ class IntegerCell final : public Kernel {
  private:
   std::vector<int32_t> weights_;
   uint32_t has_, batch_, width_, at_once_;
-  Push push_;
+  IntegerCellPush push_;
 };
 
 /// Reads the constants of a node; `ok` turns false where they are not what the kernel takes.
@@ -123,7 +123,7 @@ std::unique_ptr<Kernel> make_tf_lstm_i8(const KernelSpec& spec) {
       h.dtype != DType::kI8 || cell.dtype != DType::kI16 || !is_per_tensor(h.quant) || !is_per_tensor(cell.quant) ||
       h.shape.elements() != batch * outputs || cell.shape.elements() != batch * n)
     return nullptr;
-  Push p{};
+  IntegerCellPush p{};
   p.time = u32(time);
   p.features = u32(features);
   p.units = u32(n);

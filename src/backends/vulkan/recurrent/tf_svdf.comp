@@ -1,8 +1,10 @@
 #version 450
 // TFLite's SVDF, a workgroup a row of the batch: what each filter makes of the row goes behind its last ones, which are
-// the new state; units are weighted sums of their filters' states. QUANTIZES: the row meets stored weights on a grid of
-// its own. INTEGER: stored integers in fixed point. The table of weights (tf_svdf.cc): a scale, feature weights with
-// filters innermost, time weights, biases. Specialization constant 1 is the workgroup's width again.
+// the new state; units are weighted sums of their filters' states. kQuantizes: the row is quantized at run time to meet
+// quantized weights. INTEGER: quantized values in fixed point. The table of weights (tf_svdf.cc): a scale, feature
+// weights with filters innermost, time weights, biases. Specialization constant 1 is the workgroup's width again.
+//@ tf_svdf_{ELEMENT=f32} STATE=float
+//@ TfSvdfInteger: tf_svdf_{ELEMENT=i8} INTEGER STATE=int16_t
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "row_reduction.glsl"
@@ -19,14 +21,13 @@ layout(push_constant) uniform Push {
   int x_zero, y_zero;
   int state_multiplier, state_shift, y_multiplier, y_shift;
 #else
-  uint act;
-  float act_a, act_b;
+  ACTIVATION
 #endif
 };
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
+layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
 layout(set = 0, binding = 1) readonly buffer W { uint ws[]; };
 layout(set = 0, binding = 2) readonly buffer S { STATE states[]; };
-layout(set = 0, binding = 3) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 3) writeonly buffer Y { ELEMENT ys[]; };
 layout(set = 0, binding = 4) coherent buffer N { STATE news[]; };
 
 ROW_FOLD(row_least, float, (b < a ? b : a))
@@ -78,7 +79,7 @@ void main() {
     int sum = int(ws[bias_at + u]);
     for (uint k = 0; k < rank * memory; ++k) sum += int(ws[weights + k]) * int(news[row + k]);
     const int scaled = clamp(rescale_double(sum, y_multiplier, y_shift), -0x3fffffff, 0x3fffffff);
-    ys[n * units + u] = STORED(clamp(scaled + y_zero, -128, 127));
+    ys[n * units + u] = ELEMENT(clamp(scaled + y_zero, -128, 127));
 #else
     float sum = 0.0;
     for (uint k = 0; k < rank * memory; ++k) sum += real(weights + k) * news[row + k];

@@ -1,18 +1,19 @@
 #version 450
 // Running sum, product, ... along the middle of [outer, extent, inner]; one invocation a row. Specialization constants:
 // 1 the function (CumulativeAttrs::Fn), 2 exclusive, 3 from the end.
+//@ cumulative_{ELEMENT=f32,f16,i32,i64}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
 layout(constant_id = 1) const uint kFunction = 0;
 layout(constant_id = 2) const bool kExclusive = false;
 layout(constant_id = 3) const bool kReverse = false;
-layout(push_constant) uniform Push { uint rows, extent, inner; };
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
-layout(set = 0, binding = 1) writeonly buffer Y { STORED ys[]; };
+layout(push_constant) uniform Push { AXIS };
+layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
+layout(set = 0, binding = 1) writeonly buffer Y { ELEMENT ys[]; };
 
-#ifdef INTEGERS
-#ifdef WIDE
+#ifdef ELEMENT_INTEGER
+#ifdef ELEMENT_I64
 #define VALUE int64_t
 #define kHighest 0x7fffffffffffffffL
 #define kLowest (-kHighest - 1L)
@@ -61,7 +62,7 @@ void main() {
   for (uint k = 0; k < extent; ++k) {
     const uint at = base + (kReverse ? extent - 1 - k : k) * inner;
     const VALUE next = join(acc, VALUE(xs[at]));
-    ys[at] = STORED(kExclusive ? acc : next);
+    ys[at] = ELEMENT(kExclusive ? acc : next);
     acc = next;
   }
 }

@@ -10,6 +10,10 @@
 #include "backends/vulkan/gemm/operand.h"
 #include "backends/vulkan/layout/texture_kernel.h"
 #include "ops/reduce/reduce_quantized.h"
+#include "shaders/arg_reduce.h"
+#include "shaders/cumulative.h"
+#include "shaders/reduce.h"
+#include "shaders/reduce_texture.h"
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"
 
@@ -28,62 +32,51 @@ int code_of(Reduction fn) {
   return -1;
 }
 
-/// The one operand of a kernel whose other inputs are parameters.
-class RowKernel : public Kernel {
+/// The kernel of a shader of rows, whose inputs behind the first are parameters.
+template <class Interface>
+class RowKernel final : public Kernel {
  public:
-  RowKernel(const char* shader, std::vector<uint32_t> constants, uint64_t rows, uint32_t lanes)
-      : shader_(shader), constants_(std::move(constants)), rows_(rows), lanes_(lanes) {}
+  using Constants = typename Interface::Constants;
+  using Push = typename Interface::Push;
+  /// `lanes` work on each of `rows` rows.
+  RowKernel(shaders::Variant<Interface> shader, const Constants& constants, uint64_t rows, uint32_t lanes,
+            const Push& push)
+      : shader_(shader), constants_(constants), rows_(rows), lanes_(lanes), push_(push) {}
   bool reads(size_t i) const override { return i == 0; }
-
- protected:
-  template <class Push>
-  Status record_with(KernelRecorder& r, const Push& push) const {
+  Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    Dispatch d{shader_, constants_, {x, r.output(0)}};
-    set_row_grid(d, rows_, lanes_);
-    return r.dispatch(d, push);
+    return r.run(shader_, constants_, {x, r.output(0)}, row_grid(rows_, lanes_), push_);
   }
 
  private:
-  const char* shader_;
-  std::vector<uint32_t> constants_;
+  shaders::Variant<Interface> shader_;
+  Constants constants_;
   uint64_t rows_;
   uint32_t lanes_;
-};
-
-struct ReducePush {
-  RowWalk<1, 4> walk;
-  float correction;
-};
-
-template <class Push>
-class PushedRowKernel final : public RowKernel {
- public:
-  PushedRowKernel(const char* shader, std::vector<uint32_t> constants, uint64_t rows, uint32_t lanes, const Push& push)
-      : RowKernel(shader, std::move(constants), rows, lanes), push_(push) {}
-  Status record(KernelRecorder& r) const override { return record_with(r, push_); }
-
- private:
   Push push_;
 };
 
-const char* reduce_shader(const KernelSpec& spec, Reduction fn) {
+/// Nullopt: no shader reduces these types by `fn`.
+std::optional<shaders::Variant<shaders::Reduce>> reduce_shader(const KernelSpec& spec, Reduction fn, uint32_t lanes) {
   const DType x = spec.inputs[0].dtype, y = spec.outputs[0].dtype;
-  if (x != y || spec.inputs[0].quant || spec.outputs[0].quant) return nullptr;
+  if (x != y || spec.inputs[0].quant || spec.outputs[0].quant) return std::nullopt;
   switch (x) {
     case DType::kF32:
-      return "reduce_f32";
+      return uses_subgroups(spec, lanes) ? shaders::reduce_f32_subgroups : shaders::reduce_f32;
     case DType::kF16:
-      return "reduce_f16";
+      return uses_subgroups(spec, lanes) ? shaders::reduce_f16_subgroups : shaders::reduce_f16;
     case DType::kI32:
       // The mean of int32 values sums in 64 bits; the others go through real numbers.
-      return fn == Reduction::kMean || code_of(fn) > code_of(Reduction::kSumSquare) ? nullptr : "reduce_i32";
+      if (fn == Reduction::kMean || code_of(fn) > code_of(Reduction::kSumSquare)) return std::nullopt;
+      return shaders::reduce_i32;
     case DType::kI64:
-      return code_of(fn) > code_of(Reduction::kSumSquare) || !spec.device.info().int64 ? nullptr : "reduce_i64";
+      if (code_of(fn) > code_of(Reduction::kSumSquare) || !spec.device.info().int64) return std::nullopt;
+      return shaders::reduce_i64;
     case DType::kBool:
-      return fn == Reduction::kAny || fn == Reduction::kAll ? "reduce_bool" : nullptr;
+      if (fn != Reduction::kAny && fn != Reduction::kAll) return std::nullopt;
+      return shaders::reduce_bool;
     default:
-      return nullptr;
+      return std::nullopt;
   }
 }
 
@@ -127,34 +120,28 @@ std::optional<AxisPush> axis_push(const Shape& shape, int64_t axis) {
 
 std::unique_ptr<Kernel> make_reduce(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ReduceAttrs>();
-  const char* shader = reduce_shader(spec, attrs.fn);
   const auto axes = reduced_axes(spec, attrs.noop_with_empty_axes);
-  if (!shader || !axes) return nullptr;
+  if (!axes || !reduce_shader(spec, attrs.fn, 1)) return nullptr;
   const Shape& in = spec.inputs[0].shape;
   const auto walk = RowWalk<1, 4>::make(in, *axes, {in.strides()});
   if (!walk || walk->rows.n != spec.outputs[0].shape.elements()) return nullptr;
   const uint32_t lanes = walk->lanes(2);
   if (lanes == 0) return nullptr;
-  return std::make_unique<PushedRowKernel<ReducePush>>(
-      row_shader(spec, shader, lanes),
-      std::vector<uint32_t>{row_width(lanes), lanes, static_cast<uint32_t>(code_of(attrs.fn)),
-                            walk->straight() ? 1u : 0u},
-      walk->rows.n, lanes, ReducePush{*walk, static_cast<float>(attrs.correction)});
+  return std::make_unique<RowKernel<shaders::Reduce>>(
+      *reduce_shader(spec, attrs.fn, lanes),
+      shaders::Reduce::Constants{.width = row_width(lanes),
+                                 .lanes = lanes,
+                                 .function = static_cast<uint32_t>(code_of(attrs.fn)),
+                                 .straight = walk->straight()},
+      walk->rows.n, lanes, shaders::Reduce::Push{.walk = *walk, .correction = static_cast<float>(attrs.correction)});
 }
 
 namespace {
 
-/// The layout of reduce_texture.comp.
-struct TexturePush {
-  GpuSize x, y;
-  GpuSize reduced{};
-  float scale;
-  uint32_t n;
-};
-
 class ReduceTexture final : public TextureKernel {
  public:
-  ReduceTexture(const ImageLayout& x, const ImageLayout& y, uint32_t function, uint32_t axes, const TexturePush& push)
+  ReduceTexture(const ImageLayout& x, const ImageLayout& y, uint32_t function, uint32_t axes,
+                const shaders::ReduceTexture::Push& push)
       : TextureKernel({x}, y),
         packed_x_(static_cast<uint32_t>(x.packed())),
         function_(function),
@@ -163,12 +150,14 @@ class ReduceTexture final : public TextureKernel {
   bool reads(size_t i) const override { return i == 0; }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    return dispatch(r, "reduce", {packed(), packed_x_, function_, axes_}, {x, r.output(0)}, push_.n, push_);
+    return run(r, {shaders::reduce_3d, shaders::reduce_2d},
+               {.packed = packed(), .packed_x = packed_x_, .function = function_, .axes = axes_}, {x, r.output(0)},
+               push_.n, push_);
   }
 
  private:
   uint32_t packed_x_, function_, axes_;
-  TexturePush push_;
+  shaders::ReduceTexture::Push push_;
 };
 
 }  // namespace
@@ -184,7 +173,7 @@ std::unique_ptr<Kernel> make_reduce_texture(const KernelSpec& spec) {
   const auto y = image_of(spec, spec.outputs[0]);
   if (!y || rank > 4) return nullptr;
   const auto p = static_cast<size_t>(y->packed());
-  TexturePush push{{}, y->size};
+  shaders::ReduceTexture::Push push{.y_size = y->size};
   for (int d : *axes) push.reduced[static_cast<size_t>(rank - 1 - d)] = 1;
   // Dimensions that are kept, innermost first, then those that are not; or each its own.
   uint32_t order = 0, next = 0;
@@ -206,7 +195,7 @@ std::unique_ptr<Kernel> make_reduce_texture(const KernelSpec& spec) {
   for (uint32_t d = 0; d < 4; ++d)
     if (const uint32_t from = order >> 2 * d & 3; y->size[d] != (push.reduced[from] ? 1 : x->size[from]))
       return nullptr;
-  push.x = x->size;
+  push.x_size = x->size;
   uint64_t iterations = 1;
   for (int d = 0; d < 4; ++d)
     if (const auto k = static_cast<size_t>(d); push.reduced[k])
@@ -242,13 +231,15 @@ class ReduceTableKernel final : public Kernel {
       finish_accumulators(attrs_, x_.dtype, *x_.quant, count, std::move(sums), quantized);
       std::memcpy(to, quantized.raw(), quantized.bytes());
     }));
-    Dispatch d{x_.dtype == DType::kI8   ? "reduce_table_i8"
-               : x_.dtype == DType::kU8 ? "reduce_table_u8"
-                                        : "reduce_table_i16",
-               {row_width(lanes_), lanes_, static_cast<uint32_t>(code_of(Reduction::kSum)), walk_.straight() ? 1u : 0u},
-               {x, r.output(0), table}};
-    set_row_grid(d, walk_.rows.n, lanes_);
-    return r.dispatch(d, ReducePush{walk_, 0});
+    const auto shader = x_.dtype == DType::kI8   ? shaders::reduce_lookup_i8
+                        : x_.dtype == DType::kU8 ? shaders::reduce_lookup_u8
+                                                 : shaders::reduce_lookup_i16;
+    return r.run(shader,
+                 {.width = row_width(lanes_),
+                  .lanes = lanes_,
+                  .function = static_cast<uint32_t>(code_of(Reduction::kSum)),
+                  .straight = walk_.straight()},
+                 {x, r.output(0), table}, row_grid(walk_.rows.n, lanes_), {.walk = walk_, .correction = 0});
   }
   /// Sums of `count` integers that differ.
   static int64_t table_entries(DType dtype, int64_t count) { return count * (int_max(dtype) - int_min(dtype)) + 1; }
@@ -281,30 +272,31 @@ std::unique_ptr<Kernel> make_reduce_lookup_table(const KernelSpec& spec) {
 
 namespace {
 
-const char* arg_shader(DType x, bool wide) {
+/// Nullopt: there is none. `wide`: indices are of 64 bits.
+std::optional<shaders::Variant<shaders::ArgReduce>> arg_shader(DType x, bool wide) {
   switch (x) {
     case DType::kF32:
-      return wide ? "arg_reduce_f32_i64" : "arg_reduce_f32_i32";
+      return wide ? shaders::arg_reduce_f32_i64 : shaders::arg_reduce_f32_i32;
     case DType::kF16:
-      return wide ? "arg_reduce_f16_i64" : "arg_reduce_f16_i32";
+      return wide ? shaders::arg_reduce_f16_i64 : shaders::arg_reduce_f16_i32;
     case DType::kI64:
-      return wide ? "arg_reduce_i64_i64" : "arg_reduce_i64_i32";
+      return wide ? shaders::arg_reduce_i64_i64 : shaders::arg_reduce_i64_i32;
     case DType::kI32:
-      return wide ? "arg_reduce_i32_i64" : "arg_reduce_i32_i32";
+      return wide ? shaders::arg_reduce_i32_i64 : shaders::arg_reduce_i32_i32;
     case DType::kI8:
-      return wide ? "arg_reduce_i8_i64" : "arg_reduce_i8_i32";
+      return wide ? shaders::arg_reduce_i8_i64 : shaders::arg_reduce_i8_i32;
     case DType::kU8:
-      return wide ? "arg_reduce_u8_i64" : "arg_reduce_u8_i32";
+      return wide ? shaders::arg_reduce_u8_i64 : shaders::arg_reduce_u8_i32;
     default:
-      return nullptr;
+      return std::nullopt;
   }
 }
 
-/// What a kernel of arg_reduce.comp is.
+/// The rows of an ArgReduce and the lanes that work on each.
 struct ArgPlan {
   AxisPush push;
   uint32_t lanes;
-  std::vector<uint32_t> constants;  ///< without the width
+  bool min, last;
   static std::optional<ArgPlan> make(const KernelSpec& spec) {
     const auto& attrs = spec.attrs<ArgReduceAttrs>();
     const DType to = spec.outputs[0].dtype;
@@ -320,50 +312,60 @@ struct ArgPlan {
     if (!push || push->extent == 0) return std::nullopt;
     const uint32_t lanes = lanes_for(push->rows, push->extent, push->inner == 1, 1);
     if (lanes == 0) return std::nullopt;
-    return ArgPlan{*push, lanes, {lanes, attrs.min ? 1u : 0u, attrs.select_last ? 1u : 0u}};
+    return ArgPlan{*push, lanes, attrs.min, attrs.select_last};
   }
 };
 
 class ArgTexture final : public TextureKernel {
  public:
-  ArgTexture(const TextureForm& form, const ImageLayout& x, bool wide, ArgPlan plan)
-      : TextureKernel(form, {x}, {}), wide_(wide), plan_(std::move(plan)), push_{x.size, plan_.push} {
-    plan_.constants.push_back(static_cast<uint32_t>(x.packed()));
-  }
+  ArgTexture(const TextureForm& form, const ImageLayout& x, bool wide, const ArgPlan& plan)
+      : TextureKernel(form, {x}, {}),
+        wide_(wide),
+        plan_(plan),
+        packed_x_(static_cast<uint32_t>(x.packed())),
+        push_{.x_size = x.size, .axis = plan.push} {}
   bool reads(size_t i) const override { return i == 0; }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    return dispatch(r, wide_ ? "arg_i64" : "arg_i32", plan_.constants, {x, r.output(0)}, plan_.push.rows, push_,
-                    row_width(plan_.lanes), plan_.lanes > 1);
+    using Variants = shaders::Variant<shaders::ArgReduceTexture>[2];
+    static constexpr Variants narrow{shaders::arg_reduce_i32_3d, shaders::arg_reduce_i32_2d},
+        wide{shaders::arg_reduce_i64_3d, shaders::arg_reduce_i64_2d};
+    return run(r, wide_ ? wide : narrow,
+               {.width = row_width(plan_.lanes),
+                .lanes = plan_.lanes,
+                .min = plan_.min,
+                .last = plan_.last,
+                .packed_x = packed_x_},
+               {x, r.output(0)}, plan_.push.rows, push_, plan_.lanes > 1);
   }
 
  private:
-  struct Push {
-    GpuSize x;
-    AxisPush axis;
-  };
   bool wide_;
   ArgPlan plan_;
-  Push push_;
+  uint32_t packed_x_;
+  shaders::ArgReduceTexture::Push push_;
 };
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_arg_reduce(const KernelSpec& spec) {
-  const char* shader = arg_shader(spec.inputs[0].dtype, spec.outputs[0].dtype == DType::kI64);
+  const auto shader = arg_shader(spec.inputs[0].dtype, spec.outputs[0].dtype == DType::kI64);
   if (!shader || (spec.inputs[0].dtype == DType::kI64 && !spec.device.info().int64)) return nullptr;
-  auto plan = ArgPlan::make(spec);
+  const auto plan = ArgPlan::make(spec);
   if (!plan) return nullptr;
-  plan->constants.insert(plan->constants.begin(), row_width(plan->lanes));
-  return std::make_unique<PushedRowKernel<AxisPush>>(shader, plan->constants, plan->push.rows, plan->lanes, plan->push);
+  return std::make_unique<RowKernel<shaders::ArgReduce>>(
+      *shader,
+      shaders::ArgReduce::Constants{
+          .width = row_width(plan->lanes), .lanes = plan->lanes, .min = plan->min, .last = plan->last},
+      plan->push.rows, plan->lanes, shaders::ArgReduce::Push{.axis = plan->push});
 }
 
 std::unique_ptr<Kernel> make_arg_reduce_texture(const KernelSpec& spec) {
-  auto plan = ArgPlan::make(spec);
+  const auto plan = ArgPlan::make(spec);
   if (!plan || spec.constant(0) || spec.inputs[0].quant) return nullptr;
   const auto x = existing_image(spec, 0);
   if (!x) return nullptr;
-  return std::make_unique<ArgTexture>(spec.form, *x, spec.outputs[0].dtype == DType::kI64, std::move(*plan));
+  return std::make_unique<ArgTexture>(spec.form, *x, spec.outputs[0].dtype == DType::kI64, *plan);
 }
 
 std::unique_ptr<Kernel> make_cumulative(const KernelSpec& spec) {
@@ -372,11 +374,7 @@ std::unique_ptr<Kernel> make_cumulative(const KernelSpec& spec) {
   const auto axis = constant_ints(spec, 1);
   if (spec.inputs[0].dtype != dtype || spec.inputs[0].quant || spec.outputs[0].quant || !axis || axis->size() != 1)
     return nullptr;
-  const char* shader = dtype == DType::kF32   ? "cumulative_f32"
-                       : dtype == DType::kF16 ? "cumulative_f16"
-                       : dtype == DType::kI32 ? "cumulative_i32"
-                       : dtype == DType::kI64 ? "cumulative_i64"
-                                              : nullptr;
+  const auto shader = shaders::find_variant<shaders::Cumulative>("cumulative_" + type_suffix(dtype));
   if (!shader || (dtype == DType::kI64 && !spec.device.info().int64)) return nullptr;
   using Fn = CumulativeAttrs::Fn;
   // The limits that exclusive extremes begin with are those of 64 bits.
@@ -386,11 +384,11 @@ std::unique_ptr<Kernel> make_cumulative(const KernelSpec& spec) {
   if (dtype == DType::kI64 && attrs.fn == Fn::kLogSumExp) return nullptr;
   const auto push = axis_push(spec.inputs[0].shape, axis->front());
   if (!push || push->extent > kMaxLoopIterations) return nullptr;
-  return std::make_unique<PushedRowKernel<AxisPush>>(
-      shader,
-      std::vector<uint32_t>{kWidth, static_cast<uint32_t>(attrs.fn), attrs.exclusive ? 1u : 0u,
-                            attrs.reverse ? 1u : 0u},
-      push->rows, 1, *push);
+  return std::make_unique<RowKernel<shaders::Cumulative>>(
+      *shader,
+      shaders::Cumulative::Constants{
+          .function = static_cast<uint32_t>(attrs.fn), .exclusive = attrs.exclusive, .reverse = attrs.reverse},
+      push->rows, 1, shaders::Cumulative::Push{.axis = *push});
 }
 
 }  // namespace smelt::vulkan

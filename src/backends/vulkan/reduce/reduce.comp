@@ -1,14 +1,17 @@
 #version 450
 // y[row] = the reduction of a row of x. Rows and their elements are strided walks. Specialization constant 2 is the
-// function, 3 says that a row's elements are one dimension. With LEAST, the least stored integer, a table gives what a
-// sum of quantized values becomes.
+// function, 3 says that a row's elements are one dimension. With LOOKUP, of the least stored integer, a table gives
+// what a sum of quantized values becomes.
+//@ reduce_{ELEMENT=f32,f16}[_subgroups=SUBGROUPS]
+//@ reduce_{ELEMENT=i32,i64,bool}
+//@ reduce_lookup_{ELEMENT=i8,u8,i16} LOOKUP
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "row_reduction.glsl"
 #include "strides.glsl"
 
-#ifdef INTEGERS
-#ifdef WIDE
+#ifdef ELEMENT_INTEGER
+#ifdef ELEMENT_I64
 #define VALUE int64_t
 #define HIGHEST 0x7fffffffffffffffL
 #define LOWEST (-HIGHEST - 1L)
@@ -27,20 +30,18 @@
 
 layout(constant_id = 2) const uint kFunction = 0;
 layout(constant_id = 3) const bool kStraight = false;
+//@ block RowWalk<1,4> walk backends/vulkan/core/row_reduction.h
+#define ROW_WALK                                                                                              \
+  uint rows, row_rank; uint row_size[4]; int row_stride[4]; uint count, rank; uint size[4]; int stride[4];
 layout(push_constant) uniform Push {
-  uint rows, row_rank;
-  uint row_size[4];
-  int row_stride[4];
-  uint count, rank;
-  uint size[4];
-  int stride[4];
+  ROW_WALK
   float correction;
 };
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
-layout(set = 0, binding = 1) writeonly buffer Y { STORED ys[]; };
-#ifdef LEAST
+layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
+layout(set = 0, binding = 1) writeonly buffer Y { ELEMENT ys[]; };
+#ifdef LOOKUP
 // What each sum becomes, from the least sum of `count` elements on.
-layout(set = 0, binding = 2) readonly buffer Table { STORED table[]; };
+layout(set = 0, binding = 2) readonly buffer Table { ELEMENT table[]; };
 #endif
 
 VALUE join(VALUE a, VALUE b) {
@@ -76,7 +77,7 @@ VALUE finished(VALUE a, VALUE shift) {
   return a;
 }
 ROW_FOLD(row_join, VALUE, join(a, b))
-#ifndef INTEGERS
+#ifndef ELEMENT_INTEGER
 ROW_FOLD(row_sum, float, a + b)
 ROW_FOLD(row_max, float, (b > a || isnan(b) ? b : a))
 #endif
@@ -96,7 +97,7 @@ void main() {
   int base;
   STRIDED_OFFSET(base, row, row_rank, row_size, row_stride)
   VALUE shift = VALUE(0);
-#ifndef INTEGERS
+#ifndef ELEMENT_INTEGER
   if (kFunction == 11) {
     float top = -kInfinity;
     for (uint k = lane; k < count; k += kLanes) {
@@ -114,9 +115,9 @@ void main() {
   VALUE acc = initial();
   for (uint k = lane; k < count; k += kLanes) acc = join(acc, mapped(element(base, k), shift));
   acc = row_join(acc);
-#ifdef LEAST
-  if (lane == 0) ys[row] = table[acc - LEAST * int(count)];
+#ifdef LOOKUP
+  if (lane == 0) ys[row] = table[acc - ELEMENT_MIN * int(count)];
 #else
-  if (lane == 0) ys[row] = STORED(finished(acc, shift));
+  if (lane == 0) ys[row] = ELEMENT(finished(acc, shift));
 #endif
 }

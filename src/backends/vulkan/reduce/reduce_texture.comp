@@ -1,6 +1,7 @@
 #version 450
 // Sum, mean, largest or least of an image's elements over some of its dimensions; a texel of the result an invocation.
 // The result's dimensions are those of x in another order, the reduced ones 1.
+//@ reduce_{TEXTURE=3d,2d}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "texture.glsl"

@@ -1,4 +1,5 @@
 // Rows combined by segment ids.
+#include "shaders/segment.h"
 #include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/common/index.h"
@@ -7,28 +8,23 @@
 namespace smelt::vulkan {
 namespace {
 
-struct Push {
-  uint32_t n, row, count;
-  int32_t segments;
-  uint32_t fault_code = 0;
-};
-
 class SegmentKernel final : public Kernel {
  public:
-  SegmentKernel(const char* shader, std::vector<uint32_t> constants, const Push& push)
-      : shader_(shader), constants_(std::move(constants)), push_(push) {}
+  SegmentKernel(shaders::Variant<shaders::Segment> shader, const shaders::Segment::Constants& constants,
+                const shaders::Segment::Push& push)
+      : shader_(shader), constants_(constants), push_(push) {}
   bool reads(size_t i) const override { return i < 2; }
   const char* fault() const override { return "a segment id is not below the number of segments, or does not ascend"; }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
     SMELT_ASSIGN(const Binding ids, r.input(1));
-    return dispatch_checked(r, {shader_, constants_, {x, ids, r.faults(), r.output(0)}}, push_.n, push_);
+    return run_checked(r, shader_, constants_, {x, ids, r.faults(), r.output(0)}, push_.n, push_);
   }
 
  private:
-  const char* shader_;
-  std::vector<uint32_t> constants_;
-  Push push_;
+  shaders::Variant<shaders::Segment> shader_;
+  shaders::Segment::Constants constants_;
+  shaders::Segment::Push push_;
 };
 
 /// The code of segment.comp.
@@ -62,10 +58,14 @@ std::unique_ptr<Kernel> make_segment(const KernelSpec& spec) {
   if (count > kMaxLoopIterations || count * n > (int64_t{1} << 32))
     return spec.refuse(count, " rows to ", y.shape.str());
   const int64_t row = product(x.shape, ids.shape.rank(), x.shape.rank());
-  return std::make_unique<SegmentKernel>(x.dtype == DType::kF32 ? "segment_f32" : "segment_i32",
-                                         std::vector<uint32_t>{kWidth, *combine, words, a.sorted ? 1u : 0u},
-                                         Push{static_cast<uint32_t>(n), static_cast<uint32_t>(row),
-                                              static_cast<uint32_t>(count), static_cast<int32_t>(y.shape[0])});
+  return std::make_unique<SegmentKernel>(
+      x.dtype == DType::kF32 ? shaders::segment_f32 : shaders::segment_i32,
+      shaders::Segment::Constants{.combine = *combine, .words = words, .sorted = a.sorted},
+      shaders::Segment::Push{.n = static_cast<uint32_t>(n),
+                             .row = static_cast<uint32_t>(row),
+                             .count = static_cast<uint32_t>(count),
+                             .segments = static_cast<int32_t>(y.shape[0]),
+                             .fault_code = 0});
 }
 
 }  // namespace smelt::vulkan

@@ -1,3 +1,4 @@
+#include "shaders/grid_sample.h"
 #include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/common/index.h"
@@ -6,30 +7,26 @@
 namespace smelt::vulkan {
 namespace {
 
-struct Push {
-  uint32_t n;
-  uint32_t channels, depth, height, width, positions;
-};
-
 class GridSampleKernel final : public Kernel {
  public:
-  GridSampleKernel(const char* shader, const GridSampleAttrs& a, bool volumes, const Push& push)
+  GridSampleKernel(shaders::Variant<shaders::GridSample> shader, const GridSampleAttrs& a, bool volumes,
+                   const shaders::GridSample::Push& push)
       : shader_(shader),
-        constants_{kWidth, static_cast<uint32_t>(a.mode), static_cast<uint32_t>(a.padding), a.align_corners ? 1u : 0u,
-                   volumes ? 1u : 0u},
+        constants_{.mode = static_cast<uint32_t>(a.mode),
+                   .padding = static_cast<uint32_t>(a.padding),
+                   .align_corners = a.align_corners,
+                   .volumes = volumes},
         push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
     SMELT_ASSIGN(const Binding grid, r.input(1));
-    Dispatch d{shader_, constants_, {x, grid, r.output(0)}};
-    set_grid(d, push_.n, kWidth);
-    return r.dispatch(d, push_);
+    return r.run(shader_, constants_, {x, grid, r.output(0)}, Grid::flat(push_.n, kWidth), push_);
   }
 
  private:
-  const char* shader_;
-  std::vector<uint32_t> constants_;
-  Push push_;
+  shaders::Variant<shaders::GridSample> shader_;
+  shaders::GridSample::Constants constants_;
+  shaders::GridSample::Push push_;
 };
 
 }  // namespace
@@ -39,9 +36,13 @@ std::unique_ptr<Kernel> make_grid_sample(const KernelSpec& spec) {
   if (!unquantized_floats(spec, {0, 1}, {0}) || (x.rank() != 4 && x.rank() != 5)) return nullptr;
   const bool volumes = x.rank() == 5;
   const auto word = [](int64_t v) { return static_cast<uint32_t>(v); };
-  const Push push{word(y.elements()),    word(x[1]),     word(volumes ? x[2] : 1),
-                  word(x[x.rank() - 2]), word(x.back()), word(product(y, 2, y.rank()))};
-  const char* shader = spec.outputs[0].dtype == DType::kF16 ? "grid_sample_f16" : "grid_sample_f32";
+  const shaders::GridSample::Push push{.n = word(y.elements()),
+                                       .channels = word(x[1]),
+                                       .depth = word(volumes ? x[2] : 1),
+                                       .height = word(x[x.rank() - 2]),
+                                       .width = word(x.back()),
+                                       .positions = word(product(y, 2, y.rank()))};
+  const auto shader = spec.outputs[0].dtype == DType::kF16 ? shaders::grid_sample_f16 : shaders::grid_sample_f32;
   return std::make_unique<GridSampleKernel>(shader, spec.attrs<GridSampleAttrs>(), volumes, push);
 }
 

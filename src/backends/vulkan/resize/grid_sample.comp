@@ -2,6 +2,7 @@
 // Samples images [n, c, h, w] at the coordinates of a grid [n, h', w', 2], volumes [n, c, d, h, w] at those of one
 // [n, d', h', w', 3]. Specialization constants: 1 the mode (0 linear, 1 nearest, 2 cubic), 2 the padding (0 zeros, 1
 // border, 2 reflection), 3 whether -1 and 1 are the centres of the corner pixels, 4 whether these are volumes.
+//@ grid_sample_{ELEMENT=f32,f16}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "real_functions.glsl"
@@ -14,9 +15,9 @@ layout(push_constant) uniform Push {
   uint n;
   uint channels, depth, height, width, positions;
 };
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
-layout(set = 0, binding = 1) readonly buffer G { STORED grid[]; };
-layout(set = 0, binding = 2) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
+layout(set = 0, binding = 1) readonly buffer G { ELEMENT grid[]; };
+layout(set = 0, binding = 2) writeonly buffer Y { ELEMENT ys[]; };
 
 float pixel(float g, float size) {
   float x = kAlignCorners ? (g + 1.0) / 2.0 * (size - 1.0) : ((g + 1.0) * size - 1.0) / 2.0;
@@ -101,5 +102,5 @@ void main() {
   } else {
     sum = sample_image(plane * height, down, across, 1.0);
   }
-  ys[i] = STORED(sum);
+  ys[i] = ELEMENT(sum);
 }

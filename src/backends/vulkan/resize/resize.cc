@@ -14,14 +14,12 @@
 #include "base/cat.h"
 #include "ops/resize/integer.h"
 #include "ops/resize/plan.h"
+#include "shaders/resample.h"
+#include "shaders/resize_integer.h"
+#include "shaders/resize_texture.h"
 
 namespace smelt::vulkan {
 namespace {
-
-struct Push {
-  uint32_t n;
-  uint32_t in_length, out_length, inner;
-};
 
 struct Tap {
   int32_t place;
@@ -30,7 +28,7 @@ struct Tap {
 
 /// One dimension resampled.
 struct Pass {
-  Push push;
+  shaders::Resample::Push push;
   std::vector<uint32_t> begins;
   std::vector<Tap> taps;
 };
@@ -38,8 +36,10 @@ struct Pass {
 Pass make_pass(const AxisTaps& t, const ResizeAxis& d, const Shape& in, float extrapolation) {
   Pass p;
   const auto inner = Shape(in.dims().subspan(static_cast<size_t>(d.axis) + 1)).elements();
-  p.push = {static_cast<uint32_t>(in.elements() / d.in * d.out), static_cast<uint32_t>(d.in),
-            static_cast<uint32_t>(d.out), static_cast<uint32_t>(inner)};
+  p.push = {.n = static_cast<uint32_t>(in.elements() / d.in * d.out),
+            .in_length = static_cast<uint32_t>(d.in),
+            .out_length = static_cast<uint32_t>(d.out),
+            .inner = static_cast<uint32_t>(inner)};
   for (int64_t i = 0; i < d.out; ++i) {
     p.begins.push_back(static_cast<uint32_t>(p.taps.size()));
     const auto at = static_cast<size_t>(i);
@@ -67,21 +67,18 @@ class ResizeKernel final : public Kernel {
   size_t scratch_bytes() const override { return scratch_; }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(Binding x, r.input(0));
-    std::string from = type_suffix(dtype_);
+    const bool half = dtype_ == DType::kF16;
     for (size_t i = 0; i < passes_.size(); ++i) {
       const Pass& p = passes_[i];
-      const bool last = i + 1 == passes_.size();
-      const std::string to = last ? type_suffix(dtype_) : "f32";
+      const bool last = i + 1 == passes_.size(), from_half = half && i == 0, to_half = half && last;
       SMELT_ASSIGN(const Binding begins, upload(r, i, "begins", p.begins.data(), p.begins.size() * sizeof(uint32_t)));
       SMELT_ASSIGN(const Binding taps, upload(r, i, "taps", p.taps.data(), p.taps.size() * sizeof(Tap)));
       const size_t bytes = size_t{p.push.n} * sizeof(float);
-      Dispatch d{find_shader(Cat("resample_", from, '_', to).c_str())->name,
-                 {kWidth},
-                 {x, begins, taps, last ? r.output(0) : r.scratch(offsets_[i], bytes, true)}};
-      set_grid(d, p.push.n, kWidth);
-      SMELT_TRY(r.dispatch(d, p.push));
+      SMELT_TRY(r.run(from_half ? (to_half ? shaders::resample_f16_f16 : shaders::resample_f16_f32)
+                                : (to_half ? shaders::resample_f32_f16 : shaders::resample_f32_f32),
+                      {}, {x, begins, taps, last ? r.output(0) : r.scratch(offsets_[i], bytes, true)},
+                      Grid::flat(p.push.n, kWidth), p.push));
       if (!last) x = r.scratch(offsets_[i], bytes, false);
-      from = to;
     }
     return Ok();
   }
@@ -133,13 +130,6 @@ std::optional<std::vector<std::pair<ResizeAxis, AxisTaps>>> changed_axes(const K
   return changed;
 }
 
-/// The layout of resize_texture.comp.
-struct TexturePush {
-  GpuSize x, y;
-  uint32_t begins[2];
-  uint32_t n;
-};
-
 class ResizeTexture final : public TextureKernel {
  public:
   /// `first` and `second`: dimensions of the images. Their tables: begins, then taps; see append().
@@ -147,7 +137,7 @@ class ResizeTexture final : public TextureKernel {
       : TextureKernel({x}, y),
         first_(first),
         second_(second),
-        push_{x.size, y.size, {}, static_cast<uint32_t>(y.count())} {}
+        push_{.x_size = x.size, .y_size = y.size, .begins = {}, .n = static_cast<uint32_t>(y.count())} {}
   bool reads(size_t i) const override { return i == 0; }
   bool prefers_textures() const override { return true; }
   void append(const Pass& p) {
@@ -164,13 +154,14 @@ class ResizeTexture final : public TextureKernel {
     SMELT_ASSIGN(const Binding table,
                  r.table(Cat("resize ", reinterpret_cast<uintptr_t>(this)), table_.size() * sizeof(uint32_t),
                          [&](void* to) { std::memcpy(to, table_.data(), table_.size() * sizeof(uint32_t)); }));
-    return dispatch(r, "resize", {packed(), first_, second_}, {x, table, r.output(0)}, push_.n, push_);
+    return run(r, {shaders::resize_3d, shaders::resize_2d}, {.packed = packed(), .first = first_, .second = second_},
+               {x, table, r.output(0)}, push_.n, push_);
   }
 
  private:
   uint32_t first_, second_;
   size_t dimensions_ = 0;
-  TexturePush push_;
+  shaders::ResizeTexture::Push push_;
   std::vector<uint32_t> table_;
 };
 
@@ -261,14 +252,10 @@ std::unique_ptr<Kernel> make_resize_unquantized(const KernelSpec& spec) {
 
 namespace {
 
-/// The layout of resize_integer.comp.
-struct BlendPush {
-  uint32_t n, in_rows, in_columns, rows, columns, inner;
-};
-
 class ResizeIntegers final : public Kernel {
  public:
-  ResizeIntegers(const char* shader, std::vector<uint32_t> table, const BlendPush& push)
+  ResizeIntegers(shaders::Variant<shaders::ResizeInteger> shader, std::vector<uint32_t> table,
+                 const shaders::ResizeInteger::Push& push)
       : shader_(shader), table_(std::move(table)), push_(push) {}
   bool reads(size_t i) const override { return i == 0; }
   Status record(KernelRecorder& r) const override {
@@ -276,15 +263,13 @@ class ResizeIntegers final : public Kernel {
     SMELT_ASSIGN(const Binding table,
                  r.table(Cat("blend ", reinterpret_cast<uintptr_t>(this)), table_.size() * sizeof(uint32_t),
                          [&](void* to) { std::memcpy(to, table_.data(), table_.size() * sizeof(uint32_t)); }));
-    Dispatch d{shader_, {kWidth}, {x, table, r.output(0)}};
-    set_grid(d, push_.n, kWidth);
-    return r.dispatch(d, push_);
+    return r.run(shader_, {}, {x, table, r.output(0)}, Grid::flat(push_.n, kWidth), push_);
   }
 
  private:
-  const char* shader_;
+  shaders::Variant<shaders::ResizeInteger> shader_;
   std::vector<uint32_t> table_;
-  BlendPush push_;
+  shaders::ResizeInteger::Push push_;
 };
 
 }  // namespace
@@ -292,11 +277,8 @@ class ResizeIntegers final : public Kernel {
 std::unique_ptr<Kernel> make_resize_integer(const KernelSpec& spec) {
   const auto& a = spec.attrs<ResizeAttrs>();
   const DType dtype = spec.inputs[0].dtype;
-  const char* shader = dtype == DType::kI8    ? "resize_i8"
-                       : dtype == DType::kU8  ? "resize_u8"
-                       : dtype == DType::kI16 ? "resize_i16"
-                                              : nullptr;
-  if (!shader || (dtype == DType::kI16 && !spec.device.info().int64)) return nullptr;
+  if (dtype != DType::kI8 && dtype != DType::kU8 && dtype != DType::kI16) return nullptr;
+  if (dtype == DType::kI16 && !spec.device.info().int64) return nullptr;
   const auto axes = named_axes(spec);
   if (!axes || !resizes_in_integers(a, dtype, spec.outputs[0].dtype, *axes)) return nullptr;
   const Shape& x = spec.inputs[0].shape;
@@ -314,10 +296,17 @@ std::unique_ptr<Kernel> make_resize_integer(const KernelSpec& spec) {
                                  fixed ? static_cast<uint32_t>(n.fixed) : std::bit_cast<uint32_t>(n.real)});
     }
   const auto u32 = [](int64_t value) { return static_cast<uint32_t>(value); };
+  const auto shader = dtype == DType::kI8   ? shaders::resize_i8
+                      : dtype == DType::kU8 ? shaders::resize_u8
+                                            : shaders::resize_i16;
   return std::make_unique<ResizeIntegers>(
       shader, std::move(table),
-      BlendPush{u32(want.elements()), u32(v.in), u32(h.in), u32(v.out), u32(h.out),
-                u32(Shape(x.dims().subspan(static_cast<size_t>(h.axis) + 1)).elements())});
+      shaders::ResizeInteger::Push{.n = u32(want.elements()),
+                                   .in_rows = u32(v.in),
+                                   .in_columns = u32(h.in),
+                                   .rows = u32(v.out),
+                                   .columns = u32(h.out),
+                                   .inner = u32(Shape(x.dims().subspan(static_cast<size_t>(h.axis) + 1)).elements())});
 }
 
 }  // namespace smelt::vulkan

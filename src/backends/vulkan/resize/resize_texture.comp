@@ -2,6 +2,7 @@
 // Two dimensions of an image replaced by weighted sums along them; neither is the packed one. `table` holds for each of
 // the two where the taps of every coordinate begin, and the taps: place and weight. A tap with place -1 stands for the
 // extrapolation value.
+//@ resize_{TEXTURE=3d,2d}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "texture.glsl"

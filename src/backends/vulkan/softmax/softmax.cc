@@ -7,53 +7,47 @@
 #include "backends/vulkan/gemm/operand.h"
 #include "backends/vulkan/layout/texture_kernel.h"
 #include "ops/softmax/softmax_quantized.h"
+#include "shaders/log_softmax_i8.h"
+#include "shaders/softmax.h"
+#include "shaders/softmax_i16.h"
+#include "shaders/softmax_i8.h"
+#include "shaders/softmax_texture.h"
 #include "tensor/quant_params.h"
 
 namespace smelt::vulkan {
 namespace {
 
-struct Push {
-  AxisPush axis;
-  float beta;
-};
-
 class SoftmaxKernel final : public Kernel {
  public:
-  SoftmaxKernel(const char* shader, uint32_t kind, uint32_t lanes, const Push& push)
+  SoftmaxKernel(shaders::Variant<shaders::Softmax> shader, uint32_t kind, uint32_t lanes,
+                const shaders::Softmax::Push& push)
       : shader_(shader), kind_(kind), lanes_(lanes), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    Dispatch d{shader_, {row_width(lanes_), lanes_, kind_}, {x, r.output(0)}};
-    set_row_grid(d, push_.axis.rows, lanes_);
-    return r.dispatch(d, push_);
+    return r.run(shader_, {.width = row_width(lanes_), .lanes = lanes_, .kind = kind_}, {x, r.output(0)},
+                 row_grid(push_.axis.rows, lanes_), push_);
   }
 
  private:
-  const char* shader_;
+  shaders::Variant<shaders::Softmax> shader_;
   uint32_t kind_, lanes_;
-  Push push_;
-};
-
-/// The layout of softmax_texture.comp.
-struct TexturePush {
-  GpuSize size;
-  float beta;
-  uint32_t n;
+  shaders::Softmax::Push push_;
 };
 
 class SoftmaxTexture final : public TextureKernel {
  public:
-  SoftmaxTexture(const ImageLayout& image, uint32_t axis, bool log, const TexturePush& push)
+  SoftmaxTexture(const ImageLayout& image, uint32_t axis, bool log, const shaders::SoftmaxTexture::Push& push)
       : TextureKernel({image}, image), axis_(axis), log_(log), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    return dispatch(r, "softmax", {packed(), axis_, log_ ? 1u : 0u}, {x, r.output(0)}, push_.n, push_);
+    return run(r, {shaders::softmax_3d, shaders::softmax_2d}, {.packed = packed(), .axis = axis_, .log = log_},
+               {x, r.output(0)}, push_.n, push_);
   }
 
  private:
   uint32_t axis_;
   bool log_;
-  TexturePush push_;
+  shaders::SoftmaxTexture::Push push_;
 };
 
 }  // namespace
@@ -73,8 +67,9 @@ std::unique_ptr<Kernel> make_softmax_texture(const KernelSpec& spec) {
   if (3 * line > kMaxLoopIterations) return nullptr;
   return std::make_unique<SoftmaxTexture>(
       *image, static_cast<uint32_t>(d), attrs.kind == SoftmaxAttrs::Kind::kLogSoftmax,
-      TexturePush{image->size, static_cast<float>(attrs.beta),
-                  static_cast<uint32_t>(image->count() / static_cast<uint64_t>(line))});
+      shaders::SoftmaxTexture::Push{.size = image->size,
+                                    .beta = static_cast<float>(attrs.beta),
+                                    .n = static_cast<uint32_t>(image->count() / static_cast<uint64_t>(line))});
 }
 
 std::unique_ptr<Kernel> make_softmax_float(const KernelSpec& spec) {
@@ -90,20 +85,24 @@ std::unique_ptr<Kernel> make_softmax_float(const KernelSpec& spec) {
     v = attrs.flatten ? AxisView{product(shape, 0, *axis), product(shape, *axis, shape.rank()), 1}
                       : axis_view(shape, *axis);
   }
-  const Push push{AxisPush(v), static_cast<float>(attrs.beta)};
+  const shaders::Softmax::Push push{.axis = AxisPush(v), .beta = static_cast<float>(attrs.beta)};
   const bool hard = attrs.kind == SoftmaxAttrs::Kind::kHardmax;
   const uint32_t lanes = lanes_for(push.axis.rows, push.axis.extent, push.axis.inner == 1, 3);
   if (lanes == 0) return nullptr;
   const uint32_t kind = hard ? 2 : attrs.kind == SoftmaxAttrs::Kind::kLogSoftmax ? 1 : 0;
-  const char* shader = spec.outputs[0].dtype == DType::kF16 ? "softmax_f16" : "softmax_f32";
-  return std::make_unique<SoftmaxKernel>(row_shader(spec, shader, lanes), kind, lanes, push);
+  const bool wide = spec.outputs[0].dtype == DType::kF32;
+  const auto shader = uses_subgroups(spec, lanes)
+                          ? (wide ? shaders::softmax_f32_subgroups : shaders::softmax_f16_subgroups)
+                          : (wide ? shaders::softmax_f32 : shaders::softmax_f16);
+  return std::make_unique<SoftmaxKernel>(shader, kind, lanes, push);
 }
 
 namespace {
 
 class Softmax8Kernel final : public Kernel {
  public:
-  Softmax8Kernel(const char* shader, float beta, float scale, uint32_t lanes, const AxisPush& push)
+  Softmax8Kernel(shaders::Variant<shaders::SoftmaxI8> shader, float beta, float scale, uint32_t lanes,
+                 const AxisPush& push)
       : shader_(shader), beta_(beta), scale_(scale), lanes_(lanes), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
@@ -113,13 +112,12 @@ class Softmax8Kernel final : public Kernel {
       std::memcpy(to, rule.exps().data(), 256 * 4);
       std::memcpy(static_cast<char*>(to) + 256 * 4, rule.parts().data(), 256 * 4);
     }));
-    Dispatch d{shader_, {row_width(lanes_), lanes_}, {x, tables, r.output(0)}};
-    set_row_grid(d, push_.rows, lanes_);
-    return r.dispatch(d, push_);
+    return r.run(shader_, {.width = row_width(lanes_), .lanes = lanes_}, {x, tables, r.output(0)},
+                 row_grid(push_.rows, lanes_), {.axis = push_});
   }
 
  private:
-  const char* shader_;
+  shaders::Variant<shaders::SoftmaxI8> shader_;
   float beta_, scale_;
   uint32_t lanes_;
   AxisPush push_;
@@ -137,8 +135,8 @@ std::unique_ptr<Kernel> make_softmax_i8(const KernelSpec& spec) {
   const AxisView v = axis_view(x.shape, *axis);
   const uint32_t lanes = lanes_for(v.outer * v.inner, v.extent, v.inner == 1, 3);
   if (lanes == 0) return nullptr;
-  const char* shader =
-      x.dtype == DType::kI8 ? (wide ? "softmax_i8_i16" : "softmax_i8") : (wide ? "softmax_u8_i16" : "softmax_u8");
+  const auto shader = x.dtype == DType::kI8 ? (wide ? shaders::softmax_i8_i16 : shaders::softmax_i8)
+                                            : (wide ? shaders::softmax_u8_i16 : shaders::softmax_u8);
   return std::make_unique<Softmax8Kernel>(shader, static_cast<float>(attrs.beta), x.quant->scale(), lanes, AxisPush(v));
 }
 
@@ -146,11 +144,7 @@ namespace {
 
 class LogSoftmax8Kernel final : public Kernel {
  public:
-  struct Push {
-    AxisPush axis;
-    int32_t smallest, multiplier, shift;
-  };
-  LogSoftmax8Kernel(const char* shader, float scale, uint32_t lanes, const AxisPush& axis)
+  LogSoftmax8Kernel(shaders::Variant<shaders::LogSoftmaxI8> shader, float scale, uint32_t lanes, const AxisPush& axis)
       : shader_(shader), rule_(scale), scale_(scale), lanes_(lanes), axis_(axis) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
@@ -159,13 +153,13 @@ class LogSoftmax8Kernel final : public Kernel {
       std::memcpy(to, rule_.parts.data(), 256 * 4);
       std::memcpy(static_cast<char*>(to) + 256 * 4, rule_.diffs.data(), 256 * 4);
     }));
-    Dispatch d{shader_, {row_width(lanes_), lanes_}, {x, tables, r.output(0)}};
-    set_row_grid(d, axis_.rows, lanes_);
-    return r.dispatch(d, Push{axis_, rule_.smallest, rule_.back.multiplier, rule_.back.shift});
+    return r.run(
+        shader_, {.width = row_width(lanes_), .lanes = lanes_}, {x, tables, r.output(0)}, row_grid(axis_.rows, lanes_),
+        {.axis = axis_, .smallest = rule_.smallest, .multiplier = rule_.back.multiplier, .shift = rule_.back.shift});
   }
 
  private:
-  const char* shader_;
+  shaders::Variant<shaders::LogSoftmaxI8> shader_;
   LogSoftmax8 rule_;
   float scale_;
   uint32_t lanes_;
@@ -183,7 +177,7 @@ std::unique_ptr<Kernel> make_log_softmax_i8(const KernelSpec& spec) {
   const AxisView v = axis_view(x.shape, *axis);
   const uint32_t lanes = lanes_for(v.outer * v.inner, v.extent, v.inner == 1, 3);
   if (lanes == 0) return nullptr;
-  return std::make_unique<LogSoftmax8Kernel>(x.dtype == DType::kI8 ? "log_softmax_i8" : "log_softmax_u8",
+  return std::make_unique<LogSoftmax8Kernel>(x.dtype == DType::kI8 ? shaders::log_softmax_i8 : shaders::log_softmax_u8,
                                              x.quant->scale(), lanes, AxisPush(v));
 }
 
@@ -191,10 +185,7 @@ namespace {
 
 class Softmax16Kernel final : public Kernel {
  public:
-  struct Push {
-    AxisPush axis;
-    int32_t multiplier, shift;
-  };
+  using Push = shaders::SoftmaxI16::Push;
   Softmax16Kernel(uint32_t lanes, const Push& push) : lanes_(lanes), push_(push) {}
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
@@ -204,9 +195,8 @@ class Softmax16Kernel final : public Kernel {
       for (const auto* table : {&Softmax16::exps(), &Softmax16::inverses()})
         for (int16_t v : *table) *out++ = v;
     }));
-    Dispatch d{"softmax_i16", {row_width(lanes_), lanes_}, {x, tables, r.output(0)}};
-    set_row_grid(d, push_.axis.rows, lanes_);
-    return r.dispatch(d, push_);
+    return r.run(shaders::softmax_i16, {.width = row_width(lanes_), .lanes = lanes_}, {x, tables, r.output(0)},
+                 row_grid(push_.axis.rows, lanes_), push_);
   }
 
  private:
@@ -228,7 +218,8 @@ std::unique_ptr<Kernel> make_softmax_i16(const KernelSpec& spec) {
   const uint32_t lanes = lanes_for(v.outer * v.inner, v.extent, v.inner == 1, 3);
   if (lanes == 0 || v.extent > 65535) return nullptr;  // sums of 32 bits
   const FixedFactor f = Softmax16(attrs.beta, x.quant->scale()).factor;
-  return std::make_unique<Softmax16Kernel>(lanes, Softmax16Kernel::Push{AxisPush(v), f.multiplier, f.shift});
+  return std::make_unique<Softmax16Kernel>(
+      lanes, Softmax16Kernel::Push{.axis = AxisPush(v), .multiplier = f.multiplier, .shift = f.shift});
 }
 
 }  // namespace smelt::vulkan

@@ -1,13 +1,14 @@
 #version 450
 // Softmax of int16 values in fixed point over the middle of [outer, extent, inner], bit-equal with the reference:
 // exponentials and inverses are linear pieces of two tables of 513 entries.
+//@ softmax_i16
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "row_reduction.glsl"
 #include "fixed_point.glsl"
 
 layout(push_constant) uniform Push {
-  uint rows, extent, inner;
+  AXIS
   int multiplier, shift;
 };
 layout(set = 0, binding = 0) readonly buffer X { int16_t xs[]; };

@@ -1,6 +1,7 @@
 #version 450
 // Softmax along a dimension of an image, a line of texels an invocation: across the texels' elements when that
 // dimension is the packed one, else four at once.
+//@ softmax_{TEXTURE=3d,2d}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "texture.glsl"

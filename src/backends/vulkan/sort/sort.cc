@@ -1,105 +1,102 @@
 // TopK and Sort.
 #include <algorithm>
 #include <bit>
-#include <string>
 
-#include "backends/vulkan/core/type_checks.h"
+#include "backends/vulkan/core/row_reduction.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/common/index.h"
 #include "ops/sort/sort.h"
+#include "shaders/sort.h"
+#include "shaders/sort_long.h"
+#include "shaders/topk_unstable.h"
 
 namespace smelt::vulkan {
 namespace {
 
-constexpr uint32_t kMaxSlots = 1024;  // of sort.comp, and of a chunk of sort_long.comp
+constexpr uint32_t kMaxSlots = 1024;  // of sort.comp, and the chunks of sort_long.comp
 constexpr int64_t kMaxExtent = 1 << 22;
-
-struct Push {
-  uint32_t rows, extent, inner, keep;
-};
 
 class SortKernel final : public Kernel {
  public:
-  SortKernel(std::string shader, std::vector<uint32_t> constants, const Push& push)
-      : shader_(std::move(shader)), constants_(std::move(constants)), push_(push) {}
+  SortKernel(shaders::Variant<shaders::Sort> shader, const shaders::Sort::Constants& constants,
+             const shaders::Sort::Push& push)
+      : shader_(shader), constants_(constants), push_(push) {}
   bool reads(size_t i) const override { return i == 0; }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    const bool indices = constants_[3] > 0, values = constants_[4] != 0;
-    const Binding any = r.output(values ? 0 : 1);
-    Dispatch d{shader_.c_str(), constants_, {x, any, indices ? r.output(1) : any}};
-    set_grid(d, push_.rows, 1);
-    return r.dispatch(d, push_);
+    const Binding any = r.output(constants_.values ? 0 : 1);
+    return r.run(shader_, constants_, {x, any, constants_.index_words > 0 ? r.output(1) : any},
+                 Grid::flat(push_.axis.rows, 1), push_);
   }
 
  private:
-  std::string shader_;
-  std::vector<uint32_t> constants_;
-  Push push_;
+  shaders::Variant<shaders::Sort> shader_;
+  shaders::Sort::Constants constants_;
+  shaders::Sort::Push push_;
 };
 
 /// Bitonic sort of longer rows in global memory (sort_long.comp).
 class LongSortKernel final : public Kernel {
  public:
-  struct LongPush {
-    Push order;
-    uint32_t slots, run, apart;
-  };
   enum Part : uint32_t { kSortChunks, kStep, kMergeChunks, kWrite };
 
-  LongSortKernel(std::string shader, std::vector<uint32_t> flags, const Push& push, uint32_t slots)
-      : shader_(std::move(shader)), flags_(std::move(flags)), push_(push), slots_(slots) {}
+  /// `push`: without run and apart, which differ from pass to pass.
+  LongSortKernel(shaders::Variant<shaders::SortLong> shader, const shaders::SortLong::Constants& constants,
+                 const shaders::SortLong::Push& push)
+      : shader_(shader), constants_(constants), push_(push) {}
   bool reads(size_t i) const override { return i == 0; }
-  size_t scratch_bytes() const override { return size_t{push_.rows} * slots_ * sizeof(uint32_t); }
+  size_t scratch_bytes() const override { return size_t{push_.axis.rows} * push_.slots * sizeof(uint32_t); }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    const bool values = flags_[2] != 0, indices = flags_[1] > 0;
-    const Binding any = r.output(values ? 0 : 1), index = indices ? r.output(1) : any;
+    const Binding any = r.output(constants_.values ? 0 : 1), index = constants_.index_words > 0 ? r.output(1) : any;
     const auto pass = [&](Part part, uint64_t items, uint32_t size, uint32_t run, uint32_t apart) {
-      std::vector<uint32_t> constants{size == 1 ? 256 : kWidth, part};
-      constants.insert(constants.end(), flags_.begin(), flags_.end());
-      Dispatch d{shader_.c_str(), std::move(constants), {x, any, index, r.scratch(0, scratch_bytes(), part != kWrite)}};
-      set_grid(d, items, size);
-      return r.dispatch(d, LongPush{push_, slots_, run, apart});
+      shaders::SortLong::Constants constants = constants_;
+      constants.width = size == 1 ? 256 : kWidth;
+      constants.part = part;
+      shaders::SortLong::Push push = push_;
+      push.run = run;
+      push.apart = apart;
+      return r.run(shader_, constants, {x, any, index, r.scratch(0, scratch_bytes(), part != kWrite)},
+                   Grid::flat(items, size), push);
     };
-    const uint64_t chunks = uint64_t{push_.rows} * (slots_ / kMaxSlots), all = uint64_t{push_.rows} * slots_;
+    const uint32_t rows = push_.axis.rows, slots = push_.slots;
+    const uint64_t chunks = uint64_t{rows} * (slots / kMaxSlots), all = uint64_t{rows} * slots;
     SMELT_TRY(pass(kSortChunks, chunks, 1, 0, 0));
-    for (uint32_t run = 2 * kMaxSlots; run <= slots_; run *= 2) {
+    for (uint32_t run = 2 * kMaxSlots; run <= slots; run *= 2) {
       for (uint32_t apart = run / 2; apart >= kMaxSlots; apart /= 2)
         SMELT_TRY(pass(kStep, all / 2, kWidth, run, apart));
       SMELT_TRY(pass(kMergeChunks, chunks, 1, run, 0));
     }
-    return pass(kWrite, uint64_t{push_.rows} * push_.keep, kWidth, 0, 0);
+    return pass(kWrite, uint64_t{rows} * push_.keep, kWidth, 0, 0);
   }
 
  private:
-  std::string shader_;
-  std::vector<uint32_t> flags_;
-  Push push_;
-  uint32_t slots_;
+  shaders::Variant<shaders::SortLong> shader_;
+  shaders::SortLong::Constants constants_;
+  shaders::SortLong::Push push_;
 };
 
-/// TopK that orders equal values as PyTorch does (topk_unstable.comp).
-class UnstableTopKKernel final : public Kernel {
+/// Rows whose ties lie where PyTorch leaves them (topk_unstable.comp).
+class UnstableTopK final : public Kernel {
  public:
-  UnstableTopKKernel(std::string shader, std::vector<uint32_t> constants, const Push& push)
-      : shader_(std::move(shader)), constants_(std::move(constants)), push_(push) {}
+  UnstableTopK(shaders::Variant<shaders::TopkUnstable> shader, const shaders::TopkUnstable::Constants& constants,
+               const shaders::TopkUnstable::Push& push)
+      : shader_(shader), constants_(constants), push_(push) {}
   bool reads(size_t i) const override { return i == 0; }
-  size_t scratch_bytes() const override { return size_t{push_.rows} * push_.extent * sizeof(uint32_t); }
+  size_t scratch_bytes() const override { return size_t{push_.axis.rows} * push_.axis.extent * sizeof(uint32_t); }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
-    const bool indices = constants_[2] > 0, values = constants_[3] != 0;
-    const Binding any = r.output(values ? 0 : 1);
-    Dispatch d{shader_.c_str(), constants_, {x, any, indices ? r.output(1) : any, r.scratch(0, scratch_bytes(), true)}};
-    set_grid(d, push_.rows, constants_.front());
-    return r.dispatch(d, push_);
+    const Binding any = r.output(constants_.values ? 0 : 1);
+    return r.run(shader_, constants_,
+                 {x, any, constants_.index_words > 0 ? r.output(1) : any, r.scratch(0, scratch_bytes(), true)},
+                 Grid::flat(push_.axis.rows, constants_.width), push_);
   }
 
  private:
-  std::string shader_;
-  std::vector<uint32_t> constants_;
-  Push push_;
+  shaders::Variant<shaders::TopkUnstable> shader_;
+  shaders::TopkUnstable::Constants constants_;
+  shaders::TopkUnstable::Push push_;
 };
 
 /// Loop iterations of selecting and sorting one row.
@@ -108,28 +105,14 @@ int64_t unstable_iterations(int64_t extent, int64_t keep, bool few) {
   return few ? extent * (2 + 2 * kept) + 3 * keep * kept : extent * (1 + 4 * all) + keep * (16 + 5 * kept);
 }
 
-bool sorts(DType dtype) {
-  switch (dtype) {
-    case DType::kF32:
-    case DType::kF16:
-    case DType::kI32:
-    case DType::kI64:
-    case DType::kI8:
-    case DType::kU8:
-    case DType::kI16:
-      return true;
-    default:
-      return false;
-  }
-}
-
-/// `ties`: set if equal values are to be ordered as PyTorch does.
+/// `ties`: they are to lie where PyTorch leaves them.
 std::unique_ptr<Kernel> make_sort_kernel(const KernelSpec& spec, int64_t axis, bool descending,
                                          const TopKAttrs* ties = nullptr) {
   const Shape& in = spec.inputs[0].shape;
   const bool values = wanted(spec, 0), indices = wanted(spec, 1);
   const DType dtype = spec.inputs[0].dtype;
-  if (!sorts(dtype) || (dtype == DType::kI64 && !spec.device.info().int64)) return nullptr;
+  const auto shader = shaders::find_variant<shaders::Sort>("sort_" + type_suffix(dtype));
+  if (!shader || (dtype == DType::kI64 && !spec.device.info().int64)) return nullptr;
   if (in.rank() == 0 || (!values && !indices)) return nullptr;
   const auto a = normalize_axis(axis, in.rank());
   if (!a.ok() || in[*a] > kMaxExtent) return nullptr;
@@ -140,28 +123,32 @@ std::unique_ptr<Kernel> make_sort_kernel(const KernelSpec& spec, int64_t axis, b
   const int64_t keep = spec.outputs[values ? 0 : 1].shape[*a];
   if (keep < 1 || keep > v.extent) return nullptr;
   const auto slots = std::max(2u, std::bit_ceil(static_cast<uint32_t>(v.extent)));
-  const Push push{static_cast<uint32_t>(v.outer * v.inner), static_cast<uint32_t>(v.extent),
-                  static_cast<uint32_t>(v.inner), static_cast<uint32_t>(keep)};
-  std::vector<uint32_t> flags{descending ? 1u : 0u, words, values ? 1u : 0u};
+  const AxisPush rows(v);
+  const auto kept = static_cast<uint32_t>(keep);
   if (ties) {
     const bool few = keep * 64 <= v.extent;
-    const uint64_t places = uint64_t{push.rows} * push.extent;
+    const uint64_t places = uint64_t{rows.rows} * rows.extent;
     if (unstable_iterations(v.extent, keep, few) > kMaxLoopIterations ||
         places * sizeof(uint32_t) > std::min<uint64_t>(spec.device.max_binding(), UINT32_MAX))
       return spec.refuse("ties of rows of ", v.extent, " elements in PyTorch's order");
-    std::vector<uint32_t> constants{kWidth};
-    constants.insert(constants.end(), flags.begin(), flags.end());
-    constants.insert(constants.end(), {few ? 1u : 0u, ties->sorted ? 1u : 0u});
-    return std::make_unique<UnstableTopKKernel>("order_unstable_" + type_suffix(dtype), std::move(constants), push);
+    return std::make_unique<UnstableTopK>(
+        *shaders::find_variant<shaders::TopkUnstable>("topk_unstable_" + type_suffix(dtype)),
+        shaders::TopkUnstable::Constants{
+            .descending = descending, .index_words = words, .values = values, .few = few, .sorted = ties->sorted},
+        shaders::TopkUnstable::Push{.axis = rows, .keep = kept});
   }
   if (v.extent > kMaxSlots) {
-    const uint64_t places = uint64_t{push.rows} * slots;
+    const uint64_t places = uint64_t{rows.rows} * slots;
     if (places > UINT32_MAX / 4 || places * sizeof(uint32_t) > spec.device.max_binding()) return nullptr;
-    return std::make_unique<LongSortKernel>("order_long_" + type_suffix(dtype), std::move(flags), push, slots);
+    return std::make_unique<LongSortKernel>(
+        *shaders::find_variant<shaders::SortLong>("sort_long_" + type_suffix(dtype)),
+        shaders::SortLong::Constants{.descending = descending, .index_words = words, .values = values},
+        shaders::SortLong::Push{.axis = rows, .keep = kept, .slots = slots, .run = 0, .apart = 0});
   }
-  std::vector<uint32_t> constants{kWidth, slots};
-  constants.insert(constants.end(), flags.begin(), flags.end());
-  return std::make_unique<SortKernel>("order_" + type_suffix(dtype), std::move(constants), push);
+  return std::make_unique<SortKernel>(
+      *shader,
+      shaders::Sort::Constants{.slots = slots, .descending = descending, .index_words = words, .values = values},
+      shaders::Sort::Push{.axis = rows, .keep = kept});
 }
 
 }  // namespace

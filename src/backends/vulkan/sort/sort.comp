@@ -2,6 +2,7 @@
 // The first `keep` elements in order along the middle of [outer, extent, inner]: values and indices. One workgroup a
 // row; a bitonic network over kSlots >= extent places. Specialization constants: 1 slots, 2 largest first, 3 words of
 // an index (0: none wanted), 4 values wanted.
+//@ sort_{ELEMENT=f32,f16,i32,i64,i8,u8,i16}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -9,25 +10,25 @@ layout(constant_id = 1) const uint kSlots = 1024;
 layout(constant_id = 2) const bool kDescending = false;
 layout(constant_id = 3) const uint kIndexWords = 1;
 layout(constant_id = 4) const bool kValues = true;
-layout(push_constant) uniform Push { uint rows, extent, inner, keep; };
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
-layout(set = 0, binding = 1) writeonly buffer Y { STORED ys[]; };
+layout(push_constant) uniform Push { AXIS uint keep; };
+layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
+layout(set = 0, binding = 1) writeonly buffer Y { ELEMENT ys[]; };
 layout(set = 0, binding = 2) writeonly buffer Indices { uint indices[]; };
 
-shared VALUE values[1024];
+shared ELEMENT_VALUE values[1024];
 shared uint places[1024];
 
-#ifdef INTEGERS
+#ifdef ELEMENT_INTEGER
 #define IS_NAN(v) false
 #else
 #define IS_NAN(v) isnan(v)
 #endif
 
-// Whether slot a comes before slot b: not a number is largest, ties go by place, free slots (no place) are last.
+// True if slot a comes before slot b: not a number is largest, ties go by place, free slots (no place) are last.
 bool before(uint a, uint b) {
   const uint i = places[a], j = places[b];
   if (i >= extent || j >= extent) return i < j;
-  const VALUE v = values[a], w = values[b];
+  const ELEMENT_VALUE v = values[a], w = values[b];
   if (IS_NAN(v) || IS_NAN(w)) {
     if (IS_NAN(v) && IS_NAN(w)) return i < j;
     return IS_NAN(v) == kDescending;
@@ -42,7 +43,7 @@ void main() {
   const uint outer = row / inner, column = row % inner;
   for (uint k = lane; k < kSlots; k += width) {
     places[k] = k;
-    if (k < extent) values[k] = VALUE(xs[(outer * extent + k) * inner + column]);
+    if (k < extent) values[k] = ELEMENT_VALUE(xs[(outer * extent + k) * inner + column]);
   }
   for (uint run = 2; run <= kSlots; run *= 2)
     for (uint apart = run / 2; apart > 0; apart /= 2) {
@@ -51,7 +52,7 @@ void main() {
         const uint a = k / apart * apart * 2 + k % apart, b = a + apart;
         const bool up = (a & run) == 0;
         if (before(b, a) == up) {
-          const VALUE v = values[a];
+          const ELEMENT_VALUE v = values[a];
           const uint p = places[a];
           values[a] = values[b];
           places[a] = places[b];

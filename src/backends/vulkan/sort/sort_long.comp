@@ -1,9 +1,10 @@
 #version 450
-// The order of rows of more elements than order.comp takes, by a bitonic network over kSlots places of each row in
+// The order of rows of more elements than sort.comp takes, by a bitonic network over kSlots places of each row in
 // memory, in several dispatches: runs of kChunk places in shared memory first; then, for every longer run, steps
 // between places that are far apart, and the near ones in shared memory again; at last the first `keep` are written.
 // Rows are the middle of [outer, extent, inner]. Specialization constants: 1 the part, 2 largest first, 3 words of an
 // index (0: none wanted), 4 values wanted.
+//@ sort_long_{ELEMENT=f32,f16,i32,i64,i8,u8,i16}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -13,27 +14,29 @@ layout(constant_id = 1) const uint kPart = 0;
 layout(constant_id = 2) const bool kDescending = false;
 layout(constant_id = 3) const uint kIndexWords = 1;
 layout(constant_id = 4) const bool kValues = true;
-layout(push_constant) uniform Push { uint rows, extent, inner, keep, slots, run, apart; };
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
-layout(set = 0, binding = 1) writeonly buffer Y { STORED ys[]; };
+layout(push_constant) uniform Push { AXIS uint keep, slots, run, apart; };
+layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
+layout(set = 0, binding = 1) writeonly buffer Y { ELEMENT ys[]; };
 layout(set = 0, binding = 2) writeonly buffer Indices { uint indices[]; };
 layout(set = 0, binding = 3) buffer Places { uint places[]; };
 
-shared VALUE values[kChunk];
+shared ELEMENT_VALUE values[kChunk];
 shared uint mine[kChunk];
 
-#ifdef INTEGERS
+#ifdef ELEMENT_INTEGER
 #define IS_NAN(v) false
 #else
 #define IS_NAN(v) isnan(v)
 #endif
 
 uint address(uint row, uint place) { return (row / inner * extent + place) * inner + row % inner; }
-VALUE load(uint row, uint place) { return place < extent ? VALUE(xs[address(row, place)]) : VALUE(0); }
+ELEMENT_VALUE load(uint row, uint place) {
+  return place < extent ? ELEMENT_VALUE(xs[address(row, place)]) : ELEMENT_VALUE(0);
+}
 
-// Whether place i with value v comes before place j with w: not a number is largest, ties go by place, free slots are
+// True if place i with value v comes before place j with w: not a number is largest, ties go by place, free slots are
 // last.
-bool before(uint i, VALUE v, uint j, VALUE w) {
+bool before(uint i, ELEMENT_VALUE v, uint j, ELEMENT_VALUE w) {
   if (i >= extent || j >= extent) return i < j;
   if (IS_NAN(v) || IS_NAN(w)) {
     if (IS_NAN(v) && IS_NAN(w)) return i < j;
@@ -58,7 +61,7 @@ void chunk(uint from, uint to) {
       for (uint k = lane; k < kChunk / 2; k += width) {
         const uint a = k / step * step * 2 + k % step, b = a + step;
         if (before(mine[b], values[b], mine[a], values[a]) == (((base + a) & r) == 0)) {
-          const VALUE v = values[a];
+          const ELEMENT_VALUE v = values[a];
           const uint p = mine[a];
           values[a] = values[b];
           mine[a] = mine[b];

@@ -3,6 +3,7 @@
 // of libstdc++ leave them, which PyTorch's results show: std::partial_sort where few are kept, else std::nth_element
 // and std::sort of what comes before it. One invocation a row. Specialization constants: 1 largest first, 2 words of an
 // index (0: none wanted), 3 values wanted, 4 whether few are kept, 5 whether what is selected is sorted.
+//@ topk_unstable_{ELEMENT=f32,f16,i32,i64,i8,u8,i16}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -12,13 +13,13 @@ layout(constant_id = 2) const uint kIndexWords = 1;
 layout(constant_id = 3) const bool kValues = true;
 layout(constant_id = 4) const bool kFew = false;
 layout(constant_id = 5) const bool kSorted = true;
-layout(push_constant) uniform Push { uint rows, extent, inner, keep; };
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
-layout(set = 0, binding = 1) writeonly buffer Y { STORED ys[]; };
+layout(push_constant) uniform Push { AXIS uint keep; };
+layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
+layout(set = 0, binding = 1) writeonly buffer Y { ELEMENT ys[]; };
 layout(set = 0, binding = 2) writeonly buffer Indices { uint indices[]; };
 layout(set = 0, binding = 3) buffer Order { uint order[]; };  // of each row, places in the row
 
-#ifdef INTEGERS
+#ifdef ELEMENT_INTEGER
 #define IS_NAN(v) false
 #else
 #define IS_NAN(v) isnan(v)
@@ -28,9 +29,9 @@ uint row, line;  // the row, and where its order begins
 
 uint address(uint place) { return (row / inner * extent + place) * inner + row % inner; }
 
-// Whether the element at place a comes before the one at b: not a number is largest.
+// True if the element at place a comes before the one at b: not a number is largest.
 bool before(uint a, uint b) {
-  const VALUE v = VALUE(xs[address(a)]), w = VALUE(xs[address(b)]);
+  const ELEMENT_VALUE v = ELEMENT_VALUE(xs[address(a)]), w = ELEMENT_VALUE(xs[address(b)]);
   if (IS_NAN(v) || IS_NAN(w)) return IS_NAN(v) != IS_NAN(w) && IS_NAN(v) == kDescending;
   return kDescending ? v > w : v < w;
 }

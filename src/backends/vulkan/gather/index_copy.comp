@@ -2,6 +2,7 @@
 // y = x with the entries of one axis that indices name replaced by those of v: y[o][a][k] = v[o][p][k] for the last p
 // with index a, x[o][a][k] where there is none. An index out of range sets `faults`. INDEX_WORDS is 2 for 64-bit
 // indices.
+//@ index_copy_{ELEMENT=8,16,32,64}_{INDEX_WORDS=i32:1,i64:2}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -10,10 +11,10 @@ layout(push_constant) uniform Push {
   uint extent, inner, picks;
   uint fault_code;
 };
-layout(set = 0, binding = 0) readonly buffer X { STORED xs[]; };
+layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
 layout(set = 0, binding = 1) readonly buffer I { int indices[]; };
-layout(set = 0, binding = 2) readonly buffer V { STORED values[]; };
-layout(set = 0, binding = 3) writeonly buffer Y { STORED ys[]; };
+layout(set = 0, binding = 2) readonly buffer V { ELEMENT values[]; };
+layout(set = 0, binding = 3) writeonly buffer Y { ELEMENT ys[]; };
 layout(set = 0, binding = 4) buffer F { uint faults[]; };
 
 int index_of(uint p) {  // -1: out of range
