@@ -28,8 +28,10 @@ class SmallVector {
   T& back() { return data()[size_ - 1]; }
   const T& back() const { return data()[size_ - 1]; }
   void push_back(T value) {
-    resize(size_ + 1);
-    back() = value;
+    if (size_ >= N || on_heap())
+      resize(size_ + 1), back() = value;
+    else
+      inline_[size_++] = value;
   }
   /// Elements beyond the old size are zero.
   void resize(size_t n) {

@@ -128,13 +128,14 @@ void rescale(const Tensor& x, Tensor& y, float* real) {
   }
 }
 
-/// Input i as output `y` holds its elements.
-Result<Tensor> copied_input(KernelContext& ctx, size_t i, const Tensor& y) {
-  const Tensor& x = ctx.input(static_cast<int>(i));
-  const bool rescales = (op_info(ctx.node().op).flags & kQuantized) != 0 && x.quant() && y.quant() &&
-                        is_integer(x.dtype()) && x.quant()->kind == Quantization::Kind::kPerTensor &&
-                        !same_quant_params(x.quant(), y.quant());
-  if (!rescales) return x;
+/// True if output `y` holds the elements of x in other quantization parameters.
+bool is_rescaled(const KernelContext& ctx, const Tensor& x, const Tensor& y) {
+  return x.quant() && y.quant() && (op_info(ctx.node().op).flags & kQuantized) != 0 && is_integer(x.dtype()) &&
+         x.quant()->kind == Quantization::Kind::kPerTensor && !same_quant_params(x.quant(), y.quant());
+}
+
+/// x in the quantization parameters of y.
+Result<Tensor> rescaled(KernelContext& ctx, const Tensor& x, const Tensor& y) {
   SMELT_ASSIGN(Tensor out, Tensor::allocate(y.dtype(), x.shape()));
   out.set_quant(y.quant());
   auto* real = static_cast<float*>(ctx.scratch(static_cast<size_t>(x.elements()) * sizeof(float)));
@@ -145,11 +146,14 @@ Result<Tensor> copied_input(KernelContext& ctx, size_t i, const Tensor& y) {
 
 ValueType type_of(const Tensor& t) { return ValueType::tensor(t.dtype(), t.shape(), t.quant()); }
 
-/// The reference kernel of every operator with strided copies: scalar loops. Operators that are kQuantized have inputs
-/// in other quantization parameters than the output's rescaled first.
+}  // namespace
+
 Status run_copies(KernelContext& ctx) {
   std::vector<ValueType> inputs, outputs;
   std::vector<const Tensor*> contents;
+  inputs.reserve(static_cast<size_t>(ctx.inputs()));
+  outputs.reserve(static_cast<size_t>(ctx.outputs()));
+  contents.reserve(inputs.capacity());
   for (int i = 0; i < ctx.inputs(); ++i) {
     contents.push_back(ctx.has(i) ? &ctx.input(i) : nullptr);
     inputs.push_back(ctx.has(i) ? type_of(ctx.input(i)) : ValueType{});
@@ -165,16 +169,19 @@ Status run_copies(KernelContext& ctx) {
     for (StridedCopy& c : all.copies) {
       if (c.output != o) continue;
       if (!sources[c.input]) {
-        SMELT_ASSIGN(const Tensor x, copied_input(ctx, c.input, y));
-        sources[c.input].emplace(x);
+        const Tensor& x = ctx.input(static_cast<int>(c.input));
+        if (is_rescaled(ctx, x, y)) {
+          SMELT_ASSIGN(const Tensor as_y, rescaled(ctx, x, y));
+          sources[c.input].emplace(as_y);
+        } else {
+          sources[c.input].emplace(x);
+        }
       }
       copy(*sources[c.input], target, std::move(c));
     }
   }
   return Ok();
 }
-
-}  // namespace
 
 std::optional<RescaleTable> rescale_table(const ValueType& x, const ValueType& y) {
   if (!is_per_tensor(x.quant) || !is_per_tensor(y.quant) || x.dtype != y.dtype) return std::nullopt;

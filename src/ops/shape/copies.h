@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ops/core/op.h"
 #include "ops/core/strided_copy.h"
 
 namespace smelt {
@@ -47,5 +48,9 @@ using RescaleTable = std::array<uint8_t, 256>;
 /// How a Concat rescales an input to the quantization parameters of the output; nullopt unless both are of one 8-bit
 /// type and quantized per tensor.
 std::optional<RescaleTable> rescale_table(const ValueType& x, const ValueType& y);
+
+/// The reference kernel of every operator with strided copies: scalar loops. Operators that are kQuantized have inputs
+/// in other quantization parameters than the output's rescaled first.
+Status run_copies(KernelContext& ctx);
 
 }  // namespace smelt
