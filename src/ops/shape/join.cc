@@ -117,9 +117,9 @@ Status reference_Concat(KernelContext& ctx) {
   Tensor& y = ctx.output(0);
   const int bits = bit_width(y.dtype());
   const auto same = [&](const Tensor& x) { return x.dtype() == y.dtype() && !x.quant() && x.rank() == y.rank(); };
-  bool plain = bits >= 8 && !y.quant();
-  for (int i = 0; i < ctx.inputs(); ++i) plain = plain && ctx.has(i) && same(ctx.input(i));
-  if (!plain) return run_copies(ctx);
+  bool unquantized = bits >= 8 && !y.quant();
+  for (int i = 0; i < ctx.inputs(); ++i) unquantized = unquantized && ctx.has(i) && same(ctx.input(i));
+  if (!unquantized) return run_copies(ctx);
   SMELT_ASSIGN(const int axis, axis_of(ctx.attrs<AxisAttrs>().axis, y.rank()));
   const int64_t outer = product(y.shape(), 0, axis), row = product(y.shape(), axis, y.rank()) * (bits / 8);
   int64_t at = 0;
