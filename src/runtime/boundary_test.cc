@@ -252,7 +252,7 @@ TEST_P(BoundaryTest, SessionsOfOneModelRunSideBySide) {
 
 TEST(Boundary, ModelsMayBeMovedFrom) {
   Model model = reversing_model();
-  const Model moved = std::move(model);
+  const Model moved = std::move(model);         // NOLINT(performance-move-const-arg): moving is what is tested
   EXPECT_EQ(model.methods(), moved.methods());  // NOLINT(bugprone-use-after-move): moving copies
   EXPECT_TRUE(Session::create(model).ok());
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 
 /// Defines to_string() of an enum by the names of its enumerators in order. It follows `friend` in an attribute struct
 /// and `inline` in a namespace.
@@ -9,4 +10,4 @@
     static const char* const names[] = {__VA_ARGS__}; \
     return names[static_cast<size_t>(v)];             \
   }                                                   \
-  static_assert(sizeof(type) > 0)
+  static_assert(std::is_enum_v<type>)

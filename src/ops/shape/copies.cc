@@ -167,7 +167,7 @@ Status run_copies(KernelContext& ctx) {
     CopyTarget target(y);
     if (o == 0 && all.fill.defined()) fill_run(CopySource(all.fill), 0, target, 0, y.elements());
     for (StridedCopy& c : all.copies) {
-      if (c.output != o) continue;
+      if (c.output != o) continue;  // NOLINT(bugprone-use-after-move): a copy runs once, for its own output
       if (!sources[c.input]) {
         const Tensor& x = ctx.input(static_cast<int>(c.input));
         if (is_rescaled(ctx, x, y)) {
