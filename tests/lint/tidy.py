@@ -18,8 +18,6 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
-# Sources that clang 14 cannot read though gcc can.
-UNREADABLE = {"src/backends/cpu/core/isa.cc"}  # __builtin_cpu_supports("f16c")
 
 
 def check(entry, build, config):
