@@ -63,7 +63,8 @@ std::optional<CopyPlan> plan_strided_copies(const KernelSpec& spec) {
     if (deep || group.size() > kMostDispatches) {
       auto map = as_index_map(group, spec.outputs[output].shape.elements());
       if (!map) return std::nullopt;
-      group.assign(1, std::move(*map));
+      group.clear();
+      group.push_back(std::move(*map));
     }
     std::ranges::move(group, std::back_inserter(plan.copies));
   }
