@@ -166,8 +166,8 @@ Status run_copies(KernelContext& ctx) {
     Tensor& y = ctx.output(static_cast<int>(o));
     CopyTarget target(y);
     if (o == 0 && all.fill.defined()) fill_run(CopySource(all.fill), 0, target, 0, y.elements());
-    for (StridedCopy& c : all.copies) {
-      if (c.output != o) continue;  // NOLINT(bugprone-use-after-move): a copy runs once, for its own output
+    for (const StridedCopy& c : all.copies) {
+      if (c.output != o) continue;
       if (!sources[c.input]) {
         const Tensor& x = ctx.input(static_cast<int>(c.input));
         if (is_rescaled(ctx, x, y)) {
@@ -177,7 +177,7 @@ Status run_copies(KernelContext& ctx) {
           sources[c.input].emplace(x);
         }
       }
-      copy(*sources[c.input], target, std::move(c));
+      copy(*sources[c.input], target, c);
     }
   }
   return Ok();
