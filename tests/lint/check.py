@@ -86,10 +86,19 @@ class Findings:
             self.found[check, subject].append(where)
 
 
-def listed(kind):
-    """(name, path of its list) of every kernel or shader."""
-    for path in tracked(f"src/backends/*/*/{kind}s.inc"):
+def listed_kernels():
+    """(name, path of its list) of every kernel."""
+    for path in tracked("src/backends/*/*/kernels.inc"):
         for name in re.findall(r"^SMELT_\w+\((\w+),", text_of(path), re.M):
+            yield name, path
+
+
+def declared_shaders():
+    """(name, path of its source) of the shader variants that are not named after their source; axes are left out."""
+    for path in tracked("src/backends/vulkan/*.comp"):
+        names = re.findall(r"^//@ (?!block\b)(\S+)", text_of(path), re.M)
+        stems = {re.sub(r"_*(\{[^}]*\}|\[[^]]*\])", "", name) for name in names}
+        for name in sorted(stems - {path.stem}):
             yield name, path
 
 
@@ -102,7 +111,7 @@ def words(findings):
                 if ("words", name) not in findings.exceptions:
                     findings.add("words", word, f"{name_of(path)}: {name}")
     titles = [(p.stem, name_of(p)) for p in sources]
-    titles += [(name, name_of(path)) for kind in ("kernel", "shader") for name, path in listed(kind)]
+    titles += [(name, name_of(path)) for name, path in [*listed_kernels(), *declared_shaders()]]
     for title, where in titles:
         for word in (OUT_OF_USE | OUT_OF_USE_IN_TITLES).intersection(parts(title)):
             findings.add("titles", word, f"{where}: {title}")
@@ -110,7 +119,7 @@ def words(findings):
 
 def kernels(findings):
     """A home's stem is the kernel's name, or that of its family: words of the name, or the folder's with some behind it."""
-    for name, path in listed("kernel"):
+    for name, path in listed_kernels():
         sources = [p for p in path.parent.glob("*.cc") if not p.stem.endswith("_test")]
         made = [p.stem for p in sources if re.search(rf"\bmake_{name}\(", text_of(p))]
         made = made or [p.stem for p in sources if re.search(rf"\b{name}\b", text_of(p))]  # by a macro
