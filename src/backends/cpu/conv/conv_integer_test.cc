@@ -144,7 +144,7 @@ TEST(DequantizeLinear, TypesAndAxes) {
                     random_tensor(from, parameters, 0, from == DType::kI32 ? 0 : 9, 3)},
                    {},
                    {}};
-      check_case(c, "dequantize_linear");
+      check_case(c, "dequantize_linear_integer");
     }
 }
 

@@ -56,7 +56,7 @@ std::unique_ptr<Kernel> dequantizer(const KernelSpec& spec, int axis, std::vecto
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_dequantize_linear(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_dequantize_linear_integer(const KernelSpec& spec) {
   const auto& a = spec.attrs<QuantizeLinearAttrs>();
   const ValueType &x = spec.inputs[0], &s = spec.inputs[1];
   if (x.quant || !is_integer(x.dtype) || s.dtype != DType::kF32 || spec.outputs[0].dtype != DType::kF32 || a.block != 0)

@@ -5,7 +5,7 @@
 
 #include "backends/cpu/core/targets.h"
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/norm/image_norm_f32.cc"
+#define HWY_TARGET_INCLUDE "backends/cpu/norm/norm_f32.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -13,8 +13,8 @@
 #include "backends/cpu/core/kernel.h"
 #include "ops/normalization/normalization.h"
 
-#ifndef SMELT_CPU_IMAGE_NORM_F32
-#define SMELT_CPU_IMAGE_NORM_F32
+#ifndef SMELT_CPU_NORM_F32
+#define SMELT_CPU_NORM_F32
 namespace smelt {
 /// An image of `pixels` rows of `channels` values, or (channels-first) of `channels` planes.
 struct ImageShape {
