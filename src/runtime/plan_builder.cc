@@ -52,6 +52,8 @@ class PlanBuilder {
   Result<std::unique_ptr<Plan>> build() {
     const size_t n = graph_.values.size();
     home_.assign(n, Home::kHeap);
+    plan_.steps.reserve(graph_.nodes.size());
+    drafts_.reserve(graph_.nodes.size());
     for (const Node& node : graph_.nodes)
       if (auto s = add(node); !s.ok()) return s.error().within(node_label(node));
     for (size_t i = 0; i < n; ++i)
@@ -86,6 +88,8 @@ class PlanBuilder {
   /// What the next plan may take over.
   void note_findings() {
     PlanFindings& f = plan_.findings;
+    f.types.reserve(graph_.values.size());
+    f.folded.reserve(graph_.values.size());
     for (size_t i = 0; i < graph_.values.size(); ++i) {
       f.types.push_back(known_[i].type);
       f.folded.push_back(known_[i].folded);
@@ -153,16 +157,17 @@ class PlanBuilder {
 
   /// True if the back-end supports the node, which the draft then belongs to.
   bool prepare(const Node& node, Draft& draft, size_t backend, std::string* why) {
-    std::vector<ValueType> types;
-    std::vector<const Tensor*> constants;
+    operand_types_.clear();
+    operand_contents_.clear();
     auto lifetime = ConstantLifetime::kModel;
     for (ValueId id : node.inputs) {
       const Tensor* content = id == kNoValue ? nullptr : constant_for_kernel(static_cast<size_t>(id));
       if (content && !graph_.value(id).constant) lifetime = ConstantLifetime::kPlan;
-      types.push_back(id == kNoValue ? ValueType{} : known_[id].type);
-      constants.push_back(content);
+      operand_types_.push_back(id == kNoValue ? ValueType{} : known_[id].type);
+      operand_contents_.push_back(content);
     }
-    draft.prepared = compilers_[backend].compiler->prepare({{node, types, constants, draft.types}, lifetime}, why);
+    draft.prepared =
+        compilers_[backend].compiler->prepare({{node, operand_types_, operand_contents_, draft.types}, lifetime}, why);
     if (draft.prepared) draft.backend = backend;
     return draft.prepared != nullptr;
   }
@@ -484,7 +489,10 @@ class PlanBuilder {
   std::vector<int> last_use_;
   std::vector<ArenaItem> items_;
   std::vector<ValueId> item_value_;
-  std::vector<Draft> drafts_;   ///< aligned with the plan's steps
+  std::vector<Draft> drafts_;  ///< aligned with the plan's steps
+  // Of the node that prepare() asks for; kept for their memory.
+  std::vector<ValueType> operand_types_;
+  std::vector<const Tensor*> operand_contents_;
   std::vector<bool> resident_;  ///< variables of the module that stay on the device; empty without one
 };
 

@@ -37,21 +37,25 @@ std::string OperandTypes::str() const {
 }
 
 bool KernelCondition::met(const NodeSpec& spec, std::string* why) const {
-  const auto fails = [&](const auto&... parts) {
-    if (why) *why = Cat(parts...);
+  // Planning asks for every kernel of every node: texts are made only where somebody reads them.
+  const auto has_type = [&](const char* operand, size_t i, const ValueType& t, const OperandTypes& expected) {
+    if (expected.has(t)) return true;
+    if (why) *why = Cat(operand, i, " is ", type_name(t), ", ", expected.str(), " expected");
     return false;
   };
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
     if (!spec.has(i)) continue;
     const ValueType& t = spec.inputs[i];
-    if (!every_in.has(t)) return fails("input ", i, " is ", type_name(t), ", ", every_in.str(), " expected");
-    if (i < in.size() && !in[i].has(t)) return fails("input ", i, " is ", type_name(t), ", ", in[i].str(), " expected");
-    if (constants.has(i) && !spec.constant(i)) return fails("input ", i, " is no constant");
+    if (!has_type("input ", i, t, every_in) || (i < in.size() && !has_type("input ", i, t, in[i]))) return false;
+    if (constants.has(i) && !spec.constant(i)) {
+      if (why) *why = Cat("input ", i, " is no constant");
+      return false;
+    }
   }
-  if (!spec.outputs.empty() && !out.has(spec.outputs[0]))
-    return fails("output 0 is ", type_name(spec.outputs[0]), ", ", out.str(), " expected");
-  if (layout && layout_of(spec) != layout) return fails("the layout is not ", to_string(*layout));
-  return true;
+  if (!spec.outputs.empty() && !has_type("output ", 0, spec.outputs[0], out)) return false;
+  if (!layout || layout_of(spec) == layout) return true;
+  if (why) *why = Cat("the layout is not ", to_string(*layout));
+  return false;
 }
 
 }  // namespace smelt
