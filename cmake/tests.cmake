@@ -42,7 +42,8 @@ function(smelt_shards name target count)
 endfunction()
 
 set(SMELT_SHARDS 6)
-smelt_test_executable(smelt_tests ${SMELT_TEST_SOURCES} tests/support/cpu_case.cc src/cli/verify_bundle.cc)
+include(bench/kernels/cases.cmake)
+smelt_test_executable(smelt_tests ${SMELT_TEST_SOURCES} ${SMELT_BENCH_CASES} src/cli/verify_bundle.cc)
 smelt_shards(unit_tests smelt_tests ${SMELT_SHARDS})
 # Behind all shards: every kernel and shader of the lists is in their records.
 add_test(NAME coverage_begins COMMAND ${CMAKE_COMMAND} -E rm -rf ${SMELT_COVERAGE_DIR})

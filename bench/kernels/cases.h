@@ -12,7 +12,33 @@ struct BenchCase {
   double operations = 0;  ///< multiplications and additions, or elements moved
 };
 
-/// Shapes of MobileNet V2 1.0/224, ResNet-50, transformer layers and their 8-bit forms.
+/// Cases of the kernels of one folder.
+class BenchCases {
+ public:
+  /// Adds a case. `operations`: see BenchCase; 0: the elements of input 0.
+  void add(testing::KernelCase c, double operations = 0);
+  std::vector<BenchCase> take() { return std::move(cases_); }
+
+ private:
+  std::vector<BenchCase> cases_;
+};
+
+/// A function that adds cases, known to all_cases() as long as it lives.
+class BenchSource {
+ public:
+  explicit BenchSource(void (*fill)(BenchCases&));
+};
+
+/// The cases of all folders: src/backends/cpu/FAMILY/FAMILY_bench.cc.
 std::vector<BenchCase> all_cases();
+
+/// Quantization parameters of a type with TFLite's double rounding, shape by inference.
+ValueType quantized_type(DType dtype, float scale, int32_t zero_point);
+
+/// Defines the cases of a family: SMELT_BENCH_CASES(softmax) { cases.add(...); }
+#define SMELT_BENCH_CASES(family)                           \
+  static void family##_cases(BenchCases& cases);            \
+  static const BenchSource family##_source(family##_cases); \
+  static void family##_cases(BenchCases& cases)
 
 }  // namespace smelt::bench

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "base/cat.h"
-#include "cases.h"
+#include "bench/kernels/cases.h"
 
 namespace smelt::bench {
 namespace {

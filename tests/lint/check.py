@@ -122,7 +122,7 @@ def kernels(findings):
 
     A kernel of 16-bit floats stands beside the one of float32 that it goes through."""
     for name, path in listed_kernels():
-        sources = [p for p in path.parent.glob("*.cc") if not p.stem.endswith("_test")]
+        sources = [p for p in path.parent.glob("*.cc") if not p.stem.endswith(("_test", "_bench"))]
         made = [p.stem for p in sources if re.search(rf"\bmake_{name}\(", text_of(p))]
         made = made or [p.stem for p in sources if re.search(rf"\b{name}\b", text_of(p))]  # by a macro
         known = set(name.replace("_f16", "_f16_f32").split("_")) | {path.parent.name, "kernels"}
@@ -142,7 +142,7 @@ def layers(findings):
         name = name_of(path)
         for found in declares.finditer(code_of(text_of(path))) if path.suffix == ".h" else ():
             findings.add("layers", name, f"{name}: a header declares {found[1]}")
-        if name.endswith("_test.cc"):
+        if name.endswith(("_test.cc", "_bench.cc")):
             continue
         layer = layer_of(name[len("src/") :])
         for include in re.findall(r'^#include "([^"]+)"', text_of(path), re.M):

@@ -135,6 +135,12 @@ Tensor random_tensor(DType dtype, const Shape& shape, double lo, double hi, uint
   return t;
 }
 
+Tensor f32(const Shape& shape, uint32_t seed) { return random_tensor(DType::kF32, shape, -2, 2, seed); }
+
+Tensor i64(const std::vector<int64_t>& values) {
+  return Tensor::from<int64_t>(DType::kI64, {static_cast<int64_t>(values.size())}, values);
+}
+
 QuantPtr per_tensor(float scale, int32_t zero_point, Rounding rounding) {
   auto q = std::make_shared<Quantization>();
   q->scales = {scale};

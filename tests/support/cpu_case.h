@@ -87,6 +87,10 @@ class CaseContext final : public KernelContext {
 
 /// Random tensors. Integers over [lo, hi], floats uniform between them.
 Tensor random_tensor(DType dtype, const Shape& shape, double lo, double hi, uint32_t seed);
+/// Random float32 in [-2, 2].
+Tensor f32(const Shape& shape, uint32_t seed = 1);
+/// int64 values, as axes and sizes are given.
+Tensor i64(const std::vector<int64_t>& values);
 QuantPtr per_tensor(float scale, int32_t zero_point, Rounding rounding = Rounding::kFloatHalfEven);
 /// Random integers over the whole range of `dtype`, quantized per tensor with TFLite's double rounding.
 Tensor quantized(DType dtype, const Shape& shape, float scale, int32_t zero_point, uint32_t seed);

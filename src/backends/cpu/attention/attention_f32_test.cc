@@ -54,7 +54,7 @@ TEST(AttentionF32, LayoutsMasksAndWindows) {
 TEST(AttentionF32, KeyLengthsAndHiddenRows) {
   KernelCase c = attention({2, 2, 2, 4, 9, 8, 8, false, true, false, {}});
   c.inputs.resize(7);
-  c.inputs[6] = Tensor::from<int64_t>(DType::kI64, {2}, std::vector<int64_t>{9, 2});
+  c.inputs[6] = i64({9, 2});
   c.computed.assign(7, true);
   check_case(c, "attention_f32");
 }

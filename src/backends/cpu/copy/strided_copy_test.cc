@@ -7,9 +7,7 @@ namespace smelt {
 namespace {
 using namespace smelt::testing;
 
-Tensor numbers(std::vector<int64_t> values) {
-  return Tensor::from<int64_t>(DType::kI64, {static_cast<int64_t>(values.size())}, values);
-}
+Tensor numbers(std::vector<int64_t> values) { return i64(values); }
 
 Tensor counted(DType dtype, const Shape& shape) {
   Tensor t(dtype, shape);

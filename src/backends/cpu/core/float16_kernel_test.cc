@@ -88,13 +88,7 @@ TEST(Float16, Operators) {
                "layer_norm_f16", loose);
     auto sum = std::make_shared<ReduceAttrs>();
     sum->fn = Reduction::kMean;
-    check_case({Cat("mean ", to_string(t)),
-                Op::kReduce,
-                sum,
-                {image, Tensor::from<int64_t>(DType::kI64, {2}, std::vector<int64_t>{1, 2})},
-                {},
-                {}},
-               "reduce_f16", loose);
+    check_case({Cat("mean ", to_string(t)), Op::kReduce, sum, {image, i64({1, 2})}, {}, {}}, "reduce_f16", loose);
     ConvTransposeAttrs spread;
     spread.strides = {2, 2};
     spread.layout = Layout::kChannelsLast;
@@ -111,7 +105,7 @@ TEST(Float16, Operators) {
     check_case({Cat("resize ", to_string(t)),
                 Op::kResize,
                 make_attrs<ResizeAttrs>(linear),
-                {image, Tensor(), Tensor(), Tensor::from<int64_t>(DType::kI64, {4}, std::vector<int64_t>{2, 9, 4, 20})},
+                {image, Tensor(), Tensor(), i64({2, 9, 4, 20})},
                 {},
                 {}},
                "resize_f16", loose);

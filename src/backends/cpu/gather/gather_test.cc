@@ -14,8 +14,7 @@ TEST(Gather, ComputedIndices) {
     KernelCase c{Cat("axis ", axis),
                  Op::kGather,
                  attrs,
-                 {random_tensor(DType::kF32, {4, 5, 6}, -9, 9, 1),
-                  Tensor::from<int64_t>(DType::kI64, {4}, std::vector<int64_t>{1, -1, 3, 0})},
+                 {random_tensor(DType::kF32, {4, 5, 6}, -9, 9, 1), i64({1, -1, 3, 0})},
                  {},
                  {}};
     c.computed = {false, true};

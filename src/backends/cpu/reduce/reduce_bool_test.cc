@@ -16,12 +16,8 @@ TEST(ReduceBool, AnyAndAll) {
         if (i / 19 % 3 == 0) x.data<uint8_t>()[i] = fn == Reduction::kAll;
         if (i % 19 == 4) x.data<uint8_t>()[i] = fn == Reduction::kAll;
       }
-      KernelCase c{Cat(to_string(fn), axes[0], axes.size()),
-                   Op::kReduce,
-                   make_attrs<ReduceAttrs>(a),
-                   {x, Tensor::from<int64_t>(DType::kI64, {static_cast<int64_t>(axes.size())}, axes)},
-                   {},
-                   {}};
+      KernelCase c{
+          Cat(to_string(fn), axes[0], axes.size()), Op::kReduce, make_attrs<ReduceAttrs>(a), {x, i64(axes)}, {}, {}};
       c.output.dtype = DType::kBool;
       check_case(c, "reduce_bool");
     }

@@ -20,8 +20,7 @@ TEST(ResizeF32, ModesAndCoordinates) {
           KernelCase c{Cat(to_string(a.mode), ' ', to_string(a.coord), ' ', size[1], 'x', size[2]),
                        Op::kResize,
                        make_attrs<ResizeAttrs>(a),
-                       {random_tensor(DType::kF32, {1, 6, 5, 3}, -1, 1, 1), Tensor(), Tensor(),
-                        Tensor::from<int64_t>(DType::kI64, {4}, size)},
+                       {random_tensor(DType::kF32, {1, 6, 5, 3}, -1, 1, 1), Tensor(), Tensor(), i64(size)},
                        {},
                        {}};
           check_case(c, a.coord == ResizeAttrs::Coord::kTfCropAndResize ? "" : "resize_f32", {2e-6, 2e-6});
@@ -36,8 +35,7 @@ TEST(ResizeNearest, TypesAndSizes) {
       check_case({Cat(to_string(t), ' ', size[1], 'x', size[2]),
                   Op::kResize,
                   make_attrs<ResizeAttrs>(a),
-                  {random_tensor(t, {2, 6, 5, 3}, 0, 127, 1), Tensor(), Tensor(),
-                   Tensor::from<int64_t>(DType::kI64, {4}, size)},
+                  {random_tensor(t, {2, 6, 5, 3}, 0, 127, 1), Tensor(), Tensor(), i64(size)},
                   {},
                   {}},
                  "resize_nearest", {0, 0});
@@ -56,7 +54,7 @@ TEST(ReduceBool, AnyAndAll) {
         check_case({Cat(to_string(fn), ' ', axes.size(), ' ', axes[0], ' ', period),
                     Op::kReduce,
                     make_attrs<ReduceAttrs>(a),
-                    {x, Tensor::from<int64_t>(DType::kI64, {static_cast<int64_t>(axes.size())}, axes)},
+                    {x, i64(axes)},
                     {},
                     {}},
                    "reduce_bool");

@@ -24,7 +24,7 @@ TEST(TopKF32, OrderTiesAndNan) {
         check_case({Cat("axis ", axis, " k ", k, largest ? " largest" : " smallest"),
                     Op::kTopK,
                     make_attrs<TopKAttrs>(a),
-                    {x, Tensor::from<int64_t>(DType::kI64, {1}, std::vector<int64_t>{k})},
+                    {x, i64({k})},
                     {},
                     {},
                     false,

@@ -1,0 +1,151 @@
+#include "base/cat.h"
+#include "bench/kernels/cases.h"
+#include "ops/conv/conv.h"
+
+namespace smelt::bench {
+using namespace smelt::testing;
+
+namespace {
+
+/// A square image, SAME padding.
+struct ConvSize {
+  const char* name;
+  int64_t size, c_in, c_out, kernel, stride, groups;
+  int64_t out() const { return (size + stride - 1) / stride; }
+  double operations() const {
+    return 2.0 * static_cast<double>(out() * out() * c_out * c_in / groups * kernel * kernel);
+  }
+  bool depthwise() const { return groups > 1; }
+};
+const ConvSize kSizes[] = {
+    {"mbv2_first", 224, 3, 32, 3, 2, 1},       {"mbv2_expand_112", 112, 16, 96, 1, 1, 1},
+    {"mbv2_project_56", 56, 144, 24, 1, 1, 1}, {"mbv2_expand_14", 14, 64, 384, 1, 1, 1},
+    {"mbv2_project_7", 7, 960, 160, 1, 1, 1},  {"mbv2_last", 7, 320, 1280, 1, 1, 1},
+    {"mbv2_dw_112", 112, 32, 32, 3, 1, 32},    {"mbv2_dw_112_s2", 112, 96, 96, 3, 2, 96},
+    {"mbv2_dw_14", 14, 576, 576, 3, 1, 576},   {"mbv2_dw_7", 7, 960, 960, 3, 1, 960},
+    {"resnet50_first", 224, 3, 64, 7, 2, 1},   {"resnet50_56", 56, 64, 64, 3, 1, 1},
+    {"resnet50_14", 14, 256, 256, 3, 1, 1},
+};
+const ConvSize kDense{"dense", 28, 128, 128, 3, 1, 1}, kDepthwise{"depthwise", 28, 128, 128, 3, 1, 128};
+
+std::shared_ptr<ConvAttrs> attrs_of(const ConvSize& s, Layout layout) {
+  auto a = std::make_shared<ConvAttrs>();
+  const bool last = layout == Layout::kChannelsLast;
+  a->strides = {s.stride, s.stride};
+  a->auto_pad = AutoPad::kSameUpper;
+  a->groups = s.groups;
+  a->layout = layout;
+  a->filter = !last ? FilterLayout::kOIS : s.depthwise() ? FilterLayout::kISO : FilterLayout::kOSI;
+  a->rounding = Rounding::kFixedDouble;
+  return a;
+}
+
+Shape image_of(const ConvSize& s, Layout layout) {
+  return layout == Layout::kChannelsLast ? Shape{1, s.size, s.size, s.c_in} : Shape{1, s.c_in, s.size, s.size};
+}
+
+Shape filter_of(const ConvSize& s, FilterLayout layout) {
+  const int64_t i = s.c_in / s.groups, k = s.kernel;
+  if (layout == FilterLayout::kOSI) return {s.c_out, k, k, i};
+  return layout == FilterLayout::kISO ? Shape{i, k, k, s.c_out} : Shape{s.c_out, i, k, k};
+}
+
+Tensor weights_of(const ConvSize& s, FilterLayout layout, double limit = 127) {
+  Tensor w = random_tensor(DType::kI8, filter_of(s, layout), -limit, limit, 2);
+  w.set_quant(per_axis(std::vector<float>(static_cast<size_t>(s.c_out), 0.004f), layout == FilterLayout::kISO ? 3 : 0));
+  return w;
+}
+
+KernelCase float_case(const ConvSize& s, Layout layout, DType dtype) {
+  auto a = attrs_of(s, layout);
+  a->act.kind = ActKind::kRelu6;
+  const bool last = layout == Layout::kChannelsLast;
+  return {Cat(s.name, last ? "/nhwc/" : "/nchw/", to_string(dtype)),
+          Op::kConv,
+          a,
+          {random_tensor(dtype, image_of(s, layout), -1, 1, 1), random_tensor(dtype, filter_of(s, a->filter), -1, 1, 2),
+           random_tensor(dtype, {s.c_out}, -1, 1, 3)}};
+}
+
+KernelCase integer_case(const ConvSize& s, Layout layout, DType x) {
+  const auto a = attrs_of(s, layout);
+  const DType bias = x == DType::kI16 ? DType::kI64 : DType::kI32;
+  const float steps = x == DType::kI16 ? 256 : 1;
+  return {Cat(s.name, layout == Layout::kChannelsLast ? "/nhwc/q" : "/nchw/q", to_string(x)),
+          Op::kConv,
+          a,
+          {quantized(x, image_of(s, layout), 0.02f / steps, x == DType::kI16 ? 0 : -3, 1),
+           // Accumulators of 16-bit values and small weights fit in 32 bits.
+           weights_of(s, a->filter, x == DType::kI16 ? 7 : 127), random_tensor(bias, {s.c_out}, -1000, 1000, 3)},
+          quantized_type(x, 0.2f / steps, x == DType::kI16 ? 0 : 5)};
+}
+
+/// TFLite hybrid: a float32 image that is quantized at run time.
+KernelCase dynamic_case(const ConvSize& s) {
+  auto a = attrs_of(s, Layout::kChannelsLast);
+  a->hybrid = true;
+  return {Cat(s.name, "/nhwc/dynamic"), Op::kConv, a, {f32(image_of(s, a->layout)), weights_of(s, a->filter)}};
+}
+
+/// XNNPACK qd8: an 8-bit image with a scale of its own.
+KernelCase per_image_case(const ConvSize& s) {
+  const auto a = attrs_of(s, Layout::kChannelsLast);
+  Tensor x = random_tensor(DType::kI8, image_of(s, a->layout), -128, 127, 1);
+  auto q = std::make_shared<Quantization>();
+  q->kind = Quantization::Kind::kPerToken;
+  q->axis = 3;
+  q->scales = {0.02f};
+  q->zero_points = {-3};
+  x.set_quant(q);
+  return {Cat(s.name, "/nhwc/qd8"), Op::kConv, a, {x, weights_of(s, a->filter)}, ValueType::tensor(DType::kF32, {})};
+}
+
+KernelCase accumulator_case(const ConvSize& s) {
+  auto a = attrs_of(s, Layout::kChannelsLast);
+  a->filter = FilterLayout::kOIS;
+  return {Cat(s.name, "/nhwc/integer"),
+          Op::kConvInteger,
+          a,
+          {random_tensor(DType::kU8, image_of(s, a->layout), 0, 255, 1),
+           random_tensor(DType::kI8, filter_of(s, a->filter), -127, 127, 2), random_tensor(DType::kU8, {}, 3, 90, 3)},
+          {},
+          {true, false, true}};
+}
+
+KernelCase transposed_case(DType dtype) {
+  ConvTransposeAttrs a;
+  a.strides = {2, 2};
+  a.layout = Layout::kChannelsLast;
+  a.filter = FilterLayout::kIOS;
+  a.rounding = Rounding::kFixedDouble;
+  const Shape x{1, 28, 28, 64}, w{64, 32, 2, 2};
+  KernelCase c{Cat("upsample_28/nhwc/", to_string(dtype)), Op::kConvTranspose, make_attrs<ConvTransposeAttrs>(a)};
+  if (dtype == DType::kI8) {
+    c.inputs = {quantized(DType::kI8, x, 0.05f, 7, 1), quantized(DType::kI8, w, 0.01f, 0, 2)};
+    c.output = quantized_type(DType::kI8, 0.9f, -3);
+  } else {
+    c.inputs = {random_tensor(dtype, x, -1, 1, 1), random_tensor(dtype, w, -1, 1, 2)};
+  }
+  return c;
+}
+
+}  // namespace
+
+SMELT_BENCH_CASES(conv) {
+  for (const ConvSize& s : kSizes)
+    for (const Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst}) {
+      cases.add(float_case(s, layout, DType::kF32), s.operations());
+      cases.add(integer_case(s, layout, DType::kI8), s.operations());
+    }
+  for (const ConvSize& s : {kDense, kDepthwise}) {
+    cases.add(float_case(s, Layout::kChannelsLast, DType::kF16), s.operations());
+    cases.add(dynamic_case(s), s.operations());
+    cases.add(accumulator_case(s), s.operations());
+  }
+  cases.add(per_image_case(kDense), kDense.operations());
+  cases.add(integer_case(kDense, Layout::kChannelsLast, DType::kI16), kDense.operations());
+  for (const DType dtype : {DType::kF32, DType::kI8, DType::kF16})
+    cases.add(transposed_case(dtype), 2.0 * 28 * 28 * 64 * 32 * 4);
+}
+
+}  // namespace smelt::bench

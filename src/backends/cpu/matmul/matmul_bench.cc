@@ -1,0 +1,89 @@
+#include "base/cat.h"
+#include "bench/kernels/cases.h"
+#include "ops/matmul/matmul.h"
+
+namespace smelt::bench {
+using namespace smelt::testing;
+
+namespace {
+
+struct MatMulSize {
+  const char* name;
+  int64_t m, k, n;
+  double operations() const { return 2.0 * static_cast<double>(m * k * n); }
+};
+const MatMulSize kSizes[] = {
+    {"mbv2_classifier", 1, 1280, 1000}, {"bert_ffn", 128, 768, 3072}, {"square", 512, 512, 512}};
+
+KernelCase matmul_case(const MatMulSize& s, const char* kind, MatMulAttrs a, Tensor x, Tensor w, ValueType y = {}) {
+  a.transpose_b = true;
+  return {Cat(s.name, '/', s.m, 'x', s.k, 'x', s.n, '/', kind),
+          Op::kMatMul,
+          make_attrs<MatMulAttrs>(a),
+          {std::move(x), std::move(w)},
+          std::move(y)};
+}
+
+/// Weights [n, k] with one scale a row, or one for every `block` entries of a row.
+Tensor weights(const MatMulSize& s, DType dtype, int64_t block = 0, double limit = 127) {
+  const bool four = dtype == DType::kI4;
+  Tensor w = random_tensor(dtype, {s.n, s.k}, four ? -8 : -limit, four ? 7 : limit, 2);
+  auto q = std::make_shared<Quantization>();
+  q->kind = block ? Quantization::Kind::kPerBlock : Quantization::Kind::kPerAxis;
+  q->axis = block ? 1 : 0;
+  q->block = block;
+  q->scales.assign(static_cast<size_t>(s.n * (block ? s.k / block : 1)), 0.004f);
+  w.set_quant(q);
+  return w;
+}
+
+/// int8 rows, each with a scale of its own.
+Tensor per_token_rows(const MatMulSize& s) {
+  Tensor x = random_tensor(DType::kI8, {s.m, s.k}, -128, 127, 1);
+  auto q = std::make_shared<Quantization>();
+  q->kind = Quantization::Kind::kPerToken;
+  q->axis = 1;
+  q->scales.assign(static_cast<size_t>(s.m), 0.02f);
+  q->zero_points.assign(static_cast<size_t>(s.m), -3);
+  x.set_quant(q);
+  return x;
+}
+
+}  // namespace
+
+SMELT_BENCH_CASES(matmul) {
+  for (const MatMulSize& s : kSizes) {
+    const Shape rows{s.m, s.k}, columns{s.n, s.k};
+    MatMulAttrs plain, fixed, dynamic, blocks;
+    fixed.rounding = Rounding::kFixedDouble;
+    dynamic.hybrid = true;
+    blocks.row_block = 32;
+    const Tensor bytes = quantized(DType::kI8, rows, 0.02f, -3, 1);
+    const ValueType i8 = quantized_type(DType::kI8, 0.3f, 5), real = ValueType::tensor(DType::kF32);
+    const auto add = [&](KernelCase c) { cases.add(std::move(c), s.operations()); };
+    add(matmul_case(s, "f32", plain, f32(rows), f32(columns, 2)));
+    add(matmul_case(s, "f16", plain, random_tensor(DType::kF16, rows, -1, 1, 1),
+                    random_tensor(DType::kF16, columns, -1, 1, 2)));
+    add(matmul_case(s, "qi8", fixed, bytes, weights(s, DType::kI8), i8));
+    KernelCase both = matmul_case(s, "qi8_qi8", fixed, bytes, quantized(DType::kI8, columns, 0.004f, 0, 2), i8);
+    both.computed = {true, true};
+    add(std::move(both));
+    // Accumulators of 16-bit values and small weights fit in 32 bits.
+    add(matmul_case(s, "qi16", fixed, quantized(DType::kI16, rows, 3e-4f, 0, 1), weights(s, DType::kI8, 0, 7),
+                    quantized_type(DType::kI16, 9e-4f, 0)));
+    add(matmul_case(s, "dynamic", dynamic, f32(rows), weights(s, DType::kI8), real));
+    add(matmul_case(s, "qd8", plain, per_token_rows(s), weights(s, DType::kI8), real));
+    add(matmul_case(s, "qd8_w4", plain, per_token_rows(s), weights(s, DType::kI4), real));
+    add(matmul_case(s, "w4_block32", plain, f32(rows), weights(s, DType::kI4, 32), real));
+    add(matmul_case(s, "w4_block32_dynamic", blocks, f32(rows), weights(s, DType::kI4, 32), real));
+    add({Cat(s.name, '/', s.m, 'x', s.k, 'x', s.n, "/integer"),
+         Op::kMatMulInteger,
+         make_attrs<MatMulAttrs>(plain),
+         {random_tensor(DType::kU8, rows, 0, 255, 1), random_tensor(DType::kI8, {s.k, s.n}, -127, 127, 2),
+          random_tensor(DType::kU8, {}, 3, 90, 3)},
+         {},
+         {true, false, true}});
+  }
+}
+
+}  // namespace smelt::bench

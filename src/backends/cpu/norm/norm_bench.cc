@@ -1,0 +1,27 @@
+#include "base/cat.h"
+#include "bench/kernels/cases.h"
+#include "ops/normalization/normalization.h"
+
+namespace smelt::bench {
+using namespace smelt::testing;
+
+SMELT_BENCH_CASES(norm) {
+  const Shape image{1, 64, 56, 56};
+  for (const DType t : {DType::kF32, DType::kF16}) {
+    const auto random = [&](const Shape& shape) { return random_tensor(t, shape, 0.5, 2, 1); };
+    cases.add({Cat("layer_norm/", to_string(t)),
+               Op::kLayerNorm,
+               make_attrs<LayerNormAttrs>(),
+               {random({128, 768}), random({768}), random({768})}});
+  }
+  const Tensor c = random_tensor(DType::kF32, {64}, 0.5, 2, 2);
+  cases.add({"batch_norm/float32", Op::kBatchNorm, make_attrs<BatchNormAttrs>(), {f32(image), c, c, c, c}});
+  GroupNormAttrs groups;
+  groups.groups = 8;
+  cases.add({"group_norm/float32", Op::kGroupNorm, make_attrs<GroupNormAttrs>(groups), {f32(image), c, c}});
+  LrnAttrs lrn;
+  lrn.size = 5;
+  cases.add({"lrn/float32", Op::kLRN, make_attrs<LrnAttrs>(lrn), {f32(image)}});
+}
+
+}  // namespace smelt::bench

@@ -1,0 +1,37 @@
+#include "base/cat.h"
+#include "bench/kernels/cases.h"
+#include "ops/pool/pool.h"
+
+namespace smelt::bench {
+using namespace smelt::testing;
+
+SMELT_BENCH_CASES(pool) {
+  for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast})
+    for (const PoolKind kind : {PoolKind::kMax, PoolKind::kAverage}) {
+      PoolAttrs a;
+      a.kind = kind;
+      a.kernel = {3, 3};
+      a.strides = {2, 2};
+      a.auto_pad = AutoPad::kSameUpper;
+      a.layout = layout;
+      a.rounding = Rounding::kFixedDouble;
+      const bool last = layout == Layout::kChannelsLast;
+      const Shape image = last ? Shape{1, 112, 112, 64} : Shape{1, 64, 112, 112};
+      const auto add = [&](const char* type, const Tensor& x, const ValueType& y = {}) {
+        cases.add({Cat(to_string(kind), "_pool_3x3/", last ? "nhwc/" : "nchw/", type),
+                   Op::kPool,
+                   make_attrs<PoolAttrs>(a),
+                   {x},
+                   y});
+      };
+      const Tensor bytes = quantized(DType::kI8, image, 0.05f, -10, 1);
+      add("float32", f32(image));
+      add("float16", random_tensor(DType::kF16, image, -2, 2, 1));
+      add("qint8", bytes, quantized_type(DType::kI8, 0.05f, -10));
+      a.rounding = Rounding::kFloatHalfEven;
+      if (kind == PoolKind::kAverage)
+        add("qint8_to_other", bytes, ValueType::tensor(DType::kI8, {}, per_tensor(0.03f, 4)));
+    }
+}
+
+}  // namespace smelt::bench

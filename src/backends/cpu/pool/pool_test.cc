@@ -1,0 +1,102 @@
+#include <limits>
+
+#include "base/cat.h"
+#include "ops/pool/pool.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::testing;
+
+struct PoolRow {
+  Shape image;  ///< N, H, W, C
+  std::vector<int64_t> kernel, strides, pads;
+  bool global = false, count_pad = false;
+  std::vector<int64_t> dilations;
+  ActKind act = ActKind::kNone;
+};
+const PoolRow kPools[] = {
+    {{1, 9, 11, 37}, {3, 3}, {2, 2}, {1, 1, 1, 1}},
+    {{2, 8, 8, 16}, {2, 2}, {2, 2}, {0, 0, 0, 0}, false, false, {}, ActKind::kRelu},
+    {{1, 7, 7, 130}, {}, {}, {}, true},
+    {{1, 10, 6, 5}, {3, 2}, {1, 3}, {2, 0, 1, 1}, false, true},
+    {{1, 12, 12, 8}, {3, 3}, {1, 1}, {0, 0, 0, 0}, false, false, {2, 2}, ActKind::kRelu6},
+};
+
+KernelCase pool_case(const PoolRow& r, PoolKind kind, Layout layout) {
+  auto attrs = std::make_shared<PoolAttrs>();
+  attrs->kind = kind;
+  attrs->kernel = r.kernel;
+  attrs->strides = r.strides;
+  attrs->pads = r.pads;
+  attrs->dilations = r.dilations;
+  attrs->global = r.global;
+  attrs->count_include_pad = r.count_pad;
+  attrs->layout = layout;
+  attrs->act.kind = r.act;
+  KernelCase c;
+  c.op = Op::kPool;
+  c.attrs = attrs;
+  const Shape& s = r.image;
+  const Shape image = layout == Layout::kChannelsLast ? s : Shape{s[0], s[3], s[1], s[2]};
+  c.label = Cat(to_string(kind), image.str(), to_string(layout));
+  c.inputs = {f32(image)};
+  c.threaded = s[0] == 2;
+  return c;
+}
+
+TEST(CpuPool, F32) {
+  for (const PoolRow& r : kPools)
+    for (PoolKind kind : {PoolKind::kMax, PoolKind::kAverage})
+      for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast})
+        check_case(pool_case(r, kind, layout), "pool_f32");
+}
+
+TEST(CpuPool, MaximaWithNotANumber) {
+  for (Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst}) {
+    KernelCase c = pool_case(kPools[0], PoolKind::kMax, layout);
+    auto* x = c.inputs[0].data<float>();
+    for (int64_t i = 0; i < c.inputs[0].elements(); i += 41) x[i] = std::numeric_limits<float>::quiet_NaN();
+    check_case(c, "pool_f32");
+  }
+}
+
+TEST(CpuPool, Bytes) {
+  for (const PoolRow& r : kPools)
+    for (PoolKind kind : {PoolKind::kMax, PoolKind::kAverage})
+      for (const auto& [layout, dtype] : {std::pair{Layout::kChannelsLast, DType::kI8},
+                                          {Layout::kChannelsLast, DType::kU8},
+                                          {Layout::kChannelsFirst, DType::kI8}}) {
+        KernelCase c = pool_case(r, kind, layout);
+        auto attrs = std::make_shared<PoolAttrs>(static_cast<const PoolAttrs&>(*c.attrs));
+        attrs->rounding = Rounding::kFixedDouble;
+        c.attrs = attrs;
+        const bool s = dtype == DType::kI8;
+        c.inputs[0] = random_tensor(dtype, c.inputs[0].shape(), s ? -128 : 0, s ? 127 : 255, 4);
+        c.inputs[0].set_quant(per_tensor(0.05f, s ? -10 : 118));
+        c.output.dtype = dtype;
+        c.output.quant = c.inputs[0].quant();
+        check_case(c, "pool_i8");
+        if (kind != PoolKind::kMax || attrs->act.kind != ActKind::kNone) continue;
+        c.inputs[0].set_quant(nullptr);
+        c.output.quant = nullptr;
+        check_case(c, "pool_i8");
+      }
+}
+
+TEST(CpuPool, MeansOfBytesInRealNumbers) {
+  for (const PoolRow& r : kPools)
+    for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast})
+      for (DType dtype : {DType::kI8, DType::kU8}) {
+        KernelCase c = pool_case(r, PoolKind::kAverage, layout);
+        const Shape image = c.inputs[0].shape();
+        const bool s = dtype == DType::kI8;
+        c.inputs[0] = random_tensor(dtype, image, s ? -128 : 0, s ? 127 : 255, 4);
+        c.inputs[0].set_quant(per_tensor(0.037f, s ? -10 : 118));
+        c.output = ValueType::tensor(dtype, {}, per_tensor(0.021f, s ? 3 : 128));
+        check_case(c, "avg_pool_i8");
+      }
+}
+
+}  // namespace
+}  // namespace smelt

@@ -1,0 +1,31 @@
+#include "base/cat.h"
+#include "ops/reduce/reduce.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::testing;
+
+TEST(MeanI8, AxesAndRounding) {
+  for (DType dtype : {DType::kI8, DType::kU8})
+    for (const auto& [rounding, axes] : {std::pair{Rounding::kFixedDouble, std::vector<int64_t>{1, 2}},
+                                         {Rounding::kFixedDouble, {2}},
+                                         {Rounding::kFixedDouble, {3}},
+                                         {Rounding::kFloatHalfEven, {1, 2}},
+                                         {Rounding::kFloatHalfEven, {3}}}) {
+      auto attrs = std::make_shared<ReduceAttrs>();
+      attrs->fn = Reduction::kMean;
+      attrs->rounding = rounding;
+      const bool s = dtype == DType::kI8;
+      Tensor x = random_tensor(dtype, {2, 7, 9, 37}, s ? -128 : 0, s ? 127 : 255, 4);
+      x.set_quant(per_tensor(0.05f, s ? -10 : 118));
+      KernelCase c{
+          Cat(to_string(dtype), axes[0], static_cast<int>(rounding)), Op::kReduce, attrs, {x, i64(axes)}, {}, {}};
+      c.output.dtype = dtype;
+      c.output.quant = per_tensor(0.021f, s ? 3 : 127, rounding);
+      check_case(c, "mean_i8");
+    }
+}
+
+}  // namespace
+}  // namespace smelt

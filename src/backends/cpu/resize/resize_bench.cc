@@ -1,0 +1,20 @@
+#include "base/cat.h"
+#include "bench/kernels/cases.h"
+#include "ops/resize/resize.h"
+
+namespace smelt::bench {
+using namespace smelt::testing;
+
+SMELT_BENCH_CASES(resize) {
+  for (const ResizeAttrs::Mode mode : {ResizeAttrs::Mode::kNearest, ResizeAttrs::Mode::kLinear})
+    for (const DType t : {DType::kF32, DType::kF16}) {
+      ResizeAttrs a;
+      a.mode = mode;
+      cases.add({Cat(to_string(mode), "_28_to_56/", to_string(t)),
+                 Op::kResize,
+                 make_attrs<ResizeAttrs>(a),
+                 {random_tensor(t, {1, 28, 28, 64}, -2, 2, 1), Tensor(), Tensor(), i64({1, 56, 56, 64})}});
+    }
+}
+
+}  // namespace smelt::bench

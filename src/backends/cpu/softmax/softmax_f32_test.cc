@@ -1,0 +1,35 @@
+#include "base/cat.h"
+#include "ops/softmax/softmax.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::testing;
+
+TEST(SoftmaxF32, Contiguous) {
+  for (const Shape& shape : {Shape{3, 5, 37}, Shape{1000}, Shape{4, 1}, Shape{7, 16}})
+    for (auto kind : {SoftmaxAttrs::Kind::kSoftmax, SoftmaxAttrs::Kind::kLogSoftmax}) {
+      auto attrs = std::make_shared<SoftmaxAttrs>();
+      attrs->kind = kind;
+      attrs->beta = shape.rank() == 2 ? 0.5 : 1;
+      KernelCase c{Cat(to_string(kind), shape.str()),
+                   Op::kSoftmax,
+                   attrs,
+                   {random_tensor(DType::kF32, shape, -20, 9, 1)},
+                   {},
+                   {}};
+      check_case(c, "softmax_f32", {1e-7, 1e-5});
+    }
+}
+
+TEST(SoftmaxF32, Strided) {
+  const std::pair<Shape, int64_t> rows[] = {{{2, 3, 33}, 1}, {{7, 5}, 0}, {{1, 21, 16, 40}, 1}, {{2, 4, 1, 9}, -2}};
+  for (const auto& [shape, axis] : rows) {
+    auto attrs = std::make_shared<SoftmaxAttrs>();
+    attrs->axis = axis;
+    check_case({shape.str(), Op::kSoftmax, attrs, {f32(shape)}, {}, {}}, "softmax_strided_f32", {1e-7, 1e-5});
+  }
+}
+
+}  // namespace
+}  // namespace smelt

@@ -1,0 +1,30 @@
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "bench/kernels/cases.h"
+
+namespace smelt::bench {
+namespace {
+
+// A kernel whose level this machine lacks can't be made here.
+TEST(BenchCases, EveryCpuKernelHasOne) {
+  std::set<std::string> missing;
+  for (const KernelInfo& info : all_kernels())
+    if (best_isa().contains(info.isa)) missing.insert(info.name);
+  for (const BenchCase& b : all_cases()) {
+    testing::CaseRunner runner(b.c);
+    ASSERT_TRUE(runner.shape_error().ok()) << b.c.label << ": " << runner.shape_error().error().message();
+    bool runs = false;
+    for (const KernelInfo& info : all_kernels())
+      if (runner.make(info, best_isa())) {
+        missing.erase(info.name);
+        runs = true;
+      }
+    EXPECT_TRUE(runs) << b.c.label << " is run by no kernel";
+  }
+  EXPECT_TRUE(missing.empty()) << ::testing::PrintToString(missing);
+}
+
+}  // namespace
+}  // namespace smelt::bench
