@@ -8,20 +8,7 @@ namespace smelt {
 
 namespace {
 
-// The types that the lines of the list name. Integers are quantized (Q) or not (I); the number is their bits.
-constexpr OperandTypes F32 = OperandTypes::unquantized({DType::kF32});
-constexpr OperandTypes I8 = OperandTypes::unquantized({DType::kI8, DType::kU8});
-constexpr OperandTypes I16 = OperandTypes::unquantized({DType::kI16, DType::kU16});
-constexpr OperandTypes I32_64 = OperandTypes::unquantized({DType::kI32, DType::kI64});
-constexpr OperandTypes Bool = OperandTypes::unquantized({DType::kBool}) | OperandTypes::quantized({DType::kBool});
-constexpr OperandTypes Q4 = OperandTypes::quantized({DType::kI4, DType::kU4});
-constexpr OperandTypes QS8 = OperandTypes::quantized({DType::kI8});
-constexpr OperandTypes Q8 = OperandTypes::quantized({DType::kI8, DType::kU8});
-constexpr OperandTypes Q2_8 = OperandTypes::quantized({DType::kI2, DType::kU2}) | Q4 | Q8;
-constexpr OperandTypes QS16 = OperandTypes::quantized({DType::kI16});
-constexpr OperandTypes Q16 = OperandTypes::quantized({DType::kI16, DType::kU16});
-constexpr OperandTypes Q8_32 = Q8 | OperandTypes::quantized({DType::kI16, DType::kI32});
-constexpr OperandTypes kByte = I8 | Q8 | Bool;
+using namespace operand_types;
 constexpr Layout NHWC = Layout::kChannelsLast, NCHW = Layout::kChannelsFirst;
 
 #define SMELT_CPU_KERNEL(name, op, isa, doc, ...) \

@@ -5,11 +5,11 @@
 #include <span>
 #include <string>
 
-#include "backends/cpu/core/condition.h"
 #include "backends/cpu/core/isa.h"
 #include "backends/cpu/core/pack_cache.h"
 #include "backends/cpu/core/workspace.h"
 #include "base/cat.h"
+#include "ops/core/kernel_condition.h"
 #include "ops/core/node_spec.h"
 #include "ops/core/op.h"
 

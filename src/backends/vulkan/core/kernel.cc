@@ -2,14 +2,35 @@
 
 #include "backends/vulkan/decompose/legalize_types.h"
 #include "backends/vulkan/device/device.h"
+#include "backends/vulkan/matmul/per_token_dot_product.h"
 
 namespace smelt::vulkan {
+
+#define SMELT_GPU_KERNEL(name, op, doc, ...) std::unique_ptr<Kernel> make_##name(const KernelSpec& spec);
+#define SMELT_TEXTURE_KERNEL SMELT_GPU_KERNEL
+#include "backends/vulkan/core/kernels.inc"
+#undef SMELT_GPU_KERNEL
+#undef SMELT_TEXTURE_KERNEL
+
 namespace {
 
-#define SMELT_KERNEL_INFO(name, op, doc) {"vulkan:" #name, Op::k##op, doc, make_##name},
-#define SMELT_NOTHING(name, op, doc)
+using namespace operand_types;
+constexpr OperandTypes Any = {};
+constexpr OperandTypes F16 = OperandTypes::unquantized({DType::kF16});
+constexpr OperandTypes Int8 = OperandTypes::unquantized({DType::kI8}) | QS8;
+constexpr OperandTypes Byte = I8 | Q8;
+constexpr OperandTypes Int16 = OperandTypes::unquantized({DType::kI16}) | QS16;
+constexpr OperandTypes Bits8_16 = kByte | I16 | Q16;
+constexpr OperandTypes Int32 = I32 | OperandTypes::quantized({DType::kI32});
+constexpr OperandTypes Index = I32_64 | OperandTypes::quantized({DType::kI32, DType::kI64});
+constexpr OperandTypes Quantized = Q2_8 | Q16 | OperandTypes::quantized({DType::kI32});
+constexpr Layout NHWC = Layout::kChannelsLast;
 
-const KernelInfo kKernels[] = {
+#define SMELT_KERNEL_INFO(name, op, doc, ...) \
+  {"vulkan:" #name, Op::k##op, doc, KernelCondition{__VA_ARGS__}, make_##name},
+#define SMELT_NOTHING(...)
+
+constexpr KernelInfo kKernels[] = {
 #define SMELT_GPU_KERNEL SMELT_KERNEL_INFO
 #define SMELT_TEXTURE_KERNEL SMELT_NOTHING
 #include "backends/vulkan/core/kernels.inc"
@@ -17,13 +38,27 @@ const KernelInfo kKernels[] = {
 #undef SMELT_TEXTURE_KERNEL
 };
 
-const KernelInfo kTextureKernels[] = {
+constexpr KernelInfo kTextureKernels[] = {
 #define SMELT_GPU_KERNEL SMELT_NOTHING
 #define SMELT_TEXTURE_KERNEL SMELT_KERNEL_INFO
 #include "backends/vulkan/core/kernels.inc"
 #undef SMELT_GPU_KERNEL
 #undef SMELT_TEXTURE_KERNEL
 };
+
+/// What the device lacks of `features`; nullptr: nothing.
+const char* missing(uint32_t features, const Device& device) {
+  const DeviceInfo& info = device.info();
+  if ((features & kFloat64) && !info.float64) return "float64";
+  if ((features & kInt64) && !info.int64) return "64-bit integers";
+  if ((features & kDotProduct) && !uses_integer_dot_product(device)) return "fast integer dot products";
+  if ((features & kFp16Matrix) && !info.half_matrices) return "cooperative matrices of float16";
+  if ((features & kInt8Products) && !uses_integer_dot_product(device) && !info.int8_matrices)
+    return "integer dot products or cooperative matrices of int8";
+  if ((features & kEightLaneSubgroups) && (info.type != "CPU" || info.subgroup_size != 8))
+    return "subgroups of eight lanes of a processor";
+  return nullptr;
+}
 
 bool fits(const Device& device, const ValueType& t) {
   if (!device.stores(t.dtype)) return false;
@@ -56,7 +91,7 @@ bool fits(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> choose(std::span<const KernelInfo> list, const KernelSpec& spec, const KernelInfo** chosen) {
   for (const KernelInfo& info : list) {
-    if (info.op != spec.node.op) continue;
+    if (info.op != spec.node.op || !info.applies(spec, nullptr)) continue;
     auto kernel = info.make(spec);
     if (!kernel || !binds_inputs(spec, *kernel)) continue;
     if (chosen) *chosen = &info;
@@ -65,10 +100,20 @@ std::unique_ptr<Kernel> choose(std::span<const KernelInfo> list, const KernelSpe
   return nullptr;
 }
 
-const KernelInfo kLegalized = {"vulkan:legalized_types", Op::kCount,
-                               "a kernel of the list in wider element types, between conversions", nullptr};
+const KernelInfo kLegalized = {"vulkan:legalized_types",
+                               Op::kCount,
+                               "a kernel of the list in wider element types, between conversions",
+                               {},
+                               nullptr};
 
 }  // namespace
+
+bool KernelInfo::applies(const KernelSpec& spec, std::string* why) const {
+  const char* lacks = missing(condition.features, spec.device);
+  if (!lacks) return condition.met(spec, why);
+  if (why) *why = Cat("the device has no ", lacks);
+  return false;
+}
 
 std::span<const KernelInfo> all_kernels() { return kKernels; }
 std::span<const KernelInfo> all_texture_kernels() { return kTextureKernels; }

@@ -7,6 +7,7 @@
 
 #include "backends/vulkan/layout/image_layout.h"
 #include "base/cat.h"
+#include "ops/core/kernel_condition.h"
 #include "ops/core/node_spec.h"
 #include "ops/core/op.h"
 
@@ -79,36 +80,45 @@ class Kernel {
   virtual Status record(KernelRecorder& r) const = 0;
 };
 
+/// Features of a device that a line of the kernel list may ask for (KernelCondition::features).
+enum DeviceFeature : uint32_t {
+  kFloat64 = 1,
+  kInt64 = 2,
+  kDotProduct = 4,          ///< integer dot products, fast or asked for: uses_integer_dot_product()
+  kFp16Matrix = 8,          ///< cooperative matrices of float16
+  kInt8Products = 16,       ///< integer dot products, or cooperative matrices of int8
+  kEightLaneSubgroups = 32  ///< a processor with subgroups of eight lanes
+};
+
 /// One entry of the kernel list, backends/vulkan/core/kernels.inc.
 struct KernelInfo {
   const char* name;  ///< "vulkan:NAME"
   Op op;
   const char* doc;
-  std::unique_ptr<Kernel> (*make)(const KernelSpec&);  ///< returns null where the kernel does not apply
+  KernelCondition condition;
+  std::unique_ptr<Kernel> (*make)(const KernelSpec&);  ///< may assume the condition; nullptr: cannot run the node
+
+  /// True if the node and the device meet the condition; else `why`, unless nullptr, says what is missing.
+  bool applies(const KernelSpec& spec, std::string* why) const;
 };
 
 std::span<const KernelInfo> all_kernels();
 std::span<const KernelInfo> all_texture_kernels();
 
-/// The first buffer kernel of the list that applies to the node, or one that runs it in wider element types; null
+/// The first buffer kernel of the list that can run the node, or one that runs it in wider element types; null
 /// leaves the node to the host. A node with an operand that is empty, of a type that the device does not store, or
 /// larger than its largest binding gets none. `chosen`, if given, receives the kernel's entry.
 std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec, const KernelInfo** chosen = nullptr);
 
-/// The first texture kernel of the list that applies to the node and writes images of spec.form, or null.
+/// The first texture kernel of the list that can run the node and writes images of spec.form, or null.
 std::unique_ptr<Kernel> make_texture_kernel(const KernelSpec& spec, const KernelInfo** chosen = nullptr);
 
-/// The first buffer kernel of the list that applies, with element types as they are; checks no limits of the device.
+/// The first buffer kernel of the list that can run the node, with element types as they are; checks no limits of the
+/// device.
 std::unique_ptr<Kernel> listed_kernel(const KernelSpec& spec, const KernelInfo** chosen = nullptr);
 
 /// Why make_kernel() returned null: "no Vulkan kernel for Dft", "output 0 is string, which the device does not store",
-/// or the last reason that a kernel gave to KernelSpec::refuse().
+/// the last reason that a kernel gave to KernelSpec::refuse(), or the condition that the operator's kernels have.
 std::string refusal(const KernelSpec& spec);
-
-#define SMELT_GPU_KERNEL(name, op, doc) std::unique_ptr<Kernel> make_##name(const KernelSpec& spec);
-#define SMELT_TEXTURE_KERNEL SMELT_GPU_KERNEL
-#include "backends/vulkan/core/kernels.inc"
-#undef SMELT_GPU_KERNEL
-#undef SMELT_TEXTURE_KERNEL
 
 }  // namespace smelt::vulkan

@@ -1,4 +1,5 @@
 // Why a node stays with the host, for readers of `smelt inspect`.
+#include <set>
 #include <string>
 
 #include "backends/vulkan/core/kernel.h"
@@ -57,9 +58,14 @@ std::string beyond(const KernelSpec& spec, const ValueType& t, const std::string
 }  // namespace
 
 std::string refusal(const KernelSpec& spec) {
-  bool listed = false;
-  for (const KernelInfo& info : all_kernels()) listed = listed || info.op == spec.node.op;
-  if (!listed) return Cat("no Vulkan kernel for ", name_of(spec.node));
+  std::set<std::string> unmet;  // conditions of the operator's kernels; "": a kernel's are met
+  for (const KernelInfo& info : all_kernels()) {
+    std::string why;
+    if (info.op != spec.node.op) continue;
+    static_cast<void>(info.applies(spec, &why));
+    unmet.insert(why);
+  }
+  if (unmet.empty()) return Cat("no Vulkan kernel for ", name_of(spec.node));
   for (size_t i = 0; i < spec.outputs.size(); ++i)
     if (spec.node.outputs[i] != kNoValue)
       if (std::string text = beyond(spec, spec.outputs[i], Cat("output ", i)); !text.empty()) return text;
@@ -70,6 +76,7 @@ std::string refusal(const KernelSpec& spec) {
   if (!cause.empty()) return Cat(name_of(spec.node), ": ", cause);
   for (size_t i = 0; i < spec.inputs.size(); ++i)
     if (std::string text = beyond(spec, spec.inputs[i], Cat("input ", i)); !text.empty()) return text;
+  if (unmet.size() == 1 && !unmet.begin()->empty()) return Cat(name_of(spec.node), ": ", *unmet.begin());
   return Cat("no Vulkan kernel for ", name_of(spec.node), " of ", types(spec));
 }
 

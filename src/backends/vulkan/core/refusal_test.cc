@@ -6,8 +6,10 @@
 #include "backends/vulkan/device/device.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
+#include "ops/normalization/normalization.h"
 #include "ops/reduce/reduce.h"
 #include "ops/shape/shape.h"
+#include "ops/sort/sort.h"
 #include "tests/support/vulkan_check.h"
 
 namespace smelt::vulkan {
@@ -57,6 +59,16 @@ TEST_F(VulkanRefusal, NamesTheCause) {
       said(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kAbs), {type(DType::kF32, {large})}, {type(DType::kF32, {large})})
           .find("output 0 of 8589934592 bytes is beyond the "),
       std::string::npos);
+}
+
+/// A condition of the kernel list that all kernels of an operator miss.
+TEST_F(VulkanRefusal, NamesTheUnmetCondition) {
+  EXPECT_EQ(
+      said(Op::kLayerNorm, make_attrs<LayerNormAttrs>(), {type(DType::kI32), type(DType::kI32)}, {type(DType::kI32)}),
+      "LayerNorm: output 0 is int32, float32 or float16 expected");
+  EXPECT_EQ(said(Op::kTopK, make_attrs<TopKAttrs>(), {type(DType::kF32), type(DType::kI64, {1})},
+                 {type(DType::kF32, {2, 2})}),
+            "TopK: input 1 is no constant");
 }
 
 TEST_F(VulkanRefusal, NamesComputedParameters) {

@@ -1,4 +1,4 @@
-#include "backends/cpu/core/condition.h"
+#include "ops/core/kernel_condition.h"
 
 #include "base/cat.h"
 #include "ops/conv/conv.h"
@@ -38,24 +38,26 @@ std::string OperandTypes::str() const {
 
 bool KernelCondition::met(const NodeSpec& spec, std::string* why) const {
   // Planning asks for every kernel of every node: texts are made only where somebody reads them.
-  const auto has_type = [&](const char* operand, size_t i, const ValueType& t, const OperandTypes& expected) {
-    if (expected.has(t)) return true;
-    if (why) *why = Cat(operand, i, " is ", type_name(t), ", ", expected.str(), " expected");
+  const auto fails = [&](const auto& text) {
+    if (why) *why = text();
     return false;
+  };
+  const auto has_type = [&](const char* operand, size_t i, const ValueType& t, const OperandTypes& expected) {
+    return expected.has(t) ||
+           fails([&] { return Cat(operand, i, " is ", type_name(t), ", ", expected.str(), " expected"); });
   };
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
     if (!spec.has(i)) continue;
     const ValueType& t = spec.inputs[i];
     if (!has_type("input ", i, t, every_in) || (i < in.size() && !has_type("input ", i, t, in[i]))) return false;
-    if (constants.has(i) && !spec.constant(i)) {
-      if (why) *why = Cat("input ", i, " is no constant");
-      return false;
-    }
+    if (constants.has(i) && !spec.constant(i)) return fails([&] { return Cat("input ", i, " is no constant"); });
+    if (dynamic.has(i) && spec.constant(i)) return fails([&] { return Cat("input ", i, " is a constant"); });
+    const ValueType* y = like_out.has(i) ? &spec.outputs[0] : nullptr;
+    if (y && (t.dtype != y->dtype || (t.quant && !y->quant)))
+      return fails([&] { return Cat("input ", i, " is ", type_name(t), ", output 0 ", type_name(*y)); });
   }
   if (!spec.outputs.empty() && !has_type("output ", 0, spec.outputs[0], out)) return false;
-  if (!layout || layout_of(spec) == layout) return true;
-  if (why) *why = Cat("the layout is not ", to_string(*layout));
-  return false;
+  return !layout || layout_of(spec) == layout || fails([&] { return Cat("the layout is not ", to_string(*layout)); });
 }
 
 }  // namespace smelt
