@@ -17,15 +17,14 @@ constexpr int64_t kMaxColumns = 4 * kWidth;
 using Push = shaders::Attention::Push;
 using Constants = shaders::Attention::Constants;
 
-uint32_t narrow(int64_t v) { return static_cast<uint32_t>(v); }
 /// A limit of which everything beyond 2^30 means the same.
 int32_t bounded(int64_t v) { return static_cast<int32_t>(std::min<int64_t>(v, int64_t{1} << 30)); }
 
 /// Strides of one operand by batch entry, head and row.
 void set_strides(uint32_t* to, bool flat, int64_t heads, int64_t length, int64_t depth) {
-  to[0] = narrow(heads * length * depth);
-  to[1] = narrow(flat ? depth : length * depth);
-  to[2] = narrow(flat ? heads * depth : depth);
+  to[0] = u32(heads * length * depth);
+  to[1] = u32(flat ? depth : length * depth);
+  to[2] = u32(flat ? heads * depth : depth);
 }
 
 class AttentionKernel final : public Kernel {
@@ -82,7 +81,7 @@ bool set_mask(const KernelSpec& spec, const AttentionGeometry& g, Push& push) {
     const int64_t d = s[s.rank() - i], w = full[4 - i];
     if (d != 1 && d != w && (i > 1 || d > w)) return false;
     if (i == 1 && d != 1) push.mask_keys = bounded(d);
-    push.mask_stride[4 - i] = d == 1 ? 0 : narrow(own[s.rank() - i]);
+    push.mask_stride[4 - i] = d == 1 ? 0 : u32(own[s.rank() - i]);
   }
   return true;
 }
@@ -110,8 +109,7 @@ std::unique_ptr<Kernel> presents(const KernelSpec& spec, const AttentionGeometry
 std::unique_ptr<Kernel> make_attention(const KernelSpec& spec) {
   const auto& a = spec.attrs<AttentionAttrs>();
   const bool past = spec.has(4) && spec.has(5);
-  if (!unquantized_floats(spec, {0, 1, 2}, {0}) || spec.has(4) != spec.has(5) || wanted(spec, 3)) return nullptr;
-  if (past && !unquantized_floats(spec, {4, 5}, {0})) return nullptr;
+  if (spec.has(4) != spec.has(5) || wanted(spec, 3)) return nullptr;
   const auto found = attention_geometry(a, spec.inputs[0].shape, spec.inputs[1].shape, spec.inputs[2].shape,
                                         past ? &spec.inputs[4].shape : nullptr);
   if (!found.ok()) return nullptr;
@@ -123,8 +121,7 @@ std::unique_ptr<Kernel> make_attention(const KernelSpec& spec) {
     return nullptr;
   if (g.v_depth > kMaxColumns || g.keys < 1 || (g.keys / kWidth + 1) * g.depth + g.keys * 4 > kMaxLoopIterations)
     return nullptr;
-  if (spec.has(7) && (!unquantized_floats(spec, {7}, {0}) || spec.inputs[7].shape.elements() != g.q_heads))
-    return nullptr;
+  if (spec.has(7) && spec.inputs[7].shape.elements() != g.q_heads) return nullptr;
   Push push{};
   const auto shader = attention_shader(spec);
   if (!shader || !set_mask(spec, g, push)) return nullptr;
@@ -140,14 +137,14 @@ std::unique_ptr<Kernel> make_attention(const KernelSpec& spec) {
     step = n == 1 ? 0 : words;
     flags |= kLengths;
   }
-  push.rows = narrow(g.batch * g.q_heads * g.rows);
-  push.q_heads = narrow(g.q_heads);
-  push.share = narrow(g.q_heads / g.kv_heads);
-  push.queries = narrow(g.rows);
+  push.rows = u32(g.batch * g.q_heads * g.rows);
+  push.q_heads = u32(g.q_heads);
+  push.share = u32(g.q_heads / g.kv_heads);
+  push.queries = u32(g.rows);
   push.keys = bounded(g.keys);
   push.past = bounded(g.past);
-  push.depth = narrow(g.depth);
-  push.v_depth = narrow(g.v_depth);
+  push.depth = u32(g.depth);
+  push.v_depth = u32(g.v_depth);
   set_strides(push.q_stride, g.flat_q, g.q_heads, g.rows, g.depth);
   set_strides(push.k_stride, g.flat_k, g.kv_heads, g.fresh, g.depth);
   set_strides(push.v_stride, g.flat_v, g.kv_heads, g.fresh, g.v_depth);

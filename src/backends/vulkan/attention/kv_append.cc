@@ -1,7 +1,7 @@
 // KvAppend and TensorScatter: rows written into a cache from a start position on.
 #include "shaders/kv_append.h"
 #include "backends/vulkan/core/type_checks.h"
-#include "backends/vulkan/record/kernel_recorder.h"
+#include "backends/vulkan/record/shader_kernel.h"
 #include "ops/attention/attention.h"
 #include "ops/common/index.h"
 #include "ops/gather/gather.h"
@@ -9,58 +9,34 @@
 namespace smelt::vulkan {
 namespace {
 
-using AppendPush = shaders::KvAppend::Push;
-
-class KvAppendKernel final : public Kernel {
- public:
-  KvAppendKernel(shaders::Variant<shaders::KvAppend> shader, uint32_t words, bool circular, const AppendPush& push)
-      : shader_(shader), words_(words), circular_(circular), push_(push) {}
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding cache, r.input(0));
-    SMELT_ASSIGN(const Binding fresh, r.input(1));
-    SMELT_ASSIGN(const Binding start, r.input(2));
-    return run_checked(r, shader_, {.start_words = words_, .circular = circular_},
-                       {cache, fresh, start, r.faults(), r.output(0)}, push_.n, push_);
-  }
-
- private:
-  shaders::Variant<shaders::KvAppend> shader_;
-  uint32_t words_;
-  bool circular_;
-  AppendPush push_;
-};
-
 /// Input 1 written into input 0 along `axis`. Input 2 holds `starts` first indices, one per entry of the leading
 /// dimension or one for all; `circular` writes wrap around.
 std::unique_ptr<Kernel> make_append(const KernelSpec& spec, int64_t axis, int64_t starts, bool circular) {
   const ValueType &cache = spec.inputs[0], &fresh = spec.inputs[1];
   const int rank = cache.shape.rank();
   const uint32_t words = index_words(spec.inputs[2].dtype);
-  if (words == 0 || spec.inputs[2].shape.elements() < starts || cache.dtype != fresh.dtype || axis < 0 ||
-      axis >= rank || fresh.shape.rank() != rank || fresh.shape.elements() == 0)
+  if (spec.inputs[2].shape.elements() < starts || cache.dtype != fresh.dtype || axis < 0 || axis >= rank ||
+      fresh.shape.rank() != rank || fresh.shape.elements() == 0)
     return nullptr;
-  AppendPush push{.n = static_cast<uint32_t>(cache.shape.elements()),
-                  .capacity = 0,
-                  .inner = 1,
-                  .count = 0,
-                  .rows = 1,
-                  .fault_code = 0};
+  shaders::KvAppend::Push push{
+      .n = u32(cache.shape.elements()), .capacity = 0, .inner = 1, .count = 0, .rows = 1, .fault_code = 0};
   for (int d = 0; d < rank; ++d) {
     if (d == axis) {
-      push.capacity = static_cast<uint32_t>(cache.shape[d]);
-      push.count = static_cast<uint32_t>(fresh.shape[d]);
+      push.capacity = u32(cache.shape[d]);
+      push.count = u32(fresh.shape[d]);
       continue;
     }
     if (cache.shape[d] != fresh.shape[d]) return nullptr;
-    (d > axis ? push.inner : push.rows) *= static_cast<uint32_t>(cache.shape[d]);
+    (d > axis ? push.inner : push.rows) *= u32(cache.shape[d]);
   }
-  if (push.count > push.capacity || push.rows % static_cast<uint32_t>(starts) != 0) return nullptr;
-  push.rows /= static_cast<uint32_t>(starts);
+  if (push.count > push.capacity || push.rows % u32(starts) != 0) return nullptr;
+  push.rows /= u32(starts);
   static constexpr shaders::Variant<shaders::KvAppend> kShaders[] = {shaders::kv_append_8, shaders::kv_append_16,
                                                                      shaders::kv_append_32, shaders::kv_append_64};
   const int width = element_width_index(cache.dtype);
   if (width < 0) return nullptr;
-  return std::make_unique<KvAppendKernel>(kShaders[width], words, circular, push);
+  return shader_kernel(kShaders[width], {.start_words = words, .circular = circular},
+                       {input(0), input(1), input(2), faults(), output(0)}, push.n, push);
 }
 
 }  // namespace

@@ -54,9 +54,7 @@ class LinearAttention final : public Kernel {
 
 std::unique_ptr<Kernel> make_linear_attention(const KernelSpec& spec) {
   const auto& a = spec.attrs<LinearAttentionAttrs>();
-  for (const auto* types : {&spec.inputs, &spec.outputs})
-    for (const ValueType& t : *types)
-      if (t.dtype != DType::kInvalid && (t.dtype != DType::kF32 || t.quant)) return nullptr;
+  if (wanted(spec, 1) && (spec.outputs[1].dtype != DType::kF32 || spec.outputs[1].quant)) return nullptr;
   const Shape &q = spec.inputs[0].shape, &v = spec.inputs[2].shape;
   if (q.rank() != 3 || v.rank() != 3 || !wanted(spec, 0) || (a.gated && !spec.has(4)) || (a.delta && !spec.has(5)))
     return nullptr;
@@ -69,7 +67,6 @@ std::unique_ptr<Kernel> make_linear_attention(const KernelSpec& spec) {
   const int64_t iterations = key * (2 + a.q_heads / a.kv_heads) + a.q_heads / a.kv_heads + 1;
   if (iterations > kMaxLoopIterations) return nullptr;
   auto k = std::make_unique<LinearAttention>();
-  const auto u32 = [](int64_t i) { return static_cast<uint32_t>(i); };
   k->push = {.n = u32(n),
              .steps = u32(q[1]),
              .key = u32(key),

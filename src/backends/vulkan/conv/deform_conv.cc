@@ -6,43 +6,8 @@
 #include "ops/pool/pool.h"
 
 namespace smelt::vulkan {
-namespace {
-
-using DeformPush = shaders::DeformConv::Push;
-
-class DeformKernel final : public Kernel {
- public:
-  DeformKernel(uint32_t tile, bool bias, bool mask, uint64_t items, const DeformPush& push)
-      : tile_(tile), bias_(bias), mask_(mask), items_(items), push_(push) {}
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    SMELT_ASSIGN(const Binding filter, r.input(1));
-    SMELT_ASSIGN(const Binding offsets, r.input(2));
-    Binding bias = x, mask = x;
-    if (bias_) {
-      SMELT_ASSIGN(bias, r.input(3));
-    }
-    if (mask_) {
-      SMELT_ASSIGN(mask, r.input(4));
-    }
-    return r.run(shaders::deform_conv, {.tile = tile_, .bias = bias_, .mask = mask_},
-                 {x, filter, offsets, bias, mask, r.output(0)}, Grid::flat(items_, kWidth), push_);
-  }
-
- private:
-  uint32_t tile_;
-  bool bias_, mask_;
-  uint64_t items_;
-  DeformPush push_;
-};
-
-}  // namespace
-
 std::unique_ptr<Kernel> make_deform_conv(const KernelSpec& spec) {
   const auto& a = spec.attrs<DeformConvAttrs>();
-  if (!unquantized_floats(spec, {0, 1, 2}, {0}) || spec.outputs[0].dtype != DType::kF32) return nullptr;
-  for (size_t i = 3; i < 5; ++i)
-    if (spec.has(i) && !unquantized_floats(spec, {i}, {0})) return nullptr;
   const auto found = conv_geometry(a, spec.inputs[0].shape, spec.inputs[1].shape);
   if (!found.ok() || found->output_shape(Layout::kChannelsFirst) != spec.outputs[0].shape) return nullptr;
   const ConvGeometry& g = *found;
@@ -54,8 +19,7 @@ std::unique_ptr<Kernel> make_deform_conv(const KernelSpec& spec) {
       (spec.has(3) && spec.inputs[3].shape.elements() != g.out_channels) ||
       (spec.has(4) && spec.inputs[4].shape.elements() != places))
     return nullptr;
-  DeformPush push{};
-  const auto i32 = [](int64_t v) { return static_cast<int32_t>(v); };
+  shaders::DeformConv::Push push{};
   for (size_t d = 0; d < 2; ++d) {
     const WindowDim& w = g.window.dims[d];
     // Coordinates are exact in float32.
@@ -77,8 +41,10 @@ std::unique_ptr<Kernel> make_deform_conv(const KernelSpec& spec) {
   push.batch = static_cast<uint32_t>(g.batch);
   const Tiling tiling = choose_tiling(spec.device, pixels, g.group_out());
   const int64_t tiles = (g.group_out() + tiling.tile - 1) / tiling.tile;
-  return std::make_unique<DeformKernel>(tiling.tile, spec.has(3), spec.has(4),
-                                        static_cast<uint64_t>(g.batch * g.groups * tiles * pixels), push);
+  return shader_kernel(
+      shaders::deform_conv, {.tile = tiling.tile, .bias = spec.has(3), .mask = spec.has(4)},
+      {input(0), input(1), input(2), input(spec.has(3) ? 3 : 0), input(spec.has(4) ? 4 : 0), output(0)},
+      static_cast<uint64_t>(g.batch * g.groups * tiles * pixels), push);
 }
 
 }  // namespace smelt::vulkan

@@ -4,7 +4,7 @@
 
 #include "backends/vulkan/core/strides.h"
 #include "backends/vulkan/core/type_checks.h"
-#include "backends/vulkan/record/kernel_recorder.h"
+#include "backends/vulkan/record/shader_kernel.h"
 #include "ops/common/index.h"
 
 namespace smelt::vulkan {

@@ -10,7 +10,6 @@
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/gemm/operand.h"
 #include "backends/vulkan/layout/texture_kernel.h"
-#include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/elementwise/binary_fixed.h"
 #include "ops/elementwise/elementwise.h"
 #include "shaders/binary.h"
@@ -23,65 +22,6 @@
 
 namespace smelt::vulkan {
 namespace {
-
-template <class Interface>
-class BinaryKernel final : public Kernel {
- public:
-  using Push = typename Interface::Push;
-  using Constants = typename Interface::Constants;
-  BinaryKernel(shaders::Variant<Interface> shader, const Constants& constants, const Push& push)
-      : shader_(shader), constants_(constants), push_(push) {}
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    SMELT_ASSIGN(const Binding y, r.input(1));
-    const Grid grid = Grid::flat(push_.walk.n, kWidth);
-    if constexpr (requires { push_.fault_code; })
-      if (push_.fault_code) {
-        Push push = push_;
-        push.fault_code = r.fault_code();
-        return r.run(shader_, constants_, {x, y, r.output(0), r.faults()}, grid, push);
-      }
-    return r.run(shader_, constants_, {x, y, r.output(0)}, grid, push_);
-  }
-  const char* fault() const override { return "division by zero: an element of the divisor is 0"; }
-
- private:
-  shaders::Variant<Interface> shader_;
-  Constants constants_;
-  Push push_;
-};
-
-/// A function of two images, or of an image and a constant in a buffer.
-class BinaryTexture final : public TextureKernel {
- public:
-  /// `to_bool`: z is a buffer, of as many elements as that image.
-  BinaryTexture(Images operands, const ImageLayout& z, bool to_bool, uint32_t code,
-                const shaders::BinaryTexture::Push& push)
-      : TextureKernel(z.form, std::move(operands), to_bool ? Images{} : Images{z}),
-        to_bool_(to_bool),
-        code_(code),
-        texels_(z.count()),
-        push_(push) {}
-  std::optional<FloatOperand> constant;
-  Status record(KernelRecorder& r) const override {
-    const size_t first = input_image(0) ? 0 : 1;
-    SMELT_ASSIGN(const Binding x, r.input(first));
-    SMELT_ASSIGN(const Binding y, constant ? constant->bind(r) : r.input(1));
-    using Variants = shaders::Variant<shaders::BinaryTexture>[2];
-    static constexpr Variants same_shape{shaders::binary_3d, shaders::binary_2d},
-        with_constant{shaders::binary_constant_3d, shaders::binary_constant_2d},
-        to_bool{shaders::binary_bool_3d, shaders::binary_bool_2d},
-        constant_to_bool{shaders::binary_constant_bool_3d, shaders::binary_constant_bool_2d};
-    return run(r, constant ? (to_bool_ ? constant_to_bool : with_constant) : (to_bool_ ? to_bool : same_shape),
-               {.function = code_, .packed = packed(), .swap = first == 1}, {x, y, r.output(0)}, texels_, push_);
-  }
-
- private:
-  bool to_bool_;
-  uint32_t code_;
-  uint64_t texels_;
-  shaders::BinaryTexture::Push push_;
-};
 
 std::optional<Walk<2>> walk_of(const KernelSpec& spec) {
   const Shape& out = spec.outputs[0].shape;
@@ -136,11 +76,11 @@ std::unique_ptr<Kernel> make_binary_float(const KernelSpec& spec) {
       {shaders::binary_f32, shaders::binary_f16, shaders::binary_f32_bool, shaders::binary_f16_bool});
   const auto walk = walk_of(spec);
   if (code < 0 || !shader || !walk) return nullptr;
-  return std::make_unique<BinaryKernel<shaders::Binary>>(
-      *shader, shaders::Binary::Constants{.function = static_cast<uint32_t>(code), .same_shape = same_shapes(spec)},
-      shaders::Binary::Push{.walk = *walk,
-                            .alpha = static_cast<float>(attrs.alpha),
-                            .act = to_bool ? GpuActivation{} : gpu_activation(attrs.act)});
+  return shader_kernel(*shader, {.function = static_cast<uint32_t>(code), .same_shape = same_shapes(spec)},
+                       {input(0), input(1), output(0)}, walk->n,
+                       {.walk = *walk,
+                        .alpha = static_cast<float>(attrs.alpha),
+                        .act = to_bool ? GpuActivation{} : gpu_activation(attrs.act)});
 }
 
 std::unique_ptr<Kernel> make_binary_texture(const KernelSpec& spec) {
@@ -153,7 +93,7 @@ std::unique_ptr<Kernel> make_binary_texture(const KernelSpec& spec) {
   const Shape& out = spec.outputs[0].shape;
   const auto z = ImageLayout::of(out, dtype, spec.form, spec.device);
   if (!z || !spec.device.stores(spec.outputs[0].dtype)) return nullptr;
-  TextureKernel::Images operands(2);
+  ShaderKernel::Images operands(2);
   GpuSize sizes[2];
   std::optional<FloatOperand> constant;
   for (size_t i = 0; i < 2; ++i) {
@@ -166,15 +106,22 @@ std::unique_ptr<Kernel> make_binary_texture(const KernelSpec& spec) {
     if (!operands[i]) return nullptr;
     sizes[constant ? 0 : i] = operands[i]->size;
   }
-  auto kernel = std::make_unique<BinaryTexture>(
-      std::move(operands), *z, to_bool, static_cast<uint32_t>(code),
-      shaders::BinaryTexture::Push{.x_size = sizes[0],
-                                   .y_size = sizes[1],
-                                   .z_size = z->size,
-                                   .alpha = static_cast<float>(attrs.alpha),
-                                   .act = to_bool ? GpuActivation{} : gpu_activation(attrs.act)});
-  kernel->constant = constant;
-  return kernel;
+  using Variants = shaders::Variant<shaders::BinaryTexture>[2];
+  static constexpr Variants same_shape{shaders::binary_3d, shaders::binary_2d},
+      with_constant{shaders::binary_constant_3d, shaders::binary_constant_2d},
+      result_bool{shaders::binary_bool_3d, shaders::binary_bool_2d},
+      constant_bool{shaders::binary_constant_bool_3d, shaders::binary_constant_bool_2d};
+  // A bool result is a buffer, of as many elements as the image z.
+  const bool swap = !operands[0];
+  return texture_kernel({z->form, std::move(operands), to_bool ? ShaderKernel::Images{} : ShaderKernel::Images{z}},
+                        constant ? (to_bool ? constant_bool : with_constant) : (to_bool ? result_bool : same_shape),
+                        {.function = static_cast<uint32_t>(code), .swap = swap},
+                        {input(swap ? 1 : 0), constant ? float_arg(*constant) : input(1), output(0)}, z->count(),
+                        {.x_size = sizes[0],
+                         .y_size = sizes[1],
+                         .z_size = z->size,
+                         .alpha = static_cast<float>(attrs.alpha),
+                         .act = to_bool ? GpuActivation{} : gpu_activation(attrs.act)});
 }
 
 std::unique_ptr<Kernel> make_binary_integer(const KernelSpec& spec) {
@@ -189,7 +136,7 @@ std::unique_ptr<Kernel> make_binary_integer(const KernelSpec& spec) {
         if (t.dtype == DType::kU64) t.dtype = DType::kI64;
     return make_binary_integer({{spec.node, inputs, spec.constants, outputs}, spec.device});
   }
-  auto shader = element_shader<shaders::BinaryInteger>(
+  const auto shader = element_shader<shaders::BinaryInteger>(
       spec, {0, 1}, to_bool, DType::kI32,
       {shaders::binary_i32, shaders::binary_i64, shaders::binary_i32_bool, shaders::binary_i64_bool});
   const auto walk = walk_of(spec);
@@ -197,10 +144,6 @@ std::unique_ptr<Kernel> make_binary_integer(const KernelSpec& spec) {
   shaders::BinaryInteger::Push push{
       .walk = *walk, .alpha = static_cast<int32_t>(attrs.alpha), .low = 0, .high = 0, .fault_code = 0};
   const bool wide = spec.inputs[0].dtype == DType::kI64;
-  if (checks_divisor(spec)) {
-    push.fault_code = 1;
-    shader = wide ? shaders::binary_i64_checked : shaders::binary_i32_checked;
-  }
   const Bounds bounds = activation_bounds(attrs.act);
   const bool clamped = !to_bool && attrs.act.kind != ActKind::kNone;
   if (clamped) {
@@ -208,11 +151,13 @@ std::unique_ptr<Kernel> make_binary_integer(const KernelSpec& spec) {
     push.low = fits_int32(bounds.lo) ? static_cast<int32_t>(bounds.lo) : INT32_MIN;
     push.high = fits_int32(bounds.hi) ? static_cast<int32_t>(bounds.hi) : INT32_MAX;
   }
-  return std::make_unique<BinaryKernel<shaders::BinaryInteger>>(
-      *shader,
-      shaders::BinaryInteger::Constants{
-          .function = static_cast<uint32_t>(code), .same_shape = same_shapes(spec), .clamped = clamped},
-      push);
+  const shaders::BinaryInteger::Constants constants{
+      .function = static_cast<uint32_t>(code), .same_shape = same_shapes(spec), .clamped = clamped};
+  if (!checks_divisor(spec)) return shader_kernel(*shader, constants, {input(0), input(1), output(0)}, walk->n, push);
+  auto kernel = shader_kernel(wide ? shaders::binary_i64_checked : shaders::binary_i32_checked, constants,
+                              {input(0), input(1), output(0), faults()}, walk->n, push);
+  kernel->fault_text = "division by zero: an element of the divisor is 0";
+  return kernel;
 }
 
 std::unique_ptr<Kernel> make_binary_pow_float64(const KernelSpec& spec) {
@@ -220,7 +165,7 @@ std::unique_ptr<Kernel> make_binary_pow_float64(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.inputs[1], &z = spec.outputs[0];
   // An integer result could differ by one where the power rounds just below an integer.
   if (attrs.fn != Binary::kPow || attrs.act.kind != ActKind::kNone || x.dtype == y.dtype || !is_float(z.dtype) ||
-      x.quant || y.quant || z.quant || !spec.device.info().float64)
+      x.quant || y.quant || z.quant)
     return nullptr;
   Decomposition c(spec);
   const ValueId power = c.binary(Binary::kPow, c.cast(c.input(0), DType::kF64), c.cast(c.input(1), DType::kF64));
@@ -229,8 +174,6 @@ std::unique_ptr<Kernel> make_binary_pow_float64(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_binary_float64(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
-  if (spec.inputs[0].dtype != DType::kF64 || spec.inputs[1].dtype != DType::kF64) return nullptr;
-  if (!spec.device.info().float64) return spec.refuse("the device has no float64");
   const int code = shaders::binary_code_f64(attrs.fn);
   if (code < 0) return spec.refuse("float64 is not computed with this function");
   const bool to_bool = gives_bool(attrs.fn);
@@ -239,11 +182,10 @@ std::unique_ptr<Kernel> make_binary_float64(const KernelSpec& spec) {
   if (gpu_activation(attrs.act).code > shaders::kActBounds)
     return spec.refuse("float64 is not computed with activation ", to_string(attrs.act.kind));
   const Bounds bounds = activation_bounds(attrs.act);
-  return std::make_unique<BinaryKernel<shaders::BinaryFloat64>>(
+  return shader_kernel(
       to_bool ? shaders::binary_f64_bool : shaders::binary_f64,
-      shaders::BinaryFloat64::Constants{.function = static_cast<uint32_t>(code), .same_shape = same_shapes(spec)},
-      shaders::BinaryFloat64::Push{
-          .walk = *walk, .alpha = attrs.alpha, .low = to_bool ? 0 : bounds.lo, .high = to_bool ? 1 : bounds.hi});
+      {.function = static_cast<uint32_t>(code), .same_shape = same_shapes(spec)}, {input(0), input(1), output(0)},
+      walk->n, {.walk = *walk, .alpha = attrs.alpha, .low = to_bool ? 0 : bounds.lo, .high = to_bool ? 1 : bounds.hi});
 }
 
 namespace {
@@ -256,23 +198,11 @@ struct FixedParameters {
   int32_t a[2] = {}, b[2] = {}, out[2] = {};
 };
 
-class FixedBinary final : public Kernel {
- public:
-  FixedBinary(FixedRule rule, const FixedParameters& parameters, const Walk<2>& walk)
-      : rule_(rule), parameters_(parameters), walk_(walk) {}
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    SMELT_ASSIGN(const Binding y, r.input(1));
-    SMELT_ASSIGN(const Binding parameters, r.table("fixed point", std::span<const FixedParameters>(&parameters_, 1)));
-    return r.run(shaders::binary_fixed_i16, {.rule = static_cast<uint32_t>(rule_)}, {x, y, parameters, r.output(0)},
-                 Grid::flat(walk_.n, kWidth), {.walk = walk_});
-  }
-
- private:
-  FixedRule rule_;
-  FixedParameters parameters_;
-  Walk<2> walk_;
-};
+std::unique_ptr<Kernel> fixed_binary(FixedRule rule, const FixedParameters& parameters, const Walk<2>& walk) {
+  return shader_kernel(shaders::binary_fixed_i16, {.rule = static_cast<uint32_t>(rule)},
+                       {input(0), input(1), table("fixed point", std::vector{parameters}), output(0)}, walk.n,
+                       {.walk = walk});
+}
 
 }  // namespace
 
@@ -280,7 +210,7 @@ std::unique_ptr<Kernel> make_binary_fixed_point(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BinaryAttrs>();
   const auto walk = walk_of(spec);
   for (const ValueType* t : {&spec.inputs[0], &spec.inputs[1], &spec.outputs[0]})
-    if (t->dtype != DType::kI16 || !is_per_tensor(t->quant)) return nullptr;
+    if (!is_per_tensor(t->quant)) return nullptr;
   if (!walk || attrs.rounding == Rounding::kFloatHalfEven) return nullptr;
   Tensor y = type_only(spec.outputs[0]);
   const Tensor a = type_only(spec.inputs[0]), b = type_only(spec.inputs[1]);
@@ -298,7 +228,7 @@ std::unique_ptr<Kernel> make_binary_fixed_point(const KernelSpec& spec) {
     FixedParameters p = parameters(*s);
     p.a[0] = s->right_a;
     p.b[0] = s->right_b;
-    return std::make_unique<FixedBinary>(FixedRule::kShifted, p, *walk);
+    return fixed_binary(FixedRule::kShifted, p, *walk);
   }
   const auto f = FixedArithmetic::make(attrs, a, b, y);
   if (!f) return nullptr;
@@ -311,7 +241,7 @@ std::unique_ptr<Kernel> make_binary_fixed_point(const KernelSpec& spec) {
   put(p.a, f->a);
   put(p.b, f->b);
   put(p.out, f->out);
-  return std::make_unique<FixedBinary>(f->product ? FixedRule::kProduct : FixedRule::kSum, p, *walk);
+  return fixed_binary(f->product ? FixedRule::kProduct : FixedRule::kSum, p, *walk);
 }
 
 }  // namespace smelt::vulkan

@@ -3,8 +3,7 @@
 
 #include "backends/vulkan/core/strides.h"
 #include "backends/vulkan/core/type_checks.h"
-#include "backends/vulkan/record/kernel_recorder.h"
-#include "base/cat.h"
+#include "backends/vulkan/record/shader_kernel.h"
 #include "ops/common/run_reference.h"
 #include "shaders/lookup_table.h"
 #include "shaders/lookup_table_pair.h"
@@ -22,14 +21,6 @@ constexpr shaders::Variant<shaders::LookupTable> kShaders[][2] = {
 
 /// True for per-tensor quantization parameters or none.
 bool per_tensor_or_none(const ValueType& t) { return !t.quant || is_per_tensor(t.quant); }
-
-bool is_int8_type(const ValueType& t) {
-  return (t.dtype == DType::kI8 || t.dtype == DType::kU8 || t.dtype == DType::kBool) && per_tensor_or_none(t);
-}
-
-bool is_int16_type(const ValueType& t) {
-  return (t.dtype == DType::kI16 || t.dtype == DType::kU16) && per_tensor_or_none(t);
-}
 
 /// Every value of an 8- or 16-bit type, in the order of its bits as an unsigned integer.
 Tensor all_values(const ValueType& type, const Shape& shape) {
@@ -61,64 +52,33 @@ Tensor make_results(const KernelSpec& spec, size_t inputs) {
   return results.ok() ? std::move(results->front()) : Tensor();
 }
 
-Result<Binding> upload(KernelRecorder& r, const Tensor& table, const void* key) {
-  return r.table(Cat("table ", reinterpret_cast<uintptr_t>(key)), table.bytes(),
-                 [&](void* to) { std::memcpy(to, table.raw(), table.bytes()); });
+Arg table_of(const Tensor& results) {
+  const auto* bytes = static_cast<const std::byte*>(results.raw());
+  return table("results", std::vector(bytes, bytes + results.bytes()));
 }
-
-class LookupTable final : public Kernel {
- public:
-  LookupTable(Tensor table, bool words, uint32_t n) : table_(std::move(table)), words_(words), n_(n) {}
-  bool reads(size_t i) const override { return i == 0; }
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    SMELT_ASSIGN(const Binding table, upload(r, table_, this));
-    return r.run(kShaders[element_width_index(table_.dtype())][words_ ? 1 : 0], {}, {x, table, r.output(0)},
-                 Grid::flat(n_, kWidth), {.n = n_});
-  }
-
- private:
-  Tensor table_;
-  bool words_;  ///< of 16 bits, else bytes
-  uint32_t n_;
-};
-
-class LookupTablePair final : public Kernel {
- public:
-  LookupTablePair(Tensor table, const Walk<2>& walk) : table_(std::move(table)), walk_(walk) {}
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    SMELT_ASSIGN(const Binding y, r.input(1));
-    SMELT_ASSIGN(const Binding table, upload(r, table_, this));
-    return r.run(shaders::lookup_table_pair, {}, {x, y, table, r.output(0)}, Grid::flat(walk_.n, kWidth),
-                 {.walk = walk_});
-  }
-
- private:
-  Tensor table_;
-  Walk<2> walk_;
-};
 
 }  // namespace
 
 std::unique_ptr<Kernel> make_lookup_table(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  if ((!is_int8_type(x) && !is_int16_type(x)) || !per_tensor_or_none(y) || element_width_index(y.dtype) < 0 ||
-      !(x.shape == y.shape))
-    return nullptr;
+  const int width = element_width_index(y.dtype);
+  if (!per_tensor_or_none(x) || !per_tensor_or_none(y) || width < 0 || x.shape != y.shape) return nullptr;
   Tensor results = make_results(spec, 1);
   if (!results.defined()) return nullptr;
-  return std::make_unique<LookupTable>(std::move(results), is_int16_type(x), static_cast<uint32_t>(y.shape.elements()));
+  const uint32_t n = u32(y.shape.elements());
+  return shader_kernel(kShaders[width][bit_width(x.dtype) == 16 ? 1 : 0], {}, {input(0), table_of(results), output(0)},
+                       n, {.n = n});
 }
 
 std::unique_ptr<Kernel> make_lookup_table_pair(const KernelSpec& spec) {
   const ValueType &a = spec.inputs[0], &b = spec.inputs[1], &y = spec.outputs[0];
-  if (!is_int8_type(a) || !is_int8_type(b) || !is_int8_type(y)) return nullptr;
+  if (!per_tensor_or_none(a) || !per_tensor_or_none(b) || !per_tensor_or_none(y)) return nullptr;
   const auto walk = Walk<2>::make(y.shape, {broadcast_strides(a.shape, y.shape), broadcast_strides(b.shape, y.shape)});
   if (!walk) return nullptr;
   Tensor results = make_results(spec, 2);
   if (!results.defined()) return nullptr;
-  return std::make_unique<LookupTablePair>(std::move(results), *walk);
+  return shader_kernel(shaders::lookup_table_pair, {}, {input(0), input(1), table_of(results), output(0)}, walk->n,
+                       {.walk = *walk});
 }
 
 }  // namespace smelt::vulkan

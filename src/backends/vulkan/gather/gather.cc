@@ -3,7 +3,6 @@
 
 #include "backends/vulkan/core/strides.h"
 #include "backends/vulkan/layout/texture_kernel.h"
-#include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/common/index.h"
 #include "ops/gather/gather.h"
 #include "shaders/gather.h"
@@ -38,28 +37,6 @@ typename Interface::Constants constants_of(const Picked& picked) {
           .stride3 = stride(3)};
 }
 
-class GatherKernel final : public Kernel {
- public:
-  GatherKernel(shaders::Variant<shaders::Gather> shader, size_t x, size_t indices, const Walk<2>& walk,
-               const Picked& picked)
-      : shader_(shader),
-        x_(x),
-        indices_(indices),
-        push_{.walk = walk, .extent = picked.extents[0], .stride = picked.strides[0], .fault_code = 0},
-        constants_(constants_of<shaders::Gather>(picked)) {}
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(x_));
-    SMELT_ASSIGN(const Binding indices, r.input(indices_));
-    return run_checked(r, shader_, constants_, {x, indices, r.output(0), r.faults()}, push_.walk.n, push_);
-  }
-
- private:
-  shaders::Variant<shaders::Gather> shader_;
-  size_t x_, indices_;
-  shaders::Gather::Push push_;
-  shaders::Gather::Constants constants_;
-};
-
 /// How a node gathers: the output is written along `space`; x and the indices are read at `strides`.
 struct Plan {
   size_t x, indices;  ///< inputs
@@ -81,10 +58,11 @@ std::unique_ptr<Kernel> make(const KernelSpec& spec, const std::optional<Plan>& 
   const auto walk = Walk<2>::make(p->space, p->strides);
   if (!walk) return nullptr;
   const bool wide = spec.inputs[p->indices].dtype == DType::kI64;
-  return std::make_unique<GatherKernel>(kShaders[width][wide ? 1 : 0], p->x, p->indices, *walk, p->picked);
+  return shader_kernel(
+      kShaders[width][wide ? 1 : 0], constants_of<shaders::Gather>(p->picked),
+      {input(p->x), input(p->indices), output(0), faults()}, walk->n,
+      {.walk = *walk, .extent = p->picked.extents[0], .stride = p->picked.strides[0], .fault_code = 0});
 }
-
-uint32_t word(int64_t v) { return static_cast<uint32_t>(v); }
 
 /// Slices of input 0 along `axis` by indices in another input, behind `batch` dimensions that both share.
 Plan plan_slices(const KernelSpec& spec, size_t index_input, int axis, int batch, bool negative) {
@@ -95,7 +73,7 @@ Plan plan_slices(const KernelSpec& spec, size_t index_input, int axis, int batch
           index_input,
           Shape{batches, outer, picks, run},
           {Shape{outer * extent * run, extent * run, 0, 1}, Shape{picks, 0, 1, 0}},
-          {negative, {word(extent)}, {word(run)}}};
+          {negative, {u32(extent)}, {u32(run)}}};
 }
 
 Plan plan_gather(const KernelSpec& spec) {
@@ -124,7 +102,7 @@ Plan plan_embedding_lookup(const KernelSpec& spec) {
           0,
           Shape{spec.inputs[0].shape.elements(), run},
           {Shape{0, 1}, Shape{1, 0}},
-          {false, {word(table[0])}, {word(run)}}};
+          {false, {u32(table[0])}, {u32(run)}}};
 }
 
 std::optional<Plan> plan_gather_elements(const KernelSpec& spec) {
@@ -135,7 +113,7 @@ std::optional<Plan> plan_gather_elements(const KernelSpec& spec) {
   Shape strides = x.strides();
   const int64_t stride = strides[axis];
   strides[axis] = 0;
-  return Plan{0, 1, indices, {strides, indices.strides()}, {a.negative, {word(x[axis])}, {word(stride)}}};
+  return Plan{0, 1, indices, {strides, indices.strides()}, {a.negative, {u32(x[axis])}, {u32(stride)}}};
 }
 
 Plan plan_gather_nd(const KernelSpec& spec) {
@@ -148,8 +126,8 @@ Plan plan_gather_nd(const KernelSpec& spec) {
   const Shape strides = x.strides();
   Picked picked{a.negative, {}, {}};
   for (int d = batch; d < batch + tuple; ++d) {
-    picked.extents.push_back(word(x[d]));
-    picked.strides.push_back(word(strides[d]));
+    picked.extents.push_back(u32(x[d]));
+    picked.strides.push_back(u32(strides[d]));
   }
   return {0,
           1,
@@ -173,39 +151,6 @@ std::optional<Plan> plan_of(const KernelSpec& spec) {
   }
 }
 
-/// The result is an image; x and the indices are buffers.
-class GatherTexture final : public TextureKernel {
- public:
-  using Variants = shaders::Variant<shaders::GatherTexture>[2];
-  GatherTexture(const ImageLayout& y, const Plan& plan, const Walk<2, 6>& walk, const Variants& shaders)
-      : TextureKernel(Images{}, y),
-        x_(plan.x),
-        indices_(plan.indices),
-        shaders_{shaders[0], shaders[1]},
-        push_{.y_size = y.size,
-              .walk = walk,
-              .extent = plan.picked.extents[0],
-              .stride = plan.picked.strides[0],
-              .fault_code = 0},
-        constants_(constants_of<shaders::GatherTexture>(plan.picked)) {
-    push_.walk.n = static_cast<uint32_t>(y.count());
-    constants_.packed = packed();
-  }
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(x_));
-    SMELT_ASSIGN(const Binding indices, r.input(indices_));
-    shaders::GatherTexture::Push push = push_;
-    push.fault_code = r.fault_code();
-    return run(r, shaders_, constants_, {x, indices, r.output(0), r.faults()}, push.walk.n, push);
-  }
-
- private:
-  size_t x_, indices_;
-  Variants shaders_;
-  shaders::GatherTexture::Push push_;
-  shaders::GatherTexture::Constants constants_;
-};
-
 }  // namespace
 
 std::unique_ptr<Kernel> make_gather(const KernelSpec& spec) { return make(spec, plan_gather(spec)); }
@@ -219,15 +164,23 @@ std::unique_ptr<Kernel> make_gather_nd(const KernelSpec& spec) { return make(spe
 std::unique_ptr<Kernel> make_gather_texture(const KernelSpec& spec) {
   const auto y = image_of(spec, spec.outputs[0]);
   const auto plan = y ? plan_of(spec) : std::nullopt;
-  if (!plan || !fits(spec, *plan) || !unquantized_floats(spec, {plan->x}, {0})) return nullptr;
-  const auto walk = Walk<2, 6>::make(plan->space, plan->strides);
+  if (!plan || !fits(spec, *plan)) return nullptr;
+  auto walk = Walk<2, 6>::make(plan->space, plan->strides);
   if (!walk) return nullptr;
   const DType index = spec.inputs[plan->indices].dtype;
   const std::string family = "gather_" + type_suffix(spec.outputs[0].dtype) + "_" + type_suffix(index);
   const auto volumes = shaders::find_variant<shaders::GatherTexture>(family + "_3d"),
              planes = shaders::find_variant<shaders::GatherTexture>(family + "_2d");
   if (!volumes || !planes) return nullptr;
-  return std::make_unique<GatherTexture>(*y, *plan, *walk, GatherTexture::Variants{*volumes, *planes});
+  walk->n = static_cast<uint32_t>(y->count());
+  // The result is an image; x and the indices are buffers.
+  return texture_kernel({spec.form, {}, {y}}, {*volumes, *planes}, constants_of<shaders::GatherTexture>(plan->picked),
+                        {input(plan->x), input(plan->indices), output(0), faults()}, walk->n,
+                        {.y_size = y->size,
+                         .walk = *walk,
+                         .extent = plan->picked.extents[0],
+                         .stride = plan->picked.strides[0],
+                         .fault_code = 0});
 }
 
 }  // namespace smelt::vulkan

@@ -1,7 +1,7 @@
 // Scatters of at most 256 slices along one axis, without reduction. Every element of the result searches the indices
 // from the last, so that the last of equal ones wins as in the reference kernels.
 #include "backends/vulkan/core/type_checks.h"
-#include "backends/vulkan/record/kernel_recorder.h"
+#include "backends/vulkan/record/shader_kernel.h"
 #include "ops/common/index.h"
 #include "ops/gather/gather.h"
 #include "shaders/index_copy.h"
@@ -22,23 +22,6 @@ struct Inputs {
   size_t indices, values;
 };
 
-class ScatterSmall final : public Kernel {
- public:
-  ScatterSmall(shaders::Variant<shaders::IndexCopy> shader, const Inputs& in, const shaders::IndexCopy::Push& push)
-      : shader_(shader), in_(in), push_(push) {}
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    SMELT_ASSIGN(const Binding indices, r.input(in_.indices));
-    SMELT_ASSIGN(const Binding values, r.input(in_.values));
-    return run_checked(r, shader_, {}, {x, indices, values, r.output(0), r.faults()}, push_.n, push_);
-  }
-
- private:
-  shaders::Variant<shaders::IndexCopy> shader_;
-  Inputs in_;
-  shaders::IndexCopy::Push push_;
-};
-
 std::unique_ptr<Kernel> make(const KernelSpec& spec, const Inputs& in, int64_t axis) {
   const Shape& x = spec.inputs[0].shape;
   const DType dtype = spec.outputs[0].dtype, index = spec.inputs[in.indices].dtype;
@@ -47,14 +30,15 @@ std::unique_ptr<Kernel> make(const KernelSpec& spec, const Inputs& in, int64_t a
   const auto at = normalize_axis(axis, x.rank());
   if (!at.ok()) return nullptr;
   const AxisView v = axis_view(x, *at);
-  const shaders::IndexCopy::Push push{.n = static_cast<uint32_t>(x.elements()),
-                                      .extent = static_cast<uint32_t>(v.extent),
-                                      .inner = static_cast<uint32_t>(v.inner),
-                                      .picks = static_cast<uint32_t>(spec.inputs[in.indices].shape.elements()),
+  const shaders::IndexCopy::Push push{.n = u32(x.elements()),
+                                      .extent = u32(v.extent),
+                                      .inner = u32(v.inner),
+                                      .picks = u32(spec.inputs[in.indices].shape.elements()),
                                       .fault_code = 0};
   const int64_t places = x.elements() / push.extent * push.picks;
   if (push.picks > kMaxIndices || push.picks == 0 || spec.inputs[in.values].shape.elements() != places) return nullptr;
-  return std::make_unique<ScatterSmall>(kShaders[width][index_words(index) - 1], in, push);
+  return shader_kernel(kShaders[width][index_words(index) - 1], {},
+                       {input(0), input(in.indices), input(in.values), output(0), faults()}, push.n, push);
 }
 
 }  // namespace

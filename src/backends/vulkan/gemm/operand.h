@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "backends/vulkan/record/kernel_recorder.h"
+#include "backends/vulkan/record/shader_kernel.h"
 
 namespace smelt::vulkan {
 
@@ -30,6 +30,11 @@ struct FloatOperand {
   bool fits(const Device& device) const;
   Result<Binding> bind(KernelRecorder& r) const { return constant ? constant.bind(r) : r.input(input); }
 };
+/// The operand as a binding of a ShaderKernel.
+inline Arg float_arg(const FloatOperand& operand) {
+  return {[operand](KernelRecorder& r) { return operand.bind(r); },
+          operand.constant ? -1 : static_cast<int>(operand.input)};
+}
 /// False for a non-constant operand that is neither float32 nor float16, or is quantized.
 bool make_float_operand(const KernelSpec& spec, size_t input, FloatOperand& out);
 /// An operand that is read as float32; false for a non-constant one of another type.

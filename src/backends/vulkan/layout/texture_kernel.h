@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/vulkan/core/type_checks.h"
-#include "backends/vulkan/record/kernel_recorder.h"
+#include "backends/vulkan/record/shader_kernel.h"
 
 namespace smelt::vulkan {
 
@@ -82,5 +82,36 @@ class TextureKernel : public Kernel {
   TextureForm form_;
   Images inputs_, outputs_;
 };
+
+/// The images that a texture kernel works on; buffers where nullopt or missing.
+struct ImageOperands {
+  TextureForm form;
+  ShaderKernel::Images inputs, outputs;
+};
+
+/// A binding that the shader does not read.
+inline Arg no_arg() {
+  return {[](KernelRecorder& r) { return no_buffer(r); }};
+}
+
+/// The kernel that runs the variant of the images' kind, `variants` being those for 3-D and for 2-D images, on `items`
+/// invocations, or workgroups of constants.width of them. Sets the constants that follow from the images: half_image,
+/// packed and packed_x.
+template <class Interface, size_t N>
+std::unique_ptr<ShaderKernel> texture_kernel(ImageOperands images, const shaders::Variant<Interface> (&variants)[2],
+                                             typename Interface::Constants constants, Arg (&&args)[N], uint64_t items,
+                                             const typename Interface::Push& push, bool groups = false) {
+  if constexpr (requires { constants.half_image; })
+    constants.half_image = std::any_of(images.outputs.begin(), images.outputs.end(),
+                                       [](const auto& y) { return y && y->dtype == DType::kF16; });
+  if constexpr (requires { constants.packed; }) constants.packed = static_cast<uint32_t>(images.form.packing) - 1;
+  if constexpr (requires { constants.packed_x; })
+    constants.packed_x = static_cast<uint32_t>(images.inputs[0]->packed());
+  auto kernel = shader_kernel(variants[images.form.storage == Storage::kTexture2D ? 1 : 0], constants, std::move(args),
+                              Grid::flat(items, groups ? 1 : constants.width), push);
+  kernel->inputs = std::move(images.inputs);
+  kernel->outputs = std::move(images.outputs);
+  return kernel;
+}
 
 }  // namespace smelt::vulkan

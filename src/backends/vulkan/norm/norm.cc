@@ -17,50 +17,12 @@ namespace {
 
 enum Present : uint32_t { kScale = 1, kBias = 2, kMean = 4, kInverse = 8 };
 
-class NormKernel final : public Kernel {
- public:
-  NormKernel(shaders::Variant<shaders::Norm> shader, NormKind kind, uint32_t present, uint32_t lanes,
-             const shaders::Norm::Push& push)
-      : shader_(shader), kind_(kind), present_(present), lanes_(lanes), push_(push) {}
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    Binding scale = x, bias = x;
-    const Binding y = r.output(0);
-    if (present_ & kScale) {
-      SMELT_ASSIGN(scale, r.input(1));
-    }
-    if (present_ & kBias) {
-      SMELT_ASSIGN(bias, r.input(2));
-    }
-    return r.run(shader_,
-                 {.width = row_width(lanes_),
-                  .lanes = lanes_,
-                  .kind = kind_,
-                  .straight = push_.walk.straight(),
-                  .present = present_},
-                 {x, scale, bias, y, present_ & kMean ? r.output(1) : y, present_ & kInverse ? r.output(2) : y},
-                 row_grid(push_.walk.rows.n, lanes_), push_);
-  }
-
- private:
-  shaders::Variant<shaders::Norm> shader_;
-  NormKind kind_;
-  uint32_t present_, lanes_;
-  shaders::Norm::Push push_;
-};
-
 /// The kernel for rows along `axes` of a shape; null where types or strides are beyond the shader.
 std::unique_ptr<Kernel> make_norm(const KernelSpec& spec, NormKind kind, double epsilon, const Activation& act,
                                   const Shape& dims, const std::vector<int>& axes, const Shape& scale,
                                   const Shape& bias) {
-  if (!unquantized_floats(spec, {0}, {0})) return nullptr;
   const DType dtype = spec.outputs[0].dtype;
-  uint32_t present = 0;
-  for (size_t i = 1; i <= 2 && i < spec.inputs.size(); ++i)
-    if (spec.has(i)) {
-      if (spec.inputs[i].dtype != dtype || spec.inputs[i].quant) return nullptr;
-      present |= i == 1 ? kScale : kBias;
-    }
+  uint32_t present = (spec.has(1) ? kScale : 0u) | (spec.has(2) ? kBias : 0u);
   DType statistic = dtype;
   for (size_t i = 1; i <= 2; ++i)
     if (wanted(spec, i)) {
@@ -78,9 +40,13 @@ std::unique_ptr<Kernel> make_norm(const KernelSpec& spec, NormKind kind, double 
       {shaders::norm_f16, shaders::norm_f16_subgroups},
       {shaders::norm_f16_f32, shaders::norm_f16_f32_subgroups}};
   const auto& variants = kShaders[dtype == DType::kF32 ? 0 : statistic == dtype ? 1 : 2];
-  return std::make_unique<NormKernel>(
-      variants[uses_subgroups(spec, lanes) ? 1 : 0], kind, present, lanes,
-      shaders::Norm::Push{.walk = *walk, .epsilon = static_cast<float>(epsilon), .act = gpu_activation(act)});
+  return shader_kernel(
+      variants[uses_subgroups(spec, lanes) ? 1 : 0],
+      {.width = row_width(lanes), .lanes = lanes, .kind = kind, .straight = walk->straight(), .present = present},
+      {input(0), input(present & kScale ? 1 : 0), input(present & kBias ? 2 : 0), output(0),
+       output(present & kMean ? 1 : 0), output(present & kInverse ? 2 : 0)},
+      row_grid(walk->rows.n, lanes),
+      {.walk = *walk, .epsilon = static_cast<float>(epsilon), .act = gpu_activation(act)});
 }
 
 /// Every dimension, or those from `first` on.
@@ -139,121 +105,31 @@ std::unique_ptr<Kernel> make_lp_norm_float(const KernelSpec& spec) {
   return make_norm(spec, norm_kind(attrs), attrs.epsilon, attrs.act, shape, {*axis}, none, none);
 }
 
-namespace {
-
-class LpNorm8Kernel final : public Kernel {
- public:
-  using Push = shaders::LpNormI8::Push;
-  LpNorm8Kernel(shaders::Variant<shaders::LpNormI8> shader, uint32_t lanes, const Push& push)
-      : shader_(shader), lanes_(lanes), push_(push) {}
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    return r.run(shader_, {.width = row_width(lanes_), .lanes = lanes_}, {x, r.output(0)}, row_grid(push_.rows, lanes_),
-                 push_);
-  }
-
- private:
-  shaders::Variant<shaders::LpNormI8> shader_;
-  uint32_t lanes_;
-  Push push_;
-};
-
-}  // namespace
-
 std::unique_ptr<Kernel> make_lp_norm_i8(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<LpNormAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  const bool bytes = x.dtype == DType::kI8 || x.dtype == DType::kU8;
-  if (!bytes || y.dtype != x.dtype || !is_per_tensor(x.quant) || !y.quant || attrs.p != 2 ||
-      attrs.rounding == Rounding::kFloatHalfEven)
+  if (y.dtype != x.dtype || !is_per_tensor(x.quant) || attrs.p != 2 || attrs.rounding == Rounding::kFloatHalfEven)
     return nullptr;
   const auto axis = normalize_axis(attrs.axis, x.shape.rank());
   if (!axis.ok()) return nullptr;
   const AxisView v = axis_view(x.shape, *axis);
   const uint32_t lanes = lanes_for(v.outer, v.extent, true, 2);
   if (v.inner != 1 || lanes == 0) return nullptr;
-  return std::make_unique<LpNorm8Kernel>(x.dtype == DType::kI8 ? shaders::lp_norm_i8 : shaders::lp_norm_u8, lanes,
-                                         LpNorm8Kernel::Push{.rows = static_cast<uint32_t>(v.outer),
-                                                             .extent = static_cast<uint32_t>(v.extent),
-                                                             .zero = x.quant->zero_point()});
+  return shader_kernel(x.dtype == DType::kI8 ? shaders::lp_norm_i8 : shaders::lp_norm_u8,
+                       {.width = row_width(lanes), .lanes = lanes}, {input(0), output(0)},
+                       row_grid(static_cast<uint64_t>(v.outer), lanes),
+                       {.rows = u32(v.outer), .extent = u32(v.extent), .zero = x.quant->zero_point()});
 }
 
 namespace {
 
-class BatchNormKernel final : public Kernel {
- public:
-  BatchNormKernel(shaders::Variant<shaders::BatchNorm> shader, uint32_t present, const shaders::BatchNorm::Push& push)
-      : shader_(shader), present_(present), push_(push) {}
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    SMELT_ASSIGN(const Binding mean, r.input(3));
-    SMELT_ASSIGN(const Binding variance, r.input(4));
-    Binding scale = mean, bias = mean;
-    if (present_ & kScale) {
-      SMELT_ASSIGN(scale, r.input(1));
-    }
-    if (present_ & kBias) {
-      SMELT_ASSIGN(bias, r.input(2));
-    }
-    return r.run(shader_, {.present = present_}, {x, scale, bias, mean, variance, r.output(0)},
-                 Grid::flat(push_.n, kWidth), push_);
-  }
-
- private:
-  shaders::Variant<shaders::BatchNorm> shader_;
-  uint32_t present_;
-  shaders::BatchNorm::Push push_;
-};
-
 using LrnPush = shaders::Lrn::Push;
-
-class LrnKernel final : public Kernel {
- public:
-  LrnKernel(DType dtype, const LrnPush& push) : dtype_(dtype), push_(push) {}
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    return r.run(dtype_ == DType::kF16 ? shaders::lrn_f16 : shaders::lrn_f32, {}, {x, r.output(0)},
-                 Grid::flat(push_.n, kWidth), push_);
-  }
-
- private:
-  DType dtype_;
-  LrnPush push_;
-};
-
-class LrnTexture final : public TextureKernel {
- public:
-  LrnTexture(const ImageLayout& x, const ImageLayout& y, const LrnPush& push)
-      : TextureKernel({x}, y),
-        packed_x_(static_cast<uint32_t>(x.packed())),
-        push_{.x_size = x.size,
-              .y_size = y.size,
-              .n = static_cast<uint32_t>(y.count()),
-              .channels = push.channels,
-              .inner = push.inner,
-              .before = push.before,
-              .after = push.after,
-              .alpha = push.alpha,
-              .beta = push.beta,
-              .bias = push.bias} {}
-  bool reads(size_t i) const override { return i == 0; }
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    return run(r, {shaders::lrn_3d, shaders::lrn_2d}, {.packed = packed(), .packed_x = packed_x_}, {x, r.output(0)},
-               push_.n, push_);
-  }
-
- private:
-  uint32_t packed_x_;
-  shaders::LrnTexture::Push push_;
-};
 
 std::optional<LrnPush> lrn_push(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<LrnAttrs>();
   const Shape& shape = spec.inputs[0].shape;
   // An invocation on textures makes four elements.
-  if (shape.rank() < 2 || attrs.size < 1 || attrs.size > kMaxLoopIterations / 4 || !unquantized_floats(spec, {0}, {0}))
-    return std::nullopt;
+  if (shape.rank() < 2 || attrs.size < 1 || attrs.size > kMaxLoopIterations / 4) return std::nullopt;
   const AxisView v = axis_view(shape, channel_axis(attrs.layout, shape.rank()));
   // No window reaches further than all channels.
   const int64_t before = (attrs.size - 1) / 2, after = attrs.size - 1 - before;
@@ -272,8 +148,7 @@ std::optional<LrnPush> lrn_push(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_batch_norm(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<BatchNormAttrs>();
   const Shape& shape = spec.inputs[0].shape;
-  if (attrs.training || shape.rank() == 0 || !unquantized_floats(spec, {0}, {0}) || !spec.has(3) || !spec.has(4))
-    return nullptr;
+  if (attrs.training || shape.rank() == 0 || !spec.has(3) || !spec.has(4)) return nullptr;
   for (size_t i = 1; i < spec.outputs.size(); ++i)
     if (wanted(spec, i)) return nullptr;
   const AxisView v = axis_view(shape, channel_axis(attrs.layout, shape.rank()));
@@ -289,24 +164,39 @@ std::unique_ptr<Kernel> make_batch_norm(const KernelSpec& spec) {
   const auto shader = dtype == DType::kF32 ? shaders::batch_norm_f32
                       : parameter == dtype ? shaders::batch_norm_f16
                                            : shaders::batch_norm_f16_f32;
-  return std::make_unique<BatchNormKernel>(shader, present,
-                                           shaders::BatchNorm::Push{.n = static_cast<uint32_t>(shape.elements()),
-                                                                    .channels = static_cast<uint32_t>(v.extent),
-                                                                    .inner = static_cast<uint32_t>(v.inner),
-                                                                    .epsilon = static_cast<float>(attrs.epsilon)});
+  return shader_kernel(
+      shader, {.present = present},
+      {input(0), input(present & kScale ? 1 : 3), input(present & kBias ? 2 : 3), input(3), input(4), output(0)},
+      static_cast<uint64_t>(shape.elements()),
+      {.n = u32(shape.elements()),
+       .channels = u32(v.extent),
+       .inner = u32(v.inner),
+       .epsilon = static_cast<float>(attrs.epsilon)});
 }
 
 std::unique_ptr<Kernel> make_lrn(const KernelSpec& spec) {
   const auto push = lrn_push(spec);
-  return push ? std::make_unique<LrnKernel>(spec.outputs[0].dtype, *push) : nullptr;
+  if (!push) return nullptr;
+  return shader_kernel(spec.outputs[0].dtype == DType::kF16 ? shaders::lrn_f16 : shaders::lrn_f32, {},
+                       {input(0), output(0)}, push->n, *push);
 }
 
 std::unique_ptr<Kernel> make_lrn_texture(const KernelSpec& spec) {
   const auto push = lrn_push(spec);
-  const auto y = image_of(spec, spec.outputs[0]);
-  if (!push || !y || spec.constant(0)) return nullptr;
-  const auto x = existing_image(spec, 0);
-  return x ? std::make_unique<LrnTexture>(*x, *y, *push) : nullptr;
+  const auto x = existing_image(spec, 0), y = image_of(spec, spec.outputs[0]);
+  if (!push || !x || !y) return nullptr;
+  return texture_kernel({spec.form, {x}, {y}}, {shaders::lrn_3d, shaders::lrn_2d}, {}, {input(0), output(0)},
+                        y->count(),
+                        {.x_size = x->size,
+                         .y_size = y->size,
+                         .n = static_cast<uint32_t>(y->count()),
+                         .channels = push->channels,
+                         .inner = push->inner,
+                         .before = push->before,
+                         .after = push->after,
+                         .alpha = push->alpha,
+                         .beta = push->beta,
+                         .bias = push->bias});
 }
 
 }  // namespace smelt::vulkan

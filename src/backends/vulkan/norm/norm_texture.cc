@@ -6,7 +6,6 @@
 #include "backends/vulkan/gemm/operand.h"
 #include "backends/vulkan/layout/texture_kernel.h"
 #include "backends/vulkan/norm/norm.h"
-#include "base/cat.h"
 #include "ops/common/index.h"
 #include "shaders/norm_texture.h"
 #include "tensor/numeric.h"
@@ -16,63 +15,10 @@ namespace {
 
 using Push = shaders::NormTexture::Push;
 
-/// Scale or bias: an operand, or values that the host computed.
-struct Parameter {
-  FloatOperand operand;
-  std::vector<float> values;
-  Result<Binding> bind(KernelRecorder& r) const {
-    if (values.empty()) return operand.bind(r);
-    const size_t bytes = values.size() * sizeof(float);
-    return r.table(Cat("parameter ", reinterpret_cast<uintptr_t>(this)), bytes,
-                   [&](void* to) { std::memcpy(to, values.data(), bytes); });
-  }
-};
-
-class NormTexture final : public TextureKernel {
- public:
-  /// `joined`: blocks reach along the packed dimension.
-  NormTexture(const ImageLayout& image, NormKind kind, bool joined, uint32_t lanes, uint32_t statistics,
-              const Push& push)
-      : TextureKernel({image}, image),
-        kind_(kind),
-        joined_(joined),
-        lanes_(lanes),
-        statistics_(statistics),
-        push_(push) {}
-  std::optional<Parameter> scale, bias;
-  bool reads(size_t i) const override {
-    const auto& p = i == 1 ? scale : bias;
-    return i == 0 || (i <= 2 && p && p->values.empty());
-  }
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    SMELT_ASSIGN(const Binding scales, scale ? scale->bind(r) : no_buffer(r));
-    SMELT_ASSIGN(const Binding biases, bias ? bias->bind(r) : no_buffer(r));
-    SMELT_ASSIGN(const Binding none, no_buffer(r));
-    return run(
-        r, {shaders::norm_3d, shaders::norm_2d},
-        {.width = row_width(lanes_),
-         .lanes = lanes_,
-         .kind = kind_,
-         .packed = packed(),
-         .joined = joined_,
-         .scale = scale.has_value(),
-         .bias = bias.has_value(),
-         .statistics = statistics_},
-        {x, scales, biases, r.output(0), statistics_ & 1 ? r.output(1) : none, statistics_ & 2 ? r.output(2) : none},
-        push_.rows, push_, lanes_ > 1);
-  }
-
- private:
-  NormKind kind_;
-  bool joined_;
-  uint32_t lanes_, statistics_;
-  Push push_;
-};
-
 /// Blocks of so many elements along width, height, channels and batch; 1 elsewhere than where statistics join them.
-std::unique_ptr<NormTexture> make_blocks(const KernelSpec& spec, NormKind kind, const GpuSize& elements, Push push) {
-  if (!unquantized_floats(spec, {0}, {0}) || spec.constant(0)) return nullptr;
+/// `scale` and `bias`: nullopt where the node has none.
+std::unique_ptr<Kernel> make_blocks(const KernelSpec& spec, NormKind kind, const GpuSize& elements, Push push,
+                                    std::optional<Arg> scale, std::optional<Arg> bias) {
   uint32_t statistics = 0;
   for (size_t i = 1; i < spec.outputs.size(); ++i) {
     if (!wanted(spec, i)) continue;
@@ -95,7 +41,18 @@ std::unique_ptr<NormTexture> make_blocks(const KernelSpec& spec, NormKind kind, 
   push.rows = static_cast<uint32_t>(image->count() / texels);
   const uint32_t lanes = lanes_for(push.rows, static_cast<int64_t>(texels), true, 3);
   if (lanes == 0) return nullptr;
-  return std::make_unique<NormTexture>(*image, kind, joined, lanes, statistics, push);
+  const bool has_scale = scale.has_value(), has_bias = bias.has_value();
+  return texture_kernel({spec.form, {image}, {image}}, {shaders::norm_3d, shaders::norm_2d},
+                        {.width = row_width(lanes),
+                         .lanes = lanes,
+                         .kind = kind,
+                         .joined = joined,
+                         .scale = has_scale,
+                         .bias = has_bias,
+                         .statistics = statistics},
+                        {input(0), has_scale ? *scale : no_arg(), has_bias ? *bias : no_arg(), output(0),
+                         statistics & 1 ? output(1) : no_arg(), statistics & 2 ? output(2) : no_arg()},
+                        push.rows, push, lanes > 1);
 }
 
 /// make_blocks() with the node's optional scale and bias, inputs 1 and 2.
@@ -104,13 +61,14 @@ std::unique_ptr<Kernel> make_norm(const KernelSpec& spec, NormKind kind, double 
   Push push{.scale_stride = scale_stride, .bias_stride = bias_stride};
   push.epsilon = static_cast<float>(epsilon);
   push.act = gpu_activation(act);
-  auto kernel = make_blocks(spec, kind, elements, push);
-  for (size_t i = 1; i <= 2 && kernel; ++i) {
+  std::optional<Arg> parameters[2];
+  for (size_t i = 1; i <= 2; ++i) {
+    FloatOperand operand;
     if (!spec.has(i)) continue;
-    Parameter& p = (i == 1 ? kernel->scale : kernel->bias).emplace();
-    if (!make_f32_operand(spec, i, p.operand) || !p.operand.fits(spec.device)) return nullptr;
+    if (!make_f32_operand(spec, i, operand) || !operand.fits(spec.device)) return nullptr;
+    parameters[i - 1] = float_arg(operand);
   }
-  return kernel;
+  return make_blocks(spec, kind, elements, push, parameters[0], parameters[1]);
 }
 
 /// A shape's dimensions in `axes` whole, the others 1.
@@ -183,17 +141,14 @@ std::unique_ptr<Kernel> make_batch_norm_texture(const KernelSpec& spec) {
   }
   GpuSize stride{};
   stride[static_cast<size_t>(shape.rank() - 1 - axis)] = 1;
-  auto kernel = make_blocks(spec, kGiven, {1, 1, 1, 1}, Push{.scale_stride = stride, .bias_stride = stride});
-  if (!kernel) return nullptr;
   std::vector<float> scales(channels), biases(channels);
   for (size_t c = 0; c < channels; ++c) {
     const double scale = p[1][c] / std::sqrt(p[4][c] + attrs.epsilon);
     scales[c] = static_cast<float>(scale);
     biases[c] = static_cast<float>(p[2][c] - p[3][c] * scale);
   }
-  kernel->scale = Parameter{{}, std::move(scales)};
-  kernel->bias = Parameter{{}, std::move(biases)};
-  return kernel;
+  return make_blocks(spec, kGiven, {1, 1, 1, 1}, {.scale_stride = stride, .bias_stride = stride},
+                     table("scales", std::move(scales)), table("biases", std::move(biases)));
 }
 
 }  // namespace smelt::vulkan

@@ -33,24 +33,22 @@ std::unique_ptr<Kernel> make_max_unpool(const KernelSpec& spec) {
   const Shape &x = spec.inputs[0].shape, &y = spec.outputs[0].shape;
   const uint32_t words = index_words(spec.inputs[1].dtype);
   const int rank = static_cast<int>(a.kernel.size());
-  if (!unquantized_floats(spec, {0}, {0}) || words == 0 || spec.inputs[1].shape.elements() != x.elements() ||
-      rank < 1 || rank > 3 || x.rank() != rank + 2)
-    return nullptr;
+  if (spec.inputs[1].shape.elements() != x.elements() || rank < 1 || rank > 3 || x.rank() != rank + 2) return nullptr;
   const auto inner = unpooled_shape(a, x);
   if (!inner.ok() || inner->elements() < 1 || inner->elements() > UINT32_MAX) return nullptr;
-  UnpoolPush push{.n = static_cast<uint32_t>(x.elements()),
-                  .limit = static_cast<uint32_t>(inner->elements()),
+  UnpoolPush push{.n = u32(x.elements()),
+                  .limit = u32(inner->elements()),
                   .inner = {1, 1, 1, 1},
                   .y = {1, 1, 1, 1},
                   .fault_code = 0};
   // Indices count channels of the inner image: those of y must be as many.
   if (y[1] != (*inner)[1]) return nullptr;
   for (int d = 0; d < rank; ++d) {
-    push.inner[d] = static_cast<uint32_t>((*inner)[rank + 1 - d]);
-    push.y[d] = static_cast<uint32_t>(y[rank + 1 - d]);
+    push.inner[d] = u32((*inner)[rank + 1 - d]);
+    push.y[d] = u32(y[rank + 1 - d]);
   }
-  push.inner[3] = static_cast<uint32_t>((*inner)[0] * (*inner)[1]);
-  push.y[3] = static_cast<uint32_t>(y[0] * y[1]);
+  push.inner[3] = u32((*inner)[0] * (*inner)[1]);
+  push.y[3] = u32(y[0] * y[1]);
   return std::make_unique<UnpoolKernel>(spec.outputs[0].dtype == DType::kF16, words, push);
 }
 

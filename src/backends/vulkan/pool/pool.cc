@@ -34,32 +34,10 @@ Geometry empty_geometry(const Shape& y, int64_t channels, Layout layout) {
   Geometry g{};
   g.n = static_cast<uint32_t>(y.elements());
   for (int d = 0; d < 3; ++d) g.x_size[d] = g.y_size[d] = g.kernel[d] = g.stride[d] = g.dilation[d] = 1;
-  g.channels = static_cast<int32_t>(channels);
+  g.channels = i32(channels);
   g.channels_last = layout == Layout::kChannelsLast ? 1 : 0;
   return g;
 }
-
-class PoolKernel final : public Kernel {
- public:
-  PoolKernel(bool fp16, Kind kind, bool adaptive, Indices indices, const Push& push)
-      : fp16_(fp16), kind_(kind), adaptive_(adaptive), indices_(indices), push_(push) {}
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    return r.run(fp16_ ? shaders::pool_f16 : shaders::pool_f32,
-                 {.kind = static_cast<uint32_t>(kind_),
-                  .adaptive = adaptive_,
-                  .index_words = indices_.words,
-                  .index_rule = indices_.rule},
-                 {x, r.output(0), r.output(indices_.words ? 1 : 0)}, Grid::flat(push_.geometry.n, kWidth), push_);
-  }
-
- private:
-  bool fp16_;
-  Kind kind_;
-  bool adaptive_;
-  Indices indices_;
-  Push push_;
-};
 
 /// Nullopt: indices of another type than the shader's.
 std::optional<Indices> indices_of(const KernelSpec& spec, PoolAttrs::Index rule) {
@@ -69,64 +47,41 @@ std::optional<Indices> indices_of(const KernelSpec& spec, PoolAttrs::Index rule)
   return Indices{words, static_cast<uint32_t>(rule)};
 }
 
+std::unique_ptr<Kernel> pool_kernel(const KernelSpec& spec, Kind kind, bool adaptive, const Indices& indices,
+                                    const Push& push) {
+  return shader_kernel(spec.outputs[0].dtype == DType::kF16 ? shaders::pool_f16 : shaders::pool_f32,
+                       {.kind = static_cast<uint32_t>(kind),
+                        .adaptive = adaptive,
+                        .index_words = indices.words,
+                        .index_rule = indices.rule},
+                       {input(0), output(0), output(indices.words ? 1 : 0)}, push.geometry.n, push);
+}
+
 /// Pool and AdaptivePool of 2-D images in textures.
-class PoolTexture final : public TextureKernel {
- public:
-  PoolTexture(const ImageLayout& x, const ImageLayout& y, uint32_t axes, bool max, bool adaptive, Indices indices,
-              const Push& push)
-      : TextureKernel({x}, y), axes_(axes), max_(max), adaptive_(adaptive), indices_(indices), push_(push) {}
-  bool reads(size_t i) const override { return i == 0; }
-  bool prefers_textures() const override { return true; }
-  static std::unique_ptr<Kernel> make(const KernelSpec& spec, Layout layout, bool max, bool adaptive,
-                                      PoolAttrs::Index rule, Geometry g, const Activation& act) {
-    const Shape& y = spec.outputs[0].shape;
-    const bool last = layout == Layout::kChannelsLast;
-    const auto axes = pixel_axes(spec.form, y.rank(), last);
-    const auto indices = indices_of(spec, rule);
-    if (!indices || (indices->words > 0 && !max)) return nullptr;
-    if (!axes || g.x_size[0] != 1 || g.y_size[0] != 1 || g.kernel[0] != 1 || g.pad[0] != 0) return nullptr;
-    if (y.rank() == 3 && (g.x_size[1] != 1 || g.kernel[1] != 1)) return nullptr;  // a plane without a batch
-    const auto from = image_of(spec, spec.inputs[0]), to = image_of(spec, spec.outputs[0]);
-    if (!from || !to) return nullptr;
-    g.channels = static_cast<int32_t>(last ? y.back() : y[1]);
-    g.n = static_cast<uint32_t>(to->count());
-    return std::make_unique<PoolTexture>(*from, *to, *axes, max, adaptive, *indices,
-                                         Push{.geometry = g, .act = gpu_activation(act), .power = 0});
-  }
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    SMELT_ASSIGN(const Binding indices, indices_.words ? Result<Binding>(r.output(1)) : no_buffer(r));
-    return run(r, {shaders::pool_3d, shaders::pool_2d},
-               {.kind = max_ ? 1u : 0u,
-                .adaptive = adaptive_,
-                .index_words = indices_.words,
-                .index_rule = indices_.rule,
-                .axes = axes_},
-               {x, r.output(0), indices}, push_.geometry.n, push_);
-  }
-
- private:
-  uint32_t axes_;
-  bool max_, adaptive_;
-  Indices indices_;
-  Push push_;
-};
-
-class QuantizedPool final : public Kernel {
- public:
-  QuantizedPool(shaders::Variant<shaders::PoolQuantized> shader, bool max, const shaders::PoolQuantized::Push& push)
-      : shader_(shader), max_(max), push_(push) {}
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    return r.run(shader_, {.kind = max_ ? 1u : 0u}, {x, r.output(0), r.output(0)}, Grid::flat(push_.geometry.n, kWidth),
-                 push_);
-  }
-
- private:
-  shaders::Variant<shaders::PoolQuantized> shader_;
-  bool max_;
-  shaders::PoolQuantized::Push push_;
-};
+std::unique_ptr<Kernel> pool_texture(const KernelSpec& spec, Layout layout, bool max, bool adaptive,
+                                     PoolAttrs::Index rule, Geometry g, const Activation& act) {
+  const Shape& y = spec.outputs[0].shape;
+  const bool last = layout == Layout::kChannelsLast;
+  const auto axes = pixel_axes(spec.form, y.rank(), last);
+  const auto indices = indices_of(spec, rule);
+  if (!indices || (indices->words > 0 && !max)) return nullptr;
+  if (!axes || g.x_size[0] != 1 || g.y_size[0] != 1 || g.kernel[0] != 1 || g.pad[0] != 0) return nullptr;
+  if (y.rank() == 3 && (g.x_size[1] != 1 || g.kernel[1] != 1)) return nullptr;  // a plane without a batch
+  const auto from = image_of(spec, spec.inputs[0]), to = image_of(spec, spec.outputs[0]);
+  if (!from || !to) return nullptr;
+  g.channels = i32(last ? y.back() : y[1]);
+  g.n = static_cast<uint32_t>(to->count());
+  auto kernel = texture_kernel({spec.form, {from}, {to}}, {shaders::pool_3d, shaders::pool_2d},
+                               {.kind = max ? 1u : 0u,
+                                .adaptive = adaptive,
+                                .index_words = indices->words,
+                                .index_rule = indices->rule,
+                                .axes = *axes},
+                               {input(0), output(0), indices->words ? output(1) : no_arg()}, g.n,
+                               {.geometry = g, .act = gpu_activation(act), .power = 0});
+  kernel->gains_by_textures = true;
+  return kernel;
+}
 
 std::optional<Geometry> pool_layout(const KernelSpec& spec) {
   const auto& a = spec.attrs<PoolAttrs>();
@@ -140,17 +95,17 @@ std::optional<Geometry> pool_layout(const KernelSpec& spec) {
     const int d = 3 - rank + i;
     if (from.stride > 1 << 20 || from.dilation > 1 << 20 || from.pad_begin > 1 << 20 || from.pad_end > 1 << 20)
       return std::nullopt;
-    g.x_size[d] = static_cast<int32_t>(from.in);
-    g.y_size[d] = static_cast<int32_t>(from.out);
-    g.kernel[d] = static_cast<int32_t>(from.kernel);
-    g.stride[d] = static_cast<int32_t>(from.stride);
-    g.dilation[d] = static_cast<int32_t>(from.dilation);
-    g.pad[d] = static_cast<int32_t>(from.pad_begin);
-    g.pad_end[d] = static_cast<int32_t>(from.pad_end);
+    g.x_size[d] = i32(from.in);
+    g.y_size[d] = i32(from.out);
+    g.kernel[d] = i32(from.kernel);
+    g.stride[d] = i32(from.stride);
+    g.dilation[d] = i32(from.dilation);
+    g.pad[d] = i32(from.pad_begin);
+    g.pad_end[d] = i32(from.pad_end);
   }
   g.count_padding = a.count_include_pad ? 1 : 0;
   if (a.divisor_override > INT32_MAX || a.divisor_override < INT32_MIN) return std::nullopt;
-  g.divisor = static_cast<int32_t>(a.divisor_override);
+  g.divisor = i32(a.divisor_override);
   return g;
 }
 
@@ -158,27 +113,23 @@ std::optional<Geometry> pool_layout(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_pool_float(const KernelSpec& spec) {
   const auto& a = spec.attrs<PoolAttrs>();
-  if (!unquantized_floats(spec, {0}, {0})) return nullptr;
   const auto g = pool_layout(spec);
   const auto indices = indices_of(spec, a.index);
   if (!g || !indices || (indices->words > 0 && a.kind != PoolKind::kMax)) return nullptr;
-  return std::make_unique<PoolKernel>(
-      spec.outputs[0].dtype == DType::kF16, kind_of(a), false, *indices,
-      Push{.geometry = *g, .act = gpu_activation(a.act), .power = static_cast<float>(a.p)});
+  return pool_kernel(spec, kind_of(a), false, *indices,
+                     {.geometry = *g, .act = gpu_activation(a.act), .power = static_cast<float>(a.p)});
 }
 
 std::unique_ptr<Kernel> make_pool_texture(const KernelSpec& spec) {
   const auto& a = spec.attrs<PoolAttrs>();
-  if (!unquantized_floats(spec, {0}, {0}) || spec.constant(0)) return nullptr;
   if (a.kind == PoolKind::kLp) return nullptr;
   const auto g = pool_layout(spec);
-  return g ? PoolTexture::make(spec, a.layout, a.kind == PoolKind::kMax, false, a.index, *g, a.act) : nullptr;
+  return g ? pool_texture(spec, a.layout, a.kind == PoolKind::kMax, false, a.index, *g, a.act) : nullptr;
 }
 
 std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
   const auto& a = spec.attrs<PoolAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  if (x.dtype != DType::kI8 && x.dtype != DType::kU8 && x.dtype != DType::kI16) return nullptr;
   if (x.dtype != y.dtype || !x.quant != !y.quant) return nullptr;
   if (x.quant &&
       (!is_per_tensor(x.quant) || x.quant->scales != y.quant->scales || x.quant->zero_point() != y.quant->zero_point()))
@@ -198,9 +149,8 @@ std::unique_ptr<Kernel> make_pool_i8(const KernelSpec& spec) {
   const auto shader = x.dtype == DType::kI8   ? shaders::pool_i8
                       : x.dtype == DType::kU8 ? shaders::pool_u8
                                               : shaders::pool_i16;
-  return std::make_unique<QuantizedPool>(
-      shader, a.kind == PoolKind::kMax,
-      shaders::PoolQuantized::Push{.geometry = *g, .low = place(b.lo), .high = place(b.hi)});
+  return shader_kernel(shader, {.kind = a.kind == PoolKind::kMax ? 1u : 0u}, {input(0), output(0), output(0)}, g->n,
+                       {.geometry = *g, .low = place(b.lo), .high = place(b.hi)});
 }
 
 namespace {
@@ -210,15 +160,15 @@ std::optional<Geometry> adaptive_layout(const KernelSpec& spec) {
   const int rank = static_cast<int>(a.output.size());
   const bool last = a.layout == Layout::kChannelsLast;
   const int first = x.rank() - rank - (last ? 1 : 0);
-  if (!unquantized_floats(spec, {0}, {0}) || a.kind == PoolKind::kLp) return std::nullopt;
+  if (a.kind == PoolKind::kLp) return std::nullopt;
   if (rank < 1 || rank > 3 || first < 0 || y.rank() != x.rank()) return std::nullopt;
   Geometry g = empty_geometry(y, last ? x.back() : 1, a.layout);
   int64_t taps = 1;
   for (int i = 0; i < rank; ++i) {
     const int d = 3 - rank + i;
     if (x[first + i] > 1 << 15 || y[first + i] > 1 << 15) return std::nullopt;
-    g.x_size[d] = static_cast<int32_t>(x[first + i]);
-    g.y_size[d] = static_cast<int32_t>(y[first + i]);
+    g.x_size[d] = i32(x[first + i]);
+    g.y_size[d] = i32(y[first + i]);
     taps *= x[first + i] / y[first + i] + 2;
   }
   if (taps > kMaxLoopIterations) return std::nullopt;
@@ -232,15 +182,14 @@ std::unique_ptr<Kernel> make_adaptive_pool_float(const KernelSpec& spec) {
   // The index of an adaptive maximum counts within the plane.
   const auto indices = indices_of(spec, PoolAttrs::Index::kPlane);
   if (!g || !indices || (indices->words > 0 && !max)) return nullptr;
-  return std::make_unique<PoolKernel>(spec.outputs[0].dtype == DType::kF16, max ? Kind::kMaximum : Kind::kMean, true,
-                                      *indices, Push{.geometry = *g, .act = {}, .power = 0});
+  return pool_kernel(spec, max ? Kind::kMaximum : Kind::kMean, true, *indices, {.geometry = *g, .act = {}, .power = 0});
 }
 
 std::unique_ptr<Kernel> make_adaptive_pool_texture(const KernelSpec& spec) {
   const auto& a = spec.attrs<AdaptivePoolAttrs>();
   const auto g = adaptive_layout(spec);
-  if (!g || spec.constant(0) || spec.outputs[0].shape.rank() != static_cast<int>(a.output.size()) + 2) return nullptr;
-  return PoolTexture::make(spec, a.layout, a.kind == PoolKind::kMax, true, PoolAttrs::Index::kPlane, *g, {});
+  if (!g || spec.outputs[0].shape.rank() != static_cast<int>(a.output.size()) + 2) return nullptr;
+  return pool_texture(spec, a.layout, a.kind == PoolKind::kMax, true, PoolAttrs::Index::kPlane, *g, {});
 }
 
 }  // namespace smelt::vulkan

@@ -7,7 +7,7 @@
 #include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/decompose/decomposition.h"
 #include "backends/vulkan/device/device.h"
-#include "backends/vulkan/record/kernel_recorder.h"
+#include "backends/vulkan/record/shader_kernel.h"
 #include "base/cat.h"
 #include "ops/elementwise/elementwise.h"
 #include "shaders/quantize.h"
@@ -27,59 +27,13 @@ struct Flags {
   bool ties_away = false, reciprocal = false;
 };
 
-class QuantizeKernel final : public Kernel {
- public:
-  QuantizeKernel(shaders::Variant<shaders::Quantize> shader, std::vector<Parameter> parameters, Flags flags,
-                 const QuantizePush& push)
-      : shader_(shader), parameters_(std::move(parameters)), flags_(flags), push_(push) {}
-  bool reads(size_t i) const override { return i == 0; }
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    const size_t bytes = parameters_.size() * sizeof(Parameter);
-    SMELT_ASSIGN(const Binding parameters, r.table(Cat("scales ", reinterpret_cast<uintptr_t>(this)), bytes,
-                                                   [&](void* to) { std::memcpy(to, parameters_.data(), bytes); }));
-    return r.run(shader_, {.ties_away = flags_.ties_away, .reciprocal = flags_.reciprocal},
-                 {x, parameters, r.output(0)}, Grid::flat(push_.n, kWidth), push_);
-  }
-
- private:
-  shaders::Variant<shaders::Quantize> shader_;
-  std::vector<Parameter> parameters_;
-  Flags flags_;
-  QuantizePush push_;
-};
-
-/// Quantization with parameters that are not constant: inputs 1 and 2.
-class DynamicParameterQuantize final : public Kernel {
- public:
-  DynamicParameterQuantize(shaders::Variant<shaders::Quantize> shader, uint32_t zeros, Flags flags,
-                           const QuantizePush& push)
-      : shader_(shader), zeros_(zeros), flags_(flags), push_(push) {}
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    SMELT_ASSIGN(const Binding scales, r.input(1));
-    Binding zeros = scales;
-    if (zeros_) {
-      SMELT_ASSIGN(zeros, r.input(2));
-    }
-    return r.run(shader_, {.reciprocal = flags_.reciprocal, .zeros = zeros_}, {x, scales, r.output(0), zeros},
-                 Grid::flat(push_.n, kWidth), push_);
-  }
-
- private:
-  shaders::Variant<shaders::Quantize> shader_;
-  uint32_t zeros_;
-  Flags flags_;
-  QuantizePush push_;
-};
-
 /// Sets the sizes around the parameters' axis, with one parameter per `block` entries.
 void along_axis(QuantizePush& push, const Shape& x, int64_t axis, int64_t block) {
   const int a = static_cast<int>(axis < 0 ? axis + x.rank() : axis);
-  for (int d = a + 1; d < x.rank(); ++d) push.inner *= static_cast<uint32_t>(x[d]);
-  push.extent = static_cast<uint32_t>(x[a]);
-  push.block = static_cast<uint32_t>(block);
-  push.blocks = static_cast<uint32_t>((x[a] + block - 1) / block);
+  for (int d = a + 1; d < x.rank(); ++d) push.inner *= u32(x[d]);
+  push.extent = u32(x[a]);
+  push.block = u32(block);
+  push.blocks = u32((x[a] + block - 1) / block);
 }
 
 /// Takes the parameters from a quantized value's type; false if it has none that the shader takes.
@@ -123,9 +77,8 @@ bool take_shapes(const KernelSpec& spec, QuantizePush& push) {
 
 /// Takes the parameters from constant inputs 1 and 2 of (De)QuantizeLinear.
 bool take_constants(const KernelSpec& spec, std::vector<Parameter>& parameters, QuantizePush& push) {
-  const Tensor* scale = spec.constant(1);
-  const Tensor* zero = spec.has(2) ? spec.constant(2) : nullptr;
-  if (!scale || (spec.has(2) && !zero) || !take_shapes(spec, push)) return false;
+  const Tensor *scale = spec.constant(1), *zero = spec.constant(2);
+  if (!take_shapes(spec, push)) return false;
   for (int64_t i = 0; i < scale->elements(); ++i) {
     const int64_t z = !zero || is_float(zero->dtype()) ? 0 : get_int(*zero, zero->elements() == 1 ? 0 : i);
     if (z < INT32_MIN || z > INT32_MAX) return false;
@@ -134,18 +87,17 @@ bool take_constants(const KernelSpec& spec, std::vector<Parameter>& parameters, 
   return true;
 }
 
-bool real(const ValueType& t) { return (t.dtype == DType::kF32 || t.dtype == DType::kF16) && !t.quant; }
-
 std::unique_ptr<Kernel> make(const KernelSpec& spec, const char* prefix, std::vector<Parameter> parameters, Flags flags,
                              const QuantizePush& push) {
   const auto shader = shaders::find_variant<shaders::Quantize>(
       Cat(prefix, type_suffix(spec.inputs[0].dtype), '_', type_suffix(spec.outputs[0].dtype)));
   if (!shader) return nullptr;
-  return std::make_unique<QuantizeKernel>(*shader, std::move(parameters), flags, push);
+  return shader_kernel(*shader, {.ties_away = flags.ties_away, .reciprocal = flags.reciprocal},
+                       {input(0), table("scales", std::move(parameters)), output(0)}, push.n, push);
 }
 
 QuantizePush push_of(const KernelSpec& spec) {
-  QuantizePush push{.n = static_cast<uint32_t>(spec.outputs[0].shape.elements()),
+  QuantizePush push{.n = u32(spec.outputs[0].shape.elements()),
                     .inner = 1,
                     .extent = 1,
                     .block = 0,
@@ -166,13 +118,11 @@ std::unique_ptr<Kernel> make_quantize(const KernelSpec& spec) {
   const ValueType& y = spec.outputs[0];
   QuantizePush push = push_of(spec);
   std::vector<Parameter> parameters;
-  if (!real(spec.inputs[0]) || !take_parameters(y, parameters, push)) return nullptr;
+  if (!take_parameters(y, parameters, push)) return nullptr;
   return make(spec, "quantize_", std::move(parameters), {y.quant->rounding != Rounding::kFloatHalfEven, false}, push);
 }
 
 std::unique_ptr<Kernel> make_dequantize_fp16(const KernelSpec& spec) {
-  if (spec.inputs[0].dtype != DType::kF16 || spec.inputs[0].quant || spec.outputs[0].dtype != DType::kF32)
-    return nullptr;
   Decomposition c(spec);
   return c.kernel({c.cast(c.input(0), DType::kF32)});
 }
@@ -180,7 +130,7 @@ std::unique_ptr<Kernel> make_dequantize_fp16(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_dequantize(const KernelSpec& spec) {
   QuantizePush push = push_of(spec);
   std::vector<Parameter> parameters;
-  if (!real(spec.outputs[0]) || !take_parameters(spec.inputs[0], parameters, push)) return nullptr;
+  if (!take_parameters(spec.inputs[0], parameters, push)) return nullptr;
   return make(spec, "dequantize_", std::move(parameters), {}, push);
 }
 
@@ -189,13 +139,14 @@ namespace {
 /// (De)QuantizeLinear with non-constant float32 scales, and zero points in the quantized type.
 std::unique_ptr<Kernel> make_dynamic(const KernelSpec& spec, const char* prefix, const ValueType& quantized,
                                      Flags flags, QuantizePush push) {
-  if (spec.inputs[1].dtype != DType::kF32 || spec.inputs[1].quant || !take_shapes(spec, push)) return nullptr;
+  if (!take_shapes(spec, push)) return nullptr;
   if (spec.has(2) && (spec.inputs[2].dtype != quantized.dtype || spec.inputs[2].quant)) return nullptr;
   const auto shader = shaders::find_variant<shaders::Quantize>(
       Cat(prefix, type_suffix(spec.inputs[0].dtype), '_', type_suffix(spec.outputs[0].dtype), "_dynamic"));
   if (!shader) return nullptr;
   const uint32_t zeros = !spec.has(2) ? 0 : spec.inputs[2].shape.elements() == 1 ? 1 : 2;
-  return std::make_unique<DynamicParameterQuantize>(*shader, zeros, flags, push);
+  return shader_kernel(*shader, {.reciprocal = flags.reciprocal, .zeros = zeros},
+                       {input(0), input(1), output(0), input(zeros ? 2 : 1)}, push.n, push);
 }
 
 /// Takes the quantized range; false if it exceeds the element type.
@@ -212,12 +163,12 @@ bool take_range(const QuantizeLinearAttrs& a, QuantizePush& push) {
 std::unique_ptr<Kernel> make_quantize_linear_dynamic(const KernelSpec& spec) {
   const auto& a = spec.attrs<QuantizeLinearAttrs>();
   QuantizePush push = push_of(spec);
-  if (!real(spec.inputs[0]) || spec.outputs[0].quant || !take_range(a, push)) return nullptr;
+  if (spec.outputs[0].quant || !take_range(a, push)) return nullptr;
   return make_dynamic(spec, "quantize_", spec.outputs[0], {false, a.reciprocal}, push);
 }
 
 std::unique_ptr<Kernel> make_dequantize_linear_dynamic(const KernelSpec& spec) {
-  if (!real(spec.outputs[0]) || spec.inputs[0].quant) return nullptr;
+  if (spec.inputs[0].quant) return nullptr;
   return make_dynamic(spec, "dequantize_", spec.inputs[0], {}, push_of(spec));
 }
 
@@ -225,7 +176,7 @@ std::unique_ptr<Kernel> make_quantize_linear(const KernelSpec& spec) {
   const auto& a = spec.attrs<QuantizeLinearAttrs>();
   QuantizePush push = push_of(spec);
   std::vector<Parameter> parameters;
-  if (!real(spec.inputs[0]) || spec.outputs[0].quant || !take_constants(spec, parameters, push)) return nullptr;
+  if (spec.outputs[0].quant || !take_constants(spec, parameters, push)) return nullptr;
   if (!take_range(a, push)) return nullptr;
   return make(spec, "quantize_", std::move(parameters), {false, a.reciprocal}, push);
 }
@@ -233,7 +184,7 @@ std::unique_ptr<Kernel> make_quantize_linear(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_dequantize_linear(const KernelSpec& spec) {
   QuantizePush push = push_of(spec);
   std::vector<Parameter> parameters;
-  if (!real(spec.outputs[0]) || spec.inputs[0].quant || !take_constants(spec, parameters, push)) return nullptr;
+  if (spec.inputs[0].quant || !take_constants(spec, parameters, push)) return nullptr;
   return make(spec, "dequantize_", std::move(parameters), {}, push);
 }
 

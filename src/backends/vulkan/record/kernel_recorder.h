@@ -116,6 +116,11 @@ class KernelRecorder {
     static_assert(N >= Interface::kMinBindings && N <= Interface::kMaxBindings);
     return run(shader, constants, std::span<const Binding>(bindings), grid, push);
   }
+  /// Runs a shader whose constants and push constants are known as words only.
+  Status run(const Shader& shader, std::span<const uint32_t> constants, std::span<const Binding> bindings,
+             const Grid& grid, std::span<const uint32_t> push) {
+    return recorder_.dispatch(shader, constants, bindings, grid, push.data(), push.size_bytes());
+  }
   /// Runs a variant with bindings whose number is only known now.
   template <class Interface>
   Status run(shaders::Variant<Interface> shader, const typename Interface::Constants& constants,

@@ -32,29 +32,14 @@ int code_of(Reduction fn) {
   return -1;
 }
 
-/// The kernel of a shader of rows, whose inputs behind the first are parameters.
+/// The kernel of a shader of rows, on each of which `constants.lanes` invocations work.
 template <class Interface>
-class RowKernel final : public Kernel {
- public:
-  using Constants = typename Interface::Constants;
-  using Push = typename Interface::Push;
-  /// `lanes` work on each of `rows` rows.
-  RowKernel(shaders::Variant<Interface> shader, const Constants& constants, uint64_t rows, uint32_t lanes,
-            const Push& push)
-      : shader_(shader), constants_(constants), rows_(rows), lanes_(lanes), push_(push) {}
-  bool reads(size_t i) const override { return i == 0; }
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    return r.run(shader_, constants_, {x, r.output(0)}, row_grid(rows_, lanes_), push_);
-  }
-
- private:
-  shaders::Variant<Interface> shader_;
-  Constants constants_;
-  uint64_t rows_;
-  uint32_t lanes_;
-  Push push_;
-};
+std::unique_ptr<Kernel> row_kernel(shaders::Variant<Interface> shader, typename Interface::Constants constants,
+                                   uint64_t rows, uint32_t lanes, const typename Interface::Push& push) {
+  constants.width = row_width(lanes);
+  if constexpr (requires { constants.lanes; }) constants.lanes = lanes;
+  return shader_kernel(shader, constants, {input(0), output(0)}, row_grid(rows, lanes), push);
+}
 
 /// Nullopt: no shader reduces these types by `fn`.
 std::optional<shaders::Variant<shaders::Reduce>> reduce_shader(const KernelSpec& spec, Reduction fn, uint32_t lanes) {
@@ -127,40 +112,10 @@ std::unique_ptr<Kernel> make_reduce(const KernelSpec& spec) {
   if (!walk || walk->rows.n != spec.outputs[0].shape.elements()) return nullptr;
   const uint32_t lanes = walk->lanes(2);
   if (lanes == 0) return nullptr;
-  return std::make_unique<RowKernel<shaders::Reduce>>(
-      *reduce_shader(spec, attrs.fn, lanes),
-      shaders::Reduce::Constants{.width = row_width(lanes),
-                                 .lanes = lanes,
-                                 .function = static_cast<uint32_t>(code_of(attrs.fn)),
-                                 .straight = walk->straight()},
-      walk->rows.n, lanes, shaders::Reduce::Push{.walk = *walk, .correction = static_cast<float>(attrs.correction)});
+  return row_kernel(*reduce_shader(spec, attrs.fn, lanes),
+                    {.function = static_cast<uint32_t>(code_of(attrs.fn)), .straight = walk->straight()}, walk->rows.n,
+                    lanes, {.walk = *walk, .correction = static_cast<float>(attrs.correction)});
 }
-
-namespace {
-
-class ReduceTexture final : public TextureKernel {
- public:
-  ReduceTexture(const ImageLayout& x, const ImageLayout& y, uint32_t function, uint32_t axes,
-                const shaders::ReduceTexture::Push& push)
-      : TextureKernel({x}, y),
-        packed_x_(static_cast<uint32_t>(x.packed())),
-        function_(function),
-        axes_(axes),
-        push_(push) {}
-  bool reads(size_t i) const override { return i == 0; }
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    return run(r, {shaders::reduce_3d, shaders::reduce_2d},
-               {.packed = packed(), .packed_x = packed_x_, .function = function_, .axes = axes_}, {x, r.output(0)},
-               push_.n, push_);
-  }
-
- private:
-  uint32_t packed_x_, function_, axes_;
-  shaders::ReduceTexture::Push push_;
-};
-
-}  // namespace
 
 std::unique_ptr<Kernel> make_reduce_texture(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ReduceAttrs>();
@@ -168,7 +123,7 @@ std::unique_ptr<Kernel> make_reduce_texture(const KernelSpec& spec) {
              least = attrs.fn == Reduction::kMin;
   if (!mean && !most && !least && attrs.fn != Reduction::kSum) return nullptr;
   const auto axes = reduced_axes(spec, attrs.noop_with_empty_axes);
-  if (!axes || axes->empty() || !unquantized_floats(spec, {0}, {0}) || spec.constant(0)) return nullptr;
+  if (!axes || axes->empty()) return nullptr;
   const int rank = spec.inputs[0].shape.rank();
   const auto y = image_of(spec, spec.outputs[0]);
   if (!y || rank > 4) return nullptr;
@@ -204,7 +159,12 @@ std::unique_ptr<Kernel> make_reduce_texture(const KernelSpec& spec) {
   const auto count = static_cast<double>(spec.inputs[0].shape.elements() / spec.outputs[0].shape.elements());
   push.scale = mean ? static_cast<float>(1 / count) : 1.0f;
   push.n = static_cast<uint32_t>(y->count());
-  return std::make_unique<ReduceTexture>(*x, *y, most ? 1u : least ? 2u : 0u, order, push);
+  return texture_kernel({spec.form, {x}, {y}}, {shaders::reduce_3d, shaders::reduce_2d},
+                        {.function = most    ? 1u
+                                     : least ? 2u
+                                             : 0u,
+                         .axes = order},
+                        {input(0), output(0)}, push.n, push);
 }
 
 namespace {
@@ -256,11 +216,9 @@ class ReduceTableKernel final : public Kernel {
 std::unique_ptr<Kernel> make_reduce_lookup_table(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ReduceAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  if ((x.dtype != DType::kI8 && x.dtype != DType::kU8 && x.dtype != DType::kI16) || x.dtype != y.dtype ||
-      !reduces_in_integers(attrs, x.dtype, y.dtype))
+  if (x.dtype != y.dtype || !reduces_in_integers(attrs, x.dtype, y.dtype) || !is_per_tensor(x.quant) ||
+      !is_per_tensor(y.quant))
     return nullptr;
-  for (const ValueType* t : {&x, &y})
-    if (!is_per_tensor(t->quant)) return nullptr;
   const auto axes = reduced_axes(spec, attrs.noop_with_empty_axes);
   if (!axes) return nullptr;
   const auto walk = RowWalk<1, 4>::make(x.shape, *axes, {x.shape.strides()});
@@ -299,8 +257,6 @@ struct ArgPlan {
   bool min, last;
   static std::optional<ArgPlan> make(const KernelSpec& spec) {
     const auto& attrs = spec.attrs<ArgReduceAttrs>();
-    const DType to = spec.outputs[0].dtype;
-    if (to != DType::kI32 && to != DType::kI64) return std::nullopt;
     const Shape& in = spec.inputs[0].shape;
     int64_t axis = attrs.axis;
     if (spec.has(1)) {
@@ -316,36 +272,6 @@ struct ArgPlan {
   }
 };
 
-class ArgTexture final : public TextureKernel {
- public:
-  ArgTexture(const TextureForm& form, const ImageLayout& x, bool wide, const ArgPlan& plan)
-      : TextureKernel(form, {x}, {}),
-        wide_(wide),
-        plan_(plan),
-        packed_x_(static_cast<uint32_t>(x.packed())),
-        push_{.x_size = x.size, .axis = plan.push} {}
-  bool reads(size_t i) const override { return i == 0; }
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    using Variants = shaders::Variant<shaders::ArgReduceTexture>[2];
-    static constexpr Variants narrow{shaders::arg_reduce_i32_3d, shaders::arg_reduce_i32_2d},
-        wide{shaders::arg_reduce_i64_3d, shaders::arg_reduce_i64_2d};
-    return run(r, wide_ ? wide : narrow,
-               {.width = row_width(plan_.lanes),
-                .lanes = plan_.lanes,
-                .min = plan_.min,
-                .last = plan_.last,
-                .packed_x = packed_x_},
-               {x, r.output(0)}, plan_.push.rows, push_, plan_.lanes > 1);
-  }
-
- private:
-  bool wide_;
-  ArgPlan plan_;
-  uint32_t packed_x_;
-  shaders::ArgReduceTexture::Push push_;
-};
-
 }  // namespace
 
 std::unique_ptr<Kernel> make_arg_reduce(const KernelSpec& spec) {
@@ -353,19 +279,22 @@ std::unique_ptr<Kernel> make_arg_reduce(const KernelSpec& spec) {
   if (!shader || (spec.inputs[0].dtype == DType::kI64 && !spec.device.info().int64)) return nullptr;
   const auto plan = ArgPlan::make(spec);
   if (!plan) return nullptr;
-  return std::make_unique<RowKernel<shaders::ArgReduce>>(
-      *shader,
-      shaders::ArgReduce::Constants{
-          .width = row_width(plan->lanes), .lanes = plan->lanes, .min = plan->min, .last = plan->last},
-      plan->push.rows, plan->lanes, shaders::ArgReduce::Push{.axis = plan->push});
+  return row_kernel(*shader, {.min = plan->min, .last = plan->last}, plan->push.rows, plan->lanes,
+                    {.axis = plan->push});
 }
 
 std::unique_ptr<Kernel> make_arg_reduce_texture(const KernelSpec& spec) {
   const auto plan = ArgPlan::make(spec);
-  if (!plan || spec.constant(0) || spec.inputs[0].quant) return nullptr;
+  if (!plan) return nullptr;
   const auto x = existing_image(spec, 0);
   if (!x) return nullptr;
-  return std::make_unique<ArgTexture>(spec.form, *x, spec.outputs[0].dtype == DType::kI64, *plan);
+  using Variants = shaders::Variant<shaders::ArgReduceTexture>[2];
+  static constexpr Variants narrow{shaders::arg_reduce_i32_3d, shaders::arg_reduce_i32_2d},
+      wide{shaders::arg_reduce_i64_3d, shaders::arg_reduce_i64_2d};
+  return texture_kernel({spec.form, {x}, {}}, spec.outputs[0].dtype == DType::kI64 ? wide : narrow,
+                        {.width = row_width(plan->lanes), .lanes = plan->lanes, .min = plan->min, .last = plan->last},
+                        {input(0), output(0)}, plan->push.rows, {.x_size = x->size, .axis = plan->push},
+                        plan->lanes > 1);
 }
 
 std::unique_ptr<Kernel> make_cumulative(const KernelSpec& spec) {
@@ -384,11 +313,9 @@ std::unique_ptr<Kernel> make_cumulative(const KernelSpec& spec) {
   if (dtype == DType::kI64 && attrs.fn == Fn::kLogSumExp) return nullptr;
   const auto push = axis_push(spec.inputs[0].shape, axis->front());
   if (!push || push->extent > kMaxLoopIterations) return nullptr;
-  return std::make_unique<RowKernel<shaders::Cumulative>>(
-      *shader,
-      shaders::Cumulative::Constants{
-          .function = static_cast<uint32_t>(attrs.fn), .exclusive = attrs.exclusive, .reverse = attrs.reverse},
-      push->rows, 1, shaders::Cumulative::Push{.axis = *push});
+  return row_kernel(
+      *shader, {.function = static_cast<uint32_t>(attrs.fn), .exclusive = attrs.exclusive, .reverse = attrs.reverse},
+      push->rows, 1, {.axis = *push});
 }
 
 }  // namespace smelt::vulkan

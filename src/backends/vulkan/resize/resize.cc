@@ -95,10 +95,6 @@ class ResizeKernel final : public Kernel {
   size_t scratch_ = 0;
 };
 
-}  // namespace
-
-namespace {
-
 /// The dimensions that the node resizes; nullopt if its sizes are not constant.
 std::optional<std::vector<ResizeAxis>> named_axes(const KernelSpec& spec) {
   for (size_t i = 1; i < spec.inputs.size(); ++i)
@@ -113,7 +109,6 @@ std::optional<std::vector<ResizeAxis>> named_axes(const KernelSpec& spec) {
 /// The dimensions that change, in order; nullopt if sizes are not constant or do not give the output's shape.
 std::optional<std::vector<std::pair<ResizeAxis, AxisTaps>>> changed_axes(const KernelSpec& spec) {
   const auto& a = spec.attrs<ResizeAttrs>();
-  if (!unquantized_floats(spec, {0}, {0})) return std::nullopt;
   Shape shape = spec.inputs[0].shape;
   const auto axes = named_axes(spec);
   if (!axes) return std::nullopt;
@@ -130,40 +125,14 @@ std::optional<std::vector<std::pair<ResizeAxis, AxisTaps>>> changed_axes(const K
   return changed;
 }
 
-class ResizeTexture final : public TextureKernel {
- public:
-  /// `first` and `second`: dimensions of the images. Their tables: begins, then taps; see append().
-  ResizeTexture(const ImageLayout& x, const ImageLayout& y, uint32_t first, uint32_t second)
-      : TextureKernel({x}, y),
-        first_(first),
-        second_(second),
-        push_{.x_size = x.size, .y_size = y.size, .begins = {}, .n = static_cast<uint32_t>(y.count())} {}
-  bool reads(size_t i) const override { return i == 0; }
-  bool prefers_textures() const override { return true; }
-  void append(const Pass& p) {
-    push_.begins[dimensions_++] = static_cast<uint32_t>(table_.size());
-    const auto taps = static_cast<uint32_t>(table_.size() + p.begins.size());
-    for (uint32_t b : p.begins) table_.push_back(taps + 2 * b);
-    for (const Tap& t : p.taps) {
-      table_.push_back(static_cast<uint32_t>(t.place));
-      table_.push_back(std::bit_cast<uint32_t>(t.weight));
-    }
-  }
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    SMELT_ASSIGN(const Binding table,
-                 r.table(Cat("resize ", reinterpret_cast<uintptr_t>(this)), table_.size() * sizeof(uint32_t),
-                         [&](void* to) { std::memcpy(to, table_.data(), table_.size() * sizeof(uint32_t)); }));
-    return run(r, {shaders::resize_3d, shaders::resize_2d}, {.packed = packed(), .first = first_, .second = second_},
-               {x, table, r.output(0)}, push_.n, push_);
-  }
-
- private:
-  uint32_t first_, second_;
-  size_t dimensions_ = 0;
-  shaders::ResizeTexture::Push push_;
-  std::vector<uint32_t> table_;
-};
+/// Appends a dimension's table for resize_texture.comp: begins, then taps. Returns where it begins.
+uint32_t append(const Pass& p, std::vector<uint32_t>& table) {
+  const auto at = static_cast<uint32_t>(table.size()), taps = static_cast<uint32_t>(at + p.begins.size());
+  for (uint32_t b : p.begins) table.push_back(taps + 2 * b);
+  for (const Tap& t : p.taps)
+    table.insert(table.end(), {static_cast<uint32_t>(t.place), std::bit_cast<uint32_t>(t.weight)});
+  return at;
+}
 
 size_t most_taps(const Pass& p) {
   size_t most = 0;
@@ -176,7 +145,7 @@ size_t most_taps(const Pass& p) {
 std::unique_ptr<Kernel> make_resize_texture(const KernelSpec& spec) {
   const auto changed = changed_axes(spec);
   const Shape &in = spec.inputs[0].shape, &out = spec.outputs[0].shape;
-  if (!changed || spec.constant(0) || changed->size() > 2) return nullptr;
+  if (!changed || changed->size() > 2) return nullptr;
   const auto x = image_of(spec, spec.inputs[0]), y = image_of(spec, spec.outputs[0]);
   if (!x || !y) return nullptr;
   std::vector<uint32_t> dims;
@@ -201,8 +170,14 @@ std::unique_ptr<Kernel> make_resize_texture(const KernelSpec& spec) {
   for (uint32_t d : dims)
     if (static_cast<int>(d) == x->packed() || out.rank() > 4) return nullptr;
   if (most_taps(passes[0]) * (most_taps(passes[1]) + 1) > static_cast<size_t>(kMaxLoopIterations)) return nullptr;
-  auto kernel = std::make_unique<ResizeTexture>(*x, *y, dims[0], dims[1]);
-  for (const Pass& p : passes) kernel->append(p);
+  std::vector<uint32_t> taps;
+  shaders::ResizeTexture::Push push{
+      .x_size = x->size, .y_size = y->size, .begins = {}, .n = static_cast<uint32_t>(y->count())};
+  for (size_t i = 0; i < 2; ++i) push.begins[i] = append(passes[i], taps);
+  auto kernel = texture_kernel({spec.form, {x}, {y}}, {shaders::resize_3d, shaders::resize_2d},
+                               {.first = dims[0], .second = dims[1]},
+                               {input(0), table("resize", std::move(taps)), output(0)}, push.n, push);
+  kernel->gains_by_textures = true;
   return kernel;
 }
 
@@ -231,9 +206,7 @@ bool exact_weights(const AxisTaps& taps) {
 std::unique_ptr<Kernel> make_resize_unquantized(const KernelSpec& spec) {
   const auto& a = spec.attrs<ResizeAttrs>();
   const DType dtype = spec.outputs[0].dtype;
-  if ((dtype != DType::kU8 && dtype != DType::kI8) || spec.inputs[0].dtype != dtype || spec.inputs[0].quant ||
-      spec.outputs[0].quant || a.mode != ResizeAttrs::Mode::kLinear || a.antialias)
-    return nullptr;
+  if (a.mode != ResizeAttrs::Mode::kLinear || a.antialias) return nullptr;
   const auto axes = named_axes(spec);
   if (!axes || resizes_in_integers(a, dtype, dtype, *axes)) return nullptr;
   int weighed = 0;
@@ -250,34 +223,9 @@ std::unique_ptr<Kernel> make_resize_unquantized(const KernelSpec& spec) {
   return c.kernel({c.cast(c.add(Op::kResize, spec.node.attrs, std::move(inputs), true), dtype)});
 }
 
-namespace {
-
-class ResizeIntegers final : public Kernel {
- public:
-  ResizeIntegers(shaders::Variant<shaders::ResizeInteger> shader, std::vector<uint32_t> table,
-                 const shaders::ResizeInteger::Push& push)
-      : shader_(shader), table_(std::move(table)), push_(push) {}
-  bool reads(size_t i) const override { return i == 0; }
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    SMELT_ASSIGN(const Binding table,
-                 r.table(Cat("blend ", reinterpret_cast<uintptr_t>(this)), table_.size() * sizeof(uint32_t),
-                         [&](void* to) { std::memcpy(to, table_.data(), table_.size() * sizeof(uint32_t)); }));
-    return r.run(shader_, {}, {x, table, r.output(0)}, Grid::flat(push_.n, kWidth), push_);
-  }
-
- private:
-  shaders::Variant<shaders::ResizeInteger> shader_;
-  std::vector<uint32_t> table_;
-  shaders::ResizeInteger::Push push_;
-};
-
-}  // namespace
-
 std::unique_ptr<Kernel> make_resize_integer(const KernelSpec& spec) {
   const auto& a = spec.attrs<ResizeAttrs>();
   const DType dtype = spec.inputs[0].dtype;
-  if (dtype != DType::kI8 && dtype != DType::kU8 && dtype != DType::kI16) return nullptr;
   if (dtype == DType::kI16 && !spec.device.info().int64) return nullptr;
   const auto axes = named_axes(spec);
   if (!axes || !resizes_in_integers(a, dtype, spec.outputs[0].dtype, *axes)) return nullptr;
@@ -287,26 +235,25 @@ std::unique_ptr<Kernel> make_resize_integer(const KernelSpec& spec) {
   want[v.axis] = v.out;
   want[h.axis] = h.out;
   if (want != spec.outputs[0].shape) return nullptr;
-  std::vector<uint32_t> table;
+  std::vector<uint32_t> neighbours;
   const bool fixed = dtype != DType::kU8;
   for (const ResizeAxis* d : {&v, &h})
     for (int64_t i = 0; i < d->out; ++i) {
       const ResizeNeighbours n = resize_neighbours(a, *d, i, fixed);
-      table.insert(table.end(), {static_cast<uint32_t>(n.lower), static_cast<uint32_t>(n.upper),
-                                 fixed ? static_cast<uint32_t>(n.fixed) : std::bit_cast<uint32_t>(n.real)});
+      neighbours.insert(neighbours.end(), {static_cast<uint32_t>(n.lower), static_cast<uint32_t>(n.upper),
+                                           fixed ? static_cast<uint32_t>(n.fixed) : std::bit_cast<uint32_t>(n.real)});
     }
-  const auto u32 = [](int64_t value) { return static_cast<uint32_t>(value); };
   const auto shader = dtype == DType::kI8   ? shaders::resize_i8
                       : dtype == DType::kU8 ? shaders::resize_u8
                                             : shaders::resize_i16;
-  return std::make_unique<ResizeIntegers>(
-      shader, std::move(table),
-      shaders::ResizeInteger::Push{.n = u32(want.elements()),
-                                   .in_rows = u32(v.in),
-                                   .in_columns = u32(h.in),
-                                   .rows = u32(v.out),
-                                   .columns = u32(h.out),
-                                   .inner = u32(Shape(x.dims().subspan(static_cast<size_t>(h.axis) + 1)).elements())});
+  return shader_kernel(shader, {}, {input(0), table("neighbours", std::move(neighbours)), output(0)},
+                       static_cast<uint64_t>(want.elements()),
+                       {.n = u32(want.elements()),
+                        .in_rows = u32(v.in),
+                        .in_columns = u32(h.in),
+                        .rows = u32(v.out),
+                        .columns = u32(h.out),
+                        .inner = u32(Shape(x.dims().subspan(static_cast<size_t>(h.axis) + 1)).elements())});
 }
 
 }  // namespace smelt::vulkan

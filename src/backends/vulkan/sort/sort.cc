@@ -4,7 +4,6 @@
 
 #include "backends/vulkan/core/row_reduction.h"
 #include "backends/vulkan/device/device.h"
-#include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/common/index.h"
 #include "ops/sort/sort.h"
 #include "shaders/sort.h"
@@ -16,25 +15,6 @@ namespace {
 
 constexpr uint32_t kMaxSlots = 1024;  // of sort.comp, and the chunks of sort_long.comp
 constexpr int64_t kMaxExtent = 1 << 22;
-
-class SortKernel final : public Kernel {
- public:
-  SortKernel(shaders::Variant<shaders::Sort> shader, const shaders::Sort::Constants& constants,
-             const shaders::Sort::Push& push)
-      : shader_(shader), constants_(constants), push_(push) {}
-  bool reads(size_t i) const override { return i == 0; }
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    const Binding any = r.output(constants_.values ? 0 : 1);
-    return r.run(shader_, constants_, {x, any, constants_.index_words > 0 ? r.output(1) : any},
-                 Grid::flat(push_.axis.rows, 1), push_);
-  }
-
- private:
-  shaders::Variant<shaders::Sort> shader_;
-  shaders::Sort::Constants constants_;
-  shaders::Sort::Push push_;
-};
 
 /// Bitonic sort of longer rows in global memory (sort_long.comp).
 class LongSortKernel final : public Kernel {
@@ -77,28 +57,6 @@ class LongSortKernel final : public Kernel {
   shaders::SortLong::Push push_;
 };
 
-/// Rows whose ties lie where PyTorch leaves them (topk_unstable.comp).
-class UnstableTopK final : public Kernel {
- public:
-  UnstableTopK(shaders::Variant<shaders::TopkUnstable> shader, const shaders::TopkUnstable::Constants& constants,
-               const shaders::TopkUnstable::Push& push)
-      : shader_(shader), constants_(constants), push_(push) {}
-  bool reads(size_t i) const override { return i == 0; }
-  size_t scratch_bytes() const override { return size_t{push_.axis.rows} * push_.axis.extent * sizeof(uint32_t); }
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    const Binding any = r.output(constants_.values ? 0 : 1);
-    return r.run(shader_, constants_,
-                 {x, any, constants_.index_words > 0 ? r.output(1) : any, r.scratch(0, scratch_bytes(), true)},
-                 Grid::flat(push_.axis.rows, constants_.width), push_);
-  }
-
- private:
-  shaders::Variant<shaders::TopkUnstable> shader_;
-  shaders::TopkUnstable::Constants constants_;
-  shaders::TopkUnstable::Push push_;
-};
-
 /// Loop iterations of selecting and sorting one row.
 int64_t unstable_iterations(int64_t extent, int64_t keep, bool few) {
   const int64_t kept = std::bit_width(static_cast<uint64_t>(keep)), all = std::bit_width(static_cast<uint64_t>(extent));
@@ -125,17 +83,20 @@ std::unique_ptr<Kernel> make_sort_kernel(const KernelSpec& spec, int64_t axis, b
   const auto slots = std::max(2u, std::bit_ceil(static_cast<uint32_t>(v.extent)));
   const AxisPush rows(v);
   const auto kept = static_cast<uint32_t>(keep);
+  const size_t any = values ? 0 : 1;  // an output that there is
   if (ties) {
     const bool few = keep * 64 <= v.extent;
     const uint64_t places = uint64_t{rows.rows} * rows.extent;
     if (unstable_iterations(v.extent, keep, few) > kMaxLoopIterations ||
         places * sizeof(uint32_t) > std::min<uint64_t>(spec.device.max_binding(), UINT32_MAX))
       return spec.refuse("ties of rows of ", v.extent, " elements in PyTorch's order");
-    return std::make_unique<UnstableTopK>(
+    const size_t bytes = places * sizeof(uint32_t);
+    auto kernel = shader_kernel(
         *shaders::find_variant<shaders::TopkUnstable>("topk_unstable_" + type_suffix(dtype)),
-        shaders::TopkUnstable::Constants{
-            .descending = descending, .index_words = words, .values = values, .few = few, .sorted = ties->sorted},
-        shaders::TopkUnstable::Push{.axis = rows, .keep = kept});
+        {.descending = descending, .index_words = words, .values = values, .few = few, .sorted = ties->sorted},
+        {input(0), output(any), output(words > 0 ? 1 : any), scratch(bytes)}, rows.rows, {.axis = rows, .keep = kept});
+    kernel->scratch_size = bytes;
+    return kernel;
   }
   if (v.extent > kMaxSlots) {
     const uint64_t places = uint64_t{rows.rows} * slots;
@@ -145,10 +106,9 @@ std::unique_ptr<Kernel> make_sort_kernel(const KernelSpec& spec, int64_t axis, b
         shaders::SortLong::Constants{.descending = descending, .index_words = words, .values = values},
         shaders::SortLong::Push{.axis = rows, .keep = kept, .slots = slots, .run = 0, .apart = 0});
   }
-  return std::make_unique<SortKernel>(
-      *shader,
-      shaders::Sort::Constants{.slots = slots, .descending = descending, .index_words = words, .values = values},
-      shaders::Sort::Push{.axis = rows, .keep = kept});
+  return shader_kernel(*shader, {.slots = slots, .descending = descending, .index_words = words, .values = values},
+                       {input(0), output(any), output(words > 0 ? 1 : any)}, Grid::flat(rows.rows, 1),
+                       {.axis = rows, .keep = kept});
 }
 
 }  // namespace
