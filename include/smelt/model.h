@@ -55,8 +55,11 @@ class SMELT_API Model {
                                   const std::string& name = "model", const std::string& folder = "",
                                   const LoadOptions& options = {});
 
-  const std::string& format() const;  ///< "tflite", "onnx", "executorch", "xnnpack", "vulkan"
+  const std::string& format() const;  ///< "tflite", "onnx", "ort", "executorch", "xnnpack", "vulkan"
+  /// Names of all methods. Session::create() says of one that can't run here what it needs.
   std::vector<std::string> methods() const;
+  /// What departs from the format's rules and was read all the same, as peers do; each with its location.
+  const std::vector<std::string>& warnings() const;
   /// Inputs of a method; "": the first method. Empty for an unknown method.
   std::vector<Port> inputs(const std::string& method = "") const;
   /// Outputs of a method; "": the first method. Empty for an unknown method.
@@ -92,8 +95,9 @@ struct SessionOptions {
   /// textures of float32 values, are stored as float16. Values beyond 65504 become infinite. An error if the device
   /// does not support it.
   bool fp16 = false;
-  uint64_t seed = 0;         ///< for random operators without a seed of their own
-  size_t limit_memory = 0;   ///< bytes that a run may use beyond the weights; 0: 1 GiB + 64x inputs + 16x weights
+  uint64_t seed = 0;  ///< for random operators without a seed of their own
+  size_t limit_memory =
+      0;  ///< bytes that a run may use beyond the weights; 0: 1 GiB + 64x inputs + 16x weights + file's plan
   double limit_seconds = 0;  ///< time limit of one run, >= 0; 0: none
   uint64_t limit_steps = 0;  ///< node executions in one run, loops included; 0: scales with the model
   bool profile = false;

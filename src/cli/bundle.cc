@@ -77,9 +77,7 @@ Status write_bundle(const BundleOptions& o) {
   if (!executorch::ProgramFile::recognise(made.program))
     return InvalidInput(o.model, ": not an ExecuTorch program, nothing else can be bundled");
   made.version = o.format == "bp04" ? bundle::Version::kBp04 : bundle::Version::kBp08;
-  LoadOptions load;
-  load.data_files = o.data;
-  SMELT_ASSIGN(const Model model, Model::load(o.model, load));
+  SMELT_ASSIGN(const Model model, load_model(o.model, o.data));
   const auto methods = model.methods();
   SessionOptions so;
   so.method = o.method.empty() ? methods[0] : o.method;

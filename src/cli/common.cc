@@ -5,12 +5,19 @@
 #include <random>
 
 #include "base/error.h"
+#include "cli/output.h"
 #include "tensor/numeric.h"
 
 namespace smelt::cli {
 
 BackendKind backend_of(const std::string& name) {
   return name == "reference" ? BackendKind::kReference : name == "vulkan" ? BackendKind::kVulkan : BackendKind::kCpu;
+}
+
+Result<Model> load_model(const std::string& path, const std::vector<std::string>& data_files) {
+  SMELT_ASSIGN(Model model, Model::load(path, {.data_files = data_files}));
+  for (const std::string& text : model.warnings()) warn("smelt: {}: warning: {}\n", printable(path), printable(text));
+  return model;
 }
 
 std::string human_bytes(double bytes) {

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "smelt/model.h"
 
@@ -14,6 +15,9 @@ struct CaseTolerance {
 
 /// "cpu" -> kCpu, ...; precondition: one of the three names.
 BackendKind backend_of(const std::string& name);
+
+/// Loads a model and prints its warnings on standard error.
+Result<Model> load_model(const std::string& path, const std::vector<std::string>& data_files);
 
 /// "12.3 MB", "840 B".
 std::string human_bytes(double bytes);

@@ -95,6 +95,8 @@ struct Method {
   std::string name;
   int graph = 0;
   std::vector<uint64_t> planned;  ///< bytes of the buffers that the file itself plans for activations
+  /// Why the method can't run here; empty: it can. The graph of a method that can't has inputs and nothing else.
+  std::string refusal = {};
 };
 
 /// A part of a program that its exporter lowered to a delegate. The graph holds the delegate's nodes, each with the
@@ -115,7 +117,7 @@ struct FilePart {
 
 /// A whole loaded model.
 struct Module {
-  std::string format;    ///< "tflite", "onnx", "executorch", "xnnpack", "vulkan"
+  std::string format;    ///< "tflite", "onnx", "ort", "executorch", "xnnpack", "vulkan"
   std::string name;      ///< path or label, begins every message
   std::string producer;  ///< free text of the file: description, producer name and version
   std::vector<Graph> graphs;
@@ -124,6 +126,7 @@ struct Module {
   std::vector<Partition> partitions;
   std::vector<FilePart> parts;  ///< those in the model's own file add up to its size; empty: not known
   std::vector<std::pair<std::string, std::string>> metadata;  ///< shown by inspect
+  std::vector<std::string> warnings;  ///< what the reader noticed and read all the same, each with its location
   /// Associated files of TFLite metadata (labels): lines by file name.
   std::map<std::string, std::vector<std::string>> text_files;
   /// Normalization of TFLite metadata, by input index: real = (pixel - mean) / std.

@@ -37,9 +37,9 @@ Result<Model> load_source(const Source& source) {
     if (!module.ok()) return module.error().within(source.name);
     return finish_model(std::move(module).value(), source, format->name);
   }
-  return InvalidModel(
-      source.name,
-      ": not a model of a known format (TFLite, ONNX, ExecuTorch program, bundled program, XNNPACK or Vulkan graph)");
+  return InvalidModel(source.name,
+                      ": not a model of a known format (TFLite, ONNX, ONNX Runtime's .ort, ExecuTorch program, bundled "
+                      "program, XNNPACK or Vulkan graph)");
 }
 
 }  // namespace
@@ -60,6 +60,7 @@ Result<Model> Model::load(const std::string& path, const LoadOptions& options) {
 }
 
 const std::string& Model::format() const { return module_->format; }
+const std::vector<std::string>& Model::warnings() const { return module_->warnings; }
 
 std::vector<std::string> Model::methods() const {
   std::vector<std::string> out;

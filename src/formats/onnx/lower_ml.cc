@@ -6,6 +6,7 @@
 #include "formats/onnx/ops.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/gather/gather.h"
+#include "ops/ml/scores.h"
 #include "ops/shape/shape.h"
 
 namespace smelt::onnx {
@@ -187,6 +188,13 @@ void lower_linear_classifier(NodeContext& n) {
     a.targets = 1;
   if (a.targets > 1 && static_cast<size_t>(a.targets) > a.labels.size())
     return n.fail(a.targets, " classes and ", a.labels.size(), " labels");
+  const int64_t features = x.ranked ? ml::rows_of(x.shape).features : -1;
+  const auto given = static_cast<int64_t>(a.coefficients.size());
+  if (features > 0 && features < given && features * a.targets < given) {
+    n.builder().warn(Cat(given, " coefficients for ", a.targets, " targets and ", features, " features: the first ",
+                         features * a.targets, " are used, as ONNX Runtime does"));
+    a.coefficients.resize(static_cast<size_t>(features * a.targets));
+  }
   n.emit(Op::kLinearModel, a, {n.in(0)}, 2);
 }
 

@@ -216,5 +216,44 @@ TEST(OnnxReader, SurvivesTruncationAndFlippedBytes) {
   }
 }
 
+/// label, scores = LinearClassifier(x [1, 2]) of two targets: four coefficients are used.
+ProtoWriter linear_classifier(int coefficients) {
+  ProtoWriter node = make_node("LinearClassifier", {"x"}, {"label", "scores"}, "ai.onnx.ml");
+  ProtoWriter weights, intercepts, labels;
+  weights.text(1, "coefficients").number(20, 6);
+  for (int i = 0; i < coefficients; ++i) weights.real(7, static_cast<float>(i + 1));
+  intercepts.text(1, "intercepts").number(20, 6).real(7, 0.5f).real(7, -0.5f);
+  labels.text(1, "classlabels_ints").number(20, 7).number(8, 7).number(8, 9);
+  node.message(5, weights).message(5, intercepts).message(5, labels);
+  ProtoWriter g;
+  g.message(1, node).text(2, "linear");
+  g.message(11, make_value("x", 1, {1, 2}));
+  g.message(12, make_value("label", 7, {1})).message(12, make_value("scores", 1, {1, 2}));
+  return make_model(g).message(8, ProtoWriter().text(1, "ai.onnx.ml").number(2, 1));
+}
+
+TEST(OnnxReader, CoefficientsThatALinearClassifierDoesNotNeedAreAWarning) {
+  for (const int coefficients : {4, 6}) {
+    auto m = load(linear_classifier(coefficients));
+    ASSERT_TRUE(m.ok()) << m.error().message();
+    if (coefficients == 4)
+      EXPECT_TRUE(m->warnings().empty());
+    else
+      EXPECT_EQ(m->warnings(), (std::vector<std::string>{"node 0 ai.onnx.ml.LinearClassifier: 6 coefficients for 2 "
+                                                         "targets and 2 features: the first 4 are used, as ONNX "
+                                                         "Runtime does"}));
+    auto session = Session::create(*m);
+    ASSERT_TRUE(session.ok());
+    const std::array<float, 2> values{1, 10};
+    const Datum x = Tensor::from<float>(DType::kF32, Shape{1, 2}, values);
+    const auto out = session->run({&x, 1});
+    ASSERT_TRUE(out.ok()) << out.error().message();
+    EXPECT_EQ((*out)[0].tensor.data<int64_t>()[0], 9);
+    EXPECT_EQ((*out)[1].tensor.data<float>()[0], 21.5f);
+    EXPECT_EQ((*out)[1].tensor.data<float>()[1], 42.5f);
+  }
+  EXPECT_FALSE(load(linear_classifier(3)).ok());
+}
+
 }  // namespace
 }  // namespace smelt::onnx

@@ -12,6 +12,8 @@ void Builder::at(std::string origin, std::string name, std::string where) {
   where_ = std::move(where);
 }
 
+void Builder::warn(const std::string& text) { module_.warnings.push_back(Cat(where_, " ", origin_, ": ", text)); }
+
 ValueId Builder::input(const std::string& name, const ValueType& type) {
   const ValueId id = value(name, type);
   graph().inputs.push_back(id);

@@ -19,6 +19,8 @@ class Builder {
 
   /// Origin and location for the nodes added from now on.
   void at(std::string origin, std::string name, std::string where);
+  /// Adds to Module::warnings what the reader noticed at the current location.
+  void warn(const std::string& text);
   /// Index of Module::partitions for the nodes added from now on; -1: none.
   void in_partition(int partition) { partition_ = partition; }
 
