@@ -17,8 +17,8 @@ _smelt() {
     case "$command" in
       run) COMPREPLY=($(compgen -W "$common --input --output-dir --backend --device --device-storage --fp16 --threads --invokes --method --data --seed --limit-memory --limit-seconds --limit-steps --image --labels --top --mean --std" -- "$cur")) ;;
       inspect) COMPREPLY=($(compgen -W "$common --json --html --nodes --data --backend --device --device-storage --fp16" -- "$cur")) ;;
-      bench) COMPREPLY=($(compgen -W "$common --input --backend --device --device-storage --fp16 --threads --runs --warmup --method --data --seed --profile --json" -- "$cur")) ;;
-      verify) COMPREPLY=($(compgen -W "$common --backend --device --device-storage --fp16 --rtol --atol --threads --data --limit-seconds" -- "$cur")) ;;
+      bench) COMPREPLY=($(compgen -W "$common --input --backend --device --device-storage --fp16 --threads --runs --warmup --method --data --seed --limit-memory --limit-seconds --profile --json" -- "$cur")) ;;
+      verify) COMPREPLY=($(compgen -W "$common --backend --device --device-storage --fp16 --rtol --atol --threads --data --limit-memory --limit-seconds" -- "$cur")) ;;
       devices) COMPREPLY=($(compgen -W "$common --json" -- "$cur")) ;;
       bundle) COMPREPLY=($(compgen -W "$common --method --inputs --expected --record --add --format --backend --device --device-storage --fp16 --data --output" -- "$cur")) ;;
     esac

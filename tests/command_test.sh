@@ -71,6 +71,9 @@ status 1 'empty_file: not an image' run "$model" --image empty_file
 status 1 'mean of 2 channels, input .* has 1' run "$model" --image "$picture" --mean 1,2
 status 1 'took longer than its time limit' run "$model" --limit-seconds 1e-9 --output-dir never
 status 1 'needs more than 1 bytes' run "$model" --limit-memory 1 --output-dir never
+status 1 'needs more than 1 bytes' bench "$model" --limit-memory 1
+status 1 'took longer than its time limit' bench "$model" --limit-seconds 1e-9
+status 1 'needs more than 1 bytes' verify "$digits/digits.bpte" --limit-memory 1
 status 1 'no test sets that --add could keep' bundle "$program" --add -o never
 status 1 'not a bundled program, nothing to compare' verify "$model"
 status 1 'nothing to verify' verify empty_folder

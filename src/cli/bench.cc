@@ -22,6 +22,7 @@ namespace {
 struct BenchOptions {
   std::string model, method, profile;
   Target target;
+  Limits limits;
   std::vector<std::string> inputs, data;
   int threads = 1, runs = 20, warmup = 3;
   uint64_t seed = 0;
@@ -81,16 +82,15 @@ Result<std::vector<double>> measure(Session& session, const std::vector<Datum>& 
 }
 
 Status bench(const BenchOptions& o) {
-  LoadOptions load;
-  load.data_files = o.data;
   const double t0 = seconds();
-  SMELT_ASSIGN(Model model, Model::load(o.model, load));
+  SMELT_ASSIGN(Model model, load_model(o.model, o.data));
   SessionOptions so;
   o.target.apply(so);
   so.threads = o.threads;
   so.method = o.method;
   so.seed = o.seed;
   so.profile = !o.profile.empty();
+  o.limits.apply(so);
   SMELT_ASSIGN(Session session, Session::create(model, so));
   const double t1 = seconds();
   SMELT_ASSIGN(auto inputs, gather_inputs(model, o.method, o.inputs, o.seed));
@@ -140,6 +140,7 @@ void add_bench(CLI::App& app, int& status) {
   c->add_option("--method", o->method, "Method of a program (default: the first)")->type_name("NAME");
   add_data(*c, o->data);
   add_seed(*c, o->seed);
+  add_limits(*c, o->limits);
   c->add_option("--profile", o->profile, "Write time per operator as JSON to FILE and print the slowest")
       ->type_name("FILE");
   c->add_flag("--json", o->json, "One JSON object with the figures");

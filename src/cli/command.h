@@ -22,6 +22,19 @@ struct Target {
   void apply(SessionOptions& options) const;
 };
 
+/// What a run may use; 0: the default.
+struct Limits {
+  size_t memory = 0;  ///< bytes beyond the weights
+  double seconds = 0;
+  void apply(SessionOptions& options) const {
+    options.limit_memory = memory;
+    options.limit_seconds = seconds;
+  }
+};
+
+/// The options --limit-memory and --limit-seconds; precondition: `limits` outlives the parsing.
+void add_limits(CLI::App& command, Limits& limits);
+
 /// The options --backend, --device, --device-storage and --fp16; precondition: `target` outlives the parsing.
 void add_target(CLI::App& command, Target& target);
 

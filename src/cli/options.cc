@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cli/command.h"
 #include "cli/output.h"
 
 namespace smelt::cli {
@@ -109,8 +110,14 @@ void add_seed(CLI::App& command, uint64_t& seed) {
       ->capture_default_str();
 }
 
-void add_limit_seconds(CLI::App& command, double& seconds) {
-  command.add_option("--limit-seconds", seconds, "Time limit of a run in seconds (0: none)")
+void add_limits(CLI::App& command, Limits& limits) {
+  command
+      .add_option("--limit-memory", limits.memory,
+                  "Memory limit beyond the weights, in bytes (0: scales with the model)")
+      ->check(at_least_zero())
+      ->type_name("BYTES")
+      ->capture_default_str();
+  command.add_option("--limit-seconds", limits.seconds, "Time limit of a run in seconds (0: none)")
       ->check(at_least_zero())
       ->type_name("S")
       ->capture_default_str();

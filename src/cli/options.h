@@ -26,7 +26,6 @@ CLI::Option* add_inputs(CLI::App& command, std::vector<std::string>& inputs);
 void add_threads(CLI::App& command, int& threads);
 void add_data(CLI::App& command, std::vector<std::string>& files);
 void add_seed(CLI::App& command, uint64_t& seed);
-void add_limit_seconds(CLI::App& command, double& seconds);
 
 /// "run --input x.npy model.onnx": an --input takes all that follows it, so the model may be among them, as the last.
 /// Without a model: wrong usage (throws CLI::RequiredError).

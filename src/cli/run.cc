@@ -27,8 +27,7 @@ struct RunOptions {
   ImageOptions image;
   int threads = 1, invokes = 1, top = 5;
   uint64_t seed = 0;
-  size_t limit_memory = 0;
-  double limit_seconds = 0;
+  Limits limits;
   uint64_t limit_steps = 0;
 };
 
@@ -109,17 +108,14 @@ Result<std::vector<std::vector<Datum>>> inputs_of(const RunOptions& o, const Mod
 }
 
 Status run(RunOptions o) {
-  LoadOptions load;
-  load.data_files = o.data;
-  SMELT_ASSIGN(Model model, Model::load(o.model, load));
+  SMELT_ASSIGN(Model model, load_model(o.model, o.data));
   SessionOptions so;
   o.target.apply(so);
   so.threads = o.threads;
   if (o.methods.empty()) o.methods.emplace_back();
   so.method = o.methods.back();
   so.seed = o.seed;
-  so.limit_memory = o.limit_memory;
-  so.limit_seconds = o.limit_seconds;
+  o.limits.apply(so);
   so.limit_steps = o.limit_steps;
   SMELT_ASSIGN(Session session, Session::create(model, so));
   SMELT_ASSIGN(const auto inputs, inputs_of(o, model));
@@ -165,12 +161,7 @@ void add_run(CLI::App& app, int& status) {
       ->type_name("NAME");
   add_data(*c, o->data);
   add_seed(*c, o->seed);
-  c->add_option("--limit-memory", o->limit_memory,
-                "Memory limit beyond the weights, in bytes (0: scales with the model)")
-      ->check(at_least_zero())
-      ->type_name("BYTES")
-      ->capture_default_str();
-  add_limit_seconds(*c, o->limit_seconds);
+  add_limits(*c, o->limits);
   c->add_option("--limit-steps", o->limit_steps,
                 "Limit of executed operators, those of loops each time (0: scales with the model)")
       ->check(at_least_zero())

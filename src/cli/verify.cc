@@ -28,7 +28,8 @@ struct VerifyOptions {
   std::vector<std::string> paths, data;
   Target target;
   int threads = 1;
-  double rtol = -1, atol = -1, limit_seconds = 0;
+  Limits limits;
+  double rtol = -1, atol = -1;
 };
 
 /// Counts verdicts and prints a line for each.
@@ -73,7 +74,7 @@ class Verifier {
     load_.data_files = o.data;
     o.target.apply(session_);
     session_.threads = o.threads;
-    session_.limit_seconds = o.limit_seconds;
+    o.limits.apply(session_);
     rule_.given = o.rtol >= 0 || o.atol >= 0;
     if (o.rtol >= 0) tolerance_.rtol = rule_.rtol = o.rtol;
     if (o.atol >= 0) tolerance_.atol = rule_.atol = o.atol;
@@ -221,7 +222,7 @@ void add_verify(CLI::App& app, int& status) {
   add_target(*c, o->target);
   add_threads(*c, o->threads);
   add_data(*c, o->data);
-  add_limit_seconds(*c, o->limit_seconds);
+  add_limits(*c, o->limits);
   c->footer(
       "Prints a line a test and 'N passed, N failed, N skipped'.\n"
       "Exit status: 0 everything matched, 3 something did not, 1 a file is broken.\n"

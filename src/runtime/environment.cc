@@ -1,5 +1,7 @@
 #include "runtime/environment.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <string>
@@ -36,6 +38,12 @@ Extent measure(std::span<const Datum> values) {
   return e;
 }
 
+/// Half of the machine's memory in bytes.
+uint64_t half_of_memory() {
+  const long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+  return pages > 0 && page > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(page) / 2 : 0;
+}
+
 }  // namespace
 
 ModelSize size_of(const Module& module) {
@@ -46,6 +54,12 @@ ModelSize size_of(const Module& module) {
     for (const Value& v : g.values)
       if (v.constant && seen.insert(v.constant.get()).second) size.constants += v.constant->bytes();
   }
+  const uint64_t most = half_of_memory();
+  for (const Method& m : module.methods) {
+    uint64_t planned = 0;
+    for (const uint64_t bytes : m.planned) planned = std::min(most, planned + std::min(most, bytes));
+    size.planned = std::max(size.planned, static_cast<size_t>(planned));
+  }
   return size;
 }
 
@@ -55,9 +69,9 @@ void RunControl::begin(const SessionOptions& o, const ModelSize& model, std::spa
   steps_ = 0;
   held_ = 0;
   max_steps_ = o.limit_steps ? o.limit_steps : 1'000'000 + 16'384 * model.nodes + (given + model.constants) / 16;
-  max_held_ = o.limit_memory ? o.limit_memory : (size_t{1} << 30) + 64 * given + 16 * model.constants;
+  max_held_ = o.limit_memory ? o.limit_memory : (size_t{1} << 30) + 64 * given + 16 * model.constants + model.planned;
   max_grown_ = o.limit_memory ? o.limit_memory : (size_t{24} << 20) + 4 * (given + model.constants);
-  max_body_ = o.limit_memory ? o.limit_memory : (size_t{96} << 20) + 64 * given + 16 * model.constants;
+  max_body_ = o.limit_memory ? o.limit_memory : (size_t{96} << 20) + 64 * given + 16 * model.constants + model.planned;
   std::fill(first_entry_.begin(), first_entry_.end(), 0);
   constexpr double kForever = 1e9;  // what no clock counts to
   timed_ = o.limit_seconds > 0 && o.limit_seconds < kForever;

@@ -18,6 +18,8 @@ namespace smelt {
 struct ModelSize {
   size_t nodes = 0;      ///< of all graphs
   size_t constants = 0;  ///< bytes
+  /// Bytes that the file itself plans for the activations of its largest method, up to half of the machine's memory.
+  size_t planned = 0;
 };
 ModelSize size_of(const Module& module);
 
@@ -26,11 +28,11 @@ enum class GraphRole : uint8_t { kEntry, kBody };
 
 /// Limits and cancellation of one run; shared by all graphs that it enters.
 ///
-/// Where the options give no limit, a run may hold 1 GiB + 64 bytes an input byte + 16 bytes a constant byte, and take
-/// 10^6 steps + 16,384 a node + one for each 16 bytes of inputs and constants. A step is one node; entering a graph
-/// costs one for each KiB or 8 elements of a sequence that it is handed, work that a body hands to a device 64. So a
-/// small model that loops for ever, or whose loop gathers data without end, is stopped soon, while a large one may
-/// decode thousands of tokens.
+/// Where the options give no limit, a run may hold 1 GiB + 64 bytes an input byte + 16 bytes a constant byte + what the
+/// file plans, and take 10^6 steps + 16,384 a node + one for each 16 bytes of inputs and constants. A step is one node;
+/// entering a graph costs one for each KiB or 8 elements of a sequence that it is handed, work that a body hands to a
+/// device 64. So a small model that loops for ever, or whose loop gathers data without end, is stopped soon, while a
+/// large one may decode thousands of tokens.
 class RunControl {
  public:
   void begin(const SessionOptions& options, const ModelSize& model, std::span<const Datum> inputs);
