@@ -102,7 +102,9 @@ void print_memory(const json& r) {
   for (const auto& m : r["methods"]) {
     const std::string label = r["methods"].size() > 1 ? fmt::format("{}: ", printable(m["name"])) : "";
     const auto& g = r["graphs"][m["graph"].get<size_t>()];
-    if (g.contains("plan_error"))
+    if (m.contains("refusal"))
+      say("{}can't run\n", label);
+    else if (g.contains("plan_error"))
       say("{}no plan for unknown dimensions at their bound or 1: {}\n", label, printable(g["plan_error"]));
     else
       say("{}activations {} (lower bound {})\n", label, human_bytes(number(g, "arena_bytes")),
@@ -169,6 +171,7 @@ void print_text(const json& r, bool nodes) {
   say("\n");
   for (const auto& m : r["methods"]) {
     if (r["methods"].size() > 1) say("method {}\n", printable(m["name"]));
+    if (m.contains("refusal")) say("can't run: {}\n", printable(m["refusal"]));
     print_ports("input", m["inputs"]);
     print_ports("output", m["outputs"]);
   }
@@ -188,9 +191,7 @@ void print_text(const json& r, bool nodes) {
 }
 
 Status inspect(const InspectOptions& o) {
-  LoadOptions load;
-  load.data_files = o.data;
-  SMELT_ASSIGN(Model model, Model::load(o.model, load));
+  SMELT_ASSIGN(Model model, load_model(o.model, o.data));
   SessionOptions on;
   o.target.apply(on);
   SMELT_ASSIGN(const json r, describe_model(model, on, o.optimised));

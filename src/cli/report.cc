@@ -263,6 +263,7 @@ Result<json> describe_model(const Model& model, const SessionOptions& on, bool o
     for (ValueId id : g.inputs) in.push_back(port_json(g, id));
     for (ValueId id : g.outputs) out.push_back(port_json(g, id));
     methods.push_back({{"name", method.name}, {"graph", method.graph}, {"inputs", in}, {"outputs", out}});
+    if (!method.refusal.empty()) methods.back()["refusal"] = method.refusal;
     if (!method.planned.empty()) methods.back()["planned_bytes"] = method.planned;
   }
   std::set<const void*> counted;

@@ -46,7 +46,10 @@ Session::~Session() = default;
 namespace {
 
 Result<int> graph_of(const Module& module, const std::string& method) {
-  if (const Method* found = module.find_method(method)) return found->graph;
+  if (const Method* found = module.find_method(method)) {
+    if (!found->refusal.empty()) return Unsupported(module.name, ": ", found->refusal);
+    return found->graph;
+  }
   std::string known;
   for (const Method& m : module.methods) known += Cat(known.empty() ? "" : ", ", m.name);
   return InvalidInput("no method '", method, "'; the model has: ", known);

@@ -9,7 +9,7 @@
 
 namespace smelt {
 
-/// Writes a program of one method value by value.
+/// Writes a program value by value. Its methods are written one after another, each with values of its own.
 class ProgramWriter {
  public:
   int tensor(std::vector<int32_t> sizes, uint32_t offset, fb::et::ScalarType type = fb::et::ScalarType::FLOAT,
@@ -25,6 +25,9 @@ class ProgramWriter {
   int integer(int64_t v) { return add(fb::et::KernelTypes::Int, fb::et::CreateInt(b_, v).Union()); }
   int real(double v) { return add(fb::et::KernelTypes::Double, fb::et::CreateDouble(b_, v).Union()); }
   int boolean(bool v) { return add(fb::et::KernelTypes::Bool, fb::et::CreateBool(b_, v).Union()); }
+  int int_list(std::vector<int64_t> values) {  ///< of values that integer() made
+    return add(fb::et::KernelTypes::IntList, fb::et::CreateIntListDirect(b_, &values).Union());
+  }
   int null() { return add(fb::et::KernelTypes::Null, fb::et::CreateNull(b_).Union()); }
   int text(const char* v) { return add(fb::et::KernelTypes::String, fb::et::CreateStringDirect(b_, v).Union()); }
 
@@ -45,15 +48,36 @@ class ProgramWriter {
     constants_.push_back(bytes);
   }
 
-  std::vector<uint8_t> finish(std::vector<int32_t> inputs, std::vector<int32_t> outputs) {
+  /// A call of a delegate whose blob is inline and has four bytes.
+  void delegate(const char* backend, std::vector<int32_t> args) {
+    delegates_.push_back(fb::et::CreateBackendDelegateDirect(
+        b_, backend, fb::et::CreateBackendDelegateDataReference(b_, fb::et::DataLocation::INLINE, 0)));
+    instruction(fb::et::InstructionArguments::DelegateCall,
+                fb::et::CreateDelegateCallDirect(b_, static_cast<int32_t>(delegates_.size()) - 1, &args).Union());
+  }
+
+  /// Ends the method that was written last. `planned`: bytes of the memory for its activations.
+  void end_method(const char* name, std::vector<int32_t> inputs, std::vector<int32_t> outputs, int64_t planned = 4096) {
     std::vector<flatbuffers::Offset<fb::et::Chain>> chains{
         fb::et::CreateChainDirect(b_, nullptr, nullptr, &instructions_)};
-    std::vector<int64_t> memory{0, 4096};
-    std::vector<flatbuffers::Offset<fb::et::ExecutionPlan>> plans{fb::et::CreateExecutionPlanDirect(
-        b_, "forward", 0, &values_, &inputs, &outputs, &chains, &operators_, nullptr, &memory)};
+    std::vector<int64_t> memory{0, planned};
+    plans_.push_back(fb::et::CreateExecutionPlanDirect(b_, name, 0, &values_, &inputs, &outputs, &chains, &operators_,
+                                                       &delegates_, &memory));
+    values_.clear();
+    operators_.clear();
+    instructions_.clear();
+    delegates_.clear();
+  }
+
+  /// Ends the method "forward" and the program.
+  std::vector<uint8_t> finish(std::vector<int32_t> inputs, std::vector<int32_t> outputs, int64_t planned = 4096) {
+    end_method("forward", std::move(inputs), std::move(outputs), planned);
     std::vector<flatbuffers::Offset<fb::et::Buffer>> buffers{fb::et::CreateBuffer(b_)};
     for (const auto& c : constants_) buffers.push_back(fb::et::CreateBufferDirect(b_, &c));
-    const auto root = fb::et::CreateProgramDirect(b_, 0, &plans, &buffers);
+    const std::vector<uint8_t> blob(4);
+    std::vector<flatbuffers::Offset<fb::et::BackendDelegateInlineData>> blobs{
+        fb::et::CreateBackendDelegateInlineDataDirect(b_, &blob)};
+    const auto root = fb::et::CreateProgramDirect(b_, 0, &plans_, &buffers, &blobs);
     b_.Finish(root, "ET12");
     return std::vector<uint8_t>(b_.GetBufferPointer(), b_.GetBufferPointer() + b_.GetSize());
   }
@@ -71,6 +95,8 @@ class ProgramWriter {
   std::vector<flatbuffers::Offset<fb::et::EValue>> values_;
   std::vector<flatbuffers::Offset<fb::et::Operator>> operators_;
   std::vector<flatbuffers::Offset<fb::et::Instruction>> instructions_;
+  std::vector<flatbuffers::Offset<fb::et::BackendDelegate>> delegates_;
+  std::vector<flatbuffers::Offset<fb::et::ExecutionPlan>> plans_;
   std::vector<std::vector<uint8_t>> constants_;
 };
 

@@ -197,11 +197,10 @@ Status BlockLowering::call(const Instruction& in) {
   return Ok();
 }
 
-/// The delegate's entry among the module's partitions; calls of one delegate share it.
-int BlockLowering::partition(const Instruction& in, const DelegateCall& call) {
+int BlockLowering::partition(uint32_t delegate, std::string backend, size_t blob_bytes) {
   auto& list = m_.module.partitions;
-  const auto [entry, fresh] = m_.partitions.emplace(in.delegate, static_cast<int>(list.size()));
-  if (fresh) list.push_back({Cat(m_.plan.name, ", delegate ", in.delegate), call.backend, call.blob.size()});
+  const auto [entry, fresh] = m_.partitions.emplace(delegate, static_cast<int>(list.size()));
+  if (fresh) list.push_back({Cat(m_.plan.name, ", delegate ", delegate), std::move(backend), blob_bytes});
   return entry->second;
 }
 
@@ -230,7 +229,7 @@ Status BlockLowering::delegate(const Instruction& in) {
     a.dim_order = v.dim_order;
     call.args.push_back(std::move(a));
   }
-  builder_.in_partition(partition(in, call));
+  builder_.in_partition(partition(in.delegate, call.backend, call.blob.size()));
   const auto lowered = lower_delegate(builder_, call);
   builder_.in_partition(-1);
   SMELT_ASSIGN(const DelegateResults results, lowered);

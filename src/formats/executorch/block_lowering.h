@@ -42,6 +42,8 @@ class BlockLowering {
   void bind_view(int32_t at, int32_t of, ValueId value);
   /// The memory of `at` takes new contents: its views see them.
   void write(int32_t at, ValueId value);
+  /// The entry of a delegate of the method among the module's partitions; calls of one delegate share it.
+  int partition(uint32_t delegate, std::string backend, size_t blob_bytes);
 
  private:
   struct Binding {
@@ -64,7 +66,6 @@ class BlockLowering {
   Status step(size_t at);
   Status call(const Instruction& in);
   Status delegate(const Instruction& in);
-  int partition(const Instruction& in, const DelegateCall& call);
   Status move(const Instruction& in);
   Status view(const Instruction& in);
   Result<aten::Arg> argument(int32_t at);

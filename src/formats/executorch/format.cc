@@ -1,4 +1,5 @@
-// The ExecuTorch program as a format: every method of a program becomes a graph.
+// The ExecuTorch program as a format: every method of a program becomes a graph. A method that needs an operator or a
+// delegate that smelt lacks is listed and does not run; the others do.
 #include "formats/format.h"
 
 #include <algorithm>
@@ -101,6 +102,22 @@ Status raise_method(MethodContext& context, int graph) {
   return add_outputs(block, context.plan);
 }
 
+/// Leaves of a method that can't run its inputs, as far as they have a type, and its delegates.
+void keep_signature(MethodContext& context, int graph) {
+  Module& module = context.module;
+  module.graphs.resize(static_cast<size_t>(graph));
+  module.graphs.push_back({.name = context.plan.name});
+  BlockLowering block(context, graph);
+  (void)add_inputs(block, context.plan);
+  module.graphs.back().nodes.clear();
+  const auto* delegates = context.plan.table->delegates();
+  for (uint32_t i = 0; delegates && i < delegates->size(); ++i) {
+    const auto* table = delegates->Get(i);
+    const auto blob = context.file.delegate_data(table->processed());
+    block.partition(i, table->id() ? table->id()->str() : "", blob.ok() ? blob->size() : 0);
+  }
+}
+
 Result<Module> load(const Source& source) {
   SMELT_ASSIGN(const auto file, ProgramFile::parse(source));
   Module module;
@@ -114,14 +131,23 @@ Result<Module> load(const Source& source) {
   }
   SMELT_TRY(find_states(module, plans));
   const size_t most = source.options ? source.options->max_nodes : 2'000'000;
+  Status first_refusal = Ok();
+  size_t refused = 0;
   for (const Plan& plan : plans) {
-    const int graph = static_cast<int>(module.graphs.size());
+    Method method{plan.name, static_cast<int>(module.graphs.size()), planned_memory(*plan.table)};
     module.graphs.push_back({.name = plan.name});
     // Loops may be raised several times until their shapes settle.
     MethodContext context{module, *file, plan, std::min(most, 10'000 + 32 * plan.code.size()), {}};
-    if (auto s = raise_method(context, graph); !s.ok()) return s.error().within(Cat("method '", plan.name, "'"));
-    module.methods.push_back({plan.name, graph, planned_memory(*plan.table)});
+    if (auto s = raise_method(context, method.graph); !s.ok()) {
+      const Error error = s.error().within(Cat("method '", plan.name, "'"));
+      if (error.code() != ErrorCode::kUnsupported) return error;
+      if (refused++ == 0) first_refusal = error;
+      method.refusal = error.message();
+      keep_signature(context, method.graph);
+    }
+    module.methods.push_back(std::move(method));
   }
+  if (refused == plans.size()) return first_refusal.error();
   module.parts = file_parts(*file);
   module.metadata.emplace_back("version", Cat(file->program().version()));
   return module;

@@ -56,6 +56,75 @@ TEST(ExecutorchProgram, ConstantsInAnotherDimOrder) {
   EXPECT_EQ(run(s, {floats({2, 2}, {0, 0, 10, 10})}), (std::vector<float>{1, 2, 13, 14}));
 }
 
+/// get_number() gives a constant; forward(x) calls a delegate that smelt lacks, or is y = x + x when `known`.
+std::vector<uint8_t> two_methods(bool known, const char* number_op = "aten::clone") {
+  ProgramWriter w;
+  w.constant({42});
+  const int c = w.tensor({1}, 0, et::ScalarType::FLOAT, 1), format = w.null(), y = w.tensor({1}, 64);
+  w.call(number_op, "out", {c, format, y, y});
+  w.end_method("get_number", {}, {y});
+  const int x = w.tensor({2, 2}, 0), alpha = w.integer(1), z = w.tensor({2, 2}, 64);
+  if (known)
+    w.call("aten::add", "out", {x, x, alpha, z, z});
+  else
+    w.delegate("QnnBackend", {x, z});
+  return w.finish({x}, {z});
+}
+
+TEST(ExecutorchProgram, AMethodThatCannotRunLeavesTheOthers) {
+  const auto bytes = two_methods(false);
+  const auto model = load(bytes);
+  ASSERT_TRUE(model.ok()) << model.error().message();
+  EXPECT_EQ(model->methods(), (std::vector<std::string>{"get_number", "forward"}));
+  auto s = Session::create(*model);
+  ASSERT_TRUE(s.ok());
+  EXPECT_EQ(run(*s, {}), (std::vector<float>{42}));
+  const char* why = "test: method 'forward': instruction 0: delegate 0: no delegate 'QnnBackend'";
+  const auto refused = Session::create(*model, {.method = "forward"});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code(), ErrorCode::kUnsupported);
+  EXPECT_EQ(refused.error().message().find(why), 0u) << refused.error().message();
+  const std::vector<Datum> inputs{floats({2, 2}, {1, 2, 3, 4})};
+  const auto out = s->run("forward", inputs);
+  ASSERT_FALSE(out.ok());
+  EXPECT_EQ(out.error().message().find(why), 0u) << out.error().message();
+  ASSERT_EQ(model->inputs("forward").size(), 1u);
+  EXPECT_EQ(model->inputs("forward")[0].shape, (Shape{2, 2}));
+  ASSERT_EQ(model->module().partitions.size(), 1u);
+  EXPECT_EQ(model->module().partitions[0].backend, "QnnBackend");
+}
+
+TEST(ExecutorchProgram, OneMethodMustBeAbleToRun) {
+  EXPECT_TRUE(load(two_methods(true)).ok());
+  EXPECT_TRUE(load(two_methods(true, "aten::no_such_operator")).ok());
+  const auto none = load(two_methods(false, "aten::no_such_operator"));
+  ASSERT_FALSE(none.ok());
+  EXPECT_NE(none.error().message().find("method 'get_number'"), std::string::npos) << none.error().message();
+}
+
+/// y = a vector of ones of `elements`, in a program that plans `planned` bytes.
+std::vector<uint8_t> ones(int32_t elements, int64_t planned) {
+  ProgramWriter w;
+  const int size = w.int_list({w.integer(elements)}), y = w.tensor({elements}, 0);
+  w.call("aten::ones", "out", {size, y, y});
+  return w.finish({}, {y}, planned);
+}
+
+TEST(ExecutorchProgram, TheDefaultMemoryLimitHoldsWhatTheFilePlans) {
+  constexpr int32_t kElements = 300 << 20;  // more than 1 GiB of floats
+  const auto prepare = [](const std::vector<uint8_t>& bytes) {
+    const auto model = load(bytes);
+    EXPECT_TRUE(model.ok()) << model.error().message();
+    auto session = Session::create(*model);
+    return session->prepare({});  // lays the memory out and touches none
+  };
+  const auto refused = prepare(ones(kElements, 4096));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message().find("bytes of memory"), std::string::npos) << refused.error().message();
+  const auto planned = prepare(ones(kElements, int64_t{4} * kElements));
+  EXPECT_TRUE(planned.ok()) << planned.error().message();
+}
+
 /// y = x > 0 everywhere ? -x : x * x, as torch.cond is emitted.
 std::vector<uint8_t> branches(int end = 7) {
   ProgramWriter w;
