@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-MODELS = (".tflite", ".onnx", ".pte", ".xnn", ".vkd", ".bp", ".bpte")
+MODELS = (".tflite", ".onnx", ".pte", ".xnn", ".vkd", ".bp", ".bpte", ".ort")
 
 
 def mutate(data, rng):

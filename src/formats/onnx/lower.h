@@ -154,6 +154,8 @@ class NodeContext : public LoweringContext {
   bool has_attr(std::string_view name) const { return find_attr(name) != nullptr; }
   int64_t i(std::string_view name, int64_t def = 0);
   bool flag(std::string_view name, bool def = false) { return i(name, def) != 0; }
+  /// An error unless the integer attribute is absent or has the value.
+  void only(std::string_view name, int64_t value);
   double f(std::string_view name, double def = 0);
   std::string s(std::string_view name, const std::string& def = "");
   std::vector<int64_t> ints(std::string_view name);

@@ -38,6 +38,7 @@ ValueId activated(NodeContext& n, ValueId h, ValueId linear) {
   const bool limited = n.has_attr("swiglu_limit");
   const double limit = n.f("swiglu_limit", 0);
   const int64_t fusion = n.i("swiglu_fusion", 0);
+  n.only("swiglu_limit_after_activation", 0);
   if (act == "swiglu") {
     ValueId gate = h;
     if (fusion != 0) {

@@ -307,6 +307,12 @@ constexpr OpEntry kOps[] = {
 }  // namespace
 
 void lower_causal_conv(NodeContext& n) {
+  for (const char* name : {"channels_last", "input_channel_offset", "input_channels", "state_length",
+                           "state_update_capacity", "state_window"})
+    n.only(name, 0);
+  n.only("dilation", 1);
+  n.only("ndim", 1);
+  n.only("state_channels_last", -1);
   // x and the carried state joined along time, then a depthwise convolution without padding.
   const ValueId x = n.in(0), w = n.in(1);
   const ValueType wt = n.type(w);

@@ -46,6 +46,12 @@ void lower_recurrent(NodeContext& n) {
   a.input_forget = n.flag("input_forget");
   a.clip = n.f("clip", 0);
   read_activations(n, a);
+  // The default of an RNN lists the activations of two directions, and ONNX Runtime writes it out.
+  if (a.cell == Cell::kRnn && !(a.forward && a.backward) && a.activations.size() == 2) {
+    a.activations.pop_back();
+    a.alpha.pop_back();
+    a.beta.pop_back();
+  }
   std::vector<ValueId> in{x, w, r, n.opt(3), n.opt(4), n.opt(5)};
   if (a.cell == Cell::kLstm) {
     in.push_back(n.opt(6));

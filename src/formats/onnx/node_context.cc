@@ -143,6 +143,10 @@ int64_t NodeContext::i(std::string_view name, int64_t def) {
   const AttributeProto* a = of_type(*this, name, AttributeProto::kInt, "an integer");
   return a ? a->i : def;
 }
+void NodeContext::only(std::string_view name, int64_t value) {
+  if (const int64_t given = i(name, value); given != value)
+    unsupported("attribute '", name, "' is ", given, "; only ", value, " is supported");
+}
 double NodeContext::f(std::string_view name, double def) {
   const AttributeProto* a = of_type(*this, name, AttributeProto::kFloat, "a float");
   return a ? static_cast<double>(a->f) : def;

@@ -190,7 +190,7 @@ Result<Tensor> TensorReader::read_sparse(const SparseTensorProto& proto, size_t 
   SMELT_ASSIGN(const Tensor values, read(proto.values));
   SMELT_ASSIGN(const Tensor indices, read(proto.indices));
   SMELT_ASSIGN(const Shape shape, checked_shape(proto.dims));
-  if (indices.dtype() != DType::kI64) return InvalidModel("sparse indices are not int64");
+  if (!is_integer(indices.dtype())) return InvalidModel("sparse indices are ", to_string(indices.dtype()));
   if (values.rank() != 1)
     return InvalidModel("sparse values have shape ", values.shape().str(), ", one dimension expected");
   const int64_t n = values.dim(0);
@@ -206,7 +206,7 @@ Result<Tensor> TensorReader::read_sparse(const SparseTensorProto& proto, size_t 
   for (int64_t i = 0; i < n; ++i) {
     int64_t at = 0;
     for (int k = 0; k < (linear ? 1 : shape.rank()); ++k) {
-      const int64_t index = indices.data<int64_t>()[linear ? i : i * shape.rank() + k];
+      const int64_t index = get_int(indices, linear ? i : i * shape.rank() + k);
       const int64_t end = linear ? shape.elements() : shape[k];
       if (index < 0 || index >= end) return InvalidModel("sparse index ", index, " is not in [0, ", end, ")");
       at += linear ? index : index * strides[k];
