@@ -26,6 +26,22 @@ struct DetectionAttrs : Attrs {
                iou_threshold, y_scale, x_scale, h_scale, w_scale)
 };
 
+/// The affine map from the pixels of a crop to those of an image, such that the crop shows a group of landmarks
+/// upright.
+struct LandmarksMatrixAttrs : Attrs {
+  /// False: MediaPipe's Landmarks2TransformMatrix version 1, whose map goes through coordinates in [-1, 1] and which
+  /// knows angles up to a half turn. True: version 2.
+  bool version2 = false;
+  int64_t left = 0, right = 0;  ///< landmarks whose connection becomes level
+  std::vector<int64_t> subset;  ///< landmarks that the crop shows
+  int64_t crop_height = 1, crop_width = 1;
+  double scale_x = 1, scale_y = 1;                       ///< the crop's size in units of the subset's
+  int64_t image_height = 1, image_width = 1, range = 1;  ///< version 1; landmarks lie in [0, range]
+  double rotation = 0;                                   ///< version 2: angle of the connection in the crop
+  SMELT_FIELDS(version2, left, right, subset, crop_height, crop_width, scale_x, scale_y, image_height, image_width,
+               range, rotation)
+};
+
 struct GridPriorsAttrs : Attrs {
   int64_t stride = 1;
   double offset = 0.5;

@@ -43,7 +43,10 @@ struct AdaptivePoolAttrs : Attrs {
 
 struct MaxUnpoolAttrs : Attrs {
   std::vector<int64_t> kernel, strides, pads;
-  SMELT_FIELDS(kernel, strides, pads)
+  /// MediaPipe's MaxUnpooling2D: x [N, H, W, C] -> y [N, H * kernel, W * kernel, C]. The indices are reals that count
+  /// row by row within the window; those that lead out of y have no effect. `pads` is empty: SAME's rule gives them.
+  bool in_window = false;
+  SMELT_FIELDS(kernel, strides, pads, in_window)
 };
 
 /// The shape that pooled to x: what the indices of unpooling refer to. -1 where x's is.

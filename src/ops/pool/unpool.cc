@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <cmath>
 
+#include "base/checked.h"
 #include "ops/common/operands.h"
 #include "ops/pool/pool.h"
 #include "tensor/numeric.h"
@@ -29,11 +31,66 @@ Result<Shape> unpooled_shape(const MaxUnpoolAttrs& a, const Shape& x) {
   return y;
 }
 
+namespace {
+
+Result<Shape> windows_shape(const MaxUnpoolAttrs& a, const Shape& x) {
+  if (x.rank() != 4) return InvalidModel("the input of unpooling has rank ", x.rank(), ", 4 expected");
+  Shape y = x;
+  for (int i = 0; i < 2; ++i) {
+    if (x[i + 1] < 0) continue;
+    const auto size = checked_mul(x[i + 1], a.kernel[static_cast<size_t>(i)]);
+    if (!size) return InvalidModel("sizes of unpooling are out of range");
+    y[i + 1] = *size;
+  }
+  return y;
+}
+
+/// reference_MaxUnpool() for indices within windows.
+Status unpool_windows(KernelContext& ctx, const MaxUnpoolAttrs& a) {
+  const Tensor &x = ctx.input(0), &indices = ctx.input(1);
+  Tensor& y = ctx.output(0);
+  if (x.dtype() != DType::kF32 || indices.dtype() != DType::kF32)
+    return Unsupported("unpooling by windows of ", to_string(x.dtype()), " and ", to_string(indices.dtype()));
+  if (!(indices.shape() == x.shape()))
+    return InvalidInput("indices have shape ", indices.shape().str(), ", the input ", x.shape().str());
+  const int64_t channels = x.dim(3), height = y.dim(1), width = y.dim(2);
+  const auto first = [&](int i) {
+    const auto u = static_cast<size_t>(i);
+    return -std::max<int64_t>((x.dim(i + 1) - 1) * (a.strides[u] - a.kernel[u]), 0) / 2;
+  };
+  const int64_t top = first(0), left = first(1);
+  const float *value = x.data<float>(), *index = indices.data<float>();
+  for (int64_t n = 0; n < x.dim(0); ++n) {
+    float* image = y.data<float>() + n * height * width * channels;
+    for (int64_t iy = 0; iy < x.dim(1); ++iy)
+      for (int64_t ix = 0; ix < x.dim(2); ++ix)
+        for (int64_t c = 0; c < channels; ++c, ++value, ++index) {
+          if (!(std::fabs(*index) < 1e9f)) continue;
+          const auto at = static_cast<int64_t>(*index);
+          const int64_t oy = top + iy * a.strides[0] + at / a.kernel[1];
+          const int64_t ox = left + ix * a.strides[1] + at % a.kernel[1];
+          if (oy >= 0 && oy < height && ox >= 0 && ox < width) image[(oy * width + ox) * channels + c] = *value;
+        }
+  }
+  return ctx.tick();
+}
+
+}  // namespace
+
 Status infer_MaxUnpool(InferContext& ctx) {
+  const auto& a = ctx.attrs<MaxUnpoolAttrs>();
   const ValueType& x = ctx.input(0);
   ValueType y = ValueType::tensor(x.dtype);
+  if (a.in_window) {
+    if (x.ranked) {
+      SMELT_ASSIGN(const Shape shape, windows_shape(a, x.shape));
+      y = ValueType::tensor(x.dtype, shape);
+    }
+    ctx.set(0, std::move(y));
+    return Ok();
+  }
   if (x.ranked) {
-    SMELT_ASSIGN(y.shape, unpooled_shape(ctx.attrs<MaxUnpoolAttrs>(), x.shape));
+    SMELT_ASSIGN(y.shape, unpooled_shape(a, x.shape));
     y.ranked = true;
     if (ctx.has(2)) {
       const auto sizes = ctx.ints(2);
@@ -50,6 +107,7 @@ Status infer_MaxUnpool(InferContext& ctx) {
 }
 
 Status reference_MaxUnpool(KernelContext& ctx) {
+  if (const auto& a = ctx.attrs<MaxUnpoolAttrs>(); a.in_window) return unpool_windows(ctx, a);
   const Tensor &x = ctx.input(0), &indices = ctx.input(1);
   Tensor& y = ctx.output(0);
   SMELT_ASSIGN(const Shape inner, unpooled_shape(ctx.attrs<MaxUnpoolAttrs>(), x.shape()));

@@ -49,6 +49,17 @@ struct GridSampleAttrs : Attrs {
   SMELT_FIELDS(mode, padding, align_corners)
 };
 
+/// Resampling of x [N, H, W, C] at points that are given in pixels, bilinear.
+struct SamplePixelsAttrs : Attrs {
+  /// True: `points` is an affine map (16 numbers, rows x and y of a 4 x 4 matrix count) from the pixels of the result
+  /// to those of x, and a point beyond x's outermost pixels gives 0. False: `points` [N, height, width, 2] holds x and
+  /// y of each pixel of the result, and only the neighbours outside x count as 0.
+  bool affine = false;
+  int64_t height = 0, width = 0;  ///< of the result; affine
+  bool half_pixel = false;        ///< affine: the map is between pixel centres at 0.5, 1.5, ...
+  SMELT_FIELDS(affine, height, width, half_pixel)
+};
+
 struct AffineGridAttrs : Attrs {
   bool align_corners = false;
   SMELT_FIELDS(align_corners)

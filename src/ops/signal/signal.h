@@ -30,6 +30,19 @@ struct MelAttrs : Attrs {
   SMELT_FIELDS(to)
 };
 
+/// TensorFlow's AudioSpectrogram: a periodic Hann window, padded with zeros to a power of two.
+struct SpectrogramAttrs : Attrs {
+  int64_t window = 0, stride = 0;  ///< samples, at least 2 and 1
+  bool squared = false;            ///< squares of the magnitudes
+  SMELT_FIELDS(window, stride, squared)
+};
+/// TensorFlow's Mfcc: mel-frequency cepstral coefficients of spectrograms of squared magnitudes.
+struct MfccAttrs : Attrs {
+  double lower = 20, upper = 4000;           ///< band in hertz
+  int64_t channels = 40, coefficients = 13;  ///< mel filters; what is kept of their cosine transform
+  SMELT_FIELDS(lower, upper, channels, coefficients)
+};
+
 struct ImageDecodeAttrs : Attrs {
   std::string pixel_format = "RGB";  ///< RGB, BGR, Grayscale
   SMELT_FIELDS(pixel_format)

@@ -30,6 +30,7 @@ class UnpoolKernel final : public Kernel {
 
 std::unique_ptr<Kernel> make_max_unpool(const KernelSpec& spec) {
   const auto& a = spec.attrs<MaxUnpoolAttrs>();
+  if (a.in_window) return spec.refuse("indices within windows");
   const Shape &x = spec.inputs[0].shape, &y = spec.outputs[0].shape;
   const uint32_t words = index_words(spec.inputs[1].dtype);
   const int rank = static_cast<int>(a.kernel.size());
