@@ -74,6 +74,16 @@ struct QuantizeLinearAttrs : Attrs {
   SMELT_FIELDS(axis, block, to, saturate, quant_min, quant_max, reciprocal, fixed_to)
 };
 
+/// Accumulators rescaled in fixed point as CMSIS-NN does: y = clamp(x * multiplier * 2^(shift - 31), rounded twice, +
+/// zero_point). One multiplier and shift, or one for each index of dimension `axis`.
+struct FixedScaleAttrs : Attrs {
+  std::vector<int64_t> multipliers, shifts;  ///< in [0, 2^31) and [-31, 30]
+  int64_t axis = 0;
+  int64_t zero_point = 0, min = 0, max = 0;
+  DType to = DType::kI8;
+  SMELT_FIELDS(multipliers, shifts, axis, zero_point, min, max, to)
+};
+
 /// y = quantize then dequantize with the range [min, max] of 2^bits steps, nudged so that 0 is exact (TFLite
 /// FAKE_QUANT).
 struct FakeQuantAttrs : Attrs {

@@ -111,6 +111,7 @@ std::span<const OpEntry> norm_entries();
 std::span<const OpEntry> quant_entries();
 std::span<const OpEntry> prim_entries();
 std::span<const OpEntry> llama_entries();
+std::span<const OpEntry> cortex_m_entries();
 std::span<const OpEntry> vulkan_entries();
 std::span<const OpEntry> vulkan_quantized_entries();
 std::span<const OpEntry> vulkan_training_entries();

@@ -284,6 +284,8 @@ void weight_int8pack_mm(CallContext& c) {
 }
 
 constexpr OpEntry kEntries[] = {
+    {"cortex_m::quantize_per_tensor", quantize_per_tensor},
+    {"cortex_m::dequantize_per_tensor", dequantize_per_tensor},
     {"quantized_decomposed::quantize_per_tensor", quantize_per_tensor},
     {"quantized_decomposed::dequantize_per_tensor", dequantize_per_tensor},
     {"quantized_decomposed::quantize_per_channel", quantize_per_channel},

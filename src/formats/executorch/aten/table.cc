@@ -13,7 +13,7 @@ const std::unordered_map<std::string_view, LowerFn>& table() {
     auto* m = new std::unordered_map<std::string_view, LowerFn>;
     for (auto entries : {elementwise_entries(), reduce_entries(), shape_entries(), index_entries(), create_entries(),
                          nn_entries(), norm_entries(), quant_entries(), prim_entries(), llama_entries(),
-                         vulkan_entries(), vulkan_quantized_entries(), vulkan_training_entries()})
+                         cortex_m_entries(), vulkan_entries(), vulkan_quantized_entries(), vulkan_training_entries()})
       for (const OpEntry& e : entries) m->emplace(e.name, e.lower);
     return m;
   }();
