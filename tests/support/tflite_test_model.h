@@ -20,6 +20,7 @@ class TestModel {
     bool variable = false;
     std::vector<float> scales = {};
     std::vector<int64_t> zero_points = {};
+    bool list = false;  ///< a list (VARIANT) of float elements of `shape`
   };
 
   int tensor(const TensorSpec& spec) {
@@ -34,9 +35,15 @@ class TestModel {
     if (!spec.scales.empty())
       quant = tfl::CreateQuantizationParameters(fbb_, 0, 0, fbb_.CreateVector(spec.scales),
                                                 fbb_.CreateVector(spec.zero_points));
-    tensors_.push_back(tfl::CreateTensor(fbb_, fbb_.CreateVector(spec.shape), spec.type, buffer,
-                                         fbb_.CreateString("t" + std::to_string(tensors_.size())), quant,
-                                         spec.variable));
+    flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<tfl::VariantSubType>>> element;
+    if (spec.list) {
+      const auto type = tfl::CreateVariantSubType(fbb_, fbb_.CreateVector(spec.shape), spec.type, true);
+      element = fbb_.CreateVector(&type, 1);
+    }
+    tensors_.push_back(tfl::CreateTensor(fbb_, fbb_.CreateVector(spec.list ? std::vector<int32_t>{} : spec.shape),
+                                         spec.list ? tfl::TensorType::VARIANT : spec.type, buffer,
+                                         fbb_.CreateString("t" + std::to_string(tensors_.size())), quant, spec.variable,
+                                         0, 0, false, element));
     return static_cast<int>(tensors_.size()) - 1;
   }
 

@@ -37,6 +37,13 @@ Status lower_resampler(OperatorContext& c);
 Status lower_transform_tensor(OperatorContext& c);
 Status lower_transform_landmarks(OperatorContext& c);
 Status lower_landmarks_matrix(OperatorContext& c);
+// TensorFlow's tensor lists, which programs reach through the Flex delegate.
+Status lower_list_reserve(OperatorContext& c);
+Status lower_list_from_tensor(OperatorContext& c);
+Status lower_list_set_item(OperatorContext& c);
+Status lower_list_get_item(OperatorContext& c);
+Status lower_list_stack(OperatorContext& c);
+Status lower_list_length(OperatorContext& c);
 // TensorFlow's audio operators.
 Status lower_audio_spectrogram(OperatorContext& c);
 Status lower_mfcc(OperatorContext& c);

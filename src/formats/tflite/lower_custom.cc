@@ -62,6 +62,12 @@ constexpr struct {
     {"TransformTensorBilinear", lower_transform_tensor},
     {"TransformLandmarks", lower_transform_landmarks},
     {"Landmarks2TransformMatrix", lower_landmarks_matrix},
+    {"FlexTensorListReserve", lower_list_reserve},
+    {"FlexTensorListFromTensor", lower_list_from_tensor},
+    {"FlexTensorListSetItem", lower_list_set_item},
+    {"FlexTensorListGetItem", lower_list_get_item},
+    {"FlexTensorListStack", lower_list_stack},
+    {"FlexTensorListLength", lower_list_length},
 };
 
 }  // namespace

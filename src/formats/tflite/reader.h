@@ -90,6 +90,7 @@ class SubgraphReader {
  private:
   Status read_tensors();
   Status read_tensor(int tensor);
+  Status read_tensor_list(TensorSlot& slot, const tfl::VariantSubType& element);
   Status read_constant(int tensor, bool produced);
   Status read_operators();
   Status add_inputs();

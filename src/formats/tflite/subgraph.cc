@@ -53,6 +53,8 @@ Status SubgraphReader::read_tensor(int tensor) {
   TensorSlot& slot = slots_[static_cast<size_t>(tensor)];
   const tfl::Tensor& t = *slot.table;
   SMELT_ASSIGN(slot.dtype, dtype_of(t.type()));
+  if (const auto* list = t.variant_tensors(); t.type() == tfl::TensorType::VARIANT && list && list->size() == 1)
+    return read_tensor_list(slot, *list->Get(0));
   const auto* shape = t.shape();
   const auto* signature = t.shape_signature();
   if (signature && shape && signature->size() == shape->size()) shape = signature;
@@ -64,6 +66,22 @@ Status SubgraphReader::read_tensor(int tensor) {
     slot.shape.push_back(extent);
   }
   SMELT_ASSIGN(slot.quant, read_quantization(*this, t, slot.dtype));
+  return Ok();
+}
+
+/// A list of TensorFlow whose elements have one type: a tensor of its elements, one behind the other.
+Status SubgraphReader::read_tensor_list(TensorSlot& slot, const tfl::VariantSubType& element) {
+  SMELT_ASSIGN(slot.dtype, dtype_of(element.type()));
+  const uint32_t rank = element.shape() ? element.shape()->size() : 0;
+  if (slot.dtype == DType::kInvalid || (rank == 0 && !element.has_rank()))
+    return Unsupported("a list whose elements' type is not known");
+  if (rank >= Shape::kMaxRank) return Unsupported("a list of elements of rank ", rank);
+  slot.shape = Shape{-1};
+  for (uint32_t d = 0; d < rank; ++d) {
+    if (element.shape()->Get(d) < -1)
+      return InvalidModel("dimension ", d, " of a list's elements is ", element.shape()->Get(d));
+    slot.shape.push_back(element.shape()->Get(d));
+  }
   return Ok();
 }
 
