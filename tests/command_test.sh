@@ -56,6 +56,18 @@ status 0 'DequantizeLinear  *Dequantize' inspect "$digits/digits_qdq.onnx" --nod
 status 0 'Conv+QuantizeLinear  *Conv  *int8' inspect "$digits/digits_qdq.onnx" --nodes --optimised
 status 0 'page.html: open it' inspect "$digits/digits_qdq.onnx" --optimised --html page.html
 
+# A file that breaks a rule: appended bytes give an IR version that does not exist.
+{ cat "$digits/digits.onnx"; printf '\x08\xe7\x07'; } >broken.onnx
+mkdir broken_test && cp broken.onnx broken_test/model.onnx && mkdir broken_test/test_data_set_0
+status 1 'IR version 999, 1 to .* (rule ir-version; --tolerate ir-version accepts it)' run broken.onnx
+status 0 'output' run broken.onnx --tolerate ir-version
+status 0 'opset ai.onnx' inspect broken.onnx --tolerate node-order,ir-version
+status 0 'median' bench broken.onnx --runs 1 --tolerate all
+status 1 'rule ir-version' verify broken_test
+status 0 '0 failed, 1 skipped\|1 passed, 0 failed' verify broken_test --tolerate ir-version
+status 1 'rule ir-version' run broken.onnx --tolerate node-order
+status 2 'not in {all,ir-version' run broken.onnx --tolerate no-rule
+
 # The model or an input is at fault.
 status 1 'nope.onnx: cannot open: No such file' run nope.onnx
 status 1 'empty_file: not a model of a known format' run empty_file

@@ -34,11 +34,21 @@ struct Port {
   bool optional = false;  ///< may be left out (Datum::Kind::kNone)
 };
 
+/// A rule of a file format that LoadOptions::tolerate can waive.
+struct TolerableRule {
+  const char* name;    ///< "node-order"
+  const char* breach;  ///< the format, and what a file does that breaks the rule
+};
+SMELT_API std::span<const TolerableRule> tolerable_rules();
+
 struct LoadOptions {
   std::vector<std::string> data_files = {};  ///< ExecuTorch external weights (.ptd)
   size_t max_nodes = 2'000'000;              ///< limit on nodes after inlining
   /// Custom operators that the model may use, in addition to the built-in ones. Null pointers are ignored.
   std::vector<std::shared_ptr<CustomOperator>> custom_operators = {};
+  /// Rules that the file may break, by the names of tolerable_rules(); "all": each of them. Loading refuses a file that
+  /// breaks another one, and fails with kInvalidInput for a name that is none.
+  std::vector<std::string> tolerate = {};
 };
 
 /// A loaded model: an immutable graph whose constants are views of the mapped file. Cheap to copy (a move copies too)

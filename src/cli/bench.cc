@@ -23,7 +23,7 @@ struct BenchOptions {
   std::string model, method, profile;
   Target target;
   Limits limits;
-  std::vector<std::string> inputs, data;
+  std::vector<std::string> inputs, data, tolerate;
   int threads = 1, runs = 20, warmup = 3;
   uint64_t seed = 0;
   bool json = false;
@@ -83,7 +83,7 @@ Result<std::vector<double>> measure(Session& session, const std::vector<Datum>& 
 
 Status bench(const BenchOptions& o) {
   const double t0 = seconds();
-  SMELT_ASSIGN(Model model, load_model(o.model, o.data));
+  SMELT_ASSIGN(Model model, load_model(o.model, o.data, o.tolerate));
   SessionOptions so;
   o.target.apply(so);
   so.threads = o.threads;
@@ -139,6 +139,7 @@ void add_bench(CLI::App& app, int& status) {
       ->capture_default_str();
   c->add_option("--method", o->method, "Method of a program (default: the first)")->type_name("NAME");
   add_data(*c, o->data);
+  add_tolerate(*c, o->tolerate);
   add_seed(*c, o->seed);
   add_limits(*c, o->limits);
   c->add_option("--profile", o->profile, "Write time per operator as JSON to FILE and print the slowest")

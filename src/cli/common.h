@@ -16,8 +16,9 @@ struct CaseTolerance {
 /// "cpu" -> kCpu, ...; precondition: one of the three names.
 BackendKind backend_of(const std::string& name);
 
-/// Loads a model and prints its warnings on standard error.
-Result<Model> load_model(const std::string& path, const std::vector<std::string>& data_files);
+/// Loads a model and prints its warnings on standard error. `tolerate`: see LoadOptions.
+Result<Model> load_model(const std::string& path, const std::vector<std::string>& data_files,
+                         const std::vector<std::string>& tolerate = {});
 
 /// "12.3 MB", "840 B".
 std::string human_bytes(double bytes);

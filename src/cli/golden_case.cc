@@ -155,9 +155,9 @@ std::string compare_value(const Datum& got, const fs::path& path, const Toleranc
   return "";
 }
 
-Status run_case(const fs::path& folder, const fs::path& model_path, const json& info, SessionOptions options,
-                std::vector<Datum>& outputs) {
-  LoadOptions load;
+Status run_case(const fs::path& folder, const fs::path& model_path, const json& info, LoadOptions load,
+                SessionOptions options, std::vector<Datum>& outputs) {
+  load.data_files.clear();
   if (std::error_code ec; fs::exists(folder / "model.ptd", ec))
     load.data_files.push_back((folder / "model.ptd").string());
   SMELT_ASSIGN(Model model, Model::load(model_path.string(), load));
@@ -179,7 +179,8 @@ std::vector<std::string> case_inputs(const fs::path& folder) {
   return out;
 }
 
-CaseResult run_golden_case(const fs::path& folder, const SessionOptions& given, const CaseTolerance& given_tolerance) {
+CaseResult run_golden_case(const fs::path& folder, const LoadOptions& load, const SessionOptions& given,
+                           const CaseTolerance& given_tolerance) {
   using V = CaseResult::Verdict;
   std::ifstream file(folder / "case.json");
   const json info = json::parse(file, nullptr, false);
@@ -195,7 +196,7 @@ CaseResult run_golden_case(const fs::path& folder, const SessionOptions& given, 
   SessionOptions options = given;
   if (!expect.empty()) options.limit_seconds = 5;
   std::vector<Datum> outputs;
-  const Status status = run_case(folder, model, info, options, outputs);
+  const Status status = run_case(folder, model, info, load, options, outputs);
   if (expect == "error") {
     if (status.ok()) return {V::kFailed, "an error was expected"};
     return status.error().message().empty() ? CaseResult{V::kFailed, "failed without a word"} : CaseResult{};

@@ -16,8 +16,9 @@ struct CaseResult {
 };
 
 /// Runs the case and compares: floats by |a-b| <= atol + rtol*|b| (or min_correlation, loose_atol), integers by
-/// max_ulp_steps, strings exactly; `expect: error` demands an error. A given tolerance goes before the case's.
-CaseResult run_golden_case(const std::filesystem::path& folder, const SessionOptions& options,
+/// max_ulp_steps, strings exactly; `expect: error` demands an error. A given tolerance goes before the case's. The case
+/// names its data files itself: those of `load` do not count.
+CaseResult run_golden_case(const std::filesystem::path& folder, const LoadOptions& load, const SessionOptions& options,
                            const CaseTolerance& tolerance = {});
 
 /// Input files of a case in order, as arguments of gather_inputs.

@@ -22,7 +22,7 @@ using nlohmann::json;
 struct InspectOptions {
   std::string model, html;
   Target target;
-  std::vector<std::string> data;
+  std::vector<std::string> data, tolerate;
   bool as_json = false, nodes = false, optimised = false;
 };
 
@@ -191,7 +191,7 @@ void print_text(const json& r, bool nodes) {
 }
 
 Status inspect(const InspectOptions& o) {
-  SMELT_ASSIGN(Model model, load_model(o.model, o.data));
+  SMELT_ASSIGN(Model model, load_model(o.model, o.data, o.tolerate));
   SessionOptions on;
   o.target.apply(on);
   SMELT_ASSIGN(const json r, describe_model(model, on, o.optimised));
@@ -219,6 +219,7 @@ void add_inspect(CLI::App& app, int& status) {
   c->add_flag("--optimised,--optimized", o->optimised,
               "Show the optimised graph that runs execute instead of the file's: nodes fused, constants folded");
   add_data(*c, o->data);
+  add_tolerate(*c, o->tolerate);
   add_target(*c, o->target);
   c->footer(
       "Examples:\n  smelt inspect model.tflite --nodes --optimised\n  smelt inspect model.onnx --html model.html");

@@ -103,10 +103,11 @@ Result<std::vector<OnnxTestSet>> read_onnx_sets(const Model& model, const fs::pa
   return sets;
 }
 
-Result<std::vector<SetResult>> run_onnx_case(const fs::path& folder, const SessionOptions& options,
+Result<std::vector<SetResult>> run_onnx_case(const fs::path& folder, LoadOptions load, const SessionOptions& options,
                                              const CaseTolerance& tolerance) {
   using V = SetResult::Verdict;
-  SMELT_ASSIGN(const Model model, Model::load((folder / "model.onnx").string()));
+  load.data_files.clear();
+  SMELT_ASSIGN(const Model model, Model::load((folder / "model.onnx").string(), load));
   SMELT_ASSIGN(const auto sets, read_onnx_sets(model, folder));
   std::vector<SetResult> out;
   for (const OnnxTestSet& set : sets) {

@@ -24,7 +24,7 @@ std::string mismatch(const Datum& want, const Datum& got, const CaseTolerance& t
 /// |expected - got| <= atol + rtol * |expected|, everything else exactly. Where the caller chose no tolerance it
 /// follows the element type: rtol 1e-3 with atol 1e-7 for float64, 1e-5 for float32, 1e-3 for float16; 0.016 each for
 /// bfloat16 (two steps); a float8 has to be equal. An error: the model or the data are broken.
-Result<std::vector<SetResult>> run_onnx_case(const std::filesystem::path& folder, const SessionOptions& options,
-                                             const CaseTolerance& tolerance);
+Result<std::vector<SetResult>> run_onnx_case(const std::filesystem::path& folder, LoadOptions load,
+                                             const SessionOptions& options, const CaseTolerance& tolerance);
 
 }  // namespace smelt::cli

@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/output.h"
+#include "smelt/model.h"
 
 namespace smelt::cli {
 namespace {
@@ -101,6 +102,19 @@ void add_data(CLI::App& command, std::vector<std::string>& files) {
   command.add_option("--data", files, "External weights of a program (.ptd); may be repeated")
       ->allow_extra_args(false)
       ->type_name("FILE");
+}
+
+void add_tolerate(CLI::App& command, std::vector<std::string>& rules) {
+  std::vector<std::string> names{"all"};
+  for (const TolerableRule& rule : tolerable_rules()) names.emplace_back(rule.name);
+  command
+      .add_option("--tolerate", rules,
+                  "Accept a file that breaks these rules of its format: names as errors give them, commas between, or "
+                  "'all'")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(one_of(names))
+      ->type_name("RULES");
 }
 
 void add_seed(CLI::App& command, uint64_t& seed) {

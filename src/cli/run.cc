@@ -23,7 +23,7 @@ namespace {
 struct RunOptions {
   std::string model, output_dir, labels;
   Target target;
-  std::vector<std::string> inputs, data, methods;
+  std::vector<std::string> inputs, data, tolerate, methods;
   ImageOptions image;
   int threads = 1, invokes = 1, top = 5;
   uint64_t seed = 0;
@@ -108,7 +108,7 @@ Result<std::vector<std::vector<Datum>>> inputs_of(const RunOptions& o, const Mod
 }
 
 Status run(RunOptions o) {
-  SMELT_ASSIGN(Model model, load_model(o.model, o.data));
+  SMELT_ASSIGN(Model model, load_model(o.model, o.data, o.tolerate));
   SessionOptions so;
   o.target.apply(so);
   so.threads = o.threads;
@@ -160,6 +160,7 @@ void add_run(CLI::App& app, int& status) {
       ->allow_extra_args(false)
       ->type_name("NAME");
   add_data(*c, o->data);
+  add_tolerate(*c, o->tolerate);
   add_seed(*c, o->seed);
   add_limits(*c, o->limits);
   c->add_option("--limit-steps", o->limit_steps,

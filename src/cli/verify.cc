@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct VerifyOptions {
-  std::vector<std::string> paths, data;
+  std::vector<std::string> paths, data, tolerate;
   Target target;
   int threads = 1;
   Limits limits;
@@ -72,6 +72,7 @@ class Verifier {
  public:
   explicit Verifier(const VerifyOptions& o) {
     load_.data_files = o.data;
+    load_.tolerate = o.tolerate;
     o.target.apply(session_);
     session_.threads = o.threads;
     o.limits.apply(session_);
@@ -142,7 +143,7 @@ class Verifier {
     for (const auto& e : fs::directory_iterator(path, ec))
       if (e.path().stem() == "model" && (e.path().extension() == ".bpte" || e.path().extension() == ".bp"))
         return bundle_case(path, e.path());
-    const CaseResult r = run_golden_case(path, session_, tolerance_);
+    const CaseResult r = run_golden_case(path, load_, session_, tolerance_);
     switch (r.verdict) {
       case CaseResult::Verdict::kPassed:
         return tally_.passed(path.string(), "");
@@ -155,7 +156,7 @@ class Verifier {
 
   void onnx(const fs::path& path) {
     ++seen_;
-    const auto results = run_onnx_case(path, session_, tolerance_);
+    const auto results = run_onnx_case(path, load_, session_, tolerance_);
     if (!results.ok()) return tally_.broken(path.string(), results.error().message());
     for (const SetResult& r : *results) count(Cat(path.string(), " ", r.name), r);
   }
@@ -222,6 +223,7 @@ void add_verify(CLI::App& app, int& status) {
   add_target(*c, o->target);
   add_threads(*c, o->threads);
   add_data(*c, o->data);
+  add_tolerate(*c, o->tolerate);
   add_limits(*c, o->limits);
   c->footer(
       "Prints a line a test and 'N passed, N failed, N skipped'.\n"

@@ -8,7 +8,7 @@
 
 #include "backends/vulkan/device/backend.h"
 #include "base/cat.h"
-#include "onnxifi/loader.h"
+#include "formats/onnx/lower.h"
 
 namespace smelt::onnxifi {
 namespace {
@@ -35,14 +35,14 @@ uint64_t memory_bytes() {
 
 std::string versions() {
   std::string out;
-  for (int64_t v = 1; v <= newest_ir(); ++v) out += Cat(v > 1 ? " " : "", v);
+  for (int64_t v = 1; v <= onnx::kNewestIr; ++v) out += Cat(v > 1 ? " " : "", v);
   return out;
 }
 
 std::string opsets() {
   std::string out;
   for (const char* domain : {"ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft"})
-    out += Cat(out.empty() ? "" : " ", domain, ":", newest_opset(domain));
+    out += Cat(out.empty() ? "" : " ", domain, ":", onnx::newest_opset(domain));
   return out;
 }
 
@@ -116,8 +116,8 @@ onnxStatus backend_info(const Device& device, onnxBackendInfo key, void* value, 
   switch (key) {
     case ONNXIFI_BACKEND_ONNXIFI_VERSION:
       return give(UINT64_C(1) << 32, value, size);
-    case ONNXIFI_BACKEND_NAME:
-      return give(std::string("smelt"), value, size);
+    case ONNXIFI_BACKEND_NAME:  // the name within the vendor's, without it
+      return give(std::string(device.session.backend == BackendKind::kCpu ? "CPU" : "Vulkan"), value, size);
     case ONNXIFI_BACKEND_VENDOR:
       return give(std::string("smelt"), value, size);
     case ONNXIFI_BACKEND_VERSION:

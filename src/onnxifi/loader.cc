@@ -14,18 +14,14 @@
 namespace smelt::onnxifi {
 namespace {
 
-constexpr int64_t kNewestIr = 14;
-
-bool standard(std::string_view domain) { return domain.empty() || domain == "ai.onnx"; }
-
 /// What every model must have, and its versions.
 onnxStatus check_model(const onnx::ModelProto& model) {
   if (!model.has_graph || model.ir_version <= 0) return ONNXIFI_STATUS_INVALID_MODEL;
-  if (model.ir_version > kNewestIr) return ONNXIFI_STATUS_UNSUPPORTED_VERSION;
+  if (model.ir_version > onnx::kNewestIr) return ONNXIFI_STATUS_UNSUPPORTED_VERSION;
   if (model.opsets.empty() && model.ir_version >= 3) return ONNXIFI_STATUS_INVALID_MODEL;
   for (const auto& o : model.opsets) {
     if (o.version < 1) return ONNXIFI_STATUS_INVALID_MODEL;
-    const int64_t newest = newest_opset(o.domain);
+    const int64_t newest = onnx::newest_opset(o.domain);
     if (newest > 0 && o.version > newest) return ONNXIFI_STATUS_UNSUPPORTED_VERSION;
   }
   if (model.graph.outputs.empty()) return ONNXIFI_STATUS_INVALID_MODEL;
@@ -105,15 +101,6 @@ onnxStatus status_of(const Error& e, onnx::Finding refusal) {
 }
 
 }  // namespace
-
-int64_t newest_ir() { return kNewestIr; }
-
-int64_t newest_opset(std::string_view domain) {
-  if (standard(domain)) return onnx::kNewestOpset;
-  if (domain == "ai.onnx.ml") return 5;
-  if (domain == "ai.onnx.preview.training" || domain == "com.microsoft") return 1;
-  return 0;
-}
 
 onnxStatus declared_port(const onnx::ValueInfo& info, Port& port) {
   using Kind = onnx::TypeProto::Kind;

@@ -27,8 +27,4 @@ onnxStatus load_model(std::string_view bytes, const onnxTensorDescriptorV1* weig
 /// What a graph input of the file says: element type, shape, symbolic dimensions.
 onnxStatus declared_port(const onnx::ValueInfo& info, Port& port);
 
-/// Newest versions that load_model takes.
-int64_t newest_ir();
-int64_t newest_opset(std::string_view domain);
-
 }  // namespace smelt::onnxifi

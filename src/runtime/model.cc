@@ -6,6 +6,7 @@
 #include "base/guard.h"
 #include "base/mapped_file.h"
 #include "formats/format.h"
+#include "formats/rules.h"
 #include "graph/graph.h"
 #include "ops/core/verify.h"
 #include "runtime/compiled.h"
@@ -29,6 +30,7 @@ Result<Model> finish_model(Module module, const Source& source, const char* form
 namespace {
 
 Result<Model> load_source(const Source& source) {
+  SMELT_TRY(check_rule_names(source.options->tolerate));
   for (const Format* format : all_formats()) {
     if (!format->recognise(source.bytes)) continue;
     if (!source.options->data_files.empty() && !format->takes_data_files)

@@ -189,6 +189,11 @@ void add_library_checks(Checks& checks) {
     checks.push_back({std::string("symbol/") + s, [s] { EXPECT(dlsym(library, s) != nullptr); }});
   checks.push_back({"symbol/nothing_else_is_exported", only_the_abi_is_exported});
   checks.push_back({"layout", layout});
+  checks.push_back({"info/name_is_without_the_vendor", [] {
+                      Device d;
+                      const std::string vendor = info(d, ONNXIFI_BACKEND_VENDOR);
+                      EXPECT(info(d, ONNXIFI_BACKEND_NAME).find(vendor) == std::string::npos);
+                    }});
   checks.push_back({"load/again", load_again});
   checks.push_back({"load/objects_live_on", objects_live_on_when_the_library_is_closed});
   checks.push_back({"load/by_the_historic_name", [] {

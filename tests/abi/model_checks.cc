@@ -73,6 +73,24 @@ void add_broken(Checks& checks) {
       {"cycle",
        {{{"x", 1, {4}}}, {{"y", 1, {4}}}, {{"Add", {"x", "b"}, {"a"}}, {"Relu", {"a"}, {"b"}}, {"Relu", {"b"}, {"y"}}}},
        invalid},
+      {"out_of_order", {{{"x", 1, {4}}}, {{"y", 1, {4}}}, {{"Relu", {"a"}, {"y"}}, {"Neg", {"x"}, {"a"}}}}, invalid},
+      {"out_of_order_in_a_branch",
+       [] {
+         ModelSpec m = branches("Relu");
+         const ModelSpec late{{}, {{"q", 1, {4}}}, {{"Relu", {"t"}, {"q"}}, {"Neg", {"x"}, {"t"}}}};
+         m.nodes[0].graphs[1].second = graph_message(late);
+         return m;
+       }(),
+       invalid},
+      {"scan_direction_2",
+       [] {
+         const ModelSpec body{{{"v", 1, {}}}, {{"r", 1, {}}}, {{"Neg", {"v"}, {"r"}}}};
+         ModelSpec m{{{"x", 1, {4}}}, {{"y", 1, {4}}}, {{"Scan", {"x"}, {"y"}, {{"num_scan_inputs", 1}}}}};
+         m.nodes[0].lists = {{"scan_input_directions", {2}}};
+         m.nodes[0].graphs = {{"body", graph_message(body)}};
+         return m;
+       }(),
+       invalid},
       {"self_loop", {{{"x", 1, {4}}}, {{"y", 1, {4}}}, {{"Add", {"x", "y"}, {"y"}}}}, invalid},
       {"missing_output", {{{"x", 1, {4}}}, {{"q", 1, {4}}}, {{"Relu", {"x"}, {"y"}}}}, invalid},
       {"no_outputs", {{{"x", 1, {4}}}, {}, {{"Relu", {"x"}, {"y"}}}}, invalid},

@@ -57,6 +57,7 @@ def main():
             path = Path(tmp) / f"model{source.suffix}"
             path.write_bytes(mutate(source.read_bytes(), rng))
             command = [args.smelt, "run", str(path), "--limit-seconds", "3", "--limit-memory", "200000000"]
+            command += rng.choice(([], ["--tolerate", "all"]))
             try:
                 p = subprocess.run(command, capture_output=True, timeout=30, preexec_fn=limits)
                 bad = p.returncode not in (0, 1) or (p.returncode == 1 and not p.stderr.strip())

@@ -65,7 +65,7 @@ class Corpus : public testing::Test {
       const std::string name = suite_.folder.parent_path().filename().string() + "/" +
                                suite_.folder.filename().string() + "/" + folder.filename().string();
       if (known.count(name)) continue;
-      const cli::CaseResult r = cli::run_golden_case(folder, options);
+      const cli::CaseResult r = cli::run_golden_case(folder, {}, options);
       if (r.verdict == cli::CaseResult::Verdict::kFailed) ADD_FAILURE() << name << ": " << r.why;
       ++ran;
     }

@@ -36,7 +36,13 @@ struct OpEntry {
 /// The entry for an operator at a version of its domain, or null. `known`: some version has the operator.
 const OpEntry* find_op(std::string_view domain, std::string_view name, int64_t version, bool& known);
 
-inline constexpr int64_t kNewestOpset = 28;
+inline constexpr int64_t kNewestIr = 14, kNewestOpset = 28;
+/// The newest version of a domain's operators; 0 for a domain that this build does not know by version.
+int64_t newest_opset(std::string_view domain);
+/// The domain's one spelling: "" for "ai.onnx".
+inline std::string_view canonical(std::string_view domain) { return domain == "ai.onnx" ? std::string_view{} : domain; }
+/// "node 3 'name' com.microsoft.Gelu"
+std::string node_label(const NodeProto& node, size_t index);
 
 /// What a name stands for: a value as ONNX sees it, or a quantized value that becomes one when a node asks for it.
 struct Binding {
@@ -77,6 +83,7 @@ class ModelLowering {
   Result<Body> lower_body(Scope& outer, const GraphProto& graph, const std::vector<ValueType>& inputs);
   TensorReader& tensors() { return tensors_; }
   Module& module() { return module_; }
+  const Source& source() const { return source_; }
   int64_t ir_version() const { return proto_.ir_version; }
   Findings& findings() { return findings_; }
   /// value_type; an error is noted among the findings.

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "formats/onnx/ops.h"
+#include "formats/rules.h"
 #include "ops/container/container.h"
 #include "ops/control/control.h"
 #include "ops/elementwise/elementwise.h"
@@ -25,6 +26,28 @@ const Graph& graph_of(NodeContext& n, const Body& body) {
 /// A body's input whose shape may change from call to call: the element type is all that is known.
 ValueType changing(const ValueType& t) { return t.kind == ValueType::Kind::kTensor ? ValueType::tensor(t.dtype) : t; }
 
+/// True if a value can't be of both types. Unknown types fit every other one.
+bool differ(const ValueType& a, const ValueType& b) {
+  const auto unknown = [](const ValueType& t) {
+    return t.kind == ValueType::Kind::kTensor && t.dtype == DType::kInvalid;
+  };
+  if (unknown(a) || unknown(b)) return false;
+  if (a.kind != b.kind || a.dtype != b.dtype) return true;
+  return a.element && b.element && differ(*a.element, *b.element);
+}
+
+/// The branches of If give the same types, shapes aside.
+Status check_branches(NodeContext& n, const Graph& yes, const Graph& no) {
+  const auto type_of = [](const Graph& g, size_t i) {
+    return g.outputs[i] == kNoValue ? ValueType{} : g.value(g.outputs[i]).type;
+  };
+  for (size_t i = 0; i < yes.outputs.size() && i < no.outputs.size(); ++i)
+    if (const ValueType a = type_of(yes, i), b = type_of(no, i); differ(a, b))
+      SMELT_TRY(breach(n.lowering().source(), Rule::kBranchTypes,
+                       InvalidModel("output ", i, " is ", a.str(), " in then_branch, ", b.str(), " in else_branch")));
+  return Ok();
+}
+
 void lower_if(NodeContext& n) {
   const ValueId condition = n.in(0);
   auto then_body = n.body("then_branch", {});
@@ -44,6 +67,7 @@ void lower_if(NodeContext& n) {
       g.inputs.push_back(it != b->captures.end() ? it->second : g.add_value({.type = n.type(value)}));
     }
   }
+  if (auto s = check_branches(n, graph_of(n, *then_body), graph_of(n, *else_body)); !s.ok()) return n.fail(s.error());
   IfAttrs a;
   a.then_graph = then_body->graph;
   a.else_graph = else_body->graph;
@@ -105,6 +129,9 @@ void lower_scan(NodeContext& n) {
   fits(a.input_directions, a.scans, "scan_input_directions");
   fits(a.output_axes, results - a.states, "scan_output_axes");
   fits(a.output_directions, results - a.states, "scan_output_directions");
+  for (const auto* directions : {&a.input_directions, &a.output_directions})
+    for (const int64_t d : *directions)
+      if (d != 0 && d != 1) return n.fail("a scan direction is ", d, ", 0 or 1 expected");
   attach_captures(n, *body, in);
   n.emit(Op::kScan, a, in, static_cast<int>(results));
 }

@@ -2,6 +2,8 @@
 #include <unordered_set>
 
 #include "formats/onnx/lower.h"
+#include "formats/onnx/validity.h"
+#include "formats/rules.h"
 #include "ops/container/container.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/gather/gather.h"
@@ -13,8 +15,6 @@ namespace {
 
 constexpr int kMaxCallDepth = 100;
 constexpr size_t kMaxDenseBytes = size_t{16} << 20;  // sparse initializers up to here become constants
-
-std::string_view canonical(std::string_view domain) { return domain == "ai.onnx" ? std::string_view{} : domain; }
 
 std::string function_key(std::string_view domain, std::string_view name, std::string_view overload) {
   return Cat(canonical(domain), "\n", name, "\n", overload);
@@ -28,6 +28,16 @@ std::string display_name(const NodeProto& n) {
 
 }  // namespace
 
+std::string node_label(const NodeProto& n, size_t index) {
+  return Cat("node ", index, n.name.empty() ? "" : Cat(" '", n.name, "'"), " ", display_name(n));
+}
+
+int64_t newest_opset(std::string_view domain) {
+  if (canonical(domain).empty()) return kNewestOpset;
+  if (domain == "ai.onnx.ml") return 5;
+  return domain == "ai.onnx.preview.training" || domain == "com.microsoft" ? 1 : 0;
+}
+
 ModelLowering::ModelLowering(const Source& source, const ModelProto& proto, Module& module)
     : source_(source), proto_(proto), module_(module), tensors_(source) {}
 
@@ -36,8 +46,10 @@ Status read_opsets(const std::vector<OpsetId>& list, std::map<std::string_view, 
   for (const OpsetId& o : list) {
     const std::string_view domain = canonical(o.domain);
     if (o.version < 1) return InvalidModel("opset_import of domain '", o.domain, "': version ", o.version);
-    if (domain.empty() && o.version > kNewestOpset)
-      return Unsupported("opset ", o.version, " of ai.onnx; the newest known is ", kNewestOpset);
+    const int64_t newest = domain == "com.microsoft" ? 0 : newest_opset(domain);  // which counts as it likes
+    if (newest > 0 && o.version > newest)
+      return Unsupported("opset ", o.version, " of ", domain.empty() ? "ai.onnx" : domain, "; the newest known is ",
+                         newest);
     int64_t& v = out[domain];
     v = std::max(v, o.version);
   }
@@ -47,6 +59,7 @@ Status read_opsets(const std::vector<OpsetId>& list, std::map<std::string_view, 
 
 Status ModelLowering::run() {
   if (!proto_.has_graph) return InvalidModel("the model has no graph");
+  SMELT_TRY(check_model(source_, proto_));
   SMELT_TRY(read_opsets(proto_.opsets, opsets_));
   if (proto_.ir_version < 3 && proto_.opsets.empty()) opsets_[""] = 1;
   for (const FunctionProto& f : proto_.functions) {
@@ -210,6 +223,10 @@ Status ModelLowering::lower_graph(Scope& scope, const GraphProto& graph, const s
     }
     if (input_types) {
       const ValueType& given = (*input_types)[i];
+      if (type->kind == ValueType::Kind::kTensor && given.kind == type->kind && type->dtype != DType::kInvalid &&
+          given.dtype != DType::kInvalid && given.dtype != type->dtype)
+        return InvalidModel(where(), ": declared ", to_string(type->dtype), ", the node gives ",
+                            to_string(given.dtype));
       if (type->kind == ValueType::Kind::kTensor && type->dtype == DType::kInvalid && !type->ranked)
         *type = given;
       else if (type->kind == ValueType::Kind::kTensor && type->dtype == DType::kInvalid)
@@ -239,6 +256,13 @@ Status ModelLowering::lower_outputs(Scope& scope, const GraphProto& graph) {
       continue;
     }
     Value& v = b.graph().value(*id);
+    if (const auto type = value_type(info.type); type.ok() && type->kind == v.type.kind &&
+                                                 type->dtype != DType::kInvalid && v.type.dtype != DType::kInvalid &&
+                                                 type->dtype != v.type.dtype) {
+      findings_.refusal = Finding::kDeclaredType;
+      return InvalidModel("output ", i, " '", info.name, "' is declared ", to_string(type->dtype), " but is ",
+                          to_string(v.type.dtype));
+    }
     const bool listed = std::find(b.graph().outputs.begin(), b.graph().outputs.end(), *id) != b.graph().outputs.end();
     if (v.name != info.name || listed) {
       // Another value's name: an output is a value of its own.
@@ -259,36 +283,42 @@ Status ModelLowering::lower_outputs(Scope& scope, const GraphProto& graph) {
 }
 
 Status ModelLowering::lower_nodes(Scope& scope, const std::vector<NodeProto>& nodes) {
-  std::unordered_set<std::string_view> made;
+  std::unordered_map<std::string_view, size_t> made;
   for (size_t i = 0; i < nodes.size(); ++i) {
     for (const auto& name : nodes[i].outputs) {
       if (name.empty()) continue;
-      if (!made.insert(name).second || scope.names.count(name))
+      if (!made.emplace(name, i).second || scope.names.count(name))
         return InvalidModel("node ", i, " '", nodes[i].name, "' ", nodes[i].op_type, ": output '", name,
                             "' is defined twice");
     }
   }
-  // In the given order as long as every name is known by then, otherwise sorted.
+  // In the given order as long as every name is known by then, otherwise sorted. Float16 converters append the casts of
+  // a graph's inputs behind its nodes: such casts may stand anywhere.
+  const auto casts_input = [&](const NodeProto& n) {
+    return n.op_type == "Cast" && n.inputs.size() == 1 && !made.count(n.inputs[0]);
+  };
   std::unordered_set<std::string_view> done;
   bool in_order = true;
-  for (const NodeProto& n : nodes) {
-    for_each_read(n, [&](std::string_view name) {
-      if (!in_order || !made.count(name) || done.count(name)) return;
-      bool outer = false;
-      for (const Scope* s = &scope; s && !outer; s = s->parent) outer = s->names.count(name) > 0;
-      in_order = outer;
+  std::optional<Error> early;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for_each_read(nodes[i], [&](std::string_view name) {
+      if (early || !made.count(name) || done.count(name)) return;
+      for (const Scope* s = &scope; s; s = s->parent)
+        if (s->names.count(name)) return;
+      in_order = false;
+      if (!casts_input(nodes[made[name]]))
+        early = InvalidModel(node_label(nodes[i], i), ": reads '", name, "', which a later node makes");
     });
-    for (const auto& name : n.outputs) done.insert(name);
+    for (const auto& name : nodes[i].outputs) done.insert(name);
   }
   std::vector<size_t> order(nodes.size());
   for (size_t i = 0; i < nodes.size(); ++i) order[i] = i;
   if (!in_order) {
     SMELT_ASSIGN(order, sort_nodes(nodes));
   }
+  if (early) SMELT_TRY(breach(source_, Rule::kNodeOrder, *early));
   for (const size_t i : order) {
-    if (auto s = lower_node(scope, nodes[i], i); !s.ok())
-      return s.error().within(
-          Cat("node ", i, nodes[i].name.empty() ? "" : Cat(" '", nodes[i].name, "'"), " ", display_name(nodes[i])));
+    if (auto s = lower_node(scope, nodes[i], i); !s.ok()) return s.error().within(node_label(nodes[i], i));
   }
   return Ok();
 }
@@ -313,7 +343,8 @@ Status ModelLowering::lower_node(Scope& scope, const NodeProto& node, size_t ind
                    Cat("node ", index));
   NodeContext context(*this, scope, node, version);
   if (context.ok()) entry->lower(context);
-  return context.finish();
+  SMELT_TRY(context.finish());
+  return check_zero_points(source_, context);
 }
 
 Status ModelLowering::inline_function(Scope& scope, const NodeProto& node, const FunctionProto& function) {

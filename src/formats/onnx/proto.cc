@@ -122,32 +122,48 @@ class Parser {
   }
 
   void attribute(std::string_view bytes, AttributeProto& a) {
-    int64_t seen = AttributeProto::kUndefined;
-    each(bytes, on(1, a.name), on(2, [&](Field& f) { a.f = f.fixed_float(), seen = AttributeProto::kFloat; }),
-         on(3, [&](Field& f) { a.i = f.varint(), seen = AttributeProto::kInt; }),
-         on(4, [&](Field& f) { a.s = f.bytes(), seen = AttributeProto::kString; }),
-         on(5, [&](Field& f) { merge(f, "t", a.tensor, &Parser::tensor), seen = AttributeProto::kTensor; }),
-         on(6, [&](Field& f) { merge(f, "g", a.graph, &Parser::graph), seen = AttributeProto::kGraph; }),
-         on(7, [&](Field& f) { f.floats(a.floats), seen = AttributeProto::kFloats; }),
-         on(8, [&](Field& f) { f.varints(a.ints), seen = AttributeProto::kInts; }),
-         on(9, [&](Field& f) { a.strings.push_back(f.bytes()), seen = AttributeProto::kStrings; }),
-         on(10, [&](Field& f) { add(f, "tensors", a.tensors, &Parser::tensor), seen = AttributeProto::kTensors; }),
-         on(14, [&](Field& f) { merge(f, "tp", a.type_proto, &Parser::type), seen = AttributeProto::kTypeProto; }),
-         on(20, a.type), on(21, a.ref), on(22, [&](Field& f) {
-           merge(f, "sparse_tensor", a.sparse, &Parser::sparse_tensor), seen = AttributeProto::kSparseTensor;
-         }));
-    if (a.type == AttributeProto::kUndefined) a.type = seen;
+    using A = AttributeProto;
+    int64_t seen = A::kUndefined;
+    // Field `tag` holds a value of type `type`.
+    const auto value = [&](uint32_t tag, A::Type type, auto&& read) {
+      return [tag, type, read, &seen, &a](Field& f) {
+        if (f.tag() != tag) return false;
+        read(f);
+        seen = type;
+        a.fields |= uint32_t{1} << type;
+        return true;
+      };
+    };
+    each(bytes, on(1, a.name), value(2, A::kFloat, [&](Field& f) { a.f = f.fixed_float(); }),
+         value(3, A::kInt, [&](Field& f) { a.i = f.varint(); }),
+         value(4, A::kString, [&](Field& f) { a.s = f.bytes(); }),
+         value(5, A::kTensor, [&](Field& f) { merge(f, "t", a.tensor, &Parser::tensor); }),
+         value(6, A::kGraph, [&](Field& f) { merge(f, "g", a.graph, &Parser::graph); }),
+         value(7, A::kFloats, [&](Field& f) { f.floats(a.floats); }),
+         value(8, A::kInts, [&](Field& f) { f.varints(a.ints); }),
+         value(9, A::kStrings, [&](Field& f) { a.strings.push_back(f.bytes()); }),
+         value(10, A::kTensors, [&](Field& f) { add(f, "tensors", a.tensors, &Parser::tensor); }),
+         value(11, A::kGraphs, [](Field& f) { f.skip(); }),
+         value(14, A::kTypeProto, [&](Field& f) { merge(f, "tp", a.type_proto, &Parser::type); }), on(20, a.type),
+         on(21, a.ref),
+         value(22, A::kSparseTensor, [&](Field& f) { merge(f, "sparse_tensor", a.sparse, &Parser::sparse_tensor); }));
+    a.untyped = a.type == A::kUndefined;
+    if (a.untyped) a.type = seen;
   }
 
   void tensor(std::string_view bytes, TensorProto& t) {
-    each(bytes, on(1, t.dims), on(2, t.data_type), on(4, [&](Field& f) { f.run(pbf_wire_type::fixed32, t.floats); }),
+    each(bytes, on(1, t.dims), on(2, t.data_type), on(3, [&](Field& f) { f.skip(), t.is_segment = true; }),
+         on(4, [&](Field& f) { f.run(pbf_wire_type::fixed32, t.floats); }),
          on(5, [&](Field& f) { f.run(pbf_wire_type::varint, t.int32s); }), on(6, t.strings),
          on(7, [&](Field& f) { f.run(pbf_wire_type::varint, t.int64s); }), on(8, t.name),
          on(9, [&](Field& f) { t.raw = f.bytes(), t.has_raw = true; }),
          on(10, [&](Field& f) { f.run(pbf_wire_type::fixed64, t.doubles); }),
          on(11, [&](Field& f) { f.run(pbf_wire_type::varint, t.uint64s); }),
-         on(13, [&](Field& f) { t.external.push_back(entry(f.bytes())); }),
-         on(14, [&](Field& f) { t.is_external = f.varint() == 1; }));
+         on(13, [&](Field& f) { t.external.push_back(entry(f.bytes())); }), on(14, [&](Field& f) {
+           const int64_t location = f.varint();
+           if (location < 0 || location > 1) throw Fault("data_location is neither DEFAULT nor EXTERNAL");
+           t.is_external = location == 1;
+         }));
   }
 
   void tensor_merge(std::string_view bytes, TensorProto& t, const char* name) {

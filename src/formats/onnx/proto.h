@@ -38,6 +38,7 @@ struct TensorProto {
   std::vector<std::string_view> strings;
   std::vector<std::pair<std::string_view, std::string_view>> external;
   bool is_external = false;
+  bool is_segment = false;  ///< holds a part of a larger tensor's values
 };
 
 struct SparseTensorProto {
@@ -73,6 +74,8 @@ struct AttributeProto {
   };
   std::string_view name, ref;  ///< ref: the function's attribute that gives the value
   int64_t type = kUndefined;   ///< files of IR 1 leave it out; then it follows from the field that is set
+  bool untyped = false;        ///< the file leaves it out
+  uint32_t fields = 0;         ///< bit t: the file holds a value of type t
   float f = 0;
   int64_t i = 0;
   std::string_view s;

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "formats/rules.h"
 #include "tensor/numeric.h"
 
 namespace smelt::onnx {
@@ -125,9 +126,9 @@ Result<Tensor> TensorReader::read_typed(const TensorProto& proto, DType dtype, c
     const Runs& runs = floats ? proto.floats : proto.doubles;
     const size_t have = run_bytes(runs), want = Tensor::byte_size(dtype, n);
     const size_t unit = floats ? 4 : 8;
-    // More values than the shape needs are tolerated in one packed run, as peers do.
-    if (have < want || (have > want && runs.size() != 1))
-      return wrong(floats ? "float_data" : "double_data", have / unit, want / unit);
+    const auto failure = [&] { return wrong(floats ? "float_data" : "double_data", have / unit, want / unit); };
+    if (have < want || (have > want && runs.size() != 1)) return failure();
+    if (have > want) SMELT_TRY(breach(source_, Rule::kTensorLength, failure()));
     if (runs.size() == 1) return view_or_copy(dtype, shape, runs[0].data(), want, source_.owner);
     SMELT_ASSIGN(Tensor t, Tensor::allocate(dtype, shape, false));
     join(runs, t.raw());
@@ -143,6 +144,7 @@ Result<Tensor> TensorReader::read_typed(const TensorProto& proto, DType dtype, c
   std::vector<uint64_t> values;
   if (!decode_varints(runs, want, values) || values.size() != want)
     return InvalidModel(field, " does not hold the ", want, " values that shape ", shape.str(), " needs");
+  SMELT_TRY(check_range(values, dtype));
   SMELT_ASSIGN(Tensor t, Tensor::allocate(dtype, shape));
   for (size_t i = 0; i < values.size(); ++i) {
     switch (bits) {
@@ -165,7 +167,34 @@ Result<Tensor> TensorReader::read_typed(const TensorProto& proto, DType dtype, c
   return t;
 }
 
+/// int32_data and uint64_data hold values of narrower types. Bit patterns (float16, 4-bit pairs) may be written with or
+/// without sign.
+Status TensorReader::check_range(const std::vector<uint64_t>& values, DType dtype) const {
+  const int bits = std::max(bit_width(dtype), 8);
+  if (bits == 64) return Ok();
+  const bool pattern = bit_width(dtype) < 8 || is_float(dtype), truth = dtype == DType::kBool;
+  const bool positive = truth || (!pattern && int_min(dtype) == 0);
+  const int64_t half = int64_t{1} << (bits - 1), lo = positive ? 0 : -half;
+  const int64_t hi = truth ? 1 : positive || pattern ? 2 * half - 1 : half - 1;
+  for (const uint64_t value : values) {
+    const int64_t v = dtype == DType::kU32 ? static_cast<int64_t>(value) : static_cast<int32_t>(value);
+    if (v < lo || v > hi)
+      return breach(source_, Rule::kValueRange, InvalidModel("value ", v, " does not fit ", to_string(dtype)));
+  }
+  return Ok();
+}
+
+/// One field holds the values, or the file that the tensor names does.
+Status TensorReader::check_fields(const TensorProto& t) const {
+  const int fields = !t.raw.empty() + !t.floats.empty() + !t.int32s.empty() + !t.int64s.empty() + !t.doubles.empty() +
+                     !t.uint64s.empty() + !t.strings.empty() + t.is_external;
+  if (fields <= 1) return Ok();
+  return breach(source_, Rule::kTensorFields, InvalidModel("has its values in ", fields, " places, 1 expected"));
+}
+
 Result<Tensor> TensorReader::read(const TensorProto& proto) {
+  if (proto.is_segment) return Unsupported("a tensor in segments");
+  SMELT_TRY(check_fields(proto));
   const DType dtype = dtype_of(proto.data_type);
   if (dtype == DType::kInvalid) return Unsupported("element type code ", proto.data_type);
   SMELT_ASSIGN(const Shape shape, checked_shape(proto.dims));
@@ -203,6 +232,7 @@ Result<Tensor> TensorReader::read_sparse(const SparseTensorProto& proto, size_t 
     return LimitReached("the dense form of a sparse tensor of shape ", shape.str(), " is too large");
   SMELT_ASSIGN(Tensor dense, Tensor::allocate(values.dtype(), shape));
   const Shape strides = shape.strides();
+  int64_t before = -1;
   for (int64_t i = 0; i < n; ++i) {
     int64_t at = 0;
     for (int k = 0; k < (linear ? 1 : shape.rank()); ++k) {
@@ -211,6 +241,10 @@ Result<Tensor> TensorReader::read_sparse(const SparseTensorProto& proto, size_t 
       if (index < 0 || index >= end) return InvalidModel("sparse index ", index, " is not in [0, ", end, ")");
       at += linear ? index : index * strides[k];
     }
+    if (at <= before)
+      SMELT_TRY(
+          breach(source_, Rule::kSparseOrder, InvalidModel("sparse index ", i, " does not follow the one before")));
+    before = at;
     if (dense.dtype() == DType::kString)
       dense.data<std::string>()[at] = values.data<std::string>()[i];
     else if (const size_t width = static_cast<size_t>(bit_width(dense.dtype())) / 8; width > 0)

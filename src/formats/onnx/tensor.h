@@ -27,6 +27,8 @@ class TensorReader {
   Result<Tensor> view_or_copy(DType dtype, const Shape& shape, const void* data, size_t bytes,
                               std::shared_ptr<const void> owner);
   Result<Tensor> read_external(const TensorProto& proto, DType dtype, const Shape& shape);
+  Status check_range(const std::vector<uint64_t>& values, DType dtype) const;
+  Status check_fields(const TensorProto& t) const;
   Result<Tensor> read_typed(const TensorProto& proto, DType dtype, const Shape& shape);
 
   const Source& source_;

@@ -34,6 +34,8 @@ Result<ValueType> value_type(const TypeProto& type) {
       ValueType t;
       t.kind = ValueType::Kind::kMap;
       t.dtype = dtype_of(type.elem_type);
+      if (t.dtype != DType::kString && !is_integer(t.dtype))
+        return InvalidModel("a map's keys have type code ", type.elem_type, ", integers or strings expected");
       if (type.element) {
         SMELT_ASSIGN(ValueType element, value_type(*type.element));
         t.element = std::make_shared<const ValueType>(std::move(element));
