@@ -21,6 +21,7 @@ class TestModel {
     std::vector<float> scales = {};
     std::vector<int64_t> zero_points = {};
     bool list = false;  ///< a list (VARIANT) of float elements of `shape`
+    std::vector<int32_t> signature = {};
   };
 
   int tensor(const TensorSpec& spec) {
@@ -35,6 +36,7 @@ class TestModel {
     if (!spec.scales.empty())
       quant = tfl::CreateQuantizationParameters(fbb_, 0, 0, fbb_.CreateVector(spec.scales),
                                                 fbb_.CreateVector(spec.zero_points));
+    const auto signature = spec.signature.empty() ? 0 : fbb_.CreateVector(spec.signature);
     flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<tfl::VariantSubType>>> element;
     if (spec.list) {
       const auto type = tfl::CreateVariantSubType(fbb_, fbb_.CreateVector(spec.shape), spec.type, true);
@@ -43,7 +45,7 @@ class TestModel {
     tensors_.push_back(tfl::CreateTensor(fbb_, fbb_.CreateVector(spec.list ? std::vector<int32_t>{} : spec.shape),
                                          spec.list ? tfl::TensorType::VARIANT : spec.type, buffer,
                                          fbb_.CreateString("t" + std::to_string(tensors_.size())), quant, spec.variable,
-                                         0, 0, false, element));
+                                         0, signature, false, element));
     return static_cast<int>(tensors_.size()) - 1;
   }
 
@@ -72,20 +74,28 @@ class TestModel {
     metadata_.emplace_back(name, static_cast<uint32_t>(buffers_.size()));
   }
 
+  /// A signature of subgraph 0 with one input.
+  void signature(const std::string& key, uint32_t input_tensor) {
+    const std::vector inputs{tfl::CreateTensorMap(fbb_, fbb_.CreateString("in"), input_tensor)};
+    signatures_.push_back(tfl::CreateSignatureDef(fbb_, fbb_.CreateVector(inputs), 0, fbb_.CreateString(key)));
+  }
+
+  uint64_t buffer_offset = 0;  ///< Buffer.offset of all buffers with contents
+
   flatbuffers::FlatBufferBuilder& fbb() { return fbb_; }
 
   std::string finish(uint32_t version = 3) {
     std::vector<flatbuffers::Offset<tfl::Buffer>> buffers{tfl::CreateBuffer(fbb_)};
     for (const auto& b : buffers_) {
       fbb_.ForceVectorAlignment(b.size(), 1, 16);
-      buffers.push_back(tfl::CreateBuffer(fbb_, fbb_.CreateVector(b)));
+      buffers.push_back(tfl::CreateBuffer(fbb_, fbb_.CreateVector(b), buffer_offset));
     }
     std::vector<flatbuffers::Offset<tfl::Metadata>> metadata;
     for (const auto& [name, buffer] : metadata_)
       metadata.push_back(tfl::CreateMetadata(fbb_, fbb_.CreateString(name), buffer));
-    const auto model =
-        tfl::CreateModel(fbb_, version, fbb_.CreateVector(codes_), fbb_.CreateVector(subgraphs_),
-                         fbb_.CreateString("test"), fbb_.CreateVector(buffers), 0, fbb_.CreateVector(metadata));
+    const auto model = tfl::CreateModel(fbb_, version, fbb_.CreateVector(codes_), fbb_.CreateVector(subgraphs_),
+                                        fbb_.CreateString("test"), fbb_.CreateVector(buffers), 0,
+                                        fbb_.CreateVector(metadata), fbb_.CreateVector(signatures_));
     tfl::FinishModelBuffer(fbb_, model);
     return {reinterpret_cast<const char*>(fbb_.GetBufferPointer()), fbb_.GetSize()};
   }
@@ -107,6 +117,7 @@ class TestModel {
   std::vector<flatbuffers::Offset<tfl::Tensor>> tensors_;
   std::vector<flatbuffers::Offset<tfl::Operator>> operators_;
   std::vector<std::pair<std::string, uint32_t>> metadata_;
+  std::vector<flatbuffers::Offset<tfl::SignatureDef>> signatures_;
 };
 
 }  // namespace smelt::tflite

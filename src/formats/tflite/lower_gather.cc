@@ -45,6 +45,7 @@ Status lower_embedding_lookup(OperatorContext& c) { return c.emit(Op::kEmbedding
 Status lower_embedding_lookup_sparse(OperatorContext& c) {
   EmbeddingSparseAttrs a;
   if (const auto* o = c.options<tfl::EmbeddingLookupSparseOptions>()) {
+    SMELT_TRY(check_enumerator(o->combiner(), "combiner"));
     if (o->combiner() == tfl::CombinerType::MEAN) a.combiner = EmbeddingSparseAttrs::Combiner::kMean;
     if (o->combiner() == tfl::CombinerType::SQRTN) a.combiner = EmbeddingSparseAttrs::Combiner::kSqrtN;
   }

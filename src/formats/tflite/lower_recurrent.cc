@@ -64,6 +64,7 @@ Status lower_lstm(OperatorContext& c) {
     a.cell_clip = o->cell_clip();
     a.proj_clip = o->proj_clip();
     a.asymmetric_inputs = o->asymmetric_quantize_inputs();
+    SMELT_TRY(check_enumerator(o->kernel_type(), "kernel type"));
     basic = o->kernel_type() == tfl::LSTMKernelType::BASIC;
   } else if (const auto* s = c.options<tfl::UnidirectionalSequenceLSTMOptions>()) {
     act = s->fused_activation_function();

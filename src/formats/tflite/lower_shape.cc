@@ -140,6 +140,7 @@ Status lower_pad(OperatorContext& c) {
 
 Status lower_mirror_pad(OperatorContext& c) {
   const auto* o = c.options<tfl::MirrorPadOptions>();
+  if (o) SMELT_TRY(check_enumerator(o->mode(), "mode"));
   PadAttrs a;
   a.pairs = true;
   a.mode = o && o->mode() == tfl::MirrorPadMode::SYMMETRIC ? PadAttrs::Mode::kSymmetric : PadAttrs::Mode::kReflect;

@@ -142,6 +142,12 @@ ValueId insert_gaps(OperatorContext& c, ValueId x, ValueId value, int axis, int6
 /// A loop over two subgraphs on all inputs.
 Status emit_while(OperatorContext& c, int cond, int body);
 
+/// An error unless `value` is an enumerator of the schema; E has MIN and MAX and no holes.
+template <class E>
+Status check_enumerator(E value, const char* what) {
+  if (value >= E::MIN && value <= E::MAX) return Ok();
+  return InvalidModel(what, " ", static_cast<int64_t>(value), " is not in the schema");
+}
 /// Activation of a recurrent cell; an error for a number beyond the schema.
 Result<Activation> activation_of(tfl::ActivationFunctionType act);
 /// Activation fused behind an operator: the format's kernels only clamp there, TANH and SIGN_BIT change nothing.

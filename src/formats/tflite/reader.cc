@@ -21,7 +21,9 @@ Result<std::span<const uint8_t>> Reader::buffer(uint32_t index) const {
     return InvalidModel("buffer ", index, " does not exist, the model has ", count);
   }
   const tfl::Buffer* b = buffers->Get(index);
-  if (b->data() && b->data()->size() > 0) return std::span<const uint8_t>(b->data()->data(), b->data()->size());
+  const bool inside = b->data() && b->data()->size() > 0;
+  if (inside && b->offset() > 1) return InvalidModel("buffer ", index, " lies inside the flatbuffer and behind it");
+  if (inside) return std::span<const uint8_t>(b->data()->data(), b->data()->size());
   if (b->offset() > 1) return file_bytes(b->offset(), b->size(), "buffer data");
   return std::span<const uint8_t>();
 }
@@ -68,6 +70,12 @@ Status Reader::add_methods() {
                                             m->name()->str() + " = " + g.value(ports[i]).name);
       };
       const tfl::SubGraph* sub = model_.subgraphs()->Get(s->subgraph_index());
+      const uint32_t count = sub->tensors() ? sub->tensors()->size() : 0;
+      for (const auto* maps : {s->inputs(), s->outputs()})
+        for (uint32_t i = 0; maps && i < maps->size(); ++i)
+          if (maps->Get(i)->tensor_index() >= count)
+            return InvalidModel("signature '", method.name, "' names tensor ", maps->Get(i)->tensor_index(),
+                                ", the subgraph has ", count);
       rename(s->inputs(), g.inputs, sub->inputs());
       rename(s->outputs(), g.outputs, sub->outputs());
       if (graph == 0 && !main) {

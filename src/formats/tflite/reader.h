@@ -76,6 +76,7 @@ class SubgraphReader {
   Status read();
 
   Reader& reader() { return reader_; }
+  const Reader& reader() const { return reader_; }
   Builder& builder() { return builder_; }
   int index() const { return index_; }
   int tensors() const { return static_cast<int>(slots_.size()); }

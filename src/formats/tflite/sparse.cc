@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "base/checked.h"
-#include "formats/tflite/reader.h"
+#include "formats/tflite/lowering.h"
 #include "tensor/numeric.h"
 
 namespace smelt::tflite {
@@ -58,6 +58,7 @@ Result<std::vector<Level>> read_levels(const tfl::SparsityParameters& s, const S
     level.dim = d < rank ? d : s.block_map()->Get(static_cast<uint32_t>(d - rank));
     if (level.dim < 0 || level.dim >= rank) return InvalidModel("sparsity's block map names dimension ", level.dim);
     const tfl::DimensionMetadata* m = meta->Get(static_cast<uint32_t>(i));
+    SMELT_TRY(check_enumerator(m->format(), "dimension format"));
     level.sparse = m->format() == tfl::DimensionType::SPARSE_CSR;
     if (level.sparse) {
       if (d >= rank) return Unsupported("a sparse block dimension");

@@ -63,6 +63,8 @@ Status SubgraphReader::read_tensor(int tensor) {
   for (uint32_t d = 0; d < rank; ++d) {
     const int32_t extent = shape->Get(d);
     if (extent < -1 || (extent == -1 && shape != signature)) return InvalidModel("dimension ", d, " is ", extent);
+    if (extent >= 0 && extent != t.shape()->Get(d))
+      return InvalidModel("dimension ", d, " is ", t.shape()->Get(d), ", its signature says ", extent);
     slot.shape.push_back(extent);
   }
   SMELT_ASSIGN(slot.quant, read_quantization(*this, t, slot.dtype));

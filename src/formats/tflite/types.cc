@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/checked.h"
+#include "formats/rules.h"
 #include "formats/tflite/reader.h"
 #include "tensor/numeric.h"
 
@@ -70,6 +71,24 @@ Result<std::vector<double>> parameter_values(SubgraphReader& subgraph, int index
   return out;
 }
 
+/// A scale is positive and finite. TFLite's kernels take 0, which makes every value the zero point, and ignore the
+/// scales of types that keep none: both may be tolerated.
+Status check_scale(const SubgraphReader& subgraph, float scale, bool matters) {
+  if (std::isfinite(scale) && (scale > 0 || (scale == 0 && !matters))) return Ok();
+  const Error error = InvalidModel("quantization scale ", scale, ", a positive number expected");
+  if (matters && scale != 0) return error;
+  return breach(subgraph.reader().source(), Rule::kQuantizationScale, error);
+}
+
+Status check_zero_point(const SubgraphReader& subgraph, int64_t zero_point, DType dtype) {
+  const auto lo = static_cast<int64_t>(int_min(dtype)), hi = static_cast<int64_t>(int_max(dtype));
+  if (zero_point >= lo && zero_point <= hi) return Ok();
+  const Error error =
+      InvalidModel("zero point ", zero_point, " of ", to_string(dtype), ", ", lo, " to ", hi, " expected");
+  if (zero_point < -kMaxZeroPoint || zero_point > kMaxZeroPoint) return error;
+  return breach(subgraph.reader().source(), Rule::kZeroPointRange, error);
+}
+
 Result<QuantPtr> blockwise(SubgraphReader& subgraph, const tfl::BlockwiseQuantization& b, const Shape& shape) {
   if (shape.rank() < 1 || !shape.is_static()) return InvalidModel("block-wise quantization of shape ", shape.str());
   if (b.block_size() <= 0) return InvalidModel("block size ", b.block_size());
@@ -85,7 +104,10 @@ Result<QuantPtr> blockwise(SubgraphReader& subgraph, const tfl::BlockwiseQuantiz
   if (static_cast<int64_t>(scales.size()) != count)
     return InvalidModel(scales.size(), " block scales, ", count, " expected for shape ", shape.str(), " and blocks of ",
                         q->block);
-  for (const double s : scales) q->scales.push_back(static_cast<float>(s));
+  for (const double s : scales) {
+    SMELT_TRY(check_scale(subgraph, static_cast<float>(s), true));
+    q->scales.push_back(static_cast<float>(s));
+  }
   if (b.zero_points() > 0) {
     SMELT_ASSIGN(const auto zeros, parameter_values(subgraph, b.zero_points(), "zero points"));
     if (static_cast<int64_t>(zeros.size()) != count && zeros.size() != 1)
@@ -118,12 +140,12 @@ Result<QuantPtr> read_quantization(SubgraphReader& subgraph, const tfl::Tensor& 
   auto q = std::make_shared<Quantization>();
   q->rounding = Rounding::kFixedDouble;
   for (const float s : *p->scale()) {
-    if (matters && (!std::isfinite(s) || s < 0)) return InvalidModel("quantization scale ", s);
+    SMELT_TRY(check_scale(subgraph, s, matters));
     q->scales.push_back(s);
   }
   for (uint32_t i = 0; i < zeros; ++i) {
     const int64_t z = p->zero_point()->Get(i);
-    if (matters && (z < -kMaxZeroPoint || z > kMaxZeroPoint)) return InvalidModel("zero point ", z);
+    if (matters) SMELT_TRY(check_zero_point(subgraph, z, dtype));
     q->zero_points.push_back(static_cast<int32_t>(z));
   }
   if (count > 1) {

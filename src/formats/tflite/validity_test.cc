@@ -1,0 +1,97 @@
+// Files that break a rule of TFLite's schema.
+#include <gtest/gtest.h>
+
+#include "smelt/model.h"
+#include "support/tflite_test_model.h"
+#include "support/tolerance_check.h"
+
+namespace smelt::tflite {
+namespace {
+
+class TfliteValidity : public testing::Test {
+ protected:
+  using Operator = tfl::BuiltinOperator;
+  using Type = tfl::TensorType;
+
+  /// y = |x|, and a tensor that no operator reads.
+  static std::string with_tensor(const TestModel::TensorSpec& spec) {
+    TestModel m;
+    const int x = m.tensor({.shape = {2}}), y = m.tensor({.shape = {2}});
+    m.tensor(spec);
+    m.op(Operator::ABS, {x}, {y});
+    m.end_subgraph({x}, {y});
+    return m.finish();
+  }
+  static void accepted(const std::string& file) {
+    const auto m = Model::load_bytes(std::as_bytes(std::span(file)));
+    EXPECT_TRUE(m.ok()) << m.error().message();
+  }
+};
+
+TEST_F(TfliteValidity, Scales) {
+  const float infinite = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const auto spec = [](Type type, float scale) {
+    return TestModel::TensorSpec{.shape = {2}, .type = type, .scales = {scale}, .zero_points = {0}};
+  };
+  accepted(with_tensor(spec(Type::INT8, 0.5f)));
+  for (const Type type : {Type::INT8, Type::UINT8, Type::INT16})
+    expect_refused(with_tensor(spec(type, 0)), "tensor 2 't2': quantization scale 0", "quantization-scale");
+  for (const float scale : {infinite, nan, -1.0f})
+    expect_refused(with_tensor(spec(Type::INT8, scale)), "a positive number expected");
+  // Types without quantization ignore the scale.
+  accepted(with_tensor(spec(Type::INT32, 0)));
+  for (const float scale : {infinite, nan, -1.0f})
+    expect_refused(with_tensor(spec(Type::INT32, scale)), "quantization scale", "quantization-scale");
+}
+
+TEST_F(TfliteValidity, ZeroPoints) {
+  const auto spec = [](Type type, int64_t zero_point) {
+    return TestModel::TensorSpec{.shape = {2}, .type = type, .scales = {1}, .zero_points = {zero_point}};
+  };
+  for (const auto& [type, zero_point] : {std::pair(Type::INT8, -128), std::pair(Type::INT8, 127),
+                                         std::pair(Type::UINT8, 255), std::pair(Type::INT16, 0)})
+    accepted(with_tensor(spec(type, zero_point)));
+  for (const auto& [type, zero_point] : {std::pair(Type::INT8, -129), std::pair(Type::INT8, 128),
+                                         std::pair(Type::UINT8, 256), std::pair(Type::UINT8, -1)})
+    expect_refused(with_tensor(spec(type, zero_point)), "zero point", "zero-point-range");
+  expect_refused(with_tensor(spec(Type::INT8, int64_t{1} << 40)), "zero point 1099511627776");
+}
+
+TEST_F(TfliteValidity, SignaturesAgreeWithShapes) {
+  accepted(with_tensor({.shape = {1, 2}, .signature = {-1, 2}}));
+  expect_refused(with_tensor({.shape = {1, 2}, .signature = {-1, 3}}), "dimension 1 is 2, its signature says 3");
+}
+
+TEST_F(TfliteValidity, MethodsNameTensors) {
+  const auto model = [](uint32_t tensor) {
+    TestModel m;
+    const int x = m.tensor({.shape = {2}}), y = m.tensor({.shape = {2}});
+    m.op(Operator::ABS, {x}, {y});
+    m.end_subgraph({x}, {y});
+    m.signature("serve", tensor);
+    return m.finish();
+  };
+  accepted(model(0));
+  expect_refused(model(2), "signature 'serve' names tensor 2, the subgraph has 2");
+}
+
+TEST_F(TfliteValidity, BuffersLieInOnePlace) {
+  TestModel m;
+  const int x = m.tensor({.shape = {2}}), w = m.tensor({.shape = {2}, .values = {1, 2}}), y = m.tensor({.shape = {2}});
+  m.op(Operator::ADD, {x, w}, {y}, tfl::CreateAddOptions(m.fbb()));
+  m.end_subgraph({x}, {y});
+  m.buffer_offset = 64;
+  expect_refused(m.finish(), "buffer 1 lies inside the flatbuffer and behind it");
+}
+
+TEST_F(TfliteValidity, Enumerators) {
+  TestModel m;
+  const int x = m.tensor({.shape = {2}}), y = m.tensor({.shape = {4}});
+  const int pads = m.tensor({.shape = {1, 2}, .type = Type::INT32, .raw = {1, 0, 0, 0, 1, 0, 0, 0}});
+  m.op(Operator::MIRROR_PAD, {x, pads}, {y}, tfl::CreateMirrorPadOptions(m.fbb(), static_cast<tfl::MirrorPadMode>(2)));
+  m.end_subgraph({x}, {y});
+  expect_refused(m.finish(), "mode 2 is not in the schema");
+}
+
+}  // namespace
+}  // namespace smelt::tflite
