@@ -1,8 +1,10 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "executorch_program_generated.h"
@@ -20,7 +22,7 @@ class ProgramWriter {
     const auto dims = b_.CreateVector(sizes);
     const auto dim_order = b_.CreateVector(order);
     return add(fb::et::KernelTypes::Tensor,
-               fb::et::CreateTensor(b_, type, 0, dims, dim_order, false, buffer, place).Union());
+               fb::et::CreateTensor(b_, type, 0, dims, dim_order, false, buffer, place, layout, dynamism).Union());
   }
   int integer(int64_t v) { return add(fb::et::KernelTypes::Int, fb::et::CreateInt(b_, v).Union()); }
   int real(double v) { return add(fb::et::KernelTypes::Double, fb::et::CreateDouble(b_, v).Union()); }
@@ -72,15 +74,27 @@ class ProgramWriter {
   /// Ends the method "forward" and the program.
   std::vector<uint8_t> finish(std::vector<int32_t> inputs, std::vector<int32_t> outputs, int64_t planned = 4096) {
     end_method("forward", std::move(inputs), std::move(outputs), planned);
+    plans_.resize(std::max(plans_.size(), methods), plans_[0]);
+    std::vector<flatbuffers::Offset<fb::et::DataSegment>> regions;
+    for (const auto& [offset, size] : segments) regions.push_back(fb::et::CreateDataSegment(b_, offset, size));
+    std::vector<flatbuffers::Offset<fb::et::NamedData>> entries;
+    for (const auto& [key, segment] : named) entries.push_back(fb::et::CreateNamedDataDirect(b_, key.c_str(), segment));
     std::vector<flatbuffers::Offset<fb::et::Buffer>> buffers{fb::et::CreateBuffer(b_)};
     for (const auto& c : constants_) buffers.push_back(fb::et::CreateBufferDirect(b_, &c));
     const std::vector<uint8_t> blob(4);
     std::vector<flatbuffers::Offset<fb::et::BackendDelegateInlineData>> blobs{
         fb::et::CreateBackendDelegateInlineDataDirect(b_, &blob)};
-    const auto root = fb::et::CreateProgramDirect(b_, 0, &plans_, &buffers, &blobs);
+    const auto root = fb::et::CreateProgramDirect(b_, 0, &plans_, &buffers, &blobs, &regions, 0, nullptr, &entries);
     b_.Finish(root, "ET12");
     return std::vector<uint8_t>(b_.GetBufferPointer(), b_.GetBufferPointer() + b_.GetSize());
   }
+
+  size_t methods = 1;                                   ///< copies of the method, all of one name
+  std::vector<std::pair<uint64_t, uint64_t>> segments;  ///< offset and size
+  std::vector<std::pair<std::string, uint32_t>> named;  ///< key and segment
+  // Of the tensors that follow.
+  int8_t layout = 0;
+  fb::et::TensorShapeDynamism dynamism = fb::et::TensorShapeDynamism::STATIC;
 
  private:
   int add(fb::et::KernelTypes type, flatbuffers::Offset<void> value) {

@@ -57,10 +57,15 @@ class VkBlob {
     chain_.push_back(vkgraph::CreateOperatorCallDirect(fbb, static_cast<uint32_t>(chain_.size()), name, &args));
   }
 
+  /// An entry of the constants that no tensor reads.
+  void region(uint64_t offset, uint64_t length) { entries_.emplace_back(offset, length); }
+
   std::vector<std::byte> finish() {
+    std::vector<flatbuffers::Offset<vkgraph::VkBytes>> code;
+    for (const auto& [offset, length] : shaders) code.push_back(vkgraph::CreateVkBytes(fbb, offset, length));
     std::vector<flatbuffers::Offset<vkgraph::VkBytes>> constants;
     for (const auto& [offset, size] : entries_) constants.push_back(vkgraph::CreateVkBytes(fbb, offset, size));
-    fbb.Finish(vkgraph::CreateVkGraphDirect(fbb, "0", &chain_, &values_, &inputs, &outputs, &constants, nullptr,
+    fbb.Finish(vkgraph::CreateVkGraphDirect(fbb, "0", &chain_, &values_, &inputs, &outputs, &constants, &code,
                                             storage_override, layout_override),
                "VK00");
     const size_t graph = fbb.GetSize(), data_at = 32 + (graph + 15) / 16 * 16;
@@ -78,6 +83,7 @@ class VkBlob {
   }
 
   std::vector<uint32_t> inputs, outputs;
+  std::vector<std::pair<uint64_t, uint64_t>> shaders;  ///< offset and length
   // Of the tensors that follow, and of the graph.
   vkgraph::VkStorageType storage = vkgraph::VkStorageType::DEFAULT_STORAGE, storage_override = storage;
   vkgraph::VkMemoryLayout layout = vkgraph::VkMemoryLayout::DEFAULT_LAYOUT, layout_override = layout;

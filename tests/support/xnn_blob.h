@@ -59,6 +59,11 @@ class XnnBlob {
     nodes_.push_back(fb_xnnpack::CreateXNode(fbb, type, table.Union(), static_cast<uint32_t>(nodes_.size()), clamp));
   }
 
+  /// An entry of the constants that no value reads.
+  void region(uint64_t offset, uint64_t size) { entries_.emplace_back(offset, size); }
+  std::vector<uint32_t> listed_inputs, listed_outputs;  ///< input_ids and output_ids
+  uint32_t extra_dims = 0;                              ///< added to num_dims of the values that follow
+
   std::vector<std::byte> finish() {
     std::vector<flatbuffers::Offset<fb_xnnpack::ConstantDataOffset>> entries{
         fb_xnnpack::CreateConstantDataOffset(fbb, 0, 0)};
@@ -67,7 +72,10 @@ class XnnBlob {
     const auto nodes = fbb.CreateVector(nodes_);
     const auto values = fbb.CreateVector(values_);
     const auto constants = fbb.CreateVector(entries);
+    const auto input_ids = fbb.CreateVector(listed_inputs), output_ids = fbb.CreateVector(listed_outputs);
     fb_xnnpack::XNNGraphBuilder graph(fbb);
+    graph.add_input_ids(input_ids);
+    graph.add_output_ids(output_ids);
     graph.add_xnodes(nodes);
     graph.add_xvalues(values);
     graph.add_num_externs(externals_);
@@ -80,7 +88,7 @@ class XnnBlob {
   uint32_t value(XNNDatatype type, const Dims& dims, const XnnQuant& quant, uint32_t constant, uint32_t external,
                  uint32_t flags) {
     const auto id = static_cast<uint32_t>(values_.size());
-    const auto tensor = fb_xnnpack::CreateXNNTensorValue(fbb, type, static_cast<uint32_t>(dims.size()),
+    const auto tensor = fb_xnnpack::CreateXNNTensorValue(fbb, type, static_cast<uint32_t>(dims.size()) + extra_dims,
                                                          fbb.CreateVector(dims), constant, external, flags, id);
     if (quant.scales.empty() && quant.nonbatch_dims < 0) {
       values_.push_back(fb_xnnpack::CreateXValue(fbb, fb_xnnpack::XValueUnion::XNNTensorValue, tensor.Union()));

@@ -47,6 +47,10 @@ Result<BlobParts> split_blob(std::span<const std::byte> bytes, const char* magic
   if (!in_range(constants, constants_size, bytes.size()))
     return InvalidModel("header ", magic, ": the constants at ", constants, ", ", constants_size,
                         " bytes, lie outside the blob of ", bytes.size());
+  const bool before = constants + constants_size <= flatbuffer, behind = constants >= flatbuffer + flatbuffer_size;
+  if (constants_size > 0 && (constants < kHeaderBytes || (!before && !behind)))
+    return InvalidModel("header ", magic, ": the constants at ", constants, ", ", constants_size,
+                        " bytes, overlap the ", constants < kHeaderBytes ? "header" : "flatbuffer");
   parts.flatbuffer = bytes.subspan(flatbuffer, flatbuffer_size);
   parts.constants = bytes.subspan(constants, constants_size);
   parts.has_header = true;

@@ -177,6 +177,7 @@ Status BlockLowering::call(const Instruction& in) {
   }
   std::vector<ValueType> outputs;
   for (int32_t at : in.outputs) outputs.push_back(declared(at));
+  SMELT_TRY(aten::check_overload(in.name, in.overload));
   SMELT_ASSIGN(const aten::Lowered lowered, aten::lower(builder_, {in.name, in.overload, args, outputs}));
   for (const auto& [k, id] : lowered.mutated)
     if (k < in.inputs.size()) write(in.inputs[k], id);

@@ -7,6 +7,9 @@
 #include "base/little_endian.h"
 #include "base/mapped_file.h"
 #include "executorch_ptd_generated.h"
+#include "formats/executorch/aten/aten.h"
+#include "formats/executorch/values.h"
+#include "formats/rules.h"
 
 namespace smelt::executorch {
 namespace {
@@ -22,6 +25,18 @@ flatbuffers::Verifier verifier_of(Bytes bytes) {
 struct Owners {
   std::vector<std::shared_ptr<const void>> all;
 };
+
+/// A described tensor fits into the `size` bytes of its segment.
+Status check_layout(const fb::ptd::TensorLayout* layout, uint64_t size) {
+  if (!layout) return Ok();
+  const DType dtype = aten::scalar_type(static_cast<int64_t>(layout->scalar_type()));
+  if (dtype == DType::kInvalid) return InvalidModel("unknown scalar type ", static_cast<int>(layout->scalar_type()));
+  SMELT_ASSIGN(const Shape shape, read_shape(layout->sizes()));
+  SMELT_TRY(read_dim_order(layout->dim_order(), shape.rank()));
+  if (shape.elements() > static_cast<int64_t>(size) || Tensor::byte_size(dtype, shape.elements()) > size)
+    return InvalidModel(to_string(dtype), shape.str(), " in ", size, " bytes");
+  return Ok();
+}
 
 }  // namespace
 
@@ -55,7 +70,10 @@ Result<DataFile> DataFile::open(const std::string& path) {
       return fail("'", entry->key()->str(), "' is in segment ", at, ", which does not exist");
     const auto* segment = root->segments()->Get(at);
     if (!in_range(segment->offset(), segment->size(), data_size)) return fail("segment ", at, " lies outside the file");
-    out.entries_.emplace(entry->key()->str(), bytes.subspan(base + segment->offset(), segment->size()));
+    if (auto s = check_layout(entry->tensor_layout(), segment->size()); !s.ok())
+      return s.error().within(Cat(path, ": '", entry->key()->str(), "'"));
+    if (!out.entries_.emplace(entry->key()->str(), bytes.subspan(base + segment->offset(), segment->size())).second)
+      return fail("'", entry->key()->str(), "' is listed twice");
   }
   return out;
 }
@@ -94,10 +112,15 @@ Result<std::shared_ptr<const ProgramFile>> ProgramFile::parse(const Source& give
   const Source source = aligned(given);
   auto file = std::make_shared<ProgramFile>();
   file->owner_ = source.owner;
+  if (!recognise(source.bytes)) return InvalidModel("not a program (identifier ET12)");
+  if (const std::string_view id(reinterpret_cast<const char*>(source.bytes.data()) + 4, 4); id != "ET12")
+    SMELT_TRY(breach(source, Rule::kProgramIdentifier, InvalidModel("identifier ", id, ", ET12 expected")));
   SMELT_TRY(file->read_header(source.bytes));
   auto verifier = verifier_of(file->flatbuffer_);
   if (!verifier.VerifyBuffer<fb::et::Program>(nullptr)) return InvalidModel("the program's flatbuffer is broken");
   file->program_ = flatbuffers::GetRoot<fb::et::Program>(file->flatbuffer_.data());
+  const uint32_t segments = file->program_->segments() ? file->program_->segments()->size() : 0;
+  for (uint32_t i = 0; i < segments; ++i) SMELT_TRY(file->segment(i));
   SMELT_TRY(file->read_named(source));
   return std::shared_ptr<const ProgramFile>(std::move(file));
 }
@@ -108,7 +131,8 @@ Status ProgramFile::read_named(const Source& source) {
       if (!entry->key()) return InvalidModel("named data without a name");
       auto bytes = segment(entry->segment_index());
       if (!bytes.ok()) return bytes.error().within(Cat("named data '", entry->key()->str(), "'"));
-      named_.emplace(entry->key()->str(), *bytes);
+      if (!named_.emplace(entry->key()->str(), *bytes).second)
+        return InvalidModel("named data '", entry->key()->str(), "' are listed twice");
     }
   if (!source.options || source.options->data_files.empty()) return Ok();
   auto owners = std::make_shared<Owners>();

@@ -128,6 +128,8 @@ Result<Module> load(const Source& source) {
   size_t budget = 1'000'000 + 2 * file->size();
   for (const auto* table : *tables) {
     SMELT_ASSIGN(plans.emplace_back(), read_plan(*file, *table, budget));
+    for (size_t i = 0; i + 1 < plans.size(); ++i)
+      if (plans[i].name == plans.back().name) return InvalidModel("two methods are named '", plans[i].name, "'");
   }
   SMELT_TRY(find_states(module, plans));
   const size_t most = source.options ? source.options->max_nodes : 2'000'000;

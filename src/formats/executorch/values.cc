@@ -69,9 +69,15 @@ Result<PlanValue> read_tensor(const ProgramFile& file, const fb::et::ExecutionPl
   v.dim_order.assign(order.begin(), order.end());
   SMELT_ASSIGN(const uint64_t bytes, size_of(v.dtype, v.shape));
   if (t.storage_offset() != 0) return InvalidModel("storage offset ", t.storage_offset(), ", 0 expected");
+  if (t.layout() != 0) return InvalidModel("layout ", static_cast<int>(t.layout()), ", 0 (strided) expected");
+  if (t.shape_dynamism() < fb::et::TensorShapeDynamism::MIN || t.shape_dynamism() > fb::et::TensorShapeDynamism::MAX)
+    return InvalidModel("shape dynamism ", static_cast<int>(t.shape_dynamism()), " is unknown");
   v.dynamic = t.shape_dynamism() != fb::et::TensorShapeDynamism::STATIC;
   v.bounded = t.shape_dynamism() == fb::et::TensorShapeDynamism::DYNAMIC_BOUND;
   const auto* extra = t.extra_tensor_info();
+  if (extra && extra->location() != fb::et::TensorDataLocation::SEGMENT &&
+      extra->location() != fb::et::TensorDataLocation::EXTERNAL)
+    return InvalidModel("data in an unknown place ", static_cast<int>(extra->location()));
   if (extra && extra->fully_qualified_name()) v.qualified_name = extra->fully_qualified_name()->str();
   if (const auto* allocation = t.allocation_info()) {
     v.planned = true;

@@ -77,6 +77,9 @@ struct Lowered {
 /// True if the operator is known, with or without the overload's name.
 bool is_known(std::string_view name);
 
+/// kUnsupported where PyTorch defines the operator, but no overload of this name; "" and "default" are one.
+Status check_overload(std::string_view name, std::string_view overload);
+
 /// Adds the call to the builder's graph with PyTorch's semantics. The builder's origin and location are set already.
 Result<Lowered> lower(Builder& builder, const Call& call);
 

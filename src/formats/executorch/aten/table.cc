@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -28,6 +29,17 @@ std::string_view functional_name(std::string_view name) {
   return name;
 }
 
+/// Overloads of an ATen operator, a space between; empty for one that PyTorch does not define.
+std::string_view overloads_of(std::string_view name) {
+  static const std::unordered_map<std::string_view, std::string_view> lists = {
+#define SMELT_ATEN_OVERLOADS(op, overloads) {"aten::" op, overloads},
+#include "formats/executorch/aten/overloads.inc"
+#undef SMELT_ATEN_OVERLOADS
+  };
+  const auto found = lists.find(name);
+  return found == lists.end() ? std::string_view() : found->second;
+}
+
 }  // namespace
 
 bool is_known(std::string_view name) {
@@ -35,6 +47,18 @@ bool is_known(std::string_view name) {
   const auto dot = at == std::string_view::npos ? std::string_view::npos : name.find('.', at);
   if (dot != std::string_view::npos) name = name.substr(0, dot);
   return table().contains(functional_name(name));
+}
+
+Status check_overload(std::string_view name, std::string_view overload) {
+  std::string_view list = overloads_of(functional_name(name));
+  if (list.empty()) return Ok();
+  const std::string_view wanted = overload.empty() ? "default" : overload;
+  while (!list.empty()) {
+    const size_t end = std::min(list.find(' '), list.size());
+    if (list.substr(0, end) == wanted) return Ok();
+    list.remove_prefix(std::min(end + 1, list.size()));
+  }
+  return Unsupported("operator ", name, " has no overload '", overload, "'");
 }
 
 Result<Lowered> lower(Builder& builder, const Call& call) {

@@ -1,5 +1,6 @@
 #include "formats/executorch/vulkan/graph.h"
 
+#include <set>
 #include <utility>
 
 #include "base/aligned_bytes.h"
@@ -21,12 +22,23 @@ DType element_type(VkDataType type) {
   return DType::kInvalid;
 }
 
+/// Storage and layout are enumerators of the schema, which has holes.
+Status check_storage(vkgraph::VkStorageType storage, vkgraph::VkMemoryLayout layout) {
+  if (!*vkgraph::EnumNameVkStorageType(storage))
+    return InvalidModel("storage type ", static_cast<int>(storage), " is unknown");
+  if (!*vkgraph::EnumNameVkMemoryLayout(layout))
+    return InvalidModel("memory layout ", static_cast<int>(layout), " is unknown");
+  return Ok();
+}
+
 Result<ValueType> tensor_type(const vkgraph::VkTensor& tensor) {
   const VkDataType host =
       tensor.staging_datatype() == VkDataType::UNSET ? tensor.datatype() : tensor.staging_datatype();
   ValueType type;
   type.dtype = element_type(host);
-  if (type.dtype == DType::kInvalid) return InvalidModel("data type ", static_cast<int>(host), " is unknown");
+  if (type.dtype == DType::kInvalid || element_type(tensor.datatype()) == DType::kInvalid)
+    return InvalidModel("data type ", static_cast<int>(type.dtype == DType::kInvalid ? host : tensor.datatype()),
+                        " is unknown");
   type.ranked = true;
   if (!tensor.dims()) return type;
   if (tensor.dims()->size() > static_cast<uint32_t>(Shape::kMaxRank))
@@ -58,6 +70,7 @@ Status read_value(VkGraphView& g, uint32_t i, const DelegateBlob& blob, const Bl
   if (value->value_type() == GraphTypes::SymInt) g.symbolic = true;
   if (const auto* tensor = value->value_as_VkTensor()) {
     SMELT_ASSIGN(g.types[i], tensor_type(*tensor));
+    SMELT_TRY(check_storage(tensor->storage_type(), tensor->memory_layout()));
     if (tensor->datatype() == VkDataType::FLOAT16 && tensor->staging_datatype() == VkDataType::FLOAT32)
       g.widened = true;
     if (tensor->constant_id() < 0) return Ok();
@@ -75,6 +88,18 @@ Status read_value(VkGraphView& g, uint32_t i, const DelegateBlob& blob, const Bl
       return InvalidModel("the list holds value ", item, ", the graph has ", g.types.size());
     if (g.table->values()->Get(static_cast<uint32_t>(item))->value_type() == GraphTypes::ValueList)
       return InvalidModel("the list holds a list");
+  }
+  return Ok();
+}
+
+/// Every region that the graph names lies in the blob's data, whether or not something reads it.
+Status check_regions(const flatbuffers::Vector<flatbuffers::Offset<vkgraph::VkBytes>>* list, const char* what,
+                     const DelegateBlob& blob, const BlobParts& parts) {
+  for (uint32_t i = 0; list && i < list->size(); ++i) {
+    const auto* entry = list->Get(i);
+    if (entry->offset() == UINT64_MAX || (entry->named_key() && entry->named_key()->size() > 0)) continue;
+    if (auto s = find_constant(blob, parts, entry->offset(), entry->length(), ""); !s.ok())
+      return s.error().within(Cat(what, " ", i));
   }
   return Ok();
 }
@@ -136,6 +161,9 @@ Result<VkGraphView> read_vk_graph(const DelegateBlob& blob) {
   const uint32_t values = g.table->values() ? g.table->values()->size() : 0;
   g.types.resize(values);
   g.constants.resize(values);
+  SMELT_TRY(check_storage(g.table->storage_type_override(), g.table->memory_layout_override()));
+  SMELT_TRY(check_regions(g.table->constants(), "constant", blob, parts));
+  SMELT_TRY(check_regions(g.table->shaders(), "shader", blob, parts));
   CopyBudget budget(blob);
   for (uint32_t i = 0; i < values; ++i)
     if (auto s = read_value(g, i, blob, parts, budget); !s.ok()) return s.error().within(Cat("value ", i));
@@ -144,6 +172,12 @@ Result<VkGraphView> read_vk_graph(const DelegateBlob& blob) {
     if (auto s = check_call(g, *g.table->chain()->Get(i)); !s.ok()) return s.error().within(vk_call_label(g, i));
   SMELT_TRY(check_externals(g, g.table->input_ids(), "input"));
   SMELT_TRY(check_externals(g, g.table->output_ids(), "output"));
+  std::set<uint32_t> inputs;
+  for (uint32_t i = 0; g.table->input_ids() && i < g.table->input_ids()->size(); ++i) {
+    const uint32_t id = g.table->input_ids()->Get(i);
+    if (g.constants[id].defined()) return InvalidModel("input ", i, " is the constant value ", id);
+    if (!inputs.insert(id).second) return InvalidModel("input ", i, " is value ", id, " again");
+  }
   if (!g.table->output_ids() || g.table->output_ids()->size() == 0) return InvalidModel("the graph has no output");
   return g;
 }

@@ -199,6 +199,8 @@ Status VkLowering::lower_call(const vkgraph::OperatorCall& call) {
       outputs.push_back(g_.types[out]);
     }
   }
+  // Operators on numbers come by name alone ("mul").
+  if (!overload.empty()) SMELT_TRY(aten::check_overload(name, overload));
   aten::Call request{.name = name, .overload = overload, .args = args, .outputs = outputs, .out_variant = false};
   SMELT_ASSIGN(const aten::Lowered lowered, aten::lower(b_, request));
   for (const auto& [index, contents] : lowered.mutated)

@@ -80,6 +80,18 @@ Status sort_nodes(XnnGraph& g, const std::vector<XnnPorts>& ports) {
   return Ok();
 }
 
+/// The graph's lists of external ids, where the file has them, name what the values' flags say. `sorted`: positions of
+/// values by external id.
+Status check_listed(const XnnGraph& g, const flatbuffers::Vector<uint32_t>* ids, const std::vector<size_t>& sorted,
+                    const char* what) {
+  if (!ids || ids->size() == 0) return Ok();
+  std::vector<uint32_t> listed(ids->begin(), ids->end()), flagged;
+  std::sort(listed.begin(), listed.end());
+  for (const size_t v : sorted) flagged.push_back(g.values[v].external_id);
+  if (listed != flagged) return InvalidModel(what, " lists other external ids than the values' flags");
+  return Ok();
+}
+
 Status collect_externals(XnnGraph& g) {
   const uint32_t externs = g.table->num_externs();
   if (externs > g.values.size())
@@ -102,6 +114,8 @@ Status collect_externals(XnnGraph& g) {
   };
   SMELT_TRY(sort(g.inputs));
   SMELT_TRY(sort(g.outputs));
+  SMELT_TRY(check_listed(g, g.table->input_ids(), g.inputs, "input_ids"));
+  SMELT_TRY(check_listed(g, g.table->output_ids(), g.outputs, "output_ids"));
   if (g.outputs.empty()) return InvalidModel("the graph has no output");
   return Ok();
 }
@@ -205,6 +219,13 @@ Result<XnnGraph> read_xnn_graph(const DelegateBlob& blob) {
   SMELT_ASSIGN(g.table, verified_root(parts.flatbuffer));
   const uint32_t values = g.table->xvalues() ? g.table->xvalues()->size() : 0;
   const uint32_t nodes = g.table->xnodes() ? g.table->xnodes()->size() : 0;
+  if (parts.has_header && g.table->constant_data())
+    for (uint32_t i = 0; i < g.table->constant_data()->size(); ++i) {
+      const auto* entry = g.table->constant_data()->Get(i);
+      if (entry->offset() == UINT64_MAX || entry->named_key()) continue;
+      if (auto s = find_constant(blob, parts, entry->offset(), entry->size(), ""); !s.ok())
+        return s.error().within(Cat("constant ", i));
+    }
   CopyBudget budget(blob);
   for (uint32_t i = 0; i < values; ++i) {
     auto value = read_xnn_value(*g.table, *g.table->xvalues()->Get(i), blob, parts, budget);

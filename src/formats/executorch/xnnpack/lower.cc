@@ -13,8 +13,7 @@ Result<Activation> xnn_clamp(const fb_xnnpack::XNode& node) {
   Activation act;
   if (!node.output_min_max()) return act;
   const float lo = node.output_min_max()->output_min(), hi = node.output_min_max()->output_max();
-  if (std::isnan(lo) || std::isnan(hi) || lo > hi)
-    return InvalidModel("output range ", lo, " to ", hi, " is not a range");
+  if (!(lo < hi)) return InvalidModel("output range ", lo, " to ", hi, " is not a range");
   if (std::isinf(lo) && std::isinf(hi)) return act;
   act.kind = ActKind::kClamp;
   act.a = lo;

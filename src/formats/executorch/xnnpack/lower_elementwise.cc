@@ -1,3 +1,4 @@
+#include <cmath>
 #include <utility>
 
 #include "formats/executorch/xnnpack/lower.h"
@@ -38,10 +39,14 @@ Binary binary_function(XNodeUnion type) {
 
 Status XnnLowering::unary_node(const Node& node) {
   const XNodeUnion type = node.xnode_union_type();
-  if (const auto* n = node.xnode_union_as_XNNLeakyReLU())
+  if (const auto* n = node.xnode_union_as_XNNLeakyReLU()) {
+    if (!std::isfinite(n->negative_slope())) return InvalidModel("negative slope ", n->negative_slope());
     return emit(Op::kUnary, UnaryAttrs(Unary::kLeakyRelu, n->negative_slope()), {n->input_id()}, n->output_id());
-  if (const auto* n = node.xnode_union_as_XNNELU())
+  }
+  if (const auto* n = node.xnode_union_as_XNNELU()) {
+    if (!std::isnormal(n->alpha()) || n->alpha() < 0) return InvalidModel("alpha ", n->alpha());
     return emit(Op::kUnary, UnaryAttrs(Unary::kElu, n->alpha(), 1, 1), {n->input_id()}, n->output_id());
+  }
   const auto& n = *static_cast<const fb_xnnpack::_XNNNode1x1*>(node.xnode_union());
   if (type == XNodeUnion::XNNSoftmax) return emit(Op::kSoftmax, SoftmaxAttrs(), {n.input_id()}, n.output_id());
   if (type == XNodeUnion::XNNClamp) {

@@ -12,11 +12,18 @@ std::vector<int64_t> numbers(const flatbuffers::Vector<uint32_t>* list) {
   return list ? std::vector<int64_t>(list->begin(), list->end()) : std::vector<int64_t>();
 }
 
+/// num_dims of a node says how long its list is.
+Status check_length(uint32_t num_dims, const std::vector<int64_t>& list) {
+  if (num_dims != list.size()) return InvalidModel("num_dims is ", num_dims, ", the list has ", list.size());
+  return Ok();
+}
+
 }  // namespace
 
 Status XnnLowering::transpose_node(const Node& node) {
   const auto& n = *node.xnode_union_as_XNNStaticTranspose();
   const std::vector<int64_t> perm = numbers(n.perm());
+  SMELT_TRY(check_length(n.num_dims(), perm));
   std::vector<char> seen(perm.size(), 0);
   for (int64_t p : perm) {
     if (p >= static_cast<int64_t>(perm.size()) || seen[static_cast<size_t>(p)])
@@ -30,6 +37,7 @@ Status XnnLowering::transpose_node(const Node& node) {
 Status XnnLowering::reshape_node(const Node& node) {
   const auto& n = *node.xnode_union_as_XNNStaticReshape();
   std::vector<int64_t> shape = numbers(n.new_shape());
+  SMELT_TRY(check_length(n.num_dims(), shape));
   if (shape.size() > static_cast<size_t>(Shape::kMaxRank)) return InvalidModel("rank ", shape.size(), " is too large");
   int inferred = 0;
   for (int64_t& d : shape)
@@ -45,7 +53,8 @@ Status XnnLowering::slice_node(const Node& node) {
   const auto& n = *node.xnode_union_as_XNNStaticSlice();
   const std::vector<int64_t> offsets = numbers(n.offsets());
   std::vector<int64_t> sizes = numbers(n.sizes());
-  if (offsets.size() != sizes.size()) return InvalidModel(offsets.size(), " offsets but ", sizes.size(), " sizes");
+  SMELT_TRY(check_length(n.num_dims(), offsets));
+  SMELT_TRY(check_length(n.num_dims(), sizes));
   for (int64_t& s : sizes)
     if (s == 0) s = -1;
   return emit(Op::kSliceSize, NoAttrs(), {n.input_id()}, n.output_id(), {i64(offsets), i64(sizes)});

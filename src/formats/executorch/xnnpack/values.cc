@@ -190,6 +190,8 @@ Result<Tensor> four_bit_constant(const Shape& shape, Bytes bytes, const std::sha
 
 Result<Shape> read_shape(const fb_xnnpack::XNNTensorValue& tensor) {
   Shape shape;
+  const uint32_t rank = tensor.dims() ? tensor.dims()->size() : 0;
+  if (tensor.num_dims() != rank) return InvalidModel("num_dims is ", tensor.num_dims(), ", dims has ", rank);
   if (!tensor.dims()) return shape;
   if (tensor.dims()->size() > static_cast<uint32_t>(Shape::kMaxRank))
     return InvalidModel("rank ", tensor.dims()->size(), ", at most ", Shape::kMaxRank, " is supported");
