@@ -117,20 +117,25 @@ Status XnnLowering::batch_matmul(const Node& node) {
   return weighted(Op::kMatMul, std::move(attrs), n.input1_id(), n.input2_id(), kXnnInvalidId, n.output_id(), false);
 }
 
-/// softmax((q * scale) k^T + mask) v, with a scale for each channel.
+/// softmax((q * scale) k^T + mask) v, with a scale for each channel. Keys and values of one rank less than queries have
+/// no dimension of heads: all heads share them (multi-query attention).
 Status XnnLowering::attention(const Node& node) {
   const auto& n = *node.xnode_union_as_XNNScaledDotProductAttention();
   const DType dtype = compute_type(n.output_id());
   ValueId q = real(n.query_id(), dtype);
-  const ValueId k = real(n.key_id(), dtype);
-  const ValueId v = real(n.value_id(), dtype);
+  const int rank = type(q).shape.rank();
+  const auto with_heads = [&](uint32_t id) {
+    const ValueId x = real(id, dtype);
+    return rank > 2 && type(x).shape.rank() == rank - 1 ? unsqueeze(x, {rank - 3}) : x;
+  };
+  const ValueId k = with_heads(n.key_id()), v = with_heads(n.value_id());
   if (n.scale_id() != kXnnInvalidId) {
     const ValueId scale = real(n.scale_id(), dtype);
     q = binary(Binary::kMul, q, scale);
   }
   ValueId mask = kNoValue;
   if (n.mask_id() != kXnnInvalidId) mask = real(n.mask_id(), dtype);
-  if (type(q).shape.rank() == 4 && type(k).shape.rank() == 4 && type(v).shape.rank() == 4) {
+  if (rank == 4 && type(k).shape.rank() == 4 && type(v).shape.rank() == 4) {
     auto attrs = std::make_shared<AttentionAttrs>();
     attrs->scale = 1;
     return finish(Op::kAttention, std::move(attrs), {q, k, v, mask}, ValueType::tensor(dtype), n.output_id());

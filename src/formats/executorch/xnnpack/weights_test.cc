@@ -426,19 +426,21 @@ void add_batched(Rows& rows) {
                       [=](BackendKind backend) { check_batched(t, transposed, backend); }});
 }
 
+/// Attention of 2 batches and 2 heads; `heads` of keys and values: 2, 1, or 0 for none of that dimension.
 void check_attention(XNNDatatype type, uint32_t heads, BackendKind backend) {
   const Types t{type, type, {}, type};
   NodeTest test;
   Reals q, k, v, scale, mask;
-  const uint32_t q_id = test.input(type, {1, 2, 3, 4}, 1, q), k_id = test.input(type, {1, heads, 5, 4}, 1, k);
-  const uint32_t v_id = test.input(type, {1, heads, 5, 6}, 1, v), s_id = test.input(type, {4}, 1, scale);
-  const uint32_t m_id = test.input(type, {3, 5}, 1, mask), y_id = test.output(type, {1, 2, 3, 6});
+  const auto keys = [&](uint32_t width) { return heads ? Dims{2, heads, 5, width} : Dims{2, 5, width}; };
+  const uint32_t q_id = test.input(type, {2, 2, 3, 4}, 1, q), k_id = test.input(type, keys(4), 1, k);
+  const uint32_t v_id = test.input(type, keys(6), 1, v), s_id = test.input(type, {4}, 1, scale);
+  const uint32_t m_id = test.input(type, {3, 5}, 1, mask), y_id = test.output(type, {2, 2, 3, 6});
   test.blob.node(XNodeUnion::XNNScaledDotProductAttention,
                  fb_xnnpack::CreateXNNScaledDotProductAttention(test.blob.fbb, q_id, k_id, v_id, s_id, m_id, y_id));
   Reals want;
-  for (size_t h = 0; h < 2; ++h)
+  for (size_t h = 0; h < 4; ++h)
     for (size_t i = 0; i < 3; ++i) {
-      const size_t kv = heads == 1 ? 0 : h;
+      const size_t kv = heads == 2 ? h : h / 2;
       Reals weights(5);
       double total = 0;
       for (size_t j = 0; j < 5; ++j) {
@@ -452,14 +454,16 @@ void check_attention(XNNDatatype type, uint32_t heads, BackendKind backend) {
         want.push_back(sum);
       }
     }
-  test.expect(t, {1, 2, 3, 6}, want, backend);
+  test.expect(t, {2, 2, 3, 6}, want, backend);
 }
 
 void add_attention(Rows& rows) {
   for (XNNDatatype type : {kF32, kF16, kBF16})
-    for (uint32_t heads : {1u, 2u})
+    for (uint32_t heads : {0u, 1u, 2u})
       rows.push_back({XNodeUnion::XNNScaledDotProductAttention,
-                      short_name(type) + (heads == 1 ? " shared keys" : ""),
+                      short_name(type) + (heads == 0   ? " multi-query"
+                                          : heads == 1 ? " shared keys"
+                                                       : ""),
                       {{Slot::kInput, type}, {Slot::kOutput, type}},
                       [=](BackendKind backend) { check_attention(type, heads, backend); }});
 }
