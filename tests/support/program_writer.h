@@ -38,6 +38,15 @@ class ProgramWriter {
     instruction(fb::et::InstructionArguments::KernelCall,
                 fb::et::CreateKernelCallDirect(b_, static_cast<int32_t>(operators_.size()) - 1, &args).Union());
   }
+  /// A call of back-end `id` with a blob in the program itself.
+  void delegate(const char* id, const std::vector<uint8_t>& blob, std::vector<int32_t> args) {
+    const auto data = fb::et::CreateBackendDelegateDataReference(b_, fb::et::DataLocation::INLINE,
+                                                                 static_cast<uint32_t>(blobs_.size()));
+    delegates_.push_back(fb::et::CreateBackendDelegateDirect(b_, id, data));
+    blobs_.push_back(blob);
+    instruction(fb::et::InstructionArguments::DelegateCall,
+                fb::et::CreateDelegateCallDirect(b_, static_cast<int32_t>(delegates_.size()) - 1, &args).Union());
+  }
   void jump_false(int condition, int to) {
     instruction(fb::et::InstructionArguments::JumpFalseCall, fb::et::CreateJumpFalseCall(b_, condition, to).Union());
   }
@@ -48,14 +57,6 @@ class ProgramWriter {
     std::vector<uint8_t> bytes(v.size() * 4);
     std::memcpy(bytes.data(), v.data(), bytes.size());
     constants_.push_back(bytes);
-  }
-
-  /// A call of a delegate whose blob is inline and has four bytes.
-  void delegate(const char* backend, std::vector<int32_t> args) {
-    delegates_.push_back(fb::et::CreateBackendDelegateDirect(
-        b_, backend, fb::et::CreateBackendDelegateDataReference(b_, fb::et::DataLocation::INLINE, 0)));
-    instruction(fb::et::InstructionArguments::DelegateCall,
-                fb::et::CreateDelegateCallDirect(b_, static_cast<int32_t>(delegates_.size()) - 1, &args).Union());
   }
 
   /// Ends the method that was written last. `planned`: bytes of the memory for its activations.
@@ -81,9 +82,8 @@ class ProgramWriter {
     for (const auto& [key, segment] : named) entries.push_back(fb::et::CreateNamedDataDirect(b_, key.c_str(), segment));
     std::vector<flatbuffers::Offset<fb::et::Buffer>> buffers{fb::et::CreateBuffer(b_)};
     for (const auto& c : constants_) buffers.push_back(fb::et::CreateBufferDirect(b_, &c));
-    const std::vector<uint8_t> blob(4);
-    std::vector<flatbuffers::Offset<fb::et::BackendDelegateInlineData>> blobs{
-        fb::et::CreateBackendDelegateInlineDataDirect(b_, &blob)};
+    std::vector<flatbuffers::Offset<fb::et::BackendDelegateInlineData>> blobs;
+    for (const auto& blob : blobs_) blobs.push_back(fb::et::CreateBackendDelegateInlineDataDirect(b_, &blob));
     const auto root = fb::et::CreateProgramDirect(b_, 0, &plans_, &buffers, &blobs, &regions, 0, nullptr, &entries);
     b_.Finish(root, "ET12");
     return std::vector<uint8_t>(b_.GetBufferPointer(), b_.GetBufferPointer() + b_.GetSize());
@@ -111,7 +111,7 @@ class ProgramWriter {
   std::vector<flatbuffers::Offset<fb::et::Instruction>> instructions_;
   std::vector<flatbuffers::Offset<fb::et::BackendDelegate>> delegates_;
   std::vector<flatbuffers::Offset<fb::et::ExecutionPlan>> plans_;
-  std::vector<std::vector<uint8_t>> constants_;
+  std::vector<std::vector<uint8_t>> constants_, blobs_;
 };
 
 }  // namespace smelt

@@ -8,6 +8,7 @@
 #include "graph/graph.h"
 #include "smelt/model.h"
 #include "support/program_writer.h"
+#include "support/xnn_blob.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
@@ -67,7 +68,7 @@ std::vector<uint8_t> two_methods(bool known, const char* number_op = "aten::clon
   if (known)
     w.call("aten::add", "out", {x, x, alpha, z, z});
   else
-    w.delegate("QnnBackend", {x, z});
+    w.delegate("QnnBackend", std::vector<uint8_t>(4), {x, z});
   return w.finish({x}, {z});
 }
 
@@ -123,6 +124,29 @@ TEST(ExecutorchProgram, TheDefaultMemoryLimitHoldsWhatTheFilePlans) {
   EXPECT_NE(refused.error().message().find("bytes of memory"), std::string::npos) << refused.error().message();
   const auto planned = prepare(ones(kElements, int64_t{4} * kElements));
   EXPECT_TRUE(planned.ok()) << planned.error().message();
+}
+
+/// The exporter writes scalars as XNNPACK values of shape [1].
+TEST(ExecutorchProgram, ScalarsOfAnXnnpackDelegate) {
+  using executorch::testing::XnnBlob;
+  constexpr auto kF32 = fb_xnnpack::XNNDatatype::xnn_datatype_fp32;
+  XnnBlob b;
+  const uint32_t in = b.input(kF32, {1}), middle = b.internal(kF32, {1}), out = b.output(kF32, {1});
+  b.node(fb_xnnpack::XNodeUnion::XNNNegate, fb_xnnpack::Create_XNNNode1x1(b.fbb, in, middle));
+  const std::vector<uint32_t> order{0};
+  b.node(fb_xnnpack::XNodeUnion::XNNStaticTranspose,
+         fb_xnnpack::CreateXNNStaticTransposeDirect(b.fbb, 1, &order, middle, out));
+  const std::vector<std::byte> blob = b.finish();
+  ProgramWriter w;
+  const int x = w.tensor({}, 0), y = w.tensor({}, 64);
+  const auto* bytes = reinterpret_cast<const uint8_t*>(blob.data());
+  w.delegate("XnnpackBackend", {bytes, bytes + blob.size()}, {x, y});
+  const auto program = w.finish({x}, {y});
+  const auto model = load(program);
+  ASSERT_TRUE(model.ok()) << model.error().message();
+  EXPECT_EQ(model->outputs()[0].shape, Shape{});
+  auto s = session_of(program);
+  EXPECT_EQ(run(s, {floats({}, {3})}), (std::vector<float>{-3}));
 }
 
 /// y = x > 0 everywhere ? -x : x * x, as torch.cond is emitted.

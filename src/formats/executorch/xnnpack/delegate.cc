@@ -29,11 +29,14 @@ ValueId with_quantization(LoweringContext& c, ValueId id, const ValueType& type)
   return c.add_as(Op::kBitCast, CastAttrs(type.dtype), {id}, result);
 }
 
+/// The exporter writes a scalar of the program as a value of one dimension of 1.
 ValueId enter(LoweringContext& c, const DelegateCall::Argument& arg, const XnnValue& v) {
   ValueId id = arg.value.id;
   if (arg.value.kind != aten::Arg::Kind::kTensor || id == kNoValue)
     c.fail("argument ", v.external_id, " is no tensor with a value");
   if (is_permuted(arg.dim_order)) id = c.transpose(id, {arg.dim_order.begin(), arg.dim_order.end()});
+  const int rank = v.type.shape.rank();
+  if (c.rank(id) == 0 && rank > 0) id = c.reshape(id, std::vector<int64_t>(static_cast<size_t>(rank), 1));
   return with_quantization(c, id, v.type);
 }
 
@@ -41,6 +44,7 @@ ValueId leave(LoweringContext& c, const DelegateCall::Argument& arg, ValueId id)
   const DType dtype = c.dtype(id);
   if (c.type(id).quant) id = c.add_as(Op::kBitCast, CastAttrs(dtype), {id}, ValueType::tensor(dtype));
   if (arg.declared.dtype != DType::kInvalid) id = c.cast(id, arg.declared.dtype);
+  if (arg.declared.ranked && arg.declared.shape.rank() == 0 && c.rank(id) > 0) id = c.reshape(id, {});
   if (!is_permuted(arg.dim_order)) return id;
   std::vector<int64_t> inverse(arg.dim_order.size());
   for (size_t i = 0; i < inverse.size(); ++i) inverse[static_cast<size_t>(arg.dim_order[i])] = static_cast<int64_t>(i);
