@@ -162,10 +162,10 @@ Status Plan::run_alias(const Step& step, const AliasStep& work) {
   return Ok();
 }
 
-Status Plan::run_state(PlannedEnvironment& env, const Step& step, StateStep::Kind kind) {
+Status Plan::run_state(PlannedEnvironment& env, const Step& step, const StateStep& work) {
   const int index = static_cast<const StateAttrs&>(*step.node->attrs).state;
   Datum& state = env.states[static_cast<size_t>(index)];
-  if (kind == StateStep::Kind::kWrite) {
+  if (work.kind == StateStep::Kind::kWrite) {
     write_state(state, value(step.in[0]));
     if (env.device()) env.device()->state_written(index);
     return Ok();
@@ -173,11 +173,13 @@ Status Plan::run_state(PlannedEnvironment& env, const Step& step, StateStep::Kin
   Datum& to = value(step.out[0]);
   if (!state.is_tensor()) return InvalidInput("the variable is read before it was assigned");
   if (env.device()) SMELT_TRY(env.device()->fetch_state(index, state.tensor));
-  if (kind == StateStep::Kind::kRead) {
+  if (work.shape && !(state.tensor.shape() == *work.shape))
+    return InvalidInput("the variable has shape ", state.tensor.shape().str(), ", the model's assignments have ",
+                        work.shape->str());
+  if (work.kind == StateStep::Kind::kRead) {
     to = state;
     return Ok();
   }
-  if (!(state.tensor.shape() == to.tensor.shape())) return Internal("a variable changed its shape");
   copy_bytes(state.tensor, to.tensor);
   return Ok();
 }
@@ -235,7 +237,7 @@ Status Plan::run_step(PlannedEnvironment& env, Step& step, int depth) {
       return step.node->op == Op::kWhile ? plan.run_while(env, step, work, depth) : plan.run_dynamic(env, step, depth);
     }
     Status operator()(const AliasStep& work) { return plan.run_alias(step, work); }
-    Status operator()(const StateStep& work) { return plan.run_state(env, step, work.kind); }
+    Status operator()(const StateStep& work) { return plan.run_state(env, step, work); }
     Status operator()(const DeviceStep&) { return Ok(); }
   };
   return std::visit(Runner{*this, env, step, depth}, step.work);

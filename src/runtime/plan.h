@@ -85,7 +85,7 @@ class Plan {
   Status run_segment(PlannedEnvironment& env, const Step& step, const SegmentStep& work, int depth);
   Status run_reference(PlannedEnvironment& env, const Step& step, int depth);
   Status run_alias(const Step& step, const AliasStep& work);
-  Status run_state(PlannedEnvironment& env, const Step& step, StateStep::Kind kind);
+  Status run_state(PlannedEnvironment& env, const Step& step, const StateStep& work);
   Status run_dynamic(PlannedEnvironment& env, const Step& step, int depth);
   Status run_while(PlannedEnvironment& env, const Step& step, DynamicStep& work, int depth);
   /// Adds the time that a step took, or what the nodes of its segment say.

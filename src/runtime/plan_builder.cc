@@ -373,12 +373,12 @@ class PlanBuilder {
       if (op_info(n.op).flags & kControl) written = true;
     }
     if (!written) {
-      step.work = StateStep{StateStep::Kind::kRead};
+      step.work = StateStep{StateStep::Kind::kRead, is_static ? std::optional(types[0].shape) : std::nullopt};
       home_[out] = Home::kOutside;
       return Ok();
     }
     if (!is_static) return Ok();
-    step.work = StateStep{StateStep::Kind::kCopy};
+    step.work = StateStep{StateStep::Kind::kCopy, types[0].shape};
     return in_arena(node.outputs[0], types[0], k);
   }
 

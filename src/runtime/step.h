@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -40,6 +41,7 @@ struct StateStep {
     kWrite,
   };
   Kind kind = Kind::kRead;
+  std::optional<Shape> shape = {};  ///< of a read value as planned; nullopt: any
 };
 /// Nothing runs: segments of a back-end read and write that storage themselves.
 struct DeviceStep {

@@ -30,13 +30,6 @@ Result<int> resource_of(OperatorContext& c, int i) {
   return Unsupported("a resource handle (input ", i, ") that is not known before the run");
 }
 
-/// The state of a resource variable; it has no value until it is assigned.
-int variable_state(OperatorContext& c, int resource, DType dtype) {
-  Resource& r = c.reader().resource_at(resource);
-  if (r.state < 0) r.state = c.reader().add_state({.name = r.key, .type = ValueType::tensor(dtype)});
-  return r.state;
-}
-
 /// A graph that drops its first argument, an index, and runs `graph` on the others.
 int wrap_branch(OperatorContext& c, int graph) {
   Module& module = c.reader().module();
@@ -184,12 +177,20 @@ Status lower_var_handle(OperatorContext& c) {
 
 Status lower_read_variable(OperatorContext& c) {
   SMELT_ASSIGN(const int r, resource_of(c, 0));
-  return c.emit(Op::kStateRead, StateAttrs(variable_state(c, r, c.out_type(0).dtype)), {});
+  const int state = c.reader().variable_state(r, c.out_type(0).dtype);
+  if (const Shape* shape = c.reader().variable_shape(r)) {
+    ValueType& type = c.builder().graph().value(c.out(0)).type;
+    type.ranked = true;
+    type.shape = *shape;
+  }
+  return c.emit(Op::kStateRead, StateAttrs(state), {});
 }
 
 Status lower_assign_variable(OperatorContext& c) {
   SMELT_ASSIGN(const int r, resource_of(c, 0));
-  return c.emit_to(Op::kStateWrite, StateAttrs(variable_state(c, r, c.in_type(1).dtype)), {c.in(1)}, {});
+  const int state = c.reader().variable_state(r, c.in_type(1).dtype);
+  c.reader().variable_assigned(r, c.in_type(1));
+  return c.emit_to(Op::kStateWrite, StateAttrs(state), {c.in(1)}, {});
 }
 
 namespace {

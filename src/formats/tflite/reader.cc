@@ -106,8 +106,57 @@ Status Reader::read_subgraph(int index, std::vector<char>& state, int depth) {
   return Ok();
 }
 
+int Reader::variable_state(int resource, DType dtype) {
+  Resource& r = resource_at(resource);
+  if (r.state < 0) r.state = add_state({.name = r.key, .type = ValueType::tensor(dtype)});
+  return r.state;
+}
+
+const Shape* Reader::variable_shape(int resource) {
+  VariableShape& found = variable_shapes_[resource_at(resource).key];
+  if (found.shape) return &*found.shape;
+  found.unshaped = true;
+  return nullptr;
+}
+
+void Reader::variable_assigned(int resource, const ValueType& type) {
+  VariableShape& found = variable_shapes_[resource_at(resource).key];
+  if (!type.is_static())
+    found.differs = true;
+  else if (!found.shape && !found.differs)
+    found.shape = type.shape;
+  else if (found.shape && !(*found.shape == type.shape))
+    found.differs = true;
+}
+
+bool Reader::variable_shapes_hold(int round) {
+  // Round 0 may find a shape after a read, round 1 that shapes do not hold. Round 2 reads without those. If others
+  // followed from them, round 3 reads without any.
+  bool hold = true;
+  for (auto& [key, found] : variable_shapes_) {
+    const bool late = found.unshaped && found.shape && round == 0;
+    if (found.shape && (late || found.differs)) hold = false;
+    if (!late && found.differs) found.shape.reset();
+    found.unshaped = false;
+    if (late) found.differs = false;
+  }
+  if (!hold && round >= 2)
+    for (auto& [key, found] : variable_shapes_) found = {.shape = {}, .differs = true};
+  return hold;
+}
+
 Result<Module> Reader::read() {
   SMELT_TRY(check_top());
+  for (int round = 0;; ++round) {
+    SMELT_TRY(read_module());
+    if (variable_shapes_hold(round)) return std::move(module_);
+    module_ = {};
+    resources_.clear();
+    handles_.clear();
+  }
+}
+
+Status Reader::read_module() {
   module_.format = "tflite";
   if (model_.description()) module_.producer = model_.description()->str();
   const int count = subgraphs();
@@ -116,8 +165,7 @@ Result<Module> Reader::read() {
   std::vector<char> state(static_cast<size_t>(count), 0);
   for (int i = 0; i < count; ++i) SMELT_TRY(read_subgraph(i, state, 0));
   SMELT_TRY(add_methods());
-  SMELT_TRY(read_metadata(*this));
-  return std::move(module_);
+  return read_metadata(*this);
 }
 
 }  // namespace smelt::tflite

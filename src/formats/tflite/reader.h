@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -53,9 +54,19 @@ class Reader {
   Resource& resource_at(int index) { return resources_[static_cast<size_t>(index)]; }
   /// A new variable of the module.
   int add_state(StateVar state);
+  /// The state of a resource variable. It has no value until it is assigned.
+  int variable_state(int resource, DType dtype);
+  /// The shape of all values that are assigned to a resource variable; null if there is none such.
+  const Shape* variable_shape(int resource);
+  /// Notes that a value of this type is assigned to a resource variable.
+  void variable_assigned(int resource, const ValueType& type);
 
  private:
   Status check_top();
+  Status read_module();
+  /// True if the shapes that variables were read with hold for all assignments. Otherwise the module has to be read
+  /// again.
+  bool variable_shapes_hold(int round);
   Status add_methods();
   /// Follows handles from the operators that make them through calls into other subgraphs.
   Status resolve_handles();
@@ -67,6 +78,14 @@ class Reader {
   Module module_;
   std::vector<Resource> resources_;
   std::map<std::pair<int, int>, int> handles_;  // (subgraph, tensor) -> resource
+
+  /// What is found out about a resource variable, by its key.
+  struct VariableShape {
+    std::optional<Shape> shape;  ///< of the assigned values
+    bool differs = false;        ///< another assigned value has another shape, or none that is fixed
+    bool unshaped = false;       ///< the variable was read without a shape
+  };
+  std::map<std::string, VariableShape> variable_shapes_;
 };
 
 /// Lowers one subgraph into the graph of the same index.

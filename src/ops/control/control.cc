@@ -95,7 +95,14 @@ Status infer_StateRead(InferContext& ctx) {
   const int state = ctx.attrs<StateAttrs>().state;
   if (state < 0 || static_cast<size_t>(state) >= ctx.module().states.size())
     return InvalidModel("variable ", state, " does not exist");
-  ctx.set(0, ctx.module().states[static_cast<size_t>(state)].type);
+  ValueType type = ctx.module().states[static_cast<size_t>(state)].type;
+  // A variable that is unset at first has no shape. A read may declare that of all its assignments.
+  const ValueType& declared = ctx.declared(0);
+  if (!type.ranked && declared.is_static()) {
+    type.ranked = true;
+    type.shape = declared.shape;
+  }
+  ctx.set(0, std::move(type));
   return Ok();
 }
 
