@@ -85,6 +85,7 @@ Status conv2d(OperatorContext& c, ConvAttrs a) {
   SMELT_TRY(need_rank(c, 0, "the input", 4));
   SMELT_TRY(need_rank(c, 1, "the filter", 4));
   SMELT_TRY(need_scales(c, 0, 1));
+  a.float_scale_product = c.in_type(0).dtype == DType::kU8;
   a.hybrid = hybrid(c, 0, 1);
   a.asymmetric_inputs = a.hybrid && c.in_type(1).quant->kind == Quantization::Kind::kPerAxis;
   return c.emit(Op::kConv, std::move(a), with_bias(c, c.in(0), c.in(1), 2));
@@ -142,6 +143,7 @@ Status lower_transpose_conv(OperatorContext& c) {
   SMELT_TRY(need_rank(c, 1, "the filter", 4));
   SMELT_TRY(need_rank(c, 2, "the input", 4));
   SMELT_TRY(need_scales(c, 2, 1));
+  a.float_scale_product = c.in_type(2).dtype == DType::kU8;
   a.hybrid = a.asymmetric_inputs = hybrid(c, 2, 1);
   return c.emit(Op::kConvTranspose, std::move(a), {c.in(2), c.in(1), c.in(3), c.in(0)});
 }
@@ -234,6 +236,7 @@ Status lower_batch_matmul(OperatorContext& c) {
   a.asymmetric_inputs = o && o->asymmetric_quantize_inputs();
   a.hybrid = hybrid(c, 0, 1);
   a.rounding = Rounding::kFixedDouble;
+  a.float_scale_product = true;
   return c.emit(Op::kMatMul, std::move(a), {c.in(0), c.in(1)});
 }
 

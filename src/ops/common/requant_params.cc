@@ -42,18 +42,17 @@ int64_t largest_accumulator(const ValueType& w, int64_t channels, const std::vec
 
 }  // namespace
 
-std::optional<RequantParams> RequantParams::make(const NodeSpec& spec, int64_t channels, const Activation& act,
-                                                 Rounding rounding, double alpha) {
+std::optional<RequantParams> RequantParams::make(const NodeSpec& spec, int64_t channels, const RescaleRule& rule) {
   const DType out = spec.outputs[0].dtype;
   if (out != DType::kI8 && out != DType::kU8) return std::nullopt;
   const Tensor* bias = spec.has(2) ? spec.constant(2) : nullptr;
   if (spec.has(2) && !bias) return std::nullopt;
   if (!spec.inputs[0].quant || !spec.inputs[1].quant || !spec.outputs[0].quant) return std::nullopt;
   const auto made = Requantizer::make(type_only(spec.inputs[0]), type_only(spec.inputs[1]), bias,
-                                      type_only(spec.outputs[0]), channels, act, rounding, alpha);
+                                      type_only(spec.outputs[0]), channels, rule);
   if (!made.ok() || !made->integer_only()) return std::nullopt;
   RequantParams r;
-  r.rounding = rounding;
+  r.rounding = rule.rounding;
   r.is_signed = out == DType::kI8;
   r.zero = static_cast<int32_t>(made->zero());
   r.low = static_cast<int32_t>(made->low());
@@ -67,7 +66,7 @@ std::optional<RequantParams> RequantParams::make(const NodeSpec& spec, int64_t c
   for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
     const float factor = made->factors()[c % made->factors().size()];
     const FixedFactor fixed = made->fixed()[c % made->fixed().size()];
-    if (!std::isfinite(factor) || (rounding != Rounding::kFloatHalfEven && (fixed.shift > 0 || fixed.shift < -31)))
+    if (!std::isfinite(factor) || (rule.rounding != Rounding::kFloatHalfEven && (fixed.shift > 0 || fixed.shift < -31)))
       return std::nullopt;
     r.factors[c] = factor;
     r.multipliers[c] = fixed.multiplier;

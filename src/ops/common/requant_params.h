@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "ops/common/enums.h"
+#include "ops/common/rescale_rule.h"
 #include "ops/core/node_spec.h"
 
 namespace smelt {
@@ -37,8 +37,7 @@ struct RequantParams {
 
   /// Parameters of a Conv or MatMul node of quantized operands with `channels` output channels. nullopt: the output is
   /// not 8-bit, or the rescaling is not of this form; the reference kernel then runs the node.
-  static std::optional<RequantParams> make(const NodeSpec& spec, int64_t channels, const Activation& act,
-                                           Rounding rounding, double alpha = 1);
+  static std::optional<RequantParams> make(const NodeSpec& spec, int64_t channels, const RescaleRule& rule);
 };
 
 }  // namespace smelt

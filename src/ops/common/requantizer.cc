@@ -81,18 +81,18 @@ bool bias_in_accumulator_units(const Tensor& bias, const std::vector<double>& ac
 }  // namespace
 
 Result<Requantizer> Requantizer::make(const Tensor& x, const Tensor& w, const Tensor* bias, const Tensor& out,
-                                      int64_t channels, const Activation& act, Rounding rounding, double alpha) {
+                                      int64_t channels, const RescaleRule& rule) {
   Requantizer r;
   r.channels_ = channels;
-  r.act_ = act;
-  r.rounding_ = rounding;
+  r.act_ = rule.act;
+  r.rounding_ = rule.rounding;
   const Quantization &xq = *x.quant(), &wq = *w.quant();
   if (wq.scales.empty() || xq.scales.empty()) return InvalidInput("a quantized operand has no scale");
   if (wq.scales.size() > 1 && channels % static_cast<int64_t>(wq.scales.size()) != 0)
     return InvalidInput("there are ", wq.scales.size(), " scales for ", channels, " output channels");
-  for (float s : wq.scales) r.accumulator_scales_.push_back(static_cast<double>(xq.scales[0]) * s * alpha);
+  for (float s : wq.scales) r.accumulator_scales_.push_back(static_cast<double>(xq.scales[0]) * s * rule.alpha);
   const bool wide_x = bit_width(x.dtype()) > 8;
-  const bool fixed = rounding != Rounding::kFloatHalfEven;
+  const bool fixed = rule.rounding != Rounding::kFloatHalfEven;
   r.wide_ = wide_x && !(fixed && bias && bias->dtype() == DType::kI32);
   r.real_ = !is_integer(out.dtype());
   r.unscaled_ = !r.real_ && !out.quant();
@@ -118,14 +118,16 @@ Result<Requantizer> Requantizer::make(const Tensor& x, const Tensor& w, const Te
   const float scale = oq.scales[0];
   r.out_scale_ = scale;
   r.zero_ = oq.zero_point();
-  r.through_real_ = !clamps(act) || !r.real_bias_.empty();
-  const Bounds b = activation_bounds(act);
+  r.through_real_ = !clamps(rule.act) || !r.real_bias_.empty();
+  const Bounds b = activation_bounds(rule.act);
   const int64_t low = r.low_, high = r.high_;
-  r.low_ = quantized_bound(b.lo, scale, r.zero_, low, high, rounding);
-  r.high_ = quantized_bound(b.hi, scale, r.zero_, low, high, rounding);
+  r.low_ = quantized_bound(b.lo, scale, r.zero_, low, high, rule.rounding);
+  r.high_ = quantized_bound(b.hi, scale, r.zero_, low, high, rule.rounding);
   for (size_t i = 0; i < r.accumulator_scales_.size(); ++i) {
-    r.fixed_.push_back(fixed_factor(r.accumulator_scales_[i] / static_cast<double>(scale)));
-    r.factors_.push_back(static_cast<float>(alpha) * xq.scales[0] * wq.scales[i] / scale);
+    const double product = rule.float_scale_product ? static_cast<double>(xq.scales[0] * wq.scales[i]) * rule.alpha
+                                                    : r.accumulator_scales_[i];
+    r.fixed_.push_back(fixed_factor(product / static_cast<double>(scale)));
+    r.factors_.push_back(static_cast<float>(rule.alpha) * xq.scales[0] * wq.scales[i] / scale);
   }
   return r;
 }

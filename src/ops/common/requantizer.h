@@ -2,9 +2,9 @@
 
 #include <vector>
 
-#include "ops/common/enums.h"
 #include "ops/common/fixed_point.h"
 #include "ops/common/operands.h"
+#include "ops/common/rescale_rule.h"
 
 namespace smelt {
 
@@ -26,7 +26,7 @@ class Requantizer {
   /// `channels`: accumulators in a row; the scales of `w` and the entries of `bias` repeat along it. `out` is
   /// quantized, floating-point, or of unquantized integers, which take the accumulators unscaled.
   static Result<Requantizer> make(const Tensor& x, const Tensor& w, const Tensor* bias, const Tensor& out,
-                                  int64_t channels, const Activation& act, Rounding rounding, double alpha = 1);
+                                  int64_t channels, const RescaleRule& rule);
 
   /// True if accumulators must have 64 bits (16-bit activations); 32 bits otherwise, as in TFLite and XNNPACK.
   bool wide() const { return wide_; }

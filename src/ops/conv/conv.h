@@ -3,7 +3,7 @@
 #include <span>
 
 #include "graph/graph.h"
-#include "ops/common/enums.h"
+#include "ops/common/rescale_rule.h"
 #include "smelt/tensor.h"
 
 namespace smelt {
@@ -17,10 +17,15 @@ struct ConvAttrs : Attrs {
   FilterLayout filter = FilterLayout::kOIS;
   Activation act;
   Rounding rounding = Rounding::kFloatHalfEven;  ///< of quantized kernels
+  /// Fixed-point rules: scale of x * scale of the filter is rounded to float32 before it is divided by the output's
+  /// scale. False: all in float64.
+  bool float_scale_product = false;
   /// TFLite hybrid: float x is quantized to int8 at run time, with one scale for each image of the batch (symmetric
   /// unless asymmetric_inputs).
   bool hybrid = false, asymmetric_inputs = false;
-  SMELT_FIELDS(strides, dilations, pads, auto_pad, groups, layout, filter, act, rounding, hybrid, asymmetric_inputs)
+  SMELT_FIELDS(strides, dilations, pads, auto_pad, groups, layout, filter, act, rounding, float_scale_product, hybrid,
+               asymmetric_inputs)
+  RescaleRule rescale_rule() const { return {act, rounding, float_scale_product}; }
   /// See OpInfo::multiply_adds.
   double multiply_adds(std::span<const ValueType> inputs, const ValueType& output) const;
 };
@@ -29,7 +34,8 @@ struct ConvAttrs : Attrs {
 struct ConvTransposeAttrs : ConvAttrs {
   std::vector<int64_t> output_padding;
   std::vector<int64_t> output_shape;  ///< spatial sizes; empty: from pads. With SAME the pads follow from it
-  SMELT_FIELDS(strides, dilations, pads, auto_pad, groups, layout, filter, act, rounding, output_padding, output_shape)
+  SMELT_FIELDS(strides, dilations, pads, auto_pad, groups, layout, filter, act, rounding, float_scale_product,
+               output_padding, output_shape)
   /// See OpInfo::multiply_adds.
   double multiply_adds(std::span<const ValueType> inputs, const ValueType& output) const;
 };

@@ -45,7 +45,7 @@ bool runs_on_integers(const Tensor& x, const Tensor& filter, const ConvAttrs& a)
 
 Status quantized_conv(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, bool transposed) {
   SMELT_ASSIGN(const Requantizer r, Requantizer::make(ctx.input(0), ctx.input(1), bias_of(ctx), ctx.output(0),
-                                                      g.out_channels, a.act, a.rounding));
+                                                      g.out_channels, a.rescale_rule()));
   return r.wide() ? run<uint64_t>(ctx, g, a, transposed, r) : run<uint32_t>(ctx, g, a, transposed, r);
 }
 

@@ -96,7 +96,7 @@ Status quantized_matmul(KernelContext& ctx, const MatMulGeometry& g, const MatMu
   const bool vector_c = c && (c->elements() == g.n && (c->rank() == 0 || c->shape().back() == g.n));
   const bool matrix_c = c && !vector_c;
   SMELT_ASSIGN(const Requantizer r, Requantizer::make(ctx.input(0), ctx.input(1), vector_c ? c : nullptr, ctx.output(0),
-                                                      g.n, attrs.act, attrs.rounding, attrs.alpha));
+                                                      g.n, attrs.rescale_rule()));
   return r.wide() ? integer_product<uint64_t>(ctx, g, r, matrix_c) : integer_product<uint32_t>(ctx, g, r, matrix_c);
 }
 

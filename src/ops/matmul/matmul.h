@@ -3,7 +3,7 @@
 #include <span>
 
 #include "graph/graph.h"
-#include "ops/common/enums.h"
+#include "ops/common/rescale_rule.h"
 #include "smelt/tensor.h"
 
 namespace smelt {
@@ -16,7 +16,7 @@ struct MatMulAttrs : Attrs {
   double alpha = 1, beta = 1;
   Activation act;
   Rounding rounding = Rounding::kFloatHalfEven;
-  bool hybrid = false, asymmetric_inputs = false;  ///< as in ConvAttrs
+  bool float_scale_product = false, hybrid = false, asymmetric_inputs = false;  ///< as in ConvAttrs
   /// TFLite FULLY_CONNECTED: a is flattened to [-1, in] unless keep_dims, then all but the last dimension stay.
   bool flatten_a = false;
   /// The leading dimensions before the last (1) are one batch in transposition of com.microsoft.FusedMatMul
@@ -26,8 +26,9 @@ struct MatMulAttrs : Attrs {
   /// for each `row_block` entries (choose_block_quant_params, ops/common/dynamic_quant.h); b has blocks of that size
   /// too. 0: a is not quantized by blocks.
   int64_t row_block = 0;
-  SMELT_FIELDS(transpose_a, transpose_b, conjugate_a, conjugate_b, alpha, beta, act, rounding, hybrid,
-               asymmetric_inputs, flatten_a, trans_batch_a, trans_batch_b, row_block)
+  SMELT_FIELDS(transpose_a, transpose_b, conjugate_a, conjugate_b, alpha, beta, act, rounding, float_scale_product,
+               hybrid, asymmetric_inputs, flatten_a, trans_batch_a, trans_batch_b, row_block)
+  RescaleRule rescale_rule() const { return {act, rounding, float_scale_product, alpha}; }
   /// See OpInfo::multiply_adds.
   double multiply_adds(std::span<const ValueType> inputs, const ValueType& output) const;
 };

@@ -60,10 +60,10 @@ struct WideRescale {
   std::vector<Channel> channels;
   int64_t zero = 0, low = 0, high = 0;
 
-  static std::optional<WideRescale> make(const KernelSpec& spec, int64_t n, const Activation& act, Rounding rounding) {
-    if (rounding != Rounding::kFixedDouble) return std::nullopt;
+  static std::optional<WideRescale> make(const KernelSpec& spec, int64_t n, const RescaleRule& rule) {
+    if (rule.rounding != Rounding::kFixedDouble) return std::nullopt;
     const auto made = Requantizer::make(type_only(spec.inputs[0]), type_only(spec.inputs[1]), spec.constant(2),
-                                        type_only(spec.outputs[0]), n, act, rounding);
+                                        type_only(spec.outputs[0]), n, rule);
     if (!made.ok() || !made->fixed_point() || !made->wide()) return std::nullopt;
     WideRescale r;
     r.zero = made->zero();
@@ -244,11 +244,10 @@ std::optional<QuantizedPair> wide_pair(const KernelSpec& spec, int axis, int64_t
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_i16_kernel(const KernelSpec& spec, const ConvShape& g, int axis, const Activation& act,
-                                        Rounding rounding) {
+std::unique_ptr<Kernel> make_i16_kernel(const KernelSpec& spec, const ConvShape& g, int axis, const RescaleRule& rule) {
   const auto q = wide_pair(spec, axis, g.all_out());
   if (!q) return nullptr;
-  auto rescale = WideRescale::make(spec, g.all_out(), act, rounding);
+  auto rescale = WideRescale::make(spec, g.all_out(), rule);
   if (!rescale) return nullptr;
   const auto weights = ordered_filter(g, *spec.constant(1), q->w_zeros);
   if (!acc_fits(weights, g.k())) return nullptr;
@@ -261,7 +260,7 @@ std::unique_ptr<Kernel> make_conv_i16(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const auto g = ConvShape::make(spec);
   if (!g) return nullptr;
-  return make_i16_kernel(spec, *g, filter_output_axis(attrs, spec.inputs[1].shape.rank()), attrs.act, attrs.rounding);
+  return make_i16_kernel(spec, *g, filter_output_axis(attrs, spec.inputs[1].shape.rank()), attrs.rescale_rule());
 }
 
 }  // namespace smelt

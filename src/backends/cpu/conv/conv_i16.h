@@ -1,7 +1,7 @@
 #pragma once
 
 #include "backends/cpu/core/kernel.h"
-#include "ops/common/enums.h"
+#include "ops/common/rescale_rule.h"
 #include "ops/conv/conv_shape.h"
 
 namespace smelt {
@@ -9,7 +9,6 @@ namespace smelt {
 /// The kernel of a channels-last convolution of 16-bit values with a constant 8-bit filter, also for products in the
 /// form of a pointwise convolution. `axis`: that of output channels in the filter. Returns nullptr where accumulators
 /// of 32 bits do not hold all sums, or the quantization is another.
-std::unique_ptr<Kernel> make_i16_kernel(const KernelSpec& spec, const ConvShape& g, int axis, const Activation& act,
-                                        Rounding rounding);
+std::unique_ptr<Kernel> make_i16_kernel(const KernelSpec& spec, const ConvShape& g, int axis, const RescaleRule& rule);
 
 }  // namespace smelt

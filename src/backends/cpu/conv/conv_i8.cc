@@ -178,7 +178,7 @@ std::unique_ptr<Kernel> make_conv_i8(const KernelSpec& spec) {
   const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, g->all_out());
   if (!q) return nullptr;
-  auto requant_params = RequantParams::make(spec, g->all_out(), attrs.act, attrs.rounding);
+  auto requant_params = RequantParams::make(spec, g->all_out(), attrs.rescale_rule());
   if (!requant_params) return nullptr;
   return std::make_unique<ConvI8>(*g, *q, std::move(*requant_params), spec);
 }

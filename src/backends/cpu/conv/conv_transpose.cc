@@ -417,7 +417,7 @@ std::unique_ptr<Kernel> make_conv_transpose_i8(const KernelSpec& spec) {
   const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, s->all_out());
   if (!q) return nullptr;
-  auto requant_params = RequantParams::make(spec, s->all_out(), attrs.act, attrs.rounding);
+  auto requant_params = RequantParams::make(spec, s->all_out(), attrs.rescale_rule());
   if (!requant_params) return nullptr;
   const GemmI8& gemm =
       gemm_i8(spec.isa, always_int8(q->w_signed, q->w_zeros) || fits_int8(ordered(*s, *q, *spec.constant(1))));

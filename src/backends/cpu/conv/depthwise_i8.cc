@@ -250,7 +250,7 @@ std::unique_ptr<Kernel> make_depthwise_i8(const KernelSpec& spec) {
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1],
                                      filter_output_axis(attrs, spec.inputs[1].shape.rank()), g->groups);
   if (!q) return nullptr;
-  auto requant_params = RequantParams::make(spec, g->groups, attrs.act, attrs.rounding);
+  auto requant_params = RequantParams::make(spec, g->groups, attrs.rescale_rule());
   if (!requant_params) return nullptr;
   return std::make_unique<DepthwiseI8>(*g, *q, std::move(*requant_params), *level, spec);
 }

@@ -213,7 +213,7 @@ std::unique_ptr<Kernel> make_depthwise_i8_vnni(const KernelSpec& spec) {
   if (!q || std::any_of(q->w_zeros.begin(), q->w_zeros.end(), [](int32_t z) { return z != 0; }))
     return spec.refuse("the filter has zero points");
   if (!DepthwiseVnni::line_buffer(*g, *q).small()) return nullptr;
-  const auto requant_params = RequantParams::make(spec, g->groups, attrs.act, attrs.rounding);
+  const auto requant_params = RequantParams::make(spec, g->groups, attrs.rescale_rule());
   if (!requant_params || requant_params->steps == RequantParams::Steps::kAll) return nullptr;
   return std::make_unique<DepthwiseVnni>(*g, *q, *requant_params, spec);
 }

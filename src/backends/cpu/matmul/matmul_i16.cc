@@ -9,7 +9,7 @@ std::unique_ptr<Kernel> make_matmul_i16(const KernelSpec& spec) {
   if (!s || attrs.alpha != 1 || attrs.beta != 1 || spec.inputs[1].shape.rank() != 2 ||
       (spec.has(2) && !s->is_row(spec.inputs[2].shape)))
     return nullptr;
-  return make_i16_kernel(spec, pixels(*s), attrs.transpose_b ? 0 : 1, attrs.act, attrs.rounding);
+  return make_i16_kernel(spec, pixels(*s), attrs.transpose_b ? 0 : 1, attrs.rescale_rule());
 }
 
 }  // namespace smelt

@@ -247,7 +247,7 @@ std::unique_ptr<Kernel> make_matmul_i8(const KernelSpec& spec) {
   if (!s || spec.inputs[1].shape.rank() != 2 || (spec.has(2) && !s->is_row(spec.inputs[2].shape))) return nullptr;
   const int axis = attrs.transpose_b ? 0 : 1;
   if (!QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, s->n)) return nullptr;
-  auto requant_params = RequantParams::make(spec, s->n, attrs.act, attrs.rounding, attrs.alpha);
+  auto requant_params = RequantParams::make(spec, s->n, attrs.rescale_rule());
   if (!requant_params) return nullptr;
   const auto weights = QuantizedWeights::make(*spec.constant(1), *s);
   if (!weights || weights->blocks() != 1) return nullptr;

@@ -83,7 +83,7 @@ std::unique_ptr<Kernel> make_matmul_i8_dynamic(const KernelSpec& spec) {
   if (!w || w->scales.size() != 1) return nullptr;
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1], -1, s->n);
   if (!q) return nullptr;
-  auto requant_params = RequantParams::make(spec, s->n, attrs.act, attrs.rounding, attrs.alpha);
+  auto requant_params = RequantParams::make(spec, s->n, attrs.rescale_rule());
   if (!requant_params) return nullptr;
   return std::make_unique<MatMulI8Dynamic>(*s, *q, std::move(*requant_params), spec);
 }

@@ -201,7 +201,7 @@ std::unique_ptr<Kernel> make_quantized(const KernelSpec& spec, const ConvShape& 
   if (inputs_first && shape.groups > 1 && spec.inputs[1].quant && spec.inputs[1].quant->scales.size() != 1)
     return nullptr;
   auto product = QuantizedGemm::make(spec, filter_output_axis(attrs, spec.inputs[1].shape.rank()), shape.all_out(),
-                                     attrs.act, attrs.rounding);
+                                     attrs.rescale_rule());
   if (!product || !product->w_zero()) return nullptr;
   static const char* const direct[] = {"conv_i8", "conv_u8", "conv_u8_i8"};
   static const char* const turned[] = {"conv_transpose_i8", "conv_transpose_u8", "conv_transpose_u8_i8"};
@@ -259,8 +259,8 @@ std::unique_ptr<Kernel> make_int16(const KernelSpec& spec, const ConvShape& shap
   if (w.quant && w.quant->kind == Quantization::Kind::kPerAxis &&
       w.quant->axis != filter_output_axis(attrs, w.shape.rank()))
     return nullptr;
-  auto sums = Int64Accumulators::make(spec, shape.all_out(), shape.channels_last ? 1 : shape.out_pixels(), attrs.act,
-                                      attrs.rounding);
+  auto sums = Int64Accumulators::make(spec, shape.all_out(), shape.channels_last ? 1 : shape.out_pixels(),
+                                      attrs.rescale_rule());
   if (!sums) return nullptr;
   const Tiling tiling = choose_tiling(spec.device, shape.out_pixels(), shape.c_out);
   auto kernel = std::make_unique<Int16Conv>(transposed ? "conv_transpose_int64_i16" : "conv_int64_i16",

@@ -18,7 +18,7 @@ struct Push {
 }  // namespace
 
 std::optional<Int64Accumulators> Int64Accumulators::make(const KernelSpec& spec, int64_t channels, int64_t inner,
-                                                         const Activation& act, Rounding rounding, double alpha) {
+                                                         const RescaleRule& rule) {
   const ValueType &x = spec.inputs[0], &w = spec.inputs[1], &y = spec.outputs[0];
   if (!spec.device.info().int64 || y.dtype != DType::kI16 || !is_per_tensor(y.quant) || !is_per_tensor(x.quant) ||
       !w.quant)
@@ -30,11 +30,10 @@ std::optional<Int64Accumulators> Int64Accumulators::make(const KernelSpec& spec,
   if (spec.has(2) && (!spec.constant(2) || !is_integer(spec.inputs[2].dtype))) return std::nullopt;
   const int64_t n = y.shape.elements();
   if (static_cast<uint64_t>(n) * sizeof(int64_t) > spec.device.max_binding()) return std::nullopt;
-  auto q =
-      Requantizer::make(type_only(x), type_only(w), spec.constant(2), type_only(y), channels, act, rounding, alpha);
+  auto q = Requantizer::make(type_only(x), type_only(w), spec.constant(2), type_only(y), channels, rule);
   if (!q.ok() || !q->fixed_point()) return std::nullopt;
   Int64Accumulators s(std::move(*q));
-  s.once_ = rounding == Rounding::kFixedSingle;
+  s.once_ = rule.rounding == Rounding::kFixedSingle;
   s.n_ = static_cast<size_t>(n);
   s.inner_ = static_cast<uint32_t>(inner);
   s.channels_ = static_cast<uint32_t>(channels);

@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "backends/vulkan/record/kernel_recorder.h"
-#include "ops/common/enums.h"
 #include "ops/common/requantizer.h"
 
 namespace smelt::vulkan {
@@ -15,7 +14,7 @@ class Int64Accumulators {
   /// Nullopt if the output is not int16 with such parameters, or the device has no int64. Output element i belongs to
   /// channel i / inner % channels.
   static std::optional<Int64Accumulators> make(const KernelSpec& spec, int64_t channels, int64_t inner,
-                                               const Activation& act, Rounding rounding, double alpha = 1);
+                                               const RescaleRule& rule);
   size_t scratch_bytes() const { return n_ * sizeof(int64_t); }
   Binding accumulators(const KernelRecorder& r, bool written) const { return r.scratch(0, scratch_bytes(), written); }
   /// Records the requantization; call it after the dispatches that write the accumulators.

@@ -63,13 +63,13 @@ std::optional<ConvShape> matmul_as_conv(const KernelSpec& spec, const MatMulAttr
 std::optional<QuantizedGemm> exact_quantized_gemm(const KernelSpec& spec, const ConvShape& s) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const int w_axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
-  return if_zeros_fit(QuantizedGemm::make(spec, w_axis, s.all_out(), attrs.act, attrs.rounding));
+  return if_zeros_fit(QuantizedGemm::make(spec, w_axis, s.all_out(), attrs.rescale_rule()));
 }
 
 std::optional<QuantizedGemm> exact_quantized_gemm(const KernelSpec& spec, const MatMulAttrs& attrs,
                                                   const ConvShape& s) {
   const int w_axis = attrs.transpose_b ? 0 : 1;
-  return if_zeros_fit(QuantizedGemm::make(spec, w_axis, s.c_out, attrs.act, attrs.rounding, attrs.alpha));
+  return if_zeros_fit(QuantizedGemm::make(spec, w_axis, s.c_out, attrs.rescale_rule()));
 }
 
 }  // namespace smelt::vulkan

@@ -9,12 +9,12 @@
 namespace smelt::vulkan {
 
 std::optional<QuantizedGemm> QuantizedGemm::make(const KernelSpec& spec, int w_axis, int64_t channels,
-                                                 const Activation& act, Rounding rounding, double alpha) {
+                                                 const RescaleRule& rule) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   if (x.dtype != y.dtype || (spec.has(2) && !spec.constant(2))) return std::nullopt;
   auto pair = QuantizedPair::make(x, spec.inputs[1], w_axis, channels);
   if (!pair || (pair->w_signed != pair->x_signed && !pair->w_signed)) return std::nullopt;
-  auto requant = RequantParams::make(spec, channels, act, rounding, alpha);
+  auto requant = RequantParams::make(spec, channels, rule);
   if (!requant) return std::nullopt;
   return QuantizedGemm{std::move(*pair), std::move(*requant)};
 }

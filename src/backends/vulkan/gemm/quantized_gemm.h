@@ -16,8 +16,8 @@ struct QuantizedGemm {
   RequantParams requant;
 
   /// Nullopt if the node is not such a product. `w_axis`: the weights' dimension of output channels.
-  static std::optional<QuantizedGemm> make(const KernelSpec& spec, int w_axis, int64_t channels, const Activation& act,
-                                           Rounding rounding, double alpha = 1);
+  static std::optional<QuantizedGemm> make(const KernelSpec& spec, int w_axis, int64_t channels,
+                                           const RescaleRule& rule);
   /// A table of one ivec4 per channel: bias, factor or multiplier, shift, and the weights' zero point
   /// (signed_weight()).
   Result<Binding> table(KernelRecorder& r) const;

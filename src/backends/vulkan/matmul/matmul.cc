@@ -257,8 +257,7 @@ std::unique_ptr<Kernel> make_matmul_i8(const KernelSpec& spec) {
   if (!shape || shape->k == 0 || shape->k > kMaxLoopIterations) return nullptr;
   if (!spec.device.stores(spec.inputs[1].dtype) || (spec.has(2) && !shape->is_row(spec.inputs[2].shape)))
     return nullptr;
-  auto product = QuantizedGemm::make(spec, column_axis(attrs, spec.inputs[1].shape), shape->n, attrs.act,
-                                     attrs.rounding, attrs.alpha);
+  auto product = QuantizedGemm::make(spec, column_axis(attrs, spec.inputs[1].shape), shape->n, attrs.rescale_rule());
   if (!product || !product->w_zero()) return nullptr;
   const Shape batch = shape->batches == 1 ? Shape{} : shape->g.batch;
   const auto g = layout_of(*shape, shape->m, batch, {}, false);
@@ -282,7 +281,7 @@ std::unique_ptr<Kernel> make_matmul_i16(const KernelSpec& spec) {
   if (spec.has(2) && (!shape->is_row(spec.inputs[2].shape) || attrs.beta != 1)) return nullptr;
   if (b.quant && b.quant->kind == Quantization::Kind::kPerAxis && b.quant->axis != column_axis(attrs, b.shape))
     return nullptr;
-  auto sums = Int64Accumulators::make(spec, shape->n, 1, attrs.act, attrs.rounding, attrs.alpha);
+  auto sums = Int64Accumulators::make(spec, shape->n, 1, attrs.rescale_rule());
   const Shape batch = shape->batches == 1 ? Shape{} : shape->g.batch;
   const auto g = layout_of(*shape, shape->m, batch, {}, false);
   if (!sums || !g) return nullptr;
