@@ -38,6 +38,9 @@ void add_limits(CLI::App& command, Limits& limits);
 /// The options --backend, --device, --device-storage and --fp16; precondition: `target` outlives the parsing.
 void add_target(CLI::App& command, Target& target);
 
+/// Runs `smelt ARGUMENTS` (argv[0] is the program's name) and returns its exit status. Prints errors; throws nothing.
+int run_command_line(int argc, char** argv);
+
 // Each adds its subcommand to the application; the callback stores the exit status.
 void add_run(CLI::App& app, int& status);
 void add_inspect(CLI::App& app, int& status);

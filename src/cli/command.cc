@@ -1,0 +1,130 @@
+#include "cli/command.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <memory>
+#include <new>
+#include <sstream>
+
+#include "cli/common.h"
+#include "cli/options.h"
+#include "cli/output.h"
+
+namespace smelt::cli {
+
+int report(const Status& status) {
+  if (status.ok()) return kDone;
+  warn("smelt: {}\n", printable(status.error().message()));
+  return kFault;
+}
+
+void Target::apply(SessionOptions& options) const {
+  options.backend = backend_of(backend);
+  options.device = device;
+  options.fp16 = fp16;
+  options.device_storage = storage == "buffer"    ? DeviceStorage::kBuffer
+                           : storage == "texture" ? DeviceStorage::kTexture
+                                                  : DeviceStorage::kAuto;
+}
+
+void add_target(CLI::App& command, Target& target) {
+  command.add_option("--backend", target.backend, "reference, cpu or vulkan")
+      ->check(one_of({"reference", "cpu", "vulkan"}))
+      ->type_name("NAME")
+      ->capture_default_str();
+  CLI::Option* device = command
+                            .add_option("--device", target.device,
+                                        "Number of the Vulkan device in `smelt devices` (default: the best one)")
+                            ->check(at_least_zero())
+                            ->type_name("N");
+  CLI::Option* storage =
+      command
+          .add_option("--device-storage", target.storage,
+                      "Storage of tensors on a Vulkan device: buffer, texture, or auto (what the model asks for on a "
+                      "GPU, else what suits the device)")
+          ->check(one_of({"auto", "buffer", "texture"}))
+          ->type_name("KIND")
+          ->capture_default_str();
+  CLI::Option* fp16 =
+      command.add_flag("--fp16", target.fp16,
+                       "Compute convolutions and matrix products in float16 on Vulkan devices with 16-bit arithmetic, "
+                       "weights and textures too: faster, results within about 1 %");
+  command.parse_complete_callback([device, storage, fp16, &target] {
+    for (const CLI::Option* option : {device, storage, fp16})
+      if (option->count() > 0 && target.backend != "vulkan")
+        throw CLI::RequiresError(option->get_name(), "--backend vulkan");
+  });
+}
+
+namespace {
+
+std::string usage_message(const CLI::App* app, const CLI::Error& e) {
+  std::string command = "smelt";
+  for (const CLI::App* sub : app->get_subcommands()) command += " " + sub->get_name();
+  return fmt::format("smelt: {}\n`{} --help` says more.\n", printable(e.what()), command);
+}
+
+/// Says which commands there are when the first argument is neither one of them nor an option.
+bool names_a_command(const CLI::App& app, int argc, char** argv) {
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (argc > 1 && (argv[1][0] == '-' || command->get_name() == argv[1])) return true;
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  }
+  const std::string found = argc < 2 ? "no command" : fmt::format("no command is '{}'", printable(argv[1]));
+  warn("smelt: {}; there are: {}\n`smelt --help` says more.\n", found, names);
+  return false;
+}
+
+int parse_and_run(CLI::App& app, const int& status, int argc, char** argv) {
+  if (!names_a_command(app, argc, argv)) return kUsage;
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    std::ostringstream out, error;
+    const int code = app.exit(e, out, error);
+    put(out.str());
+    put_error(error.str());
+    return code == 0 ? kDone : kUsage;
+  }
+  return status;
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  int status = kDone;
+  try {
+    CLI::App app{"smelt loads, checks and runs on-device neural-network models of every common format.", "smelt"};
+    app.require_subcommand(1);
+    app.set_help_all_flag("--help-all", "Help of all commands");
+    app.set_version_flag("--version", "smelt " SMELT_VERSION);
+    app.formatter(std::make_shared<Help>());
+    app.failure_message(usage_message);
+    app.footer(
+        "Examples:\n"
+        "  smelt run model.tflite --image cat.jpg --labels labels.txt\n"
+        "  smelt inspect model.onnx\n"
+        "  smelt bench model.pte --threads 2\n"
+        "  smelt verify model.bpte\n"
+        "Exit status: 0 done, 1 the model or input is at fault, 2 wrong usage,\n"
+        "3 a verification did not match.");
+    add_run(app, status);
+    add_inspect(app, status);
+    add_bench(app, status);
+    add_verify(app, status);
+    add_bundle(app, status);
+    add_devices(app, status);
+    status = parse_and_run(app, status, argc, argv);
+  } catch (const std::bad_alloc&) {
+    put_error("smelt: out of memory\n");
+    status = kFault;
+  } catch (const std::exception& e) {
+    warn("smelt: {}\n", printable(e.what()));
+    status = kFault;
+  }
+  return finish_output(status);
+}
+
+}  // namespace smelt::cli
