@@ -85,7 +85,23 @@ class SMELT_API Model {
   std::shared_ptr<Compiled> compiled_;
 };
 
-enum class BackendKind : uint8_t { kReference, kCpu, kVulkan };
+/// The name of a back-end, which Session::create() looks up. Those that come with smelt are the constants.
+class BackendKind {
+ public:
+  BackendKind(std::string name) : name_(std::move(name)) {}
+  BackendKind(const char* name) : name_(name) {}
+  const std::string& name() const { return name_; }
+  bool operator==(const BackendKind&) const = default;
+
+  static const BackendKind kReference;  ///< the reference kernels: slow, what operators mean
+  static const BackendKind kCpu, kVulkan;
+
+ private:
+  std::string name_;
+};
+inline const BackendKind BackendKind::kReference{"reference"};
+inline const BackendKind BackendKind::kCpu{"cpu"};
+inline const BackendKind BackendKind::kVulkan{"vulkan"};
 
 /// Memory of tensors on a Vulkan device.
 enum class DeviceStorage : uint8_t {

@@ -224,8 +224,6 @@ class RegisteredBackend {
   RegisteredBackend(const RegisteredBackend&) = delete;
   RegisteredBackend& operator=(const RegisteredBackend&) = delete;
 };
-/// "cpu"; "reference" for the reference kernels, which no back-end runs. Null where `kind` is none of the enum's.
-const char* backend_name(BackendKind kind);
 /// Null where there is none of that name.
 const Backend* find_backend(std::string_view name);
 

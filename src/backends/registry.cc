@@ -23,18 +23,6 @@ std::span<const Backend* const> all_backends() { return list(); }
 RegisteredBackend::RegisteredBackend(const Backend& backend) { list().push_back(&backend); }
 RegisteredBackend::~RegisteredBackend() { list().pop_back(); }
 
-const char* backend_name(BackendKind kind) {
-  switch (kind) {
-    case BackendKind::kReference:
-      return "reference";
-    case BackendKind::kCpu:
-      return "cpu";
-    case BackendKind::kVulkan:
-      return "vulkan";
-  }
-  return nullptr;
-}
-
 const Backend* find_backend(std::string_view name) {
   for (const Backend* b : all_backends())
     if (b->name() == name) return b;

@@ -7,6 +7,7 @@
 #include <new>
 #include <sstream>
 
+#include "backends/backend.h"
 #include "cli/common.h"
 #include "cli/options.h"
 #include "cli/output.h"
@@ -20,7 +21,7 @@ int report(const Status& status) {
 }
 
 void Target::apply(SessionOptions& options) const {
-  options.backend = backend_of(backend);
+  options.backend = backend;
   options.device = device;
   options.fp16 = fp16;
   options.device_storage = storage == "buffer"    ? DeviceStorage::kBuffer
@@ -29,8 +30,10 @@ void Target::apply(SessionOptions& options) const {
 }
 
 void add_target(CLI::App& command, Target& target) {
-  command.add_option("--backend", target.backend, "reference, cpu or vulkan")
-      ->check(one_of({"reference", "cpu", "vulkan"}))
+  std::vector<std::string> names{BackendKind::kReference.name()};
+  for (const Backend* b : all_backends()) names.emplace_back(b->name());
+  command.add_option("--backend", target.backend, fmt::format("{}", fmt::join(names, ", ")))
+      ->check(one_of(names))
       ->type_name("NAME")
       ->capture_default_str();
   CLI::Option* device = command

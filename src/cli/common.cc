@@ -10,10 +10,6 @@
 
 namespace smelt::cli {
 
-BackendKind backend_of(const std::string& name) {
-  return name == "reference" ? BackendKind::kReference : name == "vulkan" ? BackendKind::kVulkan : BackendKind::kCpu;
-}
-
 Result<Model> load_model(const std::string& path, const std::vector<std::string>& data_files,
                          const std::vector<std::string>& tolerate) {
   SMELT_ASSIGN(Model model, Model::load(path, {.data_files = data_files, .tolerate = tolerate}));

@@ -13,9 +13,6 @@ struct CaseTolerance {
   std::optional<double> rtol, atol;
 };
 
-/// "cpu" -> kCpu, ...; precondition: one of the three names.
-BackendKind backend_of(const std::string& name);
-
 /// Loads a model and prints its warnings on standard error. `tolerate`: see LoadOptions.
 Result<Model> load_model(const std::string& path, const std::vector<std::string>& data_files,
                          const std::vector<std::string>& tolerate = {});

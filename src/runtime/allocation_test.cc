@@ -1,20 +1,18 @@
-// A planned run allocates nothing: neither with operator new nor, on a device, Vulkan objects. Where something does
-// allocate, memory may run out.
+// A planned run allocates nothing with operator new. Where something does allocate, memory may run out.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <new>
 #include <utility>
 
-#include "backends/vulkan/device/backend.h"
 #include "ops/control/control.h"
 #include "ops/core/builder.h"
 #include "ops/core/verify.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "smelt/model.h"
+#include "tests/support/backends.h"
 #include "tests/support/paths.h"
-#include "tests/support/vulkan_fake_calls.h"
 
 namespace {
 thread_local bool counting = false;
@@ -86,33 +84,6 @@ TEST(Allocation, ARunOnTheCpuAllocatesNothing) {
   check_allocates_nothing(BackendKind::kCpu);
 }
 
-template <auto... Entries>
-struct Counted {
-  std::tuple<vulkan::FakeCall<Entries>...> calls;
-  int count() const {
-    return std::apply([](const auto&... c) { return (c.count() + ...); }, calls);
-  }
-};
-
-TEST(Allocation, ARunOnTheDeviceMakesNoObjects) {
-  if (const auto found = vulkan::devices(); !found.ok()) GTEST_SKIP() << found.error().message();
-  SessionOptions options;
-  options.backend = BackendKind::kVulkan;
-  auto session = Session::create(model_with_state(), options);
-  ASSERT_TRUE(session.ok());
-  const std::vector<float> values(256, 0.5f);
-  const std::vector<Datum> inputs{Tensor::from<float>(DType::kF32, Shape{16, 16}, values)};
-  ASSERT_TRUE(session->run_in_place(inputs).ok());
-  const Counted<&vkAllocateMemory, &vkCreateBuffer, &vkCreateShaderModule, &vkCreateComputePipelines,
-                &vkCreateDescriptorPool, &vkAllocateDescriptorSets, &vkCreateCommandPool, &vkAllocateCommandBuffers,
-                &vkBeginCommandBuffer, &vkCreateFence, &vkCreateQueryPool, &vkMapMemory>
-      made;
-  const vulkan::FakeCall<&vkQueueSubmit> submitted;
-  for (int i = 0; i < 5; ++i) ASSERT_TRUE(session->run_in_place(inputs).ok());
-  EXPECT_EQ(made.count(), 0);
-  EXPECT_EQ(submitted.count(), 5) << "one submission a run";
-}
-
 /// From the file to the second run. `left` counts down meanwhile.
 Status load_and_run(const std::string& path, BackendKind backend) {
   SMELT_ASSIGN(const Model model, Model::load(path));
@@ -154,7 +125,7 @@ TEST(Allocation, MemoryMayRunOutAnywhere) {
 
 TEST(Allocation, ARunOnTheDeviceAllocatesNothing) {
   if (!SMELT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer has its own operator new";
-  if (const auto found = vulkan::devices(); !found.ok()) GTEST_SKIP() << found.error().message();
+  SMELT_SKIP_WITHOUT(BackendKind::kVulkan);
   check_allocates_nothing(BackendKind::kVulkan);
 }
 

@@ -10,11 +10,11 @@
 #include <stdexcept>
 #include <thread>
 
-#include "backends/vulkan/device/backend.h"
 #include "ops/core/builder.h"
 #include "ops/matmul/matmul.h"
 #include "ops/softmax/softmax.h"
 #include "smelt/model.h"
+#include "tests/support/backends.h"
 #include "tests/support/paths.h"
 
 namespace smelt {
@@ -52,10 +52,11 @@ void expect_refused(const Result<T>& r, const std::string& text) {
 
 TEST(Boundary, OptionsOutsideTheirRangesAreRefused) {
   const Model model = reversing_model();
-  expect_refused(Session::create(model, {.backend = static_cast<BackendKind>(9)}), "SessionOptions::backend is 9");
+  expect_refused(Session::create(model, {.backend = "abacus"}),
+                 "SessionOptions::backend is 'abacus'; there are reference, cpu, vulkan");
   for (int threads : {0, -1, std::numeric_limits<int>::min(), 257, std::numeric_limits<int>::max()})
     expect_refused(Session::create(model, {.threads = threads}), "1 to 256 expected");
-  for (BackendKind backend : {BackendKind::kCpu, BackendKind::kVulkan})
+  for (const BackendKind& backend : {BackendKind::kCpu, BackendKind::kVulkan})
     expect_refused(Session::create(model, {.backend = backend, .device = -2}), "SessionOptions::device is -2");
   expect_refused(Session::create(model, {.device_storage = static_cast<DeviceStorage>(3)}), "device_storage is 3");
   for (double seconds : {-1.0, -1e-300, std::nan(""), -std::numeric_limits<double>::infinity()})
@@ -83,8 +84,7 @@ TEST(Boundary, OptionsAtTheEndsOfTheirRangesServe) {
 class BoundaryTest : public testing::TestWithParam<BackendKind> {
  protected:
   void SetUp() override {
-    if (GetParam() == BackendKind::kVulkan)
-      if (const auto found = vulkan::devices(); !found.ok()) GTEST_SKIP() << found.error().message();
+    SMELT_SKIP_WITHOUT(GetParam());
     auto made = Session::create(reversing_model(), {.backend = GetParam()});
     ASSERT_TRUE(made.ok()) << made.error().message();
     session_.emplace(std::move(made).value());
@@ -103,8 +103,7 @@ class BoundaryTest : public testing::TestWithParam<BackendKind> {
   }
   std::optional<Session> session_;
 };
-INSTANTIATE_TEST_SUITE_P(Backends, BoundaryTest,
-                         testing::Values(BackendKind::kReference, BackendKind::kCpu, BackendKind::kVulkan));
+INSTANTIATE_TEST_SUITE_P(Backends, BoundaryTest, testing::ValuesIn(test::every_backend()));
 
 TEST_P(BoundaryTest, InputsThatAreNotTheModels) {
   refuses({}, "0 inputs given, the model takes 1");

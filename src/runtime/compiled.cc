@@ -26,8 +26,13 @@ Result<std::shared_ptr<const Module>> run_passes(std::shared_ptr<const Module> o
 
 Result<std::vector<OpenBackend>> open_backends(const SessionOptions& options) {
   std::vector<OpenBackend> open;
-  const char* const name = backend_name(options.backend);
+  const std::string& name = options.backend.name();
   const Backend* first = find_backend(name);
+  if (!first && options.backend != BackendKind::kReference) {
+    std::string names = BackendKind::kReference.name();
+    for (const Backend* b : all_backends()) names += Cat(", ", b->name());
+    return InvalidInput("SessionOptions::backend is '", name, "'; there are ", names);
+  }
   if (!first) {
     if (options.fp16) return InvalidInput("back-end '", name, "' does not multiply in float16");
     return open;

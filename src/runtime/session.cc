@@ -56,8 +56,6 @@ Result<int> graph_of(const Module& module, const std::string& method) {
 }
 
 Status check(const SessionOptions& o) {
-  if (!backend_name(o.backend))
-    return InvalidInput("SessionOptions::backend is ", static_cast<int>(o.backend), ", which is none");
   if (o.threads < 1 || o.threads > SessionOptions::kMaxThreads)
     return InvalidInput("SessionOptions::threads is ", o.threads, ", 1 to ", SessionOptions::kMaxThreads, " expected");
   if (o.device < -1)

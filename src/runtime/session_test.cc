@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include "backends/vulkan/device/backend.h"
 #include "ops/control/control.h"
 #include "ops/core/builder.h"
 #include "ops/elementwise/elementwise.h"
@@ -8,6 +7,7 @@
 #include "ops/shape/shape.h"
 #include "ops/sort/sort.h"
 #include "smelt/model.h"
+#include "tests/support/backends.h"
 
 namespace smelt {
 namespace {
@@ -35,13 +35,9 @@ std::vector<Datum> rows(int64_t n) {
 }
 
 class SessionTest : public ::testing::TestWithParam<BackendKind> {
-  void SetUp() override {
-    if (GetParam() == BackendKind::kVulkan)
-      if (const auto found = vulkan::devices(); !found.ok()) GTEST_SKIP() << found.error().message();
-  }
+  void SetUp() override { SMELT_SKIP_WITHOUT(GetParam()); }
 };
-INSTANTIATE_TEST_SUITE_P(Backends, SessionTest,
-                         ::testing::Values(BackendKind::kReference, BackendKind::kCpu, BackendKind::kVulkan));
+INSTANTIATE_TEST_SUITE_P(Backends, SessionTest, ::testing::ValuesIn(test::every_backend()));
 
 TEST_P(SessionTest, ACrowdOfShapesStaysRight) {
   SessionOptions options;

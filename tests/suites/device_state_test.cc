@@ -13,6 +13,7 @@
 #include "runtime/planned_environment.h"
 #include "smelt/model.h"
 #include "tests/support/vulkan_check.h"
+#include "tests/support/vulkan_fake_calls.h"
 
 namespace smelt {
 namespace {
@@ -105,6 +106,31 @@ TEST_P(DeviceState, ARunCopiesInputsAndOutputsOnly) {
 
 INSTANTIATE_TEST_SUITE_P(Memory, DeviceState, ::testing::Bool(),
                          [](const auto& info) { return info.param ? "Staged" : "Shared"; });
+
+template <auto... Entries>
+struct Counted {
+  std::tuple<vulkan::FakeCall<Entries>...> calls;
+  int count() const {
+    return std::apply([](const auto&... c) { return (c.count() + ...); }, calls);
+  }
+};
+
+TEST(DeviceObjects, ALaterRunMakesNoVulkanObjects) {
+  SKIP_WITHOUT_GPU();
+  auto session = Session::create(Model(counter()), {.backend = BackendKind::kVulkan});
+  ASSERT_TRUE(session.ok());
+  const std::vector<float> values(9, 0.5f);
+  const std::vector<Datum> inputs{Tensor::from<float>(DType::kF32, Shape{3, 3}, values)};
+  ASSERT_TRUE(session->run_in_place("add", inputs).ok());
+  const Counted<&vkAllocateMemory, &vkCreateBuffer, &vkCreateShaderModule, &vkCreateComputePipelines,
+                &vkCreateDescriptorPool, &vkAllocateDescriptorSets, &vkCreateCommandPool, &vkAllocateCommandBuffers,
+                &vkBeginCommandBuffer, &vkCreateFence, &vkCreateQueryPool, &vkMapMemory>
+      made;
+  const vulkan::FakeCall<&vkQueueSubmit> submitted;
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(session->run_in_place("add", inputs).ok());
+  EXPECT_EQ(made.count(), 0);
+  EXPECT_EQ(submitted.count(), 5) << "one submission a run";
+}
 
 }  // namespace
 }  // namespace smelt
