@@ -59,11 +59,9 @@ enum OpFlags : uint32_t {
   kWidensToInt = 1 << 12,
 };
 
-/// What shape inference sees of one node. The same rule runs at load, when dimensions may be unknown, and at run time,
-/// when all are known and `constant` also gives the contents of inputs that other nodes have computed.
-class InferContext {
+/// One node: its attributes and which operands it has.
+class NodeView {
  public:
-  virtual ~InferContext() = default;
   const Node& node() const { return *node_; }
   template <class A>
   const A& attrs() const {
@@ -71,8 +69,21 @@ class InferContext {
   }
   int inputs() const { return static_cast<int>(node_->inputs.size()); }
   int outputs() const { return static_cast<int>(node_->outputs.size()); }
-  bool has(int i) const { return i < inputs() && node_->inputs[static_cast<size_t>(i)] != kNoValue; }
+  /// True if somebody reads output i.
   bool wants(int i) const { return i < outputs() && node_->outputs[static_cast<size_t>(i)] != kNoValue; }
+
+ protected:
+  ~NodeView() = default;
+  bool names_input(int i) const { return i < inputs() && node_->inputs[static_cast<size_t>(i)] != kNoValue; }
+  const Node* node_ = nullptr;
+};
+
+/// What shape inference sees of one node. The same rule runs at load, when dimensions may be unknown, and at run time,
+/// when all are known and `constant` also gives the contents of inputs that other nodes have computed.
+class InferContext : public NodeView {
+ public:
+  virtual ~InferContext() = default;
+  bool has(int i) const { return names_input(i); }
   virtual const ValueType& input(int i) const = 0;  ///< precondition: has(i)
   /// Contents of input i if known now, else nullptr.
   virtual const Tensor* constant(int i) const = 0;
@@ -85,26 +96,13 @@ class InferContext {
 
   /// Contents of a small integer input as int64 (any integer dtype, also scalars); nullopt when unknown or absent.
   std::optional<std::vector<int64_t>> ints(int i) const;
-
- protected:
-  const Node* node_ = nullptr;
 };
 
 /// What a kernel sees of one node at run time. Quantized tensors carry their parameters (Tensor::quant).
-class KernelContext {
+class KernelContext : public NodeView {
  public:
   virtual ~KernelContext() = default;
-  const Node& node() const { return *node_; }
-  template <class A>
-  const A& attrs() const {
-    return static_cast<const A&>(*node_->attrs);
-  }
-  int inputs() const { return static_cast<int>(node_->inputs.size()); }
-  int outputs() const { return static_cast<int>(node_->outputs.size()); }
-  virtual bool has(int i) const {
-    return i < inputs() && node_->inputs[static_cast<size_t>(i)] != kNoValue && !datum(i).none();
-  }
-  bool wants(int i) const { return i < outputs() && node_->outputs[static_cast<size_t>(i)] != kNoValue; }
+  virtual bool has(int i) const { return names_input(i) && !datum(i).none(); }
   const Tensor& input(int i) const { return datum(i).tensor; }  ///< precondition: has(i), a tensor
   virtual const Datum& datum(int i) const = 0;
   /// Output i, already allocated with the inferred dtype, shape and quantization. Never overlaps an input. Reference
@@ -131,9 +129,6 @@ class KernelContext {
   virtual const Module& module() const = 0;
   /// Quantization that the graph declares for output i; nullptr: not quantized.
   virtual QuantPtr output_quant(int i) const = 0;
-
- protected:
-  const Node* node_ = nullptr;
 };
 
 using InferFn = Status (*)(InferContext&);
