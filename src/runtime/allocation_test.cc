@@ -105,7 +105,7 @@ TEST(Allocation, MemoryMayRunOutAnywhere) {
   if (!SMELT_COUNTS_ALLOCATIONS) GTEST_SKIP() << "a sanitizer has its own operator new";
   for (const char* name : {"digits.tflite", "digits_int8.tflite", "digits.onnx", "digits_qdq.onnx",
                            "digits_portable.pte", "digits_xnnpack.pte", "digits_vulkan.pte"})
-    for (BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) {
+    for (const BackendKind& backend : {BackendKind::kReference, BackendKind::kCpu}) {
       const std::string path = (source_folder() / "examples/digits" / name).string();
       const Status whole = load_and_run(path, backend);
       ASSERT_TRUE(whole.ok()) << whole.error().message();

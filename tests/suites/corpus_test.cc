@@ -102,7 +102,7 @@ const bool registered = [] {
     if (format.filename() != "bundled") add(format, "Corpus");
   const fs::path shared = source_folder().parent_path() / "shared/corpus/tflite/real";
   if (fs::exists(shared))
-    for (BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) {
+    for (const BackendKind& backend : {BackendKind::kReference, BackendKind::kCpu}) {
       Suite suite{shared, "", backend};
       testing::RegisterTest("SharedCorpus", backend == BackendKind::kCpu ? "tflite_real_cpu" : "tflite_real_reference",
                             nullptr, nullptr, __FILE__, __LINE__,

@@ -56,7 +56,7 @@ class AtenCall {
   /// All results as numbers, the same on both back-ends.
   std::vector<std::vector<double>> numbers() const {
     std::vector<std::vector<double>> first;
-    for (BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) {
+    for (const BackendKind& backend : {BackendKind::kReference, BackendKind::kCpu}) {
       auto got = run(backend);
       EXPECT_TRUE(got.ok()) << got.error().message();
       if (!got.ok()) return {};

@@ -22,7 +22,7 @@ TEST(Decoder, PromptAtOnceOrTokenByTokenOnEitherBackend) {
   auto model = Model::load((source_folder() / "examples/decoder/decoder_4bit.pte").string());
   ASSERT_TRUE(model.ok()) << model.error().message();
   std::vector<float> first;
-  for (BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) {
+  for (const BackendKind& backend : {BackendKind::kReference, BackendKind::kCpu}) {
     auto whole = Session::create(*model, {.backend = backend}), stepped = Session::create(*model, {.backend = backend});
     ASSERT_TRUE(whole.ok() && stepped.ok());
     const std::vector<float> a = scores(*whole, {3, 14, 15, 92, 65}, 0);

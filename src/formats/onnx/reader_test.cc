@@ -62,7 +62,7 @@ TEST(OnnxReader, DefaultsOfInputsMayBeOverridden) {
   ASSERT_TRUE(m.ok()) << m.error().message();
   ASSERT_EQ(m->inputs().size(), 2u);
   EXPECT_TRUE(m->inputs()[1].optional);
-  for (const BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) {
+  for (const BackendKind& backend : {BackendKind::kReference, BackendKind::kCpu}) {
     auto session = Session::create(*m, {.backend = backend});
     ASSERT_TRUE(session.ok());
     const std::array<float, 2> three_four{3, 4}, five_six{5, 6};

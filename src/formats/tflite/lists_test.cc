@@ -61,7 +61,7 @@ std::string doubling_loop(int32_t width) {
 
 TEST(TensorLists, ALoopReadsOneAndWritesAnother) {
   for (const int32_t width : {2, -1})
-    for (const BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) {
+    for (const BackendKind& backend : {BackendKind::kReference, BackendKind::kCpu}) {
       SCOPED_TRACE(width);
       const std::string bytes = doubling_loop(width);
       const auto model = Model::load_bytes(std::as_bytes(std::span(bytes)), nullptr, "model");

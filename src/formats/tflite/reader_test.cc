@@ -273,7 +273,7 @@ TEST(TfliteReader, CustomOperators) {
   options.custom_operators.push_back(std::make_shared<Scale>());
   const auto model = load(file, options);
   ASSERT_TRUE(model.ok()) << model.error().message();
-  for (const BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) {
+  for (const BackendKind& backend : {BackendKind::kReference, BackendKind::kCpu}) {
     SessionOptions so;
     so.backend = backend;
     auto session = Session::create(*model, so);

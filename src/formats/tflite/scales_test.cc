@@ -102,7 +102,7 @@ TEST_P(TfliteScales, ProductOfScales) {
   const std::string file = model_of(c, accumulators);
   const auto model = Model::load_bytes(std::as_bytes(std::span(file)), nullptr, "test");
   ASSERT_TRUE(model.ok()) << model.error().message();
-  for (const BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) {
+  for (const BackendKind& backend : {BackendKind::kReference, BackendKind::kCpu}) {
     SessionOptions options;
     options.backend = backend;
     auto session = Session::create(*model, options);
@@ -133,7 +133,7 @@ TEST(TfliteScales, ProductOfBatchMatmul) {
   const std::vector<int16_t> left{30000, 1}, right{54124494 / 30000, 54124494 % 30000};
   const std::vector<Datum> inputs{Tensor::from<int16_t>(DType::kI16, Shape{1, 1, 2}, left),
                                   Tensor::from<int16_t>(DType::kI16, Shape{1, 2, 1}, right)};
-  for (const BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) {
+  for (const BackendKind& backend : {BackendKind::kReference, BackendKind::kCpu}) {
     SessionOptions options;
     options.backend = backend;
     auto session = Session::create(*model, options);

@@ -162,7 +162,7 @@ TEST(Fp16, Refused) {
   module->format = "test";
   module->graphs.resize(1);
   module->methods.push_back({"main", 0});
-  for (BackendKind backend : {BackendKind::kCpu, BackendKind::kReference}) {
+  for (const BackendKind& backend : {BackendKind::kCpu, BackendKind::kReference}) {
     const auto session = Session::create(Model(module), {.backend = backend, .fp16 = true});
     ASSERT_FALSE(session.ok());
     EXPECT_EQ(session.error().code(), ErrorCode::kInvalidInput);

@@ -63,7 +63,7 @@ std::string test_name(const Row& row) {
 class XnnMatrix : public ::testing::TestWithParam<size_t> {};
 
 TEST_P(XnnMatrix, Computes) {
-  for (BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) {
+  for (const BackendKind& backend : {BackendKind::kReference, BackendKind::kCpu}) {
     SCOPED_TRACE(backend == BackendKind::kCpu ? "cpu" : "reference");
     rows()[GetParam()].check(backend);
   }

@@ -484,7 +484,7 @@ TEST(XnnWeights, ClampBehindQuantizedProduct) {
     auto model = Model::load_bytes(bytes, nullptr, "test.xnn");
     ASSERT_TRUE(model.ok()) << model.error().message();
     std::vector<std::vector<int8_t>> results;
-    for (BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) {
+    for (const BackendKind& backend : {BackendKind::kReference, BackendKind::kCpu}) {
       auto session = Session::create(*model, {.backend = backend});
       ASSERT_TRUE(session.ok()) << session.error().message();
       auto out = session->run(test.inputs);
