@@ -65,7 +65,7 @@ endif()
 
 smelt_test_executable(smelt_corpus_tests tests/suites/corpus_test.cc tests/suites/abi_corpus_test.cc
   tests/suites/device_memory_test.cc src/cli/golden_case.cc
-  src/cli/values.cc src/cli/common.cc src/onnxifi/element.cc)
+  src/cli/values.cc src/cli/common.cc src/cli/output.cc src/onnxifi/element.cc)
 target_compile_definitions(smelt_corpus_tests PRIVATE SMELT_ONNXIFI="$<TARGET_FILE:onnxifi>")
 add_dependencies(smelt_corpus_tests smelt_corpus onnxifi)
 smelt_shards(corpus smelt_corpus_tests 4)
