@@ -109,7 +109,7 @@ TEST_F(ProgramValidity, DataFiles) {
     return m.ok() ? "" : m.error().message();
   };
   EXPECT_EQ(error(data_file({2, 3}, 24)), "");
-  EXPECT_NE(error(data_file({2, 3}, 20)).find("'w': f32[2,3] in 20 bytes"), std::string::npos);
+  EXPECT_NE(error(data_file({2, 3}, 20)).find("'w': float32[2,3] in 20 bytes"), std::string::npos);
   EXPECT_NE(error(data_file({2, 3}, 24, 2)).find("'w' is listed twice"), std::string::npos);
 }
 
@@ -218,8 +218,8 @@ TEST_F(XnnValidity, ListsOfExternals) {
     return b.finish();
   };
   accepted(listed(0, 1));
-  expect_refused(listed(1, 1), "input_ids lists other external ids");
-  expect_refused(listed(0, 7), "output_ids lists other external ids");
+  expect_refused(listed(1, 1), "input_ids lists other values");
+  expect_refused(listed(0, 7), "output_ids lists other values");
 }
 
 class VulkanValidity : public ::testing::Test {

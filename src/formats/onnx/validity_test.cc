@@ -104,7 +104,7 @@ TEST_F(OnnxValidity, KeysOfMaps) {
 TEST_F(OnnxValidity, OutputsAreWhatTheyAreDeclared) {
   ProtoWriter g;
   g.message(11, make_value("x", 1, {2})).message(12, make_value("x", 7, {2}));
-  refused(make_model(g), "output 0 'x' is declared i64 but is f32");
+  refused(make_model(g), "output 0 'x' is declared int64 but is float32");
 }
 
 TEST_F(OnnxValidity, Attributes) {
@@ -198,7 +198,7 @@ TEST_F(OnnxValidity, BranchesGiveOneType) {
     return make_model(g.message(5, make_raw_tensor("c", 9, {}, std::string_view("\1", 1))));
   };
   accepted(model(1));
-  refused(model(7), "output 0 is f32", "branch-types");
+  refused(model(7), "output 0 is float32", "branch-types");
 }
 
 TEST_F(OnnxValidity, BodiesTakeWhatTheyAreGiven) {
@@ -211,7 +211,7 @@ TEST_F(OnnxValidity, BodiesTakeWhatTheyAreGiven) {
                           .message(5, make_raw_tensor("c", 9, {}, std::string_view("\0", 1))));
   };
   accepted(model(1));
-  refused(model(7), "input 2 'v': declared i64, the node gives f32");
+  refused(model(7), "input 2 'v': declared int64, the node gives float32");
 }
 
 TEST_F(OnnxValidity, ScanDirections) {
@@ -252,7 +252,7 @@ TEST_F(OnnxValidity, ZeroPointsHaveTheTypeOfTheirData) {
   };
   for (const ProtoWriter& n : nodes) {
     accepted(model(n, 2));
-    refused(model(n, 3), "a zero point, is i8, input", "zero-point-type");
+    refused(model(n, 3), "a zero point, is int8, input", "zero-point-type");
   }
 }
 

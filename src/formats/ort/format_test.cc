@@ -104,7 +104,8 @@ TEST(OrtFormat, DamagedFilesEndInErrors) {
   EXPECT_NE(error_of({.weight_copies = 2}).find("node 0"), std::string::npos);
   EXPECT_NE(error_of({.value_type = static_cast<TypeInfoValue>(9)}).find("type of kind 9"), std::string::npos);
   const std::string whole = SmallModel().bytes();
-  for (size_t n = 8; n < whole.size(); ++n) {
+  // What the end of a flatbuffer cuts off may be padding.
+  for (size_t n = 8; n + 4 < whole.size(); ++n) {
     const std::string cut = whole.substr(0, n);
     EXPECT_FALSE(load(cut).ok()) << n;
   }

@@ -162,6 +162,7 @@ void quantized_conv2d(CallContext& c) {
 void quantized_transpose_conv2d(CallContext& c) {
   auto a = window<ConvTransposeAttrs>(c, 6);
   a.output_padding = pair(c, 5);
+  a.filter = FilterLayout::kIOS;
   if (!c.ok() || c.rank(c.t(0)) != 4 || c.rank(c.t(1)) != 4) return c.fail("x and the weight have four dimensions");
   const ValueId x = c.cast(centred(c, 0, -c.i(7)), DType::kF64);
   const ValueId w = c.cast(c.transpose(c.t(1), {3, 0, 1, 2}), DType::kF64);
@@ -205,7 +206,7 @@ void quantized_max_pool2d(CallContext& c) {
 /// quantized_activation(x, table): entry x + 128 of the table.
 void quantized_activation(CallContext& c) {
   const ValueId index = centred(c, 0, -128);
-  c.emit(Op::kGather, AxisAttrs(0), {c.reshape(c.t(1), {-1}), index});
+  c.emit(Op::kGather, GatherAttrs(), {c.reshape(c.t(1), {-1}), index});
 }
 
 /// softmax(x, dim, x_zero, zero, multiplier, shift, diff_min): probabilities at scale 1/256 and zero point -128.

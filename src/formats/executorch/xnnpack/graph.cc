@@ -80,15 +80,15 @@ Status sort_nodes(XnnGraph& g, const std::vector<XnnPorts>& ports) {
   return Ok();
 }
 
-/// The graph's lists of external ids, where the file has them, name what the values' flags say. `sorted`: positions of
-/// values by external id.
-Status check_listed(const XnnGraph& g, const flatbuffers::Vector<uint32_t>* ids, const std::vector<size_t>& sorted,
+/// The graph's lists of external values, where the file has them, name the values whose flags say so, in any order.
+Status check_listed(const XnnGraph& g, const flatbuffers::Vector<uint32_t>* ids, const std::vector<size_t>& externals,
                     const char* what) {
   if (!ids || ids->size() == 0) return Ok();
   std::vector<uint32_t> listed(ids->begin(), ids->end()), flagged;
+  for (const size_t v : externals) flagged.push_back(g.values[v].id);
   std::sort(listed.begin(), listed.end());
-  for (const size_t v : sorted) flagged.push_back(g.values[v].external_id);
-  if (listed != flagged) return InvalidModel(what, " lists other external ids than the values' flags");
+  std::sort(flagged.begin(), flagged.end());
+  if (listed != flagged) return InvalidModel(what, " lists other values than have the flag");
   return Ok();
 }
 
