@@ -292,11 +292,8 @@ Status ModelLowering::lower_nodes(Scope& scope, const std::vector<NodeProto>& no
                             "' is defined twice");
     }
   }
-  // In the given order as long as every name is known by then, otherwise sorted. Float16 converters append the casts of
-  // a graph's inputs behind its nodes: such casts may stand anywhere.
-  const auto casts_input = [&](const NodeProto& n) {
-    return n.op_type == "Cast" && n.inputs.size() == 1 && !made.count(n.inputs[0]);
-  };
+  // In the given order as long as every name is known by then, otherwise sorted. Casts may stand anywhere: float16
+  // converters append them behind the nodes.
   std::unordered_set<std::string_view> done;
   bool in_order = true;
   std::optional<Error> early;
@@ -306,7 +303,7 @@ Status ModelLowering::lower_nodes(Scope& scope, const std::vector<NodeProto>& no
       for (const Scope* s = &scope; s; s = s->parent)
         if (s->names.count(name)) return;
       in_order = false;
-      if (!casts_input(nodes[made[name]]))
+      if (nodes[made[name]].op_type != "Cast")
         early = InvalidModel(node_label(nodes[i], i), ": reads '", name, "', which a later node makes");
     });
     for (const auto& name : nodes[i].outputs) done.insert(name);

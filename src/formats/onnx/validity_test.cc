@@ -59,10 +59,11 @@ TEST_F(OnnxValidity, NodeOrder) {
   const ProtoWriter last = make_node("Mul", {"y", "x"}, {"z"}), first = make_node("Neg", {"x"}, {"y"});
   refused(make_model(graph({last, first})), "node 0 Mul: reads 'y', which a later node makes", "node-order");
   accepted(make_model(graph({first, last})));
-  // A cast of an input may stand anywhere, one of another value may not.
+  // A cast may stand anywhere, behind the nodes whose results it reads.
   const auto cast = [](std::string_view x) { return make_node("Cast", {x}, {"y"}).message(5, int_attribute("to", 1)); };
   accepted(make_model(graph({last, cast("x")})));
-  refused(make_model(graph({last, cast("t"), make_node("Neg", {"x"}, {"t"})})), "reads 'y'", "node-order");
+  accepted(make_model(graph({make_node("Neg", {"x"}, {"t"}), last, cast("t")})));
+  refused(make_model(graph({last, cast("t"), make_node("Neg", {"x"}, {"t"})})), "Cast: reads 't'", "node-order");
   // The names that a body reads count as well.
   const ProtoWriter captures = body(make_node("Neg", {"y"}, {"r"}), 1);
   ProtoWriter branch = make_node("If", {"c"}, {"z"});
