@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""Races smelt against ONNX Runtime and OpenVINO on .onnx models: engines in turns, each in a process of its own.
+
+    pip install numpy onnxruntime openvino
+    python3 compare.py [--threads N] [--cpus LIST] MODEL|FOLDER...
+
+Every engine is a process that is bound to --cpus, with real-time priority where the system allows it. A figure is the
+minimum over all rounds. ratio: smelt's time over the time of the best peer; below 1.0 smelt is faster.
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import platform
+import resource
+import subprocess
+import sys
+import time
+
+TYPES = {"f32": "float32", "float": "float32", "i64": "int64", "int64": "int64", "i32": "int32", "int32": "int32"}
+
+
+def example(dtype, shape):
+    """A value for an input: ones of integers, which are valid indices and masks; else numbers in [0, 1)."""
+    import numpy
+
+    dtype = numpy.dtype(TYPES[dtype])
+    shape = [d if isinstance(d, int) and d > 0 else 1 for d in shape]
+    return numpy.ones(shape, dtype) if dtype.kind == "i" else numpy.random.default_rng(1).random(shape, dtype)
+
+
+def onnxruntime_runner(model, threads):
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 4
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    binding = session.io_binding()
+    values = [example(i.type.removeprefix("tensor(").removesuffix(")"), i.shape) for i in session.get_inputs()]
+    for i, value in zip(session.get_inputs(), values):
+        binding.bind_cpu_input(i.name, value)
+    for o in session.get_outputs():
+        binding.bind_output(o.name)
+    return lambda: session.run_with_iobinding(binding)
+
+
+def openvino_runner(model, threads):
+    import openvino
+
+    settings = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+    request = openvino.Core().compile_model(model, "CPU", settings).create_infer_request()
+    for i, port in enumerate(request.model_inputs):
+        shape = [d.get_length() if d.is_static else 1 for d in port.get_partial_shape()]
+        request.set_input_tensor(i, openvino.Tensor(example(port.get_element_type().get_type_name(), shape)))
+    return request.infer
+
+
+PEERS = {"onnxruntime": onnxruntime_runner, "openvino": openvino_runner}
+
+
+def child(engine, model, threads, seconds):
+    """Prints the figures of one engine in this process as JSON."""
+    start = time.perf_counter()
+    run = PEERS[engine](model, threads)
+    run()
+    first, best, end = time.perf_counter() - start, math.inf, time.perf_counter() + seconds
+    while time.perf_counter() < end or best == math.inf:
+        start = time.perf_counter()
+        run()
+        best = min(best, time.perf_counter() - start)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(json.dumps({"ms": best * 1e3, "first": first * 1e3, "memory": memory / 1024}))
+
+
+def bound(args):
+    """Runs in a child before its command starts: binds it and raises its priority."""
+    os.sched_setaffinity(0, args.cpus)
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
+    except PermissionError:
+        pass
+
+
+def command_output(args, command):
+    done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=lambda: bound(args))
+    if done.returncode != 0:
+        raise RuntimeError((done.stderr or done.stdout).strip().splitlines()[-1][:100])
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def measure(args, engine, binary, model, runs):
+    """Figures of one round: ms, first result in ms, peak memory in MiB."""
+    if engine in PEERS:
+        return command_output(
+            args, [sys.executable, __file__, "--child", engine, str(args.threads), str(args.seconds), str(model)]
+        )
+    command = [binary, "bench", str(model), "--json", "--threads", str(args.threads), "--runs", str(runs)]
+    f = command_output(args, command)
+    return {"ms": f["min_ms"], "first": f["load_ms"] + f["first_run_ms"], "memory": f["peak_memory_bytes"] / 2**20}
+
+
+def race(args, model):
+    """The best figures of each engine that runs the model, by name."""
+    best, runs = {}, 3
+    for _ in range(args.rounds):
+        for engine, binary in args.engines.items():
+            try:
+                figures = measure(args, engine, binary, model, runs)
+            except RuntimeError as error:
+                print(f"{model.stem}: {engine}: {error}")
+                continue
+            if engine == "smelt":
+                runs = max(3, math.ceil(args.seconds * 1e3 / figures["ms"]))
+            kept = best.setdefault(engine, figures)
+            best[engine] = {key: min(kept[key], figures[key]) for key in kept}
+    return best
+
+
+def ratios(figures, key):
+    peers = [figures[p][key] for p in PEERS if p in figures]
+    return figures["smelt"][key] / min(peers) if peers and "smelt" in figures else math.nan
+
+
+def geomean(values):
+    logs = [math.log(v) for v in values if not math.isnan(v)]
+    return math.exp(sum(logs) / len(logs)) if logs else math.nan
+
+
+def processor():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
+
+
+def main():
+    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap.add_argument("models", nargs="+", type=pathlib.Path, help=".onnx files, or folders with such files below")
+    ap.add_argument("--smelt", default="build/release/bin/smelt")
+    ap.add_argument("--base", help="an older smelt command that races too")
+    ap.add_argument("--threads", type=int, default=1, help="of each engine")
+    ap.add_argument("--cpus", default="", help="processors to run on, 0,1,...; default: the last --threads ones")
+    ap.add_argument("--rounds", type=int, default=3)
+    ap.add_argument("--seconds", type=float, default=0.5, help="of measurement, per engine and round")
+    ap.add_argument("--peers", default=",".join(PEERS))
+    args = ap.parse_args()
+    available = sorted(os.sched_getaffinity(0))
+    args.cpus = [int(c) for c in args.cpus.split(",")] if args.cpus else available[-args.threads :]
+    args.engines = {
+        "smelt": args.smelt,
+        **({"base": args.base} if args.base else {}),
+        **dict.fromkeys(filter(None, args.peers.split(","))),
+    }
+    print(f"{processor()}, {time.strftime('%Y-%m-%d')}, {args.threads} thread(s)")
+    print(f"{'ms':32}" + "".join(f"{e:>13}" for e in args.engines) + f"{'ratio':>8}{'first':>8}{'memory':>8}")
+    rows = []
+    for model in sorted(m for p in args.models for m in (p.rglob("*.onnx") if p.is_dir() else [p])):
+        figures = race(args, model)
+        rows.append([ratios(figures, key) for key in ("ms", "first", "memory")])
+        times = "".join(f"{figures[e]['ms']:13.3f}" if e in figures else f"{'-':>13}" for e in args.engines)
+        print(
+            f"{model.stem if model.stem != 'model' else model.parent.name:32}{times}"
+            + "".join(f"{r:8.2f}" for r in rows[-1]),
+            flush=True,
+        )
+    print(
+        f"{'geometric mean':32}"
+        + " " * 13 * len(args.engines)
+        + "".join(f"{geomean(column):8.2f}" for column in zip(*rows))
+    )
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--child"]:
+        child(sys.argv[2], sys.argv[5], int(sys.argv[3]), float(sys.argv[4]))
+    else:
+        main()
