@@ -6,6 +6,8 @@ Status optimise(Module& module, const Evaluate& evaluate) {
   for (Graph& graph : module.graphs) {
     fold_constants(graph, evaluate);
     remove_dead_nodes(graph);
+    recompose(graph);
+    fuse_attention(graph);
     fuse_batch_norm(graph);
     fuse_activations(graph);
     fuse_quantization(graph);

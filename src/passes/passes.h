@@ -23,6 +23,12 @@ void remove_dead_nodes(Graph& graph);
 /// larger than their inputs stay, so that loading does not blow up the model. A node that fails stays and fails at run
 /// time.
 void fold_constants(Graph& graph, const Evaluate& evaluate);
+/// Replaces what exporters decompose by one operator on float32 values: GELU, SiLU, layer and RMS normalization, and
+/// the bias of a matrix product with a constant matrix.
+void recompose(Graph& graph);
+/// Replaces product, scale, mask, softmax, product by Attention on float32 values, with the transposes of heads where
+/// it takes [B, S, H*D] itself. A row whose keys are all hidden gives zeros, not NaN.
+void fuse_attention(Graph& graph);
 /// Moves a Clamp or a clamping Unary (ReLU, ReLU6, ...) into the kActivation node before it, whose only user it is.
 void fuse_activations(Graph& graph);
 /// Folds a BatchNorm with constant statistics into the filter and bias of the Conv before it.

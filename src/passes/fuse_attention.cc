@@ -1,0 +1,249 @@
+#include <algorithm>
+#include <cmath>
+
+#include "ops/attention/attention.h"
+#include "ops/core/op.h"
+#include "ops/matmul/matmul.h"
+#include "ops/shape/shape.h"
+#include "ops/softmax/softmax.h"
+#include "passes/passes.h"
+#include "passes/pattern.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+const std::vector<int64_t> kSwapHeads = {0, 2, 1, 3};  ///< [B, S, H, D] <-> [B, H, S, D]
+
+class AttentionFuser {
+ public:
+  explicit AttentionFuser(Graph& graph) : in_(graph), graph_(graph) {}
+  void run() {
+    for (size_t k = 0; k < graph_.nodes.size(); ++k)
+      if (graph_.nodes[k].op == Op::kMatMul) fuse(k);
+  }
+
+ private:
+  /// q, k and v as the pattern multiplies them: [B, H, S, D] but for the scale.
+  struct Heads {
+    ValueId q = kNoValue, k = kNoValue, v = kNoValue, mask = kNoValue;
+    double scale = 1;
+    int k_transpose = -1;  ///< node that gives k [B, H, T, D] once its permutation is kSwapHeads; -1: none
+  };
+
+  /// A product of two float32 values as they are.
+  const Node* product(ValueId id) const {
+    const Node* n = in_.producer(id, Op::kMatMul);
+    if (!n || n->inputs.size() != 2 || !in_.is_f32(n->inputs[0]) || !in_.is_f32(n->inputs[1])) return nullptr;
+    const auto& a = static_cast<const MatMulAttrs&>(*n->attrs);
+    return a.transpose_a || a.trans_batch_a || a.trans_batch_b || a.act.kind != ActKind::kNone || a.row_block != 0
+               ? nullptr
+               : n;
+  }
+  const Node* transpose(ValueId id, const std::vector<int64_t>& perm) const {
+    const Node* n = in_.producer(id, Op::kTranspose);
+    return n && n->inputs.size() == 1 && static_cast<const TransposeAttrs&>(*n->attrs).perm == perm ? n : nullptr;
+  }
+  /// The value that a value is `scale` times; other readers of what lies between keep it.
+  ValueId without_scale(ValueId id, double& scale) const {
+    for (int steps = 0; steps < 4; ++steps) {
+      const Node* n = in_.binary(id, Binary::kMul);
+      const bool divides = !n;
+      if (divides) n = in_.binary(id, Binary::kDiv);
+      if (!n) break;
+      const size_t i = !divides && in_.constant(n->inputs[0]) ? 1 : 0;
+      const auto c = in_.scalar(n->inputs[1 - i], n->inputs[i]);
+      if (!c) break;
+      scale = divides ? scale / *c : scale * *c;
+      id = n->inputs[i];
+    }
+    return id;
+  }
+  /// The probabilities of softmax over the last dimension; a guard that makes NaN zero may stand behind it.
+  const Node* softmax(ValueId id) const {
+    const Node* n = in_.producer(id, Op::kSoftmax);
+    int uses = 1;
+    if (const Node* guard = in_.producer(id, Op::kWhere); guard && in_.has_one_use(id)) {
+      const Node* nan = in_.unary(guard->inputs[0], Unary::kIsNan);
+      if (!nan || nan->inputs[0] != guard->inputs[2] || in_.scalar(guard->inputs[1], id) != 0) return nullptr;
+      id = guard->inputs[2];
+      n = in_.producer(id, Op::kSoftmax);
+      uses = 2;
+    }
+    if (!n || in_.uses(id) != uses || !in_.is_f32(id) || in_.type(id).shape.rank() != 4) return nullptr;
+    const auto& a = static_cast<const SoftmaxAttrs&>(*n->attrs);
+    const bool last = a.axis == -1 || a.axis == 3;
+    return last && a.kind == SoftmaxAttrs::Kind::kSoftmax && a.beta == 1 && in_.has_one_use(n->inputs[0]) ? n : nullptr;
+  }
+  /// True if a mask broadcasts to scores without making them larger.
+  bool fits(ValueId mask, ValueId scores) const {
+    const ValueType &m = in_.type(mask), &s = in_.type(scores);
+    if (!m.ranked || m.quant || (m.dtype != DType::kF32 && m.dtype != DType::kBool) || m.shape.rank() > 4) return false;
+    for (int i = 1; i <= m.shape.rank(); ++i) {
+      const int64_t from = m.shape[m.shape.rank() - i], to = s.shape[4 - i];
+      if (from != 1 && to >= 0 && from != to) return false;
+    }
+    return true;
+  }
+  /// scale * q k' + mask, and v.
+  bool match(const Node& weighted, Heads& h) const {
+    const auto& last = static_cast<const MatMulAttrs&>(*weighted.attrs);
+    const Node* probabilities = last.transpose_b || last.alpha != 1 ? nullptr : softmax(weighted.inputs[0]);
+    if (!probabilities) return false;
+    h.v = weighted.inputs[1];
+    ValueId scores = probabilities->inputs[0];
+    const Node* scored = scaled_scores(scores, h);
+    if (!scored) {
+      const Node* sum = in_.binary(scores, Binary::kAdd);
+      for (size_t i = 0; sum && !scored && i < 2; ++i) {
+        if (!in_.has_one_use(sum->inputs[i]) || !fits(sum->inputs[1 - i], sum->inputs[i])) continue;
+        scored = scaled_scores(sum->inputs[i], h);
+        h.mask = sum->inputs[1 - i];
+      }
+    }
+    if (!scored || in_.type(scored->outputs[0]).shape.rank() != 4) return false;
+    const auto& a = static_cast<const MatMulAttrs&>(*scored->attrs);
+    h.scale *= a.alpha;
+    h.q = without_scale(scored->inputs[0], h.scale);
+    h.k = without_scale(scored->inputs[1], h.scale);
+    return (a.transpose_b || turn_keys(h)) && std::isfinite(h.scale) && h.scale != 0 && same_heads(h);
+  }
+  const Node* scaled_scores(ValueId id, Heads& h) const {
+    double scale = 1;
+    const ValueId scores = without_scale(id, scale);
+    const Node* n = in_.has_one_use(scores) ? product(scores) : nullptr;
+    if (n) h.scale = scale;
+    return n;
+  }
+  /// From keys [B, H, D, T] to what they were made of.
+  bool turn_keys(Heads& h) const {
+    if (const Node* n = transpose(h.k, {0, 1, 3, 2})) {
+      h.k = without_scale(n->inputs[0], h.scale);
+      return true;
+    }
+    if (transpose(h.k, {0, 2, 3, 1}) && in_.has_one_use(h.k)) {
+      h.k_transpose = in_.index_of_producer(h.k);
+      return true;
+    }
+    // torch's decomposition: [B, H, T, D] -> [B * H, T, D] -> [B * H, D, T] -> [B, H, D, T].
+    const Node* outer = in_.producer(h.k, Op::kReshape);
+    const Node* turned = outer ? transpose(outer->inputs[0], {0, 2, 1}) : nullptr;
+    const Node* inner = turned ? in_.producer(turned->inputs[0], Op::kReshape) : nullptr;
+    if (!inner || !in_.is_f32(inner->inputs[0])) return false;
+    const Shape &from = in_.type(inner->inputs[0]).shape, &to = in_.type(h.k).shape;
+    const Shape& flat = in_.type(inner->outputs[0]).shape;
+    if (from.rank() != 4 || !from.is_static() || to != Shape{from[0], from[1], from[3], from[2]} ||
+        flat != Shape{from[0] * from[1], from[2], from[3]})
+      return false;
+    h.k = without_scale(inner->inputs[0], h.scale);
+    return true;
+  }
+  /// True if neither batch nor heads are broadcast.
+  bool same_heads(const Heads& h) const {
+    const auto shape = [&](ValueId id) -> const Shape& { return in_.type(id).shape; };
+    if (!in_.is_f32(h.q) || !in_.is_f32(h.k) || !in_.is_f32(h.v) || shape(h.q).rank() != 4 || shape(h.k).rank() != 4 ||
+        shape(h.v).rank() != 4)
+      return false;
+    const Shape &q = shape(h.q), &k = shape(h.k), &v = shape(h.v);
+    const int64_t k_heads =
+        h.k_transpose < 0 ? k[1] : shape(graph_.nodes[static_cast<size_t>(h.k_transpose)].inputs[0])[2];
+    if (q[1] < 0 || q[1] != k_heads || q[1] != v[1] || q[3] < 0) return false;
+    if (q[0] >= 0 && q[0] == k[0] && q[0] == v[0]) return true;
+    const ValueId source = origin(h.q);
+    return source == origin(h.k) && source == origin(h.v);
+  }
+  /// The value that a chain of nodes with one input that is no constant begins with.
+  ValueId origin(ValueId id) const {
+    constexpr int kLongest = 16;
+    for (int steps = 0; steps < kLongest; ++steps) {
+      const int k = in_.index_of_producer(id);
+      if (k < 0) return id;
+      const Node& n = in_.node(k);
+      if (n.op != Op::kBinary && n.op != Op::kMatMul && n.op != Op::kReshape && n.op != Op::kTranspose) return id;
+      ValueId next = kNoValue;
+      for (size_t i = 0; i < n.inputs.size(); ++i) {
+        if (n.inputs[i] == kNoValue || in_.constant(n.inputs[i]) || (n.op == Op::kReshape && i > 0)) continue;
+        if (next != kNoValue) return id;
+        next = n.inputs[i];
+      }
+      if (next == kNoValue) return id;
+      id = next;
+    }
+    return id;
+  }
+  /// x [B, S, H*D] of a value that is x as [B, S, H, D], transposed to [B, H, S, D]; kNoValue if it is none.
+  ValueId flat(ValueId id) const {
+    const Node* swap = transpose(id, kSwapHeads);
+    const Node* split = swap ? in_.producer(swap->inputs[0], Op::kReshape) : nullptr;
+    if (!split || !in_.is_f32(split->inputs[0])) return kNoValue;
+    const Shape &x = in_.type(split->inputs[0]).shape, &y = in_.type(split->outputs[0]).shape;
+    if (x.rank() != 3 || y.rank() != 4 || y[2] < 0 || y[3] < 0 || x[2] != y[2] * y[3]) return kNoValue;
+    const Tensor* target = in_.constant(split->inputs[1]);
+    const bool copies = target && target->elements() == 4 && get_int(*target, 0) == 0 &&
+                        !static_cast<const ReshapeAttrs&>(*split->attrs).allow_zero;
+    return copies || (x[0] > 0 && x[0] == y[0]) || (x[1] > 0 && x[1] == y[1]) ? split->inputs[0] : kNoValue;
+  }
+  /// Index of the Reshape that joins the heads of a result [B, H, S, D] after their transpose; -1: there is none.
+  int joining_reshape(ValueId result) const {
+    if (!in_.has_one_use(result)) return -1;
+    ValueId swapped = kNoValue;
+    for (size_t k = static_cast<size_t>(in_.index_of_producer(result)) + 1; k < graph_.nodes.size(); ++k) {
+      const Node& n = graph_.nodes[k];
+      if (n.inputs.empty()) continue;
+      if (n.inputs[0] == result && transpose(n.outputs[0], kSwapHeads) && in_.has_one_use(n.outputs[0]))
+        swapped = n.outputs[0];
+      else if (swapped != kNoValue && n.inputs[0] == swapped)
+        return n.op == Op::kReshape ? static_cast<int>(k) : -1;
+    }
+    return -1;
+  }
+  /// Makes the transpose of keys give [B, H, T, D].
+  void swap_key_heads(Heads& h) {
+    const auto index = static_cast<size_t>(h.k_transpose);
+    Node n = graph_.nodes[index];
+    const ValueType& x = in_.type(n.inputs[0]);
+    const Shape s = x.shape;
+    n.attrs = make_attrs<TransposeAttrs>(kSwapHeads);
+    h.k = in_.add_value(ValueType::tensor(DType::kF32, Shape{s[0], s[2], s[1], s[3]}));
+    n.outputs = {h.k};
+    in_.replace(index, std::move(n));
+  }
+  void fuse(size_t index) {
+    Heads h;
+    const ValueId result = graph_.nodes[index].outputs[0];
+    const Node* weighted = product(result);
+    if (!weighted || !in_.is_f32(result) || !match(*weighted, h)) return;
+    if (h.k_transpose >= 0) swap_key_heads(h);
+    const Shape q = in_.type(h.q).shape, y = in_.type(result).shape;
+    const ValueId flat_q = flat(h.q), flat_k = flat(h.k), flat_v = flat(h.v);
+    const int join = flat_q == kNoValue || y.rank() != 4 || y[3] < 0 ? -1 : joining_reshape(result);
+    AttentionAttrs a;
+    a.scale = h.scale;
+    a.num_heads = a.kv_heads = q[1];
+    Node n = graph_.nodes[index];
+    n.op = Op::kAttention;
+    n.attrs = make_attrs<AttentionAttrs>(a);
+    n.origin = "MatMul+Softmax+MatMul";
+    n.inputs = {join >= 0 ? flat_q : h.q, flat_k != kNoValue ? flat_k : h.k, flat_v != kNoValue ? flat_v : h.v};
+    if (h.mask != kNoValue) n.inputs.push_back(h.mask);
+    if (join >= 0) {
+      n.outputs = {in_.add_value(ValueType::tensor(DType::kF32, Shape{y[0], y[2], q[1] * y[3]}))};
+      Node reshape = graph_.nodes[static_cast<size_t>(join)];
+      reshape.inputs[0] = n.outputs[0];
+      in_.replace(static_cast<size_t>(join), std::move(reshape));
+    }
+    in_.replace(index, std::move(n));
+  }
+
+  Pattern in_;
+  Graph& graph_;
+};
+
+}  // namespace
+
+void fuse_attention(Graph& graph) {
+  AttentionFuser(graph).run();
+  remove_dead_nodes(graph);
+}
+
+}  // namespace smelt

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "graph/graph.h"
+#include "ops/elementwise/elementwise.h"
+
+namespace smelt {
+
+/// A product of real factors: coefficient * factors[0] * factors[1] * ...
+struct Product {
+  double coefficient = 1;
+  std::vector<ValueId> factors;
+};
+
+/// Finds patterns of unquantized float32 nodes in one graph, and rewrites nodes in place while it knows who makes and
+/// who reads each value. The graph must outlive it and may not be changed otherwise.
+class Pattern {
+ public:
+  explicit Pattern(Graph& graph);
+
+  Graph& graph() { return graph_; }
+  const ValueType& type(ValueId id) const { return graph_.value(id).type; }
+  const Tensor* constant(ValueId id) const { return id == kNoValue ? nullptr : graph_.value(id).constant.get(); }
+  /// True for a tensor of float32 without quantization.
+  bool is_f32(ValueId id) const;
+  bool has_one_use(ValueId id) const { return uses_[static_cast<size_t>(id)] == 1; }
+  int uses(ValueId id) const { return uses_[static_cast<size_t>(id)]; }
+  /// Index of the node that makes a value; -1: an input or a constant.
+  int index_of_producer(ValueId id) const;
+  const Node& node(int index) const { return graph_.nodes[static_cast<size_t>(index)]; }
+  /// The node of that operator that makes a value, with that value as its first output; nullptr if there is none.
+  const Node* producer(ValueId id, Op op) const;
+  const Node* unary(ValueId id, Unary fn) const;
+  /// A binary function without activation or factor.
+  const Node* binary(ValueId id, Binary fn) const;
+  /// The only element of a constant; nullopt if it has several or raises the rank of `beside` in a broadcast.
+  std::optional<double> scalar(ValueId id, ValueId beside) const;
+  /// The addend x of id = x + c, in either order; kNoValue if the value is no such sum.
+  ValueId addend_of(ValueId id, double c) const;
+  /// Factors of a value. Products below it are expanded where nobody else reads them.
+  Product product(ValueId id) const;
+  /// The x of id = mean(x) over the last dimension, which stays with extent 1; kNoValue if it is no such mean.
+  ValueId mean_over_last(ValueId id) const;
+
+  /// Writes a node over the one at an index and counts uses anew. It must give the same outputs, or new values.
+  void replace(size_t index, Node node);
+  /// Adds a value without a producer yet.
+  ValueId add_value(ValueType type);
+
+ private:
+  void expand(ValueId id, int depth, Product& into) const;
+
+  Graph& graph_;
+  std::vector<int> producer_, uses_;
+};
+
+/// True if two coefficients are the same but for the rounding of an exporter.
+bool is_near(double value, double wanted);
+
+}  // namespace smelt

@@ -1,0 +1,194 @@
+// Operators that exporters decompose: GELU, SiLU, layer and RMS normalization, the bias of a matrix product.
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "ops/core/op.h"
+#include "ops/matmul/matmul.h"
+#include "ops/normalization/normalization.h"
+#include "passes/passes.h"
+#include "passes/pattern.h"
+
+namespace smelt {
+namespace {
+
+/// The node `n` as another operator of the given inputs.
+Node as(const Node& n, Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const char* origin) {
+  Node made = n;
+  made.op = op;
+  made.attrs = std::move(attrs);
+  made.inputs = std::move(inputs);
+  made.origin = origin;
+  return made;
+}
+
+bool is_scaled(const Product& p, ValueId x, double coefficient) {
+  return p.factors.size() == 1 && p.factors[0] == x && is_near(p.coefficient, coefficient);
+}
+
+/// True for sqrt(2 / pi) * (x + 0.044715 x^3), x^3 expanded or as x * (1 + 0.044715 x^2).
+bool is_tanh_argument(const Pattern& in, ValueId id, ValueId x) {
+  constexpr double kCubic = 0.044715;
+  const auto is_power = [&](const Product& p, size_t power) {
+    return p.factors.size() == power && is_near(p.coefficient, kCubic) &&
+           std::all_of(p.factors.begin(), p.factors.end(), [&](ValueId f) { return f == x; });
+  };
+  const Product scaled = in.product(id);
+  if (!is_near(scaled.coefficient, std::sqrt(2 / std::numbers::pi))) return false;
+  if (scaled.factors.size() == 1) {
+    const Node* sum = in.binary(scaled.factors[0], Binary::kAdd);
+    for (size_t i = 0; sum && i < 2; ++i)
+      if (sum->inputs[i] == x && is_power(in.product(sum->inputs[1 - i]), 3)) return true;
+    return false;
+  }
+  if (scaled.factors.size() != 2) return false;
+  for (size_t i = 0; i < 2; ++i) {
+    const ValueId square = in.addend_of(scaled.factors[1 - i], 1);
+    if (scaled.factors[i] == x && square != kNoValue && is_power(in.product(square), 2)) return true;
+  }
+  return false;
+}
+
+/// x / 2 * (1 + erf(x / sqrt(2))) and its tanh form, x * sigmoid(c x).
+std::optional<Node> gated_unit(const Pattern& in, const Node& n) {
+  if (!in.binary(n.outputs[0], Binary::kMul)) return std::nullopt;
+  const Product p = in.product(n.outputs[0]);
+  if (p.factors.size() != 2) return std::nullopt;
+  for (size_t i = 0; i < 2; ++i) {
+    const ValueId x = p.factors[i], gate = p.factors[1 - i];
+    if (in.type(x).shape.rank() != in.type(n.outputs[0]).shape.rank()) continue;
+    if (const Node* sigmoid = in.unary(gate, Unary::kSigmoid); sigmoid && p.coefficient == 1 && in.has_one_use(gate)) {
+      const Product u = in.product(sigmoid->inputs[0]);
+      if (!is_scaled(u, x, u.coefficient) || u.coefficient == 0) continue;
+      const Unary fn = u.coefficient == 1 ? Unary::kSilu : Unary::kQuickGelu;
+      return as(n, Op::kUnary, make_attrs<UnaryAttrs>(fn, u.coefficient), {x}, "Sigmoid+Mul");
+    }
+    const ValueId inner = is_near(p.coefficient, 0.5) ? in.addend_of(gate, 1) : kNoValue;
+    if (inner == kNoValue || !in.has_one_use(inner)) continue;
+    if (const Node* erf = in.unary(inner, Unary::kErf);
+        erf && is_scaled(in.product(erf->inputs[0]), x, std::numbers::sqrt2 / 2))
+      return as(n, Op::kUnary, make_attrs<UnaryAttrs>(Unary::kGelu), {x}, "Erf+Mul");
+    if (const Node* tanh = in.unary(inner, Unary::kTanh); tanh && is_tanh_argument(in, tanh->inputs[0], x))
+      return as(n, Op::kUnary, make_attrs<UnaryAttrs>(Unary::kGeluTanh), {x}, "Tanh+Mul");
+  }
+  return std::nullopt;
+}
+
+/// x and v of x / sqrt(v).
+struct Quotient {
+  ValueId x, v;
+};
+std::optional<Quotient> over_root(const Pattern& in, const Node& n) {
+  const auto root_of = [&](ValueId id) -> ValueId {
+    if (const Node* root = in.unary(id, Unary::kSqrt)) return root->inputs[0];
+    const Node* power = in.binary(id, Binary::kPow);
+    return power && in.scalar(power->inputs[1], power->inputs[0]) == 0.5 ? power->inputs[0] : kNoValue;
+  };
+  const auto reciprocal_root_of = [&](ValueId id) -> ValueId {
+    if (const Node* root = in.unary(id, Unary::kRsqrt)) return root->inputs[0];
+    if (const Node* one_over = in.unary(id, Unary::kReciprocal)) return root_of(one_over->inputs[0]);
+    const Node* div = in.binary(id, Binary::kDiv);
+    return div && in.scalar(div->inputs[0], div->inputs[1]) == 1 ? root_of(div->inputs[1]) : kNoValue;
+  };
+  if (in.binary(n.outputs[0], Binary::kDiv)) {
+    const ValueId v = root_of(n.inputs[1]);
+    return v == kNoValue ? std::nullopt : std::optional(Quotient{n.inputs[0], v});
+  }
+  if (!in.binary(n.outputs[0], Binary::kMul)) return std::nullopt;
+  for (size_t i = 0; i < 2; ++i)
+    if (const ValueId v = reciprocal_root_of(n.inputs[1 - i]); v != kNoValue) return Quotient{n.inputs[i], v};
+  return std::nullopt;
+}
+
+/// The x of id = x - mean(x); kNoValue if it is no such difference.
+ValueId centred(const Pattern& in, ValueId id) {
+  const Node* sub = in.binary(id, Binary::kSub);
+  return sub && in.mean_over_last(sub->inputs[1]) == sub->inputs[0] ? sub->inputs[0] : kNoValue;
+}
+
+/// (x - mean(x)) / sqrt(variance(x) + epsilon), or x / sqrt(mean(x^2) + epsilon), without scale and bias.
+std::optional<Node> normalization(const Pattern& in, const Node& n) {
+  const auto quotient = over_root(in, n);
+  const Node* sum = quotient ? in.binary(quotient->v, Binary::kAdd) : nullptr;
+  for (size_t i = 0; sum && i < 2; ++i) {
+    const auto epsilon = in.scalar(sum->inputs[1 - i], sum->inputs[i]);
+    const ValueId squares = in.mean_over_last(sum->inputs[i]);
+    if (!epsilon || squares == kNoValue) continue;
+    const Product p = in.product(squares);
+    if (p.factors.size() != 2 || p.coefficient != 1 || p.factors[0] != p.factors[1]) return std::nullopt;
+    LayerNormAttrs a;
+    a.epsilon = *epsilon;
+    const ValueId x = centred(in, quotient->x);
+    if (x != kNoValue && (p.factors[0] == quotient->x || centred(in, p.factors[0]) == x))
+      return as(n, Op::kLayerNorm, make_attrs<LayerNormAttrs>(a), {x}, "ReduceMean+Div");
+    a.rms = true;
+    if (p.factors[0] != quotient->x) return std::nullopt;
+    return as(n, Op::kLayerNorm, make_attrs<LayerNormAttrs>(a), {quotient->x}, "ReduceMean+Div");
+  }
+  return std::nullopt;
+}
+
+/// A layer normalization with the constant that `n` multiplies its result with, or adds to it.
+std::optional<Node> scaled_normalization(const Pattern& in, const Node& n) {
+  const bool scales = in.binary(n.outputs[0], Binary::kMul) != nullptr;
+  if (!scales && !in.binary(n.outputs[0], Binary::kAdd)) return std::nullopt;
+  for (size_t i = 0; i < 2; ++i) {
+    const Tensor* c = in.constant(n.inputs[1 - i]);
+    const int k = in.index_of_producer(n.inputs[i]);
+    if (!c || k < 0 || !in.has_one_use(n.inputs[i])) continue;
+    const Node& norm = in.node(k);
+    if (norm.op != Op::kLayerNorm || norm.outputs.size() != 1) continue;
+    const Shape& x = in.type(norm.inputs[0]).shape;
+    const auto& a = static_cast<const LayerNormAttrs&>(*norm.attrs);
+    if (c->dtype() != DType::kF32 || c->rank() != 1 || c->dim(0) != x.back() || x.back() == 1 ||
+        (a.axis != -1 && a.axis != x.rank() - 1))
+      continue;
+    std::vector<ValueId> inputs = norm.inputs;
+    const size_t at = scales ? 1 : 2;
+    if (inputs.size() > at) continue;  // an addend before the factor, or one more of either
+    if (!scales && a.rms) continue;
+    inputs.resize(at, kNoValue);
+    inputs.push_back(n.inputs[1 - i]);
+    return as(n, Op::kLayerNorm, norm.attrs, std::move(inputs), "LayerNormalization");
+  }
+  return std::nullopt;
+}
+
+/// A product of float32 rows with a constant matrix, with the constant row that `n` adds as its bias.
+std::optional<Node> biased_product(const Pattern& in, const Node& n) {
+  if (!in.binary(n.outputs[0], Binary::kAdd)) return std::nullopt;
+  for (size_t i = 0; i < 2; ++i) {
+    const Tensor* c = in.constant(n.inputs[1 - i]);
+    const Node* product = in.producer(n.inputs[i], Op::kMatMul);
+    if (!c || !product || !in.has_one_use(n.inputs[i]) || product->inputs.size() != 2) continue;
+    const auto& a = static_cast<const MatMulAttrs&>(*product->attrs);
+    const Tensor* b = in.constant(product->inputs[1]);
+    if (!b || b->rank() != 2 || b->dtype() != DType::kF32 || b->quant() || a.act.kind != ActKind::kNone ||
+        a.beta != 1 || a.row_block != 0 || !in.is_f32(product->inputs[0]))
+      continue;
+    const int64_t columns = b->dim(a.transpose_b ? 0 : 1);
+    if (c->dtype() != DType::kF32 || c->rank() < 1 || c->rank() > in.type(n.inputs[i]).shape.rank() ||
+        c->elements() != columns || c->shape().back() != columns)
+      continue;
+    return as(n, Op::kMatMul, product->attrs, {product->inputs[0], product->inputs[1], n.inputs[1 - i]}, "MatMul+Add");
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void recompose(Graph& graph) {
+  Pattern in(graph);
+  for (size_t k = 0; k < graph.nodes.size(); ++k) {
+    const Node& n = graph.nodes[k];
+    if (n.op != Op::kBinary || n.outputs.empty() || n.outputs[0] == kNoValue || !in.is_f32(n.outputs[0])) continue;
+    for (const auto& form : {gated_unit, normalization, scaled_normalization, biased_product})
+      if (std::optional<Node> made = form(in, n)) {
+        in.replace(k, std::move(*made));
+        break;
+      }
+  }
+  remove_dead_nodes(graph);
+}
+
+}  // namespace smelt

@@ -1,0 +1,264 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <numbers>
+
+#include "ops/attention/attention.h"
+#include "ops/core/builder.h"
+#include "ops/core/verify.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/matmul/matmul.h"
+#include "ops/normalization/normalization.h"
+#include "ops/reduce/reduce.h"
+#include "ops/shape/shape.h"
+#include "ops/softmax/softmax.h"
+#include "smelt/model.h"
+#include "tensor/numeric.h"
+#include "tests/support/cpu_case.h"
+
+namespace smelt {
+namespace {
+using testing::random_tensor;
+
+/// Builds graphs of exporters' forms; a failing node fails the test.
+struct Forms {
+  Builder b;
+
+  ValueId op(Op op, AttrsPtr attrs, std::vector<ValueId> in) {
+    auto made = b.op(op, std::move(attrs), std::move(in));
+    EXPECT_TRUE(made.ok()) << made.error().message();
+    return made.ok() ? *made : 0;
+  }
+  ValueId unary(Unary fn, ValueId x) { return op(Op::kUnary, make_attrs<UnaryAttrs>(fn), {x}); }
+  ValueId binary(Binary fn, ValueId x, ValueId y) { return op(Op::kBinary, make_attrs<BinaryAttrs>(fn), {x, y}); }
+  ValueId binary(Binary fn, ValueId x, double y) { return binary(fn, x, b.f32_scalar(static_cast<float>(y))); }
+  ValueId mul(ValueId x, ValueId y) { return binary(Binary::kMul, x, y); }
+  ValueId mul(ValueId x, double y) { return binary(Binary::kMul, x, y); }
+  ValueId add(ValueId x, double y) { return binary(Binary::kAdd, x, y); }
+  ValueId weights(const Shape& shape, uint32_t seed = 3) {
+    return b.constant("", random_tensor(DType::kF32, shape, -1, 1, seed));
+  }
+  ValueId mean(ValueId x, int64_t axis = -1) {
+    ReduceAttrs a;
+    a.fn = Reduction::kMean;
+    a.keep_dims = true;
+    return op(Op::kReduce, make_attrs<ReduceAttrs>(a), {x, b.i64({axis})});
+  }
+  ValueId reshape(ValueId x, std::initializer_list<int64_t> shape) {
+    ReshapeAttrs a;
+    a.allow_zero = false;
+    return op(Op::kReshape, make_attrs<ReshapeAttrs>(a), {x, b.i64(shape)});
+  }
+  ValueId transpose(ValueId x, std::vector<int64_t> perm) {
+    return op(Op::kTranspose, make_attrs<TransposeAttrs>(std::move(perm)), {x});
+  }
+  ValueId matmul(ValueId x, ValueId y) { return op(Op::kMatMul, make_attrs<MatMulAttrs>(), {x, y}); }
+  ValueId softmax(ValueId x) { return op(Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {x}); }
+};
+
+using Form = std::function<ValueId(Forms&, ValueId x)>;
+
+/// Runs y = form(x) unfused on the reference back-end and fused on the CPU. `expected`: the operators that must have
+/// run there in the end, in order, without those that move elements.
+void check(const Shape& shape, const Form& form, const std::vector<std::string>& expected) {
+  auto module = std::make_shared<Module>();
+  module->format = "test";
+  module->graphs.resize(1);
+  module->methods.push_back({"main", 0});
+  Forms f{Builder(*module, 0)};
+  const ValueId y = form(f, f.b.input("x", ValueType::tensor(DType::kF32, shape)));
+  f.b.graph().outputs = {y};
+  ASSERT_TRUE(verify(*module).ok());
+  const std::vector<Datum> in{random_tensor(DType::kF32, shape, -3, 3, 1)};
+  Tensor results[2];
+  for (const BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) {
+    SessionOptions options;
+    options.backend = backend;
+    options.profile = true;
+    auto session = Session::create(Model(module), options);
+    ASSERT_TRUE(session.ok()) << session.error().message();
+    auto out = session->run(in);
+    ASSERT_TRUE(out.ok()) << out.error().message();
+    results[backend == BackendKind::kCpu] = (*out)[0].tensor;
+    if (backend == BackendKind::kReference) continue;
+    std::vector<std::string> ops;
+    for (const ProfileEntry& e : session->profile())
+      if (e.op != "Transpose" && e.op != "Reshape") ops.push_back(e.op);
+    EXPECT_EQ(ops, expected);
+  }
+  ASSERT_EQ(results[0].shape(), results[1].shape());
+  for (int64_t i = 0; i < results[0].elements(); ++i)
+    ASSERT_NEAR(get_double(results[0], i), get_double(results[1], i), 2e-5) << "element " << i;
+}
+
+const Shape kRows{2, 5, 24};
+
+TEST(Recompose, GeluOfTheErrorFunction) {
+  const auto gate = [](Forms& f, ValueId x) {
+    return f.add(f.unary(Unary::kErf, f.binary(Binary::kDiv, x, std::numbers::sqrt2)), 1);
+  };
+  check(kRows, [&](Forms& f, ValueId x) { return f.mul(f.mul(x, gate(f, x)), 0.5); }, {"Unary"});
+  check(kRows, [&](Forms& f, ValueId x) { return f.mul(x, f.mul(gate(f, x), 0.5)); }, {"Unary"});
+  check(kRows, [&](Forms& f, ValueId x) { return f.mul(f.mul(x, 0.5), gate(f, x)); }, {"Unary"});
+  check(kRows, [&](Forms& f, ValueId x) { return f.mul(f.mul(x, gate(f, x)), 0.7); },
+        {"Binary", "Unary", "Binary", "Binary", "Binary"});
+}
+
+TEST(Recompose, GeluOfTanh) {
+  const double root = std::sqrt(2 / std::numbers::pi);
+  check(kRows,
+        [&](Forms& f, ValueId x) {
+          const ValueId cube = f.mul(f.binary(Binary::kPow, x, 3.0), 0.044715);
+          const ValueId tanh = f.unary(Unary::kTanh, f.mul(f.binary(Binary::kAdd, x, cube), root));
+          return f.mul(f.mul(x, 0.5), f.add(tanh, 1));
+        },
+        {"Unary"});
+  check(kRows,
+        [&](Forms& f, ValueId x) {
+          const ValueId square = f.add(f.mul(f.mul(x, x), 0.044715), 1);
+          const ValueId tanh = f.unary(Unary::kTanh, f.mul(f.mul(x, root), square));
+          return f.mul(x, f.mul(f.add(tanh, 1), 0.5));
+        },
+        {"Unary"});
+}
+
+TEST(Recompose, SigmoidGates) {
+  check(kRows, [](Forms& f, ValueId x) { return f.mul(x, f.unary(Unary::kSigmoid, x)); }, {"Unary"});
+  check(kRows, [](Forms& f, ValueId x) { return f.mul(f.unary(Unary::kSigmoid, f.mul(x, 1.702)), x); }, {"Unary"});
+  check(kRows, [](Forms& f, ValueId x) { return f.mul(f.weights({24}), f.unary(Unary::kSigmoid, x)); },
+        {"Unary", "Binary"});
+}
+
+TEST(Recompose, LayerNormalization) {
+  for (const bool affine : {false, true})
+    check(kRows,
+          [&](Forms& f, ValueId x) {
+            const ValueId centred = f.binary(Binary::kSub, x, f.mean(x));
+            const ValueId variance = f.mean(f.binary(Binary::kPow, centred, 2.0), affine ? 2 : -1);
+            const ValueId y = f.binary(Binary::kDiv, centred, f.unary(Unary::kSqrt, f.add(variance, 1e-5)));
+            return affine ? f.binary(Binary::kAdd, f.weights({24}, 5), f.mul(y, f.weights({24}))) : y;
+          },
+          {"LayerNorm"});
+  check(kRows,
+        [](Forms& f, ValueId x) {  // of another dimension
+          const ValueId centred = f.binary(Binary::kSub, x, f.mean(x, 1));
+          const ValueId variance = f.mean(f.mul(centred, centred), 1);
+          return f.binary(Binary::kDiv, centred, f.unary(Unary::kSqrt, f.add(variance, 1e-5)));
+        },
+        {"Reduce", "Binary", "Binary", "Reduce", "Binary", "Unary", "Binary"});
+}
+
+TEST(Recompose, RmsNormalization) {
+  check(kRows,
+        [](Forms& f, ValueId x) {
+          const ValueId root = f.unary(Unary::kSqrt, f.add(f.mean(f.binary(Binary::kPow, x, 2.0)), 1e-6));
+          return f.mul(f.weights({24}), f.mul(x, f.unary(Unary::kReciprocal, root)));
+        },
+        {"LayerNorm"});
+}
+
+TEST(Recompose, BiasOfAProduct) {
+  check(kRows,
+        [](Forms& f, ValueId x) {
+          return f.binary(Binary::kAdd, f.weights({7}), f.matmul(x, f.weights({24, 7}, 4)));
+        },
+        {"MatMul"});
+  check(  // not a row for all rows
+      kRows,
+      [](Forms& f, ValueId x) {
+        return f.binary(Binary::kAdd, f.matmul(x, f.weights({24, 7}, 4)), f.weights({5, 7}));
+      },
+      {"MatMul", "Binary"});
+  check(  // one that raises the rank
+      kRows,
+      [](Forms& f, ValueId x) {
+        return f.binary(Binary::kAdd, f.matmul(x, f.weights({24, 7}, 4)), f.weights({1, 1, 1, 7}));
+      },
+      {"MatMul", "Binary"});
+}
+
+/// 3 heads of 8 elements.
+ValueId heads(Forms& f, ValueId x, const std::vector<int64_t>& perm) {
+  return f.transpose(f.reshape(x, {0, -1, 3, 8}), perm);
+}
+ValueId join(Forms& f, ValueId y) { return f.reshape(f.transpose(y, {0, 2, 1, 3}), {0, -1, 24}); }
+
+TEST(FuseAttention, DividedAndMasked) {
+  const std::vector<int64_t> swap{0, 2, 1, 3};
+  for (const Shape& mask : {Shape{2, 1, 1, 5}, Shape{5, 5}, Shape{1, 3, 5, 5}})
+    check(kRows,
+          [&](Forms& f, ValueId x) {
+            const ValueId q = heads(f, x, swap), k = heads(f, f.mul(x, f.weights({24})), {0, 2, 3, 1});
+            const ValueId scores = f.binary(Binary::kDiv, f.matmul(q, k), std::sqrt(8.0));
+            const ValueId seen = f.softmax(f.binary(Binary::kAdd, f.weights(mask, 9), scores));
+            return join(f, f.matmul(seen, heads(f, f.add(x, 1), swap)));
+          },
+          {"Binary", "Binary", "Attention"});
+}
+
+TEST(FuseAttention, RootOfTheScaleAndGuardedRows) {
+  const std::vector<int64_t> swap{0, 2, 1, 3};
+  for (const bool guarded : {false, true})
+    check(kRows,
+          [&](Forms& f, ValueId x) {
+            const double root = std::pow(8.0, -0.25);
+            const ValueId q = f.mul(heads(f, x, swap), root), k = heads(f, x, swap);
+            ValueId seen = f.softmax(f.matmul(q, f.mul(f.transpose(k, {0, 1, 3, 2}), root)));
+            if (guarded)
+              seen = f.op(Op::kWhere, make_attrs<NoAttrs>(), {f.unary(Unary::kIsNan, seen), f.b.f32_scalar(0), seen});
+            return f.matmul(seen, k);
+          },
+          {"Attention"});
+}
+
+TEST(FuseAttention, KeysTurnedInThreeDimensions) {
+  const std::vector<int64_t> swap{0, 2, 1, 3};
+  check(kRows,
+        [&](Forms& f, ValueId x) {
+          const ValueId q = heads(f, x, swap);
+          const ValueId k = f.reshape(f.transpose(f.reshape(q, {-1, 5, 8}), {0, 2, 1}), {2, 3, 8, 5});
+          return join(f, f.matmul(f.softmax(f.matmul(q, k)), q));
+        },
+        {"Attention"});
+}
+
+TEST(FuseAttention, WindowsThatSplitTheBatchStay) {
+  check(  // [2, 6, 24] as 6 windows of 2 rows: the batch of the heads is not that of x
+      {2, 6, 24},
+      [](Forms& f, ValueId x) {
+        const ValueId q = f.transpose(f.reshape(x, {6, 2, 3, 8}), {0, 2, 1, 3});
+        const ValueId y = f.matmul(f.softmax(f.matmul(q, f.transpose(q, {0, 1, 3, 2}))), q);
+        return f.reshape(f.transpose(y, {0, 2, 1, 3}), {2, 6, 24});
+      },
+      {"Attention"});
+}
+
+TEST(FuseAttention, OthersStay) {
+  const std::vector<int64_t> swap{0, 2, 1, 3};
+  check(  // one batch of keys for all queries
+      kRows,
+      [&](Forms& f, ValueId x) {
+        const ValueId k = f.weights({1, 3, 5, 8});
+        return f.matmul(f.softmax(f.matmul(heads(f, x, swap), f.transpose(k, {0, 1, 3, 2}))), k);
+      },
+      {"MatMul", "Softmax", "MatMul"});
+  check(  // a mask that makes the scores larger
+      {1, 5, 24},
+      [&](Forms& f, ValueId x) {
+        const ValueId q = heads(f, x, swap), scores = f.matmul(q, f.transpose(q, {0, 1, 3, 2}));
+        return f.matmul(f.softmax(f.binary(Binary::kAdd, scores, f.weights({4, 1, 5, 5}))), q);
+      },
+      {"MatMul", "Binary", "Softmax", "MatMul"});
+  check(  // the probabilities have another reader
+      kRows,
+      [&](Forms& f, ValueId x) {
+        const ValueId q = heads(f, x, swap);
+        const ValueId seen = f.softmax(f.matmul(q, f.transpose(q, {0, 1, 3, 2})));
+        return f.matmul(seen, f.matmul(seen, q));
+      },
+      {"MatMul", "Softmax", "MatMul", "MatMul"});
+}
+
+}  // namespace
+}  // namespace smelt
