@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "backends/cpu/conv/filter_key.h"
@@ -40,7 +41,7 @@ struct LineShape {
             kMaxFloats;
     if (!s.use) return s;
     s.line = s.width * g.all_in();
-    constexpr int64_t kFloats = 48 * 1024;  // slices stay in the level-2 cache
+    constexpr int64_t kFloats = 96 * 1024;  // slices stay in the level-2 cache
     while (s.lines < g.out[1] && g.kernel[0] * rows(s.lines + 1) * s.line <= kFloats) ++s.lines;
     s.slice_rows = rows(s.lines);
     const bool joined = g.dilation[2] == 1 && g.groups == 1;  // the taps of a line lie side by side
@@ -76,6 +77,59 @@ struct LineShape {
   static constexpr int64_t kNarrowest = 4;  ///< shorter lines make low tiles
 };
 
+/// Pixels of an output line that see the same taps.
+struct Segment {
+  int64_t line, first, count;
+  std::vector<ptrdiff_t> at, b_rows;  ///< of the taps, as in GemmRuns, `at` from the image's begin
+
+  GemmRuns runs(const ConvShape& g) const {
+    return {at.data(), static_cast<ptrdiff_t>(at.size()), g.c_in, b_rows.data()};
+  }
+};
+
+/// Output pixels [begin, end) along dimension d that see tap k inside the image.
+std::pair<int64_t, int64_t> seen(const ConvShape& g, int d, int64_t k) {
+  const int64_t reach = k * g.dilation[d] - g.pad[d];
+  const int64_t begin = reach >= 0 ? 0 : ceil_div(-reach, g.stride[d]);
+  const int64_t end = g.in[d] <= reach ? 0 : ceil_div(g.in[d] - reach, g.stride[d]);
+  return {std::min(begin, g.out[d]), std::clamp<int64_t>(end, 0, g.out[d])};
+}
+
+/// The output of a dilated convolution by segments, without the taps that lie in the padding. Empty: too few of them
+/// do.
+std::vector<Segment> segments_of(const ConvShape& g, int64_t mr) {
+  constexpr int64_t kLargest = 256;
+  if (!g.planar() || (g.dilation[1] == 1 && g.dilation[2] == 1) || std::max(g.out[1], g.out[2]) > kLargest) return {};
+  std::vector<int64_t> bounds{0, g.out[2]};
+  for (int64_t kx = 0; kx < g.kernel[2]; ++kx) {
+    const auto [begin, end] = seen(g, 2, kx);
+    if (begin < end) bounds.insert(bounds.end(), {begin, end});
+  }
+  std::sort(bounds.begin(), bounds.end());
+  bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
+  const auto cost = [&](int64_t rows, int64_t taps) { return taps * (rows + 2 * ceil_div(rows, mr)); };
+  std::vector<Segment> segments;
+  int64_t sum = 0;
+  for (int64_t y = 0; y < g.out[1]; ++y)
+    for (size_t i = 0; i + 1 < bounds.size(); ++i) {
+      Segment s{y, bounds[i], bounds[i + 1] - bounds[i], {}, {}};
+      for (int64_t ky = 0; ky < g.kernel[1]; ++ky)
+        for (int64_t kx = 0; kx < g.kernel[2]; ++kx) {
+          const auto [y0, y1] = seen(g, 1, ky);
+          const auto [x0, x1] = seen(g, 2, kx);
+          if (y < y0 || y >= y1 || s.first < x0 || s.first >= x1) continue;
+          const int64_t row = y * g.stride[1] - g.pad[1] + ky * g.dilation[1];
+          const int64_t column = s.first * g.stride[2] - g.pad[2] + kx * g.dilation[2];
+          s.at.push_back((row * g.in[2] + column) * g.all_in());
+          s.b_rows.push_back((ky * g.kernel[2] + kx) * g.c_in);
+        }
+      if (s.at.empty()) return {};
+      sum += cost(s.count, static_cast<int64_t>(s.at.size()));
+      segments.push_back(std::move(s));
+    }
+  return sum * 10 < g.out[1] * cost(g.out[2], g.taps()) * 8 ? segments : std::vector<Segment>();
+}
+
 struct ConvNhwcKey {
   FilterKey filter;
   const GemmF32* gemm;
@@ -93,14 +147,16 @@ class ConvNhwcF32 final : public Kernel {
                              [&] { return pack(spec.constant(1)->data<float>(), b); });
     // Blocks of whole tiles: patches that fit the level-2 cache.
     block_ = std::max<int64_t>(1, 48 * 1024 / std::max<int64_t>(1, g.k() * gemm.mr));
-    if (g.pointwise()) block_ = std::max<int64_t>(block_, 16);
+    if (g.pointwise()) block_ = std::max<int64_t>(block_, g.out_pixels() / gemm.mr + 1);
     lines_ = LineShape::make(g);
+    segments_ = segments_of(g, gemm.mr);
+    if (!segments_.empty()) lines_ = {.use = true, .lines = g.out[1]};
     plane_ = lines_.use ? g.out[1] : (g.out_pixels() + gemm.mr - 1) / gemm.mr;
     units_ = g.batch * plane_ * (lines_.use ? g.out[0] : 1);
     by_panels_ = shares_panels();
   }
   size_t scratch_bytes() const override {
-    return g_.pointwise() ? 0 : static_cast<size_t>(threads_ * slot_floats()) * sizeof(float);
+    return g_.pointwise() || !segments_.empty() ? 0 : static_cast<size_t>(threads_ * slot_floats()) * sizeof(float);
   }
   Status run(KernelContext& ctx) const override {
     const float* x = ctx.input(0).data<float>();
@@ -132,6 +188,7 @@ class ConvNhwcF32 final : public Kernel {
   };
   /// Scratch of a thread.
   int64_t slot_floats() const {
+    if (!segments_.empty()) return 0;
     const int64_t floats = lines_.use ? lines_.slice_floats(g_) : block_ * gemm_.mr * g_.k() + kPatchSlack;
     return round_up(floats, 16);
   }
@@ -204,6 +261,7 @@ class ConvNhwcF32 final : public Kernel {
   void lines(const float* x, float* y, int64_t plane, int64_t first, int64_t count, Panels panels, float* slice) const {
     const int64_t image = plane / g_.out[0], oz = plane % g_.out[0];
     const float* from = x + image * g_.in_pixels() * g_.all_in();
+    if (!segments_.empty()) return segments(from, y + image * g_.out_pixels() * g_.all_out(), first, count, panels);
     if (lines_.copied) {
       lines_.fill(g_, from, oz, first, first + count, slice);
       from = slice;
@@ -212,19 +270,34 @@ class ConvNhwcF32 final : public Kernel {
     }
     float* to = y + (image * g_.out_pixels() + (oz * g_.out[1] + first) * g_.out[2]) * g_.all_out();
     const Bounds bounds = activation_bounds(act_);
-    const int64_t height = gemm_.even_height(g_.out[2]), packed_group = gemm_.packed_size(g_.k(), g_.c_out);
+    const int64_t packed_group = gemm_.packed_size(g_.k(), g_.c_out);
+    for (int64_t group = 0; group < g_.groups; ++group)
+      gemm_.product({from + group * g_.c_in, to + group * g_.c_out, g_.stride[2] * g_.all_in(), g_.all_out(), g_.out[2],
+                     count, g_.stride[1] * lines_.line, g_.out[2] * g_.all_out()},
+                    lines_.runs(), g_.k(), g_.c_out, packed_->data<float>() + group * packed_group, panels.first,
+                    panels.last, nullptr, bounds.lo, bounds.hi);
+    activate(to, count * g_.out[2], panels);
+  }
+
+  /// So many output lines of an image from `first` on.
+  void segments(const float* x, float* y, int64_t first, int64_t count, Panels panels) const {
+    const Bounds bounds = activation_bounds(act_);
+    const int64_t packed_group = gemm_.packed_size(g_.k(), g_.c_out);
     for (int64_t group = 0; group < g_.groups; ++group)
       for (int64_t p = panels.first; p < panels.last; ++p)
-        for (int64_t line = 0; line < count; ++line)
-          gemm_.panel(
-              lines_.runs(), g_.out[2], height, g_.c_out, from + group * g_.c_in + line * g_.stride[1] * lines_.line,
-              g_.stride[2] * g_.all_in(), packed_->data<float>() + group * packed_group, p,
-              to + group * g_.c_out + line * g_.out[2] * g_.all_out(), g_.all_out(), nullptr, bounds.lo, bounds.hi);
-    activate(to, count * g_.out[2], panels);
+        for (const Segment& s : segments_) {
+          if (s.line < first || s.line >= first + count) continue;
+          float* to = y + (s.line * g_.out[2] + s.first) * g_.all_out() + group * g_.c_out;
+          gemm_.product({x + group * g_.c_in, to, g_.stride[2] * g_.all_in(), g_.all_out(), s.count}, s.runs(g_),
+                        g_.k(), g_.c_out, packed_->data<float>() + group * packed_group, p, p + 1, nullptr, bounds.lo,
+                        bounds.hi);
+        }
+    activate(y + first * g_.out[2] * g_.all_out(), count * g_.out[2], panels);
   }
 
   ConvShape g_;
   LineShape lines_;
+  std::vector<Segment> segments_;  ///< empty: lines_, or patches
   const GemmF32& gemm_;
   Activation act_;
   int64_t threads_, block_ = 1;    ///< tiles that are worked on at once

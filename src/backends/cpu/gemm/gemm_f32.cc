@@ -1,8 +1,10 @@
 #include "backends/cpu/gemm/gemm_f32.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "backends/cpu/core/targets.h"
+#include "base/checked.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/gemm/gemm_f32.cc"
 #include <hwy/foreach_target.h>
@@ -16,11 +18,32 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
+/// The first n elements, zero in the rest; memory behind them is not touched.
+HWY_INLINE V load_first(D d, const float* p, ptrdiff_t n) {
+  if (n <= 0) return hn::Zero(d);
+  if constexpr (kMaskedLoads) return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(n)), d, p);
+  HWY_ALIGN float part[HWY_MAX_BYTES / 4] = {};
+  std::copy_n(p, std::min<ptrdiff_t>(n, HWY_MAX_BYTES / 4), part);
+  return hn::Load(d, part);
+}
+
+/// Tiles of less rows do not prefetch: they read b as fast as the hardware brings it.
+constexpr int64_t kFewRows = 6;
+
+/// Asks for two cache lines in the level-2 cache.
+HWY_INLINE void prefetch_lines(const char* p) {
+  __builtin_prefetch(p, 0, 2);
+  __builtin_prefetch(p + 64, 0, 2);
+}
+
 /// Rows are addressed in threes from one pointer (0, 1 and 2 times lda), which keeps the pointers in registers.
 template <int MR, int NV>
-void gemm_tile(const GemmRuns& runs, const float* a, ptrdiff_t lda, const float* HWY_RESTRICT b, float* HWY_RESTRICT c,
-               ptrdiff_t ldc, ptrdiff_t n, const float* row_bias, float lo, float hi) {
+void gemm_tile(const GemmChunk& chunk, const float* a, float* HWY_RESTRICT c, const float* row_bias,
+               [[maybe_unused]] const char* ahead) {
   const D d;
+  const GemmRuns runs = chunk.runs;
+  const ptrdiff_t lda = chunk.lda, ldc = chunk.ldc, n = chunk.n;
+  const float* HWY_RESTRICT b = chunk.b;
   constexpr ptrdiff_t L = HWY_MAX_BYTES / 4;
   constexpr int kGroups = (MR + 2) / 3;
   constexpr int kSplit = MR * NV >= 8         ? 1
@@ -31,11 +54,14 @@ void gemm_tile(const GemmRuns& runs, const float* a, ptrdiff_t lda, const float*
   for (int m = 0; m < MR; ++m)
 #pragma GCC unroll 2
     for (int j = 0; j < NV; ++j) {
-      acc[0][m][j] = row_bias ? hn::Set(d, row_bias[m]) : hn::Load(d, b + j * L);
+      acc[0][m][j] = row_bias      ? hn::Set(d, row_bias[m])
+                     : chunk.start ? hn::Load(d, chunk.start + j * L)
+                     : n >= NV * L ? hn::LoadU(d, c + m * ldc + j * L)
+                                   : load_first(d, c + m * ldc + j * L, n - j * L);
 #pragma GCC unroll 4
       for (int s = 1; s < kSplit; ++s) acc[s][m][j] = hn::Zero(d);
     }
-  b += NV * L;
+  [[maybe_unused]] const ptrdiff_t ahead_step = chunk.ahead_step;
   const char* rows[kGroups];
   const ptrdiff_t step = lda * 4;
   const auto row_step = [&](int s, int at) HWY_ATTR {
@@ -51,6 +77,7 @@ void gemm_tile(const GemmRuns& runs, const float* a, ptrdiff_t lda, const float*
   };
   constexpr int kUnroll = kSplit > 2 ? kSplit : 2;
   for (ptrdiff_t r = 0; r < runs.count; ++r) {
+    if (runs.b_rows) b = chunk.b + runs.b_rows[r] * NV * L;
 #pragma GCC unroll 5
     for (int g = 0; g < kGroups; ++g) rows[g] = reinterpret_cast<const char*>(a + runs.at[r] + g * 3 * lda);
     ptrdiff_t i = runs.length;
@@ -58,6 +85,10 @@ void gemm_tile(const GemmRuns& runs, const float* a, ptrdiff_t lda, const float*
 #pragma GCC unroll 4
       for (int u = 0; u < kUnroll; ++u) row_step(u % kSplit, u);
       b += kUnroll * NV * L;
+      if constexpr (MR >= kFewRows) {
+        prefetch_lines(ahead);
+        ahead += ahead_step;
+      }
 #pragma GCC unroll 5
       for (int g = 0; g < kGroups; ++g) rows[g] += kUnroll * 4;
     }
@@ -68,7 +99,7 @@ void gemm_tile(const GemmRuns& runs, const float* a, ptrdiff_t lda, const float*
       for (int g = 0; g < kGroups; ++g) rows[g] += 4;
     }
   }
-  const V vlo = hn::Set(d, lo), vhi = hn::Set(d, hi);
+  const V vlo = hn::Set(d, chunk.lo), vhi = hn::Set(d, chunk.hi);
 #pragma GCC unroll 16
   for (int m = 0; m < MR; ++m) {
 #pragma GCC unroll 2
@@ -203,31 +234,84 @@ void GemmF32::pack(const float* b, int64_t stride_k, int64_t stride_n, int64_t k
   }
 }
 
+namespace {
+
+constexpr int64_t kDepth = 384;  ///< rows of a panel that stay in the level-1 cache
+
+/// How K is split: chunks of `runs` whole runs, or of `length` elements of one run.
+struct Split {
+  int64_t runs, length;
+  Split(const GemmRuns& whole, bool splits) : runs(whole.count), length(whole.length) {
+    const auto chunks = [](int64_t k) { return std::max<int64_t>(1, (k + kDepth / 2) / kDepth); };
+    if (!splits) return;
+    if (const int64_t n = chunks(length); n > 1) {
+      runs = 1;
+      length = round_up((length + n - 1) / n, 4);
+    } else {
+      const int64_t m = chunks(whole.count * whole.length);
+      runs = (runs + m - 1) / m;
+    }
+  }
+};
+
+}  // namespace
+
 void GemmF32::run(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, const float* packed, int64_t first,
                   int64_t last, float* c, int64_t ldc, const float* row_bias, float lo, float hi) const {
-  // A block of rows stays in the level-2 cache while all panels pass by; tiles of a block are of even height.
-  constexpr int64_t kBlockFloats = 64 * 1024;
+  // A block of rows stays in the level-2 cache while all panels pass by.
+  constexpr int64_t kBlockFloats = 96 * 1024;
   constexpr ptrdiff_t kStart = 0;
-  const GemmRuns whole{&kStart, 1, k};
-  const int64_t block = std::max<int64_t>(1, kBlockFloats / std::max<int64_t>(1, k * mr)) * mr;
-  for (int64_t row = 0; row < m; row += block) {
-    const int64_t rows = std::min(block, m - row);
-    const int64_t height = even_height(rows);
-    for (int64_t p = first; p < last; ++p)
-      panel(whole, rows, height, n, a + row * lda, lda, packed, p, c + row * ldc, ldc,
-            row_bias ? row_bias + row : nullptr, lo, hi);
-  }
+  const int64_t tall = std::max<int64_t>(1, kBlockFloats / (std::clamp<int64_t>(k, 1, kDepth) * mr)) * mr;
+  const int64_t blocks = (m + tall - 1) / tall, block = blocks == 0 ? 1 : round_up((m + blocks - 1) / blocks, mr);
+  for (int64_t row = 0; row < m; row += block)
+    product({a + row * lda, c + row * ldc, lda, ldc, std::min(block, m - row)}, {&kStart, 1, k}, k, n, packed, first,
+            last, row_bias ? row_bias + row : nullptr, lo, hi);
 }
 
-void GemmF32::panel(const GemmRuns& runs, int64_t m, int64_t height, int64_t n, const float* a, int64_t lda,
-                    const float* packed, int64_t p, float* c, int64_t ldc, const float* row_bias, float lo,
-                    float hi) const {
-  const Tile* tile = tiles[width(n, p) / lanes - 1];
-  const float* b = packed + panel_offset(runs.count * runs.length, p);
-  const int64_t column = p * nr(), used = std::min(nr(), n - column);
-  for (int64_t i = 0; i < m; i += height)
-    tile[std::min(height, m - i) - 1](runs, a + i * lda, lda, b, c + i * ldc + column, ldc, used,
-                                      row_bias ? row_bias + i : nullptr, lo, hi);
+void GemmF32::product(const GemmStrips& strips, const GemmRuns& runs, int64_t k, int64_t n, const float* packed,
+                      int64_t first, int64_t last, const float* row_bias, float lo, float hi) const {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  const int64_t height = even_height(strips.rows);
+  const Split split(runs, strips.count * strips.rows > height);
+  for (int64_t r = 0; r < runs.count; r += split.runs)
+    for (int64_t at = 0; at < runs.length || at == 0; at += split.length) {
+      const bool begins = r == 0 && at == 0, ends = r + split.runs >= runs.count && at + split.length >= runs.length;
+      const GemmRuns part{runs.at + r, std::min(split.runs, runs.count - r), std::min(split.length, runs.length - at),
+                          runs.b_rows ? runs.b_rows + r : nullptr};
+      const int64_t row = 1 + at + (runs.b_rows ? 0 : r * runs.length);  // of the panel, behind its bias
+      for (int64_t p = first; p < last; ++p) {
+        const int64_t w = width(n, p);
+        const float* const panel = packed + panel_offset(k, p);
+        const float* next = p + 1 < last ? packed + panel_offset(k, p + 1) + row * width(n, p + 1) : nullptr;
+        chunk_times_rows({part, panel + row * w, begins ? panel : nullptr, strips.lda, strips.ldc,
+                          std::min(nr(), n - p * nr()), ends ? lo : -kInf, ends ? hi : kInf, 0},
+                         strips, height, w, at, p * nr(), begins ? row_bias : nullptr, next);
+      }
+      if (split.length == 0) break;
+    }
+}
+
+/// `offset`: of the chunk in the rows of a; `column`: of the panel in c; `next`: what the panel behind has for this
+/// chunk, null: nothing is prefetched.
+void GemmF32::chunk_times_rows(GemmChunk chunk, const GemmStrips& strips, int64_t height, int64_t width, int64_t offset,
+                               int64_t column, const float* row_bias, const float* next) const {
+  const Tile* tile = tiles[width / lanes - 1];
+  const char* ahead = reinterpret_cast<const char*>(next ? next : chunk.b);
+  constexpr int64_t kMostBytes = 128;  // of a step
+  int64_t share = 0;                   // of the next panel's rows, which the tiles ask for by turns
+  if (next) {
+    const int64_t k = chunk.runs.count * chunk.runs.length, steps = std::max<int64_t>(1, k / 2);
+    const int64_t count = strips.count * ((strips.rows + height - 1) / height);
+    share = std::min(steps * kMostBytes, k * width * int64_t{sizeof(float)} / count);
+    chunk.ahead_step = share / steps;
+  }
+  for (int64_t s = 0; s < strips.count; ++s) {
+    const float* a = strips.a + s * strips.a_step + offset;
+    float* c = strips.c + s * strips.c_step + column;
+    for (int64_t i = 0; i < strips.rows; i += height, ahead += share)
+      tile[std::min(height, strips.rows - i) - 1](chunk, a + i * strips.lda, c + i * strips.ldc,
+                                                  row_bias ? row_bias + i : nullptr, ahead);
+  }
 }
 
 }  // namespace smelt

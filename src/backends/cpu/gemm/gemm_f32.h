@@ -12,6 +12,26 @@ namespace smelt {
 struct GemmRuns {
   const ptrdiff_t* at;
   ptrdiff_t count, length;
+  const ptrdiff_t* b_rows = nullptr;  ///< row of b that each run begins with; null: run after run
+};
+
+/// Rows of a and c: `count` strips of `rows` rows, strip i begins i * a_step floats behind a and i * c_step behind c.
+struct GemmStrips {
+  const float* a;
+  float* c;
+  ptrdiff_t lda, ldc;  ///< from row to row of a strip
+  int64_t rows, count = 1, a_step = 0, c_step = 0;
+};
+
+/// What the tiles share that multiply with some rows of one panel of b.
+struct GemmChunk {
+  GemmRuns runs;
+  const float* b;      ///< first row of the panel that is used
+  const float* start;  ///< first addends of each row of c; null: what c holds
+  ptrdiff_t lda, ldc;
+  ptrdiff_t n;  ///< columns that are written
+  float lo, hi;
+  ptrdiff_t ahead_step;  ///< bytes by which a tile's prefetches advance with every step of its loop
 };
 
 /// Float32 matrix product c = clamp(a b + bias) in tiles of mr rows by nr columns of b's panels.
@@ -19,10 +39,9 @@ struct GemmRuns {
 /// b is packed in panels of nr = 2 * lanes columns (the last one of `lanes` columns when that is enough). A panel is
 /// one row of bias and then k rows of b, each as wide as the panel; missing columns are zero.
 struct GemmF32 {
-  /// One tile. a: starts of rows, `lda` apart. b: one panel. c: rows `ldc` apart, the first n columns of the panel
-  /// are written. row_bias: one addend a row of c, instead of the panel's bias row; null: none.
-  using Tile = void (*)(const GemmRuns& runs, const float* a, ptrdiff_t lda, const float* b, float* c, ptrdiff_t ldc,
-                        ptrdiff_t n, const float* row_bias, float lo, float hi);
+  /// One tile. a, c: its first rows. row_bias: one addend a row of c, instead of `start`; null: none. ahead: memory
+  /// that is needed soon.
+  using Tile = void (*)(const GemmChunk& chunk, const float* a, float* c, const float* row_bias, const char* ahead);
   int64_t mr = 0;
   int64_t lanes = 0;
   Tile tiles[2][16] = {};  ///< [panel width / lanes - 1][rows - 1]
@@ -50,9 +69,14 @@ struct GemmF32 {
     const int64_t tall = (rows + mr - 1) / mr;
     return (rows + tall - 1) / tall;
   }
-  /// m rows, in tiles of `height`, times panel p of the packed b with n columns.
-  void panel(const GemmRuns& runs, int64_t m, int64_t height, int64_t n, const float* a, int64_t lda,
-             const float* packed, int64_t p, float* c, int64_t ldc, const float* row_bias, float lo, float hi) const;
+  /// Strips of rows times the panels [first, last) of the packed b, which has n columns and k rows. c points at column
+  /// 0 of panel 0. What a panel has for a part of K stays in the level-1 cache while all rows pass by: b is read once.
+  void product(const GemmStrips& strips, const GemmRuns& runs, int64_t k, int64_t n, const float* packed, int64_t first,
+               int64_t last, const float* row_bias, float lo, float hi) const;
+
+ private:
+  void chunk_times_rows(GemmChunk chunk, const GemmStrips& strips, int64_t height, int64_t width, int64_t offset,
+                        int64_t column, const float* row_bias, const float* next) const;
 };
 
 const GemmF32& gemm_f32(Isa isa);

@@ -32,6 +32,9 @@ const MatMulRow kRows[] = {
     {{7, 40}, {40, 70}, false, false, {7, 70}, 1, 0.25, ActKind::kTanh},
     {{9, 1024}, {1024, 130}, false, false, {130}},
     {{1024, 5}, {130, 1024}, true, true},
+    // K in chunks.
+    {{40, 1001}, {1001, 37}, false, false, {37}, 1, 1, ActKind::kRelu},
+    {{19, 577}, {577, 70}},
 };
 
 void check_all(bool computed) {

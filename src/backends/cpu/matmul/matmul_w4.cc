@@ -230,7 +230,6 @@ class MatMulW4 final : public Kernel {
     const Bounds bounds = activation_bounds(attrs_.act);
     split_product(s_.m, floats_.mr, floats_.panels(s_.n), chunk, threads_,
                   [&](int64_t r0, int64_t r1, int64_t p0, int64_t p1) {
-                    const int64_t height = floats_.even_height(r1 - r0);
                     for (int64_t p = p0; p < p1; ++p) {
                       const int64_t w = floats_.width(s_.n, p), first = p * floats_.nr();
                       const int64_t n = std::min(w, s_.n - first);
@@ -238,8 +237,8 @@ class MatMulW4 final : public Kernel {
                       gemm_.unpack(tile(first / gemm_.lanes), w / gemm_.lanes, s_.k, workspace + w, w);
                       float* y = in.y + r0 * s_.n + first;
                       const ptrdiff_t start = 0;
-                      floats_.panel({&start, 1, s_.k}, r1 - r0, height, n, in.reals + r0 * lda_, lda_, workspace, 0, y,
-                                    s_.n, nullptr, bounds.lo, bounds.hi);
+                      floats_.product({in.reals + r0 * lda_, y, lda_, s_.n, r1 - r0}, {&start, 1, s_.k}, s_.k, n,
+                                      workspace, 0, 1, nullptr, bounds.lo, bounds.hi);
                       apply_activation(attrs_.act, y, r1 - r0, n, s_.n);
                     }
                   });
