@@ -27,7 +27,19 @@ const ConvRow kRows[] = {
     {1, 40, 7, 7, 200, 3, 3, 1, 1, 1, 1, ActKind::kTanh},
     {2, 64, 5, 5, 200, 1, 1, 1, 1, 0, 1, ActKind::kTanh},
     {1, 64, 3, 3, 200, 3, 3, 1, 1, 1, 1, ActKind::kTanh},
+    // K in chunks: of whole runs, of parts of runs.
+    {1, 150, 8, 9, 37, 3, 3, 1, 1, 1, 1, ActKind::kRelu},
+    {1, 203, 7, 7, 70, 3, 3, 1, 1, 1, 1},
+    {2, 1001, 5, 5, 50, 1, 1, 1, 1, 0, 1},
+    // Taps in the padding.
+    {1, 6, 12, 12, 8, 3, 3, 1, 6, 6, 2},
+    {2, 20, 10, 9, 40, 3, 3, 1, 8, 8, 1, ActKind::kTanh},
+    {1, 8, 17, 16, 20, 3, 3, 2, 6, 6, 1, ActKind::kRelu},
+    {1, 8, 6, 6, 20, 3, 3, 1, 30, 30, 1},
+    {1, 8, 6, 6, 20, 3, 3, 1, 2, 5, 1},  // some pixels see padding only
 };
+
+constexpr Tolerance kLongSums{5e-5, 1e-5};
 
 KernelCase conv_case(const ConvRow& r, Layout layout, FilterLayout filter) {
   auto attrs = std::make_shared<ConvAttrs>();
@@ -54,11 +66,34 @@ KernelCase conv_case(const ConvRow& r, Layout layout, FilterLayout filter) {
 }
 
 TEST(ConvF32, ChannelsLast) {
-  for (const ConvRow& r : kRows) check_case(conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI), "conv_nhwc_f32");
+  for (const ConvRow& r : kRows)
+    check_case(conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI), "conv_nhwc_f32", kLongSums);
 }
 
 TEST(ConvF32, ChannelsFirst) {
-  for (const ConvRow& r : kRows) check_case(conv_case(r, Layout::kChannelsFirst, FilterLayout::kOIS), "conv_nchw_f32");
+  for (const ConvRow& r : kRows)
+    check_case(conv_case(r, Layout::kChannelsFirst, FilterLayout::kOIS), "conv_nchw_f32", kLongSums);
+}
+
+const ConvRow kWinograd[] = {
+    {1, 32, 12, 11, 32, 3, 3, 1, 1, 1, 1, ActKind::kRelu},
+    {2, 37, 13, 12, 50, 3, 3, 1, 1, 0, 1, ActKind::kTanh},
+    {1, 48, 30, 41, 33, 3, 3, 1, 1, 2, 1, ActKind::kNone, false},
+    {3, 450, 7, 7, 40, 3, 3, 1, 1, 1, 1},
+};
+
+TEST(ConvF32, Winograd) {
+  for (const ConvRow& r : kWinograd)
+    check_case(conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI), "conv_winograd_f32", kLongSums);
+  check_case(conv_case(kWinograd[1], Layout::kChannelsLast, FilterLayout::kOIS), "conv_winograd_f32", kLongSums);
+}
+
+TEST(ConvF32, WinogradIsSwitchedOff) {
+  testing::CaseRunner runner(conv_case(kWinograd[0], Layout::kChannelsLast, FilterLayout::kOSI));
+  EXPECT_STREQ(runner.choose(best_isa(), PackCache::Mode::kDry)->name, "conv_winograd_f32");
+  setenv("SMELT_CPU_WINOGRAD", "0", 1);
+  EXPECT_STREQ(runner.choose(best_isa(), PackCache::Mode::kDry)->name, "conv_nhwc_f32");
+  unsetenv("SMELT_CPU_WINOGRAD");
 }
 
 const ConvRow kDepthwise[] = {
