@@ -1,0 +1,153 @@
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "backends/cpu/conv/conv_transpose.h"
+#include "backends/cpu/conv/filter_key.h"
+#include "backends/cpu/core/activation.h"
+#include "backends/cpu/gemm/gemm_f32.h"
+
+namespace smelt {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+
+struct ConvTransposeF32Key {
+  FilterKey filter;
+  const GemmF32* gemm;
+  auto operator<=>(const ConvTransposeF32Key&) const = default;
+};
+
+class ConvTransposeF32 final : public Kernel {
+ public:
+  ConvTransposeF32(const Spread& s, const KernelSpec& spec)
+      : s_(s), gemm_(gemm_f32(spec.isa)), act_(spec.attrs<ConvTransposeAttrs>().act), has_bias_(spec.has(2)) {
+    const float* filter = spec.constant(1)->data<float>();
+    packed_ = spec.packs.get(ConvTransposeF32Key{{s, *spec.constant(1), nullptr}, &gemm_}, [&] {
+      const int64_t group = gemm_.packed_size(s.c_in, s.columns());
+      auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group * s.groups) * sizeof(float));
+      std::vector<float> ordered(static_cast<size_t>(s.c_in * s.columns()));
+      for (int64_t g = 0; g < s.groups; ++g) {
+        float* to = ordered.data();
+        for (int64_t i = 0; i < s.c_in; ++i)
+          for (int64_t t = 0; t < s.taps(); ++t)
+            for (int64_t o = 0; o < s.c_out; ++o) *to++ = filter[s.at(g, o, i, t)];
+        gemm_.pack(ordered.data(), s.columns(), 1, s.c_in, s.columns(), nullptr, packed->data<float>() + g * group);
+      }
+      return packed;
+    });
+  }
+  size_t scratch_bytes() const override { return static_cast<size_t>(kSpreadRows * s_.columns() + 16) * sizeof(float); }
+  Status run(KernelContext& ctx) const override {
+    auto* products = static_cast<float*>(ctx.scratch(scratch_bytes()));
+    if (!products) return Error(ErrorCode::kLimit, "no memory for a transposed convolution");
+    const float* x = ctx.input(0).data<float>();
+    float* y = ctx.output(0).data<float>();
+    const int64_t pixels = s_.batch * s_.out_pixels(), n = s_.all_out();
+    const float* bias = has_bias_ ? ctx.input(2).data<float>() : nullptr;
+    for (int64_t p = 0; p < pixels; ++p)
+      for (int64_t o = 0; o < n; ++o) y[p * n + o] = bias ? bias[o] : 0.0f;
+    for (int64_t image = 0; image < s_.batch; ++image)
+      for (int64_t g = 0; g < s_.groups; ++g)
+        for (int64_t first = 0; first < s_.in_pixels(); first += kSpreadRows) {
+          const int64_t rows = std::min(kSpreadRows, s_.in_pixels() - first);
+          gemm_.run(rows, s_.columns(), s_.c_in, x + (image * s_.in_pixels() + first) * s_.all_in() + g * s_.c_in,
+                    s_.all_in(), packed_->data<float>() + g * gemm_.packed_size(s_.c_in, s_.columns()), 0,
+                    gemm_.panels(s_.columns()), products, s_.columns(), nullptr, -kInf, kInf);
+          s_.add(products, first, rows, y + image * s_.out_pixels() * n + g * s_.c_out);
+        }
+    if (clamps(act_) && act_.kind != ActKind::kNone) {
+      const Bounds b = activation_bounds(act_);
+      for (int64_t i = 0; i < pixels * n; ++i) y[i] = std::min(b.hi, std::max(b.lo, y[i]));
+    }
+    apply_activation(act_, y, pixels, n, n);
+    return Ok();
+  }
+
+ private:
+  Spread s_;
+  const GemmF32& gemm_;
+  Activation act_;
+  bool has_bias_;
+  Packed packed_;
+};
+
+/// Filters that do not overlap: a line of input pixels times the filters' taps of one line is a line of the output.
+class ConvTransposeTilesF32 final : public Kernel {
+ public:
+  static bool applies(const Spread& s, const KernelSpec& spec) {
+    for (int d = 0; d < 3; ++d)
+      if (s.kernel[d] != s.stride[d] || s.pad[d] != 0 || s.dilation[d] != 1 || s.out[d] != s.in[d] * s.stride[d])
+        return false;
+    return s.groups == 1 && s.planar() && s.kernel[0] == 1 && (!spec.has(2) || spec.constant(2));
+  }
+  ConvTransposeTilesF32(const Spread& s, const KernelSpec& spec)
+      : s_(s), gemm_(gemm_f32(spec.isa)), act_(spec.attrs<ConvTransposeAttrs>().act) {
+    const Tensor* bias = spec.constant(2);
+    packed_ = spec.packs.get(TilesKey{{s, *spec.constant(1), bias}, &gemm_, s.kernel[2]}, [&] {
+      const float* filter = spec.constant(1)->data<float>();
+      auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(s.kernel[1] * line_size()) * sizeof(float));
+      std::vector<float> ordered(static_cast<size_t>(s.c_in * columns())), addends;
+      for (int64_t kx = 0; bias && kx < s.kernel[2]; ++kx)
+        addends.insert(addends.end(), bias->data<float>(), bias->data<float>() + s.c_out);
+      for (int64_t ky = 0; ky < s.kernel[1]; ++ky) {
+        float* to = ordered.data();
+        for (int64_t i = 0; i < s.c_in; ++i)
+          for (int64_t kx = 0; kx < s.kernel[2]; ++kx)
+            for (int64_t o = 0; o < s.c_out; ++o) *to++ = filter[s.at(0, o, i, ky * s.kernel[2] + kx)];
+        gemm_.pack(ordered.data(), columns(), 1, s.c_in, columns(), bias ? addends.data() : nullptr,
+                   packed->data<float>() + ky * line_size());
+      }
+      return packed;
+    });
+  }
+  Status run(KernelContext& ctx) const override {
+    const float* x = ctx.input(0).data<float>();
+    float* y = ctx.output(0).data<float>();
+    constexpr int64_t kFloats = 96 * 1024;  // input lines that stay in the level-2 cache
+    const int64_t grain = std::max<int64_t>(1, kFloats / (s_.in[2] * s_.c_in));
+    ctx.threads().parallel_for(s_.batch * s_.in[1], grain, [&](int64_t begin, int64_t end) {
+      for (; begin < end; begin += grain) lines(x, y, begin, std::min(grain, end - begin));
+    });
+    return Ok();
+  }
+
+ private:
+  struct TilesKey {
+    FilterKey filter;
+    const GemmF32* gemm;
+    int64_t width;
+    auto operator<=>(const TilesKey&) const = default;
+  };
+  int64_t columns() const { return s_.kernel[2] * s_.c_out; }
+  int64_t line_size() const { return gemm_.packed_size(s_.c_in, columns()); }
+  /// So many input lines of all images from `first` on.
+  void lines(const float* x, float* y, int64_t first, int64_t count) const {
+    const int64_t in_line = s_.in[2] * s_.c_in, out_line = s_.out[2] * s_.c_out;
+    const ptrdiff_t start = 0;
+    const Bounds bounds = activation_bounds(act_);
+    float* to = y + first * s_.kernel[1] * out_line;
+    for (int64_t ky = 0; ky < s_.kernel[1]; ++ky)
+      gemm_.product({x + first * in_line, to + ky * out_line, s_.c_in, columns(), s_.in[2], count, in_line,
+                     s_.kernel[1] * out_line},
+                    {&start, 1, s_.c_in}, s_.c_in, columns(), packed_->data<float>() + ky * line_size(), 0,
+                    gemm_.panels(columns()), nullptr, bounds.lo, bounds.hi);
+    apply_activation(act_, to, 1, count * s_.kernel[1] * out_line, 0);
+  }
+
+  Spread s_;
+  const GemmF32& gemm_;
+  Activation act_;
+  Packed packed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_conv_transpose_f32(const KernelSpec& spec) {
+  const auto s = Spread::make(spec);
+  if (!s) return nullptr;
+  if (ConvTransposeTilesF32::applies(*s, spec)) return std::make_unique<ConvTransposeTilesF32>(*s, spec);
+  return std::make_unique<ConvTransposeF32>(*s, spec);
+}
+
+}  // namespace smelt

@@ -1,0 +1,292 @@
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "backends/cpu/conv/conv_transpose.h"
+#include "backends/cpu/conv/filter_key.h"
+#include "backends/cpu/conv/line_buffer.h"
+#include "backends/cpu/gemm/gemm_i8.h"
+#include "backends/cpu/gemm/quantized_weights.h"
+#include "backends/cpu/quantize/requantize_accumulators.h"
+#include "ops/common/quantized_pair.h"
+
+namespace smelt {
+namespace {
+
+/// Weights as [group][tap][output][input], zero points subtracted.
+std::vector<int16_t> ordered(const Spread& s, const QuantizedPair& q, const Tensor& filter) {
+  std::vector<int16_t> weights;
+  weights.reserve(static_cast<size_t>(filter.elements()));
+  const auto* quantized = filter.data<uint8_t>();
+  for (int64_t g = 0; g < s.groups; ++g)
+    for (int64_t t = 0; t < s.taps(); ++t)
+      for (int64_t o = 0; o < s.c_out; ++o)
+        for (int64_t i = 0; i < s.c_in; ++i) weights.push_back(q.weight(quantized[s.at(g, o, i, t)], g * s.c_out + o));
+  return weights;
+}
+
+struct ConvTransposeI8Key {
+  FilterKey filter;
+  const GemmI8* gemm;
+  int32_t x_zero;
+  bool x_signed;
+  auto operator<=>(const ConvTransposeI8Key&) const = default;
+};
+
+class ConvTransposeI8 final : public Kernel {
+ public:
+  ConvTransposeI8(const Spread& s, const QuantizedPair& q, RequantParams requant_params, const GemmI8& gemm,
+                  const KernelSpec& spec)
+      : s_(s),
+        q_(q),
+        requant_params_(std::move(requant_params)),
+        rescale_(requantize_accumulators(spec.isa, requant_params_)),
+        gemm_(&gemm) {
+    group_bytes_ = gemm_->packed_bytes(s.c_in, s.columns());
+    packed_ = spec.packs.get(ConvTransposeI8Key{{s, *spec.constant(1), nullptr}, gemm_, q.x_zero, q.x_signed}, [&] {
+      const std::vector<int16_t> weights = ordered(s, q, *spec.constant(1));
+      auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group_bytes_ * s.groups));
+      for (int64_t g = 0; g < s.groups; ++g)
+        gemm_->pack(weights.data() + g * s.columns() * s.c_in, s.c_in, s.columns(), nullptr,
+                    GemmI8::int8_zero_point(q.x_signed, q.x_zero), packed->data<char>() + g * group_bytes_);
+      return packed;
+    });
+    lda_ = gemm_->a_row_bytes(s.c_in);
+    products_ = padded_bytes(kSpreadRows * lda_);
+    image_ = products_ + padded_bytes(kSpreadRows * s.columns() * 4 + 64);
+  }
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(image_ + padded_bytes(s_.out_pixels() * s_.all_out() * 4 + 64));
+  }
+  Status run(KernelContext& ctx) const override {
+    auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return Error(ErrorCode::kLimit, "no memory for a transposed convolution");
+    auto* products = reinterpret_cast<uint32_t*>(scratch + products_);
+    auto* acc = reinterpret_cast<uint32_t*>(scratch + image_);
+    const int64_t pixels = s_.out_pixels(), n = s_.all_out();
+    for (int64_t image = 0; image < s_.batch; ++image) {
+      const auto* x = ctx.input(0).data<uint8_t>() + image * s_.in_pixels() * s_.all_in();
+      for (int64_t p = 0; p < pixels; ++p)
+        for (int64_t o = 0; o < n; ++o)
+          acc[p * n + o] = static_cast<uint32_t>(requant_params_.bias[static_cast<size_t>(o)]);
+      for (int64_t g = 0; g < s_.groups; ++g)
+        for (int64_t first = 0; first < s_.in_pixels(); first += kSpreadRows) {
+          const int64_t rows = std::min(kSpreadRows, s_.in_pixels() - first);
+          gemm_->convert(x + first * s_.all_in() + g * s_.c_in, s_.all_in(), rows, s_.c_in, q_.x_signed, q_.x_zero,
+                         scratch, lda_);
+          multiply(scratch, rows, g, products);
+          s_.add(products, first, rows, acc + g * s_.c_out);
+        }
+      auto* y = ctx.output(0).data<uint8_t>() + image * pixels * n;
+      rescale_(requant_params_, reinterpret_cast<const int32_t*>(acc), n, pixels, n, 0, y, n);
+    }
+    return Ok();
+  }
+
+ private:
+  void multiply(const uint8_t* a, int64_t rows, int64_t g, uint32_t* products) const {
+    gemm_->run(rows, s_.columns(), s_.c_in, a, lda_, q_.x_signed, packed_->data<char>() + g * group_bytes_, 0,
+               gemm_->panels(s_.columns()),
+               [&](const int32_t* acc, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
+                 for (int64_t r = 0; r < n_rows; ++r)
+                   std::copy_n(acc + r * gemm_->nr(), n, products + (row + r) * s_.columns() + column);
+               });
+  }
+
+  Spread s_;
+  QuantizedPair q_;
+  RequantParams requant_params_;
+  RequantizeAccumulators rescale_;
+  const GemmI8* gemm_ = nullptr;
+  int64_t group_bytes_ = 0, lda_ = 0, products_ = 0, image_ = 0;
+  Packed packed_;
+};
+
+/// The outputs of one phase of the stride, as a convolution of stride 1 whose windows are read from padded rows: every
+/// output is finished in registers. Byte form only, two spatial dimensions.
+class ConvTransposeRows final : public Kernel {
+ public:
+  /// Not for short rows, nor for filters that do not stay in the nearest cache.
+  static bool applies(const Spread& s, const GemmI8& gemm) {
+    constexpr int64_t kShort = 8, kNearest = 32 * 1024;
+    if (!gemm.bytes || s.kernel[0] != 1 || s.in[0] != 1 || s.out[0] != 1 || s.stride[0] != 1 || s.pad[0] != 0)
+      return false;
+    const int64_t phases = s.stride[1] * s.stride[2];
+    return s.out[2] >= kShort * s.stride[2] && phases <= 64 && s.taps() <= kMaxPieces &&
+           s.taps() * gemm.a_row_bytes(s.c_in) * gemm.nr() / phases <= kNearest &&
+           LineBuffer(window(s), false, nullptr).small();
+  }
+  ConvTransposeRows(const Spread& s, const QuantizedPair& q, RequantParams requant_params, const GemmI8& gemm,
+                    const KernelSpec& spec)
+      : s_(s),
+        q_(q),
+        requant_params_(std::move(requant_params)),
+        rescale_(requantize_accumulators(spec.isa, requant_params_)),
+        gemm_(gemm),
+        rows_(window(s), false, nullptr),
+        steps_(gemm.steps(s.c_in)),
+        threads_(std::max(spec.threads, 1)) {
+    int64_t bytes = 0;
+    for (int64_t py = 0; py < s.stride[1]; ++py)
+      for (int64_t px = 0; px < s.stride[2]; ++px) {
+        Phase phase{taps_of(1, py), taps_of(2, px), bytes};
+        bytes += padded_bytes(gemm.packed_bytes(phase.taps() * steps_ * 4, s.c_out)) * s.groups;
+        phases_.push_back(std::move(phase));
+      }
+    const Tensor* bias = spec.constant(2);
+    packed_ = spec.packs.get(PhasesKey{{{s, *spec.constant(1), bias}, &gemm, q.x_zero, q.x_signed},
+                                       std::to_array(s.stride),
+                                       std::to_array(s.pad),
+                                       std::to_array(s.dilation)},
+                             [&] { return pack(ordered(s, q, *spec.constant(1)), bytes); });
+  }
+  size_t scratch_bytes() const override {
+    return static_cast<size_t>(threads_ * rows_.workspace_bytes() + rows_.outside_bytes());
+  }
+  Status run(KernelContext& ctx) const override {
+    auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
+    if (!scratch) return Error(ErrorCode::kLimit, "no memory for a transposed convolution");
+    uint8_t* const outside = scratch + threads_ * rows_.workspace_bytes();
+    rows_.fill_outside(outside, static_cast<uint8_t>(q_.x_zero));
+    const int64_t slots = std::min(threads_, s_.out[1]);
+    for (int64_t image = 0; image < s_.batch; ++image) {
+      const auto* x = ctx.input(0).data<uint8_t>() + image * s_.in_pixels() * s_.all_in();
+      auto* y = ctx.output(0).data<uint8_t>() + image * s_.out_pixels() * s_.all_out();
+      ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+        for (int64_t slot = begin; slot < end; ++slot) {
+          uint8_t* workspace = scratch + slot * rows_.workspace_bytes();
+          rows_.clear(workspace);
+          for (int64_t oy = s_.out[1] * slot / slots; oy < s_.out[1] * (slot + 1) / slots; ++oy)
+            line(x, outside, oy, workspace, y + oy * s_.out[2] * s_.all_out());
+        }
+      });
+    }
+    return Ok();
+  }
+
+ private:
+  static constexpr int64_t kMaxPieces = 64;
+  struct PhasesKey {
+    ConvTransposeI8Key filter;
+    std::array<int64_t, 3> stride, pad, dilation;
+    auto operator<=>(const PhasesKey&) const = default;
+  };
+  struct Tap {
+    int64_t k, at;  ///< index in the filter; the input that it reads for the phase's first output
+  };
+  struct Phase {
+    std::vector<Tap> y, x;
+    int64_t packed = 0;  ///< where its filters are
+    int64_t taps() const { return static_cast<int64_t>(y.size() * x.size()); }
+  };
+  static int64_t floor_div(int64_t a, int64_t b) { return a >= 0 ? a / b : -((-a + b - 1) / b); }
+  /// What of the input the outputs read, as the windows of a convolution of stride 1.
+  static ConvShape window(const Spread& s) {
+    ConvShape g = s;
+    for (int d = 1; d < 3; ++d) {
+      const int64_t reach = (s.kernel[d] - 1) * s.dilation[d];
+      const int64_t first = floor_div(s.pad[d] - reach, s.stride[d]);
+      const int64_t last = floor_div(s.out[d] - 1 + s.pad[d], s.stride[d]);
+      g.kernel[d] = d == 1 ? reach / s.stride[d] + 1 : 1;
+      g.out[d] = last - first + 1;
+      g.pad[d] = -first;
+      g.stride[d] = g.dilation[d] = 1;
+    }
+    return g;
+  }
+  std::vector<Tap> taps_of(int d, int64_t phase) const {
+    std::vector<Tap> taps;
+    for (int64_t k = 0; k < s_.kernel[d]; ++k) {
+      const int64_t at = phase + s_.pad[d] - k * s_.dilation[d];
+      if (at == floor_div(at, s_.stride[d]) * s_.stride[d]) taps.push_back({k, floor_div(at, s_.stride[d])});
+    }
+    return taps;
+  }
+  Packed pack(const std::vector<int16_t>& weights, int64_t bytes) const {
+    auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(bytes));
+    for (const Phase& phase : phases_) {
+      const int64_t depth = phase.taps() * steps_ * 4, group_bytes = padded_bytes(gemm_.packed_bytes(depth, s_.c_out));
+      for (int64_t g = 0; g < s_.groups; ++g) {
+        std::vector<int16_t> rows(static_cast<size_t>(s_.c_out * depth));
+        for (int64_t o = 0; o < s_.c_out; ++o) {
+          int16_t* to = rows.data() + o * depth;
+          for (const Tap& ty : phase.y)
+            for (const Tap& tx : phase.x) {
+              const int64_t t = ty.k * s_.kernel[2] + tx.k;
+              std::copy_n(weights.data() + ((g * s_.taps() + t) * s_.c_out + o) * s_.c_in, s_.c_in, to);
+              to += steps_ * 4;
+            }
+        }
+        gemm_.pack(rows.data(), depth, s_.c_out, requant_params_.bias.data() + g * s_.c_out,
+                   GemmI8::int8_zero_point(q_.x_signed, q_.x_zero),
+                   packed->data<char>() + phase.packed + g * group_bytes);
+      }
+    }
+    return packed;
+  }
+  void line(const uint8_t* x, const uint8_t* outside, int64_t oy, uint8_t* workspace, uint8_t* y) const {
+    const int64_t py = oy % s_.stride[1], my = oy / s_.stride[1], left = window_pad_;
+    for (int64_t px = 0; px < std::min(s_.stride[2], s_.out[2]); ++px) {
+      const Phase& phase = phases_[static_cast<size_t>(py * s_.stride[2] + px)];
+      const uint8_t* starts[kMaxPieces];
+      int64_t n = 0;
+      for (const Tap& ty : phase.y) {
+        const uint8_t* row = rows_.row(x, outside, 0, ty.at + my, workspace);
+        for (const Tap& tx : phase.x) starts[n++] = row + (tx.at + left) * s_.all_in();
+      }
+      const int64_t pixels = (s_.out[2] - px + s_.stride[2] - 1) / s_.stride[2];
+      for (int64_t g = 0; g < s_.groups; ++g) tiles(phase, starts, n, g, pixels, y + px * s_.all_out());
+    }
+  }
+  /// The outputs of a phase in one row, `y` the first.
+  void tiles(const Phase& phase, const uint8_t* const* starts, int64_t n, int64_t group, int64_t pixels,
+             uint8_t* y) const {
+    const int64_t depth = phase.taps() * steps_ * 4, out_step = s_.stride[2] * s_.all_out();
+    const char* packed =
+        packed_->data<char>() + phase.packed + group * padded_bytes(gemm_.packed_bytes(depth, s_.c_out));
+    const int64_t count = (pixels + gemm_.mr - 1) / gemm_.mr, height = (pixels + count - 1) / count;
+    alignas(64) int32_t acc[GemmI8::kMaxTile];
+    for (int64_t p = 0; p < gemm_.panels(s_.c_out); ++p) {
+      const auto* tile = gemm_.tiles[q_.x_signed][gemm_.width(s_.c_out, p) / gemm_.lanes - 1];
+      const int64_t column = p * gemm_.nr(), channel = group * s_.c_out + column;
+      for (int64_t at = 0; at < pixels; at += height) {
+        const int64_t here = std::min(height, pixels - at);
+        const void* chunks[kMaxPieces];
+        for (int64_t i = 0; i < n; ++i) chunks[i] = starts[i] + at * s_.all_in() + group * s_.c_in;
+        tile[here - 1](chunks, n, s_.all_in(), packed + gemm_.panel_offset(depth, p), steps_, acc);
+        rescale_(requant_params_, acc, gemm_.nr(), here, std::min(gemm_.nr(), s_.c_out - column), channel,
+                 y + at * out_step + channel, out_step);
+      }
+    }
+  }
+
+  Spread s_;
+  QuantizedPair q_;
+  RequantParams requant_params_;
+  RequantizeAccumulators rescale_;
+  const GemmI8& gemm_;
+  LineBuffer rows_;
+  int64_t steps_, threads_, window_pad_ = window(s_).pad[2];
+  std::vector<Phase> phases_;
+  Packed packed_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_conv_transpose_i8(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvTransposeAttrs>();
+  const auto s = Spread::make(spec);
+  if (!s) return nullptr;
+  const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
+  const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, s->all_out());
+  if (!q) return nullptr;
+  auto requant_params = RequantParams::make(spec, s->all_out(), attrs.rescale_rule());
+  if (!requant_params) return nullptr;
+  const GemmI8& gemm =
+      gemm_i8(spec.isa, always_int8(q->w_signed, q->w_zeros) || fits_int8(ordered(*s, *q, *spec.constant(1))));
+  if (ConvTransposeRows::applies(*s, gemm))
+    return std::make_unique<ConvTransposeRows>(*s, *q, std::move(*requant_params), gemm, spec);
+  return std::make_unique<ConvTransposeI8>(*s, *q, std::move(*requant_params), gemm, spec);
+}
+
+}  // namespace smelt
