@@ -72,7 +72,7 @@ void check(const Shape& shape, const Form& form, const std::vector<std::string>&
   ASSERT_TRUE(verify(*module).ok());
   const std::vector<Datum> in{random_tensor(DType::kF32, shape, -3, 3, 1)};
   Tensor results[2];
-  for (const BackendKind backend : {BackendKind::kReference, BackendKind::kCpu}) {
+  for (const BackendKind& backend : {BackendKind::kReference, BackendKind::kCpu}) {
     SessionOptions options;
     options.backend = backend;
     options.profile = true;
