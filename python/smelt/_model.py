@@ -29,7 +29,7 @@ _STORAGES = ("auto", "buffer", "texture")
 
 
 class OperandType(NamedTuple):
-    """Type of a custom operator's operand or result."""
+    """Element type and shape of an operand or result."""
 
     dtype: str
     """Element type; "": not known."""
@@ -197,6 +197,13 @@ class Session(_engine.Session):
                 self.cancel()
             raise
 
+    def prepare(self, *inputs: Any, **named: Any) -> tuple[OperandType, ...]:
+        """Plan a run for inputs of these types and shapes, so that `run` need not; contents are not read.
+
+        Returns type and shape of each output, as far as they don't depend on contents.
+        """
+        return tuple(OperandType._make(t) for t in self.plan(inputs, named))
+
     def bind(self, *arrays: Any, **named: Any) -> None:
         """Give arrays that `run` writes outputs into and returns: one for each output, or some by name.
 
@@ -279,7 +286,7 @@ class Model:
 
     @property
     def metadata(self) -> dict[str, str]:
-        """Metadata of the file: ONNX's metadata_props, TFLite's names and descriptions."""
+        """Metadata of the file: ONNX's metadata_props, TFLite's names and signatures; values of one key are lines."""
         return self._loaded.metadata
 
     @property

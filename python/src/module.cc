@@ -129,9 +129,26 @@ nb::list ports(const Model& model, const std::string& method, bool outputs) {
   return out;
 }
 
+/// The metadata; values of one key are lines.
 nb::dict metadata(const Model& model) {
   nb::dict out;
-  for (const auto& [key, value] : model.module().metadata) out[text(key)] = text(value);
+  for (const auto& [key, value] : model.module().metadata) {
+    const nb::object name = text(key);
+    if (out.contains(name))
+      out[name] = nb::steal(PyUnicode_Concat(nb::object(out[name]).ptr(), text("\n" + value).ptr()));
+    else
+      out[name] = text(value);
+  }
+  return out;
+}
+
+/// Indices of a method's inputs or outputs among the values of its graph: of TFLite, the tensors of its subgraph.
+nb::list value_ids(const Model& model, const std::string& method, bool outputs) {
+  const Method* const found = model.module().find_method(method);
+  if (!found) raise_input("no method '" + method + "'");
+  const Graph& g = model.module().graphs[static_cast<size_t>(found->graph)];
+  nb::list out;
+  for (const ValueId id : outputs ? g.outputs : g.inputs) out.append(id);
   return out;
 }
 
@@ -223,6 +240,7 @@ NB_MODULE(_engine, m) {
       .def_prop_ro("metadata", &metadata)
       .def_prop_ro("text_files", &text_files)
       .def("ports", &ports, "method"_a, "outputs"_a)
+      .def("value_ids", &value_ids, "method"_a, "outputs"_a)
       .def("describe", &describe, "optimised"_a, "page"_a, "backend"_a, "device"_a, "storage"_a, "fp16"_a);
 
   nb::class_<Lease>(m, "Lease");
@@ -246,6 +264,7 @@ NB_MODULE(_engine, m) {
           },
           "method"_a, "args"_a, "kwargs"_a, "Run a method of the model on the session's variables.")
       .def("measure", &PySession::measure, "warmup"_a, "runs"_a, "args"_a, "kwargs"_a)
+      .def("plan", &PySession::plan, "args"_a, "kwargs"_a)
       .def("set_bound", &PySession::bind, "arrays"_a)
       .def("reset_state", &PySession::reset_state, "Set the variables back to their initial values.")
       .def("cancel", &PySession::cancel,

@@ -222,6 +222,21 @@ std::vector<double> PySession::measure(int warmup, int runs, const nb::tuple& ar
   return out;
 }
 
+nb::list PySession::plan(const nb::tuple& args, const nb::dict& kwargs) {
+  const auto state = this->state();
+  const Inputs in = inputs(signature(""), args, kwargs);
+  const Turn turn(*state);
+  const auto ports = value_or_raise([&] {
+    const nb::gil_scoped_release release;
+    return state->session.prepare(in.data());
+  }());
+  nb::list out;
+  for (const Port& p : ports)
+    out.append(nb::make_tuple(p.is_tensor && p.dtype != DType::kInvalid ? to_string(p.dtype) : "",
+                              p.is_tensor && p.ranked ? nb::object(shape_tuple(p.shape)) : nb::none()));
+  return out;
+}
+
 void PySession::bind(const nb::tuple& arrays) {
   state();
   const size_t count = signature("").output_names.size();

@@ -34,6 +34,9 @@ class PySession {
   nanobind::object view(const nanobind::tuple& args, const nanobind::dict& kwargs);
   /// Milliseconds of each of `runs` runs, after `warmup` others; the first of all comes first. Outputs stay inside.
   std::vector<double> measure(int warmup, int runs, const nanobind::tuple& args, const nanobind::dict& kwargs);
+  /// Plans a run of the session's method for inputs of these types and shapes, whose contents are not read. Returns
+  /// (dtype, shape) of each output; dtype "" and shape None where they depend on contents.
+  nanobind::list plan(const nanobind::tuple& args, const nanobind::dict& kwargs);
   /// Arrays that run() writes the outputs of the session's method into: one for each output, None to allocate.
   void bind(const nanobind::tuple& arrays);
   void reset_state();

@@ -285,3 +285,11 @@ def test_custom_operator(digits: Path) -> None:
 
     with pytest.raises(smelt.Error, match="unknown type float33"):
         smelt.load(path, custom_operators=[Lost()])(x)
+
+
+def test_prepare() -> None:
+    with smelt.load(relu_onnx(("n", "m"))).session() as session:
+        ((dtype, shape),) = session.prepare(np.zeros((3, 5), np.float32))
+        assert (dtype, shape) == ("float32", (3, 5))
+        with pytest.raises(smelt.InvalidInputError):
+            session.prepare(np.zeros(3, np.float32))
