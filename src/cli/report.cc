@@ -79,7 +79,7 @@ std::vector<ValueType> planned_inputs(const Graph& g) {
 }
 
 struct Placement {
-  std::map<const Node*, const Step*> steps;
+  std::map<const Node*, std::vector<const Step*>> steps;  ///< by node of the graph: its own, or those of its parts
   std::string problem;
   size_t arena = 0, arena_bound = 0;
   bool has_device = false;
@@ -95,7 +95,7 @@ Placement place(PlannedEnvironment& env, int graph) {
     return p;
   }
   for (const Step& s : (*plan)->steps()) {
-    p.steps[s.node] = &s;
+    p.steps[s.part_of ? s.part_of : s.node].push_back(&s);
     if (!s.on_device()) continue;
     ++p.device_nodes;
     p.segments += std::get<SegmentStep>(s.work).segment != nullptr;
@@ -112,6 +112,16 @@ const char* runs_on(const Step& s) {
     return work->kind == DeviceStep::Kind::kView ? "view" : "state on the device";
   if (s.is<DynamicStep>()) return "reference (dynamic)";
   return s.is<AliasStep>() ? "view" : s.is<StateStep>() ? "state" : s.kernel_name();
+}
+
+/// What the steps of one node run on; of a decomposed node each kernel once: "strided_copy + matmul_f32".
+std::string runs_on(const std::vector<const Step*>& steps) {
+  std::set<std::string> seen;
+  std::string text;
+  for (const Step* s : steps)
+    if ((steps.size() == 1 || !(s->is<AliasStep>() || s->is<DeviceStep>())) && seen.insert(runs_on(*s)).second)
+      text += Cat(text.empty() ? "" : " + ", runs_on(*s));
+  return text;
 }
 
 json graph_json(const Graph& g, const Placement& p, std::set<const void*>& counted, size_t& weights) {
@@ -136,11 +146,11 @@ json graph_json(const Graph& g, const Placement& p, std::set<const void*>& count
                      {"outputs", n.outputs},
                      {"partition", n.partition},
                      {"weights_bytes", bytes},
-                     {"runs_on", it != p.steps.end() ? runs_on(*it->second)
+                     {"runs_on", it != p.steps.end() ? runs_on(it->second)
                                  : p.problem.empty() ? "folded"
                                                      : "unknown"}});
     if (it == p.steps.end()) continue;
-    const Step& step = *it->second;
+    const Step& step = *it->second.front();
     if (step.on_device()) {
       const std::string& storage = std::get<SegmentStep>(step.work).storage;
       nodes.back()["storage"] = storage.empty() ? "buffer" : storage;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "ops/core/decomposition.h"
 
 namespace smelt {
 
@@ -45,6 +46,12 @@ void channels_last(Graph& graph);
 /// A MatMul of int8 rows with a constant matrix of integers reads the integers, with scales and zero points as inputs.
 /// Returns the module itself if it has no such nodes. optimise() does not run this pass.
 std::shared_ptr<const Module> dynamic_quantize(std::shared_ptr<const Module> module);
+
+/// The node in other operators; nullopt where no rule says how, or where the rule asks for other types. The planner,
+/// which knows all shapes, decomposes what no back-end runs.
+std::optional<DecomposedNode> decompose(const NodeSpec& node);
+/// False if decompose() has no rule for such a node, whatever its types.
+bool may_decompose(const Node& node);
 
 /// Calls `fused` for each node and the producer of its input 0, if the node is that value's only user. A node that
 /// `fused` returns replaces both; its outputs and origin are set here. `fused` may add values to the graph.

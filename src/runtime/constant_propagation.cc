@@ -31,7 +31,10 @@ class PlanInfer final : public NodeInfer {
   const std::vector<ValueKnowledge>& known_;
 };
 
-bool shape_only(Op op) { return op == Op::kShapeOf || op == Op::kSizeOf || op == Op::kRankOf; }
+/// True if the outputs follow from the input's shape alone.
+bool shape_only(Op op) {
+  return op == Op::kShapeOf || op == Op::kSizeOf || op == Op::kRankOf || op == Op::kEye || op == Op::kGridPriors;
+}
 
 /// Types of computed values start without their dimensions: those follow from the inputs at hand.
 ValueType dynamic_type(const ValueType& declared) {
@@ -60,19 +63,14 @@ bool same_bytes(const Tensor& a, const Tensor& b) {
 ConstantPropagation::ConstantPropagation(PlannedEnvironment& env, const Graph& graph, std::span<const ValueType> inputs,
                                          std::span<const Datum> given, std::vector<Datum>& values, const Plan* before)
     : env_(env),
-      graph_(graph),
+      graph_(&graph),
       given_(given),
       values_(values),
       known_(graph.values.size()),
       users_(count_uses(graph)),
       before_(before) {
   values_.resize(known_.size());
-  for (size_t i = 0; i < known_.size(); ++i) {
-    const Value& v = graph.values[i];
-    known_[i].type =
-        v.constant ? ValueType::tensor(v.constant->dtype(), v.constant->shape(), v.type.quant) : dynamic_type(v.type);
-    if (v.constant) set_content(static_cast<ValueId>(i), *v.constant);
-  }
+  for (size_t i = 0; i < known_.size(); ++i) declare(i);
   for (size_t i = 0; i < inputs.size(); ++i) known_[static_cast<size_t>(graph.inputs[i])] = {inputs[i]};
   if (!before_) return;
   same_.assign(known_.size(), false);
@@ -88,6 +86,32 @@ void ConstantPropagation::set_content(ValueId id, Tensor content) {
   values_[i] = Datum(std::move(content));
   known.content = &values_[i].tensor;
   known.folded = true;
+}
+
+void ConstantPropagation::declare(size_t i) {
+  const Value& v = graph_->values[i];
+  known_[i].type =
+      v.constant ? ValueType::tensor(v.constant->dtype(), v.constant->shape(), v.type.quant) : dynamic_type(v.type);
+  if (v.constant) set_content(static_cast<ValueId>(i), *v.constant);
+}
+
+void ConstantPropagation::extend(const Graph& graph, const Node& node, std::span<const Node* const> parts) {
+  graph_ = &graph;
+  before_ = nullptr;
+  complete_ = false;
+  const size_t had = known_.size(), has = graph.values.size();
+  values_.resize(has);
+  known_.resize(has);
+  users_.resize(has, 0);
+  for (size_t i = 0; i < had; ++i)
+    if (known_[i].content) known_[i].content = &values_[i].tensor;
+  for (size_t i = had; i < has; ++i) declare(i);
+  const auto count = [&](const Node& n, int by) {
+    for (ValueId id : n.inputs)
+      if (id != kNoValue) users_[static_cast<size_t>(id)] += by;
+  };
+  count(node, -1);
+  for (const Node* part : parts) count(*part, 1);
 }
 
 void ConstantPropagation::compare(ValueId id) {
@@ -122,12 +146,12 @@ Status ConstantPropagation::infer(const Node& node, std::vector<ValueType>& type
   }
   if (!info.infer) return Unsupported("operator ", info.name, " has no shape rule");
   types.assign(node.outputs.size(), {});
-  PlanInfer ctx(*env_.module, graph_, node, known_, types);
+  PlanInfer ctx(*env_.module, *graph_, node, known_, types);
   SMELT_TRY(info.infer(ctx));
   SMELT_TRY(infer_by_content(node, types));
   for (size_t i = 0; i < types.size(); ++i) {
     if (node.outputs[i] == kNoValue) continue;
-    const ValueType& declared = graph_.value(node.outputs[i]).type;
+    const ValueType& declared = graph_->value(node.outputs[i]).type;
     if (types[i].dtype == DType::kInvalid && types[i].kind == ValueType::Kind::kTensor) types[i].dtype = declared.dtype;
     if (declared.quant) types[i].quant = declared.quant;
     known_[static_cast<size_t>(node.outputs[i])].type = types[i];
@@ -140,12 +164,12 @@ Status ConstantPropagation::infer_by_content(const Node& node, std::vector<Value
   if (std::all_of(types.begin(), types.end(), [](const ValueType& t) { return t.is_static(); })) return Ok();
   std::vector<ValueType> inputs;
   for (ValueId id : node.inputs) inputs.push_back(id == kNoValue ? ValueType{} : (*this)[id].type);
-  auto guard = ShapeGuard::of(*env_.module, graph_, node, inputs);
+  auto guard = ShapeGuard::of(*env_.module, *graph_, node, inputs);
   if (!guard) return Ok();
   if (given_.empty() && env_.mode() == CompileMode::kDry) {
     // What would run: counts that change nothing.
     std::vector<Datum> zeros;
-    for (ValueId id : graph_.inputs) {
+    for (ValueId id : graph_->inputs) {
       const ValueType& t = (*this)[id].type;
       const bool count = is_integer(t.dtype) && t.is_static() && t.shape.rank() <= 1 && t.shape.elements() <= 1;
       zeros.push_back(count ? Datum(Tensor(t.dtype, t.shape)) : Datum{});
@@ -205,7 +229,7 @@ Result<bool> ConstantPropagation::fold(const Node& node, const std::vector<Value
       if (env_.mode() == CompileMode::kDry) return fold_unread(node, types);
     }
   }
-  SMELT_TRY(env_.fold_node(graph_, node, std::move(in), out));
+  SMELT_TRY(env_.fold_node(*graph_, node, std::move(in), out));
   for (size_t i = 0; i < out.size(); ++i) {
     if (node.outputs[i] == kNoValue) continue;
     known_[static_cast<size_t>(node.outputs[i])].type = type_of(out[i]);
@@ -240,7 +264,7 @@ Result<bool> ConstantPropagation::fold_unread(const Node& node, const std::vecto
 
 void ConstantPropagation::drop_inputs(const Node& node) {
   for (ValueId id : node.inputs) {
-    if (id == kNoValue || --users_[static_cast<size_t>(id)] > 0 || graph_.value(id).constant) continue;
+    if (id == kNoValue || --users_[static_cast<size_t>(id)] > 0 || graph_->value(id).constant) continue;
     ValueKnowledge& known = known_[static_cast<size_t>(id)];
     if (!known.folded || (known.content && known.content->bytes() <= kKeptBytes)) continue;
     complete_ = false;

@@ -37,6 +37,9 @@ class ConstantPropagation {
   bool same_as_before(const Node& node) const;
   /// True if all contents are at hand that folded nodes took or gave: what another plan may go on from.
   bool complete() const { return complete_; }
+  /// `graph` takes the place of the graph: it has further values, and `parts` in place of one of its nodes. Nothing
+  /// more is taken from the plan before.
+  void extend(const Graph& graph, const Node& node, std::span<const Node* const> parts);
   /// What infer() took from the contents of inputs.
   const std::vector<ShapeGuard>& guards() const { return guards_; }
 
@@ -44,6 +47,8 @@ class ConstantPropagation {
   /// infer() with the contents of the graph's inputs, where shapes follow from those.
   Status infer_by_content(const Node& node, std::vector<ValueType>& types);
   void set_content(ValueId id, Tensor content);
+  /// Notes what the graph itself says of a value.
+  void declare(size_t i);
   /// Notes whether type and content are those of the plan before. Equal contents become the same ones.
   void compare(ValueId id);
   /// fold() by what the plan before made of the node.
@@ -57,7 +62,7 @@ class ConstantPropagation {
   void drop_inputs(const Node& node);
 
   PlannedEnvironment& env_;
-  const Graph& graph_;
+  const Graph* graph_;
   std::span<const Datum> given_;
   std::vector<Datum>& values_;
   std::vector<ShapeGuard> guards_;

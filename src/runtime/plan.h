@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -40,7 +41,10 @@ struct PlanFindings {
 
 /// All that makes up a plan; see Plan.
 struct PlanParts {
-  const Graph* graph = nullptr;
+  const Graph* graph = nullptr;  ///< the module's, or `decomposed`
+  /// The graph with further values, those between the parts of decomposed nodes; null: no node is decomposed.
+  std::unique_ptr<Graph> decomposed;
+  std::deque<Node> part_nodes;  ///< that nodes are decomposed into
   GraphRole role = GraphRole::kEntry;
   std::vector<ValueType> inputs;  ///< concrete types of the graph's inputs
   std::vector<ShapeGuard> guards;
@@ -71,6 +75,8 @@ class Plan {
   const DeviceUse& device() const { return parts_.device; }
   const std::vector<Step>& steps() const { return parts_.steps; }
   const Graph& graph() const { return *parts_.graph; }
+  /// Nodes that the graph's are decomposed into.
+  const std::deque<Node>& part_nodes() const { return parts_.part_nodes; }
   const PlanFindings& findings() const { return parts_.findings; }
   /// By ValueId; contents of folded values, and whatever the last run left in the others.
   std::span<const Datum> values() const { return parts_.values; }

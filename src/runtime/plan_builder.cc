@@ -1,36 +1,20 @@
 // Turns a graph and concrete input types into a plan: what is known of values (constant_propagation.h), what runs each
 // node, lifetimes, arena.
 #include <algorithm>
-#include <cmath>
 
 #include "base/error.h"
 #include "graph/node_label.h"
 #include "ops/control/control.h"
 #include "ops/shape/shape.h"
+#include "passes/passes.h"
 #include "runtime/constant_propagation.h"
+#include "runtime/decompose_node.h"
+#include "runtime/node_facts.h"
 #include "runtime/partition.h"
 
 namespace smelt {
 namespace {
 
-/// True if every element stays in its place: bytes seen as another type, a transposition that moves dimensions of 1,
-/// an expansion to the same shape.
-bool moves_nothing(const Node& node, const ValueType& from, const ValueType& to) {
-  const Shape& x = from.shape;
-  if (node.op == Op::kBitCast) return bit_width(from.dtype) == bit_width(to.dtype) && x == to.shape;
-  if (node.op == Op::kExpand) return x == to.shape;
-  if (node.op != Op::kTranspose || node.inputs.size() != 1) return false;
-  const auto& perm = static_cast<const TransposeAttrs&>(*node.attrs).perm;
-  if (static_cast<int>(perm.size()) != x.rank()) return false;
-  int64_t before = -1;
-  for (int64_t axis : perm) {
-    if (axis < 0) axis += x.rank();
-    if (x[static_cast<int>(axis)] == 1) continue;
-    if (axis < before) return false;
-    before = axis;
-  }
-  return true;
-}
 class PlanBuilder {
  public:
   PlanBuilder(PlannedEnvironment& env, int graph, std::span<const ValueType> inputs, std::span<const Datum> given,
@@ -50,15 +34,14 @@ class PlanBuilder {
   }
 
   Result<std::unique_ptr<Plan>> build() {
-    const size_t n = graph_.values.size();
-    home_.assign(n, Home::kHeap);
     plan_.steps.reserve(graph_.nodes.size());
     drafts_.reserve(graph_.nodes.size());
     for (const Node& node : graph_.nodes)
-      if (auto s = add(node); !s.ok()) return s.error().within(node_label(node));
-    for (size_t i = 0; i < n; ++i)
+      if (auto s = add(node, device_); !s.ok()) return s.error().within(node_label(node));
+    home_.assign(graph().values.size(), Home::kHeap);
+    for (size_t i = 0; i < home_.size(); ++i)
       if (known_[i].folded) home_[i] = Home::kConstant;
-    for (ValueId id : graph_.inputs) home_[static_cast<size_t>(id)] = Home::kOutside;
+    for (ValueId id : graph().inputs) home_[static_cast<size_t>(id)] = Home::kOutside;
     plan_.guards = known_.guards();
     if (env_.device()) order_steps(*env_.device());
     find_last_uses();
@@ -85,16 +68,21 @@ class PlanBuilder {
     std::unique_ptr<PlanCompiler> compiler;
   };
 
+  /// With the values between the parts of decomposed nodes.
+  const Graph& graph() const { return *plan_.graph; }
+
   /// What the next plan may take over.
   void note_findings() {
     PlanFindings& f = plan_.findings;
-    f.types.reserve(graph_.values.size());
-    f.folded.reserve(graph_.values.size());
-    for (size_t i = 0; i < graph_.values.size(); ++i) {
+    const size_t n = graph().values.size();
+    f.types.reserve(n);
+    f.folded.reserve(n);
+    for (size_t i = 0; i < n; ++i) {
       f.types.push_back(known_[i].type);
       f.folded.push_back(known_[i].folded);
     }
     f.complete = known_.complete();
+    if (plan_.decomposed) return;
     f.step_of.assign(graph_.nodes.size(), -1);
     for (size_t k = 0; k < plan_.steps.size(); ++k) f.step_of[index_of(*plan_.steps[k].node)] = static_cast<int32_t>(k);
   }
@@ -113,11 +101,11 @@ class PlanBuilder {
   /// By position in the steps; a graph's output is used after the last one.
   void find_last_uses() {
     const int steps = static_cast<int>(plan_.steps.size());
-    last_use_.assign(graph_.values.size(), -1);
+    last_use_.assign(graph().values.size(), -1);
     for (int k = 0; k < steps; ++k)
       for (ValueId id : plan_.steps[static_cast<size_t>(k)].node->inputs)
         if (id != kNoValue) last_use_[static_cast<size_t>(id)] = k;
-    for (ValueId id : graph_.outputs)
+    for (ValueId id : graph().outputs)
       if (id != kNoValue) last_use_[static_cast<size_t>(id)] = steps;
     // What aliases keep alive: an alias extends its source.
     for (int k = steps - 1; k >= 0; --k) {
@@ -128,19 +116,25 @@ class PlanBuilder {
     }
   }
 
-  /// Types of the node's outputs, or their contents; else a step and its draft.
-  Status add(const Node& node) {
+  /// Types of the node's outputs, or their contents; else a step and its draft, or those of what it is decomposed into.
+  /// `device`: of compilers_, or kNoBackend: the node stays on the host.
+  Status add(const Node& node, size_t device, const Node* part_of = nullptr) {
     Draft draft;
     SMELT_TRY(known_.infer(node, draft.types));
     SMELT_ASSIGN(const bool folded, known_.fold(node, draft.types));
     if (folded) return Ok();
     Step step;
     step.node = &node;
-    if (device_ != kNoBackend && !is_static(node, draft.types)) {
-      step.host_reason = "shapes depend on data, or control flow";
-    } else if (device_ != kNoBackend && !is_view(node)) {
-      if (prepare(node, draft, device_, &step.host_reason))
+    step.part_of = part_of;
+    if (!is_static(node, draft.types)) {
+      if (device_ != kNoBackend) step.host_reason = "shapes depend on data, or control flow";
+    } else if (!is_view(node)) {
+      if (device != kNoBackend && prepare(node, draft, device, &step.host_reason))
         step.host_reason = "too little work between steps of the host";
+      if (!draft.prepared && !part_of && may_decompose(node)) {
+        SMELT_ASSIGN(const bool decomposed, decompose_node(node, draft, device));
+        if (decomposed) return Ok();
+      }
     }
     step.in.assign(node.inputs.begin(), node.inputs.end());
     step.out.assign(node.outputs.begin(), node.outputs.end());
@@ -149,73 +143,81 @@ class PlanBuilder {
     return Ok();
   }
 
-  /// The contents of a value as kernels see them: constants of the model, and what planning computed.
-  const Tensor* constant_for_kernel(size_t id) const {
-    const Tensor* content = known_[id].content;
-    return content && graph_.values[id].constant ? graph_.values[id].constant.get() : content;
+  /// Decomposes a node that the device does not run into nodes that it does run. Else one that no back-end of the host
+  /// runs, if those that it is decomposed into pay. False: the node stays as it is.
+  Result<bool> decompose_node(const Node& node, const Draft& draft, size_t device) {
+    const NodeRequest asked = request(node, draft);
+    const auto parts = decompose(asked);
+    if (!parts) return false;
+    const auto on_device = [&](const NodeRequest& r) { return compilers_[device].compiler->supports(r); };
+    const auto on_host = [&](const NodeRequest& r) {
+      return std::ranges::any_of(compilers_, [&](const Compiler& c) {
+        return c.backend->memory() == MemorySpace::kHost && c.compiler->supports(r);
+      });
+    };
+    if (device == kNoBackend || !all_run(*parts, asked, on_device)) {
+      device = kNoBackend;
+      if (on_host(asked) || !most_run(*parts, asked, on_host)) return false;
+    }
+    const std::vector<const Node*> added = splice(plan_, graph_, node, *parts);
+    known_.extend(graph(), node, added);
+    before_ = nullptr;
+    for (const Node* part : added) SMELT_TRY(add(*part, device, &node));
+    return true;
   }
 
-  /// True if the back-end supports the node, which the draft then belongs to.
-  bool prepare(const Node& node, Draft& draft, size_t backend, std::string* why) {
+  /// What back-ends are asked for a node; contents are constants of the model and what planning computed. Valid until
+  /// the next call.
+  NodeRequest request(const Node& node, const Draft& draft) {
     operand_types_.clear();
     operand_contents_.clear();
     auto lifetime = ConstantLifetime::kModel;
     for (ValueId id : node.inputs) {
-      const Tensor* content = id == kNoValue ? nullptr : constant_for_kernel(static_cast<size_t>(id));
-      if (content && !graph_.value(id).constant) lifetime = ConstantLifetime::kPlan;
+      const Tensor* content = id == kNoValue ? nullptr : known_[id].content;
+      if (content && graph().value(id).constant) content = graph().value(id).constant.get();
+      if (content && !is_of_model(id)) lifetime = ConstantLifetime::kPlan;
       operand_types_.push_back(id == kNoValue ? ValueType{} : known_[id].type);
       operand_contents_.push_back(content);
     }
-    draft.prepared =
-        compilers_[backend].compiler->prepare({{node, operand_types_, operand_contents_, draft.types}, lifetime}, why);
+    return {{node, operand_types_, operand_contents_, draft.types}, lifetime};
+  }
+
+  /// True if the value is a constant of the model.
+  bool is_of_model(ValueId id) const {
+    return static_cast<size_t>(id) < graph_.values.size() && graph_.value(id).constant;
+  }
+
+  /// True if the back-end supports the node, which the draft then belongs to.
+  bool prepare(const Node& node, Draft& draft, size_t backend, std::string* why) {
+    draft.prepared = compilers_[backend].compiler->prepare(request(node, draft), why);
     if (draft.prepared) draft.backend = backend;
     return draft.prepared != nullptr;
   }
 
-  /// Shapes known, outputs to be allocated beforehand.
   bool is_static(const Node& node, const std::vector<ValueType>& types) const {
-    const uint32_t flags = op_info(node.op).flags;
-    if ((flags & (kControl | kContainer | kDynamic)) && node.op != Op::kStateRead && node.op != Op::kIndexTensors)
-      return false;
-    for (size_t i = 0; i < types.size(); ++i)
-      if (node.outputs[i] != kNoValue && !types[i].is_static()) return false;
-    for (ValueId id : node.inputs)
-      if (id != kNoValue && !known_[id].type.is_static()) return false;
-    return true;
+    return smelt::is_static(node, type_of(), types);
   }
-
-  /// Elements of a type as a number that may be large; 0 when unknown.
-  static double size(const ValueType& t) {
-    double n = t.is_static() ? 1 : 0;
-    for (int i = 0; n > 0 && i < t.shape.rank(); ++i) n *= static_cast<double>(t.shape[i]);
-    return n;
-  }
-
-  double work(const Node& node, const std::vector<ValueType>& types) const {
-    double n = 0;
-    for (const ValueType& t : types) n += size(t);
-    const bool sums = node.op == Op::kConv || node.op == Op::kMatMul || node.op == Op::kConvTranspose;
-    if (!sums || node.inputs.size() < 2 || node.inputs[1] == kNoValue) return n;
-    return n * std::max<double>(1, std::sqrt(size(known_[node.inputs[1]].type)));
+  TypeOf type_of() const {
+    return [this](ValueId id) -> const ValueType& { return known_[id].type; };
   }
 
   /// Brings nodes that the device runs side by side, and settles which those are.
   void order_steps(const BackendSession& device) {
+    const TypeOf type = type_of();
     std::vector<PartitionNode> nodes;
     for (size_t k = 0; k < drafts_.size(); ++k) {
       const Node& node = *plan_.steps[k].node;
-      nodes.push_back({&node, drafts_[k].prepared != nullptr, is_view(node), work(node, drafts_[k].types)});
+      nodes.push_back({&node, drafts_[k].prepared != nullptr, is_view(node), work(node, type, drafts_[k].types)});
     }
-    const auto type = [&](ValueId id) -> const ValueType& { return known_[id].type; };
     std::vector<int> order;
     // Work that is given to the host may take variables along.
     for (bool again = true; again;) {
-      resident_ = resident_states(*env_.module, graph_, nodes, type, device);
+      resident_ = resident_states(*env_.module, graph(), nodes, type, device);
       for (size_t k = 0; k < nodes.size(); ++k)
         if (const int state = state_of(*nodes[k].node); state >= 0)
           nodes[k].device = resident_[static_cast<size_t>(state)];
-      order = partition(graph_, nodes, device.partition_cost());
-      again = resident_states(*env_.module, graph_, nodes, type, device) != resident_;
+      order = partition(graph(), nodes, device.partition_cost());
+      again = resident_states(*env_.module, graph(), nodes, type, device) != resident_;
     }
     std::vector<Step> steps;
     std::vector<Draft> drafts;
@@ -282,7 +284,8 @@ class PlanBuilder {
     const bool empty = nothing_to_compute(node, [&](size_t i) { return types[i].shape.elements() == 0; });
     step.work = ReferenceStep{empty};
     if (empty || find_kernel(node, draft, step)) return Ok();
-    if (needs_float(info, node, types)) {
+    if (needs_float(
+            node, [&](ValueId id) -> const ValueType& { return known_[id].type; }, types)) {
       // The reference kernel works on real numbers: the runtime wraps it, allocating as it goes.
       step.work = DynamicStep{};
       for (ValueId id : node.outputs)
@@ -291,15 +294,6 @@ class PlanBuilder {
     }
     if (!info.reference) return Unsupported("operator ", info.name, " has no kernel");
     return Ok();
-  }
-
-  bool needs_float(const OpInfo& info, const Node& node, const std::vector<ValueType>& types) const {
-    if (info.flags & (kDataMovement | kQuantized | kEffect)) return false;
-    for (ValueId id : node.inputs)
-      if (id != kNoValue && known_[id].type.quant) return true;
-    for (const ValueType& t : types)
-      if (t.quant) return true;
-    return false;
   }
 
   /// True if a back-end that works in the host's memory runs the node.
@@ -393,10 +387,10 @@ class PlanBuilder {
 
   /// The graph's values as the device's part of the plan sees them.
   std::vector<PlannedValue> planned_values() const {
-    std::vector<PlannedValue> values(graph_.values.size());
+    std::vector<PlannedValue> values(graph().values.size());
     for (size_t i = 0; i < values.size(); ++i) {
       const ValueKnowledge& v = known_[i];
-      values[i] = {&v.type, v.content, graph_.values[i].constant && v.content, home_[i] == Home::kDevice};
+      values[i] = {&v.type, v.content, is_of_model(static_cast<ValueId>(i)) && v.content, home_[i] == Home::kDevice};
     }
     for (size_t k = 0; k < plan_.steps.size(); ++k)
       if (placement(k, device_) == Placement::kStateRead)
@@ -423,7 +417,7 @@ class PlanBuilder {
       values = planned_values();
     }
     if (partitions.empty()) return Ok();
-    SMELT_ASSIGN(CompiledPlan made, compilers_[backend].compiler->compile({graph_, nodes, values, partitions}));
+    SMELT_ASSIGN(CompiledPlan made, compilers_[backend].compiler->compile({graph(), nodes, values, partitions}));
     for (size_t i = 0; i < nodes.size(); ++i) {
       if (nodes[i].placement != Placement::kHere) continue;
       auto& work = std::get<SegmentStep>(plan_.steps[at[i]].work);
@@ -449,9 +443,9 @@ class PlanBuilder {
     size_t most = 0;
     for (size_t j = 1; j < items_.size(); ++j)
       if (items_[j].bytes > items_[most].bytes) most = j;
-    for (const Node& n : graph_.nodes)
-      if (!items_.empty() && std::find(n.outputs.begin(), n.outputs.end(), item_value_[most]) != n.outputs.end())
-        return e.within(node_label(n));
+    for (const Step& s : plan_.steps)
+      if (!items_.empty() && std::ranges::count(s.node->outputs, item_value_[most]) > 0)
+        return e.within(node_label(*s.node));
     return e;
   }
 

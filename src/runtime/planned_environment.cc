@@ -105,13 +105,17 @@ Result<Plan*> PlannedEnvironment::add_plan(int graph, std::span<const ValueType>
   SMELT_ASSIGN(auto plan, build_plan(*this, graph, inputs, given, role, before));
   // A graph's own least recently used plans make room: plans of graphs that are running stay. Those of bodies, whose
   // shapes may change with every call, hold little memory; small ones may be many.
+  const auto drop_last = [&] {
+    for (const Node& n : list.back()->part_nodes()) late_.erase(&n);
+    list.pop_back();
+  };
   size_t most = std::max<size_t>(options.max_plans, 1);
   if (role == GraphRole::kBody) most = std::max(most, std::min(kBodyPlans, kBodySteps / std::max<size_t>(nodes, 1)));
-  if (list.size() >= most) list.pop_back();
+  if (list.size() >= most) drop_last();
   if (role == GraphRole::kBody) {
     size_t idle = plan->arena_bytes();
     for (const auto& p : list) idle += p->arena_bytes();
-    for (; idle > kIdleBytes && !list.empty(); list.pop_back()) idle -= list.back()->arena_bytes();
+    for (; idle > kIdleBytes && !list.empty(); drop_last()) idle -= list.back()->arena_bytes();
   }
   list.insert(list.begin(), std::move(plan));
   return list.front().get();

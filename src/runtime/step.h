@@ -55,9 +55,10 @@ struct DeviceStep {
 /// What one node became.
 struct Step {
   const Node* node = nullptr;
-  std::vector<int32_t> in, out;  ///< indices of the plan's values; -1: absent
-  std::vector<int32_t> dead;     ///< values on the heap that nobody uses after this step
-  std::string host_reason;       ///< in a plan with a device: why the node is not on it
+  const Node* part_of = nullptr;  ///< the graph's node that was decomposed into this one and others; null: none was
+  std::vector<int32_t> in, out;   ///< indices of the plan's values; -1: absent
+  std::vector<int32_t> dead;      ///< values on the heap that nobody uses after this step
+  std::string host_reason;        ///< in a plan with a device: why the node is not on it
   std::variant<DynamicStep, ReferenceStep, SegmentStep, AliasStep, StateStep, DeviceStep> work;
   double micros = 0;  ///< over all profiled runs
   uint64_t calls = 0;

@@ -236,7 +236,7 @@ TEST_F(VulkanAttention, GroupedQueriesWithEmptyCaches) {
       OpCase c = grouped({3, 0, total, {static_cast<double>(total) - 1, 2}}, a, DType::kF32);
       c.inputs[3] = c.inputs[4] = Tensor(DType::kF32, Shape{2, 2, 0, 8});
       if (!known) c.constant.clear();
-      check_case(c, "vulkan:group_query_attention");
+      check_case(c, "vulkan:attention");
     }
 }
 
@@ -262,9 +262,9 @@ TEST_F(VulkanAttention, GroupedQueries) {
       if (variant == 5) a.scale = 0.2, a.smooth_softmax = true;
       for (DType dtype : {DType::kF32, DType::kF16}) {
         OpCase c = grouped(g, a, dtype);
-        check_case(c, "vulkan:group_query_attention", near(dtype));
+        check_case(c, "vulkan:attention", near(dtype));
         c.constant.clear();  // a total length that a run gives
-        check_case(c, "vulkan:group_query_attention", near(dtype));
+        check_case(c, "vulkan:attention", near(dtype));
       }
     }
   OpCase c = grouped({1, 6, 6, {6, 2}}, {}, DType::kF32);

@@ -123,7 +123,7 @@ TEST_F(VulkanSliceAt, Halves) {
               .attrs = make_attrs<NoAttrs>(),
               .inputs = {random_tensor(DType::kF16, {3, 5}, -2, 2, 1)},
               .outputs = {ValueType::tensor(DType::kF32)}},
-             "vulkan:dequantize_fp16");
+             "vulkan:cast");
 }
 
 /// Plain bytes between neighbours: by kernels of reals where sums are exact, else on the host.

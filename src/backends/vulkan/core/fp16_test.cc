@@ -113,7 +113,7 @@ TEST_F(VulkanFp16, Parts) {
                       make_attrs<EinsumAttrs>(sums),
                       {random_tensor(DType::kF32, {6, 40}, -1, 1, 1), random_tensor(DType::kF32, {9, 40}, -1, 1, 2)}};
   for (const auto& [c, kernel] :
-       {std::pair{rows, "matmul_per_token"}, std::pair{hybrid, "matmul_dynamic_quant"}, std::pair{einsum, "einsum"}}) {
+       {std::pair{rows, "matmul_float"}, std::pair{hybrid, "matmul_dynamic_quant"}, std::pair{einsum, "matmul_float"}}) {
     SCOPED_TRACE(c.label);
     check_by(runner_of(c), kernel, {3 * kTolerance, kTolerance}, kBuffers);
     EXPECT_GT(rounding(c), 1e-5);

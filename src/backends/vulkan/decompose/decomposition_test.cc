@@ -38,7 +38,8 @@ TEST_F(VulkanDecompose, EinsteinSums) {
     OpCase c{s.equation, Op::kEinsum, make_attrs<EinsumAttrs>(a)};
     uint32_t seed = 1;
     for (const Shape& shape : s.shapes) c.inputs.push_back(random_tensor(DType::kF32, shape, -1, 1, seed++));
-    check_case(c, "vulkan:einsum");
+    // A sum that changes nothing is a view.
+    check_case(c, c.label == "ij->ij" ? "" : "vulkan:matmul_float|reduce|strided_copy");
   }
 }
 
@@ -51,7 +52,7 @@ TEST_F(VulkanDecompose, DynamicBounds) {
         c.inputs = {random_tensor(dtype, x, -9, 9, 1), Tensor(), Tensor()};
         if (which & 1) c.inputs[1] = random_tensor(dtype, bound, -4, 0, 2);
         if (which & 2) c.inputs[2] = random_tensor(dtype, bound, 1, 5, 3);
-        check_case(c, "vulkan:clamp_dynamic");
+        check_case(c, "vulkan:binary_float|binary_integer");
       }
 }
 

@@ -6,7 +6,7 @@
 #include "backends/vulkan/core/activation.h"
 #include "backends/vulkan/core/strides.h"
 #include "backends/vulkan/core/type_checks.h"
-#include "backends/vulkan/decompose/decomposition.h"
+#include "backends/vulkan/decompose/decomposed_kernel.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/gemm/operand.h"
 #include "backends/vulkan/layout/texture_kernel.h"
@@ -169,7 +169,7 @@ std::unique_ptr<Kernel> make_binary_pow_float64(const KernelSpec& spec) {
     return nullptr;
   Decomposition c(spec);
   const ValueId power = c.binary(Binary::kPow, c.cast(c.input(0), DType::kF64), c.cast(c.input(1), DType::kF64));
-  return c.kernel({c.cast(power, z.dtype)});
+  return decomposed_kernel(spec, c, {c.cast(power, z.dtype)});
 }
 
 std::unique_ptr<Kernel> make_binary_float64(const KernelSpec& spec) {

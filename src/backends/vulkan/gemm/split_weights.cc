@@ -3,7 +3,7 @@
 #include <cstring>
 
 #include "backends/vulkan/core/type_checks.h"
-#include "backends/vulkan/decompose/decomposition.h"
+#include "backends/vulkan/decompose/decomposed_kernel.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/gemm/operand.h"
 #include "ops/conv/conv_shape.h"
@@ -117,7 +117,7 @@ std::unique_ptr<Kernel> split_output_channels(const KernelSpec& spec, const Cut&
     type.shape[cut.output_axis] = end - at;
     slices.push_back(c.add_as(spec.node.op, spec.node.attrs, inputs, type));
   }
-  return c.kernel({c.add_as(Op::kConcat, make_attrs<AxisAttrs>(cut.output_axis), slices, y)});
+  return decomposed_kernel(spec, c, {c.add_as(Op::kConcat, make_attrs<AxisAttrs>(cut.output_axis), slices, y)});
 }
 
 }  // namespace

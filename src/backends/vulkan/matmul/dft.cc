@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "backends/vulkan/core/type_checks.h"
-#include "backends/vulkan/decompose/decomposition.h"
+#include "backends/vulkan/decompose/decomposed_kernel.h"
 #include "ops/matmul/matmul.h"
 #include "ops/shape/rules.h"
 #include "ops/signal/signal.h"
@@ -94,7 +94,7 @@ std::unique_ptr<Kernel> make_dft(const KernelSpec& spec) {
   const ValueId product = c.add(Op::kMatMul, make_attrs<MatMulAttrs>(), {lines, c.constant(waves(t))});
   rows.push_back(t.keep);
   rows.push_back(t.parts_out);
-  return c.kernel({c.transpose(c.reshape(product, rows), back)});
+  return decomposed_kernel(exact, c, {c.transpose(c.reshape(product, rows), back)});
 }
 
 }  // namespace smelt::vulkan

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "backends/vulkan/core/type_checks.h"
-#include "backends/vulkan/decompose/decomposition.h"
 #include "tensor/numeric.h"
 
 namespace smelt::vulkan {
@@ -148,19 +147,6 @@ std::unique_ptr<Kernel> make_matmul_per_token_dot_product(const KernelSpec& spec
   const int64_t grids = scale.shape.elements();
   if ((grids != product->rows() && grids != 1) || zero.shape.elements() != grids) return nullptr;
   return std::make_unique<PerTokenMatMul>(std::move(*product), grids == 1);
-}
-
-std::unique_ptr<Kernel> make_matmul_per_token(const KernelSpec& spec) {
-  if (!spec.has(3) || !spec.has(4)) return nullptr;
-  Decomposition c(spec);
-  QuantizeLinearAttrs back;
-  back.axis = spec.inputs[0].shape.rank() - 1;
-  back.to = DType::kF32;
-  const ValueId real =
-      c.add(Op::kDequantizeLinear, make_attrs<QuantizeLinearAttrs>(back), {c.input(0), c.input(3), c.input(4)});
-  std::vector<ValueId> operands{real, c.input(1)};
-  if (spec.has(2)) operands.push_back(c.input(2));
-  return c.kernel({c.add(Op::kMatMul, spec.node.attrs, operands)});
 }
 
 }  // namespace smelt::vulkan

@@ -97,7 +97,7 @@ TEST_F(VulkanPerTokenDotProduct, Rows) {
                     one ? random_tensor(DType::kF32, {s.n}, -1, 1, 3) : Tensor(),
                     random_tensor(DType::kF32, grids, 0.01, 0.03, 4), random_tensor(DType::kI8, grids, -128, 127, 5)},
                    {false, true, true}};
-          check_case(c, *fours == '1' ? "vulkan:matmul_per_token_dot_product" : "vulkan:matmul_per_token",
+          check_case(c, *fours == '1' ? "vulkan:matmul_per_token_dot_product" : "vulkan:dequantize_linear_dynamic",
                      {1e-2, 1e-4});
         }
   }

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "backends/vulkan/core/type_checks.h"
-#include "backends/vulkan/decompose/decomposition.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/record/shader_kernel.h"
 #include "base/cat.h"
@@ -120,11 +119,6 @@ std::unique_ptr<Kernel> make_quantize(const KernelSpec& spec) {
   std::vector<Parameter> parameters;
   if (!take_parameters(y, parameters, push)) return nullptr;
   return make(spec, "quantize_", std::move(parameters), {y.quant->rounding != Rounding::kFloatHalfEven, false}, push);
-}
-
-std::unique_ptr<Kernel> make_dequantize_fp16(const KernelSpec& spec) {
-  Decomposition c(spec);
-  return c.kernel({c.cast(c.input(0), DType::kF32)});
 }
 
 std::unique_ptr<Kernel> make_dequantize(const KernelSpec& spec) {

@@ -4,22 +4,26 @@
 #include <algorithm>
 #include <numeric>
 
-#include "backends/vulkan/core/type_checks.h"
-#include "backends/vulkan/decompose/decomposition.h"
+#include "ops/core/decomposition.h"
 #include "ops/matmul/matmul.h"
 #include "ops/reduce/reduce.h"
 #include "ops/shape/shape.h"
+#include "passes/decompose/rules.h"
 
-namespace smelt::vulkan {
+namespace smelt::decomposition {
 namespace {
 
 using Labels = std::vector<int>;
+using Dims = std::vector<int64_t>;
 
 /// A value with the label of every dimension.
 struct Term {
   ValueId id = kNoValue;
   Labels labels;
-  std::vector<int64_t> sizes;
+  Dims sizes;
+  int64_t size(int label) const {
+    return sizes[static_cast<size_t>(std::find(labels.begin(), labels.end(), label) - labels.begin())];
+  }
 };
 
 /// Lowers one sum, as the reference kernel goes about it: operand after operand, a product of matrices each.
@@ -72,13 +76,23 @@ class Einsum {
     r.id = c_.add(Op::kReduce, make_attrs<ReduceAttrs>(), {r.id, c_.i64(axes)});
     return r;
   }
+  /// The product of two operands with all labels that are needed later. A second operand that lies transposed stays so.
   Term product(const Term& a, const Term& b, const Labels& needed) {
     const auto p = EinsumProduct::of(a.labels, b.labels, needed);
-    const Term left = arranged(a, p.left()), right = arranged(b, p.right());
-    const auto [batches, m, k, n, sizes] = p.sizes(left.sizes, right.sizes);
+    Labels transposed = p.batch;
+    for (const Labels& more : {p.columns, p.inner}) transposed.insert(transposed.end(), more.begin(), more.end());
+    MatMulAttrs attrs;
+    attrs.transpose_b = b.labels == transposed && transposed != p.right();
+    const Term left = arranged(a, p.left()), right = attrs.transpose_b ? b : arranged(b, p.right());
+    Dims right_sizes;
+    for (int label : p.right()) right_sizes.push_back(right.size(label));
+    const auto [batches, m, k, n, sizes] = p.sizes(left.sizes, right_sizes);
     Term r{kNoValue, p.result(), sizes};
-    r.id = c_.add(Op::kMatMul, make_attrs<MatMulAttrs>(),
-                  {c_.reshape(left.id, {batches, m, k}), c_.reshape(right.id, {batches, k, n})});
+    const int64_t rows = attrs.transpose_b ? n : k, columns = attrs.transpose_b ? k : n;
+    const bool one = batches == 1;
+    r.id = c_.add(Op::kMatMul, make_attrs<MatMulAttrs>(attrs),
+                  {c_.reshape(left.id, one ? Dims{m, k} : Dims{batches, m, k}),
+                   c_.reshape(right.id, one ? Dims{rows, columns} : Dims{batches, rows, columns})});
     r.id = c_.reshape(r.id, r.sizes);
     return r;
   }
@@ -89,41 +103,38 @@ class Einsum {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_einsum(const KernelSpec& spec) {
+std::optional<DecomposedNode> einsum(const NodeSpec& spec) {
   std::vector<int> ranks;
   std::vector<Shape> shapes;
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
-    if (!spec.has(i) || spec.inputs[i].dtype != DType::kF32 || spec.inputs[i].quant || spec.constant(i)) return nullptr;
+    if (!unquantized(spec, {i}, kFloatTypes)) return std::nullopt;
     ranks.push_back(spec.inputs[i].shape.rank());
     shapes.push_back(spec.inputs[i].shape);
   }
-  if (!unquantized_floats(spec, {0}, {0})) return nullptr;
   const auto e = parse_einsum(spec.attrs<EinsumAttrs>().equation, ranks);
-  if (!e.ok()) return nullptr;
+  if (!e.ok()) return std::nullopt;
   const auto sizes = einsum_sizes(*e, shapes);
-  if (!sizes.ok()) return nullptr;
+  if (!sizes.ok()) return std::nullopt;
   Decomposition c(spec);
   Einsum sum(c);
-  Term result = sum.term(c.input(0), e->operands[0], *sizes);
+  Term result = sum.term(c.cast(c.input(0), DType::kF32), e->operands[0], *sizes);
   for (size_t i = 1; i < spec.inputs.size() && result.id != kNoValue; ++i) {
-    const Term next = sum.term(c.input(i), e->operands[i], *sizes);
-    if (next.id == kNoValue) return nullptr;
+    const Term next = sum.term(c.cast(c.input(i), DType::kF32), e->operands[i], *sizes);
+    if (next.id == kNoValue) return std::nullopt;
     result = sum.product(result, next, needed_after(*e, i + 1));
   }
   Labels present;
   for (int label : e->output)
     if (holds(result.labels, label)) present.push_back(label);
-  if (result.id == kNoValue) return nullptr;
-  const ValueId before = result.id;
+  if (result.id == kNoValue) return std::nullopt;
   result = sum.arranged(result, present);
-  if (result.id == before && spec.inputs.size() == 1) {  // nothing but a copy
+  if (result.id == c.input(0)) {  // nothing but a copy
     std::vector<int64_t> same(result.sizes.size());
     std::iota(same.begin(), same.end(), int64_t{0});
     result.id = c.transpose(result.id, same);
   }
-  if (result.id == kNoValue) return nullptr;
-  const Shape& y = spec.outputs[0].shape;
-  return c.kernel({c.reshape(result.id, std::vector<int64_t>(y.begin(), y.end()))});
+  if (result.id == kNoValue) return std::nullopt;
+  return c.finish({c.cast(c.reshape(result.id, dims_of(spec.outputs[0].shape)), spec.outputs[0].dtype)});
 }
 
-}  // namespace smelt::vulkan
+}  // namespace smelt::decomposition

@@ -1,21 +1,21 @@
 // GroupQueryAttention, decomposed into rotary embeddings, cache updates and attention.
 #include <algorithm>
 
-#include "backends/vulkan/core/type_checks.h"
-#include "backends/vulkan/decompose/decomposition.h"
 #include "ops/attention/attention.h"
+#include "ops/core/decomposition.h"
 #include "ops/gather/gather.h"
 #include "ops/shape/shape.h"
+#include "passes/decompose/rules.h"
 #include "tensor/numeric.h"
 
-namespace smelt::vulkan {
+namespace smelt::decomposition {
 namespace {
 
 enum Input : size_t { kQ, kK, kV, kPastK, kPastV, kSeqLengths, kTotal, kCos, kSin, kPositions, kBias, kHeadSinks };
 
 class GroupQuery {
  public:
-  explicit GroupQuery(const KernelSpec& spec)
+  explicit GroupQuery(const NodeSpec& spec)
       : spec_(spec),
         a_(spec.attrs<GroupQueryAttrs>()),
         c_(spec),
@@ -23,26 +23,27 @@ class GroupQuery {
         given_(spec.has(kPastK)),
         past_(given_) {}
 
-  std::unique_ptr<Kernel> kernel() {
+  std::optional<DecomposedNode> run() {
     const Shape& q = spec_.inputs[kQ].shape;
     const int64_t heads = packed_ ? a_.num_heads + 2 * a_.kv_heads : a_.num_heads;
-    if (q.rank() != 3 || heads < 1 || a_.kv_heads < 1 || q[2] % heads != 0) return nullptr;
+    if (q.rank() != 3 || heads < 1 || a_.kv_heads < 1 || q[2] % heads != 0) return std::nullopt;
     batch_ = q[0];
     rows_ = q[1];
     depth_ = q[2] / heads;
     const Shape& present = spec_.outputs.size() > 1 ? spec_.outputs[1].shape : Shape{};
-    if (present.rank() != 4 || spec_.inputs[kSeqLengths].shape.elements() != batch_) return nullptr;
+    if (present.rank() != 4 || spec_.inputs[kSeqLengths].shape.elements() != batch_) return std::nullopt;
     capacity_ = present[2];
-    if (capacity_ < rows_) return nullptr;  // for the reference to say
-    if (given_ && (spec_.inputs[kPastK].shape.rank() != 4 || spec_.inputs[kPastK].shape[2] > capacity_)) return nullptr;
-    if (!set_first()) return nullptr;
+    if (capacity_ < rows_) return std::nullopt;  // for the reference to say
+    if (given_ && (spec_.inputs[kPastK].shape.rank() != 4 || spec_.inputs[kPastK].shape[2] > capacity_))
+      return std::nullopt;
+    if (!set_first()) return std::nullopt;
     const int64_t width = a_.num_heads * depth_, kv_width = a_.kv_heads * depth_;
     const ValueId query = rotated(fresh(kQ, 0, width), a_.num_heads);
     const ValueId keys = joined(rotated(fresh(kK, width, width + kv_width), a_.kv_heads), kPastK);
     const ValueId values = joined(fresh(kV, width + kv_width, width + 2 * kv_width), kPastV);
-    if (query == kNoValue || keys == kNoValue || values == kNoValue) return nullptr;
+    if (query == kNoValue || keys == kNoValue || values == kNoValue) return std::nullopt;
     const ValueId y = attention(query, keys, values);
-    return c_.kernel({y, keys, values}, "a length or position is beyond the cache or the rotary table");
+    return c_.finish({y, keys, values});
   }
 
  private:
@@ -134,7 +135,7 @@ class GroupQuery {
                   {query, keys, values, given(kBias), kNoValue, kNoValue, used, given(kHeadSinks)}, true);
   }
 
-  const KernelSpec& spec_;
+  const NodeSpec& spec_;
   const GroupQueryAttrs& a_;
   Decomposition c_;
   bool packed_;
@@ -147,19 +148,20 @@ class GroupQuery {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_group_query_attention(const KernelSpec& spec) {
-  if (spec.has(kPastK) != spec.has(kPastV) || spec.has(kK) != spec.has(kV) || !unquantized_floats(spec, {kQ}, {0}))
-    return nullptr;
-  for (size_t i : {kK, kV, kPastK, kPastV, kHeadSinks})
-    if (spec.has(i) && !unquantized_floats(spec, {i}, {0})) return nullptr;
+std::optional<DecomposedNode> group_query_attention(const NodeSpec& spec) {
+  if (spec.has(kPastK) != spec.has(kPastV) || spec.has(kK) != spec.has(kV)) return std::nullopt;
+  const DType dtype = spec.outputs[0].dtype;
+  for (size_t i : {kQ, kK, kV, kPastK, kPastV, kHeadSinks})
+    if (spec.has(i) && (spec.inputs[i].dtype != dtype || !unquantized(spec, {i}, {DType::kF32, DType::kF16})))
+      return std::nullopt;
   // The reference leaves scores alone beyond the bias, where attention hides keys.
   if (spec.has(kBias)) {
     const Shape& bias = spec.inputs[kBias].shape;
     const Shape& present = spec.outputs.size() > 1 ? spec.outputs[1].shape : bias;
     if (bias.rank() != 4 || present.rank() != 4 || bias[2] != spec.inputs[kQ].shape[1] || bias[3] != present[2])
-      return spec.refuse("a bias of shape ", bias.str(), " that does not reach all keys");
+      return std::nullopt;
   }
-  return GroupQuery(spec).kernel();
+  return GroupQuery(spec).run();
 }
 
-}  // namespace smelt::vulkan
+}  // namespace smelt::decomposition

@@ -2,14 +2,14 @@
 #include <charconv>
 #include <cmath>
 
-#include "backends/vulkan/core/type_checks.h"
-#include "backends/vulkan/decompose/decomposition.h"
+#include "ops/core/decomposition.h"
 #include "ops/gather/gather.h"
 #include "ops/matmul/matmul.h"
 #include "ops/reduce/reduce.h"
 #include "ops/softmax/softmax.h"
+#include "passes/decompose/rules.h"
 
-namespace smelt::vulkan {
+namespace smelt::decomposition {
 namespace {
 
 ValueId reduced(Decomposition& c, Reduction fn, ValueId x, int64_t axis) {
@@ -18,10 +18,8 @@ ValueId reduced(Decomposition& c, Reduction fn, ValueId x, int64_t axis) {
   return c.add(Op::kReduce, make_attrs<ReduceAttrs>(a), {x, c.i64({axis})});
 }
 
-ValueId function(Decomposition& c, Unary fn, ValueId x) { return c.add(Op::kUnary, make_attrs<UnaryAttrs>(fn), {x}); }
-
 /// The loss of log-probabilities whose classes are dimension `axis`, in the shape of output 0.
-ValueId negative_log_likelihood(Decomposition& c, const KernelSpec& spec, ValueId log_p, int axis) {
+ValueId negative_log_likelihood(Decomposition& c, const NodeSpec& spec, ValueId log_p, int axis) {
   const auto& attrs = spec.attrs<LossAttrs>();
   const Shape &scores = spec.inputs[0].shape, &target = spec.inputs[1].shape;
   const DType index = spec.inputs[1].dtype;
@@ -39,12 +37,12 @@ ValueId negative_log_likelihood(Decomposition& c, const KernelSpec& spec, ValueI
   GatherAttrs g;
   g.axis = axis;
   g.negative = false;
-  const ValueId picked = c.add(Op::kGatherElements, make_attrs<GatherAttrs>(g),
-                               {log_p, c.reshape(safe, std::vector<int64_t>(place.begin(), place.end()))});
-  ValueId loss = function(c, Unary::kNeg, c.reshape(picked, {samples})), weight = kNoValue;
+  const ValueId picked =
+      c.add(Op::kGatherElements, make_attrs<GatherAttrs>(g), {log_p, c.reshape(safe, dims_of(place))});
+  ValueId loss = c.unary(Unary::kNeg, c.reshape(picked, {samples})), weight = kNoValue;
   g.axis = 0;
   if (spec.has(2)) {
-    weight = c.add(Op::kGather, make_attrs<GatherAttrs>(g), {c.input(2), safe});
+    weight = c.add(Op::kGather, make_attrs<GatherAttrs>(g), {c.cast(c.input(2), DType::kF32), safe});
     loss = c.binary(Binary::kMul, weight, loss);
   }
   if (ignored != kNoValue) {
@@ -54,7 +52,7 @@ ValueId negative_log_likelihood(Decomposition& c, const KernelSpec& spec, ValueI
   }
   switch (attrs.reduction) {
     case LossAttrs::Reduce::kNone:
-      return c.reshape(loss, std::vector<int64_t>(target.begin(), target.end()));
+      return c.reshape(loss, dims_of(target));
     case LossAttrs::Reduce::kSum:
       return reduced(c, Reduction::kSum, loss, 0);
     case LossAttrs::Reduce::kMean:
@@ -64,20 +62,20 @@ ValueId negative_log_likelihood(Decomposition& c, const KernelSpec& spec, ValueI
   return c.binary(Binary::kDiv, reduced(c, Reduction::kSum, loss, 0), reduced(c, Reduction::kSum, weight, 0));
 }
 
-std::unique_ptr<Kernel> make_loss(const KernelSpec& spec, bool of_scores) {
+std::optional<DecomposedNode> loss(const NodeSpec& spec, bool of_scores) {
   const ValueType &scores = spec.inputs[0], &target = spec.inputs[1];
-  if (scores.dtype != DType::kF32 || (spec.has(2) && spec.inputs[2].dtype != DType::kF32))
-    return spec.refuse(to_string(scores.dtype), " has no Vulkan kernel for losses");
-  if (target.dtype != DType::kI32 && target.dtype != DType::kI64) return nullptr;
+  if (!unquantized(spec, {0}, kFloatTypes) || (spec.has(2) && !unquantized(spec, {2}, kFloatTypes)) ||
+      !unquantized(spec, {1}, kIndexTypes))
+    return std::nullopt;
   const int axis = scores.shape.rank() > 1 ? 1 : 0;
-  if (scores.shape.rank() == 0 || scores.shape.elements() == 0) return nullptr;
+  if (scores.shape.rank() == 0 || scores.shape.elements() == 0) return std::nullopt;
   const int64_t classes = scores.shape[axis];
-  if (target.shape.elements() != scores.shape.elements() / classes) return nullptr;
-  if (spec.has(2) && spec.inputs[2].shape != Shape{classes}) return nullptr;
+  if (target.shape.elements() != scores.shape.elements() / classes) return std::nullopt;
+  if (spec.has(2) && spec.inputs[2].shape != Shape{classes}) return std::nullopt;
   const auto& attrs = spec.attrs<LossAttrs>();
-  if (attrs.has_ignore_index && !fits_int32(static_cast<double>(attrs.ignore_index))) return nullptr;
+  if (attrs.has_ignore_index && attrs.ignore_index != static_cast<int32_t>(attrs.ignore_index)) return std::nullopt;
   Decomposition c(spec);
-  ValueId log_p = c.input(0);
+  ValueId log_p = c.cast(c.input(0), DType::kF32);
   if (of_scores) {
     SoftmaxAttrs a;
     a.kind = SoftmaxAttrs::Kind::kLogSoftmax;
@@ -85,32 +83,33 @@ std::unique_ptr<Kernel> make_loss(const KernelSpec& spec, bool of_scores) {
     log_p = c.add(Op::kSoftmax, make_attrs<SoftmaxAttrs>(a), {log_p});
   }
   std::vector<ValueId> results{negative_log_likelihood(c, spec, log_p, axis)};
-  if (spec.outputs.size() > 1) results.push_back(log_p);
-  return c.kernel(results, "a target is not one of the classes");
+  if (of_scores) results.push_back(log_p);
+  for (size_t i = 0; i < spec.outputs.size(); ++i) results[i] = c.cast(results[i], spec.outputs[i].dtype);
+  return c.finish(std::move(results));
 }
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_nll_loss(const KernelSpec& spec) { return make_loss(spec, false); }
-std::unique_ptr<Kernel> make_cross_entropy_loss(const KernelSpec& spec) { return make_loss(spec, true); }
+std::optional<DecomposedNode> nll_loss(const NodeSpec& spec) { return loss(spec, false); }
+std::optional<DecomposedNode> cross_entropy_loss(const NodeSpec& spec) { return loss(spec, true); }
 
-std::unique_ptr<Kernel> make_pairwise_distance(const KernelSpec& spec) {
+std::optional<DecomposedNode> pairwise_distance(const NodeSpec& spec) {
   const std::string& metric = spec.attrs<EinsumAttrs>().equation;
   const bool square = metric == "sqeuclidean", largest = metric == "inf";
   double p = square || metric == "euclidean" ? 2 : 0;
   if (p == 0 && !largest) std::from_chars(metric.data(), metric.data() + metric.size(), p);
-  if (!largest && p != 1 && p != 2) return spec.refuse("metric ", metric);
-  if (!unquantized_floats(spec, {0, 1}, {0})) return nullptr;
-  const Shape &a = spec.inputs[0].shape, &b = spec.inputs[1].shape;
-  std::vector<int64_t> rows(a.begin(), a.end()), columns(b.begin(), b.end());
+  if (!largest && p != 1 && p != 2) return std::nullopt;
+  if (!unquantized(spec, {0, 1}, kFloatTypes)) return std::nullopt;
+  std::vector<int64_t> rows = dims_of(spec.inputs[0].shape), columns = dims_of(spec.inputs[1].shape);
   rows.insert(rows.end() - 1, 1);
   columns.insert(columns.end() - 2, 1);
   Decomposition c(spec);
-  const ValueId x = c.reshape(c.input(0), rows), y = c.reshape(c.input(1), columns);
+  const ValueId x = c.reshape(c.cast(c.input(0), DType::kF32), rows),
+                y = c.reshape(c.cast(c.input(1), DType::kF32), columns);
   const ValueId apart =
-      p == 2 ? c.binary(Binary::kSquaredDifference, x, y) : function(c, Unary::kAbs, c.binary(Binary::kSub, x, y));
+      p == 2 ? c.binary(Binary::kSquaredDifference, x, y) : c.unary(Unary::kAbs, c.binary(Binary::kSub, x, y));
   const ValueId sum = apart == kNoValue ? kNoValue : reduced(c, largest ? Reduction::kMax : Reduction::kSum, apart, -1);
-  return c.kernel({p == 2 && !square ? function(c, Unary::kSqrt, sum) : sum});
+  return c.finish({c.cast(p == 2 && !square ? c.unary(Unary::kSqrt, sum) : sum, spec.outputs[0].dtype)});
 }
 
-}  // namespace smelt::vulkan
+}  // namespace smelt::decomposition

@@ -1,13 +1,11 @@
-#include "backends/vulkan/decompose/decomposition.h"
+#include "backends/vulkan/decompose/decomposed_kernel.h"
 
 #include <algorithm>
 #include <optional>
 
-#include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/device/alignment.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/record/kernel_recorder.h"
-#include "ops/shape/shape.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -40,7 +38,6 @@ class DecomposedKernel final : public Kernel {
                        [&](const Constant& c) { return c.derived && c.derived->operand == i; });
   }
   size_t scratch = 0;  ///< bytes of values; that of kernels follows
-  const char* fault_text = nullptr;
 
   bool reads(size_t i) const override {
     for (const Stage& s : stages)
@@ -51,7 +48,6 @@ class DecomposedKernel final : public Kernel {
       }
     return false;
   }
-  const char* fault() const override { return fault_text ? fault_text : Kernel::fault(); }
   size_t scratch_bytes() const override {
     size_t most = 0;
     for (const Stage& s : stages) most = std::max(most, s.kernel->scratch_bytes());
@@ -91,99 +87,33 @@ class DecomposedKernel final : public Kernel {
 
 }  // namespace
 
-Decomposition::Decomposition(const KernelSpec& spec)
-    : spec_(spec), module_(std::make_shared<Module>()), builder_(*module_, 0) {
-  module_->graphs.resize(1);
-  for (size_t i = 0; i < spec.inputs.size(); ++i) {
-    if (!spec.has(i))
-      inputs_.push_back(kNoValue);
-    else
-      inputs_.push_back(spec.constant(i) ? builder_.constant("", *spec.constant(i))
-                                         : builder_.input("", spec.inputs[i]));
-  }
-}
-
-ValueId Decomposition::add(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, bool absent) {
-  if (!absent && std::find(inputs.begin(), inputs.end(), kNoValue) != inputs.end()) return kNoValue;
-  auto made = builder_.op(op, std::move(attrs), std::move(inputs));
-  return made.ok() && builder_.type(*made).is_static() ? *made : kNoValue;
-}
-
-ValueId Decomposition::add_as(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& type) {
-  for (size_t i = 0; i < inputs.size(); ++i)
-    if (inputs[i] == kNoValue && (i >= spec_.inputs.size() || spec_.has(i))) return kNoValue;
-  auto made = builder_.op_as(op, std::move(attrs), std::move(inputs), type);
-  return made.ok() && builder_.type(*made).is_static() ? *made : kNoValue;
-}
-
-ValueId Decomposition::derived(size_t i, const Tensor& content, std::string name) {
-  const ValueId id = builder_.constant("", content);
-  derived_[id] = {i, std::move(name)};
-  return id;
-}
-
-ValueId Decomposition::binary(Binary fn, ValueId x, ValueId y) {
-  return add(Op::kBinary, make_attrs<BinaryAttrs>(fn), {x, y});
-}
-
-ValueId Decomposition::where(ValueId condition, ValueId x, ValueId y) {
-  return add(Op::kWhere, make_attrs<NoAttrs>(), {condition, x, y});
-}
-
-ValueId Decomposition::cast(ValueId x, DType to) {
-  return x == kNoValue || dtype(x) == to ? x : add(Op::kCast, make_attrs<CastAttrs>(to), {x});
-}
-
-ValueId Decomposition::expand(ValueId x, const Shape& to) {
-  if (x == kNoValue || shape(x) == to) return x;
-  return add(Op::kExpand, make_attrs<NoAttrs>(), {x, i64(std::vector<int64_t>(to.begin(), to.end()))});
-}
-
-ValueId Decomposition::reshape(ValueId x, const std::vector<int64_t>& dims) {
-  if (x == kNoValue || shape(x) == Shape(dims)) return x;
-  if (const Tensor* t = builder_.constant_of(x); t && Shape(dims).checked_elements().ok()) {
-    if (Shape(dims).elements() != t->elements()) return kNoValue;
-    const auto operand = std::find(inputs_.begin(), inputs_.end(), x);
-    if (operand == inputs_.end()) return constant(t->reshaped(Shape(dims)));
-    return derived(static_cast<size_t>(operand - inputs_.begin()), t->reshaped(Shape(dims)),
-                   Cat("reshaped to ", Shape(dims).str(), ", "));
-  }
-  return add(Op::kReshape, make_attrs<ReshapeAttrs>(), {x, i64(dims)});
-}
-
-ValueId Decomposition::transpose(ValueId x, const std::vector<int64_t>& perm) {
-  TransposeAttrs a;
-  a.perm = perm;
-  return add(Op::kTranspose, make_attrs<TransposeAttrs>(a), {x});
-}
-
-std::unique_ptr<Kernel> Decomposition::kernel(const std::vector<ValueId>& results, const char* fault) {
-  const Graph& g = builder_.graph();
+std::unique_ptr<Kernel> decomposed_kernel(const KernelSpec& spec, const Decomposition& parts,
+                                          const std::vector<ValueId>& results) {
+  if (!parts.gives(results)) return nullptr;
+  const Graph& g = parts.graph();
+  const std::vector<ValueId>& operands = parts.inputs();
   auto k = std::make_unique<DecomposedKernel>();
-  k->fault_text = fault;
   k->places.resize(g.values.size());
   const auto at = [&](ValueId id) -> Place& { return k->places[static_cast<size_t>(id)]; };
   std::vector<const Tensor*> contents(g.values.size(), nullptr);
-  for (size_t i = 0; i < inputs_.size(); ++i) {
-    if (inputs_[i] == kNoValue) continue;
-    at(inputs_[i]) = {Place::kOperand, i};
-    contents[static_cast<size_t>(inputs_[i])] = spec_.constant(i);
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i] == kNoValue) continue;
+    at(operands[i]) = {Place::kOperand, i};
+    contents[static_cast<size_t>(operands[i])] = spec.constant(i);
   }
   for (size_t id = 0; id < g.values.size(); ++id) {
     if (!g.values[id].constant || k->places[id].kind != Place::kNowhere) continue;
     k->places[id] = {Place::kConstant, k->constants.size()};
     DecomposedKernel::Constant& c =
         k->constants.emplace_back(DecomposedKernel::Constant{std::make_unique<Tensor>(*g.values[id].constant), {}});
-    if (const auto it = derived_.find(static_cast<ValueId>(id)); it != derived_.end()) c.derived = it->second;
+    if (const auto it = parts.derived().find(static_cast<ValueId>(id)); it != parts.derived().end())
+      c.derived = it->second;
     contents[id] = c.content.get();
   }
   // Results, and the values that they are views of, are written to the node's outputs.
   for (size_t i = 0; i < results.size(); ++i) {
     ValueId id = results[i];
-    if (spec_.node.outputs[i] == kNoValue) continue;
-    if (id == kNoValue) return nullptr;
-    const ValueType &made = builder_.type(id), &want = spec_.outputs[i];
-    if (made.dtype != want.dtype || made.shape != want.shape || made.quant != want.quant) return nullptr;
+    if (spec.node.outputs[i] == kNoValue) continue;
     for (size_t n = g.nodes.size(); n-- > 0;)
       if (is_view(g.nodes[n].op) && g.nodes[n].outputs[0] == id) id = g.nodes[n].inputs[0];
     if (at(id).kind != Place::kNowhere) return nullptr;
@@ -200,13 +130,13 @@ std::unique_ptr<Kernel> Decomposition::kernel(const std::vector<ValueId>& result
     std::vector<ValueType> types;
     std::vector<const Tensor*> constants;
     for (ValueId id : n.inputs) {
-      types.push_back(id == kNoValue ? ValueType{} : builder_.type(id));
+      types.push_back(id == kNoValue ? ValueType{} : g.value(id).type);
       constants.push_back(id == kNoValue ? nullptr : contents[static_cast<size_t>(id)]);
     }
-    const ValueType& type = builder_.type(out);
-    const KernelSpec part = spec_.part({n, types, constants, {&type, 1}});
+    const ValueType& type = g.value(out).type;
+    const KernelSpec part = spec.part({n, types, constants, {&type, 1}});
     auto made = make_kernel(part);
-    if (!made) return spec_.why ? spec_.refuse("of its parts, ", refusal(part)) : nullptr;
+    if (!made) return spec.why ? spec.refuse("of its parts, ", refusal(part)) : nullptr;
     if (Place& p = at(out); p.kind == Place::kNowhere) {
       p = {Place::kScratch, 0, k->scratch, Tensor::byte_size(type.dtype, type.shape.elements())};
       k->scratch += align_binding(p.bytes);

@@ -2,17 +2,24 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "backends/vulkan/core/kernel.h"
 #include "ops/core/builder.h"
+#include "ops/core/node_spec.h"
 #include "ops/elementwise/elementwise.h"
 
-namespace smelt::vulkan {
+namespace smelt {
 
-/// Decomposes a node into a small graph of other operators, each run by a kernel of the list, and makes one kernel of
-/// them. Views (Reshape and the like) cost nothing.
+/// A node said in other operators.
+struct DecomposedNode {
+  std::shared_ptr<const Graph> graph;  ///< of static types; nodes in topological order, each with one output
+  std::vector<ValueId> inputs;         ///< values of `graph` that are the node's inputs; kNoValue: absent
+  std::vector<ValueId> outputs;        ///< values of `graph` that become the node's outputs; kNoValue: not wanted
+};
+
+/// Builds the small graph of other operators that a node of static types is decomposed into.
 class Decomposition {
  public:
   /// A constant that the host computes from constant operand `operand`; `name` identifies the computation.
@@ -20,7 +27,8 @@ class Decomposition {
     size_t operand;
     std::string name;
   };
-  explicit Decomposition(const KernelSpec& spec);
+  /// `spec` must outlive the object.
+  explicit Decomposition(const NodeSpec& spec);
   /// Input i of the node; kNoValue if absent.
   ValueId input(size_t i) const { return inputs_[i]; }
   ValueId i64(const std::vector<int64_t>& values) { return builder_.i64(values); }
@@ -36,6 +44,7 @@ class Decomposition {
   ValueId add_as(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& type);
   /// A constant computed from constant operand i; see Derived. Its packed forms are shared with other plans.
   ValueId derived(size_t i, const Tensor& content, std::string name);
+  ValueId unary(Unary fn, ValueId x);
   ValueId binary(Binary fn, ValueId x, ValueId y);
   ValueId where(ValueId condition, ValueId x, ValueId y);
   ValueId cast(ValueId x, DType to);
@@ -43,16 +52,21 @@ class Decomposition {
   ValueId expand(ValueId x, const Shape& shape);
   ValueId reshape(ValueId x, const std::vector<int64_t>& dims);
   ValueId transpose(ValueId x, const std::vector<int64_t>& perm);
-  /// The kernel whose outputs are `results`. Null if a result is kNoValue, is an input or constant, or has another type
-  /// than the node's output, or if a node has no kernel. `fault`: the text of Kernel::fault(), null for the default.
-  std::unique_ptr<Kernel> kernel(const std::vector<ValueId>& results, const char* fault = nullptr);
+
+  const Graph& graph() const { return module_->graphs[0]; }
+  const std::vector<ValueId>& inputs() const { return inputs_; }
+  const std::map<ValueId, Derived>& derived() const { return derived_; }
+  /// True if nodes of the graph make `results`, with the types of the node's outputs.
+  bool gives(const std::vector<ValueId>& results) const;
+  /// The graph with these results; nullopt unless gives(results). The object is of no use afterwards.
+  std::optional<DecomposedNode> finish(std::vector<ValueId> results);
 
  private:
-  const KernelSpec& spec_;
+  const NodeSpec& spec_;
   std::shared_ptr<Module> module_;
   Builder builder_;
   std::vector<ValueId> inputs_;
   std::map<ValueId, Derived> derived_;
 };
 
-}  // namespace smelt::vulkan
+}  // namespace smelt

@@ -1,0 +1,105 @@
+#include <algorithm>
+
+#include "ops/matmul/matmul.h"
+#include "ops/reduce/reduce.h"
+#include "passes/decompose/rules.h"
+#include "passes/passes.h"
+
+namespace smelt {
+namespace decomposition {
+
+/// min(max(x, lower), upper).
+std::optional<DecomposedNode> clamp(const NodeSpec& spec) {
+  if (!unquantized(spec)) return std::nullopt;
+  Decomposition c(spec);
+  ValueId v = c.input(0);
+  if (spec.has(1)) v = c.binary(Binary::kMax, v, c.input(1));
+  if (spec.has(2)) v = c.binary(Binary::kMin, v, c.input(2));
+  return c.finish({v});
+}
+
+/// Of a narrow float.
+std::optional<DecomposedNode> dequantize(const NodeSpec& spec) {
+  if (!unquantized(spec, {0}, {DType::kF16}) || spec.outputs[0].dtype != DType::kF32) return std::nullopt;
+  Decomposition c(spec);
+  return c.finish({c.cast(c.input(0), DType::kF32)});
+}
+
+/// int8 rows with scales and zero points are dequantized first.
+std::optional<DecomposedNode> matmul(const NodeSpec& spec) {
+  if (!spec.has(3) || !spec.has(4)) return std::nullopt;
+  Decomposition c(spec);
+  QuantizeLinearAttrs back;
+  back.axis = spec.inputs[0].shape.rank() - 1;
+  back.to = DType::kF32;
+  const ValueId real =
+      c.add(Op::kDequantizeLinear, make_attrs<QuantizeLinearAttrs>(back), {c.input(0), c.input(3), c.input(4)});
+  std::vector<ValueId> operands{real, c.input(1)};
+  if (spec.has(2)) operands.push_back(c.input(2));
+  return c.finish({c.add(Op::kMatMul, spec.node.attrs, operands)});
+}
+
+/// Norms and minima by sums and maxima.
+std::optional<DecomposedNode> reduce(const NodeSpec& spec) {
+  constexpr Reduction kFunctions[] = {Reduction::kL1, Reduction::kL2, Reduction::kLogSum, Reduction::kMin};
+  ReduceAttrs a = spec.attrs<ReduceAttrs>();
+  if (std::ranges::count(kFunctions, a.fn) == 0 || !unquantized(spec, {0}, {DType::kF32}) || !spec.constant(1) ||
+      spec.constant(1)->elements() == 0)
+    return std::nullopt;
+  Decomposition c(spec);
+  const auto reduced = [&](Reduction fn, ValueId x) {
+    a.fn = fn;
+    return c.add(Op::kReduce, make_attrs<ReduceAttrs>(a), {x, c.input(1)});
+  };
+  const ValueId x = c.input(0);
+  switch (a.fn) {
+    case Reduction::kL1:
+      return c.finish({reduced(Reduction::kSum, c.unary(Unary::kAbs, x))});
+    case Reduction::kL2:
+      return c.finish({c.unary(Unary::kSqrt, reduced(Reduction::kSumSquare, x))});
+    case Reduction::kLogSum:
+      return c.finish({c.unary(Unary::kLog, reduced(Reduction::kSum, x))});
+    default:
+      return c.finish({c.unary(Unary::kNeg, reduced(Reduction::kMax, c.unary(Unary::kNeg, x)))});
+  }
+}
+
+namespace {
+
+struct Rule {
+  Op op;
+  size_t inputs;  ///< that the node has at least
+  std::optional<DecomposedNode> (*apply)(const NodeSpec&);
+};
+
+constexpr Rule kRules[] = {{Op::kClamp, 2, clamp},
+                           {Op::kCrossEntropyLoss, 1, cross_entropy_loss},
+                           {Op::kDequantize, 1, dequantize},
+                           {Op::kEinsum, 1, einsum},
+                           {Op::kGroupQueryAttention, 1, group_query_attention},
+                           {Op::kIndexPut, 1, index_put},
+                           {Op::kMaskedScatter, 1, masked_scatter},
+                           {Op::kMatMul, 5, matmul},
+                           {Op::kNllLoss, 1, nll_loss},
+                           {Op::kPairwiseDistance, 1, pairwise_distance},
+                           {Op::kReduce, 2, reduce},
+                           {Op::kReverseSequence, 1, reverse_sequence},
+                           {Op::kSparseToDense, 1, sparse_to_dense},
+                           {Op::kTriangle, 1, triangle}};
+
+const Rule* rule_for(const Node& node) {
+  const auto it = std::ranges::find(kRules, node.op, &Rule::op);
+  return it != std::end(kRules) && node.inputs.size() >= it->inputs ? it : nullptr;
+}
+
+}  // namespace
+}  // namespace decomposition
+
+bool may_decompose(const Node& node) { return decomposition::rule_for(node) != nullptr; }
+
+std::optional<DecomposedNode> decompose(const NodeSpec& node) {
+  const decomposition::Rule* const rule = decomposition::rule_for(node.node);
+  return rule ? rule->apply(node) : std::nullopt;
+}
+
+}  // namespace smelt

@@ -1,0 +1,194 @@
+#include <gtest/gtest.h>
+
+#include "ops/matmul/matmul.h"
+#include "ops/reduce/reduce.h"
+#include "ops/softmax/softmax.h"
+#include "passes/passes.h"
+#include "tests/support/cpu_case.h"
+#include "tests/support/op_runner.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::test;
+using testing::random_tensor;
+
+struct Case {
+  std::string label;
+  Op op;
+  AttrsPtr attrs;
+  std::vector<Tensor> inputs;  ///< undefined: absent
+  int outputs = 1;
+  int constant = -1;  ///< the input that is a constant; -1: none
+};
+
+std::shared_ptr<Module> empty_module() {
+  auto module = std::make_shared<Module>();
+  module->format = "test";
+  module->graphs.resize(1);
+  module->methods.push_back({"main", 0});
+  return module;
+}
+
+struct Outcome {
+  Result<std::vector<Datum>> results;
+  std::vector<std::string> kernels;  ///< but for views
+};
+
+/// `unknown`: the model does not say the dimensions.
+Outcome run(const Case& c, BackendKind backend, bool unknown = false) {
+  const auto module = empty_module();
+  Builder b(*module, 0);
+  std::vector<ValueId> in;
+  std::vector<Datum> fed;
+  for (const Tensor& t : c.inputs) {
+    if (!t.defined()) {
+      in.push_back(kNoValue);
+    } else if (static_cast<int>(in.size()) == c.constant) {
+      in.push_back(b.constant("", t));
+    } else {
+      in.push_back(b.input("x", ValueType::tensor(t.dtype(), unknown ? Shape::of_rank(t.rank(), -1) : t.shape())));
+      fed.emplace_back(t);
+    }
+  }
+  b.graph().outputs = b.node(c.op, c.attrs, in, c.outputs).value();
+  Session session = Session::create(Model(module), {.backend = backend, .profile = true}).value();
+  Outcome made{session.run(fed), {}};
+  for (const ProfileEntry& e : session.profile())
+    if (e.op != "Reshape") made.kernels.push_back(e.kernel);
+  return made;
+}
+
+/// The CPU gives what the reference kernel gives, by `kernel` among others, and by reference kernels only where
+/// `reference` says so.
+void check(const Case& c, const std::string& kernel, bool reference = false) {
+  for (bool unknown : {false, true}) {
+    SCOPED_TRACE(c.label + (unknown ? ", shapes known at run time" : ""));
+    const Outcome want = run(c, BackendKind::kReference, unknown), got = run(c, BackendKind::kCpu, unknown);
+    ASSERT_TRUE(want.results.ok()) << want.results.error().message();
+    ASSERT_TRUE(got.results.ok()) << got.results.error().message();
+    for (size_t i = 0; i < want.results->size(); ++i) {
+      const Tensor &w = (*want.results)[i].tensor, &g = (*got.results)[i].tensor;
+      ASSERT_EQ(g.shape(), w.shape());
+      ASSERT_EQ(g.dtype(), w.dtype());
+      const double tolerance = w.dtype() == DType::kF32 ? 1e-5 : w.dtype() == DType::kF16 ? 1e-3 : 1e-2;
+      expect_near(g, values(w), tolerance, tolerance);
+    }
+    EXPECT_GT(std::ranges::count(got.kernels, kernel), 0) << ::testing::PrintToString(got.kernels);
+    EXPECT_EQ(std::ranges::count(got.kernels, "reference") > 0, reference) << ::testing::PrintToString(got.kernels);
+  }
+}
+
+Case einsum(const char* equation, const std::vector<Shape>& shapes, DType dtype = DType::kF32) {
+  EinsumAttrs a;
+  a.equation = equation;
+  Case c{equation, Op::kEinsum, make_attrs<EinsumAttrs>(a), {}};
+  uint32_t seed = 1;
+  for (const Shape& shape : shapes) c.inputs.push_back(random_tensor(dtype, shape, -1, 1, seed++));
+  return c;
+}
+
+TEST(Decompose, EinsteinSumsAreProductsOfMatrices) {
+  check(einsum("bhid,bhjd->bhij", {{2, 3, 5, 8}, {2, 3, 7, 8}}), "matmul_f32");
+  check(einsum("...ij,...jk->...ik", {{2, 1, 3, 4}, {5, 4, 6}}), "matmul_f32");
+  check(einsum("ab,bc,cd->ad", {{2, 3}, {3, 4}, {4, 5}}), "matmul_f32");
+  check(einsum("iij,jk->ki", {{3, 3, 4}, {4, 5}}), "matmul_f32");
+  check(einsum("ij->ji", {{3, 4}}), "strided_copy");
+  check(einsum("bij,kj->bik", {{2, 5, 8}, {7, 8}}, DType::kF16), "matmul_f32");
+  check(einsum("bij,jk->bik", {{2, 5, 8}, {8, 7}}, DType::kBF16), "matmul_f32");
+}
+
+TEST(Decompose, Distances) {
+  EinsumAttrs a;
+  a.equation = "euclidean";
+  check({"euclidean",
+         Op::kPairwiseDistance,
+         make_attrs<EinsumAttrs>(a),
+         {random_tensor(DType::kF32, {4, 7}, -1, 1, 1), random_tensor(DType::kF32, {5, 7}, -1, 1, 2)}},
+        "reduce_f32");
+}
+
+/// A loss picks one score of each row: it is decomposed for its softmax only.
+TEST(Decompose, LossesOfScores) {
+  const Tensor scores = random_tensor(DType::kF32, {6, 9}, -3, 3, 1);
+  Tensor labels(DType::kI64, {6});
+  for (int64_t i = 0; i < 6; ++i) labels.data<int64_t>()[i] = i * 4 % 9;
+  const AttrsPtr attrs = make_attrs<LossAttrs>();
+  check({"both results", Op::kCrossEntropyLoss, attrs, {scores, labels}, 2}, "softmax_f32", true);
+  const Outcome loss = run({"", Op::kNllLoss, attrs, {scores, labels}}, BackendKind::kCpu);
+  ASSERT_TRUE(loss.results.ok());
+  EXPECT_EQ(loss.kernels, std::vector<std::string>{"reference"});
+  labels.data<int64_t>()[2] = 9;
+  const Outcome beyond = run({"", Op::kCrossEntropyLoss, attrs, {scores, labels}}, BackendKind::kCpu);
+  ASSERT_FALSE(beyond.results.ok());
+  EXPECT_NE(beyond.results.error().message().find("range"), std::string::npos) << beyond.results.error().message();
+}
+
+TEST(Decompose, Bounds) {
+  const Tensor x = random_tensor(DType::kF32, {3, 70}, -9, 9, 1), low = random_tensor(DType::kF32, {70}, -4, 0, 2),
+               high = random_tensor(DType::kF32, {}, 1, 5, 3);
+  check({"both", Op::kClamp, make_attrs<NoAttrs>(), {x, low, high}}, "binary_f32");
+  check({"upper", Op::kClamp, make_attrs<NoAttrs>(), {x, {}, high}}, "binary_f32");
+}
+
+TEST(Decompose, NormsAndMinima) {
+  Tensor axes(DType::kI64, {1});
+  axes.data<int64_t>()[0] = 1;
+  for (Reduction fn : {Reduction::kL1, Reduction::kL2, Reduction::kLogSum, Reduction::kMin}) {
+    ReduceAttrs a;
+    a.fn = fn;
+    Case c{
+        to_string(fn), Op::kReduce, make_attrs<ReduceAttrs>(a), {random_tensor(DType::kF32, {6, 40}, 1, 3, 1), axes}};
+    c.constant = 1;
+    check(c, "reduce_f32");
+  }
+}
+
+/// Nodes of one graph, decomposed and not, and plans for several shapes.
+TEST(Decompose, PlansOfOneGraph) {
+  const auto module = empty_module();
+  Builder b(*module, 0);
+  const ValueType type = ValueType::tensor(DType::kF32, Shape{-1, -1});
+  const ValueId x = b.input("x", type), y = b.input("y", type);
+  EinsumAttrs a;
+  a.equation = "ij,kj->ik";
+  const auto add = [&](Op op, AttrsPtr attrs, std::vector<ValueId> in) { return b.op(op, attrs, in).value(); };
+  const ValueId first = add(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kTanh), {x});
+  const ValueId sums = add(Op::kEinsum, make_attrs<EinsumAttrs>(a), {first, y});
+  const ValueId more = add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMul), {sums, sums});
+  const ValueId last = add(Op::kEinsum, make_attrs<EinsumAttrs>(a), {more, sums});
+  b.graph().outputs = {sums, last};
+  Session reference = Session::create(Model(module), {.backend = BackendKind::kReference}).value();
+  Session cpu = Session::create(Model(module), {.backend = BackendKind::kCpu}).value();
+  for (const auto& [m, n, k] : {std::tuple{4, 3, 5}, std::tuple{2, 7, 5}, std::tuple{4, 3, 5}, std::tuple{1, 1, 1}}) {
+    const std::vector<Datum> in{random_tensor(DType::kF32, {m, k}, -1, 1, 1),
+                                random_tensor(DType::kF32, {n, k}, -1, 1, 2)};
+    const auto want = reference.run(in), got = cpu.run(in);
+    ASSERT_TRUE(want.ok() && got.ok()) << (want.ok() ? got.error().message() : want.error().message());
+    for (size_t i = 0; i < 2; ++i) expect_near((*got)[i].tensor, values((*want)[i].tensor));
+  }
+}
+
+TEST(Decompose, RulesThatDoNotApply) {
+  const ValueType real = ValueType::tensor(DType::kF32, Shape{2, 2}), integers = ValueType::tensor(DType::kI32, {2, 2});
+  const auto rule = [](Op op, AttrsPtr attrs, std::vector<ValueType> inputs, const ValueType& output) {
+    Node node;
+    node.op = op;
+    node.attrs = std::move(attrs);
+    node.inputs.resize(inputs.size(), 0);
+    node.outputs = {0};
+    const std::vector<const Tensor*> dynamic(inputs.size(), nullptr);
+    return decompose({node, inputs, dynamic, {&output, 1}}).has_value();
+  };
+  EinsumAttrs a;
+  a.equation = "ij,jk->ik";
+  EXPECT_TRUE(rule(Op::kEinsum, make_attrs<EinsumAttrs>(a), {real, real}, real));
+  EXPECT_FALSE(rule(Op::kEinsum, make_attrs<EinsumAttrs>(a), {integers, integers}, integers));
+  EXPECT_FALSE(rule(Op::kEinsum, make_attrs<EinsumAttrs>(a), {real, real}, ValueType::tensor(DType::kF32, {3, 2})));
+  a.equation = "ij,jk";
+  EXPECT_TRUE(rule(Op::kEinsum, make_attrs<EinsumAttrs>(a), {real, real}, real));
+  EXPECT_FALSE(rule(Op::kMatMul, make_attrs<MatMulAttrs>(), {real, real}, real));
+  EXPECT_FALSE(rule(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kTanh), {real}, real));
+}
+
+}  // namespace
+}  // namespace smelt

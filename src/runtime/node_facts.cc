@@ -1,0 +1,57 @@
+#include "runtime/node_facts.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "ops/core/op.h"
+#include "ops/shape/shape.h"
+
+namespace smelt {
+
+double elements_of(const ValueType& t) {
+  double n = t.is_static() ? 1 : 0;
+  for (int i = 0; n > 0 && i < t.shape.rank(); ++i) n *= static_cast<double>(t.shape[i]);
+  return n;
+}
+
+double work(const Node& node, const TypeOf& type, std::span<const ValueType> outputs) {
+  double n = 0;
+  for (const ValueType& t : outputs) n += elements_of(t);
+  const bool sums = node.op == Op::kConv || node.op == Op::kMatMul || node.op == Op::kConvTranspose;
+  if (!sums || node.inputs.size() < 2 || node.inputs[1] == kNoValue) return n;
+  return n * std::max<double>(1, std::sqrt(elements_of(type(node.inputs[1]))));
+}
+
+bool is_static(const Node& node, const TypeOf& type, std::span<const ValueType> outputs) {
+  const uint32_t flags = op_info(node.op).flags;
+  if ((flags & (kControl | kContainer | kDynamic)) && node.op != Op::kStateRead && node.op != Op::kIndexTensors)
+    return false;
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (node.outputs[i] != kNoValue && !outputs[i].is_static()) return false;
+  return std::ranges::all_of(node.inputs, [&](ValueId id) { return id == kNoValue || type(id).is_static(); });
+}
+
+bool moves_nothing(const Node& node, const ValueType& from, const ValueType& to) {
+  const Shape& x = from.shape;
+  if (node.op == Op::kBitCast) return bit_width(from.dtype) == bit_width(to.dtype) && x == to.shape;
+  if (node.op == Op::kExpand) return x == to.shape;
+  if (node.op != Op::kTranspose || node.inputs.size() != 1) return false;
+  const auto& perm = static_cast<const TransposeAttrs&>(*node.attrs).perm;
+  if (static_cast<int>(perm.size()) != x.rank()) return false;
+  int64_t before = -1;
+  for (int64_t axis : perm) {
+    if (axis < 0) axis += x.rank();
+    if (x[static_cast<int>(axis)] == 1) continue;
+    if (axis < before) return false;
+    before = axis;
+  }
+  return true;
+}
+
+bool needs_float(const Node& node, const TypeOf& type, std::span<const ValueType> outputs) {
+  if (op_info(node.op).flags & (kDataMovement | kQuantized | kEffect)) return false;
+  return std::ranges::any_of(node.inputs, [&](ValueId id) { return id != kNoValue && type(id).quant; }) ||
+         std::ranges::any_of(outputs, [](const ValueType& t) { return !!t.quant; });
+}
+
+}  // namespace smelt

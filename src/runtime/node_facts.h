@@ -1,0 +1,30 @@
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "graph/graph.h"
+
+namespace smelt {
+
+// What planning asks of one node whose types are known.
+
+using TypeOf = std::function<const ValueType&(ValueId)>;
+
+/// Elements of a type as a number that may be large; 0 when unknown.
+double elements_of(const ValueType& t);
+
+/// Element operations of a node with outputs of these types, roughly.
+double work(const Node& node, const TypeOf& type, std::span<const ValueType> outputs);
+
+/// True if all shapes are known before the node runs, so that its outputs can be allocated beforehand.
+bool is_static(const Node& node, const TypeOf& type, std::span<const ValueType> outputs);
+
+/// True if every element stays in its place: bytes seen as another type, a transposition that moves dimensions of 1,
+/// an expansion to the same shape.
+bool moves_nothing(const Node& node, const ValueType& from, const ValueType& to);
+
+/// True if the reference kernel works on real numbers where the node has quantized operands.
+bool needs_float(const Node& node, const TypeOf& type, std::span<const ValueType> outputs);
+
+}  // namespace smelt
