@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--calls", type=int, default=2000)
     arguments = parser.parse_args()
-    x = np.linspace(-1, 1, 64, dtype=np.float32)
+    x = np.linspace(-1, 1, 64, dtype=np.float32).reshape(1, 64)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "relu.onnx").write_bytes(relu_onnx())
