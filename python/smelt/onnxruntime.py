@@ -28,32 +28,14 @@ if TYPE_CHECKING:
 
 _PROVIDERS: dict[str, Backend] = {"VulkanExecutionProvider": "vulkan", "CPUExecutionProvider": "cpu"}
 _ONNX_NAMES = {"float32": "float", "float64": "double"}
+# By number of onnx.TensorProto.DataType.
+# fmt: off
 _ONNX_TYPES = [
-    "",
-    "float32",
-    "uint8",
-    "int8",
-    "uint16",
-    "int16",
-    "int32",
-    "int64",
-    "string",
-    "bool",
-    "float16",
-    "float64",
-    "uint32",
-    "uint64",
-    "complex64",
-    "complex128",
-    "bfloat16",
-    "float8e4m3fn",
-    "float8e4m3fnuz",
-    "float8e5m2",
-    "float8e5m2fnuz",
-    "uint4",
-    "int4",
-    "float4e2m1",
+    "", "float32", "uint8", "int8", "uint16", "int16", "int32", "int64", "string", "bool", "float16", "float64",
+    "uint32", "uint64", "complex64", "complex128", "bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2",
+    "float8e5m2fnuz", "uint4", "int4", "float4e2m1",
 ]
+# fmt: on
 
 
 class OrtException(errors.Error):

@@ -205,3 +205,10 @@ def test_command_line(digits: Path) -> None:
     wrong = command("inspect", "nothing.onnx")
     assert wrong.returncode == 1
     assert "nothing.onnx" in wrong.stderr
+
+
+def test_the_snippet_of_the_readme(digits: Path) -> None:
+    text = (digits.parents[1] / "README.md").read_text().partition("## From Python")[2]
+    code = text.partition("```python\n")[2].partition("```")[0]
+    run = subprocess.run([sys.executable, "-c", code], cwd=digits.parents[1], capture_output=True, text=True)
+    assert run.stdout.split() == ["float32[1,1,8,8]", "7"], run.stderr
