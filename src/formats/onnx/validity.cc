@@ -16,7 +16,7 @@ class ModelCheck {
   ModelCheck(const Source& source, const ModelProto& model) : source_(source), model_(model) {}
 
   Status run() const {
-    SMELT_TRY(versions());
+    SMELT_TRY(version());
     for (size_t i = 0; i < model_.graph.inputs.size(); ++i) {
       const ValueInfo& v = model_.graph.inputs[i];
       if (auto s = input(v.type); !s.ok()) return s.error().within(Cat("input ", i, " '", v.name, "'"));
@@ -28,14 +28,10 @@ class ModelCheck {
   }
 
  private:
-  Status versions() const {
+  Status version() const {
     const int64_t ir = model_.ir_version;
-    if (ir < 1 || ir > kNewestIr)
-      SMELT_TRY(breach(source_, Rule::kIrVersion, InvalidModel("IR version ", ir, ", 1 to ", kNewestIr, " exist")));
-    if (ir >= 1 && ir < 3 && !model_.opsets.empty())
-      SMELT_TRY(
-          breach(source_, Rule::kIrVersion, InvalidModel("opset imports in IR version ", ir, ", which has none")));
-    return Ok();
+    if (ir >= 1 && ir <= kNewestIr) return Ok();
+    return breach(source_, Rule::kIrVersion, InvalidModel("IR version ", ir, ", 1 to ", kNewestIr, " exist"));
   }
 
   Status input(const TypeProto& type) const {
