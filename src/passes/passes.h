@@ -16,7 +16,10 @@ using Evaluate = std::function<Status(const Graph&, const Node&, std::vector<Dat
 /// Runs the passes in their order on every graph of the module. Values keep their ids; nodes are removed and rewritten.
 Status optimise(Module& module, const Evaluate& evaluate);
 
-// The passes. Each rewrites a graph in place and keeps its results.
+// The passes by folder; optimise() runs those of canonicalize, fuse and layout. Each rewrites a graph in place and keeps
+// its results.
+
+// canonicalize/
 
 /// Removes nodes without effects whose outputs nobody reads, and trailing optional outputs that nobody reads.
 void remove_dead_nodes(Graph& graph);
@@ -24,6 +27,9 @@ void remove_dead_nodes(Graph& graph);
 /// larger than their inputs stay, so that loading does not blow up the model. A node that fails stays and fails at run
 /// time.
 void fold_constants(Graph& graph, const Evaluate& evaluate);
+
+// fuse/
+
 /// Replaces what exporters decompose by one operator on float32 values: GELU, SiLU, layer and RMS normalization, and
 /// the bias of a matrix product with a constant matrix.
 void recompose(Graph& graph);
@@ -39,19 +45,30 @@ void fuse_pads(Graph& graph);
 /// Replaces DequantizeLinear, operator, QuantizeLinear by the operator on quantized values, for 8-bit values with
 /// constant parameters. A result halfway between two quantized values may round to the other one.
 void fuse_quantization(Graph& graph);
+
+// layout/
+
 /// Makes convolutions and the nodes between them channels-last, with a Transpose before and behind each such region.
 void channels_last(Graph& graph);
 
+// Passes that optimise() does not run.
+
+// legalize/, where a back-end requires it
+
 /// For back-ends without kPerToken values: replaces each Quantize to kPerToken by DynamicQuantize and DequantizeLinear.
 /// A MatMul of int8 rows with a constant matrix of integers reads the integers, with scales and zero points as inputs.
-/// Returns the module itself if it has no such nodes. optimise() does not run this pass.
+/// Returns the module itself if it has no such nodes.
 std::shared_ptr<const Module> dynamic_quantize(std::shared_ptr<const Module> module);
+
+// decompose/, as a plan is made
 
 /// The node in other operators; nullopt where no rule says how, or where the rule asks for other types. The planner,
 /// which knows all shapes, decomposes what no back-end runs.
 std::optional<DecomposedNode> decompose(const NodeSpec& node);
 /// False if decompose() has no rule for such a node, whatever its types.
 bool may_decompose(const Node& node);
+
+// What passes share.
 
 /// Calls `fused` for each node and the producer of its input 0, if the node is that value's only user. A node that
 /// `fused` returns replaces both; its outputs and origin are set here. `fused` may add values to the graph.

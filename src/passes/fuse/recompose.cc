@@ -7,7 +7,7 @@
 #include "ops/matmul/matmul.h"
 #include "ops/normalization/normalization.h"
 #include "passes/passes.h"
-#include "passes/pattern.h"
+#include "passes/fuse/pattern.h"
 
 namespace smelt {
 namespace {

@@ -7,7 +7,7 @@
 #include "ops/shape/shape.h"
 #include "ops/softmax/softmax.h"
 #include "passes/passes.h"
-#include "passes/pattern.h"
+#include "passes/fuse/pattern.h"
 #include "tensor/numeric.h"
 
 namespace smelt {

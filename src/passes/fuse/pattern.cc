@@ -1,4 +1,4 @@
-#include "passes/pattern.h"
+#include "passes/fuse/pattern.h"
 
 #include <algorithm>
 #include <cmath>
