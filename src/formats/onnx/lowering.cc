@@ -303,7 +303,7 @@ Status ModelLowering::lower_nodes(Scope& scope, const std::vector<NodeProto>& no
       for (const Scope* s = &scope; s; s = s->parent)
         if (s->names.count(name)) return;
       in_order = false;
-      if (nodes[made[name]].op_type != "Cast")
+      if (proto_.ordered && nodes[made[name]].op_type != "Cast")
         early = InvalidModel(node_label(nodes[i], i), ": reads '", name, "', which a later node makes");
     });
     for (const auto& name : nodes[i].outputs) done.insert(name);

@@ -125,6 +125,7 @@ struct ModelProto {
   GraphProto graph;
   std::vector<FunctionProto> functions;
   std::vector<std::pair<std::string_view, std::string_view>> metadata;
+  bool ordered = true;  ///< nodes must stand behind those whose results they read, as ONNX demands
 };
 
 /// Parses a whole file. Submessages given in pieces merge, unknown fields are skipped, unpacked repeated fields are

@@ -37,6 +37,7 @@ class Converter {
 
   Result<onnx::ModelProto> model(const Model& m) {
     onnx::ModelProto out;
+    out.ordered = false;  // ONNX Runtime appends the nodes that its optimisations make
     out.ir_version = m.ir_version();
     out.model_version = m.model_version();
     out.producer_name = text(m.producer_name());
