@@ -6,6 +6,7 @@
 
 #include "formats/bundle/bundle.h"
 #include "graph/graph.h"
+#include "runtime/environment.h"
 #include "smelt/model.h"
 #include "support/program_writer.h"
 #include "support/xnn_blob.h"
@@ -57,15 +58,15 @@ TEST(ExecutorchProgram, ConstantsInAnotherDimOrder) {
   EXPECT_EQ(run(s, {floats({2, 2}, {0, 0, 10, 10})}), (std::vector<float>{1, 2, 13, 14}));
 }
 
-/// get_number() gives a constant; forward(x) calls a delegate that smelt lacks, or is y = x + x when `known`.
-std::vector<uint8_t> two_methods(bool known, const char* number_op = "aten::clone") {
+/// get_number() gives a constant; forward(x) calls a delegate that smelt lacks, or is y = x + x when `supported`.
+std::vector<uint8_t> two_methods(bool supported, const char* number_op = "aten::clone") {
   ProgramWriter w;
   w.constant({42});
   const int c = w.tensor({1}, 0, et::ScalarType::FLOAT, 1), format = w.null(), y = w.tensor({1}, 64);
   w.call(number_op, "out", {c, format, y, y});
   w.end_method("get_number", {}, {y});
   const int x = w.tensor({2, 2}, 0), alpha = w.integer(1), z = w.tensor({2, 2}, 64);
-  if (known)
+  if (supported)
     w.call("aten::add", "out", {x, x, alpha, z, z});
   else
     w.delegate("QnnBackend", std::vector<uint8_t>(4), {x, z});
@@ -103,24 +104,22 @@ TEST(ExecutorchProgram, OneMethodMustBeAbleToRun) {
   EXPECT_NE(none.error().message().find("method 'get_number'"), std::string::npos) << none.error().message();
 }
 
-/// y = a vector of ones of `elements`, in a program that plans `planned` bytes.
-std::vector<uint8_t> ones(int32_t elements, int64_t planned) {
-  ProgramWriter w;
-  const int size = w.int_list({w.integer(elements)}), y = w.tensor({elements}, 0);
-  w.call("aten::ones", "out", {size, y, y});
-  return w.finish({}, {y}, planned);
-}
-
 TEST(ExecutorchProgram, TheDefaultMemoryLimitHoldsWhatTheFilePlans) {
-  constexpr int32_t kElements = 300 << 20;  // more than 1 GiB of floats
-  const auto prepare = [](const std::vector<uint8_t>& bytes) {
-    const auto model = load(bytes);
-    EXPECT_TRUE(model.ok()) << model.error().message();
-    auto session = Session::create(*model);
-    return session->prepare({});  // lays the memory out and touches none
-  };
-  const auto planned = prepare(ones(kElements, int64_t{4} * kElements));
-  EXPECT_TRUE(planned.ok()) << planned.error().message();
+  constexpr int64_t kPlanned = int64_t{1500} << 20;
+  constexpr size_t kGigabyte = size_t{1} << 30;
+  ProgramWriter w;
+  const int x = w.tensor({2, 2}, 0), alpha = w.integer(1), y = w.tensor({2, 2}, 64);
+  w.call("aten::add", "out", {x, x, alpha, y, y});
+  const auto model = load(w.finish({x}, {y}, kPlanned));
+  ASSERT_TRUE(model.ok()) << model.error().message();
+  ModelSize size = size_of(model->module());
+  EXPECT_EQ(size.planned, static_cast<size_t>(kPlanned));
+  RunControl control;
+  control.begin({}, size, {});
+  EXPECT_TRUE(control.check(kGigabyte + kPlanned).ok());
+  EXPECT_FALSE(control.check(kGigabyte + kPlanned + 1'000'000).ok());
+  control.begin({.limit_memory = 1000}, size, {});
+  EXPECT_FALSE(control.check(1001).ok());
 }
 
 /// The exporter writes scalars as XNNPACK values of shape [1].

@@ -126,8 +126,8 @@ Status lower_custom(OperatorContext& c, const std::string& code) {
   if (const auto* options = c.reader().source().options)
     for (const auto& op : options->custom_operators)
       if (op && op->name() == code) return lower_registered(c, op, code);
-  for (const auto& known : kOperators)
-    if (code == known.name) return known.lower(c);
+  for (const auto& entry : kOperators)
+    if (code == entry.name) return entry.lower(c);
   return Unsupported("custom operator '", code, "' is not known: register it with LoadOptions::custom_operators");
 }
 

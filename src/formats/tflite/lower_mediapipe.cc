@@ -22,14 +22,14 @@ Status need_operands(OperatorContext& c, int inputs, int outputs) {
   return Ok();
 }
 
-/// An error unless the input is float32 of the rank; `known`: with all spatial dimensions known at load.
-Status need_image(OperatorContext& c, int input, int rank, bool known = false) {
+/// An error unless the input is float32 of the rank; `sized`: with its height and width known at load.
+Status need_image(OperatorContext& c, int input, int rank, bool sized = false) {
   const ValueType& t = c.in_type(input);
   if (t.dtype != DType::kF32) return Unsupported("input ", input, " is ", to_string(t.dtype), ", float32 expected");
   if (!t.ranked) return Unsupported("the rank of input ", input, " must be known at load");
   if (t.shape.rank() != rank)
     return InvalidModel("input ", input, " has rank ", t.shape.rank(), ", ", rank, " expected");
-  if (known && (t.shape[1] < 1 || t.shape[2] < 1))
+  if (sized && (t.shape[1] < 1 || t.shape[2] < 1))
     return Unsupported("the size of an image of shape ", t.shape.str(), " must be known at load");
   return Ok();
 }
@@ -105,6 +105,7 @@ Status lower_transpose_conv_bias(OperatorContext& c) {
   a.strides = {raw[2], raw[1]};
   a.dilations = {1, 1};
   a.pads = {0, 0, 0, 0};
+  a.output_padding = {0, 0};
   a.layout = Layout::kChannelsLast;
   a.filter = FilterLayout::kOSI;
   for (size_t i = 0; i < 2; ++i) {
@@ -112,9 +113,14 @@ Status lower_transpose_conv_bias(OperatorContext& c) {
     if (padding != AutoPad::kSameUpper) continue;
     const int axis = static_cast<int>(i) + 1;
     const int64_t in = c.in_type(0).shape[axis], kernel = c.in_type(1).shape[axis];
-    const int64_t pad = std::max<int64_t>(0, kernel - (in - 1) % a.strides[i] - 1);
-    a.pads[i] = pad / 2;
-    a.pads[i + 2] = pad - pad / 2;
+    // The result has the size that the file declares, as LiteRT's delegate gives it; else MediaPipe's rule holds.
+    const Shape& declared = c.out_slot(0).shape;
+    const int64_t out = declared.rank() == 4 ? declared[axis] : -1;
+    const int64_t pad =
+        out > 0 ? a.strides[i] * (in - 1) + kernel - out : std::max<int64_t>(0, kernel - (in - 1) % a.strides[i] - 1);
+    a.pads[i] = std::max<int64_t>(pad, 0) / 2;
+    a.pads[i + 2] = std::max<int64_t>(pad, 0) - a.pads[i];
+    a.output_padding[i] = std::max<int64_t>(-pad, 0);
   }
   return c.emit(Op::kConvTranspose, std::move(a), {c.in(0), c.in(1), c.in(2)});
 }
