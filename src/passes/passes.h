@@ -16,8 +16,8 @@ using Evaluate = std::function<Status(const Graph&, const Node&, std::vector<Dat
 /// Runs the passes in their order on every graph of the module. Values keep their ids; nodes are removed and rewritten.
 Status optimise(Module& module, const Evaluate& evaluate);
 
-// The passes by folder; optimise() runs those of canonicalize, fuse and layout. Each rewrites a graph in place and keeps
-// its results.
+// The passes by folder; optimise() runs those of canonicalize, fuse and layout. Each rewrites a graph in place and
+// keeps its results.
 
 // canonicalize/
 

@@ -6,8 +6,8 @@
 #include "ops/matmul/matmul.h"
 #include "ops/shape/shape.h"
 #include "ops/softmax/softmax.h"
-#include "passes/passes.h"
 #include "passes/fuse/pattern.h"
+#include "passes/passes.h"
 #include "tensor/numeric.h"
 
 namespace smelt {

@@ -6,8 +6,8 @@
 #include "ops/core/op.h"
 #include "ops/matmul/matmul.h"
 #include "ops/normalization/normalization.h"
-#include "passes/passes.h"
 #include "passes/fuse/pattern.h"
+#include "passes/passes.h"
 
 namespace smelt {
 namespace {
