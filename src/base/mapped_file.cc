@@ -8,10 +8,27 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <map>
+#include <mutex>
 
+#include "base/checked.h"
 #include "base/error.h"
 
 namespace smelt {
+namespace {
+
+/// The ranges of memory that are mapped files: begin -> end.
+struct Mappings {
+  std::mutex mutex;
+  std::map<const std::byte*, const std::byte*> ranges;
+};
+Mappings& mappings() {
+  static Mappings& m = *new Mappings;  // outlives every file
+  return m;
+}
+
+}  // namespace
 
 Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& path) {
   auto io = [&](const char* what) { return Error(ErrorCode::kIo, Cat(path, ": ", what, ": ", std::strerror(errno))); };
@@ -35,11 +52,30 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
   void* p = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
   ::close(fd);
   if (p == MAP_FAILED) return io("cannot map");
-  return std::shared_ptr<const MappedFile>(new MappedFile(static_cast<const std::byte*>(p), size));
+  const auto* begin = static_cast<const std::byte*>(p);
+  std::shared_ptr<const MappedFile> file(new MappedFile(begin, size));
+  const std::lock_guard lock(mappings().mutex);
+  mappings().ranges.emplace(begin, begin + size);
+  return file;
 }
 
 MappedFile::~MappedFile() {
-  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+  if (!data_) return;
+  const std::lock_guard lock(mappings().mutex);
+  mappings().ranges.erase(data_);
+  ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+void release_pages(const void* begin, size_t bytes) {
+  const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const uintptr_t first = round_up(reinterpret_cast<uintptr_t>(begin), page);
+  const uintptr_t last = (reinterpret_cast<uintptr_t>(begin) + bytes) / page * page;
+  if (first >= last) return;
+  auto* const pages = reinterpret_cast<std::byte*>(first);
+  const std::lock_guard lock(mappings().mutex);
+  auto after = mappings().ranges.upper_bound(pages);
+  if (after == mappings().ranges.begin() || std::prev(after)->second < reinterpret_cast<std::byte*>(last)) return;
+  ::madvise(pages, last - first, MADV_DONTNEED);  // of a read-only mapping: nothing is lost
 }
 
 Result<std::shared_ptr<const MappedFile>> map_below(const std::string& folder, const std::string& relative) {

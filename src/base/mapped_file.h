@@ -24,6 +24,10 @@ class MappedFile {
   size_t size_;
 };
 
+/// Gives back the memory of whole pages of mapped files within [begin, begin + bytes), for bytes that are seldom read
+/// again: a later read brings them back from the file. Does nothing for other memory. Thread-safe.
+void release_pages(const void* begin, size_t bytes);
+
 /// Maps `relative` below `folder`. Refused: absolute paths, "..", embedded NUL, and links that lead out of the folder.
 Result<std::shared_ptr<const MappedFile>> map_below(const std::string& folder, const std::string& relative);
 

@@ -8,6 +8,7 @@
 #include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_f32.h"
+#include "base/mapped_file.h"
 
 namespace smelt {
 namespace {
@@ -231,6 +232,7 @@ class ConvNhwcF32 final : public Kernel {
       gemm_.pack(in_order ? from : ordered.data(), 1, g_.k(), g_.k(), g_.c_out,
                  bias ? bias + group_index * g_.c_out : nullptr, packed->data<float>() + group_index * group);
     }
+    release_pages(filter, static_cast<size_t>(g_.all_out() * g_.k()) * sizeof(float));
     return packed;
   }
   void activate(float* y, int64_t pixels, Panels panels) const {

@@ -19,6 +19,7 @@
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vectors-inl.h"
 #include "backends/cpu/gemm/gemm_f32.h"
+#include "base/mapped_file.h"
 
 #ifndef SMELT_CPU_WINOGRAD_F32
 #define SMELT_CPU_WINOGRAD_F32
@@ -206,6 +207,7 @@ class ConvWinogradF32 final : public Kernel {
                    p == kCentre && bias ? bias + first : nullptr,
                    packed->data<float>() + p * size + gemm_.panel_offset(g_.c_in, panel));
     }
+    release_pages(filter, static_cast<size_t>(g_.c_out * g_.k()) * sizeof(float));
     return packed;
   }
   /// The tiles [first, last) of all images.

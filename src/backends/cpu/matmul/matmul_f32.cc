@@ -7,6 +7,7 @@
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_f32.h"
 #include "backends/cpu/matmul/matrix_key.h"
+#include "base/mapped_file.h"
 #include "ops/matmul/matmul_shape.h"
 
 namespace smelt {
@@ -111,6 +112,7 @@ class MatMulF32 final : public Kernel {
             gemm_.pack(spec.constant(1)->data<float>() + s_.b_offset(i), b.row_stride, b.column_stride, s_.k, s_.n,
                        c ? c->data<float>() : nullptr, packed->data<float>() + i * packed_size_,
                        static_cast<float>(attrs_.alpha), static_cast<float>(attrs_.beta));
+          release_pages(spec.constant(1)->raw(), spec.constant(1)->bytes());
           return packed;
         });
   }
