@@ -17,22 +17,40 @@ class GatherSlices final : public Kernel {
   GatherSlices(int64_t batches, int64_t outer, int64_t extent, int64_t count, int64_t bytes, bool negative)
       : batches_(batches), outer_(outer), extent_(extent), count_(count), bytes_(bytes), negative_(negative) {}
   Status run(KernelContext& ctx) const override {
+    switch (bytes_) {
+      case 1:
+        return copy<1>(ctx);
+      case 2:
+        return copy<2>(ctx);
+      case 4:
+        return copy<4>(ctx);
+      case 8:
+        return copy<8>(ctx);
+      default:
+        return copy<0>(ctx);
+    }
+  }
+
+ private:
+  /// Slices of kBytes bytes, which need no call of memcpy; 0: of bytes_.
+  template <size_t kBytes>
+  Status copy(KernelContext& ctx) const {
     const auto* x = ctx.input(0).data<std::byte>();
     const auto* indices = ctx.input(1).data<Index>();
     auto* y = ctx.output(0).data<std::byte>();
+    const int64_t bytes = kBytes == 0 ? bytes_ : static_cast<int64_t>(kBytes);
     for (int64_t b = 0; b < batches_; ++b, indices += count_)
-      for (int64_t o = 0; o < outer_; ++o, x += extent_ * bytes_)
-        for (int64_t i = 0; i < count_; ++i, y += bytes_) {
+      for (int64_t o = 0; o < outer_; ++o, x += extent_ * bytes)
+        for (int64_t i = 0; i < count_; ++i, y += bytes) {
           int64_t at = indices[i];
           if (at < 0 || at >= extent_) {
             SMELT_ASSIGN(at, index_of(at, extent_, negative_));
           }
-          std::memcpy(y, x + at * bytes_, static_cast<size_t>(bytes_));
+          std::memcpy(y, x + at * bytes, kBytes == 0 ? static_cast<size_t>(bytes) : kBytes);
         }
     return Ok();
   }
 
- private:
   int64_t batches_, outer_, extent_, count_, bytes_;
   bool negative_;
 };

@@ -22,5 +22,21 @@ TEST(Gather, ComputedIndices) {
   }
 }
 
+TEST(Gather, SlicesOfAnySize) {
+  for (const DType t : {DType::kI8, DType::kI16, DType::kF32, DType::kI64})
+    for (const Shape& x : {Shape{7, 9}, Shape{9, 1}, Shape{2, 9, 3}}) {
+      auto attrs = std::make_shared<GatherAttrs>();
+      attrs->axis = x[0] == 9 ? 0 : 1;
+      KernelCase c{Cat(to_string(t), " ", x.str()),
+                   Op::kGather,
+                   attrs,
+                   {random_tensor(t, x, -9, 9, 1), i64({8, -9, 3, 3})},
+                   {},
+                   {}};
+      c.computed = {false, true};
+      check_case(c, "gather");
+    }
+}
+
 }  // namespace
 }  // namespace smelt
