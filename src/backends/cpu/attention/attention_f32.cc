@@ -119,6 +119,7 @@ class AttentionF32 final : public Kernel {
       for (int64_t j = seen.begin; j < seen.end; ++j) scores[j] = allowed[j * step] ? scores[j] : kHidden;
     } else {
       const float* added = t.data<float>() + at;
+      if (step == 1) return rows_.add(added + seen.begin, seen.end - seen.begin, scores + seen.begin);
       for (int64_t j = seen.begin; j < seen.end; ++j) scores[j] += added[j * step];
     }
   }

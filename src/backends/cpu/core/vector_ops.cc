@@ -127,6 +127,11 @@ void sum_strided(const float* x, int64_t stride, int64_t step, int64_t count, in
   fold_columns(x, stride, step, count, n, y, [](auto, auto v, auto e) HWY_ATTR { return hn::Add(v, e); });
 }
 
+void add(const float* x, int64_t n, float* y) {
+  each_vector(n,
+              [&](auto part, int64_t i) HWY_ATTR { part.store(hn::Add(part.load(y + i), part.load(x + i)), y + i); });
+}
+
 void scale_clamp(float* x, int64_t n, float scale, float lo, float hi) {
   each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
     const auto d = part.d;
@@ -307,8 +312,8 @@ void layer_norm(const float* x, int64_t n, double epsilon, bool rms, const float
 }
 
 VectorOps make_vector_ops() {
-  return {max_taps,          sum_taps,   max_taps_i8,        sum_taps_i8, max_strided,     sum_strided, scale_clamp,
-          reduce_max_or_nan, reduce_sum, reduce_sum_squares, softmax,     softmax_strided, layer_norm};
+  return {max_taps,    sum_taps,          max_taps_i8, sum_taps_i8,        max_strided, sum_strided,     add,
+          scale_clamp, reduce_max_or_nan, reduce_sum,  reduce_sum_squares, softmax,     softmax_strided, layer_norm};
 }
 
 }  // namespace smelt::HWY_NAMESPACE

@@ -16,6 +16,7 @@ struct VectorOps {
   /// y[i] = max or sum over t < count of x[i * stride + t * step]. Reads up to 128 bytes behind the last element used.
   void (*max_strided)(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y);
   void (*sum_strided)(const float* x, int64_t stride, int64_t step, int64_t count, int64_t n, float* y);
+  void (*add)(const float* x, int64_t n, float* y);  ///< y += x
   /// x = clamp(x * scale, lo, hi), NaN stays.
   void (*scale_clamp)(float* x, int64_t n, float scale, float lo, float hi);
   float (*reduce_max)(const float* x, int64_t n);  ///< NaN wins; n > 0
