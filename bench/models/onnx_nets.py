@@ -121,7 +121,7 @@ class Net:
         return self.linear(self.joined(y, width), width, width)
 
     def sdpa(self, q, k, v, depth, mask=None):
-        """torch's scaled_dot_product_attention of q, k, v [B, H, S, D]: each of q and k scaled by the root of the scale."""
+        """torch's scaled_dot_product_attention of [B, H, S, D]: q and k are each scaled by the root of the scale."""
         root = self.real(depth**-0.25)
         k = self.op("Mul", self.op("Transpose", k, perm=[0, 1, 3, 2]), root)
         scores = self.op("MatMul", self.op("Mul", q, root), k)
@@ -327,7 +327,7 @@ def swin_blocks(net):
 
 
 def convnext_t_stages(net):
-    """The first and the third stage of ConvNeXt-T, three blocks each: depthwise 7x7, channels-last norm and products."""
+    """The first and the third stage of ConvNeXt-T, three blocks each: depthwise 7x7, norm, products."""
     x, width = net.conv(net.input("image", [1, 3, 224, 224]), 3, 96, 4, 4), 96
     for stage in range(2):
         if stage:
