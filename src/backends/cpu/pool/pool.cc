@@ -6,6 +6,7 @@
 #include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vector_ops.h"
+#include "backends/cpu/pool/real_sums.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/pool/geometry.h"
@@ -278,14 +279,16 @@ class PoolMeanI8 final : public Kernel {
       : s_(s),
         to_(quant_rule(spec.outputs[0])),
         quant_(dynamic_quant_ops(spec.isa)),
+        ops_(real_sums(spec.isa)),
         threads_(std::max(spec.threads, 1)),
+        signed_(spec.inputs[0].dtype == DType::kI8),
+        scale_(spec.inputs[0].quant->scale()),
+        zero_point_(spec.inputs[0].quant->zero_point()),
         taps_bytes_(rounded(s.taps() * 8)),
         sums_bytes_(rounded(s.channels * 8)),
         slot_bytes_(taps_bytes_ + sums_bytes_ + rounded((s.channels_last ? s.channels : s.out_pixels()) * 4)) {
-    const Quantization& q = *spec.inputs[0].quant;
-    const bool is_signed = spec.inputs[0].dtype == DType::kI8;
     for (int i = 0; i < 256; ++i)
-      values_[i] = q.scale() * static_cast<float>((is_signed ? static_cast<int8_t>(i) : i) - q.zero_point());
+      values_[i] = scale_ * static_cast<float>((signed_ ? static_cast<int8_t>(i) : i) - zero_point_);
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(threads_) * slot_bytes_; }
   Status run(KernelContext& ctx) const override {
@@ -312,10 +315,8 @@ class PoolMeanI8 final : public Kernel {
     auto* means = reinterpret_cast<float*>(scratch + taps_bytes_ + sums_bytes_);
     each_pixel(s_, index, [&](int64_t pixel, const int64_t out[3]) {
       const int64_t count = window_pixels(s_, image, out, taps), divisor = s_.divisor_at(out, count);
-      std::fill_n(sums, s_.channels, 0.0);
-      for (int64_t t = 0; t < count; ++t)
-        for (int64_t c = 0; c < s_.channels; ++c) sums[c] += values_[taps[t][c]];
-      for (int64_t c = 0; c < s_.channels; ++c) means[c] = mean(sums[c], divisor);
+      ops_.sum(taps, count, s_.channels, signed_, scale_, zero_point_, sums);
+      ops_.mean(sums, s_.channels, static_cast<double>(divisor), s_.lo, s_.hi, means);
       quant_.quantize(means, s_.channels, to_, y + pixel * s_.channels);
     });
   }
@@ -352,9 +353,13 @@ class PoolMeanI8 final : public Kernel {
   PoolShape s_;
   QuantRule to_;
   const DynamicQuantOps& quant_;
+  const RealSums& ops_;
   int64_t threads_;
+  bool signed_;
+  float scale_;
+  int32_t zero_point_;
   size_t taps_bytes_, sums_bytes_, slot_bytes_;
-  double values_[256] = {};
+  double values_[256] = {};  ///< of the bytes
 };
 
 }  // namespace
