@@ -15,7 +15,6 @@ enum Flag : uint32_t { kCausal = 1, kFromEnd = 2, kPast = 4, kLengths = 8, kMask
 constexpr int64_t kMaxColumns = 4 * kWidth;
 
 using Push = shaders::Attention::Push;
-using Constants = shaders::Attention::Constants;
 
 /// A limit of which everything beyond 2^30 means the same.
 int32_t bounded(int64_t v) { return static_cast<int32_t>(std::min<int64_t>(v, int64_t{1} << 30)); }
@@ -26,38 +25,6 @@ void set_strides(uint32_t* to, bool flat, int64_t heads, int64_t length, int64_t
   to[1] = u32(flat ? depth : length * depth);
   to[2] = u32(flat ? heads * depth : depth);
 }
-
-class AttentionKernel final : public Kernel {
- public:
-  AttentionKernel(shaders::Variant<shaders::Attention> shader, const Constants& constants, const Push& push,
-                  std::unique_ptr<Kernel> presents)
-      : shader_(shader), constants_(constants), push_(push), presents_(std::move(presents)) {}
-  Status record(KernelRecorder& r) const override {
-    static constexpr Flag kNeeded[] = {kMask, kPast, kPast, kLengths, kSinks};  // of inputs from the fourth on
-    Binding in[8];
-    for (size_t i = 0; i < 8; ++i) {
-      const bool there = i < 3 || has(kNeeded[i - 3]);
-      in[i] = in[0];
-      if (there) {
-        SMELT_ASSIGN(in[i], r.input(i));
-      }
-    }
-    const Binding y = r.output(0);
-    Push push = push_;
-    push.fault_code = r.fault_code();
-    SMELT_TRY(r.run(shader_, constants_,
-                    {in[0], in[1], in[2], in[4], in[5], in[3], in[6], in[7], has(kLengths) ? r.faults() : y, y},
-                    Grid::flat(push_.rows, 1), push));
-    return presents_ ? presents_->record(r) : Ok();
-  }
-
- private:
-  bool has(Flag f) const { return (constants_.flags & f) != 0; }
-  shaders::Variant<shaders::Attention> shader_;
-  Constants constants_;
-  Push push_;
-  std::unique_ptr<Kernel> presents_;  ///< outputs 1 and 2
-};
 
 /// Nullopt: there is none for the mask's type.
 std::optional<shaders::Variant<shaders::Attention>> attention_shader(const KernelSpec& spec) {
@@ -154,9 +121,13 @@ std::unique_ptr<Kernel> make_attention(const KernelSpec& spec) {
   push.softcap = static_cast<float>(a.softcap);
   push.window = bounded(std::max<int64_t>(a.window, -1));
   push.window_right = bounded(std::max<int64_t>(a.window_right, -1));
-  return std::make_unique<AttentionKernel>(
-      *shader, Constants{.lanes = kWidth, .flags = flags, .length_step = step, .length_words = words}, push,
-      presents(spec, g, push));
+  const auto present = [&](Flag f, size_t i) { return input(flags & f ? i : 0); };
+  auto kernel =
+      shader_kernel(*shader, {.lanes = kWidth, .flags = flags, .length_step = step, .length_words = words},
+                    {input(0), input(1), input(2), present(kPast, 4), present(kPast, 5), present(kMask, 3),
+                     present(kLengths, 6), present(kSinks, 7), flags & kLengths ? faults() : output(0), output(0)},
+                    Grid::flat(push.rows, 1), push);
+  return in_sequence(std::move(kernel), presents(spec, g, push));
 }
 
 }  // namespace smelt::vulkan

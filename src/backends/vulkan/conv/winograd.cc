@@ -9,21 +9,14 @@
 #include "backends/vulkan/gemm/operand.h"
 #include "ops/common/operands.h"
 #include "ops/conv/conv_shape.h"
+#include "shaders/winograd_in.h"
+#include "shaders/winograd_out.h"
 #include "tensor/numeric.h"
 
 namespace smelt::vulkan {
 namespace {
 
 constexpr int64_t kPoints = 16;  // of a tile
-struct InPush {
-  int32_t x_size[2], tiles[2], pad[2];
-  int32_t channels, n;
-};
-struct OutPush {
-  int32_t y_size[2], tiles[2];
-  int32_t channels, n;
-  GpuActivation act;
-};
 
 /// Fills `points` with the filter as [point][output channel][input channel]: G g G^T.
 Status compute_points(const Tensor& filter, const ConvShape& s, Tensor points) {
@@ -72,49 +65,48 @@ class Winograd final : public Kernel {
     in_bytes_ = align_binding(Tensor::byte_size(DType::kF32, in[0].shape.elements()));
     out_bytes_ = align_binding(Tensor::byte_size(DType::kF32, out[0].shape.elements()));
     if (std::max(in_bytes_, out_bytes_) <= spec.device.max_binding())
-      sums_ = listed_kernel({{node, in, constants, out}, spec.device});
+      product_ = listed_kernel({{node, in, constants, out}, spec.device});
   }
-  bool works() const { return sums_ != nullptr; }
+  bool works() const { return product_ != nullptr; }
   FloatOperand bias;
 
   bool reads(size_t i) const override { return i != 1; }
-  size_t scratch_bytes() const override { return in_bytes_ + out_bytes_ + sums_->scratch_bytes(); }
+  size_t scratch_bytes() const override { return in_bytes_ + out_bytes_ + product_->scratch_bytes(); }
   Status record(KernelRecorder& r) const override {
     SMELT_ASSIGN(const Binding x, r.input(0));
     const int64_t vec4_in = s_.c_in % 4 == 0 ? 4 : 1, vec4_out = s_.c_out % 4 == 0 ? 4 : 1;
-    const InPush in{{i32(s_.in[1]), i32(s_.in[2])},
-                    {i32(tiles_[0]), i32(tiles_[1])},
-                    {i32(s_.pad[1]), i32(s_.pad[2])},
-                    i32(s_.c_in / vec4_in),
-                    i32(tiles() * s_.c_in / vec4_in)};
-    Dispatch d{vec4_in == 4 ? "winograd_in_vec4_f32" : "winograd_in_f32", {kWidth}, {x, r.scratch(0, in_bytes_, true)}};
-    set_grid(d, static_cast<uint64_t>(in.n), kWidth);
-    SMELT_TRY(r.dispatch(d, in));
+    const int64_t in_channels = s_.c_in / vec4_in, out_channels = s_.c_out / vec4_out;
+    SMELT_TRY(r.run(vec4_in == 4 ? shaders::winograd_in_vec4_f32 : shaders::winograd_in_f32, {},
+                    {x, r.scratch(0, in_bytes_, true)},
+                    Grid::flat(static_cast<uint64_t>(tiles() * in_channels), kWidth),
+                    {.x_size = {i32(s_.in[1]), i32(s_.in[2])},
+                     .tiles = {i32(tiles_[0]), i32(tiles_[1])},
+                     .pad = {i32(s_.pad[1]), i32(s_.pad[2])},
+                     .channels = i32(in_channels),
+                     .n = i32(tiles() * in_channels)}));
 
     const KernelRecorder::Operand& filter = r.operand(1);
     Status status;
     const std::function<void()> compute = [&] { status = compute_points(*filter.constant, s_, points_); };
     const KernelRecorder::Operand operands[] = {
         {r.scratch(0, in_bytes_, false)}, {{}, &points_, filter.store, filter.constant->raw(), "points, ", &compute}};
-    const Binding sums[] = {r.scratch(in_bytes_, out_bytes_, false)};
-    KernelRecorder inner = r.nested(operands, sums, r.scratch(in_bytes_ + out_bytes_, sums_->scratch_bytes(), false));
-    SMELT_TRY(sums_->record(inner));
+    const Binding products[] = {r.scratch(in_bytes_, out_bytes_, false)};
+    KernelRecorder inner =
+        r.nested(operands, products, r.scratch(in_bytes_ + out_bytes_, product_->scratch_bytes(), false));
+    SMELT_TRY(product_->record(inner));
     SMELT_TRY(status);
 
-    Binding added = sums[0];
+    Binding added = products[0];
     if (has_bias_) {
       SMELT_ASSIGN(added, bias.bind(r));
     }
-    const OutPush out{{i32(s_.out[1]), i32(s_.out[2])},
-                      {i32(tiles_[0]), i32(tiles_[1])},
-                      i32(s_.c_out / vec4_out),
-                      i32(tiles() * s_.c_out / vec4_out),
-                      act_};
-    d = {vec4_out == 4 ? "winograd_out_vec4_f32" : "winograd_out_f32",
-         {kWidth, has_bias_ ? 1u : 0u},
-         {sums[0], added, r.output(0)}};
-    set_grid(d, static_cast<uint64_t>(out.n), kWidth);
-    return r.dispatch(d, out);
+    return r.run(vec4_out == 4 ? shaders::winograd_out_vec4_f32 : shaders::winograd_out_f32, {.bias = has_bias_},
+                 {products[0], added, r.output(0)}, Grid::flat(static_cast<uint64_t>(tiles() * out_channels), kWidth),
+                 {.y_size = {i32(s_.out[1]), i32(s_.out[2])},
+                  .tiles = {i32(tiles_[0]), i32(tiles_[1])},
+                  .channels = i32(out_channels),
+                  .n = i32(tiles() * out_channels),
+                  .act = act_});
   }
 
  private:
@@ -124,7 +116,7 @@ class Winograd final : public Kernel {
   int64_t tiles_[2];
   GpuActivation act_;
   Tensor points_;  ///< filled by compute_points() when the model first uploads them
-  std::unique_ptr<Kernel> sums_;
+  std::unique_ptr<Kernel> product_;
   size_t in_bytes_ = 0, out_bytes_ = 0;
   bool has_bias_;
 };
@@ -139,11 +131,9 @@ bool pays_off(const ConvShape& s) {
 
 std::unique_ptr<Kernel> make_winograd_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
-  if (attrs.hybrid || spec.fp16 || !unquantized_floats(spec, {0}, {0}) || spec.outputs[0].dtype != DType::kF32 ||
-      !spec.constant(1))
-    return nullptr;
+  if (attrs.hybrid || spec.fp16) return nullptr;
   const auto s = ConvShape::make(spec);
-  if (!s || !s->channels_last || s->groups != 1 || !s->planar() || s->filter_s == 0) return nullptr;
+  if (!s || s->groups != 1 || !s->planar() || s->filter_s == 0) return nullptr;
   for (int d = 1; d < 3; ++d)
     if (s->kernel[d] != 3 || s->stride[d] != 1 || s->dilation[d] != 1 || s->pad[d] < 0 || s->pad[d] > 2) return nullptr;
   FloatOperand filter, bias;

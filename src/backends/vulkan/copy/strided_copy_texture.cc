@@ -3,6 +3,7 @@
 
 #include "backends/vulkan/copy/copy_plan.h"
 #include "backends/vulkan/layout/texture_kernel.h"
+#include "shaders/strided_copy_texture.h"
 #include "tensor/numeric.h"
 
 namespace smelt::vulkan {
@@ -11,29 +12,21 @@ namespace {
 /// What becomes of the elements of y that a dispatch has no source for (kRest of strided_copy_texture.comp).
 enum class Rest : uint32_t { kAnything, kKept, kValue };
 
-/// Push constants of strided_copy_texture.comp, by the way in which sources are found.
-struct BoxPush {
-  GpuSize x{}, y{};
-  GpuSize box{1, 1, 1, 1}, to{}, at{}, step{1, 1, 1, 1};
-  uint32_t axes = 0b11100100;  ///< each its own
-  uint32_t n = 0;
-  float rest = 0;
-};
-struct WalkPush {
-  static constexpr uint32_t kMaxRank = 6;
-  GpuSize x{}, y{};
-  uint32_t n = 0;
-  float rest = 0;
-  uint32_t rank = 0;
-  int32_t x_offset = 0, y_offset = 0;
-  uint32_t size[kMaxRank] = {};
-  int32_t x_stride[kMaxRank] = {}, y_stride[kMaxRank] = {};
-};
-struct MapPush {
-  GpuSize x, y;
-  uint32_t n;
-  float rest;
-};
+using BoxPush = shaders::CopyBox::Push;
+using WalkPush = shaders::CopyWalk::Push;
+
+/// A box of one element at the origins of both images.
+BoxPush empty_box(const GpuSize& x = {}, const GpuSize& y = {}) {
+  return {.x_size = x,
+          .y_size = y,
+          .box = {1, 1, 1, 1},
+          .to = {},
+          .at = {},
+          .step = {1, 1, 1, 1},
+          .axes = 0b11100100,  // each its own
+          .n = 0,
+          .value = 0};
+}
 
 /// One dispatch: what an output has from one input.
 struct TextureStep {
@@ -43,8 +36,8 @@ struct TextureStep {
   bool whole = false;  ///< texels are copied as they are
   bool all = false;    ///< every texel of y gets an invocation, else those of the box
   Rest rest = Rest::kAnything;
-  BoxPush box;
-  WalkPush walk;
+  BoxPush box = empty_box();
+  WalkPush walk = {};
   std::vector<int32_t> index_map;  ///< ElementCopy::index_map
 };
 
@@ -67,16 +60,16 @@ std::array<int64_t, 4> strides_of(const GpuSize& size) {
 /// Cuts the loop nest along the dimensions of y: sets b.box, and the stride in x of every dimension of the box. False
 /// where the elements written are no box.
 bool cut_box(const StridedCopy& c, BoxPush& b, std::array<int64_t, 4>& in_strides) {
-  const auto own = strides_of(b.y);
+  const auto own = strides_of(b.y_size);
   std::array<bool, 4> taken{};
   for (size_t k = c.dims.size(); k-- > 0;) {
     int64_t n = c.dims[k], in = c.in_strides[k];
     auto d = static_cast<size_t>(std::ranges::find(own, c.out_strides[k]) - own.begin());
     for (; n > 1; ++d) {
       if (d >= 4 || taken[d]) return false;
-      const bool fits = n <= b.y[d] - b.to[d];
-      if (!fits && (b.to[d] != 0 || n % b.y[d] != 0)) return false;
-      const int64_t part = fits ? n : b.y[d];
+      const bool fits = n <= b.y_size[d] - b.to[d];
+      if (!fits && (b.to[d] != 0 || n % b.y_size[d] != 0)) return false;
+      const int64_t part = fits ? n : b.y_size[d];
       taken[d] = part > 1;
       b.box[d] = static_cast<int32_t>(part);
       in_strides[d] = in;
@@ -91,10 +84,10 @@ bool cut_box(const StridedCopy& c, BoxPush& b, std::array<int64_t, 4>& in_stride
 bool find_axis(BoxPush& b, size_t d, int64_t in_stride) {
   b.step[d] = 0;
   if (in_stride == 0) return true;
-  const auto own = strides_of(b.x);
+  const auto own = strides_of(b.x_size);
   for (size_t k = 4; k-- > 0;) {
     const int64_t step = in_stride / own[k], last = b.at[k] + step * (b.box[d] - 1);
-    if (in_stride % own[k] != 0 || last < 0 || last >= b.x[k]) continue;
+    if (in_stride % own[k] != 0 || last < 0 || last >= b.x_size[k]) continue;
     b.step[d] = static_cast<int32_t>(step);
     b.axes = (b.axes & ~(3u << 2 * d)) | static_cast<uint32_t>(k) << 2 * d;
     return true;
@@ -107,13 +100,13 @@ bool stays_inside(const BoxPush& b) {
   GpuSize low = b.at, high = b.at;
   for (size_t d = 0; d < 4; ++d) (b.step[d] < 0 ? low : high)[b.axes >> 2 * d & 3] += b.step[d] * (b.box[d] - 1);
   for (size_t d = 0; d < 4; ++d)
-    if (low[d] < 0 || high[d] >= b.x[d]) return false;
+    if (low[d] < 0 || high[d] >= b.x_size[d]) return false;
   return true;
 }
 
 /// The copy as a box of y, each of whose dimensions runs along one of x.
 std::optional<BoxPush> as_box(const StridedCopy& c, const GpuSize& x, const GpuSize& y) {
-  BoxPush b{x, y};
+  BoxPush b = empty_box(x, y);
   b.to = coordinates(c.out_offset, y);
   b.at = coordinates(c.in_offset, x);
   std::array<int64_t, 4> in_strides{};
@@ -136,8 +129,12 @@ bool copies_texels(const BoxPush& b, size_t q, size_t p) {
 
 /// The copy as the shader walks it: dimensions by ascending stride in y, each step larger than what is inside it.
 std::optional<WalkPush> as_walk(const StridedCopy& c, const GpuSize& x, const GpuSize& y) {
-  if (c.dims.size() > WalkPush::kMaxRank) return std::nullopt;
-  WalkPush w{x, y, 0, 0, 0, static_cast<int32_t>(c.in_offset), static_cast<int32_t>(c.out_offset)};
+  WalkPush w{};
+  if (c.dims.size() > std::size(w.size)) return std::nullopt;
+  w.x_size = x;
+  w.y_size = y;
+  w.x_offset = i32(c.in_offset);
+  w.y_offset = i32(c.out_offset);
   std::vector<size_t> order;
   for (size_t d = 0; d < c.dims.size(); ++d) order.push_back(d);
   std::ranges::sort(order, {}, [&](size_t d) { return c.out_strides[d]; });
@@ -197,17 +194,29 @@ class StridedCopyTexture final : public TextureKernel {
       before = y;
       before.written = false;
     }
-    const std::vector<uint32_t> constants{packed(), static_cast<uint32_t>(step.rest), step.all ? 1u : 0u,
-                                          step.whole ? 1u : 0u, static_cast<uint32_t>(input_image(step.in)->packed())};
-    if (step.source == TextureStep::Source::kWalk)
-      return dispatch(r, "copy_walk", constants, {x, before, y}, step.walk.n, step.walk);
-    if (step.source == TextureStep::Source::kBox)
-      return dispatch(r, "copy_box", constants, {x, before, y}, step.box.n, step.box);
+    // The three interfaces have the same constants.
+    const auto run_from = [&](auto constants, const auto& variants, const auto& push, const auto&... more) {
+      constants.packed = packed();
+      constants.rest = static_cast<uint32_t>(step.rest);
+      constants.all = step.all;
+      constants.whole = step.whole;
+      constants.packed_x = static_cast<uint32_t>(input_image(step.in)->packed());
+      return run(r, variants, constants, {x, before, y, more...}, push.n, push);
+    };
+    if (step.source == TextureStep::Source::kWalk) {
+      static constexpr shaders::Variant<shaders::CopyWalk> kWalk[] = {shaders::copy_walk_3d, shaders::copy_walk_2d};
+      return run_from(shaders::CopyWalk::Constants{}, kWalk, step.walk);
+    }
+    if (step.source == TextureStep::Source::kBox) {
+      static constexpr shaders::Variant<shaders::CopyBox> kBox[] = {shaders::copy_box_3d, shaders::copy_box_2d};
+      return run_from(shaders::CopyBox::Constants{}, kBox, step.box);
+    }
     const size_t bytes = step.index_map.size() * sizeof(int32_t);
     SMELT_ASSIGN(const Binding map, r.table(Cat("index map ", reinterpret_cast<uintptr_t>(&step)), bytes,
                                             [&](void* to) { std::memcpy(to, step.index_map.data(), bytes); }));
-    return dispatch(r, "copy_map", constants, {x, before, y, map}, step.box.n,
-                    MapPush{step.box.x, step.box.y, step.box.n, step.box.rest});
+    static constexpr shaders::Variant<shaders::CopyMap> kMap[] = {shaders::copy_map_3d, shaders::copy_map_2d};
+    return run_from(shaders::CopyMap::Constants{}, kMap,
+                    shaders::CopyMap::Push{step.box.x_size, step.box.y_size, step.box.n, step.box.value}, map);
   }
 
   std::vector<TextureStep> steps_;
@@ -261,10 +270,10 @@ std::unique_ptr<Kernel> run_texture_plan(const KernelSpec& spec, std::optional<C
       if (!written[out] && fills) step.all = true;
       if (!written[out] && step.all) step.rest = fills ? Rest::kValue : Rest::kAnything;
       written[out] = true;
-      step.box.x = inputs[in]->size;
-      step.box.y = outputs[out]->size;
+      step.box.x_size = inputs[in]->size;
+      step.box.y_size = outputs[out]->size;
       step.box.n = step.walk.n = texels(step, *outputs[out]);
-      step.box.rest = step.walk.rest = fills ? static_cast<float>(get_double(plan->fill, 0)) : 0.0f;
+      step.box.value = step.walk.value = fills ? static_cast<float>(get_double(plan->fill, 0)) : 0.0f;
       steps.push_back(std::move(step));
     }
   }

@@ -2,7 +2,7 @@
 
 #include "backends/vulkan/decompose/legalize_types.h"
 #include "backends/vulkan/device/device.h"
-#include "backends/vulkan/matmul/per_token_dot_product.h"
+#include "backends/vulkan/matmul/per_token.h"
 
 namespace smelt::vulkan {
 

@@ -8,7 +8,7 @@
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/gemm/operand.h"
 #include "backends/vulkan/gemm/packed.h"
-#include "ops/conv/conv.h"
+#include "shaders/cooperative_matrix.h"
 #include "tensor/numeric.h"
 
 namespace smelt::vulkan {
@@ -35,90 +35,36 @@ std::optional<CooperativeMatrixTiling> CooperativeMatrixTiling::make(const Devic
   if (words > INT32_MAX || static_cast<uint64_t>(words) * 4 > device.max_binding()) return std::nullopt;
   const int64_t steps = (words / s.all_out() + kWords - 1) / kWords;
   if ((2 * steps + kBlock / kWords) * (kBlock * kWords / t.width_ + 1) > kMaxLoopIterations) return std::nullopt;
-  t.grid = {static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(z)};
+  t.grid = {u32(x), u32(y), u32(z)};
   return t;
 }
 
-namespace {
-
-class CooperativeMatrixConv final : public Kernel {
- public:
-  static std::unique_ptr<Kernel> make(const KernelSpec& spec, const std::optional<ConvShape>& s,
-                                      const Activation& act) {
-    const DType dtype = spec.outputs[0].dtype;
-    if (!spec.fp16 || !s || !spec.constant(1) || (dtype != DType::kF32 && dtype != DType::kF16)) return nullptr;
-    if (spec.inputs[0].dtype != dtype || spec.inputs[0].quant || spec.outputs[0].quant) return nullptr;
-    FloatOperand bias;
-    if (spec.has(2) && (!spec.constant(2) || !make_f32_operand(spec, 2, bias) || !bias.fits(spec.device)))
-      return nullptr;
-    const auto tiles = CooperativeMatrixTiling::make(spec.device, *s, CooperativeMatrixTiling::Factors::kFp16);
-    if (!tiles) return nullptr;
-    auto kernel = std::make_unique<CooperativeMatrixConv>(*s, *spec.constant(1), *tiles);
-    kernel->fp16_ = dtype == DType::kF16;
-    kernel->act_ = gpu_activation(act);
-    if (spec.has(2)) kernel->bias_ = bias;
-    return kernel;
-  }
-  CooperativeMatrixConv(const ConvShape& s, const Tensor& filter, const CooperativeMatrixTiling& tiles)
-      : shape_(s), filter_(filter), tiles_(tiles) {}
-  bool reads(size_t i) const override { return i == 0 || (i == 2 && bias_ && !bias_->constant); }
-
-  Status record(KernelRecorder& r) const override {
-    SMELT_ASSIGN(const Binding x, r.input(0));
-    const auto n = static_cast<size_t>(filter_words(shape_) * 4);
-    Status packed = Ok();
-    SMELT_ASSIGN(const Binding filter,
-                 r.table(1, Cat("float16 packed by 4, groups ", shape_.groups), n * sizeof(uint16_t),
-                         [&](void* to) { packed = pack(static_cast<uint16_t*>(to)); }));
-    SMELT_TRY(packed);
-    Binding bias;
-    if (bias_) {
-      SMELT_ASSIGN(bias, bias_->bind(r));
-    } else {
-      const std::vector<float> none(static_cast<size_t>(shape_.all_out()), 0.0f);
-      SMELT_ASSIGN(bias, r.table("bias", std::span<const float>(none)));
-    }
-    struct Push {
-      PackedGeometry g;
-      GpuActivation act;
-    };
-    Dispatch d{fp16_ ? "cooperative_matrix_f16" : "cooperative_matrix_f32",
-               tiles_.constants(0, {shape_.channels_last, false, false}),
-               {x, filter, bias, r.output(0)},
-               tiles_.grid[0],
-               tiles_.grid[1],
-               tiles_.grid[2]};
-    return r.dispatch(d, Push{packed_geometry(shape_), act_});
-  }
-
- private:
-  Status pack(uint16_t* to) const {
-    std::vector<uint16_t> w(static_cast<size_t>(filter_.elements()));
-    SMELT_TRY(fp16_values(filter_, w.data()));
-    pack_by_4(
-        shape_, [&](size_t at) { return w[at]; }, to);
-    return Ok();
-  }
-
-  ConvShape shape_;
-  Tensor filter_;
-  CooperativeMatrixTiling tiles_;
-  std::optional<FloatOperand> bias_;
-  GpuActivation act_;
-  bool fp16_ = false;
-};
-
-}  // namespace
-
-std::unique_ptr<Kernel> make_conv_cooperative_matrix(const KernelSpec& spec) {
-  const auto& attrs = spec.attrs<ConvAttrs>();
-  return attrs.hybrid ? nullptr : CooperativeMatrixConv::make(spec, conv_2d_shape(spec), attrs.act);
-}
-
-std::unique_ptr<Kernel> make_matmul_cooperative_matrix(const KernelSpec& spec) {
-  const auto& attrs = spec.attrs<MatMulAttrs>();
-  if (attrs.alpha != 1 || (spec.has(2) && attrs.beta != 1)) return nullptr;
-  return CooperativeMatrixConv::make(spec, matmul_as_conv(spec, attrs), attrs.act);
+std::unique_ptr<Kernel> cooperative_matrix_kernel(const KernelSpec& spec, const std::optional<ConvShape>& s,
+                                                  const Activation& act) {
+  if (!spec.fp16 || !s) return nullptr;
+  FloatOperand bias;
+  if (spec.has(2) && (!make_f32_operand(spec, 2, bias) || !bias.fits(spec.device))) return nullptr;
+  const auto tiles = CooperativeMatrixTiling::make(spec.device, *s, CooperativeMatrixTiling::Factors::kFp16);
+  if (!tiles) return nullptr;
+  const Arg filter{[shape = *s, filter = *spec.constant(1)](KernelRecorder& r) -> Result<Binding> {
+    const auto n = static_cast<size_t>(filter_words(shape) * 4);
+    Status status;
+    const auto binding =
+        r.table(1, Cat("float16 packed by 4, groups ", shape.groups), n * sizeof(uint16_t), [&](void* to) {
+          std::vector<uint16_t> w(static_cast<size_t>(filter.elements()));
+          status = fp16_values(filter, w.data());
+          if (status.ok())
+            pack_by_4(
+                shape, [&](size_t at) { return w[at]; }, static_cast<uint16_t*>(to));
+        });
+    SMELT_TRY(status);
+    return binding;
+  }};
+  return shader_kernel(
+      spec.outputs[0].dtype == DType::kF16 ? shaders::cooperative_matrix_f16 : shaders::cooperative_matrix_f32,
+      tiles->constants<shaders::CooperativeMatrixFloat::Constants>(*s),
+      {input(0), filter, spec.has(2) ? float_arg(bias) : zeros_arg(s->all_out()), output(0)}, tiles->grid,
+      {.geometry = packed_geometry(*s), .act = gpu_activation(act)});
 }
 
 }  // namespace smelt::vulkan

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <array>
 #include <optional>
-#include <vector>
 
+#include "backends/vulkan/core/kernel.h"
 #include "backends/vulkan/device/backend.h"
+#include "backends/vulkan/record/recorder.h"
 #include "ops/conv/conv_shape.h"
 
 namespace smelt::vulkan {
@@ -17,16 +17,29 @@ class CooperativeMatrixTiling {
   /// check, 0 forbids the kernel), or the convolution exceeds a dispatch.
   static std::optional<CooperativeMatrixTiling> make(const Device& device, const ConvShape& s, Factors factors);
 
-  std::array<uint32_t, 3> grid;
-  /// Specialization constants. `flags`: kNeighbours, kFilterZeros, kInputZero of the shader.
-  std::vector<uint32_t> constants(uint32_t rounding, std::array<bool, 3> flags) const {
-    return {width_, size_.m, size_.n, rounding, flags[0], flags[1], flags[2], size_.k};
+  Grid grid;
+  /// The specialization constants that follow from the device and the shape.
+  template <class Constants>
+  Constants constants(const ConvShape& s) const {
+    Constants c;
+    c.width = width_;
+    c.m = size_.m;
+    c.n = size_.n;
+    c.k = size_.k;
+    c.neighbours = s.channels_last;
+    return c;
   }
 
  private:
-  CooperativeMatrixTiling(const MatrixSize& size, uint32_t width) : grid{}, size_(size), width_(width) {}
+  CooperativeMatrixTiling(const MatrixSize& size, uint32_t width) : size_(size), width_(width) {}
   MatrixSize size_;
   uint32_t width_;
 };
+
+/// The kernel of a float convolution of shape s, or of a matrix product as one, by cooperative matrices of float16,
+/// with
+/// --fp16. Input 1 is the constant filter, input 2 the bias if there is one. Nullptr if the shape does not suit them.
+std::unique_ptr<Kernel> cooperative_matrix_kernel(const KernelSpec& spec, const std::optional<ConvShape>& s,
+                                                  const Activation& act);
 
 }  // namespace smelt::vulkan

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "backends/vulkan/record/kernel_recorder.h"
+#include "backends/vulkan/record/shader_kernel.h"
 #include "ops/common/requantizer.h"
 
 namespace smelt::vulkan {
@@ -11,19 +11,20 @@ namespace smelt::vulkan {
 /// (rescale_accumulators.comp).
 class Int64Accumulators {
  public:
-  /// Nullopt if the output is not int16 with such parameters, or the device has no int64. Output element i belongs to
+  /// Nullopt if a node of quantized int16 results has other parameters than such a product. Output element i belongs to
   /// channel i / inner % channels.
   static std::optional<Int64Accumulators> make(const KernelSpec& spec, int64_t channels, int64_t inner,
                                                const RescaleRule& rule);
-  size_t scratch_bytes() const { return n_ * sizeof(int64_t); }
-  Binding accumulators(const KernelRecorder& r, bool written) const { return r.scratch(0, scratch_bytes(), written); }
-  /// Records the requantization; call it after the dispatches that write the accumulators.
-  Status record(KernelRecorder& r) const;
+  /// The accumulators as a binding that is written.
+  Arg arg() const { return scratch(bytes()); }
+  /// The kernel that runs `product`, which writes arg(), and requantizes.
+  std::unique_ptr<Kernel> behind(std::unique_ptr<Kernel> product) const;
   int32_t x_zero() const { return x_zero_; }
   int32_t w_zero() const { return w_zero_; }
 
  private:
   explicit Int64Accumulators(Requantizer q) : q_(std::move(q)) {}
+  size_t bytes() const { return n_ * sizeof(int64_t); }
 
   Requantizer q_;
   bool once_ = false;  ///< Rounding::kFixedSingle

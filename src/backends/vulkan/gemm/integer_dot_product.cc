@@ -5,16 +5,20 @@
 #include <span>
 #include <vector>
 
+#include "backends/vulkan/gemm/integer_dot_product.h"
+
 #include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/gemm/cooperative_matrix.h"
 #include "backends/vulkan/gemm/packed.h"
 #include "backends/vulkan/gemm/quantized_gemm.h"
-#include "backends/vulkan/matmul/per_token_dot_product.h"
-#include "backends/vulkan/quantize/dynamic_quant.h"
+#include "backends/vulkan/matmul/per_token.h"
+#include "backends/vulkan/quantize/dynamic_quantize.h"
 #include "ops/common/operands.h"
 #include "ops/common/requantizer.h"
 #include "ops/conv/conv.h"
+#include "shaders/cooperative_matrix.h"
+#include "shaders/integer_dot_product.h"
 #include "tensor/numeric.h"
 
 namespace smelt::vulkan {
@@ -25,7 +29,7 @@ class DotProductKernel : public Kernel {
  public:
   DotProductKernel(const ConvShape& s, const Tensor& filter, bool x_signed, bool w_signed)
       : shape_(s), filter_(filter), x_signed_(x_signed), w_signed_(w_signed) {}
-  static bool suits(const KernelSpec& spec, const ConvShape& s) { return spec.constant(1) && s.c_in >= 4; }
+  static bool suits(const ConvShape& s) { return s.c_in >= 4; }
   /// Chooses the dispatch grid; false if the shape exceeds a dispatch or the device lacks both instructions.
   bool set_grid(const Device& device) {
     const ConvShape& s = shape_;
@@ -33,13 +37,11 @@ class DotProductKernel : public Kernel {
     if (cooperative_) return true;
     if (!uses_integer_dot_product(device)) return false;
     tiling_ = choose_tiling(device, s.out_pixels(), s.c_out);
-    const int64_t across = int64_t{tiling_.width} * tiling_.lanes;
-    const int64_t x = (s.out_pixels() + across - 1) / across, y = (s.c_out + tiling_.tile - 1) / tiling_.tile;
-    const int64_t z = s.batch * s.groups;
-    if (x > 65535 || y > 65535 || z > 65535 || s.taps() * ((s.c_in + 3) / 4 + 1) > kMaxLoopIterations) return false;
+    const auto grid = gemm_grid(tiling_, s.out_pixels(), s.c_out, s.batch * s.groups);
+    if (!grid || s.taps() * ((s.c_in + 3) / 4 + 1) > kMaxLoopIterations) return false;
     const int64_t words = filter_words(s);
     if (words > INT32_MAX || static_cast<uint64_t>(words) * 4 > device.max_binding()) return false;
-    grid_ = {static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(z)};
+    grid_ = *grid;
     return true;
   }
 
@@ -56,35 +58,35 @@ class DotProductKernel : public Kernel {
     for (size_t i = 0; i < w.size(); ++i) sums[i / n] += w[i];
     return sums;
   }
-  /// One variant in both shaders.
-  struct Shaders {
-    const char *dot, *matrix;
-  };
-  /// `channels`: the shader's table by output channel; `more`: further bindings.
-  template <class Push>
-  Status record_product(KernelRecorder& r, const Shaders& shaders, const Binding& channels, uint32_t rounding,
-                        bool filter_zeros, std::optional<Binding> x_zero, const Push& push,
-                        const std::vector<Binding>& more = {}) const {
+  /// Runs one variant or the other. `channels`: the shader's table by output channel; `fill(push)` completes the push
+  /// constants; `more`: further bindings.
+  template <class Dot, class Matrix, class Fill>
+  Status record_product(KernelRecorder& r, shaders::Variant<Dot> dot, shaders::Variant<Matrix> matrix,
+                        const Binding& channels, uint32_t rounding, bool filter_zeros, std::optional<Binding> x_zero,
+                        const Fill& fill, const std::vector<Binding>& more = {}) const {
     SMELT_ASSIGN(const Binding x, r.input(0));
     const auto words = static_cast<size_t>(filter_words(shape_));
     SMELT_ASSIGN(const Binding filter, r.table(1, Cat("int8 packed by 4, groups ", shape_.groups), words * 4,
                                                [&](void* to) { pack(static_cast<int8_t*>(to)); }));
-    const auto& grid = cooperative_ ? cooperative_->grid : grid_;
-    Dispatch d{cooperative_ ? shaders.matrix : shaders.dot,
-               {},
-               {x, filter, channels, r.output(0), x, x_zero.value_or(x)},
-               grid[0],
-               grid[1],
-               grid[2]};
-    if (cooperative_) {
-      d.constants = cooperative_->constants(rounding, {shape_.channels_last, filter_zeros, x_zero.has_value()});
-    } else {
-      const bool vec4 = shape_.channels_last && shape_.c_in % 4 == 0;
-      d.constants = {tiling_.width,  tiling_.tile,           tiling_.lanes,   rounding,
-                     vec4 ? 1u : 0u, filter_zeros ? 1u : 0u, x_zero ? 1u : 0u};
-    }
-    d.buffers.insert(d.buffers.end(), more.begin(), more.end());
-    return r.dispatch(d, push);
+    std::vector<Binding> bindings{x, filter, channels, r.output(0), x, x_zero.value_or(x)};
+    bindings.insert(bindings.end(), more.begin(), more.end());
+    const auto run = [&](auto shader, auto constants, const Grid& grid, auto push) {
+      constants.rounding = rounding;
+      constants.filter_zeros = filter_zeros;
+      constants.input_zero = x_zero.has_value();
+      push.geometry = packed_geometry(shape_);
+      fill(push);
+      return r.run(shader, constants, std::span<const Binding>(bindings), grid, push);
+    };
+    if (cooperative_)
+      return run(matrix, cooperative_->constants<typename Matrix::Constants>(shape_), cooperative_->grid,
+                 typename Matrix::Push{});
+    typename Dot::Constants constants;
+    constants.width = tiling_.width;
+    constants.tile = tiling_.tile;
+    constants.pixels = tiling_.lanes;
+    constants.words = shape_.channels_last && shape_.c_in % 4 == 0;
+    return run(dot, constants, grid_, typename Dot::Push{});
   }
 
   ConvShape shape_;
@@ -101,7 +103,7 @@ class DotProductKernel : public Kernel {
 
   std::optional<CooperativeMatrixTiling> cooperative_;
   Tiling tiling_;
-  std::array<uint32_t, 3> grid_{1, 1, 1};
+  Grid grid_;
 };
 
 /// 8-bit results, requantized.
@@ -119,16 +121,12 @@ class DotProductQuantized final : public DotProductKernel {
     SMELT_ASSIGN(const Binding channels, folded().table(r));
     const auto& zeros = product_.pair.w_zeros;
     const bool filter_zeros = std::any_of(zeros.begin(), zeros.end(), [&](int32_t z) { return signed_weight(z); });
-    const RequantParams& q = product_.requant;
-    struct Push {
-      PackedGeometry g;
-      IntegerPush q;
+    const auto fill = [&](auto& push) { push.requantization = product_.push(signed_x_zero(), 0); };
+    const auto record = [&](auto dot, auto matrix) {
+      return record_product(r, dot, matrix, channels, product_.rounding(), filter_zeros, std::nullopt, fill);
     };
-    return record_product(r,
-                          x_signed_ ? Shaders{"integer_dot_product_i8", "cooperative_matrix_i8"}
-                                    : Shaders{"integer_dot_product_u8", "cooperative_matrix_u8"},
-                          channels, product_.rounding(), filter_zeros, std::nullopt,
-                          Push{packed_geometry(shape_), {signed_x_zero(), 0, q.zero, q.low, q.high}});
+    return x_signed_ ? record(shaders::integer_dot_product_i8, shaders::cooperative_matrix_i8)
+                     : record(shaders::integer_dot_product_u8, shaders::cooperative_matrix_u8);
   }
 
  private:
@@ -155,12 +153,10 @@ class DotProductInteger final : public DotProductKernel {
  public:
   static std::unique_ptr<Kernel> make(const KernelSpec& spec, const std::optional<ConvShape>& s) {
     const ValueType &x = spec.inputs[0], &w = spec.inputs[1];
-    if (!s || !suits(spec, *s) || !is_int8(spec, x) || !is_int8(spec, w) || spec.outputs[0].dtype != DType::kI32)
-      return nullptr;
+    if (!s || !suits(*s) || !is_int8(spec, x) || !is_int8(spec, w)) return nullptr;
     const auto x_zeros = zero_points(spec, 2, x.dtype, 1), w_zeros = zero_points(spec, 3, w.dtype, s->all_out());
     const bool has_w_zeros = w_zeros != ZeroPoints::kNone;
     if (x_zeros == ZeroPoints::kUnsupported || w_zeros == ZeroPoints::kUnsupported) return nullptr;
-    if (has_w_zeros && !spec.constant(3)) return nullptr;
     auto kernel =
         std::make_unique<DotProductInteger>(*s, *spec.constant(1), x.dtype == DType::kI8, w.dtype == DType::kI8);
     kernel->has_x_zero_ = x_zeros != ZeroPoints::kNone;
@@ -186,11 +182,12 @@ class DotProductInteger final : public DotProductKernel {
       SMELT_ASSIGN(x_zero, r.input(2));
     }
     const bool filter_zeros = std::any_of(w_zeros_.begin(), w_zeros_.end(), [](int32_t z) { return z != 0; });
-    return record_product(r,
-                          x_signed_
-                              ? Shaders{"integer_dot_product_accumulators_i8", "cooperative_matrix_accumulators_i8"}
-                              : Shaders{"integer_dot_product_accumulators_u8", "cooperative_matrix_accumulators_u8"},
-                          channels, 0, filter_zeros, x_zero, packed_geometry(shape_));
+    const auto record = [&](auto dot, auto matrix) {
+      return record_product(r, dot, matrix, channels, 0, filter_zeros, x_zero, [](auto&) {});
+    };
+    return x_signed_
+               ? record(shaders::integer_dot_product_accumulators_i8, shaders::cooperative_matrix_accumulators_i8)
+               : record(shaders::integer_dot_product_accumulators_u8, shaders::cooperative_matrix_accumulators_u8);
   }
 
  private:
@@ -205,11 +202,10 @@ class DotProductDynamicQuant final : public DotProductKernel {
   static std::unique_ptr<Kernel> make(const KernelSpec& spec, bool asymmetric) {
     const auto& attrs = spec.attrs<ConvAttrs>();
     const auto s = conv_2d_shape(spec);
-    if (!s || !suits(spec, *s) || spec.outputs[0].dtype != DType::kF32 || spec.outputs[0].quant) return nullptr;
+    if (!s || !suits(*s)) return nullptr;
     const Tensor& filter = *spec.constant(1);
     const int o_axis = filter_output_axis(attrs, filter.rank());
-    if (filter.dtype() != DType::kI8 || !has_integer_quant_params(filter, o_axis) || (spec.has(2) && !spec.constant(2)))
-      return nullptr;
+    if (!has_integer_quant_params(filter, o_axis)) return nullptr;
     for (const auto zero : filter.quant()->zero_points)
       if (zero != 0) return nullptr;
     const auto rows =
@@ -241,12 +237,8 @@ class DotProductDynamicQuant final : public DotProductKernel {
                    {static_cast<int32_t>(sums[o]), std::bit_cast<int32_t>(scale), std::bit_cast<int32_t>(bias_[o]), 0});
     }
     SMELT_ASSIGN(const Binding channels, r.table("images", std::span<const int32_t>(table)));
-    struct Push {
-      PackedGeometry g;
-      GpuActivation act;
-    };
-    return record_product(product, {"integer_dot_product_dynamic_i8", "cooperative_matrix_dynamic_i8"}, channels, 0,
-                          false, quantized[2], Push{packed_geometry(shape_), act_}, {quantized[1]});
+    return record_product(product, shaders::integer_dot_product_dynamic_i8, shaders::cooperative_matrix_dynamic_i8,
+                          channels, 0, false, quantized[2], [&](auto& push) { push.act = act_; }, {quantized[1]});
   }
 
  private:
@@ -257,38 +249,18 @@ class DotProductDynamicQuant final : public DotProductKernel {
 
 }  // namespace
 
-std::unique_ptr<Kernel> make_conv_i8_dot_product(const KernelSpec& spec) {
-  const auto s = conv_2d_shape(spec);
-  if (!s || !DotProductKernel::suits(spec, *s)) return nullptr;
-  auto product = exact_quantized_gemm(spec, *s);
-  if (!product) return nullptr;
+std::unique_ptr<Kernel> dot_product_kernel(const KernelSpec& spec, const std::optional<ConvShape>& s,
+                                           std::optional<QuantizedGemm> product) {
+  if (!s || !DotProductKernel::suits(*s) || !product) return nullptr;
   return DotProductQuantized::make(spec, *s, std::move(*product));
 }
 
-std::unique_ptr<Kernel> make_conv_dynamic_quant_dot_product(const KernelSpec& spec) {
-  ConvAttrs a = spec.attrs<ConvAttrs>();
-  if (!a.hybrid) return nullptr;
-  a.hybrid = false;
-  const Node node = with_attrs(spec.node, make_attrs<ConvAttrs>(a));
-  return DotProductDynamicQuant::make(spec.part({node, spec.inputs, spec.constants, spec.outputs}),
-                                      a.asymmetric_inputs);
+std::unique_ptr<Kernel> dot_product_accumulators(const KernelSpec& spec, const std::optional<ConvShape>& s) {
+  return DotProductInteger::make(spec, s);
 }
 
-std::unique_ptr<Kernel> make_matmul_i8_dot_product(const KernelSpec& spec) {
-  const auto& attrs = spec.attrs<MatMulAttrs>();
-  const auto s = matmul_as_conv(spec, attrs);
-  if (!s || !DotProductKernel::suits(spec, *s)) return nullptr;
-  auto product = exact_quantized_gemm(spec, attrs, *s);
-  if (!product) return nullptr;
-  return DotProductQuantized::make(spec, *s, std::move(*product));
-}
-
-std::unique_ptr<Kernel> make_conv_integer_dot_product(const KernelSpec& spec) {
-  return DotProductInteger::make(spec, conv_2d_shape(spec, false));
-}
-
-std::unique_ptr<Kernel> make_matmul_integer_dot_product(const KernelSpec& spec) {
-  return DotProductInteger::make(spec, matmul_as_conv(spec, {}, false));
+std::unique_ptr<Kernel> dot_product_dynamic_quant(const KernelSpec& spec, bool asymmetric) {
+  return DotProductDynamicQuant::make(spec, asymmetric);
 }
 
 }  // namespace smelt::vulkan

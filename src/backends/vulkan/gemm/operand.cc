@@ -21,6 +21,26 @@ Result<Binding> FloatConstant::bind(KernelRecorder& r) const {
 
 bool FloatOperand::fits(const Device& device) const { return !constant || constant.bytes() <= device.max_binding(); }
 
+Arg zeros_arg(int64_t channels) {
+  return {[bytes = static_cast<size_t>(channels) * sizeof(float), channels](KernelRecorder& r) {
+    return r.table(Cat("zeros ", channels), bytes, [&](void* to) { std::memset(to, 0, bytes); });
+  }};
+}
+
+Arg packed_filter(const Tensor& filter, std::string key, size_t floats,
+                  std::function<void(const float*, float*)> pack) {
+  return {[filter, key = std::move(key), floats, pack = std::move(pack)](KernelRecorder& r) -> Result<Binding> {
+    Status status;
+    const auto binding = r.table(1, key, floats * sizeof(float), [&](void* to) {
+      std::vector<float> values(static_cast<size_t>(filter.elements()));
+      status = real_values(filter, values.data());
+      if (status.ok()) pack(values.data(), static_cast<float*>(to));
+    });
+    SMELT_TRY(status);
+    return binding;
+  }};
+}
+
 bool make_float_operand(const KernelSpec& spec, size_t input, FloatOperand& out) {
   const ValueType& t = spec.inputs[input];
   out.input = input;
@@ -64,6 +84,13 @@ Tiling choose_tiling(const Device& device, int64_t lanes, int64_t tiles) {
   while (t.width > 8 && static_cast<int64_t>(t.width) / 2 >= lanes) t.width /= 2;
   t.lanes = lanes >= 2 * static_cast<int64_t>(t.width) ? 2 : 1;
   return t;
+}
+
+std::optional<Grid> gemm_grid(const Tiling& t, int64_t lanes, int64_t tiles, int64_t batch) {
+  const int64_t across = int64_t{t.width} * t.lanes, x = (lanes + across - 1) / across;
+  const int64_t y = (tiles + t.tile - 1) / t.tile;
+  if (std::max({x, y, batch}) > 65535 || std::min({x, y, batch}) < 1) return std::nullopt;
+  return Grid{static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(batch)};
 }
 
 }  // namespace smelt::vulkan

@@ -35,6 +35,11 @@ inline Arg float_arg(const FloatOperand& operand) {
   return {[operand](KernelRecorder& r) { return operand.bind(r); },
           operand.constant ? -1 : static_cast<int>(operand.input)};
 }
+/// That many float32 zeros, in place of an absent bias.
+Arg zeros_arg(int64_t channels);
+/// A table of that many floats that `pack(values, to)` makes of the dequantized filter, constant input 1; `key` names
+/// the form.
+Arg packed_filter(const Tensor& filter, std::string key, size_t floats, std::function<void(const float*, float*)> pack);
 /// False for a non-constant operand that is neither float32 nor float16, or is quantized.
 bool make_float_operand(const KernelSpec& spec, size_t input, FloatOperand& out);
 /// An operand that is read as float32; false for a non-constant one of another type.
@@ -52,5 +57,7 @@ struct Tiling {
 };
 /// The tiling for an output of `lanes` columns and `tiles` rows.
 Tiling choose_tiling(const Device& device, int64_t lanes, int64_t tiles);
+/// The dispatch grid of that output for each of `batch` products; nullopt if a dimension is 0 or exceeds 65535.
+std::optional<Grid> gemm_grid(const Tiling& tiling, int64_t lanes, int64_t tiles, int64_t batch);
 
 }  // namespace smelt::vulkan

@@ -14,8 +14,8 @@ std::optional<QuantizedGemm> if_zeros_fit(std::optional<QuantizedGemm> product) 
 }
 }  // namespace
 
-PackedGeometry packed_geometry(const ConvShape& s) {
-  PackedGeometry p{};
+shaders::PackedGeometry packed_geometry(const ConvShape& s) {
+  shaders::PackedGeometry p{};
   for (int d = 0; d < 2; ++d) {
     p.x_size[d] = i32(s.in[d + 1]);
     p.y_size[d] = i32(s.out[d + 1]);

@@ -5,19 +5,15 @@
 #include "backends/vulkan/gemm/quantized_gemm.h"
 #include "ops/conv/conv_shape.h"
 #include "ops/matmul/matmul.h"
+#include "shaders/packed_geometry.h"
 
 namespace smelt::vulkan {
 
 /// Output channels that an invocation of conv_packed.comp computes.
 inline constexpr int64_t kPackedTile = 16;
 
-/// The sizes of a convolution with a packed filter, in the push-constant layout of its shaders.
-struct PackedGeometry {
-  int32_t x_size[2], y_size[2], kernel[2], stride[2], dilation[2], pad[2];
-  int32_t c_in, c_out, groups, tiles;
-  int32_t x_pixel, x_channel, y_pixel, y_channel;
-};
-PackedGeometry packed_geometry(const ConvShape& s);
+/// The sizes of a convolution with a packed filter.
+shaders::PackedGeometry packed_geometry(const ConvShape& s);
 
 /// 32-bit words of a filter as pack_by_4() lays out int8 values.
 inline int64_t filter_words(const ConvShape& s) { return s.all_out() * s.taps() * ((s.c_in + 3) / 4); }

@@ -6,6 +6,7 @@
 #include "backends/vulkan/gemm/operand.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/common/requant_params.h"
+#include "shaders/requantize.h"
 
 namespace smelt::vulkan {
 
@@ -21,6 +22,14 @@ struct QuantizedGemm {
   /// A table of one ivec4 per channel: bias, factor or multiplier, shift, and the weights' zero point
   /// (signed_weight()).
   Result<Binding> table(KernelRecorder& r) const;
+  /// table() as a binding of a ShaderKernel.
+  Arg table_arg() const {
+    return {[q = *this](KernelRecorder& r) { return q.table(r); }};
+  }
+  /// The push constants, with zero points as the shader sees them.
+  shaders::Requantization push(int32_t x_zero, int32_t w_zero) const {
+    return {x_zero, w_zero, requant.zero, requant.low, requant.high};
+  }
   /// A weight as int8: uint8 weights are shifted by -128.
   int32_t signed_weight(int64_t quantized) const {
     return static_cast<int32_t>(pair.w_signed ? quantized : quantized - 128);
@@ -28,6 +37,8 @@ struct QuantizedGemm {
   /// True if every zero point is in the range of its operand's type, so that value - zero point fits in 9 bits.
   bool zeros_fit() const;
   uint32_t rounding() const { return static_cast<uint32_t>(requant.rounding); }
+  /// True if results are rounded in fixed point.
+  bool fixed() const { return requant.rounding != Rounding::kFloatHalfEven; }
   /// The zero point that all channels of the weights share; nullopt if they differ.
   std::optional<int32_t> w_zero() const;
 };
@@ -38,10 +49,5 @@ bool is_int8(const KernelSpec& spec, const ValueType& t);
 enum class ZeroPoints : uint32_t { kNone, kPerTensor, kPerChannel, kUnsupported };
 /// How input i gives zero points of an operand of `channels` channels.
 ZeroPoints zero_points(const KernelSpec& spec, size_t i, DType operand, int64_t channels);
-
-/// Push constants that follow the geometry in shaders of 8-bit operands.
-struct IntegerPush {
-  int32_t x_zero, w_zero, zero, low, high;
-};
 
 }  // namespace smelt::vulkan

@@ -17,12 +17,6 @@ Result<std::shared_ptr<Image>> make_image(const std::shared_ptr<Device>& device,
 size_t image_bytes(const Image& image);
 size_t image_alignment(const Image& image);
 
-/// The layout of texture_convert.comp.
-struct ConversionPush {
-  GpuSize from, to;
-  uint32_t n;
-};
-
 /// Brings elements, in the order of their tensors, from a buffer (no layout) or an image to another. At least one is an
 /// image.
 Status record_conversion(Recorder& recorder, const ImageLayout* from_layout, const Binding& from,

@@ -44,22 +44,6 @@ class TextureKernel : public Kernel {
   /// Precondition: it is an image.
   const ImageLayout& output(size_t i = 0) const { return *outputs_[i]; }
   uint32_t packed() const { return static_cast<uint32_t>(form_.packing) - 1; }
-  /// Runs the variant of `family` for these images on `items` invocations, or workgroups of `width` of them;
-  /// `constants` are those from id 1 on.
-  template <class Push>
-  Status dispatch(KernelRecorder& r, const char* family, std::vector<uint32_t> constants, std::vector<Binding> operands,
-                  uint64_t items, const Push& push, uint32_t width = kWidth, bool groups = false) const {
-    const std::string shader = std::string(family) + (form_.storage == Storage::kTexture2D ? "_2d" : "_3d");
-    constants.insert(constants.begin(), width);
-    if (gives_half()) {
-      constants.resize(kHalfImage + 1);
-      constants[kHalfImage] = 1;
-    }
-    Dispatch d{shader.c_str(), std::move(constants), std::move(operands)};
-    set_grid(d, items, groups ? 1 : width);
-    return r.dispatch(d, push);
-  }
-
   /// Runs the variant of the images' kind, `variants` being those for 3-D and for 2-D images, on `items` invocations,
   /// or workgroups of constants.width of them. Sets constants.half_image.
   template <class Interface, size_t N>
@@ -72,7 +56,6 @@ class TextureKernel : public Kernel {
   }
 
  private:
-  static constexpr size_t kHalfImage = 20;  ///< the constant of texture.glsl
   bool gives_half() const {
     return std::any_of(outputs_.begin(), outputs_.end(), [](const auto& y) { return y && y->dtype == DType::kF16; });
   }

@@ -105,16 +105,11 @@ class KernelRecorder {
 
   void copy(const Binding& from, const Binding& to) { recorder_.copy(from, to); }
   void fill(const Binding& to, uint32_t word) { recorder_.fill(to, word); }
-  template <class Push>
-  Status dispatch(const Dispatch& d, const Push& push) {
-    return recorder_.dispatch(d, push);
-  }
   /// Runs a variant of a shader; its interface checks the constants and the number of bindings.
   template <class Interface, size_t N>
   Status run(shaders::Variant<Interface> shader, const typename Interface::Constants& constants,
              const Binding (&bindings)[N], const Grid& grid, const typename Interface::Push& push) {
-    static_assert(N >= Interface::kMinBindings && N <= Interface::kMaxBindings);
-    return run(shader, constants, std::span<const Binding>(bindings), grid, push);
+    return recorder_.run(shader, constants, bindings, grid, push);
   }
   /// Runs a shader whose constants and push constants are known as words only.
   Status run(const Shader& shader, std::span<const uint32_t> constants, std::span<const Binding> bindings,
@@ -125,7 +120,7 @@ class KernelRecorder {
   template <class Interface>
   Status run(shaders::Variant<Interface> shader, const typename Interface::Constants& constants,
              std::span<const Binding> bindings, const Grid& grid, const typename Interface::Push& push) {
-    return recorder_.dispatch(*shader, constants.to_words(), bindings, grid, &push, sizeof(push));
+    return recorder_.run(shader, constants, bindings, grid, push);
   }
 
  private:
@@ -145,13 +140,6 @@ class KernelRecorder {
   bool* faulty_;  ///< of the segment
   WeightStore& plan_store_;
 };
-
-/// Sets the dispatch grid to Grid::flat(items, size).
-inline void set_grid(Dispatch& d, uint64_t items, uint32_t size) {
-  const Grid grid = Grid::flat(items, size);
-  d.x = grid.x;
-  d.y = grid.y;
-}
 
 /// Runs `items` invocations of a shader that reports faults: r.faults() is among the bindings.
 template <class Interface, size_t N>

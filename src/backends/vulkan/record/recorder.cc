@@ -117,12 +117,6 @@ Status Recorder::bind(const Pipeline& pipeline, const char* kinds, std::span<con
   return Ok();
 }
 
-Status Recorder::dispatch(const Dispatch& d, const void* push, size_t push_bytes) {
-  const Shader* shader = find_shader(d.shader);
-  if (!shader) return Internal("there is no shader ", d.shader);
-  return dispatch(*shader, d.constants, d.buffers, {d.x, d.y, d.z}, push, push_bytes);
-}
-
 Status Recorder::dispatch(const Shader& shader, std::span<const uint32_t> constants, std::span<const Binding> bindings,
                           const Grid& grid, const void* push, size_t push_bytes) {
   const std::string_view kinds = shader.kinds;

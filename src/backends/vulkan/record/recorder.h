@@ -22,14 +22,6 @@ struct Grid {
   }
 };
 
-/// One run of a shader. Spans are read during Recorder::dispatch().
-struct Dispatch {
-  const char* shader;                    ///< the name of a variant, Shader::name
-  std::vector<uint32_t> constants = {};  ///< specialization constants from id 0
-  std::vector<Binding> buffers;          ///< and images, in the order of the shader's bindings
-  uint32_t x = 1, y = 1, z = 1;          ///< workgroups
-};
-
 /// Records dispatches and copies into a command buffer and puts a barrier wherever one depends on another. Until end()
 /// they are only noted, while `threads` threads make the pipelines.
 class Recorder {
@@ -39,12 +31,19 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  template <class Push>
-  Status dispatch(const Dispatch& d, const Push& push) {
-    static_assert(sizeof(Push) <= kPushBytes && sizeof(Push) % 4 == 0);
-    return dispatch(d, &push, sizeof(Push));
+  /// Runs a variant of a shader; its interface checks the constants and the number of bindings.
+  template <class Interface, size_t N>
+  Status run(shaders::Variant<Interface> shader, const typename Interface::Constants& constants,
+             const Binding (&bindings)[N], const Grid& grid, const typename Interface::Push& push) {
+    static_assert(N >= Interface::kMinBindings && N <= Interface::kMaxBindings);
+    return run(shader, constants, std::span<const Binding>(bindings), grid, push);
   }
-  Status dispatch(const Dispatch& d, const void* push, size_t push_bytes);
+  /// Runs a variant with bindings whose number is only known now.
+  template <class Interface>
+  Status run(shaders::Variant<Interface> shader, const typename Interface::Constants& constants,
+             std::span<const Binding> bindings, const Grid& grid, const typename Interface::Push& push) {
+    return dispatch(*shader, constants.to_words(), bindings, grid, &push, sizeof(push));
+  }
   Status dispatch(const Shader& shader, std::span<const uint32_t> constants, std::span<const Binding> bindings,
                   const Grid& grid, const void* push, size_t push_bytes);
   /// Gives images the memory that others used before: whatever it holds is lost. All their later uses need this first.

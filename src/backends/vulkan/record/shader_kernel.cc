@@ -3,6 +3,25 @@
 #include <algorithm>
 
 namespace smelt::vulkan {
+namespace {
+
+class KernelSequence final : public Kernel {
+ public:
+  KernelSequence(std::unique_ptr<Kernel> first, std::unique_ptr<Kernel> second)
+      : first_(std::move(first)), second_(std::move(second)) {}
+  size_t scratch_bytes() const override { return std::max(first_->scratch_bytes(), second_->scratch_bytes()); }
+  bool reads(size_t i) const override { return first_->reads(i) || second_->reads(i); }
+  const char* fault() const override { return first_->fault(); }
+  Status record(KernelRecorder& r) const override {
+    SMELT_TRY(first_->record(r));
+    return second_->record(r);
+  }
+
+ private:
+  std::unique_ptr<Kernel> first_, second_;
+};
+
+}  // namespace
 
 bool ShaderKernel::reads(size_t i) const {
   return std::any_of(args_.begin(), args_.end(), [i](const Arg& a) { return a.input == static_cast<int>(i); });
@@ -17,6 +36,11 @@ Status ShaderKernel::record(KernelRecorder& r) const {
     if (a.faults && fault_word_ < push.size()) push[fault_word_] = r.fault_code();
   }
   return r.run(shader_, constants_, bindings, grid_, push);
+}
+
+std::unique_ptr<Kernel> in_sequence(std::unique_ptr<Kernel> first, std::unique_ptr<Kernel> second) {
+  if (!second) return first;
+  return std::make_unique<KernelSequence>(std::move(first), std::move(second));
 }
 
 }  // namespace smelt::vulkan

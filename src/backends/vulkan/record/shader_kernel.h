@@ -33,8 +33,8 @@ inline Arg faults() {
   return {[](KernelRecorder& r) -> Result<Binding> { return r.faults(); }, -1, true};
 }
 /// The first `bytes` of the kernel's scratch memory.
-inline Arg scratch(size_t bytes) {
-  return {[bytes](KernelRecorder& r) -> Result<Binding> { return r.scratch(0, bytes, true); }};
+inline Arg scratch(size_t bytes, bool written = true) {
+  return {[=](KernelRecorder& r) -> Result<Binding> { return r.scratch(0, bytes, written); }};
 }
 /// Content that the kernel computed on the host. `what` names its kind. Kernels of a plan share small tables.
 template <class T>
@@ -106,5 +106,8 @@ std::unique_ptr<ShaderKernel> shader_kernel(shaders::Variant<Interface> shader,
                                             const typename Interface::Push& push) {
   return shader_kernel(shader, constants, std::move(args), Grid::flat(n, constants.width), push);
 }
+
+/// The kernel that runs `first`, then `second` in the same scratch memory; just `first` if there is no second.
+std::unique_ptr<Kernel> in_sequence(std::unique_ptr<Kernel> first, std::unique_ptr<Kernel> second);
 
 }  // namespace smelt::vulkan

@@ -5,9 +5,10 @@
 #include <optional>
 
 #include "backends/vulkan/gemm/operand.h"
-#include "backends/vulkan/quantize/dynamic_quant.h"
+#include "backends/vulkan/quantize/dynamic_quantize.h"
 #include "backends/vulkan/record/kernel_recorder.h"
 #include "ops/recurrent/gates.h"
+#include "shaders/recurrent.h"
 
 namespace smelt::vulkan {
 namespace {
@@ -19,16 +20,7 @@ constexpr uint32_t kBias = 1, kLengths = 2, kInitialH = 4, kInitialC = 8, kPeeph
                    kLastC = 128;
 constexpr uint32_t kReverse = 1, kLinearBeforeReset = 2, kInputForget = 4;  // flags
 
-struct Push {
-  uint32_t steps, inputs, hidden;
-  uint32_t x_step, x_batch, y_step, y_at, y_batch, s_at, s_batch;
-  uint32_t w_at, r_at, b_at, p_at;
-  uint32_t w_unit, w_k, r_unit, r_k;
-  uint32_t first, count, flags;
-  float clip;
-  float alpha[3], beta[3];
-  uint32_t fault_code;
-};
+using Push = shaders::Recurrent::Push;
 
 struct Sizes {
   int64_t directions, gates, steps, batch, inputs, hidden;
@@ -135,17 +127,24 @@ class RecurrentKernel final : public Kernel {
     p.clip = static_cast<float>(std::max(attrs_.clip, 0.0));
     p.fault_code = r.fault_code();
     const size_t each = activations_.size() / static_cast<size_t>(s_.directions);
-    std::vector<uint32_t> constants{
-        width(s_), static_cast<uint32_t>(attrs_.cell), present_, length_words_, 0, 0, 0, rounding_ ? 1u : 0u};
+    shaders::Recurrent::Constants constants{.width = width(s_),
+                                            .cell = static_cast<uint32_t>(attrs_.cell),
+                                            .present = present_,
+                                            .length_words = length_words_,
+                                            .fn0 = 0,
+                                            .fn1 = 0,
+                                            .fn2 = 0,
+                                            .rounded = rounding_.has_value()};
+    uint32_t* const functions[] = {&constants.fn0, &constants.fn1, &constants.fn2};
     for (size_t i = 0; i < each; ++i) {
       const RecurrentGate& gate = activations_[static_cast<size_t>(d) * each + i];
-      constants[4 + i] = static_cast<uint32_t>(gate.fn);
+      *functions[i] = static_cast<uint32_t>(gate.fn);
       p.alpha[i] = static_cast<float>(gate.alpha);
       p.beta[i] = static_cast<float>(gate.beta);
     }
     for (p.first = 0; p.first < p.steps; p.first += p.count) {
       p.count = std::min(u32(steps_per_dispatch(s_, rounding_.has_value())), p.steps - p.first);
-      SMELT_TRY(r.dispatch({"recurrent", constants, buffers, u32(s_.batch)}, p));
+      SMELT_TRY(r.run(shaders::recurrent, constants, std::span<const Binding>(buffers), {u32(s_.batch), 1, 1}, p));
     }
     return Ok();
   }

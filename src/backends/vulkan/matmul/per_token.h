@@ -21,7 +21,8 @@ class PerTokenDotProduct {
     Binding x, scales, zeros;
     bool per_tensor = false;  ///< one scale and zero point for all rows
   };
-  /// The product of a MatMul whose input 0 is given to record() as such rows; nullopt if the shader cannot run it.
+  /// The product of a MatMul whose input 0 is given to record() as such rows; nullopt if the shader
+  /// cannot run it. Precondition: the condition of matmul_per_token_dot_product.
   static std::optional<PerTokenDotProduct> make(const KernelSpec& product);
   int64_t rows() const { return shape_.out_pixels(); }
   int64_t row() const { return shape_.c_in; }
@@ -32,7 +33,6 @@ class PerTokenDotProduct {
   int64_t chunks() const { return shape_.c_in * quantized_.bits / 32; }
   void pack(int32_t* words) const;
   void parameters(int32_t* rows) const;
-  Result<Binding> bias(KernelRecorder& r) const;
 
   ConvShape shape_;
   QuantizedWeights quantized_;

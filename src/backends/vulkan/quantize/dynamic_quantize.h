@@ -6,7 +6,7 @@
 
 #include "backends/vulkan/core/row_reduction.h"
 #include "backends/vulkan/device/alignment.h"
-#include "shaders/dynamic_quant.h"
+#include "shaders/dynamic_quantize.h"
 
 namespace smelt::vulkan {
 
@@ -43,6 +43,10 @@ struct QuantizedRows {
 /// values rounded to such integers times scale (dynamic_fake_quant_f32).
 std::optional<DynamicQuant> dynamic_quant_rows(const KernelSpec& spec, shaders::Variant<shaders::DynamicQuant> shader,
                                                int64_t length, bool asymmetric);
+
+/// The product of a TFLite hybrid operator in float32: rounds the rows of input 0, of `length` elements each, to their
+/// quantized values, then multiplies by a kernel of the list. `attrs`: the node's attributes with `hybrid` cleared.
+std::unique_ptr<Kernel> dynamic_quant_product(const KernelSpec& spec, AttrsPtr attrs, int64_t length, bool asymmetric);
 
 /// The node with other attributes.
 inline Node with_attrs(const Node& node, AttrsPtr attrs) {

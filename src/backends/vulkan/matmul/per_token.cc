@@ -1,22 +1,17 @@
-#include "backends/vulkan/matmul/per_token_dot_product.h"
+#include "backends/vulkan/matmul/per_token.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
 
 #include "backends/vulkan/core/type_checks.h"
+#include "shaders/per_token.h"
 #include "tensor/numeric.h"
 
 namespace smelt::vulkan {
 namespace {
 
 constexpr uint32_t kMaxSlices = 8;
-/// The shader's push constants.
-struct PerTokenPush {
-  int32_t rows, columns, words, chunks, block, blocks;
-  GpuActivation act;
-};
-
 }  // namespace
 
 bool uses_integer_dot_product(const Device& device) {
@@ -27,11 +22,9 @@ bool uses_integer_dot_product(const Device& device) {
 std::optional<PerTokenDotProduct> PerTokenDotProduct::make(const KernelSpec& product) {
   const auto& attrs = product.attrs<MatMulAttrs>();
   const Device& device = product.device;
-  if (!uses_integer_dot_product(device) || !device.stores(DType::kI8) || attrs.alpha != 1 || attrs.beta != 1)
-    return std::nullopt;
+  if (!device.stores(DType::kI8) || attrs.alpha != 1 || attrs.beta != 1) return std::nullopt;
   const auto s = matmul_as_conv(product, attrs);
-  if (!s || product.outputs[0].dtype != DType::kF32 || product.outputs[0].quant) return std::nullopt;
-  if (product.has(2) && !product.constant(2)) return std::nullopt;
+  if (!s) return std::nullopt;
   const int o_axis = attrs.transpose_b ? 0 : 1;
   const auto quantized = QuantizedWeights::make(device, product.inputs[1], *s, o_axis, 1 - o_axis);
   if (!quantized) return std::nullopt;
@@ -87,13 +80,6 @@ void PerTokenDotProduct::parameters(int32_t* rows) const {
     }
 }
 
-Result<Binding> PerTokenDotProduct::bias(KernelRecorder& r) const {
-  const size_t bytes = static_cast<size_t>(shape_.c_out) * sizeof(float);
-  if (!bias_.defined())
-    return r.table(Cat("zeros ", shape_.c_out), bytes, [&](void* to) { std::memset(to, 0, bytes); });
-  return FloatConstant(2, bias_).bind(r);
-}
-
 Status PerTokenDotProduct::record(KernelRecorder& r, const Operands& o) const {
   const int64_t blocks = quantized_.blocks(shape_), words = chunks() * shape_.c_out;
   SMELT_ASSIGN(const Binding weights,
@@ -102,19 +88,25 @@ Status PerTokenDotProduct::record(KernelRecorder& r, const Operands& o) const {
   SMELT_ASSIGN(const Binding columns,
                r.table(1, "sums and scales of blocks", static_cast<size_t>(blocks * shape_.c_out) * 8,
                        [&](void* to) { parameters(static_cast<int32_t*>(to)); }));
-  SMELT_ASSIGN(const Binding bias, this->bias(r));
-  static const char* const shaders[2][2] = {{"dot_rows_w8", "dot_rows_w8_blocks"},
-                                            {"dot_rows_w4", "dot_rows_w4_blocks"}};
-  Dispatch d{shaders[quantized_.bits == 4 ? 1 : 0][blocks > 1 ? 1 : 0],
-             {tiling_.width * slices_, tiling_.tile, tiling_.lanes, slices_, o.per_tensor ? 1u : 0u},
-             {o.x, weights, o.scales, o.zeros, columns, bias, r.output(0)}};
+  SMELT_ASSIGN(const Binding bias, bias_.defined() ? FloatConstant(2, bias_).bind(r) : zeros_arg(shape_.c_out).bind(r));
+  static constexpr shaders::Variant<shaders::PerToken> kVariants[2][2] = {
+      {shaders::per_token_w8, shaders::per_token_w8_blocks}, {shaders::per_token_w4, shaders::per_token_w4_blocks}};
   const int64_t across = int64_t{tiling_.width} * tiling_.lanes;
-  d.x = static_cast<uint32_t>((shape_.c_out + across - 1) / across);
-  d.y = static_cast<uint32_t>((rows() + tiling_.tile - 1) / tiling_.tile);
-  const auto i32 = [](int64_t v) { return static_cast<int32_t>(v); };
-  const int64_t block = blocks > 1 ? quantized_.block * quantized_.bits / 32 : chunks();
-  return r.dispatch(d, PerTokenPush{i32(rows()), i32(shape_.c_out), i32(shape_.c_in / 4), i32(chunks()), i32(block),
-                                    i32(blocks), act_});
+  return r.run(kVariants[quantized_.bits == 4 ? 1 : 0][blocks > 1 ? 1 : 0],
+               {.width = tiling_.width * slices_,
+                .tile = tiling_.tile,
+                .lanes = tiling_.lanes,
+                .slices = slices_,
+                .per_tensor = o.per_tensor},
+               {o.x, weights, o.scales, o.zeros, columns, bias, r.output(0)},
+               {u32((shape_.c_out + across - 1) / across), u32((rows() + tiling_.tile - 1) / tiling_.tile), 1},
+               {.rows = i32(rows()),
+                .columns = i32(shape_.c_out),
+                .words = i32(shape_.c_in / 4),
+                .chunks = i32(chunks()),
+                .block = i32(blocks > 1 ? quantized_.block * quantized_.bits / 32 : chunks()),
+                .blocks = i32(blocks),
+                .act = act_});
 }
 
 namespace {
@@ -140,13 +132,13 @@ class PerTokenMatMul final : public Kernel {
 
 std::unique_ptr<Kernel> make_matmul_per_token_dot_product(const KernelSpec& spec) {
   if (!spec.has(3) || !spec.has(4)) return nullptr;
-  const ValueType &a = spec.inputs[0], &scale = spec.inputs[3], &zero = spec.inputs[4];
-  if (a.dtype != DType::kI8 || zero.dtype != DType::kI8 || scale.dtype != DType::kF32) return nullptr;
+  const ValueType &scale = spec.inputs[3], &zero = spec.inputs[4];
+  if (zero.dtype != DType::kI8) return nullptr;
   auto product = PerTokenDotProduct::make(spec);
   if (!product) return nullptr;
-  const int64_t grids = scale.shape.elements();
-  if ((grids != product->rows() && grids != 1) || zero.shape.elements() != grids) return nullptr;
-  return std::make_unique<PerTokenMatMul>(std::move(*product), grids == 1);
+  const int64_t parameters = scale.shape.elements();
+  if ((parameters != product->rows() && parameters != 1) || zero.shape.elements() != parameters) return nullptr;
+  return std::make_unique<PerTokenMatMul>(std::move(*product), parameters == 1);
 }
 
 }  // namespace smelt::vulkan

@@ -2,8 +2,8 @@
 // Dynamic quantization of rows: each row's range gives its quantization parameters by a rule, kRule
 // (dynamic_quant.glsl). y: the rows' values rounded to quantized ones; with OUT, the quantized values, with scales and
 // zero points of the rows.
-//@ dynamic_fake_quant_{IN=f32}[_subgroups=SUBGROUPS]
-//@ dynamic_quantize_{OUT=i8,u8} IN=float
+//@ DynamicQuant: dynamic_fake_quant_{IN=f32}[_subgroups=SUBGROUPS]
+//@ DynamicQuant: dynamic_quantize_{OUT=i8,u8} IN=float
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 #include "row_reduction.glsl"

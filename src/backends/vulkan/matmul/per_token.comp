@@ -1,10 +1,10 @@
 #version 450
-// Rows of int8 values on grids of their own times constant weights, four products an instruction: y[row, column] =
-// act(scale[row] * sum_k (x[row, k] - zero[row]) * w[k, column] * scale of w + bias[column]). Columns go along the
-// lanes; an invocation makes kLanes x kTile outputs, or a part of them, one of kSlices, when rows are few. Weights are
-// words of [chunk][column]: BITS 8, four int8; 4, eight integers of four bits, those of the first word of x in the low
-// halves of bytes. BLOCKS: they have scales for each `block` chunks, so that sums of blocks are real.
-//@ dot_rows_{BITS=w8:8,w4:4}[_blocks=BLOCKS]
+// Rows of int8 values, each with a scale and zero point, times constant weights, four products an instruction:
+// y[row, column] = act(scale[row] * sum_k (x[row, k] - zero[row]) * w[k, column] * scale of w + bias[column]). Columns
+// go along the lanes; an invocation makes kLanes x kTile outputs, or a part of them, one of kSlices, when rows are few.
+// Weights are words of [chunk][column]: BITS 8, four int8; 4, eight integers of four bits, those of the first word of x
+// in the low halves of bytes. BLOCKS: they have scales for each `block` chunks, so that sums of blocks are real.
+//@ per_token_{BITS=w8:8,w4:4}[_blocks=BLOCKS]
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_spirv_intrinsics : require
 #include "common.glsl"
@@ -20,7 +20,7 @@ layout(constant_id = 1) const uint kTile = 1;
 layout(constant_id = 2) const uint kLanes = 1;
 // More slices than one: kTile and kLanes are 1, the workgroup is of 256 at most.
 layout(constant_id = 3) const uint kSlices = 1;
-layout(constant_id = 4) const bool kOneGrid = false;
+layout(constant_id = 4) const bool kPerTensor = false;
 layout(push_constant) uniform Push {
   int rows, columns;
   int words;   // of a row of x
@@ -53,7 +53,7 @@ void main() {
   [[unroll]] for (uint t = 0; t < kTile; ++t) {
     const int row = first + min(int(t), more);
     x_row[t] = row * words;
-    zero[t] = slice == 0 ? int(zeros[kOneGrid ? 0 : row]) : 0;
+    zero[t] = slice == 0 ? int(zeros[kPerTensor ? 0 : row]) : 0;
   }
   [[unroll]] for (uint l = 0; l < kLanes; ++l) {
     column[l] = min(start + int(l) * across, columns - 1);
@@ -109,7 +109,7 @@ void main() {
     [[unroll]] for (uint t = 0; t < kTile; ++t) {
       if (int(t) > more) continue;
       const int row = first + int(t);
-      float y = float(sum[l][t]) * scales[kOneGrid ? 0 : row];
+      float y = float(sum[l][t]) * scales[kPerTensor ? 0 : row];
 #ifndef BLOCKS
       y *= intBitsToFloat(parameters[column[l]].y);
 #endif

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <array>
 
-#include "backends/vulkan/matmul/per_token_dot_product.h"
-#include "backends/vulkan/quantize/dynamic_quant.h"
+#include "backends/vulkan/matmul/per_token.h"
+#include "backends/vulkan/quantize/dynamic_quantize.h"
 #include "ops/common/requantizer.h"
 #include "ops/conv/conv.h"
 #include "ops/conv/geometry.h"
@@ -45,8 +45,6 @@ Status QuantizedRows::record(KernelRecorder& r) const {
 
 std::optional<DynamicQuant> dynamic_quant_rows(const KernelSpec& spec, shaders::Variant<shaders::DynamicQuant> shader,
                                                int64_t length, bool asymmetric) {
-  const ValueType& x = spec.inputs[0];
-  if (x.quant || x.dtype != DType::kF32 || spec.constant(0)) return std::nullopt;
   return DynamicQuant::make(spec, shader,
                             asymmetric ? DynamicQuant::Rule::kHybridAsymmetric : DynamicQuant::Rule::kHybrid, length,
                             {.low = -128, .high = 127});
@@ -70,7 +68,6 @@ class DynamicQuantize final : public Kernel {
 std::unique_ptr<Kernel> make_dynamic_quantize(const KernelSpec& spec) {
   const auto& a = spec.attrs<DynamicQuantizeAttrs>();
   const ValueType& x = spec.inputs[0];
-  if (x.quant || x.dtype != DType::kF32 || (a.to != DType::kI8 && a.to != DType::kU8)) return nullptr;
   for (size_t i = 0; i < 3; ++i)
     if (!wanted(spec, i) || spec.outputs[i].quant) return nullptr;
   if (spec.outputs[0].dtype != a.to || spec.outputs[1].dtype != DType::kF32 || spec.outputs[2].dtype != a.to)
@@ -111,73 +108,15 @@ class DynamicQuantFloat final : public Kernel {
   std::unique_ptr<Kernel> product_;
 };
 
-/// A product of TFLite's hybrid operators by integer dot products of quantized rows.
-class DynamicQuantDotProduct final : public Kernel {
- public:
-  DynamicQuantDotProduct(const DynamicQuant& rows, PerTokenDotProduct product)
-      : rows_{rows}, product_(std::move(product)) {}
-  size_t scratch_bytes() const override { return rows_.bytes(); }
-  bool reads(size_t i) const override { return i == 0; }
-  Status record(KernelRecorder& r) const override {
-    SMELT_TRY(rows_.record(r));
-    const auto p = rows_.bindings(r, false);
-    return product_.record(r, {p[0], p[1], p[2]});
-  }
+}  // namespace
 
- private:
-  QuantizedRows rows_;
-  PerTokenDotProduct product_;
-};
-
-/// `attrs`: the node's attributes with `hybrid` cleared.
-std::unique_ptr<Kernel> make_dynamic_quant(const KernelSpec& spec, AttrsPtr attrs, int64_t length, bool asymmetric) {
+std::unique_ptr<Kernel> dynamic_quant_product(const KernelSpec& spec, AttrsPtr attrs, int64_t length, bool asymmetric) {
   const auto rows = dynamic_quant_rows(spec, shaders::dynamic_fake_quant_f32, length, asymmetric);
   if (!rows) return nullptr;
   const Node node = with_attrs(spec.node, std::move(attrs));
   auto product = listed_kernel(spec.part({node, spec.inputs, spec.constants, spec.outputs}));
   if (!product) return nullptr;
   return std::make_unique<DynamicQuantFloat>(*rows, std::move(product));
-}
-
-template <class A>
-std::unique_ptr<Kernel> make_dynamic_quant_conv(const KernelSpec& spec) {
-  A a = spec.attrs<A>();
-  const Tensor* filter = spec.constant(1);
-  const Shape& x = spec.inputs[0].shape;
-  if (!a.hybrid || !filter || x.rank() < 2 || x[0] < 1) return nullptr;
-  if (!has_integer_quant_params(*filter, filter_dims(a.filter, filter->rank()).output)) return nullptr;
-  a.hybrid = false;
-  return make_dynamic_quant(spec, make_attrs<A>(a), x.elements() / x[0], a.asymmetric_inputs);
-}
-
-}  // namespace
-
-std::unique_ptr<Kernel> make_matmul_dynamic_quant(const KernelSpec& spec) {
-  MatMulAttrs a = spec.attrs<MatMulAttrs>();
-  const Tensor* b = spec.constant(1);
-  if (!a.hybrid || !b || !b->quant() || b->rank() < 2 || a.transpose_a || a.trans_batch_a) return nullptr;
-  a.hybrid = false;
-  return make_dynamic_quant(spec, make_attrs<MatMulAttrs>(a), b->dim(b->rank() - (a.transpose_b ? 1 : 2)),
-                            a.asymmetric_inputs);
-}
-
-std::unique_ptr<Kernel> make_matmul_dynamic_quant_dot_product(const KernelSpec& spec) {
-  MatMulAttrs a = spec.attrs<MatMulAttrs>();
-  if (!a.hybrid) return nullptr;
-  a.hybrid = false;
-  const Node node = with_attrs(spec.node, make_attrs<MatMulAttrs>(a));
-  auto product = PerTokenDotProduct::make(spec.part({node, spec.inputs, spec.constants, spec.outputs}));
-  if (!product) return nullptr;
-  const auto rows = dynamic_quant_rows(spec, shaders::dynamic_quantize_i8, product->row(), a.asymmetric_inputs);
-  return rows ? std::make_unique<DynamicQuantDotProduct>(*rows, std::move(*product)) : nullptr;
-}
-
-std::unique_ptr<Kernel> make_conv_dynamic_quant(const KernelSpec& spec) {
-  return make_dynamic_quant_conv<ConvAttrs>(spec);
-}
-
-std::unique_ptr<Kernel> make_conv_transpose_dynamic_quant(const KernelSpec& spec) {
-  return make_dynamic_quant_conv<ConvTransposeAttrs>(spec);
 }
 
 }  // namespace smelt::vulkan

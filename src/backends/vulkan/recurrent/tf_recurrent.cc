@@ -8,10 +8,11 @@
 #include "backends/vulkan/core/activation.h"
 #include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/record/kernel_recorder.h"
-#include "backends/vulkan/recurrent/tf_cells.h"
+#include "backends/vulkan/recurrent/tf_recurrent.h"
 #include "base/cat.h"
 #include "ops/recurrent/recurrent.h"
 #include "ops/recurrent/tf_lstm.h"
+#include "shaders/tf_cell.h"
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"
 
@@ -30,14 +31,7 @@ uint32_t weight_word(const Tensor& t, int64_t i, bool quantized) {
 
 namespace {
 
-/// CellPush constants of tf_cell.comp.
-struct CellPush {
-  uint32_t steps, time, features, aux_features, units, outputs;
-  uint32_t x_step, x_batch, a_step, a_batch, y_step, y_batch, y_at;
-  uint32_t first, count;
-  float cell_clip, projection_clip;
-  GpuActivation act;
-};
+using CellPush = shaders::TfCell::Push;
 
 /// The basic LSTM's gates in their order, as places in the table's.
 constexpr int64_t kBasicOrder[] = {0, 2, 1, 3};
@@ -116,11 +110,9 @@ class TfCells final : public Kernel {
     const auto at_once = u32(std::max<int64_t>(1, kMaxLoopIterations / c.iterations()));
     for (p.first = 0; p.first < p.steps; p.first += p.count) {
       p.count = std::min(at_once, p.steps - p.first);
-      SMELT_TRY(r.dispatch({"tf_cell",
-                            {c.width(), c.width(), c.has},
-                            {x, aux, table, h, cell, output(c.y), output(c.h_out), output(c.c_out), scratch},
-                            u32(c.batch)},
-                           p));
+      SMELT_TRY(r.run(shaders::tf_cell, {.width = c.width(), .lanes = c.width(), .has = c.has},
+                      {x, aux, table, h, cell, output(c.y), output(c.h_out), output(c.c_out), scratch},
+                      {u32(c.batch), 1, 1}, p));
     }
     record_temporaries(r, c, x, h, scratch);
     return Ok();
@@ -177,7 +169,7 @@ class CellMaker {
   const Shape& shape(int i) const { return spec_.inputs[static_cast<size_t>(i)].shape; }
   int64_t rows(int i) const { return has(i) && shape(i).rank() == 2 ? shape(i)[0] : -1; }
 
-  /// Where the sequences of x lie: what Walk of ops/recurrent/tf_cells.h says.
+  /// Where the sequences of x lie: what Walk of ops/recurrent/tf_recurrent.h says.
   bool walk(int x, bool sequence, bool time_major) {
     if (!real(x)) return false;
     const Shape& s = shape(x);

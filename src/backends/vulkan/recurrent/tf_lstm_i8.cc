@@ -8,27 +8,20 @@
 #include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/record/kernel_recorder.h"
-#include "backends/vulkan/recurrent/tf_cells.h"
+#include "backends/vulkan/recurrent/tf_recurrent.h"
 #include "base/cat.h"
 #include "ops/common/fixed_point.h"
 #include "ops/recurrent/fixed_cell.h"
 #include "ops/recurrent/recurrent.h"
 #include "ops/recurrent/tf_lstm.h"
+#include "shaders/tf_cell_integer.h"
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"
 
 namespace smelt::vulkan {
 namespace {
 
-/// Push constants of tf_cell_integer.comp.
-struct IntegerCellPush {
-  uint32_t time, features, units, outputs;
-  uint32_t x_step, x_batch, y_step, y_batch, y_at;
-  uint32_t first, count;
-  int32_t x_zero, h_zero, hidden_zero;
-  int32_t cell_log2, cell_clip, projection_clip;
-  int32_t hidden_multiplier, hidden_shift, projection_multiplier, projection_shift;
-};
+using IntegerCellPush = shaders::TfCellInteger::Push;
 
 class IntegerCell final : public Kernel {
  public:
@@ -62,12 +55,10 @@ class IntegerCell final : public Kernel {
     IntegerCellPush p = push_;
     for (p.first = 0; p.first < p.time; p.first += p.count) {
       p.count = std::min(at_once_, p.time - p.first);
-      SMELT_TRY(r.dispatch({"tf_cell_integer",
-                            {width_, width_, has_},
-                            {x, weights, functions, h, c, output(0, kWritesY), output(1, kWritesH), output(2, kWritesC),
-                             r.scratch(0, scratch_bytes(), true)},
-                            batch_},
-                           p));
+      SMELT_TRY(r.run(shaders::tf_cell_integer, {.width = width_, .lanes = width_, .has = has_},
+                      {x, weights, functions, h, c, output(0, kWritesY), output(1, kWritesH), output(2, kWritesC),
+                       r.scratch(0, scratch_bytes(), true)},
+                      {batch_, 1, 1}, p));
     }
     return Ok();
   }
@@ -104,9 +95,8 @@ float scale_of(const Tensor* t) { return t ? t->quant()->scale() : 1.f; }
 std::unique_ptr<Kernel> make_tf_lstm_i8(const KernelSpec& spec) {
   const auto& a = spec.attrs<TfLstmAttrs>();
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
-  if (a.basic || a.bidirectional || a.diagonal_recurrent || a.intermediates.size() != 5 || x.dtype != DType::kI8 ||
-      y.dtype != DType::kI8 || !is_per_tensor(x.quant) || !is_per_tensor(y.quant) || !spec.device.info().int64 ||
-      !wanted(spec, 0))
+  if (a.basic || a.bidirectional || a.diagonal_recurrent || a.intermediates.size() != 5 || !is_per_tensor(x.quant) ||
+      !is_per_tensor(y.quant) || !wanted(spec, 0))
     return nullptr;
   const tf_lstm::Inputs& in = tf_lstm::single_inputs();
   const auto shape = [&](int i) {
