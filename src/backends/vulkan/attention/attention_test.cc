@@ -185,9 +185,9 @@ TEST_F(VulkanAttention, TensorScatter) {
                Op::kTensorScatter,
                make_attrs<ScatterAttrs>(a),
                {values(dtype, Shape{3, 2, 5, 4}), values(dtype, Shape{3, 2, 2, 4}), whole(DType::kI64, {0, 3, 1})}};
-      check_case(c, "vulkan:tensor_scatter");
+      check_case(c, "vulkan:kv_append");
       c.inputs[2] = whole(DType::kI64, {0, circular ? 14.0 : 2.0, 4 - (circular ? 0.0 : 1.0)});
-      check_case(c, "vulkan:tensor_scatter");
+      check_case(c, "vulkan:kv_append");
       c.inputs[2] = whole(DType::kI64, {0, circular ? -1.0 : 4.0, 1});
       EXPECT_FALSE(run_on_gpu(c).ok());
     }

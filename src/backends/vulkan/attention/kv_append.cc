@@ -42,10 +42,7 @@ std::unique_ptr<Kernel> make_append(const KernelSpec& spec, int64_t axis, int64_
 }  // namespace
 
 std::unique_ptr<Kernel> make_kv_append(const KernelSpec& spec) {
-  return make_append(spec, spec.attrs<KvAppendAttrs>().axis, 1, false);
-}
-
-std::unique_ptr<Kernel> make_tensor_scatter(const KernelSpec& spec) {
+  if (spec.node.op == Op::kKvAppend) return make_append(spec, spec.attrs<KvAppendAttrs>().axis, 1, false);
   const auto& a = spec.attrs<ScatterAttrs>();
   const Shape& x = spec.inputs[0].shape;
   const auto axis = normalize_axis(a.axis, x.rank());

@@ -44,7 +44,7 @@ def codes_header(sections):
              'enum ActivationCode : uint32_t {', '  kActNone,',
              *[f'  kAct{name},' for name, _ in sections['activation']], '};']
     for section in ('unary', 'binary'):
-        enum = section.capitalize()
+        enum = 'smelt::' + section.capitalize()  # shaders have interfaces of these names
         for kind in TYPES:
             lines += ['', f'/// The function\'s code in {section} shaders of {kind} values; -1: they lack it.',
                       f'constexpr int {section}_code_{kind}({enum} fn) {{', '  switch (fn) {']

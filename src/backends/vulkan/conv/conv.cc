@@ -3,7 +3,9 @@
 #include "backends/vulkan/core/activation.h"
 #include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/device/device.h"
+#include "backends/vulkan/gemm/cooperative_matrix.h"
 #include "backends/vulkan/gemm/int64_accumulators.h"
+#include "backends/vulkan/gemm/packed.h"
 #include "backends/vulkan/gemm/quantized_gemm.h"
 #include "shaders/conv.h"
 
@@ -138,8 +140,8 @@ std::unique_ptr<Kernel> make_int16(const KernelSpec& spec, const std::optional<C
   if (w.quant->kind == Quantization::Kind::kPerAxis && w.quant->axis != filter_output_axis(plan->attrs, w.shape.rank()))
     return nullptr;
   const ConvShape& s = plan->shape;
-  const auto accumulators = Int64Accumulators::make(spec, s.all_out(), s.channels_last ? 1 : s.out_pixels(),
-                                                    plan->attrs.rescale_rule());
+  const auto accumulators =
+      Int64Accumulators::make(spec, s.all_out(), s.channels_last ? 1 : s.out_pixels(), plan->attrs.rescale_rule());
   if (!accumulators) return nullptr;
   auto product = shader_kernel(
       plan->variant(shaders::conv_int64_i16, shaders::conv_transpose_int64_i16),
@@ -198,6 +200,11 @@ std::unique_ptr<Kernel> make_conv_integer(const KernelSpec& spec) {
       constants,
       {input(0), input(1), input(w_zeros == ZeroPoints::kNone ? 1 : 3), output(0), input(constants.input_zero ? 2 : 0)},
       plan->grid, {.geometry = plan->geometry()});
+}
+
+std::unique_ptr<Kernel> make_conv_cooperative_matrix(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvAttrs>();
+  return attrs.hybrid ? nullptr : cooperative_matrix_kernel(spec, conv_2d_shape(spec), attrs.act);
 }
 
 }  // namespace smelt::vulkan

@@ -67,9 +67,9 @@ std::unique_ptr<Kernel> make_depthwise_f32(const KernelSpec& spec) {
   if (!plan || !make_float_operand(spec, 1, filter)) return nullptr;
   if (spec.has(2) && (!make_float_operand(spec, 2, bias) || bias.fp16)) return nullptr;
   const ConvShape& s = plan->shape;
-  const Arg taps = packed_filter(*spec.constant(1), "taps of channels", plan->floats(), [s](const float* from, float* to) {
-    pack_taps(s, to, [&](size_t, size_t i) { return from[i]; });
-  });
+  const Arg taps =
+      packed_filter(*spec.constant(1), "taps of channels", plan->floats(),
+                    [s](const float* from, float* to) { pack_taps(s, to, [&](size_t, size_t i) { return from[i]; }); });
   const Bounds bounds = activation_bounds(act);
   auto kernel = shader_kernel(shaders::depthwise_f32, plan->constants<shaders::Depthwise::Constants>(),
                               {input(0), taps, spec.has(2) ? float_arg(bias) : zeros_arg(s.groups), output(0)},
@@ -98,9 +98,9 @@ std::unique_ptr<Kernel> make_depthwise_i8(const KernelSpec& spec) {
                                : (fixed ? shaders::depthwise_u8_fixed : shaders::depthwise_u8);
   auto constants = plan->constants<shaders::DepthwiseQuantized::Constants>();
   constants.rounding = product->rounding();
-  return shader_kernel(
-      shader, constants, {input(0), taps, product->table_arg(), output(0)}, static_cast<uint64_t>(plan->geometry.n),
-      {.geometry = plan->geometry, .requantization = product->push(product->pair.x_zero, 0)});
+  return shader_kernel(shader, constants, {input(0), taps, product->table_arg(), output(0)},
+                       static_cast<uint64_t>(plan->geometry.n),
+                       {.geometry = plan->geometry, .requantization = product->push(product->pair.x_zero, 0)});
 }
 
 }  // namespace smelt::vulkan

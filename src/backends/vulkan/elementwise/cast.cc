@@ -4,9 +4,11 @@
 #include "backends/vulkan/copy/strided_copy.h"
 #include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/device/device.h"
-#include "backends/vulkan/layout/texture_kernel.h"
+#include "backends/vulkan/elementwise/unary.h"
 #include "ops/elementwise/elementwise.h"
 #include "shaders/cast.h"
+#include "shaders/functions.h"
+#include "shaders/texture_convert.h"
 #include "tensor/numeric.h"
 
 namespace smelt::vulkan {
@@ -25,7 +27,31 @@ shaders::Cast::Push push_of(const KernelSpec& spec, DType to) {
   return push;
 }
 
+/// Casts integers in a buffer (int32, int8, uint8 or bool) to floats in an image.
+std::unique_ptr<Kernel> convert_texture(const ImageLayout& y, DType from) {
+  using Variants = shaders::Variant<shaders::TextureConvert>[2];
+  static constexpr Variants i32{shaders::texture_convert_i32_3d, shaders::texture_convert_i32_2d},
+      i8{shaders::texture_convert_i8_3d, shaders::texture_convert_i8_2d},
+      u8{shaders::texture_convert_u8_3d, shaders::texture_convert_u8_2d},
+      boolean{shaders::texture_convert_bool_3d, shaders::texture_convert_bool_2d};
+  const Variants& variants = from == DType::kI32 ? i32 : from == DType::kI8 ? i8 : from == DType::kU8 ? u8 : boolean;
+  return texture_kernel({y.form, {}, {y}}, variants, {.to = static_cast<uint32_t>(y.packed())}, {input(0), output(0)},
+                        y.count(), {.from_size = {}, .to_size = y.size, .n = static_cast<uint32_t>(y.count())});
+}
+
 }  // namespace
+
+std::unique_ptr<Kernel> make_cast_texture(const KernelSpec& spec) {
+  const DType from = spec.inputs[0].dtype;
+  const bool integers = from == DType::kI32 || from == DType::kI8 || from == DType::kU8 || from == DType::kBool;
+  if (integers && !spec.inputs[0].quant && spec.device.stores(from)) {
+    const auto to = image_of(spec, spec.outputs[0]);
+    return to ? convert_texture(*to, from) : nullptr;
+  }
+  const auto x = image_of(spec, spec.inputs[0]), y = image_of(spec, spec.outputs[0]);
+  if (!x || !y || spec.inputs[0].shape != spec.outputs[0].shape || spec.constant(0)) return nullptr;
+  return unary_texture(*x, *y, shaders::unary_code_f32(Unary::kIdentity), 0, 0, 0);
+}
 
 std::unique_ptr<Kernel> make_cast_from_texture(const KernelSpec& spec) {
   const DType to = spec.outputs[0].dtype;

@@ -56,7 +56,7 @@ std::unique_ptr<Kernel> make_scatter_nd_small(const KernelSpec& spec) {
   return make(spec, {1, 2}, 0);
 }
 
-std::unique_ptr<Kernel> make_index_put_small(const KernelSpec& spec) {
+std::unique_ptr<Kernel> make_index_scatter_small(const KernelSpec& spec) {
   if (spec.attrs<IndexAttrs>().accumulate) return nullptr;
   size_t only = 0;
   for (size_t i = 2; i < spec.inputs.size(); ++i) {

@@ -7,6 +7,7 @@
 #include "tensor/quant_params.h"
 
 namespace smelt::vulkan {
+
 std::optional<Int64Accumulators> Int64Accumulators::make(const KernelSpec& spec, int64_t channels, int64_t inner,
                                                          const RescaleRule& rule) {
   const ValueType &x = spec.inputs[0], &w = spec.inputs[1], &y = spec.outputs[0];

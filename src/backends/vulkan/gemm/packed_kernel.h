@@ -9,7 +9,8 @@ namespace smelt::vulkan {
 
 /// The kernel of a float32 convolution, or of a matrix product as one, with a constant filter that the host packs for
 /// subgroups of eight lanes (conv_packed.comp). Input 1 is the filter, whose output and input channels lie along o_axis
-/// and i_axis (-1: no blocks along any), input 2 the bias if there is one. Nullptr if the shape does not suit the shader.
+/// and i_axis (-1: no blocks along any), input 2 the bias if there is one. Nullptr if the shape does not suit the
+/// shader.
 std::unique_ptr<Kernel> packed_kernel_f32(const KernelSpec& spec, const ConvShape& s, const Activation& act, int o_axis,
                                           int i_axis);
 

@@ -32,7 +32,7 @@ std::unique_ptr<Kernel> make_matmul_dynamic_quant(const KernelSpec& spec) {
   if (!a.hybrid || b.rank() < 2 || a.transpose_a || a.trans_batch_a) return nullptr;
   a.hybrid = false;
   return dynamic_quant_product(spec, make_attrs<MatMulAttrs>(a), b.dim(b.rank() - (a.transpose_b ? 1 : 2)),
-                            a.asymmetric_inputs);
+                               a.asymmetric_inputs);
 }
 
 std::unique_ptr<Kernel> make_matmul_dynamic_quant_dot_product(const KernelSpec& spec) {

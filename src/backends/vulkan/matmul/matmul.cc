@@ -5,7 +5,9 @@
 #include "backends/vulkan/core/strides.h"
 #include "backends/vulkan/core/type_checks.h"
 #include "backends/vulkan/device/device.h"
+#include "backends/vulkan/gemm/cooperative_matrix.h"
 #include "backends/vulkan/gemm/int64_accumulators.h"
+#include "backends/vulkan/gemm/packed.h"
 #include "backends/vulkan/gemm/quantized_gemm.h"
 #include "ops/matmul/matmul_shape.h"
 #include "shaders/matmul.h"
@@ -119,7 +121,8 @@ std::unique_ptr<Kernel> make_matmul_i8(const KernelSpec& spec) {
   const auto plan = shape ? MatMulPlan::of_rows(spec.device, *shape) : std::nullopt;
   if (!plan || !spec.device.stores(spec.inputs[1].dtype) || (spec.has(2) && !shape->is_row(spec.inputs[2].shape)))
     return nullptr;
-  const auto product = QuantizedGemm::make(spec, column_axis(attrs, spec.inputs[1].shape), shape->n, attrs.rescale_rule());
+  const auto product =
+      QuantizedGemm::make(spec, column_axis(attrs, spec.inputs[1].shape), shape->n, attrs.rescale_rule());
   const auto w_zero = product ? product->w_zero() : std::nullopt;
   if (!w_zero) return nullptr;
   const QuantizedPair& p = product->pair;
@@ -268,6 +271,12 @@ std::unique_ptr<Kernel> make_matmul_float(const KernelSpec& spec) {
                         .alpha = static_cast<float>(attrs.alpha),
                         .beta = static_cast<float>(attrs.beta),
                         .act = gpu_activation(attrs.act)});
+}
+
+std::unique_ptr<Kernel> make_matmul_cooperative_matrix(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<MatMulAttrs>();
+  if (attrs.alpha != 1 || (spec.has(2) && attrs.beta != 1)) return nullptr;
+  return cooperative_matrix_kernel(spec, matmul_as_conv(spec, attrs), attrs.act);
 }
 
 }  // namespace smelt::vulkan

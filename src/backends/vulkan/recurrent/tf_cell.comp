@@ -1,8 +1,8 @@
 #version 450
 // Steps [first, first + count) of one direction of TFLite's RNN and LSTM operators of float32 activations, a workgroup
-// a sequence, a lane some units. The weights are one table (tf_recurrent.cc): four gates (input, forget, cell, output), or
-// the only one of an RNN, each with its parts in the order of part_of(); units are innermost. Specialization constants:
-// 1 the workgroup's width again, 2 what there is.
+// a sequence, a lane some units. The weights are one table (tf_recurrent.cc): four gates (input, forget, cell, output),
+// or the only one of an RNN, each with its parts in the order of part_of(); units are innermost. Specialization
+// constants: 1 the workgroup's width again, 2 what there is.
 //@ tf_cell
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"

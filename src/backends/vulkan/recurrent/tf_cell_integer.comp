@@ -1,7 +1,7 @@
 #version 450
 // Steps [first, first + count) of one direction of TFLite's LSTM of int8 activations with int16 gates and cells, a
 // workgroup a sequence, a lane some units; bit-equal with run_integer_16 (ops/recurrent/tf_lstm_integer.cc). Tables of
-// the host: what the gates' functions make of every int16, and the weights (tf_cells_integer.cc): for each of four
+// the host: what the gates' functions make of every int16, and the weights (tf_lstm_i8.cc): for each of four
 // gates (input, forget, cell, output) 16 parameters, weights of x and of h with units innermost, peephole, norm and
 // bias; then the projection. Specialization constants: 1 the workgroup's width again, 2 what there is.
 //@ tf_cell_integer

@@ -11,12 +11,12 @@ using testing::per_axis;
 using testing::per_tensor;
 using testing::random_tensor;
 
-class VulkanSplitWeights : public VulkanTest {
+class VulkanWeightSlices : public VulkanTest {
  protected:
   const Forced little_{"SMELT_VULKAN_BINDING", "4096"};
 };
 
-TEST_F(VulkanSplitWeights, FloatMatMul) {
+TEST_F(VulkanWeightSlices, FloatMatMul) {
   struct Row {
     Shape a, c;  ///< c of rank 0: absent
     ActKind act = ActKind::kNone;
@@ -36,12 +36,12 @@ TEST_F(VulkanSplitWeights, FloatMatMul) {
                   random_tensor(dtype, transposed ? Shape{100, 32} : Shape{32, 100}, -1, 1, 2)},
                  {false, true, !r.computed}};
         if (r.c.rank() > 0) c.inputs.push_back(random_tensor(dtype, r.c, -1, 1, 3));
-        check_case(c, "vulkan:matmul_split_weights", dtype == DType::kF16 ? Near{5e-3, 5e-3} : Near{});
+        check_case(c, "vulkan:matmul_weight_slices", dtype == DType::kF16 ? Near{5e-3, 5e-3} : Near{});
       }
 }
 
 /// Integer weights of float32 rows: bound as they are, or as float32.
-TEST_F(VulkanSplitWeights, QuantizedWeights) {
+TEST_F(VulkanWeightSlices, QuantizedWeights) {
   for (DType dtype : {DType::kI8, DType::kI4})
     for (bool transposed : {false, true})
       for (int kind = 0; kind < 3; ++kind) {
@@ -66,11 +66,11 @@ TEST_F(VulkanSplitWeights, QuantizedWeights) {
                  make_attrs<MatMulAttrs>(m),
                  {random_tensor(DType::kF32, {3, 64}, -1, 1, 1), w, random_tensor(DType::kF32, {n}, -1, 1, 3)},
                  {false, true, true}};
-        check_case(c, "vulkan:matmul_split_weights", {1e-4, 1e-5});
+        check_case(c, "vulkan:matmul_weight_slices", {1e-4, 1e-5});
       }
 }
 
-TEST_F(VulkanSplitWeights, QuantizedRows) {
+TEST_F(VulkanWeightSlices, QuantizedRows) {
   for (bool channels : {false, true})
     for (bool transposed : {false, true}) {
       MatMulAttrs m;
@@ -91,11 +91,11 @@ TEST_F(VulkanSplitWeights, QuantizedRows) {
                {false, true, true}};
       c.outputs[0].dtype = DType::kI8;
       c.outputs[0].quant = per_tensor(0.5f, -4);
-      check_case(c, "vulkan:matmul_split_weights");
+      check_case(c, "vulkan:matmul_weight_slices");
     }
 }
 
-TEST_F(VulkanSplitWeights, Convolutions) {
+TEST_F(VulkanWeightSlices, Convolutions) {
   for (bool last : {false, true})
     for (FilterLayout filter : {FilterLayout::kOIS, FilterLayout::kOSI})
       for (int64_t kernel : {1, 3}) {
@@ -109,12 +109,12 @@ TEST_F(VulkanSplitWeights, Convolutions) {
         c.label = Cat(w.str(), last ? " last" : " first");
         c.inputs = {random_tensor(DType::kF32, last ? Shape{1, 4, 5, 32} : Shape{1, 32, 4, 5}, -1, 1, 1),
                     random_tensor(DType::kF32, w, -1, 1, 2), random_tensor(DType::kF32, {40}, -1, 1, 3)};
-        check_on_gpu(c, "conv_split_weights", 1e-4);
+        check_on_gpu(c, "conv_weight_slices", 1e-4);
       }
 }
 
 /// A matrix of which not even one column is bound stays with the host.
-TEST_F(VulkanSplitWeights, TooDeep) {
+TEST_F(VulkanWeightSlices, TooDeep) {
   OpCase c{"deep",
            Op::kMatMul,
            make_attrs<MatMulAttrs>(),

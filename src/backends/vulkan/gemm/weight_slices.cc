@@ -1,4 +1,6 @@
 // Products whose constant weights exceed the largest binding: output channels are computed slice by slice.
+#include "backends/vulkan/gemm/weight_slices.h"
+
 #include <algorithm>
 #include <cstring>
 
@@ -74,69 +76,46 @@ Tensor slice_of(const Tensor& t, const Range& r) {
   return part;
 }
 
-/// A product divided along its output channels.
-struct Cut {
-  int weights_axis, output_axis;
-  int64_t channels;
-};
-
 /// Output channels per slice. Kernels bind weights as they are or as float32, with K padded to 4 and channels to 16.
-int64_t channels_per_slice(const KernelSpec& spec, const Cut& cut) {
+int64_t channels_per_slice(const KernelSpec& spec, const SlicedProduct& p) {
   const Tensor& w = *spec.constant(1);
-  const int64_t products = w.elements() / cut.channels;
+  const int64_t products = w.elements() / p.channels;
   const int64_t bytes = (products + 3) / 4 * 4 * std::max(4, bit_width(w.dtype()) / 8);
   const auto most = static_cast<int64_t>(spec.device.max_binding()) / bytes;
-  return std::min(most < 16 ? most : most / 16 * 16, cut.channels);
+  return std::min(most < 16 ? most : most / 16 * 16, p.channels);
 }
 
-std::unique_ptr<Kernel> split_output_channels(const KernelSpec& spec, const Cut& cut) {
+}  // namespace
+
+std::unique_ptr<Kernel> weight_slices(const KernelSpec& spec, const SlicedProduct& p) {
   const ValueType& y = spec.outputs[0];
   const Tensor& weights = *spec.constant(1);
-  const int64_t most = channels_per_slice(spec, cut);
-  if (most <= 0 || most >= cut.channels) return nullptr;
+  const int64_t most = channels_per_slice(spec, p);
+  if (most <= 0 || most >= p.channels) return nullptr;
   const Tensor* bias = spec.has(2) ? spec.constant(2) : nullptr;
   Decomposition c(spec);
   std::vector<ValueId> slices;
-  for (int64_t at = 0; at < cut.channels; at += most) {
-    const int64_t end = std::min(at + most, cut.channels);
+  for (int64_t at = 0; at < p.channels; at += most) {
+    const int64_t end = std::min(at + most, p.channels);
     const auto constant = [&](size_t input, const Tensor& t, int axis) {
       const Tensor part = slice_of(t, {axis, at, end});
       return part.defined() ? c.derived(input, part, Cat("channels ", at, " to ", end, ", ")) : kNoValue;
     };
-    std::vector<ValueId> inputs{c.input(0), constant(1, weights, cut.weights_axis)};
+    std::vector<ValueId> inputs{c.input(0), constant(1, weights, p.weights_axis)};
     if (spec.has(2)) {
       const Shape& s = spec.inputs[2].shape;
       const int last = s.rank() - 1;
       ValueId addend = c.input(2);
-      if (s.rank() > 0 && s[last] == cut.channels && s[last] > 1)
+      if (s.rank() > 0 && s[last] == p.channels && s[last] > 1)
         addend = bias ? constant(2, *bias, last)
                       : c.add(Op::kSlice, make_attrs<NoAttrs>(), {addend, c.i64({at}), c.i64({end}), c.i64({last})});
       inputs.push_back(addend);
     }
     ValueType type = y;
-    type.shape[cut.output_axis] = end - at;
+    type.shape[p.output_axis] = end - at;
     slices.push_back(c.add_as(spec.node.op, spec.node.attrs, inputs, type));
   }
-  return decomposed_kernel(spec, c, {c.add_as(Op::kConcat, make_attrs<AxisAttrs>(cut.output_axis), slices, y)});
-}
-
-}  // namespace
-
-std::unique_ptr<Kernel> make_matmul_split_weights(const KernelSpec& spec) {
-  const auto& attrs = spec.attrs<MatMulAttrs>();
-  if (!spec.constant(1) || spec.inputs[1].shape.rank() != 2 || attrs.trans_batch_b) return nullptr;
-  const auto shape = MatMulShape::make(spec);
-  const int rank = spec.outputs[0].shape.rank();
-  if (!shape || rank == 0 || spec.outputs[0].shape.back() != shape->n) return nullptr;
-  return split_output_channels(spec, {attrs.transpose_b ? 0 : 1, rank - 1, shape->n});
-}
-
-std::unique_ptr<Kernel> make_conv_split_weights(const KernelSpec& spec) {
-  const auto& attrs = spec.attrs<ConvAttrs>();
-  if (!spec.constant(1) || attrs.groups != 1) return nullptr;
-  const Shape& y = spec.outputs[0].shape;
-  const int axis = attrs.layout == Layout::kChannelsLast ? y.rank() - 1 : 1;
-  return split_output_channels(spec, {filter_output_axis(attrs, spec.inputs[1].shape.rank()), axis, y[axis]});
+  return decomposed_kernel(spec, c, {c.add_as(Op::kConcat, make_attrs<AxisAttrs>(p.output_axis), slices, y)});
 }
 
 }  // namespace smelt::vulkan
