@@ -15,11 +15,17 @@ std::span<const TolerableRule> tolerable_rules() {
   return kRules;
 }
 
-Status breach(const Source& source, Rule rule, const Error& error) {
+bool tolerates(const Source& source, Rule rule) {
   const char* name = tolerable_rules()[static_cast<size_t>(rule)].name;
   if (source.options)
     for (const std::string& tolerated : source.options->tolerate)
-      if (tolerated == name || tolerated == "all") return Ok();
+      if (tolerated == name || tolerated == "all") return true;
+  return false;
+}
+
+Status breach(const Source& source, Rule rule, const Error& error) {
+  if (tolerates(source, rule)) return Ok();
+  const char* name = tolerable_rules()[static_cast<size_t>(rule)].name;
   return Error(error.code(), Cat(error.message(), " (rule ", name, "; --tolerate ", name, " accepts it)"));
 }
 

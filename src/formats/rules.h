@@ -15,6 +15,9 @@ enum class Rule : uint8_t {
 #undef SMELT_RULE
 };
 
+/// True if the source's options waive `rule`.
+bool tolerates(const Source& source, Rule rule);
+
 /// Reports that a file breaks `rule`. Ok where the source's options tolerate it; else `error`, whose message then names
 /// the rule and the option that tolerates it.
 Status breach(const Source& source, Rule rule, const Error& error);

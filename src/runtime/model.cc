@@ -31,6 +31,7 @@ namespace {
 
 Result<Model> load_source(const Source& source) {
   SMELT_TRY(check_rule_names(source.options->tolerate));
+  if (source.bytes.empty()) return InvalidModel(source.name, ": the file is empty");
   for (const Format* format : all_formats()) {
     if (!format->recognise(source.bytes)) continue;
     if (!source.options->data_files.empty() && !format->takes_data_files)

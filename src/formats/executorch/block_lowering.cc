@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "ops/control/control.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/shape/shape.h"
 #include "tensor/numeric.h"
@@ -161,6 +162,22 @@ bool fits(const PlanValue& declared, const ValueType& result) {
   return !declared.bounded || !result.shape.is_static() || result.shape.elements() <= declared.shape.elements();
 }
 
+/// A node of the declared types for an operator that nobody implements; its constant arguments are left out.
+Result<aten::Lowered> unknown_call(Builder& builder, const Instruction& in, std::span<const aten::Arg> args,
+                                   std::span<const ValueType> outputs) {
+  CustomAttrs unknown;
+  unknown.name = in.label();
+  std::vector<ValueId> ids;
+  for (const aten::Arg& a : args) {
+    if (a.id != kNoValue) ids.push_back(a.id);
+    ids.insert(ids.end(), a.ids.begin(), a.ids.end());
+  }
+  aten::Lowered out;
+  for (const ValueType& type : outputs) out.outputs.push_back(builder.value("", type));
+  SMELT_TRY(builder.node_to(Op::kCustom, make_attrs<CustomAttrs>(std::move(unknown)), std::move(ids), out.outputs));
+  return out;
+}
+
 }  // namespace
 
 Status BlockLowering::call(const Instruction& in) {
@@ -177,8 +194,11 @@ Status BlockLowering::call(const Instruction& in) {
   }
   std::vector<ValueType> outputs;
   for (int32_t at : in.outputs) outputs.push_back(declared(at));
-  SMELT_TRY(aten::check_overload(in.name, in.overload));
-  SMELT_ASSIGN(const aten::Lowered lowered, aten::lower(builder_, {in.name, in.overload, args, outputs}));
+  const bool unknown = m_.keep_unknown && !aten::is_known(in.label());
+  if (!unknown) SMELT_TRY(aten::check_overload(in.name, in.overload));
+  SMELT_ASSIGN(const aten::Lowered lowered,
+               unknown ? unknown_call(builder_, in, args, outputs)
+                       : aten::lower(builder_, {in.name, in.overload, args, outputs}));
   for (const auto& [k, id] : lowered.mutated)
     if (k < in.inputs.size()) write(in.inputs[k], id);
   if (lowered.outputs.size() < in.outputs.size())

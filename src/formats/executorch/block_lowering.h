@@ -19,6 +19,7 @@ struct MethodContext {
   const Plan& plan;
   size_t budget = 0;                   ///< instructions that may still be lowered: hostile nests of loops end here
   std::map<uint32_t, int> partitions;  ///< delegate -> Module::partitions
+  bool keep_unknown = false;           ///< the rule unknown-operator is waived
 };
 
 /// Lowers a range of a plan's instructions into one graph. Every program value that lies in memory has a current graph

@@ -9,6 +9,7 @@
 #include "formats/executorch/file.h"
 #include "formats/executorch/parts.h"
 #include "formats/executorch/plan.h"
+#include "formats/rules.h"
 #include "ops/control/control.h"
 #include "ops/elementwise/elementwise.h"
 
@@ -140,6 +141,7 @@ Result<Module> load(const Source& source) {
     module.graphs.push_back({.name = plan.name});
     // Loops may be raised several times until their shapes settle.
     MethodContext context{module, *file, plan, std::min(most, 10'000 + 32 * plan.code.size()), {}};
+    context.keep_unknown = tolerates(source, Rule::kUnknownOperator);
     if (auto s = raise_method(context, method.graph); !s.ok()) {
       const Error error = s.error().within(Cat("method '", plan.name, "'"));
       if (error.code() != ErrorCode::kUnsupported) return error;

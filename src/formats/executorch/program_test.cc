@@ -145,6 +145,19 @@ TEST(ExecutorchProgram, ScalarsOfAnXnnpackDelegate) {
   EXPECT_EQ(run(s, {floats({}, {3})}), (std::vector<float>{-3}));
 }
 
+TEST(ExecutorchProgram, KeepsUnknownOperatorsWhenAsked) {
+  ProgramWriter w;
+  const int x = w.tensor({2, 2}, 0), y = w.tensor({2, 2}, 64), z = w.tensor({2, 2}, 128);
+  w.call("mine::frobnicate", "out", {x, y, y});
+  w.call("aten::neg", "out", {y, z, z});
+  const auto bytes = w.finish({x}, {z});
+  EXPECT_NE(load(bytes).error().message().find("no operator mine::frobnicate.out"), std::string::npos);
+  auto kept =
+      Model::load_bytes(std::as_bytes(std::span(bytes)), nullptr, "test", "", {.tolerate = {"unknown-operator"}});
+  ASSERT_TRUE(kept.ok()) << kept.error().message();
+  EXPECT_EQ(kept->module().graphs[0].nodes[0].origin, "mine::frobnicate.out");
+}
+
 /// y = x > 0 everywhere ? -x : x * x, as torch.cond is emitted.
 std::vector<uint8_t> branches(int end = 7) {
   ProgramWriter w;

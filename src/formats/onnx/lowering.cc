@@ -5,6 +5,7 @@
 #include "formats/onnx/validity.h"
 #include "formats/rules.h"
 #include "ops/container/container.h"
+#include "ops/control/control.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/gather/gather.h"
 #include "ops/shape/shape.h"
@@ -25,6 +26,13 @@ std::string display_name(const NodeProto& n) {
   const std::string_view d = canonical(n.domain);
   return d.empty() ? std::string(n.op_type) : Cat(d, ".", n.op_type);
 }
+
+/// Stands for operators without an entry where the rule unknown-operator is waived.
+constexpr OpEntry kUnknownOperator{"", 1, [](NodeContext& n) {
+                                     CustomAttrs unknown;
+                                     unknown.name = display_name(n.proto());
+                                     n.emit(Op::kCustom, std::move(unknown), n.all_inputs(), n.outputs());
+                                   }};
 
 }  // namespace
 
@@ -329,7 +337,9 @@ Status ModelLowering::lower_node(Scope& scope, const NodeProto& node, size_t ind
   const int64_t version = imported == scope.opsets->end() ? 1 : imported->second;
   bool known = false;
   const OpEntry* entry = find_op(domain, node.op_type, version, known);
-  if (!entry) {
+  if (!entry && tolerates(source_, Rule::kUnknownOperator)) {
+    entry = &kUnknownOperator;
+  } else if (!entry) {
     findings_.refusal = Finding::kOperator;
     const std::string where = Cat("operator ", node.op_type, " of domain '", domain.empty() ? "ai.onnx" : domain, "'");
     return known ? Unsupported(where, " does not exist in opset ", version)

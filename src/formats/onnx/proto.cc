@@ -251,11 +251,11 @@ Status guarded(Parser& parser, const char* whole, F&& parse) {
   try {
     parse();
   } catch (const protozero::end_of_buffer_exception&) {
-    return fail("the file ends inside a field, or a length is larger than its message");
+    return fail("the file ends too early, or a length in it is too large");
   } catch (const protozero::varint_too_long_exception&) {
-    return fail("a varint is longer than 10 bytes");
-  } catch (const protozero::exception& e) {
-    return fail(e.what());
+    return fail("a number takes more than 10 bytes");
+  } catch (const protozero::exception&) {
+    return fail("the bytes are not those of an ONNX file");
   } catch (const Fault& e) {
     return fail(e.what());
   }

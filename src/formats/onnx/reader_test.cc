@@ -55,6 +55,26 @@ TEST(OnnxReader, RunsASmallModel) {
   EXPECT_EQ(run(*m, {3, 4}), (std::vector<float>{12, 24}));
 }
 
+TEST(OnnxReader, KeepsUnknownOperatorsWhenAsked) {
+  ProtoWriter g;
+  g.message(1, make_node("Frobnicate", {"x"}, {"y"}));
+  g.message(1, make_node("Neg", {"y"}, {"z"}));
+  g.text(2, "unknown");
+  g.message(11, make_value("x", 1, {2}));
+  g.message(12, make_value("z", 1, {2}));
+  const std::string bytes = make_model(g).bytes();
+  EXPECT_EQ(load(bytes).error().code(), ErrorCode::kUnsupported);
+  auto kept = Model::load_bytes(as_bytes(bytes), nullptr, "model", "", {.tolerate = {"unknown-operator"}});
+  ASSERT_TRUE(kept.ok()) << kept.error().message();
+  EXPECT_EQ(kept->module().graphs[0].nodes[0].origin, "Frobnicate");
+  auto session = Session::create(*kept);
+  ASSERT_TRUE(session.ok());
+  const Datum x = Tensor::from<float>(DType::kF32, Shape{2}, std::vector<float>{1, 2});
+  const auto out = session->run({&x, 1});
+  ASSERT_FALSE(out.ok());
+  EXPECT_NE(out.error().message().find("operator Frobnicate is not known"), std::string::npos) << out.error().message();
+}
+
 TEST(OnnxReader, DefaultsOfInputsMayBeOverridden) {
   ProtoWriter g = small_graph();
   g.message(11, make_value("w", 1, {2}));

@@ -44,7 +44,8 @@ std::vector<Member> archive_members(std::span<const uint8_t> file, size_t limit)
   uint64_t at = directory;
   for (size_t i = 0; i < count; ++i) {
     if (!in_range(at, kEntrySize, end) || word(file, at, 4) != kEntryMark) return out;
-    const uint32_t method = word(file, at + 10, 2), bytes = word(file, at + 20, 4), name = word(file, at + 28, 2);
+    const uint32_t method = word(file, at + 10, 2), bytes = word(file, at + 20, 4), unpacked = word(file, at + 24, 4),
+                   name = word(file, at + 28, 2);
     const uint64_t header = base + word(file, at + 42, 4);
     if (!in_range(at + kEntrySize, name, end)) return out;
     Member m;
@@ -53,8 +54,9 @@ std::vector<Member> archive_members(std::span<const uint8_t> file, size_t limit)
     if (!in_range(header, kHeaderSize, end) || word(file, header, 4) != kHeaderMark) return out;
     const uint64_t data = header + kHeaderSize + word(file, header + 26, 2) + word(file, header + 28, 2);
     if (!in_range(data, bytes, end)) return out;
-    m.stored = method == 0;
-    if (m.stored) m.bytes = file.subspan(data, bytes);
+    m.method = method;
+    m.size = unpacked;
+    m.bytes = file.subspan(data, bytes);
     out.push_back(std::move(m));
   }
   return out;

@@ -1,4 +1,5 @@
 // Custom operators: the well-known ones that smelt has itself, and those that the caller registered.
+#include "formats/rules.h"
 #include "formats/tflite/custom.h"
 #include "ops/control/control.h"
 #include "ops/detection/detection.h"
@@ -123,11 +124,17 @@ std::vector<int64_t> CustomOptions::wholes(const char* key) const {
 }
 
 Status lower_custom(OperatorContext& c, const std::string& code) {
-  if (const auto* options = c.reader().source().options)
+  const auto* options = c.reader().source().options;
+  if (options)
     for (const auto& op : options->custom_operators)
       if (op && op->name() == code) return lower_registered(c, op, code);
   for (const auto& entry : kOperators)
     if (code == entry.name) return entry.lower(c);
+  if (tolerates(c.reader().source(), Rule::kUnknownOperator)) {
+    CustomAttrs unknown;
+    unknown.name = code;
+    return c.emit_all(Op::kCustom, std::move(unknown), c.ins());
+  }
   return Unsupported("custom operator '", code, "' is not known: register it with LoadOptions::custom_operators");
 }
 

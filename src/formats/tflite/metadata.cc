@@ -39,7 +39,7 @@ void read_files(Reader& reader) {
   const auto bytes = reader.source().bytes;
   size_t lines_left = 1'000'000;
   for (Member& m : archive_members({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, 1000)) {
-    if (!m.stored) {
+    if (m.method != 0) {
       reader.module().metadata.emplace_back("associated file " + m.name, "compressed");
       continue;
     }

@@ -270,6 +270,13 @@ TEST(TfliteReader, CustomOperators) {
   ASSERT_FALSE(unknown.ok());
   EXPECT_NE(unknown.error().message().find("custom operator 'Scale'"), std::string::npos);
   LoadOptions options;
+  options.tolerate = {"unknown-operator"};
+  const auto kept = load(file, options);
+  ASSERT_TRUE(kept.ok()) << kept.error().message();
+  auto without = Session::create(*kept);
+  ASSERT_TRUE(without.ok());
+  const Datum input = floats(Shape{3}, {1, 2, 3});
+  EXPECT_NE(without->run({&input, 1}).error().message().find("operator Scale is not known"), std::string::npos);
   options.custom_operators.push_back(std::make_shared<Scale>());
   const auto model = load(file, options);
   ASSERT_TRUE(model.ok()) << model.error().message();
