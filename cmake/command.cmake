@@ -1,5 +1,8 @@
 find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
+find_package(ZLIB REQUIRED)
+find_path(SMELT_MINIZIP_INCLUDE minizip/zip.h REQUIRED)
+find_library(SMELT_MINIZIP minizip REQUIRED)
 file(GLOB SMELT_CLI_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.cc)
 list(FILTER SMELT_CLI_SOURCES EXCLUDE REGEX "_test\\.cc$|/main\\.cc$")
 
@@ -14,11 +17,20 @@ add_custom_command(
 add_library(smelt_cli OBJECT ${SMELT_CLI_SOURCES} ${SMELT_PAGE_SOURCE})
 target_include_directories(smelt_cli PUBLIC ${PROJECT_SOURCE_DIR}/src)
 target_include_directories(smelt_cli SYSTEM PUBLIC ${SMELT_SHADER_DIR}/include)
-target_link_libraries(smelt_cli PUBLIC smelt_settings CLI11::CLI11 nlohmann_json::nlohmann_json)
+target_link_libraries(smelt_cli PUBLIC smelt_settings CLI11::CLI11 nlohmann_json::nlohmann_json ${SMELT_MINIZIP} ZLIB::ZLIB)
 add_dependencies(smelt_cli smelt_schemas)
 smelt_unity(smelt_cli 10)
-set_source_files_properties(${PROJECT_SOURCE_DIR}/src/cli/command.cc PROPERTIES COMPILE_DEFINITIONS "SMELT_VERSION=\"${PROJECT_VERSION}\"")
+target_compile_definitions(smelt_cli PRIVATE SMELT_VERSION="${PROJECT_VERSION}")
 
 add_executable(smelt_command ${PROJECT_SOURCE_DIR}/src/cli/main.cc)
 set_target_properties(smelt_command PROPERTIES OUTPUT_NAME smelt)
 target_link_libraries(smelt_command PRIVATE smelt_cli smelt_engine)
+
+# Completion scripts and the manual page, written by the command itself.
+set(SMELT_SHARE ${CMAKE_BINARY_DIR}/share)
+file(MAKE_DIRECTORY ${SMELT_SHARE})
+add_custom_command(TARGET smelt_command POST_BUILD
+  COMMAND smelt_command completion bash > ${SMELT_SHARE}/smelt.bash
+  COMMAND smelt_command completion zsh > ${SMELT_SHARE}/_smelt
+  COMMAND smelt_command completion fish > ${SMELT_SHARE}/smelt.fish
+  COMMAND smelt_command man > ${SMELT_SHARE}/smelt.1)

@@ -43,7 +43,9 @@ endfunction()
 
 set(SMELT_SHARDS 6)
 include(bench/kernels/cases.cmake)
-smelt_test_executable(smelt_tests ${SMELT_TEST_SOURCES} ${SMELT_BENCH_CASES} src/cli/verify_bundle.cc)
+smelt_test_executable(smelt_tests ${SMELT_TEST_SOURCES} ${SMELT_BENCH_CASES} src/cli/bench_report.cc src/cli/npz.cc
+  src/cli/output.cc src/cli/verify_bundle.cc)
+target_link_libraries(smelt_tests PRIVATE ${SMELT_MINIZIP} ZLIB::ZLIB)
 smelt_shards(unit_tests smelt_tests ${SMELT_SHARDS})
 # Behind all shards: every kernel and shader of the lists is in their records.
 add_test(NAME coverage_begins COMMAND ${CMAKE_COMMAND} -E rm -rf ${SMELT_COVERAGE_DIR})
@@ -65,7 +67,9 @@ endif()
 
 smelt_test_executable(smelt_corpus_tests tests/suites/corpus_test.cc tests/suites/abi_corpus_test.cc
   tests/suites/device_memory_test.cc src/cli/golden_case.cc
-  src/cli/values.cc src/cli/common.cc src/cli/output.cc src/onnxifi/element.cc)
+  src/cli/common.cc src/cli/dimensions.cc src/cli/inputs.cc src/cli/npz.cc src/cli/output.cc src/cli/suggest.cc
+  src/cli/values.cc src/onnxifi/element.cc)
+target_link_libraries(smelt_corpus_tests PRIVATE ${SMELT_MINIZIP} ZLIB::ZLIB)
 target_compile_definitions(smelt_corpus_tests PRIVATE SMELT_ONNXIFI="$<TARGET_FILE:onnxifi>")
 add_dependencies(smelt_corpus_tests smelt_corpus onnxifi)
 smelt_shards(corpus smelt_corpus_tests 4)
@@ -83,6 +87,9 @@ add_test(NAME inspect_page COMMAND ${PROJECT_SOURCE_DIR}/tests/page_test.sh $<TA
 set_tests_properties(inspect_page PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
 add_test(NAME digits_example COMMAND ${PROJECT_SOURCE_DIR}/tests/digits_test.sh $<TARGET_FILE:smelt_command> ${digits})
 add_test(NAME command_line COMMAND ${PROJECT_SOURCE_DIR}/tests/command_test.sh $<TARGET_FILE:smelt_command> ${digits})
+find_package(Python3 COMPONENTS Interpreter REQUIRED)
+add_test(NAME command_cases COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/command_cases.py
+  $<TARGET_FILE:smelt_command> ${digits} ${PROJECT_SOURCE_DIR}/docs/schemas)
 # Slow under a sanitizer, which the suites on the device are run with as well.
 if(NOT SMELT_SANITIZE)
   add_test(NAME vulkan_validation COMMAND ${PROJECT_SOURCE_DIR}/tests/vulkan_validation_test.sh $<TARGET_FILE:smelt_command>
@@ -95,8 +102,5 @@ add_executable(smelt_generate ${PROJECT_SOURCE_DIR}/examples/decoder/generate.cc
 target_link_libraries(smelt_generate PRIVATE smelt_engine)
 add_test(NAME decoder_tokens COMMAND ${PROJECT_SOURCE_DIR}/tests/tokens_test.sh $<TARGET_FILE:smelt_generate>
   ${PROJECT_SOURCE_DIR}/examples/decoder)
-find_package(Python3 COMPONENTS Interpreter)
-if(Python3_FOUND)
-  add_test(NAME decoder_peer COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/decoder_test.py $<TARGET_FILE:smelt_generate>)
-  set_tests_properties(decoder_peer PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800)
-endif()
+add_test(NAME decoder_peer COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/decoder_test.py $<TARGET_FILE:smelt_generate>)
+set_tests_properties(decoder_peer PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800)

@@ -1,123 +1,214 @@
 #include <fmt/format.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
+#include <csignal>
+#include <fstream>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/write_file.h"
+#include "base/mapped_file.h"
+#include "cli/bench_report.h"
 #include "cli/command.h"
 #include "cli/common.h"
+#include "cli/inputs.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/values.h"
+#include "graph/graph.h"
+#include "runtime/compiled.h"
 #include "smelt/model.h"
 
 namespace smelt::cli {
 namespace {
 
+using nlohmann::json;
+
+constexpr size_t kTracedRuns = 10;
+
 struct BenchOptions {
-  std::string model, method, profile;
+  std::string model, method, profile, trace, compare;
   Target target;
+  InputOptions inputs;
   Limits limits;
-  std::vector<std::string> inputs, data, tolerate;
+  std::vector<std::string> data, tolerate;
   int threads = 1, runs = 20, warmup = 3;
-  uint64_t seed = 0;
-  bool json = false;
+  double seconds = 0;
+  bool json = false, csv = false;
 };
 
-double seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now_ms() {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
+/// Largest resident memory of this process: not, as getrusage() says, of the program that started it.
 size_t peak_memory() {
-  rusage u{};
-  getrusage(RUSAGE_SELF, &u);
-  return static_cast<size_t>(u.ru_maxrss) * 1024;
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  size_t kilobytes = 0;
+  while (status >> word)
+    if (word == "VmHWM:") status >> kilobytes;
+  return kilobytes * 1024;
 }
 
-Status write_profile(const std::string& path, const Session& session) {
-  nlohmann::json out = nlohmann::json::array();
-  for (const ProfileEntry& e : session.profile())
-    out.push_back({{"node", e.node},
-                   {"op", e.op},
-                   {"origin", e.origin},
-                   {"kernel", e.kernel},
-                   {"output", e.output},
-                   {"calls", e.calls},
-                   {"micros", e.micros}});
-  return write_file(path, {out.dump(1, ' ', false, nlohmann::json::error_handler_t::replace)});
-}
+volatile std::sig_atomic_t interrupted = 0;
 
-/// The operators that took most of the time.
-void print_profile(const Session& session) {
-  auto entries = session.profile();
-  double total = 0;
-  for (const auto& e : entries) total += e.micros;
-  std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.micros > b.micros; });
-  Table table({"operator", "kernel", "output", "us/run", "share"});
-  for (size_t i = 0; i < entries.size() && i < 20; ++i) {
-    const auto& e = entries[i];
-    table.row({e.origin.empty() ? e.op : e.origin, e.kernel, e.output,
-               fmt::format("{:.1f}", e.micros / static_cast<double>(e.calls)),
-               fmt::format("{:.1f} %", 100 * e.micros / std::max(total, 1e-9))});
+/// While it lives, the first Ctrl-C ends the measurement after the current run; the second ends the process.
+class InterruptGuard {
+ public:
+  InterruptGuard() {
+    struct sigaction action {};
+    action.sa_handler = [](int) { interrupted = 1; };
+    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+    sigaction(SIGINT, &action, &before_);
   }
-  put(table.str({3, 4}));
-}
+  ~InterruptGuard() { sigaction(SIGINT, &before_, nullptr); }
+  InterruptGuard(const InterruptGuard&) = delete;
+  InterruptGuard& operator=(const InterruptGuard&) = delete;
 
-/// Milliseconds of the measured runs, in ascending order. The first run is over.
-Result<std::vector<double>> measure(Session& session, const std::vector<Datum>& inputs, const BenchOptions& o) {
+ private:
+  struct sigaction before_ {};
+};
+
+/// Warms up and measures until the runs or the seconds are over. The first run is over.
+Status measure(Session& session, const Module& optimised, const std::vector<Datum>& inputs, const BenchOptions& o,
+               Measurement& m) {
+  const InterruptGuard guard;
   Progress progress("bench");
-  const size_t total = static_cast<size_t>(o.runs) + static_cast<size_t>(std::max(o.warmup - 1, 0));
-  std::vector<double> ms;
-  for (size_t i = 0; i < total; ++i) {
-    const double a = seconds();
+  const auto warmup = static_cast<size_t>(std::max(o.warmup - 1, 0));
+  const size_t runs = o.seconds > 0 ? std::numeric_limits<size_t>::max() : static_cast<size_t>(o.runs);
+  for (size_t i = 0; i < warmup && interrupted == 0; ++i) SMELT_TRY(session.run_in_place(inputs));
+  const auto warm = session.profile();
+  auto before = warm;
+  const double begin = now_ms();
+  while (interrupted == 0 && m.samples_ms.size() < runs &&
+         (o.seconds <= 0 || m.samples_ms.empty() || now_ms() - begin < o.seconds * 1e3)) {
+    const double start = now_ms();
     SMELT_TRY(session.run_in_place(inputs));
-    if (total - i <= static_cast<size_t>(o.runs)) ms.push_back((seconds() - a) * 1e3);
-    progress.step(i + 1, total);
+    const double wall = now_ms() - start;
+    m.samples_ms.push_back(wall);
+    if (!o.trace.empty() && m.traced.size() < kTracedRuns) {
+      auto total = session.profile();
+      m.traced.push_back({start - begin, wall, profile_rows(optimised, profile_since(before, total))});
+      before = std::move(total);
+    }
+    if (o.seconds <= 0) progress.step(m.samples_ms.size(), runs);
   }
-  std::sort(ms.begin(), ms.end());
-  return ms;
+  m.interrupted = interrupted != 0;
+  m.profile = profile_rows(optimised, profile_since(warm, session.profile()));
+  if (m.samples_ms.empty()) return Error(ErrorCode::kCancelled, "interrupted before the first measured run");
+  return Ok();
+}
+
+json bench_json(const BenchOptions& o, const Model& model, const Session& session, const Inputs& inputs,
+                const Measurement& m) {
+  json out = figures_json(m);
+  out.update({{"threads", thread_count(o.threads)},
+              {"backend", o.target.backend},
+              {"isa", session.isa()},
+              {"peak_memory_bytes", peak_memory()},
+              {"activation_bytes", session.arena_bytes()},
+              {"model", o.model},
+              {"format", model.format()},
+              {"method", o.method.empty() ? model.methods()[0] : o.method},
+              {"inputs", inputs_json(model.inputs(o.method), inputs)},
+              {"version", SMELT_VERSION}});
+  if (o.target.device >= 0) out["device"] = o.target.device;
+  return out;
+}
+
+/// One line of column names and one of figures.
+void print_csv(const json& figures) {
+  std::string names, values;
+  for (const auto& [key, value] : figures.items()) {
+    if (value.is_array()) continue;
+    names += (names.empty() ? "" : ",") + key;
+    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    values += (values.empty() ? "" : ",") + (text.find_first_of(",\"") == std::string::npos ? text : json(text).dump());
+  }
+  say("{}\n{}\n", names, values);
+}
+
+void print_figures(const BenchOptions& o, const Model& model, const Session& session, const Inputs& inputs,
+                   const Measurement& m) {
+  const auto ports = model.inputs(o.method);
+  for (size_t i = 0; i < inputs.origins.size(); ++i)
+    if (!inputs.origins[i].dimensions.empty())
+      say("input {}: {}\n", printable(ports[i].name), printable(inputs.origins[i].dimensions));
+  const TimeStatistics s = time_statistics(m.samples_ms);
+  const size_t runs = m.samples_ms.size();
+  say("load {}, first run {}, then {} run{}{}: min {}, median {}, p90 {}\n", human_time(m.load_ms),
+      human_time(m.first_run_ms), runs, runs == 1 ? "" : "s", m.interrupted ? " (interrupted)" : "", human_time(s.min),
+      human_time(s.median), human_time(s.p90));
+  say("mean {}, std {}, p99 {}, max {}, {:.4g} runs/s\n", human_time(s.mean), human_time(s.deviation),
+      human_time(s.p99), human_time(s.max), 1e3 / s.mean);
+  const int threads = thread_count(o.threads);
+  say("backend {}, isa {}, {} thread{}, activations {}, peak memory {}\n", o.target.backend, session.isa(), threads,
+      threads == 1 ? "" : "s", human_bytes(static_cast<double>(session.arena_bytes())),
+      human_bytes(static_cast<double>(peak_memory())));
+}
+
+/// The model as the session's runs execute it: compiled already, or as loaded for the reference back-end.
+Result<std::shared_ptr<const Module>> optimised_module(const Model& model, const SessionOptions& options) {
+  SMELT_ASSIGN(const auto backends, open_backends(options));
+  if (backends.empty()) return model.share_module();
+  return model.compiled()->module(InputDefaults::kConstant, requirements(backends));
+}
+
+Result<json> read_json(const std::string& path) {
+  SMELT_ASSIGN(const auto file, MappedFile::open(path));
+  const auto* text = reinterpret_cast<const char*>(file->bytes().data());
+  json out = json::parse(text, text + file->bytes().size(), nullptr, false);
+  if (out.is_discarded()) return InvalidInput(path, ": not JSON");
+  return out;
+}
+
+Status write_profile(const std::string& path, const Measurement& m) {
+  const bool csv = path.ends_with(".csv");
+  return write_result(path,
+                      {csv ? profile_csv(m) : profile_json(m).dump(1, ' ', false, json::error_handler_t::replace)});
 }
 
 Status bench(const BenchOptions& o) {
-  const double t0 = seconds();
-  SMELT_ASSIGN(Model model, load_model(o.model, o.data, o.tolerate));
+  if (o.profile == "-" || o.trace == "-") reserve_standard_output();
+  json old;
+  if (!o.compare.empty()) {
+    SMELT_ASSIGN(old, read_json(o.compare));
+  }
+  Measurement m;
+  const double t0 = now_ms();
+  SMELT_ASSIGN(const Model model, load_model(o.model, {.data_files = o.data, .tolerate = o.tolerate}));
   SessionOptions so;
   o.target.apply(so);
-  so.threads = o.threads;
+  so.threads = thread_count(o.threads);
   so.method = o.method;
-  so.seed = o.seed;
-  so.profile = !o.profile.empty();
+  so.seed = o.inputs.seed;
+  so.profile = !o.profile.empty() || !o.trace.empty();
   o.limits.apply(so);
   SMELT_ASSIGN(Session session, Session::create(model, so));
-  const double t1 = seconds();
-  SMELT_ASSIGN(auto inputs, gather_inputs(model, o.method, o.inputs, o.seed));
-  const double t2 = seconds();
-  SMELT_TRY(session.run_in_place(inputs));
-  const double t3 = seconds();
-  SMELT_ASSIGN(const std::vector<double> ms, measure(session, inputs, o));
-  const auto at = [&](double q) {
-    return ms[std::min(ms.size() - 1, static_cast<size_t>(q * static_cast<double>(ms.size())))];
-  };
-  if (!o.profile.empty()) SMELT_TRY(write_profile(o.profile, session));
+  m.load_ms = now_ms() - t0;
+  SMELT_ASSIGN(const Inputs inputs, gather_inputs(model, o.method, o.inputs));
+  const double t2 = now_ms();
+  if (const auto first = session.run_in_place(inputs.values); !first.ok()) return inputs.explain(first.error());
+  m.first_run_ms = now_ms() - t2;
+  SMELT_ASSIGN(const auto optimised, optimised_module(model, so));
+  SMELT_TRY(measure(session, *optimised, inputs.values, o, m));
+  if (!o.profile.empty()) SMELT_TRY(write_profile(o.profile, m));
+  if (!o.trace.empty())
+    SMELT_TRY(write_result(o.trace, {trace_json(m).dump(-1, ' ', false, json::error_handler_t::replace)}));
+  const json figures = bench_json(o, model, session, inputs, m);
   if (o.json) {
-    const nlohmann::json out = {{"load_ms", (t1 - t0) * 1e3}, {"first_run_ms", (t3 - t2) * 1e3},
-                                {"min_ms", ms.front()},       {"median_ms", at(0.5)},
-                                {"p90_ms", at(0.9)},          {"runs", o.runs},
-                                {"threads", o.threads},       {"backend", o.target.backend},
-                                {"isa", session.isa()},       {"peak_memory_bytes", peak_memory()}};
-    say("{}\n", out.dump());
-    return Ok();
+    say("{}\n", figures.dump(-1, ' ', false, json::error_handler_t::replace));
+  } else if (o.csv) {
+    print_csv(figures);
+  } else {
+    print_figures(o, model, session, inputs, m);
+    if (!o.profile.empty()) print_profile(m);
   }
-  say("load {:.2f} ms, first run {:.2f} ms, then {} runs: min {:.3f}, median {:.3f}, p90 {:.3f} ms\n", (t1 - t0) * 1e3,
-      (t3 - t2) * 1e3, o.runs, ms.front(), at(0.5), at(0.9));
-  say("backend {}, isa {}, {} thread{}, activations {}, peak memory {}\n", o.target.backend, session.isa(), o.threads,
-      o.threads == 1 ? "" : "s", human_bytes(static_cast<double>(session.arena_bytes())),
-      human_bytes(static_cast<double>(peak_memory())));
-  if (!o.profile.empty()) print_profile(session);
-  return Ok();
+  if (o.compare.empty()) return Ok();
+  if (o.json || o.csv) reserve_standard_output();
+  return print_comparison(old, time_statistics(m.samples_ms), o.compare);
 }
 
 }  // namespace
@@ -133,6 +224,9 @@ void add_bench(CLI::App& app, int& status) {
       ->check(between(1, 10000000))
       ->type_name("N")
       ->capture_default_str();
+  c->add_option("--seconds", o->seconds, "Measure for this time instead of a number of runs")
+      ->transform(duration())
+      ->type_name("TIME");
   c->add_option("--warmup", o->warmup, "Number of warm-up runs, at least 1")
       ->check(between(0, 10000000))
       ->type_name("N")
@@ -140,14 +234,22 @@ void add_bench(CLI::App& app, int& status) {
   c->add_option("--method", o->method, "Method of a program (default: the first)")->type_name("NAME");
   add_data(*c, o->data);
   add_tolerate(*c, o->tolerate);
-  add_seed(*c, o->seed);
   add_limits(*c, o->limits);
-  c->add_option("--profile", o->profile, "Write time per operator as JSON to FILE and print the slowest")
+  add_seed(*c, o->inputs.seed);
+  c->add_option("--profile", o->profile,
+                "Write time per node to FILE, as JSON or, if it ends in .csv, as CSV; print the slowest")
       ->type_name("FILE");
-  c->add_flag("--json", o->json, "One JSON object with the figures");
-  c->footer("Examples:\n  smelt bench model.tflite --threads 2 --runs 50\n  smelt bench model.onnx --profile ops.json");
+  c->add_option("--trace", o->trace, "Write the first measured runs as a trace that Perfetto shows")->type_name("FILE");
+  c->add_option("--compare", o->compare, "Compare with FILE, the --json output of an earlier run")->type_name("FILE");
+  CLI::Option* as_json = c->add_flag("-j,--json", o->json, "One JSON object with the figures");
+  c->add_flag("--csv", o->csv, "The figures as CSV: a line of names and a line of values")->excludes(as_json);
+  c->footer(
+      "Examples:\n"
+      "  smelt bench model.tflite --threads 2 --runs 50\n"
+      "  smelt bench model.onnx --dim batch=8 --seconds 5 --profile ops.json\n"
+      "  smelt bench model.pte --json > old.json; smelt bench model.pte --compare old.json");
   c->callback([o, &status] {
-    take_model(o->model, o->inputs);
+    take_model(o->model, o->inputs.files);
     status = report(bench(*o));
   });
 }

@@ -6,9 +6,9 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
-#include "base/write_file.h"
 #include "cli/command.h"
 #include "cli/common.h"
+#include "cli/inputs.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/values.h"
@@ -62,6 +62,7 @@ Status check_set(const bundle::TestSet& set, const std::vector<Port>& ports, con
 }
 
 Status write_bundle(const BundleOptions& o) {
+  if (o.output == "-") reserve_standard_output();
   SMELT_ASSIGN(const auto file, MappedFile::open(o.model));
   bundle::Bundle made;
   bool as_bp08 = true;
@@ -77,7 +78,7 @@ Status write_bundle(const BundleOptions& o) {
   if (!executorch::ProgramFile::recognise(made.program))
     return InvalidInput(o.model, ": not an ExecuTorch program, nothing else can be bundled");
   made.version = o.format == "bp04" ? bundle::Version::kBp04 : bundle::Version::kBp08;
-  SMELT_ASSIGN(const Model model, load_model(o.model, o.data));
+  SMELT_ASSIGN(const Model model, load_model(o.model, {.data_files = o.data}));
   const auto methods = model.methods();
   SessionOptions so;
   so.method = o.method.empty() ? methods[0] : o.method;
@@ -99,7 +100,8 @@ Status write_bundle(const BundleOptions& o) {
     bundle::TestSet set;
     std::vector<std::string> files;
     for (size_t i = 0; i < per_set && !o.inputs.empty(); ++i) files.push_back(o.inputs[k * per_set + i]);
-    SMELT_ASSIGN(const auto inputs, gather_inputs(model, so.method, files, k));
+    SMELT_ASSIGN(const Inputs given, gather_inputs(model, so.method, {.files = files, .seed = k}));
+    const std::vector<Datum>& inputs = given.values;
     set.inputs = test_values(inputs, kinds.inputs);
     if (o.record) {
       SMELT_ASSIGN(auto outputs, session.run(inputs));
@@ -122,7 +124,7 @@ Status write_bundle(const BundleOptions& o) {
   }
   made.tests.push_back(std::move(tests));
   SMELT_ASSIGN(const auto bytes, bundle::write(made, methods.size()));
-  SMELT_TRY(write_file(o.output, {{reinterpret_cast<const char*>(bytes.data()), bytes.size()}}));
+  SMELT_TRY(write_result(o.output, {{reinterpret_cast<const char*>(bytes.data()), bytes.size()}}));
   say("{}: {}, {} test {} of {}{}, {}\n", o.output, bundle::to_string(made.version), sets, sets == 1 ? "set" : "sets",
       so.method, o.record || !o.expected.empty() ? "" : " without expected outputs (see --expected, --record)",
       human_bytes(static_cast<double>(bytes.size())));
@@ -149,7 +151,7 @@ void add_bundle(CLI::App& app, int& status) {
       ->capture_default_str();
   add_target(*c, o->target);
   add_data(*c, o->data);
-  c->add_option("-o,--output", o->output, "File to write")->required()->type_name("FILE");
+  c->add_option("-o,--output", o->output, "File to write, - for standard output")->required()->type_name("FILE");
   c->footer(
       "Examples:\n"
       "  smelt bundle program.pte --inputs x.npy --record -o tested.bpte\n"

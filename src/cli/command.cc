@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <exception>
+#include <filesystem>
 #include <memory>
 #include <new>
 #include <sstream>
@@ -12,12 +14,13 @@
 #include "cli/common.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/suggest.h"
 
 namespace smelt::cli {
 
 int report(const Status& status) {
   if (status.ok()) return kDone;
-  warn("smelt: {}\n", printable(status.error().message()));
+  complain(status.error().message());
   return kFault;
 }
 
@@ -63,28 +66,66 @@ void add_target(CLI::App& command, Target& target) {
 
 namespace {
 
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> out;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    out.push_back(command->get_name());
+  return out;
+}
+
+/// "did you mean '--threads'? " where an argument that a command does not take is nearly one of its options.
+std::string suggestion(const CLI::App& command) {
+  std::vector<std::string> known;
+  for (const CLI::Option* o : command.get_options({}))
+    for (const std::string& name : o->get_lnames()) known.push_back("--" + name);
+  for (const std::string& argument : command.remaining(true)) {
+    if (!argument.starts_with("-")) continue;
+    const std::string near = nearest(argument.substr(0, argument.find('=')), known);
+    if (!near.empty()) return fmt::format("did you mean '{}'? ", near);
+  }
+  return "";
+}
+
 std::string usage_message(const CLI::App* app, const CLI::Error& e) {
-  std::string command = "smelt";
-  for (const CLI::App* sub : app->get_subcommands()) command += " " + sub->get_name();
-  return fmt::format("smelt: {}\n`{} --help` says more.\n", printable(e.what()), command);
+  std::string command = "smelt", hint;
+  for (const CLI::App* sub : app->get_subcommands()) {
+    command += " " + sub->get_name();
+    if (dynamic_cast<const CLI::ExtrasError*>(&e)) hint = suggestion(*sub);
+  }
+  return fmt::format("{}{}\n{}`{} --help` says more.\n", fault_prefix(), printable(e.what()), hint, command);
 }
 
 /// Says which commands there are when the first argument is neither one of them nor an option.
-bool names_a_command(const CLI::App& app, int argc, char** argv) {
-  std::string names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (argc > 1 && (argv[1][0] == '-' || command->get_name() == argv[1])) return true;
-    names += (names.empty() ? "" : ", ") + command->get_name();
+bool names_a_command(const CLI::App& app, const std::vector<std::string>& arguments) {
+  const auto names = command_names(app);
+  std::string message = "no command; there are: " + listed(names);
+  if (!arguments.empty()) {
+    const std::string& first = arguments[0];
+    if (first.starts_with("-") || std::find(names.begin(), names.end(), first) != names.end()) return true;
+    std::error_code ec;
+    message = std::filesystem::exists(first, ec)
+                  ? fmt::format("no command is '{0}'; `smelt run {0}` runs a model", first)
+                  : not_among("command", first, names);
   }
-  const std::string found = argc < 2 ? "no command" : fmt::format("no command is '{}'", printable(argv[1]));
-  warn("smelt: {}; there are: {}\n`smelt --help` says more.\n", found, names);
+  complain(message);
+  put_error("`smelt --help` says more.\n");
   return false;
 }
 
-int parse_and_run(CLI::App& app, const int& status, int argc, char** argv) {
-  if (!names_a_command(app, argc, argv)) return kUsage;
+/// The arguments without the program's name; "help" and "help COMMAND" become --help.
+std::vector<std::string> arguments_of(int argc, char** argv) {
+  std::vector<std::string> out(argv + std::min(argc, 1), argv + argc);
+  if (out.empty() || out[0] != "help") return out;
+  out.erase(out.begin());
+  out.emplace_back("--help");
+  return out;
+}
+
+int parse_and_run(CLI::App& app, const int& status, std::vector<std::string> arguments) {
+  if (!names_a_command(app, arguments)) return kUsage;
   try {
-    app.parse(argc, argv);
+    std::reverse(arguments.begin(), arguments.end());
+    app.parse(std::move(arguments));
   } catch (const CLI::ParseError& e) {
     std::ostringstream out, error;
     const int code = app.exit(e, out, error);
@@ -103,7 +144,7 @@ int run_command_line(int argc, char** argv) {
     CLI::App app{"smelt loads, checks and runs on-device neural-network models of every common format.", "smelt"};
     app.require_subcommand(1);
     app.set_help_all_flag("--help-all", "Help of all commands");
-    app.set_version_flag("--version", "smelt " SMELT_VERSION);
+    app.set_version_flag("-v,--version", "smelt " SMELT_VERSION);
     app.formatter(std::make_shared<Help>());
     app.failure_message(usage_message);
     app.footer(
@@ -120,12 +161,13 @@ int run_command_line(int argc, char** argv) {
     add_verify(app, status);
     add_bundle(app, status);
     add_devices(app, status);
-    status = parse_and_run(app, status, argc, argv);
+    add_completion(app, status);
+    status = parse_and_run(app, status, arguments_of(argc, argv));
   } catch (const std::bad_alloc&) {
-    put_error("smelt: out of memory\n");
+    complain("out of memory");
     status = kFault;
   } catch (const std::exception& e) {
-    warn("smelt: {}\n", printable(e.what()));
+    complain(e.what());
     status = kFault;
   }
   return finish_output(status);

@@ -48,5 +48,6 @@ void add_bench(CLI::App& app, int& status);
 void add_verify(CLI::App& app, int& status);
 void add_bundle(CLI::App& app, int& status);
 void add_devices(CLI::App& app, int& status);
+void add_completion(CLI::App& app, int& status);  ///< and `man`
 
 }  // namespace smelt::cli

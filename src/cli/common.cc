@@ -2,53 +2,66 @@
 
 #include <fmt/format.h>
 
-#include <random>
+#include <algorithm>
+#include <cstdio>
+#include <span>
+#include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "cli/output.h"
-#include "tensor/numeric.h"
 
 namespace smelt::cli {
 
-Result<Model> load_model(const std::string& path, const std::vector<std::string>& data_files,
-                         const std::vector<std::string>& tolerate) {
-  SMELT_ASSIGN(Model model, Model::load(path, {.data_files = data_files, .tolerate = tolerate}));
-  for (const std::string& text : model.warnings()) warn("smelt: {}: warning: {}\n", printable(path), printable(text));
+namespace {
+std::string scaled(double value, std::span<const char* const> units) {
+  size_t u = 0;
+  while (value >= 999.5 && u + 1 < units.size()) {
+    value /= 1000;
+    ++u;
+  }
+  return u == 0 || value >= 99.95 ? fmt::format("{:.0f} {}", value, units[u])
+                                  : fmt::format("{:.3g} {}", value, units[u]);
+}
+}  // namespace
+
+std::string human_bytes(double bytes) {
+  static constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  return scaled(bytes, kUnits);
+}
+
+std::string human_count(double count) {
+  static constexpr const char* kUnits[] = {"", "k", "M", "G", "T"};
+  std::string out = scaled(count, kUnits);
+  while (out.ends_with(' ')) out.pop_back();
+  return out;
+}
+
+Result<std::shared_ptr<const std::string>> read_standard_input() {
+  static bool taken = false;
+  if (std::exchange(taken, true)) return InvalidInput("standard input can be read once, '-' is given twice");
+  auto out = std::make_shared<std::string>();
+  char buffer[1 << 16];
+  while (const size_t n = std::fread(buffer, 1, sizeof(buffer), stdin)) out->append(buffer, n);
+  if (std::ferror(stdin) != 0) return Error(ErrorCode::kIo, "standard input: cannot read");
+  return std::shared_ptr<const std::string>(std::move(out));
+}
+
+Result<Model> load_model(const std::string& path, const LoadOptions& options) {
+  const auto load = [&]() -> Result<Model> {
+    if (path != "-") return Model::load(path, options);
+    SMELT_ASSIGN(const auto text, read_standard_input());
+    return Model::load_bytes(std::as_bytes(std::span(*text)), text, "standard input", "", options);
+  };
+  auto model = load();
+  if (model.ok())
+    for (const std::string& text : model->warnings()) complain(Cat(path, ": warning: ", text));
   return model;
 }
 
-std::string human_bytes(double bytes) {
-  const char* const units[] = {"B", "kB", "MB", "GB", "TB"};
-  int u = 0;
-  while (bytes >= 999.5 && u < 4) {
-    bytes /= 1000;
-    ++u;
-  }
-  return u == 0 || bytes >= 99.95 ? fmt::format("{:.0f} {}", bytes, units[u])
-                                  : fmt::format("{:.3g} {}", bytes, units[u]);
-}
-
-Result<Datum> random_value(const Port& p, uint64_t seed) {
-  if (!p.is_tensor) {
-    if (p.optional) return Datum{};
-    return InvalidInput("input '", p.name, "' is not a tensor: give it with --input");
-  }
-  Shape shape = p.shape;
-  for (int k = 0; k < shape.rank(); ++k)
-    if (shape[k] < 0) shape[k] = p.bound.empty() ? 1 : p.bound[static_cast<size_t>(k)];
-  SMELT_ASSIGN(const int64_t elements, shape.checked_elements());
-  if (elements > (int64_t{1} << 26))
-    return LimitReached("input '", p.name, "' of shape ", shape.str(), " is too large for random values");
-  SMELT_ASSIGN(Tensor t, Tensor::allocate(p.dtype == DType::kInvalid ? DType::kF32 : p.dtype, shape));
-  std::mt19937_64 random(seed);
-  std::uniform_real_distribution<double> real(-1, 1);
-  for (int64_t k = 0; k < t.elements() && t.dtype() != DType::kString; ++k) {
-    if (is_float(t.dtype()) || is_complex(t.dtype()))
-      set_double(t, k, real(random));
-    else
-      set_int(t, k, static_cast<int64_t>(random() % (p.quant ? 256 : 2)));
-  }
-  return Datum(std::move(t));
+int thread_count(int threads) {
+  if (threads > 0) return threads;
+  return std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, SessionOptions::kMaxThreads);
 }
 
 }  // namespace smelt::cli

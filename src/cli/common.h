@@ -1,8 +1,8 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "smelt/model.h"
 
@@ -13,15 +13,19 @@ struct CaseTolerance {
   std::optional<double> rtol, atol;
 };
 
-/// Loads a model and prints its warnings on standard error. `tolerate`: see LoadOptions.
-Result<Model> load_model(const std::string& path, const std::vector<std::string>& data_files,
-                         const std::vector<std::string>& tolerate = {});
-
 /// "12.3 MB", "840 B".
 std::string human_bytes(double bytes);
 
-/// Random values of a port's type: reals in [-1, 1), integers small, bools; unknown dimensions take
-/// their bound, or become 1.
-Result<Datum> random_value(const Port& port, uint64_t seed);
+/// "3.51 M", "840".
+std::string human_count(double count);
+
+/// All of standard input; an error when it was read before.
+Result<std::shared_ptr<const std::string>> read_standard_input();
+
+/// Model::load(), with "-" for standard input. Prints the model's warnings on standard error.
+Result<Model> load_model(const std::string& path, const LoadOptions& options);
+
+/// The number of threads for --threads: 0 stands for all cores.
+int thread_count(int threads);
 
 }  // namespace smelt::cli

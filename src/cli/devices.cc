@@ -62,7 +62,7 @@ void print_json(const Result<std::vector<vulkan::DeviceInfo>>& found) {
   json out = {{"cpu", {{"isa", to_string(active_isa())}, {"threads", std::thread::hardware_concurrency()}}},
               {"vulkan", list}};
   if (!found.ok()) out["vulkan_problem"] = found.error().message();
-  say("{}\n", out.dump(1, ' ', false, json::error_handler_t::replace));
+  put_json(out);
 }
 
 void print_text(const Result<std::vector<vulkan::DeviceInfo>>& found) {
@@ -83,7 +83,7 @@ void print_text(const Result<std::vector<vulkan::DeviceInfo>>& found) {
 void add_devices(CLI::App& app, int& status) {
   auto as_json = std::make_shared<bool>(false);
   CLI::App* c = app.add_subcommand("devices", "List devices");
-  c->add_flag("--json", *as_json, "One JSON object");
+  c->add_flag("-j,--json", *as_json, "One JSON object");
   c->footer("Examples:\n  smelt devices\n  smelt run model.onnx --backend vulkan --device 1");
   c->callback([as_json, &status] {
     if (!selected_isa().ok()) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/cat.h"
+#include "cli/inputs.h"
 #include "cli/values.h"
 #include "tensor/npy.h"
 #include "tensor/numeric.h"
@@ -163,10 +164,11 @@ Status run_case(const fs::path& folder, const fs::path& model_path, const json& 
   SMELT_ASSIGN(Model model, Model::load(model_path.string(), load));
   options.method = entry(info, "method", options.method.c_str());
   SMELT_ASSIGN(Session session, Session::create(model, options));
-  SMELT_ASSIGN(auto inputs, gather_inputs(model, options.method, case_inputs(folder), options.seed));
+  SMELT_ASSIGN(Inputs inputs,
+               gather_inputs(model, options.method, {.files = case_inputs(folder), .seed = options.seed}));
   const int invokes = static_cast<int>(std::clamp(entry(info, "invokes", 1.0), 1.0, 1e6));
   for (int i = 0; i < invokes; ++i) {
-    SMELT_ASSIGN(outputs, session.run(inputs));
+    SMELT_ASSIGN(outputs, session.run(inputs.values));
   }
   return Ok();
 }

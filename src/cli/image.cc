@@ -1,7 +1,5 @@
 #include "cli/image.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -11,7 +9,6 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
-#include "cli/output.h"
 #include "graph/graph.h"
 #include "tensor/numeric.h"
 
@@ -46,9 +43,9 @@ struct Fit {
 
 bool is_channels(int64_t c) { return c == 1 || c == 3 || c == 4; }
 
-Result<Fit> fit_of(const Port& p) {
+Result<Fit> fit_of(const Port& p, const Shape& given) {
   Fit f;
-  f.shape = p.shape;
+  f.shape = given;
   if (!p.is_tensor || !p.ranked || !(is_float(p.dtype) || is_integer(p.dtype)))
     return InvalidInput("input '", p.name, "' takes no image: ", p.is_tensor ? to_string(p.dtype) : "not a tensor");
   for (int i = 0; i < f.shape.rank(); ++i)
@@ -105,11 +102,13 @@ float entry(const std::vector<float>& v, int channel, float otherwise) {
 
 }  // namespace
 
-Result<Datum> image_input(const Model& model, const std::string& method, int index, const ImageOptions& o) {
+Result<Datum> image_input(const Model& model, const std::string& method, int index, const ImageOptions& o,
+                          const DimensionOptions& options) {
   const auto ports = model.inputs(method);
   if (index >= static_cast<int>(ports.size())) return InvalidInput("the model has no input ", index);
   const Port& p = ports[static_cast<size_t>(index)];
-  SMELT_ASSIGN(const Fit f, fit_of(p));
+  SMELT_ASSIGN(const Dimensions dimensions, Dimensions::parse(options, ports));
+  SMELT_ASSIGN(const Fit f, fit_of(p, dimensions.given_shape(p)));
   SMELT_ASSIGN(const auto pixels, decode(o.file, f));
   std::vector<float> mean = o.mean, deviation = o.std;
   const auto& known = model.module().normalization;
@@ -143,6 +142,13 @@ Result<Datum> image_input(const Model& model, const std::string& method, int ind
   return Datum(std::move(t));
 }
 
+bool is_classification(const Datum& output) {
+  if (!output.is_tensor() || !(is_float(output.tensor.dtype()) || is_integer(output.tensor.dtype()))) return false;
+  const Shape& s = output.tensor.shape();
+  return s.rank() >= 1 && output.tensor.elements() > 1 &&
+         std::count_if(s.begin(), s.end(), [](int64_t d) { return d != 1; }) == 1;
+}
+
 Result<std::vector<std::string>> read_labels(const Model& model, const std::string& file) {
   std::vector<std::string> out;
   if (file.empty()) {
@@ -165,7 +171,7 @@ Result<std::vector<std::string>> read_labels(const Model& model, const std::stri
   return out;
 }
 
-std::string top_classes(const Tensor& scores, const std::vector<std::string>& labels, int top) {
+std::vector<ClassScore> top_classes(const Tensor& scores, const std::vector<std::string>& labels, int top) {
   const int64_t n = scores.elements();
   std::vector<float> v(static_cast<size_t>(n));
   if (scores.quant() && is_integer(scores.dtype()))
@@ -181,16 +187,16 @@ std::string top_classes(const Tensor& scores, const std::vector<std::string>& la
   });
   // A model with one class more than the list has a background class first.
   const int64_t shift = static_cast<int64_t>(labels.size()) + 1 == n ? 1 : 0;
-  Table table({"class", "score", "label"});
+  std::vector<ClassScore> out;
   for (std::ptrdiff_t i = 0; i < keep; ++i) {
     const int64_t c = order[static_cast<size_t>(i)];
     const int64_t l = c - shift;
     const std::string label = l < 0                                     ? "(background)"
                               : l < static_cast<int64_t>(labels.size()) ? labels[static_cast<size_t>(l)]
                                                                         : "";
-    table.row({Cat(c), fmt::format("{:.4f}", v[static_cast<size_t>(c)]), label});
+    out.push_back({c, v[static_cast<size_t>(c)], label});
   }
-  return table.str({0, 1}, 60);
+  return out;
 }
 
 }  // namespace smelt::cli

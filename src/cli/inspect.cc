@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "base/error.h"
-#include "base/write_file.h"
 #include "cli/command.h"
 #include "cli/common.h"
+#include "cli/dot.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/page.h"
@@ -23,6 +23,8 @@ struct InspectOptions {
   std::string model, html;
   Target target;
   std::vector<std::string> data, tolerate;
+  DimensionOptions dimensions;
+  std::string dot;
   bool as_json = false, nodes = false, optimised = false;
 };
 
@@ -44,6 +46,7 @@ void print_ports(const char* title, const json& ports) {
     if (p.contains("dim_names"))
       for (const auto& d : p["dim_names"])
         if (!d.get<std::string>().empty()) type += " " + d.get<std::string>();
+    if (p.contains("dimensions")) type += fmt::format(", shown for {}", p["dimensions"].get<std::string>());
     table.row({p["name"], type});
   }
   put(table.str({}, 70));
@@ -56,16 +59,18 @@ void print_operators(const json& r) {
   std::stable_sort(operators.begin(), operators.end(),
                    [](const auto& a, const auto& b) { return a.second["count"] > b.second["count"]; });
   const double weights = std::max(number(r, "weights_bytes"), 1.0);
-  Table table({"operator", "count", "weights", "share", "runs on"});
+  Table table({"operator", "count", "MACs", "weights", "share", "runs on"});
   for (const auto& [name, e] : operators) {
     std::string on;
     for (const auto& [kernel, count] : e["runs_on"].items())
       on += fmt::format("{}{} x{}", on.empty() ? "" : ", ", kernel, count.get<int>());
     const double bytes = number(e, "weights_bytes");
-    table.row({name, fmt::format("{}", e["count"].get<int>()), bytes > 0 ? human_bytes(bytes) : "",
-               bytes > 0 ? fmt::format("{:.1f} %", 100 * bytes / weights) : "", on});
+    const double macs = number(e, "multiply_adds");
+    table.row({name, fmt::format("{}", e["count"].get<int>()), macs > 0 ? human_count(macs) : "",
+               bytes > 0 ? human_bytes(bytes) : "", bytes > 0 ? fmt::format("{:.1f} %", 100 * bytes / weights) : "",
+               on});
   }
-  put(table.str({1, 2, 3}, 60));
+  put(table.str({1, 2, 3, 4}, 60));
 }
 
 /// What delegates took and what runs outside them.
@@ -117,28 +122,52 @@ void print_memory(const json& r) {
   }
 }
 
+/// Names of a node's inputs; small constants by their values.
+std::string operands(const json& graph, const json& node) {
+  constexpr size_t kShown = 4;
+  std::string out;
+  for (const json& id : node["inputs"]) {
+    if (!out.empty()) out += ", ";
+    if (id.get<int>() < 0) {
+      out += "-";
+      continue;
+    }
+    const json& v = graph["values"][id.get<size_t>()];
+    const bool small = v.contains("constant") && v["constant"].size() <= kShown;
+    const std::string name = v["name"];
+    out += small          ? v["constant"].size() == 1 ? v["constant"][0].dump() : v["constant"].dump()
+                    : name.empty() ? Cat("%", id.get<int>())
+                          : name;
+  }
+  return out;
+}
+
 void print_nodes(const json& r) {
   for (const auto& g : r["graphs"]) {
     say("\ngraph {}\n", printable(g["name"]));
-    std::vector<std::string> header{"#", "operator", "graph operator", "output", "runs on"};
+    std::vector<std::string> header{"#", "operator", "graph operator", "output", "MACs", "runs on"};
     const bool device =
         std::any_of(g["nodes"].begin(), g["nodes"].end(), [](const json& n) { return n.contains("storage"); });
     if (device) header.emplace_back("storage");
     if (!r["partitions"].empty()) header.emplace_back("delegate");
+    header.emplace_back("inputs");
     Table table(header);
     int i = 0;
     for (const auto& n : g["nodes"]) {
       const int first = n["outputs"].empty() ? -1 : n["outputs"][0].get<int>();
       const std::string type = first < 0 ? "" : g["values"][static_cast<size_t>(first)]["type"].get<std::string>();
+      const double macs = number(n, "multiply_adds");
       const int part = n["partition"];
       const std::string delegate =
           part < 0 ? "" : r["partitions"][static_cast<size_t>(part)]["name"].get<std::string>();
-      std::vector<std::string> row{Cat(i++), n["origin"], n["op"], type, n["runs_on"]};
+      std::vector<std::string> row{Cat(i++),    n["origin"], n["op"], type, macs > 0 ? human_count(macs) : "",
+                                   n["runs_on"]};
       if (device) row.push_back(n.value("storage", ""));
-      row.push_back(delegate);
+      if (!r["partitions"].empty()) row.push_back(delegate);
+      row.push_back(operands(g, n));
       table.row(row);
     }
-    put(table.str({0}, 50));
+    put(table.str({0, 4}, 50));
   }
 }
 
@@ -168,6 +197,8 @@ void print_text(const json& r, bool nodes) {
       human_bytes(number(r, "file_bytes")), r["nodes"].get<size_t>(), r["nodes"] == 1 ? "" : "s",
       human_bytes(number(r, "weights_bytes")));
   if (!r["producer"].get<std::string>().empty()) say("{}\n", printable(r["producer"]));
+  say("{} parameters, {} multiply-adds a run, nodes read and write {}\n", human_count(number(r, "parameters")),
+      human_count(number(r, "multiply_adds")), human_bytes(number(r, "moved_bytes")));
   say("\n");
   for (const auto& m : r["methods"]) {
     if (r["methods"].size() > 1) say("method {}\n", printable(m["name"]));
@@ -190,18 +221,30 @@ void print_text(const json& r, bool nodes) {
   if (nodes) print_nodes(r);
 }
 
+void complain_of_unknown(const json& unknown) {
+  std::string names;
+  for (const auto& [name, count] : unknown.items())
+    names += fmt::format("{}{} x{}", names.empty() ? "" : ", ", name, count.get<int>());
+  complain(fmt::format("no run of this model is possible, nobody implements {}", names));
+}
+
 Status inspect(const InspectOptions& o) {
-  SMELT_ASSIGN(Model model, load_model(o.model, o.data, o.tolerate));
+  if (o.html == "-" || o.dot == "-") reserve_standard_output();
+  LoadOptions load{.data_files = o.data, .tolerate = o.tolerate};
+  load.tolerate.emplace_back("unknown-operator");
+  SMELT_ASSIGN(const Model model, load_model(o.model, load));
   SessionOptions on;
   o.target.apply(on);
-  SMELT_ASSIGN(const json r, describe_model(model, on, o.optimised));
+  SMELT_ASSIGN(const json r, describe_model(model, on, o.dimensions, o.optimised));
+  if (r.contains("unknown_operators")) complain_of_unknown(r["unknown_operators"]);
+  if (!o.dot.empty()) SMELT_TRY(write_result(o.dot, {graph_dot(r)}));
   if (!o.html.empty()) {
-    SMELT_TRY(write_file(o.html, {inspect_page(r)}));
+    SMELT_TRY(write_result(o.html, {inspect_page(r)}));
     if (!o.as_json) say("{}: open it in a browser\n", o.html);
   }
   if (o.as_json)
-    say("{}\n", r.dump(1, ' ', false, json::error_handler_t::replace));
-  else if (o.html.empty())
+    put_json(r);
+  else if (o.html.empty() && o.dot.empty())
     print_text(r, o.nodes);
   return Ok();
 }
@@ -212,17 +255,20 @@ void add_inspect(CLI::App& app, int& status) {
   auto o = std::make_shared<InspectOptions>();
   CLI::App* c = app.add_subcommand("inspect", "Show a model's operators, types and the kernels that run its nodes");
   add_model(*c, o->model)->required();
-  CLI::Option* as_json = c->add_flag("--json", o->as_json, "Print everything as one JSON object");
+  CLI::Option* as_json = c->add_flag("-j,--json", o->as_json, "Print everything as one JSON object");
   CLI::Option* html =
       c->add_option("--html", o->html, "Write a self-contained page that shows the graph")->type_name("FILE");
-  c->add_flag("--nodes", o->nodes, "List every node")->excludes(as_json)->excludes(html);
+  CLI::Option* dot = c->add_option("--dot", o->dot, "Write the graph in Graphviz's language")->type_name("FILE");
+  c->add_flag("--nodes", o->nodes, "List every node")->excludes(as_json)->excludes(html)->excludes(dot);
+  add_dimensions(*c, o->dimensions);
   c->add_flag("--optimised,--optimized", o->optimised,
               "Show the optimised graph that runs execute instead of the file's: nodes fused, constants folded");
   add_data(*c, o->data);
   add_tolerate(*c, o->tolerate);
   add_target(*c, o->target);
   c->footer(
-      "Examples:\n  smelt inspect model.tflite --nodes --optimised\n  smelt inspect model.onnx --html model.html");
+      "Examples:\n  smelt inspect model.tflite --nodes --optimised\n  smelt inspect model.onnx --html model.html\n  "
+      "smelt inspect model.onnx --dot - | dot -Tsvg > model.svg");
   c->callback([o, &status] { status = report(inspect(*o)); });
 }
 

@@ -1,6 +1,9 @@
 #include "cli/options.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <map>
 
 #include "cli/command.h"
 #include "cli/output.h"
@@ -53,7 +56,24 @@ std::string Help::make_option_usage(const CLI::Option* option) const {
 
 CLI::Validator between(int64_t low, int64_t high) { return CLI::Range(low, high).description(""); }
 
-CLI::Validator one_of(const std::vector<std::string>& names) { return CLI::IsMember(names).description(""); }
+namespace {
+constexpr std::string_view kChoices = "one of ";  // the validator's name lists them
+}
+
+CLI::Validator one_of(const std::vector<std::string>& names) {
+  return CLI::IsMember(names).description("").name(fmt::format("{}{}", kChoices, fmt::join(names, " ")));
+}
+
+std::vector<std::string> choices(const CLI::Option& option) {
+  // An option has its validators by index, and no count of them.
+  auto& o = const_cast<CLI::Option&>(option);
+  for (int i = 0;; ++i) try {
+      const std::string& name = o.get_validator(i)->get_name();
+      if (name.starts_with(kChoices)) return CLI::detail::split(name.substr(kChoices.size()), ' ');
+    } catch (const CLI::OptionNotFound&) {
+      return {};
+    }
+}
 
 namespace {
 CLI::Validator number(bool (*good)(double), const char* wanted) {
@@ -75,25 +95,63 @@ CLI::Validator above_zero() {
   return number([](double v) { return v > 0; }, "above 0");
 }
 
+namespace {
+
+/// A number with a unit becomes the number of base units; "" is a unit, too.
+CLI::Validator quantity(std::map<std::string, double> units, const char* wanted, bool whole) {
+  return CLI::Validator(
+      [units = std::move(units), wanted, whole](std::string& text) {
+        const size_t digits = text.find_last_of("0123456789.") + 1;
+        size_t start = digits;
+        while (start < text.size() && text[start] == ' ') ++start;
+        const auto unit = units.find(CLI::detail::to_lower(text.substr(start)));
+        double value = 0;
+        if (unit == units.end() || !CLI::detail::lexical_cast(text.substr(0, digits), value) || !(value >= 0) ||
+            value * unit->second > 9e15)
+          return text + " is not " + wanted;
+        text = whole ? fmt::format("{:.0f}", value * unit->second) : fmt::format("{}", value * unit->second);
+        return std::string();
+      },
+      "");
+}
+
+}  // namespace
+
+CLI::Validator duration() {
+  return quantity({{"", 1}, {"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"min", 60}, {"h", 3600}},
+                  "a time of at least 0, as 2, 500ms or 1m", false);
+}
+
+CLI::Validator byte_size() {
+  constexpr double k = 1000, ki = 1024;
+  return quantity({{"", 1},
+                   {"b", 1},
+                   {"k", k},
+                   {"kb", k},
+                   {"kib", ki},
+                   {"m", k * k},
+                   {"mb", k * k},
+                   {"mib", ki * ki},
+                   {"g", k * k * k},
+                   {"gb", k * k * k},
+                   {"gib", ki * ki * ki},
+                   {"t", k * k * k * k},
+                   {"tb", k * k * k * k},
+                   {"tib", ki * ki * ki * ki}},
+                  "a size of at least 0, as 1000000, 10MB or 1GiB", true);
+}
+
 CLI::Option* add_model(CLI::App& command, std::string& model) {
   return command
       .add_option("model", model,
-                  "TFLite, ONNX, ExecuTorch program, bundled program, XNNPACK or Vulkan graph, recognised by content")
-      ->type_name("FILE");
-}
-
-CLI::Option* add_inputs(CLI::App& command, std::vector<std::string>& inputs) {
-  return command
-      .add_option("--input", inputs,
-                  "FILE.npy in the model's order, or NAME=FILE.npy; a folder N.seq or N.map; 'none' for an absent "
-                  "optional; default: seeded random values")
-      ->take_all()
+                  "TFLite, ONNX, ExecuTorch program, bundled program, XNNPACK or Vulkan graph, recognised by content; "
+                  "- for standard input")
       ->type_name("FILE");
 }
 
 void add_threads(CLI::App& command, int& threads) {
-  command.add_option("--threads", threads, "Number of threads, 1 to 256")
-      ->check(between(1, 256))
+  command.add_option("-t,--threads", threads, "Number of threads, 1 to 256; 0: all cores")
+      ->check(between(0, 256))
       ->type_name("N")
       ->capture_default_str();
 }
@@ -127,13 +185,13 @@ void add_seed(CLI::App& command, uint64_t& seed) {
 void add_limits(CLI::App& command, Limits& limits) {
   command
       .add_option("--limit-memory", limits.memory,
-                  "Memory limit beyond the weights, in bytes (0: scales with the model)")
-      ->check(at_least_zero())
-      ->type_name("BYTES")
+                  "Memory limit beyond the weights, as 1000000 or 10MB (0: scales with the model)")
+      ->transform(byte_size())
+      ->type_name("SIZE")
       ->capture_default_str();
-  command.add_option("--limit-seconds", limits.seconds, "Time limit of a run in seconds (0: none)")
-      ->check(at_least_zero())
-      ->type_name("S")
+  command.add_option("--limit-seconds", limits.seconds, "Time limit of a run, as 2 or 500ms (0: none)")
+      ->transform(duration())
+      ->type_name("TIME")
       ->capture_default_str();
 }
 

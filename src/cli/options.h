@@ -17,12 +17,15 @@ class Help final : public CLI::Formatter {
 /// Checks of option values. They add nothing to the help: an option's description says what it takes.
 CLI::Validator between(int64_t low, int64_t high);
 CLI::Validator one_of(const std::vector<std::string>& names);
+/// The names that one_of() allows for an option; empty without such a check.
+std::vector<std::string> choices(const CLI::Option& option);
 CLI::Validator at_least_zero();  ///< a number, not negative, not NaN
 CLI::Validator above_zero();
+CLI::Validator duration();   ///< "1.5", "200ms", "2s", "5m", "1h": becomes seconds
+CLI::Validator byte_size();  ///< "1000", "64kB", "10MB", "1GiB": becomes bytes
 
 // Options that several commands have, spelled in one way.
 CLI::Option* add_model(CLI::App& command, std::string& model);
-CLI::Option* add_inputs(CLI::App& command, std::vector<std::string>& inputs);
 void add_threads(CLI::App& command, int& threads);
 void add_data(CLI::App& command, std::vector<std::string>& files);
 void add_tolerate(CLI::App& command, std::vector<std::string>& rules);

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <numeric>
 
+#include "base/write_file.h"
+
 namespace smelt::cli {
 namespace {
 
@@ -46,8 +48,40 @@ void narrow(std::vector<size_t>& width, size_t line) {
 
 }  // namespace
 
-void put(std::string_view text) {
+namespace {
+void put_out(std::string_view text) {
   if (lost == 0 && std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) lost = errno;
+}
+
+bool reserved = false;  // standard output holds a file
+}  // namespace
+
+void put(std::string_view text) { reserved ? put_error(text) : put_out(text); }
+
+namespace {
+bool colours(int descriptor) {
+  static const bool allowed = [] {
+    const char *off = std::getenv("NO_COLOR"), *terminal = std::getenv("TERM");
+    return (!off || !*off) && terminal && std::strcmp(terminal, "dumb") != 0;
+  }();
+  return allowed && isatty(descriptor) != 0;
+}
+}  // namespace
+
+std::string fault_prefix() { return colours(STDERR_FILENO) ? "\033[1;31msmelt:\033[0m " : "smelt: "; }
+
+void complain(std::string message) { put_error(fault_prefix() + printable(std::move(message)) + "\n"); }
+
+void put_json(const nlohmann::json& value) {
+  put(value.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+void reserve_standard_output() { reserved = true; }
+
+Status write_result(const std::string& path, std::initializer_list<std::string_view> parts) {
+  if (path != "-") return write_file(path, parts);
+  for (std::string_view part : parts) put_out(part);
+  return Ok();
 }
 
 void put_error(std::string_view text) { std::fwrite(text.data(), 1, text.size(), stderr); }
@@ -59,7 +93,7 @@ bool flush_output() {
 
 int finish_output(int status) {
   if (flush_output() || lost == EPIPE) return status;
-  warn("smelt: standard output: {}\n", std::strerror(lost));
+  complain(std::string("standard output: ") + std::strerror(lost));
   return status == 0 ? 1 : status;
 }
 
@@ -115,7 +149,8 @@ std::string Table::str(const std::vector<int>& right, size_t max, size_t line_wi
       line += (i ? "  " : "") + (to_right ? gap + cell : cell + gap);
     }
     line.erase(line.find_last_not_of(' ') + 1);
-    out += line + "\n";
+    const bool heading = &r == &rows_.front() && colours(STDOUT_FILENO);
+    out += heading ? "\033[1m" + line + "\033[0m\n" : line + "\n";
   }
   return out;
 }

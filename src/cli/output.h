@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <initializer_list>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "smelt/result.h"
 
 namespace smelt::cli {
 
@@ -22,6 +26,19 @@ template <class... A>
 void warn(fmt::format_string<A...> format, A&&... args) {
   put_error(fmt::format(format, std::forward<A>(args)...));
 }
+
+/// "smelt: ", in colour where standard error is a terminal and NO_COLOR is not set.
+std::string fault_prefix();
+/// Prints a message of one line on standard error.
+void complain(std::string message);
+
+/// Prints a JSON value, indented. Text that is not UTF-8 is mended.
+void put_json(const nlohmann::json& value);
+
+/// Standard output holds a file: put() and say() write to standard error from now on.
+void reserve_standard_output();
+/// Writes a file whole or not at all, or standard output for "-".
+Status write_result(const std::string& path, std::initializer_list<std::string_view> parts);
 
 /// Sends off what was written; false when some of it was lost, so that going on is of no use.
 bool flush_output();

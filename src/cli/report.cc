@@ -4,7 +4,9 @@
 #include <set>
 
 #include "base/cat.h"
+#include "cli/print_values.h"
 #include "graph/graph.h"
+#include "ops/control/control.h"
 #include "ops/core/op.h"
 #include "runtime/compiled.h"
 #include "runtime/planned_environment.h"
@@ -13,6 +15,8 @@ namespace smelt::cli {
 namespace {
 
 using nlohmann::json;
+
+constexpr int64_t kSmallConstant = 16;  // elements of constants whose values are shown
 
 class ToJson final : public AttrVisitor {
  public:
@@ -59,20 +63,23 @@ json value_json(const Value& v) {
   }
   if (v.type.quant) out["quantization"] = quantization(v.type.quant);
   if (v.constant) out["constant_bytes"] = v.constant->bytes();
+  if (v.constant && v.constant->elements() <= kSmallConstant) {
+    out["constant"] = json::array();
+    for (int64_t i = 0; i < v.constant->elements(); ++i) out["constant"].push_back(element_json(*v.constant, i));
+  }
   if (!v.dim_names.empty()) out["dim_names"] = v.dim_names;
   if (!v.bound.empty()) out["bound"] = v.bound;
   if (!v.doc.empty()) out["doc"] = v.doc;
   return out;
 }
 
-/// Concrete input types for planning: unknown dimensions take their bound, or become 1.
-std::vector<ValueType> planned_inputs(const Graph& g) {
+/// Concrete input types for planning.
+std::vector<ValueType> planned_inputs(const Graph& g, const Dimensions& dimensions) {
   std::vector<ValueType> types;
   for (ValueId id : g.inputs) {
-    ValueType t = g.value(id).type;
-    const auto& bound = g.value(id).bound;
-    for (int i = 0; i < t.shape.rank(); ++i)
-      if (t.shape[i] < 0) t.shape[i] = bound.empty() ? 1 : bound[static_cast<size_t>(i)];
+    const Value& v = g.value(id);
+    ValueType t = v.type;
+    t.shape = dimensions.shape({.name = v.name, .shape = t.shape, .bound = v.bound, .dim_names = v.dim_names});
     types.push_back(std::move(t));
   }
   return types;
@@ -80,6 +87,7 @@ std::vector<ValueType> planned_inputs(const Graph& g) {
 
 struct Placement {
   std::map<const Node*, std::vector<const Step*>> steps;  ///< by node of the graph: its own, or those of its parts
+  const Plan* plan = nullptr;                             ///< null: `problem` says why
   std::string problem;
   size_t arena = 0, arena_bound = 0;
   bool has_device = false;
@@ -87,13 +95,14 @@ struct Placement {
   DeviceUse device;
 };
 
-Placement place(PlannedEnvironment& env, int graph) {
+Placement place(PlannedEnvironment& env, int graph, const Dimensions& dimensions) {
   Placement p;
-  auto plan = env.prepare(graph, planned_inputs(env.module->graphs[static_cast<size_t>(graph)]));
+  auto plan = env.prepare(graph, planned_inputs(env.module->graphs[static_cast<size_t>(graph)], dimensions));
   if (!plan.ok()) {
     p.problem = plan.error().message();
     return p;
   }
+  p.plan = *plan;
   for (const Step& s : (*plan)->steps()) {
     p.steps[s.part_of ? s.part_of : s.node].push_back(&s);
     if (!s.on_device()) continue;
@@ -124,6 +133,37 @@ std::string runs_on(const std::vector<const Step*>& steps) {
   return text;
 }
 
+/// What a run of a node costs, where the types of its values are known.
+struct NodeCost {
+  double multiply_adds = 0;
+  size_t weights_bytes = 0, moved_bytes = 0;  ///< moved: operands read and results written
+  int64_t parameters = 0;                     ///< elements of constant operands
+};
+
+NodeCost cost_of(const Graph& g, const Node& n, const Placement& p) {
+  NodeCost cost;
+  const auto type = [&](ValueId id) { return p.plan ? p.plan->type(id) : g.value(id).type; };
+  const auto move = [&](ValueId id) {
+    if (const ValueType t = type(id); t.is_static()) cost.moved_bytes += Tensor::byte_size(t.dtype, t.shape.elements());
+  };
+  std::vector<ValueType> in;
+  bool known = !n.outputs.empty() && n.outputs[0] != kNoValue && type(n.outputs[0]).is_static();
+  for (ValueId id : n.inputs) {
+    in.push_back(id == kNoValue ? ValueType{} : type(id));
+    if (id == kNoValue) continue;
+    known = known && in.back().is_static();
+    move(id);
+    if (!g.value(id).constant) continue;
+    cost.weights_bytes += g.value(id).constant->bytes();
+    cost.parameters += g.value(id).constant->elements();
+  }
+  for (ValueId id : n.outputs)
+    if (id != kNoValue) move(id);
+  const auto count = op_info(n.op).multiply_adds;
+  if (known && count && n.attrs) cost.multiply_adds = count(*n.attrs, in, type(n.outputs[0]));
+  return cost;
+}
+
 json graph_json(const Graph& g, const Placement& p, std::set<const void*>& counted, size_t& weights) {
   json nodes = json::array(), values = json::array();
   for (const Value& v : g.values) {
@@ -133,9 +173,7 @@ json graph_json(const Graph& g, const Placement& p, std::set<const void*>& count
   for (const Node& n : g.nodes) {
     ToJson attrs;
     if (n.attrs) n.attrs->visit(attrs);
-    size_t bytes = 0;
-    for (ValueId id : n.inputs)
-      if (id != kNoValue && g.value(id).constant) bytes += g.value(id).constant->bytes();
+    const NodeCost cost = cost_of(g, n, p);
     const auto it = p.steps.find(&n);
     nodes.push_back({{"op", to_string(n.op)},
                      {"origin", n.origin},
@@ -145,7 +183,10 @@ json graph_json(const Graph& g, const Placement& p, std::set<const void*>& count
                      {"inputs", n.inputs},
                      {"outputs", n.outputs},
                      {"partition", n.partition},
-                     {"weights_bytes", bytes},
+                     {"weights_bytes", cost.weights_bytes},
+                     {"parameters", cost.parameters},
+                     {"multiply_adds", cost.multiply_adds},
+                     {"moved_bytes", cost.moved_bytes},
                      {"runs_on", it != p.steps.end() ? runs_on(it->second)
                                  : p.problem.empty() ? "folded"
                                                      : "unknown"}});
@@ -206,17 +247,51 @@ json operators_json(const Module& m, const json& graphs) {
       const Node& n = m.graphs[g].nodes[i];
       const std::string key = n.origin.empty() ? to_string(n.op) : n.origin;
       json& entry = out[key];
-      if (entry.is_null()) entry = {{"count", 0}, {"weights_bytes", size_t{0}}, {"runs_on", json::object()}};
+      if (entry.is_null())
+        entry = {{"count", 0}, {"weights_bytes", size_t{0}}, {"multiply_adds", 0.0}, {"runs_on", json::object()}};
+      const json& node = graphs[g]["nodes"][i];
       entry["count"] = entry["count"].get<int>() + 1;
+      entry["multiply_adds"] = entry["multiply_adds"].get<double>() + node["multiply_adds"].get<double>();
       size_t bytes = entry["weights_bytes"];
       for (ValueId id : n.inputs)
         if (const Value* v = id == kNoValue ? nullptr : &m.graphs[g].value(id); v && v->constant)
           if (counted.emplace(key, v->constant->raw()).second) bytes += v->constant->bytes();
       entry["weights_bytes"] = bytes;
-      json& on = entry["runs_on"][graphs[g]["nodes"][i]["runs_on"].get<std::string>()];
+      json& on = entry["runs_on"][node["runs_on"].get<std::string>()];
       on = on.is_null() ? 1 : on.get<int>() + 1;
     }
   return out;
+}
+
+/// Operators that nobody implements, with counts.
+json unknown_operators(const Module& m) {
+  json out = json::object();
+  for (const Graph& g : m.graphs)
+    for (const Node& n : g.nodes) {
+      if (n.op != Op::kCustom || static_cast<const CustomAttrs&>(*n.attrs).op) continue;
+      json& count = out[static_cast<const CustomAttrs&>(*n.attrs).name];
+      count = count.is_null() ? 1 : count.get<int>() + 1;
+    }
+  return out;
+}
+
+/// Sums over the nodes of all graphs, bodies once each, and the elements of all constants, shared ones once.
+void add_totals(json& out, const Module& m) {
+  double multiply_adds = 0, moved = 0;
+  for (const json& g : out["graphs"])
+    for (const json& n : g["nodes"]) {
+      multiply_adds += n["multiply_adds"].get<double>();
+      moved += n["moved_bytes"].get<double>();
+    }
+  int64_t parameters = 0;
+  std::set<const void*> counted;
+  for (const Graph& g : m.graphs)
+    for (const Value& v : g.values)
+      if (v.constant && v.constant->raw() && counted.insert(v.constant->raw()).second)
+        parameters += v.constant->elements();
+  out["multiply_adds"] = multiply_adds;
+  out["moved_bytes"] = moved;
+  out["parameters"] = parameters;
 }
 
 json parts_json(const Module& m) {
@@ -233,6 +308,17 @@ json state_json(const StateVar& s) {
 }
 
 json port_json(const Graph& g, ValueId id) { return id == kNoValue ? json(nullptr) : value_json(g.value(id)); }
+
+/// The shape that an input with unknown dimensions is planned with, and which of its sizes are assumptions.
+void add_planned_shape(json& port, const Graph& g, ValueId id, const Dimensions& dimensions) {
+  if (id == kNoValue || g.value(id).type.shape.is_static()) return;
+  const Value& v = g.value(id);
+  const Port p{.name = v.name, .shape = v.type.shape, .bound = v.bound, .dim_names = v.dim_names};
+  std::string assumed;
+  const Shape shape = dimensions.shape(p, &assumed);
+  port["planned_shape"] = std::vector<int64_t>(shape.begin(), shape.end());
+  port["dimensions"] = dimension_sizes(p, shape, assumed);
+}
 
 /// The module as runs that override no default see it: inputs with defaults are constants there.
 std::shared_ptr<const Module> with_defaults(std::shared_ptr<const Module> module) {
@@ -253,7 +339,12 @@ Result<std::shared_ptr<const Module>> described(const Model& model, const std::v
 
 }  // namespace
 
-Result<json> describe_model(const Model& model, const SessionOptions& on, bool optimised) {
+Result<json> describe_model(const Model& model, const SessionOptions& on, const DimensionOptions& sizes,
+                            bool optimised) {
+  std::vector<Port> ports;
+  for (const std::string& method : model.methods())
+    for (Port& p : model.inputs(method)) ports.push_back(std::move(p));
+  SMELT_ASSIGN(const Dimensions dimensions, Dimensions::parse(sizes, ports));
   SMELT_ASSIGN(const auto backends, open_backends(on));
   SMELT_ASSIGN(const auto module, described(model, backends, optimised));
   const Module& m = *module;
@@ -270,7 +361,10 @@ Result<json> describe_model(const Model& model, const SessionOptions& on, bool o
   for (const Method& method : m.methods) {
     const Graph& g = model.module().graphs[static_cast<size_t>(method.graph)];
     json in = json::array(), out = json::array();
-    for (ValueId id : g.inputs) in.push_back(port_json(g, id));
+    for (ValueId id : g.inputs) {
+      in.push_back(port_json(g, id));
+      add_planned_shape(in.back(), g, id, dimensions);
+    }
     for (ValueId id : g.outputs) out.push_back(port_json(g, id));
     methods.push_back({{"name", method.name}, {"graph", method.graph}, {"inputs", in}, {"outputs", out}});
     if (!method.refusal.empty()) methods.back()["refusal"] = method.refusal;
@@ -283,7 +377,7 @@ Result<json> describe_model(const Model& model, const SessionOptions& on, bool o
   for (size_t i = 0; i < m.graphs.size(); ++i) {
     Placement p;
     if (entries.count(static_cast<int>(i)))
-      p = place(env, static_cast<int>(i));
+      p = place(env, static_cast<int>(i), dimensions);
     else
       p.problem = "planned when called";
     graphs.push_back(graph_json(m.graphs[i], p, counted, weights));
@@ -310,6 +404,8 @@ Result<json> describe_model(const Model& model, const SessionOptions& on, bool o
               {"operators", operators_json(m, graphs)},
               {"graphs", graphs},
               {"isa", env.isa()}};
+  add_totals(out, m);
+  if (json unknown = unknown_operators(m); !unknown.empty()) out["unknown_operators"] = std::move(unknown);
   json norms = json::object();
   for (const auto& [index, n] : m.normalization) norms[Cat(index)] = {{"mean", n.mean}, {"std", n.std}};
   if (!norms.empty()) out["normalization"] = norms;

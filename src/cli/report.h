@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/dimensions.h"
 #include "smelt/model.h"
 
 namespace smelt::cli {
@@ -9,7 +10,8 @@ namespace smelt::cli {
 /// Everything that inspect shows, as one JSON object: format, sizes, methods with inputs and outputs, metadata,
 /// variables, graphs with nodes (operator, attributes, values, the kernel that would run it and where). Reads no
 /// weights. Of `on` the back-end and device count; an error when the device is not there. `optimised`: graphs are those
-/// that runs execute, fused and folded, in place of the file's.
-Result<nlohmann::json> describe_model(const Model& model, const SessionOptions& on, bool optimised);
+/// that runs execute, fused and folded, in place of the file's. `sizes`: of unknown dimensions of inputs.
+Result<nlohmann::json> describe_model(const Model& model, const SessionOptions& on, const DimensionOptions& sizes,
+                                      bool optimised);
 
 }  // namespace smelt::cli

@@ -1,9 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <vector>
 
@@ -11,110 +8,111 @@
 #include "cli/command.h"
 #include "cli/common.h"
 #include "cli/image.h"
+#include "cli/inputs.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/values.h"
+#include "cli/outputs.h"
+#include "cli/print_values.h"
 #include "smelt/model.h"
-#include "tensor/numeric.h"
 
 namespace smelt::cli {
 namespace {
 
+using nlohmann::json;
+
 struct RunOptions {
-  std::string model, output_dir, labels;
+  std::string model, labels;
   Target target;
-  std::vector<std::string> inputs, data, tolerate, methods;
+  InputOptions inputs;
+  OutputOptions outputs;
+  std::vector<std::string> data, tolerate, methods;
   ImageOptions image;
   int threads = 1, invokes = 1, top = 5;
-  uint64_t seed = 0;
   Limits limits;
   uint64_t limit_steps = 0;
 };
 
-std::string summary(const Tensor& t) {
-  if (t.elements() == 0) return "empty";
-  if (t.dtype() == DType::kString) return t.data<std::string>()[0];
-  if (is_complex(t.dtype())) return "";
-  if (t.elements() == 1) return fmt::format("{:.6g}", get_double(t, 0));
-  double lo = INFINITY, hi = -INFINITY, sum = 0;
-  int64_t numbers = 0;
-  for (int64_t i = 0; i < t.elements(); ++i) {
-    const double v = get_double(t, i);
-    if (std::isnan(v)) continue;
-    lo = std::min(lo, v);
-    hi = std::max(hi, v);
-    sum += v;
-    ++numbers;
+/// The inputs of every method in turn: with several, the arguments are dealt out in the methods' order.
+Result<std::vector<Inputs>> inputs_of(const RunOptions& o, const Model& model) {
+  std::vector<Inputs> out(o.methods.size());
+  const std::vector<std::string>& files = o.inputs.files;
+  size_t used = 0;
+  for (size_t m = 0; m < out.size(); ++m) {
+    const auto ports = model.inputs(o.methods[m]);
+    if (!o.image.file.empty()) {
+      SMELT_ASSIGN(Datum image, image_input(model, o.methods[m], 0, o.image, o.inputs.dimensions));
+      out[m].origins.push_back({o.image.file, dimension_sizes(ports[0], image.tensor.shape(), "")});
+      out[m].values.push_back(std::move(image));
+      continue;
+    }
+    const size_t rest = files.size() - used;
+    const size_t wanted = m + 1 == out.size() ? rest : std::min(rest, ports.size());
+    const auto first = files.begin() + static_cast<std::ptrdiff_t>(used);
+    used += wanted;
+    if (wanted == 0 && !files.empty() && !ports.empty())
+      return InvalidInput("no inputs are left for method '", o.methods[m], "'");
+    InputOptions part = o.inputs;
+    part.files = {first, first + static_cast<std::ptrdiff_t>(wanted)};
+    SMELT_ASSIGN(out[m], gather_inputs(model, o.methods[m], part));
   }
-  if (numbers == 0) return "all NaN";
-  std::string out = fmt::format("min {:.6g}  max {:.6g}  mean {:.6g}", lo, hi, sum / static_cast<double>(numbers));
-  if (numbers < t.elements()) out += fmt::format("  NaN {}", t.elements() - numbers);
   return out;
 }
 
-std::string describe(const Datum& d) {
-  switch (d.kind) {
-    case Datum::Kind::kNone:
-      return "none";
-    case Datum::Kind::kMap:
-      return "map";
-    case Datum::Kind::kSequence:
-      return Cat("sequence of ", d.items->size());
-    case Datum::Kind::kTensor:
-      break;
-  }
-  return to_string(d.tensor.dtype());
+/// Sizes of the dimensions that the model leaves open.
+void print_dimensions(const Model& model, const std::string& method, const Inputs& inputs) {
+  const auto ports = model.inputs(method);
+  for (size_t i = 0; i < inputs.origins.size(); ++i)
+    if (const std::string& sizes = inputs.origins[i].dimensions; !sizes.empty())
+      say("input {} ({}): {}\n", printable(ports[i].name), printable(inputs.origins[i].source), printable(sizes));
 }
 
-/// The outputs as a short table.
-void print_outputs(const std::vector<Datum>& outputs, const std::vector<Port>& ports) {
-  Table table({"", "output", "type", "shape", "values"});
-  for (size_t i = 0; i < outputs.size(); ++i) {
-    const Datum& d = outputs[i];
-    table.row({Cat(i), i < ports.size() ? ports[i].name : "", describe(d), d.is_tensor() ? d.tensor.shape().str() : "",
-               d.is_tensor() ? summary(d.tensor) : ""});
+/// The outputs as one object, and the classes of a picture.
+Status print_run_json(const RunOptions& o, const Model& model, const Inputs& inputs, const std::vector<Datum>& outputs,
+                      const std::vector<Port>& ports) {
+  json out = {{"model", o.model},
+              {"format", model.format()},
+              {"method", o.methods.back().empty() ? model.methods()[0] : o.methods.back()},
+              {"backend", o.target.backend},
+              {"threads", thread_count(o.threads)},
+              {"inputs", inputs_json(model.inputs(o.methods.back()), inputs)},
+              {"outputs", outputs_json(o.outputs, outputs, ports)}};
+  if (!o.image.file.empty() && !outputs.empty() && is_classification(outputs[0])) {
+    SMELT_ASSIGN(const auto labels, read_labels(model, o.labels));
+    out["classes"] = json::array();
+    for (const ClassScore& c : top_classes(outputs[0].tensor, labels, o.top))
+      out["classes"].push_back({{"class", c.index}, {"score", c.score}, {"label", c.label}});
   }
-  put(table.str({0}, 60));
-}
-
-Status write_outputs(const std::string& folder, const std::vector<Datum>& outputs) {
-  std::error_code ec;
-  std::filesystem::create_directories(folder, ec);
-  if (ec) return Error(ErrorCode::kIo, Cat(folder, ": ", ec.message()));
-  for (size_t i = 0; i < outputs.size(); ++i) SMELT_TRY(write_value(folder, i, outputs[i]));
+  put_json(out);
   return Ok();
 }
 
-/// The inputs of every method in turn: with several, the arguments are dealt out in the methods' order.
-Result<std::vector<std::vector<Datum>>> inputs_of(const RunOptions& o, const Model& model) {
-  std::vector<std::vector<Datum>> out(o.methods.size());
-  size_t used = 0;
-  for (size_t m = 0; m < out.size(); ++m) {
-    if (!o.image.file.empty()) {
-      SMELT_ASSIGN(Datum image, image_input(model, o.methods[m], 0, o.image));
-      out[m].push_back(std::move(image));
-      continue;
-    }
-    const size_t rest = o.inputs.size() - used;
-    const size_t wanted = m + 1 == out.size() ? rest : std::min(rest, model.inputs(o.methods[m]).size());
-    const auto first = o.inputs.begin() + static_cast<std::ptrdiff_t>(used);
-    used += wanted;
-    if (wanted == 0 && !o.inputs.empty() && !model.inputs(o.methods[m]).empty())
-      return InvalidInput("no inputs are left for method '", o.methods[m], "'");
-    SMELT_ASSIGN(out[m],
-                 gather_inputs(model, o.methods[m], {first, first + static_cast<std::ptrdiff_t>(wanted)}, o.seed));
+Status print_run_text(const RunOptions& o, const Model& model, const Inputs& inputs, const std::vector<Datum>& outputs,
+                      const std::vector<Port>& ports) {
+  print_dimensions(model, o.methods.back(), inputs);
+  if (o.image.file.empty() || outputs.empty() || !is_classification(outputs[0])) {
+    print_outputs(o.outputs, outputs, ports);
+    return Ok();
   }
-  return out;
+  SMELT_ASSIGN(const auto labels, read_labels(model, o.labels));
+  const auto classes = outputs[0].tensor.elements(), lines = static_cast<int64_t>(labels.size());
+  if (lines > 0 && lines != classes && lines + 1 != classes) complain(Cat(lines, " labels for ", classes, " classes"));
+  Table table({"class", "score", "label"});
+  for (const ClassScore& c : top_classes(outputs[0].tensor, labels, o.top))
+    table.row({Cat(c.index), fmt::format("{:.4f}", c.score), c.label});
+  put(table.str({0, 1}, 60));
+  return Ok();
 }
 
 Status run(RunOptions o) {
-  SMELT_ASSIGN(Model model, load_model(o.model, o.data, o.tolerate));
+  if (o.outputs.npz == "-") reserve_standard_output();
+  SMELT_ASSIGN(Model loaded, load_model(o.model, {.data_files = o.data, .tolerate = o.tolerate}));
+  if (o.methods.empty()) o.methods.emplace_back();
+  SMELT_ASSIGN(const Model model, with_outputs(loaded, o.methods.back(), o.outputs.names));
   SessionOptions so;
   o.target.apply(so);
-  so.threads = o.threads;
-  if (o.methods.empty()) o.methods.emplace_back();
+  so.threads = thread_count(o.threads);
   so.method = o.methods.back();
-  so.seed = o.seed;
+  so.seed = o.inputs.seed;
   o.limits.apply(so);
   so.limit_steps = o.limit_steps;
   SMELT_ASSIGN(Session session, Session::create(model, so));
@@ -124,21 +122,16 @@ Status run(RunOptions o) {
     Progress progress("run");
     for (int i = 0; i < o.invokes; ++i) {
       for (size_t m = 0; m < o.methods.size(); ++m) {
-        SMELT_ASSIGN(outputs, session.run(o.methods[m], inputs[m]));
+        auto results = session.run(o.methods[m], inputs[m].values);
+        if (!results.ok()) return inputs[m].explain(results.error());
+        outputs = std::move(results).value();
       }
       progress.step(static_cast<size_t>(i) + 1, static_cast<size_t>(o.invokes));
     }
   }
-  if (!o.output_dir.empty()) SMELT_TRY(write_outputs(o.output_dir, outputs));
-  const bool scores = !outputs.empty() && outputs[0].is_tensor() &&
-                      (is_float(outputs[0].tensor.dtype()) || is_integer(outputs[0].tensor.dtype()));
-  if (!o.image.file.empty() && scores) {
-    SMELT_ASSIGN(const auto labels, read_labels(model, o.labels));
-    put(top_classes(outputs[0].tensor, labels, o.top));
-  } else {
-    print_outputs(outputs, model.outputs(so.method));
-  }
-  return Ok();
+  const auto ports = model.outputs(so.method);
+  SMELT_TRY(save_outputs(o.outputs, outputs, ports));
+  return (o.outputs.json ? print_run_json : print_run_text)(o, model, inputs.back(), outputs, ports);
 }
 
 }  // namespace
@@ -148,7 +141,7 @@ void add_run(CLI::App& app, int& status) {
   CLI::App* c = app.add_subcommand("run", "Run a model");
   add_model(*c, o->model);
   CLI::Option* inputs = add_inputs(*c, o->inputs);
-  c->add_option("--output-dir", o->output_dir, "Write the outputs there as 0.npy, 1.npy, ...")->type_name("DIR");
+  add_outputs(*c, o->outputs);
   add_target(*c, o->target);
   add_threads(*c, o->threads);
   c->add_option("--invokes", o->invokes, "Number of runs; state is kept between them")
@@ -161,7 +154,7 @@ void add_run(CLI::App& app, int& status) {
       ->type_name("NAME");
   add_data(*c, o->data);
   add_tolerate(*c, o->tolerate);
-  add_seed(*c, o->seed);
+  add_seed(*c, o->inputs.seed);
   add_limits(*c, o->limits);
   c->add_option("--limit-steps", o->limit_steps,
                 "Limit of executed operators, those of loops each time (0: scales with the model)")
@@ -195,10 +188,11 @@ void add_run(CLI::App& app, int& status) {
       "Examples:\n"
       "  smelt run model.tflite                          random inputs, a table of the outputs\n"
       "  smelt run model.onnx --input x=x.npy --output-dir out\n"
+      "  smelt run model.onnx --dim seq=128 --fill zeros --print all\n"
       "  smelt run mobilenet.tflite --image cat.jpg --labels labels.txt --top 3\n"
       "  smelt run program.pte --method prefill --input tokens.npy --method decode --input token.npy");
   c->callback([o, &status] {
-    take_model(o->model, o->inputs);
+    take_model(o->model, o->inputs.files);
     status = report(run(*o));
   });
 }

@@ -55,7 +55,7 @@ class Tally {
     broken_ = true;
     ++failed_;
     line("FAIL", name, "");
-    warn("smelt: {}\n", printable(message));
+    complain(message);
   }
   int finish() const {
     say("{} passed, {} failed, {} skipped\n", passed_, failed_, skipped_);

@@ -16,12 +16,12 @@ namespace smelt {
 namespace {
 
 /// Element types that .npy and DType have in common: kind and bytes of an element as in '<f4'.
-struct NpyType {
+struct NpyCode {
   DType dtype;
   char kind;
   int64_t size;
 };
-constexpr NpyType kTypes[] = {
+constexpr NpyCode kTypes[] = {
     {DType::kBool, 'b', 1}, {DType::kI8, 'i', 1},  {DType::kI16, 'i', 2}, {DType::kI32, 'i', 4},  {DType::kI64, 'i', 8},
     {DType::kU8, 'u', 1},   {DType::kU16, 'u', 2}, {DType::kU32, 'u', 4}, {DType::kU64, 'u', 8},  {DType::kF16, 'f', 2},
     {DType::kF32, 'f', 4},  {DType::kF64, 'f', 8}, {DType::kC64, 'c', 8}, {DType::kC128, 'c', 16}};
@@ -39,7 +39,7 @@ struct Header {
   int64_t item_bytes() const { return kind == 'U' ? size * 4 : size; }
   DType dtype() const {
     if (text()) return DType::kString;
-    for (const NpyType& t : kTypes)
+    for (const NpyCode& t : kTypes)
       if (t.kind == kind && t.size == size) return t.dtype;
     return DType::kInvalid;
   }
@@ -115,9 +115,8 @@ Result<Shape> parse_shape(std::string_view text) {
 }
 
 Result<Header> parse_header(std::span<const std::byte> bytes) {
-  if (bytes.size() > 4 && std::memcmp(bytes.data(), "PK\x03\x04", 4) == 0)
-    return InvalidInput("an .npz archive; numpy.save writes each of its arrays as .npy");
-  if (bytes.size() < 12 || std::memcmp(bytes.data(), "\x93NUMPY", 6) != 0) return InvalidInput("no NUMPY magic");
+  if (bytes.empty()) return InvalidInput("it is empty");
+  if (bytes.size() < 12 || !is_npy(bytes)) return InvalidInput("no NUMPY magic");
   const int version = static_cast<int>(bytes[6]);
   if (version < 1 || version > 3) return InvalidInput("version ", version);
   size_t length = static_cast<size_t>(bytes[8]) | static_cast<size_t>(bytes[9]) << 8, start = 10;
@@ -194,33 +193,50 @@ Tensor from_column_major(const Tensor& t, int64_t item) {
 std::string descr_of(DType dtype) {
   if (dtype == DType::kBF16) return "<u2";
   if (dtype == DType::kI4 || dtype == DType::kI2) return "|i1";
-  for (const NpyType& t : kTypes)
+  for (const NpyCode& t : kTypes)
     if (t.dtype == dtype) return Cat(t.size == 1 ? '|' : '<', t.kind, t.size);
   return "|u1";
 }
 
-}  // namespace
-
-Result<Tensor> read_npy(const std::string& path) {
-  SMELT_ASSIGN(auto file, MappedFile::open(path));
-  const auto bytes = file->bytes();
-  const auto bad = [&](const std::string& why) { return InvalidInput(path, ": not a plain .npy file: ", why); };
-  const auto header = parse_header(bytes);
-  if (!header.ok()) return bad(header.error().message());
-  const Header& h = *header;
-  SMELT_ASSIGN(const int64_t n, h.shape.checked_elements());
-  if (h.dtype() == DType::kInvalid) return bad(Cat("dtype '", h.code, "'"));
-  const int64_t item = h.item_bytes();
-  const size_t available = bytes.size() - h.data;
+/// A header whose elements are there and of a type that tensors have.
+Result<Header> checked_header(std::span<const std::byte> bytes, const std::string& name) {
+  const auto bad = [&](const std::string& why) { return InvalidInput(name, ": not a plain .npy file: ", why); };
+  auto h = parse_header(bytes);
+  if (!h.ok()) return bad(h.error().message());
+  SMELT_ASSIGN(const int64_t n, h->shape.checked_elements());
+  if (h->dtype() == DType::kInvalid) return bad(Cat("dtype '", h->code, "'"));
+  const int64_t item = h->item_bytes();
+  const size_t available = bytes.size() - h->data;
   if (item < 0 || (item > 0 && static_cast<uint64_t>(n) > available / static_cast<uint64_t>(item)))
     return bad("the data are cut off");
-  SMELT_ASSIGN(Tensor t, Tensor::allocate(h.dtype(), h.shape));
-  read_elements(h, reinterpret_cast<const uint8_t*>(bytes.data()) + h.data, t);
-  return h.fortran && h.shape.rank() > 1 && n > 0 ? from_column_major(t, item) : t;
+  return h;
 }
 
-Status write_npy(const std::string& path, const Tensor& tensor) {
-  if (tensor.dtype() == DType::kInvalid) return Internal("an undefined tensor can't be written");
+}  // namespace
+
+bool is_npy(std::span<const std::byte> bytes) {
+  return bytes.size() >= 6 && std::memcmp(bytes.data(), "\x93NUMPY", 6) == 0;
+}
+
+Result<NpyType> npy_type(std::span<const std::byte> bytes, const std::string& name) {
+  SMELT_ASSIGN(const Header h, checked_header(bytes, name));
+  return NpyType{h.dtype(), h.shape};
+}
+
+Result<Tensor> read_npy(std::span<const std::byte> bytes, const std::string& name) {
+  SMELT_ASSIGN(const Header h, checked_header(bytes, name));
+  SMELT_ASSIGN(Tensor t, Tensor::allocate(h.dtype(), h.shape));
+  read_elements(h, reinterpret_cast<const uint8_t*>(bytes.data()) + h.data, t);
+  return h.fortran && h.shape.rank() > 1 && t.elements() > 0 ? from_column_major(t, h.item_bytes()) : t;
+}
+
+Result<Tensor> read_npy(const std::string& path) {
+  SMELT_ASSIGN(const auto file, MappedFile::open(path));
+  return read_npy(file->bytes(), path);
+}
+
+NpyFile npy_file(const Tensor& tensor) {
+  NpyFile out;
   std::string descr = descr_of(tensor.dtype()), data;
   const int64_t n = tensor.elements();
   if (tensor.dtype() == DType::kString) {
@@ -246,12 +262,21 @@ Status write_npy(const std::string& path, const Tensor& tensor) {
   std::string header = Cat("{'descr': '", descr, "', 'fortran_order': False, 'shape': ", shape, "), }");
   while ((10 + header.size() + 1) % 64 != 0) header += ' ';
   header += '\n';
-  std::string head("\x93NUMPY\x01\x00", 8);
-  head += static_cast<char>(header.size() & 0xff);
-  head += static_cast<char>(header.size() >> 8);
-  head += header;
-  if (!data.empty() || tensor.dtype() == DType::kString) return write_file(path, {head, data});
-  return write_file(path, {head, {static_cast<const char*>(tensor.raw()), tensor.bytes()}});
+  out.header.assign("\x93NUMPY\x01\x00", 8);
+  out.header += static_cast<char>(header.size() & 0xff);
+  out.header += static_cast<char>(header.size() >> 8);
+  out.header += header;
+  if (tensor.dtype() == DType::kString || bit_width(tensor.dtype()) < 8)
+    out.converted = std::move(data);
+  else
+    out.own = {static_cast<const char*>(tensor.raw()), tensor.bytes()};
+  return out;
+}
+
+Status write_npy(const std::string& path, const Tensor& tensor) {
+  if (tensor.dtype() == DType::kInvalid) return Internal("an undefined tensor can't be written");
+  const NpyFile file = npy_file(tensor);
+  return write_file(path, {file.header, file.elements()});
 }
 
 }  // namespace smelt

@@ -12,7 +12,7 @@
 #include <protozero/pbf_writer.hpp>
 
 #include "cli/golden_case.h"
-#include "cli/values.h"
+#include "cli/inputs.h"
 #include "formats/onnx/proto.h"
 #include "formats/onnx/tensor.h"
 #include "smelt/model.h"
@@ -131,17 +131,18 @@ class AbiCorpus : public testing::TestWithParam<const char*> {
       ++refused_;
       return;
     }
-    const auto inputs = cli::gather_inputs(*model, "", cli::case_inputs(folder), 0);
-    if (!inputs.ok() || !describable(*inputs, true)) return;
+    const auto given = cli::gather_inputs(*model, "", {.files = cli::case_inputs(folder)});
+    if (!given.ok() || !describable(given->values, true)) return;
+    const std::vector<Datum>& inputs = given->values;
     auto session = Session::create(*model);
     ASSERT_TRUE(session.ok());
-    const auto wanted = session->run(*inputs);
+    const auto wanted = session->run(inputs);
     if (wanted.ok() && !describable(*wanted, false)) return;
-    compare(*model, bytes, {}, *inputs, wanted);
+    compare(*model, bytes, {}, inputs, wanted);
     std::string stripped;
     Descriptors weights;
     std::deque<Tensor> values;
-    if (strip(bytes, stripped, weights, values)) compare(*model, stripped, weights, *inputs, wanted);
+    if (strip(bytes, stripped, weights, values)) compare(*model, stripped, weights, inputs, wanted);
   }
 
   static onnxStatus init(const std::string& bytes, const Descriptors& weights, onnxGraph& g) {

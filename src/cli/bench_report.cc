@@ -1,0 +1,224 @@
+#include "cli/bench_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "base/error.h"
+#include "cli/output.h"
+#include "graph/graph.h"
+#include "ops/core/op.h"
+
+namespace smelt::cli {
+namespace {
+
+constexpr size_t kShownNodes = 20;
+
+/// Label of a node's operator: as its format says it, else the graph's name.
+const std::string& operator_of(const ProfileEntry& e) { return e.origin.empty() ? e.op : e.origin; }
+
+double micros_per_run(const Measurement& m, double micros) { return micros / static_cast<double>(m.samples_ms.size()); }
+
+double profile_sum(const std::vector<ProfileRow>& profile) {
+  return std::accumulate(profile.begin(), profile.end(), 0.0,
+                         [](double sum, const ProfileRow& r) { return sum + r.entry.micros; });
+}
+
+std::string share(double part, double whole) { return fmt::format("{:.1f} %", 100 * part / std::max(whole, 1e-12)); }
+
+/// A field of CSV, quoted where it must be.
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+  std::string out = "\"";
+  for (char c : text) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + "\"";
+}
+
+}  // namespace
+
+std::vector<ProfileRow> profile_rows(const Module& module, const std::vector<ProfileEntry>& profile) {
+  std::vector<ProfileRow> out;
+  size_t graph = 0, next = 0;
+  for (const ProfileEntry& e : profile) {
+    const auto find = [&](size_t g, size_t from) {
+      const auto& nodes = module.graphs[g].nodes;
+      while (from < nodes.size() &&
+             (nodes[from].name != e.node || nodes[from].origin != e.origin || e.op != to_string(nodes[from].op)))
+        ++from;
+      return from;
+    };
+    // Behind the last node, in another plan of its graph, or in a later graph.
+    size_t g = graph, at = find(g, next);
+    if (at == module.graphs[g].nodes.size()) at = find(g, 0);
+    while (at == module.graphs[g].nodes.size() && g + 1 < module.graphs.size()) at = find(++g, 0);
+    if (at < module.graphs[g].nodes.size()) {
+      graph = g;
+      next = at + 1;
+    }
+    out.push_back({g, at, e});
+  }
+  return out;
+}
+
+std::vector<ProfileEntry> profile_since(const std::vector<ProfileEntry>& before, std::vector<ProfileEntry> now) {
+  auto old = before.begin();
+  for (ProfileEntry& e : now) {
+    const bool same = old != before.end() && old->node == e.node && old->op == e.op && old->origin == e.origin &&
+                      old->kernel == e.kernel && old->output == e.output;
+    if (!same) continue;  // it ran for the first time
+    e.micros -= old->micros;
+    e.calls -= old->calls;
+    ++old;
+  }
+  std::erase_if(now, [](const ProfileEntry& e) { return e.calls == 0; });
+  return now;
+}
+
+TimeStatistics time_statistics(std::vector<double> samples) {
+  std::sort(samples.begin(), samples.end());
+  const auto n = static_cast<double>(samples.size());
+  const auto at = [&](double q) { return samples[std::min(samples.size() - 1, static_cast<size_t>(q * n))]; };
+  TimeStatistics s{.min = samples.front(), .max = samples.back(), .median = at(0.5), .p90 = at(0.9), .p99 = at(0.99)};
+  s.mean = std::accumulate(samples.begin(), samples.end(), 0.0) / n;
+  double squares = 0;
+  for (double v : samples) squares += (v - s.mean) * (v - s.mean);
+  s.deviation = samples.size() > 1 ? std::sqrt(squares / (n - 1)) : 0;
+  return s;
+}
+
+std::string human_time(double ms) {
+  if (ms < 0.001) return fmt::format("{:.1f} ns", ms * 1e6);
+  if (ms < 1) return fmt::format("{:.{}f} us", ms * 1e3, ms < 0.1 ? 2 : 1);
+  if (ms < 1000) return fmt::format("{:.{}f} ms", ms, ms < 100 ? 3 : 1);
+  return fmt::format("{:.2f} s", ms / 1e3);
+}
+
+nlohmann::json figures_json(const Measurement& m) {
+  const TimeStatistics s = time_statistics(m.samples_ms);
+  return {{"load_ms", m.load_ms},
+          {"first_run_ms", m.first_run_ms},
+          {"min_ms", s.min},
+          {"median_ms", s.median},
+          {"p90_ms", s.p90},
+          {"p99_ms", s.p99},
+          {"max_ms", s.max},
+          {"mean_ms", s.mean},
+          {"std_ms", s.deviation},
+          {"runs", m.samples_ms.size()},
+          {"runs_per_second", 1e3 / s.mean},
+          {"samples_ms", m.samples_ms},
+          {"interrupted", m.interrupted}};
+}
+
+nlohmann::json profile_json(const Measurement& m) {
+  nlohmann::json out = nlohmann::json::array();
+  for (const auto& [graph, index, e] : m.profile)
+    out.push_back({{"graph", graph},
+                   {"index", index},
+                   {"node", e.node},
+                   {"op", e.op},
+                   {"origin", e.origin},
+                   {"kernel", e.kernel},
+                   {"output", e.output},
+                   {"calls", e.calls},
+                   {"micros", e.micros},
+                   {"micros_per_run", micros_per_run(m, e.micros)}});
+  return out;
+}
+
+std::string profile_csv(const Measurement& m) {
+  std::string out = "graph,index,node,op,origin,kernel,output,calls,micros,micros_per_run\n";
+  for (const auto& [graph, index, e] : m.profile)
+    out += fmt::format("{},{},{},{},{},{},{},{},{:.3f},{:.3f}\n", graph, index, csv_field(e.node), csv_field(e.op),
+                       csv_field(e.origin), csv_field(e.kernel), csv_field(e.output), e.calls, e.micros,
+                       micros_per_run(m, e.micros));
+  return out;
+}
+
+void print_profile(const Measurement& m) {
+  auto entries = m.profile;
+  const double total = profile_sum(entries);
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const auto& a, const auto& b) { return a.entry.micros > b.entry.micros; });
+  const bool graphs = std::any_of(entries.begin(), entries.end(), [](const auto& e) { return e.graph != 0; });
+  Table nodes({"#", "operator", "kernel", "output", "us/run", "share"});
+  for (size_t i = 0; i < entries.size() && i < kShownNodes; ++i) {
+    const auto& [graph, index, e] = entries[i];
+    nodes.row({graphs ? Cat(graph, ":", index) : Cat(index), operator_of(e), e.kernel, e.output,
+               fmt::format("{:.2f}", micros_per_run(m, e.micros)), share(e.micros, total)});
+  }
+  say("\n{}", nodes.str({0, 4, 5}));
+  if (entries.size() > kShownNodes) say("and {} faster nodes\n", entries.size() - kShownNodes);
+  std::map<std::string, std::pair<size_t, double>> sums;
+  for (const ProfileRow& row : entries) {
+    auto& [count, micros] = sums[operator_of(row.entry)];
+    ++count;
+    micros += row.entry.micros;
+  }
+  std::vector<std::pair<std::string, std::pair<size_t, double>>> operators(sums.begin(), sums.end());
+  std::stable_sort(operators.begin(), operators.end(),
+                   [](const auto& a, const auto& b) { return a.second.second > b.second.second; });
+  Table table({"operator", "nodes", "us/run", "share"});
+  for (const auto& [name, sum] : operators)
+    table.row({name, Cat(sum.first), fmt::format("{:.2f}", micros_per_run(m, sum.second)), share(sum.second, total)});
+  say("\n{}", table.str({1, 2, 3}));
+  const double wall = std::accumulate(m.samples_ms.begin(), m.samples_ms.end(), 0.0) * 1e3;
+  say("\nnodes {} of {} a run: {}\n", human_time(micros_per_run(m, total) / 1e3),
+      human_time(micros_per_run(m, wall) / 1e3), share(total, wall));
+}
+
+nlohmann::json trace_json(const Measurement& m) {
+  nlohmann::json events = nlohmann::json::array();
+  const auto slice = [&](const std::string& name, double start, double micros, nlohmann::json args) {
+    events.push_back({{"name", name},
+                      {"ph", "X"},
+                      {"pid", 1},
+                      {"tid", 1},
+                      {"ts", start},
+                      {"dur", micros},
+                      {"args", std::move(args)}});
+  };
+  events.push_back(
+      {{"name", "process_name"}, {"ph", "M"}, {"pid", 1}, {"tid", 1}, {"args", {{"name", "smelt bench"}}}});
+  size_t number = 0;
+  for (const ProfiledRun& run : m.traced) {
+    const double start = run.start_ms * 1e3, wall = run.wall_ms * 1e3;
+    slice(Cat("run ", number++), start, wall, nlohmann::json::object());
+    const double sum = profile_sum(run.nodes), scale = sum > wall ? wall / sum : 1;
+    double at = start;
+    for (const auto& [graph, index, e] : run.nodes) {
+      slice(operator_of(e), at, e.micros * scale,
+            {{"graph", graph},
+             {"index", index},
+             {"node", e.node},
+             {"kernel", e.kernel},
+             {"output", e.output},
+             {"calls", e.calls}});
+      at += e.micros * scale;
+    }
+  }
+  return {{"displayTimeUnit", "ms"}, {"traceEvents", events}};
+}
+
+Status print_comparison(const nlohmann::json& old, const TimeStatistics& now, const std::string& label) {
+  const std::pair<const char*, double> rows[] = {
+      {"min", now.min}, {"median", now.median}, {"mean", now.mean}, {"p90", now.p90}, {"p99", now.p99}};
+  Table table({"", "before", "now", "ratio"});
+  size_t found = 0;
+  for (const auto& [name, value] : rows) {
+    const auto it = old.is_object() ? old.find(Cat(name, "_ms")) : old.end();
+    if (it == old.end() || !it->is_number() || it->get<double>() <= 0) continue;
+    ++found;
+    table.row(
+        {name, human_time(it->get<double>()), human_time(value), fmt::format("{:.3f}", value / it->get<double>())});
+  }
+  if (found == 0) return InvalidInput(label, ": no figures of `smelt bench --json`");
+  say("\n{}", table.str({1, 2, 3}));
+  return Ok();
+}
+
+}  // namespace smelt::cli

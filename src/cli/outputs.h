@@ -1,0 +1,37 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "smelt/model.h"
+
+namespace smelt::cli {
+
+/// What becomes of the outputs of a run.
+struct OutputOptions {
+  std::vector<std::string> names;  ///< of outputs or intermediate values; empty: the model's outputs
+  std::string folder, npz, print;
+  bool by_name = false, json = false;
+};
+
+/// The options --output, --output-dir, --output-names, --save-npz, --print and --json; precondition: `options` outlives
+/// the parsing.
+void add_outputs(CLI::App& command, OutputOptions& options);
+
+/// The model with the named values of a method's graph as the method's outputs: outputs, inputs and intermediate
+/// values.
+Result<Model> with_outputs(const Model& model, const std::string& method, const std::vector<std::string>& names);
+
+/// Writes the files that the options ask for.
+Status save_outputs(const OutputOptions& options, const std::vector<Datum>& outputs, const std::vector<Port>& ports);
+
+/// Prints a table of name, type, shape and summary, and the contents of small outputs.
+void print_outputs(const OutputOptions& options, const std::vector<Datum>& outputs, const std::vector<Port>& ports);
+
+/// The outputs as a JSON array.
+nlohmann::json outputs_json(const OutputOptions& options, const std::vector<Datum>& outputs,
+                            const std::vector<Port>& ports);
+
+}  // namespace smelt::cli
