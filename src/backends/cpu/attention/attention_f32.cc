@@ -88,10 +88,36 @@ class AttentionF32 final : public Kernel {
         const int64_t n = std::min(block_, last - i);
         gemm_.run(n, g_.keys, g_.depth, q + q_.at(b, h) + i * q_.row_step, q_.row_step, keys, 0, gemm_.panels(g_.keys),
                   scores, g_.keys, nullptr, all.lo, all.hi);
-        for (int64_t r = 0; r < n; ++r) weigh(ctx, b, h, i + r, span, scores + r * g_.keys);
+        if (sees_all_keys(span))
+          weigh_rows(ctx, b, h, i, n, scores);
+        else
+          for (int64_t r = 0; r < n; ++r) weigh(ctx, b, h, i + r, span, scores + r * g_.keys);
         gemm_.run(n, g_.v_depth, g_.keys, scores, g_.keys, values, 0, gemm_.panels(g_.v_depth),
                   y + y_.at(b, h) + i * y_.row_step, y_.row_step, nullptr, all.lo, all.hi);
       }
+  }
+  /// True if only a mask of all keys hides keys from queries.
+  bool sees_all_keys(const KeySpan& span) const {
+    return !attrs_.causal && attrs_.window < 0 && attrs_.window_right < 0 && attrs_.softcap <= 0 &&
+           span.valid == g_.keys && (!has_mask_ || mask_.keys == g_.keys);
+  }
+  /// Mask and softmax of the scores of n queries from i on, which see all keys.
+  void weigh_rows(KernelContext& ctx, int64_t b, int64_t h, int64_t i, int64_t n, float* scores) const {
+    const VisibleKeys all{0, g_.keys};
+    if (has_mask_)
+      for (int64_t r = 0; r < n; ++r) mask(ctx.input(3), mask_.row(b, h, i + r), all, scores + r * g_.keys);
+    rows_.softmax(scores, n, g_.keys, 1, false, scores);
+    if (!has_mask_) return;
+    for (int64_t r = 0; r < n; ++r)  // a query without any key gets zeros
+      if (float* const row = scores + r * g_.keys; std::isnan(*row) && hides_all(ctx.input(3), mask_.row(b, h, i + r)))
+        std::fill_n(row, g_.keys, 0.0f);
+  }
+  bool hides_all(const Tensor& t, int64_t at) const {
+    for (int64_t j = 0; j < g_.keys; ++j) {
+      const int64_t index = at + j * mask_.strides[3];
+      if (bool_mask_ ? t.data<uint8_t>()[index] != 0 : t.data<float>()[index] != kHidden) return false;
+    }
+    return true;
   }
   /// Softcap, mask and softmax of the scores of query i.
   void weigh(KernelContext& ctx, int64_t b, int64_t h, int64_t i, const KeySpan& span, float* scores) const {

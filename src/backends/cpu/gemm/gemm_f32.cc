@@ -50,17 +50,24 @@ void gemm_tile(const GemmChunk& chunk, const float* a, float* HWY_RESTRICT c, co
                          : 8 / (MR * NV) >= 4 ? 4
                                               : 2;  // accumulators in flight hide the latency of FMA
   V acc[kSplit][MR][NV];
+  const auto begin_with = [&](auto first) HWY_ATTR {
 #pragma GCC unroll 16
-  for (int m = 0; m < MR; ++m)
+    for (int m = 0; m < MR; ++m)
 #pragma GCC unroll 2
-    for (int j = 0; j < NV; ++j) {
-      acc[0][m][j] = row_bias      ? hn::Set(d, row_bias[m])
-                     : chunk.start ? hn::Load(d, chunk.start + j * L)
-                     : n >= NV * L ? hn::LoadU(d, c + m * ldc + j * L)
-                                   : load_first(d, c + m * ldc + j * L, n - j * L);
+      for (int j = 0; j < NV; ++j) {
+        acc[0][m][j] = first(m, j);
 #pragma GCC unroll 4
-      for (int s = 1; s < kSplit; ++s) acc[s][m][j] = hn::Zero(d);
-    }
+        for (int s = 1; s < kSplit; ++s) acc[s][m][j] = hn::Zero(d);
+      }
+  };
+  if (row_bias)
+    begin_with([&](int m, int) HWY_ATTR { return hn::Set(d, row_bias[m]); });
+  else if (chunk.start)
+    begin_with([&](int, int j) HWY_ATTR { return hn::Load(d, chunk.start + j * L); });
+  else if (n >= NV * L)
+    begin_with([&](int m, int j) HWY_ATTR { return hn::LoadU(d, c + m * ldc + j * L); });
+  else
+    begin_with([&](int m, int j) HWY_ATTR { return load_first(d, c + m * ldc + j * L, n - j * L); });
   [[maybe_unused]] const ptrdiff_t ahead_step = chunk.ahead_step;
   const char* rows[kGroups];
   const ptrdiff_t step = lda * 4;
@@ -236,23 +243,39 @@ void GemmF32::pack(const float* b, int64_t stride_k, int64_t stride_n, int64_t k
 
 namespace {
 
-constexpr int64_t kDepth = 384;  ///< rows of a panel that stay in the level-1 cache
+constexpr int64_t kDepth = 384;      ///< rows of a panel that stay in the level-1 cache
+constexpr int64_t kMostBytes = 128;  ///< that a tile prefetches with two rows of b
 
 /// How K is split: chunks of `runs` whole runs, or of `length` elements of one run.
 struct Split {
   int64_t runs, length;
-  Split(const GemmRuns& whole, bool splits) : runs(whole.count), length(whole.length) {
-    const auto chunks = [](int64_t k) { return std::max<int64_t>(1, (k + kDepth / 2) / kDepth); };
-    if (!splits) return;
+  explicit Split(const GemmRuns& whole) : runs(whole.count), length(whole.length) {
+    const auto chunks = [](int64_t k) { return (k + kDepth / 2) / kDepth; };
+    const int64_t all = chunks(whole.count * whole.length);
+    if (all <= 1) return;
     if (const int64_t n = chunks(length); n > 1) {
       runs = 1;
       length = round_up((length + n - 1) / n, 4);
     } else {
-      const int64_t m = chunks(whole.count * whole.length);
-      runs = (runs + m - 1) / m;
+      runs = (runs + all - 1) / all;
     }
   }
 };
+
+/// product() of one strip that is one tile high: without any division, for products of a few elements.
+[[gnu::always_inline]] inline void tile_row(const GemmF32& g, const GemmStrips& strip, const GemmRuns& runs, int64_t k,
+                                            int64_t n, const float* packed, int64_t first, int64_t last,
+                                            const float* row_bias, float lo, float hi) {
+  for (int64_t p = first; p < last; ++p) {
+    const int64_t w = g.width(n, p), column = p * g.nr();
+    const float* const panel = packed + g.panel_offset(k, p);
+    const float* const next = p + 1 < last ? panel + (k + 1) * w : nullptr;
+    const GemmChunk chunk{
+        runs, panel + w, panel, strip.lda, strip.ldc, std::min(g.nr(), n - column), lo, hi, next ? kMostBytes : 0};
+    g.tiles[w / g.lanes - 1][strip.rows - 1](chunk, strip.a, strip.c + column, row_bias,
+                                             reinterpret_cast<const char*>(next ? next : panel));
+  }
+}
 
 }  // namespace
 
@@ -261,18 +284,28 @@ void GemmF32::run(int64_t m, int64_t n, int64_t k, const float* a, int64_t lda, 
   // A block of rows stays in the level-2 cache while all panels pass by.
   constexpr int64_t kBlockFloats = 96 * 1024;
   constexpr ptrdiff_t kStart = 0;
-  const int64_t tall = std::max<int64_t>(1, kBlockFloats / (std::clamp<int64_t>(k, 1, kDepth) * mr)) * mr;
-  const int64_t blocks = (m + tall - 1) / tall, block = blocks == 0 ? 1 : round_up((m + blocks - 1) / blocks, mr);
+  const GemmRuns whole{&kStart, 1, k};
+  if (m <= mr && m > 0) return tile_row(*this, {a, c, lda, ldc, m}, whole, k, n, packed, first, last, row_bias, lo, hi);
+  const int64_t depth = std::clamp<int64_t>(k, 1, kDepth);
+  int64_t block = m;
+  if (m * depth > kBlockFloats) {
+    const int64_t tall = std::max<int64_t>(1, kBlockFloats / (depth * mr)) * mr, blocks = (m + tall - 1) / tall;
+    block = round_up((m + blocks - 1) / blocks, mr);
+  }
   for (int64_t row = 0; row < m; row += block)
-    product({a + row * lda, c + row * ldc, lda, ldc, std::min(block, m - row)}, {&kStart, 1, k}, k, n, packed, first,
-            last, row_bias ? row_bias + row : nullptr, lo, hi);
+    product({a + row * lda, c + row * ldc, lda, ldc, std::min(block, m - row)}, whole, k, n, packed, first, last,
+            row_bias ? row_bias + row : nullptr, lo, hi);
 }
 
 void GemmF32::product(const GemmStrips& strips, const GemmRuns& runs, int64_t k, int64_t n, const float* packed,
                       int64_t first, int64_t last, const float* row_bias, float lo, float hi) const {
+  if (strips.count == 1 && strips.rows <= mr)
+    return tile_row(*this, strips, runs, k, n, packed, first, last, row_bias, lo, hi);
   constexpr float kInf = std::numeric_limits<float>::infinity();
-  const int64_t height = even_height(strips.rows);
-  const Split split(runs, strips.count * strips.rows > height);
+  const int64_t height = even_height(strips.rows), tall = strips.count * ((strips.rows + height - 1) / height);
+  const Split split(runs);
+  // The tiles of a panel ask for the next panel's chunk by turns, as much at each step of two rows of b.
+  const int64_t ahead = std::min(kMostBytes, 2 * nr() * int64_t{sizeof(float)} / tall);
   for (int64_t r = 0; r < runs.count; r += split.runs)
     for (int64_t at = 0; at < runs.length || at == 0; at += split.length) {
       const bool begins = r == 0 && at == 0, ends = r + split.runs >= runs.count && at + split.length >= runs.length;
@@ -284,27 +317,19 @@ void GemmF32::product(const GemmStrips& strips, const GemmRuns& runs, int64_t k,
         const float* const panel = packed + panel_offset(k, p);
         const float* next = p + 1 < last ? packed + panel_offset(k, p + 1) + row * width(n, p + 1) : nullptr;
         chunk_times_rows({part, panel + row * w, begins ? panel : nullptr, strips.lda, strips.ldc,
-                          std::min(nr(), n - p * nr()), ends ? lo : -kInf, ends ? hi : kInf, 0},
-                         strips, height, w, at, p * nr(), begins ? row_bias : nullptr, next);
+                          std::min(nr(), n - p * nr()), ends ? lo : -kInf, ends ? hi : kInf, next ? ahead : 0},
+                         strips, height, w, at, p * nr(), begins ? row_bias : nullptr, next ? next : panel);
       }
       if (split.length == 0) break;
     }
 }
 
-/// `offset`: of the chunk in the rows of a; `column`: of the panel in c; `next`: what the panel behind has for this
-/// chunk, null: nothing is prefetched.
-void GemmF32::chunk_times_rows(GemmChunk chunk, const GemmStrips& strips, int64_t height, int64_t width, int64_t offset,
-                               int64_t column, const float* row_bias, const float* next) const {
+/// `offset`: of the chunk in the rows of a; `column`: of the panel in c; `next`: where the prefetches begin.
+void GemmF32::chunk_times_rows(const GemmChunk& chunk, const GemmStrips& strips, int64_t height, int64_t width,
+                               int64_t offset, int64_t column, const float* row_bias, const float* next) const {
   const Tile* tile = tiles[width / lanes - 1];
-  const char* ahead = reinterpret_cast<const char*>(next ? next : chunk.b);
-  constexpr int64_t kMostBytes = 128;  // of a step
-  int64_t share = 0;                   // of the next panel's rows, which the tiles ask for by turns
-  if (next) {
-    const int64_t k = chunk.runs.count * chunk.runs.length, steps = std::max<int64_t>(1, k / 2);
-    const int64_t count = strips.count * ((strips.rows + height - 1) / height);
-    share = std::min(steps * kMostBytes, k * width * int64_t{sizeof(float)} / count);
-    chunk.ahead_step = share / steps;
-  }
+  const char* ahead = reinterpret_cast<const char*>(next);
+  const int64_t share = chunk.ahead_step * (chunk.runs.count * chunk.runs.length / 2);
   for (int64_t s = 0; s < strips.count; ++s) {
     const float* a = strips.a + s * strips.a_step + offset;
     float* c = strips.c + s * strips.c_step + column;

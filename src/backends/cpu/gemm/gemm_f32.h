@@ -75,7 +75,7 @@ struct GemmF32 {
                int64_t last, const float* row_bias, float lo, float hi) const;
 
  private:
-  void chunk_times_rows(GemmChunk chunk, const GemmStrips& strips, int64_t height, int64_t width, int64_t offset,
+  void chunk_times_rows(const GemmChunk& chunk, const GemmStrips& strips, int64_t height, int64_t width, int64_t offset,
                         int64_t column, const float* row_bias, const float* next) const;
 };
 
