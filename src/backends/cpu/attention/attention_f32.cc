@@ -47,9 +47,10 @@ class AttentionF32 final : public Kernel {
     constexpr int64_t kScores = 32 * 1024;  // of a block, to stay in a near cache
     block_ = std::max<int64_t>(1, kScores / (g.keys * gemm_.mr)) * gemm_.mr;
     block_ = std::min(block_, g.rows);
+    score_row_ = round_up(g.keys, 16);
     k_workspace_ = padded_floats(gemm_.packed_size(g.depth, g.keys));
     v_workspace_ = padded_floats(gemm_.packed_size(g.keys, g.v_depth));
-    workspace_ = k_workspace_ + v_workspace_ + padded_floats(block_ * g.keys);
+    workspace_ = k_workspace_ + v_workspace_ + padded_floats(block_ * score_row_);
   }
   size_t scratch_bytes() const override {
     return static_cast<size_t>(slots_ * workspace_) * sizeof(float) + static_cast<size_t>(g_.batch) * sizeof(KeySpan);
@@ -87,12 +88,12 @@ class AttentionF32 final : public Kernel {
       for (int64_t i = first; i < last; i += block_) {
         const int64_t n = std::min(block_, last - i);
         gemm_.run(n, g_.keys, g_.depth, q + q_.at(b, h) + i * q_.row_step, q_.row_step, keys, 0, gemm_.panels(g_.keys),
-                  scores, g_.keys, nullptr, all.lo, all.hi);
+                  scores, score_row_, nullptr, all.lo, all.hi);
         if (sees_all_keys(span))
           weigh_rows(ctx, b, h, i, n, scores);
         else
-          for (int64_t r = 0; r < n; ++r) weigh(ctx, b, h, i + r, span, scores + r * g_.keys);
-        gemm_.run(n, g_.v_depth, g_.keys, scores, g_.keys, values, 0, gemm_.panels(g_.v_depth),
+          for (int64_t r = 0; r < n; ++r) weigh(ctx, b, h, i + r, span, scores + r * score_row_);
+        gemm_.run(n, g_.v_depth, g_.keys, scores, score_row_, values, 0, gemm_.panels(g_.v_depth),
                   y + y_.at(b, h) + i * y_.row_step, y_.row_step, nullptr, all.lo, all.hi);
       }
   }
@@ -103,14 +104,14 @@ class AttentionF32 final : public Kernel {
   }
   /// Mask and softmax of the scores of n queries from i on, which see all keys.
   void weigh_rows(KernelContext& ctx, int64_t b, int64_t h, int64_t i, int64_t n, float* scores) const {
-    const VisibleKeys all{0, g_.keys};
-    if (has_mask_)
-      for (int64_t r = 0; r < n; ++r) mask(ctx.input(3), mask_.row(b, h, i + r), all, scores + r * g_.keys);
-    rows_.softmax(scores, n, g_.keys, 1, false, scores);
-    if (!has_mask_) return;
-    for (int64_t r = 0; r < n; ++r)  // a query without any key gets zeros
-      if (float* const row = scores + r * g_.keys; std::isnan(*row) && hides_all(ctx.input(3), mask_.row(b, h, i + r)))
-        std::fill_n(row, g_.keys, 0.0f);
+    for (int64_t r = 0; r < n; ++r) {
+      float* const row = scores + r * score_row_;
+      const int64_t at = has_mask_ ? mask_.row(b, h, i + r) : 0;
+      if (has_mask_) mask(ctx.input(3), at, {0, g_.keys}, row);
+      rows_.softmax(row, 1, g_.keys, 1, false, row);
+      // A query without any key gets zeros.
+      if (has_mask_ && std::isnan(*row) && hides_all(ctx.input(3), at)) std::fill_n(row, g_.keys, 0.0f);
+    }
   }
   bool hides_all(const Tensor& t, int64_t at) const {
     for (int64_t j = 0; j < g_.keys; ++j) {
@@ -158,6 +159,7 @@ class AttentionF32 final : public Kernel {
   Heads q_, y_, k_, v_;
   bool has_mask_, bool_mask_;
   float scale_ = 1;
+  int64_t score_row_ = 0;  ///< floats from one query's scores to the next's: vectors of rows do not overlap
   int64_t parts_ = 1, slots_ = 1, block_ = 1, k_workspace_ = 0, v_workspace_ = 0, workspace_ = 0;
 };
 
