@@ -1,0 +1,80 @@
+"""smelt.ray.Predictor: by itself, and on a local cluster where Ray is installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import smelt
+from models import relu_onnx
+from smelt.ray import Predictor
+
+
+def images(count: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(0).random((count, 1, 8, 8), np.float32)
+
+
+def test_results_do_not_depend_on_batches(digits: Path) -> None:
+    predictor = Predictor(digits / "digits.onnx", {"pixels": "image"})
+    x = images(12)
+    model = smelt.load(digits / "digits.onnx")
+    expected = np.concatenate([model(row[None])[0] for row in x])
+    for size in (1, 5, 12):
+        parts = [predictor({"pixels": x[i : i + size], "id": np.arange(12)[i : i + size]}) for i in range(0, 12, size)]
+        np.testing.assert_array_equal(np.concatenate([p["scores"] for p in parts]), expected)
+        assert np.concatenate([p["id"] for p in parts]).tolist() == list(range(12))
+        assert {e for p in parts for e in p["error"]} == {""}
+
+
+def test_bad_rows(digits: Path) -> None:
+    rows = np.empty(3, object)
+    rows[:] = [images(1)[0], np.zeros((1, 7, 7), np.float32), images(1)[0]]
+    out = Predictor(digits / "digits.onnx", {"pixels": "image"})({"pixels": rows})
+    assert [bool(e) for e in out["error"]] == [False, True, False]
+    assert "[1,1,7,7]" in out["error"][1]
+    assert out["scores"].shape == (3, 10)
+    np.testing.assert_array_equal(out["scores"][0], out["scores"][2])
+    assert not out["scores"][1].any()
+    with pytest.raises(smelt.InvalidInputError):
+        Predictor(digits / "digits.onnx", {"pixels": "image"}, error_column=None)({"pixels": rows})
+    every = Predictor(digits / "digits.onnx", {"pixels": "image"})({"pixels": rows[1:2]})
+    assert every["scores"].shape == (1, 10)
+
+
+def test_empty_batches_and_outputs_of_many_shapes(tmp_path: Path) -> None:
+    (tmp_path / "relu.onnx").write_bytes(relu_onnx(("n",)))
+    predictor = Predictor(tmp_path / "relu.onnx", error_column=None)
+    rows = np.empty(2, object)
+    rows[:] = [np.ones(2, np.float32), np.ones(3, np.float32)]
+    out = predictor({"x": rows})
+    assert [v.shape for v in out["y"]] == [(2,), (3,)]
+    assert len(predictor({"x": rows[:0]})["y"]) == 0
+
+
+def test_on_a_cluster(digits: Path) -> None:
+    ray = pytest.importorskip("ray", reason="ray is not installed")
+    data = pytest.importorskip("ray.data", reason="ray's data library is not installed")
+    ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="error")
+    try:
+        x = images(100)
+        rows = (
+            data.from_numpy(x)
+            .map_batches(
+                Predictor,
+                fn_constructor_kwargs={"model": str(digits / "digits.onnx"), "columns": {"data": "image"}},
+                batch_size=32,
+                compute=data.ActorPoolStrategy(size=2),
+                num_cpus=1,
+                batch_format="numpy",
+            )
+            .take_all()
+        )
+        model = smelt.load(digits / "digits.onnx")
+        expected = {row.tobytes(): model(row[None])[0][0] for row in x}
+        assert len(rows) == 100
+        for row in rows:
+            np.testing.assert_array_equal(row["scores"], expected[np.asarray(row["data"], np.float32).tobytes()])
+    finally:
+        ray.shutdown()
