@@ -9,6 +9,7 @@
 #include "common.glsl"
 #include "row_reduction.glsl"
 #include "fixed_point.glsl"
+#include "fixed_functions.glsl"
 
 const uint kPeephole = 8, kNorm = 16, kCoupled = 32, kProjection = 64, kWritesY = 256, kWritesH = 512, kWritesC = 1024,
            kBackward = 2048;
@@ -41,31 +42,6 @@ void settle() {
 int clamp16(int v) { return clamp(v, -32768, 32767); }
 int function(uint which, int v) { return int(functions[which * 65536 + uint(v + 32768)]); }
 
-// 1 / sqrt(x) as a multiplier and a shift to the left.
-ivec2 inverse_sqrt(int x) {
-  if (x <= 1) return ivec2(0x7fffffff, 0);
-  int shift = 11;
-  while (x >= 1 << 29) {
-    x /= 4;
-    ++shift;
-  }
-  const int pairs = (30 - findMSB(x)) / 2 - 1;
-  shift -= pairs;
-  x <<= 2 * pairs;
-  const int half_input = divide_by_pot(x >> 1, 1), half_three = (1 << 28) + (1 << 27);
-  int y = 1 << 28;
-  for (int i = 0; i < 5; ++i) {
-    const int cube = saturating_shift(high_mul(high_mul(y, y), y), 6);
-    y = saturating_shift(high_mul(half_three, y) - high_mul(half_input, cube), 3);
-  }
-  y = high_mul(y, 1518500250);
-  if (shift < 0) {
-    y <<= -shift;
-    shift = 0;
-  }
-  return ivec2(y, -shift);
-}
-
 uint parts_at(uint gate, uint part) {  // 0: the parameters, 1: of x, 2: of h, 3: peephole, 4: norm, 5: bias
   const uint n = units, each = 16 + n * (features + outputs + 3);
   const uint parts[6] = uint[6](0, 16, 16 + n * features, 16 + n * (features + outputs),
@@ -88,9 +64,10 @@ void normalize(uint gate, uint base) {
   const int64_t wide = squares * int64_t((1 << 20) / int(units)) - int64_t(mean) * mean;
   int variance = int(wide / (1 << 20));
   if (variance < 1) variance = ws[at + 8];
-  const ivec2 inverse = inverse_sqrt(variance);
+  int multiplier, shift;
+  inverse_sqrt(variance, multiplier, shift);
   for (uint u = row_lane(); u < units; u += kLanes) {
-    const int scaled = rescale_double(1024 * scratch[base + u] - mean, inverse.x, inverse.y);
+    const int scaled = rescale_double(1024 * scratch[base + u] - mean, multiplier, shift);
     const int weighted = scaled * ws[parts_at(gate, 4) + u] + ws[parts_at(gate, 5) + u];
     const int reduced = int((int64_t(weighted) + (weighted > 0 ? 512 : -512)) / 1024);
     scratch[base + u] = clamp16(rescale_double(reduced, ws[at + 6], ws[at + 7]));
