@@ -18,9 +18,30 @@ namespace smelt::vulkan {
 
 using smelt::testing::KernelCase;
 
-#define SKIP_WITHOUT_GPU()                                                        \
-  if (const auto found = smelt::vulkan::devices(); !found.ok() || found->empty()) \
-  GTEST_SKIP() << "no Vulkan device" << (found.ok() ? "" : ": " + found.error().message())
+/// The device that tests share, so that a process opens it once and keeps its pipelines. Null before the first test
+/// that uses one, behind a change of an environment variable (Forced), and where a test wants a fresh one.
+inline std::shared_ptr<Device>& shared_device() {
+  static std::shared_ptr<Device> device;
+  return device;
+}
+
+/// Lets the shared device go before the driver's own end of process.
+struct SharedDeviceEnd : ::testing::Environment {
+  void TearDown() override { shared_device().reset(); }
+};
+inline ::testing::Environment* const kSharedDeviceEnd = ::testing::AddGlobalTestEnvironment(new SharedDeviceEnd);
+
+/// Opens the shared device unless it is open; the error where there is none.
+inline Status share_device() {
+  if (!shared_device()) {
+    SMELT_ASSIGN(shared_device(), open_device(-1));
+  }
+  return Ok();
+}
+
+#define SKIP_WITHOUT_GPU()                                           \
+  if (const auto found = smelt::vulkan::share_device(); !found.ok()) \
+  GTEST_SKIP() << "no Vulkan device: " << found.error().message()
 
 /// Skips its tests where no Vulkan device is found.
 class VulkanTest : public ::testing::Test {
@@ -29,7 +50,8 @@ class VulkanTest : public ::testing::Test {
 };
 
 /// An environment variable for as long as the object lives, then what it was before. It changes while no thread makes a
-/// pipeline: drivers read the environment there.
+/// pipeline: drivers read the environment there. Devices are opened afresh behind each change, as some variables shape
+/// them.
 class Forced {
  public:
   Forced(const char* name, const char* value) : name_(name) {
@@ -43,6 +65,7 @@ class Forced {
  private:
   void set(const char* value) const {
     Device::settle();
+    shared_device().reset();
     if (value)
       setenv(name_, value, 1);
     else

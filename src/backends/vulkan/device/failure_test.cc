@@ -69,6 +69,7 @@ void lose(R result) {
 
 TEST(VulkanFailure, LostWhenSubmitting) {
   SKIP_WITHOUT_GPU();
+  shared_device().reset();
   lose<FakeCall<&vkQueueSubmit>>(VK_ERROR_DEVICE_LOST);
 }
 
@@ -76,6 +77,7 @@ bool waits_for_semaphores() { return devices()->front().timeline_semaphores; }
 
 TEST(VulkanFailure, LostWhileWaiting) {
   SKIP_WITHOUT_GPU();
+  shared_device().reset();
   if (waits_for_semaphores()) lose<FakeCall<&vkWaitSemaphores>>(VK_ERROR_DEVICE_LOST);
   const Forced plain("SMELT_VULKAN_PLAIN", "1");
   lose<FakeCall<&vkWaitForFences>>(VK_ERROR_DEVICE_LOST);
@@ -113,6 +115,7 @@ void give_up() {
 
 TEST(VulkanFailure, WorkWithoutEndIsGivenUp) {
   SKIP_WITHOUT_GPU();
+  shared_device().reset();
   if (waits_for_semaphores()) give_up<&vkWaitSemaphores>();
   const Forced plain("SMELT_VULKAN_PLAIN", "1");
   give_up<&vkWaitForFences>();
@@ -142,6 +145,7 @@ void run_out() {
 
 TEST(VulkanFailure, MemoryRunsOut) {
   SKIP_WITHOUT_GPU();
+  shared_device().reset();
   if (waits_for_semaphores()) run_out<&vkCreateSemaphore>();
   const Forced plain("SMELT_VULKAN_PLAIN", "1");
   run_out<&vkCreateDevice>();
@@ -164,6 +168,7 @@ TEST(VulkanFailure, MemoryRunsOut) {
 
 TEST(VulkanFailure, WithoutAPipelineCacheItGoesOn) {
   SKIP_WITHOUT_GPU();
+  shared_device().reset();
   const FakeCall<&vkCreatePipelineCache> fake(VK_ERROR_OUT_OF_HOST_MEMORY);
   const Model model = small_model();
   auto session = open(model);
