@@ -171,8 +171,7 @@ TEST_F(VulkanMasks, ShapeConstants) {
   GridPriorsAttrs a;
   a.stride = 8;
   for (DType dtype : {DType::kF32, DType::kF16})
-    check_case({to_string(dtype), Op::kGridPriors, make_attrs<GridPriorsAttrs>(a), {values(dtype, {1, 2, 3, 5})}},
-               "");
+    check_case({to_string(dtype), Op::kGridPriors, make_attrs<GridPriorsAttrs>(a), {values(dtype, {1, 2, 3, 5})}}, "");
 }
 
 }  // namespace
