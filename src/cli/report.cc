@@ -130,7 +130,7 @@ std::string runs_on(const std::vector<const Step*>& steps) {
   for (const Step* s : steps)
     if ((steps.size() == 1 || !(s->is<AliasStep>() || s->is<DeviceStep>())) && seen.insert(runs_on(*s)).second)
       text += Cat(text.empty() ? "" : " + ", runs_on(*s));
-  return text;
+  return text.empty() ? "view" : text;
 }
 
 /// What a run of a node costs, where the types of its values are known.
