@@ -7,6 +7,7 @@
 #include "backends/vulkan/device/device.h"
 #include "backends/vulkan/gemm/cooperative_matrix.h"
 #include "backends/vulkan/gemm/int64_accumulators.h"
+#include "backends/vulkan/gemm/integer_dot_product.h"
 #include "backends/vulkan/gemm/packed.h"
 #include "backends/vulkan/gemm/quantized_gemm.h"
 #include "ops/matmul/matmul_shape.h"
@@ -277,6 +278,16 @@ std::unique_ptr<Kernel> make_matmul_cooperative_matrix(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   if (attrs.alpha != 1 || (spec.has(2) && attrs.beta != 1)) return nullptr;
   return cooperative_matrix_kernel(spec, matmul_as_conv(spec, attrs), attrs.act);
+}
+
+std::unique_ptr<Kernel> make_matmul_i8_dot_product(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<MatMulAttrs>();
+  const auto s = matmul_as_conv(spec, attrs);
+  return s ? dot_product_kernel(spec, s, exact_quantized_gemm(spec, attrs, *s)) : nullptr;
+}
+
+std::unique_ptr<Kernel> make_matmul_integer_dot_product(const KernelSpec& spec) {
+  return dot_product_accumulators(spec, matmul_as_conv(spec, {}, false));
 }
 
 }  // namespace smelt::vulkan
