@@ -9,6 +9,7 @@ namespace smelt {
 namespace {
 
 using namespace operand_types;
+constexpr OperandTypes C64 = OperandTypes::unquantized({DType::kC64});
 constexpr Layout NHWC = Layout::kChannelsLast, NCHW = Layout::kChannelsFirst;
 
 #define SMELT_CPU_KERNEL(name, op, isa, doc, ...) \

@@ -1,4 +1,6 @@
-// Conversions of element types that are one machine conversion each.
+// Conversions of element types of whole bytes.
+#include <cmath>
+#include <limits>
 #include <type_traits>
 #include <vector>
 
@@ -26,8 +28,33 @@ void convert_to_bool(const void* x, int64_t n, void* y) {
   for (int64_t i = 0; i < n; ++i) to[i] = from[i] != From{} ? 1 : 0;
 }
 
-/// Null where the conversion has rules of its own: real numbers to integers.
-Convert conversion(DType from, DType to) {
+/// Real numbers to integers by the rules of CastAttrs. Without kClamp a number saturates to 64 bits, and those wrap.
+template <class From, class To, bool kRound, bool kClamp>
+void convert_to_integers(const void* x, int64_t n, void* y) {
+  const auto* from = static_cast<const From*>(x);
+  auto* to = static_cast<To*>(y);
+  constexpr bool kNarrow = kClamp && sizeof(To) < sizeof(int64_t);
+  constexpr double kLow = kNarrow ? static_cast<double>(std::numeric_limits<To>::min()) : -0x1p63;
+  constexpr double kHigh = kNarrow ? static_cast<double>(std::numeric_limits<To>::max()) : 0x1p63;
+  for (int64_t i = 0; i < n; ++i) {
+    double v = static_cast<double>(from[i]);
+    if constexpr (kRound) v = std::round(v);
+    if (v > kLow && v < kHigh)
+      to[i] = static_cast<To>(static_cast<int64_t>(v));
+    else if (v >= kHigh)
+      to[i] = static_cast<To>(kNarrow ? static_cast<int64_t>(kHigh) : INT64_MAX);
+    else
+      to[i] = std::isnan(v) ? To{0} : static_cast<To>(static_cast<int64_t>(kLow));
+  }
+}
+template <class From, class To>
+Convert to_integers(const CastAttrs& a) {
+  if (a.round) return a.clamp ? convert_to_integers<From, To, true, true> : convert_to_integers<From, To, true, false>;
+  return a.clamp ? convert_to_integers<From, To, false, true> : convert_to_integers<From, To, false, false>;
+}
+
+/// Null where no conversion of numbers of whole bytes applies.
+Convert conversion(DType from, DType to, const CastAttrs& attrs) {
   Convert found = nullptr;
   by_number(from, [&](auto a) {
     using A = decltype(a);
@@ -37,7 +64,10 @@ Convert conversion(DType from, DType to) {
     }
     by_number(to, [&](auto b) {
       using B = decltype(b);
-      if constexpr (!std::is_floating_point_v<A> || std::is_floating_point_v<B>) found = convert<A, B>;
+      if constexpr (!std::is_floating_point_v<A> || std::is_floating_point_v<B>)
+        found = convert<A, B>;
+      else
+        found = to_integers<A, B>(attrs);
     });
   });
   return found;
@@ -88,7 +118,7 @@ std::unique_ptr<Kernel> make_cast(const KernelSpec& spec) {
   const auto half = [](DType t) { return t == DType::kF16 || t == DType::kBF16; };
   if ((half(x.dtype) && y.dtype == DType::kF32) || (x.dtype == DType::kF32 && half(y.dtype)))
     return std::make_unique<CastFloat16>(x.dtype, y.dtype, x.shape.elements(), converter(spec.isa));
-  const Convert convert = conversion(x.dtype, y.dtype);
+  const Convert convert = conversion(x.dtype, y.dtype, spec.attrs<CastAttrs>());
   return convert ? std::make_unique<Cast>(convert, x.shape.elements()) : nullptr;
 }
 

@@ -1,0 +1,37 @@
+#include <limits>
+
+#include "base/cat.h"
+#include "ops/elementwise/elementwise.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::testing;
+
+TEST(Cast, RealNumbersToIntegers) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> values{0,      -0.0f,    0.5f,    -0.5f, 1.5f,   2.5f,   -2.5f,  126.5f,  127.4f,
+                                  127.6f, 128,      -127.5f, -128,  -129.5, 255.5f, 256,    300,     -300,
+                                  32767,  32768.5f, -32769,  65535, 70000,  2e9f,   2.2e9f, -2.2e9f, 5e9f,
+                                  -5e9f,  1e19f,    -1e19f,  9e18f, inf,    -inf,   nan,    3e38f,   -1e-30f};
+  Tensor x = Tensor::from<float>(DType::kF32, Shape{static_cast<int64_t>(values.size())}, values);
+  Tensor wide(DType::kF64, x.shape());
+  for (int64_t i = 0; i < x.elements(); ++i)
+    wide.data<double>()[i] = static_cast<double>(values[static_cast<size_t>(i)]);
+  for (const Tensor& from : {x, wide})
+    for (const DType to : {DType::kI8, DType::kU8, DType::kI16, DType::kU16, DType::kI32, DType::kI64})
+      for (int form = 0; form < 4; ++form) {
+        CastAttrs a(to);
+        a.round = form & 1;
+        a.clamp = form & 2;
+        KernelCase c{Cat(to_string(from.dtype()), " to ", to_string(to), " form ", form),
+                     Op::kCast,
+                     make_attrs<CastAttrs>(a),
+                     {from}};
+        c.output.dtype = to;
+        check_case(c, "cast");
+      }
+}
+
+}  // namespace
+}  // namespace smelt
