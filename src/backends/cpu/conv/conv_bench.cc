@@ -26,7 +26,8 @@ const ConvSize kSizes[] = {
     {"resnet50_first", 224, 3, 64, 7, 2, 1},   {"resnet50_56", 56, 64, 64, 3, 1, 1},
     {"resnet50_14", 14, 256, 256, 3, 1, 1},
 };
-const ConvSize kDense{"dense", 28, 128, 128, 3, 1, 1}, kDepthwise{"depthwise", 28, 128, 128, 3, 1, 128};
+const ConvSize kDense{"dense", 28, 128, 128, 3, 1, 1}, kDepthwise{"depthwise", 28, 128, 128, 3, 1, 128},
+    kTwoFilters{"depthwise_two_filters", 28, 64, 128, 3, 1, 64};
 
 std::shared_ptr<ConvAttrs> attrs_of(const ConvSize& s, Layout layout) {
   auto a = std::make_shared<ConvAttrs>();
@@ -142,6 +143,8 @@ SMELT_BENCH_CASES(conv) {
     cases.add(dynamic_case(s), s.operations());
     cases.add(accumulator_case(s), s.operations());
   }
+  cases.add(float_case(kTwoFilters, Layout::kChannelsLast, DType::kF32), kTwoFilters.operations());
+  cases.add(integer_case(kTwoFilters, Layout::kChannelsLast, DType::kI8), kTwoFilters.operations());
   cases.add(per_image_case(kDense), kDense.operations());
   cases.add(integer_case(kDense, Layout::kChannelsLast, DType::kI16), kDense.operations());
   for (const DType dtype : {DType::kF32, DType::kI8, DType::kF16})

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/cpu/core/float16.h"
+#include "backends/cpu/core/inner_context.h"
 #include "base/error.h"
 #include "ops/common/operands.h"
 #include "tensor/numeric.h"
@@ -24,38 +25,6 @@ bool is_real(const ValueType& t) { return is_float16(t) || (t.dtype == DType::kF
 constexpr int64_t kMaxWeights = 16 << 20;
 
 int64_t padded(const ValueType& t) { return padded_floats(t.shape.elements()); }
-
-/// A copy of the node whose operands are float32.
-class WideContext final : public KernelContext {
- public:
-  WideContext(KernelContext& outer, std::span<const Datum> inputs, Tensor& output, void* scratch)
-      : outer_(outer), inputs_(inputs), output_(output), scratch_(scratch) {
-    node_ = &outer.node();
-  }
-  const Datum& datum(int i) const override {
-    const Datum& d = inputs_[static_cast<size_t>(i)];
-    return d.none() ? outer_.datum(i) : d;
-  }
-  Tensor& output(int) override { return output_; }
-  Result<Tensor*> allocate(int i, DType dtype, const Shape& shape) override { return outer_.allocate(i, dtype, shape); }
-  void set_output(int i, Datum value) override { outer_.set_output(i, std::move(value)); }
-  void* scratch(size_t) override { return scratch_; }
-  ThreadPool& threads() override { return outer_.threads(); }
-  Result<std::vector<Datum>> call(int graph, std::span<const Datum> inputs) override {
-    return outer_.call(graph, inputs);
-  }
-  Datum& state(int index) override { return outer_.state(index); }
-  Status tick() override { return outer_.tick(); }
-  uint64_t random() override { return outer_.random(); }
-  const Module& module() const override { return outer_.module(); }
-  QuantPtr output_quant(int) const override { return nullptr; }
-
- private:
-  KernelContext& outer_;
-  std::span<const Datum> inputs_;
-  Tensor& output_;
-  void* scratch_;
-};
 
 class Float16Kernel final : public Kernel {
  public:
@@ -90,13 +59,13 @@ class Float16Kernel final : public Kernel {
       }
     }
     if (!is_float16(output_)) {
-      WideContext inner(ctx, inputs, ctx.output(0), workspace);
+      InnerContext inner(ctx, inputs, ctx.output(0), workspace);
       return inner_->run(inner);
     }
     float* result = workspace;
     Tensor y = Tensor::view(DType::kF32, output_.shape, result, nullptr);
     workspace += padded(output_);
-    WideContext inner(ctx, inputs, y, workspace);
+    InnerContext inner(ctx, inputs, y, workspace);
     SMELT_TRY(inner_->run(inner));
     auto* to = ctx.output(0).data<uint16_t>();
     ctx.threads().parallel_for(output_.shape.elements(), 16384, [&](int64_t begin, int64_t end) {
