@@ -21,6 +21,10 @@ SMELT_BENCH_CASES(reduce) {
   reduce(Reduction::kMax, f32({128, 768}), {1});
   reduce(Reduction::kMean, random_tensor(DType::kF16, image, -2, 2, 1), {1, 2});
   reduce(Reduction::kMean, quantized(DType::kI8, image, 0.05f, -10, 1), {1, 2}, quantized_type(DType::kI8, 0.02f, 3));
+  ArgReduceAttrs arg;
+  arg.axis = 1;
+  cases.add(
+      {"argmax", Op::kArgReduce, make_attrs<ArgReduceAttrs>(arg), {f32({4096, 21})}, ValueType::tensor(DType::kI64)});
   reduce(Reduction::kAny, random_tensor(DType::kBool, {128, 768}, 0, 1, 1), {1}, ValueType::tensor(DType::kBool));
 }
 

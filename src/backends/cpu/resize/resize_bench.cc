@@ -15,6 +15,18 @@ SMELT_BENCH_CASES(resize) {
                  make_attrs<ResizeAttrs>(a),
                  {random_tensor(t, {1, 28, 28, 64}, -2, 2, 1), Tensor(), Tensor(), i64({1, 56, 56, 64})}});
     }
+  ResizeAttrs a;
+  a.mode = ResizeAttrs::Mode::kLinear;
+  a.coord = ResizeAttrs::Coord::kAsymmetric;
+  a.axes = {1, 2};
+  a.tflite = true;
+  a.rounding = Rounding::kFixedDouble;
+  for (const DType t : {DType::kI8, DType::kU8})
+    cases.add({Cat("integer_28_to_56/", to_string(t)),
+               Op::kResize,
+               make_attrs<ResizeAttrs>(a),
+               {quantized(t, {1, 28, 28, 64}, 0.1f, 3, 1), Tensor(), Tensor(), i64({56, 56})},
+               quantized_type(t, 0.1f, 3)});
 }
 
 }  // namespace smelt::bench

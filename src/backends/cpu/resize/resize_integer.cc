@@ -1,0 +1,180 @@
+// TFLite's bilinear resampling of 8-bit images: in fixed point for int8, in float32 for uint8.
+#include <algorithm>
+#include <vector>
+
+#include "backends/cpu/core/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "backends/cpu/resize/resize_integer.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "backends/cpu/core/kernel.h"
+#include "ops/resize/integer.h"
+
+#ifndef SMELT_CPU_RESIZE_INTEGER
+#define SMELT_CPU_RESIZE_INTEGER
+namespace smelt {
+/// The two neighbours of an output index, and the factor of the upper one.
+template <class Weight>
+struct Neighbours {
+  int64_t lower, upper;
+  Weight weight;
+};
+/// Widths of an image, in pixels, and its channels.
+struct RowSizes {
+  int64_t in, out, channels;
+};
+/// Row i of the output from the rows `top` and `bottom`. `work`: 2 * in * channels numbers.
+using FixedRow = void (*)(const int8_t* top, const int8_t* bottom, int32_t weight, const RowSizes& s,
+                          const Neighbours<int32_t>* columns, int32_t* work, int8_t* y);
+using RealRow = void (*)(const uint8_t* top, const uint8_t* bottom, float weight, const RowSizes& s,
+                         const Neighbours<float>* columns, float* work, uint8_t* y);
+}  // namespace smelt
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Calls f(tag, i) for whole vectors of [0, n), then for four numbers, then for one.
+template <class T, class F>
+HWY_INLINE void for_lanes(int64_t n, F&& f) {
+  const hn::ScalableTag<T> d;
+  const hn::CappedTag<T, 4> four;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d)), few = static_cast<int64_t>(hn::Lanes(four));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) f(d, i);
+  for (; i + few <= n; i += few) f(four, i);
+  for (; i < n; ++i) f(hn::CappedTag<T, 1>(), i);
+}
+
+/// Weights are in units of 2^-10; the product of both is rounded to nearest, ties away from zero.
+void resize_fixed_row(const int8_t* top, const int8_t* bottom, int32_t weight, const RowSizes& s,
+                      const Neighbours<int32_t>* columns, int32_t* work, int8_t* y) {
+  constexpr int32_t kOne = 1024;
+  for_lanes<int32_t>(s.in * s.channels, [&](auto d, int64_t i) HWY_ATTR {
+    const hn::Rebind<int8_t, decltype(d)> narrow;
+    const auto a = hn::PromoteTo(d, hn::LoadU(narrow, top + i)), b = hn::PromoteTo(d, hn::LoadU(narrow, bottom + i));
+    hn::StoreU(hn::Add(hn::Mul(a, hn::Set(d, kOne - weight)), hn::Mul(b, hn::Set(d, weight))), d, work + i);
+  });
+  for (int64_t j = 0; j < s.out; ++j, y += s.channels) {
+    const int32_t *left = work + columns[j].lower * s.channels, *right = work + columns[j].upper * s.channels;
+    const int32_t w = columns[j].weight;
+    for_lanes<int32_t>(s.channels, [&](auto d, int64_t i) HWY_ATTR {
+      const hn::Rebind<int8_t, decltype(d)> narrow;
+      const auto sum = hn::Add(hn::Mul(hn::LoadU(d, left + i), hn::Set(d, kOne - w)),
+                               hn::Mul(hn::LoadU(d, right + i), hn::Set(d, w)));
+      const auto size = hn::ShiftRight<20>(hn::Add(hn::Abs(sum), hn::Set(d, 1 << 19)));
+      const auto value = hn::IfThenElse(hn::Lt(sum, hn::Zero(d)), hn::Neg(size), size);
+      hn::StoreU(hn::DemoteTo(narrow, value), narrow, y + i);
+    });
+  }
+}
+
+/// Products and sums in the order of the reference kernel.
+void resize_real_row(const uint8_t* top, const uint8_t* bottom, float weight, const RowSizes& s,
+                     const Neighbours<float>* columns, float* work, uint8_t* y) {
+  const int64_t row = s.in * s.channels;
+  for_lanes<float>(row, [&](auto d, int64_t i) HWY_ATTR {
+    const hn::Rebind<uint8_t, decltype(d)> narrow;
+    const hn::RebindToSigned<decltype(d)> ints;
+    const auto a = hn::ConvertTo(d, hn::PromoteTo(ints, hn::LoadU(narrow, top + i)));
+    const auto b = hn::ConvertTo(d, hn::PromoteTo(ints, hn::LoadU(narrow, bottom + i)));
+    hn::StoreU(hn::Mul(a, hn::Set(d, 1 - weight)), d, work + i);
+    hn::StoreU(hn::Mul(b, hn::Set(d, weight)), d, work + row + i);
+  });
+  for (int64_t j = 0; j < s.out; ++j, y += s.channels) {
+    const float *left = work + columns[j].lower * s.channels, *right = work + columns[j].upper * s.channels;
+    const float w = columns[j].weight;
+    for_lanes<float>(s.channels, [&](auto d, int64_t i) HWY_ATTR {
+      const hn::Rebind<uint8_t, decltype(d)> narrow;
+      const hn::RebindToSigned<decltype(d)> ints;
+      const auto near = hn::Set(d, 1 - w), far = hn::Set(d, w);
+      auto sum = hn::Add(hn::Mul(hn::LoadU(d, left + i), near), hn::Mul(hn::LoadU(d, left + row + i), near));
+      sum = hn::Add(sum, hn::Mul(hn::LoadU(d, right + i), far));
+      sum = hn::Add(sum, hn::Mul(hn::LoadU(d, right + row + i), far));
+      const auto value = hn::ConvertTo(ints, hn::Add(sum, hn::Set(d, 0.5f)));
+      hn::StoreU(hn::DemoteTo(narrow, value), narrow, y + i);
+    });
+  }
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt {
+namespace {
+
+/// T: int8_t or uint8_t; Weight: the type of the weights and of the work.
+template <class T, class Weight, class Row>
+class ResizeInteger final : public Kernel {
+ public:
+  ResizeInteger(const ResizeAttrs& a, const ResizeAxis& rows, const ResizeAxis& columns, int64_t images,
+                int64_t channels, Row row, int threads)
+      : images_(images),
+        in_rows_(rows.in),
+        sizes_{columns.in, columns.out, channels},
+        row_(row),
+        threads_(std::max(threads, 1)) {
+    for (int64_t i = 0; i < rows.out; ++i) rows_.push_back(neighbours(a, rows, i));
+    for (int64_t i = 0; i < columns.out; ++i) columns_.push_back(neighbours(a, columns, i));
+    work_ = padded_floats(2 * sizes_.in * channels);
+  }
+  size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * work_) * sizeof(Weight); }
+  Status run(KernelContext& ctx) const override {
+    auto* work = static_cast<Weight*>(ctx.scratch(scratch_bytes()));
+    if (!work) return Error(ErrorCode::kLimit, "no memory to resize");
+    const T* x = static_cast<const T*>(ctx.input(0).raw());
+    T* y = static_cast<T*>(ctx.output(0).raw());
+    const auto out_rows = static_cast<int64_t>(rows_.size());
+    const int64_t all = images_ * out_rows, slots = std::min<int64_t>(threads_, all);
+    const int64_t in_row = sizes_.in * sizes_.channels, out_row = sizes_.out * sizes_.channels;
+    ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t slot = begin; slot < end; ++slot)
+        for (int64_t r = all * slot / slots; r < all * (slot + 1) / slots; ++r) {
+          const auto& n = rows_[static_cast<size_t>(r % out_rows)];
+          const T* image = x + r / out_rows * in_rows_ * in_row;
+          row_(image + n.lower * in_row, image + n.upper * in_row, n.weight, sizes_, columns_.data(),
+               work + slot * work_, y + r * out_row);
+        }
+    });
+    return Ok();
+  }
+
+ private:
+  static Neighbours<Weight> neighbours(const ResizeAttrs& a, const ResizeAxis& axis, int64_t i) {
+    constexpr bool kFixed = std::is_same_v<Weight, int32_t>;
+    const ResizeNeighbours n = resize_neighbours(a, axis, i, kFixed);
+    if constexpr (kFixed) return {n.lower, n.upper, static_cast<int32_t>(n.fixed)};
+    return {n.lower, n.upper, static_cast<Weight>(n.real)};
+  }
+
+  int64_t images_, in_rows_;
+  RowSizes sizes_;
+  Row row_;
+  int64_t threads_, work_ = 0;
+  std::vector<Neighbours<Weight>> rows_, columns_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_resize_integer(const KernelSpec& spec) {
+  const auto& a = spec.attrs<ResizeAttrs>();
+  const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
+  if (x.shape.elements() == 0 || y.shape.elements() == 0) return nullptr;
+  const auto axes = plan_resize(a, x.shape, resize_request(spec.constant(1), spec.constant(2), spec.constant(3)));
+  if (!axes.ok() || !resizes_in_integers(a, x.dtype, y.dtype, *axes)) return nullptr;
+  const ResizeAxis &rows = (*axes)[0], &columns = (*axes)[1];
+  int64_t images = 1, channels = 1;
+  for (int d = 0; d < rows.axis; ++d) images *= x.shape[d];
+  for (int d = columns.axis + 1; d < x.shape.rank(); ++d) channels *= x.shape[d];
+  if (x.dtype == DType::kI8)
+    return std::make_unique<ResizeInteger<int8_t, int32_t, FixedRow>>(
+        a, rows, columns, images, channels, SMELT_FOR_LEVEL(spec.isa, resize_fixed_row), spec.threads);
+  return std::make_unique<ResizeInteger<uint8_t, float, RealRow>>(
+      a, rows, columns, images, channels, SMELT_FOR_LEVEL(spec.isa, resize_real_row), spec.threads);
+}
+
+}  // namespace smelt
+#endif
