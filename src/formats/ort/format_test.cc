@@ -21,6 +21,7 @@ struct SmallModel {
   int64_t external = -1;
   int weight_copies = 1;  ///< names in the node's list of inputs that stand for w
   bool has_model = true;
+  bool reversed = false;  ///< y = Neg(t), t = Add(x, w): the nodes in this order
   TypeInfoValue value_type = TypeInfoValue::tensor_type;
 
   std::string bytes() const {
@@ -42,7 +43,8 @@ struct SmallModel {
     inputs.resize(1 + static_cast<size_t>(weight_copies), b.CreateString("w"));
     const auto in = b.CreateVector(inputs);
     const std::vector<flatbuffers::Offset<flatbuffers::String>> x{b.CreateString("x")}, y{b.CreateString("y")};
-    const auto out = b.CreateVector(y);
+    const std::vector<flatbuffers::Offset<flatbuffers::String>> sum{b.CreateString(reversed ? "t" : "y")};
+    const auto out = b.CreateVector(sum);
     const auto op = b.CreateString("Add"), where = b.CreateString(domain);
     const auto provider = b.CreateString("SomeProvider");
     NodeBuilder node(b);
@@ -52,7 +54,18 @@ struct SmallModel {
     node.add_execution_provider_type(provider);
     node.add_inputs(in);
     node.add_outputs(out);
-    const std::vector<flatbuffers::Offset<Node>> nodes{node.Finish()};
+    std::vector<flatbuffers::Offset<Node>> nodes{node.Finish()};
+    if (reversed) {
+      const auto neg = b.CreateString("Neg"), result = b.CreateString("y"), domain_name = b.CreateString("");
+      const auto from = b.CreateVector(sum), to = b.CreateVector(&result, 1);
+      NodeBuilder last(b);
+      last.add_op_type(neg);
+      last.add_domain(domain_name);
+      last.add_type(NodeType::Primitive);
+      last.add_inputs(from);
+      last.add_outputs(to);
+      nodes.insert(nodes.begin(), last.Finish());
+    }
     const auto graph = CreateGraphDirect(b, &constants, &types, &nodes, 1, &x, &y);
     const std::vector<flatbuffers::Offset<OperatorSetId>> opsets{CreateOperatorSetIdDirect(b, "", 17)};
     const auto model = CreateModelDirect(b, 8, &opsets, "a test", nullptr, nullptr, 0, nullptr, graph);
@@ -70,6 +83,8 @@ std::string error_of(const SmallModel& m) {
   const auto model = load(bytes);
   return model.ok() ? "none" : model.error().message();
 }
+
+TEST(OrtFormat, NodesStandInAnyOrder) { EXPECT_EQ(error_of({.reversed = true}), "none"); }
 
 TEST(OrtFormat, RunsASmallModel) {
   const std::string bytes = SmallModel().bytes();
