@@ -44,20 +44,24 @@ std::vector<ProfileRow> profile_rows(const Module& module, const std::vector<Pro
   std::vector<ProfileRow> out;
   size_t graph = 0, next = 0;
   for (const ProfileEntry& e : profile) {
-    const auto find = [&](size_t g, size_t from) {
+    const auto find = [&](size_t g, size_t from, bool any_operator) {
       const auto& nodes = module.graphs[g].nodes;
-      while (from < nodes.size() &&
-             (nodes[from].name != e.node || nodes[from].origin != e.origin || e.op != to_string(nodes[from].op)))
+      while (from < nodes.size() && (nodes[from].name != e.node || nodes[from].origin != e.origin ||
+                                     (!any_operator && e.op != to_string(nodes[from].op))))
         ++from;
       return from;
     };
+    const auto found = [&](size_t g, size_t at) { return at < module.graphs[g].nodes.size(); };
     // Behind the last node, in another plan of its graph, or in a later graph.
-    size_t g = graph, at = find(g, next);
-    if (at == module.graphs[g].nodes.size()) at = find(g, 0);
-    while (at == module.graphs[g].nodes.size() && g + 1 < module.graphs.size()) at = find(++g, 0);
-    if (at < module.graphs[g].nodes.size()) {
+    size_t g = graph, at = find(g, next, false);
+    if (!found(g, at)) at = find(g, 0, false);
+    while (!found(g, at) && g + 1 < module.graphs.size()) at = find(++g, 0, false);
+    if (found(g, at)) {
       graph = g;
       next = at + 1;
+    } else {  // a part of a decomposed node, which has the node's name
+      g = graph;
+      at = find(g, 0, true);
     }
     out.push_back({g, at, e});
   }

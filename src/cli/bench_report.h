@@ -22,8 +22,8 @@ struct ProfileRow {
   size_t graph = 0, index = 0;  ///< of the optimised model, as `smelt inspect --optimised --nodes` lists it
   ProfileEntry entry;
 };
-/// The rows of a session's profile with their nodes in `module`, the model that the session runs. Precondition: the
-/// profile lists the nodes of each plan in their order, plan by plan and graph by graph.
+/// The rows of a session's profile with their nodes in `module`, the model that the session runs; parts of a decomposed
+/// node have its index. Precondition: the profile lists the nodes of each plan in order, plan by plan, graph by graph.
 std::vector<ProfileRow> profile_rows(const Module& module, const std::vector<ProfileEntry>& profile);
 
 /// What ran between two profiles of one session, the later without times and calls of the earlier.

@@ -100,8 +100,9 @@ Status write_bundle(const BundleOptions& o) {
     bundle::TestSet set;
     std::vector<std::string> files;
     for (size_t i = 0; i < per_set && !o.inputs.empty(); ++i) files.push_back(o.inputs[k * per_set + i]);
-    SMELT_ASSIGN(const Inputs given, gather_inputs(model, so.method, {.files = files, .seed = k}));
-    const std::vector<Datum>& inputs = given.values;
+    const auto given = gather_inputs(model, so.method, {.files = files, .seed = k});
+    if (!given.ok()) return given.error().within(Cat("set ", k));
+    const std::vector<Datum>& inputs = given->values;
     set.inputs = test_values(inputs, kinds.inputs);
     if (o.record) {
       SMELT_ASSIGN(auto outputs, session.run(inputs));

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "cli/command.h"
 #include "cli/common.h"
-#include "cli/dot.h"
+#include "cli/graphviz.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/page.h"

@@ -1,4 +1,4 @@
-#include "cli/dot.h"
+#include "cli/graphviz.h"
 
 #include <map>
 
