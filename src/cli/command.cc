@@ -75,12 +75,12 @@ std::vector<std::string> command_names(const CLI::App& app) {
 
 /// "did you mean '--threads'? " where an argument that a command does not take is nearly one of its options.
 std::string suggestion(const CLI::App& command) {
-  std::vector<std::string> known;
+  std::vector<std::string> flags;
   for (const CLI::Option* o : command.get_options({}))
-    for (const std::string& name : o->get_lnames()) known.push_back("--" + name);
+    for (const std::string& name : o->get_lnames()) flags.push_back("--" + name);
   for (const std::string& argument : command.remaining(true)) {
     if (!argument.starts_with("-")) continue;
-    const std::string near = nearest(argument.substr(0, argument.find('=')), known);
+    const std::string near = nearest(argument.substr(0, argument.find('=')), flags);
     if (!near.empty()) return fmt::format("did you mean '{}'? ", near);
   }
   return "";

@@ -77,11 +77,12 @@ Result<Dimensions> Dimensions::parse(const DimensionOptions& options, const std:
     if (eq == std::string::npos || std::from_chars(text.data() + eq + 1, end, size).ptr != end || size < 0)
       return InvalidInput("--dim ", text, ": NAME=N expected, as seq=128");
     const std::string name = text.substr(0, eq);
-    const auto known = symbols_of(ports);
-    if (std::find(known.begin(), known.end(), name) == known.end())
+    const auto symbolic = symbols_of(ports);
+    if (std::find(symbolic.begin(), symbolic.end(), name) == symbolic.end())
       return InvalidInput("--dim ", text, ": ",
-                          known.empty() ? std::string("no input has a symbolic dimension; --shape sets a whole shape")
-                                        : not_among("symbolic dimension", name, known));
+                          symbolic.empty()
+                              ? std::string("no input has a symbolic dimension; --shape sets a whole shape")
+                              : not_among("symbolic dimension", name, symbolic));
     out.named_[name] = size;
   }
   for (const std::string& text : options.shapes) {

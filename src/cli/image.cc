@@ -111,8 +111,8 @@ Result<Datum> image_input(const Model& model, const std::string& method, int ind
   SMELT_ASSIGN(const Fit f, fit_of(p, dimensions.given_shape(p)));
   SMELT_ASSIGN(const auto pixels, decode(o.file, f));
   std::vector<float> mean = o.mean, deviation = o.std;
-  const auto& known = model.module().normalization;
-  if (const auto it = known.find(index); it != known.end() && mean.empty() && deviation.empty()) {
+  const auto& normalizations = model.module().normalization;
+  if (const auto it = normalizations.find(index); it != normalizations.end() && mean.empty() && deviation.empty()) {
     mean = it->second.mean;
     deviation = it->second.std;
   }

@@ -124,13 +124,13 @@ Result<Model> with_outputs(const Model& model, const std::string& method, const 
       outputs.push_back(static_cast<ValueId>(value - g.values.begin()));
       continue;
     }
-    std::vector<std::string> known;
+    std::vector<std::string> all_names;
     for (ValueId id : g.outputs)
-      if (id != kNoValue) known.push_back(g.value(id).name);
+      if (id != kNoValue) all_names.push_back(g.value(id).name);
     for (const Node& n : g.nodes)
       for (ValueId id : n.outputs)
-        if (id != kNoValue && !g.value(id).name.empty()) known.push_back(g.value(id).name);
-    return InvalidInput(not_among("output or intermediate value", name, known));
+        if (id != kNoValue && !g.value(id).name.empty()) all_names.push_back(g.value(id).name);
+    return InvalidInput(not_among("output or intermediate value", name, all_names));
   }
   g.outputs = std::move(outputs);
   return Model(std::shared_ptr<const Module>(std::move(module)));

@@ -147,11 +147,11 @@ NodeCost cost_of(const Graph& g, const Node& n, const Placement& p) {
     if (const ValueType t = type(id); t.is_static()) cost.moved_bytes += Tensor::byte_size(t.dtype, t.shape.elements());
   };
   std::vector<ValueType> in;
-  bool known = !n.outputs.empty() && n.outputs[0] != kNoValue && type(n.outputs[0]).is_static();
+  bool all_static = !n.outputs.empty() && n.outputs[0] != kNoValue && type(n.outputs[0]).is_static();
   for (ValueId id : n.inputs) {
     in.push_back(id == kNoValue ? ValueType{} : type(id));
     if (id == kNoValue) continue;
-    known = known && in.back().is_static();
+    all_static = all_static && in.back().is_static();
     move(id);
     if (!g.value(id).constant) continue;
     cost.weights_bytes += g.value(id).constant->bytes();
@@ -160,7 +160,7 @@ NodeCost cost_of(const Graph& g, const Node& n, const Placement& p) {
   for (ValueId id : n.outputs)
     if (id != kNoValue) move(id);
   const auto count = op_info(n.op).multiply_adds;
-  if (known && count && n.attrs) cost.multiply_adds = count(*n.attrs, in, type(n.outputs[0]));
+  if (all_static && count && n.attrs) cost.multiply_adds = count(*n.attrs, in, type(n.outputs[0]));
   return cost;
 }
 

@@ -139,7 +139,7 @@ Result<std::vector<SetResult>> verify_bundle(const std::string& path, const Load
   if (!session.ok()) return session.error().within(path);
   std::vector<SetResult> out;
   std::vector<size_t> tested(methods.size(), 0);
-  std::map<size_t, bundle::MethodKinds> known;
+  std::map<size_t, bundle::MethodKinds> read_kinds;
   size_t sets = 0;
   for (const bundle::MethodTests& tests : parsed->tests) {
     size_t plan = tests.plan;
@@ -152,11 +152,11 @@ Result<std::vector<SetResult>> verify_bundle(const std::string& path, const Load
                      Cat(tests.sets.size(), " test sets, but the program has no such method")});
       continue;
     }
-    auto kinds = known.find(plan);
-    if (kinds == known.end()) {
+    auto kinds = read_kinds.find(plan);
+    if (kinds == read_kinds.end()) {
       auto read = bundle::method_kinds(parsed->program, plan);
       if (!read.ok()) return read.error().within(path);
-      kinds = known.emplace(plan, std::move(read).value()).first;
+      kinds = read_kinds.emplace(plan, std::move(read).value()).first;
     }
     tested[plan] += tests.sets.size();
     for (size_t i = 0; i < tests.sets.size(); ++i) {

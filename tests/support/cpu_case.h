@@ -12,18 +12,18 @@
 
 namespace smelt::testing {
 
-/// One operator with its operands. Inputs 1.. are constants unless `computed` says otherwise.
+/// One operator with its operands. Inputs 1.. are constants unless `dynamic` says otherwise.
 struct KernelCase {
   std::string label;
   Op op;
   AttrsPtr attrs;
   std::vector<Tensor> inputs;  ///< undefined: absent
   ValueType output;            ///< dtype and quantization; the shape is filled in by inference
-  std::vector<bool> computed;  ///< by input; missing entries: only input 0 is computed
+  std::vector<bool> dynamic;   ///< by input; missing entries: only input 0 is computed
   bool threaded = false;       ///< check it with several threads too
   /// Outputs behind the first; those that the operator always has need not be named.
   std::vector<ValueType> others = {};
-  bool is_constant(size_t i) const { return i < computed.size() ? !computed[i] : i > 0; }
+  bool is_constant(size_t i) const { return i < dynamic.size() ? !dynamic[i] : i > 0; }
 };
 
 /// The graph, types and contexts of a case.

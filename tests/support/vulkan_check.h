@@ -123,7 +123,7 @@ inline void expect_same(const std::vector<Datum>& got, const std::vector<Datum>&
 }
 
 /// What a test asks of the layout pass: of the result, and of all values.
-struct StorageWish {
+struct StoragePreference {
   StorageHint result;
   DeviceStorage all = DeviceStorage::kBuffer;
   bool fp16 = false;  ///< SessionOptions::fp16
@@ -131,11 +131,11 @@ struct StorageWish {
 
 /// The operator gives on the device what the reference kernel gives. `kernels`: those that ran there, without
 /// "vulkan:".
-inline void check_same(test::OpRunner op, const Near& near, const StorageWish& wish = {},
+inline void check_same(test::OpRunner op, const Near& near, const StoragePreference& preference = {},
                        std::vector<std::string>* kernels = nullptr) {
   const auto want = op.backend(BackendKind::kReference).run_all();
   ASSERT_TRUE(want.ok()) << want.error().message();
-  const auto got = op.device(wish.all, wish.result, wish.fp16).run_all();
+  const auto got = op.device(preference.all, preference.result, preference.fp16).run_all();
   ASSERT_TRUE(got.ok()) << got.error().message();
   expect_same(*got, *want, near);
   for (const std::string& k : op.kernels())
@@ -144,10 +144,10 @@ inline void check_same(test::OpRunner op, const Near& near, const StorageWish& w
 
 /// The same by kernel `want`, or one of several, A|B. "": it runs on the host.
 inline void check_by(const test::OpRunner& op, const std::string& want, const Near& near,
-                     const StorageWish& wish = {}) {
+                     const StoragePreference& preference = {}) {
   SCOPED_TRACE("by " + want);
   std::vector<std::string> kernels;
-  check_same(op, near, wish, &kernels);
+  check_same(op, near, preference, &kernels);
   const auto meant = [&](const std::string& k) { return ("|" + want + "|").find("|" + k + "|") != std::string::npos; };
   const bool as_meant = want.empty() ? kernels.empty() : std::any_of(kernels.begin(), kernels.end(), meant);
   EXPECT_TRUE(as_meant) << "ran " << ::testing::PrintToString(kernels);
@@ -160,9 +160,9 @@ inline void check_case(const OpCase& c, const std::string& want, const Near& nea
 }
 
 inline void check_on_gpu(const KernelCase& c, const std::string& want, double tolerance = 1e-5,
-                         const StorageWish& wish = {}) {
+                         const StoragePreference& preference = {}) {
   SCOPED_TRACE(c.label);
-  check_by(runner_of(c), want, {tolerance, tolerance}, wish);
+  check_by(runner_of(c), want, {tolerance, tolerance}, preference);
 }
 
 /// What a run on the device gives.

@@ -86,8 +86,8 @@ Status conv2d(OperatorContext& c, ConvAttrs a) {
   SMELT_TRY(need_rank(c, 1, "the filter", 4));
   SMELT_TRY(need_scales(c, 0, 1));
   a.float_scale_product = c.in_type(0).dtype == DType::kU8;
-  a.hybrid = hybrid(c, 0, 1);
-  a.asymmetric_inputs = a.hybrid && c.in_type(1).quant->kind == Quantization::Kind::kPerAxis;
+  a.dynamic_quant = hybrid(c, 0, 1);
+  a.asymmetric_inputs = a.dynamic_quant && c.in_type(1).quant->kind == Quantization::Kind::kPerAxis;
   return c.emit(Op::kConv, std::move(a), with_bias(c, c.in(0), c.in(1), 2));
 }
 
@@ -144,7 +144,7 @@ Status lower_transpose_conv(OperatorContext& c) {
   SMELT_TRY(need_rank(c, 2, "the input", 4));
   SMELT_TRY(need_scales(c, 2, 1));
   a.float_scale_product = c.in_type(2).dtype == DType::kU8;
-  a.hybrid = a.asymmetric_inputs = hybrid(c, 2, 1);
+  a.dynamic_quant = a.asymmetric_inputs = hybrid(c, 2, 1);
   return c.emit(Op::kConvTranspose, std::move(a), {c.in(2), c.in(1), c.in(3), c.in(0)});
 }
 
@@ -209,11 +209,11 @@ Status lower_fully_connected(OperatorContext& c) {
   a.flatten_a = !(o && o->keep_num_dims());
   a.rounding = Rounding::kFixedSingle;
   a.asymmetric_inputs = o && o->asymmetric_quantize_inputs();
-  a.hybrid = hybrid(c, 0, 1);
+  a.dynamic_quant = hybrid(c, 0, 1);
   if (o) {
     // Only the hybrid kernel takes activations that are no clamps.
-    SMELT_ASSIGN(a.act,
-                 a.hybrid ? activation_of(o->fused_activation_function()) : clamp_of(o->fused_activation_function()));
+    SMELT_ASSIGN(a.act, a.dynamic_quant ? activation_of(o->fused_activation_function())
+                                        : clamp_of(o->fused_activation_function()));
   }
   SMELT_TRY(need_rank(c, 1, "the weights", 2));
   SMELT_TRY(need_scales(c, 0, 1));
@@ -234,7 +234,7 @@ Status lower_batch_matmul(OperatorContext& c) {
   a.transpose_a = o && o->adj_x();
   a.transpose_b = o && o->adj_y();
   a.asymmetric_inputs = o && o->asymmetric_quantize_inputs();
-  a.hybrid = hybrid(c, 0, 1);
+  a.dynamic_quant = hybrid(c, 0, 1);
   a.rounding = Rounding::kFixedDouble;
   a.float_scale_product = true;
   return c.emit(Op::kMatMul, std::move(a), {c.in(0), c.in(1)});

@@ -19,8 +19,8 @@ void subtract_own_zero_points(const Tensor& t, T* values);
 Status subtract_zero_points(const Tensor& zero_points, uint32_t* values, const Shape& shape, int axis);
 
 /// The reference requantization: turns the integer accumulators of a Conv or MatMul into any kind of output, with bias,
-/// rescaling, zero point and activation. Kernels of back-ends take its common case from RequantParams
-/// (ops/common/requant_params.h).
+/// rescaling, zero point and activation. Kernels of back-ends take its common case from RequantizeParams
+/// (ops/common/requantize_params.h).
 class Requantizer {
  public:
   /// `channels`: accumulators in a row; the scales of `w` and the entries of `bias` repeat along it. `out` is

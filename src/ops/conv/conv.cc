@@ -68,7 +68,7 @@ Status reference_Conv(KernelContext& ctx) {
   SMELT_ASSIGN(const ConvGeometry g, conv_geometry(a, x.shape(), filter.shape()));
   SMELT_TRY(check_bias(ctx, 2, g.out_channels));
   if (runs_on_integers(x, filter, a)) return quantized_conv(ctx, g, a, false);
-  if (a.hybrid && runs_hybrid(x, filter, a)) return hybrid_conv(ctx, g, a, false);
+  if (a.dynamic_quant && runs_dynamic_quant(x, filter, a)) return dynamic_quant_conv(ctx, g, a, false);
   return real_convolution(ctx, g, a, [&]<class T>(const T* xs, const T* fs) { return convolve(ctx, g, a, xs, fs); });
 }
 
@@ -102,7 +102,7 @@ Status reference_ConvTranspose(KernelContext& ctx) {
   SMELT_ASSIGN(const ConvGeometry g, conv_transpose_geometry(a, x.shape(), filter.shape(), sizes));
   SMELT_TRY(check_bias(ctx, 2, g.out_channels));
   if (runs_on_integers(x, filter, a)) return quantized_conv(ctx, g, a, true);
-  if (a.hybrid && runs_hybrid(x, filter, a)) return hybrid_conv(ctx, g, a, true);
+  if (a.dynamic_quant && runs_dynamic_quant(x, filter, a)) return dynamic_quant_conv(ctx, g, a, true);
   return real_convolution(ctx, g, a,
                           [&]<class T>(const T* xs, const T* fs) { return convolve_transposed(ctx, g, a, xs, fs); });
 }

@@ -22,9 +22,9 @@ struct ConvAttrs : Attrs {
   bool float_scale_product = false;
   /// TFLite hybrid: float x is quantized to int8 at run time, with one scale for each image of the batch (symmetric
   /// unless asymmetric_inputs).
-  bool hybrid = false, asymmetric_inputs = false;
-  SMELT_FIELDS(strides, dilations, pads, auto_pad, groups, layout, filter, act, rounding, float_scale_product, hybrid,
-               asymmetric_inputs)
+  bool dynamic_quant = false, asymmetric_inputs = false;
+  SMELT_FIELDS(strides, dilations, pads, auto_pad, groups, layout, filter, act, rounding, float_scale_product,
+               dynamic_quant, asymmetric_inputs)
   RescaleRule rescale_rule() const { return {act, rounding, float_scale_product}; }
   /// See OpInfo::multiply_adds.
   double multiply_adds(std::span<const ValueType> inputs, const ValueType& output) const;

@@ -254,7 +254,7 @@ TEST(Conv, FloatInputWithIntegerFilter) {
   const Tensor f = quantized(DType::kI8, {1, 1, 1}, {3}, 0.5f, 1);
   expect_near(OpRunner(Op::kConv, make_attrs<ConvAttrs>(a)).input(x).constant(f).run(), {1.0, -0.25});
   // Hybrid: x becomes 127 and -32 at a scale of 1/127.
-  a.hybrid = true;
+  a.dynamic_quant = true;
   expect_near(OpRunner(Op::kConv, make_attrs<ConvAttrs>(a)).input(x).constant(f).run(), {1.0, -32.0 / 127});
 }
 

@@ -49,11 +49,11 @@ Status quantized_conv(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs
   return r.wide() ? run<uint64_t>(ctx, g, a, transposed, r) : run<uint32_t>(ctx, g, a, transposed, r);
 }
 
-bool runs_hybrid(const Tensor& x, const Tensor& filter, const ConvAttrs& a) {
+bool runs_dynamic_quant(const Tensor& x, const Tensor& filter, const ConvAttrs& a) {
   return is_float(x.dtype()) && has_integer_quant_params(filter, output_axis(filter, a));
 }
 
-Status hybrid_conv(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, bool transposed) {
+Status dynamic_quant_conv(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, bool transposed) {
   const Tensor &x = ctx.input(0), &filter = ctx.input(1);
   SMELT_ASSIGN(const float* const xs, operand<float>(ctx, x));
   SMELT_ASSIGN(uint32_t* const fs, operand_copy<uint32_t>(ctx, filter));

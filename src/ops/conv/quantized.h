@@ -11,7 +11,7 @@ bool runs_on_integers(const Tensor& x, const Tensor& filter, const ConvAttrs& a)
 Status quantized_conv(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, bool transposed);
 
 /// True for float x with an integer filter: x is quantized to int8 at run time, image by image.
-bool runs_hybrid(const Tensor& x, const Tensor& filter, const ConvAttrs& a);
-Status hybrid_conv(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, bool transposed);
+bool runs_dynamic_quant(const Tensor& x, const Tensor& filter, const ConvAttrs& a);
+Status dynamic_quant_conv(KernelContext& ctx, const ConvGeometry& g, const ConvAttrs& a, bool transposed);
 
 }  // namespace smelt

@@ -115,7 +115,7 @@ Result<float*> real_rows(KernelContext& ctx, MatMulGeometry& g) {
 }
 
 /// Rows of a are quantized to int8 at run time; b holds quantized integers.
-Status hybrid_matmul(KernelContext& ctx, MatMulGeometry g, const MatMulAttrs& attrs) {
+Status dynamic_quant_matmul(KernelContext& ctx, MatMulGeometry g, const MatMulAttrs& attrs) {
   const Tensor &a = ctx.input(0), &b = ctx.input(1);
   SMELT_ASSIGN(const float* const as, real_rows(ctx, g));
   SMELT_ASSIGN(uint32_t* const bs, operand_copy<uint32_t>(ctx, b));
@@ -148,9 +148,9 @@ void round_blocks(float* row, int64_t k, int64_t block, int8_t* quantized) {
   }
 }
 
-/// hybrid_matmul() where rows of a broadcast, or scales of b change within a column (blocks): the rows are quantized
-/// and dequantized, then multiplied in float32.
-Status hybrid_real_matmul(KernelContext& ctx, MatMulGeometry g, const MatMulAttrs& attrs) {
+/// dynamic_quant_matmul() where rows of a broadcast, or scales of b change within a column (blocks): the rows are
+/// quantized and dequantized, then multiplied in float32.
+Status dynamic_quant_real_matmul(KernelContext& ctx, MatMulGeometry g, const MatMulAttrs& attrs) {
   const Tensor &a = ctx.input(0), &b = ctx.input(1);
   SMELT_ASSIGN(float* const as, real_rows(ctx, g));
   SMELT_ASSIGN(const float* const bs, operand<float>(ctx, b));
@@ -206,10 +206,11 @@ Status reference_MatMul(KernelContext& ctx) {
   const bool real_c = ctx.has(2) && !is_integer(ctx.input(2).dtype());
   const bool one_c = !ctx.has(2) || ctx.input(2).elements() == g.n;
   if (has_integer_quant_params(a, -1) && integer_b && (one_c || !real_c)) return quantized_matmul(ctx, g, attrs);
-  if ((attrs.hybrid || attrs.row_block > 0) && is_float(a.dtype()) && b.quant() && !attrs.trans_batch_a && g.k > 0) {
+  if ((attrs.dynamic_quant || attrs.row_block > 0) && is_float(a.dtype()) && b.quant() && !attrs.trans_batch_a &&
+      g.k > 0) {
     const bool one_row_each = a.elements() / g.k * g.n == ctx.output(0).elements();  // a does not broadcast
-    return attrs.row_block <= 0 && integer_b && one_row_each ? hybrid_matmul(ctx, g, attrs)
-                                                             : hybrid_real_matmul(ctx, g, attrs);
+    return attrs.row_block <= 0 && integer_b && one_row_each ? dynamic_quant_matmul(ctx, g, attrs)
+                                                             : dynamic_quant_real_matmul(ctx, g, attrs);
   }
   return with_compute(compute_of(a, b), [&]<class T>() -> Status {
     SMELT_ASSIGN(const T* const as, factor<T>(ctx, a, attrs.conjugate_a));

@@ -16,7 +16,7 @@ struct MatMulAttrs : Attrs {
   double alpha = 1, beta = 1;
   Activation act;
   Rounding rounding = Rounding::kFloatHalfEven;
-  bool float_scale_product = false, hybrid = false, asymmetric_inputs = false;  ///< as in ConvAttrs
+  bool float_scale_product = false, dynamic_quant = false, asymmetric_inputs = false;  ///< as in ConvAttrs
   /// TFLite FULLY_CONNECTED: a is flattened to [-1, in] unless keep_dims, then all but the last dimension stay.
   bool flatten_a = false;
   /// The leading dimensions before the last (1) are one batch in transposition of com.microsoft.FusedMatMul
@@ -27,7 +27,7 @@ struct MatMulAttrs : Attrs {
   /// too. 0: a is not quantized by blocks.
   int64_t row_block = 0;
   SMELT_FIELDS(transpose_a, transpose_b, conjugate_a, conjugate_b, alpha, beta, act, rounding, float_scale_product,
-               hybrid, asymmetric_inputs, flatten_a, trans_batch_a, trans_batch_b, row_block)
+               dynamic_quant, asymmetric_inputs, flatten_a, trans_batch_a, trans_batch_b, row_block)
   RescaleRule rescale_rule() const { return {act, rounding, float_scale_product, alpha}; }
   /// See OpInfo::multiply_adds.
   double multiply_adds(std::span<const ValueType> inputs, const ValueType& output) const;

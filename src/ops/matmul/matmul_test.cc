@@ -160,7 +160,7 @@ TEST(MatMul, RowsQuantizedAtRunTime) {
 TEST(MatMul, HybridQuantizesEveryRow) {
   MatMulAttrs a;
   a.transpose_b = true;
-  a.hybrid = true;
+  a.dynamic_quant = true;
   const Tensor w = quantized(DType::kI8, {1, 2}, {2, 1}, 0.25f, 0);
   // Row 0 at 1/127: 127, -64 (half away from zero); row 1 is zero.
   const Tensor y = matmul(a).input(floats({2, 2}, {1, -0.5, 0, 0})).constant(w).run();
@@ -180,7 +180,7 @@ TEST(MatMul, HybridQuantizesEveryRow) {
 TEST(MatMul, HybridQuantizesRowsAfterTransposition) {
   MatMulAttrs a;
   a.transpose_a = a.transpose_b = true;
-  a.hybrid = true;
+  a.dynamic_quant = true;
   const Tensor w = quantized(DType::kI8, {1, 2}, {2, 1}, 0.25f, 0);
   const Tensor y = matmul(a).input(floats({2, 2}, {1, 0, -0.5, 0})).constant(w).run();
   EXPECT_EQ(y.shape(), (Shape{2, 1}));
@@ -193,7 +193,7 @@ TEST(MatMul, HybridWithBlocksQuantizesItsRows) {
       Quantization{.kind = Quantization::Kind::kPerBlock, .scales = {1, 2}, .axis = 1, .block = 2}));
   MatMulAttrs a;
   a.transpose_b = true;
-  a.hybrid = true;
+  a.dynamic_quant = true;
   expect_near(matmul(a).input(floats({1, 4}, {1, -0.5, 0, 0.25})).constant(w).run(), {(127 - 64 * 2 + 32 * 8) / 127.0});
 }
 

@@ -168,13 +168,13 @@ class QuantizationFuser {
       case Op::kConvTranspose: {
         const auto& a = static_cast<const ConvAttrs&>(*n.attrs);
         const Quantized* w = quantized_8bit(n, 1);
-        return !a.hybrid && w &&
+        return !a.dynamic_quant && w &&
                weighted_fits(n, filter_output_axis(a, g_.value(w->id).type.shape.rank()),
                              a.filter == FilterLayout::kIOS ? a.groups : 1);
       }
       case Op::kMatMul: {
         const auto& a = static_cast<const MatMulAttrs&>(*n.attrs);
-        if (a.hybrid || a.alpha != 1 || a.beta != 1 || a.trans_batch_a || a.trans_batch_b) return false;
+        if (a.dynamic_quant || a.alpha != 1 || a.beta != 1 || a.trans_batch_a || a.trans_batch_b) return false;
         const Quantized* w = quantized_8bit(n, 1);
         if (w && !g_.value(w->id).constant) return !has_bias(n) && per_tensor_operands(n);
         return w && g_.value(w->id).type.shape.rank() == 2 && weighted_fits(n, a.transpose_b ? 0 : 1, 1);

@@ -97,7 +97,8 @@ class Rewriter {
 /// rows with their scales and zero points.
 bool takes_quantized_rows(const Graph& g, const Node& n) {
   const auto& a = static_cast<const MatMulAttrs&>(*n.attrs);
-  if (n.inputs.size() > 3 || a.transpose_a || a.flatten_a || a.hybrid || a.trans_batch_b || a.alpha != 1 || a.beta != 1)
+  if (n.inputs.size() > 3 || a.transpose_a || a.flatten_a || a.dynamic_quant || a.trans_batch_b || a.alpha != 1 ||
+      a.beta != 1)
     return false;
   const ValueType &x = g.value(n.inputs[0]).type, &w = g.value(n.inputs[1]).type;
   if (!x.ranked || x.shape.rank() < 2 || !g.value(n.inputs[1]).constant || w.shape.rank() != 2 || !w.quant)

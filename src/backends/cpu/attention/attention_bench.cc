@@ -32,7 +32,7 @@ SMELT_BENCH_CASES(attention) {
               f32(cache, 5),
               Tensor::from<int32_t>(DType::kI32, {1}, std::vector<int32_t>{kPast}),
               Tensor::from<int32_t>(DType::kI32, {}, std::vector<int32_t>{kPast + 1})};
-  c.computed = {true, true, true, true, true, true, false};
+  c.dynamic = {true, true, true, true, true, true, false};
   c.others = {ValueType::tensor(DType::kF32), ValueType::tensor(DType::kF32)};
   cases.add(c, 4.0 * kHeads * (kPast + 1) * kDepth);
 }

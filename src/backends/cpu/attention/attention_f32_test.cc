@@ -55,7 +55,7 @@ TEST(AttentionF32, KeyLengthsAndHiddenRows) {
   KernelCase c = attention({2, 2, 2, 4, 9, 8, 8, false, true, false, {}});
   c.inputs.resize(7);
   c.inputs[6] = i64({9, 2});
-  c.computed.assign(7, true);
+  c.dynamic.assign(7, true);
   check_case(c, "attention_f32");
 }
 

@@ -34,7 +34,7 @@ KernelCase grouped(const GroupQueryRow& r, GroupQueryAttrs a, int64_t depth = 8)
     c.inputs[9] = Tensor(DType::kI64, Shape{batch, r.rows});
     for (int64_t i = 0; i < batch * r.rows; ++i) c.inputs[9].data<int64_t>()[i] = (i * 7) % 90;
   }
-  c.computed = {true, true, true, true, true, true, false};
+  c.dynamic = {true, true, true, true, true, true, false};
   c.others = {ValueType::tensor(DType::kF32), ValueType::tensor(DType::kF32)};
   c.threaded = true;
   return c;

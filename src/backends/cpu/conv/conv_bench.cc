@@ -84,7 +84,7 @@ KernelCase integer_case(const ConvSize& s, Layout layout, DType x) {
 /// TFLite hybrid: a float32 image that is quantized at run time.
 KernelCase dynamic_case(const ConvSize& s) {
   auto a = attrs_of(s, Layout::kChannelsLast);
-  a->hybrid = true;
+  a->dynamic_quant = true;
   return {Cat(s.name, "/nhwc/dynamic"), Op::kConv, a, {f32(image_of(s, a->layout)), weights_of(s, a->filter)}};
 }
 

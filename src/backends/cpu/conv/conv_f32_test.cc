@@ -122,7 +122,7 @@ TEST(ConvF32, DepthwiseChannelsFirst) {
 TEST(ConvF32, DynamicFilters) {
   for (const ConvRow* r : {&kRows[0], &kRows[1], &kRows[5], &kDepthwise[0]}) {
     KernelCase c = conv_case(*r, Layout::kChannelsFirst, FilterLayout::kOIS);
-    c.computed = {true, true, true};
+    c.dynamic = {true, true, true};
     check_case(c, r->groups == r->c_in ? "depthwise_nchw_f32" : "conv_nchw_f32");
   }
 }

@@ -29,11 +29,11 @@ struct ConvI8Key {
 /// after.
 class ConvI8 final : public Kernel {
  public:
-  ConvI8(const ConvShape& g, const QuantizedPair& q, RequantParams requant_params, const KernelSpec& spec)
+  ConvI8(const ConvShape& g, const QuantizedPair& q, RequantizeParams requantize_params, const KernelSpec& spec)
       : g_(g),
         q_(q),
-        requant_params_(std::move(requant_params)),
-        rescale_(requantize_accumulators(spec.isa, requant_params_)),
+        requantize_params_(std::move(requantize_params)),
+        rescale_(requantize_accumulators(spec.isa, requantize_params_)),
         gemm_(gemm_i8(spec.isa, filter_fits_int8(g, *spec.constant(1), q.w_zeros))),
         chunks_(g, gemm_),
         threads_(std::max(spec.threads, 1)) {
@@ -99,7 +99,7 @@ class ConvI8 final : public Kernel {
     std::vector<W> workspace;
     if (chunks_.apply()) weights = chunks_.spread(weights, workspace);
     for (int64_t i = 0; i < g_.groups; ++i)
-      gemm_.pack(weights + i * g_.c_out * depth, depth, g_.c_out, requant_params_.bias.data() + i * g_.c_out,
+      gemm_.pack(weights + i * g_.c_out * depth, depth, g_.c_out, requantize_params_.bias.data() + i * g_.c_out,
                  GemmI8::int8_zero_point(q_.x_signed, q_.x_zero), packed->data<char>() + i * group);
     return packed;
   }
@@ -107,8 +107,8 @@ class ConvI8 final : public Kernel {
     if (chunks_.apply()) {
       chunks_.image(pool, threads_, x, q_.x_signed, static_cast<uint8_t>(q_.x_zero), packed_->data<char>(), scratch,
                     [&](const int32_t* acc, int64_t pixel, int64_t pixels, int64_t channel, int64_t n) {
-                      rescale_(requant_params_, acc, gemm_.nr(), pixels, n, channel, y + pixel * g_.all_out() + channel,
-                               g_.all_out());
+                      rescale_(requantize_params_, acc, gemm_.nr(), pixels, n, channel,
+                               y + pixel * g_.all_out() + channel, g_.all_out());
                     });
       return;
     }
@@ -153,14 +153,14 @@ class ConvI8 final : public Kernel {
     uint8_t* to = y + first * g_.all_out() + group * g_.c_out;
     gemm_.run(rows, g_.c_out, g_.k(), a, lda, q_.x_signed, packed, 0, gemm_.panels(g_.c_out),
               [&](const int32_t* acc, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
-                rescale_(requant_params_, acc, gemm_.nr(), n_rows, n, group * g_.c_out + column,
+                rescale_(requantize_params_, acc, gemm_.nr(), n_rows, n, group * g_.c_out + column,
                          to + row * g_.all_out() + column, g_.all_out());
               });
   }
 
   ConvShape g_;
   QuantizedPair q_;
-  RequantParams requant_params_;
+  RequantizeParams requantize_params_;
   RequantizeAccumulators rescale_;
   const GemmI8& gemm_;
   ConvLineBuffer chunks_;
@@ -178,9 +178,9 @@ std::unique_ptr<Kernel> make_conv_i8(const KernelSpec& spec) {
   const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, g->all_out());
   if (!q) return nullptr;
-  auto requant_params = RequantParams::make(spec, g->all_out(), attrs.rescale_rule());
-  if (!requant_params) return nullptr;
-  return std::make_unique<ConvI8>(*g, *q, std::move(*requant_params), spec);
+  auto requantize_params = RequantizeParams::make(spec, g->all_out(), attrs.rescale_rule());
+  if (!requantize_params) return nullptr;
+  return std::make_unique<ConvI8>(*g, *q, std::move(*requantize_params), spec);
 }
 
 }  // namespace smelt

@@ -244,7 +244,7 @@ std::unique_ptr<Kernel> to_real(const KernelSpec& spec, ConvIntegerKernel::Image
 }  // namespace
 
 std::unique_ptr<Kernel> make_conv_dynamic_quant(const KernelSpec& spec) {
-  if (!spec.attrs<ConvAttrs>().hybrid) return spec.refuse("the node does not ask for dynamic quantization");
+  if (!spec.attrs<ConvAttrs>().dynamic_quant) return spec.refuse("the node does not ask for dynamic quantization");
   return to_real(spec, ConvIntegerKernel::Images::kDynamicQuant);
 }
 

@@ -32,7 +32,7 @@ TEST(ConvDynamicQuant, SymmetricAndAsymmetric) {
       auto a = attrs_of(r);
       const bool depthwise = r.groups == r.c_in;
       a->filter = depthwise ? FilterLayout::kISO : FilterLayout::kOSI;
-      a->hybrid = true;
+      a->dynamic_quant = true;
       a->asymmetric_inputs = asymmetric;
       a->act.kind = asymmetric ? ActKind::kTanh : ActKind::kRelu6;
       const Shape filter =

@@ -317,7 +317,7 @@ std::unique_ptr<Kernel> make_conv_nhwc_f32(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> make_conv_f16(const KernelSpec& spec) {
-  return through_float32(spec, !spec.attrs<ConvAttrs>().hybrid);
+  return through_float32(spec, !spec.attrs<ConvAttrs>().dynamic_quant);
 }
 
 }  // namespace smelt

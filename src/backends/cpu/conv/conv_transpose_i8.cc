@@ -35,12 +35,12 @@ struct ConvTransposeI8Key {
 
 class ConvTransposeI8 final : public Kernel {
  public:
-  ConvTransposeI8(const Spread& s, const QuantizedPair& q, RequantParams requant_params, const GemmI8& gemm,
+  ConvTransposeI8(const Spread& s, const QuantizedPair& q, RequantizeParams requantize_params, const GemmI8& gemm,
                   const KernelSpec& spec)
       : s_(s),
         q_(q),
-        requant_params_(std::move(requant_params)),
-        rescale_(requantize_accumulators(spec.isa, requant_params_)),
+        requantize_params_(std::move(requantize_params)),
+        rescale_(requantize_accumulators(spec.isa, requantize_params_)),
         gemm_(&gemm) {
     group_bytes_ = gemm_->packed_bytes(s.c_in, s.columns());
     packed_ = spec.packs.get(ConvTransposeI8Key{{s, *spec.constant(1), nullptr}, gemm_, q.x_zero, q.x_signed}, [&] {
@@ -68,7 +68,7 @@ class ConvTransposeI8 final : public Kernel {
       const auto* x = ctx.input(0).data<uint8_t>() + image * s_.in_pixels() * s_.all_in();
       for (int64_t p = 0; p < pixels; ++p)
         for (int64_t o = 0; o < n; ++o)
-          acc[p * n + o] = static_cast<uint32_t>(requant_params_.bias[static_cast<size_t>(o)]);
+          acc[p * n + o] = static_cast<uint32_t>(requantize_params_.bias[static_cast<size_t>(o)]);
       for (int64_t g = 0; g < s_.groups; ++g)
         for (int64_t first = 0; first < s_.in_pixels(); first += kSpreadRows) {
           const int64_t rows = std::min(kSpreadRows, s_.in_pixels() - first);
@@ -78,7 +78,7 @@ class ConvTransposeI8 final : public Kernel {
           s_.add(products, first, rows, acc + g * s_.c_out);
         }
       auto* y = ctx.output(0).data<uint8_t>() + image * pixels * n;
-      rescale_(requant_params_, reinterpret_cast<const int32_t*>(acc), n, pixels, n, 0, y, n);
+      rescale_(requantize_params_, reinterpret_cast<const int32_t*>(acc), n, pixels, n, 0, y, n);
     }
     return Ok();
   }
@@ -95,7 +95,7 @@ class ConvTransposeI8 final : public Kernel {
 
   Spread s_;
   QuantizedPair q_;
-  RequantParams requant_params_;
+  RequantizeParams requantize_params_;
   RequantizeAccumulators rescale_;
   const GemmI8* gemm_ = nullptr;
   int64_t group_bytes_ = 0, lda_ = 0, products_ = 0, image_ = 0;
@@ -116,12 +116,12 @@ class ConvTransposeRows final : public Kernel {
            s.taps() * gemm.a_row_bytes(s.c_in) * gemm.nr() / phases <= kNearest &&
            LineBuffer(window(s), false, nullptr).small();
   }
-  ConvTransposeRows(const Spread& s, const QuantizedPair& q, RequantParams requant_params, const GemmI8& gemm,
+  ConvTransposeRows(const Spread& s, const QuantizedPair& q, RequantizeParams requantize_params, const GemmI8& gemm,
                     const KernelSpec& spec)
       : s_(s),
         q_(q),
-        requant_params_(std::move(requant_params)),
-        rescale_(requantize_accumulators(spec.isa, requant_params_)),
+        requantize_params_(std::move(requantize_params)),
+        rescale_(requantize_accumulators(spec.isa, requantize_params_)),
         gemm_(gemm),
         rows_(window(s), false, nullptr),
         steps_(gemm.steps(s.c_in)),
@@ -217,7 +217,7 @@ class ConvTransposeRows final : public Kernel {
               to += steps_ * 4;
             }
         }
-        gemm_.pack(rows.data(), depth, s_.c_out, requant_params_.bias.data() + g * s_.c_out,
+        gemm_.pack(rows.data(), depth, s_.c_out, requantize_params_.bias.data() + g * s_.c_out,
                    GemmI8::int8_zero_point(q_.x_signed, q_.x_zero),
                    packed->data<char>() + phase.packed + g * group_bytes);
       }
@@ -254,7 +254,7 @@ class ConvTransposeRows final : public Kernel {
         const void* chunks[kMaxPieces];
         for (int64_t i = 0; i < n; ++i) chunks[i] = starts[i] + at * s_.all_in() + group * s_.c_in;
         tile[here - 1](chunks, n, s_.all_in(), packed + gemm_.panel_offset(depth, p), steps_, acc);
-        rescale_(requant_params_, acc, gemm_.nr(), here, std::min(gemm_.nr(), s_.c_out - column), channel,
+        rescale_(requantize_params_, acc, gemm_.nr(), here, std::min(gemm_.nr(), s_.c_out - column), channel,
                  y + at * out_step + channel, out_step);
       }
     }
@@ -262,7 +262,7 @@ class ConvTransposeRows final : public Kernel {
 
   Spread s_;
   QuantizedPair q_;
-  RequantParams requant_params_;
+  RequantizeParams requantize_params_;
   RequantizeAccumulators rescale_;
   const GemmI8& gemm_;
   LineBuffer rows_;
@@ -280,13 +280,13 @@ std::unique_ptr<Kernel> make_conv_transpose_i8(const KernelSpec& spec) {
   const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, s->all_out());
   if (!q) return nullptr;
-  auto requant_params = RequantParams::make(spec, s->all_out(), attrs.rescale_rule());
-  if (!requant_params) return nullptr;
+  auto requantize_params = RequantizeParams::make(spec, s->all_out(), attrs.rescale_rule());
+  if (!requantize_params) return nullptr;
   const GemmI8& gemm =
       gemm_i8(spec.isa, always_int8(q->w_signed, q->w_zeros) || fits_int8(ordered(*s, *q, *spec.constant(1))));
   if (ConvTransposeRows::applies(*s, gemm))
-    return std::make_unique<ConvTransposeRows>(*s, *q, std::move(*requant_params), gemm, spec);
-  return std::make_unique<ConvTransposeI8>(*s, *q, std::move(*requant_params), gemm, spec);
+    return std::make_unique<ConvTransposeRows>(*s, *q, std::move(*requantize_params), gemm, spec);
+  return std::make_unique<ConvTransposeI8>(*s, *q, std::move(*requantize_params), gemm, spec);
 }
 
 }  // namespace smelt

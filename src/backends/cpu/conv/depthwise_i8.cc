@@ -94,12 +94,12 @@ struct DepthwiseI8Key {
 /// 8-bit depthwise convolution, one filter a channel. Channels-first images are turned around before and after.
 class DepthwiseI8 final : public Kernel {
  public:
-  DepthwiseI8(const ConvShape& g, const QuantizedPair& q, RequantParams requant_params, Isa level,
+  DepthwiseI8(const ConvShape& g, const QuantizedPair& q, RequantizeParams requantize_params, Isa level,
               const KernelSpec& spec)
       : g_(g),
         q_(q),
-        requant_params_(std::move(requant_params)),
-        rescale_(requantize_accumulators(spec.isa, requant_params_)),
+        requantize_params_(std::move(requantize_params)),
+        rescale_(requantize_accumulators(spec.isa, requantize_params_)),
         pixel_(SMELT_FOR_LEVEL(level, choose_pixel)(q.x_signed, level.has(IsaFeature::kVnni))),
         lanes_(SMELT_FOR_LEVEL(level, short_lanes)()),
         threads_(std::max(spec.threads, 1)),
@@ -162,7 +162,7 @@ class DepthwiseI8 final : public Kernel {
           uint32_t sum = 0;
           for (int64_t t = 0; t < g_.taps(); ++t)
             sum += static_cast<uint32_t>(static_cast<int32_t>(weight(filter, c, t)));
-          addends[v * half + i] = static_cast<uint32_t>(requant_params_.bias[static_cast<size_t>(c)]) -
+          addends[v * half + i] = static_cast<uint32_t>(requantize_params_.bias[static_cast<size_t>(c)]) -
                                   sum * static_cast<uint32_t>(q_.x_zero);
         }
       to += 2 * lanes_;
@@ -205,7 +205,7 @@ class DepthwiseI8 final : public Kernel {
       taps[g_.taps()] = taps[g_.taps() - 1];
       pixel_(taps, pairs_, c, packed_->data<int16_t>(), acc + waiting * c);
       if (++waiting == batch_ || ox + 1 == g_.out[2]) {
-        rescale_(requant_params_, acc, c, waiting, c, 0, y + (ox + 1 - waiting) * c, c);
+        rescale_(requantize_params_, acc, c, waiting, c, 0, y + (ox + 1 - waiting) * c, c);
         waiting = 0;
       }
     }
@@ -225,7 +225,7 @@ class DepthwiseI8 final : public Kernel {
 
   ConvShape g_;
   QuantizedPair q_;
-  RequantParams requant_params_;
+  RequantizeParams requantize_params_;
   RequantizeAccumulators rescale_;
   void (*pixel_)(const uint8_t* const*, int64_t, int64_t, const int16_t*, int32_t*);
   int64_t lanes_, threads_, pairs_, acc_ = 0, zeros_ = 0, turned_in_ = 0, turned_out_ = 0;
@@ -250,9 +250,9 @@ std::unique_ptr<Kernel> make_depthwise_i8(const KernelSpec& spec) {
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1],
                                      filter_output_axis(attrs, spec.inputs[1].shape.rank()), g->groups);
   if (!q) return nullptr;
-  auto requant_params = RequantParams::make(spec, g->groups, attrs.rescale_rule());
-  if (!requant_params) return nullptr;
-  return std::make_unique<DepthwiseI8>(*g, *q, std::move(*requant_params), *level, spec);
+  auto requantize_params = RequantizeParams::make(spec, g->groups, attrs.rescale_rule());
+  if (!requantize_params) return nullptr;
+  return std::make_unique<DepthwiseI8>(*g, *q, std::move(*requantize_params), *level, spec);
 }
 
 }  // namespace smelt

@@ -20,10 +20,10 @@ namespace {
 using Rule = DepthwiseRow::Rule;
 constexpr int64_t kMaxTaps = 128;
 
-Rule rule_of(const RequantParams& r) {
+Rule rule_of(const RequantizeParams& r) {
   if (r.rounding == Rounding::kFloatHalfEven) return Rule::kFloat;
   if (r.rounding == Rounding::kFixedSingle) return Rule::kSingle;
-  return r.steps == RequantParams::Steps::kPositive ? Rule::kPositive : Rule::kDouble;
+  return r.steps == RequantizeParams::Steps::kPositive ? Rule::kPositive : Rule::kDouble;
 }
 
 struct VnniKey {
@@ -38,22 +38,23 @@ struct VnniKey {
 /// images are turned around before and after.
 class DepthwiseVnni final : public Kernel {
  public:
-  DepthwiseVnni(const ConvShape& g, const QuantizedPair& q, const RequantParams& requant_params, const KernelSpec& spec)
+  DepthwiseVnni(const ConvShape& g, const QuantizedPair& q, const RequantizeParams& requantize_params,
+                const KernelSpec& spec)
       : g_(g), rows_(line_buffer(g, q)), q_(q), threads_(std::max(spec.threads, 1)) {
-    const Rule rule = rule_of(requant_params);
+    const Rule rule = rule_of(requantize_params);
     row_.channels = bundle() * g.groups;
     row_.groups = (g.taps() + 3) / 4;
     row_.step = row_.channels;
     row_.count = (g.out[2] * g.groups + row_.step - 1) / row_.step;
     row_.last = g.out[2] * g.groups - row_.channels;
-    row_.zero = requant_params.zero;
-    row_.low = requant_params.low;
-    row_.high = requant_params.high;
-    function_ = depthwise_row_vnni(rule, requant_params.is_signed, g.taps());
+    row_.zero = requantize_params.zero;
+    row_.low = requantize_params.low;
+    row_.high = requantize_params.high;
+    function_ = depthwise_row_vnni(rule, requantize_params.is_signed, g.taps());
     const Tensor* bias = spec.constant(2);
     weights_ = spec.packs.get(VnniKey{{g, *spec.constant(1), bias}, row_.channels, q.x_zero, q.x_signed},
-                              [&] { return pack(spec.constant(1)->data<uint8_t>(), requant_params.bias); });
-    rules_ = pack_rules(requant_params, rule);
+                              [&] { return pack(spec.constant(1)->data<uint8_t>(), requantize_params.bias); });
+    rules_ = pack_rules(requantize_params, rule);
     for (int64_t kx = 0; kx < g.kernel[2]; ++kx) offsets_.push_back(rows_.offset(kx));
     if (!g.channels_last) {
       turned_in_ = padded_bytes(g.in_pixels() * g.groups);
@@ -138,7 +139,7 @@ class DepthwiseVnni final : public Kernel {
     }
     return packed;
   }
-  Packed pack_rules(const RequantParams& r, Rule rule) const {
+  Packed pack_rules(const RequantizeParams& r, Rule rule) const {
     const int64_t bytes = DepthwiseRow::rule_bytes(rule);
     auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(blocks() * bytes));
     for (int64_t b = 0; b < blocks(); ++b) {
@@ -213,9 +214,9 @@ std::unique_ptr<Kernel> make_depthwise_i8_vnni(const KernelSpec& spec) {
   if (!q || std::any_of(q->w_zeros.begin(), q->w_zeros.end(), [](int32_t z) { return z != 0; }))
     return spec.refuse("the filter has zero points");
   if (!DepthwiseVnni::line_buffer(*g, *q).small()) return nullptr;
-  const auto requant_params = RequantParams::make(spec, g->groups, attrs.rescale_rule());
-  if (!requant_params || requant_params->steps == RequantParams::Steps::kAll) return nullptr;
-  return std::make_unique<DepthwiseVnni>(*g, *q, *requant_params, spec);
+  const auto requantize_params = RequantizeParams::make(spec, g->groups, attrs.rescale_rule());
+  if (!requantize_params || requantize_params->steps == RequantizeParams::Steps::kAll) return nullptr;
+  return std::make_unique<DepthwiseVnni>(*g, *q, *requantize_params, spec);
 }
 #else
 std::unique_ptr<Kernel> make_depthwise_i8_vnni(const KernelSpec&) { return nullptr; }

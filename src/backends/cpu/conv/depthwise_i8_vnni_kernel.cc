@@ -12,7 +12,7 @@ using Rule = DepthwiseRow::Rule;
 
 inline __m512i load(const char* from, int64_t vector) { return _mm512_load_si512(from + vector * 64); }
 
-/// Rescaling of the accumulators of one block: see requant_params.cc, whose steps these are.
+/// Rescaling of the accumulators of one block: see requantize_params.cc, whose steps these are.
 template <Rule R>
 struct Rescale {
   __m512i multiplier[4], odd_multiplier[4], shift[4], even[4], odd[4];

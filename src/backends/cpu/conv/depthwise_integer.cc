@@ -185,7 +185,7 @@ std::unique_ptr<Kernel> make_depthwise_integer(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_depthwise_dynamic_quant(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const QuantPtr& q = spec.inputs[1].quant;
-  if (!attrs.hybrid) return spec.refuse("the node does not ask for dynamic quantization");
+  if (!attrs.dynamic_quant) return spec.refuse("the node does not ask for dynamic quantization");
   const auto g = ConvShape::make(spec);
   if (!depthwise_rows(g, spec)) return nullptr;
   const auto params = static_cast<int64_t>(q->scales.size());

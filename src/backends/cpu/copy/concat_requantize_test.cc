@@ -23,7 +23,7 @@ TEST(ConcatRequantize, SeveralParams) {
           t.set_quant(per_tensor(0.05f + 0.013f * static_cast<float>(i), s ? 3 : 120, rounding));
           c.inputs.push_back(t);
         }
-        c.computed = {true, true, true};
+        c.dynamic = {true, true, true};
         c.output.dtype = type;
         c.output.quant = per_tensor(0.05f, s ? 3 : 120, rounding);
         check_case(c, "concat_requantize");

@@ -13,7 +13,7 @@ SMELT_BENCH_CASES(copy) {
   AxisAttrs last;
   last.axis = -1;
   KernelCase concat{"concat/float32", Op::kConcat, make_attrs<AxisAttrs>(last), {f32(block), f32(block, 2)}};
-  concat.computed = {true, true};
+  concat.dynamic = {true, true};
   cases.add(concat);
   concat.label = "concat/qint8";
   concat.inputs = {quantized(DType::kI8, block, 0.05f, 3, 1), quantized(DType::kI8, block, 0.07f, 3, 2)};

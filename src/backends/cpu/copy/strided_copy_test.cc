@@ -239,7 +239,7 @@ TEST(StridedCopy, OtherOperators) {
     check("cache", Op::kTensorScatter, make_attrs<ScatterAttrs>(circular),
           {x, counted(t, {3, 4, 5}), numbers({0, 3, 11})});
     KernelCase fill{"fill", Op::kFill, none, {numbers({3, 7}), counted(t, {1})}, {}, {}};
-    fill.computed = {false, true};
+    fill.dynamic = {false, true};
     check_case(fill, "strided_copy");
   }
 }

@@ -19,7 +19,7 @@ SMELT_BENCH_CASES(elementwise) {
                  make_attrs<BinaryAttrs>(attrs),
                  {a, b},
                  y};
-    c.computed = {true, b.shape().rank() > 0};
+    c.dynamic = {true, b.shape().rank() > 0};
     cases.add(c);
   };
   for (const Unary fn : {Unary::kHardSwish, Unary::kGelu, Unary::kTanh, Unary::kSigmoid, Unary::kExp})

@@ -17,7 +17,7 @@ TEST(Gather, ComputedIndices) {
                  {random_tensor(DType::kF32, {4, 5, 6}, -9, 9, 1), i64({1, -1, 3, 0})},
                  {},
                  {}};
-    c.computed = {false, true};
+    c.dynamic = {false, true};
     check_case(c, "gather");
   }
 }
@@ -33,7 +33,7 @@ TEST(Gather, SlicesOfAnySize) {
                    {random_tensor(t, x, -9, 9, 1), i64({8, -9, 3, 3})},
                    {},
                    {}};
-      c.computed = {false, true};
+      c.dynamic = {false, true};
       check_case(c, "gather");
     }
 }

@@ -56,7 +56,7 @@ SMELT_BENCH_CASES(matmul) {
     const Shape rows{s.m, s.k}, columns{s.n, s.k};
     MatMulAttrs plain, fixed, dynamic, blocks;
     fixed.rounding = Rounding::kFixedDouble;
-    dynamic.hybrid = true;
+    dynamic.dynamic_quant = true;
     blocks.row_block = 32;
     const Tensor bytes = quantized(DType::kI8, rows, 0.02f, -3, 1);
     const ValueType i8 = quantized_type(DType::kI8, 0.3f, 5), real = ValueType::tensor(DType::kF32);
@@ -66,7 +66,7 @@ SMELT_BENCH_CASES(matmul) {
                     random_tensor(DType::kF16, columns, -1, 1, 2)));
     add(matmul_case(s, "qi8", fixed, bytes, weights(s, DType::kI8), i8));
     KernelCase both = matmul_case(s, "qi8_qi8", fixed, bytes, quantized(DType::kI8, columns, 0.004f, 0, 2), i8);
-    both.computed = {true, true};
+    both.dynamic = {true, true};
     add(std::move(both));
     // Accumulators of 16-bit values and small weights fit in 32 bits.
     add(matmul_case(s, "qi16", fixed, quantized(DType::kI16, rows, 3e-4f, 0, 1), weights(s, DType::kI8, 0, 7),

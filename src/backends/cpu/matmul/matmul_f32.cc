@@ -207,7 +207,7 @@ std::unique_ptr<Kernel> make_matmul_f32(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_matmul_f16(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
-  if (attrs.hybrid || attrs.row_block > 0) return through_float32(spec);
+  if (attrs.dynamic_quant || attrs.row_block > 0) return through_float32(spec);
   if (spec.constant(1) && spec.inputs[1].quant && bit_width(spec.inputs[1].dtype) == 4)
     if (auto kernel = through_float32(spec)) return kernel;
   return through_float32(spec, true);

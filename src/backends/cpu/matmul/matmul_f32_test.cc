@@ -37,7 +37,7 @@ const MatMulRow kRows[] = {
     {{19, 577}, {577, 70}},
 };
 
-void check_all(bool computed) {
+void check_all(bool dynamic) {
   for (const MatMulRow& r : kRows) {
     auto attrs = std::make_shared<MatMulAttrs>();
     attrs->transpose_a = r.transpose_a;
@@ -51,7 +51,7 @@ void check_all(bool computed) {
     c.attrs = attrs;
     c.inputs = {random_tensor(DType::kF32, r.a, -1, 1, 1), random_tensor(DType::kF32, r.b, -1, 1, 2)};
     if (r.c != Shape{-1}) c.inputs.push_back(random_tensor(DType::kF32, r.c, -1, 1, 3));
-    if (computed) c.computed = {true, true, true};
+    if (dynamic) c.dynamic = {true, true, true};
     c.threaded = r.a.rank() == 4 || r.alpha == 0.5;
     check_case(c, "matmul_f32", {1e-4, 1e-5});
   }

@@ -27,14 +27,14 @@ class MatMulI8 final : public Kernel {
     kBlocks,           ///< a is float32, blocks of its rows are quantized at run time
   };
   MatMulI8(const MatMulShape& s, Rows rows, const KernelSpec& spec, const QuantizedWeights& weights,
-           std::optional<RequantParams> requant_params)
+           std::optional<RequantizeParams> requantize_params)
       : s_(s),
         rows_(rows),
         attrs_(spec.attrs<MatMulAttrs>()),
         gemm_(gemm_i8(spec.isa, weights.all_within(-128, 127))),
         quant_(dynamic_quant_ops(spec.isa)),
-        requant_params_(std::move(requant_params)),
-        rescale_(requant_params_ ? requantize_accumulators(spec.isa, *requant_params_) : nullptr),
+        requantize_params_(std::move(requantize_params)),
+        rescale_(requantize_params_ ? requantize_accumulators(spec.isa, *requantize_params_) : nullptr),
         threads_(std::max(spec.threads, 1)),
         blocks_(weights.blocks()),
         block_(weights.block()) {
@@ -47,9 +47,10 @@ class MatMulI8 final : public Kernel {
     column_sums_offset_ = scales_at_ + padded_bytes(blocks_ * s.n * 4);
     const Tensor* c = spec.constant(2);
     packed_ = spec.packs.get(
-        MatMulI8Key{{s, *spec.constant(1), requant_params_ ? c : nullptr}, &gemm_, blocks_, rows, x_zero_, x_signed_},
+        MatMulI8Key{
+            {s, *spec.constant(1), requantize_params_ ? c : nullptr}, &gemm_, blocks_, rows, x_zero_, x_signed_},
         [&] { return pack(weights); });
-    has_bias_ = !requant_params_ && spec.has(2);
+    has_bias_ = !requantize_params_ && spec.has(2);
     direct_ = rows == Rows::kPerTensorParams && gemm_.bytes && s.k % 4 == 0;
     a_bytes_ = direct_ ? 0 : padded_bytes(s.m * lda_);
     in_place_ = rows == Rows::kDynamicQuant && gemm_.bytes && blocks_ == 1;
@@ -130,7 +131,7 @@ class MatMulI8 final : public Kernel {
       for (int64_t j = 0; j < n; ++j) total += static_cast<uint32_t>(static_cast<int32_t>(values[j]));
       return total;
     };
-    const int32_t* bias = requant_params_ ? requant_params_->bias.data() : nullptr;
+    const int32_t* bias = requantize_params_ ? requantize_params_->bias.data() : nullptr;
     if (const int8_t* unquantized = w.unquantized()) {
       for (int64_t n = 0; n < s_.n; ++n) acc[n] = sum(unquantized + n * s_.k, s_.k);
       gemm_.pack(unquantized, s_.k, s_.n, bias, zero, to);
@@ -204,8 +205,8 @@ class MatMulI8 final : public Kernel {
       by.last = i == blocks_ - 1;
       gemm_.run(r1 - r0, s_.n, depth(i), rows, lda_, x_signed_, panels, p0, p1,
                 [&](const int32_t* acc, int64_t row, int64_t count, int64_t column, int64_t n) {
-                  if (requant_params_) {
-                    rescale_(*requant_params_, acc, gemm_.nr(), count, n, column,
+                  if (requantize_params_) {
+                    rescale_(*requantize_params_, acc, gemm_.nr(), count, n, column,
                              y.data<uint8_t>() + (r0 + row) * s_.n + column, s_.n);
                     return;
                   }
@@ -218,7 +219,7 @@ class MatMulI8 final : public Kernel {
       by.scales += s_.n;
       if (rows_ == Rows::kBlocks) params += s_.m;
     }
-    if (!requant_params_) {
+    if (!requantize_params_) {
       const int64_t column = p0 * gemm_.nr(), n = std::min(s_.n, p1 * gemm_.nr()) - column;
       apply_activation(attrs_.act, y.data<float>() + r0 * s_.n + column, r1 - r0, n, s_.n);
     }
@@ -229,7 +230,7 @@ class MatMulI8 final : public Kernel {
   MatMulAttrs attrs_;
   const GemmI8& gemm_;
   const DynamicQuantOps& quant_;
-  std::optional<RequantParams> requant_params_;
+  std::optional<RequantizeParams> requantize_params_;
   RequantizeAccumulators rescale_;
   int64_t threads_, blocks_, block_, depth_steps_ = 0, lda_ = 0, scales_at_ = 0, column_sums_offset_ = 0;
   int64_t a_bytes_ = 0, quantized_bytes_ = 0, per_token_params_ = 1;
@@ -247,11 +248,11 @@ std::unique_ptr<Kernel> make_matmul_i8(const KernelSpec& spec) {
   if (!s || spec.inputs[1].shape.rank() != 2 || (spec.has(2) && !s->is_row(spec.inputs[2].shape))) return nullptr;
   const int axis = attrs.transpose_b ? 0 : 1;
   if (!QuantizedPair::make(spec.inputs[0], spec.inputs[1], axis, s->n)) return nullptr;
-  auto requant_params = RequantParams::make(spec, s->n, attrs.rescale_rule());
-  if (!requant_params) return nullptr;
+  auto requantize_params = RequantizeParams::make(spec, s->n, attrs.rescale_rule());
+  if (!requantize_params) return nullptr;
   const auto weights = QuantizedWeights::make(*spec.constant(1), *s);
   if (!weights || weights->blocks() != 1) return nullptr;
-  return std::make_unique<MatMulI8>(*s, MatMulI8::Rows::kPerTensorParams, spec, *weights, std::move(requant_params));
+  return std::make_unique<MatMulI8>(*s, MatMulI8::Rows::kPerTensorParams, spec, *weights, std::move(requantize_params));
 }
 
 std::unique_ptr<Kernel> make_matmul_qd8(const KernelSpec& spec) {
@@ -266,13 +267,14 @@ std::unique_ptr<Kernel> make_matmul_qd8(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_matmul_dynamic_quant(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
-  if (!attrs.hybrid && attrs.row_block <= 0) return spec.refuse("the node does not ask for dynamic quantization");
+  if (!attrs.dynamic_quant && attrs.row_block <= 0)
+    return spec.refuse("the node does not ask for dynamic quantization");
   const auto s = matmul_by_constant(spec);
   if (!s || attrs.alpha != 1 || attrs.beta != 1 || !float_bias(spec, *s) || attrs.trans_batch_a) return nullptr;
   const auto weights = QuantizedWeights::make(*spec.constant(1), *s);
-  if (!weights || (!attrs.hybrid && attrs.row_block != weights->block())) return nullptr;
-  return std::make_unique<MatMulI8>(*s, attrs.hybrid ? MatMulI8::Rows::kDynamicQuant : MatMulI8::Rows::kBlocks, spec,
-                                    *weights, std::nullopt);
+  if (!weights || (!attrs.dynamic_quant && attrs.row_block != weights->block())) return nullptr;
+  return std::make_unique<MatMulI8>(*s, attrs.dynamic_quant ? MatMulI8::Rows::kDynamicQuant : MatMulI8::Rows::kBlocks,
+                                    spec, *weights, std::nullopt);
 }
 
 }  // namespace smelt

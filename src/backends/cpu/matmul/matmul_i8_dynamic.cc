@@ -13,11 +13,12 @@ namespace {
 
 class MatMulI8Dynamic final : public Kernel {
  public:
-  MatMulI8Dynamic(const MatMulShape& s, const QuantizedPair& q, RequantParams requant_params, const KernelSpec& spec)
+  MatMulI8Dynamic(const MatMulShape& s, const QuantizedPair& q, RequantizeParams requantize_params,
+                  const KernelSpec& spec)
       : s_(s),
         q_(q),
-        requant_params_(std::move(requant_params)),
-        rescale_(requantize_accumulators(spec.isa, requant_params_)),
+        requantize_params_(std::move(requantize_params)),
+        rescale_(requantize_accumulators(spec.isa, requantize_params_)),
         gemm_(gemm_i8(spec.isa, always_int8(q.w_signed, q.w_zeros))),
         lda_(gemm_.a_row_bytes(s.k)) {
     rows_offset_ = padded_bytes(s.n * s.k * 2);
@@ -60,13 +61,13 @@ class MatMulI8Dynamic final : public Kernel {
     gemm_.convert(a, stride, s_.m, s_.k, q_.x_signed, q_.x_zero, scratch + converted_offset_, lda_);
     gemm_.run(s_.m, s_.n, s_.k, scratch + converted_offset_, lda_, q_.x_signed, scratch + packed_at_, 0,
               gemm_.panels(s_.n), [&](const int32_t* acc, int64_t row, int64_t rows, int64_t column, int64_t n) {
-                rescale_(requant_params_, acc, gemm_.nr(), rows, n, column, y + row * s_.n + column, s_.n);
+                rescale_(requantize_params_, acc, gemm_.nr(), rows, n, column, y + row * s_.n + column, s_.n);
               });
   }
 
   MatMulShape s_;
   QuantizedPair q_;
-  RequantParams requant_params_;
+  RequantizeParams requantize_params_;
   RequantizeAccumulators rescale_;
   const GemmI8& gemm_;
   int64_t lda_, rows_offset_ = 0, packed_at_ = 0, converted_offset_ = 0;
@@ -83,9 +84,9 @@ std::unique_ptr<Kernel> make_matmul_i8_dynamic(const KernelSpec& spec) {
   if (!w || w->scales.size() != 1) return nullptr;
   const auto q = QuantizedPair::make(spec.inputs[0], spec.inputs[1], -1, s->n);
   if (!q) return nullptr;
-  auto requant_params = RequantParams::make(spec, s->n, attrs.rescale_rule());
-  if (!requant_params) return nullptr;
-  return std::make_unique<MatMulI8Dynamic>(*s, *q, std::move(*requant_params), spec);
+  auto requantize_params = RequantizeParams::make(spec, s->n, attrs.rescale_rule());
+  if (!requantize_params) return nullptr;
+  return std::make_unique<MatMulI8Dynamic>(*s, *q, std::move(*requantize_params), spec);
 }
 
 }  // namespace smelt

@@ -104,7 +104,7 @@ TEST(MatMulI8, HybridBlocks) {
       for (int64_t block : {0, 32}) {
         KernelCase c = real_case(r, w, block);
         auto attrs = std::make_shared<MatMulAttrs>(static_cast<const MatMulAttrs&>(*c.attrs));
-        attrs->hybrid = true;
+        attrs->dynamic_quant = true;
         attrs->asymmetric_inputs = block != 0;
         c.attrs = attrs;
         c.inputs[0] = random_tensor(DType::kF32, {r.m, r.k}, -2, 3, 1);
@@ -119,7 +119,7 @@ TEST(MatMulI8, DynamicQuant) {
     for (bool asymmetric : {false, true}) {
       KernelCase c = real_case(r, DType::kI8, 0);
       auto attrs = std::make_shared<MatMulAttrs>(static_cast<const MatMulAttrs&>(*c.attrs));
-      attrs->hybrid = true;
+      attrs->dynamic_quant = true;
       attrs->asymmetric_inputs = asymmetric;
       c.attrs = attrs;
       c.inputs[0] = random_tensor(DType::kF32, {r.m, r.k}, -2, 3, 1);

@@ -263,7 +263,7 @@ std::optional<MatMulW4::Rows> rows_of(const KernelSpec& spec, const MatMulShape&
   const ValueType& a = spec.inputs[0];
   if (a.dtype == DType::kI8 && has_per_token_params(spec, s)) return MatMulW4::Rows::kDynamic;
   if (a.quant) return std::nullopt;
-  if (attrs.hybrid) return MatMulW4::Rows::kDynamicQuant;
+  if (attrs.dynamic_quant) return MatMulW4::Rows::kDynamicQuant;
   if (attrs.row_block <= 0) return MatMulW4::Rows::kReal;
   if (attrs.row_block != w.block()) return std::nullopt;
   return MatMulW4::Rows::kBlocks;

@@ -26,7 +26,7 @@ TEST(ImageNormF32, LayoutsAndSizes) {
                      {},
                      {}};
         c.threaded = true;
-        if (!constant) c.computed.assign(5, true);
+        if (!constant) c.dynamic.assign(5, true);
         check_case(c, "batch_norm_f32", {2e-5, 1e-5});
       }
       for (const int64_t groups : {0, 2}) {

@@ -6,7 +6,7 @@
 #include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vector_ops.h"
-#include "backends/cpu/pool/real_sums.h"
+#include "backends/cpu/pool/float_accumulators.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/pool/geometry.h"
@@ -279,7 +279,7 @@ class PoolMeanI8 final : public Kernel {
       : s_(s),
         to_(quant_rule(spec.outputs[0])),
         quant_(dynamic_quant_ops(spec.isa)),
-        ops_(real_sums(spec.isa)),
+        ops_(float_accumulators(spec.isa)),
         threads_(std::max(spec.threads, 1)),
         signed_(spec.inputs[0].dtype == DType::kI8),
         scale_(spec.inputs[0].quant->scale()),

@@ -21,7 +21,7 @@ using DF = hn::ScalableTag<float>;
 using VI = hn::Vec<DI>;
 
 using DU64 = hn::Repartition<uint64_t, DI>;
-using Steps = RequantParams::Steps;
+using Steps = RequantizeParams::Steps;
 
 HWY_INLINE hn::Vec<DU64> as_pairs(VI v) { return hn::BitCast(DU64(), v); }
 HWY_INLINE VI odd_to_even(VI v) { return hn::BitCast(DI(), hn::ShiftRight<32>(as_pairs(v))); }
@@ -35,7 +35,7 @@ struct ChannelFactors<Rounding::kFloatHalfEven, S> {
   hn::Vec<DF> factor, low, high;
   VI zero;
 
-  HWY_INLINE ChannelFactors(const RequantParams& r, int64_t channel) {
+  HWY_INLINE ChannelFactors(const RequantizeParams& r, int64_t channel) {
     const DF df;
     factor = hn::LoadU(df, r.factors.data() + channel);
     zero = hn::Set(DI(), r.zero);
@@ -58,7 +58,7 @@ requires(R != Rounding::kFloatHalfEven) struct ChannelFactors<R, Steps::kAll> {
   hn::Vec<DU64> even_nudge, odd_nudge;
   hn::Mask<DI> whole;
 
-  HWY_INLINE ChannelFactors(const RequantParams& r, int64_t channel) {
+  HWY_INLINE ChannelFactors(const RequantizeParams& r, int64_t channel) {
     zero = hn::Set(d, r.zero);
     low = hn::Set(d, r.low - r.zero);
     high = hn::Set(d, r.high - r.zero);
@@ -95,7 +95,7 @@ requires(R != Rounding::kFloatHalfEven && S != Steps::kAll) struct ChannelFactor
   hn::Vec<DU64> even_nudge, odd_nudge;
   hn::Mask<DI> shifted;
 
-  HWY_INLINE ChannelFactors(const RequantParams& r, int64_t channel) {
+  HWY_INLINE ChannelFactors(const RequantizeParams& r, int64_t channel) {
     multiplier = hn::LoadU(d, r.multipliers.data() + channel);
     odd_multiplier = odd_to_even(multiplier);
     shift = hn::LoadU(d, r.shifts.data() + channel);
@@ -146,8 +146,8 @@ HWY_INLINE void store_bytes(VI v, int64_t n, uint8_t* to) {
 }
 
 template <Rounding R, Steps S, bool kSigned, bool kClamps>
-void requant_params(const RequantParams& r, const int32_t* acc, int64_t stride, int64_t rows, int64_t n,
-                    int64_t channel, uint8_t* out, int64_t out_stride) {
+void requantize_params(const RequantizeParams& r, const int32_t* acc, int64_t stride, int64_t rows, int64_t n,
+                       int64_t channel, uint8_t* out, int64_t out_stride) {
   const DI d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const VI low = hn::Set(d, r.low), high = hn::Set(d, r.high);
@@ -170,25 +170,25 @@ void requant_params(const RequantParams& r, const int32_t* acc, int64_t stride, 
 }
 
 template <Rounding R, Steps S>
-RequantizeAccumulators choose_range(const RequantParams& r) {
+RequantizeAccumulators choose_range(const RequantizeParams& r) {
   // Saturation clamps to the whole range of the type. Narrowing to uint8 saturates only values of 16 bits where there
   // is no instruction for 32.
   const bool whole =
       r.is_signed ? r.low == -128 && r.high == 127 : HWY_TARGET == HWY_AVX3 && r.low == 0 && r.high == 255;
   if (S == Steps::kAll || whole)
-    return r.is_signed ? requant_params<R, S, true, false> : requant_params<R, S, false, false>;
-  return r.is_signed ? requant_params<R, S, true, true> : requant_params<R, S, false, true>;
+    return r.is_signed ? requantize_params<R, S, true, false> : requantize_params<R, S, false, false>;
+  return r.is_signed ? requantize_params<R, S, true, true> : requantize_params<R, S, false, true>;
 }
 
 template <Rounding R>
-RequantizeAccumulators choose_steps(const RequantParams& r) {
+RequantizeAccumulators choose_steps(const RequantizeParams& r) {
   if (r.steps == Steps::kSmall) return choose_range<R, Steps::kSmall>(r);
   if constexpr (R == Rounding::kFixedDouble)
     if (r.steps == Steps::kPositive) return choose_range<R, Steps::kPositive>(r);
   return choose_range<R, Steps::kAll>(r);
 }
 
-RequantizeAccumulators choose(const RequantParams& r) {
+RequantizeAccumulators choose(const RequantizeParams& r) {
   switch (r.rounding) {
     case Rounding::kFixedDouble:
       return choose_steps<Rounding::kFixedDouble>(r);
@@ -206,7 +206,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace smelt {
 
-RequantizeAccumulators requantize_accumulators(Isa isa, const RequantParams& r) {
+RequantizeAccumulators requantize_accumulators(Isa isa, const RequantizeParams& r) {
   return SMELT_FOR_LEVEL(isa, choose)(r);
 }
 

@@ -11,7 +11,7 @@
 namespace smelt {
 namespace {
 
-int64_t expected(const RequantParams& r, int32_t sum, size_t channel) {
+int64_t expected(const RequantizeParams& r, int32_t sum, size_t channel) {
   int64_t q;
   if (r.rounding == Rounding::kFloatHalfEven)
     q = static_cast<int64_t>(std::nearbyint(static_cast<float>(sum) * r.factors[channel]));
@@ -27,7 +27,7 @@ void check_every_level(int bits, bool rectified) {
   for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle})
     for (bool is_signed : {true, false})
       for (bool whole_range : {true, false}) {
-        RequantParams r;
+        RequantizeParams r;
         r.rounding = rounding;
         r.is_signed = is_signed;
         r.zero = is_signed ? -3 : 130;
@@ -80,12 +80,12 @@ void check_every_level(int bits, bool rectified) {
       }
 }
 
-TEST(RequantParams, EveryLevelRoundsLikeTheReference) {
+TEST(RequantizeParams, EveryLevelRoundsLikeTheReference) {
   check_every_level(32, false);
   check_every_level(32, true);
 }
 
-TEST(RequantParams, SmallSums) {
+TEST(RequantizeParams, SmallSums) {
   for (int bits : {29, 18})
     for (bool rectified : {false, true}) check_every_level(bits, rectified);
 }

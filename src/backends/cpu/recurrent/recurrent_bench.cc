@@ -18,7 +18,7 @@ SMELT_BENCH_CASES(recurrent) {
   svdf.inputs = {quantized(DType::kI8, {1, 96}, 0.05f, -7, 1), quantized(DType::kI8, {kUnits, 96}, 0.02f, 0, 2),
                  quantized(DType::kI16, {kUnits, kMemory}, 1e-4f, 0, 3), Tensor(),
                  quantized(DType::kI16, {1, kUnits * kMemory}, 1e-3f, 0, 5)};
-  svdf.computed = {true, false, false, false, true};
+  svdf.dynamic = {true, false, false, false, true};
   svdf.output = quantized_type(DType::kI8, 0.4f, 5);
   cases.add(svdf, 2.0 * kUnits * (96 + kMemory));
 }

@@ -52,7 +52,7 @@ TEST(RecurrentF32, CellsAndLayouts) {
       c.inputs.push_back(random_tensor(DType::kF32, state, -1, 1, 5));
       if (r.cell == Cell::kLstm) c.inputs.push_back(random_tensor(DType::kF32, state, -1, 1, 6));
       if (r.peephole) c.inputs.push_back(random_tensor(DType::kF32, {d, 3 * r.hidden}, -1, 1, 7));
-      c.computed = {true, false, false, false, true, true, true, false};
+      c.dynamic = {true, false, false, false, true, true, true, false};
     }
     check_case(c, "recurrent_f32", {2e-5, 1e-5});
     if (r.cell != Cell::kLstm) continue;

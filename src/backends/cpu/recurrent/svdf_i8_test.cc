@@ -27,7 +27,7 @@ TEST(SvdfI8, Shapes) {
                 random(DType::kI16, {filters, r.memory}, 32768, 0.0001f, 0, 3),
                 r.bias ? random_tensor(DType::kI32, {r.units}, -90000, 90000, 4) : Tensor(),
                 random(DType::kI16, {r.batch, filters * r.memory}, 32768, 0.001f, 0, 5)};
-    c.computed = {true, false, false, false, true};
+    c.dynamic = {true, false, false, false, true};
     c.output = ValueType::tensor(DType::kI8, {}, per_tensor(0.4f, 5, Rounding::kFixedDouble));
     check_case(c, "svdf_i8");
   }

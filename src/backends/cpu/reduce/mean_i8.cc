@@ -95,7 +95,7 @@ class MeanI8 final : public Kernel {
   int64_t threads_;
   const VectorOps& ops_;
   FixedFactor factor_;
-  RequantParams rule_;
+  RequantizeParams rule_;
   RequantizeAccumulators rescale_ = nullptr;
 };
 

@@ -157,7 +157,7 @@ std::unique_ptr<Kernel> make_int16(const KernelSpec& spec, const std::optional<C
 std::optional<ConvShape> transposed_shape(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvTransposeAttrs>();
   const Shape &x = spec.inputs[0].shape, &w = spec.inputs[1].shape, &y = spec.outputs[0].shape;
-  if (attrs.hybrid || y.rank() < 3) return std::nullopt;
+  if (attrs.dynamic_quant || y.rank() < 3) return std::nullopt;
   std::vector<int64_t> sizes = attrs.output_shape;
   if (spec.has(3)) {
     const int first = spatial_dim(attrs.layout);
@@ -178,7 +178,7 @@ std::unique_ptr<Kernel> make_conv_transpose_i16(const KernelSpec& spec) {
   return make_int16(spec, transposed_plan(spec));
 }
 std::unique_ptr<Kernel> make_conv_float(const KernelSpec& spec) {
-  return spec.attrs<ConvAttrs>().hybrid ? nullptr : make_float(spec, direct_plan(spec));
+  return spec.attrs<ConvAttrs>().dynamic_quant ? nullptr : make_float(spec, direct_plan(spec));
 }
 std::unique_ptr<Kernel> make_conv_transpose_float(const KernelSpec& spec) {
   return make_float(spec, transposed_plan(spec));
@@ -206,7 +206,7 @@ std::unique_ptr<Kernel> make_conv_integer(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_conv_cooperative_matrix(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
-  return attrs.hybrid ? nullptr : cooperative_matrix_kernel(spec, conv_2d_shape(spec), attrs.act);
+  return attrs.dynamic_quant ? nullptr : cooperative_matrix_kernel(spec, conv_2d_shape(spec), attrs.act);
 }
 
 std::unique_ptr<Kernel> make_conv_i8_dot_product(const KernelSpec& spec) {
@@ -220,8 +220,8 @@ std::unique_ptr<Kernel> make_conv_integer_dot_product(const KernelSpec& spec) {
 
 std::unique_ptr<Kernel> make_conv_dynamic_quant_dot_product(const KernelSpec& spec) {
   ConvAttrs a = spec.attrs<ConvAttrs>();
-  if (!a.hybrid) return nullptr;
-  a.hybrid = false;
+  if (!a.dynamic_quant) return nullptr;
+  a.dynamic_quant = false;
   const Node node = with_attrs(spec.node, make_attrs<ConvAttrs>(a));
   return dot_product_dynamic_quant(spec.part({node, spec.inputs, spec.constants, spec.outputs}), a.asymmetric_inputs);
 }

@@ -5,7 +5,7 @@ namespace smelt::vulkan {
 
 std::unique_ptr<Kernel> make_conv_packed_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
-  const auto s = attrs.hybrid ? std::nullopt : conv_2d_shape(spec);
+  const auto s = attrs.dynamic_quant ? std::nullopt : conv_2d_shape(spec);
   if (!s) return nullptr;
   return packed_kernel_f32(spec, *s, attrs.act, filter_output_axis(attrs, spec.inputs[1].shape.rank()), -1);
 }

@@ -118,7 +118,7 @@ TEST(VulkanConv, DynamicFiltersAndFp16) {
   for (const Row& r : kRows)
     for (Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst}) {
       KernelCase c = conv_case(r, layout, DType::kF32, DType::kF32);
-      c.computed = {true, true, true};
+      c.dynamic = {true, true, true};
       check_on_gpu(c, "conv_float");
       check_on_gpu(conv_case(r, layout, DType::kF16, DType::kF16), "conv_float", 5e-3);
       check_on_gpu(conv_case(r, layout, DType::kF16, DType::kI8), "conv_float", 5e-3);

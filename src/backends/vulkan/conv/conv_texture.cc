@@ -134,7 +134,7 @@ std::unique_ptr<Kernel> conv_texture(const KernelSpec& spec, const ConvShape& s,
 std::unique_ptr<Kernel> make_conv_texture(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const auto s = ConvShape::make(spec);
-  if (!s || attrs.hybrid || (spec.outputs[0].shape.rank() == 3 && s->in[1] != 1)) return nullptr;
+  if (!s || attrs.dynamic_quant || (spec.outputs[0].shape.rank() == 3 && s->in[1] != 1)) return nullptr;
   const auto axes = pixel_axes(spec.form, spec.outputs[0].shape.rank(), s->channels_last);
   return axes ? conv_texture(spec, *s, {.axes = *axes, .act = attrs.act}) : nullptr;
 }

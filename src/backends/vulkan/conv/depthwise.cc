@@ -20,7 +20,7 @@ struct DepthwisePlan {
   shaders::DepthwiseGeometry geometry;
 
   static std::optional<DepthwisePlan> make(const KernelSpec& spec) {
-    const auto found = spec.attrs<ConvAttrs>().hybrid ? std::nullopt : conv_2d_shape(spec);
+    const auto found = spec.attrs<ConvAttrs>().dynamic_quant ? std::nullopt : conv_2d_shape(spec);
     if (!found) return std::nullopt;
     const ConvShape& s = *found;
     if (!s.depthwise() || s.c_out != 1 || s.groups % 4 != 0 || s.kernel[2] > 7 || s.stride[2] > 2 ||

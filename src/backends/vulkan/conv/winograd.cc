@@ -131,7 +131,7 @@ bool pays_off(const ConvShape& s) {
 
 std::unique_ptr<Kernel> make_winograd_f32(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
-  if (attrs.hybrid || spec.fp16) return nullptr;
+  if (attrs.dynamic_quant || spec.fp16) return nullptr;
   const auto s = ConvShape::make(spec);
   if (!s || s->groups != 1 || !s->planar() || s->filter_s == 0) return nullptr;
   for (int d = 1; d < 3; ++d)

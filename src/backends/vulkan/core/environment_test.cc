@@ -111,7 +111,7 @@ TEST_F(VulkanEnvironment, DevicesWithoutExtensions) {
   c.inputs = {random_tensor(DType::kF32, {1, 9, 8, 8}, -1, 1, 1), random_tensor(DType::kF32, {12, 3, 3, 8}, -1, 1, 2),
               random_tensor(DType::kF32, {12}, -1, 1, 3)};
   c.output.dtype = DType::kF32;
-  StorageWish textures;
+  StoragePreference textures;
   textures.all = DeviceStorage::kTexture;
   for (const char* plain : {"1", "0"}) {
     const Forced way("SMELT_VULKAN_PLAIN", plain);

@@ -19,15 +19,15 @@ class VulkanFp16 : public VulkanTest {
   }
 };
 
-constexpr StorageWish kBuffers{{}, DeviceStorage::kBuffer, true};
+constexpr StoragePreference kBuffers{{}, DeviceStorage::kBuffer, true};
 
-KernelCase product(DType dtype, const Tensor& a, const Tensor& b, std::vector<bool> computed) {
+KernelCase product(DType dtype, const Tensor& a, const Tensor& b, std::vector<bool> dynamic) {
   KernelCase c;
   c.label = Cat("product ", a.shape().str(), " ", b.shape().str());
   c.op = Op::kMatMul;
   c.attrs = make_attrs<MatMulAttrs>();
   c.inputs = {a, b};
-  c.computed = std::move(computed);
+  c.dynamic = std::move(dynamic);
   c.output.dtype = dtype;
   return c;
 }
@@ -100,20 +100,20 @@ TEST_F(VulkanFp16, Parts) {
                random_tensor(DType::kF32, {6, 1}, 0.004, 0.008, 4), random_tensor(DType::kI8, {6, 1}, -9, 9, 5)},
               {false, true, true}};
   MatMulAttrs rounded;
-  rounded.hybrid = true;
-  const OpCase hybrid{"hybrid",
-                      Op::kMatMul,
-                      make_attrs<MatMulAttrs>(rounded),
-                      {random_tensor(DType::kF32, {6, 40}, -1, 1, 1), b},
-                      {false, true}};
+  rounded.dynamic_quant = true;
+  const OpCase dynamic_quant{"hybrid",
+                             Op::kMatMul,
+                             make_attrs<MatMulAttrs>(rounded),
+                             {random_tensor(DType::kF32, {6, 40}, -1, 1, 1), b},
+                             {false, true}};
   EinsumAttrs sums;
   sums.equation = "ij,kj->ik";
   const OpCase einsum{"einsum",
                       Op::kEinsum,
                       make_attrs<EinsumAttrs>(sums),
                       {random_tensor(DType::kF32, {6, 40}, -1, 1, 1), random_tensor(DType::kF32, {9, 40}, -1, 1, 2)}};
-  for (const auto& [c, kernel] :
-       {std::pair{rows, "matmul_float"}, std::pair{hybrid, "matmul_dynamic_quant"}, std::pair{einsum, "matmul_float"}}) {
+  for (const auto& [c, kernel] : {std::pair{rows, "matmul_float"}, std::pair{dynamic_quant, "matmul_dynamic_quant"},
+                                  std::pair{einsum, "matmul_float"}}) {
     SCOPED_TRACE(c.label);
     check_by(runner_of(c), kernel, {3 * kTolerance, kTolerance}, kBuffers);
     EXPECT_GT(rounding(c), 1e-5);
@@ -141,18 +141,18 @@ TEST_F(VulkanFp16, QuantizedWeights) {
 TEST_F(VulkanFp16, Textures) {
   for (Storage storage : {Storage::kTexture3D, Storage::kTexture2D})
     for (DType dtype : {DType::kF32, DType::kF16}) {
-      StorageWish wish{{storage, Packing::kChannels}, DeviceStorage::kTexture, true};
+      StoragePreference preference{{storage, Packing::kChannels}, DeviceStorage::kTexture, true};
       for (int64_t groups : {1, 2, 3, 12})
         check_on_gpu(convolution<ConvAttrs>(Op::kConv, dtype, {2, 12, 8, 7}, {12, 12 / groups, 3, 3},
                                             Layout::kChannelsFirst, FilterLayout::kOIS, groups),
-                     "conv_texture", kTolerance, wish);
+                     "conv_texture", kTolerance, preference);
       check_on_gpu(convolution<ConvTransposeAttrs>(Op::kConvTranspose, dtype, {1, 6, 9, 8}, {6, 12, 3, 3},
                                                    Layout::kChannelsFirst, FilterLayout::kIOS),
-                   "conv_transpose_texture", kTolerance, wish);
-      wish.result.packing = Packing::kWidth;
+                   "conv_transpose_texture", kTolerance, preference);
+      preference.result.packing = Packing::kWidth;
       const Tensor a = random_tensor(dtype, {2, 9, 40}, -1, 1, 1), b = random_tensor(dtype, {40, 21}, -1, 1, 2);
-      check_on_gpu(product(dtype, a, b, {true, false}), "matmul_constant_texture", kTolerance, wish);
-      check_on_gpu(product(dtype, a, b, {true, true}), "matmul_texture", kTolerance, wish);
+      check_on_gpu(product(dtype, a, b, {true, false}), "matmul_constant_texture", kTolerance, preference);
+      check_on_gpu(product(dtype, a, b, {true, true}), "matmul_texture", kTolerance, preference);
     }
 }
 

@@ -73,7 +73,7 @@ class VulkanCooperativeMatrix : public VulkanTest {
   const Forced on_{"SMELT_VULKAN_MATRIX", "1"};
 };
 
-constexpr StorageWish kFp16{{}, DeviceStorage::kBuffer, true};
+constexpr StoragePreference kFp16{{}, DeviceStorage::kBuffer, true};
 constexpr double kTolerance = 1e-2;
 
 TEST_F(VulkanCooperativeMatrix, Convolutions) {

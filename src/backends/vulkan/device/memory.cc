@@ -89,7 +89,7 @@ void Heap::give(const Chunk& chunk) {
 }
 
 Result<std::unique_ptr<Buffer>> Buffer::make(std::shared_ptr<Device> device, size_t bytes, Use use,
-                                             const ImageRoom& images) {
+                                             const ImageWorkspace& images) {
   std::unique_ptr<Buffer> b(new Buffer(std::move(device)));
   Device& d = *b->device_;
   b->bytes_ = align_binding(std::max<size_t>(bytes, 1));
@@ -157,9 +157,9 @@ Result<std::unique_ptr<Image>> Image::make(std::shared_ptr<Device> device, const
   return image;
 }
 
-void Image::join(ImageRoom& room) const {
-  room.types &= need_.memoryTypeBits;
-  room.alignment = std::max(room.alignment, alignment());
+void Image::join(ImageWorkspace& workspace) const {
+  workspace.types &= need_.memoryTypeBits;
+  workspace.alignment = std::max(workspace.alignment, alignment());
 }
 
 /// Images and buffers never share a page.

@@ -52,7 +52,7 @@ class Heap {
 };
 
 /// What images require of the buffer whose memory they are placed in (Image::place()).
-struct ImageRoom {
+struct ImageWorkspace {
   uint32_t types = ~uint32_t{0};  ///< bits of memory types
   size_t alignment = 0;           ///< 0: there are none
 };
@@ -65,7 +65,7 @@ class Buffer {
     kStaging,  ///< mapped, coherent, cached where possible: the host's side of copies
   };
   static Result<std::unique_ptr<Buffer>> make(std::shared_ptr<Device> device, size_t bytes, Use use,
-                                              const ImageRoom& images = {});
+                                              const ImageWorkspace& images = {});
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
@@ -99,13 +99,13 @@ class Image {
   Image(const Image&) = delete;
   Image& operator=(const Image&) = delete;
   /// Binds the image to memory at `offset`. Preconditions: `offset` is a multiple of alignment(), the buffer has
-  /// bytes() from there on and was made for such images (ImageRoom).
+  /// bytes() from there on and was made for such images (ImageWorkspace).
   Status place(const Buffer& memory, size_t offset);
   const ImageLayout& layout() const { return layout_; }
   size_t bytes() const { return need_.size; }
   size_t alignment() const;
-  /// Adds the requirements of this image to `room`.
-  void join(ImageRoom& room) const;
+  /// Adds the requirements of this image to `workspace`.
+  void join(ImageWorkspace& workspace) const;
   Binding binding() const { return binding_; }
 
  private:

@@ -1,4 +1,4 @@
-// Operators composed of others: masks, lengths and indices that are computed; losses and distances.
+// Operators composed of others: masks, lengths and indices that are dynamic; losses and distances.
 #include "ops/detection/detection.h"
 #include "ops/gather/gather.h"
 #include "ops/matmul/matmul.h"

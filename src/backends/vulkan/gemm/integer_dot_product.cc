@@ -198,7 +198,7 @@ class DotProductInteger final : public DotProductKernel {
 /// Dynamic quantization: float32 images, each quantized to int8 with its own parameters, and float32 results.
 class DotProductDynamicQuant final : public DotProductKernel {
  public:
-  /// `spec`: the node with ConvAttrs::hybrid cleared.
+  /// `spec`: the node with ConvAttrs::dynamic_quant cleared.
   static std::unique_ptr<Kernel> make(const KernelSpec& spec, bool asymmetric) {
     const auto& attrs = spec.attrs<ConvAttrs>();
     const auto s = conv_2d_shape(spec);

@@ -15,7 +15,7 @@ std::unique_ptr<Kernel> dot_product_kernel(const KernelSpec& spec, const std::op
 /// int32 results, with zero points in inputs 2 and 3; those of the filter, input 3, are constants.
 std::unique_ptr<Kernel> dot_product_accumulators(const KernelSpec& spec, const std::optional<ConvShape>& s);
 /// Dynamic quantization: float32 images, each quantized to int8 with its own parameters, and float32 results. `spec`:
-/// the node of a Conv with ConvAttrs::hybrid cleared.
+/// the node of a Conv with ConvAttrs::dynamic_quant cleared.
 std::unique_ptr<Kernel> dot_product_dynamic_quant(const KernelSpec& spec, bool asymmetric);
 
 }  // namespace smelt::vulkan

@@ -108,7 +108,7 @@ TEST_P(VulkanDotProduct, DynamicQuantConv) {
       const bool last = r.layout == Layout::kChannelsLast;
       const int64_t i = r.c_in / r.groups;
       ConvAttrs a;
-      a.hybrid = true;
+      a.dynamic_quant = true;
       a.asymmetric_inputs = asymmetric;
       a.layout = r.layout;
       a.filter = last ? FilterLayout::kOSI : FilterLayout::kOIS;

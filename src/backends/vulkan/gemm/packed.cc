@@ -45,7 +45,7 @@ std::optional<ConvShape> conv_2d_shape(const KernelSpec& spec, bool bias) {
 }
 
 std::optional<ConvShape> matmul_as_conv(const KernelSpec& spec, const MatMulAttrs& attrs, bool addend) {
-  if (!spec.constant(1) || attrs.hybrid || spec.inputs[1].shape.rank() != 2) return std::nullopt;
+  if (!spec.constant(1) || attrs.dynamic_quant || spec.inputs[1].shape.rank() != 2) return std::nullopt;
   const auto m = MatMulShape::make(spec);
   if (!m || m->batches != 1 || m->g.a.column_stride != 1 || (m->m > 1 && m->g.a.row_stride != m->k) || m->k == 0)
     return std::nullopt;

@@ -14,7 +14,7 @@ std::optional<QuantizedGemm> QuantizedGemm::make(const KernelSpec& spec, int w_a
   if (x.dtype != y.dtype || (spec.has(2) && !spec.constant(2))) return std::nullopt;
   auto pair = QuantizedPair::make(x, spec.inputs[1], w_axis, channels);
   if (!pair || (pair->w_signed != pair->x_signed && !pair->w_signed)) return std::nullopt;
-  auto requant = RequantParams::make(spec, channels, rule);
+  auto requant = RequantizeParams::make(spec, channels, rule);
   if (!requant) return std::nullopt;
   return QuantizedGemm{std::move(*pair), std::move(*requant)};
 }

@@ -5,7 +5,7 @@
 
 #include "backends/vulkan/gemm/operand.h"
 #include "ops/common/quantized_pair.h"
-#include "ops/common/requant_params.h"
+#include "ops/common/requantize_params.h"
 #include "shaders/requantize.h"
 
 namespace smelt::vulkan {
@@ -14,7 +14,7 @@ namespace smelt::vulkan {
 /// requantize.glsl reads them.
 struct QuantizedGemm {
   QuantizedPair pair;
-  RequantParams requant;
+  RequantizeParams requant;
 
   /// Nullopt if the node is not such a product. `w_axis`: the weights' dimension of output channels.
   static std::optional<QuantizedGemm> make(const KernelSpec& spec, int w_axis, int64_t channels,

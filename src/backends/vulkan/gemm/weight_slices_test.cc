@@ -20,7 +20,7 @@ TEST_F(VulkanWeightSlices, FloatMatMul) {
   struct Row {
     Shape a, c;  ///< c of rank 0: absent
     ActKind act = ActKind::kNone;
-    bool computed = false;
+    bool dynamic = false;
   };
   for (const Row& r : {Row{{3, 32}, {}}, Row{{1, 32}, {100}, ActKind::kRelu}, Row{{2, 3, 32}, {100}, {}, true},
                        Row{{4, 32}, {4, 100}, ActKind::kSigmoid}, Row{{4, 32}, {4, 1}}, Row{{32}, {}}})
@@ -34,7 +34,7 @@ TEST_F(VulkanWeightSlices, FloatMatMul) {
                  make_attrs<MatMulAttrs>(m),
                  {random_tensor(dtype, r.a, -1, 1, 1),
                   random_tensor(dtype, transposed ? Shape{100, 32} : Shape{32, 100}, -1, 1, 2)},
-                 {false, true, !r.computed}};
+                 {false, true, !r.dynamic}};
         if (r.c.rank() > 0) c.inputs.push_back(random_tensor(dtype, r.c, -1, 1, 3));
         check_case(c, "vulkan:matmul_weight_slices", dtype == DType::kF16 ? Near{5e-3, 5e-3} : Near{});
       }

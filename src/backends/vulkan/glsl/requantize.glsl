@@ -2,8 +2,8 @@
 //@ block Requantization requantization
 #define REQUANTIZATION int x_zero, w_zero, zero, low, high;
 
-// int32 accumulators become 8-bit quantized values, bit-equal with RequantParams (ops/common/requant_params.h). r: bias
-// (added by the caller), factor's bits or multiplier, right shift, zero point of the channel's weights as int8.
+// int32 accumulators become 8-bit quantized values, bit-equal with RequantizeParams (ops/common/requantize_params.h).
+// r: bias (added by the caller), factor's bits or multiplier, right shift, zero point of the channel's weights as int8.
 // rounding: the value of smelt::Rounding.
 int requantize(int v, ivec4 r, uint rounding, int zero, int low, int high) {
   if (rounding == 0) {

@@ -122,7 +122,7 @@ TEST_F(VulkanTextureElements, Rotary) {
                      : layout == 1 ? ids(DType::kI32, {5})
                                    : ids(DType::kI64, {1}));
         auto c = make_case(Cat("layout ", layout), Op::kRotary, a, in);
-        c.computed = {true, true, true, true};
+        c.dynamic = {true, true, true, true};
         check_forms(c, "rotary_texture");
       }
 }

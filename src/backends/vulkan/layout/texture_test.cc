@@ -69,7 +69,7 @@ TEST(VulkanTexture, Binary) {
         attrs.act.kind = ActKind::kRelu6;
         auto c = make_case("binary " + x.str() + " " + y.str() + (constant ? " constant" : ""), Op::kBinary, attrs,
                            {random_tensor(dtype, x, -3, 3, 1), random_tensor(dtype, y, -3, 3, 2)});
-        c.computed = {constant != 2, constant != 1};
+        c.dynamic = {constant != 2, constant != 1};
         check_forms(c, "binary_texture");
       }
 }
@@ -85,8 +85,8 @@ TEST(VulkanTexture, Compare) {
         auto c = make_case("compare " + x.str() + " " + y.str(), Op::kBinary, attrs,
                            {random_tensor(dtype, x, -3, 3, 1), random_tensor(dtype, y, -3, 3, 2)});
         c.output.dtype = DType::kBool;
-        for (const std::vector<bool>& computed : {std::vector{true, true}, {true, false}, {false, true}}) {
-          c.computed = computed;
+        for (const std::vector<bool>& dynamic : {std::vector{true, true}, {true, false}, {false, true}}) {
+          c.dynamic = dynamic;
           check_forms(c, "binary_texture");
         }
       }
@@ -101,7 +101,7 @@ TEST(VulkanTexture, Where) {
         for (int64_t i = 0; i < chosen.elements(); ++i) chosen.data<uint8_t>()[i] = i % 3 == 1;
         auto c = make_case("where " + condition.str(), Op::kWhere, NoAttrs{},
                            {chosen, random_tensor(dtype, {2, 5, 3, 7}, -3, 3, 1), random_tensor(dtype, y, -3, 3, 2)});
-        c.computed = {true, true, true};
+        c.dynamic = {true, true, true};
         c.output.dtype = dtype;
         check_forms(c, "where_texture");
       }
@@ -120,7 +120,7 @@ TEST(VulkanTexture, Gather) {
         for (int64_t i = 0; i < 6; ++i) set_int(at, i, picked[i]);
         auto c = make_case("gather along " + std::to_string(axis), Op::kGather, attrs,
                            {random_tensor(dtype, axis == 0 ? Shape{4, 7} : Shape{5, 4}, -3, 3, 1), at});
-        c.computed = {axis == 1, true};
+        c.dynamic = {axis == 1, true};
         check_forms(c, "gather_texture");
       }
   GatherAttrs attrs;
@@ -128,7 +128,7 @@ TEST(VulkanTexture, Gather) {
   Tensor at(DType::kI64, {3, 2});
   for (int64_t i = 0; i < 6; ++i) set_int(at, i, (i * 5 + 1) % 4);
   auto c = make_case("elements", Op::kGatherElements, attrs, {random_tensor(DType::kF32, {3, 4}, -3, 3, 1), at});
-  c.computed = {true, true};
+  c.dynamic = {true, true};
   check_forms(c, "gather_texture");
 }
 
@@ -362,7 +362,7 @@ TEST(VulkanTexture, Concat) {
     y[axis] = 3;
     auto c = make_case("concat along " + std::to_string(axis), Op::kConcat, AxisAttrs(axis),
                        {random_tensor(DType::kF32, x, -5, 5, 1), random_tensor(DType::kF32, y, -5, 5, 2)});
-    c.computed = {true, true};
+    c.dynamic = {true, true};
     check_forms(c, "strided_copy_texture|index_map_texture");
   }
 }
@@ -386,10 +386,10 @@ TEST(VulkanTexture, ConversionsKeepElements) {
             ASSERT_TRUE(a.ok() && b.ok());
             const size_t align = std::max((*a)->alignment(), (*b)->alignment());
             const auto up = [&](size_t n) { return (n + align - 1) / align * align; };
-            ImageRoom room;
-            (*a)->join(room);
-            (*b)->join(room);
-            auto memory = Buffer::make(*device, up((*a)->bytes()) + up((*b)->bytes()), Buffer::Use::kDevice, room);
+            ImageWorkspace workspace;
+            (*a)->join(workspace);
+            (*b)->join(workspace);
+            auto memory = Buffer::make(*device, up((*a)->bytes()) + up((*b)->bytes()), Buffer::Use::kDevice, workspace);
             auto from = Buffer::make(*device, t.bytes(), Buffer::Use::kStaging);
             auto in = Buffer::make(*device, t.bytes(), Buffer::Use::kDevice);
             auto to = Buffer::make(*device, t.bytes(), Buffer::Use::kStaging);

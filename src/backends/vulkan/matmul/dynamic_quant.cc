@@ -29,16 +29,16 @@ class DynamicQuantDotProduct final : public Kernel {
 std::unique_ptr<Kernel> make_matmul_dynamic_quant(const KernelSpec& spec) {
   MatMulAttrs a = spec.attrs<MatMulAttrs>();
   const Tensor& b = *spec.constant(1);
-  if (!a.hybrid || b.rank() < 2 || a.transpose_a || a.trans_batch_a) return nullptr;
-  a.hybrid = false;
+  if (!a.dynamic_quant || b.rank() < 2 || a.transpose_a || a.trans_batch_a) return nullptr;
+  a.dynamic_quant = false;
   return dynamic_quant_product(spec, make_attrs<MatMulAttrs>(a), b.dim(b.rank() - (a.transpose_b ? 1 : 2)),
                                a.asymmetric_inputs);
 }
 
 std::unique_ptr<Kernel> make_matmul_dynamic_quant_dot_product(const KernelSpec& spec) {
   MatMulAttrs a = spec.attrs<MatMulAttrs>();
-  if (!a.hybrid) return nullptr;
-  a.hybrid = false;
+  if (!a.dynamic_quant) return nullptr;
+  a.dynamic_quant = false;
   const Node node = with_attrs(spec.node, make_attrs<MatMulAttrs>(a));
   auto product = PerTokenDotProduct::make(spec.part({node, spec.inputs, spec.constants, spec.outputs}));
   if (!product) return nullptr;

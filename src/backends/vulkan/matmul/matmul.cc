@@ -130,7 +130,7 @@ std::unique_ptr<Kernel> make_matmul_i8(const KernelSpec& spec) {
   auto constants = plan->constants<shaders::MatmulQuantized::Constants>();
   constants.addend = true;
   constants.rounding = product->rounding();
-  const RequantParams& q = product->requant;
+  const RequantizeParams& q = product->requant;
   return shader_kernel(p.x_signed   ? shaders::matmul_i8
                        : p.w_signed ? shaders::matmul_i8_u8
                                     : shaders::matmul_u8,
@@ -214,7 +214,7 @@ std::unique_ptr<Kernel> make_matmul_i8_accumulators(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_matmul_float(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   const DType dtype = spec.outputs[0].dtype;
-  if (attrs.hybrid) return nullptr;
+  if (attrs.dynamic_quant) return nullptr;
   FloatOperand a, b, c;
   if (!make_float_operand(spec, 0, a) || !make_float_operand(spec, 1, b)) return nullptr;
   if (!a.fits(spec.device) || !b.fits(spec.device)) return nullptr;

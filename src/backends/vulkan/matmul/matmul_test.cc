@@ -52,7 +52,7 @@ TEST(VulkanMatMul, Reals) {
   for (const Row& r : kRows) {
     for (bool computed : {false, true}) {
       KernelCase c = product(r, DType::kF32, DType::kF32);
-      c.computed = {true, computed, computed};
+      c.dynamic = {true, computed, computed};
       check_on_gpu(c, "matmul_float|matmul_packed_f32");
     }
     check_on_gpu(product(r, DType::kF16, DType::kF16), "matmul_float|matmul_packed_f32", 5e-3);
@@ -109,7 +109,7 @@ TEST(VulkanMatMul, SumsWithZeroPointsFromTensors) {
         c.inputs = {fill(a, {5, 12}, 1), fill(b, {12, 20}, 2)};
         if (zeros == 1) c.inputs.insert(c.inputs.end(), {fill(a, {}, 3), fill(b, {1}, 4)});
         if (zeros == 2) c.inputs.insert(c.inputs.end(), {fill(a, {5}, 3), fill(b, {20}, 4)});
-        c.computed = {true, false, true, false};
+        c.dynamic = {true, false, true, false};
         c.output.dtype = DType::kI32;
         check_on_gpu(c, "matmul_integer");
       }
@@ -142,7 +142,7 @@ TEST(VulkanMatMul, Integers) {
             tb.set_quant(per_axis(scales, attrs->transpose_b ? 0 : 1));
           }
           c.inputs = {ta, tb, random_tensor(DType::kI32, {n}, -5000, 5000, 3)};
-          c.computed = {true, computed, false};
+          c.dynamic = {true, computed, false};
           c.output.dtype = a;
           c.output.quant = per_tensor(0.2f, a == DType::kI8 ? -7 : 99, rounding);
           check_on_gpu(c, "matmul_i8|matmul_packed_i8");

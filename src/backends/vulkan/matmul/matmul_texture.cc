@@ -11,7 +11,7 @@
 namespace smelt::vulkan {
 std::unique_ptr<Kernel> make_matmul_texture(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
-  if (spec.form.packing != Packing::kWidth || attrs.hybrid || attrs.flatten_a || attrs.trans_batch_a ||
+  if (spec.form.packing != Packing::kWidth || attrs.dynamic_quant || attrs.flatten_a || attrs.trans_batch_a ||
       attrs.trans_batch_b || (spec.has(2) && attrs.beta != 1))
     return nullptr;
   const Shape &a = spec.inputs[0].shape, &b = spec.inputs[1].shape, &y = spec.outputs[0].shape;
@@ -46,7 +46,7 @@ std::unique_ptr<Kernel> make_matmul_texture(const KernelSpec& spec) {
 std::unique_ptr<Kernel> make_matmul_constant_texture(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<MatMulAttrs>();
   const Shape &x = spec.inputs[0].shape, &y = spec.outputs[0].shape;
-  if (attrs.alpha != 1 || attrs.beta != 1 || attrs.hybrid || attrs.transpose_a || attrs.trans_batch_a ||
+  if (attrs.alpha != 1 || attrs.beta != 1 || attrs.dynamic_quant || attrs.transpose_a || attrs.trans_batch_a ||
       spec.form.packing != Packing::kWidth || spec.inputs[1].shape.rank() != 2 || x.rank() != y.rank() ||
       x.rank() < 2 || x.rank() > 4)
     return nullptr;

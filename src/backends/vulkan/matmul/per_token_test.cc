@@ -66,7 +66,7 @@ TEST_F(VulkanPerTokenDotProduct, DynamicQuantFloat) {
     for (const Size& s : kSizes)
       for (bool asymmetric : {false, true}) {
         MatMulAttrs a;
-        a.hybrid = true;
+        a.dynamic_quant = true;
         a.asymmetric_inputs = asymmetric;
         a.transpose_b = w.transposed;
         if (asymmetric) a.act = {ActKind::kRelu};

@@ -29,7 +29,7 @@ TEST(VulkanTextureNorm, Layer) {
         }
   auto c = make_case("computed scale", Op::kLayerNorm, LayerNormAttrs{},
                      {random_tensor(DType::kF32, {3, 6}, -3, 4, 1), random_tensor(DType::kF32, {6}, -1, 2, 2)});
-  c.computed = {true, true};
+  c.dynamic = {true, true};
   check_forms(c, "layer_norm_texture");
 }
 
@@ -159,7 +159,7 @@ TEST(VulkanTexture, Product) {
                                random_tensor(dtype, turn & 2 ? turned(b) : b, -1, 1, 2)};
         if (turn == 2) in.push_back(random_tensor(dtype, {b.back()}, -1, 1, 3));
         auto c = make_case("product", Op::kMatMul, attrs, in);
-        c.computed = {true, true, false};
+        c.dynamic = {true, true, false};
         check_forms(c, "matmul_texture", {Packing::kWidth});
       }
 }

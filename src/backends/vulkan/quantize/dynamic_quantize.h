@@ -45,7 +45,8 @@ std::optional<DynamicQuant> dynamic_quant_rows(const KernelSpec& spec, shaders::
                                                int64_t length, bool asymmetric);
 
 /// The product of a TFLite hybrid operator in float32: rounds the rows of input 0, of `length` elements each, to their
-/// quantized values, then multiplies by a kernel of the list. `attrs`: the node's attributes with `hybrid` cleared.
+/// quantized values, then multiplies by a kernel of the list. `attrs`: the node's attributes with `dynamic_quant`
+/// cleared.
 std::unique_ptr<Kernel> dynamic_quant_product(const KernelSpec& spec, AttrsPtr attrs, int64_t length, bool asymmetric);
 
 /// The node with other attributes.

@@ -48,7 +48,7 @@ TEST_F(VulkanDynamicQuant, DynamicQuantize) {
 TEST_F(VulkanDynamicQuant, MatMulAndConv) {
   for (bool asymmetric : {false, true}) {
     MatMulAttrs m;
-    m.hybrid = true;
+    m.dynamic_quant = true;
     m.asymmetric_inputs = asymmetric;
     m.transpose_b = true;
     Tensor b = random_tensor(DType::kI8, {24, 40}, -127, 127, 2);
@@ -67,7 +67,7 @@ TEST_F(VulkanDynamicQuant, MatMulAndConv) {
                 .constant = {false, true}},
                "vulkan:matmul_dynamic_quant", {1e-3, 1e-4});
     ConvAttrs c;
-    c.hybrid = true;
+    c.dynamic_quant = true;
     c.asymmetric_inputs = asymmetric;
     c.layout = Layout::kChannelsLast;
     c.filter = FilterLayout::kOSI;

@@ -97,9 +97,9 @@ int Program::place_image(std::shared_ptr<Image> image, size_t offset) {
 }
 
 Status Program::allocate(size_t bytes) {
-  ImageRoom room;
-  for (const auto& [image, offset] : impl_->images) image->join(room);
-  SMELT_ASSIGN(impl_->arena, Buffer::make(impl_->device, bytes, Buffer::Use::kDevice, room));
+  ImageWorkspace workspace;
+  for (const auto& [image, offset] : impl_->images) image->join(workspace);
+  SMELT_ASSIGN(impl_->arena, Buffer::make(impl_->device, bytes, Buffer::Use::kDevice, workspace));
   for (const auto& [image, offset] : impl_->images) SMELT_TRY(image->place(*impl_->arena, offset));
   SMELT_ASSIGN(impl_->faults, Buffer::make(impl_->device, 4, Buffer::Use::kDevice));
   if (!impl_->faults->mapped()) {

@@ -23,9 +23,9 @@ Tensor weights(DType dtype, const Shape& shape, uint32_t seed) {
 Tensor real(const Shape& shape, uint32_t seed) { return random_tensor(DType::kF32, shape, -1, 1, seed); }
 
 /// Every input behind the first is a constant, but for the states and the auxiliary input.
-void finish(OpCase& c, std::initializer_list<size_t> computed, size_t outputs) {
+void finish(OpCase& c, std::initializer_list<size_t> dynamic, size_t outputs) {
   c.constant.assign(c.inputs.size(), true);
-  for (size_t i : computed)
+  for (size_t i : dynamic)
     if (i < c.constant.size()) c.constant[i] = false;
   c.outputs = std::vector<ValueType>(outputs);
 }

@@ -14,6 +14,6 @@ struct RealSums {
   /// means[c] = clamp(float(sums[c] / divisor), lo, hi).
   void (*mean)(const double* sums, int64_t n, double divisor, float lo, float hi, float* means);
 };
-const RealSums& real_sums(Isa isa);
+const RealSums& float_accumulators(Isa isa);
 
 }  // namespace smelt

@@ -1,10 +1,10 @@
-#include "backends/cpu/pool/real_sums.h"
+#include "backends/cpu/pool/float_accumulators.h"
 
 #include <algorithm>
 
 #include "backends/cpu/core/targets.h"
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "backends/cpu/pool/real_sums.cc"
+#define HWY_TARGET_INCLUDE "backends/cpu/pool/float_accumulators.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -58,7 +58,7 @@ void mean_real(const double* sums, int64_t n, double divisor, float lo, float hi
   for (; c < n; ++c) means[c] = std::clamp(static_cast<float>(sums[c] / divisor), lo, hi);
 }
 
-RealSums make_real_sums() { return {sum_real, mean_real}; }
+RealSums make_float_accumulators() { return {sum_real, mean_real}; }
 
 }  // namespace smelt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -66,8 +66,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace smelt {
 
-const RealSums& real_sums(Isa isa) {
-  return of_level(isa, [](Isa level) { return SMELT_FOR_LEVEL(level, make_real_sums)(); });
+const RealSums& float_accumulators(Isa isa) {
+  return of_level(isa, [](Isa level) { return SMELT_FOR_LEVEL(level, make_float_accumulators)(); });
 }
 
 }  // namespace smelt

@@ -12,7 +12,7 @@ namespace smelt {
 /// The requantization of a back-end's kernel as plain arrays: int32 accumulators become 8-bit quantized integers,
 /// channel by channel, as clamp(rescale(accumulator + bias) + zero, low, high). It covers the common case alone and
 /// equals Requantizer (ops/common/requantizer.h) bit by bit; Requantizer is the reference for every case.
-struct RequantParams {
+struct RequantizeParams {
   Rounding rounding = Rounding::kFloatHalfEven;
   std::vector<float> factors;        ///< one a channel, then zeros up to whole vectors
   std::vector<int32_t> multipliers;  ///< fixed-point rules
@@ -37,7 +37,7 @@ struct RequantParams {
 
   /// Parameters of a Conv or MatMul node of quantized operands with `channels` output channels. nullopt: the output is
   /// not 8-bit, or the rescaling is not of this form; the reference kernel then runs the node.
-  static std::optional<RequantParams> make(const NodeSpec& spec, int64_t channels, const RescaleRule& rule);
+  static std::optional<RequantizeParams> make(const NodeSpec& spec, int64_t channels, const RescaleRule& rule);
 };
 
 }  // namespace smelt

@@ -1,4 +1,4 @@
-#include "ops/common/requant_params.h"
+#include "ops/common/requantize_params.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 namespace smelt {
 
-void RequantParams::prepare() {
+void RequantizeParams::prepare() {
   steps = Steps::kAll;
   if (rounding == Rounding::kFloatHalfEven) {
     const float limit = static_cast<float>(1 << 29) / static_cast<float>(std::max<int64_t>(reach, 1));
@@ -42,7 +42,8 @@ int64_t largest_accumulator(const ValueType& w, int64_t channels, const std::vec
 
 }  // namespace
 
-std::optional<RequantParams> RequantParams::make(const NodeSpec& spec, int64_t channels, const RescaleRule& rule) {
+std::optional<RequantizeParams> RequantizeParams::make(const NodeSpec& spec, int64_t channels,
+                                                       const RescaleRule& rule) {
   const DType out = spec.outputs[0].dtype;
   if (out != DType::kI8 && out != DType::kU8) return std::nullopt;
   const Tensor* bias = spec.has(2) ? spec.constant(2) : nullptr;
@@ -51,7 +52,7 @@ std::optional<RequantParams> RequantParams::make(const NodeSpec& spec, int64_t c
   const auto made = Requantizer::make(type_only(spec.inputs[0]), type_only(spec.inputs[1]), bias,
                                       type_only(spec.outputs[0]), channels, rule);
   if (!made.ok() || !made->integer_only()) return std::nullopt;
-  RequantParams r;
+  RequantizeParams r;
   r.rounding = rule.rounding;
   r.is_signed = out == DType::kI8;
   r.zero = static_cast<int32_t>(made->zero());
