@@ -196,9 +196,8 @@ Status BlockLowering::call(const Instruction& in) {
   for (int32_t at : in.outputs) outputs.push_back(declared(at));
   const bool unknown = m_.keep_unknown && !aten::is_known(in.label());
   if (!unknown) SMELT_TRY(aten::check_overload(in.name, in.overload));
-  SMELT_ASSIGN(const aten::Lowered lowered,
-               unknown ? unknown_call(builder_, in, args, outputs)
-                       : aten::lower(builder_, {in.name, in.overload, args, outputs}));
+  SMELT_ASSIGN(const aten::Lowered lowered, unknown ? unknown_call(builder_, in, args, outputs)
+                                                    : aten::lower(builder_, {in.name, in.overload, args, outputs}));
   for (const auto& [k, id] : lowered.mutated)
     if (k < in.inputs.size()) write(in.inputs[k], id);
   if (lowered.outputs.size() < in.outputs.size())
