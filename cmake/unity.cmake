@@ -12,7 +12,8 @@ foreach(name ${SMELT_FILE_LOCAL_NAMES})
 endforeach()
 
 # smelt_unity(TARGET SIZE): units of at most SIZE sources, each of one folder. Sources of vector code (Highway, intrinsics,
-# unrolled loops) stay alone: the code around them must not change what is inlined. So do those with definitions of their own.
+# unrolled loops) stay alone: the code around them must not change what is inlined. So do the steps of a run, and sources
+# with definitions of their own.
 function(smelt_unity target size)
   if(NOT SMELT_UNITY)
     return()
@@ -25,7 +26,7 @@ function(smelt_unity target size)
     endif()
     string(MAKE_C_IDENTIFIER ${CMAKE_MATCH_1} folder)
     file(STRINGS ${source} alone REGEX "foreach_target\\.h|-inl\\.h\"|immintrin\\.h|GCC unroll" LIMIT_COUNT 1)
-    if(NOT alone)
+    if(NOT alone AND NOT source MATCHES "/runtime/(loop_values|plan|planned_environment)\\.cc$")
       list(APPEND sources_${folder} ${source})
       list(LENGTH sources_${folder} count)
       math(EXPR unit "(${count} - 1) / ${size}")

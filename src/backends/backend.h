@@ -126,9 +126,15 @@ class Segment {
   /// Bytes that run() asks KernelContext::scratch() for, in one call.
   virtual size_t scratch_bytes() const { return 0; }
   /// True if run() wants a pool of one thread.
-  virtual bool one_thread() const { return false; }
+  bool one_thread() const { return one_thread_; }
   /// Microseconds of each node of kHere in the last run. Empty: the caller times the segment as a whole.
   virtual std::span<const double> node_micros() const { return {}; }
+
+ protected:
+  explicit Segment(bool one_thread = false) : one_thread_(one_thread) {}
+
+ private:
+  bool one_thread_;
 };
 
 /// What crosses between the host and a device in one run.

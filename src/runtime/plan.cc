@@ -139,7 +139,8 @@ bool Plan::fits(std::span<const Datum> inputs, ContentUse contents) const {
 
 Status Plan::run_segment(PlannedEnvironment& env, const Step& step, const SegmentStep& work, int depth) {
   if (!work.segment) return Ok();
-  if (depth > 0 && work.backend->memory() == MemorySpace::kDevice) SMELT_TRY(env.control.spend(kStepsOfSubmission));
+  if (depth > 0 && env.device() && work.backend->memory() == MemorySpace::kDevice)
+    SMELT_TRY(env.control.spend(kStepsOfSubmission));
   SlotContext ctx(env, step, parts_.values, depth, work.segment->one_thread() ? env.one_thread : env.threads);
   return work.segment->run(ctx, parts_.values);
 }
@@ -226,12 +227,14 @@ Status Plan::run_while(PlannedEnvironment& env, const Step& step, DynamicStep& w
 }
 
 Status Plan::run_step(PlannedEnvironment& env, Step& step, int depth) {
+  // Nearly all steps are of this kind, and many are short.
+  if (const auto* work = std::get_if<SegmentStep>(&step.work)) return run_segment(env, step, *work, depth);
   struct Runner {
     Plan& plan;
     PlannedEnvironment& env;
     const Step& step;
     int depth;
-    Status operator()(const SegmentStep& work) { return plan.run_segment(env, step, work, depth); }
+    Status operator()(const SegmentStep&) { return Ok(); }  // ran above
     Status operator()(const ReferenceStep& work) { return work.empty ? Ok() : plan.run_reference(env, step, depth); }
     Status operator()(DynamicStep& work) {
       return step.node->op == Op::kWhile ? plan.run_while(env, step, work, depth) : plan.run_dynamic(env, step, depth);

@@ -8,14 +8,12 @@ namespace {
 
 class CpuSegment final : public Segment {
  public:
-  CpuSegment(std::unique_ptr<Kernel> kernel, bool one_thread) : kernel_(std::move(kernel)), one_thread_(one_thread) {}
+  CpuSegment(std::unique_ptr<Kernel> kernel, bool one_thread) : Segment(one_thread), kernel_(std::move(kernel)) {}
   Status run(KernelContext& context, std::span<const Datum>) override { return kernel_->run(context); }
   size_t scratch_bytes() const override { return kernel_->scratch_bytes(); }
-  bool one_thread() const override { return one_thread_; }
 
  private:
   std::unique_ptr<Kernel> kernel_;
-  bool one_thread_;
 };
 
 struct CpuNode final : PreparedNode {
