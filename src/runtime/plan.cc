@@ -227,14 +227,12 @@ Status Plan::run_while(PlannedEnvironment& env, const Step& step, DynamicStep& w
 }
 
 Status Plan::run_step(PlannedEnvironment& env, Step& step, int depth) {
-  // Nearly all steps are of this kind, and many are short.
-  if (const auto* work = std::get_if<SegmentStep>(&step.work)) return run_segment(env, step, *work, depth);
   struct Runner {
     Plan& plan;
     PlannedEnvironment& env;
     const Step& step;
     int depth;
-    Status operator()(const SegmentStep&) { return Ok(); }  // ran above
+    Status operator()(const SegmentStep& work) { return plan.run_segment(env, step, work, depth); }
     Status operator()(const ReferenceStep& work) { return work.empty ? Ok() : plan.run_reference(env, step, depth); }
     Status operator()(DynamicStep& work) {
       return step.node->op == Op::kWhile ? plan.run_while(env, step, work, depth) : plan.run_dynamic(env, step, depth);

@@ -1,4 +1,4 @@
-// Loops over rows of float32 in vectors of the target, the last one partial. Include after hwy/highway.h in files that
+// Loops over rows of numbers in vectors of the target, the last one partial. Include after hwy/highway.h in files that
 // are compiled once a target.
 #if defined(SMELT_CPU_VECTORS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef SMELT_CPU_VECTORS_INL_H
@@ -97,6 +97,18 @@ HWY_INLINE void each_vector(int64_t n, F&& body) {
     using One = hn::CappedTag<float, 1>;
     for (; i < n; ++i) body(WholeVector<One>{One()}, i);
   }
+}
+
+/// Calls f(tag, i) for whole vectors of T in [0, n), then for four numbers, then for one.
+template <class T, class F>
+HWY_INLINE void for_lanes(int64_t n, F&& f) {
+  const hn::ScalableTag<T> d;
+  const hn::CappedTag<T, 4> four;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d)), few = static_cast<int64_t>(hn::Lanes(four));
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) f(d, i);
+  for (; i + few <= n; i += few) f(four, i);
+  for (; i < n; ++i) f(hn::CappedTag<T, 1>(), i);
 }
 
 }  // namespace smelt::HWY_NAMESPACE

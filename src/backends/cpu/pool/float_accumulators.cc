@@ -58,7 +58,7 @@ void mean_real(const double* sums, int64_t n, double divisor, float lo, float hi
   for (; c < n; ++c) means[c] = std::clamp(static_cast<float>(sums[c] / divisor), lo, hi);
 }
 
-RealSums make_float_accumulators() { return {sum_real, mean_real}; }
+FloatAccumulators make_float_accumulators() { return {sum_real, mean_real}; }
 
 }  // namespace smelt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -66,7 +66,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace smelt {
 
-const RealSums& float_accumulators(Isa isa) {
+const FloatAccumulators& float_accumulators(Isa isa) {
   return of_level(isa, [](Isa level) { return SMELT_FOR_LEVEL(level, make_float_accumulators)(); });
 }
 

@@ -7,13 +7,13 @@
 namespace smelt {
 
 /// Sums and means of quantized bytes as real numbers; results are the same on every level.
-struct RealSums {
+struct FloatAccumulators {
   /// sums[c] = sum over t < count of float(scale * (taps[t][c] - zero_point)), added in double precision.
   void (*sum)(const uint8_t* const* taps, int64_t count, int64_t n, bool is_signed, float scale, int32_t zero_point,
               double* sums);
   /// means[c] = clamp(float(sums[c] / divisor), lo, hi).
   void (*mean)(const double* sums, int64_t n, double divisor, float lo, float hi, float* means);
 };
-const RealSums& float_accumulators(Isa isa);
+const FloatAccumulators& float_accumulators(Isa isa);
 
 }  // namespace smelt

@@ -353,7 +353,7 @@ class PoolMeanI8 final : public Kernel {
   PoolShape s_;
   QuantRule to_;
   const DynamicQuantOps& quant_;
-  const RealSums& ops_;
+  const FloatAccumulators& ops_;
   int64_t threads_;
   bool signed_;
   float scale_;

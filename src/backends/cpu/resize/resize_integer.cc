@@ -9,6 +9,7 @@
 #include <hwy/highway.h>
 
 #include "backends/cpu/core/kernel.h"
+#include "backends/cpu/core/vectors-inl.h"
 #include "ops/resize/integer.h"
 
 #ifndef SMELT_CPU_RESIZE_INTEGER
@@ -35,18 +36,6 @@ using RealRow = void (*)(const uint8_t* top, const uint8_t* bottom, float weight
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-/// Calls f(tag, i) for whole vectors of [0, n), then for four numbers, then for one.
-template <class T, class F>
-HWY_INLINE void for_lanes(int64_t n, F&& f) {
-  const hn::ScalableTag<T> d;
-  const hn::CappedTag<T, 4> four;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d)), few = static_cast<int64_t>(hn::Lanes(four));
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) f(d, i);
-  for (; i + few <= n; i += few) f(four, i);
-  for (; i < n; ++i) f(hn::CappedTag<T, 1>(), i);
-}
 
 /// Weights are in units of 2^-10; the product of both is rounded to nearest, ties away from zero.
 void resize_fixed_row(const int8_t* top, const int8_t* bottom, int32_t weight, const RowSizes& s,

@@ -7,23 +7,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backends/cpu/core/vectors-inl.h"
 #include "backends/cpu/signal/fft.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-/// Calls f(tag, i) for whole vectors of [0, n), then for four numbers, then for one.
-template <class F>
-HWY_INLINE void for_vectors(int64_t n, F&& f) {
-  const hn::ScalableTag<double> d;
-  const hn::CappedTag<double, 4> four;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d)), few = static_cast<int64_t>(hn::Lanes(four));
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) f(d, i);
-  for (; i + few <= n; i += few) f(four, i);
-  for (; i < n; ++i) f(hn::CappedTag<double, 1>(), i);
-}
 
 /// A vector of complex numbers.
 template <class D>
@@ -79,7 +68,7 @@ struct Butterfly {
 };
 
 HWY_INLINE void butterfly2(const Butterfly& b) {
-  for_vectors(b.size, [&](auto d, int64_t i) HWY_ATTR {
+  for_lanes<double>(b.size, [&](auto d, int64_t i) HWY_ATTR {
     const auto x0 = b.load(d, 0, i), x1 = b.load(d, 1, i);
     b.store(d, 0, i, x0 + x1);
     b.store(d, 1, i, x0 - x1);
@@ -87,7 +76,7 @@ HWY_INLINE void butterfly2(const Butterfly& b) {
 }
 
 HWY_INLINE void butterfly3(const Butterfly& b) {
-  for_vectors(b.size, [&](auto d, int64_t i) HWY_ATTR {
+  for_lanes<double>(b.size, [&](auto d, int64_t i) HWY_ATTR {
     const auto x0 = b.load(d, 0, i), x1 = b.load(d, 1, i), x2 = b.load(d, 2, i);
     const auto sum = x1 + x2, middle = add_scaled(d, x0, -0.5, sum);
     const auto turned = times(d, x1 - x2, 0.86602540378443864676, 0);
@@ -98,7 +87,7 @@ HWY_INLINE void butterfly3(const Butterfly& b) {
 }
 
 HWY_INLINE void butterfly4(const Butterfly& b) {
-  for_vectors(b.size, [&](auto d, int64_t i) HWY_ATTR {
+  for_lanes<double>(b.size, [&](auto d, int64_t i) HWY_ATTR {
     const auto x0 = b.load(d, 0, i), x1 = b.load(d, 1, i), x2 = b.load(d, 2, i), x3 = b.load(d, 3, i);
     const auto even = x0 + x2, odd = x1 + x3, even_difference = x0 - x2, odd_difference = x1 - x3;
     b.store(d, 0, i, even + odd);
@@ -111,7 +100,7 @@ HWY_INLINE void butterfly4(const Butterfly& b) {
 HWY_INLINE void butterfly5(const Butterfly& b) {
   constexpr double c1 = 0.30901699437494742410, c2 = -0.80901699437494742410;  // cosines of 72 and 144 degrees
   constexpr double s1 = 0.95105651629515357212, s2 = 0.58778525229247312917;   // sines
-  for_vectors(b.size, [&](auto d, int64_t i) HWY_ATTR {
+  for_lanes<double>(b.size, [&](auto d, int64_t i) HWY_ATTR {
     const auto x0 = b.load(d, 0, i), x1 = b.load(d, 1, i), x2 = b.load(d, 2, i), x3 = b.load(d, 3, i),
                x4 = b.load(d, 4, i);
     const auto outer = x1 + x4, inner = x2 + x3, outer_difference = x1 - x4, inner_difference = x2 - x3;
@@ -130,7 +119,7 @@ HWY_INLINE void butterfly5(const Butterfly& b) {
 /// Any radix; `roots`: [radix] pairs.
 HWY_INLINE void butterfly_any(const Butterfly& b, int64_t radix, const double* roots) {
   for (int64_t k = 0; k < radix; ++k)
-    for_vectors(b.size, [&](auto d, int64_t i) HWY_ATTR {
+    for_lanes<double>(b.size, [&](auto d, int64_t i) HWY_ATTR {
       auto sum = b.load(d, 0, i);
       for (int64_t j = 1; j < radix; ++j) {
         const double* root = roots + 2 * (j * k % radix);
@@ -174,7 +163,7 @@ void fft_stage(const FftStage& s, const double* xr, const double* xi, double* yr
 
 void fft_multiply(const double* factors, int64_t entries, int64_t lines, double* re, double* im) {
   for (int64_t k = 0; k < entries; ++k)
-    for_vectors(lines, [&](auto d, int64_t i) HWY_ATTR {
+    for_lanes<double>(lines, [&](auto d, int64_t i) HWY_ATTR {
       double *r = re + k * lines + i, *m = im + k * lines + i;
       const Complexes<decltype(d)> x{hn::LoadU(d, r), hn::LoadU(d, m)};
       const auto y = times(d, x, factors[2 * k], factors[2 * k + 1]);
@@ -187,7 +176,7 @@ void fft_real_tail(const double* twiddles, const double* re, const double* im, i
                    double* to_re, double* to_im) {
   for (int64_t k = 0; k <= half; ++k) {
     const int64_t a = k == half ? 0 : k, b = k == 0 ? 0 : half - k;
-    for_vectors(lines, [&](auto d, int64_t i) HWY_ATTR {
+    for_lanes<double>(lines, [&](auto d, int64_t i) HWY_ATTR {
       const auto scale = hn::Set(d, 0.5);
       const auto ar = hn::LoadU(d, re + a * lines + i), ai = hn::LoadU(d, im + a * lines + i);
       const auto br = hn::LoadU(d, re + b * lines + i), bi = hn::LoadU(d, im + b * lines + i);
