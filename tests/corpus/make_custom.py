@@ -17,6 +17,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 from flatbuffers import flexbuffers
+from pack import add_file
 
 HERE = Path(__file__).resolve().parent
 SAME, VALID = 1, 2
@@ -272,9 +273,7 @@ def main():
             files |= {f"outputs/{i}.npy": npy(x) for i, x in enumerate(results)}
             taken += 1
             for path, content in sorted(files.items()):
-                entry = tarfile.TarInfo(f"custom/ops/{name}/{path}")
-                entry.size = len(content)
-                tar.addfile(entry, io.BytesIO(content))
+                add_file(tar, f"custom/ops/{name}/{path}", content)
     print(f"custom: {taken} cases, {(HERE / 'custom.tar.xz').stat().st_size} bytes")
 
 

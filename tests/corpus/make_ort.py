@@ -6,7 +6,6 @@
 Networks pass through ONNX Runtime's extended optimisations, operators stay as they are. Needs the Python package
 onnxruntime.
 """
-import io
 import json
 import os
 import tarfile
@@ -14,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 import onnxruntime as ort
+from pack import add_file
 
 HERE = Path(__file__).resolve().parent
 EVERY = 12  # of the operators' cases, beside those of LISTED
@@ -58,9 +58,7 @@ def main():
                 continue
             taken += 1
             for name, data in sorted(files.items()):
-                entry = tarfile.TarInfo(f"ort/{group}/{case}/{name}")
-                entry.size = len(data)
-                out.addfile(entry, io.BytesIO(data))
+                add_file(out, f"ort/{group}/{case}/{name}", data)
     print(f"ort: {taken} cases, {(HERE / 'ort.tar.xz').stat().st_size} bytes")
 
 

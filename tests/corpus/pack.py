@@ -23,6 +23,13 @@ def wanted(case):
     return sum(p.stat().st_size for p in case.rglob("*") if p.is_file()) <= LARGEST
 
 
+def add_file(archive, name, data):
+    """Adds bytes as a file without owner or time: equal cases make equal archives."""
+    entry = tarfile.TarInfo(name)
+    entry.size = len(data)
+    archive.addfile(entry, io.BytesIO(data))
+
+
 def pack(fmt):
     cases = sorted(p.parent for p in (SHARED / fmt).rglob("case.json") if wanted(p.parent))
     with tarfile.open(HERE / f"{fmt}.tar.xz", "w:xz", preset=9) as tar:
@@ -30,10 +37,7 @@ def pack(fmt):
             for path in sorted(case.rglob("*")):
                 if path.is_symlink() or not path.is_file():
                     continue
-                data = path.read_bytes()
-                entry = tarfile.TarInfo(str(path.relative_to(SHARED)))
-                entry.size = len(data)
-                tar.addfile(entry, io.BytesIO(data))
+                add_file(tar, str(path.relative_to(SHARED)), path.read_bytes())
     print(f"{fmt}: {len(cases)} cases, {(HERE / f'{fmt}.tar.xz').stat().st_size} bytes")
 
 
