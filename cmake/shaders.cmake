@@ -1,7 +1,6 @@
 # Compiles the variants that src/backends/vulkan/*/*.comp declare (codegen/shaders.py) and embeds them.
-find_program(SMELT_GLSLC glslc REQUIRED)
-find_program(SMELT_SPIRV_OPT spirv-opt REQUIRED)
 find_path(SMELT_VOLK_INCLUDE volk.h REQUIRED)
+find_package(ZLIB REQUIRED)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 
 set(SMELT_VULKAN ${PROJECT_SOURCE_DIR}/src/backends/vulkan)
@@ -14,28 +13,33 @@ file(MAKE_DIRECTORY ${SMELT_SHADER_DIR}/include)
 execute_process(COMMAND ${Python3_EXECUTABLE} ${SMELT_VULKAN}/codegen/shaders.py ${SMELT_VULKAN} ${SMELT_SHADER_DIR}
   COMMAND_ERROR_IS_FATAL ANY)
 
-# What -O does but for its redundancy elimination and what follows from it: values that are made once live longer, and
-# drivers whose compilers don't undo that run out of registers in unrolled loops.
-set(values --eliminate-local-single-block --eliminate-local-single-store --eliminate-dead-code-aggressive)
-set(arrays --scalar-replacement=100 --convert-local-access-chains ${values} --ssa-rewrite --eliminate-dead-code-aggressive)
-set(passes
-  --wrap-opkill --eliminate-dead-branches --merge-return --inline-entry-points-exhaustive --eliminate-dead-functions
-  --private-to-local ${values} ${arrays} --ccp --eliminate-dead-code-aggressive --loop-unroll --eliminate-dead-branches
-  ${arrays} --vector-dce --eliminate-dead-inserts --eliminate-dead-branches --simplify-instructions
-  --eliminate-dead-code-aggressive --merge-blocks)
+# The shader compiler runs on the machine that builds. Debian's libshaderc leaves glslang's libraries to its user.
+set(SMELT_SHADER_COMPILER ${CMAKE_BINARY_DIR}/compile_shaders)
+set(source ${SMELT_VULKAN}/codegen/compile_shaders.cc)
+set(libraries -lshaderc_combined -Wl,--start-group -lglslang -lMachineIndependent -lGenericCodeGen -lOSDependent
+  -lOGLCompiler -lHLSL -lSPIRV -Wl,--end-group -lSPIRV-Tools-opt -lSPIRV-Tools -lz -lpthread)
+if(CMAKE_CROSSCOMPILING OR SMELT_SANITIZE)  # glslang leaks a little
+  find_program(SMELT_HOST_CXX NAMES c++ g++ clang++ REQUIRED)
+  add_custom_command(OUTPUT ${SMELT_SHADER_COMPILER} DEPENDS ${source} VERBATIM COMMENT "Shader compiler"
+    COMMAND ${SMELT_HOST_CXX} -std=c++20 ${source} -o ${SMELT_SHADER_COMPILER} ${libraries})
+else()
+  add_executable(smelt_compile_shaders ${source})
+  target_link_libraries(smelt_compile_shaders PRIVATE smelt_flags ${libraries})
+  set_target_properties(smelt_compile_shaders PROPERTIES
+    OUTPUT_NAME compile_shaders RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR} COMPILE_OPTIONS -O0)
+endif()
 
-set(SMELT_SPIRV)
-file(STRINGS ${SMELT_SHADER_DIR}/shaders.txt lines)
-foreach(line IN LISTS lines)
-  string(REGEX MATCH "^(.*)\\|(.*)\\|(.*)$" line "${line}")
-  set(source ${CMAKE_MATCH_2})
-  set(out ${SMELT_SHADER_DIR}/${CMAKE_MATCH_1}.spv)
-  separate_arguments(defines UNIX_COMMAND "${CMAKE_MATCH_3}")
-  list(TRANSFORM defines PREPEND -D)
-  add_custom_command(OUTPUT ${out}
-    COMMAND ${SMELT_GLSLC} --target-env=vulkan1.1 -I ${SMELT_VULKAN}/glsl -I ${SMELT_SHADER_DIR}/glsl ${defines} -MD -MF ${out}.d -MT ${out} -o ${out}.raw ${source}
-    COMMAND ${SMELT_SPIRV_OPT} ${passes} ${out}.raw -o ${out}
-    DEPENDS ${source} DEPFILE ${out}.d VERBATIM COMMENT "Shader ${CMAKE_MATCH_1}")
-  list(APPEND SMELT_SPIRV ${out})
+set(packed)
+file(STRINGS ${SMELT_SHADER_DIR}/shaders.txt sources)
+list(TRANSFORM sources REPLACE "^[^|]*\\|([^|]*)\\|.*$" "\\1")
+list(REMOVE_DUPLICATES sources)
+foreach(source IN LISTS sources)
+  get_filename_component(name ${source} NAME_WE)
+  set(out ${SMELT_SHADER_DIR}/${name}.shaders)
+  add_custom_command(OUTPUT ${out} VERBATIM COMMENT "Shaders of ${name}"
+    COMMAND ${SMELT_SHADER_COMPILER} ${SMELT_SHADER_DIR}/shaders.txt ${source} ${out} ${out}.d
+      ${SMELT_VULKAN}/glsl ${SMELT_SHADER_DIR}/glsl
+    DEPENDS ${source} ${SMELT_SHADER_COMPILER} ${SMELT_SHADER_DIR}/shaders.txt DEPFILE ${out}.d)
+  list(APPEND packed ${out})
 endforeach()
-set_source_files_properties(${SMELT_SHADER_DIR}/shaders.s PROPERTIES OBJECT_DEPENDS "${SMELT_SPIRV}")
+set_source_files_properties(${SMELT_SHADER_DIR}/shaders.s PROPERTIES OBJECT_DEPENDS "${packed}")

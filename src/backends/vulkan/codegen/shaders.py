@@ -15,8 +15,9 @@ and AXIS_MIN where they apply; only macros that the shader mentions are passed t
 The push constants, specialization constants and bindings are read from the GLSL itself, per variant. Variants whose
 push constants are alike share an Interface, by default the file's name in CamelCase.
 
-Written to OUTPUT_DIR, only where changed: shaders.txt (name|source|defines, for CMake), shaders.s (embeds the SPIR-V),
-include/shader_table.inc (one SMELT_SHADER line a variant) and include/shaders/FILE.h (push constants, specialization
+Written to OUTPUT_DIR, only where changed: shaders.txt (name|source|defines, for compile_shaders.cc), shaders.s (embeds
+what that writes, FILE.shaders), include/shader_table.inc (one SMELT_SHADER_FILE line a file, one SMELT_SHADER line a
+variant) and include/shaders/FILE.h (push constants, specialization
 constants and variants of FILE.comp as C++ types).
 """
 
@@ -412,20 +413,22 @@ def main(source_dir, output_dir):
     listing, table, assembly, names = [], [], ['.section .rodata'], {}
     for path in shaders:
         interfaces = read_shader(path, preprocessor)
-        write(output_dir / 'include' / 'shaders' / f'{path.stem}.h', header(path, interfaces, len(table)))
+        write(output_dir / 'include' / 'shaders' / f'{path.stem}.h', header(path, interfaces, len(listing)))
         written |= {m.block: m.inner for i in interfaces for m in i.push if m.block and not m.block.header}
+        table.append(f'SMELT_SHADER_FILE({path.stem})')
+        for symbol, content in ((f'smelt_shaders_{path.stem}', f'.incbin "{output_dir}/{path.stem}.shaders"'),
+                                (f'smelt_shaders_end_{path.stem}', '')):
+            assembly += ['.balign 4', f'.global {symbol}', f'.hidden {symbol}', f'{symbol}:', content]
+        first = len(listing)
         for interface, v in ((i, v) for i in interfaces for v in i.variants):
             if v.name in names:
                 raise ShaderError(f'{path}: another shader {v.name} is in {names[v.name]}')
             names[v.name] = path
             defines = ' '.join(f'{name}={text}' if text else name for name, text in v.macros.items())
-            listing.append(f'{v.name}|{path}|{defines}')
             constants = max(interface.constants, default=0) + 1
-            table.append(f'SMELT_SHADER({v.name}, "{v.kinds}", {v.push[-1].end}, {constants})')
-            assembly += ['.balign 4']
-            for symbol, content in ((f'smelt_shader_{v.name}', f'.incbin "{output_dir}/{v.name}.spv"'),
-                                    (f'smelt_shader_end_{v.name}', '')):
-                assembly += [f'.global {symbol}', f'.hidden {symbol}', f'{symbol}:', content]
+            table.append(f'SMELT_SHADER({v.name}, "{v.kinds}", {v.push[-1].end}, {constants}, {path.stem}, '
+                         f'{len(listing) - first})')
+            listing.append(f'{v.name}|{path}|{defines}')
     assembly += ['.section .note.GNU-stack,"",%progbits']
     for file in {b.file for b in written} - stems:
         write(output_dir / 'include' / 'shaders' / f'{file}.h',

@@ -17,14 +17,17 @@
 namespace smelt::vulkan {
 
 /// A variant of a compute shader with its SPIR-V code, embedded at build time (codegen/shaders.py).
+struct ShaderFile;
+
 struct Shader {
   const char* name;
   const char* kinds;    ///< of the bindings from 0: b, a buffer; r, an image that is read; w, one that is written
   uint32_t push_bytes;  ///< size of its push constants
   uint32_t constants;   ///< specialization constants: ids are below
-  const uint32_t* code;
-  const uint32_t* code_end;
-  std::span<const uint32_t> words() const { return {code, code_end}; }
+  ShaderFile& file;     ///< where it comes from
+  size_t index;         ///< in the file
+  /// Its SPIR-V, which stays as long as the process. Throws std::bad_alloc.
+  std::span<const uint32_t> words() const;
 };
 /// Null when there is no shader of that name.
 const Shader* find_shader(const char* name);

@@ -1,26 +1,73 @@
+#include <zlib.h>
+
 #include <cstring>
+#include <mutex>
+#include <new>
 
 #include "backends/vulkan/device/device.h"
 
 extern "C" {
-#define SMELT_SHADER(name, kinds, push_bytes, constants) \
-  extern const uint32_t smelt_shader_##name[];           \
-  extern const uint32_t smelt_shader_end_##name[];
+#define SMELT_SHADER_FILE(file)                 \
+  extern const uint32_t smelt_shaders_##file[]; \
+  extern const uint32_t smelt_shaders_end_##file[];
+#define SMELT_SHADER(...)
 #include "shader_table.inc"
+#undef SMELT_SHADER_FILE
 #undef SMELT_SHADER
 }
 
 namespace smelt::vulkan {
+
+/// The shaders of one source as codegen/compile_shaders.cc writes them, and their SPIR-V once it has been asked for.
+struct ShaderFile {
+  const uint32_t *begin, *end;
+  std::once_flag once{};
+  std::vector<uint32_t> words{};
+
+  const uint32_t* sizes() const { return begin + 1; }  ///< in words, of each shader
+  void unpack() {
+    const uint32_t count = *begin;
+    size_t total = 0;
+    for (uint32_t i = 0; i < count; ++i) total += sizes()[i];
+    std::vector<Bytef> planes(total * sizeof(uint32_t));
+    const auto* packed = reinterpret_cast<const Bytef*>(sizes() + count);
+    uLongf bytes = planes.size();
+    // The bytes are this program's own, so that nothing but want of memory fails.
+    if (uncompress(planes.data(), &bytes, packed, static_cast<uLong>(reinterpret_cast<const Bytef*>(end) - packed)) !=
+        Z_OK)
+      throw std::bad_alloc();
+    words.resize(total);
+    for (size_t i = 0; i < total; ++i)
+      for (size_t plane = 0; plane < sizeof(uint32_t); ++plane)
+        words[i] |= uint32_t{planes[plane * total + i]} << 8 * plane;
+  }
+};
+
 namespace {
 
-const Shader kShaders[] = {
-#define SMELT_SHADER(name, kinds, push_bytes, constants) \
-  {#name, kinds, push_bytes, constants, smelt_shader_##name, smelt_shader_end_##name},
+#define SMELT_SHADER_FILE(file) ShaderFile file_##file{smelt_shaders_##file, smelt_shaders_end_##file};
+#define SMELT_SHADER(...)
 #include "shader_table.inc"
+#undef SMELT_SHADER_FILE
+#undef SMELT_SHADER
+
+const Shader kShaders[] = {
+#define SMELT_SHADER_FILE(file)
+#define SMELT_SHADER(name, kinds, push_bytes, constants, file, index) \
+  {#name, kinds, push_bytes, constants, file_##file, index},
+#include "shader_table.inc"
+#undef SMELT_SHADER_FILE
 #undef SMELT_SHADER
 };
 
 }  // namespace
+
+std::span<const uint32_t> Shader::words() const {
+  std::call_once(file.once, [this] { file.unpack(); });
+  size_t at = 0;
+  for (size_t i = 0; i < index; ++i) at += file.sizes()[i];
+  return {file.words.data() + at, file.sizes()[index]};
+}
 
 std::span<const Shader> all_shaders() { return kShaders; }
 
