@@ -19,6 +19,7 @@ target_include_directories(smelt_cli PUBLIC ${PROJECT_SOURCE_DIR}/src)
 target_include_directories(smelt_cli SYSTEM PUBLIC ${SMELT_SHADER_DIR}/include)
 target_link_libraries(smelt_cli PUBLIC smelt_settings CLI11::CLI11 nlohmann_json::nlohmann_json ${SMELT_MINIZIP} ZLIB::ZLIB)
 add_dependencies(smelt_cli smelt_schemas)
+target_compile_options(smelt_cli PRIVATE $<$<CONFIG:Release>:-Os>)
 smelt_unity(smelt_cli 10)
 target_compile_definitions(smelt_cli PRIVATE SMELT_VERSION="${PROJECT_VERSION}")
 

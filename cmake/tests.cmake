@@ -25,6 +25,7 @@ function(smelt_test_executable name)
   add_executable(${name} ${ARGN} ${SMELT_TEST_SUPPORT})
   target_link_libraries(${name} PRIVATE smelt_engine nlohmann_json::nlohmann_json GTest::gtest_main)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR})
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # sooner compiled
   smelt_unity(${name} 8)
 endfunction()
 set_source_files_properties(${SMELT_TEST_SUPPORT} PROPERTIES COMPILE_DEFINITIONS
