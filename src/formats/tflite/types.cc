@@ -139,13 +139,13 @@ Result<QuantPtr> read_quantization(SubgraphReader& subgraph, const tfl::Tensor& 
   const bool matters = keeps_quantization(dtype);
   auto q = std::make_shared<Quantization>();
   q->rounding = Rounding::kFixedDouble;
-  for (const float s : *p->scale()) {
-    SMELT_TRY(check_scale(subgraph, s, matters));
-    q->scales.push_back(s);
-  }
+  q->scales.assign(p->scale()->begin(), p->scale()->end());
+  for (const float s : q->scales)
+    if (!(s > 0 && std::isfinite(s))) SMELT_TRY(check_scale(subgraph, s, matters));
+  q->zero_points.reserve(zeros);
   for (uint32_t i = 0; i < zeros; ++i) {
     const int64_t z = p->zero_point()->Get(i);
-    if (matters) SMELT_TRY(check_zero_point(subgraph, z, dtype));
+    if (z != 0 && matters) SMELT_TRY(check_zero_point(subgraph, z, dtype));
     q->zero_points.push_back(static_cast<int32_t>(z));
   }
   if (count > 1) {
