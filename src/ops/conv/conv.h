@@ -35,7 +35,7 @@ struct ConvTransposeAttrs : ConvAttrs {
   std::vector<int64_t> output_padding;
   std::vector<int64_t> output_shape;  ///< spatial sizes; empty: from pads. With SAME the pads follow from it
   SMELT_FIELDS(strides, dilations, pads, auto_pad, groups, layout, filter, act, rounding, float_scale_product,
-               output_padding, output_shape)
+               dynamic_quant, asymmetric_inputs, output_padding, output_shape)
   /// See OpInfo::multiply_adds.
   double multiply_adds(std::span<const ValueType> inputs, const ValueType& output) const;
 };

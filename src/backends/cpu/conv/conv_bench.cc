@@ -113,15 +113,19 @@ KernelCase accumulator_case(const ConvSize& s) {
           {true, false, true}};
 }
 
-KernelCase transposed_case(DType dtype) {
+KernelCase transposed_case(DType dtype, bool dynamic_quant = false) {
   ConvTransposeAttrs a;
+  a.dynamic_quant = dynamic_quant;
   a.strides = {2, 2};
   a.layout = Layout::kChannelsLast;
   a.filter = FilterLayout::kIOS;
   a.rounding = Rounding::kFixedDouble;
   const Shape x{1, 28, 28, 64}, w{64, 32, 2, 2};
-  KernelCase c{Cat("upsample_28/nhwc/", to_string(dtype)), Op::kConvTranspose, make_attrs<ConvTransposeAttrs>(a)};
-  if (dtype == DType::kI8) {
+  KernelCase c{Cat("upsample_28/nhwc/", dynamic_quant ? "dynamic" : to_string(dtype)), Op::kConvTranspose,
+               make_attrs<ConvTransposeAttrs>(a)};
+  if (dynamic_quant) {
+    c.inputs = {f32(x), quantized(DType::kI8, w, 0.01f, 0, 2)};
+  } else if (dtype == DType::kI8) {
     c.inputs = {quantized(DType::kI8, x, 0.05f, 7, 1), quantized(DType::kI8, w, 0.01f, 0, 2)};
     c.output = quantized_type(DType::kI8, 0.9f, -3);
   } else {
@@ -149,6 +153,7 @@ SMELT_BENCH_CASES(conv) {
   cases.add(integer_case(kDense, Layout::kChannelsLast, DType::kI16), kDense.operations());
   for (const DType dtype : {DType::kF32, DType::kI8, DType::kF16})
     cases.add(transposed_case(dtype), 2.0 * 28 * 28 * 64 * 32 * 4);
+  cases.add(transposed_case(DType::kF32, true), 2.0 * 28 * 28 * 64 * 32 * 4);
 }
 
 }  // namespace smelt::bench

@@ -230,11 +230,7 @@ std::unique_ptr<Kernel> to_real(const KernelSpec& spec, ConvIntegerKernel::Image
   const auto g = ConvShape::make(spec);
   if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
   const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
-  ValueType x = ValueType::tensor(DType::kI8, spec.inputs[0].shape);
-  auto unit_scale = std::make_shared<Quantization>();
-  unit_scale->scales = {1};
-  x.quant = std::move(unit_scale);
-  const auto pair = QuantizedPair::make(x, spec.inputs[1], axis, g->all_out());
+  const auto pair = QuantizedPair::make(dynamically_quantized(spec.inputs[0]), spec.inputs[1], axis, g->all_out());
   if (!pair) return nullptr;
   WeightQuantParams params{pair->w_zeros, {}};
   for (int64_t o = 0; o < g->all_out(); ++o) params.scales.push_back(q->scale(q->scales.size() == 1 ? 0 : o));

@@ -1,12 +1,16 @@
 #include <algorithm>
 #include <array>
+#include <numeric>
+#include <optional>
 #include <vector>
 
 #include "backends/cpu/conv/conv_transpose.h"
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/line_buffer.h"
+#include "backends/cpu/core/activation.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "backends/cpu/gemm/quantized_weights.h"
+#include "backends/cpu/quantize/dynamic_quant.h"
 #include "backends/cpu/quantize/requantize_accumulators.h"
 #include "ops/common/quantized_pair.h"
 
@@ -29,76 +33,157 @@ struct ConvTransposeI8Key {
   FilterKey filter;
   const GemmI8* gemm;
   int32_t x_zero;
-  bool x_signed;
+  bool x_signed, dynamic;
   auto operator<=>(const ConvTransposeI8Key&) const = default;
+};
+
+/// An image of a batch: its bytes, their quantization parameters and where its output goes.
+struct ImageI8 {
+  const uint8_t* x = nullptr;
+  QuantParams params;
+  void* y = nullptr;
+  const float* bias = nullptr;  ///< of float32 outputs
+};
+
+/// Where the images come from and what becomes of accumulators. Either 8-bit images with constant parameters,
+/// requantized to 8-bit outputs, or float32 images, each quantized at run time, rescaled to float32 outputs.
+class TransposedEnds {
+ public:
+  TransposedEnds(const Spread& s, const QuantizedPair& q, std::optional<RequantizeParams> requantize_params,
+                 const KernelSpec& spec)
+      : s_(s),
+        x_zero_(q.x_zero),
+        x_signed_(q.x_signed),
+        requantize_params_(std::move(requantize_params)),
+        quant_(dynamic_quant_ops(spec.isa)),
+        act_(spec.attrs<ConvTransposeAttrs>().act),
+        asymmetric_(spec.attrs<ConvTransposeAttrs>().asymmetric_inputs),
+        has_bias_(spec.has(2)) {
+    if (requantize_params_) {
+      rescale_ = requantize_accumulators(spec.isa, *requantize_params_);
+      return;
+    }
+    const Quantization& scales = *spec.inputs[1].quant;
+    for (int64_t o = 0; o < s.all_out(); ++o) scales_.push_back(scales.scale(scales.scales.size() == 1 ? 0 : o));
+  }
+  bool dynamic() const { return !requantize_params_; }
+  bool x_signed() const { return x_signed_; }
+  /// What the packed filters subtract from every element of x through their addends.
+  int32_t constant_zero() const { return dynamic() ? 0 : GemmI8::int8_zero_point(x_signed_, x_zero_); }
+  /// Addends of the accumulators; nullptr: none.
+  const int32_t* bias() const { return dynamic() ? nullptr : requantize_params_->bias.data(); }
+  FilterKey filter_key(const KernelSpec& spec) const {
+    return {s_, *spec.constant(1), dynamic() ? nullptr : spec.constant(2)};
+  }
+  int64_t scratch_bytes() const { return dynamic() ? padded_bytes(s_.in_pixels() * s_.all_in()) : 0; }
+  /// Image `index`, in `scratch` where it is quantized at run time.
+  ImageI8 image(KernelContext& ctx, int64_t index, uint8_t* scratch) const {
+    const int64_t in = s_.in_pixels() * s_.all_in(), out = s_.out_pixels() * s_.all_out();
+    if (!dynamic())
+      return {ctx.input(0).data<uint8_t>() + index * in, {1, x_zero_}, ctx.output(0).data<uint8_t>() + index * out};
+    const QuantParams params = quant_.quantize_row(ctx.input(0).data<float>() + index * in, in, asymmetric_,
+                                                   reinterpret_cast<int8_t*>(scratch));
+    return {scratch, params, ctx.output(0).data<float>() + index * out,
+            has_bias_ ? ctx.input(2).data<float>() : nullptr};
+  }
+  /// Rows of n accumulators, `stride` apart, to outputs from element `at` on, whose rows lie `step` apart. column_sums:
+  /// sums of the filters of the n channels where `left` of image.params' zero point is to be subtracted.
+  void finish(const ImageI8& image, const int32_t* acc, int64_t stride, int64_t rows, int64_t n, int64_t channel,
+              int32_t left, const int32_t* column_sums, int64_t at, int64_t step) const {
+    if (!dynamic())
+      return rescale_(*requantize_params_, acc, stride, rows, n, channel, static_cast<uint8_t*>(image.y) + at, step);
+    const Bounds bounds = activation_bounds(act_);
+    const QuantParams params{image.params.scale, left};
+    float* const y = static_cast<float*>(image.y) + at;
+    quant_.rescale({.column_sums = left ? column_sums : nullptr,
+                    .scales = scales_.data() + channel,
+                    .bias = image.bias ? image.bias + channel : nullptr,
+                    .lo = bounds.lo,
+                    .hi = bounds.hi},
+                   acc, stride, rows, &params, 0, n, y, step);
+    apply_activation(act_, y, rows, n, step);
+  }
+
+ private:
+  Spread s_;
+  int32_t x_zero_;
+  bool x_signed_;
+  std::optional<RequantizeParams> requantize_params_;
+  RequantizeAccumulators rescale_ = nullptr;
+  const DynamicQuantOps& quant_;
+  Activation act_;
+  bool asymmetric_, has_bias_;
+  std::vector<float> scales_;  ///< of the output channels, where outputs are float32
 };
 
 class ConvTransposeI8 final : public Kernel {
  public:
-  ConvTransposeI8(const Spread& s, const QuantizedPair& q, RequantizeParams requantize_params, const GemmI8& gemm,
+  ConvTransposeI8(const Spread& s, const QuantizedPair& q, TransposedEnds ends, const GemmI8& gemm,
                   const KernelSpec& spec)
-      : s_(s),
-        q_(q),
-        requantize_params_(std::move(requantize_params)),
-        rescale_(requantize_accumulators(spec.isa, requantize_params_)),
-        gemm_(&gemm) {
-    group_bytes_ = gemm_->packed_bytes(s.c_in, s.columns());
-    packed_ = spec.packs.get(ConvTransposeI8Key{{s, *spec.constant(1), nullptr}, gemm_, q.x_zero, q.x_signed}, [&] {
+      : s_(s), ends_(std::move(ends)), gemm_(&gemm) {
+    group_bytes_ = padded_bytes(gemm_->packed_bytes(s.c_in, s.columns()));
+    const ConvTransposeI8Key key{{s, *spec.constant(1), nullptr}, gemm_, q.x_zero, q.x_signed, ends_.dynamic()};
+    packed_ = spec.packs.get(key, [&] {
       const std::vector<int16_t> weights = ordered(s, q, *spec.constant(1));
-      auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group_bytes_ * s.groups));
+      auto packed = std::make_shared<AlignedBuffer>(
+          static_cast<size_t>(group_bytes_ * s.groups + padded_bytes(s.groups * s.columns() * 4)));
+      auto* sums = reinterpret_cast<int32_t*>(packed->data<char>() + group_bytes_ * s.groups);
+      for (int64_t i = 0; i < s.groups * s.columns(); ++i)
+        sums[i] = std::accumulate(weights.data() + i * s.c_in, weights.data() + (i + 1) * s.c_in, int32_t{0});
       for (int64_t g = 0; g < s.groups; ++g)
-        gemm_->pack(weights.data() + g * s.columns() * s.c_in, s.c_in, s.columns(), nullptr,
-                    GemmI8::int8_zero_point(q.x_signed, q.x_zero), packed->data<char>() + g * group_bytes_);
+        gemm_->pack(weights.data() + g * s.columns() * s.c_in, s.c_in, s.columns(), nullptr, ends_.constant_zero(),
+                    packed->data<char>() + g * group_bytes_);
       return packed;
     });
     lda_ = gemm_->a_row_bytes(s.c_in);
     products_ = padded_bytes(kSpreadRows * lda_);
-    image_ = products_ + padded_bytes(kSpreadRows * s.columns() * 4 + 64);
+    acc_ = products_ + padded_bytes(kSpreadRows * s.columns() * 4 + 64);
+    quantized_ = acc_ + padded_bytes(s_.out_pixels() * s_.all_out() * 4 + 64);
   }
-  size_t scratch_bytes() const override {
-    return static_cast<size_t>(image_ + padded_bytes(s_.out_pixels() * s_.all_out() * 4 + 64));
-  }
+  size_t scratch_bytes() const override { return static_cast<size_t>(quantized_ + ends_.scratch_bytes()); }
   Status run(KernelContext& ctx) const override {
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for a transposed convolution");
     auto* products = reinterpret_cast<uint32_t*>(scratch + products_);
-    auto* acc = reinterpret_cast<uint32_t*>(scratch + image_);
+    auto* acc = reinterpret_cast<uint32_t*>(scratch + acc_);
     const int64_t pixels = s_.out_pixels(), n = s_.all_out();
-    for (int64_t image = 0; image < s_.batch; ++image) {
-      const auto* x = ctx.input(0).data<uint8_t>() + image * s_.in_pixels() * s_.all_in();
+    const int32_t* bias = ends_.bias();
+    for (int64_t index = 0; index < s_.batch; ++index) {
+      const ImageI8 image = ends_.image(ctx, index, scratch + quantized_);
       for (int64_t p = 0; p < pixels; ++p)
-        for (int64_t o = 0; o < n; ++o)
-          acc[p * n + o] = static_cast<uint32_t>(requantize_params_.bias[static_cast<size_t>(o)]);
+        for (int64_t o = 0; o < n; ++o) acc[p * n + o] = bias ? static_cast<uint32_t>(bias[o]) : 0;
       for (int64_t g = 0; g < s_.groups; ++g)
         for (int64_t first = 0; first < s_.in_pixels(); first += kSpreadRows) {
           const int64_t rows = std::min(kSpreadRows, s_.in_pixels() - first);
-          gemm_->convert(x + first * s_.all_in() + g * s_.c_in, s_.all_in(), rows, s_.c_in, q_.x_signed, q_.x_zero,
-                         scratch, lda_);
-          multiply(scratch, rows, g, products);
+          gemm_->convert(image.x + first * s_.all_in() + g * s_.c_in, s_.all_in(), rows, s_.c_in, ends_.x_signed(),
+                         image.params.zero_point, scratch, lda_);
+          multiply(scratch, rows, g, image.params.zero_point, products);
           s_.add(products, first, rows, acc + g * s_.c_out);
         }
-      auto* y = ctx.output(0).data<uint8_t>() + image * pixels * n;
-      rescale_(requantize_params_, reinterpret_cast<const int32_t*>(acc), n, pixels, n, 0, y, n);
+      ends_.finish(image, reinterpret_cast<const int32_t*>(acc), n, pixels, n, 0, 0, nullptr, 0, n);
     }
     return Ok();
   }
 
  private:
-  void multiply(const uint8_t* a, int64_t rows, int64_t g, uint32_t* products) const {
-    gemm_->run(rows, s_.columns(), s_.c_in, a, lda_, q_.x_signed, packed_->data<char>() + g * group_bytes_, 0,
+  /// Products of `rows` rows with group g's filters; zero: of the image.
+  void multiply(const uint8_t* a, int64_t rows, int64_t g, int32_t zero, uint32_t* products) const {
+    const auto* sums = reinterpret_cast<const uint32_t*>(packed_->data<char>() + group_bytes_ * s_.groups);
+    const auto left = static_cast<uint32_t>(ends_.dynamic() && gemm_->bytes ? GemmI8::int8_zero_point(true, zero) : 0);
+    gemm_->run(rows, s_.columns(), s_.c_in, a, lda_, ends_.x_signed(), packed_->data<char>() + g * group_bytes_, 0,
                gemm_->panels(s_.columns()),
                [&](const int32_t* acc, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
                  for (int64_t r = 0; r < n_rows; ++r)
-                   std::copy_n(acc + r * gemm_->nr(), n, products + (row + r) * s_.columns() + column);
+                   for (int64_t j = 0; j < n; ++j)
+                     products[(row + r) * s_.columns() + column + j] =
+                         static_cast<uint32_t>(acc[r * gemm_->nr() + j]) - left * sums[g * s_.columns() + column + j];
                });
   }
 
   Spread s_;
-  QuantizedPair q_;
-  RequantizeParams requantize_params_;
-  RequantizeAccumulators rescale_;
+  TransposedEnds ends_;
   const GemmI8* gemm_ = nullptr;
-  int64_t group_bytes_ = 0, lda_ = 0, products_ = 0, image_ = 0;
+  int64_t group_bytes_ = 0, lda_ = 0, products_ = 0, acc_ = 0, quantized_ = 0;
   Packed packed_;
 };
 
@@ -116,12 +201,10 @@ class ConvTransposeRows final : public Kernel {
            s.taps() * gemm.a_row_bytes(s.c_in) * gemm.nr() / phases <= kNearest &&
            LineBuffer(window(s), false, nullptr).small();
   }
-  ConvTransposeRows(const Spread& s, const QuantizedPair& q, RequantizeParams requantize_params, const GemmI8& gemm,
+  ConvTransposeRows(const Spread& s, const QuantizedPair& q, TransposedEnds ends, const GemmI8& gemm,
                     const KernelSpec& spec)
       : s_(s),
-        q_(q),
-        requantize_params_(std::move(requantize_params)),
-        rescale_(requantize_accumulators(spec.isa, requantize_params_)),
+        ends_(std::move(ends)),
         gemm_(gemm),
         rows_(window(s), false, nullptr),
         steps_(gemm.steps(s.c_in)),
@@ -133,31 +216,32 @@ class ConvTransposeRows final : public Kernel {
         bytes += padded_bytes(gemm.packed_bytes(phase.taps() * steps_ * 4, s.c_out)) * s.groups;
         phases_.push_back(std::move(phase));
       }
-    const Tensor* bias = spec.constant(2);
-    packed_ = spec.packs.get(PhasesKey{{{s, *spec.constant(1), bias}, &gemm, q.x_zero, q.x_signed},
+    sums_at_ = bytes;
+    bytes += padded_bytes(static_cast<int64_t>(phases_.size()) * s.all_out() * 4);
+    packed_ = spec.packs.get(PhasesKey{{ends_.filter_key(spec), &gemm, q.x_zero, q.x_signed, ends_.dynamic()},
                                        std::to_array(s.stride),
                                        std::to_array(s.pad),
                                        std::to_array(s.dilation)},
                              [&] { return pack(ordered(s, q, *spec.constant(1)), bytes); });
   }
   size_t scratch_bytes() const override {
-    return static_cast<size_t>(threads_ * rows_.workspace_bytes() + rows_.outside_bytes());
+    return static_cast<size_t>(threads_ * rows_.workspace_bytes() + padded_bytes(rows_.outside_bytes()) +
+                               ends_.scratch_bytes());
   }
   Status run(KernelContext& ctx) const override {
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for a transposed convolution");
     uint8_t* const outside = scratch + threads_ * rows_.workspace_bytes();
-    rows_.fill_outside(outside, static_cast<uint8_t>(q_.x_zero));
     const int64_t slots = std::min(threads_, s_.out[1]);
-    for (int64_t image = 0; image < s_.batch; ++image) {
-      const auto* x = ctx.input(0).data<uint8_t>() + image * s_.in_pixels() * s_.all_in();
-      auto* y = ctx.output(0).data<uint8_t>() + image * s_.out_pixels() * s_.all_out();
+    for (int64_t index = 0; index < s_.batch; ++index) {
+      const ImageI8 image = ends_.image(ctx, index, outside + padded_bytes(rows_.outside_bytes()));
+      rows_.fill_outside(outside, static_cast<uint8_t>(image.params.zero_point));
       ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
         for (int64_t slot = begin; slot < end; ++slot) {
           uint8_t* workspace = scratch + slot * rows_.workspace_bytes();
           rows_.clear(workspace);
           for (int64_t oy = s_.out[1] * slot / slots; oy < s_.out[1] * (slot + 1) / slots; ++oy)
-            line(x, outside, oy, workspace, y + oy * s_.out[2] * s_.all_out());
+            line(image, outside, oy, workspace);
         }
       });
     }
@@ -204,6 +288,7 @@ class ConvTransposeRows final : public Kernel {
   }
   Packed pack(const std::vector<int16_t>& weights, int64_t bytes) const {
     auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(bytes));
+    auto* sums = reinterpret_cast<int32_t*>(packed->data<char>() + sums_at_);
     for (const Phase& phase : phases_) {
       const int64_t depth = phase.taps() * steps_ * 4, group_bytes = padded_bytes(gemm_.packed_bytes(depth, s_.c_out));
       for (int64_t g = 0; g < s_.groups; ++g) {
@@ -217,59 +302,73 @@ class ConvTransposeRows final : public Kernel {
               to += steps_ * 4;
             }
         }
-        gemm_.pack(rows.data(), depth, s_.c_out, requantize_params_.bias.data() + g * s_.c_out,
-                   GemmI8::int8_zero_point(q_.x_signed, q_.x_zero),
-                   packed->data<char>() + phase.packed + g * group_bytes);
+        gemm_.pack(rows.data(), depth, s_.c_out, ends_.bias() ? ends_.bias() + g * s_.c_out : nullptr,
+                   ends_.constant_zero(), packed->data<char>() + phase.packed + g * group_bytes);
+        for (int64_t o = 0; o < s_.c_out; ++o)
+          *sums++ = std::accumulate(rows.data() + o * depth, rows.data() + (o + 1) * depth, int32_t{0});
       }
     }
     return packed;
   }
-  void line(const uint8_t* x, const uint8_t* outside, int64_t oy, uint8_t* workspace, uint8_t* y) const {
+  void line(const ImageI8& image, const uint8_t* outside, int64_t oy, uint8_t* workspace) const {
     const int64_t py = oy % s_.stride[1], my = oy / s_.stride[1], left = window_pad_;
     for (int64_t px = 0; px < std::min(s_.stride[2], s_.out[2]); ++px) {
-      const Phase& phase = phases_[static_cast<size_t>(py * s_.stride[2] + px)];
+      const int64_t index = py * s_.stride[2] + px;
+      const Phase& phase = phases_[static_cast<size_t>(index)];
       const uint8_t* starts[kMaxPieces];
       int64_t n = 0;
       for (const Tap& ty : phase.y) {
-        const uint8_t* row = rows_.row(x, outside, 0, ty.at + my, workspace);
+        const uint8_t* row = rows_.row(image.x, outside, 0, ty.at + my, workspace);
         for (const Tap& tx : phase.x) starts[n++] = row + (tx.at + left) * s_.all_in();
       }
       const int64_t pixels = (s_.out[2] - px + s_.stride[2] - 1) / s_.stride[2];
-      for (int64_t g = 0; g < s_.groups; ++g) tiles(phase, starts, n, g, pixels, y + px * s_.all_out());
+      const int64_t first = (oy * s_.out[2] + px) * s_.all_out();
+      for (int64_t g = 0; g < s_.groups; ++g) tiles(image, index, starts, n, g, pixels, first);
     }
   }
-  /// The outputs of a phase in one row, `y` the first.
-  void tiles(const Phase& phase, const uint8_t* const* starts, int64_t n, int64_t group, int64_t pixels,
-             uint8_t* y) const {
+  /// The outputs of a phase in one row, `first` the first of the image's elements.
+  void tiles(const ImageI8& image, int64_t index, const uint8_t* const* starts, int64_t n, int64_t group,
+             int64_t pixels, int64_t first) const {
+    const Phase& phase = phases_[static_cast<size_t>(index)];
+    const auto* sums = reinterpret_cast<const int32_t*>(packed_->data<char>() + sums_at_) + index * s_.all_out();
+    const int32_t left = ends_.dynamic() ? GemmI8::int8_zero_point(true, image.params.zero_point) : 0;
     const int64_t depth = phase.taps() * steps_ * 4, out_step = s_.stride[2] * s_.all_out();
     const char* packed =
         packed_->data<char>() + phase.packed + group * padded_bytes(gemm_.packed_bytes(depth, s_.c_out));
     const int64_t count = (pixels + gemm_.mr - 1) / gemm_.mr, height = (pixels + count - 1) / count;
     alignas(64) int32_t acc[GemmI8::kMaxTile];
     for (int64_t p = 0; p < gemm_.panels(s_.c_out); ++p) {
-      const auto* tile = gemm_.tiles[q_.x_signed][gemm_.width(s_.c_out, p) / gemm_.lanes - 1];
+      const auto* tile = gemm_.tiles[ends_.x_signed()][gemm_.width(s_.c_out, p) / gemm_.lanes - 1];
       const int64_t column = p * gemm_.nr(), channel = group * s_.c_out + column;
       for (int64_t at = 0; at < pixels; at += height) {
         const int64_t here = std::min(height, pixels - at);
         const void* chunks[kMaxPieces];
         for (int64_t i = 0; i < n; ++i) chunks[i] = starts[i] + at * s_.all_in() + group * s_.c_in;
         tile[here - 1](chunks, n, s_.all_in(), packed + gemm_.panel_offset(depth, p), steps_, acc);
-        rescale_(requantize_params_, acc, gemm_.nr(), here, std::min(gemm_.nr(), s_.c_out - column), channel,
-                 y + at * out_step + channel, out_step);
+        ends_.finish(image, acc, gemm_.nr(), here, std::min(gemm_.nr(), s_.c_out - column), channel, left,
+                     sums + channel, first + at * out_step + channel, out_step);
       }
     }
   }
 
   Spread s_;
-  QuantizedPair q_;
-  RequantizeParams requantize_params_;
-  RequantizeAccumulators rescale_;
+  TransposedEnds ends_;
   const GemmI8& gemm_;
   LineBuffer rows_;
-  int64_t steps_, threads_, window_pad_ = window(s_).pad[2];
+  int64_t steps_, threads_, sums_at_ = 0, window_pad_ = window(s_).pad[2];
   std::vector<Phase> phases_;
   Packed packed_;
 };
+
+std::unique_ptr<Kernel> make_integer_transposed(const KernelSpec& spec, const Spread& s, const QuantizedPair& q,
+                                                std::optional<RequantizeParams> requantize_params) {
+  TransposedEnds ends(s, q, std::move(requantize_params), spec);
+  const GemmI8& gemm =
+      gemm_i8(spec.isa, always_int8(q.w_signed, q.w_zeros) || fits_int8(ordered(s, q, *spec.constant(1))));
+  if (ConvTransposeRows::applies(s, gemm))
+    return std::make_unique<ConvTransposeRows>(s, q, std::move(ends), gemm, spec);
+  return std::make_unique<ConvTransposeI8>(s, q, std::move(ends), gemm, spec);
+}
 
 }  // namespace
 
@@ -282,11 +381,17 @@ std::unique_ptr<Kernel> make_conv_transpose_i8(const KernelSpec& spec) {
   if (!q) return nullptr;
   auto requantize_params = RequantizeParams::make(spec, s->all_out(), attrs.rescale_rule());
   if (!requantize_params) return nullptr;
-  const GemmI8& gemm =
-      gemm_i8(spec.isa, always_int8(q->w_signed, q->w_zeros) || fits_int8(ordered(*s, *q, *spec.constant(1))));
-  if (ConvTransposeRows::applies(*s, gemm))
-    return std::make_unique<ConvTransposeRows>(*s, *q, std::move(*requantize_params), gemm, spec);
-  return std::make_unique<ConvTransposeI8>(*s, *q, std::move(*requantize_params), gemm, spec);
+  return make_integer_transposed(spec, *s, *q, std::move(requantize_params));
+}
+
+std::unique_ptr<Kernel> make_conv_transpose_dynamic_quant(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<ConvTransposeAttrs>();
+  if (!attrs.dynamic_quant) return spec.refuse("the node does not ask for dynamic quantization");
+  const auto s = Spread::make(spec);
+  if (!s) return nullptr;
+  const int axis = filter_output_axis(attrs, spec.inputs[1].shape.rank());
+  const auto q = QuantizedPair::make(dynamically_quantized(spec.inputs[0]), spec.inputs[1], axis, s->all_out());
+  return q ? make_integer_transposed(spec, *s, *q, std::nullopt) : nullptr;
 }
 
 }  // namespace smelt

@@ -6,6 +6,8 @@ namespace smelt {
 namespace {
 using namespace smelt::testing;
 
+enum class Images : uint8_t { kFloat, kInt8, kDynamic };
+
 TEST(ConvTranspose, GeometriesAndTypes) {
   struct Row {
     int64_t batch, c_in, h, w, c_out, kernel, stride, pad, extra, groups;
@@ -15,7 +17,8 @@ TEST(ConvTranspose, GeometriesAndTypes) {
                       {2, 8, 5, 12, 6, 3, 2, 1, 1, 1},  {1, 7, 4, 19, 35, 2, 2, 0, 0, 1},
                       {1, 6, 6, 11, 10, 1, 2, 0, 1, 2}, {1, 5, 7, 14, 20, 5, 1, 3, 0, 1}};
   for (const Row& r : rows)
-    for (const bool integers : {false, true}) {
+    for (const Images images : {Images::kFloat, Images::kInt8, Images::kDynamic}) {
+      const bool integers = images == Images::kInt8;
       ConvTransposeAttrs a;
       a.strides = {r.stride, r.stride};
       a.pads = {r.pad, r.pad, r.pad, r.pad};
@@ -26,13 +29,26 @@ TEST(ConvTranspose, GeometriesAndTypes) {
       a.rounding = Rounding::kFixedDouble;
       a.act.kind = integers ? ActKind::kNone : ActKind::kRelu;
       const Shape x{r.batch, r.h, r.w, r.c_in}, w{r.c_in, r.c_out / r.groups, r.kernel, r.kernel};
-      KernelCase c{Cat("x ", x.str(), " filter ", w.str(), integers),
+      KernelCase c{Cat("x ", x.str(), " filter ", w.str(), " images ", static_cast<int>(images)),
                    Op::kConvTranspose,
                    make_attrs<ConvTransposeAttrs>(a),
                    {},
                    {},
                    {}};
-      if (integers) {
+      if (images == Images::kDynamic) {
+        for (const bool asymmetric : {false, true}) {
+          a.dynamic_quant = true;
+          a.asymmetric_inputs = asymmetric;
+          c.attrs = make_attrs<ConvTransposeAttrs>(a);
+          std::vector<float> scales(static_cast<size_t>(r.c_out / r.groups * r.groups), 0.01f);
+          for (size_t o = 0; o < scales.size(); ++o) scales[o] += 0.001f * static_cast<float>(o);
+          Tensor filter = random_tensor(DType::kI8, w, -127, 127, 2);
+          filter.set_quant(r.groups == 1 ? per_axis(scales, 1) : per_tensor(0.02f, 0));
+          c.inputs = {random_tensor(DType::kF32, x, -1, 3, 1), filter, random_tensor(DType::kF32, {r.c_out}, -1, 1, 3)};
+          c.threaded = r.w > 10;
+          check_case(c, "conv_transpose_dynamic_quant");
+        }
+      } else if (integers) {
         c.inputs = {quantized(DType::kI8, x, 0.05f, 7, 1), quantized(DType::kI8, w, 0.01f, 0, 2),
                     random_tensor(DType::kI32, {r.c_out}, -1000, 1000, 3)};
         c.output.dtype = DType::kI8;

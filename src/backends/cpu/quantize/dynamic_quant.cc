@@ -245,6 +245,14 @@ QuantRule quant_rule(const ValueType& t) {
   return params;
 }
 
+ValueType dynamically_quantized(const ValueType& x) {
+  ValueType t = ValueType::tensor(DType::kI8, x.shape);
+  auto unit_scale = std::make_shared<Quantization>();
+  unit_scale->scales = {1};
+  t.quant = std::move(unit_scale);
+  return t;
+}
+
 bool has_constant_per_tensor_params(const NodeSpec& spec) {
   for (size_t i = 1; i < spec.inputs.size(); ++i)
     if (spec.has(i) && (!spec.constant(i) || spec.constant(i)->elements() != 1)) return false;

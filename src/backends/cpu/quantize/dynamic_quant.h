@@ -24,6 +24,9 @@ QuantRule quant_rule(DType dtype);
 /// A quantized value of one set of quantization parameters. Precondition: is_per_tensor(t.quant).
 QuantRule quant_rule(const ValueType& t);
 
+/// The type of a float32 value once it is quantized at run time: int8, its scale and zero point not known yet.
+ValueType dynamically_quantized(const ValueType& x);
+
 /// True if QuantizeLinear or DequantizeLinear has one scale and zero point, known now.
 bool has_constant_per_tensor_params(const NodeSpec& spec);
 
