@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Races smelt against ONNX Runtime and OpenVINO on .onnx models: engines in turns, each in a process of its own.
+"""Races smelt against ONNX Runtime and OpenVINO on .onnx models and against LiteRT on .tflite models: engines in turns,
+each in a process of its own.
 
-    pip install numpy onnxruntime openvino
+    pip install numpy onnxruntime openvino ai-edge-litert
     python3 compare.py [--threads N] [--cpus LIST] MODEL|FOLDER...
 
 Every engine is a process that is bound to --cpus, with real-time priority where the system allows it. A figure is the
@@ -26,8 +27,8 @@ def example(dtype, shape):
     """A value for an input: ones of integers, which are valid indices and masks; else numbers in [0, 1)."""
     import numpy
 
-    dtype = numpy.dtype(TYPES[dtype])
-    shape = [d if isinstance(d, int) and d > 0 else 1 for d in shape]
+    dtype = numpy.dtype(TYPES.get(dtype, dtype))
+    shape = [int(d) if not isinstance(d, str) and d and d > 0 else 1 for d in shape]
     return numpy.ones(shape, dtype) if dtype.kind == "i" else numpy.random.default_rng(1).random(shape, dtype)
 
 
@@ -57,7 +58,19 @@ def openvino_runner(model, threads):
     return request.infer
 
 
-PEERS = {"onnxruntime": onnxruntime_runner, "openvino": openvino_runner}
+def litert_runner(model, threads):
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(model_path=model, num_threads=threads)
+    interpreter.allocate_tensors()
+    for d in interpreter.get_input_details():
+        interpreter.set_tensor(d["index"], example(d["dtype"], d["shape"]))
+    return interpreter.invoke
+
+
+PEERS = {"onnxruntime": onnxruntime_runner, "openvino": openvino_runner, "litert": litert_runner}
+FORMATS = {"onnxruntime": [".onnx"], "openvino": [".onnx"], "litert": [".tflite"]}
+SUFFIXES = sorted({suffix for suffixes in FORMATS.values() for suffix in suffixes})
 
 
 def child(engine, model, threads, seconds):
@@ -106,6 +119,8 @@ def race(args, model):
     best, runs = {}, 3
     for _ in range(args.rounds):
         for engine, binary in args.engines.items():
+            if engine in FORMATS and model.suffix not in FORMATS[engine]:
+                continue
             try:
                 figures = measure(args, engine, binary, model, runs)
             except RuntimeError as error:
@@ -137,7 +152,7 @@ def processor():
 
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    ap.add_argument("models", nargs="+", type=pathlib.Path, help=".onnx files, or folders with such files below")
+    ap.add_argument("models", nargs="+", type=pathlib.Path, help=".onnx or .tflite files, or folders with such below")
     ap.add_argument("--smelt", default="build/release/bin/smelt")
     ap.add_argument("--base", help="an older smelt command that races too")
     ap.add_argument("--threads", type=int, default=1, help="of each engine")
@@ -156,7 +171,7 @@ def main():
     print(f"{processor()}, {time.strftime('%Y-%m-%d')}, {args.threads} thread(s)")
     print(f"{'ms':32}" + "".join(f"{e:>13}" for e in args.engines) + f"{'ratio':>8}{'first':>8}{'memory':>8}")
     rows = []
-    for model in sorted(m for p in args.models for m in (p.rglob("*.onnx") if p.is_dir() else [p])):
+    for model in sorted(m for p in args.models for m in (p.rglob("*") if p.is_dir() else [p]) if m.suffix in SUFFIXES):
         figures = race(args, model)
         rows.append([ratios(figures, key) for key in ("ms", "first", "memory")])
         times = "".join(f"{figures[e]['ms']:13.3f}" if e in figures else f"{'-':>13}" for e in args.engines)
