@@ -7,6 +7,7 @@
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vector_ops.h"
 #include "backends/cpu/pool/float_accumulators.h"
+#include "backends/cpu/pool/integer_means.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/pool/geometry.h"
@@ -223,6 +224,7 @@ class PoolI8 final : public Kernel {
   PoolI8(const PoolShape& s, int lo, int hi, const KernelSpec& spec)
       : s_(s),
         ops_(vector_ops(spec.isa)),
+        means_(integer_means(spec.isa)),
         threads_(std::max(spec.threads, 1)),
         lo_(lo),
         hi_(hi),
@@ -254,6 +256,7 @@ class PoolI8 final : public Kernel {
           to[c] = static_cast<uint8_t>(std::clamp<int>(signed_ ? static_cast<int8_t>(to[c]) : to[c], lo_, hi_));
         return;
       }
+      if (count > 0 && count <= kMostTaps) return means_(taps, count, s_.channels, signed_, lo_, hi_, to);
       ops_.sum_taps_i8(taps, count, s_.channels, signed_, sums);
       const auto n = static_cast<int32_t>(count);
       for (int64_t c = 0; c < s_.channels; ++c) {
@@ -265,6 +268,7 @@ class PoolI8 final : public Kernel {
 
   PoolShape s_;
   const VectorOps& ops_;
+  IntegerMeans means_;
   int64_t threads_;
   int lo_, hi_;
   bool signed_;
