@@ -1,3 +1,4 @@
+#include <cmath>
 #include "ops/conv/conv.h"
 #include "tests/support/cpu_check.h"
 
@@ -86,6 +87,18 @@ TEST(ConvF32, Winograd) {
   for (const ConvRow& r : kWinograd)
     check_case(conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI), "conv_winograd_f32", kLongSums);
   check_case(conv_case(kWinograd[1], Layout::kChannelsLast, FilterLayout::kOIS), "conv_winograd_f32", kLongSums);
+}
+
+// Infinities, NaN and what overflows in the transforms only come out as the definition has them.
+TEST(ConvF32, WinogradOfNumbersThatAreNotFinite) {
+  for (const ConvRow& r : kWinograd)
+    for (const float value : {INFINITY, -INFINITY, NAN, 3e38f}) {
+      KernelCase c = conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI);
+      auto* x = c.inputs[0].data<float>();
+      const int64_t n = c.inputs[0].elements();
+      for (const int64_t i : {int64_t{0}, n / 3, n - 1}) x[i] = value;
+      check_case(c, "conv_winograd_f32", kLongSums);
+    }
 }
 
 TEST(ConvF32, WinogradIsSwitchedOff) {

@@ -2,8 +2,9 @@
 // instead of 36. A tile d becomes B'dB, a filter g becomes GgG'; their products m, summed over channels, give A'mA.
 //
 // Error: with u = 2^-24, a result is within 16 (c_in + 16) u S of the exact one, S the sum over the input channels of
-// (sum |g|) (max |d|), because B adds 4 inputs, G halves sums of taps and A adds 9 products. An infinite input makes
-// NaN of its tile's pixels.
+// (sum |g|) (max |d|), because B adds 4 inputs, G halves sums of taps and A adds 9 products. A tile with a result
+// that is not finite is computed anew by its definition: infinities and NaN come out where the direct convolution has
+// them, also where only the transforms overflow.
 #include <algorithm>
 #include <cstdlib>
 #include <vector>
@@ -31,7 +32,10 @@ struct WinogradTransforms {
   /// v[p * step + c] = (B'dB)[p] of channel c. d: the tile's pixels, row by row.
   void (*input)(const float* const* d, int64_t channels, float* v, int64_t step);
   /// y[q][c] = clamp((A'mA)[q]) of channel c, m[p * step + c]. y: the output pixels, row by row; null: not there.
-  void (*output)(const float* m, int64_t step, int64_t channels, float lo, float hi, float* const* y);
+  /// False if one of (A'mA)[q] is not finite.
+  bool (*output)(const float* m, int64_t step, int64_t channels, float lo, float hi, float* const* y);
+  /// Sum of x[i] * y[i].
+  float (*dot)(const float* x, const float* y, int64_t n);
 };
 }  // namespace smelt
 #endif
@@ -90,9 +94,20 @@ void winograd_input(const float* const* d, int64_t channels, float* v, int64_t s
   });
 }
 
-void winograd_output(const float* m, int64_t step, int64_t channels, float lo, float hi, float* const* y) {
+float dot_product(const float* x, const float* y, int64_t n) {
+  float sum = 0;
+  each_vector(n, [&](auto part, int64_t i) HWY_ATTR {
+    const auto product = hn::Mul(part.load(x + i), part.load(y + i));
+    sum += hn::GetLane(hn::SumOfLanes(part.d, product));
+  });
+  return sum;
+}
+
+bool winograd_output(const float* m, int64_t step, int64_t channels, float lo, float hi, float* const* y) {
+  bool finite = true;
   each_vector(channels, [&](auto part, int64_t c) HWY_ATTR {
     using V = typename decltype(part)::V;
+    V zero = hn::Zero(part.d);  // stays, as long as all results are finite
     const V vlo = hn::Set(part.d, lo), vhi = hn::Set(part.d, hi);
     V t[2][4];  // A'm
 #pragma GCC unroll 4
@@ -104,6 +119,7 @@ void winograd_output(const float* m, int64_t step, int64_t channels, float lo, f
       t[1][j] = hn::Sub(hn::Sub(m1, m2), m3);
     }
     const auto put = [&](V value, float* to) HWY_ATTR {
+      zero = hn::MulAdd(value, hn::Zero(part.d), zero);
       if (to) part.store(hn::Min(vhi, hn::Max(vlo, value)), to + c);  // NaN stays
     };
 #pragma GCC unroll 2
@@ -111,10 +127,14 @@ void winograd_output(const float* m, int64_t step, int64_t channels, float lo, f
       put(hn::Add(hn::Add(t[i][0], t[i][1]), t[i][2]), y[2 * i]);
       put(hn::Sub(hn::Sub(t[i][1], t[i][2]), t[i][3]), y[2 * i + 1]);
     }
+    finite = finite && hn::AllTrue(part.d, hn::Eq(zero, hn::Zero(part.d)));
   });
+  return finite;
 }
 
-WinogradTransforms make_winograd_transforms() { return {winograd_filter, winograd_input, winograd_output}; }
+WinogradTransforms make_winograd_transforms() {
+  return {winograd_filter, winograd_input, winograd_output, dot_product};
+}
 
 }  // namespace smelt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -140,6 +160,8 @@ class ConvWinogradF32 final : public Kernel {
         rows_(ceil_div(g.out[1], 2)),
         columns_(ceil_div(g.out[2], 2)) {
     const Tensor* bias = spec.has(2) ? spec.constant(2) : nullptr;
+    filter_ = spec.constant(1)->data<float>();
+    bias_ = bias ? bias->data<float>() : nullptr;
     packed_ = spec.packs.get(ConvWinogradKey{{g, *spec.constant(1), bias}, &gemm_}, [&] {
       return pack(spec.constant(1)->data<float>(), bias ? bias->data<float>() : nullptr);
     });
@@ -237,7 +259,8 @@ class ConvWinogradF32 final : public Kernel {
         const bool inside = row < g_.out[1] && column < g_.out[2];
         to[q] = inside ? y + ((tile.image * g_.out[1] + row) * g_.out[2] + column) * g_.c_out : nullptr;
       }
-      transforms_.output(m + t * m_row_, m_step(), g_.c_out, bounds.lo, bounds.hi, to);
+      if (!transforms_.output(m + t * m_row_, m_step(), g_.c_out, bounds.lo, bounds.hi, to))
+        compute_directly(x, tile, bounds, outside, to);
       for (float* pixel : to)
         if (pixel) apply_activation(act_, pixel, 1, g_.c_out, g_.c_out);
     }
@@ -245,15 +268,36 @@ class ConvWinogradF32 final : public Kernel {
   struct Tile {
     int64_t image, row, column;
   };
+  /// The output pixels of a tile by the definition. `taps`: workspace for c_in numbers.
+  void compute_directly(const float* x, const Tile& tile, const Bounds& bounds, float* taps, float* const* to) const {
+    for (int64_t o = 0; o < g_.c_out; ++o) {
+      float sums[4];
+      std::fill_n(sums, 4, bias_ ? bias_[o] : 0.0f);
+      for (int64_t t = 0; t < 9; ++t) {
+        for (int64_t i = 0; i < g_.c_in; ++i) taps[i] = filter_[o * g_.filter_o + i * g_.filter_i + t * g_.filter_s];
+        for (int64_t q = 0; q < 4; ++q) {
+          const int64_t row = tile.row * 2 - g_.pad[1] + q / 2 + t / 3;
+          const int64_t column = tile.column * 2 - g_.pad[2] + q % 2 + t % 3;
+          if (to[q] && row >= 0 && row < g_.in[1] && column >= 0 && column < g_.in[2])
+            sums[q] +=
+                transforms_.dot(x + ((tile.image * g_.in[1] + row) * g_.in[2] + column) * g_.c_in, taps, g_.c_in);
+        }
+      }
+      for (int64_t q = 0; q < 4; ++q)
+        if (to[q]) to[q][o] = sums[q] < bounds.lo ? bounds.lo : sums[q] > bounds.hi ? bounds.hi : sums[q];
+    }
+    std::fill_n(taps, g_.c_in, 0.0f);
+  }
   Tile at(int64_t index) const { return {index / (rows_ * columns_), index / columns_ % rows_, index % columns_}; }
 
   ConvShape g_;
   const GemmF32& gemm_;
   WinogradTransforms transforms_;
   Activation act_;
-  int64_t threads_, rows_, columns_;  ///< of tiles of an image
-  int64_t blocks_ = 1, block_ = 1;    ///< blocks of all images, tiles of a block at most
-  int64_t v_row_ = 0, m_row_ = 0;     ///< floats from tile to tile
+  const float *filter_ = nullptr, *bias_ = nullptr;  ///< the constants, which outlive the kernel
+  int64_t threads_, rows_, columns_;                 ///< of tiles of an image
+  int64_t blocks_ = 1, block_ = 1;                   ///< blocks of all images, tiles of a block at most
+  int64_t v_row_ = 0, m_row_ = 0;                    ///< floats from tile to tile
   Packed packed_;
 };
 
