@@ -73,18 +73,29 @@ HWY_INLINE VI high_mul(VI a, VI b) {
 template <class T>
 HWY_INLINE VI load_wide(const T* from, int64_t step, int64_t n, VI zero) {
   const DI d;
-  const hn::Rebind<T, DI> dt;
+  const auto widened = [&](const T* p) HWY_ATTR {
+    if constexpr (sizeof(T) == 4)
+      return hn::LoadU(d, p);
+    else
+      return hn::PromoteTo(d, hn::LoadU(hn::Rebind<T, DI>(), p));
+  };
   if (step == 0) return hn::Sub(hn::Set(d, *from), zero);
-  if (n == static_cast<int64_t>(hn::Lanes(d))) return hn::Sub(hn::PromoteTo(d, hn::LoadU(dt, from)), zero);
+  if (n == static_cast<int64_t>(hn::Lanes(d))) return hn::Sub(widened(from), zero);
   HWY_ALIGN T rest[HWY_MAX_BYTES] = {};
   std::memcpy(rest, from, static_cast<size_t>(n) * sizeof(T));
-  return hn::Sub(hn::PromoteTo(d, hn::Load(dt, rest)), zero);
+  return hn::Sub(widened(rest), zero);
 }
 
 template <class T>
 HWY_INLINE void store_narrow(VI v, int64_t n, T* to) {
   const hn::Rebind<T, DI> dt;
-  const auto quantized = hn::DemoteTo(dt, v);
+  const auto narrowed = [&]() HWY_ATTR {
+    if constexpr (sizeof(T) == 4)
+      return v;
+    else
+      return hn::DemoteTo(dt, v);
+  };
+  const auto quantized = narrowed();
   if (n == static_cast<int64_t>(hn::Lanes(dt))) return hn::StoreU(quantized, dt, to);
   HWY_ALIGN T rest[HWY_MAX_BYTES];
   hn::Store(quantized, dt, rest);

@@ -15,6 +15,19 @@
 #include "ops/softmax/softmax_quantized.h"
 #include "tensor/numeric.h"
 
+#ifndef SMELT_CPU_SOFTMAX_I8
+#define SMELT_CPU_SOFTMAX_I8
+namespace smelt {
+/// Vector loops of the target.
+struct Softmax8Loops {
+  void (*invert)(int32_t* values, int64_t n);
+  void (*to_i8)(const int32_t* exps, int64_t n, int32_t inverse, int exponent, int8_t* y);
+  void (*to_u8)(const int32_t* exps, int64_t n, int32_t inverse, int exponent, uint8_t* y);
+  void (*to_i16)(const int32_t* exps, int64_t n, int32_t inverse, int exponent, int16_t* y);
+};
+}  // namespace smelt
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -32,6 +45,28 @@ void one_over_one_plus(int32_t* values, int64_t n) {
   }
 }
 
+/// y[i] = min(((inverse * max(exps[i], 0) + 2^30) >> 31 + 2^exponent / 2) >> exponent, highest - lowest) + lowest of
+/// Out. exps: whole vectors of them.
+template <class Out>
+void scale_exps(const int32_t* exps, int64_t n, int32_t inverse, int exponent, Out* y) {
+  const DI d;
+  const hn::RebindToUnsigned<DI> du;
+  constexpr int64_t kLow = std::numeric_limits<Out>::min(), kHigh = std::numeric_limits<Out>::max();
+  const VI factor = hn::Set(d, inverse), low = hn::Set(d, static_cast<int32_t>(kLow));
+  const auto half = hn::Set(du, uint32_t{1} << exponent >> 1), most = hn::Set(du, static_cast<uint32_t>(kHigh - kLow));
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i < n; i += lanes) {
+    // No factor is negative but the exponential that stands for none.
+    const VI product = high_mul(hn::Max(hn::LoadU(d, exps + i), hn::Zero(d)), factor);
+    const auto shifted = hn::ShiftRightSame(hn::Add(hn::BitCast(du, product), half), exponent);
+    store_narrow(hn::Add(hn::BitCast(d, hn::Min(shifted, most)), low), std::min(lanes, n - i), y + i);
+  }
+}
+
+Softmax8Loops softmax8_loops() {
+  return {one_over_one_plus, scale_exps<int8_t>, scale_exps<uint8_t>, scale_exps<int16_t>};
+}
+
 }  // namespace smelt::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -43,7 +78,7 @@ template <class In, class Out>
 class SoftmaxI8 final : public Kernel {
  public:
   SoftmaxI8(const Softmax8& rule, const AxisView& view, Isa isa)
-      : rule_(rule), v_(view), invert_(SMELT_FOR_LEVEL(isa, one_over_one_plus)) {}
+      : rule_(rule), v_(view), loops_(SMELT_FOR_LEVEL(isa, softmax8_loops)()) {}
   Status run(KernelContext& ctx) const override {
     const In* x = ctx.input(0).data<In>();
     Out* y = ctx.output(0).data<Out>();
@@ -59,6 +94,15 @@ class SoftmaxI8 final : public Kernel {
  private:
   static constexpr int64_t kBatch = 16;
   static constexpr int kSumBits = 12;
+  static constexpr int64_t kChunk = 512;
+  void scale(const int32_t* exps, int64_t n, int32_t inverse, int exponent, Out* y) const {
+    if constexpr (sizeof(Out) == 2)
+      loops_.to_i16(exps, n, inverse, exponent, y);
+    else if constexpr (std::numeric_limits<Out>::is_signed)
+      loops_.to_i8(exps, n, inverse, exponent, y);
+    else
+      loops_.to_u8(exps, n, inverse, exponent, y);
+  }
   template <bool kDense>
   static void batch(const SoftmaxI8& self, const In* x, Out* y, int64_t first, int64_t count) {
     const int64_t extent = self.v_.extent, inner = kDense ? 1 : self.v_.inner;
@@ -79,7 +123,7 @@ class SoftmaxI8 final : public Kernel {
       inverses[i] = static_cast<int32_t>((sum << zeros) - (uint32_t{1} << 31));
       exponents[i] = std::clamp(kSumBits - zeros + 31 - static_cast<int>(sizeof(Out) * 8), 0, 31);
     }
-    self.invert_(inverses, kBatch);
+    self.loops_.invert(inverses, kBatch);
     constexpr int64_t kLow = std::numeric_limits<Out>::min(), kHigh = std::numeric_limits<Out>::max();
     for (int64_t i = 0; i < count; ++i) {
       const In* from = x + start(first + i);
@@ -87,6 +131,15 @@ class SoftmaxI8 final : public Kernel {
       const int64_t inverse = inverses[i], half = int64_t{1} << exponents[i] >> 1;
       const int32_t most = largest[i];
       const int exponent = exponents[i];
+      if (kDense) {
+        alignas(64) int32_t gathered[kChunk];
+        for (int64_t k = 0; k < extent; k += kChunk) {
+          const int64_t here = std::min(kChunk, extent - k);
+          for (int64_t j = 0; j < here; ++j) gathered[j] = exps[most - from[k + j]];
+          self.scale(gathered, here, inverses[i], exponent, to + k);
+        }
+        continue;
+      }
       for (int64_t k = 0; k < extent; ++k) {
         // No factor is negative but the exponential that stands for none.
         const int64_t product = (inverse * std::max(exps[most - from[k * inner]], 0) + (1 << 30)) >> 31;
@@ -97,7 +150,7 @@ class SoftmaxI8 final : public Kernel {
 
   Softmax8 rule_;
   AxisView v_;
-  void (*invert_)(int32_t*, int64_t);
+  Softmax8Loops loops_;
 };
 
 }  // namespace
