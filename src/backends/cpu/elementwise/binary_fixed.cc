@@ -21,23 +21,37 @@
 #ifndef SMELT_CPU_BINARY_FIXED
 #define SMELT_CPU_BINARY_FIXED
 namespace smelt {
-/// A sum or difference of bytes as a linear function of the operands less their zero points: a * u + b * v + zero.
-/// FixedArithmetic is further than `error` neither from it nor, before its last rounding, from what float32 makes of
-/// it.
-struct NearLinear {
-  float a, b, zero, error;
+/// The arithmetic of bytes in float32, of the operands less their zero points: a sum or difference as a * u + b * v +
+/// zero, a product as a * u * v + zero. FixedArithmetic, before its last rounding, is no further than `error` from
+/// either in real numbers and from what float32 makes of it.
+struct NearReal {
+  float a, b = 0, zero, error;
 
-  explicit NearLinear(const FixedArithmetic& f) {
+  explicit NearReal(const FixedArithmetic& f) {
     const auto real = [](FixedFactor g) { return std::ldexp(static_cast<double>(g.multiplier), g.shift - 31); };
     const double out = real(f.out), common = std::ldexp(out, f.left);
+    zero = static_cast<float>(f.zero);
+    if (f.product) {
+      // The first rounding loses 1/2 before the shift; float32 rounds the factor, a product and the sum.
+      a = static_cast<float>(out);
+      const double most = 255.0 * 255.0 * out + std::fabs(zero);
+      error = static_cast<float>(std::ldexp(0.5, f.out.shift) + most * 0x1p-22);
+      return;
+    }
     a = static_cast<float>(real(f.a) * common);
     b = static_cast<float>((f.negate_b ? -1 : 1) * real(f.b) * common);
-    zero = static_cast<float>(f.zero);
     // Both operands come to the common scale with less than 1 lost each, the sum loses 1/2 before its last shift;
     // float32 rounds two factors and two sums.
     const double size = 512 * (std::fabs(a) + std::fabs(b)) + std::fabs(zero);
-    error = f.product ? 1.0f : static_cast<float>(2 * out + std::ldexp(0.5, f.out.shift) + size * 0x1p-22);
+    error = static_cast<float>(2 * out + std::ldexp(0.5, f.out.shift) + size * 0x1p-22);
   }
+  static constexpr float kMostError = 0.05f;  ///< beyond it too many results would have to be computed twice
+};
+
+/// What the loops of a node need.
+struct FixedNode {
+  FixedArithmetic f;
+  NearReal near;
 };
 }  // namespace smelt
 #endif
@@ -47,7 +61,8 @@ namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T, bool kSmall>
-void fixed_vector(const FixedArithmetic& f, const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
+void fixed_vector(const FixedNode& node, const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
+  const FixedArithmetic& f = node.f;
   const DI d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto *p = static_cast<const T*>(a), *q = static_cast<const T*>(b);
@@ -71,13 +86,14 @@ void fixed_vector(const FixedArithmetic& f, const void* a, int64_t sa, const voi
   each([&](VI u, VI v) HWY_ATTR { return hn::Add(common_a(u), common_b(v)); });
 }
 
-/// The same of bytes, whose result is first computed as one linear function in float32: where that is further than
-/// `near.error` from the middle between two integers, it is the result.
-template <class T>
-void nearly_linear(const FixedArithmetic& f, const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
+/// fixed_vector() of bytes by way of float32: where that is further than `near.error` from the middle between two
+/// integers, the nearest one is the result.
+template <class T, bool kProduct>
+void near_vector(const FixedNode& node, const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t n) {
   const DI d;
   const hn::RebindToFloat<DI> df;
-  const NearLinear near(f);
+  const FixedArithmetic& f = node.f;
+  const NearReal& near = node.near;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto *p = static_cast<const T*>(a), *q = static_cast<const T*>(b);
   auto* to = static_cast<T*>(y);
@@ -85,23 +101,32 @@ void nearly_linear(const FixedArithmetic& f, const void* a, int64_t sa, const vo
              sure = hn::Set(df, 0.5f - near.error);
   const VI zero_a = hn::Set(d, f.zero_a), zero_b = hn::Set(d, f.zero_b), low = hn::Set(d, static_cast<int32_t>(f.low)),
            high = hn::Set(d, static_cast<int32_t>(std::max(f.low, f.high)));
+  const Rescale<true> of_a(kProduct ? FixedFactor{} : f.a, 0), of_b(kProduct ? FixedFactor{} : f.b, 0),
+      of_out(f.out, f.zero);
+  const auto exact = [&](VI u, VI v) HWY_ATTR {
+    if constexpr (kProduct) return of_out(hn::Mul(u, v));
+    const VI common_a = of_a(hn::ShiftLeftSame(u, f.left)), common_b = of_b(hn::ShiftLeftSame(v, f.left));
+    return of_out(f.negate_b ? hn::Sub(common_a, common_b) : hn::Add(common_a, common_b));
+  };
   for (int64_t i = 0; i < n; i += lanes) {
     const int64_t here = std::min(lanes, n - i);
     const VI u = load_wide(p + i * sa, sa, here, zero_a), v = load_wide(q + i * sb, sb, here, zero_b);
-    const auto sum = hn::MulAdd(hn::ConvertTo(df, u), by_a, hn::MulAdd(hn::ConvertTo(df, v), by_b, zero));
-    const VI nearest = nearest_in_range(sum);
-    const auto off = hn::Abs(hn::Sub(sum, hn::ConvertTo(df, nearest)));
-    if (HWY_LIKELY(hn::AllTrue(df, hn::Lt(off, sure))))
-      store_narrow(hn::Min(hn::Max(nearest, low), high), here, to + i);
-    else
-      fixed_vector<T, true>(f, p + i * sa, sa, q + i * sb, sb, to + i, here);
+    const auto fu = hn::ConvertTo(df, u), fv = hn::ConvertTo(df, v);
+    const auto real =
+        kProduct ? hn::MulAdd(hn::Mul(fu, fv), by_a, zero) : hn::MulAdd(fu, by_a, hn::MulAdd(fv, by_b, zero));
+    VI y = nearest_in_range(real);
+    const auto off = hn::Abs(hn::Sub(real, hn::ConvertTo(df, y)));
+    if (HWY_UNLIKELY(!hn::AllTrue(df, hn::Lt(off, sure)))) y = exact(u, v);
+    store_narrow(hn::Min(hn::Max(y, low), high), here, to + i);
   }
 }
 
-using FixedVector = void (*)(const FixedArithmetic&, const void*, int64_t, const void*, int64_t, void*, int64_t);
-FixedVector choose_fixed_vector(const FixedArithmetic& f, DType dtype, bool small) {
-  if (small && dtype != DType::kI16 && NearLinear(f).error < 0.05f)
-    return dtype == DType::kI8 ? nearly_linear<int8_t> : nearly_linear<uint8_t>;
+using FixedVector = void (*)(const FixedNode&, const void*, int64_t, const void*, int64_t, void*, int64_t);
+FixedVector choose_fixed_vector(const FixedNode& node, DType dtype, bool small) {
+  if (small && dtype != DType::kI16 && node.near.error < NearReal::kMostError) {
+    if (node.f.product) return dtype == DType::kI8 ? near_vector<int8_t, true> : near_vector<uint8_t, true>;
+    return dtype == DType::kI8 ? near_vector<int8_t, false> : near_vector<uint8_t, false>;
+  }
   if (dtype == DType::kI8) return small ? fixed_vector<int8_t, true> : fixed_vector<int8_t, false>;
   if (dtype == DType::kU8) return small ? fixed_vector<uint8_t, true> : fixed_vector<uint8_t, false>;
   return small ? fixed_vector<int16_t, true> : fixed_vector<int16_t, false>;
@@ -117,22 +142,22 @@ namespace {
 class BinaryFixed final : public Kernel {
  public:
   BinaryFixed(const FixedArithmetic& f, bool small, const KernelSpec& spec)
-      : f_(f),
+      : node_{f, NearReal(f)},
         loops_(BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape)),
         bytes_(spec.outputs[0].dtype == DType::kI16 ? 2 : 1),
-        rows_(SMELT_FOR_LEVEL(spec.isa, choose_fixed_vector)(f, spec.outputs[0].dtype, small)) {}
+        rows_(SMELT_FOR_LEVEL(spec.isa, choose_fixed_vector)(node_, spec.outputs[0].dtype, small)) {}
   Status run(KernelContext& ctx) const override {
     loops_.each_row(ctx, bytes_, bytes_, [&](const void* a, const void* b, void* y, int64_t n) {
-      rows_(f_, a, loops_.inner_a, b, loops_.inner_b, y, n);
+      rows_(node_, a, loops_.inner_a, b, loops_.inner_b, y, n);
     });
     return Ok();
   }
 
  private:
-  FixedArithmetic f_;
+  FixedNode node_;
   BroadcastLoops loops_;
   int64_t bytes_;
-  void (*rows_)(const FixedArithmetic&, const void*, int64_t, const void*, int64_t, void*, int64_t);
+  void (*rows_)(const FixedNode&, const void*, int64_t, const void*, int64_t, void*, int64_t);
 };
 
 bool at_most_one(FixedFactor f) { return f.shift <= 0 && f.shift >= -31; }

@@ -1,0 +1,35 @@
+#include "base/cat.h"
+#include "ops/elementwise/elementwise.h"
+#include "tests/support/cpu_check.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::testing;
+
+TEST(BinaryI8, TiesExtremesAndTypes) {
+  struct Scales {
+    float a, b, y;
+  };
+  // Among them results that lie halfway between integers, and such as saturate.
+  const Scales scales[] = {{0.5f, 0.25f, 1.0f}, {0.037f, 0.0211f, 0.058f}, {1.0f, 1.0f, 0.003f}, {1e-20f, 3e19f, 0.7f}};
+  for (const Scales& s : scales)
+    for (const Binary fn : {Binary::kAdd, Binary::kSub, Binary::kMul})
+      for (const DType a : {DType::kI8, DType::kU8})
+        for (const DType y : {DType::kI8, DType::kU8})
+          for (const Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble})
+            for (const ActKind act : {ActKind::kNone, ActKind::kRelu6}) {
+              BinaryAttrs attrs(fn);
+              attrs.act.kind = act;
+              KernelCase c{Cat(to_string(fn), ' ', s.a, ' ', s.y, ' ', to_string(a), ' ', to_string(y)),
+                           Op::kBinary,
+                           make_attrs<BinaryAttrs>(attrs),
+                           {quantized(a, {3, 211}, s.a, a == DType::kI8 ? -7 : 119, 1),
+                            quantized(DType::kI8, {3, 211}, s.b, 5, 2)},
+                           ValueType::tensor(y, {}, per_tensor(s.y, y == DType::kI8 ? -3 : 200, rounding)),
+                           {true, true}};
+              check_case(c, "binary_i8");
+            }
+}
+
+}  // namespace
+}  // namespace smelt
