@@ -11,6 +11,7 @@ Status optimise(Module& module, const Evaluate& evaluate) {
     fuse_batch_norm(graph);
     fuse_activations(graph);
     fuse_quantization(graph);
+    gather_before_dequantize(graph);
     fuse_pads(graph);
     channels_last(graph);
   }

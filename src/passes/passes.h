@@ -27,6 +27,9 @@ void remove_dead_nodes(Graph& graph);
 /// larger than their inputs stay, so that loading does not blow up the model. A node that fails stays and fails at run
 /// time.
 void fold_constants(Graph& graph, const Evaluate& evaluate);
+/// Moves a Gather of dequantized constant integers, embeddings for example, before the DequantizeLinear of one scale:
+/// only the integers that are read become real numbers.
+void gather_before_dequantize(Graph& graph);
 
 // fuse/
 
@@ -59,7 +62,6 @@ void channels_last(Graph& graph);
 /// A MatMul of int8 rows with a constant matrix of integers reads the integers, with scales and zero points as inputs.
 /// Returns the module itself if it has no such nodes.
 std::shared_ptr<const Module> dynamic_quantize(std::shared_ptr<const Module> module);
-
 // decompose/, as a plan is made
 
 /// The node in other operators; nullopt where no rule says how, or where the rule asks for other types. The planner,

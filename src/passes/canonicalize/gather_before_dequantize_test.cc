@@ -1,0 +1,46 @@
+#include <gtest/gtest.h>
+
+#include "ops/core/builder.h"
+#include "ops/core/verify.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/gather/gather.h"
+#include "passes/passes.h"
+#include "tests/support/cpu_case.h"
+#include "tests/support/op_runner.h"
+#include "tests/support/run_module.h"
+
+namespace smelt {
+namespace {
+
+/// Embeddings that are kept as integers: only the rows that are read become real numbers.
+TEST(GatherBeforeDequantize, OfConstantIntegers) {
+  auto module = std::make_shared<Module>();
+  module->format = "test";
+  module->graphs.resize(1);
+  module->methods.push_back({"main", 0});
+  Builder b(*module, 0);
+  const ValueId ids = b.input("ids", ValueType::tensor(DType::kI64, Shape{3}));
+  const ValueId table = b.constant("table", testing::random_tensor(DType::kU8, {50, 4}, 0, 255, 1));
+  const ValueId scale = b.constant("scale", Tensor::from<float>(DType::kF32, {}, std::vector{0.1f}));
+  const ValueId zero = b.constant("zero", testing::random_tensor(DType::kU8, {}, 100, 100, 1));
+  const ValueId real = b.value("", {}), y = b.value("", {});
+  QuantizeLinearAttrs attrs;
+  attrs.to = DType::kF32;
+  GatherAttrs gather;
+  gather.axis = 0;
+  EXPECT_TRUE(
+      b.node_to(Op::kDequantizeLinear, make_attrs<QuantizeLinearAttrs>(attrs), {table, scale, zero}, {real}).ok());
+  EXPECT_TRUE(b.node_to(Op::kGather, make_attrs<GatherAttrs>(gather), {real, ids}, {y}).ok());
+  b.graph().outputs = {y};
+  const Tensor x = Tensor::from<int64_t>(DType::kI64, {3}, std::vector<int64_t>{49, 0, 7});
+  const auto before = test::values(test::run_on_reference(std::make_shared<Module>(*module), x));
+  gather_before_dequantize(b.graph());
+  EXPECT_TRUE(verify(*module).ok());
+  ASSERT_EQ(b.graph().nodes.size(), 2u);
+  EXPECT_EQ(b.graph().nodes[0].op, Op::kGather);
+  EXPECT_EQ(b.graph().nodes[1].op, Op::kDequantizeLinear);
+  test::expect_near(test::run_on_reference(module, x), before, 0, 0);
+}
+
+}  // namespace
+}  // namespace smelt
