@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -38,7 +39,10 @@ enum class CompileMode : uint8_t {
 
 /// What the graph must be before the back-end sees its nodes. The runtime runs the passes that make it so.
 struct GraphRequirements {
-  bool dynamic_quantize = false;  ///< quantization parameters found at run time are values of the graph
+  bool dynamic_quantize = false;         ///< quantization parameters found at run time are values of the graph
+  bool fuse_integer_products = false;    ///< MatMul takes quantized rows with a scale and zero point as operands
+  bool tabulate_byte_functions = false;  ///< TableFind of 8-bit queries is faster than arithmetic
+  auto operator<=>(const GraphRequirements&) const = default;
 };
 
 /// What the partitioner weighs.

@@ -62,6 +62,15 @@ void channels_last(Graph& graph);
 /// A MatMul of int8 rows with a constant matrix of integers reads the integers, with scales and zero points as inputs.
 /// Returns the module itself if it has no such nodes.
 std::shared_ptr<const Module> dynamic_quantize(std::shared_ptr<const Module> module);
+/// For back-ends whose MatMul takes quantized rows with their scale and zero point: replaces MatMulInteger of rows
+/// quantized at run time, the Cast of its accumulators, the product with scales and the sum with a bias by one MatMul.
+/// Returns the module itself if it has no MatMulInteger.
+std::shared_ptr<const Module> fuse_integer_products(std::shared_ptr<const Module> module);
+/// For back-ends that look results up: replaces what computes a function of one 8-bit value by several nodes, or by a
+/// Binary, by a TableFind of its 256 results, which the reference kernels give. Returns the module itself if it has no
+/// quantized 8-bit values.
+std::shared_ptr<const Module> tabulate_byte_functions(std::shared_ptr<const Module> module);
+
 // decompose/, as a plan is made
 
 /// The node in other operators; nullopt where no rule says how, or where the rule asks for other types. The planner,

@@ -79,9 +79,13 @@ Result<std::shared_ptr<const Module>> Compiled::optimised(InputDefaults defaults
 Result<std::shared_ptr<const Module>> Compiled::module(InputDefaults defaults, const GraphRequirements& required) {
   const std::lock_guard lock(mutex_);
   SMELT_ASSIGN(auto module, optimised(defaults));
-  if (!required.dynamic_quantize) return module;
-  auto& made = dynamically_quantized_[static_cast<size_t>(defaults)];
-  if (!made) made = legalized(std::move(module), required);
+  if (required == GraphRequirements{}) return module;
+  auto& made = legalized_[{defaults, required}];
+  if (!made) {
+    made = legalized(std::move(module), required);
+    if (required.fuse_integer_products) made = fuse_integer_products(std::move(made));
+    if (required.tabulate_byte_functions) made = tabulate_byte_functions(std::move(made));
+  }
   return made;
 }
 

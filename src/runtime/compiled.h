@@ -1,7 +1,9 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "backends/backend.h"
@@ -43,7 +45,8 @@ class Compiled {
 
   std::shared_ptr<const Module> module_;
   std::mutex mutex_;
-  std::shared_ptr<const Module> optimised_[2], dynamically_quantized_[2];  ///< by InputDefaults
+  std::shared_ptr<const Module> optimised_[2];  ///< by InputDefaults
+  std::map<std::pair<InputDefaults, GraphRequirements>, std::shared_ptr<const Module>> legalized_;
   std::vector<OnDevice> models_;
 };
 

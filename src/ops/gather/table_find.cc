@@ -51,7 +51,7 @@ Status infer_TableFind(InferContext& ctx) {
   SMELT_TRY(check(ctx.input(1), ctx.input(2), ctx.input(0), ctx.input(3)));
   ValueType y = ctx.input(0);
   y.dtype = ctx.input(2).dtype;
-  y.quant = nullptr;
+  y.quant = ctx.input(2).quant;
   ctx.set(0, std::move(y));
   return Ok();
 }

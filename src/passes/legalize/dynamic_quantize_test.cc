@@ -8,6 +8,7 @@
 #include "smelt/model.h"
 #include "tests/support/cpu_case.h"
 #include "tests/support/op_runner.h"
+#include "tests/support/run_module.h"
 
 namespace smelt {
 namespace {
@@ -34,14 +35,6 @@ std::shared_ptr<Module> product_of_rows(DType dtype) {
   return module;
 }
 
-Tensor run(std::shared_ptr<const Module> module, const Tensor& x) {
-  auto session = Session::create(Model(std::move(module)), {.backend = BackendKind::kReference});
-  EXPECT_TRUE(session.ok());
-  auto result = session->run(std::vector<Datum>{x});
-  EXPECT_TRUE(result.ok()) << result.error().message();
-  return result->front().tensor;
-}
-
 /// The product takes the integers and their scales, of 16-bit reals as of their float32 values.
 TEST(RoundRows, OfEveryRealType) {
   for (DType dtype : {DType::kF32, DType::kF16, DType::kBF16}) {
@@ -54,7 +47,7 @@ TEST(RoundRows, OfEveryRealType) {
     if (dtype != DType::kF32) expected.insert(expected.begin(), Op::kCast);
     EXPECT_EQ(ops, expected);
     const Tensor x = testing::random_tensor(dtype, {3, 8}, -2, 3, 1);
-    test::expect_near(run(rounded, x), test::values(run(module, x)), 1e-4, 1e-4);
+    test::expect_near(test::run_on_reference(rounded, x), test::values(test::run_on_reference(module, x)), 1e-4, 1e-4);
   }
 }
 

@@ -94,6 +94,9 @@ class CpuBackend final : public Backend {
  public:
   const char* name() const override { return "cpu"; }
   MemorySpace memory() const override { return MemorySpace::kHost; }
+  GraphRequirements requirements() const override {
+    return {.fuse_integer_products = true, .tabulate_byte_functions = true};
+  }
   Result<std::shared_ptr<BackendDevice>> open(const SessionOptions& options) const override {
     if (options.fp16) return InvalidInput("the CPU back-end multiplies in float32: fp16 is for others");
     SMELT_TRY(selected_isa());

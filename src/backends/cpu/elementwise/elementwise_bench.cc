@@ -42,6 +42,11 @@ SMELT_BENCH_CASES(elementwise) {
   binary(Binary::kAdd, f16, f16);
   binary(Binary::kMax, i8, i8, ValueType::tensor(DType::kI8, {}, per_tensor(0.1f, 1)));
   binary(Binary::kPow, f32(block), Tensor::from<float>(DType::kF32, {}, std::vector<float>{2}));
+  cases.add({"table_find",
+             Op::kTableFind,
+             make_attrs<NoAttrs>(),
+             {i8, random_tensor(DType::kI8, {256}, -128, 127, 1), random_tensor(DType::kI8, {256}, -128, 127, 2),
+              random_tensor(DType::kI8, {1}, 0, 0, 3)}});
   cases.add({"where",
              Op::kWhere,
              make_attrs<NoAttrs>(),

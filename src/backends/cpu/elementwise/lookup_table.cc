@@ -147,6 +147,13 @@ class UnaryTable final : public Kernel {
   LookUp look_up_;
 };
 
+/// What a table of 256 depends on that stands for a hash table of constants.
+struct ByteTableKey {
+  const void *keys, *values, *otherwise;
+  int64_t count;
+  auto operator<=>(const ByteTableKey&) const = default;
+};
+
 class BinaryTable final : public Kernel {
  public:
   BinaryTable(Packed table, const BroadcastLoops& loops) : table_(std::move(table)), loops_(loops) {}
@@ -186,6 +193,23 @@ std::unique_ptr<Kernel> make_unary_lookup_table(const KernelSpec& spec) {
   if (real) return std::make_unique<UnaryTable<float>>(std::move(table), n, look_up_floats);
   return std::make_unique<UnaryTable<uint8_t>>(std::move(table), n, lookup_8(spec.isa));
 }
+
+std::unique_ptr<Kernel> make_byte_lookup_table(const KernelSpec& spec) {
+  const Tensor &keys = *spec.constant(1), &values = *spec.constant(2), &otherwise = *spec.constant(3);
+  if (keys.elements() != values.elements() || otherwise.elements() < 1)
+    return spec.refuse("not as many values as keys, or no default");
+  const ByteTableKey key{keys.raw(), values.raw(), otherwise.raw(), keys.elements()};
+  Packed table = spec.packs.get(key, [&] {
+    auto packed = std::make_shared<AlignedBuffer>(256);
+    auto* results = packed->data<uint8_t>();
+    std::fill_n(results, 256, otherwise.data<uint8_t>()[0]);
+    for (int64_t i = keys.elements() - 1; i >= 0; --i)  // of equal keys the first counts
+      results[keys.data<uint8_t>()[i]] = values.data<uint8_t>()[i];
+    return packed;
+  });
+  return std::make_unique<UnaryTable<uint8_t>>(std::move(table), spec.inputs[0].shape.elements(), lookup_8(spec.isa));
+}
+
 std::unique_ptr<Kernel> make_binary_lookup_table(const KernelSpec& spec) {
   const ValueType &a = spec.inputs[0], &b = spec.inputs[1], &y = spec.outputs[0];
   if (!takes_lookup_table(a) || !takes_lookup_table(b) || !takes_lookup_table(y)) return nullptr;

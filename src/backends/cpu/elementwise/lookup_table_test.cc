@@ -48,6 +48,21 @@ TEST(LookupTable, Binary) {
     }
 }
 
+TEST(LookupTable, HashTablesOfBytes) {
+  for (const DType type : {DType::kI8, DType::kU8})
+    for (const int64_t keys : {3, 256, 300}) {
+      KernelCase c{Cat(to_string(type), ' ', keys),
+                   Op::kTableFind,
+                   make_attrs<NoAttrs>(),
+                   {bytes(type, {7, 45}, 0.05f, 3, 1), random_tensor(type, {keys}, 0, 100, 2),
+                    random_tensor(DType::kU8, {keys}, 0, 255, 3), random_tensor(DType::kU8, {1}, 9, 9, 4)},
+                   {},
+                   {}};
+      c.output.dtype = DType::kU8;
+      check_case(c, "byte_lookup_table");
+    }
+}
+
 TEST(LookupTable, SumsOfBytes) {
   for (DType dtype : {DType::kI8, DType::kU8})
     for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble}) {

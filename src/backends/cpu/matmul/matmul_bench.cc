@@ -73,6 +73,12 @@ SMELT_BENCH_CASES(matmul) {
                     quantized_type(DType::kI16, 9e-4f, 0)));
     add(matmul_case(s, "dynamic", dynamic, f32(rows), weights(s, DType::kI8), real));
     add(matmul_case(s, "qd8", plain, per_token_rows(s), weights(s, DType::kI8), real));
+    KernelCase operands =
+        matmul_case(s, "i8_operands", plain, random_tensor(DType::kU8, rows, 0, 255, 1), weights(s, DType::kI8), real);
+    operands.inputs.insert(operands.inputs.end(), {Tensor(), Tensor::from<float>(DType::kF32, {}, std::vector{0.02f}),
+                                                   random_tensor(DType::kU8, {}, 120, 120, 3)});
+    operands.dynamic = {true, false, false, true, true};
+    add(std::move(operands));
     add(matmul_case(s, "qd8_w4", plain, per_token_rows(s), weights(s, DType::kI4), real));
     add(matmul_case(s, "w4_block32", plain, f32(rows), weights(s, DType::kI4, 32), real));
     add(matmul_case(s, "w4_block32_dynamic", blocks, f32(rows), weights(s, DType::kI4, 32), real));

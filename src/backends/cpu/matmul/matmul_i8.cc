@@ -23,6 +23,7 @@ class MatMulI8 final : public Kernel {
   enum class Rows : uint8_t {
     kPerTensorParams,  ///< a has one scale; the output is 8-bit
     kDynamic,          ///< a carries a scale and zero point a row
+    kOperands,         ///< inputs 3 and 4 are scales and zero points of a, one for all or one a row
     kDynamicQuant,     ///< a is float32, quantized at run time
     kBlocks,           ///< a is float32, blocks of its rows are quantized at run time
   };
@@ -51,8 +52,10 @@ class MatMulI8 final : public Kernel {
             {s, *spec.constant(1), requantize_params_ ? c : nullptr}, &gemm_, blocks_, rows, x_zero_, x_signed_},
         [&] { return pack(weights); });
     has_bias_ = !requantize_params_ && spec.has(2);
-    direct_ = rows == Rows::kPerTensorParams && gemm_.bytes && s.k % 4 == 0;
-    a_bytes_ = direct_ ? 0 : padded_bytes(s.m * lda_);
+    const bool as_they_lie = gemm_.bytes && s.k % 4 == 0;
+    direct_ = rows == Rows::kPerTensorParams && as_they_lie;
+    reads_in_place_ = rows == Rows::kOperands && as_they_lie;
+    a_bytes_ = direct_ || reads_in_place_ ? 0 : padded_bytes(s.m * lda_);
     in_place_ = rows == Rows::kDynamicQuant && gemm_.bytes && blocks_ == 1;
     quantized_bytes_ = real_rows() && !in_place_ ? padded_bytes(threads_ * workspace_bytes()) : 0;
     per_token_params_ = rows == Rows::kBlocks ? blocks_ : 1;
@@ -71,6 +74,13 @@ class MatMulI8 final : public Kernel {
     auto* params = reinterpret_cast<QuantParams*>(scratch + a_bytes_ + quantized_bytes_);
     const Tensor& a = ctx.input(0);
     if (rows_ == Rows::kDynamic) SMELT_TRY(check_per_token_params(a, s_.m));
+    if (rows_ == Rows::kOperands) SMELT_TRY(read_params(ctx, params));
+    if (reads_in_place_) {
+      for (int64_t r = 0; r < s_.m; ++r)
+        params[r].zero_point = GemmI8::int8_zero_point(x_signed_, params[r].zero_point);
+      products(ctx, a.data<uint8_t>(), params);
+      return Ok();
+    }
     const int64_t parts = std::min(threads_, s_.m);
     ctx.threads().parallel_for(parts, 1, [&](int64_t begin, int64_t end) {
       for (int64_t part = begin; part < end; ++part) {
@@ -97,6 +107,18 @@ class MatMulI8 final : public Kernel {
     bool x_signed;
     auto operator<=>(const MatMulI8Key&) const = default;
   };
+  /// Scales and zero points of the rows from inputs 3 and 4.
+  Status read_params(KernelContext& ctx, QuantParams* params) const {
+    const Tensor &scale = ctx.input(3), &zero = ctx.input(4);
+    const int64_t given = scale.elements();
+    if ((given != s_.m && given != 1) || zero.elements() != given)
+      return InvalidInput(given, " scales and ", zero.elements(), " zero points for ", s_.m, " rows");
+    for (int64_t r = 0; r < s_.m; ++r) {
+      const int64_t i = given == 1 ? 0 : r;
+      params[r] = {scale.data<float>()[i], static_cast<int32_t>(get_int(zero, i))};
+    }
+    return Ok();
+  }
   bool real_rows() const { return rows_ == Rows::kDynamicQuant || rows_ == Rows::kBlocks; }
   static int64_t params_bytes() { return static_cast<int64_t>(sizeof(QuantParams)); }
   /// Of a thread: scales and accumulators of blocks, a row as it is quantized.
@@ -181,6 +203,8 @@ class MatMulI8 final : public Kernel {
       if (rows_ == Rows::kDynamic) {
         row = {a.quant()->scale(r), a.quant()->zero_point(r)};
         zero = row.zero_point;
+      } else if (rows_ == Rows::kOperands) {
+        zero = row.zero_point;
       }
     }
     for (int64_t i = 0; i < blocks_; ++i) {
@@ -235,7 +259,8 @@ class MatMulI8 final : public Kernel {
   int64_t threads_, blocks_, block_, depth_steps_ = 0, lda_ = 0, scales_at_ = 0, column_sums_offset_ = 0;
   int64_t a_bytes_ = 0, quantized_bytes_ = 0, per_token_params_ = 1;
   bool x_signed_ = true, has_bias_ = false, direct_ = false;
-  bool in_place_ = false;  ///< float32 rows become rows of the tiles at once
+  bool in_place_ = false;        ///< float32 rows become rows of the tiles at once
+  bool reads_in_place_ = false;  ///< the rows of a are rows of the tiles
   int32_t x_zero_ = 0;
   Packed packed_;
 };
@@ -263,6 +288,19 @@ std::unique_ptr<Kernel> make_matmul_qd8(const KernelSpec& spec) {
   const auto weights = QuantizedWeights::make(*spec.constant(1), *s);
   if (!weights) return nullptr;
   return std::make_unique<MatMulI8>(*s, MatMulI8::Rows::kDynamic, spec, *weights, std::nullopt);
+}
+
+std::unique_ptr<Kernel> make_matmul_i8_per_token(const KernelSpec& spec) {
+  const auto& attrs = spec.attrs<MatMulAttrs>();
+  if (!spec.has(3) || !spec.has(4)) return spec.refuse("no operands for the scales and zero points of rows");
+  const auto s = matmul_by_constant(spec);
+  if (!s || attrs.alpha != 1 || attrs.beta != 1 || !float_bias(spec, *s)) return nullptr;
+  const int64_t given = spec.inputs[3].shape.elements();
+  if ((given != 1 && given != s->m) || spec.inputs[4].shape.elements() != given || !is_8bit(spec.inputs[4].dtype))
+    return spec.refuse("scales and zero points are neither one for all nor one a row");
+  const auto weights = QuantizedWeights::make(*spec.constant(1), *s);
+  if (!weights || weights->blocks() != 1) return spec.refuse("scales of the weights change within a column");
+  return std::make_unique<MatMulI8>(*s, MatMulI8::Rows::kOperands, spec, *weights, std::nullopt);
 }
 
 std::unique_ptr<Kernel> make_matmul_dynamic_quant(const KernelSpec& spec) {

@@ -98,6 +98,23 @@ TEST(MatMulI8, DynamicRows) {
       }
 }
 
+TEST(MatMulI8, RowsWithOperandsForTheirParams) {
+  for (const Row& r : kRows)
+    for (DType x : {DType::kI8, DType::kU8})
+      for (const bool one : {true, false}) {
+        KernelCase c = real_case(r, DType::kI8, 0);
+        const bool s = x == DType::kI8;
+        const Shape given = one ? Shape{} : Shape{r.m, 1};
+        c.inputs[0] = random_tensor(x, {r.m, r.k}, s ? -128 : 0, s ? 127 : 255, 1);
+        c.inputs.push_back(random_tensor(DType::kF32, given, 0.01, 0.05, 4));
+        c.inputs.push_back(random_tensor(x, given, s ? -9 : 100, s ? 90 : 200, 5));
+        c.dynamic = {true, false, true, true, true};
+        c.output.dtype = DType::kF32;
+        c.threaded = r.m > 20;
+        check_case(c, "matmul_i8_per_token", {1e-2, 1e-4});
+      }
+}
+
 TEST(MatMulI8, HybridBlocks) {
   for (const Row& r : kRows)
     for (DType w : {DType::kI4, DType::kU4})

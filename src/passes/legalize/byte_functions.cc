@@ -1,0 +1,125 @@
+// Functions of one 8-bit value that a graph computes by several nodes, such as x * sigmoid(x), as lookup tables.
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "ops/common/quantized_pair.h"
+#include "ops/common/run_reference.h"
+#include "ops/core/op.h"
+#include "passes/passes.h"
+#include "tensor/quant_params.h"
+
+namespace smelt {
+namespace {
+
+/// What is known of a value that is a function of another, element by element.
+struct ByteFunction {
+  ValueId of = kNoValue;  ///< the 8-bit value
+  Tensor results;         ///< [256], for the bytes 0 to 255 of that value
+  int nodes = 0;          ///< that compute it
+};
+
+bool is_byte(const ValueType& t) {
+  return t.kind == ValueType::Kind::kTensor && is_8bit(t.dtype) && is_per_tensor(t.quant) && t.ranked;
+}
+
+/// Every byte in order, as values of that type.
+Tensor all_bytes(const ValueType& type) {
+  Tensor t(type.dtype, Shape{256});
+  for (int i = 0; i < 256; ++i) t.data<uint8_t>()[i] = static_cast<uint8_t>(i);
+  t.set_quant(type.quant);
+  return t;
+}
+
+class ByteTabulator {
+ public:
+  explicit ByteTabulator(Graph& g) : g_(g), functions_(g.values.size()) {}
+  void run() {
+    bool changed = false;
+    for (size_t k = 0; k < g_.nodes.size(); ++k) {
+      auto f = function(g_.nodes[k]);
+      if (!f) continue;
+      if (f->nodes > 1 || g_.nodes[k].op == Op::kBinary) {
+        g_.nodes[k] = table(g_.nodes[k], *f);
+        changed = true;
+      }
+      functions_[static_cast<size_t>(g_.nodes[k].outputs[0])] = std::move(*f);
+    }
+    if (changed) remove_dead_nodes(g_);
+  }
+
+ private:
+  /// The function that a node's output is; nullopt where it depends on more than one 8-bit value, or on its place.
+  std::optional<ByteFunction> function(const Node& n) const {
+    if (n.op != Op::kUnary && n.op != Op::kBinary && n.op != Op::kQuantize) return std::nullopt;
+    if (n.outputs.size() != 1 || n.outputs[0] == kNoValue || !is_byte(g_.value(n.outputs[0]).type)) return std::nullopt;
+    const Shape& shape = g_.value(n.outputs[0]).type.shape;
+    ByteFunction f;
+    f.nodes = 1;
+    std::vector<Datum> in;
+    for (const ValueId id : n.inputs) {
+      if (id == kNoValue) return std::nullopt;
+      const Value& v = g_.value(id);
+      if (v.constant) {
+        if (v.constant->elements() != 1 || v.constant->rank() > 1 || v.constant->rank() > shape.rank())
+          return std::nullopt;
+        in.emplace_back(*v.constant);
+        continue;
+      }
+      if (!is_byte(v.type) || v.type.shape != shape) return std::nullopt;
+      const ByteFunction* before =
+          static_cast<size_t>(id) < functions_.size() ? &functions_[static_cast<size_t>(id)] : nullptr;
+      const bool is_function = before && before->of != kNoValue;
+      const ValueId of = is_function ? before->of : id;
+      if (f.of != kNoValue && f.of != of) return std::nullopt;
+      f.of = of;
+      if (is_function) f.nodes += before->nodes;
+      in.emplace_back(is_function ? before->results : all_bytes(v.type));
+    }
+    if (f.of == kNoValue) return std::nullopt;
+    const ValueType& type = g_.value(n.outputs[0]).type;
+    Tensor out(type.dtype, Shape{256});
+    out.set_quant(type.quant);
+    auto made = run_reference(n, std::move(in), {out});
+    if (!made.ok() || made->front().elements() != 256) return std::nullopt;
+    f.results = std::move(made->front());
+    f.results.set_quant(type.quant);
+    return f;
+  }
+  Node table(const Node& n, const ByteFunction& f) {
+    ValueType keys = g_.value(f.of).type;
+    keys.quant = nullptr;
+    Tensor otherwise(f.results.dtype(), Shape{1});
+    otherwise.set_quant(f.results.quant());
+    Node made = n;
+    made.op = Op::kTableFind;
+    made.attrs = make_attrs<NoAttrs>();
+    Tensor key_bytes = all_bytes(keys);
+    made.inputs = {f.of, constant(std::move(key_bytes)), constant(f.results), constant(std::move(otherwise))};
+    return made;
+  }
+  ValueId constant(Tensor t) {
+    Value v;
+    v.type = ValueType::tensor(t.dtype(), t.shape(), t.quant());
+    v.constant = std::make_shared<const Tensor>(std::move(t));
+    return g_.add_value(std::move(v));
+  }
+
+  Graph& g_;
+  std::vector<ByteFunction> functions_;  ///< by value of the original graph
+};
+
+}  // namespace
+
+std::shared_ptr<const Module> tabulate_byte_functions(std::shared_ptr<const Module> module) {
+  const auto has_bytes = [](const Graph& g) {
+    return std::any_of(g.values.begin(), g.values.end(), [](const Value& v) { return is_byte(v.type); });
+  };
+  if (std::none_of(module->graphs.begin(), module->graphs.end(), has_bytes)) return module;
+  auto copy = std::make_shared<Module>(*module);
+  for (Graph& graph : copy->graphs) ByteTabulator(graph).run();
+  return copy;
+}
+
+}  // namespace smelt

@@ -1,0 +1,78 @@
+#include <gtest/gtest.h>
+
+#include "ops/core/builder.h"
+#include "ops/core/verify.h"
+#include "ops/elementwise/elementwise.h"
+#include "passes/passes.h"
+#include "tests/support/cpu_case.h"
+#include "tests/support/op_runner.h"
+#include "tests/support/run_module.h"
+
+namespace smelt {
+namespace {
+
+/// A graph on one int8 input of [3, 100].
+class ByteGraph {
+ public:
+  ByteGraph() {
+    module->format = "test";
+    module->graphs.resize(1);
+    module->methods.push_back({"main", 0});
+    x = builder.input("x", type(0.05f, 3));
+  }
+  static ValueType type(float scale, int32_t zero, const Shape& shape = {3, 100}) {
+    return ValueType::tensor(DType::kI8, shape, test::per_tensor(scale, zero, Rounding::kFixedDouble));
+  }
+  ValueId unary(Unary fn, ValueId in) {
+    const ValueId y = builder.value("", type(1.0f / 256, -128));
+    EXPECT_TRUE(builder.node_to(Op::kUnary, make_attrs<UnaryAttrs>(fn), {in}, {y}).ok());
+    return y;
+  }
+  ValueId binary(Binary fn, ValueId a, ValueId b) {
+    BinaryAttrs attrs(fn);
+    attrs.rounding = Rounding::kFixedDouble;
+    const ValueId y = builder.value("", type(0.04f, -100));
+    EXPECT_TRUE(builder.node_to(Op::kBinary, make_attrs<BinaryAttrs>(attrs), {a, b}, {y}).ok());
+    return y;
+  }
+  /// The operators after the pass, whose results must be those before it.
+  std::vector<Op> tabulated(ValueId y) {
+    builder.graph().outputs = {y};
+    EXPECT_TRUE(verify(*module).ok());
+    const auto made = tabulate_byte_functions(module);
+    EXPECT_TRUE(verify(*made).ok());
+    Tensor bytes = testing::random_tensor(DType::kI8, {3, 100}, -128, 127, 1);
+    bytes.set_quant(type(0.05f, 3).quant);
+    test::expect_near(test::run_on_reference(made, bytes), test::values(test::run_on_reference(module, bytes)), 0, 0);
+    std::vector<Op> ops;
+    for (const Node& n : made->graphs[0].nodes) ops.push_back(n.op);
+    return ops;
+  }
+
+  std::shared_ptr<Module> module = std::make_shared<Module>();
+  Builder builder{*module, 0};
+  ValueId x;
+};
+
+TEST(ByteFunctions, BecomeTables) {
+  ByteGraph swish;
+  EXPECT_EQ(swish.tabulated(swish.binary(Binary::kMul, swish.x, swish.unary(Unary::kSigmoid, swish.x))),
+            (std::vector<Op>{Op::kTableFind}));
+  ByteGraph scaled;
+  Tensor three = testing::random_tensor(DType::kI8, {1}, 90, 90, 1);
+  three.set_quant(test::per_tensor(0.05f, 0, Rounding::kFixedDouble));
+  const ValueId sum = scaled.binary(Binary::kAdd, scaled.x, scaled.builder.constant("three", three));
+  EXPECT_EQ(scaled.tabulated(scaled.binary(Binary::kMul, scaled.unary(Unary::kRelu, sum), scaled.x)),
+            (std::vector<Op>{Op::kTableFind}));
+}
+
+TEST(ByteFunctions, OfTwoValuesStay) {
+  ByteGraph g;
+  const ValueId other = g.builder.input("other", ByteGraph::type(0.05f, 3));
+  const ValueId y = g.binary(Binary::kMul, g.x, g.unary(Unary::kSigmoid, other));
+  g.builder.graph().outputs = {y};
+  EXPECT_EQ(tabulate_byte_functions(g.module)->graphs[0].nodes.size(), 2u);
+}
+
+}  // namespace
+}  // namespace smelt

@@ -1,0 +1,130 @@
+// What exporters make of a product of rows that are quantized at run time: integer accumulators, converted and rescaled
+// by further nodes.
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "ops/common/quantized_pair.h"
+#include "ops/core/op.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/matmul/matmul.h"
+#include "passes/fuse/pattern.h"
+#include "passes/passes.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+bool is_one_number(const ValueType& t, DType dtype) {
+  return t.dtype == dtype && !t.quant && t.is_static() && t.shape.elements() == 1 && t.shape.rank() <= 1;
+}
+
+/// The constant weights of a MatMulInteger with their scales as quantization parameters; kNoValue: not of that kind.
+ValueId quantized_weights(Pattern& in, const Node& product, const Tensor& scales) {
+  const Tensor* w = in.constant(product.inputs[1]);
+  if (!w || w->rank() != 2 || !is_8bit(w->dtype()) || w->quant()) return kNoValue;
+  const int64_t columns = w->shape()[1];
+  const Tensor* zeros = product.inputs.size() > 3 ? in.constant(product.inputs[3]) : nullptr;
+  if (product.inputs.size() > 3 && product.inputs[3] != kNoValue && !zeros) return kNoValue;
+  const auto one_or_each = [&](const Tensor& t) {
+    return t.rank() <= 1 && (t.elements() == 1 || t.elements() == columns);
+  };
+  if (scales.dtype() != DType::kF32 || !one_or_each(scales) || (zeros && !one_or_each(*zeros))) return kNoValue;
+  auto quant = std::make_shared<Quantization>();
+  const int64_t count = std::max(scales.elements(), zeros ? zeros->elements() : 1);
+  for (int64_t i = 0; i < count; ++i) {
+    const float scale = scales.data<float>()[scales.elements() == 1 ? 0 : i];
+    if (!std::isnormal(scale) || scale < 0) return kNoValue;
+    quant->scales.push_back(scale);
+    quant->zero_points.push_back(zeros ? static_cast<int32_t>(get_int(*zeros, zeros->elements() == 1 ? 0 : i)) : 0);
+  }
+  if (count > 1) {
+    quant->kind = Quantization::Kind::kPerAxis;
+    quant->axis = 1;
+  }
+  auto tensor = std::make_shared<Tensor>(*w);
+  tensor->set_quant(quant);
+  const ValueId id = in.add_value(ValueType::tensor(w->dtype(), w->shape(), quant));
+  in.graph().value(id).constant = std::move(tensor);
+  return id;
+}
+
+/// Cast(MatMulInteger(a, w, zero of a, zeros of w)) * (scale of a * scales of w) as MatMul with parameters of a.
+std::optional<Node> rescaled_product(Pattern& in, const Node& n) {
+  if (!in.binary(n.outputs[0], Binary::kMul)) return std::nullopt;
+  for (size_t i = 0; i < 2; ++i) {
+    const Node* cast = in.producer(n.inputs[i], Op::kCast);
+    const Node* scale = in.binary(n.inputs[1 - i], Binary::kMul);
+    if (!cast || !scale || !in.has_one_use(n.inputs[i])) continue;
+    const Node* product = in.producer(cast->inputs[0], Op::kMatMulInteger);
+    if (!product || !in.has_one_use(cast->inputs[0]) || product->inputs.size() < 3 || product->inputs[2] == kNoValue)
+      continue;
+    const ValueType& a = in.type(product->inputs[0]);
+    if (!is_8bit(a.dtype) || a.quant || !a.ranked || a.shape.rank() < 2 ||
+        !is_one_number(in.type(product->inputs[2]), a.dtype))
+      continue;
+    for (size_t j = 0; j < 2; ++j) {
+      const Tensor* scales = in.constant(scale->inputs[j]);
+      if (!scales || in.constant(scale->inputs[1 - j]) || !is_one_number(in.type(scale->inputs[1 - j]), DType::kF32))
+        continue;
+      const ValueId w = quantized_weights(in, *product, *scales);
+      if (w == kNoValue) continue;
+      Node made = n;
+      made.op = Op::kMatMul;
+      made.attrs = make_attrs<MatMulAttrs>();
+      made.inputs = {product->inputs[0], w, kNoValue, scale->inputs[1 - j], product->inputs[2]};
+      made.origin = "MatMulInteger+Mul";
+      return made;
+    }
+  }
+  return std::nullopt;
+}
+
+/// Such a MatMul and the constant row that `n` adds to it.
+std::optional<Node> with_bias(const Pattern& in, const Node& n) {
+  if (!in.binary(n.outputs[0], Binary::kAdd)) return std::nullopt;
+  for (size_t i = 0; i < 2; ++i) {
+    const int k = in.index_of_producer(n.inputs[i]);
+    const Node* product = k >= 0 && in.node(k).op == Op::kMatMul ? &in.node(k) : nullptr;
+    const Tensor* bias = in.constant(n.inputs[1 - i]);
+    if (!product || product->inputs.size() != 5 || product->inputs[2] != kNoValue || !in.has_one_use(n.inputs[i]))
+      continue;
+    const int64_t columns = in.type(product->inputs[1]).shape[1];
+    if (!bias || bias->dtype() != DType::kF32 || bias->rank() != 1 || bias->elements() != columns) continue;
+    Node made = *product;
+    made.inputs[2] = n.inputs[1 - i];
+    made.outputs = n.outputs;
+    made.origin = "MatMulInteger+Mul+Add";
+    return made;
+  }
+  return std::nullopt;
+}
+
+bool fuse_integer_products(Graph& graph) {
+  Pattern in(graph);
+  bool changed = false;
+  for (size_t k = 0; k < graph.nodes.size(); ++k) {
+    auto made = rescaled_product(in, graph.nodes[k]);
+    if (!made) made = with_bias(in, graph.nodes[k]);
+    if (!made) continue;
+    in.replace(k, std::move(*made));
+    changed = true;
+  }
+  if (changed) remove_dead_nodes(graph);
+  return changed;
+}
+
+bool has_integer_products(const Graph& g) {
+  return std::any_of(g.nodes.begin(), g.nodes.end(), [](const Node& n) { return n.op == Op::kMatMulInteger; });
+}
+
+}  // namespace
+
+std::shared_ptr<const Module> fuse_integer_products(std::shared_ptr<const Module> module) {
+  if (std::none_of(module->graphs.begin(), module->graphs.end(), has_integer_products)) return module;
+  auto copy = std::make_shared<Module>(*module);
+  for (Graph& graph : copy->graphs) fuse_integer_products(graph);
+  return copy;
+}
+
+}  // namespace smelt

@@ -1,0 +1,80 @@
+#include <gtest/gtest.h>
+
+#include "ops/core/builder.h"
+#include "ops/core/verify.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/matmul/matmul.h"
+#include "passes/passes.h"
+#include "smelt/model.h"
+#include "tests/support/cpu_case.h"
+#include "tests/support/op_runner.h"
+#include "tests/support/run_module.h"
+
+namespace smelt {
+namespace {
+
+struct Form {
+  bool per_column = false, zeros = false, bias = false, scale_first = false;
+};
+
+/// ONNX Runtime's dynamic quantization: DynamicQuantizeLinear, MatMulInteger, Cast, Mul and maybe Add.
+std::shared_ptr<Module> product_of_integers(const Form& form) {
+  auto module = std::make_shared<Module>();
+  module->format = "test";
+  module->graphs.resize(1);
+  module->methods.push_back({"main", 0});
+  Builder b(*module, 0);
+  const auto node = [&](Op op, AttrsPtr attrs, std::vector<ValueId> in, size_t outputs = 1) {
+    std::vector<ValueId> out(outputs);
+    for (ValueId& y : out) y = b.value("", {});
+    EXPECT_TRUE(b.node_to(op, std::move(attrs), in, out).ok());
+    return out;
+  };
+  const Shape each = form.per_column ? Shape{5} : Shape{};
+  const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{2, 3, 8}));
+  const auto q = node(Op::kDynamicQuantize, make_attrs<DynamicQuantizeAttrs>(), {x}, 3);
+  const ValueId scales = b.constant("s", testing::random_tensor(DType::kF32, each, 0.01, 0.02, 3));
+  std::vector<ValueId> in{q[0], b.constant("w", testing::random_tensor(DType::kI8, {8, 5}, -127, 127, 2)), q[2]};
+  if (form.zeros) in.push_back(b.constant("z", testing::random_tensor(DType::kI8, each, -9, 9, 4)));
+  const ValueId sums = node(Op::kMatMulInteger, make_attrs<MatMulAttrs>(), in)[0];
+  const ValueId real = node(Op::kCast, make_attrs<CastAttrs>(DType::kF32), {sums})[0];
+  const ValueId scale = node(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMul), {q[1], scales})[0];
+  const std::vector<ValueId> factors =
+      form.scale_first ? std::vector<ValueId>{scale, real} : std::vector<ValueId>{real, scale};
+  ValueId y = node(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMul), factors)[0];
+  if (form.bias)
+    y = node(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd),
+             {b.constant("bias", testing::random_tensor(DType::kF32, {5}, -1, 1, 5)), y})[0];
+  b.graph().outputs = {y};
+  EXPECT_TRUE(verify(*module).ok());
+  return module;
+}
+
+TEST(IntegerProducts, BecomeOneProductOfQuantizedRows) {
+  const Form forms[] = {{},
+                        {.per_column = true},
+                        {.per_column = true, .zeros = true},
+                        {.bias = true},
+                        {.per_column = true, .zeros = true, .bias = true, .scale_first = true}};
+  const Tensor x = testing::random_tensor(DType::kF32, {2, 3, 8}, -2, 3, 1);
+  for (const Form& form : forms) {
+    const auto module = product_of_integers(form);
+    const auto fused = fuse_integer_products(module);
+    std::vector<Op> ops;
+    for (const Node& n : fused->graphs[0].nodes) ops.push_back(n.op);
+    EXPECT_EQ(ops, (std::vector<Op>{Op::kDynamicQuantize, Op::kMatMul}));
+    test::expect_near(test::run_on_reference(fused, x), test::values(test::run_on_reference(module, x)), 1e-5, 1e-5);
+  }
+}
+
+TEST(IntegerProducts, StayWhereTheirAccumulatorsAreRead) {
+  const auto module = product_of_integers({});
+  Graph& graph = module->graphs[0];
+  for (const Node& n : graph.nodes)
+    if (n.op == Op::kMatMulInteger) graph.outputs.push_back(n.outputs[0]);
+  const auto fused = fuse_integer_products(module);
+  EXPECT_EQ(fused->graphs[0].nodes.size(), graph.nodes.size());
+}
+
+}  // namespace
+}  // namespace smelt
