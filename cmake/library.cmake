@@ -48,8 +48,10 @@ target_include_directories(smelt_backends_vulkan SYSTEM PRIVATE ${SMELT_SHADER_D
 smelt_layer(runtime ${below} formats passes backends/backend.h backends/backends.inc)
 target_sources(smelt_runtime PRIVATE ${PROJECT_SOURCE_DIR}/src/backends/registry.cc)
 
+smelt_layer(c_api base tensor graph runtime)
+
 # What runs once a model, not once an element, is compiled for size: half of the code, and sooner compiled.
-foreach(layer formats passes backends_vulkan)
+foreach(layer formats passes backends_vulkan c_api)
   target_compile_options(smelt_${layer} PRIVATE $<$<CONFIG:Release>:-Os>)
 endforeach()
 
@@ -74,4 +76,8 @@ foreach(lib smelt_shared smelt_static)
   target_compile_features(${lib} PUBLIC cxx_std_20)
   set_target_properties(${lib} PROPERTIES OUTPUT_NAME smelt LINKER_LANGUAGE CXX)
 endforeach()
+# Symbols of the C interface bear the version that they came with.
+set(SMELT_EXPORTS ${PROJECT_SOURCE_DIR}/src/c_api/exports.map)
+target_link_options(smelt_shared PRIVATE -Wl,--version-script=${SMELT_EXPORTS})
+set_target_properties(smelt_shared PROPERTIES LINK_DEPENDS ${SMELT_EXPORTS})
 set_target_properties(smelt_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0)

@@ -45,7 +45,7 @@ endfunction()
 set(SMELT_SHARDS 6)
 include(bench/kernels/cases.cmake)
 smelt_test_executable(smelt_tests ${SMELT_TEST_SOURCES} ${SMELT_BENCH_CASES} src/cli/bench_report.cc src/cli/npz.cc
-  src/cli/output.cc src/cli/verify_bundle.cc)
+  src/cli/output.cc src/cli/scene.cc src/cli/verify_bundle.cc src/cli/wav.cc)
 target_link_libraries(smelt_tests PRIVATE ${SMELT_MINIZIP} ZLIB::ZLIB)
 smelt_shards(unit_tests smelt_tests ${SMELT_SHARDS})
 # Behind all shards: every kernel and shader of the lists is in their records.
@@ -68,8 +68,8 @@ endif()
 
 smelt_test_executable(smelt_corpus_tests tests/suites/corpus_test.cc tests/suites/abi_corpus_test.cc
   tests/suites/device_memory_test.cc src/cli/golden_case.cc
-  src/cli/common.cc src/cli/dimensions.cc src/cli/inputs.cc src/cli/npz.cc src/cli/output.cc src/cli/suggest.cc
-  src/cli/values.cc src/onnxifi/element.cc)
+  src/cli/common.cc src/cli/dimensions.cc src/cli/input_text.cc src/cli/inputs.cc src/cli/npz.cc src/cli/output.cc
+  src/cli/values.cc src/cli/wav.cc src/onnxifi/element.cc)
 target_link_libraries(smelt_corpus_tests PRIVATE ${SMELT_MINIZIP} ZLIB::ZLIB)
 target_compile_definitions(smelt_corpus_tests PRIVATE SMELT_ONNXIFI="$<TARGET_FILE:onnxifi>")
 add_dependencies(smelt_corpus_tests smelt_corpus onnxifi)
@@ -105,3 +105,17 @@ add_test(NAME decoder_tokens COMMAND ${PROJECT_SOURCE_DIR}/tests/tokens_test.sh 
   ${PROJECT_SOURCE_DIR}/examples/decoder)
 add_test(NAME decoder_peer COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/decoder_test.py $<TARGET_FILE:smelt_generate>)
 set_tests_properties(decoder_peer PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800)
+
+# The C interface from C99, with an operator from a library.
+add_library(smelt_clipped_scale MODULE ${PROJECT_SOURCE_DIR}/examples/custom_operator/clipped_scale.c)
+target_include_directories(smelt_clipped_scale PRIVATE ${PROJECT_SOURCE_DIR}/include)
+add_executable(smelt_c_api_c99 ${PROJECT_SOURCE_DIR}/tests/abi/c_api_client.c)
+target_link_libraries(smelt_c_api_c99 PRIVATE smelt_shared m)
+foreach(target smelt_clipped_scale smelt_c_api_c99)
+  set_target_properties(${target} PROPERTIES C_STANDARD 99 C_EXTENSIONS OFF PREFIX "")
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -pedantic)
+endforeach()
+set(custom ${PROJECT_SOURCE_DIR}/examples/custom_operator)
+add_test(NAME c_api COMMAND smelt_c_api_c99 ${digits} $<TARGET_FILE:smelt_clipped_scale> ${custom}/clipped_scale.tflite)
+add_test(NAME exports COMMAND ${PROJECT_SOURCE_DIR}/tests/exports_test.sh $<TARGET_FILE:smelt_shared>
+  ${PROJECT_SOURCE_DIR}/tests/abi/c_api_symbols.txt)

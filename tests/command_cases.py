@@ -17,6 +17,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree
 import zipfile
 
 import jsonschema
@@ -118,7 +119,15 @@ def npy(descr, shape, data):
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data
 
 
+def wav(rate, samples):
+    data = struct.pack(f"<{len(samples)}h", *samples)
+    header = struct.pack("<4sIHHIIHH", b"fmt ", 16, 1, 1, rate, 2 * rate, 2, 16)
+    chunks = b"WAVE" + header + struct.pack("<4sI", b"data", len(data)) + data
+    return struct.pack("<4sI", b"RIFF", len(chunks)) + chunks
+
+
 def write_arrays():
+    os.mkdir("empty")
     values = [0.25 * i for i in range(6)]
     files = {
         "ids64.npy": npy("<i8", [2, 3], struct.pack("<6q", *range(6))),
@@ -134,6 +143,9 @@ def write_arrays():
         "cut.npy": npy("<f4", [2, 3], b"1234"),
         "text.txt": b"no model at all\n",
         "five.txt": b"a\nb\nc\nd\ne\n",
+        "ids.txt": b"3\n4\n",
+        "tone.wav": wav(8000, [16384] * 4),
+        "cut.wav": wav(8000, [])[:-8],
     }
     for name, data in files.items():
         pathlib.Path(name).write_bytes(data)
@@ -232,6 +244,9 @@ class Checker:
             self.expect(z.read("y.npy").startswith(b"\x93NUMPY"), "out.npz: y.npy is no array")
         self.expect(sorted(os.listdir("named")) == ["y.npy"], "files by name", os.listdir("named"))
         self.expect(sorted(os.listdir("numbered")) == ["0.npy"], "files by index", os.listdir("numbered"))
+        self.expect(sorted(os.listdir("pictures")) == ["seven", "two"], "a folder a picture", os.listdir("pictures"))
+        cases = xml.etree.ElementTree.parse("results.xml").getroot().findall("testcase")
+        self.expect(len(cases) == 10, "results.xml", len(cases))
         self.expect(pathlib.Path("graph.dot").read_text().startswith("digraph "), "graph.dot")
         self.expect(pathlib.Path("ops.csv").read_text().startswith("graph,index,node,"), "ops.csv")
 

@@ -17,13 +17,8 @@ namespace smelt {
 /// An exception that they throw becomes an error of the load or the run.
 class CustomOperator {
  public:
-  /// Type of an operand or result. dtype kInvalid and ranked false: not known, or an absent optional operand.
-  struct TensorType {
-    DType dtype = DType::kInvalid;
-    bool ranked = false;
-    Shape shape = {};  ///< -1: not known before the run
-    QuantPtr quant = {};
-  };
+  /// Type of an operand or result.
+  using TensorType = smelt::TensorType;
 
   virtual ~CustomOperator() = default;
 
@@ -49,5 +44,9 @@ class CustomOperator {
   /// undefined tensor that run() must replace. Absent optional operands are undefined tensors.
   virtual Status run(const void* prepared, std::span<const Tensor> inputs, std::span<Tensor> outputs) const = 0;
 };
+
+/// The operators of a shared library, written against smelt/operators.h. The library stays loaded; "NAME.so" without a
+/// folder is looked for in the current one. kIo if it cannot be loaded, kInvalidInput if it lists no operators.
+SMELT_API Result<std::vector<std::shared_ptr<CustomOperator>>> load_custom_operators(const std::string& library);
 
 }  // namespace smelt

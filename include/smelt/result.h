@@ -1,10 +1,19 @@
 #pragma once
 
+#if __cplusplus < 202002L
+#error "smelt needs C++20: compile with -std=c++20 or newer"
+#endif
+
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <variant>
+
+#include "smelt/export.h"
 
 namespace smelt {
 
@@ -20,6 +29,13 @@ enum class ErrorCode : uint8_t {
   kInternal,      ///< a broken invariant of the library itself
 };
 
+/// "invalid model", "unsupported", ...
+constexpr const char* to_string(ErrorCode code) {
+  constexpr const char* kNames[] = {"invalid model", "unsupported", "invalid input", "limit reached",
+                                    "cancelled",     "I/O error",   "device error",  "internal error"};
+  return static_cast<size_t>(code) < std::size(kNames) ? kNames[static_cast<size_t>(code)] : "unknown error";
+}
+
 /// A located message: what is wrong, where, and what was expected.
 class Error {
  public:
@@ -34,7 +50,24 @@ class Error {
   std::string message_;
 };
 
-/// Either a T or an Error. value() of an error and error() of a value throw std::bad_variant_access.
+/// Thrown by Result::value() of an error, with the error's message.
+class SMELT_API ResultError : public std::runtime_error {
+ public:
+  explicit ResultError(const Error& error) : std::runtime_error(error.message()), code_(error.code()) {}
+  ErrorCode code() const { return code_; }
+
+ private:
+  ErrorCode code_;
+};
+
+namespace detail {
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_error(const Error& error) { throw ResultError(error); }
+[[noreturn, gnu::cold, gnu::noinline]] inline void throw_no_error() {
+  throw std::logic_error("error() of a result that is no error");
+}
+}  // namespace detail
+
+/// Either a T or an Error. value() of an error throws ResultError; error() of a value throws std::logic_error.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -42,27 +75,36 @@ class [[nodiscard]] Result {
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT(google-explicit-constructor)
   bool ok() const { return state_.index() == 0; }
   explicit operator bool() const { return ok(); }
-  T& value() & { return std::get<0>(state_); }
-  const T& value() const& { return std::get<0>(state_); }
-  T&& value() && { return std::get<0>(std::move(state_)); }
+  T& value() & {
+    if (!ok()) detail::throw_error(*std::get_if<1>(&state_));
+    return *std::get_if<0>(&state_);
+  }
+  const T& value() const& { return const_cast<Result&>(*this).value(); }
+  T&& value() && { return std::move(value()); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T* operator->() { return &value(); }
   const T* operator->() const { return &value(); }
-  const Error& error() const { return std::get<1>(state_); }
+  const Error& error() const {
+    if (ok()) detail::throw_no_error();
+    return *std::get_if<1>(&state_);
+  }
 
  private:
   std::variant<T, Error> state_;
 };
 
-/// Success or an Error.
+/// Success or an Error. error() of a success throws std::logic_error.
 class [[nodiscard]] Status {
  public:
   Status() = default;
   Status(Error error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
   bool ok() const { return !error_.has_value(); }
   explicit operator bool() const { return ok(); }
-  const Error& error() const { return *error_; }
+  const Error& error() const {
+    if (ok()) detail::throw_no_error();
+    return *error_;
+  }
 
  private:
   std::optional<Error> error_;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "smelt/export.h"
@@ -131,6 +132,14 @@ struct Quantization {
 };
 using QuantPtr = std::shared_ptr<const Quantization>;
 
+/// Type of a tensor as far as it is known. dtype kInvalid and ranked false: not known, or an absent optional operand.
+struct TensorType {
+  DType dtype = DType::kInvalid;
+  bool ranked = false;
+  Shape shape = {};     ///< -1: not known before the run
+  QuantPtr quant = {};  ///< nullptr: not quantized
+};
+
 /// A dense row-major array. Copies share the storage, which is freed with the last copy. kString tensors hold
 /// std::string elements.
 class SMELT_API Tensor {
@@ -143,9 +152,12 @@ class SMELT_API Tensor {
   /// A view of bytes that `owner` keeps alive (nullptr: the caller does). Precondition: `data` has the bytes of such a
   /// tensor.
   static Tensor view(DType dtype, const Shape& shape, const void* data, std::shared_ptr<const void> owner);
+  /// A tensor that owns a copy of `values`. Throws std::invalid_argument unless they are as many as the shape has
+  /// elements and T is as wide as the element type.
   template <class T>
   static Tensor from(DType dtype, const Shape& shape, std::span<const T> values) {
     Tensor t(dtype, shape);
+    t.check_elements(values.size(), std::is_same_v<T, std::string> ? 0 : sizeof(T));
     for (size_t i = 0; i < values.size(); ++i) t.template data<T>()[i] = values[i];
     return t;
   }
@@ -180,6 +192,9 @@ class SMELT_API Tensor {
   static size_t byte_size(DType dtype, int64_t elements);
 
  private:
+  /// Throws std::invalid_argument unless the tensor has `count` elements of `width` bytes (0: std::string).
+  void check_elements(size_t count, size_t width) const;
+
   DType dtype_ = DType::kInvalid;
   Shape shape_;
   int64_t elements_ = 0;

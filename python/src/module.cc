@@ -19,6 +19,7 @@
 #include "custom_operator.h"
 #include "errors.h"
 #include "graph/graph.h"
+#include "runtime/model_access.h"
 #include "session.h"
 #include "smelt/model.h"
 
@@ -109,9 +110,9 @@ nb::tuple int_tuple(std::span<const int64_t> values) {
 /// (name, type text, dtype or "", shape or None, names of dimensions, bound, optional, quantization) of each value.
 nb::list ports(const Model& model, const std::string& method, bool outputs) {
   nb::list out;
-  const Method* const found = model.module().find_method(method);
+  const Method* const found = module_of(model).find_method(method);
   if (!found) raise_input("no method '" + method + "'");
-  const Graph& g = model.module().graphs[static_cast<size_t>(found->graph)];
+  const Graph& g = module_of(model).graphs[static_cast<size_t>(found->graph)];
   const auto& ids = outputs ? g.outputs : g.inputs;
   const std::vector<std::string> names = unique_names(g, ids, outputs ? "output" : "input");
   for (size_t i = 0; i < ids.size(); ++i) {
@@ -132,7 +133,7 @@ nb::list ports(const Model& model, const std::string& method, bool outputs) {
 /// The metadata; values of one key are lines.
 nb::dict metadata(const Model& model) {
   nb::dict out;
-  for (const auto& [key, value] : model.module().metadata) {
+  for (const auto& [key, value] : module_of(model).metadata) {
     const nb::object name = text(key);
     if (out.contains(name))
       out[name] = nb::steal(PyUnicode_Concat(nb::object(out[name]).ptr(), text("\n" + value).ptr()));
@@ -144,9 +145,9 @@ nb::dict metadata(const Model& model) {
 
 /// Indices of a method's inputs or outputs among the values of its graph: of TFLite, the tensors of its subgraph.
 nb::list value_ids(const Model& model, const std::string& method, bool outputs) {
-  const Method* const found = model.module().find_method(method);
+  const Method* const found = module_of(model).find_method(method);
   if (!found) raise_input("no method '" + method + "'");
-  const Graph& g = model.module().graphs[static_cast<size_t>(found->graph)];
+  const Graph& g = module_of(model).graphs[static_cast<size_t>(found->graph)];
   nb::list out;
   for (const ValueId id : outputs ? g.outputs : g.inputs) out.append(id);
   return out;
@@ -154,7 +155,7 @@ nb::list value_ids(const Model& model, const std::string& method, bool outputs) 
 
 nb::dict text_files(const Model& model) {
   nb::dict out;
-  for (const auto& [name, lines] : model.module().text_files) {
+  for (const auto& [name, lines] : module_of(model).text_files) {
     nb::list list;
     for (const std::string& line : lines) list.append(text(line));
     out[text(name)] = list;
@@ -229,8 +230,8 @@ NB_MODULE(_engine, m) {
 
   nb::class_<smelt::Model>(m, "Model")
       .def_prop_ro("format", [](const smelt::Model& model) { return model.format(); })
-      .def_prop_ro("producer", [](const smelt::Model& model) { return text(model.module().producer); })
-      .def_prop_ro("file_bytes", [](const smelt::Model& model) { return model.module().file_bytes; })
+      .def_prop_ro("producer", [](const smelt::Model& model) { return text(module_of(model).producer); })
+      .def_prop_ro("file_bytes", [](const smelt::Model& model) { return module_of(model).file_bytes; })
       .def_prop_ro("methods",
                    [](const smelt::Model& model) {
                      nb::list out;

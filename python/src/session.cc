@@ -9,6 +9,7 @@
 
 #include "base/cat.h"
 #include "errors.h"
+#include "runtime/model_access.h"
 
 namespace smelt::python {
 
@@ -96,7 +97,7 @@ class PySession::Turn {
 };
 
 PySession::PySession(const Model& model, const SessionOptions& options)
-    : module_(model.share_module()), method_(options.method) {
+    : module_(ModelAccess::module(model)), method_(options.method) {
   state_ = std::make_shared<State>(make_session(model, options));
 }
 

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "ops/core/node_spec.h"
 #include "ops/core/op.h"
-#include "smelt/model.h"
+#include "smelt/options.h"
 
 /// The interface between the runtime and the back-ends. A back-end is a folder below src/backends with one function
 /// `const Backend& NAME_backend()` and a line in backends.inc. Its objects, by lifetime:

@@ -10,6 +10,10 @@
 #include <exception>
 #include <type_traits>
 
+#include "base/error.h"
+#include "base/guard.h"
+#include "smelt/options.h"
+
 namespace smelt {
 namespace {
 thread_local bool inside_parallel = false;
@@ -48,22 +52,35 @@ void tile(void* context, size_t start, size_t count) {
 ThreadPool::ThreadPool(int threads) : threads_(std::max(threads, 1)) {}
 
 ThreadPool::~ThreadPool() {
-  if (pool_) pthreadpool_destroy(pool_);
+  if (::pthreadpool* pool = pool_) pthreadpool_destroy(pool);
 }
 
 void ThreadPool::run(int64_t n, int64_t grain, void (*call)(void*, int64_t, int64_t), void* body) {
   // The first use begins the threads: new ones spin for a while, which a session that needs none should not pay.
-  if (!inside_parallel && !pool_) pool_ = pthreadpool_create(static_cast<size_t>(threads_));
-  if (inside_parallel || !pool_) {
+  ::pthreadpool* pool = pool_.load(std::memory_order_acquire);
+  if (!inside_parallel && !pool) {
+    const std::lock_guard lock(making_);
+    pool = pool_;
+    if (!pool) pool_ = pool = pthreadpool_create(static_cast<size_t>(threads_));
+  }
+  if (inside_parallel || !pool) {
     call(body, 0, n);
     return;
   }
   Job job{call, body, {}, nullptr};
   hand_over(&job);
-  pthreadpool_parallelize_1d_tile_1d(pool_, tile, &job, static_cast<size_t>(n),
+  pthreadpool_parallelize_1d_tile_1d(pool, tile, &job, static_cast<size_t>(n),
                                      static_cast<size_t>(std::max<int64_t>(grain, 1)), 0);
   take_over(&job);
   if (job.error) std::rethrow_exception(job.error);
+}
+
+Result<std::shared_ptr<ThreadPool>> make_thread_pool(int threads) {
+  return guarded([&]() -> Result<std::shared_ptr<ThreadPool>> {
+    if (threads < 1 || threads > SessionOptions::kMaxThreads)
+      return InvalidInput("a pool of ", threads, " threads, 1 to ", SessionOptions::kMaxThreads, " expected");
+    return std::make_shared<ThreadPool>(threads);
+  });
 }
 
 }  // namespace smelt

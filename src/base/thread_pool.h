@@ -1,15 +1,17 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <type_traits>
 
 struct pthreadpool;
 
 namespace smelt {
 
-/// Splits index ranges among threads. One parallel_for at a time; nested calls run on the calling thread.
+/// Splits index ranges among threads. Callers on several threads take turns; nested calls run on the calling thread.
 class ThreadPool {
  public:
   explicit ThreadPool(int threads);  ///< <= 1: everything runs on the caller
@@ -35,7 +37,8 @@ class ThreadPool {
  private:
   void run(int64_t n, int64_t grain, void (*call)(void*, int64_t, int64_t), void* body);
   int threads_;
-  ::pthreadpool* pool_ = nullptr;
+  std::mutex making_;
+  std::atomic<::pthreadpool*> pool_ = nullptr;
 };
 
 }  // namespace smelt

@@ -1,10 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <csignal>
 #include <fstream>
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -14,10 +11,9 @@
 #include "cli/command.h"
 #include "cli/common.h"
 #include "cli/inputs.h"
+#include "cli/measure.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "graph/graph.h"
-#include "runtime/compiled.h"
 #include "smelt/model.h"
 
 namespace smelt::cli {
@@ -25,22 +21,16 @@ namespace {
 
 using nlohmann::json;
 
-constexpr size_t kTracedRuns = 10;
-
 struct BenchOptions {
-  std::string model, method, profile, trace, compare;
+  std::string model, method, profile, trace, compare, cpus;
   Target target;
   InputOptions inputs;
   Limits limits;
-  std::vector<std::string> data, tolerate;
-  int threads = 1, runs = 20, warmup = 3;
-  double seconds = 0;
+  std::vector<std::string> data, tolerate, custom_operators;
+  int threads = 1, streams = 1;
+  MeasureOptions measure;
   bool json = false, csv = false;
 };
-
-double now_ms() {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 /// Largest resident memory of this process: not, as getrusage() says, of the program that started it.
 size_t peak_memory() {
@@ -50,55 +40,6 @@ size_t peak_memory() {
   while (status >> word)
     if (word == "VmHWM:") status >> kilobytes;
   return kilobytes * 1024;
-}
-
-volatile std::sig_atomic_t interrupted = 0;
-
-/// While it lives, the first Ctrl-C ends the measurement after the current run; the second ends the process.
-class InterruptGuard {
- public:
-  InterruptGuard() {
-    struct sigaction action {};
-    action.sa_handler = [](int) { interrupted = 1; };
-    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
-    sigaction(SIGINT, &action, &before_);
-  }
-  ~InterruptGuard() { sigaction(SIGINT, &before_, nullptr); }
-  InterruptGuard(const InterruptGuard&) = delete;
-  InterruptGuard& operator=(const InterruptGuard&) = delete;
-
- private:
-  struct sigaction before_ {};
-};
-
-/// Warms up and measures until the runs or the seconds are over. The first run is over.
-Status measure(Session& session, const Module& optimised, const std::vector<Datum>& inputs, const BenchOptions& o,
-               Measurement& m) {
-  const InterruptGuard guard;
-  Progress progress("bench");
-  const auto warmup = static_cast<size_t>(std::max(o.warmup - 1, 0));
-  const size_t runs = o.seconds > 0 ? std::numeric_limits<size_t>::max() : static_cast<size_t>(o.runs);
-  for (size_t i = 0; i < warmup && interrupted == 0; ++i) SMELT_TRY(session.run_in_place(inputs));
-  const auto warm = session.profile();
-  auto before = warm;
-  const double begin = now_ms();
-  while (interrupted == 0 && m.samples_ms.size() < runs &&
-         (o.seconds <= 0 || m.samples_ms.empty() || now_ms() - begin < o.seconds * 1e3)) {
-    const double start = now_ms();
-    SMELT_TRY(session.run_in_place(inputs));
-    const double wall = now_ms() - start;
-    m.samples_ms.push_back(wall);
-    if (!o.trace.empty() && m.traced.size() < kTracedRuns) {
-      auto total = session.profile();
-      m.traced.push_back({start - begin, wall, profile_rows(optimised, profile_since(before, total))});
-      before = std::move(total);
-    }
-    if (o.seconds <= 0) progress.step(m.samples_ms.size(), runs);
-  }
-  m.interrupted = interrupted != 0;
-  m.profile = profile_rows(optimised, profile_since(warm, session.profile()));
-  if (m.samples_ms.empty()) return Error(ErrorCode::kCancelled, "interrupted before the first measured run");
-  return Ok();
 }
 
 json bench_json(const BenchOptions& o, const Model& model, const Session& session, const Inputs& inputs,
@@ -113,7 +54,7 @@ json bench_json(const BenchOptions& o, const Model& model, const Session& sessio
               {"format", model.format()},
               {"method", o.method.empty() ? model.methods()[0] : o.method},
               {"inputs", inputs_json(model.inputs(o.method), inputs)},
-              {"version", SMELT_VERSION}});
+              {"version", SMELT_VERSION_STRING}});
   if (o.target.device >= 0) out["device"] = o.target.device;
   return out;
 }
@@ -142,18 +83,12 @@ void print_figures(const BenchOptions& o, const Model& model, const Session& ses
       human_time(m.first_run_ms), runs, runs == 1 ? "" : "s", m.interrupted ? " (interrupted)" : "", human_time(s.min),
       human_time(s.median), human_time(s.p90));
   say("mean {}, std {}, p99 {}, max {}, {:.4g} runs/s\n", human_time(s.mean), human_time(s.deviation),
-      human_time(s.p99), human_time(s.max), 1e3 / s.mean);
+      human_time(s.p99), human_time(s.max), runs_per_second(m));
   const int threads = thread_count(o.threads);
-  say("backend {}, isa {}, {} thread{}, activations {}, peak memory {}\n", o.target.backend, session.isa(), threads,
-      threads == 1 ? "" : "s", human_bytes(static_cast<double>(session.arena_bytes())),
+  const std::string streams = m.streams == 1 ? "" : fmt::format(" in each of {} streams", m.streams);
+  say("backend {}, isa {}, {} thread{}{}, activations {}, peak memory {}\n", o.target.backend, session.isa(), threads,
+      threads == 1 ? "" : "s", streams, human_bytes(static_cast<double>(session.arena_bytes())),
       human_bytes(static_cast<double>(peak_memory())));
-}
-
-/// The model as the session's runs execute it: compiled already, or as loaded for the reference back-end.
-Result<std::shared_ptr<const Module>> optimised_module(const Model& model, const SessionOptions& options) {
-  SMELT_ASSIGN(const auto backends, open_backends(options));
-  if (backends.empty()) return model.share_module();
-  return model.compiled()->module(InputDefaults::kConstant, requirements(backends));
 }
 
 Result<json> read_json(const std::string& path) {
@@ -176,9 +111,11 @@ Status bench(const BenchOptions& o) {
   if (!o.compare.empty()) {
     SMELT_ASSIGN(old, read_json(o.compare));
   }
+  if (!o.cpus.empty()) SMELT_TRY(restrict_to_cpus(o.cpus));
   Measurement m;
   const double t0 = now_ms();
-  SMELT_ASSIGN(const Model model, load_model(o.model, {.data_files = o.data, .tolerate = o.tolerate}));
+  SMELT_ASSIGN(const LoadOptions load, load_options(o.data, o.tolerate, o.custom_operators));
+  SMELT_ASSIGN(const Model model, load_model(o.model, load));
   SessionOptions so;
   o.target.apply(so);
   so.threads = thread_count(o.threads);
@@ -186,14 +123,22 @@ Status bench(const BenchOptions& o) {
   so.seed = o.inputs.seed;
   so.profile = !o.profile.empty() || !o.trace.empty();
   o.limits.apply(so);
-  SMELT_ASSIGN(Session session, Session::create(model, so));
+  std::vector<Session> sessions;
+  for (int i = 0; i < o.streams; ++i) {
+    SMELT_ASSIGN(Session session, Session::create(model, so));
+    sessions.push_back(std::move(session));
+  }
+  const Session& session = sessions[0];
   m.load_ms = now_ms() - t0;
   SMELT_ASSIGN(const Inputs inputs, gather_inputs(model, o.method, o.inputs));
   const double t2 = now_ms();
-  if (const auto first = session.run_in_place(inputs.values); !first.ok()) return inputs.explain(first.error());
-  m.first_run_ms = now_ms() - t2;
-  SMELT_ASSIGN(const auto optimised, optimised_module(model, so));
-  SMELT_TRY(measure(session, *optimised, inputs.values, o, m));
+  for (Session& each : sessions) {
+    if (const auto first = each.run_in_place(inputs.values); !first.ok()) return inputs.explain(first.error());
+    if (&each == &session) m.first_run_ms = now_ms() - t2;
+  }
+  MeasureOptions how = o.measure;
+  how.trace = !o.trace.empty();
+  SMELT_TRY(measure(sessions, inputs.values, how, m));
   if (!o.profile.empty()) SMELT_TRY(write_profile(o.profile, m));
   if (!o.trace.empty())
     SMELT_TRY(write_result(o.trace, {trace_json(m).dump(-1, ' ', false, json::error_handler_t::replace)}));
@@ -220,20 +165,32 @@ void add_bench(CLI::App& app, int& status) {
   add_inputs(*c, o->inputs);
   add_target(*c, o->target);
   add_threads(*c, o->threads);
-  c->add_option("--runs", o->runs, "Number of measured runs")
+  c->add_option("--runs", o->measure.runs, "Number of measured runs of each stream")
       ->check(between(1, 10000000))
       ->type_name("N")
       ->capture_default_str();
-  c->add_option("--seconds", o->seconds, "Measure for this time instead of a number of runs")
+  c->add_option("--seconds", o->measure.seconds, "Measure for this time instead of a number of runs")
       ->transform(duration())
       ->type_name("TIME");
-  c->add_option("--warmup", o->warmup, "Number of warm-up runs, at least 1")
+  c->add_option("--warmup", o->measure.warmup, "Number of warm-up runs, at least 1")
       ->check(between(0, 10000000))
       ->type_name("N")
       ->capture_default_str();
+  c->add_option("--streams", o->streams, "Number of sessions that run at the same time, each with --threads threads")
+      ->check(between(1, 256))
+      ->type_name("N")
+      ->capture_default_str();
+  c->add_option("--cpus", o->cpus, "Run on these processors only, as 0-3,6")
+      ->check(CLI::Validator(
+          [](std::string& text) {
+            return is_cpu_list(text) ? std::string() : text + " is no list of processors, as 0-3,6";
+          },
+          ""))
+      ->type_name("LIST");
   c->add_option("--method", o->method, "Method of a program (default: the first)")->type_name("NAME");
   add_data(*c, o->data);
   add_tolerate(*c, o->tolerate);
+  add_custom_operators(*c, o->custom_operators);
   add_limits(*c, o->limits);
   add_seed(*c, o->inputs.seed);
   c->add_option("--profile", o->profile,
@@ -246,6 +203,7 @@ void add_bench(CLI::App& app, int& status) {
   c->footer(
       "Examples:\n"
       "  smelt bench model.tflite --threads 2 --runs 50\n"
+      "  smelt bench model.tflite --streams 4 --cpus 0-3\n"
       "  smelt bench model.onnx --dim batch=8 --seconds 5 --profile ops.json\n"
       "  smelt bench model.pte --json > old.json; smelt bench model.pte --compare old.json");
   c->callback([o, &status] {

@@ -10,8 +10,6 @@
 
 #include "base/error.h"
 #include "cli/output.h"
-#include "graph/graph.h"
-#include "ops/core/op.h"
 
 namespace smelt::cli {
 namespace {
@@ -23,9 +21,9 @@ const std::string& operator_of(const ProfileEntry& e) { return e.origin.empty() 
 
 double micros_per_run(const Measurement& m, double micros) { return micros / static_cast<double>(m.samples_ms.size()); }
 
-double profile_sum(const std::vector<ProfileRow>& profile) {
+double profile_sum(const std::vector<ProfileEntry>& profile) {
   return std::accumulate(profile.begin(), profile.end(), 0.0,
-                         [](double sum, const ProfileRow& r) { return sum + r.entry.micros; });
+                         [](double sum, const ProfileEntry& e) { return sum + e.micros; });
 }
 
 std::string share(double part, double whole) { return fmt::format("{:.1f} %", 100 * part / std::max(whole, 1e-12)); }
@@ -40,43 +38,40 @@ std::string csv_field(const std::string& text) {
 
 }  // namespace
 
-std::vector<ProfileRow> profile_rows(const Module& module, const std::vector<ProfileEntry>& profile) {
-  std::vector<ProfileRow> out;
-  size_t graph = 0, next = 0;
-  for (const ProfileEntry& e : profile) {
-    const auto find = [&](size_t g, size_t from, bool any_operator) {
-      const auto& nodes = module.graphs[g].nodes;
-      while (from < nodes.size() && (nodes[from].name != e.node || nodes[from].origin != e.origin ||
-                                     (!any_operator && e.op != to_string(nodes[from].op))))
-        ++from;
-      return from;
-    };
-    const auto found = [&](size_t g, size_t at) { return at < module.graphs[g].nodes.size(); };
-    // Behind the last node, in another plan of its graph, or in a later graph.
-    size_t g = graph, at = find(g, next, false);
-    if (!found(g, at)) at = find(g, 0, false);
-    while (!found(g, at) && g + 1 < module.graphs.size()) at = find(++g, 0, false);
-    if (found(g, at)) {
-      graph = g;
-      next = at + 1;
-    } else {  // a part of a decomposed node, which has the node's name
-      g = graph;
-      at = find(g, 0, true);
+namespace {
+
+/// The entry of what `e` measures, first looked for at `hint`; end if there is none.
+std::vector<ProfileEntry>::const_iterator entry_like(const std::vector<ProfileEntry>& list, size_t hint,
+                                                     const ProfileEntry& e) {
+  const auto same = [&](const ProfileEntry& o) {
+    return o.graph == e.graph && o.index == e.index && o.node == e.node && o.op == e.op && o.kernel == e.kernel &&
+           o.output == e.output;
+  };
+  if (hint < list.size() && same(list[hint])) return list.begin() + static_cast<std::ptrdiff_t>(hint);
+  return std::find_if(list.begin(), list.end(), same);
+}
+
+}  // namespace
+
+void add_profile(std::vector<ProfileEntry>& total, const std::vector<ProfileEntry>& part) {
+  for (size_t i = 0; i < part.size(); ++i) {
+    const auto at = entry_like(total, i, part[i]);
+    if (at == total.end()) {
+      total.push_back(part[i]);
+      continue;
     }
-    out.push_back({g, at, e});
+    ProfileEntry& sum = total[static_cast<size_t>(at - total.begin())];
+    sum.micros += part[i].micros;
+    sum.calls += part[i].calls;
   }
-  return out;
 }
 
 std::vector<ProfileEntry> profile_since(const std::vector<ProfileEntry>& before, std::vector<ProfileEntry> now) {
-  auto old = before.begin();
-  for (ProfileEntry& e : now) {
-    const bool same = old != before.end() && old->node == e.node && old->op == e.op && old->origin == e.origin &&
-                      old->kernel == e.kernel && old->output == e.output;
-    if (!same) continue;  // it ran for the first time
-    e.micros -= old->micros;
-    e.calls -= old->calls;
-    ++old;
+  for (size_t i = 0; i < now.size(); ++i) {
+    const auto old = entry_like(before, i, now[i]);
+    if (old == before.end()) continue;  // it ran for the first time
+    now[i].micros -= old->micros;
+    now[i].calls -= old->calls;
   }
   std::erase_if(now, [](const ProfileEntry& e) { return e.calls == 0; });
   return now;
@@ -101,6 +96,11 @@ std::string human_time(double ms) {
   return fmt::format("{:.2f} s", ms / 1e3);
 }
 
+double runs_per_second(const Measurement& m) {
+  if (m.streams > 1 && m.wall_ms > 0) return 1e3 * static_cast<double>(m.samples_ms.size()) / m.wall_ms;
+  return 1e3 / time_statistics(m.samples_ms).mean;
+}
+
 nlohmann::json figures_json(const Measurement& m) {
   const TimeStatistics s = time_statistics(m.samples_ms);
   return {{"load_ms", m.load_ms},
@@ -113,16 +113,17 @@ nlohmann::json figures_json(const Measurement& m) {
           {"mean_ms", s.mean},
           {"std_ms", s.deviation},
           {"runs", m.samples_ms.size()},
-          {"runs_per_second", 1e3 / s.mean},
+          {"runs_per_second", runs_per_second(m)},
+          {"streams", m.streams},
           {"samples_ms", m.samples_ms},
           {"interrupted", m.interrupted}};
 }
 
 nlohmann::json profile_json(const Measurement& m) {
   nlohmann::json out = nlohmann::json::array();
-  for (const auto& [graph, index, e] : m.profile)
-    out.push_back({{"graph", graph},
-                   {"index", index},
+  for (const ProfileEntry& e : m.profile)
+    out.push_back({{"graph", e.graph},
+                   {"index", e.index},
                    {"node", e.node},
                    {"op", e.op},
                    {"origin", e.origin},
@@ -136,8 +137,8 @@ nlohmann::json profile_json(const Measurement& m) {
 
 std::string profile_csv(const Measurement& m) {
   std::string out = "graph,index,node,op,origin,kernel,output,calls,micros,micros_per_run\n";
-  for (const auto& [graph, index, e] : m.profile)
-    out += fmt::format("{},{},{},{},{},{},{},{},{:.3f},{:.3f}\n", graph, index, csv_field(e.node), csv_field(e.op),
+  for (const ProfileEntry& e : m.profile)
+    out += fmt::format("{},{},{},{},{},{},{},{},{:.3f},{:.3f}\n", e.graph, e.index, csv_field(e.node), csv_field(e.op),
                        csv_field(e.origin), csv_field(e.kernel), csv_field(e.output), e.calls, e.micros,
                        micros_per_run(m, e.micros));
   return out;
@@ -146,22 +147,21 @@ std::string profile_csv(const Measurement& m) {
 void print_profile(const Measurement& m) {
   auto entries = m.profile;
   const double total = profile_sum(entries);
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const auto& a, const auto& b) { return a.entry.micros > b.entry.micros; });
+  std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.micros > b.micros; });
   const bool graphs = std::any_of(entries.begin(), entries.end(), [](const auto& e) { return e.graph != 0; });
   Table nodes({"#", "operator", "kernel", "output", "us/run", "share"});
   for (size_t i = 0; i < entries.size() && i < kShownNodes; ++i) {
-    const auto& [graph, index, e] = entries[i];
-    nodes.row({graphs ? Cat(graph, ":", index) : Cat(index), operator_of(e), e.kernel, e.output,
+    const ProfileEntry& e = entries[i];
+    nodes.row({graphs ? Cat(e.graph, ":", e.index) : Cat(e.index), operator_of(e), e.kernel, e.output,
                fmt::format("{:.2f}", micros_per_run(m, e.micros)), share(e.micros, total)});
   }
   say("\n{}", nodes.str({0, 4, 5}));
   if (entries.size() > kShownNodes) say("and {} faster nodes\n", entries.size() - kShownNodes);
   std::map<std::string, std::pair<size_t, double>> sums;
-  for (const ProfileRow& row : entries) {
-    auto& [count, micros] = sums[operator_of(row.entry)];
+  for (const ProfileEntry& e : entries) {
+    auto& [count, micros] = sums[operator_of(e)];
     ++count;
-    micros += row.entry.micros;
+    micros += e.micros;
   }
   std::vector<std::pair<std::string, std::pair<size_t, double>>> operators(sums.begin(), sums.end());
   std::stable_sort(operators.begin(), operators.end(),
@@ -194,10 +194,10 @@ nlohmann::json trace_json(const Measurement& m) {
     slice(Cat("run ", number++), start, wall, nlohmann::json::object());
     const double sum = profile_sum(run.nodes), scale = sum > wall ? wall / sum : 1;
     double at = start;
-    for (const auto& [graph, index, e] : run.nodes) {
+    for (const ProfileEntry& e : run.nodes) {
       slice(operator_of(e), at, e.micros * scale,
-            {{"graph", graph},
-             {"index", index},
+            {{"graph", e.graph},
+             {"index", e.index},
              {"node", e.node},
              {"kernel", e.kernel},
              {"output", e.output},

@@ -17,14 +17,8 @@ struct TimeStatistics {
 /// Precondition: at least one sample.
 TimeStatistics time_statistics(std::vector<double> samples);
 
-/// A row of a profile and the node that it belongs to.
-struct ProfileRow {
-  size_t graph = 0, index = 0;  ///< of the optimised model, as `smelt inspect --optimised --nodes` lists it
-  ProfileEntry entry;
-};
-/// The rows of a session's profile with their nodes in `module`, the model that the session runs; parts of a decomposed
-/// node have its index. Precondition: the profile lists the nodes of each plan in order, plan by plan, graph by graph.
-std::vector<ProfileRow> profile_rows(const Module& module, const std::vector<ProfileEntry>& profile);
+/// Adds the times and calls of a session's profile to those of others of the same model.
+void add_profile(std::vector<ProfileEntry>& total, const std::vector<ProfileEntry>& part);
 
 /// What ran between two profiles of one session, the later without times and calls of the earlier.
 std::vector<ProfileEntry> profile_since(const std::vector<ProfileEntry>& before, std::vector<ProfileEntry> now);
@@ -32,20 +26,25 @@ std::vector<ProfileEntry> profile_since(const std::vector<ProfileEntry>& before,
 /// Profile of one measured run, for a trace: when it began and the time of each node.
 struct ProfiledRun {
   double start_ms = 0, wall_ms = 0;  ///< `start_ms` counts from the first measured run
-  std::vector<ProfileRow> nodes;
+  std::vector<ProfileEntry> nodes;
 };
 
 /// What `smelt bench` measured.
 struct Measurement {
   double load_ms = 0, first_run_ms = 0;
-  std::vector<double> samples_ms;   ///< of the measured runs, in their order
-  std::vector<ProfileRow> profile;  ///< of the measured runs only
-  std::vector<ProfiledRun> traced;  ///< the first measured runs, if a trace is wanted
-  bool interrupted = false;         ///< by Ctrl-C
+  size_t streams = 1;                 ///< sessions that ran at the same time
+  double wall_ms = 0;                 ///< from the begin of the first measured run to the end of the last
+  std::vector<double> samples_ms;     ///< of the measured runs, in their order, stream by stream
+  std::vector<ProfileEntry> profile;  ///< of the measured runs only, all streams together
+  std::vector<ProfiledRun> traced;    ///< the first measured runs, if a trace is wanted
+  bool interrupted = false;           ///< by Ctrl-C
 };
 
 /// "12.3 us" or "1.234 ms": three or four digits in a unit that suits.
 std::string human_time(double ms);
+
+/// Runs of all streams in a second.
+double runs_per_second(const Measurement& m);
 
 /// The figures as one object.
 nlohmann::json figures_json(const Measurement& m);

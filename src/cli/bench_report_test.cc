@@ -2,15 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/graph.h"
-#include "ops/core/op.h"
-
 namespace smelt::cli {
 namespace {
 
 Measurement two_runs() {
-  const ProfileRow conv{0, 3, {"a", "Conv", "CONV_2D", "conv_nhwc_f32", "float32[1,\"2\"]", 3000, 2}};
-  const ProfileRow relu{0, 4, {"b", "Unary", "", "unary_f32", "float32[2]", 1000, 2}};
+  const ProfileEntry conv{"a", "Conv", "CONV_2D", "conv_nhwc_f32", "float32[1,\"2\"]", 3000, 2, 0, 3};
+  const ProfileEntry relu{"b", "Unary", "", "unary_f32", "float32[2]", 1000, 2, 0, 4};
   Measurement m;
   m.samples_ms = {3, 2};
   m.profile = {conv, relu};
@@ -42,26 +39,24 @@ TEST(BenchReport, ProfilesOfMeasuredRunsLeaveOutTheWarmUp) {
   EXPECT_TRUE(profile_since({a, b}, {a, b}).empty());
 }
 
-TEST(BenchReport, RowsFindTheirNodes) {
-  Module m;
-  m.graphs.resize(2);
-  const auto add = [&](size_t graph, const char* name) {
-    Node n;
-    n.op = Op::kConv;
-    n.name = name;
-    m.graphs[graph].nodes.push_back(n);
-  };
-  for (const char* name : {"x", "same", "same"}) add(0, name);
-  add(1, "body");
-  const auto entry = [](const char* name) { return ProfileEntry{name, "Conv", "", "", "", 1, 1}; };
-  // Two plans of graph 0, then the body.
-  const auto rows =
-      profile_rows(m, {entry("x"), entry("same"), entry("same"), entry("x"), entry("same"), entry("body")});
-  const std::vector<size_t> graphs{0, 0, 0, 0, 0, 1}, indices{0, 1, 2, 0, 1, 0};
-  for (size_t i = 0; i < rows.size(); ++i) {
-    EXPECT_EQ(rows[i].graph, graphs[i]) << i;
-    EXPECT_EQ(rows[i].index, indices[i]) << i;
-  }
+TEST(BenchReport, ProfilesOfStreamsAddUp) {
+  const ProfileEntry a{"a", "Conv", "", "k", "t", 10, 1, 0, 0}, b{"b", "Unary", "", "k", "t", 7, 1, 0, 1};
+  std::vector<ProfileEntry> total{a};
+  add_profile(total, {a, b});
+  add_profile(total, {b});
+  ASSERT_EQ(total.size(), 2u);
+  EXPECT_EQ(total[0].micros, 20);
+  EXPECT_EQ(total[0].calls, 2u);
+  EXPECT_EQ(total[1].micros, 14);
+  EXPECT_EQ(total[1].index, 1u);
+}
+
+TEST(BenchReport, StreamsCountTogether) {
+  Measurement m = two_runs();
+  EXPECT_EQ(runs_per_second(m), 400);
+  m.streams = 2;
+  m.wall_ms = 4;
+  EXPECT_EQ(runs_per_second(m), 500);
 }
 
 TEST(BenchReport, TimesHaveAUnitThatSuits) {

@@ -11,10 +11,10 @@
 #include <sstream>
 
 #include "backends/backend.h"
+#include "base/suggest.h"
 #include "cli/common.h"
 #include "cli/options.h"
 #include "cli/output.h"
-#include "cli/suggest.h"
 
 namespace smelt::cli {
 
@@ -144,7 +144,7 @@ int run_command_line(int argc, char** argv) {
     CLI::App app{"smelt loads, checks and runs on-device neural-network models of every common format.", "smelt"};
     app.require_subcommand(1);
     app.set_help_all_flag("--help-all", "Help of all commands");
-    app.set_version_flag("-v,--version", "smelt " SMELT_VERSION);
+    app.set_version_flag("-v,--version", "smelt " SMELT_VERSION_STRING);
     app.formatter(std::make_shared<Help>());
     app.failure_message(usage_message);
     app.footer(

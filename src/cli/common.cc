@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "cli/output.h"
+#include "smelt/custom_operator.h"
 
 namespace smelt::cli {
 
@@ -45,6 +46,16 @@ Result<std::shared_ptr<const std::string>> read_standard_input() {
   while (const size_t n = std::fread(buffer, 1, sizeof(buffer), stdin)) out->append(buffer, n);
   if (std::ferror(stdin) != 0) return Error(ErrorCode::kIo, "standard input: cannot read");
   return std::shared_ptr<const std::string>(std::move(out));
+}
+
+Result<LoadOptions> load_options(std::vector<std::string> data_files, std::vector<std::string> tolerate,
+                                 const std::vector<std::string>& operator_libraries) {
+  LoadOptions out{.data_files = std::move(data_files), .tolerate = std::move(tolerate)};
+  for (const std::string& library : operator_libraries) {
+    SMELT_ASSIGN(const auto operators, load_custom_operators(library));
+    out.custom_operators.insert(out.custom_operators.end(), operators.begin(), operators.end());
+  }
+  return out;
 }
 
 Result<Model> load_model(const std::string& path, const LoadOptions& options) {

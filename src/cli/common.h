@@ -22,6 +22,10 @@ std::string human_count(double count);
 /// All of standard input; an error when it was read before.
 Result<std::shared_ptr<const std::string>> read_standard_input();
 
+/// Options of a load with the operators of these libraries.
+Result<LoadOptions> load_options(std::vector<std::string> data_files, std::vector<std::string> tolerate,
+                                 const std::vector<std::string>& operator_libraries);
+
 /// Model::load(), with "-" for standard input. Prints the model's warnings on standard error.
 Result<Model> load_model(const std::string& path, const LoadOptions& options);
 

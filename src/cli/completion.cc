@@ -148,7 +148,7 @@ std::string roff(const std::string& text) {
 }
 
 std::string man_page(const CLI::App& app) {
-  std::string out = Cat(".TH SMELT 1 \"\" \"smelt ", SMELT_VERSION,
+  std::string out = Cat(".TH SMELT 1 \"\" \"smelt ", SMELT_VERSION_STRING,
                         "\"\n.SH NAME\nsmelt \\- run, check, inspect and measure on\\-device neural\\-network models\n"
                         ".SH SYNOPSIS\n.B smelt\n.I COMMAND\n[\\fIOPTION\\fR]... [\\fIFILE\\fR]...\n.SH DESCRIPTION\n",
                         roff(app.get_description()), "\n.SH COMMANDS\n");

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "cli/suggest.h"
+#include "base/suggest.h"
 
 namespace smelt::cli {
 namespace {

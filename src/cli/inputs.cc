@@ -10,12 +10,14 @@
 
 #include "base/error.h"
 #include "base/mapped_file.h"
+#include "base/suggest.h"
 #include "cli/common.h"
+#include "cli/input_text.h"
 #include "cli/npz.h"
 #include "cli/output.h"
-#include "cli/suggest.h"
 #include "cli/values.h"
 #include "graph/graph.h"
+#include "runtime/model_access.h"
 #include "tensor/npy.h"
 #include "tensor/numeric.h"
 
@@ -86,7 +88,11 @@ struct Bytes {
 class Gatherer {
  public:
   Gatherer(const Model& model, const std::string& method, const InputOptions& options)
-      : options_(options), ports_(model.inputs(method)), exact_(model.module().exact_inputs), given_(ports_.size()) {
+      : options_(options),
+        ports_(model.inputs(method)),
+        exact_(module_of(model).exact_inputs),
+        rate_(sample_rate(model)),
+        given_(ports_.size()) {
     out_.values.resize(ports_.size());
     out_.origins.resize(ports_.size());
   }
@@ -138,11 +144,15 @@ class Gatherer {
       SMELT_ASSIGN(Datum d, read_value(path));
       return set(*index, adapt(std::move(d), ports_[*index]), path);
     }
+    if (named && path.starts_with('[')) return take_text(*index, path, "numbers");
     SMELT_ASSIGN(Bytes file, open(path));
     if (is_npz(file.bytes)) return take_archive(index, file);
     if (!index) {
       SMELT_ASSIGN(index, next_free());
     }
+    if (is_wav(file.bytes)) return take_sound(*index, file);
+    if (path.ends_with(".txt"))
+      return take_text(*index, {reinterpret_cast<const char*>(file.bytes.data()), file.bytes.size()}, file.label);
     return take_array(*index, file, path.ends_with(".npy"));
   }
 
@@ -176,6 +186,22 @@ class Gatherer {
     }
     if (!index) return Ok();
     return InvalidInput(file.label, ": has ", entries.size(), " arrays, none of them '", ports_[*index].name, "'");
+  }
+
+  Status take_text(size_t i, std::string_view text, const std::string& label) {
+    SMELT_ASSIGN(Tensor t, tensor_from_text(text, ports_[i], dimensions_.given_shape(ports_[i]), label));
+    return set(i, Datum(std::move(t)), label);
+  }
+
+  Status take_sound(size_t i, const Bytes& file) {
+    SMELT_ASSIGN(Sound sound, read_wav(file.bytes, file.label));
+    if (rate_) {
+      if (static_cast<double>(sound.samples.size()) * *rate_ / sound.rate > static_cast<double>(kMaxRandom))
+        return LimitReached(file.label, ": ", sound.samples.size(), " samples at ", sound.rate, " Hz are too many");
+      sound = resampled(sound, *rate_);
+    }
+    SMELT_ASSIGN(Tensor t, tensor_from_sound(sound, ports_[i], dimensions_.given_shape(ports_[i]), file.label));
+    return set(i, Datum(std::move(t)), file.label);
   }
 
   Status take_array(size_t i, const Bytes& file, bool must_be_npy) {
@@ -305,6 +331,7 @@ class Gatherer {
   const InputOptions& options_;
   std::vector<Port> ports_;
   bool exact_;
+  std::optional<double> rate_;  ///< of sound, where the model states it
   std::vector<bool> given_;
   Dimensions dimensions_;
   Inputs out_;
@@ -338,8 +365,10 @@ CLI::Option* add_inputs(CLI::App& command, InputOptions& options) {
       command
           .add_option(
               "--input", options.files,
-              "FILE in the model's order, or NAME=FILE: .npy, .npz, raw elements, - for standard input; a folder "
-              "N.seq or N.map; 'none' for an absent optional; default: random values")
+              "FILE in the model's order, or NAME=FILE: .npy, .npz, .wav, numbers in a .txt file or as 'NAME=[1, 2]', "
+              "raw "
+              "elements, - for standard input; a folder N.seq or N.map; 'none' for an absent optional; default: "
+              "random values")
           ->take_all()
           ->type_name("FILE");
   command

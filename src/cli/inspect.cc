@@ -22,7 +22,7 @@ using nlohmann::json;
 struct InspectOptions {
   std::string model, html;
   Target target;
-  std::vector<std::string> data, tolerate;
+  std::vector<std::string> data, tolerate, custom_operators;
   DimensionOptions dimensions;
   std::string dot;
   bool as_json = false, nodes = false, optimised = false;
@@ -230,7 +230,7 @@ void complain_of_unknown(const json& unknown) {
 
 Status inspect(const InspectOptions& o) {
   if (o.html == "-" || o.dot == "-") reserve_standard_output();
-  LoadOptions load{.data_files = o.data, .tolerate = o.tolerate};
+  SMELT_ASSIGN(LoadOptions load, load_options(o.data, o.tolerate, o.custom_operators));
   load.tolerate.emplace_back("unknown-operator");
   SMELT_ASSIGN(const Model model, load_model(o.model, load));
   SessionOptions on;
@@ -265,6 +265,7 @@ void add_inspect(CLI::App& app, int& status) {
               "Show the optimised graph that runs execute instead of the file's: nodes fused, constants folded");
   add_data(*c, o->data);
   add_tolerate(*c, o->tolerate);
+  add_custom_operators(*c, o->custom_operators);
   add_target(*c, o->target);
   c->footer(
       "Examples:\n  smelt inspect model.tflite --nodes --optimised\n  smelt inspect model.onnx --html model.html\n  "

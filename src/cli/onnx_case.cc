@@ -9,6 +9,7 @@
 #include "base/mapped_file.h"
 #include "formats/onnx/test_data.h"
 #include "graph/graph.h"
+#include "runtime/model_access.h"
 #include "tensor/numeric.h"
 
 namespace smelt::cli {
@@ -86,7 +87,7 @@ std::string mismatch(const Datum& want, const Datum& got, const CaseTolerance& t
 }
 
 Result<std::vector<OnnxTestSet>> read_onnx_sets(const Model& model, const fs::path& folder) {
-  const Graph& graph = model.module().graphs[static_cast<size_t>(model.module().methods[0].graph)];
+  const Graph& graph = module_of(model).graphs[static_cast<size_t>(module_of(model).methods[0].graph)];
   std::vector<fs::path> paths;
   std::error_code ec;
   for (const auto& e : fs::directory_iterator(folder, ec))

@@ -175,6 +175,14 @@ void add_tolerate(CLI::App& command, std::vector<std::string>& rules) {
       ->type_name("RULES");
 }
 
+void add_custom_operators(CLI::App& command, std::vector<std::string>& libraries) {
+  command
+      .add_option("--custom-ops", libraries,
+                  "Shared library with custom operators (smelt/operators.h); may be repeated. It is run as code")
+      ->allow_extra_args(false)
+      ->type_name("LIB.so");
+}
+
 void add_seed(CLI::App& command, uint64_t& seed) {
   command.add_option("--seed", seed, "Seed of random inputs and operators")
       ->check(at_least_zero())

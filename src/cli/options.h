@@ -29,6 +29,7 @@ CLI::Option* add_model(CLI::App& command, std::string& model);
 void add_threads(CLI::App& command, int& threads);
 void add_data(CLI::App& command, std::vector<std::string>& files);
 void add_tolerate(CLI::App& command, std::vector<std::string>& rules);
+void add_custom_operators(CLI::App& command, std::vector<std::string>& libraries);
 void add_seed(CLI::App& command, uint64_t& seed);
 
 /// "run --input x.npy model.onnx": an --input takes all that follows it, so the model may be among them, as the last.

@@ -13,9 +13,7 @@
 #include "cli/npz.h"
 #include "cli/output.h"
 #include "cli/print_values.h"
-#include "cli/suggest.h"
 #include "cli/values.h"
-#include "graph/graph.h"
 
 namespace smelt::cli {
 namespace {
@@ -103,37 +101,6 @@ void add_outputs(CLI::App& command, OutputOptions& o) {
           ""))
       ->type_name("N");
   command.add_flag("-j,--json", o.json, "One JSON object");
-}
-
-Result<Model> with_outputs(const Model& model, const std::string& method, const std::vector<std::string>& names) {
-  if (names.empty()) return model;
-  const Method* found = model.module().find_method(method);
-  if (!found) return InvalidInput("no method '", method, "'");
-  auto module = std::make_shared<Module>(model.module());
-  Graph& g = module->graphs[static_cast<size_t>(found->graph)];
-  std::vector<ValueId> outputs;
-  for (const std::string& name : names) {
-    const auto named = [&](ValueId id) { return id != kNoValue && g.value(id).name == name; };
-    const auto output = std::find_if(g.outputs.begin(), g.outputs.end(), named);
-    if (output != g.outputs.end()) {
-      outputs.push_back(*output);
-      continue;
-    }
-    const auto value = std::find_if(g.values.begin(), g.values.end(), [&](const Value& v) { return v.name == name; });
-    if (value != g.values.end()) {
-      outputs.push_back(static_cast<ValueId>(value - g.values.begin()));
-      continue;
-    }
-    std::vector<std::string> all_names;
-    for (ValueId id : g.outputs)
-      if (id != kNoValue) all_names.push_back(g.value(id).name);
-    for (const Node& n : g.nodes)
-      for (ValueId id : n.outputs)
-        if (id != kNoValue && !g.value(id).name.empty()) all_names.push_back(g.value(id).name);
-    return InvalidInput(not_among("output or intermediate value", name, all_names));
-  }
-  g.outputs = std::move(outputs);
-  return Model(std::shared_ptr<const Module>(std::move(module)));
 }
 
 Status save_outputs(const OutputOptions& o, const std::vector<Datum>& outputs, const std::vector<Port>& ports) {

@@ -20,10 +20,6 @@ struct OutputOptions {
 /// the parsing.
 void add_outputs(CLI::App& command, OutputOptions& options);
 
-/// The model with the named values of a method's graph as the method's outputs: outputs, inputs and intermediate
-/// values.
-Result<Model> with_outputs(const Model& model, const std::string& method, const std::vector<std::string>& names);
-
 /// Writes the files that the options ask for.
 Status save_outputs(const OutputOptions& options, const std::vector<Datum>& outputs, const std::vector<Port>& ports);
 

@@ -9,6 +9,7 @@
 #include "ops/control/control.h"
 #include "ops/core/op.h"
 #include "runtime/compiled.h"
+#include "runtime/model_access.h"
 #include "runtime/planned_environment.h"
 
 namespace smelt::cli {
@@ -79,7 +80,7 @@ std::vector<ValueType> planned_inputs(const Graph& g, const Dimensions& dimensio
   for (ValueId id : g.inputs) {
     const Value& v = g.value(id);
     ValueType t = v.type;
-    t.shape = dimensions.shape({.name = v.name, .shape = t.shape, .bound = v.bound, .dim_names = v.dim_names});
+    t.shape = dimensions.shape(port_of(v));
     types.push_back(std::move(t));
   }
   return types;
@@ -313,7 +314,7 @@ json port_json(const Graph& g, ValueId id) { return id == kNoValue ? json(nullpt
 void add_planned_shape(json& port, const Graph& g, ValueId id, const Dimensions& dimensions) {
   if (id == kNoValue || g.value(id).type.shape.is_static()) return;
   const Value& v = g.value(id);
-  const Port p{.name = v.name, .shape = v.type.shape, .bound = v.bound, .dim_names = v.dim_names};
+  const Port p = port_of(v);
   std::string assumed;
   const Shape shape = dimensions.shape(p, &assumed);
   port["planned_shape"] = std::vector<int64_t>(shape.begin(), shape.end());
@@ -333,8 +334,9 @@ std::shared_ptr<const Module> with_defaults(std::shared_ptr<const Module> module
 
 Result<std::shared_ptr<const Module>> described(const Model& model, const std::vector<OpenBackend>& backends,
                                                 bool optimised) {
-  if (optimised && !backends.empty()) return model.compiled()->module(InputDefaults::kConstant, requirements(backends));
-  return legalized(with_defaults(model.share_module()), requirements(backends));
+  if (optimised && !backends.empty())
+    return ModelAccess::compiled(model)->module(InputDefaults::kConstant, requirements(backends));
+  return legalized(with_defaults(ModelAccess::module(model)), requirements(backends));
 }
 
 }  // namespace
@@ -359,7 +361,7 @@ Result<json> describe_model(const Model& model, const SessionOptions& on, const 
   env.control.begin(options, env.size, {});
   json methods = json::array(), graphs = json::array(), states = json::array();
   for (const Method& method : m.methods) {
-    const Graph& g = model.module().graphs[static_cast<size_t>(method.graph)];
+    const Graph& g = module_of(model).graphs[static_cast<size_t>(method.graph)];
     json in = json::array(), out = json::array();
     for (ValueId id : g.inputs) {
       in.push_back(port_json(g, id));
@@ -381,7 +383,7 @@ Result<json> describe_model(const Model& model, const SessionOptions& on, const 
     else
       p.problem = "planned when called";
     graphs.push_back(graph_json(m.graphs[i], p, counted, weights));
-    graphs.back()["inputs"] = (optimised ? m : model.module()).graphs[i].inputs;
+    graphs.back()["inputs"] = (optimised ? m : module_of(model)).graphs[i].inputs;
     nodes += m.graphs[i].nodes.size();
   }
   for (const StateVar& s : m.states) states.push_back(state_json(s));

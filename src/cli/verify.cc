@@ -25,54 +25,92 @@ namespace {
 namespace fs = std::filesystem;
 
 struct VerifyOptions {
-  std::vector<std::string> paths, data, tolerate;
+  std::vector<std::string> paths, data, tolerate, custom_operators;
   Target target;
   int threads = 1;
   Limits limits;
   double rtol = -1, atol = -1;
+  std::string junit;
+  bool json = false;
 };
 
-/// Counts verdicts and prints a line for each.
+/// Counts verdicts, prints a line for each, or keeps them for a report.
 class Tally {
  public:
-  void line(const char* verdict, const std::string& name, const std::string& text) {
-    say("{:<4}  {}{}{}\n", verdict, printable(name), text.empty() ? "" : ": ", printable(text));
-    if (!flush_output()) broken_ = true;
-  }
-  void passed(const std::string& name, const std::string& text) {
-    ++passed_;
-    line("pass", name, text);
-  }
-  void failed(const std::string& name, const std::string& text) {
-    ++failed_;
-    line("FAIL", name, text);
-  }
-  void skipped(const std::string& name, const std::string& text) {
-    ++skipped_;
-    line("skip", name, text);
-  }
+  explicit Tally(bool quiet) : quiet_(quiet) {}
+  void passed(const std::string& name, const std::string& text) { add("pass", name, text); }
+  void failed(const std::string& name, const std::string& text) { add("fail", name, text); }
+  void skipped(const std::string& name, const std::string& text) { add("skip", name, text); }
+  /// A test that cannot be run, or what is no test.
   void broken(const std::string& name, const std::string& message) {
     broken_ = true;
-    ++failed_;
-    line("FAIL", name, "");
-    complain(message);
+    if (!quiet_) complain(message);
+    add("fail", name, quiet_ ? message : "");
   }
-  int finish() const {
-    say("{} passed, {} failed, {} skipped\n", passed_, failed_, skipped_);
-    if (broken_) return kFault;
-    return failed_ > 0 ? kMismatch : kDone;
+  size_t count(std::string_view verdict) const {
+    return static_cast<size_t>(
+        std::count_if(cases_.begin(), cases_.end(), [&](const auto& c) { return c["verdict"] == verdict; }));
   }
+  const nlohmann::json& cases() const { return cases_; }
+  int status() const { return broken_ ? kFault : count("fail") > 0 ? kMismatch : kDone; }
 
  private:
-  size_t passed_ = 0, failed_ = 0, skipped_ = 0;
-  bool broken_ = false;
+  void add(const char* verdict, const std::string& name, const std::string& text) {
+    cases_.push_back({{"name", printable(name)}, {"verdict", verdict}, {"text", printable(text)}});
+    if (quiet_) return;
+    say("{:<4}  {}{}{}\n", verdict == std::string_view("fail") ? "FAIL" : verdict, printable(name),
+        text.empty() ? "" : ": ", printable(text));
+    if (!flush_output()) broken_ = true;
+  }
+
+  nlohmann::json cases_ = nlohmann::json::array();
+  bool quiet_, broken_ = false;
 };
+
+/// Text of an XML attribute or element.
+std::string xml(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+/// The cases as JUnit's XML, which continuous integration shows.
+std::string junit(const Tally& tally) {
+  std::string out = fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+      "<testsuite name=\"smelt verify\" tests=\"{}\" failures=\"{}\" skipped=\"{}\">\n",
+      tally.cases().size(), tally.count("fail"), tally.count("skip"));
+  for (const auto& c : tally.cases()) {
+    const std::string name = xml(c["name"].get<std::string>()), text = xml(c["text"].get<std::string>());
+    out += fmt::format("  <testcase classname=\"smelt\" name=\"{}\"", name);
+    if (c["verdict"] == "pass")
+      out += "/>\n";
+    else
+      out += fmt::format("><{} message=\"{}\"/></testcase>\n", c["verdict"] == "fail" ? "failure" : "skipped", text);
+  }
+  return out + "</testsuite>\n";
+}
 
 class Verifier {
  public:
-  explicit Verifier(const VerifyOptions& o) {
-    load_.data_files = o.data;
-    load_.tolerate = o.tolerate;
+  Verifier(const VerifyOptions& o, LoadOptions load) : load_(std::move(load)), tally_(o.json) {
     o.target.apply(session_);
     session_.threads = o.threads;
     o.limits.apply(session_);
@@ -92,7 +130,7 @@ class Verifier {
     }
     bundle(path);
   }
-  int finish() const { return tally_.finish(); }
+  const Tally& tally() const { return tally_; }
 
  private:
   static bool is_bundle(const fs::path& path) {
@@ -203,6 +241,26 @@ class Verifier {
   size_t seen_ = 0;
 };
 
+Status verify_all(const VerifyOptions& o, int& status) {
+  if (o.junit == "-") reserve_standard_output();
+  SMELT_ASSIGN(LoadOptions load, load_options(o.data, o.tolerate, o.custom_operators));
+  Verifier verifier(o, std::move(load));
+  for (const std::string& path : o.paths)
+    if (flush_output()) verifier.verify(path);
+  const Tally& tally = verifier.tally();
+  const size_t passed = tally.count("pass"), failed = tally.count("fail"), skipped = tally.count("skip");
+  if (o.json)
+    put_json({{"passed", passed}, {"failed", failed}, {"skipped", skipped}, {"cases", tally.cases()}});
+  else
+    say("{} passed, {} failed, {} skipped\n", passed, failed, skipped);
+  status = tally.status();
+  return o.junit.empty() ? Ok() : write_result(o.junit, {junit(tally)});
+}
+
+void verify(const VerifyOptions& o, int& status) {
+  if (const Status done = verify_all(o, status); !done.ok()) status = report(done);
+}
+
 }  // namespace
 
 void add_verify(CLI::App& app, int& status) {
@@ -220,23 +278,22 @@ void add_verify(CLI::App& app, int& status) {
                 "Absolute tolerance of reals (default 1e-8; for ONNX by element type; a golden case's own)")
       ->check(at_least_zero())
       ->type_name("X");
+  c->add_flag("-j,--json", o->json, "Print one JSON object instead of a line a test");
+  c->add_option("--junit", o->junit, "Write the verdicts as JUnit XML, too")->type_name("FILE");
   add_target(*c, o->target);
   add_threads(*c, o->threads);
   add_data(*c, o->data);
   add_tolerate(*c, o->tolerate);
+  add_custom_operators(*c, o->custom_operators);
   add_limits(*c, o->limits);
   c->footer(
       "Prints a line a test and 'N passed, N failed, N skipped'.\n"
       "Exit status: 0 everything matched, 3 something did not, 1 a file is broken.\n"
       "Examples:\n"
       "  smelt verify model.bpte\n"
+      "  smelt verify tests --junit results.xml\n"
       "  smelt verify tests --backend vulkan --rtol 1e-3");
-  c->callback([o, &status] {
-    Verifier verifier(*o);
-    for (const std::string& path : o->paths)
-      if (flush_output()) verifier.verify(path);
-    status = verifier.finish();
-  });
+  c->callback([o, &status] { verify(*o, status); });
 }
 
 }  // namespace smelt::cli

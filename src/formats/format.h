@@ -7,6 +7,7 @@
 
 #include "base/aligned_bytes.h"
 #include "graph/graph.h"
+#include "smelt/options.h"
 #include "smelt/result.h"
 
 namespace smelt {

@@ -10,10 +10,11 @@
 
 #include "graph/attrs.h"
 #include "graph/storage.h"
-#include "smelt/model.h"
 #include "smelt/tensor.h"
 
 namespace smelt {
+
+class CustomOperator;
 
 /// Operators of the graph; the list is ops/core/all_ops.inc.
 enum class Op : uint16_t;

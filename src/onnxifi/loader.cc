@@ -10,6 +10,7 @@
 #include "onnxifi/type_check.h"
 #include "onnxifi/weights.h"
 #include "runtime/finish_model.h"
+#include "runtime/model_access.h"
 
 namespace smelt::onnxifi {
 namespace {
@@ -145,7 +146,7 @@ onnxStatus load_model(std::string_view bytes, const onnxTensorDescriptorV1* weig
   if (!module.ok()) return status_of(module.error(), findings.refusal);
   auto model = finish_model(std::move(module).value(), source, "onnx");
   if (!model.ok()) return status_of(model.error(), onnx::Finding::kNone);
-  if (!kernels_take_types(model->module())) return ONNXIFI_STATUS_UNSUPPORTED_DATATYPE;
+  if (!kernels_take_types(module_of(*model))) return ONNXIFI_STATUS_UNSUPPORTED_DATATYPE;
   if (findings.declared_shape_differs) return ONNXIFI_STATUS_MISMATCHING_SHAPE;
   if (const onnxStatus s = check_outputs(proto.graph, *model); s != ONNXIFI_STATUS_SUCCESS) return s;
   if (loaded) loaded->emplace(Loaded{std::move(model).value(), std::move(statics), std::move(symbols)});

@@ -10,6 +10,7 @@
 #include "ops/core/verify.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
+#include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "tests/support/backends.h"
 #include "tests/support/paths.h"
@@ -55,7 +56,7 @@ Model model_with_state() {
   const ValueId y = b.op(Op::kMatMul, make_attrs<MatMulAttrs>(), {sum, w}).value();
   b.graph().outputs.push_back(b.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kTanh), {y}).value());
   EXPECT_TRUE(verify(*module).ok());
-  return Model(std::move(module));
+  return ModelAccess::make(std::move(module));
 }
 
 void check_allocates_nothing(BackendKind backend) {

@@ -13,6 +13,7 @@
 #include "ops/core/builder.h"
 #include "ops/matmul/matmul.h"
 #include "ops/softmax/softmax.h"
+#include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "tests/support/backends.h"
 #include "tests/support/paths.h"
@@ -34,7 +35,7 @@ Model reversing_model() {
   for (int i = 0; i < 4; ++i) w.data<float>()[4 * i + 3 - i] = 2;
   b.graph().outputs = {b.op(Op::kMatMul, make_attrs<MatMulAttrs>(), {x, b.constant("w", std::move(w))}).value(),
                        kNoValue};
-  return Model(std::move(module));
+  return ModelAccess::make(std::move(module));
 }
 
 Tensor floats(int64_t rows, float value = 1) {
@@ -169,7 +170,7 @@ TEST_P(BoundaryTest, AnExtentOfZeroTakesNoTime) {
   Builder b(*module, 0);
   const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{-1, -1, -1}));
   b.graph().outputs = {b.op(Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {x}).value()};
-  auto session = Session::create(Model(std::move(module)), {.backend = GetParam(), .limit_seconds = 20});
+  auto session = Session::create(ModelAccess::make(std::move(module)), {.backend = GetParam(), .limit_seconds = 20});
   ASSERT_TRUE(session.ok());
   const std::vector<Datum> in{Tensor(DType::kF32, Shape{5122, int64_t{1} << 28, 0})};
   const auto out = session->run(in);

@@ -142,7 +142,11 @@ Status RunControl::charge_plan(size_t bytes, GraphRole role) {
 }
 
 Environment::Environment(std::shared_ptr<const Module> m, const SessionOptions& o)
-    : module(std::move(m)), options(o), size(size_of(*module)), threads(o.threads) {
+    : module(std::move(m)),
+      options(o),
+      size(size_of(*module)),
+      pool(o.thread_pool ? o.thread_pool : std::make_shared<ThreadPool>(o.threads)),
+      threads(*pool) {
   Environment::reset_state();
   random_state_ = options.seed * 0x9e3779b97f4a7c15ull + 0x853c49e6748fea9bull;
 }

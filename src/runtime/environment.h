@@ -10,7 +10,9 @@
 
 #include "base/thread_pool.h"
 #include "graph/graph.h"
+
 #include "ops/core/op.h"
+#include "smelt/options.h"
 
 namespace smelt {
 
@@ -81,7 +83,8 @@ class Environment {
   ModelSize size;
   std::vector<Datum> states;
   RunControl control;
-  ThreadPool threads;
+  std::shared_ptr<ThreadPool> pool;  ///< the options', or one of the environment's own
+  ThreadPool& threads;
   ThreadPool one_thread{1};  ///< for what is too little work to share
 
   virtual void reset_state();

@@ -1,18 +1,23 @@
 #include "smelt/model.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
 #include "base/guard.h"
 #include "base/mapped_file.h"
+#include "base/suggest.h"
 #include "formats/format.h"
 #include "formats/rules.h"
 #include "graph/graph.h"
 #include "ops/core/verify.h"
 #include "runtime/compiled.h"
 #include "runtime/finish_model.h"
+#include "runtime/model_access.h"
 
 namespace smelt {
+
+const char* version() { return SMELT_VERSION_STRING; }
 
 Model::Model(std::shared_ptr<const Module> module)
     : module_(std::move(module)), compiled_(std::make_shared<Compiled>(module_)) {}
@@ -24,10 +29,18 @@ Result<Model> finish_model(Module module, const Source& source, const char* form
   shared->storage = source.owner;
   shared->file_bytes = source.bytes.size();
   if (auto s = verify(*shared); !s.ok()) return s.error().within(source.name);
-  return Model(std::shared_ptr<const Module>(std::move(shared)));
+  return ModelAccess::make(std::move(shared));
 }
 
 namespace {
+
+void tell(const LogSink& log, const Module& m) {
+  if (!log) return;
+  size_t nodes = 0;
+  for (const Graph& g : m.graphs) nodes += g.nodes.size();
+  log(LogLevel::kInfo, Cat(m.name, ": loaded ", m.format, ", ", m.file_bytes, " bytes, ", nodes, " nodes"));
+  for (const std::string& warning : m.warnings) log(LogLevel::kWarning, Cat(m.name, ": ", warning));
+}
 
 Result<Model> load_source(const Source& source) {
   SMELT_TRY(check_rule_names(source.options->tolerate));
@@ -38,7 +51,9 @@ Result<Model> load_source(const Source& source) {
       return InvalidInput(source.name, ": external data files belong to ExecuTorch programs, this is ", format->name);
     auto module = format->load(source);
     if (!module.ok()) return module.error().within(source.name);
-    return finish_model(std::move(module).value(), source, format->name);
+    auto model = finish_model(std::move(module).value(), source, format->name);
+    if (model.ok()) tell(source.options->log, module_of(*model));
+    return model;
   }
   return InvalidModel(source.name,
                       ": not a model of a known format (TFLite, ONNX, ONNX Runtime's .ort, ExecuTorch program, bundled "
@@ -63,12 +78,35 @@ Result<Model> Model::load(const std::string& path, const LoadOptions& options) {
 }
 
 const std::string& Model::format() const { return module_->format; }
+const std::string& Model::producer() const { return module_->producer; }
+const std::vector<std::pair<std::string, std::string>>& Model::metadata() const { return module_->metadata; }
+
+const std::vector<std::string>& Model::labels() const {
+  static const std::vector<std::string> none;
+  const auto& files = module_->text_files;
+  const auto longest = std::max_element(files.begin(), files.end(),
+                                        [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  return longest == files.end() ? none : longest->second;
+}
+
 const std::vector<std::string>& Model::warnings() const { return module_->warnings; }
 
 std::vector<std::string> Model::methods() const {
   std::vector<std::string> out;
   for (const Method& m : module_->methods) out.push_back(m.name);
   return out;
+}
+
+Port port_of(const Value& v) {
+  const ValueType& t = v.type;
+  Port p;
+  static_cast<TensorType&>(p) = {t.dtype, t.ranked, t.shape, t.quant};
+  p.name = v.name;
+  p.is_tensor = t.kind == ValueType::Kind::kTensor;
+  p.optional = t.kind == ValueType::Kind::kOptional;
+  p.dim_names = v.dim_names;
+  p.bound = v.bound;
+  return p;
 }
 
 namespace {
@@ -80,17 +118,8 @@ std::vector<Port> ports(const Module& module, const std::string& method, bool in
   for (ValueId id : inputs ? g.inputs : g.outputs) {
     Port& p = out.emplace_back();
     if (id == kNoValue) continue;
-    const Value& v = g.value(id);
-    p.name = v.name;
-    const ValueType& t = v.type;
-    p.is_tensor = t.kind == ValueType::Kind::kTensor;
-    p.optional = t.kind == ValueType::Kind::kOptional || (inputs && v.constant);
-    p.dtype = t.dtype;
-    p.ranked = t.ranked;
-    p.shape = t.shape;
-    p.dim_names = v.dim_names;
-    p.bound = v.bound;
-    p.quant = t.quant;
+    p = port_of(g.value(id));
+    p.optional = p.optional || (inputs && g.value(id).constant);
   }
   return out;
 }
@@ -98,5 +127,41 @@ std::vector<Port> ports(const Module& module, const std::string& method, bool in
 
 std::vector<Port> Model::inputs(const std::string& method) const { return ports(*module_, method, true); }
 std::vector<Port> Model::outputs(const std::string& method) const { return ports(*module_, method, false); }
+
+namespace {
+
+Result<ValueId> value_named(const Graph& g, const std::string& name) {
+  const auto named = [&](ValueId id) { return id != kNoValue && g.value(id).name == name; };
+  const auto output = std::find_if(g.outputs.begin(), g.outputs.end(), named);
+  if (output != g.outputs.end()) return *output;
+  const auto value = std::find_if(g.values.begin(), g.values.end(), [&](const Value& v) { return v.name == name; });
+  if (value != g.values.end()) return static_cast<ValueId>(value - g.values.begin());
+  std::vector<std::string> all;
+  const auto add = [&](ValueId id) {
+    if (id != kNoValue && !g.value(id).name.empty()) all.push_back(g.value(id).name);
+  };
+  for (ValueId id : g.outputs) add(id);
+  for (const Node& n : g.nodes)
+    for (ValueId id : n.outputs) add(id);
+  return InvalidInput(not_among("output or intermediate value", name, all));
+}
+
+}  // namespace
+
+Result<Model> Model::with_outputs(std::span<const std::string> names, const std::string& method) const {
+  return guarded([&]() -> Result<Model> {
+    const Method* found = module_->find_method(method);
+    if (!found) return InvalidInput(not_among("method", method, methods()));
+    auto module = std::make_shared<Module>(*module_);
+    Graph& g = module->graphs[static_cast<size_t>(found->graph)];
+    std::vector<ValueId> outputs;
+    for (const std::string& name : names) {
+      SMELT_ASSIGN(const ValueId id, value_named(g, name));
+      outputs.push_back(id);
+    }
+    g.outputs = std::move(outputs);
+    return ModelAccess::make(std::move(module));
+  });
+}
 
 }  // namespace smelt

@@ -262,6 +262,13 @@ void Plan::note_time(Step& step, double micros) {
   }
 }
 
+void Plan::reset_times() {
+  for (Step& s : parts_.steps) {
+    s.micros = 0;
+    s.calls = 0;
+  }
+}
+
 bool Plan::passed_on(ValueId id) const {
   return values()[static_cast<size_t>(id)].tensor.owner() &&
          std::find(graph().inputs.begin(), graph().inputs.end(), id) != graph().inputs.end();

@@ -70,6 +70,9 @@ class Plan {
   Status run(PlannedEnvironment& env, std::span<const Datum> inputs, const GraphCall& call,
              std::vector<Datum>& outputs);
 
+  /// Forgets the times of the steps.
+  void reset_times();
+
   size_t arena_bytes() const { return parts_.arena_bytes; }
   size_t arena_lower_bound() const { return parts_.arena_lower_bound; }
   const DeviceUse& device() const { return parts_.device; }

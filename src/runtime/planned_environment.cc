@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
@@ -20,6 +22,18 @@ bool same_types(std::span<const ValueType> a, std::span<const ValueType> b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const ValueType& p, const ValueType& q) {
     return p.dtype == q.dtype && p.ranked == q.ranked && p.shape == q.shape;
   });
+}
+
+void log_plan(const Plan& plan, CompileMode mode, const LogSink& log) {
+  if (mode != CompileMode::kRun) return;
+  std::map<std::string, size_t> slow;
+  for (const Step& s : plan.steps())
+    if (s.is<ReferenceStep>() || s.is<DynamicStep>())
+      ++slow[s.node->origin.empty() ? to_string(s.node->op) : s.node->origin];
+  log(LogLevel::kInfo, Cat("planned '", plan.graph().name, "': ", plan.steps().size(), " steps, ", plan.arena_bytes(),
+                           " bytes of activations"));
+  for (const auto& [name, count] : slow)
+    log(LogLevel::kInfo, Cat("'", plan.graph().name, "': reference kernel of ", name, " (", count, ")"));
 }
 
 }  // namespace
@@ -117,6 +131,7 @@ Result<Plan*> PlannedEnvironment::add_plan(int graph, std::span<const ValueType>
     for (const auto& p : list) idle += p->arena_bytes();
     for (; idle > kIdleBytes && !list.empty(); drop_last()) idle -= list.back()->arena_bytes();
   }
+  if (options.log) log_plan(*plan, mode_, options.log);
   list.insert(list.begin(), std::move(plan));
   return list.front().get();
 }

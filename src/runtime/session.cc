@@ -1,13 +1,19 @@
 #include <algorithm>
+#include <atomic>
+#include <cstring>
 #include <functional>
+#include <future>
 #include <mutex>
 #include <utility>
 
 #include "base/error.h"
 #include "base/guard.h"
+#include "base/suggest.h"
 #include "runtime/compiled.h"
 #include "runtime/executor.h"
+#include "runtime/model_access.h"
 #include "runtime/planned_environment.h"
+#include "runtime/run_queue.h"
 #include "smelt/model.h"
 
 namespace smelt {
@@ -19,13 +25,24 @@ struct Session::Impl {
   std::unique_ptr<Executor> reference;  ///< one of the two
   std::unique_ptr<PlannedEnvironment> planned;
   std::unique_ptr<PlannedEnvironment> overriding;  ///< made for the first run that overrides an input's default
-  std::mutex making;                               ///< guards `overriding` against cancel()
+  std::mutex making;                               ///< guards `overriding` and `queue`
   PlannedEnvironment* chosen = nullptr;            ///< of the two, for this run
+  std::string method;                              ///< of the options
   int graph = 0;                                   ///< of the session's method
   int latest = 0;                                  ///< ran last
   bool reset = false;                              ///< variables go back to their initial values before the next run
   std::vector<Datum> inputs, outputs;
+  std::atomic<bool> ending = false;  ///< the session is destroyed: nothing begins any more
+  std::unique_ptr<RunQueue> queue;   ///< of run_async(); ends before what it runs on
 
+  ~Impl() {
+    if (!queue) return;
+    ending = true;
+    queue->stop();
+    cancel();
+    queue.reset();
+  }
+  void cancel();
   Environment& environment() { return planned ? static_cast<Environment&>(*planned) : *reference; }
   Result<std::span<const Datum>> run(int graph, std::span<const Datum> given);
   Result<std::vector<Port>> prepare(std::span<const Datum> given);
@@ -74,15 +91,16 @@ Status check(const SessionOptions& o) {
 Result<Session> Session::create(const Model& model, const SessionOptions& options) {
   return guarded([&]() -> Result<Session> {
     SMELT_TRY(check(options));
-    SMELT_ASSIGN(const int graph, graph_of(model.module(), options.method));
+    SMELT_ASSIGN(const int graph, graph_of(module_of(model), options.method));
     auto impl = std::make_unique<Impl>();
+    impl->method = options.method;
     impl->graph = impl->latest = graph;
-    impl->model = model.share_module();
+    impl->model = ModelAccess::module(model);
     SMELT_ASSIGN(const auto backends, open_backends(options));
     if (backends.empty()) {
-      impl->reference = std::make_unique<Executor>(model.share_module(), options);
+      impl->reference = std::make_unique<Executor>(ModelAccess::module(model), options);
     } else {
-      impl->compiled = model.compiled();
+      impl->compiled = ModelAccess::compiled(model);
       impl->requirements = requirements(backends);
       SMELT_ASSIGN(auto module, impl->compiled->module(InputDefaults::kConstant, impl->requirements));
       impl->planned =
@@ -189,6 +207,24 @@ std::vector<Datum> copies(std::span<const Datum> view) {
   return out;
 }
 
+/// Copies the elements of an output into `to`, which is of its type and shape, or undefined.
+Status copy_into(const Datum& from, Tensor& to) {
+  if (!from.is_tensor()) return InvalidInput("is ", kind_name(from), " and has no elements to copy");
+  const Tensor& t = from.tensor;
+  if (!to.defined()) {
+    to = t.clone();
+    return Ok();
+  }
+  if (to.dtype() != t.dtype() || to.shape() != t.shape())
+    return InvalidInput("is ", to_string(t.dtype()), t.shape().str(), ", the buffer is ", to_string(to.dtype()),
+                        to.shape().str());
+  if (t.dtype() == DType::kString)
+    std::copy_n(t.data<std::string>(), t.elements(), to.data<std::string>());
+  else if (t.bytes() > 0)
+    std::memcpy(to.raw(), t.raw(), t.bytes());
+  return Ok();
+}
+
 }  // namespace
 
 /// Where a run goes, with `inputs` as it takes them: without defaults, which are constants there, or all of them.
@@ -253,6 +289,7 @@ Status Session::Impl::take(int index, std::span<const Datum> given, ContentUse c
   SMELT_TRY(choose(g, given));
   Environment& env = running();
   env.control.begin(env.options, env.size, given);
+  if (ending) return Error(ErrorCode::kCancelled, "the session has ended");
   return Ok();
 }
 
@@ -270,13 +307,9 @@ Result<std::vector<Port>> Session::Impl::prepare(std::span<const Datum> given) {
   for (ValueId id : g.outputs) {
     Port& p = out.emplace_back();
     if (id == kNoValue) continue;
-    const ValueType& t = plan ? plan->type(id) : g.value(id).type;
-    p.name = g.value(id).name;
-    p.is_tensor = t.kind == ValueType::Kind::kTensor;
-    p.dtype = t.dtype;
-    p.ranked = t.ranked;
-    p.shape = t.shape;
-    p.quant = t.quant;
+    Value v = g.value(id);
+    if (plan) v.type = plan->type(id);
+    p = port_of(v);
   }
   return out;
 }
@@ -327,29 +360,133 @@ Result<std::vector<Datum>> Session::run(const std::string& method, std::span<con
   return guarded([&]() -> Result<std::vector<Datum>> { return copies(view); });
 }
 
+namespace {
+
+/// Names of ports, each once.
+std::vector<std::string> unique_names(const Graph& g, const std::vector<ValueId>& ids, const char* prefix) {
+  std::vector<std::string> out;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    std::string name = ids[i] == kNoValue ? "" : g.value(ids[i]).name;
+    if (name.empty()) name = Cat(prefix, "_", i);
+    if (std::find(out.begin(), out.end(), name) != out.end()) name += Cat(":", i);
+    out.push_back(std::move(name));
+  }
+  return out;
+}
+
+Result<std::vector<Datum>> in_order(const Graph& g, const NamedData& given) {
+  const auto names = unique_names(g, g.inputs, "input");
+  std::vector<Datum> out(names.size());
+  for (const auto& [name, value] : given) {
+    const auto at = std::find(names.begin(), names.end(), name);
+    if (at == names.end()) return InvalidInput(not_among("input of the model", name, names));
+    out[static_cast<size_t>(at - names.begin())] = value;
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<NamedData> Session::run_named(const NamedData& inputs) {
+  return impl_ ? run_named(impl_->method, inputs) : moved_from();
+}
+
+Result<NamedData> Session::run_named(const std::string& method, const NamedData& inputs) {
+  if (!impl_) return moved_from();
+  return guarded([&]() -> Result<NamedData> {
+    SMELT_ASSIGN(const int index, graph_of(*impl_->model, method));
+    const Graph& g = impl_->model->graphs[static_cast<size_t>(index)];
+    SMELT_ASSIGN(const auto ordered, in_order(g, inputs));
+    SMELT_ASSIGN(auto results, run(method, ordered));
+    const auto names = unique_names(g, g.outputs, "output");
+    NamedData out;
+    for (size_t i = 0; i < names.size(); ++i) out.emplace(names[i], std::move(results[i]));
+    return out;
+  });
+}
+
+Status Session::run_into(std::span<const Datum> inputs, std::span<Tensor> outputs) {
+  SMELT_ASSIGN(const auto results, run_in_place(inputs));
+  return guarded([&]() -> Status {
+    if (outputs.size() != results.size())
+      return InvalidInput("buffers for ", outputs.size(), " outputs given, the method has ", results.size());
+    for (size_t i = 0; i < results.size(); ++i)
+      if (auto s = copy_into(results[i], outputs[i]); !s.ok()) return s.error().within(Cat("output ", i));
+    return Ok();
+  });
+}
+
+void Session::run_async(std::vector<Datum> inputs, std::function<void(Result<std::vector<Datum>>)> done) {
+  if (!impl_) return done(moved_from());
+  const std::lock_guard lock(impl_->making);
+  if (!impl_->queue) impl_->queue = std::make_unique<RunQueue>();
+  // The session may move while the run waits: its Impl stays where it is.
+  impl_->queue->add(
+      [impl = impl_.get(), inputs = std::move(inputs), done = std::move(done)](RunQueue::Outcome outcome) {
+        if (outcome == RunQueue::Outcome::kCancelled)
+          return done(Error(ErrorCode::kCancelled, "the session has ended"));
+        done(guarded([&]() -> Result<std::vector<Datum>> {
+          SMELT_ASSIGN(const auto view, impl->run(impl->graph, inputs));
+          return copies(view);
+        }));
+      });
+}
+
+std::future<Result<std::vector<Datum>>> Session::run_async(std::vector<Datum> inputs) {
+  auto promise = std::make_shared<std::promise<Result<std::vector<Datum>>>>();
+  auto future = promise->get_future();
+  run_async(std::move(inputs),
+            [promise](Result<std::vector<Datum>> outputs) { promise->set_value(std::move(outputs)); });
+  return future;
+}
+
 void Session::reset_state() {
   if (impl_) impl_->reset = true;
 }
 
-void Session::cancel() {
-  if (!impl_) return;
-  impl_->environment().control.cancel();
-  const std::lock_guard lock(impl_->making);
-  if (impl_->overriding) impl_->overriding->control.cancel();
+void Session::Impl::cancel() {
+  environment().control.cancel();
+  const std::lock_guard lock(making);
+  if (overriding) overriding->control.cancel();
 }
+
+void Session::cancel() {
+  if (impl_) impl_->cancel();
+}
+
+namespace {
+
+/// Index of a step's node in its graph: of the node that it is a part of, where that was decomposed.
+size_t node_index(const Step& step, const Graph& as_compiled, const Graph& as_planned) {
+  const Node* node = step.part_of ? step.part_of : step.node;
+  for (const Graph* g : {&as_compiled, &as_planned})
+    if (std::less_equal<>()(g->nodes.data(), node) && std::less<>()(node, g->nodes.data() + g->nodes.size()))
+      return static_cast<size_t>(node - g->nodes.data());
+  return 0;
+}
+
+}  // namespace
 
 std::vector<ProfileEntry> Session::profile() const {
   std::vector<ProfileEntry> out;
-  if (!impl_ || !impl_->planned) return out;
-  for (size_t g = 0; g < impl_->planned->module->graphs.size(); ++g)
-    for (const auto& plan : impl_->planned->plans(static_cast<int>(g)))
-      for (const Step& s : plan->steps()) {
-        if (s.calls == 0) continue;
-        const ValueId first = s.node->outputs.empty() ? kNoValue : s.node->outputs[0];
-        out.push_back({s.node->name, to_string(s.node->op), s.node->origin, s.kernel_name(), plan->type_text(first),
-                       s.micros, s.calls});
-      }
+  if (!impl_) return out;
+  for (const auto* env : {impl_->planned.get(), impl_->overriding.get()})
+    for (size_t g = 0; env && g < env->module->graphs.size(); ++g)
+      for (const auto& plan : env->plans(static_cast<int>(g)))
+        for (const Step& s : plan->steps()) {
+          if (s.calls == 0) continue;
+          const ValueId first = s.node->outputs.empty() ? kNoValue : s.node->outputs[0];
+          out.push_back({s.node->name, to_string(s.node->op), s.node->origin, s.kernel_name(), plan->type_text(first),
+                         s.micros, s.calls, g, node_index(s, env->module->graphs[g], plan->graph())});
+        }
   return out;
+}
+
+void Session::reset_profile() {
+  if (!impl_) return;
+  for (const auto* env : {impl_->planned.get(), impl_->overriding.get()})
+    for (size_t g = 0; env && g < env->module->graphs.size(); ++g)
+      for (const auto& plan : env->plans(static_cast<int>(g))) plan->reset_times();
 }
 
 const char* Session::isa() const { return impl_ && impl_->planned ? impl_->planned->isa() : "reference"; }

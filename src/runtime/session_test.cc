@@ -6,6 +6,7 @@
 #include "ops/matmul/matmul.h"
 #include "ops/shape/shape.h"
 #include "ops/sort/sort.h"
+#include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "tests/support/backends.h"
 
@@ -25,7 +26,7 @@ Model small_model() {
   const ValueId y = b.op(Op::kMatMul, make_attrs<MatMulAttrs>(), {x, b.constant("w", std::move(w))}).value();
   const ValueId z = b.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {y, x}).value();
   b.graph().outputs.push_back(b.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kRelu), {z}).value());
-  return Model(std::move(module));
+  return ModelAccess::make(std::move(module));
 }
 
 std::vector<Datum> rows(int64_t n) {
@@ -80,7 +81,7 @@ Model growing_model() {
   const ValueId length = b.op(Op::kShapeOf, make_attrs<ShapeOfAttrs>(), {c}).value();
   const ValueId both = b.op(Op::kConcat, make_attrs<AxisAttrs>(0), {width, length}).value();
   b.graph().outputs = {c, s, n, both};
-  return Model(std::move(module));
+  return ModelAccess::make(std::move(module));
 }
 
 TEST_P(SessionTest, ACacheThatGrowsEveryRunStaysRight) {
@@ -153,7 +154,7 @@ Model mixed_model() {
   const ValueId flat = b.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {t, b.i64({-1, 4})}).value();
   const ValueId n = b.op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kNeg), {flat}).value();
   b.graph().outputs = {r, p, t, n};
-  return Model(std::move(module));
+  return ModelAccess::make(std::move(module));
 }
 
 TEST_P(SessionTest, HostAndDeviceStepsShareValues) {
@@ -221,7 +222,7 @@ TEST_P(SessionTest, HugeResultsAreRefusedAtOnce) {
   b.graph().outputs = {*y};
   SessionOptions options;
   options.backend = GetParam();
-  auto session = Session::create(Model(module), options);
+  auto session = Session::create(ModelAccess::make(module), options);
   ASSERT_TRUE(session.ok());
   const auto run = session->run(std::vector<Datum>{Tensor(DType::kI8, Shape{4})});
   ASSERT_FALSE(run.ok());
@@ -244,7 +245,7 @@ Model counter_model() {
     }
     b.graph().outputs.push_back(sum);
   }
-  return Model(std::move(module));
+  return ModelAccess::make(std::move(module));
 }
 
 TEST_P(SessionTest, MethodsShareState) {
@@ -269,12 +270,12 @@ TEST_P(SessionTest, MethodsShareState) {
 }
 
 TEST_P(SessionTest, BoundsOfInputsHold) {
-  auto module = std::make_shared<Module>(small_model().module());
+  auto module = std::make_shared<Module>(module_of(small_model()));
   Graph& g = module->graphs[0];
   g.value(g.inputs[0]).bound = {8, 4};
   SessionOptions options;
   options.backend = GetParam();
-  const Model model{std::shared_ptr<const Module>(std::move(module))};
+  const Model model = ModelAccess::make(std::move(module));
   EXPECT_EQ(model.inputs()[0].bound, (std::vector<int64_t>{8, 4}));
   auto session = Session::create(model, options);
   ASSERT_TRUE(session.ok());
@@ -310,7 +311,7 @@ Model swapping_loop() {
   loop->body_graph = 2;
   const auto out = b.node(Op::kWhile, loop, in, 4);
   b.graph().outputs = out.value();
-  return Model(std::move(module));
+  return ModelAccess::make(std::move(module));
 }
 
 TEST_P(SessionTest, LoopsMayPassTheirValuesOn) {

@@ -182,6 +182,15 @@ std::string Shape::str() const {
   return out + "]";
 }
 
+void Tensor::check_elements(size_t count, size_t width) const {
+  const size_t wanted = dtype_ == DType::kString ? 0 : static_cast<size_t>(bit_width(dtype_)) / 8;
+  if (width != wanted || bit_width(dtype_) % 8 != 0)
+    throw std::invalid_argument(Cat("values of ", width, " bytes given for a tensor of ", to_string(dtype_)));
+  if (count != static_cast<size_t>(elements_))
+    throw std::invalid_argument(
+        Cat(count, " values given for ", to_string(dtype_), shape_.str(), ", which has ", elements_));
+}
+
 size_t Tensor::byte_size(DType dtype, int64_t elements) {
   if (dtype == DType::kString) return static_cast<size_t>(elements) * sizeof(std::string);
   return (static_cast<size_t>(elements) * static_cast<size_t>(bit_width(dtype)) + 7) / 8;

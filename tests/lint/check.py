@@ -43,6 +43,7 @@ LAYERS = {
     "backends/cpu": "base tensor graph ops backends/backend.h",
     "backends/vulkan": "base tensor graph ops backends/backend.h",
     "runtime": "base tensor graph ops formats passes backends/backend.h",
+    "c_api": "base tensor graph runtime",
     "onnxifi": "base tensor graph ops formats passes backends runtime",
     "cli": "base tensor graph ops formats passes backends runtime",
 }

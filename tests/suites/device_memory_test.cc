@@ -7,6 +7,7 @@
 #include "backends/vulkan/device/backend.h"
 #include "cli/golden_case.h"
 #include "runtime/compiled.h"
+#include "runtime/model_access.h"
 #include "runtime/planned_environment.h"
 #include "smelt/model.h"
 #include "tests/support/paths.h"
@@ -46,7 +47,7 @@ TEST(DeviceMemory, WeightsAndLittleMoreThanWhatLivesAtOnce) {
       const auto model = Model::load(model_of(e.path()).string());
       if (!model.ok()) continue;
       SCOPED_TRACE(e.path().string());
-      const auto module = model->compiled()->module(InputDefaults::kConstant, {});
+      const auto module = ModelAccess::compiled(*model)->module(InputDefaults::kConstant, {});
       ASSERT_TRUE(module.ok());
       SessionOptions options;
       options.backend = BackendKind::kVulkan;

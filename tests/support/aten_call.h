@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "formats/executorch/aten/aten.h"
+#include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "tensor/numeric.h"
 
@@ -49,7 +50,7 @@ class AtenCall {
     for (const auto& [argument, contents] : lowered.mutated) results.push_back(contents);
     for (size_t i = 0; i < results.size(); ++i) b.graph().value(results[i]).name = Cat("out", i);
     b.graph().outputs = results;
-    SMELT_ASSIGN(Session session, Session::create(Model(std::move(module)), {.backend = backend}));
+    SMELT_ASSIGN(Session session, Session::create(ModelAccess::make(std::move(module)), {.backend = backend}));
     return session.run(fed);
   }
 

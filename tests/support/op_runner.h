@@ -10,6 +10,7 @@
 
 #include "ops/core/builder.h"
 #include "ops/core/verify.h"
+#include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "tensor/numeric.h"
 #include "tests/support/coverage.h"
@@ -90,7 +91,7 @@ class OpRunner {
     b.graph().outputs = out;
     for (ValueId id : out) b.graph().value(id).storage = form_;
     SMELT_TRY(verify(*module));
-    SMELT_ASSIGN(Session session, Session::create(Model(module), options_));
+    SMELT_ASSIGN(Session session, Session::create(ModelAccess::make(module), options_));
     auto result = session.run(fed);
     kernels_.clear();
     for (const ProfileEntry& e : session.profile()) kernels_.push_back(e.kernel);

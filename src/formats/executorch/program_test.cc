@@ -7,6 +7,7 @@
 #include "formats/bundle/bundle.h"
 #include "graph/graph.h"
 #include "runtime/environment.h"
+#include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "support/program_writer.h"
 #include "support/xnn_blob.h"
@@ -92,8 +93,8 @@ TEST(ExecutorchProgram, AMethodThatCannotRunLeavesTheOthers) {
   EXPECT_EQ(out.error().message().find(why), 0u) << out.error().message();
   ASSERT_EQ(model->inputs("forward").size(), 1u);
   EXPECT_EQ(model->inputs("forward")[0].shape, (Shape{2, 2}));
-  ASSERT_EQ(model->module().partitions.size(), 1u);
-  EXPECT_EQ(model->module().partitions[0].backend, "QnnBackend");
+  ASSERT_EQ(module_of(*model).partitions.size(), 1u);
+  EXPECT_EQ(module_of(*model).partitions[0].backend, "QnnBackend");
 }
 
 TEST(ExecutorchProgram, OneMethodMustBeAbleToRun) {
@@ -112,7 +113,7 @@ TEST(ExecutorchProgram, TheDefaultMemoryLimitHoldsWhatTheFilePlans) {
   w.call("aten::add", "out", {x, x, alpha, y, y});
   const auto model = load(w.finish({x}, {y}, kPlanned));
   ASSERT_TRUE(model.ok()) << model.error().message();
-  ModelSize size = size_of(model->module());
+  ModelSize size = size_of(module_of(*model));
   EXPECT_EQ(size.planned, static_cast<size_t>(kPlanned));
   RunControl control;
   control.begin({}, size, {});
@@ -155,7 +156,7 @@ TEST(ExecutorchProgram, KeepsUnknownOperatorsWhenAsked) {
   auto kept =
       Model::load_bytes(std::as_bytes(std::span(bytes)), nullptr, "test", "", {.tolerate = {"unknown-operator"}});
   ASSERT_TRUE(kept.ok()) << kept.error().message();
-  EXPECT_EQ(kept->module().graphs[0].nodes[0].origin, "mine::frobnicate.out");
+  EXPECT_EQ(module_of(*kept).graphs[0].nodes[0].origin, "mine::frobnicate.out");
 }
 
 /// y = x > 0 everywhere ? -x : x * x, as torch.cond is emitted.
@@ -302,9 +303,9 @@ TEST(ExecutorchProgram, PartsAddUpToTheFile) {
   const auto model = load(bytes);
   ASSERT_TRUE(model.ok());
   uint64_t total = 0;
-  for (const FilePart& p : model->module().parts) total += p.bytes;
+  for (const FilePart& p : module_of(*model).parts) total += p.bytes;
   EXPECT_EQ(total, bytes.size());
-  EXPECT_EQ(model->module().methods[0].planned, std::vector<uint64_t>{4096});
+  EXPECT_EQ(module_of(*model).methods[0].planned, std::vector<uint64_t>{4096});
 }
 
 TEST(ExecutorchProgram, StaticShapesAreDemands) {

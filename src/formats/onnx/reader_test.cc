@@ -6,6 +6,7 @@
 
 #include "graph/graph.h"
 #include "ops/core/op.h"
+#include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "support/onnx_proto_writer.h"
 
@@ -66,7 +67,7 @@ TEST(OnnxReader, KeepsUnknownOperatorsWhenAsked) {
   EXPECT_EQ(load(bytes).error().code(), ErrorCode::kUnsupported);
   auto kept = Model::load_bytes(as_bytes(bytes), nullptr, "model", "", {.tolerate = {"unknown-operator"}});
   ASSERT_TRUE(kept.ok()) << kept.error().message();
-  EXPECT_EQ(kept->module().graphs[0].nodes[0].origin, "Frobnicate");
+  EXPECT_EQ(module_of(*kept).graphs[0].nodes[0].origin, "Frobnicate");
   auto session = Session::create(*kept);
   ASSERT_TRUE(session.ok());
   const Datum x = Tensor::from<float>(DType::kF32, Shape{2}, std::vector<float>{1, 2});

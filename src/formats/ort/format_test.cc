@@ -6,6 +6,7 @@
 
 #include "graph/graph.h"
 #include "ort_generated.h"
+#include "runtime/model_access.h"
 #include "smelt/model.h"
 
 namespace smelt::ort {
@@ -91,8 +92,8 @@ TEST(OrtFormat, RunsASmallModel) {
   const auto model = load(bytes);
   ASSERT_TRUE(model.ok()) << model.error().message();
   EXPECT_EQ(model->format(), "ort");
-  EXPECT_EQ(model->module().metadata.front(), (std::pair<std::string, std::string>("ort_version", "6")));
-  EXPECT_EQ(model->module().producer, "a test");
+  EXPECT_EQ(module_of(*model).metadata.front(), (std::pair<std::string, std::string>("ort_version", "6")));
+  EXPECT_EQ(module_of(*model).producer, "a test");
   ASSERT_EQ(model->inputs().size(), 1u);
   EXPECT_EQ(model->inputs()[0].shape, (smelt::Shape{2}));
   auto session = Session::create(*model);

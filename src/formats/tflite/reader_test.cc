@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "runtime/model_access.h"
 #include "smelt/custom_operator.h"
 #include "smelt/model.h"
 #include "support/tflite_test_model.h"
@@ -318,8 +319,8 @@ TEST(TfliteReader, LabelsBehindTheModel) {
   file += archive("labels.txt", "cat\r\ndog\n", file.size());
   const auto model = load(file);
   ASSERT_TRUE(model.ok()) << model.error().message();
-  const auto& files = model->module().text_files;
-  for (const auto& [key, value] : model->module().metadata) {
+  const auto& files = module_of(*model).text_files;
+  for (const auto& [key, value] : module_of(*model).metadata) {
     if (key == "min_runtime_version") {
       EXPECT_EQ(value, "1.5");
     }

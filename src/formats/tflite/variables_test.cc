@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "support/tflite_test_model.h"
 
@@ -65,7 +66,7 @@ class VariableModel {
 };
 
 ValueType output_type(const Model& model, size_t graph = 0) {
-  const Graph& g = model.module().graphs[graph];
+  const Graph& g = module_of(model).graphs[graph];
   return g.value(g.outputs[0]).type;
 }
 

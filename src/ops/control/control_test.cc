@@ -5,6 +5,7 @@
 #include "ops/core/verify.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/shape/shape.h"
+#include "runtime/model_access.h"
 #include "support/op_runner.h"
 
 namespace smelt {
@@ -22,7 +23,7 @@ struct LoopModel {
   Result<std::vector<Datum>> run(const std::vector<Datum>& inputs, SessionOptions options = {}) {
     options.backend = BackendKind::kReference;
     SMELT_TRY(verify(*module));
-    SMELT_ASSIGN(Session session, Session::create(Model(module), options));
+    SMELT_ASSIGN(Session session, Session::create(ModelAccess::make(module), options));
     return session.run(inputs);
   }
 };

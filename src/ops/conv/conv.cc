@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ops/common/output_type.h"
 #include "ops/common/parameters.h"
 #include "ops/common/requantizer.h"

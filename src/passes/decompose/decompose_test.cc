@@ -4,6 +4,7 @@
 #include "ops/reduce/reduce.h"
 #include "ops/softmax/softmax.h"
 #include "passes/passes.h"
+#include "runtime/model_access.h"
 #include "tests/support/cpu_case.h"
 #include "tests/support/op_runner.h"
 
@@ -51,7 +52,7 @@ Outcome run(const Case& c, BackendKind backend, bool unknown = false) {
     }
   }
   b.graph().outputs = b.node(c.op, c.attrs, in, c.outputs).value();
-  Session session = Session::create(Model(module), {.backend = backend, .profile = true}).value();
+  Session session = Session::create(ModelAccess::make(module), {.backend = backend, .profile = true}).value();
   Outcome made{session.run(fed), {}};
   for (const ProfileEntry& e : session.profile())
     if (e.op != "Reshape") made.kernels.push_back(e.kernel);
@@ -157,8 +158,8 @@ TEST(Decompose, PlansOfOneGraph) {
   const ValueId more = add(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMul), {sums, sums});
   const ValueId last = add(Op::kEinsum, make_attrs<EinsumAttrs>(a), {more, sums});
   b.graph().outputs = {sums, last};
-  Session reference = Session::create(Model(module), {.backend = BackendKind::kReference}).value();
-  Session cpu = Session::create(Model(module), {.backend = BackendKind::kCpu}).value();
+  Session reference = Session::create(ModelAccess::make(module), {.backend = BackendKind::kReference}).value();
+  Session cpu = Session::create(ModelAccess::make(module), {.backend = BackendKind::kCpu}).value();
   for (const auto& [m, n, k] : {std::tuple{4, 3, 5}, std::tuple{2, 7, 5}, std::tuple{4, 3, 5}, std::tuple{1, 1, 1}}) {
     const std::vector<Datum> in{random_tensor(DType::kF32, {m, k}, -1, 1, 1),
                                 random_tensor(DType::kF32, {n, k}, -1, 1, 2)};

@@ -4,6 +4,7 @@
 #include "ops/core/builder.h"
 #include "ops/core/verify.h"
 #include "ops/shape/shape.h"
+#include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "tensor/numeric.h"
 #include "tests/support/cpu_case.h"
@@ -60,7 +61,7 @@ Result<Tensor> run(const Case& c, bool apart, bool fuses) {
   SMELT_TRY(verify(*module));
   SessionOptions options;
   options.profile = true;
-  SMELT_ASSIGN(Session session, Session::create(Model(module), options));
+  SMELT_ASSIGN(Session session, Session::create(ModelAccess::make(module), options));
   SMELT_ASSIGN(std::vector<Datum> results, session.run(std::vector<Datum>{x}));
   bool pads_alone = false;
   for (const ProfileEntry& e : session.profile()) pads_alone = pads_alone || e.op == "Pad";

@@ -6,6 +6,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "ops/pool/pool.h"
+#include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "tensor/numeric.h"
 #include "tests/support/cpu_case.h"
@@ -48,7 +49,7 @@ class QdqGraph {
     SessionOptions options;
     options.backend = backend;
     options.profile = true;
-    SMELT_ASSIGN(Session session, Session::create(Model(module), options));
+    SMELT_ASSIGN(Session session, Session::create(ModelAccess::make(module), options));
     auto result = session.run(std::vector<Datum>{x});
     for (const ProfileEntry& e : session.profile()) *kernels += e.kernel + " ";
     return result;

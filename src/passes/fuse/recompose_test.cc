@@ -13,6 +13,7 @@
 #include "ops/reduce/reduce.h"
 #include "ops/shape/shape.h"
 #include "ops/softmax/softmax.h"
+#include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "tensor/numeric.h"
 #include "tests/support/cpu_case.h"
@@ -76,7 +77,7 @@ void check(const Shape& shape, const Form& form, const std::vector<std::string>&
     SessionOptions options;
     options.backend = backend;
     options.profile = true;
-    auto session = Session::create(Model(module), options);
+    auto session = Session::create(ModelAccess::make(module), options);
     ASSERT_TRUE(session.ok()) << session.error().message();
     auto out = session->run(in);
     ASSERT_TRUE(out.ok()) << out.error().message();

@@ -5,6 +5,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "passes/passes.h"
+#include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "tests/support/cpu_case.h"
 #include "tests/support/op_runner.h"

@@ -1,6 +1,7 @@
 #include "backends/cpu/quantize/requantize_accumulators.h"
 
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <cmath>
 #include <limits>

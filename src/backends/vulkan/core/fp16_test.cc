@@ -2,6 +2,7 @@
 #include "ops/conv/conv.h"
 #include "ops/matmul/matmul.h"
 #include "ops/signal/signal.h"
+#include "runtime/model_access.h"
 #include "tests/support/vulkan_check.h"
 
 namespace smelt::vulkan {
@@ -163,7 +164,7 @@ TEST(Fp16, Refused) {
   module->graphs.resize(1);
   module->methods.push_back({"main", 0});
   for (const BackendKind& backend : {BackendKind::kCpu, BackendKind::kReference}) {
-    const auto session = Session::create(Model(module), {.backend = backend, .fp16 = true});
+    const auto session = Session::create(ModelAccess::make(module), {.backend = backend, .fp16 = true});
     ASSERT_FALSE(session.ok());
     EXPECT_EQ(session.error().code(), ErrorCode::kInvalidInput);
   }
@@ -171,7 +172,7 @@ TEST(Fp16, Refused) {
   const Forced plain("SMELT_VULKAN_PLAIN", "1");
   // A device that others hold open stays as they opened it.
   if (device_info(**open_device(-1)).fp16) GTEST_SKIP() << "the device is open";
-  const auto session = Session::create(Model(module), {.backend = BackendKind::kVulkan, .fp16 = true});
+  const auto session = Session::create(ModelAccess::make(module), {.backend = BackendKind::kVulkan, .fp16 = true});
   ASSERT_FALSE(session.ok());
   EXPECT_EQ(session.error().code(), ErrorCode::kDevice);
   EXPECT_NE(session.error().message().find("shaderFloat16"), std::string::npos) << session.error().message();

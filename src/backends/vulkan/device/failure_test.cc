@@ -5,6 +5,7 @@
 
 #include "backends/vulkan/device/device.h"
 #include "ops/elementwise/elementwise.h"
+#include "runtime/model_access.h"
 #include "tests/support/vulkan_check.h"
 #include "tests/support/vulkan_fake_calls.h"
 
@@ -21,7 +22,7 @@ Model small_model() {
   const std::vector<float> ones(64, 1);
   const ValueId x = b.input("x", type), one = b.constant("one", Tensor::from<float>(DType::kF32, Shape{64}, ones));
   b.graph().outputs.push_back(b.op(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd), {x, one}).value());
-  return Model(std::move(module));
+  return ModelAccess::make(std::move(module));
 }
 
 Result<Session> open(const Model& model, double seconds = 0) {

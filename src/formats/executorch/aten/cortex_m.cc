@@ -1,4 +1,5 @@
 // Operators of programs for microcontrollers (cortex_m), in the integer arithmetic of CMSIS-NN.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "graph/graph.h"
+#include "runtime/model_access.h"
 #include "support/vk_blob.h"
 
 namespace smelt::executorch {
@@ -44,7 +45,7 @@ TEST(Vulkan, StorageGoesWithTheValues) {
     const std::vector<std::byte> bytes = b.finish();
     const auto model = Model::load_bytes(bytes, nullptr, "test.vkd");
     ASSERT_TRUE(model.ok()) << model.error().message();
-    const Graph& g = model->module().graphs[0];
+    const Graph& g = module_of(*model).graphs[0];
     const StorageHint in = g.value(g.inputs[0]).storage, out = g.value(g.outputs[0]).storage;
     EXPECT_EQ(in.storage, overridden ? Storage::kTexture3D : Storage::kAny);
     EXPECT_EQ(in.packing, overridden ? Packing::kChannels : Packing::kAny);

@@ -1,4 +1,4 @@
-#include "cli/suggest.h"
+#include "base/suggest.h"
 
 #include <algorithm>
 #include <cctype>
@@ -6,7 +6,7 @@
 
 #include "base/cat.h"
 
-namespace smelt::cli {
+namespace smelt {
 namespace {
 
 /// Insertions, deletions, replacements and swaps of neighbours that turn one word into the other, whatever the case.
@@ -57,4 +57,4 @@ std::string not_among(std::string_view what, std::string_view name, const std::v
              "there are: ", listed(names));
 }
 
-}  // namespace smelt::cli
+}  // namespace smelt

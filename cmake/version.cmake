@@ -1,0 +1,22 @@
+# SMELT_VERSION: the numbers of include/smelt/version.h. SMELT_PACKAGE_VERSION: those of the last tag vX.Y.Z, and how many
+# commits lie behind it ("1.2.3+4.gabcdef"); without a tag, as in an archive of the sources, SMELT_VERSION.
+set(header ${CMAKE_CURRENT_LIST_DIR}/../include/smelt/version.h)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${header})
+file(READ ${header} text)
+set(numbers "")
+foreach(part MAJOR MINOR PATCH)
+  string(REGEX MATCH "#define SMELT_VERSION_${part} ([0-9]+)" found "${text}")
+  list(APPEND numbers ${CMAKE_MATCH_1})
+endforeach()
+list(JOIN numbers "." SMELT_VERSION)
+set(SMELT_PACKAGE_VERSION ${SMELT_VERSION})
+find_package(Git QUIET)
+if(GIT_FOUND)
+  execute_process(COMMAND ${GIT_EXECUTABLE} describe --tags --match "v[0-9]*.[0-9]*.[0-9]*"
+    WORKING_DIRECTORY ${CMAKE_CURRENT_LIST_DIR} OUTPUT_VARIABLE tag OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(tag MATCHES "^v([0-9.]+)$" AND NOT CMAKE_MATCH_1 VERSION_EQUAL SMELT_VERSION)
+    message(FATAL_ERROR "The tag ${tag} stands on a commit whose include/smelt/version.h says ${SMELT_VERSION}")
+  elseif(tag MATCHES "^v([0-9.]+)-([0-9]+)-(g[0-9a-f]+)$")
+    set(SMELT_PACKAGE_VERSION "${CMAKE_MATCH_1}+${CMAKE_MATCH_2}.${CMAKE_MATCH_3}")
+  endif()
+endif()
