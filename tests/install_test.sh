@@ -70,4 +70,30 @@ LD_LIBRARY_PATH=$libraries "$folder/app/by_pkg_config" "$model"
 status=0
 LD_LIBRARY_PATH=$libraries "$folder/app/by_pkg_config" missing.onnx 2>"$folder/error.txt" || status=$?
 [ $status = 1 ] && grep -q 'missing.onnx: cannot open' "$folder/error.txt"
-echo "libsmelt and libonnxifi work as installed"
+
+# The examples, as a person builds them: C99 and C++ by pkg-config, C++ by CMake.
+export LD_LIBRARY_PATH=$libraries
+examples=$source/examples
+picture=$examples/classify/seven.pgm labels=$examples/digits/labels.txt
+cc -std=c99 -Wall -Wextra -pedantic -Werror "$examples/c_api/classify.c" "${flags[@]}" -o "$folder/classify_c"
+[ "$("$folder/classify_c" "$model" "$picture")" = "class 7, score 1.0000" ]
+"$folder/classify_c" "$model" "$model" 2>"$folder/error.txt" && exit 1
+grep -q "does not fit the model's input image" "$folder/error.txt"
+c++ -std=c++20 "$examples/classify/classify.cc" "${flags[@]}" -o "$folder/classify"
+[[ $("$folder/classify" "$model" "$labels" "$picture") == seven* ]]
+cc -shared -fPIC "${flags[@]}" "$examples/custom_operator/clipped_scale.c" -o "$folder/clipped_scale.so"
+"$folder/usr/bin/smelt" run "$examples/custom_operator/clipped_scale.tflite" --custom-ops "$folder/clipped_scale.so" |
+  grep -q float32
+unset LD_LIBRARY_PATH
+for each in classify custom_operator decoder; do
+  cmake -G Ninja -S "$examples/$each" -B "$folder/$each.build" -DCMAKE_PREFIX_PATH="$folder/usr" >/dev/null
+  cmake --build "$folder/$each.build" >/dev/null
+done
+[[ $("$folder/classify.build/classify" "$model" "$labels" "$picture") == seven* ]]
+"$folder/custom_operator.build/custom_operator" "$examples/custom_operator/clipped_scale.tflite" >/dev/null
+decoder=$examples/decoder
+complete=("$folder/decoder.build/complete" "$decoder/decoder_4bit.pte" "$decoder/vocabulary.txt")
+[[ $("${complete[@]}" 20 "Hello ") == "Hello "?* ]]
+"${complete[@]}" 200 "Hello " >/dev/null 2>"$folder/error.txt" && exit 1
+grep -q 'the cache of 128 positions is full' "$folder/error.txt"
+echo "libsmelt, libonnxifi and the examples work as installed"
