@@ -15,8 +15,9 @@ field smelt Depends | grep -q libc6
 field libsmelt Depends | grep -q libpthreadpool0
 field libsmelt-dev Depends | grep -q 'libsmelt (= '
 field libsmelt-dev Depends | grep -q 'libonnxifi (= '
-dpkg-deb -c "$packages"/libsmelt_*.deb | grep -q 'libsmelt\.so\.'
-dpkg-deb -c "$packages"/libsmelt-dev_*.deb | grep -q 'include/smelt/smelt\.h'
+for package in libsmelt libsmelt-dev; do dpkg-deb -c "$packages/$package"_*.deb >"$folder/$package.txt"; done
+grep -q 'libsmelt\.so\.' "$folder/libsmelt.txt"
+grep -q 'include/smelt/smelt\.h' "$folder/libsmelt-dev.txt"
 
 mkdir -p "$root/var/lib/dpkg/updates" "$root/var/lib/dpkg/info"
 touch "$root/var/lib/dpkg/status" "$root/var/lib/dpkg/available"
