@@ -6,12 +6,17 @@ find_library(SMELT_MINIZIP minizip REQUIRED)
 file(GLOB SMELT_CLI_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/*.cc)
 list(FILTER SMELT_CLI_SOURCES EXCLUDE REGEX "_test\\.cc$|/main\\.cc$")
 
-set(SMELT_PAGE ${PROJECT_SOURCE_DIR}/src/cli/page/inspect.html)
+# The scripts are one scope: functions first, then what runs them.
+set(SMELT_PAGE ${PROJECT_SOURCE_DIR}/src/cli/page)
+set(SMELT_PAGE_FILES inspect.html style.css graph.js layout.js draw.js profile.js search.js panel.js main.js)
+list(TRANSFORM SMELT_PAGE_FILES PREPEND ${SMELT_PAGE}/ OUTPUT_VARIABLE SMELT_PAGE_PATHS)
 set(SMELT_PAGE_SOURCE ${CMAKE_BINARY_DIR}/generated/inspect_page.cc)
 add_custom_command(
   OUTPUT ${SMELT_PAGE_SOURCE}
-  COMMAND ${CMAKE_COMMAND} -DINPUT=${SMELT_PAGE} -DOUTPUT=${SMELT_PAGE_SOURCE} -DNAME=kInspectPage -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
-  DEPENDS ${SMELT_PAGE} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake)
+  COMMAND ${CMAKE_COMMAND} -DFOLDER=${SMELT_PAGE} "-DFILES=${SMELT_PAGE_FILES}" -DOUTPUT=${SMELT_PAGE_SOURCE}
+    -DNAME=kInspectPage -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+  DEPENDS ${SMELT_PAGE_PATHS} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+  VERBATIM)
 
 # The command line as objects: the command and the Python module are linked from them.
 add_library(smelt_cli OBJECT ${SMELT_CLI_SOURCES} ${SMELT_PAGE_SOURCE})

@@ -1,5 +1,17 @@
-# cmake -DINPUT=page.html -DOUTPUT=page.cc -DNAME=kPage -P embed.cmake: a file as a string constant.
-file(READ ${INPUT} text)
+# cmake -DFOLDER=page "-DFILES=page.html;a.css;a.js;b.js" -DOUTPUT=page.cc -DNAME=kPage -P embed.cmake: a page as a
+# string constant. Style sheets take the place of /*STYLE*/ in the first file, scripts, in their order, of /*SCRIPT*/.
+list(POP_FRONT FILES page)
+file(READ ${FOLDER}/${page} text)
+foreach(name IN LISTS FILES)
+  file(READ ${FOLDER}/${name} part)
+  if(name MATCHES "\\.css$")
+    string(APPEND style "${part}")
+  else()
+    string(APPEND script "${part}")
+  endif()
+endforeach()
+string(REPLACE "/*STYLE*/" "${style}" text "${text}")
+string(REPLACE "/*SCRIPT*/" "${script}" text "${text}")
 # Raw string literals have a length limit in some compilers: cut into pieces.
 string(LENGTH "${text}" length)
 set(body "")

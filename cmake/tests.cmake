@@ -45,7 +45,8 @@ endfunction()
 set(SMELT_SHARDS 6)
 include(bench/kernels/cases.cmake)
 smelt_test_executable(smelt_tests ${SMELT_TEST_SOURCES} ${SMELT_BENCH_CASES} src/cli/bench_report.cc src/cli/npz.cc
-  src/cli/output.cc src/cli/scene.cc src/cli/verify_bundle.cc src/cli/wav.cc)
+  src/cli/output.cc src/cli/page_constants.cc src/cli/print_values.cc src/cli/scene.cc src/cli/verify_bundle.cc
+  src/cli/wav.cc)
 target_link_libraries(smelt_tests PRIVATE ${SMELT_MINIZIP} ZLIB::ZLIB)
 smelt_shards(unit_tests smelt_tests ${SMELT_SHARDS})
 # Behind all shards: every kernel and shader of the lists is in their records.
@@ -82,14 +83,15 @@ target_include_directories(smelt_abi_nodes PRIVATE ${PROJECT_SOURCE_DIR})
 add_dependencies(smelt_abi_nodes onnxifi)
 
 set(digits ${PROJECT_SOURCE_DIR}/examples/digits)
-add_test(NAME inspect_page COMMAND ${PROJECT_SOURCE_DIR}/tests/page_test.sh $<TARGET_FILE:smelt_command>
+add_test(NAME inspect_page COMMAND ${PROJECT_SOURCE_DIR}/tests/page_test.py $<TARGET_FILE:smelt_command>
   ${digits}/digits_int8.tflite ${digits}/digits.onnx ${digits}/digits_portable.pte ${digits}/digits_xnnpack_int8.pte
   ${digits}/digits_vulkan.pte ${digits}/digits.bpte)
 set_tests_properties(inspect_page PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 600)
 add_test(NAME digits_example COMMAND ${PROJECT_SOURCE_DIR}/tests/digits_test.sh $<TARGET_FILE:smelt_command> ${digits})
 add_test(NAME command_line COMMAND ${PROJECT_SOURCE_DIR}/tests/command_test.sh $<TARGET_FILE:smelt_command> ${digits})
-find_package(Python3 COMPONENTS Interpreter REQUIRED)
-add_test(NAME command_cases COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/command_cases.py
+# Not Python3_EXECUTABLE: a build of the wheel sets that to the interpreter of its venv.
+find_program(SMELT_TEST_PYTHON python3 REQUIRED)
+add_test(NAME command_cases COMMAND ${SMELT_TEST_PYTHON} ${PROJECT_SOURCE_DIR}/tests/command_cases.py
   $<TARGET_FILE:smelt_command> ${digits} ${PROJECT_SOURCE_DIR}/docs/schemas)
 # Slow under a sanitizer, which the suites on the device are run with as well.
 if(NOT SMELT_SANITIZE)
@@ -103,7 +105,7 @@ add_executable(smelt_generate ${PROJECT_SOURCE_DIR}/examples/decoder/generate.cc
 target_link_libraries(smelt_generate PRIVATE smelt_engine)
 add_test(NAME decoder_tokens COMMAND ${PROJECT_SOURCE_DIR}/tests/tokens_test.sh $<TARGET_FILE:smelt_generate>
   ${PROJECT_SOURCE_DIR}/examples/decoder)
-add_test(NAME decoder_peer COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/decoder_test.py $<TARGET_FILE:smelt_generate>)
+add_test(NAME decoder_peer COMMAND ${SMELT_TEST_PYTHON} ${PROJECT_SOURCE_DIR}/tests/decoder_test.py $<TARGET_FILE:smelt_generate>)
 set_tests_properties(decoder_peer PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 1800)
 
 # The C interface from C99, with an operator from a library.
@@ -119,7 +121,7 @@ set(custom ${PROJECT_SOURCE_DIR}/examples/custom_operator)
 add_test(NAME c_api COMMAND smelt_c_api_c99 ${digits} $<TARGET_FILE:smelt_clipped_scale> ${custom}/clipped_scale.tflite)
 add_test(NAME exports COMMAND ${PROJECT_SOURCE_DIR}/tests/exports_test.sh $<TARGET_FILE:smelt_shared>
   ${PROJECT_SOURCE_DIR}/tests/abi/c_api_symbols.txt)
-add_test(NAME readme COMMAND ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tests/readme_test.py $<TARGET_FILE:smelt_command>
+add_test(NAME readme COMMAND ${SMELT_TEST_PYTHON} ${PROJECT_SOURCE_DIR}/tests/readme_test.py $<TARGET_FILE:smelt_command>
   ${PROJECT_SOURCE_DIR} ${CMAKE_BINARY_DIR})
 add_test(NAME examples COMMAND ${PROJECT_SOURCE_DIR}/tests/examples_test.sh $<TARGET_FILE:smelt_command>
   ${PROJECT_SOURCE_DIR}/examples)

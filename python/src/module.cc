@@ -169,8 +169,9 @@ nb::object describe(const Model& model, bool optimised, bool page, const std::st
   const SessionOptions options = session_options({backend, storage, device, fp16});
   const std::string out = value_or_raise([&]() -> Result<std::string> {
     const nb::gil_scoped_release release;
+    if (page) return cli::inspect_page(model, options, {}, {.optimised = optimised});
     SMELT_ASSIGN(const auto json, cli::describe_model(model, options, {}, optimised));
-    return page ? cli::inspect_page(json) : json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }());
   return text(out);
 }

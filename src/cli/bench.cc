@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/mapped_file.h"
 #include "cli/bench_report.h"
 #include "cli/command.h"
 #include "cli/common.h"
@@ -89,14 +88,6 @@ void print_figures(const BenchOptions& o, const Model& model, const Session& ses
   say("backend {}, isa {}, {} thread{}{}, activations {}, peak memory {}\n", o.target.backend, session.isa(), threads,
       threads == 1 ? "" : "s", streams, human_bytes(static_cast<double>(session.arena_bytes())),
       human_bytes(static_cast<double>(peak_memory())));
-}
-
-Result<json> read_json(const std::string& path) {
-  SMELT_ASSIGN(const auto file, MappedFile::open(path));
-  const auto* text = reinterpret_cast<const char*>(file->bytes().data());
-  json out = json::parse(text, text + file->bytes().size(), nullptr, false);
-  if (out.is_discarded()) return InvalidInput(path, ": not JSON");
-  return out;
 }
 
 Status write_profile(const std::string& path, const Measurement& m) {

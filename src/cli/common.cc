@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <span>
 #include <thread>
 #include <utility>
 
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "cli/output.h"
 #include "smelt/custom_operator.h"
 
@@ -68,6 +70,14 @@ Result<Model> load_model(const std::string& path, const LoadOptions& options) {
   if (model.ok())
     for (const std::string& text : model->warnings()) complain(Cat(path, ": warning: ", text));
   return model;
+}
+
+Result<nlohmann::json> read_json(const std::string& path) {
+  SMELT_ASSIGN(const auto file, MappedFile::open(path));
+  const auto* text = reinterpret_cast<const char*>(file->bytes().data());
+  nlohmann::json out = nlohmann::json::parse(text, text + file->bytes().size(), nullptr, false);
+  if (out.is_discarded()) return InvalidInput(path, ": not JSON");
+  return out;
 }
 
 int thread_count(int threads) {

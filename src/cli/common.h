@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -28,6 +29,9 @@ Result<LoadOptions> load_options(std::vector<std::string> data_files, std::vecto
 
 /// Model::load(), with "-" for standard input. Prints the model's warnings on standard error.
 Result<Model> load_model(const std::string& path, const LoadOptions& options);
+
+/// A file's JSON; an error that names the file when it is none.
+Result<nlohmann::json> read_json(const std::string& path);
 
 /// The number of threads for --threads: 0 stands for all cores.
 int thread_count(int threads);

@@ -20,7 +20,7 @@ namespace {
 using nlohmann::json;
 
 struct InspectOptions {
-  std::string model, html;
+  std::string model, html, profile;
   Target target;
   std::vector<std::string> data, tolerate, custom_operators;
   DimensionOptions dimensions;
@@ -239,7 +239,12 @@ Status inspect(const InspectOptions& o) {
   if (r.contains("unknown_operators")) complain_of_unknown(r["unknown_operators"]);
   if (!o.dot.empty()) SMELT_TRY(write_result(o.dot, {graph_dot(r)}));
   if (!o.html.empty()) {
-    SMELT_TRY(write_result(o.html, {inspect_page(r)}));
+    PageOptions page{.optimised = o.optimised};
+    if (!o.profile.empty()) {
+      SMELT_ASSIGN(page.profile, read_json(o.profile));
+    }
+    SMELT_ASSIGN(const std::string text, inspect_page(model, on, o.dimensions, page));
+    SMELT_TRY(write_result(o.html, {text}));
     if (!o.as_json) say("{}: open it in a browser\n", o.html);
   }
   if (o.as_json)
@@ -258,6 +263,9 @@ void add_inspect(CLI::App& app, int& status) {
   CLI::Option* as_json = c->add_flag("-j,--json", o->as_json, "Print everything as one JSON object");
   CLI::Option* html =
       c->add_option("--html", o->html, "Write a self-contained page that shows the graph")->type_name("FILE");
+  c->add_option("--profile", o->profile, "Colour the page's nodes by the times of a file of bench --profile")
+      ->type_name("FILE")
+      ->needs(html);
   CLI::Option* dot = c->add_option("--dot", o->dot, "Write the graph in Graphviz's language")->type_name("FILE");
   c->add_flag("--nodes", o->nodes, "List every node")->excludes(as_json)->excludes(html)->excludes(dot);
   add_dimensions(*c, o->dimensions);

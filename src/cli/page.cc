@@ -1,17 +1,79 @@
 #include "cli/page.h"
 
+#include <string_view>
+
+#include "base/error.h"
+#include "cli/page_constants.h"
+#include "cli/report.h"
+#include "graph/graph.h"
+
 namespace smelt::cli {
 
-extern const char* const kInspectPage;  // page/inspect.html, embedded by the build
+extern const char* const kInspectPage;  // the files of page/, embedded by the build
 
-std::string inspect_page(const nlohmann::json& description) {
-  std::string data = description.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+namespace {
+
+using nlohmann::json;
+
+/// A description whose constants have the index of their contents in `constants` as "data".
+Result<json> describe_with_constants(const Model& model, const SessionOptions& on, const DimensionOptions& sizes,
+                                     bool optimised, ConstantTable& constants) {
+  std::shared_ptr<const Module> module;
+  SMELT_ASSIGN(json out, describe_model(model, on, sizes, optimised, &module));
+  for (size_t g = 0; g < module->graphs.size(); ++g) {
+    const auto& values = module->graphs[g].values;
+    for (size_t v = 0; v < values.size(); ++v)
+      if (values[v].constant) out["graphs"][g]["values"][v]["data"] = constants.add(*values[v].constant);
+  }
+  return out;
+}
+
+/// Checks that each row of a profile names a node of the optimised description.
+Status check_profile(const json& profile, const json& optimised) {
+  if (!profile.is_array()) return InvalidInput("the profile is no list of nodes, as bench --profile writes it");
+  for (size_t i = 0; i < profile.size(); ++i) {
+    const json& row = profile[i];
+    const bool whole = row.is_object() && row.value("graph", json()).is_number_unsigned() &&
+                       row.value("index", json()).is_number_unsigned() &&
+                       row.value("micros_per_run", json()).is_number() && row.value("op", json()).is_string();
+    if (!whole) return InvalidInput("row ", i, " of the profile lacks graph, index, op or micros_per_run");
+    const size_t graph = row["graph"], index = row["index"];
+    const json& graphs = optimised["graphs"];
+    if (graph >= graphs.size() || index >= graphs[graph]["nodes"].size() ||
+        graphs[graph]["nodes"][index]["op"] != row["op"])
+      return InvalidInput("row ", i, " of the profile is of another model: no ", row["op"].get<std::string>(),
+                          " at node ", index, " of graph ", graph);
+  }
+  return Ok();
+}
+
+}  // namespace
+
+Result<std::string> inspect_page(const Model& model, const SessionOptions& on, const DimensionOptions& sizes,
+                                 const PageOptions& options) {
+  ConstantTable constants;
+  json data = {{"show", options.optimised ? "optimised" : "file"}, {"profile", options.profile}};
+  SMELT_ASSIGN(data["file"], describe_with_constants(model, on, sizes, false, constants));
+  auto optimised = describe_with_constants(model, on, sizes, true, constants);
+  if (optimised.ok())
+    data["optimised"] = {{"graphs", std::move((*optimised)["graphs"])}};
+  else if (options.optimised || !options.profile.is_null())
+    return optimised.error();
+  else
+    data["optimised_error"] = optimised.error().message();
+  if (!options.profile.is_null()) SMELT_TRY(check_profile(options.profile, data["optimised"]));
+  data["constants"] = constants.take();
+  const std::string_view page = kInspectPage, mark = "/*DATA*/";
+  const size_t at = page.find(mark);
+  std::string out(page.substr(0, at));
   // No tag or comment inside a string ends or opens anything: "<" is only ever within strings.
-  for (size_t at = 0; (at = data.find('<', at)) != std::string::npos; at += 6) data.replace(at, 1, "\\u003c");
-  std::string page = kInspectPage;
-  const std::string mark = "/*MODEL*/null";
-  page.replace(page.find(mark), mark.size(), data);
-  return page;
+  for (const char c : data.dump(-1, ' ', false, json::error_handler_t::replace))
+    if (c == '<')
+      out += "\\u003c";
+    else
+      out += c;
+  out += page.substr(at + mark.size());
+  return out;
 }
 
 }  // namespace smelt::cli

@@ -3,10 +3,21 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "cli/dimensions.h"
+#include "smelt/model.h"
+
 namespace smelt::cli {
 
-/// A self-contained HTML page around a model description (report.h): the graph laid out in layers, zoom, search and
-/// node details.
-std::string inspect_page(const nlohmann::json& description);
+/// What a page shows beside the model.
+struct PageOptions {
+  bool optimised = false;            ///< opens with the optimised graphs instead of the file's
+  nlohmann::json profile = nullptr;  ///< of `smelt bench --profile`: colours nodes by time
+};
+
+/// A self-contained HTML page of a model (page/): graphs laid out, as the file has them and as runs execute them;
+/// search, node details, contents of constants, times. Reads the constants. `on` and `sizes` as describe_model() has
+/// them. An error when the profile has nodes that the optimised model lacks.
+Result<std::string> inspect_page(const Model& model, const SessionOptions& on, const DimensionOptions& sizes,
+                                 const PageOptions& options);
 
 }  // namespace smelt::cli

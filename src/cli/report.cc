@@ -341,14 +341,15 @@ Result<std::shared_ptr<const Module>> described(const Model& model, const std::v
 
 }  // namespace
 
-Result<json> describe_model(const Model& model, const SessionOptions& on, const DimensionOptions& sizes,
-                            bool optimised) {
+Result<json> describe_model(const Model& model, const SessionOptions& on, const DimensionOptions& sizes, bool optimised,
+                            std::shared_ptr<const Module>* shown) {
   std::vector<Port> ports;
   for (const std::string& method : model.methods())
     for (Port& p : model.inputs(method)) ports.push_back(std::move(p));
   SMELT_ASSIGN(const Dimensions dimensions, Dimensions::parse(sizes, ports));
   SMELT_ASSIGN(const auto backends, open_backends(on));
   SMELT_ASSIGN(const auto module, described(model, backends, optimised));
+  if (shown) *shown = module;
   const Module& m = *module;
   SessionOptions options;
   options.backend = on.backend;
