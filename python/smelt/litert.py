@@ -1,4 +1,4 @@
-"""The Python interface of LiteRT (TensorFlow Lite) on smelt: `from smelt.litert import Interpreter`.
+"""The Python interface of LiteRT (TensorFlow Lite) on smelt: `from smelt.litert import Interpreter, CompiledModel`.
 
 Models of every format of smelt load, not only TFLite. Tensors other than inputs and outputs have no contents here.
 docs/python.md lists the differences.
@@ -15,8 +15,18 @@ import numpy as np
 import numpy.typing as npt
 
 from . import errors
+from ._compiled_model import CompiledModel, HardwareAccelerator, TensorBuffer, signature_names
 from ._info import TensorInfo
 from ._model import CustomOperator, Model, Session, load
+
+__all__ = [
+    "CompiledModel",
+    "HardwareAccelerator",
+    "Interpreter",
+    "OpResolverType",
+    "SignatureRunner",
+    "TensorBuffer",
+]
 
 Array = npt.NDArray[Any]
 
@@ -28,16 +38,6 @@ class OpResolverType(Enum):
     BUILTIN = 1
     BUILTIN_REF = 2
     BUILTIN_WITHOUT_DEFAULT_DELEGATES = 3
-
-
-def _signature_names(model: Model, method: str, infos: Sequence[TensorInfo]) -> dict[str, int]:
-    """Position of each input or output by the name that the method's signature has for it, sorted by that name."""
-    tensors = {info.name: i for i, info in enumerate(infos)}
-    lines = model.metadata.get(f"signature {method}", "").split("\n")
-    names = {
-        name: tensors[tensor] for name, _, tensor in (line.partition(" = ") for line in lines) if tensor in tensors
-    }
-    return dict(sorted((names or tensors).items()))
 
 
 class _State:
@@ -135,8 +135,8 @@ class SignatureRunner:
 
     def __init__(self, interpreter: Interpreter, signature_key: str) -> None:
         self._state = interpreter._state_of(signature_key)
-        self._inputs = _signature_names(interpreter._model, signature_key, self._state.inputs)
-        self._outputs = _signature_names(interpreter._model, signature_key, self._state.outputs)
+        self._inputs = signature_names(interpreter._model, signature_key, self._state.inputs)
+        self._outputs = signature_names(interpreter._model, signature_key, self._state.outputs)
 
     def __call__(self, **inputs: Any) -> dict[str, Any]:
         """Outputs by name. ValueError for a wrong number of inputs, wrong names, types or ranks."""
@@ -287,8 +287,8 @@ class Interpreter:
         """Names of inputs and outputs by signature; empty without signatures."""
         return {
             method: {
-                "inputs": list(_signature_names(self._model, method, self._state_of(method).inputs)),
-                "outputs": list(_signature_names(self._model, method, self._state_of(method).outputs)),
+                "inputs": list(signature_names(self._model, method, self._state_of(method).inputs)),
+                "outputs": list(signature_names(self._model, method, self._state_of(method).outputs)),
             }
             for method in self._model.methods
             if f"signature {method}" in self._model.metadata

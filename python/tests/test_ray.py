@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +16,8 @@ import pytest
 import smelt
 from models import relu_onnx
 from smelt.ray import Predictor
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "ray_batch.py"
 
 
 def images(count: int) -> np.ndarray[Any, Any]:
@@ -51,6 +59,55 @@ def test_empty_batches_and_outputs_of_many_shapes(tmp_path: Path) -> None:
     out = predictor({"x": rows})
     assert [v.shape for v in out["y"]] == [(2,), (3,)]
     assert len(predictor({"x": rows[:0]})["y"]) == 0
+
+
+def kill_an_actor(name: str, cluster: str) -> bool:
+    """Kills a process of an actor of this class, as the kernel does when memory is short.
+
+    cluster: what the environment of the cluster's processes has and no other's.
+    """
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            text = (process / "cmdline").read_text()
+            actor = text.startswith("ray::") and name in text and "__init__" not in text
+            if actor and cluster.encode() in (process / "environ").read_bytes():
+                os.kill(int(process.name), signal.SIGKILL)
+                return True
+    return False
+
+
+def test_example_from_parquet_to_parquet(tmp_path: Path, digits: Path) -> None:
+    """An actor is killed while the other one works: no row is lost or doubled."""
+    pytest.importorskip("ray.data", reason="ray's data library is not installed")
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    count = 20000
+    rows = list(images(count).reshape(count, 64))
+    rows[17] = rows[17][:63]
+    parquet.write_table(arrow.table({"id": np.arange(count), "image": rows}), tmp_path / "digits.parquet")
+    target = tmp_path / "out"
+    with open(tmp_path / "log", "w+") as log:
+        job = subprocess.Popen(
+            [sys.executable, EXAMPLE, tmp_path / "digits.parquet", target],
+            env={**os.environ, "SMELT_TEST_FOLDER": str(tmp_path)},
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+        killed = False
+        while job.poll() is None:
+            killed = killed or (target.exists() and kill_an_actor("Classifier", str(tmp_path)))
+            time.sleep(0.02)
+        log.seek(0)
+        assert job.returncode == 0, log.read()
+    assert killed
+    out = parquet.read_table(target).sort_by("id").to_pydict()
+    assert out["id"] == list(range(count))
+    assert [i for i, error in enumerate(out["error"]) if error] == [17]
+    assert (out["digit"][17], out["score"][17]) == (-1, 0)
+    model = smelt.load(digits / "digits.onnx")
+    for i in (0, 1, 9999, count - 1):
+        (scores,) = model(rows[i].reshape(1, 1, 8, 8))
+        assert (out["digit"][i], out["score"][i]) == (scores.argmax(), scores.max())
 
 
 def test_on_a_cluster(digits: Path) -> None:

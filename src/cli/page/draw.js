@@ -27,7 +27,7 @@ function drawingStyle() {
     `.node text,.stub{fill:${color("fg")};font:12px system-ui,sans-serif}` +
     `.node text.sub,.stub{fill:${color("soft")};font-size:10px}` +
     `.edge{fill:none;stroke:${color("edge")};stroke-width:1.2}.edge.on{stroke:${color("accent")};stroke-width:2.4}` +
-    `.node.hit .box{fill:${color("hit")}}` +
+    `.node.hot text.sub{fill:${color("fg")}}.node.hit .box{fill:${color("hit")}}` +
     `.node.on .box{stroke:${color("accent")};stroke-width:3}.chain{fill:none;stroke:${color("line")}}`;
 }
 const heatColor = share => `hsl(${round(52 - 48 * Math.sqrt(share))} 90% ${getComputedStyle(document.documentElement)
@@ -45,7 +45,7 @@ function boxSvg(scene, b, i, look) {
   const {w, h} = BOX, time = scene.time ? scene.time(b) : 0;
   const color = b.kind === "node" ? `hsl(${hue(b.title.split(" + ")[0])} 55% 55%)` : "hsl(210 5% 55%)";
   const sub = time ? `${micros(time)} · ${(100 * time / scene.total).toFixed(1)} %` : short(b.sub.split("{")[0], 30);
-  const classes = `node${look.hits.has(i) ? " hit" : ""}${look.chosen === i ? " on" : ""}`;
+  const classes = `node${time ? " hot" : ""}${look.hits.has(i) ? " hit" : ""}${look.chosen === i ? " on" : ""}`;
   return `<g class="${classes}" id="b${i}" role="img" aria-label="${esc(spoken(scene, b))}" ` +
     `transform="translate(${round(b.x)} ${b.y})">` +
     (b.members && b.members.length > 1 ? `<rect class="chain" x="5" y="5" width="${w}" height="${h}" rx="6"/>` : "") +
