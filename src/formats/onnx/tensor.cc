@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "formats/rules.h"
 #include "tensor/numeric.h"
 
@@ -72,6 +73,7 @@ Result<Tensor> TensorReader::view_or_copy(DType dtype, const Shape& shape, const
   if (aligned && bytes > 64) return Tensor::view(dtype, shape, data, std::move(owner));
   SMELT_ASSIGN(Tensor t, Tensor::allocate(dtype, shape, false));
   if (bytes) std::memcpy(t.raw(), data, bytes);
+  release_pages(data, bytes);  // of a mapped file: the copy stands for them
   return t;
 }
 
