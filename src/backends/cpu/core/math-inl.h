@@ -44,10 +44,25 @@ HWY_INLINE V times_power_of_two(D d, V v, V n) {
 #endif
 }
 
-/// e^x: 2^n times a polynomial on [-ln 2 / 2, ln 2 / 2]. Overflows to infinity, underflows through denormals to zero.
+constexpr float kLeastExponent = -87.33654f;  ///< e^x is the smallest normal number, or a few units above it
+
+/// v, or zero where x < kLeastExponent. NaN stays.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V exp_f32(D d, V x) {
-  const V bounded = clamp(x, hn::Set(d, -104.0f), hn::Set(d, 89.0f));
+HWY_INLINE V zero_below_least(D d, V x, V v) {
+  const V least = hn::Set(d, kLeastExponent);
+#if HWY_TARGET == HWY_AVX3
+  if constexpr (sizeof(v.raw) == 64)
+    return V{_mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x.raw, least.raw, _CMP_NLT_UQ), v.raw)};
+  else
+#endif
+    return hn::IfThenZeroElse(hn::Lt(x, least), v);
+}
+
+/// e^x for x >= kLeastExponent, e^kLeastExponent below: 2^n times a polynomial on [-ln 2 / 2, ln 2 / 2]. Overflows to
+/// infinity.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp_from_least(D d, V x) {
+  const V bounded = clamp(x, hn::Set(d, kLeastExponent), hn::Set(d, 89.0f));
   const V n = hn::Round(hn::Mul(bounded, hn::Set(d, 1.44269504f)));
   V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), bounded);
   r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
@@ -61,17 +76,24 @@ HWY_INLINE V exp_f32(D d, V x) {
   return times_power_of_two(d, p, n);
 }
 
+/// e^x. Overflows to infinity. Zero where the result would be subnormal, which takes some processors a hundred cycles.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V exp_f32(D d, V x) {
+  return zero_below_least(d, x, exp_from_least(d, x));
+}
+
+/// Zero where the result would be subnormal.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V sigmoid_f32(D d, V x) {
   const V one = hn::Set(d, 1.0f);
-  return hn::Div(one, hn::Add(one, exp_f32(d, hn::Neg(x))));
+  return zero_below_least(d, x, hn::Div(one, hn::Add(one, exp_from_least(d, hn::Neg(x)))));
 }
 
 /// (e^2x - 1) / (e^2x + 1), by a series near zero.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V tanh_f32(D d, V x) {
   const V one = hn::Set(d, 1.0f), a = hn::Abs(x);
-  const V e = exp_f32(d, hn::Add(a, a));
+  const V e = exp_from_least(d, hn::Add(a, a));
   const V far = hn::Sub(one, hn::Div(hn::Set(d, 2.0f), hn::Add(e, one)));
   const V s = hn::Mul(x, x);
   V p = hn::Set(d, -5.71703678e-3f);
@@ -106,7 +128,7 @@ HWY_INLINE V erf_f32(D d, V x) {
   q = hn::MulAdd(q, t, hn::Set(d, -1.12952077f));
   q = hn::MulAdd(q, t, hn::Set(d, 1.75874564e-4f));
   const V one = hn::Set(d, 1.0f);
-  const V far = hn::CopySign(hn::Sub(one, exp_f32(d, q)), x);
+  const V far = hn::CopySign(hn::Sub(one, exp_from_least(d, q)), x);
   return hn::IfThenElse(hn::Gt(a, hn::Set(d, 0.9277f)), far, near);  // NaN takes the near branch
 }
 

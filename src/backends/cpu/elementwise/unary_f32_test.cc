@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "base/cat.h"
 #include "ops/elementwise/elementwise.h"
 #include "tests/support/cpu_check.h"
@@ -35,6 +37,32 @@ TEST(UnaryF32, SpecialValues) {
     Tensor t = Tensor::from<float>(DType::kF32, {static_cast<int64_t>(x.size())}, x);
     KernelCase c{to_string(fn), Op::kUnary, make_attrs<UnaryAttrs>(fn), {t}, {}, {}};
     check_case(c, "unary_f32", {1e-30, 3e-6});
+  }
+}
+
+// Subnormal results are zero on every level, all others what they are.
+TEST(UnaryF32, ExponentialsAreNormalOrZero) {
+  std::vector<float> x;
+  for (int i = 0; i < 2000; ++i) x.push_back(-110.0f + 0.0125f * static_cast<float>(i));
+  for (const Unary fn : {Unary::kExp, Unary::kSigmoid}) {
+    const KernelCase c{to_string(fn),
+                       Op::kUnary,
+                       make_attrs<UnaryAttrs>(fn),
+                       {Tensor::from<float>(DType::kF32, {static_cast<int64_t>(x.size())}, x)},
+                       {},
+                       {}};
+    for (const Isa isa : machine_isas()) {
+      CaseRunner runner(c);
+      const auto kernel = runner.make(*runner.choose(isa, PackCache::Mode::kPack), isa);
+      ASSERT_TRUE(kernel);
+      const auto made = runner.run(*kernel);
+      ASSERT_TRUE(made.ok());
+      for (size_t i = 0; i < x.size(); ++i) {
+        const float y = made->front().data<float>()[i];
+        EXPECT_TRUE(y == 0 || std::isnormal(y)) << to_string(isa) << ' ' << x[i] << ": " << y;
+        EXPECT_EQ(y == 0, x[i] < -87.33654f) << to_string(isa) << ' ' << x[i];
+      }
+    }
   }
 }
 
