@@ -49,6 +49,8 @@ smelt_layer(runtime ${below} formats passes backends/backend.h backends/backends
 target_sources(smelt_runtime PRIVATE ${PROJECT_SOURCE_DIR}/src/backends/registry.cc)
 
 smelt_layer(c_api base tensor graph runtime)
+# Models written in other formats.
+smelt_layer(convert ${below} formats passes backends/backend.h runtime)
 
 # What runs once a model, not once an element, is compiled for size: half of the code, and sooner compiled.
 foreach(layer formats passes backends_vulkan c_api)

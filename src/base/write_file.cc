@@ -13,7 +13,7 @@
 
 namespace smelt {
 
-Status write_file(const std::string& path, std::initializer_list<std::string_view> parts) {
+Status write_file(const std::string& path, std::span<const std::string_view> parts) {
   namespace fs = std::filesystem;
   std::error_code ec;
   fs::path target = path;

@@ -160,6 +160,7 @@ int run_command_line(int argc, char** argv) {
     add_bench(app, status);
     add_verify(app, status);
     add_bundle(app, status);
+    add_convert(app, status);
     add_devices(app, status);
     add_completion(app, status);
     status = parse_and_run(app, status, arguments_of(argc, argv));

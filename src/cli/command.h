@@ -47,6 +47,7 @@ void add_inspect(CLI::App& app, int& status);
 void add_bench(CLI::App& app, int& status);
 void add_verify(CLI::App& app, int& status);
 void add_bundle(CLI::App& app, int& status);
+void add_convert(CLI::App& app, int& status);
 void add_devices(CLI::App& app, int& status);
 void add_completion(CLI::App& app, int& status);  ///< and `man`
 

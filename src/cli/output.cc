@@ -80,6 +80,10 @@ void reserve_standard_output() { reserved = true; }
 
 Status write_result(const std::string& path, std::initializer_list<std::string_view> parts) {
   if (path != "-") return write_file(path, parts);
+  return write_standard_output({parts.begin(), parts.size()});
+}
+
+Status write_standard_output(std::span<const std::string_view> parts) {
   for (std::string_view part : parts) put_out(part);
   return Ok();
 }

@@ -4,6 +4,7 @@
 
 #include <initializer_list>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -37,6 +38,8 @@ void put_json(const nlohmann::json& value);
 
 /// Standard output holds a file: put() and say() write to standard error from now on.
 void reserve_standard_output();
+/// Writes parts of a file on standard output.
+Status write_standard_output(std::span<const std::string_view> parts);
 /// Writes a file whole or not at all, or standard output for "-".
 Status write_result(const std::string& path, std::initializer_list<std::string_view> parts);
 

@@ -44,8 +44,9 @@ LAYERS = {
     "backends/vulkan": "base tensor graph ops backends/backend.h",
     "runtime": "base tensor graph ops formats passes backends/backend.h",
     "c_api": "base tensor graph runtime",
+    "convert": "base tensor graph ops formats passes backends/backend.h runtime",
     "onnxifi": "base tensor graph ops formats passes backends runtime",
-    "cli": "base tensor graph ops formats passes backends runtime",
+    "cli": "base tensor graph ops formats passes backends runtime convert",
 }
 
 

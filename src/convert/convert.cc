@@ -1,0 +1,108 @@
+#include "convert/convert.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/guard.h"
+#include "ops/core/infer.h"
+#include "ops/core/verify.h"
+#include "passes/passes.h"
+#include "runtime/executor.h"
+
+namespace smelt::convert {
+namespace {
+
+/// The module has the chosen method alone.
+Status choose_method(Module& module, const std::string& name) {
+  const Method* method = module.find_method(name);
+  if (!method) return InvalidInput("there is no method '", name, "'");
+  const Method chosen = *method;
+  module.methods = {chosen};
+  return Ok();
+}
+
+Status set_shapes(Module& module, const std::map<std::string, std::vector<int64_t>>& shapes) {
+  if (shapes.empty()) return Ok();
+  Graph& graph = module.graphs[static_cast<size_t>(module.methods[0].graph)];
+  for (const auto& [name, dims] : shapes) {
+    const auto it =
+        std::ranges::find_if(graph.inputs, [&](ValueId id) { return id != kNoValue && graph.value(id).name == name; });
+    if (it == graph.inputs.end()) return InvalidInput("--shape: there is no input '", name, "'");
+    ValueType given = graph.value(*it).type;
+    given.ranked = true;
+    given.shape = Shape(std::span<const int64_t>(dims));
+    if (auto s = merge_type(graph.value(*it).type, given, Cat("input '", name, "'")); !s.ok()) return s;
+    const Shape& now = graph.value(*it).type.shape;
+    if (!(now == given.shape))
+      return InvalidInput("--shape: input '", name, "' is ", now.str(), ", not ", given.shape.str());
+    graph.value(*it).dim_names.clear();
+  }
+  return infer_module(module);
+}
+
+/// The optimised graph: passes that keep the model's own layout and quantization.
+Status simplify(Module& module) {
+  const auto original = std::make_shared<const Module>(module);
+  SessionOptions options;
+  options.limit_seconds = 60;
+  Executor executor(original, options);
+  executor.control.begin(options, executor.size, {});
+  const Evaluate evaluate = [&](const Graph& graph, const Node& node, std::vector<Datum> in,
+                                std::vector<Datum>& out) -> Status {
+    SMELT_TRY(executor.control.tick());
+    return execute_node(executor, graph, node, std::move(in), out, 0);
+  };
+  for (const Method& m : module.methods) {
+    Graph& g = module.graphs[static_cast<size_t>(m.graph)];
+    std::erase_if(g.inputs, [&](ValueId id) { return id != kNoValue && g.value(id).constant; });
+  }
+  for (Graph& graph : module.graphs) {
+    fold_constants(graph, evaluate);
+    remove_dead_nodes(graph);
+    recompose(graph);
+    fuse_batch_norm(graph);
+    fuse_activations(graph);
+  }
+  return Ok();
+}
+
+/// All bytes of a file in one piece.
+std::shared_ptr<std::vector<std::byte>> joined(const formats::FileBytes& file) {
+  auto bytes = std::make_shared<std::vector<std::byte>>();
+  bytes->reserve(file.size());
+  for (const auto chunk : file.chunks()) bytes->insert(bytes->end(), chunk.begin(), chunk.end());
+  return bytes;
+}
+
+/// Reads a written model of one file back.
+Status check_written(const formats::WriteResult& result, const Model& model) {
+  if (result.files.size() != 1) return Ok();
+  const auto bytes = joined(result.files[0].bytes);
+  LoadOptions options;
+  options.custom_operators = model.module().custom_operators;
+  auto read = Model::load_bytes(*bytes, bytes, "written model", "", options);
+  if (!read.ok()) return Internal(read.error().message());
+  return Ok();
+}
+
+}  // namespace
+
+Result<Module> prepare(const Model& model, const formats::Writer& writer, const Options& options) {
+  Module module = model.module();
+  SMELT_TRY(choose_method(module, options.method));
+  SMELT_TRY(set_shapes(module, options.shapes));
+  if (options.simplify) SMELT_TRY(simplify(module));
+  decompose_for(module, writer, options.write);
+  return module;
+}
+
+Result<formats::WriteResult> convert(const Model& model, const formats::Writer& writer, const Options& options) {
+  return guarded([&]() -> Result<formats::WriteResult> {
+    SMELT_ASSIGN(const Module module, prepare(model, writer, options));
+    SMELT_ASSIGN(formats::WriteResult result, writer.write(module, options.write));
+    if (result.missing.empty()) SMELT_TRY(check_written(result, model));
+    return result;
+  });
+}
+
+}  // namespace smelt::convert

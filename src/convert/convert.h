@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "formats/common/writer.h"
+#include "smelt/model.h"
+
+namespace smelt::convert {
+
+/// What becomes of a model on its way to another format.
+struct Options {
+  formats::WriteOptions write;
+  std::string method;                                  ///< the method to write; "": the first
+  std::map<std::string, std::vector<int64_t>> shapes;  ///< of inputs by name: sizes for the dimensions left open
+  /// Constants are folded, dead nodes removed, and what exporters decompose is one operator again.
+  bool simplify = false;
+};
+
+/// The module to write: a copy of the model's in which the writer has a form for every node that can be decomposed into
+/// such. Constants are shared with the model. Fails with kInvalidInput for an unknown method or input and for a shape
+/// that contradicts the model's.
+Result<Module> prepare(const Model& model, const formats::Writer& writer, const Options& options);
+
+/// The model in the writer's format. The bytes view constants of the model, which must outlive them. The result is read
+/// back before it is returned, so that no file is written that cannot be loaded.
+Result<formats::WriteResult> convert(const Model& model, const formats::Writer& writer, const Options& options);
+
+/// Replaces nodes of static shapes that the writer has no form for by their decomposition, if the writer has forms for
+/// all its parts.
+void decompose_for(Module& module, const formats::Writer& writer, const formats::WriteOptions& options);
+
+}  // namespace smelt::convert

@@ -1,0 +1,75 @@
+#include <algorithm>
+
+#include "convert/convert.h"
+#include "ops/core/node_spec.h"
+#include "passes/passes.h"
+
+namespace smelt::convert {
+namespace {
+
+/// Types and constant contents of a node's operands; empty unless all are static tensors.
+struct Operands {
+  std::vector<ValueType> inputs, outputs;
+  std::vector<const Tensor*> constants;
+  bool known = true;
+
+  Operands(const Graph& graph, const Node& node) {
+    for (const ValueId id : node.inputs) {
+      inputs.push_back(id == kNoValue ? ValueType{} : graph.value(id).type);
+      constants.push_back(id == kNoValue ? nullptr : graph.value(id).constant.get());
+      known = known && (id == kNoValue || inputs.back().is_static());
+    }
+    for (const ValueId id : node.outputs) {
+      outputs.push_back(id == kNoValue ? ValueType{} : graph.value(id).type);
+      known = known && (id == kNoValue || outputs.back().is_static());
+    }
+  }
+};
+
+/// Adds the parts of `node` to the graph's values and to `out`.
+void splice(Graph& graph, const Node& node, const DecomposedNode& parts, std::vector<Node>& out) {
+  std::vector<ValueId> ids(parts.graph->values.size(), kNoValue);
+  const auto stands_for = [&](const std::vector<ValueId>& of_parts, const std::vector<ValueId>& of_node) {
+    for (size_t i = 0; i < of_parts.size(); ++i)
+      if (of_parts[i] != kNoValue) ids[static_cast<size_t>(of_parts[i])] = of_node[i];
+  };
+  stands_for(parts.inputs, node.inputs);
+  stands_for(parts.outputs, node.outputs);
+  for (size_t i = 0; i < ids.size(); ++i)
+    if (ids[i] == kNoValue) ids[i] = graph.add_value(parts.graph->values[i]);
+  for (const Node& part : parts.graph->nodes) {
+    Node& n = out.emplace_back(node);  // with its name and location
+    n.op = part.op;
+    n.attrs = part.attrs;
+    n.inputs = part.inputs;
+    n.outputs = part.outputs;
+    for (auto* list : {&n.inputs, &n.outputs})
+      for (ValueId& id : *list) id = id == kNoValue ? kNoValue : ids[static_cast<size_t>(id)];
+  }
+}
+
+}  // namespace
+
+void decompose_for(Module& module, const formats::Writer& writer, const formats::WriteOptions& options) {
+  for (Graph& graph : module.graphs) {
+    std::vector<Node> nodes;
+    nodes.reserve(graph.nodes.size());
+    for (const Node& node : graph.nodes) {
+      nodes.push_back(node);
+      if (!may_decompose(node) || writer.can_write(module, graph, node, options)) continue;
+      const Operands operands(graph, node);
+      if (!operands.known || node.outputs.empty()) continue;
+      const auto parts = decompose({node, operands.inputs, operands.constants, operands.outputs});
+      if (!parts) continue;
+      const bool all = std::ranges::all_of(parts->graph->nodes, [&](const Node& part) {
+        return writer.can_write(module, *parts->graph, part, options);
+      });
+      if (!all) continue;
+      nodes.pop_back();
+      splice(graph, node, *parts, nodes);
+    }
+    graph.nodes = std::move(nodes);
+  }
+}
+
+}  // namespace smelt::convert

@@ -1,0 +1,131 @@
+// Matrix products.
+#include <algorithm>
+
+#include "formats/onnx/writer/op_writers.h"
+#include "ops/matmul/matmul.h"
+#include "tensor/quant_params.h"
+
+namespace smelt::onnx {
+namespace {
+
+std::vector<int64_t> last_two_swapped(int rank) {
+  std::vector<int64_t> perm;
+  for (int i = 0; i < rank; ++i) perm.push_back(i);
+  if (rank >= 2) std::swap(perm[static_cast<size_t>(rank) - 1], perm[static_cast<size_t>(rank) - 2]);
+  return perm;
+}
+
+/// Writes one matrix product; the operands as the product sees them are a_ and b_.
+class Product {
+ public:
+  explicit Product(NodeWriter& n) : n_(n), attrs_(n.attrs<MatMulAttrs>()) {}
+
+  void write() {
+    if (attrs_.conjugate_a || attrs_.conjugate_b) return n_.fail("conjugated operands");
+    if (attrs_.trans_batch_a || attrs_.trans_batch_b) return fused();
+    read_a();
+    if (!n_.ok()) return;
+    const bool matrices = rank_a_ == 2 && n_.type(1).ranked && n_.type(1).shape.rank() == 2;
+    const bool scaled = attrs_.alpha != 1 || n_.has(2) || attrs_.transpose_a || attrs_.transpose_b;
+    const Name y = matrices && scaled && gemm_bias_fits() && is_float(real_) ? gemm() : product();
+    n_.bind(0, y, attrs_.act);
+  }
+
+ private:
+  Name fit(Name x, int i) {
+    return n_.real_dtype(i) == real_ || (is_integer(n_.dtype(i)) && n_.quantized(0)) ? x : n_.cast(x, real_);
+  }
+
+  void read_a() {
+    real_ = n_.has(3) ? DType::kF32 : n_.real_dtype(0);
+    if (n_.has(3)) {
+      // Rows of integers with parameters of their own.
+      a_ = n_.cast(n_.stored(0), DType::kF32);
+      if (n_.has(4)) a_ = n_.op("Sub", {a_, n_.cast(n_.stored(4), DType::kF32)});
+      a_ = n_.op("Mul", {a_, n_.in(3)});
+    } else {
+      a_ = n_.in(0);
+    }
+    rank_a_ = attrs_.flatten_a ? 2 : n_.type(0).ranked ? n_.type(0).shape.rank() : -1;
+    if (attrs_.flatten_a && !(n_.type(0).ranked && n_.type(0).shape.rank() == 2)) {
+      const Shape& b = n_.type(1).shape;
+      const int64_t k = n_.rank(1) == 2 ? b[attrs_.transpose_b ? 1 : 0] : -1;
+      if (k < 0) return n_.fail("the size of the matrix must be known");
+      a_ = n_.reshape(a_, {-1, k});
+    }
+    if (attrs_.dynamic_quant) a_ = hybrid_rounded(n_, a_, {-1}, attrs_.asymmetric_inputs);
+  }
+
+  bool gemm_bias_fits() const { return !n_.has(2) || (n_.type(2).ranked && n_.type(2).shape.rank() <= 2); }
+
+  Name gemm() {
+    std::vector<Attribute> attributes;
+    if (attrs_.alpha != 1) attributes.emplace_back("alpha", attrs_.alpha);
+    if (attrs_.beta != 1) attributes.emplace_back("beta", attrs_.beta);
+    if (attrs_.transpose_a) attributes.emplace_back("transA", true);
+    if (attrs_.transpose_b) attributes.emplace_back("transB", true);
+    return n_.op("Gemm", {a_, fit(n_.in(1), 1), n_.has(2) ? fit(bias_in(n_, 2), 2) : kNoName}, std::move(attributes));
+  }
+
+  Name product() {
+    Name b = fit(attrs_.transpose_b ? in_permuted(n_, 1, last_two_swapped(n_.rank(1))) : n_.in(1), 1);
+    if (attrs_.transpose_a) {
+      if (rank_a_ < 0) n_.fail("the rank of input 0 must be known");
+      a_ = n_.transpose(a_, last_two_swapped(std::max(rank_a_, 1)));
+    }
+    Name y = n_.op("MatMul", {a_, b});
+    if (attrs_.alpha != 1) y = n_.op("Mul", {y, n_.scalar(real_, attrs_.alpha)});
+    if (!n_.has(2) || attrs_.beta == 0) return y;
+    Name c = fit(bias_in(n_, 2), 2);
+    if (attrs_.beta != 1) c = n_.op("Mul", {c, n_.scalar(real_, attrs_.beta)});
+    return n_.op("Add", {y, c});
+  }
+
+  void fused() {
+    if (n_.has(2) || n_.quantized(0) || n_.quantized(1)) return n_.fail("batches in the middle with a bias");
+    std::vector<Attribute> attributes{{"alpha", attrs_.alpha},
+                                      {"transA", attrs_.transpose_a},
+                                      {"transB", attrs_.transpose_b},
+                                      {"transBatchA", attrs_.trans_batch_a},
+                                      {"transBatchB", attrs_.trans_batch_b}};
+    n_.bind(0, n_.op("com.microsoft.FusedMatMul", {n_.in(0), n_.in(1)}, std::move(attributes)), attrs_.act);
+  }
+
+  NodeWriter& n_;
+  const MatMulAttrs& attrs_;
+  DType real_ = DType::kF32;
+  Name a_ = kNoName;
+  int rank_a_ = -1;
+};
+
+void write_matmul(NodeWriter& n) { Product(n).write(); }
+
+void write_matmul_integer(NodeWriter& n) {
+  const auto& a = n.attrs<MatMulAttrs>();
+  const auto side = [&](int i, bool transposed) {
+    return transposed ? n.transpose(n.stored(i), last_two_swapped(n.rank(i))) : n.stored(i);
+  };
+  const Name x = side(0, a.transpose_a), w = side(1, a.transpose_b);
+  n.bind_stored(0, n.op("MatMulInteger", {x, w, n.stored(2), n.stored(3)}));
+}
+
+void write_einsum(NodeWriter& n) {
+  n.bind(0, n.op("Einsum", n.all_in(), {{"equation", n.attrs<EinsumAttrs>().equation}}));
+}
+
+void write_det(NodeWriter& n) { n.bind(0, n.op("Det", {n.in(0)})); }
+void write_inverse(NodeWriter& n) { n.bind(0, n.op("com.microsoft.Inverse", {n.in(0)})); }
+
+constexpr OpWriter kMatmul[] = {
+    {Op::kMatMul, write_matmul, "MatMul, Gemm; com.microsoft.FusedMatMul"},
+    {Op::kMatMulInteger, write_matmul_integer, "MatMulInteger"},
+    {Op::kEinsum, write_einsum, "Einsum"},
+    {Op::kDet, write_det, "Det"},
+    {Op::kInverse, write_inverse, "com.microsoft.Inverse"},
+};
+
+}  // namespace
+
+std::span<const OpWriter> matmul_writers() { return kMatmul; }
+
+}  // namespace smelt::onnx
