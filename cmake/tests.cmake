@@ -67,7 +67,8 @@ if(NOT SMELT_SANITIZE)
   endforeach()
 endif()
 
-smelt_test_executable(smelt_corpus_tests tests/suites/corpus_test.cc tests/suites/abi_corpus_test.cc
+smelt_test_executable(smelt_corpus_tests tests/suites/corpus_test.cc tests/suites/convert_corpus_test.cc
+  tests/suites/abi_corpus_test.cc
   tests/suites/device_memory_test.cc src/cli/golden_case.cc
   src/cli/common.cc src/cli/dimensions.cc src/cli/input_text.cc src/cli/inputs.cc src/cli/npz.cc src/cli/output.cc
   src/cli/values.cc src/cli/wav.cc src/onnxifi/element.cc)

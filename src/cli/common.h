@@ -12,6 +12,7 @@ namespace smelt::cli {
 /// Tolerances of a comparison that the caller chose; without them the tests say.
 struct CaseTolerance {
   std::optional<double> rtol, atol;
+  std::optional<int64_t> steps;  ///< of integers
 };
 
 /// "12.3 MB", "840 B".

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <vector>
@@ -11,6 +12,9 @@
 #include "base/write_file.h"
 #include "cli/command.h"
 #include "cli/common.h"
+#include "cli/golden_case.h"
+#include "cli/image.h"
+#include "cli/inputs.h"
 #include "cli/options.h"
 #include "cli/output.h"
 
@@ -21,6 +25,7 @@ struct ConvertCommand {
   std::string model, output, to;
   convert::Options options;
   std::vector<std::string> shapes, data, tolerate;
+  std::string calibrate, range_rule = "minmax";
 };
 
 /// The writer of --to, or the one whose suffix the output has.
@@ -62,12 +67,57 @@ Status read_shapes(ConvertCommand& o, const Model& model) {
   return Ok();
 }
 
-std::string missing_text(const std::vector<formats::Unwritable>& missing, const char* format) {
-  std::string text = fmt::format("{} {} cannot be written as {}:", missing.size(),
-                                 missing.size() == 1 ? "operator" : "operators", format);
+/// Inputs of one calibration run: a file for the only input, or a folder of N.npy files.
+Result<std::vector<Datum>> calibration_inputs(const ConvertCommand& o, const Model& model,
+                                              const std::filesystem::path& path) {
+  const std::string suffix = path.extension().string();
+  const auto ports = model.inputs(o.options.method);
+  if (!std::filesystem::is_directory(path) && ports.size() != 1)
+    return InvalidInput(path.string(), ": the model has ", ports.size(), " inputs; give folders of N.npy files");
+  if (suffix == ".png" || suffix == ".jpg" || suffix == ".jpeg" || suffix == ".bmp") {
+    SMELT_ASSIGN(Datum image, image_input(model, o.options.method, 0, {.file = path.string()}, {o.shapes}));
+    return std::vector<Datum>{std::move(image)};
+  }
+  InputOptions in;
+  in.dimensions.shapes = o.shapes;
+  in.files = std::filesystem::is_directory(path) ? case_inputs(path) : std::vector<std::string>{path.string()};
+  SMELT_ASSIGN(Inputs inputs, gather_inputs(model, o.options.method, in));
+  return std::move(inputs.values);
+}
+
+/// The runs of --calibrate: a number of random ones, or one for each entry of a folder.
+Status read_calibration(ConvertCommand& o, const Model& model) {
+  auto& runs = o.options.quantization.calibration;
+  if (o.calibrate.empty()) return Ok();
+  if (o.calibrate.find_first_not_of("0123456789") == std::string::npos && o.calibrate.size() < 6) {
+    for (uint64_t k = 0; k < std::stoull(o.calibrate); ++k) {
+      InputOptions in;
+      in.dimensions.shapes = o.shapes;
+      in.seed = k;
+      SMELT_ASSIGN(Inputs inputs, gather_inputs(model, o.options.method, in));
+      runs.push_back(std::move(inputs.values));
+    }
+    return Ok();
+  }
+  std::error_code ec;
+  std::vector<std::filesystem::path> entries;
+  for (const auto& e : std::filesystem::directory_iterator(o.calibrate, ec)) entries.push_back(e.path());
+  if (ec) return InvalidInput(o.calibrate, ": ", ec.message());
+  std::sort(entries.begin(), entries.end());
+  for (const auto& path : entries) {
+    SMELT_ASSIGN(runs.emplace_back(), calibration_inputs(o, model, path));
+  }
+  if (runs.empty()) return InvalidInput(o.calibrate, ": no inputs");
+  return Ok();
+}
+
+/// Lists on standard output what cannot be written, one a line. Returns the error that ends the command.
+Error report_missing(const std::string& model, const std::vector<formats::Unwritable>& missing, const char* format) {
   for (const formats::Unwritable& m : missing)
-    text += fmt::format("\n  {}{} at {}", m.op, m.type.empty() ? "" : " of " + m.type, m.place);
-  return text;
+    say("{}: {}{}: {}\n", printable(model), printable(m.op), m.type.empty() ? "" : " of " + printable(m.type),
+        printable(m.place));
+  return Unsupported(model, ": ", missing.size(), missing.size() == 1 ? " operator" : " operators",
+                     " cannot be written as ", format);
 }
 
 /// Writes the files of a model; those written before one that fails are removed.
@@ -96,10 +146,15 @@ Status run_convert(ConvertCommand& o) {
   SMELT_ASSIGN(const formats::Writer* const writer, writer_of(o));
   SMELT_ASSIGN(const Model model, load_model(o.model, {.data_files = o.data, .tolerate = o.tolerate}));
   SMELT_TRY(read_shapes(o, model));
+  SMELT_TRY(read_calibration(o, model));
+  using Rule = convert::RangeRule;
+  o.options.quantization.rule = o.range_rule == "percentile" ? Rule::kPercentile
+                                : o.range_rule == "entropy"  ? Rule::kEntropy
+                                                             : Rule::kMinMax;
   if (o.output != "-") o.options.write.stem = std::filesystem::path(o.output).stem().string();
   auto result = convert::convert(model, *writer, o.options);
   if (!result.ok()) return result.error().within(o.model);
-  if (!result->missing.empty()) return Unsupported(o.model, ": ", missing_text(result->missing, writer->name));
+  if (!result->missing.empty()) return report_missing(o.model, result->missing, writer->name);
   if (o.output == "-" && result->files.size() > 1)
     return InvalidInput("the model is larger than one file; name a file in place of -");
   SMELT_TRY(write_files(o, result->files));
@@ -124,7 +179,8 @@ void add_convert(CLI::App& app, int& status) {
   for (const formats::Writer* w : formats::all_writers()) names.emplace_back(w->name);
   c->add_option("--to", o->to, "Format (default: by the suffix of OUT)")->check(one_of(names))->type_name("NAME");
   c->add_option("--method", o->options.method, "Method to write (default: the first)")->type_name("NAME");
-  c->add_option("--opset", o->options.write.opset, "ONNX: opset (default: 21, or the first that is enough)")
+  c->add_option("--opset", o->options.write.opset,
+                "ONNX: opset, from 13 (default: the first that is enough, at least 17)")
       ->check(between(1, 1000))
       ->type_name("N");
   c->add_option("--delegate", o->options.write.delegate, "ExecuTorch: xnnpack or none")
@@ -135,12 +191,32 @@ void add_convert(CLI::App& app, int& status) {
       ->allow_extra_args(false);
   c->add_flag("--fp16-weights", o->options.write.float16_weights, "Store float32 constants as float16");
   c->add_flag("--simplify", o->options.simplify, "Write the optimised graph: constants folded, operators fused");
+  convert::QuantizeOptions& q = o->options.quantization;
+  auto* calibrate =
+      c->add_option("--calibrate", o->calibrate,
+                    "Inputs to measure ranges with: a folder of .npy files, images or folders of N.npy, or "
+                    "a number of random ones")
+          ->type_name("FOLDER|N");
+  auto* int8 =
+      c->add_flag("--int8", q.int8, "Quantize to int8, weights by channel; needs --calibrate")->needs(calibrate);
+  c->add_option("--range", o->range_rule, "Ranges of --int8: minmax, percentile or entropy")
+      ->check(one_of({"minmax", "percentile", "entropy"}))
+      ->type_name("RULE")
+      ->capture_default_str()
+      ->needs(int8);
+  c->add_option("--int4-weights", q.int4_block, "Quantize matrices to int4 with a scale for each BLOCK weights")
+      ->check(one_of({"16", "32", "64", "128", "256"}))
+      ->type_name("BLOCK");
+  c->add_option("--keep-float", q.keep_float, "Part of the name of nodes or operators that are not quantized")
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
   add_data(*c, o->data);
   add_tolerate(*c, o->tolerate);
   c->footer(
       "Examples:\n"
       "  smelt convert model.tflite model.onnx\n"
-      "  smelt convert model.pte model.onnx --shape tokens=1x128 --simplify");
+      "  smelt convert model.pte model.onnx --shape tokens=1x128 --simplify\n"
+      "  smelt convert model.onnx model_int8.onnx --int8 --calibrate images/");
   c->callback([o, &status] { status = report(run_convert(*o)); });
 }
 

@@ -157,12 +157,16 @@ std::string compare_value(const Datum& got, const fs::path& path, const Toleranc
 }
 
 Status run_case(const fs::path& folder, const fs::path& model_path, const json& info, LoadOptions load,
-                SessionOptions options, std::vector<Datum>& outputs) {
+                SessionOptions options, const ModelChange& change, std::vector<Datum>& outputs) {
   load.data_files.clear();
   if (std::error_code ec; fs::exists(folder / "model.ptd", ec))
     load.data_files.push_back((folder / "model.ptd").string());
   SMELT_ASSIGN(Model model, Model::load(model_path.string(), load));
   options.method = entry(info, "method", options.method.c_str());
+  if (change) {
+    SMELT_ASSIGN(model, change(model, options));
+    options.method.clear();
+  }
   SMELT_ASSIGN(Session session, Session::create(model, options));
   SMELT_ASSIGN(Inputs inputs,
                gather_inputs(model, options.method, {.files = case_inputs(folder), .seed = options.seed}));
@@ -182,7 +186,7 @@ std::vector<std::string> case_inputs(const fs::path& folder) {
 }
 
 CaseResult run_golden_case(const fs::path& folder, const LoadOptions& load, const SessionOptions& given,
-                           const CaseTolerance& given_tolerance) {
+                           const CaseTolerance& given_tolerance, const ModelChange& change) {
   using V = CaseResult::Verdict;
   std::ifstream file(folder / "case.json");
   const json info = json::parse(file, nullptr, false);
@@ -198,7 +202,7 @@ CaseResult run_golden_case(const fs::path& folder, const LoadOptions& load, cons
   SessionOptions options = given;
   if (!expect.empty()) options.limit_seconds = 5;
   std::vector<Datum> outputs;
-  const Status status = run_case(folder, model, info, load, options, outputs);
+  const Status status = run_case(folder, model, info, load, options, change, outputs);
   if (expect == "error") {
     if (status.ok()) return {V::kFailed, "an error was expected"};
     return status.error().message().empty() ? CaseResult{V::kFailed, "failed without a word"} : CaseResult{};
@@ -211,6 +215,7 @@ CaseResult run_golden_case(const fs::path& folder, const LoadOptions& load, cons
   tol.steps = static_cast<int64_t>(std::clamp(entry(info, "max_ulp_steps", 0.0), 0.0, 1e9));
   if (given_tolerance.rtol || given_tolerance.atol)
     tol = {given_tolerance.rtol.value_or(tol.rtol), given_tolerance.atol.value_or(tol.atol), -1, 2, tol.steps};
+  tol.steps = given_tolerance.steps.value_or(tol.steps);
   std::vector<int> bf16;
   if (const auto it = info.find("bf16_outputs"); it != info.end() && it->is_array())
     for (const json& k : *it)

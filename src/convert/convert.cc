@@ -91,7 +91,9 @@ Result<Module> prepare(const Model& model, const formats::Writer& writer, const 
   Module module = model.module();
   SMELT_TRY(choose_method(module, options.method));
   SMELT_TRY(set_shapes(module, options.shapes));
-  if (options.simplify) SMELT_TRY(simplify(module));
+  const QuantizeOptions& q = options.quantization;
+  if (options.simplify || q.int8 || q.int4_block > 0) SMELT_TRY(simplify(module));
+  if (q.int8 || q.int4_block > 0) SMELT_TRY(quantize(module, q));
   decompose_for(module, writer, options.write);
   return module;
 }

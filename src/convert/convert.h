@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "convert/quantize.h"
 #include "formats/common/writer.h"
 #include "smelt/model.h"
 
@@ -17,6 +18,7 @@ struct Options {
   std::map<std::string, std::vector<int64_t>> shapes;  ///< of inputs by name: sizes for the dimensions left open
   /// Constants are folded, dead nodes removed, and what exporters decompose is one operator again.
   bool simplify = false;
+  QuantizeOptions quantization;  ///< of the simplified graph
 };
 
 /// The module to write: a copy of the model's in which the writer has a form for every node that can be decomposed into

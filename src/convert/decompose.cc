@@ -11,17 +11,17 @@ namespace {
 struct Operands {
   std::vector<ValueType> inputs, outputs;
   std::vector<const Tensor*> constants;
-  bool known = true;
+  bool is_static = true;
 
   Operands(const Graph& graph, const Node& node) {
     for (const ValueId id : node.inputs) {
       inputs.push_back(id == kNoValue ? ValueType{} : graph.value(id).type);
       constants.push_back(id == kNoValue ? nullptr : graph.value(id).constant.get());
-      known = known && (id == kNoValue || inputs.back().is_static());
+      is_static = is_static && (id == kNoValue || inputs.back().is_static());
     }
     for (const ValueId id : node.outputs) {
       outputs.push_back(id == kNoValue ? ValueType{} : graph.value(id).type);
-      known = known && (id == kNoValue || outputs.back().is_static());
+      is_static = is_static && (id == kNoValue || outputs.back().is_static());
     }
   }
 };
@@ -58,7 +58,7 @@ void decompose_for(Module& module, const formats::Writer& writer, const formats:
       nodes.push_back(node);
       if (!may_decompose(node) || writer.can_write(module, graph, node, options)) continue;
       const Operands operands(graph, node);
-      if (!operands.known || node.outputs.empty()) continue;
+      if (!operands.is_static || node.outputs.empty()) continue;
       const auto parts = decompose({node, operands.inputs, operands.constants, operands.outputs});
       if (!parts) continue;
       const bool all = std::ranges::all_of(parts->graph->nodes, [&](const Node& part) {

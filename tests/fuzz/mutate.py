@@ -57,10 +57,12 @@ def main():
             path = Path(tmp) / f"model{source.suffix}"
             path.write_bytes(mutate(source.read_bytes(), rng))
             command = [args.smelt, "run", str(path), "--limit-seconds", "3", "--limit-memory", "200000000"]
+            if rng.random() < 0.3:
+                command = [args.smelt, "convert", str(path), str(Path(tmp) / "written.onnx")]
             command += rng.choice(([], ["--tolerate", "all"]))
             try:
                 p = subprocess.run(command, capture_output=True, timeout=30, preexec_fn=limits)
-                bad = p.returncode not in (0, 1) or (p.returncode == 1 and not p.stderr.strip())
+                bad = p.returncode not in (0, 1) or (p.returncode == 1 and not p.stderr.strip()) or b"written model: " in p.stderr
                 why = p.stderr.decode(errors="replace")[-2000:]
             except subprocess.TimeoutExpired:
                 bad, why = True, "no answer in 30 s"

@@ -8,7 +8,7 @@
 namespace smelt::onnx {
 namespace {
 
-constexpr int kDefaultOpset = 21;
+constexpr int kDefaultOpset = 17;      ///< that all current runtimes know
 constexpr size_t kSmallConstant = 64;  ///< bytes up to which equal constants are one
 constexpr int kMaxDepth = 64;          ///< of nested graphs
 
@@ -62,9 +62,9 @@ Name ModelWriter::dequantized_constant(const Tensor& tensor, const Quantization&
   const auto [it, fresh_key] = constants_.emplace(
       Cat("real ", reinterpret_cast<uintptr_t>(tensor.raw()), " ", reinterpret_cast<uintptr_t>(&quant)), kNoName);
   if (!fresh_key) return it->second;
-  Tensor stored = tensor, real(DType::kF32, tensor.shape());
-  stored.set_quant(std::make_shared<const Quantization>(quant));
-  dequantize(stored, real.data<float>());
+  Tensor quantized = tensor, real(DType::kF32, tensor.shape());
+  quantized.set_quant(std::make_shared<const Quantization>(quant));
+  dequantize(quantized, real.data<float>());
   return it->second = constant(real, base);
 }
 
@@ -92,7 +92,7 @@ std::vector<ValueForms> ModelWriter::inline_graph(GraphScope& outer, int index,
     if (id != kNoValue) {
       n.form(id, false, Order::kAsIs);
       f = scope.forms[static_cast<size_t>(id)];
-      if (graph.value(id).constant) f.stored.as_is = n.form(id, false, Order::kAsIs);
+      if (graph.value(id).constant) f.raw.as_is = n.form(id, false, Order::kAsIs);
     }
     results.push_back(f);
   }
@@ -124,7 +124,7 @@ Name ModelWriter::state(int index, NodeWriter& n) {
 
 void ModelWriter::set_state(int index, NodeWriter& n) {
   if (state(index, n) == kNoName) return;
-  states_[index].now = n.stored(0);
+  states_[index].now = n.raw(0);
   states_[index].written = true;
 }
 
@@ -169,7 +169,7 @@ void ModelWriter::write_nodes(GraphScope& scope) {
     for (int i = 0; i < n.outputs(); ++i) {
       if (!n.wants(i)) continue;
       ValueForms& f = scope.forms[static_cast<size_t>(node.outputs[static_cast<size_t>(i)])];
-      if (f.stored.as_is == kNoName && f.stored.channels_first == kNoName) f.stored.as_is = fresh("missing");
+      if (f.raw.as_is == kNoName && f.raw.channels_first == kNoName) f.raw.as_is = fresh("missing");
     }
   }
   --depth_;

@@ -5,6 +5,7 @@
 
 #include "base/cat.h"
 #include "tensor/numeric.h"
+#include "tensor/quant_params.h"
 
 namespace smelt::onnx {
 namespace {
@@ -89,7 +90,7 @@ const ValueType& NodeWriter::type(int i) const {
   return has(i) ? scope_.graph.value(id(i)).type : none;
 }
 
-DType NodeWriter::real_dtype(int i) const { return quantized(i) ? DType::kF32 : dtype(i); }
+DType NodeWriter::real_dtype(int i) const { return real_type(type(i)); }
 
 int NodeWriter::rank(int i) {
   if (!type(i).ranked) fail("the rank of input ", i, " must be known");
@@ -113,7 +114,7 @@ std::vector<int64_t> NodeWriter::need_ints(int i, const char* what) {
 }
 
 Name NodeWriter::in(int i, Order order) { return has(i) ? form(id(i), true, order) : kNoName; }
-Name NodeWriter::stored(int i, Order order) { return has(i) ? form(id(i), false, order) : kNoName; }
+Name NodeWriter::raw(int i, Order order) { return has(i) ? form(id(i), false, order) : kNoName; }
 
 std::vector<Name> NodeWriter::all_in() {
   std::vector<Name> out;
@@ -122,6 +123,7 @@ std::vector<Name> NodeWriter::all_in() {
 }
 
 Name NodeWriter::in_i64(int i) {
+  if (!has(i)) return kNoName;
   if (const auto v = ints(i)) {
     const Tensor* t = constant(i);
     if (t->dtype() == DType::kI64) return in(i);
@@ -132,7 +134,7 @@ Name NodeWriter::in_i64(int i) {
 
 bool NodeWriter::channels_first_at_hand(int i) const {
   if (!has(i) || constant(i)) return false;
-  const ValueForms::Pair& p = scope_.forms[static_cast<size_t>(id(i))].stored;
+  const ValueForms::Pair& p = scope_.forms[static_cast<size_t>(id(i))].raw;
   const ValueForms::Pair& r = scope_.forms[static_cast<size_t>(id(i))].real;
   return (p.channels_first != kNoName || r.channels_first != kNoName) && p.as_is == kNoName && r.as_is == kNoName;
 }
@@ -148,9 +150,10 @@ Name NodeWriter::form(ValueId id, bool real, Order order) {
   ValueForms& f = scope_.forms[static_cast<size_t>(id)];
   const Value& v = scope_.graph.value(id);
   const bool per_token = v.type.quant && v.type.quant->kind == Quantization::Kind::kPerToken;
-  if (!v.type.quant) real = false;
+  const bool narrow = !v.type.quant && v.type.dtype == DType::kBF16;
+  if (!v.type.quant && !narrow) real = false;
   const auto slot = [&](bool r, Order o) -> Name& {
-    ValueForms::Pair& p = r ? f.real : f.stored;
+    ValueForms::Pair& p = r ? f.real : f.raw;
     return o == Order::kAsIs ? p.as_is : p.channels_first;
   };
   Name& want = slot(real, order);
@@ -165,7 +168,8 @@ Name NodeWriter::form(ValueId id, bool real, Order order) {
   if (real && !per_token) {
     const Name integers = form(id, false, order);
     if (integers == kNoName) return kNoName;
-    want = dequantize(integers, v.type.dtype, *v.type.quant, order, v.type.ranked ? v.type.shape.rank() : 1);
+    want = narrow ? cast(integers, DType::kF32)
+                  : dequantize(integers, v.type.dtype, *v.type.quant, order, v.type.ranked ? v.type.shape.rank() : 1);
   } else if (const Name have = slot(real, other); have != kNoName) {
     want = reordered(have, id, order);
   } else {
@@ -191,6 +195,11 @@ Name NodeWriter::constant_form(ValueId id, bool real, Order order) {
       moved->axis = static_cast<int>(std::ranges::find(perm, quant->axis) - perm.begin());
       quant = std::move(moved);
     }
+  }
+  if (real && t.dtype() == DType::kBF16) {
+    Tensor wide(DType::kF32, t.shape());
+    to_floats(t, wide.data<float>());
+    return model_.constant(wide, base);
   }
   if (!real || !quant) return model_.constant(t, base);
   const bool direct = quantized_opset(t.dtype()) > 0 || (t.dtype() == DType::kI32 && all_zero(quant->zero_points));
@@ -275,12 +284,12 @@ Name NodeWriter::dequantize(Name x, DType from, const Quantization& q, Order ord
   if (q.kind == Quantization::Kind::kPerBlock) fail("a computed value quantized by blocks");
   const int since = quantized_opset(from);
   const int64_t axis = axis_in_order(q, order, rank);
-  const bool plain_int32 = from == DType::kI32 && all_zero(q.zero_points);
-  if (plain_int32 || (since > 0 && model_.need_opset(since))) {
+  const bool symmetric_int32 = from == DType::kI32 && all_zero(q.zero_points);
+  if (symmetric_int32 || (since > 0 && model_.need_opset(since))) {
     const bool many = q.kind == Quantization::Kind::kPerAxis;
     const Shape shape = many ? Shape{static_cast<int64_t>(q.scales.size())} : Shape{};
     std::vector<Name> in{x, tensor(Tensor::from<float>(DType::kF32, shape, q.scales))};
-    if (!plain_int32) {
+    if (!symmetric_int32) {
       Tensor zeros(from, shape);
       for (int64_t i = 0; i < shape.elements(); ++i) set_int(zeros, i, q.zero_point(i));
       in.push_back(tensor(zeros));
@@ -324,12 +333,12 @@ void NodeWriter::name_result(ValueId id, Name name, Order order) {
   model_.rename(name, order == Order::kAsIs ? base : base + "_channels_first");
 }
 
-void NodeWriter::bind_stored(int i, Name stored, Order order) {
+void NodeWriter::bind_raw(int i, Name raw, Order order) {
   if (!wants(i)) return;
   const ValueId id = node_.outputs[static_cast<size_t>(i)];
-  ValueForms::Pair& p = scope_.forms[static_cast<size_t>(id)].stored;
-  (order == Order::kAsIs ? p.as_is : p.channels_first) = stored;
-  name_result(id, stored, order);
+  ValueForms::Pair& p = scope_.forms[static_cast<size_t>(id)].raw;
+  (order == Order::kAsIs ? p.as_is : p.channels_first) = raw;
+  name_result(id, raw, order);
 }
 
 void NodeWriter::bind_forms(int i, const ValueForms& forms) {
@@ -339,7 +348,7 @@ void NodeWriter::bind_forms(int i, const ValueForms& forms) {
 void NodeWriter::bind(int i, Name real, Order order) {
   if (!wants(i)) return;
   const ValueType& t = out_type(i);
-  if (!t.quant) return bind_stored(i, real, order);
+  if (!t.quant) return bind_raw(i, t.dtype == DType::kBF16 ? cast(real, t.dtype) : real, order);
   if (t.quant->kind == Quantization::Kind::kPerToken) {
     const ValueId id = node_.outputs[static_cast<size_t>(i)];
     ValueForms::Pair& p = scope_.forms[static_cast<size_t>(id)].real;
@@ -347,7 +356,21 @@ void NodeWriter::bind(int i, Name real, Order order) {
     (order == Order::kAsIs ? p.as_is : p.channels_first) = y;
     return name_result(id, y, order);
   }
-  bind_stored(i, quantize(real, t.dtype, *t.quant, order, t.ranked ? t.shape.rank() : 1), order);
+  bind_raw(i, quantize(real, t.dtype, *t.quant, order, t.ranked ? t.shape.rank() : 1), order);
+}
+
+void NodeWriter::bind(int i, Name real, const Activation& act, Order order) {
+  const ValueType& t = out_type(i);
+  if (is_per_tensor(t.quant) && is_integer(t.dtype)) {
+    const Bounds b = activation_bounds(act);
+    const float scale = t.quant->scale(), zero = static_cast<float>(t.quant->zero_point());
+    const float low = (static_cast<float>(int_min(t.dtype)) - zero) * scale;
+    const float high = (static_cast<float>(int_max(t.dtype)) - zero) * scale;
+    const bool clamps = act.kind == ActKind::kRelu || act.kind == ActKind::kRelu6 || act.kind == ActKind::kReluN1 ||
+                        act.kind == ActKind::kClamp;
+    if (clamps && b.lo <= low && high <= b.hi + scale / 2) return bind(i, real, order);
+  }
+  bind(i, activated(real, act), order);
 }
 
 std::vector<Name> NodeWriter::ops(const std::string& name, std::vector<Name> inputs, size_t count,

@@ -17,13 +17,13 @@
 namespace smelt::onnx {
 
 /// Names under which a value exists in the written graph. A form that is missing is made of another one when a node
-/// asks for it. `real`: the dequantized form of a quantized value, which for other values is the stored one.
+/// asks for it. `real`: the value in the type that real_type() names, which is the stored one for most values.
 struct ValueForms {
   struct Pair {
     Name as_is = kNoName;           ///< in the value's own order of dimensions
     Name channels_first = kNoName;  ///< [N, C, spatial...] of a channels-last value
   };
-  Pair stored, real;
+  Pair raw, real;
 };
 
 /// Which form of an operand a node wants.
@@ -105,6 +105,10 @@ class ModelWriter {
   std::map<int, State> states_;
 };
 
+/// The element type that nodes compute a value in: float32 for quantized and bfloat16 values, for which ONNX has few
+/// operators; else its own.
+inline DType real_type(const ValueType& t) { return t.quant || t.dtype == DType::kBF16 ? DType::kF32 : t.dtype; }
+
 /// One node of the graph while it is written in ONNX's operators. A function of the table reads operands, adds ONNX
 /// nodes and binds the results. After fail() nothing that it adds counts.
 class NodeWriter {
@@ -125,7 +129,7 @@ class NodeWriter {
   ValueId id(int i) const { return node_.inputs[static_cast<size_t>(i)]; }
   const ValueType& type(int i) const;
   DType dtype(int i) const { return type(i).dtype; }
-  DType real_dtype(int i) const;  ///< float32 for quantized operands
+  DType real_dtype(int i) const;  ///< see real_type()
   int rank(int i);                ///< fails when unknown
   bool is_static(int i) const { return has(i) && type(i).is_static(); }
   bool quantized(int i) const { return has(i) && type(i).quant != nullptr; }
@@ -133,7 +137,7 @@ class NodeWriter {
   std::optional<std::vector<int64_t>> ints(int i) const;    ///< contents of an integer constant
   std::vector<int64_t> need_ints(int i, const char* what);  ///< fails when not constant
   Name in(int i, Order order = Order::kAsIs);               ///< real values; kNoName when absent
-  Name stored(int i, Order order = Order::kAsIs);           ///< integers of a quantized operand
+  Name raw(int i, Order order = Order::kAsIs);              ///< integers of a quantized operand
   std::vector<Name> all_in();                               ///< real values of all inputs
   /// Input i as int64 (1-D stays 1-D), cast if need be.
   Name in_i64(int i);
@@ -145,14 +149,14 @@ class NodeWriter {
   int outputs() const { return static_cast<int>(node_.outputs.size()); }
   bool wants(int i) const { return i < outputs() && node_.outputs[static_cast<size_t>(i)] != kNoValue; }
   const ValueType& out_type(int i) const { return scope_.graph.value(node_.outputs[static_cast<size_t>(i)]).type; }
-  DType real_out_dtype(int i) const { return out_type(i).quant ? DType::kF32 : out_type(i).dtype; }
+  DType real_out_dtype(int i) const { return real_type(out_type(i)); }
   /// Output i has these real values; they are quantized if the output is.
   void bind(int i, Name real, Order order = Order::kAsIs);
-  void bind(int i, Name real, const Activation& act, Order order = Order::kAsIs) {
-    bind(i, activated(real, act), order);
-  }
+  /// bind() behind an activation. One that clamps no more than the quantization of the output does is left out, so that
+  /// the operator stands between its quantized values alone.
+  void bind(int i, Name real, const Activation& act, Order order = Order::kAsIs);
   /// Output i has these elements, of its own element type.
-  void bind_stored(int i, Name stored, Order order = Order::kAsIs);
+  void bind_raw(int i, Name raw, Order order = Order::kAsIs);
   void bind_forms(int i, const ValueForms& forms);
 
   // Nodes. `op` may begin with a domain: "com.microsoft.FusedMatMul".

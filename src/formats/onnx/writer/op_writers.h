@@ -30,13 +30,13 @@ inline Order order_at_hand(const NodeWriter& n) {
 }
 /// max(lo, min(hi, x)) with absent bounds.
 Name clamp(NodeWriter& n, Name x, Name lo, Name hi);
-/// The nearest integer, halves away from 0.
+/// The nearest integer, parts away from 0.
 Name round_half_away(NodeWriter& n, Name x, DType dtype);
 /// Real values of input i with its dimensions permuted; a constant is permuted when it is written.
 Name in_permuted(NodeWriter& n, int i, const std::vector<int64_t>& perm);
 /// The bias of a product: real values of input i. Integers have the scale of x times that of the weights.
 Name bias_in(NodeWriter& n, int i);
 /// x rounded to int8 steps as TFLite's hybrid kernels do, with one scale for each slice of the dimensions `axes`.
-Name hybrid_rounded(NodeWriter& n, Name x, const std::vector<int64_t>& axes, bool asymmetric);
+Name dynamically_rounded(NodeWriter& n, Name x, const std::vector<int64_t>& axes, bool asymmetric);
 
 }  // namespace smelt::onnx

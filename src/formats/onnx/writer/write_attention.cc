@@ -137,12 +137,12 @@ void write_rotary(NodeWriter& n) {
     even = n.squeeze(n.slice(pairs, 0, 1, -1), {-1});
     odd = n.squeeze(n.slice(pairs, 1, 2, -1), {-1});
   } else {
-    const auto halves =
+    const auto parts =
         n.ops("Split", {x}, 2,
               n.model().need_opset(18) ? std::vector<Attribute>{{"axis", int64_t{-1}}, {"num_outputs", int64_t{2}}}
                                        : std::vector<Attribute>{{"axis", int64_t{-1}}});
-    even = halves[0];
-    odd = halves[1];
+    even = parts[0];
+    odd = parts[1];
   }
   const Name first = n.op("Sub", {n.op("Mul", {even, cosine}), n.op("Mul", {odd, sine})});
   const Name second = n.op("Add", {n.op("Mul", {even, sine}), n.op("Mul", {odd, cosine})});

@@ -6,16 +6,16 @@
 namespace smelt::onnx {
 namespace {
 
-ValueForms stored_form(Name name) {
+ValueForms raw_form(Name name) {
   ValueForms f;
-  f.stored.as_is = name;
+  f.raw.as_is = name;
   return f;
 }
 
 /// The stored forms of inputs [first, first + count).
 std::vector<ValueForms> arguments(NodeWriter& n, int first, int count) {
   std::vector<ValueForms> out;
-  for (int i = first; i < first + count; ++i) out.push_back(n.has(i) ? stored_form(n.stored(i)) : ValueForms{});
+  for (int i = first; i < first + count; ++i) out.push_back(n.has(i) ? raw_form(n.raw(i)) : ValueForms{});
   return out;
 }
 
@@ -38,9 +38,9 @@ class BodyWriter {
     body_->inputs.push_back({name, v.type, {}, ""});
     if (v.type.kind == ValueType::Kind::kTensor && v.type.dtype == DType::kInvalid)
       n_.fail("the element type of '", v.name, "' must be known");
-    return stored_form(name);
+    return raw_form(name);
   }
-  Name plain_input(const char* base, const ValueType& type) {
+  Name scalar_input(const char* base, const ValueType& type) {
     const Name name = n_.model().fresh(base);
     body_->inputs.push_back({name, type, {}, ""});
     return name;
@@ -53,9 +53,9 @@ class BodyWriter {
   /// An output: a value that the body itself makes, an identity of one that it does not.
   void output(const ValueForms& form, const ValueType& type) {
     const Name name = n_.model().fresh("result");
-    body_->nodes.push_back({"Identity", "", "", {form.stored.as_is}, {name}, {}});
+    body_->nodes.push_back({"Identity", "", "", {form.raw.as_is}, {name}, {}});
     body_->outputs.push_back({name, type, {}, ""});
-    if (form.stored.as_is == kNoName) n_.fail("a body gives no value");
+    if (form.raw.as_is == kNoName) n_.fail("a body gives no value");
   }
   const ValueType& output_type(size_t i) const {
     static const ValueType none;
@@ -74,7 +74,7 @@ class BodyWriter {
 
 void bind_results(NodeWriter& n, const std::vector<Name>& names) {
   for (int i = 0; i < n.outputs() && static_cast<size_t>(i) < names.size(); ++i)
-    n.bind_stored(i, names[static_cast<size_t>(i)]);
+    n.bind_raw(i, names[static_cast<size_t>(i)]);
 }
 
 void write_if(NodeWriter& n) {
@@ -104,7 +104,7 @@ void write_loop(NodeWriter& n) {
   const auto results = body.inlined(in);
   for (size_t i = 0; i < results.size(); ++i) body.output(results[i], body.output_type(i));
   std::vector<Name> operands{n.has(0) ? n.in_i64(0) : kNoName, n.has(1) ? n.in(1) : n.scalar(DType::kBool, 1)};
-  for (size_t i = 0; i < carried; ++i) operands.push_back(n.stored(static_cast<int>(2 + i)));
+  for (size_t i = 0; i < carried; ++i) operands.push_back(n.raw(static_cast<int>(2 + i)));
   bind_results(n, n.ops("Loop", operands, results.size() - 1, {{"body", body.graph()}}));
 }
 
@@ -112,24 +112,24 @@ void write_loop(NodeWriter& n) {
 void write_while(NodeWriter& n) {
   const auto& a = n.attrs<WhileAttrs>();
   const auto truth = [](NodeWriter& at, const std::vector<ValueForms>& results) {
-    return at.reshape(results.at(0).stored.as_is, {});
+    return at.reshape(results.at(0).raw.as_is, {});
   };
   const auto first = n.model().inline_graph(n.scope(), a.cond_graph, arguments(n, 0, n.inputs()));
   if (first.empty()) return n.fail("the condition gives nothing");
   const Name before = truth(n, first);
   BodyWriter body(n, a.body_graph);
-  body.plain_input("iteration", trip_type());
-  body.plain_input("condition", truth_type());
+  body.scalar_input("iteration", trip_type());
+  body.scalar_input("condition", truth_type());
   std::vector<ValueForms> in;
   for (int i = 0; i < n.inputs(); ++i) in.push_back(body.input(static_cast<size_t>(i)));
   const auto results = body.inlined(in);
   const auto again = body.inlined(a.cond_graph, results);
   const Node nowhere;
   NodeWriter inner(body.scope(), nowhere);
-  body.output(stored_form(truth(inner, again)), truth_type());
+  body.output(raw_form(truth(inner, again)), truth_type());
   for (size_t i = 0; i < results.size(); ++i) body.output(results[i], body.output_type(i));
   std::vector<Name> operands{kNoName, before};
-  for (int i = 0; i < n.inputs(); ++i) operands.push_back(n.stored(i));
+  for (int i = 0; i < n.inputs(); ++i) operands.push_back(n.raw(i));
   bind_results(n, n.ops("Loop", operands, results.size(), {{"body", body.graph()}}));
 }
 
@@ -145,7 +145,7 @@ void write_scan(NodeWriter& n) {
   const auto results = body.inlined(in);
   for (size_t i = 0; i < results.size(); ++i) body.output(results[i], body.output_type(i));
   std::vector<Name> operands;
-  for (size_t i = 0; i < count; ++i) operands.push_back(n.stored(static_cast<int>(i)));
+  for (size_t i = 0; i < count; ++i) operands.push_back(n.raw(static_cast<int>(i)));
   std::vector<Attribute> attributes{{"body", body.graph()},
                                     {"num_scan_inputs", a.scans},
                                     {"scan_input_axes", a.input_axes},
@@ -168,7 +168,7 @@ void write_call(NodeWriter& n) {
 void write_state_read(NodeWriter& n) {
   const int state = n.attrs<StateAttrs>().state;
   const Name now = n.model().state(state, n);
-  if (now != kNoName) n.bind_stored(0, now);
+  if (now != kNoName) n.bind_raw(0, now);
 }
 
 void write_state_write(NodeWriter& n) { n.model().set_state(n.attrs<StateAttrs>().state, n); }
@@ -176,28 +176,28 @@ void write_state_write(NodeWriter& n) { n.model().set_state(n.attrs<StateAttrs>(
 /// ONNX has no assertions.
 void write_assert(NodeWriter&) {}
 
-std::vector<Name> stored_in(NodeWriter& n) {
+std::vector<Name> raw_in(NodeWriter& n) {
   std::vector<Name> in;
-  for (int i = 0; i < n.inputs(); ++i) in.push_back(n.stored(i));
+  for (int i = 0; i < n.inputs(); ++i) in.push_back(n.raw(i));
   return in;
 }
 
 void write_sequence_construct(NodeWriter& n) {
-  if (n.inputs() > 0) return n.bind_stored(0, n.op("SequenceConstruct", stored_in(n)));
-  n.bind_stored(0, n.op("SequenceEmpty", {}, {{"dtype", type_code(n.attrs<SequenceAttrs>().to)}}));
+  if (n.inputs() > 0) return n.bind_raw(0, n.op("SequenceConstruct", raw_in(n)));
+  n.bind_raw(0, n.op("SequenceEmpty", {}, {{"dtype", type_code(n.attrs<SequenceAttrs>().to)}}));
 }
-void write_sequence_at(NodeWriter& n) { n.bind_stored(0, n.op("SequenceAt", stored_in(n))); }
-void write_sequence_insert(NodeWriter& n) { n.bind_stored(0, n.op("SequenceInsert", stored_in(n))); }
-void write_sequence_erase(NodeWriter& n) { n.bind_stored(0, n.op("SequenceErase", stored_in(n))); }
-void write_sequence_length(NodeWriter& n) { n.bind_stored(0, n.op("SequenceLength", stored_in(n))); }
+void write_sequence_at(NodeWriter& n) { n.bind_raw(0, n.op("SequenceAt", raw_in(n))); }
+void write_sequence_insert(NodeWriter& n) { n.bind_raw(0, n.op("SequenceInsert", raw_in(n))); }
+void write_sequence_erase(NodeWriter& n) { n.bind_raw(0, n.op("SequenceErase", raw_in(n))); }
+void write_sequence_length(NodeWriter& n) { n.bind_raw(0, n.op("SequenceLength", raw_in(n))); }
 
 void write_sequence_split(NodeWriter& n) {
   const auto& a = n.attrs<SequenceAttrs>();
-  n.bind_stored(0, n.op("SplitToSequence", stored_in(n), {{"axis", a.axis}, {"keepdims", a.keep_dims}}));
+  n.bind_raw(0, n.op("SplitToSequence", raw_in(n), {{"axis", a.axis}, {"keepdims", a.keep_dims}}));
 }
 void write_sequence_concat(NodeWriter& n) {
   const auto& a = n.attrs<SequenceAttrs>();
-  n.bind_stored(0, n.op("ConcatFromSequence", stored_in(n), {{"axis", a.axis}, {"new_axis", a.new_axis}}));
+  n.bind_raw(0, n.op("ConcatFromSequence", raw_in(n), {{"axis", a.axis}, {"new_axis", a.new_axis}}));
 }
 
 void write_sequence_map(NodeWriter& n) {
@@ -206,16 +206,16 @@ void write_sequence_map(NodeWriter& n) {
   for (int i = 0; i < n.inputs(); ++i) in.push_back(body.input(static_cast<size_t>(i)));
   const auto results = body.inlined(in);
   for (size_t i = 0; i < results.size(); ++i) body.output(results[i], body.output_type(i));
-  bind_results(n, n.ops("SequenceMap", stored_in(n), results.size(), {{"body", body.graph()}}));
+  bind_results(n, n.ops("SequenceMap", raw_in(n), results.size(), {{"body", body.graph()}}));
 }
 
 void write_optional_make(NodeWriter& n) {
-  if (n.inputs() > 0) return n.bind_stored(0, n.op("Optional", stored_in(n)));
+  if (n.inputs() > 0) return n.bind_raw(0, n.op("Optional", raw_in(n)));
   const ValueType& t = n.out_type(0);
-  n.bind_stored(0, n.op("Optional", {}, {{"type", t.element ? *t.element : ValueType{}}}));
+  n.bind_raw(0, n.op("Optional", {}, {{"type", t.element ? *t.element : ValueType{}}}));
 }
-void write_optional_get(NodeWriter& n) { n.bind_stored(0, n.op("OptionalGetElement", stored_in(n))); }
-void write_optional_has(NodeWriter& n) { n.bind_stored(0, n.op("OptionalHasElement", stored_in(n))); }
+void write_optional_get(NodeWriter& n) { n.bind_raw(0, n.op("OptionalGetElement", raw_in(n))); }
+void write_optional_has(NodeWriter& n) { n.bind_raw(0, n.op("OptionalHasElement", raw_in(n))); }
 
 constexpr OpWriter kControl[] = {
     {Op::kIf, write_if, "If"},

@@ -17,7 +17,7 @@ Name round_half_away(NodeWriter& n, Name x, DType dtype) {
 
 namespace {
 
-void write_where(NodeWriter& n) { n.bind_stored(0, n.op("Where", {n.in(0), n.stored(1), n.stored(2)})); }
+void write_where(NodeWriter& n) { n.bind_raw(0, n.op("Where", {n.in(0), n.raw(1), n.raw(2)})); }
 
 void write_clamp(NodeWriter& n) {
   const auto scalar = [&](int i) { return !n.has(i) || (n.is_static(i) && n.type(i).shape.rank() == 0); };
@@ -30,9 +30,9 @@ void write_clamp(NodeWriter& n) {
 void write_cast(NodeWriter& n) {
   const auto& a = n.attrs<CastAttrs>();
   const Order order = order_at_hand(n);
-  Name x = n.stored(0, order);
+  Name x = n.raw(0, order);
   const DType from = n.dtype(0);
-  if (from == a.to) return n.bind_stored(0, x, order);
+  if (from == a.to) return n.bind_raw(0, x, order);
   if (type_code(a.to) == 0 || is_complex(a.to) || is_complex(from))
     return n.fail("no conversion from ", to_string(from), " to ", to_string(a.to));
   const bool to_integer = is_float(from) && is_integer(a.to);
@@ -49,15 +49,15 @@ void write_cast(NodeWriter& n) {
     if (!n.model().need_opset(24)) return n.fail("round_mode needs opset 24");
     attributes.emplace_back("round_mode", a.round_mode == 1 ? "down" : "nearest");
   }
-  n.bind_stored(0, n.op("Cast", {x}, std::move(attributes)), order);
+  n.bind_raw(0, n.op("Cast", {x}, std::move(attributes)), order);
 }
 
 void write_bit_cast(NodeWriter& n) {
   const auto& a = n.attrs<CastAttrs>();
-  if (n.dtype(0) == a.to) return n.bind_stored(0, n.stored(0));
+  if (n.dtype(0) == a.to) return n.bind_raw(0, n.raw(0));
   if (bit_width(n.dtype(0)) != bit_width(a.to))
     return n.fail("element types ", to_string(n.dtype(0)), " and ", to_string(a.to), " differ in size");
-  n.bind_stored(0, n.op("BitCast", {n.stored(0)}, {{"to", type_code(a.to)}}));
+  n.bind_raw(0, n.op("BitCast", {n.raw(0)}, {{"to", type_code(a.to)}}));
 }
 
 constexpr OpWriter kElementwise[] = {

@@ -51,7 +51,7 @@ Name bias_in(NodeWriter& n, int i) {
   v.type.quant = std::make_shared<const Quantization>(std::move(q));
   holder.values.push_back(v);
   GraphScope scope(n.model(), holder, n.scope().nodes);
-  if (!v.constant) scope.forms[0].stored.as_is = n.stored(i);
+  if (!v.constant) scope.forms[0].raw.as_is = n.raw(i);
   NodeWriter m(scope, n.node());
   const Name name = m.form(0, true, Order::kAsIs);
   if (!m.ok()) n.fail(m.failure());
@@ -78,7 +78,7 @@ std::vector<int64_t> pads_of(const Window& w) {
   return pads;
 }
 
-bool sizes_known(const Window& w) {
+bool has_sizes(const Window& w) {
   for (int k = 0; k < w.rank; ++k)
     if (w.dims[static_cast<size_t>(k)].in < 0) return false;
   return true;
@@ -95,7 +95,7 @@ void window_attributes(const Window& window, AutoPad auto_pad, std::vector<Attri
   if (dilated && std::ranges::any_of(dilations, [](int64_t d) { return d != 1; }))
     out.emplace_back("dilations", dilations);
   const bool same = auto_pad == AutoPad::kSameUpper || auto_pad == AutoPad::kSameLower;
-  if (same && !sizes_known(window))
+  if (same && !has_sizes(window))
     out.emplace_back("auto_pad", auto_pad == AutoPad::kSameUpper ? "SAME_UPPER" : "SAME_LOWER");
   else
     out.emplace_back("pads", pads_of(window));
@@ -122,7 +122,7 @@ void write_conv(NodeWriter& n) {
   if (!g.ok()) return n.fail(g.error().message());
   const Order order = order_of(a.layout);
   Name x = n.in(0, order);
-  if (a.dynamic_quant) x = hybrid_rounded(n, x, batch_axes(n), a.asymmetric_inputs);
+  if (a.dynamic_quant) x = dynamically_rounded(n, x, batch_axes(n), a.asymmetric_inputs);
   const DType real = n.real_dtype(0);
   const auto fit = [&](Name v, int i) {
     return n.has(i) && n.real_dtype(i) != real && !is_integer(n.dtype(i)) ? n.cast(v, real) : v;
@@ -169,7 +169,7 @@ void write_conv_transpose(NodeWriter& n) {
   if (!g.ok()) return n.fail(g.error().message());
   std::vector<Attribute> attributes;
   std::vector<int64_t> extra;
-  if (sizes_known(g->window)) {
+  if (has_sizes(g->window)) {
     Window w = g->window;
     for (int k = 0; k < w.rank; ++k) {
       WindowDim& d = w.dims[static_cast<size_t>(k)];
@@ -192,8 +192,9 @@ void write_conv_transpose(NodeWriter& n) {
   if (std::ranges::any_of(extra, [](int64_t e) { return e != 0; })) attributes.emplace_back("output_padding", extra);
   if (g->groups != 1) attributes.emplace_back("group", g->groups);
   const Order order = order_of(a.layout);
-  const Name y =
-      n.op("ConvTranspose", {n.in(0, order), transposed_filter(n, a, g->groups), bias_in(n, 2)}, std::move(attributes));
+  Name x = n.in(0, order);
+  if (a.dynamic_quant) x = dynamically_rounded(n, x, batch_axes(n), a.asymmetric_inputs);
+  const Name y = n.op("ConvTranspose", {x, transposed_filter(n, a, g->groups), bias_in(n, 2)}, std::move(attributes));
   n.bind(0, y, a.act, order);
 }
 
@@ -208,7 +209,7 @@ void write_conv_integer(NodeWriter& n) {
   std::vector<Attribute> attributes;
   window_attributes(g->window, a.auto_pad, attributes);
   if (g->groups != 1) attributes.emplace_back("group", g->groups);
-  n.bind_stored(0, n.op("ConvInteger", {n.stored(0), n.stored(1), n.stored(2), n.stored(3)}, std::move(attributes)));
+  n.bind_raw(0, n.op("ConvInteger", {n.raw(0), n.raw(1), n.raw(2), n.raw(3)}, std::move(attributes)));
 }
 
 void write_deform_conv(NodeWriter& n) {
@@ -280,7 +281,7 @@ void write_pool(NodeWriter& n) {
     Name index = a.index == Index::kPlane ? plane_index(n, out[1], a) : out[1];
     if (single) index = n.squeeze(index, {0});
     n.bind(0, single ? n.squeeze(out[0], {0}) : out[0], a.act, order);
-    return n.bind_stored(1, a.index_dtype == DType::kI64 ? index : n.cast(index, a.index_dtype));
+    return n.bind_raw(1, a.index_dtype == DType::kI64 ? index : n.cast(index, a.index_dtype));
   }
   Name y = n.op(pool_op(kind, a.global), {x}, std::move(attributes));
   if (squares) y = n.op("Sqrt", {y});

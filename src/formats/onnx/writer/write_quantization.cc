@@ -6,7 +6,7 @@
 
 namespace smelt::onnx {
 
-Name hybrid_rounded(NodeWriter& n, Name x, const std::vector<int64_t>& axes, bool asymmetric) {
+Name dynamically_rounded(NodeWriter& n, Name x, const std::vector<int64_t>& axes, bool asymmetric) {
   const DType f32 = DType::kF32;
   const auto s = [&](double v) { return n.scalar(f32, v); };
   const Name low = n.op("Min", {n.reduce("ReduceMin", x, axes, true), s(0)});
@@ -31,7 +31,7 @@ namespace {
 void write_quantize(NodeWriter& n) {
   const Order order = order_at_hand(n);
   if (n.quantized(0) && n.dtype(0) == n.out_type(0).dtype && same_quant_params(n.type(0).quant, n.out_type(0).quant))
-    return n.bind_stored(0, n.stored(0, order), order);
+    return n.bind_raw(0, n.raw(0, order), order);
   Name x = n.in(0, order);
   if (n.real_dtype(0) != DType::kF32) x = n.cast(x, DType::kF32);
   if (!n.out_type(0).quant) return n.fail("the result has no quantization parameters");
@@ -48,8 +48,8 @@ void write_dequantize(NodeWriter& n) {
 /// Attributes and operands that both linear operators share. False after fail().
 bool linear_operands(NodeWriter& n, DType quantized, std::vector<Name>& in, std::vector<Attribute>& attributes) {
   const auto& a = n.attrs<QuantizeLinearAttrs>();
-  in = {n.stored(0), n.in(1)};
-  if (n.has(2)) in.push_back(n.dtype(2) == quantized ? n.stored(2) : n.cast(n.stored(2), quantized));
+  in = {n.raw(0), n.in(1)};
+  if (n.has(2)) in.push_back(n.dtype(2) == quantized ? n.raw(2) : n.cast(n.raw(2), quantized));
   attributes.emplace_back("axis", a.axis);
   if (a.block > 0) {
     if (!n.model().need_opset(21)) n.fail("blocks need opset 21");
@@ -82,7 +82,7 @@ void write_quantize_linear(NodeWriter& n) {
   Name y = n.op("QuantizeLinear", in, std::move(attributes));
   if (a.quant_min != a.quant_max && (a.quant_min > int_min(a.to) || a.quant_max < int_max(a.to)))
     y = n.clip(y, a.to, static_cast<double>(a.quant_min), static_cast<double>(a.quant_max));
-  n.bind_stored(0, y);
+  n.bind_raw(0, y);
 }
 
 void write_dequantize_linear(NodeWriter& n) {
@@ -96,7 +96,7 @@ void write_dequantize_linear(NodeWriter& n) {
     made = DType::kF32;
   }
   const Name y = n.op("DequantizeLinear", in, std::move(attributes));
-  n.bind_stored(0, made == a.to ? y : n.cast(y, a.to));
+  n.bind_raw(0, made == a.to ? y : n.cast(y, a.to));
 }
 
 /// Chooses scale and zero point from the range of x by ONNX operators.
@@ -121,10 +121,10 @@ class DynamicParameters {
     else
       asymmetric(low, high);
     const Name steps = op("Add", n_.op("Round", {op("Div", x, scale_)}), zero_);
-    n_.bind_stored(0, n_.cast(n_.clip(steps, DType::kF32, lo_, hi_), a_.to));
+    n_.bind_raw(0, n_.cast(n_.clip(steps, DType::kF32, lo_, hi_), a_.to));
     const DType scale = n_.wants(1) ? n_.out_type(1).dtype : DType::kF32;
-    n_.bind_stored(1, scale == DType::kF32 ? scale_ : n_.cast(scale_, scale));
-    if (n_.wants(2)) n_.bind_stored(2, n_.cast(zero_, n_.out_type(2).dtype));
+    n_.bind_raw(1, scale == DType::kF32 ? scale_ : n_.cast(scale_, scale));
+    if (n_.wants(2)) n_.bind_raw(2, n_.cast(zero_, n_.out_type(2).dtype));
   }
 
  private:
@@ -169,7 +169,7 @@ void write_dynamic_quantize(NodeWriter& n) {
                         a.quant_min == a.quant_max && n.dtype(0) == DType::kF32;
   if (!standard) return DynamicParameters(n, a).write();
   const auto out = n.ops("DynamicQuantizeLinear", {n.in(0)}, 3);
-  for (int i = 0; i < 3; ++i) n.bind_stored(i, out[static_cast<size_t>(i)]);
+  for (int i = 0; i < 3; ++i) n.bind_raw(i, out[static_cast<size_t>(i)]);
 }
 
 void write_fake_quant(NodeWriter& n) {
@@ -203,7 +203,7 @@ void write_fixed_scale(NodeWriter& n) {
   const Name rounded = n.op("Floor", {n.op("Add", {scaled, n.scalar(f64, 0.5)})});
   const Name moved = n.op("Add", {rounded, n.scalar(f64, static_cast<double>(a.zero_point))});
   const Name kept = n.clip(moved, f64, static_cast<double>(a.min), static_cast<double>(a.max));
-  n.bind_stored(0, n.cast(kept, a.to));
+  n.bind_raw(0, n.cast(kept, a.to));
 }
 
 constexpr OpWriter kQuantization[] = {

@@ -113,7 +113,7 @@ void write_arg_reduce(NodeWriter& n) {
     if (given.size() != 1) return n.fail("one axis is expected");
     axis = given[0];
   }
-  Name x = n.stored(0);
+  Name x = n.raw(0);
   const DType dtype = n.dtype(0);
   if (dtype == DType::kBool) x = n.cast(x, DType::kI32);
   if (a.flatten) {
@@ -123,7 +123,7 @@ void write_arg_reduce(NodeWriter& n) {
   Name y = n.op(a.min ? "ArgMin" : "ArgMax", {x},
                 {{"axis", axis}, {"keepdims", a.keep_dims && !a.flatten}, {"select_last_index", a.select_last}});
   if (a.flatten && a.keep_dims) y = n.reshape(y, std::vector<int64_t>(static_cast<size_t>(n.rank(0)), 1));
-  n.bind_stored(0, a.to == DType::kI64 ? y : n.cast(y, a.to));
+  n.bind_raw(0, a.to == DType::kI64 ? y : n.cast(y, a.to));
 }
 
 void write_cumulative(NodeWriter& n) {

@@ -57,10 +57,11 @@ void write_resize(NodeWriter& n) {
   if (a.antialias) attributes.emplace_back("antialias", true);
   if (a.keep != ResizeAttrs::Keep::kStretch) attributes.emplace_back("keep_aspect_ratio_policy", to_string(a.keep));
   Name scales = n.in(2), sizes = n.has(3) ? n.in_i64(3) : kNoName;
-  if (!axes.empty() && n.model().need_opset(18)) {
+  const bool has_sizes = n.is_static(0) && n.ints(3) && a.keep == ResizeAttrs::Keep::kStretch;
+  if (!axes.empty() && !has_sizes && n.model().need_opset(18)) {
     attributes.emplace_back("axes", axes);
   } else if (!axes.empty()) {
-    // Older forms name every dimension.
+    // The older form names every dimension.
     const auto given = n.ints(3);
     if (!given) return n.fail("sizes of some dimensions must be constant before opset 18");
     const Shape& x = n.type(0).shape;
@@ -75,7 +76,7 @@ void write_resize(NodeWriter& n) {
   n.bind(0, n.op("Resize", {n.in(0, order), n.in(1), scales, sizes}, std::move(attributes)), order);
 }
 
-void write_grid_sample(NodeWriter& n) {
+void write_sample(NodeWriter& n) {
   const auto& a = n.attrs<GridSampleAttrs>();
   const bool newer = n.model().need_opset(20);
   const char* mode = to_string(a.mode);
@@ -85,14 +86,14 @@ void write_grid_sample(NodeWriter& n) {
                  {{"mode", mode}, {"padding_mode", to_string(a.padding)}, {"align_corners", a.align_corners}}));
 }
 
-void write_affine_grid(NodeWriter& n) {
+void write_affine(NodeWriter& n) {
   n.bind(0, n.op("AffineGrid", {n.in(0), n.in_i64(1)}, {{"align_corners", n.attrs<AffineGridAttrs>().align_corners}}));
 }
 
 constexpr OpWriter kResize[] = {
     {Op::kResize, write_resize, "Resize"},
-    {Op::kGridSample, write_grid_sample, "GridSample"},
-    {Op::kAffineGrid, write_affine_grid, "AffineGrid"},
+    {Op::kGridSample, write_sample, "GridSample"},
+    {Op::kAffineGrid, write_affine, "AffineGrid"},
 };
 
 }  // namespace

@@ -16,45 +16,41 @@ void write_reshape(NodeWriter& n) {
   std::vector<Attribute> attributes;
   const bool zeros = !shape || std::ranges::count(*shape, 0) > 0;
   if (a.allow_zero && zeros && n.model().need_opset(14)) attributes.emplace_back("allowzero", true);
-  n.bind_stored(0, n.op("Reshape", {n.stored(0), n.in_i64(1)}, std::move(attributes)));
+  n.bind_raw(0, n.op("Reshape", {n.raw(0), n.in_i64(1)}, std::move(attributes)));
 }
 
-void write_squeeze(NodeWriter& n) {
-  n.bind_stored(0, n.op("Squeeze", {n.stored(0), n.has(1) ? n.in_i64(1) : kNoName}));
-}
-void write_unsqueeze(NodeWriter& n) { n.bind_stored(0, n.op("Unsqueeze", {n.stored(0), n.in_i64(1)})); }
-void write_flatten(NodeWriter& n) {
-  n.bind_stored(0, n.op("Flatten", {n.stored(0)}, {{"axis", n.attrs<AxisAttrs>().axis}}));
-}
+void write_squeeze(NodeWriter& n) { n.bind_raw(0, n.op("Squeeze", {n.raw(0), n.has(1) ? n.in_i64(1) : kNoName})); }
+void write_unsqueeze(NodeWriter& n) { n.bind_raw(0, n.op("Unsqueeze", {n.raw(0), n.in_i64(1)})); }
+void write_flatten(NodeWriter& n) { n.bind_raw(0, n.op("Flatten", {n.raw(0)}, {{"axis", n.attrs<AxisAttrs>().axis}})); }
 
 void write_transpose(NodeWriter& n) {
   std::vector<int64_t> perm = n.attrs<TransposeAttrs>().perm;
   if (n.has(1)) perm = n.need_ints(1, "the permutation");
-  if (perm.empty() && !n.has(1)) return n.bind_stored(0, n.op("Transpose", {n.stored(0)}));
+  if (perm.empty() && !n.has(1)) return n.bind_raw(0, n.op("Transpose", {n.raw(0)}));
   for (int64_t& p : perm)
     if (p < 0) p += static_cast<int64_t>(perm.size());
   const auto rank = static_cast<int>(perm.size());
   if (rank >= 3 && perm == to_channels_first(rank) && n.channels_first_at_hand(0))
-    return n.bind_stored(0, n.stored(0, Order::kChannelsFirst));
+    return n.bind_raw(0, n.raw(0, Order::kChannelsFirst));
   if (rank >= 3 && perm == to_channels_last(rank)) {
     // The result in its channels-first order is x.
-    return n.bind_stored(0, n.stored(0), Order::kChannelsFirst);
+    return n.bind_raw(0, n.raw(0), Order::kChannelsFirst);
   }
-  n.bind_stored(0, n.transpose(n.stored(0), perm));
+  n.bind_raw(0, n.transpose(n.raw(0), perm));
 }
 
-void write_expand(NodeWriter& n) { n.bind_stored(0, n.op("Expand", {n.stored(0), n.in_i64(1)})); }
+void write_expand(NodeWriter& n) { n.bind_raw(0, n.op("Expand", {n.raw(0), n.in_i64(1)})); }
 
 void write_tile(NodeWriter& n) {
-  Name x = n.stored(0);
+  Name x = n.raw(0);
   const auto repeats = n.ints(1);
-  if (!repeats || !n.type(0).ranked) return n.bind_stored(0, n.op("Tile", {x, n.in_i64(1)}));
+  if (!repeats || !n.type(0).ranked) return n.bind_raw(0, n.op("Tile", {x, n.in_i64(1)}));
   std::vector<int64_t> full = *repeats, front;
   const auto rank = static_cast<size_t>(n.type(0).shape.rank());
   if (full.size() < rank) full.insert(full.begin(), rank - full.size(), 1);
   for (size_t k = 0; k + rank < full.size(); ++k) front.push_back(static_cast<int64_t>(k));
   if (!front.empty()) x = n.unsqueeze(x, front);
-  n.bind_stored(0, n.op("Tile", {x, n.i64(full)}));
+  n.bind_raw(0, n.op("Tile", {x, n.i64(full)}));
 }
 
 bool one_quantization(const NodeWriter& n) {
@@ -79,11 +75,11 @@ void write_concat(NodeWriter& n) {
   const Order order = first ? Order::kChannelsFirst : Order::kAsIs;
   const bool same = one_quantization(n);
   std::vector<Name> in;
-  for (int i = 0; i < n.inputs(); ++i) in.push_back(same ? n.stored(i, order) : n.in(i, order));
+  for (int i = 0; i < n.inputs(); ++i) in.push_back(same ? n.raw(i, order) : n.in(i, order));
   const int64_t axis = first ? axis_in(a.axis, n.type(0).shape.rank(), order) : a.axis;
   const Name y = n.op("Concat", in, {{"axis", axis}});
   if (same)
-    n.bind_stored(0, y, order);
+    n.bind_raw(0, y, order);
   else
     n.bind(0, y, order);
 }
@@ -91,15 +87,15 @@ void write_concat(NodeWriter& n) {
 void write_stack(NodeWriter& n) {
   const int64_t axis = n.attrs<AxisAttrs>().axis;
   std::vector<Name> in;
-  for (int i = 0; i < n.inputs(); ++i) in.push_back(n.unsqueeze(n.stored(i), {axis}));
-  n.bind_stored(0, n.op("Concat", in, {{"axis", axis}}));
+  for (int i = 0; i < n.inputs(); ++i) in.push_back(n.unsqueeze(n.raw(i), {axis}));
+  n.bind_raw(0, n.op("Concat", in, {{"axis", axis}}));
 }
 
 void write_unstack(NodeWriter& n) {
   const int64_t axis = n.attrs<AxisAttrs>().axis;
-  const Name x = n.stored(0);
+  const Name x = n.raw(0);
   for (int i = 0; i < n.outputs(); ++i)
-    if (n.wants(i)) n.bind_stored(i, n.op("Gather", {x, n.scalar(DType::kI64, i)}, {{"axis", axis}}));
+    if (n.wants(i)) n.bind_raw(i, n.op("Gather", {x, n.scalar(DType::kI64, i)}, {{"axis", axis}}));
 }
 
 void write_split(NodeWriter& n) {
@@ -114,16 +110,16 @@ void write_split(NodeWriter& n) {
   const Order order = first ? Order::kChannelsFirst : Order::kAsIs;
   const int rank = n.type(0).ranked ? n.type(0).shape.rank() : 0;
   std::vector<Attribute> attributes{{"axis", first ? axis_in(axis, rank, order) : axis}};
-  std::vector<Name> in{n.stored(0, order)};
+  std::vector<Name> in{n.raw(0, order)};
   if (n.has(1)) {
     auto sizes = n.ints(1);
     if (sizes && n.type(0).ranked) {
       // One size may be -1: what is left.
       const int64_t extent = n.type(0).shape[static_cast<int>(axis < 0 ? axis + rank : axis)];
-      int64_t known = 0;
-      for (const int64_t s : *sizes) known += std::max<int64_t>(s, 0);
+      int64_t given = 0;
+      for (const int64_t s : *sizes) given += std::max<int64_t>(s, 0);
       for (int64_t& s : *sizes)
-        if (s < 0 && extent >= 0) s = extent - known;
+        if (s < 0 && extent >= 0) s = extent - given;
     }
     in.push_back(sizes ? n.i64(*sizes) : n.in_i64(1));
   } else {
@@ -131,30 +127,30 @@ void write_split(NodeWriter& n) {
     for (int i = 0; i < n.outputs(); ++i)
       if (n.wants(i) && n.out_type(i).ranked && n.out_type(i).shape.rank() == rank && rank > 0)
         sizes.push_back(n.out_type(i).shape[static_cast<int>(axis < 0 ? axis + rank : axis)]);
-    const bool known = static_cast<int>(sizes.size()) == n.outputs() && std::ranges::count(sizes, -1) == 0;
-    if (known)
+    const bool all = static_cast<int>(sizes.size()) == n.outputs() && std::ranges::count(sizes, -1) == 0;
+    if (all)
       in.push_back(n.i64(sizes));
     else if (n.model().need_opset(18))
       attributes.emplace_back("num_outputs", int64_t{n.outputs()});
   }
   const auto out = n.ops("Split", in, static_cast<size_t>(n.outputs()), std::move(attributes));
-  for (int i = 0; i < n.outputs(); ++i) n.bind_stored(i, out[static_cast<size_t>(i)], order);
+  for (int i = 0; i < n.outputs(); ++i) n.bind_raw(i, out[static_cast<size_t>(i)], order);
 }
 
 void write_depth_space(NodeWriter& n) {
   const auto& a = n.attrs<BlockAttrs>();
   const Order order = a.layout == Layout::kChannelsLast ? Order::kChannelsFirst : Order::kAsIs;
-  const Name x = n.stored(0, order);
+  const Name x = n.raw(0, order);
   if (!a.to_depth)
-    return n.bind_stored(
+    return n.bind_raw(
         0, n.op("DepthToSpace", {x}, {{"blocksize", a.block}, {"mode", a.channel_first_order ? "CRD" : "DCR"}}), order);
-  if (!a.channel_first_order) return n.bind_stored(0, n.op("SpaceToDepth", {x}, {{"blocksize", a.block}}), order);
+  if (!a.channel_first_order) return n.bind_raw(0, n.op("SpaceToDepth", {x}, {{"blocksize", a.block}}), order);
   const ValueType& t = n.type(0);
   if (n.rank(0) != 4 || t.shape[1] < 0 || t.shape[2] < 0 || t.shape[3] < 0 || order != Order::kAsIs)
     return n.fail("the shape of the image must be known");
   const int64_t c = t.shape[1], h = t.shape[2] / a.block, w = t.shape[3] / a.block;
   const Name cut = n.reshape(x, {-1, c, h, a.block, w, a.block});
-  n.bind_stored(0, n.reshape(n.transpose(cut, {0, 1, 3, 5, 2, 4}), {-1, c * a.block * a.block, h, w}));
+  n.bind_raw(0, n.reshape(n.transpose(cut, {0, 1, 3, 5, 2, 4}), {-1, c * a.block * a.block, h, w}));
 }
 
 /// TFLite's SPACE_TO_BATCH_ND and BATCH_TO_SPACE_ND by reshaping; the dimensions behind the batch are known.
@@ -183,8 +179,8 @@ void write_space_to_batch(NodeWriter& n) {
     shape.push_back(x[k]);
   }
   const double zero = n.quantized(0) ? n.type(0).quant->zero_point() : 0;
-  const Name padded = n.op("Pad", {n.stored(0), n.i64(border), n.scalar(n.dtype(0), zero)});
-  n.bind_stored(0, n.reshape(n.transpose(n.reshape(padded, cut), perm), shape));
+  const Name padded = n.op("Pad", {n.raw(0), n.i64(border), n.scalar(n.dtype(0), zero)});
+  n.bind_raw(0, n.reshape(n.transpose(n.reshape(padded, cut), perm), shape));
 }
 
 void write_batch_to_space(NodeWriter& n) {
@@ -212,8 +208,8 @@ void write_batch_to_space(NodeWriter& n) {
     cut.push_back(x[k]);
     shape.push_back(x[k]);
   }
-  const Name y = n.reshape(n.transpose(n.reshape(n.stored(0), cut), perm), shape);
-  n.bind_stored(0, n.op("Slice", {y, n.i64(starts), n.i64(ends), n.i64(axes)}));
+  const Name y = n.reshape(n.transpose(n.reshape(n.raw(0), cut), perm), shape);
+  n.bind_raw(0, n.op("Slice", {y, n.i64(starts), n.i64(ends), n.i64(axes)}));
 }
 
 void write_shape_of(NodeWriter& n) {
@@ -223,38 +219,38 @@ void write_shape_of(NodeWriter& n) {
   if (part && n.model().need_opset(15)) {
     std::vector<Attribute> attributes{{"start", a.start}};
     if (a.end != INT64_MAX) attributes.emplace_back("end", a.end);
-    y = n.op("Shape", {n.stored(0)}, std::move(attributes));
+    y = n.op("Shape", {n.raw(0)}, std::move(attributes));
   } else {
-    y = n.op("Shape", {n.stored(0)});
+    y = n.op("Shape", {n.raw(0)});
     if (part) y = n.slice(y, a.start, a.end, 0);
   }
-  n.bind_stored(0, a.to == DType::kI64 ? y : n.cast(y, a.to));
+  n.bind_raw(0, a.to == DType::kI64 ? y : n.cast(y, a.to));
 }
 
 void write_size_of(NodeWriter& n) {
   const DType to = n.attrs<ShapeOfAttrs>().to;
-  const Name y = n.op("Size", {n.stored(0)});
-  n.bind_stored(0, to == DType::kI64 ? y : n.cast(y, to));
+  const Name y = n.op("Size", {n.raw(0)});
+  n.bind_raw(0, to == DType::kI64 ? y : n.cast(y, to));
 }
 
 void write_rank_of(NodeWriter& n) {
   const DType to = n.attrs<ShapeOfAttrs>().to;
-  const Name y = n.op("Size", {n.op("Shape", {n.stored(0)})});
-  n.bind_stored(0, to == DType::kI64 ? y : n.cast(y, to));
+  const Name y = n.op("Size", {n.op("Shape", {n.raw(0)})});
+  n.bind_raw(0, to == DType::kI64 ? y : n.cast(y, to));
 }
 
 void write_fill(NodeWriter& n) {
   const Tensor* value = n.constant(1);
   if (value && value->elements() == 1 && value->dtype() != DType::kString)
-    return n.bind_stored(0, n.op("ConstantOfShape", {n.in_i64(0)}, {{"value", value->reshaped(Shape{1})}}));
-  n.bind_stored(0, n.op("Expand", {n.reshape(n.stored(1), {}), n.in_i64(0)}));
+    return n.bind_raw(0, n.op("ConstantOfShape", {n.in_i64(0)}, {{"value", value->reshaped(Shape{1})}}));
+  n.bind_raw(0, n.op("Expand", {n.reshape(n.raw(1), {}), n.in_i64(0)}));
 }
 
-void write_range(NodeWriter& n) { n.bind_stored(0, n.op("Range", {n.in(0), n.in(1), n.in(2)})); }
+void write_range(NodeWriter& n) { n.bind_raw(0, n.op("Range", {n.in(0), n.in(1), n.in(2)})); }
 
 void write_eye(NodeWriter& n) {
   const auto& a = n.attrs<FillAttrs>();
-  n.bind_stored(0, n.op("EyeLike", {n.in(0)}, {{"dtype", type_code(a.to)}, {"k", a.offset}}));
+  n.bind_raw(0, n.op("EyeLike", {n.in(0)}, {{"dtype", type_code(a.to)}, {"k", a.offset}}));
 }
 
 void write_broadcast_shape(NodeWriter& n) {
@@ -266,12 +262,12 @@ void write_broadcast_shape(NodeWriter& n) {
     return ones.empty() ? x : n.op("Concat", {n.i64(ones), x}, {{"axis", int64_t{0}}});
   };
   const Name y = n.op("Max", {widened(0, r1 - r0), widened(1, r0 - r1)});
-  n.bind_stored(0, n.out_type(0).dtype == DType::kI64 ? y : n.cast(y, n.out_type(0).dtype));
+  n.bind_raw(0, n.out_type(0).dtype == DType::kI64 ? y : n.cast(y, n.out_type(0).dtype));
 }
 
 void write_center_crop_pad(NodeWriter& n) {
   const auto axes = n.need_ints(2, "the axes");
-  n.bind_stored(0, n.op("CenterCropPad", {n.stored(0), n.in_i64(1)}, {{"axes", axes}}));
+  n.bind_raw(0, n.op("CenterCropPad", {n.raw(0), n.in_i64(1)}, {{"axes", axes}}));
 }
 
 constexpr OpWriter kShape[] = {

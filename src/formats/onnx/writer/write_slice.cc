@@ -30,8 +30,8 @@ void write_slice(NodeWriter& n) {
   } else {
     ends = list(n, 2);
   }
-  std::vector<Name> in{n.stored(0), list(n, 1), ends, n.has(3) ? list(n, 3) : kNoName, n.has(4) ? list(n, 4) : kNoName};
-  n.bind_stored(0, n.op("Slice", in));
+  std::vector<Name> in{n.raw(0), list(n, 1), ends, n.has(3) ? list(n, 3) : kNoName, n.has(4) ? list(n, 4) : kNoName};
+  n.bind_raw(0, n.op("Slice", in));
 }
 
 void write_slice_size(NodeWriter& n) {
@@ -40,18 +40,18 @@ void write_slice_size(NodeWriter& n) {
   if (sizes && starts && sizes->size() == starts->size()) {
     std::vector<int64_t> ends;
     for (size_t k = 0; k < sizes->size(); ++k) ends.push_back((*sizes)[k] < 0 ? kLast : (*starts)[k] + (*sizes)[k]);
-    return n.bind_stored(0, n.op("Slice", {n.stored(0), begin, n.i64(ends)}));
+    return n.bind_raw(0, n.op("Slice", {n.raw(0), begin, n.i64(ends)}));
   }
   const Name size = list(n, 2);
   const Name rest = n.op("Less", {size, n.scalar(DType::kI64, 0)});
   const Name last = n.tensor(Tensor::from<int64_t>(DType::kI64, Shape{}, {&kLast, 1}));
-  n.bind_stored(0, n.op("Slice", {n.stored(0), begin, n.op("Where", {rest, last, n.op("Add", {begin, size})})}));
+  n.bind_raw(0, n.op("Slice", {n.raw(0), begin, n.op("Where", {rest, last, n.op("Add", {begin, size})})}));
 }
 
 /// TFLite's STRIDED_SLICE: its masks and lists become those of Slice, Squeeze and Unsqueeze.
 class StridedSlice {
  public:
-  explicit StridedSlice(NodeWriter& n) : n_(n), a_(n.attrs<StridedSliceAttrs>()), x_(n.stored(0)) {}
+  explicit StridedSlice(NodeWriter& n) : n_(n), a_(n.attrs<StridedSliceAttrs>()), x_(n.raw(0)) {}
 
   void write() {
     const auto strides = n_.need_ints(3, "the strides");
@@ -78,10 +78,10 @@ class StridedSlice {
     if (begin && end)
       constant(*begin, *end);
     else
-      computed();
+      dynamic_bounds();
     if (!removed_.empty()) x_ = n_.squeeze(x_, removed_);
     if (!added_.empty()) x_ = n_.unsqueeze(x_, added_);
-    n_.bind_stored(0, x_);
+    n_.bind_raw(0, x_);
   }
 
  private:
@@ -112,7 +112,7 @@ class StridedSlice {
     x_ = n_.op("Slice", {x_, n_.i64(starts), n_.i64(ends), n_.i64(axes_), n_.i64(steps_)});
   }
 
-  void computed() {
+  void dynamic_bounds() {
     if (a_.offset || a_.ellipsis_mask != 0 || a_.new_axis_mask != 0) return n_.fail("begin and end must be constant");
     const Name begin = list(n_, 1);
     Name starts = begin, ends = list(n_, 2);
@@ -156,7 +156,7 @@ Name gathered(NodeWriter& n, Name x, const std::vector<int64_t>& index, int64_t 
 
 /// Mirror with the edge repeated, which ONNX's Pad lacks.
 void symmetric_pad(NodeWriter& n, const std::vector<int64_t>& before, const std::vector<int64_t>& after) {
-  Name x = n.stored(0);
+  Name x = n.raw(0);
   for (size_t k = 0; k < before.size(); ++k) {
     if (before[k] == 0 && after[k] == 0) continue;
     const int64_t extent = n.type(0).shape[static_cast<int>(k)];
@@ -168,7 +168,7 @@ void symmetric_pad(NodeWriter& n, const std::vector<int64_t>& before, const std:
     }
     x = gathered(n, x, index, static_cast<int64_t>(k));
   }
-  n.bind_stored(0, x);
+  n.bind_raw(0, x);
 }
 
 void write_pad(NodeWriter& n) {
@@ -183,7 +183,7 @@ void write_pad(NodeWriter& n) {
   Name value = kNoName;
   if (a.mode == Mode::kConstant) {
     if (n.has(2))
-      value = n.type(2).ranked && n.type(2).shape.rank() == 0 ? n.stored(2) : n.reshape(n.stored(2), {});
+      value = n.type(2).ranked && n.type(2).shape.rank() == 0 ? n.raw(2) : n.reshape(n.raw(2), {});
     else if (n.quantized(0))
       value = n.scalar(n.dtype(0), n.type(0).quant->zero_point());
   }
@@ -191,7 +191,7 @@ void write_pad(NodeWriter& n) {
     Name all = n.in_i64(1);
     if (a.pairs) all = n.reshape(n.transpose(n.reshape(all, {-1, 2}), {1, 0}), {-1});
     if (n.has(3) && !n.model().need_opset(18)) return n.fail("axes of a border need opset 18");
-    return n.bind_stored(0, n.op("Pad", {n.stored(0), all, value, n.in_i64(3)}, {{"mode", mode}}));
+    return n.bind_raw(0, n.op("Pad", {n.raw(0), all, value, n.in_i64(3)}, {{"mode", mode}}));
   }
   const int rank = n.type(0).shape.rank();
   std::vector<int64_t> before(static_cast<size_t>(rank), 0), after = before;
@@ -209,14 +209,14 @@ void write_pad(NodeWriter& n) {
   for (const auto* side : {&before, &after})
     for (int k = 0; k < rank; ++k)
       all.push_back((*side)[static_cast<size_t>(first ? perm[static_cast<size_t>(k)] : k)]);
-  n.bind_stored(0, n.op("Pad", {n.stored(0, order), n.i64(all), value}, {{"mode", mode}}), order);
+  n.bind_raw(0, n.op("Pad", {n.raw(0, order), n.i64(all), value}, {{"mode", mode}}), order);
 }
 
 void write_reverse(NodeWriter& n) {
   const auto axes = n.need_ints(1, "the axes");
   const std::vector<int64_t> starts(axes.size(), -1), ends(axes.size(), kBeforeFirst), steps(axes.size(), -1);
-  if (axes.empty()) return n.bind_stored(0, n.stored(0));
-  n.bind_stored(0, n.op("Slice", {n.stored(0), n.i64(starts), n.i64(ends), n.i64(axes), n.i64(steps)}));
+  if (axes.empty()) return n.bind_raw(0, n.raw(0));
+  n.bind_raw(0, n.op("Slice", {n.raw(0), n.i64(starts), n.i64(ends), n.i64(axes), n.i64(steps)}));
 }
 
 void write_reverse_sequence(NodeWriter& n) {
@@ -225,20 +225,19 @@ void write_reverse_sequence(NodeWriter& n) {
   const int64_t time = a.axis1 < 0 ? a.axis1 + rank : a.axis1, batch = a.axis2 < 0 ? a.axis2 + rank : a.axis2;
   const Name lengths = n.in_i64(1);
   if (time < 2 && batch < 2)
-    return n.bind_stored(0,
-                         n.op("ReverseSequence", {n.stored(0), lengths}, {{"time_axis", time}, {"batch_axis", batch}}));
+    return n.bind_raw(0, n.op("ReverseSequence", {n.raw(0), lengths}, {{"time_axis", time}, {"batch_axis", batch}}));
   std::vector<int64_t> perm{batch, time}, back(static_cast<size_t>(rank));
   for (int64_t k = 0; k < rank; ++k)
     if (k != batch && k != time) perm.push_back(k);
   for (size_t k = 0; k < perm.size(); ++k) back[static_cast<size_t>(perm[k])] = static_cast<int64_t>(k);
-  const Name y = n.op("ReverseSequence", {n.transpose(n.stored(0), perm), lengths},
+  const Name y = n.op("ReverseSequence", {n.transpose(n.raw(0), perm), lengths},
                       {{"time_axis", int64_t{1}}, {"batch_axis", int64_t{0}}});
-  n.bind_stored(0, n.transpose(y, back));
+  n.bind_raw(0, n.transpose(y, back));
 }
 
 void write_triangle(NodeWriter& n) {
   const bool upper = n.attrs<TriangleAttrs>().upper;
-  n.bind_stored(0, n.op("Trilu", {n.stored(0), n.has(1) ? n.in_i64(1) : kNoName}, {{"upper", upper}}));
+  n.bind_raw(0, n.op("Trilu", {n.raw(0), n.has(1) ? n.in_i64(1) : kNoName}, {{"upper", upper}}));
 }
 
 void write_diagonal(NodeWriter& n) {
@@ -258,7 +257,7 @@ void write_diagonal(NodeWriter& n) {
   for (int64_t i = std::max<int64_t>(0, -a.offset), j = std::max<int64_t>(0, a.offset); i < rows && j < columns;
        ++i, ++j)
     index.push_back(i * columns + j);
-  n.bind_stored(0, gathered(n, n.reshape(n.transpose(n.stored(0), perm), flat), index, -1));
+  n.bind_raw(0, gathered(n, n.reshape(n.transpose(n.raw(0), perm), flat), index, -1));
 }
 
 /// True on the diagonal of a [rows, columns] matrix.
@@ -272,14 +271,14 @@ void write_matrix_diag(NodeWriter& n) {
   const Shape& y = n.out_type(0).shape;
   if (n.rank(0) < 1 || y.rank() < 2 || y.back() < 0) return n.fail("the size of the matrices must be known");
   const Name mask = n.tensor(diagonal_mask(y.back(), y.back()));
-  n.bind_stored(0, n.op("Where", {mask, n.unsqueeze(n.stored(0), {-1}), n.scalar(n.dtype(0), 0)}));
+  n.bind_raw(0, n.op("Where", {mask, n.unsqueeze(n.raw(0), {-1}), n.scalar(n.dtype(0), 0)}));
 }
 
 void write_matrix_set_diag(NodeWriter& n) {
   const Shape& x = n.type(0).shape;
   const int rank = n.rank(0);
   if (rank < 2 || x[rank - 1] < 0 || x[rank - 2] < 0) return n.fail("the size of the matrices must be known");
-  Name diagonal = n.stored(1);
+  Name diagonal = n.raw(1);
   const int64_t rows = x[rank - 2], columns = x[rank - 1];
   // Row i takes entry i; rows behind a shorter diagonal take none.
   if (rows > columns) {
@@ -287,7 +286,7 @@ void write_matrix_set_diag(NodeWriter& n) {
     pads.back() = rows - columns;
     diagonal = n.op("Pad", {diagonal, n.i64(pads)});
   }
-  n.bind_stored(0, n.op("Where", {n.tensor(diagonal_mask(rows, columns)), n.unsqueeze(diagonal, {-1}), n.stored(0)}));
+  n.bind_raw(0, n.op("Where", {n.tensor(diagonal_mask(rows, columns)), n.unsqueeze(diagonal, {-1}), n.raw(0)}));
 }
 
 void write_as_strided(NodeWriter& n) {
@@ -301,7 +300,7 @@ void write_as_strided(NodeWriter& n) {
     for (size_t k = a.size.size(); k-- > 0; rest /= a.size[k]) at += rest % a.size[k] * a.stride[k];
     index[static_cast<size_t>(i)] = at;
   }
-  n.bind_stored(0, n.reshape(gathered(n, n.reshape(n.stored(0), {-1}), index, 0), a.size));
+  n.bind_raw(0, n.reshape(gathered(n, n.reshape(n.raw(0), {-1}), index, 0), a.size));
 }
 
 void write_unfold(NodeWriter& n) {
@@ -316,11 +315,11 @@ void write_unfold(NodeWriter& n) {
   for (int64_t w = 0; w < windows; ++w)
     for (int64_t k = 0; k < a.size; ++k) index.push_back(w * a.step + k);
   Tensor map = Tensor::from<int64_t>(DType::kI64, Shape{windows, a.size}, index);
-  const Name y = n.op("Gather", {n.stored(0), n.tensor(map)}, {{"axis", axis}});
+  const Name y = n.op("Gather", {n.raw(0), n.tensor(map)}, {{"axis", axis}});
   for (int64_t k = 0; k <= rank; ++k)
     if (k != axis + 1) perm.push_back(k);
   perm.push_back(axis + 1);
-  n.bind_stored(0, n.transpose(y, perm));
+  n.bind_raw(0, n.transpose(y, perm));
 }
 
 void write_roll(NodeWriter& n) {
@@ -330,7 +329,7 @@ void write_roll(NodeWriter& n) {
   const bool flat = axes.empty();
   if (!n.type(0).is_static()) return n.fail("the shape must be known");
   const Shape& x = n.type(0).shape;
-  Name y = flat ? n.reshape(n.stored(0), {-1}) : n.stored(0);
+  Name y = flat ? n.reshape(n.raw(0), {-1}) : n.raw(0);
   if (flat) axes = {0};
   for (size_t k = 0; k < axes.size(); ++k) {
     const int64_t axis = axes[k] < 0 ? axes[k] + x.rank() : axes[k];
@@ -340,7 +339,7 @@ void write_roll(NodeWriter& n) {
     y = n.op("Concat", {n.slice(y, extent - shift, extent, axis), n.slice(y, 0, extent - shift, axis)},
              {{"axis", axis}});
   }
-  n.bind_stored(0, flat ? n.reshape(y, {x.begin(), x.end()}) : y);
+  n.bind_raw(0, flat ? n.reshape(y, {x.begin(), x.end()}) : y);
 }
 
 void write_repeat_interleave(NodeWriter& n) {
@@ -356,7 +355,7 @@ void write_repeat_interleave(NodeWriter& n) {
     if (times < 0 || static_cast<int64_t>(index.size()) + times > kMaxIndexMap) return n.fail("too many repeats");
     index.insert(index.end(), static_cast<size_t>(times), i);
   }
-  n.bind_stored(0, gathered(n, n.stored(0), index, axis));
+  n.bind_raw(0, gathered(n, n.raw(0), index, axis));
 }
 
 constexpr OpWriter kSlice[] = {

@@ -228,7 +228,7 @@ void write_unary(NodeWriter& n) {
   const Order order = order_at_hand(n);
   if (a.fn == Unary::kIdentity && n.dtype(0) == n.out_type(0).dtype &&
       same_quant_params(n.type(0).quant, n.out_type(0).quant))
-    return n.bind_stored(0, n.stored(0, order), order);
+    return n.bind_raw(0, n.raw(0, order), order);
   Name y = kNoName;
   if (n.dtype(0) == DType::kBool && a.fn == Unary::kBitNot)
     y = n.op("Not", {n.in(0, order)});

@@ -50,7 +50,9 @@ void write_inputs(ModelWriter& model, GraphScope& scope) {
     if (id == kNoValue) continue;
     const Value& v = scope.graph.value(id);
     const Name name = model.fresh(v.name);
-    scope.forms[static_cast<size_t>(id)].stored.as_is = name;
+    if (v.type.kind == ValueType::Kind::kTensor && type_code(v.type.dtype) == 0)
+      model.missing().push_back({"input", v.type.str(), Cat("input '", v.name, "': ONNX has no such element type")});
+    scope.forms[static_cast<size_t>(id)].raw.as_is = name;
     out.inputs.push_back(port_of(v, name));
     if (v.constant) out.initializers.push_back({name, *v.constant});
   }
@@ -104,12 +106,17 @@ void describe(const Module& module, ModelWriter& model) {
   out.producer = module.producer;
   out.opset = model.opset();
   out.domains.assign(model.domains().begin(), model.domains().end());
+  std::map<std::string, int> uses;  // ONNX wants keys that differ
+  const auto add = [&](const std::string& key, const std::string& value) {
+    const int use = ++uses[key];
+    out.metadata.emplace_back(use == 1 ? key : Cat(key, " ", use), value);
+  };
   for (const auto& [key, value] : module.metadata)
-    if (key != "ir_version" && !key.starts_with("opset ")) out.metadata.emplace_back(key, value);
+    if (key != "ir_version" && !key.starts_with("opset ")) add(key, value);
   for (const auto& [name, lines] : module.text_files) {
     std::string text;
     for (const std::string& line : lines) text += line + "\n";
-    out.metadata.emplace_back(name, text);
+    add(name, text);
   }
 }
 
@@ -122,7 +129,7 @@ bool can_write(const Module& module, const Graph& graph, const Node& node, const
   scope.straight = true;
   for (const ValueId id : node.inputs)
     if (id != kNoValue && !graph.value(id).constant)
-      scope.forms[static_cast<size_t>(id)].stored.as_is = scope.forms[static_cast<size_t>(id)].real.as_is =
+      scope.forms[static_cast<size_t>(id)].raw.as_is = scope.forms[static_cast<size_t>(id)].real.as_is =
           model.fresh("x");
   NodeWriter n(scope, node);
   writer->write(n);

@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Converts every network of a corpus to every other format, checks what is written in that format's own runtime, and
+writes the table docs/convert.md.
+
+    bench/convert/convert_table.py --smelt build/release/bin/smelt --corpus ../shared/corpus [--output docs/convert.md]
+
+A network is a folder with model.*, inputs/N.npy and outputs/N.npy. ONNX files pass onnx.checker with full_check and run in
+onnxruntime; TFLite files run in ai_edge_litert; programs run in executorch. A runtime that is not installed counts as
+"not checked". Times are of the command, loading included.
+"""
+import argparse
+import collections
+import datetime
+import importlib.util
+import json
+import pathlib
+import platform
+import re
+import subprocess
+import tempfile
+import time
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GROUPS = {"onnx": ["onnx/nets"], "tflite": ["tflite/nets"], "pte": ["pte/portable", "pte/xnnpack"]}
+MODELS = (".onnx", ".tflite", ".pte")
+
+
+def networks(corpus, source):
+    for group in GROUPS[source]:
+        for case in sorted((corpus / group).iterdir()):
+            if source == "pte" and not case.name.startswith("net_"):
+                continue
+            models = [m for m in case.glob("model.*") if m.suffix in MODELS]
+            if models:
+                yield case, models[0]
+
+
+def numbered(folder):
+    files = [f for f in folder.glob("*.npy") if f.stem.isdigit()]
+    return [np.load(f, allow_pickle=True) for f in sorted(files, key=lambda f: int(f.stem))]
+
+
+def run_onnx(path, inputs):
+    import onnx
+    import onnxruntime
+
+    onnx.checker.check_model(str(path), full_check=True)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return session.run(None, {i.name: v for i, v in zip(session.get_inputs(), inputs)})
+
+
+def run_tflite(path, inputs):
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(model_path=str(path))
+    for detail, value in zip(interpreter.get_input_details(), inputs):
+        interpreter.resize_tensor_input(detail["index"], value.shape)
+    interpreter.allocate_tensors()
+    for detail, value in zip(interpreter.get_input_details(), inputs):
+        interpreter.set_tensor(detail["index"], value)
+    interpreter.invoke()
+    return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
+
+
+def run_pte(path, inputs):
+    import torch
+    from executorch.runtime import Runtime
+
+    method = Runtime.get().load_program(str(path)).load_method("forward")
+    return [np.asarray(o) for o in method.execute([torch.from_numpy(v) for v in inputs])]
+
+
+RUNTIMES = {"onnx": ("onnxruntime", run_onnx), "tflite": ("ai_edge_litert", run_tflite), "pte": ("executorch", run_pte)}
+
+
+def agrees(got, want):
+    """Floats within 1e-3 of the largest magnitude, integers within a step."""
+    for g, w in zip(got, want):
+        g = np.asarray(g)
+        if g.shape != w.shape:
+            return False
+        if w.dtype.kind in "USO" or w.size == 0:
+            continue
+        distance = np.abs(g.astype(np.float64) - w.astype(np.float64)).max()
+        allowed = 1 if w.dtype.kind in "iub" else 1e-3 * max(1.0, float(np.abs(w.astype(np.float64)).max()))
+        if not distance <= allowed:
+            return False
+    return True
+
+
+def check(target, path, case):
+    module, run = RUNTIMES[target]
+    if importlib.util.find_spec(module) is None:
+        return "not checked", ""
+    try:
+        got = run(path, numbered(case / "inputs"))
+    except Exception as e:
+        return "fails in its runtime", str(e).splitlines()[0][:160]
+    return ("agrees" if agrees(got, numbered(case / "outputs")) else "differs"), ""
+
+
+def convert(args, source, target):
+    counts, notes, seconds = collections.Counter(), [], []
+    for case, model in networks(args.corpus, source):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / f"model.{target}"
+            command = [args.smelt, "convert", str(model), str(path), "--to", target]
+            if (case / "model.ptd").exists():
+                command += ["--data", str(case / "model.ptd")]
+            begin = time.time()
+            done = subprocess.run(command, capture_output=True, text=True)
+            seconds.append(time.time() - begin)
+            counts["networks"] += 1
+            if done.returncode != 0:
+                notes.append((case.name, "not written", (done.stdout + done.stderr).splitlines()[0][:160]))
+                continue
+            counts["written"] += 1
+            verdict, why = check(target, path, case)
+            counts[verdict] += 1
+            if verdict not in ("agrees", "not checked"):
+                notes.append((case.name, verdict, why))
+    return counts, notes, sorted(seconds)[len(seconds) // 2] if seconds else 0
+
+
+def onnx_forms():
+    """Graph operators and the ONNX operators that they are written as, from the writer's tables."""
+    for path in sorted((ROOT / "src/formats/onnx/writer").glob("write_*.cc")):
+        for op, text in re.findall(r'\{Op::k(\w+), \w+,\s*"([^"]*)"\}', path.read_text()):
+            yield op, text
+
+
+def page(results, args):
+    yield "# Converting models\n"
+    yield "`smelt convert IN OUT` writes a model in another format; `smelt convert --help` lists the options. What the"
+    yield "target has no form for is listed by operator, element types and place; then nothing is written.\n"
+    yield f"Networks of the corpus, {platform.processor() or platform.machine()}, {datetime.date.today()}, by"
+    yield "`bench/convert/convert_table.py`. A written file is run in its own runtime on the network's stored inputs and"
+    yield "agrees if floats are within 1e-3 of the largest magnitude and integers within a step.\n"
+    yield "| from | to | networks | written | run and agree | differ | fail to run | not checked | median seconds |"
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for (source, target), (c, _, median) in results.items():
+        cells = [c["networks"], c["written"], c["agrees"], c["differs"], c["fails in its runtime"], c["not checked"]]
+        yield f"| {source} | {target} | " + " | ".join(str(v) for v in cells) + f" | {median:.3f} |"
+    yield "\n## What is missing or differs"
+    for (source, target), (_, notes, _) in results.items():
+        if notes:
+            yield f"\n### {source} to {target}\n"
+        for name, verdict, why in notes:
+            yield f"- {name}: {verdict}" + (f" ({why})" if why else "")
+    yield "\n## Operators as ONNX\n\n| graph operator | ONNX operators |\n|---|---|"
+    for op, text in sorted(onnx_forms()):
+        yield f"| {op} | {text} |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--smelt", default=str(ROOT / "build/release/bin/smelt"))
+    parser.add_argument("--corpus", type=pathlib.Path, default=ROOT.parent / "shared/corpus")
+    parser.add_argument("--output", type=pathlib.Path, default=ROOT / "docs/convert.md")
+    parser.add_argument("--json", type=pathlib.Path)
+    args = parser.parse_args()
+    usage = subprocess.run([args.smelt, "convert", "x", "y", "--to", "?"], capture_output=True, text=True).stderr
+    targets = [t for t in RUNTIMES if re.search(rf"\b{t}\b", usage)]
+    results = {(s, t): convert(args, s, t) for s in GROUPS for t in targets if s != t}
+    args.output.write_text("\n".join(page(results, args)) + "\n")
+    if args.json:
+        args.json.write_text(json.dumps({f"{s} {t}": dict(c) for (s, t), (c, _, _) in results.items()}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
