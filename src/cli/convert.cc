@@ -75,7 +75,10 @@ Result<std::vector<Datum>> calibration_inputs(const ConvertCommand& o, const Mod
   if (!std::filesystem::is_directory(path) && ports.size() != 1)
     return InvalidInput(path.string(), ": the model has ", ports.size(), " inputs; give folders of N.npy files");
   if (suffix == ".png" || suffix == ".jpg" || suffix == ".jpeg" || suffix == ".bmp") {
-    SMELT_ASSIGN(Datum image, image_input(model, o.options.method, 0, {.file = path.string()}, {o.shapes}));
+    const std::vector<std::string> file{path.string()};
+    DimensionOptions dimensions;
+    dimensions.shapes = o.shapes;
+    SMELT_ASSIGN(Datum image, image_input(model, o.options.method, 0, {}, file, dimensions));
     return std::vector<Datum>{std::move(image)};
   }
   InputOptions in;

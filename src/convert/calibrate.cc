@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "graph/graph.h"
+#include "runtime/model_access.h"
 
 namespace smelt::convert {
 namespace {
@@ -94,7 +95,7 @@ Probe probe_of(const Module& original) {
           g.value(id).type.dtype == DType::kF32 && !g.value(id).type.quant)
         watched.push_back(id);
   g.outputs = watched;
-  return {std::move(watched), Model(std::move(module))};
+  return {std::move(watched), ModelAccess::make(std::move(module))};
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "ops/core/verify.h"
 #include "passes/passes.h"
 #include "runtime/executor.h"
+#include "runtime/model_access.h"
 
 namespace smelt::convert {
 namespace {
@@ -79,7 +80,7 @@ Status check_written(const formats::WriteResult& result, const Model& model) {
   if (result.files.size() != 1) return Ok();
   const auto bytes = joined(result.files[0].bytes);
   LoadOptions options;
-  options.custom_operators = model.module().custom_operators;
+  options.custom_operators = module_of(model).custom_operators;
   auto read = Model::load_bytes(*bytes, bytes, "written model", "", options);
   if (!read.ok()) return Internal(read.error().message());
   return Ok();
@@ -88,7 +89,7 @@ Status check_written(const formats::WriteResult& result, const Model& model) {
 }  // namespace
 
 Result<Module> prepare(const Model& model, const formats::Writer& writer, const Options& options) {
-  Module module = model.module();
+  Module module = module_of(model);
   SMELT_TRY(choose_method(module, options.method));
   SMELT_TRY(set_shapes(module, options.shapes));
   const QuantizeOptions& q = options.quantization;

@@ -23,6 +23,7 @@
 #include "ops/shape/shape.h"
 #include "ops/softmax/softmax.h"
 #include "ops/sort/sort.h"
+#include "runtime/model_access.h"
 #include "smelt/custom_operator.h"
 #include "tensor/numeric.h"
 #include "tests/support/temporary_folder.h"
@@ -98,7 +99,7 @@ std::vector<Datum> run(const Model& model, const std::vector<Datum>& fed) {
 
 /// The model as ONNX, read back; `options` as a caller gives them.
 Model written(const TestModel& m, const convert::Options& options = {}) {
-  const Model model(m.module);
+  const Model model = ModelAccess::make(m.module);
   auto result = convert::convert(model, onnx_writer(), options);
   EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message());
   if (!result.ok()) return model;
@@ -114,7 +115,7 @@ Model written(const TestModel& m, const convert::Options& options = {}) {
 
 /// Same names, types and values of all outputs, floats within 1e-5, 8-bit integers within a step.
 void expect_same(const TestModel& m, const convert::Options& options = {}) {
-  const Model model(m.module), back = written(m, options);
+  const Model model = ModelAccess::make(m.module), back = written(m, options);
   const auto ports = model.outputs(), back_ports = back.outputs();
   ASSERT_EQ(ports.size(), back_ports.size());
   for (size_t i = 0; i < ports.size(); ++i) EXPECT_EQ(ports[i].name, back_ports[i].name);
@@ -179,7 +180,7 @@ TEST(OnnxWriter, QuantizedConvStaysInteger) {
   m.output(*y, "y");
   expect_same(m);
   const Model back = written(m);
-  const Graph& g = back.module().graphs[0];
+  const Graph& g = module_of(back).graphs[0];
   EXPECT_EQ(std::ranges::count(g.nodes, Op::kQuantizeLinear, &Node::op), 1);
   EXPECT_EQ(std::ranges::count(g.nodes, Op::kDequantizeLinear, &Node::op), 2);
 }
@@ -322,8 +323,8 @@ TEST(OnnxWriter, NamesDocumentationAndDimensionsStay) {
   const Model back = written(m);
   ASSERT_EQ(back.inputs()[0].dim_names.size(), 2u);
   EXPECT_EQ(back.inputs()[0].dim_names[0], "batch");
-  EXPECT_EQ(back.module().graphs[0].value(back.module().graphs[0].inputs[0]).doc, "pixels");
-  const auto& data = back.module().metadata;
+  EXPECT_EQ(module_of(back).graphs[0].value(module_of(back).graphs[0].inputs[0]).doc, "pixels");
+  const auto& data = module_of(back).metadata;
   EXPECT_NE(std::ranges::find(data, std::pair<std::string, std::string>("author 2", "b")), data.end());
 }
 
@@ -332,7 +333,7 @@ TEST(OnnxWriter, ListsAllThatItCannotWrite) {
   const ValueId x = m.input("x", ramp({4}));
   const ValueId g = m.add(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kGamma), {x});
   m.output(m.add(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kDigamma), {g}), "y");
-  auto result = convert::convert(Model(m.module), onnx_writer(), {});
+  auto result = convert::convert(ModelAccess::make(m.module), onnx_writer(), {});
   ASSERT_TRUE(result.ok());
   EXPECT_TRUE(result->files.empty());
   ASSERT_EQ(result->missing.size(), 2u);
@@ -346,16 +347,16 @@ TEST(OnnxWriter, AnOldOpsetRefusesNewOperators) {
   m.output(m.add(Op::kTriangle, make_attrs<TriangleAttrs>(), {m.input("x", ramp({3, 3}))}), "y");
   convert::Options o;
   o.write.opset = 13;
-  auto result = convert::convert(Model(m.module), onnx_writer(), o);
+  auto result = convert::convert(ModelAccess::make(m.module), onnx_writer(), o);
   ASSERT_TRUE(result.ok());
   // The rule of Triangle says it in operators that opset 13 has, or it is listed.
   if (!result->missing.empty()) {
     EXPECT_NE(result->missing[0].place.find("opset 14"), std::string::npos);
   }
   o.write.opset = 12;
-  EXPECT_FALSE(convert::convert(Model(m.module), onnx_writer(), o).ok());
+  EXPECT_FALSE(convert::convert(ModelAccess::make(m.module), onnx_writer(), o).ok());
   o.write.opset = 99;
-  EXPECT_FALSE(convert::convert(Model(m.module), onnx_writer(), o).ok());
+  EXPECT_FALSE(convert::convert(ModelAccess::make(m.module), onnx_writer(), o).ok());
 }
 
 TEST(OnnxWriter, LargeConstantsGoToADataFile) {
@@ -365,7 +366,7 @@ TEST(OnnxWriter, LargeConstantsGoToADataFile) {
   convert::Options o;
   o.write.external_above = 1000;
   o.write.stem = "big";
-  auto result = convert::convert(Model(m.module), onnx_writer(), o);
+  auto result = convert::convert(ModelAccess::make(m.module), onnx_writer(), o);
   ASSERT_TRUE(result.ok());
   ASSERT_EQ(result->files.size(), 2u);
   EXPECT_EQ(result->files[1].suffix, ".onnx.data");
@@ -378,7 +379,8 @@ TEST(OnnxWriter, LargeConstantsGoToADataFile) {
   }
   auto back = Model::load((folder.path() / "big.onnx").string());
   ASSERT_TRUE(back.ok()) << back.error().message();
-  EXPECT_EQ(get_double(run(*back, m.fed)[0].tensor, 5), get_double(run(Model(m.module), m.fed)[0].tensor, 5));
+  EXPECT_EQ(get_double(run(*back, m.fed)[0].tensor, 5),
+            get_double(run(ModelAccess::make(m.module), m.fed)[0].tensor, 5));
 }
 
 TEST(OnnxWriter, HalfPrecisionWeightsAreCastAtRunTime) {
@@ -389,7 +391,7 @@ TEST(OnnxWriter, HalfPrecisionWeightsAreCastAtRunTime) {
   o.write.float16_weights = true;
   expect_same(m, o);  // the weights are float16 values
   const Model back = written(m, o);
-  EXPECT_TRUE(std::ranges::any_of(back.module().graphs[0].values,
+  EXPECT_TRUE(std::ranges::any_of(module_of(back).graphs[0].values,
                                   [](const Value& v) { return v.constant && v.constant->dtype() == DType::kF16; }));
 }
 
@@ -409,8 +411,8 @@ TEST(OnnxWriter, Int8QuantizationKeepsTheResultWithinSteps) {
     o.quantization.rule = rule;
     o.quantization.calibration = {m.fed};
     const Model back = written(m, o);
-    EXPECT_GT(std::ranges::count(back.module().graphs[0].nodes, Op::kDequantizeLinear, &Node::op), 0);
-    const auto want = run(Model(m.module), m.fed), got = run(back, m.fed);
+    EXPECT_GT(std::ranges::count(module_of(back).graphs[0].nodes, Op::kDequantizeLinear, &Node::op), 0);
+    const auto want = run(ModelAccess::make(m.module), m.fed), got = run(back, m.fed);
     double signal = 0, noise = 0;
     for (int64_t i = 0; i < want[0].tensor.elements(); ++i) {
       const double w = get_double(want[0].tensor, i), d = w - get_double(got[0].tensor, i);
@@ -423,7 +425,7 @@ TEST(OnnxWriter, Int8QuantizationKeepsTheResultWithinSteps) {
   kept.quantization.int8 = true;
   kept.quantization.calibration = {m.fed};
   kept.quantization.keep_float = {"Conv"};
-  EXPECT_EQ(std::ranges::count(written(m, kept).module().graphs[0].nodes, Op::kDequantizeLinear, &Node::op), 0);
+  EXPECT_EQ(std::ranges::count(module_of(written(m, kept)).graphs[0].nodes, Op::kDequantizeLinear, &Node::op), 0);
 }
 
 TEST(OnnxWriter, Int4WeightsHaveAScaleForEachBlock) {
@@ -433,9 +435,9 @@ TEST(OnnxWriter, Int4WeightsHaveAScaleForEachBlock) {
   convert::Options o;
   o.quantization.int4_block = 32;
   const Model back = written(m, o);
-  EXPECT_TRUE(std::ranges::any_of(back.module().graphs[0].nodes,
+  EXPECT_TRUE(std::ranges::any_of(module_of(back).graphs[0].nodes,
                                   [](const Node& n) { return n.origin == "com.microsoft.MatMulNBits"; }));
-  const auto want = run(Model(m.module), m.fed), got = run(back, m.fed);
+  const auto want = run(ModelAccess::make(m.module), m.fed), got = run(back, m.fed);
   for (int64_t i = 0; i < want[0].tensor.elements(); ++i)
     EXPECT_NEAR(get_double(got[0].tensor, i), get_double(want[0].tensor, i), 8);
 }
