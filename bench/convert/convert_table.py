@@ -42,7 +42,7 @@ def numbered(folder):
     return [np.load(f, allow_pickle=True) for f in sorted(files, key=lambda f: int(f.stem))]
 
 
-def run_onnx(path, inputs):
+def run_onnx(path, inputs, invokes=1):
     import onnx
     import onnxruntime
 
@@ -50,28 +50,37 @@ def run_onnx(path, inputs):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    return session.run(None, {i.name: v for i, v in zip(session.get_inputs(), inputs)})
+    feed = {i.name: v for i, v in zip(session.get_inputs(), inputs)}
+    names = [o.name for o in session.get_outputs()]
+    for _ in range(invokes):
+        outputs = session.run(None, feed)
+        # A variable: its next value is what the input of that name takes.
+        feed |= {n.removesuffix("_next"): v for n, v in zip(names, outputs) if n.endswith("_next")}
+    return outputs
 
 
-def run_tflite(path, inputs):
+def run_tflite(path, inputs, invokes=1):
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(model_path=str(path))
     for detail, value in zip(interpreter.get_input_details(), inputs):
         interpreter.resize_tensor_input(detail["index"], value.shape)
     interpreter.allocate_tensors()
-    for detail, value in zip(interpreter.get_input_details(), inputs):
-        interpreter.set_tensor(detail["index"], value)
-    interpreter.invoke()
+    for _ in range(invokes):
+        for detail, value in zip(interpreter.get_input_details(), inputs):
+            interpreter.set_tensor(detail["index"], value)
+        interpreter.invoke()
     return [interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()]
 
 
-def run_pte(path, inputs):
+def run_pte(path, inputs, invokes=1):
     import torch
     from executorch.runtime import Runtime
 
     method = Runtime.get().load_program(str(path)).load_method("forward")
-    return [np.asarray(o) for o in method.execute([torch.from_numpy(v) for v in inputs])]
+    for _ in range(invokes):
+        outputs = method.execute([torch.from_numpy(v) for v in inputs])
+    return [np.asarray(o) for o in outputs]
 
 
 RUNTIMES = {"onnx": ("onnxruntime", run_onnx), "tflite": ("ai_edge_litert", run_tflite), "pte": ("executorch", run_pte)}
@@ -97,7 +106,8 @@ def check(target, path, case):
     if importlib.util.find_spec(module) is None:
         return "not checked", ""
     try:
-        got = run(path, numbered(case / "inputs"))
+        invokes = json.loads((case / "case.json").read_text()).get("invokes", 1)
+        got = run(path, numbered(case / "inputs"), invokes)
     except Exception as e:
         return "fails in its runtime", str(e).splitlines()[0][:160]
     return ("agrees" if agrees(got, numbered(case / "outputs")) else "differs"), ""
@@ -116,7 +126,8 @@ def convert(args, source, target):
             seconds.append(time.time() - begin)
             counts["networks"] += 1
             if done.returncode != 0:
-                notes.append((case.name, "not written", (done.stdout + done.stderr).splitlines()[0][:160]))
+                why = (done.stdout + done.stderr).replace(f"{model}: ", "")
+                notes.append((case.name, "not written", "; ".join(why.splitlines()[:-1] or why.splitlines())[:160]))
                 continue
             counts["written"] += 1
             verdict, why = check(target, path, case)
@@ -137,9 +148,11 @@ def page(results, args):
     yield "# Converting models\n"
     yield "`smelt convert IN OUT` writes a model in another format; `smelt convert --help` lists the options. What the"
     yield "target has no form for is listed by operator, element types and place; then nothing is written.\n"
-    yield f"Networks of the corpus, {platform.processor() or platform.machine()}, {datetime.date.today()}, by"
-    yield "`bench/convert/convert_table.py`. A written file is run in its own runtime on the network's stored inputs and"
-    yield "agrees if floats are within 1e-3 of the largest magnitude and integers within a step.\n"
+    yield f"Networks of the corpus, {platform.machine()}, {datetime.date.today()}, by `bench/convert/convert_table.py`. A"
+    yield "written file is run in its own runtime on the network's stored inputs and agrees if"
+    yield " floats are within 1e-3 of the largest magnitude and integers within a step. Quantized networks differ by"
+    yield "rounding: the stored outputs are of kernels that round twice, or choose scales at run time; a step in one layer"
+    yield "becomes several at the end.\n"
     yield "| from | to | networks | written | run and agree | differ | fail to run | not checked | median seconds |"
     yield "|---|---|---|---|---|---|---|---|---|"
     for (source, target), (c, _, median) in results.items():
