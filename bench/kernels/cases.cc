@@ -12,7 +12,7 @@ std::vector<void (*)(BenchCases&)>& sources() {
 
 BenchSource::BenchSource(void (*fill)(BenchCases&)) { sources().push_back(fill); }
 
-void BenchCases::add(testing::KernelCase c, double operations) {
+void BenchCases::add(test::OpCase c, double operations) {
   if (operations == 0) operations = static_cast<double>(c.inputs[0].elements());
   cases_.push_back({std::move(c), operations});
 }
@@ -24,7 +24,7 @@ std::vector<BenchCase> all_cases() {
 }
 
 ValueType quantized_type(DType dtype, float scale, int32_t zero_point) {
-  return ValueType::tensor(dtype, {}, testing::per_tensor(scale, zero_point, Rounding::kFixedDouble));
+  return ValueType::tensor(dtype, {}, test::per_tensor(scale, zero_point, Rounding::kFixedDouble));
 }
 
 }  // namespace smelt::bench

@@ -2,13 +2,13 @@
 
 #include <vector>
 
-#include "tests/support/cpu_case.h"
+#include "tests/support/op_case.h"
 
 namespace smelt::bench {
 
 /// A node of a real model with the work that it does.
 struct BenchCase {
-  testing::KernelCase c;
+  test::OpCase c;
   double operations = 0;  ///< multiplications and additions, or elements moved
 };
 
@@ -16,7 +16,7 @@ struct BenchCase {
 class BenchCases {
  public:
   /// Adds a case. `operations`: see BenchCase; 0: the elements of input 0.
-  void add(testing::KernelCase c, double operations = 0);
+  void add(test::OpCase c, double operations = 0);
   std::vector<BenchCase> take() { return std::move(cases_); }
 
  private:

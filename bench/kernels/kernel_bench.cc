@@ -5,18 +5,19 @@
 
 #include "base/cat.h"
 #include "bench/kernels/cases.h"
+#include "tests/support/kernel_runner.h"
 
 namespace smelt::bench {
 namespace {
 
 void run_case(benchmark::State& state, const BenchCase& b, const KernelInfo& info, Isa isa) {
-  testing::CaseRunner runner(b.c);
+  test::KernelRunner runner(b.c);
   const auto kernel = runner.make(info, isa);
   if (!kernel) {
     state.SkipWithError("the kernel does not apply");
     return;
   }
-  testing::CaseContext ctx(runner, 1, kernel->scratch_bytes());
+  test::KernelRunnerContext ctx(runner, 1, kernel->scratch_bytes());
   for (auto _ : state)
     if (!kernel->run(ctx).ok()) state.SkipWithError("the kernel failed");
   state.counters["Gop/s"] = benchmark::Counter(b.operations * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
@@ -31,7 +32,7 @@ int main(int argc, char** argv) {
   const std::vector<bench::BenchCase> cases = bench::all_cases();
   for (const bench::BenchCase& b : cases)
     for (const KernelInfo& info : all_kernels()) {
-      testing::CaseRunner runner(b.c);
+      test::KernelRunner runner(b.c);
       for (const Isa isa : machine_isas()) {
         if (!runner.make(info, isa)) continue;
         benchmark::RegisterBenchmark(

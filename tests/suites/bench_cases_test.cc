@@ -3,6 +3,7 @@
 #include <set>
 
 #include "bench/kernels/cases.h"
+#include "tests/support/kernel_runner.h"
 
 namespace smelt::bench {
 namespace {
@@ -13,7 +14,7 @@ TEST(BenchCases, EveryCpuKernelHasOne) {
   for (const KernelInfo& info : all_kernels())
     if (best_isa().contains(info.isa)) missing.insert(info.name);
   for (const BenchCase& b : all_cases()) {
-    testing::CaseRunner runner(b.c);
+    test::KernelRunner runner(b.c);
     ASSERT_TRUE(runner.shape_error().ok()) << b.c.label << ": " << runner.shape_error().error().message();
     bool runs = false;
     for (const KernelInfo& info : all_kernels())

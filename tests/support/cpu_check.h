@@ -1,46 +1,18 @@
-// For tests: compares kernels of the list with the reference kernel.
+// For tests: compares kernels of the CPU's list with the reference kernel.
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <cstring>
 #include <string>
-#include <vector>
 
-#include "tensor/numeric.h"
+#include "tests/support/compare.h"
 #include "tests/support/coverage.h"
-#include "tests/support/cpu_case.h"
+#include "tests/support/kernel_runner.h"
 
-namespace smelt::testing {
-
-struct Tolerance {
-  double absolute = 1e-5, relative = 1e-5;
-};
-
-inline void expect_same(const Tensor& got, const Tensor& expected, Tolerance tolerance) {
-  ASSERT_EQ(got.shape().str(), expected.shape().str());
-  ASSERT_EQ(got.dtype(), expected.dtype());
-  if (expected.quant() && expected.quant()->kind == Quantization::Kind::kPerToken) {
-    ASSERT_TRUE(got.quant());
-    ASSERT_EQ(got.quant()->scales, expected.quant()->scales);
-    ASSERT_EQ(got.quant()->zero_points, expected.quant()->zero_points);
-  }
-  if (!is_float(got.dtype())) {
-    for (int64_t i = 0; i < got.elements(); ++i) ASSERT_EQ(get_int(got, i), get_int(expected, i)) << "element " << i;
-    return;
-  }
-  for (int64_t i = 0; i < got.elements(); ++i) {
-    const double a = get_double(got, i), b = get_double(expected, i);
-    if (std::isnan(a) && std::isnan(b)) continue;
-    if (a == b) continue;
-    ASSERT_LE(std::fabs(a - b), tolerance.absolute + tolerance.relative * std::fabs(b))
-        << "element " << i << ": " << a << ", " << b << " expected";
-  }
-}
+namespace smelt::test {
 
 /// A level's kernel is chosen without a look at packed weights: `inspect` names it without packing any.
-inline void expect_chosen_dry(CaseRunner& runner, Isa isa) {
+inline void expect_chosen_dry(KernelRunner& runner, Isa isa) {
   const KernelInfo *packed = runner.choose(isa, PackCache::Mode::kPack),
                    *dry = runner.choose(isa, PackCache::Mode::kDry);
   EXPECT_EQ(packed, dry) << to_string(isa) << ": " << (packed ? packed->name : "none") << ", but "
@@ -49,9 +21,9 @@ inline void expect_chosen_dry(CaseRunner& runner, Isa isa) {
 
 /// Runs every kernel of the list that applies to the case, on every level of this machine and with one and three
 /// threads. Integer outputs must be equal, others within the tolerance. `want` names a kernel that must apply.
-inline void check_case(const KernelCase& c, const std::string& want = "", Tolerance tolerance = {}) {
+inline void check_on_cpu(const OpCase& c, const std::string& want = "", Tolerance tolerance = {}) {
   SCOPED_TRACE(c.label);
-  CaseRunner runner(c);
+  KernelRunner runner(c);
   ASSERT_TRUE(runner.shape_error().ok()) << runner.shape_error().error().message();
   const auto expected = runner.reference();
   ASSERT_TRUE(expected.ok()) << expected.error().message();
@@ -66,7 +38,7 @@ inline void check_case(const KernelCase& c, const std::string& want = "", Tolera
         wanted = wanted || want == info.name;
         const auto got = runner.run(*kernel, threads);
         ASSERT_TRUE(got.ok()) << got.error().message();
-        test::note_compared(info.name);
+        note_compared(info.name);
         for (size_t i = 0; i < expected->size(); ++i) {
           SCOPED_TRACE("output " + std::to_string(i));
           expect_same((*got)[i], (*expected)[i], tolerance);
@@ -77,4 +49,4 @@ inline void check_case(const KernelCase& c, const std::string& want = "", Tolera
   for (const Isa isa : machine_isas()) expect_chosen_dry(runner, isa);
 }
 
-}  // namespace smelt::testing
+}  // namespace smelt::test

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,7 +10,7 @@
 #include "ops/core/verify.h"
 #include "runtime/model_access.h"
 #include "smelt/model.h"
-#include "tensor/numeric.h"
+#include "tests/support/compare.h"
 #include "tests/support/coverage.h"
 
 namespace smelt::test {
@@ -22,6 +20,12 @@ namespace smelt::test {
 class OpRunner {
  public:
   OpRunner(Op op, AttrsPtr attrs) : op_(op), attrs_(std::move(attrs)) {}
+  explicit OpRunner(const OpCase& c) : op_(c.op), attrs_(c.attrs), outputs_(c.outputs) {
+    for (size_t i = 0; i < c.inputs.size(); ++i)
+      inputs_.push_back({c.inputs[i], !c.inputs[i].defined() ? Kind::kAbsent
+                                      : c.is_constant(i)     ? Kind::kConstant
+                                                             : Kind::kFed});
+  }
   /// An input that is fed at run time; its shape is known at load unless unknown_shapes() is called.
   OpRunner& input(Datum value) {
     inputs_.push_back({std::move(value), Kind::kFed});
@@ -56,12 +60,17 @@ class OpRunner {
     options_.backend = BackendKind::kVulkan;
     options_.device_storage = storage;
     options_.fp16 = fp16;
-    options_.profile = true;
     form_ = result;
     return *this;
   }
-  /// The kernels of the last run, if on a device.
-  const std::vector<std::string>& kernels() const { return kernels_; }
+  /// The steps of the last run.
+  const std::vector<ProfileEntry>& profile() const { return profile_; }
+  /// The kernels of these steps.
+  std::vector<std::string> kernels() const {
+    std::vector<std::string> names;
+    for (const ProfileEntry& e : profile_) names.push_back(e.kernel);
+    return names;
+  }
 
   Result<std::vector<Datum>> run_all() const {
     auto module = std::make_shared<Module>();
@@ -93,8 +102,7 @@ class OpRunner {
     SMELT_TRY(verify(*module));
     SMELT_ASSIGN(Session session, Session::create(ModelAccess::make(module), options_));
     auto result = session.run(fed);
-    kernels_.clear();
-    for (const ProfileEntry& e : session.profile()) kernels_.push_back(e.kernel);
+    profile_ = session.profile();
     if (options_.backend == BackendKind::kVulkan) note_shaders();
     return result;
   }
@@ -125,53 +133,9 @@ class OpRunner {
   std::vector<Input> inputs_;
   std::vector<ValueType> outputs_{ValueType{}};
   bool unknown_ = false;
-  SessionOptions options_{.backend = BackendKind::kReference};
+  SessionOptions options_{.backend = BackendKind::kReference, .profile = true};
   StorageHint form_;
-  mutable std::vector<std::string> kernels_;
+  mutable std::vector<ProfileEntry> profile_;
 };
-
-/// A tensor of any real element type from values.
-inline Tensor tensor(DType dtype, const Shape& shape, const std::vector<double>& values) {
-  Tensor t(dtype, shape);
-  for (size_t i = 0; i < values.size(); ++i)
-    if (is_float(dtype) || is_complex(dtype))
-      set_double(t, static_cast<int64_t>(i), values[i]);
-    else
-      set_int(t, static_cast<int64_t>(i), static_cast<int64_t>(values[i]));
-  return t;
-}
-inline Tensor floats(const Shape& shape, const std::vector<double>& values) {
-  return tensor(DType::kF32, shape, values);
-}
-inline QuantPtr per_tensor(float scale, int32_t zero_point, Rounding rounding = Rounding::kFloatHalfEven) {
-  return std::make_shared<const Quantization>(
-      Quantization{.scales = {scale}, .zero_points = {zero_point}, .rounding = rounding});
-}
-/// A tensor of stored integers with per-tensor quantization.
-inline Tensor quantized(DType dtype, const Shape& shape, const std::vector<double>& stored, float scale,
-                        int32_t zero_point, Rounding rounding = Rounding::kFloatHalfEven) {
-  Tensor t = tensor(dtype, shape, stored);
-  t.set_quant(per_tensor(scale, zero_point, rounding));
-  return t;
-}
-/// Elements as doubles (stored integers of quantized tensors).
-inline std::vector<double> values(const Tensor& t) {
-  std::vector<double> v(static_cast<size_t>(t.elements()));
-  if (t.defined()) to_doubles(t, v.data());
-  return v;
-}
-
-inline void expect_near(const Tensor& got, const std::vector<double>& want, double atol = 1e-5, double rtol = 1e-5) {
-  const auto v = values(got);
-  ASSERT_EQ(v.size(), want.size());
-  for (size_t i = 0; i < want.size(); ++i) {
-    if (want[i] != want[i]) {
-      EXPECT_TRUE(v[i] != v[i]) << "element " << i << " is " << v[i] << ", NaN expected";
-    } else if (v[i] != want[i]) {
-      EXPECT_NEAR(v[i], want[i], atol + rtol * std::abs(want[i])) << "element " << i;
-    }
-  }
-}
-inline void expect_equal(const Tensor& got, const std::vector<double>& want) { EXPECT_EQ(values(got), want); }
 
 }  // namespace smelt::test

@@ -11,12 +11,11 @@
 
 #include "backends/vulkan/device/backend.h"
 #include "backends/vulkan/device/device.h"
-#include "tests/support/cpu_case.h"
 #include "tests/support/op_runner.h"
 
 namespace smelt::vulkan {
 
-using smelt::testing::KernelCase;
+using namespace smelt::test;
 
 /// The device that tests share, so that a process opens it once and keeps its pipelines. Null before the first test
 /// that uses one, behind a change of an environment variable (Forced), and where a test wants a fresh one.
@@ -75,53 +74,6 @@ class Forced {
   std::optional<std::string> before_;
 };
 
-/// One operator with its operands.
-struct OpCase {
-  std::string label;
-  Op op;
-  AttrsPtr attrs;
-  std::vector<Tensor> inputs;         ///< undefined: absent
-  std::vector<bool> constant = {};    ///< by input; missing entries: computed
-  std::vector<ValueType> outputs{1};  ///< declared types
-  bool is_constant(size_t i) const { return i < constant.size() && constant[i]; }
-};
-
-inline std::vector<ValueType> outputs_of(const OpCase& c) { return c.outputs; }
-inline std::vector<ValueType> outputs_of(const KernelCase& c) { return {c.output}; }
-
-/// An OpCase or a KernelCase.
-template <class Case>
-test::OpRunner runner_of(const Case& c) {
-  test::OpRunner r(c.op, c.attrs);
-  for (size_t i = 0; i < c.inputs.size(); ++i) {
-    const Tensor& t = c.inputs[i];
-    if (!t.defined())
-      r.absent();
-    else if (c.is_constant(i))
-      r.constant(t);
-    else
-      r.input(t);
-  }
-  return r.outputs(outputs_of(c));
-}
-
-struct Near {
-  double absolute = 1e-5, relative = 1e-5;
-};
-
-/// Shapes and types are equal, and so are integers; reals are near.
-inline void expect_same(const std::vector<Datum>& got, const std::vector<Datum>& want, const Near& near) {
-  ASSERT_EQ(got.size(), want.size());
-  for (size_t i = 0; i < want.size(); ++i) {
-    const Tensor &e = want[i].tensor, &g = got[i].tensor;
-    SCOPED_TRACE("output " + std::to_string(i));
-    ASSERT_EQ(g.dtype(), e.dtype());
-    ASSERT_EQ(g.shape(), e.shape());
-    const bool real = is_float(e.dtype());
-    test::expect_near(g, test::values(e), real ? near.absolute : 0, real ? near.relative : 0);
-  }
-}
-
 /// What a test asks of the layout pass: of the result, and of all values.
 struct StoragePreference {
   StorageHint result;
@@ -131,46 +83,41 @@ struct StoragePreference {
 
 /// The operator gives on the device what the reference kernel gives. `kernels`: those that ran there, without
 /// "vulkan:".
-inline void check_same(test::OpRunner op, const Near& near, const StoragePreference& preference = {},
+inline void check_same(OpRunner op, Tolerance tolerance, const StoragePreference& preference = {},
                        std::vector<std::string>* kernels = nullptr) {
   const auto want = op.backend(BackendKind::kReference).run_all();
   ASSERT_TRUE(want.ok()) << want.error().message();
   const auto got = op.device(preference.all, preference.result, preference.fp16).run_all();
   ASSERT_TRUE(got.ok()) << got.error().message();
-  expect_same(*got, *want, near);
+  expect_same(*got, *want, tolerance);
   for (const std::string& k : op.kernels())
     if (kernels && k.rfind("vulkan:", 0) == 0) kernels->push_back(k.substr(7));
 }
 
-/// The same by kernel `want`, or one of several, A|B. "": it runs on the host.
-inline void check_by(const test::OpRunner& op, const std::string& want, const Near& near,
-                     const StoragePreference& preference = {}) {
+/// The operator gives on the device what the reference kernel gives, by kernel `want` or one of several, A|B. "": it
+/// runs on the host.
+inline void check_on_gpu(const OpRunner& op, const std::string& want, Tolerance tolerance = {},
+                         const StoragePreference& preference = {}) {
   SCOPED_TRACE("by " + want);
   std::vector<std::string> kernels;
-  check_same(op, near, preference, &kernels);
+  check_same(op, tolerance, preference, &kernels);
   const auto meant = [&](const std::string& k) { return ("|" + want + "|").find("|" + k + "|") != std::string::npos; };
   const bool as_meant = want.empty() ? kernels.empty() : std::any_of(kernels.begin(), kernels.end(), meant);
   EXPECT_TRUE(as_meant) << "ran " << ::testing::PrintToString(kernels);
 }
 
-/// The same with a whole kernel name, "vulkan:NAME".
-inline void check_case(const OpCase& c, const std::string& want, const Near& near = {}) {
-  SCOPED_TRACE(c.label);
-  check_by(runner_of(c), want.empty() ? "" : want.substr(7), near);
-}
-
-inline void check_on_gpu(const KernelCase& c, const std::string& want, double tolerance = 1e-5,
+inline void check_on_gpu(const OpCase& c, const std::string& want, Tolerance tolerance = {},
                          const StoragePreference& preference = {}) {
   SCOPED_TRACE(c.label);
-  check_by(runner_of(c), want, {tolerance, tolerance}, preference);
+  check_on_gpu(OpRunner(c), want, tolerance, preference);
 }
 
 /// What a run on the device gives.
 inline Result<std::vector<Datum>> run_on_gpu(const OpCase& c) {
-  return runner_of(c).device(DeviceStorage::kBuffer).run_all();
+  return OpRunner(c).device(DeviceStorage::kBuffer).run_all();
 }
 
-/// Whether the best device is a software one with subgroups of eight lanes.
+/// True if the best device is a software one with subgroups of eight lanes.
 inline bool eight_lanes() {
   const auto device = open_device(-1);
   return device.ok() && device_info(**device).type == "CPU" && device_info(**device).subgroup_size == 8;

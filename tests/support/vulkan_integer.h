@@ -3,14 +3,13 @@
 
 #include "base/cat.h"
 #include "ops/conv/conv.h"
-#include "tests/support/cpu_case.h"
 #include "tests/support/vulkan_check.h"
 
 namespace smelt::vulkan {
 
 /// All values of an 8-bit type.
 inline Tensor any_bytes(DType t, const Shape& s, uint32_t seed) {
-  return smelt::testing::random_tensor(t, s, t == DType::kI8 ? -128 : 0, t == DType::kI8 ? 127 : 255, seed);
+  return random_tensor(t, s, t == DType::kI8 ? -128 : 0, t == DType::kI8 ? 127 : 255, seed);
 }
 
 /// A ConvInteger of `channels` with constant weights; `zeros`: 0 no zero points, 1 numbers, 2 one an output channel.
@@ -23,7 +22,7 @@ inline OpCase conv_integer_case(DType x, DType w, int zeros, int64_t groups, int
            .op = Op::kConvInteger,
            .attrs = make_attrs<ConvAttrs>(a),
            .inputs = {any_bytes(x, {2, channels, 7, 6}, 1), any_bytes(w, {6, channels / groups, 3, 3}, 2)},
-           .constant = {false, true, false, true}};
+           .constants = {1, 3}};
   if (zeros == 1) c.inputs.insert(c.inputs.end(), {any_bytes(x, {}, 3), any_bytes(w, {}, 4)});
   if (zeros == 2) c.inputs.insert(c.inputs.end(), {any_bytes(x, {1}, 3), any_bytes(w, {6}, 4)});
   return c;

@@ -13,32 +13,33 @@ namespace smelt::vulkan {
 inline constexpr Packing kPackings[] = {Packing::kWidth, Packing::kHeight, Packing::kChannels};
 inline constexpr Storage kStorages[] = {Storage::kTexture3D, Storage::kTexture2D};
 
-/// One computed input and constants, unless KernelCase::computed is set; the result has the first one's element type.
+/// The inputs behind the first are constants; the result has the first one's element type.
 template <class A>
-KernelCase make_case(std::string label, Op op, A attrs, std::vector<Tensor> inputs) {
-  KernelCase c;
+OpCase make_case(std::string label, Op op, A attrs, std::vector<Tensor> inputs) {
+  OpCase c;
   c.label = std::move(label);
   c.op = op;
   c.attrs = std::make_shared<A>(std::move(attrs));
-  c.output.dtype = inputs[0].dtype();
+  c.outputs[0].dtype = inputs[0].dtype();
+  for (size_t i = 1; i < inputs.size(); ++i) c.constants.push_back(i);
   c.inputs = std::move(inputs);
   return c;
 }
 
 /// The operator runs with that kernel, or one of several, A|B, in the packings given, in images of both kinds.
-inline void check_forms(const test::OpRunner& op, const std::string& kernel, const Near& near,
+inline void check_forms(const OpRunner& op, const std::string& kernel, Tolerance near,
                         const std::vector<Packing>& packings = {std::begin(kPackings), std::end(kPackings)}) {
   for (const Storage storage : kStorages)
     for (const Packing packing : packings) {
       SCOPED_TRACE(to_string(TextureForm{storage, packing}));
-      check_by(op, kernel, near, {{storage, packing}, DeviceStorage::kTexture});
+      check_on_gpu(op, kernel, near, {{storage, packing}, DeviceStorage::kTexture});
     }
 }
-inline void check_forms(const KernelCase& c, const std::string& kernel,
+inline void check_forms(const OpCase& c, const std::string& kernel,
                         const std::vector<Packing>& packings = {std::begin(kPackings), std::end(kPackings)}) {
   SCOPED_TRACE(c.label);
-  const bool half = c.output.dtype == DType::kF16 || c.inputs[0].dtype() == DType::kF16;
-  check_forms(runner_of(c), kernel, half ? Near{4e-3, 4e-3} : Near{2e-5, 2e-5}, packings);
+  const bool half = c.outputs[0].dtype == DType::kF16 || c.inputs[0].dtype() == DType::kF16;
+  check_forms(OpRunner(c), kernel, half ? 4e-3 : 2e-5, packings);
 }
 
 }  // namespace smelt::vulkan

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/conv/conv.h"
-#include "tests/support/cpu_case.h"
+#include "tests/support/op_case.h"
 
 namespace smelt {
 namespace {
@@ -31,7 +31,7 @@ std::string unmet(const KernelCondition& condition, const std::vector<ValueType>
 
 ValueType type(DType dtype, bool quantized = false) {
   ValueType t = ValueType::tensor(dtype, {2});
-  if (quantized) t.quant = testing::per_tensor(0.5f, 0);
+  if (quantized) t.quant = test::per_tensor(0.5f, 0);
   return t;
 }
 

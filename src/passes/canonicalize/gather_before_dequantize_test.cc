@@ -5,7 +5,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/gather/gather.h"
 #include "passes/passes.h"
-#include "tests/support/cpu_case.h"
+#include "tests/support/op_case.h"
 #include "tests/support/op_runner.h"
 #include "tests/support/run_module.h"
 
@@ -20,9 +20,9 @@ TEST(GatherBeforeDequantize, OfConstantIntegers) {
   module->methods.push_back({"main", 0});
   Builder b(*module, 0);
   const ValueId ids = b.input("ids", ValueType::tensor(DType::kI64, Shape{3}));
-  const ValueId table = b.constant("table", testing::random_tensor(DType::kU8, {50, 4}, 0, 255, 1));
+  const ValueId table = b.constant("table", test::random_tensor(DType::kU8, {50, 4}, 0, 255, 1));
   const ValueId scale = b.constant("scale", Tensor::from<float>(DType::kF32, {}, std::vector{0.1f}));
-  const ValueId zero = b.constant("zero", testing::random_tensor(DType::kU8, {}, 100, 100, 1));
+  const ValueId zero = b.constant("zero", test::random_tensor(DType::kU8, {}, 100, 100, 1));
   const ValueId real = b.value("", {}), y = b.value("", {});
   QuantizeLinearAttrs attrs;
   attrs.to = DType::kF32;

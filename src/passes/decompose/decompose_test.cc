@@ -1,26 +1,17 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ops/matmul/matmul.h"
 #include "ops/reduce/reduce.h"
 #include "ops/softmax/softmax.h"
 #include "passes/passes.h"
 #include "runtime/model_access.h"
-#include "tests/support/cpu_case.h"
 #include "tests/support/op_runner.h"
 
 namespace smelt {
 namespace {
 using namespace smelt::test;
-using testing::random_tensor;
-
-struct Case {
-  std::string label;
-  Op op;
-  AttrsPtr attrs;
-  std::vector<Tensor> inputs;  ///< undefined: absent
-  int outputs = 1;
-  int constant = -1;  ///< the input that is a constant; -1: none
-};
 
 std::shared_ptr<Module> empty_module() {
   auto module = std::make_shared<Module>();
@@ -36,53 +27,35 @@ struct Outcome {
 };
 
 /// `unknown`: the model does not say the dimensions.
-Outcome run(const Case& c, BackendKind backend, bool unknown = false) {
-  const auto module = empty_module();
-  Builder b(*module, 0);
-  std::vector<ValueId> in;
-  std::vector<Datum> fed;
-  for (const Tensor& t : c.inputs) {
-    if (!t.defined()) {
-      in.push_back(kNoValue);
-    } else if (static_cast<int>(in.size()) == c.constant) {
-      in.push_back(b.constant("", t));
-    } else {
-      in.push_back(b.input("x", ValueType::tensor(t.dtype(), unknown ? Shape::of_rank(t.rank(), -1) : t.shape())));
-      fed.emplace_back(t);
-    }
-  }
-  b.graph().outputs = b.node(c.op, c.attrs, in, c.outputs).value();
-  Session session = Session::create(ModelAccess::make(module), {.backend = backend, .profile = true}).value();
-  Outcome made{session.run(fed), {}};
-  for (const ProfileEntry& e : session.profile())
+Outcome run(const OpCase& c, BackendKind backend, bool unknown = false) {
+  OpRunner runner(c);
+  runner.backend(backend);
+  if (unknown) runner.unknown_shapes();
+  Outcome made{runner.run_all(), {}};
+  for (const ProfileEntry& e : runner.profile())
     if (e.op != "Reshape") made.kernels.push_back(e.kernel);
   return made;
 }
 
 /// The CPU gives what the reference kernel gives, by `kernel` among others, and by reference kernels only where
 /// `reference` says so.
-void check(const Case& c, const std::string& kernel, bool reference = false) {
+void check(const OpCase& c, const std::string& kernel, bool reference = false) {
   for (bool unknown : {false, true}) {
     SCOPED_TRACE(c.label + (unknown ? ", shapes known at run time" : ""));
     const Outcome want = run(c, BackendKind::kReference, unknown), got = run(c, BackendKind::kCpu, unknown);
     ASSERT_TRUE(want.results.ok()) << want.results.error().message();
     ASSERT_TRUE(got.results.ok()) << got.results.error().message();
-    for (size_t i = 0; i < want.results->size(); ++i) {
-      const Tensor &w = (*want.results)[i].tensor, &g = (*got.results)[i].tensor;
-      ASSERT_EQ(g.shape(), w.shape());
-      ASSERT_EQ(g.dtype(), w.dtype());
-      const double tolerance = w.dtype() == DType::kF32 ? 1e-5 : w.dtype() == DType::kF16 ? 1e-3 : 1e-2;
-      expect_near(g, values(w), tolerance, tolerance);
-    }
+    const DType dtype = want.results->front().tensor.dtype();
+    expect_same(*got.results, *want.results, dtype == DType::kF32 ? 1e-5 : dtype == DType::kF16 ? 1e-3 : 1e-2);
     EXPECT_GT(std::ranges::count(got.kernels, kernel), 0) << ::testing::PrintToString(got.kernels);
     EXPECT_EQ(std::ranges::count(got.kernels, "reference") > 0, reference) << ::testing::PrintToString(got.kernels);
   }
 }
 
-Case einsum(const char* equation, const std::vector<Shape>& shapes, DType dtype = DType::kF32) {
+OpCase einsum(const char* equation, const std::vector<Shape>& shapes, DType dtype = DType::kF32) {
   EinsumAttrs a;
   a.equation = equation;
-  Case c{equation, Op::kEinsum, make_attrs<EinsumAttrs>(a), {}};
+  OpCase c{equation, Op::kEinsum, make_attrs<EinsumAttrs>(a), {}};
   uint32_t seed = 1;
   for (const Shape& shape : shapes) c.inputs.push_back(random_tensor(dtype, shape, -1, 1, seed++));
   return c;
@@ -114,7 +87,8 @@ TEST(Decompose, LossesOfScores) {
   Tensor labels(DType::kI64, {6});
   for (int64_t i = 0; i < 6; ++i) labels.data<int64_t>()[i] = i * 4 % 9;
   const AttrsPtr attrs = make_attrs<LossAttrs>();
-  check({"both results", Op::kCrossEntropyLoss, attrs, {scores, labels}, 2}, "softmax_f32", true);
+  check({"both results", Op::kCrossEntropyLoss, attrs, {scores, labels}, {}, std::vector<ValueType>(2)}, "softmax_f32",
+        true);
   const Outcome loss = run({"", Op::kNllLoss, attrs, {scores, labels}}, BackendKind::kCpu);
   ASSERT_TRUE(loss.results.ok());
   EXPECT_EQ(loss.kernels, std::vector<std::string>{"reference"});
@@ -137,9 +111,9 @@ TEST(Decompose, NormsAndMinima) {
   for (Reduction fn : {Reduction::kL1, Reduction::kL2, Reduction::kLogSum, Reduction::kMin}) {
     ReduceAttrs a;
     a.fn = fn;
-    Case c{
+    OpCase c{
         to_string(fn), Op::kReduce, make_attrs<ReduceAttrs>(a), {random_tensor(DType::kF32, {6, 40}, 1, 3, 1), axes}};
-    c.constant = 1;
+    c.constants = {1};
     check(c, "reduce_f32");
   }
 }

@@ -7,11 +7,11 @@
 #include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "tensor/numeric.h"
-#include "tests/support/cpu_case.h"
+#include "tests/support/op_case.h"
 
 namespace smelt {
 namespace {
-using testing::random_tensor;
+using test::random_tensor;
 
 struct Case {
   bool quantized = false, channels_last = false, pairs = false, axes = false;
@@ -27,7 +27,7 @@ Result<Tensor> run(const Case& c, bool apart, bool fuses) {
   Builder b(*module, 0);
   const DType t = c.quantized ? DType::kI8 : DType::kF32;
   const auto params = [&](float scale, int32_t zero) {
-    return c.quantized ? testing::per_tensor(scale, zero) : QuantPtr();
+    return c.quantized ? test::per_tensor(scale, zero) : QuantPtr();
   };
   const Shape shape = c.channels_last ? Shape{1, 7, 6, 4} : Shape{1, 4, 7, 6};
   Tensor x = random_tensor(t, shape, -100, 100, 1);

@@ -9,11 +9,11 @@
 #include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "tensor/numeric.h"
-#include "tests/support/cpu_case.h"
+#include "tests/support/op_case.h"
 
 namespace smelt {
 namespace {
-using testing::random_tensor;
+using test::random_tensor;
 
 /// A graph in ONNX's form of quantized models: real operators between pairs of QuantizeLinear and DequantizeLinear.
 class QdqGraph {

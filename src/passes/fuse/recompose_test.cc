@@ -16,11 +16,11 @@
 #include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "tensor/numeric.h"
-#include "tests/support/cpu_case.h"
+#include "tests/support/op_case.h"
 
 namespace smelt {
 namespace {
-using testing::random_tensor;
+using test::random_tensor;
 
 /// Builds graphs of exporters' forms; a failing node fails the test.
 struct Forms {

@@ -4,7 +4,7 @@
 #include "ops/core/verify.h"
 #include "ops/elementwise/elementwise.h"
 #include "passes/passes.h"
-#include "tests/support/cpu_case.h"
+#include "tests/support/op_case.h"
 #include "tests/support/op_runner.h"
 #include "tests/support/run_module.h"
 
@@ -41,7 +41,7 @@ class ByteGraph {
     EXPECT_TRUE(verify(*module).ok());
     const auto made = tabulate_byte_functions(module);
     EXPECT_TRUE(verify(*made).ok());
-    Tensor bytes = testing::random_tensor(DType::kI8, {3, 100}, -128, 127, 1);
+    Tensor bytes = test::random_tensor(DType::kI8, {3, 100}, -128, 127, 1);
     bytes.set_quant(type(0.05f, 3).quant);
     test::expect_near(test::run_on_reference(made, bytes), test::values(test::run_on_reference(module, bytes)), 0, 0);
     std::vector<Op> ops;
@@ -59,7 +59,7 @@ TEST(ByteFunctions, BecomeTables) {
   EXPECT_EQ(swish.tabulated(swish.binary(Binary::kMul, swish.x, swish.unary(Unary::kSigmoid, swish.x))),
             (std::vector<Op>{Op::kTableFind}));
   ByteGraph scaled;
-  Tensor three = testing::random_tensor(DType::kI8, {1}, 90, 90, 1);
+  Tensor three = test::random_tensor(DType::kI8, {1}, 90, 90, 1);
   three.set_quant(test::per_tensor(0.05f, 0, Rounding::kFixedDouble));
   const ValueId sum = scaled.binary(Binary::kAdd, scaled.x, scaled.builder.constant("three", three));
   EXPECT_EQ(scaled.tabulated(scaled.binary(Binary::kMul, scaled.unary(Unary::kRelu, sum), scaled.x)),

@@ -7,7 +7,7 @@
 #include "passes/passes.h"
 #include "runtime/model_access.h"
 #include "smelt/model.h"
-#include "tests/support/cpu_case.h"
+#include "tests/support/op_case.h"
 #include "tests/support/op_runner.h"
 #include "tests/support/run_module.h"
 
@@ -21,7 +21,7 @@ std::shared_ptr<Module> product_of_rows(DType dtype) {
   module->graphs.resize(1);
   module->methods.push_back({"main", 0});
   Builder b(*module, 0);
-  Tensor w = testing::random_tensor(DType::kI8, {8, 5}, -127, 127, 2);
+  Tensor w = test::random_tensor(DType::kI8, {8, 5}, -127, 127, 2);
   w.set_quant(test::per_tensor(0.01f, 0));
   auto rows = std::make_shared<Quantization>();
   rows->kind = Quantization::Kind::kPerToken;
@@ -47,7 +47,7 @@ TEST(RoundRows, OfEveryRealType) {
     std::vector<Op> expected{Op::kDynamicQuantize, Op::kMatMul};
     if (dtype != DType::kF32) expected.insert(expected.begin(), Op::kCast);
     EXPECT_EQ(ops, expected);
-    const Tensor x = testing::random_tensor(dtype, {3, 8}, -2, 3, 1);
+    const Tensor x = test::random_tensor(dtype, {3, 8}, -2, 3, 1);
     test::expect_near(test::run_on_reference(rounded, x), test::values(test::run_on_reference(module, x)), 1e-4, 1e-4);
   }
 }

@@ -6,7 +6,7 @@
 #include "ops/matmul/matmul.h"
 #include "passes/passes.h"
 #include "smelt/model.h"
-#include "tests/support/cpu_case.h"
+#include "tests/support/op_case.h"
 #include "tests/support/op_runner.h"
 #include "tests/support/run_module.h"
 
@@ -33,9 +33,9 @@ std::shared_ptr<Module> product_of_integers(const Form& form) {
   const Shape each = form.per_column ? Shape{5} : Shape{};
   const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{2, 3, 8}));
   const auto q = node(Op::kDynamicQuantize, make_attrs<DynamicQuantizeAttrs>(), {x}, 3);
-  const ValueId scales = b.constant("s", testing::random_tensor(DType::kF32, each, 0.01, 0.02, 3));
-  std::vector<ValueId> in{q[0], b.constant("w", testing::random_tensor(DType::kI8, {8, 5}, -127, 127, 2)), q[2]};
-  if (form.zeros) in.push_back(b.constant("z", testing::random_tensor(DType::kI8, each, -9, 9, 4)));
+  const ValueId scales = b.constant("s", test::random_tensor(DType::kF32, each, 0.01, 0.02, 3));
+  std::vector<ValueId> in{q[0], b.constant("w", test::random_tensor(DType::kI8, {8, 5}, -127, 127, 2)), q[2]};
+  if (form.zeros) in.push_back(b.constant("z", test::random_tensor(DType::kI8, each, -9, 9, 4)));
   const ValueId sums = node(Op::kMatMulInteger, make_attrs<MatMulAttrs>(), in)[0];
   const ValueId real = node(Op::kCast, make_attrs<CastAttrs>(DType::kF32), {sums})[0];
   const ValueId scale = node(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMul), {q[1], scales})[0];
@@ -44,7 +44,7 @@ std::shared_ptr<Module> product_of_integers(const Form& form) {
   ValueId y = node(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kMul), factors)[0];
   if (form.bias)
     y = node(Op::kBinary, make_attrs<BinaryAttrs>(Binary::kAdd),
-             {b.constant("bias", testing::random_tensor(DType::kF32, {5}, -1, 1, 5)), y})[0];
+             {b.constant("bias", test::random_tensor(DType::kF32, {5}, -1, 1, 5)), y})[0];
   b.graph().outputs = {y};
   EXPECT_TRUE(verify(*module).ok());
   return module;
@@ -56,7 +56,7 @@ TEST(IntegerProducts, BecomeOneProductOfQuantizedRows) {
                         {.per_column = true, .zeros = true},
                         {.bias = true},
                         {.per_column = true, .zeros = true, .bias = true, .scale_first = true}};
-  const Tensor x = testing::random_tensor(DType::kF32, {2, 3, 8}, -2, 3, 1);
+  const Tensor x = test::random_tensor(DType::kF32, {2, 3, 8}, -2, 3, 1);
   for (const Form& form : forms) {
     const auto module = product_of_integers(form);
     const auto fused = fuse_integer_products(module);

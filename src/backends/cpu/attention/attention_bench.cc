@@ -3,19 +3,17 @@
 #include "ops/attention/attention.h"
 
 namespace smelt::bench {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 SMELT_BENCH_CASES(attention) {
   constexpr int64_t kHeads = 12, kTokens = 128, kDepth = 64;
   const double operations = 4.0 * kHeads * kTokens * kTokens * kDepth;
   for (const DType t : {DType::kF32, DType::kF16}) {
     const auto random = [&](uint32_t seed) { return random_tensor(t, {1, kHeads, kTokens, kDepth}, -1, 1, seed); };
-    KernelCase c{Cat("attention/", to_string(t)),
-                 Op::kAttention,
-                 make_attrs<AttentionAttrs>(),
-                 {random(1), random(2), random(3)},
-                 {},
-                 {true, true, true}};
+    OpCase c{Cat("attention/", to_string(t)),
+             Op::kAttention,
+             make_attrs<AttentionAttrs>(),
+             {random(1), random(2), random(3)}};
     cases.add(c, operations);
   }
   // One token of a decoder whose caches hold 127.
@@ -23,7 +21,7 @@ SMELT_BENCH_CASES(attention) {
   GroupQueryAttrs a;
   a.num_heads = kHeads;
   a.kv_heads = kKvHeads;
-  KernelCase c{"grouped_query_attention/decode", Op::kGroupQueryAttention, make_attrs<GroupQueryAttrs>(a)};
+  OpCase c{"grouped_query_attention/decode", Op::kGroupQueryAttention, make_attrs<GroupQueryAttrs>(a)};
   const Shape kv{1, 1, kKvHeads * kDepth}, cache{1, kKvHeads, kPast, kDepth};
   c.inputs = {f32({1, 1, kHeads * kDepth}),
               f32(kv, 2),
@@ -32,8 +30,8 @@ SMELT_BENCH_CASES(attention) {
               f32(cache, 5),
               Tensor::from<int32_t>(DType::kI32, {1}, std::vector<int32_t>{kPast}),
               Tensor::from<int32_t>(DType::kI32, {}, std::vector<int32_t>{kPast + 1})};
-  c.dynamic = {true, true, true, true, true, true, false};
-  c.others = {ValueType::tensor(DType::kF32), ValueType::tensor(DType::kF32)};
+  c.constants = {6};
+  c.outputs = {{}, ValueType::tensor(DType::kF32), ValueType::tensor(DType::kF32)};
   cases.add(c, 4.0 * kHeads * (kPast + 1) * kDepth);
 }
 

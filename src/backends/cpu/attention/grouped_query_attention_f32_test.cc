@@ -4,7 +4,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 struct GroupQueryRow {
   int64_t rows, past, total;
@@ -12,13 +12,13 @@ struct GroupQueryRow {
   bool packed = false, positions = false;
 };
 
-KernelCase grouped(const GroupQueryRow& r, GroupQueryAttrs a, int64_t depth = 8) {
+OpCase grouped(const GroupQueryRow& r, GroupQueryAttrs a, int64_t depth = 8) {
   a.num_heads = 4;
   a.kv_heads = 2;
   const auto batch = static_cast<int64_t>(r.last.size());
   const auto any = [](const Shape& shape, uint32_t seed) { return random_tensor(DType::kF32, shape, -2, 2, seed); };
-  KernelCase c{Cat(r.rows, " rows, past ", r.past, " total ", r.total), Op::kGroupQueryAttention,
-               make_attrs<GroupQueryAttrs>(a)};
+  OpCase c{Cat(r.rows, " rows, past ", r.past, " total ", r.total), Op::kGroupQueryAttention,
+           make_attrs<GroupQueryAttrs>(a)};
   c.inputs.resize(10);
   c.inputs[0] = any({batch, r.rows, (r.packed ? 8 : 4) * depth}, 1);
   if (!r.packed) c.inputs[1] = any({batch, r.rows, 2 * depth}, 2);
@@ -34,8 +34,8 @@ KernelCase grouped(const GroupQueryRow& r, GroupQueryAttrs a, int64_t depth = 8)
     c.inputs[9] = Tensor(DType::kI64, Shape{batch, r.rows});
     for (int64_t i = 0; i < batch * r.rows; ++i) c.inputs[9].data<int64_t>()[i] = (i * 7) % 90;
   }
-  c.dynamic = {true, true, true, true, true, true, false};
-  c.others = {ValueType::tensor(DType::kF32), ValueType::tensor(DType::kF32)};
+  c.constants = {6, 7, 8, 9};
+  c.outputs = {{}, ValueType::tensor(DType::kF32), ValueType::tensor(DType::kF32)};
   c.threaded = true;
   return c;
 }
@@ -60,10 +60,10 @@ TEST(GroupQueryKernel, Caches) {
       if (variant == 2) a.window = 2;
       if (variant == 4) a.softcap = 3, a.scale = 0.2;
       SCOPED_TRACE(variant);
-      check_case(grouped(r, a), "grouped_query_attention_f32", {1e-5, 1e-4});
+      check_on_cpu(grouped(r, a), "grouped_query_attention_f32", {1e-5, 1e-4});
     }
-  check_case(grouped({1, 900, 901, {900}}, {}, 64), "grouped_query_attention_f32", {1e-5, 1e-4});
-  check_case(grouped({70, 900, 970, {969}}, {}, 24), "grouped_query_attention_f32", {1e-5, 1e-4});
+  check_on_cpu(grouped({1, 900, 901, {900}}, {}, 64), "grouped_query_attention_f32", {1e-5, 1e-4});
+  check_on_cpu(grouped({70, 900, 970, {969}}, {}, 24), "grouped_query_attention_f32", {1e-5, 1e-4});
 }
 
 /// The message is the reference's.
@@ -72,8 +72,8 @@ TEST(GroupQueryKernel, RowsBeyondTheCacheOrTheRotaryTable) {
   turned.rotary = true;
   for (const auto& [row, attrs] :
        {std::pair{GroupQueryRow{1, 6, 6, {6}}, GroupQueryAttrs{}}, {{1, 120, 121, {120}}, turned}}) {
-    const KernelCase c = grouped(row, attrs);
-    CaseRunner runner(c);
+    const OpCase c = grouped(row, attrs);
+    KernelRunner runner(c);
     ASSERT_TRUE(runner.shape_error().ok());
     for (const KernelInfo& info : all_kernels()) {
       if (info.op != c.op) continue;

@@ -3,7 +3,7 @@
 #include "ops/conv/conv.h"
 
 namespace smelt::bench {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 namespace {
 
@@ -57,7 +57,7 @@ Tensor weights_of(const ConvSize& s, FilterLayout layout, double limit = 127) {
   return w;
 }
 
-KernelCase float_case(const ConvSize& s, Layout layout, DType dtype) {
+OpCase float_case(const ConvSize& s, Layout layout, DType dtype) {
   auto a = attrs_of(s, layout);
   a->act.kind = ActKind::kRelu6;
   const bool last = layout == Layout::kChannelsLast;
@@ -65,31 +65,33 @@ KernelCase float_case(const ConvSize& s, Layout layout, DType dtype) {
           Op::kConv,
           a,
           {random_tensor(dtype, image_of(s, layout), -1, 1, 1), random_tensor(dtype, filter_of(s, a->filter), -1, 1, 2),
-           random_tensor(dtype, {s.c_out}, -1, 1, 3)}};
+           random_tensor(dtype, {s.c_out}, -1, 1, 3)},
+          {1, 2}};
 }
 
-KernelCase integer_case(const ConvSize& s, Layout layout, DType x) {
+OpCase integer_case(const ConvSize& s, Layout layout, DType x) {
   const auto a = attrs_of(s, layout);
   const DType bias = x == DType::kI16 ? DType::kI64 : DType::kI32;
   const float steps = x == DType::kI16 ? 256 : 1;
   return {Cat(s.name, layout == Layout::kChannelsLast ? "/nhwc/q" : "/nchw/q", to_string(x)),
           Op::kConv,
           a,
-          {quantized(x, image_of(s, layout), 0.02f / steps, x == DType::kI16 ? 0 : -3, 1),
+          {random_quantized(x, image_of(s, layout), 0.02f / steps, x == DType::kI16 ? 0 : -3, 1),
            // Accumulators of 16-bit values and small weights fit in 32 bits.
            weights_of(s, a->filter, x == DType::kI16 ? 7 : 127), random_tensor(bias, {s.c_out}, -1000, 1000, 3)},
-          quantized_type(x, 0.2f / steps, x == DType::kI16 ? 0 : 5)};
+          {1, 2},
+          {quantized_type(x, 0.2f / steps, x == DType::kI16 ? 0 : 5)}};
 }
 
 /// TFLite hybrid: a float32 image that is quantized at run time.
-KernelCase dynamic_case(const ConvSize& s) {
+OpCase dynamic_case(const ConvSize& s) {
   auto a = attrs_of(s, Layout::kChannelsLast);
   a->dynamic_quant = true;
-  return {Cat(s.name, "/nhwc/dynamic"), Op::kConv, a, {f32(image_of(s, a->layout)), weights_of(s, a->filter)}};
+  return {Cat(s.name, "/nhwc/dynamic"), Op::kConv, a, {f32(image_of(s, a->layout)), weights_of(s, a->filter)}, {1}};
 }
 
 /// XNNPACK qd8: an 8-bit image with a scale of its own.
-KernelCase per_image_case(const ConvSize& s) {
+OpCase per_image_case(const ConvSize& s) {
   const auto a = attrs_of(s, Layout::kChannelsLast);
   Tensor x = random_tensor(DType::kI8, image_of(s, a->layout), -128, 127, 1);
   auto q = std::make_shared<Quantization>();
@@ -98,10 +100,11 @@ KernelCase per_image_case(const ConvSize& s) {
   q->scales = {0.02f};
   q->zero_points = {-3};
   x.set_quant(q);
-  return {Cat(s.name, "/nhwc/qd8"), Op::kConv, a, {x, weights_of(s, a->filter)}, ValueType::tensor(DType::kF32, {})};
+  return {Cat(s.name, "/nhwc/qd8"),      Op::kConv, a,
+          {x, weights_of(s, a->filter)}, {1},       {ValueType::tensor(DType::kF32, {})}};
 }
 
-KernelCase accumulator_case(const ConvSize& s) {
+OpCase accumulator_case(const ConvSize& s) {
   auto a = attrs_of(s, Layout::kChannelsLast);
   a->filter = FilterLayout::kOIS;
   return {Cat(s.name, "/nhwc/integer"),
@@ -109,11 +112,10 @@ KernelCase accumulator_case(const ConvSize& s) {
           a,
           {random_tensor(DType::kU8, image_of(s, a->layout), 0, 255, 1),
            random_tensor(DType::kI8, filter_of(s, a->filter), -127, 127, 2), random_tensor(DType::kU8, {}, 3, 90, 3)},
-          {},
-          {true, false, true}};
+          {1}};
 }
 
-KernelCase transposed_case(DType dtype, bool dynamic_quant = false) {
+OpCase transposed_case(DType dtype, bool dynamic_quant = false) {
   ConvTransposeAttrs a;
   a.dynamic_quant = dynamic_quant;
   a.strides = {2, 2};
@@ -121,13 +123,14 @@ KernelCase transposed_case(DType dtype, bool dynamic_quant = false) {
   a.filter = FilterLayout::kIOS;
   a.rounding = Rounding::kFixedDouble;
   const Shape x{1, 28, 28, 64}, w{64, 32, 2, 2};
-  KernelCase c{Cat("upsample_28/nhwc/", dynamic_quant ? "dynamic" : to_string(dtype)), Op::kConvTranspose,
-               make_attrs<ConvTransposeAttrs>(a)};
+  OpCase c{Cat("upsample_28/nhwc/", dynamic_quant ? "dynamic" : to_string(dtype)), Op::kConvTranspose,
+           make_attrs<ConvTransposeAttrs>(a)};
+  c.constants = {1};
   if (dynamic_quant) {
-    c.inputs = {f32(x), quantized(DType::kI8, w, 0.01f, 0, 2)};
+    c.inputs = {f32(x), random_quantized(DType::kI8, w, 0.01f, 0, 2)};
   } else if (dtype == DType::kI8) {
-    c.inputs = {quantized(DType::kI8, x, 0.05f, 7, 1), quantized(DType::kI8, w, 0.01f, 0, 2)};
-    c.output = quantized_type(DType::kI8, 0.9f, -3);
+    c.inputs = {random_quantized(DType::kI8, x, 0.05f, 7, 1), random_quantized(DType::kI8, w, 0.01f, 0, 2)};
+    c.outputs[0] = quantized_type(DType::kI8, 0.9f, -3);
   } else {
     c.inputs = {random_tensor(dtype, x, -1, 1, 1), random_tensor(dtype, w, -1, 1, 2)};
   }

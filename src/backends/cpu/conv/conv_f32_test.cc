@@ -1,10 +1,12 @@
-#include <cmath>
 #include "ops/conv/conv.h"
+
+#include <cmath>
+
 #include "tests/support/cpu_check.h"
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 struct ConvRow {
   int64_t batch, c_in, h, w, c_out, kh, kw, stride, dilation, pad, groups;
@@ -42,7 +44,7 @@ const ConvRow kRows[] = {
 
 constexpr Tolerance kLongSums{5e-5, 1e-5};
 
-KernelCase conv_case(const ConvRow& r, Layout layout, FilterLayout filter) {
+OpCase conv_case(const ConvRow& r, Layout layout, FilterLayout filter) {
   auto attrs = std::make_shared<ConvAttrs>();
   attrs->strides = {r.stride, r.stride};
   attrs->dilations = {r.dilation, r.dilation};
@@ -51,7 +53,7 @@ KernelCase conv_case(const ConvRow& r, Layout layout, FilterLayout filter) {
   attrs->layout = layout;
   attrs->filter = filter;
   attrs->act.kind = r.act;
-  KernelCase c;
+  OpCase c;
   c.op = Op::kConv;
   c.attrs = attrs;
   const int64_t i = r.c_in / r.groups;
@@ -62,18 +64,19 @@ KernelCase conv_case(const ConvRow& r, Layout layout, FilterLayout filter) {
   c.label = "x " + x.str() + " filter " + w.str() + " stride " + std::to_string(r.stride) + " " + to_string(layout);
   c.inputs = {random_tensor(DType::kF32, x, -1, 1, 1), random_tensor(DType::kF32, w, -1, 1, 2),
               r.bias ? random_tensor(DType::kF32, {r.c_out}, -1, 1, 3) : Tensor()};
+  c.constants = {1, 2};
   c.threaded = true;
   return c;
 }
 
 TEST(ConvF32, ChannelsLast) {
   for (const ConvRow& r : kRows)
-    check_case(conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI), "conv_nhwc_f32", kLongSums);
+    check_on_cpu(conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI), "conv_nhwc_f32", kLongSums);
 }
 
 TEST(ConvF32, ChannelsFirst) {
   for (const ConvRow& r : kRows)
-    check_case(conv_case(r, Layout::kChannelsFirst, FilterLayout::kOIS), "conv_nchw_f32", kLongSums);
+    check_on_cpu(conv_case(r, Layout::kChannelsFirst, FilterLayout::kOIS), "conv_nchw_f32", kLongSums);
 }
 
 const ConvRow kWinograd[] = {
@@ -85,24 +88,24 @@ const ConvRow kWinograd[] = {
 
 TEST(ConvF32, Winograd) {
   for (const ConvRow& r : kWinograd)
-    check_case(conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI), "conv_winograd_f32", kLongSums);
-  check_case(conv_case(kWinograd[1], Layout::kChannelsLast, FilterLayout::kOIS), "conv_winograd_f32", kLongSums);
+    check_on_cpu(conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI), "conv_winograd_f32", kLongSums);
+  check_on_cpu(conv_case(kWinograd[1], Layout::kChannelsLast, FilterLayout::kOIS), "conv_winograd_f32", kLongSums);
 }
 
 // Infinities, NaN and what overflows in the transforms only come out as the definition has them.
 TEST(ConvF32, WinogradOfNumbersThatAreNotFinite) {
   for (const ConvRow& r : kWinograd)
     for (const float value : {INFINITY, -INFINITY, NAN, 3e38f}) {
-      KernelCase c = conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI);
+      OpCase c = conv_case(r, Layout::kChannelsLast, FilterLayout::kOSI);
       auto* x = c.inputs[0].data<float>();
       const int64_t n = c.inputs[0].elements();
       for (const int64_t i : {int64_t{0}, n / 3, n - 1}) x[i] = value;
-      check_case(c, "conv_winograd_f32", kLongSums);
+      check_on_cpu(c, "conv_winograd_f32", kLongSums);
     }
 }
 
 TEST(ConvF32, WinogradIsSwitchedOff) {
-  testing::CaseRunner runner(conv_case(kWinograd[0], Layout::kChannelsLast, FilterLayout::kOSI));
+  test::KernelRunner runner(conv_case(kWinograd[0], Layout::kChannelsLast, FilterLayout::kOSI));
   EXPECT_STREQ(runner.choose(best_isa(), PackCache::Mode::kDry)->name, "conv_winograd_f32");
   setenv("SMELT_CPU_WINOGRAD", "0", 1);
   EXPECT_STREQ(runner.choose(best_isa(), PackCache::Mode::kDry)->name, "conv_nhwc_f32");
@@ -124,53 +127,51 @@ const ConvRow kDepthwise[] = {
 
 TEST(ConvF32, DepthwiseChannelsLast) {
   for (const ConvRow& r : kDepthwise)
-    check_case(conv_case(r, Layout::kChannelsLast, FilterLayout::kISO), "depthwise_nhwc_f32");
+    check_on_cpu(conv_case(r, Layout::kChannelsLast, FilterLayout::kISO), "depthwise_nhwc_f32");
 }
 
 TEST(ConvF32, DepthwiseChannelsFirst) {
   for (const ConvRow& r : kDepthwise)
-    check_case(conv_case(r, Layout::kChannelsFirst, FilterLayout::kOIS), "depthwise_nchw_f32");
+    check_on_cpu(conv_case(r, Layout::kChannelsFirst, FilterLayout::kOIS), "depthwise_nchw_f32");
 }
 
 TEST(ConvF32, DynamicFilters) {
   for (const ConvRow* r : {&kRows[0], &kRows[1], &kRows[5], &kDepthwise[0]}) {
-    KernelCase c = conv_case(*r, Layout::kChannelsFirst, FilterLayout::kOIS);
-    c.dynamic = {true, true, true};
-    check_case(c, r->groups == r->c_in ? "depthwise_nchw_f32" : "conv_nchw_f32");
+    OpCase c = conv_case(*r, Layout::kChannelsFirst, FilterLayout::kOIS);
+    c.constants.clear();
+    check_on_cpu(c, r->groups == r->c_in ? "depthwise_nchw_f32" : "conv_nchw_f32");
   }
 }
 
 TEST(ConvF32, MixedLayouts) {
-  check_case(conv_case(kRows[0], Layout::kChannelsLast, FilterLayout::kOIS), "conv_nhwc_f32");
-  check_case(conv_case(kRows[3], Layout::kChannelsFirst, FilterLayout::kOSI), "conv_nchw_f32");
-  check_case(conv_case(kRows[3], Layout::kChannelsLast, FilterLayout::kISO), "conv_nhwc_f32");
+  check_on_cpu(conv_case(kRows[0], Layout::kChannelsLast, FilterLayout::kOIS), "conv_nhwc_f32");
+  check_on_cpu(conv_case(kRows[3], Layout::kChannelsFirst, FilterLayout::kOSI), "conv_nchw_f32");
+  check_on_cpu(conv_case(kRows[3], Layout::kChannelsLast, FilterLayout::kISO), "conv_nhwc_f32");
 }
 
 TEST(ConvF32, OneAndThreeDimensions) {
   auto attrs = std::make_shared<ConvAttrs>();
   attrs->strides = {2};
   attrs->pads = {2, 1};
-  KernelCase line{
+  OpCase line{
       "1-D",
       Op::kConv,
       attrs,
       {random_tensor(DType::kF32, {2, 5, 23}, -1, 1, 1), random_tensor(DType::kF32, {7, 5, 4}, -1, 1, 2), Tensor()},
-      {},
-      {}};
-  check_case(line, "conv_nchw_f32");
+      {1}};
+  check_on_cpu(line, "conv_nchw_f32");
   attrs = std::make_shared<ConvAttrs>();
   attrs->auto_pad = AutoPad::kSameUpper;
   attrs->strides = {1, 2, 2};
   attrs->layout = Layout::kChannelsLast;
   attrs->filter = FilterLayout::kSIO;
-  KernelCase volume{"3-D",
-                    Op::kConv,
-                    attrs,
-                    {random_tensor(DType::kF32, {1, 4, 6, 5, 3}, -1, 1, 1),
-                     random_tensor(DType::kF32, {2, 3, 3, 3, 9}, -1, 1, 2), random_tensor(DType::kF32, {9}, -1, 1, 3)},
-                    {},
-                    {}};
-  check_case(volume, "conv_nhwc_f32");
+  OpCase volume{"3-D",
+                Op::kConv,
+                attrs,
+                {random_tensor(DType::kF32, {1, 4, 6, 5, 3}, -1, 1, 1),
+                 random_tensor(DType::kF32, {2, 3, 3, 3, 9}, -1, 1, 2), random_tensor(DType::kF32, {9}, -1, 1, 3)},
+                {1, 2}};
+  check_on_cpu(volume, "conv_nhwc_f32");
 }
 
 }  // namespace

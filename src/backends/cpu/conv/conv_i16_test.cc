@@ -4,7 +4,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 TEST(ConvI16, DenseGroupedAndDepthwise) {
   struct Row {
@@ -29,17 +29,16 @@ TEST(ConvI16, DenseGroupedAndDepthwise) {
     std::vector<float> scales;
     for (int64_t o = 0; o < r.c_out; ++o) scales.push_back(0.003f + 0.0007f * static_cast<float>(o % 7));
     w.set_quant(per_axis(scales, 0));
-    KernelCase c{Cat(r.c_in, ' ', r.c_out, ' ', r.groups),
-                 Op::kConv,
-                 attrs,
-                 {quantized(DType::kI16, {2, 9, 11, r.c_in}, 3e-4f, 0, 1), w,
-                  random_tensor(DType::kI64, {r.c_out}, -5000000, 5000000, 3)},
-                 {},
-                 {}};
-    c.output.dtype = DType::kI16;
-    c.output.quant = per_tensor(9e-4f, 0, Rounding::kFixedDouble);
+    OpCase c{Cat(r.c_in, ' ', r.c_out, ' ', r.groups),
+             Op::kConv,
+             attrs,
+             {random_quantized(DType::kI16, {2, 9, 11, r.c_in}, 3e-4f, 0, 1), w,
+              random_tensor(DType::kI64, {r.c_out}, -5000000, 5000000, 3)},
+             {1, 2}};
+    c.outputs[0].dtype = DType::kI16;
+    c.outputs[0].quant = per_tensor(9e-4f, 0, Rounding::kFixedDouble);
     c.threaded = true;
-    check_case(c, "conv_i16");
+    check_on_cpu(c, "conv_i16");
   }
 }
 

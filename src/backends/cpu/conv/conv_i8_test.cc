@@ -3,7 +3,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 struct QConvRow {
   int64_t batch, c_in, h, w, c_out, kh, kw, stride, dilation, pad, groups;
@@ -34,7 +34,7 @@ const Quantized kQuantizedImages[] = {
     {DType::kI8, DType::kI8, 1, -9, 0, false},
 };
 
-KernelCase conv_case(const QConvRow& r, const Quantized& s, Layout layout, FilterLayout filter, Rounding rounding) {
+OpCase conv_case(const QConvRow& r, const Quantized& s, Layout layout, FilterLayout filter, Rounding rounding) {
   auto attrs = std::make_shared<ConvAttrs>();
   attrs->strides = {r.stride, r.stride};
   attrs->dilations = {r.dilation, r.dilation};
@@ -44,7 +44,7 @@ KernelCase conv_case(const QConvRow& r, const Quantized& s, Layout layout, Filte
   attrs->filter = filter;
   attrs->act.kind = r.act;
   attrs->rounding = rounding;
-  KernelCase c;
+  OpCase c;
   c.op = Op::kConv;
   c.attrs = attrs;
   const int64_t i = r.c_in / r.groups;
@@ -65,9 +65,10 @@ KernelCase conv_case(const QConvRow& r, const Quantized& s, Layout layout, Filte
     scales.push_back(0.003f + 0.0007f * static_cast<float>(o % 7));
   tw.set_quant(s.per_channel ? per_axis(scales, axis) : per_tensor(scales[0], s.w_zero));
   c.inputs = {tx, tw, bias};
+  c.constants = {1, 2};
   const float terms = static_cast<float>(i * r.kh * r.kw);
-  c.output.dtype = s.x;
-  c.output.quant = per_tensor(0.02f * 0.004f * 74 * 74 / 40 * std::sqrt(terms), s.y_zero, rounding);
+  c.outputs[0].dtype = s.x;
+  c.outputs[0].quant = per_tensor(0.02f * 0.004f * 74 * 74 / 40 * std::sqrt(terms), s.y_zero, rounding);
   c.threaded = r.batch == 2 && s.per_channel && rounding == Rounding::kFloatHalfEven;
   return c;
 }
@@ -78,13 +79,13 @@ TEST(ConvI8, ChannelsLast) {
   for (const QConvRow& r : kRows)
     for (const Quantized& s : kQuantizedImages)
       for (Rounding rounding : kRoundings)
-        check_case(conv_case(r, s, Layout::kChannelsLast, FilterLayout::kOSI, rounding), "conv_i8");
+        check_on_cpu(conv_case(r, s, Layout::kChannelsLast, FilterLayout::kOSI, rounding), "conv_i8");
 }
 
 TEST(ConvI8, ChannelsFirst) {
   for (const QConvRow& r : kRows)
     for (const Quantized& s : kQuantizedImages)
-      check_case(conv_case(r, s, Layout::kChannelsFirst, FilterLayout::kOIS, Rounding::kFloatHalfEven), "conv_i8");
+      check_on_cpu(conv_case(r, s, Layout::kChannelsFirst, FilterLayout::kOIS, Rounding::kFloatHalfEven), "conv_i8");
 }
 
 const QConvRow kDepthwise[] = {
@@ -102,7 +103,7 @@ TEST(ConvI8, DepthwiseChannelsLast) {
   for (const QConvRow& r : kDepthwise)
     for (const Quantized& s : kQuantizedImages)
       for (Rounding rounding : kRoundings)
-        check_case(conv_case(r, s, Layout::kChannelsLast, FilterLayout::kISO, rounding), "depthwise_i8");
+        check_on_cpu(conv_case(r, s, Layout::kChannelsLast, FilterLayout::kISO, rounding), "depthwise_i8");
 }
 
 /// Bundles of several pixels, parts of blocks, strides beyond the window, rows that the padding alone fills.
@@ -118,13 +119,14 @@ TEST(ConvI8, DepthwiseOfFewChannels) {
   for (const QConvRow& r : kNarrowDepthwise)
     for (const Quantized& s : kQuantizedImages)
       for (Rounding rounding : kRoundings)
-        check_case(conv_case(r, s, Layout::kChannelsLast, FilterLayout::kISO, rounding));
+        check_on_cpu(conv_case(r, s, Layout::kChannelsLast, FilterLayout::kISO, rounding));
 }
 
 TEST(ConvI8, DepthwiseChannelsFirst) {
   for (const QConvRow& r : kDepthwise)
-    check_case(conv_case(r, kQuantizedImages[0], Layout::kChannelsFirst, FilterLayout::kOIS, Rounding::kFloatHalfEven),
-               "depthwise_i8");
+    check_on_cpu(
+        conv_case(r, kQuantizedImages[0], Layout::kChannelsFirst, FilterLayout::kOIS, Rounding::kFloatHalfEven),
+        "depthwise_i8");
 }
 
 }  // namespace

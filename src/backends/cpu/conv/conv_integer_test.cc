@@ -6,7 +6,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 struct Row {
   int64_t batch, c_in, h, w, c_out, kernel, stride, pad, groups;
@@ -41,15 +41,14 @@ TEST(ConvDynamicQuant, SymmetricAndAsymmetric) {
       std::vector<float> scales;
       for (int64_t i = 0; i < r.c_out; ++i) scales.push_back(0.001f * static_cast<float>(i % 7 + 1));
       w.set_quant(asymmetric ? per_tensor(0.01f, 0) : per_axis(scales, depthwise ? 3 : 0));
-      KernelCase c{Cat("channels ", r.c_in, " to ", r.c_out, asymmetric ? " asymmetric" : ""),
-                   Op::kConv,
-                   a,
-                   {random_tensor(DType::kF32, {r.batch, r.h, r.w, r.c_in}, -1, 3, 1), w,
-                    random_tensor(DType::kF32, {r.c_out}, -1, 1, 3)},
-                   {},
-                   {}};
+      OpCase c{Cat("channels ", r.c_in, " to ", r.c_out, asymmetric ? " asymmetric" : ""),
+               Op::kConv,
+               a,
+               {random_tensor(DType::kF32, {r.batch, r.h, r.w, r.c_in}, -1, 3, 1), w,
+                random_tensor(DType::kF32, {r.c_out}, -1, 1, 3)},
+               {1, 2}};
       c.threaded = true;
-      check_case(c, depthwise ? "depthwise_dynamic_quant" : "conv_dynamic_quant", {1e-6, 1e-6});
+      check_on_cpu(c, depthwise ? "depthwise_dynamic_quant" : "conv_dynamic_quant", {1e-6, 1e-6});
     }
 }
 
@@ -72,14 +71,14 @@ TEST(ConvDynamic, ImagesWithGrids) {
       std::vector<float> scales;
       for (int64_t i = 0; i < r.c_out; ++i) scales.push_back(0.001f * static_cast<float>(i % 7 + 1));
       w.set_quant(per_axis(scales, 0));
-      KernelCase c{Cat("channels ", r.c_in, " to ", r.c_out, ' ', to_string(x)),
-                   Op::kConv,
-                   a,
-                   {image, w, random_tensor(DType::kF32, {r.c_out}, -1, 1, 3)},
-                   ValueType::tensor(DType::kF32, {}),
-                   {}};
+      OpCase c{Cat("channels ", r.c_in, " to ", r.c_out, ' ', to_string(x)),
+               Op::kConv,
+               a,
+               {image, w, random_tensor(DType::kF32, {r.c_out}, -1, 1, 3)},
+               {1, 2},
+               {ValueType::tensor(DType::kF32, {})}};
       c.threaded = true;
-      check_case(c, "conv_qd8", {1e-4, 1e-5});
+      check_on_cpu(c, "conv_qd8", {1e-4, 1e-5});
     }
 }
 
@@ -89,30 +88,28 @@ TEST(ConvInteger, TypesAndZeroPoints) {
       for (const DType w : {DType::kU8, DType::kI8}) {
         const Shape filter{r.c_out, r.c_in / r.groups, r.kernel, r.kernel};
         const double lo = x == DType::kI8 ? -128 : 0, w_lo = w == DType::kI8 ? -128 : 0;
-        KernelCase c{Cat("channels ", r.c_in, " to ", r.c_out, ' ', to_string(x), ' ', to_string(w)),
-                     Op::kConvInteger,
-                     attrs_of(r),
-                     {random_tensor(x, {r.batch, r.h, r.w, r.c_in}, lo, lo + 255, 1),
-                      random_tensor(w, filter, w_lo, w_lo + 255, 2), random_tensor(x, {}, 3, 90, 3),
-                      random_tensor(w, {r.c_out}, 0, 100, 4)},
-                     {},
-                     {true, false, true, false}};
+        OpCase c{Cat("channels ", r.c_in, " to ", r.c_out, ' ', to_string(x), ' ', to_string(w)),
+                 Op::kConvInteger,
+                 attrs_of(r),
+                 {random_tensor(x, {r.batch, r.h, r.w, r.c_in}, lo, lo + 255, 1),
+                  random_tensor(w, filter, w_lo, w_lo + 255, 2), random_tensor(x, {}, 3, 90, 3),
+                  random_tensor(w, {r.c_out}, 0, 100, 4)},
+                 {1, 3}};
         c.threaded = true;
-        check_case(c, r.groups == r.c_in ? "depthwise_integer" : "conv_integer");
+        check_on_cpu(c, r.groups == r.c_in ? "depthwise_integer" : "conv_integer");
       }
 }
 
 TEST(MatMulInteger, Shapes) {
   for (const int64_t n : {1, 30, 70})
     for (const DType x : {DType::kU8, DType::kI8}) {
-      KernelCase c{Cat("columns ", n),
-                   Op::kMatMulInteger,
-                   std::make_shared<MatMulAttrs>(),
-                   {random_tensor(x, {2, 9, 37}, 0, 127, 1), random_tensor(DType::kI8, {37, n}, -128, 127, 2),
-                    random_tensor(x, {}, 3, 90, 3)},
-                   {},
-                   {true, false, true}};
-      check_case(c, "matmul_integer");
+      OpCase c{Cat("columns ", n),
+               Op::kMatMulInteger,
+               std::make_shared<MatMulAttrs>(),
+               {random_tensor(x, {2, 9, 37}, 0, 127, 1), random_tensor(DType::kI8, {37, n}, -128, 127, 2),
+                random_tensor(x, {}, 3, 90, 3)},
+               {1}};
+      check_on_cpu(c, "matmul_integer");
     }
 }
 
@@ -120,13 +117,11 @@ TEST(Cast, Types) {
   const DType types[] = {DType::kF32, DType::kF64, DType::kI8, DType::kU8, DType::kI32, DType::kI64, DType::kBool};
   for (const DType from : types)
     for (const DType to : types) {
-      KernelCase c{Cat(to_string(from), " to ", to_string(to)),
-                   Op::kCast,
-                   make_attrs<CastAttrs>(to),
-                   {random_tensor(from, {3, 53}, 0, from == DType::kBool ? 1 : 100, 1)},
-                   {},
-                   {}};
-      check_case(c, is_float(from) && is_integer(to) && to != DType::kBool ? "" : "cast");
+      OpCase c{Cat(to_string(from), " to ", to_string(to)),
+               Op::kCast,
+               make_attrs<CastAttrs>(to),
+               {random_tensor(from, {3, 53}, 0, from == DType::kBool ? 1 : 100, 1)}};
+      check_on_cpu(c, is_float(from) && is_integer(to) && to != DType::kBool ? "" : "cast");
     }
 }
 
@@ -137,14 +132,13 @@ TEST(DequantizeLinear, TypesAndAxes) {
       a.axis = -2;
       a.to = DType::kF32;
       const Shape parameters = per_axis ? Shape{5} : Shape{};
-      KernelCase c{Cat(to_string(from), per_axis),
-                   Op::kDequantizeLinear,
-                   make_attrs<QuantizeLinearAttrs>(a),
-                   {random_tensor(from, {3, 5, 7}, 0, 127, 1), random_tensor(DType::kF32, parameters, 0.01, 0.1, 2),
-                    random_tensor(from, parameters, 0, from == DType::kI32 ? 0 : 9, 3)},
-                   {},
-                   {}};
-      check_case(c, "dequantize_linear_integer");
+      OpCase c{Cat(to_string(from), per_axis),
+               Op::kDequantizeLinear,
+               make_attrs<QuantizeLinearAttrs>(a),
+               {random_tensor(from, {3, 5, 7}, 0, 127, 1), random_tensor(DType::kF32, parameters, 0.01, 0.1, 2),
+                random_tensor(from, parameters, 0, from == DType::kI32 ? 0 : 9, 3)},
+               {1, 2}};
+      check_on_cpu(c, "dequantize_linear_integer");
     }
 }
 
@@ -152,14 +146,13 @@ TEST(QuantizeLinear, Int16Form) {
   for (const DType to : {DType::kI16, DType::kU16, DType::kI8}) {
     QuantizeLinearAttrs a;
     a.to = to;
-    KernelCase c{to_string(to),
-                 Op::kQuantizeLinear,
-                 make_attrs<QuantizeLinearAttrs>(a),
-                 {random_tensor(DType::kF32, {3, 53}, -5, 5, 1), random_tensor(DType::kF32, {}, 1e-4, 2e-4, 2),
-                  random_tensor(to, {}, 0, 100, 3)},
-                 {},
-                 {}};
-    check_case(c, "quantize_linear_f32");
+    OpCase c{to_string(to),
+             Op::kQuantizeLinear,
+             make_attrs<QuantizeLinearAttrs>(a),
+             {random_tensor(DType::kF32, {3, 53}, -5, 5, 1), random_tensor(DType::kF32, {}, 1e-4, 2e-4, 2),
+              random_tensor(to, {}, 0, 100, 3)},
+             {1, 2}};
+    check_on_cpu(c, "quantize_linear_f32");
   }
 }
 
@@ -172,13 +165,11 @@ TEST(DynamicQuantize, Rules) {
         a.per_row = per_row;
         a.symmetric = rule == 1;
         a.xnnpack_rule = rule == 2;
-        KernelCase c{Cat(to_string(to), per_row, rule),
-                     Op::kDynamicQuantize,
-                     make_attrs<DynamicQuantizeAttrs>(a),
-                     {random_tensor(DType::kF32, {7, 53}, -2, 5, 1)},
-                     {},
-                     {}};
-        check_case(c, "dynamic_quantize_f32");
+        OpCase c{Cat(to_string(to), per_row, rule),
+                 Op::kDynamicQuantize,
+                 make_attrs<DynamicQuantizeAttrs>(a),
+                 {random_tensor(DType::kF32, {7, 53}, -2, 5, 1)}};
+        check_on_cpu(c, "dynamic_quantize_f32");
       }
 }
 
@@ -190,14 +181,14 @@ TEST(QuantizeRows, Grids) {
         q->kind = Quantization::Kind::kPerToken;
         q->axis = axis;
         q->symmetric = symmetric;
-        KernelCase c{Cat(to_string(to), ' ', axis, ' ', symmetric),
-                     Op::kQuantize,
-                     make_attrs<NoAttrs>(),
-                     {random_tensor(DType::kF32, {3, 5, 37}, -2, 5, 1)},
-                     ValueType::tensor(to, {3, 5, 37}, q),
-                     {}};
+        OpCase c{Cat(to_string(to), ' ', axis, ' ', symmetric),
+                 Op::kQuantize,
+                 make_attrs<NoAttrs>(),
+                 {random_tensor(DType::kF32, {3, 5, 37}, -2, 5, 1)},
+                 {},
+                 {ValueType::tensor(to, {3, 5, 37}, q)}};
         c.threaded = true;
-        check_case(c, "quantize_per_token_f32");
+        check_on_cpu(c, "quantize_per_token_f32");
       }
 }
 

@@ -4,7 +4,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 enum class Images : uint8_t { kFloat, kInt8, kDynamic };
 
@@ -29,12 +29,11 @@ TEST(ConvTranspose, GeometriesAndTypes) {
       a.rounding = Rounding::kFixedDouble;
       a.act.kind = integers ? ActKind::kNone : ActKind::kRelu;
       const Shape x{r.batch, r.h, r.w, r.c_in}, w{r.c_in, r.c_out / r.groups, r.kernel, r.kernel};
-      KernelCase c{Cat("x ", x.str(), " filter ", w.str(), " images ", static_cast<int>(images)),
-                   Op::kConvTranspose,
-                   make_attrs<ConvTransposeAttrs>(a),
-                   {},
-                   {},
-                   {}};
+      OpCase c{Cat("x ", x.str(), " filter ", w.str(), " images ", static_cast<int>(images)),
+               Op::kConvTranspose,
+               make_attrs<ConvTransposeAttrs>(a),
+               {},
+               {1, 2}};
       if (images == Images::kDynamic) {
         for (const bool asymmetric : {false, true}) {
           a.dynamic_quant = true;
@@ -46,19 +45,19 @@ TEST(ConvTranspose, GeometriesAndTypes) {
           filter.set_quant(r.groups == 1 ? per_axis(scales, 1) : per_tensor(0.02f, 0));
           c.inputs = {random_tensor(DType::kF32, x, -1, 3, 1), filter, random_tensor(DType::kF32, {r.c_out}, -1, 1, 3)};
           c.threaded = r.w > 10;
-          check_case(c, "conv_transpose_dynamic_quant");
+          check_on_cpu(c, "conv_transpose_dynamic_quant");
         }
       } else if (integers) {
-        c.inputs = {quantized(DType::kI8, x, 0.05f, 7, 1), quantized(DType::kI8, w, 0.01f, 0, 2),
+        c.inputs = {random_quantized(DType::kI8, x, 0.05f, 7, 1), random_quantized(DType::kI8, w, 0.01f, 0, 2),
                     random_tensor(DType::kI32, {r.c_out}, -1000, 1000, 3)};
-        c.output.dtype = DType::kI8;
-        c.output.quant = per_tensor(0.9f, -3, Rounding::kFixedDouble);
+        c.outputs[0].dtype = DType::kI8;
+        c.outputs[0].quant = per_tensor(0.9f, -3, Rounding::kFixedDouble);
         c.threaded = r.w > 10;
-        check_case(c, "conv_transpose_i8");
+        check_on_cpu(c, "conv_transpose_i8");
       } else {
         c.inputs = {random_tensor(DType::kF32, x, -1, 1, 1), random_tensor(DType::kF32, w, -1, 1, 2),
                     random_tensor(DType::kF32, {r.c_out}, -1, 1, 3)};
-        check_case(c, "conv_transpose_f32", {2e-5, 1e-5});
+        check_on_cpu(c, "conv_transpose_f32", {2e-5, 1e-5});
       }
     }
 }

@@ -4,7 +4,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 TEST(ConcatRequantize, SeveralParams) {
   for (const Rounding rounding : {Rounding::kFixedDouble, Rounding::kFloatHalfEven})
@@ -12,7 +12,7 @@ TEST(ConcatRequantize, SeveralParams) {
       for (const int64_t axis : {1, -1}) {
         auto attrs = std::make_shared<AxisAttrs>();
         attrs->axis = axis;
-        KernelCase c;
+        OpCase c;
         c.label = Cat(to_string(rounding), ' ', to_string(type), ' ', axis);
         c.op = Op::kConcat;
         c.attrs = attrs;
@@ -23,10 +23,9 @@ TEST(ConcatRequantize, SeveralParams) {
           t.set_quant(per_tensor(0.05f + 0.013f * static_cast<float>(i), s ? 3 : 120, rounding));
           c.inputs.push_back(t);
         }
-        c.dynamic = {true, true, true};
-        c.output.dtype = type;
-        c.output.quant = per_tensor(0.05f, s ? 3 : 120, rounding);
-        check_case(c, "concat_requantize");
+        c.outputs[0].dtype = type;
+        c.outputs[0].quant = per_tensor(0.05f, s ? 3 : 120, rounding);
+        check_on_cpu(c, "concat_requantize");
       }
 }
 

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "ops/softmax/softmax.h"
-#include "tests/support/cpu_case.h"
+#include "tests/support/kernel_runner.h"
 
 namespace smelt {
 namespace {
@@ -34,9 +34,9 @@ TEST(CpuKernels, AnUnknownLevelIsAnErrorThatListsTheLevels) {
 }
 
 TEST(CpuKernels, ARefusalSaysWhatEachKernelMisses) {
-  const testing::KernelCase c{
-      "", Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {testing::random_tensor(DType::kF64, {2, 3}, 0, 1, 1)}, {}, {}};
-  testing::CaseRunner runner(c);
+  const test::OpCase c{
+      "", Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {test::random_tensor(DType::kF64, {2, 3}, 0, 1, 1)}};
+  test::KernelRunner runner(c);
   const std::string why = runner.refusal(best_isa());
   EXPECT_NE(why.find("softmax_f32: input 0 is float64, float32 expected"), std::string::npos) << why;
 }

@@ -4,7 +4,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 TEST(BinaryF32, FunctionsAndShapes) {
   const std::pair<Shape, Shape> shapes[] = {{{2, 3, 5, 7}, {2, 3, 5, 7}}, {{2, 3, 37}, {1}},
@@ -18,13 +18,12 @@ TEST(BinaryF32, FunctionsAndShapes) {
                       Binary::kSquaredDifference, Binary::kPRelu}) {
       Activation act;
       if (fn == Binary::kAdd) act.kind = ActKind::kRelu6;
-      KernelCase c{Cat(to_string(fn), a.str(), b.str()),
-                   Op::kBinary,
-                   make_attrs<BinaryAttrs>(fn, act),
-                   {random_tensor(DType::kF32, a, -9, 9, 5), random_tensor(DType::kF32, b, -2, 2, 6)},
-                   {},
-                   {}};
-      check_case(c, "binary_f32", {1e-7, 1e-6});
+      OpCase c{Cat(to_string(fn), a.str(), b.str()),
+               Op::kBinary,
+               make_attrs<BinaryAttrs>(fn, act),
+               {random_tensor(DType::kF32, a, -9, 9, 5), random_tensor(DType::kF32, b, -2, 2, 6)},
+               {1}};
+      check_on_cpu(c, "binary_f32", {1e-7, 1e-6});
     }
 }
 

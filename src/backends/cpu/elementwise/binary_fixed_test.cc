@@ -4,7 +4,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 TEST(BinaryFixed, FunctionsTypesAndShapes) {
   const std::pair<Shape, Shape> shapes[] = {
@@ -23,16 +23,14 @@ TEST(BinaryFixed, FunctionsTypesAndShapes) {
         const bool wide = type == DType::kI16;
         const int32_t zero = wide ? 0 : type == DType::kU8 ? 120 : -5;
         const float scale = wide ? 3e-4f : 0.05f;
-        KernelCase c{Cat(to_string(fn), ' ', to_string(type), ' ', a.str(), b.str()),
-                     Op::kBinary,
-                     make_attrs<BinaryAttrs>(attrs),
-                     {quantized(type, a, scale, zero, 1), quantized(type, b, scale * 0.7f, zero, 2)},
-                     {},
-                     {true, true}};
-        c.output.dtype = type;
-        c.output.quant = per_tensor(scale * (fn == Binary::kMul ? 90.0f : 2.1f) * coarse, wide ? 0 : zero + 3,
-                                    Rounding::kFixedDouble);
-        check_case(c, "binary_fixed");
+        OpCase c{Cat(to_string(fn), ' ', to_string(type), ' ', a.str(), b.str()),
+                 Op::kBinary,
+                 make_attrs<BinaryAttrs>(attrs),
+                 {random_quantized(type, a, scale, zero, 1), random_quantized(type, b, scale * 0.7f, zero, 2)}};
+        c.outputs[0].dtype = type;
+        c.outputs[0].quant = per_tensor(scale * (fn == Binary::kMul ? 90.0f : 2.1f) * coarse, wide ? 0 : zero + 3,
+                                        Rounding::kFixedDouble);
+        check_on_cpu(c, "binary_fixed");
       }
 }
 

@@ -4,7 +4,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 TEST(BinaryUnquantized, FunctionsAndTypes) {
   for (const DType type : {DType::kI32, DType::kI64, DType::kF32, DType::kBool})
@@ -15,23 +15,19 @@ TEST(BinaryUnquantized, FunctionsAndTypes) {
       if (!logical && fn != Binary::kAdd && fn != Binary::kSub && fn != Binary::kMul && fn != Binary::kMin &&
           fn != Binary::kMax && (fn < Binary::kEqual || fn > Binary::kGreaterEqual))
         continue;
-      KernelCase c{Cat(to_string(fn), ' ', to_string(type)),
-                   Op::kBinary,
-                   make_attrs<BinaryAttrs>(fn),
-                   {random_tensor(type, {5, 1, 9}, 0, type == DType::kBool ? 1 : 4, 1),
-                    random_tensor(type, {7, 9}, 0, type == DType::kBool ? 1 : 4, 2)},
-                   {},
-                   {true, true}};
-      check_case(c, type == DType::kF32 && !gives_bool(fn) ? "binary_f32" : "binary_unquantized");
+      OpCase c{Cat(to_string(fn), ' ', to_string(type)),
+               Op::kBinary,
+               make_attrs<BinaryAttrs>(fn),
+               {random_tensor(type, {5, 1, 9}, 0, type == DType::kBool ? 1 : 4, 1),
+                random_tensor(type, {7, 9}, 0, type == DType::kBool ? 1 : 4, 2)}};
+      check_on_cpu(c, type == DType::kF32 && !gives_bool(fn) ? "binary_f32" : "binary_unquantized");
     }
-  KernelCase square{
-      "x^2",
-      Op::kBinary,
-      make_attrs<BinaryAttrs>(Binary::kPow),
-      {random_tensor(DType::kF32, {5, 9}, -4, 4, 1), Tensor::from<float>(DType::kF32, {}, std::vector{2.0f})},
-      {},
-      {}};
-  check_case(square, "binary_unquantized");
+  OpCase square{"x^2",
+                Op::kBinary,
+                make_attrs<BinaryAttrs>(Binary::kPow),
+                {random_tensor(DType::kF32, {5, 9}, -4, 4, 1), Tensor::from<float>(DType::kF32, {}, std::vector{2.0f})},
+                {1}};
+  check_on_cpu(square, "binary_unquantized");
 }
 
 }  // namespace

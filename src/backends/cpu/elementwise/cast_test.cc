@@ -6,7 +6,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 TEST(Cast, RealNumbersToIntegers) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
@@ -24,12 +24,12 @@ TEST(Cast, RealNumbersToIntegers) {
         CastAttrs a(to);
         a.round = form & 1;
         a.clamp = form & 2;
-        KernelCase c{Cat(to_string(from.dtype()), " to ", to_string(to), " form ", form),
-                     Op::kCast,
-                     make_attrs<CastAttrs>(a),
-                     {from}};
-        c.output.dtype = to;
-        check_case(c, "cast");
+        OpCase c{Cat(to_string(from.dtype()), " to ", to_string(to), " form ", form),
+                 Op::kCast,
+                 make_attrs<CastAttrs>(a),
+                 {from}};
+        c.outputs[0].dtype = to;
+        check_on_cpu(c, "cast");
       }
 }
 

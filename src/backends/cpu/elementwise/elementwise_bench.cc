@@ -3,28 +3,30 @@
 #include "ops/elementwise/elementwise.h"
 
 namespace smelt::bench {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 SMELT_BENCH_CASES(elementwise) {
   const Shape image{1, 56, 56, 64}, block{1, 56, 56, 24};
   const auto unary = [&](UnaryAttrs a, const Tensor& x, const ValueType& y = {}) {
-    cases.add({Cat(to_string(a.fn), '/', to_string(x.dtype())), Op::kUnary, make_attrs<UnaryAttrs>(a), {x}, y});
+    cases.add({Cat(to_string(a.fn), '/', to_string(x.dtype())), Op::kUnary, make_attrs<UnaryAttrs>(a), {x}, {}, {y}});
   };
   const auto binary = [&](Binary fn, const Tensor& a, const Tensor& b, const ValueType& y = {},
                           Rounding rounding = Rounding::kFloatHalfEven) {
     BinaryAttrs attrs(fn);
     attrs.rounding = rounding;
-    KernelCase c{Cat(to_string(fn), '/', to_string(a.dtype()), a.shape().str(), b.shape().str()),
-                 Op::kBinary,
-                 make_attrs<BinaryAttrs>(attrs),
-                 {a, b},
-                 y};
-    c.dynamic = {true, b.shape().rank() > 0};
+    OpCase c{Cat(to_string(fn), '/', to_string(a.dtype()), a.shape().str(), b.shape().str()),
+             Op::kBinary,
+             make_attrs<BinaryAttrs>(attrs),
+             {a, b},
+             {},
+             {y}};
+    if (b.shape().rank() == 0) c.constants = {1};
     cases.add(c);
   };
   for (const Unary fn : {Unary::kHardSwish, Unary::kGelu, Unary::kTanh, Unary::kSigmoid, Unary::kExp})
     unary(UnaryAttrs(fn), f32(image));
-  const Tensor i8 = quantized(DType::kI8, block, 0.05f, 3, 1), i16 = quantized(DType::kI16, block, 3e-4f, 0, 1);
+  const Tensor i8 = random_quantized(DType::kI8, block, 0.05f, 3, 1),
+               i16 = random_quantized(DType::kI16, block, 3e-4f, 0, 1);
   const Tensor f16 = random_tensor(DType::kF16, block, -2, 2, 1);
   unary(UnaryAttrs(Unary::kSigmoid), i8, quantized_type(DType::kI8, 1.0f / 256, -128));
   unary(UnaryAttrs(Unary::kGelu), f16);
@@ -50,9 +52,7 @@ SMELT_BENCH_CASES(elementwise) {
   cases.add({"where",
              Op::kWhere,
              make_attrs<NoAttrs>(),
-             {random_tensor(DType::kBool, block, 0, 1, 1), f32(block), f32(block, 2)},
-             {},
-             {true, true, true}});
+             {random_tensor(DType::kBool, block, 0, 1, 1), f32(block), f32(block, 2)}});
   cases.add({"cast/uint8_to_float32",
              Op::kCast,
              make_attrs<CastAttrs>(DType::kF32),

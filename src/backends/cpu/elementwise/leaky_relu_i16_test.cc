@@ -4,22 +4,20 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 TEST(LeakyReluI16, Slopes) {
   for (const double slope : {0.1, 0.9, -0.3, 1.7})
     for (const float out : {0.011f, 0.004f, 0.25f}) {
       UnaryAttrs a(Unary::kLeakyRelu, slope);
       a.rounding = Rounding::kFixedDouble;
-      KernelCase c{Cat(slope, ' ', out),
-                   Op::kUnary,
-                   make_attrs<UnaryAttrs>(a),
-                   {quantized(DType::kI16, {7, 53}, 0.01f, 0, 1)},
-                   {},
-                   {}};
-      c.output.dtype = DType::kI16;
-      c.output.quant = per_tensor(out, 0, Rounding::kFixedDouble);
-      check_case(c, "leaky_relu_i16");
+      OpCase c{Cat(slope, ' ', out),
+               Op::kUnary,
+               make_attrs<UnaryAttrs>(a),
+               {random_quantized(DType::kI16, {7, 53}, 0.01f, 0, 1)}};
+      c.outputs[0].dtype = DType::kI16;
+      c.outputs[0].quant = per_tensor(out, 0, Rounding::kFixedDouble);
+      check_on_cpu(c, "leaky_relu_i16");
     }
 }
 

@@ -5,7 +5,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 Tensor bytes(DType dtype, const Shape& shape, float scale, int32_t zero, uint32_t seed) {
   const bool s = dtype == DType::kI8;
@@ -17,11 +17,10 @@ Tensor bytes(DType dtype, const Shape& shape, float scale, int32_t zero, uint32_
 TEST(LookupTable, Unary) {
   for (Unary fn : {Unary::kHardSwish, Unary::kSigmoid, Unary::kTanh, Unary::kAbs})
     for (DType dtype : {DType::kI8, DType::kU8}) {
-      KernelCase c{
-          to_string(fn), Op::kUnary, make_attrs<UnaryAttrs>(fn), {bytes(dtype, {3, 7, 11}, 0.05f, 3, 1)}, {}, {}};
-      c.output.dtype = dtype;
-      c.output.quant = per_tensor(0.01f, dtype == DType::kI8 ? -100 : 17);
-      check_case(c, "unary_lookup_table");
+      OpCase c{to_string(fn), Op::kUnary, make_attrs<UnaryAttrs>(fn), {bytes(dtype, {3, 7, 11}, 0.05f, 3, 1)}};
+      c.outputs[0].dtype = dtype;
+      c.outputs[0].quant = per_tensor(0.01f, dtype == DType::kI8 ? -100 : 17);
+      check_on_cpu(c, "unary_lookup_table");
     }
 }
 
@@ -33,33 +32,31 @@ TEST(LookupTable, Binary) {
                                             {{1}, {50, 60}}};
   for (const auto& [a, b] : shapes)
     for (Binary fn : {Binary::kAdd, Binary::kMul, Binary::kSub, Binary::kMax, Binary::kLess}) {
-      KernelCase c{std::string(to_string(fn)) + a.str() + b.str(),
-                   Op::kBinary,
-                   make_attrs<BinaryAttrs>(fn),
-                   {bytes(DType::kI8, a, 0.05f, 3, 1), bytes(DType::kI8, b, 0.02f, -7, 2)},
-                   {},
-                   {}};
+      OpCase c{std::string(to_string(fn)) + a.str() + b.str(),
+               Op::kBinary,
+               make_attrs<BinaryAttrs>(fn),
+               {bytes(DType::kI8, a, 0.05f, 3, 1), bytes(DType::kI8, b, 0.02f, -7, 2)},
+               {1}};
       if (!gives_bool(fn)) {
-        c.output.dtype = DType::kI8;
-        c.output.quant = per_tensor(0.06f, 1);
+        c.outputs[0].dtype = DType::kI8;
+        c.outputs[0].quant = per_tensor(0.06f, 1);
       }
-      check_case(c, "binary_lookup_table");
-      if (fn == Binary::kAdd || fn == Binary::kMul || fn == Binary::kSub) check_case(c, "binary_i8");
+      check_on_cpu(c, "binary_lookup_table");
+      if (fn == Binary::kAdd || fn == Binary::kMul || fn == Binary::kSub) check_on_cpu(c, "binary_i8");
     }
 }
 
 TEST(LookupTable, HashTablesOfBytes) {
   for (const DType type : {DType::kI8, DType::kU8})
     for (const int64_t keys : {3, 256, 300}) {
-      KernelCase c{Cat(to_string(type), ' ', keys),
-                   Op::kTableFind,
-                   make_attrs<NoAttrs>(),
-                   {bytes(type, {7, 45}, 0.05f, 3, 1), random_tensor(type, {keys}, 0, 100, 2),
-                    random_tensor(DType::kU8, {keys}, 0, 255, 3), random_tensor(DType::kU8, {1}, 9, 9, 4)},
-                   {},
-                   {}};
-      c.output.dtype = DType::kU8;
-      check_case(c, "byte_lookup_table");
+      OpCase c{Cat(to_string(type), ' ', keys),
+               Op::kTableFind,
+               make_attrs<NoAttrs>(),
+               {bytes(type, {7, 45}, 0.05f, 3, 1), random_tensor(type, {keys}, 0, 100, 2),
+                random_tensor(DType::kU8, {keys}, 0, 255, 3), random_tensor(DType::kU8, {1}, 9, 9, 4)},
+               {1, 2, 3}};
+      c.outputs[0].dtype = DType::kU8;
+      check_on_cpu(c, "byte_lookup_table");
     }
 }
 
@@ -69,15 +66,14 @@ TEST(LookupTable, SumsOfBytes) {
       BinaryAttrs attrs(Binary::kSub);
       attrs.alpha = 0.3;
       attrs.act.kind = ActKind::kRelu6;
-      KernelCase c{Cat(to_string(dtype), static_cast<int>(rounding)),
-                   Op::kBinary,
-                   make_attrs<BinaryAttrs>(attrs),
-                   {bytes(dtype, {5, 333}, 0.05f, 3, 1), bytes(dtype, {5, 333}, 0.02f, 17, 2)},
-                   {},
-                   {}};
-      c.output.dtype = dtype;
-      c.output.quant = per_tensor(0.06f, 1, rounding);
-      check_case(c, "binary_i8");
+      OpCase c{Cat(to_string(dtype), static_cast<int>(rounding)),
+               Op::kBinary,
+               make_attrs<BinaryAttrs>(attrs),
+               {bytes(dtype, {5, 333}, 0.05f, 3, 1), bytes(dtype, {5, 333}, 0.02f, 17, 2)},
+               {1}};
+      c.outputs[0].dtype = dtype;
+      c.outputs[0].quant = per_tensor(0.06f, 1, rounding);
+      check_on_cpu(c, "binary_i8");
     }
 }
 

@@ -6,7 +6,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 TEST(UnaryF32, AllFunctions) {
   for (int i = 0; i < static_cast<int>(Unary::kCount); ++i) {
@@ -17,13 +17,11 @@ TEST(UnaryF32, AllFunctions) {
     for (double range : {0.01, 1.0, 8.0, 110.0}) {
       const bool positive = fn == Unary::kSqrt || fn == Unary::kRsqrt || fn == Unary::kLog;
       if (fn == Unary::kNot || fn == Unary::kBitNot || fn >= Unary::kIsNan) continue;
-      KernelCase c{Cat(to_string(fn), " to ", range),
-                   Op::kUnary,
-                   make_attrs<UnaryAttrs>(fn, a, b),
-                   {random_tensor(DType::kF32, {3, 7, 53}, positive ? 0.001 * range : -range, range, 5)},
-                   {},
-                   {}};
-      check_case(c, "", {fn == Unary::kGelu ? 5e-7 : 1e-7, 3e-6});
+      OpCase c{Cat(to_string(fn), " to ", range),
+               Op::kUnary,
+               make_attrs<UnaryAttrs>(fn, a, b),
+               {random_tensor(DType::kF32, {3, 7, 53}, positive ? 0.001 * range : -range, range, 5)}};
+      check_on_cpu(c, "", {fn == Unary::kGelu ? 5e-7 : 1e-7, 3e-6});
     }
   }
 }
@@ -35,8 +33,8 @@ TEST(UnaryF32, SpecialValues) {
                    Unary::kSqrt, Unary::kLog, Unary::kElu, Unary::kSoftplus, Unary::kMish, Unary::kSin, Unary::kCos,
                    Unary::kSign, Unary::kLogSigmoid, Unary::kRound, Unary::kTrunc}) {
     Tensor t = Tensor::from<float>(DType::kF32, {static_cast<int64_t>(x.size())}, x);
-    KernelCase c{to_string(fn), Op::kUnary, make_attrs<UnaryAttrs>(fn), {t}, {}, {}};
-    check_case(c, "unary_f32", {1e-30, 3e-6});
+    OpCase c{to_string(fn), Op::kUnary, make_attrs<UnaryAttrs>(fn), {t}};
+    check_on_cpu(c, "unary_f32", {1e-30, 3e-6});
   }
 }
 
@@ -45,14 +43,12 @@ TEST(UnaryF32, ExponentialsAreNormalOrZero) {
   std::vector<float> x;
   for (int i = 0; i < 2000; ++i) x.push_back(-110.0f + 0.0125f * static_cast<float>(i));
   for (const Unary fn : {Unary::kExp, Unary::kSigmoid}) {
-    const KernelCase c{to_string(fn),
-                       Op::kUnary,
-                       make_attrs<UnaryAttrs>(fn),
-                       {Tensor::from<float>(DType::kF32, {static_cast<int64_t>(x.size())}, x)},
-                       {},
-                       {}};
+    const OpCase c{to_string(fn),
+                   Op::kUnary,
+                   make_attrs<UnaryAttrs>(fn),
+                   {Tensor::from<float>(DType::kF32, {static_cast<int64_t>(x.size())}, x)}};
     for (const Isa isa : machine_isas()) {
-      CaseRunner runner(c);
+      KernelRunner runner(c);
       const auto kernel = runner.make(*runner.choose(isa, PackCache::Mode::kPack), isa);
       ASSERT_TRUE(kernel);
       const auto made = runner.run(*kernel);
@@ -71,14 +67,13 @@ TEST(PowerF32, QuartersOfExponents) {
   std::vector<float> x = {0.0f, -0.0f, inf, -inf, nan, 1.0f, -1.0f, -2.5f};
   for (int i = 0; i < 40; ++i) x.push_back(0.01f * static_cast<float>(i * i));
   for (float e : {0.0f, 0.25f, 0.5f, 0.75f, 1.0f, 1.5f, 2.0f, 2.75f, 3.0f, 4.0f, -0.5f, -0.75f, -1.0f, -3.0f}) {
-    KernelCase c{Cat("to the power ", e),
-                 Op::kBinary,
-                 make_attrs<BinaryAttrs>(Binary::kPow),
-                 {Tensor::from<float>(DType::kF32, {static_cast<int64_t>(x.size())}, x),
-                  Tensor::from<float>(DType::kF32, {}, std::vector<float>{e})},
-                 {},
-                 {}};
-    check_case(c, "power_f32", {1e-30, 1e-6});
+    OpCase c{Cat("to the power ", e),
+             Op::kBinary,
+             make_attrs<BinaryAttrs>(Binary::kPow),
+             {Tensor::from<float>(DType::kF32, {static_cast<int64_t>(x.size())}, x),
+              Tensor::from<float>(DType::kF32, {}, std::vector<float>{e})},
+             {1}};
+    check_on_cpu(c, "power_f32", {1e-30, 1e-6});
   }
 }
 

@@ -3,7 +3,7 @@
 #include "ops/matmul/matmul.h"
 
 namespace smelt::bench {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 namespace {
 
@@ -15,13 +15,14 @@ struct MatMulSize {
 const MatMulSize kSizes[] = {
     {"mbv2_classifier", 1, 1280, 1000}, {"bert_ffn", 128, 768, 3072}, {"square", 512, 512, 512}};
 
-KernelCase matmul_case(const MatMulSize& s, const char* kind, MatMulAttrs a, Tensor x, Tensor w, ValueType y = {}) {
+OpCase matmul_case(const MatMulSize& s, const char* kind, MatMulAttrs a, Tensor x, Tensor w, ValueType y = {}) {
   a.transpose_b = true;
   return {Cat(s.name, '/', s.m, 'x', s.k, 'x', s.n, '/', kind),
           Op::kMatMul,
           make_attrs<MatMulAttrs>(a),
           {std::move(x), std::move(w)},
-          std::move(y)};
+          {1},
+          {std::move(y)}};
 }
 
 /// Weights [n, k] with one scale a row, or one for every `block` entries of a row.
@@ -58,26 +59,25 @@ SMELT_BENCH_CASES(matmul) {
     fixed.rounding = Rounding::kFixedDouble;
     dynamic.dynamic_quant = true;
     blocks.row_block = 32;
-    const Tensor bytes = quantized(DType::kI8, rows, 0.02f, -3, 1);
+    const Tensor bytes = random_quantized(DType::kI8, rows, 0.02f, -3, 1);
     const ValueType i8 = quantized_type(DType::kI8, 0.3f, 5), real = ValueType::tensor(DType::kF32);
-    const auto add = [&](KernelCase c) { cases.add(std::move(c), s.operations()); };
+    const auto add = [&](OpCase c) { cases.add(std::move(c), s.operations()); };
     add(matmul_case(s, "f32", plain, f32(rows), f32(columns, 2)));
     add(matmul_case(s, "f16", plain, random_tensor(DType::kF16, rows, -1, 1, 1),
                     random_tensor(DType::kF16, columns, -1, 1, 2)));
     add(matmul_case(s, "qi8", fixed, bytes, weights(s, DType::kI8), i8));
-    KernelCase both = matmul_case(s, "qi8_qi8", fixed, bytes, quantized(DType::kI8, columns, 0.004f, 0, 2), i8);
-    both.dynamic = {true, true};
+    OpCase both = matmul_case(s, "qi8_qi8", fixed, bytes, random_quantized(DType::kI8, columns, 0.004f, 0, 2), i8);
+    both.constants.clear();
     add(std::move(both));
     // Accumulators of 16-bit values and small weights fit in 32 bits.
-    add(matmul_case(s, "qi16", fixed, quantized(DType::kI16, rows, 3e-4f, 0, 1), weights(s, DType::kI8, 0, 7),
+    add(matmul_case(s, "qi16", fixed, random_quantized(DType::kI16, rows, 3e-4f, 0, 1), weights(s, DType::kI8, 0, 7),
                     quantized_type(DType::kI16, 9e-4f, 0)));
     add(matmul_case(s, "dynamic", dynamic, f32(rows), weights(s, DType::kI8), real));
     add(matmul_case(s, "qd8", plain, per_token_rows(s), weights(s, DType::kI8), real));
-    KernelCase operands =
+    OpCase operands =
         matmul_case(s, "i8_operands", plain, random_tensor(DType::kU8, rows, 0, 255, 1), weights(s, DType::kI8), real);
     operands.inputs.insert(operands.inputs.end(), {Tensor(), Tensor::from<float>(DType::kF32, {}, std::vector{0.02f}),
                                                    random_tensor(DType::kU8, {}, 120, 120, 3)});
-    operands.dynamic = {true, false, false, true, true};
     add(std::move(operands));
     add(matmul_case(s, "qd8_w4", plain, per_token_rows(s), weights(s, DType::kI4), real));
     add(matmul_case(s, "w4_block32", plain, f32(rows), weights(s, DType::kI4, 32), real));
@@ -87,8 +87,7 @@ SMELT_BENCH_CASES(matmul) {
          make_attrs<MatMulAttrs>(plain),
          {random_tensor(DType::kU8, rows, 0, 255, 1), random_tensor(DType::kI8, {s.k, s.n}, -127, 127, 2),
           random_tensor(DType::kU8, {}, 3, 90, 3)},
-         {},
-         {true, false, true}});
+         {1}});
   }
 }
 

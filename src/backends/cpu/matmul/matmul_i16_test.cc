@@ -4,7 +4,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 TEST(MatMulI16, TranspositionsAndBias) {
   for (const bool transposed : {false, true})
@@ -17,17 +17,16 @@ TEST(MatMulI16, TranspositionsAndBias) {
       std::vector<float> scales;
       for (int64_t o = 0; o < 19; ++o) scales.push_back(0.003f + 0.0007f * static_cast<float>(o % 7));
       w.set_quant(per_axis(scales, transposed ? 0 : 1));
-      KernelCase c{Cat("transposed ", transposed),
-                   Op::kMatMul,
-                   attrs,
-                   {quantized(DType::kI16, {23, 37}, 3e-4f, 0, 1), w},
-                   {},
-                   {}};
+      OpCase c{Cat("transposed ", transposed),
+               Op::kMatMul,
+               attrs,
+               {random_quantized(DType::kI16, {23, 37}, 3e-4f, 0, 1), w},
+               {1, 2}};
       if (bias) c.inputs.push_back(random_tensor(DType::kI64, {19}, -5000000, 5000000, 3));
-      c.output.dtype = DType::kI16;
-      c.output.quant = per_tensor(9e-4f, 0, Rounding::kFixedDouble);
+      c.outputs[0].dtype = DType::kI16;
+      c.outputs[0].quant = per_tensor(9e-4f, 0, Rounding::kFixedDouble);
       c.threaded = true;
-      check_case(c, "matmul_i16");
+      check_on_cpu(c, "matmul_i16");
     }
 }
 

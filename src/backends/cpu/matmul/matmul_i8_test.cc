@@ -4,7 +4,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 struct Row {
   int64_t m, k, n;
@@ -37,7 +37,7 @@ TEST(MatMulI8, Requantized) {
           attrs->rounding = rounding;
           attrs->act.kind = r.m > 2 ? ActKind::kRelu : ActKind::kNone;
           const DType w = per_channel ? DType::kI8 : x;
-          KernelCase c;
+          OpCase c;
           c.label = Cat("m ", r.m, " k ", r.k, " n ", r.n, ' ', to_string(x), ' ', to_string(rounding));
           c.op = Op::kMatMul;
           c.attrs = attrs;
@@ -48,18 +48,20 @@ TEST(MatMulI8, Requantized) {
           b.set_quant(per_channel ? per_axis(some_scales(r.n), r.transpose_b ? 0 : 1)
                                   : per_tensor(0.004f, w == DType::kU8 ? 131 : 0));
           c.inputs = {a, b, r.bias ? random_tensor(DType::kI32, {r.n}, -3000, 3000, 3) : Tensor()};
-          c.output.dtype = x;
-          c.output.quant = per_tensor(0.02f * 0.004f * 140 * std::sqrt(static_cast<float>(r.k)), middle + 7, rounding);
+          c.constants = {1, 2};
+          c.outputs[0].dtype = x;
+          c.outputs[0].quant =
+              per_tensor(0.02f * 0.004f * 140 * std::sqrt(static_cast<float>(r.k)), middle + 7, rounding);
           c.threaded = r.m == 17 && rounding == Rounding::kFloatHalfEven;
-          check_case(c, "matmul_i8");
+          check_on_cpu(c, "matmul_i8");
         }
 }
 
-KernelCase real_case(const Row& r, DType w, int64_t block) {
+OpCase real_case(const Row& r, DType w, int64_t block) {
   auto attrs = std::make_shared<MatMulAttrs>();
   attrs->transpose_b = r.transpose_b;
   attrs->act.kind = r.n == 40 ? ActKind::kRelu : ActKind::kNone;
-  KernelCase c;
+  OpCase c;
   c.label = Cat("m ", r.m, " k ", r.k, " n ", r.n, ' ', to_string(w), " block ", block);
   c.op = Op::kMatMul;
   c.attrs = attrs;
@@ -76,6 +78,7 @@ KernelCase real_case(const Row& r, DType w, int64_t block) {
     b.set_quant(per_axis(some_scales(r.n), r.transpose_b ? 0 : 1));
   }
   c.inputs = {Tensor(), b, r.bias ? random_tensor(DType::kF32, {r.n}, -1, 1, 3) : Tensor()};
+  c.constants = {1, 2};
   return c;
 }
 
@@ -83,7 +86,7 @@ TEST(MatMulI8, DynamicRows) {
   for (const Row& r : kRows)
     for (DType w : {DType::kI8, DType::kI4, DType::kU4})
       for (int64_t block : {0, 32}) {
-        KernelCase c = real_case(r, w, block);
+        OpCase c = real_case(r, w, block);
         c.inputs[0] = random_tensor(DType::kI8, {r.m, r.k}, -128, 127, 1);
         auto q = std::make_shared<Quantization>();
         q->kind = Quantization::Kind::kPerToken;
@@ -93,8 +96,8 @@ TEST(MatMulI8, DynamicRows) {
           q->zero_points.push_back(static_cast<int32_t>(i % 11) - 5);
         }
         c.inputs[0].set_quant(q);
-        c.output.dtype = DType::kF32;
-        check_case(c, "matmul_qd8", {1e-2, 1e-4});
+        c.outputs[0].dtype = DType::kF32;
+        check_on_cpu(c, "matmul_qd8", {1e-2, 1e-4});
       }
 }
 
@@ -102,16 +105,16 @@ TEST(MatMulI8, RowsWithOperandsForTheirParams) {
   for (const Row& r : kRows)
     for (DType x : {DType::kI8, DType::kU8})
       for (const bool one : {true, false}) {
-        KernelCase c = real_case(r, DType::kI8, 0);
+        OpCase c = real_case(r, DType::kI8, 0);
         const bool s = x == DType::kI8;
         const Shape given = one ? Shape{} : Shape{r.m, 1};
         c.inputs[0] = random_tensor(x, {r.m, r.k}, s ? -128 : 0, s ? 127 : 255, 1);
         c.inputs.push_back(random_tensor(DType::kF32, given, 0.01, 0.05, 4));
         c.inputs.push_back(random_tensor(x, given, s ? -9 : 100, s ? 90 : 200, 5));
-        c.dynamic = {true, false, true, true, true};
-        c.output.dtype = DType::kF32;
+        c.constants = {1};
+        c.outputs[0].dtype = DType::kF32;
         c.threaded = r.m > 20;
-        check_case(c, "matmul_i8_per_token", {1e-2, 1e-4});
+        check_on_cpu(c, "matmul_i8_per_token", {1e-2, 1e-4});
       }
 }
 
@@ -119,29 +122,29 @@ TEST(MatMulI8, HybridBlocks) {
   for (const Row& r : kRows)
     for (DType w : {DType::kI4, DType::kU4})
       for (int64_t block : {0, 32}) {
-        KernelCase c = real_case(r, w, block);
+        OpCase c = real_case(r, w, block);
         auto attrs = std::make_shared<MatMulAttrs>(static_cast<const MatMulAttrs&>(*c.attrs));
         attrs->dynamic_quant = true;
         attrs->asymmetric_inputs = block != 0;
         c.attrs = attrs;
         c.inputs[0] = random_tensor(DType::kF32, {r.m, r.k}, -2, 3, 1);
-        c.output.dtype = DType::kF32;
+        c.outputs[0].dtype = DType::kF32;
         c.threaded = true;
-        check_case(c, "matmul_w4", {1e-4, 1e-4});
+        check_on_cpu(c, "matmul_w4", {1e-4, 1e-4});
       }
 }
 
 TEST(MatMulI8, DynamicQuant) {
   for (const Row& r : kRows)
     for (bool asymmetric : {false, true}) {
-      KernelCase c = real_case(r, DType::kI8, 0);
+      OpCase c = real_case(r, DType::kI8, 0);
       auto attrs = std::make_shared<MatMulAttrs>(static_cast<const MatMulAttrs&>(*c.attrs));
       attrs->dynamic_quant = true;
       attrs->asymmetric_inputs = asymmetric;
       c.attrs = attrs;
       c.inputs[0] = random_tensor(DType::kF32, {r.m, r.k}, -2, 3, 1);
-      c.output.dtype = DType::kF32;
-      check_case(c, "matmul_dynamic_quant", {1e-5, 1e-5});
+      c.outputs[0].dtype = DType::kF32;
+      check_on_cpu(c, "matmul_dynamic_quant", {1e-5, 1e-5});
     }
 }
 

@@ -2,7 +2,7 @@
 #include "ops/ml/ml.h"
 
 namespace smelt::bench {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 SMELT_BENCH_CASES(ml) {
   constexpr int64_t kSupports = 200, kFeatures = 16;

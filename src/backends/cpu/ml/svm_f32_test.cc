@@ -4,7 +4,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 TEST(SvmF32, RegressorsOfEveryKernel) {
   for (auto kernel :
@@ -23,13 +23,11 @@ TEST(SvmF32, RegressorsOfEveryKernel) {
       auto& rows = supports ? a.support_vectors : a.coefficients;
       rows.assign(vectors.data<float>(), vectors.data<float>() + vectors.elements());
       if (supports) a.coefficients.assign(weights.data<float>(), weights.data<float>() + supports);
-      check_case({Cat(to_string(kernel), ' ', supports),
-                  Op::kSvm,
-                  make_attrs<SvmAttrs>(a),
-                  {random_tensor(DType::kF32, {7, kFeatures}, -1, 1, 1)},
-                  {},
-                  {}},
-                 "svm_f32");
+      check_on_cpu({Cat(to_string(kernel), ' ', supports),
+                    Op::kSvm,
+                    make_attrs<SvmAttrs>(a),
+                    {random_tensor(DType::kF32, {7, kFeatures}, -1, 1, 1)}},
+                   "svm_f32");
     }
 }
 

@@ -3,7 +3,7 @@
 #include "ops/normalization/normalization.h"
 
 namespace smelt::bench {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 SMELT_BENCH_CASES(norm) {
   const Shape image{1, 64, 56, 56};
@@ -12,13 +12,15 @@ SMELT_BENCH_CASES(norm) {
     cases.add({Cat("layer_norm/", to_string(t)),
                Op::kLayerNorm,
                make_attrs<LayerNormAttrs>(),
-               {random({128, 768}), random({768}), random({768})}});
+               {random({128, 768}), random({768}), random({768})},
+               {1, 2}});
   }
   const Tensor c = random_tensor(DType::kF32, {64}, 0.5, 2, 2);
-  cases.add({"batch_norm/float32", Op::kBatchNorm, make_attrs<BatchNormAttrs>(), {f32(image), c, c, c, c}});
+  cases.add(
+      {"batch_norm/float32", Op::kBatchNorm, make_attrs<BatchNormAttrs>(), {f32(image), c, c, c, c}, {1, 2, 3, 4}});
   GroupNormAttrs groups;
   groups.groups = 8;
-  cases.add({"group_norm/float32", Op::kGroupNorm, make_attrs<GroupNormAttrs>(groups), {f32(image), c, c}});
+  cases.add({"group_norm/float32", Op::kGroupNorm, make_attrs<GroupNormAttrs>(groups), {f32(image), c, c}, {1, 2}});
   LrnAttrs lrn;
   lrn.size = 5;
   cases.add({"lrn/float32", Op::kLRN, make_attrs<LrnAttrs>(lrn), {f32(image)}});

@@ -4,7 +4,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 TEST(ImageNormF32, LayoutsAndSizes) {
   for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast})
@@ -18,29 +18,27 @@ TEST(ImageNormF32, LayoutsAndSizes) {
       BatchNormAttrs batch;
       batch.layout = layout;
       for (const bool constant : {false, true}) {
-        KernelCase c{label,
-                     Op::kBatchNorm,
-                     make_attrs<BatchNormAttrs>(batch),
-                     {image, values(channels, -1, 2), values(channels, -1, 3), values(channels, -1, 4),
-                      values(channels, 0.1, 5)},
-                     {},
-                     {}};
+        OpCase c{label,
+                 Op::kBatchNorm,
+                 make_attrs<BatchNormAttrs>(batch),
+                 {image, values(channels, -1, 2), values(channels, -1, 3), values(channels, -1, 4),
+                  values(channels, 0.1, 5)},
+                 {1, 2, 3, 4}};
         c.threaded = true;
-        if (!constant) c.dynamic.assign(5, true);
-        check_case(c, "batch_norm_f32", {2e-5, 1e-5});
+        if (!constant) c.constants.clear();
+        check_on_cpu(c, "batch_norm_f32", {2e-5, 1e-5});
       }
       for (const int64_t groups : {0, 2}) {
         GroupNormAttrs group;
         group.layout = layout;
         group.groups = groups;
         group.act.kind = groups ? ActKind::kRelu : ActKind::kNone;
-        check_case({label,
-                    Op::kGroupNorm,
-                    make_attrs<GroupNormAttrs>(group),
-                    {image, values(channels, -1, 2), values(channels, -1, 3)},
-                    {},
-                    {}},
-                   "group_norm_f32", {2e-5, 1e-5});
+        check_on_cpu({label,
+                      Op::kGroupNorm,
+                      make_attrs<GroupNormAttrs>(group),
+                      {image, values(channels, -1, 2), values(channels, -1, 3)},
+                      {1, 2}},
+                     "group_norm_f32", {2e-5, 1e-5});
       }
       for (const double beta : {0.5, 0.75, 1.0}) {
         LrnAttrs lrn;
@@ -48,7 +46,7 @@ TEST(ImageNormF32, LayoutsAndSizes) {
         lrn.size = beta == 0.5 ? 4 : 5;
         lrn.alpha = 0.3;
         lrn.beta = beta;
-        check_case({label, Op::kLRN, make_attrs<LrnAttrs>(lrn), {image}, {}, {}}, "lrn_f32", {2e-6, 1e-5});
+        check_on_cpu({label, Op::kLRN, make_attrs<LrnAttrs>(lrn), {image}}, "lrn_f32", {2e-6, 1e-5});
       }
     }
 }

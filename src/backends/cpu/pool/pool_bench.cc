@@ -3,7 +3,7 @@
 #include "ops/pool/pool.h"
 
 namespace smelt::bench {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 SMELT_BENCH_CASES(pool) {
   for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast})
@@ -22,9 +22,10 @@ SMELT_BENCH_CASES(pool) {
                    Op::kPool,
                    make_attrs<PoolAttrs>(a),
                    {x},
-                   y});
+                   {},
+                   {y}});
       };
-      const Tensor bytes = quantized(DType::kI8, image, 0.05f, -10, 1);
+      const Tensor bytes = random_quantized(DType::kI8, image, 0.05f, -10, 1);
       add("float32", f32(image));
       add("float16", random_tensor(DType::kF16, image, -2, 2, 1));
       add("qint8", bytes, quantized_type(DType::kI8, 0.05f, -10));

@@ -6,7 +6,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 struct PoolRow {
   Shape image;  ///< N, H, W, C
@@ -24,7 +24,7 @@ const PoolRow kPools[] = {
     {{1, 12, 12, 8}, {3, 3}, {1, 1}, {0, 0, 0, 0}, false, false, {2, 2}, ActKind::kRelu6},
 };
 
-KernelCase pool_case(const PoolRow& r, PoolKind kind, Layout layout) {
+OpCase pool_case(const PoolRow& r, PoolKind kind, Layout layout) {
   auto attrs = std::make_shared<PoolAttrs>();
   attrs->kind = kind;
   attrs->kernel = r.kernel;
@@ -35,7 +35,7 @@ KernelCase pool_case(const PoolRow& r, PoolKind kind, Layout layout) {
   attrs->count_include_pad = r.count_pad;
   attrs->layout = layout;
   attrs->act.kind = r.act;
-  KernelCase c;
+  OpCase c;
   c.op = Op::kPool;
   c.attrs = attrs;
   const Shape& s = r.image;
@@ -50,15 +50,15 @@ TEST(CpuPool, F32) {
   for (const PoolRow& r : kPools)
     for (PoolKind kind : {PoolKind::kMax, PoolKind::kAverage})
       for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast})
-        check_case(pool_case(r, kind, layout), "pool_f32");
+        check_on_cpu(pool_case(r, kind, layout), "pool_f32");
 }
 
 TEST(CpuPool, MaximaWithNotANumber) {
   for (Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst}) {
-    KernelCase c = pool_case(kPools[0], PoolKind::kMax, layout);
+    OpCase c = pool_case(kPools[0], PoolKind::kMax, layout);
     auto* x = c.inputs[0].data<float>();
     for (int64_t i = 0; i < c.inputs[0].elements(); i += 41) x[i] = std::numeric_limits<float>::quiet_NaN();
-    check_case(c, "pool_f32");
+    check_on_cpu(c, "pool_f32");
   }
 }
 
@@ -68,20 +68,20 @@ TEST(CpuPool, Bytes) {
       for (const auto& [layout, dtype] : {std::pair{Layout::kChannelsLast, DType::kI8},
                                           {Layout::kChannelsLast, DType::kU8},
                                           {Layout::kChannelsFirst, DType::kI8}}) {
-        KernelCase c = pool_case(r, kind, layout);
+        OpCase c = pool_case(r, kind, layout);
         auto attrs = std::make_shared<PoolAttrs>(static_cast<const PoolAttrs&>(*c.attrs));
         attrs->rounding = Rounding::kFixedDouble;
         c.attrs = attrs;
         const bool s = dtype == DType::kI8;
         c.inputs[0] = random_tensor(dtype, c.inputs[0].shape(), s ? -128 : 0, s ? 127 : 255, 4);
         c.inputs[0].set_quant(per_tensor(0.05f, s ? -10 : 118));
-        c.output.dtype = dtype;
-        c.output.quant = c.inputs[0].quant();
-        check_case(c, "pool_i8");
+        c.outputs[0].dtype = dtype;
+        c.outputs[0].quant = c.inputs[0].quant();
+        check_on_cpu(c, "pool_i8");
         if (kind != PoolKind::kMax || attrs->act.kind != ActKind::kNone) continue;
         c.inputs[0].set_quant(nullptr);
-        c.output.quant = nullptr;
-        check_case(c, "pool_i8");
+        c.outputs[0].quant = nullptr;
+        check_on_cpu(c, "pool_i8");
       }
 }
 
@@ -89,13 +89,13 @@ TEST(CpuPool, MeansOfBytesInRealNumbers) {
   for (const PoolRow& r : kPools)
     for (Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast})
       for (DType dtype : {DType::kI8, DType::kU8}) {
-        KernelCase c = pool_case(r, PoolKind::kAverage, layout);
+        OpCase c = pool_case(r, PoolKind::kAverage, layout);
         const Shape image = c.inputs[0].shape();
         const bool s = dtype == DType::kI8;
         c.inputs[0] = random_tensor(dtype, image, s ? -128 : 0, s ? 127 : 255, 4);
         c.inputs[0].set_quant(per_tensor(0.037f, s ? -10 : 118));
-        c.output = ValueType::tensor(dtype, {}, per_tensor(0.021f, s ? 3 : 128));
-        check_case(c, "avg_pool_i8");
+        c.outputs[0] = ValueType::tensor(dtype, {}, per_tensor(0.021f, s ? 3 : 128));
+        check_on_cpu(c, "avg_pool_i8");
       }
 }
 

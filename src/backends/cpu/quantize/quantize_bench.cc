@@ -3,17 +3,19 @@
 #include "ops/elementwise/elementwise.h"
 
 namespace smelt::bench {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 SMELT_BENCH_CASES(quantize) {
   const Shape block{1, 56, 56, 24};
   const auto quantize = [&](const char* label, const Tensor& x, const ValueType& y) {
-    cases.add({Cat("quantize/", label), Op::kQuantize, make_attrs<NoAttrs>(), {x}, y});
+    cases.add({Cat("quantize/", label), Op::kQuantize, make_attrs<NoAttrs>(), {x}, {}, {y}});
   };
   const auto dequantize = [&](const char* label, const Tensor& x) {
-    cases.add({Cat("dequantize/", label), Op::kDequantize, make_attrs<NoAttrs>(), {x}, ValueType::tensor(DType::kF32)});
+    cases.add(
+        {Cat("dequantize/", label), Op::kDequantize, make_attrs<NoAttrs>(), {x}, {}, {ValueType::tensor(DType::kF32)}});
   };
-  const Tensor bytes = quantized(DType::kI8, block, 0.37f, -3, 1), words = quantized(DType::kI16, block, 3e-4f, 0, 1);
+  const Tensor bytes = random_quantized(DType::kI8, block, 0.37f, -3, 1),
+               words = random_quantized(DType::kI16, block, 3e-4f, 0, 1);
   quantize("qint8_to_qint8", bytes, ValueType::tensor(DType::kI8, {}, per_tensor(0.3f, 5)));
   quantize("qint16_to_qint8", words, quantized_type(DType::kI8, 0.1f, 3));
   quantize("float32_to_qint8", f32(block), quantized_type(DType::kI8, 0.05f, 3));
@@ -23,7 +25,7 @@ SMELT_BENCH_CASES(quantize) {
   token->axis = 1;
   quantize("float32_to_qint8_per_token", f32({128, 768}), ValueType::tensor(DType::kI8, {}, token));
   dequantize("qint8", bytes);
-  dequantize("quint8", quantized(DType::kU8, block, 0.05f, 3, 1));
+  dequantize("quint8", random_quantized(DType::kU8, block, 0.05f, 3, 1));
   dequantize("qint16", words);
   DynamicQuantizeAttrs dynamic;
   cases.add({"dynamic_quantize", Op::kDynamicQuantize, make_attrs<DynamicQuantizeAttrs>(dynamic), {f32({128, 768})}});
@@ -33,7 +35,8 @@ SMELT_BENCH_CASES(quantize) {
     cases.add({Cat(op_info(op).name, '/', to_string(x.dtype()), "_to_", to_string(to)),
                op,
                make_attrs<QuantizeLinearAttrs>(a),
-               {x, random_tensor(DType::kF32, {}, 0.05, 0.05, 1), random_tensor(stored, {}, 7, 7, 1)}});
+               {x, random_tensor(DType::kF32, {}, 0.05, 0.05, 1), random_tensor(stored, {}, 7, 7, 1)},
+               {1, 2}});
   };
   linear(Op::kQuantizeLinear, DType::kU8, f32(block), DType::kU8);
   for (const DType stored : {DType::kU8, DType::kI16})

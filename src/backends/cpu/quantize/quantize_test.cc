@@ -6,7 +6,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 Tensor quantized_8bit(DType dtype, const Shape& shape, float scale, int32_t zero, uint32_t seed) {
   const bool s = dtype == DType::kI8;
@@ -16,25 +16,19 @@ Tensor quantized_8bit(DType dtype, const Shape& shape, float scale, int32_t zero
 }
 
 TEST(Quantize, LookupTablesAndAffine) {
-  KernelCase d{"dequantize",
-               Op::kDequantize,
-               make_attrs<NoAttrs>(),
-               {quantized_8bit(DType::kU8, {5, 100}, 0.05f, 3, 1)},
-               {},
-               {}};
-  d.output.dtype = DType::kF32;
-  check_case(d, "dequantize_lookup_table");
+  OpCase d{"dequantize", Op::kDequantize, make_attrs<NoAttrs>(), {quantized_8bit(DType::kU8, {5, 100}, 0.05f, 3, 1)}};
+  d.outputs[0].dtype = DType::kF32;
+  check_on_cpu(d, "dequantize_lookup_table");
   for (DType t : {DType::kU8, DType::kI8})
     for (int zero : {-128, -3, 0, 127, 255}) {
       if (zero < (t == DType::kI8 ? -128 : 0) || zero > (t == DType::kI8 ? 127 : 255)) continue;
       d.inputs = {quantized_8bit(t, {5, 103}, 0.37f, zero, 1)};
-      check_case(d, "dequantize_affine", {0, 0});
+      check_on_cpu(d, "dequantize_affine", {0, 0});
     }
-  KernelCase q{
-      "requantize", Op::kQuantize, make_attrs<NoAttrs>(), {quantized_8bit(DType::kU8, {5, 100}, 0.05f, 3, 1)}, {}, {}};
-  q.output.dtype = DType::kI8;
-  q.output.quant = per_tensor(0.04f, -8);
-  check_case(q, "quantize_lookup_table");
+  OpCase q{"requantize", Op::kQuantize, make_attrs<NoAttrs>(), {quantized_8bit(DType::kU8, {5, 100}, 0.05f, 3, 1)}};
+  q.outputs[0].dtype = DType::kI8;
+  q.outputs[0].quant = per_tensor(0.04f, -8);
+  check_on_cpu(q, "quantize_lookup_table");
 }
 
 TEST(Quantize, IntegersToOtherParams) {
@@ -42,14 +36,13 @@ TEST(Quantize, IntegersToOtherParams) {
   for (DType from : types)
     for (DType to : types)
       for (float scale : {0.0001f, 0.7f, 31.0f}) {
-        KernelCase c{
-            Cat(to_string(from), " to ", to_string(to), ' ', scale), Op::kQuantize, make_attrs<NoAttrs>(), {}, {}, {}};
+        OpCase c{Cat(to_string(from), " to ", to_string(to), ' ', scale), Op::kQuantize, make_attrs<NoAttrs>(), {}};
         Tensor x = random_tensor(from, {3, 50}, from == DType::kU8 ? 0 : -128, from == DType::kI32 ? 1e9 : 127, 1);
         x.set_quant(per_tensor(0.5f, 3, Rounding::kFixedDouble));
         c.inputs = {x};
-        c.output =
+        c.outputs[0] =
             ValueType::tensor(to, {3, 50}, per_tensor(scale, to == DType::kU8 ? 100 : -5, Rounding::kFixedDouble));
-        check_case(c, "requantize");
+        check_on_cpu(c, "requantize");
       }
 }
 
@@ -60,28 +53,29 @@ TEST(Quantize, Floats) {
   const Tensor real = Tensor::from<float>(DType::kF32, {static_cast<int64_t>(x.size())}, x);
   for (DType to : {DType::kI8, DType::kU8}) {
     for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble}) {
-      KernelCase c{"quantize", Op::kQuantize, make_attrs<NoAttrs>(), {real}, {}, {}};
-      c.output.dtype = to;
-      c.output.quant = per_tensor(0.05f, to == DType::kI8 ? -8 : 99, rounding);
-      check_case(c, "quantize_f32");
+      OpCase c{"quantize", Op::kQuantize, make_attrs<NoAttrs>(), {real}};
+      c.outputs[0].dtype = to;
+      c.outputs[0].quant = per_tensor(0.05f, to == DType::kI8 ? -8 : 99, rounding);
+      check_on_cpu(c, "quantize_f32");
     }
     auto attrs = std::make_shared<QuantizeLinearAttrs>();
     attrs->to = to;
-    KernelCase c{"linear", Op::kQuantizeLinear,
-                 attrs,    {real, random_tensor(DType::kF32, {}, 0.05, 0.05, 1), random_tensor(to, {}, 7, 7, 1)},
-                 {},       {}};
-    check_case(c, "quantize_linear_f32");
+    OpCase c{"linear",
+             Op::kQuantizeLinear,
+             attrs,
+             {real, random_tensor(DType::kF32, {}, 0.05, 0.05, 1), random_tensor(to, {}, 7, 7, 1)},
+             {1, 2}};
+    check_on_cpu(c, "quantize_linear_f32");
     attrs = std::make_shared<QuantizeLinearAttrs>();
     attrs->to = DType::kF32;
-    KernelCase back{"back",
-                    Op::kDequantizeLinear,
-                    attrs,
-                    {random_tensor(to, {3, 50}, 0, 127, 1), random_tensor(DType::kF32, {}, 0.05, 0.05, 1),
-                     random_tensor(to, {}, 7, 7, 1)},
-                    {},
-                    {}};
-    check_case(back, "dequantize_linear_lookup_table");
-    check_case(back, "dequantize_linear_affine", {0, 0});
+    OpCase back{"back",
+                Op::kDequantizeLinear,
+                attrs,
+                {random_tensor(to, {3, 50}, 0, 127, 1), random_tensor(DType::kF32, {}, 0.05, 0.05, 1),
+                 random_tensor(to, {}, 7, 7, 1)},
+                {1, 2}};
+    check_on_cpu(back, "dequantize_linear_lookup_table");
+    check_on_cpu(back, "dequantize_linear_affine", {0, 0});
   }
 }
 

@@ -4,7 +4,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 using Cell = RecurrentAttrs::Cell;
 
 struct Row {
@@ -38,7 +38,7 @@ TEST(RecurrentF32, CellsAndLayouts) {
     if (r.cell == Cell::kRnn && r.flag) a.activations.assign(static_cast<size_t>(d), "Relu");
     const Shape x = r.batch_first ? Shape{r.batch, r.steps, r.input} : Shape{r.steps, r.batch, r.input};
     const Shape state = r.batch_first ? Shape{r.batch, d, r.hidden} : Shape{d, r.batch, r.hidden};
-    KernelCase c;
+    OpCase c;
     c.label = Cat(to_string(r.cell), ' ', r.hidden, r.backward ? " both" : "");
     c.op = Op::kRecurrent;
     c.attrs = make_attrs<RecurrentAttrs>(a);
@@ -46,19 +46,19 @@ TEST(RecurrentF32, CellsAndLayouts) {
                 random_tensor(DType::kF32, {d, g * r.hidden, r.input}, -1, 1, 2),
                 random_tensor(DType::kF32, {d, g * r.hidden, r.hidden}, -1, 1, 3),
                 random_tensor(DType::kF32, {d, 2 * g * r.hidden}, -1, 1, 4)};
-    c.others.resize(r.cell == Cell::kLstm ? 2 : 1);
+    c.constants = {1, 2, 3, 7};
+    c.outputs.resize(r.cell == Cell::kLstm ? 3 : 2);
     if (r.states) {
       c.inputs.emplace_back();
       c.inputs.push_back(random_tensor(DType::kF32, state, -1, 1, 5));
       if (r.cell == Cell::kLstm) c.inputs.push_back(random_tensor(DType::kF32, state, -1, 1, 6));
       if (r.peephole) c.inputs.push_back(random_tensor(DType::kF32, {d, 3 * r.hidden}, -1, 1, 7));
-      c.dynamic = {true, false, false, false, true, true, true, false};
     }
-    check_case(c, "recurrent_f32", {2e-5, 1e-5});
+    check_on_cpu(c, "recurrent_f32", {2e-5, 1e-5});
     if (r.cell != Cell::kLstm) continue;
     a.dynamic_quantization = true;
     c.attrs = make_attrs<RecurrentAttrs>(a);
-    check_case(c, "recurrent_f32", {0.02, 0.02});  // a state may fall to the other side of a step
+    check_on_cpu(c, "recurrent_f32", {0.02, 0.02});  // a state may fall to the other side of a step
   }
 }
 

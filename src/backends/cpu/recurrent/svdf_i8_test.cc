@@ -4,7 +4,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 TEST(SvdfI8, Shapes) {
   struct Row {
@@ -21,15 +21,15 @@ TEST(SvdfI8, Shapes) {
       return x;
     };
     const int64_t filters = r.units * r.rank;
-    KernelCase c{Cat("units ", r.units, " rank ", r.rank), Op::kTfSvdf, attrs, {}, {}, {}};
+    OpCase c{Cat("units ", r.units, " rank ", r.rank), Op::kTfSvdf, attrs, {}};
     c.inputs = {random(DType::kI8, {r.batch, r.features}, 128, 0.05f, -7, 1),
                 random(DType::kI8, {filters, r.features}, 128, 0.02f, 0, 2),
                 random(DType::kI16, {filters, r.memory}, 32768, 0.0001f, 0, 3),
                 r.bias ? random_tensor(DType::kI32, {r.units}, -90000, 90000, 4) : Tensor(),
                 random(DType::kI16, {r.batch, filters * r.memory}, 32768, 0.001f, 0, 5)};
-    c.dynamic = {true, false, false, false, true};
-    c.output = ValueType::tensor(DType::kI8, {}, per_tensor(0.4f, 5, Rounding::kFixedDouble));
-    check_case(c, "svdf_i8");
+    c.constants = {1, 2, 3};
+    c.outputs[0] = ValueType::tensor(DType::kI8, {}, per_tensor(0.4f, 5, Rounding::kFixedDouble));
+    check_on_cpu(c, "svdf_i8");
   }
 }
 

@@ -6,7 +6,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 /// Few different values, so that there are ties.
 Tensor with_ties(DType t) {
@@ -30,13 +30,13 @@ TEST(ArgReduce, TypesAxesAndTies) {
           a.select_last = form & 2;
           a.flatten = form & 4;
           a.to = to;
-          KernelCase c{Cat(to_string(t), " axis ", axis, " form ", form),
-                       Op::kArgReduce,
-                       make_attrs<ArgReduceAttrs>(a),
-                       {with_ties(t)}};
-          c.output.dtype = to;
+          OpCase c{Cat(to_string(t), " axis ", axis, " form ", form),
+                   Op::kArgReduce,
+                   make_attrs<ArgReduceAttrs>(a),
+                   {with_ties(t)}};
+          c.outputs[0].dtype = to;
           c.threaded = true;
-          check_case(c, "arg_reduce");
+          check_on_cpu(c, "arg_reduce");
         }
 }
 

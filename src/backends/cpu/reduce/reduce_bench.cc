@@ -3,7 +3,7 @@
 #include "ops/reduce/reduce.h"
 
 namespace smelt::bench {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 SMELT_BENCH_CASES(reduce) {
   const auto reduce = [&](Reduction fn, const Tensor& x, const std::vector<int64_t>& axes, const ValueType& y = {}) {
@@ -14,17 +14,23 @@ SMELT_BENCH_CASES(reduce) {
                Op::kReduce,
                make_attrs<ReduceAttrs>(a),
                {x, i64(axes)},
-               y});
+               {1},
+               {y}});
   };
   const Shape image{1, 7, 7, 1280};
   reduce(Reduction::kMean, f32(image), {1, 2});
   reduce(Reduction::kMax, f32({128, 768}), {1});
   reduce(Reduction::kMean, random_tensor(DType::kF16, image, -2, 2, 1), {1, 2});
-  reduce(Reduction::kMean, quantized(DType::kI8, image, 0.05f, -10, 1), {1, 2}, quantized_type(DType::kI8, 0.02f, 3));
+  reduce(Reduction::kMean, random_quantized(DType::kI8, image, 0.05f, -10, 1), {1, 2},
+         quantized_type(DType::kI8, 0.02f, 3));
   ArgReduceAttrs arg;
   arg.axis = 1;
-  cases.add(
-      {"argmax", Op::kArgReduce, make_attrs<ArgReduceAttrs>(arg), {f32({4096, 21})}, ValueType::tensor(DType::kI64)});
+  cases.add({"argmax",
+             Op::kArgReduce,
+             make_attrs<ArgReduceAttrs>(arg),
+             {f32({4096, 21})},
+             {},
+             {ValueType::tensor(DType::kI64)}});
   reduce(Reduction::kAny, random_tensor(DType::kBool, {128, 768}, 0, 1, 1), {1}, ValueType::tensor(DType::kBool));
 }
 

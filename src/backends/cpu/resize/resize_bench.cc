@@ -3,7 +3,7 @@
 #include "ops/resize/resize.h"
 
 namespace smelt::bench {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 SMELT_BENCH_CASES(resize) {
   for (const ResizeAttrs::Mode mode : {ResizeAttrs::Mode::kNearest, ResizeAttrs::Mode::kLinear})
@@ -13,7 +13,8 @@ SMELT_BENCH_CASES(resize) {
       cases.add({Cat(to_string(mode), "_28_to_56/", to_string(t)),
                  Op::kResize,
                  make_attrs<ResizeAttrs>(a),
-                 {random_tensor(t, {1, 28, 28, 64}, -2, 2, 1), Tensor(), Tensor(), i64({1, 56, 56, 64})}});
+                 {random_tensor(t, {1, 28, 28, 64}, -2, 2, 1), Tensor(), Tensor(), i64({1, 56, 56, 64})},
+                 {3}});
     }
   ResizeAttrs a;
   a.mode = ResizeAttrs::Mode::kLinear;
@@ -25,8 +26,9 @@ SMELT_BENCH_CASES(resize) {
     cases.add({Cat("integer_28_to_56/", to_string(t)),
                Op::kResize,
                make_attrs<ResizeAttrs>(a),
-               {quantized(t, {1, 28, 28, 64}, 0.1f, 3, 1), Tensor(), Tensor(), i64({56, 56})},
-               quantized_type(t, 0.1f, 3)});
+               {random_quantized(t, {1, 28, 28, 64}, 0.1f, 3, 1), Tensor(), Tensor(), i64({56, 56})},
+               {3},
+               {quantized_type(t, 0.1f, 3)}});
 }
 
 }  // namespace smelt::bench

@@ -5,7 +5,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 TEST(ResizeF32, ModesAndCoordinates) {
   const std::vector<int64_t> sizes[] = {{1, 9, 4, 3}, {1, 5, 13, 3}, {1, 12, 5, 7}, {1, 6, 5, 3}};
@@ -17,13 +17,12 @@ TEST(ResizeF32, ModesAndCoordinates) {
           a.mode = static_cast<ResizeAttrs::Mode>(mode);
           a.coord = static_cast<ResizeAttrs::Coord>(coord);
           a.antialias = antialias && mode != 0;
-          KernelCase c{Cat(to_string(a.mode), ' ', to_string(a.coord), ' ', size[1], 'x', size[2]),
-                       Op::kResize,
-                       make_attrs<ResizeAttrs>(a),
-                       {random_tensor(DType::kF32, {1, 6, 5, 3}, -1, 1, 1), Tensor(), Tensor(), i64(size)},
-                       {},
-                       {}};
-          check_case(c, a.coord == ResizeAttrs::Coord::kTfCropAndResize ? "" : "resize_f32", {2e-6, 2e-6});
+          OpCase c{Cat(to_string(a.mode), ' ', to_string(a.coord), ' ', size[1], 'x', size[2]),
+                   Op::kResize,
+                   make_attrs<ResizeAttrs>(a),
+                   {random_tensor(DType::kF32, {1, 6, 5, 3}, -1, 1, 1), Tensor(), Tensor(), i64(size)},
+                   {3}};
+          check_on_cpu(c, a.coord == ResizeAttrs::Coord::kTfCropAndResize ? "" : "resize_f32", {2e-6, 2e-6});
         }
 }
 
@@ -32,13 +31,12 @@ TEST(ResizeNearest, TypesAndSizes) {
     for (const auto& size : {std::vector<int64_t>{2, 12, 10, 3}, {2, 3, 9, 3}, {2, 6, 5, 3}, {2, 6, 10, 6}}) {
       ResizeAttrs a;
       a.mode = ResizeAttrs::Mode::kNearest;
-      check_case({Cat(to_string(t), ' ', size[1], 'x', size[2]),
-                  Op::kResize,
-                  make_attrs<ResizeAttrs>(a),
-                  {random_tensor(t, {2, 6, 5, 3}, 0, 127, 1), Tensor(), Tensor(), i64(size)},
-                  {},
-                  {}},
-                 "resize_nearest", {0, 0});
+      check_on_cpu({Cat(to_string(t), ' ', size[1], 'x', size[2]),
+                    Op::kResize,
+                    make_attrs<ResizeAttrs>(a),
+                    {random_tensor(t, {2, 6, 5, 3}, 0, 127, 1), Tensor(), Tensor(), i64(size)},
+                    {3}},
+                   "resize_nearest", {0, 0});
     }
 }
 
@@ -51,13 +49,12 @@ TEST(ReduceBool, AnyAndAll) {
           x.data<uint8_t>()[i] = (i % period == period - 1) == (fn == Reduction::kAny);
         ReduceAttrs a;
         a.fn = fn;
-        check_case({Cat(to_string(fn), ' ', axes.size(), ' ', axes[0], ' ', period),
-                    Op::kReduce,
-                    make_attrs<ReduceAttrs>(a),
-                    {x, i64(axes)},
-                    {},
-                    {}},
-                   "reduce_bool");
+        check_on_cpu({Cat(to_string(fn), ' ', axes.size(), ' ', axes[0], ' ', period),
+                      Op::kReduce,
+                      make_attrs<ReduceAttrs>(a),
+                      {x, i64(axes)},
+                      {1}},
+                     "reduce_bool");
       }
 }
 

@@ -4,7 +4,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 constexpr Tolerance kClose{2e-5, 1e-5};
 
@@ -17,16 +17,16 @@ TEST(DftF32, Lengths) {
       DftAttrs a;
       a.axis = 1;
       a.onesided = onesided;
-      check_case({Cat("real ", n, onesided ? " onesided" : ""), Op::kDft, make_attrs<DftAttrs>(a), {f32({5, n, 1})}},
-                 "dft_f32", kClose);
+      check_on_cpu({Cat("real ", n, onesided ? " onesided" : ""), Op::kDft, make_attrs<DftAttrs>(a), {f32({5, n, 1})}},
+                   "dft_f32", kClose);
     }
     for (bool inverse : {true, false}) {
       DftAttrs a;
       a.axis = -2;
       a.inverse = inverse;
       a.scale = 0;
-      check_case({Cat("complex ", n, inverse ? " inverse" : ""), Op::kDft, make_attrs<DftAttrs>(a), {f32({3, n, 2})}},
-                 "dft_f32", kClose);
+      check_on_cpu({Cat("complex ", n, inverse ? " inverse" : ""), Op::kDft, make_attrs<DftAttrs>(a), {f32({3, n, 2})}},
+                   "dft_f32", kClose);
     }
   }
 }
@@ -40,12 +40,13 @@ TEST(DftF32, LinesAcrossAndOtherLengths) {
           DftAttrs a;
           a.inverse = inverse;
           a.onesided = onesided;
-          KernelCase c{Cat(given, " entries", inverse ? " inverse" : "", onesided ? " onesided" : "", " parts ", parts),
-                       Op::kDft,
-                       make_attrs<DftAttrs>(a),
-                       {f32({2, 9, 7, parts}), number(given), number(1)}};
+          OpCase c{Cat(given, " entries", inverse ? " inverse" : "", onesided ? " onesided" : "", " parts ", parts),
+                   Op::kDft,
+                   make_attrs<DftAttrs>(a),
+                   {f32({2, 9, 7, parts}), number(given), number(1)},
+                   {1, 2}};
           c.threaded = true;
-          check_case(c, "dft_f32", kClose);
+          check_on_cpu(c, "dft_f32", kClose);
         }
 }
 
@@ -60,9 +61,12 @@ TEST(DftF32, Planes) {
     a.onesided = true;
     a.complex_dtype = true;
     const auto lengths = Tensor::from<int32_t>(DType::kI32, Shape{2}, std::vector<int32_t>{rows, columns});
-    check_case(
-        {Cat(shape.str(), " to ", rows, " by ", columns), Op::kDft, make_attrs<DftAttrs>(a), {f32(shape), lengths}},
-        "dft_f32", kClose);
+    check_on_cpu({Cat(shape.str(), " to ", rows, " by ", columns),
+                  Op::kDft,
+                  make_attrs<DftAttrs>(a),
+                  {f32(shape), lengths},
+                  {1}},
+                 "dft_f32", kClose);
   }
 }
 
@@ -74,15 +78,13 @@ TEST(StftF32, FramesAndWindows) {
           if (onesided && parts == 2) continue;
           StftAttrs a;
           a.onesided = onesided;
-          KernelCase c{
-              Cat("frames of ", length, onesided ? " onesided" : "", window ? " window" : "", " parts ", parts),
-              Op::kStft,
-              make_attrs<StftAttrs>(a),
-              {f32({2, 100, parts}), number(7), window ? f32({length}, 2) : Tensor(), number(length)},
-              {},
-              {true, false, true, false}};
+          OpCase c{Cat("frames of ", length, onesided ? " onesided" : "", window ? " window" : "", " parts ", parts),
+                   Op::kStft,
+                   make_attrs<StftAttrs>(a),
+                   {f32({2, 100, parts}), number(7), window ? f32({length}, 2) : Tensor(), number(length)},
+                   {1, 3}};
           c.threaded = true;
-          check_case(c, "stft_f32", kClose);
+          check_on_cpu(c, "stft_f32", kClose);
         }
 }
 

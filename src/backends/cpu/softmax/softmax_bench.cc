@@ -3,7 +3,7 @@
 #include "ops/softmax/softmax.h"
 
 namespace smelt::bench {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 SMELT_BENCH_CASES(softmax) {
   const Shape scores{12, 128, 128};
@@ -19,8 +19,9 @@ SMELT_BENCH_CASES(softmax) {
   cases.add({"softmax/qint8",
              Op::kSoftmax,
              make_attrs<SoftmaxAttrs>(fixed),
-             {quantized(DType::kI8, scores, 0.06f, 4, 1)},
-             quantized_type(DType::kI8, 1.0f / 256, -128)});
+             {random_quantized(DType::kI8, scores, 0.06f, 4, 1)},
+             {},
+             {quantized_type(DType::kI8, 1.0f / 256, -128)}});
 }
 
 }  // namespace smelt::bench

@@ -4,7 +4,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 TEST(SoftmaxF32, Contiguous) {
   for (const Shape& shape : {Shape{3, 5, 37}, Shape{1000}, Shape{4, 1}, Shape{7, 16}})
@@ -12,13 +12,8 @@ TEST(SoftmaxF32, Contiguous) {
       auto attrs = std::make_shared<SoftmaxAttrs>();
       attrs->kind = kind;
       attrs->beta = shape.rank() == 2 ? 0.5 : 1;
-      KernelCase c{Cat(to_string(kind), shape.str()),
-                   Op::kSoftmax,
-                   attrs,
-                   {random_tensor(DType::kF32, shape, -20, 9, 1)},
-                   {},
-                   {}};
-      check_case(c, "softmax_f32", {1e-7, 1e-5});
+      OpCase c{Cat(to_string(kind), shape.str()), Op::kSoftmax, attrs, {random_tensor(DType::kF32, shape, -20, 9, 1)}};
+      check_on_cpu(c, "softmax_f32", {1e-7, 1e-5});
     }
 }
 
@@ -27,7 +22,7 @@ TEST(SoftmaxF32, Strided) {
   for (const auto& [shape, axis] : rows) {
     auto attrs = std::make_shared<SoftmaxAttrs>();
     attrs->axis = axis;
-    check_case({shape.str(), Op::kSoftmax, attrs, {f32(shape)}, {}, {}}, "softmax_strided_f32", {1e-7, 1e-5});
+    check_on_cpu({shape.str(), Op::kSoftmax, attrs, {f32(shape)}}, "softmax_strided_f32", {1e-7, 1e-5});
   }
 }
 

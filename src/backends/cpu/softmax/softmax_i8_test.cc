@@ -4,7 +4,7 @@
 
 namespace smelt {
 namespace {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 TEST(SoftmaxI8, AxesAndTypes) {
   for (const DType type : {DType::kI8, DType::kU8})
@@ -18,11 +18,13 @@ TEST(SoftmaxI8, AxesAndTypes) {
       a.axis = axis;
       a.beta = 0.9;
       a.rounding = Rounding::kFixedDouble;
-      KernelCase c{Cat(to_string(type), ' ', axis),       Op::kSoftmax, make_attrs<SoftmaxAttrs>(a),
-                   {quantized(type, shape, scale, 4, 1)}, {},           {}};
-      c.output.dtype = type;
-      c.output.quant = per_tensor(1.0f / 256, type == DType::kI8 ? -128 : 0, Rounding::kFixedDouble);
-      check_case(c, "softmax_i8");
+      OpCase c{Cat(to_string(type), ' ', axis),
+               Op::kSoftmax,
+               make_attrs<SoftmaxAttrs>(a),
+               {random_quantized(type, shape, scale, 4, 1)}};
+      c.outputs[0].dtype = type;
+      c.outputs[0].quant = per_tensor(1.0f / 256, type == DType::kI8 ? -128 : 0, Rounding::kFixedDouble);
+      check_on_cpu(c, "softmax_i8");
     }
 }
 
@@ -30,11 +32,11 @@ TEST(SoftmaxI8, WideResults) {
   for (const DType type : {DType::kI8, DType::kU8}) {
     SoftmaxAttrs a;
     a.rounding = Rounding::kFixedDouble;
-    KernelCase c{
-        to_string(type), Op::kSoftmax, make_attrs<SoftmaxAttrs>(a), {quantized(type, {37, 5}, 0.11f, 4, 1)}, {}, {}};
-    c.output.dtype = DType::kI16;
-    c.output.quant = per_tensor(1.0f / 65536, -32768, Rounding::kFixedDouble);
-    check_case(c, "softmax_i8");
+    OpCase c{
+        to_string(type), Op::kSoftmax, make_attrs<SoftmaxAttrs>(a), {random_quantized(type, {37, 5}, 0.11f, 4, 1)}};
+    c.outputs[0].dtype = DType::kI16;
+    c.outputs[0].quant = per_tensor(1.0f / 65536, -32768, Rounding::kFixedDouble);
+    check_on_cpu(c, "softmax_i8");
   }
 }
 

@@ -2,11 +2,11 @@
 #include "ops/sort/sort.h"
 
 namespace smelt::bench {
-using namespace smelt::testing;
+using namespace smelt::test;
 
 SMELT_BENCH_CASES(sort) {
-  KernelCase c{"topk/5_of_1000", Op::kTopK, make_attrs<TopKAttrs>(), {f32({16, 1000}), i64({5})}};
-  c.others.resize(1);
+  OpCase c{"topk/5_of_1000", Op::kTopK, make_attrs<TopKAttrs>(), {f32({16, 1000}), i64({5})}, {1}};
+  c.outputs.resize(2);
   cases.add(c);
 }
 

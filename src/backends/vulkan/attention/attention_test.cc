@@ -1,17 +1,14 @@
 #include "ops/attention/attention.h"
 
 #include "ops/gather/gather.h"
-#include "tests/support/cpu_case.h"
 #include "tests/support/vulkan_check.h"
 
 namespace smelt::vulkan {
 namespace {
 
-using testing::random_tensor;
-
 class VulkanAttention : public VulkanTest {};
 
-Near near(DType dtype) { return dtype == DType::kF16 ? Near{4e-3, 4e-3} : Near{2e-5, 2e-5}; }
+Tolerance near(DType dtype) { return dtype == DType::kF16 ? Tolerance{4e-3, 4e-3} : Tolerance{2e-5, 2e-5}; }
 Tensor x_of(DType dtype, const Shape& shape, uint32_t seed) { return random_tensor(dtype, shape, -2, 2, seed); }
 Tensor values(DType dtype, const Shape& shape) {
   Tensor t(dtype, shape);
@@ -19,7 +16,7 @@ Tensor values(DType dtype, const Shape& shape) {
   return t;
 }
 Tensor whole(DType dtype, const std::vector<double>& v) {
-  return test::tensor(dtype, Shape{static_cast<int64_t>(v.size())}, v);
+  return tensor(dtype, Shape{static_cast<int64_t>(v.size())}, v);
 }
 
 /// Operands of 2 batch entries, 4 query and 2 key heads.
@@ -42,8 +39,8 @@ OpCase attention(const std::string& label, DType dtype, const AttentionAttrs& a,
 TEST_F(VulkanAttention, Plain) {
   for (DType dtype : {DType::kF32, DType::kF16})
     for (bool flat : {false, true}) {
-      check_case(attention("small", dtype, {}, 3, 5, 8, 6, flat), "vulkan:attention", near(dtype));
-      check_case(attention("chunks", dtype, {}, 2, 1100, 16, 130, flat), "vulkan:attention", near(dtype));
+      check_on_gpu(attention("small", dtype, {}, 3, 5, 8, 6, flat), "attention", near(dtype));
+      check_on_gpu(attention("chunks", dtype, {}, 2, 1100, 16, 130, flat), "attention", near(dtype));
     }
 }
 
@@ -58,7 +55,7 @@ TEST_F(VulkanAttention, Attributes) {
       a.window_right = variant == 3 ? 2 : -1;
       a.scale = variant == 5 ? 0.7 : 0;
       a.smooth_softmax = variant == 6;
-      check_case(attention(Cat("variant ", variant), dtype, a, 7, 20, 8, 8), "vulkan:attention", near(dtype));
+      check_on_gpu(attention(Cat("variant ", variant), dtype, a, 7, 20, 8, 8), "attention", near(dtype));
     }
 }
 
@@ -70,13 +67,13 @@ TEST_F(VulkanAttention, Masks) {
            {Shape{7, 20}, Shape{2, 1, 1, 20}, Shape{2, 4, 7, 20}, Shape{20}, Shape{7, 1}, Shape{1, 4, 7, 15}}) {
         OpCase c = attention(Cat("mask ", shape.str()), dtype, {}, 7, 20, 8, 8);
         c.inputs.push_back(mask == DType::kBool ? random_tensor(mask, shape, 0, 1, 4) : x_of(mask, shape, 4));
-        check_case(c, "vulkan:attention", near(dtype));
+        check_on_gpu(c, "attention", near(dtype));
       }
     }
   // A row without any visible key is zero.
   OpCase c = attention("nothing visible", DType::kF32, {}, 3, 5, 8, 8);
-  c.inputs.push_back(test::tensor(DType::kBool, Shape{3, 5}, std::vector<double>(15, 0)));
-  check_case(c, "vulkan:attention");
+  c.inputs.push_back(tensor(DType::kBool, Shape{3, 5}, std::vector<double>(15, 0)));
+  check_on_gpu(c, "attention");
 }
 
 /// One more logit of each head.
@@ -87,8 +84,8 @@ TEST_F(VulkanAttention, Sinks) {
       a.smooth_softmax = smooth;
       OpCase c = attention(smooth ? "smooth" : "sinks", dtype, a, 3, 20, 8, 8);
       c.inputs.resize(8);
-      c.inputs[7] = test::tensor(dtype, Shape{4}, {-INFINITY, 3, -2, 0.5});
-      check_case(c, "vulkan:attention", near(dtype));
+      c.inputs[7] = tensor(dtype, Shape{4}, {-INFINITY, 3, -2, 0.5});
+      check_on_gpu(c, "attention", near(dtype));
     }
 }
 
@@ -102,13 +99,13 @@ TEST_F(VulkanAttention, PastAndLengths) {
       c.inputs[4] = x_of(dtype, Shape{2, 2, 9, 8}, 5);
       c.inputs[5] = x_of(dtype, Shape{2, 2, 9, 6}, 6);
       c.outputs.resize(3);
-      check_case(c, "vulkan:attention", near(dtype));
+      check_on_gpu(c, "attention", near(dtype));
       for (DType whole_type : {DType::kI32, DType::kI64})
         for (const std::vector<double>& lengths : {std::vector<double>{5}, {9, 4}}) {
           OpCase l = attention("lengths", dtype, a, 3, 10, 8, 6, flat);
           l.inputs.resize(7);
           l.inputs[6] = whole(whole_type, lengths);
-          check_case(l, "vulkan:attention", near(dtype));
+          check_on_gpu(l, "attention", near(dtype));
         }
     }
 }
@@ -146,7 +143,7 @@ TEST_F(VulkanAttention, Rotary) {
           if (ids == 3) c.inputs.push_back(whole(DType::kI32, {3, 1, 4, 1, 5}));
           if (ids == 4) c.inputs.push_back(whole(DType::kI64, {11}));
           if (ids == 5) c.inputs.push_back(whole(DType::kI32, {11, 2}));
-          check_case(c, "vulkan:rotary", near(dtype));
+          check_on_gpu(c, "rotary", near(dtype));
         }
 }
 
@@ -169,7 +166,7 @@ TEST_F(VulkanAttention, KvAppend) {
                  Op::kKvAppend,
                  make_attrs<KvAppendAttrs>(a),
                  {x_of(dtype, Shape{3, 5, 4}, 1), x_of(dtype, fresh, 2), whole(start, {1})}};
-        check_case(c, "vulkan:kv_append");
+        check_on_gpu(c, "kv_append");
         c.inputs[2] = whole(start, {static_cast<double>(Shape{3, 5, 4}[static_cast<int>(axis)])});
         EXPECT_FALSE(run_on_gpu(c).ok());
       }
@@ -185,9 +182,9 @@ TEST_F(VulkanAttention, TensorScatter) {
                Op::kTensorScatter,
                make_attrs<ScatterAttrs>(a),
                {values(dtype, Shape{3, 2, 5, 4}), values(dtype, Shape{3, 2, 2, 4}), whole(DType::kI64, {0, 3, 1})}};
-      check_case(c, "vulkan:kv_append");
+      check_on_gpu(c, "kv_append");
       c.inputs[2] = whole(DType::kI64, {0, circular ? 14.0 : 2.0, 4 - (circular ? 0.0 : 1.0)});
-      check_case(c, "vulkan:kv_append");
+      check_on_gpu(c, "kv_append");
       c.inputs[2] = whole(DType::kI64, {0, circular ? -1.0 : 4.0, 1});
       EXPECT_FALSE(run_on_gpu(c).ok());
     }
@@ -213,15 +210,15 @@ OpCase grouped(const Grouped& g, const GroupQueryAttrs& given, DType dtype) {
   if (g.past > 0) c.inputs[3] = x_of(dtype, Shape{2, 2, g.past, 8}, 4);
   if (g.past > 0) c.inputs[4] = x_of(dtype, Shape{2, 2, g.past, 8}, 5);
   c.inputs[5] = whole(DType::kI32, g.last);
-  c.inputs[6] = test::tensor(DType::kI32, Shape{}, {static_cast<double>(g.capacity)});
+  c.inputs[6] = tensor(DType::kI32, Shape{}, {static_cast<double>(g.capacity)});
   if (a.rotary)
     for (size_t i : {7u, 8u}) c.inputs[i] = x_of(dtype, Shape{16, 4}, 6 + static_cast<uint32_t>(i));
   if (g.positions)
-    c.inputs[9] = test::tensor(DType::kI64, Shape{2, g.rows}, std::vector<double>(2 * static_cast<size_t>(g.rows), 3));
+    c.inputs[9] = tensor(DType::kI64, Shape{2, g.rows}, std::vector<double>(2 * static_cast<size_t>(g.rows), 3));
   if (g.bias) c.inputs[10] = x_of(dtype, Shape{1, 4, g.rows, g.capacity}, 9);
   if (g.sinks) c.inputs[11] = x_of(dtype, Shape{4}, 10);
   c.inputs.resize(g.sinks ? 12 : g.bias ? 11 : g.positions ? 10 : a.rotary ? 9 : 7);
-  c.constant = {false, false, false, false, false, false, true};
+  c.constants = {6};
   const Shape present{2, 2, g.capacity, 8};
   c.outputs = {{}, ValueType::tensor(dtype, present), ValueType::tensor(dtype, present)};
   return c;
@@ -235,8 +232,8 @@ TEST_F(VulkanAttention, GroupedQueriesWithEmptyCaches) {
       a.rotary = true;
       OpCase c = grouped({3, 0, total, {static_cast<double>(total) - 1, 2}}, a, DType::kF32);
       c.inputs[3] = c.inputs[4] = Tensor(DType::kF32, Shape{2, 2, 0, 8});
-      if (!known) c.constant.clear();
-      check_case(c, "vulkan:attention");
+      if (!known) c.constants.clear();
+      check_on_gpu(c, "attention");
     }
 }
 
@@ -262,14 +259,14 @@ TEST_F(VulkanAttention, GroupedQueries) {
       if (variant == 5) a.scale = 0.2, a.smooth_softmax = true;
       for (DType dtype : {DType::kF32, DType::kF16}) {
         OpCase c = grouped(g, a, dtype);
-        check_case(c, "vulkan:attention", near(dtype));
-        c.constant.clear();  // a total length that a run gives
-        check_case(c, "vulkan:attention", near(dtype));
+        check_on_gpu(c, "attention", near(dtype));
+        c.constants.clear();  // a total length that a run gives
+        check_on_gpu(c, "attention", near(dtype));
       }
     }
   OpCase c = grouped({1, 6, 6, {6, 2}}, {}, DType::kF32);
   EXPECT_FALSE(run_on_gpu(c).ok());
-  c.constant.clear();
+  c.constants.clear();
   EXPECT_FALSE(run_on_gpu(c).ok());
 }
 
@@ -278,7 +275,7 @@ TEST_F(VulkanAttention, GroupedQueriesOfMoreRowsThanTheCacheHas) {
   for (const bool known : {true, false})
     for (int64_t past : {0, 2}) {
       OpCase c = grouped({4, past, 3, {3, 3}}, {}, DType::kF32);
-      if (!known) c.constant.clear();
+      if (!known) c.constants.clear();
       const auto out = run_on_gpu(c);
       ASSERT_FALSE(out.ok());
       EXPECT_NE(out.error().message().find("does not fit 4 rows and a cache of 3"), std::string::npos)

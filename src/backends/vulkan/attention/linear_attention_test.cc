@@ -4,8 +4,6 @@
 namespace smelt::vulkan {
 namespace {
 
-using testing::random_tensor;
-
 class VulkanLinearAttention : public VulkanTest {};
 
 /// With and without decay (of heads, of keys), correction and a state from before, in one dispatch and many.
@@ -36,7 +34,7 @@ TEST_F(VulkanLinearAttention, States) {
         if (a.gated) c.inputs[4] = rows(past ? a.kv_heads * key : a.kv_heads, -1, 0, 5);
         if (a.delta) c.inputs[5] = rows(past ? 1 : a.kv_heads, 0, 1, 6);
         const double near = dtype == DType::kF16 ? 1e-2 : 1e-4;
-        check_case(c, dtype == DType::kF16 ? "vulkan:legalized_types" : "vulkan:linear_attention", {near, near});
+        check_on_gpu(c, dtype == DType::kF16 ? "legalized_types" : "linear_attention", {near, near});
       }
 }
 

@@ -4,9 +4,6 @@
 
 namespace smelt::vulkan {
 namespace {
-using smelt::testing::per_axis;
-using smelt::testing::per_tensor;
-using smelt::testing::random_tensor;
 
 struct Row {
   int64_t batch, c_in, h, w, c_out, kh, kw, stride, dilation, pad, groups;
@@ -23,7 +20,7 @@ const Row kDepthwise[] = {
     {1, 4, 5, 3, 4, 5, 5, 1, 1, 2, 4},
 };
 
-KernelCase conv_case(const Row& r, Layout layout, DType dtype, DType weights, bool transposed = false) {
+OpCase conv_case(const Row& r, Layout layout, DType dtype, DType weights, bool transposed = false) {
   auto attrs = std::make_shared<ConvTransposeAttrs>();
   attrs->strides = {r.stride, r.stride};
   attrs->dilations = {r.dilation, r.dilation};
@@ -34,7 +31,7 @@ KernelCase conv_case(const Row& r, Layout layout, DType dtype, DType weights, bo
                   : layout == Layout::kChannelsLast ? FilterLayout::kOSI
                                                     : FilterLayout::kOIS;
   attrs->act = {r.act, 0.1f, 0};
-  KernelCase c;
+  OpCase c;
   c.op = transposed ? Op::kConvTranspose : Op::kConv;
   if (transposed)
     c.attrs = attrs;
@@ -49,13 +46,14 @@ KernelCase conv_case(const Row& r, Layout layout, DType dtype, DType weights, bo
   Tensor filter = random_tensor(weights, w, weights == DType::kI8 ? -127 : -1, weights == DType::kI8 ? 127 : 1, 2);
   if (weights == DType::kI8) filter.set_quant(per_tensor(0.01f, 0));
   c.inputs = {random_tensor(dtype, x, -1, 1, 1), filter, random_tensor(dtype, {r.c_out}, -1, 1, 3)};
-  c.output.dtype = dtype;
+  c.constants = {1, 2};
+  c.outputs[0].dtype = dtype;
   return c;
 }
 
 /// The same with 8-bit operands.
-KernelCase integer_case(const Row& r, Layout layout, DType x, DType w, Rounding rounding, bool transposed = false) {
-  KernelCase c = conv_case(r, layout, DType::kF32, DType::kF32, transposed);
+OpCase integer_case(const Row& r, Layout layout, DType x, DType w, Rounding rounding, bool transposed = false) {
+  OpCase c = conv_case(r, layout, DType::kF32, DType::kF32, transposed);
   auto attrs = std::make_shared<ConvTransposeAttrs>(transposed ? static_cast<const ConvTransposeAttrs&>(*c.attrs)
                                                                : ConvTransposeAttrs{});
   if (!transposed) static_cast<ConvAttrs&>(*attrs) = static_cast<const ConvAttrs&>(*c.attrs);
@@ -79,8 +77,9 @@ KernelCase integer_case(const Row& r, Layout layout, DType x, DType w, Rounding 
     tw.set_quant(per_axis(scales, 0));
   }
   c.inputs = {tx, tw, random_tensor(DType::kI32, {r.c_out}, -5000, 5000, 3)};
-  c.output.dtype = x;
-  c.output.quant = per_tensor(0.3f, x == DType::kI8 ? -7 : 99, rounding);
+  c.constants = {1, 2};
+  c.outputs[0].dtype = x;
+  c.outputs[0].quant = per_tensor(0.3f, x == DType::kI8 ? -7 : 99, rounding);
   return c;
 }
 
@@ -117,8 +116,8 @@ TEST(VulkanConv, DynamicFiltersAndFp16) {
   SKIP_WITHOUT_GPU();
   for (const Row& r : kRows)
     for (Layout layout : {Layout::kChannelsLast, Layout::kChannelsFirst}) {
-      KernelCase c = conv_case(r, layout, DType::kF32, DType::kF32);
-      c.dynamic = {true, true, true};
+      OpCase c = conv_case(r, layout, DType::kF32, DType::kF32);
+      c.constants.clear();
       check_on_gpu(c, "conv_float");
       check_on_gpu(conv_case(r, layout, DType::kF16, DType::kF16), "conv_float", 5e-3);
       check_on_gpu(conv_case(r, layout, DType::kF16, DType::kI8), "conv_float", 5e-3);
@@ -142,7 +141,7 @@ TEST(VulkanConv, LargeIntegers) {
   for (int64_t c : {12, 40, 260, 700})
     for (DType t : {DType::kI8, DType::kU8}) {
       const double low = t == DType::kI8 ? -128 : 0, high = t == DType::kI8 ? 127 : 255;
-      KernelCase k;
+      OpCase k;
       k.label = Cat(c, " channels of ", to_string(t));
       k.op = Op::kConv;
       ConvAttrs a;
@@ -155,8 +154,9 @@ TEST(VulkanConv, LargeIntegers) {
       x.set_quant(per_tensor(0.02f, static_cast<int32_t>(low)));
       w.set_quant(per_tensor(0.004f, static_cast<int32_t>(low)));
       k.inputs = {x, w};
-      k.output.dtype = t;
-      k.output.quant = per_tensor(0.025f * static_cast<float>(c) * 9, static_cast<int32_t>(low));
+      k.constants = {1};
+      k.outputs[0].dtype = t;
+      k.outputs[0].quant = per_tensor(0.025f * static_cast<float>(c) * 9, static_cast<int32_t>(low));
       check_on_gpu(k, eight_lanes() ? "conv_packed_i8" : "conv_i8");
     }
 }
@@ -169,7 +169,7 @@ TEST(VulkanConv, IntegersOfVolumes) {
       a.groups = groups;
       a.strides = {1, 2, 1};
       a.pads = {1, 0, 1, 0, 1, 1};
-      KernelCase c;
+      OpCase c;
       c.label = std::string(to_string(x)) + " " + to_string(w);
       c.op = Op::kConv;
       c.attrs = make_attrs<ConvAttrs>(a);
@@ -179,8 +179,9 @@ TEST(VulkanConv, IntegersOfVolumes) {
       image.set_quant(per_tensor(0.02f, x == DType::kI8 ? 5 : 120));
       filter.set_quant(per_tensor(0.004f, w == DType::kI8 ? 0 : 131));
       c.inputs = {image, filter, random_tensor(DType::kI32, {6}, -5000, 5000, 3)};
-      c.output.dtype = x;
-      c.output.quant = per_tensor(0.3f, x == DType::kI8 ? -7 : 99);
+      c.constants = {1, 2};
+      c.outputs[0].dtype = x;
+      c.outputs[0].quant = per_tensor(0.3f, x == DType::kI8 ? -7 : 99);
       check_on_gpu(c, "conv_i8");
     }
 }

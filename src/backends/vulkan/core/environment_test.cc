@@ -4,15 +4,12 @@
 #include "ops/normalization/normalization.h"
 #include "ops/reduce/reduce.h"
 #include "ops/softmax/softmax.h"
-#include "tests/support/cpu_case.h"
 #include "tests/support/vulkan_check.h"
 #include "tests/support/vulkan_fake_calls.h"
 #include "tests/support/vulkan_integer.h"
 
 namespace smelt::vulkan {
 namespace {
-
-using testing::random_tensor;
 
 class VulkanEnvironment : public VulkanTest {};
 
@@ -37,9 +34,9 @@ TEST_F(VulkanEnvironment, Winograd) {
                  make_attrs<ConvAttrs>(a),
                  {random_tensor(DType::kF32, r.x, -1, 1, 1),
                   random_tensor(DType::kF32, {r.c_out, 3, 3, r.x.back()}, -1, 1, 2)},
-                 {false, true, true}};
+                 {1, 2}};
         if (bias) c.inputs.push_back(random_tensor(DType::kF32, {r.c_out}, -1, 1, 3));
-        check_case(c, "vulkan:winograd_f32", {1e-4, 1e-5});
+        check_on_gpu(c, "winograd_f32", {1e-4, 1e-5});
       }
 }
 
@@ -48,12 +45,12 @@ TEST_F(VulkanEnvironment, NoWinograd) {
   ConvAttrs a;
   a.layout = Layout::kChannelsLast;
   a.filter = FilterLayout::kOSI;
-  auto op = runner_of(OpCase{
+  auto op = OpRunner(OpCase{
       "plain",
       Op::kConv,
       make_attrs<ConvAttrs>(a),
       {random_tensor(DType::kF32, {1, 20, 33, 64}, -1, 1, 1), random_tensor(DType::kF32, {64, 3, 3, 64}, -1, 1, 2)},
-      {false, true}});
+      {1}});
   ASSERT_TRUE(op.device(DeviceStorage::kBuffer).run_all().ok());
   EXPECT_NE(op.kernels().back(), "vulkan:winograd_f32");
 }
@@ -63,25 +60,25 @@ TEST_F(VulkanEnvironment, Subgroups) {
   for (const char* way : {"0", "1"})
     for (DType dtype : {DType::kF32, DType::kF16}) {
       const Forced choice("SMELT_VULKAN_SUBGROUPS", way);
-      const Near near = dtype == DType::kF16 ? Near{2e-3, 2e-3} : Near{1e-4, 2e-5};
+      const Tolerance near = dtype == DType::kF16 ? Tolerance{2e-3, 2e-3} : Tolerance{1e-4, 2e-5};
       const Tensor x = random_tensor(dtype, {3, 700}, -2, 2, 1);
       for (Reduction fn : {Reduction::kSum, Reduction::kMax, Reduction::kMin, Reduction::kLogSumExp, Reduction::kVar}) {
         ReduceAttrs a;
         a.fn = fn;
-        check_case({Cat(to_string(fn), " ", way),
-                    Op::kReduce,
-                    make_attrs<ReduceAttrs>(a),
-                    {x, test::tensor(DType::kI64, Shape{1}, {1})},
-                    {false, true}},
-                   "vulkan:reduce", near);
+        check_on_gpu({Cat(to_string(fn), " ", way),
+                      Op::kReduce,
+                      make_attrs<ReduceAttrs>(a),
+                      {x, tensor(DType::kI64, Shape{1}, {1})},
+                      {1}},
+                     "reduce", near);
       }
-      check_case({"softmax", Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {x}}, "vulkan:softmax_float", near);
-      check_case({"norm",
-                  Op::kLayerNorm,
-                  make_attrs<LayerNormAttrs>(),
-                  {x, random_tensor(dtype, {700}, -1, 1, 2), random_tensor(dtype, {700}, -1, 1, 3)},
-                  {false, true, true}},
-                 "vulkan:layer_norm", near);
+      check_on_gpu({"softmax", Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {x}}, "softmax_float", near);
+      check_on_gpu({"norm",
+                    Op::kLayerNorm,
+                    make_attrs<LayerNormAttrs>(),
+                    {x, random_tensor(dtype, {700}, -1, 1, 2), random_tensor(dtype, {700}, -1, 1, 3)},
+                    {1, 2}},
+                   "layer_norm", near);
     }
 }
 
@@ -104,13 +101,14 @@ TEST_F(VulkanEnvironment, DevicesWithoutExtensions) {
   ConvAttrs a;
   a.layout = Layout::kChannelsLast;
   a.filter = FilterLayout::kOSI;
-  testing::KernelCase c;
+  OpCase c;
   c.label = "convolution";
   c.op = Op::kConv;
   c.attrs = make_attrs<ConvAttrs>(a);
   c.inputs = {random_tensor(DType::kF32, {1, 9, 8, 8}, -1, 1, 1), random_tensor(DType::kF32, {12, 3, 3, 8}, -1, 1, 2),
               random_tensor(DType::kF32, {12}, -1, 1, 3)};
-  c.output.dtype = DType::kF32;
+  c.constants = {1, 2};
+  c.outputs[0].dtype = DType::kF32;
   StoragePreference textures;
   textures.all = DeviceStorage::kTexture;
   for (const char* plain : {"1", "0"}) {

@@ -7,15 +7,10 @@
 #include "ops/resize/resize.h"
 #include "ops/softmax/softmax.h"
 #include "ops/sort/sort.h"
-#include "tests/support/cpu_case.h"
 #include "tests/support/vulkan_check.h"
 
 namespace smelt::vulkan {
 namespace {
-
-using testing::per_axis;
-using testing::per_tensor;
-using testing::random_tensor;
 
 class VulkanInt16 : public VulkanTest {};
 
@@ -43,22 +38,22 @@ TEST_F(VulkanInt16, SumsDifferencesAndProducts) {
           a.act = {act};
           a.rounding = Rounding::kFixedDouble;
           for (const auto& scales : {std::array{1.f / 4096, 1.f / 2048, 1.f / 2048}, std::array{3e-4f, 5e-4f, 8e-4f}})
-            check_case({Cat(to_string(fn), " pot ", pot, " ", y.str()),
-                        Op::kBinary,
-                        make_attrs<BinaryAttrs>(a),
-                        {quantized(DType::kI16, x, scales[0]), quantized(DType::kI16, y, scales[1], 2)},
-                        {},
-                        {result(x, fn == Binary::kMul ? 0.009f : scales[2])}},
-                       "vulkan:binary_fixed_point");
+            check_on_gpu({Cat(to_string(fn), " pot ", pot, " ", y.str()),
+                          Op::kBinary,
+                          make_attrs<BinaryAttrs>(a),
+                          {quantized(DType::kI16, x, scales[0]), quantized(DType::kI16, y, scales[1], 2)},
+                          {},
+                          {result(x, fn == Binary::kMul ? 0.009f : scales[2])}},
+                         "binary_fixed_point");
         }
   for (Binary fn : {Binary::kMax, Binary::kMin})
-    check_case({to_string(fn),
-                Op::kBinary,
-                make_attrs<BinaryAttrs>(fn),
-                {quantized(DType::kI16, x, 1e-3f), quantized(DType::kI16, x, 1e-3f, 2)},
-                {},
-                {result(x, 1e-3f)}},
-               "vulkan:legalized_types");
+    check_on_gpu({to_string(fn),
+                  Op::kBinary,
+                  make_attrs<BinaryAttrs>(fn),
+                  {quantized(DType::kI16, x, 1e-3f), quantized(DType::kI16, x, 1e-3f, 2)},
+                  {},
+                  {result(x, 1e-3f)}},
+                 "legalized_types");
 }
 
 TEST_F(VulkanInt16, FunctionsByTables) {
@@ -67,27 +62,27 @@ TEST_F(VulkanInt16, FunctionsByTables) {
     UnaryAttrs a;
     a.fn = fn;
     a.rounding = Rounding::kFixedDouble;
-    check_case({to_string(fn),
-                Op::kUnary,
-                make_attrs<UnaryAttrs>(a),
-                {quantized(DType::kI16, x, 2e-4f)},
-                {},
-                {result(x, 1.f / 32768)}},
-               "vulkan:lookup_table");
+    check_on_gpu({to_string(fn),
+                  Op::kUnary,
+                  make_attrs<UnaryAttrs>(a),
+                  {quantized(DType::kI16, x, 2e-4f)},
+                  {},
+                  {result(x, 1.f / 32768)}},
+                 "lookup_table");
   }
   for (DType to : {DType::kI8, DType::kI16, DType::kI32})
-    check_case({Cat("to ", to_string(to)),
-                Op::kQuantize,
-                make_attrs<NoAttrs>(),
-                {quantized(DType::kI16, x, 1e-3f)},
-                {},
-                {result(x, to == DType::kI8 ? 0.25f : 2e-3f, to)}},
-               "vulkan:lookup_table");
-  check_case({"64 bits", Op::kCast, make_attrs<CastAttrs>(DType::kI64), {random_tensor(DType::kU16, x, 0, 65535, 1)}},
-             "vulkan:cast");
+    check_on_gpu({Cat("to ", to_string(to)),
+                  Op::kQuantize,
+                  make_attrs<NoAttrs>(),
+                  {quantized(DType::kI16, x, 1e-3f)},
+                  {},
+                  {result(x, to == DType::kI8 ? 0.25f : 2e-3f, to)}},
+                 "lookup_table");
+  check_on_gpu({"64 bits", Op::kCast, make_attrs<CastAttrs>(DType::kI64), {random_tensor(DType::kU16, x, 0, 65535, 1)}},
+               "cast");
   const Forced plain("SMELT_VULKAN_PLAIN", "1");
-  check_case({"64 bits", Op::kCast, make_attrs<CastAttrs>(DType::kU64), {random_tensor(DType::kU16, x, 0, 65535, 1)}},
-             "vulkan:lookup_table");
+  check_on_gpu({"64 bits", Op::kCast, make_attrs<CastAttrs>(DType::kU64), {random_tensor(DType::kU16, x, 0, 65535, 1)}},
+               "lookup_table");
 }
 
 Tensor bias(DType dtype, int64_t n) { return random_tensor(dtype, {n}, -100000, 100000, 9); }
@@ -113,13 +108,13 @@ TEST_F(VulkanInt16, Convolutions) {
                      transposed ? Op::kConvTranspose : Op::kConv,
                      transposed ? make_attrs<ConvTransposeAttrs>(a) : make_attrs<ConvAttrs>(a),
                      {quantized(DType::kI16, last ? Shape{2, 7, 5, 4} : Shape{2, 4, 7, 5}, 5e-4f), filter},
-                     {false, true, true}};
+                     {1, 2}};
             if (b != DType::kInvalid) c.inputs.push_back(bias(b, 6));
             ValueType y = ValueType::tensor(DType::kI16);
             y.ranked = false;
             y.quant = per_tensor(1e-3f, 0);
             c.outputs = {y};
-            check_case(c, transposed ? "vulkan:conv_transpose_i16" : "vulkan:conv_i16");
+            check_on_gpu(c, transposed ? "conv_transpose_i16" : "conv_i16");
           }
 }
 
@@ -141,10 +136,10 @@ TEST_F(VulkanInt16, MatMul) {
                    make_attrs<MatMulAttrs>(a),
                    {quantized(t.a, {2, 5, 33}, 1e-3f, 1, zero),
                     quantized(t.b, transpose ? Shape{19, 33} : Shape{33, 19}, 0.01f, 2, zero)},
-                   {false, true, true},
+                   {1, 2},
                    {result({2, 5, 19}, t.a == DType::kI16 && t.b == DType::kI16 ? 2.f : 0.01f)}};
           if (b != DType::kInvalid) c.inputs.push_back(bias(b, 19));
-          check_case(c, "vulkan:matmul_i16");
+          check_on_gpu(c, "matmul_i16");
         }
 }
 
@@ -156,13 +151,13 @@ TEST_F(VulkanInt16, Softmax) {
         a.axis = axis;
         a.rounding = Rounding::kFixedDouble;
         const bool wide = x == DType::kI16;
-        check_case({Cat(to_string(x), " ", shape.str(), " axis ", axis),
-                    Op::kSoftmax,
-                    make_attrs<SoftmaxAttrs>(a),
-                    {quantized(x, shape, wide ? 2e-4f : 0.05f)},
-                    {},
-                    {result(shape, wide ? 1.f / 32768 : 1.f / 65536, DType::kI16, wide ? 0 : -32768)}},
-                   wide ? "vulkan:softmax_i16" : "vulkan:softmax_i8");
+        check_on_gpu({Cat(to_string(x), " ", shape.str(), " axis ", axis),
+                      Op::kSoftmax,
+                      make_attrs<SoftmaxAttrs>(a),
+                      {quantized(x, shape, wide ? 2e-4f : 0.05f)},
+                      {},
+                      {result(shape, wide ? 1.f / 32768 : 1.f / 65536, DType::kI16, wide ? 0 : -32768)}},
+                     wide ? "softmax_i16" : "softmax_i8");
       }
 }
 
@@ -177,30 +172,30 @@ TEST_F(VulkanInt16, PoolsReductionsAndOrder) {
     ValueType y = ValueType::tensor(DType::kI16);
     y.ranked = false;
     y.quant = per_tensor(1e-3f, 0);
-    check_case({"pool", Op::kPool, make_attrs<PoolAttrs>(a), {quantized(DType::kI16, {2, 3, 7, 6}, 1e-3f)}, {}, {y}},
-               "vulkan:pool_i8");
+    check_on_gpu({"pool", Op::kPool, make_attrs<PoolAttrs>(a), {quantized(DType::kI16, {2, 3, 7, 6}, 1e-3f)}, {}, {y}},
+                 "pool_i8");
   }
   for (Reduction fn : {Reduction::kSum, Reduction::kMean})
     for (Rounding rounding : {Rounding::kFixedDouble, Rounding::kFloatHalfEven}) {
       ReduceAttrs a;
       a.fn = fn;
       a.rounding = rounding;
-      check_case({to_string(fn),
-                  Op::kReduce,
-                  make_attrs<ReduceAttrs>(a),
-                  {quantized(DType::kI16, {3, 20, 7}, 1e-3f), test::tensor(DType::kI64, {1}, {1})},
-                  {false, true},
-                  {result({3, 1, 7}, 3e-3f)}},
-                 "vulkan:reduce_lookup_table");
+      check_on_gpu({to_string(fn),
+                    Op::kReduce,
+                    make_attrs<ReduceAttrs>(a),
+                    {quantized(DType::kI16, {3, 20, 7}, 1e-3f), tensor(DType::kI64, {1}, {1})},
+                    {1},
+                    {result({3, 1, 7}, 3e-3f)}},
+                   "reduce_lookup_table");
     }
   SortAttrs s;
-  check_case({"sort",
-              Op::kSort,
-              make_attrs<SortAttrs>(s),
-              {random_tensor(DType::kI16, {4, 50}, -32768, 32767, 1)},
-              {},
-              std::vector<ValueType>(2)},
-             "vulkan:sort");
+  check_on_gpu({"sort",
+                Op::kSort,
+                make_attrs<SortAttrs>(s),
+                {random_tensor(DType::kI16, {4, 50}, -32768, 32767, 1)},
+                {},
+                std::vector<ValueType>(2)},
+               "sort");
 }
 
 TEST_F(VulkanInt16, QuantizedResize) {
@@ -218,16 +213,16 @@ TEST_F(VulkanInt16, QuantizedResize) {
           const bool fixed = rounding == Rounding::kFixedDouble;
           if (!fixed && dtype == DType::kI16) continue;
           const double h = height, w = width;
-          check_case({Cat(to_string(dtype), " ", height, "x", width, fixed ? " fixed" : " real"),
-                      Op::kResize,
-                      make_attrs<ResizeAttrs>(a),
-                      {quantized(dtype, {2, 5, 6, 3}, 0.05f, 1, dtype == DType::kU8 ? 120 : -3),
-                       {},
-                       {},
-                       test::tensor(DType::kI32, {2}, {h, w})},
-                      {false, true, true, true},
-                      {result({2, height, width, 3}, 0.05f, dtype, dtype == DType::kU8 ? 120 : -3)}},
-                     fixed ? "vulkan:resize_integer" : "vulkan:legalized_types");
+          check_on_gpu({Cat(to_string(dtype), " ", height, "x", width, fixed ? " fixed" : " real"),
+                        Op::kResize,
+                        make_attrs<ResizeAttrs>(a),
+                        {quantized(dtype, {2, 5, 6, 3}, 0.05f, 1, dtype == DType::kU8 ? 120 : -3),
+                         {},
+                         {},
+                         tensor(DType::kI32, {2}, {h, w})},
+                        {1, 2, 3},
+                        {result({2, height, width, 3}, 0.05f, dtype, dtype == DType::kU8 ? 120 : -3)}},
+                       fixed ? "resize_integer" : "legalized_types");
         }
 }
 

@@ -1,12 +1,9 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
-#include "tests/support/cpu_case.h"
 #include "tests/support/vulkan_check.h"
 
 namespace smelt::vulkan {
 namespace {
-
-using testing::random_tensor;
 
 class VulkanDecompose : public VulkanTest {};
 
@@ -39,7 +36,7 @@ TEST_F(VulkanDecompose, EinsteinSums) {
     uint32_t seed = 1;
     for (const Shape& shape : s.shapes) c.inputs.push_back(random_tensor(DType::kF32, shape, -1, 1, seed++));
     // A sum that changes nothing is a view.
-    check_case(c, c.label == "ij->ij" ? "" : "vulkan:matmul_float|reduce|strided_copy");
+    check_on_gpu(c, c.label == "ij->ij" ? "" : "matmul_float|reduce|strided_copy");
   }
 }
 
@@ -52,7 +49,7 @@ TEST_F(VulkanDecompose, DynamicBounds) {
         c.inputs = {random_tensor(dtype, x, -9, 9, 1), Tensor(), Tensor()};
         if (which & 1) c.inputs[1] = random_tensor(dtype, bound, -4, 0, 2);
         if (which & 2) c.inputs[2] = random_tensor(dtype, bound, 1, 5, 3);
-        check_case(c, "vulkan:binary_float|binary_integer");
+        check_on_gpu(c, "binary_float|binary_integer");
       }
 }
 

@@ -8,13 +8,10 @@
 #include "backends/vulkan/device/pipelines.h"
 #include "ops/conv/conv.h"
 #include "ops/matmul/matmul.h"
-#include "tests/support/cpu_case.h"
 #include "tests/support/vulkan_check.h"
 
 namespace smelt::vulkan {
 namespace {
-
-using testing::random_tensor;
 
 constexpr uint32_t kTypeMatrix = 4456, kMultiplyAdd = 4459, kConstant = 43, kCapability = 17;
 
@@ -95,14 +92,15 @@ TEST_F(VulkanCooperativeMatrix, Convolutions) {
         a.strides = {1, 2};
         a.groups = r.groups;
         if (bias) a.act = {ActKind::kRelu};
-        testing::KernelCase c;
+        OpCase c;
         c.label = Cat(to_string(dtype), " ", to_string(r.layout), " ", r.c_in, " to ", r.c_out, " in ", r.groups);
         c.op = Op::kConv;
         c.attrs = make_attrs<ConvAttrs>(a);
         c.inputs = {random_tensor(dtype, last ? Shape{2, 13, 12, r.c_in} : Shape{2, r.c_in, 13, 12}, -1, 1, 1),
                     random_tensor(dtype, last ? Shape{r.c_out, 3, 3, i} : Shape{r.c_out, i, 3, 3}, -0.2, 0.2, 2)};
+        c.constants = {1, 2};
         if (bias) c.inputs.push_back(random_tensor(dtype, {r.c_out}, -1, 1, 3));
-        c.output.dtype = dtype;
+        c.outputs[0].dtype = dtype;
         check_on_gpu(c, "conv_matrix", kTolerance, kFp16);
       }
 }
@@ -113,13 +111,14 @@ TEST_F(VulkanCooperativeMatrix, Rows) {
       for (bool transposed : {false, true}) {
         MatMulAttrs a;
         a.transpose_b = transposed;
-        testing::KernelCase c;
+        OpCase c;
         c.label = Cat(to_string(dtype), " ", rows, " x ", k, " x ", n);
         c.op = Op::kMatMul;
         c.attrs = make_attrs<MatMulAttrs>(a);
         c.inputs = {random_tensor(dtype, {rows, k}, -1, 1, 1),
                     random_tensor(dtype, transposed ? Shape{n, k} : Shape{k, n}, -0.3, 0.3, 2)};
-        c.output.dtype = dtype;
+        c.constants = {1};
+        c.outputs[0].dtype = dtype;
         check_on_gpu(c, "matmul_matrix", kTolerance, kFp16);
       }
 }
@@ -127,12 +126,13 @@ TEST_F(VulkanCooperativeMatrix, Rows) {
 /// Integer weights of a float product are reals, too.
 TEST_F(VulkanCooperativeMatrix, QuantizedWeights) {
   Tensor w = random_tensor(DType::kI8, {40, 24}, -127, 127, 2);
-  w.set_quant(testing::per_tensor(0.002f, 3));
-  testing::KernelCase c;
+  w.set_quant(per_tensor(0.002f, 3));
+  OpCase c;
   c.label = "int8 weights";
   c.op = Op::kMatMul;
   c.attrs = make_attrs<MatMulAttrs>();
   c.inputs = {random_tensor(DType::kF32, {9, 40}, -1, 1, 1), w};
+  c.constants = {1};
   check_on_gpu(c, "matmul_matrix", kTolerance, kFp16);
 }
 

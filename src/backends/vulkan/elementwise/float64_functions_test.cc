@@ -10,7 +10,7 @@ namespace smelt::vulkan {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr Near kClose{1e-15, 1e-12};
+constexpr Tolerance kClose{1e-15, 1e-12};
 
 class VulkanFloat64Functions : public VulkanDoubleTest {};
 
@@ -20,11 +20,11 @@ Tensor doubles(const std::vector<double>& v) {
   return t;
 }
 
-void check(Unary fn, std::vector<double> values, const Near& near = kClose) {
+void check(Unary fn, std::vector<double> values, const Tolerance& near = kClose) {
   values.insert(values.end(), {kInf, -kInf, kNan, 0, -0.0});
   UnaryAttrs a(fn, 0.7, 1.3);
   a.c = 0.9;
-  check_case({to_string(fn), Op::kUnary, make_attrs<UnaryAttrs>(a), {doubles(values)}}, "vulkan:unary_float64", near);
+  check_on_gpu({to_string(fn), Op::kUnary, make_attrs<UnaryAttrs>(a), {doubles(values)}}, "unary_float64", near);
 }
 
 std::vector<double> spread(double low, double high, int n) {
@@ -75,8 +75,8 @@ TEST_F(VulkanFloat64Functions, Pieces) {
                    Unary::kHardShrink, Unary::kSoftShrink})
     check(fn, {0.5, -0.5, 1.5, 2.5, -2.5, 0.49999999999999994, 1e300, -7});
   UnaryAttrs a(Unary::kHardSwish);
-  check_case({"hard swish", Op::kUnary, make_attrs<UnaryAttrs>(a), {doubles(spread(-5, 5, 50))}},
-             "vulkan:unary_float64", kClose);
+  check_on_gpu({"hard swish", Op::kUnary, make_attrs<UnaryAttrs>(a), {doubles(spread(-5, 5, 50))}}, "unary_float64",
+               kClose);
 }
 
 TEST_F(VulkanFloat64Functions, Powers) {
@@ -86,8 +86,7 @@ TEST_F(VulkanFloat64Functions, Powers) {
   Tensor column(DType::kF64, Shape{static_cast<int64_t>(y.size()), 1});
   from_doubles(y.data(), column);
   for (Binary fn : {Binary::kPow, Binary::kAtan2})
-    check_case({to_string(fn), Op::kBinary, make_attrs<BinaryAttrs>(fn), {rows, column}}, "vulkan:binary_float64",
-               kClose);
+    check_on_gpu({to_string(fn), Op::kBinary, make_attrs<BinaryAttrs>(fn), {rows, column}}, "binary_float64", kClose);
 }
 
 TEST_F(VulkanFloat64Functions, PowersOfTwoTypes) {
@@ -97,9 +96,9 @@ TEST_F(VulkanFloat64Functions, PowersOfTwoTypes) {
     Tensor base(x, Shape{4, 1}), power(y, Shape{3});
     from_doubles(std::vector<double>{0.5, 2, 7.25, -3}.data(), base);
     from_doubles(std::vector<double>{2, -3, 5}.data(), power);
-    check_case(
+    check_on_gpu(
         {Cat(to_string(x), " ", to_string(y)), Op::kBinary, make_attrs<BinaryAttrs>(Binary::kPow), {base, power}},
-        "vulkan:binary_pow_float64", {1e-6, 1e-6});
+        "binary_pow_float64", {1e-6, 1e-6});
   }
 }
 

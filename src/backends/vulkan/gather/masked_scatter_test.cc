@@ -4,13 +4,10 @@
 #include "ops/matmul/matmul.h"
 #include "ops/shape/shape.h"
 #include "ops/softmax/softmax.h"
-#include "tests/support/cpu_case.h"
 #include "tests/support/vulkan_check.h"
 
 namespace smelt::vulkan {
 namespace {
-
-using test::tensor;
 
 class VulkanMasks : public VulkanTest {
  protected:
@@ -20,7 +17,7 @@ class VulkanMasks : public VulkanTest {
     ASSERT_FALSE(run.ok());
     EXPECT_EQ(run.error().code(), ErrorCode::kInvalidInput);
     EXPECT_NE(run.error().message().find(word), std::string::npos) << run.error().message();
-    EXPECT_FALSE(runner_of(c).run_all().ok());
+    EXPECT_FALSE(OpRunner(c).run_all().ok());
   }
   static Tensor values(DType dtype, const Shape& shape) {
     Tensor t(dtype, shape);
@@ -35,11 +32,11 @@ TEST_F(VulkanMasks, TrianglesOnComputedDiagonals) {
       for (double k : {0.0, -2.0, 3.0, 1e12, -1e12}) {
         TriangleAttrs a;
         a.upper = upper;
-        check_case({Cat(to_string(dtype), " ", k),
-                    Op::kTriangle,
-                    make_attrs<TriangleAttrs>(a),
-                    {values(dtype, {2, 4, 5}), tensor(DType::kI64, {}, {k})}},
-                   "vulkan:where");
+        check_on_gpu({Cat(to_string(dtype), " ", k),
+                      Op::kTriangle,
+                      make_attrs<TriangleAttrs>(a),
+                      {values(dtype, {2, 4, 5}), tensor(DType::kI64, {}, {k})}},
+                     "where");
       }
 }
 
@@ -53,10 +50,10 @@ TEST_F(VulkanMasks, SequencesOfComputedLengths) {
         OpCase c{Cat(to_string(dtype), " ", to_string(length)), Op::kReverseSequence, make_attrs<DiagonalAttrs>(a)};
         c.inputs = {values(dtype, batch_first ? Shape{3, 5, 2} : Shape{5, 3, 2}), tensor(length, {3}, {0, 5, 3})};
         if (dtype == DType::kI8) {
-          c.inputs[0].set_quant(testing::per_tensor(0.5f, 2));
+          c.inputs[0].set_quant(per_tensor(0.5f, 2));
           c.outputs[0].quant = c.inputs[0].quant();
         }
-        check_case(c, "vulkan:gather_elements|legalized_types");
+        check_on_gpu(c, "gather_elements|legalized_types");
         for (double bad : {-1.0, 6.0}) {
           c.inputs[1] = tensor(length, {3}, {0, bad, 3});
           fails(c, "out of range");
@@ -69,9 +66,9 @@ TEST_F(VulkanMasks, MaskedScatter) {
     OpCase c{to_string(dtype), Op::kMaskedScatter, make_attrs<NoAttrs>()};
     c.inputs = {values(dtype, {3, 4}), tensor(DType::kBool, {3, 4}, {0, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 1}),
                 values(dtype, {2, 4})};
-    check_case(c, "vulkan:gather|legalized_types");
+    check_on_gpu(c, "gather|legalized_types");
     c.inputs[1] = tensor(DType::kBool, {4}, {0, 1, 1, 0});
-    check_case(c, "vulkan:gather|legalized_types");
+    check_on_gpu(c, "gather|legalized_types");
     c.inputs[2] = values(dtype, {5});
     fails(c, "out of range");
   }
@@ -81,12 +78,12 @@ TEST_F(VulkanMasks, SparseToDense) {
   for (DType index : {DType::kI32, DType::kI64})
     for (DType dtype : {DType::kF32, DType::kI32, DType::kI64, DType::kU8}) {
       OpCase c{Cat(to_string(dtype), " ", to_string(index)), Op::kSparseToDense, make_attrs<NoAttrs>()};
-      c.constant = {false, true};
+      c.constants = {1};
       c.inputs = {tensor(index, {3, 2}, {0, 1, 2, 3, 1, 0}), tensor(index, {2}, {3, 4}), values(dtype, {3}),
                   tensor(dtype, {}, {9})};
-      check_case(c, "vulkan:scatter_nd|scatter_nd_small|legalized_types");
+      check_on_gpu(c, "scatter_nd|scatter_nd_small|legalized_types");
       c.inputs[2] = tensor(dtype, {}, {5});
-      check_case(c, "vulkan:scatter_nd|scatter_nd_small|legalized_types");
+      check_on_gpu(c, "scatter_nd|scatter_nd_small|legalized_types");
       c.inputs[0] = tensor(index, {3, 2}, {0, 1, 2, 4, 1, 0});
       fails(c, "out of range");
       c.inputs[0] = tensor(index, {3, 2}, {0, 1, 2, -1, 1, 0});
@@ -94,7 +91,7 @@ TEST_F(VulkanMasks, SparseToDense) {
       c.inputs[0] = tensor(index, {4}, {1, 6, 0, 6});
       c.inputs[1] = tensor(index, {1}, {7});
       c.inputs[2] = values(dtype, {4});
-      check_case(c, "vulkan:scatter_nd|scatter_nd_small|legalized_types");
+      check_on_gpu(c, "scatter_nd|scatter_nd_small|legalized_types");
     }
 }
 
@@ -105,16 +102,16 @@ TEST_F(VulkanMasks, AccumulatesAtIndices) {
     OpCase c{to_string(dtype), Op::kIndexPut, make_attrs<IndexAttrs>(a)};
     c.inputs = {values(dtype, {3, 4}), values(dtype, {3}), tensor(DType::kI64, {3}, {0, 2, -3}),
                 tensor(DType::kI64, {3}, {1, 3, 1})};
-    check_case(c, "vulkan:scatter_nd|scatter_nd_small|legalized_types");
+    check_on_gpu(c, "scatter_nd|scatter_nd_small|legalized_types");
     c.inputs = {values(dtype, {3, 4}), values(dtype, {4}), tensor(DType::kI64, {2, 3}, {0, 2, 0, 1, 1, 0})};
-    check_case(c, "vulkan:scatter_nd|scatter_nd_small|legalized_types");
+    check_on_gpu(c, "scatter_nd|scatter_nd_small|legalized_types");
     c.inputs = {values(dtype, {3, 4}), values(dtype, {1}), tensor(DType::kI32, {2, 1}, {0, 2}),
                 tensor(DType::kI32, {3}, {1, 3, 1})};
-    check_case(c, "vulkan:scatter_nd|scatter_nd_small|legalized_types");
-    c.constant = {false, false, true, true};
-    check_case(c, "vulkan:scatter_nd|scatter_nd_small|legalized_types");
+    check_on_gpu(c, "scatter_nd|scatter_nd_small|legalized_types");
+    c.constants = {2, 3};
+    check_on_gpu(c, "scatter_nd|scatter_nd_small|legalized_types");
     c.inputs[3] = tensor(DType::kI32, {3}, {1, 4, 1});
-    c.constant.clear();
+    c.constants.clear();
     fails(c, "out of range");
   }
 }
@@ -138,10 +135,10 @@ TEST_F(VulkanMasks, Losses) {
             labels.data<int64_t>()[i] = i % 3 == 0 && a.has_ignore_index ? -100 : i * 3 % 5;
           OpCase c{Cat(to_string(op), " ", to_string(reduction), " ", options, " ", rest.str()), op,
                    make_attrs<LossAttrs>(a)};
-          c.inputs = {testing::random_tensor(DType::kF32, scores, -3, 3, 1), labels};
-          if (options & 2) c.inputs.push_back(testing::random_tensor(DType::kF32, {5}, 0.1, 2, 2));
+          c.inputs = {random_tensor(DType::kF32, scores, -3, 3, 1), labels};
+          if (options & 2) c.inputs.push_back(random_tensor(DType::kF32, {5}, 0.1, 2, 2));
           if (op == Op::kCrossEntropyLoss) c.outputs.resize(rest.rank() ? 2 : 1);
-          check_case(c, op == Op::kNllLoss ? "vulkan:gather_elements" : "vulkan:softmax_float");
+          check_on_gpu(c, op == Op::kNllLoss ? "gather_elements" : "softmax_float");
           for (int64_t bad : {5, -1}) {
             c.inputs[1] = labels.clone();
             c.inputs[1].data<int64_t>()[1] = bad;
@@ -158,11 +155,11 @@ TEST_F(VulkanMasks, Distances) {
       Shape x = batch, y = batch;
       for (int64_t d : {4, 7}) x.push_back(d);
       for (int64_t d : {5, 7}) y.push_back(d);
-      check_case({Cat(metric, " ", x.str()),
-                  Op::kPairwiseDistance,
-                  make_attrs<EinsumAttrs>(a),
-                  {testing::random_tensor(DType::kF32, x, -1, 1, 1), testing::random_tensor(DType::kF32, y, -1, 1, 2)}},
-                 "vulkan:reduce");
+      check_on_gpu({Cat(metric, " ", x.str()),
+                    Op::kPairwiseDistance,
+                    make_attrs<EinsumAttrs>(a),
+                    {random_tensor(DType::kF32, x, -1, 1, 1), random_tensor(DType::kF32, y, -1, 1, 2)}},
+                   "reduce");
     }
   }
 }
@@ -171,7 +168,8 @@ TEST_F(VulkanMasks, ShapeConstants) {
   GridPriorsAttrs a;
   a.stride = 8;
   for (DType dtype : {DType::kF32, DType::kF16})
-    check_case({to_string(dtype), Op::kGridPriors, make_attrs<GridPriorsAttrs>(a), {values(dtype, {1, 2, 3, 5})}}, "");
+    check_on_gpu({to_string(dtype), Op::kGridPriors, make_attrs<GridPriorsAttrs>(a), {values(dtype, {1, 2, 3, 5})}},
+                 "");
 }
 
 }  // namespace

@@ -1,11 +1,8 @@
 #include "ops/gather/gather.h"
-#include "tests/support/cpu_case.h"
 #include "tests/support/vulkan_check.h"
 
 namespace smelt::vulkan {
 namespace {
-
-using testing::random_tensor;
 
 class VulkanScatter : public VulkanTest {};
 
@@ -24,19 +21,19 @@ Tensor values(DType dtype, const Shape& shape, uint32_t seed) {
   return random_tensor(dtype, shape, dtype == DType::kU8 ? 0 : -3, 3, seed);
 }
 
-constexpr Near kNear{2e-3, 2e-3};
+constexpr Tolerance kNear{2e-3, 2e-3};
 
 TEST_F(VulkanScatter, Elements) {
   for (DType dtype : kTypes)
     for (DType index : {DType::kI32, DType::kI64})
       for (Reduce reduce : {Reduce::kNone, Reduce::kAdd, Reduce::kMul, Reduce::kMin, Reduce::kMax})
         for (int64_t axis : {0, 1, -1})
-          check_case(
+          check_on_gpu(
               {Cat(to_string(dtype), " ", to_string(reduce), " ", axis),
                Op::kScatterElements,
                scatter(reduce, axis),
                {values(dtype, {4, 5, 6}, 1), random_tensor(index, {4, 3, 6}, -4, 3, 2), values(dtype, {4, 4, 6}, 3)}},
-              "vulkan:scatter_elements", kNear);
+              "scatter_elements", kNear);
 }
 
 TEST_F(VulkanScatter, Tuples) {
@@ -46,34 +43,35 @@ TEST_F(VulkanScatter, Tuples) {
         for (Reduce reduce : {Reduce::kAdd, Reduce::kMul, Reduce::kMin, Reduce::kMax}) {
           Shape slices{7};
           for (int64_t d = tuple; d < 3; ++d) slices.push_back(4 + d);
-          check_case(
+          check_on_gpu(
               {Cat(to_string(dtype), " ", to_string(reduce), " ", tuple),
                Op::kScatterND,
                scatter(reduce),
                {values(dtype, {4, 5, 6}, 1), random_tensor(index, {7, tuple}, -4, 3, 2), values(dtype, slices, 3)}},
-              "vulkan:scatter_nd", kNear);
+              "scatter_nd", kNear);
         }
 }
 
 TEST_F(VulkanScatter, Zeros) {
   for (DType dtype : {DType::kF32, DType::kI32, DType::kI64})
-    check_case({to_string(dtype),
-                Op::kScatterNew,
-                make_attrs<NoAttrs>(),
-                {random_tensor(DType::kI32, {9, 2}, 0, 3, 1), values(dtype, {9, 6}, 2),
-                 test::tensor(DType::kI32, Shape{3}, {4, 5, 6})},
-                {false, false, true}},
-               "vulkan:scatter_new");
+    check_on_gpu({to_string(dtype),
+                  Op::kScatterNew,
+                  make_attrs<NoAttrs>(),
+                  {random_tensor(DType::kI32, {9, 2}, 0, 3, 1), values(dtype, {9, 6}, 2),
+                   tensor(DType::kI32, Shape{3}, {4, 5, 6})},
+                  {2}},
+                 "scatter_new");
 }
 
 TEST_F(VulkanScatter, Slices) {
   for (DType dtype : kTypes)
     for (Reduce reduce : {Reduce::kAdd, Reduce::kMax})
-      check_case({to_string(dtype),
-                  Op::kIndexSelectPut,
-                  scatter(reduce, 1),
-                  {values(dtype, {3, 5, 4}, 1), random_tensor(DType::kI64, {6}, 0, 4, 2), values(dtype, {3, 6, 4}, 3)}},
-                 "vulkan:scatter_slices", kNear);
+      check_on_gpu(
+          {to_string(dtype),
+           Op::kIndexSelectPut,
+           scatter(reduce, 1),
+           {values(dtype, {3, 5, 4}, 1), random_tensor(DType::kI64, {6}, 0, 4, 2), values(dtype, {3, 6, 4}, 3)}},
+          "scatter_slices", kNear);
 }
 
 TEST_F(VulkanScatter, OneHot) {
@@ -87,22 +85,22 @@ TEST_F(VulkanScatter, OneHot) {
           OpCase c{Cat(to_string(dtype), " ", axis, wrap),
                    Op::kOneHot,
                    make_attrs<OneHotAttrs>(a),
-                   {random_tensor(index, {3, 7}, -7, 7, 1), test::tensor(DType::kI64, Shape{}, {5}),
-                    test::tensor(dtype, Shape{2}, {0, 1})},
-                   {false, true, false}};
-          check_case(c, "vulkan:one_hot");
-          c.inputs[2] = test::tensor(dtype, Shape{}, {1});
-          c.inputs.push_back(test::tensor(dtype, Shape{}, {0}));
-          check_case(c, "vulkan:one_hot");
+                   {random_tensor(index, {3, 7}, -7, 7, 1), tensor(DType::kI64, Shape{}, {5}),
+                    tensor(dtype, Shape{2}, {0, 1})},
+                   {1}};
+          check_on_gpu(c, "one_hot");
+          c.inputs[2] = tensor(dtype, Shape{}, {1});
+          c.inputs.push_back(tensor(dtype, Shape{}, {0}));
+          check_on_gpu(c, "one_hot");
         }
 }
 
 TEST_F(VulkanScatter, OutOfRangeFails) {
-  const auto result = run_on_gpu(
-      {"out of range",
-       Op::kScatterElements,
-       scatter(Reduce::kAdd),
-       {values(DType::kF32, {4}, 1), test::tensor(DType::kI64, Shape{2}, {1, 4}), values(DType::kF32, {2}, 2)}});
+  const auto result =
+      run_on_gpu({"out of range",
+                  Op::kScatterElements,
+                  scatter(Reduce::kAdd),
+                  {values(DType::kF32, {4}, 1), tensor(DType::kI64, Shape{2}, {1, 4}), values(DType::kF32, {2}, 2)}});
   EXPECT_FALSE(result.ok());
 }
 

@@ -3,14 +3,11 @@
 
 #include "ops/conv/conv.h"
 #include "ops/matmul/matmul.h"
-#include "tests/support/cpu_case.h"
 #include "tests/support/vulkan_check.h"
 #include "tests/support/vulkan_integer.h"
 
 namespace smelt::vulkan {
 namespace {
-
-using testing::random_tensor;
 
 /// The ways to multiply 8-bit values by constants: four products an instruction, or cooperative matrices.
 class VulkanDotProduct : public VulkanTest, public ::testing::WithParamInterface<const char*> {
@@ -46,7 +43,7 @@ TEST_P(VulkanDotProduct, Requantized) {
     for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle}) {
       const auto quantized = [](DType t, const Shape& s, uint32_t seed, double scale, int32_t zero) {
         Tensor v = random_tensor(t, s, t == DType::kI8 ? -128 : 0, t == DType::kI8 ? 127 : 255, seed);
-        v.set_quant(testing::per_tensor(static_cast<float>(scale), zero));
+        v.set_quant(per_tensor(static_cast<float>(scale), zero));
         return v;
       };
       ConvAttrs a;
@@ -58,25 +55,27 @@ TEST_P(VulkanDotProduct, Requantized) {
       a.rounding = rounding;
       const bool last = r.layout == Layout::kChannelsLast;
       const int64_t i = r.c_in / r.groups;
-      testing::KernelCase c;
+      OpCase c;
       c.label = Cat(to_string(r.layout), " ", r.c_in, " to ", r.c_out, " ", to_string(rounding));
       c.op = Op::kConv;
       c.attrs = make_attrs<ConvAttrs>(a);
       c.inputs = {quantized(r.x, last ? Shape{2, 13, 12, r.c_in} : Shape{2, r.c_in, 13, 12}, 1, 0.02, r.x_zero),
                   quantized(r.w, last ? Shape{r.c_out, 3, 3, i} : Shape{r.c_out, i, 3, 3}, 2, 0.004, r.w_zero),
                   random_tensor(DType::kI32, {r.c_out}, -5000, 5000, 3)};
-      c.output.dtype = r.x;
-      c.output.quant = testing::per_tensor(0.2f, r.x == DType::kI8 ? -7 : 99);
+      c.constants = {1, 2};
+      c.outputs[0].dtype = r.x;
+      c.outputs[0].quant = per_tensor(0.2f, r.x == DType::kI8 ? -7 : 99);
       check_on_gpu(c, "conv_i8_dot_product");
       MatMulAttrs m;
       m.rounding = rounding;
-      testing::KernelCase product;
+      OpCase product;
       product.label = Cat("product of ", r.c_in, " ", to_string(rounding));
       product.op = Op::kMatMul;
       product.attrs = make_attrs<MatMulAttrs>(m);
       product.inputs = {quantized(r.x, {11, r.c_in}, 4, 0.02, r.x_zero),
                         quantized(r.w, {r.c_in, r.c_out}, 5, 0.004, r.w_zero)};
-      product.output = c.output;
+      product.constants = {1};
+      product.outputs[0] = c.outputs[0];
       check_on_gpu(product, "matmul_i8_dot_product");
     }
 }
@@ -87,12 +86,12 @@ TEST_P(VulkanDotProduct, Sums) {
       for (int zeros : {0, 1, 2})
         for (int64_t groups : {1, 2}) {
           OpCase c = conv_integer_case(x, w, zeros, groups, 10);
-          check_case(c, "vulkan:conv_integer_dot_product");
+          check_on_gpu(c, "conv_integer_dot_product");
           c.op = Op::kMatMulInteger;
           c.attrs = make_attrs<MatMulAttrs>();
           c.inputs[0] = any_bytes(x, {11, 4 * groups + 2}, 5);
           c.inputs[1] = any_bytes(w, {4 * groups + 2, 6}, 6);
-          check_case(c, "vulkan:matmul_integer_dot_product");
+          check_on_gpu(c, "matmul_integer_dot_product");
         }
 }
 
@@ -119,14 +118,14 @@ TEST_P(VulkanDotProduct, DynamicQuantConv) {
       Tensor filter = random_tensor(DType::kI8, last ? Shape{r.c_out, 3, 3, i} : Shape{r.c_out, i, 3, 3}, -127, 127, 2);
       std::vector<float> scales;
       for (int64_t o = 0; o < r.c_out; ++o) scales.push_back(0.001f * static_cast<float>(1 + o % 5));
-      filter.set_quant(asymmetric ? testing::per_tensor(0.002f, 0) : testing::per_axis(scales, 0));
+      filter.set_quant(asymmetric ? per_tensor(0.002f, 0) : per_axis(scales, 0));
       OpCase c{Cat(to_string(r.layout), " ", r.c_in, " to ", r.c_out, " in ", r.groups),
                Op::kConv,
                make_attrs<ConvAttrs>(a),
                {random_tensor(DType::kF32, last ? Shape{2, 6, 9, r.c_in} : Shape{2, r.c_in, 6, 9}, -2, 3, 1), filter},
-               {false, true, true}};
+               {1, 2}};
       if (asymmetric) c.inputs.push_back(random_tensor(DType::kF32, {r.c_out}, -1, 1, 3));
-      check_case(c, "vulkan:conv_dynamic_quant_dot_product", {2e-4, 1e-5});
+      check_on_gpu(c, "conv_dynamic_quant_dot_product", {2e-4, 1e-5});
     }
 }
 

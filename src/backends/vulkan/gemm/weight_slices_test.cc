@@ -1,15 +1,10 @@
 // Weights beyond what the device binds, by a device that seems to bind little.
 #include "ops/conv/conv.h"
 #include "ops/matmul/matmul.h"
-#include "tests/support/cpu_case.h"
 #include "tests/support/vulkan_check.h"
 
 namespace smelt::vulkan {
 namespace {
-
-using testing::per_axis;
-using testing::per_tensor;
-using testing::random_tensor;
 
 class VulkanWeightSlices : public VulkanTest {
  protected:
@@ -34,9 +29,10 @@ TEST_F(VulkanWeightSlices, FloatMatMul) {
                  make_attrs<MatMulAttrs>(m),
                  {random_tensor(dtype, r.a, -1, 1, 1),
                   random_tensor(dtype, transposed ? Shape{100, 32} : Shape{32, 100}, -1, 1, 2)},
-                 {false, true, !r.dynamic}};
+                 {1}};
+        if (!r.dynamic) c.constants.push_back(2);
         if (r.c.rank() > 0) c.inputs.push_back(random_tensor(dtype, r.c, -1, 1, 3));
-        check_case(c, "vulkan:matmul_weight_slices", dtype == DType::kF16 ? Near{5e-3, 5e-3} : Near{});
+        check_on_gpu(c, "matmul_weight_slices", dtype == DType::kF16 ? Tolerance{5e-3, 5e-3} : Tolerance{});
       }
 }
 
@@ -65,8 +61,8 @@ TEST_F(VulkanWeightSlices, QuantizedWeights) {
                  Op::kMatMul,
                  make_attrs<MatMulAttrs>(m),
                  {random_tensor(DType::kF32, {3, 64}, -1, 1, 1), w, random_tensor(DType::kF32, {n}, -1, 1, 3)},
-                 {false, true, true}};
-        check_case(c, "vulkan:matmul_weight_slices", {1e-4, 1e-5});
+                 {1, 2}};
+        check_on_gpu(c, "matmul_weight_slices", {1e-4, 1e-5});
       }
 }
 
@@ -88,10 +84,10 @@ TEST_F(VulkanWeightSlices, QuantizedRows) {
                Op::kMatMul,
                make_attrs<MatMulAttrs>(m),
                {x, w, bias},
-               {false, true, true}};
+               {1, 2}};
       c.outputs[0].dtype = DType::kI8;
       c.outputs[0].quant = per_tensor(0.5f, -4);
-      check_case(c, "vulkan:matmul_weight_slices");
+      check_on_gpu(c, "matmul_weight_slices");
     }
 }
 
@@ -103,12 +99,13 @@ TEST_F(VulkanWeightSlices, Convolutions) {
         a.layout = last ? Layout::kChannelsLast : Layout::kChannelsFirst;
         a.filter = filter;
         const Shape w = filter == FilterLayout::kOIS ? Shape{40, 32, kernel, kernel} : Shape{40, kernel, kernel, 32};
-        KernelCase c;
+        OpCase c;
         c.op = Op::kConv;
         c.attrs = make_attrs<ConvAttrs>(a);
         c.label = Cat(w.str(), last ? " last" : " first");
         c.inputs = {random_tensor(DType::kF32, last ? Shape{1, 4, 5, 32} : Shape{1, 32, 4, 5}, -1, 1, 1),
                     random_tensor(DType::kF32, w, -1, 1, 2), random_tensor(DType::kF32, {40}, -1, 1, 3)};
+        c.constants = {1, 2};
         check_on_gpu(c, "conv_weight_slices", 1e-4);
       }
 }
@@ -119,8 +116,8 @@ TEST_F(VulkanWeightSlices, TooDeep) {
            Op::kMatMul,
            make_attrs<MatMulAttrs>(),
            {random_tensor(DType::kF32, {1, 2048}, -1, 1, 1), random_tensor(DType::kF32, {2048, 3}, -1, 1, 2)},
-           {false, true}};
-  check_case(c, "", {1e-4, 1e-5});
+           {1}};
+  check_on_gpu(c, "", {1e-4, 1e-5});
 }
 
 }  // namespace

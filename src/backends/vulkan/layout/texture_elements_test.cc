@@ -9,8 +9,6 @@
 namespace smelt::vulkan {
 namespace {
 
-using testing::random_tensor;
-
 constexpr DType kReals[] = {DType::kF32, DType::kF16};
 
 class VulkanTextureElements : public VulkanTest {};
@@ -41,13 +39,13 @@ TEST_F(VulkanTextureElements, ArgReduce) {
         Tensor x(DType::kF32, {3, 4, 130, 5});
         for (int64_t i = 0; i < x.elements(); ++i) set_double(x, i, static_cast<double>(i * 7919 % 63));
         auto c = make_case(Cat("axis ", axis), Op::kArgReduce, a, {x});
-        c.output.dtype = index;
+        c.outputs[0].dtype = index;
         check_forms(c, "arg_reduce_texture");
       }
   ArgReduceAttrs flat;
   flat.flatten = true;
   auto c = make_case("all", Op::kArgReduce, flat, {random_tensor(DType::kF16, {2, 5, 7}, -2, 2, 1)});
-  c.output.dtype = DType::kI64;
+  c.outputs[0].dtype = DType::kI64;
   check_forms(c, "arg_reduce_texture");
 }
 
@@ -60,7 +58,7 @@ TEST_F(VulkanTextureElements, CastToIntegers) {
         Tensor x = random_tensor(from, {2, 5, 3, 7}, -400, 400, 1);
         set_double(x, 3, 0);
         auto c = make_case(Cat("to ", to_string(to)), Op::kCast, a, {x});
-        c.output.dtype = to;
+        c.outputs[0].dtype = to;
         check_forms(c, "cast_from_texture");
       }
 }
@@ -68,7 +66,7 @@ TEST_F(VulkanTextureElements, CastToIntegers) {
 TEST_F(VulkanTextureElements, CastOfBytes) {
   for (DType from : {DType::kI8, DType::kU8}) {
     auto c = make_case("cast", Op::kCast, CastAttrs(DType::kF32), {random_tensor(from, {2, 5, 3, 7}, 0, 127, 1)});
-    c.output.dtype = DType::kF32;
+    c.outputs[0].dtype = DType::kF32;
     check_forms(c, "cast_texture");
   }
 }
@@ -87,14 +85,14 @@ TEST_F(VulkanTextureElements, PoolIndices) {
         a.index_dtype = index;
         a.layout = layout;
         const bool last = layout == Layout::kChannelsLast;
-        test::OpRunner op(Op::kPool, make_attrs<PoolAttrs>(a));
+        OpRunner op(Op::kPool, make_attrs<PoolAttrs>(a));
         op.input(random_tensor(DType::kF32, last ? Shape{2, 7, 6, 5} : Shape{2, 5, 7, 6}, -1, 1, 3)).outputs(2);
         check_forms(op, "pool_texture", {}, {last ? Packing::kWidth : Packing::kChannels});
       }
   AdaptivePoolAttrs a;
   a.kind = PoolKind::kMax;
   a.output = {3, 4};
-  test::OpRunner op(Op::kAdaptivePool, make_attrs<AdaptivePoolAttrs>(a));
+  OpRunner op(Op::kAdaptivePool, make_attrs<AdaptivePoolAttrs>(a));
   op.input(random_tensor(DType::kF16, {2, 3, 7, 9}, -1, 1, 3)).outputs(2);
   check_forms(op, "adaptive_pool_texture", {1e-3, 1e-3}, {Packing::kChannels});
 }
@@ -122,16 +120,16 @@ TEST_F(VulkanTextureElements, Rotary) {
                      : layout == 1 ? ids(DType::kI32, {5})
                                    : ids(DType::kI64, {1}));
         auto c = make_case(Cat("layout ", layout), Op::kRotary, a, in);
-        c.dynamic = {true, true, true, true};
+        c.constants.clear();
         check_forms(c, "rotary_texture");
       }
 }
 
 TEST_F(VulkanTextureElements, RotaryPositionOutOfRange) {
-  test::OpRunner op(Op::kRotary, make_attrs<RotaryAttrs>());
+  OpRunner op(Op::kRotary, make_attrs<RotaryAttrs>());
   op.input(random_tensor(DType::kF32, {1, 2, 5, 8}, -1, 1, 1));
   for (uint32_t seed : {2u, 3u}) op.input(random_tensor(DType::kF32, {16, 4}, -1, 1, seed));
-  op.input(test::tensor(DType::kI64, Shape{1}, {12}));
+  op.input(tensor(DType::kI64, Shape{1}, {12}));
   EXPECT_FALSE(op.device(DeviceStorage::kTexture).run_all().ok());
 }
 

@@ -19,7 +19,6 @@
 
 namespace smelt::vulkan {
 namespace {
-using smelt::testing::random_tensor;
 
 const Shape kShapes[] = {{2, 5, 3, 7}, {1, 8, 4, 4}, {6, 5}, {3, 2, 9}, {11}, {}};
 
@@ -40,8 +39,8 @@ TEST(VulkanTexture, RoundsToFp16) {
   SKIP_WITHOUT_GPU();
   std::vector<double> x{0,       1 + 0x1p-11, 1 + 3 * 0x1p-11,       65519,   65520,   -70000,
                         0x1p-24, 0x1p-25,     3 * 0x1p-25 + 0x1p-40, -25.389, 0x1p-14, 0x1.ffep-15};
-  const auto op = test::OpRunner(Op::kCast, make_attrs<CastAttrs>(DType::kF16))
-                      .input(test::tensor(DType::kF32, {static_cast<int64_t>(x.size())}, x));
+  const auto op = OpRunner(Op::kCast, make_attrs<CastAttrs>(DType::kF16))
+                      .input(tensor(DType::kF32, {static_cast<int64_t>(x.size())}, x));
   check_forms(op, "cast_texture", {0, 0});
 }
 
@@ -69,7 +68,8 @@ TEST(VulkanTexture, Binary) {
         attrs.act.kind = ActKind::kRelu6;
         auto c = make_case("binary " + x.str() + " " + y.str() + (constant ? " constant" : ""), Op::kBinary, attrs,
                            {random_tensor(dtype, x, -3, 3, 1), random_tensor(dtype, y, -3, 3, 2)});
-        c.dynamic = {constant != 2, constant != 1};
+        c.constants.clear();
+        if (constant) c.constants = {constant == 2 ? 0u : 1u};
         check_forms(c, "binary_texture");
       }
 }
@@ -84,9 +84,9 @@ TEST(VulkanTexture, Compare) {
         attrs.fn = fn;
         auto c = make_case("compare " + x.str() + " " + y.str(), Op::kBinary, attrs,
                            {random_tensor(dtype, x, -3, 3, 1), random_tensor(dtype, y, -3, 3, 2)});
-        c.output.dtype = DType::kBool;
-        for (const std::vector<bool>& dynamic : {std::vector{true, true}, {true, false}, {false, true}}) {
-          c.dynamic = dynamic;
+        c.outputs[0].dtype = DType::kBool;
+        for (const std::vector<size_t>& constants : {std::vector<size_t>{}, {1}, {0}}) {
+          c.constants = constants;
           check_forms(c, "binary_texture");
         }
       }
@@ -101,8 +101,8 @@ TEST(VulkanTexture, Where) {
         for (int64_t i = 0; i < chosen.elements(); ++i) chosen.data<uint8_t>()[i] = i % 3 == 1;
         auto c = make_case("where " + condition.str(), Op::kWhere, NoAttrs{},
                            {chosen, random_tensor(dtype, {2, 5, 3, 7}, -3, 3, 1), random_tensor(dtype, y, -3, 3, 2)});
-        c.dynamic = {true, true, true};
-        c.output.dtype = dtype;
+        c.constants.clear();
+        c.outputs[0].dtype = dtype;
         check_forms(c, "where_texture");
       }
 }
@@ -120,7 +120,8 @@ TEST(VulkanTexture, Gather) {
         for (int64_t i = 0; i < 6; ++i) set_int(at, i, picked[i]);
         auto c = make_case("gather along " + std::to_string(axis), Op::kGather, attrs,
                            {random_tensor(dtype, axis == 0 ? Shape{4, 7} : Shape{5, 4}, -3, 3, 1), at});
-        c.dynamic = {axis == 1, true};
+        c.constants.clear();
+        if (axis != 1) c.constants = {0};
         check_forms(c, "gather_texture");
       }
   GatherAttrs attrs;
@@ -128,7 +129,7 @@ TEST(VulkanTexture, Gather) {
   Tensor at(DType::kI64, {3, 2});
   for (int64_t i = 0; i < 6; ++i) set_int(at, i, (i * 5 + 1) % 4);
   auto c = make_case("elements", Op::kGatherElements, attrs, {random_tensor(DType::kF32, {3, 4}, -3, 3, 1), at});
-  c.dynamic = {true, true};
+  c.constants.clear();
   check_forms(c, "gather_texture");
 }
 
@@ -362,7 +363,7 @@ TEST(VulkanTexture, Concat) {
     y[axis] = 3;
     auto c = make_case("concat along " + std::to_string(axis), Op::kConcat, AxisAttrs(axis),
                        {random_tensor(DType::kF32, x, -5, 5, 1), random_tensor(DType::kF32, y, -5, 5, 2)});
-    c.dynamic = {true, true};
+    c.constants.clear();
     check_forms(c, "strided_copy_texture|index_map_texture");
   }
 }
@@ -411,7 +412,7 @@ TEST(VulkanTexture, ConversionsKeepElements) {
             EXPECT_EQ(std::memcmp((*to)->mapped(), t.raw(), t.bytes()), 0)
                 << to_string(first->form) << " to " << to_string(second->form);
           }
-  test::note_shaders();
+  note_shaders();
 }
 
 }  // namespace

@@ -4,9 +4,6 @@
 
 namespace smelt::vulkan {
 namespace {
-using smelt::testing::per_axis;
-using smelt::testing::per_tensor;
-using smelt::testing::random_tensor;
 
 struct Row {
   Shape a, b, c;  ///< c of rank 0: absent
@@ -27,7 +24,7 @@ const Row kRows[] = {
     {{2, 2, 3, 5, 4}, {2, 1, 3, 4, 6}, {}},
 };
 
-KernelCase product(const Row& r, DType dtype, DType weights) {
+OpCase product(const Row& r, DType dtype, DType weights) {
   auto attrs = std::make_shared<MatMulAttrs>();
   attrs->transpose_a = r.transpose_a;
   attrs->transpose_b = r.transpose_b;
@@ -35,15 +32,16 @@ KernelCase product(const Row& r, DType dtype, DType weights) {
   attrs->act.kind = r.act;
   attrs->alpha = r.alpha;
   attrs->beta = r.beta;
-  KernelCase c;
+  OpCase c;
   c.op = Op::kMatMul;
   c.attrs = attrs;
   c.label = "a " + r.a.str() + " b " + r.b.str() + " " + to_string(dtype) + " " + to_string(weights);
   Tensor b = random_tensor(weights, r.b, is_integer(weights) ? -7 : -1, is_integer(weights) ? 7 : 1, 2);
   if (is_integer(weights)) b.set_quant(per_tensor(0.1f, 0));
   c.inputs = {random_tensor(dtype, r.a, -1, 1, 1), b};
+  c.constants = {1, 2};
   if (r.c.rank() > 0) c.inputs.push_back(random_tensor(dtype, r.c, -1, 1, 3));
-  c.output.dtype = dtype;
+  c.outputs[0].dtype = dtype;
   return c;
 }
 
@@ -51,8 +49,8 @@ TEST(VulkanMatMul, Reals) {
   SKIP_WITHOUT_GPU();
   for (const Row& r : kRows) {
     for (bool computed : {false, true}) {
-      KernelCase c = product(r, DType::kF32, DType::kF32);
-      c.dynamic = {true, computed, computed};
+      OpCase c = product(r, DType::kF32, DType::kF32);
+      if (computed) c.constants.clear();
       check_on_gpu(c, "matmul_float|matmul_packed_f32");
     }
     check_on_gpu(product(r, DType::kF16, DType::kF16), "matmul_float|matmul_packed_f32", 5e-3);
@@ -77,7 +75,7 @@ TEST(VulkanMatMul, BlocksAndColumnsOfIntegerWeights) {
         for (int64_t block : {0, 8, 16}) {
           const int64_t m = weights == DType::kI4 ? 5 : 9, k = 40, blocks = block ? (k + block - 1) / block : 1;
           const Row r{{m, k}, transposed ? Shape{n, k} : Shape{k, n}, {n}, false, transposed};
-          KernelCase c = product(r, DType::kF32, weights);
+          OpCase c = product(r, DType::kF32, weights);
           c.label += " block " + std::to_string(block);
           Tensor b = random_tensor(weights, r.b, weights == DType::kU4 ? 0 : -8, weights == DType::kU4 ? 15 : 7, 2);
           Quantization q;
@@ -102,15 +100,15 @@ TEST(VulkanMatMul, SumsWithZeroPointsFromTensors) {
   for (DType a : {DType::kI8, DType::kU8})
     for (DType b : {DType::kI8, DType::kU8})
       for (int zeros : {0, 1, 2}) {
-        KernelCase c;
+        OpCase c;
         c.op = Op::kMatMulInteger;
         c.attrs = std::make_shared<MatMulAttrs>();
         c.label = std::string(to_string(a)) + " " + to_string(b) + " zeros " + std::to_string(zeros);
         c.inputs = {fill(a, {5, 12}, 1), fill(b, {12, 20}, 2)};
+        c.constants = {1, 3};
         if (zeros == 1) c.inputs.insert(c.inputs.end(), {fill(a, {}, 3), fill(b, {1}, 4)});
         if (zeros == 2) c.inputs.insert(c.inputs.end(), {fill(a, {5}, 3), fill(b, {20}, 4)});
-        c.dynamic = {true, false, true, false};
-        c.output.dtype = DType::kI32;
+        c.outputs[0].dtype = DType::kI32;
         check_on_gpu(c, "matmul_integer");
       }
 }
@@ -127,7 +125,7 @@ TEST(VulkanMatMul, Integers) {
       for (bool computed : {false, true})
         for (const Row& r : {kRows[0], kRows[1], kRows[4]}) {
           if (computed && rounding != Rounding::kFixedDouble) continue;
-          KernelCase c = product(r, DType::kF32, DType::kF32);
+          OpCase c = product(r, DType::kF32, DType::kF32);
           auto attrs = std::make_shared<MatMulAttrs>(static_cast<const MatMulAttrs&>(*c.attrs));
           attrs->rounding = rounding;
           c.attrs = attrs;
@@ -142,9 +140,10 @@ TEST(VulkanMatMul, Integers) {
             tb.set_quant(per_axis(scales, attrs->transpose_b ? 0 : 1));
           }
           c.inputs = {ta, tb, random_tensor(DType::kI32, {n}, -5000, 5000, 3)};
-          c.dynamic = {true, computed, false};
-          c.output.dtype = a;
-          c.output.quant = per_tensor(0.2f, a == DType::kI8 ? -7 : 99, rounding);
+          c.constants = {2};
+          if (!computed) c.constants.push_back(1);
+          c.outputs[0].dtype = a;
+          c.outputs[0].quant = per_tensor(0.2f, a == DType::kI8 ? -7 : 99, rounding);
           check_on_gpu(c, "matmul_i8|matmul_packed_i8");
         }
 }

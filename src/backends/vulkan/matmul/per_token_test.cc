@@ -5,8 +5,6 @@
 namespace smelt::vulkan {
 namespace {
 
-using testing::random_tensor;
-
 class VulkanPerTokenDotProduct : public VulkanTest {
  protected:
   void SetUp() override {
@@ -57,7 +55,7 @@ std::string label(const Weights& w, const Size& s) {
 }
 
 /// Sums are exact within a column; behind that, sums of blocks and biases round.
-const Near kNear{2e-4, 1e-5};
+const Tolerance kNear{2e-4, 1e-5};
 
 /// Rows that are quantized as they come.
 TEST_F(VulkanPerTokenDotProduct, DynamicQuantFloat) {
@@ -74,9 +72,9 @@ TEST_F(VulkanPerTokenDotProduct, DynamicQuantFloat) {
                  Op::kMatMul,
                  make_attrs<MatMulAttrs>(a),
                  {random_tensor(DType::kF32, {s.rows, s.k}, -3, 5, 1), weights(w, s.k, s.n)},
-                 {false, true, true}};
+                 {1, 2}};
         if (asymmetric) c.inputs.push_back(random_tensor(DType::kF32, {s.n}, -1, 1, 3));
-        check_case(c, "vulkan:matmul_dynamic_quant_dot_product", kNear);
+        check_on_gpu(c, "matmul_dynamic_quant_dot_product", kNear);
       }
 }
 
@@ -96,9 +94,8 @@ TEST_F(VulkanPerTokenDotProduct, Rows) {
                    {random_tensor(DType::kI8, {s.rows, s.k}, -128, 127, 1), weights(w, s.k, s.n),
                     one ? random_tensor(DType::kF32, {s.n}, -1, 1, 3) : Tensor(),
                     random_tensor(DType::kF32, grids, 0.01, 0.03, 4), random_tensor(DType::kI8, grids, -128, 127, 5)},
-                   {false, true, true}};
-          check_case(c, *fours == '1' ? "vulkan:matmul_per_token_dot_product" : "vulkan:dequantize_linear_dynamic",
-                     {1e-2, 1e-4});
+                   {1, 2}};
+          check_on_gpu(c, *fours == '1' ? "matmul_per_token_dot_product" : "dequantize_linear_dynamic", {1e-2, 1e-4});
         }
   }
 }

@@ -1,15 +1,12 @@
 #include "ops/normalization/normalization.h"
-#include "tests/support/cpu_case.h"
 #include "tests/support/vulkan_check.h"
 
 namespace smelt::vulkan {
 namespace {
 
-using testing::random_tensor;
-
 class VulkanNorm : public VulkanTest {};
 
-Near near(DType dtype) { return dtype == DType::kF16 ? Near{6e-3, 4e-3} : Near{2e-5, 2e-5}; }
+Tolerance near(DType dtype) { return dtype == DType::kF16 ? Tolerance{6e-3, 4e-3} : Tolerance{2e-5, 2e-5}; }
 Tensor x_of(DType dtype, const Shape& shape) { return random_tensor(dtype, shape, -2, 3, 17); }
 Tensor parameter(DType dtype, const Shape& shape) { return random_tensor(dtype, shape, 0.5, 1.5, 23); }
 
@@ -23,14 +20,14 @@ TEST_F(VulkanNorm, LayerNorm) {
             a.axis = axis;
             a.rms = rms;
             const Shape own = axis == 1 && parameters == 3 ? Shape{shape[1], 1} : Shape{shape[2]};
-            check_case({Cat(shape.str(), " ", axis, " ", parameters),
-                        Op::kLayerNorm,
-                        make_attrs<LayerNormAttrs>(a),
-                        {x_of(dtype, shape), parameters & 1 ? parameter(dtype, own) : Tensor(),
-                         parameters & 2 ? parameter(dtype, own) : Tensor()},
-                        {false, true, true},
-                        std::vector<ValueType>(parameters == 3 ? 3 : 1)},
-                       "vulkan:layer_norm", near(dtype));
+            check_on_gpu({Cat(shape.str(), " ", axis, " ", parameters),
+                          Op::kLayerNorm,
+                          make_attrs<LayerNormAttrs>(a),
+                          {x_of(dtype, shape), parameters & 1 ? parameter(dtype, own) : Tensor(),
+                           parameters & 2 ? parameter(dtype, own) : Tensor()},
+                          {1, 2},
+                          std::vector<ValueType>(parameters == 3 ? 3 : 1)},
+                         "layer_norm", near(dtype));
           }
 }
 
@@ -44,14 +41,14 @@ TEST_F(VulkanNorm, GroupNorm) {
         a.per_group_affine = variant & 2;
         if (variant & 4) a.act.kind = ActKind::kRelu;
         const Shape own{a.per_group_affine && groups > 0 ? groups : 6};
-        check_case({Cat(groups, " groups, variant ", variant),
-                    Op::kGroupNorm,
-                    make_attrs<GroupNormAttrs>(a),
-                    {x_of(dtype, variant & 1 ? Shape{2, 5, 6, 6} : Shape{2, 6, 5, 7}), parameter(dtype, own),
-                     parameter(dtype, own)},
-                    {false, true, true},
-                    std::vector<ValueType>(variant & 4 ? 3 : 1)},
-                   "vulkan:group_norm", near(dtype));
+        check_on_gpu({Cat(groups, " groups, variant ", variant),
+                      Op::kGroupNorm,
+                      make_attrs<GroupNormAttrs>(a),
+                      {x_of(dtype, variant & 1 ? Shape{2, 5, 6, 6} : Shape{2, 6, 5, 7}), parameter(dtype, own),
+                       parameter(dtype, own)},
+                      {1, 2},
+                      std::vector<ValueType>(variant & 4 ? 3 : 1)},
+                     "group_norm", near(dtype));
       }
 }
 
@@ -60,11 +57,11 @@ TEST_F(VulkanNorm, MeanVarianceAndLp) {
     for (const std::vector<int64_t>& axes : {std::vector<int64_t>{0, 2, 3}, {1}, {-1, -2}}) {
       MeanVarianceNormAttrs a;
       a.axes = axes;
-      check_case({Cat(axes.size(), " axes"),
-                  Op::kMeanVarianceNorm,
-                  make_attrs<MeanVarianceNormAttrs>(a),
-                  {x_of(dtype, Shape{2, 3, 5, 9})}},
-                 "vulkan:mean_variance_norm", near(dtype));
+      check_on_gpu({Cat(axes.size(), " axes"),
+                    Op::kMeanVarianceNorm,
+                    make_attrs<MeanVarianceNormAttrs>(a),
+                    {x_of(dtype, Shape{2, 3, 5, 9})}},
+                   "mean_variance_norm", near(dtype));
     }
     for (int64_t p : {1, 2})
       for (bool most : {false, true})
@@ -74,8 +71,8 @@ TEST_F(VulkanNorm, MeanVarianceAndLp) {
           a.p = p;
           a.epsilon = most ? 30 : 1e-3;
           a.epsilon_max = most;
-          check_case({Cat(p, " ", axis), Op::kLpNorm, make_attrs<LpNormAttrs>(a), {x_of(dtype, Shape{3, 90})}},
-                     "vulkan:lp_norm_float", near(dtype));
+          check_on_gpu({Cat(p, " ", axis), Op::kLpNorm, make_attrs<LpNormAttrs>(a), {x_of(dtype, Shape{3, 90})}},
+                       "lp_norm_float", near(dtype));
         }
   }
 }
@@ -88,14 +85,14 @@ TEST_F(VulkanNorm, BatchNorm) {
         BatchNormAttrs a;
         a.layout = layout;
         const Shape channels{layout == Layout::kChannelsFirst ? 5 : 7};
-        check_case(
+        check_on_gpu(
             {Cat("present ", present),
              Op::kBatchNorm,
              make_attrs<BatchNormAttrs>(a),
              {x_of(dtype, Shape{2, 5, 3, 7}), present & 1 ? parameter(own, channels) : Tensor(),
               present & 2 ? parameter(own, channels) : Tensor(), parameter(own, channels), parameter(own, channels)},
-             {false, true, true, false, true}},
-            "vulkan:batch_norm", near(dtype));
+             {1, 2, 4}},
+            "batch_norm", near(dtype));
       }
 }
 
@@ -107,8 +104,8 @@ TEST_F(VulkanNorm, Lrn) {
         a.size = size;
         a.alpha = 0.3;
         a.layout = layout;
-        check_case({Cat("window ", size), Op::kLRN, make_attrs<LrnAttrs>(a), {x_of(dtype, Shape{2, 6, 3, 5})}},
-                   "vulkan:lrn", near(dtype));
+        check_on_gpu({Cat("window ", size), Op::kLRN, make_attrs<LrnAttrs>(a), {x_of(dtype, Shape{2, 6, 3, 5})}}, "lrn",
+                     near(dtype));
       }
 }
 

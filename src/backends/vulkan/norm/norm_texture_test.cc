@@ -8,7 +8,6 @@
 
 namespace smelt::vulkan {
 namespace {
-using smelt::testing::random_tensor;
 
 constexpr DType kReals[] = {DType::kF32, DType::kF16};
 
@@ -29,7 +28,7 @@ TEST(VulkanTextureNorm, Layer) {
         }
   auto c = make_case("computed scale", Op::kLayerNorm, LayerNormAttrs{},
                      {random_tensor(DType::kF32, {3, 6}, -3, 4, 1), random_tensor(DType::kF32, {6}, -1, 2, 2)});
-  c.dynamic = {true, true};
+  c.constants.clear();
   check_forms(c, "layer_norm_texture");
 }
 
@@ -92,7 +91,7 @@ TEST(VulkanTextureNorm, Statistics) {
   for (const auto& [op, attrs] : ops) {
     const bool layers = op == Op::kLayerNorm;
     const Tensor scale = random_tensor(DType::kF32, {layers ? 5 : 6}, -1, 2, 2);
-    check_forms(test::OpRunner(op, attrs).input(x).constant(scale).constant(scale).outputs(3),
+    check_forms(OpRunner(op, attrs).input(x).constant(scale).constant(scale).outputs(3),
                 layers ? "layer_norm_texture" : "group_norm_texture", {2e-5, 2e-5});
   }
 }
@@ -118,7 +117,7 @@ TEST(VulkanTexture, Cast) {
     const DType to = from == DType::kF32 ? DType::kF16 : DType::kF32;
     for (const Shape& shape : {Shape{2, 5, 3, 7}, Shape{5}}) {
       auto c = make_case("cast", Op::kCast, CastAttrs(to), {random_tensor(from, shape, -3, 4, 1)});
-      c.output.dtype = to;
+      c.outputs[0].dtype = to;
       check_forms(c, "cast_texture");
     }
   }
@@ -131,7 +130,7 @@ TEST(VulkanTexture, CastOfIntegers) {
       Tensor x(from, {2, 5, 3, 7});
       for (int64_t i = 0; i < x.elements(); ++i) set_int(x, i, from == DType::kBool ? i % 3 == 0 : i % 50 - 20);
       auto c = make_case("cast", Op::kCast, CastAttrs(to), {x});
-      c.output.dtype = to;
+      c.outputs[0].dtype = to;
       check_forms(c, "cast_texture");
     }
 }
@@ -159,7 +158,7 @@ TEST(VulkanTexture, Product) {
                                random_tensor(dtype, turn & 2 ? turned(b) : b, -1, 1, 2)};
         if (turn == 2) in.push_back(random_tensor(dtype, {b.back()}, -1, 1, 3));
         auto c = make_case("product", Op::kMatMul, attrs, in);
-        c.dynamic = {true, true, false};
+        c.constants = {2};
         check_forms(c, "matmul_texture", {Packing::kWidth});
       }
 }

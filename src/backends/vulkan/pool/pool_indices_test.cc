@@ -1,13 +1,10 @@
 #include "ops/conv/conv.h"
 #include "ops/pool/pool.h"
-#include "tests/support/cpu_case.h"
 #include "tests/support/vulkan_check.h"
 #include "tests/support/vulkan_integer.h"
 
 namespace smelt::vulkan {
 namespace {
-
-using testing::random_tensor;
 
 class VulkanPoolIndices : public VulkanTest {};
 
@@ -26,12 +23,12 @@ TEST_F(VulkanPoolIndices, Rules) {
           a.index_dtype = index;
           a.layout = layout;
           const Shape x = plane ? Shape{2, 5, 7, 6} : Shape{1, 4, 5, 6, 7};
-          check_case({.label = Cat(to_string(rule), " ", to_string(layout), " ", plane),
-                      .op = Op::kPool,
-                      .attrs = make_attrs<PoolAttrs>(a),
-                      .inputs = {random_tensor(DType::kF32, x, -1, 1, 3)},
-                      .outputs = std::vector<ValueType>(2)},
-                     "vulkan:pool_float");
+          check_on_gpu({.label = Cat(to_string(rule), " ", to_string(layout), " ", plane),
+                        .op = Op::kPool,
+                        .attrs = make_attrs<PoolAttrs>(a),
+                        .inputs = {random_tensor(DType::kF32, x, -1, 1, 3)},
+                        .outputs = std::vector<ValueType>(2)},
+                       "pool_float");
         }
 }
 
@@ -39,12 +36,12 @@ TEST_F(VulkanPoolIndices, Adaptive) {
   AdaptivePoolAttrs a;
   a.kind = PoolKind::kMax;
   a.output = {3, 4};
-  check_case({.label = "bins",
-              .op = Op::kAdaptivePool,
-              .attrs = make_attrs<AdaptivePoolAttrs>(a),
-              .inputs = {random_tensor(DType::kF16, {2, 3, 7, 9}, -1, 1, 3)},
-              .outputs = std::vector<ValueType>(2)},
-             "vulkan:adaptive_pool_float", {1e-3, 1e-3});
+  check_on_gpu({.label = "bins",
+                .op = Op::kAdaptivePool,
+                .attrs = make_attrs<AdaptivePoolAttrs>(a),
+                .inputs = {random_tensor(DType::kF16, {2, 3, 7, 9}, -1, 1, 3)},
+                .outputs = std::vector<ValueType>(2)},
+               "adaptive_pool_float", {1e-3, 1e-3});
 }
 
 class VulkanConvInteger : public VulkanTest {};
@@ -55,7 +52,7 @@ TEST_F(VulkanConvInteger, TypesZeroPointsAndGroups) {
       for (int zeros : {0, 1, 2})
         for (int64_t groups : {1, 2}) {
           const OpCase c = conv_integer_case(x, w, zeros, groups, 4);
-          check_case(c, "vulkan:conv_integer");
+          check_on_gpu(c, "conv_integer");
         }
 }
 

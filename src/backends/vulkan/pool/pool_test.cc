@@ -4,8 +4,6 @@
 
 namespace smelt::vulkan {
 namespace {
-using smelt::testing::per_tensor;
-using smelt::testing::random_tensor;
 
 std::vector<PoolAttrs> windows() {
   std::vector<PoolAttrs> all(5);
@@ -26,20 +24,20 @@ std::vector<PoolAttrs> windows() {
   return all;
 }
 
-KernelCase pool_case(PoolAttrs attrs, PoolKind kind, Layout layout, DType dtype) {
+OpCase pool_case(PoolAttrs attrs, PoolKind kind, Layout layout, DType dtype) {
   attrs.kind = kind;
   attrs.layout = layout;
-  KernelCase c;
+  OpCase c;
   c.op = Op::kPool;
   const Shape x = layout == Layout::kChannelsLast ? Shape{2, 9, 10, 6} : Shape{2, 6, 9, 10};
   c.label = std::string(to_string(kind)) + " " + to_string(layout) + " " + to_string(dtype);
   const bool bytes = is_integer(dtype);
   Tensor t = random_tensor(dtype, x, dtype == DType::kU8 ? 0 : bytes ? -128 : -1, bytes ? 127 : 1, 1);
-  c.output.dtype = dtype;
+  c.outputs[0].dtype = dtype;
   if (bytes) {
     attrs.rounding = Rounding::kFixedDouble;
     t.set_quant(per_tensor(0.05f, 3));
-    c.output.quant = t.quant();
+    c.outputs[0].quant = t.quant();
   }
   c.attrs = std::make_shared<PoolAttrs>(attrs);
   c.inputs = {t};
@@ -61,9 +59,9 @@ TEST(VulkanPool, Windows) {
 TEST(VulkanPool, UnquantizedInt8) {
   SKIP_WITHOUT_GPU();
   for (DType dtype : {DType::kI8, DType::kU8}) {
-    KernelCase c = pool_case(windows()[1], PoolKind::kMax, Layout::kChannelsFirst, dtype);
+    OpCase c = pool_case(windows()[1], PoolKind::kMax, Layout::kChannelsFirst, dtype);
     c.inputs[0].set_quant(nullptr);
-    c.output.quant = nullptr;
+    c.outputs[0].quant = nullptr;
     check_on_gpu(c, "pool_i8");
   }
 }
@@ -77,13 +75,13 @@ TEST(VulkanPool, Adaptive) {
         attrs->kind = kind;
         attrs->layout = layout;
         attrs->output = {4, 3};
-        KernelCase c;
+        OpCase c;
         c.op = Op::kAdaptivePool;
         c.attrs = attrs;
         c.label = std::string(to_string(kind)) + " " + to_string(layout);
         c.inputs = {
             random_tensor(dtype, layout == Layout::kChannelsLast ? Shape{2, 9, 10, 6} : Shape{2, 6, 9, 10}, -1, 1, 1)};
-        c.output.dtype = dtype;
+        c.outputs[0].dtype = dtype;
         check_on_gpu(c, "adaptive_pool_float", dtype == DType::kF16 ? 2e-3 : 1e-5);
       }
 }

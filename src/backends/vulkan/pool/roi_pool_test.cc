@@ -7,13 +7,11 @@
 namespace smelt::vulkan {
 namespace {
 
-using testing::random_tensor;
-
 class VulkanRegions : public VulkanTest {};
 
-Near near(DType dtype) { return dtype == DType::kF16 ? Near{4e-3, 4e-3} : Near{2e-5, 2e-5}; }
+Tolerance near(DType dtype) { return dtype == DType::kF16 ? Tolerance{4e-3, 4e-3} : Tolerance{2e-5, 2e-5}; }
 
-Tensor reals(DType dtype, const Shape& shape, const std::vector<double>& v) { return test::tensor(dtype, shape, v); }
+Tensor reals(DType dtype, const Shape& shape, const std::vector<double>& v) { return tensor(dtype, shape, v); }
 
 TEST_F(VulkanRegions, Align) {
   for (DType dtype : {DType::kF32, DType::kF16})
@@ -31,12 +29,12 @@ TEST_F(VulkanRegions, Align) {
           const Tensor boxes =
               reals(dtype, {5, 4}, {1, 2, 9, 8, -4, -6, 7, 30, 60, 70, 90, 90, 8, 8, 1, 1, 0, 0, 40, 2});
           for (DType index : {DType::kI64, DType::kI32})
-            check_case(
+            check_on_gpu(
                 {.label = Cat(max, fp16, ratio),
                  .op = Op::kRoiPool,
                  .attrs = make_attrs<RoiAttrs>(a),
                  .inputs = {random_tensor(dtype, {2, 3, 7, 9}, -2, 2, 1), boxes, reals(index, {5}, {0, 1, 0, 1, 1})}},
-                "vulkan:roi_pool", near(dtype));
+                "roi_pool", near(dtype));
         }
 }
 
@@ -51,7 +49,7 @@ TEST_F(VulkanRegions, Pixels) {
            .attrs = make_attrs<RoiAttrs>(a),
            .inputs = {random_tensor(DType::kF32, {2, 3, 7, 9}, -2, 2, 1),
                       reals(DType::kF32, {3, 5}, {0, 1, 2, 9, 8, 1, -5, 3, 40, 50, 1, 30, 30, 50, 50})}};
-  check_case(c, "vulkan:roi_pool");
+  check_on_gpu(c, "roi_pool");
   c.inputs[1] = reals(DType::kF32, {1, 5}, {2, 1, 2, 9, 8});
   EXPECT_FALSE(run_on_gpu(c).ok());
 }
@@ -64,13 +62,13 @@ TEST_F(VulkanRegions, CropAndResize) {
     a.extrapolation = -3;
     a.height = 4;
     a.width = 5;
-    check_case({.label = Cat("crop ", nearest),
-                .op = Op::kRoiPool,
-                .attrs = make_attrs<RoiAttrs>(a),
-                .inputs = {random_tensor(DType::kF32, {2, 3, 7, 9}, -2, 2, 1),
-                           reals(DType::kF32, {3, 4}, {0, 0, 1, 1, 0.9, 0.8, 0.1, 0.3, -0.5, 0.2, 0.6, 1.4}),
-                           reals(DType::kI32, {3}, {1, 0, 1})}},
-               "vulkan:roi_pool");
+    check_on_gpu({.label = Cat("crop ", nearest),
+                  .op = Op::kRoiPool,
+                  .attrs = make_attrs<RoiAttrs>(a),
+                  .inputs = {random_tensor(DType::kF32, {2, 3, 7, 9}, -2, 2, 1),
+                             reals(DType::kF32, {3, 4}, {0, 0, 1, 1, 0.9, 0.8, 0.1, 0.3, -0.5, 0.2, 0.6, 1.4}),
+                             reals(DType::kI32, {3}, {1, 0, 1})}},
+                 "roi_pool");
   }
 }
 
@@ -93,7 +91,7 @@ TEST_F(VulkanRegions, DeformConv) {
                             random_tensor(DType::kF32, {2, 2 * offset_groups * taps, y[2], y[3]}, -3, 3, 3)}};
         if (parts > 3) c.inputs.push_back(random_tensor(DType::kF32, {10}, -1, 1, 4));
         if (parts > 4) c.inputs.push_back(random_tensor(DType::kF32, {2, offset_groups * taps, y[2], y[3]}, 0, 1, 5));
-        check_case(c, "vulkan:deform_conv", {5e-5, 5e-5});
+        check_on_gpu(c, "deform_conv", {5e-5, 5e-5});
       }
 }
 
@@ -110,9 +108,9 @@ TEST_F(VulkanRegions, Unpool) {
                  .attrs = make_attrs<MaxUnpoolAttrs>(a),
                  .inputs = {random_tensor(dtype, {1, 2, 2, 3}, 1, 2, 1),
                             reals(index, {1, 2, 2, 3}, {1, 2, 5, 12, 20, 23, 24, 27, 34, 36, 38, 46})},
-                 .constant = {false, false, true}};
+                 .constants = {2}};
         if (larger) c.inputs.push_back(reals(DType::kI64, {4}, {1, 2, 5, 8}));
-        check_case(c, "vulkan:max_unpool", near(dtype));
+        check_on_gpu(c, "max_unpool", near(dtype));
         set_int(c.inputs[1], 3, 48);
         EXPECT_FALSE(run_on_gpu(c).ok());
       }
@@ -136,9 +134,9 @@ TEST_F(VulkanRegions, Fourier) {
              .op = Op::kDft,
              .attrs = make_attrs<DftAttrs>(a),
              .inputs = {random_tensor(DType::kF32, r.x, -1, 1, 1)},
-             .constant = {false, true}};
+             .constants = {1}};
     if (r.length > 0) c.inputs.push_back(reals(DType::kI64, {}, {static_cast<double>(r.length)}));
-    check_case(c, "vulkan:dft", {1e-4, 1e-4});
+    check_on_gpu(c, "dft", {1e-4, 1e-4});
   }
 }
 

@@ -1,15 +1,10 @@
 #include "ops/conv/conv.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
-#include "tests/support/cpu_case.h"
 #include "tests/support/vulkan_check.h"
 
 namespace smelt::vulkan {
 namespace {
-
-using testing::per_axis;
-using testing::per_tensor;
-using testing::random_tensor;
 
 class VulkanDynamicQuant : public VulkanTest {};
 
@@ -35,12 +30,12 @@ TEST_F(VulkanDynamicQuant, DynamicQuantize) {
           a.xnnpack_rule = rule == 2;
           a.per_row = per_row;
           a.eps = rule == 2 ? 1e-5 : 0;
-          check_case({.label = Cat(shape.str(), " ", to_string(to), " ", rule, per_row),
-                      .op = Op::kDynamicQuantize,
-                      .attrs = make_attrs<DynamicQuantizeAttrs>(a),
-                      .inputs = {rows(DType::kF32, shape)},
-                      .outputs = std::vector<ValueType>(3)},
-                     "vulkan:dynamic_quantize");
+          check_on_gpu({.label = Cat(shape.str(), " ", to_string(to), " ", rule, per_row),
+                        .op = Op::kDynamicQuantize,
+                        .attrs = make_attrs<DynamicQuantizeAttrs>(a),
+                        .inputs = {rows(DType::kF32, shape)},
+                        .outputs = std::vector<ValueType>(3)},
+                       "dynamic_quantize");
         }
 }
 
@@ -53,19 +48,19 @@ TEST_F(VulkanDynamicQuant, MatMulAndConv) {
     m.transpose_b = true;
     Tensor b = random_tensor(DType::kI8, {24, 40}, -127, 127, 2);
     b.set_quant(per_tensor(0.01f, 0));
-    check_case({.label = "rows",
-                .op = Op::kMatMul,
-                .attrs = make_attrs<MatMulAttrs>(m),
-                .inputs = {rows(DType::kF32, {6, 40}), b, random_tensor(DType::kF32, {24}, -1, 1, 3)},
-                .constant = {false, true, true}},
-               "vulkan:matmul_dynamic_quant", {1e-3, 1e-4});
+    check_on_gpu({.label = "rows",
+                  .op = Op::kMatMul,
+                  .attrs = make_attrs<MatMulAttrs>(m),
+                  .inputs = {rows(DType::kF32, {6, 40}), b, random_tensor(DType::kF32, {24}, -1, 1, 3)},
+                  .constants = {1, 2}},
+                 "matmul_dynamic_quant", {1e-3, 1e-4});
     m.flatten_a = true;
-    check_case({.label = "flattened",
-                .op = Op::kMatMul,
-                .attrs = make_attrs<MatMulAttrs>(m),
-                .inputs = {rows(DType::kF32, {2, 5, 8}), b},
-                .constant = {false, true}},
-               "vulkan:matmul_dynamic_quant", {1e-3, 1e-4});
+    check_on_gpu({.label = "flattened",
+                  .op = Op::kMatMul,
+                  .attrs = make_attrs<MatMulAttrs>(m),
+                  .inputs = {rows(DType::kF32, {2, 5, 8}), b},
+                  .constants = {1}},
+                 "matmul_dynamic_quant", {1e-3, 1e-4});
     ConvAttrs c;
     c.dynamic_quant = true;
     c.asymmetric_inputs = asymmetric;
@@ -74,12 +69,12 @@ TEST_F(VulkanDynamicQuant, MatMulAndConv) {
     c.pads = {1, 1, 1, 1};
     Tensor filter = random_tensor(DType::kI8, {10, 3, 3, 8}, -127, 127, 4);
     filter.set_quant(per_axis({.01f, .02f, .03f, .01f, .02f, .03f, .01f, .02f, .03f, .04f}, 0));
-    check_case({.label = "images",
-                .op = Op::kConv,
-                .attrs = make_attrs<ConvAttrs>(c),
-                .inputs = {random_tensor(DType::kF32, {2, 6, 7, 8}, -2, 3, 5), filter},
-                .constant = {false, true}},
-               "vulkan:conv_dynamic_quant", {1e-3, 1e-4});
+    check_on_gpu({.label = "images",
+                  .op = Op::kConv,
+                  .attrs = make_attrs<ConvAttrs>(c),
+                  .inputs = {random_tensor(DType::kF32, {2, 6, 7, 8}, -2, 3, 5), filter},
+                  .constants = {1}},
+                 "conv_dynamic_quant", {1e-3, 1e-4});
   }
 }
 
@@ -101,13 +96,13 @@ TEST_F(VulkanDynamicQuant, DynamicParameters) {
         if (zeros) c.inputs.push_back(random_tensor(quantized, scale, positive ? 0 : -5, 5, 3));
         a.to = DType::kF32;
         c.attrs = make_attrs<QuantizeLinearAttrs>(a);
-        check_case(c, "vulkan:dequantize_linear_dynamic");
+        check_on_gpu(c, "dequantize_linear_dynamic");
         if (quantized == DType::kI32) continue;
         a.to = quantized;
         c.op = Op::kQuantizeLinear;
         c.attrs = make_attrs<QuantizeLinearAttrs>(a);
         c.inputs[0] = random_tensor(DType::kF32, {3, 6}, -30, 30, 4);
-        check_case(c, "vulkan:quantize_linear_dynamic");
+        check_on_gpu(c, "quantize_linear_dynamic");
       }
 }
 

@@ -1,12 +1,9 @@
 #include "ops/recurrent/recurrent.h"
 
-#include "tests/support/cpu_case.h"
 #include "tests/support/vulkan_check.h"
 
 namespace smelt::vulkan {
 namespace {
-
-using testing::random_tensor;
 
 class VulkanRecurrent : public VulkanTest {};
 
@@ -27,7 +24,8 @@ OpCase net_case(const RecurrentAttrs& a, const Net& n, DType dtype = DType::kF32
   c.attrs = make_attrs<RecurrentAttrs>(a);
   c.inputs = {random_tensor(dtype, x, -1, 1, 1), random_tensor(dtype, {d, g, n.inputs}, -range, range, 2),
               random_tensor(dtype, {d, g, n.hidden}, -range, range, 3)};
-  c.constant = {false, constant, constant, true, false, false, false, true};
+  c.constants = {3, 7};
+  if (constant) c.constants.insert(c.constants.end(), {1, 2});
   const bool lstm = a.cell == RecurrentAttrs::Cell::kLstm;
   c.outputs = std::vector<ValueType>(lstm ? 3 : 2);
   return c;
@@ -40,7 +38,7 @@ void add_operands(OpCase& c, const RecurrentAttrs& a, const Net& n, bool wide_le
   const Shape state = a.batch_first ? Shape{n.batch, d, n.hidden} : Shape{d, n.batch, n.hidden};
   const bool lstm = a.cell == RecurrentAttrs::Cell::kLstm;
   c.inputs.push_back(random_tensor(dtype, {d, 2 * g}, -1, 1, 4));
-  c.inputs.push_back(test::tensor(wide_lengths ? DType::kI64 : DType::kI32, Shape{n.batch}, {2, 5, 0}));
+  c.inputs.push_back(tensor(wide_lengths ? DType::kI64 : DType::kI32, Shape{n.batch}, {2, 5, 0}));
   c.inputs.push_back(random_tensor(dtype, state, -1, 1, 5));
   if (!lstm) return;
   c.inputs.push_back(random_tensor(dtype, state, -1, 1, 6));
@@ -65,7 +63,7 @@ TEST_F(VulkanRecurrent, CellsDirectionsAndLayouts) {
           a.clip = all ? 0.7 : 0;
           OpCase c = net_case(a, {});
           if (all) add_operands(c, a, {}, batch_first);
-          check_case(c, "vulkan:recurrent");
+          check_on_gpu(c, "recurrent");
         }
 }
 
@@ -75,8 +73,8 @@ TEST_F(VulkanRecurrent, ManyUnitsInManyDispatches) {
       RecurrentAttrs a;
       a.cell = cell;
       a.hidden = hidden;
-      check_case(net_case(a, {.steps = 120, .batch = 1, .inputs = 50, .hidden = hidden}, DType::kF32, hidden < 300),
-                 "vulkan:recurrent", {1e-4, 1e-4});
+      check_on_gpu(net_case(a, {.steps = 120, .batch = 1, .inputs = 50, .hidden = hidden}, DType::kF32, hidden < 300),
+                   "recurrent", {1e-4, 1e-4});
     }
 }
 
@@ -89,7 +87,7 @@ TEST_F(VulkanRecurrent, Activations) {
     a.activations = {"HardSigmoid", f, "Softsign"};
     a.alpha = {0.3, 0.5, 0};
     a.beta = {0.4, 0.7, 0};
-    check_case(net_case(a, {}), "vulkan:recurrent");
+    check_on_gpu(net_case(a, {}), "recurrent");
   }
 }
 
@@ -105,7 +103,7 @@ TEST_F(VulkanRecurrent, DynamicQuantization) {
       a.dynamic_quantization = true;
       OpCase c = net_case(a, {});
       if (all) add_operands(c, a, {}, all);
-      check_case(c, "vulkan:recurrent", {2e-3, 1e-3});
+      check_on_gpu(c, "recurrent", {2e-3, 1e-3});
     }
 }
 
@@ -115,7 +113,7 @@ TEST_F(VulkanRecurrent, Fp16) {
   a.hidden = Net{}.hidden;
   OpCase c = net_case(a, {}, DType::kF16);
   add_operands(c, a, {}, true);
-  check_case(c, "vulkan:legalized_types", {2e-3, 2e-3});
+  check_on_gpu(c, "legalized_types", {2e-3, 2e-3});
 }
 
 }  // namespace

@@ -1,17 +1,14 @@
 #include "ops/recurrent/recurrent.h"
-#include "tests/support/cpu_case.h"
 #include "tests/support/vulkan_check.h"
 
 namespace smelt::vulkan {
 namespace {
 
-using testing::random_tensor;
-
 class VulkanTfCells : public VulkanTest {};
 
 constexpr int64_t kBatch = 2, kTime = 3, kFeatures = 5, kUnits = 6, kOutputs = 4;
 
-QuantPtr grid(float scale) { return testing::per_tensor(scale, 0); }
+QuantPtr grid(float scale) { return per_tensor(scale, 0); }
 
 /// Weights of float32, float16 or 8 bits.
 Tensor weights(DType dtype, const Shape& shape, uint32_t seed) {
@@ -24,9 +21,8 @@ Tensor real(const Shape& shape, uint32_t seed) { return random_tensor(DType::kF3
 
 /// Every input behind the first is a constant, but for the states and the auxiliary input.
 void finish(OpCase& c, std::initializer_list<size_t> dynamic, size_t outputs) {
-  c.constant.assign(c.inputs.size(), true);
-  for (size_t i : dynamic)
-    if (i < c.constant.size()) c.constant[i] = false;
+  for (size_t i = 0; i < c.inputs.size(); ++i)
+    if (std::ranges::count(dynamic, i) == 0) c.constants.push_back(i);
   c.outputs = std::vector<ValueType>(outputs);
 }
 
@@ -65,7 +61,9 @@ const std::vector<Parts> kParts = {{},
                                    {.diagonal = true}};
 
 /// DynamicQuantFloat rows round: a value at the middle of two may fall on either side of what the host has.
-Near near_of(DType dtype) { return dtype == DType::kI8 || dtype == DType::kU8 ? Near{1e-4, 1e-4} : Near{}; }
+Tolerance near_of(DType dtype) {
+  return dtype == DType::kI8 || dtype == DType::kU8 ? Tolerance{1e-4, 1e-4} : Tolerance{};
+}
 
 TEST_F(VulkanTfCells, Lstm) {
   for (DType dtype : {DType::kF32, DType::kF16, DType::kI8, DType::kU8})
@@ -88,7 +86,7 @@ TEST_F(VulkanTfCells, Lstm) {
                              1);
           put_lstm(c, 1, kFeatures, kBatch, 18, 19, dtype, p);
           finish(c, {0, 18, 19}, 3);
-          check_case(c, "vulkan:tf_lstm", near_of(dtype));
+          check_on_gpu(c, "tf_lstm", near_of(dtype));
         }
 }
 
@@ -107,7 +105,7 @@ TEST_F(VulkanTfCells, LstmInManyDispatches) {
   c.inputs[18] = real({1, n}, 5);
   c.inputs[19] = real({1, n}, 6);
   finish(c, {0, 18, 19}, 3);
-  check_case(c, "vulkan:tf_lstm", {1e-4, 1e-4});
+  check_on_gpu(c, "tf_lstm", {1e-4, 1e-4});
 }
 
 TEST_F(VulkanTfCells, BidirectionalLstm) {
@@ -133,7 +131,7 @@ TEST_F(VulkanTfCells, BidirectionalLstm) {
             c.inputs[44 + g] = weights(dtype, {kUnits, kFeatures}, 51);
           }
         finish(c, {0, 35, 36, 37, 38, 39}, merge ? 1 : 6);
-        check_case(c, "vulkan:tf_lstm", near_of(dtype));
+        check_on_gpu(c, "tf_lstm", near_of(dtype));
       }
 }
 
@@ -144,7 +142,7 @@ TEST_F(VulkanTfCells, BasicLstm) {
   c.inputs = {real({kBatch, kFeatures}, 1), real({kBatch, kUnits}, 2), real({4 * kUnits, kFeatures + kUnits}, 3),
               real({4 * kUnits}, 4), real({kBatch, kUnits}, 5)};
   finish(c, {0, 1, 4}, 4);
-  check_case(c, "vulkan:tf_lstm");
+  check_on_gpu(c, "tf_lstm");
 }
 
 TEST_F(VulkanTfCells, Rnn) {
@@ -176,7 +174,7 @@ TEST_F(VulkanTfCells, Rnn) {
             if (aux > 0) c.inputs[9] = real(x, 9);
             if (aux == 2) c.inputs[10] = c.inputs[11] = weights(dtype, {kUnits, kFeatures}, 10);
             finish(c, {0, 4, 8, 9}, merge ? 1 : bidirectional ? 4 : 2);
-            check_case(c, "vulkan:tf_rnn", near_of(dtype));
+            check_on_gpu(c, "tf_rnn", near_of(dtype));
           }
 }
 
@@ -193,12 +191,12 @@ TEST_F(VulkanTfCells, Svdf) {
                   weights(dtype, {kFilters, kMemory}, 3), real({kFilters / 2}, 4),
                   real({kBatch, kFilters * kMemory}, 5)};
       finish(c, {0, 4}, 2);
-      check_case(c, "vulkan:tf_svdf", near_of(dtype));
+      check_on_gpu(c, "tf_svdf", near_of(dtype));
     }
   TfSvdfAttrs a;
   const auto quantized = [](DType dtype, const Shape& shape, double most, float scale, int32_t zero = 0) {
     Tensor t = random_tensor(dtype, shape, -most, most, 6);
-    t.set_quant(testing::per_tensor(scale, zero));
+    t.set_quant(per_tensor(scale, zero));
     return t;
   };
   OpCase c{"int8", Op::kTfSvdf, make_attrs<TfSvdfAttrs>(a)};
@@ -208,16 +206,16 @@ TEST_F(VulkanTfCells, Svdf) {
               random_tensor(DType::kI32, {kFilters}, -1000, 1000, 7),
               quantized(DType::kI16, {kBatch, kFilters * kMemory}, 3000, 0.002f)};
   finish(c, {0, 4}, 2);
-  c.outputs = {ValueType::tensor(DType::kI8, {kBatch, kFilters}, testing::per_tensor(0.3f, -5)),
-               ValueType::tensor(DType::kI16, {kBatch, kFilters * kMemory}, testing::per_tensor(0.002f, 0))};
-  check_case(c, "vulkan:tf_svdf");
+  c.outputs = {ValueType::tensor(DType::kI8, {kBatch, kFilters}, per_tensor(0.3f, -5)),
+               ValueType::tensor(DType::kI16, {kBatch, kFilters * kMemory}, per_tensor(0.002f, 0))};
+  check_on_gpu(c, "tf_svdf");
 }
 
 TEST_F(VulkanTfCells, IntegerLstm) {
   const auto quantized = [](DType dtype, const Shape& shape, double most, float scale, uint32_t seed,
                             int32_t zero = 0) {
     Tensor t = random_tensor(dtype, shape, -most, most, seed);
-    t.set_quant(testing::per_tensor(scale, zero));
+    t.set_quant(per_tensor(scale, zero));
     return t;
   };
   for (const Parts& p : kParts)
@@ -231,7 +229,7 @@ TEST_F(VulkanTfCells, IntegerLstm) {
       a.proj_clip = p.norm ? 0.7 : 0;
       for (int i = 0; i < 5; ++i)
         a.intermediates.push_back(ValueType::tensor(i < 4 ? DType::kI16 : DType::kI8, {},
-                                                    testing::per_tensor(i < 4 ? 0.001f : 0.007f, i < 4 ? 0 : 3)));
+                                                    per_tensor(i < 4 ? 0.001f : 0.007f, i < 4 ? 0 : 3)));
       const int64_t outputs = p.projection ? kOutputs : kUnits;
       OpCase c{Cat("int8", to_string(p), " time major ", time_major), Op::kTfLstm, make_attrs<TfLstmAttrs>(a),
                std::vector<Tensor>(24)};
@@ -256,9 +254,9 @@ TEST_F(VulkanTfCells, IntegerLstm) {
       finish(c, {0, 18, 19}, 3);
       ValueType y = ValueType::tensor(DType::kI8);
       y.ranked = false;
-      y.quant = testing::per_tensor(0.0078f, -4);
+      y.quant = per_tensor(0.0078f, -4);
       c.outputs[0] = y;
-      check_case(c, "vulkan:tf_lstm_i8");
+      check_on_gpu(c, "tf_lstm_i8");
     }
 }
 

@@ -4,19 +4,14 @@
 
 #include "ops/normalization/normalization.h"
 #include "ops/softmax/softmax.h"
-#include "tests/support/cpu_case.h"
 #include "tests/support/vulkan_check.h"
 
 namespace smelt::vulkan {
 namespace {
 
-using testing::random_tensor;
-
 class VulkanReduce : public VulkanTest {};
 
-Tensor ints(const std::vector<double>& v) {
-  return test::tensor(DType::kI64, Shape{static_cast<int64_t>(v.size())}, v);
-}
+Tensor ints(const std::vector<double>& v) { return tensor(DType::kI64, Shape{static_cast<int64_t>(v.size())}, v); }
 
 AttrsPtr reduce(Reduction fn, bool keep = false, double correction = 0) {
   ReduceAttrs a;
@@ -26,7 +21,7 @@ AttrsPtr reduce(Reduction fn, bool keep = false, double correction = 0) {
   return make_attrs<ReduceAttrs>(a);
 }
 
-Near near(DType dtype) { return dtype == DType::kF16 ? Near{2e-3, 2e-3} : Near{1e-4, 2e-5}; }
+Tolerance near(DType dtype) { return dtype == DType::kF16 ? Tolerance{2e-3, 2e-3} : Tolerance{1e-4, 2e-5}; }
 
 /// Shapes and axes: a lane a row and a workgroup a row, dense rows and columns, one dimension and several.
 struct Axes {
@@ -51,12 +46,12 @@ TEST_F(VulkanReduce, Reals) {
         const auto f = static_cast<Reduction>(fn);
         if (f == Reduction::kAny || f == Reduction::kAll) continue;
         const bool small = f == Reduction::kProd || f == Reduction::kLogSum;
-        check_case({to_string(f) + (" " + a.shape.str()),
-                    Op::kReduce,
-                    reduce(f, fn % 2 == 0, fn % 2),
-                    {random_tensor(dtype, a.shape, small ? 0.9 : -2, small ? 1.1 : 2, 7), ints(a.axes)},
-                    {false, true}},
-                   "vulkan:reduce", near(dtype));
+        check_on_gpu({to_string(f) + (" " + a.shape.str()),
+                      Op::kReduce,
+                      reduce(f, fn % 2 == 0, fn % 2),
+                      {random_tensor(dtype, a.shape, small ? 0.9 : -2, small ? 1.1 : 2, 7), ints(a.axes)},
+                      {1}},
+                     "reduce", near(dtype));
       }
 }
 
@@ -64,19 +59,19 @@ TEST_F(VulkanReduce, Integers) {
   for (const Axes& a : kAxes) {
     for (Reduction f :
          {Reduction::kSum, Reduction::kMax, Reduction::kMin, Reduction::kProd, Reduction::kL1, Reduction::kSumSquare})
-      check_case({to_string(f) + (" " + a.shape.str()),
-                  Op::kReduce,
-                  reduce(f),
-                  {random_tensor(DType::kI32, a.shape, -100000, 100000, 3), ints(a.axes)},
-                  {false, true}},
-                 "vulkan:reduce");
+      check_on_gpu({to_string(f) + (" " + a.shape.str()),
+                    Op::kReduce,
+                    reduce(f),
+                    {random_tensor(DType::kI32, a.shape, -100000, 100000, 3), ints(a.axes)},
+                    {1}},
+                   "reduce");
     for (Reduction f : {Reduction::kAny, Reduction::kAll})
-      check_case({to_string(f) + (" " + a.shape.str()),
-                  Op::kReduce,
-                  reduce(f),
-                  {random_tensor(DType::kBool, a.shape, 0, 1, 3), ints(a.axes)},
-                  {false, true}},
-                 "vulkan:reduce");
+      check_on_gpu({to_string(f) + (" " + a.shape.str()),
+                    Op::kReduce,
+                    reduce(f),
+                    {random_tensor(DType::kBool, a.shape, 0, 1, 3), ints(a.axes)},
+                    {1}},
+                   "reduce");
   }
 }
 
@@ -89,24 +84,24 @@ TEST_F(VulkanReduce, QuantizedSums) {
           attrs.fn = fn;
           attrs.rounding = rounding;
           Tensor x = random_tensor(dtype, a.shape, dtype == DType::kI8 ? -128 : 0, dtype == DType::kI8 ? 127 : 255, 3);
-          x.set_quant(test::per_tensor(0.05f, 3, rounding));
+          x.set_quant(per_tensor(0.05f, 3, rounding));
           const Shape out = a.axes.size() == 2 ? Shape{2, 5} : Shape{3};
-          check_case(
+          check_on_gpu(
               {Cat(to_string(fn), " ", a.shape.str(), " ", static_cast<int>(rounding)),
                Op::kReduce,
                make_attrs<ReduceAttrs>(attrs),
                {x, ints(a.axes)},
-               {false, true},
-               {ValueType::tensor(dtype, out, test::per_tensor(fn == Reduction::kMean ? 0.03f : 1.7f, 9, rounding))}},
-              "vulkan:reduce_lookup_table");
+               {1},
+               {ValueType::tensor(dtype, out, per_tensor(fn == Reduction::kMean ? 0.03f : 1.7f, 9, rounding))}},
+              "reduce_lookup_table");
         }
 }
 
 TEST_F(VulkanReduce, NotANumber) {
   constexpr double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
-  const Tensor x = test::floats(Shape{3, 4}, {1, nan, 3, 2, -inf, -inf, -inf, -inf, inf, 1, 2, 3});
+  const Tensor x = floats(Shape{3, 4}, {1, nan, 3, 2, -inf, -inf, -inf, -inf, inf, 1, 2, 3});
   for (Reduction f : {Reduction::kMax, Reduction::kMin, Reduction::kSum, Reduction::kLogSumExp})
-    check_case({to_string(f), Op::kReduce, reduce(f), {x, ints({1})}, {false, true}}, "vulkan:reduce");
+    check_on_gpu({to_string(f), Op::kReduce, reduce(f), {x, ints({1})}, {1}}, "reduce");
 }
 
 TEST_F(VulkanReduce, ArgReduce) {
@@ -120,11 +115,11 @@ TEST_F(VulkanReduce, ArgReduce) {
           a.axis = shape.rank() > 1 ? 1 : 0;
           a.keep_dims = variant == 3;
           a.to = to;
-          check_case({Cat(to_string(dtype), " ", shape.str(), " ", variant),
-                      Op::kArgReduce,
-                      make_attrs<ArgReduceAttrs>(a),
-                      {random_tensor(dtype, shape, dtype == DType::kU8 ? 0 : -5, 5, 11)}},
-                     "vulkan:arg_reduce");
+          check_on_gpu({Cat(to_string(dtype), " ", shape.str(), " ", variant),
+                        Op::kArgReduce,
+                        make_attrs<ArgReduceAttrs>(a),
+                        {random_tensor(dtype, shape, dtype == DType::kU8 ? 0 : -5, 5, 11)}},
+                       "arg_reduce");
         }
 }
 
@@ -133,7 +128,7 @@ TEST_F(VulkanReduce, ArgReduceFirstNotANumber) {
   std::vector<double> v(200, 1);
   v[150] = v[170] = nan;
   v[40] = 5;
-  check_case({"", Op::kArgReduce, make_attrs<ArgReduceAttrs>(), {test::floats(Shape{200}, v)}}, "vulkan:arg_reduce");
+  check_on_gpu({"", Op::kArgReduce, make_attrs<ArgReduceAttrs>(), {floats(Shape{200}, v)}}, "arg_reduce");
 }
 
 TEST_F(VulkanReduce, Cumulative) {
@@ -145,12 +140,12 @@ TEST_F(VulkanReduce, Cumulative) {
         a.exclusive = variant & 1;
         if (dtype == DType::kI32 && (fn == 4 || (fn > 1 && a.exclusive))) continue;
         a.reverse = variant & 2;
-        check_case({Cat(to_string(a.fn), " ", to_string(dtype), " ", variant),
-                    Op::kCumulative,
-                    make_attrs<CumulativeAttrs>(a),
-                    {random_tensor(dtype, Shape{3, 20, 5}, -2, 2, 5), test::tensor(DType::kI32, Shape{}, {-2})},
-                    {false, true}},
-                   "vulkan:cumulative", near(dtype));
+        check_on_gpu({Cat(to_string(a.fn), " ", to_string(dtype), " ", variant),
+                      Op::kCumulative,
+                      make_attrs<CumulativeAttrs>(a),
+                      {random_tensor(dtype, Shape{3, 20, 5}, -2, 2, 5), tensor(DType::kI32, Shape{}, {-2})},
+                      {1}},
+                     "cumulative", near(dtype));
       }
 }
 
@@ -165,11 +160,11 @@ TEST_F(VulkanReduce, Softmax) {
             a.axis = axis;
             a.flatten = flatten;
             a.beta = flatten ? 0.5 : 1;
-            check_case({Cat(to_string(kind), " ", axis, " ", shape.str()),
-                        Op::kSoftmax,
-                        make_attrs<SoftmaxAttrs>(a),
-                        {random_tensor(dtype, shape, -8, 8, 9)}},
-                       "vulkan:softmax_float", dtype == DType::kF16 ? Near{5e-3, 2e-3} : Near{1e-5, 1e-5});
+            check_on_gpu({Cat(to_string(kind), " ", axis, " ", shape.str()),
+                          Op::kSoftmax,
+                          make_attrs<SoftmaxAttrs>(a),
+                          {random_tensor(dtype, shape, -8, 8, 9)}},
+                         "softmax_float", dtype == DType::kF16 ? Tolerance{5e-3, 2e-3} : Tolerance{1e-5, 1e-5});
           }
 }
 
@@ -183,15 +178,14 @@ TEST_F(VulkanReduce, QuantizedSoftmax) {
           a.rounding = Rounding::kFixedDouble;
           const bool is_signed = dtype == DType::kI8;
           Tensor x = random_tensor(dtype, shape, is_signed ? -128 : 0, is_signed ? 127 : 255, 3);
-          x.set_quant(test::per_tensor(scale, 5, a.rounding));
-          check_case(
-              {Cat(to_string(dtype), " ", scale, " ", shape.str()),
-               Op::kSoftmax,
-               make_attrs<SoftmaxAttrs>(a),
-               {x},
-               {},
-               {ValueType::tensor(dtype, shape, test::per_tensor(1 / 256.0f, is_signed ? -128 : 0, a.rounding))}},
-              "vulkan:softmax_i8");
+          x.set_quant(per_tensor(scale, 5, a.rounding));
+          check_on_gpu({Cat(to_string(dtype), " ", scale, " ", shape.str()),
+                        Op::kSoftmax,
+                        make_attrs<SoftmaxAttrs>(a),
+                        {x},
+                        {},
+                        {ValueType::tensor(dtype, shape, per_tensor(1 / 256.0f, is_signed ? -128 : 0, a.rounding))}},
+                       "softmax_i8");
         }
 }
 
@@ -203,17 +197,17 @@ TEST_F(VulkanReduce, Segments) {
         a.fn = fn;
         a.sorted = false;
         OpCase c{Cat(to_string(dtype), " by ", to_string(id)), Op::kSegment, make_attrs<SegmentAttrs>(a)};
-        c.inputs = {random_tensor(dtype, Shape{2, 3, 5}, -3, 3, 1), test::tensor(id, Shape{2, 3}, {3, 0, -1, 3, 5, 0}),
+        c.inputs = {random_tensor(dtype, Shape{2, 3, 5}, -3, 3, 1), tensor(id, Shape{2, 3}, {3, 0, -1, 3, 5, 0}),
                     ints({6})};
-        c.constant = {false, false, true};
-        check_case(c, "vulkan:segment", near(dtype));
-        c.inputs[1] = test::tensor(id, Shape{2, 3}, {3, 0, 6, 3, 5, 0});
+        c.constants = {2};
+        check_on_gpu(c, "segment", near(dtype));
+        c.inputs[1] = tensor(id, Shape{2, 3}, {3, 0, 6, 3, 5, 0});
         EXPECT_FALSE(run_on_gpu(c).ok());
         a.sorted = true;
         OpCase sorted{"sorted", Op::kSegment, make_attrs<SegmentAttrs>(a)};
-        sorted.inputs = {random_tensor(dtype, Shape{4, 7}, -3, 3, 1), test::tensor(id, Shape{4}, {0, 2, 2, 3})};
-        sorted.constant = {false, true};
-        check_case(sorted, "vulkan:segment", near(dtype));
+        sorted.inputs = {random_tensor(dtype, Shape{4, 7}, -3, 3, 1), tensor(id, Shape{4}, {0, 2, 2, 3})};
+        sorted.constants = {1};
+        check_on_gpu(sorted, "segment", near(dtype));
       }
 }
 
@@ -227,15 +221,15 @@ TEST_F(VulkanReduce, LogSoftmaxOfBytes) {
         a.rounding = Rounding::kFixedDouble;
         const double least = dtype == DType::kI8 ? -128 : 0;
         Tensor x = random_tensor(dtype, shape, least, least + 255, 3);
-        x.set_quant(test::per_tensor(scale, 5, a.rounding));
-        const auto quant = test::per_tensor(16 / 256.0f, static_cast<int32_t>(least) + 255, a.rounding);
-        check_case({Cat(to_string(dtype), " ", scale, " ", shape.str()),
-                    Op::kSoftmax,
-                    make_attrs<SoftmaxAttrs>(a),
-                    {x},
-                    {},
-                    {ValueType::tensor(dtype, shape, quant)}},
-                   "vulkan:log_softmax_i8");
+        x.set_quant(per_tensor(scale, 5, a.rounding));
+        const auto quant = per_tensor(16 / 256.0f, static_cast<int32_t>(least) + 255, a.rounding);
+        check_on_gpu({Cat(to_string(dtype), " ", scale, " ", shape.str()),
+                      Op::kSoftmax,
+                      make_attrs<SoftmaxAttrs>(a),
+                      {x},
+                      {},
+                      {ValueType::tensor(dtype, shape, quant)}},
+                     "log_softmax_i8");
       }
 }
 
@@ -247,15 +241,15 @@ TEST_F(VulkanReduce, NormsOfBytes) {
         a.rounding = Rounding::kFixedDouble;
         const double least = dtype == DType::kI8 ? -128 : 0, zero = std::round(least + 128 + 5 * part);
         Tensor x = random_tensor(dtype, shape, zero - part * (zero - least), zero + part * (least + 255 - zero), 3);
-        x.set_quant(test::per_tensor(0.02f, static_cast<int32_t>(zero), a.rounding));
-        const auto quant = test::per_tensor(1 / 128.0f, static_cast<int32_t>(least) + 128, a.rounding);
-        check_case({Cat(to_string(dtype), " ", part, " ", shape.str()),
-                    Op::kLpNorm,
-                    make_attrs<LpNormAttrs>(a),
-                    {x},
-                    {},
-                    {ValueType::tensor(dtype, shape, quant)}},
-                   "vulkan:lp_norm_i8");
+        x.set_quant(per_tensor(0.02f, static_cast<int32_t>(zero), a.rounding));
+        const auto quant = per_tensor(1 / 128.0f, static_cast<int32_t>(least) + 128, a.rounding);
+        check_on_gpu({Cat(to_string(dtype), " ", part, " ", shape.str()),
+                      Op::kLpNorm,
+                      make_attrs<LpNormAttrs>(a),
+                      {x},
+                      {},
+                      {ValueType::tensor(dtype, shape, quant)}},
+                     "lp_norm_i8");
       }
 }
 

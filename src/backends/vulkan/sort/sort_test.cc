@@ -1,17 +1,14 @@
 #include <limits>
 
 #include "ops/sort/sort.h"
-#include "tests/support/cpu_case.h"
 #include "tests/support/vulkan_check.h"
 
 namespace smelt::vulkan {
 namespace {
 
-using testing::random_tensor;
-
 class VulkanSort : public VulkanTest {};
 
-Tensor whole(int64_t k) { return test::tensor(DType::kI64, Shape{1}, {static_cast<double>(k)}); }
+Tensor whole(int64_t k) { return tensor(DType::kI64, Shape{1}, {static_cast<double>(k)}); }
 
 const std::vector<Shape> kShapes = {Shape{1}, Shape{6, 5, 3}, Shape{2, 33, 2}, Shape{3, 1000}};
 
@@ -26,14 +23,14 @@ TEST_F(VulkanSort, TopK) {
           a.largest = largest;
           a.index_dtype = index;
           const double k = std::min<double>(static_cast<double>(shape[static_cast<int>(a.axis)]), 4);
-          check_case({Cat(to_string(dtype), " ", shape.str()),
-                      Op::kTopK,
-                      make_attrs<TopKAttrs>(a),
-                      {random_tensor(dtype, shape, dtype == DType::kU8 ? 0 : -9, 9, 3),
-                       test::tensor(DType::kI64, Shape{1}, {k})},
-                      {false, true},
-                      std::vector<ValueType>(2)},
-                     "vulkan:top_k");
+          check_on_gpu(
+              {Cat(to_string(dtype), " ", shape.str()),
+               Op::kTopK,
+               make_attrs<TopKAttrs>(a),
+               {random_tensor(dtype, shape, dtype == DType::kU8 ? 0 : -9, 9, 3), tensor(DType::kI64, Shape{1}, {k})},
+               {1},
+               std::vector<ValueType>(2)},
+              "top_k");
         }
 }
 
@@ -44,20 +41,20 @@ TEST_F(VulkanSort, Sort) {
     a.descending = descending;
     for (size_t outputs : {1u, 2u})
       for (const Shape& shape : kShapes)
-        check_case({shape.str(),
-                    Op::kSort,
-                    make_attrs<SortAttrs>(a),
-                    {random_tensor(DType::kF32, shape, -9, 9, 3)},
-                    {},
-                    std::vector<ValueType>(outputs)},
-                   "vulkan:sort");
-    check_case({"not a number",
-                Op::kSort,
-                make_attrs<SortAttrs>(a),
-                {test::floats(Shape{7}, {1, nan, -inf, 3, nan, inf, 1})},
-                {},
-                std::vector<ValueType>(2)},
-               "vulkan:sort");
+        check_on_gpu({shape.str(),
+                      Op::kSort,
+                      make_attrs<SortAttrs>(a),
+                      {random_tensor(DType::kF32, shape, -9, 9, 3)},
+                      {},
+                      std::vector<ValueType>(outputs)},
+                     "sort");
+    check_on_gpu({"not a number",
+                  Op::kSort,
+                  make_attrs<SortAttrs>(a),
+                  {floats(Shape{7}, {1, nan, -inf, 3, nan, inf, 1})},
+                  {},
+                  std::vector<ValueType>(2)},
+                 "sort");
   }
 }
 
@@ -68,23 +65,23 @@ TEST_F(VulkanSort, LongRows) {
         SortAttrs a;
         a.axis = shape.rank() == 3 ? 1 : 0;
         a.descending = descending;
-        check_case({Cat(to_string(dtype), " ", shape.str()),
-                    Op::kSort,
-                    make_attrs<SortAttrs>(a),
-                    {random_tensor(dtype, shape, dtype == DType::kU8 ? 0 : -99, 99, 3)},
-                    {},
-                    std::vector<ValueType>(2)},
-                   "vulkan:sort");
+        check_on_gpu({Cat(to_string(dtype), " ", shape.str()),
+                      Op::kSort,
+                      make_attrs<SortAttrs>(a),
+                      {random_tensor(dtype, shape, dtype == DType::kU8 ? 0 : -99, 99, 3)},
+                      {},
+                      std::vector<ValueType>(2)},
+                     "sort");
       }
   TopKAttrs a;
   a.index_dtype = DType::kI32;
-  check_case({"top",
-              Op::kTopK,
-              make_attrs<TopKAttrs>(a),
-              {random_tensor(DType::kF32, Shape{3, 50000}, -9, 9, 3), test::tensor(DType::kI64, Shape{1}, {2000})},
-              {false, true},
-              std::vector<ValueType>(2)},
-             "vulkan:top_k");
+  check_on_gpu({"top",
+                Op::kTopK,
+                make_attrs<TopKAttrs>(a),
+                {random_tensor(DType::kF32, Shape{3, 50000}, -9, 9, 3), tensor(DType::kI64, Shape{1}, {2000})},
+                {1},
+                std::vector<ValueType>(2)},
+               "top_k");
 }
 
 /// Selections by parts and by heaps of many and of no equal elements, sorted and as they were left.
@@ -109,13 +106,13 @@ TEST_F(VulkanSort, TiesInTheOrderOfPyTorch) {
           a.sorted = sorted;
           Tensor x = random_tensor(dtype, k.shape, dtype == DType::kU8 ? 0 : -k.range, k.range, 3);
           if (is_float(dtype) && x.elements() > 20) set_double(x, 11, NAN), set_double(x, 13, NAN);
-          check_case({Cat(to_string(dtype), " ", k.shape.str(), " ", k.keep),
-                      Op::kTopK,
-                      make_attrs<TopKAttrs>(a),
-                      {x, whole(k.keep)},
-                      {false, true},
-                      std::vector<ValueType>(2)},
-                     "vulkan:top_k");
+          check_on_gpu({Cat(to_string(dtype), " ", k.shape.str(), " ", k.keep),
+                        Op::kTopK,
+                        make_attrs<TopKAttrs>(a),
+                        {x, whole(k.keep)},
+                        {1},
+                        std::vector<ValueType>(2)},
+                       "top_k");
         }
 }
 
@@ -129,23 +126,23 @@ TEST_F(VulkanSort, TiesOfPatterns) {
       for (int32_t i = 0; i < 256; ++i)
         x.data<int32_t>()[i] = pattern == 0 ? i : pattern == 1 ? -i : pattern == 2 ? i % 16 : (i < 128 ? i : 255 - i);
       for (size_t outputs : {1u, 2u})
-        check_case({Cat("pattern ", pattern, " ", keep),
-                    Op::kTopK,
-                    make_attrs<TopKAttrs>(a),
-                    {x, whole(keep)},
-                    {false, true},
-                    std::vector<ValueType>(outputs)},
-                   "vulkan:top_k");
+        check_on_gpu({Cat("pattern ", pattern, " ", keep),
+                      Op::kTopK,
+                      make_attrs<TopKAttrs>(a),
+                      {x, whole(keep)},
+                      {1},
+                      std::vector<ValueType>(outputs)},
+                     "top_k");
     }
   TopKAttrs a;
   a.torch_order = true;
-  check_case({"too long for one invocation",
-              Op::kTopK,
-              make_attrs<TopKAttrs>(a),
-              {random_tensor(DType::kI32, Shape{9000}, -9, 9, 3), whole(200)},
-              {false, true},
-              std::vector<ValueType>(2)},
-             "");
+  check_on_gpu({"too long for one invocation",
+                Op::kTopK,
+                make_attrs<TopKAttrs>(a),
+                {random_tensor(DType::kI32, Shape{9000}, -9, 9, 3), whole(200)},
+                {1},
+                std::vector<ValueType>(2)},
+               "");
 }
 
 }  // namespace

@@ -1,11 +1,10 @@
-#include "tests/support/cpu_case.h"
+#include "tests/support/kernel_runner.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
-#include "tensor/numeric.h"
-
-namespace smelt::testing {
+namespace smelt::test {
 namespace {
 
 class CaseInfer final : public InferContext {
@@ -36,7 +35,7 @@ class CaseInfer final : public InferContext {
 
 }  // namespace
 
-CaseRunner::CaseRunner(const KernelCase& c) : case_(c) {
+KernelRunner::KernelRunner(const OpCase& c) : case_(c) {
   node_.op = c.op;
   node_.attrs = c.attrs;
   for (size_t i = 0; i < c.inputs.size(); ++i) {
@@ -47,8 +46,7 @@ CaseRunner::CaseRunner(const KernelCase& c) : case_(c) {
     data_.push_back(t.defined() ? Datum(t) : Datum());
   }
   const OpInfo& info = op_info(c.op);
-  std::vector<ValueType> declared{c.output};
-  declared.insert(declared.end(), c.others.begin(), c.others.end());
+  std::vector<ValueType> declared = c.outputs;
   declared.resize(std::max(declared.size(), static_cast<size_t>(info.min_outputs)));
   for (size_t i = 0; i < declared.size(); ++i) node_.outputs.push_back(static_cast<ValueId>(c.inputs.size() + i));
   out_types_ = declared;
@@ -60,21 +58,21 @@ CaseRunner::CaseRunner(const KernelCase& c) : case_(c) {
   }
 }
 
-KernelSpec CaseRunner::spec(Isa isa, int threads, PackCache& packs) {
+KernelSpec KernelRunner::spec(Isa isa, int threads, PackCache& packs) {
   return {{node_, in_types_, constants_, std::span<const ValueType>(out_types_)}, isa, threads, packs};
 }
 
-std::unique_ptr<Kernel> CaseRunner::make(const KernelInfo& info, Isa isa, int threads) {
+std::unique_ptr<Kernel> KernelRunner::make(const KernelInfo& info, Isa isa, int threads) {
   return info.prepare(spec(isa, threads, packs_));
 }
 
-const KernelInfo* CaseRunner::choose(Isa isa, PackCache::Mode mode) {
+const KernelInfo* KernelRunner::choose(Isa isa, PackCache::Mode mode) {
   const KernelInfo* chosen = nullptr;
   make_kernel(spec(isa, 1, mode == PackCache::Mode::kDry ? dry_ : packs_), &chosen);
   return chosen;
 }
 
-std::string CaseRunner::refusal(Isa isa) {
+std::string KernelRunner::refusal(Isa isa) {
   std::string why;
   KernelSpec asked = spec(isa, 1, dry_);
   asked.why = &why;
@@ -82,21 +80,21 @@ std::string CaseRunner::refusal(Isa isa) {
   return why;
 }
 
-Result<std::vector<Tensor>> CaseRunner::reference() {
+Result<std::vector<Tensor>> KernelRunner::reference() {
   SMELT_TRY(infer_status_);
-  CaseContext ctx(*this, 1, 0);
+  KernelRunnerContext ctx(*this, 1, 0);
   SMELT_TRY(op_info(case_.op).reference(ctx));
   return std::move(ctx.outputs());
 }
 
-Result<std::vector<Tensor>> CaseRunner::run(const Kernel& kernel, int threads) {
-  CaseContext ctx(*this, threads, kernel.scratch_bytes());
+Result<std::vector<Tensor>> KernelRunner::run(const Kernel& kernel, int threads) {
+  KernelRunnerContext ctx(*this, threads, kernel.scratch_bytes());
   for (Tensor& t : ctx.outputs()) std::memset(t.raw(), 0xa5, t.bytes());
   SMELT_TRY(kernel.run(ctx));
   return std::move(ctx.outputs());
 }
 
-CaseContext::CaseContext(CaseRunner& runner, int threads, size_t scratch_bytes)
+KernelRunnerContext::KernelRunnerContext(KernelRunner& runner, int threads, size_t scratch_bytes)
     : runner_(runner), pool_(threads), fixed_bytes_((scratch_bytes + 63) / 64 * 64) {
   node_ = &runner.node_;
   for (const ValueType& type : runner.out_types_) {
@@ -106,63 +104,20 @@ CaseContext::CaseContext(CaseRunner& runner, int threads, size_t scratch_bytes)
   if (fixed_bytes_) fixed_ = std::aligned_alloc(64, fixed_bytes_);
 }
 
-CaseContext::~CaseContext() {
+KernelRunnerContext::~KernelRunnerContext() {
   std::free(fixed_);
   for (void* p : more_) std::free(p);
 }
 
-Result<Tensor*> CaseContext::allocate(int i, DType dtype, const Shape& shape) {
+Result<Tensor*> KernelRunnerContext::allocate(int i, DType dtype, const Shape& shape) {
   output(i) = Tensor(dtype, shape);
   return &output(i);
 }
 
-void* CaseContext::scratch(size_t bytes) {
+void* KernelRunnerContext::scratch(size_t bytes) {
   if (fixed_ && bytes <= fixed_bytes_) return fixed_;
   more_.push_back(std::aligned_alloc(64, (bytes + 64) / 64 * 64));
   return more_.back();
 }
 
-Tensor random_tensor(DType dtype, const Shape& shape, double lo, double hi, uint32_t seed) {
-  Tensor t(dtype, shape);
-  std::mt19937 gen(seed);
-  for (int64_t i = 0; i < t.elements(); ++i) {
-    const double u = static_cast<double>(gen()) / 4294967296.0;
-    if (is_float(dtype))
-      set_double(t, i, lo + u * (hi - lo));
-    else
-      set_int(t, i, static_cast<int64_t>(lo + u * (hi - lo + 1)));
-  }
-  return t;
-}
-
-Tensor f32(const Shape& shape, uint32_t seed) { return random_tensor(DType::kF32, shape, -2, 2, seed); }
-
-Tensor i64(const std::vector<int64_t>& values) {
-  return Tensor::from<int64_t>(DType::kI64, {static_cast<int64_t>(values.size())}, values);
-}
-
-QuantPtr per_tensor(float scale, int32_t zero_point, Rounding rounding) {
-  auto q = std::make_shared<Quantization>();
-  q->scales = {scale};
-  q->zero_points = {zero_point};
-  q->rounding = rounding;
-  return q;
-}
-
-Tensor quantized(DType dtype, const Shape& shape, float scale, int32_t zero_point, uint32_t seed) {
-  Tensor t =
-      random_tensor(dtype, shape, static_cast<double>(int_min(dtype)), static_cast<double>(int_max(dtype)), seed);
-  t.set_quant(per_tensor(scale, zero_point, Rounding::kFixedDouble));
-  return t;
-}
-
-QuantPtr per_axis(std::vector<float> scales, int axis, std::vector<int32_t> zero_points) {
-  auto q = std::make_shared<Quantization>();
-  q->kind = Quantization::Kind::kPerAxis;
-  q->scales = std::move(scales);
-  q->zero_points = std::move(zero_points);
-  q->axis = axis;
-  return q;
-}
-
-}  // namespace smelt::testing
+}  // namespace smelt::test
