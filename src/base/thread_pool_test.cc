@@ -22,7 +22,7 @@ TEST(ThreadPool, EveryIndexComesOnce) {
   }
 }
 
-TEST(ThreadPool, WhatAPieceThrowsComesToTheCaller) {
+TEST(ThreadPool, WhatATaskThrowsComesToTheCaller) {
   for (int threads : {1, 4}) {
     ThreadPool pool(threads);
     for (int round = 0; round < 10; ++round) {

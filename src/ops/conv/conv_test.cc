@@ -239,7 +239,7 @@ TEST(Conv, SixteenBitSumsDoNotOverflow) {
   EXPECT_NEAR(values(got)[0], 32767, 2);
 }
 
-TEST(Conv, FusedActivationClampsStoredIntegers) {
+TEST(Conv, FusedActivationClampsQuantizedIntegers) {
   ConvAttrs a;
   a.act = {ActKind::kRelu6};
   const Tensor x = quantized(DType::kI8, {1, 1, 3}, {-100, 10, 120}, 1.0f, 0);

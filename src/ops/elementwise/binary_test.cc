@@ -71,7 +71,7 @@ TEST(Binary, MixedPow) {
             "");
 }
 
-TEST(Binary, NanWinsMinMax) {
+TEST(Binary, MinMaxPropagateNan) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const Tensor a = floats({3}, {nan, 1, 2}), b = floats({3}, {1, nan, 3});
   expect_near(binary(BinaryAttrs(Binary::kMax), a, b), {nan, nan, 3});

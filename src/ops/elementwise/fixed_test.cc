@@ -104,7 +104,7 @@ TEST(BinaryFixed, NothingDividedFarBelowOneStepIsOneStep) {
   expect_equal(y, {132, 136});
 }
 
-TEST(BinaryFixed, ComparesOnACommonGrid) {
+TEST(BinaryFixed, ComparesOnCommonParams) {
   BinaryAttrs attrs(Binary::kLess);
   attrs.rounding = Rounding::kFixedDouble;
   const Tensor a = quantized(DType::kI8, {3}, {10, -20, 40}, 0.5f, 0),

@@ -111,7 +111,7 @@ TEST(MatMul, RefusesOperandsThatDoNotFit) {
       std::string::npos);
 }
 
-TEST(MatMul, StoredIntegersKeepExactSums) {
+TEST(MatMul, QuantizedIntegersKeepExactSums) {
   MatMulAttrs a;
   a.transpose_b = true;
   a.rounding = Rounding::kFixedSingle;
@@ -157,7 +157,7 @@ TEST(MatMul, RowsQuantizedAtRunTime) {
   expect_near(matmul(a).input(x).constant(w).run(), {(256 - 127) * 0.125, 4 * 0.25});
 }
 
-TEST(MatMul, HybridQuantizesEveryRow) {
+TEST(MatMul, DynamicQuantOfEveryRow) {
   MatMulAttrs a;
   a.transpose_b = true;
   a.dynamic_quant = true;
@@ -177,7 +177,7 @@ TEST(MatMul, HybridQuantizesEveryRow) {
   expect_near(ties, {-11, 11});
 }
 
-TEST(MatMul, HybridQuantizesRowsAfterTransposition) {
+TEST(MatMul, DynamicQuantAfterTransposition) {
   MatMulAttrs a;
   a.transpose_a = a.transpose_b = true;
   a.dynamic_quant = true;
@@ -187,7 +187,7 @@ TEST(MatMul, HybridQuantizesRowsAfterTransposition) {
   expect_near(y, {(254 - 64) * 0.25 / 127, 0});
 }
 
-TEST(MatMul, HybridWithBlocksQuantizesItsRows) {
+TEST(MatMul, DynamicQuantWithBlocks) {
   Tensor w = tensor(DType::kI4, {1, 4}, {1, 2, 3, 4});
   w.set_quant(std::make_shared<const Quantization>(
       Quantization{.kind = Quantization::Kind::kPerBlock, .scales = {1, 2}, .axis = 1, .block = 2}));

@@ -37,7 +37,7 @@ TEST(Reduce, Axes) {
   expect_equal(OpRunner(Op::kReduce, make_attrs<ReduceAttrs>(noop)).input(x).run(), kSix);
 }
 
-TEST(Reduce, AxesKnownAtRunTime) {
+TEST(Reduce, DynamicAxes) {
   const Tensor y = OpRunner(Op::kReduce, make_attrs<ReduceAttrs>())
                        .input(floats({2, 3}, kSix))
                        .input(axes({1}))

@@ -48,7 +48,7 @@ TEST(Tokenize, ByExpressionAndSeparators) {
             (std::vector<std::string>{"\x02", "ab", "1", "cd", "\x03", "\x02", "é", "x", "\x03", "#"}));
 }
 
-TEST(StringSplit, AnEmptyTextHasNoPieces) {
+TEST(StringSplit, AnEmptyTextHasNoTokens) {
   StringSplitAttrs a;
   a.delimiter = ",";
   const auto out =

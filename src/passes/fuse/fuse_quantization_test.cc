@@ -94,7 +94,7 @@ TEST(FuseQuantization, ConvolutionsSumsAndPools) {
   check(g, sum, x, {"conv_i8", "pool_i8", "avg_pool_i8", "binary_i8"}, 0.0701);
 }
 
-TEST(FuseQuantization, ComputedProducts) {
+TEST(FuseQuantization, DynamicProducts) {
   QdqGraph g;
   const Tensor x = random_tensor(DType::kF32, {3, 6, 6}, -1, 1, 1);
   const ValueId a = g.rounded(g.builder.input("x", ValueType::tensor(DType::kF32, x.shape())), 0.01f, 128);

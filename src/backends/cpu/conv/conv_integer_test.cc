@@ -52,7 +52,7 @@ TEST(ConvDynamicQuant, SymmetricAndAsymmetric) {
     }
 }
 
-TEST(ConvDynamic, ImagesWithGrids) {
+TEST(ConvDynamic, ImagesWithParams) {
   for (const Row& r : kRows)
     for (const DType x : {DType::kU8, DType::kI8}) {
       auto a = attrs_of(r);
@@ -173,7 +173,7 @@ TEST(DynamicQuantize, Rules) {
       }
 }
 
-TEST(QuantizeRows, Grids) {
+TEST(QuantizeRows, QuantParams) {
   for (const DType to : {DType::kU8, DType::kI8})
     for (const int axis : {1, 2})
       for (const bool symmetric : {false, true}) {

@@ -7,7 +7,7 @@ namespace smelt {
 namespace {
 using namespace smelt::test;
 
-TEST(Gather, ComputedIndices) {
+TEST(Gather, DynamicIndices) {
   for (int64_t axis : {0, 1, 2}) {
     auto attrs = std::make_shared<GatherAttrs>();
     attrs->axis = axis;

@@ -118,7 +118,7 @@ TEST(MatMulI8, RowsWithOperandsForTheirParams) {
       }
 }
 
-TEST(MatMulI8, HybridBlocks) {
+TEST(MatMulI8, DynamicQuantBlocks) {
   for (const Row& r : kRows)
     for (DType w : {DType::kI4, DType::kU4})
       for (int64_t block : {0, 32}) {

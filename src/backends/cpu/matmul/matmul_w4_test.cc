@@ -82,7 +82,7 @@ TEST(MatMulW4, ManyRowsOfFewColumns) {
     check_on_cpu(product_case({70, 64, 9, 32}, DType::kU4, true, row_block), "matmul_w4");
 }
 
-TEST(MatMulW4, BlocksThatHaveNoGrid) {
+TEST(MatMulW4, BlocksWithoutParams) {
   OpCase c = product_case({4, 64, 9, 32}, DType::kU4, true, 32);
   auto* x = c.inputs[0].data<float>();
   x[3] = std::numeric_limits<float>::infinity();

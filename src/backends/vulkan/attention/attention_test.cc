@@ -36,7 +36,7 @@ OpCase attention(const std::string& label, DType dtype, const AttentionAttrs& a,
           {x_of(dtype, q, 1), x_of(dtype, k, 2), x_of(dtype, v, 3)}};
 }
 
-TEST_F(VulkanAttention, Plain) {
+TEST_F(VulkanAttention, Layouts) {
   for (DType dtype : {DType::kF32, DType::kF16})
     for (bool flat : {false, true}) {
       check_on_gpu(attention("small", dtype, {}, 3, 5, 8, 6, flat), "attention", near(dtype));
@@ -227,12 +227,12 @@ OpCase grouped(const Grouped& g, const GroupQueryAttrs& given, DType dtype) {
 /// Caches that come in without rows, as at a decoder's first call.
 TEST_F(VulkanAttention, GroupedQueriesWithEmptyCaches) {
   for (int64_t total : {3, 5})
-    for (const bool known : {true, false}) {
+    for (const bool constant_length : {true, false}) {
       GroupQueryAttrs a;
       a.rotary = true;
       OpCase c = grouped({3, 0, total, {static_cast<double>(total) - 1, 2}}, a, DType::kF32);
       c.inputs[3] = c.inputs[4] = Tensor(DType::kF32, Shape{2, 2, 0, 8});
-      if (!known) c.constants.clear();
+      if (!constant_length) c.constants.clear();
       check_on_gpu(c, "attention");
     }
 }
@@ -272,10 +272,10 @@ TEST_F(VulkanAttention, GroupedQueries) {
 
 /// A total below the rows leaves no room for them.
 TEST_F(VulkanAttention, GroupedQueriesOfMoreRowsThanTheCacheHas) {
-  for (const bool known : {true, false})
+  for (const bool constant_length : {true, false})
     for (int64_t past : {0, 2}) {
       OpCase c = grouped({4, past, 3, {3, 3}}, {}, DType::kF32);
-      if (!known) c.constants.clear();
+      if (!constant_length) c.constants.clear();
       const auto out = run_on_gpu(c);
       ASSERT_FALSE(out.ok());
       EXPECT_NE(out.error().message().find("does not fit 4 rows and a cache of 3"), std::string::npos)

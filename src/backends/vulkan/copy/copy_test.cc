@@ -29,7 +29,7 @@ Tensor ints(std::vector<double> v) { return tensor(DType::kI64, {static_cast<int
 
 const DType kWidths[] = {DType::kI8, DType::kF16, DType::kF32, DType::kI64};
 
-TEST(VulkanCopy, KnownPositions) {
+TEST(VulkanCopy, ConstantPositions) {
   SKIP_WITHOUT_GPU();
   for (DType dtype : kWidths) {
     const Tensor x = counted(dtype, {2, 4, 6});
@@ -139,7 +139,7 @@ TEST(VulkanCopy, ConcatRescalesQuantizedValues) {
                 0, "concat");
 }
 
-TEST(VulkanCopy, ComputedIndices) {
+TEST(VulkanCopy, DynamicIndices) {
   SKIP_WITHOUT_GPU();
   for (DType dtype : kWidths)
     for (DType index : {DType::kI32, DType::kI64}) {
@@ -162,7 +162,7 @@ TEST(VulkanCopy, ComputedIndices) {
     }
 }
 
-TEST(VulkanCopy, PutsByComputedIndices) {
+TEST(VulkanCopy, ScattersByDynamicIndices) {
   SKIP_WITHOUT_GPU();
   for (DType dtype : kWidths)
     for (DType index : {DType::kI32, DType::kI64}) {
@@ -189,7 +189,7 @@ TEST(VulkanCopy, PutsByComputedIndices) {
     }
 }
 
-TEST(VulkanCopy, SamplesGrids) {
+TEST(VulkanCopy, GridSample) {
   SKIP_WITHOUT_GPU();
   std::vector<double> at;
   for (int i = 0; i < 2 * 3 * 4 * 2; ++i) at.push_back(-1.7 + 0.0737 * i);

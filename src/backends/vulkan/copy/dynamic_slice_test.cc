@@ -81,7 +81,7 @@ TEST_F(VulkanSliceAt, GathersBlocks) {
 }
 
 /// Stored values are put together and multiplied as they are.
-TEST_F(VulkanSliceAt, StoredValues) {
+TEST_F(VulkanSliceAt, QuantizedValues) {
   for (DType dtype : {DType::kI8, DType::kU8}) {
     const bool is_signed = dtype == DType::kI8;
     Tensor updates = random_tensor(dtype, {4, 3}, is_signed ? -60 : 0, 60, 1);
@@ -113,7 +113,7 @@ TEST_F(VulkanSliceAt, StoredValues) {
   }
 }
 
-TEST_F(VulkanSliceAt, Halves) {
+TEST_F(VulkanSliceAt, NarrowFloats) {
   check_on_gpu({.label = "float16",
                 .op = Op::kDequantize,
                 .attrs = make_attrs<NoAttrs>(),

@@ -111,12 +111,12 @@ TEST_F(VulkanEnvironment, DevicesWithoutExtensions) {
   c.outputs[0].dtype = DType::kF32;
   StoragePreference textures;
   textures.all = DeviceStorage::kTexture;
-  for (const char* plain : {"1", "0"}) {
-    const Forced way("SMELT_VULKAN_PLAIN", plain);
+  for (const char* core_only : {"1", "0"}) {
+    const Forced way("SMELT_VULKAN_PLAIN", core_only);
     const auto found = devices();
     ASSERT_TRUE(found.ok());
     const bool sets = !found->front().push_descriptors;
-    EXPECT_TRUE(sets || *plain == '0');
+    EXPECT_TRUE(sets || *core_only == '0');
     const FakeCall<&vkAllocateDescriptorSets> allocated;
     check_on_gpu(c, "conv_packed_f32|conv_float");
     check_on_gpu(c, "conv_texture", 1e-4, textures);

@@ -74,10 +74,10 @@ TEST_F(VulkanFp16, Convolutions) {
 /// How far float16 is off.
 double rounding(const OpCase& c) {
   const Tensor exact = OpRunner(c).backend(BackendKind::kReference).run();
-  const Tensor halves = OpRunner(c).device(DeviceStorage::kBuffer, {}, true).run();
+  const Tensor rounded = OpRunner(c).device(DeviceStorage::kBuffer, {}, true).run();
   double off = 0;
   for (int64_t i = 0; i < exact.elements(); ++i)
-    off = std::max(off, std::abs(get_double(exact, i) - get_double(halves, i)));
+    off = std::max(off, std::abs(get_double(exact, i) - get_double(rounded, i)));
   return off;
 }
 
@@ -89,7 +89,7 @@ TEST_F(VulkanFp16, Rounds) {
 
 /// Products that are parts of other kernels; of too few columns for the kernel of software devices.
 TEST_F(VulkanFp16, Parts) {
-  const Forced no_fours("SMELT_VULKAN_DOT", "0");
+  const Forced no_dot_product("SMELT_VULKAN_DOT", "0");
   Tensor b = random_tensor(DType::kI8, {40, 3}, -127, 127, 2);
   b.set_quant(per_tensor(0.01f, 0));
   OpCase rows{"rows",
@@ -163,7 +163,7 @@ TEST(Fp16, Refused) {
     EXPECT_EQ(session.error().code(), ErrorCode::kInvalidInput);
   }
   SKIP_WITHOUT_GPU();
-  const Forced plain("SMELT_VULKAN_PLAIN", "1");
+  const Forced core_only("SMELT_VULKAN_PLAIN", "1");
   // A device that others hold open stays as they opened it.
   if (device_info(**open_device(-1)).fp16) GTEST_SKIP() << "the device is open";
   const auto session = Session::create(ModelAccess::make(module), {.backend = BackendKind::kVulkan, .fp16 = true});

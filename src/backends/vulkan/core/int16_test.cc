@@ -80,7 +80,7 @@ TEST_F(VulkanInt16, FunctionsByTables) {
                  "lookup_table");
   check_on_gpu({"64 bits", Op::kCast, make_attrs<CastAttrs>(DType::kI64), {random_tensor(DType::kU16, x, 0, 65535, 1)}},
                "cast");
-  const Forced plain("SMELT_VULKAN_PLAIN", "1");
+  const Forced core_only("SMELT_VULKAN_PLAIN", "1");
   check_on_gpu({"64 bits", Op::kCast, make_attrs<CastAttrs>(DType::kU64), {random_tensor(DType::kU16, x, 0, 65535, 1)}},
                "lookup_table");
 }

@@ -71,7 +71,7 @@ TEST_F(VulkanRefusal, NamesTheUnmetCondition) {
             "TopK: input 1 is no constant");
 }
 
-TEST_F(VulkanRefusal, NamesComputedParameters) {
+TEST_F(VulkanRefusal, NamesDynamicParameters) {
   const ValueType real = type(DType::kF32), one = type(DType::kI64, {1});
   EXPECT_EQ(said(Op::kReduce, make_attrs<ReduceAttrs>(), {real, one}, {type(DType::kF32, {2})}),
             "Reduce sum: the axes (input 1) are computed");

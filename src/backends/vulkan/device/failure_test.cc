@@ -80,7 +80,7 @@ TEST(VulkanFailure, LostWhileWaiting) {
   SKIP_WITHOUT_GPU();
   shared_device().reset();
   if (waits_for_semaphores()) lose<FakeCall<&vkWaitSemaphores>>(VK_ERROR_DEVICE_LOST);
-  const Forced plain("SMELT_VULKAN_PLAIN", "1");
+  const Forced core_only("SMELT_VULKAN_PLAIN", "1");
   lose<FakeCall<&vkWaitForFences>>(VK_ERROR_DEVICE_LOST);
 }
 
@@ -118,7 +118,7 @@ TEST(VulkanFailure, WorkWithoutEndIsGivenUp) {
   SKIP_WITHOUT_GPU();
   shared_device().reset();
   if (waits_for_semaphores()) give_up<&vkWaitSemaphores>();
-  const Forced plain("SMELT_VULKAN_PLAIN", "1");
+  const Forced core_only("SMELT_VULKAN_PLAIN", "1");
   give_up<&vkWaitForFences>();
 }
 
@@ -148,7 +148,7 @@ TEST(VulkanFailure, MemoryRunsOut) {
   SKIP_WITHOUT_GPU();
   shared_device().reset();
   if (waits_for_semaphores()) run_out<&vkCreateSemaphore>();
-  const Forced plain("SMELT_VULKAN_PLAIN", "1");
+  const Forced core_only("SMELT_VULKAN_PLAIN", "1");
   run_out<&vkCreateDevice>();
   run_out<&vkAllocateMemory>();
   run_out<&vkBindBufferMemory>();

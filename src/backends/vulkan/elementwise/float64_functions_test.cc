@@ -70,7 +70,7 @@ TEST_F(VulkanFloat64Functions, ErrorFunctions) {
   check(Unary::kGelu, spread(-6, 6, 500), {1e-14, 1e-12});
 }
 
-TEST_F(VulkanFloat64Functions, Pieces) {
+TEST_F(VulkanFloat64Functions, Ranges) {
   for (Unary fn : {Unary::kReluN1, Unary::kHardSigmoid, Unary::kRoundHalfAway, Unary::kThresholdedRelu, Unary::kShrink,
                    Unary::kHardShrink, Unary::kSoftShrink})
     check(fn, {0.5, -0.5, 1.5, 2.5, -2.5, 0.49999999999999994, 1e300, -7});

@@ -26,7 +26,7 @@ class VulkanMasks : public VulkanTest {
   }
 };
 
-TEST_F(VulkanMasks, TrianglesOnComputedDiagonals) {
+TEST_F(VulkanMasks, TrianglesOnDynamicDiagonals) {
   for (bool upper : {false, true})
     for (DType dtype : {DType::kF32, DType::kF16, DType::kI64, DType::kU8, DType::kBool})
       for (double k : {0.0, -2.0, 3.0, 1e12, -1e12}) {
@@ -40,7 +40,7 @@ TEST_F(VulkanMasks, TrianglesOnComputedDiagonals) {
       }
 }
 
-TEST_F(VulkanMasks, SequencesOfComputedLengths) {
+TEST_F(VulkanMasks, SequencesOfDynamicLengths) {
   for (bool batch_first : {false, true})
     for (DType length : {DType::kI32, DType::kI64})
       for (DType dtype : {DType::kF32, DType::kI8, DType::kI64}) {

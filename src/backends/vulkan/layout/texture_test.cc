@@ -116,8 +116,8 @@ TEST(VulkanTexture, Gather) {
         attrs.axis = axis;
         attrs.negative = true;
         Tensor at(index, {2, 3});
-        const int64_t picked[] = {3, -1, 0, 2, 2, -4};
-        for (int64_t i = 0; i < 6; ++i) set_int(at, i, picked[i]);
+        const int64_t indices[] = {3, -1, 0, 2, 2, -4};
+        for (int64_t i = 0; i < 6; ++i) set_int(at, i, indices[i]);
         auto c = make_case("gather along " + std::to_string(axis), Op::kGather, attrs,
                            {random_tensor(dtype, axis == 0 ? Shape{4, 7} : Shape{5, 4}, -3, 3, 1), at});
         c.constants.clear();

@@ -48,9 +48,9 @@ OpCase product(const Row& r, DType dtype, DType weights) {
 TEST(VulkanMatMul, Reals) {
   SKIP_WITHOUT_GPU();
   for (const Row& r : kRows) {
-    for (bool computed : {false, true}) {
+    for (bool dynamic : {false, true}) {
       OpCase c = product(r, DType::kF32, DType::kF32);
-      if (computed) c.constants.clear();
+      if (dynamic) c.constants.clear();
       check_on_gpu(c, "matmul_float|matmul_packed_f32");
     }
     check_on_gpu(product(r, DType::kF16, DType::kF16), "matmul_float|matmul_packed_f32", 5e-3);
@@ -122,9 +122,9 @@ TEST(VulkanMatMul, Integers) {
   };
   for (const auto& [a, b] : quantized)
     for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle})
-      for (bool computed : {false, true})
+      for (bool dynamic : {false, true})
         for (const Row& r : {kRows[0], kRows[1], kRows[4]}) {
-          if (computed && rounding != Rounding::kFixedDouble) continue;
+          if (dynamic && rounding != Rounding::kFixedDouble) continue;
           OpCase c = product(r, DType::kF32, DType::kF32);
           auto attrs = std::make_shared<MatMulAttrs>(static_cast<const MatMulAttrs&>(*c.attrs));
           attrs->rounding = rounding;
@@ -134,14 +134,14 @@ TEST(VulkanMatMul, Integers) {
           ta.set_quant(per_tensor(0.02f, a == DType::kI8 ? -9 : 101, rounding));
           tb.set_quant(per_tensor(0.004f, b == DType::kI8 ? 3 : 131));
           const int64_t n = attrs->transpose_b ? r.b[0] : r.b.back();
-          if (!computed && r.b.rank() == 2 && b == DType::kI8) {
+          if (!dynamic && r.b.rank() == 2 && b == DType::kI8) {
             std::vector<float> scales;
             for (int64_t o = 0; o < n; ++o) scales.push_back(0.003f + 0.0007f * static_cast<float>(o % 7));
             tb.set_quant(per_axis(scales, attrs->transpose_b ? 0 : 1));
           }
           c.inputs = {ta, tb, random_tensor(DType::kI32, {n}, -5000, 5000, 3)};
           c.constants = {2};
-          if (!computed) c.constants.push_back(1);
+          if (!dynamic) c.constants.push_back(1);
           c.outputs[0].dtype = a;
           c.outputs[0].quant = per_tensor(0.2f, a == DType::kI8 ? -7 : 99, rounding);
           check_on_gpu(c, "matmul_i8|matmul_packed_i8");

@@ -43,7 +43,7 @@ Tensor weights(const Weights& w, int64_t k, int64_t n) {
   return t;
 }
 
-/// Rows and lengths of rows: one row in slices, few and many rows, lengths of fours only.
+/// Rows and lengths of rows: one row in slices, few and many rows, lengths that are multiples of four.
 struct Size {
   int64_t rows, k, n;
 };
@@ -78,14 +78,14 @@ TEST_F(VulkanPerTokenDotProduct, DynamicQuantFloat) {
       }
 }
 
-/// Rows that come as integers, with a scale and zero point each or one for all, with and without products of fours.
+/// Rows that come as integers, with a scale and zero point each or one for all, with and without integer dot products.
 TEST_F(VulkanPerTokenDotProduct, Rows) {
-  for (const char* fours : {"1", "0"}) {
-    const Forced way("SMELT_VULKAN_DOT", fours);
+  for (const char* dot_product : {"1", "0"}) {
+    const Forced way("SMELT_VULKAN_DOT", dot_product);
     for (const Weights& w : kWeights)
       for (const Size& s : kSizes)
         for (bool one : {false, true}) {
-          const Shape grids = one ? Shape{} : Shape{s.rows, 1};
+          const Shape params = one ? Shape{} : Shape{s.rows, 1};
           MatMulAttrs a;
           a.transpose_b = w.transposed;
           OpCase c{label(w, s),
@@ -93,9 +93,10 @@ TEST_F(VulkanPerTokenDotProduct, Rows) {
                    make_attrs<MatMulAttrs>(a),
                    {random_tensor(DType::kI8, {s.rows, s.k}, -128, 127, 1), weights(w, s.k, s.n),
                     one ? random_tensor(DType::kF32, {s.n}, -1, 1, 3) : Tensor(),
-                    random_tensor(DType::kF32, grids, 0.01, 0.03, 4), random_tensor(DType::kI8, grids, -128, 127, 5)},
+                    random_tensor(DType::kF32, params, 0.01, 0.03, 4), random_tensor(DType::kI8, params, -128, 127, 5)},
                    {1, 2}};
-          check_on_gpu(c, *fours == '1' ? "matmul_per_token_dot_product" : "dequantize_linear_dynamic", {1e-2, 1e-4});
+          check_on_gpu(c, *dot_product == '1' ? "matmul_per_token_dot_product" : "dequantize_linear_dynamic",
+                       {1e-2, 1e-4});
         }
   }
 }

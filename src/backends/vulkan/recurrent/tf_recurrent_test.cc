@@ -8,13 +8,13 @@ class VulkanTfCells : public VulkanTest {};
 
 constexpr int64_t kBatch = 2, kTime = 3, kFeatures = 5, kUnits = 6, kOutputs = 4;
 
-QuantPtr grid(float scale) { return per_tensor(scale, 0); }
+QuantPtr symmetric(float scale) { return per_tensor(scale, 0); }
 
 /// Weights of float32, float16 or 8 bits.
 Tensor weights(DType dtype, const Shape& shape, uint32_t seed) {
   if (dtype == DType::kF32 || dtype == DType::kF16) return random_tensor(dtype, shape, -0.6, 0.6, seed);
   Tensor t = random_tensor(dtype, shape, dtype == DType::kU8 ? 0 : -127, 127, seed);
-  t.set_quant(grid(0.006f));
+  t.set_quant(symmetric(0.006f));
   return t;
 }
 Tensor real(const Shape& shape, uint32_t seed) { return random_tensor(DType::kF32, shape, -1, 1, seed); }
