@@ -91,7 +91,7 @@ class Findings:
 def listed_kernels():
     """(name, path of its list) of every kernel."""
     for path in tracked("src/backends/*/*/kernels.inc"):
-        for name in re.findall(r"^SMELT_\w+\((\w+),", text_of(path), re.M):
+        for name in re.findall(r"^(?:#define SMELT_COPY_OP\(op\) )?SMELT_\w+\((\w+),", text_of(path), re.M):
             yield name, path
 
 

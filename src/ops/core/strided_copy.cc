@@ -8,6 +8,7 @@ namespace smelt {
 
 #define SMELT_COPY_OP(name) Result<StridedCopies> copies_##name(const NodeSpec&);
 #define SMELT_COPY_CASE SMELT_COPY_OP
+#define SMELT_COPY_INDEXED SMELT_COPY_OP
 #include "ops/core/copy_ops.inc"
 #undef SMELT_COPY_OP
 
@@ -24,6 +25,7 @@ CopiesFn copies_of(Op op) {
 #include "ops/core/copy_ops.inc"
 #undef SMELT_COPY_OP
 #undef SMELT_COPY_CASE
+#undef SMELT_COPY_INDEXED
     default:
       return nullptr;
   }

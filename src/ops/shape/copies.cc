@@ -200,8 +200,10 @@ std::optional<RescaleTable> rescale_table(const ValueType& x, const ValueType& y
 #define SMELT_COPY_OP(name) \
   Status reference_##name(KernelContext& ctx) { return run_copies(ctx); }
 #define SMELT_COPY_CASE(name)
+#define SMELT_COPY_INDEXED(name)
 #include "ops/core/copy_ops.inc"
 #undef SMELT_COPY_OP
 #undef SMELT_COPY_CASE
+#undef SMELT_COPY_INDEXED
 
 }  // namespace smelt
