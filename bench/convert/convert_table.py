@@ -109,7 +109,7 @@ def check(target, path, case):
         invokes = json.loads((case / "case.json").read_text()).get("invokes", 1)
         got = run(path, numbered(case / "inputs"), invokes)
     except Exception as e:
-        return "fails in its runtime", str(e).splitlines()[0][:160]
+        return "fails in its runtime", str(e).splitlines()[0][:90]
     return ("agrees" if agrees(got, numbered(case / "outputs")) else "differs"), ""
 
 
@@ -127,7 +127,7 @@ def convert(args, source, target):
             counts["networks"] += 1
             if done.returncode != 0:
                 why = (done.stdout + done.stderr).replace(f"{model}: ", "")
-                notes.append((case.name, "not written", "; ".join(why.splitlines()[:-1] or why.splitlines())[:160]))
+                notes.append((case.name, "not written", "; ".join(why.splitlines()[:-1] or why.splitlines())[:90]))
                 continue
             counts["written"] += 1
             verdict, why = check(target, path, case)
@@ -150,7 +150,7 @@ def page(results, args):
     yield "target has no form for is listed by operator, element types and place; then nothing is written.\n"
     yield f"Networks of the corpus, {platform.machine()}, {datetime.date.today()}, by `bench/convert/convert_table.py`. A"
     yield "written file is run in its own runtime on the network's stored inputs and agrees if"
-    yield " floats are within 1e-3 of the largest magnitude and integers within a step. Quantized networks differ by"
+    yield "floats are within 1e-3 of the largest magnitude and integers within a step. Quantized networks differ by"
     yield "rounding: the stored outputs are of kernels that round twice, or choose scales at run time; a step in one layer"
     yield "becomes several at the end.\n"
     yield "| from | to | networks | written | run and agree | differ | fail to run | not checked | median seconds |"
