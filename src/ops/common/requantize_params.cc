@@ -17,7 +17,7 @@ void RequantizeParams::prepare() {
   }
   constexpr int32_t kMaxShift = 20, kMaxZero = 255;
   if (reach >= 1 << 29 || std::abs(zero) > kMaxZero ||
-      std::any_of(shifts.begin(), shifts.end(), [](int32_t s) { return s > kMaxShift; }))
+      std::any_of(shifts.begin(), shifts.end(), [](int32_t s) { return s < 0 || s > kMaxShift; }))
     return;
   steps = low >= zero && rounding == Rounding::kFixedDouble ? Steps::kPositive : Steps::kSmall;
   offsets.resize(shifts.size());
@@ -67,8 +67,7 @@ std::optional<RequantizeParams> RequantizeParams::make(const NodeSpec& spec, int
   for (size_t c = 0; c < static_cast<size_t>(channels); ++c) {
     const float factor = made->factors()[c % made->factors().size()];
     const FixedFactor fixed = made->fixed()[c % made->fixed().size()];
-    if (!std::isfinite(factor) || (rule.rounding != Rounding::kFloatHalfEven && (fixed.shift > 0 || fixed.shift < -31)))
-      return std::nullopt;
+    if (!std::isfinite(factor) || (rule.rounding != Rounding::kFloatHalfEven && fixed.shift < -31)) return std::nullopt;
     r.factors[c] = factor;
     r.multipliers[c] = fixed.multiplier;
     r.shifts[c] = -fixed.shift;
@@ -76,6 +75,9 @@ std::optional<RequantizeParams> RequantizeParams::make(const NodeSpec& spec, int
     r.bias[c] = b.empty() ? 0 : static_cast<int32_t>(b[b.size() == 1 ? 0 : c]);
   }
   r.reach = largest_accumulator(spec.inputs[1], channels, r.bias);
+  // A left shift wraps, as that of kFixedDouble does; kFixedSingle saturates.
+  const int32_t left = -std::min(0, *std::min_element(r.shifts.begin(), r.shifts.end()));
+  if (rule.rounding == Rounding::kFixedSingle && r.reach > INT32_MAX >> left) return std::nullopt;
   r.prepare();
   return r;
 }

@@ -16,7 +16,7 @@ struct RequantizeParams {
   Rounding rounding = Rounding::kFloatHalfEven;
   std::vector<float> factors;        ///< one a channel, then zeros up to whole vectors
   std::vector<int32_t> multipliers;  ///< fixed-point rules
-  std::vector<int32_t> shifts;       ///< to the right, >= 0
+  std::vector<int32_t> shifts;       ///< to the right; negative: to the left, with Steps::kAll alone
   int32_t zero = 0, low = 0, high = 0;
   bool is_signed = true;      ///< int8, else uint8
   std::vector<int32_t> bias;  ///< one a channel, added to the accumulators first

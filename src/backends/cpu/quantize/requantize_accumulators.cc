@@ -49,12 +49,12 @@ struct ChannelFactors<Rounding::kFloatHalfEven, S> {
   }
 };
 
-/// Fixed-point rules: a product rounded or cut to 31 bits less, then a right shift with rounding. Ties of the shift go
-/// away from zero for kFixedDouble, up for kFixedSingle.
+/// Fixed-point rules: a left shift, a product rounded or cut to 31 bits less, then a right shift with rounding. Ties of
+/// the right shift go away from zero for kFixedDouble, up for kFixedSingle.
 template <Rounding R>
 requires(R != Rounding::kFloatHalfEven) struct ChannelFactors<R, Steps::kAll> {
   static constexpr DI d{};
-  VI low, high, zero, multiplier, odd_multiplier, less;
+  VI low, high, zero, multiplier, odd_multiplier, less, left;
   hn::Vec<DU64> even_nudge, odd_nudge;
   hn::Mask<DI> whole;
 
@@ -64,7 +64,9 @@ requires(R != Rounding::kFloatHalfEven) struct ChannelFactors<R, Steps::kAll> {
     high = hn::Set(d, r.high - r.zero);
     multiplier = hn::LoadU(d, r.multipliers.data() + channel);
     odd_multiplier = odd_to_even(multiplier);
-    const VI shift = hn::LoadU(d, r.shifts.data() + channel);
+    const VI shifts = hn::LoadU(d, r.shifts.data() + channel);
+    left = hn::Max(hn::Neg(shifts), hn::Zero(d));
+    const VI shift = hn::Max(shifts, hn::Zero(d));
     whole = hn::Eq(shift, hn::Zero(d));
     less = hn::Sub(shift, hn::IfThenZeroElse(whole, hn::Set(d, 1)));
     VI nudge = hn::Set(d, 1 << 30);
@@ -79,7 +81,7 @@ requires(R != Rounding::kFloatHalfEven) struct ChannelFactors<R, Steps::kAll> {
     return hn::OddEven(hn::BitCast(d, hn::ShiftLeft<1>(odd)), hn::BitCast(d, hn::ShiftRight<31>(even)));
   }
   HWY_INLINE VI rescale(VI v) const {
-    const VI q = high_product(v);
+    const VI q = high_product(hn::Shl(v, left));
     const VI t = R == Rounding::kFixedDouble ? hn::Add(q, hn::BroadcastSignBit(q)) : q;
     const VI shifted = hn::IfThenElse(whole, q, hn::ShiftRight<1>(hn::Add(hn::Shr(t, less), hn::Set(d, 1))));
     return hn::Add(hn::Min(hn::Max(shifted, low), high), zero);
@@ -189,14 +191,8 @@ RequantizeAccumulators choose_steps(const RequantizeParams& r) {
 }
 
 RequantizeAccumulators choose(const RequantizeParams& r) {
-  switch (r.rounding) {
-    case Rounding::kFixedDouble:
-      return choose_steps<Rounding::kFixedDouble>(r);
-    case Rounding::kFixedSingle:
-      return choose_steps<Rounding::kFixedSingle>(r);
-    case Rounding::kFloatHalfEven:
-      break;
-  }
+  if (r.rounding == Rounding::kFixedDouble) return choose_steps<Rounding::kFixedDouble>(r);
+  if (r.rounding == Rounding::kFixedSingle) return choose_steps<Rounding::kFixedSingle>(r);
   return choose_steps<Rounding::kFloatHalfEven>(r);
 }
 

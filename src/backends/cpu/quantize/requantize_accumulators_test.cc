@@ -21,8 +21,8 @@ int64_t expected(const RequantizeParams& r, int32_t sum, size_t channel) {
   return std::clamp<int64_t>(q + r.zero, r.low, r.high);
 }
 
-/// `bits`: of the accumulators.
-void check_every_level(int bits, bool rectified) {
+/// `bits`: of the accumulators. `left`: the factors are up to 2^left.
+void check_every_level(int bits, bool rectified, int left = 0) {
   constexpr int64_t kChannels = 37, kRows = 200;
   std::mt19937 gen(7);
   for (Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble, Rounding::kFixedSingle})
@@ -42,7 +42,7 @@ void check_every_level(int bits, bool rectified) {
         for (size_t c = 0; c < kChannels; ++c) {
           // Factors from 1/2 down to 2^-31, some of them powers of two, where ties are common.
           const double factor = std::ldexp(c % 3 ? 0.5 + 0.5 * (gen() / 4294967296.0) : 0.5,
-                                           -static_cast<int>(c % (bits < 32 ? 20 : 31)) - (whole_range ? 1 : 0));
+                                           left - static_cast<int>(c % (bits < 32 ? 20 : 31)) - (whole_range ? 1 : 0));
           const FixedFactor fixed = fixed_factor(factor);
           r.factors[c] = static_cast<float>(factor);
           r.multipliers[c] = fixed.multiplier;
@@ -89,6 +89,10 @@ TEST(RequantizeParams, EveryLevelRoundsLikeTheReference) {
 TEST(RequantizeParams, SmallSums) {
   for (int bits : {29, 18})
     for (bool rectified : {false, true}) check_every_level(bits, rectified);
+}
+
+TEST(RequantizeParams, FactorsAboveOne) {
+  for (bool rectified : {false, true}) check_every_level(24, rectified, 6);
 }
 
 }  // namespace

@@ -16,6 +16,10 @@ std::optional<QuantizedGemm> QuantizedGemm::make(const KernelSpec& spec, int w_a
   if (!pair || (pair->w_signed != pair->x_signed && !pair->w_signed)) return std::nullopt;
   auto requant = RequantizeParams::make(spec, channels, rule);
   if (!requant) return std::nullopt;
+  const auto left = [](int32_t shift) { return shift < 0; };
+  if (requant->rounding != Rounding::kFloatHalfEven &&
+      std::any_of(requant->shifts.begin(), requant->shifts.end(), left))
+    return std::nullopt;
   return QuantizedGemm{std::move(*pair), std::move(*requant)};
 }
 
