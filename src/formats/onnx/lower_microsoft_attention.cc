@@ -172,8 +172,20 @@ void lower_group_query_attention(NodeContext& n) {
   a.rotary = n.flag("do_rotary");
   a.interleaved = n.flag("rotary_interleaved");
   a.smooth_softmax = n.i("smooth_softmax", 0) == 1;
+  a.causal = n.i("causal", 1) != 0;
+  if (!a.causal && a.window > 0) return n.fail("local_window_size ", a.window, " without causal");
+  a.qk_output = n.i("qk_output", 0);
+  if (a.qk_output < 0 || a.qk_output > 2) return n.fail("qk_output is ", a.qk_output, ", 0, 1 or 2 expected");
+  if (n.wants(3) && a.qk_output == 0) return n.fail("output 3 is wanted, but qk_output is 0");
+  if (n.flag("sliding_window_cache")) return n.fail("sliding_window_cache is not supported");
+  for (const char* kind : {"k_quant_type", "v_quant_type"})
+    if (const std::string type = n.s(kind, "NONE"); type != "NONE")
+      return n.fail(kind, " '", type, "' is not supported");
+  constexpr int kKnown = 12;
+  for (int k = kKnown; k < n.inputs(); ++k)
+    if (n.has(k)) return n.fail("input ", k, " (scales of caches, weights of norms, query_seqlens) is not supported");
   std::vector<ValueId> in;
-  for (int k = 0; k < 12; ++k) in.push_back(n.opt(k));
+  for (int k = 0; k < kKnown; ++k) in.push_back(n.opt(k));
   if (in[0] == kNoValue || in[5] == kNoValue) return n.fail("the query or seqlens_k is missing");
   while (in.back() == kNoValue) in.pop_back();
   n.emit(Op::kGroupQueryAttention, a, in);

@@ -51,7 +51,10 @@ struct GroupQueryAttrs : Attrs {
   double softcap = 0;   ///< 0: none
   int64_t window = -1;  ///< -1: all
   bool rotary = false, interleaved = false, smooth_softmax = false;
-  SMELT_FIELDS(num_heads, kv_heads, scale, softcap, window, rotary, interleaved, smooth_softmax)
+  bool causal = true;  ///< a row sees the keys up to its own; false: all valid keys
+  /// Meaning of output 3 [B, Hq, S, T], T the total length: 1 scores before, 2 behind softmax; hidden keys give 0.
+  int64_t qk_output = 0;
+  SMELT_FIELDS(num_heads, kv_heads, scale, softcap, window, rotary, interleaved, smooth_softmax, causal, qk_output)
 };
 
 /// ONNX LinearAttention: a recurrence over a state [B, Hkv, Dk, Dv].

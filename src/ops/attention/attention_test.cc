@@ -176,5 +176,35 @@ TEST(KvAppend, WritesAndChecksItsPlace) {
   EXPECT_NE(runner(-1).error().find("outside"), std::string::npos);
 }
 
+/// One head of depth 1, two rows: scores of both rows, weights of the visible keys.
+TEST(GroupQueryAttention, ScoresAndBothDirections) {
+  const auto run = [](bool causal, int64_t qk_output) {
+    GroupQueryAttrs a;
+    a.causal = causal;
+    a.qk_output = qk_output;
+    return OpRunner(Op::kGroupQueryAttention, make_attrs<GroupQueryAttrs>(a))
+        .input(floats({1, 2, 1}, {1, 2}))
+        .input(floats({1, 2, 1}, {0.5, -1}))
+        .input(floats({1, 2, 1}, {10, 20}))
+        .absent()
+        .absent()
+        .input(Tensor::from<int32_t>(DType::kI32, {1}, std::vector<int32_t>{1}))
+        .input(Tensor::from<int32_t>(DType::kI32, {}, std::vector<int32_t>{2}))
+        .outputs(4)
+        .run_all()
+        .value();
+  };
+  const double first = std::exp(0.5) / (std::exp(0.5) + std::exp(-1.0)),
+               second = std::exp(1.0) / (std::exp(1.0) + std::exp(-2.0));
+  auto out = run(true, 1);
+  expect_near(out[0].tensor, {10, 10 * second + 20 * (1 - second)});
+  expect_near(out[3].tensor, {0.5, 0, 1, -2});
+  EXPECT_EQ(out[3].tensor.shape(), (Shape{1, 1, 2, 2}));
+  expect_near(run(true, 2)[3].tensor, {1, 0, second, 1 - second});
+  out = run(false, 2);
+  expect_near(out[0].tensor, {10 * first + 20 * (1 - first), 10 * second + 20 * (1 - second)});
+  expect_near(out[3].tensor, {first, 1 - first, second, 1 - second});
+}
+
 }  // namespace
 }  // namespace smelt::test

@@ -66,6 +66,8 @@ struct Work {
   std::vector<float> bias, sinks;
   Shape bias_shape;
   std::vector<float> y;
+  int64_t total = 0;          // keys of a row of `scores`
+  std::vector<float> scores;  // output 3; empty: not wanted
 };
 
 /// Softmax of row scores in place, over [begin, end); zeros elsewhere.
@@ -82,6 +84,13 @@ void softmax(float* row, int64_t begin, int64_t end, bool smooth, const float* s
   for (int64_t j = begin; j < end; ++j) row[j] = static_cast<float>(static_cast<double>(row[j]) / sum);
 }
 
+/// Copies the entries [begin, end) of a row to output 3.
+void keep_scores(const GroupQueryAttrs& a, Work& w, int64_t b, int64_t h, int64_t i, const std::vector<float>& row,
+                 int64_t begin, int64_t end) {
+  float* to = w.scores.data() + ((b * a.num_heads + h) * w.s.rows + i) * w.total;
+  for (int64_t j = begin; j < std::min(end, w.total); ++j) to[j] = row[static_cast<size_t>(j)];
+}
+
 void attend(const GroupQueryAttrs& a, Work& w, int64_t b, int64_t before, std::vector<float>& row) {
   const Sizes& s = w.s;
   const float scale = a.scale != 0 ? static_cast<float>(a.scale) : 1.0f / std::sqrt(static_cast<float>(s.depth));
@@ -89,7 +98,7 @@ void attend(const GroupQueryAttrs& a, Work& w, int64_t b, int64_t before, std::v
     const int64_t kv = b * a.kv_heads + h / (a.num_heads / a.kv_heads);
     for (int64_t i = 0; i < s.rows; ++i) {
       const float* q = w.q.data() + ((b * s.rows + i) * a.num_heads + h) * s.depth;
-      const int64_t end = std::min(before + i + 1, s.capacity);
+      const int64_t end = std::min(before + (a.causal ? i + 1 : s.rows), s.capacity);
       const int64_t begin = a.window > 0 ? std::max<int64_t>(0, end - a.window) : 0;
       for (int64_t j = begin; j < end; ++j) {
         const float* k = w.keys + (kv * s.capacity + j) * s.depth;
@@ -104,7 +113,9 @@ void attend(const GroupQueryAttrs& a, Work& w, int64_t b, int64_t before, std::v
         }
         row[static_cast<size_t>(j)] = sum;
       }
+      if (!w.scores.empty() && a.qk_output == 1) keep_scores(a, w, b, h, i, row, begin, end);
       softmax(row.data(), begin, end, a.smooth_softmax, w.sinks.empty() ? nullptr : &w.sinks[static_cast<size_t>(h)]);
+      if (!w.scores.empty() && a.qk_output == 2) keep_scores(a, w, b, h, i, row, begin, end);
       float* y = w.y.data() + ((b * s.rows + i) * a.num_heads + h) * s.depth;
       for (int64_t j = begin; j < end; ++j) {
         const float* v = w.values + (kv * s.capacity + j) * s.depth;
@@ -193,7 +204,7 @@ Status infer_GroupQueryAttention(InferContext& ctx) {
   const auto& a = ctx.attrs<GroupQueryAttrs>();
   const ValueType& q = ctx.input(0);
   if (!q.ranked || (ctx.has(3) && !ctx.input(3).ranked)) {
-    for (int i = 0; i < 3; ++i) ctx.set(i, ValueType::tensor(q.dtype));
+    for (int i = 0; i < ctx.outputs(); ++i) ctx.set(i, ValueType::tensor(q.dtype));
     return Ok();
   }
   const auto total = ctx.ints(6);
@@ -202,6 +213,9 @@ Status infer_GroupQueryAttention(InferContext& ctx) {
   if (ctx.has(6) && !total) s.capacity = -1;
   ctx.set(0, ValueType::tensor(q.dtype, Shape{s.batch, s.rows, s.depth < 0 ? -1 : s.depth * a.num_heads}));
   for (int i = 1; i < 3; ++i) ctx.set(i, ValueType::tensor(q.dtype, Shape{s.batch, a.kv_heads, s.capacity, s.depth}));
+  if (ctx.outputs() < 4) return Ok();
+  const int64_t keys = total && total->size() == 1 ? (*total)[0] : -1;
+  ctx.set(3, ValueType::tensor(q.dtype, Shape{s.batch, a.num_heads, s.rows, keys}));
   return Ok();
 }
 
@@ -217,6 +231,11 @@ Status reference_GroupQueryAttention(KernelContext& ctx) {
   const Tensor& lengths = ctx.input(5);
   if (lengths.elements() != s.batch) return InvalidInput(lengths.elements(), " lengths for a batch of ", s.batch);
   w.y.assign(static_cast<size_t>(s.batch * s.rows * a.num_heads * s.depth), 0);
+  if (ctx.wants(3)) {
+    if (total < 0) return InvalidInput("scores of an unknown total length");
+    w.total = total;
+    w.scores.assign(static_cast<size_t>(s.batch * a.num_heads * s.rows * total), 0);
+  }
   std::vector<float> row(static_cast<size_t>(s.capacity));
   for (int64_t b = 0; b < s.batch; ++b) {
     SMELT_TRY(ctx.tick());
@@ -239,6 +258,7 @@ Status reference_GroupQueryAttention(KernelContext& ctx) {
   if (ctx.wants(0)) from_floats(w.y.data(), ctx.output(0));
   if (ctx.wants(1)) from_floats(w.keys, ctx.output(1));
   if (ctx.wants(2)) from_floats(w.values, ctx.output(2));
+  if (ctx.wants(3)) from_floats(w.scores.data(), ctx.output(3));
   return Ok();
 }
 

@@ -150,6 +150,7 @@ class GroupQuery {
 
 std::optional<DecomposedNode> group_query_attention(const NodeSpec& spec) {
   if (spec.has(kPastK) != spec.has(kPastV) || spec.has(kK) != spec.has(kV)) return std::nullopt;
+  if (!spec.attrs<GroupQueryAttrs>().causal || spec.outputs.size() > 3) return std::nullopt;
   const DType dtype = spec.outputs[0].dtype;
   for (size_t i : {kQ, kK, kV, kPastK, kPastV, kHeadSinks})
     if (spec.has(i) && (spec.inputs[i].dtype != dtype || !unquantized(spec, {i}, {DType::kF32, DType::kF16})))

@@ -190,7 +190,9 @@ bool rotary_fits(const KernelSpec& spec, int64_t depth) {
 
 std::unique_ptr<Kernel> make_grouped_query_attention_f32(const KernelSpec& spec) {
   const auto& a = spec.attrs<GroupQueryAttrs>();
-  if (a.smooth_softmax || spec.has(kBias) || spec.has(kSinks) || !spec.has(kLengths)) return nullptr;
+  if (a.smooth_softmax || !a.causal || spec.outputs.size() > 3 || spec.has(kBias) || spec.has(kSinks) ||
+      !spec.has(kLengths))
+    return nullptr;
   if (spec.outputs.size() < 3 || spec.node.outputs[0] == kNoValue || spec.node.outputs[1] == kNoValue ||
       spec.node.outputs[2] == kNoValue)
     return nullptr;
