@@ -336,10 +336,11 @@ Status ModelLowering::lower_node(Scope& scope, const NodeProto& node, size_t ind
   if (imported == scope.opsets->end() && domain.empty()) return InvalidModel("the model imports no opset of ai.onnx");
   const int64_t version = imported == scope.opsets->end() ? 1 : imported->second;
   bool known = false;
-  const OpEntry* entry = find_op(domain, node.op_type, version, known);
-  if (!entry && tolerates(source_, Rule::kUnknownOperator)) {
+  const auto* registered = registered_operator(source_, node);
+  const OpEntry* entry = registered ? nullptr : find_op(domain, node.op_type, version, known);
+  if (!registered && !entry && tolerates(source_, Rule::kUnknownOperator)) {
     entry = &kUnknownOperator;
-  } else if (!entry) {
+  } else if (!registered && !entry) {
     findings_.refusal = Finding::kOperator;
     const std::string where = Cat("operator ", node.op_type, " of domain '", domain.empty() ? "ai.onnx" : domain, "'");
     return known ? Unsupported(where, " does not exist in opset ", version)
@@ -349,7 +350,10 @@ Status ModelLowering::lower_node(Scope& scope, const NodeProto& node, size_t ind
                    std::string(node.name.empty() && !node.outputs.empty() ? node.outputs[0] : node.name),
                    Cat("node ", index));
   NodeContext context(*this, scope, node, version);
-  if (context.ok()) entry->lower(context);
+  if (context.ok() && registered)
+    lower_registered(context, *registered);
+  else if (context.ok())
+    entry->lower(context);
   SMELT_TRY(context.finish());
   return check_zero_points(source_, context);
 }

@@ -27,6 +27,12 @@ std::span<const OpEntry> microsoft_quant_ops();
 std::span<const OpEntry> microsoft_attention_ops();
 std::span<const OpEntry> microsoft_decoding_ops();
 
+/// The operator that the caller registered for a node, under "domain::Name" ("ai.onnx::Name" in the default domain), or
+/// nullptr.
+const std::shared_ptr<CustomOperator>* registered_operator(const Source& source, const NodeProto& node);
+/// Its options are the node's serialized NodeProto.
+void lower_registered(NodeContext& n, const std::shared_ptr<CustomOperator>& op);
+
 /// The attributes that an operator has in any version, a space between; nothing when no list has the operator.
 std::optional<std::string_view> attributes_of(std::string_view domain, std::string_view op);
 bool lists_attribute(std::string_view names, std::string_view name);

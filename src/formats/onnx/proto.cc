@@ -115,6 +115,7 @@ class Parser {
   }
 
   void node(std::string_view bytes, NodeProto& n) {
+    n.message = bytes;
     if (++nodes_ > max_nodes_) throw Fault("the model has too many nodes");
     each(bytes, on(1, n.inputs), on(2, n.outputs), on(3, n.name), on(4, n.op_type),
          on(5, [&](Field& f) { add(f, "attribute", n.attributes, &Parser::attribute); }), on(7, n.domain),

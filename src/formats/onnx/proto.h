@@ -93,6 +93,7 @@ struct NodeProto {
   std::vector<std::string_view> inputs, outputs;
   std::string_view name, op_type, domain, overload;
   std::vector<AttributeProto> attributes;
+  std::string_view message;  ///< the serialized NodeProto; empty where the file is no .onnx
 };
 
 struct GraphProto {

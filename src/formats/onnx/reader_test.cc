@@ -7,6 +7,7 @@
 #include "graph/graph.h"
 #include "ops/core/op.h"
 #include "runtime/model_access.h"
+#include "smelt/custom_operator.h"
 #include "smelt/model.h"
 #include "support/onnx_proto_writer.h"
 
@@ -74,6 +75,54 @@ TEST(OnnxReader, KeepsUnknownOperatorsWhenAsked) {
   const auto out = session->run({&x, 1});
   ASSERT_FALSE(out.ok());
   EXPECT_NE(out.error().message().find("operator Frobnicate is not known"), std::string::npos) << out.error().message();
+}
+
+/// y = x * (number of bytes of the options, which hold the text "factor").
+struct Amplify final : CustomOperator {
+  std::string name() const override { return "my.domain::Amplify"; }
+  Result<std::shared_ptr<void>> prepare(std::span<const std::byte> options, std::span<const TensorType>,
+                                        std::span<const TensorType>) override {
+    const std::string_view text(reinterpret_cast<const char*>(options.data()), options.size());
+    if (text.find("factor") == std::string_view::npos) return InvalidModel("no factor");
+    return std::shared_ptr<void>(std::make_shared<float>(static_cast<float>(text.size())));
+  }
+  Result<std::vector<TensorType>> infer(const void*, std::span<const TensorType> inputs,
+                                        std::span<const TensorType>) const override {
+    return std::vector<TensorType>{inputs[0]};
+  }
+  Status run(const void* prepared, std::span<const Tensor> inputs, std::span<Tensor> outputs) const override {
+    for (int64_t i = 0; i < inputs[0].elements(); ++i)
+      outputs[0].data<float>()[i] = inputs[0].data<float>()[i] * *static_cast<const float*>(prepared);
+    return Ok();
+  }
+};
+
+TEST(OnnxReader, RegisteredOperators) {
+  const auto file = [](bool with_factor) {
+    ProtoWriter node = make_node("Amplify", {"x"}, {"y"});
+    node.text(7, "my.domain");
+    if (with_factor) node.message(5, ProtoWriter().text(1, "factor").number(3, 3).number(20, 2));
+    ProtoWriter g;
+    g.message(1, node);
+    g.message(1, make_node("Neg", {"y"}, {"z"}));
+    g.text(2, "registered");
+    g.message(11, make_value("x", 1, {2}));
+    g.message(12, make_value("z", 1, {2}));
+    return std::pair{make_model(g).bytes(), static_cast<float>(node.bytes().size())};
+  };
+  LoadOptions options;
+  options.custom_operators.push_back(std::make_shared<Amplify>());
+  const auto load_with = [&](const std::string& bytes) {
+    return Model::load_bytes(as_bytes(bytes), nullptr, "model", "", options);
+  };
+  const auto [bytes, size] = file(true);
+  EXPECT_EQ(load(bytes).error().code(), ErrorCode::kUnsupported);
+  const auto model = load_with(bytes);
+  ASSERT_TRUE(model.ok()) << model.error().message();
+  EXPECT_EQ(run(*model, {1, -2}), (std::vector<float>{-size, 2 * size}));
+  const auto refused = load_with(file(false).first);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.error().message().find("no factor"), std::string::npos) << refused.error().message();
 }
 
 TEST(OnnxReader, DefaultsOfInputsMayBeOverridden) {
