@@ -68,6 +68,13 @@ enum class DeviceStorage : uint8_t {
   kTexture,  ///< textures wherever a kernel takes them
 };
 
+/// Whose arithmetic the quantized operators of a TFLite model follow; docs/arithmetic.md has the rules. Models of other
+/// formats have one arithmetic.
+enum class Arithmetic : uint8_t {
+  kReference,      ///< LiteRT's reference kernels
+  kLiteRtXnnpack,  ///< LiteRT as it runs by default, with XNNPACK
+};
+
 /// Options of a session. Session::create() fails with kInvalidInput for values outside the ranges named here.
 struct SessionOptions {
   BackendKind backend = BackendKind::kCpu;
@@ -79,6 +86,7 @@ struct SessionOptions {
   /// textures of float32 values, are stored as float16. Values beyond 65504 become infinite. An error if the device
   /// does not support it.
   bool fp16 = false;
+  Arithmetic arithmetic = Arithmetic::kReference;
   uint64_t seed = 0;  ///< for random operators without a seed of their own
   size_t limit_memory =
       0;  ///< bytes that a run may use beyond the weights; 0: 1 GiB + 64x inputs + 16x weights + file's plan

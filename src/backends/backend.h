@@ -42,6 +42,7 @@ struct GraphRequirements {
   bool dynamic_quantize = false;         ///< quantization parameters found at run time are values of the graph
   bool fuse_integer_products = false;    ///< MatMul takes quantized rows with a scale and zero point as operands
   bool tabulate_byte_functions = false;  ///< TableFind of 8-bit queries is faster than arithmetic
+  bool litert_xnnpack = false;           ///< SessionOptions::arithmetic is kLiteRtXnnpack
   auto operator<=>(const GraphRequirements&) const = default;
 };
 

@@ -28,6 +28,7 @@ void Target::apply(SessionOptions& options) const {
   options.backend = backend;
   options.device = device;
   options.fp16 = fp16;
+  options.arithmetic = match == "litert-xnnpack" ? Arithmetic::kLiteRtXnnpack : Arithmetic::kReference;
   options.device_storage = storage == "buffer"    ? DeviceStorage::kBuffer
                            : storage == "texture" ? DeviceStorage::kTexture
                                                   : DeviceStorage::kAuto;
@@ -57,6 +58,13 @@ void add_target(CLI::App& command, Target& target) {
       command.add_flag("--fp16", target.fp16,
                        "Compute convolutions and matrix products in float16 on Vulkan devices with 16-bit arithmetic, "
                        "weights and textures too: faster, results within about 1 %");
+  command
+      .add_option("--match", target.match,
+                  "Whose integers a quantized TFLite model gives: reference (LiteRT's reference kernels) or "
+                  "litert-xnnpack (LiteRT as it runs by default)")
+      ->check(one_of({"reference", "litert-xnnpack"}))
+      ->type_name("NAME")
+      ->capture_default_str();
   command.parse_complete_callback([device, storage, fp16, &target] {
     for (const CLI::Option* option : {device, storage, fp16})
       if (option->count() > 0 && target.backend != "vulkan")

@@ -19,6 +19,7 @@ struct Target {
   int device = -1;
   std::string storage = "auto";
   bool fp16 = false;
+  std::string match = "reference";
   void apply(SessionOptions& options) const;
 };
 
@@ -35,7 +36,7 @@ struct Limits {
 /// The options --limit-memory and --limit-seconds; precondition: `limits` outlives the parsing.
 void add_limits(CLI::App& command, Limits& limits);
 
-/// The options --backend, --device, --device-storage and --fp16; precondition: `target` outlives the parsing.
+/// The options --backend, --device, --device-storage, --fp16 and --match; precondition: `target` outlives the parsing.
 void add_target(CLI::App& command, Target& target);
 
 /// Runs `smelt ARGUMENTS` (argv[0] is the program's name) and returns its exit status. Prints errors; throws nothing.

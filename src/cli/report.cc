@@ -333,10 +333,10 @@ std::shared_ptr<const Module> with_defaults(std::shared_ptr<const Module> module
 }
 
 Result<std::shared_ptr<const Module>> described(const Model& model, const std::vector<OpenBackend>& backends,
-                                                bool optimised) {
-  if (optimised && !backends.empty())
-    return ModelAccess::compiled(model)->module(InputDefaults::kConstant, requirements(backends));
-  return legalized(with_defaults(ModelAccess::module(model)), requirements(backends));
+                                                const SessionOptions& on, bool optimised) {
+  const GraphRequirements required = requirements(backends, on);
+  if (optimised && !backends.empty()) return ModelAccess::compiled(model)->module(InputDefaults::kConstant, required);
+  return legalized(with_defaults(ModelAccess::module(model)), required);
 }
 
 }  // namespace
@@ -348,7 +348,7 @@ Result<json> describe_model(const Model& model, const SessionOptions& on, const 
     for (Port& p : model.inputs(method)) ports.push_back(std::move(p));
   SMELT_ASSIGN(const Dimensions dimensions, Dimensions::parse(sizes, ports));
   SMELT_ASSIGN(const auto backends, open_backends(on));
-  SMELT_ASSIGN(const auto module, described(model, backends, optimised));
+  SMELT_ASSIGN(const auto module, described(model, backends, on, optimised));
   if (shown) *shown = module;
   const Module& m = *module;
   SessionOptions options;

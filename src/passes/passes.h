@@ -71,6 +71,10 @@ std::shared_ptr<const Module> fuse_integer_products(std::shared_ptr<const Module
 /// quantized 8-bit values.
 std::shared_ptr<const Module> tabulate_byte_functions(std::shared_ptr<const Module> module);
 
+/// Gives the quantized nodes of a TFLite module the arithmetic of LiteRT with XNNPACK, where its delegate takes them:
+/// rounding, and dynamic quantization by rows or images. Returns the module itself if it is of another format.
+std::shared_ptr<const Module> litert_xnnpack(std::shared_ptr<const Module> module);
+
 // decompose/, as a plan is made
 
 /// The node in other operators; nullopt where no rule says how, or where the rule asks for other types. The planner,

@@ -50,11 +50,15 @@ Result<std::vector<OpenBackend>> open_backends(const SessionOptions& options) {
   return open;
 }
 
-GraphRequirements requirements(const std::vector<OpenBackend>& backends) {
-  return backends.empty() ? GraphRequirements{} : backends.front().backend->requirements();
+GraphRequirements requirements(const std::vector<OpenBackend>& backends, const SessionOptions& options) {
+  GraphRequirements required;
+  if (!backends.empty()) required = backends.front().backend->requirements();
+  required.litert_xnnpack = options.arithmetic == Arithmetic::kLiteRtXnnpack;
+  return required;
 }
 
 std::shared_ptr<const Module> legalized(std::shared_ptr<const Module> module, const GraphRequirements& required) {
+  if (required.litert_xnnpack) module = litert_xnnpack(std::move(module));
   return required.dynamic_quantize ? dynamic_quantize(std::move(module)) : module;
 }
 

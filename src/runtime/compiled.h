@@ -52,7 +52,7 @@ class Compiled {
 
 /// The module as these requirements want it: a copy, where they change it.
 std::shared_ptr<const Module> legalized(std::shared_ptr<const Module> module, const GraphRequirements& requirements);
-/// What the nodes' first choice wants the graph to be.
-GraphRequirements requirements(const std::vector<OpenBackend>& backends);
+/// What the nodes' first choice and the session's arithmetic want the graph to be.
+GraphRequirements requirements(const std::vector<OpenBackend>& backends, const SessionOptions& options);
 
 }  // namespace smelt

@@ -97,11 +97,11 @@ Result<Session> Session::create(const Model& model, const SessionOptions& option
     impl->graph = impl->latest = graph;
     impl->model = ModelAccess::module(model);
     SMELT_ASSIGN(const auto backends, open_backends(options));
+    impl->requirements = requirements(backends, options);
     if (backends.empty()) {
-      impl->reference = std::make_unique<Executor>(ModelAccess::module(model), options);
+      impl->reference = std::make_unique<Executor>(legalized(ModelAccess::module(model), impl->requirements), options);
     } else {
       impl->compiled = ModelAccess::compiled(model);
-      impl->requirements = requirements(backends);
       SMELT_ASSIGN(auto module, impl->compiled->module(InputDefaults::kConstant, impl->requirements));
       impl->planned =
           std::make_unique<PlannedEnvironment>(std::move(module), options, impl->compiled->models(backends));

@@ -70,7 +70,7 @@ const char* to_string(DType dtype) {
 }
 
 const char* to_string(Rounding rounding) {
-  static const char* const names[] = {"float_half_even", "fixed_double", "fixed_single"};
+  static const char* const names[] = {"float_half_even", "fixed_double", "fixed_single", "xnnpack"};
   return names[static_cast<int>(rounding)];
 }
 

@@ -181,11 +181,11 @@ void lower_group_query_attention(NodeContext& n) {
   for (const char* kind : {"k_quant_type", "v_quant_type"})
     if (const std::string type = n.s(kind, "NONE"); type != "NONE")
       return n.fail(kind, " '", type, "' is not supported");
-  constexpr int kKnown = 12;
-  for (int k = kKnown; k < n.inputs(); ++k)
+  constexpr int kSupported = 12;
+  for (int k = kSupported; k < n.inputs(); ++k)
     if (n.has(k)) return n.fail("input ", k, " (scales of caches, weights of norms, query_seqlens) is not supported");
   std::vector<ValueId> in;
-  for (int k = 0; k < kKnown; ++k) in.push_back(n.opt(k));
+  for (int k = 0; k < kSupported; ++k) in.push_back(n.opt(k));
   if (in[0] == kNoValue || in[5] == kNoValue) return n.fail("the query or seqlens_k is missing");
   while (in.back() == kNoValue) in.pop_back();
   n.emit(Op::kGroupQueryAttention, a, in);

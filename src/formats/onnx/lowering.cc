@@ -2,6 +2,7 @@
 #include <unordered_set>
 
 #include "formats/onnx/lower.h"
+#include "formats/onnx/ops.h"
 #include "formats/onnx/validity.h"
 #include "formats/rules.h"
 #include "ops/container/container.h"

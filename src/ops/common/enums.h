@@ -58,6 +58,11 @@ struct Bounds {
   float lo, hi;
 };
 Bounds activation_bounds(const Activation& act);
+/// True if the activation is a clamp to activation_bounds().
+inline bool clamps(const Activation& act) {
+  return act.kind == ActKind::kNone || act.kind == ActKind::kRelu || act.kind == ActKind::kReluN1 ||
+         act.kind == ActKind::kRelu6 || act.kind == ActKind::kClamp;
+}
 /// Applies the activation to one real value.
 float activate(const Activation& act, float x);
 

@@ -62,11 +62,6 @@ int64_t quantized_bound(float bound, float scale, int64_t zero, int64_t low, int
                                                  : static_cast<int64_t>(with_zero);
 }
 
-bool clamps(const Activation& act) {
-  return act.kind == ActKind::kNone || act.kind == ActKind::kRelu || act.kind == ActKind::kReluN1 ||
-         act.kind == ActKind::kRelu6 || act.kind == ActKind::kClamp;
-}
-
 /// True if an integer bias is in units of x * w. TFLite and XNNPACK require it; ONNX graphs may use other scales.
 bool bias_in_accumulator_units(const Tensor& bias, const std::vector<double>& accumulator_scales) {
   if (!bias.quant()) return true;

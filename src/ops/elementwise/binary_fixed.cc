@@ -199,6 +199,7 @@ bool output_range(const Activation& act, Operands& o) {
 
 std::optional<FixedArithmetic> FixedArithmetic::make(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b,
                                                      Tensor& y) {
+  if (attrs.rounding == Rounding::kXnnpack) return std::nullopt;
   if (attrs.fn != Binary::kAdd && attrs.fn != Binary::kSub && attrs.fn != Binary::kMul) return std::nullopt;
   Operands o{a, b, y, params_of(a), params_of(b), params_of(y), 0, 0};
   int right_a = 0, right_b = 0;
@@ -210,6 +211,7 @@ std::optional<FixedArithmetic> FixedArithmetic::make(const BinaryAttrs& attrs, c
 
 std::optional<ShiftedArithmetic> ShiftedArithmetic::make(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b,
                                                          Tensor& y) {
+  if (attrs.rounding == Rounding::kXnnpack) return std::nullopt;
   if (attrs.fn != Binary::kAdd && attrs.fn != Binary::kSub) return std::nullopt;
   Operands o{a, b, y, params_of(a), params_of(b), params_of(y), 0, 0};
   ShiftedArithmetic s;

@@ -8,6 +8,7 @@
 #include "ops/common/real.h"
 #include "ops/elementwise/binary_fixed.h"
 #include "ops/elementwise/binary_math.h"
+#include "ops/elementwise/xnnpack_rules.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
@@ -36,8 +37,10 @@ Status through_float(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b,
 Status binary_quantized(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Tensor& y) {
   const auto per_tensor = [](const Tensor& t) { return is_quantized(t) && t.quant()->scales.size() == 1; };
   if (attrs.rounding != Rounding::kFloatHalfEven && per_tensor(a) && per_tensor(b) &&
-      (per_tensor(y) || gives_bool(attrs.fn)) && binary_fixed(attrs, a, b, y))
-    return Ok();
+      (per_tensor(y) || gives_bool(attrs.fn))) {
+    const auto by_integers = attrs.rounding == Rounding::kXnnpack ? binary_xnnpack : binary_fixed;
+    if (by_integers(attrs, a, b, y)) return Ok();
+  }
   return through_float(attrs, a, b, y);
 }
 

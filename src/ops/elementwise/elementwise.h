@@ -18,7 +18,7 @@ const char* to_string(Unary u);
 struct UnaryAttrs : Attrs {
   Unary fn = Unary::kIdentity;
   double a = 0, b = 0, c = 0;
-  Rounding rounding = Rounding::kFloatHalfEven;  ///< of quantized kernels; kFixedDouble = TFLite's integer kernels
+  Rounding rounding = Rounding::kFloatHalfEven;  ///< of quantized kernels; kFixedDouble: TFLite's, kXnnpack: XNNPACK's integer kernels
   UnaryAttrs() = default;
   explicit UnaryAttrs(Unary f, double a_ = 0, double b_ = 0, double c_ = 0) : fn(f), a(a_), b(b_), c(c_) {}
   SMELT_FIELDS(fn, a, b, c, rounding)
@@ -40,7 +40,7 @@ struct BinaryAttrs : Attrs {
   Binary fn = Binary::kAdd;
   Activation act;
   double alpha = 1;                              ///< Add, Sub: a + alpha * b (PyTorch); 1 elsewhere
-  Rounding rounding = Rounding::kFloatHalfEven;  ///< of quantized kernels; kFixedDouble = TFLite's fixed-point kernels
+  Rounding rounding = Rounding::kFloatHalfEven;  ///< as UnaryAttrs::rounding
   bool pot_scale = false;         ///< Add, Sub on int16 with power-of-two scales: TFLite's kernel that shifts one input
   bool checked_division = false;  ///< integers: a divisor of 0 is an error (TFLite), else the result is unspecified
   BinaryAttrs() = default;

@@ -8,6 +8,7 @@
 #include "ops/common/real.h"
 #include "ops/elementwise/unary_fixed.h"
 #include "ops/elementwise/unary_math.h"
+#include "ops/elementwise/xnnpack_rules.h"
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"
 
@@ -29,8 +30,10 @@ Status through_float(const UnaryAttrs& attrs, const Tensor& x, Tensor& y) {
 
 Status unary_quantized(const UnaryAttrs& attrs, const Tensor& x, Tensor& y) {
   const auto per_tensor = [](const Tensor& t) { return is_quantized(t) && t.quant()->scales.size() == 1; };
-  if (attrs.rounding != Rounding::kFloatHalfEven && per_tensor(x) && per_tensor(y) && unary_fixed(attrs, x, y))
-    return Ok();
+  if (attrs.rounding != Rounding::kFloatHalfEven && per_tensor(x) && per_tensor(y)) {
+    const auto by_integers = attrs.rounding == Rounding::kXnnpack ? unary_xnnpack : unary_fixed;
+    if (by_integers(attrs, x, y)) return Ok();
+  }
   return through_float(attrs, x, y);
 }
 

@@ -56,6 +56,17 @@ void finish_in_float(const Quantization& p, int64_t n, std::vector<int64_t>& acc
   store_clamped(accumulators, y);
 }
 
+/// Sum or mean as XNNPACK rescales it: one float32 factor, halves to even.
+void finish_xnnpack(bool mean, const Quantization& p, int64_t n, std::vector<int64_t>& accumulators, Tensor& y) {
+  const Quantization& q = *y.quant();
+  const float factor = xnnpack_mean_factor(p.scale(), q.scale(), mean ? n : 1);
+  for (int64_t& s : accumulators) {
+    const float v = std::nearbyint(static_cast<float>(s - p.zero_point() * n) * factor);
+    s = static_cast<int64_t>(std::clamp(v, -1e9f, 1e9f)) + q.zero_point();
+  }
+  store_clamped(accumulators, y);
+}
+
 /// Sum or mean: exact integers, scaled as real numbers.
 void finish_real(bool mean, const Quantization& p, int64_t n, const std::vector<int64_t>& accumulators, Tensor& y) {
   std::vector<float> real(accumulators.size());
@@ -113,6 +124,8 @@ void finish_accumulators(const ReduceAttrs& attrs, DType x, const Quantization& 
   const bool mean = attrs.fn == Reduction::kMean;
   if (attrs.rounding == Rounding::kFloatHalfEven)
     finish_real(mean, p, count, accumulators, y);
+  else if (attrs.rounding == Rounding::kXnnpack)
+    finish_xnnpack(mean, p, count, accumulators, y);
   else if (!mean && is_signed_integer(x))
     finish_in_float(p, count, accumulators, y);
   else

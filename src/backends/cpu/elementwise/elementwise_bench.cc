@@ -38,7 +38,8 @@ SMELT_BENCH_CASES(elementwise) {
     binary(fn, f32(block), f32(block, 2));
     binary(fn, f32(block), f32({24}, 2));
     binary(fn, i8, i8, ValueType::tensor(DType::kI8, {}, per_tensor(0.1f, 1)));
-    binary(fn, i8, i8, quantized_type(DType::kI8, 0.1f, 1), Rounding::kFixedDouble);
+    for (Rounding rounding : {Rounding::kFixedDouble, Rounding::kXnnpack})
+      binary(fn, i8, i8, quantized_type(DType::kI8, 0.1f, 1), rounding);
     binary(fn, random_tensor(DType::kI32, block, -9, 9, 1), random_tensor(DType::kI32, block, -9, 9, 2));
   }
   binary(Binary::kAdd, f16, f16);

@@ -14,6 +14,19 @@ Tensor bytes(DType dtype, const Shape& shape, float scale, int32_t zero, uint32_
   return t;
 }
 
+TEST(LookupTable, XnnpackRules) {
+  for (Unary fn : {Unary::kIdentity, Unary::kLeakyRelu, Unary::kSigmoid, Unary::kTanh, Unary::kElu})
+    for (DType dtype : {DType::kI8, DType::kU8}) {
+      UnaryAttrs attrs(fn, fn == Unary::kElu ? 1 : 0.1, 1, 1);
+      attrs.rounding = Rounding::kXnnpack;
+      KernelCase c{
+          to_string(fn), Op::kUnary, make_attrs<UnaryAttrs>(attrs), {bytes(dtype, {3, 7, 11}, 0.05f, 3, 1)}, {}, {}};
+      c.output.dtype = dtype;
+      c.output.quant = per_tensor(0.02f, dtype == DType::kI8 ? -100 : 17);
+      check_case(c, "unary_lookup_table");
+    }
+}
+
 TEST(LookupTable, Unary) {
   for (Unary fn : {Unary::kHardSwish, Unary::kSigmoid, Unary::kTanh, Unary::kAbs})
     for (DType dtype : {DType::kI8, DType::kU8}) {

@@ -7,18 +7,20 @@
 #include "backends/cpu/quantize/requantize_accumulators.h"
 #include "backends/cpu/reduce/reduce_view.h"
 #include "ops/common/fixed_point.h"
+#include "ops/reduce/reduce_quantized.h"
 #include "tensor/quant_params.h"
 
 namespace smelt {
 namespace {
 
-/// Accumulators in 32 bits, then as the reference kernel does it: real numbers where ties go to even, else a
-/// fixed-point factor with the division by the count folded in.
+/// Accumulators in 32 bits, then as the reference kernel does it: real numbers where ties go to even, else a factor
+/// with the division by the count folded in, in fixed point or as XNNPACK has it in float32.
 class MeanI8 final : public Kernel {
  public:
-  MeanI8(const ReduceView& v, const ValueType& x, const ValueType& y, bool real, int64_t threads, Isa isa)
+  MeanI8(const ReduceView& v, const ValueType& x, const ValueType& y, Rounding rounding, int64_t threads, Isa isa)
       : v_(v),
-        real_(real),
+        real_(rounding == Rounding::kFloatHalfEven),
+        xnnpack_(rounding == Rounding::kXnnpack),
         away_(y.quant->rounding != Rounding::kFloatHalfEven),
         x_scale_(x.quant->scale()),
         y_scale_(y.quant->scale()),
@@ -32,14 +34,14 @@ class MeanI8 final : public Kernel {
     shift = std::max(std::min(shift, 31 + factor_.shift), 0);
     factor_.multiplier = static_cast<int32_t>((int64_t{factor_.multiplier} << shift) / v.count);
     factor_.shift -= shift;
-    if (real_ || factor_.shift > 0 || factor_.shift < -31 || std::abs(x_zero_) > 255) return;
+    if (real_ || (!xnnpack_ && (factor_.shift > 0 || factor_.shift < -31)) || std::abs(x_zero_) > 255) return;
     const auto n = static_cast<size_t>(v.inner) + 64;
-    rule_.rounding = Rounding::kFixedDouble;
+    rule_.rounding = xnnpack_ ? Rounding::kFloatHalfEven : Rounding::kFixedDouble;
     rule_.is_signed = signed_;
     rule_.zero = y_zero_;
     rule_.low = signed_ ? -128 : 0;
     rule_.high = signed_ ? 127 : 255;
-    rule_.factors.resize(n);
+    rule_.factors.assign(n, xnnpack_mean_factor(x_scale_, y_scale_, v.count));
     rule_.multipliers.assign(n, factor_.multiplier);
     rule_.shifts.assign(n, -factor_.shift);
     rule_.reach = std::min<int64_t>(INT32_MAX, v.count * 510);
@@ -84,11 +86,15 @@ class MeanI8 final : public Kernel {
       return static_cast<uint8_t>(r != r ? 0 : static_cast<int64_t>(std::clamp(r, lo, hi)));
     }
     const auto centred = static_cast<int32_t>(sum - int64_t{x_zero_} * v_.count);
+    if (xnnpack_) {
+      const float r = std::nearbyint(static_cast<float>(centred) * xnnpack_mean_factor(x_scale_, y_scale_, v_.count));
+      return static_cast<uint8_t>(static_cast<int64_t>(std::clamp(static_cast<double>(r) + y_zero_, lo, hi)));
+    }
     const int64_t q = int64_t{rescale_double(centred, factor_)} + y_zero_;
     return static_cast<uint8_t>(std::clamp(q, static_cast<int64_t>(lo), static_cast<int64_t>(hi)));
   }
   ReduceView v_;
-  bool real_, away_;
+  bool real_, xnnpack_, away_;
   float x_scale_, y_scale_;
   bool signed_;
   int32_t x_zero_, y_zero_;
@@ -109,8 +115,7 @@ std::unique_ptr<Kernel> make_mean_i8(const KernelSpec& spec) {
     if (!is_per_tensor(t->quant)) return nullptr;
   const auto v = reduce_view(spec);
   if (!v || v->count > (1 << 22)) return nullptr;
-  const bool real = attrs.rounding == Rounding::kFloatHalfEven;
-  return std::make_unique<MeanI8>(*v, x, y, real, std::max(spec.threads, 1), spec.isa);
+  return std::make_unique<MeanI8>(*v, x, y, attrs.rounding, std::max(spec.threads, 1), spec.isa);
 }
 
 }  // namespace smelt

@@ -11,6 +11,8 @@ TEST(MeanI8, AxesAndRounding) {
     for (const auto& [rounding, axes] : {std::pair{Rounding::kFixedDouble, std::vector<int64_t>{1, 2}},
                                          {Rounding::kFixedDouble, {2}},
                                          {Rounding::kFixedDouble, {3}},
+                                         {Rounding::kXnnpack, {1, 2}},
+                                         {Rounding::kXnnpack, {3}},
                                          {Rounding::kFloatHalfEven, {1, 2}},
                                          {Rounding::kFloatHalfEven, {3}}}) {
       auto attrs = std::make_shared<ReduceAttrs>();
