@@ -10,6 +10,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "runtime/compiled.h"
+#include "runtime/model_access.h"
 #include "runtime/planned_environment.h"
 #include "smelt/model.h"
 #include "tests/support/vulkan_check.h"
@@ -117,7 +118,7 @@ struct Counted {
 
 TEST(DeviceObjects, ALaterRunMakesNoVulkanObjects) {
   SKIP_WITHOUT_GPU();
-  auto session = Session::create(Model(counter()), {.backend = BackendKind::kVulkan});
+  auto session = Session::create(ModelAccess::make(counter()), {.backend = BackendKind::kVulkan});
   ASSERT_TRUE(session.ok());
   const std::vector<float> values(9, 0.5f);
   const std::vector<Datum> inputs{Tensor::from<float>(DType::kF32, Shape{3, 3}, values)};
