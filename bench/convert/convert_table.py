@@ -109,7 +109,7 @@ def check(target, path, case):
         invokes = json.loads((case / "case.json").read_text()).get("invokes", 1)
         got = run(path, numbered(case / "inputs"), invokes)
     except Exception as e:
-        return "fails in its runtime", str(e).splitlines()[0][:90]
+        return "fails in its runtime", str(e).splitlines()[0][:60]
     return ("agrees" if agrees(got, numbered(case / "outputs")) else "differs"), ""
 
 
@@ -127,7 +127,7 @@ def convert(args, source, target):
             counts["networks"] += 1
             if done.returncode != 0:
                 why = (done.stdout + done.stderr).replace(f"{model}: ", "")
-                notes.append((case.name, "not written", "; ".join(why.splitlines()[:-1] or why.splitlines())[:90]))
+                notes.append((case.name, "not written", "; ".join(why.splitlines()[:-1] or why.splitlines())[:60]))
                 continue
             counts["written"] += 1
             verdict, why = check(target, path, case)
