@@ -114,6 +114,7 @@ add_library(smelt_clipped_scale MODULE ${PROJECT_SOURCE_DIR}/examples/custom_ope
 target_include_directories(smelt_clipped_scale PRIVATE ${PROJECT_SOURCE_DIR}/include)
 add_executable(smelt_c_api_c99 ${PROJECT_SOURCE_DIR}/tests/abi/c_api_client.c)
 target_link_libraries(smelt_c_api_c99 PRIVATE smelt_shared m)
+add_dependencies(smelt_c_api_c99 smelt_clipped_scale)
 foreach(target smelt_clipped_scale smelt_c_api_c99)
   set_target_properties(${target} PROPERTIES C_STANDARD 99 C_EXTENSIONS OFF PREFIX "")
   target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -pedantic)
