@@ -9,13 +9,13 @@
 #include "passes/passes.h"
 #include "runtime/model_access.h"
 #include "smelt/model.h"
-#include "tests/support/cpu_case.h"
+#include "tests/support/op_case.h"
 #include "tests/support/op_runner.h"
 
 namespace smelt {
 namespace {
 
-using testing::random_tensor;
+using test::random_tensor;
 
 QuantPtr tflite_params(float scale, int32_t zero) {
   auto q = std::make_shared<Quantization>(*test::per_tensor(scale, zero));

@@ -19,11 +19,10 @@ TEST(LookupTable, XnnpackRules) {
     for (DType dtype : {DType::kI8, DType::kU8}) {
       UnaryAttrs attrs(fn, fn == Unary::kElu ? 1 : 0.1, 1, 1);
       attrs.rounding = Rounding::kXnnpack;
-      KernelCase c{
-          to_string(fn), Op::kUnary, make_attrs<UnaryAttrs>(attrs), {bytes(dtype, {3, 7, 11}, 0.05f, 3, 1)}, {}, {}};
-      c.output.dtype = dtype;
-      c.output.quant = per_tensor(0.02f, dtype == DType::kI8 ? -100 : 17);
-      check_case(c, "unary_lookup_table");
+      OpCase c{to_string(fn), Op::kUnary, make_attrs<UnaryAttrs>(attrs), {bytes(dtype, {3, 7, 11}, 0.05f, 3, 1)}};
+      c.outputs[0].dtype = dtype;
+      c.outputs[0].quant = per_tensor(0.02f, dtype == DType::kI8 ? -100 : 17);
+      check_on_cpu(c, "unary_lookup_table");
     }
 }
 
