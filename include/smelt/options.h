@@ -87,6 +87,17 @@ struct SessionOptions {
   /// does not support it.
   bool fp16 = false;
   Arithmetic arithmetic = Arithmetic::kReference;
+  /// Floating-point results are the same bits for every number of threads and every position of a sample in a batch.
+  /// Without it they are within rounding. Results on integers are the same bits in any case, on every level. Excludes
+  /// thread_pool.
+  bool deterministic = false;
+  /// Intermediate values have the element types that the file gives. Otherwise the CPU keeps float16 and bfloat16
+  /// values between nodes in float32, which is faster and closer to the exact result. Inputs, outputs and variables
+  /// have the file's types either way.
+  bool strict_types = false;
+  /// kCpu: instruction set level of the kernels ("baseline", "avx2", ...; `smelt devices` lists the machine's); "":
+  /// that of the environment variable SMELT_ISA, else the best.
+  std::string isa = {};
   uint64_t seed = 0;  ///< for random operators without a seed of their own
   size_t limit_memory =
       0;  ///< bytes that a run may use beyond the weights; 0: 1 GiB + 64x inputs + 16x weights + file's plan

@@ -49,7 +49,7 @@ void tile(void* context, size_t start, size_t count) {
 }
 }  // namespace
 
-ThreadPool::ThreadPool(int threads) : threads_(std::max(threads, 1)) {}
+ThreadPool::ThreadPool(int threads, Chunks chunks) : threads_(std::max(threads, 1)), chunks_(chunks) {}
 
 ThreadPool::~ThreadPool() {
   if (::pthreadpool* pool = pool_) pthreadpool_destroy(pool);
@@ -58,13 +58,14 @@ ThreadPool::~ThreadPool() {
 void ThreadPool::run(int64_t n, int64_t grain, void (*call)(void*, int64_t, int64_t), void* body) {
   // The first use begins the threads: new ones spin for a while, which a session that needs none should not pay.
   ::pthreadpool* pool = pool_.load(std::memory_order_acquire);
-  if (!inside_parallel && !pool) {
+  if (!inside_parallel && !pool && threads_ > 1) {
     const std::lock_guard lock(making_);
     pool = pool_;
     if (!pool) pool_ = pool = pthreadpool_create(static_cast<size_t>(threads_));
   }
   if (inside_parallel || !pool) {
-    call(body, 0, n);
+    const int64_t step = chunks_ == Chunks::kAny ? n : std::max<int64_t>(grain, 1);
+    for (int64_t begin = 0; begin < n; begin += step) call(body, begin, std::min(begin + step, n));
     return;
   }
   Job job{call, body, {}, nullptr};

@@ -14,7 +14,11 @@ namespace smelt {
 /// Splits index ranges among threads. Callers on several threads take turns; nested calls run on the calling thread.
 class ThreadPool {
  public:
-  explicit ThreadPool(int threads);  ///< <= 1: everything runs on the caller
+  enum class Chunks : uint8_t {
+    kAny,    ///< as few as suit the number of threads
+    kFixed,  ///< of exactly `grain` indices but the last, for every number of threads
+  };
+  explicit ThreadPool(int threads, Chunks chunks = Chunks::kAny);  ///< <= 1: everything runs on the caller
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -25,7 +29,7 @@ class ThreadPool {
   template <class F>
   void parallel_for(int64_t n, int64_t grain, F&& body) {
     if (n <= 0) return;
-    if (threads_ <= 1 || n <= grain) {
+    if (n <= grain || (threads_ <= 1 && chunks_ == Chunks::kAny)) {
       body(int64_t{0}, n);
       return;
     }
@@ -37,6 +41,7 @@ class ThreadPool {
  private:
   void run(int64_t n, int64_t grain, void (*call)(void*, int64_t, int64_t), void* body);
   int threads_;
+  Chunks chunks_;
   std::mutex making_;
   std::atomic<::pthreadpool*> pool_ = nullptr;
 };

@@ -54,6 +54,7 @@ GraphRequirements requirements(const std::vector<OpenBackend>& backends, const S
   GraphRequirements required;
   if (!backends.empty()) required = backends.front().backend->requirements();
   required.litert_xnnpack = options.arithmetic == Arithmetic::kLiteRtXnnpack;
+  required.widen_float16 = required.widen_float16 && !options.strict_types;
   return required;
 }
 
@@ -62,10 +63,7 @@ std::shared_ptr<const Module> legalized(std::shared_ptr<const Module> module, co
   return required.dynamic_quantize ? dynamic_quantize(std::move(module)) : module;
 }
 
-/// Precondition: the mutex is held.
-Result<std::shared_ptr<const Module>> Compiled::optimised(InputDefaults defaults) {
-  auto& made = optimised_[static_cast<size_t>(defaults)];
-  if (made) return made;
+Result<std::shared_ptr<const Module>> Compiled::compile(InputDefaults defaults, const GraphRequirements& required) {
   auto copy = std::make_shared<Module>(*module_);
   for (const Method& m : copy->methods) {
     Graph& g = copy->graphs[static_cast<size_t>(m.graph)];
@@ -76,21 +74,22 @@ Result<std::shared_ptr<const Module>> Compiled::optimised(InputDefaults defaults
     for (ValueId id : g.inputs)
       if (id != kNoValue) g.value(id).constant = nullptr;
   }
-  SMELT_ASSIGN(made, run_passes(module_, std::move(copy)));
-  return made;
+  if (required.widen_float16)
+    for (Graph& g : copy->graphs) widen_float16(g);
+  SMELT_ASSIGN(auto optimised, run_passes(module_, std::move(copy)));
+  auto module = legalized(std::move(optimised), required);
+  if (required.fuse_integer_products) module = fuse_integer_products(std::move(module));
+  if (required.tabulate_byte_functions) module = tabulate_byte_functions(std::move(module));
+  return module;
 }
 
 Result<std::shared_ptr<const Module>> Compiled::module(InputDefaults defaults, const GraphRequirements& required) {
   const std::lock_guard lock(mutex_);
-  SMELT_ASSIGN(auto module, optimised(defaults));
-  if (required == GraphRequirements{}) return module;
-  auto& made = legalized_[{defaults, required}];
-  if (!made) {
-    made = legalized(std::move(module), required);
-    if (required.fuse_integer_products) made = fuse_integer_products(std::move(made));
-    if (required.tabulate_byte_functions) made = tabulate_byte_functions(std::move(made));
-  }
-  return made;
+  for (const Made& m : made_)
+    if (m.defaults == defaults && m.requirements == required) return m.module;
+  SMELT_ASSIGN(auto module, compile(defaults, required));
+  made_.push_back({defaults, required, module});
+  return module;
 }
 
 const std::shared_ptr<BackendModel>& Compiled::model_on(const OpenBackend& on) {

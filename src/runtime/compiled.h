@@ -40,19 +40,23 @@ class Compiled {
     OpenBackend on;
     std::shared_ptr<BackendModel> model;
   };
-  Result<std::shared_ptr<const Module>> optimised(InputDefaults defaults);
+  Result<std::shared_ptr<const Module>> compile(InputDefaults defaults, const GraphRequirements& requirements);
   const std::shared_ptr<BackendModel>& model_on(const OpenBackend& on);
 
   std::shared_ptr<const Module> module_;
   std::mutex mutex_;
-  std::shared_ptr<const Module> optimised_[2];  ///< by InputDefaults
-  std::map<std::pair<InputDefaults, GraphRequirements>, std::shared_ptr<const Module>> legalized_;
+  struct Made {
+    InputDefaults defaults;
+    GraphRequirements requirements;
+    std::shared_ptr<const Module> module;
+  };
+  std::vector<Made> made_;
   std::vector<OnDevice> models_;
 };
 
-/// The module as these requirements want it: a copy, where they change it.
+/// The module with the dynamic quantization that these requirements want: a copy, where they change it.
 std::shared_ptr<const Module> legalized(std::shared_ptr<const Module> module, const GraphRequirements& requirements);
-/// What the nodes' first choice and the session's arithmetic want the graph to be.
+/// What the nodes' first choice and the session's arithmetic want the graph to be, as far as the options allow it.
 GraphRequirements requirements(const std::vector<OpenBackend>& backends, const SessionOptions& options);
 
 }  // namespace smelt

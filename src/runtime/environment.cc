@@ -141,12 +141,20 @@ Status RunControl::charge_plan(size_t bytes, GraphRole role) {
   return Ok();
 }
 
+namespace {
+/// Of the threads that a session has of its own.
+ThreadPool::Chunks chunks_of(const SessionOptions& o) {
+  return o.deterministic ? ThreadPool::Chunks::kFixed : ThreadPool::Chunks::kAny;
+}
+}  // namespace
+
 Environment::Environment(std::shared_ptr<const Module> m, const SessionOptions& o)
     : module(std::move(m)),
       options(o),
       size(size_of(*module)),
-      pool(o.thread_pool ? o.thread_pool : std::make_shared<ThreadPool>(o.threads)),
-      threads(*pool) {
+      pool(o.thread_pool ? o.thread_pool : std::make_shared<ThreadPool>(o.threads, chunks_of(o))),
+      threads(*pool),
+      one_thread(1, chunks_of(o)) {
   Environment::reset_state();
   random_state_ = options.seed * 0x9e3779b97f4a7c15ull + 0x853c49e6748fea9bull;
 }

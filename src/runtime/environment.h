@@ -65,6 +65,16 @@ class RunControl {
   std::chrono::steady_clock::time_point deadline_{};
 };
 
+/// Sees the values of the graph that a session runs as its nodes make them, those of graphs that it calls left out.
+class ValueTap {
+ public:
+  virtual ~ValueTap() = default;
+  /// `node` has made value `id`. The contents may be overwritten, unless `shared`: they are those of another value or
+  /// of a variable. What lies on a device alone is not shown. Values between the
+  /// parts of decomposed nodes have ids behind those of the graph.
+  virtual Status made(const Node& node, ValueId id, Datum& value, bool shared) = 0;
+};
+
 /// What a run shares: threads, limits, variables, the random stream, and the way into other graphs.
 class Environment {
  public:
@@ -83,9 +93,10 @@ class Environment {
   ModelSize size;
   std::vector<Datum> states;
   RunControl control;
+  ValueTap* tap = nullptr;           ///< null: nobody looks on
   std::shared_ptr<ThreadPool> pool;  ///< the options', or one of the environment's own
   ThreadPool& threads;
-  ThreadPool one_thread{1};  ///< for what is too little work to share
+  ThreadPool one_thread;  ///< for what is too little work to share
 
   virtual void reset_state();
   uint64_t next_random();

@@ -43,8 +43,9 @@ Result<std::vector<Datum>> Executor::call(int index, std::span<const Datum> inpu
     if (auto s = control.spend(0); !s.ok()) return s.error().within(node_label(n));
     for (size_t i = 0; i < out.size(); ++i) {
       if (n.outputs[i] == kNoValue) continue;
-      values[static_cast<size_t>(n.outputs[i])] = std::move(out[i]);
+      Datum& value = values[static_cast<size_t>(n.outputs[i])] = std::move(out[i]);
       held[static_cast<size_t>(n.outputs[i])] = 1;
+      if (tap && depth == 0) SMELT_TRY(tap->made(n, n.outputs[i], value, op_info(n.op).flags & kEffect));
     }
     for (ValueId id : n.inputs) {
       if (id == kNoValue || --uses[static_cast<size_t>(id)] > 0) continue;

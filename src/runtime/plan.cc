@@ -269,6 +269,18 @@ void Plan::reset_times() {
   }
 }
 
+Status Plan::show(ValueTap& tap, const Step& step) {
+  const auto* state = std::get_if<StateStep>(&step.work);
+  const bool shared = step.is<AliasStep>() || (state && state->kind == StateStep::Kind::kRead);
+  for (const int32_t id : step.out) {
+    if (id < 0) continue;
+    Datum& d = value(id);
+    if (d.none() || (d.is_tensor() && !d.tensor.raw() && d.tensor.elements() > 0)) continue;
+    SMELT_TRY(tap.made(*step.node, id, d, shared));
+  }
+  return Ok();
+}
+
 bool Plan::passed_on(ValueId id) const {
   return values()[static_cast<size_t>(id)].tensor.owner() &&
          std::find(graph().inputs.begin(), graph().inputs.end(), id) != graph().inputs.end();
@@ -300,6 +312,7 @@ Status Plan::run(PlannedEnvironment& env, std::span<const Datum> inputs, const G
     SMELT_TRY(env.control.tick());
     const auto start = timed ? Clock::now() : Clock::time_point{};
     if (auto s = run_step(env, step, call.depth); !s.ok()) return s.error().within(node_label(*step.node));
+    if (env.tap && call.depth == 0) SMELT_TRY(show(*env.tap, step));
     // A long kernel may have used up the time.
     if (auto s = env.control.spend(0); !s.ok()) return s.error().within(node_label(*step.node));
     if (timed) note_time(step, std::chrono::duration<double, std::micro>(Clock::now() - start).count());

@@ -97,6 +97,8 @@ class Plan {
   Status run_state(PlannedEnvironment& env, const Step& step, const StateStep& work);
   Status run_dynamic(PlannedEnvironment& env, const Step& step, int depth);
   Status run_while(PlannedEnvironment& env, const Step& step, DynamicStep& work, int depth);
+  /// Shows what a step made, as far as it lies on the host.
+  Status show(ValueTap& tap, const Step& step);
   /// Adds the time that a step took, or what the nodes of its segment say.
   void note_time(Step& step, double micros);
   /// True if an output is an input that owns its storage: it goes on as it is.

@@ -82,6 +82,8 @@ Status check(const SessionOptions& o) {
     return InvalidInput("SessionOptions::device_storage is ", static_cast<int>(o.device_storage), ", which is none");
   if (!(o.limit_seconds >= 0))
     return InvalidInput("SessionOptions::limit_seconds is ", o.limit_seconds, ", at least 0 expected");
+  if (o.deterministic && o.thread_pool)
+    return InvalidInput("SessionOptions::deterministic excludes SessionOptions::thread_pool");
   if (o.max_plans < 1) return InvalidInput("SessionOptions::max_plans is 0, at least 1 expected");
   return Ok();
 }

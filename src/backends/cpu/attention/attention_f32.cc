@@ -83,7 +83,10 @@ class AttentionF32 final : public Kernel {
     gemm_.pack(ctx.input(2).data<float>() + v_.at(b, kv % g_.kv_heads), v_.row_step, 1, g_.keys, g_.v_depth, nullptr,
                values);
     const Bounds all = activation_bounds({});
-    const int64_t first = g_.rows * part / parts_, last = g_.rows * (part + 1) / parts_;
+    // Parts are whole tiles: which rows the remainder of a tile has does not depend on the number of threads.
+    const int64_t tiles = (g_.rows + gemm_.mr - 1) / gemm_.mr;
+    const int64_t first = tiles * part / parts_ * gemm_.mr;
+    const int64_t last = std::min(g_.rows, tiles * (part + 1) / parts_ * gemm_.mr);
     for (int64_t h = kv % g_.kv_heads * share; h < (kv % g_.kv_heads + 1) * share; ++h)
       for (int64_t i = first; i < last; i += block_) {
         const int64_t n = std::min(block_, last - i);

@@ -62,8 +62,8 @@ class CpuPlanCompiler final : public PlanCompiler {
 
 class CpuSession final : public BackendSession {
  public:
-  CpuSession(std::shared_ptr<PackCache> packs, int threads)
-      : packs_(std::move(packs)), isa_(active_isa()), threads_(threads) {}
+  CpuSession(std::shared_ptr<PackCache> packs, Isa isa, int threads)
+      : packs_(std::move(packs)), isa_(isa), threads_(threads) {}
   MemorySpace memory() const override { return MemorySpace::kHost; }
   std::unique_ptr<PlanCompiler> begin_plan(const std::function<Status(size_t)>&) override {
     return std::make_unique<CpuPlanCompiler>(*packs_, isa_, threads_);
@@ -76,17 +76,30 @@ class CpuSession final : public BackendSession {
   int threads_;
 };
 
+/// The processor at one level: weights are packed for a level.
+class CpuDevice final : public BackendDevice {
+ public:
+  explicit CpuDevice(Isa isa) : isa_(isa) {}
+  bool same(const BackendDevice& other) const override { return isa_ == static_cast<const CpuDevice&>(other).isa_; }
+  Isa isa() const { return isa_; }
+
+ private:
+  Isa isa_;
+};
+
 class CpuModel final : public BackendModel {
  public:
-  explicit CpuModel(CompileMode mode)
-      : packs_(
+  CpuModel(Isa isa, CompileMode mode)
+      : isa_(isa),
+        packs_(
             std::make_shared<PackCache>(mode == CompileMode::kDry ? PackCache::Mode::kDry : PackCache::Mode::kPack)) {}
   std::unique_ptr<BackendSession> make_session(const SessionOptions&, int threads) override {
-    return std::make_unique<CpuSession>(packs_, threads);
+    return std::make_unique<CpuSession>(packs_, isa_, threads);
   }
   size_t weight_bytes() const override { return packs_->bytes(); }
 
  private:
+  Isa isa_;
   std::shared_ptr<PackCache> packs_;
 };
 
@@ -95,16 +108,17 @@ class CpuBackend final : public Backend {
   const char* name() const override { return "cpu"; }
   MemorySpace memory() const override { return MemorySpace::kHost; }
   GraphRequirements requirements() const override {
-    return {.fuse_integer_products = true, .tabulate_byte_functions = true};
+    return {.widen_float16 = true, .fuse_integer_products = true, .tabulate_byte_functions = true};
   }
   Result<std::shared_ptr<BackendDevice>> open(const SessionOptions& options) const override {
     if (options.fp16) return InvalidInput("the CPU back-end multiplies in float32: fp16 is for others");
-    SMELT_TRY(selected_isa());
-    static const auto processor = std::make_shared<BackendDevice>();
-    return processor;
+    SMELT_ASSIGN(const Isa isa,
+                 options.isa.empty() ? selected_isa() : isa_named(options.isa.c_str(), "SessionOptions::isa"));
+    return std::shared_ptr<BackendDevice>(
+        std::make_shared<CpuDevice>(options.deterministic ? isa.with(IsaFeature::kOneOrder) : isa));
   }
-  std::shared_ptr<BackendModel> make_model(std::shared_ptr<BackendDevice>, CompileMode mode) const override {
-    return std::make_shared<CpuModel>(mode);
+  std::shared_ptr<BackendModel> make_model(std::shared_ptr<BackendDevice> device, CompileMode mode) const override {
+    return std::make_shared<CpuModel>(static_cast<const CpuDevice&>(*device).isa(), mode);
   }
 };
 

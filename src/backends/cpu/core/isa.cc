@@ -47,7 +47,7 @@ Isa detect() {
 
 const char* to_string(Isa isa) {
   for (const auto& level : kLevels)
-    if (level.isa == isa) return level.name;
+    if (level.isa == isa.without(IsaFeature::kOneOrder)) return level.name;
   return "custom";
 }
 
@@ -68,14 +68,14 @@ std::span<const Isa> machine_isas() {
   return isas;
 }
 
-Result<Isa> isa_named(const char* name) {
+Result<Isa> isa_named(const char* name, const char* source) {
   if (!name) return best_isa();
   std::string choices;
   for (const Isa isa : machine_isas()) {
     if (std::strcmp(name, to_string(isa)) == 0) return isa;
     choices += Cat(choices.empty() ? "" : ", ", to_string(isa));
   }
-  return InvalidInput("SMELT_ISA is ", name, "; this machine has ", choices);
+  return InvalidInput(source, " is ", name, "; this machine has ", choices);
 }
 
 const Result<Isa>& selected_isa() {

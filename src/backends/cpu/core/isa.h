@@ -10,19 +10,21 @@
 
 namespace smelt {
 
-/// Instruction set features that kernels are compiled for; each is one bit of an Isa.
+/// Instruction set features that kernels are compiled for, and what they keep to; each is one bit of an Isa.
 enum class IsaFeature : uint8_t {
   kAvx2,    ///< x86: AVX2, FMA, BMI2, F16C
   kAvx512,  ///< x86: AVX-512 F, BW, DQ, VL
   kVnni,    ///< x86: AVX-512 VNNI
   kDot,     ///< Arm: 8-bit dot products (Armv8.2 FEAT_DotProd)
+  /// A float result is summed in one order, wherever it lies in its tensor: SessionOptions::deterministic.
+  kOneOrder,
 };
 
 /// A set of features on top of Highway's lowest vector target (SSE4.1 on x86, NEON on Arm). The sets that have a name
 /// are the levels that SMELT_ISA chooses among.
 class Isa {
  public:
-  static constexpr size_t kSets = 16;  ///< how many sets there are
+  static constexpr size_t kSets = 32;  ///< how many sets there are
   constexpr Isa() = default;
   constexpr Isa(std::initializer_list<IsaFeature> features) {
     for (const IsaFeature f : features) bits_ |= bit(f);
@@ -30,11 +32,14 @@ class Isa {
   constexpr bool has(IsaFeature f) const { return (bits_ & bit(f)) != 0; }
   constexpr bool contains(Isa other) const { return (bits_ & other.bits_) == other.bits_; }
   constexpr size_t index() const { return bits_; }  ///< below kSets
+  constexpr Isa with(IsaFeature f) const { return Isa(bits_ | bit(f)); }
+  constexpr Isa without(IsaFeature f) const { return Isa(bits_ & ~bit(f)); }
   constexpr bool operator==(const Isa&) const = default;
 
   static const Isa kBaseline, kDot, kAvx2, kAvx512, kVnni;
 
  private:
+  constexpr explicit Isa(uint32_t bits) : bits_(bits) {}
   static constexpr uint32_t bit(IsaFeature f) { return 1u << static_cast<uint32_t>(f); }
   uint32_t bits_ = 0;
 };
@@ -49,8 +54,9 @@ const char* to_string(Isa isa);  ///< "baseline", "dot", "avx2", "avx512", "vnni
 std::span<const Isa> machine_isas();
 /// All features of this machine.
 inline Isa best_isa() { return machine_isas().back(); }
-/// The level called `name`; nullptr: best_isa(). A name that is none of machine_isas() is an error that lists them.
-Result<Isa> isa_named(const char* name);
+/// The level called `name`; nullptr: best_isa(). A name that is none of machine_isas() is an error that lists them and
+/// tells `source`, the option that gave it.
+Result<Isa> isa_named(const char* name, const char* source = "SMELT_ISA");
 /// The level that SMELT_ISA names, read once; best_isa() without it. Session::create() reports its error.
 const Result<Isa>& selected_isa();
 /// selected_isa(), or best_isa() where that is an error.

@@ -37,7 +37,8 @@ HWY_INLINE void prefetch_lines(const char* p) {
 }
 
 /// Rows are addressed in threes from one pointer (0, 1 and 2 times lda), which keeps the pointers in registers.
-template <int MR, int NV>
+/// kSplit: accumulators in flight, which hide the latency of FMA.
+template <int MR, int NV, int kSplit>
 void gemm_tile(const GemmChunk& chunk, const float* a, float* HWY_RESTRICT c, const float* row_bias,
                [[maybe_unused]] const char* ahead) {
   const D d;
@@ -46,9 +47,6 @@ void gemm_tile(const GemmChunk& chunk, const float* a, float* HWY_RESTRICT c, co
   const float* HWY_RESTRICT b = chunk.b;
   constexpr ptrdiff_t L = HWY_MAX_BYTES / 4;
   constexpr int kGroups = (MR + 2) / 3;
-  constexpr int kSplit = MR * NV >= 8         ? 1
-                         : 8 / (MR * NV) >= 4 ? 4
-                                              : 2;  // accumulators in flight hide the latency of FMA
   V acc[kSplit][MR][NV];
   const auto begin_with = [&](auto first) HWY_ATTR {
 #pragma GCC unroll 16
@@ -203,18 +201,21 @@ constexpr int kRows = 14;
 constexpr int kRows = 6;
 #endif
 
+constexpr int accumulators(int tile) { return tile >= 8 ? 1 : 8 / tile >= 4 ? 4 : 2; }
+
+/// `one_order`: low tiles add up as high ones do.
 template <int MR>
-void fill_tiles(GemmF32& g) {
-  g.tiles[0][MR - 1] = gemm_tile<MR, 1>;
-  g.tiles[1][MR - 1] = gemm_tile<MR, 2>;
-  if constexpr (MR > 1) fill_tiles<MR - 1>(g);
+void fill_tiles(GemmF32& g, bool one_order) {
+  g.tiles[0][MR - 1] = one_order ? &gemm_tile<MR, 1, 1> : &gemm_tile<MR, 1, accumulators(MR)>;
+  g.tiles[1][MR - 1] = one_order ? &gemm_tile<MR, 2, 1> : &gemm_tile<MR, 2, accumulators(MR * 2)>;
+  if constexpr (MR > 1) fill_tiles<MR - 1>(g, one_order);
 }
 
-GemmF32 make_gemm_f32() {
+GemmF32 make_gemm_f32(bool one_order) {
   GemmF32 g;
   g.mr = kRows;
   g.lanes = HWY_MAX_BYTES / 4;
-  fill_tiles<kRows>(g);
+  fill_tiles<kRows>(g, one_order);
   g.pack_columns = pack_columns;
   return g;
 }
@@ -226,7 +227,8 @@ HWY_AFTER_NAMESPACE();
 namespace smelt {
 
 const GemmF32& gemm_f32(Isa isa) {
-  return of_level(isa, [](Isa level) { return SMELT_FOR_LEVEL(level, make_gemm_f32)(); });
+  return of_level(isa,
+                  [](Isa level) { return SMELT_FOR_LEVEL(level, make_gemm_f32)(level.has(IsaFeature::kOneOrder)); });
 }
 
 void GemmF32::pack(const float* b, int64_t stride_k, int64_t stride_n, int64_t k, int64_t n, const float* bias,

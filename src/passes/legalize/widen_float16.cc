@@ -1,0 +1,139 @@
+// The types of a float16 graph as a processor without float16 arithmetic wants them: float32 from node to node, so that
+// nothing is rounded or converted on the way.
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "ops/core/op.h"
+#include "ops/elementwise/elementwise.h"
+#include "passes/passes.h"
+#include "tensor/numeric.h"
+
+namespace smelt {
+namespace {
+
+bool is_float16(const ValueType& t) {
+  return t.kind == ValueType::Kind::kTensor && (t.dtype == DType::kF16 || t.dtype == DType::kBF16) && !t.quant;
+}
+
+/// Moves elements of input 0 whatever their type is: what is float32 before it may be float32 behind it.
+bool moves_any_type(Op op) {
+  switch (op) {
+    case Op::kReshape:
+    case Op::kSqueeze:
+    case Op::kUnsqueeze:
+    case Op::kFlatten:
+    case Op::kTranspose:
+    case Op::kExpand:
+    case Op::kTile:
+    case Op::kSlice:
+    case Op::kStridedSlice:
+    case Op::kSliceSize:
+    case Op::kConcat:
+    case Op::kStack:
+    case Op::kUnstack:
+    case Op::kSplit:
+    case Op::kPad:
+    case Op::kDepthSpace:
+    case Op::kSpaceToBatch:
+    case Op::kBatchToSpace:
+    case Op::kReverse:
+    case Op::kWhere:
+      return true;
+    default:
+      return false;
+  }
+}
+
+class Widener {
+ public:
+  explicit Widener(Graph& g) : g_(g), wide_(g.values.size(), kNoValue) {}
+
+  void run() {
+    std::vector<Node> nodes = std::move(g_.nodes);
+    g_.nodes.clear();
+    for (Node& n : nodes) {
+      if (computes_float32(n))
+        widen(n);
+      else
+        for (const ValueId id : n.inputs) need_narrow(id);
+      g_.nodes.push_back(std::move(n));
+    }
+    for (const ValueId id : g_.outputs) need_narrow(id);
+  }
+
+ private:
+  bool narrow(ValueId id) const { return id != kNoValue && is_float16(g_.value(id).type); }
+  ValueId wide(ValueId id) const {
+    return id != kNoValue && static_cast<size_t>(id) < wide_.size() ? wide_[static_cast<size_t>(id)] : kNoValue;
+  }
+
+  bool computes_float32(const Node& n) const {
+    const uint32_t flags = op_info(n.op).flags;
+    if (flags & (kEffect | kDynamic | kControl | kContainer)) return false;
+    bool any = false, from_wide = false;
+    for (const ValueId id : n.inputs) {
+      any = any || narrow(id);
+      from_wide = from_wide || wide(id) != kNoValue;
+    }
+    if (!any) return false;
+    return moves_any_type(n.op) ? from_wide : (flags & kWidensToFloat) != 0;
+  }
+
+  /// Gives the node float32 operands and results.
+  void widen(Node& n) {
+    for (ValueId& id : n.inputs)
+      if (narrow(id)) id = wide_form(id);
+    for (ValueId& id : n.outputs) {
+      if (!narrow(id)) continue;
+      id = wide_[static_cast<size_t>(id)] = pending_[id] = add_wide(id);
+    }
+  }
+  ValueId add_wide(ValueId of) {
+    Value v;
+    v.name = g_.value(of).name;
+    v.type = g_.value(of).type;
+    v.type.dtype = DType::kF32;
+    return g_.add_value(std::move(v));
+  }
+  ValueId wide_form(ValueId id) {
+    ValueId& made = wide_[static_cast<size_t>(id)];
+    if (made != kNoValue) return made;
+    made = add_wide(id);
+    if (const auto& constant = g_.value(id).constant) {
+      auto real = std::make_shared<Tensor>(DType::kF32, constant->shape());
+      to_floats(*constant, real->data<float>());
+      g_.value(made).constant = std::move(real);
+    } else {
+      cast(id, made, DType::kF32);
+    }
+    return made;
+  }
+  /// Makes the form of a value that the file names, where only the float32 one was made so far.
+  void need_narrow(ValueId id) {
+    const auto it = pending_.find(id);
+    if (it == pending_.end()) return;
+    cast(it->second, id, g_.value(id).type.dtype);
+    pending_.erase(it);
+  }
+  void cast(ValueId from, ValueId to, DType dtype) {
+    Node n;
+    n.op = Op::kCast;
+    n.inputs = {from};
+    n.outputs = {to};
+    n.attrs = make_attrs<CastAttrs>(dtype);
+    n.name = g_.value(to).name;
+    n.origin = "widen";
+    g_.nodes.push_back(std::move(n));
+  }
+
+  Graph& g_;
+  std::vector<ValueId> wide_;  ///< float32 form of a value of the graph as it was; kNoValue: none yet
+  std::unordered_map<ValueId, ValueId> pending_;  ///< float32 forms of values that no node gives as the file names them
+};
+
+}  // namespace
+
+void widen_float16(Graph& graph) { Widener(graph).run(); }
+
+}  // namespace smelt
