@@ -18,8 +18,20 @@ add_custom_command(
   DEPENDS ${SMELT_PAGE_PATHS} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
   VERBATIM)
 
+set(SMELT_DIFF_PAGE_SOURCE ${CMAKE_BINARY_DIR}/generated/diff_page.cc)
+add_custom_command(
+  OUTPUT ${SMELT_DIFF_PAGE_SOURCE}
+  COMMAND ${CMAKE_COMMAND} -DINPUT=${PROJECT_SOURCE_DIR}/src/cli/diff_page.html -DOUTPUT=${SMELT_DIFF_PAGE_SOURCE}
+    -DNAME=kDiffPage -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+  DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/diff_page.html ${PROJECT_SOURCE_DIR}/cmake/embed.cmake)
+
+# The comparison of models is the command's, not the libraries'.
+file(GLOB SMELT_COMPARE_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/compare/*.cc)
+list(FILTER SMELT_COMPARE_SOURCES EXCLUDE REGEX "_test\\.cc$")
+
 # The command line as objects: the command and the Python module are linked from them.
-add_library(smelt_cli OBJECT ${SMELT_CLI_SOURCES} ${SMELT_PAGE_SOURCE})
+add_library(smelt_cli OBJECT ${SMELT_CLI_SOURCES} ${SMELT_COMPARE_SOURCES} ${SMELT_PAGE_SOURCE}
+  ${SMELT_DIFF_PAGE_SOURCE})
 target_include_directories(smelt_cli PUBLIC ${PROJECT_SOURCE_DIR}/src)
 target_include_directories(smelt_cli SYSTEM PUBLIC ${SMELT_SHADER_DIR}/include)
 target_link_libraries(smelt_cli PUBLIC smelt_settings CLI11::CLI11 nlohmann_json::nlohmann_json ${SMELT_MINIZIP} ZLIB::ZLIB)
@@ -33,7 +45,12 @@ target_link_libraries(smelt_command PRIVATE smelt_cli smelt_engine)
 
 # Completion scripts and the manual page, written by the command itself.
 set(SMELT_SHARE ${CMAKE_BINARY_DIR}/share)
-file(MAKE_DIRECTORY ${SMELT_SHARE})
+file(MAKE_DIRECTORY ${SMELT_SHARE}/smelt/tracers)
+file(GLOB SMELT_TRACERS CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/compare/tracers/*.py)
+foreach(tracer ${SMELT_TRACERS})
+  get_filename_component(name ${tracer} NAME)
+  configure_file(${tracer} ${SMELT_SHARE}/smelt/tracers/${name} COPYONLY)
+endforeach()
 add_custom_command(TARGET smelt_command POST_BUILD
   COMMAND smelt_command completion bash > ${SMELT_SHARE}/smelt.bash
   COMMAND smelt_command completion zsh > ${SMELT_SHARE}/_smelt

@@ -32,6 +32,7 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/smelt-config-version.cmake 
 install(FILES ${CMAKE_BINARY_DIR}/smelt-config.cmake ${CMAKE_BINARY_DIR}/smelt-config-version.cmake DESTINATION ${SMELT_CMAKE_DIR} COMPONENT dev)
 configure_file(cmake/smelt.pc.in ${CMAKE_BINARY_DIR}/smelt.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/smelt.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
+install(DIRECTORY ${SMELT_SHARE}/smelt/tracers DESTINATION ${CMAKE_INSTALL_DATADIR}/smelt COMPONENT command)
 install(FILES ${SMELT_SHARE}/smelt.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME smelt COMPONENT command)
 install(FILES ${SMELT_SHARE}/_smelt DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT command)
 install(FILES ${SMELT_SHARE}/smelt.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d COMPONENT command)

@@ -44,9 +44,9 @@ endfunction()
 
 set(SMELT_SHARDS 6)
 include(bench/kernels/cases.cmake)
-smelt_test_executable(smelt_tests ${SMELT_TEST_SOURCES} ${SMELT_BENCH_CASES} src/cli/bench_report.cc src/cli/npz.cc
-  src/cli/output.cc src/cli/page_constants.cc src/cli/print_values.cc src/cli/scene.cc src/cli/verify_bundle.cc
-  src/cli/wav.cc)
+smelt_test_executable(smelt_tests ${SMELT_TEST_SOURCES} ${SMELT_BENCH_CASES} ${SMELT_COMPARE_SOURCES}
+  src/cli/bench_report.cc src/cli/npz.cc src/cli/output.cc src/cli/page_constants.cc src/cli/print_values.cc
+  src/cli/scene.cc src/cli/verify_bundle.cc src/cli/wav.cc)
 target_link_libraries(smelt_tests PRIVATE ${SMELT_MINIZIP} ZLIB::ZLIB)
 smelt_shards(unit_tests smelt_tests ${SMELT_SHARDS})
 # Behind all shards: every kernel and shader of the lists is in their records.
@@ -94,6 +94,8 @@ add_test(NAME command_line COMMAND ${PROJECT_SOURCE_DIR}/tests/command_test.sh $
 find_program(SMELT_TEST_PYTHON python3 REQUIRED)
 add_test(NAME command_cases COMMAND ${SMELT_TEST_PYTHON} ${PROJECT_SOURCE_DIR}/tests/command_cases.py
   $<TARGET_FILE:smelt_command> ${digits} ${PROJECT_SOURCE_DIR}/docs/schemas)
+add_test(NAME diff COMMAND ${SMELT_TEST_PYTHON} ${PROJECT_SOURCE_DIR}/tests/diff_test.py $<TARGET_FILE:smelt_command>
+  ${digits} ${PROJECT_SOURCE_DIR}/../shared/corpus)
 # Slow under a sanitizer, which the suites on the device are run with as well.
 if(NOT SMELT_SANITIZE)
   add_test(NAME vulkan_validation COMMAND ${PROJECT_SOURCE_DIR}/tests/vulkan_validation_test.sh $<TARGET_FILE:smelt_command>

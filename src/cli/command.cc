@@ -29,6 +29,8 @@ void Target::apply(SessionOptions& options) const {
   options.device = device;
   options.fp16 = fp16;
   options.arithmetic = match == "litert-xnnpack" ? Arithmetic::kLiteRtXnnpack : Arithmetic::kReference;
+  options.deterministic = deterministic;
+  options.strict_types = strict_types;
   options.device_storage = storage == "buffer"    ? DeviceStorage::kBuffer
                            : storage == "texture" ? DeviceStorage::kTexture
                                                   : DeviceStorage::kAuto;
@@ -65,6 +67,11 @@ void add_target(CLI::App& command, Target& target) {
       ->check(one_of({"reference", "litert-xnnpack"}))
       ->type_name("NAME")
       ->capture_default_str();
+  command.add_flag("--deterministic", target.deterministic,
+                   "Give the same bits for every number of threads and every position in a batch");
+  command.add_flag("--strict-types", target.strict_types,
+                   "Keep values between nodes in the file's element types: the CPU computes on with float16 values in "
+                   "float32 otherwise");
   command.parse_complete_callback([device, storage, fp16, &target] {
     for (const CLI::Option* option : {device, storage, fp16})
       if (option->count() > 0 && target.backend != "vulkan")
@@ -166,6 +173,8 @@ int run_command_line(int argc, char** argv) {
     add_run(app, status);
     add_inspect(app, status);
     add_bench(app, status);
+    add_explain(app, status);
+    add_diff(app, status);
     add_verify(app, status);
     add_bundle(app, status);
     add_convert(app, status);

@@ -20,6 +20,7 @@ struct Target {
   std::string storage = "auto";
   bool fp16 = false;
   std::string match = "reference";
+  bool deterministic = false, strict_types = false;
   void apply(SessionOptions& options) const;
 };
 
@@ -36,7 +37,8 @@ struct Limits {
 /// The options --limit-memory and --limit-seconds; precondition: `limits` outlives the parsing.
 void add_limits(CLI::App& command, Limits& limits);
 
-/// The options --backend, --device, --device-storage, --fp16 and --match; precondition: `target` outlives the parsing.
+/// The options --backend, --device, --device-storage, --fp16, --match, --deterministic and --strict-types; precondition:
+/// `target` outlives the parsing.
 void add_target(CLI::App& command, Target& target);
 
 /// Runs `smelt ARGUMENTS` (argv[0] is the program's name) and returns its exit status. Prints errors; throws nothing.
@@ -46,6 +48,8 @@ int run_command_line(int argc, char** argv);
 void add_run(CLI::App& app, int& status);
 void add_inspect(CLI::App& app, int& status);
 void add_bench(CLI::App& app, int& status);
+void add_diff(CLI::App& app, int& status);
+void add_explain(CLI::App& app, int& status);
 void add_verify(CLI::App& app, int& status);
 void add_bundle(CLI::App& app, int& status);
 void add_convert(CLI::App& app, int& status);

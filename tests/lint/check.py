@@ -47,7 +47,8 @@ LAYERS = {
     "c_api": "base tensor graph runtime",
     "convert": "base tensor graph ops formats passes backends/backend.h runtime",
     "onnxifi": "base tensor graph ops formats passes backends runtime",
-    "cli": "base tensor graph ops formats passes backends runtime convert",
+    "compare": "base tensor graph ops formats passes backends runtime",
+    "cli": "base tensor graph ops formats passes backends runtime convert compare",
 }
 
 

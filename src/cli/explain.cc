@@ -1,0 +1,295 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "base/error.h"
+#include "cli/command.h"
+#include "cli/common.h"
+#include "cli/explain_report.h"
+#include "cli/inputs.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "cli/report.h"
+#include "runtime/compiled.h"
+#include "runtime/planned_environment.h"
+
+namespace smelt::cli {
+namespace {
+
+using nlohmann::json;
+
+struct ExplainOptions {
+  std::string model, method, trace;
+  Target target;
+  InputOptions inputs;
+  std::vector<std::string> data, tolerate;
+  int threads = 1, runs = 10;
+  bool as_json = false, timed = false;
+};
+
+using Places = std::map<std::string, std::vector<size_t>>;  // nodes by their place in the file
+
+std::string place_of(const json& node) {
+  const std::string where = node["where"];
+  return where.empty() ? node["name"].get<std::string>() : where;
+}
+
+/// By value, the nodes that read it.
+std::map<int, std::vector<size_t>> readers(const json& nodes) {
+  std::map<int, std::vector<size_t>> out;
+  for (size_t k = 0; k < nodes.size(); ++k)
+    for (const json& id : nodes[k]["inputs"]) out[id.get<int>()].push_back(k);
+  return out;
+}
+
+/// What became of the nodes of one graph of the file in the graph that runs.
+class Fates {
+ public:
+  Fates(const json& file_graph, const json& run_graph)
+      : file_(file_graph["nodes"]), run_(run_graph["nodes"]), readers_(readers(file_)) {
+    for (size_t k = 0; k < run_.size(); ++k) places_[place_of(run_[k])].push_back(k);
+    // A pass that gives a value another form keeps its name.
+    std::map<std::string, size_t> names;
+    for (size_t k = 0; k < run_.size(); ++k)
+      for (const json& id : run_[k]["outputs"]) {
+        if (id.get<int>() < 0) continue;
+        made_[id.get<int>()] = k;
+        const std::string name = run_graph["values"][id.get<size_t>()]["name"];
+        if (!name.empty() && run_[k]["origin"] != "layout") names.emplace(name, k);
+      }
+    for (size_t i = 0; i < file_graph["values"].size(); ++i)
+      if (const auto it = names.find(file_graph["values"][i]["name"]); it != names.end())
+        made_.emplace(static_cast<int>(i), it->second);
+  }
+  /// {"became": "itself" | "several" | "fused" | "folded" | "removed", "into": [indices of nodes that run]}
+  json of(size_t k) const {
+    const std::string place = place_of(file_[k]);
+    const auto it = place.empty() ? places_.end() : places_.find(place);
+    if (it != places_.end()) {
+      // A node that was fused leaves its place to the one that took it in.
+      std::vector<size_t> same;
+      for (const size_t r : it->second)
+        if (run_[r]["op"] == file_[k]["op"]) same.push_back(r);
+      const auto& into = same.empty() ? it->second : same;
+      return {{"became", into.size() > 1 ? "several" : same.empty() ? "rewritten" : "itself"}, {"into", into}};
+    }
+    for (const json& id : file_[k]["outputs"])
+      if (const auto maker = made_.find(id.get<int>()); maker != made_.end())
+        return {{"became", "fused"}, {"into", {maker->second}}};
+    const std::vector<size_t> into = downstream(k);
+    if (into.empty()) return {{"became", file_[k].value("constant", false) ? "folded" : "removed"}, {"into", into}};
+    return {{"became", folded(k) ? "folded" : "fused"}, {"into", into}};
+  }
+
+ private:
+  /// True if all that the node reads is constant.
+  bool folded(size_t k) const {
+    return std::all_of(file_[k]["inputs"].begin(), file_[k]["inputs"].end(),
+                       [&](const json& id) { return id.get<int>() < 0 || constants_of(k).count(id.get<int>()) > 0; });
+  }
+  static std::set<int> list(const json& ids) {
+    std::set<int> out;
+    for (const json& id : ids) out.insert(id.get<int>());
+    return out;
+  }
+  std::set<int> constants_of(size_t k) const {
+    return file_[k].contains("constant_inputs") ? list(file_[k]["constant_inputs"]) : std::set<int>();
+  }
+  /// The nearest nodes behind this one that still run.
+  std::vector<size_t> downstream(size_t from) const {
+    std::set<size_t> seen{from}, found;
+    std::vector<size_t> open{from};
+    while (!open.empty()) {
+      const size_t k = open.back();
+      open.pop_back();
+      for (const json& id : file_[k]["outputs"]) {
+        const auto users = readers_.find(id.get<int>());
+        if (users == readers_.end()) continue;
+        for (const size_t u : users->second) {
+          const auto it = places_.find(place_of(file_[u]));
+          if (it != places_.end())
+            found.insert(it->second.begin(), it->second.end());
+          else if (seen.insert(u).second)
+            open.push_back(u);
+        }
+      }
+    }
+    return {found.begin(), found.end()};
+  }
+
+  const json &file_, &run_;
+  std::map<int, std::vector<size_t>> readers_;
+  Places places_;
+  std::map<int, size_t> made_;  ///< by value of the file's graph: the node that makes it
+};
+
+/// Marks nodes of the file's graph whose computed operands are constants, and those operands.
+void mark_constants(json& graph) {
+  std::set<int> constant;
+  for (size_t i = 0; i < graph["values"].size(); ++i)
+    if (graph["values"][i].contains("constant_bytes")) constant.insert(static_cast<int>(i));
+  for (const json& id : graph["inputs"]) constant.erase(id.get<int>());
+  for (json& n : graph["nodes"]) {
+    json constants = json::array();
+    bool all = !n["inputs"].empty();
+    for (const json& id : n["inputs"]) {
+      if (constant.count(id.get<int>()) > 0)
+        constants.push_back(id);
+      else
+        all = all && id.get<int>() < 0;
+    }
+    n["constant_inputs"] = constants;
+    n["constant"] = all || n["runs_on"] == "folded";
+    if (n["constant"].get<bool>())
+      for (const json& id : n["outputs"]) constant.insert(id.get<int>());
+  }
+}
+
+/// Why the back-ends of the host do not run a node that the reference kernel runs; "": no reason is given.
+std::string refusal(const PlannedEnvironment& env, const Plan& plan, const Step& step) {
+  std::vector<ValueType> in, out;
+  std::vector<const Tensor*> contents;
+  const auto type = [&](ValueId id) { return id == kNoValue ? ValueType{} : plan.type(id); };
+  for (const ValueId id : step.node->inputs) {
+    in.push_back(type(id));
+    contents.push_back(id == kNoValue ? nullptr : plan.graph().value(id).constant.get());
+  }
+  for (const ValueId id : step.node->outputs) {
+    out.push_back(type(id));
+    if (id != kNoValue && !out.back().is_static()) return "shapes depend on data";
+  }
+  for (const ValueType& t : in)
+    if (t.dtype != DType::kInvalid && !t.is_static()) return "shapes depend on data";
+  for (const auto& backend : env.backends()) {
+    if (backend->memory() != MemorySpace::kHost) continue;
+    std::string why;
+    const auto compiler = backend->begin_plan([](size_t) { return Ok(); });
+    if (compiler->prepare({{*step.node, in, contents, out}, ConstantLifetime::kPlan, ThreadUse::kAll}, &why)) return "";
+    return why;
+  }
+  return "";
+}
+
+/// Runs the plan, adds kernels, reasons and times of its steps to the nodes of `graph`, and lists lifetimes.
+Status add_steps(json& graph, PlannedEnvironment& env, int index, const std::vector<Datum>& inputs,
+                 const ExplainOptions& o, StepTrace& trace) {
+  env.control.begin(env.options, env.size, inputs);
+  for (int i = 0; o.timed && i < o.runs; ++i) {
+    env.control.begin(env.options, env.size, inputs);
+    env.reset_state();
+    SMELT_TRY(env.call(index, inputs, 0));
+  }
+  SMELT_ASSIGN(const Plan* plan, env.plan_for(index, inputs, GraphRole::kEntry, ContentUse::kRead));
+  const Graph& g = env.module->graphs[static_cast<size_t>(index)];
+  for (const Step& s : plan->steps()) {
+    const Node* of = s.part_of ? s.part_of : s.node;
+    json& n = graph["nodes"][static_cast<size_t>(of - g.nodes.data())];
+    json step = {{"op", to_string(s.node->op)}, {"kernel", s.kernel_name()}};
+    if (s.is<AliasStep>() || s.is<DeviceStep>()) step["kernel"] = "view";
+    if (s.is<StateStep>()) step["kernel"] = "state";
+    if (s.is<ReferenceStep>() || s.is<DynamicStep>())
+      if (std::string why = refusal(env, *plan, s); !why.empty()) step["refused"] = why;
+    if (!s.host_reason.empty()) step["host_reason"] = s.host_reason;
+    if (s.calls > 0) {
+      step["micros"] = s.micros / static_cast<double>(s.calls);
+      n["micros"] = n.value("micros", 0.0) + s.micros / static_cast<double>(s.calls);
+    }
+    n["steps"].push_back(std::move(step));
+    for (const ValueId id : s.node->outputs)
+      if (id != kNoValue && plan->type(id).is_static())
+        n["result_bytes"] = n.value("result_bytes", size_t{0}) +
+                            Tensor::byte_size(plan->type(id).dtype, plan->type(id).shape.elements());
+  }
+  trace = trace_of(*plan);
+  graph["arena_bytes"] = plan->arena_bytes();
+  graph["arena_lower_bound"] = plan->arena_lower_bound();
+  return Ok();
+}
+
+Result<json> explain_model(const ExplainOptions& o, const Model& model, StepTrace& trace) {
+  SessionOptions on;
+  o.target.apply(on);
+  on.threads = thread_count(o.threads);
+  on.profile = o.timed;
+  SMELT_ASSIGN(json file, describe_model(model, on, o.inputs.dimensions, false));
+  SMELT_ASSIGN(json run, describe_model(model, on, o.inputs.dimensions, true));
+  const Method* method = model.module().find_method(o.method);
+  if (!method) return InvalidInput("no method '", o.method, "'");
+  const auto index = static_cast<size_t>(method->graph);
+  json &from = file["graphs"][index], &to = run["graphs"][index];
+  mark_constants(from);
+  SMELT_ASSIGN(const auto backends, open_backends(on));
+  if (!backends.empty()) {
+    SMELT_ASSIGN(const auto module, model.compiled()->module(InputDefaults::kConstant, requirements(backends, on)));
+    PlannedEnvironment env(module, on, model.compiled()->models(backends));
+    SMELT_ASSIGN(const Inputs inputs, gather_inputs(model, o.method, o.inputs));
+    std::vector<Datum> given;
+    const Graph& read = model.module().graphs[index];
+    for (size_t i = 0; i < inputs.values.size(); ++i)
+      if (!read.value(read.inputs[i]).constant) given.push_back(inputs.values[i]);
+    if (auto s = add_steps(to, env, method->graph, given, o, trace); !s.ok()) return inputs.explain(s.error());
+  }
+  const Fates fates(from, to);
+  json nodes = json::array();
+  for (size_t k = 0; k < from["nodes"].size(); ++k) {
+    const json& n = from["nodes"][k];
+    json fate = fates.of(k);
+    if (n["constant"].get<bool>() && fate["became"] != "itself") fate["became"] = "folded";
+    nodes.push_back({{"operator", n["origin"]},
+                     {"op", n["op"]},
+                     {"name", n["name"]},
+                     {"where", n["where"]},
+                     {"partition", n["partition"]},
+                     {"became", fate["became"]},
+                     {"into", fate["into"]}});
+  }
+  return explanation({o.target.backend, o.timed}, file, to, std::move(nodes));
+}
+
+Status explain(const ExplainOptions& o) {
+  if (o.trace == "-") reserve_standard_output();
+  SMELT_ASSIGN(const Model model, load_model(o.model, {.data_files = o.data, .tolerate = o.tolerate}));
+  StepTrace trace;
+  SMELT_ASSIGN(const json e, explain_model(o, model, trace));
+  if (!o.trace.empty()) SMELT_TRY(write_result(o.trace, {trace_json(trace).dump(), "\n"}));
+  if (o.as_json)
+    put_json(e);
+  else
+    print_explanation(e);
+  return Ok();
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, int& status) {
+  auto o = std::make_shared<ExplainOptions>();
+  CLI::App* c = app.add_subcommand("explain", "Show what became of each node of a file, what runs it and why");
+  add_model(*c, o->model);
+  add_inputs(*c, o->inputs);
+  CLI::Option* timed = c->add_flag("--time", o->timed, "Run the model and show the time of each node");
+  c->add_option("--runs", o->runs, "Number of runs that are timed")
+      ->check(between(1, 100000))
+      ->needs(timed)
+      ->type_name("N")
+      ->capture_default_str();
+  c->add_option("--trace", o->trace,
+                "Write the steps and the lifetimes of values in the arena for chrome://tracing and Perfetto")
+      ->type_name("FILE");
+  c->add_flag("-j,--json", o->as_json, "One JSON object");
+  c->add_option("--method", o->method, "Method of a program")->type_name("NAME");
+  add_threads(*c, o->threads);
+  add_data(*c, o->data);
+  add_tolerate(*c, o->tolerate);
+  add_seed(*c, o->inputs.seed);
+  add_target(*c, o->target);
+  c->footer("Examples:\n  smelt explain model.onnx\n  smelt explain model.pte --time --trace trace.json");
+  c->callback([o, &status] {
+    take_model(o->model, o->inputs.files);
+    status = report(explain(*o));
+  });
+}
+
+}  // namespace smelt::cli

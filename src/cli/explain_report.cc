@@ -1,0 +1,234 @@
+#include "cli/explain_report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "cli/common.h"
+#include "cli/output.h"
+
+namespace smelt::cli {
+namespace {
+
+using nlohmann::json;
+
+std::string name_of_node(const json& n) {
+  const std::string name = n.value("name", "");
+  return name.empty() ? n.value("where", "") : name;
+}
+
+/// Nodes, weights and time of each operator inside a delegate.
+json delegates(const json& file, const json& run, const json& nodes) {
+  json out = json::array();
+  for (size_t p = 0; p < file["partitions"].size(); ++p) {
+    const json& partition = file["partitions"][p];
+    if (partition["backend"].get<std::string>().empty()) continue;  // what no delegate took
+    json operators = json::object();
+    for (const json& n : nodes) {
+      if (n["partition"].get<int>() != static_cast<int>(p)) continue;
+      json& o = operators[n["operator"].get<std::string>()];
+      o["count"] = o.value("count", 0) + 1;
+    }
+    for (const json& n : run["nodes"]) {
+      if (n["partition"].get<int>() != static_cast<int>(p)) continue;
+      json& o = operators[n["origin"].get<std::string>()];
+      o["count"] = o.value("count", 0);
+      o["weights_bytes"] = o.value("weights_bytes", size_t{0}) + n["weights_bytes"].get<size_t>();
+      o["moved_bytes"] = o.value("moved_bytes", size_t{0}) + n["moved_bytes"].get<size_t>();
+      if (n.contains("micros")) o["micros"] = o.value("micros", 0.0) + n["micros"].get<double>();
+    }
+    out.push_back({{"name", partition["name"]},
+                   {"backend", partition["backend"]},
+                   {"bytes", partition["bytes"]},
+                   {"operators", operators}});
+  }
+  return out;
+}
+
+std::string became_text(const json& n, const json& steps) {
+  const std::string became = n["became"];
+  if (became == "itself" || n["into"].empty()) return became == "itself" ? "" : became;
+  std::string into;
+  constexpr size_t kShown = 2;
+  for (size_t i = 0; i < std::min<size_t>(n["into"].size(), kShown); ++i)
+    into += fmt::format("{}{}", i > 0 ? ", " : "", n["into"][i].get<size_t>());
+  if (n["into"].size() > kShown) into += ", ...";
+  const std::string op = steps[n["into"][0].get<size_t>()]["op"];
+  return became == "fused" ? fmt::format("fused into {} {}", op, into) : fmt::format("{}: {} {}", became, op, into);
+}
+
+std::string kernels(const json& n) {
+  std::string out;
+  for (const json& s : n["steps"]) {
+    const std::string kernel = s["kernel"];
+    if (out.find(kernel) == std::string::npos) out += (out.empty() ? "" : " + ") + kernel;
+  }
+  return out.empty() ? n["runs_on"].get<std::string>() : out;
+}
+
+std::string reasons(const json& n) {
+  for (const json& s : n["steps"]) {
+    if (s.contains("refused")) return s["refused"];
+    if (s.contains("host_reason")) return s["host_reason"];
+  }
+  return "";
+}
+
+}  // namespace
+
+StepTrace trace_of(const Plan& plan) {
+  StepTrace out;
+  std::map<ValueId, StepTrace::Lifetime> lives;
+  const char* base = nullptr;
+  const auto values = plan.values();
+  for (const Step& s : plan.steps()) {
+    out.steps.push_back({s.node->name.empty() ? s.node->origin : s.node->name, s.kernel_name(),
+                         s.calls > 0 ? s.micros / static_cast<double>(s.calls) : 0});
+    const size_t k = out.steps.size() - 1;
+    for (const ValueId id : s.node->outputs) {
+      if (id == kNoValue) continue;
+      const Datum& d = values[static_cast<size_t>(id)];
+      // What the plan laid out has no owner: neither views of inputs nor values on the heap.
+      if (!d.is_tensor() || d.tensor.owner() || !d.tensor.raw() || s.is<AliasStep>()) continue;
+      const char* at = d.tensor.data<char>();
+      base = base && base < at ? base : at;
+      lives[id] = {plan.graph().value(id).name, reinterpret_cast<uintptr_t>(at), d.tensor.bytes(), k, k};
+    }
+    for (const ValueId id : s.node->inputs)
+      if (const auto it = lives.find(id); it != lives.end()) it->second.last = k;
+  }
+  for (auto& [id, l] : lives) {
+    l.offset -= reinterpret_cast<uintptr_t>(base);
+    out.lifetimes.push_back(std::move(l));
+  }
+  return out;
+}
+
+json trace_json(const StepTrace& t) {
+  json events = json::array();
+  std::vector<double> start;
+  double now = 0;
+  for (const StepTrace::Step& s : t.steps) {
+    start.push_back(now);
+    const double length = s.micros > 0 ? s.micros : 1;
+    events.push_back({{"name", s.name},
+                      {"cat", "step"},
+                      {"ph", "X"},
+                      {"ts", now},
+                      {"dur", length},
+                      {"pid", 1},
+                      {"tid", 1},
+                      {"args", {{"kernel", s.kernel}, {"measured", s.micros > 0}}}});
+    now += length;
+  }
+  start.push_back(now);
+  std::map<double, int64_t> changes;
+  int lane = 2;
+  for (const StepTrace::Lifetime& l : t.lifetimes) {
+    const double begin = start[l.first], end = start[l.last + 1];
+    events.push_back({{"name", l.name},
+                      {"cat", "arena"},
+                      {"ph", "X"},
+                      {"ts", begin},
+                      {"dur", end - begin},
+                      {"pid", 2},
+                      {"tid", lane++},
+                      {"args", {{"offset", l.offset}, {"bytes", l.bytes}}}});
+    changes[begin] += static_cast<int64_t>(l.bytes);
+    changes[end] -= static_cast<int64_t>(l.bytes);
+  }
+  int64_t held = 0;
+  for (const auto& [at, change] : changes) {
+    held += change;
+    events.push_back({{"name", "arena bytes"}, {"ph", "C"}, {"ts", at}, {"pid", 2}, {"args", {{"bytes", held}}}});
+  }
+  return {{"traceEvents", events}, {"displayTimeUnit", "ms"}};
+}
+
+json explanation(const ExplanationHead& head, const json& file, const json& run, json nodes) {
+  json steps = json::array();
+  for (const json& n : run["nodes"]) {
+    json s = {{"op", n["op"]},
+              {"operator", n["origin"]},
+              {"name", n["name"]},
+              {"where", n["where"]},
+              {"runs_on", n["runs_on"]},
+              {"steps", n.contains("steps") ? n["steps"] : json::array()},
+              {"multiply_adds", n["multiply_adds"]},
+              {"moved_bytes", n["moved_bytes"]},
+              {"weights_bytes", n["weights_bytes"]},
+              {"result_bytes", n.value("result_bytes", size_t{0})},
+              {"partition", n["partition"]}};
+    if (n.contains("micros")) s["micros"] = n["micros"];
+    steps.push_back(std::move(s));
+  }
+  json out = {{"file", file["file"]},
+              {"format", file["format"]},
+              {"backend", head.backend},
+              {"isa", file["isa"]},
+              {"timed", head.timed},
+              {"graph", run["name"]},
+              {"nodes", nodes},
+              {"runs", steps},
+              {"weights_bytes", file["weights_bytes"]},
+              {"delegates", delegates(file, run, nodes)}};
+  for (const char* key : {"arena_bytes", "arena_lower_bound", "plan_error"})
+    if (run.contains(key)) out[key] = run[key];
+  return out;
+}
+
+void print_explanation(const json& e) {
+  say("{}: {}, {} nodes in the file, {} run on {} ({})\n\n", printable(e["file"]), e["format"].get<std::string>(),
+      e["nodes"].size(), e["runs"].size(), e["backend"].get<std::string>(), e["isa"].get<std::string>());
+  if (e.contains("plan_error")) say("no plan: {}\n\n", printable(e["plan_error"]));
+  Table file({"#", "operator", "name", "became"});
+  for (size_t k = 0; k < e["nodes"].size(); ++k) {
+    const json& n = e["nodes"][k];
+    file.row({fmt::format("{}", k), n["operator"], name_of_node(n), became_text(n, e["runs"])});
+  }
+  put(file.str({0}, 50));
+  say("\nwhat runs\n");
+  const bool timed = e["timed"];
+  double total = 0;
+  for (const json& n : e["runs"]) total += n.value("micros", 0.0);
+  std::vector<std::string> header{"#", "op", "name", "kernel", "MACs", "moved", "weights"};
+  if (timed) header.insert(header.end(), {"time", "share"});
+  header.emplace_back("why not faster");
+  Table runs(header);
+  for (size_t k = 0; k < e["runs"].size(); ++k) {
+    const json& n = e["runs"][k];
+    const auto bytes = [&](const char* key) { return n[key] == 0 ? "" : human_bytes(n[key].get<double>()); };
+    std::vector<std::string> row{fmt::format("{}", k),
+                                 n["op"],
+                                 name_of_node(n),
+                                 kernels(n),
+                                 n["multiply_adds"] == 0 ? "" : human_count(n["multiply_adds"].get<double>()),
+                                 bytes("moved_bytes"),
+                                 bytes("weights_bytes")};
+    if (timed) {
+      const double t = n.value("micros", 0.0);
+      row.push_back(fmt::format("{:.1f} us", t));
+      row.push_back(total > 0 ? fmt::format("{:.1f} %", 100 * t / total) : "");
+    }
+    row.push_back(reasons(n));
+    runs.row(row);
+  }
+  put(runs.str({0, 4, 5, 6, 7, 8}, 50));
+  for (const json& d : e["delegates"]) {
+    say("\n{} ({}, {})\n", printable(d["name"]), d["backend"].get<std::string>(),
+        human_bytes(d["bytes"].get<double>()));
+    Table inside({"operator", "count", "weights", "moved", "time"});
+    for (const auto& [op, o] : d["operators"].items())
+      inside.row({op, fmt::format("{}", o["count"].get<int>()), human_bytes(o.value("weights_bytes", 0.0)),
+                  human_bytes(o.value("moved_bytes", 0.0)),
+                  o.contains("micros") ? fmt::format("{:.1f} us", o["micros"].get<double>()) : ""});
+    put(inside.str({1, 2, 3, 4}, 50));
+  }
+  if (e.contains("arena_bytes"))
+    say("\nactivations {} (lower bound {}), weights {}{}\n", human_bytes(e["arena_bytes"].get<double>()),
+        human_bytes(e["arena_lower_bound"].get<double>()), human_bytes(e["weights_bytes"].get<double>()),
+        timed ? fmt::format(", {:.1f} us a run in nodes", total) : "");
+}
+
+}  // namespace smelt::cli

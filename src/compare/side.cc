@@ -1,0 +1,219 @@
+#include "compare/side.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "backends/backend.h"
+#include "base/error.h"
+#include "base/guard.h"
+#include "compare/peer.h"
+#include "ops/core/op.h"
+#include "runtime/compiled.h"
+#include "runtime/executor.h"
+#include "runtime/planned_environment.h"
+
+namespace smelt {
+namespace {
+
+constexpr size_t kNoLimit = size_t{1} << 46;
+
+Status show_inputs(const Graph& g, std::span<const Datum> inputs, ValueTap& tap) {
+  const Node none;
+  for (size_t i = 0; i < inputs.size() && i < g.inputs.size(); ++i) {
+    Datum d = inputs[i];
+    if (d.is_tensor() && !d.tensor.quant()) d.tensor.set_quant(g.value(g.inputs[i]).type.quant);
+    if (g.inputs[i] != kNoValue) SMELT_TRY(tap.made(none, g.inputs[i], d, true));
+  }
+  return Ok();
+}
+
+/// Keeps a tap in place for one run. It sees the values of the graph.
+class Tapped final : ValueTap {
+ public:
+  Tapped(Environment& env, const Graph& g, ValueTap& tap)
+      : env_(env), values_(static_cast<ValueId>(g.values.size())), tap_(tap) {
+    env_.tap = this;
+  }
+  ~Tapped() override { env_.tap = nullptr; }
+  Status made(const Node& node, ValueId id, Datum& value, bool shared) override {
+    return id < values_ ? tap_.made(node, id, value, shared) : Ok();
+  }
+
+ private:
+  Environment& env_;
+  ValueId values_;
+  ValueTap& tap_;
+};
+
+/// A run in the host's memory, which a tap sees node by node.
+class HostSide final : public Side {
+ public:
+  using Make = std::function<std::unique_ptr<Environment>(std::shared_ptr<const Module>)>;
+  HostSide(std::string label, std::shared_ptr<const Module> module, int graph, Make make)
+      : Side(std::move(label), std::move(module), graph), make_(std::move(make)) {}
+  Status run(std::span<const Datum> inputs, ValueTap& tap) override {
+    return guarded([&]() -> Status {
+      if (!env_) env_ = make_(module_);
+      SMELT_TRY(show_inputs(graph(), inputs, tap));
+      env_->reset_state();
+      env_->control.begin(env_->options, env_->size, inputs);
+      const Tapped tapped(*env_, graph(), tap);
+      SMELT_TRY(env_->call(graph_, inputs, 0));
+      return Ok();
+    });
+  }
+  void rest() override { env_.reset(); }
+  bool takes_changes() const override { return true; }
+
+ private:
+  Make make_;
+  std::unique_ptr<Environment> env_;  ///< null: resting
+};
+
+/// A run on a device: values are made outputs of the graph, as many at a time as take some memory.
+class DeviceSide final : public Side {
+ public:
+  DeviceSide(std::string label, std::shared_ptr<const Module> module, int graph, SessionOptions options,
+             std::vector<OpenBackend> backends)
+      : Side(std::move(label), std::move(module), graph),
+        options_(std::move(options)),
+        backends_(std::move(backends)) {}
+  Status run(std::span<const Datum> inputs, ValueTap& tap) override {
+    return guarded([&]() -> Status {
+      SMELT_TRY(show_inputs(graph(), inputs, tap));
+      for (const std::vector<ValueId>& some : groups()) SMELT_TRY(show(some, inputs, tap));
+      return Ok();
+    });
+  }
+
+ private:
+  /// Values that nodes make, in their order.
+  std::vector<std::vector<ValueId>> groups() const {
+    constexpr size_t kTogether = size_t{256} << 20;
+    std::vector<std::vector<ValueId>> out(1);
+    size_t bytes = 0;
+    for (const Node& n : graph().nodes)
+      for (const ValueId id : n.outputs) {
+        if (id == kNoValue || graph().value(id).type.kind != ValueType::Kind::kTensor) continue;
+        const ValueType& t = graph().value(id).type;
+        bytes += t.is_static() ? Tensor::byte_size(t.dtype, t.shape.elements()) : size_t{1} << 20;
+        if (bytes > kTogether && !out.back().empty()) {
+          out.emplace_back();
+          bytes = 0;
+        }
+        out.back().push_back(id);
+      }
+    return out;
+  }
+  Status show(const std::vector<ValueId>& values, std::span<const Datum> inputs, ValueTap& tap) {
+    auto module = std::make_shared<Module>(*module_);
+    Graph& g = module->graphs[static_cast<size_t>(graph_)];
+    for (const ValueId id : values) g.outputs.push_back(id);
+    std::vector<std::shared_ptr<BackendModel>> models;
+    for (const OpenBackend& b : backends_) models.push_back(b.backend->make_model(b.device, CompileMode::kRun));
+    PlannedEnvironment env(module, options_, std::move(models));
+    env.control.begin(env.options, env.size, inputs);
+    SMELT_ASSIGN(std::vector<Datum> outputs, env.call(graph_, inputs, 0));
+    const Node none;
+    for (size_t i = 0; i < values.size(); ++i)
+      SMELT_TRY(tap.made(none, values[i], outputs[outputs.size() - values.size() + i], false));
+    return Ok();
+  }
+  SessionOptions options_;
+  std::vector<OpenBackend> backends_;
+};
+
+Result<int> graph_of(const Module& module, const std::string& method) {
+  const Method* found = module.find_method(method);
+  if (!found) return InvalidInput("no method '", method, "' in ", module.name);
+  if (!found->refusal.empty()) return Unsupported(module.name, ": ", found->refusal);
+  return found->graph;
+}
+
+SessionOptions session_options(const SideOptions& o) {
+  SessionOptions out;
+  out.threads = o.threads;
+  out.limit_memory = kNoLimit;
+  out.limit_steps = uint64_t{1} << 40;
+  out.strict_types = o.strict_types;
+  return out;
+}
+
+bool is_peer(const std::string& where) { return where == "onnxruntime" || where == "litert" || where == "executorch"; }
+
+}  // namespace
+
+SideName parse_side(const std::string& text) {
+  std::error_code ec;
+  const size_t at = text.rfind('@');
+  if (at == std::string::npos || at == 0 || std::filesystem::exists(text, ec)) return {text, ""};
+  const std::string where = text.substr(at + 1);
+  const bool word = !where.empty() && std::all_of(where.begin(), where.end(), [](unsigned char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
+  });
+  if (!word) return {text, ""};
+  return {text.substr(0, at), where};
+}
+
+std::shared_ptr<const Module> without_defaults(const Model& model) {
+  auto copy = std::make_shared<Module>(model.module());
+  for (const Method& method : copy->methods) {
+    Graph& g = copy->graphs[static_cast<size_t>(method.graph)];
+    std::erase_if(g.inputs, [&](ValueId id) { return id != kNoValue && g.value(id).constant; });
+  }
+  return copy;
+}
+
+namespace {
+
+/// Plans for back-ends that work in the host's memory.
+std::unique_ptr<Side> planned_side(std::string label, std::shared_ptr<const Module> module, int graph,
+                                   const SessionOptions& options, const std::vector<OpenBackend>& backends) {
+  return std::make_unique<HostSide>(
+      std::move(label), std::move(module), graph, [options, backends](std::shared_ptr<const Module> m) {
+        std::vector<std::shared_ptr<BackendModel>> models;
+        for (const OpenBackend& b : backends) models.push_back(b.backend->make_model(b.device, CompileMode::kRun));
+        return std::make_unique<PlannedEnvironment>(std::move(m), options, std::move(models));
+      });
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Side>> open_module(std::string label, std::shared_ptr<const Module> module, int graph,
+                                          const SideOptions& o) {
+  const SessionOptions options = session_options(o);
+  SMELT_ASSIGN(const auto backends, open_backends(options));
+  return planned_side(std::move(label), std::move(module), graph, options, backends);
+}
+
+Result<std::unique_ptr<Side>> open_side(const std::string& name, const Model& model, const SideOptions& o) {
+  const std::string where = parse_side(name).where;
+  SMELT_ASSIGN(const int graph, graph_of(model.module(), o.method));
+  if (where.empty()) return open_module(name, without_defaults(model), graph, o);
+  if (is_peer(where)) return open_peer(name, parse_side(name).file, where, without_defaults(model), graph);
+  SessionOptions options = session_options(o);
+  if (where == BackendKind::kReference.name()) {
+    return std::unique_ptr<Side>(std::make_unique<HostSide>(
+        name, without_defaults(model), graph,
+        [options](std::shared_ptr<const Module> m) { return std::make_unique<Executor>(std::move(m), options); }));
+  }
+  if (find_backend(where))
+    options.backend = where;
+  else
+    options.isa = where;
+  auto opened = open_backends(options);
+  if (!opened.ok()) {
+    if (find_backend(where)) return opened.error();
+    std::string names = BackendKind::kReference.name();
+    for (const Backend* b : all_backends()) names += Cat(", ", b->name());
+    return InvalidInput("nothing is called '", where, "' (", name, "); after the @ stands one of ", names,
+                        ", onnxruntime, litert, executorch, or a level of the CPU's kernels (`smelt devices`)");
+  }
+  SMELT_ASSIGN(auto module, model.compiled()->module(InputDefaults::kConstant, requirements(*opened, options)));
+  if (opened->front().backend->memory() == MemorySpace::kDevice)
+    return std::unique_ptr<Side>(
+        std::make_unique<DeviceSide>(name, std::move(module), graph, options, std::move(opened).value()));
+  return planned_side(name, std::move(module), graph, options, *opened);
+}
+
+}  // namespace smelt
