@@ -64,6 +64,8 @@ std::string constant_difference(const Graph& ga, const Node& a, const Graph& gb,
   if (i >= a.inputs.size() || i >= b.inputs.size() || a.inputs[i] == kNoValue || b.inputs[i] == kNoValue) return "";
   const auto &x = ga.value(a.inputs[i]).constant, &y = gb.value(b.inputs[i]).constant;
   if (!x || !y || x->elements() != y->elements()) return "";
+  const auto is_real = [](const Tensor& t) { return is_float(t.dtype()) || t.quant(); };
+  if (is_real(*x) != is_real(*y)) return "";  // a bias of integers, whose step the operands give
   const std::vector<float> p = reals(*x), q = reals(*y);
   const Discrepancy d = discrepancy(p, q);
   if (d.rms <= 1e-7 * d.signal && d.mismatched == 0) return "";

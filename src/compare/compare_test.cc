@@ -376,6 +376,29 @@ TEST(Compare, NamesTheNodesOfPlantedFaultsInNetworks) {
   EXPECT_GE(right, static_cast<int>(std::ceil(0.95 * all)));
 }
 
+/// The float graph that rounds is the quantized network, within rounding.
+TEST(CompareQuantized, SimulatesIntegerNetworks) {
+  const auto nets = source_folder().parent_path() / "shared/corpus/tflite/nets";
+  int found = 0;
+  for (const char* name : {"mobilenet_v1_025_128_int8io", "unet_int8io", "resnet_mini_64_int8io"}) {
+    if (!std::filesystem::exists(nets / name)) continue;
+    ++found;
+    const auto model = Model::load((nets / name / "model.tflite").string());
+    ASSERT_TRUE(model.ok());
+    const auto m = without_defaults(*model);
+    const auto reals_of = simulated(*m, 0);
+    ASSERT_TRUE(reals_of.ok()) << reals_of.error().message();
+    const std::vector<Datum> inputs = inputs_for(m->graphs[0], 3);
+    const Tensor stored = [&] {
+      auto session = Session::create(Model(m), {});
+      return (*session->run(inputs))[0].tensor;
+    }();
+    const Discrepancy d = discrepancy(reals(stored), last_output(*reals_of, inputs));
+    EXPECT_LT(d.relative(), 0.1) << name;
+  }
+  if (found == 0) GTEST_SKIP() << "no ../shared/corpus beside this checkout";
+}
+
 /// The scale of a random constant that only one weighted node reads, changed. The node that reads it; null: there is
 /// none.
 const Node* spoil_weights(Graph& g, std::mt19937_64& random) {

@@ -42,6 +42,7 @@ class Simulation {
       return Ok();
     }
     const bool keeps = keeps_quantization(n);
+    SMELT_TRY(dequantize_bias(n));
     if (n.op != Op::kDequantize)
       for (ValueId& id : n.inputs)
         if (id != kNoValue && quantized(type(id))) id = real_form(id);
@@ -67,6 +68,28 @@ class Simulation {
     for (ValueId& id : g_.outputs)
       if (id != kNoValue && static_cast<size_t>(id) < real_.size() && real_[static_cast<size_t>(id)] != kNoValue)
         id = real_[static_cast<size_t>(id)];
+    return Ok();
+  }
+  /// A bias of integers without parameters counts in products of the input's and the weights' steps.
+  Status dequantize_bias(Node& n) {
+    if (!(op_info(n.op).flags & kWeighted) || n.inputs.size() < 3 || n.inputs[2] == kNoValue) return Ok();
+    const Value& bias = g_.value(n.inputs[2]);
+    if (quantized(bias.type) || !is_integer(bias.type.dtype)) return Ok();
+    const ValueType &x = type(n.inputs[0]), &w = type(n.inputs[1]);
+    if (!bias.constant || !quantized(x) || !quantized(w))
+      return Unsupported(n.where, " ", n.origin, ": a bias of integers without known steps cannot be simulated");
+    const auto channels = static_cast<size_t>(bias.constant->elements());
+    if (x.quant->scales.size() != 1 || (w.quant->scales.size() != 1 && w.quant->scales.size() != channels))
+      return Unsupported(n.where, " ", n.origin, ": weights quantized by blocks cannot be simulated");
+    Tensor real(DType::kF32, bias.constant->shape());
+    for (size_t i = 0; i < channels; ++i) {
+      const auto at = static_cast<int64_t>(i);
+      real.data<float>()[i] =
+          static_cast<float>(static_cast<double>(get_int(*bias.constant, at)) * x.quant->scale() * w.quant->scale(at));
+    }
+    const ValueId made = add_real(n.inputs[2]);
+    g_.value(made).constant = std::make_shared<const Tensor>(std::move(real));
+    n.inputs[2] = made;
     return Ok();
   }
   /// True if the node's results are some of its operands' values, with their quantization.
