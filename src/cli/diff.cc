@@ -11,6 +11,7 @@
 #include "cli/inputs.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "runtime/model_access.h"
 
 namespace smelt::cli {
 namespace {
@@ -34,7 +35,7 @@ constexpr DrawKind kDraws[] = {
 
 Result<std::vector<Draw>> make_draws(const DiffOptions& o, const Model& model, const Graph& graph) {
   std::vector<Draw> out;
-  const Graph& read = model.module().graphs[static_cast<size_t>(model.module().find_method(o.method)->graph)];
+  const Graph& read = module_of(model).graphs[static_cast<size_t>(module_of(model).find_method(o.method)->graph)];
   const auto add = [&](const std::string& name, const InputOptions& how) -> Status {
     SMELT_ASSIGN(const Inputs inputs, gather_inputs(model, o.method, how));
     Draw d{name, {}};

@@ -14,6 +14,7 @@
 #include "cli/output.h"
 #include "cli/report.h"
 #include "runtime/compiled.h"
+#include "runtime/model_access.h"
 #include "runtime/planned_environment.h"
 
 namespace smelt::cli {
@@ -216,18 +217,18 @@ Result<json> explain_model(const ExplainOptions& o, const Model& model, StepTrac
   on.profile = o.timed;
   SMELT_ASSIGN(json file, describe_model(model, on, o.inputs.dimensions, false));
   SMELT_ASSIGN(json run, describe_model(model, on, o.inputs.dimensions, true));
-  const Method* method = model.module().find_method(o.method);
+  const Method* method = module_of(model).find_method(o.method);
   if (!method) return InvalidInput("no method '", o.method, "'");
   const auto index = static_cast<size_t>(method->graph);
   json &from = file["graphs"][index], &to = run["graphs"][index];
   mark_constants(from);
   SMELT_ASSIGN(const auto backends, open_backends(on));
   if (!backends.empty()) {
-    SMELT_ASSIGN(const auto module, model.compiled()->module(InputDefaults::kConstant, requirements(backends, on)));
-    PlannedEnvironment env(module, on, model.compiled()->models(backends));
+    SMELT_ASSIGN(const auto module, ModelAccess::compiled(model)->module(InputDefaults::kConstant, requirements(backends, on)));
+    PlannedEnvironment env(module, on, ModelAccess::compiled(model)->models(backends));
     SMELT_ASSIGN(const Inputs inputs, gather_inputs(model, o.method, o.inputs));
     std::vector<Datum> given;
-    const Graph& read = model.module().graphs[index];
+    const Graph& read = module_of(model).graphs[index];
     for (size_t i = 0; i < inputs.values.size(); ++i)
       if (!read.value(read.inputs[i]).constant) given.push_back(inputs.values[i]);
     if (auto s = add_steps(to, env, method->graph, given, o, trace); !s.ok()) return inputs.explain(s.error());

@@ -11,6 +11,7 @@
 #include "ops/core/verify.h"
 #include "ops/pool/pool.h"
 #include "ops/shape/shape.h"
+#include "runtime/model_access.h"
 #include "support/paths.h"
 #include "support/planted_faults.h"
 
@@ -245,7 +246,7 @@ TEST(CompareQuantized, RanksTheSpoiledLayerFirst) {
 }
 
 std::vector<float> last_output(const std::shared_ptr<const Module>& m, const std::vector<Datum>& inputs) {
-  auto session = Session::create(Model(m), {});
+  auto session = Session::create(ModelAccess::make(m), {});
   auto out = session->run(inputs);
   return out.ok() ? reals((*out)[0].tensor) : std::vector<float>();
 }
@@ -390,7 +391,7 @@ TEST(CompareQuantized, SimulatesIntegerNetworks) {
     ASSERT_TRUE(reals_of.ok()) << reals_of.error().message();
     const std::vector<Datum> inputs = inputs_for(m->graphs[0], 3);
     const Tensor stored = [&] {
-      auto session = Session::create(Model(m), {});
+      auto session = Session::create(ModelAccess::make(m), {});
       return (*session->run(inputs))[0].tensor;
     }();
     const Discrepancy d = discrepancy(reals(stored), last_output(*reals_of, inputs));

@@ -10,6 +10,7 @@
 #include "ops/core/op.h"
 #include "runtime/compiled.h"
 #include "runtime/executor.h"
+#include "runtime/model_access.h"
 #include "runtime/planned_environment.h"
 
 namespace smelt {
@@ -156,7 +157,7 @@ SideName parse_side(const std::string& text) {
 }
 
 std::shared_ptr<const Module> without_defaults(const Model& model) {
-  auto copy = std::make_shared<Module>(model.module());
+  auto copy = std::make_shared<Module>(module_of(model));
   for (const Method& method : copy->methods) {
     Graph& g = copy->graphs[static_cast<size_t>(method.graph)];
     std::erase_if(g.inputs, [&](ValueId id) { return id != kNoValue && g.value(id).constant; });
@@ -188,7 +189,7 @@ Result<std::unique_ptr<Side>> open_module(std::string label, std::shared_ptr<con
 
 Result<std::unique_ptr<Side>> open_side(const std::string& name, const Model& model, const SideOptions& o) {
   const std::string where = parse_side(name).where;
-  SMELT_ASSIGN(const int graph, graph_of(model.module(), o.method));
+  SMELT_ASSIGN(const int graph, graph_of(module_of(model), o.method));
   if (where.empty()) return open_module(name, without_defaults(model), graph, o);
   if (is_peer(where)) return open_peer(name, parse_side(name).file, where, without_defaults(model), graph);
   SessionOptions options = session_options(o);
@@ -209,7 +210,7 @@ Result<std::unique_ptr<Side>> open_side(const std::string& name, const Model& mo
     return InvalidInput("nothing is called '", where, "' (", name, "); after the @ stands one of ", names,
                         ", onnxruntime, litert, executorch, or a level of the CPU's kernels (`smelt devices`)");
   }
-  SMELT_ASSIGN(auto module, model.compiled()->module(InputDefaults::kConstant, requirements(*opened, options)));
+  SMELT_ASSIGN(auto module, ModelAccess::compiled(model)->module(InputDefaults::kConstant, requirements(*opened, options)));
   if (opened->front().backend->memory() == MemorySpace::kDevice)
     return std::unique_ptr<Side>(
         std::make_unique<DeviceSide>(name, std::move(module), graph, options, std::move(opened).value()));

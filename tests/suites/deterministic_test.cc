@@ -16,6 +16,7 @@
 #include "ops/matmul/matmul.h"
 #include "ops/normalization/normalization.h"
 #include "ops/shape/shape.h"
+#include "runtime/model_access.h"
 #include "ops/softmax/softmax.h"
 #include "smelt/model.h"
 #include "support/paths.h"
@@ -134,7 +135,7 @@ Model float_network(int64_t batch) {
   x = op(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kTanh), {product(x, 7)});
   x = op(Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {x});
   b.graph().outputs = {x};
-  return Model(std::move(module));
+  return ModelAccess::make(std::move(module));
 }
 
 TEST(Deterministic, FloatsDoNotDependOnThreadsNorOnTheRow) {

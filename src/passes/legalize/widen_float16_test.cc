@@ -8,6 +8,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "ops/shape/shape.h"
+#include "runtime/model_access.h"
 #include "passes/passes.h"
 #include "smelt/model.h"
 #include "tensor/numeric.h"
@@ -39,7 +40,7 @@ std::shared_ptr<Module> chain_of_products(DType dtype, int layers) {
 std::vector<double> run_chain(std::shared_ptr<const Module> module, bool strict) {
   SessionOptions options;
   options.strict_types = strict;
-  auto session = Session::create(Model(module), options);
+  auto session = Session::create(ModelAccess::make(module), options);
   EXPECT_TRUE(session.ok());
   const DType dtype = module->graphs[0].value(module->graphs[0].inputs[0]).type.dtype;
   Tensor x(dtype, Shape{4, 32});
