@@ -17,38 +17,38 @@ namespace {
 
 using nlohmann::json;
 
-json number_json(double v) {
+json figure_json(double v) {
   if (std::isnan(v)) return "NaN";
   if (std::isinf(v)) return v > 0 ? "Infinity" : "-Infinity";
   return v;
 }
 
 json discrepancy_json(const Discrepancy& d, double excess, const std::string& draw) {
-  return {{"relative", number_json(d.relative())},
-          {"rms", number_json(d.rms)},
-          {"max_abs", number_json(d.max_abs)},
-          {"mean", number_json(d.mean)},
-          {"signal", number_json(d.signal)},
-          {"sqnr_db", number_json(d.sqnr())},
+  return {{"relative", figure_json(d.relative())},
+          {"rms", figure_json(d.rms)},
+          {"max_abs", figure_json(d.max_abs)},
+          {"mean", figure_json(d.mean)},
+          {"signal", figure_json(d.signal)},
+          {"sqnr_db", figure_json(d.sqnr())},
           {"mismatched", d.mismatched},
           {"comparable", d.comparable},
-          {"excess", number_json(excess)},
+          {"excess", figure_json(excess)},
           {"inputs", draw}};
 }
 
 json histogram_json(const Histogram& h) {
-  return {{"low", number_json(h.low)}, {"high", number_json(h.high)}, {"counts", h.counts}};
+  return {{"low", figure_json(h.low)}, {"high", figure_json(h.high)}, {"counts", h.counts}};
 }
 
-std::string name_of(const Graph& g, ValueId id) {
+std::string value_name(const Graph& g, ValueId id) {
   const std::string& name = g.value(id).name;
   return name.empty() ? Cat("%", id) : name;
 }
 
 json value_comparison_json(const DiffResult& r, const ValueComparison& v, const std::vector<int>& first_makers,
                            const std::vector<int>& makers) {
-  json out = {{"name", name_of(r.second.graph(), v.second)},
-              {"first_name", name_of(r.first.graph(), v.pair.first)},
+  json out = {{"name", value_name(r.second.graph(), v.second)},
+              {"first_name", value_name(r.first.graph(), v.pair.first)},
               {"node", makers[static_cast<size_t>(v.second)]},
               {"first_node", first_makers[static_cast<size_t>(v.pair.first)]},
               {"paired_by", to_string(v.pair.evidence)},
@@ -115,7 +115,7 @@ void print_departure(const DiffResult& r) {
 void add_row(Table& table, const DiffResult& r, const ValueComparison& v, const std::vector<int>& makers) {
   const int k = makers[static_cast<size_t>(v.second)];
   const Graph& g = r.second.graph();
-  table.row({name_of(g, v.second), k < 0 ? "" : g.nodes[static_cast<size_t>(k)].origin,
+  table.row({value_name(g, v.second), k < 0 ? "" : g.nodes[static_cast<size_t>(k)].origin,
              v.has_own ? relative_text(v.own) : "", relative_text(v.total),
              v.has_own && v.own_excess >= 1 ? v.own_draw : v.total_draw, to_string(v.pair.evidence)});
 }
@@ -146,7 +146,7 @@ json diff_json(const DiffResult& r) {
                       {"second_nodes", nodes_json(r.second.graph(), b.second)},
                       {"differences", b.differences}};
     for (const ValueId id : n.outputs)
-      if (id != kNoValue) out["departs"]["outputs"].push_back(name_of(g, id));
+      if (id != kNoValue) out["departs"]["outputs"].push_back(value_name(g, id));
   }
   return out;
 }
@@ -191,17 +191,17 @@ json quantization_json(const Side& real, const Side& quantized, const Quantizati
   json layers = json::array();
   for (const QuantizedLayer& l : q.layers) {
     const int k = producers(real.graph())[static_cast<size_t>(l.real)];
-    layers.push_back({{"value", name_of(real.graph(), l.real)},
+    layers.push_back({{"value", value_name(real.graph(), l.real)},
                       {"node", k},
                       {"title", title(real.graph(), real.graph().nodes[static_cast<size_t>(k)])},
-                      {"sqnr_db", number_json(l.sqnr)},
-                      {"own_sqnr_db", number_json(l.own_sqnr)},
+                      {"sqnr_db", figure_json(l.sqnr)},
+                      {"own_sqnr_db", figure_json(l.own_sqnr)},
                       {"saturated", l.saturated},
                       {"clipped", l.clipped},
-                      {"error_kept_in_float", number_json(l.remaining)}});
+                      {"error_kept_in_float", figure_json(l.remaining)}});
   }
   return {{"first", real.label()},         {"second", quantized.label()},
-          {"error", number_json(q.error)}, {"sqnr_db", number_json(q.sqnr)},
+          {"error", figure_json(q.error)}, {"sqnr_db", figure_json(q.sqnr)},
           {"unpaired", q.unpaired},        {"layers", layers},
           {"ranking", q.ranking}};
 }
@@ -215,7 +215,7 @@ void print_quantization(const Side& real, const QuantizationReport& q) {
   for (size_t i = 0; i < std::min(q.ranking.size(), kShown); ++i) {
     const QuantizedLayer& l = q.layers[static_cast<size_t>(q.ranking[i])];
     const Node& n = real.graph().nodes[static_cast<size_t>(makers[static_cast<size_t>(l.real)])];
-    table.row({name_of(real.graph(), l.real), n.origin, fmt::format("{:.1f} dB", l.sqnr),
+    table.row({value_name(real.graph(), l.real), n.origin, fmt::format("{:.1f} dB", l.sqnr),
                fmt::format("{:.1f} dB", l.own_sqnr), fmt::format("{:.2f} %", 100 * l.saturated),
                fmt::format("{:.2f} %", 100 * l.clipped), fmt::format("{:.3g}", l.remaining)});
   }
