@@ -10,10 +10,11 @@
 
 namespace smelt::test {
 
-/// The graph, types and contexts of a case.
+/// The graph, types and contexts of a case, which must outlive it.
 class KernelRunner {
  public:
   explicit KernelRunner(const OpCase& c);
+  explicit KernelRunner(OpCase&&) = delete;
   /// All outputs.
   Result<std::vector<Tensor>> reference();
   /// The kernel of this entry for a level, or null when it does not apply.

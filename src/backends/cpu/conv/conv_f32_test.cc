@@ -105,7 +105,8 @@ TEST(ConvF32, WinogradOfNumbersThatAreNotFinite) {
 }
 
 TEST(ConvF32, WinogradIsSwitchedOff) {
-  test::KernelRunner runner(conv_case(kWinograd[0], Layout::kChannelsLast, FilterLayout::kOSI));
+  const OpCase c = conv_case(kWinograd[0], Layout::kChannelsLast, FilterLayout::kOSI);
+  KernelRunner runner(c);
   EXPECT_STREQ(runner.choose(best_isa(), PackCache::Mode::kDry)->name, "conv_winograd_f32");
   setenv("SMELT_CPU_WINOGRAD", "0", 1);
   EXPECT_STREQ(runner.choose(best_isa(), PackCache::Mode::kDry)->name, "conv_nhwc_f32");
