@@ -21,8 +21,8 @@ add_custom_command(
 set(SMELT_DIFF_PAGE_SOURCE ${CMAKE_BINARY_DIR}/generated/diff_page.cc)
 add_custom_command(
   OUTPUT ${SMELT_DIFF_PAGE_SOURCE}
-  COMMAND ${CMAKE_COMMAND} -DINPUT=${PROJECT_SOURCE_DIR}/src/cli/diff_page.html -DOUTPUT=${SMELT_DIFF_PAGE_SOURCE}
-    -DNAME=kDiffPage -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+  COMMAND ${CMAKE_COMMAND} -DFOLDER=${PROJECT_SOURCE_DIR}/src/cli -DFILES=diff_page.html
+    -DOUTPUT=${SMELT_DIFF_PAGE_SOURCE} -DNAME=kDiffPage -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
   DEPENDS ${PROJECT_SOURCE_DIR}/src/cli/diff_page.html ${PROJECT_SOURCE_DIR}/cmake/embed.cmake)
 
 # The comparison of models is the command's, not the libraries'.

@@ -73,7 +73,7 @@ def memory():
         alone = peak_memory("run", model)
         both = peak_memory("diff", model, f"{model}@cpu", "--draws", "random")
         print(f"{model.name}: {alone / 1000:.1f} MB for a run, {both / 1000:.1f} MB for diff: {both / alone:.2f}")
-        expect(both <= 1.5 * alone, f"{model}: diff takes {both / alone:.2f} times a run's memory")
+        expect(both <= 1.6 * alone, f"{model}: diff takes {both / alone:.2f} times a run's memory")
 
 
 def page():

@@ -25,15 +25,17 @@ json delegates(const json& file, const json& run, const json& nodes) {
     const json& partition = file["partitions"][p];
     if (partition["backend"].get<std::string>().empty()) continue;  // what no delegate took
     json operators = json::object();
+    const auto entry = [&operators](const json& name) -> json& {
+      return operators.emplace(name.get<std::string>(), json{{"count", 0}}).first.value();
+    };
     for (const json& n : nodes) {
       if (n["partition"].get<int>() != static_cast<int>(p)) continue;
-      json& o = operators[n["operator"].get<std::string>()];
-      o["count"] = o.value("count", 0) + 1;
+      json& o = entry(n["operator"]);
+      o["count"] = o["count"].get<int>() + 1;
     }
     for (const json& n : run["nodes"]) {
       if (n["partition"].get<int>() != static_cast<int>(p)) continue;
-      json& o = operators[n["origin"].get<std::string>()];
-      o["count"] = o.value("count", 0);
+      json& o = entry(n["origin"]);
       o["weights_bytes"] = o.value("weights_bytes", size_t{0}) + n["weights_bytes"].get<size_t>();
       o["moved_bytes"] = o.value("moved_bytes", size_t{0}) + n["moved_bytes"].get<size_t>();
       if (n.contains("micros")) o["micros"] = o.value("micros", 0.0) + n["micros"].get<double>();
