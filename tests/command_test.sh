@@ -40,8 +40,7 @@ status 2 'VULKAN not in {reference,cpu,vulkan}' run "$model" --backend VULKAN
 status 2 '\-1 is not a size of at least 0' run "$model" --limit-memory -1
 status 2 'nan is not a time of at least 0' run "$model" --limit-seconds nan
 status 2 'device requires --backend vulkan' run "$model" --device 0
-status 2 'labels requires --image' run "$model" --labels labels.txt
-status 2 'top requires --image' run "$model" --top 3
+status 1 'labels.txt: cannot open' run "$model" --labels labels.txt
 status 2 'input excludes --image' run "$model" --image "$picture" --input x.npy
 status 2 'std: 0 is not a number above 0' run "$model" --image "$picture" --std 0
 status 2 'json excludes --nodes' inspect "$model" --json --nodes

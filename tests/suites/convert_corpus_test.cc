@@ -1,4 +1,5 @@
-// The golden cases of tests/corpus through a conversion to ONNX: what is written and read back gives what the case expects.
+// The golden cases of tests/corpus through a conversion to ONNX: what is written and read back gives what the case
+// expects.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -77,8 +78,9 @@ TEST_P(ConvertCorpus, CasesPassAsOnnx) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Groups, ConvertCorpus,
-                         testing::Values(Group{"tflite/ops", 0.89}, Group{"onnx/ops", 0.92}, Group{"pte/portable", 0.955},
-                                         Group{"xnnpack/seed", 0.94}, Group{"vulkan/seed", 0.945}));
+                         testing::Values(Group{"tflite/ops", 0.89}, Group{"onnx/ops", 0.92},
+                                         Group{"pte/portable", 0.955}, Group{"xnnpack/seed", 0.94},
+                                         Group{"vulkan/seed", 0.945}));
 
 }  // namespace
 }  // namespace smelt

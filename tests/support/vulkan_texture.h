@@ -26,6 +26,11 @@ OpCase make_case(std::string label, Op op, A attrs, std::vector<Tensor> inputs) 
   return c;
 }
 
+inline void add_constant(OpCase& c, Tensor value) {
+  c.constants.push_back(c.inputs.size());
+  c.inputs.push_back(std::move(value));
+}
+
 /// The operator runs with that kernel, or one of several, A|B, in the packings given, in images of both kinds.
 inline void check_forms(const OpRunner& op, const std::string& kernel, Tolerance near,
                         const std::vector<Packing>& packings = {std::begin(kPackings), std::end(kPackings)}) {

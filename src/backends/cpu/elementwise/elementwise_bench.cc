@@ -49,7 +49,8 @@ SMELT_BENCH_CASES(elementwise) {
              Op::kTableFind,
              make_attrs<NoAttrs>(),
              {i8, random_tensor(DType::kI8, {256}, -128, 127, 1), random_tensor(DType::kI8, {256}, -128, 127, 2),
-              random_tensor(DType::kI8, {1}, 0, 0, 3)}});
+              random_tensor(DType::kI8, {1}, 0, 0, 3)},
+             {1, 2, 3}});
   cases.add({"where",
              Op::kWhere,
              make_attrs<NoAttrs>(),

@@ -158,7 +158,7 @@ void check_convolution(const ConvCase& k, Op op, FilterLayout order, const std::
       if (bias) attrs.act.kind = ActKind::kRelu;
       auto c = make_case(k.x.str() + " " + k.filter.str() + (bias ? " bias" : ""), op, attrs,
                          {random_tensor(dtype, k.x, -1, 1, 1), random_tensor(dtype, k.filter, -1, 1, 2)});
-      if (bias) c.inputs.push_back(random_tensor(dtype, {channels}, -1, 1, 3));
+      if (bias) add_constant(c, random_tensor(dtype, {channels}, -1, 1, 3));
       check_forms(c, kernel, {k.packing});
     }
 }
@@ -241,7 +241,7 @@ TEST(VulkanTexture, MatMul) {
         auto c = make_case("matmul " + x.str(), Op::kMatMul, attrs,
                            {random_tensor(dtype, x, -1, 1, 1),
                             random_tensor(dtype, transposed ? Shape{7, 10} : Shape{10, 7}, -1, 1, 2)});
-        if (transposed) c.inputs.push_back(random_tensor(dtype, {7}, -1, 1, 3));
+        if (transposed) add_constant(c, random_tensor(dtype, {7}, -1, 1, 3));
         check_forms(c, "matmul_constant_texture", {Packing::kWidth});
       }
 }
