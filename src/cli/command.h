@@ -37,8 +37,8 @@ struct Limits {
 /// The options --limit-memory and --limit-seconds; precondition: `limits` outlives the parsing.
 void add_limits(CLI::App& command, Limits& limits);
 
-/// The options --backend, --device, --device-storage, --fp16, --match, --deterministic and --strict-types; precondition:
-/// `target` outlives the parsing.
+/// The options --backend, --device, --device-storage, --fp16, --match, --deterministic and --strict-types;
+/// precondition: `target` outlives the parsing.
 void add_target(CLI::App& command, Target& target);
 
 /// Runs `smelt ARGUMENTS` (argv[0] is the program's name) and returns its exit status. Prints errors; throws nothing.

@@ -224,7 +224,8 @@ Result<json> explain_model(const ExplainOptions& o, const Model& model, StepTrac
   mark_constants(from);
   SMELT_ASSIGN(const auto backends, open_backends(on));
   if (!backends.empty()) {
-    SMELT_ASSIGN(const auto module, ModelAccess::compiled(model)->module(InputDefaults::kConstant, requirements(backends, on)));
+    SMELT_ASSIGN(const auto module,
+                 ModelAccess::compiled(model)->module(InputDefaults::kConstant, requirements(backends, on)));
     PlannedEnvironment env(module, on, ModelAccess::compiled(model)->models(backends));
     SMELT_ASSIGN(const Inputs inputs, gather_inputs(model, o.method, o.inputs));
     std::vector<Datum> given;

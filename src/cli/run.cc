@@ -292,7 +292,6 @@ void add_run(CLI::App& app, int& status) {
           ->excludes(inputs)
           ->type_name("FILE");
   c->add_option("--labels", o->labels, "Class names, one a line (the model's own when it carries them)")
-
       ->type_name("FILE");
   c->add_option("--draw", o->draw,
                 "Write the picture as PNG with the objects that a detector found, or the classes of a segmentation")
@@ -301,7 +300,6 @@ void add_run(CLI::App& app, int& status) {
       ->type_name("FILE");
   c->add_option("--top", o->top, "Number of classes shown")
       ->check(between(1, 10000))
-
       ->type_name("N")
       ->capture_default_str();
   c->add_option("--mean", o->image.mean, "Pixel mean (0..255): one value, or one a channel as R,G,B")

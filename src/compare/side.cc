@@ -210,7 +210,8 @@ Result<std::unique_ptr<Side>> open_side(const std::string& name, const Model& mo
     return InvalidInput("nothing is called '", where, "' (", name, "); after the @ stands one of ", names,
                         ", onnxruntime, litert, executorch, or a level of the CPU's kernels (`smelt devices`)");
   }
-  SMELT_ASSIGN(auto module, ModelAccess::compiled(model)->module(InputDefaults::kConstant, requirements(*opened, options)));
+  SMELT_ASSIGN(auto module,
+               ModelAccess::compiled(model)->module(InputDefaults::kConstant, requirements(*opened, options)));
   if (opened->front().backend->memory() == MemorySpace::kDevice)
     return std::unique_ptr<Side>(
         std::make_unique<DeviceSide>(name, std::move(module), graph, options, std::move(opened).value()));

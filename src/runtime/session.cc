@@ -88,32 +88,6 @@ Status check(const SessionOptions& o) {
   return Ok();
 }
 
-}  // namespace
-
-Result<Session> Session::create(const Model& model, const SessionOptions& options) {
-  return guarded([&]() -> Result<Session> {
-    SMELT_TRY(check(options));
-    SMELT_ASSIGN(const int graph, graph_of(module_of(model), options.method));
-    auto impl = std::make_unique<Impl>();
-    impl->method = options.method;
-    impl->graph = impl->latest = graph;
-    impl->model = ModelAccess::module(model);
-    SMELT_ASSIGN(const auto backends, open_backends(options));
-    impl->requirements = requirements(backends, options);
-    if (backends.empty()) {
-      impl->reference = std::make_unique<Executor>(legalized(ModelAccess::module(model), impl->requirements), options);
-    } else {
-      impl->compiled = ModelAccess::compiled(model);
-      SMELT_ASSIGN(auto module, impl->compiled->module(InputDefaults::kConstant, impl->requirements));
-      impl->planned =
-          std::make_unique<PlannedEnvironment>(std::move(module), options, impl->compiled->models(backends));
-    }
-    return Session(std::move(impl));
-  });
-}
-
-namespace {
-
 const char* kind_name(const Datum& d) {
   switch (d.kind) {
     case Datum::Kind::kTensor:
@@ -228,6 +202,28 @@ Status copy_into(const Datum& from, Tensor& to) {
 }
 
 }  // namespace
+
+Result<Session> Session::create(const Model& model, const SessionOptions& options) {
+  return guarded([&]() -> Result<Session> {
+    SMELT_TRY(check(options));
+    SMELT_ASSIGN(const int graph, graph_of(module_of(model), options.method));
+    auto impl = std::make_unique<Impl>();
+    impl->method = options.method;
+    impl->graph = impl->latest = graph;
+    impl->model = ModelAccess::module(model);
+    SMELT_ASSIGN(const auto backends, open_backends(options));
+    impl->requirements = requirements(backends, options);
+    if (backends.empty()) {
+      impl->reference = std::make_unique<Executor>(legalized(ModelAccess::module(model), impl->requirements), options);
+    } else {
+      impl->compiled = ModelAccess::compiled(model);
+      SMELT_ASSIGN(auto module, impl->compiled->module(InputDefaults::kConstant, impl->requirements));
+      impl->planned =
+          std::make_unique<PlannedEnvironment>(std::move(module), options, impl->compiled->models(backends));
+    }
+    return Session(std::move(impl));
+  });
+}
 
 /// Where a run goes, with `inputs` as it takes them: without defaults, which are constants there, or all of them.
 Status Session::Impl::choose(const Graph& g, std::span<const Datum> given) {

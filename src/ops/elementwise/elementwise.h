@@ -18,7 +18,8 @@ const char* to_string(Unary u);
 struct UnaryAttrs : Attrs {
   Unary fn = Unary::kIdentity;
   double a = 0, b = 0, c = 0;
-  Rounding rounding = Rounding::kFloatHalfEven;  ///< of quantized kernels; kFixedDouble: TFLite's, kXnnpack: XNNPACK's integer kernels
+  Rounding rounding =
+      Rounding::kFloatHalfEven;  ///< of quantized kernels; kFixedDouble: TFLite's, kXnnpack: XNNPACK's integer kernels
   UnaryAttrs() = default;
   explicit UnaryAttrs(Unary f, double a_ = 0, double b_ = 0, double c_ = 0) : fn(f), a(a_), b(b_), c(c_) {}
   SMELT_FIELDS(fn, a, b, c, rounding)

@@ -8,8 +8,8 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "ops/shape/shape.h"
-#include "runtime/model_access.h"
 #include "passes/passes.h"
+#include "runtime/model_access.h"
 #include "smelt/model.h"
 #include "tensor/numeric.h"
 
