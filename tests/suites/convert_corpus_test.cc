@@ -1,5 +1,5 @@
-// The golden cases of tests/corpus through a conversion to ONNX: what is written and read back gives what the case
-// expects.
+// The golden cases of tests/corpus through a conversion to another format: what is written and read back gives what the
+// case expects.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,15 +36,16 @@ Result<Model> rewritten(const Model& model, const std::string& method, const for
 }
 
 struct Group {
+  const char* writer;
   const char* folder;  ///< below the corpus
   double floor;        ///< share of the cases that pass at least
 };
 
 class ConvertCorpus : public testing::TestWithParam<Group> {};
 
-TEST_P(ConvertCorpus, CasesPassAsOnnx) {
+TEST_P(ConvertCorpus, CasesPass) {
   const fs::path folder = corpus_folder() / GetParam().folder;
-  const formats::Writer* const writer = writer_of("onnx");
+  const formats::Writer* const writer = writer_of(GetParam().writer);
   ASSERT_NE(writer, nullptr);
   size_t ran = 0, passed = 0;
   std::vector<std::string> failures;
@@ -71,16 +72,19 @@ TEST_P(ConvertCorpus, CasesPassAsOnnx) {
       failures.push_back(c.filename().string() + (written ? ": " : ": not written: ") + r.why);
   }
   const double share = ran == 0 ? 0 : static_cast<double>(passed) / static_cast<double>(ran);
-  std::printf("%s: %zu of %zu cases pass as ONNX (%.1f %%)\n", GetParam().folder, passed, ran, 100 * share);
+  std::printf("%s: %zu of %zu cases pass as %s (%.1f %%)\n", GetParam().folder, passed, ran, GetParam().writer,
+              100 * share);
   if (share < GetParam().floor)
     for (const std::string& f : failures) std::printf("  %s\n", f.c_str());
   EXPECT_GE(share, GetParam().floor);
 }
 
 INSTANTIATE_TEST_SUITE_P(Groups, ConvertCorpus,
-                         testing::Values(Group{"tflite/ops", 0.89}, Group{"onnx/ops", 0.92},
-                                         Group{"pte/portable", 0.955}, Group{"xnnpack/seed", 0.94},
-                                         Group{"vulkan/seed", 0.945}));
+                         testing::Values(Group{"onnx", "tflite/ops", 0.89}, Group{"onnx", "onnx/ops", 0.92},
+                                         Group{"onnx", "pte/portable", 0.955}, Group{"onnx", "xnnpack/seed", 0.94},
+                                         Group{"onnx", "vulkan/seed", 0.945}, Group{"tflite", "tflite/ops", 0.98},
+                                         Group{"tflite", "onnx/ops", 0.745}, Group{"tflite", "pte/portable", 0.885},
+                                         Group{"tflite", "xnnpack/seed", 0.88}, Group{"tflite", "vulkan/seed", 0.945}));
 
 }  // namespace
 }  // namespace smelt

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "formats/tflite/writer/subgraph_writer.h"
+#include "ops/common/enums.h"
+#include "ops/core/op.h"
+
+namespace smelt::tflite {
+
+/// One node while it is written: its operands as tensors, and where its results go.
+class OpWriter {
+ public:
+  using Code = tfl::BuiltinOperator;
+  OpWriter(SubgraphWriter& subgraph, const Node& node) : s_(subgraph), node_(node) {}
+
+  SubgraphWriter& subgraph() { return s_; }
+  const Node& node() const { return node_; }
+  template <class A>
+  const A& attrs() const {
+    return static_cast<const A&>(*node_.attrs);
+  }
+  int inputs() const { return static_cast<int>(node_.inputs.size()); }
+  int outputs() const { return static_cast<int>(node_.outputs.size()); }
+  bool has(int i) const { return i < inputs() && id(i) != kNoValue; }
+  bool wants(int i) const { return i < outputs() && out_id(i) != kNoValue; }
+  ValueId id(int i) const { return node_.inputs[static_cast<size_t>(i)]; }
+  ValueId out_id(int i) const { return node_.outputs[static_cast<size_t>(i)]; }
+  const ValueType& in_type(int i) const { return s_.type(id(i)); }
+  const ValueType& out_type(int i) const { return s_.type(out_id(i)); }
+  int rank(int i) const { return in_type(i).ranked ? in_type(i).shape.rank() : -1; }
+  const Tensor* constant(int i) const { return has(i) ? s_.graph().value(id(i)).constant.get() : nullptr; }
+  /// Contents of a constant integer input of at most 65536 elements.
+  std::optional<std::vector<int64_t>> ints(int i) const;
+  std::optional<double> number(int i) const;  ///< of a constant with one element
+  /// True if no operand is quantized.
+  bool unquantized() const;
+  /// True if all operands are tensors of real numbers that the file holds as float32.
+  bool real_result() const;
+
+  // Operands.
+  int in(int i) { return s_.tensor(id(i)); }
+  int in_last(int i) { return s_.channels_last(id(i)); }
+  int optional(int i) { return has(i) ? in(i) : -1; }
+  int real(int i) { return s_.dequantize(in(i)); }  ///< as float32 if it is quantized
+  /// Input i as int32, as TFLite wants shapes, axes and sizes.
+  int in_i32(int i);
+  std::vector<int> all();
+  DType file_dtype(int tensor) { return s_.at(tensor).dtype; }
+
+  // Results. A real result becomes quantized here if the value is.
+  void out(int i, int tensor);
+  void out_last(int i, int tensor);
+  /// One operator that writes output i, or all of them.
+  bool emit(Code code, std::vector<int> in, OperatorOptions options = {});
+  bool emit_last(Code code, std::vector<int> in, OperatorOptions options = {});
+  bool emit_all(Code code, std::vector<int> in, OperatorOptions options = {});
+
+  // Formulas on float32 or integer tensors.
+  int call(Code code, std::vector<int> in, OperatorOptions options = {});  ///< result of the type of input 0
+  int add(int a, int b);
+  int sub(int a, int b);
+  int mul(int a, int b);
+  int div(int a, int b);
+  int binary(Code code, int a, int b) { return call(code, {a, b}); }
+  int compare(Code code, int a, int b) { return s_.add(code, {a, b}, DType::kBool); }
+  int select(int condition, int a, int b) { return s_.add(Code::SELECT_V2, {condition, a, b}, file_dtype(a)); }
+  int number_like(int tensor, double v);  ///< a scalar of the tensor's element type
+  int reduce(Code code, int x, const std::vector<int64_t>& axes, bool keep_dims);
+  /// The activation applied to x, which may be quantized: `code` of no fused activation. Nothing if TFLite lacks it.
+  std::optional<int> activated(int x, const Activation& act);
+
+ private:
+  SubgraphWriter& s_;
+  const Node& node_;
+};
+
+/// Writes a node; false if TFLite can't say it.
+using WriteFn = bool (*)(OpWriter&);
+WriteFn find_writer(Op op);
+
+/// The activation that Conv, Add and others fuse; nothing if it has to be an operator of its own.
+std::optional<tfl::ActivationFunctionType> fused_activation(const Activation& act);
+/// Options of ADD, SUB, MUL and DIV with a fused activation.
+OperatorOptions arithmetic_options(tfl::BuiltinOperator code, tfl::ActivationFunctionType act, bool pot_scale);
+OperatorOptions concat_options(int64_t axis);
+inline int64_t wrapped_axis(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
+/// True if the node may compute on channels last.
+inline bool keeps_last(OpWriter& w) { return w.subgraph().is_channels_last(w.id(0)) && w.rank(0) >= 3; }
+tfl::TensorType tensor_type(DType dtype);
+/// An integer bias with the scales of the product of x and a filter, whose zero points are 0, as runtimes ask for them.
+int scaled_bias(SubgraphWriter& s, int bias, int x, int filter);
+/// True if two values have equal element types and quantization parameters.
+bool same_type(const ValueType& a, const ValueType& b);
+/// Dimensions as the format's lists hold them.
+std::vector<int32_t> as_i32(const std::vector<int64_t>& values);
+
+/// Coordinates [n, rank] of the elements of an index tensor: its own places but for `axis`, where its values stand,
+/// which count from the end of `extent` if they are negative.
+int element_coordinates(OpWriter& w, int input, int64_t axis, int64_t extent);
+/// Output 0 is input 0 with updates of `shape` written to coordinates, or added.
+bool scatter_updates(OpWriter& w, int coordinates, int updates, const Shape& shape, bool accumulate);
+
+#define TFL_WRITE(op, function) bool function(OpWriter& w);
+#include "formats/tflite/writer/operators.inc"
+#undef TFL_WRITE
+
+}  // namespace smelt::tflite

@@ -1,0 +1,292 @@
+// Look-ups, scattering, sorting, selection of boxes, random numbers, spectra, strings.
+#include <numeric>
+
+#include "formats/tflite/writer/op_writer.h"
+#include "ops/attention/attention.h"
+#include "ops/detection/detection.h"
+#include "ops/gather/gather.h"
+#include "ops/random/random.h"
+#include "ops/signal/signal.h"
+#include "ops/sort/sort.h"
+#include "ops/strings/strings.h"
+#include "tensor/numeric.h"
+
+namespace smelt::tflite {
+namespace {
+
+using Code = tfl::BuiltinOperator;
+
+/// Indices without negative ones: constants are wrapped here, others by a SELECT_V2. `extent` is the dimension they
+/// count in; -1: unknown.
+std::optional<int> wrapped_indices(OpWriter& w, int i, bool negative, int64_t extent) {
+  SubgraphWriter& s = w.subgraph();
+  if (const Tensor* t = w.constant(i)) {
+    Tensor out(t->dtype() == DType::kI64 ? DType::kI64 : DType::kI32, t->shape());
+    for (int64_t k = 0; k < t->elements(); ++k) {
+      const int64_t v = get_int(*t, k);
+      if (v < 0 && (!negative || extent < 0)) return std::nullopt;
+      set_int(out, k, v < 0 ? v + extent : v);
+    }
+    return s.constant(std::move(out));
+  }
+  int x = w.in(i);
+  if (s.at(x).dtype != DType::kI64) x = s.cast(x, DType::kI32);
+  if (!negative) return x;
+  if (extent < 0) return std::nullopt;
+  return w.select(w.compare(Code::LESS, x, w.number_like(x, 0)),
+                  w.add(x, w.number_like(x, static_cast<double>(extent))), x);
+}
+
+OperatorOptions gather_options(int64_t axis, int64_t batch_dims) {
+  return options_of<tfl::GatherOptions>([=](auto& b) {
+    return tfl::CreateGatherOptions(b, static_cast<int32_t>(axis), static_cast<int32_t>(batch_dims));
+  });
+}
+
+int64_t normal_axis(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
+
+}  // namespace
+
+bool write_gather(OpWriter& w) {
+  const auto& a = w.attrs<GatherAttrs>();
+  const int rank = w.rank(0);
+  if (!same_type(w.in_type(0), w.out_type(0)) || (a.negative && rank < 1)) return false;
+  const int64_t axis = rank < 0 ? a.axis : normal_axis(a.axis, rank);
+  const int64_t extent = rank < 0 ? -1 : w.in_type(0).shape[static_cast<int>(axis)];
+  const auto indices = wrapped_indices(w, 1, a.negative, extent);
+  if (indices) return w.emit(Code::GATHER, {w.in(0), *indices}, gather_options(axis, a.batch_dims));
+  // A dimension that is not known before the run: its size is taken from the value.
+  SubgraphWriter& s = w.subgraph();
+  if (w.constant(1)) {
+    const auto values = w.ints(1);
+    if (values && std::ranges::all_of(*values, [](int64_t v) { return v >= 0; }))
+      return w.emit(Code::GATHER, {w.in(0), w.in(1)}, gather_options(axis, a.batch_dims));
+  }
+  const int dims =
+      s.add(Code::SHAPE, {w.in(0)}, DType::kI32,
+            options_of<tfl::ShapeOptions>([](auto& b) { return tfl::CreateShapeOptions(b, tfl::TensorType::INT32); }));
+  const int n = s.add(Code::GATHER, {dims, s.i32_scalar(axis)}, DType::kI32, gather_options(0, 0));
+  const int x = s.cast(w.in(1), DType::kI32);
+  const int wrapped = w.select(w.compare(Code::LESS, x, s.i32_scalar(0)), w.add(x, n), x);
+  return w.emit(Code::GATHER, {w.in(0), wrapped}, gather_options(axis, a.batch_dims));
+}
+
+/// Element-wise look-ups: GATHER_ND with all coordinates written out.
+bool write_gather_elements(OpWriter& w) {
+  const auto& a = w.attrs<GatherAttrs>();
+  SubgraphWriter& s = w.subgraph();
+  const ValueType &x = w.in_type(0), &indices = w.in_type(1);
+  if (!x.ranked || !indices.is_static() || !same_type(x, w.out_type(0))) return false;
+  const int rank = x.shape.rank();
+  const int64_t axis = normal_axis(a.axis, rank), n = indices.shape.elements();
+  if (n * rank > (int64_t{1} << 24)) return false;
+  const int coordinates = element_coordinates(w, 1, axis, x.shape[static_cast<int>(axis)]);
+  const auto [dtype, quant] = s.file_type(w.out_type(0));
+  const int flat = s.add(Code::GATHER_ND, {w.in(0), coordinates}, dtype, {}, quant);
+  w.out(0, s.reshape(flat, {indices.shape.begin(), indices.shape.end()}));
+  return true;
+}
+
+bool write_gather_nd(OpWriter& w) {
+  const auto& a = w.attrs<GatherAttrs>();
+  if (a.batch_dims != 0 || !same_type(w.in_type(0), w.out_type(0))) return false;
+  if (!a.negative) return w.emit(Code::GATHER_ND, {w.in(0), w.in(1)});
+  SubgraphWriter& s = w.subgraph();
+  const ValueType& x = w.in_type(0);
+  const ValueType& indices = w.in_type(1);
+  if (!x.is_static() || !indices.ranked || indices.shape.rank() < 1 || indices.shape.back() < 1) return false;
+  std::vector<int64_t> extents(x.shape.begin(), x.shape.begin() + indices.shape.back());
+  const int at = s.cast(w.in(1), DType::kI32);
+  const int wrapped = w.select(w.compare(Code::LESS, at, s.i32_scalar(0)), w.add(at, s.i32(extents)), at);
+  return w.emit(Code::GATHER_ND, {w.in(0), wrapped});
+}
+
+bool write_scatter_nd(OpWriter& w) {
+  using Reduce = ScatterAttrs::Reduce;
+  const auto& a = w.attrs<ScatterAttrs>();
+  SubgraphWriter& s = w.subgraph();
+  const ValueType &x = w.in_type(0), &indices = w.in_type(1), &updates = w.in_type(2);
+  if (!x.is_static() || !updates.is_static() || !indices.is_static() || !w.unquantized() ||
+      (a.reduction != Reduce::kNone && a.reduction != Reduce::kAdd))
+    return false;
+  int at = s.cast(w.in(1), DType::kI32);
+  const std::vector<int64_t> extents(x.shape.begin(), x.shape.begin() + indices.shape.back());
+  at = w.select(w.compare(Code::LESS, at, s.i32_scalar(0)), w.add(at, s.i32(extents)), at);
+  return scatter_updates(w, at, w.in(2), updates.shape, a.reduction == Reduce::kAdd);
+}
+
+bool write_scatter_new(OpWriter& w) { return w.emit(Code::SCATTER_ND, {w.in_i32(0), w.in(1), w.in_i32(2)}); }
+bool write_sparse_to_dense(OpWriter& w) { return w.emit(Code::SPARSE_TO_DENSE, w.all()); }
+
+bool write_one_hot(OpWriter& w) {
+  const auto& a = w.attrs<OneHotAttrs>();
+  SubgraphWriter& s = w.subgraph();
+  int indices = w.in(0), on = -1, off = -1;
+  if (w.has(3)) {
+    on = w.in(2);
+    off = w.in(3);
+  } else {
+    const auto value = [&](int64_t i) {
+      return s.reshape(s.add(Code::SLICE, {w.in(2), s.i32({i}), s.i32({1})}, s.file_type(w.in_type(2)).first), {});
+    };
+    off = value(0);
+    on = value(1);
+  }
+  if (is_float(s.at(indices).dtype)) indices = s.cast(indices, DType::kI32);
+  if (s.at(indices).dtype != DType::kI64) indices = s.cast(indices, DType::kI32);
+  int depth = w.in_i32(1);
+  if (is_float(w.in_type(1).dtype)) depth = s.cast(w.in(1), DType::kI32);
+  if (w.rank(1) != 0) depth = s.reshape(depth, {});
+  if (a.wrap_negative) {
+    const int n = s.cast(depth, s.at(indices).dtype);
+    indices = w.select(w.compare(Code::LESS, indices, w.number_like(indices, 0)), w.add(indices, n), indices);
+  }
+  const auto axis = static_cast<int32_t>(a.axis);
+  return w.emit(Code::ONE_HOT, {indices, depth, on, off},
+                options_of<tfl::OneHotOptions>([=](auto& b) { return tfl::CreateOneHotOptions(b, axis); }));
+}
+
+bool write_embedding_lookup(OpWriter& w) { return w.emit(Code::EMBEDDING_LOOKUP, w.all()); }
+
+bool write_embedding_lookup_sparse(OpWriter& w) {
+  const auto combiner = static_cast<tfl::CombinerType>(w.attrs<EmbeddingSparseAttrs>().combiner);
+  return w.emit(Code::EMBEDDING_LOOKUP_SPARSE, w.all(), options_of<tfl::EmbeddingLookupSparseOptions>([=](auto& b) {
+                  return tfl::CreateEmbeddingLookupSparseOptions(b, combiner);
+                }));
+}
+
+bool write_hashtable_lookup(OpWriter& w) {
+  SubgraphWriter& s = w.subgraph();
+  const auto [dtype, quant] = s.file_type(w.out_type(0));
+  const int y = s.add_tensor({.dtype = dtype, .quant = quant}), hits = s.add_tensor({.dtype = DType::kU8});
+  s.bind(w.out_id(0), y);
+  if (w.wants(1)) s.bind(w.out_id(1), hits);
+  s.add_to(Code::HASHTABLE_LOOKUP, w.all(), {y, hits});
+  return true;
+}
+
+bool write_dynamic_update_slice(OpWriter& w) {
+  return w.emit(Code::DYNAMIC_UPDATE_SLICE, {w.in(0), w.in(1), w.in_i32(2)});
+}
+
+/// `new` written into the cache from an index along one axis on.
+bool write_kv_append(OpWriter& w) {
+  SubgraphWriter& s = w.subgraph();
+  const int rank = w.rank(0);
+  if (rank < 1 || !same_type(w.in_type(0), w.in_type(1))) return false;
+  const int64_t axis = normal_axis(w.attrs<KvAppendAttrs>().axis, rank);
+  const int start = s.reshape(s.cast(w.in(2), DType::kI32), {1});
+  std::vector<int> parts;
+  if (axis > 0) parts.push_back(s.i32(std::vector<int64_t>(static_cast<size_t>(axis), 0)));
+  parts.push_back(start);
+  if (axis + 1 < rank) parts.push_back(s.i32(std::vector<int64_t>(static_cast<size_t>(rank - axis - 1), 0)));
+  const int at = parts.size() == 1 ? start : s.add(Code::CONCATENATION, parts, DType::kI32, concat_options(0));
+  return w.emit(Code::DYNAMIC_UPDATE_SLICE, {w.in(0), w.in(1), at});
+}
+
+bool write_top_k(OpWriter& w) {
+  const auto& a = w.attrs<TopKAttrs>();
+  SubgraphWriter& s = w.subgraph();
+  const int rank = w.rank(0);
+  if (rank < 1 || w.in_type(0).quant) return false;
+  int k = w.in_i32(1);
+  if (w.rank(1) != 0) k = s.reshape(k, {});
+  const int64_t axis = normal_axis(a.axis, rank);
+  std::vector<int64_t> perm(static_cast<size_t>(rank));
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm[static_cast<size_t>(axis)], perm.back());
+  int x = s.transpose(w.in(0), perm);
+  if (!a.largest) x = w.call(Code::NEG, {x});
+  const FileTensor from = s.at(x);
+  const int values = s.add_tensor({.dtype = from.dtype, .quant = from.quant});
+  const int places = s.add_tensor({.dtype = DType::kI32});
+  s.add_to(Code::TOPK_V2, {x, k}, {values, places});
+  if (w.wants(0)) w.out(0, s.transpose(a.largest ? values : w.call(Code::NEG, {values}), perm));
+  if (w.wants(1)) w.out(1, s.cast(s.transpose(places, perm), a.index_dtype));
+  return true;
+}
+
+bool write_unique(OpWriter& w) {
+  const auto& a = w.attrs<UniqueAttrs>();
+  SubgraphWriter& s = w.subgraph();
+  if (a.sorted || w.wants(1) || w.wants(3) || w.rank(0) != 1) return false;
+  const tfl::TensorType type = tensor_type(a.index_dtype);
+  const auto [dtype, quant] = s.file_type(w.in_type(0));
+  const int y = s.add_tensor({.dtype = dtype, .quant = quant}), inverse = s.add_tensor({.dtype = a.index_dtype});
+  if (w.wants(0)) s.bind(w.out_id(0), y);
+  if (w.wants(2)) s.bind(w.out_id(2), inverse);
+  s.add_to(Code::UNIQUE, {w.in(0)}, {y, inverse},
+           options_of<tfl::UniqueOptions>([=](auto& b) { return tfl::CreateUniqueOptions(b, type); }));
+  return true;
+}
+
+bool write_non_zero(OpWriter& w) {
+  SubgraphWriter& s = w.subgraph();
+  if (w.in_type(0).quant) return false;
+  int x = w.in(0);
+  if (s.at(x).dtype != DType::kBool && s.file().prefer_int8) x = w.compare(Code::NOT_EQUAL, x, w.number_like(x, 0));
+  const int rows = s.add(Code::WHERE, {x}, DType::kI64);
+  w.out(0, w.attrs<NonZeroAttrs>().rows ? rows : s.transpose(rows, {1, 0}));
+  return true;
+}
+
+bool write_bucketize(OpWriter& w) {
+  const Tensor* edges = w.constant(1);
+  if (!edges || w.out_type(0).dtype != DType::kI32) return false;
+  std::vector<float> boundaries(static_cast<size_t>(edges->elements()));
+  to_floats(*edges, boundaries.data());
+  return w.emit(Code::BUCKETIZE, {w.in(0)}, options_of<tfl::BucketizeOptions>([=](auto& b) {
+                  return tfl::CreateBucketizeOptionsDirect(b, &boundaries);
+                }));
+}
+
+bool write_non_max_suppression(OpWriter& w) {
+  const auto form = w.attrs<NmsAttrs>().form;
+  if (form == NmsAttrs::Form::kOnnx) return false;
+  return w.emit_all(form == NmsAttrs::Form::kTflite4 ? Code::NON_MAX_SUPPRESSION_V4 : Code::NON_MAX_SUPPRESSION_V5,
+                    w.all());
+}
+
+bool write_random(OpWriter& w) {
+  const auto& a = w.attrs<RandomAttrs>();
+  SubgraphWriter& s = w.subgraph();
+  using Kind = RandomAttrs::Kind;
+  const int64_t seed = a.seeded ? static_cast<int64_t>(a.seed) : 0;
+  const auto options = options_of<tfl::RandomOptions>([=](auto& b) { return tfl::CreateRandomOptions(b, seed, 0); });
+  if (a.kind == Kind::kMultinomial && (a.to == DType::kI32 || a.to == DType::kI64))
+    return w.emit(Code::MULTINOMIAL, {w.in(0), s.i32_scalar(a.samples)}, options);
+  if ((a.kind != Kind::kUniform && a.kind != Kind::kNormal) || !is_float(a.to)) return false;
+  int y = s.add(a.kind == Kind::kUniform ? Code::RANDOM_UNIFORM : Code::RANDOM_STANDARD_NORMAL, {w.in_i32(0)},
+                DType::kF32, options);
+  const double scale = a.kind == Kind::kUniform ? a.b - a.a : a.b;
+  if (scale != 1) y = w.mul(y, s.f32(scale));
+  if (a.a != 0) y = w.add(y, s.f32(a.a));
+  w.out(0, y);
+  return true;
+}
+
+bool write_dft(OpWriter& w) {
+  const auto& a = w.attrs<DftAttrs>();
+  if (!a.onesided || !a.complex_dtype || a.dims != 2 || !w.has(1)) return false;
+  return w.emit(Code::RFFT2D, {w.in(0), w.in_i32(1)});
+}
+
+bool write_skip_gram(OpWriter& w) {
+  const auto& a = w.attrs<SkipGramAttrs>();
+  const auto n = static_cast<int32_t>(a.ngram), skip = static_cast<int32_t>(a.max_skip);
+  return w.emit(Code::SKIP_GRAM, {w.in(0)}, options_of<tfl::SkipGramOptions>([=, every = a.all_ngrams](auto& b) {
+                  return tfl::CreateSkipGramOptions(b, n, skip, every);
+                }));
+}
+
+bool write_hash(OpWriter& w) {
+  using Kind = HashAttrs::Kind;
+  const Kind kind = w.attrs<HashAttrs>().kind;
+  if (kind != Kind::kLshSparse && kind != Kind::kLshDense) return false;
+  const auto type = kind == Kind::kLshSparse ? tfl::LSHProjectionType::SPARSE : tfl::LSHProjectionType::DENSE;
+  return w.emit(Code::LSH_PROJECTION, w.all(), options_of<tfl::LSHProjectionOptions>([=](auto& b) {
+                  return tfl::CreateLSHProjectionOptions(b, type);
+                }));
+}
+
+}  // namespace smelt::tflite

@@ -1,0 +1,179 @@
+// Models of a node, written as TFLite, read back and run: the results are those of the model itself.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "convert/convert.h"
+#include "ops/conv/conv.h"
+#include "ops/core/builder.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/pool/pool.h"
+#include "ops/resize/resize.h"
+#include "tensor/numeric.h"
+#include "tests/support/run_module.h"
+
+namespace smelt {
+namespace {
+
+Tensor steps(DType dtype, const Shape& shape, int64_t range) {
+  Tensor t(dtype, shape);
+  for (int64_t i = 0; i < t.elements(); ++i) set_double(t, i, static_cast<double>(i * 7 % range - range / 2));
+  return t;
+}
+
+QuantPtr scaled(std::vector<float> scales, int32_t zero_point = 0) {
+  Quantization q;
+  if (scales.size() > 1) q.kind = Quantization::Kind::kPerAxis;
+  q.zero_points = std::vector<int32_t>(scales.size() > 1 ? 0 : 1, zero_point);
+  q.scales = std::move(scales);
+  return std::make_shared<const Quantization>(std::move(q));
+}
+
+/// A module of one node: input 0 is x, the others are constants.
+std::shared_ptr<Module> one_node(Op op, AttrsPtr attrs, const Tensor& x, const std::vector<Tensor>& constants,
+                                 const ValueType* result = nullptr) {
+  auto module = std::make_shared<Module>();
+  module->format = "test";
+  module->graphs.resize(1);
+  module->methods.push_back({"main", 0});
+  Builder b(*module, 0);
+  std::vector<ValueId> in{b.input("x", ValueType::tensor(x.dtype(), x.shape(), x.quant()))};
+  for (const Tensor& t : constants) in.push_back(b.constant("c", t));
+  auto y = result ? b.op_as(op, std::move(attrs), in, *result) : b.op(op, std::move(attrs), in);
+  EXPECT_TRUE(y.ok()) << (y.ok() ? "" : y.error().message());
+  if (!y.ok()) return module;
+  module->graphs[0].value(*y).name = "y";
+  module->graphs[0].outputs.push_back(*y);
+  return module;
+}
+
+Result<formats::WriteResult> as_tflite(const std::shared_ptr<Module>& module) {
+  for (const formats::Writer* w : formats::all_writers())
+    if (std::string_view(w->name) == "tflite") return convert::convert(ModelAccess::make(module), *w, {});
+  return Unsupported("no writer of TFLite files");
+}
+
+/// Checks that the module gives the same results as TFLite, floats within 1e-5, and returns the graph of the file.
+Graph expect_same_as_tflite(const std::shared_ptr<Module>& module, const Tensor& x) {
+  auto written = as_tflite(module);
+  EXPECT_TRUE(written.ok()) << (written.ok() ? "" : written.error().message());
+  if (!written.ok()) return {};
+  for (const auto& u : written->missing) ADD_FAILURE() << u.op << " of " << u.type << ": " << u.place;
+  if (written->files.empty()) return {};
+  auto bytes = std::make_shared<std::vector<std::byte>>();
+  for (const auto chunk : written->files[0].bytes.chunks()) bytes->insert(bytes->end(), chunk.begin(), chunk.end());
+  auto back = Model::load_bytes(*bytes, bytes, "written");
+  EXPECT_TRUE(back.ok()) << (back.ok() ? "" : back.error().message());
+  if (!back.ok()) return {};
+  EXPECT_EQ(back->format(), "tflite");
+  const Tensor want = test::run_on_reference(module, x);
+  auto session = Session::create(*back, {.backend = BackendKind::kReference});
+  EXPECT_TRUE(session.ok());
+  auto result = session->run(std::vector<Datum>{x});
+  EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message());
+  if (!result.ok()) return {};
+  const Tensor& got = result->front().tensor;
+  EXPECT_EQ(got.shape(), want.shape());
+  EXPECT_EQ(got.dtype(), want.dtype());
+  if (got.shape() != want.shape()) return {};
+  const double step = is_integer(want.dtype()) ? 1 : 0;
+  for (int64_t i = 0; i < want.elements(); ++i) {
+    const double y = get_double(want, i);
+    EXPECT_NEAR(get_double(got, i), y, std::max(step, 1e-5 * std::max(1.0, std::abs(y)))) << "element " << i;
+  }
+  return module_of(*back).graphs[0];
+}
+
+TEST(TfliteWriter, ConvChannelsFirstWithPads) {
+  ConvAttrs a;
+  a.strides = {2, 1};
+  a.pads = {1, 0, 0, 2};
+  a.act = {ActKind::kRelu6};
+  const Tensor x = steps(DType::kF32, {1, 3, 7, 6}, 29);
+  const auto m = one_node(Op::kConv, make_attrs<ConvAttrs>(a), x,
+                          {steps(DType::kF32, {4, 3, 3, 3}, 11), steps(DType::kF32, {4}, 5)});
+  const Graph g = expect_same_as_tflite(m, x);
+  EXPECT_EQ(std::ranges::count(g.nodes, Op::kTranspose, &Node::op), 2);
+  EXPECT_EQ(std::ranges::count(g.nodes, Op::kPad, &Node::op), 1);
+}
+
+TEST(TfliteWriter, ConvOfOneDimension) {
+  ConvAttrs a;
+  a.strides = {1};
+  a.pads = {1, 1};
+  const Tensor x = steps(DType::kF32, {2, 3, 8}, 29);
+  expect_same_as_tflite(one_node(Op::kConv, make_attrs<ConvAttrs>(a), x, {steps(DType::kF32, {4, 3, 3}, 11)}), x);
+}
+
+TEST(TfliteWriter, ConvTransposeWithPadsAndGroups) {
+  const Tensor x = steps(DType::kF32, {1, 4, 5, 6}, 29), filter = steps(DType::kF32, {4, 3, 3, 2}, 11);
+  for (const int64_t groups : {1, 2}) {
+    ConvTransposeAttrs a;
+    a.filter = FilterLayout::kIOS;
+    a.strides = {2, 2};
+    a.pads = {1, 0, 1, 1};
+    a.output_padding = {1, 0};
+    a.groups = groups;
+    expect_same_as_tflite(one_node(Op::kConvTranspose, make_attrs<ConvTransposeAttrs>(a), x, {filter}), x);
+  }
+  ConvTransposeAttrs line;
+  line.filter = FilterLayout::kIOS;
+  line.strides = {2};
+  line.pads = {1, 0};
+  const Tensor row = steps(DType::kF32, {1, 2, 5}, 29);
+  expect_same_as_tflite(
+      one_node(Op::kConvTranspose, make_attrs<ConvTransposeAttrs>(line), row, {steps(DType::kF32, {2, 3, 4}, 11)}),
+      row);
+}
+
+TEST(TfliteWriter, PoolsThatCountOrRoundUp) {
+  const Tensor x = steps(DType::kF32, {1, 2, 6, 7}, 29);
+  PoolAttrs a;
+  a.kernel = {3, 3};
+  a.strides = {2, 2};
+  a.pads = {1, 1, 1, 1};
+  for (const PoolKind kind : {PoolKind::kAverage, PoolKind::kMax})
+    for (const bool counts : {false, true})
+      for (const bool up : {false, true}) {
+        a.kind = kind;
+        a.count_include_pad = counts && kind == PoolKind::kAverage;
+        a.ceil_mode = up;
+        expect_same_as_tflite(one_node(Op::kPool, make_attrs<PoolAttrs>(a), x, {}), x);
+      }
+}
+
+TEST(TfliteWriter, QuantizedConvStaysInteger) {
+  ConvAttrs a;
+  a.strides = {1, 1};
+  Tensor x = steps(DType::kI8, {1, 2, 4, 4}, 200), filter = steps(DType::kI8, {3, 2, 3, 3}, 90);
+  x.set_quant(scaled({0.05f}, 3));
+  filter.set_quant(scaled({0.01f, 0.02f, 0.03f}));
+  const ValueType result = ValueType::tensor(DType::kI8, Shape{1, 3, 2, 2}, scaled({0.4f}, -5));
+  const Graph g = expect_same_as_tflite(one_node(Op::kConv, make_attrs<ConvAttrs>(a), x, {filter}, &result), x);
+  for (const Node& node : g.nodes) EXPECT_TRUE(node.op == Op::kConv || node.op == Op::kTranspose);
+  for (const ValueId id : g.outputs) EXPECT_TRUE(g.value(id).type.quant);
+}
+
+TEST(TfliteWriter, CubicResizeBecomesProducts) {
+  ResizeAttrs a;
+  a.mode = ResizeAttrs::Mode::kCubic;
+  const Tensor x = steps(DType::kF32, {1, 2, 4, 5}, 29);
+  Tensor none(DType::kF32, Shape{0}), scales(DType::kF32, Shape{4});
+  const float by[] = {1, 1, 2, 1.6f};
+  std::ranges::copy(by, scales.data<float>());
+  expect_same_as_tflite(one_node(Op::kResize, make_attrs<ResizeAttrs>(a), x, {none, scales}), x);
+}
+
+TEST(TfliteWriter, ListsWhatItCannotWrite) {
+  const Tensor x = steps(DType::kF32, {4}, 9);
+  const auto written = as_tflite(one_node(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kDigamma), x, {}));
+  ASSERT_TRUE(written.ok());
+  EXPECT_TRUE(written->files.empty());
+  ASSERT_EQ(written->missing.size(), 1u);
+  EXPECT_EQ(written->missing[0].op, "Unary");
+  EXPECT_EQ(written->missing[0].type, "float32");
+  EXPECT_NE(written->missing[0].place.find("TFLite has no form"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace smelt
