@@ -21,7 +21,7 @@ struct smelt_model {
   std::vector<std::string> methods;
   std::map<std::string, Ports> ports;  ///< by method
 
-  explicit smelt_model(smelt::Model m);
+  explicit smelt_model(const smelt::Model& m);
   /// nullptr for an unknown method.
   const Ports* find(const char* method) const;
 };

@@ -2,15 +2,15 @@
 #include "c_api/handles.h"
 #include "smelt/custom_operator.h"
 
-using namespace smelt;
-using namespace smelt::c_api;
+using namespace smelt;         // NOLINT(google-global-names-in-headers)
+using namespace smelt::c_api;  // NOLINT(google-global-names-in-headers)
 
 static_assert(SMELT_INTERNAL == static_cast<int>(ErrorCode::kInternal) + 1);
 static_assert(SMELT_COMPLEX128 == static_cast<int>(DType::kC128) && SMELT_BOOL == static_cast<int>(DType::kBool));
 static_assert(SMELT_MAP == static_cast<int>(Datum::Kind::kMap) && SMELT_MAX_RANK == Shape::kMaxRank);
 static_assert(SMELT_LOG_WARNING == static_cast<int>(LogLevel::kWarning));
 
-smelt_model::smelt_model(Model m) : model(std::move(m)), methods(model.methods()) {
+smelt_model::smelt_model(const Model& m) : model(m), methods(model.methods()) {
   for (const std::string& name : methods) ports[name] = {model.inputs(name), model.outputs(name)};
 }
 

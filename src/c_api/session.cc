@@ -1,7 +1,7 @@
 #include "c_api/handles.h"
 
-using namespace smelt;
-using namespace smelt::c_api;
+using namespace smelt;         // NOLINT(google-global-names-in-headers)
+using namespace smelt::c_api;  // NOLINT(google-global-names-in-headers)
 
 namespace {
 

@@ -120,7 +120,7 @@ Result<int> run_program(const std::vector<std::string>& arguments, const std::st
 /// Values of a graph by name; of equal names the one that comes first and was not asked for.
 class Names {
  public:
-  explicit Names(const Graph& g) : g_(g) {
+  explicit Names(const Graph& g) {
     for (size_t i = 0; i < g.values.size(); ++i)
       if (!g.values[i].constant) ids_[g.values[i].name].push_back(static_cast<ValueId>(i));
   }
@@ -133,7 +133,6 @@ class Names {
   }
 
  private:
-  const Graph& g_;
   std::map<std::string, std::vector<ValueId>> ids_;
 };
 

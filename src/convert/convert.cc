@@ -26,8 +26,9 @@ Status set_shapes(Module& module, const std::map<std::string, std::vector<int64_
   if (shapes.empty()) return Ok();
   Graph& graph = module.graphs[static_cast<size_t>(module.methods[0].graph)];
   for (const auto& [name, dims] : shapes) {
-    const auto it =
-        std::ranges::find_if(graph.inputs, [&](ValueId id) { return id != kNoValue && graph.value(id).name == name; });
+    const auto it = std::ranges::find_if(graph.inputs, [&graph, &wanted = name](ValueId id) {
+      return id != kNoValue && graph.value(id).name == wanted;
+    });
     if (it == graph.inputs.end()) return InvalidInput("--shape: there is no input '", name, "'");
     ValueType given = graph.value(*it).type;
     given.ranked = true;

@@ -161,8 +161,9 @@ bool write_softmax(OpWriter& w) {
   const int64_t axis = a.axis < 0 ? a.axis + rank : a.axis;
   const auto beta = static_cast<float>(a.beta);
   const bool log = a.kind == SoftmaxAttrs::Kind::kLogSoftmax;
-  auto [dtype, quant] = s.file_type(w.out_type(0));
+  const auto file_type = s.file_type(w.out_type(0));
   const auto apply = [&](int x) {
+    const auto& [dtype, quant] = file_type;
     // The integer kernels have one output scale: 1/256 for SOFTMAX, 16/256 for LOG_SOFTMAX.
     const bool integers = s.at(x).quant && quant && is_per_tensor(quant) &&
                           (s.file().module.format == "tflite" ||

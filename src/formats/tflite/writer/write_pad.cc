@@ -146,15 +146,15 @@ bool write_depth_space(OpWriter& w) {
   const int64_t depth = (a.to_depth ? w.out_type(0) : w.in_type(0)).shape[first ? 1 : 3], r2 = a.block * a.block;
   const bool reorder = a.channel_first_order && a.block > 1;
   if (reorder && (depth < 1 || depth % r2 != 0)) return false;
-  const auto reordered_channels = [&](int v) {
+  const auto reordered_channels = [&, &type = dtype, &params = quant](int v) {
     std::vector<int64_t> from(static_cast<size_t>(depth));
     for (int64_t k = 0; k < r2; ++k)
       for (int64_t c = 0; c < depth / r2; ++c) {
         const int64_t slow = k * (depth / r2) + c, fast = c * r2 + k;
         from[static_cast<size_t>(a.to_depth ? fast : slow)] = a.to_depth ? slow : fast;
       }
-    return s.add(Code::GATHER, {v, s.i32(from)}, dtype,
-                 options_of<tfl::GatherOptions>([](auto& b) { return tfl::CreateGatherOptions(b, 3); }), quant);
+    return s.add(Code::GATHER, {v, s.i32(from)}, type,
+                 options_of<tfl::GatherOptions>([](auto& b) { return tfl::CreateGatherOptions(b, 3); }), params);
   };
   if (reorder && !a.to_depth) x = reordered_channels(x);
   int y = a.to_depth ? s.add(Code::SPACE_TO_DEPTH, {x}, dtype, options_of<tfl::SpaceToDepthOptions>([=](auto& b) {

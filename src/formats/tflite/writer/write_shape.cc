@@ -323,10 +323,9 @@ bool write_concat(OpWriter& w) {
   last &= parts_last;
   if (last) axis = channels_last_axis(axis, rank);
   std::vector<int> in;
-  bool quantized = true, same = true;
+  bool same = true;
   for (int i = 0; i < w.inputs(); ++i) {
     in.push_back(last ? w.in_last(i) : w.in(i));
-    quantized &= s.at(in.back()).quant != nullptr;
     same &= same_type(w.in_type(i), w.out_type(0));
   }
   // LiteRT's int8 and int16 kernels want one scale for all.
