@@ -95,6 +95,7 @@ class SoftmaxI8 final : public Kernel {
   static constexpr int64_t kBatch = 16;
   static constexpr int kSumBits = 12;
   static constexpr int64_t kChunk = 512;
+  static constexpr int64_t kVectorRow = 16;  ///< shorter rows are sooner scaled one by one
   void scale(const int32_t* exps, int64_t n, int32_t inverse, int exponent, Out* y) const {
     if constexpr (sizeof(Out) == 2)
       loops_.to_i16(exps, n, inverse, exponent, y);
@@ -131,7 +132,7 @@ class SoftmaxI8 final : public Kernel {
       const int64_t inverse = inverses[i], half = int64_t{1} << exponents[i] >> 1;
       const int32_t most = largest[i];
       const int exponent = exponents[i];
-      if (kDense) {
+      if (kDense && extent >= kVectorRow) {
         alignas(64) int32_t gathered[kChunk];
         for (int64_t k = 0; k < extent; k += kChunk) {
           const int64_t here = std::min(kChunk, extent - k);
