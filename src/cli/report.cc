@@ -19,27 +19,21 @@ using nlohmann::json;
 
 constexpr int64_t kSmallConstant = 16;  // elements of constants whose values are shown
 
-class ToJson final : public AttrVisitor {
- public:
-  json out = json::object();
-  void field(const char* n, bool v) override { out[n] = v; }
-  void field(const char* n, int64_t v) override { out[n] = v; }
-  void field(const char* n, double v) override { out[n] = v; }
-  void field(const char* n, const std::string& v) override { out[n] = v; }
-  void field(const char* n, const std::vector<int64_t>& v) override { list(n, v); }
-  void field(const char* n, const std::vector<double>& v) override { list(n, v); }
-  void field(const char* n, const std::vector<std::string>& v) override { list(n, v); }
+/// Long lists (trees, tables) are shown by their length.
+template <class T>
+json field_value(const std::vector<T>& v) {
+  return v.size() <= 32 ? json(v) : json(Cat(v.size(), " values"));
+}
+template <class T>
+json field_value(const T& v) {
+  return v;
+}
 
- private:
-  /// Long lists (trees, tables) are shown by their length.
-  template <class T>
-  void list(const char* n, const std::vector<T>& v) {
-    if (v.size() <= 32)
-      out[n] = v;
-    else
-      out[n] = Cat(v.size(), " values");
-  }
-};
+json attributes(const Attrs* attrs) {
+  json out = json::object();
+  for_each_field(attrs, [&out](const char* name, const auto& v) { out[name] = field_value(v); });
+  return out;
+}
 
 json quantization(const QuantPtr& q) {
   if (!q) return nullptr;
@@ -172,15 +166,13 @@ json graph_json(const Graph& g, const Placement& p, std::set<const void*>& count
     if (v.constant && v.constant->raw() && counted.insert(v.constant->raw()).second) weights += v.constant->bytes();
   }
   for (const Node& n : g.nodes) {
-    ToJson attrs;
-    if (n.attrs) n.attrs->visit(attrs);
     const NodeCost cost = cost_of(g, n, p);
     const auto it = p.steps.find(&n);
     nodes.push_back({{"op", to_string(n.op)},
                      {"origin", n.origin},
                      {"name", n.name},
                      {"where", n.where},
-                     {"attributes", attrs.out},
+                     {"attributes", attributes(n.attrs.get())},
                      {"inputs", n.inputs},
                      {"outputs", n.outputs},
                      {"partition", n.partition},

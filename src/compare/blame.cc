@@ -13,32 +13,23 @@
 namespace smelt {
 namespace {
 
-/// Fields of attributes as texts.
-class Texts final : public AttrVisitor {
- public:
-  std::vector<std::pair<std::string, std::string>> out;
-  void field(const char* n, bool v) override { out.emplace_back(n, v ? "true" : "false"); }
-  void field(const char* n, int64_t v) override { out.emplace_back(n, Cat(v)); }
-  void field(const char* n, double v) override { out.emplace_back(n, Cat(v)); }
-  void field(const char* n, const std::string& v) override { out.emplace_back(n, v); }
-  void field(const char* n, const std::vector<int64_t>& v) override { list(n, v); }
-  void field(const char* n, const std::vector<double>& v) override { list(n, v); }
-  void field(const char* n, const std::vector<std::string>& v) override { list(n, v); }
+template <class T>
+std::string text_of(const std::vector<T>& v) {
+  constexpr size_t kShown = 16;
+  std::string text = "[";
+  for (size_t i = 0; i < std::min(v.size(), kShown); ++i) text += Cat(i > 0 ? ", " : "", v[i]);
+  return text + (v.size() > kShown ? Cat(", ... ", v.size(), " values]") : "]");
+}
+std::string text_of(bool v) { return v ? "true" : "false"; }
+std::string text_of(int64_t v) { return Cat(v); }
+std::string text_of(double v) { return Cat(v); }
+std::string text_of(const std::string& v) { return v; }
 
- private:
-  template <class T>
-  void list(const char* n, const std::vector<T>& v) {
-    constexpr size_t kShown = 16;
-    std::string text = "[";
-    for (size_t i = 0; i < std::min(v.size(), kShown); ++i) text += Cat(i > 0 ? ", " : "", v[i]);
-    out.emplace_back(n, text + (v.size() > kShown ? Cat(", ... ", v.size(), " values]") : "]"));
-  }
-};
-
+/// Names and values of a node's attributes.
 std::vector<std::pair<std::string, std::string>> fields(const Node& n) {
-  Texts texts;
-  if (n.attrs) n.attrs->visit(texts);
-  return std::move(texts.out);
+  std::vector<std::pair<std::string, std::string>> out;
+  for_each_field(n.attrs.get(), [&out](const char* name, const auto& v) { out.emplace_back(name, text_of(v)); });
+  return out;
 }
 
 /// The nodes between `at` and values of which `stop` is true, in the graph's order.

@@ -50,6 +50,27 @@ struct Attrs {
 };
 using AttrsPtr = std::shared_ptr<const Attrs>;
 
+/// Calls `f(name, value)` for each field, in order; `f` takes the types of AttrVisitor::field(). Null: no fields.
+template <class F>
+void for_each_field(const Attrs* attrs, const F& f) {
+  class Each final : public AttrVisitor {
+   public:
+    explicit Each(const F& f) : f_(f) {}
+    void field(const char* name, bool v) override { f_(name, v); }
+    void field(const char* name, int64_t v) override { f_(name, v); }
+    void field(const char* name, double v) override { f_(name, v); }
+    void field(const char* name, const std::string& v) override { f_(name, v); }
+    void field(const char* name, const std::vector<int64_t>& v) override { f_(name, v); }
+    void field(const char* name, const std::vector<double>& v) override { f_(name, v); }
+    void field(const char* name, const std::vector<std::string>& v) override { f_(name, v); }
+
+   private:
+    const F& f_;
+  };
+  Each each(f);
+  if (attrs) attrs->visit(each);
+}
+
 /// For operators without attributes.
 struct NoAttrs : Attrs {
   void visit(AttrVisitor&) const override {}

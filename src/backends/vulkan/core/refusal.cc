@@ -9,25 +9,14 @@
 namespace smelt::vulkan {
 namespace {
 
-/// The fields that say which function of its family an operator is.
-class FunctionOf final : public AttrVisitor {
- public:
-  std::string text;
-  void field(const char* name, const std::string& v) override {
-    if (const std::string_view n = name; n == "fn" || n == "kind" || n == "mode" || n == "reduction") text += " " + v;
-  }
-  void field(const char*, bool) override {}
-  void field(const char*, int64_t) override {}
-  void field(const char*, double) override {}
-  void field(const char*, const std::vector<int64_t>&) override {}
-  void field(const char*, const std::vector<double>&) override {}
-  void field(const char*, const std::vector<std::string>&) override {}
-};
-
+/// The operator with the function of its family.
 std::string name_of(const Node& node) {
-  FunctionOf function;
-  if (node.attrs) node.attrs->visit(function);
-  return to_string(node.op) + function.text;
+  std::string text = to_string(node.op);
+  for_each_field(node.attrs.get(), [&text](const std::string_view name, const auto& v) {
+    if constexpr (std::is_same_v<decltype(v), const std::string&>)
+      if (name == "fn" || name == "kind" || name == "mode" || name == "reduction") text += " " + v;
+  });
+  return text;
 }
 
 std::string type_of(const ValueType& t) {
