@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 
 #include "convert/convert.h"
 #include "ops/core/node_spec.h"
@@ -26,28 +27,6 @@ struct Operands {
   }
 };
 
-/// Adds the parts of `node` to the graph's values and to `out`.
-void splice(Graph& graph, const Node& node, const DecomposedNode& parts, std::vector<Node>& out) {
-  std::vector<ValueId> ids(parts.graph->values.size(), kNoValue);
-  const auto stands_for = [&](const std::vector<ValueId>& of_parts, const std::vector<ValueId>& of_node) {
-    for (size_t i = 0; i < of_parts.size(); ++i)
-      if (of_parts[i] != kNoValue) ids[static_cast<size_t>(of_parts[i])] = of_node[i];
-  };
-  stands_for(parts.inputs, node.inputs);
-  stands_for(parts.outputs, node.outputs);
-  for (size_t i = 0; i < ids.size(); ++i)
-    if (ids[i] == kNoValue) ids[i] = graph.add_value(parts.graph->values[i]);
-  for (const Node& part : parts.graph->nodes) {
-    Node& n = out.emplace_back(node);  // with its name and location
-    n.op = part.op;
-    n.attrs = part.attrs;
-    n.inputs = part.inputs;
-    n.outputs = part.outputs;
-    for (auto* list : {&n.inputs, &n.outputs})
-      for (ValueId& id : *list) id = id == kNoValue ? kNoValue : ids[static_cast<size_t>(id)];
-  }
-}
-
 }  // namespace
 
 void decompose_for(Module& module, const formats::Writer& writer, const formats::WriteOptions& options) {
@@ -66,7 +45,7 @@ void decompose_for(Module& module, const formats::Writer& writer, const formats:
       });
       if (!all) continue;
       nodes.pop_back();
-      splice(graph, node, *parts, nodes);
+      std::ranges::move(splice(graph, node, *parts), std::back_inserter(nodes));
     }
     graph.nodes = std::move(nodes);
   }

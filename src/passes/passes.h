@@ -86,6 +86,9 @@ std::shared_ptr<const Module> litert_xnnpack(std::shared_ptr<const Module> modul
 /// The node in other operators; nullopt where no rule says how, or where the rule asks for other types. The planner,
 /// which knows all shapes, decomposes what no back-end runs.
 std::optional<DecomposedNode> decompose(const NodeSpec& node);
+/// The parts of `node`, a node of `graph`, as nodes of that graph with the node's name and location. Their values are
+/// added to the graph.
+std::vector<Node> splice(Graph& graph, const Node& node, const DecomposedNode& parts);
 /// False if decompose() has no rule for such a node, whatever its types.
 bool may_decompose(const Node& node);
 

@@ -51,26 +51,9 @@ bool most_run(const DecomposedNode& parts, const NodeRequest& node, const Suppor
 std::vector<const Node*> splice(PlanParts& plan, const Graph& graph, const Node& node, const DecomposedNode& parts) {
   if (!plan.decomposed) plan.decomposed = std::make_unique<Graph>(graph);
   plan.graph = plan.decomposed.get();
-  std::vector<ValueId> ids(parts.graph->values.size(), kNoValue);
-  const auto stands_for = [&](const std::vector<ValueId>& of_parts, const std::vector<ValueId>& of_node) {
-    for (size_t i = 0; i < of_parts.size(); ++i)
-      if (of_parts[i] != kNoValue) ids[static_cast<size_t>(of_parts[i])] = of_node[i];
-  };
-  stands_for(parts.inputs, node.inputs);
-  stands_for(parts.outputs, node.outputs);
-  for (size_t i = 0; i < ids.size(); ++i)
-    if (ids[i] == kNoValue) ids[i] = plan.decomposed->add_value(parts.graph->values[i]);
   std::vector<const Node*> added;
-  for (const Node& part : parts.graph->nodes) {
-    Node& n = plan.part_nodes.emplace_back(node);  // with its name and location
-    n.op = part.op;
-    n.attrs = part.attrs;
-    n.inputs = part.inputs;
-    n.outputs = part.outputs;
-    for (auto* list : {&n.inputs, &n.outputs})
-      for (ValueId& id : *list) id = id == kNoValue ? kNoValue : ids[static_cast<size_t>(id)];
-    added.push_back(&n);
-  }
+  for (Node& part : splice(*plan.decomposed, node, parts))
+    added.push_back(&plan.part_nodes.emplace_back(std::move(part)));
   return added;
 }
 
