@@ -93,15 +93,9 @@ class BinaryForm {
     return op("Div", op("Sub", a_, op("Mod", a_, power)), power);
   }
 
-  Name integers(Binary fn) {
+  /// Functions that are written alike for integers and reals.
+  Name numbers(Binary fn) {
     switch (fn) {
-      case Binary::kFloorDiv:
-      case Binary::kFloorDivMod:
-        return op("Div", op("Sub", a_, op("Mod", a_, b_)), b_);
-      case Binary::kTruncDiv:
-        return op("Div", a_, b_);
-      case Binary::kMod:
-        return op("Mod", a_, b_);
       case Binary::kFmod:
         return n_.op("Mod", {a_, b_}, {{"fmod", true}});
       case Binary::kSquaredDifference: {
@@ -112,6 +106,20 @@ class BinaryForm {
         return where(op("Less", a_, s(0)), op("Mul", a_, b_), a_);
       default:
         return kNoName;
+    }
+  }
+
+  Name integers(Binary fn) {
+    switch (fn) {
+      case Binary::kFloorDiv:
+      case Binary::kFloorDivMod:
+        return op("Div", op("Sub", a_, op("Mod", a_, b_)), b_);
+      case Binary::kTruncDiv:
+        return op("Div", a_, b_);
+      case Binary::kMod:
+        return op("Mod", a_, b_);
+      default:
+        return numbers(fn);
     }
   }
 
@@ -143,8 +151,6 @@ class BinaryForm {
       }
       case Binary::kMod:
         return floor_mod();
-      case Binary::kFmod:
-        return n_.op("Mod", {a_, b_}, {{"fmod", true}});
       case Binary::kAtan2:
         return atan2();
       case Binary::kHypot:
@@ -153,14 +159,8 @@ class BinaryForm {
         const Name magnitude = n_.op("Abs", {a_});
         return where(op("Less", b_, s(0)), n_.op("Neg", {magnitude}), magnitude);
       }
-      case Binary::kSquaredDifference: {
-        const Name d = op("Sub", a_, b_);
-        return op("Mul", d, d);
-      }
-      case Binary::kPRelu:
-        return where(op("Less", a_, s(0)), op("Mul", a_, b_), a_);
       default:
-        return kNoName;
+        return numbers(fn);
     }
   }
 
