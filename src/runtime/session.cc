@@ -43,6 +43,9 @@ struct Session::Impl {
     queue.reset();
   }
   void cancel();
+  /// Calls `f(environment, index of a graph, plan of it)` for each plan of this session.
+  template <class F>
+  void for_each_plan(const F& f) const;
   Environment& environment() { return planned ? static_cast<Environment&>(*planned) : *reference; }
   Result<std::span<const Datum>> run(int graph, std::span<const Datum> given);
   Result<std::vector<Port>> prepare(std::span<const Datum> given);
@@ -465,26 +468,29 @@ size_t node_index(const Step& step, const Graph& as_compiled, const Graph& as_pl
 
 }  // namespace
 
+template <class F>
+void Session::Impl::for_each_plan(const F& f) const {
+  for (const auto* env : {planned.get(), overriding.get()})
+    for (size_t g = 0; env && g < env->module->graphs.size(); ++g)
+      for (const auto& plan : env->plans(static_cast<int>(g))) f(*env, g, *plan);
+}
+
 std::vector<ProfileEntry> Session::profile() const {
   std::vector<ProfileEntry> out;
   if (!impl_) return out;
-  for (const auto* env : {impl_->planned.get(), impl_->overriding.get()})
-    for (size_t g = 0; env && g < env->module->graphs.size(); ++g)
-      for (const auto& plan : env->plans(static_cast<int>(g)))
-        for (const Step& s : plan->steps()) {
-          if (s.calls == 0) continue;
-          const ValueId first = s.node->outputs.empty() ? kNoValue : s.node->outputs[0];
-          out.push_back({s.node->name, to_string(s.node->op), s.node->origin, s.kernel_name(), plan->type_text(first),
-                         s.micros, s.calls, g, node_index(s, env->module->graphs[g], plan->graph())});
-        }
+  impl_->for_each_plan([&out](const PlannedEnvironment& env, size_t g, const Plan& plan) {
+    for (const Step& s : plan.steps()) {
+      if (s.calls == 0) continue;
+      const ValueId first = s.node->outputs.empty() ? kNoValue : s.node->outputs[0];
+      out.push_back({s.node->name, to_string(s.node->op), s.node->origin, s.kernel_name(), plan.type_text(first),
+                     s.micros, s.calls, g, node_index(s, env.module->graphs[g], plan.graph())});
+    }
+  });
   return out;
 }
 
 void Session::reset_profile() {
-  if (!impl_) return;
-  for (const auto* env : {impl_->planned.get(), impl_->overriding.get()})
-    for (size_t g = 0; env && g < env->module->graphs.size(); ++g)
-      for (const auto& plan : env->plans(static_cast<int>(g))) plan->reset_times();
+  if (impl_) impl_->for_each_plan([](const PlannedEnvironment&, size_t, Plan& plan) { plan.reset_times(); });
 }
 
 const char* Session::isa() const { return impl_ && impl_->planned ? impl_->planned->isa() : "reference"; }
