@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/cat.h"
+#include "base/correlation.h"
 #include "cli/inputs.h"
 #include "cli/values.h"
 #include "tensor/npy.h"
@@ -25,21 +26,6 @@ struct Tolerance {
   double rtol, atol, loose = -1, correlation = 2;
   int64_t steps = 0;
 };
-
-double correlation(const std::vector<double>& a, const std::vector<double>& b) {
-  const double n = static_cast<double>(a.size());
-  double ma = 0, mb = 0, ab = 0, aa = 0, bb = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    ma += a[i] / n;
-    mb += b[i] / n;
-  }
-  for (size_t i = 0; i < a.size(); ++i) {
-    ab += (a[i] - ma) * (b[i] - mb);
-    aa += (a[i] - ma) * (a[i] - ma);
-    bb += (b[i] - mb) * (b[i] - mb);
-  }
-  return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : -1;
-}
 
 /// Values as doubles; a complex number counts as two.
 std::vector<double> numbers(const Tensor& t) {

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iostream>
 
+#include "base/correlation.h"
 #include "compare/quantization.h"
 #include "ops/core/builder.h"
 #include "ops/core/verify.h"
@@ -260,20 +261,6 @@ std::vector<double> ranks(const std::vector<double>& of) {
     out.push_back(rank);
   }
   return out;
-}
-double correlation(const std::vector<double>& a, const std::vector<double>& b) {
-  const auto n = static_cast<double>(a.size());
-  double ma = 0, mb = 0, ab = 0, aa = 0, bb = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    ma += a[i] / n;
-    mb += b[i] / n;
-  }
-  for (size_t i = 0; i < a.size(); ++i) {
-    ab += (a[i] - ma) * (b[i] - mb);
-    aa += (a[i] - ma) * (a[i] - ma);
-    bb += (b[i] - mb) * (b[i] - mb);
-  }
-  return ab / std::sqrt(aa * bb);
 }
 
 /// The order of the layers is that of the models in which each of them in turn is not rounded.
