@@ -7,9 +7,9 @@
 #include "graph/graph.h"
 #include "ops/core/op.h"
 #include "runtime/model_access.h"
-#include "smelt/custom_operator.h"
 #include "smelt/model.h"
 #include "support/onnx_proto_writer.h"
+#include "support/scaling_operator.h"
 
 namespace smelt::onnx {
 namespace {
@@ -77,25 +77,12 @@ TEST(OnnxReader, KeepsUnknownOperatorsWhenAsked) {
   EXPECT_NE(out.error().message().find("operator Frobnicate is not known"), std::string::npos) << out.error().message();
 }
 
-/// y = x * (number of bytes of the options, which hold the text "factor").
-struct Amplify final : CustomOperator {
-  std::string name() const override { return "my.domain::Amplify"; }
-  Result<std::shared_ptr<void>> prepare(std::span<const std::byte> options, std::span<const TensorType>,
-                                        std::span<const TensorType>) override {
-    const std::string_view text(reinterpret_cast<const char*>(options.data()), options.size());
-    if (text.find("factor") == std::string_view::npos) return InvalidModel("no factor");
-    return std::shared_ptr<void>(std::make_shared<float>(static_cast<float>(text.size())));
-  }
-  Result<std::vector<TensorType>> infer(const void*, std::span<const TensorType> inputs,
-                                        std::span<const TensorType>) const override {
-    return std::vector<TensorType>{inputs[0]};
-  }
-  Status run(const void* prepared, std::span<const Tensor> inputs, std::span<Tensor> outputs) const override {
-    for (int64_t i = 0; i < inputs[0].elements(); ++i)
-      outputs[0].data<float>()[i] = inputs[0].data<float>()[i] * *static_cast<const float*>(prepared);
-    return Ok();
-  }
-};
+/// The number of bytes of the options, which hold the text "factor".
+Result<float> bytes_with_factor(std::span<const std::byte> options) {
+  const std::string_view text(reinterpret_cast<const char*>(options.data()), options.size());
+  if (text.find("factor") == std::string_view::npos) return InvalidModel("no factor");
+  return static_cast<float>(text.size());
+}
 
 TEST(OnnxReader, RegisteredOperators) {
   const auto file = [](bool with_factor) {
@@ -111,7 +98,7 @@ TEST(OnnxReader, RegisteredOperators) {
     return std::pair{make_model(g).bytes(), static_cast<float>(node.bytes().size())};
   };
   LoadOptions options;
-  options.custom_operators.push_back(std::make_shared<Amplify>());
+  options.custom_operators.push_back(std::make_shared<test::ScalingOperator>("my.domain::Amplify", bytes_with_factor));
   const auto load_with = [&](const std::string& bytes) {
     return Model::load_bytes(as_bytes(bytes), nullptr, "model", "", options);
   };

@@ -6,8 +6,8 @@
 
 #include "graph/graph.h"
 #include "runtime/model_access.h"
-#include "smelt/custom_operator.h"
 #include "smelt/model.h"
+#include "support/scaling_operator.h"
 #include "support/tflite_test_model.h"
 
 namespace smelt::tflite {
@@ -240,25 +240,11 @@ TEST(TfliteReader, VariablesLiveAcrossRuns) {
   EXPECT_EQ(run(session, {floats(Shape{1, 1}, {3})}), std::vector<float>{3});
 }
 
-/// y = x * factor, the factor being the options' only byte.
-class Scale final : public CustomOperator {
- public:
-  std::string name() const override { return "Scale"; }
-  Result<std::shared_ptr<void>> prepare(std::span<const std::byte> options, std::span<const TensorType>,
-                                        std::span<const TensorType>) override {
-    if (options.size() != 1) return Error(ErrorCode::kInvalidModel, "one byte of options expected");
-    return std::shared_ptr<void>(std::make_shared<float>(static_cast<float>(options[0])));
-  }
-  Result<std::vector<TensorType>> infer(const void*, std::span<const TensorType> inputs,
-                                        std::span<const TensorType>) const override {
-    return std::vector<TensorType>{inputs[0]};
-  }
-  Status run(const void* prepared, std::span<const Tensor> inputs, std::span<Tensor> outputs) const override {
-    for (int64_t i = 0; i < inputs[0].elements(); ++i)
-      outputs[0].data<float>()[i] = inputs[0].data<float>()[i] * *static_cast<const float*>(prepared);
-    return Ok();
-  }
-};
+/// The options' only byte.
+Result<float> only_byte(std::span<const std::byte> options) {
+  if (options.size() != 1) return Error(ErrorCode::kInvalidModel, "one byte of options expected");
+  return static_cast<float>(options[0]);
+}
 
 TEST(TfliteReader, CustomOperators) {
   TestModel m;
@@ -278,7 +264,7 @@ TEST(TfliteReader, CustomOperators) {
   ASSERT_TRUE(without.ok());
   const Datum input = floats(Shape{3}, {1, 2, 3});
   EXPECT_NE(without->run({&input, 1}).error().message().find("operator Scale is not known"), std::string::npos);
-  options.custom_operators.push_back(std::make_shared<Scale>());
+  options.custom_operators.push_back(std::make_shared<test::ScalingOperator>("Scale", only_byte));
   const auto model = load(file, options);
   ASSERT_TRUE(model.ok()) << model.error().message();
   for (const BackendKind& backend : {BackendKind::kReference, BackendKind::kCpu}) {
