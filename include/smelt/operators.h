@@ -23,7 +23,7 @@ typedef struct smelt_array {
   void* data; /**< elements in row-major order; NULL before the run and for absent operands */
 } smelt_array;
 
-/** Room for the message of an operator that fails, with its terminating 0. */
+/** Bytes of the message of an operator that fails, its terminating 0 included. */
 #define SMELT_OPERATOR_MESSAGE 256
 
 /**

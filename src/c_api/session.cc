@@ -25,7 +25,7 @@ Result<SessionOptions> session_options(const smelt_session_options* given) {
 
 Status check_count(size_t given, size_t wanted) {
   if (given == wanted) return Ok();
-  return InvalidInput("room for ", given, " outputs given, the method has ", wanted);
+  return InvalidInput(given, " outputs expected by the caller, the method has ", wanted);
 }
 
 /// Hands values over to the caller, all or none.

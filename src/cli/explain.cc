@@ -31,9 +31,9 @@ struct ExplainOptions {
   bool as_json = false, timed = false;
 };
 
-using Places = std::map<std::string, std::vector<size_t>>;  // nodes by their place in the file
+using NodesByLocation = std::map<std::string, std::vector<size_t>>;  // location: in the file
 
-std::string place_of(const json& node) {
+std::string location_of(const json& node) {
   const std::string where = node["where"];
   return where.empty() ? node["name"].get<std::string>() : where;
 }
@@ -51,7 +51,7 @@ class Fates {
  public:
   Fates(const json& file_graph, const json& run_graph)
       : file_(file_graph["nodes"]), run_(run_graph["nodes"]), readers_(readers(file_)) {
-    for (size_t k = 0; k < run_.size(); ++k) places_[place_of(run_[k])].push_back(k);
+    for (size_t k = 0; k < run_.size(); ++k) by_location_[location_of(run_[k])].push_back(k);
     // A pass that gives a value another form keeps its name.
     std::map<std::string, size_t> names;
     for (size_t k = 0; k < run_.size(); ++k)
@@ -67,10 +67,10 @@ class Fates {
   }
   /// {"became": "itself" | "several" | "fused" | "folded" | "removed", "into": [indices of nodes that run]}
   json of(size_t k) const {
-    const std::string place = place_of(file_[k]);
-    const auto it = place.empty() ? places_.end() : places_.find(place);
-    if (it != places_.end()) {
-      // A node that was fused leaves its place to the one that took it in.
+    const std::string location = location_of(file_[k]);
+    const auto it = location.empty() ? by_location_.end() : by_location_.find(location);
+    if (it != by_location_.end()) {
+      // A node that was fused leaves its location to the one that took it in.
       std::vector<size_t> same;
       for (const size_t r : it->second)
         if (run_[r]["op"] == file_[k]["op"]) same.push_back(r);
@@ -110,8 +110,8 @@ class Fates {
         const auto users = readers_.find(id.get<int>());
         if (users == readers_.end()) continue;
         for (const size_t u : users->second) {
-          const auto it = places_.find(place_of(file_[u]));
-          if (it != places_.end())
+          const auto it = by_location_.find(location_of(file_[u]));
+          if (it != by_location_.end())
             found.insert(it->second.begin(), it->second.end());
           else if (seen.insert(u).second)
             open.push_back(u);
@@ -123,7 +123,7 @@ class Fates {
 
   const json &file_, &run_;
   std::map<int, std::vector<size_t>> readers_;
-  Places places_;
+  NodesByLocation by_location_;
   std::map<int, size_t> made_;  ///< by value of the file's graph: the node that makes it
 };
 

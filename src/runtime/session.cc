@@ -45,7 +45,11 @@ struct Session::Impl {
   void cancel();
   /// Calls `f(environment, index of a graph, plan of it)` for each plan of this session.
   template <class F>
-  void for_each_plan(const F& f) const;
+  void for_each_plan(const F& f) const {
+    for (const auto* env : {planned.get(), overriding.get()})
+      for (size_t g = 0; env && g < env->module->graphs.size(); ++g)
+        for (const auto& plan : env->plans(static_cast<int>(g))) f(*env, g, *plan);
+  }
   Environment& environment() { return planned ? static_cast<Environment&>(*planned) : *reference; }
   Result<std::span<const Datum>> run(int graph, std::span<const Datum> given);
   Result<std::vector<Port>> prepare(std::span<const Datum> given);
@@ -467,13 +471,6 @@ size_t node_index(const Step& step, const Graph& as_compiled, const Graph& as_pl
 }
 
 }  // namespace
-
-template <class F>
-void Session::Impl::for_each_plan(const F& f) const {
-  for (const auto* env : {planned.get(), overriding.get()})
-    for (size_t g = 0; env && g < env->module->graphs.size(); ++g)
-      for (const auto& plan : env->plans(static_cast<int>(g))) f(*env, g, *plan);
-}
 
 std::vector<ProfileEntry> Session::profile() const {
   std::vector<ProfileEntry> out;

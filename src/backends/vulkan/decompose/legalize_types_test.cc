@@ -101,7 +101,8 @@ TEST_F(VulkanLegalizeTypes, QuantizedMaximum) {
   x.set_quant(per_tensor(0.1f, 3));
   ValueType y = ValueType::tensor(DType::kI8);
   y.quant = x.quant();
-  check_on_gpu({"one grid", Op::kReduce, make_attrs<ReduceAttrs>(a), {x, ints({1})}, {1}, {y}}, "legalized_types");
+  check_on_gpu({"equal quantization", Op::kReduce, make_attrs<ReduceAttrs>(a), {x, ints({1})}, {1}, {y}},
+               "legalized_types");
 }
 
 /// Real values of stored integers: what the reference kernel computes, but for ties.
