@@ -21,14 +21,14 @@ constexpr size_t kKeptBytes = 4096;
 
 class PlanInfer final : public NodeInfer {
  public:
-  PlanInfer(const Module& module, const Graph& graph, const Node& node, const std::vector<ValueKnowledge>& known,
+  PlanInfer(const Module& module, const Graph& graph, const Node& node, const std::vector<ValueFacts>& facts,
             std::vector<ValueType>& out)
-      : NodeInfer(module, graph, node, out), known_(known) {}
-  const ValueType& input(int i) const override { return known_[value_of(i)].type; }
-  const Tensor* constant(int i) const override { return has(i) ? known_[value_of(i)].content : nullptr; }
+      : NodeInfer(module, graph, node, out), facts_(facts) {}
+  const ValueType& input(int i) const override { return facts_[value_of(i)].type; }
+  const Tensor* constant(int i) const override { return has(i) ? facts_[value_of(i)].content : nullptr; }
 
  private:
-  const std::vector<ValueKnowledge>& known_;
+  const std::vector<ValueFacts>& facts_;
 };
 
 /// True if the outputs follow from the input's shape alone.
@@ -66,31 +66,31 @@ ConstantPropagation::ConstantPropagation(PlannedEnvironment& env, const Graph& g
       graph_(&graph),
       given_(given),
       values_(values),
-      known_(graph.values.size()),
+      facts_(graph.values.size()),
       users_(count_uses(graph)),
       before_(before) {
-  values_.resize(known_.size());
-  for (size_t i = 0; i < known_.size(); ++i) declare(i);
-  for (size_t i = 0; i < inputs.size(); ++i) known_[static_cast<size_t>(graph.inputs[i])] = {inputs[i]};
+  values_.resize(facts_.size());
+  for (size_t i = 0; i < facts_.size(); ++i) declare(i);
+  for (size_t i = 0; i < inputs.size(); ++i) facts_[static_cast<size_t>(graph.inputs[i])] = {inputs[i]};
   if (!before_) return;
-  same_.assign(known_.size(), false);
-  for (size_t i = 0; i < known_.size(); ++i)
+  same_.assign(facts_.size(), false);
+  for (size_t i = 0; i < facts_.size(); ++i)
     if (graph.values[i].constant) same_[i] = true;
   for (ValueId id : graph.inputs) compare(id);
 }
 
 void ConstantPropagation::set_content(ValueId id, Tensor content) {
   const auto i = static_cast<size_t>(id);
-  ValueKnowledge& known = known_[i];
-  if (known.type.quant) content.set_quant(known.type.quant);
+  ValueFacts& facts = facts_[i];
+  if (facts.type.quant) content.set_quant(facts.type.quant);
   values_[i] = Datum(std::move(content));
-  known.content = &values_[i].tensor;
-  known.folded = true;
+  facts.content = &values_[i].tensor;
+  facts.folded = true;
 }
 
 void ConstantPropagation::declare(size_t i) {
   const Value& v = graph_->values[i];
-  known_[i].type =
+  facts_[i].type =
       v.constant ? ValueType::tensor(v.constant->dtype(), v.constant->shape(), v.type.quant) : dynamic_type(v.type);
   if (v.constant) set_content(static_cast<ValueId>(i), *v.constant);
 }
@@ -99,12 +99,12 @@ void ConstantPropagation::extend(const Graph& graph, const Node& node, std::span
   graph_ = &graph;
   before_ = nullptr;
   complete_ = false;
-  const size_t had = known_.size(), has = graph.values.size();
+  const size_t had = facts_.size(), has = graph.values.size();
   values_.resize(has);
-  known_.resize(has);
+  facts_.resize(has);
   users_.resize(has, 0);
   for (size_t i = 0; i < had; ++i)
-    if (known_[i].content) known_[i].content = &values_[i].tensor;
+    if (facts_[i].content) facts_[i].content = &values_[i].tensor;
   for (size_t i = had; i < has; ++i) declare(i);
   const auto count = [&](const Node& n, int by) {
     for (ValueId id : n.inputs)
@@ -117,9 +117,9 @@ void ConstantPropagation::extend(const Graph& graph, const Node& node, std::span
 void ConstantPropagation::compare(ValueId id) {
   if (!before_ || id == kNoValue) return;
   const auto i = static_cast<size_t>(id);
-  const ValueKnowledge& known = known_[i];
-  same_[i] = known.folded == before_->findings().folded[i] && same_type(known.type, before_->findings().types[i]);
-  if (!same_[i] || !known.folded) return;
+  const ValueFacts& facts = facts_[i];
+  same_[i] = facts.folded == before_->findings().folded[i] && same_type(facts.type, before_->findings().types[i]);
+  if (!same_[i] || !facts.folded) return;
   same_[i] = same_bytes(values_[i].tensor, before_->values()[i].tensor);
   // Kernels of the plan before may point into its contents.
   if (same_[i]) values_[i] = before_->values()[i];
@@ -139,14 +139,14 @@ Status ConstantPropagation::infer(const Node& node, std::vector<ValueType>& type
     for (ValueId id : node.outputs) {
       const auto i = static_cast<size_t>(id);
       types.push_back(before_->findings().types[i]);
-      known_[i].type = types.back();
+      facts_[i].type = types.back();
       same_[i] = !before_->findings().folded[i] && types.back().kind == ValueType::Kind::kTensor;
     }
     return Ok();
   }
   if (!info.infer) return Unsupported("operator ", info.name, " has no shape rule");
   types.assign(node.outputs.size(), {});
-  PlanInfer ctx(*env_.module, *graph_, node, known_, types);
+  PlanInfer ctx(*env_.module, *graph_, node, facts_, types);
   SMELT_TRY(info.infer(ctx));
   SMELT_TRY(infer_by_content(node, types));
   for (size_t i = 0; i < types.size(); ++i) {
@@ -154,7 +154,7 @@ Status ConstantPropagation::infer(const Node& node, std::vector<ValueType>& type
     const ValueType& declared = graph_->value(node.outputs[i]).type;
     if (types[i].dtype == DType::kInvalid && types[i].kind == ValueType::Kind::kTensor) types[i].dtype = declared.dtype;
     if (declared.quant) types[i].quant = declared.quant;
-    known_[static_cast<size_t>(node.outputs[i])].type = types[i];
+    facts_[static_cast<size_t>(node.outputs[i])].type = types[i];
     compare(node.outputs[i]);
   }
   return Ok();
@@ -182,7 +182,7 @@ Status ConstantPropagation::infer_by_content(const Node& node, std::vector<Value
   return Ok();
 }
 
-bool ConstantPropagation::all_known(const Node& node) const {
+bool ConstantPropagation::all_constant(const Node& node) const {
   return std::all_of(node.inputs.begin(), node.inputs.end(),
                      [&](ValueId id) { return id == kNoValue || (*this)[id].content; });
 }
@@ -193,7 +193,7 @@ bool ConstantPropagation::fold_as_before(const Node& node) {
   for (ValueId id : node.outputs) {
     if (id == kNoValue) continue;
     const auto i = static_cast<size_t>(id);
-    known_[i].type = before_->findings().types[i];
+    facts_[i].type = before_->findings().types[i];
     set_content(id, before_->values()[i].tensor);
     same_[i] = true;
   }
@@ -211,7 +211,7 @@ Result<bool> ConstantPropagation::fold(const Node& node, const std::vector<Value
     if (!t.is_static()) return false;
     in.emplace_back(Tensor::view(t.dtype, t.shape, nullptr, nullptr));
   } else {
-    if (!all_known(node)) return false;
+    if (!all_constant(node)) return false;
     int64_t elements = 0;
     for (const ValueType& t : types) {
       if (info.flags & kDynamic) break;
@@ -232,7 +232,7 @@ Result<bool> ConstantPropagation::fold(const Node& node, const std::vector<Value
   SMELT_TRY(env_.fold_node(*graph_, node, std::move(in), out));
   for (size_t i = 0; i < out.size(); ++i) {
     if (node.outputs[i] == kNoValue) continue;
-    known_[static_cast<size_t>(node.outputs[i])].type = type_of(out[i]);
+    facts_[static_cast<size_t>(node.outputs[i])].type = type_of(out[i]);
     set_content(node.outputs[i], out[i].tensor);
     compare(node.outputs[i]);
   }
@@ -265,11 +265,11 @@ Result<bool> ConstantPropagation::fold_unread(const Node& node, const std::vecto
 void ConstantPropagation::drop_inputs(const Node& node) {
   for (ValueId id : node.inputs) {
     if (id == kNoValue || --users_[static_cast<size_t>(id)] > 0 || graph_->value(id).constant) continue;
-    ValueKnowledge& known = known_[static_cast<size_t>(id)];
-    if (!known.folded || (known.content && known.content->bytes() <= kKeptBytes)) continue;
+    ValueFacts& facts = facts_[static_cast<size_t>(id)];
+    if (!facts.folded || (facts.content && facts.content->bytes() <= kKeptBytes)) continue;
     complete_ = false;
     values_[static_cast<size_t>(id)] = Datum{};
-    known.content = nullptr;
+    facts.content = nullptr;
   }
 }
 

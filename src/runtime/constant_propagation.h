@@ -9,7 +9,7 @@
 namespace smelt {
 
 /// What planning knows of one value.
-struct ValueKnowledge {
+struct ValueFacts {
   ValueType type;
   const Tensor* content = nullptr;
   bool folded = false;  ///< no step makes it: its content was known once, and may be gone when nothing needs it
@@ -23,8 +23,8 @@ class ConstantPropagation {
   ConstantPropagation(PlannedEnvironment& env, const Graph& graph, std::span<const ValueType> inputs,
                       std::span<const Datum> given, std::vector<Datum>& values, const Plan* before = nullptr);
   template <class Id>
-  const ValueKnowledge& operator[](Id id) const {
-    return known_[static_cast<size_t>(id)];
+  const ValueFacts& operator[](Id id) const {
+    return facts_[static_cast<size_t>(id)];
   }
 
   /// Notes and returns the types of the node's outputs, by its shape rule and what the graph declares.
@@ -53,7 +53,7 @@ class ConstantPropagation {
   void compare(ValueId id);
   /// fold() by what the plan before made of the node.
   bool fold_as_before(const Node& node);
-  bool all_known(const Node& node) const;
+  bool all_constant(const Node& node) const;
   /// True if large contents of these types still fit what a plan may compute; they then count.
   Result<bool> reserve(const std::vector<ValueType>& types);
   /// In a plan that only shows what would run: constants whose contents nobody reads. True.
@@ -66,7 +66,7 @@ class ConstantPropagation {
   std::span<const Datum> given_;
   std::vector<Datum>& values_;
   std::vector<ShapeGuard> guards_;
-  std::vector<ValueKnowledge> known_;
+  std::vector<ValueFacts> facts_;
   std::vector<int> users_;  ///< that are not folded, graph outputs included
   size_t folded_bytes_ = 0;
   const Plan* before_;

@@ -22,7 +22,7 @@ class PlanBuilder {
       : env_(env),
         graph_(env.module->graphs[static_cast<size_t>(graph)]),
         before_(before && before->findings().complete ? before : nullptr),
-        known_(env, graph_, inputs, given, plan_.values, before_) {
+        propagation_(env, graph_, inputs, given, plan_.values, before_) {
     plan_.role = role;
     plan_.graph = &graph_;
     plan_.inputs.assign(inputs.begin(), inputs.end());
@@ -40,9 +40,9 @@ class PlanBuilder {
       if (auto s = add(node, device_); !s.ok()) return s.error().within(node_label(node));
     home_.assign(graph().values.size(), Home::kHeap);
     for (size_t i = 0; i < home_.size(); ++i)
-      if (known_[i].folded) home_[i] = Home::kConstant;
+      if (propagation_[i].folded) home_[i] = Home::kConstant;
     for (ValueId id : graph().inputs) home_[static_cast<size_t>(id)] = Home::kOutside;
-    plan_.guards = known_.guards();
+    plan_.guards = propagation_.guards();
     if (env_.device()) order_steps(*env_.device());
     find_last_uses();
     for (size_t k = 0; k < plan_.steps.size(); ++k)
@@ -78,10 +78,10 @@ class PlanBuilder {
     f.types.reserve(n);
     f.folded.reserve(n);
     for (size_t i = 0; i < n; ++i) {
-      f.types.push_back(known_[i].type);
-      f.folded.push_back(known_[i].folded);
+      f.types.push_back(propagation_[i].type);
+      f.folded.push_back(propagation_[i].folded);
     }
-    f.complete = known_.complete();
+    f.complete = propagation_.complete();
     if (plan_.decomposed) return;
     f.step_of.assign(graph_.nodes.size(), -1);
     for (size_t k = 0; k < plan_.steps.size(); ++k) f.step_of[index_of(*plan_.steps[k].node)] = static_cast<int32_t>(k);
@@ -92,8 +92,8 @@ class PlanBuilder {
   bool is_view(const Node& node) const {
     if (node.inputs.empty() || node.inputs[0] == kNoValue || node.outputs.empty() || node.outputs[0] == kNoValue)
       return false;
-    const ValueType& from = known_[node.inputs[0]].type;
-    const ValueType& to = known_[node.outputs[0]].type;
+    const ValueType& from = propagation_[node.inputs[0]].type;
+    const ValueType& to = propagation_[node.outputs[0]].type;
     return from.is_static() && to.is_static() &&
            ((op_info(node.op).flags & kView) != 0 || moves_nothing(node, from, to));
   }
@@ -120,8 +120,8 @@ class PlanBuilder {
   /// `device`: of compilers_, or kNoBackend: the node stays on the host.
   Status add(const Node& node, size_t device, const Node* part_of = nullptr) {
     Draft draft;
-    SMELT_TRY(known_.infer(node, draft.types));
-    SMELT_ASSIGN(const bool folded, known_.fold(node, draft.types));
+    SMELT_TRY(propagation_.infer(node, draft.types));
+    SMELT_ASSIGN(const bool folded, propagation_.fold(node, draft.types));
     if (folded) return Ok();
     Step step;
     step.node = &node;
@@ -160,7 +160,7 @@ class PlanBuilder {
       if (on_host(asked) || !most_run(*parts, asked, on_host)) return false;
     }
     const std::vector<const Node*> added = splice(plan_, graph_, node, *parts);
-    known_.extend(graph(), node, added);
+    propagation_.extend(graph(), node, added);
     before_ = nullptr;
     for (const Node* part : added) SMELT_TRY(add(*part, device, &node));
     return true;
@@ -173,10 +173,10 @@ class PlanBuilder {
     operand_contents_.clear();
     auto lifetime = ConstantLifetime::kModel;
     for (ValueId id : node.inputs) {
-      const Tensor* content = id == kNoValue ? nullptr : known_[id].content;
+      const Tensor* content = id == kNoValue ? nullptr : propagation_[id].content;
       if (content && graph().value(id).constant) content = graph().value(id).constant.get();
       if (content && !is_of_model(id)) lifetime = ConstantLifetime::kPlan;
-      operand_types_.push_back(id == kNoValue ? ValueType{} : known_[id].type);
+      operand_types_.push_back(id == kNoValue ? ValueType{} : propagation_[id].type);
       operand_contents_.push_back(content);
     }
     return {{node, operand_types_, operand_contents_, draft.types}, lifetime};
@@ -198,7 +198,7 @@ class PlanBuilder {
     return smelt::is_static(node, type_of(), types);
   }
   TypeOf type_of() const {
-    return [this](ValueId id) -> const ValueType& { return known_[id].type; };
+    return [this](ValueId id) -> const ValueType& { return propagation_[id].type; };
   }
 
   /// Brings nodes that the device runs side by side, and settles which those are.
@@ -285,7 +285,7 @@ class PlanBuilder {
     step.work = ReferenceStep{empty};
     if (empty || find_kernel(node, draft, step)) return Ok();
     if (needs_float(
-            node, [&](ValueId id) -> const ValueType& { return known_[id].type; }, types)) {
+            node, [&](ValueId id) -> const ValueType& { return propagation_[id].type; }, types)) {
       // The reference kernel works on real numbers: the runtime wraps it, allocating as it goes.
       step.work = DynamicStep{};
       for (ValueId id : node.outputs)
@@ -309,7 +309,7 @@ class PlanBuilder {
 
   /// Takes over the segment that does the same in the plan before, if there is one in the host's memory.
   bool segment_as_before(const Node& node, Step& step) const {
-    if (!before_ || !known_.same_as_before(node)) return false;
+    if (!before_ || !propagation_.same_as_before(node)) return false;
     const int32_t at = before_->findings().step_of[index_of(node)];
     if (at < 0) return false;
     const Step& same = before_->steps()[static_cast<size_t>(at)];
@@ -389,7 +389,7 @@ class PlanBuilder {
   std::vector<PlannedValue> planned_values() const {
     std::vector<PlannedValue> values(graph().values.size());
     for (size_t i = 0; i < values.size(); ++i) {
-      const ValueKnowledge& v = known_[i];
+      const ValueFacts& v = propagation_[i];
       values[i] = {&v.type, v.content, is_of_model(static_cast<ValueId>(i)) && v.content, home_[i] == Home::kDevice};
     }
     for (size_t k = 0; k < plan_.steps.size(); ++k)
@@ -430,7 +430,7 @@ class PlanBuilder {
     if (!device) return Ok();
     plan_.device = made.use;
     for (const auto& [id, data] : made.views) {
-      const ValueType& t = known_[id].type;
+      const ValueType& t = propagation_[id].type;
       Tensor view = Tensor::view(t.dtype, t.shape, data, nullptr);
       view.set_quant(t.quant);
       plan_.values[static_cast<size_t>(id)] = Datum(std::move(view));
@@ -476,7 +476,7 @@ class PlanBuilder {
   const Graph& graph_;
   PlanParts plan_;
   const Plan* before_;  ///< null: none to go on from
-  ConstantPropagation known_;
+  ConstantPropagation propagation_;
   std::vector<Compiler> compilers_;  ///< aligned with the environment's back-ends
   size_t device_ = kNoBackend;       ///< of compilers_: the one with memory of its own
   std::vector<Home> home_;

@@ -445,14 +445,14 @@ void add_model_checks(Checks& checks) {
   checks.push_back(
       {"bytes/empty_message_field", [] { both(Message().bytes(7, "").str(), {ONNXIFI_STATUS_INVALID_MODEL}); }});
   const std::string model = serialize(add_model());
-  const size_t pieces = 16;
-  for (size_t p = 0; p < pieces; ++p)
+  const size_t parts = 16;
+  for (size_t p = 0; p < parts; ++p)
     checks.push_back({"bytes/truncated/" + std::to_string(p), [model, p] {
-                        for (size_t n = 1 + p; n < model.size(); n += pieces) survives(model.substr(0, n));
+                        for (size_t n = 1 + p; n < model.size(); n += parts) survives(model.substr(0, n));
                       }});
-  for (size_t p = 0; p < pieces; ++p)
+  for (size_t p = 0; p < parts; ++p)
     checks.push_back({"bytes/flipped/" + std::to_string(p), [model, p] {
-                        for (size_t i = p; i < model.size(); i += pieces)
+                        for (size_t i = p; i < model.size(); i += parts)
                           for (int bit = 0; bit < 8; ++bit) {
                             std::string m = model;
                             m[i] = static_cast<char>(m[i] ^ (1 << bit));

@@ -65,13 +65,13 @@ void add(Checks& checks, const char* name, std::function<void()> body) {
 }
 
 /// NonZero of x[5], a location for `room` indices.
-onnxStatus non_zero(size_t room, std::vector<int64_t>& y) {
+onnxStatus non_zero(size_t capacity, std::vector<int64_t>& y) {
   ModelSpec m{{{"x", 1, {5}}}, {{"y", 7, {1, "k"}}}, {{"NonZero", {"x"}, {"y"}}}};
   Device d;
   onnxGraph g = init(d, serialize(m));
   std::vector<float> x{0, 1, 0, 2, 3};
-  y.assign(room + 2, -9);
-  const std::vector<uint64_t> five{5}, given{1, room};
+  y.assign(capacity + 2, -9);
+  const std::vector<uint64_t> five{5}, given{1, capacity};
   const auto in = describe("x", 1, five, x.data()), out = describe("y", 7, given, y.data());
   EXPECT_OK(api.SetGraphIO(g, 1, &in, 1, &out));
   onnxEvent ready;

@@ -30,7 +30,7 @@ inline constexpr int kInputZero = 3;
 
 /// Stored tensor for real numbers, and the numbers that it then means.
 inline Tensor store(const Reals& values, const Dims& dims, XNNDatatype t, Reals& meant) {
-  const DType dtype = stored_type(t);
+  const DType dtype = element_type(t);
   Tensor out(dtype, shape_of(dims));
   meant.resize(values.size());
   for (size_t i = 0; i < values.size(); ++i) {
@@ -69,7 +69,7 @@ struct Case {
 };
 
 inline void check(const Case& c, XNNDatatype t, BackendKind backend) {
-  const DType dtype = stored_type(t);
+  const DType dtype = element_type(t);
   XnnBlob blob;
   std::vector<uint32_t> ids;
   std::vector<Datum> inputs;
@@ -94,11 +94,11 @@ inline void check(const Case& c, XNNDatatype t, BackendKind backend) {
   EXPECT_EQ(got.shape().str(), shape_of(c.output).str());
   const Reals want = c.formula(meant);
   ASSERT_EQ(static_cast<size_t>(got.elements()), want.size());
-  const int stored_zero = zero + (t == kQU8 ? 128 : 0);
+  const int quantized_zero = zero + (t == kQU8 ? 128 : 0);
   for (size_t i = 0; i < want.size(); ++i) {
     const double g = get_double(got, static_cast<int64_t>(i));
     if (quantized(t)) {
-      const double q = std::clamp(std::nearbyint(want[i] / scale) + stored_zero, static_cast<double>(int_min(dtype)),
+      const double q = std::clamp(std::nearbyint(want[i] / scale) + quantized_zero, static_cast<double>(int_min(dtype)),
                                   static_cast<double>(int_max(dtype)));
       EXPECT_NEAR(g, q, 1) << "element " << i;
     } else {

@@ -43,7 +43,7 @@ Reals spread(size_t n, double lo, double hi, int seed);
 size_t elements(const Dims& dims);
 Shape shape_of(const Dims& dims);
 /// The element type that a value of this data type is stored as.
-DType stored_type(XNNDatatype type);
+DType element_type(XNNDatatype type);
 /// "qint8"
 std::string short_name(XNNDatatype type);
 

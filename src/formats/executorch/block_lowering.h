@@ -74,7 +74,7 @@ class BlockLowering {
   ValueType declared(int32_t at) const;
 
   // Control flow.
-  std::optional<bool> known_condition(int32_t at) const;
+  std::optional<bool> constant_condition(int32_t at) const;
   Result<ValueId> condition(int32_t at);
   Result<size_t> branch(size_t at, size_t end, int depth);
   Status loop(size_t begin, size_t end, int depth);

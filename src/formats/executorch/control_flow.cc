@@ -59,7 +59,7 @@ std::unique_ptr<BlockLowering> BlockLowering::inner(const std::string& name, con
   return out;
 }
 
-std::optional<bool> BlockLowering::known_condition(int32_t at) const {
+std::optional<bool> BlockLowering::constant_condition(int32_t at) const {
   const PlanValue& v = m_.plan.values[static_cast<size_t>(at)];
   if (v.kind != Kind::kBool || m_.plan.written[static_cast<size_t>(at)] || bound(at)) return std::nullopt;
   return v.i != 0;
@@ -112,12 +112,12 @@ Result<size_t> BlockLowering::branch(size_t at, size_t end, int depth) {
   const Instruction& jump = m_.plan.code[at];
   const size_t to = static_cast<size_t>(jump.to);
   if (to <= at || to > end) return unstructured(at);
-  if (const auto known = known_condition(jump.from)) return *known ? at + 1 : to;
+  if (const auto known = constant_condition(jump.from)) return *known ? at + 1 : to;
   size_t then_end = to, else_end = to;
   if (to - 1 > at) {
     const Instruction& last = m_.plan.code[to - 1];
     if (last.kind == Instruction::Kind::kJumpFalse && static_cast<size_t>(last.to) >= to &&
-        known_condition(last.from) == std::optional<bool>(false)) {
+        constant_condition(last.from) == std::optional<bool>(false)) {
       then_end = to - 1;
       else_end = static_cast<size_t>(last.to);
       if (else_end > end) return unstructured(to - 1);
@@ -193,7 +193,7 @@ Result<ValueId> BlockLowering::initial(int32_t at, size_t begin, size_t end) {
 Status BlockLowering::loop(size_t begin, size_t end, int depth) {
   const Instruction& jump = m_.plan.code[end];
   Loop parts{begin, end, end};
-  if (known_condition(jump.from) == std::optional<bool>(false)) {
+  if (constant_condition(jump.from) == std::optional<bool>(false)) {
     for (size_t i = begin; i < end && !parts.leaves_early(); ++i) {
       const Instruction& in = m_.plan.code[i];
       if (in.kind == Instruction::Kind::kJumpFalse && static_cast<size_t>(in.to) == end + 1) parts.exit = i;

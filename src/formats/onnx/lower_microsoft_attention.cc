@@ -29,9 +29,9 @@ ValueId additive_mask(NodeContext& n, ValueId mask, ValueId x, ValueId keys, dou
   };
   ValueId inside;
   if (batch > 0 && count == 2 * batch) {
-    const auto halves = n.split(mask, 0, 2);
-    const ValueId started = n.unary(Unary::kNot, before(halves[1]));
-    inside = n.binary(Binary::kLogicalAnd, before(halves[0]), started);
+    const auto parts = n.split(mask, 0, 2);
+    const ValueId started = n.unary(Unary::kNot, before(parts[1]));
+    inside = n.binary(Binary::kLogicalAnd, before(parts[0]), started);
   } else if (batch > 0 && count > 0 && count != batch) {
     n.unsupported("a mask index of ", count, " entries for a batch of ", batch);
     return kNoValue;

@@ -236,7 +236,7 @@ ValueId typed_weights(NodeContext& n, const Blocks& s, const Tensor& b, const st
 }
 
 /// Weights [N, K] in x's type when they or their parameters are computed.
-ValueId computed_weights(NodeContext& n, const Blocks& s) {
+ValueId dynamic_weights(NodeContext& n, const Blocks& s) {
   const DType dtype = n.dtype(n.in(2));
   const auto blocked = [&](ValueId v, int64_t last) { return n.reshape(v, {s.n, s.blocks, last}); };
   ValueId w = blocked(n.cast(unpack_bits(n, n.in(1), s.bits), dtype), s.block);
@@ -288,7 +288,7 @@ void lower_matmul_nbits(NodeContext& n) {
   const bool fixed = b && scales && (!n.has(3) || n.const_tensor(3)) && (!n.has(4) || n.const_tensor(4));
   if (!fixed) {
     const ValueId x = n.in(0);
-    const ValueId product = n.add(Op::kMatMul, a, {x, n.cast(computed_weights(n, s), n.dtype(x))});
+    const ValueId product = n.add(Op::kMatMul, a, {x, n.cast(dynamic_weights(n, s), n.dtype(x))});
     return n.bind(0, plus_optional(n, product, 5));
   }
   if (b->dtype() != DType::kU8 || b->elements() != s.n * s.blocks * (s.block * s.bits / 8))

@@ -35,12 +35,12 @@ ValueId floats(NodeContext& n, const std::vector<float>& v) {
 
 void lower_array_feature_extractor(NodeContext& n) {
   ValueId x = n.in(0);
-  const ValueId picks = n.reshape(n.in(1), {-1});
+  const ValueId columns = n.reshape(n.in(1), {-1});
   if (n.rank(x) == 1) x = n.unsqueeze(x, {0});
   GatherAttrs a;
   a.axis = -1;
   a.negative = false;
-  n.emit(Op::kGather, a, {x, picks});
+  n.emit(Op::kGather, a, {x, columns});
 }
 
 void lower_binarizer(NodeContext& n) {

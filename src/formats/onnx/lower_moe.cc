@@ -87,9 +87,9 @@ ValueId routing(NodeContext& n, ValueId router, bool of_best, ValueId given) {
   along.axis = 1;
   ValueId top = best[0];
   if (given != kNoValue) {
-    GatherAttrs pick;
-    pick.axis = 1;
-    top = n.add(Op::kGatherElements, pick, {given, best[1]});
+    GatherAttrs by_column;
+    by_column.axis = 1;
+    top = n.add(Op::kGatherElements, by_column, {given, best[1]});
   } else if (of_best) {
     top = n.add(Op::kSoftmax, softmax, {top});
   }

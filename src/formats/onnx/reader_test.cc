@@ -146,7 +146,7 @@ TEST(OnnxReader, SortsNodes) {
   EXPECT_EQ(run(*m, {3}), (std::vector<float>{-9}));
 }
 
-TEST(OnnxReader, MergesPiecesOfTheGraph) {
+TEST(OnnxReader, MergesPartsOfTheGraph) {
   ProtoWriter front, back;
   front.message(1, make_node("Neg", {"x"}, {"y"})).message(11, make_value("x", 1, {1}));
   back.message(1, make_node("Abs", {"y"}, {"z"})).message(12, make_value("z", 1, {1}));

@@ -89,13 +89,13 @@ Status lower_split_v(OperatorContext& c) {
   a.axis = axis[0];
   ValueId sizes = c.in(1);
   if (c.const_tensor(1)) {
-    SMELT_ASSIGN(auto pieces, c.const_ints(1, "the sizes"));
-    if (static_cast<int>(pieces.size()) != c.outputs())
-      return InvalidModel(pieces.size(), " sizes with ", c.outputs(), " outputs");
+    SMELT_ASSIGN(auto extents, c.const_ints(1, "the sizes"));
+    if (static_cast<int>(extents.size()) != c.outputs())
+      return InvalidModel(extents.size(), " sizes with ", c.outputs(), " outputs");
     // One piece may be -1: what the others leave.
     int64_t sum = 0;
     int64_t* rest = nullptr;
-    for (int64_t& p : pieces) {
+    for (int64_t& p : extents) {
       if (p == -1 && !rest)
         rest = &p;
       else if (p < 0)
@@ -112,7 +112,7 @@ Status lower_split_v(OperatorContext& c) {
         if (*rest < 0) return InvalidModel("pieces of ", sum, " in a dimension of ", x.shape[static_cast<int>(d)]);
       }
     }
-    sizes = c.i64(pieces);
+    sizes = c.i64(extents);
   }
   return c.emit_all(Op::kSplit, a, {c.in(0), sizes});
 }

@@ -113,7 +113,7 @@ TEST(TfliteReader, HybridWeightsInUint8) {
 }
 
 /// Integers of 16 bits are ordered as they are stored.
-TEST(TfliteReader, OrdersStoredInt16) {
+TEST(TfliteReader, OrdersInt16) {
   TestModel m;
   const auto operand = [&](float scale) {
     return m.tensor({.shape = {2}, .type = tfl::TensorType::INT16, .scales = {scale}, .zero_points = {0}});
@@ -125,10 +125,10 @@ TEST(TfliteReader, OrdersStoredInt16) {
   const auto model = load(file);
   ASSERT_TRUE(model.ok()) << model.error().message();
   Session session = session_of(*model);
-  const auto stored = [](std::vector<int16_t> v) {
+  const auto quantized = [](std::vector<int16_t> v) {
     return Tensor::from<int16_t>(DType::kI16, {2}, std::span<const int16_t>(v));
   };
-  const auto got = session.run(std::vector<Datum>{stored({5, 9}), stored({6, 8})});
+  const auto got = session.run(std::vector<Datum>{quantized({5, 9}), quantized({6, 8})});
   ASSERT_TRUE(got.ok()) << got.error().message();
   EXPECT_EQ(got->front().tensor.data<uint8_t>()[0], 1);
   EXPECT_EQ(got->front().tensor.data<uint8_t>()[1], 0);

@@ -142,17 +142,17 @@ class Expander {
 
 }  // namespace
 
-Result<Tensor> densify(const tfl::SparsityParameters& sparsity, std::span<const uint8_t> stored, DType dtype,
+Result<Tensor> densify(const tfl::SparsityParameters& sparsity, std::span<const uint8_t> packed_values, DType dtype,
                        const Shape& shape) {
   if (dtype == DType::kString) return InvalidModel("a sparse tensor of strings");
   // Sub-byte values are spread to one a byte, expanded, and packed again.
   std::vector<uint8_t> spread;
   DType wide = dtype;
-  std::span<const uint8_t> bytes = stored;
+  std::span<const uint8_t> bytes = packed_values;
   const int bits = bit_width(dtype);
   if (bits < 8) {
-    const auto n = static_cast<int64_t>(stored.size()) * 8 / bits;
-    const Tensor packed = Tensor::view(dtype, Shape{n}, stored.data(), nullptr);
+    const auto n = static_cast<int64_t>(packed_values.size()) * 8 / bits;
+    const Tensor packed = Tensor::view(dtype, Shape{n}, packed_values.data(), nullptr);
     spread.resize(static_cast<size_t>(n));
     for (int64_t i = 0; i < n; ++i) spread[static_cast<size_t>(i)] = static_cast<uint8_t>(get_int(packed, i));
     bytes = spread;
@@ -161,8 +161,8 @@ Result<Tensor> densify(const tfl::SparsityParameters& sparsity, std::span<const 
   SMELT_ASSIGN(const int64_t n, shape.checked_elements());
   // What a small file may grow to.
   constexpr size_t kFree = size_t{16} << 20, kGrowth = 1024;
-  if (Tensor::byte_size(wide, n) / kGrowth > stored.size() + kFree / kGrowth)
-    return LimitReached("a sparse tensor of shape ", shape.str(), " with ", stored.size(), " bytes of values");
+  if (Tensor::byte_size(wide, n) / kGrowth > packed_values.size() + kFree / kGrowth)
+    return LimitReached("a sparse tensor of shape ", shape.str(), " with ", packed_values.size(), " bytes of values");
   SMELT_ASSIGN(const auto levels, read_levels(sparsity, shape));
   SMELT_ASSIGN(Tensor out, Tensor::allocate(wide, shape));
   Expander expander(levels, shape, wide, bytes, out);

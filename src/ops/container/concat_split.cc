@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kMaxParts = int64_t{1} << 24;
 
 /// Entries [start, start + n) of x along an axis.
-Result<Tensor> piece_of(const Tensor& x, int axis, int64_t start, int64_t n) {
+Result<Tensor> part_of(const Tensor& x, int axis, int64_t start, int64_t n) {
   Shape shape = x.shape();
   shape[axis] = n;
   SMELT_ASSIGN(Tensor y, Tensor::allocate(x.dtype(), shape));
@@ -30,7 +30,7 @@ Result<Tensor> piece_of(const Tensor& x, int axis, int64_t start, int64_t n) {
 }
 
 /// Extents of the parts: of equal size for a scalar (the last may be smaller), or as listed.
-Result<std::vector<int64_t>> piece_extents(const Tensor& sizes, int64_t n) {
+Result<std::vector<int64_t>> part_extents(const Tensor& sizes, int64_t n) {
   std::vector<int64_t> out = ints_of(sizes);
   if (sizes.rank() > 0) {
     int64_t sum = 0;
@@ -73,14 +73,14 @@ Status reference_SequenceSplit(KernelContext& ctx) {
   if (!ctx.has(1)) {
     if (x.dim(axis) > kMaxParts) return LimitReached(x.dim(axis), " parts");
     for (int64_t i = 0; i < x.dim(axis); ++i) {
-      SMELT_ASSIGN(Tensor t, a.keep_dims ? piece_of(x, axis, i, 1) : select_slice(x, axis, i));
+      SMELT_ASSIGN(Tensor t, a.keep_dims ? part_of(x, axis, i, 1) : select_slice(x, axis, i));
       items.emplace_back(std::move(t));
     }
   } else {
-    SMELT_ASSIGN(const auto extents, piece_extents(ctx.input(1), x.dim(axis)));
+    SMELT_ASSIGN(const auto extents, part_extents(ctx.input(1), x.dim(axis)));
     int64_t at = 0;
     for (int64_t n : extents) {
-      SMELT_ASSIGN(Tensor t, piece_of(x, axis, at, n));
+      SMELT_ASSIGN(Tensor t, part_of(x, axis, at, n));
       items.emplace_back(std::move(t));
       at += n;
     }

@@ -243,11 +243,11 @@ Result<T*> pooled(Job& job, const T* x) {
 }
 
 /// Bounds of a fused activation as quantized values of the output, or the type's range.
-struct StoredBounds {
+struct QuantizedBounds {
   int64_t lo, hi;
 };
-StoredBounds quantized_bounds(const Tensor& y, const Activation& act) {
-  StoredBounds s{int_min(y.dtype()), int_max(y.dtype())};
+QuantizedBounds quantized_bounds(const Tensor& y, const Activation& act) {
+  QuantizedBounds s{int_min(y.dtype()), int_max(y.dtype())};
   if (!y.quant() || y.quant()->scales.empty()) return s;
   const Bounds b = activation_bounds(act);
   const float scale = y.quant()->scale();
@@ -277,7 +277,7 @@ Status pool_integers(Job& job) {
       integer_mean_windows(job.g, image + n * job.in_positions * job.g.channels, job.taps, sum,
                            ys + n * job.out_positions * job.g.channels);
   }
-  const StoredBounds b = quantized_bounds(y, job.a.act);
+  const QuantizedBounds b = quantized_bounds(y, job.a.act);
   for (int64_t i = 0, n = y.elements(); i < n; ++i) ys[i] = std::clamp(ys[i], b.lo, std::max(b.lo, b.hi));
   return store_image(job.ctx, reinterpret_cast<const uint64_t*>(ys), job.g.batch, job.out_positions, job.g.channels,
                      job.a.layout, y);

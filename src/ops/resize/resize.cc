@@ -12,13 +12,13 @@ namespace {
 
 /// Reads Resize's optional inputs; `known` is false when one that matters has no contents yet.
 template <class Context, class Get>
-ResizeRequest request_of(const Context& ctx, Get&& get, bool& known) {
+ResizeRequest request_of(const Context& ctx, Get&& get, bool& complete) {
   const Tensor* contents[4] = {};
-  known = true;
+  complete = true;
   for (int i = 1; i <= 3; ++i) {
     if (!ctx.has(i)) continue;
     contents[i] = get(i);
-    known = known && contents[i];
+    complete = complete && contents[i];
   }
   return resize_request(contents[1], contents[2], contents[3]);
 }
@@ -111,14 +111,14 @@ Status infer_Resize(InferContext& ctx) {
   if (x.quant) y.quant = x.quant;
   if (ctx.declared(0).quant && ctx.declared(0).dtype != DType::kInvalid) y.dtype = ctx.declared(0).dtype;
   if (x.ranked) {
-    bool known = true;
+    bool complete = true;
     const ResizeRequest r = request_of(
-        ctx, [&](int i) { return ctx.constant(i); }, known);
-    SMELT_ASSIGN(const auto axes, plan_resize(a, x.shape, known ? r : ResizeRequest{}));
+        ctx, [&](int i) { return ctx.constant(i); }, complete);
+    SMELT_ASSIGN(const auto axes, plan_resize(a, x.shape, complete ? r : ResizeRequest{}));
     y.ranked = true;
     y.shape = x.shape;
     for (const ResizeAxis& d : axes) y.shape[d.axis] = d.out;
-    if (known && r.scales.empty() && r.sizes.empty()) return InvalidModel("Resize has neither scales nor sizes");
+    if (complete && r.scales.empty() && r.sizes.empty()) return InvalidModel("Resize has neither scales nor sizes");
   }
   ctx.set(0, std::move(y));
   return Ok();
@@ -128,9 +128,9 @@ Status reference_Resize(KernelContext& ctx) {
   const auto& a = ctx.attrs<ResizeAttrs>();
   const Tensor& x = ctx.input(0);
   const Tensor& y = ctx.output(0);
-  bool known = true;
+  bool complete = true;
   const ResizeRequest r = request_of(
-      ctx, [&](int i) { return &ctx.input(i); }, known);
+      ctx, [&](int i) { return &ctx.input(i); }, complete);
   SMELT_ASSIGN(const auto axes, plan_resize(a, x.shape(), r));
   if (y.elements() == 0) return Ok();
   const bool same_type = x.dtype() == y.dtype();

@@ -170,16 +170,16 @@ Result<StridedCopies> copies_Stack(const NodeSpec& spec) {
 Status infer_Unstack(InferContext& ctx) {
   SMELT_TRY(need_tensors(ctx, 1));
   const ValueType& x = ctx.input(0);
-  ValueType piece = like_unranked(x);
+  ValueType part = like_unranked(x);
   if (x.ranked) {
     SMELT_ASSIGN(const int axis, axis_of(ctx.attrs<AxisAttrs>().axis, x.shape.rank()));
     if (x.shape[axis] >= 0 && x.shape[axis] != ctx.outputs())
       return InvalidModel("dimension ", axis, " of ", x.shape[axis], " is unstacked into ", ctx.outputs(), " outputs");
     Shape out = x.shape;
     out.erase(axis);
-    piece = like(x, out);
+    part = like(x, out);
   }
-  for (int i = 0; i < ctx.outputs(); ++i) ctx.set(i, piece);
+  for (int i = 0; i < ctx.outputs(); ++i) ctx.set(i, part);
   return Ok();
 }
 
@@ -208,9 +208,9 @@ Result<std::vector<int64_t>> split_extents(int64_t n, std::optional<std::vector<
   if (count <= 0) count = outputs;
   if (count != outputs) return InvalidModel(count, " pieces for ", outputs, " outputs");
   if (n < 0) return std::vector<int64_t>{};
-  const int64_t piece = ceil_div(n, count);
+  const int64_t part = ceil_div(n, count);
   std::vector<int64_t> out;
-  for (int64_t i = 0; i < count; ++i) out.push_back(std::clamp<int64_t>(n - i * piece, 0, piece));
+  for (int64_t i = 0; i < count; ++i) out.push_back(std::clamp<int64_t>(n - i * part, 0, part));
   return out;
 }
 

@@ -48,8 +48,8 @@ std::optional<DecomposedNode> masked_scatter(const NodeSpec& spec) {
   GatherAttrs g;
   g.negative = false;
   const ValueId values = c.reshape(c.input(2), {spec.inputs[2].shape.elements()});
-  const ValueId picked = c.add(Op::kGather, make_attrs<GatherAttrs>(g), {values, c.where(mask, taken, int32(c, 0))});
-  return c.finish({c.reshape(c.where(mask, picked, x), dims_of(y))});
+  const ValueId gathered = c.add(Op::kGather, make_attrs<GatherAttrs>(g), {values, c.where(mask, taken, int32(c, 0))});
+  return c.finish({c.reshape(c.where(mask, gathered, x), dims_of(y))});
 }
 
 /// Values scattered into the default.

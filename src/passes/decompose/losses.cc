@@ -37,9 +37,9 @@ ValueId negative_log_likelihood(Decomposition& c, const NodeSpec& spec, ValueId 
   GatherAttrs g;
   g.axis = axis;
   g.negative = false;
-  const ValueId picked =
+  const ValueId gathered =
       c.add(Op::kGatherElements, make_attrs<GatherAttrs>(g), {log_p, c.reshape(safe, dims_of(place))});
-  ValueId loss = c.unary(Unary::kNeg, c.reshape(picked, {samples})), weight = kNoValue;
+  ValueId loss = c.unary(Unary::kNeg, c.reshape(gathered, {samples})), weight = kNoValue;
   g.axis = 0;
   if (spec.has(2)) {
     weight = c.add(Op::kGather, make_attrs<GatherAttrs>(g), {c.cast(c.input(2), DType::kF32), safe});

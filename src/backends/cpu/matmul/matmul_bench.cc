@@ -55,15 +55,15 @@ Tensor per_token_rows(const MatMulSize& s) {
 SMELT_BENCH_CASES(matmul) {
   for (const MatMulSize& s : kSizes) {
     const Shape rows{s.m, s.k}, columns{s.n, s.k};
-    MatMulAttrs plain, fixed, dynamic, blocks;
+    MatMulAttrs unquantized, fixed, dynamic, blocks;
     fixed.rounding = Rounding::kFixedDouble;
     dynamic.dynamic_quant = true;
     blocks.row_block = 32;
     const Tensor bytes = random_quantized(DType::kI8, rows, 0.02f, -3, 1);
     const ValueType i8 = quantized_type(DType::kI8, 0.3f, 5), real = ValueType::tensor(DType::kF32);
     const auto add = [&](OpCase c) { cases.add(std::move(c), s.operations()); };
-    add(matmul_case(s, "f32", plain, f32(rows), f32(columns, 2)));
-    add(matmul_case(s, "f16", plain, random_tensor(DType::kF16, rows, -1, 1, 1),
+    add(matmul_case(s, "f32", unquantized, f32(rows), f32(columns, 2)));
+    add(matmul_case(s, "f16", unquantized, random_tensor(DType::kF16, rows, -1, 1, 1),
                     random_tensor(DType::kF16, columns, -1, 1, 2)));
     add(matmul_case(s, "qi8", fixed, bytes, weights(s, DType::kI8), i8));
     OpCase both = matmul_case(s, "qi8_qi8", fixed, bytes, random_quantized(DType::kI8, columns, 0.004f, 0, 2), i8);
@@ -73,18 +73,18 @@ SMELT_BENCH_CASES(matmul) {
     add(matmul_case(s, "qi16", fixed, random_quantized(DType::kI16, rows, 3e-4f, 0, 1), weights(s, DType::kI8, 0, 7),
                     quantized_type(DType::kI16, 9e-4f, 0)));
     add(matmul_case(s, "dynamic", dynamic, f32(rows), weights(s, DType::kI8), real));
-    add(matmul_case(s, "qd8", plain, per_token_rows(s), weights(s, DType::kI8), real));
+    add(matmul_case(s, "qd8", unquantized, per_token_rows(s), weights(s, DType::kI8), real));
     OpCase operands =
-        matmul_case(s, "i8_operands", plain, random_tensor(DType::kU8, rows, 0, 255, 1), weights(s, DType::kI8), real);
+        matmul_case(s, "i8_operands", unquantized, random_tensor(DType::kU8, rows, 0, 255, 1), weights(s, DType::kI8), real);
     operands.inputs.insert(operands.inputs.end(), {Tensor(), Tensor::from<float>(DType::kF32, {}, std::vector{0.02f}),
                                                    random_tensor(DType::kU8, {}, 120, 120, 3)});
     add(std::move(operands));
-    add(matmul_case(s, "qd8_w4", plain, per_token_rows(s), weights(s, DType::kI4), real));
-    add(matmul_case(s, "w4_block32", plain, f32(rows), weights(s, DType::kI4, 32), real));
+    add(matmul_case(s, "qd8_w4", unquantized, per_token_rows(s), weights(s, DType::kI4), real));
+    add(matmul_case(s, "w4_block32", unquantized, f32(rows), weights(s, DType::kI4, 32), real));
     add(matmul_case(s, "w4_block32_dynamic", blocks, f32(rows), weights(s, DType::kI4, 32), real));
     add({Cat(s.name, '/', s.m, 'x', s.k, 'x', s.n, "/integer"),
          Op::kMatMulInteger,
-         make_attrs<MatMulAttrs>(plain),
+         make_attrs<MatMulAttrs>(unquantized),
          {random_tensor(DType::kU8, rows, 0, 255, 1), random_tensor(DType::kI8, {s.k, s.n}, -127, 127, 2),
           random_tensor(DType::kU8, {}, 3, 90, 3)},
          {1}});

@@ -96,16 +96,16 @@ void main() {
   vec4 w_zero;  // of the outputs that this lane's weights are for
   [[unroll]] for (int i = 0; i < 4; ++i)
     w_zero[i] = float(bias[channel + min(int(gl_SubgroupInvocationID) % 4 * 4 + i, c_out - 1 - first)].w);
-  const int together = max(kExact / chunks, 1), piece = kExact;
+  const int together = max(kExact / chunks, 1), chunk = kExact;
 #else
-  const int together = taps, piece = chunks;
+  const int together = taps, chunk = chunks;
 #endif
 
   // `together` taps, or a slice of the channels of one tap, give accumulators that are exact.
   int ky = 0, kx = 0;
   for (int first_tap = 0; first_tap < taps; first_tap += together) {
     const int first_ky = ky, first_kx = kx;
-    for (int first_c = 0; first_c < chunks; first_c += piece) {
+    for (int first_c = 0; first_c < chunks; first_c += chunk) {
       ky = first_ky;
       kx = first_kx;
       for (int tap = first_tap; tap < min(first_tap + together, taps); ++tap) {
@@ -119,7 +119,7 @@ void main() {
         const bool row_ends = ++kx == kernel[1];
         kx = row_ends ? 0 : kx;
         ky += row_ends ? 1 : 0;
-        for (int c = first_c; c < min(first_c + piece, chunks); ++c) {
+        for (int c = first_c; c < min(first_c + chunk, chunks); ++c) {
 #ifdef WEIGHT_BITS
           const int scales_at = (int(gl_WorkGroupID.y) * blocks + c / kBlock) * 4;
           const vec4 scale = scales[scales_at + int(gl_SubgroupInvocationID) % 4];

@@ -54,13 +54,13 @@ FACTORS weight(int i) {
 }
 
 void main() {
-  const int pieces = (y_size.x + int(kPixels) - 1) / int(kPixels), x_quads = (x_size.z + 3) / 4,
+  const int strips = (y_size.x + int(kPixels) - 1) / int(kPixels), x_quads = (x_size.z + 3) / 4,
             y_quads = (y_size.z + 3) / 4;
   const int groups = (y_quads + int(kQuads) - 1) / int(kQuads), taps = kernel.x * kernel.y;
-  if (flat_id() >= pieces * y_size.y * groups * y_size.w) return;
+  if (flat_id() >= strips * y_size.y * groups * y_size.w) return;
   int rest = int(flat_id());
-  const int x0 = rest % pieces * int(kPixels);
-  rest /= pieces;
+  const int x0 = rest % strips * int(kPixels);
+  rest /= strips;
   const int y0 = rest % y_size.y;
   rest /= y_size.y;
   const int quad = rest % groups * int(kQuads), image = rest / groups;

@@ -48,9 +48,9 @@ void main() {
   int rest = min(int(flat_id()), n - 1);
   const int quad = rest % quads;
   rest /= quads;
-  const int pieces = (y_size[1] + int(kPixels) - 1) / int(kPixels);
-  const int x0 = rest % pieces * int(kPixels);
-  rest /= pieces;
+  const int strips = (y_size[1] + int(kPixels) - 1) / int(kPixels);
+  const int x0 = rest % strips * int(kPixels);
+  rest /= strips;
   const int y0 = rest % y_size[0], image = rest / y_size[0];
   vec4 sum[kPixels];
   [[unroll]] for (uint p = 0; p < kPixels; ++p) sum[p] = vec4(0.0);

@@ -104,8 +104,7 @@ TEST(VulkanCopy, ConstantPositions) {
             .constant(tensor(DType::kI64, {2, 2}, {1, 3, 0, -1}))
             .input(counted(dtype, {2, 6})),
         "scatter");
-    ResizeAttrs nearest;
-    run(OpRunner(Op::kResize, make_attrs<ResizeAttrs>(nearest))
+    run(OpRunner(Op::kResize, make_attrs<ResizeAttrs>())
             .input(counted(dtype, {1, 2, 3, 3}))
             .absent()
             .constant(floats({4}, {1, 1, 2, 1.7})),

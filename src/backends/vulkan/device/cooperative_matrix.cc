@@ -21,7 +21,7 @@ constexpr int32_t kFloat16 = 0, kFloat32 = 1, kSint8 = 3, kSint32 = 5, kSubgroup
 using GetMatrixProperties = VkResult(VKAPI_PTR*)(VkPhysicalDevice, uint32_t*, MatrixProperties*);
 
 /// Sizes of cooperative_matrix.comp: the part of a block that a subgroup computes, and elements of a row at a time.
-constexpr uint32_t kSubgroupBlock = 32, kHalvesAtOnce = 32, kBytesAtOnce = 64;
+constexpr uint32_t kSubgroupBlock = 32, kFloat16AtOnce = 32, kBytesAtOnce = 64;
 
 enum : uint32_t {
   kOpExtension = 10,
@@ -125,7 +125,7 @@ CooperativeMatrixSizes cooperative_matrix_sizes(VkInstance instance, VkPhysicalD
     }
     return best;
   };
-  return {choose(kFloat16, kFloat32, kHalvesAtOnce), choose(kSint8, kSint32, kBytesAtOnce)};
+  return {choose(kFloat16, kFloat32, kFloat16AtOnce), choose(kSint8, kSint32, kBytesAtOnce)};
 }
 
 bool uses_cooperative_matrix(std::span<const uint32_t> module) {

@@ -25,7 +25,7 @@ struct CooperativeMatrixFeatures {
 /// The largest matrices that cooperative_matrix.comp can use: of float16 with float32 accumulators, and of int8 with
 /// int32 accumulators.
 struct CooperativeMatrixSizes {
-  std::optional<MatrixSize> halves, bytes;
+  std::optional<MatrixSize> float16, bytes;
 };
 CooperativeMatrixSizes cooperative_matrix_sizes(VkInstance instance, VkPhysicalDevice device);
 

@@ -112,7 +112,7 @@ char lesser() {
   const char* e = std::getenv("SMELT_VULKAN_PLAIN");
   return e && (*e == '1' || *e == '2') ? *e : '0';
 }
-bool plain() { return lesser() == '1'; }
+bool core_only() { return lesser() == '1'; }
 
 /// The version whose features are used.
 uint32_t version_of(const VkPhysicalDeviceProperties& p) {
@@ -124,7 +124,7 @@ class Extensions {
  public:
   explicit Extensions(VkPhysicalDevice physical) {
     uint32_t n = 0;
-    if (plain() || vkEnumerateDeviceExtensionProperties(physical, nullptr, &n, nullptr) != VK_SUCCESS) return;
+    if (core_only() || vkEnumerateDeviceExtensionProperties(physical, nullptr, &n, nullptr) != VK_SUCCESS) return;
     all_.resize(n);
     if (vkEnumerateDeviceExtensionProperties(physical, nullptr, &n, all_.data()) != VK_SUCCESS) all_.clear();
   }
@@ -203,8 +203,8 @@ DeviceInfo describe(VkPhysicalDevice physical, int index) {
                           (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT);
   Features f(version, extensions);
   vkGetPhysicalDeviceFeatures2(physical, &f.core);
-  info.int64 = !plain() && f.core.features.shaderInt64;
-  info.float64 = !plain() && f.core.features.shaderFloat64;
+  info.int64 = !core_only() && f.core.features.shaderInt64;
+  info.float64 = !core_only() && f.core.features.shaderFloat64;
   info.storage16 = f.storage16.storageBuffer16BitAccess;
   info.storage8 = f.storage8.storageBuffer8BitAccess;
   info.fp16 = f.small.shaderFloat16 && info.storage16;
@@ -218,7 +218,7 @@ DeviceInfo describe(VkPhysicalDevice physical, int index) {
       limits.maxComputeSharedMemorySize >= kMatricesBytes &&
       std::min(limits.maxComputeWorkGroupInvocations, limits.maxComputeWorkGroupSize[0]) >= 4 * info.subgroup_size) {
     const CooperativeMatrixSizes sizes = cooperative_matrix_sizes(instance().handle, physical);
-    if (info.fp16) info.half_matrices = sizes.halves;
+    if (info.fp16) info.half_matrices = sizes.float16;
     if (info.int8) info.int8_matrices = sizes.bytes;
   }
   info.push_descriptors = extensions.has(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);

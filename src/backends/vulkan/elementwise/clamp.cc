@@ -33,9 +33,9 @@ std::unique_ptr<Kernel> make_clamp_texture(const KernelSpec& spec) {
 }
 
 std::unique_ptr<Kernel> make_clamp(const KernelSpec& spec) {
-  const auto known = constant_bounds(spec);
-  if (!known) return nullptr;
-  const auto& bounds = *known;
+  const auto constant = constant_bounds(spec);
+  if (!constant) return nullptr;
+  const auto& bounds = *constant;
   const uint32_t n = u32(spec.outputs[0].shape.elements());
   if (const auto real = element_shader<shaders::Unary>(spec, {0}, false, DType::kF32, kUnaryReal))
     return unary_kernel(*real, shaders::unary_code_f32(Unary::kClamp),

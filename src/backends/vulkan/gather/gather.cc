@@ -17,18 +17,18 @@ constexpr shaders::Variant<shaders::Gather> kShaders[][2] = {{shaders::gather_8_
 constexpr size_t kMaxTuple = 4;
 
 /// The dimensions that one tuple of indices addresses.
-struct Picked {
+struct Addressed {
   bool negative = true;
   std::vector<uint32_t> extents, strides;
 };
 
 /// Specialization constants of Interface for them.
 template <class Interface>
-typename Interface::Constants constants_of(const Picked& picked) {
-  const auto extent = [&](size_t k) { return k < picked.extents.size() ? picked.extents[k] : 1; };
-  const auto stride = [&](size_t k) { return k < picked.strides.size() ? picked.strides[k] : 0; };
-  return {.tuple = static_cast<uint32_t>(picked.extents.size()),
-          .negative = picked.negative,
+typename Interface::Constants constants_of(const Addressed& addressed) {
+  const auto extent = [&](size_t k) { return k < addressed.extents.size() ? addressed.extents[k] : 1; };
+  const auto stride = [&](size_t k) { return k < addressed.strides.size() ? addressed.strides[k] : 0; };
+  return {.tuple = static_cast<uint32_t>(addressed.extents.size()),
+          .negative = addressed.negative,
           .extent1 = extent(1),
           .extent2 = extent(2),
           .extent3 = extent(3),
@@ -42,13 +42,13 @@ struct Plan {
   size_t x, indices;  ///< inputs
   Shape space;
   std::array<Shape, 2> strides;
-  Picked picked;
+  Addressed addressed;
 };
 
 bool fits(const KernelSpec& spec, const Plan& p) {
   const DType index = spec.inputs[p.indices].dtype;
   return spec.inputs[p.x].dtype == spec.outputs[0].dtype && (index == DType::kI32 || index == DType::kI64) &&
-         !p.picked.extents.empty() && p.picked.extents.size() <= kMaxTuple &&
+         !p.addressed.extents.empty() && p.addressed.extents.size() <= kMaxTuple &&
          p.space.elements() == spec.outputs[0].shape.elements();
 }
 
@@ -59,20 +59,20 @@ std::unique_ptr<Kernel> make(const KernelSpec& spec, const std::optional<Plan>& 
   if (!walk) return nullptr;
   const bool wide = spec.inputs[p->indices].dtype == DType::kI64;
   return shader_kernel(
-      kShaders[width][wide ? 1 : 0], constants_of<shaders::Gather>(p->picked),
+      kShaders[width][wide ? 1 : 0], constants_of<shaders::Gather>(p->addressed),
       {input(p->x), input(p->indices), output(0), faults()}, walk->n,
-      {.walk = *walk, .extent = p->picked.extents[0], .stride = p->picked.strides[0], .fault_code = 0});
+      {.walk = *walk, .extent = p->addressed.extents[0], .stride = p->addressed.strides[0], .fault_code = 0});
 }
 
 /// Slices of input 0 along `axis` by indices in another input, behind `batch` dimensions that both share.
 Plan plan_slices(const KernelSpec& spec, size_t index_input, int axis, int batch, bool negative) {
   const Shape &x = spec.inputs[0].shape, &indices = spec.inputs[index_input].shape;
   const int64_t batches = product(x, 0, batch), outer = product(x, batch, axis), extent = x[axis];
-  const int64_t run = product(x, axis + 1, x.rank()), picks = indices.elements() / batches;
+  const int64_t run = product(x, axis + 1, x.rank()), count = indices.elements() / batches;
   return {0,
           index_input,
-          Shape{batches, outer, picks, run},
-          {Shape{outer * extent * run, extent * run, 0, 1}, Shape{picks, 0, 1, 0}},
+          Shape{batches, outer, count, run},
+          {Shape{outer * extent * run, extent * run, 0, 1}, Shape{count, 0, 1, 0}},
           {negative, {u32(extent)}, {u32(run)}}};
 }
 
@@ -124,16 +124,16 @@ Plan plan_gather_nd(const KernelSpec& spec) {
   const int64_t batches = product(x, 0, batch), tuples = product(indices, batch, indices.rank() - 1);
   const int64_t run = product(x, batch + tuple, x.rank());
   const Shape strides = x.strides();
-  Picked picked{a.negative, {}, {}};
+  Addressed addressed{a.negative, {}, {}};
   for (int d = batch; d < batch + tuple; ++d) {
-    picked.extents.push_back(u32(x[d]));
-    picked.strides.push_back(u32(strides[d]));
+    addressed.extents.push_back(u32(x[d]));
+    addressed.strides.push_back(u32(strides[d]));
   }
   return {0,
           1,
           Shape{batches, tuples, run},
           {Shape{product(x, batch, x.rank()), 0, 1}, Shape{tuples * tuple, tuple, 0}},
-          std::move(picked)};
+          std::move(addressed)};
 }
 
 std::optional<Plan> plan_of(const KernelSpec& spec) {
@@ -174,12 +174,13 @@ std::unique_ptr<Kernel> make_gather_texture(const KernelSpec& spec) {
   if (!volumes || !planes) return nullptr;
   walk->n = static_cast<uint32_t>(y->count());
   // The result is an image; x and the indices are buffers.
-  return texture_kernel({spec.form, {}, {y}}, {*volumes, *planes}, constants_of<shaders::GatherTexture>(plan->picked),
+  return texture_kernel({spec.form, {}, {y}}, {*volumes, *planes},
+                        constants_of<shaders::GatherTexture>(plan->addressed),
                         {input(plan->x), input(plan->indices), output(0), faults()}, walk->n,
                         {.y_size = y->size,
                          .walk = *walk,
-                         .extent = plan->picked.extents[0],
-                         .stride = plan->picked.strides[0],
+                         .extent = plan->addressed.extents[0],
+                         .stride = plan->addressed.strides[0],
                          .fault_code = 0});
 }
 

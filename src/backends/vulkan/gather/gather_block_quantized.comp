@@ -25,9 +25,9 @@ layout(set = 0, binding = 5) buffer F { uint faults[]; };
 void main() {
   const uint i = flat_id();
   if (i >= n) return;
-  const uint pick = i / inner;
-  int index = indices[pick * kIndexWords];
-  const bool good = kIndexWords == 1 || indices[pick * 2 + 1] == index >> 31;
+  const uint slice = i / inner;
+  int index = indices[slice * kIndexWords];
+  const bool good = kIndexWords == 1 || indices[slice * 2 + 1] == index >> 31;
   if (index < 0) index += int(extent);
   if (!good || index < 0 || index >= int(extent)) {
     faults[0] = fault_code;

@@ -8,7 +8,7 @@
 
 layout(push_constant) uniform Push {
   uint n;
-  uint extent, inner, picks;
+  uint extent, inner, indices_count;
   uint fault_code;
 };
 layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
@@ -30,14 +30,14 @@ void main() {
   const uint i = flat_id();
   if (i >= n) return;
   const uint k = i % inner, a = i / inner % extent, o = i / (inner * extent);
-  uint found = picks;
-  for (uint p = 0; p < picks; ++p) {
+  uint found = indices_count;
+  for (uint p = 0; p < indices_count; ++p) {
     const int index = index_of(p);
     if (index < 0) faults[0] = fault_code;
     if (index == int(a)) found = p;
   }
-  if (found == picks)
+  if (found == indices_count)
     ys[i] = xs[i];
   else
-    ys[i] = values[(o * picks + found) * inner + k];
+    ys[i] = values[(o * indices_count + found) * inner + k];
 }

@@ -33,10 +33,11 @@ std::unique_ptr<Kernel> make(const KernelSpec& spec, const Inputs& in, int64_t a
   const shaders::IndexCopy::Push push{.n = u32(x.elements()),
                                       .extent = u32(v.extent),
                                       .inner = u32(v.inner),
-                                      .picks = u32(spec.inputs[in.indices].shape.elements()),
+                                      .indices_count = u32(spec.inputs[in.indices].shape.elements()),
                                       .fault_code = 0};
-  const int64_t places = x.elements() / push.extent * push.picks;
-  if (push.picks > kMaxIndices || push.picks == 0 || spec.inputs[in.values].shape.elements() != places) return nullptr;
+  const int64_t places = x.elements() / push.extent * push.indices_count;
+  if (push.indices_count > kMaxIndices || push.indices_count == 0 || spec.inputs[in.values].shape.elements() != places)
+    return nullptr;
   return shader_kernel(kShaders[width][index_words(index) - 1], {},
                        {input(0), input(in.indices), input(in.values), output(0), faults()}, push.n, push);
 }

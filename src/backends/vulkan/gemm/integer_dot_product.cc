@@ -139,8 +139,8 @@ class DotProductQuantized final : public DotProductKernel {
     const auto products = static_cast<int64_t>(shape_.taps() * shape_.c_in);
     for (size_t o = 0; o < sums.size(); ++o) {
       const int64_t w_zero = signed_weight(product_.pair.w_zeros[o]);
-      p.requant.bias[o] =
-          static_cast<int32_t>(p.requant.bias[o] - signed_x_zero() * sums[o] + products * signed_x_zero() * w_zero);
+      p.requantize.bias[o] =
+          static_cast<int32_t>(p.requantize.bias[o] - signed_x_zero() * sums[o] + products * signed_x_zero() * w_zero);
     }
     return p;
   }

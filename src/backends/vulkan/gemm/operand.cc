@@ -44,9 +44,10 @@ Arg packed_filter(const Tensor& filter, std::string key, size_t floats,
 bool make_float_operand(const KernelSpec& spec, size_t input, FloatOperand& out) {
   const ValueType& t = spec.inputs[input];
   out.input = input;
-  const bool plain = !t.quant && (t.dtype == DType::kF32 || t.dtype == DType::kF16) && spec.device.stores(t.dtype);
-  out.fp16 = plain && t.dtype == DType::kF16;
-  if (plain) return true;
+  const bool unquantized =
+      !t.quant && (t.dtype == DType::kF32 || t.dtype == DType::kF16) && spec.device.stores(t.dtype);
+  out.fp16 = unquantized && t.dtype == DType::kF16;
+  if (unquantized) return true;
   const Tensor* c = spec.constant(input);
   if (!c || !(t.quant || is_float(t.dtype)) || t.dtype == DType::kF64) return false;
   out.constant = FloatConstant(input, *c);

@@ -14,25 +14,25 @@ std::optional<QuantizedGemm> QuantizedGemm::make(const KernelSpec& spec, int w_a
   if (x.dtype != y.dtype || (spec.has(2) && !spec.constant(2))) return std::nullopt;
   auto pair = QuantizedPair::make(x, spec.inputs[1], w_axis, channels);
   if (!pair || (pair->w_signed != pair->x_signed && !pair->w_signed)) return std::nullopt;
-  auto requant = RequantizeParams::make(spec, channels, rule);
-  if (!requant) return std::nullopt;
+  auto requantize = RequantizeParams::make(spec, channels, rule);
+  if (!requantize) return std::nullopt;
   const auto left = [](int32_t shift) { return shift < 0; };
-  if (requant->rounding != Rounding::kFloatHalfEven &&
-      std::any_of(requant->shifts.begin(), requant->shifts.end(), left))
+  if (requantize->rounding != Rounding::kFloatHalfEven &&
+      std::any_of(requantize->shifts.begin(), requantize->shifts.end(), left))
     return std::nullopt;
-  return QuantizedGemm{std::move(*pair), std::move(*requant)};
+  return QuantizedGemm{std::move(*pair), std::move(*requantize)};
 }
 
 Result<Binding> QuantizedGemm::table(KernelRecorder& r) const {
   std::vector<int32_t> rows;
-  rows.reserve(requant.bias.size() * 4);
-  for (size_t c = 0; c < requant.bias.size(); ++c) {
-    const bool real = requant.rounding == Rounding::kFloatHalfEven;
+  rows.reserve(requantize.bias.size() * 4);
+  for (size_t c = 0; c < requantize.bias.size(); ++c) {
+    const bool real = requantize.rounding == Rounding::kFloatHalfEven;
     rows.insert(rows.end(),
-                {requant.bias[c], real ? std::bit_cast<int32_t>(requant.factors[c]) : requant.multipliers[c],
-                 real ? 0 : requant.shifts[c], signed_weight(pair.w_zeros[c])});
+                {requantize.bias[c], real ? std::bit_cast<int32_t>(requantize.factors[c]) : requantize.multipliers[c],
+                 real ? 0 : requantize.shifts[c], signed_weight(pair.w_zeros[c])});
   }
-  return r.table("requant", std::span<const int32_t>(rows));
+  return r.table("requantize", std::span<const int32_t>(rows));
 }
 
 bool QuantizedGemm::zeros_fit() const {

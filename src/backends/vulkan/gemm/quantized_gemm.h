@@ -14,7 +14,7 @@ namespace smelt::vulkan {
 /// requantize.glsl reads them.
 struct QuantizedGemm {
   QuantizedPair pair;
-  RequantizeParams requant;
+  RequantizeParams requantize;
 
   /// Nullopt if the node is not such a product. `w_axis`: the weights' dimension of output channels.
   static std::optional<QuantizedGemm> make(const KernelSpec& spec, int w_axis, int64_t channels,
@@ -28,7 +28,7 @@ struct QuantizedGemm {
   }
   /// The push constants, with zero points as the shader sees them.
   shaders::Requantization push(int32_t x_zero, int32_t w_zero) const {
-    return {x_zero, w_zero, requant.zero, requant.low, requant.high};
+    return {x_zero, w_zero, requantize.zero, requantize.low, requantize.high};
   }
   /// A weight as int8: uint8 weights are shifted by -128.
   int32_t signed_weight(int64_t quantized) const {
@@ -36,9 +36,9 @@ struct QuantizedGemm {
   }
   /// True if every zero point is in the range of its operand's type, so that value - zero point fits in 9 bits.
   bool zeros_fit() const;
-  uint32_t rounding() const { return static_cast<uint32_t>(requant.rounding); }
+  uint32_t rounding() const { return static_cast<uint32_t>(requantize.rounding); }
   /// True if results are rounded in fixed point.
-  bool fixed() const { return requant.rounding != Rounding::kFloatHalfEven; }
+  bool fixed() const { return requantize.rounding != Rounding::kFloatHalfEven; }
   /// The zero point that all channels of the weights share; nullopt if they differ.
   std::optional<int32_t> w_zero() const;
 };

@@ -18,7 +18,7 @@ layout(local_size_x_id = 0) in;
 //@ block AxisPush axis backends/vulkan/core/row_reduction.h
 #define AXIS uint rows, extent, inner;
 
-// The place of this invocation, or of its workgroup, in a one-dimensional problem; Grid::flat() makes the grid.
+// The place of this invocation, or of its workgroup, in a one-dimensional problem; QuantParams::flat() makes the grid.
 uint flat_id() {
   return (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
 }

@@ -3,20 +3,20 @@
 const uint kSymmetric = 0;         // DynamicRange's rules: ops/elementwise/dynamic_range.h
 const uint kAsymmetric = 1;
 const uint kBalanced = 2;
-const uint kHybrid = 3;            // TFLite's: ops/common/dynamic_quant.h
-const uint kHybridAsymmetric = 4;
+const uint kTfliteSymmetric = 3;            // TFLite's: ops/common/dynamic_quant.h
+const uint kTfliteAsymmetric = 4;
 
 bool is_finite(float v) { return (floatBitsToUint(v) & 0x7fffffffu) < 0x7f800000u; }
 
 // Quantized values lie within [low, high], and the scale is `epsilon` at least, where the rule has such bounds.
-struct Grid {
+struct QuantParams {
   float scale, inverse;  // inverse 0: values are divided by the scale
   int zero;
   bool none;  // every value becomes 0
 };
 
-Grid grid_of(uint rule, float least, float most, int low, int high, float epsilon) {
-  Grid g = Grid(1.0, 0.0, 0, false);
+QuantParams choose_quant_params(uint rule, float least, float most, int low, int high, float epsilon) {
+  QuantParams g = QuantParams(1.0, 0.0, 0, false);
   const float lo = float(low), hi = float(high), range = most - least, largest = max(-least, most);
   precise float scale = 1.0, steps = 0.0;
   switch (rule) {
@@ -38,7 +38,7 @@ Grid grid_of(uint rule, float least, float most, int low, int high, float epsilo
       g.zero = low + (steps > 0.0 ? int(roundEven(min(steps, hi - lo))) : 0);
       g.scale = 1.0 / g.inverse;
       break;
-    case kHybrid:
+    case kTfliteSymmetric:
       g.none = !(largest > 0.0) || !is_finite(largest);
       if (g.none) break;
       g.inverse = 127.0 / largest;
@@ -56,11 +56,11 @@ Grid grid_of(uint rule, float least, float most, int low, int high, float epsilo
 }
 
 // The quantized value of x.
-float stored_of(uint rule, float x, Grid g, int low, int high) {
+float quantized_value(uint rule, float x, QuantParams g, int low, int high) {
   precise float r = g.inverse != 0.0 ? x * g.inverse : x / g.scale;
   if (g.none) return 0.0;
-  if (rule == kHybrid) return clamp(round_half_away(r), -127.0, 127.0);
-  if (rule == kHybridAsymmetric) return clamp(float(g.zero) + round_half_away(r), -128.0, 127.0);
+  if (rule == kTfliteSymmetric) return clamp(round_half_away(r), -127.0, 127.0);
+  if (rule == kTfliteAsymmetric) return clamp(float(g.zero) + round_half_away(r), -128.0, 127.0);
   if (is_nan(r)) return clamp(0.0, float(low), float(high));
   r = roundEven(clamp(r, -1e6, 1e6)) + float(g.zero);
   return clamp(r, float(low), float(high));

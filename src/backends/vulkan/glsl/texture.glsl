@@ -52,14 +52,14 @@ float nearest_half(float x) {
     bits = (bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu;
   return uintBitsToFloat((bits > 0x477fe000u ? 0x7f800000u : bits) | sign);
 }
-vec4 as_stored(vec4 x) {
+vec4 as_texel(vec4 x) {
   if (kHalfImage)
     [[unroll]] for (int k = 0; k < 4; ++k) x[k] = nearest_half(x[k]);
   return x;
 }
-void put(writeonly image3D image, ivec3 at, int rows, vec4 x) { imageStore(image, at, as_stored(x)); }
+void put(writeonly image3D image, ivec3 at, int rows, vec4 x) { imageStore(image, at, as_texel(x)); }
 void put(writeonly image2D image, ivec3 at, int rows, vec4 x) {
-  imageStore(image, ivec2(at.x, at.y + at.z * rows), as_stored(x));
+  imageStore(image, ivec2(at.x, at.y + at.z * rows), as_texel(x));
 }
 
 // An element by its place in the tensor's order.

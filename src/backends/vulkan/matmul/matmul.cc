@@ -130,7 +130,7 @@ std::unique_ptr<Kernel> make_matmul_i8(const KernelSpec& spec) {
   auto constants = plan->constants<shaders::MatmulQuantized::Constants>();
   constants.addend = true;
   constants.rounding = product->rounding();
-  const RequantizeParams& q = product->requant;
+  const RequantizeParams& q = product->requantize;
   return shader_kernel(p.x_signed   ? shaders::matmul_i8
                        : p.w_signed ? shaders::matmul_i8_u8
                                     : shaders::matmul_u8,

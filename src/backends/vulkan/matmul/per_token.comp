@@ -38,7 +38,7 @@ layout(set = 0, binding = 6) writeonly buffer Y { float ys[]; };
 shared ACCUMULATOR parts[256];
 
 // The low halves of four bytes as int8.
-int halves(int v) {
+int low_nibbles(int v) {
   const int low = v & 0x0f0f0f0f;
   return low | (low & 0x08080808) * 30;
 }
@@ -76,8 +76,8 @@ void main() {
       int low[kLanes], high[kLanes];
       [[unroll]] for (uint l = 0; l < kLanes; ++l) {
         const int w = ws[c * columns + column[l]];
-        low[l] = halves(w);
-        high[l] = halves(w >> 4);
+        low[l] = low_nibbles(w);
+        high[l] = low_nibbles(w >> 4);
       }
       [[unroll]] for (uint t = 0; t < kTile; ++t) {
         const int x = xs[x_row[t] + 2 * c], next = xs[x_row[t] + 2 * c + 1];

@@ -40,14 +40,14 @@ std::array<Binding, 3> QuantizedRows::bindings(KernelRecorder& r, bool written) 
 
 Status QuantizedRows::record(KernelRecorder& r) const {
   const auto p = bindings(r, true);
-  return grid.record(r, {p.begin(), p.end()});
+  return quant.record(r, {p.begin(), p.end()});
 }
 
 std::optional<DynamicQuant> dynamic_quant_rows(const KernelSpec& spec, shaders::Variant<shaders::DynamicQuant> shader,
                                                int64_t length, bool asymmetric) {
   return DynamicQuant::make(spec, shader,
-                            asymmetric ? DynamicQuant::Rule::kHybridAsymmetric : DynamicQuant::Rule::kHybrid, length,
-                            {.low = -128, .high = 127});
+                            asymmetric ? DynamicQuant::Rule::kTfliteAsymmetric : DynamicQuant::Rule::kTfliteSymmetric,
+                            length, {.low = -128, .high = 127});
 }
 
 namespace {

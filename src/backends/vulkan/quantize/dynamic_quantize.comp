@@ -31,15 +31,15 @@ void main() {
   const uint row = row_id(), lane = row_lane();
   if (row >= rows) return;
   const uint base = row * count;
-  float least = 0.0, most = 0.0;  // a grid holds 0; NaN is passed over
+  float least = 0.0, most = 0.0;  // 0 has a quantized value; NaN is passed over
   for (uint k = lane; k < count; k += kLanes) {
     const float x = float(xs[base + k]);
     if (x < least) least = x;
     if (x > most) most = x;
   }
-  const Grid g = grid_of(kRule, row_least(least), row_most(most), low, high, epsilon);
+  const QuantParams g = choose_quant_params(kRule, row_least(least), row_most(most), low, high, epsilon);
   for (uint k = lane; k < count; k += kLanes) {
-    const float q = stored_of(kRule, float(xs[base + k]), g, low, high);
+    const float q = quantized_value(kRule, float(xs[base + k]), g, low, high);
 #ifdef OUT
     ys[base + k] = OUT(int(q));
 #else

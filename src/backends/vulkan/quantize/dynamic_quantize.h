@@ -14,7 +14,7 @@ namespace smelt::vulkan {
 /// (dynamic_quant.comp).
 struct DynamicQuant {
   /// How a row's minimum and maximum give its scale and zero point.
-  enum class Rule : uint32_t { kSymmetric, kAsymmetric, kXnnpack, kHybrid, kHybridAsymmetric };
+  enum class Rule : uint32_t { kSymmetric, kAsymmetric, kXnnpack, kTfliteSymmetric, kTfliteAsymmetric };
   using PushConstants = shaders::DynamicQuant::Push;
   shaders::Variant<shaders::DynamicQuant> shader;
   Rule rule;
@@ -29,10 +29,10 @@ struct DynamicQuant {
 
 /// Quantized rows with their scales and zero points in scratch memory.
 struct QuantizedRows {
-  DynamicQuant grid;
-  size_t values() const { return align_binding(size_t{grid.push.rows} * grid.push.count); }
-  size_t scales() const { return align_binding(size_t{grid.push.rows} * sizeof(float)); }
-  size_t zeros() const { return align_binding(grid.push.rows); }
+  DynamicQuant quant;
+  size_t values() const { return align_binding(size_t{quant.push.rows} * quant.push.count); }
+  size_t scales() const { return align_binding(size_t{quant.push.rows} * sizeof(float)); }
+  size_t zeros() const { return align_binding(quant.push.rows); }
   size_t bytes() const { return values() + scales() + zeros(); }
   /// The bindings of values, scales and zero points.
   std::array<Binding, 3> bindings(KernelRecorder& r, bool written) const;

@@ -1,5 +1,5 @@
 #version 450
-// y = x clamped and rounded to a grid of steps above `low`, ties up.
+// y = x clamped and rounded to whole steps above `low`, ties up.
 //@ fake_quant_{ELEMENT=f32,f16}
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"

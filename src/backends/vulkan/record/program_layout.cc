@@ -146,18 +146,18 @@ class LayoutMaker {
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId id = node.inputs[i];
       if (id == kNoValue || !kernel.reads(i)) continue;
-      const bool known = values_[static_cast<size_t>(id)].content != nullptr;
+      const bool constant = values_[static_cast<size_t>(id)].content != nullptr;
       SegmentLayout& seg = segments_[static_cast<size_t>(segment)];
       const int state = state_of(id);
       if (state >= 0 && std::find(seg.reads.begin(), seg.reads.end(), state) == seg.reads.end())
         seg.reads.push_back(state);
-      if (state < 0 && !known && !values_[static_cast<size_t>(id)].here && item_[static_cast<size_t>(id)] < 0) {
+      if (state < 0 && !constant && !values_[static_cast<size_t>(id)].here && item_[static_cast<size_t>(id)] < 0) {
         seg.uploads.push_back(id);
         live(id, seg.range.first, k);
       }
       if (const ImageLayout* image = kernel.input_image(i))
         need_image(id, *image, k);
-      else if (!known && state < 0)
+      else if (!constant && state < 0)
         need_buffer(id, k, k, segment, segment_of);
     }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
@@ -196,14 +196,14 @@ class LayoutMaker {
   void need_image(ValueId id, const ImageLayout& layout, int k) {
     int v = find_image(id, layout);
     if (v < 0) {
-      const bool known = values_[static_cast<size_t>(id)].content != nullptr;
+      const bool constant = values_[static_cast<size_t>(id)].content != nullptr;
       const auto r = static_cast<size_t>(root_[static_cast<size_t>(id)]);
       // Images of what is known stay as they are through all runs.
-      v = add_image(id, layout, known ? 0 : k);
-      if (known) live_image(v, static_cast<int>(nodes_.size()));
-      const int from = known || state_of(id) >= 0 || item_[r] >= 0 ? -1 : images_of_[r].front();
+      v = add_image(id, layout, constant ? 0 : k);
+      if (constant) live_image(v, static_cast<int>(nodes_.size()));
+      const int from = constant || state_of(id) >= 0 || item_[r] >= 0 ? -1 : images_of_[r].front();
       if (from >= 0) live_image(from, k);
-      if (from < 0 && !known && state_of(id) < 0) live(id, k, k);
+      if (from < 0 && !constant && state_of(id) < 0) live(id, k, k);
       conversions_.push_back({k, id, from, v});
     }
     live_image(v, k);

@@ -104,7 +104,7 @@ float state_of(uint n, uint u) {
   return (kPresent & kInitialH) != 0 ? h0s[s_at + n * s_batch + u] : 0.0;
 }
 
-// The states of this sequence, in hs[0], go to the grid of all.
+// The states of this sequence, in hs[0], take the quantization parameters of all.
 void round_states(uint lane, uint width) {
   float low = 0.0, high = 0.0;
   for (uint n = 0; n < gl_NumWorkGroups.x; ++n)
@@ -123,9 +123,9 @@ void round_states(uint lane, uint width) {
     }
   }
   barrier();
-  const Grid g = grid_of(kAsymmetric, lows[0], highs[0], 0, 255, 0.0);
+  const QuantParams g = choose_quant_params(kAsymmetric, lows[0], highs[0], 0, 255, 0.0);
   for (uint u = lane; u < hidden; u += width)
-    hs[0][u] = g.scale * (stored_of(kAsymmetric, hs[0][u], g, 0, 255) - float(g.zero));
+    hs[0][u] = g.scale * (quantized_value(kAsymmetric, hs[0][u], g, 0, 255) - float(g.zero));
 }
 
 void main() {

@@ -70,17 +70,17 @@ uint h_at, c_at, gates_at, out_at, rows_at;
 // The rows that products read, float or quantized. `from`: 0 x, 1 the auxiliary input, 2 h,
 // 3 the output before its projection.
 float source(uint from, uint at) { return from == 0 ? xs[at] : (from == 1 ? as[at] : real(at)); }
-Grid quantize(uint from, uint at, uint n, uint to) {
-  const uint rule = has(kAsymmetricRows) ? kHybridAsymmetric : kHybrid;
+QuantParams quantize(uint from, uint at, uint n, uint to) {
+  const uint rule = has(kAsymmetricRows) ? kTfliteAsymmetric : kTfliteSymmetric;
   float least = 0.0, most = 0.0;
   for (uint k = row_lane(); k < n; k += kLanes) {
     const float v = source(from, at + k);
     if (v < least) least = v;
     if (v > most) most = v;
   }
-  const Grid g = grid_of(rule, row_least(least), row_most(most), -128, 127, 0.0);
+  const QuantParams g = choose_quant_params(rule, row_least(least), row_most(most), -128, 127, 0.0);
   for (uint k = row_lane(); k < n; k += kLanes)
-    scratch[to + k] = uint(int(stored_of(rule, source(from, at + k), g, -128, 127)));
+    scratch[to + k] = uint(int(quantized_value(rule, source(from, at + k), g, -128, 127)));
   return g;
 }
 
@@ -140,24 +140,24 @@ void main() {
     const uint s = i % time, t = has(kBackward) ? time - 1 - s : s;
     const uint x_at = n * x_batch + t * x_step, a_at = n * a_batch + t * a_step;
     uint x_row = x_at, a_row = a_at, h_row = h_at;
-    Grid x_grid, a_grid, h_grid;
+    QuantParams x_params, a_params, h_params;
     if (has(kQuantizes)) {
       x_row = rows_at;
       a_row = x_row + features;
       h_row = a_row + aux_features;
-      x_grid = quantize(0, x_at, features, x_row);
-      if (aux_features > 0) a_grid = quantize(1, a_at, aux_features, a_row);
-      if (!has(kDiagonal)) h_grid = quantize(2, h_at, outputs, h_row);
+      x_params = quantize(0, x_at, features, x_row);
+      if (aux_features > 0) a_params = quantize(1, a_at, aux_features, a_row);
+      if (!has(kDiagonal)) h_params = quantize(2, h_at, outputs, h_row);
       settle();
     }
     for (uint u = lane; u < units; u += kLanes) {
       for (uint g = 0; g < kGates; ++g) pre[g] = has(kNorm) ? 0.0 : weight(gate_at(g) + part_of(5) + u);
-      add_products(0, x_row, features, 0, u, x_grid.scale, x_grid.zero);
-      if (aux_features > 0) add_products(1, a_row, aux_features, 1, u, a_grid.scale, a_grid.zero);
+      add_products(0, x_row, features, 0, u, x_params.scale, x_params.zero);
+      if (aux_features > 0) add_products(1, a_row, aux_features, 1, u, a_params.scale, a_params.zero);
       if (has(kDiagonal)) {
         for (uint g = 0; g < kGates; ++g) pre[g] += weight(gate_at(g) + part_of(2) + u) * real(h_at + u);
       } else {
-        add_products(2, h_row, outputs, 2, u, h_grid.scale, h_grid.zero);
+        add_products(2, h_row, outputs, 2, u, h_params.scale, h_params.zero);
       }
       if (has(kPeephole))
         for (uint g = 0; g < 2; ++g) pre[g] += weight(gate_at(g) + part_of(3) + u) * real(c_at + u);
@@ -185,9 +185,9 @@ void main() {
         scratch[to + u] = floatBitsToUint(sigmoid_of(real(gates_at + 3 * units + u)) * act_of(real(c_at + u)));
       if (has(kProjection)) {
         settle();
-        Grid grid;
+        QuantParams params;
         if (has(kQuantizes)) {
-          grid = quantize(3, out_at, units, rows_at);
+          params = quantize(3, out_at, units, rows_at);
           settle();
         }
         const uint p_at = gate_at(4);
@@ -196,8 +196,8 @@ void main() {
           if (has(kQuantizes)) {
             int sum = 0;
             for (uint u = 0; u < units; ++u)
-              sum += int(ws[p_at + u * outputs + o]) * (int(scratch[rows_at + u]) - grid.zero);
-            h += float(sum) * (grid.scale * weight(12));
+              sum += int(ws[p_at + u * outputs + o]) * (int(scratch[rows_at + u]) - params.zero);
+            h += float(sum) * (params.scale * weight(12));
           } else {
             float sum = 0.0;
             for (uint u = 0; u < units; ++u) sum += weight(p_at + u * outputs + o) * real(out_at + u);

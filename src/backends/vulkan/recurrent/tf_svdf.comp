@@ -39,8 +39,8 @@ void main() {
   const uint n = gl_WorkGroupID.x, lane = gl_LocalInvocationID.x;
   const uint x_at = n * features, time_at = 1 + features * filters, bias_at = time_at + filters * memory;
 #ifndef INTEGER
-  const uint rule = kAsymmetricRows ? kHybridAsymmetric : kHybrid;
-  Grid grid;
+  const uint rule = kAsymmetricRows ? kTfliteAsymmetric : kTfliteSymmetric;
+  QuantParams params;
   if (kQuantizes) {
     float least = 0.0, most = 0.0;
     for (uint k = lane; k < features; k += kLanes) {
@@ -48,7 +48,7 @@ void main() {
       if (v < least) least = v;
       if (v > most) most = v;
     }
-    grid = grid_of(rule, row_least(least), row_most(most), -128, 127, 0.0);
+    params = choose_quant_params(rule, row_least(least), row_most(most), -128, 127, 0.0);
   }
 #endif
   for (uint f = lane; f < filters; f += kLanes) {
@@ -62,8 +62,9 @@ void main() {
     if (kQuantizes) {
       int sum = 0;
       for (uint k = 0; k < features; ++k)
-        sum += int(ws[1 + k * filters + f]) * (int(stored_of(rule, xs[x_at + k], grid, -128, 127)) - grid.zero);
-      news[row + memory - 1] = float(sum) * (grid.scale * real(0));
+        sum += int(ws[1 + k * filters + f]) *
+               (int(quantized_value(rule, xs[x_at + k], params, -128, 127)) - params.zero);
+      news[row + memory - 1] = float(sum) * (params.scale * real(0));
     } else {
       float sum = 0.0;
       for (uint k = 0; k < features; ++k) sum += real(1 + k * filters + f) * xs[x_at + k];

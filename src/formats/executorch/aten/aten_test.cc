@@ -66,11 +66,12 @@ TEST(Aten, CachesTakeRowsAndResultsArePlaceholders) {
   ASSERT_EQ(got.size(), 2u);
   expect(got[0], {0});
   expect(got[1], {0, 0, 7, 8, 0, 0});
-  const auto picked = AtenCall("llama::update_cache_with_indices", {fresh, cache, Arg::integer(0), longs({1, 1}, {2})},
-                               {ValueType::tensor(DType::kF32, {1})})
-                          .numbers();
-  ASSERT_EQ(picked.size(), 2u);
-  expect(picked[1], {0, 0, 0, 0, 7, 8});
+  const auto gathered =
+      AtenCall("llama::update_cache_with_indices", {fresh, cache, Arg::integer(0), longs({1, 1}, {2})},
+               {ValueType::tensor(DType::kF32, {1})})
+          .numbers();
+  ASSERT_EQ(gathered.size(), 2u);
+  expect(gathered[1], {0, 0, 0, 0, 7, 8});
 }
 
 TEST(Aten, AttentionWithCacheSeesWhatIsThere) {
@@ -154,7 +155,7 @@ TEST(Aten, HadamardTransformOfFour) {
   expect(got[0], {5, -1, -2, 0});
 }
 
-TEST(Aten, PackedEmbeddingsPickRowsOfNibbles) {
+TEST(Aten, PackedEmbeddingsGatherRowsOfNibbles) {
   // Rows of four values moved by 8, high nibble first, two groups of scales a row.
   const Tensor packed = Tensor::from<uint8_t>(DType::kU8, {2, 2}, std::vector<uint8_t>{0x98, 0x7a, 0x80, 0xf1});
   const auto got = AtenCall("quantized_decomposed::embedding_4bit",

@@ -202,8 +202,8 @@ void prelu(CallContext& c) {
 void glu(CallContext& c) {
   const ValueId x = c.float_input(0);
   const int64_t axis = c.axis(c.i(1, -1), c.rank(x));
-  const auto halves = c.split(x, axis, 2);
-  c.result(c.binary(Binary::kMul, halves[0], c.unary(Unary::kSigmoid, halves[1])));
+  const auto parts = c.split(x, axis, 2);
+  c.result(c.binary(Binary::kMul, parts[0], c.unary(Unary::kSigmoid, parts[1])));
 }
 
 void where(CallContext& c) {

@@ -151,11 +151,11 @@ void split(CallContext& c) {
   }
   const int64_t size = c.i(1), n = c.dim(x, axis);
   if (size < 0 || (size == 0 && n != 0)) return c.fail("split size ", size);
-  int64_t pieces = static_cast<int64_t>(c.outputs());
-  if (pieces == 0) pieces = n < 0 || size == 0 ? 1 : std::max<int64_t>(1, (n + size - 1) / size);
-  if (size > 0 && n >= 0 && pieces != std::max<int64_t>(1, (n + size - 1) / size))
-    return c.fail("split of ", n, " by ", size, " does not give ", pieces, " pieces");
-  for (int64_t k = 0; k < pieces; ++k) c.result(c.slice(x, axis, k * size, (k + 1) * size));
+  int64_t parts = static_cast<int64_t>(c.outputs());
+  if (parts == 0) parts = n < 0 || size == 0 ? 1 : std::max<int64_t>(1, (n + size - 1) / size);
+  if (size > 0 && n >= 0 && parts != std::max<int64_t>(1, (n + size - 1) / size))
+    return c.fail("split of ", n, " by ", size, " does not give ", parts, " pieces");
+  for (int64_t k = 0; k < parts; ++k) c.result(c.slice(x, axis, k * size, (k + 1) * size));
 }
 
 void chunk(CallContext& c) {

@@ -55,7 +55,7 @@ void grid_priors(CallContext& c) {
 }
 
 /// The float32 values of a constant; fails when it is none.
-std::vector<float> known_floats(CallContext& c, size_t at) {
+std::vector<float> constant_floats(CallContext& c, size_t at) {
   ValueId id = c.t(at);
   if (!c.ok()) return {};
   const Tensor* k = c.constant_of(id);
@@ -85,7 +85,7 @@ Tensor swap_nibbles(const Tensor& bytes) {
 /// as they lie in the file.
 ValueId four_bit_weights(CallContext& c, size_t weights_at, size_t scales_at, int64_t group, bool high_first = false) {
   const ValueId id = c.t(weights_at);
-  const std::vector<float> scales = known_floats(c, scales_at);
+  const std::vector<float> scales = constant_floats(c, scales_at);
   if (!c.ok()) return kNoValue;
   const Tensor* bytes = c.constant_of(id);
   if (!bytes || bytes->rank() != 2 || bit_width(bytes->dtype()) != 8) {
@@ -163,7 +163,7 @@ void weight_int8pack_mm(CallContext& c) {
   if (bytes && bytes->rank() == 2 && bytes->dtype() == DType::kI8) {
     auto q = std::make_shared<Quantization>();
     q->kind = Quantization::Kind::kPerAxis;
-    q->scales = known_floats(c, 2);
+    q->scales = constant_floats(c, 2);
     if (c.ok() && static_cast<int64_t>(q->scales.size()) != bytes->dim(0))
       return c.fail(q->scales.size(), " scales for ", bytes->dim(0), " channels");
     Tensor quantized = *bytes;

@@ -23,11 +23,11 @@ void fused_ce(CallContext& c) {
   softmax.axis = 1;
   const ValueId share = c.add(Op::kSoftmax, softmax, {logits});
   softmax.kind = SoftmaxAttrs::Kind::kLogSoftmax;
-  GatherAttrs pick;
-  pick.axis = 1;
+  GatherAttrs by_column;
+  by_column.axis = 1;
   const ValueId logs = c.add(Op::kSoftmax, softmax, {logits});
-  const ValueId picked = c.add(Op::kGatherElements, pick, {logs, column});
-  const ValueId losses = c.binary(Binary::kDiv, c.unary(Unary::kNeg, picked), n_valid);
+  const ValueId gathered = c.add(Op::kGatherElements, by_column, {logs, column});
+  const ValueId losses = c.binary(Binary::kDiv, c.unary(Unary::kNeg, gathered), n_valid);
   c.result(c.reduce(Reduction::kSum, c.where(counts, losses, number(0)), {0, 1}, false));
 
   OneHotAttrs one_hot;

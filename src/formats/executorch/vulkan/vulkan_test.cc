@@ -12,7 +12,7 @@
 namespace smelt::executorch {
 namespace {
 
-TEST(Vulkan, PlainOperatorsAndPrepack) {
+TEST(Vulkan, OperatorsAndPrepack) {
   VkBlob b;
   const int32_t x = b.input({2, 2}), k = b.constant<float>(VkDataType::FLOAT32, {2}, {10, 20});
   const int32_t packed = b.tensor(VkDataType::FLOAT32, {2}), y = b.output({2, 2});
@@ -211,9 +211,9 @@ TEST(Vulkan, EightBitConvolutions) {
     for (int32_t v : {b.ints({1, 1}), b.integer(groups), b.string("none"), y}) args.push_back(v);
     b.call(name, args);
   };
-  VkBlob plain, depthwise, transposed;
-  build(plain, "et_vk.q8ta_conv2d.default", {2, 4}, {1, 0, 0, 1, 2, 2, -2, 2}, 1, {1, 2, 1, 3}, false);
-  expect_near(run(plain, {bytes({1, 2, 1, 4}, image)}), {8, 10, 12, 11, 13, 15});
+  VkBlob convolution, depthwise, transposed;
+  build(convolution, "et_vk.q8ta_conv2d.default", {2, 4}, {1, 0, 0, 1, 2, 2, -2, 2}, 1, {1, 2, 1, 3}, false);
+  expect_near(run(convolution, {bytes({1, 2, 1, 4}, image)}), {8, 10, 12, 11, 13, 15});
   build(depthwise, "et_vk.q8ta_conv2d_dw.default", {1, 2, 2}, {1, 2, 3, 4}, 2, {1, 2, 1, 3}, false);
   expect_near(run(depthwise, {bytes({1, 2, 1, 4}, image)}), {8, 12, 16, 18, 21, 24});
   // Channel o of the result is the sum of x[i] times w[o, column, i], spread over two columns.

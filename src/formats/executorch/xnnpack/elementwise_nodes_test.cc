@@ -177,7 +177,7 @@ void check_convert(XNNDatatype from, XNNDatatype to, BackendKind backend) {
   auto results = run_blob(b.finish(), {store(spread(30, -reach, reach, 1), kDims, from, meant)}, backend);
   ASSERT_TRUE(results.ok()) << results.error().message();
   const Tensor& got = results->at(0).tensor;
-  const DType dtype = stored_type(to);
+  const DType dtype = element_type(to);
   ASSERT_EQ(got.dtype(), dtype);
   for (int64_t i = 0; i < 30; ++i) {
     const double want = meant[static_cast<size_t>(i)];

@@ -34,7 +34,7 @@ Shape shape_of(const Dims& dims) {
   return s;
 }
 
-DType stored_type(XNNDatatype type) { return storage_type(type); }
+DType element_type(XNNDatatype type) { return storage_type(type); }
 
 std::string short_name(XNNDatatype type) {
   const std::string name = fb_xnnpack::EnumNameXNNDatatype(type);

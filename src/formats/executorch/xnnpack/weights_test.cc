@@ -86,7 +86,7 @@ class NodeTest {
     const int zero = kInputZero + (is_unsigned(t) ? 128 : 0);
     const uint32_t x =
         blob.input(outside, dims, quantized ? XnnQuant{.scales = {kInputScale}, .zero_point = zero} : XnnQuant{});
-    Tensor data(stored_type(outside), shape_of(dims));
+    Tensor data(element_type(outside), shape_of(dims));
     meant = spread(elements(dims), -2, 2, 1);
     for (size_t i = 0; i < meant.size(); ++i) {
       const auto at = static_cast<int64_t>(i);
@@ -114,7 +114,7 @@ class NodeTest {
     const size_t n = elements(dims);
     meant = spread(n, -1, 1, 5);
     if (t == kF32) return floats(meant, dims);
-    if (t == kF16 || t == kBF16) return halves(t, meant, dims);
+    if (t == kF16 || t == kBF16) return float16s(t, meant, dims);
     if (t == kQC4 || t == kQB4) return nibbles(t, meant, dims);
     const bool channels = t == kQC8;
     const int zero = t == kQU8 ? 120 : 0;
@@ -144,7 +144,7 @@ class NodeTest {
     meant = spread(channels, -1, 1, 9);
     const Dims dims{channels};
     if (*t.bias == kF32) return floats(meant, dims);
-    if (*t.bias == kF16 || *t.bias == kBF16) return halves(*t.bias, meant, dims);
+    if (*t.bias == kF16 || *t.bias == kBF16) return float16s(*t.bias, meant, dims);
     XnnQuant q;
     std::vector<int32_t> values(channels);
     for (uint32_t c = 0; c < channels; ++c) {
@@ -178,11 +178,11 @@ class NodeTest {
  private:
   static void compare(const Tensor& got, const Types& t, const Dims& dims, const Reals& want) {
     ASSERT_EQ(got.shape().str(), shape_of(dims).str());
-    ASSERT_EQ(got.dtype(), stored_type(t.output));
+    ASSERT_EQ(got.dtype(), element_type(t.output));
     for (size_t i = 0; i < want.size(); ++i) {
       const double g = get_double(got, static_cast<int64_t>(i));
       if (t.output == kQ8 || t.output == kQU8) {
-        const DType d = stored_type(t.output);
+        const DType d = element_type(t.output);
         const double q = std::nearbyint(want[i] / kOutScale) + kOutZero + (is_unsigned(t.output) ? 128 : 0);
         EXPECT_NEAR(g, std::clamp(q, static_cast<double>(int_min(d)), static_cast<double>(int_max(d))), 1) << i;
       } else {
@@ -196,7 +196,7 @@ class NodeTest {
     std::vector<float> data(values.begin(), values.end());
     return blob.constant(kF32, dims, data);
   }
-  uint32_t halves(XNNDatatype t, Reals& values, const Dims& dims) {
+  uint32_t float16s(XNNDatatype t, Reals& values, const Dims& dims) {
     std::vector<uint16_t> data;
     for (double& v : values) {
       data.push_back(t == kF16 ? f64_to_f16(v) : f32_to_bf16(static_cast<float>(v)));
