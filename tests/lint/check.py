@@ -128,14 +128,12 @@ def words(findings):
 
 
 def kernels(findings):
-    """A home's stem is the kernel's name, or that of its family: words of the name, or the folder's with some behind it.
-
-    A kernel of 16-bit floats stands beside the one of float32 that it goes through."""
+    """A home's stem is the kernel's name, or that of its family: words of the name, or the folder's with some behind it."""
     for name, path in listed_kernels():
         sources = [p for p in path.parent.glob("*.cc") if not p.stem.endswith(("_test", "_bench"))]
         made = [p.stem for p in sources if re.search(rf"\bmake_{name}\(", text_of(p))]
         made = made or [p.stem for p in sources if re.search(rf"\b{name}\b", text_of(p))]  # by a macro
-        known = set(name.replace("_f16", "_f16_f32").split("_")) | {path.parent.name, "kernels"}
+        known = set(name.split("_")) | {path.parent.name, "kernels"}
         if not any(known.issuperset(stem.split("_")) for stem in made):
             findings.add("kernels", name, f"{name_of(path)}: {name} is made in {', '.join(made) or 'another folder'}")
 

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "backends/cpu/core/activation.h"
-#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vector_ops.h"
 #include "backends/cpu/gemm/gemm_f32.h"
@@ -186,7 +185,5 @@ std::unique_ptr<Kernel> make_attention_f32(const KernelSpec& spec) {
   }
   return std::make_unique<AttentionF32>(*g, mask, spec);
 }
-
-std::unique_ptr<Kernel> make_attention_f16(const KernelSpec& spec) { return through_float32(spec); }
 
 }  // namespace smelt

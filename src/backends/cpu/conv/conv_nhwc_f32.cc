@@ -5,7 +5,6 @@
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/im2col.h"
 #include "backends/cpu/core/activation.h"
-#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_f32.h"
 #include "base/mapped_file.h"
@@ -314,10 +313,6 @@ std::unique_ptr<Kernel> make_conv_nhwc_f32(const KernelSpec& spec) {
   const auto g = ConvShape::make(spec);
   if (!g || spec.outputs[0].shape.elements() == 0) return nullptr;
   return std::make_unique<ConvNhwcF32>(*g, gemm_f32(spec.isa), spec);
-}
-
-std::unique_ptr<Kernel> make_conv_f16(const KernelSpec& spec) {
-  return through_float32(spec, !spec.attrs<ConvAttrs>().dynamic_quant);
 }
 
 }  // namespace smelt

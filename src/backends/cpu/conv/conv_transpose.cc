@@ -4,8 +4,6 @@
 
 #include <vector>
 
-#include "backends/cpu/core/float16_kernel.h"
-
 namespace smelt {
 
 std::optional<Spread> Spread::make(const KernelSpec& spec) {
@@ -23,7 +21,5 @@ std::optional<Spread> Spread::make(const KernelSpec& spec) {
   s.filter_group = attrs.filter == FilterLayout::kIOS ? s.c_in * s.filter_i : s.c_out * s.filter_o;
   return s;
 }
-
-std::unique_ptr<Kernel> make_conv_transpose_f16(const KernelSpec& spec) { return through_float32(spec); }
 
 }  // namespace smelt

@@ -19,12 +19,18 @@ constexpr KernelInfo kKernels[] = {
 };
 #undef SMELT_CPU_KERNEL
 
+/// True if a line is for the operator.
+bool is_for(const KernelInfo& info, Op op) {
+  if (info.op != Op::kCount) return info.op == op;
+  return op == Op::kQuantize || (op_info(op).flags & kWidensToFloat) != 0;
+}
+
 }  // namespace
 
 std::span<const KernelInfo> all_kernels() { return kKernels; }
 
 std::unique_ptr<Kernel> KernelInfo::prepare(const KernelSpec& spec) const {
-  if (op != spec.node.op) return nullptr;
+  if (!is_for(*this, spec.node.op)) return nullptr;
   if (!spec.isa.contains(isa)) return spec.refuse("needs ", to_string(isa));
   return condition.met(spec, spec.why) ? make(spec) : nullptr;
 }
@@ -34,7 +40,7 @@ std::unique_ptr<Kernel> make_kernel(const KernelSpec& spec, const KernelInfo** c
   if (!has_vectors()) return spec.refuse("the processor has no SSE4.1");
   std::string all;
   for (const KernelInfo& info : kKernels) {
-    if (info.op != spec.node.op) continue;
+    if (!is_for(info, spec.node.op)) continue;
     if (spec.why) spec.why->clear();
     if (auto kernel = info.prepare(spec)) {
       if (chosen) *chosen = &info;

@@ -9,7 +9,6 @@
 
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/broadcast.h"
-#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/vectors-inl.h"
@@ -179,8 +178,6 @@ std::unique_ptr<Kernel> make_binary_f32(const KernelSpec& spec) {
   return std::make_unique<BinaryF32>(
       rows, BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape), bounds);
 }
-
-std::unique_ptr<Kernel> make_binary_f16(const KernelSpec& spec) { return through_float32(spec); }
 
 }  // namespace smelt
 #endif

@@ -10,7 +10,6 @@
 // Behind it.
 #include <hwy/contrib/math/math-inl.h>
 
-#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/math-inl.h"
 #include "backends/cpu/core/vectors-inl.h"
@@ -286,8 +285,6 @@ std::unique_ptr<Kernel> make_power_f32(const KernelSpec& spec) {
                           get_double(*exponent, 0) < 0 ? 1.0f : 0.0f};
   return std::make_unique<UnaryF32>(SMELT_FOR_LEVEL(spec.isa, power_vector)(), p, spec.inputs[0].shape.elements());
 }
-
-std::unique_ptr<Kernel> make_unary_f16(const KernelSpec& spec) { return through_float32(spec); }
 
 }  // namespace smelt
 #endif

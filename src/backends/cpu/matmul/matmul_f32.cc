@@ -3,7 +3,6 @@
 
 #include "backends/cpu/core/activation.h"
 #include "backends/cpu/core/broadcast.h"
-#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_f32.h"
 #include "backends/cpu/matmul/matrix_key.h"
@@ -203,14 +202,6 @@ std::unique_ptr<Kernel> make_matmul_f32(const KernelSpec& spec) {
   if (!shape) return nullptr;
   if (spec.has(2) && !shape->is_row(spec.inputs[2].shape) && !shape->broadcasts(spec.inputs[2].shape)) return nullptr;
   return std::make_unique<MatMulF32>(*shape, gemm_f32(spec.isa), spec);
-}
-
-std::unique_ptr<Kernel> make_matmul_f16(const KernelSpec& spec) {
-  const auto& attrs = spec.attrs<MatMulAttrs>();
-  if (attrs.dynamic_quant || attrs.row_block > 0) return through_float32(spec);
-  if (spec.constant(1) && spec.inputs[1].quant && bit_width(spec.inputs[1].dtype) == 4)
-    if (auto kernel = through_float32(spec)) return kernel;
-  return through_float32(spec, true);
 }
 
 }  // namespace smelt

@@ -115,7 +115,7 @@ TEST(MatMulW4, HalfPrecisionRows) {
     c.inputs[0] = random_tensor(DType::kF16, {3, 64}, -2, 3, 1);
     c.inputs[2] = Tensor();
     c.outputs[0].dtype = DType::kF16;
-    check_on_cpu(c, "matmul_f16", {1e-2, 1e-3});
+    check_on_cpu(c, "legalized_types", {1e-2, 1e-3});
   }
 }
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vector_ops.h"
 #include "ops/common/index.h"
@@ -52,7 +51,5 @@ std::unique_ptr<Kernel> make_layer_norm_f32(const KernelSpec& spec) {
   return std::make_unique<LayerNormF32>(product(shape, 0, axis), n, attrs, spec.has(1), spec.has(2),
                                         vector_ops(spec.isa));
 }
-
-std::unique_ptr<Kernel> make_layer_norm_f16(const KernelSpec& spec) { return through_float32(spec); }
 
 }  // namespace smelt

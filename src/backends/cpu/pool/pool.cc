@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "backends/cpu/core/activation.h"
-#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vector_ops.h"
 #include "backends/cpu/pool/float_accumulators.h"
@@ -409,7 +408,5 @@ std::unique_ptr<Kernel> make_avg_pool_i8(const KernelSpec& spec) {
   const auto s = PoolShape::make(spec);
   return s ? std::make_unique<PoolMeanI8>(*s, spec) : nullptr;
 }
-
-std::unique_ptr<Kernel> make_pool_f16(const KernelSpec& spec) { return through_float32(spec); }
 
 }  // namespace smelt

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
 #include "ops/common/quantized_pair.h"
@@ -177,7 +176,5 @@ std::unique_ptr<Kernel> make_quantize_linear_f32(const KernelSpec& spec) {
   params.reciprocal = attrs.reciprocal;
   return quantizer(spec, params);
 }
-
-std::unique_ptr<Kernel> make_quantize_f16(const KernelSpec& spec) { return through_float32(spec); }
 
 }  // namespace smelt

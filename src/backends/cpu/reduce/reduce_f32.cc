@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vector_ops.h"
 #include "backends/cpu/reduce/reduce_view.h"
@@ -79,7 +78,5 @@ std::unique_ptr<Kernel> make_reduce_f32(const KernelSpec& spec) {
   return std::make_unique<ReduceF32>(v->outer, v->count, v->inner, attrs.fn, std::max(spec.threads, 1),
                                      vector_ops(spec.isa));
 }
-
-std::unique_ptr<Kernel> make_reduce_f16(const KernelSpec& spec) { return through_float32(spec); }
 
 }  // namespace smelt

@@ -8,7 +8,6 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vectors-inl.h"
 #include "ops/resize/plan.h"
@@ -133,8 +132,6 @@ std::unique_ptr<Kernel> make_resize_f32(const KernelSpec& spec) {
   if (shape != spec.outputs[0].shape) return nullptr;
   return std::make_unique<ResizeF32>(std::move(passes), spec);
 }
-
-std::unique_ptr<Kernel> make_resize_f16(const KernelSpec& spec) { return through_float32(spec); }
 
 }  // namespace smelt
 #endif

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "backends/cpu/core/float16_kernel.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vector_ops.h"
 #include "ops/common/index.h"
@@ -82,7 +81,5 @@ std::unique_ptr<Kernel> make_softmax_strided_f32(const KernelSpec& spec) {
   return std::make_unique<SoftmaxStridedF32>(product(shape, 0, axis), shape[axis],
                                              product(shape, axis + 1, shape.rank()), attrs.beta, vector_ops(spec.isa));
 }
-
-std::unique_ptr<Kernel> make_softmax_f16(const KernelSpec& spec) { return through_float32(spec); }
 
 }  // namespace smelt

@@ -1,15 +1,16 @@
 // float16 and bfloat16 storage: operands become float32 in scratch, a float32 kernel of the list computes, the result
 // is rounded back. Constants are converted once.
-#include "backends/cpu/core/float16_kernel.h"
-
 #include <array>
 #include <span>
 #include <vector>
 
 #include "backends/cpu/core/float16.h"
 #include "backends/cpu/core/inner_context.h"
+#include "backends/cpu/core/kernel.h"
 #include "base/error.h"
 #include "ops/common/operands.h"
+#include "ops/conv/conv.h"
+#include "ops/matmul/matmul.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
@@ -26,10 +27,10 @@ constexpr int64_t kMaxWeights = 16 << 20;
 
 int64_t padded(const ValueType& t) { return padded_floats(t.shape.elements()); }
 
-class Float16Kernel final : public Kernel {
+class LegalizedKernel final : public Kernel {
  public:
-  Float16Kernel(const KernelSpec& spec, std::unique_ptr<Kernel> inner, std::vector<Tensor> constants,
-                std::vector<Packed> storage)
+  LegalizedKernel(const KernelSpec& spec, std::unique_ptr<Kernel> inner, std::vector<Tensor> constants,
+                  std::vector<Packed> storage)
       : inner_(std::move(inner)),
         constants_(std::move(constants)),
         storage_(std::move(storage)),
@@ -96,15 +97,18 @@ struct WidenedKey {
   auto operator<=>(const WidenedKey&) const = default;
 };
 
-}  // namespace
-
+/// The kernel of the list that runs the node in float32, between conversions of the float16 and bfloat16 operands.
+/// Constants are converted once. `quantized_weights`: input 1 may also be a quantized constant, which becomes float32.
+/// Returns nullptr where nothing is to be converted, or no kernel runs the node in float32.
 std::unique_ptr<Kernel> through_float32(const KernelSpec& spec, bool quantized_weights) {
   const bool quantized = quantized_weights && is_real(spec.inputs[0]) && is_real(spec.outputs[0]) && spec.constant(1) &&
                          spec.inputs[1].quant && is_integer(spec.inputs[1].dtype) &&
                          spec.inputs[1].shape.elements() <= kMaxWeights;
   bool any = is_float16(spec.outputs[0]) || quantized;
   for (size_t i = 0; i < spec.inputs.size(); ++i) any = any || (spec.has(i) && is_float16(spec.inputs[i]));
-  if (!any || spec.outputs.size() != 1 || spec.inputs.size() > kMaxInputs) return nullptr;
+  if (!any) return spec.refuse("no operand is float16 or bfloat16");
+  if (spec.outputs.size() != 1) return spec.refuse("several outputs");
+  if (spec.inputs.size() > kMaxInputs) return spec.refuse("more than ", kMaxInputs, " inputs");
   std::vector<ValueType> types(spec.inputs.begin(), spec.inputs.end());
   std::vector<ValueType> outputs(spec.outputs.begin(), spec.outputs.end());
   std::vector<const Tensor*> pointers(spec.inputs.size(), nullptr);
@@ -130,8 +134,20 @@ std::unique_ptr<Kernel> through_float32(const KernelSpec& spec, bool quantized_w
   }
   if (is_float16(outputs[0])) outputs[0].dtype = DType::kF32;
   auto inner = make_kernel({{spec.node, types, pointers, outputs}, spec.isa, spec.threads, spec.packs});
-  if (!inner) return nullptr;
-  return std::make_unique<Float16Kernel>(spec, std::move(inner), std::move(constants), std::move(storage));
+  if (!inner) return spec.refuse("no kernel runs it in float32");
+  return std::make_unique<LegalizedKernel>(spec, std::move(inner), std::move(constants), std::move(storage));
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_legalized_types(const KernelSpec& spec) {
+  if (spec.node.op == Op::kConv) return through_float32(spec, !spec.attrs<ConvAttrs>().dynamic_quant);
+  if (spec.node.op != Op::kMatMul) return through_float32(spec, false);
+  const auto& attrs = spec.attrs<MatMulAttrs>();
+  if (attrs.dynamic_quant || attrs.row_block > 0) return through_float32(spec, false);
+  if (spec.constant(1) && spec.inputs[1].quant && bit_width(spec.inputs[1].dtype) == 4)
+    if (auto kernel = through_float32(spec, false)) return kernel;
+  return through_float32(spec, true);
 }
 
 }  // namespace smelt

@@ -31,7 +31,7 @@ TEST(Float16, ConversionsAreExact) {
   }
 }
 
-TEST(Float16, Operators) {
+TEST(LegalizeTypes, Operators) {
   for (DType t : {DType::kF16, DType::kBF16}) {
     const Tolerance loose{t == DType::kF16 ? 4e-3 : 4e-2, t == DType::kF16 ? 2e-3 : 1e-2};
     auto conv = std::make_shared<ConvAttrs>();
@@ -42,41 +42,49 @@ TEST(Float16, Operators) {
                   {random_tensor(t, {1, 4, 9, 7}, -1, 1, 1), random_tensor(t, {6, 4, 3, 3}, -1, 1, 2),
                    random_tensor(t, {6}, -1, 1, 3)},
                   {1, 2}},
-                 "conv_f16", loose);
+                 "legalized_types", loose);
     check_on_cpu({Cat("matmul ", to_string(t)),
                   Op::kMatMul,
                   make_attrs<MatMulAttrs>(),
                   {random_tensor(t, {5, 40}, -1, 1, 1), random_tensor(t, {40, 19}, -1, 1, 2)}},
-                 "matmul_f16", loose);
+                 "legalized_types", loose);
     check_on_cpu({Cat("add ", to_string(t)),
                   Op::kBinary,
                   make_attrs<BinaryAttrs>(Binary::kAdd),
                   {random_tensor(t, {5, 40}, -1, 1, 1), random_tensor(t, {40}, -1, 1, 2)},
                   {1}},
-                 "binary_f16", loose);
+                 "legalized_types", loose);
     check_on_cpu({Cat("gelu ", to_string(t)),
                   Op::kUnary,
                   make_attrs<UnaryAttrs>(Unary::kGelu),
                   {random_tensor(t, {5, 40}, -3, 3, 1)}},
-                 "unary_f16", loose);
+                 "legalized_types", loose);
     const Tensor image = random_tensor(t, {2, 6, 7, 20}, -2, 2, 1);
     auto pool = std::make_shared<PoolAttrs>();
     pool->kernel = {3, 3};
     pool->layout = Layout::kChannelsLast;
-    check_on_cpu({Cat("pool ", to_string(t)), Op::kPool, pool, {image}}, "pool_f16", loose);
-    check_on_cpu({Cat("softmax ", to_string(t)), Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {image}}, "softmax_f16",
+    check_on_cpu({Cat("pool ", to_string(t)), Op::kPool, pool, {image}}, "legalized_types", loose);
+    check_on_cpu({Cat("softmax ", to_string(t)), Op::kSoftmax, make_attrs<SoftmaxAttrs>(), {image}}, "legalized_types",
                  loose);
     check_on_cpu({Cat("attention ", to_string(t)), Op::kAttention, make_attrs<AttentionAttrs>(), {image, image, image}},
-                 "attention_f16", loose);
+                 "legalized_types", loose);
     check_on_cpu({Cat("norm ", to_string(t)),
                   Op::kLayerNorm,
                   make_attrs<LayerNormAttrs>(),
                   {image, random_tensor(t, {20}, -1, 1, 2), random_tensor(t, {20}, -1, 1, 3)},
                   {1, 2}},
-                 "layer_norm_f16", loose);
+                 "legalized_types", loose);
     auto sum = std::make_shared<ReduceAttrs>();
     sum->fn = Reduction::kMean;
-    check_on_cpu({Cat("mean ", to_string(t)), Op::kReduce, sum, {image, i64({1, 2})}, {1}}, "reduce_f16", loose);
+    check_on_cpu({Cat("mean ", to_string(t)), Op::kReduce, sum, {image, i64({1, 2})}, {1}}, "legalized_types", loose);
+    GroupNormAttrs groups;
+    groups.groups = 2;
+    check_on_cpu({Cat("group norm ", to_string(t)),
+                  Op::kGroupNorm,
+                  make_attrs<GroupNormAttrs>(groups),
+                  {image, random_tensor(t, {6}, -1, 1, 2), random_tensor(t, {6}, -1, 1, 3)},
+                  {1, 2}},
+                 "legalized_types", loose);
     ConvTransposeAttrs spread;
     spread.strides = {2, 2};
     spread.layout = Layout::kChannelsLast;
@@ -86,7 +94,7 @@ TEST(Float16, Operators) {
                   make_attrs<ConvTransposeAttrs>(spread),
                   {image, random_tensor(t, {20, 5, 3, 3}, -1, 1, 2)},
                   {1}},
-                 "conv_transpose_f16", loose);
+                 "legalized_types", loose);
     ResizeAttrs linear;
     linear.mode = ResizeAttrs::Mode::kLinear;
     check_on_cpu({Cat("resize ", to_string(t)),
@@ -94,11 +102,11 @@ TEST(Float16, Operators) {
                   make_attrs<ResizeAttrs>(linear),
                   {image, Tensor(), Tensor(), i64({2, 9, 4, 20})},
                   {3}},
-                 "resize_f16", loose);
+                 "legalized_types", loose);
   }
 }
 
-TEST(Float16, Quantize) {
+TEST(LegalizeTypes, Quantize) {
   for (DType t : {DType::kF16, DType::kBF16}) {
     auto rows = std::make_shared<Quantization>();
     rows->kind = Quantization::Kind::kPerToken;
@@ -110,11 +118,11 @@ TEST(Float16, Quantize) {
                     {random_tensor(t, {5, 37}, -2, 3, 1)},
                     {},
                     {ValueType::tensor(DType::kI8, {5, 37}, q)}},
-                   "quantize_f16");
+                   "legalized_types");
   }
 }
 
-TEST(Float16, QuantizedWeights) {
+TEST(LegalizeTypes, QuantizedWeights) {
   auto attrs = std::make_shared<MatMulAttrs>();
   attrs->transpose_b = true;
   for (DType t : {DType::kI8, DType::kI4}) {
@@ -126,7 +134,7 @@ TEST(Float16, QuantizedWeights) {
     q->scales.assign(t == DType::kI8 ? 19 : 38, 0.01f);
     b.set_quant(q);
     OpCase c{Cat("matmul ", to_string(t)), Op::kMatMul, attrs, {random_tensor(DType::kF32, {5, 64}, -1, 1, 1), b}, {1}};
-    check_on_cpu(c, "matmul_f16", {1e-5, 1e-5});
+    check_on_cpu(c, "legalized_types", {1e-5, 1e-5});
   }
 }
 
