@@ -246,7 +246,7 @@ Status reference_HashtableLookup(KernelContext& ctx) {
     if (ctx.wants(1)) ctx.output(1).data<uint8_t>()[i] = found[i] >= 0;
   }
   if (!ctx.wants(0)) return Ok();
-  const CopySource source(values), zero(stored_zero(values.dtype()));
+  const CopySource source(values), zero(zero_element(values.dtype()));
   CopyTarget target(ctx.output(0));
   for (size_t i = 0; i < queries.size(); ++i) {
     const int64_t to = static_cast<int64_t>(i) * run;

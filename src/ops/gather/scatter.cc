@@ -160,7 +160,7 @@ Status reference_ScatterNew(KernelContext& ctx) {
   Tensor& y = ctx.output(0);
   {
     CopyTarget target(y);
-    fill_run(CopySource(stored_zero(y.dtype())), 0, target, 0, y.elements());
+    fill_run(CopySource(zero_element(y.dtype())), 0, target, 0, y.elements());
   }
   return scatter_tuples(ctx.input(0), ctx.input(1), y, ScatterAttrs::Reduce::kAdd, true, false);
 }

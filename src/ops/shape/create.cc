@@ -163,7 +163,7 @@ Status reference_Eye(KernelContext& ctx) {
     return Unsupported("an identity of ", to_string(y.dtype()));
   {
     CopyTarget target(y);
-    fill_run(CopySource(stored_zero(y.dtype())), 0, target, 0, y.elements());
+    fill_run(CopySource(zero_element(y.dtype())), 0, target, 0, y.elements());
   }
   if (offset <= -y.dim(0) || offset >= y.dim(1)) return Ok();
   for (int64_t i = std::max<int64_t>(0, -offset); i < y.dim(0) && i + offset < y.dim(1); ++i)

@@ -112,7 +112,7 @@ Result<StridedCopies> copies_MatrixDiag(const NodeSpec& spec) {
   c.dim(n == 0 ? 0 : x.elements() / n, n, n * n);
   c.dim(n, 1, n + 1);
   StridedCopies all = one_copy(std::move(c));
-  all.fill = stored_zero(spec.inputs[0].dtype);
+  all.fill = zero_element(spec.inputs[0].dtype);
   return all;
 }
 

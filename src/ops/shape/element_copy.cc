@@ -127,10 +127,10 @@ void fill_run(const CopySource& x, int64_t from, CopyTarget& y, int64_t to, int6
   });
 }
 
-Tensor stored_zero(DType dtype) { return Tensor(dtype, Shape{}); }
+Tensor zero_element(DType dtype) { return Tensor(dtype, Shape{}); }
 
 Tensor zero_like(const Tensor& x) {
-  Tensor zero = stored_zero(x.dtype());
+  Tensor zero = zero_element(x.dtype());
   if (x.quant() && is_integer(x.dtype())) set_int(zero, 0, x.quant()->zero_point());
   return zero;
 }

@@ -53,10 +53,10 @@ void copy_run(const CopySource& x, int64_t from, CopyTarget& y, int64_t to, int6
 /// Sets n elements from `to` on to element `from` of x.
 void fill_run(const CopySource& x, int64_t from, CopyTarget& y, int64_t to, int64_t n);
 
-/// One element that stands for real zero in x's type: the zero point of quantized integers, else stored zero.
+/// One element that stands for real zero in x's type: the zero point of quantized integers, else 0.
 Tensor zero_like(const Tensor& x);
-/// One element of stored zero.
-Tensor stored_zero(DType dtype);
+/// One element whose bits are zero.
+Tensor zero_element(DType dtype);
 
 /// Copies all of x's elements to y, which has as many.
 void copy_all(const Tensor& x, Tensor& y);

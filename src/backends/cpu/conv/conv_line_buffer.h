@@ -54,7 +54,7 @@ class ConvLineBuffer {
   }
 
  private:
-  static constexpr int64_t kMaxPieces = 64;
+  static constexpr int64_t kMaxChunks = 64;
   /// Not for short rows, nor where chunks waste too much of their last groups, nor for filters that do not stay in the
   /// nearest cache from row to row.
   void choose() {
@@ -63,7 +63,7 @@ class ConvLineBuffer {
     const int64_t lines = g_.kernel[0] * g_.kernel[1];
     const bool joined = g_.dilation[2] == 1 && g_.groups == 1;
     const int64_t chunks = joined ? lines : g_.taps();
-    if (chunks > kMaxPieces) return;
+    if (chunks > kMaxChunks) return;
     const int64_t steps = gemm_.steps(g_.k() / chunks);
     if (chunks * steps * 5 > gemm_.steps(g_.k()) * 7) return;
     if (chunks * steps * gemm_.nr() * 4 > kNearest) return;
@@ -78,7 +78,7 @@ class ConvLineBuffer {
   template <class F>
   void line(const uint8_t* x, bool x_signed, const uint8_t* outside, int64_t index, const char* packed,
             uint8_t* workspace, F&& done) const {
-    const uint8_t* starts[kMaxPieces];
+    const uint8_t* starts[kMaxChunks];
     int64_t n = 0;
     const int64_t z0 = index / g_.out[1] * g_.stride[0] - g_.pad[0], y0 = index % g_.out[1] * g_.stride[1] - g_.pad[1];
     for (int64_t kz = 0; kz < g_.kernel[0]; ++kz)
@@ -96,7 +96,7 @@ class ConvLineBuffer {
         int64_t shift = group * g_.c_in;
         for (int64_t at = 0; at < g_.out[2]; at += height_, shift += height_ * step) {
           const int64_t here = std::min(height_, g_.out[2] - at);
-          const void* chunks[kMaxPieces];
+          const void* chunks[kMaxChunks];
           for (int64_t i = 0; i < n; ++i) chunks[i] = starts[i] + shift;
           tile[here - 1](chunks, n, step, packed, steps_, acc);
           done(acc, first + at, here, channel, columns);

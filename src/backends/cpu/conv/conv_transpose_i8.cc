@@ -197,7 +197,7 @@ class ConvTransposeRows final : public Kernel {
     if (!gemm.bytes || s.kernel[0] != 1 || s.in[0] != 1 || s.out[0] != 1 || s.stride[0] != 1 || s.pad[0] != 0)
       return false;
     const int64_t phases = s.stride[1] * s.stride[2];
-    return s.out[2] >= kShort * s.stride[2] && phases <= 64 && s.taps() <= kMaxPieces &&
+    return s.out[2] >= kShort * s.stride[2] && phases <= 64 && s.taps() <= kMaxChunks &&
            s.taps() * gemm.a_row_bytes(s.c_in) * gemm.nr() / phases <= kNearest &&
            LineBuffer(window(s), false, nullptr).small();
   }
@@ -249,7 +249,7 @@ class ConvTransposeRows final : public Kernel {
   }
 
  private:
-  static constexpr int64_t kMaxPieces = 64;
+  static constexpr int64_t kMaxChunks = 64;
   struct PhasesKey {
     ConvTransposeI8Key filter;
     std::array<int64_t, 3> stride, pad, dilation;
@@ -315,7 +315,7 @@ class ConvTransposeRows final : public Kernel {
     for (int64_t px = 0; px < std::min(s_.stride[2], s_.out[2]); ++px) {
       const int64_t index = py * s_.stride[2] + px;
       const Phase& phase = phases_[static_cast<size_t>(index)];
-      const uint8_t* starts[kMaxPieces];
+      const uint8_t* starts[kMaxChunks];
       int64_t n = 0;
       for (const Tap& ty : phase.y) {
         const uint8_t* row = rows_.row(image.x, outside, 0, ty.at + my, workspace);
@@ -342,7 +342,7 @@ class ConvTransposeRows final : public Kernel {
       const int64_t column = p * gemm_.nr(), channel = group * s_.c_out + column;
       for (int64_t at = 0; at < pixels; at += height) {
         const int64_t here = std::min(height, pixels - at);
-        const void* chunks[kMaxPieces];
+        const void* chunks[kMaxChunks];
         for (int64_t i = 0; i < n; ++i) chunks[i] = starts[i] + at * s_.all_in() + group * s_.c_in;
         tile[here - 1](chunks, n, s_.all_in(), packed + gemm_.panel_offset(depth, p), steps_, acc);
         ends_.finish(image, acc, gemm_.nr(), here, std::min(gemm_.nr(), s_.c_out - column), channel, left,

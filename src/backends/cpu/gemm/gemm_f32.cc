@@ -177,14 +177,14 @@ void pack_columns(const float* b, int64_t stride_k, int64_t stride_n, int64_t k,
   }
   constexpr int64_t kBlock = 64;  // rows that stay in the level-1 cache while all columns pass by
   for (int64_t i0 = 0; i0 < k; i0 += kBlock) {
-    const int64_t end = std::min(k, i0 + kBlock), fours = stride_k == 1 ? i0 + (end - i0) / 4 * 4 : i0;
+    const int64_t end = std::min(k, i0 + kBlock), blocked_end = stride_k == 1 ? i0 + (end - i0) / 4 * 4 : i0;
     int64_t j = 0;
     const auto several = [&](auto tag) HWY_ATTR {
       const auto lanes = static_cast<int64_t>(hn::Lanes(tag));
-      for (; j + lanes <= used && fours > i0; j += lanes) {
-        for (int64_t i = i0; i < fours; i += 4)
+      for (; j + lanes <= used && blocked_end > i0; j += lanes) {
+        for (int64_t i = i0; i < blocked_end; i += 4)
           turn_columns(tag, b + j * stride_n + i, stride_n, alpha, rows + i * w + j, w);
-        for (int64_t i = fours; i < end; ++i)
+        for (int64_t i = blocked_end; i < end; ++i)
           for (int64_t c = j; c < j + lanes; ++c) rows[i * w + c] = b[c * stride_n + i] * alpha;
       }
     };

@@ -79,7 +79,7 @@ void rescale_acc(const AccumulatorScales& by, const int32_t* acc, int64_t stride
 
 /// The product or quotient that a quantization parameters is made by, and the integers it goes to.
 template <bool kAway, bool kDivides, class Q>
-HWY_INLINE void to_grid_of(const float* x, int64_t n, const QuantRule& params, Q* out) {
+HWY_INLINE void quantize_to(const float* x, int64_t n, const QuantRule& params, Q* out) {
   const auto step = [zero = params.zero, low = static_cast<float>(params.low - params.zero),
                      high = static_cast<float>(params.high - params.zero),
                      scale = kDivides || params.factor ? params.scale : 1.0f / params.scale](auto d, const float* x,
@@ -106,11 +106,11 @@ HWY_INLINE void to_grid_of(const float* x, int64_t n, const QuantRule& params, Q
 template <bool kAway, bool kDivides>
 void to_quantized_type(const float* x, int64_t n, const QuantRule& g, uint8_t* out) {
   if (g.wide)
-    g.is_signed ? to_grid_of<kAway, kDivides>(x, n, g, reinterpret_cast<int16_t*>(out))
-                : to_grid_of<kAway, kDivides>(x, n, g, reinterpret_cast<uint16_t*>(out));
+    g.is_signed ? quantize_to<kAway, kDivides>(x, n, g, reinterpret_cast<int16_t*>(out))
+                : quantize_to<kAway, kDivides>(x, n, g, reinterpret_cast<uint16_t*>(out));
   else
-    g.is_signed ? to_grid_of<kAway, kDivides>(x, n, g, reinterpret_cast<int8_t*>(out))
-                : to_grid_of<kAway, kDivides>(x, n, g, out);
+    g.is_signed ? quantize_to<kAway, kDivides>(x, n, g, reinterpret_cast<int8_t*>(out))
+                : quantize_to<kAway, kDivides>(x, n, g, out);
 }
 
 void quantize(const float* x, int64_t n, const QuantRule& g, uint8_t* out) {
@@ -161,7 +161,7 @@ void quantize_rows(const float* x, int64_t rows, int64_t n, bool asymmetric, int
       params.zero = row.zero_point;
       params.low = -128;
     }
-    to_grid_of<true, false>(x, n, params, out);
+    quantize_to<true, false>(x, n, params, out);
   }
 }
 
@@ -212,7 +212,7 @@ void quantize_blocks(const float* x, int64_t n, int64_t block, int8_t* out, floa
   for (int64_t at = 0; at < n; at += block) {
     const int64_t here = std::min(block, n - at);
     const BlockQuantParams to = choose_block_quant_params(magnitude_of(x + at, here));
-    to_grid_of<false, false>(x + at, here, QuantRule{.scale = to.inverse, .low = -127, .factor = true}, out + at);
+    quantize_to<false, false>(x + at, here, QuantRule{.scale = to.inverse, .low = -127, .factor = true}, out + at);
     *scales++ = to.scale;
     *acc++ = sum_of(out + at, here);
   }

@@ -109,7 +109,7 @@ class VulkanPlanCompiler final : public PlanCompiler {
     KernelSpec spec{
         {*n.node, types, constants, static_cast<const VulkanNode&>(*n.prepared).outputs}, *options_.device, form};
     spec.images = inputs;
-    spec.fp16 = spec.form.halves = options_.fp16;
+    spec.fp16 = spec.form.float16 = options_.fp16;
     const KernelInfo* chosen = nullptr;
     auto kernel = make_texture_kernel(spec, &chosen);
     if (kernel) *name = chosen->name;

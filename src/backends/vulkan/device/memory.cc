@@ -133,7 +133,7 @@ Buffer::~Buffer() {
 namespace {
 
 VkFormat format_of(const ImageLayout& l) {
-  return l.dtype == DType::kF16 || l.form.halves ? VK_FORMAT_R16G16B16A16_SFLOAT : VK_FORMAT_R32G32B32A32_SFLOAT;
+  return l.dtype == DType::kF16 || l.form.float16 ? VK_FORMAT_R16G16B16A16_SFLOAT : VK_FORMAT_R32G32B32A32_SFLOAT;
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ class Device;
 struct TextureForm {
   Storage storage = Storage::kTexture3D;
   Packing packing = Packing::kChannels;
-  bool halves = false;  ///< float32 values are rounded to float16 texels
+  bool float16 = false;  ///< float32 values are rounded to float16 texels
   bool operator==(const TextureForm&) const = default;
 };
 

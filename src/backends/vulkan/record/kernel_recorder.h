@@ -75,12 +75,12 @@ class KernelRecorder {
   Result<Binding> packed(size_t i, const std::string& key, size_t raw_bytes, const WeightStore::Fill& fill,
                          size_t bytes, const WeightStore::Pack& pack) {
     const Operand& o = inputs_[i];
-    return o.store->packed(origin(o), o.derived + key, raw_bytes, computed(o, fill), bytes, pack);
+    return o.store->packed(origin(o), o.derived + key, raw_bytes, filler(o, fill), bytes, pack);
   }
   /// A table of `bytes` that the host computes from constant input i; `key` names the computation, not the content.
   Result<Binding> table(size_t i, const std::string& key, size_t bytes, const WeightStore::Fill& fill) {
     const Operand& o = inputs_[i];
-    return o.store->table(origin(o), o.derived + key, bytes, computed(o, fill));
+    return o.store->table(origin(o), o.derived + key, bytes, filler(o, fill));
   }
   /// A table that belongs to this plan; `key` identifies its content.
   Result<Binding> table(const std::string& key, size_t bytes, const WeightStore::Fill& fill) {
@@ -125,7 +125,7 @@ class KernelRecorder {
 
  private:
   static const void* origin(const Operand& o) { return o.of ? o.of : o.constant->raw(); }
-  static WeightStore::Fill computed(const Operand& o, const WeightStore::Fill& fill) {
+  static WeightStore::Fill filler(const Operand& o, const WeightStore::Fill& fill) {
     return [&](void* to) {
       if (o.compute) (*o.compute)();
       fill(to);

@@ -145,7 +145,7 @@ std::unique_ptr<Kernel> make_reduce_texture(const KernelSpec& spec) {
   };
   auto x = existing_image(spec, 0);
   if (!x || x != in(x->form) || !(spec.images.size() > 0 && spec.images[0]))
-    x = in({spec.form.storage, static_cast<Packing>(std::min(own, 2u) + 1), spec.form.halves});
+    x = in({spec.form.storage, static_cast<Packing>(std::min(own, 2u) + 1), spec.form.float16});
   if (!x) return nullptr;
   for (uint32_t d = 0; d < 4; ++d)
     if (const uint32_t from = order >> 2 * d & 3; y->size[d] != (push.reduced[from] ? 1 : x->size[from]))
