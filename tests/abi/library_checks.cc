@@ -182,29 +182,7 @@ void add_key_checks(Checks& checks, const Key& k) {
                     }});
 }
 
-}  // namespace
-
-void add_library_checks(Checks& checks) {
-  for (const char* s : kSymbols)
-    checks.push_back({std::string("symbol/") + s, [s] { EXPECT(dlsym(library, s) != nullptr); }});
-  checks.push_back({"symbol/nothing_else_is_exported", only_the_abi_is_exported});
-  checks.push_back({"layout", layout});
-  checks.push_back({"info/name_is_without_the_vendor", [] {
-                      Device d;
-                      const std::string vendor = info(d, ONNXIFI_BACKEND_VENDOR);
-                      EXPECT(info(d, ONNXIFI_BACKEND_NAME).find(vendor) == std::string::npos);
-                    }});
-  checks.push_back({"load/again", load_again});
-  checks.push_back({"load/objects_live_on", objects_live_on_when_the_library_is_closed});
-  checks.push_back({"load/by_the_historic_name", [] {
-                      const size_t slash = library_path.rfind('/');
-                      const std::string other =
-                          (slash == std::string::npos ? "" : library_path.substr(0, slash + 1)) + "libonnxifi-smelt.so";
-                      void* same = dlopen(other.c_str(), RTLD_NOW | RTLD_LOCAL);
-                      EXPECT(same != nullptr);
-                      EXPECT(dlsym(same, "onnxInitGraph") == dlsym(library, "onnxInitGraph"));
-                      EXPECT(dlclose(same) == 0);
-                    }});
+void add_id_checks(Checks& checks) {
   for (size_t capacity : {size_t{0}, size_t{1}, size_t{2}, size_t{63}, SIZE_MAX}) {
     checks.push_back({"ids/count_only/" + std::to_string(capacity), [capacity] { ids(capacity, false); }});
     if (capacity != SIZE_MAX)
@@ -273,6 +251,9 @@ void add_library_checks(Checks& checks) {
                       EXPECT_STATUS(ONNXIFI_STATUS_INVALID_ID,
                                     api.ReleaseBackendID(reinterpret_cast<onnxBackendID>(0x1234)));
                     }});
+}
+
+void add_extension_checks(Checks& checks) {
   for (const char* e : kExtensions)
     for (const char* suffix : {"", "Function"}) {
       const std::string name = std::string(e) + suffix;
@@ -318,6 +299,77 @@ void add_library_checks(Checks& checks) {
                       onnxExtensionFunctionPointer f;
                       EXPECT_STATUS(ONNXIFI_STATUS_INVALID_POINTER, api.GetExtensionFunctionAddress(d.id, nullptr, &f));
                     }});
+}
+
+void add_version_checks(Checks& checks) {
+  for (const char* domain : {"ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft"})
+    checks.push_back({std::string("info/newest_of_") + domain, [domain] {
+                        Device d;
+                        const std::string list = " " + info(d, ONNXIFI_BACKEND_OPSET_VERSION),
+                                          key = std::string(" ") + domain + ":";
+                        const size_t at = list.find(key);
+                        EXPECT(at != std::string::npos);
+                        const int newest = std::stoi(list.substr(at + key.size()));
+                        for (int version : {1, newest, newest + 1}) {
+                          ModelSpec m = relu_model();
+                          m.domain = domain;
+                          m.domain_version = version;
+                          const std::string bytes = serialize(m);
+                          EXPECT_STATUS(version <= newest ? ONNXIFI_STATUS_SUCCESS : ONNXIFI_STATUS_UNSUPPORTED_VERSION,
+                                        api.GetBackendCompatibility(d.id, bytes.size(), bytes.data()));
+                        }
+                      }});
+  for (int ir = 1; ir <= 16; ++ir)
+    checks.push_back(
+        {"info/ir_listed_is_taken/" + std::to_string(ir), [ir] {
+           Device d;
+           ModelSpec m = relu_model();
+           m.ir = ir;
+           const bool listed =
+               (" " + info(d, ONNXIFI_BACKEND_ONNX_IR_VERSION) + " ").find(" " + std::to_string(ir) + " ") !=
+               std::string::npos;
+           const std::string bytes = serialize(m);
+           EXPECT_STATUS(listed ? ONNXIFI_STATUS_SUCCESS : ONNXIFI_STATUS_UNSUPPORTED_VERSION,
+                         api.GetBackendCompatibility(d.id, bytes.size(), bytes.data()));
+         }});
+  for (int opset = 1; opset <= 32; ++opset)
+    checks.push_back({"info/opset_listed_is_taken/" + std::to_string(opset), [opset] {
+                        Device d;
+                        ModelSpec m = relu_model();
+                        m.opset = opset;
+                        const std::string list = info(d, ONNXIFI_BACKEND_OPSET_VERSION);
+                        const int newest = std::stoi(list.substr(list.find("ai.onnx:") + 8));
+                        const std::string bytes = serialize(m);
+                        EXPECT_STATUS(opset <= newest ? ONNXIFI_STATUS_SUCCESS : ONNXIFI_STATUS_UNSUPPORTED_VERSION,
+                                      api.GetBackendCompatibility(d.id, bytes.size(), bytes.data()));
+                      }});
+}
+
+}  // namespace
+
+void add_library_checks(Checks& checks) {
+  for (const char* s : kSymbols)
+    checks.push_back({std::string("symbol/") + s, [s] { EXPECT(dlsym(library, s) != nullptr); }});
+  checks.push_back({"symbol/nothing_else_is_exported", only_the_abi_is_exported});
+  checks.push_back({"layout", layout});
+  checks.push_back({"info/name_is_without_the_vendor", [] {
+                      Device d;
+                      const std::string vendor = info(d, ONNXIFI_BACKEND_VENDOR);
+                      EXPECT(info(d, ONNXIFI_BACKEND_NAME).find(vendor) == std::string::npos);
+                    }});
+  checks.push_back({"load/again", load_again});
+  checks.push_back({"load/objects_live_on", objects_live_on_when_the_library_is_closed});
+  checks.push_back({"load/by_the_historic_name", [] {
+                      const size_t slash = library_path.rfind('/');
+                      const std::string other =
+                          (slash == std::string::npos ? "" : library_path.substr(0, slash + 1)) + "libonnxifi-smelt.so";
+                      void* same = dlopen(other.c_str(), RTLD_NOW | RTLD_LOCAL);
+                      EXPECT(same != nullptr);
+                      EXPECT(dlsym(same, "onnxInitGraph") == dlsym(library, "onnxInitGraph"));
+                      EXPECT(dlclose(same) == 0);
+                    }});
+  add_id_checks(checks);
+  add_extension_checks(checks);
 }
 
 void add_info_checks(Checks& checks) {
@@ -380,47 +432,7 @@ void add_info_checks(Checks& checks) {
                       EXPECT_STATUS(ONNXIFI_STATUS_FALLBACK, api.GetBackendInfo(d.id, 1, nullptr, &n));
                       EXPECT(n > 0 && n < 1000);
                     }});
-  for (const char* domain : {"ai.onnx", "ai.onnx.ml", "ai.onnx.preview.training", "com.microsoft"})
-    checks.push_back({std::string("info/newest_of_") + domain, [domain] {
-                        Device d;
-                        const std::string list = " " + info(d, ONNXIFI_BACKEND_OPSET_VERSION),
-                                          key = std::string(" ") + domain + ":";
-                        const size_t at = list.find(key);
-                        EXPECT(at != std::string::npos);
-                        const int newest = std::stoi(list.substr(at + key.size()));
-                        for (int version : {1, newest, newest + 1}) {
-                          ModelSpec m = relu_model();
-                          m.domain = domain;
-                          m.domain_version = version;
-                          const std::string bytes = serialize(m);
-                          EXPECT_STATUS(version <= newest ? ONNXIFI_STATUS_SUCCESS : ONNXIFI_STATUS_UNSUPPORTED_VERSION,
-                                        api.GetBackendCompatibility(d.id, bytes.size(), bytes.data()));
-                        }
-                      }});
-  for (int ir = 1; ir <= 16; ++ir)
-    checks.push_back(
-        {"info/ir_listed_is_taken/" + std::to_string(ir), [ir] {
-           Device d;
-           ModelSpec m = relu_model();
-           m.ir = ir;
-           const bool listed =
-               (" " + info(d, ONNXIFI_BACKEND_ONNX_IR_VERSION) + " ").find(" " + std::to_string(ir) + " ") !=
-               std::string::npos;
-           const std::string bytes = serialize(m);
-           EXPECT_STATUS(listed ? ONNXIFI_STATUS_SUCCESS : ONNXIFI_STATUS_UNSUPPORTED_VERSION,
-                         api.GetBackendCompatibility(d.id, bytes.size(), bytes.data()));
-         }});
-  for (int opset = 1; opset <= 32; ++opset)
-    checks.push_back({"info/opset_listed_is_taken/" + std::to_string(opset), [opset] {
-                        Device d;
-                        ModelSpec m = relu_model();
-                        m.opset = opset;
-                        const std::string list = info(d, ONNXIFI_BACKEND_OPSET_VERSION);
-                        const int newest = std::stoi(list.substr(list.find("ai.onnx:") + 8));
-                        const std::string bytes = serialize(m);
-                        EXPECT_STATUS(opset <= newest ? ONNXIFI_STATUS_SUCCESS : ONNXIFI_STATUS_UNSUPPORTED_VERSION,
-                                      api.GetBackendCompatibility(d.id, bytes.size(), bytes.data()));
-                      }});
+  add_version_checks(checks);
 }
 
 }  // namespace abi

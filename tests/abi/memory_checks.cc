@@ -76,52 +76,7 @@ void run_at_the_edge(const ModelSpec& m, size_t shift) {
   EXPECT_OK(api.ReleaseGraph(g));
 }
 
-}  // namespace
-
-void add_memory_checks(Checks& checks) {
-  for (const int n : {1, 5, 8, 13, 16, 31, 64, 67})
-    for (const Net& net : nets(n))
-      checks.push_back({std::string("memory/edge/") + net.name + "/" + std::to_string(n),
-                        [m = net.model] { run_at_the_edge(m, 0); }});
-  for (const size_t shift : {1, 2, 3})
-    for (const Net& net : nets(13))
-      checks.push_back({std::string("memory/unaligned/") + net.name + "/" + std::to_string(shift),
-                        [m = net.model, shift] { run_at_the_edge(m, shift); }});
-  checks.push_back({"memory/unaligned_results", [] {
-                      Device d;
-                      onnxGraph g = init(d, serialize(relu_model()));
-                      std::vector<char> x(17), y(17, 7);
-                      const float values[4] = {-1, 2, -3, 4};
-                      std::memcpy(x.data() + 1, values, 16);
-                      run(d, g, {describe("x", 1, {4}, x.data() + 1)}, {describe("y", 1, {4}, y.data() + 1)});
-                      float got[4];
-                      std::memcpy(got, y.data() + 1, 16);
-                      EXPECT(got[0] == 0 && got[1] == 2 && got[2] == 0 && got[3] == 4 && y[0] == 7);
-                      // The bytes are read when the run starts, not when the location was given.
-                      const float more[4] = {5, 6, 7, 8};
-                      std::memcpy(x.data() + 1, more, 16);
-                      run(d, g);
-                      std::memcpy(got, y.data() + 1, 16);
-                      EXPECT(got[0] == 5 && got[3] == 8);
-                      EXPECT_OK(api.ReleaseGraph(g));
-                    }});
-  checks.push_back({"memory/output_over_input", [] {
-                      Device d;
-                      onnxGraph g = init(d, serialize(relu_model()));
-                      std::vector<float> x{-1, 2, -3, 4};
-                      run(d, g, {describe("x", {4}, x)}, {describe("y", {4}, x)});
-                      EXPECT((x == std::vector<float>{0, 2, 0, 4}));
-                      EXPECT_OK(api.ReleaseGraph(g));
-                    }});
-  checks.push_back({"memory/one_buffer_for_two_inputs", [] {
-                      ModelSpec m{{{"a", 1, {3}}, {"b", 1, {3}}}, {{"y", 1, {3}}}, {{"Add", {"a", "b"}, {"y"}}}};
-                      Device d;
-                      onnxGraph g = init(d, serialize(m));
-                      std::vector<float> x{1, 2, 3}, y(3);
-                      run(d, g, {describe("a", {3}, x), describe("b", {3}, x)}, {describe("y", {3}, y)});
-                      EXPECT((y == std::vector<float>{2, 4, 6}));
-                      EXPECT_OK(api.ReleaseGraph(g));
-                    }});
+void add_edge_checks(Checks& checks) {
   checks.push_back(
       {"memory/unknown_property_without_a_value", [] {
          // The list ends with its key: a value that is not there must not be read.
@@ -178,6 +133,55 @@ void add_memory_checks(Checks& checks) {
          EXPECT_STATUS(ONNXIFI_STATUS_UNSUPPORTED_TAG, api.RunGraph(g, memory.as<onnxMemoryFenceV1>(), &good));
          EXPECT_OK(api.ReleaseGraph(g));
        }});
+}
+
+}  // namespace
+
+void add_memory_checks(Checks& checks) {
+  for (const int n : {1, 5, 8, 13, 16, 31, 64, 67})
+    for (const Net& net : nets(n))
+      checks.push_back({std::string("memory/edge/") + net.name + "/" + std::to_string(n),
+                        [m = net.model] { run_at_the_edge(m, 0); }});
+  for (const size_t shift : {1, 2, 3})
+    for (const Net& net : nets(13))
+      checks.push_back({std::string("memory/unaligned/") + net.name + "/" + std::to_string(shift),
+                        [m = net.model, shift] { run_at_the_edge(m, shift); }});
+  checks.push_back({"memory/unaligned_results", [] {
+                      Device d;
+                      onnxGraph g = init(d, serialize(relu_model()));
+                      std::vector<char> x(17), y(17, 7);
+                      const float values[4] = {-1, 2, -3, 4};
+                      std::memcpy(x.data() + 1, values, 16);
+                      run(d, g, {describe("x", 1, {4}, x.data() + 1)}, {describe("y", 1, {4}, y.data() + 1)});
+                      float got[4];
+                      std::memcpy(got, y.data() + 1, 16);
+                      EXPECT(got[0] == 0 && got[1] == 2 && got[2] == 0 && got[3] == 4 && y[0] == 7);
+                      // The bytes are read when the run starts, not when the location was given.
+                      const float more[4] = {5, 6, 7, 8};
+                      std::memcpy(x.data() + 1, more, 16);
+                      run(d, g);
+                      std::memcpy(got, y.data() + 1, 16);
+                      EXPECT(got[0] == 5 && got[3] == 8);
+                      EXPECT_OK(api.ReleaseGraph(g));
+                    }});
+  checks.push_back({"memory/output_over_input", [] {
+                      Device d;
+                      onnxGraph g = init(d, serialize(relu_model()));
+                      std::vector<float> x{-1, 2, -3, 4};
+                      run(d, g, {describe("x", {4}, x)}, {describe("y", {4}, x)});
+                      EXPECT((x == std::vector<float>{0, 2, 0, 4}));
+                      EXPECT_OK(api.ReleaseGraph(g));
+                    }});
+  checks.push_back({"memory/one_buffer_for_two_inputs", [] {
+                      ModelSpec m{{{"a", 1, {3}}, {"b", 1, {3}}}, {{"y", 1, {3}}}, {{"Add", {"a", "b"}, {"y"}}}};
+                      Device d;
+                      onnxGraph g = init(d, serialize(m));
+                      std::vector<float> x{1, 2, 3}, y(3);
+                      run(d, g, {describe("a", {3}, x), describe("b", {3}, x)}, {describe("y", {3}, y)});
+                      EXPECT((y == std::vector<float>{2, 4, 6}));
+                      EXPECT_OK(api.ReleaseGraph(g));
+                    }});
+  add_edge_checks(checks);
 }
 
 }  // namespace abi

@@ -250,115 +250,134 @@ void add_broken(Checks& checks) {
     checks.push_back({std::string("model/") + b.name, [&b] { both(serialize(b.model), b.wanted); }});
 }
 
-void argument_errors(Checks& checks) {
-  static const std::string* const model = new std::string(serialize(relu_model()));
-  const auto add = [&](const char* name, std::function<void(Device&)> f) {
-    checks.push_back({std::string("arguments/") + name, [f] {
-                        Device d;
-                        f(d);
-                      }});
-  };
+const std::string& relu_bytes() {
+  static const auto* const model = new std::string(serialize(relu_model()));
+  return *model;
+}
+
+void add_argument_check(Checks& checks, const char* name, std::function<void(Device&)> f) {
+  checks.push_back({std::string("arguments/") + name, [f] {
+                      Device d;
+                      f(d);
+                    }});
+}
+
+void graph_null(onnxStatus want, onnxStatus got, onnxGraph g) {
+  EXPECT(got == want);
+  EXPECT(g == nullptr);
+}
+
+void add_argument_errors(Checks& checks) {
+  const auto add = [&](const char* name, auto f) { add_argument_check(checks, name, f); };
   add("compatibility_wild_id", [](Device&) {
-    EXPECT_STATUS(ONNXIFI_STATUS_INVALID_ID,
-                  api.GetBackendCompatibility(reinterpret_cast<onnxBackendID>(7), model->size(), model->data()));
+    EXPECT_STATUS(ONNXIFI_STATUS_INVALID_ID, api.GetBackendCompatibility(reinterpret_cast<onnxBackendID>(7),
+                                                                         relu_bytes().size(), relu_bytes().data()));
   });
   add("compatibility_null_model",
       [](Device& d) { EXPECT_STATUS(ONNXIFI_STATUS_INVALID_POINTER, api.GetBackendCompatibility(d.id, 10, nullptr)); });
   add("compatibility_size_0", [](Device& d) {
-    EXPECT_STATUS(ONNXIFI_STATUS_INVALID_SIZE, api.GetBackendCompatibility(d.id, 0, model->data()));
+    EXPECT_STATUS(ONNXIFI_STATUS_INVALID_SIZE, api.GetBackendCompatibility(d.id, 0, relu_bytes().data()));
   });
   add("init_null_graph", [](Device& d) {
-    EXPECT_STATUS(ONNXIFI_STATUS_INVALID_POINTER,
-                  api.InitGraph(d.backend, nullptr, model->size(), model->data(), 0, nullptr, nullptr, 0, nullptr));
+    EXPECT_STATUS(ONNXIFI_STATUS_INVALID_POINTER, api.InitGraph(d.backend, nullptr, relu_bytes().size(),
+                                                                relu_bytes().data(), 0, nullptr, nullptr, 0, nullptr));
   });
-  const auto graph_null = [](onnxStatus want, onnxStatus got, onnxGraph g) {
-    EXPECT(got == want);
-    EXPECT(g == nullptr);
-  };
-  add("init_wild_backend", [=](Device&) {
+  add("init_wild_backend", [](Device&) {
     auto g = reinterpret_cast<onnxGraph>(3);
-    const onnxStatus s = api.InitGraph(reinterpret_cast<onnxBackend>(5), nullptr, model->size(), model->data(), 0,
-                                       nullptr, &g, 0, nullptr);
+    const onnxStatus s = api.InitGraph(reinterpret_cast<onnxBackend>(5), nullptr, relu_bytes().size(),
+                                       relu_bytes().data(), 0, nullptr, &g, 0, nullptr);
     graph_null(ONNXIFI_STATUS_INVALID_BACKEND, s, g);
   });
-  add("init_null_model", [=](Device& d) {
+  add("init_null_model", [](Device& d) {
     auto g = reinterpret_cast<onnxGraph>(3);
     const onnxStatus s = api.InitGraph(d.backend, nullptr, 10, nullptr, 0, nullptr, &g, 0, nullptr);
     graph_null(ONNXIFI_STATUS_INVALID_POINTER, s, g);
   });
-  add("init_size_0", [=](Device& d) {
+  add("init_size_0", [](Device& d) {
     auto g = reinterpret_cast<onnxGraph>(3);
-    const onnxStatus s = api.InitGraph(d.backend, nullptr, 0, model->data(), 0, nullptr, &g, 0, nullptr);
+    const onnxStatus s = api.InitGraph(d.backend, nullptr, 0, relu_bytes().data(), 0, nullptr, &g, 0, nullptr);
     graph_null(ONNXIFI_STATUS_INVALID_SIZE, s, g);
   });
-  add("init_null_weights", [=](Device& d) {
+  add("init_null_weights", [](Device& d) {
     auto g = reinterpret_cast<onnxGraph>(3);
-    const onnxStatus s = api.InitGraph(d.backend, nullptr, model->size(), model->data(), 1, nullptr, &g, 0, nullptr);
+    const onnxStatus s =
+        api.InitGraph(d.backend, nullptr, relu_bytes().size(), relu_bytes().data(), 1, nullptr, &g, 0, nullptr);
     graph_null(ONNXIFI_STATUS_INVALID_POINTER, s, g);
   });
   add("init_garbage_sequence_length_and_reader", [](Device& d) {
     onnxGraph g;
-    EXPECT_OK(api.InitGraph(d.backend, nullptr, model->size(), model->data(), 0, nullptr, &g, 0xDEADBEEF,
+    EXPECT_OK(api.InitGraph(d.backend, nullptr, relu_bytes().size(), relu_bytes().data(), 0, nullptr, &g, 0xDEADBEEF,
                             reinterpret_cast<void*>(0x1357)));
     EXPECT_OK(api.ReleaseGraph(g));
   });
   add("init_no_weights_with_pointer", [](Device& d) {
     onnxGraph g;
     const onnxTensorDescriptorV1 garbage{};
-    EXPECT_OK(api.InitGraph(d.backend, nullptr, model->size(), model->data(), 0, &garbage, &g, 0, nullptr));
+    EXPECT_OK(api.InitGraph(d.backend, nullptr, relu_bytes().size(), relu_bytes().data(), 0, &garbage, &g, 0, nullptr));
     EXPECT_OK(api.ReleaseGraph(g));
   });
-  add("order/backend_before_model", [=](Device&) {
+}
+
+void add_argument_order(Checks& checks) {
+  const auto add = [&](const char* name, auto f) { add_argument_check(checks, name, f); };
+  add("order/backend_before_model", [](Device&) {
     auto g = reinterpret_cast<onnxGraph>(3);
     const onnxStatus s = api.InitGraph(nullptr, nullptr, 0, nullptr, 1, nullptr, &g, 0, nullptr);
     graph_null(ONNXIFI_STATUS_INVALID_BACKEND, s, g);
   });
-  add("order/pointers_before_size", [=](Device& d) {
+  add("order/pointers_before_size", [](Device& d) {
     auto g = reinterpret_cast<onnxGraph>(3);
     const onnxStatus s = api.InitGraph(d.backend, nullptr, 0, nullptr, 0, nullptr, &g, 0, nullptr);
     graph_null(ONNXIFI_STATUS_INVALID_POINTER, s, g);
   });
-  add("order/size_before_properties", [=](Device& d) {
+  add("order/size_before_properties", [](Device& d) {
     auto g = reinterpret_cast<onnxGraph>(3);
     const uint64_t properties[3] = {99, 1, 0};
-    const onnxStatus s = api.InitGraph(d.backend, properties, 0, model->data(), 0, nullptr, &g, 0, nullptr);
+    const onnxStatus s = api.InitGraph(d.backend, properties, 0, relu_bytes().data(), 0, nullptr, &g, 0, nullptr);
     graph_null(ONNXIFI_STATUS_INVALID_SIZE, s, g);
   });
-  add("order/properties_before_descriptors", [=](Device& d) {
+  add("order/properties_before_descriptors", [](Device& d) {
     auto g = reinterpret_cast<onnxGraph>(3);
     const uint64_t properties[3] = {99, 1, 0};
     const onnxTensorDescriptorV1 bad{};
-    const onnxStatus s = api.InitGraph(d.backend, properties, model->size(), model->data(), 1, &bad, &g, 0, nullptr);
+    const onnxStatus s =
+        api.InitGraph(d.backend, properties, relu_bytes().size(), relu_bytes().data(), 1, &bad, &g, 0, nullptr);
     graph_null(ONNXIFI_STATUS_UNSUPPORTED_PROPERTY, s, g);
   });
-  add("order/descriptors_before_model", [=](Device& d) {
+  add("order/descriptors_before_model", [](Device& d) {
     auto g = reinterpret_cast<onnxGraph>(3);
     const onnxTensorDescriptorV1 bad{};
     const onnxStatus s = api.InitGraph(d.backend, nullptr, 4, "\xff\xff\xff\xff", 1, &bad, &g, 0, nullptr);
     graph_null(ONNXIFI_STATUS_UNSUPPORTED_TAG, s, g);
   });
+}
+
+void add_release_errors(Checks& checks) {
+  const auto add = [&](const char* name, auto f) { add_argument_check(checks, name, f); };
   add("compatibility_of_a_released_id", [](Device&) {
     onnxBackendID ids[64];
     size_t n = 64;
     EXPECT_OK(api.GetBackendIDs(ids, &n));
     for (size_t i = 0; i < n; ++i) EXPECT_OK(api.ReleaseBackendID(ids[i]));
-    EXPECT_OK(api.GetBackendCompatibility(ids[0], model->size(), model->data()));  // the fixture's reference
+    EXPECT_OK(
+        api.GetBackendCompatibility(ids[0], relu_bytes().size(), relu_bytes().data()));  // the fixture's reference
   });
   add("1000_queries_take_less_than_a_second", [](Device& d) {
     const std::clock_t begin = std::clock();  // of the processor: others may have the machine
-    for (int i = 0; i < 1000; ++i) EXPECT_OK(api.GetBackendCompatibility(d.id, model->size(), model->data()));
+    for (int i = 0; i < 1000; ++i)
+      EXPECT_OK(api.GetBackendCompatibility(d.id, relu_bytes().size(), relu_bytes().data()));
     EXPECT(std::clock() - begin < CLOCKS_PER_SEC * (kSanitized ? 20 : 1));
   });
   add("release_graph_null", [](Device&) { EXPECT_STATUS(ONNXIFI_STATUS_INVALID_GRAPH, api.ReleaseGraph(nullptr)); });
   add("release_graph_twice", [](Device& d) {
-    onnxGraph g = init(d, *model);
+    onnxGraph g = init(d, relu_bytes());
     EXPECT_OK(api.ReleaseGraph(g));
     EXPECT_STATUS(ONNXIFI_STATUS_INVALID_GRAPH, api.ReleaseGraph(g));
   });
   add("release_backend_as_graph",
       [](Device& d) { EXPECT_STATUS(ONNXIFI_STATUS_INVALID_GRAPH, api.ReleaseGraph(d.backend)); });
   add("release_graph_as_backend", [](Device& d) {
-    onnxGraph g = init(d, *model);
+    onnxGraph g = init(d, relu_bytes());
     EXPECT_STATUS(ONNXIFI_STATUS_INVALID_BACKEND, api.ReleaseBackend(g));
     EXPECT_OK(api.ReleaseGraph(g));
   });
@@ -431,7 +450,9 @@ void properties(Checks& checks) {
 }  // namespace
 
 void add_model_checks(Checks& checks) {
-  argument_errors(checks);
+  add_argument_errors(checks);
+  add_argument_order(checks);
+  add_release_errors(checks);
   properties(checks);
   add_broken(checks);
   checks.push_back({"bytes/garbage", [] { both(std::string(200, '\xff'), {ONNXIFI_STATUS_INVALID_PROTOBUF}); }});

@@ -44,6 +44,10 @@ size_t elements(const Dims& dims);
 Shape shape_of(const Dims& dims);
 /// The element type that a value of this data type is stored as.
 DType element_type(XNNDatatype type);
+/// Position along dimension `dim` of element i.
+size_t coordinate(size_t i, const Dims& dims, int dim);
+/// Replaces n values of a row by those that XNNPACK's dynamic quantization makes of them.
+void quantize_row(double* row, size_t n);
 /// "qint8"
 std::string short_name(XNNDatatype type);
 

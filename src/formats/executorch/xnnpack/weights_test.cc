@@ -58,21 +58,6 @@ constexpr float kInputScale = 0.05f, kFilterScale = 0.02f, kOutScale = 0.06f;
 constexpr int kInputZero = 7, kOutZero = -4, kBlock = 4;
 
 bool is_unsigned(XNNDatatype t) { return t == kQU8; }
-/// Position along dimension `dim` of element i.
-size_t coordinate(size_t i, const Dims& dims, int dim) {
-  size_t stride = 1;
-  for (size_t k = static_cast<size_t>(dim) + 1; k < dims.size(); ++k) stride *= dims[k];
-  return i / stride % dims[static_cast<size_t>(dim)];
-}
-
-/// The values of a row of XNNPACK's dynamic quantization.
-void quantize_row(double* row, size_t n) {
-  const double lo = std::min(0.0, *std::min_element(row, row + n)), hi = std::max(0.0, *std::max_element(row, row + n));
-  const double s = lo == hi ? 1 : 255 / (hi - lo);
-  double zero = (-128 + lo * s) + (127 + hi * s) > 0 ? -128 - lo * s : 127 - hi * s;
-  zero = std::nearbyint(std::clamp(zero, -128.0, 127.0));
-  for (size_t i = 0; i < n; ++i) row[i] = (std::clamp(std::nearbyint(row[i] * s + zero), -128.0, 127.0) - zero) / s;
-}
 
 class NodeTest {
  public:
