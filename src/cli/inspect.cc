@@ -5,7 +5,9 @@
 #include <map>
 #include <memory>
 
+#include "base/cat.h"
 #include "base/error.h"
+#include "base/suggest.h"
 #include "cli/command.h"
 #include "cli/common.h"
 #include "cli/graphviz.h"
@@ -13,6 +15,7 @@
 #include "cli/output.h"
 #include "cli/page.h"
 #include "cli/report.h"
+#include "runtime/model_access.h"
 
 namespace smelt::cli {
 namespace {
@@ -20,7 +23,7 @@ namespace {
 using nlohmann::json;
 
 struct InspectOptions {
-  std::string model, html, profile;
+  std::string model, html, profile, node;
   Target target;
   std::vector<std::string> data, tolerate, custom_operators;
   DimensionOptions dimensions;
@@ -171,6 +174,72 @@ void print_nodes(const json& r) {
   }
 }
 
+/// The node that --node names: an index in the first method's graph, or a name in any graph.
+Result<std::pair<size_t, size_t>> find_node(const json& r, const std::string& wanted) {
+  const json& graphs = r["graphs"];
+  const size_t first = r["methods"][0]["graph"];
+  if (!wanted.empty() && wanted.find_first_not_of("0123456789") == std::string::npos) {
+    const size_t count = graphs[first]["nodes"].size();
+    if (wanted.size() < 10 && std::stoul(wanted) < count) return std::pair(first, size_t{std::stoul(wanted)});
+    return InvalidInput("there is no node ", wanted, ", the graph has ", count);
+  }
+  std::vector<std::string> names;
+  for (size_t g = 0; g < graphs.size(); ++g)
+    for (size_t i = 0; i < graphs[g]["nodes"].size(); ++i) {
+      names.push_back(graphs[g]["nodes"][i]["name"]);
+      if (names.back() == wanted) return std::pair(g, i);
+    }
+  std::erase(names, "");
+  return InvalidInput(not_among("node", wanted, names));
+}
+
+void print_attributes(const char* title, const json& attributes) {
+  if (attributes.empty()) return;
+  Table table({title, ""});
+  for (const auto& [name, value] : attributes.items()) table.row({name, value.dump()});
+  say("\n{}", table.str({}, 100));
+}
+
+/// Everything that the description says about one node.
+void print_node(const json& r, size_t graph, size_t index) {
+  const json& g = r["graphs"][graph];
+  const json& n = g["nodes"][index];
+  const int part = n["partition"];
+  Table facts({Cat("node ", index), n["origin"]});
+  const auto fact = [&](const char* name, const std::string& text) {
+    if (!text.empty()) facts.row({name, text});
+  };
+  fact("name", n["name"]);
+  fact("graph", g["name"]);
+  fact("where", n["where"]);
+  fact("graph operator", n["op"]);
+  fact("delegate", part < 0 ? "" : r["partitions"][static_cast<size_t>(part)]["name"].get<std::string>());
+  fact("runs on", n["runs_on"]);
+  fact("storage", n.value("storage", ""));
+  fact("on the host", n.value("host_reason", ""));
+  fact("MACs", number(n, "multiply_adds") > 0 ? human_count(number(n, "multiply_adds")) : "");
+  fact("weights", number(n, "weights_bytes") > 0 ? human_bytes(number(n, "weights_bytes")) : "");
+  fact("reads and writes", human_bytes(number(n, "moved_bytes")));
+  put(facts.str({}, 100));
+  for (const char* side : {"inputs", "outputs"}) {
+    if (n[side].empty()) continue;
+    Table table({side, "type"});
+    for (const json& id : n[side]) {
+      if (id.get<int>() < 0) {
+        table.row({"absent", ""});
+        continue;
+      }
+      const json& v = g["values"][id.get<size_t>()];
+      const std::string name = v["name"];
+      table.row({name.empty() ? Cat("%", id.get<int>()) : name,
+                 v["type"].get<std::string>() + (v.contains("constant") ? " = " + v["constant"].dump() : "")});
+    }
+    say("\n{}", table.str({}, 100));
+  }
+  print_attributes("attributes in the file", n.value("file_attributes", json::object()));
+  print_attributes("attributes", n["attributes"]);
+}
+
 /// What runs on the device, and why the rest does not.
 void print_device(const json& graph) {
   if (!graph.contains("device")) return;
@@ -232,14 +301,17 @@ Status inspect(const InspectOptions& o) {
   if (o.html == "-" || o.dot == "-") reserve_standard_output();
   SMELT_ASSIGN(LoadOptions load, load_options(o.data, o.tolerate, o.custom_operators));
   load.tolerate.emplace_back("unknown-operator");
+  FileAttributes stated;
+  const FileAttributes::Scope recording(stated);
   SMELT_ASSIGN(const Model model, load_model(o.model, load));
+  stated.finish(module_of(model));
   SessionOptions on;
   o.target.apply(on);
-  SMELT_ASSIGN(const json r, describe_model(model, on, o.dimensions, o.optimised));
+  SMELT_ASSIGN(const json r, describe_model(model, on, o.dimensions, o.optimised, nullptr, &stated));
   if (r.contains("unknown_operators")) complain_of_unknown(r["unknown_operators"]);
   if (!o.dot.empty()) SMELT_TRY(write_result(o.dot, {graph_dot(r)}));
   if (!o.html.empty()) {
-    PageOptions page{.optimised = o.optimised};
+    PageOptions page{.optimised = o.optimised, .stated = &stated};
     if (!o.profile.empty()) {
       SMELT_ASSIGN(page.profile, read_json(o.profile));
     }
@@ -247,10 +319,14 @@ Status inspect(const InspectOptions& o) {
     SMELT_TRY(write_result(o.html, {text}));
     if (!o.as_json) say("{}: open it in a browser\n", o.html);
   }
-  if (o.as_json)
+  if (o.as_json) {
     put_json(r);
-  else if (o.html.empty() && o.dot.empty())
+  } else if (!o.node.empty()) {
+    SMELT_ASSIGN(const auto at, find_node(r, o.node));
+    print_node(r, at.first, at.second);
+  } else if (o.html.empty() && o.dot.empty()) {
     print_text(r, o.nodes);
+  }
   return Ok();
 }
 
@@ -267,7 +343,15 @@ void add_inspect(CLI::App& app, int& status) {
       ->type_name("FILE")
       ->needs(html);
   CLI::Option* dot = c->add_option("--dot", o->dot, "Write the graph in Graphviz's language")->type_name("FILE");
-  c->add_flag("--nodes", o->nodes, "List every node")->excludes(as_json)->excludes(html)->excludes(dot);
+  CLI::Option* nodes = c->add_flag("--nodes", o->nodes, "List every node");
+  nodes->excludes(as_json)->excludes(html)->excludes(dot);
+  c->add_option("--node", o->node,
+                "Show one node whole, with its attributes as the file states them: its index, or its name")
+      ->type_name("N|NAME")
+      ->excludes(as_json)
+      ->excludes(html)
+      ->excludes(dot)
+      ->excludes(nodes);
   add_dimensions(*c, o->dimensions);
   c->add_flag("--optimised,--optimized", o->optimised,
               "Show the optimised graph that runs execute instead of the file's: nodes fused, constants folded");
@@ -276,7 +360,8 @@ void add_inspect(CLI::App& app, int& status) {
   add_custom_operators(*c, o->custom_operators);
   add_target(*c, o->target);
   c->footer(
-      "Examples:\n  smelt inspect model.tflite --nodes --optimised\n  smelt inspect model.onnx --html model.html\n  "
+      "Examples:\n  smelt inspect model.tflite --nodes --optimised\n  smelt inspect model.tflite --node 3\n  smelt "
+      "inspect model.onnx --html model.html\n  "
       "smelt inspect model.onnx --dot - | dot -Tsvg > model.svg");
   c->callback([o, &status] { status = report(inspect(*o)); });
 }

@@ -17,9 +17,9 @@ using nlohmann::json;
 
 /// A description whose constants have the index of their contents in `constants` as "data".
 Result<json> describe_with_constants(const Model& model, const SessionOptions& on, const DimensionOptions& sizes,
-                                     bool optimised, ConstantTable& constants) {
+                                     const FileAttributes* stated, bool optimised, ConstantTable& constants) {
   std::shared_ptr<const Module> module;
-  SMELT_ASSIGN(json out, describe_model(model, on, sizes, optimised, &module));
+  SMELT_ASSIGN(json out, describe_model(model, on, sizes, optimised, &module, stated));
   for (size_t g = 0; g < module->graphs.size(); ++g) {
     const auto& values = module->graphs[g].values;
     for (size_t v = 0; v < values.size(); ++v)
@@ -53,8 +53,8 @@ Result<std::string> inspect_page(const Model& model, const SessionOptions& on, c
                                  const PageOptions& options) {
   ConstantTable constants;
   json data = {{"show", options.optimised ? "optimised" : "file"}, {"profile", options.profile}};
-  SMELT_ASSIGN(data["file"], describe_with_constants(model, on, sizes, false, constants));
-  auto optimised = describe_with_constants(model, on, sizes, true, constants);
+  SMELT_ASSIGN(data["file"], describe_with_constants(model, on, sizes, options.stated, false, constants));
+  auto optimised = describe_with_constants(model, on, sizes, options.stated, true, constants);
   if (optimised.ok())
     data["optimised"] = {{"graphs", std::move((*optimised)["graphs"])}};
   else if (options.optimised || !options.profile.is_null())

@@ -4,14 +4,16 @@
 #include <string>
 
 #include "cli/dimensions.h"
+#include "formats/common/file_attributes.h"
 #include "smelt/model.h"
 
 namespace smelt::cli {
 
 /// What a page shows beside the model.
 struct PageOptions {
-  bool optimised = false;            ///< opens with the optimised graphs instead of the file's
-  nlohmann::json profile = nullptr;  ///< of `smelt bench --profile`: colours nodes by time
+  bool optimised = false;                  ///< opens with the optimised graphs instead of the file's
+  nlohmann::json profile = nullptr;        ///< of `smelt bench --profile`: colours nodes by time
+  const FileAttributes* stated = nullptr;  ///< attributes of the file's operators, as describe_model() takes them
 };
 
 /// A self-contained HTML page of a model (page/): graphs laid out, as the file has them and as runs execute them;

@@ -159,7 +159,20 @@ NodeCost cost_of(const Graph& g, const Node& n, const Placement& p) {
   return cost;
 }
 
-json graph_json(const Graph& g, const Placement& p, std::set<const void*>& counted, size_t& weights) {
+/// The attributes of a node's operator as the file states them; a text that is no JSON (of bytes that are no UTF-8)
+/// stays a text.
+json stated_json(const StatedAttributes& stated) {
+  json out = json::object();
+  for (const auto& [name, text] : stated) {
+    json value = json::parse(text, nullptr, false);
+    out[name] = value.is_discarded() ? json(text) : std::move(value);
+  }
+  return out;
+}
+
+json graph_json(const Module& m, size_t index, const Placement& p, const FileAttributes* stated,
+                std::set<const void*>& counted, size_t& weights) {
+  const Graph& g = m.graphs[index];
   json nodes = json::array(), values = json::array();
   for (const Value& v : g.values) {
     values.push_back(value_json(v));
@@ -183,6 +196,8 @@ json graph_json(const Graph& g, const Placement& p, std::set<const void*>& count
                      {"runs_on", it != p.steps.end() ? runs_on(it->second)
                                  : p.problem.empty() ? "folded"
                                                      : "unknown"}});
+    if (const StatedAttributes* attributes = stated ? stated->find(index, n) : nullptr)
+      nodes.back()["file_attributes"] = stated_json(*attributes);
     if (it == p.steps.end()) continue;
     const Step& step = *it->second.front();
     if (step.on_device()) {
@@ -334,7 +349,7 @@ Result<std::shared_ptr<const Module>> described(const Model& model, const std::v
 }  // namespace
 
 Result<json> describe_model(const Model& model, const SessionOptions& on, const DimensionOptions& sizes, bool optimised,
-                            std::shared_ptr<const Module>* shown) {
+                            std::shared_ptr<const Module>* shown, const FileAttributes* stated) {
   std::vector<Port> ports;
   for (const std::string& method : model.methods())
     for (Port& p : model.inputs(method)) ports.push_back(std::move(p));
@@ -375,7 +390,7 @@ Result<json> describe_model(const Model& model, const SessionOptions& on, const 
       p = place(env, static_cast<int>(i), dimensions);
     else
       p.problem = "planned when called";
-    graphs.push_back(graph_json(m.graphs[i], p, counted, weights));
+    graphs.push_back(graph_json(m, i, p, stated, counted, weights));
     graphs.back()["inputs"] = (optimised ? m : module_of(model)).graphs[i].inputs;
     nodes += m.graphs[i].nodes.size();
   }

@@ -71,6 +71,7 @@ function nodeHtml(i) {
   const sink = state.scene.sinks[i], chained = state.scene.sinks.filter(s => s === sink).length > 1;
   return `<h2>${esc(opOf(n))}</h2>` + tableOf(facts.filter(f => f[1]).map(f => rowOf(...f))) +
     (chained ? chainButton(sink) : "") +
+    section("Attributes in the file", Object.entries(n.file_attributes || {}).map(([k, v]) => rowOf(k, JSON.stringify(v)))) +
     section("Attributes", Object.entries(n.attributes).map(a => attributeRow(n, a))) +
     section("Inputs", n.inputs.map(v => valueRow(v, "←", sources(v)))) +
     section("Outputs", n.outputs.map(v => valueRow(v, "→", users(v))));

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "formats/executorch/argument_attributes.h"
 #include "ops/control/control.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/shape/shape.h"
@@ -192,6 +193,8 @@ Status BlockLowering::call(const Instruction& in) {
     }
     SMELT_ASSIGN(args.emplace_back(), argument(at));
   }
+  if (auto* wanted = FileAttributes::wanted())
+    wanted->record(builder_, Cat("instruction ", &in - m_.plan.code.data()), argument_attributes(args));
   std::vector<ValueType> outputs;
   for (int32_t at : in.outputs) outputs.push_back(declared(at));
   const bool unknown = m_.keep_unknown && !aten::is_known(in.label());

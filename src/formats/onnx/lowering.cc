@@ -3,6 +3,7 @@
 
 #include "formats/onnx/lower.h"
 #include "formats/onnx/ops.h"
+#include "formats/onnx/stated_attributes.h"
 #include "formats/onnx/validity.h"
 #include "formats/rules.h"
 #include "ops/container/container.h"
@@ -351,6 +352,8 @@ Status ModelLowering::lower_node(Scope& scope, const NodeProto& node, size_t ind
                    std::string(node.name.empty() && !node.outputs.empty() ? node.outputs[0] : node.name),
                    Cat("node ", index));
   NodeContext context(*this, scope, node, version);
+  if (auto* wanted = FileAttributes::wanted())
+    wanted->record(scope.builder, Cat("node ", index), stated_attributes(context, node));
   if (context.ok() && registered)
     lower_registered(context, *registered);
   else if (context.ok())

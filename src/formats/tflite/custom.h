@@ -7,12 +7,17 @@
 #include <string>
 #include <vector>
 
+#include "formats/common/file_attributes.h"
 #include "formats/tflite/lowering.h"
 
 namespace smelt::tflite {
 
 /// Custom options as bytes, inside the flatbuffer or behind it; empty: none.
 Result<std::span<const uint8_t>> custom_bytes(OperatorContext& c);
+
+/// The operator's options as the file states them: builtin ones, or the entries of custom ones that are a FlexBuffer
+/// map.
+StatedAttributes stated_attributes(OperatorContext& c);
 
 /// Custom options that are a FlexBuffer map, verified. Views the bytes of the file.
 class CustomOptions {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "formats/tflite/custom.h"
 #include "ops/control/control.h"
 #include "ops/elementwise/elementwise.h"
 #include "tensor/numeric.h"
@@ -167,6 +168,7 @@ Status lower_operator(SubgraphReader& subgraph, const tfl::Operator& op, int ind
   const auto located = [&](const Status& s) { return s.error().within(Cat(where, " ", name)); };
   subgraph.builder().at(name, "", where);
   OperatorContext c(subgraph, op, static_cast<tfl::BuiltinOperator>(number));
+  if (auto* wanted = FileAttributes::wanted()) wanted->record(subgraph.builder(), where, stated_attributes(c));
   if (!custom) {
     const int ins = op.inputs() ? static_cast<int>(op.inputs()->size()) : 0;
     const int outs = op.outputs() ? static_cast<int>(op.outputs()->size()) : 0;

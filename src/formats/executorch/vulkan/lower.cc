@@ -1,6 +1,7 @@
 #include "formats/executorch/vulkan/lower.h"
 
 #include "base/error.h"
+#include "formats/executorch/argument_attributes.h"
 #include "ops/control/control.h"
 #include "ops/elementwise/elementwise.h"
 #include "tensor/numeric.h"
@@ -174,7 +175,7 @@ void VkLowering::hint(uint32_t v) {
     b_.graph().value(ids_[v]).storage = vk_storage(*g_.table, *tensor);
 }
 
-Status VkLowering::lower_call(const vkgraph::OperatorCall& call) {
+Status VkLowering::lower_call(const vkgraph::OperatorCall& call, uint32_t index) {
   const auto [name, overload] = aten::split_name(call.name()->string_view());
   const uint32_t arguments = call.args()->size(), outs = output_arguments(name, arguments), count = arguments - outs;
   const auto at = [&](uint32_t i) { return static_cast<uint32_t>(call.args()->Get(i)); };
@@ -189,6 +190,7 @@ Status VkLowering::lower_call(const vkgraph::OperatorCall& call) {
     if (!arg.ok()) return arg.error().within(Cat("argument ", i));
     args.push_back(std::move(arg).value());
   }
+  if (auto* wanted = FileAttributes::wanted()) wanted->record(b_, Cat("call ", index), argument_attributes(args));
   std::vector<ValueType> outputs;
   for (uint32_t i = count; i < arguments; ++i) {
     const uint32_t out = at(i);
@@ -220,7 +222,7 @@ Result<std::vector<ValueId>> VkLowering::run(std::span<const ValueId> inputs) {
   for (uint32_t i = 0; i < calls; ++i) {
     const auto& call = *g_.table->chain()->Get(i);
     b_.at(call.name()->str(), Cat(call.name()->str(), "_", call.node_id()), Cat("call ", i));
-    if (auto s = lower_call(call); !s.ok()) return s.error().within(vk_call_label(g_, i));
+    if (auto s = lower_call(call, i); !s.ok()) return s.error().within(vk_call_label(g_, i));
   }
   std::vector<ValueId> outputs;
   for (uint32_t v : *g_.table->output_ids()) {

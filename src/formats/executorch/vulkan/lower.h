@@ -30,7 +30,7 @@ class VkLowering {
   Result<ValueId> read(uint32_t value);
   Result<aten::Arg> argument(uint32_t value);
   Result<aten::Arg> list_argument(const vkgraph::ValueList& list);
-  Status lower_call(const vkgraph::OperatorCall& call);
+  Status lower_call(const vkgraph::OperatorCall& call, uint32_t index);
   Status bind_outputs(uint32_t value, std::span<const ValueId> results);
   /// Gives the graph's value what the blob says about its storage.
   void hint(uint32_t value);

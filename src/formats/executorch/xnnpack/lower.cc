@@ -3,6 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include "binary/xnnpack_graph_bfbs_generated.h"
+#include "formats/common/flatbuffer_attributes.h"
 #include "formats/executorch/xnnpack/datatypes.h"
 
 namespace smelt::executorch {
@@ -29,6 +31,21 @@ Result<int64_t> xnn_size(uint32_t value, const char* what, uint32_t least) {
     return InvalidModel(what, " is ", value, ", ", least, " to ", kLargest, " expected");
   return static_cast<int64_t>(value);
 }
+
+namespace {
+
+/// The fields of a node's own type, and its range of outputs.
+StatedAttributes stated_attributes(const fb_xnnpack::XNode& node) {
+  auto out = union_attributes(fb_xnnpack::XNNGraphBinarySchema::data(), "fb_xnnpack.XNode", "xnode_union",
+                              reinterpret_cast<const flatbuffers::Table&>(node));
+  if (const auto* range = node.output_min_max()) {
+    out.emplace_back("output_min", json_text(range->output_min()));
+    out.emplace_back("output_max", json_text(range->output_max()));
+  }
+  return out;
+}
+
+}  // namespace
 
 ValueId XnnLowering::operand(uint32_t id) {
   const size_t v = g_.by_id.at(id);
@@ -163,6 +180,7 @@ Result<std::vector<ValueId>> XnnLowering::run(std::span<const ValueId> inputs) {
     const Node& node = *g_.table->xnodes()->Get(n);
     const char* origin = fb_xnnpack::EnumNameXNodeUnion(node.xnode_union_type());
     builder().at(origin, Cat(origin, "_", node.debug_handle()), Cat("node ", n));
+    if (auto* wanted = FileAttributes::wanted()) wanted->record(builder(), Cat("node ", n), stated_attributes(node));
     if (auto s = lower_node(node); !s.ok()) return s.error().within(xnn_node_label(g_, n));
   }
   std::vector<ValueId> outputs;
