@@ -94,6 +94,8 @@ add_test(NAME command_line COMMAND ${PROJECT_SOURCE_DIR}/tests/command_test.sh $
 find_program(SMELT_TEST_PYTHON python3 REQUIRED)
 add_test(NAME command_cases COMMAND ${SMELT_TEST_PYTHON} ${PROJECT_SOURCE_DIR}/tests/command_cases.py
   $<TARGET_FILE:smelt_command> ${digits} ${PROJECT_SOURCE_DIR}/docs/schemas)
+add_test(NAME trace COMMAND ${SMELT_TEST_PYTHON} ${PROJECT_SOURCE_DIR}/tests/trace_test.py $<TARGET_FILE:smelt_command>
+  ${digits})
 add_test(NAME diff COMMAND ${SMELT_TEST_PYTHON} ${PROJECT_SOURCE_DIR}/tests/diff_test.py $<TARGET_FILE:smelt_command>
   ${digits} ${PROJECT_SOURCE_DIR}/../shared/corpus)
 # Slow under a sanitizer, which the suites on the device are run with as well.
