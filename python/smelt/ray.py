@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
+from ._info import TensorInfo
 from ._model import load
 from .errors import CancelledError, Error
 
@@ -59,48 +60,62 @@ class Predictor:
         self._columns = dict(columns or {first: first})
         self._error_column = error_column
 
-    def _row(self, batch: Mapping[str, np.ndarray[Any, Any]], i: int) -> dict[str, Any]:
-        named = {}
-        for column, name in self._columns.items():
-            value = batch[column][i]
+    def _row_of(self, name: str, column: Any) -> Callable[[int], Any]:
+        """What gives a row of the column as input `name` takes it: with the first dimension of 1 that the rows lack."""
+        shape = self._inputs[name].shape if name in self._inputs else None
+        batched = shape is not None and shape[:1] in ((1,), (None,))
+        rank = len(shape or ()) - 1  # of rows that lack it
+        if isinstance(column, np.ndarray) and column.dtype != object:
+            rows = column[:, None] if batched and column.ndim - 1 == rank else column
+            return rows.__getitem__
+
+        def row(i: int) -> Any:
+            value = column[i]
             if isinstance(value, np.ndarray) and value.dtype == object:
                 value = np.stack([np.asarray(v) for v in value])
-            shape = self._inputs[name].shape if name in self._inputs else None
-            if shape is not None and np.ndim(value) == len(shape) - 1 and shape[0] in (1, None):
-                value = np.asarray(value)[None]
-            named[name] = value
-        outputs: dict[str, Any] = self._session.run(**named)
-        return {n: v[0] if np.ndim(v) > 0 and len(v) == 1 else v for n, v in outputs.items()}
+            return np.asarray(value)[None] if batched and np.ndim(value) == rank else value
+
+        return row
 
     def __call__(self, batch: dict[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
         """The batch with a column for each output, and one for the errors."""
         count = len(next(iter(batch.values()))) if batch else 0
-        rows: list[dict[str, Any] | None] = []
+        rows = {name: self._row_of(name, batch[column]) for column, name in self._columns.items()} if count else {}
+        results: list[dict[str, Any] | None] = []
         errors = []
+        run = self._session.run
         for i in range(count):
             try:
-                rows.append(self._row(batch, i))
+                results.append(run(**{name: row(i) for name, row in rows.items()}))
                 errors.append("")
             except CancelledError:
                 raise
             except (Error, ValueError) as e:
                 if self._error_column is None:
                     raise
-                rows.append(None)
+                results.append(None)
                 errors.append(str(e))
         out: dict[str, Any] = dict(batch)
         for info in self._session.outputs:
-            good = next((row[info.name] for row in rows if row is not None), self._zeros(info.shape, info.numpy_dtype))
-            values = [np.zeros_like(good) if row is None else row[info.name] for row in rows]
-            alike = all(v.shape == values[0].shape for v in values)
-            if alike:
-                out[info.name] = np.stack(values) if values else np.empty((0, *good.shape), good.dtype)
-            else:
-                out[info.name] = np.empty(count, object)
-                out[info.name][:] = values
+            out[info.name] = self._joined(info, [None if r is None else r[info.name] for r in results])
         if self._error_column is not None:
             out[self._error_column] = np.array(errors, dtype=object)
         return out
+
+    def _joined(self, info: TensorInfo, values: list[Any]) -> Any:
+        """An output of all rows as a column; None: of a bad row, whose elements are zeros."""
+        first: Any = next((v for v in values if v is not None), None)
+        shape = np.shape(first)
+        if first is not None and shape[:1] == (1,) and all(v is not None and v.shape == shape for v in values):
+            return np.concatenate(values)
+        rows = [v if v is None or np.ndim(v) == 0 or len(v) != 1 else v[0] for v in values]
+        good = next((row for row in rows if row is not None), self._zeros(info.shape, info.numpy_dtype))
+        rows = [np.zeros_like(good) if row is None else row for row in rows]
+        if all(row.shape == rows[0].shape for row in rows):
+            return np.stack(rows) if rows else np.empty((0, *good.shape), good.dtype)
+        column = np.empty(len(rows), object)
+        column[:] = rows
+        return column
 
     @staticmethod
     def _zeros(shape: tuple[int | None, ...] | None, dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
