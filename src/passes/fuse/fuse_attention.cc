@@ -42,7 +42,7 @@ class AttentionFuser {
   }
   const Node* transpose(ValueId id, const std::vector<int64_t>& perm) const {
     const Node* n = in_.producer(id, Op::kTranspose);
-    return n && n->inputs.size() == 1 && static_cast<const TransposeAttrs&>(*n->attrs).perm == perm ? n : nullptr;
+    return n && in_.permutation(*n) == perm ? n : nullptr;
   }
   /// The value that a value is `scale` times; other readers of what lies between keep it.
   ValueId without_scale(ValueId id, double& scale) const {
@@ -204,6 +204,7 @@ class AttentionFuser {
     const ValueType& x = in_.type(n.inputs[0]);
     const Shape s = x.shape;
     n.attrs = make_attrs<TransposeAttrs>(kSwapHeads);
+    n.inputs.resize(1);
     h.k = in_.add_value(ValueType::tensor(DType::kF32, Shape{s[0], s[2], s[1], s[3]}));
     n.outputs = {h.k};
     in_.replace(index, std::move(n));

@@ -5,6 +5,7 @@
 
 #include "ops/core/op.h"
 #include "ops/reduce/reduce.h"
+#include "ops/shape/shape.h"
 #include "passes/passes.h"
 #include "tensor/numeric.h"
 
@@ -101,6 +102,15 @@ void Pattern::expand(ValueId id, int depth, Product& into) const {
     }
   }
   into.factors.push_back(id);
+}
+
+std::optional<std::vector<int64_t>> Pattern::permutation(const Node& n) const {
+  if (n.inputs.size() < 2) return static_cast<const TransposeAttrs&>(*n.attrs).perm;
+  const Tensor* t = constant(n.inputs[1]);
+  if (!t || !is_integer(t->dtype())) return std::nullopt;
+  std::vector<int64_t> perm(static_cast<size_t>(t->elements()));
+  for (size_t i = 0; i < perm.size(); ++i) perm[i] = get_int(*t, static_cast<int64_t>(i));
+  return perm;
 }
 
 ValueId Pattern::mean_over_last(ValueId id) const {

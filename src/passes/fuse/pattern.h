@@ -42,6 +42,8 @@ class Pattern {
   ValueId addend_of(ValueId id, double c) const;
   /// Factors of a value. Products below it are expanded where nobody else reads them.
   Product product(ValueId id) const;
+  /// The permutation of a Transpose, of its attributes or a constant input; nullopt if it is computed.
+  std::optional<std::vector<int64_t>> permutation(const Node& n) const;
   /// The x of id = mean(x) over the last dimension, which stays with extent 1; kNoValue if it is no such mean.
   ValueId mean_over_last(ValueId id) const;
 

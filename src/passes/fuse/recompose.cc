@@ -128,21 +128,79 @@ std::optional<Node> normalization(const Pattern& in, const Node& n) {
   return std::nullopt;
 }
 
+/// True if a constant has one float32 entry for each value of a row of x, its last dimension, of two values or more.
+bool is_row_constant(const Pattern& in, ValueId id, ValueId x) {
+  const Tensor* c = in.constant(id);
+  const Shape& rows = in.type(x).shape;
+  return c && c->dtype() == DType::kF32 && !c->quant() && c->rank() > 0 && c->rank() <= rows.rank() &&
+         rows.back() > 1 && c->elements() == rows.back() && c->shape().back() == rows.back();
+}
+
+/// The epsilon of a sum of an epsilon and the variance of x over the last dimension, mean((x - mean)^2).
+std::optional<double> variance_epsilon(const Pattern& in, ValueId id, ValueId x, ValueId mean) {
+  const Node* sum = in.binary(id, Binary::kAdd);
+  for (size_t i = 0; sum && i < 2; ++i) {
+    const auto epsilon = in.scalar(sum->inputs[1 - i], sum->inputs[i]);
+    const Node* square = epsilon ? in.binary(in.mean_over_last(sum->inputs[i]), Binary::kSquaredDifference) : nullptr;
+    if (square && ((square->inputs[0] == x && square->inputs[1] == mean) ||
+                   (square->inputs[1] == x && square->inputs[0] == mean)))
+      return epsilon;
+  }
+  return std::nullopt;
+}
+
+/// TensorFlow's layer normalization: x * factor + (bias - mean(x) * factor), factor = scale / sqrt(variance + epsilon).
+/// The scale may be absent, as the bias may: then -mean(x) * factor is added.
+std::optional<Node> factored_normalization(const Pattern& in, const Node& n) {
+  if (!in.binary(n.outputs[0], Binary::kAdd)) return std::nullopt;
+  const auto shift = [&](ValueId id, ValueId factor, ValueId& bias) -> ValueId {  // mean(x)
+    const Node* difference = in.binary(id, Binary::kSub);
+    const Node* product = in.binary(difference ? difference->inputs[1] : id, Binary::kMul);
+    if (difference) bias = difference->inputs[0];
+    if (!product || (product->inputs[0] != factor && product->inputs[1] != factor)) return kNoValue;
+    const ValueId mean = product->inputs[product->inputs[0] == factor ? 1 : 0];
+    if (difference) return mean;
+    const Node* negative = in.unary(mean, Unary::kNeg);
+    return negative ? negative->inputs[0] : kNoValue;
+  };
+  for (size_t i = 0; i < 4; ++i) {
+    const Node* scaled = in.binary(n.inputs[i / 2], Binary::kMul);
+    if (!scaled) continue;
+    const ValueId x = scaled->inputs[i % 2], factor = scaled->inputs[1 - i % 2];
+    ValueId scale = kNoValue, bias = kNoValue, root = factor;
+    const ValueId mean = shift(n.inputs[1 - i / 2], factor, bias);
+    if (mean == kNoValue || in.mean_over_last(mean) != x) continue;
+    if (const Node* product = in.binary(factor, Binary::kMul)) {
+      const size_t k = in.constant(product->inputs[0]) ? 0 : 1;
+      scale = product->inputs[k];
+      root = product->inputs[1 - k];
+    }
+    const Node* reciprocal = in.unary(root, Unary::kRsqrt);
+    const auto epsilon = reciprocal ? variance_epsilon(in, reciprocal->inputs[0], x, mean) : std::nullopt;
+    if (!epsilon || (scale != kNoValue && !is_row_constant(in, scale, x)) ||
+        (bias != kNoValue && !is_row_constant(in, bias, x)))
+      continue;
+    LayerNormAttrs a;
+    a.epsilon = *epsilon;
+    std::vector<ValueId> inputs{x, scale, bias};
+    while (inputs.back() == kNoValue) inputs.pop_back();
+    return as(n, Op::kLayerNorm, make_attrs<LayerNormAttrs>(a), std::move(inputs), "Mean+Rsqrt+Mul+Add");
+  }
+  return std::nullopt;
+}
+
 /// A layer normalization with the constant that `n` multiplies its result with, or adds to it.
 std::optional<Node> scaled_normalization(const Pattern& in, const Node& n) {
   const bool scales = in.binary(n.outputs[0], Binary::kMul) != nullptr;
   if (!scales && !in.binary(n.outputs[0], Binary::kAdd)) return std::nullopt;
   for (size_t i = 0; i < 2; ++i) {
-    const Tensor* c = in.constant(n.inputs[1 - i]);
     const int k = in.index_of_producer(n.inputs[i]);
-    if (!c || k < 0 || !in.has_one_use(n.inputs[i])) continue;
+    if (k < 0 || !in.has_one_use(n.inputs[i])) continue;
     const Node& norm = in.node(k);
     if (norm.op != Op::kLayerNorm || norm.outputs.size() != 1) continue;
     const Shape& x = in.type(norm.inputs[0]).shape;
     const auto& a = static_cast<const LayerNormAttrs&>(*norm.attrs);
-    if (c->dtype() != DType::kF32 || c->rank() != 1 || c->dim(0) != x.back() || x.back() == 1 ||
-        (a.axis != -1 && a.axis != x.rank() - 1))
-      continue;
+    if (!is_row_constant(in, n.inputs[1 - i], norm.inputs[0]) || (a.axis != -1 && a.axis != x.rank() - 1)) continue;
     std::vector<ValueId> inputs = norm.inputs;
     const size_t at = scales ? 1 : 2;
     if (inputs.size() > at) continue;  // an addend before the factor, or one more of either
@@ -182,7 +240,7 @@ void recompose(Graph& graph) {
   for (size_t k = 0; k < graph.nodes.size(); ++k) {
     const Node& n = graph.nodes[k];
     if (n.op != Op::kBinary || n.outputs.empty() || n.outputs[0] == kNoValue || !in.is_f32(n.outputs[0])) continue;
-    for (const auto& form : {gated_unit, normalization, scaled_normalization, biased_product})
+    for (const auto& form : {gated_unit, normalization, factored_normalization, scaled_normalization, biased_product})
       if (std::optional<Node> made = form(in, n)) {
         in.replace(k, std::move(*made));
         break;

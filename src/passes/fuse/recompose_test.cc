@@ -3,6 +3,7 @@
 #include <cmath>
 #include <functional>
 #include <numbers>
+#include <optional>
 
 #include "ops/attention/attention.h"
 #include "ops/core/builder.h"
@@ -150,6 +151,35 @@ TEST(Recompose, LayerNormalization) {
         {"Reduce", "Binary", "Binary", "Reduce", "Binary", "Unary", "Binary"});
 }
 
+/// x * factor + (bias - m * factor), or x * factor + -m * factor without a bias, factor = scale / sqrt(variance(x) +
+/// e), the scale absent without a shape; m is the mean of x, or of x + `more`.
+ValueId factored(Forms& f, ValueId x, const std::optional<Shape>& scale, const std::optional<Shape>& bias,
+                 double more = 0) {
+  const ValueId mean = f.mean(x), variance = f.mean(f.binary(Binary::kSquaredDifference, x, mean));
+  ValueId factor = f.unary(Unary::kRsqrt, f.add(variance, 1e-3)), shift = mean;
+  if (scale) factor = f.mul(factor, f.weights(*scale));
+  if (more != 0) shift = f.mean(f.add(x, more));
+  if (!bias) shift = f.unary(Unary::kNeg, shift);
+  shift = f.mul(shift, factor);
+  if (bias) shift = f.binary(Binary::kSub, f.weights(*bias, 5), shift);
+  return f.binary(Binary::kAdd, f.mul(x, factor), shift);
+}
+
+TEST(Recompose, LayerNormalizationByAFactor) {
+  for (const auto& scale : {std::optional<Shape>(), std::optional(Shape{24}), std::optional(Shape{1, 1, 24})})
+    for (const auto& bias : {std::optional<Shape>(), std::optional(Shape{24})})
+      check(kRows, [&](Forms& f, ValueId x) { return factored(f, x, scale, bias); }, {"LayerNorm"});
+  check(  // a scale for each row
+      kRows,
+      [](Forms& f, ValueId x) {
+        return factored(f, x, Shape{5, 1}, std::nullopt);
+      },
+      {"Reduce", "Binary", "Reduce", "Binary", "Unary", "Binary", "Unary", "Binary", "Binary", "Binary"});
+  check(  // the mean of another value
+      kRows, [](Forms& f, ValueId x) { return factored(f, x, std::nullopt, std::nullopt, 0.5); },
+      {"Reduce", "Binary", "Reduce", "Binary", "Unary", "Binary", "Reduce", "Unary", "Binary", "Binary", "Binary"});
+}
+
 TEST(Recompose, RmsNormalization) {
   check(kRows,
         [](Forms& f, ValueId x) {
@@ -196,6 +226,19 @@ TEST(FuseAttention, DividedAndMasked) {
             return join(f, f.matmul(seen, heads(f, f.add(x, 1), swap)));
           },
           {"Binary", "Binary", "Attention"});
+}
+
+TEST(FuseAttention, PermutationsThatAreInputs) {
+  check(kRows,
+        [&](Forms& f, ValueId x) {
+          const auto turned = [&](std::vector<int64_t> perm) {
+            const ValueId split = f.reshape(x, {2, 5, 3, 8}), order = f.b.i64(std::move(perm));
+            return f.op(Op::kTranspose, make_attrs<TransposeAttrs>(), {split, order});
+          };
+          const ValueId q = turned({0, 2, 1, 3});
+          return join(f, f.matmul(f.softmax(f.matmul(q, turned({0, 2, 3, 1}))), q));
+        },
+        {"Attention"});
 }
 
 TEST(FuseAttention, RootOfTheScaleAndGuardedRows) {
