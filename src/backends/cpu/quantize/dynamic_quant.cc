@@ -58,6 +58,15 @@ HWY_INLINE void rescale_columns(Part part, const AccumulatorScales& by, int64_t 
   const bool first = by.first, last = by.last, adds = by.bias != nullptr, zeros = by.column_sums != nullptr;
   acc += j;
   y += j;
+  if (params_step == 0 && first && last) {  // one zero point for all rows
+    const auto less = zeros ? hn::Mul(hn::Set(di, params->zero_point), column_sums) : hn::Zero(di);
+    const auto scale = hn::Set(d, params->scale), addend = adds ? bias : hn::Set(d, -0.0f);
+    for (int64_t r = 0; r < rows; ++r, acc += stride, y += y_stride) {
+      const auto real = hn::Mul(hn::Mul(hn::ConvertTo(d, hn::Sub(part.load_ints(acc), less)), scale), scales);
+      part.store(hn::Min(hi, hn::Max(lo, hn::Add(real, addend))), y);
+    }
+    return;
+  }
   for (int64_t r = 0; r < rows; ++r, acc += stride, y += y_stride, params += params_step) {
     auto s = part.load_ints(acc);
     if (zeros) s = hn::Sub(s, hn::Mul(hn::Set(di, params->zero_point), column_sums));
