@@ -1,14 +1,39 @@
 // Every kernel of the list that applies to a case, on every level of this machine. Choose with --benchmark_filter.
+// Counters: Gop/s; of products of matrices and convolutions, the share of what a loop of multiplications and additions
+// reaches on the level, in float32 and, with VNNI, in int8; of products with one row, the share of the bandwidth at
+// which their constants can be read.
 #include <benchmark/benchmark.h>
 
+#include <ctime>
 #include <memory>
 
 #include "base/cat.h"
 #include "bench/kernels/cases.h"
+#include "bench/kernels/peak.h"
 #include "tests/support/kernel_runner.h"
 
 namespace smelt::bench {
 namespace {
+
+/// Bytes of the constant operands.
+size_t constant_bytes(const test::OpCase& c) {
+  size_t bytes = 0;
+  for (const size_t i : c.constants) bytes += c.inputs[i].bytes();
+  return bytes;
+}
+
+/// Adds the shares of the peaks. `seconds`: processor time of all iterations.
+void add_shares(benchmark::State& state, const BenchCase& b, Isa isa, double seconds) {
+  if (b.c.op != Op::kMatMul && b.c.op != Op::kMatMulInteger && b.c.op != Op::kConv && b.c.op != Op::kConvInteger)
+    return;
+  const auto runs = static_cast<double>(state.iterations());
+  const double rate = b.operations * 1e-9 * runs / seconds;
+  state.counters["of_f32_peak"] = rate / peak_f32(isa);
+  if (const double peak = peak_i8(isa); peak > 0) state.counters["of_i8_peak"] = rate / peak;
+  const size_t bytes = constant_bytes(b.c);
+  if (b.c.inputs[0].rank() == 2 && b.c.inputs[0].dim(0) == 1)
+    state.counters["of_bandwidth"] = static_cast<double>(bytes) * 1e-9 * runs / seconds / read_bandwidth(bytes);
+}
 
 void run_case(benchmark::State& state, const BenchCase& b, const KernelInfo& info, Isa isa) {
   test::KernelRunner runner(b.c);
@@ -18,9 +43,11 @@ void run_case(benchmark::State& state, const BenchCase& b, const KernelInfo& inf
     return;
   }
   test::KernelRunnerContext ctx(runner, 1, kernel->scratch_bytes());
+  const std::clock_t start = std::clock();
   for (auto _ : state)
     if (!kernel->run(ctx).ok()) state.SkipWithError("the kernel failed");
   state.counters["Gop/s"] = benchmark::Counter(b.operations * 1e-9, benchmark::Counter::kIsIterationInvariantRate);
+  add_shares(state, b, isa, static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC);
 }
 
 }  // namespace

@@ -1,0 +1,133 @@
+#include "bench/kernels/peak.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "backends/cpu/core/targets.h"
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "bench/kernels/peak.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "backends/cpu/core/vnni-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace smelt::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+constexpr int kChains = 10;  ///< of dependent sums: enough for two units of five cycles, few enough for 16 registers
+
+/// Runs `rounds` products and sums of a vector in each chain. Returns the operations.
+double multiply_add_f32(int64_t rounds) {
+  const hn::ScalableTag<float> d;
+  const auto factor = hn::Set(d, 0.5f);
+  hn::Vec<decltype(d)> sums[kChains];
+#pragma GCC unroll 10
+  for (int i = 0; i < kChains; ++i) sums[i] = hn::Set(d, 1.0f + 0.01f * static_cast<float>(i));  // no two are one
+  for (int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 10
+    for (auto& sum : sums) sum = hn::MulAdd(sum, factor, factor);
+  }
+  auto total = sums[0];
+#pragma GCC unroll 10
+  for (const auto& sum : sums) total = hn::Add(total, sum);
+  // What the loop gives must be used; no sum is negative.
+  return hn::GetLane(total) < 0 ? 0 : 2.0 * kChains * static_cast<double>(rounds) * static_cast<double>(hn::Lanes(d));
+}
+
+/// The sum of whole vectors of memory.
+float sum_of_memory(const float* x, size_t n) {
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  auto a = hn::Zero(d), b = a, c = a, e = a;
+  for (; n >= 4 * lanes; n -= 4 * lanes, x += 4 * lanes) {
+    a = hn::Add(a, hn::Load(d, x));
+    b = hn::Add(b, hn::Load(d, x + lanes));
+    c = hn::Add(c, hn::Load(d, x + 2 * lanes));
+    e = hn::Add(e, hn::Load(d, x + 3 * lanes));
+  }
+  return hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(a, b), hn::Add(c, e))));
+}
+
+}  // namespace smelt::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace smelt::bench {
+namespace {
+
+constexpr int kRepetitions = 20;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+/// 1e9 operations a second, the fastest of the repetitions. work() returns its operations.
+template <class Work>
+double best_rate(Work&& work) {
+  double best = 0;
+  for (int i = 0; i < kRepetitions; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    const double operations = work();
+    best = std::max(best, operations * 1e-9 / seconds_since(start));
+  }
+  return best;
+}
+
+#if defined(__x86_64__)
+SMELT_BEFORE_VNNI
+double dot_i8(int64_t rounds) {
+  constexpr int kSums = 10, kBytes = 64;
+  const __m512i a = _mm512_set1_epi32(1);
+  __m512i sums[kSums];
+#pragma GCC unroll 10
+  for (__m512i& sum : sums) sum = a;
+  for (int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 10
+    for (__m512i& sum : sums) {
+      sum = _mm512_dpbusd_epi32(sum, a, a);
+      __asm__ volatile("" : "+v"(sum));  // sums of equal products are not joined
+    }
+  }
+  return 2.0 * kBytes * kSums * static_cast<double>(rounds);
+}
+SMELT_AFTER_VNNI
+#endif
+
+}  // namespace
+
+double peak_f32(Isa isa) {
+  return of_level(
+      isa, [](Isa level) { return best_rate([&] { return SMELT_FOR_LEVEL(level, multiply_add_f32)(200'000); }); });
+}
+
+double peak_i8([[maybe_unused]] Isa isa) {
+#if defined(__x86_64__)
+  if (isa.has(IsaFeature::kVnni)) return of_level(isa, [](Isa) { return best_rate([] { return dot_i8(200'000); }); });
+#endif
+  return 0;
+}
+
+double read_bandwidth(size_t bytes) {
+  static std::map<size_t, double> known;
+  double& rate = known[bytes];
+  if (rate != 0) return rate;
+  constexpr size_t kLine = 64;
+  constexpr size_t kLeast = 1 << 22;  ///< bytes a repetition
+  const size_t n = std::max<size_t>(1, bytes / kLine) * kLine / sizeof(float);
+  std::vector<float> memory(n + kLine / sizeof(float), 1.0f);
+  const size_t past = reinterpret_cast<uintptr_t>(memory.data()) % kLine;
+  const float* const x = memory.data() + (past ? (kLine - past) / sizeof(float) : 0);
+  const size_t times = std::max<size_t>(1, kLeast / (n * sizeof(float)));
+  volatile float used = 0;
+  return rate = best_rate([&] {
+           for (size_t i = 0; i < times; ++i) used = SMELT_FOR_LEVEL(best_isa(), sum_of_memory)(x, n);
+           return static_cast<double>(times * n * sizeof(float));
+         });
+}
+
+}  // namespace smelt::bench
+#endif
