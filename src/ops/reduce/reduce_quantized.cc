@@ -56,14 +56,10 @@ void finish_in_float(const Quantization& p, int64_t n, std::vector<int64_t>& acc
   store_clamped(accumulators, y);
 }
 
-/// Sum or mean as XNNPACK rescales it: one float32 factor, halves to even.
+/// Sum or mean as XNNPACK rescales it, in float32.
 void finish_xnnpack(bool mean, const Quantization& p, int64_t n, std::vector<int64_t>& accumulators, Tensor& y) {
-  const Quantization& q = *y.quant();
-  const float factor = xnnpack_mean_factor(p.scale(), q.scale(), mean ? n : 1);
-  for (int64_t& s : accumulators) {
-    const float v = std::nearbyint(static_cast<float>(s - p.zero_point() * n) * factor);
-    s = static_cast<int64_t>(std::clamp(v, -1e9f, 1e9f)) + q.zero_point();
-  }
+  const XnnpackReduceRescale rescale(p, *y.quant(), n, mean);
+  for (int64_t& s : accumulators) s = static_cast<int64_t>(std::nearbyint(std::clamp(rescale(s), -1e9f, 1e9f)));
   store_clamped(accumulators, y);
 }
 

@@ -134,7 +134,8 @@ Status reference_Resize(KernelContext& ctx) {
   SMELT_ASSIGN(const auto axes, plan_resize(a, x.shape(), r));
   if (y.elements() == 0) return Ok();
   const bool same_type = x.dtype() == y.dtype();
-  if (resizes_in_integers(a, x.dtype(), y.dtype(), axes)) return resize_in_integers(ctx, a, axes);
+  if (const auto arithmetic = integer_resize(a, x.dtype(), y.dtype(), axes); arithmetic != IntegerResize::kNone)
+    return resize_in_integers(ctx, a, axes, arithmetic);
   const bool moves = a.mode == ResizeAttrs::Mode::kNearest && a.coord != ResizeAttrs::Coord::kTfCropAndResize;
   if (moves && same_type && (is_integer(x.dtype()) || x.dtype() == DType::kBool))
     return resize_as<uint64_t>(ctx, a, axes);

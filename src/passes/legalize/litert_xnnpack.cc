@@ -9,6 +9,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "ops/reduce/reduce.h"
+#include "ops/resize/resize.h"
 #include "ops/shape/shape.h"
 #include "passes/passes.h"
 
@@ -43,6 +44,11 @@ class DelegateArithmetic {
         return unary(n);
       case Op::kReduce:
         if (is_byte(n.inputs[0]) && is_byte(n.outputs[0])) set_rounding<ReduceAttrs>(n, Rounding::kXnnpack);
+        return;
+      case Op::kResize:
+        if (is_byte(n.inputs[0]) && is_byte(n.outputs[0]) && type(n.inputs[0]).ranked &&
+            type(n.inputs[0]).shape.rank() == 4)
+          set_rounding<ResizeAttrs>(n, Rounding::kXnnpack);
         return;
       case Op::kQuantize:
         return quantize(n);

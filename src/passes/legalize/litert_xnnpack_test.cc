@@ -6,6 +6,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/matmul/matmul.h"
 #include "ops/reduce/reduce.h"
+#include "ops/resize/resize.h"
 #include "passes/passes.h"
 #include "runtime/model_access.h"
 #include "smelt/model.h"
@@ -30,6 +31,7 @@ ValueType bytes(const Shape& shape, float scale, int32_t zero) {
 struct Operand {
   ValueType type;
   Tensor constant = {};  ///< undefined: an input of the graph
+  bool absent = false;
 };
 
 /// A module of one node with the last operands as constants.
@@ -41,7 +43,8 @@ std::shared_ptr<Module> module_of(Op op, const AttrsPtr& attrs, const std::vecto
   module->methods.push_back({"main", 0});
   Builder b(*module, 0);
   std::vector<ValueId> ids;
-  for (const Operand& o : in) ids.push_back(o.constant.defined() ? b.constant("c", o.constant) : b.input("x", o.type));
+  for (const Operand& o : in)
+    ids.push_back(o.absent ? kNoValue : o.constant.defined() ? b.constant("c", o.constant) : b.input("x", o.type));
   const ValueId y = b.value("y", out);
   EXPECT_TRUE(b.node_to(op, attrs, ids, {y}).ok());
   b.graph().outputs = {y};
@@ -114,6 +117,30 @@ TEST(LiteRtXnnpack, NodesTakeItsRounding) {
   EXPECT_EQ(rounding_of(*litert_xnnpack(make("tflite"))), Rounding::kXnnpack);
   const auto onnx = make("onnx");
   EXPECT_EQ(litert_xnnpack(onnx), onnx);
+}
+
+/// Sums of 6 and of 2 divided by 4, plus a zero point of 1: TFLite rounds halves away from zero before it adds the zero
+/// point, XNNPACK to even behind it.
+TEST(LiteRtXnnpack, MeansRoundBehindTheZeroPoint) {
+  ReduceAttrs mean;
+  mean.fn = Reduction::kMean;
+  const Tensor axes = Tensor::from<int64_t>(DType::kI64, Shape{1}, std::vector<int64_t>{0});
+  const auto module = module_of(Op::kReduce, by_tflite(mean), {{bytes({2}, 0.5f, 0)}, {{}, axes}}, bytes({1}, 1.0f, 1));
+  expect_rows(module, {row({3, 3})}, {3}, {2});
+  expect_rows(module, {row({1, 1})}, {2}, {2});
+}
+
+/// The value between -1 and 0: TFLite rounds it away from zero, XNNPACK up.
+TEST(LiteRtXnnpack, ImagesRoundTiesUp) {
+  ResizeAttrs resize;
+  resize.mode = ResizeAttrs::Mode::kLinear;
+  resize.coord = ResizeAttrs::Coord::kAsymmetric;
+  resize.axes = {1, 2};
+  resize.tflite = true;
+  const Tensor size = Tensor::from<int64_t>(DType::kI64, Shape{2}, std::vector<int64_t>{1, 4});
+  const ValueType x = bytes({1, 1, 2, 1}, 0.5f, 0), y = bytes({1, 1, 4, 1}, 0.5f, 0);
+  const auto module = module_of(Op::kResize, by_tflite(resize), {{x}, {{}, {}, true}, {{}, {}, true}, {{}, size}}, y);
+  expect_rows(module, {row({-1, 0}).reshaped({1, 1, 2, 1})}, {-1, -1, 0, 0}, {-1, 0, 0, 0});
 }
 
 /// Float32 rows times int8 weights: the rows are quantized one by one, the pixels of a pointwise convolution too.

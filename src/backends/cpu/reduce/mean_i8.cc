@@ -19,6 +19,7 @@ class MeanI8 final : public Kernel {
  public:
   MeanI8(const ReduceView& v, const ValueType& x, const ValueType& y, Rounding rounding, int64_t threads, Isa isa)
       : v_(v),
+        to_xnnpack_(*x.quant, *y.quant, v.count, true),
         real_(rounding == Rounding::kFloatHalfEven),
         xnnpack_(rounding == Rounding::kXnnpack),
         away_(y.quant->rounding != Rounding::kFloatHalfEven),
@@ -34,14 +35,14 @@ class MeanI8 final : public Kernel {
     shift = std::max(std::min(shift, 31 + factor_.shift), 0);
     factor_.multiplier = static_cast<int32_t>((int64_t{factor_.multiplier} << shift) / v.count);
     factor_.shift -= shift;
-    if (real_ || (!xnnpack_ && (factor_.shift > 0 || factor_.shift < -31)) || std::abs(x_zero_) > 255) return;
+    if (real_ || xnnpack_ || factor_.shift > 0 || factor_.shift < -31 || std::abs(x_zero_) > 255) return;
     const auto n = static_cast<size_t>(v.inner) + 64;
-    rule_.rounding = xnnpack_ ? Rounding::kFloatHalfEven : Rounding::kFixedDouble;
+    rule_.rounding = Rounding::kFixedDouble;
     rule_.is_signed = signed_;
     rule_.zero = y_zero_;
     rule_.low = signed_ ? -128 : 0;
     rule_.high = signed_ ? 127 : 255;
-    rule_.factors.assign(n, xnnpack_mean_factor(x_scale_, y_scale_, v.count));
+    rule_.factors.assign(n, 0);
     rule_.multipliers.assign(n, factor_.multiplier);
     rule_.shifts.assign(n, -factor_.shift);
     rule_.reach = std::min<int64_t>(INT32_MAX, v.count * 510);
@@ -67,6 +68,10 @@ class MeanI8 final : public Kernel {
             rescale_(rule_, sums, v_.inner, 1, v_.inner, 0, y + i * v_.inner, v_.inner);
             continue;
           }
+          if (xnnpack_) {
+            rescale_xnnpack(sums, y + i * v_.inner);
+            continue;
+          }
           for (int64_t c = 0; c < v_.inner; ++c) y[i * v_.inner + c] = quantized(sums[c]);
         }
       }
@@ -86,14 +91,19 @@ class MeanI8 final : public Kernel {
       return static_cast<uint8_t>(r != r ? 0 : static_cast<int64_t>(std::clamp(r, lo, hi)));
     }
     const auto centred = static_cast<int32_t>(sum - int64_t{x_zero_} * v_.count);
-    if (xnnpack_) {
-      const float r = std::nearbyint(static_cast<float>(centred) * xnnpack_mean_factor(x_scale_, y_scale_, v_.count));
-      return static_cast<uint8_t>(static_cast<int64_t>(std::clamp(static_cast<double>(r) + y_zero_, lo, hi)));
-    }
     const int64_t q = int64_t{rescale_double(centred, factor_)} + y_zero_;
     return static_cast<uint8_t>(std::clamp(q, static_cast<int64_t>(lo), static_cast<int64_t>(hi)));
   }
+  void rescale_xnnpack(const int32_t* sums, uint8_t* y) const {
+    constexpr float kToInteger = 0x1.8p23f;  // added to a small number it leaves no fraction: rounded to even
+    const float lo = signed_ ? -128 : 0, hi = signed_ ? 127 : 255;
+    for (int64_t c = 0; c < v_.inner; ++c) {
+      const float r = std::max(lo, std::min(hi, to_xnnpack_(sums[c])));
+      y[c] = static_cast<uint8_t>(static_cast<int32_t>((r + kToInteger) - kToInteger));
+    }
+  }
   ReduceView v_;
+  XnnpackReduceRescale to_xnnpack_;
   bool real_, xnnpack_, away_;
   float x_scale_, y_scale_;
   bool signed_;

@@ -1,5 +1,6 @@
-// TFLite's bilinear resampling of 8-bit images: in fixed point for int8, in float32 for uint8.
+// Bilinear resampling of 8-bit images: TFLite's, in fixed point for int8 and in float32 for uint8, and XNNPACK's.
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "backends/cpu/core/targets.h"
@@ -26,10 +27,9 @@ struct RowSizes {
   int64_t in, out, channels;
 };
 /// Row i of the output from the rows `top` and `bottom`. `work`: 2 * in * channels numbers.
-using FixedRow = void (*)(const int8_t* top, const int8_t* bottom, int32_t weight, const RowSizes& s,
-                          const Neighbours<int32_t>* columns, int32_t* work, int8_t* y);
-using RealRow = void (*)(const uint8_t* top, const uint8_t* bottom, float weight, const RowSizes& s,
-                         const Neighbours<float>* columns, float* work, uint8_t* y);
+template <class T, class Weight>
+using ResizeRow = void (*)(const T* top, const T* bottom, Weight weight, const RowSizes& s,
+                           const Neighbours<Weight>* columns, Weight* work, T* y);
 }  // namespace smelt
 #endif
 
@@ -37,12 +37,13 @@ HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Weights are in units of 2^-10; the product of both is rounded to nearest, ties away from zero.
-void resize_fixed_row(const int8_t* top, const int8_t* bottom, int32_t weight, const RowSizes& s,
-                      const Neighbours<int32_t>* columns, int32_t* work, int8_t* y) {
-  constexpr int32_t kOne = 1024;
+/// Weights are in units of 2^-kBits; the sum is rounded to nearest, ties away from zero (TFLite) or up (XNNPACK).
+template <class T, int kBits, bool kTiesUp>
+void resize_integer_row(const T* top, const T* bottom, int32_t weight, const RowSizes& s,
+                        const Neighbours<int32_t>* columns, int32_t* work, T* y) {
+  constexpr int32_t kOne = 1 << kBits, kHalf = 1 << (2 * kBits - 1);
   for_lanes<int32_t>(s.in * s.channels, [&](auto d, int64_t i) HWY_ATTR {
-    const hn::Rebind<int8_t, decltype(d)> narrow;
+    const hn::Rebind<T, decltype(d)> narrow;
     const auto a = hn::PromoteTo(d, hn::LoadU(narrow, top + i)), b = hn::PromoteTo(d, hn::LoadU(narrow, bottom + i));
     hn::StoreU(hn::Add(hn::Mul(a, hn::Set(d, kOne - weight)), hn::Mul(b, hn::Set(d, weight))), d, work + i);
   });
@@ -50,14 +51,28 @@ void resize_fixed_row(const int8_t* top, const int8_t* bottom, int32_t weight, c
     const int32_t *left = work + columns[j].lower * s.channels, *right = work + columns[j].upper * s.channels;
     const int32_t w = columns[j].weight;
     for_lanes<int32_t>(s.channels, [&](auto d, int64_t i) HWY_ATTR {
-      const hn::Rebind<int8_t, decltype(d)> narrow;
+      const hn::Rebind<T, decltype(d)> narrow;
       const auto sum = hn::Add(hn::Mul(hn::LoadU(d, left + i), hn::Set(d, kOne - w)),
                                hn::Mul(hn::LoadU(d, right + i), hn::Set(d, w)));
-      const auto size = hn::ShiftRight<20>(hn::Add(hn::Abs(sum), hn::Set(d, 1 << 19)));
-      const auto value = hn::IfThenElse(hn::Lt(sum, hn::Zero(d)), hn::Neg(size), size);
+      const auto size = hn::ShiftRight<2 * kBits>(hn::Add(kTiesUp ? sum : hn::Abs(sum), hn::Set(d, kHalf)));
+      const auto value = kTiesUp ? size : hn::IfThenElse(hn::Lt(sum, hn::Zero(d)), hn::Neg(size), size);
       hn::StoreU(hn::DemoteTo(narrow, value), narrow, y + i);
     });
   }
+}
+
+/// TFLite's arithmetic of int8.
+void resize_fixed_row(const int8_t* top, const int8_t* bottom, int32_t weight, const RowSizes& s,
+                      const Neighbours<int32_t>* columns, int32_t* work, int8_t* y) {
+  resize_integer_row<int8_t, 10, false>(top, bottom, weight, s, columns, work, y);
+}
+void resize_xnnpack_i8_row(const int8_t* top, const int8_t* bottom, int32_t weight, const RowSizes& s,
+                           const Neighbours<int32_t>* columns, int32_t* work, int8_t* y) {
+  resize_integer_row<int8_t, 11, true>(top, bottom, weight, s, columns, work, y);
+}
+void resize_xnnpack_u8_row(const uint8_t* top, const uint8_t* bottom, int32_t weight, const RowSizes& s,
+                           const Neighbours<int32_t>* columns, int32_t* work, uint8_t* y) {
+  resize_integer_row<uint8_t, 11, true>(top, bottom, weight, s, columns, work, y);
 }
 
 /// Products and sums in the order of the reference kernel.
@@ -96,18 +111,24 @@ namespace smelt {
 namespace {
 
 /// T: int8_t or uint8_t; Weight: the type of the weights and of the work.
-template <class T, class Weight, class Row>
+template <class T, class Weight>
 class ResizeInteger final : public Kernel {
  public:
-  ResizeInteger(const ResizeAttrs& a, const ResizeAxis& rows, const ResizeAxis& columns, int64_t images,
-                int64_t channels, Row row, int threads)
-      : images_(images),
-        in_rows_(rows.in),
-        sizes_{columns.in, columns.out, channels},
-        row_(row),
-        threads_(std::max(threads, 1)) {
-    for (int64_t i = 0; i < rows.out; ++i) rows_.push_back(neighbours(a, rows, i));
-    for (int64_t i = 0; i < columns.out; ++i) columns_.push_back(neighbours(a, columns, i));
+  /// `arithmetic` is that of `row`.
+  ResizeInteger(const KernelSpec& spec, const std::vector<ResizeAxis>& axes, IntegerResize arithmetic,
+                ResizeRow<T, Weight> row)
+      : row_(row), threads_(std::max(spec.threads, 1)) {
+    const Shape& x = spec.inputs[0].shape;
+    const ResizeAxis &rows = axes[0], &columns = axes[1];
+    int64_t channels = 1;
+    for (int d = 0; d < rows.axis; ++d) images_ *= x[d];
+    for (int d = columns.axis + 1; d < x.rank(); ++d) channels *= x[d];
+    in_rows_ = rows.in;
+    sizes_ = {columns.in, columns.out, channels};
+    const auto& a = spec.attrs<ResizeAttrs>();
+    for (int64_t i = 0; i < rows.out; ++i) rows_.push_back(neighbours(resize_neighbours(a, rows, i, arithmetic)));
+    for (int64_t i = 0; i < columns.out; ++i)
+      columns_.push_back(neighbours(resize_neighbours(a, columns, i, arithmetic)));
     work_ = padded_floats(2 * sizes_.in * channels);
   }
   size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * work_) * sizeof(Weight); }
@@ -132,19 +153,23 @@ class ResizeInteger final : public Kernel {
   }
 
  private:
-  static Neighbours<Weight> neighbours(const ResizeAttrs& a, const ResizeAxis& axis, int64_t i) {
-    constexpr bool kFixed = std::is_same_v<Weight, int32_t>;
-    const ResizeNeighbours n = resize_neighbours(a, axis, i, kFixed);
-    if constexpr (kFixed) return {n.lower, n.upper, static_cast<int32_t>(n.fixed)};
-    return {n.lower, n.upper, static_cast<Weight>(n.real)};
+  static Neighbours<Weight> neighbours(const ResizeNeighbours& n) {
+    if constexpr (std::is_same_v<Weight, float>) return {n.lower, n.upper, n.real};
+    return {n.lower, n.upper, static_cast<Weight>(n.fixed)};
   }
 
-  int64_t images_, in_rows_;
-  RowSizes sizes_;
-  Row row_;
+  int64_t images_ = 1, in_rows_ = 0;
+  RowSizes sizes_{};
+  ResizeRow<T, Weight> row_;
   int64_t threads_, work_ = 0;
   std::vector<Neighbours<Weight>> rows_, columns_;
 };
+
+template <class T, class Weight>
+std::unique_ptr<Kernel> resize_rows(const KernelSpec& spec, const std::vector<ResizeAxis>& axes,
+                                    IntegerResize arithmetic, ResizeRow<T, Weight> row) {
+  return std::make_unique<ResizeInteger<T, Weight>>(spec, axes, arithmetic, row);
+}
 
 }  // namespace
 
@@ -153,16 +178,21 @@ std::unique_ptr<Kernel> make_resize_integer(const KernelSpec& spec) {
   const ValueType &x = spec.inputs[0], &y = spec.outputs[0];
   if (x.shape.elements() == 0 || y.shape.elements() == 0) return nullptr;
   const auto axes = plan_resize(a, x.shape, resize_request(spec.constant(1), spec.constant(2), spec.constant(3)));
-  if (!axes.ok() || !resizes_in_integers(a, x.dtype, y.dtype, *axes)) return nullptr;
-  const ResizeAxis &rows = (*axes)[0], &columns = (*axes)[1];
-  int64_t images = 1, channels = 1;
-  for (int d = 0; d < rows.axis; ++d) images *= x.shape[d];
-  for (int d = columns.axis + 1; d < x.shape.rank(); ++d) channels *= x.shape[d];
-  if (x.dtype == DType::kI8)
-    return std::make_unique<ResizeInteger<int8_t, int32_t, FixedRow>>(
-        a, rows, columns, images, channels, SMELT_FOR_LEVEL(spec.isa, resize_fixed_row), spec.threads);
-  return std::make_unique<ResizeInteger<uint8_t, float, RealRow>>(
-      a, rows, columns, images, channels, SMELT_FOR_LEVEL(spec.isa, resize_real_row), spec.threads);
+  if (!axes.ok()) return nullptr;
+  const IntegerResize arithmetic = integer_resize(a, x.dtype, y.dtype, *axes);
+  switch (arithmetic) {
+    case IntegerResize::kNone:
+      return nullptr;
+    case IntegerResize::kFixed:
+      return resize_rows(spec, *axes, arithmetic, SMELT_FOR_LEVEL(spec.isa, resize_fixed_row));
+    case IntegerResize::kReal:
+      return resize_rows(spec, *axes, arithmetic, SMELT_FOR_LEVEL(spec.isa, resize_real_row));
+    case IntegerResize::kXnnpack:
+      if (x.dtype == DType::kI8)
+        return resize_rows(spec, *axes, arithmetic, SMELT_FOR_LEVEL(spec.isa, resize_xnnpack_i8_row));
+      return resize_rows(spec, *axes, arithmetic, SMELT_FOR_LEVEL(spec.isa, resize_xnnpack_u8_row));
+  }
+  return nullptr;
 }
 
 }  // namespace smelt

@@ -7,7 +7,10 @@ namespace {
 using namespace smelt::test;
 
 TEST(ResizeInteger, EqualsTheReference) {
-  for (const DType t : {DType::kI8, DType::kU8})
+  for (const auto& [t, rounding] : {std::pair{DType::kI8, Rounding::kFixedDouble},
+                                    {DType::kU8, Rounding::kFixedDouble},
+                                    {DType::kI8, Rounding::kXnnpack},
+                                    {DType::kU8, Rounding::kXnnpack}})
     for (const auto coord :
          {ResizeAttrs::Coord::kAsymmetric, ResizeAttrs::Coord::kHalfPixel, ResizeAttrs::Coord::kAlignCorners})
       for (int64_t channels : {1, 3, 21, 64})
@@ -17,8 +20,9 @@ TEST(ResizeInteger, EqualsTheReference) {
           a.coord = coord;
           a.axes = {1, 2};
           a.tflite = true;
-          a.rounding = Rounding::kFixedDouble;
-          OpCase c{Cat(to_string(t), ' ', to_string(coord), ' ', height, 'x', width, ' ', channels),
+          a.rounding = rounding;
+          OpCase c{Cat(to_string(t), ' ', to_string(rounding), ' ', to_string(coord), ' ', height, 'x', width, ' ',
+                       channels),
                    Op::kResize,
                    make_attrs<ResizeAttrs>(a),
                    {random_quantized(t, {2, 7, 5, channels}, 0.1f, 3, 1), Tensor(), Tensor(), i64({height, width})},

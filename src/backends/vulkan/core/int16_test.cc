@@ -201,7 +201,7 @@ TEST_F(VulkanInt16, PoolsReductionsAndOrder) {
 TEST_F(VulkanInt16, QuantizedResize) {
   using Coord = ResizeAttrs::Coord;
   for (DType dtype : {DType::kI8, DType::kU8, DType::kI16})
-    for (Rounding rounding : {Rounding::kFixedDouble, Rounding::kFloatHalfEven})
+    for (Rounding rounding : {Rounding::kFixedDouble, Rounding::kXnnpack, Rounding::kFloatHalfEven})
       for (Coord coord : {Coord::kAsymmetric, Coord::kHalfPixel, Coord::kAlignCorners})
         for (const auto& [height, width] : {std::pair{9, 13}, std::pair{3, 4}}) {
           ResizeAttrs a;
@@ -210,10 +210,10 @@ TEST_F(VulkanInt16, QuantizedResize) {
           a.coord = coord;
           a.axes = {1, 2};
           a.rounding = rounding;
-          const bool fixed = rounding == Rounding::kFixedDouble;
-          if (!fixed && dtype == DType::kI16) continue;
+          const bool real = rounding == Rounding::kFloatHalfEven;
+          if (rounding != Rounding::kFixedDouble && dtype == DType::kI16) continue;
           const double h = height, w = width;
-          check_on_gpu({Cat(to_string(dtype), " ", height, "x", width, fixed ? " fixed" : " real"),
+          check_on_gpu({Cat(to_string(dtype), " ", height, "x", width, ' ', to_string(rounding)),
                         Op::kResize,
                         make_attrs<ResizeAttrs>(a),
                         {quantized(dtype, {2, 5, 6, 3}, 0.05f, 1, dtype == DType::kU8 ? 120 : -3),
@@ -222,7 +222,7 @@ TEST_F(VulkanInt16, QuantizedResize) {
                          tensor(DType::kI32, {2}, {h, w})},
                         {1, 2, 3},
                         {result({2, height, width, 3}, 0.05f, dtype, dtype == DType::kU8 ? 120 : -3)}},
-                       fixed ? "resize_integer" : "legalized_types");
+                       real ? "legalized_types" : "resize_integer");
         }
 }
 

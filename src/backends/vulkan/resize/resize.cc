@@ -208,7 +208,7 @@ std::unique_ptr<Kernel> make_resize_unquantized(const KernelSpec& spec) {
   const DType dtype = spec.outputs[0].dtype;
   if (a.mode != ResizeAttrs::Mode::kLinear || a.antialias) return nullptr;
   const auto axes = named_axes(spec);
-  if (!axes || resizes_in_integers(a, dtype, dtype, *axes)) return nullptr;
+  if (!axes || integer_resize(a, dtype, dtype, *axes) != IntegerResize::kNone) return nullptr;
   int weighed = 0;
   for (const ResizeAxis& d : *axes) {
     const auto taps = axis_taps(a, d);
@@ -228,7 +228,9 @@ std::unique_ptr<Kernel> make_resize_integer(const KernelSpec& spec) {
   const DType dtype = spec.inputs[0].dtype;
   if (dtype == DType::kI16 && !spec.device.info().int64) return nullptr;
   const auto axes = named_axes(spec);
-  if (!axes || !resizes_in_integers(a, dtype, spec.outputs[0].dtype, *axes)) return nullptr;
+  if (!axes) return nullptr;
+  const IntegerResize arithmetic = integer_resize(a, dtype, spec.outputs[0].dtype, *axes);
+  if (arithmetic == IntegerResize::kNone) return nullptr;
   const Shape& x = spec.inputs[0].shape;
   const ResizeAxis &v = (*axes)[0], &h = (*axes)[1];
   Shape want = x;
@@ -236,15 +238,15 @@ std::unique_ptr<Kernel> make_resize_integer(const KernelSpec& spec) {
   want[h.axis] = h.out;
   if (want != spec.outputs[0].shape) return nullptr;
   std::vector<uint32_t> neighbours;
-  const bool fixed = dtype != DType::kU8;
+  const bool real = arithmetic == IntegerResize::kReal, xnnpack = arithmetic == IntegerResize::kXnnpack;
   for (const ResizeAxis* d : {&v, &h})
     for (int64_t i = 0; i < d->out; ++i) {
-      const ResizeNeighbours n = resize_neighbours(a, *d, i, fixed);
+      const ResizeNeighbours n = resize_neighbours(a, *d, i, arithmetic);
       neighbours.insert(neighbours.end(), {static_cast<uint32_t>(n.lower), static_cast<uint32_t>(n.upper),
-                                           fixed ? static_cast<uint32_t>(n.fixed) : std::bit_cast<uint32_t>(n.real)});
+                                           real ? std::bit_cast<uint32_t>(n.real) : static_cast<uint32_t>(n.fixed)});
     }
-  const auto shader = dtype == DType::kI8   ? shaders::resize_i8
-                      : dtype == DType::kU8 ? shaders::resize_u8
+  const auto shader = dtype == DType::kI8   ? xnnpack ? shaders::resize_xnnpack_i8 : shaders::resize_i8
+                      : dtype == DType::kU8 ? xnnpack ? shaders::resize_xnnpack_u8 : shaders::resize_u8
                                             : shaders::resize_i16;
   return shader_kernel(shader, {}, {input(0), table("neighbours", std::move(neighbours)), output(0)},
                        static_cast<uint64_t>(want.elements()),

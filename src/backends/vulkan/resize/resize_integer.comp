@@ -1,10 +1,11 @@
 #version 450
 // Two neighbouring dimensions resampled between four neighbours, quantized values unchanged: bit-equal with
 // resize_in_integers (ops/resize/integer.cc). The table holds for every row and then every column of the result the
-// lower and the upper neighbour and the distance from the lower, in units of 2^-10 or real (FLOAT).
+// lower and the upper neighbour and the distance from the lower, in units of 2^-10 (XNNPACK: 2^-11) or real (FLOAT).
 //@ resize_{ELEMENT=i8} ACCUMULATOR=int
 //@ resize_{ELEMENT=i16} ACCUMULATOR=int64_t
 //@ resize_{ELEMENT=u8} FLOAT
+//@ resize_xnnpack_{ELEMENT=i8,u8} ACCUMULATOR=int XNNPACK
 #extension GL_GOOGLE_include_directive : require
 #include "common.glsl"
 
@@ -12,6 +13,12 @@ layout(push_constant) uniform Push { uint n, in_rows, in_columns, rows, columns,
 layout(set = 0, binding = 0) readonly buffer X { ELEMENT xs[]; };
 layout(set = 0, binding = 1) readonly buffer T { uint table[]; };
 layout(set = 0, binding = 2) writeonly buffer Y { ELEMENT ys[]; };
+
+#ifdef XNNPACK
+#define ONE 2048
+#else
+#define ONE 1024
+#endif
 
 int at(uint image, uint row, uint column, uint k) {
   return int(xs[((image * in_rows + row) * in_columns + column) * inner + k]);
@@ -38,8 +45,12 @@ void main() {
   ys[i] = ELEMENT(int(sum));
 #else
   const ACCUMULATOR dy = ACCUMULATOR(int(table[r + 2])), dx = ACCUMULATOR(int(table[c + 2]));
-  const ACCUMULATOR sum = ACCUMULATOR(v00) * (1024 - dy) * (1024 - dx) + ACCUMULATOR(v10) * dy * (1024 - dx) +
-                          ACCUMULATOR(v01) * (1024 - dy) * dx + ACCUMULATOR(v11) * dy * dx;
+  const ACCUMULATOR sum = ACCUMULATOR(v00) * (ONE - dy) * (ONE - dx) + ACCUMULATOR(v10) * dy * (ONE - dx) +
+                          ACCUMULATOR(v01) * (ONE - dy) * dx + ACCUMULATOR(v11) * dy * dx;
+#ifdef XNNPACK
+  ys[i] = ELEMENT((sum + (1 << 21)) >> 22);
+#else
   ys[i] = ELEMENT(int((sum + (sum > 0 ? ACCUMULATOR(1 << 19) : ACCUMULATOR(-(1 << 19)))) / ACCUMULATOR(1 << 20)));
+#endif
 #endif
 }

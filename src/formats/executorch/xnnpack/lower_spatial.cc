@@ -83,6 +83,7 @@ Status XnnLowering::resize_node(const Node& node) {
   attrs.mode = ResizeAttrs::Mode::kLinear;
   attrs.axes = {1, 2};
   attrs.tflite = true;
+  attrs.rounding = Rounding::kXnnpack;
   if ((n.flags() & kAlignCorners) != 0)
     attrs.coord = ResizeAttrs::Coord::kAlignCorners;
   else if ((n.flags() & kLegacyCoordinates) != 0)
