@@ -72,6 +72,11 @@ SMELT_BENCH_CASES(matmul) {
     // Accumulators of 16-bit values and small weights fit in 32 bits.
     add(matmul_case(s, "qi16", fixed, random_quantized(DType::kI16, rows, 3e-4f, 0, 1), weights(s, DType::kI8, 0, 7),
                     quantized_type(DType::kI16, 9e-4f, 0)));
+    OpCase wide =
+        matmul_case(s, "qi16_qi16", fixed, random_quantized(DType::kI16, rows, 3e-4f, 0, 1),
+                    random_quantized(DType::kI16, columns, 2e-4f, 0, 2), quantized_type(DType::kI16, 9e-4f, 0));
+    wide.constants.clear();
+    add(std::move(wide));
     add(matmul_case(s, "dynamic", dynamic, f32(rows), weights(s, DType::kI8), real));
     add(matmul_case(s, "qd8", unquantized, per_token_rows(s), weights(s, DType::kI8), real));
     OpCase operands =
