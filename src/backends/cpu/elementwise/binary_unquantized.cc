@@ -23,6 +23,23 @@ void rows(const void* a, int64_t sa, const void* b, int64_t sb, void* y, int64_t
   }
 }
 
+/// Quotient rounded towards zero, or down (kFloor). 0 for a divisor of 0; the quotient by -1 wraps.
+template <bool kFloor, class T>
+T quotient(T a, T b) {
+  using U = std::make_unsigned_t<T>;
+  if (b == 0) return 0;
+  if (b == -1) return static_cast<T>(U{0} - static_cast<U>(a));
+  const T q = a / b;
+  return kFloor && a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
+}
+/// Remainder with the sign of the dividend, or of the divisor (kFloor). 0 for a divisor of 0.
+template <bool kFloor, class T>
+T remainder(T a, T b) {
+  if (b == 0 || b == -1) return 0;
+  const T r = a % b;
+  return kFloor && r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
 #define SMELT_BINARY(Name, ...)                                                          \
   struct Name {                                                                          \
     template <class T>                                                                   \
@@ -36,6 +53,10 @@ SMELT_BINARY(SubFn, static_cast<T>(static_cast<U>(a) - static_cast<U>(b)))
 SMELT_BINARY(MulFn, static_cast<T>(static_cast<U>(a) * static_cast<U>(b)))
 SMELT_BINARY(MinFn, std::min(a, b))
 SMELT_BINARY(MaxFn, std::max(a, b))
+SMELT_BINARY(DivFn, quotient<false>(a, b))
+SMELT_BINARY(FloorDivFn, quotient<true>(a, b))
+SMELT_BINARY(FmodFn, remainder<false>(a, b))
+SMELT_BINARY(ModFn, remainder<true>(a, b))
 SMELT_BINARY(EqualFn, a == b)
 SMELT_BINARY(NotEqualFn, a != b)
 SMELT_BINARY(LessFn, a < b)
@@ -80,6 +101,15 @@ Rows arithmetic(Binary fn) {
       return rows<T, T, MinFn>;
     case Binary::kMax:
       return rows<T, T, MaxFn>;
+    case Binary::kDiv:
+    case Binary::kTruncDiv:
+      return rows<T, T, DivFn>;
+    case Binary::kFloorDiv:
+      return rows<T, T, FloorDivFn>;
+    case Binary::kFmod:
+      return rows<T, T, FmodFn>;
+    case Binary::kMod:
+      return rows<T, T, ModFn>;
     default:
       return comparison<T>(fn);
   }

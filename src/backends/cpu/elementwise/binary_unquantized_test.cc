@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "base/cat.h"
 #include "ops/elementwise/elementwise.h"
 #include "tests/support/cpu_check.h"
@@ -28,6 +30,20 @@ TEST(BinaryUnquantized, FunctionsAndTypes) {
                 {random_tensor(DType::kF32, {5, 9}, -4, 4, 1), Tensor::from<float>(DType::kF32, {}, std::vector{2.0f})},
                 {1}};
   check_on_cpu(square, "binary_unquantized");
+}
+
+TEST(BinaryUnquantized, IntegerDivision) {
+  for (const DType type : {DType::kI32, DType::kI64})
+    for (const Binary fn : {Binary::kDiv, Binary::kTruncDiv, Binary::kFloorDiv, Binary::kMod, Binary::kFmod}) {
+      Tensor a = random_tensor(type, {9, 23}, -40, 40, 1);
+      const Tensor b = random_tensor(type, {23}, -4, 4, 2);  // some are 0 and -1
+      if (type == DType::kI32)
+        a.data<int32_t>()[0] = a.data<int32_t>()[24] = std::numeric_limits<int32_t>::min();
+      else
+        a.data<int64_t>()[0] = a.data<int64_t>()[24] = std::numeric_limits<int64_t>::min();
+      check_on_cpu({Cat(to_string(fn), ' ', to_string(type)), Op::kBinary, make_attrs<BinaryAttrs>(fn), {a, b}},
+                   "binary_unquantized");
+    }
 }
 
 }  // namespace

@@ -45,6 +45,7 @@ SMELT_BENCH_CASES(elementwise) {
   binary(Binary::kAdd, f16, f16);
   binary(Binary::kMax, i8, i8, ValueType::tensor(DType::kI8, {}, per_tensor(0.1f, 1)));
   binary(Binary::kPow, f32(block), Tensor::from<float>(DType::kF32, {}, std::vector<float>{2}));
+  binary(Binary::kPow, random_tensor(DType::kF32, block, 0.1, 6, 1), f32(block));
   cases.add({"table_find",
              Op::kTableFind,
              make_attrs<NoAttrs>(),
