@@ -130,7 +130,7 @@ Result<std::vector<Detection>> fast(KernelContext& ctx, const DetectionAttrs& a,
   std::vector<float> best;
   for (size_t i = 0; i < s.boxes.size(); ++i) {
     const float* own = scores_of(static_cast<int64_t>(i));
-    best.push_back(own[best_first(own, a.classes, 1)[0]]);
+    best.push_back(*std::max_element(own, own + a.classes));
   }
   std::vector<int64_t> selected;
   SMELT_TRY(suppress(ctx, a, s.boxes, best, a.max_detections, selected));
