@@ -1,0 +1,203 @@
+// Lookups, reductions and sorting as ATen calls.
+#include <algorithm>
+#include <numeric>
+
+#include "formats/executorch/writer/call_writer.h"
+#include "ops/gather/gather.h"
+#include "ops/reduce/reduce.h"
+#include "ops/sort/sort.h"
+#include "tensor/numeric.h"
+#include "tensor/quant_params.h"
+
+namespace smelt::executorch {
+namespace {
+
+int int64_constant(CallWriter& w, const std::vector<int64_t>& values, const Shape& shape) {
+  return w.plan().constant(Tensor::from<int64_t>(DType::kI64, shape, std::span<const int64_t>(values)));
+}
+
+/// int64 indices without negative ones, which count from the end of a dimension of `extent`.
+int wrapped(CallWriter& w, int i, bool negative, int64_t extent) {
+  if (const Tensor* t = w.constant(i)) {
+    std::vector<int64_t> v(static_cast<size_t>(t->elements()));
+    to_ints(*t, v.data());
+    for (int64_t& at : v)
+      if (negative && at < 0) at += extent;
+    return int64_constant(w, v, t->shape());
+  }
+  const int x = w.cast(w.in(i), DType::kI64);
+  if (!negative) return x;
+  return w.select(w.compare("lt", x, w.number_like(x, 0)), w.add(x, w.number_like(x, static_cast<double>(extent))), x);
+}
+
+}  // namespace
+
+bool call_gather(CallWriter& w) {
+  const auto& a = w.attrs<GatherAttrs>();
+  const int rank = w.rank(0);
+  if (a.batch_dims != 0 || rank < 1 || !moves_integers(w)) return false;
+  const int64_t axis = axis_of(a.axis, rank), extent = w.in_type(0).shape[static_cast<int>(axis)];
+  const Shape indices = w.in_type(1).shape;
+  int at = wrapped(w, 1, a.negative, extent);
+  at = w.plan().reshape(at, Shape{indices.elements()});
+  Shape s = w.in_type(0).shape;
+  s[static_cast<int>(axis)] = indices.elements();
+  const int dim = w.plan().integer(axis);
+  const int y = w.plan().call("aten::index_select", "out", {w.in(0), dim, at}, w.dtype(w.in(0)), s);
+  return w.out(0, w.plan().reshape(y, w.out_type(0).shape));
+}
+
+bool call_gather_elements(CallWriter& w) {
+  const auto& a = w.attrs<GatherAttrs>();
+  if (!moves_integers(w)) return false;
+  const int64_t axis = axis_of(a.axis, w.rank(0));
+  const int at = wrapped(w, 1, a.negative, w.in_type(0).shape[static_cast<int>(axis)]);
+  const int dim = w.plan().integer(axis), sparse = w.plan().boolean(false);
+  return w.emit("aten::gather", {w.in(0), dim, at, sparse});
+}
+
+bool call_scatter_elements(CallWriter& w) {
+  using Reduce = ScatterAttrs::Reduce;
+  const auto& a = w.attrs<ScatterAttrs>();
+  if (!moves_integers(w) || (a.reduction != Reduce::kNone && a.reduction != Reduce::kAdd) || !a.include_self)
+    return false;
+  const int64_t axis = axis_of(a.axis, w.rank(0));
+  const int at = wrapped(w, 1, true, w.in_type(0).shape[static_cast<int>(axis)]);
+  const int dim = w.plan().integer(axis);
+  if (a.reduction == Reduce::kAdd) return w.emit("aten::scatter_add", {w.in(0), dim, at, w.in(2)});
+  return w.emit("aten::scatter", {w.in(0), dim, at, w.in(2)}, "src_out");
+}
+
+bool call_top_k(CallWriter& w) {
+  const auto& a = w.attrs<TopKAttrs>();
+  const auto k = w.number(1);
+  if (!k || w.in_type(0).quant) return false;
+  PlanWriter& p = w.plan();
+  const int64_t axis = axis_of(a.axis, w.rank(0));
+  Shape s = w.in_type(0).shape;
+  s[static_cast<int>(axis)] = static_cast<int64_t>(*k);
+  const int values = p.add_tensor(w.in_type(0).dtype, s), places = p.add_tensor(DType::kI64, s);
+  const int n = p.integer(static_cast<int64_t>(*k)), dim = p.integer(axis);
+  const int largest = p.boolean(a.largest), sorted = p.boolean(a.sorted);
+  p.call_to("aten::topk", "values", {w.in(0), n, dim, largest, sorted}, {values, places});
+  if (w.wants(0) && !w.out(0, values)) return false;
+  return !w.wants(1) || w.out(1, w.cast(places, a.index_dtype));
+}
+
+/// indices == 0, 1, ... along a new dimension chooses between two values.
+bool call_one_hot(CallWriter& w) {
+  const auto& a = w.attrs<OneHotAttrs>();
+  const Shape& s = w.out_type(0).shape;
+  const int64_t axis = axis_of(a.axis, s.rank()), depth = s[static_cast<int>(axis)];
+  int at = w.cast(w.in(0), DType::kI64);
+  if (a.wrap_negative)
+    at = w.select(w.compare("lt", at, w.number_like(at, 0)), w.add(at, w.number_like(at, static_cast<double>(depth))),
+                  at);
+  Shape open = w.in_type(0).shape, counted = Shape::of_rank(s.rank(), 1);
+  open.insert(static_cast<int>(axis), 1);
+  counted[static_cast<int>(axis)] = depth;
+  std::vector<int64_t> steps(static_cast<size_t>(depth));
+  std::iota(steps.begin(), steps.end(), 0);
+  const int hit = w.compare("eq", w.plan().reshape(at, open), int64_constant(w, steps, counted));
+  int on = -1, off = -1;
+  if (w.has(3)) {
+    on = w.in(2);
+    off = w.in(3);
+  } else {
+    off = sliced(w, w.in(2), 0, 0, 1, 1);
+    on = sliced(w, w.in(2), 0, 1, 2, 1);
+  }
+  return w.out(0, w.select(hit, w.plan().reshape(on, Shape{}), w.plan().reshape(off, Shape{})));
+}
+
+bool call_reduce(CallWriter& w) {
+  const auto& a = w.attrs<ReduceAttrs>();
+  const int rank = w.rank(0);
+  auto axes = w.has(1) ? w.axes(1, rank) : std::optional(std::vector<int64_t>{});
+  if (!axes) return false;
+  int x = w.real(0);
+  if (axes->empty() && a.noop_with_empty_axes && a.fn != Reduction::kL1 && a.fn != Reduction::kL2 &&
+      a.fn != Reduction::kSumSquare && a.fn != Reduction::kLogSum && a.fn != Reduction::kLogSumExp)
+    return w.out(0, x);
+  if (axes->empty() && !a.noop_with_empty_axes) {
+    axes->resize(static_cast<size_t>(rank));
+    std::iota(axes->begin(), axes->end(), 0);
+  }
+  if (a.accumulate != DType::kInvalid) x = w.cast(x, w.result_dtype(0));
+  const auto all = [&](const std::string& name, int v, bool keep) { return w.reduce(name, v, *axes, keep); };
+  const bool keep = a.keep_dims;
+  switch (a.fn) {
+    case Reduction::kSum:
+      return w.out(0, all("sum", x, keep));
+    case Reduction::kMean:
+      return is_float(w.dtype(x)) && w.out(0, all("mean", x, keep));
+    case Reduction::kMax:
+      return w.out(0, all("amax", x, keep));
+    case Reduction::kMin:
+      return w.out(0, all("amin", x, keep));
+    case Reduction::kL1:
+      return w.out(0, all("sum", w.unary("abs", x), keep));
+    case Reduction::kSumSquare:
+      return w.out(0, all("sum", w.mul(x, x), keep));
+    case Reduction::kL2:
+      return w.out(0, w.unary("sqrt", all("sum", w.mul(x, x), keep)));
+    case Reduction::kLogSum:
+      return w.out(0, w.unary("log", all("sum", x, keep)));
+    case Reduction::kLogSumExp: {
+      const int top = all("amax", x, true);
+      const int sum = w.unary("log", all("sum", w.unary("exp", w.sub(x, top)), keep));
+      return w.out(0, w.add(sum, keep ? top : all("amax", x, false)));
+    }
+    case Reduction::kProd: {
+      // One dimension a call, from the last on, so that the others keep their numbers.
+      std::ranges::sort(*axes, std::greater<>());
+      for (const int64_t d : *axes) {
+        Shape s = w.shape(x);
+        keep ? void(s[static_cast<int>(d)] = 1) : s.erase(static_cast<int>(d));
+        const int dim = w.plan().integer(d), kept = w.plan().boolean(keep);
+        x = w.plan().call("aten::prod", "int_out", {x, dim, kept, w.plan().null()}, w.dtype(x), s);
+      }
+      return w.out(0, x);
+    }
+    case Reduction::kAny:
+    case Reduction::kAll: {
+      const int dims = w.plan().integers(*axes), kept = w.plan().boolean(keep);
+      return w.emit(a.fn == Reduction::kAny ? "aten::any" : "aten::all", {x, dims, kept}, "dims_out");
+    }
+    case Reduction::kVar:
+    case Reduction::kStd: {
+      double n = 1;
+      for (const int64_t d : *axes) n *= static_cast<double>(w.in_type(0).shape[static_cast<int>(d)]);
+      const int d = w.sub(x, all("mean", x, true));
+      const int y = w.mul(all("sum", w.mul(d, d), keep), w.number_like(x, 1 / (n - a.correction)));
+      return w.out(0, a.fn == Reduction::kStd ? w.unary("sqrt", y) : y);
+    }
+  }
+  return false;
+}
+
+bool call_arg_reduce(CallWriter& w) {
+  const auto& a = w.attrs<ArgReduceAttrs>();
+  const auto given = w.has(1) ? w.axes(1, w.rank(0)) : std::optional(std::vector<int64_t>{axis_of(a.axis, w.rank(0))});
+  if (a.select_last || !given || given->size() != 1 || (w.in_type(0).quant && !is_per_tensor(w.in_type(0).quant)))
+    return false;
+  PlanWriter& p = w.plan();
+  const int dim = a.flatten ? p.null() : p.integer(given->front()), keep = p.boolean(a.keep_dims);
+  const int y =
+      p.call(a.min ? "aten::argmin" : "aten::argmax", "out", {w.in(0), dim, keep}, DType::kI64, w.out_type(0).shape);
+  return w.out(0, w.cast(y, a.to));
+}
+
+bool call_cumulative(CallWriter& w) {
+  const auto& a = w.attrs<CumulativeAttrs>();
+  const auto axis = w.axes(1, w.rank(0));
+  if (!axis || axis->size() != 1 || a.fn != CumulativeAttrs::Fn::kSum || w.in_type(0).quant) return false;
+  int x = w.in(0);
+  if (a.reverse) x = flipped(w, x, *axis);
+  const int dim = w.plan().integer(axis->front());
+  int y = w.call("aten::cumsum", {x, dim, w.plan().null()});
+  if (a.exclusive) y = w.sub(y, x);
+  return w.out(0, a.reverse ? flipped(w, y, *axis) : y);
+}
+
+}  // namespace smelt::executorch

@@ -1,0 +1,408 @@
+// Convolutions, products, pooling, normalization and resizing as ATen calls on contiguous tensors with channels first.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "formats/executorch/writer/call_writer.h"
+#include "ops/attention/attention.h"
+#include "ops/conv/conv.h"
+#include "ops/matmul/matmul.h"
+#include "ops/pool/pool.h"
+#include "tensor/numeric.h"
+
+namespace smelt::executorch {
+namespace {
+
+/// Permutation from a filter's layout to O, I, spatial (I, O, spatial for transposed convolutions of kIOS).
+std::vector<int64_t> oihw(FilterLayout layout, int spatial) {
+  std::vector<int64_t> perm;
+  int64_t o = 0, i = 1, first = 2;
+  const int64_t end = spatial + 1;
+  switch (layout) {
+    case FilterLayout::kOIS:
+    case FilterLayout::kIOS:
+      break;
+    case FilterLayout::kOSI:
+      i = end, first = 1;
+      break;
+    case FilterLayout::kISO:
+      o = end, i = 0, first = 1;
+      break;
+    case FilterLayout::kSIO:
+      o = end, i = end - 1, first = 0;
+      break;
+    case FilterLayout::kSOI:
+      o = end - 1, i = end, first = 0;
+      break;
+  }
+  perm = {o, i};
+  for (int d = 0; d < spatial; ++d) perm.push_back(first + d);
+  return perm;
+}
+
+std::vector<int64_t> filled(const std::vector<int64_t>& list, int n, int64_t value) {
+  return list.empty() ? std::vector<int64_t>(static_cast<size_t>(n), value) : list;
+}
+
+/// Padding in front of and behind each spatial dimension.
+struct Border {
+  std::vector<int64_t> before, after;
+  bool symmetric() const { return before == after; }
+};
+
+Border border_of(AutoPad mode, const std::vector<int64_t>& pads, const Shape& image, const std::vector<int64_t>& kernel,
+                 const std::vector<int64_t>& strides, const std::vector<int64_t>& dilations) {
+  const size_t n = kernel.size();
+  Border b{std::vector<int64_t>(n, 0), std::vector<int64_t>(n, 0)};
+  for (size_t d = 0; d < n; ++d) {
+    if (mode == AutoPad::kExplicit && pads.size() == 2 * n) {
+      b.before[d] = pads[d];
+      b.after[d] = pads[d + n];
+    } else if (mode == AutoPad::kSameUpper || mode == AutoPad::kSameLower) {
+      const int64_t in = image[static_cast<int>(d) + 2], out = (in + strides[d] - 1) / strides[d];
+      const int64_t total = std::max<int64_t>(0, (out - 1) * strides[d] + (kernel[d] - 1) * dilations[d] + 1 - in);
+      b.before[d] = mode == AutoPad::kSameUpper ? total / 2 : total - total / 2;
+      b.after[d] = total - b.before[d];
+    }
+  }
+  return b;
+}
+
+/// The image with a border of `value`; the border becomes zero.
+int padded(CallWriter& w, int x, Border& b, double value) {
+  std::vector<int64_t> list;
+  Shape s = w.shape(x);
+  for (size_t d = b.before.size(); d-- > 0;) {
+    list.push_back(b.before[d]);
+    list.push_back(b.after[d]);
+    s[static_cast<int>(d) + 2] += b.before[d] + b.after[d];
+  }
+  const int widths = w.plan().integers(list), fill = w.plan().real(value);
+  std::ranges::fill(b.before, 0);
+  std::ranges::fill(b.after, 0);
+  return w.plan().call("aten::constant_pad_nd", "out", {x, widths, fill}, w.dtype(x), s);
+}
+
+/// Binds output 0 behind the activation.
+bool finish(CallWriter& w, int y, const Activation& act, Layout layout) {
+  const auto after = w.activated(y, act);
+  return after && w.out_image(0, *after, layout);
+}
+
+/// The filter in PyTorch's order; constants are transposed here.
+int filter_of(CallWriter& w, const ConvAttrs& a, int spatial) {
+  const auto perm = oihw(a.filter, spatial);
+  // A permuted constant would be dequantized and moved in each run: constants are turned now.
+  const Tensor* t = w.constant(1);
+  if (!t || std::ranges::is_sorted(perm)) return w.plan().permute(w.real(1), perm);
+  Tensor real(t->quant() || w.in_type(1).quant ? DType::kF32 : t->dtype(), t->shape());
+  if (real.dtype() != t->dtype()) {
+    Tensor typed = *t;
+    typed.set_quant(w.in_type(1).quant ? w.in_type(1).quant : t->quant());
+    dequantize(typed, real.data<float>());
+  } else {
+    real = *t;
+  }
+  return w.plan().constant(permuted_constant(real, perm));
+}
+
+}  // namespace
+
+bool call_conv(CallWriter& w) {
+  const auto& a = w.attrs<ConvAttrs>();
+  const int spatial = w.rank(0) - 2;
+  if (spatial < 1 || spatial > 2 || !w.in_type(1).is_static()) return false;
+  int x = w.image(0, a.layout);
+  if (x < 0) return false;
+  const int filter = filter_of(w, a, spatial);
+  const auto strides = filled(a.strides, spatial, 1), dilations = filled(a.dilations, spatial, 1);
+  std::vector<int64_t> kernel;
+  for (int d = 0; d < spatial; ++d) kernel.push_back(w.shape(filter)[d + 2]);
+  Border b = border_of(a.auto_pad, a.pads, w.shape(x), kernel, strides, dilations);
+  if (!b.symmetric() || std::ranges::any_of(b.before, [](int64_t p) { return p < 0; })) x = padded(w, x, b, 0);
+  PlanWriter& p = w.plan();
+  const int bias = w.bias(), stride = p.integers(strides), pad = p.integers(b.before), dilation = p.integers(dilations);
+  const int transposed = p.boolean(false), extra = p.integers(std::vector<int64_t>(static_cast<size_t>(spatial), 0));
+  const int y = p.call("aten::convolution", "out",
+                       {x, filter, bias, stride, pad, dilation, transposed, extra, p.integer(a.groups)}, w.dtype(x),
+                       image_shape(w, a.layout));
+  return finish(w, y, a.act, a.layout);
+}
+
+bool call_conv_transpose(CallWriter& w) {
+  const auto& a = w.attrs<ConvTransposeAttrs>();
+  const int spatial = w.rank(0) - 2;
+  if (spatial < 1 || spatial > 2 || !w.in_type(1).is_static() || !w.constant(1)) return false;
+  const int x = w.image(0, a.layout);
+  if (x < 0) return false;
+  int filter = filter_of(w, a, spatial);
+  // PyTorch's filter is [all I, O of a group, spatial].
+  if (a.filter != FilterLayout::kIOS) {
+    if (a.groups != 1) return false;
+    std::vector<int64_t> swap{1, 0};
+    for (int d = 0; d < spatial; ++d) swap.push_back(d + 2);
+    filter = w.plan().permute(filter, swap);
+  }
+  const auto strides = filled(a.strides, spatial, 1), dilations = filled(a.dilations, spatial, 1);
+  const Shape result = image_shape(w, a.layout), image = w.shape(x);
+  std::vector<int64_t> pads, extra;
+  bool explicit_pads = a.auto_pad == AutoPad::kExplicit && a.output_shape.empty() && !w.has(3);
+  Shape whole{result[0], result[1]};
+  std::vector<int64_t> begin;
+  for (int d = 0; d < spatial; ++d) {
+    const auto i = static_cast<size_t>(d);
+    const int64_t full = (image[d + 2] - 1) * strides[i] + (w.shape(filter)[d + 2] - 1) * dilations[i] + 1;
+    int64_t front = a.pads.size() == 2 * static_cast<size_t>(spatial) ? a.pads[i] : 0;
+    if (!explicit_pads && a.auto_pad != AutoPad::kValid) {
+      const int64_t total = full + (a.output_padding.empty() ? 0 : a.output_padding[i]) - result[d + 2];
+      front = std::max<int64_t>(0, a.auto_pad == AutoPad::kSameUpper ? total / 2 : total - total / 2);
+    }
+    begin.push_back(front);
+    const int64_t over = std::max<int64_t>(0, front + result[d + 2] - full);
+    if (over >= std::max(strides[i], dilations[i])) return false;
+    extra.push_back(over);
+    whole.push_back(full + over);
+  }
+  PlanWriter& p = w.plan();
+  pads.assign(static_cast<size_t>(spatial), 0);
+  const int bias = w.bias(), stride = p.integers(strides), pad = p.integers(pads), dilation = p.integers(dilations);
+  const int transposed = p.boolean(true), more = p.integers(extra);
+  int y = p.call("aten::convolution", "out",
+                 {x, filter, bias, stride, pad, dilation, transposed, more, p.integer(a.groups)}, w.dtype(x), whole);
+  for (int d = 0; d < spatial; ++d) {
+    const int64_t b = begin[static_cast<size_t>(d)], e = b + result[d + 2];
+    if (b == 0 && e == w.shape(y)[d + 2]) continue;
+    Shape s = w.shape(y);
+    s[d + 2] = e - b;
+    const int dim = p.integer(d + 2), from = p.integer(b), to = p.integer(e), one = p.integer(1);
+    y = p.call("aten::slice_copy", "Tensor_out", {y, dim, from, to, one}, w.dtype(y), s);
+  }
+  return finish(w, y, a.act, a.layout);
+}
+
+namespace {
+
+/// a @ b with matching leading dimensions, by mm or bmm.
+std::optional<int> product(CallWriter& w, int a, int b) {
+  PlanWriter& p = w.plan();
+  const Shape x = w.shape(a), y = w.shape(b);
+  const int rx = x.rank(), ry = y.rank();
+  const int64_t m = x[rx - 2], k = x[rx - 1], n = y[ry - 1];
+  if (ry == 2) {
+    const int64_t rows = x.elements() / std::max<int64_t>(k, 1);
+    if (k == 0) return std::nullopt;
+    const int flat = p.reshape(a, Shape{rows, k});
+    Shape s = x;
+    s[rx - 1] = n;
+    return p.reshape(p.call("aten::mm", "out", {flat, b}, w.dtype(a), Shape{rows, n}), s);
+  }
+  Shape batch_x, batch_y;
+  for (int d = 0; d < rx - 2; ++d) batch_x.push_back(x[d]);
+  for (int d = 0; d < ry - 2; ++d) batch_y.push_back(y[d]);
+  const Shape batch = broadcast_shape(batch_x, batch_y);
+  const auto spread = [&](int v, int64_t r, int64_t c) {
+    Shape s = batch;
+    s.push_back(r);
+    s.push_back(c);
+    if (!(w.shape(v) == s)) {
+      const int size = p.integers({s.begin(), s.end()}), implicit = p.boolean(false);
+      v = p.call("aten::expand_copy", "out", {v, size, implicit}, w.dtype(v), s);
+    }
+    return p.reshape(v, Shape{batch.elements(), r, c});
+  };
+  const int left = spread(a, m, k), right = spread(b, k, n);
+  Shape s = batch;
+  s.push_back(m);
+  s.push_back(n);
+  return p.reshape(p.call("aten::bmm", "out", {left, right}, w.dtype(a), Shape{batch.elements(), m, n}), s);
+}
+
+int turned(CallWriter& w, int x) {
+  std::vector<int64_t> perm(static_cast<size_t>(w.shape(x).rank()));
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+  return w.plan().permute(x, perm);
+}
+
+}  // namespace
+
+bool call_matmul(CallWriter& w) {
+  const auto& a = w.attrs<MatMulAttrs>();
+  if (w.has(3) || a.conjugate_a || a.conjugate_b || a.trans_batch_a || a.trans_batch_b || a.row_block) return false;
+  const auto per_token = [&](int i) {
+    return w.in_type(i).quant && w.in_type(i).quant->kind == Quantization::Kind::kPerToken;
+  };
+  if (per_token(0) || per_token(1)) return false;
+  PlanWriter& p = w.plan();
+  int x = w.real(0), y = w.real(1);
+  if (!is_float(w.dtype(x))) return false;
+  y = w.cast(y, w.dtype(x));
+  const Shape result = w.out_type(0).shape;
+  if (w.shape(x).rank() == 1) x = p.reshape(x, Shape{1, w.shape(x)[0]});
+  if (w.shape(y).rank() == 1) y = p.reshape(y, Shape{w.shape(y)[0], 1});
+  if (a.flatten_a) {
+    const int64_t k = w.shape(y)[a.transpose_b ? 1 : 0];
+    x = p.reshape(x, Shape{w.shape(x).elements() / std::max<int64_t>(k, 1), k});
+  }
+  if (a.transpose_a && w.rank(0) > 1) x = turned(w, x);
+  std::optional<int> z;
+  const bool linear = a.transpose_b && w.rank(1) == 2 && a.alpha == 1;
+  const bool bias = linear && w.has(2) && a.beta == 1 && w.rank(2) == 1 && w.in_type(2).shape[0] == w.shape(y)[0];
+  if (linear) {
+    Shape s = w.shape(x);
+    s[s.rank() - 1] = w.shape(y)[0];
+    const int b = bias ? w.cast(w.bias(), w.dtype(x)) : p.null();
+    z = p.call("aten::linear", "out", {x, y, b}, w.dtype(x), s);
+  } else {
+    if (a.transpose_b && w.rank(1) > 1) y = turned(w, y);
+    z = product(w, x, y);
+  }
+  if (!z) return false;
+  z = p.reshape(*z, result);
+  if (a.alpha != 1) z = w.mul(*z, w.number_like(*z, a.alpha));
+  if (w.has(2) && !bias) {
+    int c = w.cast(w.bias(), w.dtype(*z));
+    if (a.beta != 1) c = w.mul(c, w.number_like(c, a.beta));
+    z = w.add(*z, c);
+  }
+  const auto after = w.activated(*z, a.act);
+  return after && w.out(0, *after);
+}
+
+namespace {
+
+/// A pool over the whole image: a reduction with kept dimensions.
+bool global_pool(CallWriter& w, const PoolAttrs& a) {
+  const int rank = w.rank(0);
+  if (a.kind == PoolKind::kLp || rank < 3) return false;
+  std::vector<int64_t> axes;
+  for (int d = 1; d + 1 < rank; ++d) axes.push_back(a.layout == Layout::kChannelsFirst ? d + 1 : d);
+  return w.out(0, w.reduce(a.kind == PoolKind::kMax ? "amax" : "mean", w.real(0), axes, true));
+}
+
+}  // namespace
+
+bool call_pool(CallWriter& w) {
+  const auto& a = w.attrs<PoolAttrs>();
+  if (a.global) return !w.wants(1) && global_pool(w, a);
+  const int spatial = w.rank(0) - 2;
+  if (spatial < 1 || spatial > 2 || a.kind == PoolKind::kLp || (w.wants(1) && a.index != PoolAttrs::Index::kPlane))
+    return false;
+  PlanWriter& p = w.plan();
+  int x = w.image(0, a.layout);
+  if (x < 0) return false;
+  auto kernel = a.kernel, strides = filled(a.strides, spatial, 1), dilations = filled(a.dilations, spatial, 1);
+  Border b = border_of(a.auto_pad, a.pads, w.shape(x), kernel, strides, dilations);
+  Shape result = image_shape(w, a.layout);
+  const bool max = a.kind == PoolKind::kMax;
+  bool ceil = a.ceil_mode;
+  // PyTorch's own padding is symmetric and at most half the window.
+  bool own = b.symmetric();
+  for (size_t d = 0; d < kernel.size(); ++d) own &= b.before[d] * 2 <= kernel[d];
+  if (max && ceil && !a.torch_ceil) own = own && result == w.plan().at(x).shape ? own : own;
+  if (!own) {
+    // Averages that leave out what is padded have no call.
+    if (!max && !a.count_include_pad) return false;
+    if (w.wants(1)) return false;
+    x = padded(w, x, b, max ? -INFINITY : 0);
+  }
+  if (spatial == 1) {
+    const auto wide = [](Shape s) {
+      s.insert(2, 1);
+      return s;
+    };
+    x = p.reshape(x, wide(w.shape(x)));
+    result = wide(result);
+    for (auto* list : {&kernel, &strides, &dilations}) list->insert(list->begin(), 1);
+    b.before.insert(b.before.begin(), 0);
+  }
+  for (int d = 0; d < 2; ++d) {
+    // Where rounding changes nothing, the floor is the form that all runtimes agree on.
+    const auto i = static_cast<size_t>(d);
+    const int64_t reach = w.shape(x)[d + 2] + 2 * b.before[i] - ((kernel[i] - 1) * dilations[i] + 1);
+    const int64_t floor = reach / strides[i] + 1;
+    if (result[d + 2] < floor) return false;
+    if (result[d + 2] > floor && !ceil) return false;
+    if (d == 1)
+      ceil = ceil &&
+             (result[2] > (w.shape(x)[2] + 2 * b.before[0] - ((kernel[0] - 1) * dilations[0] + 1)) / strides[0] + 1 ||
+              result[3] > floor);
+  }
+  const int size = p.integers(kernel), stride = p.integers(strides), pad = p.integers(b.before);
+  int y = -1;
+  if (max) {
+    y = p.add_tensor(w.dtype(x), result);
+    const int places = p.add_tensor(DType::kI64, result);
+    const int dilation = p.integers(dilations), up = p.boolean(ceil);
+    p.call_to("aten::max_pool2d_with_indices", "out", {x, size, stride, pad, dilation, up}, {y, places});
+    if (w.wants(1) && !w.out_image(1, w.cast(p.reshape(places, w.out_type(1).shape), a.index_dtype), a.layout))
+      return false;
+  } else {
+    if (std::ranges::any_of(dilations, [](int64_t v) { return v != 1; })) return false;
+    const int up = p.boolean(ceil), count = p.boolean(a.count_include_pad || !own);
+    const int divisor = a.divisor_override ? p.integer(a.divisor_override) : p.null();
+    if (ceil && a.count_include_pad && !a.torch_ceil) return false;
+    y = p.call("aten::avg_pool2d", "out", {x, size, stride, pad, up, count, divisor}, w.dtype(x), result);
+  }
+  if (spatial == 1) y = p.reshape(y, image_shape(w, a.layout));
+  return finish(w, y, a.act, a.layout);
+}
+
+bool call_adaptive_pool(CallWriter& w) {
+  const auto& a = w.attrs<AdaptivePoolAttrs>();
+  if (w.wants(1) || w.rank(0) != 4 || a.kind != PoolKind::kAverage) return false;
+  const int x = w.image(0, a.layout);
+  if (x < 0) return false;
+  const int y = w.plan().call("aten::_adaptive_avg_pool2d", "out", {x, w.plan().integers(a.output)}, w.dtype(x),
+                              image_shape(w, a.layout));
+  return w.out_image(0, y, a.layout);
+}
+
+/// softmax(scale * q @ k^T + mask) @ v without a cache.
+bool call_attention(CallWriter& w) {
+  const auto& a = w.attrs<AttentionAttrs>();
+  for (int i = 4; i < w.inputs(); ++i)
+    if (w.has(i)) return false;
+  for (int i = 1; i < w.outputs(); ++i)
+    if (w.wants(i)) return false;
+  const Shape &q = w.in_type(0).shape, &k = w.in_type(1).shape;
+  if (a.window >= 0 || a.window_right >= 0 || a.smooth_softmax) return false;
+  const int64_t heads = a.num_heads ? a.num_heads : q.rank() == 4 ? q[1] : 0;
+  const int64_t kv_heads = a.kv_heads ? a.kv_heads : k.rank() == 4 ? k[1] : heads;
+  if (heads < 1 || heads != kv_heads) return false;
+  PlanWriter& p = w.plan();
+  const auto split = [&](int i) {
+    const int x = w.real(i);
+    const Shape s = w.shape(x);
+    if (s.rank() == 4) return x;
+    return p.permute(p.reshape(x, Shape{s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3});
+  };
+  const int query = split(0), key = split(1), value = split(2);
+  const Shape qs = w.shape(query);
+  const int64_t rows = qs[2], keys = w.shape(key)[2];
+  const double scale = a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(qs[3]));
+  auto scores = product(w, w.mul(query, w.number_like(query, scale)), turned(w, key));
+  if (!scores) return false;
+  int s = *scores;
+  if (a.softcap != 0)
+    s = w.mul(w.unary("tanh", w.mul(s, w.number_like(s, 1 / a.softcap))), w.number_like(s, a.softcap));
+  if (w.has(3)) {
+    int mask = w.in(3);
+    if (w.dtype(mask) == DType::kBool) mask = w.select(mask, w.number_like(s, 0), w.number_like(s, -1e30));
+    s = w.add(s, mask);
+  }
+  if (a.causal) {
+    const int64_t from = a.causal_from_end ? std::max<int64_t>(keys - rows, 0) : 0;
+    Tensor mask(w.dtype(s), Shape{rows, keys});
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < keys; ++j) set_double(mask, i * keys + j, j <= i + from ? 0 : -1e30);
+    s = w.add(s, p.constant(mask));
+  }
+  const int dim = p.integer(3), half = p.boolean(false);
+  const auto y = product(w, w.call("aten::_softmax", {s, dim, half}), value);
+  if (!y) return false;
+  if (w.out_type(0).shape.rank() == 4) return w.out(0, *y);
+  return w.out(0, p.reshape(p.permute(*y, {0, 2, 1, 3}), w.out_type(0).shape));
+}
+
+}  // namespace smelt::executorch

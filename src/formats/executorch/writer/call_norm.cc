@@ -1,0 +1,102 @@
+// Softmax and normalization as ATen calls.
+#include "formats/executorch/writer/call_writer.h"
+#include "ops/normalization/normalization.h"
+#include "ops/softmax/softmax.h"
+
+namespace smelt::executorch {
+
+bool call_softmax(CallWriter& w) {
+  const auto& a = w.attrs<SoftmaxAttrs>();
+  const int rank = w.rank(0);
+  if (a.kind == SoftmaxAttrs::Kind::kHardmax || rank < 1) return false;
+  int64_t axis = a.axis < 0 ? a.axis + rank : a.axis;
+  int x = w.real(0);
+  const Shape whole = w.shape(x);
+  if (a.flatten && axis != rank - 1) {
+    int64_t outer = 1;
+    for (int d = 0; d < axis; ++d) outer *= whole[d];
+    x = w.plan().reshape(x, Shape{outer, whole.elements() / std::max<int64_t>(outer, 1)});
+    axis = 1;
+  }
+  if (a.beta != 1) x = w.mul(x, w.number_like(x, a.beta));
+  const int dim = w.plan().integer(axis), half = w.plan().boolean(false);
+  const bool log = a.kind == SoftmaxAttrs::Kind::kLogSoftmax;
+  const int y = w.call(log ? "aten::_log_softmax" : "aten::_softmax", {x, dim, half});
+  return w.out(0, w.plan().reshape(y, whole));
+}
+
+bool call_batch_norm(CallWriter& w) {
+  const auto& a = w.attrs<BatchNormAttrs>();
+  if (a.training || w.wants(1) || w.wants(2) || w.rank(0) < 2) return false;
+  const int rank = w.rank(0), axis = a.layout == Layout::kChannelsFirst ? 1 : rank - 1;
+  const int x = w.real(0);
+  Shape s = Shape::of_rank(rank, 1);
+  s[axis] = w.in_type(3).shape[0];
+  const auto in = [&](int i) { return w.plan().reshape(w.cast(w.real(i), w.dtype(x)), s); };
+  const int variance = in(4);
+  int factor = w.unary("rsqrt", w.add(variance, w.number_like(variance, a.epsilon)));
+  if (w.has(1)) factor = w.mul(factor, in(1));
+  int y = w.mul(w.sub(x, in(3)), factor);
+  if (w.has(2)) y = w.add(y, in(2));
+  return w.out(0, y);
+}
+
+namespace {
+
+int normalized_over(CallWriter& w, int x, const std::vector<int64_t>& axes, double epsilon, bool centered) {
+  const int d = centered ? w.sub(x, w.reduce("mean", x, axes, true)) : x;
+  const int variance = w.reduce("mean", w.mul(d, d), axes, true);
+  return w.mul(d, w.unary("rsqrt", w.add(variance, w.number_like(variance, epsilon))));
+}
+
+bool extra_outputs(CallWriter& w) { return w.wants(1) || w.wants(2); }
+
+}  // namespace
+
+bool call_layer_norm(CallWriter& w) {
+  const auto& a = w.attrs<LayerNormAttrs>();
+  const int rank = w.rank(0);
+  if (extra_outputs(w)) return false;
+  std::vector<int64_t> axes;
+  for (int64_t d = a.axis < 0 ? a.axis + rank : a.axis; d < rank; ++d) axes.push_back(d);
+  int y = normalized_over(w, w.real(0), axes, a.epsilon, !a.rms);
+  if (w.has(1)) y = w.mul(y, w.cast(w.real(1), w.dtype(y)));
+  if (w.has(2)) y = w.add(y, w.cast(w.real(2), w.dtype(y)));
+  return w.out(0, y);
+}
+
+bool call_group_norm(CallWriter& w) {
+  const auto& a = w.attrs<GroupNormAttrs>();
+  if (extra_outputs(w) || a.layout != Layout::kChannelsFirst || w.rank(0) < 3) return false;
+  const Shape s = w.in_type(0).shape;
+  const int64_t groups = a.groups == 0 ? s[1] : a.groups;
+  if (groups < 1 || s[1] % groups != 0) return false;
+  PlanWriter& p = w.plan();
+  int y = p.reshape(w.real(0), Shape{s[0], groups, s.elements() / std::max<int64_t>(s[0] * groups, 1)});
+  y = normalized_over(w, y, {2}, a.epsilon, true);
+  if (!a.per_group_affine) y = p.reshape(y, s);
+  Shape affine = a.per_group_affine ? Shape{groups, 1} : Shape::of_rank(s.rank(), 1);
+  if (!a.per_group_affine) affine[1] = s[1];
+  if (w.has(1)) y = w.mul(y, p.reshape(w.real(1), affine));
+  if (w.has(2)) y = w.add(y, p.reshape(w.real(2), affine));
+  const auto after = w.activated(p.reshape(y, s), a.act);
+  return after && w.out(0, *after);
+}
+
+bool call_lp_norm(CallWriter& w) {
+  const auto& a = w.attrs<LpNormAttrs>();
+  if (a.p != 1 && a.p != 2) return false;
+  const int x = w.real(0);
+  const std::vector<int64_t> axes{a.axis < 0 ? a.axis + w.rank(0) : a.axis};
+  int norm = w.reduce("sum", a.p == 1 ? w.unary("abs", x) : w.mul(x, x), axes, true);
+  if (!a.epsilon_max && a.epsilon != 0) norm = w.add(norm, w.number_like(norm, a.epsilon));
+  if (a.p == 2) norm = w.unary("sqrt", norm);
+  if (a.epsilon_max && a.epsilon != 0) norm = w.binary("maximum", norm, w.number_like(norm, a.epsilon));
+  // A norm of 0 gives 0.
+  const int zero = w.compare("eq", norm, w.number_like(norm, 0));
+  const int y = w.div(x, w.select(zero, w.add(norm, w.number_like(norm, 1)), norm));
+  const auto after = w.activated(y, a.act);
+  return after && w.out(0, *after);
+}
+
+}  // namespace smelt::executorch

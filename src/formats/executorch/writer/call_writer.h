@@ -1,0 +1,98 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "formats/executorch/writer/plan_writer.h"
+#include "ops/common/enums.h"
+#include "ops/core/op.h"
+
+namespace smelt::executorch {
+
+/// One node while it is written as calls. Quantized operands are dequantized in front and results quantized behind.
+class CallWriter {
+ public:
+  CallWriter(PlanWriter& plan, const Node& node) : p_(plan), node_(node) {}
+
+  PlanWriter& plan() { return p_; }
+  const Node& node() const { return node_; }
+  template <class A>
+  const A& attrs() const {
+    return static_cast<const A&>(*node_.attrs);
+  }
+  int inputs() const { return static_cast<int>(node_.inputs.size()); }
+  int outputs() const { return static_cast<int>(node_.outputs.size()); }
+  bool has(int i) const { return i < inputs() && id(i) != kNoValue; }
+  bool wants(int i) const { return i < outputs() && out_id(i) != kNoValue; }
+  ValueId id(int i) const { return node_.inputs[static_cast<size_t>(i)]; }
+  ValueId out_id(int i) const { return node_.outputs[static_cast<size_t>(i)]; }
+  const ValueType& in_type(int i) const { return p_.graph().value(id(i)).type; }
+  const ValueType& out_type(int i) const { return p_.graph().value(out_id(i)).type; }
+  int rank(int i) const { return in_type(i).shape.rank(); }
+  const Tensor* constant(int i) const { return has(i) ? p_.graph().value(id(i)).constant.get() : nullptr; }
+  std::optional<std::vector<int64_t>> ints(int i) const;
+  std::optional<double> number(int i) const;
+  /// Axes counted from the front.
+  std::optional<std::vector<int64_t>> axes(int i, int rank) const;
+
+  int in(int i) { return p_.tensor(id(i)); }
+  /// The bias of a weighted node, input 2, as float32; null if there is none.
+  int bias();
+  int optional(int i) { return has(i) ? real(i) : p_.null(); }
+  int real(int i);  ///< as float32 if it is quantized
+  /// Input i as an image with channels first.
+  int image(int i, Layout layout);
+  DType dtype(int value) const { return p_.at(value).dtype; }
+  Shape shape(int value) const { return p_.at(value).shape; }
+
+  // Results: quantized here if the value is.
+  bool out(int i, int value);
+  bool out_image(int i, int value, Layout layout);
+  /// The type of output i as calls compute it: float32 in place of quantized integers.
+  DType result_dtype(int i) const;
+  /// One call of `name`.out that gives output 0.
+  bool emit(const std::string& name, std::vector<int> args, const std::string& overload = "out");
+
+  // Formulas.
+  int call(const std::string& name, std::vector<int> args, const std::string& overload = "out");  ///< as argument 0
+  int unary(const std::string& name, int x) { return call("aten::" + name, {x}); }
+  int binary(const std::string& name, int a, int b, const std::string& overload = "out");  ///< broadcasts
+  int add(int a, int b);
+  int sub(int a, int b);
+  int mul(int a, int b) { return binary("mul", a, b); }
+  int div(int a, int b) { return binary("div", a, b); }
+  int compare(const std::string& name, int a, int b);
+  int select(int condition, int a, int b);
+  int number_like(int value, double v);  ///< a scalar constant of the value's element type
+  int cast(int x, DType to);
+  int reduce(const std::string& name, int x, const std::vector<int64_t>& axes, bool keep_dims);
+  std::optional<int> activated(int x, const Activation& act);
+  int quantized(int x, DType dtype, const QuantPtr& quant);
+  int dequantized(int x, const QuantPtr& quant, DType held);
+
+ private:
+  PlanWriter& p_;
+  const Node& node_;
+};
+
+using WriteCallFn = bool (*)(CallWriter&);
+WriteCallFn find_call_writer(Op op);
+
+/// The shape of output 0 with channels first.
+Shape image_shape(CallWriter& w, Layout layout);
+/// True if input i and output 0 hold numbers of one type, so that integers of quantized values can be moved.
+bool moves_integers(CallWriter& w, int i = 0);
+/// x[begin:end:step] along one dimension; bounds lie inside it and step is positive.
+int sliced(CallWriter& w, int x, int64_t axis, int64_t begin, int64_t end, int64_t step);
+int flipped(CallWriter& w, int x, const std::vector<int64_t>& axes);
+/// An axis counted from the front.
+inline int64_t axis_of(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
+/// The shape of a and b broadcast with each other.
+Shape broadcast_shape(const Shape& a, const Shape& b);
+
+#define ATEN_WRITE(op, function) bool function(CallWriter& w);
+#include "formats/executorch/writer/operators.inc"
+#undef ATEN_WRITE
+
+}  // namespace smelt::executorch

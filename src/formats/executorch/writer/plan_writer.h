@@ -1,0 +1,139 @@
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "formats/common/writer.h"
+#include "formats/executorch/xnnpack/writer/graph_writer.h"
+#include "graph/graph.h"
+
+namespace smelt::executorch {
+
+/// A value of an execution plan to write.
+struct FileValue {
+  enum class Kind : uint8_t {
+    kNull,
+    kInt,
+    kBool,
+    kDouble,
+    kString,
+    kTensor,
+    kIntList,
+    kTensorList,
+    kOptionalTensorList
+  };
+  Kind kind = Kind::kNull;
+  int64_t i = 0;                ///< kInt, kBool
+  double d = 0;                 ///< kDouble
+  std::string text = {};        ///< kString
+  std::vector<int> items = {};  ///< of lists: indices of values; -1: absent
+  DType dtype = DType::kInvalid;
+  Shape shape = {};     ///< static
+  int constant = -1;    ///< index of FileProgram::constants; -1: not constant
+  int state = -1;       ///< index of FileProgram::states; -1: no variable
+  uint64_t offset = 0;  ///< in planned memory
+};
+
+struct FileCall {
+  std::string name, overload;
+  std::vector<int> args;  ///< indices of values; an operator's outputs are listed twice
+  int delegate = -1;      ///< index of FilePlan::delegates; -1: the call of an operator
+};
+
+struct FilePlan {
+  std::string name;
+  std::vector<FileValue> values = {};
+  std::vector<FileCall> calls = {};
+  std::vector<int> inputs = {}, outputs = {};
+  std::vector<std::string> delegates = {};  ///< bytes of XNNPACK graphs
+  uint64_t memory = 0;                      ///< bytes of planned memory
+};
+
+/// A variable: its place is the same in all plans, in a memory of its own.
+struct FileState {
+  std::string name;
+  Tensor first;  ///< contents before the first run
+  uint64_t offset = 0;
+};
+
+struct FileProgram {
+  std::vector<FilePlan> plans = {};
+  std::vector<Tensor> constants = {};  ///< contents are shared with the module where types allow it
+  std::vector<FileState> states = {};
+  std::vector<NamedTensor> named = {};  ///< constants of delegates
+};
+
+/// Lays out a program: the flatbuffer behind an extended header, the segments of constants, of variables, of delegates
+/// and of what has a name.
+Result<formats::FileBytes> lay_out(const FileProgram& program);
+
+/// Writes one method as one plan of calls of ATen's out variants on contiguous tensors. Control flow that only calls
+/// other graphs is opened.
+class PlanWriter {
+ public:
+  /// `delegate`: XNNPACK runs what it can.
+  PlanWriter(const Module& module, FileProgram& program, std::vector<formats::Unwritable>& missing, bool delegate)
+      : module_(module), program_(program), missing_(missing), delegate_(delegate) {}
+  void write(const Method& method);
+  /// True if the node can be written. The program is of no use afterwards.
+  bool try_node(const Graph& graph, const Node& node);
+
+  const Module& module() const { return module_; }
+  const Graph& graph() const { return *graph_; }
+  FilePlan& plan() { return plan_; }
+  const FileValue& at(int value) const { return plan_.values[static_cast<size_t>(value)]; }
+
+  // Values of the graph.
+  int tensor(ValueId id);          ///< dimensions in the graph's order
+  int channels_first(ValueId id);  ///< of a value with channels last
+  void bind(ValueId id, int value);
+  void bind_channels_first(ValueId id, int value);
+  /// Writes another graph of the module in place: its inputs are the arguments. Gives its outputs.
+  std::vector<int> inlined(int graph, const std::vector<int>& arguments);
+
+  // Values of the plan.
+  int null();
+  int integer(int64_t v);
+  int boolean(bool v);
+  int real(double v);
+  int text(const std::string& v);
+  int integers(const std::vector<int64_t>& v);
+  int list(const std::vector<int>& tensors, bool optional = false);
+  int constant(const Tensor& t);
+  int state(int index);
+  int add_tensor(DType dtype, const Shape& shape);
+  /// A call with one output, a new tensor.
+  int call(const std::string& name, const std::string& overload, std::vector<int> args, DType dtype,
+           const Shape& shape);
+  /// A call that writes these tensors. `as_list`: they are one argument.
+  void call_to(const std::string& name, const std::string& overload, std::vector<int> args,
+               const std::vector<int>& outputs, bool as_list = false);
+  int permute(int x, const std::vector<int64_t>& perm);
+  int reshape(int x, const Shape& shape);
+
+ private:
+  struct Forms {
+    int graph_order = -1, channels_first = -1;
+  };
+  int add(FileValue v);
+  void write_nodes(const Graph& graph);
+  void write_partitions(const Graph& graph);
+  void emit(const Node& node);
+  void emit_delegate(const std::vector<const Node*>& nodes);
+  void plan_memory();
+
+  const Module& module_;
+  FileProgram& program_;
+  std::vector<formats::Unwritable>& missing_;
+  bool delegate_;
+  const Graph* graph_ = nullptr;
+  FilePlan plan_;
+  std::map<ValueId, Forms> forms_;
+  std::map<std::pair<int, std::string>, int> scalars_;  ///< plain values by kind and text
+};
+
+}  // namespace smelt::executorch

@@ -1,0 +1,70 @@
+#include "formats/common/writer.h"
+
+#include "base/error.h"
+#include "formats/executorch/writer/plan_writer.h"
+
+namespace smelt {
+
+namespace executorch {
+namespace {
+
+using formats::WriteOptions;
+using formats::WriteResult;
+
+/// First contents of all variables; what is unset before it is assigned has no form.
+void add_states(const Module& module, FileProgram& program, std::vector<formats::Unwritable>& missing) {
+  uint64_t end = 0;
+  for (size_t i = 0; i < module.states.size(); ++i) {
+    const StateVar& v = module.states[i];
+    FileState s{.name = v.name.empty() ? Cat("state", i) : v.name, .offset = end};
+    if (v.initial.is_tensor())
+      s.first = v.initial.tensor;
+    else if (v.type.is_static())
+      s.first = Tensor(v.type.dtype, v.type.shape);
+    else
+      missing.push_back(
+          {"variable", v.type.str(), Cat("variable '", v.name, "' without contents before the first run")});
+    end += (s.first.bytes() + 15) / 16 * 16;
+    program.states.push_back(std::move(s));
+  }
+}
+
+Result<WriteResult> write(const Module& module, const WriteOptions& options) {
+  const bool none = options.delegate == "none";
+  if (!none && !options.delegate.empty() && options.delegate != "xnnpack")
+    return InvalidInput("--delegate ", options.delegate, ": xnnpack or none expected");
+  WriteResult result;
+  FileProgram program;
+  add_states(module, program, result.missing);
+  for (const Method& m : module.methods) {
+    if (!m.refusal.empty()) {
+      result.missing.push_back({"method " + m.name, "", m.refusal});
+      continue;
+    }
+    PlanWriter(module, program, result.missing, !none).write(m);
+  }
+  if (!result.missing.empty()) return result;
+  formats::WrittenFile file;
+  SMELT_ASSIGN(file.bytes, lay_out(program));
+  result.files.push_back(std::move(file));
+  return result;
+}
+
+bool can_write(const Module& module, const Graph& graph, const Node& node, const WriteOptions& options) {
+  if (options.delegate != "none" && XnnGraphWriter(graph).add(node)) return true;
+  FileProgram program;
+  std::vector<formats::Unwritable> missing;
+  add_states(module, program, missing);
+  missing.clear();
+  return PlanWriter(module, program, missing, false).try_node(graph, node);
+}
+
+}  // namespace
+}  // namespace executorch
+
+namespace formats {
+extern const Writer pte_writer;
+const Writer pte_writer{"pte", ".pte", executorch::can_write, executorch::write};
+}  // namespace formats
+
+}  // namespace smelt

@@ -1,0 +1,257 @@
+// Models of one node, written as programs with and without XNNPACK, read back and run: the results are those of the
+// model itself.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "convert/convert.h"
+#include "ops/control/control.h"
+#include "ops/conv/conv.h"
+#include "ops/core/builder.h"
+#include "ops/elementwise/elementwise.h"
+#include "ops/gather/gather.h"
+#include "ops/matmul/matmul.h"
+#include "ops/normalization/normalization.h"
+#include "ops/pool/pool.h"
+#include "ops/reduce/reduce.h"
+#include "ops/resize/resize.h"
+#include "ops/shape/shape.h"
+#include "ops/softmax/softmax.h"
+#include "tensor/numeric.h"
+#include "tests/support/op_case.h"
+#include "tests/support/run_module.h"
+
+namespace smelt {
+namespace {
+
+using test::f32;
+using test::i64;
+using test::OpCase;
+
+/// A module of the case's node: input 0 is x, the others are constants.
+std::shared_ptr<Module> module_of_case(const OpCase& c) {
+  auto module = std::make_shared<Module>();
+  module->format = "test";
+  module->graphs.resize(1);
+  module->methods.push_back({"main", 0});
+  Builder b(*module, 0);
+  std::vector<ValueId> in;
+  for (const Tensor& t : c.inputs) {
+    if (in.empty())
+      in.push_back(b.input("x", ValueType::tensor(t.dtype(), t.shape(), t.quant())));
+    else
+      in.push_back(t.defined() ? b.constant("c", t) : kNoValue);
+  }
+  const ValueType& result = c.outputs[0];
+  auto y = result.dtype == DType::kInvalid ? b.op(c.op, c.attrs, in) : b.op_as(c.op, c.attrs, in, result);
+  EXPECT_TRUE(y.ok()) << c.label << ": " << (y.ok() ? "" : y.error().message());
+  if (y.ok()) module->graphs[0].outputs.push_back(*y);
+  return module;
+}
+
+Result<formats::WriteResult> as_program(const std::shared_ptr<Module>& module, const std::string& delegate) {
+  convert::Options options;
+  options.write.delegate = delegate;
+  for (const formats::Writer* w : formats::all_writers())
+    if (std::string_view(w->name) == "pte") return convert::convert(ModelAccess::make(module), *w, options);
+  return Unsupported("no writer of programs");
+}
+
+/// Writes and reads the case; the graph of the file, whose results agree.
+Graph expect_same(const OpCase& c, const std::string& delegate) {
+  SCOPED_TRACE(Cat(c.label, ", delegate ", delegate));
+  const auto module = module_of_case(c);
+  auto written = as_program(module, delegate);
+  EXPECT_TRUE(written.ok()) << (written.ok() ? "" : written.error().message());
+  if (!written.ok()) return {};
+  for (const auto& u : written->missing) ADD_FAILURE() << u.op << " of " << u.type << ": " << u.place;
+  if (written->files.empty()) return {};
+  auto bytes = std::make_shared<std::vector<std::byte>>();
+  for (const auto chunk : written->files[0].bytes.chunks()) bytes->insert(bytes->end(), chunk.begin(), chunk.end());
+  auto back = Model::load_bytes(*bytes, bytes, "written");
+  EXPECT_TRUE(back.ok()) << (back.ok() ? "" : back.error().message());
+  if (!back.ok()) return {};
+  const Tensor want = test::run_on_reference(module, c.inputs[0]);
+  auto session = Session::create(*back, {.backend = BackendKind::kReference});
+  EXPECT_TRUE(session.ok());
+  Tensor x = c.inputs[0];
+  x.set_quant(nullptr);
+  auto result = session->run(std::vector<Datum>{x});
+  EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message());
+  if (!result.ok()) return {};
+  const Tensor& got = result->front().tensor;
+  EXPECT_EQ(got.shape(), want.shape());
+  EXPECT_EQ(got.dtype(), want.dtype());
+  if (got.shape() != want.shape()) return {};
+  const double step = is_integer(want.dtype()) && c.inputs[0].quant() ? 1 : 0;
+  for (int64_t i = 0; i < want.elements(); ++i) {
+    const double y = get_double(want, i);
+    EXPECT_NEAR(get_double(got, i), y, std::max(step, 2e-5 * std::max(1.0, std::abs(y)))) << "element " << i;
+  }
+  return module_of(*back).graphs[0];
+}
+
+ConvAttrs conv(Layout layout, FilterLayout filter, int64_t groups = 1) {
+  ConvAttrs a;
+  a.layout = layout;
+  a.filter = filter;
+  a.groups = groups;
+  a.strides = {2, 1};
+  a.pads = {1, 0, 0, 2};
+  a.act = {ActKind::kRelu6};
+  return a;
+}
+
+OpCase unary_case(Unary fn, double a = 0, double b = 0) {
+  return {to_string(fn), Op::kUnary, make_attrs<UnaryAttrs>(fn, a, b), {f32({2, 3, 4})}};
+}
+
+/// Float32 cases that XNNPACK runs as well.
+std::vector<OpCase> float_cases() {
+  PoolAttrs max;
+  max.kernel = {3, 2};
+  max.strides = {2, 1};
+  max.pads = {1, 0, 1, 1};
+  PoolAttrs average = max;
+  average.kind = PoolKind::kAverage;
+  average.pads = {};
+  average.layout = Layout::kChannelsLast;
+  ReduceAttrs mean;
+  mean.fn = Reduction::kMean;
+  mean.keep_dims = false;
+  MatMulAttrs linear;
+  linear.transpose_b = true;
+  linear.act = {ActKind::kRelu};
+  ConvTransposeAttrs up;
+  up.filter = FilterLayout::kIOS;
+  up.strides = {2, 2};
+  up.pads = {1, 1, 1, 1};
+  up.output_padding = {1, 1};
+  const Tensor image = f32({1, 4, 7, 6}), bias = f32({6}, 3);
+  const auto make = [](auto a) { return make_attrs<decltype(a)>(std::move(a)); };
+  using enum Layout;
+  return {
+      {"conv first", Op::kConv, make(conv(kChannelsFirst, FilterLayout::kOIS)), {image, f32({6, 4, 3, 2}, 2), bias}},
+      {"conv last", Op::kConv, make(conv(kChannelsLast, FilterLayout::kOSI)), {image, f32({5, 3, 2, 6}, 2)}},
+      {"conv groups", Op::kConv, make(conv(kChannelsFirst, FilterLayout::kOIS, 2)), {image, f32({6, 2, 3, 2}, 2)}},
+      {"depthwise", Op::kConv, make(conv(kChannelsLast, FilterLayout::kISO, 6)), {image, f32({1, 3, 2, 6}, 2), bias}},
+      {"transposed", Op::kConvTranspose, make(up), {image, f32({4, 6, 3, 3}, 2), bias}},
+      {"max pool", Op::kPool, make(max), {image}},
+      {"average pool", Op::kPool, make(average), {image}},
+      {"mean", Op::kReduce, make(mean), {image, i64({2, 3})}},
+      {"linear", Op::kMatMul, make(linear), {f32({2, 3, 4}), f32({6, 4}, 2), bias}},
+      {"matmul", Op::kMatMul, make(MatMulAttrs()), {f32({3, 4}), f32({4, 6}, 2)}},
+      {"softmax", Op::kSoftmax, make(SoftmaxAttrs()), {f32({2, 5})}},
+      {"add", Op::kBinary, make(BinaryAttrs(Binary::kAdd)), {image, f32({4, 1, 1}, 2)}},
+      {"reshape", Op::kReshape, make(ReshapeAttrs()), {image, i64({2, -1})}},
+      {"transpose", Op::kTranspose, make(TransposeAttrs({0, 2, 3, 1})), {image}},
+      {"concat", Op::kConcat, make(AxisAttrs(1)), {image, f32({1, 2, 7, 6}, 2)}},
+      {"pad", Op::kPad, make(PadAttrs()), {f32({2, 3}), i64({1, 0, 0, 2})}},
+      unary_case(Unary::kSigmoid),
+      unary_case(Unary::kTanh),
+      unary_case(Unary::kGelu),
+      unary_case(Unary::kHardSwish),
+      unary_case(Unary::kRelu6),
+      unary_case(Unary::kLeakyRelu, 0.1),
+      unary_case(Unary::kElu, 0.7, 1),
+      unary_case(Unary::kClamp, -0.5, 1.25)};
+}
+
+/// Cases that operators alone run.
+std::vector<OpCase> portable_cases() {
+  GatherAttrs gather;
+  gather.axis = 1;
+  ReduceAttrs max;
+  max.fn = Reduction::kMax;
+  LayerNormAttrs norm;
+  norm.axis = -1;
+  ResizeAttrs resize;
+  resize.axes = {2, 3};
+  resize.coord = ResizeAttrs::Coord::kAsymmetric;
+  resize.nearest = ResizeAttrs::Nearest::kFloor;
+  const auto make = [](auto a) { return make_attrs<decltype(a)>(std::move(a)); };
+  return {{"gather", Op::kGather, make(gather), {f32({2, 5}), i64({-1, 0, 3})}},
+          {"maximum", Op::kReduce, make(max), {f32({2, 5, 3}), i64({1})}},
+          {"layer norm", Op::kLayerNorm, make(norm), {f32({2, 8}), f32({8}, 2), f32({8}, 3)}},
+          {"nearest", Op::kResize, make(resize), {f32({1, 2, 3, 4}), Tensor(), Tensor(), i64({6, 8})}},
+          {"power", Op::kBinary, make(BinaryAttrs(Binary::kSquaredDifference)), {f32({2, 3}), f32({3}, 2)}},
+          unary_case(Unary::kMish),
+          unary_case(Unary::kSoftplus),
+          unary_case(Unary::kErf)};
+}
+
+/// Quantized cases: int8 with weights by channel.
+std::vector<OpCase> int8_cases() {
+  const auto make = [](auto a) { return make_attrs<decltype(a)>(std::move(a)); };
+  const Tensor image = test::random_quantized(DType::kI8, {1, 5, 6, 4}, 0.05f, 3, 1);
+  Tensor filter = test::random_tensor(DType::kI8, {3, 2, 2, 4}, -127, 127, 2);
+  filter.set_quant(test::per_axis({0.01f, 0.02f, 0.005f}, 0));
+  Tensor matrix = test::random_tensor(DType::kI8, {3, 4}, -127, 127, 3);
+  matrix.set_quant(test::per_axis({0.01f, 0.02f, 0.005f}, 0));
+  const Tensor bias = test::random_tensor(DType::kI32, {3}, -500, 500, 4);
+  ConvAttrs a;
+  a.layout = Layout::kChannelsLast;
+  a.filter = FilterLayout::kOSI;
+  MatMulAttrs linear;
+  linear.transpose_b = true;
+  const auto result = [](float scale, int32_t zero) {
+    ValueType t = ValueType::tensor(DType::kI8);
+    t.quant = test::per_tensor(scale, zero);
+    return std::vector<ValueType>{t};
+  };
+  return {{"conv", Op::kConv, make(a), {image, filter, bias}, {}, result(0.1f, -4)},
+          {"linear", Op::kMatMul, make(linear), {image, matrix, bias}, {}, result(0.08f, 5)},
+          {"softmax", Op::kSoftmax, make(SoftmaxAttrs()), {image}, {}, result(1.0f / 256, -128)}};
+}
+
+bool has_origin(const Graph& graph, const std::string& origin) {
+  return std::ranges::any_of(graph.nodes, [&](const Node& n) { return n.origin == origin; });
+}
+
+TEST(ProgramWriter, FloatNodesByOperators) {
+  for (const OpCase& c : float_cases()) expect_same(c, "none");
+  for (const OpCase& c : portable_cases()) expect_same(c, "none");
+}
+
+TEST(ProgramWriter, FloatNodesByXnnpack) {
+  for (const OpCase& c : float_cases()) {
+    const Graph graph = expect_same(c, "xnnpack");
+    const bool delegated = std::ranges::any_of(graph.nodes, [](const Node& n) { return n.origin.starts_with("XNN"); });
+    EXPECT_TRUE(delegated) << c.label;
+  }
+  for (const OpCase& c : portable_cases()) expect_same(c, "");
+}
+
+TEST(ProgramWriter, QuantizedNodesStayIntegersInXnnpack) {
+  for (const OpCase& c : int8_cases()) {
+    expect_same(c, "none");
+    const Graph graph = expect_same(c, "xnnpack");
+    for (const Node& n : graph.nodes) {
+      if (n.op != Op::kConv && n.op != Op::kMatMul) continue;
+      EXPECT_TRUE(graph.value(n.outputs[0]).type.quant) << c.label;
+    }
+  }
+  EXPECT_TRUE(has_origin(expect_same(int8_cases()[0], "xnnpack"), "XNNConv2d"));
+}
+
+TEST(ProgramWriter, RefusesAnUnknownDelegate) {
+  const auto written = as_program(module_of_case(unary_case(Unary::kTanh)), "frobnicate");
+  ASSERT_FALSE(written.ok());
+  EXPECT_NE(written.error().message().find("xnnpack or none"), std::string::npos);
+}
+
+TEST(ProgramWriter, NamesWhatHasNoForm) {
+  OpCase c = unary_case(Unary::kTanh);
+  c.inputs[0] = test::random_tensor(DType::kF32, {2, 3, 4}, -1, 1, 1);
+  const auto module = module_of_case(c);
+  module->graphs[0].value(module->graphs[0].inputs[0]).type.shape[0] = -1;
+  const auto written = as_program(module, "");
+  ASSERT_TRUE(written.ok());
+  EXPECT_TRUE(written->files.empty());
+  ASSERT_FALSE(written->missing.empty());
+  EXPECT_NE(written->missing[0].place.find("--shape"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace smelt

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "formats/executorch/xnnpack/writer/graph_writer.h"
+#include "ops/core/op.h"
+
+namespace smelt::executorch {
+
+/// One node while it is written into an XNNPACK graph.
+class XnnNodeWriter {
+ public:
+  using Id = XnnGraphWriter::Id;
+  using Type = XnnGraphWriter::Type;
+  using Builder = XnnGraphWriter::Builder;
+
+  XnnNodeWriter(XnnGraphWriter& graph, const Node& node) : g_(graph), node_(node) {}
+  XnnGraphWriter& g() { return g_; }
+  const Node& node() const { return node_; }
+  template <class A>
+  const A& attrs() const {
+    return static_cast<const A&>(*node_.attrs);
+  }
+  int inputs() const { return static_cast<int>(node_.inputs.size()); }
+  bool has(int i) const { return i < inputs() && id(i) != kNoValue; }
+  ValueId id(int i) const { return node_.inputs[static_cast<size_t>(i)]; }
+  ValueId out_id() const { return node_.outputs[0]; }
+  const ValueType& in_type(int i) const { return g_.graph().value(id(i)).type; }
+  const ValueType& out_type() const { return g_.graph().value(out_id()).type; }
+  const Tensor* constant(int i) const { return has(i) ? g_.graph().value(id(i)).constant.get() : nullptr; }
+  std::optional<std::vector<int64_t>> ints(int i) const;
+  std::optional<double> number(int i) const;
+  /// Quantization of input i, of its type or of its constant; of a bias as bias_quant gives it.
+  QuantPtr quant(int i) const;
+
+  /// True if input i, or the output, is int8 with one scale and zero point.
+  bool is_int8(int i) const { return int8(in_type(i)); }
+  bool makes_int8() const { return int8(out_type()); }
+  /// True if the output and the first `n` inputs are int8.
+  bool all_int8(int n) const;
+
+  /// Input i in the graph's order; with `real` as float32.
+  Id in(int i, bool real);
+  Id image(int i, Layout layout, bool real);
+  /// A constant of float32: dequantized, and with its dimensions in another order and grouping.
+  Id real_constant(int i, const std::vector<int64_t>& perm, const Shape& shape);
+  /// Binds the output: quantized here if it is int8 and `y` is not.
+  bool out(Id y) { return bound(y, false); }
+  bool out_image(Id y, Layout layout) { return bound(y, layout == Layout::kChannelsFirst); }
+  /// A new value for the node's result.
+  Id result(const Shape& shape, bool real);
+  /// The activation behind `y`, for those that are no clamp.
+  std::optional<Id> activated(Id y, const Activation& act);
+
+ private:
+  static bool int8(const ValueType& t);
+  Id as_real(Id x, bool real);
+  bool bound(Id y, bool channels_last);
+  XnnGraphWriter& g_;
+  const Node& node_;
+};
+
+// weighted.cc
+bool xnn_conv(XnnNodeWriter& w);
+bool xnn_conv_transpose(XnnNodeWriter& w);
+bool xnn_matmul(XnnNodeWriter& w);
+
+}  // namespace smelt::executorch
