@@ -153,6 +153,9 @@ def page(results, args):
     yield "floats are within 1e-3 of the largest magnitude and integers within a step. Quantized networks differ by"
     yield "rounding: the stored outputs are of kernels that round twice, or choose scales at run time; a step in one layer"
     yield "becomes several at the end.\n"
+    yield "Programs (`.pte`): nodes that XNNPACK has a form for become delegates, others calls of ATen's out variants;"
+    yield "`--delegate none` gives calls alone. Shapes are static: `--shape` gives open ones a size. Loops have no form yet."
+    yield "`bench/convert/check_pte.py` runs written programs in ExecuTorch and times them against those of its exporter.\n"
     yield "| from | to | networks | written | run and agree | differ | fail to run | not checked | median seconds |"
     yield "|---|---|---|---|---|---|---|---|---|"
     for (source, target), (c, _, median) in results.items():
