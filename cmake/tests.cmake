@@ -68,6 +68,7 @@ if(NOT SMELT_SANITIZE)
 endif()
 
 smelt_test_executable(smelt_corpus_tests tests/suites/corpus_test.cc tests/suites/convert_corpus_test.cc
+  tests/suites/convert_round_trip_test.cc
   tests/suites/abi_corpus_test.cc
   tests/suites/device_memory_test.cc src/cli/golden_case.cc
   src/cli/common.cc src/cli/dimensions.cc src/cli/input_text.cc src/cli/inputs.cc src/cli/npz.cc src/cli/output.cc

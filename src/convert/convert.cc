@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/guard.h"
 #include "ops/core/infer.h"
+#include "ops/core/op.h"
 #include "ops/core/verify.h"
 #include "passes/passes.h"
 #include "runtime/executor.h"
@@ -68,6 +69,16 @@ Status simplify(Module& module) {
   return Ok();
 }
 
+/// Operators between DequantizeLinear and QuantizeLinear become operators on quantized values, activations part of
+/// their operators.
+void fold_quantization(Module& module) {
+  for (Graph& graph : module.graphs) {
+    if (std::ranges::find(graph.nodes, Op::kQuantizeLinear, &Node::op) == graph.nodes.end()) continue;
+    fuse_activations(graph);
+    fuse_quantization(graph);
+  }
+}
+
 /// All bytes of a file in one piece.
 std::shared_ptr<std::vector<std::byte>> joined(const formats::FileBytes& file) {
   auto bytes = std::make_shared<std::vector<std::byte>>();
@@ -96,6 +107,7 @@ Result<Module> prepare(const Model& model, const formats::Writer& writer, const 
   const QuantizeOptions& q = options.quantization;
   if (options.simplify || q.int8 || q.int4_block > 0) SMELT_TRY(simplify(module));
   if (q.int8 || q.int4_block > 0) SMELT_TRY(quantize(module, q));
+  if (writer.integer_operators) fold_quantization(module);
   decompose_for(module, writer, options.write);
   return module;
 }

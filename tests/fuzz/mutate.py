@@ -2,6 +2,10 @@
 """Mutates models of the golden cases and runs them: every result but exit status 0 or 1 within the limits is a finding.
 
     tests/fuzz/mutate.py --smelt build/asan/bin/smelt [--seconds 60] [--seed 1] [--corpus build/asan/corpus] [--keep DIR]
+                         [--round-trips]
+
+A third of the models, or all with --round-trips, is written in another format; what is written is written once more in
+the next one. A written file that cannot be read again, and a file that a failed conversion leaves, are findings too.
 """
 import argparse
 import random
@@ -38,12 +42,48 @@ def limits():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
+def ask(command):
+    """Why the command's end is a finding, or None; and its exit status."""
+    try:
+        p = subprocess.run(command, capture_output=True, timeout=30, preexec_fn=limits)
+    except subprocess.TimeoutExpired:
+        return "no answer in 30 s", None
+    why = p.stderr.decode(errors="replace")[-2000:]
+    bad = p.returncode not in (0, 1) or (p.returncode == 1 and not why.strip()) or "written model: " in why
+    return (f"status {p.returncode}: {why}" if bad else None), p.returncode
+
+
+def run_model(smelt, path, folder, rng):
+    return ask([smelt, "run", str(path), "--limit-seconds", "3", "--limit-memory", "200000000", *tolerance(rng)])[0]
+
+
+def tolerance(rng):
+    return rng.choice(([], ["--tolerate", "all"]))
+
+
+def convert_twice(smelt, path, folder, rng):
+    """Writes the model in one format, and the written file in the next."""
+    options = rng.choice(([], [], ["--simplify"], ["--fp16-weights"])) + tolerance(rng)
+    targets = rng.choice((("onnx", "tflite", "onnx"), ("tflite", "onnx", "tflite")))
+    for step, target in enumerate(targets):
+        out = Path(folder) / f"written{step}.{target}"
+        out.unlink(missing_ok=True)
+        why, status = ask([smelt, "convert", str(path), str(out), *(options if step == 0 else [])])
+        if why or status is None:
+            return f"{' -> '.join(targets[:step + 1])}: {why}"
+        if status != 0:
+            return f"a failed conversion leaves {out.name}" if out.exists() else None
+        path = out
+    return None
+
+
 def main():
     ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     ap.add_argument("--smelt", required=True)
     ap.add_argument("--corpus", type=Path)
     ap.add_argument("--seconds", type=float, default=60)
     ap.add_argument("--seed", type=int, default=1)
+    ap.add_argument("--round-trips", action="store_true", help="conversions alone")
     ap.add_argument("--keep", type=Path, default=Path("fuzz-findings"))
     args = ap.parse_args()
     corpus = args.corpus or Path(args.smelt).resolve().parents[1] / "corpus"
@@ -56,18 +96,10 @@ def main():
             source = rng.choice(models)
             path = Path(tmp) / f"model{source.suffix}"
             path.write_bytes(mutate(source.read_bytes(), rng))
-            command = [args.smelt, "run", str(path), "--limit-seconds", "3", "--limit-memory", "200000000"]
-            if rng.random() < 0.3:
-                command = [args.smelt, "convert", str(path), str(Path(tmp) / "written.onnx")]
-            command += rng.choice(([], ["--tolerate", "all"]))
-            try:
-                p = subprocess.run(command, capture_output=True, timeout=30, preexec_fn=limits)
-                bad = p.returncode not in (0, 1) or (p.returncode == 1 and not p.stderr.strip()) or b"written model: " in p.stderr
-                why = p.stderr.decode(errors="replace")[-2000:]
-            except subprocess.TimeoutExpired:
-                bad, why = True, "no answer in 30 s"
+            convert = args.round_trips or rng.random() < 0.3
+            why = (convert_twice if convert else run_model)(args.smelt, path, tmp, rng)
             runs += 1
-            if bad:
+            if why:
                 found += 1
                 args.keep.mkdir(parents=True, exist_ok=True)
                 kept = args.keep / f"{source.parent.name}-{runs}{source.suffix}"

@@ -63,6 +63,8 @@ struct Writer {
   /// True if `write` has a form for the node. The caller may decompose a node that it has none for.
   bool (*can_write)(const Module& module, const Graph& graph, const Node& node, const WriteOptions& options);
   Result<WriteResult> (*write)(const Module& module, const WriteOptions& options);
+  /// True if the format's operators compute on quantized values: the caller folds Q/DQ pairs into their operators.
+  bool integer_operators = false;
 };
 
 /// All writers; the list is formats/writers.inc.

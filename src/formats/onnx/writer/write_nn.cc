@@ -159,7 +159,12 @@ void write_conv_transpose(NodeWriter& n) {
   if (!n.ok()) return;
   std::vector<int64_t> wanted = a.output_shape;
   if (n.has(3)) {
-    const auto full = n.need_ints(3, "the output's shape");
+    // A shape that is computed for its batch alone: the value's own type knows the others.
+    const ValueType& y = n.out_type(0);
+    const bool known = y.ranked && y.shape.rank() == x_shape.rank() &&
+                       std::ranges::count_if(y.shape.dims(), [](int64_t d) { return d < 0; }) == (y.shape[0] < 0);
+    const std::vector<int64_t> full =
+        known ? std::vector<int64_t>(y.shape.begin(), y.shape.end()) : n.need_ints(3, "the output's shape");
     if (!n.ok()) return;
     auto part = spatial_part(full, a.layout, x_shape.rank());
     if (!part.ok()) return n.fail(part.error().message());

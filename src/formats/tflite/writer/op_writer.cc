@@ -254,6 +254,11 @@ std::optional<int> OpWriter::activated(int x, const Activation& act) {
     case ActKind::kReluN1:
       return apply(Code::RELU_N1_TO_1, {x});
     case ActKind::kClamp: {
+      using enum tfl::ActivationFunctionType;
+      const auto named = fused_activation(act);
+      if (named == RELU) return apply(Code::RELU, {x});
+      if (named == RELU6) return apply(Code::RELU6, {x});
+      if (named == RELU_N1_TO_1) return apply(Code::RELU_N1_TO_1, {x});
       int y = x;
       if (act.a > -3e38f) y = apply(Code::MAXIMUM, {y, like(act.a)});
       if (act.b < 3e38f) y = apply(Code::MINIMUM, {y, like(act.b)});

@@ -408,6 +408,13 @@ void SubgraphWriter::add_outputs() {
               from.quant);
     }
     name(y, id, true);
+    // Callers know outputs by their names: tensors that stand for other values have none of them.
+    const bool named = std::ranges::any_of(out().outputs, [&](int o) { return at(o).name == v.name; });
+    if (std::ranges::count(out().inputs, y) == 0 && !v.name.empty() && !named) {
+      for (int i = 0; i < static_cast<int>(out().tensors.size()); ++i)
+        if (at(i).name == v.name && std::ranges::count(out().inputs, i) == 0) at(i).name.clear();
+      at(y).name = v.name;
+    }
     out().outputs.push_back(y);
   }
 }

@@ -61,6 +61,20 @@ struct FileSubgraph {
   std::vector<int> inputs = {}, outputs = {};
 };
 
+/// A WHILE whose body is the subgraph of an ONNX body, which has to be given the loop's variables.
+struct FileLoop {
+  struct Scanned {
+    int64_t axis = 0;
+    bool backward = false;
+    FileTensor type = {};  ///< of the whole tensor
+  };
+  int body = -1;  ///< subgraph
+  size_t states = 0, appended = 0;
+  bool condition = false;  ///< the body takes iteration and condition first, and gives a condition
+  std::vector<Scanned> scanned = {};
+  std::vector<FileTensor> appended_types = {};
+};
+
 /// What the subgraphs of a file share.
 struct FileContext {
   const Module& module;
@@ -71,6 +85,7 @@ struct FileContext {
   bool prefer_int8 = false;
   std::vector<int> order = {};  ///< the graph of each subgraph
   int initializer = -1;         ///< subgraph that gives variables their first contents; -1: none yet
+  std::vector<FileLoop> loops = {};
   int subgraph_of(int graph) const { return static_cast<int>(std::ranges::find(order, graph) - order.begin()); }
   std::vector<formats::Unwritable> missing = {};
 };
@@ -155,6 +170,8 @@ class SubgraphWriter {
   std::vector<int> uses_;
 };
 
+/// Gives the body of a loop its variables, once it is written, and adds the subgraph of the loop's condition.
+void finish_loop(FileContext& file, const FileLoop& loop);
 /// True if a state is a resource variable that has contents before the first run.
 bool has_first_contents(const Module& module, int state);
 /// True if a state belongs to a recurrent cell, whose kernel writes it: a tensor marked as variable, not a resource.

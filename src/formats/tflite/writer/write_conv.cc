@@ -26,7 +26,40 @@ int zero_bias(SubgraphWriter& s, const Weighted& v, int64_t channels) {
   return v.quant ? scaled_bias(s, bias, v.x, v.filter) : bias;
 }
 
+/// An operand of integers without its zero points, as float32. Zero points of a filter run along its output channels.
+/// Nothing if they are not constants.
+std::optional<int> without_zero_point(OpWriter& w, int x, int input, int filter_axis) {
+  SubgraphWriter& s = w.subgraph();
+  x = s.cast(x, DType::kF32);
+  if (!w.has(input)) return x;
+  const Tensor* zero = w.constant(input);
+  if (!zero || (zero->elements() != 1 && filter_axis < 0)) return std::nullopt;
+  std::vector<int64_t> dims(static_cast<size_t>(filter_axis < 0 ? 0 : w.rank(1)), 1);
+  if (filter_axis >= 0) dims[static_cast<size_t>(filter_axis)] = zero->elements();
+  const Tensor values = retyped(*zero, DType::kF32, nullptr).reshaped(Shape(std::span<const int64_t>(dims)));
+  const auto& contents = s.at(x).contents;
+  if (!contents) return w.sub(x, s.constant(values));
+  Tensor real(DType::kF32, contents->shape());
+  const Shape strides = real.shape().strides();
+  for (int64_t i = 0; i < real.elements(); ++i) {
+    const int64_t c = zero->elements() == 1 ? 0 : i / strides[filter_axis] % real.dim(filter_axis);
+    real.data<float>()[i] = contents->data<float>()[i] - values.data<float>()[c];
+  }
+  return s.constant(std::move(real));
+}
+
+/// x and filter of a ConvInteger as float32, whose products and sums are exact up to 2^24.
+std::optional<Weighted> real_operands(OpWriter& w, int x, FilterLayout layout, int spatial) {
+  const auto image = without_zero_point(w, x, 2, -1);
+  const auto axis = static_cast<int>(filter_perm(layout, spatial, false)[0]);
+  const auto filter = without_zero_point(w, w.in(1), 3, axis);
+  if (!image || !filter || !w.unquantized()) return std::nullopt;
+  return Weighted{*image, *filter};
+}
+
 }  // namespace
+
+bool write_conv_integer(OpWriter& w) { return write_conv(w); }
 
 bool write_conv(OpWriter& w) {
   const auto& a = w.attrs<ConvAttrs>();
@@ -39,11 +72,18 @@ bool write_conv(OpWriter& w) {
   Windows win = windows_of(filter_sizes(shape, a.filter, spatial), a.strides, a.dilations, a.pads, spatial);
   const auto padding = choose_padding(a.auto_pad, image, win);
   if (!padding) return false;
+  const bool integers = w.node().op == Op::kConvInteger;
+  int filter = w.in(1);
+  if (integers) {
+    const auto real = real_operands(w, image.tensor, a.filter, spatial);
+    if (!real) return false;
+    image.tensor = real->x;
+    filter = real->filter;
+  }
   if (padding->pad) image.tensor = pad_image(w, image, win);
   const auto perm = filter_perm(a.filter, spatial, false);
   const int64_t out_channels = shape[static_cast<int>(perm[0])], in_channels = shape[static_cast<int>(perm.back())];
   const bool depthwise = a.groups > 1 && in_channels == 1 && spatial < 3 && out_channels % a.groups == 0;
-  int filter = w.in(1);
   if (spatial == 3) {
     std::vector<int64_t> sio(perm.begin() + 1, perm.end());
     sio.push_back(perm[0]);
@@ -56,7 +96,8 @@ bool write_conv(OpWriter& w) {
       filter = *wide;
     }
   }
-  const Weighted v = weighted_operands(w, image.tensor, filter, 2, a.dynamic_quant);
+  const Weighted v =
+      integers ? Weighted{image.tensor, filter} : weighted_operands(w, image.tensor, filter, 2, a.dynamic_quant);
   const auto fused = fused_activation(a.act);
   const auto act = fused.value_or(tfl::ActivationFunctionType::NONE);
   std::vector<int> in{v.x, v.filter};
@@ -80,6 +121,7 @@ bool write_conv(OpWriter& w) {
               }),
               v.quant);
   }
+  if (integers) y = s.cast(y, DType::kI32);
   return finish_image(w, y, fused.has_value(), a.act, a.layout, spatial);
 }
 

@@ -1,5 +1,6 @@
 // Functions of several variables, conversions of types and quantization.
 #include <algorithm>
+#include <cmath>
 
 #include "formats/tflite/writer/op_writer.h"
 #include "ops/elementwise/elementwise.h"
@@ -148,8 +149,11 @@ Operands operands(OpWriter& w, int first, int second) {
   return {w.in(first), w.in(second), false};
 }
 
-/// Element types that ADD and others compute with; narrower integers are widened.
-DType arithmetic_type(DType dtype) {
+/// Element types that ADD and others compute with; narrower integers are widened. Quotients are of int32.
+DType arithmetic_type(DType dtype, Binary fn) {
+  const bool quotient =
+      fn == Binary::kDiv || fn == Binary::kFloorDiv || fn == Binary::kTruncDiv || fn == Binary::kFloorDivMod;
+  if (quotient && is_integer(dtype)) return DType::kI32;
   switch (dtype) {
     case DType::kI8:
     case DType::kU8:
@@ -202,10 +206,10 @@ bool write_binary(OpWriter& w) {
   o.b = s.dequantize(o.b);
   // PRelu slopes and exponents may have another type than what they apply to.
   if (!gives_bool(a.fn)) o.b = s.cast(o.b, s.at(o.a).dtype);
-  const bool widen = !w.in_type(0).quant && s.file().prefer_int8 && arithmetic_type(from) != from;
+  const bool widen = !w.in_type(0).quant && s.file().prefer_int8 && arithmetic_type(from, a.fn) != from;
   if (widen) {
-    o.a = s.cast(o.a, arithmetic_type(from));
-    o.b = s.cast(o.b, arithmetic_type(from));
+    o.a = s.cast(o.a, arithmetic_type(from, a.fn));
+    o.b = s.cast(o.b, arithmetic_type(from, a.fn));
   }
   if (a.alpha != 1) o.b = w.mul(o.b, w.number_like(o.b, a.alpha));
   if (a.fn == Binary::kLogicalAnd || a.fn == Binary::kLogicalOr || a.fn == Binary::kLogicalXor) {
@@ -248,6 +252,13 @@ bool write_clamp(OpWriter& w) {
   SubgraphWriter& s = w.subgraph();
   const bool last = s.is_channels_last(w.id(0));
   int y = s.dequantize(last ? w.in_last(0) : w.in(0));
+  const auto lower = w.has(1) ? w.number(1) : std::optional<double>(-INFINITY);
+  const auto upper = w.has(2) ? w.number(2) : std::optional<double>(INFINITY);
+  if (lower && upper && s.at(y).dtype == DType::kF32) {
+    // RELU and its kin are single operators.
+    const auto named = w.activated(y, {ActKind::kClamp, static_cast<float>(*lower), static_cast<float>(*upper)});
+    return named && finish(w, last, *named);
+  }
   for (const int i : {1, 2}) {
     if (!w.has(i)) continue;
     const auto bound = w.number(i);
@@ -326,8 +337,10 @@ QuantPtr linear_parameters(OpWriter& w) {
   return q;
 }
 
-bool is_quantizable(DType dtype) {
-  return dtype == DType::kI8 || dtype == DType::kU8 || dtype == DType::kI16 || dtype == DType::kI4;
+/// True if a tensor of the format may have these parameters: those of int16 are symmetric.
+bool is_quantizable(DType dtype, const QuantPtr& quant) {
+  if (dtype == DType::kI16) return std::ranges::all_of(quant->zero_points, [](int32_t z) { return z == 0; });
+  return dtype == DType::kI8 || dtype == DType::kU8 || dtype == DType::kI4;
 }
 
 /// Scale and zero point as float32 tensors that broadcast with x.
@@ -354,7 +367,7 @@ bool write_quantize_linear(OpWriter& w) {
   const DType to = w.out_type(0).dtype;
   if (!is_integer(to)) return false;
   const QuantPtr quant = linear_parameters(w);
-  if (is_per_tensor(quant) && is_quantizable(to) && !w.in_type(0).quant) {
+  if (is_per_tensor(quant) && is_quantizable(to, quant) && !w.in_type(0).quant) {
     ValueType as = w.out_type(0);
     as.quant = quant;
     const auto [dtype, file_quant] = s.file_type(as);
@@ -376,7 +389,7 @@ bool write_dequantize_linear(OpWriter& w) {
   const QuantPtr quant = linear_parameters(w);
   const DType from = w.in_type(0).dtype;
   if (w.in_type(0).quant || !is_integer(from)) return false;
-  const bool per_tensor = is_per_tensor(quant) && is_quantizable(from);
+  const bool per_tensor = is_per_tensor(quant) && is_quantizable(from, quant);
   if (per_tensor || (quant && w.constant(0))) {
     w.out(0, s.dequantize(s.quantized(w.id(0), quant)));
     return true;

@@ -1,7 +1,7 @@
 // Look-ups, scattering, sorting, selection of boxes, random numbers, spectra, strings.
 #include <numeric>
 
-#include "formats/tflite/writer/op_writer.h"
+#include "formats/tflite/writer/scores.h"
 #include "ops/attention/attention.h"
 #include "ops/detection/detection.h"
 #include "ops/gather/gather.h"
@@ -35,12 +35,6 @@ std::optional<int> wrapped_indices(OpWriter& w, int i, bool negative, int64_t ex
   if (extent < 0) return std::nullopt;
   return w.select(w.compare(Code::LESS, x, w.number_like(x, 0)),
                   w.add(x, w.number_like(x, static_cast<double>(extent))), x);
-}
-
-OperatorOptions gather_options(int64_t axis, int64_t batch_dims) {
-  return options_of<tfl::GatherOptions>([=](auto& b) {
-    return tfl::CreateGatherOptions(b, static_cast<int32_t>(axis), static_cast<int32_t>(batch_dims));
-  });
 }
 
 int64_t normal_axis(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }

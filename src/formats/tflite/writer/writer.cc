@@ -111,6 +111,7 @@ Result<WriteResult> write(const Module& module, const WriteOptions& options) {
     SubgraphWriter(file, static_cast<int>(i), module.graphs[static_cast<size_t>(graph)], is_entry(module, graph))
         .write();
   }
+  for (const FileLoop& loop : file.loops) finish_loop(file, loop);
   WriteResult result;
   result.missing = std::move(file.missing);
   if (!result.missing.empty()) return result;
@@ -138,7 +139,7 @@ bool can_write(const Module& module, const Graph& graph, const Node& node, const
 
 namespace formats {
 extern const Writer tflite_writer;
-const Writer tflite_writer{"tflite", ".tflite", tflite::can_write, tflite::write};
+const Writer tflite_writer{"tflite", ".tflite", tflite::can_write, tflite::write, true};
 }  // namespace formats
 
 }  // namespace smelt

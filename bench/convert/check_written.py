@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Checks what smelt convert writes against the first file, each in its own runtime.
+
+    bench/convert/check_written.py [--smelt build/release/bin/smelt] [--from onnx|tflite] [--group nets|ops] [--list]
+
+Every case of the corpus is written in the other format. A written ONNX file passes onnx.checker with full_check. Both
+files then run on 8 inputs: the stored ones, ones, zeros and large values that are not random, and four random draws of
+the stored ones' range. Floats agree within 1e-5 of the largest magnitude, integers and values behind a quantization
+within one step. A case fails where the checker refuses the file, the runtime refuses it, or an output disagrees on an
+input that both run. The last line counts; the exit status is 1 if a share is below --floor.
+"""
+import argparse
+import collections
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import convert_table as table  # noqa: E402
+
+
+def draws(stored, rng):
+    """Eight lists of inputs; indices and flags stay as stored, since their range is the model's own."""
+    yield stored
+    for fill in (1.0, 0.0, 3.0):
+        yield [np.full_like(v, fill) if v.dtype.kind == "f" else v for v in stored]
+    for _ in range(4):
+        yield [(rng.standard_normal(v.shape) * (np.abs(v).max() / 2 if v.size else 1)).astype(v.dtype)
+               if v.dtype.kind == "f" else v for v in stored]
+
+
+def run(path, inputs, invokes):
+    return table.RUNTIMES["onnx" if path.suffix == ".onnx" else "tflite"][1](path, inputs, invokes)
+
+
+def distance(got, want):
+    """Largest difference in units of the largest magnitude; of integers in steps. None: other shapes."""
+    worst = 0.0
+    if len(got) != len(want):
+        return None
+    for g, w in zip(map(np.asarray, got), map(np.asarray, want)):
+        if g.shape != w.shape:
+            return None
+        if w.dtype.kind not in "fiub" or g.dtype.kind not in "fiub" or w.size == 0:
+            continue
+        a, b = g.astype(np.float64), w.astype(np.float64)
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        with np.errstate(invalid="ignore"):
+            off = np.where(same, 0, np.abs(a - b))
+        if w.dtype.kind == "f":
+            off = off / max(1e-30, float(np.abs(b[np.isfinite(b)]).max(initial=0)) or 1) / 1e-5
+        worst = max(worst, float(np.nan_to_num(off, nan=np.inf).max()))
+    return worst
+
+
+def is_quantized(path):
+    data = path.read_bytes()
+    return any(mark in data for mark in (b"QuantizeLinear", b"QLinear", b"MatMulInteger", b"ConvInteger", b"int8", b"_q"))
+
+
+def compare(first, second, case):
+    invokes = json.loads((case / "case.json").read_text()).get("invokes", 1)
+    rng, compared, worst = np.random.default_rng(1), 0, 0.0
+    for inputs in draws(table.numbered(case / "inputs"), rng):
+        try:
+            want = run(first, inputs, invokes)
+        except Exception:
+            continue  # the first file's own runtime has no answer
+        try:
+            got = run(second, inputs, invokes)
+        except Exception as e:
+            return "fails in its runtime: " + str(e).splitlines()[0][:80]
+        off = distance(got, want)
+        if off is None:
+            return "other shapes"
+        worst, compared = max(worst, off), compared + 1
+    if worst <= 1:
+        return "agrees" if compared else "first file does not run"
+    return f"differs: {worst:.3g} times the tolerance" + (" (quantized)" if is_quantized(first) else "")
+
+
+def cases(corpus, source, group):
+    for case in sorted((corpus / source / group).iterdir()):
+        models = [m for m in case.glob("model.*") if m.suffix == f".{source}"]
+        if models:
+            yield case, models[0]
+
+
+def check(args, source, target, case, model):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / f"model.{target}"
+        done = subprocess.run([args.smelt, "convert", str(model), str(path)], capture_output=True, text=True)
+        if done.returncode != 0:
+            lines = (done.stdout + done.stderr).replace(f"{model}: ", "").splitlines()
+            return "not written", (lines or [""])[0][:100]
+        if target == "onnx":
+            import onnx
+
+            try:
+                onnx.checker.check_model(str(path), full_check=True)
+            except Exception as e:
+                return "checker", str(e).splitlines()[0][:100]
+        said = compare(model, path, case)
+        return said.split(":")[0], said
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--smelt", default=str(table.ROOT / "build/release/bin/smelt"))
+    parser.add_argument("--corpus", type=pathlib.Path, default=table.ROOT.parent / "shared/corpus")
+    parser.add_argument("--from", dest="source", choices=("onnx", "tflite"), action="append")
+    parser.add_argument("--group", choices=("nets", "ops"), action="append")
+    parser.add_argument("--only", default="", help="cases with this in their name")
+    parser.add_argument("--list", action="store_true", help="a line for each case that does not agree")
+    parser.add_argument("--floor", type=float, default=0, help="percent that agree at least")
+    args = parser.parse_args()
+    low = False
+    for source in args.source or ("onnx", "tflite"):
+        target = "tflite" if source == "onnx" else "onnx"
+        for group in args.group or ("nets", "ops"):
+            counts = collections.Counter()
+            for case, model in cases(args.corpus, source, group):
+                if args.only not in case.name or not (case / "outputs").exists():
+                    continue
+                verdict, why = check(args, source, target, case, model)
+                counts[verdict] += 1
+                if args.list and verdict != "agrees":
+                    print(f"  {case.name}: {why}", flush=True)
+            total = sum(counts.values())
+            share = 100 * counts["agrees"] / max(1, total)
+            low |= share < args.floor
+            print(f"{source} to {target}, {group}: {counts['agrees']} of {total} agree ({share:.1f} %)", dict(counts))
+    sys.exit(1 if low else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,264 @@
+// Ensembles of decision trees: all trees of all rows walk one level down at a time, by look-ups in tables of nodes.
+#include <algorithm>
+#include <cmath>
+
+#include "formats/tflite/writer/scores.h"
+
+namespace smelt::tflite {
+namespace {
+
+using Code = tfl::BuiltinOperator;
+using Trees = TreeEnsembleAttrs;
+
+/// Levels that are written out at most.
+constexpr size_t kMaxDepth = 64;
+
+/// Comparisons with the largest edge from a root to a leaf; nothing if a tree loops or is deeper than kMaxDepth.
+std::optional<size_t> depth_of(const Trees& a) {
+  std::vector<int32_t> level(a.roots), next;
+  for (size_t depth = 0; depth <= kMaxDepth; ++depth) {
+    next.clear();
+    for (const int32_t at : level)
+      if (at >= 0) {
+        next.push_back(a.yes[static_cast<size_t>(at)]);
+        next.push_back(a.no[static_cast<size_t>(at)]);
+      }
+    if (next.empty()) return depth;
+    std::ranges::sort(next);
+    next.erase(std::ranges::unique(next).begin(), next.end());
+    level.swap(next);
+  }
+  return std::nullopt;
+}
+
+/// The float32 that numbers of this type compare with as with the split itself.
+float split_of(const Trees& a, size_t node) {
+  const double v = a.split[node];
+  const auto f = static_cast<float>(v);
+  switch (a.mode[node]) {
+    case Trees::Mode::kLessEqual:
+    case Trees::Mode::kGreater:
+      return static_cast<double>(f) > v ? std::nextafter(f, -INFINITY) : f;
+    case Trees::Mode::kLess:
+    case Trees::Mode::kGreaterEqual:
+      return static_cast<double>(f) < v ? std::nextafter(f, INFINITY) : f;
+    default:
+      return static_cast<double>(f) == v ? f : NAN;
+  }
+}
+
+Code comparison(Trees::Mode mode) {
+  switch (mode) {
+    case Trees::Mode::kLessEqual:
+      return Code::LESS_EQUAL;
+    case Trees::Mode::kLess:
+      return Code::LESS;
+    case Trees::Mode::kGreaterEqual:
+      return Code::GREATER_EQUAL;
+    case Trees::Mode::kGreater:
+      return Code::GREATER;
+    case Trees::Mode::kEqual:
+      return Code::EQUAL;
+    default:
+      return Code::NOT_EQUAL;
+  }
+}
+
+/// The tables: entry i is node i, entry nodes + j is leaf j, whose successor is itself.
+class Walk {
+ public:
+  Walk(OpWriter& w, int rows) : w_(w), s_(w.subgraph()), a_(w.attrs<Trees>()), rows_(rows) {
+    const size_t nodes = a_.yes.size(), all = nodes + a_.leaf_begin.size() - 1;
+    std::vector<int32_t> yes(all), no(all), feature(all, 0);
+    std::vector<float> split(all, 0);
+    std::vector<bool> missing(all, false);
+    const auto entry = [&](int32_t at) { return at >= 0 ? at : static_cast<int32_t>(nodes) + ~at; };
+    for (size_t i = 0; i < all; ++i) {
+      const bool leaf = i >= nodes;
+      yes[i] = leaf ? static_cast<int32_t>(i) : entry(a_.yes[i]);
+      no[i] = leaf ? static_cast<int32_t>(i) : entry(a_.no[i]);
+      if (leaf) continue;
+      feature[i] = a_.feature[i];
+      split[i] = split_of(a_, i);
+      missing[i] = a_.missing_is_yes[i] != 0;
+      if (std::ranges::count(modes_, a_.mode[i]) == 0) modes_.push_back(a_.mode[i]);
+    }
+    const Shape shape{static_cast<int64_t>(all)};
+    yes_ = i32_table(s_, yes, shape);
+    no_ = i32_table(s_, no, shape);
+    feature_ = i32_table(s_, feature, shape);
+    split_ = f32_table(s_, split, shape);
+    if (std::ranges::count(missing, true) > 0) missing_ = bool_table(s_, missing, shape);
+    if (modes_.size() > 1)
+      for (const Trees::Mode m : modes_) {
+        std::vector<bool> of(all, false);
+        for (size_t i = 0; i < nodes; ++i) of[i] = a_.mode[i] == m;
+        mode_tables_.push_back(bool_table(s_, of, shape));
+      }
+  }
+  /// Leaves that the rows reach, int32 [n, trees].
+  int leaves(size_t depth) {
+    const auto nodes = static_cast<int32_t>(a_.yes.size());
+    std::vector<int32_t> roots;
+    for (const int32_t r : a_.roots) roots.push_back(r >= 0 ? r : nodes + ~r);
+    int at = i32_table(s_, roots, Shape{static_cast<int64_t>(roots.size())});
+    // A tree of one leaf still takes a step, which gives the result its rows.
+    for (size_t level = 0; level < std::max<size_t>(depth, 1); ++level) at = step(at, level == 0);
+    return w_.sub(at, w_.number_like(at, nodes));
+  }
+
+ private:
+  int look_up(int table, int at, DType dtype) { return s_.add(Code::GATHER, {table, at}, dtype, gather_options(0)); }
+  int both(int a, int b) { return s_.add(Code::LOGICAL_AND, {a, b}, DType::kBool); }
+  int either(int a, int b) { return s_.add(Code::LOGICAL_OR, {a, b}, DType::kBool); }
+  /// The entries behind `at`: [trees] of the roots, [n, trees] later.
+  int step(int at, bool first) {
+    const int x = s_.add(Code::GATHER, {rows_, look_up(feature_, at, DType::kI32)}, DType::kF32,
+                         gather_options(1, first ? 0 : 1));
+    const int split = look_up(split_, at, DType::kF32);
+    int yes = -1;
+    for (size_t m = 0; m < modes_.size(); ++m) {
+      int met = w_.compare(comparison(modes_[m]), x, split);
+      if (!mode_tables_.empty()) met = both(met, look_up(mode_tables_[m], at, DType::kBool));
+      yes = yes < 0 ? met : either(yes, met);
+    }
+    if (missing_ >= 0) yes = either(yes, both(w_.compare(Code::NOT_EQUAL, x, x), look_up(missing_, at, DType::kBool)));
+    return s_.add(Code::SELECT_V2, {yes, look_up(yes_, at, DType::kI32), look_up(no_, at, DType::kI32)}, DType::kI32,
+                  select_options());
+  }
+
+  OpWriter& w_;
+  SubgraphWriter& s_;
+  const Trees& a_;
+  int rows_;
+  int yes_ = -1, no_ = -1, feature_ = -1, split_ = -1, missing_ = -1;
+  std::vector<Trees::Mode> modes_;
+  std::vector<int> mode_tables_;
+};
+
+/// Sums of votes [n, targets] and what is known of who votes.
+struct Sums {
+  int scores = -1, voted = -1;  ///< `voted`: float32 [n, targets], 0 where nobody voted; -1 if all targets have votes
+  std::vector<bool> always, ever;  ///< by target: in each row, in any row
+};
+
+std::optional<Sums> add_votes(OpWriter& w, int leaves) {
+  const auto& a = w.attrs<Trees>();
+  SubgraphWriter& s = w.subgraph();
+  const size_t targets = static_cast<size_t>(a.targets), count = a.leaf_begin.size() - 1;
+  std::vector<float> weights(count * targets, 0), voted(count * targets, 0);
+  for (size_t leaf = 0; leaf < count; ++leaf)
+    for (int32_t k = a.leaf_begin[leaf]; k < a.leaf_begin[leaf + 1]; ++k) {
+      const size_t at = leaf * targets + static_cast<size_t>(a.vote_target[static_cast<size_t>(k)]);
+      weights[at] += static_cast<float>(a.vote_weight[static_cast<size_t>(k)]);
+      voted[at] = 1;
+    }
+  Sums out{.always = std::vector<bool>(targets, true), .ever = std::vector<bool>(targets, false)};
+  for (size_t at = 0; at < voted.size(); ++at) {
+    out.always[at % targets] = out.always[at % targets] && voted[at] > 0;
+    out.ever[at % targets] = out.ever[at % targets] || voted[at] > 0;
+  }
+  const bool all = std::ranges::count(out.always, false) == 0;
+  const bool sums = a.aggregate == Trees::Aggregate::kSum || a.aggregate == Trees::Aggregate::kAverage;
+  if (!sums && !all) return std::nullopt;
+  const Shape shape{static_cast<int64_t>(count), a.targets};
+  const auto of_trees = [&](const std::vector<float>& table, Code code) {
+    const int votes = s.add(Code::GATHER, {f32_table(s, table, shape), leaves}, DType::kF32, gather_options(0));
+    return w.reduce(code, votes, {1}, false);
+  };
+  out.scores = of_trees(weights, sums                                    ? Code::SUM
+                                 : a.aggregate == Trees::Aggregate::kMin ? Code::REDUCE_MIN
+                                                                         : Code::REDUCE_MAX);
+  if (a.aggregate == Trees::Aggregate::kAverage)
+    out.scores = w.div(out.scores, s.f32(static_cast<double>(a.roots.size())));
+  if (!all) out.voted = of_trees(voted, Code::REDUCE_MAX);
+  return out;
+}
+
+/// Adds the base values where there are votes, or everywhere.
+int with_base(OpWriter& w, const Sums& v, bool to_all) {
+  const auto& a = w.attrs<Trees>();
+  if (a.base.empty()) return v.scores;
+  std::vector<float> values(a.base.begin(), a.base.end());
+  values.resize(static_cast<size_t>(a.targets), 0);
+  int base = f32_table(w.subgraph(), values, Shape{1, a.targets});
+  if (!to_all && v.voted >= 0) base = w.mul(v.voted, base);
+  return w.add(v.scores, base);
+}
+
+/// Two classes; as the reference kernel finishes them.
+bool finish_two_classes(OpWriter& w, const Sums& v) {
+  const auto& a = w.attrs<Trees>();
+  SubgraphWriter& s = w.subgraph();
+  bool has[2];
+  for (const size_t k : {0, 1}) {
+    if (v.always[k] != v.ever[k]) return false;
+    has[k] = v.ever[k];
+  }
+  const auto column = [&](int64_t k) {
+    return s.add(Code::SLICE, {v.scores, s.i32({0, k}), s.i32({-1, 1})}, DType::kF32,
+                 options_of<tfl::SliceOptions>([](auto& b) { return tfl::CreateSliceOptions(b); }));
+  };
+  const auto base = [&](int x, size_t k) { return w.add(x, s.f32(a.base[k])); };
+  const bool both = has[1];
+  int first = column(0), other = column(1);
+  bool single = false;
+  if (a.base.size() == 2 && has[1]) {
+    other = base(first, 1);
+    first = w.call(Code::NEG, {other});
+  } else if (a.base.size() == 2) {
+    other = base(other, 1);
+    first = base(first, 0);
+    has[0] = true;
+  } else {
+    if (a.base.size() == 1) first = base(first, 0);
+    single = !has[1];
+  }
+  const auto none = [&](int x) { return w.mul(x, s.f32(0)); };
+  const int positive = both ? other : has[0] ? first : none(first);
+  double bound = 0;
+  ml::SecondClass second = single ? ml::SecondClass::kNegative : ml::SecondClass::kNone;
+  if (a.one_vote_class) {
+    bound = a.positive_weights ? 0.5 : 0;
+    second = a.positive_weights ? ml::SecondClass::kComplement : ml::SecondClass::kNegative;
+  }
+  bind_labels(w, a.labels, above(w, positive, bound));
+  if (single) return bind_scores(w, 1, first, 1, a.post, second);
+  const int scores = s.add(Code::CONCATENATION, {has[0] ? first : none(first), has[1] ? other : none(other)},
+                           DType::kF32, concat_options(1));
+  return bind_scores(w, 1, scores, 2, a.post, second);
+}
+
+}  // namespace
+
+bool write_tree_ensemble(OpWriter& w) {
+  const auto& a = w.attrs<Trees>();
+  SubgraphWriter& s = w.subgraph();
+  const auto depth = depth_of(a);
+  const auto features = w.in_type(0).ranked && w.rank(0) == 2 ? w.in_type(0).shape[1] : 0;
+  const bool fits = std::ranges::all_of(a.feature, [&](int32_t f) { return f < features; });
+  const auto sets = std::ranges::count(a.mode, Trees::Mode::kMember);
+  // Two classes by a base value alone: no tree votes.
+  if (!depth || !fits || sets > 0 || a.roots.empty() || a.yes.empty() || a.leaf_begin.size() < 2) return false;
+  if (a.classifier && a.labels.size() != static_cast<size_t>(a.targets)) return false;
+  const auto rows = feature_rows(w);
+  if (!rows) return false;
+  Walk walk(w, *rows);
+  const auto votes = add_votes(w, walk.leaves(*depth));
+  if (!votes) return false;
+  if (!a.classifier)
+    return bind_scores(w, 0, with_base(w, *votes, a.targets == 1), a.targets, a.post, ml::SecondClass::kNone);
+  if (a.targets == 2) return finish_two_classes(w, *votes);
+  if (a.targets < 2) return false;
+  const int scores = with_base(w, *votes, true);
+  int ranked = scores;
+  if (votes->voted >= 0 && a.base.size() != static_cast<size_t>(a.targets)) {
+    // Targets without votes are no candidates.
+    const int has = w.compare(Code::GREATER, votes->voted, s.f32(0));
+    ranked = s.add(Code::SELECT_V2, {has, scores, s.f32(-INFINITY)}, DType::kF32, select_options());
+  }
+  bind_labels(w, a.labels, first_largest(s, ranked));
+  return bind_scores(w, 1, scores, a.targets, a.post, ml::SecondClass::kNone);
+}
+
+}  // namespace smelt::tflite

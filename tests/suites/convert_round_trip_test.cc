@@ -1,0 +1,177 @@
+// Networks written in another format and back: operators, quantization parameters and the names of inputs and outputs
+// are those of the first file.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/cat.h"
+#include "base/error.h"
+#include "convert/convert.h"
+#include "ops/core/op.h"
+#include "passes/passes.h"
+#include "runtime/model_access.h"
+#include "tensor/numeric.h"
+#include "tests/support/paths.h"
+
+namespace smelt {
+namespace {
+
+namespace fs = std::filesystem;
+
+const formats::Writer& writer_named(const std::string& name) {
+  const auto writers = formats::all_writers();
+  return **std::ranges::find_if(writers, [&](const formats::Writer* w) { return w->name == name; });
+}
+
+Result<Model> written_as(const Model& model, const std::string& format) {
+  SMELT_ASSIGN(const auto written, convert::convert(model, writer_named(format), {}));
+  if (!written.missing.empty()) return Unsupported("not written: ", written.missing[0].op);
+  auto bytes = std::make_shared<std::vector<std::byte>>();
+  for (const auto chunk : written.files[0].bytes.chunks()) bytes->insert(bytes->end(), chunk.begin(), chunk.end());
+  return Model::load_bytes(*bytes, bytes, "written model");
+}
+
+/// What a conversion keeps of a model.
+struct Summary {
+  std::map<std::string, int> operators;
+  std::set<std::string>
+      quantization;  ///< parameters of 4- to 16-bit values; uint8 with zero point z as int8 with z - 128
+  std::vector<std::string> inputs, outputs;
+};
+
+std::string parameters(DType dtype, const std::vector<float>& scales, std::vector<int32_t> zero_points) {
+  zero_points.resize(scales.size(), 0);
+  if (dtype == DType::kU8)
+    for (int32_t& z : zero_points) z -= 128;
+  std::string text = Cat(bit_width(dtype), " bits:");
+  // One entry for all channels is one for the tensor.
+  const bool one = std::ranges::all_of(scales, [&](float s) { return s == scales[0]; }) &&
+                   std::ranges::all_of(zero_points, [&](int32_t z) { return z == zero_points[0]; });
+  for (size_t i = 0; i < (one ? 1 : scales.size()); ++i) text += Cat(" ", scales[i], "@", zero_points[i]);
+  return text;
+}
+
+void add_quantization(const Graph& graph, const Node& node, Summary& s) {
+  const auto constant = [&](size_t i) {
+    return i < node.inputs.size() && node.inputs[i] != kNoValue ? graph.value(node.inputs[i]).constant.get() : nullptr;
+  };
+  if (node.op == Op::kQuantizeLinear || node.op == Op::kDequantizeLinear) {
+    const ValueId id = node.op == Op::kQuantizeLinear ? node.outputs[0] : node.inputs[0];
+    const DType dtype = graph.value(id).type.dtype;
+    if (!constant(1) || bit_width(dtype) > 16 || graph.value(id).constant) return;
+    std::vector<float> scales(static_cast<size_t>(constant(1)->elements()));
+    to_floats(*constant(1), scales.data());
+    std::vector<int32_t> zero_points;
+    if (constant(2))
+      for (int64_t i = 0; i < constant(2)->elements(); ++i)
+        zero_points.push_back(static_cast<int32_t>(get_int(*constant(2), i)));
+    s.quantization.insert(parameters(dtype, scales, zero_points));
+  }
+  for (const auto* list : {&node.inputs, &node.outputs})
+    for (const ValueId id : *list) {
+      if (id == kNoValue) continue;
+      const ValueType& t = graph.value(id).type;
+      if (t.quant && !t.quant->scales.empty() && bit_width(t.dtype) <= 16 && !graph.value(id).constant)
+        s.quantization.insert(parameters(t.dtype, t.quant->scales, t.quant->zero_points));
+    }
+}
+
+/// Of the optimised graph, in which Q/DQ pairs are quantized values and activations are part of their operators.
+Result<Summary> summary_of(const Model& model) {
+  convert::Options options;
+  options.simplify = true;
+  SMELT_ASSIGN(Module module, convert::prepare(model, writer_named("onnx"), options));
+  Summary s;
+  for (Graph& graph : module.graphs) {
+    fuse_quantization(graph);
+    fuse_activations(graph);
+    fuse_pads(graph);
+    remove_dead_nodes(graph);
+    for (const Node& node : graph.nodes) {
+      ++s.operators[op_info(node.op).name];
+      add_quantization(graph, node, s);
+    }
+  }
+  const Graph& main = module.graphs[static_cast<size_t>(module.methods[0].graph)];
+  for (const ValueId id : main.inputs)
+    if (!main.value(id).constant) s.inputs.push_back(main.value(id).name);
+  for (const ValueId id : main.outputs) s.outputs.push_back(main.value(id).name);
+  return s;
+}
+
+/// How the second differs from the first; empty if it does not.
+std::string difference(const Summary& a, const Summary& b) {
+  std::string text;
+  std::set<std::string> ops;
+  for (const Summary* s : {&a, &b})
+    for (const auto& [op, n] : s->operators) ops.insert(op);
+  for (const std::string& op : ops) {
+    const auto count = [&](const Summary& s) { return s.operators.contains(op) ? s.operators.at(op) : 0; };
+    if (count(a) != count(b)) text += Cat(" ", op, " ", count(a), "->", count(b));
+  }
+  std::vector<std::string> lost, gained;
+  std::ranges::set_difference(a.quantization, b.quantization, std::back_inserter(lost));
+  std::ranges::set_difference(b.quantization, a.quantization, std::back_inserter(gained));
+  if (!lost.empty()) text += Cat(" lost ", lost.size(), " quantization parameters (", lost[0].substr(0, 40), ")");
+  if (!gained.empty()) text += Cat(" gained ", gained.size(), " (", gained[0].substr(0, 40), ")");
+  if (a.inputs != b.inputs) text += " names of inputs";
+  if (a.outputs != b.outputs) text += " names of outputs";
+  return text;
+}
+
+struct RoundTrip {
+  const char* folder;  ///< below the corpus
+  const char* through;
+  double floor;  ///< share of the written networks that come back whole
+};
+
+class ConvertRoundTrip : public testing::TestWithParam<RoundTrip> {};
+
+TEST_P(ConvertRoundTrip, KeepsNetworks) {
+  const RoundTrip& p = GetParam();
+  std::vector<fs::path> files;
+  std::error_code ec;
+  for (const auto& e : fs::recursive_directory_iterator(corpus_folder() / p.folder, ec))
+    if (e.path().stem() == "model" && (e.path().extension() == ".onnx" || e.path().extension() == ".tflite"))
+      files.push_back(e.path());
+  if (files.empty()) GTEST_SKIP() << corpus_folder() / p.folder << " holds no networks";
+  std::ranges::sort(files);
+  size_t written = 0, kept = 0;
+  for (const fs::path& file : files) {
+    const auto first = Model::load(file.string());
+    ASSERT_TRUE(first.ok()) << file;
+    const auto there = written_as(*first, p.through);
+    if (!there.ok()) {
+      std::printf("  %s: %s\n", file.parent_path().filename().c_str(), there.error().message().c_str());
+      continue;
+    }
+    ++written;
+    const auto back = written_as(*there, module_of(*first).format);
+    std::string why = back.ok() ? "" : Cat(" back: ", back.error().message());
+    if (back.ok()) {
+      const auto a = summary_of(*first), b = summary_of(*back);
+      ASSERT_TRUE(a.ok() && b.ok()) << file;
+      why = difference(*a, *b);
+    }
+    if (why.empty())
+      ++kept;
+    else
+      std::printf("  %s:%s\n", file.parent_path().filename().c_str(), why.c_str());
+  }
+  const double share = written == 0 ? 0 : static_cast<double>(kept) / static_cast<double>(written);
+  std::printf("%s: %zu of %zu networks written as %s, %zu come back whole (%.1f %%)\n", p.folder, written, files.size(),
+              p.through, kept, 100 * share);
+  EXPECT_GE(share, p.floor);
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, ConvertRoundTrip,
+                         testing::Values(RoundTrip{"onnx/nets", "tflite", 0.1}, RoundTrip{"tflite/nets", "onnx", 0.1}));
+
+}  // namespace
+}  // namespace smelt
