@@ -18,7 +18,7 @@ int table(SubgraphWriter& s, DType dtype, const Values& values, const Shape& sha
 
 std::optional<int> feature_rows(OpWriter& w) {
   const ValueType& x = w.in_type(0);
-  if (x.quant || !x.ranked || x.shape.rank() != 2 || x.shape[1] < 1 || x.dtype == DType::kF64 ||
+  if (x.quant || !x.ranked || x.shape.rank() != 2 || x.shape[1] == 0 || x.dtype == DType::kF64 ||
       x.dtype == DType::kString || is_complex(x.dtype))
     return std::nullopt;
   return w.subgraph().cast(w.in(0), DType::kF32);

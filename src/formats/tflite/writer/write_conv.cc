@@ -26,16 +26,21 @@ int zero_bias(SubgraphWriter& s, const Weighted& v, int64_t channels) {
   return v.quant ? scaled_bias(s, bias, v.x, v.filter) : bias;
 }
 
-/// An operand of integers without its zero points, as float32. Zero points of a filter run along its output channels.
-/// Nothing if they are not constants.
+/// An operand of integers without its zero points, as float32. Zero points of a filter run along its output channels
+/// and are constants; that of an image is one number. Nothing if they are others.
 std::optional<int> without_zero_point(OpWriter& w, int x, int input, int filter_axis) {
   SubgraphWriter& s = w.subgraph();
   x = s.cast(x, DType::kF32);
   if (!w.has(input)) return x;
   const Tensor* zero = w.constant(input);
-  if (!zero || (zero->elements() != 1 && filter_axis < 0)) return std::nullopt;
-  std::vector<int64_t> dims(static_cast<size_t>(filter_axis < 0 ? 0 : w.rank(1)), 1);
-  if (filter_axis >= 0) dims[static_cast<size_t>(filter_axis)] = zero->elements();
+  if (filter_axis < 0) {
+    const ValueType& t = w.in_type(input);
+    if (!t.is_static() || t.shape.elements() != 1) return std::nullopt;
+    return w.sub(x, s.reshape(s.cast(w.in(input), DType::kF32), {}));
+  }
+  if (!zero) return std::nullopt;
+  std::vector<int64_t> dims(static_cast<size_t>(w.rank(1)), 1);
+  dims[static_cast<size_t>(filter_axis)] = zero->elements();
   const Tensor values = retyped(*zero, DType::kF32, nullptr).reshaped(Shape(std::span<const int64_t>(dims)));
   const auto& contents = s.at(x).contents;
   if (!contents) return w.sub(x, s.constant(values));

@@ -39,6 +39,24 @@ std::optional<int> wrapped_indices(OpWriter& w, int i, bool negative, int64_t ex
 
 int64_t normal_axis(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
+/// One place along an axis; LiteRT's GATHER takes strings of rank 1 alone.
+bool slice_of_strings(OpWriter& w, int64_t axis, int rank) {
+  SubgraphWriter& s = w.subgraph();
+  const auto places = w.ints(1);
+  if (!places || places->size() != 1 || places->front() < 0 || w.attrs<GatherAttrs>().batch_dims != 0) return false;
+  std::vector<int64_t> begin(static_cast<size_t>(rank), 0), size(static_cast<size_t>(rank), -1);
+  begin[static_cast<size_t>(axis)] = places->front();
+  size[static_cast<size_t>(axis)] = 1;
+  int y = s.add(Code::SLICE, {w.in(0), s.i32(begin), s.i32(size)}, DType::kString);
+  if (w.rank(1) == 0)
+    y = s.add(Code::SQUEEZE, {y}, DType::kString, options_of<tfl::SqueezeOptions>([=](auto& b) {
+                const std::vector<int32_t> dims{static_cast<int32_t>(axis)};
+                return tfl::CreateSqueezeOptionsDirect(b, &dims);
+              }));
+  w.out(0, y);
+  return true;
+}
+
 }  // namespace
 
 bool write_gather(OpWriter& w) {
@@ -46,6 +64,7 @@ bool write_gather(OpWriter& w) {
   const int rank = w.rank(0);
   if (!same_type(w.in_type(0), w.out_type(0)) || (a.negative && rank < 1)) return false;
   const int64_t axis = rank < 0 ? a.axis : normal_axis(a.axis, rank);
+  if (w.in_type(0).dtype == DType::kString && rank > 1) return slice_of_strings(w, axis, rank);
   const int64_t extent = rank < 0 ? -1 : w.in_type(0).shape[static_cast<int>(axis)];
   const auto indices = wrapped_indices(w, 1, a.negative, extent);
   if (indices) return w.emit(Code::GATHER, {w.in(0), *indices}, gather_options(axis, a.batch_dims));

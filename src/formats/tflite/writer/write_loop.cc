@@ -40,7 +40,12 @@ bool write_loop_node(OpWriter& w, FileLoop loop, std::vector<int> variables, int
   const size_t own = loop.condition ? 1 : 0;
   loop.appended = body.outputs.size() - own - loop.states;
   for (size_t k = 0; k < loop.appended; ++k) {
-    const ValueType& t = body.value(body.outputs[own + loop.states + k]).type;
+    ValueType t = body.value(body.outputs[own + loop.states + k]).type;
+    if (const auto i = static_cast<int>(loop.states + k); !t.is_static() && w.wants(i) && w.out_type(i).ranked) {
+      // The body does not say; the stacked result of the node may.
+      t = w.out_type(i);
+      t.shape.erase(0);
+    }
     if (!t.is_static() || t.quant) return false;
     const DType dtype = s.file_type(t).first;
     std::vector<int64_t> dims{0};

@@ -51,8 +51,8 @@ bool write_pairwise_svm(OpWriter& w, const SvmAttrs& a, int kernel) {
     }
   const std::vector<float> rho(a.rho.begin(), a.rho.begin() + static_cast<std::ptrdiff_t>(pairs));
   const int scores = dense(s, kernel, matrix, static_cast<int64_t>(total), rho);
-  const int wins = s.cast(w.compare(Code::GREATER, scores, s.f32(0)), DType::kF32);
-  bind_labels(w, a.labels, first_largest(s, dense(s, wins, votes, static_cast<int64_t>(pairs), first)));
+  const int won = s.cast(w.compare(Code::GREATER, scores, s.f32(0)), DType::kF32);
+  bind_labels(w, a.labels, first_largest(s, dense(s, won, votes, static_cast<int64_t>(pairs), first)));
   const bool positive = std::ranges::all_of(a.coefficients, [](float c) { return c >= 0; });
   ml::SecondClass second = ml::SecondClass::kNone;
   if (a.rho.size() == 1 && classes == 2)
@@ -71,7 +71,8 @@ bool write_linear_model(OpWriter& w) {
   if (!x || a.targets < 1) return false;
   std::vector<float> bias(a.intercepts);
   bias.resize(static_cast<size_t>(a.targets), 0);
-  const int scores = dense(s, *x, a.coefficients, w.in_type(0).shape[1], bias);
+  const int64_t features = static_cast<int64_t>(a.coefficients.size()) / a.targets;
+  const int scores = dense(s, *x, a.coefficients, features, bias);
   const bool binary = a.classifier && a.targets == 1;
   if (binary && a.labels.size() < 2) {
     // One label: the positive class.
@@ -91,8 +92,9 @@ bool write_svm(OpWriter& w) {
   SubgraphWriter& s = w.subgraph();
   const auto x = feature_rows(w);
   const bool supported = a.classifier ? !a.vectors_per_class.empty() : a.supports > 0;
-  if (!x || (a.classifier && !supported)) return false;
-  const int kernel = svm_kernel(w, a, *x, supported ? a.support_vectors : a.coefficients, w.in_type(0).shape[1]);
+  const int64_t features = w.rank(0) == 2 ? w.in_type(0).shape[1] : -1;
+  if (!x || features < 1 || (a.classifier && !supported)) return false;
+  const int kernel = svm_kernel(w, a, *x, supported ? a.support_vectors : a.coefficients, features);
   if (a.classifier) return write_pairwise_svm(w, a, kernel);
   const float rho = a.rho.empty() ? 0 : a.rho[0];
   int sum = supported ? dense(s, kernel, a.coefficients, a.supports, {rho})
