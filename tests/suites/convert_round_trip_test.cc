@@ -1,5 +1,5 @@
-// Networks written in another format and back: operators, quantization parameters and the names of inputs and outputs
-// are those of the first file.
+// Networks written in another format and back: operators with weights, quantization parameters and the names of inputs
+// and outputs are those of the first file. Other operators may have become formulas of the format's own.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,7 +39,8 @@ Result<Model> written_as(const Model& model, const std::string& format) {
 
 /// What a conversion keeps of a model.
 struct Summary {
-  std::map<std::string, int> operators;
+  std::map<std::string, int> weighted;  ///< number of nodes by operator, of operators with weights
+  int others = 0;                       ///< number of other nodes, views aside
   std::set<std::string>
       quantization;  ///< parameters of 4- to 16-bit values; uint8 with zero point z as int8 with z - 128
   std::vector<std::string> inputs, outputs;
@@ -94,7 +95,10 @@ Result<Summary> summary_of(const Model& model) {
     fuse_pads(graph);
     remove_dead_nodes(graph);
     for (const Node& node : graph.nodes) {
-      ++s.operators[op_info(node.op).name];
+      if (op_info(node.op).flags & kWeighted)
+        ++s.weighted[op_info(node.op).name];
+      else if (node.op != Op::kBitCast)
+        ++s.others;
       add_quantization(graph, node, s);
     }
   }
@@ -110,9 +114,9 @@ std::string difference(const Summary& a, const Summary& b) {
   std::string text;
   std::set<std::string> ops;
   for (const Summary* s : {&a, &b})
-    for (const auto& [op, n] : s->operators) ops.insert(op);
+    for (const auto& [op, n] : s->weighted) ops.insert(op);
   for (const std::string& op : ops) {
-    const auto count = [&](const Summary& s) { return s.operators.contains(op) ? s.operators.at(op) : 0; };
+    const auto count = [&](const Summary& s) { return s.weighted.contains(op) ? s.weighted.at(op) : 0; };
     if (count(a) != count(b)) text += Cat(" ", op, " ", count(a), "->", count(b));
   }
   std::vector<std::string> lost, gained;
@@ -128,7 +132,7 @@ std::string difference(const Summary& a, const Summary& b) {
 struct RoundTrip {
   const char* folder;  ///< below the corpus
   const char* through;
-  double floor;  ///< share of the written networks that come back whole
+  double floor;  ///< share of the written networks that come back whole at least
 };
 
 class ConvertRoundTrip : public testing::TestWithParam<RoundTrip> {};
@@ -142,7 +146,7 @@ TEST_P(ConvertRoundTrip, KeepsNetworks) {
       files.push_back(e.path());
   if (files.empty()) GTEST_SKIP() << corpus_folder() / p.folder << " holds no networks";
   std::ranges::sort(files);
-  size_t written = 0, kept = 0;
+  size_t written = 0, kept = 0, equal = 0;
   for (const fs::path& file : files) {
     const auto first = Model::load(file.string());
     ASSERT_TRUE(first.ok()) << file;
@@ -158,6 +162,7 @@ TEST_P(ConvertRoundTrip, KeepsNetworks) {
       const auto a = summary_of(*first), b = summary_of(*back);
       ASSERT_TRUE(a.ok() && b.ok()) << file;
       why = difference(*a, *b);
+      equal += why.empty() && a->others == b->others;
     }
     if (why.empty())
       ++kept;
@@ -165,13 +170,15 @@ TEST_P(ConvertRoundTrip, KeepsNetworks) {
       std::printf("  %s:%s\n", file.parent_path().filename().c_str(), why.c_str());
   }
   const double share = written == 0 ? 0 : static_cast<double>(kept) / static_cast<double>(written);
-  std::printf("%s: %zu of %zu networks written as %s, %zu come back whole (%.1f %%)\n", p.folder, written, files.size(),
-              p.through, kept, 100 * share);
+  std::printf(
+      "%s: %zu of %zu networks written as %s, %zu come back whole (%.1f %%), %zu with as many other operators\n",
+      p.folder, written, files.size(), p.through, kept, 100 * share, equal);
   EXPECT_GE(share, p.floor);
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, ConvertRoundTrip,
-                         testing::Values(RoundTrip{"onnx/nets", "tflite", 0.1}, RoundTrip{"tflite/nets", "onnx", 0.1}));
+                         testing::Values(RoundTrip{"onnx/nets", "tflite", 0.6},
+                                         RoundTrip{"tflite/nets", "onnx", 0.95}));
 
 }  // namespace
 }  // namespace smelt
