@@ -70,8 +70,19 @@ size_t plan_arena(std::vector<ArenaItem>& items) {
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return by_time ? items[a].first < items[b].first : items[a].bytes > items[b].bytes;
   });
-  const size_t total = place(items, order, by_time);
-  return by_time ? total : improve(items, std::move(order), total);
+  size_t total = place(items, order, by_time);
+  if (by_time) return total;
+  total = improve(items, order, total);
+  // What lives long placed first suits networks whose layers read those of all layers before.
+  constexpr size_t kTwoOrders = 1024;  // beyond, a second plan takes too long
+  if (items.size() > kTwoOrders || total <= arena_lower_bound(items)) return total;
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return items[a].last - items[a].first > items[b].last - items[b].first; });
+  std::vector<ArenaItem> trial = items;
+  const size_t by_lifetime = improve(trial, order, place(trial, order, false));
+  if (by_lifetime >= total) return total;
+  items = std::move(trial);
+  return by_lifetime;
 }
 
 size_t arena_lower_bound(const std::vector<ArenaItem>& items) {

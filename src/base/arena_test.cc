@@ -41,6 +41,26 @@ TEST(Arena, RandomLifetimesNeverOverlapAndStayNearTheBound) {
   }
 }
 
+// Each layer makes a normalized copy, a product of 128 channels and 32 new channels, which join those before.
+TEST(Arena, DenseBlocksStayNearTheBound) {
+  std::vector<ArenaItem> items;
+  const auto add = [&](size_t channels, int first, int last) {
+    items.push_back({.bytes = channels * 64, .first = first, .last = last});
+  };
+  size_t channels = 64;
+  int step = 0;
+  for (int layer = 0; layer < 6; ++layer, step += 4, channels += 32) {
+    add(channels, step, step + 4);
+    add(channels, step + 1, step + 2);
+    add(128, step + 2, step + 3);
+    add(32, step + 3, step + 4);
+  }
+  add(channels, step, step + 1);
+  const size_t total = plan_arena(items), bound = arena_lower_bound(items);
+  expect_disjoint(items, total);
+  EXPECT_LE(total, bound + bound / 14) << "by size alone a ninth is lost";
+}
+
 TEST(Arena, ManyItems) {
   std::vector<ArenaItem> items;
   for (int i = 0; i < 5000; ++i)
