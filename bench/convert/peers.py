@@ -18,6 +18,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -84,9 +85,14 @@ def outcome(target, path, case):
 
 def work(peer, target, model, case, out):
     with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+        # onnx2tf writes to the file that it reads: it gets a copy, external data included.
+        copy = pathlib.Path(folder) / "in"
+        shutil.copytree(pathlib.Path(model).parent, copy, copy_function=shutil.copyfile)
+        written = pathlib.Path(folder) / "out"
+        written.mkdir()
         begin = time.time()
         try:
-            path = PEERS[peer](pathlib.Path(model), pathlib.Path(folder))
+            path = PEERS[peer](copy / pathlib.Path(model).name, written)
         except BaseException as e:  # onnx2tf ends the interpreter where it finds no form
             out.put(("not written", time.time() - begin, type(e).__name__))
             return
@@ -125,6 +131,7 @@ def measure(args):
     for (source, target), peer in PAIRS.items():
         if args.peer and peer not in args.peer:
             continue
+        results.setdefault("every", {})[peer] = args.every
         for case, model in list(table.networks(args.corpus, source))[::args.every]:
             key = f"{source} {target} {case.name}"
             row = results["rows"].setdefault(key, {})
@@ -138,22 +145,35 @@ def measure(args):
 
 
 def section(results, args):
-    rows = results["rows"]
+    rows, limits = results["rows"], []
     yield BEGIN
     yield "## Other converters\n"
     versions = ", ".join(f"{k} {v}" for k, v in results["versions"].items())
-    yield f"{versions}; {args.processor}, {args.date}; by `bench/convert/peers.py`. A written file runs in LiteRT or"
-    yield "onnxruntime on the network's stored inputs. Times are of networks that both write; a peer's time has no start of"
-    yield "Python nor its imports in it.\n"
+    yield f"{versions};"
+    yield f"{args.processor}, {args.date}; by `bench/convert/peers.py`. A written file runs in LiteRT or onnxruntime on"
+    yield "the network's stored inputs. Times are of networks that both write; a peer's time has no start of"
+    yield "Python nor its imports in it."
+    for peer, every in results.get("every", {}).items():
+        if every > 1:
+            yield f"{peer}: one network of {every}, in the order of their names, since it takes long."
+    yield from results.get("notes", [])
+    yield ""
     yield "| from | to | by | networks | written | run and agree | median seconds |\n|---|---|---|---|---|---|---|"
     for (source, target), peer in PAIRS.items():
         of = [r for k, r in rows.items() if k.startswith(f"{source} {target} ") and peer in r and "smelt" in r]
+        late = sum(r[peer][2] == "time limit" for r in of)
+        of = [r for r in of if r[peer][2] != "time limit"]
+        if not of:
+            continue
+        if late:
+            limits.append(f"{peer} came to no end in the time limit on {late} further networks, which are left out.")
         both = [r for r in of if "not written" not in (r[peer][0], r["smelt"][0])]
         for who in (peer, "smelt"):
             written = sum(r[who][0] != "not written" for r in of)
             agree = sum(r[who][0] == "agrees" for r in of)
             seconds = statistics.median([r[who][1] for r in both] or [0])
             yield f"| {source} | {target} | {who} | {len(of)} | {written} | {agree} | {seconds:.3f} |"
+    yield from ["", *limits] if limits else []
     yield END
 
 
