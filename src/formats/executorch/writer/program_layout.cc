@@ -43,9 +43,8 @@ class ProgramBuilder {
     const auto constant = et::CreateSubsegmentOffsetsDirect(b_, 0, &constant_offsets);
     const std::vector<Offset<et::SubsegmentOffsets>> mutable_data{
         et::CreateSubsegmentOffsetsDirect(b_, 1, &variable_offsets)};
-    const std::vector<Offset<et::Buffer>> buffers{et::CreateBuffer(b_)};
     const auto root =
-        et::CreateProgramDirect(b_, 0, &plans, &buffers, nullptr, &segments, constant,
+        et::CreateProgramDirect(b_, 0, &plans, nullptr, nullptr, &segments, constant,
                                 any_variables ? &mutable_data : nullptr, named.empty() ? nullptr : &named);
     b_.Finish(root, "ET12");
     return {b_.GetBufferPointer(), b_.GetBufferPointer() + b_.GetSize()};
