@@ -105,7 +105,7 @@ Result<Module> prepare(const Model& model, const formats::Writer& writer, const 
   SMELT_TRY(choose_method(module, options.method));
   SMELT_TRY(set_shapes(module, options.shapes));
   const QuantizeOptions& q = options.quantization;
-  if (options.simplify || q.int8 || q.int4_block > 0) SMELT_TRY(simplify(module));
+  if (options.simplify || writer.static_shapes || q.int8 || q.int4_block > 0) SMELT_TRY(simplify(module));
   if (q.int8 || q.int4_block > 0) SMELT_TRY(quantize(module, q));
   if (writer.integer_operators) fold_quantization(module);
   decompose_for(module, writer, options.write);

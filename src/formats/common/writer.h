@@ -65,6 +65,8 @@ struct Writer {
   Result<WriteResult> (*write)(const Module& module, const WriteOptions& options);
   /// True if the format's operators compute on quantized values: the caller folds Q/DQ pairs into their operators.
   bool integer_operators = false;
+  /// True if the format has static shapes only: the caller folds constants first, as --simplify does.
+  bool static_shapes = false;
 };
 
 /// All writers; the list is formats/writers.inc.

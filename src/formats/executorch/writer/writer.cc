@@ -64,7 +64,7 @@ bool can_write(const Module& module, const Graph& graph, const Node& node, const
 
 namespace formats {
 extern const Writer pte_writer;
-const Writer pte_writer{"pte", ".pte", executorch::can_write, executorch::write};
+const Writer pte_writer{"pte", ".pte", executorch::can_write, executorch::write, false, true};
 }  // namespace formats
 
 }  // namespace smelt
