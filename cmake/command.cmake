@@ -38,6 +38,7 @@ target_link_libraries(smelt_cli PUBLIC smelt_settings CLI11::CLI11 nlohmann_json
 add_dependencies(smelt_cli smelt_schemas)
 target_compile_options(smelt_cli PRIVATE $<$<CONFIG:Release>:-Os>)
 smelt_unity(smelt_cli 10)
+smelt_precompile(smelt_cli <cli/command.h> <cli/output.h> <fmt/format.h>)
 
 add_executable(smelt_command ${PROJECT_SOURCE_DIR}/src/cli/main.cc)
 set_target_properties(smelt_command PROPERTIES OUTPUT_NAME smelt)

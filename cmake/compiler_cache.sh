@@ -2,6 +2,7 @@
 # Compiler launcher: ccache with paths relative to the checkout, so that the same commit built in another folder hits.
 #   compiler_cache.sh COMPILER ARGUMENTS...
 CCACHE_BASEDIR=$(cd "$(dirname "$0")/.." && pwd)
-export CCACHE_BASEDIR CCACHE_NOHASHDIR=1
+# What a source sees of a precompiled header is its text; its macros are few.
+export CCACHE_BASEDIR CCACHE_NOHASHDIR=1 CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
 command -v ccache >/dev/null && exec ccache "$@"
 exec "$@"

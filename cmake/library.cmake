@@ -57,6 +57,13 @@ foreach(layer formats passes backends_vulkan c_api)
   target_compile_options(smelt_${layer} PRIVATE $<$<CONFIG:Release>:-Os>)
 endforeach()
 
+smelt_precompile(smelt_ops <ops/core/op.h> <tensor/numeric.h>)
+smelt_precompile(smelt_formats <ops/core/op.h> <tensor/numeric.h>)
+smelt_precompile(smelt_passes <ops/core/op.h> <passes/passes.h> <tensor/numeric.h>)
+smelt_precompile(smelt_runtime <ops/core/op.h> <tensor/numeric.h>)
+smelt_precompile(smelt_backends_cpu <backends/cpu/core/kernel.h> <tensor/numeric.h>)
+smelt_precompile(smelt_backends_vulkan <backends/vulkan/record/kernel_recorder.h> <tensor/numeric.h>)
+
 include(cmake/images.cmake)
 
 # The engine as objects, with the headers of every layer: the libraries, the command and the tests are linked from it.

@@ -27,6 +27,7 @@ function(smelt_test_executable name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/tests ${PROJECT_SOURCE_DIR})
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # sooner compiled
   smelt_unity(${name} 8)
+  smelt_precompile(${name} <gtest/gtest.h> <ops/core/op.h> <smelt/model.h> <tensor/numeric.h>)
 endfunction()
 set_source_files_properties(${SMELT_TEST_SUPPORT} PROPERTIES COMPILE_DEFINITIONS
   "SMELT_SOURCE_DIR=\"${PROJECT_SOURCE_DIR}\";SMELT_BINARY_DIR=\"${CMAKE_BINARY_DIR}\"")
@@ -44,10 +45,8 @@ endfunction()
 
 set(SMELT_SHARDS 6)
 include(bench/kernels/cases.cmake)
-smelt_test_executable(smelt_tests ${SMELT_TEST_SOURCES} ${SMELT_BENCH_CASES} ${SMELT_COMPARE_SOURCES}
-  src/cli/bench_report.cc src/cli/npz.cc src/cli/output.cc src/cli/page_constants.cc src/cli/print_values.cc
-  src/cli/scene.cc src/cli/verify_bundle.cc src/cli/wav.cc)
-target_link_libraries(smelt_tests PRIVATE ${SMELT_MINIZIP} ZLIB::ZLIB)
+smelt_test_executable(smelt_tests ${SMELT_TEST_SOURCES} ${SMELT_BENCH_CASES})
+target_link_libraries(smelt_tests PRIVATE smelt_cli)
 smelt_shards(unit_tests smelt_tests ${SMELT_SHARDS})
 # Behind all shards: every kernel and shader of the lists is in their records.
 add_test(NAME coverage_begins COMMAND ${CMAKE_COMMAND} -E rm -rf ${SMELT_COVERAGE_DIR})
@@ -68,19 +67,16 @@ if(NOT SMELT_SANITIZE)
 endif()
 
 smelt_test_executable(smelt_corpus_tests tests/suites/corpus_test.cc tests/suites/convert_corpus_test.cc
-  tests/suites/convert_round_trip_test.cc
-  tests/suites/abi_corpus_test.cc
-  tests/suites/device_memory_test.cc src/cli/golden_case.cc
-  src/cli/common.cc src/cli/dimensions.cc src/cli/input_text.cc src/cli/inputs.cc src/cli/npz.cc src/cli/output.cc
-  src/cli/values.cc src/cli/wav.cc src/onnxifi/element.cc)
-target_link_libraries(smelt_corpus_tests PRIVATE ${SMELT_MINIZIP} ZLIB::ZLIB)
+  tests/suites/convert_round_trip_test.cc tests/suites/abi_corpus_test.cc tests/suites/device_memory_test.cc
+  src/onnxifi/element.cc)
+target_link_libraries(smelt_corpus_tests PRIVATE smelt_cli)
 target_compile_definitions(smelt_corpus_tests PRIVATE SMELT_ONNXIFI="$<TARGET_FILE:onnxifi>")
 add_dependencies(smelt_corpus_tests smelt_corpus onnxifi)
 smelt_shards(corpus smelt_corpus_tests 4)
 
 # ONNX test folders through the C ABI: tests/onnx_node_tests.py --abi runs it.
-add_executable(smelt_abi_nodes tests/abi_nodes.cc src/cli/onnx_case.cc src/onnxifi/element.cc)
-target_link_libraries(smelt_abi_nodes PRIVATE smelt_engine)
+add_executable(smelt_abi_nodes tests/abi_nodes.cc src/onnxifi/element.cc)
+target_link_libraries(smelt_abi_nodes PRIVATE smelt_engine smelt_cli)
 target_include_directories(smelt_abi_nodes PRIVATE ${PROJECT_SOURCE_DIR})
 add_dependencies(smelt_abi_nodes onnxifi)
 
