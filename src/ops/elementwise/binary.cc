@@ -179,6 +179,12 @@ Status infer_Binary(InferContext& ctx) {
   return infer_broadcast(ctx, 0, 2, dtype, dtype == a.dtype ? a.quant : nullptr);
 }
 
+Status check_divisor(const Tensor& divisor) {
+  for (int64_t i = 0; i < divisor.elements(); ++i)
+    if (get_int(divisor, i) == 0) return InvalidInput("division by zero: element ", i, " of the divisor is 0");
+  return Ok();
+}
+
 Status reference_Binary(KernelContext& ctx) {
   const auto& attrs = ctx.attrs<BinaryAttrs>();
   const Tensor &a = ctx.input(0), &b = ctx.input(1);
@@ -192,9 +198,7 @@ Status reference_Binary(KernelContext& ctx) {
   if (one_type && a.dtype() == DType::kF64)
     return binary_real<double>(attrs, walk_of(a, b, y), a.data<double>(), b.data<double>(), y.raw(), y.elements());
   const bool integers = !is_float(a.dtype()) && !is_float(b.dtype());
-  if (integers && attrs.checked_division && y.elements() > 0)
-    for (int64_t i = 0; i < b.elements(); ++i)
-      if (get_int(b, i) == 0) return InvalidInput("division by zero: element ", i, " of the divisor is 0");
+  if (integers && attrs.checked_division && y.elements() > 0) SMELT_TRY(check_divisor(b));
   if (integers) return binary_integers(attrs, a, b, y);
   if (a.dtype() == DType::kF64 || b.dtype() == DType::kF64 || !is_float(a.dtype()) || !is_float(b.dtype()))
     return binary_converted<double>(attrs, a, b, y);

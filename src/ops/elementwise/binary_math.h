@@ -8,8 +8,12 @@
 #include <type_traits>
 
 #include "ops/elementwise/elementwise.h"
+#include "smelt/tensor.h"
 
 namespace smelt {
+
+/// An error that names the first element 0 of an integer divisor (BinaryAttrs::checked_division).
+Status check_divisor(const Tensor& divisor);
 
 namespace binary_math {
 

@@ -4,6 +4,7 @@
 
 #include "backends/cpu/core/broadcast.h"
 #include "backends/cpu/core/kernel.h"
+#include "ops/elementwise/binary_math.h"
 #include "ops/elementwise/elementwise.h"
 #include "tensor/numeric.h"
 
@@ -145,10 +146,12 @@ class BinaryUnquantized final : public Kernel {
  public:
   BinaryUnquantized(Rows rows, const KernelSpec& spec)
       : rows_(rows),
+        checked_(spec.attrs<BinaryAttrs>().checked_division && !is_float(spec.inputs[1].dtype)),
         loops_(BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape)),
         size_(static_cast<int64_t>(Tensor::byte_size(spec.inputs[0].dtype, 1))),
         out_size_(static_cast<int64_t>(Tensor::byte_size(spec.outputs[0].dtype, 1))) {}
   Status run(KernelContext& ctx) const override {
+    if (checked_) SMELT_TRY(check_divisor(ctx.input(1)));
     loops_.each_row(ctx, size_, out_size_, [&](const void* a, const void* b, void* y, int64_t n) {
       rows_(a, loops_.inner_a, b, loops_.inner_b, y, n);
     });
@@ -157,6 +160,7 @@ class BinaryUnquantized final : public Kernel {
 
  private:
   Rows rows_;
+  bool checked_;
   BroadcastLoops loops_;
   int64_t size_, out_size_;
 };

@@ -3,6 +3,7 @@
 #include "base/cat.h"
 #include "ops/elementwise/elementwise.h"
 #include "tests/support/cpu_check.h"
+#include "tests/support/op_runner.h"
 
 namespace smelt {
 namespace {
@@ -44,6 +45,20 @@ TEST(BinaryUnquantized, IntegerDivision) {
       check_on_cpu({Cat(to_string(fn), ' ', to_string(type)), Op::kBinary, make_attrs<BinaryAttrs>(fn), {a, b}},
                    "binary_unquantized");
     }
+}
+
+TEST(BinaryUnquantized, DivisionByZeroIsAnErrorWhereChecked) {
+  BinaryAttrs attrs(Binary::kFloorDiv);
+  attrs.checked_division = true;
+  const std::vector<int32_t> dividends{7, 8, 9}, divisors{2, 0, 3};
+  for (const BackendKind& backend : {BackendKind::kReference, BackendKind::kCpu}) {
+    OpRunner runner(Op::kBinary, make_attrs<BinaryAttrs>(attrs));
+    runner.input(Tensor::from<int32_t>(DType::kI32, {3}, dividends));
+    runner.input(Tensor::from<int32_t>(DType::kI32, {3}, divisors));
+    const auto y = runner.backend(backend).run_all();
+    ASSERT_FALSE(y.ok());
+    EXPECT_NE(y.error().message().find("element 1 of the divisor is 0"), std::string::npos) << y.error().message();
+  }
 }
 
 }  // namespace

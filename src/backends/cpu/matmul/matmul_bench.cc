@@ -79,8 +79,8 @@ SMELT_BENCH_CASES(matmul) {
     add(std::move(wide));
     add(matmul_case(s, "dynamic", dynamic, f32(rows), weights(s, DType::kI8), real));
     add(matmul_case(s, "qd8", unquantized, per_token_rows(s), weights(s, DType::kI8), real));
-    OpCase operands =
-        matmul_case(s, "i8_operands", unquantized, random_tensor(DType::kU8, rows, 0, 255, 1), weights(s, DType::kI8), real);
+    OpCase operands = matmul_case(s, "i8_operands", unquantized, random_tensor(DType::kU8, rows, 0, 255, 1),
+                                  weights(s, DType::kI8), real);
     operands.inputs.insert(operands.inputs.end(), {Tensor(), Tensor::from<float>(DType::kF32, {}, std::vector{0.02f}),
                                                    random_tensor(DType::kU8, {}, 120, 120, 3)});
     add(std::move(operands));
