@@ -25,7 +25,7 @@ std::optional<size_t> depth_of(const Trees& a) {
       }
     if (next.empty()) return depth;
     std::ranges::sort(next);
-    next.erase(std::ranges::unique(next).begin(), next.end());
+    next.erase(std::unique(next.begin(), next.end()), next.end());
     level.swap(next);
   }
   return std::nullopt;

@@ -52,7 +52,7 @@ Id XnnNodeWriter::as_real(Id x, bool real) { return real && g_.quant(x) ? g_.con
 Id XnnNodeWriter::real_constant(int i, const std::vector<int64_t>& perm, const Shape& shape) {
   const Tensor t = *constant(i);
   const QuantPtr q = quant(i);
-  return g_.add_constant(DType::kF32, shape, nullptr, [t, q, perm, shape] {
+  return g_.add_constant(DType::kF32, shape, nullptr, [t, q, perm] {
     Tensor real(DType::kF32, t.shape());
     if (q) {
       Tensor typed = t;
@@ -107,7 +107,7 @@ namespace {
 
 /// Functions without parameters.
 Type unary_type(Unary fn) {
-  using enum Type;
+  using enum fb_xnnpack::XNodeUnion;
   static constexpr std::pair<Unary, Type> kTypes[] = {
       {Unary::kSigmoid, XNNSigmoid}, {Unary::kFloor, XNNFloor}, {Unary::kCeil, XNNCeiling},
       {Unary::kSqrt, XNNSquareRoot}, {Unary::kNeg, XNNNegate},  {Unary::kRsqrt, XNNReciprocalSquareRoot},
@@ -171,7 +171,7 @@ bool unary(XnnNodeWriter& w) {
 }
 
 Type binary_type(Binary fn) {
-  using enum Type;
+  using enum fb_xnnpack::XNodeUnion;
   static constexpr std::pair<Binary, Type> kTypes[] = {{Binary::kAdd, XNNAdd},      {Binary::kSub, XNNSubtract},
                                                        {Binary::kMul, XNNMultiply}, {Binary::kDiv, XNNDiv},
                                                        {Binary::kMin, XNNMinimum},  {Binary::kMax, XNNMaximum}};
