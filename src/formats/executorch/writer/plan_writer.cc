@@ -185,13 +185,19 @@ void PlanWriter::emit(const Node& node) {
   const auto refuse = [&](const std::string& why) {
     missing_.push_back({formats::operator_label(node), formats::operand_types(*graph_, node),
                         why.empty() ? where : Cat(where, ": ", why)});
-    for (const ValueId id : node.outputs)
-      if (id != kNoValue) bind(id, add_tensor(graph_->value(id).type.dtype, Shape()));
+    for (const ValueId id : node.outputs) {
+      if (id == kNoValue) continue;
+      const ValueType& t = graph_->value(id).type;
+      bind(id, add_tensor(t.dtype, t.is_static() ? t.shape : Shape()));
+    }
   };
+  for (const auto* ids : {&node.inputs, &node.outputs})
+    for (const ValueId id : *ids)
+      if (id != kNoValue && !graph_->value(id).type.is_static())
+        return refuse(Cat("the shape of '", graph_->value(id).name, "' depends on the run"));
   for (const ValueId id : node.outputs) {
     if (id == kNoValue) continue;
     const Value& v = graph_->value(id);
-    if (!v.type.is_static()) return refuse(Cat("the shape of '", v.name, "' depends on the run"));
     if (aten::scalar_type_number(file_dtype(v.type.dtype)) < 0) return refuse("no such element type");
   }
   CallWriter w(*this, node);
