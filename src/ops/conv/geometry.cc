@@ -32,6 +32,15 @@ FilterDims filter_dims(FilterLayout layout, int rank) {
   }
 }
 
+std::vector<int64_t> filter_perm(FilterLayout from, FilterLayout to, int rank) {
+  const FilterDims f = filter_dims(from, rank), t = filter_dims(to, rank);
+  std::vector<int64_t> perm(static_cast<size_t>(rank));
+  perm[static_cast<size_t>(t.output)] = f.output;
+  perm[static_cast<size_t>(t.input)] = f.input;
+  for (int k = 0; k < rank - 2; ++k) perm[static_cast<size_t>(t.spatial + k)] = f.spatial + k;
+  return perm;
+}
+
 namespace {
 
 Status set_images(ConvGeometry& g, const ConvAttrs& a, const Shape& x, const Shape& filter) {

@@ -22,6 +22,10 @@ struct FilterDims {
 };
 FilterDims filter_dims(FilterLayout layout, int rank);
 
+/// The permutation of a filter's dimensions from one layout to another: dimension perm[i] of the filter becomes
+/// dimension i.
+std::vector<int64_t> filter_perm(FilterLayout from, FilterLayout to, int rank);
+
 Result<ConvGeometry> conv_geometry(const ConvAttrs& a, const Shape& x, const Shape& filter);
 
 /// `output_shape` holds spatial sizes that were asked for (empty: none).

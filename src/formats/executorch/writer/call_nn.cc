@@ -5,40 +5,13 @@
 
 #include "formats/executorch/writer/call_writer.h"
 #include "ops/attention/attention.h"
-#include "ops/conv/conv.h"
+#include "ops/conv/geometry.h"
 #include "ops/matmul/matmul.h"
 #include "ops/pool/pool.h"
 #include "tensor/numeric.h"
 
 namespace smelt::executorch {
 namespace {
-
-/// Permutation from a filter's layout to O, I, spatial (I, O, spatial for transposed convolutions of kIOS).
-std::vector<int64_t> oihw(FilterLayout layout, int spatial) {
-  std::vector<int64_t> perm;
-  int64_t o = 0, i = 1, first = 2;
-  const int64_t end = spatial + 1;
-  switch (layout) {
-    case FilterLayout::kOIS:
-    case FilterLayout::kIOS:
-      break;
-    case FilterLayout::kOSI:
-      i = end, first = 1;
-      break;
-    case FilterLayout::kISO:
-      o = end, i = 0, first = 1;
-      break;
-    case FilterLayout::kSIO:
-      o = end, i = end - 1, first = 0;
-      break;
-    case FilterLayout::kSOI:
-      o = end - 1, i = end, first = 0;
-      break;
-  }
-  perm = {o, i};
-  for (int d = 0; d < spatial; ++d) perm.push_back(first + d);
-  return perm;
-}
 
 std::vector<int64_t> filled(const std::vector<int64_t>& list, int n, int64_t value) {
   return list.empty() ? std::vector<int64_t>(static_cast<size_t>(n), value) : list;
@@ -89,9 +62,9 @@ bool finish(CallWriter& w, int y, const Activation& act, Layout layout) {
   return after && w.out_image(0, *after, layout);
 }
 
-/// The filter in PyTorch's order; constants are transposed here.
-int filter_of(CallWriter& w, const ConvAttrs& a, int spatial) {
-  const auto perm = oihw(a.filter, spatial);
+/// The filter in another layout; constants are transposed here.
+int filter_of(CallWriter& w, const ConvAttrs& a, FilterLayout to) {
+  const auto perm = filter_perm(a.filter, to, w.rank(1));
   // A permuted constant would be dequantized and moved in each run: constants are turned now.
   const Tensor* t = w.constant(1);
   if (!t || std::ranges::is_sorted(perm)) return w.plan().permute(w.real(1), perm);
@@ -114,7 +87,7 @@ bool call_conv(CallWriter& w) {
   if (spatial < 1 || spatial > 2 || !w.in_type(1).is_static()) return false;
   int x = w.image(0, a.layout);
   if (x < 0) return false;
-  const int filter = filter_of(w, a, spatial);
+  const int filter = filter_of(w, a, FilterLayout::kOIS);
   const auto strides = filled(a.strides, spatial, 1), dilations = filled(a.dilations, spatial, 1);
   std::vector<int64_t> kernel;
   for (int d = 0; d < spatial; ++d) kernel.push_back(w.shape(filter)[d + 2]);
@@ -135,14 +108,8 @@ bool call_conv_transpose(CallWriter& w) {
   if (spatial < 1 || spatial > 2 || !w.in_type(1).is_static() || !w.constant(1)) return false;
   const int x = w.image(0, a.layout);
   if (x < 0) return false;
-  int filter = filter_of(w, a, spatial);
-  // PyTorch's filter is [all I, O of a group, spatial].
-  if (a.filter != FilterLayout::kIOS) {
-    if (a.groups != 1) return false;
-    std::vector<int64_t> swap{1, 0};
-    for (int d = 0; d < spatial; ++d) swap.push_back(d + 2);
-    filter = w.plan().permute(filter, swap);
-  }
+  if (a.filter != FilterLayout::kIOS && a.groups != 1) return false;
+  const int filter = filter_of(w, a, FilterLayout::kIOS);
   const auto strides = filled(a.strides, spatial, 1), dilations = filled(a.dilations, spatial, 1);
   const Shape result = image_shape(w, a.layout), image = w.shape(x);
   std::vector<int64_t> pads, extra;

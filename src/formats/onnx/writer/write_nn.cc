@@ -60,15 +60,6 @@ Name bias_in(NodeWriter& n, int i) {
 
 namespace {
 
-/// The permutation of a filter's dimensions to output, input, spatial; `transposed`: input, output, spatial.
-std::vector<int64_t> filter_perm(FilterLayout layout, int rank, bool transposed) {
-  const FilterDims f = filter_dims(layout, rank);
-  std::vector<int64_t> perm{f.output, f.input};
-  if (transposed) std::swap(perm[0], perm[1]);
-  for (int k = 0; k < rank - 2; ++k) perm.push_back(f.spatial + k);
-  return perm;
-}
-
 Order order_of(Layout layout) { return layout == Layout::kChannelsLast ? Order::kChannelsFirst : Order::kAsIs; }
 
 std::vector<int64_t> pads_of(const Window& w) {
@@ -127,7 +118,7 @@ void write_conv(NodeWriter& n) {
   const auto fit = [&](Name v, int i) {
     return n.has(i) && n.real_dtype(i) != real && !is_integer(n.dtype(i)) ? n.cast(v, real) : v;
   };
-  const Name w = fit(in_permuted(n, 1, filter_perm(a.filter, rank, false)), 1);
+  const Name w = fit(in_permuted(n, 1, filter_perm(a.filter, FilterLayout::kOIS, rank)), 1);
   std::vector<Attribute> attributes;
   window_attributes(g->window, a.auto_pad, attributes);
   if (g->groups != 1) attributes.emplace_back("group", g->groups);
@@ -137,10 +128,11 @@ void write_conv(NodeWriter& n) {
 /// The filter [I, O / groups, spatial...] of a transposed convolution.
 Name transposed_filter(NodeWriter& n, const ConvTransposeAttrs& a, int64_t groups) {
   const int rank = n.rank(1);
-  if (groups == 1 || a.filter == FilterLayout::kIOS) return in_permuted(n, 1, filter_perm(a.filter, rank, true));
+  if (groups == 1 || a.filter == FilterLayout::kIOS)
+    return in_permuted(n, 1, filter_perm(a.filter, FilterLayout::kIOS, rank));
   // The output channels of all groups come first: O, I / groups, spatial.
   const Shape w = n.type(1).shape;
-  const auto perm = filter_perm(a.filter, rank, false);
+  const auto perm = filter_perm(a.filter, FilterLayout::kOIS, rank);
   std::vector<int64_t> split{groups, w[static_cast<int>(perm[0])] / groups}, joined{-1, split[1]}, swapped{0, 2, 1};
   for (size_t k = 1; k < perm.size(); ++k) {
     split.push_back(w[static_cast<int>(perm[k])]);

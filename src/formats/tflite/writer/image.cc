@@ -127,36 +127,8 @@ int pad_image(OpWriter& w, const Image& image, const Windows& win, std::optional
   return s.add(Code::PADV2, {x, widths, s.constant(std::move(fill))}, from.dtype, {}, from.quant);
 }
 
-std::vector<int64_t> filter_perm(FilterLayout layout, int spatial, bool input_first) {
-  int64_t o = 0, i = 1, first = 2;
-  const int64_t end = spatial + 1;
-  switch (layout) {
-    case FilterLayout::kOIS:
-      break;
-    case FilterLayout::kIOS:
-      o = 1, i = 0;
-      break;
-    case FilterLayout::kOSI:
-      o = 0, i = end, first = 1;
-      break;
-    case FilterLayout::kISO:
-      o = end, i = 0, first = 1;
-      break;
-    case FilterLayout::kSIO:
-      o = end, i = end - 1, first = 0;
-      break;
-    case FilterLayout::kSOI:
-      o = end - 1, i = end, first = 0;
-      break;
-  }
-  std::vector<int64_t> perm{input_first ? i : o};
-  for (int d = 0; d < spatial; ++d) perm.push_back(first + d);
-  perm.push_back(input_first ? o : i);
-  return perm;
-}
-
 std::vector<int64_t> filter_sizes(const Shape& shape, FilterLayout layout, int spatial) {
-  const auto perm = filter_perm(layout, spatial, false);
+  const auto perm = filter_perm(layout, FilterLayout::kOSI, spatial + 2);
   std::vector<int64_t> out;
   for (int d = 0; d < spatial; ++d) out.push_back(shape[static_cast<int>(perm[static_cast<size_t>(d) + 1])]);
   if (spatial == 1) out.insert(out.begin(), 1);

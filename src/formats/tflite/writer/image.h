@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "formats/tflite/writer/op_writer.h"
-#include "ops/conv/conv.h"
+#include "ops/conv/geometry.h"
 
 namespace smelt::tflite {
 
@@ -43,8 +43,6 @@ std::optional<PaddingChoice> choose_padding(AutoPad mode, const Image& image, Wi
 /// PAD or, with a value, PADV2 of an image; negative pads crop by SLICE first.
 int pad_image(OpWriter& w, const Image& image, const Windows& win, std::optional<double> value = std::nullopt);
 
-/// Permutation from a filter's layout to O, spatial, I (or I, spatial, O for `input_first`).
-std::vector<int64_t> filter_perm(FilterLayout layout, int spatial, bool input_first);
 /// Spatial sizes of a filter, with a height of 1 in front of one dimension.
 std::vector<int64_t> filter_sizes(const Shape& shape, FilterLayout layout, int spatial);
 /// A filter [O, W, I] with a height of 1 behind its first dimension. Nothing if its shape is unknown.

@@ -56,7 +56,7 @@ std::optional<int> without_zero_point(OpWriter& w, int x, int input, int filter_
 /// x and filter of a ConvInteger as float32, whose products and sums are exact up to 2^24.
 std::optional<Weighted> real_operands(OpWriter& w, int x, FilterLayout layout, int spatial) {
   const auto image = without_zero_point(w, x, 2, -1);
-  const auto axis = static_cast<int>(filter_perm(layout, spatial, false)[0]);
+  const auto axis = static_cast<int>(filter_perm(layout, FilterLayout::kOSI, spatial + 2)[0]);
   const auto filter = without_zero_point(w, w.in(1), 3, axis);
   if (!image || !filter || !w.unquantized()) return std::nullopt;
   return Weighted{*image, *filter};
@@ -86,15 +86,13 @@ bool write_conv(OpWriter& w) {
     filter = real->filter;
   }
   if (padding->pad) image.tensor = pad_image(w, image, win);
-  const auto perm = filter_perm(a.filter, spatial, false);
+  const auto perm = filter_perm(a.filter, FilterLayout::kOSI, spatial + 2);
   const int64_t out_channels = shape[static_cast<int>(perm[0])], in_channels = shape[static_cast<int>(perm.back())];
   const bool depthwise = a.groups > 1 && in_channels == 1 && spatial < 3 && out_channels % a.groups == 0;
   if (spatial == 3) {
-    std::vector<int64_t> sio(perm.begin() + 1, perm.end());
-    sio.push_back(perm[0]);
-    filter = s.transpose(filter, sio);
+    filter = s.transpose(filter, filter_perm(a.filter, FilterLayout::kSIO, 5));
   } else {
-    filter = s.transpose(filter, depthwise ? filter_perm(a.filter, spatial, true) : perm);
+    filter = s.transpose(filter, depthwise ? filter_perm(a.filter, FilterLayout::kISO, spatial + 2) : perm);
     if (spatial == 1) {
       const auto wide = with_height(s, filter);
       if (!wide) return false;

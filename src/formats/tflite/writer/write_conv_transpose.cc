@@ -140,7 +140,7 @@ bool write_conv_transpose(OpWriter& w) {
   if (!shape.is_static()) return false;
   const Image image = image_of(w, 0, a.layout);
   const int spatial = image.spatial;
-  std::optional<int> filter = s.transpose(w.in(1), filter_perm(a.filter, spatial, false));
+  std::optional<int> filter = s.transpose(w.in(1), filter_perm(a.filter, FilterLayout::kOSI, spatial + 2));
   if (spatial == 1) filter = with_height(s, *filter);
   if (!filter) return false;
   if (w.has(3)) {

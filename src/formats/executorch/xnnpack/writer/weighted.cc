@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "formats/executorch/xnnpack/writer/nodes.h"
-#include "ops/conv/conv.h"
+#include "ops/conv/geometry.h"
 #include "ops/matmul/matmul.h"
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"
@@ -67,28 +67,6 @@ Id bias_of(XnnNodeWriter& w, Arithmetic arithmetic, int64_t channels, bool& ok) 
   const QuantPtr quant = by_channel(w.quant(1), channels, 0, input);
   const Tensor contents = *t;
   return w.g().add_constant(DType::kI32, shape, quant, [contents] { return contents; });
-}
-
-/// The permutation to [O, S, I] or, for depthwise filters, to [I, S, O]; empty where there is none.
-std::vector<int64_t> filter_order(FilterLayout layout, bool depthwise) {
-  const auto order = [&](int64_t o, int64_t y, int64_t x, int64_t i) {
-    return depthwise ? std::vector<int64_t>{i, y, x, o} : std::vector<int64_t>{o, y, x, i};
-  };
-  switch (layout) {
-    case FilterLayout::kOIS:
-      return order(0, 2, 3, 1);
-    case FilterLayout::kOSI:
-      return order(0, 1, 2, 3);
-    case FilterLayout::kISO:
-      return order(3, 1, 2, 0);
-    case FilterLayout::kSIO:
-      return order(3, 0, 1, 2);
-    case FilterLayout::kSOI:
-      return order(2, 0, 1, 3);
-    case FilterLayout::kIOS:
-      return order(1, 2, 3, 0);
-  }
-  return {};
 }
 
 std::vector<int64_t> or_ones(const std::vector<int64_t>& list) {
@@ -157,7 +135,7 @@ bool xnn_conv(XnnNodeWriter& w) {
   if (!arithmetic) return false;
   const Shape x = last_shape(w.in_type(0).shape, a.layout), y = last_shape(w.out_type().shape, a.layout);
   const bool depthwise = a.groups > 1 && a.groups == x[3];
-  const auto perm = filter_order(a.filter, depthwise);
+  const auto perm = filter_perm(a.filter, depthwise ? FilterLayout::kISO : FilterLayout::kOSI, 4);
   Geometry g{.strides = or_ones(a.strides), .dilations = or_ones(a.dilations), .groups = a.groups};
   g.kh = filter->dim(static_cast<int>(perm[1]));
   g.kw = filter->dim(static_cast<int>(perm[2]));
@@ -183,7 +161,7 @@ bool xnn_conv_transpose(XnnNodeWriter& w) {
   const auto arithmetic = arithmetic_of(w, *filter, false);
   if (!arithmetic) return false;
   const Shape x = last_shape(w.in_type(0).shape, a.layout), y = last_shape(w.out_type().shape, a.layout);
-  const auto perm = filter_order(a.filter, false);
+  const auto perm = filter_perm(a.filter, FilterLayout::kOSI, 4);
   Geometry g{.strides = or_ones(a.strides), .dilations = or_ones(a.dilations), .groups = 1};
   g.kh = filter->dim(static_cast<int>(perm[1]));
   g.kw = filter->dim(static_cast<int>(perm[2]));
