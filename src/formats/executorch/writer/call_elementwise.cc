@@ -310,23 +310,6 @@ std::optional<int> binary_value(CallWriter& w, const BinaryAttrs& a, int x, int 
                        gives_bool(a.fn) ? DType::kBool : w.dtype(x), s);
 }
 
-/// A real tensor as quantized integers by constant parameters; null if they are dynamic or by blocks.
-QuantPtr linear_quant(CallWriter& w) {
-  const auto& a = w.attrs<QuantizeLinearAttrs>();
-  const Tensor *scale = w.constant(1), *zero = w.constant(2);
-  if (a.block != 0 || a.quant_min != a.quant_max || !scale || scale->rank() > 1 || (w.has(2) && !zero)) return nullptr;
-  auto q = std::make_shared<Quantization>();
-  for (int64_t i = 0; i < scale->elements(); ++i) {
-    q->scales.push_back(static_cast<float>(get_double(*scale, i)));
-    if (zero) q->zero_points.push_back(static_cast<int32_t>(get_int(*zero, i)));
-  }
-  if (scale->elements() > 1) {
-    q->kind = Quantization::Kind::kPerAxis;
-    q->axis = static_cast<int>(a.axis < 0 ? a.axis + w.rank(0) : a.axis);
-  }
-  return q;
-}
-
 }  // namespace
 
 bool call_unary(CallWriter& w) {
@@ -396,14 +379,14 @@ bool call_dequantize(CallWriter& w) {
 }
 
 bool call_quantize_linear(CallWriter& w) {
-  const QuantPtr q = linear_quant(w);
+  const QuantPtr q = formats::linear_quant(w);
   const DType to = w.out_type(0).dtype;
   if (!is_per_tensor(q) || !is_integer(to) || w.in_type(0).quant) return false;
   return w.out(0, w.quantized(w.in(0), to, q));
 }
 
 bool call_dequantize_linear(CallWriter& w) {
-  const QuantPtr q = linear_quant(w);
+  const QuantPtr q = formats::linear_quant(w);
   if (!q || w.in_type(0).quant || !is_integer(w.in_type(0).dtype)) return false;
   if (w.constant(0) && bit_width(w.in_type(0).dtype) > 16) {
     Tensor typed = *w.constant(0), real(DType::kF32, typed.shape());

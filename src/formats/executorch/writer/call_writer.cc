@@ -55,23 +55,6 @@ int flipped(CallWriter& w, int x, const std::vector<int64_t>& axes) {
   return w.call("aten::flip", {x, w.plan().integers(axes)});
 }
 
-std::optional<std::vector<int64_t>> CallWriter::ints(int i) const {
-  const Tensor* t = constant(i);
-  if (!t || !is_integer(t->dtype()) || t->elements() > 65536) return std::nullopt;
-  std::vector<int64_t> out(static_cast<size_t>(t->elements()));
-  to_ints(*t, out.data());
-  return out;
-}
-
-std::optional<double> CallWriter::number(int i) const {
-  const Tensor* t = constant(i);
-  if (!t || t->elements() != 1 || t->dtype() == DType::kString || is_complex(t->dtype())) return std::nullopt;
-  if (!t->quant()) return get_double(*t, 0);
-  float v = 0;
-  dequantize(*t, &v);
-  return v;
-}
-
 std::optional<std::vector<int64_t>> CallWriter::axes(int i, int rank) const {
   auto all = ints(i);
   if (all)
@@ -122,7 +105,7 @@ int CallWriter::real(int i) {
 
 int CallWriter::bias() {
   const Tensor* t = constant(2);
-  const QuantPtr quant = t ? bias_quant(p_.graph(), node_) : nullptr;
+  const QuantPtr quant = t ? bias_quant(p_.graph(), node()) : nullptr;
   if (!quant) return optional(2);
   Tensor typed = *t, values(DType::kF32, t->shape());
   typed.set_quant(quant);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/common/written_node.h"
 #include "formats/executorch/writer/plan_writer.h"
 #include "ops/common/enums.h"
 #include "ops/core/op.h"
@@ -11,28 +12,12 @@
 namespace smelt::executorch {
 
 /// One node while it is written as calls. Quantized operands are dequantized in front and results quantized behind.
-class CallWriter {
+class CallWriter : public formats::WrittenNode {
  public:
-  CallWriter(PlanWriter& plan, const Node& node) : p_(plan), node_(node) {}
+  CallWriter(PlanWriter& plan, const Node& node) : WrittenNode(plan.graph(), node), p_(plan) {}
 
   PlanWriter& plan() { return p_; }
-  const Node& node() const { return node_; }
-  template <class A>
-  const A& attrs() const {
-    return static_cast<const A&>(*node_.attrs);
-  }
-  int inputs() const { return static_cast<int>(node_.inputs.size()); }
-  int outputs() const { return static_cast<int>(node_.outputs.size()); }
-  bool has(int i) const { return i < inputs() && id(i) != kNoValue; }
-  bool wants(int i) const { return i < outputs() && out_id(i) != kNoValue; }
-  ValueId id(int i) const { return node_.inputs[static_cast<size_t>(i)]; }
-  ValueId out_id(int i) const { return node_.outputs[static_cast<size_t>(i)]; }
-  const ValueType& in_type(int i) const { return p_.graph().value(id(i)).type; }
-  const ValueType& out_type(int i) const { return p_.graph().value(out_id(i)).type; }
   int rank(int i) const { return in_type(i).shape.rank(); }
-  const Tensor* constant(int i) const { return has(i) ? p_.graph().value(id(i)).constant.get() : nullptr; }
-  std::optional<std::vector<int64_t>> ints(int i) const;
-  std::optional<double> number(int i) const;
   /// Axes counted from the front.
   std::optional<std::vector<int64_t>> axes(int i, int rank) const;
 
@@ -73,7 +58,6 @@ class CallWriter {
 
  private:
   PlanWriter& p_;
-  const Node& node_;
 };
 
 using WriteCallFn = bool (*)(CallWriter&);

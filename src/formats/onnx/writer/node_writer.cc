@@ -97,16 +97,6 @@ int NodeWriter::rank(int i) {
   return type(i).ranked ? type(i).shape.rank() : 1;
 }
 
-const Tensor* NodeWriter::constant(int i) const { return has(i) ? scope_.graph.value(id(i)).constant.get() : nullptr; }
-
-std::optional<std::vector<int64_t>> NodeWriter::ints(int i) const {
-  const Tensor* t = constant(i);
-  if (!t || !is_integer(t->dtype())) return std::nullopt;
-  std::vector<int64_t> v(static_cast<size_t>(t->elements()));
-  to_ints(*t, v.data());
-  return v;
-}
-
 std::vector<int64_t> NodeWriter::need_ints(int i, const char* what) {
   auto v = ints(i);
   if (!v) fail(what, " must be constant");
@@ -335,14 +325,14 @@ void NodeWriter::name_result(ValueId id, Name name, Order order) {
 
 void NodeWriter::bind_raw(int i, Name raw, Order order) {
   if (!wants(i)) return;
-  const ValueId id = node_.outputs[static_cast<size_t>(i)];
+  const ValueId id = out_id(i);
   ValueForms::Pair& p = scope_.forms[static_cast<size_t>(id)].raw;
   (order == Order::kAsIs ? p.as_is : p.channels_first) = raw;
   name_result(id, raw, order);
 }
 
 void NodeWriter::bind_forms(int i, const ValueForms& forms) {
-  if (wants(i)) scope_.forms[static_cast<size_t>(node_.outputs[static_cast<size_t>(i)])] = forms;
+  if (wants(i)) scope_.forms[static_cast<size_t>(out_id(i))] = forms;
 }
 
 void NodeWriter::bind(int i, Name real, Order order) {
@@ -350,7 +340,7 @@ void NodeWriter::bind(int i, Name real, Order order) {
   const ValueType& t = out_type(i);
   if (!t.quant) return bind_raw(i, t.dtype == DType::kBF16 ? cast(real, t.dtype) : real, order);
   if (t.quant->kind == Quantization::Kind::kPerToken) {
-    const ValueId id = node_.outputs[static_cast<size_t>(i)];
+    const ValueId id = out_id(i);
     ValueForms::Pair& p = scope_.forms[static_cast<size_t>(id)].real;
     const Name y = per_token(real, t);
     (order == Order::kAsIs ? p.as_is : p.channels_first) = y;

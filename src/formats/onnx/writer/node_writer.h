@@ -9,6 +9,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "formats/common/written_node.h"
 #include "formats/onnx/writer/encode.h"
 #include "graph/graph.h"
 #include "ops/common/enums.h"
@@ -111,30 +112,22 @@ inline DType real_type(const ValueType& t) { return t.quant || t.dtype == DType:
 
 /// One node of the graph while it is written in ONNX's operators. A function of the table reads operands, adds ONNX
 /// nodes and binds the results. After fail() nothing that it adds counts.
-class NodeWriter {
+class NodeWriter : public formats::WrittenNode {
  public:
-  NodeWriter(GraphScope& scope, const Node& node) : scope_(scope), node_(node), model_(scope.model) {}
+  NodeWriter(GraphScope& scope, const Node& node)
+      : WrittenNode(scope.graph, node), scope_(scope), model_(scope.model) {}
 
-  const Node& node() const { return node_; }
-  template <class A>
-  const A& attrs() const {
-    return static_cast<const A&>(*node_.attrs);
-  }
   ModelWriter& model() { return model_; }
   GraphScope& scope() { return scope_; }
 
   // Operands.
-  int inputs() const { return static_cast<int>(node_.inputs.size()); }
-  bool has(int i) const { return i < inputs() && node_.inputs[static_cast<size_t>(i)] != kNoValue; }
-  ValueId id(int i) const { return node_.inputs[static_cast<size_t>(i)]; }
   const ValueType& type(int i) const;
   DType dtype(int i) const { return type(i).dtype; }
   DType real_dtype(int i) const;  ///< see real_type()
   int rank(int i);                ///< fails when unknown
   bool is_static(int i) const { return has(i) && type(i).is_static(); }
   bool quantized(int i) const { return has(i) && type(i).quant != nullptr; }
-  const Tensor* constant(int i) const;                      ///< nullptr: absent, or computed at run time
-  std::optional<std::vector<int64_t>> ints(int i) const;    ///< contents of an integer constant
+  std::optional<std::vector<int64_t>> ints(int i) const { return WrittenNode::ints(i, INT64_MAX); }
   std::vector<int64_t> need_ints(int i, const char* what);  ///< fails when not constant
   Name in(int i, Order order = Order::kAsIs);               ///< real values; kNoName when absent
   Name raw(int i, Order order = Order::kAsIs);              ///< integers of a quantized operand
@@ -146,9 +139,6 @@ class NodeWriter {
   Name form(ValueId id, bool real, Order order);
 
   // Results.
-  int outputs() const { return static_cast<int>(node_.outputs.size()); }
-  bool wants(int i) const { return i < outputs() && node_.outputs[static_cast<size_t>(i)] != kNoValue; }
-  const ValueType& out_type(int i) const { return scope_.graph.value(node_.outputs[static_cast<size_t>(i)]).type; }
   DType real_out_dtype(int i) const { return real_type(out_type(i)); }
   /// Output i has these real values; they are quantized if the output is.
   void bind(int i, Name real, Order order = Order::kAsIs);
@@ -194,7 +184,6 @@ class NodeWriter {
   void name_result(ValueId id, Name name, Order order);
 
   GraphScope& scope_;
-  const Node& node_;
   ModelWriter& model_;
   std::vector<OutNode>* into_ = &scope_.nodes;
   std::unordered_set<Name> free_;  ///< names made here that belong to no value yet

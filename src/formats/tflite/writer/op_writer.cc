@@ -96,23 +96,6 @@ std::vector<int32_t> as_i32(const std::vector<int64_t>& values) {
   return out;
 }
 
-std::optional<std::vector<int64_t>> OpWriter::ints(int i) const {
-  const Tensor* t = constant(i);
-  if (!t || !is_integer(t->dtype()) || t->elements() > 65536) return std::nullopt;
-  std::vector<int64_t> out(static_cast<size_t>(t->elements()));
-  to_ints(*t, out.data());
-  return out;
-}
-
-std::optional<double> OpWriter::number(int i) const {
-  const Tensor* t = constant(i);
-  if (!t || t->elements() != 1 || t->dtype() == DType::kString || is_complex(t->dtype())) return std::nullopt;
-  if (!t->quant()) return get_double(*t, 0);
-  float v = 0;
-  dequantize(*t, &v);
-  return v;
-}
-
 bool OpWriter::unquantized() const {
   for (int i = 0; i < inputs(); ++i)
     if (has(i) && in_type(i).quant) return false;

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/common/written_node.h"
 #include "formats/tflite/writer/subgraph_writer.h"
 #include "ops/common/enums.h"
 #include "ops/core/op.h"
@@ -11,30 +12,15 @@
 namespace smelt::tflite {
 
 /// One node while it is written: its operands as tensors, and where its results go.
-class OpWriter {
+class OpWriter : public formats::WrittenNode {
  public:
   using Code = tfl::BuiltinOperator;
-  OpWriter(SubgraphWriter& subgraph, const Node& node) : s_(subgraph), node_(node) {}
+  OpWriter(SubgraphWriter& subgraph, const Node& node) : WrittenNode(subgraph.graph(), node), s_(subgraph) {}
 
   SubgraphWriter& subgraph() { return s_; }
-  const Node& node() const { return node_; }
-  template <class A>
-  const A& attrs() const {
-    return static_cast<const A&>(*node_.attrs);
-  }
-  int inputs() const { return static_cast<int>(node_.inputs.size()); }
-  int outputs() const { return static_cast<int>(node_.outputs.size()); }
-  bool has(int i) const { return i < inputs() && id(i) != kNoValue; }
-  bool wants(int i) const { return i < outputs() && out_id(i) != kNoValue; }
-  ValueId id(int i) const { return node_.inputs[static_cast<size_t>(i)]; }
-  ValueId out_id(int i) const { return node_.outputs[static_cast<size_t>(i)]; }
   const ValueType& in_type(int i) const { return s_.type(id(i)); }
   const ValueType& out_type(int i) const { return s_.type(out_id(i)); }
   int rank(int i) const { return in_type(i).ranked ? in_type(i).shape.rank() : -1; }
-  const Tensor* constant(int i) const { return has(i) ? s_.graph().value(id(i)).constant.get() : nullptr; }
-  /// Contents of a constant integer input of at most 65536 elements.
-  std::optional<std::vector<int64_t>> ints(int i) const;
-  std::optional<double> number(int i) const;  ///< of a constant with one element
   /// True if no operand is quantized.
   bool unquantized() const;
   /// True if all operands are tensors of real numbers that the file holds as float32.
@@ -74,7 +60,6 @@ class OpWriter {
 
  private:
   SubgraphWriter& s_;
-  const Node& node_;
 };
 
 /// Writes a node; false if TFLite can't say it.

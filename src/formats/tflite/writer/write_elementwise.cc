@@ -320,21 +320,8 @@ namespace {
 /// Constant parameters of a QuantizeLinear or DequantizeLinear; null if they are dynamic or of a kind that tensors of
 /// the format don't have.
 QuantPtr linear_parameters(OpWriter& w) {
-  const auto& a = w.attrs<QuantizeLinearAttrs>();
-  const Tensor *scale = w.constant(1), *zero = w.constant(2);
-  if (a.block != 0 || a.quant_min != a.quant_max || !scale || scale->rank() > 1 || (w.has(2) && !zero)) return nullptr;
-  auto q = std::make_shared<Quantization>();
-  for (int64_t i = 0; i < scale->elements(); ++i) {
-    q->scales.push_back(static_cast<float>(get_double(*scale, i)));
-    if (!(q->scales.back() > 0)) return nullptr;
-    if (zero) q->zero_points.push_back(static_cast<int32_t>(get_int(*zero, i)));
-  }
-  if (scale->elements() > 1) {
-    if (!w.in_type(0).ranked) return nullptr;
-    q->kind = Quantization::Kind::kPerAxis;
-    q->axis = static_cast<int>(a.axis < 0 ? a.axis + w.rank(0) : a.axis);
-  }
-  return q;
+  QuantPtr q = formats::linear_quant(w);
+  return q && std::ranges::all_of(q->scales, [](float s) { return s > 0; }) ? q : nullptr;
 }
 
 /// True if a tensor of the format may have these parameters: those of int16 are symmetric.

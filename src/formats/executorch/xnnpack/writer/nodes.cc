@@ -19,14 +19,6 @@ using Id = XnnNodeWriter::Id;
 using Type = XnnNodeWriter::Type;
 using Builder = XnnNodeWriter::Builder;
 
-std::optional<std::vector<int64_t>> XnnNodeWriter::ints(int i) const {
-  const Tensor* t = constant(i);
-  if (!t || !is_integer(t->dtype()) || t->elements() > 64) return std::nullopt;
-  std::vector<int64_t> out(static_cast<size_t>(t->elements()));
-  to_ints(*t, out.data());
-  return out;
-}
-
 std::optional<double> XnnNodeWriter::number(int i) const {
   const Tensor* t = constant(i);
   if (!t || t->elements() != 1 || !is_float(t->dtype()) || quant(i)) return std::nullopt;
@@ -34,7 +26,7 @@ std::optional<double> XnnNodeWriter::number(int i) const {
 }
 
 QuantPtr XnnNodeWriter::quant(int i) const {
-  if (i == 2 && (op_info(node_.op).flags & kWeighted) != 0) return bias_quant(g_.graph(), node_);
+  if (i == 2 && (op_info(node().op).flags & kWeighted) != 0) return bias_quant(g_.graph(), node());
   const Value& v = g_.graph().value(id(i));
   return v.type.quant ? v.type.quant : v.constant ? v.constant->quant() : nullptr;
 }

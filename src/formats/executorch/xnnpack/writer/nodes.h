@@ -3,34 +3,22 @@
 #include <optional>
 #include <vector>
 
+#include "formats/common/written_node.h"
 #include "formats/executorch/xnnpack/writer/graph_writer.h"
 #include "ops/core/op.h"
 
 namespace smelt::executorch {
 
 /// One node while it is written into an XNNPACK graph.
-class XnnNodeWriter {
+class XnnNodeWriter : public formats::WrittenNode {
  public:
   using Id = XnnGraphWriter::Id;
   using Type = XnnGraphWriter::Type;
   using Builder = XnnGraphWriter::Builder;
 
-  XnnNodeWriter(XnnGraphWriter& graph, const Node& node) : g_(graph), node_(node) {}
+  XnnNodeWriter(XnnGraphWriter& graph, const Node& node) : WrittenNode(graph.graph(), node), g_(graph) {}
   XnnGraphWriter& g() { return g_; }
-  const Node& node() const { return node_; }
-  template <class A>
-  const A& attrs() const {
-    return static_cast<const A&>(*node_.attrs);
-  }
-  int inputs() const { return static_cast<int>(node_.inputs.size()); }
-  bool has(int i) const { return i < inputs() && id(i) != kNoValue; }
-  ValueId id(int i) const { return node_.inputs[static_cast<size_t>(i)]; }
-  ValueId out_id() const { return node_.outputs[0]; }
-  const ValueType& in_type(int i) const { return g_.graph().value(id(i)).type; }
-  const ValueType& out_type() const { return g_.graph().value(out_id()).type; }
-  const Tensor* constant(int i) const { return has(i) ? g_.graph().value(id(i)).constant.get() : nullptr; }
-  std::optional<std::vector<int64_t>> ints(int i) const;
-  std::optional<double> number(int i) const;
+  std::optional<double> number(int i) const;  ///< of a constant that is a float and not quantized
   /// Quantization of input i, of its type or of its constant; of a bias as bias_quant gives it.
   QuantPtr quant(int i) const;
 
@@ -58,7 +46,6 @@ class XnnNodeWriter {
   Id as_real(Id x, bool real);
   bool bound(Id y, bool channels_last);
   XnnGraphWriter& g_;
-  const Node& node_;
 };
 
 // weighted.cc
