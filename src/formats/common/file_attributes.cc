@@ -27,28 +27,28 @@ void FileAttributes::record(Builder& builder, std::string where, StatedAttribute
 }
 
 void FileAttributes::finish(const Module& module) {
-  std::map<std::pair<size_t, size_t>, const Record*> at;  // of operators without nodes the next one takes the place
+  std::map<std::pair<size_t, size_t>, const Record*> at;  // of operators without nodes the next one counts
   for (const Record& r : records_) at[{r.graph, r.first}] = &r;
   for (size_t g = 0; g < module.graphs.size(); ++g) {
     const Record* current = nullptr;
-    std::map<Place, const Record*> seen;
+    std::map<Location, const Record*> seen;
     for (size_t i = 0; i < module.graphs[g].nodes.size(); ++i) {
       const Node& node = module.graphs[g].nodes[i];
       if (const auto it = at.find({g, i}); it != at.end()) current = it->second;
       if (!current || current->where != node.where) continue;
-      const auto [place, fresh] = seen.emplace(place_of(g, node), current);
+      const auto [location, fresh] = seen.emplace(location_of(g, node), current);
       if (fresh)
-        by_place_[place->first] = current->attributes;
-      else if (place->second != current)
-        by_place_[place->first] = std::nullopt;
+        by_location_[location->first] = current->attributes;
+      else if (location->second != current)
+        by_location_[location->first] = std::nullopt;
     }
   }
   records_.clear();
 }
 
 const StatedAttributes* FileAttributes::find(size_t graph, const Node& node) const {
-  const auto it = by_place_.find(place_of(graph, node));
-  return it == by_place_.end() || !it->second ? nullptr : &*it->second;
+  const auto it = by_location_.find(location_of(graph, node));
+  return it == by_location_.end() || !it->second ? nullptr : &*it->second;
 }
 
 std::string json_text(std::string_view text) {

@@ -42,7 +42,7 @@ class FileAttributes {
   void finish(const Module& module);
 
   /// What the file states of the operator that a node of graph `graph` comes from, before or after passes. Null where
-  /// nothing was recorded, or several operators have this place (calls of one ONNX function).
+  /// nothing was recorded, or several operators have this location (calls of one ONNX function).
   const StatedAttributes* find(size_t graph, const Node& node) const;
 
  private:
@@ -51,11 +51,11 @@ class FileAttributes {
     std::string where;
     StatedAttributes attributes;
   };
-  using Place = std::tuple<size_t, int, std::string, std::string>;  ///< graph, partition, location, name
-  static Place place_of(size_t graph, const Node& node) { return {graph, node.partition, node.where, node.name}; }
+  using Location = std::tuple<size_t, int, std::string, std::string>;  ///< graph, partition, location, name
+  static Location location_of(size_t graph, const Node& node) { return {graph, node.partition, node.where, node.name}; }
 
   std::vector<Record> records_;
-  std::map<Place, std::optional<StatedAttributes>> by_place_;  ///< nullopt: of several operators
+  std::map<Location, std::optional<StatedAttributes>> by_location_;  ///< nullopt: of several operators
 };
 
 /// JSON texts of values. Numbers that JSON lacks are the strings "NaN", "Infinity" and "-Infinity".

@@ -129,7 +129,7 @@ struct ModelProto {
   bool ordered = true;  ///< nodes must stand behind those whose results they read, as ONNX demands
 };
 
-/// Parses a whole file. Submessages given in pieces merge, unknown fields are skipped, unpacked repeated fields are
+/// Parses a whole file. Submessages given in parts merge, unknown fields are skipped, unpacked repeated fields are
 /// accepted; nesting and the number of nodes are limited.
 Result<std::unique_ptr<ModelProto>> parse_model(std::string_view bytes, size_t max_nodes);
 

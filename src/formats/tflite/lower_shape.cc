@@ -76,7 +76,7 @@ Status lower_split(OperatorContext& c) {
     if (d < 0 || d >= x.shape.rank()) return InvalidModel("axis ", a.axis, " of shape ", x.shape.str());
     const int64_t extent = x.shape[static_cast<int>(d)];
     if (extent >= 0 && extent % a.count != 0)
-      return InvalidModel("a dimension of ", extent, " does not split into ", a.count, " equal pieces");
+      return InvalidModel("a dimension of ", extent, " does not split into ", a.count, " equal parts");
   }
   return c.emit_all(Op::kSplit, a, {c.in(1)});
 }

@@ -206,7 +206,7 @@ Result<std::vector<int64_t>> split_extents(int64_t n, std::optional<std::vector<
     return std::move(*sizes);
   }
   if (count <= 0) count = outputs;
-  if (count != outputs) return InvalidModel(count, " pieces for ", outputs, " outputs");
+  if (count != outputs) return InvalidModel(count, " parts for ", outputs, " outputs");
   if (n < 0) return std::vector<int64_t>{};
   const int64_t part = ceil_div(n, count);
   std::vector<int64_t> out;

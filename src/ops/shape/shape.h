@@ -52,7 +52,7 @@ struct PadAttrs : Attrs {
 
 struct SplitAttrs : Attrs {
   int64_t axis = 0;
-  int64_t count = 0;  ///< without sizes (input 1): pieces of ceil(n / count), the last may be smaller
+  int64_t count = 0;  ///< without sizes (input 1): parts of ceil(n / count), the last may be smaller
   SMELT_FIELDS(axis, count)
 };
 

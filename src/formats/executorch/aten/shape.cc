@@ -136,14 +136,14 @@ void select(CallContext& c) {
   c.emit(Op::kGather, a, {x, c.int_value(2)});
 }
 
-/// split(self, size, dim): as many pieces as there are outputs.
+/// split(self, size, dim): as many parts as there are outputs.
 void split(CallContext& c) {
   const ValueId x = c.t(0);
   const int64_t axis = c.axis(c.i(2, 0), c.rank(x));
   if (c.arg(1).kind == Arg::Kind::kInts) {
     const auto sizes = c.ints(1);
     if (!c.ok()) return;
-    if (sizes.empty()) return c.fail("split into no pieces");
+    if (sizes.empty()) return c.fail("split into no parts");
     SplitAttrs a;
     a.axis = axis;
     for (ValueId v : c.add_n(Op::kSplit, a, {x, c.i64(sizes)}, static_cast<int>(sizes.size()))) c.result(v);
@@ -154,7 +154,7 @@ void split(CallContext& c) {
   int64_t parts = static_cast<int64_t>(c.outputs());
   if (parts == 0) parts = n < 0 || size == 0 ? 1 : std::max<int64_t>(1, (n + size - 1) / size);
   if (size > 0 && n >= 0 && parts != std::max<int64_t>(1, (n + size - 1) / size))
-    return c.fail("split of ", n, " by ", size, " does not give ", parts, " pieces");
+    return c.fail("split of ", n, " by ", size, " does not give ", parts, " parts");
   for (int64_t k = 0; k < parts; ++k) c.result(c.slice(x, axis, k * size, (k + 1) * size));
 }
 
@@ -172,7 +172,7 @@ void unbind(CallContext& c) {
   const int64_t axis = c.axis(c.i(1, 0), c.rank(x));
   int64_t n = static_cast<int64_t>(c.outputs());
   if (n == 0) n = c.dim(x, axis);
-  if (n <= 0 || n > 1 << 20) return c.unsupported("unbind into an unknown number of pieces");
+  if (n <= 0 || n > 1 << 20) return c.unsupported("unbind into an unknown number of parts");
   c.results(c.add_n(Op::kUnstack, AxisAttrs(axis), {x}, static_cast<int>(n)));
 }
 
