@@ -79,18 +79,10 @@ void fold_quantization(Module& module) {
   }
 }
 
-/// All bytes of a file in one piece.
-std::shared_ptr<std::vector<std::byte>> joined(const formats::FileBytes& file) {
-  auto bytes = std::make_shared<std::vector<std::byte>>();
-  bytes->reserve(file.size());
-  for (const auto chunk : file.chunks()) bytes->insert(bytes->end(), chunk.begin(), chunk.end());
-  return bytes;
-}
-
 /// Reads a written model of one file back.
 Status check_written(const formats::WriteResult& result, const Model& model) {
   if (result.files.size() != 1) return Ok();
-  const auto bytes = joined(result.files[0].bytes);
+  const auto bytes = result.files[0].bytes.joined();
   LoadOptions options;
   options.custom_operators = module_of(model).custom_operators;
   auto read = Model::load_bytes(*bytes, bytes, "written model", "", options);

@@ -12,28 +12,12 @@
 #include "cli/golden_case.h"
 #include "convert/convert.h"
 #include "tests/support/paths.h"
+#include "tests/support/written_model.h"
 
 namespace smelt {
 namespace {
 
 namespace fs = std::filesystem;
-
-const formats::Writer* writer_of(const std::string& name) {
-  for (const formats::Writer* w : formats::all_writers())
-    if (w->name == name) return w;
-  return nullptr;
-}
-
-/// The model written by a writer and read back. An error of code kUnsupported lists what the format lacks.
-Result<Model> rewritten(const Model& model, const std::string& method, const formats::Writer& writer) {
-  convert::Options options;
-  options.method = method;
-  SMELT_ASSIGN(const auto written, convert::convert(model, writer, options));
-  if (!written.missing.empty()) return Unsupported(written.missing[0].op, ": ", written.missing[0].place);
-  auto bytes = std::make_shared<std::vector<std::byte>>();
-  for (const auto chunk : written.files[0].bytes.chunks()) bytes->insert(bytes->end(), chunk.begin(), chunk.end());
-  return Model::load_bytes(*bytes, bytes, "written model");
-}
 
 struct Group {
   const char* writer;
@@ -45,8 +29,6 @@ class ConvertCorpus : public testing::TestWithParam<Group> {};
 
 TEST_P(ConvertCorpus, CasesPass) {
   const fs::path folder = corpus_folder() / GetParam().folder;
-  const formats::Writer* const writer = writer_of(GetParam().writer);
-  ASSERT_NE(writer, nullptr);
   size_t ran = 0, passed = 0;
   std::vector<std::string> failures;
   std::vector<fs::path> cases;
@@ -57,7 +39,7 @@ TEST_P(ConvertCorpus, CasesPass) {
   for (const fs::path& c : cases) {
     bool written = true;
     const auto change = [&](const Model& model, const SessionOptions& options) {
-      auto made = rewritten(model, options.method, *writer);
+      auto made = test::rewritten(model, GetParam().writer, {.method = options.method});
       written = made.ok();
       return made;
     };

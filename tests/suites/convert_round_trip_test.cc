@@ -18,24 +18,12 @@
 #include "runtime/model_access.h"
 #include "tensor/numeric.h"
 #include "tests/support/paths.h"
+#include "tests/support/written_model.h"
 
 namespace smelt {
 namespace {
 
 namespace fs = std::filesystem;
-
-const formats::Writer& writer_named(const std::string& name) {
-  const auto writers = formats::all_writers();
-  return **std::ranges::find_if(writers, [&](const formats::Writer* w) { return w->name == name; });
-}
-
-Result<Model> written_as(const Model& model, const std::string& format) {
-  SMELT_ASSIGN(const auto written, convert::convert(model, writer_named(format), {}));
-  if (!written.missing.empty()) return Unsupported("not written: ", written.missing[0].op);
-  auto bytes = std::make_shared<std::vector<std::byte>>();
-  for (const auto chunk : written.files[0].bytes.chunks()) bytes->insert(bytes->end(), chunk.begin(), chunk.end());
-  return Model::load_bytes(*bytes, bytes, "written model");
-}
 
 /// What a conversion keeps of a model.
 struct Summary {
@@ -87,7 +75,7 @@ void add_quantization(const Graph& graph, const Node& node, Summary& s) {
 Result<Summary> summary_of(const Model& model) {
   convert::Options options;
   options.simplify = true;
-  SMELT_ASSIGN(Module module, convert::prepare(model, writer_named("onnx"), options));
+  SMELT_ASSIGN(Module module, convert::prepare(model, *formats::find_writer("onnx"), options));
   Summary s;
   for (Graph& graph : module.graphs) {
     fuse_quantization(graph);
@@ -150,13 +138,13 @@ TEST_P(ConvertRoundTrip, KeepsNetworks) {
   for (const fs::path& file : files) {
     const auto first = Model::load(file.string());
     ASSERT_TRUE(first.ok()) << file;
-    const auto there = written_as(*first, p.through);
+    const auto there = test::rewritten(*first, p.through);
     if (!there.ok()) {
       std::printf("  %s: %s\n", file.parent_path().filename().c_str(), there.error().message().c_str());
       continue;
     }
     ++written;
-    const auto back = written_as(*there, module_of(*first).format);
+    const auto back = test::rewritten(*there, module_of(*first).format);
     std::string why = back.ok() ? "" : Cat(" back: ", back.error().message());
     if (back.ok()) {
       const auto a = summary_of(*first), b = summary_of(*back);

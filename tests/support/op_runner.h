@@ -72,14 +72,14 @@ class OpRunner {
     return names;
   }
 
-  Result<std::vector<Datum>> run_all() const {
+  /// The module of the one operator; what a run feeds it goes to `fed`.
+  Result<std::shared_ptr<Module>> module(std::vector<Datum>* fed = nullptr) const {
     auto module = std::make_shared<Module>();
     module->format = "test";
     module->graphs.resize(1);
     module->methods.push_back({"main", 0});
     Builder b(*module, 0);
     std::vector<ValueId> in, out;
-    std::vector<Datum> fed;
     for (const Input& i : inputs_) {
       if (i.kind == Kind::kAbsent) {
         in.push_back(kNoValue);
@@ -92,7 +92,7 @@ class OpRunner {
           type = ValueType::tensor(t.dtype(), unknown_ ? Shape::of_rank(t.rank(), -1) : t.shape(), t.quant());
         }
         in.push_back(b.input("x", type));
-        fed.push_back(i.value);
+        if (fed) fed->push_back(i.value);
       }
     }
     for (const ValueType& type : outputs_) out.push_back(b.value("y", type));
@@ -100,7 +100,13 @@ class OpRunner {
     b.graph().outputs = out;
     for (ValueId id : out) b.graph().value(id).storage = form_;
     SMELT_TRY(verify(*module));
-    SMELT_ASSIGN(Session session, Session::create(ModelAccess::make(module), options_));
+    return module;
+  }
+
+  Result<std::vector<Datum>> run_all() const {
+    std::vector<Datum> fed;
+    SMELT_ASSIGN(auto made, module(&fed));
+    SMELT_ASSIGN(Session session, Session::create(ModelAccess::make(made), options_));
     auto result = session.run(fed);
     profile_ = session.profile();
     if (options_.backend == BackendKind::kVulkan) note_shaders();

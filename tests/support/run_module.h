@@ -11,13 +11,20 @@
 
 namespace smelt::test {
 
-/// The first output of a module of one input, by the reference kernels.
+/// All outputs of a model by the reference kernels; none, and a failure of the test, if it does not run.
+inline std::vector<Datum> run_on_reference(const Model& model, const std::vector<Datum>& fed) {
+  auto session = Session::create(model, {.backend = BackendKind::kReference});
+  EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message());
+  if (!session.ok()) return {};
+  auto result = session->run(fed);
+  EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message());
+  return result.ok() ? *result : std::vector<Datum>{};
+}
+
+/// The first output of a module of one input; undefined if it does not run.
 inline Tensor run_on_reference(std::shared_ptr<const Module> module, const Tensor& x) {
-  auto session = Session::create(ModelAccess::make(std::move(module)), {.backend = BackendKind::kReference});
-  EXPECT_TRUE(session.ok());
-  auto result = session->run(std::vector<Datum>{x});
-  EXPECT_TRUE(result.ok()) << result.error().message();
-  return result->front().tensor;
+  const auto outputs = run_on_reference(ModelAccess::make(std::move(module)), {x});
+  return outputs.empty() ? Tensor() : outputs[0].tensor;
 }
 
 }  // namespace smelt::test

@@ -22,6 +22,12 @@ std::span<const Writer* const> all_writers() {
   return {writers, std::size(writers) - 1};
 }
 
+const Writer* find_writer(std::string_view name) {
+  const auto writers = all_writers();
+  const auto it = std::ranges::find_if(writers, [&](const Writer* w) { return w->name == name; });
+  return it == writers.end() ? nullptr : *it;
+}
+
 void FileBytes::append(std::string bytes) {
   auto owned = std::make_shared<const std::string>(std::move(bytes));
   append(std::as_bytes(std::span(*owned)), owned);
@@ -32,6 +38,13 @@ void FileBytes::append(std::span<const std::byte> bytes, std::shared_ptr<const v
   chunks_.push_back(bytes);
   owners_.push_back(std::move(owner));
   size_ += bytes.size();
+}
+
+std::shared_ptr<const std::vector<std::byte>> FileBytes::joined() const {
+  auto bytes = std::make_shared<std::vector<std::byte>>();
+  bytes->reserve(size_);
+  for (const auto chunk : chunks_) bytes->insert(bytes->end(), chunk.begin(), chunk.end());
+  return bytes;
 }
 
 std::string operator_label(const Node& node) {

@@ -37,6 +37,8 @@ class FileBytes {
   /// All chunks in their order.
   const std::vector<std::span<const std::byte>>& chunks() const { return chunks_; }
   size_t size() const { return size_; }
+  /// A copy of all bytes as one block.
+  std::shared_ptr<const std::vector<std::byte>> joined() const;
 
  private:
   std::vector<std::span<const std::byte>> chunks_;
@@ -71,6 +73,8 @@ struct Writer {
 
 /// All writers; the list is formats/writers.inc.
 std::span<const Writer* const> all_writers();
+/// The writer of this name; null if there is none.
+const Writer* find_writer(std::string_view name);
 
 /// "Conv (CONV_2D)": how Unwritable::op names a node.
 std::string operator_label(const Node& node);

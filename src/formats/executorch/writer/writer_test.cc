@@ -19,8 +19,7 @@
 #include "ops/shape/shape.h"
 #include "ops/softmax/softmax.h"
 #include "tensor/numeric.h"
-#include "tests/support/op_case.h"
-#include "tests/support/run_module.h"
+#include "tests/support/written_model.h"
 
 namespace smelt {
 namespace {
@@ -29,67 +28,16 @@ using test::f32;
 using test::i64;
 using test::OpCase;
 
-/// A module of the case's node: input 0 is x, the others are constants.
-std::shared_ptr<Module> module_of_case(const OpCase& c) {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
-  Builder b(*module, 0);
-  std::vector<ValueId> in;
-  for (const Tensor& t : c.inputs) {
-    if (in.empty())
-      in.push_back(b.input("x", ValueType::tensor(t.dtype(), t.shape(), t.quant())));
-    else
-      in.push_back(t.defined() ? b.constant("c", t) : kNoValue);
-  }
-  const ValueType& result = c.outputs[0];
-  auto y = result.dtype == DType::kInvalid ? b.op(c.op, c.attrs, in) : b.op_as(c.op, c.attrs, in, result);
-  EXPECT_TRUE(y.ok()) << c.label << ": " << (y.ok() ? "" : y.error().message());
-  if (y.ok()) module->graphs[0].outputs.push_back(*y);
-  return module;
-}
-
 Result<formats::WriteResult> as_program(const std::shared_ptr<Module>& module, const std::string& delegate) {
-  convert::Options options;
-  options.write.delegate = delegate;
-  for (const formats::Writer* w : formats::all_writers())
-    if (std::string_view(w->name) == "pte") return convert::convert(ModelAccess::make(module), *w, options);
-  return Unsupported("no writer of programs");
+  return test::written(ModelAccess::make(module), "pte", {.write = {.delegate = delegate}});
 }
 
 /// Writes and reads the case; the graph of the file, whose results agree.
 Graph expect_same(const OpCase& c, const std::string& delegate) {
   SCOPED_TRACE(Cat(c.label, ", delegate ", delegate));
-  const auto module = module_of_case(c);
-  auto written = as_program(module, delegate);
-  EXPECT_TRUE(written.ok()) << (written.ok() ? "" : written.error().message());
-  if (!written.ok()) return {};
-  for (const auto& u : written->missing) ADD_FAILURE() << u.op << " of " << u.type << ": " << u.place;
-  if (written->files.empty()) return {};
-  auto bytes = std::make_shared<std::vector<std::byte>>();
-  for (const auto chunk : written->files[0].bytes.chunks()) bytes->insert(bytes->end(), chunk.begin(), chunk.end());
-  auto back = Model::load_bytes(*bytes, bytes, "written");
-  EXPECT_TRUE(back.ok()) << (back.ok() ? "" : back.error().message());
-  if (!back.ok()) return {};
-  const Tensor want = test::run_on_reference(module, c.inputs[0]);
-  auto session = Session::create(*back, {.backend = BackendKind::kReference});
-  EXPECT_TRUE(session.ok());
-  Tensor x = c.inputs[0];
-  x.set_quant(nullptr);
-  auto result = session->run(std::vector<Datum>{x});
-  EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message());
-  if (!result.ok()) return {};
-  const Tensor& got = result->front().tensor;
-  EXPECT_EQ(got.shape(), want.shape());
-  EXPECT_EQ(got.dtype(), want.dtype());
-  if (got.shape() != want.shape()) return {};
-  const double step = is_integer(want.dtype()) && c.inputs[0].quant() ? 1 : 0;
-  for (int64_t i = 0; i < want.elements(); ++i) {
-    const double y = get_double(want, i);
-    EXPECT_NEAR(get_double(got, i), y, std::max(step, 2e-5 * std::max(1.0, std::abs(y)))) << "element " << i;
-  }
-  return module_of(*back).graphs[0];
+  const auto back =
+      test::expect_same_written(test::one_node(c), {c.inputs[0]}, "pte", {.write = {.delegate = delegate}}, 2e-5);
+  return back ? module_of(*back).graphs[0] : Graph{};
 }
 
 ConvAttrs conv(Layout layout, FilterLayout filter, int64_t groups = 1) {
@@ -236,7 +184,7 @@ TEST(ProgramWriter, QuantizedNodesStayIntegersInXnnpack) {
 }
 
 TEST(ProgramWriter, RefusesAnUnknownDelegate) {
-  const auto written = as_program(module_of_case(unary_case(Unary::kTanh)), "frobnicate");
+  const auto written = as_program(test::one_node(unary_case(Unary::kTanh)), "frobnicate");
   ASSERT_FALSE(written.ok());
   EXPECT_NE(written.error().message().find("xnnpack or none"), std::string::npos);
 }
@@ -244,7 +192,7 @@ TEST(ProgramWriter, RefusesAnUnknownDelegate) {
 TEST(ProgramWriter, NamesWhatHasNoForm) {
   OpCase c = unary_case(Unary::kTanh);
   c.inputs[0] = test::random_tensor(DType::kF32, {2, 3, 4}, -1, 1, 1);
-  const auto module = module_of_case(c);
+  const auto module = test::one_node(c);
   module->graphs[0].value(module->graphs[0].inputs[0]).type.shape[0] = -1;
   const auto written = as_program(module, "");
   ASSERT_TRUE(written.ok());

@@ -27,15 +27,10 @@
 #include "smelt/custom_operator.h"
 #include "tensor/numeric.h"
 #include "tests/support/temporary_folder.h"
+#include "tests/support/written_model.h"
 
 namespace smelt {
 namespace {
-
-const formats::Writer& onnx_writer() {
-  for (const formats::Writer* w : formats::all_writers())
-    if (std::string_view(w->name) == "onnx") return *w;
-  return *formats::all_writers()[0];
-}
 
 Tensor ramp(const Shape& shape, float first = -1.25f, float step = 0.17f) {
   Tensor t(DType::kF32, shape);
@@ -80,33 +75,10 @@ struct TestModel {
   }
 };
 
-std::shared_ptr<std::vector<std::byte>> bytes_of(const formats::FileBytes& file) {
-  auto bytes = std::make_shared<std::vector<std::byte>>();
-  for (const auto chunk : file.chunks()) bytes->insert(bytes->end(), chunk.begin(), chunk.end());
-  return bytes;
-}
-
-std::vector<Datum> run(const Model& model, const std::vector<Datum>& fed) {
-  SessionOptions o;
-  o.backend = BackendKind::kReference;
-  auto session = Session::create(model, o);
-  EXPECT_TRUE(session.ok()) << (session.ok() ? "" : session.error().message());
-  if (!session.ok()) return {};
-  auto out = session->run(fed);
-  EXPECT_TRUE(out.ok()) << (out.ok() ? "" : out.error().message());
-  return out.ok() ? *out : std::vector<Datum>{};
-}
-
 /// The model as ONNX, read back; `options` as a caller gives them.
 Model written(const TestModel& m, const convert::Options& options = {}) {
   const Model model = ModelAccess::make(m.module);
-  auto result = convert::convert(model, onnx_writer(), options);
-  EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message());
-  if (!result.ok()) return model;
-  for (const auto& u : result->missing) ADD_FAILURE() << u.op << " of " << u.type << ": " << u.place;
-  if (!result->missing.empty()) return model;
-  const auto bytes = bytes_of(result->files[0].bytes);
-  auto back = Model::load_bytes(*bytes, bytes, "written");
+  auto back = test::rewritten(model, "onnx", options);
   EXPECT_TRUE(back.ok()) << (back.ok() ? "" : back.error().message());
   if (!back.ok()) return model;
   EXPECT_EQ(back->format(), "onnx");
@@ -115,22 +87,11 @@ Model written(const TestModel& m, const convert::Options& options = {}) {
 
 /// Same names, types and values of all outputs, floats within 1e-5, 8-bit integers within a step.
 void expect_same(const TestModel& m, const convert::Options& options = {}) {
-  const Model model = ModelAccess::make(m.module), back = written(m, options);
-  const auto ports = model.outputs(), back_ports = back.outputs();
+  const auto back = test::expect_same_written(m.module, m.fed, "onnx", options);
+  if (!back) return;
+  const auto ports = ModelAccess::make(m.module).outputs(), back_ports = back->outputs();
   ASSERT_EQ(ports.size(), back_ports.size());
   for (size_t i = 0; i < ports.size(); ++i) EXPECT_EQ(ports[i].name, back_ports[i].name);
-  const auto want = run(model, m.fed), got = run(back, m.fed);
-  ASSERT_EQ(want.size(), got.size());
-  for (size_t i = 0; i < want.size(); ++i) {
-    const Tensor &a = got[i].tensor, &b = want[i].tensor;
-    ASSERT_EQ(a.shape(), b.shape());
-    ASSERT_EQ(a.dtype(), b.dtype());
-    const double tolerance = is_integer(b.dtype()) && b.quant() ? 1 : 0;
-    for (int64_t k = 0; k < b.elements(); ++k) {
-      const double x = get_double(a, k), y = get_double(b, k);
-      EXPECT_NEAR(x, y, std::max(tolerance, 1e-5 * std::max(1.0, std::abs(y)))) << "output " << i << ", element " << k;
-    }
-  }
 }
 
 TEST(OnnxWriter, ConvChannelsLastWithActivation) {
@@ -309,7 +270,8 @@ TEST(OnnxWriter, AVariableIsAnInputWithADefaultAndAnOutput) {
   EXPECT_TRUE(back.inputs()[1].optional);
   ASSERT_EQ(back.outputs().size(), 2u);
   EXPECT_EQ(back.outputs()[1].name, "counter_next");
-  const auto first = run(back, {m.fed[0], Datum()}), second = run(back, {m.fed[0], first[1]});
+  const auto first = test::run_on_reference(back, {m.fed[0], Datum()}),
+             second = test::run_on_reference(back, {m.fed[0], first[1]});
   EXPECT_FLOAT_EQ(second[0].tensor.data<float>()[0], 2 * m.fed[0].tensor.data<float>()[0]);
 }
 
@@ -333,7 +295,7 @@ TEST(OnnxWriter, ListsAllThatItCannotWrite) {
   const ValueId x = m.input("x", ramp({4}));
   const ValueId g = m.add(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kGamma), {x});
   m.output(m.add(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kDigamma), {g}), "y");
-  auto result = convert::convert(ModelAccess::make(m.module), onnx_writer(), {});
+  auto result = test::written(ModelAccess::make(m.module), "onnx");
   ASSERT_TRUE(result.ok());
   EXPECT_TRUE(result->files.empty());
   ASSERT_EQ(result->missing.size(), 2u);
@@ -347,16 +309,16 @@ TEST(OnnxWriter, AnOldOpsetRefusesNewOperators) {
   m.output(m.add(Op::kTriangle, make_attrs<TriangleAttrs>(), {m.input("x", ramp({3, 3}))}), "y");
   convert::Options o;
   o.write.opset = 13;
-  auto result = convert::convert(ModelAccess::make(m.module), onnx_writer(), o);
+  auto result = test::written(ModelAccess::make(m.module), "onnx", o);
   ASSERT_TRUE(result.ok());
   // The rule of Triangle says it in operators that opset 13 has, or it is listed.
   if (!result->missing.empty()) {
     EXPECT_NE(result->missing[0].place.find("opset 14"), std::string::npos);
   }
   o.write.opset = 12;
-  EXPECT_FALSE(convert::convert(ModelAccess::make(m.module), onnx_writer(), o).ok());
+  EXPECT_FALSE(test::written(ModelAccess::make(m.module), "onnx", o).ok());
   o.write.opset = 99;
-  EXPECT_FALSE(convert::convert(ModelAccess::make(m.module), onnx_writer(), o).ok());
+  EXPECT_FALSE(test::written(ModelAccess::make(m.module), "onnx", o).ok());
 }
 
 TEST(OnnxWriter, LargeConstantsGoToADataFile) {
@@ -366,21 +328,21 @@ TEST(OnnxWriter, LargeConstantsGoToADataFile) {
   convert::Options o;
   o.write.external_above = 1000;
   o.write.stem = "big";
-  auto result = convert::convert(ModelAccess::make(m.module), onnx_writer(), o);
+  auto result = test::written(ModelAccess::make(m.module), "onnx", o);
   ASSERT_TRUE(result.ok());
   ASSERT_EQ(result->files.size(), 2u);
   EXPECT_EQ(result->files[1].suffix, ".onnx.data");
   EXPECT_EQ(result->files[1].bytes.size(), 64u * 32 * 4);
   TemporaryFolder folder;
   for (const auto& f : result->files) {
-    const auto bytes = bytes_of(f.bytes);
+    const auto bytes = f.bytes.joined();
     const std::string path = (folder.path() / (f.suffix.empty() ? "big.onnx" : "big" + f.suffix)).string();
     ASSERT_TRUE(write_file(path, {{reinterpret_cast<const char*>(bytes->data()), bytes->size()}}).ok());
   }
   auto back = Model::load((folder.path() / "big.onnx").string());
   ASSERT_TRUE(back.ok()) << back.error().message();
-  EXPECT_EQ(get_double(run(*back, m.fed)[0].tensor, 5),
-            get_double(run(ModelAccess::make(m.module), m.fed)[0].tensor, 5));
+  EXPECT_EQ(get_double(test::run_on_reference(*back, m.fed)[0].tensor, 5),
+            get_double(test::run_on_reference(ModelAccess::make(m.module), m.fed)[0].tensor, 5));
 }
 
 TEST(OnnxWriter, HalfPrecisionWeightsAreCastAtRunTime) {
@@ -412,7 +374,8 @@ TEST(OnnxWriter, Int8QuantizationKeepsTheResultWithinSteps) {
     o.quantization.calibration = {m.fed};
     const Model back = written(m, o);
     EXPECT_GT(std::ranges::count(module_of(back).graphs[0].nodes, Op::kDequantizeLinear, &Node::op), 0);
-    const auto want = run(ModelAccess::make(m.module), m.fed), got = run(back, m.fed);
+    const auto want = test::run_on_reference(ModelAccess::make(m.module), m.fed),
+               got = test::run_on_reference(back, m.fed);
     double signal = 0, noise = 0;
     for (int64_t i = 0; i < want[0].tensor.elements(); ++i) {
       const double w = get_double(want[0].tensor, i), d = w - get_double(got[0].tensor, i);
@@ -437,7 +400,8 @@ TEST(OnnxWriter, Int4WeightsHaveAScaleForEachBlock) {
   const Model back = written(m, o);
   EXPECT_TRUE(std::ranges::any_of(module_of(back).graphs[0].nodes,
                                   [](const Node& n) { return n.origin == "com.microsoft.MatMulNBits"; }));
-  const auto want = run(ModelAccess::make(m.module), m.fed), got = run(back, m.fed);
+  const auto want = test::run_on_reference(ModelAccess::make(m.module), m.fed),
+             got = test::run_on_reference(back, m.fed);
   for (int64_t i = 0; i < want[0].tensor.elements(); ++i)
     EXPECT_NEAR(get_double(got[0].tensor, i), get_double(want[0].tensor, i), 8);
 }

@@ -10,7 +10,7 @@
 #include "ops/pool/pool.h"
 #include "ops/resize/resize.h"
 #include "tensor/numeric.h"
-#include "tests/support/run_module.h"
+#include "tests/support/written_model.h"
 
 namespace smelt {
 namespace {
@@ -31,56 +31,17 @@ QuantPtr scaled(std::vector<float> scales, int32_t zero_point = 0) {
 
 /// A module of one node: input 0 is x, the others are constants.
 std::shared_ptr<Module> one_node(Op op, AttrsPtr attrs, const Tensor& x, const std::vector<Tensor>& constants,
-                                 const ValueType* result = nullptr) {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(1);
-  module->methods.push_back({"main", 0});
-  Builder b(*module, 0);
-  std::vector<ValueId> in{b.input("x", ValueType::tensor(x.dtype(), x.shape(), x.quant()))};
-  for (const Tensor& t : constants) in.push_back(b.constant("c", t));
-  auto y = result ? b.op_as(op, std::move(attrs), in, *result) : b.op(op, std::move(attrs), in);
-  EXPECT_TRUE(y.ok()) << (y.ok() ? "" : y.error().message());
-  if (!y.ok()) return module;
-  module->graphs[0].value(*y).name = "y";
-  module->graphs[0].outputs.push_back(*y);
-  return module;
-}
-
-Result<formats::WriteResult> as_tflite(const std::shared_ptr<Module>& module) {
-  for (const formats::Writer* w : formats::all_writers())
-    if (std::string_view(w->name) == "tflite") return convert::convert(ModelAccess::make(module), *w, {});
-  return Unsupported("no writer of TFLite files");
+                                 const ValueType& result = {}) {
+  test::OpCase c{op_info(op).name, op, std::move(attrs), {x}, {}, {result}};
+  c.inputs.insert(c.inputs.end(), constants.begin(), constants.end());
+  return test::one_node(std::move(c));
 }
 
 /// Checks that the module gives the same results as TFLite, floats within 1e-5, and returns the graph of the file.
 Graph expect_same_as_tflite(const std::shared_ptr<Module>& module, const Tensor& x) {
-  auto written = as_tflite(module);
-  EXPECT_TRUE(written.ok()) << (written.ok() ? "" : written.error().message());
-  if (!written.ok()) return {};
-  for (const auto& u : written->missing) ADD_FAILURE() << u.op << " of " << u.type << ": " << u.place;
-  if (written->files.empty()) return {};
-  auto bytes = std::make_shared<std::vector<std::byte>>();
-  for (const auto chunk : written->files[0].bytes.chunks()) bytes->insert(bytes->end(), chunk.begin(), chunk.end());
-  auto back = Model::load_bytes(*bytes, bytes, "written");
-  EXPECT_TRUE(back.ok()) << (back.ok() ? "" : back.error().message());
-  if (!back.ok()) return {};
+  const auto back = test::expect_same_written(module, {x}, "tflite");
+  if (!back) return {};
   EXPECT_EQ(back->format(), "tflite");
-  const Tensor want = test::run_on_reference(module, x);
-  auto session = Session::create(*back, {.backend = BackendKind::kReference});
-  EXPECT_TRUE(session.ok());
-  auto result = session->run(std::vector<Datum>{x});
-  EXPECT_TRUE(result.ok()) << (result.ok() ? "" : result.error().message());
-  if (!result.ok()) return {};
-  const Tensor& got = result->front().tensor;
-  EXPECT_EQ(got.shape(), want.shape());
-  EXPECT_EQ(got.dtype(), want.dtype());
-  if (got.shape() != want.shape()) return {};
-  const double step = is_integer(want.dtype()) ? 1 : 0;
-  for (int64_t i = 0; i < want.elements(); ++i) {
-    const double y = get_double(want, i);
-    EXPECT_NEAR(get_double(got, i), y, std::max(step, 1e-5 * std::max(1.0, std::abs(y)))) << "element " << i;
-  }
   return module_of(*back).graphs[0];
 }
 
@@ -149,7 +110,7 @@ TEST(TfliteWriter, QuantizedConvStaysInteger) {
   x.set_quant(scaled({0.05f}, 3));
   filter.set_quant(scaled({0.01f, 0.02f, 0.03f}));
   const ValueType result = ValueType::tensor(DType::kI8, Shape{1, 3, 2, 2}, scaled({0.4f}, -5));
-  const Graph g = expect_same_as_tflite(one_node(Op::kConv, make_attrs<ConvAttrs>(a), x, {filter}, &result), x);
+  const Graph g = expect_same_as_tflite(one_node(Op::kConv, make_attrs<ConvAttrs>(a), x, {filter}, result), x);
   for (const Node& node : g.nodes) EXPECT_TRUE(node.op == Op::kConv || node.op == Op::kTranspose);
   for (const ValueId id : g.outputs) EXPECT_TRUE(g.value(id).type.quant);
 }
@@ -166,7 +127,8 @@ TEST(TfliteWriter, CubicResizeBecomesProducts) {
 
 TEST(TfliteWriter, ListsWhatItCannotWrite) {
   const Tensor x = steps(DType::kF32, {4}, 9);
-  const auto written = as_tflite(one_node(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kDigamma), x, {}));
+  const auto written =
+      test::written(ModelAccess::make(one_node(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kDigamma), x, {})), "tflite");
   ASSERT_TRUE(written.ok());
   EXPECT_TRUE(written->files.empty());
   ASSERT_EQ(written->missing.size(), 1u);
