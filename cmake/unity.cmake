@@ -11,9 +11,9 @@ foreach(name ${SMELT_FILE_LOCAL_NAMES})
   string(APPEND SMELT_FILE_LOCAL "#define ${name} SMELT_PASTE(${name}, SMELT_SOURCE_ID)\n")
 endforeach()
 
-# smelt_unity(TARGET SIZE): units of at most SIZE sources, each of one folder. Sources of vector code (Highway, intrinsics,
+# smelt_unity(TARGET SIZE [APART]): units of at most SIZE sources, each of one folder. Sources of vector code (Highway, intrinsics,
 # unrolled loops) stay alone: the code around them must not change what is inlined. So do the steps of a run, and sources
-# with definitions of their own.
+# with definitions of their own. Sources with a line that matches the regular expression APART make units of their own.
 function(smelt_unity target size)
   if(NOT SMELT_UNITY)
     return()
@@ -26,6 +26,12 @@ function(smelt_unity target size)
     endif()
     string(MAKE_C_IDENTIFIER ${CMAKE_MATCH_1} folder)
     file(STRINGS ${source} alone REGEX "foreach_target\\.h|-inl\\.h\"|immintrin\\.h|GCC unroll" LIMIT_COUNT 1)
+    if(ARGC GREATER 2)
+      file(STRINGS ${source} apart REGEX "${ARGV2}" LIMIT_COUNT 1)
+      if(apart)
+        string(APPEND folder _apart)
+      endif()
+    endif()
     if(NOT alone AND NOT source MATCHES "/runtime/(loop_values|plan|planned_environment)\\.cc$")
       list(APPEND sources_${folder} ${source})
       list(LENGTH sources_${folder} count)

@@ -1,9 +1,12 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "smelt/model.h"
+
+namespace CLI {
+class App;
+}
 
 namespace smelt::cli {
 

@@ -1,5 +1,6 @@
 #include "cli/dimensions.h"
 
+#include <CLI/CLI.hpp>
 #include <charconv>
 #include <optional>
 

@@ -1,11 +1,14 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <map>
 #include <string>
 #include <vector>
 
 #include "smelt/model.h"
+
+namespace CLI {
+class App;
+}
 
 namespace smelt::cli {
 

@@ -1,12 +1,16 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "cli/dimensions.h"
 #include "smelt/model.h"
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
 
 namespace smelt::cli {
 
