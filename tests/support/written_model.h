@@ -51,12 +51,12 @@ inline std::optional<Model> expect_same_written(const std::shared_ptr<Module>& m
   EXPECT_TRUE(back.ok()) << (back.ok() ? "" : back.error().message());
   if (!back.ok()) return std::nullopt;
   bool quantized = false;
-  std::vector<Datum> plain = fed;
-  for (Datum& d : plain) {
+  std::vector<Datum> unquantized = fed;
+  for (Datum& d : unquantized) {
     quantized = quantized || d.tensor.quant();
     d.tensor.set_quant(nullptr);
   }
-  const auto want = run_on_reference(model, fed), got = run_on_reference(*back, plain);
+  const auto want = run_on_reference(model, fed), got = run_on_reference(*back, unquantized);
   EXPECT_EQ(got.size(), want.size());
   for (size_t i = 0; i < std::min(got.size(), want.size()); ++i) {
     const Tensor &a = got[i].tensor, &b = want[i].tensor;
