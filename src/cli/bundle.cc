@@ -96,11 +96,13 @@ Status write_bundle(const BundleOptions& o) {
   if (!o.record && !o.expected.empty() && o.expected.size() != sets * out_ports.size())
     return InvalidInput(o.expected.size(), " expected outputs given, ", sets * out_ports.size(), " belong to ", sets,
                         " sets");
+  size_t total = sets;  // in the bundle, in the end
+  for (const bundle::MethodTests& given : made.tests) total += given.sets.size();
   for (size_t k = 0; k < sets; ++k) {
     bundle::TestSet set;
     std::vector<std::string> files;
     for (size_t i = 0; i < per_set && !o.inputs.empty(); ++i) files.push_back(o.inputs[k * per_set + i]);
-    const auto given = gather_inputs(model, so.method, {.files = files, .seed = k});
+    const auto given = gather_inputs(model, so.method, {.files = files, .seed = total - sets + k});
     if (!given.ok()) return given.error().within(Cat("set ", k));
     const std::vector<Datum>& inputs = given->values;
     set.inputs = test_values(inputs, kinds.inputs);
@@ -126,8 +128,9 @@ Status write_bundle(const BundleOptions& o) {
   made.tests.push_back(std::move(tests));
   SMELT_ASSIGN(const auto bytes, bundle::write(made, methods.size()));
   SMELT_TRY(write_result(o.output, {{reinterpret_cast<const char*>(bytes.data()), bytes.size()}}));
-  say("{}: {}, {} test {} of {}{}, {}\n", o.output, bundle::to_string(made.version), sets, sets == 1 ? "set" : "sets",
-      so.method, o.record || !o.expected.empty() ? "" : " without expected outputs (see --expected, --record)",
+  say("{}: {}, {} test {}{} {}{}, {}\n", o.output, bundle::to_string(made.version), total, total == 1 ? "set" : "sets",
+      o.add ? Cat(", ", sets, " added to") : " of", so.method,
+      o.record || !o.expected.empty() ? "" : " without expected outputs (see --expected, --record)",
       human_bytes(static_cast<double>(bytes.size())));
   return Ok();
 }
