@@ -102,9 +102,13 @@ class Browser:
 
     def open(self, path):
         """Opens a file; seconds until its load event."""
+        return self.open_address(f"file://{path}")
+
+    def open_address(self, url):
+        """Opens an address; seconds until its load event."""
         self.events.clear()
         begin = time.monotonic()
-        self("Page.navigate", url=f"file://{path}")
+        self("Page.navigate", url=url)
         while not any(e.get("method") == "Page.loadEventFired" for e in self.events):
             self.events.append(self._message(begin + 120))
         return time.monotonic() - begin

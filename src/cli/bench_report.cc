@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "cli/output.h"
+#include "cli/trace_event.h"
 
 namespace smelt::cli {
 namespace {
@@ -177,32 +178,25 @@ void print_profile(const Measurement& m) {
 
 nlohmann::json trace_json(const Measurement& m) {
   nlohmann::json events = nlohmann::json::array();
-  const auto slice = [&](const std::string& name, double start, double micros, nlohmann::json args) {
-    events.push_back({{"name", name},
-                      {"ph", "X"},
-                      {"pid", 1},
-                      {"tid", 1},
-                      {"ts", start},
-                      {"dur", micros},
-                      {"args", std::move(args)}});
-  };
   events.push_back(
       {{"name", "process_name"}, {"ph", "M"}, {"pid", 1}, {"tid", 1}, {"args", {{"name", "smelt bench"}}}});
   size_t number = 0;
   for (const ProfiledRun& run : m.traced) {
     const double start = run.start_ms * 1e3, wall = run.wall_ms * 1e3;
-    slice(Cat("run ", number++), start, wall, nlohmann::json::object());
+    const int64_t begin = nanoseconds(start), end = nanoseconds(start + wall);
+    events.push_back(slice_event(Cat("run ", number++), begin, end, 1, 1, nlohmann::json::object()));
     const double sum = profile_sum(run.nodes), scale = sum > wall ? wall / sum : 1;
     double at = start;
     for (const ProfileEntry& e : run.nodes) {
-      slice(operator_of(e), at, e.micros * scale,
-            {{"graph", e.graph},
-             {"index", e.index},
-             {"node", e.node},
-             {"kernel", e.kernel},
-             {"output", e.output},
-             {"calls", e.calls}});
+      const int64_t from = std::min(nanoseconds(at), end);
       at += e.micros * scale;
+      events.push_back(slice_event(operator_of(e), from, std::min(nanoseconds(at), end), 1, 1,
+                                   {{"graph", e.graph},
+                                    {"index", e.index},
+                                    {"node", e.node},
+                                    {"kernel", e.kernel},
+                                    {"output", e.output},
+                                    {"calls", e.calls}}));
     }
   }
   return {{"displayTimeUnit", "ms"}, {"traceEvents", events}};

@@ -7,6 +7,7 @@
 
 #include "cli/common.h"
 #include "cli/output.h"
+#include "cli/trace_event.h"
 
 namespace smelt::cli {
 namespace {
@@ -109,41 +110,30 @@ StepTrace trace_of(const Plan& plan) {
 
 json trace_json(const StepTrace& t) {
   json events = json::array();
-  std::vector<double> start;
+  std::vector<int64_t> start;  // of each step, and the end of the last, in nanoseconds
   double now = 0;
   for (const StepTrace::Step& s : t.steps) {
-    start.push_back(now);
-    const double length = s.micros > 0 ? s.micros : 1;
-    events.push_back({{"name", s.name},
-                      {"cat", "step"},
-                      {"ph", "X"},
-                      {"ts", now},
-                      {"dur", length},
-                      {"pid", 1},
-                      {"tid", 1},
-                      {"args", {{"kernel", s.kernel}, {"measured", s.micros > 0}}}});
-    now += length;
+    start.push_back(nanoseconds(now));
+    now += s.micros > 0 ? s.micros : 1;
+    events.push_back(
+        slice_event(s.name, start.back(), nanoseconds(now), 1, 1, {{"kernel", s.kernel}, {"measured", s.micros > 0}}));
+    events.back()["cat"] = "step";
   }
-  start.push_back(now);
-  std::map<double, int64_t> changes;
+  start.push_back(nanoseconds(now));
+  std::map<int64_t, int64_t> changes;
   int lane = 2;
   for (const StepTrace::Lifetime& l : t.lifetimes) {
-    const double begin = start[l.first], end = start[l.last + 1];
-    events.push_back({{"name", l.name},
-                      {"cat", "arena"},
-                      {"ph", "X"},
-                      {"ts", begin},
-                      {"dur", end - begin},
-                      {"pid", 2},
-                      {"tid", lane++},
-                      {"args", {{"offset", l.offset}, {"bytes", l.bytes}}}});
+    const int64_t begin = start[l.first], end = start[l.last + 1];
+    events.push_back(slice_event(l.name, begin, end, 2, lane++, {{"offset", l.offset}, {"bytes", l.bytes}}));
+    events.back()["cat"] = "arena";
     changes[begin] += static_cast<int64_t>(l.bytes);
     changes[end] -= static_cast<int64_t>(l.bytes);
   }
   int64_t held = 0;
   for (const auto& [at, change] : changes) {
     held += change;
-    events.push_back({{"name", "arena bytes"}, {"ph", "C"}, {"ts", at}, {"pid", 2}, {"args", {{"bytes", held}}}});
+    events.push_back(
+        {{"name", "arena bytes"}, {"ph", "C"}, {"ts", event_micros(at)}, {"pid", 2}, {"args", {{"bytes", held}}}});
   }
   return {{"traceEvents", events}, {"displayTimeUnit", "ms"}};
 }
