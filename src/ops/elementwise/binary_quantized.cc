@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "ops/common/broadcast.h"
+#include "ops/common/quantized_pair.h"
 #include "ops/common/real.h"
 #include "ops/elementwise/binary_fixed.h"
 #include "ops/elementwise/binary_math.h"
@@ -28,7 +29,10 @@ Status through_float(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b,
   if (!defined) return Unsupported(to_string(attrs.fn), " is not defined on quantized values");
   if (attrs.act.kind != ActKind::kNone && !gives_bool(attrs.fn))
     for (float& v : r) v = activate(attrs.act, v);
-  store_real(r.data(), y);
+  if (attrs.rounding == Rounding::kXnnpack && is_quantized(y) && is_8bit(y.dtype()) && y.quant()->scales.size() == 1)
+    store_xnnpack(r.data(), y);
+  else
+    store_real(r.data(), y);
   return Ok();
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "ops/common/quantized_pair.h"
 #include "ops/common/real.h"
 #include "ops/elementwise/unary_fixed.h"
 #include "ops/elementwise/unary_math.h"
@@ -22,7 +23,10 @@ Status through_float(const UnaryAttrs& attrs, const Tensor& x, Tensor& y) {
   }
   std::vector<float> v = to_real_vector(x);
   for (float& f : v) f = static_cast<float>(unary_real<double>(attrs, f));
-  store_real(v.data(), y);
+  if (attrs.rounding == Rounding::kXnnpack && is_quantized(y) && is_8bit(y.dtype()) && y.quant()->scales.size() == 1)
+    store_xnnpack(v.data(), y);
+  else
+    store_real(v.data(), y);
   return Ok();
 }
 

@@ -1,5 +1,5 @@
 // Source: google/XNNPACK, src/microparams-init.c (qs8_add_minmax, qs8_mul_minmax, qs8_lrelu, qs8_cvt) and
-// src/reference/unary-elementwise.cc.
+// src/xnnpack/reference-utils.h.
 #include "ops/elementwise/xnnpack_rules.h"
 
 #include <algorithm>
@@ -7,7 +7,6 @@
 
 #include "ops/common/broadcast.h"
 #include "ops/common/quantized_pair.h"
-#include "ops/elementwise/unary_math.h"
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"
 
@@ -82,24 +81,23 @@ bool binary_xnnpack(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, 
 bool unary_xnnpack(const UnaryAttrs& attrs, const Tensor& x, Tensor& y) {
   if (!is_8bit(x.dtype()) || x.dtype() != y.dtype()) return false;
   const QuantParams from = per_tensor_params(x.quant()), to = per_tensor_params(y.quant());
-  if (attrs.fn == Unary::kIdentity || attrs.fn == Unary::kLeakyRelu) {
-    const float positive = from.scale / to.scale;
-    const float negative = attrs.fn == Unary::kIdentity ? positive : positive * static_cast<float>(attrs.a);
-    if (!(positive >= 0x1p-8f && positive <= 0x1p+7f)) return false;
-    if (!(std::fabs(negative) >= 0x1p-8f && negative <= 0x1p+7f && negative >= -127.99609375f)) return false;
-    map_fixed(x, y, std::lrint(256.0f * positive), std::lrint(256.0f * negative));
-    return true;
-  }
-  if (attrs.fn != Unary::kSigmoid && attrs.fn != Unary::kTanh && attrs.fn != Unary::kElu) return false;
+  if (attrs.fn != Unary::kIdentity && attrs.fn != Unary::kLeakyRelu) return false;
+  const float positive = from.scale / to.scale;
+  const float negative = attrs.fn == Unary::kIdentity ? positive : positive * static_cast<float>(attrs.a);
+  if (!(positive >= 0x1p-8f && positive <= 0x1p+7f)) return false;
+  if (!(std::fabs(negative) >= 0x1p-8f && negative <= 0x1p+7f && negative >= -127.99609375f)) return false;
+  map_fixed(x, y, std::lrint(256.0f * positive), std::lrint(256.0f * negative));
+  return true;
+}
+
+void store_xnnpack(const float* values, Tensor& y) {
+  const QuantParams to = per_tensor_params(y.quant());
   const float inverse = 1.0f / to.scale;
   const auto low = static_cast<float>(int_min(y.dtype())), high = static_cast<float>(int_max(y.dtype()));
-  for (int64_t i = 0; i < x.elements(); ++i) {
-    const float v = static_cast<float>(get_int(x, i) - from.zero_point) * from.scale;
-    const auto r = static_cast<float>(unary_real<double>(attrs, v));
-    const float q = std::nearbyint(r * inverse + static_cast<float>(to.zero_point));
+  for (int64_t i = 0; i < y.elements(); ++i) {
+    const float q = std::nearbyint(values[i] * inverse + static_cast<float>(to.zero_point));
     set_int(y, i, static_cast<int64_t>(std::clamp(std::isnan(q) ? 0.0f : q, low, high)));
   }
-  return true;
 }
 
 }  // namespace smelt

@@ -27,8 +27,12 @@ struct XnnpackArithmetic {
 /// A sum, difference or product by XnnpackArithmetic; false where it does not apply.
 bool binary_xnnpack(const BinaryAttrs& attrs, const Tensor& a, const Tensor& b, Tensor& y);
 
-/// Conversions (Unary::kIdentity) and leaky ReLU in fixed point with 8 fractional bits; sigmoid, tanh and ELU in
-/// float32. False for other functions, types other than one 8-bit type and scales that XNNPACK does not take.
+/// Conversions (Unary::kIdentity) and leaky ReLU of 8-bit values in fixed point with 8 fractional bits. False for other
+/// functions, types other than one 8-bit type and scales that XNNPACK does not take.
 bool unary_xnnpack(const UnaryAttrs& attrs, const Tensor& x, Tensor& y);
+
+/// Writes real numbers to 8-bit y as XNNPACK's table of a function does: times 1 / scale in float32, the zero point
+/// added before halves go to even.
+void store_xnnpack(const float* values, Tensor& y);
 
 }  // namespace smelt

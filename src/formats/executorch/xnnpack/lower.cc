@@ -1,28 +1,30 @@
 #include "formats/executorch/xnnpack/lower.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "binary/xnnpack_graph_bfbs_generated.h"
 #include "formats/common/flatbuffer_attributes.h"
 #include "formats/executorch/xnnpack/datatypes.h"
+#include "ops/common/quantized_pair.h"
 
 namespace smelt::executorch {
 
 using fb_xnnpack::XNodeUnion;
 
 Result<Activation> xnn_clamp(const fb_xnnpack::XNode& node) {
-  Activation act;
-  if (!node.output_min_max()) return act;
+  if (!node.output_min_max()) return Activation{};
   const float lo = node.output_min_max()->output_min(), hi = node.output_min_max()->output_max();
   if (!(lo < hi)) return InvalidModel("output range ", lo, " to ", hi, " is not a range");
-  if (std::isinf(lo) && std::isinf(hi)) return act;
-  act.kind = ActKind::kClamp;
-  act.a = lo;
-  act.b = hi;
-  if (lo == 0 && std::isinf(hi)) act = {ActKind::kRelu};
-  if (lo == 0 && hi == 6) act = {ActKind::kRelu6};
-  return act;
+  return clamp_activation({lo, hi});
+}
+
+Activation clamp_activation(const Bounds& range) {
+  if (std::isinf(range.lo) && std::isinf(range.hi)) return {};
+  if (range.lo == 0 && std::isinf(range.hi)) return {ActKind::kRelu};
+  if (range.lo == 0 && range.hi == 6) return {ActKind::kRelu6};
+  return {ActKind::kClamp, range.lo, range.hi};
 }
 
 Result<int64_t> xnn_size(uint32_t value, const char* what, uint32_t least) {
@@ -88,6 +90,13 @@ Status XnnLowering::bind(uint32_t id, ValueId result) {
   return Ok();
 }
 
+bool XnnLowering::static_bytes(const XnnValue& a, const XnnValue& b) {
+  const auto is_static_byte = [](const ValueType& t) {
+    return is_8bit(t.dtype) && t.quant && t.quant->kind == Quantization::Kind::kPerTensor;
+  };
+  return is_static_byte(a.type) && is_static_byte(b.type) && a.type.dtype == b.type.dtype;
+}
+
 bool XnnLowering::computes_in_integers(std::span<const uint32_t> inputs, uint32_t out) const {
   const auto integers = [&](uint32_t id) {
     const ValueType& t = value(id).type;
@@ -122,6 +131,43 @@ Status XnnLowering::emit(Op op, AttrsPtr attrs, std::span<const uint32_t> inputs
   }
   operands.insert(operands.end(), further.begin(), further.end());
   return finish(op, std::move(attrs), std::move(operands), compute, out);
+}
+
+Status XnnLowering::find_merged_clamps() {
+  using enum XNodeUnion;
+  std::unordered_map<uint32_t, int> readers;
+  std::unordered_map<uint32_t, XNodeUnion> producers;
+  std::vector<const Node*> clamps;
+  for (const uint32_t n : g_.order) {
+    const Node& node = *g_.table->xnodes()->Get(n);
+    SMELT_ASSIGN(const XnnPorts ports, ports_of(node));
+    for (const uint32_t id : ports.inputs) ++readers[id];
+    for (const uint32_t id : ports.outputs) producers[id] = node.xnode_union_type();
+    if (node.xnode_union_type() == XNNClamp) clamps.push_back(&node);
+  }
+  for (const Node* clamp : clamps) {
+    const auto& n = *static_cast<const fb_xnnpack::_XNNNode1x1*>(clamp->xnode_union());
+    const XnnValue &x = value(n.input_id()), &y = value(n.output_id());
+    const auto producer = producers.find(x.id);
+    if (producer == producers.end() || readers[x.id] != 1 || x.output || !static_bytes(x, y)) continue;
+    const XNodeUnion type = producer->second;
+    if (type != XNNConv2d && type != XNNDepthwiseConv2d && type != XNNConvTranspose2d && type != XNNFullyConnected)
+      continue;
+    merged_clamps_[x.id] = clamp;
+    producers[y.id] = type;
+  }
+  return Ok();
+}
+
+Result<Activation> XnnLowering::clamp_of_product(const Node& node, uint32_t& out) const {
+  SMELT_ASSIGN(Activation act, xnn_clamp(node));
+  for (auto next = merged_clamps_.find(out); next != merged_clamps_.end(); next = merged_clamps_.find(out)) {
+    SMELT_ASSIGN(const Activation then, xnn_clamp(*next->second));
+    const Bounds range = activation_bounds(act), bounds = activation_bounds(then);
+    act = clamp_activation({std::clamp(range.lo, bounds.lo, bounds.hi), std::clamp(range.hi, bounds.lo, bounds.hi)});
+    out = static_cast<const fb_xnnpack::_XNNNode1x1*>(next->second->xnode_union())->output_id();
+  }
+  return act;
 }
 
 Status XnnLowering::lower_node(const Node& node) {
@@ -176,6 +222,7 @@ Result<std::vector<ValueId>> XnnLowering::run(std::span<const ValueId> inputs) {
     ids_[g_.inputs[i]] = id;
   }
   SMELT_TRY(status());
+  SMELT_TRY(find_merged_clamps());
   for (uint32_t n : g_.order) {
     const Node& node = *g_.table->xnodes()->Get(n);
     const char* origin = fb_xnnpack::EnumNameXNodeUnion(node.xnode_union_type());

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "formats/common/lowering_context.h"
@@ -42,11 +43,19 @@ class XnnLowering : public LoweringContext {
   }
   /// Adds a node with a result of type `compute` and binds it, converted, to value `out`.
   Status finish(Op op, AttrsPtr attrs, std::vector<ValueId> inputs, const ValueType& compute, uint32_t out);
+  /// True if both hold one type of 8-bit integers, quantized per tensor with static parameters.
+  static bool static_bytes(const XnnValue& a, const XnnValue& b);
   bool computes_in_integers(std::span<const uint32_t> inputs, uint32_t out) const;
   DType compute_type(uint32_t out) const;
+  /// Fills merged_clamps_.
+  Status find_merged_clamps();
+  /// The clamp of a product and of those merged into it; `out` becomes the value that the last of them writes.
+  Result<Activation> clamp_of_product(const Node& node, uint32_t& out) const;
 
   Status lower_node(const Node& node);
   // lower_elementwise.cc
+  /// emit() of a function, which rounds quantized results as XNNPACK does.
+  Status emit_unary(UnaryAttrs attrs, uint32_t input, uint32_t output);
   Status unary_node(const Node& node);
   Status binary_node(const Node& node);
   Status integer_division(const fb_xnnpack::_XNNNode2x1& node, const Activation& act);
@@ -71,10 +80,16 @@ class XnnLowering : public LoweringContext {
 
   const XnnGraph& g_;
   std::vector<ValueId> ids_;
+  /// Clamps of static 8-bit integers that the product before them computes, by the value that they read. XNNPACK merges
+  /// them, too: the value between, whose quantization parameters may be others, is never rounded.
+  std::unordered_map<uint32_t, const Node*> merged_clamps_;
 };
 
 /// The clamp of a node's output_min_max; kNoValue when it has none or it bounds nothing.
 Result<Activation> xnn_clamp(const fb_xnnpack::XNode& node);
+
+/// The clamp to a range as an activation.
+Activation clamp_activation(const Bounds& range);
 
 /// A size written as an unsigned number, within what a dimension can be.
 Result<int64_t> xnn_size(uint32_t value, const char* what, uint32_t least = 0);

@@ -69,10 +69,11 @@ Status XnnLowering::global_average(const Node& node) {
   ReduceAttrs attrs;
   attrs.fn = Reduction::kMean;
   attrs.keep_dims = (n.flags() & kKeepDims) != 0;
+  attrs.rounding = Rounding::kXnnpack;
   SMELT_TRY(emit(Op::kReduce, std::move(attrs), {n.input_id()}, n.output_id(), {i64({-3, -2})}));
   if (act.kind == ActKind::kNone) return Ok();
   const Bounds range = activation_bounds(act);
-  return emit(Op::kUnary, UnaryAttrs(Unary::kClamp, range.lo, range.hi), {n.output_id()}, n.output_id());
+  return emit_unary(UnaryAttrs(Unary::kClamp, range.lo, range.hi), n.output_id(), n.output_id());
 }
 
 Status XnnLowering::resize_node(const Node& node) {

@@ -22,15 +22,13 @@ Status check_bias(const XnnValue& bias, int64_t channels) {
   return InvalidModel("the bias has shape ", s.str(), ", [", channels, "] expected");
 }
 
-Result<std::shared_ptr<ConvTransposeAttrs>> conv_attrs(const fb_xnnpack::XNode& node,
-                                                       const fb_xnnpack::_XNNNodeConv& n) {
+Result<std::shared_ptr<ConvTransposeAttrs>> conv_attrs(const fb_xnnpack::_XNNNodeConv& n) {
   auto a = std::make_shared<ConvTransposeAttrs>();
   SMELT_ASSIGN(const int64_t sy, xnn_size(n.subsampling_height(), "vertical stride", 1));
   SMELT_ASSIGN(const int64_t sx, xnn_size(n.subsampling_width(), "horizontal stride", 1));
   SMELT_ASSIGN(const int64_t dy, xnn_size(n.dilation_height(), "vertical dilation", 1));
   SMELT_ASSIGN(const int64_t dx, xnn_size(n.dilation_width(), "horizontal dilation", 1));
   SMELT_ASSIGN(a->groups, xnn_size(n.groups(), "number of groups", 1));
-  SMELT_ASSIGN(a->act, xnn_clamp(node));
   a->strides = {sy, sx};
   a->dilations = {dy, dx};
   a->layout = Layout::kChannelsLast;
@@ -75,17 +73,20 @@ Status XnnLowering::fully_connected(const Node& node) {
   if (filter.rank() != 2) return InvalidModel("the filter has rank ", filter.rank(), ", 2 expected");
   auto attrs = std::make_shared<MatMulAttrs>();
   attrs->transpose_b = (n.flags() & kTransposeWeights) == 0;
-  SMELT_ASSIGN(attrs->act, xnn_clamp(node));
+  uint32_t y = n.output_id();
+  SMELT_ASSIGN(attrs->act, clamp_of_product(node, y));
   if (n.bias_id() != kXnnInvalidId) SMELT_TRY(check_bias(value(n.bias_id()), filter[attrs->transpose_b ? 0 : 1]));
   const bool flatten = (n.flags() & kFlattenInput) != 0 && attrs->transpose_b;
-  return weighted(Op::kMatMul, std::move(attrs), n.input1_id(), n.filter_id(), n.bias_id(), n.output_id(), flatten);
+  return weighted(Op::kMatMul, std::move(attrs), n.input1_id(), n.filter_id(), n.bias_id(), y, flatten);
 }
 
 Status XnnLowering::convolution(const Node& node) {
   const auto& n = *static_cast<const fb_xnnpack::_XNNNodeConv*>(node.xnode_union());
   const bool transposed = node.xnode_union_type() == XNodeUnion::XNNConvTranspose2d;
   const bool depthwise = node.xnode_union_type() == XNodeUnion::XNNDepthwiseConv2d;
-  SMELT_ASSIGN(auto attrs, conv_attrs(node, n));
+  SMELT_ASSIGN(auto attrs, conv_attrs(n));
+  uint32_t y = n.output_id();
+  SMELT_ASSIGN(attrs->act, clamp_of_product(node, y));
   SMELT_ASSIGN(const int64_t kh, xnn_size(n.kernel_height(), "kernel height", 1));
   SMELT_ASSIGN(const int64_t kw, xnn_size(n.kernel_width(), "kernel width", 1));
   SMELT_ASSIGN(const int64_t in, xnn_size(n.group_input_channels(), "input channels of a group", 1));
@@ -101,12 +102,11 @@ Status XnnLowering::convolution(const Node& node) {
     SMELT_ASSIGN(const int64_t ay, xnn_size(n.adjustment_height(), "height adjustment"));
     SMELT_ASSIGN(const int64_t ax, xnn_size(n.adjustment_width(), "width adjustment"));
     attrs->output_padding = {ay, ax};
-    return weighted(Op::kConvTranspose, std::move(attrs), n.input1_id(), n.filter_id(), n.bias_id(), n.output_id(),
-                    false);
+    return weighted(Op::kConvTranspose, std::move(attrs), n.input1_id(), n.filter_id(), n.bias_id(), y, false);
   }
   if (depthwise) attrs->filter = FilterLayout::kISO;
-  return weighted(Op::kConv, std::make_shared<const ConvAttrs>(*attrs), n.input1_id(), n.filter_id(), n.bias_id(),
-                  n.output_id(), false);
+  return weighted(Op::kConv, std::make_shared<const ConvAttrs>(*attrs), n.input1_id(), n.filter_id(), n.bias_id(), y,
+                  false);
 }
 
 Status XnnLowering::batch_matmul(const Node& node) {
