@@ -8,6 +8,16 @@ SMELT_BENCH_CASES(gather) {
   Tensor tokens = random_tensor(DType::kI64, {128}, 0, 29999, 2);
   OpCase c{"gather/embedding", Op::kGather, make_attrs<GatherAttrs>(), {f32({30000, 256}), tokens}, {0}};
   cases.add(c, 128 * 256);
+  const Tensor tuples = random_tensor(DType::kI64, {16, 4, 33, 3}, 0, 15, 2);
+  cases.add({"scatter_nd/elements",
+             Op::kScatterND,
+             make_attrs<ScatterAttrs>(),
+             {f32({16, 16, 33}), tuples, f32({16, 4, 33})}});
+  const Tensor rows = random_tensor(DType::kI32, {128, 1}, 0, 511, 2);
+  cases.add(
+      {"scatter_new/rows", Op::kScatterNew, make_attrs<NoAttrs>(), {rows, f32({128, 256}), i64({512, 256})}, {2}});
+  const Tensor symbols = random_tensor(DType::kI32, {1, 1024}, 0, 256, 2);
+  cases.add({"one_hot/float32", Op::kOneHot, make_attrs<OneHotAttrs>(), {symbols, i64({257}), f32({2})}, {1}});
 }
 
 }  // namespace smelt::bench

@@ -33,6 +33,18 @@ SMELT_BENCH_CASES(pool) {
       if (kind == PoolKind::kAverage)
         add("qint8_to_other", bytes, ValueType::tensor(DType::kI8, {}, per_tensor(0.03f, 4)));
     }
+  for (const Layout layout : {Layout::kChannelsFirst, Layout::kChannelsLast}) {
+    PoolAttrs a;
+    a.kernel = a.strides = {2, 2};
+    a.layout = layout;
+    const bool last = layout == Layout::kChannelsLast;
+    cases.add({Cat("max_pool_indices/", last ? "nhwc" : "nchw"),
+               Op::kPool,
+               make_attrs<PoolAttrs>(a),
+               {f32(last ? Shape{1, 112, 112, 64} : Shape{1, 64, 112, 112})},
+               {},
+               {{}, ValueType::tensor(DType::kI64)}});
+  }
 }
 
 }  // namespace smelt::bench

@@ -1,0 +1,84 @@
+#include "base/cat.h"
+#include "ops/gather/gather.h"
+#include "tensor/numeric.h"
+#include "tests/support/cpu_check.h"
+#include "tests/support/kernel_runner.h"
+
+namespace smelt {
+namespace {
+using namespace smelt::test;
+
+struct ScatterRow {
+  Shape x, indices, updates;
+};
+const ScatterRow kScatters[] = {{{4, 5, 6}, {7, 3}, {7}},
+                                {{4, 5, 6}, {2, 2, 2}, {2, 2, 6}},
+                                {{9, 8}, {3, 1}, {3, 8}},
+                                {{1, 6, 6, 3}, {1, 6, 2, 3, 4}, {1, 6, 2, 3}},
+                                {{3, 1, 1, 16}, {1, 1}, {1, 1, 1, 16}}};
+
+/// Indices within every dimension; negative ones count from the end.
+Tensor tuples(const ScatterRow& r, DType type, bool negative) {
+  Tensor t = random_tensor(DType::kI64, r.indices, 0, 1 << 20, 5);
+  Tensor out(type, r.indices);
+  for (int64_t i = 0; i < t.elements(); ++i) {
+    const int64_t extent = r.x[static_cast<int>(i % r.indices.back())];
+    const int64_t at = t.data<int64_t>()[i] % extent;
+    set_int(out, i, negative && i % 3 == 0 ? at - extent : at);
+  }
+  return out;
+}
+
+TEST(ScatterNd, ReplacesAndAdds) {
+  for (const ScatterRow& r : kScatters)
+    for (const DType index : {DType::kI32, DType::kI64})
+      for (const DType type : {DType::kF32, DType::kF64, DType::kI8, DType::kU8, DType::kI16, DType::kI64})
+        for (const auto reduction : {ScatterAttrs::Reduce::kNone, ScatterAttrs::Reduce::kAdd}) {
+          ScatterAttrs a;
+          a.reduction = reduction;
+          check_on_cpu({Cat(r.x.str(), r.indices.str(), to_string(type), to_string(reduction)),
+                        Op::kScatterND,
+                        make_attrs<ScatterAttrs>(a),
+                        {random_tensor(type, r.x, 0, 100, 1), tuples(r, index, true),
+                         random_tensor(type, r.updates, 0, 100, 2)}},
+                       "scatter_nd");
+        }
+}
+
+TEST(ScatterNd, BoolAndHalvesAreReplaced) {
+  for (const DType type : {DType::kBool, DType::kF16, DType::kC64})
+    check_on_cpu({to_string(type),
+                  Op::kScatterND,
+                  make_attrs<ScatterAttrs>(),
+                  {Tensor(type, {4, 5, 6}), tuples(kScatters[0], DType::kI64, true), Tensor(type, {7})}},
+                 "scatter_nd");
+}
+
+TEST(ScatterNew, AddsToZeros) {
+  for (const ScatterRow& r : kScatters)
+    for (const DType type : {DType::kF32, DType::kI32, DType::kU8, DType::kI64}) {
+      std::vector<int64_t> dims(r.x.dims().begin(), r.x.dims().end());
+      check_on_cpu({Cat(r.x.str(), r.indices.str(), to_string(type)),
+                    Op::kScatterNew,
+                    make_attrs<NoAttrs>(),
+                    {tuples(r, DType::kI32, false), random_tensor(type, r.updates, 0, 100, 2), i64(dims)},
+                    {2}},
+                   "scatter_new");
+    }
+}
+
+TEST(ScatterNd, IndexOutOfRangeIsAnError) {
+  for (const int64_t bad : {int64_t{4}, int64_t{-5}, INT64_MAX, INT64_MIN}) {
+    Tensor index(DType::kI64, {1, 1});
+    set_int(index, 0, bad);
+    const OpCase c{"range", Op::kScatterND, make_attrs<ScatterAttrs>(), {f32({4}), index, f32({1})}};
+    KernelRunner runner(c);
+    for (const KernelInfo& info : all_kernels())
+      if (const auto kernel = runner.make(info, best_isa())) {
+        EXPECT_FALSE(runner.run(*kernel).ok()) << bad;
+      }
+  }
+}
+
+}  // namespace
+}  // namespace smelt
