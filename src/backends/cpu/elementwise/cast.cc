@@ -53,8 +53,16 @@ Convert to_integers(const CastAttrs& a) {
   return a.clamp ? convert_to_integers<From, To, false, true> : convert_to_integers<From, To, false, false>;
 }
 
+/// Real parts of complex64.
+void real_parts(const void* x, int64_t n, void* y) {
+  const auto* from = static_cast<const float*>(x);
+  auto* to = static_cast<float*>(y);
+  for (int64_t i = 0; i < n; ++i) to[i] = from[2 * i];
+}
+
 /// Null where no conversion of numbers of whole bytes applies.
 Convert conversion(DType from, DType to, const CastAttrs& attrs) {
+  if (from == DType::kC64 && to == DType::kF32) return real_parts;
   Convert found = nullptr;
   by_number(from, [&](auto a) {
     using A = decltype(a);

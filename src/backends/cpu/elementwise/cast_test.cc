@@ -33,5 +33,15 @@ TEST(Cast, RealNumbersToIntegers) {
       }
 }
 
+TEST(Cast, RealParts) {
+  const OpCase c{"complex64",
+                 Op::kCast,
+                 make_attrs<CastAttrs>(DType::kF32),
+                 {random_tensor(DType::kC64, {3, 7}, -2, 2, 1)},
+                 {},
+                 {ValueType::tensor(DType::kF32)}};
+  check_on_cpu(c, "cast");
+}
+
 }  // namespace
 }  // namespace smelt

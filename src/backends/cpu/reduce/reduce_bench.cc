@@ -23,6 +23,9 @@ SMELT_BENCH_CASES(reduce) {
   reduce(Reduction::kMean, random_tensor(DType::kF16, image, -2, 2, 1), {1, 2});
   reduce(Reduction::kMean, random_quantized(DType::kI8, image, 0.05f, -10, 1), {1, 2},
          quantized_type(DType::kI8, 0.02f, 3));
+  reduce(Reduction::kMax, random_tensor(DType::kI64, {128, 768}, -1000, 1000, 1), {1});
+  const Tensor bytes = random_quantized(DType::kI8, image, 0.05f, -10, 1);
+  reduce(Reduction::kMin, bytes, {1, 2}, ValueType::tensor(DType::kI8, {}, bytes.quant()));
   ArgReduceAttrs arg;
   arg.axis = 1;
   cases.add({"argmax",

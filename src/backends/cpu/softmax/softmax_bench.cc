@@ -22,6 +22,14 @@ SMELT_BENCH_CASES(softmax) {
              {random_quantized(DType::kI8, scores, 0.06f, 4, 1)},
              {},
              {quantized_type(DType::kI8, 1.0f / 256, -128)}});
+  Tensor bytes = random_quantized(DType::kI8, scores, 0.06f, 4, 1);
+  bytes.set_quant(per_tensor(0.06f, 4));
+  cases.add({"softmax_dequantized/qint8",
+             Op::kSoftmax,
+             make_attrs<SoftmaxAttrs>(),
+             {bytes},
+             {},
+             {ValueType::tensor(DType::kI8, {}, per_tensor(1.0f / 256, -128))}});
 }
 
 }  // namespace smelt::bench
