@@ -91,12 +91,9 @@ Status read_cell(KernelContext& ctx, const Inputs& in, const Stream& s, const tf
   c.h_scale = h->quant()->scale();
   c.y_scale = s.y->quant()->scale();
   c.cell_scale = cell->quant()->scale();
-  c.cell_log2 = static_cast<int32_t>(std::lround(std::log2(c.cell_scale)));
-  if (!(c.cell_scale > 0) || std::ldexp(1.f, c.cell_log2) != c.cell_scale || c.cell_log2 > -9 || c.cell_log2 < -15)
-    return InvalidModel("a cell state of scale ", c.cell_scale, ", a power of two from 2^-15 to 2^-9 expected");
+  SMELT_ASSIGN(c.cell_log2, cell_exponent(c.cell_scale));
   const auto& a = ctx.attrs<TfLstmAttrs>();
-  if (a.cell_clip > 0)
-    c.cell_clip = static_cast<int16_t>(std::clamp(static_cast<float>(a.cell_clip) / c.cell_scale, -32768.f, 32767.f));
+  c.cell_clip = quantized_cell_clip(a.cell_clip, c.cell_scale);
   if (a.proj_clip > 0)
     c.proj_clip = static_cast<int32_t>(std::clamp(static_cast<float>(a.proj_clip) / c.y_scale, -128.f, 127.f));
   return Ok();
@@ -107,21 +104,6 @@ Result<std::pair<float, int32_t>> intermediate(const TfLstmAttrs& a, size_t i) {
   const QuantPtr& q = a.intermediates[i].quant;
   if (!q || !(q->scale() > 0)) return InvalidModel("intermediate ", i, " has no quantization parameters");
   return std::pair{q->scale(), q->zero_point()};
-}
-
-void clip(std::vector<int16_t>& v, int16_t bound) {
-  for (int16_t& x : v) x = std::clamp<int16_t>(x, static_cast<int16_t>(-bound), bound);
-}
-
-void update_cell(std::vector<int16_t>& cell, const std::vector<int16_t>& input, const std::vector<int16_t>& forget,
-                 const std::vector<int16_t>& update, int32_t cell_log2, int16_t bound) {
-  for (size_t i = 0; i < cell.size(); ++i) {
-    const int32_t kept = rounding_divide_by_pot(forget[i] * cell[i], 15);
-    const int32_t gate = input.empty() ? 32767 - forget[i] : input[i];
-    const int32_t added = rounding_divide_by_pot(gate * update[i], 30 + cell_log2);
-    cell[i] = clamp16(static_cast<int64_t>(static_cast<int16_t>(kept)) + static_cast<int16_t>(added));
-  }
-  if (bound > 0) clip(cell, bound);
 }
 
 void normalize_fixed(std::vector<int16_t>& rows, const IntegerGate& g, int64_t batch, int64_t n) {
@@ -210,6 +192,29 @@ std::vector<int16_t> gate_16(const IntegerCell& c, const IntegerGate& g, const i
 
 }  // namespace
 
+int16_t quantized_cell_clip(double cell_clip, float cell_scale) {
+  if (!(cell_clip > 0)) return 0;
+  return static_cast<int16_t>(std::clamp(static_cast<float>(cell_clip) / cell_scale, -32768.f, 32767.f));
+}
+
+Result<int32_t> cell_exponent(float cell_scale) {
+  const auto log2 = cell_scale > 0 ? static_cast<int32_t>(std::lround(std::log2(cell_scale))) : 0;
+  if (std::ldexp(1.f, log2) != cell_scale || log2 > -9 || log2 < -15)
+    return InvalidModel("a cell state of scale ", cell_scale, ", a power of two from 2^-15 to 2^-9 expected");
+  return log2;
+}
+
+void update_cell(int16_t* cell, const int16_t* input, const int16_t* forget, const int16_t* update, int64_t n,
+                 int32_t cell_log2, int16_t bound) {
+  for (int64_t i = 0; i < n; ++i) {
+    const int32_t kept = rounding_divide_by_pot(forget[i] * cell[i], 15);
+    const int32_t gate = input ? input[i] : 32767 - forget[i];
+    const int32_t added = rounding_divide_by_pot(gate * update[i], 30 + cell_log2);
+    cell[i] = clamp16(static_cast<int64_t>(static_cast<int16_t>(kept)) + static_cast<int16_t>(added));
+    if (bound > 0) cell[i] = std::clamp<int16_t>(cell[i], static_cast<int16_t>(-bound), bound);
+  }
+}
+
 Status run_integer_16(KernelContext& ctx, const Inputs& in, const Stream& s) {
   const auto& a = ctx.attrs<TfLstmAttrs>();
   SMELT_ASSIGN(const auto walk, tf_cells::walk_of(*s.x, a.sequence, a.time_major));
@@ -223,15 +228,13 @@ Status run_integer_16(KernelContext& ctx, const Inputs& in, const Stream& s) {
       SMELT_ASSIGN(const auto q, intermediate(a, g));
       scale = q.first;
     }
-    // All of these are products in float, as the format's kernel rounds them.
-    gate.w_factor = fixed_factor(scale_of(gate.w) * c.x_scale / scale);
-    gate.r_factor = fixed_factor(scale_of(gate.r) * c.h_scale / scale);
+    gate.w_factor = gate_factor(scale_of(gate.w), c.x_scale, scale);
+    gate.r_factor = gate_factor(scale_of(gate.r), c.h_scale, scale);
     gate.peephole_factor =
         fixed_factor(static_cast<float>(std::ldexp(1.0, c.cell_log2) * scale_of(gate.peephole) / scale));
   }
   SMELT_ASSIGN(const auto hidden, intermediate(a, 4));
-  const FixedFactor hidden_factor =
-      fixed_factor(static_cast<float>(std::ldexp(1.0, -15) / hidden.first * std::ldexp(1.0, -15)));
+  const FixedFactor to_hidden = hidden_factor(hidden.first);
   const FixedFactor proj_factor = fixed_factor(scale_of(c.projection) * hidden.first / c.h_scale);
   States st = read_states(ctx, in);
   std::vector<int8_t> product(static_cast<size_t>(c.batch * c.units));
@@ -240,12 +243,13 @@ Status run_integer_16(KernelContext& ctx, const Inputs& in, const Stream& s) {
     if (c.gates[kInput].w) input = gate_16(c, c.gates[kInput], x, state, false);
     const auto forget = gate_16(c, c.gates[kForget], x, state, false);
     const auto update = gate_16(c, c.gates[kCell], x, state, true);
-    update_cell(state.cell, input, forget, update, c.cell_log2, c.cell_clip);
+    update_cell(state.cell.data(), input.empty() ? nullptr : input.data(), forget.data(), update.data(),
+                c.batch * c.units, c.cell_log2, c.cell_clip);
     const auto out = gate_16(c, c.gates[kOutput], x, state, false);
     const int32_t zero = c.projection ? -hidden.second : hidden.second;
     for (size_t i = 0; i < out.size(); ++i) {
       const int32_t v = out[i] * tanh_fixed16(state.cell[i], 15 + c.cell_log2);
-      product[i] = clamp8(static_cast<int64_t>(rescale_double(v, hidden_factor)) + zero);
+      product[i] = clamp8(static_cast<int64_t>(rescale_double(v, to_hidden)) + zero);
     }
     if (!c.projection) {
       state.h = product;
@@ -330,7 +334,7 @@ Status run_integer_8(KernelContext& ctx, const Inputs& in, const Stream& s) {
   return for_each_step(ctx, s, walk, c, st, [&](const int8_t* x, States& state) {
     const auto forget = gate_8(c, c.gates[kForget], x, state, false);
     const auto update = gate_8(c, c.gates[kCell], x, state, true);
-    update_cell(state.cell, {}, forget, update, -15, c.cell_clip);
+    update_cell(state.cell.data(), nullptr, forget.data(), update.data(), c.batch * c.units, -15, c.cell_clip);
     const auto out = gate_8(c, c.gates[kOutput], x, state, false);
     for (int64_t b = 0; b < c.batch; ++b)
       for (int64_t o = 0; o < c.outputs; ++o) {

@@ -23,6 +23,23 @@ SMELT_BENCH_CASES(recurrent) {
   svdf.constants = {1, 2};
   svdf.outputs[0] = quantized_type(DType::kI8, 0.4f, 5);
   cases.add(svdf, 2.0 * kUnits * (96 + kMemory));
+  TfLstmAttrs integer;
+  integer.sequence = true;
+  integer.intermediates.resize(5);
+  integer.intermediates[4] = quantized_type(DType::kI8, 0.0077f, -3);
+  constexpr int64_t kTime = 49, kInputs = 40, kCells = 80;
+  OpCase steps{"lstm/qint8", Op::kTfLstm, make_attrs<TfLstmAttrs>(integer), std::vector<Tensor>(24)};
+  steps.inputs[0] = random_quantized(DType::kI8, {1, kTime, kInputs}, 0.03f, -5, 1);
+  for (const size_t g : {0, 1, 2, 3}) {
+    steps.inputs[1 + g] = random_quantized(DType::kI8, {kCells, kInputs}, 0.004f, 0, 2);
+    steps.inputs[5 + g] = random_quantized(DType::kI8, {kCells, kCells}, 0.006f, 0, 3);
+    steps.inputs[12 + g] = random_tensor(DType::kI32, {kCells}, -3000, 3000, 4);
+    for (const size_t i : {1 + g, 5 + g, 12 + g}) steps.constants.push_back(i);
+  }
+  steps.inputs[18] = random_quantized(DType::kI8, {1, kCells}, 0.0077f, -3, 5);
+  steps.inputs[19] = random_quantized(DType::kI16, {1, kCells}, 0x1p-11f, 0, 6);
+  steps.outputs = {quantized_type(DType::kI8, 0.0077f, -3), {}, {}};
+  cases.add(steps, 2.0 * kTime * 4 * kCells * (kInputs + kCells));
 }
 
 }  // namespace smelt::bench
