@@ -30,9 +30,9 @@ Status check_attrs(const DetectionAttrs& a) {
 /// Everything that the two ways of selecting work on.
 struct Scene {
   std::vector<Box> boxes;
-  std::vector<float> scores;  ///< [boxes, columns]
-  int64_t columns = 0;        ///< classes, and one more in front when there is a background class
-  int64_t offset = 0;         ///< 1 with a background class
+  const float* scores = nullptr;  ///< [boxes, columns]
+  int64_t columns = 0;            ///< classes, and one more in front when there is a background class
+  int64_t offset = 0;             ///< 1 with a background class
 };
 
 struct Detection {
@@ -121,8 +121,7 @@ Result<std::vector<Detection>> regular(KernelContext& ctx, const DetectionAttrs&
   std::vector<float> scores(n);
   std::vector<int64_t> selected;
   for (int64_t c = 0; c < a.classes; ++c) {
-    for (size_t i = 0; i < n; ++i)
-      scores[i] = s.scores[i * static_cast<size_t>(s.columns) + static_cast<size_t>(c + s.offset)];
+    for (size_t i = 0; i < n; ++i) scores[i] = s.scores[static_cast<int64_t>(i) * s.columns + c + s.offset];
     SMELT_TRY(suppress(ctx, a, s.boxes, scores, a.detections_per_class, selected));
     const auto middle = static_cast<std::ptrdiff_t>(found.size());
     for (int64_t i : selected) found.push_back({i, c, scores[static_cast<size_t>(i)]});
@@ -136,8 +135,9 @@ Result<std::vector<Detection>> regular(KernelContext& ctx, const DetectionAttrs&
 /// Boxes by their best class; each with its best classes. Places of classes that do not exist hold a box of -1.
 Result<std::vector<Detection>> fast(KernelContext& ctx, const DetectionAttrs& a, const Scene& s) {
   const int64_t per_box = std::min(a.max_classes_per_detection, a.classes);
-  const auto scores_of = [&](int64_t box) { return &s.scores[static_cast<size_t>(box * s.columns + s.offset)]; };
+  const auto scores_of = [&](int64_t box) { return s.scores + box * s.columns + s.offset; };
   std::vector<float> best;
+  best.reserve(s.boxes.size());
   for (size_t i = 0; i < s.boxes.size(); ++i) {
     const float* own = scores_of(static_cast<int64_t>(i));
     best.push_back(largest(own, a.classes));
@@ -191,8 +191,14 @@ Status reference_DetectionPostprocess(KernelContext& ctx) {
   SMELT_ASSIGN(s.boxes, decode_boxes(a, ctx.input(0), ctx.input(2)));
   s.columns = scores.dim(2);
   s.offset = s.columns - a.classes;
-  s.scores.resize(static_cast<size_t>(scores.elements()));
-  to_floats(scores, s.scores.data());
+  std::vector<float> converted;
+  if (scores.dtype() == DType::kF32) {
+    s.scores = scores.data<float>();
+  } else {
+    converted.resize(static_cast<size_t>(scores.elements()));
+    to_floats(scores, converted.data());
+    s.scores = converted.data();
+  }
   SMELT_ASSIGN(const auto found, a.regular_nms ? regular(ctx, a, s) : fast(ctx, a, s));
   for (int i = 0; i < 4; ++i)
     if (ctx.wants(i) && ctx.output(i).bytes() > 0) std::memset(ctx.output(i).raw(), 0, ctx.output(i).bytes());
