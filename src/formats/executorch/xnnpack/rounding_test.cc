@@ -43,24 +43,28 @@ auto two_inputs(XNodeUnion type) {
   };
 }
 
-TEST(XnnRounding, HalvesOfMeansGoToEvenBehindTheZeroPoint) {
+TEST(XnnRounding, TiesOfMeansGoToEvenBehindTheZeroPoint) {
   expect_integers({{{3, 3, 4, 4}, {1, 2, 2, 1}, 0.5f, 3}}, {{0}, {1, 1}, 0.5f, -1},
                   one_input(XNodeUnion::XNNGlobalAvgPooling2d));
 }
 
-TEST(XnnRounding, HalvesOfFunctionsGoToEvenBehindTheZeroPoint) {
+TEST(XnnRounding, TiesOfFunctionsGoToEvenBehindTheZeroPoint) {
   expect_integers({{{1, 3, -5, 2}, {4}, 1, 0}}, {{2, 2, 4, 2}, {4}, 2, 1}, one_input(XNodeUnion::XNNAbs));
   expect_integers({{{1, 3, -5}, {3}, 1, 0}, {{0, 0, 5}, {3}, 1, 0}}, {{2, 2, 4}, {3}, 2, 1},
                   two_inputs(XNodeUnion::XNNMaximum));
 }
 
-TEST(XnnRounding, HalvesOfSumsGoUp) {
+TEST(XnnRounding, TiesOfSumsGoUp) {
   expect_integers({{{1, -1, 3, -3}, {4}, 1, 0}, {{0, 0, 0, 0}, {4}, 1, 0}}, {{1, 0, 2, -1}, {4}, 2, 0},
                   two_inputs(XNodeUnion::XNNAdd));
 }
 
 TEST(XnnRounding, ConversionsHaveEightFractionalBits) {
   expect_integers({{{100, -100, 64}, {3}, 0.0137f, 0}}, {{2, -2, 1}, {3}, 1, 0}, one_input(XNodeUnion::XNNConvert));
+}
+
+TEST(XnnRounding, ScalarsAreValues) {
+  expect_integers({{{5}, {}, 1, 0}, {{-2}, {}, 1, 0}}, {{3}, {}, 1, 0}, two_inputs(XNodeUnion::XNNAdd));
 }
 
 }  // namespace
