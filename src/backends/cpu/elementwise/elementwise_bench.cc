@@ -46,6 +46,16 @@ SMELT_BENCH_CASES(elementwise) {
   binary(Binary::kMax, i8, i8, ValueType::tensor(DType::kI8, {}, per_tensor(0.1f, 1)));
   binary(Binary::kPow, f32(block), Tensor::from<float>(DType::kF32, {}, std::vector<float>{2}));
   binary(Binary::kPow, random_tensor(DType::kF32, block, 0.1, 6, 1), f32(block));
+  FixedScaleAttrs scale;
+  scale.multipliers.assign(64, 1 << 30);
+  scale.shifts.assign(64, -9);
+  scale.axis = 1;
+  scale.min = -128;
+  scale.max = 127;
+  cases.add({"fixed_scale/int8",
+             Op::kFixedScale,
+             make_attrs<FixedScaleAttrs>(scale),
+             {random_tensor(DType::kI32, {1, 64, 25, 5}, -1e5, 1e5, 1)}});
   cases.add({"table_find",
              Op::kTableFind,
              make_attrs<NoAttrs>(),
