@@ -59,9 +59,15 @@ Status simplify(Module& module) {
     Graph& g = module.graphs[static_cast<size_t>(m.graph)];
     std::erase_if(g.inputs, [&](ValueId id) { return id != kNoValue && g.value(id).constant; });
   }
+  // Folded constants give shapes, which may give constants in turn.
+  for (int round = 0; round < 2; ++round) {
+    for (Graph& graph : module.graphs) {
+      fold_constants(graph, evaluate);
+      remove_dead_nodes(graph);
+    }
+    SMELT_TRY(infer_module(module));
+  }
   for (Graph& graph : module.graphs) {
-    fold_constants(graph, evaluate);
-    remove_dead_nodes(graph);
     recompose(graph);
     fuse_batch_norm(graph);
     fuse_activations(graph);
@@ -105,9 +111,19 @@ Result<Module> prepare(const Model& model, const formats::Writer& writer, const 
 }
 
 Result<formats::WriteResult> convert(const Model& model, const formats::Writer& writer, const Options& options) {
+  const auto write = [&](const Options& chosen) -> Result<formats::WriteResult> {
+    SMELT_ASSIGN(const Module module, prepare(model, writer, chosen));
+    return writer.write(module, chosen.write);
+  };
   return guarded([&]() -> Result<formats::WriteResult> {
-    SMELT_ASSIGN(const Module module, prepare(model, writer, options));
-    SMELT_ASSIGN(formats::WriteResult result, writer.write(module, options.write));
+    SMELT_ASSIGN(formats::WriteResult result, write(options));
+    if (!result.missing.empty() && !options.simplify) {
+      // Folded constants give shapes that some operators need.
+      Options folded = options;
+      folded.simplify = true;
+      auto again = write(folded);
+      if (again.ok() && again->missing.empty()) result = std::move(*again);
+    }
     if (result.missing.empty()) SMELT_TRY(check_written(result, model));
     return result;
   });
