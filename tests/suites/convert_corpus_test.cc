@@ -65,8 +65,9 @@ INSTANTIATE_TEST_SUITE_P(Groups, ConvertCorpus,
                          testing::Values(Group{"onnx", "tflite/ops", 0.89}, Group{"onnx", "onnx/ops", 0.92},
                                          Group{"onnx", "pte/portable", 0.955}, Group{"onnx", "xnnpack/seed", 0.94},
                                          Group{"onnx", "vulkan/seed", 0.945}, Group{"tflite", "tflite/ops", 0.98},
-                                         Group{"tflite", "onnx/ops", 0.785}, Group{"tflite", "pte/portable", 0.885},
-                                         Group{"tflite", "xnnpack/seed", 0.88}, Group{"tflite", "vulkan/seed", 0.945}));
+                                         Group{"tflite", "onnx/ops", 0.885}, Group{"tflite", "pte/portable", 0.905},
+                                         Group{"tflite", "xnnpack/seed", 0.885},
+                                         Group{"tflite", "vulkan/seed", 0.965}));
 
 }  // namespace
 }  // namespace smelt

@@ -59,6 +59,10 @@ struct Weighted {
 };
 Weighted weighted_operands(OpWriter& w, int x, int filter, int bias_input, bool dynamic_quant);
 
+/// A Pool node by windows of any number of dimensions, with gaps, or with the places of maxima. False if sizes are
+/// unknown or the format has no form for it.
+bool write_pool_windows(OpWriter& w);
+
 /// Binds output 0 to y behind the activation, which stands as an operator of its own if it is not fused. False if the
 /// format lacks the activation.
 bool finish_image(OpWriter& w, int y, bool fused, const Activation& act, Layout layout, int spatial);

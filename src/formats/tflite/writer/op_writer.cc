@@ -115,7 +115,10 @@ int OpWriter::in_i32(int i) {
     if (in_type(i).shape.rank() == 0) return s_.i32_scalar(values->front());
     if (in_type(i).shape.rank() == 1) return s_.i32(*values);
   }
-  return s_.cast(in(i), DType::kI32);
+  int x = in(i);
+  if (file_dtype(x) == DType::kI64 && !s_.at(x).contents)
+    x = binary(Code::MINIMUM, binary(Code::MAXIMUM, x, number_like(x, INT32_MIN)), number_like(x, INT32_MAX));
+  return s_.cast(x, DType::kI32);
 }
 
 std::vector<int> OpWriter::all() {
@@ -191,6 +194,21 @@ int OpWriter::number_like(int tensor, double v) {
 int OpWriter::reduce(Code code, int x, const std::vector<int64_t>& axes, bool keep_dims) {
   return call(code, {x, s_.i32(axes)},
               options_of<tfl::ReducerOptions>([=](auto& b) { return tfl::CreateReducerOptions(b, keep_dims); }));
+}
+
+int dims_of(SubgraphWriter& s, int x) {
+  return s.add(tfl::BuiltinOperator::SHAPE, {x}, DType::kI32, options_of<tfl::ShapeOptions>([](auto& b) {
+                 return tfl::CreateShapeOptions(b, tfl::TensorType::INT32);
+               }));
+}
+
+int spread(OpWriter& w, int values, int axes, int rank, int64_t fill) {
+  SubgraphWriter& s = w.subgraph();
+  const int from_end =
+      w.select(w.compare(OpWriter::Code::LESS, axes, s.i32_scalar(0)), w.add(axes, s.i32_scalar(rank)), axes);
+  if (fill != 0) values = w.sub(values, s.i32_scalar(fill));
+  const int all = s.add(OpWriter::Code::SCATTER_ND, {s.reshape(from_end, {-1, 1}), values, s.i32({rank})}, DType::kI32);
+  return fill != 0 ? w.add(all, s.i32_scalar(fill)) : all;
 }
 
 std::optional<tfl::ActivationFunctionType> fused_activation(const Activation& act) {

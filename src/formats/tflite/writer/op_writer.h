@@ -31,7 +31,7 @@ class OpWriter : public formats::WrittenNode {
   int in_last(int i) { return s_.channels_last(id(i)); }
   int optional(int i) { return has(i) ? in(i) : -1; }
   int real(int i) { return s_.dequantize(in(i)); }  ///< as float32 if it is quantized
-  /// Input i as int32, as TFLite wants shapes, axes and sizes.
+  /// Input i as int32, as TFLite wants shapes, axes and sizes; larger numbers become the largest.
   int in_i32(int i);
   std::vector<int> all();
   DType file_dtype(int tensor) { return s_.at(tensor).dtype; }
@@ -82,11 +82,24 @@ bool same_type(const ValueType& a, const ValueType& b);
 /// Dimensions as the format's lists hold them.
 std::vector<int32_t> as_i32(const std::vector<int64_t>& values);
 
+/// An int32 vector [rank] with `values` [k] at the places `axes` [k], int32 and not negative or from the end, and
+/// `fill` elsewhere.
+int spread(OpWriter& w, int values, int axes, int rank, int64_t fill);
+/// The dimensions of a tensor as an int32 vector.
+int dims_of(SubgraphWriter& s, int x);
+
+/// x in 8 bits with one scale and zero point for all, chosen at run time as DynamicQuantizeLinear does, as float32.
+struct DynamicLevels {
+  int levels = -1, scale = -1, point = -1;  ///< x is close to (levels - point) * scale
+};
+DynamicLevels dynamic_levels(OpWriter& w, int x, int rank);
+
 /// Coordinates [n, rank] of the elements of an index tensor: its own places but for `axis`, where its values stand,
 /// which count from the end of `extent` if they are negative.
 int element_coordinates(OpWriter& w, int input, int64_t axis, int64_t extent);
-/// Output 0 is input 0 with updates of `shape` written to coordinates, or added.
-bool scatter_updates(OpWriter& w, int coordinates, int updates, const Shape& shape, bool accumulate);
+/// Output 0 is input 0 with updates at coordinates [..., k], joined as the node's ScatterAttrs say. False if the format
+/// has no form for it.
+bool scatter_updates(OpWriter& w, int coordinates, int updates);
 
 #define TFL_WRITE(op, function) bool function(OpWriter& w);
 #include "formats/tflite/writer/operators.inc"

@@ -103,6 +103,11 @@ Tensor retyped(const Tensor& t, DType dtype, QuantPtr quant) {
   return out;
 }
 
+int FileContext::add_subgraph(std::string name) {
+  subgraphs.emplace_back().name = std::move(name);
+  return static_cast<int>(subgraphs.size()) - 1;
+}
+
 std::pair<DType, QuantPtr> SubgraphWriter::file_type(const ValueType& type) const {
   if (type.quant && type.dtype == DType::kU8 && file_.prefer_int8) return {DType::kI8, shifted(type.quant)};
   const bool narrow = is_float(type.dtype) && type.dtype != DType::kF32;
@@ -446,6 +451,18 @@ void SubgraphWriter::write() {
   }
   for (const Node& node : graph_.nodes) emit(node);
   add_outputs();
+}
+
+bool SubgraphWriter::attempt(const std::function<bool()>& write) {
+  const size_t tensors = out().tensors.size(), operators = out().operators.size();
+  const auto forms = forms_;
+  const auto states = states_;
+  if (write()) return true;
+  out().tensors.resize(tensors);
+  out().operators.resize(operators);
+  forms_ = forms;
+  states_ = states;
+  return false;
 }
 
 bool SubgraphWriter::try_node(const Node& node) {

@@ -68,11 +68,13 @@ struct FileLoop {
     bool backward = false;
     FileTensor type = {};  ///< of the whole tensor
   };
-  int body = -1;  ///< subgraph
+  int body = -1, condition_graph = -1;  ///< subgraphs
   size_t states = 0, appended = 0;
   bool condition = false;  ///< the body takes iteration and condition first, and gives a condition
   std::vector<Scanned> scanned = {};
   std::vector<FileTensor> appended_types = {};
+  std::vector<bool> appended_flat = {};  ///< true: rows are joined as vectors of elements
+  std::vector<ValueType> operands = {};  ///< types of the body's inputs behind iteration and condition
 };
 
 /// What the subgraphs of a file share.
@@ -88,6 +90,8 @@ struct FileContext {
   std::vector<FileLoop> loops = {};
   int subgraph_of(int graph) const { return static_cast<int>(std::ranges::find(order, graph) - order.begin()); }
   std::vector<formats::Unwritable> missing = {};
+  /// Adds an empty subgraph and returns its index. References to subgraphs, tensors and operators become invalid.
+  int add_subgraph(std::string name);
 };
 
 /// Writes one graph as one subgraph. A value may have several tensors: one with its dimensions as the graph has them,
@@ -104,6 +108,8 @@ class SubgraphWriter {
   void write_initializer();
   /// True if the node can be written. Nothing of the subgraph is of use afterwards.
   bool try_node(const Node& node);
+  /// Calls `write`, which may write operators; if it returns false, all that it wrote is taken back.
+  bool attempt(const std::function<bool()>& write);
 
   FileContext& file() { return file_; }
   const Graph& graph() const { return graph_; }

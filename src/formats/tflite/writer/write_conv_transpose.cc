@@ -27,6 +27,7 @@ int group_part(SubgraphWriter& s, int x, int axis, int64_t group, int64_t groups
 struct Placement {
   std::vector<int64_t> full;         ///< shape without padding, but for the channels; -1: batch known at run time
   std::vector<int64_t> begin, size;  ///< part that the node keeps
+  int dynamic_size = -1;             ///< a tensor in place of `size`; -1: none
   bool cut = false;                  ///< true if it is not all
 };
 
@@ -84,11 +85,50 @@ int output_shape(SubgraphWriter& s, const Image& image, const std::vector<int64_
   return s.add(Code::CONCATENATION, {batch, s.i32({shape.begin() + 1, shape.end()})}, DType::kI32, concat_options(0));
 }
 
+Code transposed_code(const Image& image) { return image.spatial == 3 ? Code::CONV_3D_TRANSPOSE : Code::TRANSPOSE_CONV; }
+
 OperatorOptions transposed_options(const std::vector<int64_t>& stride, tfl::Padding padding,
                                    tfl::ActivationFunctionType act) {
+  if (stride.size() == 3) {
+    const auto by = as_i32(stride);
+    return options_of<tfl::Conv3DOptions>(
+        [=](auto& b) { return tfl::CreateConv3DOptions(b, padding, by[0], by[2], by[1], act); });
+  }
   const auto steps = as_i32(stride);
   return options_of<tfl::TransposeConvOptions>(
       [=](auto& b) { return tfl::CreateTransposeConvOptions(b, padding, steps[1], steps[0], act); });
+}
+
+/// The placement of a result whose pads are given but whose image has its size at run time; `sizes` becomes the shape
+/// without padding.
+std::optional<Placement> dynamic_placement(OpWriter& w, const ConvTransposeAttrs& a, const Image& image,
+                                           const std::vector<int64_t>& kernel, int64_t channels, int& sizes) {
+  SubgraphWriter& s = w.subgraph();
+  if (a.auto_pad != AutoPad::kExplicit || !a.output_shape.empty() || a.groups != 1) return std::nullopt;
+  const auto stride = window_list(a.strides, image.spatial, 1);
+  const auto n = stride.size();
+  const size_t flat = image.spatial == 1 ? 1 : 0;
+  // full = in * stride + (kernel - stride), what is kept = full - pads + output padding; each behind the batch.
+  std::vector<int64_t> factor{1}, term{0}, lost{0};
+  Placement p{.full = {}, .begin = {0}, .size = {}, .cut = false};
+  for (size_t d = 0; d < n; ++d) {
+    const size_t i = d - flat;
+    const bool pads = d >= flat && !a.pads.empty();
+    const int64_t front = pads ? a.pads[i] : 0, back = pads ? a.pads[i + n - flat] : 0;
+    const int64_t extra = d >= flat && !a.output_padding.empty() ? a.output_padding[i] : 0;
+    factor.push_back(stride[d]);
+    term.push_back(kernel[d] - stride[d] + std::max<int64_t>(extra - back, 0));
+    lost.push_back(front + std::max<int64_t>(back - extra, 0));
+    p.begin.push_back(front);
+    p.cut |= lost.back() != 0;
+  }
+  factor.push_back(0);
+  term.push_back(channels);
+  lost.push_back(0);
+  p.begin.push_back(0);
+  sizes = w.add(w.mul(dims_of(s, image.tensor), s.i32(factor)), s.i32(term));
+  if (p.cut) p.dynamic_size = w.sub(sizes, s.i32(lost));
+  return p;
 }
 
 /// A transposed convolution of float32 of each group, joined. The filter is [O of a group, spatial, all I].
@@ -96,7 +136,7 @@ int grouped(OpWriter& w, const Image& image, int filter, int sizes, int64_t grou
   SubgraphWriter& s = w.subgraph();
   const Shape filters = s.at(filter).shape;
   const int x = s.dequantize(image.tensor), real_filter = s.dequantize(filter);
-  if (groups == 1) return s.add(Code::TRANSPOSE_CONV, {sizes, real_filter, x}, DType::kF32, options);
+  if (groups == 1) return s.add(transposed_code(image), {sizes, real_filter, x}, DType::kF32, options);
   const auto set_shape = [&](int tensor, const Shape& shape) {
     s.at(tensor).ranked = true;
     s.at(tensor).shape = shape;
@@ -110,9 +150,9 @@ int grouped(OpWriter& w, const Image& image, int filter, int sizes, int64_t grou
   for (int64_t g = 0; g < groups; ++g) {
     const int f = group_part(s, real_filter, filters.rank() - 1, g, groups);
     const int part = group_part(s, x, image_shape.rank() - 1, g, groups);
-    parts.push_back(s.add(Code::TRANSPOSE_CONV, {sizes, f, part}, DType::kF32, options));
+    parts.push_back(s.add(transposed_code(image), {sizes, f, part}, DType::kF32, options));
   }
-  return s.add(Code::CONCATENATION, parts, DType::kF32, concat_options(3));
+  return s.add(Code::CONCATENATION, parts, DType::kF32, concat_options(image_shape.rank() - 1));
 }
 
 /// TRANSPOSE_CONV as the format says it: padding by a mode, the output's shape by an operand.
@@ -134,7 +174,7 @@ bool of_given_shape(OpWriter& w, const ConvTransposeAttrs& a, const Image& image
 bool write_conv_transpose(OpWriter& w) {
   const auto& a = w.attrs<ConvTransposeAttrs>();
   SubgraphWriter& s = w.subgraph();
-  if (w.rank(0) < 3 || w.rank(0) > 4 || w.rank(1) != w.rank(0)) return false;
+  if (w.rank(0) < 3 || w.rank(0) > 5 || w.rank(1) != w.rank(0)) return false;
   if (std::ranges::any_of(a.dilations, [](int64_t d) { return d != 1; })) return false;
   const Shape& shape = w.in_type(1).shape;
   if (!shape.is_static()) return false;
@@ -144,27 +184,44 @@ bool write_conv_transpose(OpWriter& w) {
   if (spatial == 1) filter = with_height(s, *filter);
   if (!filter) return false;
   if (w.has(3)) {
+    if (spatial == 3) return false;
     const bool given = a.groups == 1 && a.auto_pad != AutoPad::kExplicit && a.auto_pad != AutoPad::kSameLower;
     return given && of_given_shape(w, a, image, *filter);
   }
   // Without padding first; the pads then cut the result.
+  const int64_t out_channels = s.at(*filter).shape[0];
   auto p = place_result(w, a, image, filter_sizes(shape, a.filter, spatial));
-  if (!p) return false;
-  p->full.push_back(s.at(*filter).shape[0]);
-  const int sizes = output_shape(s, image, p->full);
+  int sizes = -1;
+  if (p) {
+    p->full.push_back(out_channels);
+    sizes = output_shape(s, image, p->full);
+  } else {
+    p = dynamic_placement(w, a, image, filter_sizes(shape, a.filter, spatial), out_channels, sizes);
+    if (!p) return false;
+  }
+  if (spatial == 3) {
+    // [O, D, H, W, I] becomes [D, H, W, O, I].
+    filter = s.transpose(*filter, {1, 2, 3, 0, 4});
+    if (a.groups != 1) return false;
+  }
   const auto options =
       transposed_options(window_list(a.strides, spatial, 1), tfl::Padding::VALID, tfl::ActivationFunctionType::NONE);
+  const auto cut = [&](int v, DType dtype, const QuantPtr& quant) {
+    if (!p->cut) return v;
+    const int size = p->dynamic_size >= 0 ? p->dynamic_size : s.i32(p->size);
+    return s.add(Code::SLICE, {v, s.i32(p->begin), size}, dtype, {}, quant);
+  };
   const bool integer_bias = !w.has(2) || is_integer(w.in_type(2).dtype);
   if (a.groups == 1 && integer_bias && integer_operands(w, image.tensor, *filter)) {
     const auto [dtype, quant] = s.file_type(w.out_type(0));
     std::vector<int> in{sizes, *filter, image.tensor};
     if (w.has(2)) in.push_back(scaled_bias(s, w.in(2), image.tensor, *filter));
     int y = s.add(Code::TRANSPOSE_CONV, in, dtype, options, quant);
-    if (p->cut) y = s.add(Code::SLICE, {y, s.i32(p->begin), s.i32(p->size)}, dtype, {}, quant);
+    y = cut(y, dtype, quant);
     return finish_image(w, y, false, a.act, a.layout, spatial);
   }
   int y = grouped(w, image, *filter, sizes, a.groups, options);
-  if (p->cut) y = s.add(Code::SLICE, {y, s.i32(p->begin), s.i32(p->size)}, DType::kF32);
+  y = cut(y, DType::kF32, nullptr);
   if (w.has(2)) y = w.add(y, w.real(2));
   return finish_image(w, y, false, a.act, a.layout, spatial);
 }

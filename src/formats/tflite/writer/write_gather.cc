@@ -37,6 +37,21 @@ std::optional<int> wrapped_indices(OpWriter& w, int i, bool negative, int64_t ex
                   w.add(x, w.number_like(x, static_cast<double>(extent))), x);
 }
 
+/// Coordinates of input 0, int32, behind `batch_dims` dimensions; negative ones count from the ends.
+int from_the_front(OpWriter& w, int at, int64_t batch_dims = 0) {
+  SubgraphWriter& s = w.subgraph();
+  const Shape &x = w.in_type(0).shape, &indices = w.in_type(1).shape;
+  int extents = -1;
+  if (w.in_type(0).is_static() && indices.back() >= 0) {
+    const auto begin = x.begin() + batch_dims;
+    extents = s.i32({begin, begin + indices.back()});
+  } else {
+    const int count = s.add(Code::SLICE, {dims_of(s, at), s.i32({indices.rank() - 1}), s.i32({1})}, DType::kI32);
+    extents = s.add(Code::SLICE, {dims_of(s, w.in(0)), s.i32({batch_dims}), count}, DType::kI32);
+  }
+  return w.select(w.compare(Code::LESS, at, s.i32_scalar(0)), w.add(at, extents), at);
+}
+
 int64_t normal_axis(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
 
 /// One place along an axis; LiteRT's GATHER takes strings of rank 1 alone.
@@ -102,30 +117,35 @@ bool write_gather_elements(OpWriter& w) {
 
 bool write_gather_nd(OpWriter& w) {
   const auto& a = w.attrs<GatherAttrs>();
-  if (a.batch_dims != 0 || !same_type(w.in_type(0), w.out_type(0))) return false;
-  if (!a.negative) return w.emit(Code::GATHER_ND, {w.in(0), w.in(1)});
   SubgraphWriter& s = w.subgraph();
-  const ValueType& x = w.in_type(0);
-  const ValueType& indices = w.in_type(1);
-  if (!x.is_static() || !indices.ranked || indices.shape.rank() < 1 || indices.shape.back() < 1) return false;
-  std::vector<int64_t> extents(x.shape.begin(), x.shape.begin() + indices.shape.back());
-  const int at = s.cast(w.in(1), DType::kI32);
-  const int wrapped = w.select(w.compare(Code::LESS, at, s.i32_scalar(0)), w.add(at, s.i32(extents)), at);
-  return w.emit(Code::GATHER_ND, {w.in(0), wrapped});
+  const ValueType &x = w.in_type(0), &indices = w.in_type(1);
+  if (!same_type(x, w.out_type(0)) || !x.ranked || !indices.ranked || indices.shape.rank() < 1) return false;
+  if (!a.negative && a.batch_dims == 0) return w.emit(Code::GATHER_ND, {w.in(0), w.in(1)});
+  int at = s.cast(w.in(1), DType::kI32);
+  if (a.negative) at = from_the_front(w, at, a.batch_dims);
+  if (a.batch_dims == 0) return w.emit(Code::GATHER_ND, {w.in(0), at});
+  // The batch's own places stand in front of the given ones.
+  if (!indices.is_static() || indices.shape.elements() > (1 << 24)) return false;
+  std::vector<int64_t> rows(indices.shape.begin(), indices.shape.end() - 1);
+  Shape places{std::span<const int64_t>(rows)};
+  places.push_back(a.batch_dims);
+  Tensor batch(DType::kI32, places);
+  const Shape strides = indices.shape.strides();
+  for (int64_t i = 0; i < batch.elements(); ++i) {
+    const auto d = static_cast<int>(i % a.batch_dims);
+    const int64_t row = i / a.batch_dims * indices.shape.back();
+    batch.data<int32_t>()[i] = static_cast<int32_t>(row / strides[d] % indices.shape[d]);
+  }
+  const int all = s.add(Code::CONCATENATION, {s.constant(std::move(batch)), at}, DType::kI32,
+                        concat_options(indices.shape.rank() - 1));
+  return w.emit(Code::GATHER_ND, {w.in(0), all});
 }
 
 bool write_scatter_nd(OpWriter& w) {
-  using Reduce = ScatterAttrs::Reduce;
-  const auto& a = w.attrs<ScatterAttrs>();
   SubgraphWriter& s = w.subgraph();
-  const ValueType &x = w.in_type(0), &indices = w.in_type(1), &updates = w.in_type(2);
-  if (!x.is_static() || !updates.is_static() || !indices.is_static() || !w.unquantized() ||
-      (a.reduction != Reduce::kNone && a.reduction != Reduce::kAdd))
-    return false;
-  int at = s.cast(w.in(1), DType::kI32);
-  const std::vector<int64_t> extents(x.shape.begin(), x.shape.begin() + indices.shape.back());
-  at = w.select(w.compare(Code::LESS, at, s.i32_scalar(0)), w.add(at, s.i32(extents)), at);
-  return scatter_updates(w, at, w.in(2), updates.shape, a.reduction == Reduce::kAdd);
+  const ValueType &x = w.in_type(0), &indices = w.in_type(1);
+  if (!x.ranked || !indices.ranked || indices.shape.rank() < 1 || !w.unquantized()) return false;
+  return scatter_updates(w, from_the_front(w, s.cast(w.in(1), DType::kI32)), w.in(2));
 }
 
 bool write_scatter_new(OpWriter& w) { return w.emit(Code::SCATTER_ND, {w.in_i32(0), w.in(1), w.in_i32(2)}); }
@@ -253,9 +273,71 @@ bool write_bucketize(OpWriter& w) {
                 }));
 }
 
+namespace {
+
+/// Boxes and classes whose selections are written one after the other.
+constexpr int64_t kMaxSelections = 1024;
+
+/// Corners (y1, x1, y2, x2), least first, of boxes [batch, n, 4].
+int ordered_corners(OpWriter& w, bool center) {
+  SubgraphWriter& s = w.subgraph();
+  const int boxes = w.real(0);
+  const auto columns = [&](int64_t begin) {
+    return s.add(Code::SLICE, {boxes, s.i32({0, 0, begin}), s.i32({-1, -1, 2})}, DType::kF32);
+  };
+  int low = columns(0), high = columns(2);
+  if (center) {
+    // Centre x, centre y, width, height.
+    const auto swapped = [&](int v) { return s.add(Code::REVERSE_V2, {v, s.i32({2})}, DType::kF32); };
+    const int middle = swapped(low), half = w.mul(swapped(high), s.f32(0.5));
+    low = w.sub(middle, half);
+    high = w.add(middle, half);
+  }
+  return s.add(Code::CONCATENATION, {w.binary(Code::MINIMUM, low, high), w.binary(Code::MAXIMUM, low, high)},
+               DType::kF32, concat_options(2));
+}
+
+/// Rows (batch, class, box) of all selections, one NON_MAX_SUPPRESSION_V4 for each class of each batch.
+bool write_onnx_selection(OpWriter& w) {
+  SubgraphWriter& s = w.subgraph();
+  const ValueType &boxes = w.in_type(0), &scores = w.in_type(1);
+  if (!boxes.is_static() || !scores.is_static() || !w.has(2) || !w.unquantized()) return false;
+  const int64_t batch = boxes.shape[0], n = boxes.shape[1], classes = scores.shape[1];
+  if (batch * classes > kMaxSelections || batch * classes < 1) return false;
+  const auto most = w.number(2);
+  int count = -1;
+  if (most)
+    count = s.i32_scalar(static_cast<int64_t>(std::clamp(*most, 0.0, static_cast<double>(n))));
+  else
+    count = w.binary(Code::MINIMUM, s.reshape(w.in_i32(2), {}), s.i32_scalar(n));
+  const auto scalar = [&](int i, double fallback) { return w.has(i) ? s.reshape(w.real(i), {}) : s.f32(fallback); };
+  const int corners = ordered_corners(w, w.attrs<NmsAttrs>().center), all = w.real(1);
+  const int overlap = scalar(3, 0), least = scalar(4, -3e38);
+  std::vector<int> rows;
+  for (int64_t b = 0; b < batch; ++b) {
+    const int own = s.reshape(s.add(Code::SLICE, {corners, s.i32({b, 0, 0}), s.i32({1, -1, -1})}, DType::kF32), {n, 4});
+    for (int64_t c = 0; c < classes; ++c) {
+      const int of_class = s.add(Code::SLICE, {all, s.i32({b, c, 0}), s.i32({1, 1, -1})}, DType::kF32);
+      const int selected = s.add_tensor({.dtype = DType::kI32}), valid = s.add_tensor({.dtype = DType::kI32});
+      s.add_to(Code::NON_MAX_SUPPRESSION_V4, {own, s.reshape(of_class, {n}), count, overlap, least}, {selected, valid});
+      const int kept = s.add(Code::SLICE, {selected, s.i32({0}), s.reshape(valid, {1})}, DType::kI32);
+      Tensor widths(DType::kI32, Shape{2, 2});
+      std::fill_n(widths.data<int32_t>(), 4, 0);
+      widths.data<int32_t>()[2] = 2;
+      const int wide = s.add(Code::PAD, {s.reshape(kept, {-1, 1}), s.constant(std::move(widths))}, DType::kI32);
+      rows.push_back(b == 0 && c == 0 ? wide : w.add(wide, s.i32({b, c, 0})));
+    }
+  }
+  const int joined = rows.size() == 1 ? rows[0] : s.add(Code::CONCATENATION, rows, DType::kI32, concat_options(0));
+  w.out(0, s.cast(joined, DType::kI64));
+  return true;
+}
+
+}  // namespace
+
 bool write_non_max_suppression(OpWriter& w) {
   const auto form = w.attrs<NmsAttrs>().form;
-  if (form == NmsAttrs::Form::kOnnx) return false;
+  if (form == NmsAttrs::Form::kOnnx) return write_onnx_selection(w);
   return w.emit_all(form == NmsAttrs::Form::kTflite4 ? Code::NON_MAX_SUPPRESSION_V4 : Code::NON_MAX_SUPPRESSION_V5,
                     w.all());
 }

@@ -52,26 +52,88 @@ int element_coordinates(OpWriter& w, int input, int64_t axis, int64_t extent) {
   return joined_columns(s, columns);
 }
 
-bool scatter_updates(OpWriter& w, int coordinates, int updates, const Shape& shape, bool accumulate) {
+namespace {
+
+/// Coordinates [..., rank] of the elements of an index tensor whose sizes are known at run time.
+int dynamic_coordinates(OpWriter& w, int input, int64_t axis) {
+  SubgraphWriter& s = w.subgraph();
+  const int rank = w.rank(input);
+  const int at = s.cast(w.in(input), DType::kI32), dims = dims_of(s, at);
+  const auto entry = [&](int list, int64_t d) {
+    return s.reshape(s.add(Code::SLICE, {list, s.i32({d}), s.i32({1})}, DType::kI32), {});
+  };
+  std::vector<int> columns;
+  for (int64_t d = 0; d < rank; ++d) {
+    if (d == axis) {
+      const int extent = entry(dims_of(s, w.in(0)), d);
+      columns.push_back(w.select(w.compare(Code::LESS, at, s.i32_scalar(0)), w.add(at, extent), at));
+      continue;
+    }
+    std::vector<int64_t> shape(static_cast<size_t>(rank), 1);
+    shape[static_cast<size_t>(d)] = -1;
+    const int steps = s.add(Code::RANGE, {s.i32_scalar(0), entry(dims, d), s.i32_scalar(1)}, DType::kI32);
+    columns.push_back(s.add(Code::BROADCAST_TO, {s.reshape(steps, shape), dims}, DType::kI32));
+  }
+  return s.add(Code::PACK, columns, DType::kI32,
+               options_of<tfl::PackOptions>([=](auto& b) { return tfl::CreatePackOptions(b, rank, rank); }));
+}
+
+/// The largest, least or product of the updates at each place, joined with x.
+int reduced_updates(OpWriter& w, ScatterAttrs::Reduce reduction, int coordinates, int updates) {
+  using Reduce = ScatterAttrs::Reduce;
   SubgraphWriter& s = w.subgraph();
   const Shape& x = w.in_type(0).shape;
-  const int dims = s.i32({x.begin(), x.end()});
+  const int64_t depth = w.node().op == Op::kScatterElements ? x.rank() : w.in_type(1).shape.back();
+  // A segment is one place; what is behind the coordinates' dimensions is its contents.
+  std::vector<int64_t> strides(static_cast<size_t>(depth), 1);
+  int64_t segments = 1, inner = 1;
+  for (int64_t d = depth; d-- > 0;) {
+    strides[static_cast<size_t>(d)] = segments;
+    segments *= x[static_cast<int>(d)];
+  }
+  for (auto d = static_cast<int>(depth); d < x.rank(); ++d) inner *= x[d];
+  const int rows = s.reshape(coordinates, {-1, depth});
+  const int ids = w.reduce(Code::SUM, w.mul(rows, s.i32(strides)), {1}, false);
+  const Code of_segment = reduction == Reduce::kMul   ? Code::UNSORTED_SEGMENT_PROD
+                          : reduction == Reduce::kMax ? Code::UNSORTED_SEGMENT_MAX
+                                                      : Code::UNSORTED_SEGMENT_MIN;
+  const int flat =
+      s.add(of_segment, {s.reshape(updates, {-1, inner}), ids, s.i32_scalar(segments)}, s.at(updates).dtype);
+  const int all = s.reshape(flat, {x.begin(), x.end()});
+  if (reduction == Reduce::kMul) return w.mul(w.in(0), all);
+  return w.binary(reduction == Reduce::kMax ? Code::MAXIMUM : Code::MINIMUM, w.in(0), all);
+}
+
+}  // namespace
+
+bool scatter_updates(OpWriter& w, int coordinates, int updates) {
+  using Reduce = ScatterAttrs::Reduce;
+  const auto& a = w.attrs<ScatterAttrs>();
+  SubgraphWriter& s = w.subgraph();
+  const ValueType& x = w.in_type(0);
   int base = w.in(0);
   const DType dtype = s.at(base).dtype;
+  if (!a.include_self) return false;
+  if (a.reduction != Reduce::kNone && a.reduction != Reduce::kAdd) {
+    const bool fits = x.is_static() && x.shape.elements() < INT32_MAX && (dtype == DType::kF32 || dtype == DType::kI32);
+    if (!fits || a.reduction == Reduce::kMean || w.in_type(1).shape.back() < 0) return false;
+    w.out(0, reduced_updates(w, a.reduction, coordinates, updates));
+    return true;
+  }
   const bool narrow = bit_width(dtype) < 32;
   if (narrow) {
     base = s.cast(base, DType::kI32);
     updates = s.cast(updates, DType::kI32);
   }
+  const int dims = x.is_static() ? s.i32({x.shape.begin(), x.shape.end()}) : dims_of(s, base);
   const int added = s.add(Code::SCATTER_ND, {coordinates, updates, dims}, s.at(base).dtype);
   int y = -1;
-  if (accumulate) {
+  if (a.reduction == Reduce::kAdd) {
     y = w.add(base, added);
   } else {
     // Marks at the places that are written choose between x and the updates.
-    Tensor ones(DType::kI32, shape);
-    std::fill_n(ones.data<int32_t>(), ones.elements(), 1);
-    const int marks = s.add(Code::SCATTER_ND, {coordinates, s.constant(std::move(ones)), dims}, DType::kI32);
+    const int ones = s.add(Code::FILL, {dims_of(s, updates), s.i32_scalar(1)}, DType::kI32);
+    const int marks = s.add(Code::SCATTER_ND, {coordinates, ones, dims}, DType::kI32);
     y = w.select(w.compare(Code::GREATER, marks, s.i32_scalar(0)), added, base);
   }
   w.out(0, s.cast(y, dtype));
@@ -79,25 +141,24 @@ bool scatter_updates(OpWriter& w, int coordinates, int updates, const Shape& sha
 }
 
 bool write_scatter_elements(OpWriter& w) {
-  using Reduce = ScatterAttrs::Reduce;
   const auto& a = w.attrs<ScatterAttrs>();
   SubgraphWriter& s = w.subgraph();
   const ValueType &x = w.in_type(0), &indices = w.in_type(1);
-  if (!x.is_static() || !indices.is_static() || x.shape.rank() < 1 || !w.unquantized() || !a.include_self ||
-      (a.reduction != Reduce::kNone && a.reduction != Reduce::kAdd) || indices.shape.elements() < 1 ||
-      indices.shape.elements() * x.shape.rank() > (1 << 24))
-    return false;
-  const int64_t axis = a.axis < 0 ? a.axis + x.shape.rank() : a.axis, n = indices.shape.elements();
-  const int at = element_coordinates(w, 1, axis, x.shape[static_cast<int>(axis)]);
+  if (!x.ranked || !indices.ranked || x.shape.rank() < 1 || !w.unquantized()) return false;
+  const int64_t axis = a.axis < 0 ? a.axis + x.shape.rank() : a.axis;
   int updates = w.in(2);
-  // Updates beyond the indices' shape are left out.
-  const Shape& given = w.in_type(2).shape;
-  if (!w.in_type(2).ranked || !(given == indices.shape)) {
+  const bool same = w.in_type(2).ranked && w.in_type(2).shape == indices.shape;
+  if (!same || !indices.is_static()) {
+    // Updates beyond the indices' shape are left out.
     const std::vector<int64_t> begin(static_cast<size_t>(x.shape.rank()), 0);
-    updates = s.add(Code::SLICE, {updates, s.i32(begin), s.i32({indices.shape.begin(), indices.shape.end()})},
-                    s.at(updates).dtype);
+    const int size = indices.is_static() ? s.i32({indices.shape.begin(), indices.shape.end()}) : dims_of(s, w.in(1));
+    updates = s.add(Code::SLICE, {updates, s.i32(begin), size}, s.at(updates).dtype);
   }
-  return scatter_updates(w, at, s.reshape(updates, {n}), Shape{n}, a.reduction == Reduce::kAdd);
+  const int64_t extent = x.shape[static_cast<int>(axis)];
+  if (!indices.is_static() || extent < 0) return scatter_updates(w, dynamic_coordinates(w, 1, axis), updates);
+  const int64_t n = indices.shape.elements();
+  if (n < 1 || n * x.shape.rank() > (1 << 24)) return false;
+  return scatter_updates(w, element_coordinates(w, 1, axis, extent), s.reshape(updates, {n}));
 }
 
 /// x[i, j, ...] with integer indices: GATHER for one of them, GATHER_ND for those of the first dimensions.
@@ -162,25 +223,30 @@ bool write_triangle(OpWriter& w) {
 }
 
 /// Parameters of asymmetric uint8 from the range of all of x, which includes 0.
-bool write_dynamic_quantize(OpWriter& w) {
-  const auto& a = w.attrs<DynamicQuantizeAttrs>();
+DynamicLevels dynamic_levels(OpWriter& w, int x, int rank) {
   SubgraphWriter& s = w.subgraph();
-  if (a.to != DType::kU8 || a.symmetric || a.per_row || a.xnnpack_rule || a.quant_min != a.quant_max || w.rank(0) < 0 ||
-      w.in_type(0).dtype != DType::kF32)
-    return false;
-  std::vector<int64_t> axes(static_cast<size_t>(w.rank(0)));
+  std::vector<int64_t> axes(static_cast<size_t>(rank));
   std::iota(axes.begin(), axes.end(), 0);
-  const int x = w.in(0), zero = s.f32(0);
+  const int zero = s.f32(0);
   const int low = w.binary(Code::MINIMUM, w.reduce(Code::REDUCE_MIN, x, axes, false), zero);
   const int high = w.binary(Code::MAXIMUM, w.reduce(Code::REDUCE_MAX, x, axes, false), zero);
   const int range = w.div(w.sub(high, low), s.f32(255));
   const int scale = w.select(w.compare(Code::EQUAL, range, zero), s.f32(1), range);
   const auto clamped = [&](int v) { return w.binary(Code::MINIMUM, w.binary(Code::MAXIMUM, v, zero), s.f32(255)); };
   const int point = clamped(w.call(Code::ROUND, {w.sub(zero, w.div(low, scale))}));
-  const int y = clamped(w.add(w.call(Code::ROUND, {w.div(x, scale)}), point));
-  if (w.wants(0)) w.out(0, s.cast(y, DType::kU8));
-  if (w.wants(1)) w.out(1, range);
-  if (w.wants(2)) w.out(2, s.cast(point, DType::kU8));
+  return {clamped(w.add(w.call(Code::ROUND, {w.div(x, scale)}), point)), range, point};
+}
+
+bool write_dynamic_quantize(OpWriter& w) {
+  const auto& a = w.attrs<DynamicQuantizeAttrs>();
+  SubgraphWriter& s = w.subgraph();
+  if (a.to != DType::kU8 || a.symmetric || a.per_row || a.xnnpack_rule || a.quant_min != a.quant_max || w.rank(0) < 0 ||
+      w.in_type(0).dtype != DType::kF32)
+    return false;
+  const DynamicLevels q = dynamic_levels(w, w.in(0), w.rank(0));
+  if (w.wants(0)) w.out(0, s.cast(q.levels, DType::kU8));
+  if (w.wants(1)) w.out(1, q.scale);
+  if (w.wants(2)) w.out(2, s.cast(q.point, DType::kU8));
   return true;
 }
 

@@ -3,7 +3,6 @@
 #include <numeric>
 
 #include "formats/tflite/writer/op_writer.h"
-#include "ops/attention/attention.h"
 #include "ops/matmul/matmul.h"
 #include "ops/normalization/normalization.h"
 #include "ops/softmax/softmax.h"
@@ -18,10 +17,6 @@ using Code = tfl::BuiltinOperator;
 OperatorOptions batch_matmul_options(bool adj_x, bool adj_y, bool asymmetric) {
   return options_of<tfl::BatchMatMulOptions>(
       [=](auto& b) { return tfl::CreateBatchMatMulOptions(b, adj_x, adj_y, asymmetric); });
-}
-
-int batch_matmul(OpWriter& w, int a, int b, bool adj_x = false, bool adj_y = false) {
-  return w.subgraph().add(Code::BATCH_MATMUL, {a, b}, w.file_dtype(a), batch_matmul_options(adj_x, adj_y, false));
 }
 
 /// True if FULLY_CONNECTED multiplies these quantized values.
@@ -137,18 +132,15 @@ bool write_matmul(OpWriter& w) {
 
 namespace {
 
-/// 1 at the first maximum along an axis, 0 elsewhere.
-bool hardmax(OpWriter& w, int64_t axis) {
+/// 1 at the first maximum along an axis of x, `extent` long, 0 elsewhere.
+int hardmax(OpWriter& w, int x, int64_t axis, int64_t extent) {
   SubgraphWriter& s = w.subgraph();
-  const int64_t extent = w.in_type(0).shape[static_cast<int>(axis)];
-  if (extent < 0 || w.in_type(0).quant) return false;
   const auto at = static_cast<int32_t>(axis);
   const int first = s.add(
-      Code::ARG_MAX, {w.in(0), s.i32_scalar(axis)}, DType::kI32,
+      Code::ARG_MAX, {x, s.i32_scalar(axis)}, DType::kI32,
       options_of<tfl::ArgMaxOptions>([](auto& b) { return tfl::CreateArgMaxOptions(b, tfl::TensorType::INT32); }));
-  w.out(0, s.add(Code::ONE_HOT, {first, s.i32_scalar(extent), s.f32(1), s.f32(0)}, DType::kF32,
-                 options_of<tfl::OneHotOptions>([=](auto& b) { return tfl::CreateOneHotOptions(b, at); })));
-  return true;
+  return s.add(Code::ONE_HOT, {first, s.i32_scalar(extent), s.f32(1), s.f32(0)}, DType::kF32,
+               options_of<tfl::OneHotOptions>([=](auto& b) { return tfl::CreateOneHotOptions(b, at); }));
 }
 
 }  // namespace
@@ -176,14 +168,21 @@ bool write_softmax(OpWriter& w) {
     return s.add(Code::SOFTMAX, {x}, type,
                  options_of<tfl::SoftmaxOptions>([=](auto& b) { return tfl::CreateSoftmaxOptions(b, beta); }), q);
   };
-  if (a.kind == SoftmaxAttrs::Kind::kHardmax) return !a.flatten && hardmax(w, axis);
-  if (a.flatten && axis != rank - 1) {
-    const ValueType& t = w.in_type(0);
+  const ValueType& t = w.in_type(0);
+  const bool hard = a.kind == SoftmaxAttrs::Kind::kHardmax, flatten = a.flatten && axis != rank - 1;
+  if (hard && !flatten) {
+    const int64_t extent = t.shape[static_cast<int>(axis)];
+    if (extent < 0) return false;
+    w.out(0, hardmax(w, w.real(0), axis, extent));
+    return true;
+  }
+  if (flatten) {
     if (!t.is_static()) return false;
     int64_t outer = 1;
     for (int d = 0; d < axis; ++d) outer *= t.shape[d];
-    const int flat = s.reshape(w.in(0), {outer, -1});
-    w.out(0, s.reshape(apply(flat), {t.shape.begin(), t.shape.end()}));
+    const int flat = s.reshape(hard ? w.real(0) : w.in(0), {outer, -1});
+    const int y = hard ? hardmax(w, flat, 1, t.shape.elements() / std::max<int64_t>(outer, 1)) : apply(flat);
+    w.out(0, s.reshape(y, {t.shape.begin(), t.shape.end()}));
     return true;
   }
   if (axis == 1 && rank >= 3 && s.is_channels_last(w.id(0))) {
@@ -226,11 +225,16 @@ int along(SubgraphWriter& s, int x, int axis, int rank) {
 }
 
 /// (x - mean) / sqrt(variance + epsilon) over axes with kept dimensions; the mean square without `centered`.
-int normalized(OpWriter& w, int x, const std::vector<int64_t>& axes, double epsilon, bool centered) {
+struct Normalized {
+  int y = -1, mean = -1, factor = -1;  ///< y = (x - mean) * factor; mean: -1 if it is not taken off
+};
+Normalized normalized(OpWriter& w, int x, const std::vector<int64_t>& axes, double epsilon, bool centered) {
   SubgraphWriter& s = w.subgraph();
-  const int d = centered ? w.sub(x, w.reduce(Code::MEAN, x, axes, true)) : x;
+  const int mean = centered ? w.reduce(Code::MEAN, x, axes, true) : -1;
+  const int d = centered ? w.sub(x, mean) : x;
   const int variance = w.reduce(Code::MEAN, w.call(Code::SQUARE, {d}), axes, true);
-  return w.mul(d, w.call(Code::RSQRT, {w.add(variance, s.f32(epsilon))}));
+  const int factor = w.call(Code::RSQRT, {w.add(variance, s.f32(epsilon))});
+  return {w.mul(d, factor), mean, factor};
 }
 
 }  // namespace
@@ -273,13 +277,15 @@ bool write_batch_norm(OpWriter& w) {
 bool write_layer_norm(OpWriter& w) {
   const auto& a = w.attrs<LayerNormAttrs>();
   const int rank = w.rank(0);
-  SubgraphWriter& s = w.subgraph();
-  for (int i = 1; i < w.outputs(); ++i)
-    if (w.wants(i) && s.uses(w.out_id(i)) > 0) return false;
   if (rank < 1) return false;
   std::vector<int64_t> axes;
   for (int64_t d = a.axis < 0 ? a.axis + rank : a.axis; d < rank; ++d) axes.push_back(d);
-  int y = normalized(w, w.real(0), axes, a.epsilon, !a.rms);
+  const Normalized n = normalized(w, w.real(0), axes, a.epsilon, !a.rms);
+  int y = n.y;
+  for (int i = 1; i < w.outputs(); ++i) {
+    const int statistic = i == 1 && !a.rms ? n.mean : n.factor;
+    if (w.wants(i)) w.out(i, w.subgraph().cast(statistic, w.subgraph().file_type(w.out_type(i)).first));
+  }
   if (w.has(1)) y = w.mul(y, w.real(1));
   if (w.has(2)) y = w.add(y, w.real(2));
   w.out(0, y);
@@ -305,7 +311,8 @@ bool write_group_norm(OpWriter& w) {
     return back;
   }());
   int y = normalized(w, s.reshape(x, {t.shape[0], groups, t.shape.elements() / (t.shape[0] * groups)}), {2}, a.epsilon,
-                     true);
+                     true)
+              .y;
   std::vector<int64_t> dims{t.shape[0], channels};
   for (int d = 0; d < rank - 2; ++d) dims.push_back(t.shape[(first ? 2 : 1) + d]);
   std::vector<int64_t> affine(static_cast<size_t>(rank), 1);
@@ -368,55 +375,6 @@ bool write_lp_norm(OpWriter& w) {
   const auto after = w.activated(y, a.act);
   if (!after) return false;
   w.out(0, *after);
-  return true;
-}
-
-/// softmax(scale * q @ k^T + mask) @ v for 4-D heads without a cache.
-bool write_attention(OpWriter& w) {
-  const auto& a = w.attrs<AttentionAttrs>();
-  SubgraphWriter& s = w.subgraph();
-  for (int i = 4; i < w.inputs(); ++i)
-    if (w.has(i)) return false;
-  for (int i = 1; i < w.outputs(); ++i)
-    if (w.wants(i)) return false;
-  const ValueType &q = w.in_type(0), &k = w.in_type(1), &v = w.in_type(2);
-  if (!q.is_static() || !k.is_static() || !v.is_static() || a.window >= 0 || a.window_right >= 0 || a.smooth_softmax ||
-      !w.unquantized())
-    return false;
-  const int64_t heads = a.num_heads ? a.num_heads : q.shape.rank() == 4 ? q.shape[1] : 0;
-  const int64_t kv_heads = a.kv_heads ? a.kv_heads : k.shape.rank() == 4 ? k.shape[1] : heads;
-  if (heads < 1 || heads != kv_heads) return false;
-  const auto split = [&](int i) {
-    const Shape& t = w.in_type(i).shape;
-    if (t.rank() == 4) return w.in(i);
-    return s.transpose(s.reshape(w.in(i), {t[0], t[1], heads, t[2] / heads}), {0, 2, 1, 3});
-  };
-  const bool flat = q.shape.rank() == 3;
-  const int64_t depth = flat ? q.shape[2] / heads : q.shape[3];
-  const int64_t rows = flat ? q.shape[1] : q.shape[2], keys = k.shape.rank() == 3 ? k.shape[1] : k.shape[2];
-  const double scale = a.scale != 0 ? a.scale : 1 / std::sqrt(static_cast<double>(depth));
-  int scores = batch_matmul(w, w.mul(split(0), s.f32(scale)), split(1), false, true);
-  if (a.softcap != 0) scores = w.mul(w.call(Code::TANH, {w.mul(scores, s.f32(1 / a.softcap))}), s.f32(a.softcap));
-  if (w.has(3)) {
-    int mask = w.in(3);
-    if (s.at(mask).dtype == DType::kBool) mask = w.select(mask, s.f32(0), s.f32(-1e30));
-    scores = w.add(scores, mask);
-  }
-  if (a.causal) {
-    const int64_t from = a.causal_from_end ? std::max<int64_t>(keys - rows, 0) : 0;
-    Tensor mask(DType::kF32, Shape{rows, keys});
-    for (int64_t i = 0; i < rows; ++i)
-      for (int64_t j = 0; j < keys; ++j) mask.data<float>()[i * keys + j] = j <= i + from ? 0.f : -1e30f;
-    scores = w.add(scores, s.constant(std::move(mask)));
-  }
-  const int weights = w.call(Code::SOFTMAX, {scores},
-                             options_of<tfl::SoftmaxOptions>([](auto& b) { return tfl::CreateSoftmaxOptions(b, 1); }));
-  int y = batch_matmul(w, weights, split(2));
-  if (w.out_type(0).shape.rank() == 3) {
-    const Shape& t = w.out_type(0).shape;
-    y = s.reshape(s.transpose(y, {0, 2, 1, 3}), {t.begin(), t.end()});
-  }
-  w.out(0, y);
   return true;
 }
 

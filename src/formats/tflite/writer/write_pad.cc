@@ -63,6 +63,73 @@ std::optional<int> padded_by_slices(OpWriter& w, int x, int d, int64_t n, int ra
   return s.add(Code::CONCATENATION, parts, dtype, concat_options(d), quant);
 }
 
+/// What a constant border of x holds, a scalar; -1: zeros. Nothing if its type is not that of x.
+std::optional<int> pad_value(OpWriter& w, int x) {
+  SubgraphWriter& s = w.subgraph();
+  const auto value = w.has(2) ? w.number(2) : std::optional(0.0);
+  const bool quantized = s.at(x).quant != nullptr;
+  if (!w.has(2) || (value && *value == 0 && !quantized)) return -1;
+  int fill = w.in(2);
+  if (!same_type(w.in_type(2), w.in_type(0)) && !value) return std::nullopt;
+  if (value && !quantized) fill = w.number_like(x, *value);
+  return s.at(fill).ranked && s.at(fill).shape.rank() > 0 ? s.reshape(fill, {}) : fill;
+}
+
+/// The places that a dimension of n elements is read at between -before and n + after, all int32 scalars.
+int mirrored_places(OpWriter& w, PadAttrs::Mode mode, int n, int before, int after) {
+  using Mode = PadAttrs::Mode;
+  SubgraphWriter& s = w.subgraph();
+  const int zero = s.i32_scalar(0), one = s.i32_scalar(1);
+  const int at = s.add(Code::RANGE, {w.sub(zero, before), w.add(n, after), one}, DType::kI32);
+  const auto around = [&](int period) { return w.binary(Code::FLOOR_MOD, at, w.binary(Code::MAXIMUM, period, one)); };
+  if (mode == Mode::kEdge) return w.binary(Code::MINIMUM, w.binary(Code::MAXIMUM, at, zero), w.sub(n, one));
+  if (mode == Mode::kWrap) return around(n);
+  // There and back again: reflection leaves the outermost elements out on the way back.
+  const int last = w.sub(w.add(n, n), mode == Mode::kReflect ? s.i32_scalar(2) : one);
+  const int there = around(mode == Mode::kReflect ? last : w.add(n, n));
+  return w.binary(Code::MINIMUM, there, w.sub(last, there));
+}
+
+/// Pads that are known at run time only; negative ones crop.
+bool write_dynamic_pad(OpWriter& w) {
+  const auto& a = w.attrs<PadAttrs>();
+  SubgraphWriter& s = w.subgraph();
+  const int rank = w.rank(0);
+  if (rank < 1 || a.pairs) return false;
+  const auto [dtype, quant] = s.file_type(w.out_type(0));
+  const int rows = s.reshape(w.in_i32(1), {2, -1});
+  const auto border = [&](int64_t row) {
+    const int one = s.reshape(s.add(Code::SLICE, {rows, s.i32({row, 0}), s.i32({1, -1})}, DType::kI32), {-1});
+    return w.has(3) ? spread(w, one, w.in_i32(3), rank, 0) : one;
+  };
+  const int before = border(0), after = border(1), zero = s.i32_scalar(0);
+  int x = w.in(0);
+  const int dims = dims_of(s, x);
+  if (a.mode != PadAttrs::Mode::kConstant) {
+    const auto entry = [&](int list, int d) {
+      return s.reshape(s.add(Code::SLICE, {list, s.i32({d}), s.i32({1})}, DType::kI32), {});
+    };
+    for (int d = 0; d < rank; ++d) {
+      const int at = mirrored_places(w, a.mode, entry(dims, d), entry(before, d), entry(after, d));
+      x = s.add(Code::GATHER, {x, at}, dtype,
+                options_of<tfl::GatherOptions>([=](auto& b) { return tfl::CreateGatherOptions(b, d); }), quant);
+    }
+    w.out(0, x);
+    return true;
+  }
+  const int front = w.binary(Code::MAXIMUM, w.sub(zero, before), zero);
+  const int back = w.binary(Code::MAXIMUM, w.sub(zero, after), zero);
+  x = s.add(Code::SLICE, {x, front, w.sub(w.sub(dims, front), back)}, dtype, {}, quant);
+  const int widths =
+      s.add(Code::PACK, {w.binary(Code::MAXIMUM, before, zero), w.binary(Code::MAXIMUM, after, zero)}, DType::kI32,
+            options_of<tfl::PackOptions>([](auto& b) { return tfl::CreatePackOptions(b, 2, 1); }));
+  const auto fill = pad_value(w, x);
+  if (!fill) return false;
+  w.out(0, *fill < 0 ? s.add(Code::PAD, {x, widths}, dtype, {}, quant)
+                     : s.add(Code::PADV2, {x, widths, *fill}, dtype, {}, quant));
+  return true;
+}
+
 }  // namespace
 
 bool write_pad(OpWriter& w) {
@@ -73,7 +140,7 @@ bool write_pad(OpWriter& w) {
   const int rank = w.rank(0);
   auto pads = rank > 0 ? constant_pads(w, rank) : std::nullopt;
   if (!pads) {
-    if (!a.pairs || w.has(3) || a.mode == Mode::kEdge || a.mode == Mode::kWrap) return false;
+    if (!a.pairs || w.has(3) || a.mode == Mode::kEdge || a.mode == Mode::kWrap) return write_dynamic_pad(w);
     pads.emplace();
   }
   const bool dynamic = pads->empty();
@@ -123,15 +190,10 @@ bool write_pad(OpWriter& w) {
         s.add(Code::MIRROR_PAD, {x, widths}, dtype,
               options_of<tfl::MirrorPadOptions>([=](auto& b) { return tfl::CreateMirrorPadOptions(b, mode); }), quant));
   }
-  const auto value = w.has(2) ? w.number(2) : std::optional(0.0);
-  if (w.has(2) && !(value && *value == 0 && !quant)) {
-    int fill = w.in(2);
-    if (!same_type(w.in_type(2), w.in_type(0)) && !value) return false;
-    if (value && quant == nullptr) fill = w.number_like(x, *value);
-    if (s.at(fill).ranked && s.at(fill).shape.rank() > 0) fill = s.reshape(fill, {});
-    return finish(s.add(Code::PADV2, {x, widths, fill}, dtype, {}, quant));
-  }
-  return finish(s.add(Code::PAD, {x, widths}, dtype, {}, quant));
+  const auto fill = pad_value(w, x);
+  if (!fill) return false;
+  if (*fill < 0) return finish(s.add(Code::PAD, {x, widths}, dtype, {}, quant));
+  return finish(s.add(Code::PADV2, {x, widths, *fill}, dtype, {}, quant));
 }
 
 bool write_depth_space(OpWriter& w) {

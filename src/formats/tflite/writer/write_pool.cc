@@ -37,33 +37,6 @@ OperatorOptions pool_options(const Windows& win, tfl::Padding padding, tfl::Acti
       [=](auto& b) { return tfl::CreatePool2DOptions(b, padding, stride[1], stride[0], kernel[1], kernel[0], act); });
 }
 
-/// Sums of |x| or x^2 over windows as averages over an image padded with zeros.
-bool write_lp_pool(OpWriter& w, const PoolAttrs& a, Image image, Windows win) {
-  SubgraphWriter& s = w.subgraph();
-  if ((a.p != 1 && a.p != 2) || a.ceil_mode) return false;
-  const auto padding = choose_padding(a.auto_pad, image, win);
-  if (!padding) return false;
-  image.tensor = s.dequantize(image.tensor);
-  image.tensor = w.call(a.p == 1 ? Code::ABS : Code::SQUARE, {image.tensor});
-  if (padding->padding == tfl::Padding::SAME)
-    for (size_t d = 0; d < win.kernel.size(); ++d) {
-      if (image.size[d] < 0) return false;
-      const int64_t out = (image.size[d] + win.stride[d] - 1) / win.stride[d];
-      const int64_t total = std::max<int64_t>(0, (out - 1) * win.stride[d] + win.kernel[d] - image.size[d]);
-      win.before[d] = total / 2;
-      win.after[d] = total - total / 2;
-    }
-  const bool none = padding->padding == tfl::Padding::VALID && !padding->pad;
-  const int x = none ? image.tensor : pad_image(w, image, win);
-  int y = s.add(Code::AVERAGE_POOL_2D, {x}, DType::kF32, pool_options(win, tfl::Padding::VALID, {}));
-  y = w.mul(y, s.f32(static_cast<double>(win.kernel[0] * win.kernel[1])));
-  if (a.p == 2) y = w.call(Code::SQRT, {y});
-  const auto after = w.activated(y, a.act);
-  if (!after) return false;
-  bind_image(w, *after, a.layout, image.spatial);
-  return true;
-}
-
 /// A pool over the whole image as a reduction with kept dimensions.
 bool write_global_pool(OpWriter& w, const PoolAttrs& a) {
   SubgraphWriter& s = w.subgraph();
@@ -137,14 +110,11 @@ std::optional<int> counted_average(OpWriter& w, const PoolAttrs& a, const Image&
   return w.mul(y, s.constant(std::move(scale)));
 }
 
-}  // namespace
-
-bool write_pool(OpWriter& w) {
-  const auto& a = w.attrs<PoolAttrs>();
+/// A pool as one of the format's 2-D operators, with a height of 1 for one dimension.
+bool write_pool_2d(OpWriter& w, const PoolAttrs& a) {
   SubgraphWriter& s = w.subgraph();
-  if (w.wants(1)) return false;
-  if (a.global) return write_global_pool(w, a);
-  if (w.rank(0) < 3 || w.rank(0) > 4 || !w.in_type(0).ranked) return false;
+  if (w.rank(0) < 3 || w.rank(0) > 4 || !w.in_type(0).ranked || (a.kind == PoolKind::kLp && !a.mean_square))
+    return false;
   Image image = image_of(w, 0, a.layout);
   const int spatial = image.spatial;
   std::vector<int64_t> kernel = a.kernel;
@@ -152,7 +122,6 @@ bool write_pool(OpWriter& w) {
   PoolWindows p;
   p.win = windows_of(kernel, a.strides, a.dilations, a.pads, spatial);
   if (std::ranges::any_of(p.win.dilation, [](int64_t d) { return d != 1; })) return false;
-  if (a.kind == PoolKind::kLp && !a.mean_square) return write_lp_pool(w, a, image, p.win);
   const ValueType& result = w.out_type(0);
   if (spatial == 1) p.out.push_back(1);
   for (int d = 0; d < spatial; ++d)
@@ -186,6 +155,15 @@ bool write_pool(OpWriter& w) {
   y = quant && !s.at(*after).quant ? s.quantize(*after, dtype, quant) : *after;
   bind_image(w, y, a.layout, spatial);
   return true;
+}
+
+}  // namespace
+
+bool write_pool(OpWriter& w) {
+  const auto& a = w.attrs<PoolAttrs>();
+  if (w.wants(1) && w.subgraph().uses(w.out_id(1)) > 0) return write_pool_windows(w);
+  const bool written = w.subgraph().attempt([&] { return a.global ? write_global_pool(w, a) : write_pool_2d(w, a); });
+  return written || write_pool_windows(w);
 }
 
 /// Windows of one size for all outputs where the output divides the input; the mean of all for an output of 1.

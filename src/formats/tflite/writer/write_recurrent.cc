@@ -1,150 +1,173 @@
-// ONNX's recurrent layers, step by step: the format's own cells keep their states from one run to the next.
-#include "formats/tflite/writer/op_writer.h"
-#include "ops/recurrent/recurrent.h"
-#include "tensor/numeric.h"
+// ONNX's recurrent layers in operators of single steps: the format's own cells keep their states from one run to the
+// next. Few steps are written one after the other, others as a WHILE.
+#include "formats/tflite/writer/recurrent_cell.h"
 
 namespace smelt::tflite {
 namespace {
 
 using Code = tfl::BuiltinOperator;
-using Cell = RecurrentAttrs::Cell;
 
-/// Steps of a sequence that are written one by one; more make files that no runtime loads in reasonable time.
+/// Steps of a sequence that are written one by one.
 constexpr int64_t kMaxSteps = 512;
 
-/// One direction of a layer.
+/// What one direction of a layer gives: all h [steps, batch, hidden], the last h and c [batch, hidden].
+struct Direction {
+  int sequence = -1, h = -1, c = -1;
+};
+
 class RecurrentWriter {
  public:
-  RecurrentWriter(OpWriter& w, int direction) : w_(w), s_(w.subgraph()), a_(w.attrs<RecurrentAttrs>()), d_(direction) {
+  RecurrentWriter(OpWriter& w, const std::vector<RecurrentGate>& gates)
+      : w_(w), s_(w.subgraph()), a_(w.attrs<RecurrentAttrs>()), gates_(gates) {
     const Shape& x = w.in_type(0).shape;
-    steps_ = x[0];
-    batch_ = x[1];
+    steps_ = x[a_.batch_first ? 1 : 0];
+    batch_ = x[a_.batch_first ? 0 : 1];
     hidden_ = w.in_type(2).shape[2];
-    gates_ = a_.cell == Cell::kLstm ? 4 : a_.cell == Cell::kGru ? 3 : 1;
+    x_ = w.real(0);
+    if (a_.batch_first) x_ = s_.transpose(x_, {1, 0, 2});
+    if (a_.dynamic_quantization) x_ = requantized(w, x_, 3);
+    if (w.has(4)) lengths_ = s_.cast(w.in(4), DType::kI32);
   }
 
-  /// Writes all steps, from the last to the first for the backward direction.
-  void run() {
-    const int64_t rows = gates_ * hidden_;
-    const int x = s_.reshape(w_.real(0), {steps_ * batch_, w_.in_type(0).shape[2]});
-    const int projected = dense(x, part(1, {rows, w_.in_type(1).shape[2]}), bias(0));
-    std::vector<int> inputs = unpacked(s_.reshape(projected, {steps_, batch_, rows}), steps_);
-    const bool backward = a_.backward && (!a_.forward || d_ == 1);
-    recurrent_ = part(2, {rows, hidden_});
-    h = w_.has(5) ? state(5) : zeros();
-    c = w_.has(6) ? state(6) : zeros();
-    outputs.assign(static_cast<size_t>(steps_), -1);
-    for (int64_t i = 0; i < steps_; ++i) {
-      const auto t = static_cast<size_t>(backward ? steps_ - 1 - i : i);
-      a_.cell == Cell::kLstm ? lstm(inputs[t]) : a_.cell == Cell::kGru ? gru(inputs[t]) : rnn(inputs[t]);
-      outputs[t] = h;
-    }
+  Direction direction(int d) {
+    const bool backward = a_.backward && (!a_.forward || d == 1);
+    RecurrentCell cell(w_, gates_, d);
+    int x = cell.projected(x_);
+    // Sequences of their own lengths run from their ends: they are turned around before and after.
+    const bool turned = backward && lengths_ >= 0;
+    if (turned) x = turned_around(x);
+    cell.h = w_.has(5) ? state(5, d) : zeros();
+    cell.c = w_.has(6) ? state(6, d) : a_.cell == RecurrentAttrs::Cell::kLstm ? zeros() : -1;
+    Direction out = steps_ >= 1 && steps_ <= kMaxSteps ? unrolled(cell, x, backward && !turned)
+                                                       : looped(cell, x, d, backward && !turned);
+    if (turned) out.sequence = turned_around(out.sequence);
+    if (lengths_ < 0) return out;
+    // Empty sequences end with zeros.
+    const int any = s_.reshape(w_.compare(Code::GREATER, lengths_, s_.i32_scalar(0)), {-1, 1});
+    out.h = w_.select(any, out.h, s_.f32(0));
+    if (out.c >= 0) out.c = w_.select(any, out.c, s_.f32(0));
+    return out;
   }
 
-  std::vector<int> outputs;  ///< of each step
-  int h = -1, c = -1;
+  int packed(const std::vector<int>& parts, int axis) {
+    const auto n = static_cast<int32_t>(parts.size());
+    return s_.add(Code::PACK, parts, DType::kF32,
+                  options_of<tfl::PackOptions>([=](auto& b) { return tfl::CreatePackOptions(b, n, axis); }));
+  }
 
  private:
-  /// The direction's rows of a constant input, as float32 of a shape.
-  int part(int input, const Shape& shape, int64_t begin = 0) {
-    const Tensor& all = *w_.constant(input);
-    const int64_t each = all.elements() / all.dim(0);
-    Tensor t(DType::kF32, shape);
-    for (int64_t i = 0; i < t.elements(); ++i)
-      t.data<float>()[i] = static_cast<float>(get_double(all, d_ * each + begin + i));
-    return s_.constant(std::move(t));
+  /// An int32 vector [batch, hidden] or, with `steps`, [steps, batch, hidden].
+  int dims(bool steps) {
+    if (batch_ >= 0 && (!steps || steps_ >= 0))
+      return s_.i32(steps ? std::vector{steps_, batch_, hidden_} : std::vector{batch_, hidden_});
+    const int all = s_.add(Code::SHAPE, {x_}, DType::kI32, options_of<tfl::ShapeOptions>([](auto& b) {
+                             return tfl::CreateShapeOptions(b, tfl::TensorType::INT32);
+                           }));
+    const int front = s_.add(Code::SLICE, {all, s_.i32({steps ? 0 : 1}), s_.i32({steps ? 2 : 1})}, DType::kI32);
+    return s_.add(Code::CONCATENATION, {front, s_.i32({hidden_})}, DType::kI32, concat_options(0));
   }
-  /// Bias of the input (0) or of the recurrence (1); -1: none.
-  int bias(int which) {
-    const int64_t rows = gates_ * hidden_;
-    return w_.has(3) ? part(3, Shape{rows}, which * rows) : -1;
+  int zeros() {
+    if (batch_ >= 0) return s_.constant(Tensor(DType::kF32, Shape{batch_, hidden_}));
+    return s_.add(Code::FILL, {dims(false), s_.f32(0)}, DType::kF32);
   }
-  int zeros() { return s_.constant(Tensor(DType::kF32, Shape{batch_, hidden_})); }
-  int state(int input) {
-    const int x = w_.real(input);
-    const int row = s_.add(Code::SLICE, {x, s_.i32({d_, 0, 0}), s_.i32({1, -1, -1})}, DType::kF32);
+  /// The direction's initial state [batch, hidden].
+  int state(int input, int d) {
+    int x = w_.real(input);
+    if (a_.batch_first) x = s_.transpose(x, {1, 0, 2});
+    const int row = s_.add(Code::SLICE, {x, s_.i32({d, 0, 0}), s_.i32({1, -1, -1})}, DType::kF32);
     return s_.reshape(row, {batch_, hidden_});
   }
-  int dense(int x, int weights, int bias) {
-    std::vector<int> in{x, weights};
-    if (bias >= 0) in.push_back(bias);
-    return s_.add(Code::FULLY_CONNECTED, in, DType::kF32,
-                  options_of<tfl::FullyConnectedOptions>([](auto& b) { return tfl::CreateFullyConnectedOptions(b); }));
+  int turned_around(int x) {
+    return s_.add(
+        Code::REVERSE_SEQUENCE, {x, lengths_}, DType::kF32,
+        options_of<tfl::ReverseSequenceOptions>([](auto& b) { return tfl::CreateReverseSequenceOptions(b, 0, 1); }));
   }
-  std::vector<int> unpacked(int x, int64_t count) {
-    std::vector<int> parts;
-    for (int64_t i = 0; i < count; ++i) parts.push_back(s_.add_tensor({.dtype = DType::kF32}));
-    const auto n = static_cast<int32_t>(count);
-    s_.add_to(Code::UNPACK, {x}, parts,
-              options_of<tfl::UnpackOptions>([=](auto& b) { return tfl::CreateUnpackOptions(b, n, 0); }));
-    return parts;
-  }
-  std::vector<int> split(int x) {
-    std::vector<int> parts;
-    for (int64_t i = 0; i < gates_; ++i) parts.push_back(s_.add_tensor({.dtype = DType::kF32}));
-    const auto n = static_cast<int32_t>(gates_);
-    s_.add_to(Code::SPLIT, {s_.i32_scalar(1), x}, parts,
-              options_of<tfl::SplitOptions>([=](auto& b) { return tfl::CreateSplitOptions(b, n); }));
-    return parts;
-  }
-  int sigmoid(int x) { return w_.call(Code::LOGISTIC, {x}); }
-  int tanh(int x) { return w_.call(Code::TANH, {x}); }
 
-  void lstm(int x) {
-    const auto z = split(w_.add(x, dense(h, recurrent_, recurrent_bias())));
-    const int input = sigmoid(z[0]), output = sigmoid(z[1]), candidate = tanh(z[3]);
-    const int forget = a_.input_forget ? w_.sub(s_.f32(1), input) : sigmoid(z[2]);
-    c = w_.add(w_.mul(forget, c), w_.mul(input, candidate));
-    h = w_.mul(output, tanh(c));
-  }
-  void gru(int x) {
-    const auto in = split(x);
-    int candidate = -1, update = -1;
-    if (a_.linear_before_reset) {
-      const auto z = split(dense(h, recurrent_, recurrent_bias()));
-      update = sigmoid(w_.add(in[0], z[0]));
-      candidate = tanh(w_.add(in[2], w_.mul(sigmoid(w_.add(in[1], z[1])), z[2])));
-    } else {
-      if (gates_weights_ < 0) {
-        gates_weights_ = part(2, Shape{2 * hidden_, hidden_});
-        candidate_weights_ = part(2, Shape{hidden_, hidden_}, 2 * hidden_ * hidden_);
-        const int64_t rows = gates_ * hidden_;
-        if (w_.has(3)) {
-          gates_bias_ = part(3, Shape{2 * hidden_}, rows);
-          candidate_bias_ = part(3, Shape{hidden_}, rows + 2 * hidden_);
-        }
-      }
-      const int z = dense(h, gates_weights_, gates_bias_);
-      const int zu = s_.add(Code::SLICE, {z, s_.i32({0, 0}), s_.i32({-1, hidden_})}, DType::kF32);
-      const int zr = s_.add(Code::SLICE, {z, s_.i32({0, hidden_}), s_.i32({-1, hidden_})}, DType::kF32);
-      update = sigmoid(w_.add(in[0], zu));
-      const int reset = w_.mul(sigmoid(w_.add(in[1], zr)), h);
-      candidate = tanh(w_.add(in[2], dense(reset, candidate_weights_, candidate_bias_)));
+  Direction unrolled(RecurrentCell& cell, int x, bool backward) {
+    const std::vector<int> inputs = unpacked(s_, x, steps_);
+    std::vector<int> outputs(inputs.size(), -1);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const size_t t = backward ? inputs.size() - 1 - i : i;
+      const int h = cell.h, c = cell.c;
+      cell.step(inputs[t]);
+      outputs[t] = cell.h;
+      if (lengths_ >= 0) outputs[t] = keep_ended(w_, cell, h, c, lengths_, s_.i32_scalar(static_cast<int64_t>(i)));
     }
-    h = w_.add(candidate, w_.mul(update, w_.sub(h, candidate)));
+    return {packed(outputs, 0), cell.h, cell.c};
   }
-  void rnn(int x) { h = tanh(w_.add(x, dense(h, recurrent_, recurrent_bias()))); }
-  int recurrent_bias() {
-    if (recurrent_bias_ < 0 && w_.has(3)) recurrent_bias_ = bias(1);
-    return recurrent_bias_;
+
+  /// Leaves h and c of sequences that end at or before the step as they were; returns h with zeros for these.
+  static int keep_ended(OpWriter& w, RecurrentCell& cell, int h, int c, int lengths, int step) {
+    SubgraphWriter& s = w.subgraph();
+    const int runs = s.reshape(w.compare(Code::GREATER, lengths, step), {-1, 1});
+    const int y = w.select(runs, cell.h, s.f32(0));
+    cell.h = w.select(runs, cell.h, h);
+    if (c >= 0) cell.c = w.select(runs, cell.c, c);
+    return y;
+  }
+
+  /// A WHILE over: step, number of steps, inputs of all steps, outputs of all steps, h, c of an LSTM, lengths.
+  Direction looped(RecurrentCell& outer, int x, int d, bool backward) {
+    int count = s_.i32_scalar(steps_);
+    if (steps_ < 0) count = s_.reshape(s_.add(Code::SLICE, {dims(true), s_.i32({0}), s_.i32({1})}, DType::kI32), {});
+    const int sequence = s_.add(Code::FILL, {dims(true), s_.f32(0)}, DType::kF32);
+    std::vector<int> variables{s_.i32_scalar(0), count, x, sequence, outer.h};
+    if (outer.c >= 0) variables.push_back(outer.c);
+    if (lengths_ >= 0) variables.push_back(lengths_);
+    const Shape all{steps_, batch_, hidden_ * outer.gates()}, out{steps_, batch_, hidden_}, row{batch_, hidden_};
+    std::vector<FileTensor> types{{.dtype = DType::kI32, .ranked = true}, {.dtype = DType::kI32, .ranked = true}};
+    for (const Shape& shape : {all, out, row, row}) types.push_back({.ranked = true, .shape = shape});
+    if (outer.c < 0) types.pop_back();
+    if (lengths_ >= 0) types.push_back({.dtype = DType::kI32, .ranked = true, .shape = Shape{batch_}});
+    const int body = add_body(types, d, outer.c >= 0, backward), cond = add_condition(types);
+    std::vector<int> results;
+    for (const FileTensor& t : types) results.push_back(s_.add_tensor(t));
+    s_.add_to(Code::WHILE, variables, results,
+              options_of<tfl::WhileOptions>([=](auto& b) { return tfl::CreateWhileOptions(b, cond, body); }));
+    return {results[3], results[4], outer.c >= 0 ? results[5] : -1};
+  }
+
+  int add_condition(const std::vector<FileTensor>& types) {
+    const int index = s_.file().add_subgraph("condition of the steps");
+    SubgraphWriter s(s_.file(), index, s_.graph(), false);
+    for (const FileTensor& t : types) s.out().inputs.push_back(s.add_tensor(t));
+    s.out().outputs = {s.add(Code::LESS, {0, 1}, DType::kBool)};
+    return index;
+  }
+
+  int add_body(const std::vector<FileTensor>& types, int d, bool lstm, bool backward) {
+    const int index = s_.file().add_subgraph("a step");
+    SubgraphWriter s(s_.file(), index, s_.graph(), false);
+    for (const FileTensor& t : types) s.out().inputs.push_back(s.add_tensor(t));
+    std::vector<int> in = s.out().inputs;
+    OpWriter w(s, w_.node());
+    RecurrentCell cell(w, gates_, d);
+    cell.h = in[4];
+    cell.c = lstm ? in[5] : -1;
+    const int step = in[0], one = s.i32_scalar(1);
+    const int at = backward ? w.sub(w.sub(in[1], one), step) : step;
+    cell.step(s.add(Code::GATHER, {in[2], at}, DType::kF32,
+                    options_of<tfl::GatherOptions>([](auto& b) { return tfl::CreateGatherOptions(b, 0); })));
+    int y = cell.h;
+    if (lengths_ >= 0) y = keep_ended(w, cell, in[4], lstm ? in[5] : -1, in.back(), step);
+    const int row = s.add(Code::EXPAND_DIMS, {y, s.i32_scalar(0)}, DType::kF32);
+    const int place = s.add(Code::CONCATENATION, {s.reshape(at, {1}), s.i32({0, 0})}, DType::kI32, concat_options(0));
+    std::vector<int> out = in;
+    out[0] = w.add(step, one);
+    out[3] = s.add(Code::DYNAMIC_UPDATE_SLICE, {in[3], row, place}, DType::kF32);
+    out[4] = cell.h;
+    if (lstm) out[5] = cell.c;
+    s.out().outputs = out;
+    return index;
   }
 
   OpWriter& w_;
   SubgraphWriter& s_;
   const RecurrentAttrs& a_;
-  int d_;
-  int64_t steps_ = 0, batch_ = 0, hidden_ = 0, gates_ = 0;
-  int recurrent_ = -1, recurrent_bias_ = -1;
-  int gates_weights_ = -1, candidate_weights_ = -1, gates_bias_ = -1, candidate_bias_ = -1;
+  const std::vector<RecurrentGate>& gates_;
+  int x_ = -1, lengths_ = -1;
+  int64_t steps_ = 0, batch_ = 0, hidden_ = 0;
 };
-
-bool default_activations(const RecurrentAttrs& a) {
-  static const std::vector<std::string> of[] = {{"Tanh"}, {"Sigmoid", "Tanh"}, {"Sigmoid", "Tanh", "Tanh"}};
-  const auto& cycle = of[static_cast<int>(a.cell)];
-  for (size_t i = 0; i < a.activations.size(); ++i)
-    if (a.activations[i] != cycle[i % cycle.size()]) return false;
-  return true;
-}
 
 }  // namespace
 
@@ -152,32 +175,28 @@ bool write_recurrent(OpWriter& w) {
   const auto& a = w.attrs<RecurrentAttrs>();
   SubgraphWriter& s = w.subgraph();
   const ValueType& x = w.in_type(0);
-  if (!x.is_static() || x.shape.rank() != 3 || x.shape[0] < 1 || x.shape[0] > kMaxSteps || !w.constant(1) ||
-      !w.constant(2) || (w.has(3) && !w.constant(3)) || w.has(7) || a.batch_first || a.clip != 0 ||
-      a.dynamic_quantization || !default_activations(a))
-    return false;
-  if (w.has(4)) {
-    // Sequences that all have the whole length need no masks.
-    const auto lengths = w.ints(4);
-    if (!lengths || std::ranges::any_of(*lengths, [&](int64_t n) { return n != x.shape[0]; })) return false;
-  }
+  if (!x.ranked || x.shape.rank() != 3 || !w.in_type(1).is_static() || !w.in_type(2).is_static()) return false;
+  const int64_t steps = x.shape[a.batch_first ? 1 : 0];
+  const bool constants = w.constant(1) && w.constant(2) && (!w.has(3) || w.constant(3)) && (!w.has(7) || w.constant(7));
+  // The body of a WHILE has weights of its own.
+  if ((steps < 1 || steps > kMaxSteps) && !constants) return false;
   const int directions = a.forward && a.backward ? 2 : 1;
+  const auto gates = recurrent_gates(a, directions);
+  if (!gates.ok()) return false;
+  RecurrentWriter writer(w, *gates);
   std::vector<int> sequences, hidden, cells;
-  const auto packed = [&](const std::vector<int>& parts, int axis) {
-    const auto n = static_cast<int32_t>(parts.size());
-    return s.add(Code::PACK, parts, DType::kF32,
-                 options_of<tfl::PackOptions>([=](auto& b) { return tfl::CreatePackOptions(b, n, axis); }));
-  };
   for (int d = 0; d < directions; ++d) {
-    RecurrentWriter r(w, d);
-    r.run();
-    sequences.push_back(packed(r.outputs, 0));
-    hidden.push_back(r.h);
-    cells.push_back(r.c);
+    const Direction done = writer.direction(d);
+    sequences.push_back(done.sequence);
+    hidden.push_back(done.h);
+    cells.push_back(done.c);
   }
-  if (w.wants(0)) w.out(0, packed(sequences, 1));
-  if (w.wants(1)) w.out(1, packed(hidden, 0));
-  if (w.wants(2)) w.out(2, packed(cells, 0));
+  const auto ordered = [&](int v, const std::vector<int64_t>& perm) {
+    return a.batch_first ? s.transpose(v, perm) : v;
+  };
+  if (w.wants(0)) w.out(0, ordered(writer.packed(sequences, 1), {2, 0, 1, 3}));
+  if (w.wants(1)) w.out(1, ordered(writer.packed(hidden, 0), {1, 0, 2}));
+  if (w.wants(2)) w.out(2, ordered(writer.packed(cells, 0), {1, 0, 2}));
   return true;
 }
 

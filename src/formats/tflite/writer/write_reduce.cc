@@ -141,7 +141,7 @@ bool write_reduce(OpWriter& w) {
 bool write_arg_reduce(OpWriter& w) {
   const auto& a = w.attrs<ArgReduceAttrs>();
   SubgraphWriter& s = w.subgraph();
-  if (a.select_last || (a.to != DType::kI32 && a.to != DType::kI64)) return false;
+  if (a.to != DType::kI32 && a.to != DType::kI64) return false;
   const tfl::TensorType type = tensor_type(a.to);
   int x = w.in(0), axis = -1;
   if (a.flatten) x = s.reshape(x, {-1});
@@ -153,7 +153,18 @@ bool write_arg_reduce(OpWriter& w) {
   const auto options = a.min
                            ? options_of<tfl::ArgMinOptions>([=](auto& b) { return tfl::CreateArgMinOptions(b, type); })
                            : options_of<tfl::ArgMaxOptions>([=](auto& b) { return tfl::CreateArgMaxOptions(b, type); });
+  if (a.select_last) {
+    // The first one from the end.
+    if (w.has(1)) return false;
+    const FileTensor from = s.at(x);
+    x = s.add(Code::REVERSE_V2, {x, s.reshape(axis, {1})}, from.dtype, {}, from.quant);
+  }
   int y = s.add(a.min ? Code::ARG_MIN : Code::ARG_MAX, {x, axis}, a.to, options);
+  if (a.select_last) {
+    const int n = s.add(Code::GATHER, {dims_of(s, x), axis}, DType::kI32,
+                        options_of<tfl::GatherOptions>([](auto& b) { return tfl::CreateGatherOptions(b, 0); }));
+    y = w.sub(s.cast(w.sub(n, s.i32_scalar(1)), a.to), y);
+  }
   if (a.keep_dims) {
     if (a.flatten || w.has(1)) {
       const ValueType& t = w.out_type(0);

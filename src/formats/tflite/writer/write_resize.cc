@@ -48,6 +48,11 @@ bool resize_by_matrices(OpWriter& w) {
   if (!matrices.ok()) return false;
   int x = w.real(0);
   const int rank = w.rank(0);
+  if (!is_float(w.file_dtype(x))) {
+    // One-hot rows give integers back.
+    if (w.attrs<ResizeAttrs>().mode != ResizeAttrs::Mode::kNearest || bit_width(w.file_dtype(x)) > 16) return false;
+    x = s.cast(x, DType::kF32);
+  }
   for (const formats::ResizeWeights& m : *matrices) {
     std::vector<int64_t> perm(static_cast<size_t>(rank));
     std::iota(perm.begin(), perm.end(), 0);
@@ -57,11 +62,28 @@ bool resize_by_matrices(OpWriter& w) {
                             [](auto& b) { return tfl::CreateFullyConnectedOptions(b, {}, {}, true); }));
     x = s.transpose(y, perm);
   }
-  w.out(0, x);
+  w.out(0, w.in_type(0).quant ? x : s.cast(x, s.file_type(w.out_type(0)).first));
   return true;
 }
 
-bool resize_image(OpWriter& w);
+/// True if the sizes that a Resize is given are those of its own input but for the dimensions behind the second.
+bool keeps_leading_sizes(OpWriter& w) {
+  const SubgraphWriter& s = w.subgraph();
+  const auto source = [&](ValueId id) {
+    const Node* n = s.producer(id);
+    while (n && n->op == Op::kCast) n = s.producer(n->inputs[0]);
+    return n;
+  };
+  const Node* const joined = w.has(3) ? source(w.id(3)) : nullptr;
+  if (!joined || joined->op != Op::kConcat) return false;
+  const Node* const front = source(joined->inputs[0]);
+  if (!front || front->op != Op::kSlice || front->inputs.size() < 4) return false;
+  const OpWriter slice(w.subgraph(), *front);
+  const auto is = [&](int i, int64_t v) { return slice.ints(i) == std::vector<int64_t>{v}; };
+  const Node* const shape = source(front->inputs[0]);
+  return is(1, 0) && is(2, 2) && is(3, 0) && (front->inputs.size() < 5 || is(4, 1)) && shape &&
+         shape->op == Op::kShapeOf && shape->inputs[0] == w.id(0);
+}
 
 bool resize_image(OpWriter& w) {
   const auto& a = w.attrs<ResizeAttrs>();
@@ -72,7 +94,8 @@ bool resize_image(OpWriter& w) {
   const bool nearest = a.mode == ResizeAttrs::Mode::kNearest;
   // The spatial dimensions follow from which ones change.
   const bool last_axes = a.axes == std::vector<int64_t>{1, 2};
-  const bool first = !last_axes && (y.shape[1] == x.shape[1] || x.shape[1] < 0);
+  const bool traced = !last_axes && a.axes.empty() && !w.constant(3) && keeps_leading_sizes(w);
+  const bool first = traced || (!last_axes && (y.shape[1] == x.shape[1] || x.shape[1] < 0));
   if (!last_axes && !first && y.shape[3] != x.shape[3]) return false;
   const int at = first ? 2 : 1;
   // Enlarging by whole factors, ways of rounding agree with the floor of asymmetric coordinates.
@@ -91,6 +114,8 @@ bool resize_image(OpWriter& w) {
     size = s.i32({y.shape[at], y.shape[at + 1]});
   else if (last_axes && w.has(3))
     size = w.in_i32(3);
+  else if (traced)
+    size = s.add(Code::SLICE, {w.in_i32(3), s.i32({2}), s.i32({2})}, DType::kI32);
   else
     return false;
   // Given scales that are not out / in place the samples elsewhere.
@@ -124,6 +149,8 @@ bool resize_image(OpWriter& w) {
 
 }  // namespace
 
-bool write_resize(OpWriter& w) { return resize_image(w) || resize_by_matrices(w); }
+bool write_resize(OpWriter& w) {
+  return w.subgraph().attempt([&] { return resize_image(w); }) || resize_by_matrices(w);
+}
 
 }  // namespace smelt::tflite

@@ -27,13 +27,6 @@ bool reshape_to_output(OpWriter& w, int shape) {
   return w.emit(Code::RESHAPE, {w.in(0), shape});
 }
 
-/// The dimensions of input 0 as an int32 vector.
-int dims_of(OpWriter& w, int i) {
-  return w.subgraph().add(Code::SHAPE, {w.in(i)}, DType::kI32, options_of<tfl::ShapeOptions>([](auto& b) {
-                            return tfl::CreateShapeOptions(b, tfl::TensorType::INT32);
-                          }));
-}
-
 /// Entries of a list per dimension in the order channels last.
 std::vector<int64_t> reordered(const std::vector<int64_t>& values, bool last) {
   if (!last) return values;
@@ -61,7 +54,7 @@ bool write_reshape(OpWriter& w) {
   if (reshape_to_output(w, -1)) return true;
   if (!copies) return reshape_to_output(w, w.in_i32(1));
   std::vector<int> parts;
-  const int shape = dims_of(w, 0);
+  const int shape = dims_of(s, w.in(0));
   for (size_t d = 0; d < dims.size(); ++d) {
     if (dims[d] != 0) {
       parts.push_back(s.i32({dims[d]}));
@@ -106,7 +99,7 @@ bool write_flatten(OpWriter& w) {
   const int64_t at = wrapped_axis(axis, rank);
   // [product before, -1]: one of the two products is the constant -1, the other is computed from the dimensions.
   if (at == 0) return w.emit(Code::RESHAPE, {w.in(0), s.i32({1, -1})});
-  const int shape = dims_of(w, 0);
+  const int shape = dims_of(s, w.in(0));
   const int front = s.add(Code::SLICE, {shape, s.i32({0}), s.i32({at})}, DType::kI32);
   const int product = w.reduce(Code::REDUCE_PROD, front, {0}, true);
   return w.emit(Code::RESHAPE,
@@ -157,7 +150,7 @@ bool write_expand(OpWriter& w) {
     return w.emit(Code::BROADCAST_TO, {w.in(0), s.i32({y.shape.begin(), y.shape.end()})}, options);
   // BROADCAST_TO never shrinks what it is given: x's own dimensions count where the shape has 1.
   const int target = w.in_i32(1);
-  const int dims = s.add(Code::BROADCAST_ARGS, {dims_of(w, 0), target}, DType::kI32);
+  const int dims = s.add(Code::BROADCAST_ARGS, {dims_of(s, w.in(0)), target}, DType::kI32);
   return w.emit(Code::BROADCAST_TO, {w.in(0), dims}, options);
 }
 
@@ -236,49 +229,36 @@ int32_t reordered_mask(int32_t mask, int rank, bool last) {
   return out;
 }
 
-/// A slice whose bounds are dynamic: SLICE of one dimension after the other, clamped as ONNX does.
+/// A slice whose bounds are dynamic, clamped as ONNX does.
 bool dynamic_slice(OpWriter& w) {
   SubgraphWriter& s = w.subgraph();
   const int rank = w.rank(0);
-  const auto steps = w.has(4) ? w.ints(4) : std::nullopt;
-  if (w.has(4) && (!steps || std::ranges::any_of(*steps, [](int64_t v) { return v != 1; }))) return false;
   const ValueType& starts = w.in_type(1);
-  auto axes = w.has(3) ? w.ints(3) : std::nullopt;
-  if (rank < 0 || !starts.ranked || starts.shape.rank() != 1 || starts.shape[0] < 0 || (w.has(3) && !axes))
-    return false;
-  const int64_t count = starts.shape[0];
-  if (!axes) {
-    axes.emplace(static_cast<size_t>(count));
-    std::iota(axes->begin(), axes->end(), 0);
-  }
-  const int dims = dims_of(w, 0), begin = w.in_i32(1), end = w.in_i32(2), zero = s.i32({0});
-  std::vector<int> begins, sizes;
-  const auto entry = [&](int list, int64_t i) {
-    return s.add(Code::SLICE, {list, s.i32({i}), s.i32({1})}, DType::kI32);
+  if (rank < 0 || !starts.ranked || starts.shape.rank() != 1 || (!w.has(3) && starts.shape[0] < 0)) return false;
+  std::vector<int64_t> first(static_cast<size_t>(w.has(3) ? 0 : starts.shape[0]));
+  std::iota(first.begin(), first.end(), 0);
+  const int axes = w.has(3) ? w.in_i32(3) : s.i32(first);
+  const bool all = !w.has(3) && starts.shape[0] == rank;
+  const auto per_dimension = [&](int i, int64_t fill) {
+    return all ? w.in_i32(i) : spread(w, w.in_i32(i), axes, rank, fill);
   };
-  for (int d = 0; d < rank; ++d) {
-    const auto found = std::ranges::find_if(*axes, [&](int64_t a) { return wrapped_axis(a, rank) == d; });
-    const int n = entry(dims, d);
-    if (found == axes->end()) {
-      begins.push_back(zero);
-      sizes.push_back(n);
-      continue;
-    }
-    const int64_t i = found - axes->begin();
-    const auto clamped = [&](int list) {
-      const int v = entry(list, i);
-      const int from_end = w.select(w.compare(Code::LESS, v, zero), w.add(v, n), v);
-      return w.binary(Code::MINIMUM, w.binary(Code::MAXIMUM, from_end, zero), n);
-    };
-    const int b = clamped(begin);
-    begins.push_back(b);
-    sizes.push_back(w.binary(Code::MAXIMUM, w.sub(clamped(end), b), zero));
-  }
-  const auto joined = [&](const std::vector<int>& parts) {
-    return parts.size() == 1 ? parts[0] : s.add(Code::CONCATENATION, parts, DType::kI32, concat_options(0));
+  const int dims = dims_of(s, w.in(0)), zero = s.i32_scalar(0);
+  const int step = w.has(4) ? per_dimension(4, 1) : -1;
+  const auto clamped = [&](int v, int low, int high) {
+    const int from_end = w.select(w.compare(Code::LESS, v, zero), w.add(v, dims), v);
+    return w.binary(Code::MINIMUM, w.binary(Code::MAXIMUM, from_end, low), high);
   };
-  const int first = joined(begins);
-  return w.emit(Code::SLICE, {w.in(0), first, joined(sizes)});
+  int begin = clamped(per_dimension(1, 0), zero, dims), end = clamped(per_dimension(2, INT32_MAX), zero, dims);
+  if (step < 0) return w.emit(Code::SLICE, {w.in(0), begin, w.binary(Code::MAXIMUM, w.sub(end, begin), zero)});
+  // Backward, begins lie before the dimension's end, and an end before element 0 is -n - 1.
+  const int backward = w.compare(Code::LESS, step, zero), one = s.i32_scalar(1);
+  begin = w.select(backward, clamped(per_dimension(1, 0), zero, w.sub(dims, one)), begin);
+  const int low = clamped(per_dimension(2, INT32_MAX), s.i32_scalar(-1), dims);
+  const int front = w.select(w.compare(Code::LESS, low, zero), w.sub(low, dims), low);
+  end = w.select(backward, front, end);
+  return w.emit(Code::STRIDED_SLICE, {w.in(0), begin, end, step}, options_of<tfl::StridedSliceOptions>([](auto& b) {
+                  return tfl::CreateStridedSliceOptions(b, 0, 0, 0, 0, 0, false);
+                }));
 }
 
 }  // namespace
@@ -419,7 +399,7 @@ bool write_shape_of(OpWriter& w) {
 bool write_size_of(OpWriter& w) {
   const DType to = w.out_type(0).dtype;
   SubgraphWriter& s = w.subgraph();
-  const int dims = dims_of(w, 0);
+  const int dims = dims_of(s, w.in(0));
   w.out(0, s.cast(w.reduce(Code::REDUCE_PROD, dims, {0}, false), to));
   return true;
 }

@@ -84,6 +84,11 @@ class UnaryFormula {
   int min(int a, int b) { return w_.binary(Code::MINIMUM, a, b); }
   int clamp(int x, double lo, double hi) { return min(max(x, n(lo)), n(hi)); }
   static double or_one(double v) { return v == 0 ? 1 : v; }
+  /// 1 for each element, 0 for NaN. ATAN2 does not broadcast.
+  int ones_like(int x) {
+    const int any = w_.compare(Code::LESS_EQUAL, f(Code::ABS, x), n(std::numeric_limits<double>::infinity()));
+    return w_.subgraph().cast(any, DType::kF32);
+  }
   /// log(1 + e^x) without overflow.
   int softplus(int x) { return w_.add(max(x, n(0)), log(w_.add(exp(f(Code::NEG, f(Code::ABS, x))), n(1)))); }
   int expm1(int x) { return f(Code::ELU, min(x, n(0))); }
@@ -131,7 +136,7 @@ class UnaryFormula {
       case Unary::kTan:
         return w_.div(f(Code::SIN, x), f(Code::COS, x));
       case Unary::kAtan:
-        return w_.binary(Code::ATAN2, x, n(1));
+        return w_.binary(Code::ATAN2, x, ones_like(x));
       case Unary::kAsin:
         return w_.binary(Code::ATAN2, x, f(Code::SQRT, w_.mul(w_.sub(n(1), x), w_.add(x, n(1)))));
       case Unary::kAcos:
