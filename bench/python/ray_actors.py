@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Rows a second of Ray actors that hold a smelt.ray.Predictor: one, two, and one with onnxruntime in its place.
 
-python bench/python/ray_actors.py MODEL.onnx [ROWS]     needs ray and onnxruntime; float32 inputs, first dimension 1
+python bench/python/ray_actors.py MODEL.onnx [ROWS [ROWS_OF_A_BATCH]]
+
+Needs ray and onnxruntime; float32 inputs, first dimension 1. Actors that do nothing show what Ray itself takes.
 """
 
 import os
@@ -13,7 +15,15 @@ import onnxruntime
 import ray
 from smelt.ray import Predictor
 
-BATCH = 64
+
+class Idle:
+    """Takes batches and does nothing."""
+
+    def __init__(self, model):
+        pass
+
+    def __call__(self, batch):
+        return batch
 
 
 class Peer:
@@ -57,27 +67,37 @@ def actor_of(kind):
     return Actor
 
 
-def rows_per_second(actors, batch, rows):
-    """Best of three rounds, in which every actor gets its share of batches at once."""
+def rows_per_second(actors, batch, count):
+    """Best of three rounds, in which every actor gets its share of `count` batches at once."""
     best = 0.0
     for _ in range(3):
         begin = time.perf_counter()
-        tasks = [actors[i % len(actors)].run.remote(batch) for i in range(rows // BATCH)]
+        tasks = [actors[i % len(actors)].run.remote(batch) for i in range(count)]
         best = max(best, sum(ray.get(tasks)) / (time.perf_counter() - begin))
     return best
 
 
 def main():
-    model, rows = os.path.abspath(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 320
+    model, rows, size = (
+        os.path.abspath(sys.argv[1]),
+        *(int(a) for a in (*sys.argv[2:], *(320, 64)[len(sys.argv) - 2 :])),
+    )
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="error")
     port = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).get_inputs()[0]
-    data = np.random.default_rng(0).random((BATCH, *port.shape[1:]), np.float32)
+    data = np.random.default_rng(0).random((size, *port.shape[1:]), np.float32)
     batch = ray.put({port.name: data})
     figures = {}
-    for name, kind, count in (("smelt", Predictor, 1), ("smelt", Predictor, 2), ("onnxruntime", Peer, 1)):
+    kinds = (
+        ("smelt", Predictor, 1),
+        ("smelt", Predictor, 2),
+        ("onnxruntime", Peer, 1),
+        ("idle", Idle, 1),
+        ("idle", Idle, 2),
+    )
+    for name, kind, count in kinds:
         actors = [actor_of(kind).remote(model) for _ in range(count)]
         ray.get([a.run.remote(batch) for a in actors])
-        figures[name, count] = rows_per_second(actors, batch, rows)
+        figures[name, count] = rows_per_second(actors, batch, rows // size)
         weights = sum(ray.get([a.weights.remote() for a in actors]))
         print(f"{name}, {count} actor{'s' * (count > 1)}: {figures[name, count]:.1f} rows/s, "
               f"{weights:.1f} MB of the file mapped in all")  # fmt: skip

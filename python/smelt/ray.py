@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -56,48 +56,62 @@ class Predictor:
     ) -> None:
         self._session = load(model).session(threads=threads or _cpus(), **options)
         self._inputs = {info.name: info for info in self._session.inputs}
+        self._outputs = self._session.outputs
         first = next(iter(self._inputs))
         self._columns = dict(columns or {first: first})
         self._error_column = error_column
 
-    def _row_of(self, name: str, column: Any) -> Callable[[int], Any]:
-        """What gives a row of the column as input `name` takes it: with the first dimension of 1 that the rows lack."""
+    def _rows_of(self, name: str, column: Any) -> tuple[Any, Callable[[Any], Any] | None]:
+        """The column's rows, and what makes of one what input `name` takes, with the first dimension of 1 it may lack.
+
+        None in its place: the rows are views that need no change.
+        """
         shape = self._inputs[name].shape if name in self._inputs else None
         batched = shape is not None and shape[:1] in ((1,), (None,))
         rank = len(shape or ()) - 1  # of rows that lack it
         if isinstance(column, np.ndarray) and column.dtype != object:
-            rows = column[:, None] if batched and column.ndim - 1 == rank else column
-            return rows.__getitem__
+            return column[:, None] if batched and column.ndim - 1 == rank else column, None
 
-        def row(i: int) -> Any:
-            value = column[i]
+        def convert(value: Any) -> Any:
             if isinstance(value, np.ndarray) and value.dtype == object:
                 value = np.stack([np.asarray(v) for v in value])
             return np.asarray(value)[None] if batched and np.ndim(value) == rank else value
 
-        return row
+        return column, convert
+
+    def _call(self, batch: Mapping[str, Any]) -> tuple[Iterator[tuple[Any, ...]], Callable[..., tuple[Any, ...]]]:
+        """The arguments of each row's run, and the run: by position where every input is a column of one type."""
+        columns = {name: self._rows_of(name, batch[column]) for column, name in self._columns.items()}
+        run = self._session.run
+        if columns.keys() == self._inputs.keys() and not any(convert for _, convert in columns.values()):
+            return zip(*(columns[name][0] for name in self._inputs), strict=True), run
+
+        def run_named(*values: Any) -> tuple[Any, ...]:
+            rows = zip(columns.items(), values, strict=True)
+            return tuple(run(**{name: convert(v) if convert else v for (name, (_, convert)), v in rows}).values())
+
+        return zip(*(rows for rows, _ in columns.values()), strict=True), run_named
 
     def __call__(self, batch: dict[str, np.ndarray[Any, Any]]) -> dict[str, Any]:
         """The batch with a column for each output, and one for the errors."""
         count = len(next(iter(batch.values()))) if batch else 0
-        rows = {name: self._row_of(name, batch[column]) for column, name in self._columns.items()} if count else {}
-        results: list[dict[str, Any] | None] = []
-        errors = []
-        run = self._session.run
-        for i in range(count):
-            try:
-                results.append(run(**{name: row(i) for name, row in rows.items()}))
-                errors.append("")
-            except CancelledError:
-                raise
-            except (Error, ValueError) as e:
-                if self._error_column is None:
+        results: list[tuple[Any, ...] | None] = []
+        errors = [""] * count
+        if count:
+            rows, run = self._call(batch)
+            for arguments in rows:
+                try:
+                    results.append(run(*arguments))
+                except CancelledError:
                     raise
-                results.append(None)
-                errors.append(str(e))
+                except (Error, ValueError) as e:
+                    if self._error_column is None:
+                        raise
+                    errors[len(results)] = str(e)
+                    results.append(None)
         out: dict[str, Any] = dict(batch)
-        for info in self._session.outputs:
-            out[info.name] = self._joined(info, [None if r is None else r[info.name] for r in results])
+        for k, info in enumerate(self._outputs):
+            out[info.name] = self._joined(info, [None if r is None else r[k] for r in results])
         if self._error_column is not None:
             out[self._error_column] = np.array(errors, dtype=object)
         return out

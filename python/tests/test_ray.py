@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import smelt
-from models import relu_onnx
+from models import onnx_model, relu_onnx
 from smelt.ray import Predictor
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "ray_batch.py"
@@ -59,6 +59,21 @@ def test_empty_batches_and_outputs_of_many_shapes(tmp_path: Path) -> None:
     out = predictor({"x": rows})
     assert [v.shape for v in out["y"]] == [(2,), (3,)]
     assert len(predictor({"x": rows[:0]})["y"]) == 0
+
+
+def test_columns_of_two_inputs_in_any_order(tmp_path: Path) -> None:
+    """By position where all columns have one type, by name where rows have to be converted: equal results."""
+    nodes, types = [("Sub", ("a", "b"), ("y",))], [(name, "float32", (1, 3)) for name in "aby"]
+    (tmp_path / "sub.onnx").write_bytes(onnx_model(nodes, types[:2], types[2:]))
+    predictor = Predictor(tmp_path / "sub.onnx", {"right": "b", "left": "a"})
+    left, right = np.arange(12, dtype=np.float32).reshape(4, 3), np.ones((4, 3), np.float32)
+    np.testing.assert_array_equal(predictor({"left": left, "right": right})["y"], left - right)
+    rows = np.empty(4, object)
+    rows[:] = list(left)
+    rows[2] = left[2, :2]
+    out = predictor({"left": rows, "right": right})
+    assert [bool(e) for e in out["error"]] == [False, False, True, False]
+    np.testing.assert_array_equal(np.delete(out["y"], 2, 0), np.delete(left - right, 2, 0))
 
 
 def kill_an_actor(name: str, cluster: str) -> bool:
