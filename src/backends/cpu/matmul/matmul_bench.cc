@@ -14,6 +14,9 @@ struct MatMulSize {
 };
 const MatMulSize kSizes[] = {
     {"mbv2_classifier", 1, 1280, 1000}, {"bert_ffn", 128, 768, 3072}, {"square", 512, 512, 512}};
+/// A decoder's steps, of one and of several sequences, and a prompt: 4-bit weights beyond the inner caches.
+const MatMulSize kDecoderSizes[] = {
+    {"llama_ffn", 1, 2048, 8192}, {"llama_ffn", 4, 2048, 8192}, {"llama_ffn", 64, 2048, 8192}};
 
 OpCase matmul_case(const MatMulSize& s, const char* kind, MatMulAttrs a, Tensor x, Tensor w, ValueType y = {}) {
   a.transpose_b = true;
@@ -50,15 +53,25 @@ Tensor per_token_rows(const MatMulSize& s) {
   return x;
 }
 
+void add_w4_cases(BenchCases& cases, const MatMulSize& s) {
+  MatMulAttrs unquantized, blocks;
+  blocks.row_block = 32;
+  const ValueType real = ValueType::tensor(DType::kF32);
+  const auto add = [&](OpCase c) { cases.add(std::move(c), s.operations()); };
+  add(matmul_case(s, "qd8_w4", unquantized, per_token_rows(s), weights(s, DType::kI4), real));
+  add(matmul_case(s, "w4_block32", unquantized, f32({s.m, s.k}), weights(s, DType::kI4, 32), real));
+  add(matmul_case(s, "w4_block32_dynamic", blocks, f32({s.m, s.k}), weights(s, DType::kI4, 32), real));
+}
+
 }  // namespace
 
 SMELT_BENCH_CASES(matmul) {
+  for (const MatMulSize& s : kDecoderSizes) add_w4_cases(cases, s);
   for (const MatMulSize& s : kSizes) {
     const Shape rows{s.m, s.k}, columns{s.n, s.k};
-    MatMulAttrs unquantized, fixed, dynamic, blocks;
+    MatMulAttrs unquantized, fixed, dynamic;
     fixed.rounding = Rounding::kFixedDouble;
     dynamic.dynamic_quant = true;
-    blocks.row_block = 32;
     const Tensor bytes = random_quantized(DType::kI8, rows, 0.02f, -3, 1);
     const ValueType i8 = quantized_type(DType::kI8, 0.3f, 5), real = ValueType::tensor(DType::kF32);
     const auto add = [&](OpCase c) { cases.add(std::move(c), s.operations()); };
@@ -84,9 +97,7 @@ SMELT_BENCH_CASES(matmul) {
     operands.inputs.insert(operands.inputs.end(), {Tensor(), Tensor::from<float>(DType::kF32, {}, std::vector{0.02f}),
                                                    random_tensor(DType::kU8, {}, 120, 120, 3)});
     add(std::move(operands));
-    add(matmul_case(s, "qd8_w4", unquantized, per_token_rows(s), weights(s, DType::kI4), real));
-    add(matmul_case(s, "w4_block32", unquantized, f32(rows), weights(s, DType::kI4, 32), real));
-    add(matmul_case(s, "w4_block32_dynamic", blocks, f32(rows), weights(s, DType::kI4, 32), real));
+    add_w4_cases(cases, s);
     add({Cat(s.name, '/', s.m, 'x', s.k, 'x', s.n, "/integer"),
          Op::kMatMulInteger,
          make_attrs<MatMulAttrs>(unquantized),

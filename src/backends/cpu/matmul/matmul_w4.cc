@@ -41,8 +41,7 @@ class MatMulW4 final : public Kernel {
         threads_(std::max(spec.threads, 1)),
         blocks_(w.blocks()),
         block_(w.block()) {
-    const int64_t wide = W4Tile::kFew * gemm_.lanes;
-    panels_ = (s.n + wide - 1) / wide * W4Tile::kFew;
+    panels_ = (s.n + 2 * gemm_.lanes - 1) / (2 * gemm_.lanes) * 2;
     lda_ = round_up(s.k, W4Tile::kStep);
     panel_bytes_ = (blocks_ + lda_ / W4Tile::kStep) * gemm_.lanes * 4;
     takes_at_ = panels_ * panel_bytes_;
@@ -75,7 +74,7 @@ class MatMulW4 final : public Kernel {
       });
       return Ok();
     }
-    const int64_t together = s_.m == 1 ? W4Tile::kMany : W4Tile::kFew;
+    const int64_t together = s_.m == 1 ? W4Gemm::kOneRowPanels : gemm_.group;
     const int64_t groups = (panels_ + together - 1) / together, tall = (s_.m + tile_rows() - 1) / tile_rows();
     const int64_t parts = threads_ == 1 ? 1 : std::clamp<int64_t>(4 * threads_ / groups, 1, tall);
     ctx.threads().parallel_for(groups * parts, 1, [&](int64_t begin, int64_t end) {
@@ -131,14 +130,20 @@ class MatMulW4 final : public Kernel {
   int64_t depth(int64_t i) const { return std::min(block_, s_.k - i * block_); }
   int64_t unpacked_floats() const { return round_up((s_.k + 1) * floats_.nr(), 16); }
 
+  int64_t panel_offset(int64_t panel) const {
+    return panel / gemm_.group * gemm_.group * panel_bytes_ + panel % gemm_.group * gemm_.lanes * 4;
+  }
+  int64_t step_bytes(int64_t panel) const {
+    return std::min(gemm_.group, panels_ - panel / gemm_.group * gemm_.group) * gemm_.lanes * 4;
+  }
   /// Panels; for every column what a row's zero point of one takes off; zero points as the tiles take them.
   Packed pack(const QuantizedWeights& w, int32_t offset) const {
     auto packed =
         std::make_shared<AlignedBuffer>(static_cast<size_t>(zeros_at_ + (has_zeros_ ? columns() * blocks_ * 2 : 0)));
     const std::vector<int16_t> values = w.values();
     for (int64_t n = 0; n < s_.n; ++n) {
-      const int64_t panel = n / gemm_.lanes, lane = n % gemm_.lanes;
-      char* to = packed->data<char>() + panel * panel_bytes_ + lane * 4;
+      const int64_t panel = n / gemm_.lanes, lane = n % gemm_.lanes, step = step_bytes(panel);
+      char* to = packed->data<char>() + panel_offset(panel) + lane * 4;
       auto* zeros = reinterpret_cast<int16_t*>(packed->data<char>() + zeros_at_) + panel * blocks_ * gemm_.lanes + lane;
       const int16_t* from = values.data() + n * s_.k;
       double takes = 0;
@@ -146,10 +151,10 @@ class MatMulW4 final : public Kernel {
         const int32_t zero = w.zero(i, n) + offset;
         const float scale = w.scales()[static_cast<size_t>(i * s_.n + n)];
         std::memcpy(to, &scale, 4);
-        to += gemm_.lanes * 4;
+        to += step;
         if (has_zeros_) zeros[i * gemm_.lanes] = static_cast<int16_t>(zero);
         int64_t sum = 0;
-        for (int64_t k = 0; k < depth(i); k += W4Tile::kStep, to += gemm_.lanes * 4)
+        for (int64_t k = 0; k < depth(i); k += W4Tile::kStep, to += step)
           for (int64_t j = 0; j < std::min(W4Tile::kStep, depth(i) - k); ++j) {
             sum += from[k + j];
             to[j % 4] = static_cast<char>(to[j % 4] | (from[k + j] + zero) << (j / 4 * 4));
@@ -188,8 +193,9 @@ class MatMulW4 final : public Kernel {
     t.blocks = blocks_;
     t.steps = block_ / W4Tile::kStep;
     t.last_steps = (depth(blocks_ - 1) + W4Tile::kStep - 1) / W4Tile::kStep;
-    t.panel = packed_->data<char>() + panel * panel_bytes_;
-    t.panel_bytes = panel_bytes_;
+    t.panel = packed_->data<char>() + panel_offset(panel);
+    t.step_bytes = step_bytes(panel);
+    t.group_bytes = gemm_.group * panel_bytes_;
     if (has_zeros_)
       t.zeros = reinterpret_cast<const int16_t*>(packed_->data<char>() + zeros_at_) + panel * blocks_ * gemm_.lanes;
     return t;
@@ -200,7 +206,8 @@ class MatMulW4 final : public Kernel {
     const Bounds bounds = activation_bounds(attrs_.act);
     const W4Rows by{in.bias ? in.bias + first : nullptr,
                     reinterpret_cast<const float*>(packed_->data<char>() + takes_at_) + first, bounds.lo, bounds.hi};
-    alignas(64) float out[W4Gemm::kMostRows * W4Tile::kFew * kMostLanes];
+    alignas(64) float out[W4Gemm::kMostRows * W4Gemm::kOneRowPanels * kMostLanes];
+    const int64_t pairs = count / 2;
     W4Tile t = tile(panel);
     t.out = out;
     const int64_t tall = std::max<int64_t>(1, (to - from + tile_rows() - 1) / tile_rows());
@@ -210,12 +217,12 @@ class MatMulW4 final : public Kernel {
       if (in.reals) {
         t.a = in.reals + r * lda_;
         t.real_acc = in.real_acc + r * blocks_;
-        (count > W4Tile::kFew ? gemm_.one_real_row : gemm_.real_tiles[here - 1])(t);
+        gemm_.real_tiles[pairs - 1][here - 1](t);
       } else {
         t.a = in.ints + r * lda_;
         t.less = in.acc + r * blocks_;
         t.row_scales = in.scales ? in.scales + r * blocks_ : nullptr;
-        (count > W4Tile::kFew ? gemm_.one_row : gemm_.tiles[here - 1])(t);
+        gemm_.tiles[pairs - 1][here - 1](t);
       }
       for (int64_t i = r; i < r + here; ++i) {
         const QuantParams params = in.params ? in.params[i] : QuantParams{};
@@ -234,7 +241,8 @@ class MatMulW4 final : public Kernel {
                       const int64_t w = floats_.width(s_.n, p), first = p * floats_.nr();
                       const int64_t n = std::min(w, s_.n - first);
                       for (int64_t j = 0; j < w; ++j) workspace[j] = in.bias && j < n ? in.bias[first + j] : 0.0f;
-                      gemm_.unpack(tile(first / gemm_.lanes), w / gemm_.lanes, s_.k, workspace + w, w);
+                      for (int64_t j = 0; j < w; j += gemm_.lanes)
+                        gemm_.unpack(tile((first + j) / gemm_.lanes), s_.k, workspace + w + j, w);
                       float* y = in.y + r0 * s_.n + first;
                       const ptrdiff_t start = 0;
                       floats_.product({in.reals + r0 * lda_, y, lda_, s_.n, r1 - r0}, {&start, 1, s_.k}, s_.k, n,

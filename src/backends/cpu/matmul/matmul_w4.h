@@ -7,20 +7,22 @@
 
 namespace smelt {
 
-/// Some rows times two or four neighbouring panels of 4-bit weights.
+/// Some rows times the panels of one group of 4-bit weights, or one row times those of two groups.
 ///
 /// A panel holds as many columns as a vector has lanes. For every block of k: the columns' scales, then for every 8
 /// entries of k one vector, whose 4 bytes a column hold entries 0 to 3 in their low halves and 4 to 7 in their high
-/// ones, counted from 0. Rows of a are padded to 8 entries; what is behind the last one counts for nothing.
+/// ones, counted from 0. The panels of a group are interleaved, vector by vector, so that a tile reads memory from
+/// front to back. Rows of a are padded to 8 entries; what is behind the last one counts for nothing.
 struct W4Tile {
-  static constexpr int64_t kStep = 8, kFew = 2, kMany = 4;  ///< panels of a tile; many only of one row
-  const void* a = nullptr;                                  ///< int8 or float32
-  ptrdiff_t lda = 0;                                        ///< in elements
+  static constexpr int64_t kStep = 8;
+  const void* a = nullptr;  ///< int8 or float32
+  ptrdiff_t lda = 0;        ///< in elements
   ptrdiff_t blocks = 0;
   ptrdiff_t steps = 0, last_steps = 0;  ///< of a block, of the last one
-  const char* panel = nullptr;
-  ptrdiff_t panel_bytes = 0;       ///< from one to the next
-  const int16_t* zeros = nullptr;  ///< zero points [panel][block][lane]; null: 8
+  const char* panel = nullptr;          ///< the first one; the others of the group follow, a vector apart
+  ptrdiff_t step_bytes = 0;             ///< from a vector of a panel to its next one
+  ptrdiff_t group_bytes = 0;            ///< from a panel to the one of the next group
+  const int16_t* zeros = nullptr;       ///< zero points [panel][block][lane]; null: 8
   const int32_t* less = nullptr;  ///< [row][block]: accumulators of int8 entries, negative, 8 times where zeros is null
   const float* row_scales = nullptr;  ///< [row][block]: of int8 entries; null: 1
   const float* real_acc = nullptr;    ///< [row][block]: of float32 entries
@@ -37,17 +39,18 @@ struct W4Rows {
 /// Products of rows with 4-bit weights in blocks of one scale each.
 struct W4Gemm {
   using Tile = void (*)(const W4Tile&);
-  static constexpr int64_t kMostRows = 8;
+  static constexpr int64_t kMostRows = 8, kMostPairs = 2;
+  static constexpr int64_t kOneRowPanels = 2 * kMostPairs;  ///< of a tile of one row, in one group or two
   int64_t lanes = 0;
-  int64_t rows = 0;                                ///< of the largest tile of int8 rows
-  int64_t real_rows = 0;                           ///< of the largest tile of float32 rows
-  Tile tiles[kMostRows] = {};                      ///< [rows - 1], of few panels
-  Tile real_tiles[kMostRows] = {};                 ///< the same for float32 rows
-  Tile one_row = nullptr, one_real_row = nullptr;  ///< times many panels
+  int64_t group = 0;                            ///< panels of a group, even; the last group may have fewer
+  int64_t rows = 0;                             ///< of the largest tile of int8 rows
+  int64_t real_rows = 0;                        ///< of the largest tile of float32 rows
+  Tile tiles[kMostPairs][kMostRows] = {};       ///< [panels / 2 - 1][rows - 1]
+  Tile real_tiles[kMostPairs][kMostRows] = {};  ///< [panels / 2 - 1][rows - 1], of float32 rows
   /// y = clamp(scale * (accumulators - zero * zeros) + bias) for n columns.
   void (*store)(const W4Rows& by, const float* acc, float scale, float zero, int64_t n, float* y) = nullptr;
-  /// Rows [0, k) of real weights, `stride` floats apart, of the tile's `count` panels.
-  void (*unpack)(const W4Tile& t, int64_t count, int64_t k, float* rows, int64_t stride) = nullptr;
+  /// Rows [0, k) of real weights, `stride` floats apart, of the tile's first panel.
+  void (*unpack)(const W4Tile& t, int64_t k, float* rows, int64_t stride) = nullptr;
 };
 const W4Gemm& w4_gemm(Isa isa);
 

@@ -22,6 +22,19 @@ using VI = hn::Vec<DI>;
 using V8 = hn::Vec<D8>;
 constexpr ptrdiff_t kLanes = HWY_MAX_BYTES / 4;
 
+#if HWY_TARGET == HWY_AVX3
+constexpr int kRows = 5, kRealRows = 4, kGroup = 4;
+#elif HWY_ARCH_ARM_A64
+constexpr int kRows = 4, kRealRows = 4, kGroup = 2;
+#else
+constexpr int kRows = 2, kRealRows = 2, kGroup = 2;
+#endif
+
+/// Offset of panel j of a tile in bytes.
+HWY_INLINE ptrdiff_t panel_at(const W4Tile& t, int64_t j) {
+  return j / kGroup * t.group_bytes + j % kGroup * kLanes * 4;
+}
+
 /// Four bytes of a, repeated.
 HWY_INLINE V8 spread(const int8_t* from) {
   int32_t group;
@@ -156,15 +169,15 @@ void int_tile(const W4Tile& t) {
       }
     }
     const char* const scales = panel;
-    panel += kLanes * 4;
+    panel += t.step_bytes;
     constexpr ptrdiff_t kMost = Accumulators::kMost / 2;
     for (ptrdiff_t left = b + 1 < t.blocks ? t.steps : t.last_steps; left > 0; left -= kMost) {
-      const char* const end = panel + kLanes * 4 * std::min(left, kMost);
-      for (; panel < end; panel += kLanes * 4, a += W4Tile::kStep) {
+      const char* const end = panel + t.step_bytes * std::min(left, kMost);
+      for (; panel < end; panel += t.step_bytes, a += W4Tile::kStep) {
         V8 low[NV], high[NV];
 #pragma GCC unroll 4
         for (int j = 0; j < NV; ++j) {
-          const V8 w = hn::Load(d8, reinterpret_cast<const uint8_t*>(panel + j * t.panel_bytes));
+          const V8 w = hn::Load(d8, reinterpret_cast<const uint8_t*>(panel + panel_at(t, j)));
           low[j] = hn::And(w, low_half);
           high[j] = kApart ? hn::And(w, high_half) : hn::ShiftRight<4>(w);
         }
@@ -195,7 +208,7 @@ void int_tile(const W4Tile& t) {
     }
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) {
-      const V scale = hn::Load(d, reinterpret_cast<const float*>(scales + j * t.panel_bytes));
+      const V scale = hn::Load(d, reinterpret_cast<const float*>(scales + panel_at(t, j)));
 #pragma GCC unroll 8
       for (int m = 0; m < MR; ++m) {
         // A product and a sum, not both at once: every level rounds alike.
@@ -267,13 +280,12 @@ void real_tile(const W4Tile& t) {
         for (int s = 1; s < kSplit; ++s) acc[s][m][j] = hn::Zero(d);
       }
     const char* const scales = panel;
-    panel += kLanes * 4;
-    const char* const end = panel + kLanes * 4 * (b + 1 < t.blocks ? t.steps : t.last_steps);
-    for (; panel < end; panel += kLanes * 4, a += W4Tile::kStep) {
+    panel += t.step_bytes;
+    const char* const end = panel + t.step_bytes * (b + 1 < t.blocks ? t.steps : t.last_steps);
+    for (; panel < end; panel += t.step_bytes, a += W4Tile::kStep) {
       VI groups[NV];
 #pragma GCC unroll 4
-      for (int j = 0; j < NV; ++j)
-        groups[j] = hn::Load(di, reinterpret_cast<const int32_t*>(panel + j * t.panel_bytes));
+      for (int j = 0; j < NV; ++j) groups[j] = hn::Load(di, reinterpret_cast<const int32_t*>(panel + panel_at(t, j)));
       each_entry([&](auto entry) HWY_ATTR {
         constexpr int kAt = decltype(entry)::value;
 #pragma GCC unroll 4
@@ -287,7 +299,7 @@ void real_tile(const W4Tile& t) {
     }
 #pragma GCC unroll 4
     for (int j = 0; j < NV; ++j) {
-      const V scale = hn::Load(d, reinterpret_cast<const float*>(scales + j * t.panel_bytes));
+      const V scale = hn::Load(d, reinterpret_cast<const float*>(scales + panel_at(t, j)));
 #pragma GCC unroll 8
       for (int m = 0; m < MR; ++m) {
 #pragma GCC unroll 4
@@ -302,24 +314,21 @@ void real_tile(const W4Tile& t) {
     for (int j = 0; j < NV; ++j) hn::StoreU(total[m][j], d, t.out + (m * NV + j) * kLanes);
 }
 
-void unpack_rows(const W4Tile& t, int64_t count, int64_t k, float* rows, int64_t stride) {
+void unpack_panel(const W4Tile& t, int64_t k, float* rows, int64_t stride) {
   const D d;
-  for (int64_t j = 0; j < count; ++j) {
-    const char* panel = t.panel + j * t.panel_bytes;
-    float* to = rows + j * kLanes;
-    int64_t left = k;
-    for (ptrdiff_t b = 0; b < t.blocks; ++b) {
-      const V scale = hn::Load(d, reinterpret_cast<const float*>(panel));
-      const V zero = t.zeros ? centered_zeros(t, j, b) : hn::Zero(d);
-      panel += kLanes * 4;
-      for (ptrdiff_t i = b + 1 < t.blocks ? t.steps : t.last_steps; i > 0; --i, panel += kLanes * 4) {
-        const VI groups = hn::Load(DI(), reinterpret_cast<const int32_t*>(panel));
-        each_entry([&](auto entry) HWY_ATTR {
-          if (left-- <= 0) return;
-          hn::StoreU(hn::Mul(hn::Sub(centered<decltype(entry)::value>(groups), zero), scale), d, to);
-          to += stride;
-        });
-      }
+  const char* panel = t.panel;
+  int64_t left = k;
+  for (ptrdiff_t b = 0; b < t.blocks; ++b) {
+    const V scale = hn::Load(d, reinterpret_cast<const float*>(panel));
+    const V zero = t.zeros ? centered_zeros(t, 0, b) : hn::Zero(d);
+    panel += t.step_bytes;
+    for (ptrdiff_t i = b + 1 < t.blocks ? t.steps : t.last_steps; i > 0; --i, panel += t.step_bytes) {
+      const VI groups = hn::Load(DI(), reinterpret_cast<const int32_t*>(panel));
+      each_entry([&](auto entry) HWY_ATTR {
+        if (left-- <= 0) return;
+        hn::StoreU(hn::Mul(hn::Sub(centered<decltype(entry)::value>(groups), zero), scale), d, rows);
+        rows += stride;
+      });
     }
   }
 }
@@ -334,37 +343,34 @@ void store_rows(const W4Rows& by, const float* acc, float scale, float zero, int
   });
 }
 
-#if HWY_TARGET == HWY_AVX3
-constexpr int kRows = 6, kRealRows = 4;
-#elif HWY_ARCH_ARM_A64
-constexpr int kRows = 4, kRealRows = 4;
-#else
-constexpr int kRows = 2, kRealRows = 2;
-#endif
-
-template <class Accumulators, int MR>
+template <class Accumulators, int MR, int NV>
 void fill_tiles(W4Gemm& g) {
-  g.tiles[MR - 1] = int_tile<Accumulators, MR, W4Tile::kFew>;
-  if constexpr (MR > 1) fill_tiles<Accumulators, MR - 1>(g);
+  g.tiles[NV / 2 - 1][MR - 1] = int_tile<Accumulators, MR, NV>;
+  if constexpr (MR > 1) fill_tiles<Accumulators, MR - 1, NV>(g);
 }
-template <int MR>
+template <int MR, int NV>
 void fill_real_tiles(W4Gemm& g) {
-  g.real_tiles[MR - 1] = real_tile<MR, W4Tile::kFew>;
-  if constexpr (MR > 1) fill_real_tiles<MR - 1>(g);
+  g.real_tiles[NV / 2 - 1][MR - 1] = real_tile<MR, NV>;
+  if constexpr (MR > 1) fill_real_tiles<MR - 1, NV>(g);
+}
+/// Tiles of NV panels and fewer. More than a group: of one row alone.
+template <class Accumulators, int NV>
+void fill_widths(W4Gemm& g) {
+  fill_tiles<Accumulators, NV <= kGroup ? kRows : 1, NV>(g);
+  fill_real_tiles<NV <= kGroup ? kRealRows : 1, NV>(g);
+  if constexpr (NV > 2) fill_widths<Accumulators, NV - 2>(g);
 }
 
 template <class Accumulators>
 W4Gemm make_gemm() {
   W4Gemm g;
   g.lanes = kLanes;
+  g.group = kGroup;
   g.rows = kRows;
   g.real_rows = kRealRows;
-  fill_tiles<Accumulators, kRows>(g);
-  fill_real_tiles<kRealRows>(g);
-  g.one_row = int_tile<Accumulators, 1, W4Tile::kMany>;
-  g.one_real_row = real_tile<1, W4Tile::kMany>;
+  fill_widths<Accumulators, W4Gemm::kOneRowPanels>(g);
   g.store = store_rows;
-  g.unpack = unpack_rows;
+  g.unpack = unpack_panel;
   return g;
 }
 
