@@ -14,6 +14,7 @@
 #include "backends/cpu/core/fixed_point-inl.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vectors-inl.h"
+#include "backends/cpu/elementwise/byte_blocks-inl.h"
 #include "ops/elementwise/binary_fixed.h"
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"
@@ -26,8 +27,9 @@ namespace smelt {
 /// either in real numbers and from what float32 makes of it.
 struct NearReal {
   float a, b = 0, zero, error;
+  float constant = 0;  ///< of a sum: in place of `zero` where u, v and y are bytes read as uint8, with zero points
 
-  explicit NearReal(const FixedArithmetic& f) {
+  explicit NearReal(const FixedArithmetic& f, int32_t flip) {
     const auto real = [](FixedFactor g) { return std::ldexp(static_cast<double>(g.multiplier), g.shift - 31); };
     const double out = real(f.out), common = std::ldexp(out, f.left);
     zero = static_cast<float>(f.zero);
@@ -38,11 +40,13 @@ struct NearReal {
       error = static_cast<float>(std::ldexp(0.5, f.out.shift) + most * 0x1p-22);
       return;
     }
-    a = static_cast<float>(real(f.a) * common);
-    b = static_cast<float>((f.negate_b ? -1 : 1) * real(f.b) * common);
+    const double by_a = real(f.a) * common, by_b = (f.negate_b ? -1 : 1) * real(f.b) * common;
+    a = static_cast<float>(by_a);
+    b = static_cast<float>(by_b);
+    constant = static_cast<float>(f.zero + flip - by_a * (f.zero_a + flip) - by_b * (f.zero_b + flip));
     // Both operands come to the common scale with less than 1 lost each, the sum loses 1/2 before its last shift;
     // float32 rounds two factors and two sums.
-    const double size = 512 * (std::fabs(a) + std::fabs(b)) + std::fabs(zero);
+    const double size = 512 * (std::fabs(a) + std::fabs(b)) + std::fabs(zero) + flip;
     error = static_cast<float>(2 * out + std::ldexp(0.5, f.out.shift) + size * 0x1p-22);
   }
   static constexpr float kMostError = 0.05f;  ///< beyond it too many results would have to be computed twice
@@ -108,7 +112,22 @@ void near_vector(const FixedNode& node, const void* a, int64_t sa, const void* b
     const VI common_a = of_a(hn::ShiftLeftSame(u, f.left)), common_b = of_b(hn::ShiftLeftSame(v, f.left));
     return of_out(f.negate_b ? hn::Sub(common_a, common_b) : hn::Add(common_a, common_b));
   };
-  for (int64_t i = 0; i < n; i += lanes) {
+  constexpr uint8_t kFlip = std::is_signed_v<T> ? 128 : 0;
+  const VI flip = hn::Set(d, kFlip), flipped_a = hn::Add(zero_a, flip), flipped_b = hn::Add(zero_b, flip);
+  const auto constant = hn::Set(df, near.constant);
+  int64_t i = 0;
+  if constexpr (!kProduct) {  // a block would gain nothing for products
+    i = near_byte_blocks(
+        {static_cast<const uint8_t*>(a), sa, kFlip}, {static_cast<const uint8_t*>(b), sb, kFlip},
+        {static_cast<uint8_t*>(y), kFlip, static_cast<uint8_t>(f.low + kFlip),
+         static_cast<uint8_t>(std::max(f.low, f.high) + kFlip)},
+        n, 0.5f - near.error,
+        [&](VI u, VI v) HWY_ATTR {
+          return hn::MulAdd(hn::ConvertTo(df, u), by_a, hn::MulAdd(hn::ConvertTo(df, v), by_b, constant));
+        },
+        [&](VI u, VI v) HWY_ATTR { return hn::Add(exact(hn::Sub(u, flipped_a), hn::Sub(v, flipped_b)), flip); });
+  }
+  for (; i < n; i += lanes) {
     const int64_t here = std::min(lanes, n - i);
     const VI u = load_wide(p + i * sa, sa, here, zero_a), v = load_wide(q + i * sb, sb, here, zero_b);
     const auto fu = hn::ConvertTo(df, u), fv = hn::ConvertTo(df, v);
@@ -142,7 +161,7 @@ namespace {
 class BinaryFixed final : public Kernel {
  public:
   BinaryFixed(const FixedArithmetic& f, bool small, const KernelSpec& spec)
-      : node_{f, NearReal(f)},
+      : node_{f, NearReal(f, spec.outputs[0].dtype == DType::kI8 ? 128 : 0)},
         loops_(BroadcastLoops::make(spec.inputs[0].shape, spec.inputs[1].shape, spec.outputs[0].shape)),
         bytes_(spec.outputs[0].dtype == DType::kI16 ? 2 : 1),
         rows_(SMELT_FOR_LEVEL(spec.isa, choose_fixed_vector)(node_, spec.outputs[0].dtype, small)) {}

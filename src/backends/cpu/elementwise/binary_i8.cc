@@ -6,7 +6,6 @@
 #include "backends/cpu/core/targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/elementwise/binary_i8.cc"
-#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -14,6 +13,7 @@
 #include "backends/cpu/core/broadcast.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vectors-inl.h"
+#include "backends/cpu/elementwise/byte_blocks-inl.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/elementwise/elementwise.h"
@@ -22,20 +22,21 @@
 #ifndef SMELT_CPU_BINARY_I8
 #define SMELT_CPU_BINARY_I8
 namespace smelt {
-/// The arithmetic of a node. Operands are read as uint8: `flip` turns int8 into uint8 and back, zero points move along.
+/// The arithmetic of a node. Bytes are taken as uint8: the flips turn int8 into uint8 and back, zero points move along.
 ///
 /// Definition: y = nearest(clamp(op(scale_a * (a - zero_a), factor_b * (scale_b * (b - zero_b))), lo, hi) / scale_y),
 /// each operation in float32, then clamped to [low, high], plus zero_y. Near: with the scales folded into coefficients,
-/// a sum is a * near_a + b * near_b + near_c, a product (a - zero_a) * (b - zero_b) * near_a. Where that is further
-/// than 1/2 - `sure` from the middle between two integers, its nearest integer is y's.
+/// a sum is a * near_a + b * near_b + near_c, a product (a - zero_a) * (b - zero_b) * near_a + near_c. Where that is
+/// further than 1/2 - `sure` from the middle between two integers, its nearest integer, within [out_low, out_high], is
+/// y's.
 struct BinaryI8Rule {
   bool product = false;
-  uint8_t flip_a = 0, flip_b = 0;
+  uint8_t flip_a = 0, flip_b = 0, flip_y = 0;
   int32_t zero_a = 0, zero_b = 0, zero_y = 0;
   float scale_a = 1, scale_b = 1, factor_b = 1, scale_y = 1;
   float lo = 0, hi = 0;               ///< of the activation
   float low = 0, high = 0;            ///< of y less its zero point
-  int32_t act_low = 0, act_high = 0;  ///< `low` and `high` within what the activation leaves
+  uint8_t out_low = 0, out_high = 0;  ///< of y, within what the activation leaves
   bool away = false;                  ///< ties of the last rounding go away from zero, else to even
   float near_a = 0, near_b = 0, near_c = 0, sure = -1;
 };
@@ -57,7 +58,7 @@ struct BinaryI8Step {
     if (step == 0) return hn::Set(di, static_cast<int32_t>(*from ^ flip));
     return hn::PromoteTo(di, hn::Xor(hn::LoadU(d8, from), hn::Set(d8, flip)));
   }
-  /// y less its zero point, by the definition.
+  /// y by the definition.
   template <class D, class VI = hn::Vec<D>>
   HWY_INLINE VI defined(D di, VI a, VI b) const {
     const hn::RebindToFloat<D> df;
@@ -68,30 +69,34 @@ struct BinaryI8Step {
     y = hn::Min(hn::Max(y, hn::Set(df, r.lo)), hn::Set(df, r.hi));
     y = hn::Div(y, hn::Set(df, r.scale_y));
     y = hn::Min(hn::Max(y, hn::Set(df, r.low)), hn::Set(df, r.high));
-    return r.away ? whole_in_range(hn::Add(y, hn::CopySign(hn::Set(df, 0x1.fffffep-2f), y))) : nearest_in_range(y);
+    const VI nearest =
+        r.away ? whole_in_range(hn::Add(y, hn::CopySign(hn::Set(df, 0x1.fffffep-2f), y))) : nearest_in_range(y);
+    return hn::Add(nearest, hn::Set(di, r.zero_y));
   }
+  template <class D, class VI = hn::Vec<D>>
+  HWY_INLINE auto near(D di, VI a, VI b) const {
+    const hn::RebindToFloat<D> df;
+    const auto near_a = hn::Set(df, r.near_a), near_c = hn::Set(df, r.near_c);
+    if constexpr (kProduct)
+      return hn::MulAdd(hn::Mul(hn::ConvertTo(df, hn::Sub(a, hn::Set(di, r.zero_a))),
+                                hn::ConvertTo(df, hn::Sub(b, hn::Set(di, r.zero_b)))),
+                        near_a, near_c);
+    else
+      return hn::MulAdd(hn::ConvertTo(df, a), near_a, hn::MulAdd(hn::ConvertTo(df, b), hn::Set(df, r.near_b), near_c));
+  }
+  /// As many bytes as D has lanes.
   template <class D>
   HWY_INLINE void operator()(D di, const uint8_t* pa, int64_t sa, const uint8_t* pb, int64_t sb, uint8_t* to) const {
     const hn::RebindToFloat<D> df;
     const hn::Rebind<uint8_t, D> d8;
     const hn::RebindToUnsigned<D> du;
     const auto a = load(di, pa, sa, r.flip_a), b = load(di, pb, sb, r.flip_b);
-    const auto real = [&]() HWY_ATTR {
-      const auto near_a = hn::Set(df, r.near_a);
-      if constexpr (kProduct)
-        return hn::Mul(hn::Mul(hn::ConvertTo(df, hn::Sub(a, hn::Set(di, r.zero_a))),
-                               hn::ConvertTo(df, hn::Sub(b, hn::Set(di, r.zero_b)))),
-                       near_a);
-      else
-        return hn::MulAdd(hn::ConvertTo(df, a), near_a,
-                          hn::MulAdd(hn::ConvertTo(df, b), hn::Set(df, r.near_b), hn::Set(df, r.near_c)));
-    }();
+    const auto real = near(di, a, b);
     auto y = nearest_in_range(real);
     const auto off = hn::Abs(hn::Sub(real, hn::ConvertTo(df, y)));
     if (HWY_UNLIKELY(!hn::AllTrue(df, hn::Lt(off, hn::Set(df, r.sure))))) y = defined(di, a, b);
-    y = hn::Min(hn::Max(y, hn::Set(di, r.act_low)), hn::Set(di, r.act_high));
-    y = hn::And(hn::Add(y, hn::Set(di, r.zero_y)), hn::Set(di, 255));
-    hn::StoreU(hn::TruncateTo(d8, hn::BitCast(du, y)), d8, to);
+    y = hn::Min(hn::Max(y, hn::Set(di, int32_t{r.out_low})), hn::Set(di, int32_t{r.out_high}));
+    hn::StoreU(hn::Xor(hn::TruncateTo(d8, hn::BitCast(du, y)), hn::Set(d8, r.flip_y)), d8, to);
   }
 };
 
@@ -101,16 +106,13 @@ void binary_i8_row(const BinaryI8Rule& rule, const uint8_t* a, int64_t sa, const
   const BinaryI8Rule r = rule;  // stores to y cannot change it
   const BinaryI8Step<kProduct> step{r};
   const hn::ScalableTag<int32_t> d;
+  using VI = hn::Vec<decltype(d)>;
   const hn::CappedTag<int32_t, 1> one;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  // A cache line a round. The operands are often the last results of convolutions, which lie in an outer cache.
-  constexpr int64_t kLine = 64, kAhead = 768;
-  for (; i + kLine <= n; i += kLine) {
-    hwy::Prefetch(a + (i + kAhead) * sa);
-    hwy::Prefetch(b + (i + kAhead) * sb);
-    for (int64_t j = i; j < i + kLine; j += lanes) step(d, a + j * sa, sa, b + j * sb, sb, y + j);
-  }
+  int64_t i = near_byte_blocks(
+      {a, sa, r.flip_a}, {b, sb, r.flip_b}, {y, r.flip_y, r.out_low, r.out_high}, n, r.sure,
+      [&](VI u, VI v) HWY_ATTR { return step.near(d, u, v); },
+      [&](VI u, VI v) HWY_ATTR { return step.defined(d, u, v); });
   for (; i + lanes <= n; i += lanes) step(d, a + i * sa, sa, b + i * sb, sb, y + i);
   for (; i < n; ++i) step(one, a + i * sa, sa, b + i * sb, sb, y + i);
 }
@@ -142,7 +144,8 @@ BinaryI8Rule make_rule(const BinaryAttrs& attrs, const ValueType& a, const Value
   r.flip_b = flip(b);
   r.zero_a = a.quant->zero_point() + r.flip_a;
   r.zero_b = b.quant->zero_point() + r.flip_b;
-  r.zero_y = to.zero;
+  r.flip_y = flip(y);
+  r.zero_y = to.zero + r.flip_y;
   r.scale_a = a.quant->scale();
   r.scale_b = b.quant->scale();
   r.scale_y = to.scale;
@@ -153,26 +156,28 @@ BinaryI8Rule make_rule(const BinaryAttrs& attrs, const ValueType& a, const Value
   r.low = static_cast<float>(to.low - to.zero);
   r.high = static_cast<float>(to.high - to.zero);
   const auto within = [&](float bound) {
-    return static_cast<int32_t>(nearest(std::min(std::max(bound / r.scale_y, r.low), r.high), r.away));
+    const float y_bound = nearest(std::min(std::max(bound / r.scale_y, r.low), r.high), r.away);
+    return static_cast<uint8_t>(static_cast<int32_t>(y_bound) + r.zero_y);
   };
-  r.act_low = within(r.lo);
-  r.act_high = std::max(r.act_low, within(r.hi));
+  r.out_low = within(r.lo);
+  r.out_high = std::max(r.out_low, within(r.hi));
   const auto real_a = static_cast<double>(r.scale_a) / static_cast<double>(r.scale_y);
   const auto real_b = static_cast<double>(r.factor_b) * static_cast<double>(r.scale_b);
   const double most_a = std::max(std::abs(r.zero_a), std::abs(255 - r.zero_a)),
                most_b = std::max(std::abs(r.zero_b), std::abs(255 - r.zero_b));
-  double size;
+  double size = std::abs(r.zero_y);
   if (r.product) {
     r.near_a = static_cast<float>(real_a * real_b);
-    size = most_a * most_b * std::abs(real_a * real_b);
+    r.near_c = static_cast<float>(r.zero_y);
+    size += most_a * most_b * std::abs(real_a * real_b);
   } else {
     const double by_b = real_b / static_cast<double>(r.scale_y);
     r.near_a = static_cast<float>(real_a);
     r.near_b = static_cast<float>(by_b);
-    r.near_c = static_cast<float>(-real_a * r.zero_a - by_b * r.zero_b);
-    size = (std::abs(r.zero_a) + 255) * std::abs(real_a) + (std::abs(r.zero_b) + 255) * std::abs(by_b);
+    r.near_c = static_cast<float>(r.zero_y - real_a * r.zero_a - by_b * r.zero_b);
+    size += (std::abs(r.zero_a) + 255) * std::abs(real_a) + (std::abs(r.zero_b) + 255) * std::abs(by_b);
   }
-  // Both ways together take fewer than eight roundings of numbers up to `size`.
+  // Both ways together make less than eight errors of half a unit in the last place of numbers up to `size`.
   const double error = size * 0x1p-21;
   r.sure = error < 0.05 && std::isnormal(r.near_a) ? static_cast<float>(0.5 - error) : -1.0f;
   return r;

@@ -31,5 +31,22 @@ TEST(BinaryI8, TiesExtremesAndTypes) {
             }
 }
 
+TEST(BinaryI8, OneValueForMany) {
+  for (const Binary fn : {Binary::kAdd, Binary::kMul})
+    for (const DType dtype : {DType::kI8, DType::kU8})
+      for (const bool first : {false, true}) {
+        const int32_t zero = dtype == DType::kI8 ? 5 : 130;
+        const Tensor many = random_quantized(dtype, {3, 211}, 0.037f, zero, 1),
+                     one = random_quantized(dtype, {3, 1}, 0.0211f, zero, 2);
+        check_on_cpu({Cat(to_string(fn), ' ', to_string(dtype), first ? " one first" : " one second"),
+                      Op::kBinary,
+                      make_attrs<BinaryAttrs>(fn),
+                      {first ? one : many, first ? many : one},
+                      {},
+                      {ValueType::tensor(dtype, {}, per_tensor(0.058f, zero, Rounding::kFloatHalfEven))}},
+                     "binary_i8");
+      }
+}
+
 }  // namespace
 }  // namespace smelt
