@@ -4,11 +4,11 @@
 
 #include "base/error.h"
 #include "base/guard.h"
+#include "convert/node_runner.h"
 #include "ops/core/infer.h"
 #include "ops/core/op.h"
 #include "ops/core/verify.h"
 #include "passes/passes.h"
-#include "runtime/executor.h"
 #include "runtime/model_access.h"
 
 namespace smelt::convert {
@@ -43,26 +43,19 @@ Status set_shapes(Module& module, const std::map<std::string, std::vector<int64_
   return infer_module(module);
 }
 
-/// The optimised graph: passes that keep the model's own layout and quantization.
-Status simplify(Module& module) {
-  const auto original = std::make_shared<const Module>(module);
-  SessionOptions options;
-  options.limit_seconds = 60;
-  Executor executor(original, options);
-  executor.control.begin(options, executor.size, {});
-  const Evaluate evaluate = [&](const Graph& graph, const Node& node, std::vector<Datum> in,
-                                std::vector<Datum>& out) -> Status {
-    SMELT_TRY(executor.control.tick());
-    return execute_node(executor, graph, node, std::move(in), out, 0);
-  };
+/// The optimised graph: passes that keep the model's own layout and quantization. `fixed`: for the shapes that inputs
+/// have now.
+Status simplify(Module& module, bool fixed) {
+  const NodeRunner runner(module);
   for (const Method& m : module.methods) {
     Graph& g = module.graphs[static_cast<size_t>(m.graph)];
     std::erase_if(g.inputs, [&](ValueId id) { return id != kNoValue && g.value(id).constant; });
   }
+  if (fixed) SMELT_TRY(specialize(module, runner.evaluate()));
   // Folded constants give shapes, which may give constants in turn.
   for (int round = 0; round < 2; ++round) {
     for (Graph& graph : module.graphs) {
-      fold_constants(graph, evaluate);
+      fold_constants(graph, runner.evaluate());
       remove_dead_nodes(graph);
     }
     SMELT_TRY(infer_module(module));
@@ -103,10 +96,12 @@ Result<Module> prepare(const Model& model, const formats::Writer& writer, const 
   SMELT_TRY(choose_method(module, options.method));
   SMELT_TRY(set_shapes(module, options.shapes));
   const QuantizeOptions& q = options.quantization;
-  if (options.simplify || writer.static_shapes || q.int8 || q.int4_block > 0) SMELT_TRY(simplify(module));
+  if (options.simplify || writer.static_shapes || q.int8 || q.int4_block > 0)
+    SMELT_TRY(simplify(module, writer.static_shapes));
   if (q.int8 || q.int4_block > 0) SMELT_TRY(quantize(module, q));
   if (writer.integer_operators) fold_quantization(module);
   decompose_for(module, writer, options.write);
+  if (writer.static_shapes) move_by_indices(module, writer, options.write, NodeRunner(module).evaluate());
   return module;
 }
 
@@ -117,7 +112,7 @@ Result<formats::WriteResult> convert(const Model& model, const formats::Writer& 
   };
   return guarded([&]() -> Result<formats::WriteResult> {
     SMELT_ASSIGN(formats::WriteResult result, write(options));
-    if (!result.missing.empty() && !options.simplify) {
+    if (!result.missing.empty() && !options.simplify && !writer.static_shapes) {
       // Folded constants give shapes that some operators need.
       Options folded = options;
       folded.simplify = true;

@@ -27,6 +27,9 @@ void remove_dead_nodes(Graph& graph);
 /// larger than their inputs stay, so that loading does not blow up the model. A node that fails stays and fails at run
 /// time.
 void fold_constants(Graph& graph, const Evaluate& evaluate);
+/// Makes the outputs of a node of the graph constants, on the terms of fold_constants(). True if it did; the node
+/// itself stays.
+bool fold_node(Graph& graph, const Node& node, const Evaluate& evaluate);
 /// Moves a Gather of dequantized constant integers, embeddings for example, before the DequantizeLinear of one scale:
 /// only the integers that are read become real numbers.
 void gather_before_dequantize(Graph& graph);

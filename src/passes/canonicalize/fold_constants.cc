@@ -44,27 +44,32 @@ bool foldable(const Graph& g, const Node& n) {
 
 }  // namespace
 
-void fold_constants(Graph& graph, const Evaluate& evaluate) {
-  std::vector<Datum> out;
-  for (const Node& n : graph.nodes) {
-    if (!foldable(graph, n)) continue;
-    std::vector<Datum> in;
-    for (ValueId id : n.inputs) {
-      if (id == kNoValue) {
-        in.emplace_back();
-        continue;
-      }
-      Tensor t = *graph.value(id).constant;
-      if (!t.quant() && graph.value(id).type.quant) t.set_quant(graph.value(id).type.quant);
-      in.emplace_back(std::move(t));
+bool fold_node(Graph& graph, const Node& n, const Evaluate& evaluate) {
+  if (!foldable(graph, n)) return false;
+  std::vector<Datum> in, out;
+  for (ValueId id : n.inputs) {
+    if (id == kNoValue) {
+      in.emplace_back();
+      continue;
     }
-    if (!evaluate(graph, n, std::move(in), out).ok()) continue;
-    for (size_t i = 0; i < n.outputs.size(); ++i) {
-      if (n.outputs[i] == kNoValue || !out[i].is_tensor()) continue;
-      Value& v = graph.value(n.outputs[i]);
-      v.constant = std::make_shared<const Tensor>(std::move(out[i].tensor));
-    }
+    Tensor t = *graph.value(id).constant;
+    if (!t.quant() && graph.value(id).type.quant) t.set_quant(graph.value(id).type.quant);
+    in.emplace_back(std::move(t));
   }
+  if (!evaluate(graph, n, std::move(in), out).ok()) return false;
+  bool all = true;
+  for (size_t i = 0; i < n.outputs.size(); ++i) {
+    if (n.outputs[i] == kNoValue) continue;
+    all = all && out[i].is_tensor();
+    if (!out[i].is_tensor()) continue;
+    Value& v = graph.value(n.outputs[i]);
+    v.constant = std::make_shared<const Tensor>(std::move(out[i].tensor));
+  }
+  return all;
+}
+
+void fold_constants(Graph& graph, const Evaluate& evaluate) {
+  for (const Node& n : graph.nodes) fold_node(graph, n, evaluate);
   // Nodes whose outputs are now constants are not needed.
   std::erase_if(graph.nodes, [&](const Node& n) {
     if (n.outputs.empty() || (op_info(n.op).flags & (kEffect | kControl))) return false;

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+
+#include "formats/common/writer.h"
+#include "graph/graph.h"
+#include "passes/passes.h"
+#include "runtime/executor.h"
+
+namespace smelt::convert {
+
+/// Runs nodes of a module on the reference kernels, for a minute at most.
+class NodeRunner {
+ public:
+  explicit NodeRunner(const Module& module);
+  NodeRunner(const NodeRunner&) = delete;
+  NodeRunner& operator=(const NodeRunner&) = delete;
+  /// Refers to this object.
+  const Evaluate& evaluate() const { return evaluate_; }
+
+ private:
+  SessionOptions options_;
+  Executor executor_;
+  Evaluate evaluate_;
+};
+
+/// Fixes what follows from constants and from the shapes of inputs: such shapes and the numbers computed from them
+/// become constants. Branches with a constant condition and calls are opened, and loops whose number of iterations
+/// follows from constants are unrolled. A loop that would give too many nodes stays.
+Status specialize(Module& module, const Evaluate& evaluate);
+
+/// Writes nodes that only move elements as one Gather by constant indices, where the writer has no form for them.
+void move_by_indices(Module& module, const formats::Writer& writer, const formats::WriteOptions& options,
+                     const Evaluate& evaluate);
+
+}  // namespace smelt::convert
