@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formats/common/tree_tables.h"
 #include "formats/tflite/writer/scores.h"
 
 namespace smelt::tflite {
@@ -9,43 +10,6 @@ namespace {
 
 using Code = tfl::BuiltinOperator;
 using Trees = TreeEnsembleAttrs;
-
-/// Levels that are written out at most.
-constexpr size_t kMaxDepth = 64;
-
-/// Comparisons with the largest edge from a root to a leaf; nothing if a tree loops or is deeper than kMaxDepth.
-std::optional<size_t> depth_of(const Trees& a) {
-  std::vector<int32_t> level(a.roots), next;
-  for (size_t depth = 0; depth <= kMaxDepth; ++depth) {
-    next.clear();
-    for (const int32_t at : level)
-      if (at >= 0) {
-        next.push_back(a.yes[static_cast<size_t>(at)]);
-        next.push_back(a.no[static_cast<size_t>(at)]);
-      }
-    if (next.empty()) return depth;
-    std::ranges::sort(next);
-    next.erase(std::unique(next.begin(), next.end()), next.end());
-    level.swap(next);
-  }
-  return std::nullopt;
-}
-
-/// The float32 that numbers of this type compare with as with the split itself.
-float split_of(const Trees& a, size_t node) {
-  const double v = a.split[node];
-  const auto f = static_cast<float>(v);
-  switch (a.mode[node]) {
-    case Trees::Mode::kLessEqual:
-    case Trees::Mode::kGreater:
-      return static_cast<double>(f) > v ? std::nextafter(f, -INFINITY) : f;
-    case Trees::Mode::kLess:
-    case Trees::Mode::kGreaterEqual:
-      return static_cast<double>(f) < v ? std::nextafter(f, INFINITY) : f;
-    default:
-      return static_cast<double>(f) == v ? f : NAN;
-  }
-}
 
 Code comparison(Trees::Mode mode) {
   switch (mode) {
@@ -79,7 +43,7 @@ class Walk {
       no[i] = leaf ? static_cast<int32_t>(i) : entry(a_.no[i]);
       if (leaf) continue;
       feature[i] = a_.feature[i];
-      split[i] = split_of(a_, i);
+      split[i] = formats::float_split(a_, i);
       missing[i] = a_.missing_is_yes[i] != 0;
       if (std::ranges::count(modes_, a_.mode[i]) == 0) modes_.push_back(a_.mode[i]);
     }
@@ -234,7 +198,7 @@ bool finish_two_classes(OpWriter& w, const Sums& v) {
 bool write_tree_ensemble(OpWriter& w) {
   const auto& a = w.attrs<Trees>();
   SubgraphWriter& s = w.subgraph();
-  const auto depth = depth_of(a);
+  const auto depth = formats::tree_depth(a);
   const auto features = w.in_type(0).ranked && w.rank(0) == 2 ? w.in_type(0).shape[1] : 0;
   const bool fits = std::ranges::all_of(a.feature, [&](int32_t f) { return f < features; });
   const auto sets = std::ranges::count(a.mode, Trees::Mode::kMember);
