@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/mapped_file.h"
 #include "base/write_file.h"
 #include "cli/command.h"
 #include "cli/common.h"
@@ -17,6 +18,7 @@
 #include "cli/inputs.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "formats/bundle/bundle.h"
 
 namespace smelt::cli {
 namespace {
@@ -114,6 +116,31 @@ Status read_calibration(ConvertCommand& o, const Model& model) {
   return Ok();
 }
 
+using Tests = std::shared_ptr<const bundle::Bundle>;
+
+/// The test sets that a bundled program holds for the method to write; null if the source is no bundled program.
+/// Numbers become scalar tensors, as written programs take them.
+Result<Tests> test_sets(const ConvertCommand& o, const Model& model) {
+  if (!std::filesystem::is_regular_file(o.model)) return Tests();
+  SMELT_ASSIGN(const auto file, MappedFile::open(o.model));
+  if (!bundle::recognise(file->bytes())) return Tests();
+  SMELT_ASSIGN(const auto source, bundle::read(file->bytes(), file));
+  const auto methods = model.methods();
+  const std::string method = o.options.method.empty() ? methods[0] : o.options.method;
+  const auto plan = static_cast<size_t>(std::ranges::find(methods, method) - methods.begin());
+  bundle::MethodTests tests{.method = method};
+  for (const bundle::MethodTests& m : source.tests)
+    if (source.version == bundle::Version::kBp08 ? m.method == method : m.plan == plan)
+      tests.sets.insert(tests.sets.end(), m.sets.begin(), m.sets.end());
+  for (bundle::TestSet& set : tests.sets)
+    for (auto* values : {&set.inputs, &set.expected})
+      for (bundle::TestValue& v : *values)
+        if (v.kind != bundle::TestValue::Kind::kNone) v.kind = bundle::TestValue::Kind::kTensor;
+  auto made = std::make_shared<bundle::Bundle>();
+  if (!tests.sets.empty()) made->tests.push_back(std::move(tests));
+  return Tests(std::move(made));
+}
+
 /// Lists on standard output what cannot be written, one a line. Returns the error that ends the command.
 Error report_missing(const std::string& model, const std::vector<formats::Unwritable>& missing, const char* format) {
   for (const formats::Unwritable& m : missing)
@@ -155,6 +182,9 @@ Status run_convert(ConvertCommand& o) {
                                 : o.range_rule == "entropy"  ? Rule::kEntropy
                                                              : Rule::kMinMax;
   if (o.output != "-") o.options.write.stem = std::filesystem::path(o.output).stem().string();
+  if (std::string_view(writer->name) == "bpte") {
+    SMELT_ASSIGN(o.options.write.tests, test_sets(o, model));
+  }
   auto result = convert::convert(model, *writer, o.options);
   if (!result.ok()) return result.error().within(o.model);
   if (!result->missing.empty()) return report_missing(o.model, result->missing, writer->name);
@@ -163,7 +193,10 @@ Status run_convert(ConvertCommand& o) {
   SMELT_TRY(write_files(o, result->files));
   size_t bytes = 0;
   for (const formats::WrittenFile& f : result->files) bytes += f.bytes.size();
-  say("{}: {}, {}\n", o.output, writer->name, human_bytes(static_cast<double>(bytes)));
+  const auto& tests = o.options.write.tests;
+  const size_t sets = tests && !tests->tests.empty() ? tests->tests[0].sets.size() : 0;
+  const std::string held = tests ? Cat(", ", sets, sets == 1 ? " test set" : " test sets") : "";
+  say("{}: {}{}, {}\n", o.output, writer->name, held, human_bytes(static_cast<double>(bytes)));
   const auto methods = model.methods();
   if (methods.size() > 1)
     warn("{}: method '{}' is written; the model has {} (see --method)\n", o.model,

@@ -10,6 +10,10 @@
 #include "graph/graph.h"
 #include "smelt/result.h"
 
+namespace smelt::bundle {
+struct Bundle;
+}
+
 namespace smelt::formats {
 
 /// What a caller asks of a written file. A writer ignores what its format does not have.
@@ -17,7 +21,8 @@ struct WriteOptions {
   int opset = 0;                 ///< ONNX: version of the default domain; 0: the writer's choice
   bool float16_weights = false;  ///< float32 constants with more than one element are stored as float16
   std::string delegate = {};     ///< ExecuTorch: "xnnpack", "none"; "": the writer's choice
-  std::string stem = "model";    ///< name of the file without folder and suffix; names of further files begin with it
+  std::shared_ptr<const bundle::Bundle> tests = {};  ///< bundled program: its test sets; null: none
+  std::string stem = "model";  ///< name of the file without folder and suffix; names of further files begin with it
   size_t external_above = size_t{2000} << 20;  ///< ONNX: bytes of constants above which they go to a file of their own
 };
 

@@ -1,4 +1,4 @@
-// Element-wise functions, conversions and quantization as ATen calls.
+// Element-wise functions and conversions as ATen calls.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -312,6 +312,11 @@ std::optional<int> binary_value(CallWriter& w, const BinaryAttrs& a, int x, int 
 
 }  // namespace
 
+std::optional<int> unary_value(CallWriter& w, const UnaryAttrs& a, int x) {
+  if (const char* name = unary_call(a.fn)) return w.unary(name, x);
+  return CallFormula(w, a).apply(x);
+}
+
 bool call_unary(CallWriter& w) {
   const auto& a = w.attrs<UnaryAttrs>();
   const ValueType &from = w.in_type(0), &to = w.out_type(0);
@@ -369,32 +374,6 @@ bool call_bit_cast(CallWriter& w) {
   if (w.in_type(0).dtype != w.out_type(0).dtype) return false;
   w.plan().bind(w.out_id(0), w.in(0));
   return true;
-}
-
-bool call_quantize(CallWriter& w) { return w.out_type(0).quant && w.out(0, w.real(0)); }
-bool call_dequantize(CallWriter& w) {
-  if (!w.in_type(0).quant && w.in_type(0).dtype != w.out_type(0).dtype)
-    return w.out(0, w.cast(w.in(0), w.out_type(0).dtype));
-  return w.out(0, w.cast(w.real(0), w.out_type(0).dtype));
-}
-
-bool call_quantize_linear(CallWriter& w) {
-  const QuantPtr q = formats::linear_quant(w);
-  const DType to = w.out_type(0).dtype;
-  if (!is_per_tensor(q) || !is_integer(to) || w.in_type(0).quant) return false;
-  return w.out(0, w.quantized(w.in(0), to, q));
-}
-
-bool call_dequantize_linear(CallWriter& w) {
-  const QuantPtr q = formats::linear_quant(w);
-  if (!q || w.in_type(0).quant || !is_integer(w.in_type(0).dtype)) return false;
-  if (w.constant(0) && bit_width(w.in_type(0).dtype) > 16) {
-    Tensor typed = *w.constant(0), real(DType::kF32, typed.shape());
-    typed.set_quant(q);
-    dequantize(typed, real.data<float>());
-    return w.out(0, w.cast(w.plan().constant(real), w.out_type(0).dtype));
-  }
-  return w.out(0, w.cast(w.dequantized(w.in(0), q, w.in_type(0).dtype), w.out_type(0).dtype));
 }
 
 bool call_dropout(CallWriter& w) {

@@ -5,6 +5,7 @@
 #include "formats/executorch/writer/call_writer.h"
 #include "ops/gather/gather.h"
 #include "ops/reduce/reduce.h"
+#include "ops/resize/resize.h"
 #include "ops/sort/sort.h"
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"
@@ -53,7 +54,7 @@ bool call_gather_elements(CallWriter& w) {
   const int64_t axis = axis_of(a.axis, w.rank(0));
   const int at = wrapped(w, 1, a.negative, w.in_type(0).shape[static_cast<int>(axis)]);
   const int dim = w.plan().integer(axis), sparse = w.plan().boolean(false);
-  return w.emit("aten::gather", {w.in(0), dim, at, sparse});
+  return w.move("aten::gather", {w.in(0), dim, at, sparse});
 }
 
 bool call_scatter_elements(CallWriter& w) {
@@ -64,14 +65,89 @@ bool call_scatter_elements(CallWriter& w) {
   const int64_t axis = axis_of(a.axis, w.rank(0));
   const int at = wrapped(w, 1, true, w.in_type(0).shape[static_cast<int>(axis)]);
   const int dim = w.plan().integer(axis);
-  if (a.reduction == Reduce::kAdd) return w.emit("aten::scatter_add", {w.in(0), dim, at, w.in(2)});
-  return w.emit("aten::scatter", {w.in(0), dim, at, w.in(2)}, "src_out");
+  if (a.reduction == Reduce::kAdd) return w.move("aten::scatter_add", {w.in(0), dim, at, w.in(2)});
+  return w.move("aten::scatter", {w.in(0), dim, at, w.in(2)}, "src_out");
+}
+
+namespace {
+
+/// Where the rows that input `i` names begin, counted in rows: tuples of coordinates into dimensions `from` and on of
+/// `shape`, for each of the first `from` dimensions.
+int row_numbers(CallWriter& w, int i, const Shape& shape, int from) {
+  const int at = w.cast(w.in(i), DType::kI64);
+  const Shape tuples = w.shape(at);
+  const int count = static_cast<int>(tuples.back());
+  std::vector<int64_t> strides(static_cast<size_t>(count), 1), extents;
+  for (int k = 0; k < count; ++k) extents.push_back(shape[from + k]);
+  for (int k = count - 2; k >= 0; --k)
+    strides[static_cast<size_t>(k)] = strides[static_cast<size_t>(k) + 1] * extents[static_cast<size_t>(k) + 1];
+  const int extent = int64_constant(w, extents, Shape{count});
+  const int positive = w.select(w.compare("lt", at, w.number_like(at, 0)), w.add(at, extent), at);
+  const int offsets = w.mul(positive, int64_constant(w, strides, Shape{count}));
+  int rows = w.reduce("sum", offsets, {tuples.rank() - 1}, false);
+  if (from > 0) {
+    int64_t batches = 1;
+    for (int d = 0; d < from; ++d) batches *= shape[d];
+    const int64_t each = std::accumulate(extents.begin(), extents.end(), int64_t{1}, std::multiplies<>());
+    std::vector<int64_t> first(static_cast<size_t>(batches));
+    for (int64_t b = 0; b < batches; ++b) first[static_cast<size_t>(b)] = b * each;
+    Shape s = w.shape(rows);
+    for (int d = from; d < s.rank(); ++d) s[d] = 1;
+    rows = w.add(rows, int64_constant(w, first, s));
+  }
+  return w.plan().reshape(rows, Shape{w.shape(rows).elements()});
+}
+
+/// The tensor as rows [rows, rest], where the first `dims` dimensions count rows.
+Shape as_rows(const Shape& s, int dims) {
+  Shape out{1, 1};
+  for (int d = 0; d < s.rank(); ++d) out[d < dims ? 0 : 1] *= s[d];
+  return out;
+}
+
+}  // namespace
+
+bool call_gather_nd(CallWriter& w) {
+  const int batch = static_cast<int>(w.attrs<GatherAttrs>().batch_dims);
+  const Shape s = w.in_type(0).shape, tuples = w.in_type(1).shape;
+  if (!moves_integers(w) || tuples.rank() < 1 || tuples.back() < 1 || batch + tuples.back() > s.rank()) return false;
+  const int rows = row_numbers(w, 1, s, batch), flat = static_cast<int>(batch + tuples.back());
+  PlanWriter& p = w.plan();
+  Shape taken = as_rows(s, flat);
+  const int x = p.reshape(w.in(0), taken);
+  taken[0] = w.shape(rows)[0];
+  const int dim = p.integer(0);
+  return w.out(0,
+               p.reshape(p.call("aten::index_select", "out", {x, dim, rows}, w.dtype(x), taken), w.out_type(0).shape));
+}
+
+bool call_scatter_nd(CallWriter& w) {
+  using Reduce = ScatterAttrs::Reduce;
+  const auto& a = w.attrs<ScatterAttrs>();
+  const Shape s = w.in_type(0).shape, tuples = w.in_type(1).shape;
+  if (!moves_integers(w) || (a.reduction != Reduce::kNone && a.reduction != Reduce::kAdd) || tuples.rank() < 1 ||
+      tuples.back() < 1 || tuples.back() > s.rank())
+    return false;
+  PlanWriter& p = w.plan();
+  const int rows = row_numbers(w, 1, s, 0);
+  const Shape table = as_rows(s, static_cast<int>(tuples.back()));
+  const int x = p.reshape(w.in(0), table), updates = p.reshape(w.in(2), Shape{w.shape(rows)[0], table[1]});
+  const int places = p.list({rows}, true), accumulate = p.boolean(a.reduction == Reduce::kAdd);
+  return w.out(0, p.reshape(w.call("aten::index_put", {x, places, updates, accumulate}), s));
+}
+
+bool call_grid_sample(CallWriter& w) {
+  const auto& a = w.attrs<GridSampleAttrs>();
+  if (w.rank(0) != 4 || w.in_type(0).dtype != w.in_type(1).dtype || w.in_type(0).quant) return false;
+  PlanWriter& p = w.plan();
+  const int mode = p.integer(static_cast<int64_t>(a.mode)), padding = p.integer(static_cast<int64_t>(a.padding));
+  return w.emit("aten::grid_sampler_2d", {w.in(0), w.in(1), mode, padding, p.boolean(a.align_corners)});
 }
 
 bool call_top_k(CallWriter& w) {
   const auto& a = w.attrs<TopKAttrs>();
   const auto k = w.number(1);
-  if (!k || w.in_type(0).quant) return false;
+  if (!k || (w.in_type(0).quant && !(moves_integers(w) && is_per_tensor(w.in_type(0).quant)))) return false;
   PlanWriter& p = w.plan();
   const int64_t axis = axis_of(a.axis, w.rank(0));
   Shape s = w.in_type(0).shape;
@@ -116,15 +192,15 @@ bool call_reduce(CallWriter& w) {
   auto axes = w.has(1) ? w.axes(1, rank) : std::optional(std::vector<int64_t>{});
   if (!axes) return false;
   int x = w.real(0);
-  if (axes->empty() && a.noop_with_empty_axes && a.fn != Reduction::kL1 && a.fn != Reduction::kL2 &&
-      a.fn != Reduction::kSumSquare && a.fn != Reduction::kLogSum && a.fn != Reduction::kLogSumExp)
-    return w.out(0, x);
   if (axes->empty() && !a.noop_with_empty_axes) {
     axes->resize(static_cast<size_t>(rank));
     std::iota(axes->begin(), axes->end(), 0);
   }
   if (a.accumulate != DType::kInvalid) x = w.cast(x, w.result_dtype(0));
-  const auto all = [&](const std::string& name, int v, bool keep) { return w.reduce(name, v, *axes, keep); };
+  // An empty list means all dimensions to calls, here none.
+  const auto all = [&](const std::string& name, int v, bool keep) {
+    return axes->empty() ? v : w.reduce(name, v, *axes, keep);
+  };
   const bool keep = a.keep_dims;
   switch (a.fn) {
     case Reduction::kSum:
@@ -161,6 +237,7 @@ bool call_reduce(CallWriter& w) {
     }
     case Reduction::kAny:
     case Reduction::kAll: {
+      if (axes->empty()) return w.out(0, w.cast(x, DType::kBool));
       const int dims = w.plan().integers(*axes), kept = w.plan().boolean(keep);
       return w.emit(a.fn == Reduction::kAny ? "aten::any" : "aten::all", {x, dims, kept}, "dims_out");
     }
@@ -179,12 +256,14 @@ bool call_reduce(CallWriter& w) {
 bool call_arg_reduce(CallWriter& w) {
   const auto& a = w.attrs<ArgReduceAttrs>();
   const auto given = w.has(1) ? w.axes(1, w.rank(0)) : std::optional(std::vector<int64_t>{axis_of(a.axis, w.rank(0))});
-  if (a.select_last || !given || given->size() != 1 || (w.in_type(0).quant && !is_per_tensor(w.in_type(0).quant)))
-    return false;
+  if (!given || given->size() != 1 || (w.in_type(0).quant && !is_per_tensor(w.in_type(0).quant))) return false;
+  if (a.select_last && (a.flatten || w.rank(0) < 1)) return false;
   PlanWriter& p = w.plan();
   const int dim = a.flatten ? p.null() : p.integer(given->front()), keep = p.boolean(a.keep_dims);
-  const int y =
-      p.call(a.min ? "aten::argmin" : "aten::argmax", "out", {w.in(0), dim, keep}, DType::kI64, w.out_type(0).shape);
+  const int x = a.select_last ? flipped(w, w.in(0), *given) : w.in(0);
+  int y = p.call(a.min ? "aten::argmin" : "aten::argmax", "out", {x, dim, keep}, DType::kI64, w.out_type(0).shape);
+  if (a.select_last)
+    y = w.sub(w.number_like(y, static_cast<double>(w.shape(x)[static_cast<int>(given->front())] - 1)), y);
   return w.out(0, w.cast(y, a.to));
 }
 

@@ -7,7 +7,6 @@
 #include "ops/attention/attention.h"
 #include "ops/conv/geometry.h"
 #include "ops/matmul/matmul.h"
-#include "ops/pool/pool.h"
 #include "tensor/numeric.h"
 
 namespace smelt::executorch {
@@ -79,12 +78,38 @@ int filter_of(CallWriter& w, const ConvAttrs& a, FilterLayout to) {
   return w.plan().constant(permuted_constant(real, perm));
 }
 
+/// A convolution of volumes as the sum of convolutions of frames, one for each depth of the filter.
+int conv_by_frames(CallWriter& w, const ConvAttrs& a, int x, int filter, const std::vector<int64_t>& strides,
+                   const std::vector<int64_t>& dilations) {
+  PlanWriter& p = w.plan();
+  const Shape result = image_shape(w, a.layout), weights = w.shape(filter);
+  x = p.permute(x, {0, 2, 1, 3, 4});
+  const Shape volume = w.shape(x);
+  const int64_t depth = result[2], frames = volume[0] * depth;
+  const int bias = w.bias(), stride = p.integers({strides[1], strides[2]}), pad = p.integers({0, 0});
+  const int dilation = p.integers({dilations[1], dilations[2]}), transposed = p.boolean(false);
+  const int groups = p.integer(a.groups);
+  int sum = -1;
+  for (int64_t k = 0; k < weights[2]; ++k) {
+    const int64_t begin = k * dilations[0];
+    int image = sliced(w, x, 1, begin, begin + (depth - 1) * strides[0] + 1, strides[0]);
+    image = p.reshape(image, Shape{frames, volume[2], volume[3], volume[4]});
+    const int part =
+        p.reshape(sliced(w, filter, 2, k, k + 1, 1), Shape{weights[0], weights[1], weights[3], weights[4]});
+    const int y = p.call("aten::convolution", "out",
+                         {image, part, sum < 0 ? bias : p.null(), stride, pad, dilation, transposed, pad, groups},
+                         w.dtype(x), Shape{frames, result[1], result[3], result[4]});
+    sum = sum < 0 ? y : w.add(sum, y);
+  }
+  return p.permute(p.reshape(sum, Shape{result[0], depth, result[1], result[3], result[4]}), {0, 2, 1, 3, 4});
+}
+
 }  // namespace
 
 bool call_conv(CallWriter& w) {
   const auto& a = w.attrs<ConvAttrs>();
   const int spatial = w.rank(0) - 2;
-  if (spatial < 1 || spatial > 2 || !w.in_type(1).is_static()) return false;
+  if (spatial < 1 || spatial > 3 || !w.in_type(1).is_static()) return false;
   int x = w.image(0, a.layout);
   if (x < 0) return false;
   const int filter = filter_of(w, a, FilterLayout::kOIS);
@@ -92,7 +117,9 @@ bool call_conv(CallWriter& w) {
   std::vector<int64_t> kernel;
   for (int d = 0; d < spatial; ++d) kernel.push_back(w.shape(filter)[d + 2]);
   Border b = border_of(a.auto_pad, a.pads, w.shape(x), kernel, strides, dilations);
-  if (!b.symmetric() || std::ranges::any_of(b.before, [](int64_t p) { return p < 0; })) x = padded(w, x, b, 0);
+  if (spatial == 3 || !b.symmetric() || std::ranges::any_of(b.before, [](int64_t p) { return p < 0; }))
+    x = padded(w, x, b, 0);
+  if (spatial == 3) return finish(w, conv_by_frames(w, a, x, filter, strides, dilations), a.act, a.layout);
   PlanWriter& p = w.plan();
   const int bias = w.bias(), stride = p.integers(strides), pad = p.integers(b.before), dilation = p.integers(dilations);
   const int transposed = p.boolean(false), extra = p.integers(std::vector<int64_t>(static_cast<size_t>(spatial), 0));
@@ -102,10 +129,24 @@ bool call_conv(CallWriter& w) {
   return finish(w, y, a.act, a.layout);
 }
 
+std::optional<int> convolved(CallWriter& w, int x, int filter) {
+  const auto& a = w.attrs<ConvAttrs>();
+  if (a.layout != Layout::kChannelsFirst || a.filter != FilterLayout::kOIS || w.rank(0) != 4) return std::nullopt;
+  const auto strides = filled(a.strides, 2, 1), dilations = filled(a.dilations, 2, 1);
+  const std::vector<int64_t> kernel{w.shape(filter)[2], w.shape(filter)[3]};
+  Border b = border_of(a.auto_pad, a.pads, w.shape(x), kernel, strides, dilations);
+  if (!b.symmetric()) x = padded(w, x, b, 0);
+  PlanWriter& p = w.plan();
+  const int stride = p.integers(strides), pad = p.integers(b.before), dilation = p.integers(dilations);
+  const int transposed = p.boolean(false), extra = p.integers({0, 0}), groups = p.integer(a.groups);
+  return p.call("aten::convolution", "out", {x, filter, p.null(), stride, pad, dilation, transposed, extra, groups},
+                w.dtype(x), w.out_type(0).shape);
+}
+
 bool call_conv_transpose(CallWriter& w) {
   const auto& a = w.attrs<ConvTransposeAttrs>();
   const int spatial = w.rank(0) - 2;
-  if (spatial < 1 || spatial > 2 || !w.in_type(1).is_static() || !w.constant(1)) return false;
+  if (spatial < 1 || spatial > 2 || !w.in_type(1).is_static()) return false;
   const int x = w.image(0, a.layout);
   if (x < 0) return false;
   if (a.filter != FilterLayout::kIOS && a.groups != 1) return false;
@@ -147,9 +188,6 @@ bool call_conv_transpose(CallWriter& w) {
   return finish(w, y, a.act, a.layout);
 }
 
-namespace {
-
-/// a @ b with matching leading dimensions, by mm or bmm.
 std::optional<int> product(CallWriter& w, int a, int b) {
   PlanWriter& p = w.plan();
   const Shape x = w.shape(a), y = w.shape(b);
@@ -184,6 +222,8 @@ std::optional<int> product(CallWriter& w, int a, int b) {
   return p.reshape(p.call("aten::bmm", "out", {left, right}, w.dtype(a), Shape{batch.elements(), m, n}), s);
 }
 
+namespace {
+
 int turned(CallWriter& w, int x) {
   std::vector<int64_t> perm(static_cast<size_t>(w.shape(x).rank()));
   std::iota(perm.begin(), perm.end(), 0);
@@ -202,7 +242,7 @@ bool call_matmul(CallWriter& w) {
   if (per_token(0) || per_token(1)) return false;
   PlanWriter& p = w.plan();
   int x = w.real(0), y = w.real(1);
-  if (!is_float(w.dtype(x))) return false;
+  if (!is_float(w.dtype(x)) && (a.transpose_b || a.act.kind != ActKind::kNone)) return false;
   y = w.cast(y, w.dtype(x));
   const Shape result = w.out_type(0).shape;
   if (w.shape(x).rank() == 1) x = p.reshape(x, Shape{1, w.shape(x)[0]});
@@ -234,95 +274,6 @@ bool call_matmul(CallWriter& w) {
   }
   const auto after = w.activated(*z, a.act);
   return after && w.out(0, *after);
-}
-
-namespace {
-
-/// A pool over the whole image: a reduction with kept dimensions.
-bool global_pool(CallWriter& w, const PoolAttrs& a) {
-  const int rank = w.rank(0);
-  if (a.kind == PoolKind::kLp || rank < 3) return false;
-  std::vector<int64_t> axes;
-  for (int d = 1; d + 1 < rank; ++d) axes.push_back(a.layout == Layout::kChannelsFirst ? d + 1 : d);
-  return w.out(0, w.reduce(a.kind == PoolKind::kMax ? "amax" : "mean", w.real(0), axes, true));
-}
-
-}  // namespace
-
-bool call_pool(CallWriter& w) {
-  const auto& a = w.attrs<PoolAttrs>();
-  if (a.global) return !w.wants(1) && global_pool(w, a);
-  const int spatial = w.rank(0) - 2;
-  if (spatial < 1 || spatial > 2 || a.kind == PoolKind::kLp || (w.wants(1) && a.index != PoolAttrs::Index::kPlane))
-    return false;
-  PlanWriter& p = w.plan();
-  int x = w.image(0, a.layout);
-  if (x < 0) return false;
-  auto kernel = a.kernel, strides = filled(a.strides, spatial, 1), dilations = filled(a.dilations, spatial, 1);
-  Border b = border_of(a.auto_pad, a.pads, w.shape(x), kernel, strides, dilations);
-  Shape result = image_shape(w, a.layout);
-  const bool max = a.kind == PoolKind::kMax;
-  bool ceil = a.ceil_mode;
-  // PyTorch's own padding is symmetric and at most half the window.
-  bool own = b.symmetric();
-  for (size_t d = 0; d < kernel.size(); ++d) own &= b.before[d] * 2 <= kernel[d];
-  if (max && ceil && !a.torch_ceil) own = own && result == w.plan().at(x).shape ? own : own;
-  if (!own) {
-    // Averages that leave out what is padded have no call.
-    if (!max && !a.count_include_pad) return false;
-    if (w.wants(1)) return false;
-    x = padded(w, x, b, max ? -INFINITY : 0);
-  }
-  if (spatial == 1) {
-    const auto wide = [](Shape s) {
-      s.insert(2, 1);
-      return s;
-    };
-    x = p.reshape(x, wide(w.shape(x)));
-    result = wide(result);
-    for (auto* list : {&kernel, &strides, &dilations}) list->insert(list->begin(), 1);
-    b.before.insert(b.before.begin(), 0);
-  }
-  for (int d = 0; d < 2; ++d) {
-    // Where rounding changes nothing, the floor is the form that all runtimes agree on.
-    const auto i = static_cast<size_t>(d);
-    const int64_t reach = w.shape(x)[d + 2] + 2 * b.before[i] - ((kernel[i] - 1) * dilations[i] + 1);
-    const int64_t floor = reach / strides[i] + 1;
-    if (result[d + 2] < floor) return false;
-    if (result[d + 2] > floor && !ceil) return false;
-    if (d == 1)
-      ceil = ceil &&
-             (result[2] > (w.shape(x)[2] + 2 * b.before[0] - ((kernel[0] - 1) * dilations[0] + 1)) / strides[0] + 1 ||
-              result[3] > floor);
-  }
-  const int size = p.integers(kernel), stride = p.integers(strides), pad = p.integers(b.before);
-  int y = -1;
-  if (max) {
-    y = p.add_tensor(w.dtype(x), result);
-    const int places = p.add_tensor(DType::kI64, result);
-    const int dilation = p.integers(dilations), up = p.boolean(ceil);
-    p.call_to("aten::max_pool2d_with_indices", "out", {x, size, stride, pad, dilation, up}, {y, places});
-    if (w.wants(1) && !w.out_image(1, w.cast(p.reshape(places, w.out_type(1).shape), a.index_dtype), a.layout))
-      return false;
-  } else {
-    if (std::ranges::any_of(dilations, [](int64_t v) { return v != 1; })) return false;
-    const int up = p.boolean(ceil), count = p.boolean(a.count_include_pad || !own);
-    const int divisor = a.divisor_override ? p.integer(a.divisor_override) : p.null();
-    if (ceil && a.count_include_pad && !a.torch_ceil) return false;
-    y = p.call("aten::avg_pool2d", "out", {x, size, stride, pad, up, count, divisor}, w.dtype(x), result);
-  }
-  if (spatial == 1) y = p.reshape(y, image_shape(w, a.layout));
-  return finish(w, y, a.act, a.layout);
-}
-
-bool call_adaptive_pool(CallWriter& w) {
-  const auto& a = w.attrs<AdaptivePoolAttrs>();
-  if (w.wants(1) || w.rank(0) != 4 || a.kind != PoolKind::kAverage) return false;
-  const int x = w.image(0, a.layout);
-  if (x < 0) return false;
-  const int y = w.plan().call("aten::_adaptive_avg_pool2d", "out", {x, w.plan().integers(a.output)}, w.dtype(x),
-                              image_shape(w, a.layout));
-  return w.out_image(0, y, a.layout);
 }
 
 /// softmax(scale * q @ k^T + mask) @ v without a cache.

@@ -1,14 +1,34 @@
 // Softmax and normalization as ATen calls.
+#include <numeric>
+
 #include "formats/executorch/writer/call_writer.h"
 #include "ops/normalization/normalization.h"
 #include "ops/softmax/softmax.h"
 
 namespace smelt::executorch {
 
+namespace {
+
+/// 1 at the first largest element along the axis, else 0.
+int hardmax(CallWriter& w, int x, int64_t axis) {
+  PlanWriter& p = w.plan();
+  Shape one = w.shape(x), counted = Shape::of_rank(one.rank(), 1);
+  const auto d = static_cast<int>(axis);
+  counted[d] = one[d];
+  one[d] = 1;
+  Tensor steps(DType::kI64, counted);
+  std::iota(steps.data<int64_t>(), steps.data<int64_t>() + steps.elements(), 0);
+  const int dim = p.integer(axis), keep = p.boolean(true);
+  const int at = p.call("aten::argmax", "out", {x, dim, keep}, DType::kI64, one);
+  return w.cast(w.compare("eq", p.constant(steps), at), w.dtype(x));
+}
+
+}  // namespace
+
 bool call_softmax(CallWriter& w) {
   const auto& a = w.attrs<SoftmaxAttrs>();
   const int rank = w.rank(0);
-  if (a.kind == SoftmaxAttrs::Kind::kHardmax || rank < 1) return false;
+  if (rank < 1) return false;
   int64_t axis = a.axis < 0 ? a.axis + rank : a.axis;
   int x = w.real(0);
   const Shape whole = w.shape(x);
@@ -19,6 +39,7 @@ bool call_softmax(CallWriter& w) {
     axis = 1;
   }
   if (a.beta != 1) x = w.mul(x, w.number_like(x, a.beta));
+  if (a.kind == SoftmaxAttrs::Kind::kHardmax) return w.out(0, w.plan().reshape(hardmax(w, x, axis), whole));
   const int dim = w.plan().integer(axis), half = w.plan().boolean(false);
   const bool log = a.kind == SoftmaxAttrs::Kind::kLogSoftmax;
   const int y = w.call(log ? "aten::_log_softmax" : "aten::_softmax", {x, dim, half});
@@ -81,6 +102,36 @@ bool call_group_norm(CallWriter& w) {
   if (w.has(2)) y = w.add(y, p.reshape(w.real(2), affine));
   const auto after = w.activated(p.reshape(y, s), a.act);
   return after && w.out(0, *after);
+}
+
+bool call_mean_variance_norm(CallWriter& w) {
+  std::vector<int64_t> axes = w.attrs<MeanVarianceNormAttrs>().axes;
+  for (int64_t& d : axes) d = axis_of(d, w.rank(0));
+  const int x = w.real(0), centered = w.sub(x, w.reduce("mean", x, axes, true));
+  const int deviation = w.unary("sqrt", w.reduce("mean", w.mul(centered, centered), axes, true));
+  return w.out(0, w.div(centered, w.add(deviation, w.number_like(deviation, 1e-9))));
+}
+
+/// x / (bias + alpha * (squares of the channels around each one, summed))^beta.
+bool call_lrn(CallWriter& w) {
+  const auto& a = w.attrs<LrnAttrs>();
+  const int rank = w.rank(0);
+  if (rank < 2 || a.size < 1 || a.size > 64) return false;
+  const int axis = a.layout == Layout::kChannelsFirst ? 1 : rank - 1;
+  PlanWriter& p = w.plan();
+  const int x = w.real(0), squares = w.mul(x, x);
+  Shape s = w.shape(x);
+  const int64_t channels = s[axis], before = (a.size - 1) / 2;
+  std::vector<int64_t> list(static_cast<size_t>(rank - axis) * 2, 0);
+  list[list.size() - 2] = before;
+  list[list.size() - 1] = a.size - 1 - before;
+  s[axis] += a.size - 1;
+  const int widths = p.integers(list), fill = p.real(0);
+  const int wide = p.call("aten::constant_pad_nd", "out", {squares, widths, fill}, w.dtype(x), s);
+  int sum = sliced(w, wide, axis, 0, channels, 1);
+  for (int64_t k = 1; k < a.size; ++k) sum = w.add(sum, sliced(w, wide, axis, k, k + channels, 1));
+  const int base = w.add(w.mul(sum, w.number_like(x, a.alpha)), w.number_like(x, a.bias));
+  return w.out(0, w.div(x, w.binary("pow", base, w.number_like(x, a.beta), "Tensor_Tensor_out")));
 }
 
 bool call_lp_norm(CallWriter& w) {

@@ -28,13 +28,6 @@ int concatenated(CallWriter& w, const std::vector<int>& parts, int64_t axis) {
   return w.plan().call("aten::cat", "out", {list, dim}, w.dtype(parts[0]), s);
 }
 
-/// Constant contents of an output that only depends on shapes.
-bool constant_result(CallWriter& w, const std::vector<int64_t>& values) {
-  Tensor t(w.out_type(0).dtype, w.out_type(0).shape);
-  for (size_t i = 0; i < values.size(); ++i) set_int(t, static_cast<int64_t>(i), values[i]);
-  return w.out(0, w.plan().constant(t));
-}
-
 }  // namespace
 
 bool call_view(CallWriter& w) { return moves_integers(w) && w.out(0, w.plan().reshape(w.in(0), w.out_type(0).shape)); }
@@ -61,14 +54,14 @@ bool call_expand(CallWriter& w) {
   if (!moves_integers(w)) return false;
   const Shape& s = w.out_type(0).shape;
   const int size = w.plan().integers({s.begin(), s.end()}), implicit = w.plan().boolean(false);
-  return w.emit("aten::expand_copy", {w.in(0), size, implicit});
+  return w.move("aten::expand_copy", {w.in(0), size, implicit});
 }
 
 bool call_tile(CallWriter& w) {
   auto repeats = w.ints(1);
   if (!repeats || !moves_integers(w)) return false;
   while (static_cast<int>(repeats->size()) < w.rank(0)) repeats->insert(repeats->begin(), 1);
-  return w.emit("aten::repeat", {w.in(0), w.plan().integers(*repeats)});
+  return w.move("aten::repeat", {w.in(0), w.plan().integers(*repeats)});
 }
 
 bool call_slice(CallWriter& w) {
@@ -137,7 +130,7 @@ bool call_stack(CallWriter& w) {
     parts.push_back(w.in(i));
   }
   const int list = w.plan().list(parts);
-  return w.emit("aten::stack", {list, w.plan().integer(axis_of(w.attrs<AxisAttrs>().axis, w.rank(0) + 1))});
+  return w.move("aten::stack", {list, w.plan().integer(axis_of(w.attrs<AxisAttrs>().axis, w.rank(0) + 1))});
 }
 
 bool call_unstack(CallWriter& w) {
@@ -251,23 +244,11 @@ bool call_depth_space(CallWriter& w) {
   return w.out(0, v);
 }
 
-bool call_shape_of(CallWriter& w) {
-  const Shape& s = w.in_type(0).shape;
-  if (!w.in_type(0).is_static()) return false;
-  if (w.node().op == Op::kRankOf) return constant_result(w, {s.rank()});
-  if (w.node().op == Op::kSizeOf) return constant_result(w, {s.elements()});
-  const auto& a = w.attrs<ShapeOfAttrs>();
-  std::vector<int64_t> dims(s.begin(), s.end());
-  const int64_t b = std::clamp<int64_t>(axis_of(a.start, s.rank()), 0, s.rank());
-  const int64_t e = std::clamp<int64_t>(axis_of(a.end, s.rank()), b, s.rank());
-  return constant_result(w, {dims.begin() + b, dims.begin() + e});
-}
-
 bool call_fill(CallWriter& w) {
   const Shape& s = w.out_type(0).shape;
   const int value = w.plan().reshape(w.in(1), Shape{});
   const int size = w.plan().integers({s.begin(), s.end()}), implicit = w.plan().boolean(false);
-  return w.emit("aten::expand_copy", {value, size, implicit});
+  return w.move("aten::expand_copy", {value, size, implicit});
 }
 
 bool call_range(CallWriter& w) {
@@ -287,14 +268,14 @@ bool call_triangle(CallWriter& w) {
   const auto k = w.has(1) ? w.number(1) : std::optional(0.0);
   if (!k || !moves_integers(w)) return false;
   const int diagonal = w.plan().integer(static_cast<int64_t>(*k));
-  return w.emit(w.attrs<TriangleAttrs>().upper ? "aten::triu" : "aten::tril", {w.in(0), diagonal});
+  return w.move(w.attrs<TriangleAttrs>().upper ? "aten::triu" : "aten::tril", {w.in(0), diagonal});
 }
 
 bool call_roll(CallWriter& w) {
   const auto shifts = w.ints(1), axes = w.ints(2);
   if (!shifts || !axes || !moves_integers(w)) return false;
   const int by = w.plan().integers(*shifts), along = w.plan().integers(*axes);
-  return w.emit("aten::roll", {w.in(0), by, along});
+  return w.move("aten::roll", {w.in(0), by, along});
 }
 
 bool call_graph(CallWriter& w) {
@@ -304,6 +285,17 @@ bool call_graph(CallWriter& w) {
   for (int i = 0; i < w.outputs(); ++i)
     if (w.wants(i)) w.plan().bind(w.out_id(i), out[static_cast<size_t>(i)]);
   return true;
+}
+
+bool call_if(CallWriter& w) {
+  const auto& a = w.attrs<IfAttrs>();
+  if (w.in_type(0).dtype != DType::kBool) return false;
+  std::vector<int> in;
+  for (int i = 1; i < w.inputs(); ++i) in.push_back(w.has(i) ? w.in(i) : w.plan().null());
+  const auto out = w.plan().branch(w.in(0), a.then_graph, a.else_graph, in);
+  for (int i = 0; out && i < w.outputs(); ++i)
+    if (w.wants(i)) w.plan().bind(w.out_id(i), (*out)[static_cast<size_t>(i)]);
+  return out.has_value();
 }
 
 /// A copy: a later write must not change what was read.

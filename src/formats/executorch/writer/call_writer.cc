@@ -42,11 +42,33 @@ bool moves_integers(CallWriter& w, int i) {
   return w.in_type(i).dtype == w.out_type(0).dtype && same_quant_params(w.in_type(i).quant, w.out_type(0).quant);
 }
 
+namespace {
+
+/// A slice of a constant, taken now.
+int sliced_constant(CallWriter& w, int x, int axis, int64_t begin, const Shape& to) {
+  const Shape from = w.shape(x);
+  const Tensor& t = w.plan().contents(x);
+  const auto size = static_cast<size_t>(bit_width(t.dtype()) / 8);
+  int64_t outer = 1, inner = 1;
+  for (int d = 0; d < axis; ++d) outer *= from[d];
+  for (int d = axis + 1; d < from.rank(); ++d) inner *= from[d];
+  Tensor part(t.dtype(), to);
+  const size_t bytes = static_cast<size_t>(to[axis] * inner) * size;
+  for (int64_t i = 0; i < outer; ++i) {
+    const std::byte* source = t.data<std::byte>() + static_cast<size_t>((i * from[axis] + begin) * inner) * size;
+    std::copy_n(source, bytes, part.data<std::byte>() + static_cast<size_t>(i) * bytes);
+  }
+  return w.plan().constant(part);
+}
+
+}  // namespace
+
 int sliced(CallWriter& w, int x, int64_t axis, int64_t begin, int64_t end, int64_t step) {
   Shape s = w.shape(x);
   if (begin == 0 && end == s[static_cast<int>(axis)] && step == 1) return x;
   s[static_cast<int>(axis)] = std::max<int64_t>(0, (end - begin + step - 1) / step);
   PlanWriter& p = w.plan();
+  if (p.at(x).constant >= 0 && step == 1) return sliced_constant(w, x, static_cast<int>(axis), begin, s);
   const int d = p.integer(axis), b = p.integer(begin), e = p.integer(end), by = p.integer(step);
   return p.call("aten::slice_copy", "Tensor_out", {x, d, b, e, by}, w.dtype(x), s);
 }
@@ -147,6 +169,11 @@ bool CallWriter::emit(const std::string& name, std::vector<int> args, const std:
   return out(0, p_.call(name, overload, std::move(args), result_dtype(0), out_type(0).shape));
 }
 
+bool CallWriter::move(const std::string& name, std::vector<int> args, const std::string& overload) {
+  p_.bind(out_id(0), p_.call(name, overload, std::move(args), out_type(0).dtype, out_type(0).shape));
+  return true;
+}
+
 int CallWriter::call(const std::string& name, std::vector<int> args, const std::string& overload) {
   const FileValue like = p_.at(args[0]);
   return p_.call(name, overload, std::move(args), like.dtype, like.shape);
@@ -173,11 +200,7 @@ int CallWriter::select(int condition, int a, int b) {
   return p_.call("aten::where", "self_out", {condition, a, b}, dtype(a), s);
 }
 
-int CallWriter::number_like(int value, double v) {
-  Tensor t(dtype(value), Shape{});
-  set_double(t, 0, v);
-  return p_.constant(t);
-}
+int CallWriter::number_like(int value, double v) { return p_.number(dtype(value), v); }
 
 int CallWriter::cast(int x, DType to) {
   if (dtype(x) == to) return x;

@@ -9,6 +9,10 @@
 #include "ops/common/enums.h"
 #include "ops/core/op.h"
 
+namespace smelt {
+struct UnaryAttrs;
+}
+
 namespace smelt::executorch {
 
 /// One node while it is written as calls. Quantized operands are dequantized in front and results quantized behind.
@@ -38,6 +42,8 @@ class CallWriter : public formats::WrittenNode {
   DType result_dtype(int i) const;
   /// One call of `name`.out that gives output 0.
   bool emit(const std::string& name, std::vector<int> args, const std::string& overload = "out");
+  /// One call of an operator that moves elements: integers of quantized values stay what they are.
+  bool move(const std::string& name, std::vector<int> args, const std::string& overload = "out");
 
   // Formulas.
   int call(const std::string& name, std::vector<int> args, const std::string& overload = "out");  ///< as argument 0
@@ -69,7 +75,14 @@ Shape image_shape(CallWriter& w, Layout layout);
 bool moves_integers(CallWriter& w, int i = 0);
 /// x[begin:end:step] along one dimension; bounds lie inside it and step is positive.
 int sliced(CallWriter& w, int x, int64_t axis, int64_t begin, int64_t end, int64_t step);
+/// a @ b with broadcast leading dimensions.
+std::optional<int> product(CallWriter& w, int a, int b);
+/// The convolution of image x with a filter by the attributes of the node, ConvAttrs with channels first. nullopt where
+/// it has other than two spatial dimensions.
+std::optional<int> convolved(CallWriter& w, int x, int filter);
 int flipped(CallWriter& w, int x, const std::vector<int64_t>& axes);
+/// A function of a float value; nullopt where it has no form.
+std::optional<int> unary_value(CallWriter& w, const UnaryAttrs& a, int x);
 /// An axis counted from the front.
 inline int64_t axis_of(int64_t axis, int rank) { return axis < 0 ? axis + rank : axis; }
 /// The shape of a and b broadcast with each other.

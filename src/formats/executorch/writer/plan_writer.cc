@@ -97,6 +97,15 @@ int PlanWriter::constant(const Tensor& t) {
       {.kind = FileValue::Kind::kTensor, .dtype = contents.dtype(), .shape = contents.shape(), .constant = index});
 }
 
+int PlanWriter::number(DType dtype, double v) {
+  Tensor t(dtype, Shape{});
+  set_double(t, 0, v);
+  const std::string bytes(reinterpret_cast<const char*>(t.data<std::byte>()), t.bytes());
+  const auto [at, added] = scalars_.try_emplace({4 + static_cast<int>(dtype), bytes}, 0);
+  if (added) at->second = constant(t);
+  return at->second;
+}
+
 int PlanWriter::state(int index) {
   for (size_t i = 0; i < plan_.values.size(); ++i)
     if (plan_.values[i].state == index) return static_cast<int>(i);
@@ -135,6 +144,11 @@ int PlanWriter::permute(int x, const std::vector<int64_t>& perm) {
 int PlanWriter::reshape(int x, const Shape& shape) {
   const FileValue from = at(x);
   if (from.shape == shape) return x;
+  if (from.constant >= 0) {
+    FileValue view = from;
+    view.shape = shape;
+    return add(std::move(view));
+  }
   return call("aten::view_copy", "out", {x, integers({shape.begin(), shape.end()})}, from.dtype, shape);
 }
 
@@ -178,6 +192,36 @@ std::vector<int> PlanWriter::inlined(int graph, const std::vector<int>& argument
   forms_ = std::move(outer);
   graph_ = caller;
   return out;
+}
+
+std::optional<std::vector<int>> PlanWriter::branch(int condition, int then_graph, int else_graph,
+                                                   const std::vector<int>& arguments) {
+  std::vector<FileCall>& calls = plan_.calls;
+  const auto jump = [&](int test) {
+    calls.push_back({.name = "", .overload = "", .args = {test}});
+    return calls.size() - 1;
+  };
+  const auto land = [&](size_t from) { calls[from].jump = static_cast<int>(calls.size()); };
+  // Which of a delegate's arguments are results shows in what lies at their addresses before, which no one knows
+  // behind a jump.
+  const bool delegate = std::exchange(delegate_, false);
+  const size_t to_else = jump(condition);
+  std::vector<int> results;
+  for (const int y : inlined(then_graph, arguments)) {
+    const FileValue from = at(y);
+    results.push_back(call("aten::clone", "out", {y, null()}, from.dtype, from.shape));
+  }
+  const size_t to_end = jump(boolean(false));
+  land(to_else);
+  const std::vector<int> others = inlined(else_graph, arguments);
+  bool same = others.size() == results.size();
+  for (size_t i = 0; i < others.size() && same; ++i) {
+    same = at(others[i]).dtype == at(results[i]).dtype && at(others[i]).shape == at(results[i]).shape;
+    if (same) call_to("aten::clone", "out", {others[i], null()}, {results[i]});
+  }
+  land(to_end);
+  delegate_ = delegate;
+  return same ? std::optional(std::move(results)) : std::nullopt;
 }
 
 void PlanWriter::emit(const Node& node) {

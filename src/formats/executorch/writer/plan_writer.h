@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -41,7 +42,9 @@ struct FileValue {
 struct FileCall {
   std::string name, overload;
   std::vector<int> args;  ///< indices of values; an operator's outputs are listed twice
-  int delegate = -1;      ///< index of FilePlan::delegates; -1: the call of an operator
+  int delegate = -1;      ///< index of FilePlan::delegates; -1: none
+  /// Index of the call to go on with if args[0], a bool, is false; -1: no jump.
+  int jump = -1;
 };
 
 struct FilePlan {
@@ -71,6 +74,9 @@ struct FileProgram {
 /// and of what has a name.
 Result<formats::FileBytes> lay_out(const FileProgram& program);
 
+/// Removes constants that no call reads and no plan gives.
+void drop_unused_constants(FileProgram& program);
+
 /// Writes one method as one plan of calls of ATen's out variants on contiguous tensors. Control flow that only calls
 /// other graphs is opened.
 class PlanWriter {
@@ -85,6 +91,8 @@ class PlanWriter {
   const Module& module() const { return module_; }
   const Graph& graph() const { return *graph_; }
   FilePlan& plan() { return plan_; }
+  /// Contents of a constant.
+  const Tensor& contents(int value) const { return program_.constants[static_cast<size_t>(at(value).constant)]; }
   const FileValue& at(int value) const { return plan_.values[static_cast<size_t>(value)]; }
 
   // Values of the graph.
@@ -94,6 +102,10 @@ class PlanWriter {
   void bind_channels_first(ValueId id, int value);
   /// Writes another graph of the module in place: its inputs are the arguments. Gives its outputs.
   std::vector<int> inlined(int graph, const std::vector<int>& arguments);
+  /// Writes one graph for the case that `condition` holds and another that it does not, with a jump around each. Gives
+  /// their outputs; nullopt if those differ in shape or type.
+  std::optional<std::vector<int>> branch(int condition, int then_graph, int else_graph,
+                                         const std::vector<int>& arguments);
 
   // Values of the plan.
   int null();
@@ -104,6 +116,7 @@ class PlanWriter {
   int integers(const std::vector<int64_t>& v);
   int list(const std::vector<int>& tensors, bool optional = false);
   int constant(const Tensor& t);
+  int number(DType dtype, double v);  ///< a constant scalar
   int state(int index);
   int add_tensor(DType dtype, const Shape& shape);
   /// A call with one output, a new tensor.

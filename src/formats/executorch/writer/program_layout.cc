@@ -111,6 +111,11 @@ class ProgramBuilder {
     std::vector<Offset<et::Instruction>> instructions;
     for (const FileCall& c : p.calls) {
       const std::vector<int32_t> args(c.args.begin(), c.args.end());
+      if (c.jump >= 0) {
+        const auto jump = et::CreateJumpFalseCall(b_, c.args[0], c.jump);
+        instructions.push_back(et::CreateInstruction(b_, et::InstructionArguments::JumpFalseCall, jump.Union()));
+        continue;
+      }
       if (c.delegate >= 0) {
         const auto call = et::CreateDelegateCallDirect(b_, c.delegate, &args);
         instructions.push_back(et::CreateInstruction(b_, et::InstructionArguments::DelegateCall, call.Union()));
@@ -174,6 +179,39 @@ void append(formats::FileBytes& file, const Tensor& t, uint64_t alignment) {
 }
 
 }  // namespace
+
+void drop_unused_constants(FileProgram& program) {
+  std::vector<int> place(program.constants.size(), -1);
+  for (FilePlan& plan : program.plans) {
+    std::vector<char> read(plan.values.size(), 0);
+    const auto mark = [&](int value) {
+      read[static_cast<size_t>(value)] = 1;
+      const FileValue& v = plan.values[static_cast<size_t>(value)];
+      for (const int item : v.items)
+        if (item >= 0) read[static_cast<size_t>(item)] = 1;
+    };
+    for (const FileCall& c : plan.calls) std::ranges::for_each(c.args, mark);
+    std::ranges::for_each(plan.outputs, mark);
+    for (size_t i = 0; i < plan.values.size(); ++i) {
+      FileValue& v = plan.values[i];
+      if (v.constant < 0) continue;
+      if (read[i])
+        place[static_cast<size_t>(v.constant)] = 0;
+      else
+        v = {};
+    }
+  }
+  std::vector<Tensor> kept;
+  for (size_t i = 0; i < place.size(); ++i) {
+    if (place[i] < 0) continue;
+    place[i] = static_cast<int>(kept.size());
+    kept.push_back(std::move(program.constants[i]));
+  }
+  program.constants = std::move(kept);
+  for (FilePlan& plan : program.plans)
+    for (FileValue& v : plan.values)
+      if (v.constant >= 0) v.constant = place[static_cast<size_t>(v.constant)];
+}
 
 Result<formats::FileBytes> lay_out(const FileProgram& program) {
   uint64_t constants = 0, variables = 0;

@@ -44,6 +44,7 @@ Result<WriteResult> write(const Module& module, const WriteOptions& options) {
     PlanWriter(module, program, result.missing, !none).write(m);
   }
   if (!result.missing.empty()) return result;
+  drop_unused_constants(program);
   formats::WrittenFile file;
   SMELT_ASSIGN(file.bytes, lay_out(program));
   result.files.push_back(std::move(file));

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "convert/convert.h"
+#include "formats/bundle/bundle.h"
 #include "ops/control/control.h"
 #include "ops/conv/conv.h"
 #include "ops/core/builder.h"
@@ -14,6 +15,7 @@
 #include "ops/matmul/matmul.h"
 #include "ops/normalization/normalization.h"
 #include "ops/pool/pool.h"
+#include "ops/recurrent/recurrent.h"
 #include "ops/reduce/reduce.h"
 #include "ops/resize/resize.h"
 #include "ops/shape/shape.h"
@@ -129,6 +131,100 @@ std::vector<OpCase> portable_cases() {
           unary_case(Unary::kErf)};
 }
 
+/// Operators that become several calls.
+std::vector<OpCase> decomposed_cases() {
+  const auto make = [](auto a) { return make_attrs<decltype(a)>(std::move(a)); };
+  SoftmaxAttrs hardmax;
+  hardmax.kind = SoftmaxAttrs::Kind::kHardmax;
+  ArgReduceAttrs last;
+  last.axis = 1;
+  last.select_last = true;
+  ScatterAttrs scatter;
+  scatter.reduction = ScatterAttrs::Reduce::kAdd;
+  LrnAttrs lrn;
+  lrn.size = 3;
+  lrn.alpha = 0.3;
+  FakeQuantAttrs fake;
+  fake.min = -1;
+  fake.max = 1.5f;
+  const Tensor pairs = test::tensor(DType::kI64, {3, 2}, {0, 1, -1, 2, 0, 1});
+  const Tensor image = f32({1, 2, 4, 5});
+  ReduceAttrs none;
+  none.noop_with_empty_axes = true;
+  none.fn = Reduction::kL1;
+  return {{"hardmax", Op::kSoftmax, make(hardmax), {f32({3, 4})}},
+          {"last of equals", Op::kArgReduce, make(last), {test::floats({2, 4}, {1, 3, 3, 0, 2, 2, 1, 2})}},
+          {"gather pairs", Op::kGatherND, make(GatherAttrs()), {f32({2, 3, 4}), pairs}},
+          {"scatter pairs", Op::kScatterND, make(scatter), {f32({2, 3, 4}), pairs, f32({3, 4}, 2)}},
+          {"sample", Op::kGridSample, make(GridSampleAttrs()), {image, f32({1, 3, 3, 2}, 2)}},
+          {"mean and variance", Op::kMeanVarianceNorm, make(MeanVarianceNormAttrs()), {image}},
+          {"across channels", Op::kLRN, make(lrn), {f32({1, 6, 3, 2})}},
+          {"fake quantization", Op::kFakeQuant, make(fake), {image}},
+          {"nothing reduced", Op::kReduce, make(none), {image, i64({})}},
+          {"diagonal", Op::kMatrixDiag, make(NoAttrs()), {f32({2, 3})}}};
+}
+
+/// Windows that ATen's pooling has no form for, and volumes.
+std::vector<OpCase> window_cases() {
+  const auto make = [](auto a) { return make_attrs<decltype(a)>(std::move(a)); };
+  PoolAttrs average;
+  average.kind = PoolKind::kAverage;
+  average.kernel = {3, 2};
+  average.strides = {2, 1};
+  average.pads = {1, 0, 0, 1};
+  PoolAttrs dilated = average;
+  dilated.dilations = {1, 2};
+  PoolAttrs norm = average;
+  norm.kind = PoolKind::kLp;
+  norm.p = 3;
+  PoolAttrs volume;
+  volume.kernel = {2, 2, 3};
+  volume.strides = {1, 2, 1};
+  volume.pads = {1, 0, 1, 0, 1, 1};
+  PoolAttrs mean = volume;
+  mean.kind = PoolKind::kAverage;
+  PoolAttrs line;
+  line.kernel = {3};
+  line.strides = {2};
+  line.ceil_mode = true;
+  ConvAttrs conv;
+  conv.strides = {1, 2, 1};
+  conv.pads = {1, 0, 1, 0, 1, 1};
+  conv.groups = 2;
+  const Tensor image = f32({1, 4, 7, 6}), frames = f32({1, 4, 4, 5, 6}), bias = f32({6}, 3);
+  return {{"average without padding", Op::kPool, make(average), {image}},
+          {"average of dilated windows", Op::kPool, make(dilated), {image}},
+          {"p-norm", Op::kPool, make(norm), {image}},
+          {"largest of volumes", Op::kPool, make(volume), {frames}},
+          {"mean of volumes", Op::kPool, make(mean), {frames}},
+          {"rounded up", Op::kPool, make(line), {f32({1, 3, 8})}},
+          {"volumes", Op::kConv, make(conv), {frames, f32({6, 2, 2, 3, 2}, 2), bias}}};
+}
+
+/// Recurrent layers; gates times hidden units of 2 directions.
+std::vector<OpCase> recurrent_cases() {
+  using Cell = RecurrentAttrs::Cell;
+  std::vector<OpCase> cases;
+  const auto add = [&](const char* label, Cell cell, int64_t gates, bool backward, bool before_reset) {
+    RecurrentAttrs a;
+    a.cell = cell;
+    a.hidden = 3;
+    a.backward = backward;
+    a.linear_before_reset = before_reset;
+    const int64_t d = backward ? 2 : 1, rows = gates * 3;
+    cases.push_back({label,
+                     Op::kRecurrent,
+                     make_attrs<RecurrentAttrs>(a),
+                     {f32({4, 2, 5}), f32({d, rows, 5}, 2), f32({d, rows, 3}, 3), f32({d, 2 * rows}, 4), Tensor(),
+                      f32({d, 2, 3}, 5)}});
+  };
+  add("rnn", Cell::kRnn, 1, false, false);
+  add("gru", Cell::kGru, 3, true, false);
+  add("gru with the product first", Cell::kGru, 3, false, true);
+  add("lstm", Cell::kLstm, 4, true, false);
+  return cases;
+}
+
 /// Quantized cases: int8 with weights by channel.
 std::vector<OpCase> int8_cases() {
   const auto make = [](auto a) { return make_attrs<decltype(a)>(std::move(a)); };
@@ -160,6 +256,87 @@ bool has_origin(const Graph& graph, const std::string& origin) {
 TEST(ProgramWriter, FloatNodesByOperators) {
   for (const OpCase& c : float_cases()) expect_same(c, "none");
   for (const OpCase& c : portable_cases()) expect_same(c, "none");
+}
+
+TEST(ProgramWriter, SeveralCallsANode) {
+  for (const auto& cases : {decomposed_cases(), window_cases(), recurrent_cases()})
+    for (const OpCase& c : cases) expect_same(c, "none");
+}
+
+TEST(ProgramWriter, UnrollsLoops) {
+  auto module = std::make_shared<Module>();
+  module->format = "test";
+  module->graphs.resize(3);
+  module->methods.push_back({"main", 0});
+  Builder main(*module, 0), test(*module, 1), body(*module, 2);
+  const ValueType count = ValueType::tensor(DType::kI64, Shape{}), value = ValueType::tensor(DType::kF32, Shape{2});
+  const auto binary = [](Builder& b, Binary fn, ValueId x, ValueId y) {
+    return *b.op(Op::kBinary, make_attrs<BinaryAttrs>(fn), {x, y});
+  };
+  const ValueId i = test.input("i", count);
+  test.input("x", value);
+  test.graph().outputs = {binary(test, Binary::kLess, i, test.i64_scalar(3))};
+  const ValueId j = body.input("j", count), y = body.input("y", value);
+  body.graph().outputs = {binary(body, Binary::kAdd, j, body.i64_scalar(1)), binary(body, Binary::kAdd, y, y)};
+  WhileAttrs loop;
+  loop.cond_graph = 1;
+  loop.body_graph = 2;
+  const ValueId x = main.input("x", value);
+  const auto results = main.node(Op::kWhile, make_attrs<WhileAttrs>(loop), {main.i64_scalar(0), x}, 2);
+  ASSERT_TRUE(results.ok());
+  main.graph().outputs = {results->back()};
+  const auto back =
+      test::expect_same_written(module, {test::floats({2}, {1, -2})}, "pte", {.write = {.delegate = "none"}});
+  ASSERT_TRUE(back);
+  EXPECT_EQ(std::ranges::count(module_of(*back).graphs[0].nodes, Op::kBinary, &Node::op), 3);
+}
+
+TEST(ProgramWriter, BranchesJump) {
+  auto module = std::make_shared<Module>();
+  module->format = "test";
+  module->graphs.resize(3);
+  module->methods.push_back({"main", 0});
+  const ValueType value = ValueType::tensor(DType::kF32, Shape{2});
+  const Unary functions[] = {Unary::kNeg, Unary::kExp};
+  for (int g = 1; g <= 2; ++g) {
+    Builder branch(*module, g);
+    const ValueId x = branch.input("x", value);
+    branch.graph().outputs = {*branch.op(Op::kUnary, make_attrs<UnaryAttrs>(functions[g - 1]), {x})};
+  }
+  Builder main(*module, 0);
+  IfAttrs a;
+  a.then_graph = 1;
+  a.else_graph = 2;
+  const ValueId c = main.input("c", ValueType::tensor(DType::kBool, Shape{})), x = main.input("x", value);
+  const auto results = main.node(Op::kIf, make_attrs<IfAttrs>(a), {c, x}, 1);
+  ASSERT_TRUE(results.ok());
+  main.graph().outputs = *results;
+  for (const char* delegate : {"none", "xnnpack"})
+    for (const double way : {0.0, 1.0}) {
+      const std::vector<Datum> fed{test::tensor(DType::kBool, {}, {way}), test::floats({2}, {0, 2})};
+      const auto back = test::expect_same_written(module, fed, "pte", {.write = {.delegate = delegate}});
+      ASSERT_TRUE(back);
+      EXPECT_EQ(std::ranges::count(module_of(*back).graphs[0].nodes, Op::kIf, &Node::op), 1);
+    }
+}
+
+TEST(ProgramWriter, BundlesKeepTestSets) {
+  auto tests = std::make_shared<bundle::Bundle>();
+  const Tensor x = f32({2, 3, 4});
+  using Kind = bundle::TestValue::Kind;
+  tests->tests.push_back({.method = "forward", .sets = {{{{Kind::kTensor, x}}, {{Kind::kTensor, x}}}}});
+  convert::Options options;
+  options.write.tests = tests;
+  const auto made = test::written(ModelAccess::make(test::one_node(unary_case(Unary::kTanh))), "bpte", options);
+  ASSERT_TRUE(made.ok()) << made.error().message();
+  const auto bytes = made->files[0].bytes.joined();
+  const auto read = bundle::read(*bytes, bytes);
+  ASSERT_TRUE(read.ok()) << read.error().message();
+  ASSERT_EQ(read->tests.size(), 1u);
+  EXPECT_EQ(read->tests[0].method, "forward");
+  ASSERT_EQ(read->tests[0].sets.size(), 1u);
+  EXPECT_EQ(test::values(read->tests[0].sets[0].inputs[0].datum.tensor), test::values(x));
+  EXPECT_TRUE(Model::load_bytes(read->program, bytes, "program").ok());
 }
 
 TEST(ProgramWriter, FloatNodesByXnnpack) {

@@ -1,0 +1,408 @@
+// Linear models, support vector machines, decision trees and feature transforms of ai.onnx.ml as ATen calls.
+#include <algorithm>
+#include <cmath>
+
+#include "formats/common/tree_tables.h"
+#include "formats/executorch/writer/call_writer.h"
+#include "ops/ml/ml.h"
+#include "ops/ml/scores.h"
+#include "tensor/numeric.h"
+
+namespace smelt::executorch {
+namespace {
+
+using Trees = TreeEnsembleAttrs;
+
+/// Input 0 as float32 [n, features]; nullopt if it has another rank or wider numbers.
+std::optional<int> feature_rows(CallWriter& w) {
+  const ValueType& x = w.in_type(0);
+  if (x.quant || x.shape.rank() != 2 || x.shape[1] == 0 || x.dtype == DType::kF64 || is_complex(x.dtype))
+    return std::nullopt;
+  return w.cast(w.in(0), DType::kF32);
+}
+
+template <class T>
+int table(CallWriter& w, DType dtype, const std::vector<T>& values, const Shape& shape) {
+  Tensor t(dtype, shape);
+  for (size_t i = 0; i < values.size(); ++i) set_double(t, static_cast<int64_t>(i), static_cast<double>(values[i]));
+  return w.plan().constant(t);
+}
+
+/// x [n, k] times a constant matrix [m, k], plus one number for each m; no bias if `bias` is empty.
+int dense(CallWriter& w, int x, const std::vector<float>& matrix, int64_t k, const std::vector<float>& bias) {
+  const auto m = static_cast<int64_t>(matrix.size()) / k;
+  const int b = bias.empty() ? w.plan().null() : table(w, DType::kF32, bias, Shape{m});
+  const int weights = table(w, DType::kF32, matrix, Shape{m, k});
+  return w.plan().call("aten::linear", "out", {x, weights, b}, DType::kF32, Shape{w.shape(x)[0], m});
+}
+
+/// Position of the first largest entry of each row of x [n, k], int64 [n].
+int first_largest(CallWriter& w, int x) {
+  const int dim = w.plan().integer(1), keep = w.plan().boolean(false);
+  return w.plan().call("aten::argmax", "out", {x, dim, keep}, DType::kI64, Shape{w.shape(x)[0]});
+}
+
+/// 1 where the single column of x [n, 1] is above `bound`, else 0, int64 [n].
+int above(CallWriter& w, int x, double bound) {
+  const int hit = w.cast(w.compare("gt", x, w.number_like(x, bound)), DType::kI64);
+  return w.plan().reshape(hit, Shape{w.shape(x)[0]});
+}
+
+/// Entries of a table [rows, ...] by int64 indices of any shape.
+int look_up(CallWriter& w, int values, int at) {
+  PlanWriter& p = w.plan();
+  const Shape indices = w.shape(at);
+  Shape taken = w.shape(values), result = indices;
+  taken[0] = indices.elements();
+  for (int d = 1; d < taken.rank(); ++d) result.push_back(taken[d]);
+  const int flat = p.reshape(at, Shape{taken[0]}), dim = p.integer(0);
+  return p.reshape(p.call("aten::index_select", "out", {values, dim, flat}, w.dtype(values), taken), result);
+}
+
+/// Binds the output of labels, if it is wanted, to labels[index], index int64 [n]. False if they are strings.
+bool bind_labels(CallWriter& w, const ClassLabels& labels, int index) {
+  if (!w.wants(0)) return true;
+  if (!labels.strings.empty() || labels.ints.empty()) return false;
+  const int names = table(w, DType::kI64, labels.ints, Shape{static_cast<int64_t>(labels.ints.size())});
+  return w.out(0, look_up(w, names, index));
+}
+
+/// Binds an output to scores [n, columns] behind the transform, with a second class beside a single column. False if
+/// the transform has no form, or the result has another width.
+bool bind_scores(CallWriter& w, int output, int scores, PostTransform post, ml::SecondClass second) {
+  if (!w.wants(output)) return true;
+  PlanWriter& p = w.plan();
+  int64_t columns = w.shape(scores)[1];
+  if (post == PostTransform::kProbit || (columns > 1 && post == PostTransform::kSoftmaxZero)) return false;
+  int y = scores;
+  if (columns == 1 && second != ml::SecondClass::kNone) {
+    int other = w.unary("neg", y);
+    if (second == ml::SecondClass::kComplement) {
+      other = w.add(other, w.number_like(other, 1));
+    } else if (post == PostTransform::kLogistic) {
+      other = w.unary("sigmoid", other);
+      y = w.unary("sigmoid", y);
+    }
+    const int list = p.list({other, y}), dim = p.integer(1);
+    columns = 2;
+    y = p.call("aten::cat", "out", {list, dim}, DType::kF32, Shape{w.shape(y)[0], 2});
+  } else if (columns > 1 && post == PostTransform::kSoftmax) {
+    const int dim = p.integer(1), half = p.boolean(false);
+    y = w.call("aten::_softmax", {y, dim, half});
+  } else if (columns > 1 && post == PostTransform::kLogistic) {
+    y = w.unary("sigmoid", y);
+  }
+  if (w.out_type(output).shape.back() != columns) return false;
+  return w.out(output, w.cast(p.reshape(y, w.out_type(output).shape), w.out_type(output).dtype));
+}
+
+/// The kernel's value of each row and each vector, [n, vectors].
+int svm_kernel(CallWriter& w, const SvmAttrs& a, int x, const std::vector<float>& vectors, int64_t features) {
+  const auto count = static_cast<int64_t>(vectors.size()) / features;
+  if (a.kernel == SvmAttrs::Kernel::kRbf) {
+    const int rows = w.plan().reshape(x, Shape{w.shape(x)[0], 1, features});
+    const int distance = w.sub(rows, table(w, DType::kF32, vectors, Shape{1, count, features}));
+    const int sum = w.reduce("sum", w.mul(distance, distance), {2}, false);
+    return w.unary("exp", w.mul(sum, w.number_like(sum, -a.gamma)));
+  }
+  const int product = dense(w, x, vectors, features, {});
+  if (a.kernel == SvmAttrs::Kernel::kLinear) return product;
+  const int line = w.add(w.mul(product, w.number_like(product, a.gamma)), w.number_like(product, a.coef0));
+  if (a.kernel == SvmAttrs::Kernel::kPoly)
+    return w.binary("pow", line, w.number_like(line, a.degree), "Tensor_Tensor_out");
+  return w.unary("tanh", line);
+}
+
+/// Decision values of all pairs of classes, and the votes that they cast.
+bool pairwise_svm(CallWriter& w, const SvmAttrs& a, int kernel) {
+  const size_t classes = a.vectors_per_class.size(), pairs = classes * (classes - 1) / 2;
+  size_t total = 0;
+  std::vector<size_t> start;
+  for (const int64_t n : a.vectors_per_class) {
+    start.push_back(total);
+    total += static_cast<size_t>(n);
+  }
+  if (a.labels.size() != classes || classes < 2 || a.rho.size() < pairs || !a.prob_a.empty()) return false;
+  std::vector<float> matrix(pairs * total, 0), votes(classes * pairs, 0), first(classes, 0);
+  for (size_t i = 0, p = 0; i < classes; ++i)
+    for (size_t j = i + 1; j < classes; ++j, ++p) {
+      const auto set = [&](size_t of, size_t row) {
+        for (size_t m = start[of]; m < start[of] + static_cast<size_t>(a.vectors_per_class[of]); ++m)
+          matrix[p * total + m] = a.coefficients[row * total + m];
+      };
+      set(i, j - 1);
+      set(j, i);
+      votes[i * pairs + p] = 1;
+      votes[j * pairs + p] = -1;
+      first[j] += 1;
+    }
+  const std::vector<float> rho(a.rho.begin(), a.rho.begin() + static_cast<std::ptrdiff_t>(pairs));
+  const int scores = dense(w, kernel, matrix, static_cast<int64_t>(total), rho);
+  const int won = w.cast(w.compare("gt", scores, w.number_like(scores, 0)), DType::kF32);
+  if (!bind_labels(w, a.labels, first_largest(w, dense(w, won, votes, static_cast<int64_t>(pairs), first))))
+    return false;
+  const bool positive = std::ranges::all_of(a.coefficients, [](float c) { return c >= 0; });
+  ml::SecondClass second = ml::SecondClass::kNone;
+  if (a.rho.size() == 1 && classes == 2)
+    second = a.post == PostTransform::kNone || (a.post == PostTransform::kLogistic && !positive)
+                 ? ml::SecondClass::kNegative
+                 : ml::SecondClass::kComplement;
+  return bind_scores(w, 1, scores, a.post, second);
+}
+
+}  // namespace
+
+bool call_linear_model(CallWriter& w) {
+  const auto& a = w.attrs<LinearModelAttrs>();
+  const auto x = feature_rows(w);
+  if (!x || a.targets < 1) return false;
+  std::vector<float> bias(a.intercepts);
+  bias.resize(static_cast<size_t>(a.targets), 0);
+  const int scores = dense(w, *x, a.coefficients, static_cast<int64_t>(a.coefficients.size()) / a.targets, bias);
+  const bool binary = a.classifier && a.targets == 1;
+  if (binary && a.labels.size() < 2) {
+    // One label: the positive class.
+    if (!a.labels.strings.empty()) return false;
+    const ClassLabels both{.ints = {0, a.labels.ints.empty() ? 1 : a.labels.ints[0]}};
+    if (!bind_labels(w, both, above(w, scores, 0))) return false;
+  } else if (a.classifier) {
+    if (!bind_labels(w, a.labels, binary ? above(w, scores, 0) : first_largest(w, scores))) return false;
+  }
+  const auto other = a.post == PostTransform::kLogistic ? ml::SecondClass::kNegative : ml::SecondClass::kComplement;
+  return bind_scores(w, a.classifier ? 1 : 0, scores, a.post,
+                     binary && a.labels.size() == 2 ? other : ml::SecondClass::kNone);
+}
+
+bool call_svm(CallWriter& w) {
+  const auto& a = w.attrs<SvmAttrs>();
+  const auto x = feature_rows(w);
+  const bool supported = a.classifier ? !a.vectors_per_class.empty() : a.supports > 0;
+  if (!x || (a.classifier && !supported)) return false;
+  const int kernel = svm_kernel(w, a, *x, supported ? a.support_vectors : a.coefficients, w.shape(*x)[1]);
+  if (a.classifier) return pairwise_svm(w, a, kernel);
+  const float rho = a.rho.empty() ? 0 : a.rho[0];
+  int sum = supported ? dense(w, kernel, a.coefficients, a.supports, {rho})
+                      : w.add(w.reduce("sum", kernel, {1}, true), w.number_like(kernel, rho));
+  if (a.one_class)
+    sum = w.select(w.compare("gt", sum, w.number_like(sum, 0)), w.number_like(sum, 1), w.number_like(sum, -1));
+  return bind_scores(w, 0, sum, PostTransform::kNone, ml::SecondClass::kNone);
+}
+
+bool call_feature_normalize(CallWriter& w) {
+  using Norm = FeatureNormalizeAttrs::Norm;
+  const auto x = feature_rows(w);
+  if (!x) return false;
+  const Norm norm = w.attrs<FeatureNormalizeAttrs>().norm;
+  int size = norm == Norm::kMax  ? w.reduce("amax", *x, {1}, true)
+             : norm == Norm::kL1 ? w.reduce("sum", w.unary("abs", *x), {1}, true)
+                                 : w.unary("sqrt", w.reduce("sum", w.mul(*x, *x), {1}, true));
+  // A row whose norm is 0 stays.
+  const int some = w.compare("ne", size, w.number_like(size, 0));
+  return w.out(0, w.div(*x, w.select(some, size, w.number_like(size, 1))));
+}
+
+bool call_impute(CallWriter& w) {
+  const auto& a = w.attrs<ImputeAttrs>();
+  const ValueType& t = w.in_type(0);
+  const bool real = is_float(t.dtype);
+  const size_t count = real ? a.floats.size() : a.ints.size();
+  const int64_t columns = t.shape.rank() > 0 ? t.shape[t.shape.rank() == 1 ? 0 : 1] : 1;
+  if (t.shape.rank() > 2 || t.quant || (count != 1 && static_cast<int64_t>(count) != columns)) return false;
+  const int x = w.in(0);
+  const Shape shape = count == 1 ? Shape{} : Shape{columns};
+  const int values = real ? table(w, t.dtype, a.floats, shape) : table(w, t.dtype, a.ints, shape);
+  const bool nan = real && std::isnan(a.replaced);
+  const int replaced = nan ? x : w.number_like(x, real ? a.replaced : static_cast<double>(a.replaced_int));
+  return w.out(0, w.select(w.compare(nan ? "ne" : "eq", x, replaced), values, x));
+}
+
+namespace {
+
+const char* comparison(Trees::Mode mode) {
+  switch (mode) {
+    case Trees::Mode::kLessEqual:
+      return "le";
+    case Trees::Mode::kLess:
+      return "lt";
+    case Trees::Mode::kGreaterEqual:
+      return "ge";
+    case Trees::Mode::kGreater:
+      return "gt";
+    case Trees::Mode::kEqual:
+      return "eq";
+    default:
+      return "ne";
+  }
+}
+
+/// All trees of all rows walk one level down at a time, by look-ups in tables of nodes. Entry i is node i, entry
+/// nodes + j is leaf j, whose successor is itself.
+class TreeWalk {
+ public:
+  TreeWalk(CallWriter& w, int rows) : w_(w), a_(w.attrs<Trees>()), rows_(rows) {
+    const size_t nodes = a_.yes.size(), all = nodes + a_.leaf_begin.size() - 1;
+    std::vector<int64_t> yes(all), no(all), feature(all, 0), missing(all, 0);
+    std::vector<float> split(all, 0);
+    for (size_t i = 0; i < all; ++i) {
+      const bool leaf = i >= nodes;
+      yes[i] = leaf ? static_cast<int64_t>(i) : entry(a_.yes[i]);
+      no[i] = leaf ? static_cast<int64_t>(i) : entry(a_.no[i]);
+      if (leaf) continue;
+      feature[i] = a_.feature[i];
+      split[i] = formats::float_split(a_, i);
+      missing[i] = a_.missing_is_yes[i] != 0;
+      if (std::ranges::count(modes_, a_.mode[i]) == 0) modes_.push_back(a_.mode[i]);
+    }
+    const Shape shape{static_cast<int64_t>(all)};
+    yes_ = table(w, DType::kI64, yes, shape);
+    no_ = table(w, DType::kI64, no, shape);
+    feature_ = table(w, DType::kI64, feature, shape);
+    split_ = table(w, DType::kF32, split, shape);
+    if (std::ranges::count(missing, 1) > 0) missing_ = table(w, DType::kBool, missing, shape);
+    if (modes_.size() > 1)
+      for (const Trees::Mode m : modes_) {
+        std::vector<int64_t> of(all, 0);
+        for (size_t i = 0; i < nodes; ++i) of[i] = a_.mode[i] == m;
+        mode_tables_.push_back(table(w, DType::kBool, of, shape));
+      }
+  }
+
+  /// Leaves that the rows reach, int64 [n, trees].
+  int leaves(size_t depth) {
+    const int64_t n = w_.shape(rows_)[0];
+    std::vector<int64_t> roots;
+    for (int64_t row = 0; row < n; ++row)
+      for (const int32_t r : a_.roots) roots.push_back(entry(r));
+    int at = table(w_, DType::kI64, roots, Shape{n, static_cast<int64_t>(a_.roots.size())});
+    for (size_t level = 0; level < depth; ++level) at = step(at);
+    return w_.sub(at, w_.number_like(at, static_cast<double>(a_.yes.size())));
+  }
+
+ private:
+  int64_t entry(int32_t at) const { return at >= 0 ? at : static_cast<int64_t>(a_.yes.size()) + ~at; }
+  int step(int at) {
+    PlanWriter& p = w_.plan();
+    const int features = look_up(w_, feature_, at), dim = p.integer(1), sparse = p.boolean(false);
+    const int x = p.call("aten::gather", "out", {rows_, dim, features, sparse}, DType::kF32, w_.shape(at));
+    const int split = look_up(w_, split_, at);
+    int yes = -1;
+    for (size_t m = 0; m < modes_.size(); ++m) {
+      int met = w_.compare(comparison(modes_[m]), x, split);
+      if (!mode_tables_.empty()) met = w_.binary("logical_and", met, look_up(w_, mode_tables_[m], at));
+      yes = yes < 0 ? met : w_.binary("logical_or", yes, met);
+    }
+    if (missing_ >= 0)
+      yes = w_.binary("logical_or", yes, w_.binary("logical_and", w_.compare("ne", x, x), look_up(w_, missing_, at)));
+    return w_.select(yes, look_up(w_, yes_, at), look_up(w_, no_, at));
+  }
+
+  CallWriter& w_;
+  const Trees& a_;
+  int rows_;
+  int yes_ = -1, no_ = -1, feature_ = -1, split_ = -1, missing_ = -1;
+  std::vector<Trees::Mode> modes_;
+  std::vector<int> mode_tables_;
+};
+
+/// Sums, means, minima or maxima of votes, [n, targets], and by target if each leaf, or any, votes for it.
+struct TreeScores {
+  int scores = -1;
+  bool all = true;
+  std::vector<bool> always, ever;
+};
+
+std::optional<TreeScores> tree_scores(CallWriter& w, int leaves) {
+  const auto& a = w.attrs<Trees>();
+  const size_t targets = static_cast<size_t>(a.targets), count = a.leaf_begin.size() - 1;
+  std::vector<float> weights(count * targets, 0);
+  std::vector<char> voted(count * targets, 0);
+  for (size_t leaf = 0; leaf < count; ++leaf)
+    for (int32_t k = a.leaf_begin[leaf]; k < a.leaf_begin[leaf + 1]; ++k) {
+      const size_t at = leaf * targets + static_cast<size_t>(a.vote_target[static_cast<size_t>(k)]);
+      weights[at] += static_cast<float>(a.vote_weight[static_cast<size_t>(k)]);
+      voted[at] = 1;
+    }
+  TreeScores out{.always = std::vector<bool>(targets, true), .ever = std::vector<bool>(targets, false)};
+  for (size_t at = 0; at < voted.size(); ++at) {
+    out.always[at % targets] = out.always[at % targets] && voted[at];
+    out.ever[at % targets] = out.ever[at % targets] || voted[at];
+  }
+  out.all = std::ranges::count(out.always, false) == 0;
+  using Aggregate = Trees::Aggregate;
+  const bool sums = a.aggregate == Aggregate::kSum || a.aggregate == Aggregate::kAverage;
+  if (!sums && !out.all) return std::nullopt;
+  const int votes = look_up(w, table(w, DType::kF32, weights, Shape{static_cast<int64_t>(count), a.targets}), leaves);
+  out.scores = w.reduce(sums ? "sum" : a.aggregate == Aggregate::kMin ? "amin" : "amax", votes, {1}, false);
+  if (a.aggregate == Aggregate::kAverage)
+    out.scores = w.div(out.scores, w.number_like(out.scores, static_cast<double>(a.roots.size())));
+  return out;
+}
+
+/// Two classes; as the reference kernel finishes them.
+bool finish_two_classes(CallWriter& w, const TreeScores& v) {
+  const auto& a = w.attrs<Trees>();
+  bool has[2];
+  for (const size_t k : {0, 1}) {
+    if (v.always[k] != v.ever[k]) return false;
+    has[k] = v.ever[k];
+  }
+  const auto column = [&](int64_t k) { return sliced(w, v.scores, 1, k, k + 1, 1); };
+  const auto base = [&](int x, size_t k) { return w.add(x, w.number_like(x, a.base[k])); };
+  const bool both = has[1];
+  int first = column(0), other = column(1);
+  bool single = false;
+  if (a.base.size() == 2 && has[1]) {
+    other = base(first, 1);
+    first = w.unary("neg", other);
+  } else if (a.base.size() == 2) {
+    other = base(other, 1);
+    first = base(first, 0);
+    has[0] = true;
+  } else {
+    if (a.base.size() == 1) first = base(first, 0);
+    single = !has[1];
+  }
+  const auto none = [&](int x) { return w.mul(x, w.number_like(x, 0)); };
+  const int positive = both ? other : has[0] ? first : none(first);
+  double bound = 0;
+  ml::SecondClass second = single ? ml::SecondClass::kNegative : ml::SecondClass::kNone;
+  if (a.one_vote_class) {
+    bound = a.positive_weights ? 0.5 : 0;
+    second = a.positive_weights ? ml::SecondClass::kComplement : ml::SecondClass::kNegative;
+  }
+  if (!bind_labels(w, a.labels, above(w, positive, bound))) return false;
+  if (single) return bind_scores(w, 1, first, a.post, second);
+  const int list = w.plan().list({has[0] ? first : none(first), has[1] ? other : none(other)});
+  const int dim = w.plan().integer(1);
+  return bind_scores(w, 1, w.plan().call("aten::cat", "out", {list, dim}, DType::kF32, w.shape(v.scores)), a.post,
+                     second);
+}
+
+}  // namespace
+
+bool call_tree_ensemble(CallWriter& w) {
+  const auto& a = w.attrs<Trees>();
+  const auto depth = formats::tree_depth(a);
+  const auto rows = feature_rows(w);
+  if (!depth || !rows || a.roots.empty() || a.yes.empty() || a.leaf_begin.size() < 2) return false;
+  const int64_t features = w.shape(*rows)[1];
+  if (std::ranges::count(a.mode, Trees::Mode::kMember) > 0 ||
+      std::ranges::any_of(a.feature, [&](int32_t f) { return f >= features; }))
+    return false;
+  if (a.classifier && (a.labels.size() != static_cast<size_t>(a.targets) || a.targets < 2)) return false;
+  const auto votes = tree_scores(w, TreeWalk(w, *rows).leaves(*depth));
+  if (!votes) return false;
+  if (a.classifier && a.targets == 2) return finish_two_classes(w, *votes);
+  // Base values of targets that no tree voted for, and such targets themselves, have rules of their own.
+  if (!votes->all && (a.classifier || !(a.targets == 1 || a.base.empty()))) return false;
+  int scores = votes->scores;
+  if (!a.base.empty()) {
+    std::vector<double> base(a.base);
+    base.resize(static_cast<size_t>(a.targets), 0);
+    scores = w.add(scores, table(w, DType::kF32, base, Shape{1, a.targets}));
+  }
+  if (a.classifier && !bind_labels(w, a.labels, first_largest(w, scores))) return false;
+  return bind_scores(w, a.classifier ? 1 : 0, scores, a.post, ml::SecondClass::kNone);
+}
+
+}  // namespace smelt::executorch
