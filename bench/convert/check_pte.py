@@ -27,6 +27,7 @@ def numbered(folder):
 def load(path):
     """The program's first method; the program must live as long."""
     from executorch.runtime import Runtime
+    import executorch.kernels.quantized  # noqa: F401: its operators
 
     program = Runtime.get().load_program(str(path))
     return program, program.load_method(sorted(program.method_names)[0])

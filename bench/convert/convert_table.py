@@ -76,6 +76,7 @@ def run_tflite(path, inputs, invokes=1):
 def run_pte(path, inputs, invokes=1):
     import torch
     from executorch.runtime import Runtime
+    import executorch.kernels.quantized  # noqa: F401: its operators
 
     method = Runtime.get().load_program(str(path)).load_method("forward")
     for _ in range(invokes):
@@ -135,6 +136,11 @@ def convert(args, source, target):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / f"model.{target}"
             command = [args.smelt, "convert", str(model), str(path), "--to", target]
+            if target == "pte" and source == "onnx":  # shapes are static
+                names = json.loads((case / "case.json").read_text()).get("input_names", [])
+                for name, value in zip(names, numbered(case / "inputs")):
+                    if value.ndim:
+                        command += ["--shape", f"{name}={'x'.join(map(str, value.shape))}"]
             if (case / "model.ptd").exists():
                 command += ["--data", str(case / "model.ptd")]
             begin = time.time()
@@ -171,7 +177,9 @@ def page(results, args):
     yield "correlate as the network's case asks, whose stored outputs are of kernels that round twice. Quantized networks"
     yield "differ by rounding: a step in one layer becomes several at the end.\n"
     yield "Programs (`.pte`): nodes that XNNPACK has a form for become delegates, others calls of ATen's out variants;"
-    yield "`--delegate none` gives calls alone. Shapes are static: `--shape` gives open ones a size. Loops have no form yet."
+    yield "`--delegate none` gives calls alone. Shapes are static: `--shape` gives open ones a size, and what follows from it is"
+    yield "computed as the program is written. Loops whose length follows from constants are unrolled, branches become jumps;"
+    yield "other loops have no form. As `.bpte`, the test sets of the bundled program that was read go with it."
     yield "`bench/convert/check_pte.py` runs written programs in ExecuTorch and times them against those of its exporter.\n"
     yield "| from | to | networks | written | run and agree | differ | fail to run | not checked | median seconds |"
     yield "|---|---|---|---|---|---|---|---|---|"
