@@ -1,4 +1,6 @@
 // Look-ups, scattering, sorting, selection of boxes, random numbers, spectra, strings.
+#include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "formats/tflite/writer/scores.h"
@@ -297,7 +299,8 @@ int ordered_corners(OpWriter& w, bool center) {
                DType::kF32, concat_options(2));
 }
 
-/// Rows (batch, class, box) of all selections, one NON_MAX_SUPPRESSION_V4 for each class of each batch.
+/// Rows (batch, class, box) of all selections, one NON_MAX_SUPPRESSION_V4 for each class of each batch. That operator
+/// may select a box without area more than once.
 bool write_onnx_selection(OpWriter& w) {
   SubgraphWriter& s = w.subgraph();
   const ValueType &boxes = w.in_type(0), &scores = w.in_type(1);
@@ -310,9 +313,19 @@ bool write_onnx_selection(OpWriter& w) {
     count = s.i32_scalar(static_cast<int64_t>(std::clamp(*most, 0.0, static_cast<double>(n))));
   else
     count = w.binary(Code::MINIMUM, s.reshape(w.in_i32(2), {}), s.i32_scalar(n));
-  const auto scalar = [&](int i, double fallback) { return w.has(i) ? s.reshape(w.real(i), {}) : s.f32(fallback); };
   const int corners = ordered_corners(w, w.attrs<NmsAttrs>().center), all = w.real(1);
-  const int overlap = scalar(3, 0), least = scalar(4, -3e38);
+  // TFLite drops boxes from the threshold on, ONNX above it: the next larger number, at most 1, which a box has with
+  // itself.
+  const auto given = w.has(3) ? w.number(3) : std::optional(0.0);
+  constexpr float kLeast = std::numeric_limits<float>::min();
+  int overlap = -1;
+  if (given) {
+    overlap = s.f32(std::clamp(std::nextafter(static_cast<float>(*given), 2.0f), kLeast, 1.0f));
+  } else {
+    const int next = w.mul(s.reshape(w.real(3), {}), s.f32(1 + std::ldexp(1.0, -23)));
+    overlap = w.binary(Code::MINIMUM, w.add(next, s.f32(kLeast)), s.f32(1));
+  }
+  const int least = w.has(4) ? s.reshape(w.real(4), {}) : s.f32(std::numeric_limits<float>::lowest());
   std::vector<int> rows;
   for (int64_t b = 0; b < batch; ++b) {
     const int own = s.reshape(s.add(Code::SLICE, {corners, s.i32({b, 0, 0}), s.i32({1, -1, -1})}, DType::kF32), {n, 4});

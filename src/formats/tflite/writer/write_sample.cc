@@ -1,4 +1,4 @@
-// Images read at places that are values: GridSample and crops that are resized.
+// Images read at places that are values: GridSample.
 #include <algorithm>
 #include <limits>
 
@@ -26,12 +26,11 @@ class GridSampler {
   /// Taps along a dimension of n elements for grid coordinates g, -1 to 1.
   std::vector<Tap> taps(int g, int64_t n) {
     const double size = static_cast<double>(n);
-    // NaN reads outside.
-    g = w_.select(w_.compare(Code::EQUAL, g, g), g, s_.f32(-2));
-    g = clamp(g, -1e6, 1e6);
     int x = w_.add(g, s_.f32(1));
     x = a_.align_corners ? w_.mul(w_.mul(x, s_.f32(0.5)), s_.f32(size - 1))
                          : w_.mul(w_.sub(w_.mul(x, s_.f32(size)), s_.f32(1)), s_.f32(0.5));
+    // NaN is a place before the image.
+    x = clamp(w_.select(w_.compare(Code::EQUAL, x, x), x, s_.f32(-1)), -1e6, 1e6);
     if (a_.mode == Mode::kCubic) {
       const int base = w_.call(Code::FLOOR, {x}), part = w_.sub(x, base);
       std::vector<Tap> out;
