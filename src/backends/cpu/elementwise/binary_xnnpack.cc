@@ -4,11 +4,11 @@
 #include "backends/cpu/core/targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/elementwise/binary_xnnpack.cc"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 #include "backends/cpu/core/broadcast.h"
-#include "backends/cpu/core/fixed_point-inl.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vectors-inl.h"
 #include "ops/elementwise/xnnpack_rules.h"
@@ -18,31 +18,57 @@ HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-template <class T>
-void xnnpack_vector(const XnnpackArithmetic& f, const void* a, int64_t sa, const void* b, int64_t sb, void* y,
-                    int64_t n) {
-  const DI d;
-  const hn::RebindToFloat<DI> df;
+/// Values from `from` on, `step` (0 or 1) apart.
+template <class T, class D>
+HWY_INLINE hn::Vec<D> load_bytes(D d, const T* from, int64_t step) {
+  if (step == 0) return hn::Set(d, *from);
+  return hn::PromoteTo(d, hn::LoadU(hn::Rebind<T, D>(), from));
+}
+
+template <class T, class Combine>
+HWY_INLINE void each_vector(const XnnpackArithmetic& f, const T* a, int64_t sa, const T* b, int64_t sb, T* y, int64_t n,
+                            const Combine& combine) {
+  const auto step = [&](auto d, int64_t i) HWY_ATTR {
+    const hn::Rebind<uint8_t, decltype(d)> d8;
+    const hn::RebindToUnsigned<decltype(d)> du;
+    const auto v = combine(d, load_bytes(d, a + i * sa, sa), load_bytes(d, b + i * sb, sb));
+    const auto sum = hn::Add(v, hn::Set(d, f.zero));
+    const auto q = hn::And(hn::Min(hn::Max(sum, hn::Set(d, f.low)), hn::Set(d, f.high)), hn::Set(d, 255));
+    hn::StoreU(hn::TruncateTo(d8, hn::BitCast(du, q)), d8, reinterpret_cast<uint8_t*>(y) + i);
+  };
+  const hn::ScalableTag<int32_t> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  // A cache line a round. The operands are often the last results of convolutions, which lie in an outer cache.
+  constexpr int64_t kLine = 64, kAhead = 768;
+  for (; i + kLine <= n; i += kLine) {
+    hwy::Prefetch(a + (i + kAhead) * sa);
+    hwy::Prefetch(b + (i + kAhead) * sb);
+    for (int64_t j = i; j < i + kLine; j += lanes) step(d, j);
+  }
+  for (; i + lanes <= n; i += lanes) step(d, i);
+  for (; i < n; ++i) step(hn::CappedTag<int32_t, 1>(), i);
+}
+
+template <class T>
+void xnnpack_vector(const XnnpackArithmetic& rule, const void* a, int64_t sa, const void* b, int64_t sb, void* y,
+                    int64_t n) {
+  const XnnpackArithmetic f = rule;  // stores to y cannot change it
   const auto *p = static_cast<const T*>(a), *q = static_cast<const T*>(b);
   auto* to = static_cast<T*>(y);
-  const VI zero_a = hn::Set(d, f.zero_a), zero_b = hn::Set(d, f.zero_b), zero = hn::Set(d, f.zero),
-           low = hn::Set(d, f.low), high = hn::Set(d, f.high);
-  const auto each = [&](auto combine) HWY_ATTR {
-    for (int64_t i = 0; i < n; i += lanes) {
-      const int64_t here = std::min(lanes, n - i);
-      const VI v = combine(load_wide(p + i * sa, sa, here, zero_a), load_wide(q + i * sb, sb, here, zero_b));
-      store_narrow(hn::Min(hn::Max(hn::Add(v, zero), low), high), here, to + i);
-    }
-  };
   if (f.product) {
-    const auto scale = hn::Set(df, f.scale);
-    return each([&](VI u, VI v)
-                    HWY_ATTR { return nearest_in_range(hn::Mul(hn::ConvertTo(df, hn::Mul(u, v)), scale)); });
+    each_vector(f, p, sa, q, sb, to, n, [&](auto d, auto u, auto v) HWY_ATTR {
+      const hn::RebindToFloat<decltype(d)> df;
+      const auto x = hn::ConvertTo(df, hn::Sub(u, hn::Set(d, f.zero_a)));  // products of two are exact
+      return nearest_in_range(
+          hn::Mul(hn::Mul(x, hn::ConvertTo(df, hn::Sub(v, hn::Set(d, f.zero_b)))), hn::Set(df, f.scale)));
+    });
+    return;
   }
-  const VI by_a = hn::Set(d, f.a), by_b = hn::Set(d, f.b), half = hn::Set(d, 1 << (f.shift - 1));
-  each([&](VI u, VI v) HWY_ATTR {
-    return hn::ShiftRightSame(hn::Add(hn::Add(hn::Mul(u, by_a), hn::Mul(v, by_b)), half), f.shift);
+  const int32_t bias = (1 << (f.shift - 1)) - f.a * f.zero_a - f.b * f.zero_b;
+  each_vector(f, p, sa, q, sb, to, n, [&](auto d, auto u, auto v) HWY_ATTR {
+    const auto sum = hn::Add(hn::Mul(u, hn::Set(d, f.a)), hn::Mul(v, hn::Set(d, f.b)));
+    return hn::ShiftRightSame(hn::Add(sum, hn::Set(d, bias)), f.shift);
   });
 }
 
