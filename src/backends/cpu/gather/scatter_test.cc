@@ -45,7 +45,7 @@ TEST(ScatterNd, ReplacesAndAdds) {
         }
 }
 
-TEST(ScatterNd, BoolAndHalvesAreReplaced) {
+TEST(ScatterNd, BoolFloat16AndComplexAreReplaced) {
   for (const DType type : {DType::kBool, DType::kF16, DType::kC64})
     check_on_cpu({to_string(type),
                   Op::kScatterND,

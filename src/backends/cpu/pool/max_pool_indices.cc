@@ -22,9 +22,9 @@ void max_of_taps(const float* image, const int64_t* positions, int64_t count, in
     auto tap = hn::Zero(di);
     for (int64_t t = 0; t < count; ++t) {
       const auto v = hn::LoadU(d, image + positions[t] * n + c);
-      const auto wins = hn::Or(hn::Gt(v, best), hn::IsNaN(v));
-      best = hn::IfThenElse(wins, v, best);
-      tap = hn::IfThenElse(hn::RebindMask(di, wins), hn::Set(di, static_cast<int32_t>(t)), tap);
+      const auto better = hn::Or(hn::Gt(v, best), hn::IsNaN(v));
+      best = hn::IfThenElse(better, v, best);
+      tap = hn::IfThenElse(hn::RebindMask(di, better), hn::Set(di, static_cast<int32_t>(t)), tap);
     }
     hn::StoreU(best, d, y + c);
     hn::StoreU(tap, di, at + c);

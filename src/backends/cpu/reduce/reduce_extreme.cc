@@ -1,5 +1,5 @@
 // Largest and smallest numbers of neighbouring dimensions: integers, quantized ones with unchanged parameters, and
-// float32, of which NaN wins.
+// float32, where NaN beats numbers.
 #include "backends/cpu/core/targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "backends/cpu/reduce/reduce_extreme.cc"
@@ -25,8 +25,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <bool kMin, class V>
 HWY_INLINE V extreme(V a, V v) {
   if constexpr (hwy::IsFloat<hn::TFromV<V>>()) {
-    const auto wins = kMin ? hn::Lt(v, a) : hn::Gt(v, a);
-    return hn::IfThenElse(hn::Or(wins, hn::IsNaN(v)), v, a);
+    const auto better = kMin ? hn::Lt(v, a) : hn::Gt(v, a);
+    return hn::IfThenElse(hn::Or(better, hn::IsNaN(v)), v, a);
   } else {
     return kMin ? hn::Min(a, v) : hn::Max(a, v);
   }

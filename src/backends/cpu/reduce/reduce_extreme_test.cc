@@ -42,7 +42,7 @@ TEST(ReduceExtreme, Quantized) {
                    "reduce_extreme");
 }
 
-TEST(ReduceExtreme, NotANumberWins) {
+TEST(ReduceExtreme, NotANumberBeatsNumbers) {
   Tensor x = f32({4, 100});
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const int64_t i : {0, 163, 299}) x.data<float>()[i] = nan;
