@@ -78,7 +78,8 @@ def run_pte(path, inputs, invokes=1):
     from executorch.runtime import Runtime
     import executorch.kernels.quantized  # noqa: F401: its operators
 
-    method = Runtime.get().load_program(str(path)).load_method("forward")
+    program = Runtime.get().load_program(str(path))
+    method = program.load_method(sorted(program.method_names)[0])
     for _ in range(invokes):
         outputs = method.execute([torch.from_numpy(v) for v in inputs])
     return [np.asarray(o) for o in outputs]
