@@ -16,6 +16,9 @@ if(Python_VERSION VERSION_GREATER_EQUAL 3.12 AND NOT TARGET Python::SABIModule)
   target_include_directories(Python::SABIModule INTERFACE ${Python_INCLUDE_DIRS})
   set(Python_SOSABI abi3)
 endif()
+if(CMAKE_CROSSCOMPILING)  # the interpreter is of this machine and has another suffix
+  set(Python_SOABI cpython-${Python_VERSION_MAJOR}${Python_VERSION_MINOR}-${CMAKE_LIBRARY_ARCHITECTURE})
+endif()
 execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir
   OUTPUT_STRIP_TRAILING_WHITESPACE OUTPUT_VARIABLE nanobind_ROOT COMMAND_ERROR_IS_FATAL ANY)
 find_package(nanobind CONFIG REQUIRED)
