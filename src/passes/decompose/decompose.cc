@@ -39,9 +39,9 @@ std::optional<DecomposedNode> matmul(const NodeSpec& spec) {
   return c.finish({c.add(Op::kMatMul, spec.node.attrs, operands)});
 }
 
-/// Norms and minima by sums and maxima.
+/// Norms by sums.
 std::optional<DecomposedNode> reduce(const NodeSpec& spec) {
-  constexpr Reduction kFunctions[] = {Reduction::kL1, Reduction::kL2, Reduction::kLogSum, Reduction::kMin};
+  constexpr Reduction kFunctions[] = {Reduction::kL1, Reduction::kL2, Reduction::kLogSum};
   ReduceAttrs a = spec.attrs<ReduceAttrs>();
   if (std::ranges::count(kFunctions, a.fn) == 0 || !unquantized(spec, {0}, {DType::kF32}) || !spec.constant(1) ||
       spec.constant(1)->elements() == 0)
@@ -57,10 +57,8 @@ std::optional<DecomposedNode> reduce(const NodeSpec& spec) {
       return c.finish({reduced(Reduction::kSum, c.unary(Unary::kAbs, x))});
     case Reduction::kL2:
       return c.finish({c.unary(Unary::kSqrt, reduced(Reduction::kSumSquare, x))});
-    case Reduction::kLogSum:
-      return c.finish({c.unary(Unary::kLog, reduced(Reduction::kSum, x))});
     default:
-      return c.finish({c.unary(Unary::kNeg, reduced(Reduction::kMax, c.unary(Unary::kNeg, x)))});
+      return c.finish({c.unary(Unary::kLog, reduced(Reduction::kSum, x))});
   }
 }
 
