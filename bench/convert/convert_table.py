@@ -170,8 +170,8 @@ def onnx_forms():
 def page(results, args):
     yield "# Converting models\n"
     yield "`smelt convert IN OUT` writes a model in another format; `smelt convert --help` lists the options. What the"
-    yield "target has no form for is listed by operator, element types and place; then nothing is written. As TFLite, `ZipMap` gives"
-    yield "the values [n, c] of its maps alone: column k belongs to key k.\n"
+    yield "target has no form for is listed by operator, element types and place; then nothing is written. As TFLite and as `.pte`,"
+    yield "`ZipMap` gives the values [n, c] of its maps alone: column k belongs to key k.\n"
     yield f"Networks of the corpus, {platform.machine()}, {datetime.date.today()}, by `bench/convert/convert_table.py`. A"
     yield "written file is run in its own runtime on the network's stored inputs and agrees if"
     yield "floats are within 1e-3 of the largest magnitude, integers and quantized floats within a step; or if outputs"

@@ -405,4 +405,38 @@ bool call_tree_ensemble(CallWriter& w) {
   return bind_scores(w, a.classifier ? 1 : 0, scores, a.post, ml::SecondClass::kNone);
 }
 
+/// Values by integer keys: the entry behind the largest position of an equal key, the fallback in front of all.
+bool call_label_encode(CallWriter& w) {
+  const auto& a = w.attrs<LabelEncodeAttrs>();
+  const ValueType& x = w.in_type(0);
+  const int64_t n = a.keys.elements();
+  const DType type = a.values.dtype();
+  if (!is_integer(a.keys.dtype()) || x.dtype != a.keys.dtype() || n == 0 || type == DType::kString) return false;
+  PlanWriter& p = w.plan();
+  Shape column = x.shape;
+  column.push_back(1);
+  std::vector<int64_t> positions;
+  Tensor entries(type, Shape{n + 1});
+  for (int64_t i = 0; i <= n; ++i) {
+    if (i > 0) positions.push_back(i);
+    const Tensor& from = i == 0 ? a.fallback : a.values;
+    const int64_t k = std::max<int64_t>(i - 1, 0);
+    if (is_float(type))
+      set_double(entries, i, get_double(from, k));
+    else
+      set_int(entries, i, get_int(from, k));
+  }
+  const int equal = w.compare("eq", p.reshape(w.in(0), column), p.constant(a.keys));
+  const int found = w.mul(w.cast(equal, DType::kI64), table(w, DType::kI64, positions, Shape{n}));
+  return w.out(0, look_up(w, p.constant(entries), w.reduce("amax", found, {x.shape.rank()}, false)));
+}
+
+/// The values [n, c] alone, since the format has no maps: column k belongs to key k.
+bool call_zip_map(CallWriter& w) {
+  const auto& keys = w.attrs<MapAttrs>().keys;
+  const Shape& shape = w.in_type(0).shape;
+  if (shape.rank() != 2 || shape[1] != static_cast<int64_t>(keys.size())) return false;
+  return w.out(0, w.in(0));
+}
+
 }  // namespace smelt::executorch

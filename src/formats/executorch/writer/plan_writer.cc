@@ -235,11 +235,13 @@ void PlanWriter::emit(const Node& node) {
       bind(id, add_tensor(t.dtype, t.is_static() ? t.shape : Shape()));
     }
   };
-  for (const auto* ids : {&node.inputs, &node.outputs})
+  // A map is written as its values alone.
+  const std::vector<ValueId>& results = node.op == Op::kZipMap ? std::vector<ValueId>{} : node.outputs;
+  for (const auto* ids : {&node.inputs, &results})
     for (const ValueId id : *ids)
       if (id != kNoValue && !graph_->value(id).type.is_static())
         return refuse(Cat("the shape of '", graph_->value(id).name, "' depends on the run"));
-  for (const ValueId id : node.outputs) {
+  for (const ValueId id : results) {
     if (id == kNoValue) continue;
     const Value& v = graph_->value(id);
     if (aten::scalar_type_number(file_dtype(v.type.dtype)) < 0) return refuse("no such element type");

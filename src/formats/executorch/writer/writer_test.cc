@@ -13,6 +13,7 @@
 #include "ops/elementwise/elementwise.h"
 #include "ops/gather/gather.h"
 #include "ops/matmul/matmul.h"
+#include "ops/ml/ml.h"
 #include "ops/normalization/normalization.h"
 #include "ops/pool/pool.h"
 #include "ops/recurrent/recurrent.h"
@@ -261,6 +262,29 @@ TEST(ProgramWriter, FloatNodesByOperators) {
 TEST(ProgramWriter, SeveralCallsANode) {
   for (const auto& cases : {decomposed_cases(), window_cases(), recurrent_cases()})
     for (const OpCase& c : cases) expect_same(c, "none");
+}
+
+TEST(ProgramWriter, LabelsByKeys) {
+  LabelEncodeAttrs a;
+  a.keys = i64({3, -1, 7, 3});
+  a.values = test::floats({4}, {0.5, -2, 8, 0.25});
+  a.fallback = test::floats({1}, {-9});
+  expect_same({"LabelEncode", Op::kLabelEncode, make_attrs<LabelEncodeAttrs>(a), {i64({7, 3, 5, -1, 0, 3})}}, "none");
+}
+
+TEST(ProgramWriter, MapsAreTheirValues) {
+  MapAttrs a;
+  a.keys.ints = {4, 2, 9};
+  const Tensor x = f32({5, 3});
+  const auto module = test::one_node({"ZipMap", Op::kZipMap, make_attrs<MapAttrs>(a), {x}});
+  auto back = test::rewritten(ModelAccess::make(module), "pte", {.write = {.delegate = "none"}});
+  ASSERT_TRUE(back.ok()) << back.error().message();
+  const auto got = test::run_on_reference(*back, {x});
+  ASSERT_EQ(got.size(), 1u);
+  EXPECT_EQ(test::values(got[0].tensor), test::values(x));
+  a.keys.ints = {4, 2};
+  const auto short_of_keys = test::one_node({"ZipMap", Op::kZipMap, make_attrs<MapAttrs>(a), {x}});
+  EXPECT_FALSE(test::rewritten(ModelAccess::make(short_of_keys), "pte", {.write = {.delegate = "none"}}).ok());
 }
 
 TEST(ProgramWriter, UnrollsLoops) {
