@@ -23,6 +23,32 @@ Status choose_method(Module& module, const std::string& name) {
   return Ok();
 }
 
+/// Nodes of a graph with those of the graphs that its control flow runs, each as often as it stands there; at most
+/// kMostExpanded + 1. `known` holds the counts found so far, -1 elsewhere.
+constexpr int64_t kMostExpanded = int64_t{1} << 20;
+int64_t all_nodes(const Module& module, int graph, std::vector<int64_t>& known) {
+  const auto g = static_cast<size_t>(graph);
+  if (known[g] >= 0) return known[g];
+  int64_t n = 0;
+  for (const Node& node : module.graphs[g].nodes) {
+    ++n;
+    if ((op_info(node.op).flags & kControl) == 0) continue;
+    for (const int body : op_info(node.op).graphs(*node.attrs)) n += all_nodes(module, body, known);
+    n = std::min(n, kMostExpanded + 1);
+  }
+  return known[g] = n;
+}
+
+/// Files hold a body where it is run, or calls of it in place: a few graphs that run each other could become without
+/// end.
+Status check_expansion(const Module& module) {
+  std::vector<int64_t> known(module.graphs.size(), -1);
+  if (all_nodes(module, module.methods[0].graph, known) > kMostExpanded)
+    return LimitReached("its branches, loops and calls hold more than ", kMostExpanded,
+                        " nodes, each body counted where it is run");
+  return Ok();
+}
+
 Status set_shapes(Module& module, const std::map<std::string, std::vector<int64_t>>& shapes) {
   if (shapes.empty()) return Ok();
   Graph& graph = module.graphs[static_cast<size_t>(module.methods[0].graph)];
@@ -94,6 +120,7 @@ Status check_written(const formats::WriteResult& result, const Model& model) {
 Result<Module> prepare(const Model& model, const formats::Writer& writer, const Options& options) {
   Module module = module_of(model);
   SMELT_TRY(choose_method(module, options.method));
+  SMELT_TRY(check_expansion(module));
   SMELT_TRY(set_shapes(module, options.shapes));
   const QuantizeOptions& q = options.quantization;
   if (options.simplify || writer.static_shapes || q.int8 || q.int4_block > 0)

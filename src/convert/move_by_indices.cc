@@ -37,6 +37,9 @@ size_t moved_operands(const Node& node) {
   }
 }
 
+/// Elements that a lookup may take, or take from.
+constexpr int64_t kMostElements = int64_t{1} << 24;
+
 /// The number of each result's source element, operands one behind the other, from 1 on; 0: zero.
 std::optional<std::vector<int64_t>> sources(const Graph& graph, const Node& node, size_t moved,
                                             const Evaluate& evaluate) {
@@ -54,18 +57,25 @@ std::optional<std::vector<int64_t>> sources(const Graph& graph, const Node& node
       in.emplace_back(*v.constant);
       continue;
     }
+    if (v.type.shape.elements() > kMostElements - next) return std::nullopt;
     Tensor numbers(DType::kI64, v.type.shape);
     std::iota(numbers.data<int64_t>(), numbers.data<int64_t>() + numbers.elements(), next);
     next += numbers.elements();
     in.emplace_back(std::move(numbers));
   }
-  // A copy whose values are integers, since kernels look at the graph's types too.
-  Graph typed = graph;
-  for (size_t i = 0; i < moved; ++i) typed.value(node.inputs[i]).type.dtype = DType::kI64;
-  for (size_t i = 0; i < moved; ++i) typed.value(node.inputs[i]).type.quant = nullptr;
-  typed.value(node.outputs[0]).type.dtype = DType::kI64;
-  typed.value(node.outputs[0]).type.quant = nullptr;
-  if (!evaluate(typed, node, std::move(in), out).ok() || !out[0].is_tensor()) return std::nullopt;
+  // The node alone, on integers, since kernels look at the graph's types too.
+  Graph typed;
+  Node alone = node;
+  const auto add = [&](ValueId& id, bool number) {
+    if (id == kNoValue) return;
+    id = typed.add_value(graph.value(id));
+    if (!number) return;
+    typed.value(id).type.dtype = DType::kI64;
+    typed.value(id).type.quant = nullptr;
+  };
+  for (size_t i = 0; i < alone.inputs.size(); ++i) add(alone.inputs[i], i < moved);
+  add(alone.outputs[0], true);
+  if (!evaluate(typed, alone, std::move(in), out).ok() || !out[0].is_tensor()) return std::nullopt;
   const Tensor& y = out[0].tensor;
   if (y.dtype() != DType::kI64 || !(y.shape() == graph.value(node.outputs[0]).type.shape)) return std::nullopt;
   return std::vector<int64_t>(y.data<int64_t>(), y.data<int64_t>() + y.elements());
@@ -138,7 +148,8 @@ void move_by_indices(Module& module, const formats::Writer& writer, const format
                           const ValueType& x = graph.value(id).type;
                           return x.is_static() && x.dtype == y.dtype && same_quant_params(x.quant, y.quant);
                         });
-      if (!fits || (y.quant && !is_per_tensor(y.quant)) || bit_width(y.dtype) < 8) continue;
+      if (!fits || (y.quant && !is_per_tensor(y.quant)) || bit_width(y.dtype) < 8 || y.shape.elements() > kMostElements)
+        continue;
       if (writer.can_write(module, graph, node, options)) continue;
       auto indices = sources(graph, node, moved, evaluate);
       if (!indices) continue;

@@ -16,15 +16,18 @@
 namespace smelt::convert {
 namespace {
 
-/// Nodes that an unrolled loop may have, and depth of branches and loops.
+/// Nodes that an unrolled loop may have, depth of branches and loops, and nodes and values of all graphs that are
+/// opened. What lies beyond stays as it is.
 constexpr size_t kMostNodes = size_t{1} << 14;
 constexpr int kMaxDepth = 48;
+constexpr int64_t kMostOpened = int64_t{1} << 20;
 
 /// Rewrites one graph node by node. A value that turned out to be another one is replaced by it.
 class Specializer {
  public:
-  Specializer(Module& module, int graph, const Evaluate& evaluate, int depth)
-      : module_(module), graph_(static_cast<size_t>(graph)), evaluate_(evaluate), depth_(depth) {}
+  /// `left`: nodes and values that may still be opened, in common with all others of a module.
+  Specializer(Module& module, int graph, const Evaluate& evaluate, int depth, int64_t& left)
+      : module_(module), graph_(static_cast<size_t>(graph)), evaluate_(evaluate), depth_(depth), left_(left) {}
 
   Status run() {
     const std::vector<Node> nodes = std::move(graph().nodes);
@@ -79,7 +82,7 @@ class Specializer {
 
   Status add(Node node) {
     for (ValueId& id : node.inputs) id = now(id);
-    if (depth_ >= kMaxDepth) return keep(node);
+    if (depth_ >= kMaxDepth || left_ <= 0) return keep(node);
     switch (node.op) {
       case Op::kIf:
         return branch(node);
@@ -135,9 +138,12 @@ class Specializer {
     return true;
   }
 
+  void count(const Graph& opened) { left_ -= 1 + static_cast<int64_t>(opened.nodes.size() + opened.values.size()); }
+
   /// Adds the nodes of another graph. Returns what its outputs are here.
   Result<std::vector<ValueId>> open(int index, std::span<const ValueId> arguments) {
     const Graph body = module_.graphs[static_cast<size_t>(index)];
+    count(body);
     std::map<ValueId, ValueId> here{{kNoValue, kNoValue}};
     for (size_t i = 0; i < body.inputs.size(); ++i)
       here[body.inputs[i]] = i < arguments.size() ? arguments[i] : kNoValue;
@@ -175,6 +181,7 @@ class Specializer {
     }
     for (int* index : {&a.then_graph, &a.else_graph}) {
       Graph body = module_.graphs[static_cast<size_t>(*index)];
+      count(body);
       for (size_t i = 0; i < body.inputs.size() && i < arguments.size(); ++i) {
         if (arguments[i] == kNoValue || body.inputs[i] == kNoValue) continue;
         const Value& from = graph().value(arguments[i]);
@@ -182,7 +189,7 @@ class Specializer {
       }
       *index = static_cast<int>(module_.graphs.size());
       module_.graphs.push_back(std::move(body));
-      SMELT_TRY(Specializer(module_, *index, evaluate_, depth_ + 1).run());
+      SMELT_TRY(Specializer(module_, *index, evaluate_, depth_ + 1, left_).run());
     }
     node.attrs = make_attrs<IfAttrs>(a);
     return keep(node);
@@ -202,7 +209,7 @@ class Specializer {
   Result<bool> unroll_while(const Node& node) {
     const auto& a = static_cast<const WhileAttrs&>(*node.attrs);
     std::vector<ValueId> values = node.inputs;
-    for (const size_t begin = out_.size(); out_.size() - begin < kMostNodes;) {
+    for (const size_t begin = out_.size(); out_.size() - begin < kMostNodes && left_ > 0;) {
       SMELT_ASSIGN(const auto test, open(a.cond_graph, values));
       const auto more = number(test[0]);
       if (!more) return false;
@@ -236,7 +243,7 @@ class Specializer {
     const size_t begin = out_.size();
     for (int64_t i = 0; i < *trips; ++i) {
       const auto more = condition == kNoValue ? std::optional<int64_t>(1) : number(condition);
-      if (!more || out_.size() - begin >= kMostNodes) return false;
+      if (!more || out_.size() - begin >= kMostNodes || left_ <= 0) return false;
       if (!*more) break;
       std::vector<ValueId> arguments{scalar(DType::kI64, i), condition};
       if (condition == kNoValue) arguments[1] = scalar(DType::kBool, 1);
@@ -270,7 +277,7 @@ class Specializer {
     std::vector<std::vector<ValueId>> results(node.outputs.size() - states);
     const size_t begin = out_.size();
     for (int64_t t = 0; t < steps; ++t) {
-      if (out_.size() - begin >= kMostNodes) return false;
+      if (out_.size() - begin >= kMostNodes || left_ <= 0) return false;
       std::vector<ValueId> arguments = values;
       for (size_t k = 0; k < scans; ++k) {
         GatherAttrs slice;
@@ -302,6 +309,7 @@ class Specializer {
   size_t graph_;
   const Evaluate& evaluate_;
   int depth_;
+  int64_t& left_;
   std::vector<Node> out_;
   std::map<ValueId, ValueId> replaced_;
 };
@@ -311,7 +319,8 @@ class Specializer {
 Status specialize(Module& module, const Evaluate& evaluate) {
   std::set<int> roots;
   for (const Method& m : module.methods) roots.insert(m.graph);
-  for (const int graph : roots) SMELT_TRY(Specializer(module, graph, evaluate, 0).run());
+  int64_t left = kMostOpened;
+  for (const int graph : roots) SMELT_TRY(Specializer(module, graph, evaluate, 0, left).run());
   return Ok();
 }
 

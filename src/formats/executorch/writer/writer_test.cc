@@ -287,11 +287,17 @@ TEST(ProgramWriter, MapsAreTheirValues) {
   EXPECT_FALSE(test::rewritten(ModelAccess::make(short_of_keys), "pte", {.write = {.delegate = "none"}}).ok());
 }
 
-TEST(ProgramWriter, UnrollsLoops) {
+std::shared_ptr<Module> module_of_graphs(size_t graphs) {
   auto module = std::make_shared<Module>();
   module->format = "test";
-  module->graphs.resize(3);
+  module->graphs.resize(graphs);
   module->methods.push_back({"main", 0});
+  return module;
+}
+
+/// for (i = 0; i < 3; i += step) x = doubled ? x + x : x, with x float32 [2].
+std::shared_ptr<Module> loop(int64_t step, bool doubled) {
+  auto module = module_of_graphs(3);
   Builder main(*module, 0), test(*module, 1), body(*module, 2);
   const ValueType count = ValueType::tensor(DType::kI64, Shape{}), value = ValueType::tensor(DType::kF32, Shape{2});
   const auto binary = [](Builder& b, Binary fn, ValueId x, ValueId y) {
@@ -301,25 +307,55 @@ TEST(ProgramWriter, UnrollsLoops) {
   test.input("x", value);
   test.graph().outputs = {binary(test, Binary::kLess, i, test.i64_scalar(3))};
   const ValueId j = body.input("j", count), y = body.input("y", value);
-  body.graph().outputs = {binary(body, Binary::kAdd, j, body.i64_scalar(1)), binary(body, Binary::kAdd, y, y)};
-  WhileAttrs loop;
-  loop.cond_graph = 1;
-  loop.body_graph = 2;
+  const ValueId next = binary(body, Binary::kAdd, j, body.i64_scalar(step));
+  body.graph().outputs = {next, doubled ? binary(body, Binary::kAdd, y, y) : y};
+  WhileAttrs a;
+  a.cond_graph = 1;
+  a.body_graph = 2;
   const ValueId x = main.input("x", value);
-  const auto results = main.node(Op::kWhile, make_attrs<WhileAttrs>(loop), {main.i64_scalar(0), x}, 2);
-  ASSERT_TRUE(results.ok());
+  const auto results = main.node(Op::kWhile, make_attrs<WhileAttrs>(a), {main.i64_scalar(0), x}, 2);
+  EXPECT_TRUE(results.ok());
   main.graph().outputs = {results->back()};
+  return module;
+}
+
+TEST(ProgramWriter, UnrollsLoops) {
   const auto back =
-      test::expect_same_written(module, {test::floats({2}, {1, -2})}, "pte", {.write = {.delegate = "none"}});
+      test::expect_same_written(loop(1, true), {test::floats({2}, {1, -2})}, "pte", {.write = {.delegate = "none"}});
   ASSERT_TRUE(back);
   EXPECT_EQ(std::ranges::count(module_of(*back).graphs[0].nodes, Op::kBinary, &Node::op), 3);
 }
 
+/// Loops without end, whose iterations leave nodes or nothing, and branches in branches, 2^40 of them.
+TEST(ProgramWriter, OpensNoGraphsWithoutEnd) {
+  for (const bool doubled : {false, true}) {
+    const auto written = as_program(loop(0, doubled), "none");
+    ASSERT_TRUE(written.ok()) << written.error().message();
+    ASSERT_EQ(written->missing.size(), 1u);
+    EXPECT_EQ(written->missing[0].op, "While");
+  }
+  constexpr int kLevels = 40;
+  auto module = module_of_graphs(kLevels + 1);
+  for (int g = kLevels; g >= 0; --g) {
+    Builder b(*module, g);
+    const ValueId c = b.input("c", ValueType::tensor(DType::kBool, Shape{}));
+    const ValueId x = b.input("x", ValueType::tensor(DType::kF32, Shape{2}));
+    IfAttrs a;
+    a.then_graph = a.else_graph = g + 1;
+    const auto results = g == kLevels ? b.node(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kDigamma), {x}, 1)
+                                      : b.node(Op::kIf, make_attrs<IfAttrs>(a), {c, c, x}, 1);
+    ASSERT_TRUE(results.ok()) << results.error().message();
+    b.graph().outputs = *results;
+  }
+  for (const char* writer : {"pte", "onnx", "tflite"}) {
+    const auto written = test::written(ModelAccess::make(module), writer);
+    ASSERT_FALSE(written.ok());
+    EXPECT_NE(written.error().message().find("more than 1048576 nodes"), std::string::npos);
+  }
+}
+
 TEST(ProgramWriter, BranchesJump) {
-  auto module = std::make_shared<Module>();
-  module->format = "test";
-  module->graphs.resize(3);
-  module->methods.push_back({"main", 0});
+  auto module = module_of_graphs(3);
   const ValueType value = ValueType::tensor(DType::kF32, Shape{2});
   const Unary functions[] = {Unary::kNeg, Unary::kExp};
   for (int g = 1; g <= 2; ++g) {
