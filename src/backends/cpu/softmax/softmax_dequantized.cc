@@ -29,19 +29,40 @@ class SoftmaxDequantized final : public Kernel {
     auto* y = ctx.output(0).data<uint8_t>();
     const int64_t groups = v_.outer * v_.inner;
     ctx.threads().parallel_for(groups, std::max<int64_t>(1, 4096 / v_.extent), [&](int64_t begin, int64_t end) {
-      for (int64_t g = begin; g < end; ++g) {
-        const int64_t start = g / v_.inner * v_.extent * v_.inner + g % v_.inner;
-        group(x + start, y + start);
-      }
+      if (v_.extent <= kNarrow) return narrow(x, y, begin, end);
+      for (int64_t g = begin; g < end; ++g) group(x + start(g), y + start(g));
     });
     return Ok();
   }
 
  private:
-  static constexpr int kValues = 256;
+  static constexpr int kValues = 256, kNarrow = 16;
+  int64_t start(int64_t group) const { return group / v_.inner * v_.extent * v_.inner + group % v_.inner; }
   /// Position of a stored value among all in ascending order.
   int rank(uint8_t stored) const { return static_cast<uint8_t>(stored ^ flip_); }
   float exponential(int rank, float largest) const { return std::exp((values_[rank] - largest) * beta_); }
+  /// Groups of few elements: one call quantizes many of them.
+  void narrow(const uint8_t* x, uint8_t* y, int64_t begin, int64_t end) const {
+    const int64_t n = v_.extent, step = v_.inner;
+    float exps[kValues] = {};
+    uint8_t results[kValues];
+    for (int64_t next = begin; next < end;) {
+      const int64_t first = next;
+      int64_t filled = 0;
+      for (; next < end && filled + n <= kValues; ++next, filled += n) {
+        const uint8_t* from = x + start(next);
+        int most = 0;
+        for (int64_t i = 0; i < n; ++i) most = std::max(most, rank(from[i * step]));
+        double sum = 0;
+        for (int64_t i = 0; i < n; ++i) sum += exps[filled + i] = exponential(rank(from[i * step]), values_[most]);
+        const auto inverse = static_cast<float>(1.0 / sum);
+        for (int64_t i = 0; i < n; ++i) exps[filled + i] *= inverse;
+      }
+      ops_.quantize(exps, filled, to_, results);
+      for (int64_t g = first; g < next; ++g)
+        for (int64_t i = 0; i < n; ++i) y[start(g) + i * step] = results[(g - first) * n + i];
+    }
+  }
   void group(const uint8_t* x, uint8_t* y) const {
     const int64_t n = v_.extent, step = v_.inner;
     int most = 0, least = kValues - 1;

@@ -14,6 +14,8 @@ TEST(SoftmaxDequantized, AxesTypesAndScales) {
             {1, false, {3, 17, 30}, 0.06f},
             {1, true, {3, 17, 30}, 0.11f},
             {-1, false, {9, 1}, 0.1f},
+            {1, false, {2, 3, 500}, 0.06f},
+            {-1, false, {100, 16}, 0.06f},
             {-1, false, {2, 3000}, 0.02f},
             {0, false, {300, 4}, 2.0f}}) {
         SoftmaxAttrs a;
