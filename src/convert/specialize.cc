@@ -283,9 +283,9 @@ class Specializer {
         GatherAttrs slice;
         slice.axis = axis(k);
         const int64_t at = entry(a.input_directions, k) ? steps - 1 - t : t;
-        const ValueType& x = graph().value(node.inputs[states + k]).type;
+        const DType dtype = graph().value(node.inputs[states + k]).type.dtype;
         Node take{.op = Op::kGather, .inputs = {node.inputs[states + k], scalar(DType::kI64, at)}};
-        take.outputs = {graph().add_value({.type = ValueType::tensor(x.dtype)})};
+        take.outputs = {graph().add_value({.type = ValueType::tensor(dtype)})};
         take.attrs = make_attrs<GatherAttrs>(slice);
         take.where = node.where;
         SMELT_TRY(keep(take));
