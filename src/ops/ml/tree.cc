@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ops/ml/scores.h"
+#include "ops/ml/tree.h"
 #include "tensor/numeric.h"
 
 namespace smelt {
@@ -44,11 +45,7 @@ int32_t find_leaf(const Trees& a, int32_t root, const double* row, int64_t featu
   return ~at;
 }
 
-/// Aggregated votes of one row.
-struct Votes {
-  std::vector<double> score;
-  std::vector<char> has;
-};
+using Votes = TreeVotes;
 
 Status vote(const Trees& a, const double* row, int64_t features, Votes& v) {
   std::fill(v.score.begin(), v.score.end(), 0.0);
@@ -56,21 +53,8 @@ Status vote(const Trees& a, const double* row, int64_t features, Votes& v) {
   for (const int32_t root : a.roots) {
     const int32_t leaf = find_leaf(a, root, row, features);
     if (leaf < 0) return InvalidInput("a tree has a loop, or asks for a feature beyond the ", features, " given");
-    for (int32_t k = a.leaf_begin[leaf]; k < a.leaf_begin[leaf + 1]; ++k) {
-      const auto target = static_cast<size_t>(a.vote_target[k]);
-      double& s = v.score[target];
-      const double w = a.vote_weight[k];
-      if (a.aggregate == Trees::Aggregate::kMin)
-        s = v.has[target] ? std::min(s, w) : w;
-      else if (a.aggregate == Trees::Aggregate::kMax)
-        s = v.has[target] ? std::max(s, w) : w;
-      else
-        s += w;
-      v.has[target] = 1;
-    }
+    add_leaf_votes(a, leaf, v.score.data(), v.has.data());
   }
-  if (a.aggregate == Trees::Aggregate::kAverage && !a.roots.empty())
-    for (double& s : v.score) s /= static_cast<double>(a.roots.size());
   return Ok();
 }
 
@@ -133,30 +117,52 @@ Status infer_TreeEnsemble(InferContext& ctx) {
   return Ok();
 }
 
+void add_leaf_votes(const TreeEnsembleAttrs& a, int32_t leaf, double* score, char* has) {
+  for (int32_t k = a.leaf_begin[leaf]; k < a.leaf_begin[leaf + 1]; ++k) {
+    const auto target = static_cast<size_t>(a.vote_target[k]);
+    double& s = score[target];
+    const double w = a.vote_weight[k];
+    if (a.aggregate == Trees::Aggregate::kMin)
+      s = has[target] ? std::min(s, w) : w;
+    else if (a.aggregate == Trees::Aggregate::kMax)
+      s = has[target] ? std::max(s, w) : w;
+    else
+      s += w;
+    has[target] = 1;
+  }
+}
+
+Status finish_tree_row(KernelContext& ctx, const TreeEnsembleAttrs& a, int64_t n, TreeVotes& v) {
+  if (a.aggregate == Trees::Aggregate::kAverage && !a.roots.empty())
+    for (double& s : v.score) s /= static_cast<double>(a.roots.size());
+  ml::SecondClass second = ml::SecondClass::kNone;
+  if (a.classifier) {
+    const size_t label = a.targets == 2 ? finish_binary(a, v, second) : finish_classes(a, v);
+    if (ctx.wants(0)) SMELT_TRY(ml::set_label(ctx.output(0), n, a.labels, label));
+  } else {
+    add_base(a, v, a.targets == 1);
+  }
+  for (size_t k = 0; k < v.score.size() && v.score.size() > 1; ++k)
+    if (!v.has[k]) v.score[k] = 0;
+  ml::finish_scores(v.score, a.post, second);
+  const int out = a.classifier ? 1 : 0;
+  const int64_t width = a.classifier ? static_cast<int64_t>(a.labels.size()) : a.targets;
+  for (int64_t k = 0; k < width && ctx.wants(out); ++k)
+    set_double(ctx.output(out), n * width + k,
+               k < static_cast<int64_t>(v.score.size()) ? v.score[static_cast<size_t>(k)] : 0.0);
+  return Ok();
+}
+
 Status reference_TreeEnsemble(KernelContext& ctx) {
   const auto& a = ctx.attrs<Trees>();
   const auto rows = ml::rows_of(ctx.input(0).shape());
   const auto x = ml::load_rows(ctx.input(0));
-  const int out = a.classifier ? 1 : 0;
-  const int64_t width = a.classifier ? static_cast<int64_t>(a.labels.size()) : a.targets;
   Votes v;
   for (int64_t n = 0; n < rows.count; ++n) {
     v.score.resize(static_cast<size_t>(a.targets));
     v.has.resize(static_cast<size_t>(a.targets));
     SMELT_TRY(vote(a, x.data() + n * rows.features, rows.features, v));
-    ml::SecondClass second = ml::SecondClass::kNone;
-    if (a.classifier) {
-      const size_t label = a.targets == 2 ? finish_binary(a, v, second) : finish_classes(a, v);
-      if (ctx.wants(0)) SMELT_TRY(ml::set_label(ctx.output(0), n, a.labels, label));
-    } else {
-      add_base(a, v, a.targets == 1);
-    }
-    for (size_t k = 0; k < v.score.size() && v.score.size() > 1; ++k)
-      if (!v.has[k]) v.score[k] = 0;
-    ml::finish_scores(v.score, a.post, second);
-    for (int64_t k = 0; k < width && ctx.wants(out); ++k)
-      set_double(ctx.output(out), n * width + k,
-                 k < static_cast<int64_t>(v.score.size()) ? v.score[static_cast<size_t>(k)] : 0.0);
+    SMELT_TRY(finish_tree_row(ctx, a, n, v));
     if ((n & 255) == 0) SMELT_TRY(ctx.tick());
   }
   return Ok();

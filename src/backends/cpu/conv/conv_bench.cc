@@ -51,8 +51,8 @@ Shape filter_of(const ConvSize& s, FilterLayout layout) {
   return layout == FilterLayout::kISO ? Shape{i, k, k, s.c_out} : Shape{s.c_out, i, k, k};
 }
 
-Tensor weights_of(const ConvSize& s, FilterLayout layout, double limit = 127) {
-  Tensor w = random_tensor(DType::kI8, filter_of(s, layout), -limit, limit, 2);
+Tensor weights_of(const ConvSize& s, FilterLayout layout) {
+  Tensor w = random_tensor(DType::kI8, filter_of(s, layout), -127, 127, 2);
   w.set_quant(per_axis(std::vector<float>(static_cast<size_t>(s.c_out), 0.004f), layout == FilterLayout::kISO ? 3 : 0));
   return w;
 }
@@ -77,8 +77,7 @@ OpCase integer_case(const ConvSize& s, Layout layout, DType x) {
           Op::kConv,
           a,
           {random_quantized(x, image_of(s, layout), 0.02f / steps, x == DType::kI16 ? 0 : -3, 1),
-           // Accumulators of 16-bit values and small weights fit in 32 bits.
-           weights_of(s, a->filter, x == DType::kI16 ? 7 : 127), random_tensor(bias, {s.c_out}, -1000, 1000, 3)},
+           weights_of(s, a->filter), random_tensor(bias, {s.c_out}, -1000, 1000, 3)},
           {1, 2},
           {quantized_type(x, 0.2f / steps, x == DType::kI16 ? 0 : 5)}};
 }
@@ -88,6 +87,13 @@ OpCase dynamic_case(const ConvSize& s) {
   auto a = attrs_of(s, Layout::kChannelsLast);
   a->dynamic_quant = true;
   return {Cat(s.name, "/nhwc/dynamic"), Op::kConv, a, {f32(image_of(s, a->layout)), weights_of(s, a->filter)}, {1}};
+}
+
+OpCase computed_filter_case(const ConvSize& s) {
+  OpCase c = float_case(s, Layout::kChannelsLast, DType::kF32);
+  c.label += "/computed_filter";
+  c.constants.clear();
+  return c;
 }
 
 /// XNNPACK qd8: an 8-bit image with a scale of its own.
@@ -131,6 +137,9 @@ OpCase transposed_case(DType dtype, bool dynamic_quant = false) {
   } else if (dtype == DType::kI8) {
     c.inputs = {random_quantized(DType::kI8, x, 0.05f, 7, 1), random_quantized(DType::kI8, w, 0.01f, 0, 2)};
     c.outputs[0] = quantized_type(DType::kI8, 0.9f, -3);
+  } else if (dtype == DType::kI16) {
+    c.inputs = {random_quantized(DType::kI16, x, 2e-4f, 0, 1), random_quantized(DType::kI8, w, 0.01f, 0, 2)};
+    c.outputs[0] = quantized_type(DType::kI16, 4e-3f, 0);
   } else {
     c.inputs = {random_tensor(dtype, x, -1, 1, 1), random_tensor(dtype, w, -1, 1, 2)};
   }
@@ -148,13 +157,14 @@ SMELT_BENCH_CASES(conv) {
   for (const ConvSize& s : {kDense, kDepthwise}) {
     cases.add(float_case(s, Layout::kChannelsLast, DType::kF16), s.operations());
     cases.add(dynamic_case(s), s.operations());
+    cases.add(computed_filter_case(s), s.operations());
     cases.add(accumulator_case(s), s.operations());
   }
   cases.add(float_case(kTwoFilters, Layout::kChannelsLast, DType::kF32), kTwoFilters.operations());
   cases.add(integer_case(kTwoFilters, Layout::kChannelsLast, DType::kI8), kTwoFilters.operations());
   cases.add(per_image_case(kDense), kDense.operations());
   cases.add(integer_case(kDense, Layout::kChannelsLast, DType::kI16), kDense.operations());
-  for (const DType dtype : {DType::kF32, DType::kI8, DType::kF16})
+  for (const DType dtype : {DType::kF32, DType::kI8, DType::kI16, DType::kF16})
     cases.add(transposed_case(dtype), 2.0 * 28 * 28 * 64 * 32 * 4);
   cases.add(transposed_case(DType::kF32, true), 2.0 * 28 * 28 * 64 * 32 * 4);
 }

@@ -144,6 +144,22 @@ TEST(ConvF32, DynamicFilters) {
   }
 }
 
+TEST(ConvF32, DynamicFiltersChannelsLast) {
+  for (const FilterLayout filter : {FilterLayout::kOSI, FilterLayout::kOIS, FilterLayout::kISO}) {
+    for (const ConvRow& r : kRows) {
+      if (filter != FilterLayout::kOSI && r.groups > 1) continue;
+      OpCase c = conv_case(r, Layout::kChannelsLast, filter);
+      c.constants.clear();
+      check_on_cpu(c, "conv_nhwc_dynamic_f32", kLongSums);
+    }
+  }
+  for (const ConvRow& r : kDepthwise) {
+    OpCase c = conv_case(r, Layout::kChannelsLast, FilterLayout::kISO);
+    c.constants.clear();
+    check_on_cpu(c, "conv_nhwc_dynamic_f32");
+  }
+}
+
 TEST(ConvF32, MixedLayouts) {
   check_on_cpu(conv_case(kRows[0], Layout::kChannelsLast, FilterLayout::kOIS), "conv_nhwc_f32");
   check_on_cpu(conv_case(kRows[3], Layout::kChannelsFirst, FilterLayout::kOSI), "conv_nchw_f32");

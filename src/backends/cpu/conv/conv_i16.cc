@@ -1,9 +1,7 @@
-// Convolutions of 16-bit values with 8-bit filters, channels-last (TFLite's 16x8): accumulators that 32 bits hold,
-// rescaled in 64 as the reference kernel does.
+// Convolutions of 16-bit values with 8-bit filters, channels-last (TFLite's 16x8): 32-bit accumulators of as much of k
+// as they hold, sums and rescaling in 64 bits.
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <limits>
+#include <span>
 #include <vector>
 
 #include "backends/cpu/core/targets.h"
@@ -15,12 +13,11 @@
 #include "backends/cpu/conv/conv_i16.h"
 #include "backends/cpu/conv/filter_key.h"
 #include "backends/cpu/conv/im2col.h"
+#include "backends/cpu/conv/rescale_i16.h"
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_i8.h"
 #include "backends/cpu/gemm/quantized_weights.h"
-#include "ops/common/quantized_pair.h"
-#include "ops/common/requantizer.h"
-#include "tensor/quant_params.h"
+#include "base/checked.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace smelt::HWY_NAMESPACE {
@@ -51,68 +48,29 @@ HWY_AFTER_NAMESPACE();
 namespace smelt {
 namespace {
 
-/// rescale_wide() of accumulators with their bias, channel by channel, to quantized 16-bit values.
-struct WideRescale {
-  struct Channel {
-    int64_t bias, multiplier, half;
-    int32_t shift;
-  };
-  std::vector<Channel> channels;
-  int64_t zero = 0, low = 0, high = 0;
-
-  static std::optional<WideRescale> make(const KernelSpec& spec, int64_t n, const RescaleRule& rule) {
-    if (rule.rounding != Rounding::kFixedDouble) return std::nullopt;
-    const auto made = Requantizer::make(type_only(spec.inputs[0]), type_only(spec.inputs[1]), spec.constant(2),
-                                        type_only(spec.outputs[0]), n, rule);
-    if (!made.ok() || !made->fixed_point() || !made->wide()) return std::nullopt;
-    WideRescale r;
-    r.zero = made->zero();
-    r.low = made->low();
-    r.high = made->high();
-    for (size_t c = 0; c < static_cast<size_t>(n); ++c) {
-      const FixedFactor f = made->fixed()[c % made->fixed().size()];
-      const auto& bias = made->bias();
-      Channel channel{};
-      channel.bias = bias.empty() ? 0 : bias[bias.size() == 1 ? 0 : c];
-      channel.multiplier = f.multiplier < 0x7fff0000 ? (f.multiplier + (1 << 15)) >> 16 : 0x7fff;
-      channel.shift = 15 - f.shift;
-      if (channel.shift < 1 || std::abs(channel.bias) > int64_t{1} << 40) return std::nullopt;
-      channel.half = int64_t{1} << (channel.shift - 1);
-      r.channels.push_back(channel);
-    }
-    return r;
-  }
-  void operator()(const int32_t* acc, int64_t n, int64_t channel, int16_t* y) const {
-    for (int64_t i = 0; i < n; ++i) {
-      const Channel& c = channels[static_cast<size_t>(channel + i)];
-      const int64_t q = ((acc[i] + c.bias) * c.multiplier + c.half) >> c.shift;
-      y[i] = static_cast<int16_t>(std::clamp(q + zero, low, high));
-    }
-  }
-};
-
-/// True if 32 bits hold all accumulators of products with rows of `depth` weights.
-bool acc_fits(const std::vector<int16_t>& weights, int64_t depth) {
-  constexpr int64_t kMost = std::numeric_limits<int32_t>::max() / -std::numeric_limits<int16_t>::min();
-  int64_t total = 0;
-  for (size_t i = 0; i < weights.size(); ++i) {
-    if (i % static_cast<size_t>(depth) == 0) total = 0;
-    total += std::abs(weights[i]);
-    if (total > kMost) return false;
-  }
-  return true;
-}
-
 struct ConvI16Key {
   FilterKey filter;
   const GemmI8* gemm;
   auto operator<=>(const ConvI16Key&) const = default;
 };
 
-/// Rows of patches times packed filters.
+/// Entries of k in a slice: whole steps of the product, as many as let 32 bits hold every slice's sums.
+int64_t slice_of_k(const std::vector<int16_t>& weights, int64_t k, const GemmI8& gemm) {
+  const std::span<const int16_t> all(weights);
+  for (int64_t slices = 1;; ++slices) {
+    const int64_t depth = ceil_div(gemm.steps(k), slices) * gemm.per_step();
+    bool fits = true;
+    for (int64_t row = 0; fits && row < std::ssize(all); row += k)
+      for (int64_t at = 0; fits && at < k; at += depth)
+        fits = fits_32_bits(all.subspan(static_cast<size_t>(row + at), static_cast<size_t>(std::min(depth, k - at))));
+    if (fits || depth == gemm.per_step()) return depth;
+  }
+}
+
+/// Rows of patches times packed filters, cut along k into slices whose sums 32 bits hold.
 class ConvI16 final : public Kernel {
  public:
-  ConvI16(const ConvShape& g, const std::vector<int16_t>& weights, WideRescale rescale, const KernelSpec& spec)
+  ConvI16(const ConvShape& g, const std::vector<int16_t>& weights, RescaleI16 rescale, const KernelSpec& spec)
       : g_(g),
         bytes_(g),
         rescale_(std::move(rescale)),
@@ -122,15 +80,25 @@ class ConvI16 final : public Kernel {
     lda_ = gemm_.a_row_bytes(g.k());
     block_ = std::max<int64_t>(1, 64 * 1024 / std::max<int64_t>(1, lda_ * gemm_.mr)) * gemm_.mr;
     patches_ = padded_bytes(block_ * lda_ + kPatchSlack);
-    const int64_t group = gemm_.packed_bytes(g.k(), g.c_out);
+    slice_ = slice_of_k(weights, g.k(), gemm_);
+    slices_ = ceil_div(g.k(), slice_);
+    sums_ = slices_ > 1 ? padded_bytes(block_ * g.c_out * 8) : 0;
+    slice_bytes_ = gemm_.packed_bytes(slice_, g.c_out);
     packed_ = spec.packs.get(ConvI16Key{{g, *spec.constant(1), nullptr}, &gemm_}, [&] {
-      auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(group * g.groups));
-      for (int64_t i = 0; i < g.groups; ++i)
-        gemm_.pack(weights.data() + i * g.c_out * g.k(), g.k(), g.c_out, nullptr, 0, packed->data<char>() + i * group);
+      auto packed = std::make_shared<AlignedBuffer>(static_cast<size_t>(slice_bytes_ * slices_ * g.groups));
+      std::vector<int16_t> rows(static_cast<size_t>(g.c_out * slice_));
+      for (int64_t group = 0; group < g.groups; ++group)
+        for (int64_t s = 0; s < slices_; ++s) {
+          const int64_t at = s * slice_, depth = slice_depth(s);
+          for (int64_t o = 0; o < g.c_out; ++o)
+            std::copy_n(weights.data() + (group * g.c_out + o) * g.k() + at, depth, rows.data() + o * depth);
+          gemm_.pack(rows.data(), depth, g.c_out, nullptr, 0,
+                     packed->data<char>() + (group * slices_ + s) * slice_bytes_);
+        }
       return packed;
     });
   }
-  size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * patches_); }
+  size_t scratch_bytes() const override { return static_cast<size_t>(threads_ * (patches_ + sums_)); }
   Status run(KernelContext& ctx) const override {
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for the patches of a convolution");
@@ -141,39 +109,59 @@ class ConvI16 final : public Kernel {
       ctx.threads().parallel_for(slots, 1, [&](int64_t begin, int64_t end) {
         for (int64_t slot = begin; slot < end; ++slot)
           for (int64_t b = blocks * slot / slots; b < blocks * (slot + 1) / slots; ++b)
-            block(x, y, b, scratch + slot * patches_);
+            block(x, y, b, scratch + slot * (patches_ + sums_));
       });
     }
     return Ok();
   }
 
  private:
+  int64_t slice_depth(int64_t s) const { return std::min(slice_, g_.k() - s * slice_); }
   void block(const int16_t* x, int16_t* y, int64_t index, uint8_t* patches) const {
-    const int64_t first = index * block_, last = std::min(first + block_, g_.out_pixels());
+    const int64_t first = index * block_, rows = std::min(block_, g_.out_pixels() - first);
+    auto* sums = reinterpret_cast<int64_t*>(patches + patches_);
     for (int64_t group = 0; group < g_.groups; ++group) {
       const auto* from = reinterpret_cast<const uint8_t*>(x + group * g_.c_in);
-      im2col_rows<uint8_t>(bytes_, from, first, last, 0, patches, lda_);
-      const char* packed = packed_->data<char>() + group * gemm_.packed_bytes(g_.k(), g_.c_out);
-      gemm_.run(last - first, g_.c_out, g_.k(), patches, lda_, true, packed, 0, gemm_.panels(g_.c_out),
-                [&](const int32_t* acc, int64_t row, int64_t rows, int64_t column, int64_t n) {
-                  const int64_t channel = group * g_.c_out + column;
-                  for (int64_t r = 0; r < rows; ++r)
-                    rescale_(acc + r * gemm_.nr(), n, channel, y + (first + row + r) * g_.all_out() + channel);
-                });
+      im2col_rows<uint8_t>(bytes_, from, first, first + rows, 0, patches, lda_);
+      int16_t* to = y + first * g_.all_out() + group * g_.c_out;
+      if (slices_ == 1) {
+        multiply(patches, rows, group, 0, [&](const int32_t* acc, int64_t row, int64_t column, int64_t n) {
+          rescale_(acc, n, group * g_.c_out + column, to + row * g_.all_out() + column);
+        });
+        continue;
+      }
+      std::fill_n(sums, rows * g_.c_out, int64_t{0});
+      for (int64_t s = 0; s < slices_; ++s)
+        multiply(patches, rows, group, s, [&](const int32_t* acc, int64_t row, int64_t column, int64_t n) {
+          int64_t* sum = sums + row * g_.c_out + column;
+          for (int64_t i = 0; i < n; ++i) sum[i] += acc[i];
+        });
+      for (int64_t r = 0; r < rows; ++r)
+        rescale_(sums + r * g_.c_out, g_.c_out, group * g_.c_out, to + r * g_.all_out());
     }
   }
+  /// Rows of patches times slice s of a group's filters: calls done(accumulators, row, column, columns) row by row.
+  template <class F>
+  void multiply(const uint8_t* patches, int64_t rows, int64_t group, int64_t s, F&& done) const {
+    const char* packed = packed_->data<char>() + (group * slices_ + s) * slice_bytes_;
+    gemm_.run(rows, g_.c_out, slice_depth(s), patches + s * gemm_.a_row_bytes(slice_), lda_, true, packed, 0,
+              gemm_.panels(g_.c_out), [&](const int32_t* acc, int64_t row, int64_t n_rows, int64_t column, int64_t n) {
+                for (int64_t r = 0; r < n_rows; ++r) done(acc + r * gemm_.nr(), row + r, column, n);
+              });
+  }
 
-  ConvShape g_, bytes_;  ///< bytes_: the same with two channels of bytes each
-  WideRescale rescale_;
+  ConvShape g_, bytes_;  ///< bytes_: that of two channels of bytes for each of g_
+  RescaleI16 rescale_;
   const GemmI8& gemm_;
-  int64_t threads_, lda_ = 0, block_ = 1, patches_ = 0;
+  int64_t threads_, lda_ = 0, block_ = 1, patches_ = 0, sums_ = 0;
+  int64_t slices_ = 1, slice_ = 0, slice_bytes_ = 0;  ///< slice_: entries of k in a slice, the last may have fewer
   Packed packed_;
 };
 
 /// One filter a channel.
 class DepthwiseI16 final : public Kernel {
  public:
-  DepthwiseI16(const ConvShape& g, const std::vector<int16_t>& weights, WideRescale rescale, const KernelSpec& spec)
+  DepthwiseI16(const ConvShape& g, const std::vector<int16_t>& weights, RescaleI16 rescale, const KernelSpec& spec)
       : g_(g),
         rescale_(std::move(rescale)),
         acc_(SMELT_FOR_LEVEL(spec.isa, tap_acc)),
@@ -224,33 +212,20 @@ class DepthwiseI16 final : public Kernel {
   }
 
   ConvShape g_;
-  WideRescale rescale_;
+  RescaleI16 rescale_;
   void (*acc_)(const int16_t* const*, int64_t, int64_t, const int32_t*, int32_t*);
   int64_t threads_, slot_ = 0;
   std::vector<int32_t> weights_;  ///< [tap][channel]
 };
 
-/// A constant filter of 8 bits and 16-bit values of one set of quantization parameters without a zero point; nullopt:
-/// they are others.
-std::optional<QuantizedPair> wide_pair(const KernelSpec& spec, int axis, int64_t channels) {
-  const ValueType &x = spec.inputs[0], &w = spec.inputs[1], &y = spec.outputs[0];
-  if (!is_per_tensor(x.quant) || !is_per_tensor(y.quant) || x.quant->zero_point() != 0 || y.shape.elements() == 0)
-    return std::nullopt;
-  // The filter is like one of 8-bit activations.
-  ValueType bytes = ValueType::tensor(DType::kI8, x.shape);
-  bytes.quant = x.quant;
-  return QuantizedPair::make(bytes, w, axis, channels);
-}
-
 }  // namespace
 
 std::unique_ptr<Kernel> make_i16_kernel(const KernelSpec& spec, const ConvShape& g, int axis, const RescaleRule& rule) {
-  const auto q = wide_pair(spec, axis, g.all_out());
-  if (!q) return nullptr;
-  auto rescale = WideRescale::make(spec, g.all_out(), rule);
-  if (!rescale) return nullptr;
+  const auto q = pair_of_i16(spec, axis, g.all_out());
+  if (!q || g.k() == 0) return spec.refuse("other quantization parameters than 16-bit values by 8-bit filters have");
+  auto rescale = RescaleI16::make(spec, g.all_out(), rule);
+  if (!rescale) return spec.refuse("a rescaling in real numbers");
   const auto weights = ordered_filter(g, *spec.constant(1), q->w_zeros);
-  if (!acc_fits(weights, g.k())) return nullptr;
   if (g.depthwise() && g.c_out == 1 && g.taps() <= DepthwiseI16::kMaxTaps)
     return std::make_unique<DepthwiseI16>(g, weights, std::move(*rescale), spec);
   return std::make_unique<ConvI16>(g, weights, std::move(*rescale), spec);
@@ -259,7 +234,7 @@ std::unique_ptr<Kernel> make_i16_kernel(const KernelSpec& spec, const ConvShape&
 std::unique_ptr<Kernel> make_conv_i16(const KernelSpec& spec) {
   const auto& attrs = spec.attrs<ConvAttrs>();
   const auto g = ConvShape::make(spec);
-  if (!g) return nullptr;
+  if (!g) return spec.refuse("a geometry that no kernel takes");
   return make_i16_kernel(spec, *g, filter_output_axis(attrs, spec.inputs[1].shape.rank()), attrs.rescale_rule());
 }
 

@@ -22,4 +22,15 @@ std::optional<Spread> Spread::make(const KernelSpec& spec) {
   return s;
 }
 
+std::vector<int16_t> filter_by_taps(const Spread& s, const QuantizedPair& q, const Tensor& filter) {
+  std::vector<int16_t> weights;
+  weights.reserve(static_cast<size_t>(filter.elements()));
+  const auto* quantized = filter.data<uint8_t>();
+  for (int64_t g = 0; g < s.groups; ++g)
+    for (int64_t t = 0; t < s.taps(); ++t)
+      for (int64_t o = 0; o < s.c_out; ++o)
+        for (int64_t i = 0; i < s.c_in; ++i) weights.push_back(q.weight(quantized[s.at(g, o, i, t)], g * s.c_out + o));
+  return weights;
+}
+
 }  // namespace smelt

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <optional>
+#include <vector>
 
 #include "backends/cpu/core/kernel.h"
+#include "ops/common/quantized_pair.h"
 #include "ops/conv/conv_shape.h"
 
 namespace smelt {
@@ -55,5 +57,8 @@ struct Spread : ConvShape {
     for (int64_t i = 0; i < n; ++i) to[i] += from[i];
   }
 };
+
+/// A filter of 8-bit integers as [group][tap][output][input], zero points subtracted.
+std::vector<int16_t> filter_by_taps(const Spread& s, const QuantizedPair& q, const Tensor& filter);
 
 }  // namespace smelt

@@ -17,18 +17,6 @@
 namespace smelt {
 namespace {
 
-/// Weights as [group][tap][output][input], zero points subtracted.
-std::vector<int16_t> ordered(const Spread& s, const QuantizedPair& q, const Tensor& filter) {
-  std::vector<int16_t> weights;
-  weights.reserve(static_cast<size_t>(filter.elements()));
-  const auto* quantized = filter.data<uint8_t>();
-  for (int64_t g = 0; g < s.groups; ++g)
-    for (int64_t t = 0; t < s.taps(); ++t)
-      for (int64_t o = 0; o < s.c_out; ++o)
-        for (int64_t i = 0; i < s.c_in; ++i) weights.push_back(q.weight(quantized[s.at(g, o, i, t)], g * s.c_out + o));
-  return weights;
-}
-
 struct ConvTransposeI8Key {
   FilterKey filter;
   const GemmI8* gemm;
@@ -124,7 +112,7 @@ class ConvTransposeI8 final : public Kernel {
     group_bytes_ = padded_bytes(gemm_->packed_bytes(s.c_in, s.columns()));
     const ConvTransposeI8Key key{{s, *spec.constant(1), nullptr}, gemm_, q.x_zero, q.x_signed, ends_.dynamic()};
     packed_ = spec.packs.get(key, [&] {
-      const std::vector<int16_t> weights = ordered(s, q, *spec.constant(1));
+      const std::vector<int16_t> weights = filter_by_taps(s, q, *spec.constant(1));
       auto packed = std::make_shared<AlignedBuffer>(
           static_cast<size_t>(group_bytes_ * s.groups + padded_bytes(s.groups * s.columns() * 4)));
       auto* sums = reinterpret_cast<int32_t*>(packed->data<char>() + group_bytes_ * s.groups);
@@ -222,7 +210,7 @@ class ConvTransposeRows final : public Kernel {
                                        std::to_array(s.stride),
                                        std::to_array(s.pad),
                                        std::to_array(s.dilation)},
-                             [&] { return pack(ordered(s, q, *spec.constant(1)), bytes); });
+                             [&] { return pack(filter_by_taps(s, q, *spec.constant(1)), bytes); });
   }
   size_t scratch_bytes() const override {
     return static_cast<size_t>(threads_ * rows_.workspace_bytes() + padded_bytes(rows_.outside_bytes()) +
@@ -364,7 +352,7 @@ std::unique_ptr<Kernel> make_integer_transposed(const KernelSpec& spec, const Sp
                                                 std::optional<RequantizeParams> requantize_params) {
   TransposedEnds ends(s, q, std::move(requantize_params), spec);
   const GemmI8& gemm =
-      gemm_i8(spec.isa, always_int8(q.w_signed, q.w_zeros) || fits_int8(ordered(s, q, *spec.constant(1))));
+      gemm_i8(spec.isa, always_int8(q.w_signed, q.w_zeros) || fits_int8(filter_by_taps(s, q, *spec.constant(1))));
   if (ConvTransposeRows::applies(s, gemm))
     return std::make_unique<ConvTransposeRows>(s, q, std::move(ends), gemm, spec);
   return std::make_unique<ConvTransposeI8>(s, q, std::move(ends), gemm, spec);

@@ -6,7 +6,7 @@ namespace smelt {
 namespace {
 using namespace smelt::test;
 
-enum class Images : uint8_t { kFloat, kInt8, kDynamic };
+enum class Images : uint8_t { kFloat, kInt8, kInt16, kDynamic };
 
 TEST(ConvTranspose, GeometriesAndTypes) {
   struct Row {
@@ -17,8 +17,8 @@ TEST(ConvTranspose, GeometriesAndTypes) {
                       {2, 8, 5, 12, 6, 3, 2, 1, 1, 1},  {1, 7, 4, 19, 35, 2, 2, 0, 0, 1},
                       {1, 6, 6, 11, 10, 1, 2, 0, 1, 2}, {1, 5, 7, 14, 20, 5, 1, 3, 0, 1}};
   for (const Row& r : rows)
-    for (const Images images : {Images::kFloat, Images::kInt8, Images::kDynamic}) {
-      const bool integers = images == Images::kInt8;
+    for (const Images images : {Images::kFloat, Images::kInt8, Images::kInt16, Images::kDynamic}) {
+      const bool integers = images == Images::kInt8 || images == Images::kInt16;
       ConvTransposeAttrs a;
       a.strides = {r.stride, r.stride};
       a.pads = {r.pad, r.pad, r.pad, r.pad};
@@ -46,6 +46,15 @@ TEST(ConvTranspose, GeometriesAndTypes) {
           c.inputs = {random_tensor(DType::kF32, x, -1, 3, 1), filter, random_tensor(DType::kF32, {r.c_out}, -1, 1, 3)};
           c.threaded = r.w > 10;
           check_on_cpu(c, "conv_transpose_dynamic_quant");
+        }
+      } else if (images == Images::kInt16) {
+        for (const DType bias : {DType::kI64, DType::kI32}) {
+          c.inputs = {random_quantized(DType::kI16, x, 3e-4f, 0, 1), random_quantized(DType::kI8, w, 0.01f, 0, 2),
+                      random_tensor(bias, {r.c_out}, -1000000, 1000000, 3)};
+          c.outputs[0].dtype = DType::kI16;
+          c.outputs[0].quant = per_tensor(4e-3f, 0, Rounding::kFixedDouble);
+          c.threaded = r.w > 10;
+          check_on_cpu(c, "conv_transpose_i16");
         }
       } else if (integers) {
         c.inputs = {random_quantized(DType::kI8, x, 0.05f, 7, 1), random_quantized(DType::kI8, w, 0.01f, 0, 2),
