@@ -16,6 +16,13 @@ SMELT_BENCH_CASES(resize) {
                  {random_tensor(t, {1, 28, 28, 64}, -2, 2, 1), Tensor(), Tensor(), i64({1, 56, 56, 64})},
                  {3}});
     }
+  ResizeAttrs bytes;
+  bytes.mode = ResizeAttrs::Mode::kLinear;
+  cases.add({"bytes_28_to_56",
+             Op::kResize,
+             make_attrs<ResizeAttrs>(bytes),
+             {random_tensor(DType::kU8, {1, 28, 28, 64}, 0, 255, 1), Tensor(), Tensor(), i64({1, 56, 56, 64})},
+             {3}});
   ResizeAttrs a;
   a.mode = ResizeAttrs::Mode::kLinear;
   a.coord = ResizeAttrs::Coord::kAsymmetric;

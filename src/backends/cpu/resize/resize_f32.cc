@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <optional>
 #include <vector>
 
 #include "backends/cpu/core/targets.h"
@@ -10,7 +9,7 @@
 
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/core/vectors-inl.h"
-#include "ops/resize/plan.h"
+#include "backends/cpu/resize/resize_passes.h"
 
 #ifndef SMELT_CPU_RESIZE_F32
 #define SMELT_CPU_RESIZE_F32
@@ -41,16 +40,11 @@ HWY_AFTER_NAMESPACE();
 namespace smelt {
 namespace {
 
-/// One dimension of the value at run time to this pass, [outer, in, inner], becomes [outer, out, inner].
-struct ResizePass {
-  int64_t outer, in, out, inner;
-  std::vector<int64_t> begin, index;
-  std::vector<float> weight;
-};
+using Pass = ResizePass<float>;
 
 class ResizeF32 final : public Kernel {
  public:
-  ResizeF32(std::vector<ResizePass> passes, const KernelSpec& spec)
+  ResizeF32(std::vector<Pass> passes, const KernelSpec& spec)
       : passes_(std::move(passes)),
         elements_(spec.inputs[0].shape.elements()),
         rows_(SMELT_FOR_LEVEL(spec.isa, weight_rows)) {
@@ -68,7 +62,7 @@ class ResizeF32 final : public Kernel {
     float* const y = ctx.output(0).data<float>();
     if (passes_.empty()) std::copy_n(from, elements_, y);
     for (size_t i = 0; i < passes_.size(); ++i) {
-      const ResizePass& p = passes_[i];
+      const Pass& p = passes_[i];
       float* to = i + 1 == passes_.size() ? y : scratch + static_cast<int64_t>(i % 2) * workspace_;
       const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, p.inner));
       ctx.threads().parallel_for(p.outer * p.out, grain, [&](int64_t first, int64_t last) {
@@ -81,7 +75,7 @@ class ResizeF32 final : public Kernel {
 
  private:
   /// Output places [first, last), counted over all of outer.
-  void vectors(const ResizePass& p, const float* from, int64_t first, int64_t last, float* to) const {
+  void vectors(const Pass& p, const float* from, int64_t first, int64_t last, float* to) const {
     for (int64_t at = first; at < last; ++at) {
       const auto i = static_cast<size_t>(at % p.out);
       const int64_t b = p.begin[i];
@@ -89,7 +83,7 @@ class ResizeF32 final : public Kernel {
             to + at * p.inner);
     }
   }
-  static void numbers(const ResizePass& p, const float* from, int64_t first, int64_t last, float* to) {
+  static void numbers(const Pass& p, const float* from, int64_t first, int64_t last, float* to) {
     for (int64_t at = first; at < last; ++at) {
       const auto i = static_cast<size_t>(at % p.out);
       const float* row = from + at / p.out * p.in;
@@ -100,7 +94,7 @@ class ResizeF32 final : public Kernel {
     }
   }
 
-  std::vector<ResizePass> passes_;
+  std::vector<Pass> passes_;
   int64_t elements_, workspace_ = 0;
   WeightRows rows_;
 };
@@ -108,29 +102,9 @@ class ResizeF32 final : public Kernel {
 }  // namespace
 
 std::unique_ptr<Kernel> make_resize_f32(const KernelSpec& spec) {
-  const auto& a = spec.attrs<ResizeAttrs>();
-  if (spec.inputs[0].shape.elements() == 0 || spec.outputs[0].shape.elements() == 0) return nullptr;
-  if (a.coord == ResizeAttrs::Coord::kTfCropAndResize) return nullptr;
-  Shape shape = spec.inputs[0].shape;
-  const auto axes = plan_resize(a, shape, resize_request(spec.constant(1), spec.constant(2), spec.constant(3)));
-  if (!axes.ok()) return nullptr;
-  std::vector<ResizePass> passes;
-  for (size_t i = axes->size(); i-- > 0;) {
-    const ResizeAxis& axis = (*axes)[i];
-    if (axis.axis < 0 || axis.axis >= shape.rank() || axis.out < 1) return nullptr;
-    const auto taps = axis_taps(a, axis);
-    if (!taps.ok()) return nullptr;
-    if (taps->identity && axis.in == axis.out) continue;
-    ResizePass p{1, axis.in, axis.out, 1, taps->begin, taps->index, {taps->weight.begin(), taps->weight.end()}};
-    for (int d = 0; d < axis.axis; ++d) p.outer *= shape[d];
-    for (int d = axis.axis + 1; d < shape.rank(); ++d) p.inner *= shape[d];
-    for (size_t k = 0; k + 1 < p.begin.size(); ++k)
-      if (p.begin[k + 1] <= p.begin[k]) return nullptr;  // nothing to weigh
-    shape[axis.axis] = axis.out;
-    passes.push_back(std::move(p));
-  }
-  if (shape != spec.outputs[0].shape) return nullptr;
-  return std::make_unique<ResizeF32>(std::move(passes), spec);
+  auto passes = resize_passes<float>(spec);
+  if (!passes) return spec.refuse("sizes that are not known, or coordinates outside the image");
+  return std::make_unique<ResizeF32>(std::move(*passes), spec);
 }
 
 }  // namespace smelt
