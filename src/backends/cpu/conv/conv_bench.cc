@@ -89,9 +89,9 @@ OpCase dynamic_case(const ConvSize& s) {
   return {Cat(s.name, "/nhwc/dynamic"), Op::kConv, a, {f32(image_of(s, a->layout)), weights_of(s, a->filter)}, {1}};
 }
 
-OpCase computed_filter_case(const ConvSize& s) {
+OpCase dynamic_filter_case(const ConvSize& s) {
   OpCase c = float_case(s, Layout::kChannelsLast, DType::kF32);
-  c.label += "/computed_filter";
+  c.label += "/dynamic_filter";
   c.constants.clear();
   return c;
 }
@@ -157,7 +157,7 @@ SMELT_BENCH_CASES(conv) {
   for (const ConvSize& s : {kDense, kDepthwise}) {
     cases.add(float_case(s, Layout::kChannelsLast, DType::kF16), s.operations());
     cases.add(dynamic_case(s), s.operations());
-    cases.add(computed_filter_case(s), s.operations());
+    cases.add(dynamic_filter_case(s), s.operations());
     cases.add(accumulator_case(s), s.operations());
   }
   cases.add(float_case(kTwoFilters, Layout::kChannelsLast, DType::kF32), kTwoFilters.operations());

@@ -1,4 +1,4 @@
-// Channels-last float32 convolutions whose filter or bias is computed: each run puts the filter in order.
+// Channels-last float32 convolutions with a dynamic filter or bias: each run puts the filter in order.
 #include <algorithm>
 #include <vector>
 
