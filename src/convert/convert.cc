@@ -104,6 +104,13 @@ void fold_quantization(Module& module) {
   }
 }
 
+/// True if the method's inputs have shapes without open dimensions, given ones counted.
+bool has_static_inputs(const Model& model, const Options& options) {
+  return std::ranges::all_of(model.inputs(options.method), [&](const Port& p) {
+    return options.shapes.contains(p.name) || (p.ranked && p.shape.is_static());
+  });
+}
+
 /// Reads a written model of one file back.
 Status check_written(const formats::WriteResult& result, const Model& model) {
   if (result.files.size() != 1) return Ok();
@@ -123,8 +130,8 @@ Result<Module> prepare(const Model& model, const formats::Writer& writer, const 
   SMELT_TRY(check_expansion(module));
   SMELT_TRY(set_shapes(module, options.shapes));
   const QuantizeOptions& q = options.quantization;
-  if (options.simplify || writer.static_shapes || q.int8 || q.int4_block > 0)
-    SMELT_TRY(simplify(module, writer.static_shapes));
+  const bool fixed = options.fixed_shapes || writer.static_shapes;
+  if (options.simplify || fixed || q.int8 || q.int4_block > 0) SMELT_TRY(simplify(module, fixed));
   if (q.int8 || q.int4_block > 0) SMELT_TRY(quantize(module, q));
   if (writer.integer_operators) fold_quantization(module);
   decompose_for(module, writer, options.write);
@@ -139,10 +146,12 @@ Result<formats::WriteResult> convert(const Model& model, const formats::Writer& 
   };
   return guarded([&]() -> Result<formats::WriteResult> {
     SMELT_ASSIGN(formats::WriteResult result, write(options));
-    if (!result.missing.empty() && !options.simplify && !writer.static_shapes) {
-      // Folded constants give shapes that some operators need.
-      Options folded = options;
-      folded.simplify = true;
+    // Folded constants give shapes that some operators need, the shapes of inputs give more.
+    Options folded = options;
+    for (bool* const more : {&folded.simplify, &folded.fixed_shapes}) {
+      if (result.missing.empty() || writer.static_shapes) break;
+      if (*more || (more == &folded.fixed_shapes && !has_static_inputs(model, options))) continue;
+      *more = true;
       auto again = write(folded);
       if (again.ok() && again->missing.empty()) result = std::move(*again);
     }

@@ -18,6 +18,8 @@ struct Options {
   std::map<std::string, std::vector<int64_t>> shapes;  ///< of inputs by name: sizes for the dimensions left open
   /// Constants are folded, dead nodes removed, and what exporters decompose is one operator again.
   bool simplify = false;
+  /// What follows from the shapes that inputs have now is computed: the model runs for these alone. Implies `simplify`.
+  bool fixed_shapes = false;
   QuantizeOptions quantization;  ///< of the simplified graph
 };
 
