@@ -10,7 +10,7 @@ std::span<const OpWriter* const> all_op_writers() {
     for (const auto& table :
          {elementwise_writers(), quantization_writers(), nn_writers(), matmul_writers(), shape_writers(),
           slice_writers(), gather_writers(), norm_writers(), reduce_writers(), resize_writers(), recurrent_writers(),
-          attention_writers(), control_writers(), misc_writers()})
+          attention_writers(), control_writers(), detection_writers(), misc_writers()})
       for (const OpWriter& w : table) list.push_back(&w);
     return list;
   }();

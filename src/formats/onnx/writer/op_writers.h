@@ -20,6 +20,7 @@ std::span<const OpWriter> resize_writers();
 std::span<const OpWriter> recurrent_writers();
 std::span<const OpWriter> attention_writers();
 std::span<const OpWriter> control_writers();
+std::span<const OpWriter> detection_writers();
 std::span<const OpWriter> misc_writers();
 
 // What tables share.
