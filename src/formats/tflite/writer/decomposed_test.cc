@@ -5,7 +5,9 @@
 
 #include "ops/attention/attention.h"
 #include "ops/conv/conv.h"
+#include "ops/core/builder.h"
 #include "ops/detection/detection.h"
+#include "ops/elementwise/elementwise.h"
 #include "ops/gather/gather.h"
 #include "ops/pool/pool.h"
 #include "ops/recurrent/recurrent.h"
@@ -307,6 +309,54 @@ TEST(TfliteDecomposed, LastPlacesAndMaxima) {
     hard.flatten = flatten;
     expect_decomposed({"hardmax", Op::kSoftmax, make_attrs<SoftmaxAttrs>(hard), {f32({3, 4, 5})}});
   }
+}
+
+TEST(TfliteDecomposed, PlacesOfSeveralDimensions) {
+  const Tensor x = f32({2, 4, 5, 3}), one = i64({-2}), some = i64({3, 0, 1}), none;
+  const Tensor rows = test::tensor(DType::kI64, Shape{2, 1}, {1, -2});
+  struct Places {
+    const char* label;
+    std::vector<Tensor> indices;
+    Shape result;  ///< of x[...]
+  };
+  const Places all[] = {{"one place", {none, one}, {2, 1, 5, 3}},
+                        {"one dimension", {none, some}, {2, 3, 5, 3}},
+                        {"adjacent", {none, rows, some}, {2, 2, 3, 3}},
+                        {"apart", {rows, none, some}, {2, 3, 4, 3}}};
+  for (const Places& p : all) {
+    std::vector<Tensor> in{x};
+    in.insert(in.end(), p.indices.begin(), p.indices.end());
+    expect_decomposed({p.label, Op::kIndexTensors, make_attrs<IndexAttrs>(), in});
+    for (const bool accumulate : {false, true})
+      for (const Shape& values : {p.result, Shape{p.result.back()}, Shape{}}) {
+        IndexAttrs a;
+        a.accumulate = accumulate;
+        in = {x, f32(values, 2)};
+        in.insert(in.end(), p.indices.begin(), p.indices.end());
+        expect_decomposed({p.label, Op::kIndexPut, make_attrs<IndexAttrs>(a), in});
+      }
+  }
+}
+
+TEST(TfliteDecomposed, ShapesThatFollowFromThoseOfInputs) {
+  // Sizes that pass through float32 are not known when the model is loaded.
+  const auto module = std::make_shared<Module>();
+  module->format = "test";
+  module->graphs.resize(1);
+  module->methods.push_back({"main", 0});
+  Builder b(*module, 0);
+  const Tensor x = f32({1, 2, 3, 4}), grid = f32({1, 5, 6, 2}, 2);
+  const ValueId in = b.input("x", ValueType::tensor(DType::kF32, x.shape()));
+  const ValueId places = b.input("grid", ValueType::tensor(DType::kF32, grid.shape()));
+  const auto shape = b.op(Op::kShapeOf, make_attrs<ShapeOfAttrs>(), {in});
+  const auto real = b.op(Op::kCast, make_attrs<CastAttrs>(DType::kF32), {*shape});
+  const auto size = b.op(Op::kCast, make_attrs<CastAttrs>(DType::kI64), {*real});
+  const auto image = b.op(Op::kReshape, make_attrs<ReshapeAttrs>(), {in, *size});
+  ASSERT_FALSE(b.type(*image).is_static());
+  const auto y = b.op(Op::kGridSample, make_attrs<GridSampleAttrs>(), {*image, places});
+  ASSERT_TRUE(y.ok());
+  b.graph().outputs.push_back(*y);
+  EXPECT_TRUE(test::expect_same_written(module, {x, grid}, "tflite"));
 }
 
 }  // namespace

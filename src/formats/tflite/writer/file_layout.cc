@@ -59,8 +59,9 @@ class FileBuilder {
     if (!q) return 0;
     if (q->kind == Quantization::Kind::kPerBlock) {
       const auto details = tfl::CreateBlockwiseQuantization(b_, scales, 0, static_cast<int32_t>(q->block));
+      // The dimension is that of the channels; blocks lie along the last one.
       return tfl::CreateQuantizationParameters(b_, 0, 0, 0, 0, tfl::QuantizationDetails::BlockwiseQuantization,
-                                               details.Union(), q->axis);
+                                               details.Union(), 0);
     }
     std::vector<int64_t> zeros(q->scales.size());
     for (size_t i = 0; i < zeros.size(); ++i) zeros[i] = q->zero_point(static_cast<int64_t>(i));

@@ -88,11 +88,26 @@ int spread(OpWriter& w, int values, int axes, int rank, int64_t fill);
 /// The dimensions of a tensor as an int32 vector.
 int dims_of(SubgraphWriter& s, int x);
 
-/// x in 8 bits with one scale and zero point for all, chosen at run time as DynamicQuantizeLinear does, as float32.
+/// How scale and zero point follow from the values that share them, at run time.
+struct DynamicRule {
+  std::vector<int64_t> axes = {};  ///< dimensions of the values that share parameters
+  bool keep_dims = true;           ///< of the parameters
+  bool symmetric = false;
+  bool xnnpack = false;              ///< asymmetric by XNNPACK's rule; else by that of DynamicQuantizeLinear
+  double lo = 0, hi = 255, eps = 0;  ///< least and largest integer, least scale
+  /// uint8 with one scale and zero point for a tensor of this rank.
+  static DynamicRule whole(int rank);
+};
+
+/// Float32 x in integer steps, all as float32.
 struct DynamicLevels {
   int levels = -1, scale = -1, point = -1;  ///< x is close to (levels - point) * scale
 };
-DynamicLevels dynamic_levels(OpWriter& w, int x, int rank);
+DynamicLevels dynamic_levels(OpWriter& w, int x, const DynamicRule& rule);
+/// What the integers of a Quantize to Quantization::Kind::kPerToken mean, as float32.
+int rounded_by_slice(OpWriter& w);
+/// The start of a slice that begins at `place`, int32 [1], of `axis` and at 0 of all other dimensions: int32 [rank].
+int slice_start(SubgraphWriter& s, int place, int64_t axis, int rank);
 
 /// Coordinates [n, rank] of the elements of an index tensor: its own places but for `axis`, where its values stand,
 /// which count from the end of `extent` if they are negative.

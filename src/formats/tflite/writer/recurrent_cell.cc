@@ -13,7 +13,7 @@ using Cell = RecurrentAttrs::Cell;
 }  // namespace
 
 int requantized(OpWriter& w, int x, int rank) {
-  const DynamicLevels q = dynamic_levels(w, x, rank);
+  const DynamicLevels q = dynamic_levels(w, x, DynamicRule::whole(rank));
   return w.mul(w.sub(q.levels, q.point), q.scale);
 }
 

@@ -109,6 +109,7 @@ int FileContext::add_subgraph(std::string name) {
 }
 
 std::pair<DType, QuantPtr> SubgraphWriter::file_type(const ValueType& type) const {
+  if (is_per_token(type)) return {DType::kF32, nullptr};
   if (type.quant && type.dtype == DType::kU8 && file_.prefer_int8) return {DType::kI8, shifted(type.quant)};
   const bool narrow = is_float(type.dtype) && type.dtype != DType::kF32;
   return {narrow && file_.prefer_int8 ? DType::kF32 : type.dtype, type.quant};
@@ -277,6 +278,10 @@ int SubgraphWriter::tensor(ValueId id) {
       for (int32_t& z : back->zero_points) z += 128;
       f.graph_order = quantize(q, v.type.dtype, back);
     }
+  } else if (const Node* from = producer(id); from && is_per_token(v.type)) {
+    OpWriter quantize(*this, *from);
+    f.graph_order = rounded_by_slice(quantize);
+    name(f.graph_order, id, true);
   } else {
     const auto [dtype, quant] = file_type(v.type);
     f.graph_order = add_tensor({.dtype = dtype, .quant = quant});

@@ -132,7 +132,8 @@ class SubgraphWriter {
   void bind_quantized(ValueId id, int tensor);
   /// The tensor of an integer value under a quantization (that of values with type.quant == quant).
   int quantized(ValueId id, const QuantPtr& quant);
-  /// The element type and quantization that a value has in the file.
+  /// The element type and quantization that a value has in the file. Values quantized by slices at run time are float32
+  /// values rounded to those steps, which are computed where a node asks for them.
   std::pair<DType, QuantPtr> file_type(const ValueType& type) const;
 
   /// The handle of a resource variable, or the tensor marked as variable, that stands for a state.
@@ -176,6 +177,8 @@ class SubgraphWriter {
   std::vector<int> uses_;
 };
 
+/// True if each slice of a value gets quantization parameters at run time.
+inline bool is_per_token(const ValueType& t) { return t.quant && t.quant->kind == Quantization::Kind::kPerToken; }
 /// Gives the body of a loop its variables, once it is written, and adds the subgraph of the loop's condition.
 void finish_loop(FileContext& file, const FileLoop& loop);
 /// True if a state is a resource variable that has contents before the first run.

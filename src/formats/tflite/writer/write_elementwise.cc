@@ -303,6 +303,8 @@ bool write_bit_cast(OpWriter& w) {
 
 bool write_quantize(OpWriter& w) {
   SubgraphWriter& s = w.subgraph();
+  // Written where a node asks for the rounded values: some kernels round themselves.
+  if (is_per_token(w.out_type(0))) return is_integer(w.out_type(0).dtype);
   if (!is_per_tensor(w.out_type(0).quant)) return false;
   const auto [dtype, quant] = s.file_type(w.out_type(0));
   const bool last = s.is_channels_last(w.id(0));

@@ -204,18 +204,21 @@ bool write_dynamic_update_slice(OpWriter& w) {
   return w.emit(Code::DYNAMIC_UPDATE_SLICE, {w.in(0), w.in(1), w.in_i32(2)});
 }
 
+int slice_start(SubgraphWriter& s, int place, int64_t axis, int rank) {
+  std::vector<int> parts;
+  if (axis > 0) parts.push_back(s.i32(std::vector<int64_t>(static_cast<size_t>(axis), 0)));
+  parts.push_back(place);
+  if (axis + 1 < rank) parts.push_back(s.i32(std::vector<int64_t>(static_cast<size_t>(rank - axis - 1), 0)));
+  return parts.size() == 1 ? place : s.add(Code::CONCATENATION, parts, DType::kI32, concat_options(0));
+}
+
 /// `new` written into the cache from an index along one axis on.
 bool write_kv_append(OpWriter& w) {
   SubgraphWriter& s = w.subgraph();
   const int rank = w.rank(0);
   if (rank < 1 || !same_type(w.in_type(0), w.in_type(1))) return false;
   const int64_t axis = normal_axis(w.attrs<KvAppendAttrs>().axis, rank);
-  const int start = s.reshape(s.cast(w.in(2), DType::kI32), {1});
-  std::vector<int> parts;
-  if (axis > 0) parts.push_back(s.i32(std::vector<int64_t>(static_cast<size_t>(axis), 0)));
-  parts.push_back(start);
-  if (axis + 1 < rank) parts.push_back(s.i32(std::vector<int64_t>(static_cast<size_t>(rank - axis - 1), 0)));
-  const int at = parts.size() == 1 ? start : s.add(Code::CONCATENATION, parts, DType::kI32, concat_options(0));
+  const int at = slice_start(s, s.reshape(s.cast(w.in(2), DType::kI32), {1}), axis, rank);
   return w.emit(Code::DYNAMIC_UPDATE_SLICE, {w.in(0), w.in(1), at});
 }
 

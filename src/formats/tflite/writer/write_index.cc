@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "formats/tflite/writer/op_writer.h"
+#include "ops/common/broadcast.h"
 #include "ops/elementwise/elementwise.h"
 #include "ops/gather/gather.h"
 #include "ops/matmul/matmul.h"
@@ -104,6 +105,22 @@ int reduced_updates(OpWriter& w, ScatterAttrs::Reduce reduction, int coordinates
   return w.binary(reduction == Reduce::kMax ? Code::MAXIMUM : Code::MINIMUM, w.in(0), all);
 }
 
+/// base, whose sizes `dims` holds, with updates at coordinates [..., k]: added, or in the place of its elements.
+int scattered(OpWriter& w, int base, int dims, int coordinates, int updates, bool add) {
+  SubgraphWriter& s = w.subgraph();
+  const DType dtype = s.at(base).dtype;
+  if (bit_width(dtype) < 32) {
+    base = s.cast(base, DType::kI32);
+    updates = s.cast(updates, DType::kI32);
+  }
+  const int added = s.add(Code::SCATTER_ND, {coordinates, updates, dims}, s.at(base).dtype);
+  if (add) return s.cast(w.add(base, added), dtype);
+  // Marks at the places that are written choose between base and the updates.
+  const int ones = s.add(Code::FILL, {dims_of(s, updates), s.i32_scalar(1)}, DType::kI32);
+  const int marks = s.add(Code::SCATTER_ND, {coordinates, ones, dims}, DType::kI32);
+  return s.cast(w.select(w.compare(Code::GREATER, marks, s.i32_scalar(0)), added, base), dtype);
+}
+
 }  // namespace
 
 bool scatter_updates(OpWriter& w, int coordinates, int updates) {
@@ -111,7 +128,7 @@ bool scatter_updates(OpWriter& w, int coordinates, int updates) {
   const auto& a = w.attrs<ScatterAttrs>();
   SubgraphWriter& s = w.subgraph();
   const ValueType& x = w.in_type(0);
-  int base = w.in(0);
+  const int base = w.in(0);
   const DType dtype = s.at(base).dtype;
   if (!a.include_self) return false;
   if (a.reduction != Reduce::kNone && a.reduction != Reduce::kAdd) {
@@ -120,23 +137,8 @@ bool scatter_updates(OpWriter& w, int coordinates, int updates) {
     w.out(0, reduced_updates(w, a.reduction, coordinates, updates));
     return true;
   }
-  const bool narrow = bit_width(dtype) < 32;
-  if (narrow) {
-    base = s.cast(base, DType::kI32);
-    updates = s.cast(updates, DType::kI32);
-  }
   const int dims = x.is_static() ? s.i32({x.shape.begin(), x.shape.end()}) : dims_of(s, base);
-  const int added = s.add(Code::SCATTER_ND, {coordinates, updates, dims}, s.at(base).dtype);
-  int y = -1;
-  if (a.reduction == Reduce::kAdd) {
-    y = w.add(base, added);
-  } else {
-    // Marks at the places that are written choose between x and the updates.
-    const int ones = s.add(Code::FILL, {dims_of(s, updates), s.i32_scalar(1)}, DType::kI32);
-    const int marks = s.add(Code::SCATTER_ND, {coordinates, ones, dims}, DType::kI32);
-    y = w.select(w.compare(Code::GREATER, marks, s.i32_scalar(0)), added, base);
-  }
-  w.out(0, s.cast(y, dtype));
+  w.out(0, scattered(w, base, dims, coordinates, updates, a.reduction == Reduce::kAdd));
   return true;
 }
 
@@ -161,7 +163,56 @@ bool write_scatter_elements(OpWriter& w) {
   return scatter_updates(w, element_coordinates(w, 1, axis, extent), s.reshape(updates, {n}));
 }
 
-/// x[i, j, ...] with integer indices: GATHER for one of them, GATHER_ND for those of the first dimensions.
+namespace {
+
+/// Places in x that integer indices point to: index tensors for some dimensions, whole dimensions between them.
+struct IndexedPlaces {
+  std::vector<int> inputs = {};     ///< that are indices
+  std::vector<int64_t> front = {};  ///< the indexed dimensions of x, then the others
+  Shape shape = {};                 ///< that the indices broadcast to
+  int64_t leading = 0;              ///< whole dimensions in front of the indexed ones in x[i, j, ...]
+
+  int64_t count() const { return static_cast<int64_t>(inputs.size()); }
+};
+
+/// Nothing if an index is a mask or of unknown size.
+std::optional<IndexedPlaces> indexed_places(OpWriter& w, int first) {
+  IndexedPlaces p;
+  for (int i = first; i < w.inputs(); ++i) {
+    if (!w.has(i)) continue;
+    const ValueType& t = w.in_type(i);
+    if (!t.is_static() || (t.dtype != DType::kI32 && t.dtype != DType::kI64)) return std::nullopt;
+    const auto joined = broadcast_shapes(p.shape, t.shape);
+    if (!joined.ok()) return std::nullopt;
+    p.shape = *joined;
+    p.inputs.push_back(i);
+    p.front.push_back(i - first);
+  }
+  if (p.inputs.empty()) return std::nullopt;
+  const bool adjacent = p.front.back() - p.front.front() + 1 == p.count();
+  p.leading = adjacent ? p.front.front() : 0;
+  for (int64_t d = 0; d < w.rank(0); ++d)
+    if (std::ranges::count(p.inputs, static_cast<int>(d) + first) == 0) p.front.push_back(d);
+  return p;
+}
+
+/// Coordinates [n, count] of the indexed dimensions.
+int coordinates_of(OpWriter& w, const IndexedPlaces& p) {
+  SubgraphWriter& s = w.subgraph();
+  std::vector<int> columns;
+  for (size_t k = 0; k < p.inputs.size(); ++k) {
+    const int i = p.inputs[k];
+    int at = positive_indices(w, i, w.in_type(0).shape[static_cast<int>(p.front[k])]);
+    if (!(w.in_type(i).shape == p.shape))
+      at = s.add(Code::BROADCAST_TO, {at, s.i32({p.shape.begin(), p.shape.end()})}, DType::kI32);
+    columns.push_back(s.reshape(at, {p.shape.elements(), 1}));
+  }
+  return columns.size() == 1 ? columns[0] : joined_columns(s, columns);
+}
+
+}  // namespace
+
+/// x[i, j, ...] with integer indices: GATHER for one of them, else GATHER_ND.
 bool write_index_tensors(OpWriter& w) {
   SubgraphWriter& s = w.subgraph();
   const ValueType& x = w.in_type(0);
@@ -177,23 +228,58 @@ bool write_index_tensors(OpWriter& w) {
     return w.emit(Code::GATHER, {w.in(0), at},
                   options_of<tfl::GatherOptions>([=](auto& b) { return tfl::CreateGatherOptions(b, axis); }));
   }
-  const ValueType& y = w.out_type(0);
-  if (given.back() != static_cast<int>(given.size()) || !y.is_static()) return false;
-  // All indices in the shape that they broadcast to, one a column.
-  Shape shape;
-  for (int d = 0; d < y.shape.rank() - (x.shape.rank() - static_cast<int>(given.size())); ++d)
-    shape.push_back(y.shape[d]);
-  const int64_t n = shape.elements();
-  std::vector<int> columns;
-  for (const int i : given) {
-    int at = positive_indices(w, i, x.shape[i - 1]);
-    if (!w.in_type(i).is_static()) return false;
-    if (!(w.in_type(i).shape == shape))
-      at = s.add(Code::BROADCAST_TO, {at, s.i32({shape.begin(), shape.end()})}, DType::kI32);
-    columns.push_back(s.reshape(at, {n, 1}));
+  const auto p = indexed_places(w, 1);
+  if (!p) return false;
+  std::vector<int64_t> dims(p->shape.begin(), p->shape.end()), perm;
+  for (auto k = static_cast<size_t>(p->count()); k < p->front.size(); ++k)
+    dims.push_back(x.shape[static_cast<int>(p->front[k])]);
+  const int source = s.transpose(w.in(0), p->front);
+  const int flat = s.add(Code::GATHER_ND, {source, coordinates_of(w, *p)}, s.at(source).dtype);
+  // [indices, leading, others] to [leading, indices, others]
+  const int64_t indices = p->shape.rank();
+  for (int64_t d = 0; d < static_cast<int64_t>(dims.size()); ++d)
+    perm.push_back(d < p->leading ? d + indices : d < p->leading + indices ? d - p->leading : d);
+  w.out(0, s.transpose(s.reshape(flat, dims), perm));
+  return true;
+}
+
+/// x with values at the places that indices point to: a slice that is updated for one index, else a scatter.
+bool write_index_put(OpWriter& w) {
+  SubgraphWriter& s = w.subgraph();
+  const ValueType& x = w.in_type(0);
+  if (!x.is_static() || !w.in_type(1).is_static() || !w.unquantized()) return false;
+  const auto p = indexed_places(w, 2);
+  if (!p || p->shape.elements() < 1) return false;
+  const int rank = x.shape.rank();
+  const bool add = w.attrs<IndexAttrs>().accumulate;
+  // The dimensions of x[i, j, ...].
+  std::vector<int64_t> result;
+  for (int d = 0; d < p->leading; ++d) result.push_back(x.shape[d]);
+  result.insert(result.end(), p->shape.begin(), p->shape.end());
+  for (auto k = static_cast<size_t>(p->count() + p->leading); k < p->front.size(); ++k)
+    result.push_back(x.shape[static_cast<int>(p->front[k])]);
+  int values = w.in(1);
+  if (!(w.in_type(1).shape == Shape(std::span<const int64_t>(result))))
+    values = s.add(Code::BROADCAST_TO, {values, s.i32(result)}, s.at(values).dtype);
+  if (p->count() == 1 && p->shape.elements() == 1 && !add) {
+    std::vector<int64_t> slice(x.shape.begin(), x.shape.end());
+    slice[static_cast<size_t>(p->leading)] = 1;
+    const int place = s.reshape(positive_indices(w, p->inputs[0], x.shape[static_cast<int>(p->leading)]), {1});
+    return w.emit(Code::DYNAMIC_UPDATE_SLICE,
+                  {w.in(0), s.reshape(values, slice), slice_start(s, place, p->leading, rank)});
   }
-  const int flat = s.add(Code::GATHER_ND, {w.in(0), joined_columns(s, columns)}, s.file_type(y).first);
-  w.out(0, s.reshape(flat, {y.shape.begin(), y.shape.end()}));
+  std::vector<int64_t> index_first, rows{p->shape.elements()}, dims, back(static_cast<size_t>(rank));
+  for (int64_t d = 0; d < p->shape.rank(); ++d) index_first.push_back(p->leading + d);
+  for (int64_t d = 0; d < static_cast<int64_t>(result.size()); ++d)
+    if (d < p->leading || d >= p->leading + p->shape.rank()) index_first.push_back(d);
+  for (size_t k = 0; k < p->front.size(); ++k) {
+    dims.push_back(x.shape[static_cast<int>(p->front[k])]);
+    if (static_cast<int64_t>(k) >= p->count()) rows.push_back(dims.back());
+    back[static_cast<size_t>(p->front[k])] = static_cast<int64_t>(k);
+  }
+  const int updates = s.reshape(s.transpose(values, index_first), rows);
+  const int y = scattered(w, s.transpose(w.in(0), p->front), s.i32(dims), coordinates_of(w, *p), updates, add);
+  w.out(0, s.transpose(y, back));
   return true;
 }
 
@@ -219,34 +305,6 @@ bool write_triangle(OpWriter& w) {
     return true;
   }
   w.out(0, w.select(keep, y, w.number_like(y, 0)));
-  return true;
-}
-
-/// Parameters of asymmetric uint8 from the range of all of x, which includes 0.
-DynamicLevels dynamic_levels(OpWriter& w, int x, int rank) {
-  SubgraphWriter& s = w.subgraph();
-  std::vector<int64_t> axes(static_cast<size_t>(rank));
-  std::iota(axes.begin(), axes.end(), 0);
-  const int zero = s.f32(0);
-  const int low = w.binary(Code::MINIMUM, w.reduce(Code::REDUCE_MIN, x, axes, false), zero);
-  const int high = w.binary(Code::MAXIMUM, w.reduce(Code::REDUCE_MAX, x, axes, false), zero);
-  const int range = w.div(w.sub(high, low), s.f32(255));
-  const int scale = w.select(w.compare(Code::EQUAL, range, zero), s.f32(1), range);
-  const auto clamped = [&](int v) { return w.binary(Code::MINIMUM, w.binary(Code::MAXIMUM, v, zero), s.f32(255)); };
-  const int point = clamped(w.call(Code::ROUND, {w.sub(zero, w.div(low, scale))}));
-  return {clamped(w.add(w.call(Code::ROUND, {w.div(x, scale)}), point)), range, point};
-}
-
-bool write_dynamic_quantize(OpWriter& w) {
-  const auto& a = w.attrs<DynamicQuantizeAttrs>();
-  SubgraphWriter& s = w.subgraph();
-  if (a.to != DType::kU8 || a.symmetric || a.per_row || a.xnnpack_rule || a.quant_min != a.quant_max || w.rank(0) < 0 ||
-      w.in_type(0).dtype != DType::kF32)
-    return false;
-  const DynamicLevels q = dynamic_levels(w, w.in(0), w.rank(0));
-  if (w.wants(0)) w.out(0, s.cast(q.levels, DType::kU8));
-  if (w.wants(1)) w.out(1, q.scale);
-  if (w.wants(2)) w.out(2, s.cast(q.point, DType::kU8));
   return true;
 }
 

@@ -28,12 +28,46 @@ bool integer_product(OpWriter& w, const FileTensor& a, const FileTensor& b) {
   return std::ranges::all_of(b.quant->zero_points, [](int32_t z) { return z == 0; });
 }
 
+/// Operands of a product whose kernel rounds the rows of x to steps of their own, as the graph does before it.
+struct DynamicOperands {
+  int x = -1, weights = -1;
+};
+
+/// Nothing unless int8 or int4 weights [out, in] without zero points multiply rows that a Quantize rounds by
+/// themselves.
+std::optional<DynamicOperands> dynamic_operands(OpWriter& w, const MatMulAttrs& a) {
+  SubgraphWriter& s = w.subgraph();
+  const ValueType& rows = w.in_type(0);
+  const Node* quantize = s.producer(w.id(0));
+  if (!is_per_token(rows) || rows.quant->axis != 1 || rows.quant->symmetric || rows.dtype != DType::kI8 || !quantize ||
+      quantize->op != Op::kQuantize || s.type(quantize->inputs[0]).quant)
+    return std::nullopt;
+  const Tensor* t = w.constant(1);
+  const QuantPtr& quant = w.in_type(1).quant;
+  if (!t || !quant || !a.transpose_b || a.alpha != 1 || w.out_type(0).quant) return std::nullopt;
+  if (w.has(2) && !is_float(w.in_type(2).dtype)) return std::nullopt;
+  const int axis = quant->kind == Quantization::Kind::kPerBlock ? 1 : 0;
+  if (quant->kind != Quantization::Kind::kPerTensor && quant->axis != axis) return std::nullopt;
+  const int32_t zero = t->dtype() == DType::kU4 ? 8 : 0;
+  const bool narrow = t->dtype() == DType::kU4 || t->dtype() == DType::kI4;
+  const bool shifted = !std::ranges::all_of(quant->zero_points, [&](int32_t z) { return z == zero; });
+  if (shifted || (zero != 0 && quant->zero_points.empty()) || (!narrow && t->dtype() != DType::kI8))
+    return std::nullopt;
+  auto symmetric = std::make_shared<Quantization>(*quant);
+  symmetric->zero_points.clear();
+  Tensor weights(narrow ? DType::kI4 : DType::kI8, t->shape());
+  for (int64_t i = 0; i < t->elements(); ++i) set_int(weights, i, get_int(*t, i) - zero);
+  weights.set_quant(std::move(symmetric));
+  return DynamicOperands{s.tensor(quantize->inputs[0]), s.constant(std::move(weights))};
+}
+
 /// Weights [in, out] or [out, in] that are constant, times a's last dimension.
 bool fully_connected(OpWriter& w, const MatMulAttrs& a) {
   SubgraphWriter& s = w.subgraph();
   const ValueType& b = w.in_type(1);
   const int64_t outs = b.shape[a.transpose_b ? 0 : 1];
-  int x = w.in(0), weights = w.in(1);
+  const auto dynamic = dynamic_operands(w, a);
+  int x = dynamic ? dynamic->x : w.in(0), weights = dynamic ? dynamic->weights : w.in(1);
   if (!a.transpose_b) weights = s.transpose(weights, {1, 0});
   int bias = -1;
   bool bias_fits = !w.has(2);
@@ -49,7 +83,7 @@ bool fully_connected(OpWriter& w, const MatMulAttrs& a) {
   if (integers && bias >= 0) bias = scaled_bias(s, bias, x, weights);
   if (!integers) {
     x = s.dequantize(x);
-    if (!a.dynamic_quant) weights = s.dequantize(weights);
+    if (!a.dynamic_quant && !dynamic) weights = s.dequantize(weights);
     if (bias >= 0) bias = s.dequantize(bias);
     dtype = DType::kF32;
     quant = nullptr;
@@ -58,7 +92,7 @@ bool fully_connected(OpWriter& w, const MatMulAttrs& a) {
   const bool last_step = bias_fits;
   const auto fused = last_step ? fused_activation(a.act) : std::nullopt;
   const auto act = fused.value_or(tfl::ActivationFunctionType::NONE);
-  const bool keep = !a.flatten_a, asymmetric = a.asymmetric_inputs;
+  const bool keep = !a.flatten_a, asymmetric = a.asymmetric_inputs || dynamic;
   std::vector<int> in{x, weights};
   if (bias >= 0) in.push_back(bias);
   int y = s.add(Code::FULLY_CONNECTED, in, dtype, options_of<tfl::FullyConnectedOptions>([=](auto& fbb) {
