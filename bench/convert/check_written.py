@@ -37,12 +37,18 @@ def run(path, inputs, invokes):
     return table.RUNTIMES["onnx" if path.suffix == ".onnx" else "tflite"][1](path, inputs, invokes)
 
 
+def arrays(values):
+    """Results as arrays; maps as their values, a row for each map, as TFLite has them."""
+    return [np.array([list(m.values()) for m in v]) if isinstance(v, list) and v and isinstance(v[0], dict)
+            else np.asarray(v) for v in values]
+
+
 def distance(got, want):
     """Largest difference in units of the largest magnitude; of integers in steps. None: other shapes."""
     worst = 0.0
     if len(got) != len(want):
         return None
-    for g, w in zip(map(np.asarray, got), map(np.asarray, want)):
+    for g, w in zip(arrays(got), arrays(want)):
         if g.shape != w.shape:
             return None
         if w.dtype.kind not in "fiub" or g.dtype.kind not in "fiub" or w.size == 0:

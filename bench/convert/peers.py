@@ -50,6 +50,13 @@ def by_tf2onnx(model, folder):
     return path
 
 
+def lay_out_calibration_images(folder):
+    """The file that onnx2tf reads from its working directory rather than fetch it: images of random pixels, with which it
+    compares outputs."""
+    pixels = np.random.default_rng(1).random((20, 128, 128, 3), np.float32)
+    np.save(folder / "calibration_image_sample_data_20x128x128x3_float32.npy", pixels)
+
+
 PEERS = {"onnx2tf": by_onnx2tf, "tf2onnx": by_tf2onnx}
 
 
@@ -90,6 +97,8 @@ def work(peer, target, model, case, out):
         shutil.copytree(pathlib.Path(model).parent, copy, copy_function=shutil.copyfile)
         written = pathlib.Path(folder) / "out"
         written.mkdir()
+        lay_out_calibration_images(written)
+        os.chdir(written)
         begin = time.time()
         try:
             path = PEERS[peer](copy / pathlib.Path(model).name, written)
