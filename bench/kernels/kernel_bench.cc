@@ -18,7 +18,10 @@ namespace {
 /// Bytes of the constant operands.
 size_t constant_bytes(const test::OpCase& c) {
   size_t bytes = 0;
-  for (const size_t i : c.constants) bytes += c.inputs[i].bytes();
+  for (const size_t i : c.constants) {
+    bytes += c.inputs[i].bytes();
+    if (const QuantPtr& q = c.inputs[i].quant()) bytes += q->scales.size() * sizeof(float);
+  }
   return bytes;
 }
 

@@ -80,6 +80,10 @@ std::shared_ptr<const Module> fuse_integer_products(std::shared_ptr<const Module
 /// quantized 8-bit values.
 std::shared_ptr<const Module> tabulate_byte_functions(std::shared_ptr<const Module> module);
 
+/// For back-ends whose products take rows and images with a scale each: where several products quantize one float32
+/// value at run time (TFLite hybrid), a Quantize by the same rule does so once. Returns the module itself if none do.
+std::shared_ptr<const Module> share_dynamic_quantization(std::shared_ptr<const Module> module);
+
 /// Gives the quantized nodes of a TFLite module the arithmetic of LiteRT with XNNPACK, where its delegate takes them:
 /// rounding, and dynamic quantization by rows or images. Returns the module itself if it is of another format.
 std::shared_ptr<const Module> litert_xnnpack(std::shared_ptr<const Module> module);

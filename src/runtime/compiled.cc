@@ -78,6 +78,7 @@ Result<std::shared_ptr<const Module>> Compiled::compile(InputDefaults defaults, 
     for (Graph& g : copy->graphs) widen_float16(g);
   SMELT_ASSIGN(auto optimised, run_passes(module_, std::move(copy)));
   auto module = legalized(std::move(optimised), required);
+  if (required.share_dynamic_quantization) module = share_dynamic_quantization(std::move(module));
   if (required.fuse_integer_products) module = fuse_integer_products(std::move(module));
   if (required.tabulate_byte_functions) module = tabulate_byte_functions(std::move(module));
   return module;

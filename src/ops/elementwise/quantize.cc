@@ -3,6 +3,7 @@
 #include <cmath>
 #include <vector>
 
+#include "ops/common/dynamic_quant.h"
 #include "ops/common/fixed_point.h"
 #include "ops/common/index.h"
 #include "ops/common/infer.h"
@@ -29,7 +30,8 @@ void requantize(const Tensor& x, Tensor& y) {
   }
 }
 
-/// One scale and zero point for each slice of the last `axis` dimensions; the result carries them.
+/// One scale and zero point for each slice of the last `axis` dimensions; the result carries them. Fixed-point
+/// rounding: by TFLite's rule for hybrid operators, int8.
 Status quantize_rows(const Tensor& x, Tensor& y) {
   Quantization q = *y.quant();
   const int inner = std::clamp(q.axis, 0, x.rank());
@@ -39,8 +41,15 @@ Status quantize_rows(const Tensor& x, Tensor& y) {
   q.scales.assign(static_cast<size_t>(rows), 1.0f);
   q.zero_points.assign(static_cast<size_t>(rows), 0);
   const int64_t lo = int_min(y.dtype()), hi = int_max(y.dtype());
+  const bool tflite_rule = fixed_point(y) && y.dtype() == DType::kI8;
   for (int64_t r = 0; r < rows; ++r) {
     const float* row = v.data() + r * length;
+    if (tflite_rule) {
+      const QuantParams params = quantize_row(row, length, !q.symmetric, y.data<int8_t>() + r * length);
+      q.scales[static_cast<size_t>(r)] = params.scale;
+      q.zero_points[static_cast<size_t>(r)] = params.zero_point;
+      continue;
+    }
     const DynamicRange range =
         q.symmetric ? symmetric_range(row, length, hi, 0) : balanced_range(row, length, lo, hi, 0);
     q.scales[static_cast<size_t>(r)] = range.scale;

@@ -176,20 +176,23 @@ TEST(DynamicQuantize, Rules) {
 TEST(QuantizeRows, QuantParams) {
   for (const DType to : {DType::kU8, DType::kI8})
     for (const int axis : {1, 2})
-      for (const bool symmetric : {false, true}) {
-        auto q = std::make_shared<Quantization>();
-        q->kind = Quantization::Kind::kPerToken;
-        q->axis = axis;
-        q->symmetric = symmetric;
-        OpCase c{Cat(to_string(to), ' ', axis, ' ', symmetric),
-                 Op::kQuantize,
-                 make_attrs<NoAttrs>(),
-                 {random_tensor(DType::kF32, {3, 5, 37}, -2, 5, 1)},
-                 {},
-                 {ValueType::tensor(to, {3, 5, 37}, q)}};
-        c.threaded = true;
-        check_on_cpu(c, "quantize_per_token_f32");
-      }
+      for (const bool symmetric : {false, true})
+        for (const Rounding rounding : {Rounding::kFloatHalfEven, Rounding::kFixedDouble}) {
+          if (to == DType::kU8 && rounding == Rounding::kFixedDouble) continue;  // TFLite's rule is one of int8
+          auto q = std::make_shared<Quantization>();
+          q->kind = Quantization::Kind::kPerToken;
+          q->axis = axis;
+          q->symmetric = symmetric;
+          q->rounding = rounding;
+          OpCase c{Cat(to_string(to), ' ', axis, ' ', symmetric, ' ', static_cast<int>(rounding)),
+                   Op::kQuantize,
+                   make_attrs<NoAttrs>(),
+                   {random_tensor(DType::kF32, {3, 5, 37}, -2, 5, 1)},
+                   {},
+                   {ValueType::tensor(to, {3, 5, 37}, q)}};
+          c.threaded = true;
+          check_on_cpu(c, "quantize_per_token_f32");
+        }
 }
 
 }  // namespace

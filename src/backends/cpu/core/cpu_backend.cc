@@ -108,7 +108,10 @@ class CpuBackend final : public Backend {
   const char* name() const override { return "cpu"; }
   MemorySpace memory() const override { return MemorySpace::kHost; }
   GraphRequirements requirements() const override {
-    return {.widen_float16 = true, .fuse_integer_products = true, .tabulate_byte_functions = true};
+    return {.widen_float16 = true,
+            .fuse_integer_products = true,
+            .tabulate_byte_functions = true,
+            .share_dynamic_quantization = true};
   }
   Result<std::shared_ptr<BackendDevice>> open(const SessionOptions& options) const override {
     if (options.fp16) return InvalidInput("the CPU back-end multiplies in float32: fp16 is for others");

@@ -54,7 +54,7 @@ class MatMulI8 final : public Kernel {
     has_bias_ = !requantize_params_ && spec.has(2);
     const bool as_they_lie = gemm_.bytes && s.k % 4 == 0;
     direct_ = rows == Rows::kPerTensorParams && as_they_lie;
-    reads_in_place_ = rows == Rows::kOperands && as_they_lie;
+    reads_in_place_ = as_they_lie && (rows == Rows::kOperands || (rows == Rows::kDynamic && blocks_ == 1));
     a_bytes_ = direct_ || reads_in_place_ ? 0 : padded_bytes(s.m * lda_);
     in_place_ = rows == Rows::kDynamicQuant && gemm_.bytes && blocks_ == 1;
     quantized_bytes_ = real_rows() && !in_place_ ? padded_bytes(threads_ * workspace_bytes()) : 0;
@@ -73,7 +73,10 @@ class MatMulI8 final : public Kernel {
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for the rows of a matrix product");
     auto* params = reinterpret_cast<QuantParams*>(scratch + a_bytes_ + quantized_bytes_);
     const Tensor& a = ctx.input(0);
-    if (rows_ == Rows::kDynamic) SMELT_TRY(check_per_token_params(a, s_.m));
+    if (rows_ == Rows::kDynamic) {
+      SMELT_TRY(check_per_token_params(a, s_.m));
+      for (int64_t r = 0; r < s_.m; ++r) params[r] = {a.quant()->scale(r), a.quant()->zero_point(r)};
+    }
     if (rows_ == Rows::kOperands) SMELT_TRY(read_params(ctx, params));
     if (reads_in_place_) {
       for (int64_t r = 0; r < s_.m; ++r)
@@ -200,12 +203,7 @@ class MatMulI8 final : public Kernel {
       for (int64_t i = 0; i < blocks_; ++i) params[i * s_.m] = {scales[i], 0};
     } else {
       from = a.data<uint8_t>() + r * s_.k;
-      if (rows_ == Rows::kDynamic) {
-        row = {a.quant()->scale(r), a.quant()->zero_point(r)};
-        zero = row.zero_point;
-      } else if (rows_ == Rows::kOperands) {
-        zero = row.zero_point;
-      }
+      if (rows_ != Rows::kPerTensorParams) zero = row.zero_point;
     }
     for (int64_t i = 0; i < blocks_; ++i) {
       gemm_.convert(from + i * block_, s_.k, 1, depth(i), x_signed_, zero, to, lda_);

@@ -26,7 +26,21 @@ HWY_INLINE void row_range_inline(const float* x, int64_t n, float* low, float* h
   int64_t i = 0;
   if (n >= lanes) {
     V vlo = hn::LoadU(d, x), vhi = vlo;
-    for (i = lanes; i + lanes <= n; i += lanes) {
+    i = lanes;
+    if (n >= 8 * lanes) {  // four chains of minima and maxima: one waits for its own results
+      V lo1 = vlo, lo2 = vlo, lo3 = vlo, hi1 = vlo, hi2 = vlo, hi3 = vlo;
+      for (; i + 4 * lanes <= n; i += 4 * lanes) {
+        const V v0 = hn::LoadU(d, x + i), v1 = hn::LoadU(d, x + i + lanes), v2 = hn::LoadU(d, x + i + 2 * lanes),
+                v3 = hn::LoadU(d, x + i + 3 * lanes);
+        vlo = hn::Min(vlo, v0), vhi = hn::Max(vhi, v0);
+        lo1 = hn::Min(lo1, v1), hi1 = hn::Max(hi1, v1);
+        lo2 = hn::Min(lo2, v2), hi2 = hn::Max(hi2, v2);
+        lo3 = hn::Min(lo3, v3), hi3 = hn::Max(hi3, v3);
+      }
+      vlo = hn::Min(hn::Min(vlo, lo1), hn::Min(lo2, lo3));
+      vhi = hn::Max(hn::Max(vhi, hi1), hn::Max(hi2, hi3));
+    }
+    for (; i + lanes <= n; i += lanes) {
       const V v = hn::LoadU(d, x + i);
       vlo = hn::Min(vlo, v);
       vhi = hn::Max(vhi, v);

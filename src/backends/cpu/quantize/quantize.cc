@@ -3,6 +3,7 @@
 
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/quantize/dynamic_quant.h"
+#include "ops/common/dynamic_quant.h"
 #include "ops/common/quantized_pair.h"
 #include "ops/elementwise/dynamic_range.h"
 #include "ops/elementwise/elementwise.h"
@@ -96,7 +97,8 @@ class DynamicQuantizeF32 final : public Kernel {
 /// Scales and zero points become the quantization of the output.
 class QuantizePerTokenF32 final : public Kernel {
  public:
-  QuantizePerTokenF32(const RangedQuantParams& params, int64_t rows, int64_t n) : params_(params), rows_(rows), n_(n) {}
+  QuantizePerTokenF32(const RangedQuantParams& params, bool tflite_rule, int64_t rows, int64_t n)
+      : params_(params), tflite_rule_(tflite_rule), rows_(rows), n_(n) {}
   Status run(KernelContext& ctx) const override {
     Tensor& y = ctx.output(0);
     if (!y.quant()) return Error(ErrorCode::kInternal, "a dynamic operand has no quantization");
@@ -105,9 +107,18 @@ class QuantizePerTokenF32 final : public Kernel {
     const float* x = ctx.input(0).data<float>();
     ctx.threads().parallel_for(rows_, std::max<int64_t>(1, 16384 / n_), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
+        float& scale = params->scales[static_cast<size_t>(r)];
+        int32_t& zero = params->zero_points[static_cast<size_t>(r)];
+        if (tflite_rule_) {
+          const QuantParams row =
+              params_.ops.quantize_row(x + r * n_, n_, !params->symmetric, reinterpret_cast<int8_t*>(to + r * n_));
+          scale = row.scale;
+          zero = row.zero_point;
+          continue;
+        }
         const DynamicRange range = params_.choose(x + r * n_, n_);
-        params->scales[static_cast<size_t>(r)] = range.scale;
-        params->zero_points[static_cast<size_t>(r)] = static_cast<int32_t>(range.zero_point);
+        scale = range.scale;
+        zero = static_cast<int32_t>(range.zero_point);
         params_.quantize(x + r * n_, n_, range, to + r * n_);
       }
     });
@@ -132,6 +143,7 @@ class QuantizePerTokenF32 final : public Kernel {
   }
 
   RangedQuantParams params_;
+  bool tflite_rule_;  ///< by TFLite's rule (quantize_row)
   int64_t rows_, n_;
 };
 
@@ -156,9 +168,12 @@ std::unique_ptr<Kernel> make_quantize_per_token_f32(const KernelSpec& spec) {
   if (q->kind != Quantization::Kind::kPerToken || x.elements() == 0) return nullptr;
   int64_t n = 1;
   for (int i = std::max(0, x.rank() - q->axis); i < x.rank(); ++i) n *= x[i];
+  const bool tflite_rule = q->rounding != Rounding::kFloatHalfEven;
+  if (tflite_rule && spec.outputs[0].dtype != DType::kI8) return spec.refuse("TFLite's rule gives int8");
   const auto rule = q->symmetric ? RangedQuantParams::Rule::kSymmetric : RangedQuantParams::Rule::kBalanced;
   return std::make_unique<QuantizePerTokenF32>(
-      RangedQuantParams{rule, quant_rule(spec.outputs[0].dtype), 0, dynamic_quant_ops(spec.isa)}, x.elements() / n, n);
+      RangedQuantParams{rule, quant_rule(spec.outputs[0].dtype), 0, dynamic_quant_ops(spec.isa)}, tflite_rule,
+      x.elements() / n, n);
 }
 
 std::unique_ptr<Kernel> make_quantize_f32(const KernelSpec& spec) {
