@@ -74,44 +74,73 @@ void deinterleave(const std::byte* x, std::byte* y, const CopyBlock& b) {
   if (b.columns % lanes != 0) step(b.columns - lanes);
 }
 
-/// y[r][c] = x[c][r] for rows [r0, r1) and columns [c0, c1).
+/// y[r][c] = x[c][r], element by element.
 template <class T>
-HWY_INLINE void transpose_edge(const std::byte* x, std::byte* y, const CopyBlock& b, int64_t r0, int64_t r1, int64_t c0,
-                               int64_t c1) {
+void transpose_elements(const std::byte* x, std::byte* y, const CopyBlock& b) {
   constexpr int64_t kTile = 16;
-  for (int64_t r = r0; r < r1; r += kTile)
-    for (int64_t c = c0; c < c1; c += kTile)
-      for (int64_t i = r; i < std::min(r1, r + kTile); ++i)
-        for (int64_t j = c; j < std::min(c1, c + kTile); ++j)
+  for (int64_t r = 0; r < b.rows; r += kTile)
+    for (int64_t c = 0; c < b.columns; c += kTile)
+      for (int64_t i = r; i < std::min(b.rows, r + kTile); ++i)
+        for (int64_t j = c; j < std::min(b.columns, c + kTile); ++j)
           *at<T>(y, i * b.y_row + j * b.unit) = *at<T>(x, i * b.unit + j * b.x_column);
 }
 
-template <class T>
-void transpose(const std::byte* x, std::byte* y, const CopyBlock& b) {
-  transpose_edge<T>(x, y, b, 0, b.rows, 0, b.columns);
+/// kLanes elements whose blocks of 16 bytes come from x, x + stride and so on.
+template <class T, size_t kLanes>
+HWY_INLINE auto load_blocks(const std::byte* x, int64_t stride) {
+  const hn::CappedTag<T, kLanes> d;
+  if constexpr (kLanes * sizeof(T) <= 16) {
+    return hn::LoadU(d, at<T>(x, 0));
+  } else {
+    const auto low = load_blocks<T, kLanes / 2>(x, stride);
+    const int64_t half = static_cast<int64_t>(kLanes / 2 * sizeof(T) / 16) * stride;
+    return hn::Combine(d, load_blocks<T, kLanes / 2>(x + half, stride), low);
+  }
 }
 
-/// Tiles of four by four 32-bit units.
-void transpose_words(const std::byte* x, std::byte* y, const CopyBlock& b) {
-  const hn::CappedTag<uint32_t, 4> d;
-  const hn::CappedTag<uint64_t, 2> wide;
-  const int64_t rows = b.rows / 4 * 4, columns = b.columns / 4 * 4;
-  const auto pair = [&](auto v) HWY_ATTR { return hn::BitCast(wide, v); };
-  const auto store = [&](auto v, int64_t r, int64_t c)
-                         HWY_ATTR { hn::StoreU(hn::BitCast(d, v), d, at<uint32_t>(y, r * b.y_row + c * 4)); };
-  for (int64_t c = 0; c < columns; c += 4)
-    for (int64_t r = 0; r < rows; r += 4) {
-      const auto load = [&](int64_t j) HWY_ATTR { return hn::LoadU(d, at<uint32_t>(x, r * 4 + (c + j) * b.x_column)); };
-      const auto v0 = load(0), v1 = load(1), v2 = load(2), v3 = load(3);
-      const auto low01 = hn::InterleaveLower(d, v0, v1), high01 = hn::InterleaveUpper(d, v0, v1);
-      const auto low23 = hn::InterleaveLower(d, v2, v3), high23 = hn::InterleaveUpper(d, v2, v3);
-      store(hn::InterleaveLower(wide, pair(low01), pair(low23)), r, c);
-      store(hn::InterleaveUpper(wide, pair(low01), pair(low23)), r + 1, c);
-      store(hn::InterleaveLower(wide, pair(high01), pair(high23)), r + 2, c);
-      store(hn::InterleaveUpper(wide, pair(high01), pair(high23)), r + 3, c);
+/// y[r][c] = x[c][r] for kSide rows of 16 / sizeof(T) elements in each block of a vector of columns.
+/// Interleaving row i with row i + kSide / 2 rotates the bits of an element's index, row before column, by one: as many
+/// rounds as a row has bits exchange row and column.
+template <class T, size_t kBytes>
+HWY_INLINE void transpose_tile(const std::byte* x, std::byte* y, int64_t x_column, int64_t y_row) {
+  constexpr size_t kLanes = kBytes / sizeof(T);
+  constexpr int kSide = 16 / sizeof(T);
+  const hn::CappedTag<T, kLanes> d;
+  hn::Vec<decltype(d)> v[kSide], w[kSide];
+#pragma GCC unroll 16
+  for (int i = 0; i < kSide; ++i) v[i] = load_blocks<T, kLanes>(x + i * x_column, kSide * x_column);
+#pragma GCC unroll 4
+  for (int round = 1; round < kSide; round *= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kSide / 2; ++i) {
+      w[2 * i] = hn::InterleaveLower(d, v[i], v[i + kSide / 2]);
+      w[2 * i + 1] = hn::InterleaveUpper(d, v[i], v[i + kSide / 2]);
     }
-  transpose_edge<uint32_t>(x, y, b, rows, b.rows, 0, columns);
-  transpose_edge<uint32_t>(x, y, b, 0, b.rows, columns, b.columns);
+#pragma GCC unroll 16
+    for (int i = 0; i < kSide; ++i) v[i] = w[i];
+  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kSide; ++i) hn::StoreU(v[i], d, at<T>(y, i * y_row));
+}
+
+/// Transposition by tiles of a vector of kBytes by 16 / sizeof(T) rows; b has a tile at least. Ends are done by tiles
+/// that overlap those before. Lines of y are written whole before the next ones: rows of y that lie a multiple of a
+/// page apart share few places in a cache.
+template <class T, size_t kBytes>
+void transpose_tiles(const std::byte* x, std::byte* y, const CopyBlock& b) {
+  constexpr int64_t kColumns = kBytes / sizeof(T), kRows = 16 / sizeof(T);
+  constexpr int64_t kPanel = 256 / sizeof(T), kUnit = sizeof(T);
+  const int64_t rows = b.rows, columns = b.columns, x_column = b.x_column, y_row = b.y_row;
+  for (int64_t c0 = 0; c0 < columns; c0 += kPanel) {
+    const int64_t c1 = std::min(columns, c0 + kPanel);
+    for (int64_t r0 = 0; r0 < rows; r0 += kRows) {
+      const int64_t r = std::min(r0, rows - kRows);
+      for (int64_t i = c0; i < c1; i += kColumns) {
+        const int64_t c = std::min(i, columns - kColumns);
+        transpose_tile<T, kBytes>(x + r * kUnit + c * x_column, y + r * y_row + c * kUnit, x_column, y_row);
+      }
+    }
+  }
 }
 
 /// Rows of short runs, copied by words that may overlap; kWidth <= unit <= 8 * kWidth.
@@ -171,27 +200,29 @@ CopyBlockFn choose_interleaving(const CopyBlock& b) {
   return nullptr;
 }
 
-template <class T>
-CopyBlockFn choose_transpose(const CopyBlock& b) {
-  const int64_t bytes = std::max(b.rows, b.columns) * b.unit;
-  if (const CopyBlockFn rows = bytes >= HWY_MAX_BYTES ? choose_interleaving<T, HWY_MAX_BYTES>(b)
-                               : bytes >= 32          ? choose_interleaving<T, 32>(b)
-                                                      : choose_interleaving<T, 16>(b))
-    return rows;
-  return sizeof(T) == 4 ? transpose_words : transpose<T>;
-}
-
-CopyBlockFn choose_transpose_of(const CopyBlock& b) {
-  return b.unit == 1   ? choose_transpose<uint8_t>(b)
-         : b.unit == 2 ? choose_transpose<uint16_t>(b)
-         : b.unit == 4 ? choose_transpose<uint32_t>(b)
-         : b.unit == 8 ? transpose<uint64_t>
-                       : nullptr;
-}
-
 template <class F>
 CopyBlockFn by_size(int64_t unit, F&& f) {
   return unit == 1 ? f(uint8_t{}) : unit == 2 ? f(uint16_t{}) : unit == 4 ? f(uint32_t{}) : f(uint64_t{});
+}
+
+template <class T>
+CopyBlockFn choose_transpose(const CopyBlock& b) {
+  const int64_t bytes = std::max(b.rows, b.columns) * b.unit;
+  if constexpr (sizeof(T) <= 4) {
+    if (const CopyBlockFn rows = bytes >= HWY_MAX_BYTES ? choose_interleaving<T, HWY_MAX_BYTES>(b)
+                                 : bytes >= 32          ? choose_interleaving<T, 32>(b)
+                                                        : choose_interleaving<T, 16>(b))
+      return rows;
+  }
+  const int64_t vector = b.columns * b.unit;
+  if (b.rows * b.unit < 16 || vector < 16) return transpose_elements<T>;
+  return vector >= HWY_MAX_BYTES ? transpose_tiles<T, HWY_MAX_BYTES>
+         : vector >= 32          ? transpose_tiles<T, std::min<size_t>(32, HWY_MAX_BYTES)>
+                                 : transpose_tiles<T, 16>;
+}
+
+CopyBlockFn choose_transpose_of(const CopyBlock& b) {
+  return by_size(b.unit, [&](auto t) { return choose_transpose<decltype(t)>(b); });
 }
 
 CopyBlockFn choose_strided(const CopyBlock& b) {
@@ -229,6 +260,11 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace smelt {
+namespace {
+constexpr int64_t kGrain = 64 * 1024;  // bytes that a thread takes at once
+constexpr int64_t kPart = 128;         // elements of a transposition's longer side, at least, that a thread takes
+}  // namespace
+
 int64_t whole_bytes(DType t) {
   const int bits = t == DType::kString || t == DType::kInvalid ? 0 : bit_width(t);
   return bits >= 8 ? bits / 8 : 0;
@@ -265,6 +301,7 @@ PreparedCopy::PreparedCopy(StridedCopy copy, int64_t unit, Isa isa) {
     const auto d = static_cast<size_t>(transposed);
     b = {copy.dims[d], copy.dims.back(), unit, copy.out_strides[d], copy.in_strides.back(), unit, unit};
     copy_block_ = SMELT_FOR_LEVEL(isa, choose_transpose_of)(b);
+    parts_ = std::clamp<int64_t>(b.rows * b.columns * unit / kGrain, 1, std::max(b.rows, b.columns) / kPart + 1);
     copy.erase_dim(copy.dims.size() - 1);
     copy.erase_dim(d);
   } else if (small && copy.dims.size() >= 1 && (copy.dims.size() >= 2 || copy.in_strides.back() == 0)) {
@@ -291,7 +328,18 @@ PreparedCopy::PreparedCopy(StridedCopy copy, int64_t unit, Isa isa) {
   for (int64_t d : dims_) outer_ *= d;
 }
 
-void PreparedCopy::range(const std::byte* x, std::byte* y, int64_t begin, int64_t end) const {
+CopyBlock PreparedCopy::part(int64_t i, int64_t& x, int64_t& y) const {
+  CopyBlock b = block_;
+  const bool by_rows = b.rows >= b.columns;
+  int64_t& side = by_rows ? b.rows : b.columns;
+  const int64_t begin = side * i / parts_;
+  side = side * (i + 1) / parts_ - begin;
+  x += begin * (by_rows ? b.unit : b.x_column);
+  y += begin * (by_rows ? b.y_row : b.unit);
+  return b;
+}
+
+void PreparedCopy::range(const std::byte* x, std::byte* y, const CopyBlock& block, int64_t begin, int64_t end) const {
   constexpr size_t kMost = 2 * Shape::kMaxRank;
   int64_t index[kMost];  // of dims_.size() entries
   int64_t rest = begin;
@@ -301,7 +349,7 @@ void PreparedCopy::range(const std::byte* x, std::byte* y, int64_t begin, int64_
     y += index[d] * out_strides_[d];
   }
   for (int64_t i = begin; i < end; ++i) {
-    copy_block_(x, y, block_);
+    copy_block_(x, y, block);
     for (size_t d = dims_.size(); d-- > 0;) {
       x += in_strides_[d];
       y += out_strides_[d];
@@ -314,13 +362,20 @@ void PreparedCopy::range(const std::byte* x, std::byte* y, int64_t begin, int64_
 }
 
 void PreparedCopy::run(ThreadPool& pool, const std::byte* x, std::byte* y) const {
-  constexpr int64_t kGrain = 64 * 1024;  // bytes that a thread takes at once
   x += in_offset_;
   y += out_offset_;
   const int64_t bytes = std::max<int64_t>(1, block_.rows * block_.columns * block_.unit);
-  if (outer_ * bytes <= kGrain) return range(x, y, 0, outer_);
-  pool.parallel_for(outer_, std::max<int64_t>(1, kGrain / bytes),
-                    [&](int64_t begin, int64_t end) { range(x, y, begin, end); });
+  if (outer_ * bytes <= kGrain || pool.threads() <= 1) return range(x, y, block_, 0, outer_);
+  if (parts_ == 1)
+    return pool.parallel_for(outer_, std::max<int64_t>(1, kGrain / bytes),
+                             [&](int64_t begin, int64_t end) { range(x, y, block_, begin, end); });
+  pool.parallel_for(outer_ * parts_, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      int64_t x_offset = 0, y_offset = 0;
+      const CopyBlock block = part(i % parts_, x_offset, y_offset);
+      range(x + x_offset, y + y_offset, block, i / parts_, i / parts_ + 1);
+    }
+  });
 }
 
 }  // namespace smelt

@@ -33,10 +33,13 @@ class PreparedCopy {
   void run(ThreadPool& pool, const std::byte* x, std::byte* y) const;
 
  private:
-  void range(const std::byte* x, std::byte* y, int64_t begin, int64_t end) const;
+  void range(const std::byte* x, std::byte* y, const CopyBlock& block, int64_t begin, int64_t end) const;
+  /// Part i of parts_ of a transposition; adds the bytes before it to x and y.
+  CopyBlock part(int64_t i, int64_t& x, int64_t& y) const;
   StridedCopy::Ints dims_, in_strides_, out_strides_;  ///< outer dimensions, strides in bytes
   int64_t outer_ = 1, in_offset_ = 0, out_offset_ = 0;
   CopyBlock block_;
+  int64_t parts_ = 1;  ///< of the block that threads may take apart; more than 1 for large transpositions alone
   CopyBlockFn copy_block_ = nullptr;
 };
 

@@ -11,7 +11,7 @@ Tensor numbers(std::vector<int64_t> values) { return i64(values); }
 
 Tensor counted(DType dtype, const Shape& shape) {
   Tensor t(dtype, shape);
-  for (int64_t i = 0; i < t.elements(); ++i) set_int(t, i, i % 120);
+  for (int64_t i = 0; i < t.elements(); ++i) set_int(t, i, i % 127);
   return t;
 }
 
@@ -30,6 +30,11 @@ TEST(StridedCopy, Transpositions) {
                                                          {{2, 3, 4, 16}, {1, 0, 2, 3}},
                                                          {{1, 9, 1, 4}, {3, 1, 0, 2}},
                                                          {{70, 2}, {1, 0}},
+                                                         {{130, 70}, {1, 0}},
+                                                         {{21, 300}, {1, 0}},
+                                                         {{300, 21}, {1, 0}},
+                                                         {{2, 17, 600}, {2, 0, 1}},
+                                                         {{1, 700, 130}, {0, 2, 1}},
                                                          {{2, 2, 3, 2, 2}, {4, 1, 3, 0, 2}}};
   for (const auto& [shape, perm] : rows)
     for (DType t : {DType::kI8, DType::kI16, DType::kF32, DType::kF64}) {
