@@ -3,6 +3,7 @@
 
 #include "backends/cpu/core/kernel.h"
 #include "backends/cpu/gemm/gemm_i8.h"
+#include "backends/cpu/gemm/pack_bytes_vnni.h"
 #include "backends/cpu/gemm/quantized_weights.h"
 #include "backends/cpu/quantize/requantize_accumulators.h"
 #include "ops/common/quantized_pair.h"
@@ -11,6 +12,17 @@
 namespace smelt {
 namespace {
 
+#if defined(__x86_64__)
+/// True if the bytes of b are packed as they lie.
+bool packs_bytes(Isa isa, const MatMulShape& s) {
+  return isa.has(IsaFeature::kVnni) && (s.g.b.row_stride == 1 || s.g.b.column_stride == 1);
+}
+#else
+bool packs_bytes(Isa, const MatMulShape&) { return false; }
+#endif
+
+/// b is packed for every batch. Where its bytes are packed as they lie, b counts from the middle of its type: the rest
+/// of its zero point is multiplied with the sums of the rows of a.
 class MatMulI8Dynamic final : public Kernel {
  public:
   MatMulI8Dynamic(const MatMulShape& s, const QuantizedPair& q, RequantizeParams requantize_params,
@@ -19,13 +31,16 @@ class MatMulI8Dynamic final : public Kernel {
         q_(q),
         requantize_params_(std::move(requantize_params)),
         rescale_(requantize_accumulators(spec.isa, requantize_params_)),
-        gemm_(gemm_i8(spec.isa, always_int8(q.w_signed, q.w_zeros))),
+        packs_bytes_(packs_bytes(spec.isa, s)),
+        b_shift_((q.w_signed ? 0 : 128) - q.w_zeros.front()),
+        gemm_(gemm_i8(spec.isa, packs_bytes_ || always_int8(q.w_signed, q.w_zeros))),
         lda_(gemm_.a_row_bytes(s.k)) {
-    rows_offset_ = padded_bytes(s.n * s.k * 2);
+    rows_offset_ = packs_bytes_ ? 0 : padded_bytes(s.n * s.k * 2);
     packed_at_ = rows_offset_ + padded_bytes(s.m * s.k + 64);
     converted_offset_ = packed_at_ + padded_bytes(gemm_.packed_bytes(s.k, s.n));
+    row_sums_at_ = converted_offset_ + padded_bytes(s.m * lda_);
   }
-  size_t scratch_bytes() const override { return static_cast<size_t>(converted_offset_ + padded_bytes(s_.m * lda_)); }
+  size_t scratch_bytes() const override { return static_cast<size_t>(row_sums_at_ + padded_bytes(s_.m * 4)); }
   Status run(KernelContext& ctx) const override {
     auto* scratch = static_cast<uint8_t*>(ctx.scratch(scratch_bytes()));
     if (!scratch) return Error(ErrorCode::kLimit, "no memory for a matrix product");
@@ -41,27 +56,53 @@ class MatMulI8Dynamic final : public Kernel {
 
  private:
   void pack_b(const uint8_t* b, uint8_t* scratch) const {
-    auto* weights = reinterpret_cast<int16_t*>(scratch);
     const MatrixView& v = s_.g.b;
+    const int32_t a_zero = GemmI8::int8_zero_point(q_.x_signed, q_.x_zero);
+#if defined(__x86_64__)
+    if (packs_bytes_) {
+      pack_bytes_vnni(gemm_, {b, v.row_stride, v.column_stride, s_.k, s_.n, q_.w_signed}, a_zero, scratch + packed_at_);
+      return;
+    }
+#endif
+    auto* weights = reinterpret_cast<int16_t*>(scratch);
     for (int64_t n = 0; n < s_.n; ++n)
       for (int64_t k = 0; k < s_.k; ++k)
         weights[n * s_.k + k] = q_.weight(b[k * v.row_stride + n * v.column_stride], 0);
-    gemm_.pack(weights, s_.k, s_.n, nullptr, GemmI8::int8_zero_point(q_.x_signed, q_.x_zero), scratch + packed_at_);
+    gemm_.pack(weights, s_.k, s_.n, nullptr, a_zero, scratch + packed_at_);
   }
-  void multiply(const uint8_t* a, uint8_t* scratch, uint8_t* y) const {
+  /// Rows of a as they lie where the tiles can read them, else a copy. `*stride`: between them.
+  const uint8_t* rows_of(const uint8_t* a, uint8_t* scratch, int64_t* stride) const {
     const MatrixView& v = s_.g.a;
-    int64_t stride = v.row_stride;
+    *stride = v.row_stride;
     if (v.column_stride != 1) {
       uint8_t* rows = scratch + rows_offset_;
       for (int64_t k = 0; k < s_.k; ++k)
         for (int64_t r = 0; r < s_.m; ++r) rows[r * s_.k + k] = a[r * v.row_stride + k * v.column_stride];
       a = rows;
-      stride = s_.k;
+      *stride = s_.k;
     }
-    gemm_.convert(a, stride, s_.m, s_.k, q_.x_signed, q_.x_zero, scratch + converted_offset_, lda_);
-    gemm_.run(s_.m, s_.n, s_.k, scratch + converted_offset_, lda_, q_.x_signed, scratch + packed_at_, 0,
-              gemm_.panels(s_.n), [&](const int32_t* acc, int64_t row, int64_t rows, int64_t column, int64_t n) {
-                rescale_(requantize_params_, acc, gemm_.nr(), rows, n, column, y + row * s_.n + column, s_.n);
+    if (gemm_.bytes && s_.k % gemm_.per_step() == 0) return a;
+    gemm_.convert(a, *stride, s_.m, s_.k, q_.x_signed, q_.x_zero, scratch + converted_offset_, lda_);
+    *stride = lda_;
+    return scratch + converted_offset_;
+  }
+  void multiply(const uint8_t* a, uint8_t* scratch, uint8_t* y) const {
+    int64_t stride = 0;
+    const uint8_t* const rows = rows_of(a, scratch, &stride);
+    auto* const row_sums = reinterpret_cast<int32_t*>(scratch + row_sums_at_);
+    const bool adds = packs_bytes_ && b_shift_ != 0;
+#if defined(__x86_64__)
+    for (int64_t r = 0; adds && r < s_.m; ++r) {
+      const int64_t sum = sum_bytes_vnni(rows + r * stride, s_.k, q_.x_signed) - s_.k * q_.x_zero;
+      row_sums[r] = static_cast<int32_t>(static_cast<uint32_t>(sum) * static_cast<uint32_t>(b_shift_));
+    }
+#endif
+    gemm_.run(s_.m, s_.n, s_.k, rows, stride, q_.x_signed, scratch + packed_at_, 0, gemm_.panels(s_.n),
+              [&](int32_t* acc, int64_t row, int64_t count, int64_t column, int64_t n) {
+#if defined(__x86_64__)
+                if (adds) add_to_rows_vnni(row_sums + row, count, gemm_.nr(), n, acc);
+#endif
+                rescale_(requantize_params_, acc, gemm_.nr(), count, n, column, y + row * s_.n + column, s_.n);
               });
   }
 
@@ -69,8 +110,10 @@ class MatMulI8Dynamic final : public Kernel {
   QuantizedPair q_;
   RequantizeParams requantize_params_;
   RequantizeAccumulators rescale_;
+  bool packs_bytes_;
+  int32_t b_shift_;  ///< what the packed bytes of b lack
   const GemmI8& gemm_;
-  int64_t lda_, rows_offset_ = 0, packed_at_ = 0, converted_offset_ = 0;
+  int64_t lda_, rows_offset_ = 0, packed_at_ = 0, converted_offset_ = 0, row_sums_at_ = 0;
 };
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include <array>
+
 #include "base/cat.h"
 #include "ops/matmul/matmul.h"
 #include "tests/support/cpu_check.h"
@@ -22,6 +24,24 @@ TEST(MatMulI8Dynamic, BatchesAndTranspositions) {
                   random_quantized(type, transpose_b ? Shape{3, 37, 21} : Shape{3, 21, 37}, 0.04f, zero, 2)}};
         c.outputs[0].dtype = type;
         c.outputs[0].quant = per_tensor(1.5f, zero + 1, Rounding::kFixedDouble);
+        check_on_cpu(c, "matmul_i8_dynamic");
+      }
+}
+
+// Depths, widths and heights around the ends of groups, vectors and panels; zero points far from the middle.
+TEST(MatMulI8Dynamic, Tails) {
+  for (const auto& [m, k, n] : {std::array<int64_t, 3>{1, 1, 1}, {15, 64, 16}, {14, 67, 33}, {3, 130, 31}, {5, 4, 70}})
+    for (const bool transpose_b : {false, true})
+      for (const int32_t zero : {0, 7, 128, 255}) {
+        MatMulAttrs a;
+        a.transpose_b = transpose_b;
+        OpCase c{Cat(m, 'x', k, 'x', n, ' ', transpose_b, ' ', zero),
+                 Op::kMatMul,
+                 make_attrs<MatMulAttrs>(a),
+                 {random_quantized(DType::kU8, Shape{m, k}, 0.05f, 255 - zero, 1),
+                  random_quantized(DType::kU8, transpose_b ? Shape{n, k} : Shape{k, n}, 0.04f, zero, 2)}};
+        c.outputs[0].dtype = DType::kI8;
+        c.outputs[0].quant = per_tensor(1.5f, -3);
         check_on_cpu(c, "matmul_i8_dynamic");
       }
 }
