@@ -102,10 +102,7 @@ class CallFormula {
   int d(double v) { return w_.plan().real(v); }
   int n(int like, double v) { return w_.number_like(like, v); }
   static double or_one(double v) { return v == 0 ? 1 : v; }
-  int clamp(int x, double lo, double hi) {
-    const int a = d(lo), b = d(hi);
-    return w_.call("aten::clamp", {x, a, b});
-  }
+  int clamp(int x, double lo, double hi) { return w_.clamp(x, lo, hi); }
   /// log(1 + e^x) without overflow.
   int softplus(int x) {
     const int tail = w_.unary("log1p", w_.unary("exp", w_.unary("neg", w_.unary("abs", x))));
@@ -172,7 +169,7 @@ class CallFormula {
       case Unary::kErfc:
         return w_.sub(n(x, 1), w_.unary("erf", x));
       case Unary::kRoundHalfAway:
-        return w_.mul(w_.unary("sign", x), w_.unary("floor", w_.add(w_.unary("abs", x), n(x, 0.5))));
+        return rounded_half_away(w_, x);
       case Unary::kThresholdedRelu:
         return w_.select(w_.compare("gt", x, n(x, a_.a)), x, n(x, a_.b));
       case Unary::kShrink:
@@ -328,8 +325,10 @@ bool call_unary(CallWriter& w) {
   if (a.fn == Unary::kIdentity) return w.out(0, x);
   if (const char* name = unary_call(a.fn)) return w.emit(std::string("aten::") + name, {x});
   if (whole && a.fn != Unary::kClamp && a.fn != Unary::kSquare) return false;
-  const auto y = CallFormula(w, a).apply(x);
-  return y && w.out(0, *y);
+  // A formula of several calls rounds once.
+  const bool narrow = is_float(w.dtype(x)) && bit_width(w.dtype(x)) < 32;
+  const auto y = CallFormula(w, a).apply(narrow ? w.cast(x, DType::kF32) : x);
+  return y && w.out(0, narrow ? w.cast(*y, w.dtype(x)) : *y);
 }
 
 bool call_binary(CallWriter& w) {

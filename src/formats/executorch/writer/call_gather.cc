@@ -1,6 +1,8 @@
 // Lookups, reductions and sorting as ATen calls.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <string_view>
 
 #include "formats/executorch/writer/call_writer.h"
 #include "ops/gather/gather.h"
@@ -12,10 +14,6 @@
 
 namespace smelt::executorch {
 namespace {
-
-int int64_constant(CallWriter& w, const std::vector<int64_t>& values, const Shape& shape) {
-  return w.plan().constant(Tensor::from<int64_t>(DType::kI64, shape, std::span<const int64_t>(values)));
-}
 
 /// int64 indices without negative ones, which count from the end of a dimension of `extent`.
 int wrapped(CallWriter& w, int i, bool negative, int64_t extent) {
@@ -57,14 +55,74 @@ bool call_gather_elements(CallWriter& w) {
   return w.move("aten::gather", {w.in(0), dim, at, sparse});
 }
 
+namespace {
+
+/// Elements of the comparison of all indices with all places that a scatter with a reduction may have.
+constexpr int64_t kMostCompared = int64_t{1} << 24;
+
+/// How updates join each other and the elements in place.
+struct Joined {
+  const char* call;
+  const char* reduction;
+  double neutral;
+};
+
+/// nullopt for another reduction.
+std::optional<Joined> joined(ScatterAttrs::Reduce reduction, DType dtype) {
+  using Reduce = ScatterAttrs::Reduce;
+  const bool real = is_float(dtype);
+  switch (reduction) {
+    case Reduce::kMul:
+      return Joined{"mul", "prod", 1};
+    case Reduce::kMax:
+      return Joined{"maximum", "amax", real ? -INFINITY : static_cast<double>(int_min(dtype))};
+    case Reduce::kMin:
+      return Joined{"minimum", "amin", real ? INFINITY : static_cast<double>(int_max(dtype))};
+    default:
+      return std::nullopt;
+  }
+}
+
+/// What the updates of each place are along `axis`, which counts updates, where `hit` says which place takes which.
+int joined_updates(CallWriter& w, const Joined& how, int hit, int updates, int64_t axis) {
+  const int all = w.select(hit, updates, w.number_like(updates, how.neutral));
+  if (how.reduction != std::string_view("prod")) return w.reduce(how.reduction, all, {axis}, false);
+  Shape s = w.shape(all);
+  s.erase(static_cast<int>(axis));
+  PlanWriter& p = w.plan();
+  const int dim = p.integer(axis), keep = p.boolean(false);
+  return p.call("aten::prod", "int_out", {all, dim, keep, p.null()}, w.dtype(all), s);
+}
+
+/// A scatter along one axis whose updates are joined.
+bool joined_scatter(CallWriter& w, const Joined& how, int at, int64_t axis) {
+  PlanWriter& p = w.plan();
+  const Shape x = w.in_type(0).shape;
+  const int d = static_cast<int>(axis);
+  Shape each = w.shape(at), places = Shape::of_rank(x.rank() + 1, 1);
+  if (each.elements() == 0 || each.elements() > kMostCompared / std::max<int64_t>(x[d], 1)) return false;
+  each.insert(d + 1, 1);
+  places[d + 1] = x[d];
+  std::vector<int64_t> steps(static_cast<size_t>(x[d]));
+  std::iota(steps.begin(), steps.end(), 0);
+  const int hit = w.compare("eq", p.reshape(at, each), int64_constant(w, steps, places));
+  int y = joined_updates(w, how, hit, p.reshape(w.in(2), each), axis);
+  for (int k = 0; k < x.rank(); ++k) y = bordered(w, y, k, 0, x[k] - w.shape(y)[k], how.neutral);
+  return w.out(0, w.binary(how.call, w.in(0), y));
+}
+
+}  // namespace
+
 bool call_scatter_elements(CallWriter& w) {
   using Reduce = ScatterAttrs::Reduce;
   const auto& a = w.attrs<ScatterAttrs>();
-  if (!moves_integers(w) || (a.reduction != Reduce::kNone && a.reduction != Reduce::kAdd) || !a.include_self)
+  const auto how = joined(a.reduction, w.in_type(0).dtype);
+  if (!moves_integers(w) || (a.reduction != Reduce::kNone && a.reduction != Reduce::kAdd && !how) || !a.include_self)
     return false;
   const int64_t axis = axis_of(a.axis, w.rank(0));
   const int at = wrapped(w, 1, true, w.in_type(0).shape[static_cast<int>(axis)]);
   const int dim = w.plan().integer(axis);
+  if (how) return !w.in_type(0).quant && joined_scatter(w, *how, at, axis);
   if (a.reduction == Reduce::kAdd) return w.move("aten::scatter_add", {w.in(0), dim, at, w.in(2)});
   return w.move("aten::scatter", {w.in(0), dim, at, w.in(2)}, "src_out");
 }
@@ -125,13 +183,24 @@ bool call_scatter_nd(CallWriter& w) {
   using Reduce = ScatterAttrs::Reduce;
   const auto& a = w.attrs<ScatterAttrs>();
   const Shape s = w.in_type(0).shape, tuples = w.in_type(1).shape;
-  if (!moves_integers(w) || (a.reduction != Reduce::kNone && a.reduction != Reduce::kAdd) || tuples.rank() < 1 ||
-      tuples.back() < 1 || tuples.back() > s.rank())
+  const auto how = joined(a.reduction, w.in_type(0).dtype);
+  if (!moves_integers(w) || (a.reduction != Reduce::kNone && a.reduction != Reduce::kAdd && !how) ||
+      tuples.rank() < 1 || tuples.back() < 1 || tuples.back() > s.rank())
     return false;
   PlanWriter& p = w.plan();
   const int rows = row_numbers(w, 1, s, 0);
   const Shape table = as_rows(s, static_cast<int>(tuples.back()));
   const int x = p.reshape(w.in(0), table), updates = p.reshape(w.in(2), Shape{w.shape(rows)[0], table[1]});
+  if (how) {
+    const int64_t count = table[0], updated = w.shape(rows)[0];
+    if (w.in_type(0).quant || updated == 0 || updated > kMostCompared / std::max<int64_t>(table.elements(), 1))
+      return false;
+    std::vector<int64_t> steps(static_cast<size_t>(count));
+    std::iota(steps.begin(), steps.end(), 0);
+    const int hit = w.compare("eq", p.reshape(rows, Shape{updated, 1, 1}), int64_constant(w, steps, Shape{count, 1}));
+    const int y = joined_updates(w, *how, hit, p.reshape(updates, Shape{updated, 1, table[1]}), 0);
+    return w.out(0, p.reshape(w.binary(how->call, x, y), s));
+  }
   const int places = p.list({rows}, true), accumulate = p.boolean(a.reduction == Reduce::kAdd);
   return w.out(0, p.reshape(w.call("aten::index_put", {x, places, updates, accumulate}), s));
 }
@@ -267,15 +336,47 @@ bool call_arg_reduce(CallWriter& w) {
   return w.out(0, w.cast(y, a.to));
 }
 
+namespace {
+
+/// Products, or largest or smallest elements, of all entries up to each one along `axis`, in rounds that double their
+/// reach.
+int running(CallWriter& w, int x, int64_t axis, const char* name) {
+  const int64_t n = w.shape(x)[static_cast<int>(axis)];
+  for (int64_t reach = 1; reach < n; reach *= 2) {
+    const int later = w.binary(name, sliced(w, x, axis, reach, n), sliced(w, x, axis, 0, n - reach));
+    x = concatenated(w, {sliced(w, x, axis, 0, reach), later}, axis);
+  }
+  return x;
+}
+
+/// The element that leaves another one as it is under a function.
+double neutral(CumulativeAttrs::Fn fn, DType dtype) {
+  using Fn = CumulativeAttrs::Fn;
+  if (fn == Fn::kSum || fn == Fn::kProd) return fn == Fn::kProd ? 1 : 0;
+  const bool low = fn == Fn::kMax;
+  if (is_float(dtype)) return low ? -INFINITY : INFINITY;
+  return static_cast<double>(low ? int_min(dtype) : int_max(dtype));
+}
+
+}  // namespace
+
 bool call_cumulative(CallWriter& w) {
+  using Fn = CumulativeAttrs::Fn;
   const auto& a = w.attrs<CumulativeAttrs>();
   const auto axis = w.axes(1, w.rank(0));
-  if (!axis || axis->size() != 1 || a.fn != CumulativeAttrs::Fn::kSum || w.in_type(0).quant) return false;
+  if (!axis || axis->size() != 1 || a.fn == Fn::kLogSumExp || w.in_type(0).quant) return false;
+  const int64_t along = axis->front(), n = w.in_type(0).shape[static_cast<int>(along)];
   int x = w.in(0);
   if (a.reverse) x = flipped(w, x, *axis);
-  const int dim = w.plan().integer(axis->front());
-  int y = w.call("aten::cumsum", {x, dim, w.plan().null()});
-  if (a.exclusive) y = w.sub(y, x);
+  int y = -1;
+  if (a.fn == Fn::kSum) {
+    const int dim = w.plan().integer(along);
+    y = w.call("aten::cumsum", {x, dim, w.plan().null()});
+    if (a.exclusive) y = w.sub(y, x);
+  } else {
+    if (a.exclusive && n > 0) x = bordered(w, sliced(w, x, along, 0, n - 1), along, 1, 0, neutral(a.fn, w.dtype(x)));
+    y = running(w, x, along, a.fn == Fn::kProd ? "mul" : a.fn == Fn::kMax ? "maximum" : "minimum");
+  }
   return w.out(0, a.reverse ? flipped(w, y, *axis) : y);
 }
 

@@ -48,17 +48,6 @@ int above(CallWriter& w, int x, double bound) {
   return w.plan().reshape(hit, Shape{w.shape(x)[0]});
 }
 
-/// Entries of a table [rows, ...] by int64 indices of any shape.
-int look_up(CallWriter& w, int values, int at) {
-  PlanWriter& p = w.plan();
-  const Shape indices = w.shape(at);
-  Shape taken = w.shape(values), result = indices;
-  taken[0] = indices.elements();
-  for (int d = 1; d < taken.rank(); ++d) result.push_back(taken[d]);
-  const int flat = p.reshape(at, Shape{taken[0]}), dim = p.integer(0);
-  return p.reshape(p.call("aten::index_select", "out", {values, dim, flat}, w.dtype(values), taken), result);
-}
-
 /// Binds the output of labels, if it is wanted, to labels[index], index int64 [n]. False if they are strings.
 bool bind_labels(CallWriter& w, const ClassLabels& labels, int index) {
   if (!w.wants(0)) return true;

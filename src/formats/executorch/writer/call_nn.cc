@@ -143,10 +143,44 @@ std::optional<int> convolved(CallWriter& w, int x, int filter) {
                 w.dtype(x), w.out_type(0).shape);
 }
 
+namespace {
+
+/// A transposed convolution of volumes without bias and padding, as transposed convolutions of frames, one for each
+/// depth of the filter, whose results lie `stride` frames apart.
+int transposed_by_frames(CallWriter& w, int x, int filter, const ConvTransposeAttrs& a,
+                         const std::vector<int64_t>& strides, const std::vector<int64_t>& dilations) {
+  PlanWriter& p = w.plan();
+  x = p.permute(x, {0, 2, 1, 3, 4});
+  const Shape volume = w.shape(x), weights = w.shape(filter);
+  const int64_t depth = volume[1], taps = weights[2], channels = weights[1] * a.groups;
+  const Shape frames{volume[0] * depth, volume[2], volume[3], volume[4]};
+  Shape y{frames[0], channels};
+  for (int d = 0; d < 2; ++d)
+    y.push_back((frames[d + 2] - 1) * strides[static_cast<size_t>(d) + 1] +
+                (weights[d + 3] - 1) * dilations[static_cast<size_t>(d) + 1] + 1);
+  const int image = p.reshape(x, frames), stride = p.integers({strides[1], strides[2]}), pad = p.integers({0, 0});
+  const int dilation = p.integers({dilations[1], dilations[2]}), transposed = p.boolean(true);
+  const int groups = p.integer(a.groups);
+  const int64_t plane = y.elements() / std::max<int64_t>(y[0], 1);
+  int sum = -1;
+  for (int64_t k = 0; k < taps; ++k) {
+    const int tap = p.reshape(sliced(w, filter, 2, k, k + 1), Shape{weights[0], weights[1], weights[3], weights[4]});
+    int part = p.call("aten::convolution", "out",
+                      {image, tap, p.null(), stride, pad, dilation, transposed, pad, groups}, w.dtype(x), y);
+    part = bordered(w, p.reshape(part, Shape{volume[0], depth, 1, plane}), 2, 0, strides[0] - 1, 0);
+    part = sliced(w, p.reshape(part, Shape{volume[0], depth * strides[0], plane}), 1, 0, (depth - 1) * strides[0] + 1);
+    part = bordered(w, part, 1, k * dilations[0], (taps - 1 - k) * dilations[0], 0);
+    sum = sum < 0 ? part : w.add(sum, part);
+  }
+  return p.permute(p.reshape(sum, Shape{volume[0], w.shape(sum)[1], channels, y[2], y[3]}), {0, 2, 1, 3, 4});
+}
+
+}  // namespace
+
 bool call_conv_transpose(CallWriter& w) {
   const auto& a = w.attrs<ConvTransposeAttrs>();
   const int spatial = w.rank(0) - 2;
-  if (spatial < 1 || spatial > 2 || !w.in_type(1).is_static()) return false;
+  if (spatial < 1 || spatial > 3 || !w.in_type(1).is_static()) return false;
   const int x = w.image(0, a.layout);
   if (x < 0) return false;
   if (a.filter != FilterLayout::kIOS && a.groups != 1) return false;
@@ -175,15 +209,18 @@ bool call_conv_transpose(CallWriter& w) {
   pads.assign(static_cast<size_t>(spatial), 0);
   const int bias = w.bias(), stride = p.integers(strides), pad = p.integers(pads), dilation = p.integers(dilations);
   const int transposed = p.boolean(true), more = p.integers(extra);
-  int y = p.call("aten::convolution", "out",
-                 {x, filter, bias, stride, pad, dilation, transposed, more, p.integer(a.groups)}, w.dtype(x), whole);
+  int y = -1;
+  if (spatial == 3) {
+    y = transposed_by_frames(w, x, filter, a, strides, dilations);
+    for (int d = 0; d < spatial; ++d) y = bordered(w, y, d + 2, 0, extra[static_cast<size_t>(d)], 0);
+    if (w.has(2)) y = w.add(y, p.reshape(bias, Shape{1, result[1], 1, 1, 1}));
+  } else {
+    y = p.call("aten::convolution", "out",
+               {x, filter, bias, stride, pad, dilation, transposed, more, p.integer(a.groups)}, w.dtype(x), whole);
+  }
   for (int d = 0; d < spatial; ++d) {
-    const int64_t b = begin[static_cast<size_t>(d)], e = b + result[d + 2];
-    if (b == 0 && e == w.shape(y)[d + 2]) continue;
-    Shape s = w.shape(y);
-    s[d + 2] = e - b;
-    const int dim = p.integer(d + 2), from = p.integer(b), to = p.integer(e), one = p.integer(1);
-    y = p.call("aten::slice_copy", "Tensor_out", {y, dim, from, to, one}, w.dtype(y), s);
+    const int64_t b = begin[static_cast<size_t>(d)];
+    y = sliced(w, y, d + 2, b, b + result[d + 2]);
   }
   return finish(w, y, a.act, a.layout);
 }

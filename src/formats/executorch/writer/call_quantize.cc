@@ -100,6 +100,40 @@ bool call_dequantize_linear(CallWriter& w) {
   return w.out(0, w.cast(w.dequantized(w.in(0), q, w.in_type(0).dtype), w.out_type(0).dtype));
 }
 
+namespace {
+
+/// Parameters chosen from the smallest and largest value over `axes`, which are kept if `keep`; the zero point is
+/// float32.
+struct RunTimeParams {
+  int scale, zero;
+};
+
+RunTimeParams run_time_params(CallWriter& w, int x, const std::vector<int64_t>& axes, bool keep,
+                              const IntegerRange& limits) {
+  const int none = w.number_like(x, 0);
+  const int low = w.binary("minimum", axes.empty() ? x : w.reduce("amin", x, axes, keep), none);
+  const int high = w.binary("maximum", axes.empty() ? x : w.reduce("amax", x, axes, keep), none);
+  const int width = w.div(w.sub(high, low), w.number_like(x, limits.hi - limits.lo));
+  const int scale = w.select(w.compare("gt", width, none), width, w.number_like(x, 1));
+  const int zero = w.sub(w.number_like(low, limits.lo), w.div(low, scale));
+  return {scale, w.unary("round", w.clamp(zero, limits.lo, limits.hi))};
+}
+
+std::vector<int64_t> axes_from(int64_t first, int64_t rank) {
+  std::vector<int64_t> axes;
+  for (int64_t d = first; d < rank; ++d) axes.push_back(d);
+  return axes;
+}
+
+}  // namespace
+
+int quantized_at_run_time(CallWriter& w, int x, DType to) {
+  const IntegerRange limits = limits_of(to, 0, 0);
+  const RunTimeParams q = run_time_params(w, x, axes_from(0, w.shape(x).rank()), false, limits);
+  const int steps = w.clamp(w.add(w.unary("round", w.div(x, q.scale)), q.zero), limits.lo, limits.hi);
+  return w.mul(w.sub(steps, q.zero), q.scale);
+}
+
 /// Parameters chosen from the smallest and largest value of the tensor, or of each row.
 bool call_dynamic_quantize(CallWriter& w) {
   const auto& a = w.attrs<DynamicQuantizeAttrs>();
@@ -108,16 +142,7 @@ bool call_dynamic_quantize(CallWriter& w) {
   PlanWriter& p = w.plan();
   const IntegerRange limits = limits_of(a.to, a.quant_min, a.quant_max);
   const int x = w.cast(w.real(0), DType::kF32);
-  std::vector<int64_t> axes;
-  for (int64_t d = a.per_row ? rank - 1 : 0; d < rank; ++d) axes.push_back(d);
-  const int none = w.number_like(x, 0);
-  const int low = w.binary("minimum", axes.empty() ? x : w.reduce("amin", x, axes, a.per_row), none);
-  const int high = w.binary("maximum", axes.empty() ? x : w.reduce("amax", x, axes, a.per_row), none);
-  const int width = w.div(w.sub(high, low), w.number_like(x, limits.hi - limits.lo));
-  const int scale = w.select(w.compare("gt", width, none), width, w.number_like(x, 1));
-  const int lo = p.real(limits.lo), hi = p.real(limits.hi);
-  const int zero =
-      w.unary("round", w.call("aten::clamp", {w.sub(w.number_like(low, limits.lo), w.div(low, scale)), lo, hi}));
+  const auto [scale, zero] = run_time_params(w, x, axes_from(a.per_row ? rank - 1 : 0, rank), a.per_row, limits);
   if (w.wants(0) && !w.out(0, rounded(w, w.div(x, scale), zero, limits, a.to))) return false;
   if (w.wants(1) && !w.out(1, w.cast(p.reshape(scale, w.out_type(1).shape), w.out_type(1).dtype))) return false;
   return !w.wants(2) || w.out(2, w.cast(p.reshape(zero, w.out_type(2).shape), w.out_type(2).dtype));

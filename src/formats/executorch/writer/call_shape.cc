@@ -3,7 +3,6 @@
 #include <numeric>
 
 #include "formats/executorch/writer/call_writer.h"
-#include "ops/control/control.h"
 #include "ops/shape/shape.h"
 #include "tensor/numeric.h"
 #include "tensor/quant_params.h"
@@ -17,15 +16,6 @@ int strided(CallWriter& w, int x, int64_t axis, int64_t begin, int64_t end, int6
   const int64_t n = w.shape(x)[static_cast<int>(axis)];
   const int64_t b = n - 1 - begin, e = n - 1 - end;
   return sliced(w, flipped(w, x, {axis}), axis, b, std::max(b, e), -step);
-}
-
-int concatenated(CallWriter& w, const std::vector<int>& parts, int64_t axis) {
-  Shape s = w.shape(parts[0]);
-  const int d = static_cast<int>(axis);
-  s[d] = 0;
-  for (const int part : parts) s[d] += w.shape(part)[d];
-  const int list = w.plan().list(parts), dim = w.plan().integer(axis);
-  return w.plan().call("aten::cat", "out", {list, dim}, w.dtype(parts[0]), s);
 }
 
 }  // namespace
@@ -276,40 +266,6 @@ bool call_roll(CallWriter& w) {
   if (!shifts || !axes || !moves_integers(w)) return false;
   const int by = w.plan().integers(*shifts), along = w.plan().integers(*axes);
   return w.move("aten::roll", {w.in(0), by, along});
-}
-
-bool call_graph(CallWriter& w) {
-  std::vector<int> in;
-  for (int i = 0; i < w.inputs(); ++i) in.push_back(w.has(i) ? w.in(i) : w.plan().null());
-  const std::vector<int> out = w.plan().inlined(w.attrs<CallAttrs>().graph, in);
-  for (int i = 0; i < w.outputs(); ++i)
-    if (w.wants(i)) w.plan().bind(w.out_id(i), out[static_cast<size_t>(i)]);
-  return true;
-}
-
-bool call_if(CallWriter& w) {
-  const auto& a = w.attrs<IfAttrs>();
-  if (w.in_type(0).dtype != DType::kBool) return false;
-  std::vector<int> in;
-  for (int i = 1; i < w.inputs(); ++i) in.push_back(w.has(i) ? w.in(i) : w.plan().null());
-  const auto out = w.plan().branch(w.in(0), a.then_graph, a.else_graph, in);
-  for (int i = 0; out && i < w.outputs(); ++i)
-    if (w.wants(i)) w.plan().bind(w.out_id(i), (*out)[static_cast<size_t>(i)]);
-  return out.has_value();
-}
-
-/// A copy: a later write must not change what was read.
-bool call_state_read(CallWriter& w) {
-  const int x = w.plan().state(w.attrs<StateAttrs>().state);
-  w.plan().bind(w.out_id(0), w.call("aten::clone", {x, w.plan().null()}));
-  return true;
-}
-
-bool call_state_write(CallWriter& w) {
-  const int state = w.plan().state(w.attrs<StateAttrs>().state), blocking = w.plan().boolean(false);
-  if (!(w.shape(state) == w.in_type(0).shape)) return false;
-  w.plan().plan().calls.push_back({"aten::copy_", "", {state, w.in(0), blocking, state}});
-  return true;
 }
 
 }  // namespace smelt::executorch

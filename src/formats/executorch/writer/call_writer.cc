@@ -200,6 +200,11 @@ int CallWriter::select(int condition, int a, int b) {
   return p_.call("aten::where", "self_out", {condition, a, b}, dtype(a), s);
 }
 
+int CallWriter::clamp(int x, double lo, double hi) {
+  const int a = p_.real(lo), b = p_.real(hi);
+  return call("aten::clamp", {x, a, b});
+}
+
 int CallWriter::number_like(int value, double v) { return p_.number(dtype(value), v); }
 
 int CallWriter::cast(int x, DType to) {
@@ -243,7 +248,7 @@ std::optional<int> CallWriter::activated(int x, const Activation& act) {
       return call("aten::leaky_relu", {x, p_.real(act.a)});
     case ActKind::kHardSigmoid: {
       const int line = add(mul(x, number_like(x, act.a)), number_like(x, act.b));
-      return call("aten::clamp", {line, p_.real(0), p_.real(1)});
+      return clamp(line, 0, 1);
     }
     case ActKind::kSignBit:
       return std::nullopt;

@@ -55,6 +55,7 @@ class CallWriter : public formats::WrittenNode {
   int div(int a, int b) { return binary("div", a, b); }
   int compare(const std::string& name, int a, int b);
   int select(int condition, int a, int b);
+  int clamp(int x, double lo, double hi);
   int number_like(int value, double v);  ///< a scalar constant of the value's element type
   int cast(int x, DType to);
   int reduce(const std::string& name, int x, const std::vector<int64_t>& axes, bool keep_dims);
@@ -66,6 +67,9 @@ class CallWriter : public formats::WrittenNode {
   PlanWriter& p_;
 };
 
+/// Steps of a recurrence that are written one behind the other.
+inline constexpr int64_t kMostSteps = int64_t{1} << 14;
+
 using WriteCallFn = bool (*)(CallWriter&);
 WriteCallFn find_call_writer(Op op);
 
@@ -74,13 +78,33 @@ Shape image_shape(CallWriter& w, Layout layout);
 /// True if input i and output 0 hold numbers of one type, so that integers of quantized values can be moved.
 bool moves_integers(CallWriter& w, int i = 0);
 /// x[begin:end:step] along one dimension; bounds lie inside it and step is positive.
-int sliced(CallWriter& w, int x, int64_t axis, int64_t begin, int64_t end, int64_t step);
+int sliced(CallWriter& w, int x, int64_t axis, int64_t begin, int64_t end, int64_t step = 1);
+/// Entry `index` of dimension 0.
+int entry(CallWriter& w, int x, int64_t index);
+/// Tensors one behind the other along an axis.
+int concatenated(CallWriter& w, const std::vector<int>& parts, int64_t axis);
+/// Tensors of one shape along a new axis.
+int stacked(CallWriter& w, const std::vector<int>& parts, int64_t axis);
+int expanded(CallWriter& w, int x, const Shape& to);
+/// x with this many entries of `value` in front of and behind dimension `axis`.
+int bordered(CallWriter& w, int x, int64_t axis, int64_t before, int64_t after, double value);
+int int64_constant(CallWriter& w, const std::vector<int64_t>& values, const Shape& shape);
+/// x within [-limit, limit]; x itself if the limit is not positive.
+int clamped(CallWriter& w, int x, double limit);
+/// Entries of a table [rows, ...] by int64 indices of any shape.
+int look_up(CallWriter& w, int table, int at);
+/// x @ weights^T + bias over the last dimension; `bias` may be null().
+int linear(CallWriter& w, int x, int weights, int bias);
 /// a @ b with broadcast leading dimensions.
 std::optional<int> product(CallWriter& w, int a, int b);
 /// The convolution of image x with a filter by the attributes of the node, ConvAttrs with channels first. nullopt where
 /// it has other than two spatial dimensions.
 std::optional<int> convolved(CallWriter& w, int x, int filter);
 int flipped(CallWriter& w, int x, const std::vector<int64_t>& axes);
+/// x quantized to 8 bits with one scale and zero point that follow from its elements, and back.
+int quantized_at_run_time(CallWriter& w, int x, DType to);
+/// Halves are rounded away from 0.
+int rounded_half_away(CallWriter& w, int x);
 /// A function of a float value; nullopt where it has no form.
 std::optional<int> unary_value(CallWriter& w, const UnaryAttrs& a, int x);
 /// An axis counted from the front.

@@ -179,51 +179,6 @@ int PlanWriter::channels_first(ValueId id) {
 void PlanWriter::bind(ValueId id, int value) { forms_[id].graph_order = value; }
 void PlanWriter::bind_channels_first(ValueId id, int value) { forms_[id].channels_first = value; }
 
-std::vector<int> PlanWriter::inlined(int graph, const std::vector<int>& arguments) {
-  const Graph& callee = module_.graphs[static_cast<size_t>(graph)];
-  std::map<ValueId, Forms> outer = std::move(forms_);
-  const Graph* caller = graph_;
-  forms_.clear();
-  graph_ = &callee;
-  for (size_t i = 0; i < callee.inputs.size() && i < arguments.size(); ++i) bind(callee.inputs[i], arguments[i]);
-  write_nodes(callee);
-  std::vector<int> out;
-  for (const ValueId id : callee.outputs) out.push_back(tensor(id));
-  forms_ = std::move(outer);
-  graph_ = caller;
-  return out;
-}
-
-std::optional<std::vector<int>> PlanWriter::branch(int condition, int then_graph, int else_graph,
-                                                   const std::vector<int>& arguments) {
-  std::vector<FileCall>& calls = plan_.calls;
-  const auto jump = [&](int test) {
-    calls.push_back({.name = "", .overload = "", .args = {test}});
-    return calls.size() - 1;
-  };
-  const auto land = [&](size_t from) { calls[from].jump = static_cast<int>(calls.size()); };
-  // Which of a delegate's arguments are results shows in what lies at their addresses before, which no one knows
-  // behind a jump.
-  const bool delegate = std::exchange(delegate_, false);
-  const size_t to_else = jump(condition);
-  std::vector<int> results;
-  for (const int y : inlined(then_graph, arguments)) {
-    const FileValue from = at(y);
-    results.push_back(call("aten::clone", "out", {y, null()}, from.dtype, from.shape));
-  }
-  const size_t to_end = jump(boolean(false));
-  land(to_else);
-  const std::vector<int> others = inlined(else_graph, arguments);
-  bool same = others.size() == results.size();
-  for (size_t i = 0; i < others.size() && same; ++i) {
-    same = at(others[i]).dtype == at(results[i]).dtype && at(others[i]).shape == at(results[i]).shape;
-    if (same) call_to("aten::clone", "out", {others[i], null()}, {results[i]});
-  }
-  land(to_end);
-  delegate_ = delegate;
-  return same ? std::optional(std::move(results)) : std::nullopt;
-}
-
 void PlanWriter::emit(const Node& node) {
   const std::string where = node.where.empty() ? node.name : node.where;
   const auto refuse = [&](const std::string& why) {
@@ -338,6 +293,12 @@ void PlanWriter::plan_memory() {
   for (int step = 0; step < end; ++step)
     for (const int arg : plan_.calls[static_cast<size_t>(step)].args) touch(arg, step + 1, touch);
   for (const int v : plan_.outputs) touch(v, end + 1, touch);
+  // What lies in memory before a loop and is read in it lives until its end; inner loops come first in the list.
+  for (const auto& [first, last] : loops_)
+    for (size_t i = 0; i < items.size(); ++i) {
+      const auto begin = static_cast<int>(first) + 1, back = static_cast<int>(last) + 1;
+      if (used[i] && items[i].first < begin && items[i].last >= begin) items[i].last = std::max(items[i].last, back);
+    }
   std::vector<ArenaItem> planned;
   std::vector<size_t> owner;
   for (size_t i = 0; i < items.size(); ++i) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -106,6 +107,11 @@ class PlanWriter {
   /// their outputs; nullopt if those differ in shape or type.
   std::optional<std::vector<int>> branch(int condition, int then_graph, int else_graph,
                                          const std::vector<int>& arguments);
+  /// One round of a loop: takes the carried values, gives the next condition and the next values.
+  using LoopBody = std::function<std::optional<std::vector<int>>(const std::vector<int>&)>;
+  /// Writes calls that run again as long as the condition, a bool of one element, holds. Gives the carried values
+  /// behind the loop, which have memory of their own; nullopt if the body gives none, or other shapes or types.
+  std::optional<std::vector<int>> loop(int condition, const std::vector<int>& carried, const LoopBody& body);
 
   // Values of the plan.
   int null();
@@ -133,6 +139,8 @@ class PlanWriter {
     int graph_order = -1, channels_first = -1;
   };
   int add(FileValue v);
+  int copy(int x);
+  size_t jump_if_false(int condition);  ///< index of the jump, whose destination is set later
   void write_nodes(const Graph& graph);
   void write_partitions(const Graph& graph);
   void emit(const Node& node);
@@ -147,6 +155,7 @@ class PlanWriter {
   FilePlan plan_;
   std::map<ValueId, Forms> forms_;
   std::map<std::pair<int, std::string>, int> scalars_;  ///< plain values by kind and text
+  std::vector<std::pair<size_t, size_t>> loops_;        ///< first and last calls of loops, inner ones first
 };
 
 }  // namespace smelt::executorch

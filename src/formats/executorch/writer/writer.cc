@@ -1,6 +1,7 @@
 #include "formats/common/writer.h"
 
 #include "base/error.h"
+#include "formats/executorch/writer/dynamic_quant.h"
 #include "formats/executorch/writer/plan_writer.h"
 
 namespace smelt {
@@ -29,10 +30,12 @@ void add_states(const Module& module, FileProgram& program, std::vector<formats:
   }
 }
 
-Result<WriteResult> write(const Module& module, const WriteOptions& options) {
+Result<WriteResult> write(const Module& given, const WriteOptions& options) {
   const bool none = options.delegate == "none";
   if (!none && !options.delegate.empty() && options.delegate != "xnnpack")
     return InvalidInput("--delegate ", options.delegate, ": xnnpack or none expected");
+  Module module = given;
+  SMELT_TRY(split_dynamic_quant(module, !none));
   WriteResult result;
   FileProgram program;
   add_states(module, program, result.missing);
