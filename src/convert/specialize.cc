@@ -203,7 +203,46 @@ class Specializer {
     if (opened.ok() && *opened) return Ok();
     depth_ = depth;
     take_back(std::move(before));
-    return keep(node);
+    return keep(with_typed_bodies(node));
+  }
+
+  /// The loop with bodies of the types that go into them; as it is where those change from round to round.
+  Node with_typed_bodies(Node node) {
+    const size_t graphs = module_.graphs.size();
+    const auto typed = [&](int& index, std::span<const ValueId> arguments, size_t first) {
+      Graph body = module_.graphs[static_cast<size_t>(index)];
+      count(body);
+      for (size_t i = 0; i < arguments.size() && first + i < body.inputs.size(); ++i)
+        if (arguments[i] != kNoValue) body.value(body.inputs[first + i]).type = graph().value(arguments[i]).type;
+      index = static_cast<int>(module_.graphs.size());
+      module_.graphs.push_back(std::move(body));
+      return Specializer(module_, index, evaluate_, depth_ + 1, left_).run().ok();
+    };
+    const auto keeps_types = [&](int index, size_t inputs, size_t outputs, size_t n) {
+      const Graph& body = module_.graphs[static_cast<size_t>(index)];
+      for (size_t i = 0; i < n; ++i) {
+        const ValueType &in = body.value(body.inputs[inputs + i]).type,
+                        &out = body.value(body.outputs[outputs + i]).type;
+        if (!in.is_static() || !out.is_static() || in.dtype != out.dtype || !(in.shape == out.shape)) return false;
+      }
+      return true;
+    };
+    const std::span<const ValueId> all(node.inputs);
+    if (node.op == Op::kWhile) {
+      auto a = static_cast<const WhileAttrs&>(*node.attrs);
+      if (typed(a.cond_graph, all, 0) && typed(a.body_graph, all, 0) && keeps_types(a.body_graph, 0, 0, all.size())) {
+        node.attrs = make_attrs<WhileAttrs>(a);
+        return node;
+      }
+    } else if (node.op == Op::kLoop) {
+      auto a = static_cast<const LoopAttrs&>(*node.attrs);
+      if (typed(a.body_graph, all.subspan(2), 2) && keeps_types(a.body_graph, 2, 1, static_cast<size_t>(a.carried))) {
+        node.attrs = make_attrs<LoopAttrs>(a);
+        return node;
+      }
+    }
+    module_.graphs.resize(graphs);
+    return node;
   }
 
   Result<bool> unroll_while(const Node& node) {
