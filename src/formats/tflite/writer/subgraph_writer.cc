@@ -91,8 +91,10 @@ Tensor retyped(const Tensor& t, DType dtype, QuantPtr quant) {
     return same;
   }
   Tensor out(dtype, t.shape());
-  if (is_float(dtype)) {
+  if (dtype == DType::kF32) {
     to_floats(t, out.data<float>());
+  } else if (is_float(dtype)) {
+    for (int64_t i = 0; i < t.elements(); ++i) set_double(out, i, get_double(t, i));
   } else if (t.dtype() == DType::kU8 && dtype == DType::kI8) {
     for (int64_t i = 0; i < t.elements(); ++i)
       out.data<uint8_t>()[i] = static_cast<uint8_t>(t.data<uint8_t>()[i] ^ 0x80);

@@ -125,6 +125,14 @@ TEST(TfliteWriter, CubicResizeBecomesProducts) {
   expect_same_as_tflite(one_node(Op::kResize, make_attrs<ResizeAttrs>(a), x, {none, scales}), x);
 }
 
+// Constants of float16 are float32 inside the file, but outputs keep their type.
+TEST(TfliteWriter, ConstantOutputsOfFloat16) {
+  const Tensor x = steps(DType::kF32, {4}, 9);
+  const auto module = one_node(Op::kUnary, make_attrs<UnaryAttrs>(Unary::kAbs), x, {});
+  module->graphs[0].outputs.push_back(Builder(*module, 0).constant("halves", steps(DType::kF16, {300}, 41)));
+  expect_same_as_tflite(module, x);
+}
+
 TEST(TfliteWriter, ListsWhatItCannotWrite) {
   const Tensor x = steps(DType::kF32, {4}, 9);
   const auto written =
