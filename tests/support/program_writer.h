@@ -84,7 +84,9 @@ class ProgramWriter {
     for (const auto& c : constants_) buffers.push_back(fb::et::CreateBufferDirect(b_, &c));
     std::vector<flatbuffers::Offset<fb::et::BackendDelegateInlineData>> blobs;
     for (const auto& blob : blobs_) blobs.push_back(fb::et::CreateBackendDelegateInlineDataDirect(b_, &blob));
-    const auto root = fb::et::CreateProgramDirect(b_, 0, &plans_, &buffers, &blobs, &regions, 0, nullptr, &entries);
+    std::vector<flatbuffers::Offset<fb::et::SubsegmentOffsets>> groups;
+    if (!mutable_data.empty()) groups.push_back(fb::et::CreateSubsegmentOffsetsDirect(b_, 0, &mutable_data));
+    const auto root = fb::et::CreateProgramDirect(b_, 0, &plans_, &buffers, &blobs, &regions, 0, &groups, &entries);
     b_.Finish(root, "ET12");
     return std::vector<uint8_t>(b_.GetBufferPointer(), b_.GetBufferPointer() + b_.GetSize());
   }
@@ -92,6 +94,7 @@ class ProgramWriter {
   size_t methods = 1;                                   ///< copies of the method, all of one name
   std::vector<std::pair<uint64_t, uint64_t>> segments;  ///< offset and size
   std::vector<std::pair<std::string, uint32_t>> named;  ///< key and segment
+  std::vector<uint64_t> mutable_data;                   ///< offsets in segment 0; entry 0 stands for no data
   // Of the tensors that follow.
   int8_t layout = 0;
   fb::et::TensorShapeDynamism dynamism = fb::et::TensorShapeDynamism::STATIC;

@@ -26,7 +26,8 @@ struct XnnQuant {
   int channel_dim = -1;
   int group_size = 0;
   int nonbatch_dims = -1;  ///< set: dynamic
-  bool torn = false;       ///< the file names the kind and leaves the parameters out
+  uint32_t num_scales = 0;
+  bool torn = false;  ///< the file names the kind and leaves the parameters out
 };
 
 /// A blob with an XH00 header, put together value by value and node by node.
@@ -61,8 +62,9 @@ class XnnBlob {
 
   /// An entry of the constants that no value reads.
   void region(uint64_t offset, uint64_t size) { entries_.emplace_back(offset, size); }
-  std::vector<uint32_t> listed_inputs, listed_outputs;  ///< input_ids and output_ids
-  uint32_t extra_dims = 0;                              ///< added to num_dims of the values that follow
+  std::vector<uint32_t> listed_inputs, listed_outputs;          ///< input_ids and output_ids
+  uint32_t extra_dims = 0;                                      ///< added to num_dims of the values that follow
+  XNNDatatype dq_datatype = XNNDatatype::xnn_datatype_invalid;  ///< of the values that follow
 
   std::vector<std::byte> finish() {
     std::vector<flatbuffers::Offset<fb_xnnpack::ConstantDataOffset>> entries{
@@ -88,8 +90,9 @@ class XnnBlob {
   uint32_t value(XNNDatatype type, const Dims& dims, const XnnQuant& quant, uint32_t constant, uint32_t external,
                  uint32_t flags) {
     const auto id = static_cast<uint32_t>(values_.size());
-    const auto tensor = fb_xnnpack::CreateXNNTensorValue(fbb, type, static_cast<uint32_t>(dims.size()) + extra_dims,
-                                                         fbb.CreateVector(dims), constant, external, flags, id);
+    const auto tensor =
+        fb_xnnpack::CreateXNNTensorValue(fbb, type, static_cast<uint32_t>(dims.size()) + extra_dims,
+                                         fbb.CreateVector(dims), constant, external, flags, id, dq_datatype);
     if (quant.scales.empty() && quant.nonbatch_dims < 0) {
       values_.push_back(fb_xnnpack::CreateXValue(fbb, fb_xnnpack::XValueUnion::XNNTensorValue, tensor.Union()));
       return id;
@@ -102,11 +105,13 @@ class XnnBlob {
     } else if (quant.group_size > 0) {
       kind = fb_xnnpack::XNNQuantParams::PerChannelGroupQuant;
       params = fb_xnnpack::CreatePerChannelGroupQuant(fbb, fbb.CreateVector(quant.scales), quant.channel_dim,
-                                                      quant.group_size)
+                                                      quant.group_size, 0, 0, quant.num_scales)
                    .Union();
     } else if (quant.channel_dim >= 0) {
       kind = fb_xnnpack::XNNQuantParams::PerChannelQuant;
-      params = fb_xnnpack::CreatePerChannelQuant(fbb, fbb.CreateVector(quant.scales), quant.channel_dim).Union();
+      params =
+          fb_xnnpack::CreatePerChannelQuant(fbb, fbb.CreateVector(quant.scales), quant.channel_dim, 0, quant.num_scales)
+              .Union();
     } else {
       params = fb_xnnpack::CreatePerTensorQuant(fbb, quant.scales[0], quant.zero_point).Union();
     }

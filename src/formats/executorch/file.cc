@@ -121,6 +121,9 @@ Result<std::shared_ptr<const ProgramFile>> ProgramFile::parse(const Source& give
   file->program_ = flatbuffers::GetRoot<fb::et::Program>(file->flatbuffer_.data());
   const uint32_t segments = file->program_->segments() ? file->program_->segments()->size() : 0;
   for (uint32_t i = 0; i < segments; ++i) SMELT_TRY(file->segment(i));
+  SMELT_TRY(file->check_subsegments(file->program_->constant_segment()));
+  if (const auto* groups = file->program_->mutable_data_segments())
+    for (const auto* table : *groups) SMELT_TRY(file->check_subsegments(table));
   SMELT_TRY(file->read_named(source));
   return std::shared_ptr<const ProgramFile>(std::move(file));
 }
@@ -156,6 +159,12 @@ Result<Bytes> ProgramFile::segment(uint64_t index) const {
     return InvalidModel("segment ", index, " at ", s->offset(), " of ", s->size(), " bytes lies outside the ",
                         segment_size_, " bytes of segments");
   return bytes_.subspan(segment_base_ + s->offset(), s->size());
+}
+
+Status ProgramFile::check_subsegments(const fb::et::SubsegmentOffsets* table) const {
+  const auto* offsets = table ? table->offsets() : nullptr;
+  for (uint32_t i = 1; offsets && i < offsets->size(); ++i) SMELT_TRY(subsegment(table, i, 0));
+  return Ok();
 }
 
 Result<Bytes> ProgramFile::subsegment(const fb::et::SubsegmentOffsets* table, uint32_t index, uint64_t size) const {

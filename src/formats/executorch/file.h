@@ -61,6 +61,8 @@ class ProgramFile {
  private:
   Status read_header(Bytes bytes);
   Status read_named(const Source& source);
+  /// Fails for data, used or not, that begin outside their segment. Entry 0 stands for no data.
+  Status check_subsegments(const fb::et::SubsegmentOffsets* table) const;
   Result<Bytes> subsegment(const fb::et::SubsegmentOffsets* table, uint32_t index, uint64_t size) const;
 
   Bytes bytes_;

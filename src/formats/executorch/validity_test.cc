@@ -63,6 +63,12 @@ TEST_F(ProgramValidity, Tensors) {
 
 TEST_F(ProgramValidity, SegmentsAndNames) {
   refused(program([](ProgramWriter& w) { w.segments = {{0, 0}, {0, 8}}; }), "segment 1 at 0 of 8 bytes lies outside");
+  refused(program([](ProgramWriter& w) { w.mutable_data = {0, 0}; }), "segment 0 does not exist");
+  refused(program([](ProgramWriter& w) {
+            w.segments = {{0, 0}};
+            w.mutable_data = {0, 16};
+          }),
+          "data 1 at 16 of 0 bytes lies outside its segment of 0 bytes");
   refused(program([](ProgramWriter& w) {
             w.segments = {{0, 0}};
             w.named = {{"w", 0}, {"w", 0}};

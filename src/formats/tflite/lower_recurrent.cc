@@ -53,6 +53,16 @@ Status lower_basic_lstm(OperatorContext& c, TfLstmAttrs a) {
   return Ok();
 }
 
+/// Bounds of cells and projections; 0: none.
+template <class Options>
+Status read_clips(const Options& o, TfLstmAttrs& a) {
+  if (!(o.cell_clip() >= 0) || !(o.proj_clip() >= 0))
+    return InvalidModel("clips of ", o.cell_clip(), " and ", o.proj_clip(), ", none below 0 expected");
+  a.cell_clip = o.cell_clip();
+  a.proj_clip = o.proj_clip();
+  return Ok();
+}
+
 }  // namespace
 
 Status lower_lstm(OperatorContext& c) {
@@ -61,15 +71,13 @@ Status lower_lstm(OperatorContext& c) {
   bool basic = false;
   if (const auto* o = c.options<tfl::LSTMOptions>()) {
     act = o->fused_activation_function();
-    a.cell_clip = o->cell_clip();
-    a.proj_clip = o->proj_clip();
+    SMELT_TRY(read_clips(*o, a));
     a.asymmetric_inputs = o->asymmetric_quantize_inputs();
     SMELT_TRY(check_enumerator(o->kernel_type(), "kernel type"));
     basic = o->kernel_type() == tfl::LSTMKernelType::BASIC;
   } else if (const auto* s = c.options<tfl::UnidirectionalSequenceLSTMOptions>()) {
     act = s->fused_activation_function();
-    a.cell_clip = s->cell_clip();
-    a.proj_clip = s->proj_clip();
+    SMELT_TRY(read_clips(*s, a));
     a.asymmetric_inputs = s->asymmetric_quantize_inputs();
     a.time_major = s->time_major();
     a.diagonal_recurrent = s->diagonal_recurrent_tensors();
@@ -90,8 +98,7 @@ Status lower_bidirectional_lstm(OperatorContext& c) {
   SMELT_ASSIGN(const auto* o, c.need_options<tfl::BidirectionalSequenceLSTMOptions>());
   TfLstmAttrs a;
   a.sequence = a.bidirectional = true;
-  a.cell_clip = o->cell_clip();
-  a.proj_clip = o->proj_clip();
+  SMELT_TRY(read_clips(*o, a));
   a.merge_outputs = o->merge_outputs();
   a.time_major = o->time_major();
   a.asymmetric_inputs = o->asymmetric_quantize_inputs();

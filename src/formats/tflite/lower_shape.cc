@@ -82,6 +82,9 @@ Status lower_split(OperatorContext& c) {
 }
 
 Status lower_split_v(OperatorContext& c) {
+  const auto* o = c.options<tfl::SplitVOptions>();
+  if (o && o->num_splits() != c.outputs())
+    return InvalidModel("num_splits ", o->num_splits(), " with ", c.outputs(), " outputs");
   SplitAttrs a;
   if (!c.const_tensor(2)) return c.emit_all(Op::kSplit, a, {c.in(0), c.in(1), c.in(2)});
   SMELT_ASSIGN(const auto axis, c.const_ints(2, "the axis"));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "binary/tflite_bfbs_generated.h"
+#include "formats/common/flatbuffer_enums.h"
 #include "formats/tflite/custom.h"
 #include "ops/control/control.h"
 #include "ops/elementwise/elementwise.h"
@@ -181,6 +183,9 @@ Status lower_operator(SubgraphReader& subgraph, const tfl::Operator& op, int ind
   if (!custom && entry->hybrid) c.read_uint8_as_int8();
   if (auto s = custom ? lower_custom(c, custom_code) : entry->lower(c); !s.ok()) return located(s);
   if (auto s = c.finish(); !s.ok()) return located(s);
+  // Enumerators of options that no lowering reads.
+  static const SchemaEnums enums(tfl::ModelBinarySchema::data(), "smelt.tfl.Operator");
+  if (auto s = enums.check(reinterpret_cast<const flatbuffers::Table&>(op)); !s.ok()) return located(s);
   return Ok();
 }
 

@@ -58,6 +58,11 @@ Status Reader::add_methods() {
         return InvalidModel("signature '", s->signature_key() ? s->signature_key()->str() : "", "' names subgraph ",
                             s->subgraph_index(), ", the model has ", model_.subgraphs()->size());
       const int graph = static_cast<int>(s->subgraph_index());
+      if (std::any_of(signatures->begin(), signatures->end(), [&](const tfl::SignatureDef* other) {
+            return other != s && s->signature_key() && other->signature_key() &&
+                   s->signature_key()->string_view() == other->signature_key()->string_view();
+          }))
+        return InvalidModel("two signatures '", s->signature_key()->str(), "'");
       Method method{s->signature_key() ? s->signature_key()->str() : "", graph};
       Graph& g = module_.graphs[static_cast<size_t>(graph)];
       // Signatures name the tensors of the subgraph, in any order.

@@ -93,5 +93,55 @@ TEST_F(TfliteValidity, Enumerators) {
   expect_refused(m.finish(), "mode 2 is not in the schema");
 }
 
+TEST_F(TfliteValidity, EnumeratorsThatNothingReads) {
+  const auto model = [](Type declared) {
+    TestModel m;
+    const int x = m.tensor({.shape = {2}}), y = m.tensor({.shape = {2}, .type = Type::INT32});
+    m.op(Operator::CAST, {x}, {y}, tfl::CreateCastOptions(m.fbb(), declared, Type::INT32));
+    m.end_subgraph({x}, {y});
+    return m.finish();
+  };
+  accepted(model(Type::FLOAT32));
+  accepted(model(Type::INT8));
+  expect_refused(model(static_cast<Type>(117)), "operator 0 CAST: in_data_type 117 is not in the schema");
+}
+
+TEST_F(TfliteValidity, NumberOfSplits) {
+  const auto model = [](int splits) {
+    TestModel m;
+    const int x = m.tensor({.shape = {4}}), y = m.tensor({.shape = {1}}), z = m.tensor({.shape = {3}});
+    const int sizes = m.tensor({.shape = {2}, .type = Type::INT32, .raw = {1, 0, 0, 0, 3, 0, 0, 0}});
+    const int axis = m.tensor({.shape = {}, .type = Type::INT32, .raw = {0, 0, 0, 0}});
+    m.op(Operator::SPLIT_V, {x, sizes, axis}, {y, z}, tfl::CreateSplitVOptions(m.fbb(), splits));
+    m.end_subgraph({x}, {y, z});
+    return m.finish();
+  };
+  accepted(model(2));
+  expect_refused(model(3), "num_splits 3 with 2 outputs");
+}
+
+TEST_F(TfliteValidity, SignaturesHaveKeysOfTheirOwn) {
+  TestModel m;
+  const int x = m.tensor({.shape = {2}}), y = m.tensor({.shape = {2}});
+  m.op(Operator::ABS, {x}, {y});
+  m.end_subgraph({x}, {y});
+  m.signature("serve", 0);
+  m.signature("serve", 0);
+  expect_refused(m.finish(), "two signatures 'serve'");
+}
+
+TEST_F(TfliteValidity, ClipsOfRecurrentCells) {
+  for (const float clip : {-1.0f, std::numeric_limits<float>::quiet_NaN()})
+    for (const bool cell : {false, true}) {
+      TestModel m;
+      const int x = m.tensor({.shape = {1, 1, 2}}), y = m.tensor({.shape = {1, 1, 2}});
+      m.op(Operator::UNIDIRECTIONAL_SEQUENCE_LSTM, std::vector<int32_t>(20, x), {y},
+           tfl::CreateUnidirectionalSequenceLSTMOptions(m.fbb(), tfl::ActivationFunctionType::TANH, cell ? clip : 0,
+                                                        cell ? 0 : clip));
+      m.end_subgraph({x}, {y});
+      expect_refused(m.finish(), "none below 0 expected");
+    }
+}
+
 }  // namespace
 }  // namespace smelt::tflite

@@ -197,10 +197,8 @@ Result<XnnPorts> ports_of(const fb_xnnpack::XNode& node) {
     }
     case XNodeUnion::XNNScaledDotProductAttention: {
       const auto& n = *node.xnode_union_as_XNNScaledDotProductAttention();
-      XnnPorts p{.inputs = {n.query_id(), n.key_id(), n.value_id()}, .outputs = {n.output_id()}};
-      add_optional(p.inputs, n.scale_id());
-      add_optional(p.inputs, n.mask_id());
-      return p;
+      return XnnPorts{.inputs = {n.query_id(), n.key_id(), n.value_id(), n.scale_id(), n.mask_id()},
+                      .outputs = {n.output_id()}};
     }
     default:
       if (node.xnode_union_type() > XNodeUnion::MAX) break;

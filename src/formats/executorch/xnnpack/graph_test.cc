@@ -95,7 +95,22 @@ TEST(XnnGraph, RefusesBadValues) {
   expect_says(with_constant(XNNDatatype::xnn_datatype_qbint4, {2, 6}, 6,
                             {.scales = {1, 1, 1}, .channel_dim = 0, .group_size = 4}),
               "group size 4");
+  expect_says(
+      with_constant(XNNDatatype::xnn_datatype_qbint4, {2, 4}, 4, {.scales = {1, 1}, .channel_dim = 2, .group_size = 4}),
+      "channel dimension 2");
+  expect_says(with_constant(XNNDatatype::xnn_datatype_qbint4, {2, 4}, 4,
+                            {.scales = {1, 1}, .channel_dim = 0, .group_size = 4, .num_scales = 3}),
+              "num_scales is 3");
+  expect_says(
+      with_constant(XNNDatatype::xnn_datatype_qcint8, {2}, 2, {.scales = {1, 1}, .channel_dim = 0, .num_scales = 1}),
+      "num_scales is 1");
   expect_says(with_constant(static_cast<XNNDatatype>(99), {4}, 16, {}), "data type 99");
+  expect_says(error_from([](XnnBlob& b) {
+                b.dq_datatype = static_cast<XNNDatatype>(99);
+                const uint32_t x = b.input(kF32, {2}), y = b.output(kF32, {2});
+                add(b, x, x, y);
+              }),
+              "data type 99 of dynamic quantization");
 }
 
 TEST(XnnGraph, RefusesBadNodes) {
@@ -136,6 +151,18 @@ TEST(XnnGraph, RefusesBadNodes) {
                 b.node(XNodeUnion::XNNAdd, fb_xnnpack::Create_XNNNode2x1(b.fbb, x, x, y), std::pair{2.0f, 1.0f});
               }),
               "output range 2 to 1");
+}
+
+TEST(XnnGraph, AttentionHasScaleAndMask) {
+  for (const bool scaled : {false, true})
+    expect_says(
+        error_from([=](XnnBlob& b) {
+          const uint32_t x = b.input(kF32, {1, 2, 3, 4}), s = b.input(kF32, {4}), m = b.input(kF32, {3, 3});
+          b.node(XNodeUnion::XNNScaledDotProductAttention,
+                 fb_xnnpack::CreateXNNScaledDotProductAttention(
+                     b.fbb, x, x, x, scaled ? s : 0xffffffffu, scaled ? 0xffffffffu : m, b.output(kF32, {1, 2, 3, 4})));
+        }),
+        "value 4294967295 does not exist");
 }
 
 TEST(XnnGraph, EveryCutIsRefused) {

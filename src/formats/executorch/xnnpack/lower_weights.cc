@@ -129,12 +129,8 @@ Status XnnLowering::attention(const Node& node) {
     return rank > 2 && type(x).shape.rank() == rank - 1 ? unsqueeze(x, {rank - 3}) : x;
   };
   const ValueId k = with_heads(n.key_id()), v = with_heads(n.value_id());
-  if (n.scale_id() != kXnnInvalidId) {
-    const ValueId scale = real(n.scale_id(), dtype);
-    q = binary(Binary::kMul, q, scale);
-  }
-  ValueId mask = kNoValue;
-  if (n.mask_id() != kXnnInvalidId) mask = real(n.mask_id(), dtype);
+  q = binary(Binary::kMul, q, real(n.scale_id(), dtype));
+  const ValueId mask = real(n.mask_id(), dtype);
   if (rank == 4 && type(k).shape.rank() == 4 && type(v).shape.rank() == 4) {
     auto attrs = std::make_shared<AttentionAttrs>();
     attrs->scale = 1;
@@ -143,7 +139,7 @@ Status XnnLowering::attention(const Node& node) {
   auto transposed = std::make_shared<MatMulAttrs>();
   transposed->transpose_b = true;
   ValueId scores = add(Op::kMatMul, std::move(transposed), {q, k});
-  if (mask != kNoValue) scores = binary(Binary::kAdd, scores, mask);
+  scores = binary(Binary::kAdd, scores, mask);
   scores = add(Op::kSoftmax, SoftmaxAttrs(), {scores});
   return finish(Op::kMatMul, make_attrs<MatMulAttrs>(), {scores, v}, ValueType::tensor(dtype), n.output_id());
 }

@@ -70,6 +70,12 @@ Result<std::vector<T>> read_scales(const fb_xnnpack::XNNGraph& table, uint32_t b
   return scales;
 }
 
+/// The count that goes with scales in the flatbuffer, where there is one.
+Status check_num_scales(uint32_t stated, size_t scales) {
+  if (stated != 0 && stated != scales) return InvalidModel("num_scales is ", stated, ", there are ", scales);
+  return Ok();
+}
+
 Result<Quantization> per_channel(const fb_xnnpack::XNNGraph& table, const fb_xnnpack::PerChannelQuant& p,
                                  XNNDatatype type, const Shape& shape, const DelegateBlob& blob, const BlobParts& parts,
                                  CopyBudget& budget) {
@@ -81,6 +87,7 @@ Result<Quantization> per_channel(const fb_xnnpack::XNNGraph& table, const fb_xnn
   if (p.scale_buffer_idx() != 0) {
     SMELT_ASSIGN(q.scales, read_scales<float>(table, p.scale_buffer_idx(), p.num_scales(), blob, parts, budget));
   } else if (p.scale()) {
+    SMELT_TRY(check_num_scales(p.num_scales(), p.scale()->size()));
     SMELT_TRY(budget.take(p.scale()->size() * sizeof(float)));
     q.scales.assign(p.scale()->begin(), p.scale()->end());
   }
@@ -99,6 +106,8 @@ Result<Quantization> per_block(const fb_xnnpack::XNNGraph& table, const fb_xnnpa
   q.axis = 1;
   q.block = p.group_size();
   if (shape.rank() != 2) return InvalidModel("blockwise quantization of a value of rank ", shape.rank(), ", not 2");
+  if (p.channel_dim() < 0 || p.channel_dim() >= shape.rank())
+    return InvalidModel("channel dimension ", p.channel_dim(), " of a value of rank ", shape.rank());
   if (q.block <= 0 || shape[1] % q.block != 0)
     return InvalidModel("group size ", q.block, " does not divide ", shape[1], " input channels");
   if (p.scale_buffer_idx() != 0) {
@@ -106,9 +115,11 @@ Result<Quantization> per_block(const fb_xnnpack::XNNGraph& table, const fb_xnnpa
                  read_scales<uint16_t>(table, p.scale_buffer_idx(), p.num_scales(), blob, parts, budget));
     for (uint16_t s : bf16) q.scales.push_back(bf16_to_f32(s));
   } else if (p.scale_bf16() && p.scale_bf16()->size() > 0) {
+    SMELT_TRY(check_num_scales(p.num_scales(), p.scale_bf16()->size()));
     SMELT_TRY(budget.take(p.scale_bf16()->size() * sizeof(float)));
     for (uint16_t s : *p.scale_bf16()) q.scales.push_back(bf16_to_f32(s));
   } else if (p.scale()) {
+    SMELT_TRY(check_num_scales(p.num_scales(), p.scale()->size()));
     SMELT_TRY(budget.take(p.scale()->size() * sizeof(float)));
     // XNNPACK's runtime keeps group scales in bf16: rounded by this factor, then cut off.
     for (float s : *p.scale()) {
@@ -231,6 +242,9 @@ Result<XnnValue> read_xnn_value(const fb_xnnpack::XNNGraph& table, const fb_xnnp
   v.type.dtype = storage_type(v.datatype);
   if (v.type.dtype == DType::kInvalid)
     return InvalidModel("data type ", static_cast<int>(tensor->datatype()), " is unknown");
+  if (tensor->dq_datatype() != XNNDatatype::xnn_datatype_invalid &&
+      storage_type(tensor->dq_datatype()) == DType::kInvalid)
+    return InvalidModel("data type ", static_cast<int>(tensor->dq_datatype()), " of dynamic quantization is unknown");
   v.type.ranked = true;
   SMELT_ASSIGN(v.type.shape, read_shape(*tensor));
   if (quantized) {
